@@ -1,0 +1,100 @@
+# llmrun. `make help` lists the targets.
+CC       ?= cc
+CLANG    ?= clang
+PREFIX   ?= /usr/local
+OPT      ?= -O3
+WERROR   ?= -Werror
+PYTHON   ?= python3
+SHARED   ?= ../shared
+FUZZ_SECONDS ?= 60
+
+# No -march: one binary holds every kernel level. -ffp-contract=off: the same bits at every level.
+BASE     := -std=gnu11 -g -Wall -Wextra -Wshadow -Wundef $(WERROR) -ffp-contract=off -fno-math-errno
+LIBS     := -lpcre2-8 -ldl -lm -lpthread
+
+# OpenBLAS is looked for when a run asks for it (--blas); BLAS=0 leaves that out.
+BLAS     ?= 1
+BASE     += -DLLMRUN_BLAS=$(BLAS)
+
+SRC      := llmrun.c ggml_kernels.h
+TESTS    := $(wildcard tests/*.c tests/*.h)
+FUZZERS  := $(patsubst tests/fuzz_%.c,%,$(wildcard tests/fuzz_*.c))
+SAN      := -O1 -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all
+TSAN     := -O1 -fno-omit-frame-pointer -fsanitize=thread
+
+all: llmrun                            ## build ./llmrun (the default)
+
+llmrun: $(SRC) Makefile
+	$(CC) $(OPT) $(BASE) $(CFLAGS) -o $@ llmrun.c $(LDFLAGS) $(LIBS)
+
+test: llmrun build/test/tests replay   ## every test, in seconds; the last line counts them
+	@SHARED=$(SHARED) PYTHON=$(PYTHON) sh tests/run.sh ./llmrun build/test
+
+san: build/san/llmrun build/san/tests  ## every test under the address and undefined-behaviour sanitizers, the pool under the thread sanitizer
+	@$(MAKE) --no-print-directory replay VARIANT=san
+	@SHARED=$(SHARED) PYTHON=$(PYTHON) LLMRUN_SLOW=20 sh tests/run.sh build/san/llmrun build/san
+	@$(MAKE) --no-print-directory tsan
+
+tsan: build/tsan/tests
+	SHARED=$(SHARED) build/tsan/tests pool fwd
+
+stress: build/test/tests               ## KV blocks of two tokens, prefill chunks of one
+	SHARED=$(SHARED) LLMRUN_STRESS=1 build/test/tests
+
+fuzz: $(FUZZERS:%=build/fuzz/%)        ## each fuzzer for FUZZ_SECONDS (60)
+	@for f in $(FUZZERS); do mkdir -p build/fuzz/corpus-$$f; echo "fuzz $$f"; \
+	  build/fuzz/$$f -max_total_time=$(FUZZ_SECONDS) -timeout=10 -rss_limit_mb=2048 -print_final_stats=0 -verbosity=0 \
+	    build/fuzz/corpus-$$f tests/corpus/$$f || exit 1; done
+
+bench: build/bench/bench               ## kernel rates beside the memory bandwidth of the same minute, as CSV
+	build/bench/bench
+
+check: llmrun                          ## the house: contents, walls and doors; the README's tables
+	awk -f tests/house.awk llmrun.c
+	@$(PYTHON) tests/readme.py ./llmrun README.md
+
+install: llmrun                        ## install to PREFIX (/usr/local)
+	install -D -m 755 llmrun $(DESTDIR)$(PREFIX)/bin/llmrun
+
+clean:                                 ## remove what was built
+	rm -rf build llmrun
+
+help:                                  ## this list
+	@sed -n 's/^\([a-z]*\):[^#]*##  */  make \1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 18
+
+# --- variants, each in a folder of its own ---
+
+VARIANT ?= test
+VARIANT_FLAGS = $(if $(filter san,$(VARIANT)),$(SAN),-O1)
+
+build/test/tests: $(SRC) $(TESTS) Makefile
+	@mkdir -p $(@D)
+	$(CC) -O2 $(BASE) $(CFLAGS) -DLLMRUN_NO_MAIN -Wno-unused-function -o $@ tests/main.c $(LDFLAGS) $(LIBS)
+
+build/san/tests: $(SRC) $(TESTS) Makefile
+	@mkdir -p $(@D)
+	$(CC) $(SAN) $(BASE) $(CFLAGS) -DLLMRUN_NO_MAIN -Wno-unused-function -o $@ tests/main.c $(LDFLAGS) $(LIBS)
+
+build/tsan/tests: $(SRC) $(TESTS) Makefile
+	@mkdir -p $(@D)
+	$(CC) $(TSAN) $(BASE) $(CFLAGS) -DLLMRUN_NO_MAIN -Wno-unused-function -o $@ tests/main.c $(LDFLAGS) $(LIBS)
+
+build/san/llmrun: $(SRC) Makefile
+	@mkdir -p $(@D)
+	$(CC) $(SAN) $(BASE) $(CFLAGS) -o $@ llmrun.c $(LDFLAGS) $(LIBS)
+
+build/bench/bench: $(SRC) $(wildcard tests/bench/*.c) Makefile
+	@mkdir -p $(@D)
+	$(CC) $(OPT) $(BASE) $(CFLAGS) -DLLMRUN_NO_MAIN -Wno-unused-function -o $@ tests/bench/bench.c $(LDFLAGS) $(LIBS)
+
+build/fuzz/%: tests/fuzz_%.c $(SRC) $(TESTS) Makefile
+	@mkdir -p $(@D)
+	$(CLANG) -O1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all $(BASE) $(CFLAGS) -DLLMRUN_NO_MAIN -Wno-unused-function -o $@ $< $(LDFLAGS) $(LIBS)
+
+replay: $(FUZZERS:%=build/$(VARIANT)/replay_%)
+
+build/$(VARIANT)/replay_%: tests/fuzz_%.c tests/replay.c $(SRC) $(TESTS) Makefile
+	@mkdir -p $(@D)
+	$(CC) $(VARIANT_FLAGS) $(BASE) $(CFLAGS) -DLLMRUN_NO_MAIN -Wno-unused-function -o $@ $< tests/replay.c $(LDFLAGS) $(LIBS)
+
+.PHONY: all test san tsan stress fuzz bench check install clean help replay

@@ -1,0 +1,3371 @@
+#ifndef GGML_KERNELS_H
+#define GGML_KERNELS_H
+/* ggml_kernels.h - the GGML number formats and the arithmetic on them, for CPUs, in one header.
+ *
+ *     #include "ggml_kernels.h"          in one C file; everything is static, libc and libm are all it needs
+ *     k_init("auto");                    picks the best kernels this CPU runs, once, before any thread starts
+ *     k_types[id].dequant(src, dst, n);  any format to float
+ *
+ * WHAT IT DOES   Block layouts, conversions, a scalar reference and vector kernels for the tensor types a
+ *                GGUF file may hold; products of quantised rows, norms, softmax, rotary embedding, attention.
+ * WHAT IT WON'T  Allocate, read files, start threads, print, keep state beyond the chosen CPU level, or know
+ *                what a model is. It checks nothing its caller can check once: sizes and types are right.
+ *
+ * Build for the baseline CPU with -ffp-contract=off and without -ffast-math: every result is the same to the
+ * bit at every CPU level, so a product is fused with a sum only where the code says so. Little-endian only.
+ *
+ * SECTIONS  [fmt] blocks on disk   [conv] small floats   [unpack] any format to int8 codes and scales
+ *           [ref] dequantise, quantise   [types] one row per format   then the kernels */
+#include <math.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <strings.h>
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+#if !defined(__BYTE_ORDER__) || __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "GGUF blocks are read in place: a little-endian machine is needed"
+#endif
+
+/* ===== [fmt] blocks on disk =====
+ * The ids are those of a GGUF tensor record, the structs are bytes of the file. Source of both: ggml's
+ * own headers. A block is packed (alignment 1), since a row may begin at any byte. d is the scale, dmin
+ * or m the minimum; f16 values stay uint16_t until [conv]. What a code is worth is told once, in
+ * [unpack]. */
+
+enum {
+    K_F32 = 0, K_F16 = 1, K_Q4_0 = 2, K_Q4_1 = 3, K_Q5_0 = 6, K_Q5_1 = 7, K_Q8_0 = 8, K_Q8_1 = 9,
+    K_Q2_K = 10, K_Q3_K = 11, K_Q4_K = 12, K_Q5_K = 13, K_Q6_K = 14, K_Q8_K = 15,
+    K_IQ2_XXS = 16, K_IQ2_XS = 17, K_IQ3_XXS = 18, K_IQ1_S = 19,
+    K_IQ4_NL = 20, K_IQ3_S = 21, K_IQ2_S = 22, K_IQ4_XS = 23,
+    K_I8 = 24, K_I16 = 25, K_I32 = 26, K_I64 = 27, K_F64 = 28, K_IQ1_M = 29, K_BF16 = 30,
+    K_TQ1_0 = 34, K_TQ2_0 = 35, K_MXFP4 = 39, K_NVFP4 = 40, K_Q1_0 = 41, K_Q2_0 = 42
+};
+#define K_TYPE_MAX 43
+#define K_SUPER    256                                   /* weights in a super-block */
+
+#ifdef __cplusplus
+#define FMT_SIZE(type, bytes) static_assert(sizeof(type) == (bytes), "blocks of the file have this size")
+#else
+#define FMT_SIZE(type, bytes) _Static_assert(sizeof(type) == (bytes), "blocks of the file have this size")
+#endif
+#define FMT_BLOCK struct __attribute__((packed))
+
+/* Plain blocks: one scale for a few weights. */
+typedef FMT_BLOCK { uint16_t d; uint8_t qs[16]; } block_q4_0;
+typedef FMT_BLOCK { uint16_t d, m; uint8_t qs[16]; } block_q4_1;
+typedef FMT_BLOCK { uint16_t d; uint8_t qh[4], qs[16]; } block_q5_0;
+typedef FMT_BLOCK { uint16_t d, m; uint8_t qh[4], qs[16]; } block_q5_1;
+typedef FMT_BLOCK { uint16_t d; int8_t qs[32]; } block_q8_0;
+typedef FMT_BLOCK { uint16_t d, s; int8_t qs[32]; } block_q8_1;
+typedef FMT_BLOCK { uint16_t d; uint8_t qs[16]; } block_iq4_nl;
+typedef FMT_BLOCK { uint8_t e, qs[16]; } block_mxfp4;
+typedef FMT_BLOCK { uint8_t d[4], qs[32]; } block_nvfp4;
+typedef FMT_BLOCK { uint16_t d; uint8_t qs[16]; } block_q1_0;
+typedef FMT_BLOCK { uint16_t d; uint8_t qs[16]; } block_q2_0;
+FMT_SIZE(block_q4_0, 18); FMT_SIZE(block_q4_1, 20); FMT_SIZE(block_q5_0, 22); FMT_SIZE(block_q5_1, 24);
+FMT_SIZE(block_q8_0, 34); FMT_SIZE(block_q8_1, 36); FMT_SIZE(block_iq4_nl, 18); FMT_SIZE(block_mxfp4, 17);
+FMT_SIZE(block_nvfp4, 36); FMT_SIZE(block_q1_0, 18); FMT_SIZE(block_q2_0, 18);
+
+/* Super-blocks of 256: a float scale, and small integer scales inside. */
+typedef FMT_BLOCK { uint8_t scales[16], qs[64]; uint16_t d, dmin; } block_q2_K;
+typedef FMT_BLOCK { uint8_t hmask[32], qs[64], scales[12]; uint16_t d; } block_q3_K;
+typedef FMT_BLOCK { uint16_t d, dmin; uint8_t scales[12], qs[128]; } block_q4_K;
+typedef FMT_BLOCK { uint16_t d, dmin; uint8_t scales[12], qh[32], qs[128]; } block_q5_K;
+typedef FMT_BLOCK { uint8_t ql[128], qh[64]; int8_t scales[16]; uint16_t d; } block_q6_K;
+typedef FMT_BLOCK { float d; int8_t qs[256]; int16_t bsums[16]; } block_q8_K;
+typedef FMT_BLOCK { uint8_t qs[48], qh[4]; uint16_t d; } block_tq1_0;
+typedef FMT_BLOCK { uint8_t qs[64]; uint16_t d; } block_tq2_0;
+FMT_SIZE(block_q2_K, 84); FMT_SIZE(block_q3_K, 110); FMT_SIZE(block_q4_K, 144); FMT_SIZE(block_q5_K, 176);
+FMT_SIZE(block_q6_K, 210); FMT_SIZE(block_q8_K, 292); FMT_SIZE(block_tq1_0, 54); FMT_SIZE(block_tq2_0, 66);
+
+/* Super-blocks whose codes are points of a fixed grid of 4 or 8 weights. */
+typedef FMT_BLOCK { uint16_t d; uint32_t qs[16]; } block_iq2_xxs;
+typedef FMT_BLOCK { uint16_t d, qs[32]; uint8_t scales[8]; } block_iq2_xs;
+typedef FMT_BLOCK { uint16_t d; uint8_t qs[32], signs[32], qh[8], scales[8]; } block_iq2_s;
+typedef FMT_BLOCK { uint16_t d; uint8_t qs[64]; uint32_t aux[8]; } block_iq3_xxs;
+typedef FMT_BLOCK { uint16_t d; uint8_t qs[64], qh[8], signs[32], scales[4]; } block_iq3_s;
+typedef FMT_BLOCK { uint16_t d; uint8_t qs[32]; uint16_t qh[8]; } block_iq1_s;
+typedef FMT_BLOCK { uint8_t qs[32], qh[16]; uint16_t scales[4]; } block_iq1_m;
+typedef FMT_BLOCK { uint16_t d, scales_h; uint8_t scales_l[4], qs[128]; } block_iq4_xs;
+FMT_SIZE(block_iq2_xxs, 66); FMT_SIZE(block_iq2_xs, 74); FMT_SIZE(block_iq2_s, 82);
+FMT_SIZE(block_iq3_xxs, 98); FMT_SIZE(block_iq3_s, 110); FMT_SIZE(block_iq1_s, 50);
+FMT_SIZE(block_iq1_m, 56); FMT_SIZE(block_iq4_xs, 136);
+
+/* ===== [conv] small floats =====
+ * Widening is exact. Narrowing rounds to nearest, ties to even. A NaN comes out quiet, keeping the sign
+ * and the upper bits it carried, which is what the F16C instructions do. Assumes the default rounding
+ * mode. */
+
+static inline float    k__f32_of(uint32_t bits) { float f; memcpy(&f, &bits, 4); return f; }
+static inline uint32_t k__bits_of(float f) { uint32_t u; memcpy(&u, &f, 4); return u; }
+
+static inline float k_f16_to_f32(uint16_t h) {
+    uint32_t sign = (uint32_t)(h & 0x8000) << 16, mag = h & 0x7fff;
+    if (mag < 0x0400) return k__f32_of(sign | k__bits_of((float)mag * 0x1p-24f)); /* subnormal */
+    if (mag < 0x7c00) return k__f32_of(sign | ((mag << 13) + (112u << 23)));      /* bias 15 to 127 */
+    return k__f32_of(sign | 0x7f800000 | (mag & 0x3ff) << 13 | (mag > 0x7c00 ? 0x400000 : 0));
+}
+
+static inline uint16_t k_f32_to_f16(float f) {
+    uint32_t u = k__bits_of(f), mag = u & 0x7fffffff;
+    uint16_t sign = (uint16_t)(u >> 16 & 0x8000);
+    if (mag > 0x7f800000) return (uint16_t)(sign | 0x7e00 | (mag >> 13 & 0x3ff));
+    if (mag >= 0x477ff000) return (uint16_t)(sign | 0x7c00);      /* 65520, the tie above 65504 */
+    /* Below 2^-14 the result is a multiple of 2^-24, the spacing of floats above 0.5: the sum rounds. */
+    if (mag < 0x38800000) return (uint16_t)(sign | (k__bits_of(k__f32_of(mag) + 0.5f) - 0x3f000000));
+    mag -= 112u << 23;
+    return (uint16_t)(sign | (mag + 0xfff + (mag >> 13 & 1)) >> 13);
+}
+
+static inline float k_bf16_to_f32(uint16_t h) { return k__f32_of((uint32_t)h << 16); }
+
+static inline uint16_t k_f32_to_bf16(float f) {
+    uint32_t u = k__bits_of(f);
+    if ((u & 0x7fffffff) > 0x7f800000) return (uint16_t)(u >> 16 | 0x40);
+    return (uint16_t)((u + 0x7fff + (u >> 16 & 1)) >> 16);
+}
+
+/* Half of the OCP E8M0 scale, 2^(e - 128): the E2M1 table it multiplies holds doubled values. Code 255
+ * (NaN in the OCP document) is 2^127 here, as the field reads it. */
+static inline float k_e8m0_half(uint8_t e) {
+    return k__f32_of(e < 2 ? 0x00200000u << e : (uint32_t)(e - 1) << 23);
+}
+
+/* Half of an E4M3 scale, for the same table. The sign bit is ignored; 0x7f, NaN by its letter, counts as
+ * zero. */
+static inline float k_ue4m3_half(uint8_t x) {
+    int e = x >> 3 & 15, m = x & 7;
+    if (x == 0x7f) return 0;
+    if (!e) return (float)m * 0x1p-10f;
+    return k__f32_of((uint32_t)(e + 119) << 23 | (uint32_t)m << 20);  /* (1 + m/8) * 2^(e - 8) */
+}
+
+/* ===== [unpack] any format to int8 codes and scales =====
+ * One decoder per format, and the only place that says how a format is laid out; [ref] dequantises
+ * through it and the kernels multiply its output. Every weight is exactly one of
+ *     KIND_INT    w = d*sc*q - dm*mn     sc, mn per 16 weights, d, dm per 256
+ *     KIND_SCALE  w = fs*q + fm          per `group` weights, 16 or 32
+ * and the minimum (mn and dm, or fm) is written only by formats that have one.
+ * Door: k_types[id].unpack(src, n, urow), n a multiple of the block. */
+
+typedef struct {                                         /* arrays of the caller, for rows of n weights */
+    int8_t  *q;                                          /* [n]                                        */
+    int16_t *sc, *mn;                                    /* [n/16]           INT                       */
+    float   *d, *dm;                                     /* [(n + 255)/256]  INT                       */
+    float   *fs, *fm;                                    /* [n/group]        SCALE; n/16 always is room */
+} k_urow;
+
+/* q[0..half) = low nibbles of p, q[half..2*half) = high ones, both plus off. */
+static inline void k__nibbles(const uint8_t *p, int half, int8_t *q, int off) {
+    for (int j = 0; j < half; j++) {
+        q[j] = (int8_t)((p[j] & 15) + off);
+        q[half + j] = (int8_t)((p[j] >> 4) + off);
+    }
+}
+
+/* The same, each nibble a place in a table. */
+static inline void k__nibbles_of(const uint8_t *p, int half, int8_t *q, const int8_t table[16]) {
+    for (int j = 0; j < half; j++) {
+        q[j] = table[p[j] & 15];
+        q[half + j] = table[p[j] >> 4];
+    }
+}
+
+/* Four planes of 32 codes from 32 bytes, lowest bits first: q[32*k + j] = bits 2k, 2k+1 of p[j], plus
+ * off. */
+static inline void k__crumbs(const uint8_t *p, int8_t *q, int off) {
+    for (int k = 0; k < 4; k++)
+        for (int j = 0; j < 32; j++) q[32 * k + j] = (int8_t)((p[j] >> 2 * k & 3) + off);
+}
+
+static inline void k__fill16(int16_t *p, int n, int v) { for (int i = 0; i < n; i++) p[i] = (int16_t)v; }
+
+/* --- plain blocks --- */
+
+static void k_unpack_q4_0(const void *src, int n, k_urow *u) {
+    const block_q4_0 *b = (const block_q4_0 *)src;
+    for (int i = 0; i < n / 32; i++) {
+        u->fs[i] = k_f16_to_f32(b[i].d);
+        k__nibbles(b[i].qs, 16, u->q + 32 * i, -8);
+    }
+}
+
+static void k_unpack_q4_1(const void *src, int n, k_urow *u) {
+    const block_q4_1 *b = (const block_q4_1 *)src;
+    for (int i = 0; i < n / 32; i++) {
+        u->fs[i] = k_f16_to_f32(b[i].d);
+        u->fm[i] = k_f16_to_f32(b[i].m);
+        k__nibbles(b[i].qs, 16, u->q + 32 * i, 0);
+    }
+}
+
+/* Weight j of 32 gets bit j of qh as its fifth bit. */
+static inline void k__fifth(const uint8_t qh[4], int8_t *q) {
+    for (int j = 0; j < 32; j++) q[j] = (int8_t)(q[j] + (qh[j / 8] >> j % 8 & 1) * 16);
+}
+
+static void k_unpack_q5_0(const void *src, int n, k_urow *u) {
+    const block_q5_0 *b = (const block_q5_0 *)src;
+    for (int i = 0; i < n / 32; i++) {
+        u->fs[i] = k_f16_to_f32(b[i].d);
+        k__nibbles(b[i].qs, 16, u->q + 32 * i, -16);
+        k__fifth(b[i].qh, u->q + 32 * i);
+    }
+}
+
+static void k_unpack_q5_1(const void *src, int n, k_urow *u) {
+    const block_q5_1 *b = (const block_q5_1 *)src;
+    for (int i = 0; i < n / 32; i++) {
+        u->fs[i] = k_f16_to_f32(b[i].d);
+        u->fm[i] = k_f16_to_f32(b[i].m);
+        k__nibbles(b[i].qs, 16, u->q + 32 * i, 0);
+        k__fifth(b[i].qh, u->q + 32 * i);
+    }
+}
+
+static void k_unpack_q8_0(const void *src, int n, k_urow *u) {
+    const block_q8_0 *b = (const block_q8_0 *)src;
+    for (int i = 0; i < n / 32; i++) {
+        u->fs[i] = k_f16_to_f32(b[i].d);
+        memcpy(u->q + 32 * i, b[i].qs, 32);
+    }
+}
+
+/* A 4-bit code is a place among 16 values spread like a normal distribution. */
+static const int8_t k__iq4_values[16] = {
+    -127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113,
+};
+
+static void k_unpack_iq4_nl(const void *src, int n, k_urow *u) {
+    const block_iq4_nl *b = (const block_iq4_nl *)src;
+    for (int i = 0; i < n / 32; i++) {
+        u->fs[i] = k_f16_to_f32(b[i].d);
+        k__nibbles_of(b[i].qs, 16, u->q + 32 * i, k__iq4_values);
+    }
+}
+
+/* E2M1 (sign, 2 exponent bits, 1 mantissa bit), doubled so that it is whole; the scales are halved in
+ * return. */
+static const int8_t k__fp4_values[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+
+static void k_unpack_mxfp4(const void *src, int n, k_urow *u) {
+    const block_mxfp4 *b = (const block_mxfp4 *)src;
+    for (int i = 0; i < n / 32; i++) {
+        u->fs[i] = k_e8m0_half(b[i].e);
+        k__nibbles_of(b[i].qs, 16, u->q + 32 * i, k__fp4_values);
+    }
+}
+
+/* 64 weights are four groups of 16, each with its own scale and 8 bytes of codes. */
+static void k_unpack_nvfp4(const void *src, int n, k_urow *u) {
+    const block_nvfp4 *b = (const block_nvfp4 *)src;
+    for (int i = 0; i < n / 16; i++) {
+        u->fs[i] = k_ue4m3_half(b[i / 4].d[i % 4]);
+        k__nibbles_of(b[i / 4].qs + 8 * (i % 4), 8, u->q + 16 * i, k__fp4_values);
+    }
+}
+
+/* 128 signs: a set bit is +d. */
+static void k_unpack_q1_0(const void *src, int n, k_urow *u) {
+    const block_q1_0 *b = (const block_q1_0 *)src;
+    for (int i = 0; i < n / 32; i++) u->fs[i] = k_f16_to_f32(b[i / 4].d);
+    for (int i = 0; i < n; i++) u->q[i] = (int8_t)((b[i / 128].qs[i % 128 / 8] >> i % 8 & 1) * 2 - 1);
+}
+
+/* 64 codes of 2 bits in order: -1, 0, 1, 2. */
+static void k_unpack_q2_0(const void *src, int n, k_urow *u) {
+    const block_q2_0 *b = (const block_q2_0 *)src;
+    for (int i = 0; i < n / 32; i++) u->fs[i] = k_f16_to_f32(b[i / 2].d);
+    for (int i = 0; i < n; i++) u->q[i] = (int8_t)((b[i / 64].qs[i % 64 / 4] >> 2 * (i % 4) & 3) - 1);
+}
+
+/* --- K super-blocks --- */
+
+static void k_unpack_q2_K(const void *src, int n, k_urow *u) {
+    const block_q2_K *b = (const block_q2_K *)src;
+    for (int i = 0; i < n / 256; i++) {
+        u->d[i] = k_f16_to_f32(b[i].d);
+        u->dm[i] = k_f16_to_f32(b[i].dmin);
+        for (int g = 0; g < 16; g++) {
+            u->sc[16 * i + g] = b[i].scales[g] & 15;
+            u->mn[16 * i + g] = b[i].scales[g] >> 4;
+        }
+        for (int h = 0; h < 2; h++) k__crumbs(b[i].qs + 32 * h, u->q + 256 * i + 128 * h, 0);
+    }
+}
+
+/* The third bit comes from hmask, bit g of byte j for weight 32*g + j, and counts 4 when clear: codes are
+ * -4..3. Scale g of 16: low nibbles in bytes 0..7 (g < 8 low, else high half), upper 2 bits in bytes
+ * 8..11; minus 32. */
+static void k_unpack_q3_K(const void *src, int n, k_urow *u) {
+    const block_q3_K *b = (const block_q3_K *)src;
+    for (int i = 0; i < n / 256; i++) {
+        int8_t *q = u->q + 256 * i;
+        u->d[i] = k_f16_to_f32(b[i].d);
+        for (int g = 0; g < 16; g++) {
+            int low = b[i].scales[g % 8] >> g / 8 * 4 & 15, high = b[i].scales[8 + g % 4] >> g / 4 * 2 & 3;
+            u->sc[16 * i + g] = (int16_t)((high << 4 | low) - 32);
+        }
+        for (int h = 0; h < 2; h++) k__crumbs(b[i].qs + 32 * h, q + 128 * h, -4);
+        for (int j = 0; j < 256; j++) q[j] = (int8_t)(q[j] + (b[i].hmask[j % 32] >> j / 32 & 1) * 4);
+    }
+}
+
+/* Eight 6-bit scales and eight 6-bit minima in 12 bytes, each for 32 weights: the first four of each are
+ * the low 6 bits of bytes 0..3 and 4..7, the rest are nibbles of bytes 8..11 with the spare upper 2 bits
+ * of bytes 0..7. */
+static inline void k__scales_q4_K(const uint8_t s[12], int16_t *sc, int16_t *mn) {
+    for (int g = 0; g < 4; g++) {
+        k__fill16(sc + 2 * g, 2, s[g] & 63);
+        k__fill16(mn + 2 * g, 2, s[g + 4] & 63);
+        k__fill16(sc + 2 * g + 8, 2, (s[g + 8] & 15) | s[g] >> 6 << 4);
+        k__fill16(mn + 2 * g + 8, 2, s[g + 8] >> 4 | s[g + 4] >> 6 << 4);
+    }
+}
+
+static void k_unpack_q4_K(const void *src, int n, k_urow *u) {
+    const block_q4_K *b = (const block_q4_K *)src;
+    for (int i = 0; i < n / 256; i++) {
+        u->d[i] = k_f16_to_f32(b[i].d);
+        u->dm[i] = k_f16_to_f32(b[i].dmin);
+        k__scales_q4_K(b[i].scales, u->sc + 16 * i, u->mn + 16 * i);
+        for (int h = 0; h < 4; h++) k__nibbles(b[i].qs + 32 * h, 32, u->q + 256 * i + 64 * h, 0);
+    }
+}
+
+/* Q4_K with a fifth bit: bit g of qh[j] for weight 32*g + j. */
+static void k_unpack_q5_K(const void *src, int n, k_urow *u) {
+    const block_q5_K *b = (const block_q5_K *)src;
+    for (int i = 0; i < n / 256; i++) {
+        int8_t *q = u->q + 256 * i;
+        u->d[i] = k_f16_to_f32(b[i].d);
+        u->dm[i] = k_f16_to_f32(b[i].dmin);
+        k__scales_q4_K(b[i].scales, u->sc + 16 * i, u->mn + 16 * i);
+        for (int h = 0; h < 4; h++) k__nibbles(b[i].qs + 32 * h, 32, q + 64 * h, 0);
+        for (int j = 0; j < 256; j++) q[j] = (int8_t)(q[j] + (b[i].qh[j % 32] >> j / 32 & 1) * 16);
+    }
+}
+
+/* Per 128 weights: 64 bytes of nibbles, 32 bytes of upper bit pairs; codes are -32..31. */
+static void k_unpack_q6_K(const void *src, int n, k_urow *u) {
+    const block_q6_K *b = (const block_q6_K *)src;
+    for (int i = 0; i < n / 256; i++) {
+        u->d[i] = k_f16_to_f32(b[i].d);
+        for (int g = 0; g < 16; g++) u->sc[16 * i + g] = b[i].scales[g];
+        for (int h = 0; h < 2; h++) {
+            int8_t *q = u->q + 256 * i + 128 * h, high[128];
+            k__crumbs(b[i].qh + 32 * h, high, -2);
+            k__nibbles(b[i].ql + 64 * h, 64, q, 0);
+            for (int j = 0; j < 128; j++) q[j] = (int8_t)(q[j] + high[j] * 16);
+        }
+    }
+}
+
+/* --- ternary super-blocks --- */
+
+static void k_unpack_tq2_0(const void *src, int n, k_urow *u) {
+    const block_tq2_0 *b = (const block_tq2_0 *)src;
+    k__fill16(u->sc, n / 16, 1);
+    for (int i = 0; i < n / 256; i++) {
+        u->d[i] = k_f16_to_f32(b[i].d);
+        for (int h = 0; h < 2; h++) k__crumbs(b[i].qs + 32 * h, u->q + 256 * i + 128 * h, -1);
+    }
+}
+
+/* A byte holds up to five base-3 digits as a fraction of 256: times 3^k modulo 256 drops the first k
+ * digits, times 3 the next digit appears above the byte. Digit k of `width` bytes in a row makes weights
+ * k*width...; returns the end. */
+static inline int8_t *k__trits(const uint8_t *p, int width, int digits, int8_t *q) {
+    static const uint8_t pow3[5] = {1, 3, 9, 27, 81};
+    for (int k = 0; k < digits; k++)
+        for (int j = 0; j < width; j++) *q++ = (int8_t)(((uint8_t)(p[j] * pow3[k]) * 3 >> 8) - 1);
+    return q;
+}
+
+static void k_unpack_tq1_0(const void *src, int n, k_urow *u) {
+    const block_tq1_0 *b = (const block_tq1_0 *)src;
+    k__fill16(u->sc, n / 16, 1);
+    for (int i = 0; i < n / 256; i++) {
+        u->d[i] = k_f16_to_f32(b[i].d);
+        int8_t *q = k__trits(b[i].qs, 32, 5, u->q + 256 * i);
+        q = k__trits(b[i].qs + 32, 16, 5, q);
+        k__trits(b[i].qh, 4, 4, q);
+    }
+}
+
+/* --- IQ super-blocks ---
+ * The grids: one point per entry, first weight in the lowest bits, 2 bits a weight (iq1, iq2) or 4 (iq3).
+ * Made by: python3 tests/gen/grids.py */
+
+static const uint16_t k__grid_iq1[2048] = {
+    0x0000,0x0002,0x0005,0x0008,0x000a,0x0011,0x0015,0x0020,0x0022,0x0028,0x002a,0x0045,0x0051,0x0054,0x0056,
+    0x0065,0x0080,0x0082,0x0088,0x008a,0x0095,0x00a0,0x00a2,0x00a8,0x00aa,0x0104,0x0105,0x0111,0x0114,0x0116,
+    0x0119,0x011a,0x0125,0x0141,0x0146,0x0149,0x0152,0x0155,0x015a,0x0161,0x0164,0x0166,0x0168,0x0185,0x0191,
+    0x0194,0x0196,0x01a5,0x0200,0x0202,0x0208,0x020a,0x0215,0x0220,0x0222,0x0228,0x022a,0x0245,0x0251,0x0259,
+    0x0264,0x0269,0x0280,0x0282,0x0288,0x028a,0x0291,0x0295,0x0299,0x02a0,0x02a2,0x02a8,0x02aa,0x0411,0x0414,
+    0x0416,0x0425,0x0441,0x0449,0x0455,0x045a,0x0464,0x0465,0x0491,0x0499,0x04a5,0x0501,0x0504,0x0505,0x0506,
+    0x0515,0x0518,0x051a,0x0529,0x0540,0x0545,0x054a,0x0550,0x0551,0x0554,0x0555,0x0556,0x0559,0x0560,0x0562,
+    0x0565,0x0568,0x056a,0x0581,0x0591,0x0595,0x0598,0x059a,0x05a1,0x05a4,0x05a5,0x05a6,0x05a9,0x0614,0x0619,
+    0x0641,0x0644,0x0650,0x0652,0x0655,0x0658,0x0660,0x0661,0x0666,0x0669,0x0685,0x0691,0x0694,0x0699,0x0800,
+    0x0802,0x0808,0x080a,0x0815,0x0820,0x0822,0x0828,0x082a,0x0845,0x0851,0x0856,0x0865,0x0880,0x0882,0x0888,
+    0x088a,0x0895,0x08a0,0x08a2,0x08a8,0x08aa,0x0905,0x0911,0x0914,0x0919,0x0924,0x0925,0x0941,0x0950,0x0951,
+    0x0955,0x0961,0x0964,0x0969,0x0991,0x0994,0x0996,0x0999,0x09a5,0x0a00,0x0a02,0x0a08,0x0a0a,0x0a15,0x0a20,
+    0x0a22,0x0a28,0x0a2a,0x0a45,0x0a51,0x0a59,0x0a61,0x0a65,0x0a80,0x0a82,0x0a85,0x0a88,0x0a8a,0x0a95,0x0aa0,
+    0x0aa2,0x0aa8,0x0aaa,0x1010,0x1011,0x1014,0x1019,0x1024,0x1025,0x1041,0x1044,0x1050,0x1055,0x1058,0x1061,
+    0x1064,0x1065,0x1069,0x1091,0x1094,0x1096,0x10a1,0x10a5,0x1101,0x1104,0x1106,0x1109,0x1110,0x1112,0x1115,
+    0x1118,0x1121,0x1124,0x1129,0x1145,0x114a,0x1150,0x1151,0x1152,0x1154,0x1155,0x1156,0x1159,0x1160,0x1165,
+    0x1184,0x1192,0x1195,0x11a1,0x11a4,0x1211,0x1214,0x1216,0x1225,0x1240,0x1246,0x1249,0x1252,0x1255,0x1258,
+    0x125a,0x1264,0x1266,0x1285,0x1291,0x1294,0x1296,0x12a5,0x1401,0x1406,0x1409,0x1414,0x1415,0x1418,0x1419,
+    0x1421,0x1426,0x1441,0x1445,0x1446,0x1448,0x144a,0x1451,0x1454,0x1455,0x1456,0x1459,0x1462,0x1465,0x1468,
+    0x1484,0x1489,0x1490,0x1494,0x1495,0x1498,0x1499,0x149a,0x14a1,0x14a4,0x14a5,0x14a9,0x1502,0x1505,0x150a,
+    0x1511,0x1514,0x1515,0x1516,0x1519,0x1520,0x1522,0x1525,0x1528,0x152a,0x1541,0x1544,0x1545,0x1546,0x1551,
+    0x1552,0x1554,0x1555,0x1556,0x1559,0x155a,0x1561,0x1564,0x1565,0x1566,0x1569,0x1580,0x1582,0x1584,0x1585,
+    0x1588,0x158a,0x1590,0x1591,0x1594,0x1595,0x1596,0x1599,0x159a,0x15a0,0x15a2,0x15a5,0x1601,0x1604,0x1605,
+    0x1606,0x1615,0x1616,0x1618,0x161a,0x1621,0x1626,0x1640,0x1642,0x1644,0x1645,0x1648,0x164a,0x1651,0x1655,
+    0x1656,0x1658,0x1659,0x1661,0x1664,0x1665,0x1668,0x1669,0x166a,0x1686,0x168a,0x1692,0x1695,0x16a4,0x16a9,
+    0x1811,0x1816,0x1825,0x1841,0x1844,0x1846,0x1849,0x1850,0x1855,0x1858,0x185a,0x1860,0x1861,0x1864,0x1866,
+    0x1869,0x1885,0x1891,0x1894,0x18a5,0x1910,0x1912,0x1915,0x191a,0x1921,0x1925,0x1942,0x1944,0x1945,0x1948,
+    0x1951,0x1954,0x1955,0x1956,0x1959,0x195a,0x1960,0x1965,0x196a,0x1989,0x1991,0x1992,0x1995,0x1998,0x19a1,
+    0x19a6,0x19a9,0x1a09,0x1a16,0x1a24,0x1a26,0x1a44,0x1a46,0x1a49,0x1a50,0x1a52,0x1a55,0x1a58,0x1a61,0x1a66,
+    0x1a69,0x1a85,0x1a91,0x1a96,0x1a9a,0x2000,0x2002,0x2008,0x200a,0x2015,0x2020,0x2022,0x2025,0x2028,0x202a,
+    0x2045,0x2051,0x2059,0x2061,0x2065,0x2080,0x2082,0x2088,0x208a,0x2095,0x20a0,0x20a2,0x20a5,0x20a8,0x20aa,
+    0x2105,0x2111,0x2114,0x2119,0x2125,0x2142,0x2144,0x2149,0x2155,0x2158,0x215a,0x2161,0x2164,0x2165,0x2166,
+    0x2185,0x2190,0x2196,0x2199,0x21a5,0x2201,0x2208,0x220a,0x2211,0x2215,0x2220,0x2222,0x2228,0x222a,0x2245,
+    0x2251,0x2256,0x2259,0x2265,0x2281,0x2288,0x228a,0x2291,0x2295,0x22a0,0x22a2,0x22a8,0x22aa,0x2405,0x2414,
+    0x2416,0x2419,0x2425,0x2444,0x2445,0x2446,0x2449,0x2452,0x2455,0x2458,0x245a,0x2466,0x2485,0x2491,0x2494,
+    0x2499,0x24a1,0x24a5,0x2509,0x2515,0x2521,0x2529,0x2540,0x2545,0x2548,0x2551,0x2554,0x2555,0x2559,0x2562,
+    0x2565,0x2568,0x2589,0x2590,0x2594,0x2595,0x2598,0x259a,0x25a1,0x25a4,0x25a6,0x25a9,0x2605,0x2610,0x2612,
+    0x2619,0x2625,0x2641,0x2649,0x2655,0x2660,0x2661,0x2669,0x2684,0x2686,0x2690,0x269a,0x2800,0x2802,0x2808,
+    0x280a,0x2815,0x2820,0x2822,0x2828,0x282a,0x2845,0x2851,0x2854,0x2865,0x2880,0x2882,0x2888,0x288a,0x28a0,
+    0x28a2,0x28a8,0x28aa,0x2909,0x2911,0x2914,0x2919,0x2925,0x2946,0x2949,0x2952,0x2955,0x2961,0x2964,0x2966,
+    0x2969,0x2985,0x2990,0x2996,0x2999,0x29a4,0x29a5,0x2a00,0x2a02,0x2a08,0x2a0a,0x2a20,0x2a22,0x2a28,0x2a2a,
+    0x2a45,0x2a51,0x2a56,0x2a59,0x2a65,0x2a80,0x2a82,0x2a88,0x2a8a,0x2a95,0x2aa0,0x2aa2,0x2aa8,0x2aaa,0x4005,
+    0x4011,0x4016,0x4025,0x4049,0x4052,0x4055,0x4058,0x405a,0x4061,0x4064,0x4066,0x4094,0x4099,0x40a1,0x40a6,
+    0x4100,0x4101,0x4104,0x4106,0x4109,0x4112,0x4115,0x4116,0x4118,0x411a,0x4121,0x4126,0x4129,0x4145,0x4148,
+    0x414a,0x4151,0x4154,0x4155,0x4156,0x4159,0x415a,0x4165,0x4168,0x416a,0x4181,0x4184,0x4186,0x4190,0x4192,
+    0x4195,0x41a0,0x41a1,0x41a2,0x4205,0x4211,0x4214,0x4216,0x4225,0x4241,0x4252,0x4255,0x425a,0x4264,0x4269,
+    0x4289,0x4294,0x42a5,0x4401,0x4415,0x4419,0x4429,0x4445,0x4448,0x444a,0x4451,0x4454,0x4455,0x4456,0x4461,
+    0x4462,0x4465,0x4468,0x446a,0x4481,0x4486,0x4489,0x4490,0x4492,0x4495,0x44a0,0x44a1,0x44a9,0x4501,0x4502,
+    0x4505,0x450a,0x4511,0x4514,0x4515,0x4516,0x4519,0x4520,0x4525,0x452a,0x4541,0x4544,0x4545,0x4546,0x4549,
+    0x4550,0x4551,0x4554,0x4555,0x4556,0x4558,0x4559,0x4561,0x4564,0x4565,0x4566,0x4569,0x4582,0x4584,0x4585,
+    0x4588,0x4591,0x4594,0x4595,0x4596,0x4599,0x459a,0x45a5,0x45a8,0x45aa,0x4601,0x4605,0x4609,0x4614,0x4615,
+    0x4618,0x461a,0x4621,0x4624,0x4629,0x4640,0x4642,0x4645,0x4648,0x4650,0x4651,0x4652,0x4655,0x4656,0x4659,
+    0x4662,0x4665,0x4668,0x4681,0x4685,0x468a,0x4694,0x4695,0x46a1,0x46a4,0x46a6,0x4805,0x4811,0x4815,0x481a,
+    0x4825,0x4842,0x4849,0x4850,0x4855,0x4858,0x4861,0x4864,0x4866,0x4869,0x4885,0x4891,0x4894,0x4896,0x4899,
+    0x48a5,0x4901,0x4905,0x4906,0x490a,0x4910,0x4914,0x4915,0x4918,0x4921,0x4924,0x4926,0x4940,0x4945,0x494a,
+    0x4951,0x4952,0x4954,0x4955,0x4956,0x4959,0x4960,0x4962,0x4965,0x4966,0x496a,0x4986,0x4989,0x4992,0x4995,
+    0x4996,0x4998,0x49a1,0x49a4,0x49a6,0x49a9,0x4a16,0x4a44,0x4a46,0x4a49,0x4a55,0x4a58,0x4a5a,0x4a64,0x4a69,
+    0x4a94,0x4aa5,0x5001,0x5004,0x5005,0x5006,0x5009,0x5012,0x5015,0x501a,0x5021,0x5024,0x5029,0x5040,0x5045,
+    0x5048,0x5051,0x5054,0x5055,0x5056,0x5059,0x5065,0x5068,0x5086,0x5089,0x5095,0x5098,0x50a0,0x50a1,0x50a6,
+    0x50a9,0x5105,0x5108,0x5109,0x510a,0x5111,0x5114,0x5115,0x5116,0x5118,0x5119,0x5120,0x5125,0x5126,0x5128,
+    0x512a,0x5141,0x5144,0x5145,0x5146,0x5149,0x5150,0x5151,0x5152,0x5154,0x5155,0x5156,0x5158,0x5159,0x515a,
+    0x5161,0x5164,0x5165,0x5166,0x5169,0x5182,0x5185,0x5191,0x5194,0x5195,0x5196,0x5199,0x51a0,0x51a5,0x51aa,
+    0x5201,0x5206,0x5212,0x5215,0x521a,0x5221,0x5224,0x5242,0x5245,0x524a,0x5251,0x5254,0x5255,0x5256,0x5259,
+    0x5262,0x5265,0x5285,0x5290,0x5292,0x5295,0x5299,0x529a,0x52a4,0x5404,0x5405,0x5411,0x5414,0x5415,0x5416,
+    0x5418,0x5419,0x5421,0x5425,0x5428,0x542a,0x5441,0x5444,0x5445,0x5446,0x5449,0x544a,0x5450,0x5451,0x5454,
+    0x5455,0x5456,0x5458,0x5459,0x545a,0x5461,0x5462,0x5464,0x5465,0x5466,0x5469,0x5480,0x5488,0x548a,0x5491,
+    0x5494,0x5495,0x5496,0x5499,0x54a1,0x54a4,0x54a5,0x54aa,0x5501,0x5502,0x5504,0x5505,0x5506,0x5509,0x5510,
+    0x5511,0x5512,0x5514,0x5515,0x5516,0x5519,0x551a,0x5521,0x5524,0x5525,0x5526,0x5529,0x5540,0x5541,0x5542,
+    0x5544,0x5545,0x5546,0x5548,0x5549,0x5550,0x5551,0x5552,0x5554,0x5555,0x5556,0x5558,0x5559,0x555a,0x5560,
+    0x5561,0x5564,0x5565,0x5566,0x5568,0x5569,0x556a,0x5581,0x5584,0x5585,0x5589,0x558a,0x5590,0x5591,0x5594,
+    0x5595,0x5596,0x5598,0x5599,0x55a1,0x55a4,0x55a5,0x55a6,0x55a9,0x5600,0x5601,0x5602,0x5604,0x5606,0x5608,
+    0x5609,0x5611,0x5614,0x5615,0x5618,0x5619,0x5620,0x5621,0x5622,0x5624,0x5625,0x5626,0x5628,0x5629,0x5641,
+    0x5645,0x5646,0x5648,0x5649,0x564a,0x5650,0x5651,0x5652,0x5654,0x5655,0x5656,0x5658,0x5659,0x565a,0x5661,
+    0x5664,0x5665,0x5669,0x5682,0x5685,0x5686,0x5688,0x5689,0x568a,0x5691,0x5695,0x569a,0x56a2,0x56a5,0x56a6,
+    0x56a8,0x56a9,0x5804,0x5805,0x5806,0x5809,0x5810,0x5815,0x5818,0x5821,0x582a,0x5845,0x5848,0x584a,0x5851,
+    0x5854,0x5855,0x5856,0x5858,0x5859,0x5860,0x5862,0x5864,0x5865,0x5882,0x5889,0x5890,0x5892,0x5895,0x5898,
+    0x58a1,0x58a9,0x5901,0x5902,0x5905,0x590a,0x5911,0x5914,0x5915,0x5916,0x5919,0x5925,0x5941,0x5944,0x5945,
+    0x5946,0x5949,0x5950,0x5951,0x5952,0x5954,0x5955,0x5956,0x5958,0x5959,0x595a,0x5961,0x5964,0x5965,0x5966,
+    0x5969,0x5981,0x5985,0x5989,0x5991,0x5994,0x5995,0x5996,0x5998,0x5999,0x59a5,0x5a04,0x5a08,0x5a15,0x5a1a,
+    0x5a20,0x5a25,0x5a26,0x5a29,0x5a45,0x5a48,0x5a49,0x5a51,0x5a55,0x5a56,0x5a58,0x5a59,0x5a62,0x5a65,0x5a68,
+    0x5a6a,0x5a81,0x5a8a,0x5a92,0x5a95,0x5a96,0x5a98,0x5a9a,0x5aa1,0x6005,0x6014,0x6016,0x6019,0x6025,0x6044,
+    0x6050,0x6055,0x6056,0x6058,0x605a,0x6061,0x6064,0x6066,0x6069,0x6081,0x6096,0x60a5,0x6101,0x6104,0x6106,
+    0x6109,0x6112,0x6115,0x6121,0x6122,0x6126,0x6129,0x6145,0x6149,0x6151,0x6155,0x6156,0x6159,0x6165,0x6166,
+    0x616a,0x6184,0x618a,0x6192,0x6195,0x61a1,0x61a6,0x61a9,0x6211,0x6216,0x6219,0x6240,0x6241,0x6246,0x6255,
+    0x6256,0x6258,0x6260,0x6285,0x6291,0x6296,0x62a5,0x6411,0x6412,0x6415,0x6416,0x641a,0x6421,0x6426,0x6429,
+    0x6440,0x6442,0x6445,0x6448,0x644a,0x6451,0x6454,0x6455,0x6456,0x6459,0x645a,0x6460,0x6462,0x6465,0x6484,
+    0x6485,0x6489,0x6490,0x6492,0x6494,0x6495,0x6496,0x6498,0x649a,0x64a1,0x64a4,0x64a9,0x6505,0x6508,0x650a,
+    0x6511,0x6515,0x6516,0x6519,0x6544,0x6545,0x6546,0x6549,0x6550,0x6551,0x6554,0x6555,0x6556,0x6559,0x6561,
+    0x6564,0x6565,0x6566,0x6569,0x6586,0x6589,0x658a,0x6591,0x6595,0x6596,0x6599,0x659a,0x65a2,0x65a5,0x65a6,
+    0x65a8,0x6602,0x6609,0x6615,0x6620,0x6626,0x6628,0x6629,0x6640,0x6645,0x6648,0x664a,0x6651,0x6654,0x6655,
+    0x6656,0x6658,0x665a,0x6660,0x6665,0x6668,0x6680,0x6682,0x6685,0x668a,0x6694,0x6696,0x6698,0x6699,0x66a0,
+    0x66a4,0x66a6,0x66aa,0x6816,0x6819,0x6825,0x6841,0x6852,0x6855,0x685a,0x6861,0x6869,0x6885,0x6891,0x6898,
+    0x68a6,0x6901,0x6904,0x6910,0x6915,0x6921,0x6924,0x6926,0x6929,0x6940,0x6941,0x6945,0x6946,0x6948,0x6951,
+    0x6954,0x6955,0x6956,0x6959,0x6960,0x6965,0x696a,0x6982,0x6984,0x698a,0x6995,0x69a1,0x69a4,0x69a5,0x69a9,
+    0x6a11,0x6a16,0x6a18,0x6a41,0x6a44,0x6a49,0x6a50,0x6a55,0x6a58,0x6a5a,0x6a64,0x6a65,0x6a69,0x6a86,0x6a94,
+    0x6a98,0x6a9a,0x6aa6,0x8000,0x8002,0x8008,0x800a,0x8020,0x8022,0x8028,0x802a,0x8045,0x8050,0x8051,0x8054,
+    0x8056,0x8059,0x8065,0x8080,0x8082,0x8088,0x808a,0x8095,0x80a0,0x80a2,0x80a8,0x80aa,0x8105,0x8111,0x8114,
+    0x8116,0x8119,0x8125,0x8141,0x8144,0x8149,0x8150,0x8152,0x8155,0x8156,0x8158,0x8159,0x8164,0x8166,0x8169,
+    0x8185,0x8189,0x8194,0x8196,0x8199,0x81a5,0x8200,0x8202,0x8208,0x820a,0x8215,0x8220,0x8222,0x8228,0x822a,
+    0x8251,0x8254,0x8259,0x8265,0x8280,0x8282,0x8288,0x828a,0x8295,0x82a0,0x82a2,0x82a8,0x82aa,0x8414,0x8419,
+    0x8441,0x8444,0x8451,0x8455,0x845a,0x8461,0x8464,0x8469,0x8494,0x8499,0x8501,0x8509,0x8512,0x8515,0x851a,
+    0x8526,0x8529,0x8540,0x8541,0x8545,0x8548,0x8551,0x8554,0x8555,0x8556,0x8559,0x855a,0x8565,0x8566,0x8568,
+    0x856a,0x8581,0x8584,0x8586,0x8589,0x8590,0x8592,0x8595,0x8598,0x85a6,0x8611,0x8616,0x8619,0x8625,0x8641,
+    0x8644,0x8649,0x864a,0x8650,0x8655,0x8659,0x865a,0x8661,0x8666,0x866a,0x8685,0x8691,0x869a,0x86a4,0x8800,
+    0x8802,0x8808,0x880a,0x8815,0x8820,0x8822,0x8828,0x882a,0x8841,0x8845,0x8851,0x8854,0x8859,0x8865,0x8869,
+    0x8880,0x8882,0x8888,0x888a,0x8895,0x88a0,0x88a2,0x88a8,0x88aa,0x8905,0x8906,0x8911,0x8914,0x8916,0x8925,
+    0x8941,0x8944,0x8946,0x8949,0x8950,0x8952,0x8955,0x895a,0x8961,0x8964,0x8985,0x8996,0x8999,0x89a5,0x8a00,
+    0x8a02,0x8a08,0x8a0a,0x8a15,0x8a20,0x8a22,0x8a28,0x8a2a,0x8a45,0x8a51,0x8a54,0x8a56,0x8a80,0x8a82,0x8a88,
+    0x8a8a,0x8a95,0x8aa0,0x8aa2,0x8aa8,0x8aaa,0x9005,0x9011,0x9016,0x9018,0x9019,0x9025,0x9041,0x9046,0x9049,
+    0x9055,0x9058,0x905a,0x9069,0x906a,0x9085,0x9091,0x9094,0x9096,0x9099,0x90a5,0x9101,0x9104,0x9106,0x9109,
+    0x9110,0x9115,0x9118,0x911a,0x9121,0x9124,0x9126,0x9129,0x9140,0x9145,0x9150,0x9151,0x9154,0x9155,0x9156,
+    0x9159,0x9162,0x9165,0x9184,0x9186,0x9192,0x9195,0x9198,0x91a1,0x91a4,0x91a6,0x91a9,0x9205,0x9211,0x9214,
+    0x9219,0x9225,0x9244,0x9246,0x9249,0x9250,0x9252,0x9255,0x9258,0x9266,0x9269,0x9285,0x9294,0x9296,0x92a9,
+    0x9401,0x9404,0x9406,0x9410,0x9415,0x9418,0x9426,0x9440,0x944a,0x9451,0x9454,0x9455,0x9456,0x9458,0x9459,
+    0x9460,0x9461,0x9462,0x9465,0x9484,0x9486,0x9492,0x9494,0x9495,0x9498,0x94a1,0x94a9,0x9500,0x9505,0x9508,
+    0x950a,0x9510,0x9511,0x9514,0x9515,0x9516,0x9519,0x9521,0x9525,0x9529,0x952a,0x9541,0x9544,0x9545,0x9546,
+    0x9549,0x9550,0x9551,0x9552,0x9554,0x9555,0x9556,0x9558,0x9559,0x955a,0x9561,0x9564,0x9565,0x9566,0x9569,
+    0x9581,0x9585,0x9588,0x9591,0x9592,0x9594,0x9595,0x9596,0x9599,0x959a,0x95a0,0x95a2,0x95a5,0x95a8,0x95aa,
+    0x9601,0x9604,0x9610,0x9615,0x9619,0x9620,0x9626,0x9629,0x9645,0x9648,0x9649,0x9651,0x9652,0x9655,0x9656,
+    0x9659,0x9665,0x9668,0x9682,0x9684,0x9689,0x968a,0x9692,0x9694,0x9695,0x96a4,0x96a6,0x96a9,0x9805,0x9816,
+    0x9819,0x9825,0x9841,0x9846,0x9850,0x9852,0x9855,0x9856,0x985a,0x9864,0x9865,0x9885,0x9891,0x9896,0x9899,
+    0x98a5,0x9904,0x9906,0x9909,0x9910,0x9912,0x9915,0x9918,0x991a,0x9920,0x9921,0x9924,0x9926,0x9940,0x9942,
+    0x9945,0x9948,0x994a,0x9951,0x9954,0x9955,0x9956,0x9959,0x9962,0x9965,0x9966,0x996a,0x9981,0x9984,0x9990,
+    0x9992,0x9995,0x999a,0x99a1,0x99a6,0x9a05,0x9a15,0x9a25,0x9a44,0x9a46,0x9a49,0x9a50,0x9a55,0x9a58,0x9a61,
+    0x9a85,0x9a91,0x9a94,0x9a95,0x9a96,0xa000,0xa002,0xa008,0xa00a,0xa015,0xa020,0xa022,0xa028,0xa02a,0xa045,
+    0xa051,0xa054,0xa056,0xa059,0xa080,0xa082,0xa088,0xa08a,0xa095,0xa0a0,0xa0a2,0xa0a8,0xa0aa,0xa105,0xa109,
+    0xa111,0xa114,0xa116,0xa119,0xa11a,0xa146,0xa149,0xa151,0xa155,0xa158,0xa15a,0xa161,0xa164,0xa185,0xa190,
+    0xa192,0xa196,0xa199,0xa202,0xa208,0xa20a,0xa210,0xa219,0xa222,0xa228,0xa22a,0xa245,0xa251,0xa256,0xa259,
+    0xa265,0xa280,0xa282,0xa288,0xa28a,0xa295,0xa2a0,0xa2a2,0xa2a8,0xa2aa,0xa419,0xa425,0xa441,0xa444,0xa450,
+    0xa454,0xa455,0xa458,0xa45a,0xa461,0xa465,0xa466,0xa468,0xa469,0xa485,0xa506,0xa509,0xa510,0xa512,0xa515,
+    0xa518,0xa526,0xa529,0xa542,0xa545,0xa551,0xa554,0xa555,0xa556,0xa559,0xa565,0xa56a,0xa581,0xa584,0xa585,
+    0xa586,0xa589,0xa592,0xa595,0xa598,0xa605,0xa611,0xa616,0xa61a,0xa621,0xa625,0xa644,0xa646,0xa64a,0xa652,
+    0xa655,0xa656,0xa658,0xa660,0xa662,0xa686,0xa690,0xa695,0xa696,0xa699,0xa6a1,0xa6a4,0xa6a6,0xa800,0xa802,
+    0xa808,0xa80a,0xa820,0xa822,0xa828,0xa82a,0xa851,0xa854,0xa856,0xa859,0xa880,0xa882,0xa888,0xa88a,0xa895,
+    0xa8a0,0xa8a2,0xa8a8,0xa8aa,0xa905,0xa914,0xa919,0xa921,0xa925,0xa941,0xa950,0xa955,0xa95a,0xa961,0xa966,
+    0xa969,0xa990,0xa996,0xaa00,0xaa02,0xaa08,0xaa0a,0xaa20,0xaa22,0xaa28,0xaa2a,0xaa51,0xaa54,0xaa56,0xaa80,
+    0xaa82,0xaa88,0xaa8a,0xaa95,0xaaa0,0xaaa2,0xaaa8,0xaaaa,
+};
+static const uint16_t k__grid_iq2_xxs[256] = {
+    0x0000,0x0002,0x0005,0x0008,0x000a,0x0011,0x0014,0x0020,0x0022,0x0028,0x002a,0x0041,0x0044,0x0050,0x0058,
+    0x0061,0x0064,0x0080,0x0082,0x008a,0x00a2,0x0101,0x0104,0x0110,0x0115,0x0140,0x0184,0x0198,0x0200,0x0202,
+    0x0222,0x0282,0x0401,0x0404,0x0410,0x0421,0x0424,0x0440,0x0442,0x0448,0x0460,0x0481,0x0484,0x0490,0x04a4,
+    0x0500,0x0502,0x0508,0x0520,0x0546,0x0569,0x0580,0x0591,0x0609,0x0610,0x0640,0x0684,0x06a4,0x0800,0x0805,
+    0x0808,0x0814,0x0828,0x0841,0x0844,0x0850,0x0852,0x0888,0x0904,0x0940,0x0a02,0x0a14,0x1001,0x1004,0x1010,
+    0x1021,0x1040,0x1060,0x1084,0x1090,0x1095,0x1100,0x1108,0x1120,0x1150,0x115a,0x1180,0x1224,0x1245,0x1400,
+    0x1408,0x1420,0x1425,0x1449,0x1480,0x1518,0x1562,0x1600,0x1616,0x1801,0x1804,0x1810,0x1840,0x1881,0x1900,
+    0x1905,0x19a0,0x1a51,0x2000,0x2002,0x200a,0x2044,0x2061,0x2080,0x2082,0x2129,0x2148,0x2200,0x2202,0x2401,
+    0x2404,0x2410,0x2440,0x2456,0x2500,0x2541,0x2564,0x2690,0x2808,0x2820,0x2894,0x2a44,0x4001,0x4004,0x4010,
+    0x4018,0x4021,0x4024,0x4040,0x4048,0x4056,0x4060,0x4081,0x4084,0x4090,0x4100,0x4120,0x4161,0x4180,0x4185,
+    0x4201,0x4210,0x4248,0x4256,0x4268,0x4400,0x4408,0x4420,0x4480,0x4499,0x4512,0x4524,0x4600,0x4801,0x4804,
+    0x4810,0x4840,0x4845,0x4900,0x4958,0x4961,0x4982,0x4a45,0x4a90,0x5000,0x5008,0x5011,0x5019,0x5020,0x5080,
+    0x5088,0x5104,0x5142,0x51a4,0x5291,0x5490,0x5492,0x550a,0x5601,0x5654,0x5800,0x5811,0x5819,0x5864,0x5940,
+    0x5a08,0x6004,0x6010,0x6040,0x6068,0x6100,0x6155,0x6218,0x6260,0x6400,0x6405,0x6510,0x6512,0x6584,0x6842,
+    0x8000,0x8002,0x800a,0x8041,0x8082,0x8104,0x8118,0x8140,0x8211,0x8401,0x8404,0x8410,0x8415,0x8440,0x8460,
+    0x8500,0x8546,0x8594,0x8609,0x8640,0x8660,0x8802,0x8904,0x8a11,0x9004,0x9010,0x9024,0x9040,0x90a1,0x9116,
+    0x9180,0x9245,0x9400,0x9422,0x9444,0x9551,0x9881,0x9920,0xa002,0xa050,0xa085,0xa109,0xa200,0xa418,0xa850,
+    0xa904,
+};
+static const uint16_t k__grid_iq2_xs[512] = {
+    0x0000,0x0002,0x0005,0x0008,0x000a,0x0011,0x0014,0x0016,0x0019,0x0020,0x0022,0x0025,0x0028,0x0041,0x0044,
+    0x0046,0x0049,0x0050,0x0052,0x0055,0x0058,0x0061,0x0064,0x0080,0x0082,0x0085,0x0088,0x0091,0x0094,0x0099,
+    0x00a0,0x0101,0x0104,0x0106,0x0109,0x0110,0x0112,0x0115,0x0118,0x011a,0x0121,0x0124,0x0140,0x0142,0x0145,
+    0x0148,0x0151,0x0154,0x0160,0x0168,0x0181,0x0184,0x0190,0x0200,0x0202,0x0205,0x0208,0x0211,0x0214,0x0220,
+    0x0241,0x0244,0x0250,0x0255,0x0280,0x028a,0x0401,0x0404,0x0406,0x0409,0x0410,0x0412,0x0415,0x0418,0x0421,
+    0x0424,0x0440,0x0442,0x0445,0x0448,0x0451,0x0454,0x0456,0x0460,0x0481,0x0484,0x0490,0x0500,0x0502,0x0505,
+    0x0508,0x0511,0x0514,0x0520,0x0541,0x0544,0x0550,0x0561,0x0580,0x0601,0x0604,0x0610,0x0626,0x0640,0x0642,
+    0x0684,0x0800,0x0802,0x0805,0x0808,0x080a,0x0811,0x0814,0x0820,0x0825,0x0841,0x0844,0x0850,0x0858,0x0880,
+    0x08a0,0x08aa,0x0901,0x0904,0x0910,0x0940,0x0981,0x0989,0x0a00,0x0a20,0x0a28,0x0a96,0x0aa0,0x1001,0x1004,
+    0x1006,0x1009,0x1010,0x1012,0x1015,0x1018,0x1021,0x1024,0x1040,0x1042,0x1045,0x1048,0x1051,0x1054,0x1060,
+    0x106a,0x1081,0x1084,0x1090,0x1100,0x1102,0x1105,0x1108,0x1111,0x1114,0x1120,0x1141,0x1144,0x1150,0x1180,
+    0x1194,0x1196,0x1201,0x1204,0x1206,0x1210,0x1240,0x1260,0x1400,0x1402,0x1405,0x1408,0x1411,0x1414,0x1420,
+    0x1441,0x1444,0x1449,0x1450,0x1464,0x1480,0x1501,0x1504,0x1510,0x1540,0x1600,0x1614,0x1649,0x1801,0x1804,
+    0x1810,0x1812,0x1840,0x1854,0x1886,0x1900,0x1905,0x1966,0x1a51,0x1aa9,0x2000,0x2002,0x2005,0x2008,0x200a,
+    0x2011,0x2014,0x2020,0x2041,0x2044,0x2050,0x2080,0x20a0,0x2101,0x2104,0x2110,0x2140,0x2148,0x2165,0x2200,
+    0x2222,0x2280,0x22a8,0x2401,0x2404,0x2410,0x2429,0x2440,0x2500,0x2541,0x2552,0x2599,0x2601,0x261a,0x26a6,
+    0x2800,0x2808,0x280a,0x2820,0x2855,0x2888,0x28a2,0x2968,0x2990,0x2a08,0x2a20,0x2a82,0x2a88,0x2a8a,0x4001,
+    0x4004,0x4006,0x4009,0x4010,0x4012,0x4015,0x4018,0x4021,0x4024,0x4040,0x4042,0x4045,0x4048,0x404a,0x4051,
+    0x4054,0x4060,0x4065,0x4081,0x4084,0x4090,0x4100,0x4102,0x4105,0x4108,0x4111,0x4114,0x4120,0x4141,0x4144,
+    0x4150,0x4180,0x4185,0x41a2,0x4201,0x4204,0x4210,0x4212,0x4229,0x4240,0x4400,0x4402,0x4405,0x4408,0x4411,
+    0x4414,0x4419,0x4420,0x4441,0x4444,0x4450,0x4480,0x4494,0x4501,0x4504,0x4510,0x4524,0x4540,0x459a,0x4600,
+    0x460a,0x4644,0x4650,0x4801,0x4804,0x4810,0x4840,0x4845,0x4854,0x4862,0x4900,0x4911,0x4944,0x4950,0x4969,
+    0x4a04,0x5000,0x5002,0x5005,0x5008,0x5011,0x5014,0x5020,0x5028,0x5041,0x5044,0x5050,0x5080,0x5101,0x5104,
+    0x5110,0x5115,0x5140,0x5142,0x5200,0x5244,0x52aa,0x5401,0x5404,0x5410,0x5421,0x5440,0x5460,0x5481,0x54a1,
+    0x5500,0x5508,0x5580,0x5588,0x5621,0x5668,0x56a1,0x5800,0x5814,0x5841,0x5850,0x5899,0x591a,0x5940,0x5942,
+    0x5a85,0x6001,0x6004,0x6010,0x6040,0x6054,0x6062,0x6086,0x60a9,0x6100,0x6224,0x624a,0x6292,0x6400,0x6416,
+    0x6510,0x6540,0x6545,0x65a4,0x6801,0x686a,0x6925,0x6a06,0x6a54,0x6a62,0x8000,0x8002,0x8005,0x8008,0x8011,
+    0x8014,0x8020,0x802a,0x8041,0x8044,0x8050,0x8080,0x8082,0x80a8,0x80aa,0x8101,0x8104,0x8106,0x8110,0x8140,
+    0x8151,0x8159,0x8200,0x8220,0x8280,0x8282,0x82a0,0x82a8,0x8401,0x8404,0x8410,0x8412,0x8415,0x8440,0x8460,
+    0x8489,0x8500,0x8544,0x85a5,0x8618,0x866a,0x8800,0x8808,0x8825,0x885a,0x8880,0x8882,0x88a8,0x8906,0x8a22,
+    0x8a80,0x8a88,0x8a96,0x8aa8,0x9001,0x9004,0x9010,0x9040,0x9056,0x9084,0x9100,0x9122,0x9164,0x9256,0x9289,
+    0x9400,0x9405,0x9444,0x9450,0x9458,0x9529,0x9590,0x9592,0x9641,0x9851,0x98a6,0x9949,0x9a15,0x9a60,0xa000,
+    0xa002,0xa008,0xa00a,0xa020,0xa02a,0xa0a0,0xa151,0xa159,0xa1a6,0xa200,0xa202,0xa208,0xa22a,0xa280,0xa2a0,
+    0xa440,0xa495,0xa665,0xa698,0xa80a,0xa820,0xa822,0xa828,0xa8a0,0xa8a8,0xa904,0xa984,0xa986,0xaa28,0xaa2a,
+    0xaa91,0xaaaa,
+};
+static const uint16_t k__grid_iq2_s[1024] = {
+    0x0000,0x0002,0x0005,0x0008,0x000a,0x0011,0x0014,0x0016,0x0019,0x0020,0x0022,0x0025,0x0028,0x0041,0x0044,
+    0x0046,0x0049,0x0050,0x0052,0x0055,0x0058,0x0061,0x0064,0x0066,0x0069,0x0080,0x0082,0x0085,0x0088,0x0091,
+    0x0094,0x00a0,0x00a5,0x00aa,0x0101,0x0104,0x0106,0x0109,0x0110,0x0112,0x0115,0x0118,0x0121,0x0124,0x0140,
+    0x0142,0x0145,0x0148,0x0151,0x0154,0x0156,0x0159,0x0160,0x0165,0x0168,0x0181,0x0184,0x0190,0x0192,0x0195,
+    0x01a1,0x01a4,0x0200,0x0202,0x0205,0x0208,0x0211,0x0214,0x0220,0x022a,0x0241,0x0244,0x0246,0x0249,0x0250,
+    0x0255,0x0280,0x0285,0x028a,0x0294,0x02a2,0x0401,0x0404,0x0406,0x0409,0x0410,0x0412,0x0415,0x0418,0x0421,
+    0x0424,0x0426,0x0429,0x0440,0x0442,0x0445,0x0448,0x044a,0x0451,0x0454,0x0456,0x0459,0x0460,0x0462,0x0465,
+    0x0481,0x0484,0x0486,0x0489,0x0490,0x0495,0x0498,0x04a1,0x04a4,0x0500,0x0502,0x0505,0x0508,0x050a,0x0511,
+    0x0514,0x0516,0x0519,0x0520,0x0525,0x0528,0x0541,0x0544,0x0546,0x0549,0x0550,0x0552,0x0555,0x0558,0x0561,
+    0x0564,0x0580,0x0582,0x0585,0x0588,0x0591,0x0594,0x05a0,0x0601,0x0604,0x0606,0x0609,0x0610,0x0615,0x0640,
+    0x0645,0x0648,0x0651,0x0654,0x0660,0x0681,0x0684,0x0690,0x0800,0x0802,0x0805,0x0808,0x0811,0x0814,0x0816,
+    0x0819,0x0820,0x0825,0x082a,0x0841,0x0844,0x0846,0x0849,0x0850,0x0852,0x0855,0x0858,0x0861,0x0864,0x0880,
+    0x0885,0x0894,0x08aa,0x0901,0x0904,0x0910,0x0912,0x0915,0x0918,0x0921,0x0940,0x0945,0x0948,0x0951,0x0954,
+    0x0960,0x0981,0x0990,0x0a00,0x0a11,0x0a14,0x0a22,0x0a28,0x0a2a,0x0a50,0x0a99,0x1001,0x1004,0x1006,0x1009,
+    0x1010,0x1012,0x1015,0x1018,0x1021,0x1024,0x1026,0x1040,0x1042,0x1045,0x1048,0x1051,0x1054,0x1056,0x1059,
+    0x1060,0x1062,0x1065,0x1068,0x1081,0x1084,0x1086,0x1090,0x1095,0x1098,0x10a1,0x10a4,0x1100,0x1102,0x1105,
+    0x1108,0x110a,0x1111,0x1114,0x1116,0x1119,0x1120,0x1122,0x1125,0x1128,0x1141,0x1144,0x1146,0x1149,0x1150,
+    0x1152,0x1155,0x1158,0x1161,0x1164,0x1180,0x1182,0x1185,0x1188,0x1191,0x1194,0x1201,0x1204,0x1209,0x1210,
+    0x1215,0x1221,0x1224,0x1240,0x1245,0x1251,0x1254,0x1281,0x1284,0x1290,0x1400,0x1402,0x1405,0x1408,0x1411,
+    0x1414,0x1416,0x1419,0x1420,0x1425,0x1428,0x1441,0x1444,0x1446,0x1449,0x1450,0x1452,0x1455,0x1458,0x1461,
+    0x1464,0x1480,0x1482,0x1485,0x1488,0x1491,0x1494,0x14a0,0x1501,0x1504,0x1506,0x1509,0x1510,0x1512,0x1515,
+    0x1518,0x1521,0x1524,0x1540,0x1542,0x1545,0x1548,0x1551,0x1554,0x1560,0x1581,0x1584,0x1590,0x1600,0x1605,
+    0x1608,0x1611,0x1614,0x1620,0x1641,0x1644,0x1650,0x1680,0x16aa,0x1801,0x1804,0x1806,0x1809,0x1810,0x1815,
+    0x1818,0x1821,0x1840,0x1842,0x1845,0x1848,0x1851,0x1854,0x1860,0x1881,0x1884,0x1900,0x1902,0x1905,0x1908,
+    0x1911,0x1914,0x1920,0x1941,0x1944,0x1950,0x1969,0x19a2,0x1a04,0x1a10,0x1a40,0x1a56,0x2000,0x2002,0x2005,
+    0x2008,0x2011,0x2014,0x2016,0x2019,0x2020,0x2025,0x202a,0x2041,0x2044,0x2050,0x2052,0x2055,0x2064,0x2080,
+    0x208a,0x2094,0x20aa,0x2101,0x2104,0x2110,0x2112,0x2115,0x2121,0x2140,0x2142,0x2145,0x2151,0x2154,0x2160,
+    0x2181,0x2184,0x2190,0x2200,0x220a,0x2222,0x2228,0x222a,0x2244,0x2250,0x2288,0x228a,0x22a8,0x2401,0x2404,
+    0x2406,0x2409,0x2410,0x2415,0x2418,0x2421,0x2424,0x2440,0x2442,0x2445,0x2448,0x2451,0x2454,0x2460,0x2481,
+    0x2484,0x2490,0x2500,0x2505,0x2508,0x2511,0x2514,0x2520,0x2541,0x2544,0x2550,0x2566,0x2580,0x2601,0x2604,
+    0x2610,0x2640,0x2659,0x2800,0x2805,0x2811,0x2814,0x2841,0x2844,0x2850,0x288a,0x28aa,0x2901,0x2904,0x2910,
+    0x2995,0x2a0a,0x2a22,0x2a64,0x2a88,0x2a8a,0x4001,0x4004,0x4006,0x4009,0x4010,0x4012,0x4015,0x4018,0x401a,
+    0x4021,0x4024,0x4026,0x4040,0x4042,0x4045,0x4048,0x404a,0x4051,0x4054,0x4056,0x4059,0x4060,0x4062,0x4065,
+    0x4081,0x4084,0x4090,0x4095,0x4098,0x40a1,0x40a4,0x4100,0x4102,0x4105,0x4108,0x4111,0x4114,0x4116,0x4119,
+    0x4120,0x4122,0x4125,0x4141,0x4144,0x4146,0x4149,0x4150,0x4152,0x4155,0x4158,0x4161,0x4164,0x4180,0x4182,
+    0x4185,0x4188,0x4191,0x4194,0x41a0,0x4201,0x4204,0x4210,0x4212,0x4215,0x4218,0x4224,0x4240,0x4245,0x4248,
+    0x4251,0x4254,0x4260,0x4281,0x4284,0x4400,0x4402,0x4405,0x4408,0x440a,0x4411,0x4414,0x4416,0x4419,0x4420,
+    0x4422,0x4425,0x4428,0x4441,0x4444,0x4446,0x4449,0x4450,0x4452,0x4455,0x4458,0x4461,0x4464,0x4480,0x4482,
+    0x4485,0x4488,0x4491,0x4494,0x44a0,0x4501,0x4504,0x4506,0x4509,0x4510,0x4512,0x4515,0x4518,0x4521,0x4524,
+    0x4540,0x4542,0x4545,0x4548,0x4551,0x4554,0x4560,0x456a,0x4581,0x4584,0x4590,0x4600,0x4602,0x4605,0x4608,
+    0x4611,0x4614,0x4620,0x4641,0x4644,0x4650,0x4680,0x46a5,0x4801,0x4804,0x4809,0x4810,0x4812,0x4815,0x4818,
+    0x4821,0x4824,0x4840,0x4842,0x4845,0x4848,0x4851,0x4854,0x4860,0x4884,0x4890,0x4900,0x4902,0x4905,0x4908,
+    0x4911,0x4914,0x4920,0x4941,0x4944,0x4950,0x4980,0x4996,0x4a01,0x4a04,0x4a10,0x4a40,0x5000,0x5002,0x5005,
+    0x5008,0x5011,0x5014,0x5016,0x5019,0x5020,0x5022,0x5025,0x5028,0x5041,0x5044,0x5046,0x5049,0x5050,0x5052,
+    0x5055,0x5058,0x5061,0x5064,0x5080,0x5082,0x5085,0x5088,0x5091,0x5094,0x5101,0x5104,0x5106,0x5109,0x5110,
+    0x5112,0x5115,0x5118,0x5121,0x5124,0x5140,0x5142,0x5145,0x5148,0x5151,0x5154,0x5160,0x5181,0x5184,0x5190,
+    0x5200,0x5205,0x5208,0x5211,0x5214,0x5220,0x5241,0x5244,0x5250,0x5269,0x5280,0x5401,0x5404,0x5406,0x5409,
+    0x5410,0x5412,0x5415,0x5418,0x5421,0x5424,0x5440,0x5442,0x5445,0x5448,0x5451,0x5454,0x5460,0x5481,0x5484,
+    0x5490,0x5500,0x5502,0x5505,0x5508,0x5511,0x5514,0x5520,0x5541,0x5544,0x5550,0x5580,0x5601,0x5604,0x5610,
+    0x5626,0x5640,0x5800,0x5802,0x5805,0x5808,0x5811,0x5814,0x5820,0x5841,0x5844,0x5850,0x585a,0x5880,0x5901,
+    0x5904,0x5910,0x5940,0x5a00,0x5a19,0x5a85,0x5aa8,0x6001,0x6004,0x6006,0x6010,0x6012,0x6015,0x6018,0x6021,
+    0x6024,0x6040,0x6045,0x6048,0x6051,0x6054,0x6060,0x6084,0x6090,0x6100,0x6102,0x6105,0x6108,0x6111,0x6114,
+    0x6120,0x6141,0x6144,0x6150,0x6180,0x6199,0x6204,0x6210,0x6240,0x6256,0x62a1,0x6400,0x6405,0x6408,0x6411,
+    0x6414,0x6420,0x6441,0x6444,0x6450,0x6480,0x6501,0x6504,0x6510,0x6540,0x654a,0x6568,0x6592,0x6600,0x6694,
+    0x6801,0x6804,0x6810,0x6865,0x6898,0x6900,0x692a,0x6a42,0x6aa1,0x8000,0x8002,0x8005,0x8008,0x8011,0x8014,
+    0x8019,0x8020,0x8025,0x8041,0x8044,0x8050,0x8052,0x8055,0x8058,0x8061,0x8080,0x8085,0x8091,0x8094,0x8101,
+    0x8104,0x8109,0x8110,0x8112,0x8115,0x8118,0x8121,0x8124,0x8140,0x8142,0x8145,0x8148,0x8151,0x8154,0x8181,
+    0x8184,0x8190,0x81a9,0x8200,0x8205,0x820a,0x8211,0x8214,0x8241,0x8244,0x8250,0x8401,0x8404,0x8406,0x8409,
+    0x8410,0x8412,0x8415,0x8418,0x8421,0x8440,0x8442,0x8445,0x8448,0x8451,0x8454,0x8460,0x8481,0x8484,0x8490,
+    0x8500,0x8502,0x8505,0x8508,0x8511,0x8514,0x8520,0x8541,0x8544,0x8550,0x8580,0x858a,0x8601,0x8604,0x8610,
+    0x8629,0x8640,0x8800,0x8805,0x8811,0x8814,0x8841,0x8844,0x8850,0x88a2,0x8901,0x8904,0x8940,0x8965,0x8a22,
+    0x8a58,0x8a5a,0x8a82,0x8aa2,0x9001,0x9004,0x9009,0x9010,0x9012,0x9015,0x9018,0x9024,0x9040,0x9042,0x9045,
+    0x9048,0x9051,0x9054,0x9060,0x9081,0x9084,0x9090,0x9100,0x9105,0x9111,0x9114,0x9141,0x9144,0x9150,0x915a,
+    0x9201,0x9204,0x9210,0x9240,0x92a6,0x9400,0x9402,0x9405,0x9408,0x9411,0x9414,0x9420,0x9441,0x9444,0x9450,
+    0x9480,0x9496,0x9501,0x9504,0x9510,0x9540,0x9598,0x95a1,0x9600,0x9646,0x9664,0x9801,0x9804,0x9810,0x9826,
+    0x9840,0x98a9,0x9900,0x9949,0x9952,0x9a90,0xa000,0xa005,0xa00a,0xa014,0xa022,0xa02a,0xa041,0xa044,0xa050,
+    0xa0a2,0xa0aa,0xa140,0xa165,0xa202,0xa20a,0xa222,0xa228,0xa22a,0xa282,0xa288,0xa28a,0xa2a8,0xa401,0xa404,
+    0xa410,0xa440,0xa489,0xa4a4,0xa500,0xa519,0xa651,0xa80a,0xa828,0xa8a2,0xa954,0xa986,0xaa08,0xaa0a,0xaa20,
+    0xaa22,0xaa28,0xaa88,0xaaaa,
+};
+static const uint16_t k__grid_iq3_xxs[256] = {
+    0x0000,0x0002,0x0004,0x0011,0x0013,0x0017,0x0020,0x0022,0x0031,0x0042,0x0073,0x0075,0x0101,0x0103,0x0110,
+    0x0112,0x0121,0x0125,0x0130,0x0132,0x0141,0x0154,0x0170,0x0200,0x0202,0x0204,0x0211,0x0220,0x0222,0x0231,
+    0x0233,0x0237,0x0251,0x0257,0x0275,0x0301,0x0307,0x0310,0x0312,0x0325,0x0370,0x0413,0x0437,0x0444,0x0457,
+    0x0473,0x0475,0x0501,0x0507,0x0532,0x0552,0x0635,0x0664,0x0710,0x0714,0x0716,0x0743,0x0761,0x1001,0x1003,
+    0x1010,0x1012,0x1021,0x1023,0x1030,0x1032,0x1034,0x1047,0x1050,0x1100,0x1102,0x1111,0x1120,0x1122,0x1201,
+    0x1203,0x1210,0x1212,0x1221,0x1230,0x1272,0x1300,0x1302,0x1320,0x1331,0x1346,0x1366,0x1401,0x1405,0x1450,
+    0x1520,0x1524,0x1546,0x1571,0x1605,0x1722,0x1740,0x2000,0x2002,0x2011,0x2013,0x2020,0x2022,0x2026,0x2031,
+    0x2042,0x2101,0x2103,0x2105,0x2110,0x2112,0x2121,0x2130,0x2163,0x2167,0x2170,0x2200,0x2202,0x2211,0x2217,
+    0x2220,0x2222,0x2237,0x2240,0x2255,0x2301,0x2310,0x2314,0x2370,0x2374,0x2435,0x2453,0x2503,0x2527,0x2541,
+    0x2574,0x2701,0x2703,0x2716,0x2745,0x3001,0x3010,0x3012,0x3021,0x3023,0x3050,0x3065,0x3072,0x3100,0x3102,
+    0x3120,0x3131,0x3144,0x3146,0x3201,0x3203,0x3210,0x3225,0x3252,0x3272,0x3311,0x3333,0x3430,0x3447,0x3472,
+    0x3500,0x3506,0x3522,0x3555,0x3614,0x3636,0x3663,0x3733,0x3760,0x4004,0x4017,0x4035,0x4037,0x4053,0x4057,
+    0x4174,0x4220,0x4237,0x4240,0x4260,0x4266,0x4307,0x4345,0x4404,0x4451,0x4464,0x4525,0x4543,0x4570,0x4705,
+    0x4710,0x4712,0x4730,0x5012,0x5041,0x5070,0x5100,0x5106,0x5126,0x5155,0x5214,0x5232,0x5272,0x5302,0x5353,
+    0x5410,0x5423,0x5427,0x5472,0x5502,0x5531,0x5650,0x5724,0x5742,0x6024,0x6044,0x6046,0x6064,0x6121,0x6161,
+    0x6217,0x6264,0x6330,0x6336,0x6444,0x6505,0x6552,0x6633,0x6703,0x6721,0x7003,0x7005,0x7007,0x7010,0x7032,
+    0x7052,0x7126,0x7140,0x7212,0x7245,0x7252,0x7300,0x7315,0x7333,0x7360,0x7421,0x7441,0x7500,0x7502,0x7524,
+    0x7630,
+};
+static const uint16_t k__grid_iq3_s[512] = {
+    0x0000,0x0001,0x0002,0x0005,0x0007,0x0010,0x0011,0x0012,0x0014,0x0016,0x0020,0x0021,0x0025,0x0033,0x0040,
+    0x0042,0x0045,0x0047,0x0051,0x0053,0x0060,0x0062,0x0071,0x0074,0x0077,0x0100,0x0101,0x0102,0x0104,0x0110,
+    0x0111,0x0115,0x0120,0x0123,0x0127,0x0131,0x0135,0x0144,0x0161,0x0165,0x0172,0x0200,0x0201,0x0205,0x0207,
+    0x0210,0x0213,0x0216,0x0221,0x0225,0x0230,0x0234,0x0242,0x0245,0x0247,0x0251,0x0253,0x0270,0x0273,0x0303,
+    0x0311,0x0315,0x0320,0x0322,0x0331,0x0333,0x0336,0x0344,0x0350,0x0352,0x0367,0x0371,0x0375,0x0400,0x0413,
+    0x0417,0x0421,0x0424,0x0432,0x0440,0x0443,0x0451,0x0470,0x0502,0x0504,0x0520,0x0522,0x0526,0x0533,0x0541,
+    0x0545,0x0547,0x0566,0x0573,0x0606,0x0611,0x0613,0x0631,0x0652,0x0671,0x0700,0x0702,0x0704,0x0720,0x0722,
+    0x0726,0x0733,0x0750,0x0754,0x1000,0x1001,0x1002,0x1004,0x1010,0x1011,0x1013,0x1015,0x1017,0x1020,0x1022,
+    0x1031,0x1034,0x1036,0x1054,0x1056,0x1061,0x1072,0x1100,0x1101,0x1103,0x1106,0x1110,0x1114,0x1121,0x1130,
+    0x1133,0x1141,0x1150,0x1152,0x1170,0x1176,0x1200,0x1212,0x1215,0x1217,0x1220,0x1224,0x1232,0x1240,0x1243,
+    0x1255,0x1260,0x1272,0x1301,0x1304,0x1307,0x1310,0x1313,0x1321,0x1327,0x1330,0x1334,0x1341,0x1362,0x1370,
+    0x1403,0x1405,0x1412,0x1414,0x1431,0x1433,0x1442,0x1446,0x1450,0x1454,0x1501,0x1510,0x1513,0x1521,0x1530,
+    0x1532,0x1551,0x1620,0x1624,0x1627,0x1644,0x1646,0x1701,0x1703,0x1710,0x1712,0x1721,0x1735,0x1741,0x1762,
+    0x1770,0x2000,0x2001,0x2003,0x2005,0x2007,0x2010,0x2012,0x2014,0x2016,0x2021,0x2023,0x2027,0x2030,0x2032,
+    0x2041,0x2043,0x2045,0x2050,0x2052,0x2067,0x2070,0x2073,0x2075,0x2100,0x2102,0x2110,0x2113,0x2117,0x2122,
+    0x2125,0x2131,0x2134,0x2142,0x2151,0x2201,0x2204,0x2207,0x2221,0x2223,0x2230,0x2237,0x2241,0x2253,0x2257,
+    0x2271,0x2274,0x2300,0x2302,0x2305,0x2311,0x2322,0x2324,0x2331,0x2333,0x2342,0x2350,0x2366,0x2401,0x2407,
+    0x2420,0x2423,0x2432,0x2435,0x2441,0x2472,0x2475,0x2504,0x2511,0x2522,0x2537,0x2540,0x2553,0x2570,0x2600,
+    0x2602,0x2607,0x2621,0x2655,0x2661,0x2705,0x2711,0x2726,0x2730,0x2743,0x2750,0x3002,0x3011,0x3013,0x3015,
+    0x3017,0x3022,0x3031,0x3033,0x3035,0x3042,0x3044,0x3047,0x3051,0x3063,0x3071,0x3101,0x3103,0x3105,0x3114,
+    0x3121,0x3123,0x3140,0x3160,0x3172,0x3176,0x3200,0x3212,0x3220,0x3232,0x3234,0x3250,0x3301,0x3310,0x3314,
+    0x3321,0x3323,0x3327,0x3330,0x3341,0x3343,0x3347,0x3355,0x3373,0x3403,0x3411,0x3416,0x3422,0x3431,0x3452,
+    0x3460,0x3464,0x3501,0x3510,0x3512,0x3525,0x3532,0x3544,0x3556,0x3573,0x3616,0x3641,0x3701,0x3703,0x3720,
+    0x3722,0x3735,0x4000,0x4004,0x4012,0x4020,0x4024,0x4027,0x4032,0x4041,0x4050,0x4070,0x4102,0x4107,0x4111,
+    0x4113,0x4122,0x4130,0x4135,0x4143,0x4151,0x4155,0x4201,0x4203,0x4210,0x4215,0x4221,0x4233,0x4240,0x4257,
+    0x4262,0x4270,0x4304,0x4311,0x4313,0x4320,0x4322,0x4331,0x4335,0x4400,0x4402,0x4424,0x4437,0x4440,0x4471,
+    0x4505,0x4507,0x4521,0x4562,0x4613,0x4634,0x4660,0x4710,0x4715,0x4730,0x4743,0x4751,0x5002,0x5010,0x5014,
+    0x5022,0x5040,0x5044,0x5047,0x5052,0x5066,0x5074,0x5101,0x5103,0x5105,0x5112,0x5121,0x5132,0x5172,0x5200,
+    0x5211,0x5223,0x5230,0x5236,0x5253,0x5302,0x5307,0x5310,0x5327,0x5344,0x5351,0x5365,0x5373,0x5401,0x5404,
+    0x5420,0x5432,0x5446,0x5512,0x5526,0x5551,0x5553,0x5642,0x5702,0x5704,0x5722,0x6011,0x6013,0x6015,0x6031,
+    0x6033,0x6060,0x6100,0x6120,0x6127,0x6164,0x6212,0x6234,0x6242,0x6255,0x6262,0x6270,0x6300,0x6314,0x6321,
+    0x6340,0x6425,0x6443,0x6462,0x6500,0x6503,0x6534,0x6560,0x6605,0x6640,0x6711,0x6713,0x7000,0x7004,0x7007,
+    0x7020,0x7022,0x7036,0x7040,0x7054,0x7062,0x7102,0x7111,0x7124,0x7143,0x7145,0x7201,0x7204,0x7210,0x7216,
+    0x7221,0x7230,0x7251,0x7302,0x7332,0x7335,0x7353,0x7401,0x7405,0x7413,0x7420,0x7450,0x7522,0x7542,0x7602,
+    0x7631,0x7700,
+};
+
+/* Byte j = bits 2j, 2j+1 of a point of 8 weights. */
+static inline uint64_t k__spread2(uint16_t point) {
+    uint64_t x = point;
+    x = (x | x << 24) & 0x000000ff000000ffu;
+    x = (x | x << 12) & 0x000f000f000f000fu;
+    return (x | x << 6) & 0x0303030303030303u;
+}
+
+/* Byte j = nibble j of a point of 4 weights. */
+static inline uint32_t k__spread4(uint16_t point) {
+    uint32_t x = point;
+    x = (x | x << 8) & 0x00ff00ffu;
+    return (x | x << 4) & 0x0f0f0f0fu;
+}
+
+/* Byte j of v, 1..127, is negated where bit j of signs is set; the eight codes go to q. No byte carries
+ * into the next: ~v + 1 stays below 256 as v is not 0. */
+static inline void k__put_signed(uint64_t v, uint8_t signs, int8_t *q) {
+    uint64_t each = signs * 0x0101010101010101u & 0x8040201008040201u;
+    uint64_t ones = (each + 0x7f7f7f7f7f7f7f7fu) >> 7 & 0x0101010101010101u;
+    v = (v ^ ones * 0xff) + ones;
+    memcpy(q, &v, 8);
+}
+
+/* 7 stored sign bits; the eighth makes their number even. */
+static inline uint8_t k__signs7(uint32_t s) {
+    s &= 127;
+    return (uint8_t)(s | (uint32_t)__builtin_parity(s) << 7);
+}
+
+/* Levels 0 1 2 are worth 8 25 43. */
+static inline uint64_t k__iq2_values(uint16_t point) {
+    uint64_t x = k__spread2(point);
+    return x * 17 + (x >> 1 & 0x0101010101010101u) + 0x0808080808080808u;
+}
+
+/* w = d/8 * (2*s + 1) * value. Per 32 weights: four grid numbers of 8 bits, then four times 7 signs and a
+ * 4-bit s. */
+static void k_unpack_iq2_xxs(const void *src, int n, k_urow *u) {
+    const block_iq2_xxs *b = (const block_iq2_xxs *)src;
+    for (int i = 0; i < n / 256; i++) {
+        u->d[i] = k_f16_to_f32(b[i].d) * 0.125f;
+        for (int g = 0; g < 8; g++) {
+            uint32_t at = b[i].qs[2 * g], aux = b[i].qs[2 * g + 1];
+            k__fill16(u->sc + 16 * i + 2 * g, 2, (int)(aux >> 28) * 2 + 1);
+            for (int l = 0; l < 4; l++)
+                k__put_signed(k__iq2_values(k__grid_iq2_xxs[at >> 8 * l & 255]), k__signs7(aux >> 7 * l),
+                              u->q + 256 * i + 32 * g + 8 * l);
+        }
+    }
+}
+
+/* 16 scales 2*s + 1 from 8 bytes of nibbles s, the low one first. */
+static inline void k__odd_scales(const uint8_t s[8], int16_t *sc) {
+    for (int g = 0; g < 16; g++) sc[g] = (int16_t)((s[g / 2] >> 4 * (g % 2) & 15) * 2 + 1);
+}
+
+/* w = d/8 * (2*s + 1) * value. Per 8 weights: a grid number of 9 bits and 7 signs; s is a nibble per 16. */
+static void k_unpack_iq2_xs(const void *src, int n, k_urow *u) {
+    const block_iq2_xs *b = (const block_iq2_xs *)src;
+    for (int i = 0; i < n / 256; i++) {
+        u->d[i] = k_f16_to_f32(b[i].d) * 0.125f;
+        k__odd_scales(b[i].scales, u->sc + 16 * i);
+        for (int l = 0; l < 32; l++) {
+            uint32_t code = b[i].qs[l];
+            k__put_signed(k__iq2_values(k__grid_iq2_xs[code & 511]), k__signs7(code >> 9),
+                          u->q + 256 * i + 8 * l);
+        }
+    }
+}
+
+/* w = d/8 * (2*s + 1) * value. Per 8 weights: a grid number of 8 + 2 bits and a byte of signs; s is a
+ * nibble per 16. */
+static void k_unpack_iq2_s(const void *src, int n, k_urow *u) {
+    const block_iq2_s *b = (const block_iq2_s *)src;
+    for (int i = 0; i < n / 256; i++) {
+        u->d[i] = k_f16_to_f32(b[i].d) * 0.125f;
+        k__odd_scales(b[i].scales, u->sc + 16 * i);
+        for (int l = 0; l < 32; l++) {
+            int at = b[i].qs[l] | (b[i].qh[l / 4] >> 2 * (l % 4) & 3) << 8;
+            k__put_signed(k__iq2_values(k__grid_iq2_s[at]), b[i].signs[l], u->q + 256 * i + 8 * l);
+        }
+    }
+}
+
+/* w = d/4 * (2*s + 1) * value; levels 0..6 are worth 4 + 8*level, level 7 is 62. Per 32 weights: eight
+ * grid numbers of 8 bits, four times 7 signs and a 4-bit s. */
+static inline uint32_t k__iq3_xxs_values(uint16_t point) {
+    uint32_t x = k__spread4(point);
+    return x * 8 + ((x + 0x01010101u) >> 3 & 0x01010101u) * 2 + 0x04040404u;
+}
+
+static void k_unpack_iq3_xxs(const void *src, int n, k_urow *u) {
+    const block_iq3_xxs *b = (const block_iq3_xxs *)src;
+    for (int i = 0; i < n / 256; i++) {
+        u->d[i] = k_f16_to_f32(b[i].d) * 0.25f;
+        for (int g = 0; g < 8; g++) k__fill16(u->sc + 16 * i + 2 * g, 2, (int)(b[i].aux[g] >> 28) * 2 + 1);
+        for (int l = 0; l < 32; l++) {
+            uint32_t lo = k__iq3_xxs_values(k__grid_iq3_xxs[b[i].qs[2 * l]]);
+            uint32_t hi = k__iq3_xxs_values(k__grid_iq3_xxs[b[i].qs[2 * l + 1]]);
+            k__put_signed((uint64_t)hi << 32 | lo, k__signs7(b[i].aux[l / 4] >> 7 * (l % 4)),
+                          u->q + 256 * i + 8 * l);
+        }
+    }
+}
+
+/* w = d * (2*s + 1) * value, a level is worth 1 + 2*level. Per 4 weights: a grid number of 8 + 1 bits;
+ * per 8: a byte of signs; per 32: s, a nibble. */
+static inline uint32_t k__iq3_s_values(const block_iq3_s *b, int k) {
+    return k__spread4(k__grid_iq3_s[b->qs[k] | (b->qh[k / 8] >> k % 8 & 1) << 8]) * 2 + 0x01010101u;
+}
+
+static void k_unpack_iq3_s(const void *src, int n, k_urow *u) {
+    const block_iq3_s *b = (const block_iq3_s *)src;
+    for (int i = 0; i < n / 256; i++) {
+        u->d[i] = k_f16_to_f32(b[i].d);
+        for (int g = 0; g < 8; g++)
+            k__fill16(u->sc + 16 * i + 2 * g, 2, (b[i].scales[g / 2] >> 4 * (g % 2) & 15) * 2 + 1);
+        for (int l = 0; l < 32; l++) {
+            uint64_t v = (uint64_t)k__iq3_s_values(b + i, 2 * l + 1) << 32 | k__iq3_s_values(b + i, 2 * l);
+            k__put_signed(v, b[i].signs[l], u->q + 256 * i + 8 * l);
+        }
+    }
+}
+
+/* w = d * (2*s + 1) * (point +- 1/8) with points of -1 0 1, kept whole as d/8 * (2*s + 1) * (8*point +-
+ * 1). */
+static inline void k__put_iq1(int at, bool minus, int8_t *q) {
+    uint64_t x = k__spread2(k__grid_iq1[at]);
+    for (int j = 0; j < 8; j++) q[j] = (int8_t)((int)(x >> 8 * j & 3) * 8 - (minus ? 9 : 7));
+}
+
+/* Per 32 weights: four grid numbers of 8 + 3 bits, s of 3 bits, the sign of the 1/8. */
+static void k_unpack_iq1_s(const void *src, int n, k_urow *u) {
+    const block_iq1_s *b = (const block_iq1_s *)src;
+    for (int i = 0; i < n / 256; i++) {
+        u->d[i] = k_f16_to_f32(b[i].d) * 0.125f;
+        for (int g = 0; g < 8; g++) {
+            int h = b[i].qh[g];
+            k__fill16(u->sc + 16 * i + 2 * g, 2, (h >> 12 & 7) * 2 + 1);
+            for (int l = 0; l < 4; l++)
+                k__put_iq1(b[i].qs[4 * g + l] | (h >> 3 * l & 7) << 8, h & 0x8000,
+                           u->q + 256 * i + 32 * g + 8 * l);
+        }
+    }
+}
+
+/* Per 8 weights: a grid number of 8 + 3 bits and the sign of the 1/8; per 16: s of 3 bits, four to a word
+ * whose top nibble is a quarter of the f16 scale. */
+static void k_unpack_iq1_m(const void *src, int n, k_urow *u) {
+    const block_iq1_m *b = (const block_iq1_m *)src;
+    for (int i = 0; i < n / 256; i++) {
+        int d = 0;
+        for (int k = 0; k < 4; k++) d |= b[i].scales[k] >> 12 << 4 * k;
+        u->d[i] = k_f16_to_f32((uint16_t)d) * 0.125f;
+        for (int g = 0; g < 16; g++)
+            u->sc[16 * i + g] = (int16_t)((b[i].scales[g / 4] >> 3 * (g % 4) & 7) * 2 + 1);
+        for (int l = 0; l < 32; l++) {
+            int h = b[i].qh[l / 2] >> 4 * (l % 2);
+            k__put_iq1(b[i].qs[l] | (h & 7) << 8, h & 8, u->q + 256 * i + 8 * l);
+        }
+    }
+}
+
+/* IQ4_NL's values; per 32 weights a 6-bit scale, minus 32: a nibble of scales_l and 2 bits of scales_h. */
+static void k_unpack_iq4_xs(const void *src, int n, k_urow *u) {
+    const block_iq4_xs *b = (const block_iq4_xs *)src;
+    for (int i = 0; i < n / 256; i++) {
+        u->d[i] = k_f16_to_f32(b[i].d);
+        for (int g = 0; g < 8; g++) {
+            int low = b[i].scales_l[g / 2] >> 4 * (g % 2) & 15, high = b[i].scales_h >> 2 * g & 3;
+            k__fill16(u->sc + 16 * i + 2 * g, 2, (high << 4 | low) - 32);
+            k__nibbles_of(b[i].qs + 16 * g, 16, u->q + 256 * i + 32 * g, k__iq4_values);
+        }
+    }
+}
+
+/* ===== [ref] dequantise, quantise =====
+ * Dequantising is the algebra of [unpack] in float, one rounding per operation, in the order that gives
+ * the field's bits: (d*sc)*q - dm*mn. Quantising follows the field's reference rounding where that is
+ * defined; beyond it, an infinity makes the scale infinite, a NaN counts as zero, and a scale too small
+ * to divide by saturates the codes.
+ * Door: k_types[id].dequant, k_types[id].quant. */
+
+typedef void (*k_unpack_fn)(const void *src, int n, k_urow *u);
+
+static void k__dequant_int(const void *src, float *dst, int64_t n, size_t bytes, bool has_min,
+                          k_unpack_fn unpack) {
+    int8_t  q[256];
+    int16_t sc[16], mn[16];
+    float   d, dm;
+    k_urow  u = {q, sc, mn, &d, &dm, NULL, NULL};
+    for (int64_t i = 0; i < n / 256; i++, dst += 256) {
+        unpack((const uint8_t *)src + (size_t)i * bytes, 256, &u);
+        for (int j = 0; j < 256; j++) {
+            dst[j] = d * (float)sc[j / 16] * (float)q[j];
+            if (has_min) dst[j] = dst[j] - dm * (float)mn[j / 16];
+        }
+    }
+}
+
+static void k__dequant_scale(const void *src, float *dst, int64_t n, int block, size_t bytes, int group,
+                            bool has_min, k_unpack_fn unpack) {
+    int8_t q[128];
+    float  fs[8], fm[8];
+    k_urow u = {q, NULL, NULL, NULL, NULL, fs, fm};
+    for (int64_t i = 0; i < n / block; i++, dst += block) {
+        unpack((const uint8_t *)src + (size_t)i * bytes, block, &u);
+        for (int j = 0; j < block; j++) {
+            dst[j] = fs[j / group] * (float)q[j];
+            if (has_min) dst[j] = dst[j] + fm[j / group];
+        }
+    }
+}
+
+#define K_DEQUANT_INT(type, has_min)                                                     \
+    static void k_dequant_##type(const void *src, float *dst, int64_t n) {               \
+        k__dequant_int(src, dst, n, sizeof(block_##type), has_min, k_unpack_##type);     \
+    }
+#define K_DEQUANT_SCALE(type, block, group, has_min)                                                       \
+    static void k_dequant_##type(const void *src, float *dst, int64_t n) {                                 \
+        k__dequant_scale(src, dst, n, block, sizeof(block_##type), group, has_min, k_unpack_##type);       \
+    }
+
+K_DEQUANT_SCALE(q4_0, 32, 32, false)
+K_DEQUANT_SCALE(q4_1, 32, 32, true)
+K_DEQUANT_SCALE(q5_0, 32, 32, false)
+K_DEQUANT_SCALE(q5_1, 32, 32, true)
+K_DEQUANT_SCALE(q8_0, 32, 32, false)
+K_DEQUANT_SCALE(iq4_nl, 32, 32, false)
+K_DEQUANT_SCALE(mxfp4, 32, 32, false)
+K_DEQUANT_SCALE(nvfp4, 64, 16, false)
+K_DEQUANT_SCALE(q1_0, 128, 32, false)
+K_DEQUANT_SCALE(q2_0, 64, 32, false)
+K_DEQUANT_INT(q2_K, true)
+K_DEQUANT_INT(q3_K, false)
+K_DEQUANT_INT(q4_K, true)
+K_DEQUANT_INT(q5_K, true)
+K_DEQUANT_INT(q6_K, false)
+K_DEQUANT_INT(tq1_0, false)
+K_DEQUANT_INT(tq2_0, false)
+K_DEQUANT_INT(iq2_xxs, false)
+K_DEQUANT_INT(iq2_xs, false)
+K_DEQUANT_INT(iq2_s, false)
+K_DEQUANT_INT(iq3_xxs, false)
+K_DEQUANT_INT(iq3_s, false)
+K_DEQUANT_INT(iq1_s, false)
+K_DEQUANT_INT(iq1_m, false)
+K_DEQUANT_INT(iq4_xs, false)
+
+/* The formats of activations: never weights, but a file may hold them. */
+static void k_dequant_q8_1(const void *src, float *dst, int64_t n) {
+    const block_q8_1 *b = (const block_q8_1 *)src;
+    for (int64_t i = 0; i < n; i++) dst[i] = k_f16_to_f32(b[i / 32].d) * (float)b[i / 32].qs[i % 32];
+}
+
+static void k_dequant_q8_K(const void *src, float *dst, int64_t n) {
+    const block_q8_K *b = (const block_q8_K *)src;
+    for (int64_t i = 0; i < n; i++) dst[i] = b[i / 256].d * (float)b[i / 256].qs[i % 256];
+}
+
+/* Plain numbers, at any alignment. Integers and F64 round to the nearest float; F64 beyond its range is
+ * infinite. */
+#define K_DEQUANT_PLAIN(name, ctype, convert)                                            \
+    static void k_dequant_##name(const void *src, float *dst, int64_t n) {               \
+        for (int64_t i = 0; i < n; i++) {                                                \
+            ctype v;                                                                     \
+            memcpy(&v, (const uint8_t *)src + (size_t)i * sizeof v, sizeof v);           \
+            dst[i] = convert(v);                                                         \
+        }                                                                                \
+    }
+K_DEQUANT_PLAIN(f32, float, )
+K_DEQUANT_PLAIN(f16, uint16_t, k_f16_to_f32)
+K_DEQUANT_PLAIN(bf16, uint16_t, k_bf16_to_f32)
+K_DEQUANT_PLAIN(f64, double, (float))
+K_DEQUANT_PLAIN(i8, int8_t, (float))
+K_DEQUANT_PLAIN(i16, int16_t, (float))
+K_DEQUANT_PLAIN(i32, int32_t, (float))
+K_DEQUANT_PLAIN(i64, int64_t, (float))
+
+static void k_quant_f32(const float *src, void *dst, int64_t n) { memcpy(dst, src, (size_t)n * sizeof *src); }
+
+static void k_quant_f16(const float *src, void *dst, int64_t n) {
+    for (int64_t i = 0; i < n; i++) {
+        uint16_t h = k_f32_to_f16(src[i]);
+        memcpy((uint8_t *)dst + 2 * i, &h, 2);
+    }
+}
+
+static void k_quant_bf16(const float *src, void *dst, int64_t n) {
+    for (int64_t i = 0; i < n; i++) {
+        uint16_t h = k_f32_to_bf16(src[i]);
+        memcpy((uint8_t *)dst + 2 * i, &h, 2);
+    }
+}
+
+/* The value of largest magnitude, sign kept, the first of equals; NaN never is. */
+static inline float k__extreme(const float *x, int n) {
+    float at = 0;
+    for (int i = 0; i < n; i++)
+        if (fabsf(x[i]) > fabsf(at)) at = x[i];
+    return at;
+}
+
+/* Nearest integer, halves away from zero, kept within the codes; a NaN gives 0. */
+static inline int8_t k__round8(float v) {
+    v = roundf(v);
+    return (int8_t)(v >= 127 ? 127 : v <= -127 ? -127 : v == v ? (int)v : 0);
+}
+
+/* trunc(v + half) kept within 0..top; a NaN gives the code of 0, which is trunc(half). */
+static inline int k__trunc_code(float v, float half, int top) {
+    v = v == v ? v + half : half;
+    return v >= (float)top ? top : v > 0 ? (int)v : 0;
+}
+
+/* The scale that makes the codes is the float one, before it is narrowed. 0 when there is nothing to
+ * divide by. */
+static inline float k__inverse(float d) { return d != 0 ? 1 / d : 0; }
+
+/* d = amax/127, q = x/d. */
+static void k_quant_q8_0(const float *src, void *dst, int64_t n) {
+    block_q8_0 *b = (block_q8_0 *)dst;
+    for (int64_t i = 0; i < n / 32; i++, src += 32) {
+        float d = fabsf(k__extreme(src, 32)) / 127, inv = k__inverse(d);
+        b[i].d = k_f32_to_f16(d);
+        for (int j = 0; j < 32; j++) b[i].qs[j] = k__round8(src[j] * inv);
+    }
+}
+
+/* 32 codes of up to 5 bits: two nibbles a byte, (j, j + 16), and the fifth bits apart when there are any. */
+static inline void k__pack(const uint8_t q[32], uint8_t qs[16], uint8_t *qh) {
+    for (int j = 0; j < 16; j++) qs[j] = (uint8_t)((q[j] & 15) | (q[j + 16] & 15) << 4);
+    for (int j = 0; qh && j < 4; j++) {
+        qh[j] = 0;
+        for (int k = 0; k < 8; k++) qh[j] = (uint8_t)(qh[j] | q[8 * j + k] >> 4 << k);
+    }
+}
+
+/* Codes around a middle: the extreme value gets code 0, whatever its sign. Returns d. */
+static inline float k__codes_mid(const float *x, int mid, uint8_t q[32]) {
+    float d = k__extreme(x, 32) / (float)-mid, inv = k__inverse(d);
+    for (int j = 0; j < 32; j++) q[j] = (uint8_t)k__trunc_code(x[j] * inv, (float)mid + 0.5f, 2 * mid - 1);
+    return d;
+}
+
+/* Codes above a minimum. Returns d. */
+static inline float k__codes_min(const float *x, int top, uint8_t q[32], float *min) {
+    float lo = x[0], hi = x[0];
+    for (int j = 1; j < 32; j++) {
+        lo = x[j] < lo ? x[j] : lo;
+        hi = x[j] > hi ? x[j] : hi;
+    }
+    float d = (hi - lo) / (float)top, inv = k__inverse(d);
+    for (int j = 0; j < 32; j++) q[j] = (uint8_t)k__trunc_code((x[j] - lo) * inv, 0.5f, top);
+    *min = lo;
+    return d;
+}
+
+static void k_quant_q4_0(const float *src, void *dst, int64_t n) {
+    block_q4_0 *b = (block_q4_0 *)dst;
+    uint8_t     q[32];
+    for (int64_t i = 0; i < n / 32; i++) {
+        b[i].d = k_f32_to_f16(k__codes_mid(src + 32 * i, 8, q));
+        k__pack(q, b[i].qs, NULL);
+    }
+}
+
+static void k_quant_q5_0(const float *src, void *dst, int64_t n) {
+    block_q5_0 *b = (block_q5_0 *)dst;
+    uint8_t     q[32];
+    for (int64_t i = 0; i < n / 32; i++) {
+        b[i].d = k_f32_to_f16(k__codes_mid(src + 32 * i, 16, q));
+        k__pack(q, b[i].qs, b[i].qh);
+    }
+}
+
+static void k_quant_q4_1(const float *src, void *dst, int64_t n) {
+    block_q4_1 *b = (block_q4_1 *)dst;
+    uint8_t     q[32];
+    float       min;
+    for (int64_t i = 0; i < n / 32; i++) {
+        b[i].d = k_f32_to_f16(k__codes_min(src + 32 * i, 15, q, &min));
+        b[i].m = k_f32_to_f16(min);
+        k__pack(q, b[i].qs, NULL);
+    }
+}
+
+static void k_quant_q5_1(const float *src, void *dst, int64_t n) {
+    block_q5_1 *b = (block_q5_1 *)dst;
+    uint8_t     q[32];
+    float       min;
+    for (int64_t i = 0; i < n / 32; i++) {
+        b[i].d = k_f32_to_f16(k__codes_min(src + 32 * i, 31, q, &min));
+        b[i].m = k_f32_to_f16(min);
+        k__pack(q, b[i].qs, b[i].qh);
+    }
+}
+
+/* ===== [types] one row per format =====
+ * Index = the id in the file; a gap has no name. To add a format: its id and block in [fmt], an unpacker,
+ * a line of K_DEQUANT_*, a row here, golden blocks from tests/gen/golden_blocks.py. Door: k_types,
+ * k_type_*, k_row_bytes. */
+
+enum {
+    K_KIND_NONE,                                         /* undefined or removed: no file may use it */
+    K_KIND_FLOAT, K_KIND_INT, K_KIND_SCALE,              /* weights, by the way they multiply */
+    K_KIND_DATA                                          /* readable, never a weight */
+};
+
+typedef struct {
+    const char *name;                                    /* as the field prints it, even if removed */
+    uint16_t    block, bytes;                            /* weights and bytes per block */
+    uint8_t     kind, group, has_min;                    /* group: weights per fs, SCALE only: 16 or 32 */
+    void (*dequant)(const void *src, float *dst, int64_t n);  /* n: whole blocks; src at any alignment */
+    void (*unpack)(const void *src, int n, k_urow *u);        /* INT and SCALE */
+    void (*quant)(const float *src, void *dst, int64_t n);    /* may be NULL */
+} k_type;
+
+#define K_ROW_PLAIN(type, bytes, kind, quant) {#type, 1, bytes, kind, 0, 0, k_dequant_##type, NULL, quant}
+#define K_ROW_DATA(type, block) \
+    {#type, block, sizeof(block_##type), K_KIND_DATA, 0, 0, k_dequant_##type, NULL, NULL}
+#define K_ROW_INT(type, min) \
+    {#type, 256, sizeof(block_##type), K_KIND_INT, 0, min, k_dequant_##type, k_unpack_##type, NULL}
+#define K_ROW_SCALE(type, block, group, min, quant) \
+    {#type, block, sizeof(block_##type), K_KIND_SCALE, group, min, k_dequant_##type, k_unpack_##type, quant}
+#define K_ROW_GONE(name) {name, 0, 0, K_KIND_NONE, 0, 0, NULL, NULL, NULL}
+
+static const k_type k_types[K_TYPE_MAX] = {
+    [K_F32]     = K_ROW_PLAIN(f32, 4, K_KIND_FLOAT, k_quant_f32),
+    [K_F16]     = K_ROW_PLAIN(f16, 2, K_KIND_FLOAT, k_quant_f16),
+    [K_BF16]    = K_ROW_PLAIN(bf16, 2, K_KIND_FLOAT, k_quant_bf16),
+    [K_F64]     = K_ROW_PLAIN(f64, 8, K_KIND_DATA, NULL),
+    [K_I8]      = K_ROW_PLAIN(i8, 1, K_KIND_DATA, NULL),
+    [K_I16]     = K_ROW_PLAIN(i16, 2, K_KIND_DATA, NULL),
+    [K_I32]     = K_ROW_PLAIN(i32, 4, K_KIND_DATA, NULL),
+    [K_I64]     = K_ROW_PLAIN(i64, 8, K_KIND_DATA, NULL),
+    [K_Q8_1]    = K_ROW_DATA(q8_1, 32),
+    [K_Q8_K]    = K_ROW_DATA(q8_K, 256),
+    /*                        type    block group  min    quant */
+    [K_Q4_0]    = K_ROW_SCALE(q4_0,   32,   32,    false, k_quant_q4_0),
+    [K_Q4_1]    = K_ROW_SCALE(q4_1,   32,   32,    true,  k_quant_q4_1),
+    [K_Q5_0]    = K_ROW_SCALE(q5_0,   32,   32,    false, k_quant_q5_0),
+    [K_Q5_1]    = K_ROW_SCALE(q5_1,   32,   32,    true,  k_quant_q5_1),
+    [K_Q8_0]    = K_ROW_SCALE(q8_0,   32,   32,    false, k_quant_q8_0),
+    [K_IQ4_NL]  = K_ROW_SCALE(iq4_nl, 32,   32,    false, NULL),
+    [K_MXFP4]   = K_ROW_SCALE(mxfp4,  32,   32,    false, NULL),
+    [K_NVFP4]   = K_ROW_SCALE(nvfp4,  64,   16,    false, NULL),
+    [K_Q1_0]    = K_ROW_SCALE(q1_0,   128,  32,    false, NULL),
+    [K_Q2_0]    = K_ROW_SCALE(q2_0,   64,   32,    false, NULL),
+    [K_Q2_K]    = K_ROW_INT(q2_K, true),
+    [K_Q3_K]    = K_ROW_INT(q3_K, false),
+    [K_Q4_K]    = K_ROW_INT(q4_K, true),
+    [K_Q5_K]    = K_ROW_INT(q5_K, true),
+    [K_Q6_K]    = K_ROW_INT(q6_K, false),
+    [K_TQ1_0]   = K_ROW_INT(tq1_0, false),
+    [K_TQ2_0]   = K_ROW_INT(tq2_0, false),
+    [K_IQ2_XXS] = K_ROW_INT(iq2_xxs, false),
+    [K_IQ2_XS]  = K_ROW_INT(iq2_xs, false),
+    [K_IQ2_S]   = K_ROW_INT(iq2_s, false),
+    [K_IQ3_XXS] = K_ROW_INT(iq3_xxs, false),
+    [K_IQ3_S]   = K_ROW_INT(iq3_s, false),
+    [K_IQ1_S]   = K_ROW_INT(iq1_s, false),
+    [K_IQ1_M]   = K_ROW_INT(iq1_m, false),
+    [K_IQ4_XS]  = K_ROW_INT(iq4_xs, false),
+    [4]  = K_ROW_GONE("q4_2"),
+    [5]  = K_ROW_GONE("q4_3"),
+    [31] = K_ROW_GONE("q4_0_4_4"),
+    [32] = K_ROW_GONE("q4_0_4_8"),
+    [33] = K_ROW_GONE("q4_0_8_8"),
+    [36] = K_ROW_GONE("iq4_nl_4_4"),
+    [37] = K_ROW_GONE("iq4_nl_4_8"),
+    [38] = K_ROW_GONE("iq4_nl_8_8"),
+};
+
+/* Ids that ik_llama.cpp gives to formats of its own; it also writes 36 for BitNet's i2_s. */
+static const struct {
+    uint16_t    id;
+    const char *name;
+} k__foreign[] = {
+    {36, "i2_s"}, {97, "q8_0_x4"}, {98, "q8_1_x4"}, {99, "q8_2_x4"}, {133, "q6_0"},
+    {134, "iq1_bn"}, {135, "iq2_bn"}, {136, "q8_K64"}, {137, "iq2_k"}, {138, "iq3_k"},
+    {139, "iq4_k"}, {140, "iq5_k"}, {141, "iq6_k"}, {142, "iq2_tn"}, {143, "iq1_tn"},
+    {144, "iq4_ks"}, {145, "iq2_ks"}, {146, "iq4_kss"}, {147, "q8_K16"}, {148, "q8_K32"},
+    {149, "q8_KR8"}, {150, "q8_K128"}, {151, "q8_KV"}, {152, "iq5_ks"}, {153, "iq2_kt"},
+    {154, "iq3_kt"}, {155, "iq4_kt"}, {156, "iq3_ks"}, {157, "iq2_kl"}, {158, "iq1_kt"},
+    {202, "q4_0_r8"}, {206, "q5_0_r4"}, {208, "q8_0_r8"}, {210, "q2_k_r4"}, {211, "q3_k_r4"},
+    {212, "q4_k_r4"}, {213, "q5_k_r4"}, {214, "q6_k_r4"}, {216, "iq2_xxs_r4"}, {217, "iq2_xs_r4"},
+    {218, "iq3_xxs_r4"}, {219, "iq1_s_r4"}, {220, "iq4_nl_r4"}, {221, "iq3_s_r4"}, {222, "iq2_s_r4"},
+    {223, "iq4_xs_r8"}, {229, "iq1_m_r4"}, {230, "bf16_r16"}, {233, "q6_0_r4"}, {335, "iq2_bn_r4"},
+    {337, "iq2_k_r4"}, {338, "iq3_k_r4"}, {339, "iq4_k_r4"}, {340, "iq5_k_r4"}, {344, "iq4_ks_r4"},
+    {352, "iq5_ks_r4"}, {353, "mxfp4_r8"}, {397, "q8_k_r16"}, {398, "q8_KV_r8"}, {399, "q8_k_r8"},
+};
+
+/* The name that ik_llama.cpp gives an id, NULL when it gives none: to name what is being refused. */
+static const char *k_type_foreign(uint32_t id) {
+    for (size_t i = 0; i < sizeof k__foreign / sizeof *k__foreign; i++)
+        if (k__foreign[i].id == id) return k__foreign[i].name;
+    return NULL;
+}
+
+static bool k_type_ok(uint32_t id) { return id < K_TYPE_MAX && k_types[id].kind != K_KIND_NONE; }
+
+/* May it be a matrix of a model? */
+static bool k_type_weight(uint32_t id) { return k_type_ok(id) && k_types[id].kind != K_KIND_DATA; }
+
+/* A live id, -1 when no live format has that name in either case. */
+static int k_type_by_name(const char *name) {
+    for (int id = 0; id < K_TYPE_MAX; id++)
+        if (k_type_ok((uint32_t)id) && strcasecmp(k_types[id].name, name) == 0) return id;
+    return -1;
+}
+
+/* Bytes of n weights in a row. 0 for what cannot be: a dead type, part of a block, more than a size_t
+ * holds. */
+static size_t k_row_bytes(uint32_t id, int64_t n) {
+    size_t bytes;
+    if (!k_type_ok(id) || n < 0 || n % k_types[id].block) return 0;
+    return __builtin_mul_overflow(n / k_types[id].block, k_types[id].bytes, &bytes) ? 0 : bytes;
+}
+
+/* ===== [vec] float products, norm, softmax, rope, activation, attention =====
+ * What the forward pass does in f32, three times over: _ref in plain C, _avx2, _avx512. The level table in
+ * [cpu] picks one set. All three give the same bits, for any batch, tile, block size or alignment, because
+ * - a fused multiply-add happens exactly where fmaf() or an fmadd intrinsic is written, nowhere else;
+ * - a sum runs in 32 lanes (lane l takes elements l, l+32, ... from 0, the short tail padded with zeros),
+ *   then the upper half of the lanes is added to the lower half: 32, 16, 8, 4, 2, 1;
+ * - exp and tanh are the polynomials below at every level.
+ * NaN payloads and the sign of a NaN are outside the promise.
+ * Door: k_acts, k_attn_row, k_attn_args, k_attn_scratch and the suffixed functions the table lists. */
+
+/* One batch of activation rows; row t of a product reads row idx ? idx[t] : t. */
+typedef struct {
+    const float   *x;   size_t ldx;      /* f32 rows, for float weights                   */
+    const int8_t  *q;   size_t ldq;      /* quantised rows, for quantised weights         */
+    const int16_t *sum; size_t lds;      /* [n/16] sums of 16 quants                      */
+    const float   *d;   size_t ldd;      /* [(n+255)/256] scales                          */
+    const int32_t *idx; int nt;
+} k_acts;
+
+/* One query row: it sees positions begin <= p < end; o[hd_v] gets the result (zeros when there are none). */
+typedef struct {
+    const float *q;
+    float       *o;
+    int64_t      begin, end;
+} k_attn_row;
+
+/* The query rows that share one K/V head: the heads of a group x the tokens of a sequence. */
+typedef struct {
+    int               n_rows;
+    const k_attn_row *rows;
+    int               hd_k, hd_v;               /* even; multiples of 32 for q8_0 and q4_0          */
+    float             scale, softcap;           /* s = scale * q.k; softcap 0: off, else cap*tanh(s/cap) */
+    const float      *sinks;                    /* [n_rows] extra logit of the denominator, or NULL */
+    uint32_t          type_k, type_v;           /* f32 f16 bf16 q8_0 q4_0                           */
+    const uint8_t *const *k_blocks, *const *v_blocks; /* [position / block] -> first position there; NULL: dropped */
+    int               block;                    /* positions per block, any >= 1                    */
+    size_t            k_stride, v_stride;       /* bytes between positions inside a block           */
+} k_attn_args;
+
+/* --- exp and tanh ---
+ * exp: x = n ln2 + r with |r| <= 0.347, exp(r) = 1 + r + r^2 P(r), P minimax of degree 4 (relative error 3e-9).
+ * n enters through the exponent bits: below K_EXP_LO the result would not be a normal float and is 0, above
+ * K_EXP_HI it is inf. tanh: x + x^3 T(x^2) below 0.625 (minimax, 5e-9), 1 - 2/(exp(2x)+1) above. */
+#define K_EXP_LO (-87.336f)
+#define K_EXP_HI 0x1.62e42ep+6f
+#define K_LOG2E 0x1.715476p+0f
+#define K_LN2_HI 0x1.62e4p-1f
+#define K_LN2_LO 0x1.7f7d1cp-20f
+#define K_ROUND 0x1.8p+23f                      /* adding it leaves the nearest integer in the low bits */
+#define K_TANH_SMALL 0.625f
+static const float k__exp_c[5] = {0x1.fffffcp-2f, 0x1.555490p-3f, 0x1.5558f4p-5f, 0x1.123a6cp-7f, 0x1.6a234ap-10f};
+static const float k__tanh_c[5] = {-0x1.555532p-2f, 0x1.110726p-3f, -0x1.b83c58p-5f, 0x1.522692p-6f, -0x1.75e1a6p-8f};
+
+static float k__exp_ref(float x) {
+    float    t = fmaf(x, K_LOG2E, K_ROUND), n = t - K_ROUND;
+    float    r = fmaf(n, -K_LN2_LO, fmaf(n, -K_LN2_HI, x));
+    float    p = fmaf(fmaf(k__exp_c[4], r, k__exp_c[3]), r, k__exp_c[2]);
+    uint32_t bits, shift;
+    p = fmaf(fmaf(p, r, k__exp_c[1]), r, k__exp_c[0]);
+    p = fmaf(p, r * r, r) + 1.0f;
+    memcpy(&bits, &p, 4);
+    memcpy(&shift, &t, 4);
+    bits += shift << 23;
+    memcpy(&p, &bits, 4);
+    return x != x ? x : x > K_EXP_HI ? INFINITY : x < K_EXP_LO ? 0.0f : p;
+}
+
+static float k__tanh_ref(float x) {
+    float z = x * x;
+    float p = fmaf(fmaf(fmaf(fmaf(k__tanh_c[4], z, k__tanh_c[3]), z, k__tanh_c[2]), z, k__tanh_c[1]), z, k__tanh_c[0]);
+    float big = 1.0f - 2.0f / (k__exp_ref(fabsf(x) * 2.0f) + 1.0f);
+    return fabsf(x) < K_TANH_SMALL ? fmaf(x * z, p, x) : copysignf(big, x);
+}
+
+/* --- what needs no lanes: plain loops, compiled once more under each level's target --- */
+
+#define K__BODY static inline __attribute__((always_inline))
+
+K__BODY void k__add(float *y, const float *x, int n) { for (int i = 0; i < n; i++) y[i] += x[i]; }
+K__BODY void k__axpy(float *y, const float *x, float s, int n) { for (int i = 0; i < n; i++) y[i] = fmaf(s, x[i], y[i]); }
+K__BODY void k__scale(float *y, float s, int n) { for (int i = 0; i < n; i++) y[i] *= s; }
+
+/* y = x * r * w. */
+K__BODY void k__norm(const float *x, const float *w, float r, int n, float *y) {
+    if (w) for (int i = 0; i < n; i++) y[i] = x[i] * r * w[i];
+    else   for (int i = 0; i < n; i++) y[i] = x[i] * r;
+}
+
+/* cs: cos, sin of each pair; halves: pairs (i, i + n_rot/2), else (2i, 2i + 1). What lies beyond n_rot stays. */
+K__BODY void k__rope(float *x, int n_heads, int hd, int n_rot, bool halves, const float *cs) {
+    int half = n_rot / 2, far = halves ? half : 1, step = halves ? 1 : 2;
+    for (int h = 0; h < n_heads; h++, x += hd)
+        for (int i = 0; i < half; i++) {
+            float *p = x + i * step, a = p[0], b = p[far], c = cs[2 * i], s = cs[2 * i + 1];
+            p[0] = a * c - b * s;
+            p[far] = a * s + b * c;
+        }
+}
+
+/* The first index that holds the maximum m; 0 when nothing does (no element beats NaN or there are none). */
+K__BODY int k__find(const float *x, int n, float m) {
+    for (int i = 0; i < n; i++)
+        if (x[i] == m) return i;
+    return 0;
+}
+
+/* 1/sum, or the sum itself when it is 0 (all masked: zeros) or NaN. */
+static float k__share_of(float sum) { return sum > 0 ? 1.0f / sum : sum; }
+
+static const float *k__act_row(const k_acts *a, int t) {
+    return a->x + (size_t)(a->idx ? a->idx[t] : t) * a->ldx;
+}
+
+/* --- scalar level --- */
+
+static float k__lanes_ref(float *s) {           /* s[32], destroyed */
+    for (int h = 16; h; h >>= 1)
+        for (int l = 0; l < h; l++) s[l] += s[l + h];
+    return s[0];
+}
+
+static void k__fma32_ref(const float *a, const float *b, float *s) {
+    for (int l = 0; l < 32; l++) s[l] = fmaf(a[l], b[l], s[l]);
+}
+
+/* Row w of any float type times x. */
+static float k__dot_row_ref(uint32_t type, const uint8_t *w, const float *x, int n) {
+    float s[32] = {0}, wide[32], pad[32];
+    int   bytes = k_types[type].bytes, i = 0;
+    for (; i + 32 <= n; i += 32) {
+        k_types[type].dequant(w + (size_t)i * (size_t)bytes, wide, 32);
+        k__fma32_ref(wide, x + i, s);
+    }
+    if (i < n) {
+        memset(wide, 0, sizeof wide);
+        memset(pad, 0, sizeof pad);
+        k_types[type].dequant(w + (size_t)i * (size_t)bytes, wide, n - i);
+        memcpy(pad, x + i, (size_t)(n - i) * sizeof *x);
+        k__fma32_ref(wide, pad, s);
+    }
+    return k__lanes_ref(s);
+}
+
+static float k_dot_ref(const float *a, const float *b, int n) { return k__dot_row_ref(K_F32, (const uint8_t *)a, b, n); }
+
+/* y[t*ldy + r] = row r of F32, F16 or BF16 weights times activation row t; any n >= 0. */
+static void k_mul_float_ref(uint32_t type, const void *w, size_t row_bytes, int nr, int n, const k_acts *a, float *y, size_t ldy) {
+    for (int r = 0; r < nr; r++)
+        for (int t = 0; t < a->nt; t++)
+            y[(size_t)t * ldy + (size_t)r] = k__dot_row_ref(type, (const uint8_t *)w + (size_t)r * row_bytes, k__act_row(a, t), n);
+}
+
+static void k_rms_norm_ref(const float *x, const float *w, float eps, int n, float *y) {
+    k__norm(x, w, 1.0f / sqrtf(k_dot_ref(x, x, n) / (float)n + eps), n, y);
+}
+
+static void k_add_ref(float *y, const float *x, int n) { k__add(y, x, n); }
+static void k_axpy_ref(float *y, const float *x, float s, int n) { k__axpy(y, x, s, n); }
+static void k_scale_ref(float *y, float s, int n) { k__scale(y, s, n); }
+static void k_rope_ref(float *x, int n_heads, int hd, int n_rot, bool halves, const float *cs) { k__rope(x, n_heads, hd, n_rot, halves, cs); }
+
+static void k_swiglu_ref(float *gate, const float *up, int n) {
+    for (int i = 0; i < n; i++) gate[i] = gate[i] / (1.0f + k__exp_ref(-gate[i])) * up[i];
+}
+
+static float k_max_ref(const float *x, int n, int *arg) {
+    float m = -INFINITY;
+    for (int i = 0; i < n; i++)
+        if (x[i] > m) m = x[i];
+    int at = k__find(x, n, m);
+    if (arg) *arg = at;
+    return n > 0 && x[at] == m ? x[at] : m;     /* x[at]: of +0 and -0 the one found first */
+}
+
+static void k_softmax_ref(float *x, int n) {
+    float s[32] = {0}, m = k_max_ref(x, n, NULL);
+    if (m == -INFINITY) m = 0;
+    for (int i = 0; i < n; i++) {
+        x[i] = k__exp_ref(x[i] - m);
+        s[i & 31] += x[i];
+    }
+    k__scale(x, k__share_of(k__lanes_ref(s)), n);
+}
+
+static void k_kv_store_ref(uint32_t type, const float *x, void *dst, int n) { k_types[type].quant(x, dst, n); }
+
+/* --- attention: what all levels share ---
+ * Positions go in tiles of 32 at absolute multiples of 32. A tile of K and V is widened to f32 once and serves
+ * all rows; each row keeps the maximum m so far, the denominator l and the unnormalised output o:
+ *     m' = max(m, s);  c = exp(m - m');  p = exp(s - m');  l = l*c + sum(p);  o = o*c, then o += p[i]*v[i], i in order
+ * A row touches only its own positions of a tile, so neither neighbours nor the call's shape can change it. */
+
+enum { K_TILE = 32, K_ATTN_GROUP = 4 };         /* positions per tile; rows a level works on together */
+
+typedef struct {
+    /* n_pos positions of n floats, stride bytes apart, to f32 rows ld apart */
+    void  (*widen)(uint32_t type, const uint8_t *src, size_t stride, int n_pos, int n, float *dst, int ld);
+    /* s[r*32 + i] = q[r] . k[i] for lo <= i < hi, and what it likes in the other 32 - hi + lo; q and k padded with
+     * zeros to ld, a multiple of 32 */
+    void  (*scores)(const float *const *q, int n_rows, const float *k, int ld, int lo, int hi, float *s);
+    /* scores to weights p, outside [lo, hi) 0; moves m and l; returns c */
+    float (*weigh)(float *s, int lo, int hi, float scale, float softcap, float *m, float *l);
+    /* o[r] = o[r]*c[r], then += s[r*32 + i] * v[i] for i = lo..hi-1; ld a multiple of 32 */
+    void  (*gather)(float *const *o, const float *c, int n_rows, const float *s, const float *v, int ld, int lo, int hi);
+} k__attn_level;
+
+typedef struct {
+    float *k, *v, *s;                           /* [32][ld_k], [32][ld_v], [K_ATTN_GROUP][32] */
+    float *q, *o;                               /* [n_rows][ld_k] padded copies, [n_rows][ld_v] */
+    float *m, *l;                               /* [n_rows] */
+    int    ld_k, ld_v;
+} k__attn_mem;
+
+static int k__round_up(int n, int to) { return (n + to - 1) / to * to; }
+
+static size_t k_attn_scratch(int n_rows, int hd_k, int hd_v) {
+    size_t row = (size_t)k__round_up(hd_k, 32) + (size_t)k__round_up(hd_v, 32);
+    return ((row + 1) * ((size_t)n_rows + K_TILE) + K_ATTN_GROUP * K_TILE + (size_t)n_rows) * sizeof(float) + 64;
+}
+
+static k__attn_mem k__attn_carve(const k_attn_args *a, void *scratch) {
+    k__attn_mem w = {.ld_k = k__round_up(a->hd_k, 32), .ld_v = k__round_up(a->hd_v, 32)};
+    size_t      n = (size_t)a->n_rows;
+    float      *p = (float *)(((uintptr_t)scratch + 63) & ~(uintptr_t)63);
+    w.k = p, p += (size_t)w.ld_k * K_TILE;
+    w.v = p, p += (size_t)w.ld_v * K_TILE;
+    w.s = p, p += K_ATTN_GROUP * K_TILE;
+    w.q = p, p += (size_t)w.ld_k * n;
+    w.o = p, p += (size_t)w.ld_v * n;
+    w.m = p, p += n;
+    w.l = p;
+    return w;
+}
+
+static void k__attn_start(const k_attn_args *a, const k__attn_mem *w) {
+    size_t used = (size_t)(w->ld_k + w->ld_v + K_ATTN_GROUP) * K_TILE;
+    if (w->ld_k != a->hd_k || w->ld_v != a->hd_v) memset(w->k, 0, used * sizeof(float));
+    memset(w->s, 0, K_ATTN_GROUP * K_TILE * sizeof(float));
+    memset(w->q, 0, (size_t)(w->ld_k + w->ld_v) * (size_t)a->n_rows * sizeof(float));
+    for (int r = 0; r < a->n_rows; r++) {
+        memcpy(w->q + (size_t)r * (size_t)w->ld_k, a->rows[r].q, (size_t)a->hd_k * sizeof(float));
+        w->m[r] = -INFINITY;
+        w->l[r] = 0;
+    }
+}
+
+/* Where position p lies, and how many of the `want` positions from there follow it in the same block. NULL: dropped. */
+static const uint8_t *k__attn_find(const uint8_t *const *blocks, size_t stride, int block, int64_t p, int want, int *run) {
+    const uint8_t *at = blocks[p / block];
+    int            off = (int)(p % block);
+    *run = block - off < want ? block - off : want;
+    return at ? at + (size_t)off * stride : NULL;
+}
+
+/* Positions [lo, hi) of the tile at base. Dropped blocks are passed over: no row of the call sees them. */
+static void k__attn_fetch(const k__attn_level *lv, uint32_t type, const uint8_t *const *blocks, size_t stride, int block,
+                          int n, int64_t base, int lo, int hi, float *dst, int ld) {
+    for (int run; lo < hi; lo += run) {
+        const uint8_t *src = k__attn_find(blocks, stride, block, base + lo, hi - lo, &run);
+        if (src) lv->widen(type, src, stride, run, n, dst + (size_t)lo * (size_t)ld, ld);
+    }
+}
+
+/* Asks the memory for positions p .. p + n - 1 of the next tile, while there is arithmetic to hide it. */
+static void k__attn_ahead(const uint8_t *const *blocks, size_t stride, int block, size_t row_bytes, int64_t p, int n) {
+    for (int run; n > 0; p += run, n -= run) {
+        const uint8_t *src = k__attn_find(blocks, stride, block, p, n, &run);
+        for (int i = 0; src && i < run; i++, src += stride)
+            for (size_t at = 0; at < row_bytes; at += 64) __builtin_prefetch(src + at);
+    }
+}
+
+/* The part of row r inside the tile at base, as [*lo, *hi) of 0..32; false when there is none. */
+static bool k__attn_span(const k_attn_row *r, int64_t base, int *lo, int *hi) {
+    int64_t b = r->begin - base, e = r->end - base;
+    *lo = b < 0 ? 0 : b > K_TILE ? K_TILE : (int)b;
+    *hi = e < 0 ? 0 : e > K_TILE ? K_TILE : (int)e;
+    return *lo < *hi;
+}
+
+typedef struct {                                /* up to K_ATTN_GROUP rows and their spans of the tile */
+    int          n, row[K_ATTN_GROUP], lo[K_ATTN_GROUP], hi[K_ATTN_GROUP];
+    const float *q[K_ATTN_GROUP];
+    float       *o[K_ATTN_GROUP];
+} k__attn_rows;
+
+static int k__least(const int *v, int n) { int m = v[0]; for (int i = 1; i < n; i++) m = v[i] < m ? v[i] : m; return m; }
+static int k__most(const int *v, int n) { int m = v[0]; for (int i = 1; i < n; i++) m = v[i] > m ? v[i] : m; return m; }
+
+/* Each row sums its own span in order; what the spans share is summed for all rows together. */
+static void k__attn_gather(const k__attn_level *lv, const k__attn_mem *w, k__attn_rows *g, float *c) {
+    int lo = k__most(g->lo, g->n), hi = k__least(g->hi, g->n);
+    if (lo > hi) hi = lo;
+    for (int r = 0; r < g->n; r++)
+        if (g->lo[r] < lo) {
+            int stop = g->hi[r] < lo ? g->hi[r] : lo;
+            lv->gather(&g->o[r], &c[r], 1, w->s + r * K_TILE, w->v, w->ld_v, g->lo[r], stop);
+            c[r] = 1;
+        }
+    if (lo < hi) lv->gather(g->o, c, g->n, w->s, w->v, w->ld_v, lo, hi);
+    for (int r = 0; r < g->n; r++) {
+        int from = g->lo[r] > hi ? g->lo[r] : hi;
+        if (lo < hi) c[r] = 1;
+        if (from < g->hi[r]) lv->gather(&g->o[r], &c[r], 1, w->s + r * K_TILE, w->v, w->ld_v, from, g->hi[r]);
+    }
+}
+
+static void k__attn_group(const k__attn_level *lv, const k_attn_args *a, const k__attn_mem *w, k__attn_rows *g) {
+    float c[K_ATTN_GROUP];
+    if (!g->n) return;
+    lv->scores(g->q, g->n, w->k, w->ld_k, k__least(g->lo, g->n), k__most(g->hi, g->n), w->s);
+    for (int r = 0; r < g->n; r++)
+        c[r] = lv->weigh(w->s + r * K_TILE, g->lo[r], g->hi[r], a->scale, a->softcap, &w->m[g->row[r]], &w->l[g->row[r]]);
+    k__attn_gather(lv, w, g, c);
+    g->n = 0;
+}
+
+static void k__attn_tile(const k__attn_level *lv, const k_attn_args *a, const k__attn_mem *w, int64_t base, int64_t last) {
+    k__attn_rows g = {0};
+    int          lo, hi, from = K_TILE, to = 0, more = last - base > 2 * K_TILE ? K_TILE : (int)(last - base) - K_TILE;
+    for (int r = 0; r < a->n_rows; r++)
+        if (k__attn_span(&a->rows[r], base, &lo, &hi)) from = lo < from ? lo : from, to = hi > to ? hi : to;
+    if (to - from < K_TILE) memset(w->k, 0, (size_t)w->ld_k * K_TILE * sizeof(float));
+    k__attn_fetch(lv, a->type_k, a->k_blocks, a->k_stride, a->block, a->hd_k, base, from, to, w->k, w->ld_k);
+    k__attn_fetch(lv, a->type_v, a->v_blocks, a->v_stride, a->block, a->hd_v, base, from, to, w->v, w->ld_v);
+    k__attn_ahead(a->k_blocks, a->k_stride, a->block, k_row_bytes(a->type_k, a->hd_k), base + K_TILE, more);
+    k__attn_ahead(a->v_blocks, a->v_stride, a->block, k_row_bytes(a->type_v, a->hd_v), base + K_TILE, more);
+    for (int r = 0; r < a->n_rows; r++) {
+        if (!k__attn_span(&a->rows[r], base, &g.lo[g.n], &g.hi[g.n])) continue;
+        g.row[g.n] = r;
+        g.q[g.n] = w->q + (size_t)r * (size_t)w->ld_k;
+        g.o[g.n] = w->o + (size_t)r * (size_t)w->ld_v;
+        if (++g.n == K_ATTN_GROUP) k__attn_group(lv, a, w, &g);
+    }
+    k__attn_group(lv, a, w, &g);
+}
+
+/* The sink joins the denominator as one more position without a value; then o / l. */
+static void k__attn_finish(const k_attn_args *a, const k__attn_mem *w, int r) {
+    float m = w->m[r], l = w->l[r], c = 1;
+    if (a->sinks && a->sinks[r] != -INFINITY) {
+        float top = m < a->sinks[r] ? a->sinks[r] : m;
+        c = k__exp_ref(m - top);
+        l = fmaf(l, c, k__exp_ref(a->sinks[r] - top));
+    }
+    const float *o = w->o + (size_t)r * (size_t)w->ld_v;
+    float        s = k__share_of(l) * c;
+    for (int i = 0; i < a->hd_v; i++) a->rows[r].o[i] = o[i] * s;
+}
+
+static void k__attn_run(const k__attn_level *lv, const k_attn_args *a, void *scratch) {
+    k__attn_mem w = k__attn_carve(a, scratch);
+    int64_t     first = INT64_MAX, last = 0;
+    k__attn_start(a, &w);
+    for (int r = 0; r < a->n_rows; r++) {
+        const k_attn_row *row = &a->rows[r];
+        if (row->begin >= row->end) continue;
+        first = row->begin < first ? row->begin : first;
+        last = row->end > last ? row->end : last;
+    }
+    for (int64_t base = first / K_TILE * K_TILE; base < last; base += K_TILE) k__attn_tile(lv, a, &w, base, last);
+    for (int r = 0; r < a->n_rows; r++) k__attn_finish(a, &w, r);
+}
+
+static void k__attn_widen_ref(uint32_t type, const uint8_t *src, size_t stride, int n_pos, int n, float *dst, int ld) {
+    for (int i = 0; i < n_pos; i++) k_types[type].dequant(src + (size_t)i * stride, dst + (size_t)i * (size_t)ld, n);
+}
+
+static void k__attn_scores_ref(const float *const *q, int n_rows, const float *k, int ld, int lo, int hi, float *s) {
+    for (int r = 0; r < n_rows; r++)
+        for (int i = lo; i < hi; i++) s[r * K_TILE + i] = k_dot_ref(q[r], k + (size_t)i * (size_t)ld, ld);
+}
+
+static float k__attn_weigh_ref(float *s, int lo, int hi, float scale, float softcap, float *m, float *l) {
+    float top = *m, lane[K_TILE];
+    for (int i = 0; i < K_TILE; i++) {
+        float v = s[i] * scale;
+        if (softcap != 0) v = softcap * k__tanh_ref(v / softcap);
+        s[i] = i >= lo && i < hi ? v : -INFINITY;
+        if (s[i] > top) top = s[i];
+    }
+    float base = top == -INFINITY ? 0 : top, c = top == *m ? 1.0f : k__exp_ref(*m - base);
+    for (int i = 0; i < K_TILE; i++) lane[i] = s[i] = k__exp_ref(s[i] - base);
+    *l = fmaf(*l, c, k__lanes_ref(lane));
+    *m = top;
+    return c;
+}
+
+static void k__attn_gather_ref(float *const *o, const float *c, int n_rows, const float *s, const float *v, int ld, int lo, int hi) {
+    for (int r = 0; r < n_rows; r++) {
+        k__scale(o[r], c[r], ld);
+        for (int i = lo; i < hi; i++) k__axpy(o[r], v + (size_t)i * (size_t)ld, s[r * K_TILE + i], ld);
+    }
+}
+
+static void k_attn_ref(const k_attn_args *a, void *scratch) {
+    static const k__attn_level lv = {k__attn_widen_ref, k__attn_scores_ref, k__attn_weigh_ref, k__attn_gather_ref};
+    k__attn_run(&lv, a, scratch);
+}
+
+#if defined(__x86_64__)
+/* --- avx2 level: 32 lanes are four registers; tails go through padded copies or masks --- */
+
+#define K_VEC_AVX2 __attribute__((target("avx2,fma,f16c")))
+#define K__V256 static inline __attribute__((always_inline)) K_VEC_AVX2
+
+K__V256 __m256i k__mask_avx2(int left) {        /* lanes 0 .. left-1 */
+    return _mm256_cmpgt_epi32(_mm256_set1_epi32(left), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+}
+
+K__V256 __m256 k__exp_avx2(__m256 x) {
+    __m256 t = _mm256_fmadd_ps(x, _mm256_set1_ps(K_LOG2E), _mm256_set1_ps(K_ROUND)), n = _mm256_sub_ps(t, _mm256_set1_ps(K_ROUND));
+    __m256 r = _mm256_fmadd_ps(n, _mm256_set1_ps(-K_LN2_LO), _mm256_fmadd_ps(n, _mm256_set1_ps(-K_LN2_HI), x));
+    __m256 p = _mm256_fmadd_ps(_mm256_set1_ps(k__exp_c[4]), r, _mm256_set1_ps(k__exp_c[3]));
+    p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(k__exp_c[2]));
+    p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(k__exp_c[1]));
+    p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(k__exp_c[0]));
+    p = _mm256_add_ps(_mm256_fmadd_ps(p, _mm256_mul_ps(r, r), r), _mm256_set1_ps(1.0f));
+    p = _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(p), _mm256_slli_epi32(_mm256_castps_si256(t), 23)));
+    p = _mm256_andnot_ps(_mm256_cmp_ps(x, _mm256_set1_ps(K_EXP_LO), _CMP_LT_OQ), p);
+    p = _mm256_blendv_ps(p, _mm256_set1_ps(INFINITY), _mm256_cmp_ps(x, _mm256_set1_ps(K_EXP_HI), _CMP_GT_OQ));
+    return _mm256_blendv_ps(p, x, _mm256_cmp_ps(x, x, _CMP_UNORD_Q));
+}
+
+K__V256 __m256 k__tanh_avx2(__m256 x) {
+    const __m256 one = _mm256_set1_ps(1.0f), two = _mm256_set1_ps(2.0f), sign = _mm256_set1_ps(-0.0f);
+    __m256       z = _mm256_mul_ps(x, x), a = _mm256_andnot_ps(sign, x);
+    __m256       p = _mm256_fmadd_ps(_mm256_set1_ps(k__tanh_c[4]), z, _mm256_set1_ps(k__tanh_c[3]));
+    p = _mm256_fmadd_ps(p, z, _mm256_set1_ps(k__tanh_c[2]));
+    p = _mm256_fmadd_ps(p, z, _mm256_set1_ps(k__tanh_c[1]));
+    p = _mm256_fmadd_ps(p, z, _mm256_set1_ps(k__tanh_c[0]));
+    p = _mm256_fmadd_ps(_mm256_mul_ps(x, z), p, x);
+    __m256 big = _mm256_sub_ps(one, _mm256_div_ps(two, _mm256_add_ps(k__exp_avx2(_mm256_mul_ps(a, two)), one)));
+    big = _mm256_or_ps(_mm256_andnot_ps(sign, big), _mm256_and_ps(sign, x));
+    return _mm256_blendv_ps(big, p, _mm256_cmp_ps(a, _mm256_set1_ps(K_TANH_SMALL), _CMP_LT_OQ));
+}
+
+/* Lanes 32 -> 16 -> 8. */
+K__V256 __m256 k__fold_avx2(const __m256 *s) {
+    return _mm256_add_ps(_mm256_add_ps(s[0], s[2]), _mm256_add_ps(s[1], s[3]));
+}
+
+/* Lanes 8 -> 4 -> 2 -> 1. */
+K__V256 float k__sum_avx2(__m256 h) {
+    __m128 q = _mm_add_ps(_mm256_castps256_ps128(h), _mm256_extractf128_ps(h, 1));
+    q = _mm_add_ps(q, _mm_movehl_ps(q, q));
+    return _mm_cvtss_f32(_mm_add_ss(q, _mm_movehdup_ps(q)));
+}
+
+/* The largest of eight; no NaN among them. */
+K__V256 float k__top_avx2(__m256 h) {
+    __m128 q = _mm_max_ps(_mm256_castps256_ps128(h), _mm256_extractf128_ps(h, 1));
+    q = _mm_max_ps(q, _mm_movehl_ps(q, q));
+    return _mm_cvtss_f32(_mm_max_ss(q, _mm_movehdup_ps(q)));
+}
+
+/* 8 values of a float type, widened. */
+K__V256 __m256 k__load_avx2(const uint32_t type, const uint8_t *p) {
+    if (type == K_F32) return _mm256_loadu_ps((const float *)(const void *)p);
+    __m128i h = _mm_loadu_si128((const __m128i *)p);
+    return type == K_F16 ? _mm256_cvtph_ps(h) : _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(h), 16));
+}
+
+K__V256 void k__step_avx2(const uint32_t type, const int C, const uint8_t *w, const float *const *x, int i, __m256 (*acc)[4]) {
+    for (int h = 0; h < 4; h++) {
+        __m256 wv = k__load_avx2(type, w + (size_t)8 * h * (type == K_F32 ? 4 : 2));
+        for (int c = 0; c < C; c++) acc[c][h] = _mm256_fmadd_ps(wv, _mm256_loadu_ps(x[c] + i + 8 * h), acc[c][h]);
+    }
+}
+
+/* One row times C columns. */
+K__V256 void k__row_avx2(const uint32_t type, const int C, const uint8_t *w, const float *const *x, int n, float *y, size_t ldy) {
+    const int size = type == K_F32 ? 4 : 2;
+    __m256    acc[3][4];
+    int       i = 0;
+    for (int c = 0; c < C; c++)
+        for (int h = 0; h < 4; h++) acc[c][h] = _mm256_setzero_ps();
+    for (; i + 32 <= n; i += 32) k__step_avx2(type, C, w + (size_t)i * (size_t)size, x, i, acc);
+    if (i < n) {
+        uint8_t      wp[32 * sizeof(float)] = {0};
+        float        xp[3][32] = {{0}};
+        const float *xs[3];
+        memcpy(wp, w + (size_t)i * (size_t)size, (size_t)(n - i) * (size_t)size);
+        for (int c = 0; c < C; c++) {
+            memcpy(xp[c], x[c] + i, (size_t)(n - i) * sizeof(float));
+            xs[c] = xp[c];
+        }
+        k__step_avx2(type, C, wp, xs, 0, acc);
+    }
+    for (int c = 0; c < C; c++) y[(size_t)c * ldy] = k__sum_avx2(k__fold_avx2(acc[c]));
+}
+
+K__V256 void k__cols_avx2(const uint32_t type, int n_cols, const uint8_t *w, const float *const *x, int n, float *y, size_t ldy) {
+    if (n_cols == 1) k__row_avx2(type, 1, w, x, n, y, ldy);
+    else if (n_cols == 2) k__row_avx2(type, 2, w, x, n, y, ldy);
+    else k__row_avx2(type, 3, w, x, n, y, ldy);
+}
+
+/* Few columns: the rows are one sequential stream. Many: columns outside, since the rows of a task stay in L2. */
+K__V256 void k__mul_avx2(const uint32_t type, const uint8_t *w, size_t row_bytes, int nr, int n, const k_acts *a, float *y, size_t ldy) {
+    const int    outer = a->nt <= 12 ? nr : 1, inner = a->nt <= 12 ? 1 : nr;
+    const float *x[3];
+    for (int r0 = 0; r0 < outer; r0++)
+        for (int t = 0; t < a->nt; t += 3) {
+            int cols = a->nt - t < 3 ? a->nt - t : 3;
+            for (int c = 0; c < cols; c++) x[c] = k__act_row(a, t + c);
+            for (int r = r0; r < r0 + inner; r++) k__cols_avx2(type, cols, w + (size_t)r * row_bytes, x, n, y + (size_t)t * ldy + r, ldy);
+        }
+}
+
+static K_VEC_AVX2 void k_mul_float_avx2(uint32_t type, const void *w, size_t row_bytes, int nr, int n, const k_acts *a, float *y, size_t ldy) {
+    if (type == K_F32) k__mul_avx2(K_F32, (const uint8_t *)w, row_bytes, nr, n, a, y, ldy);
+    else if (type == K_F16) k__mul_avx2(K_F16, (const uint8_t *)w, row_bytes, nr, n, a, y, ldy);
+    else k__mul_avx2(K_BF16, (const uint8_t *)w, row_bytes, nr, n, a, y, ldy);
+}
+
+static K_VEC_AVX2 float k_dot_avx2(const float *a, const float *b, int n) {
+    float y;
+    k__row_avx2(K_F32, 1, (const uint8_t *)a, &b, n, &y, 0);
+    return y;
+}
+
+static K_VEC_AVX2 void k_add_avx2(float *y, const float *x, int n) { k__add(y, x, n); }
+static K_VEC_AVX2 void k_axpy_avx2(float *y, const float *x, float s, int n) { k__axpy(y, x, s, n); }
+static K_VEC_AVX2 void k_scale_avx2(float *y, float s, int n) { k__scale(y, s, n); }
+static K_VEC_AVX2 void k_rope_avx2(float *x, int n_heads, int hd, int n_rot, bool halves, const float *cs) { k__rope(x, n_heads, hd, n_rot, halves, cs); }
+
+static K_VEC_AVX2 void k_rms_norm_avx2(const float *x, const float *w, float eps, int n, float *y) {
+    k__norm(x, w, 1.0f / sqrtf(k_dot_avx2(x, x, n) / (float)n + eps), n, y);
+}
+
+static K_VEC_AVX2 void k_swiglu_avx2(float *gate, const float *up, int n) {
+    for (int i = 0; i < n; i += 8) {
+        __m256i m = k__mask_avx2(n - i);
+        __m256  g = _mm256_maskload_ps(gate + i, m), u = _mm256_maskload_ps(up + i, m);
+        __m256  e = k__exp_avx2(_mm256_xor_ps(g, _mm256_set1_ps(-0.0f)));
+        __m256  v = _mm256_mul_ps(_mm256_div_ps(g, _mm256_add_ps(_mm256_set1_ps(1.0f), e)), u);
+        if (n - i >= 8) _mm256_storeu_ps(gate + i, v);
+        else _mm256_maskstore_ps(gate + i, m, v);
+    }
+}
+
+/* max_ps gives its second operand when either is NaN, so a NaN on the left never wins. */
+static K_VEC_AVX2 float k_max_avx2(const float *x, int n, int *arg) {
+    __m256 a = _mm256_set1_ps(-INFINITY);
+    int    i = 0, at = 0;
+    for (; i + 8 <= n; i += 8) a = _mm256_max_ps(_mm256_loadu_ps(x + i), a);
+    float m = k__top_avx2(a);
+    for (; i < n; i++) m = x[i] > m ? x[i] : m;
+    for (i = 0; i + 8 <= n; i += 8)
+        if (_mm256_movemask_ps(_mm256_cmp_ps(_mm256_loadu_ps(x + i), _mm256_set1_ps(m), _CMP_EQ_OQ))) break;
+    at = k__find(x + i, n - i, m);
+    if (i + at < n && x[i + at] == m) at += i;
+    else at = 0;
+    if (arg) *arg = at;
+    return n > 0 && x[at] == m ? x[at] : m;
+}
+
+static K_VEC_AVX2 void k_softmax_avx2(float *x, int n) {
+    float  m = k_max_avx2(x, n, NULL);
+    __m256 base = _mm256_set1_ps(m == -INFINITY ? 0 : m), sum[4];
+    for (int h = 0; h < 4; h++) sum[h] = _mm256_setzero_ps();
+    for (int i = 0; i < n; i += 8) {
+        __m256i k = k__mask_avx2(n - i);
+        __m256  e = k__exp_avx2(_mm256_sub_ps(_mm256_maskload_ps(x + i, k), base)), *s = &sum[i >> 3 & 3];
+        *s = _mm256_blendv_ps(*s, _mm256_add_ps(*s, e), _mm256_castsi256_ps(k));
+        if (n - i >= 8) _mm256_storeu_ps(x + i, e);
+        else _mm256_maskstore_ps(x + i, k, e);
+    }
+    k__scale(x, k__share_of(k__sum_avx2(k__fold_avx2(sum))), n);
+}
+
+static K_VEC_AVX2 void k_kv_store_avx2(uint32_t type, const float *x, void *dst, int n) {
+    uint8_t *out = (uint8_t *)dst;
+    int      i = 0;
+    for (; type == K_F16 && i + 8 <= n; i += 8)
+        _mm_storeu_si128((__m128i *)(out + 2 * (size_t)i), _mm256_cvtps_ph(_mm256_loadu_ps(x + i), _MM_FROUND_TO_NEAREST_INT));
+    k_types[type].quant(x + i, out + 2 * (size_t)i, n - i);
+}
+
+K__V256 void k__widen_float_avx2(const uint32_t type, const uint8_t *src, int n, float *dst) {
+    int i = 0, size = type == K_F32 ? 4 : 2;
+    for (; i + 8 <= n; i += 8) _mm256_storeu_ps(dst + i, k__load_avx2(type, src + (size_t)i * (size_t)size));
+    if (i < n) k_types[type].dequant(src + (size_t)i * (size_t)size, dst + i, n - i);
+}
+
+K__V256 void k__widen_q8_0_avx2(const uint8_t *src, int n, float *dst) {
+    for (int i = 0; i < n; i += 32, src += sizeof(block_q8_0)) {
+        uint16_t d;
+        memcpy(&d, src, 2);
+        __m256 dv = _mm256_set1_ps(_cvtsh_ss(d));
+        for (int h = 0; h < 4; h++) {
+            __m256i q = _mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)(src + 2 + 8 * h)));
+            _mm256_storeu_ps(dst + i + 8 * h, _mm256_mul_ps(dv, _mm256_cvtepi32_ps(q)));
+        }
+    }
+}
+
+K__V256 void k__widen_q4_0_avx2(const uint8_t *src, int n, float *dst) {
+    for (int i = 0; i < n; i += 32, src += sizeof(block_q4_0)) {
+        uint16_t d;
+        memcpy(&d, src, 2);
+        __m256 dv = _mm256_set1_ps(_cvtsh_ss(d));
+        for (int h = 0; h < 4; h++) {
+            __m256i b = _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(src + 2 + 8 * (h & 1))));
+            __m256i q = h < 2 ? _mm256_and_si256(b, _mm256_set1_epi32(15)) : _mm256_srli_epi32(b, 4);
+            _mm256_storeu_ps(dst + i + 8 * h, _mm256_mul_ps(dv, _mm256_cvtepi32_ps(_mm256_sub_epi32(q, _mm256_set1_epi32(8)))));
+        }
+    }
+}
+
+static K_VEC_AVX2 void k__attn_widen_avx2(uint32_t type, const uint8_t *src, size_t stride, int n_pos, int n, float *dst, int ld) {
+    for (int i = 0; i < n_pos; i++, src += stride, dst += ld) {
+        if (type == K_F16) k__widen_float_avx2(K_F16, src, n, dst);
+        else if (type == K_BF16) k__widen_float_avx2(K_BF16, src, n, dst);
+        else if (type == K_F32) k__widen_float_avx2(K_F32, src, n, dst);
+        else if (type == K_Q8_0) k__widen_q8_0_avx2(src, n, dst);
+        else k__widen_q4_0_avx2(src, n, dst);
+    }
+}
+
+/* Two dots over one K row, folded to 8 lanes each. */
+K__V256 void k__dots2_avx2(const float *q0, const float *q1, const float *k, int ld, __m256 *v0, __m256 *v1) {
+    __m256 s[2][4];
+    for (int h = 0; h < 4; h++) s[0][h] = s[1][h] = _mm256_setzero_ps();
+    for (int d = 0; d < ld; d += 32)
+        for (int h = 0; h < 4; h++) {
+            __m256 kv = _mm256_loadu_ps(k + d + 8 * h);
+            s[0][h] = _mm256_fmadd_ps(_mm256_loadu_ps(q0 + d + 8 * h), kv, s[0][h]);
+            s[1][h] = _mm256_fmadd_ps(_mm256_loadu_ps(q1 + d + 8 * h), kv, s[1][h]);
+        }
+    *v0 = k__fold_avx2(s[0]);
+    *v1 = k__fold_avx2(s[1]);
+}
+
+/* Eight lane sets of 8 to eight sums: 8 -> 4 across the halves, 4 -> 2 across pairs, 2 -> 1. */
+K__V256 __m256 k__fold8_avx2(const __m256 *v) {
+    __m256 e[4], f[2];
+    for (int i = 0; i < 4; i++)                 /* [v_i | v_i+4], 4 lanes each */
+        e[i] = _mm256_add_ps(_mm256_permute2f128_ps(v[i], v[i + 4], 0x20), _mm256_permute2f128_ps(v[i], v[i + 4], 0x31));
+    for (int i = 0; i < 2; i++) {
+        __m256d a = _mm256_castps_pd(e[2 * i]), b = _mm256_castps_pd(e[2 * i + 1]);
+        f[i] = _mm256_add_ps(_mm256_castpd_ps(_mm256_unpacklo_pd(a, b)), _mm256_castpd_ps(_mm256_unpackhi_pd(a, b)));
+    }
+    return _mm256_add_ps(_mm256_shuffle_ps(f[0], f[1], 0x88), _mm256_shuffle_ps(f[0], f[1], 0xdd));
+}
+
+/* Two rows (or one twice) by eight positions. */
+static K_VEC_AVX2 void k__attn_scores_avx2(const float *const *q, int n_rows, const float *k, int ld, int lo, int hi, float *s) {
+    for (int r = 0; r < n_rows; r += 2)
+        for (int i = lo & ~7; i < hi; i += 8) {
+            int    both = r + 1 < n_rows;
+            __m256 v[2][8];
+            for (int p = 0; p < 8; p++) k__dots2_avx2(q[r], q[r + both], k + (size_t)(i + p) * (size_t)ld, ld, &v[0][p], &v[1][p]);
+            for (int b = 0; b <= both; b++) _mm256_storeu_ps(s + (r + b) * K_TILE + i, k__fold8_avx2(v[b]));
+        }
+}
+
+static K_VEC_AVX2 float k__attn_weigh_avx2(float *s, int lo, int hi, float scale, float softcap, float *m, float *l) {
+    const __m256 low = _mm256_set1_ps(-INFINITY), cap = _mm256_set1_ps(softcap), old = _mm256_set1_ps(*m);
+    __m256       v[4], max = old;
+    for (int h = 0; h < 4; h++) {
+        v[h] = _mm256_mul_ps(_mm256_loadu_ps(s + 8 * h), _mm256_set1_ps(scale));
+        if (softcap != 0) v[h] = _mm256_mul_ps(cap, k__tanh_avx2(_mm256_div_ps(v[h], cap)));
+        __m256i in = _mm256_andnot_si256(k__mask_avx2(lo - 8 * h), k__mask_avx2(hi - 8 * h));
+        v[h] = _mm256_blendv_ps(low, v[h], _mm256_castsi256_ps(in));
+        max = _mm256_max_ps(v[h], max);
+    }
+    float  top = k__top_avx2(max), c = 1;
+    __m256 base = _mm256_set1_ps(top == -INFINITY ? 0 : top);
+    if (top != *m) c = _mm256_cvtss_f32(k__exp_avx2(_mm256_sub_ps(old, base)));
+    for (int h = 0; h < 4; h++) {
+        v[h] = k__exp_avx2(_mm256_sub_ps(v[h], base));
+        _mm256_storeu_ps(s + 8 * h, v[h]);
+    }
+    *l = fmaf(*l, c, k__sum_avx2(k__fold_avx2(v)));
+    *m = top;
+    return c;
+}
+
+/* D registers of o for R rows stay put while the positions pass. */
+K__V256 void k__gather_avx2(const int R, const int D, float *const *o, int at, const float *c, const float *s, const float *v, int ld,
+                            int lo, int hi) {
+    __m256 acc[2][4];
+    for (int r = 0; r < R; r++)
+        for (int d = 0; d < D; d++) acc[r][d] = _mm256_mul_ps(_mm256_loadu_ps(o[r] + at + 8 * d), _mm256_set1_ps(c[r]));
+    for (int i = lo; i < hi; i++) {
+        const float *vi = v + (size_t)i * (size_t)ld + at;
+        __m256       vv[4];
+        for (int d = 0; d < D; d++) vv[d] = _mm256_loadu_ps(vi + 8 * d);
+        for (int r = 0; r < R; r++)
+            for (int d = 0; d < D; d++) acc[r][d] = _mm256_fmadd_ps(_mm256_set1_ps(s[r * K_TILE + i]), vv[d], acc[r][d]);
+    }
+    for (int r = 0; r < R; r++)
+        for (int d = 0; d < D; d++) _mm256_storeu_ps(o[r] + at + 8 * d, acc[r][d]);
+}
+
+static K_VEC_AVX2 void k__attn_gather_avx2(float *const *o, const float *c, int n_rows, const float *s, const float *v, int ld, int lo, int hi) {
+    int r = 0;
+    for (; r + 2 <= n_rows; r += 2)
+        for (int at = 0; at < ld; at += 32) k__gather_avx2(2, 4, o + r, at, c + r, s + r * K_TILE, v, ld, lo, hi);
+    for (int at = 0; r < n_rows && at < ld; at += 32) k__gather_avx2(1, 4, o + r, at, c + r, s + r * K_TILE, v, ld, lo, hi);
+}
+
+static K_VEC_AVX2 void k_attn_avx2(const k_attn_args *a, void *scratch) {
+    static const k__attn_level lv = {k__attn_widen_avx2, k__attn_scores_avx2, k__attn_weigh_avx2, k__attn_gather_avx2};
+    k__attn_run(&lv, a, scratch);
+}
+
+/* --- avx512 level: 32 lanes are two registers; tails are masked --- */
+
+#define K_VEC_AVX512 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")))
+#define K__V512 static inline __attribute__((always_inline)) K_VEC_AVX512
+
+K__V512 __mmask16 k__mask_avx512(int left) { return left >= 16 ? 0xffff : left > 0 ? (__mmask16)((1u << left) - 1) : 0; }
+
+K__V512 __m512 k__exp_avx512(__m512 x) {
+    __m512  t = _mm512_fmadd_ps(x, _mm512_set1_ps(K_LOG2E), _mm512_set1_ps(K_ROUND)), n = _mm512_sub_ps(t, _mm512_set1_ps(K_ROUND));
+    __m512  r = _mm512_fmadd_ps(n, _mm512_set1_ps(-K_LN2_LO), _mm512_fmadd_ps(n, _mm512_set1_ps(-K_LN2_HI), x));
+    __m512  p = _mm512_fmadd_ps(_mm512_set1_ps(k__exp_c[4]), r, _mm512_set1_ps(k__exp_c[3]));
+    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(k__exp_c[2]));
+    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(k__exp_c[1]));
+    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(k__exp_c[0]));
+    p = _mm512_add_ps(_mm512_fmadd_ps(p, _mm512_mul_ps(r, r), r), _mm512_set1_ps(1.0f));
+    p = _mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(p), _mm512_slli_epi32(_mm512_castps_si512(t), 23)));
+    p = _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(x, _mm512_set1_ps(K_EXP_LO), _CMP_NLT_UQ), p);
+    p = _mm512_mask_mov_ps(p, _mm512_cmp_ps_mask(x, _mm512_set1_ps(K_EXP_HI), _CMP_GT_OQ), _mm512_set1_ps(INFINITY));
+    return _mm512_mask_mov_ps(p, _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q), x);
+}
+
+K__V512 __m512 k__tanh_avx512(__m512 x) {
+    const __m512 one = _mm512_set1_ps(1.0f), two = _mm512_set1_ps(2.0f), sign = _mm512_set1_ps(-0.0f);
+    __m512       z = _mm512_mul_ps(x, x), a = _mm512_andnot_ps(sign, x);
+    __m512       p = _mm512_fmadd_ps(_mm512_set1_ps(k__tanh_c[4]), z, _mm512_set1_ps(k__tanh_c[3]));
+    p = _mm512_fmadd_ps(p, z, _mm512_set1_ps(k__tanh_c[2]));
+    p = _mm512_fmadd_ps(p, z, _mm512_set1_ps(k__tanh_c[1]));
+    p = _mm512_fmadd_ps(p, z, _mm512_set1_ps(k__tanh_c[0]));
+    p = _mm512_fmadd_ps(_mm512_mul_ps(x, z), p, x);
+    __m512 big = _mm512_sub_ps(one, _mm512_div_ps(two, _mm512_add_ps(k__exp_avx512(_mm512_mul_ps(a, two)), one)));
+    big = _mm512_or_ps(_mm512_andnot_ps(sign, big), _mm512_and_ps(sign, x));
+    return _mm512_mask_mov_ps(big, _mm512_cmp_ps_mask(a, _mm512_set1_ps(K_TANH_SMALL), _CMP_LT_OQ), p);
+}
+
+/* Lanes 16 -> 8 -> 4 -> 2 -> 1. */
+K__V512 float k__sum_avx512(__m512 v) {
+    __m256 h = _mm256_add_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps(v, 1));
+    __m128 q = _mm_add_ps(_mm256_castps256_ps128(h), _mm256_extractf128_ps(h, 1));
+    q = _mm_add_ps(q, _mm_movehl_ps(q, q));
+    return _mm_cvtss_f32(_mm_add_ss(q, _mm_movehdup_ps(q)));
+}
+
+/* 16 values of a float type, widened; m: which of them exist. */
+K__V512 __m512 k__load_avx512(const uint32_t type, const uint8_t *p, const bool whole, __mmask16 m) {
+    if (type == K_F32) return whole ? _mm512_loadu_ps(p) : _mm512_maskz_loadu_ps(m, p);
+    __m256i h = whole ? _mm256_loadu_si256((const __m256i *)p) : _mm256_maskz_loadu_epi16(m, p);
+    return type == K_F16 ? _mm512_cvtph_ps(h) : _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(h), 16));
+}
+
+/* One step of 32 elements for R rows and C columns: acc[r*C + c] has the two halves of the lanes. */
+K__V512 void k__step_avx512(const uint32_t type, const int R, const int C, const uint8_t *const *w, const float *const *x, int i,
+                            const bool whole, int left, __m512 (*acc)[2]) {
+    const size_t size = type == K_F32 ? 4 : 2;
+    for (int h = 0; h < 2; h++) {
+        __mmask16 m = whole ? 0xffff : k__mask_avx512(left - 16 * h);
+        size_t    at = (size_t)(i + 16 * h);
+        __m512    xv[4];
+        for (int c = 0; c < C; c++) xv[c] = whole ? _mm512_loadu_ps(x[c] + at) : _mm512_maskz_loadu_ps(m, x[c] + at);
+        for (int r = 0; r < R; r++) {
+            __m512 wv = k__load_avx512(type, w[r] + at * size, whole, m);
+            for (int c = 0; c < C; c++) acc[r * C + c][h] = _mm512_fmadd_ps(wv, xv[c], acc[r * C + c][h]);
+        }
+    }
+}
+
+K__V512 void k__tile_avx512(const uint32_t type, const int R, const int C, const uint8_t *w, size_t row_bytes, const float *const *x,
+                            int n, float *y, size_t ldy) {
+    __m512         acc[12][2];
+    const uint8_t *row[4];
+    int            i = 0;
+    for (int r = 0; r < R; r++) row[r] = w + (size_t)r * row_bytes;
+    for (int k = 0; k < R * C; k++) acc[k][0] = acc[k][1] = _mm512_setzero_ps();
+    for (; i + 32 <= n; i += 32) k__step_avx512(type, R, C, row, x, i, true, 32, acc);
+    if (i < n) k__step_avx512(type, R, C, row, x, i, false, n - i, acc);
+    for (int r = 0; r < R; r++)
+        for (int c = 0; c < C; c++) y[(size_t)c * ldy + (size_t)r] = k__sum_avx512(_mm512_add_ps(acc[r * C + c][0], acc[r * C + c][1]));
+}
+
+/* Up to four columns of one row. */
+K__V512 void k__row_avx512(const uint32_t type, int n_cols, const uint8_t *w, const float *const *x, int n, float *y, size_t ldy) {
+    switch (n_cols) {
+    case 1: k__tile_avx512(type, 1, 1, w, 0, x, n, y, ldy); break;
+    case 2: k__tile_avx512(type, 1, 2, w, 0, x, n, y, ldy); break;
+    case 3: k__tile_avx512(type, 1, 3, w, 0, x, n, y, ldy); break;
+    default: k__tile_avx512(type, 1, 4, w, 0, x, n, y, ldy);
+    }
+}
+
+/* Few columns: the rows are one sequential stream. Many: 4 rows x 3 columns in registers, columns outside, since the
+ * rows of a task stay in L2. */
+K__V512 void k__mul_avx512(const uint32_t type, const uint8_t *w, size_t row_bytes, int nr, int n, const k_acts *a, float *y, size_t ldy) {
+    const int    few = 12, wide = a->nt <= few ? 4 : 3;
+    const float *x[4];
+    if (a->nt <= few) {
+        for (int r = 0; r < nr; r++)
+            for (int t = 0; t < a->nt; t += wide) {
+                int cols = a->nt - t < wide ? a->nt - t : wide;
+                for (int c = 0; c < cols; c++) x[c] = k__act_row(a, t + c);
+                k__row_avx512(type, cols, w + (size_t)r * row_bytes, x, n, y + (size_t)t * ldy + r, ldy);
+            }
+        return;
+    }
+    for (int t = 0; t < a->nt; t += wide) {
+        int cols = a->nt - t < wide ? a->nt - t : wide, r = 0;
+        for (int c = 0; c < cols; c++) x[c] = k__act_row(a, t + c);
+        for (; cols == 3 && r + 4 <= nr; r += 4) k__tile_avx512(type, 4, 3, w + (size_t)r * row_bytes, row_bytes, x, n, y + (size_t)t * ldy + r, ldy);
+        for (; r < nr; r++) k__row_avx512(type, cols, w + (size_t)r * row_bytes, x, n, y + (size_t)t * ldy + r, ldy);
+    }
+}
+
+static K_VEC_AVX512 void k_mul_float_avx512(uint32_t type, const void *w, size_t row_bytes, int nr, int n, const k_acts *a, float *y, size_t ldy) {
+    if (type == K_F32) k__mul_avx512(K_F32, (const uint8_t *)w, row_bytes, nr, n, a, y, ldy);
+    else if (type == K_F16) k__mul_avx512(K_F16, (const uint8_t *)w, row_bytes, nr, n, a, y, ldy);
+    else k__mul_avx512(K_BF16, (const uint8_t *)w, row_bytes, nr, n, a, y, ldy);
+}
+
+static K_VEC_AVX512 float k_dot_avx512(const float *a, const float *b, int n) {
+    float y;
+    k__tile_avx512(K_F32, 1, 1, (const uint8_t *)a, 0, &b, n, &y, 0);
+    return y;
+}
+
+static K_VEC_AVX512 void k_add_avx512(float *y, const float *x, int n) { k__add(y, x, n); }
+static K_VEC_AVX512 void k_axpy_avx512(float *y, const float *x, float s, int n) { k__axpy(y, x, s, n); }
+static K_VEC_AVX512 void k_scale_avx512(float *y, float s, int n) { k__scale(y, s, n); }
+static K_VEC_AVX512 void k_rope_avx512(float *x, int n_heads, int hd, int n_rot, bool halves, const float *cs) { k__rope(x, n_heads, hd, n_rot, halves, cs); }
+
+static K_VEC_AVX512 void k_rms_norm_avx512(const float *x, const float *w, float eps, int n, float *y) {
+    k__norm(x, w, 1.0f / sqrtf(k_dot_avx512(x, x, n) / (float)n + eps), n, y);
+}
+
+static K_VEC_AVX512 void k_swiglu_avx512(float *gate, const float *up, int n) {
+    for (int i = 0; i < n; i += 16) {
+        __mmask16 m = k__mask_avx512(n - i);
+        __m512    g = _mm512_maskz_loadu_ps(m, gate + i), u = _mm512_maskz_loadu_ps(m, up + i);
+        __m512    e = k__exp_avx512(_mm512_xor_ps(g, _mm512_set1_ps(-0.0f)));
+        _mm512_mask_storeu_ps(gate + i, m, _mm512_mul_ps(_mm512_div_ps(g, _mm512_add_ps(_mm512_set1_ps(1.0f), e)), u));
+    }
+}
+
+/* max_ps gives its second operand when either is NaN, so a NaN on the left never wins. */
+static K_VEC_AVX512 float k_max_avx512(const float *x, int n, int *arg) {
+    const __m512 low = _mm512_set1_ps(-INFINITY);
+    __m512       a = low, b = low;
+    for (int i = 0; i < n; i += 32) {
+        a = _mm512_max_ps(_mm512_mask_loadu_ps(low, k__mask_avx512(n - i), x + i), a);
+        b = _mm512_max_ps(_mm512_mask_loadu_ps(low, k__mask_avx512(n - i - 16), x + i + 16), b);
+    }
+    float m = _mm512_reduce_max_ps(_mm512_max_ps(a, b));
+    int   at = 0, i = 0;
+    for (__mmask16 hit = 0; i < n && !hit; i += 16) {
+        hit = _mm512_mask_cmp_ps_mask(k__mask_avx512(n - i), _mm512_maskz_loadu_ps(k__mask_avx512(n - i), x + i), _mm512_set1_ps(m), _CMP_EQ_OQ);
+        if (hit) at = i + __builtin_ctz(hit);
+    }
+    if (arg) *arg = at;
+    return n > 0 && x[at] == m ? x[at] : m;
+}
+
+static K_VEC_AVX512 void k_softmax_avx512(float *x, int n) {
+    float  m = k_max_avx512(x, n, NULL);
+    __m512 base = _mm512_set1_ps(m == -INFINITY ? 0 : m), sum[2] = {_mm512_setzero_ps(), _mm512_setzero_ps()};
+    for (int i = 0; i < n; i += 16) {
+        __mmask16 k = k__mask_avx512(n - i);
+        __m512    e = k__exp_avx512(_mm512_sub_ps(_mm512_maskz_loadu_ps(k, x + i), base)), *s = &sum[i >> 4 & 1];
+        *s = _mm512_mask_add_ps(*s, k, *s, e);
+        _mm512_mask_storeu_ps(x + i, k, e);
+    }
+    k__scale(x, k__share_of(k__sum_avx512(_mm512_add_ps(sum[0], sum[1]))), n);
+}
+
+static K_VEC_AVX512 void k_kv_store_avx512(uint32_t type, const float *x, void *dst, int n) {
+    uint8_t *out = (uint8_t *)dst;
+    if (type != K_F16) {
+        k_types[type].quant(x, dst, n);
+        return;
+    }
+    for (int i = 0; i < n; i += 16) {
+        __mmask16 m = k__mask_avx512(n - i);
+        _mm256_mask_storeu_epi16(out + 2 * (size_t)i, m, _mm512_cvtps_ph(_mm512_maskz_loadu_ps(m, x + i), _MM_FROUND_TO_NEAREST_INT));
+    }
+}
+
+K__V512 void k__widen_float_avx512(const uint32_t type, const uint8_t *src, int n, float *dst) {
+    int i = 0;
+    for (; i + 16 <= n; i += 16) _mm512_storeu_ps(dst + i, k__load_avx512(type, src + (size_t)i * (type == K_F32 ? 4 : 2), true, 0xffff));
+    if (i < n) {
+        __mmask16 m = k__mask_avx512(n - i);
+        _mm512_mask_storeu_ps(dst + i, m, k__load_avx512(type, src + (size_t)i * (type == K_F32 ? 4 : 2), false, m));
+    }
+}
+
+K__V512 void k__widen_q8_0_avx512(const uint8_t *src, int n, float *dst) {
+    for (int i = 0; i < n; i += 32, src += sizeof(block_q8_0)) {
+        uint16_t d;
+        memcpy(&d, src, 2);
+        __m512  dv = _mm512_set1_ps(_cvtsh_ss(d));
+        __m512i q[2] = {_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)(src + 2))), _mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)(src + 18)))};
+        for (int h = 0; h < 2; h++) _mm512_storeu_ps(dst + i + 16 * h, _mm512_mul_ps(dv, _mm512_cvtepi32_ps(q[h])));
+    }
+}
+
+K__V512 void k__widen_q4_0_avx512(const uint8_t *src, int n, float *dst) {
+    for (int i = 0; i < n; i += 32, src += sizeof(block_q4_0)) {
+        uint16_t d;
+        memcpy(&d, src, 2);
+        __m512  dv = _mm512_set1_ps(_cvtsh_ss(d));
+        __m512i b = _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(src + 2)));
+        __m512i q[2] = {_mm512_and_si512(b, _mm512_set1_epi32(15)), _mm512_srli_epi32(b, 4)};
+        for (int h = 0; h < 2; h++)
+            _mm512_storeu_ps(dst + i + 16 * h, _mm512_mul_ps(dv, _mm512_cvtepi32_ps(_mm512_sub_epi32(q[h], _mm512_set1_epi32(8)))));
+    }
+}
+
+static K_VEC_AVX512 void k__attn_widen_avx512(uint32_t type, const uint8_t *src, size_t stride, int n_pos, int n, float *dst, int ld) {
+    for (int i = 0; i < n_pos; i++, src += stride, dst += ld) {
+        if (type == K_F16) k__widen_float_avx512(K_F16, src, n, dst);
+        else if (type == K_BF16) k__widen_float_avx512(K_BF16, src, n, dst);
+        else if (type == K_F32) k__widen_float_avx512(K_F32, src, n, dst);
+        else if (type == K_Q8_0) k__widen_q8_0_avx512(src, n, dst);
+        else k__widen_q4_0_avx512(src, n, dst);
+    }
+}
+
+/* Eight dots at once: R rows x P positions, R*P = 8. Each lane set of 32 folds to 16 by an add; then pairs of registers
+ * fold into one, halving lanes in the prescribed order, until one register holds all eight sums. */
+K__V512 __m256 k__dots8_avx512(const int R, const int P, const float *const *q, const float *k, int ld) {
+    const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 2, 6, 10, 14, 0, 4, 8, 12, 2, 6, 10, 14);
+    __m512        s[8][2], v[8], e[4], f[2];
+    for (int i = 0; i < 8; i++) s[i][0] = s[i][1] = _mm512_setzero_ps();
+    for (int d = 0; d < ld; d += 32)
+        for (int h = 0; h < 2; h++)
+            for (int p = 0; p < P; p++) {
+                __m512 kv = _mm512_loadu_ps(k + (size_t)p * (size_t)ld + d + 16 * h);
+                for (int r = 0; r < R; r++) s[r * P + p][h] = _mm512_fmadd_ps(_mm512_loadu_ps(q[r] + d + 16 * h), kv, s[r * P + p][h]);
+            }
+    for (int i = 0; i < 8; i++) v[i] = _mm512_add_ps(s[i][0], s[i][1]);
+    for (int i = 0; i < 4; i++)                 /* [v0: 8 lanes | v1: 8 lanes] */
+        e[i] = _mm512_add_ps(_mm512_shuffle_f32x4(v[2 * i], v[2 * i + 1], 0x44), _mm512_shuffle_f32x4(v[2 * i], v[2 * i + 1], 0xee));
+    for (int i = 0; i < 2; i++)                 /* [v0 | v1 | v2 | v3], 4 lanes each */
+        f[i] = _mm512_add_ps(_mm512_shuffle_f32x4(e[2 * i], e[2 * i + 1], 0x88), _mm512_shuffle_f32x4(e[2 * i], e[2 * i + 1], 0xdd));
+    __m512d a = _mm512_castps_pd(f[0]), b = _mm512_castps_pd(f[1]);
+    __m512  two = _mm512_add_ps(_mm512_castpd_ps(_mm512_unpacklo_pd(a, b)), _mm512_castpd_ps(_mm512_unpackhi_pd(a, b)));
+    two = _mm512_add_ps(two, _mm512_permute_ps(two, 0xb1)); /* v0 v0 v4 v4 | v1 v1 v5 v5 | ... */
+    return _mm512_castps512_ps256(_mm512_permutexvar_ps(order, two));
+}
+
+static K_VEC_AVX512 void k__attn_scores_avx512(const float *const *q, int n_rows, const float *k, int ld, int lo, int hi, float *s) {
+    int r = 0;
+    for (; r + 2 <= n_rows; r += 2)
+        for (int i = lo & ~3; i < hi; i += 4) {
+            __m256 v = k__dots8_avx512(2, 4, q + r, k + (size_t)i * (size_t)ld, ld);
+            _mm_storeu_ps(s + r * K_TILE + i, _mm256_castps256_ps128(v));
+            _mm_storeu_ps(s + (r + 1) * K_TILE + i, _mm256_extractf128_ps(v, 1));
+        }
+    for (int i = lo & ~7; r < n_rows && i < hi; i += 8)
+        _mm256_storeu_ps(s + r * K_TILE + i, k__dots8_avx512(1, 8, q + r, k + (size_t)i * (size_t)ld, ld));
+}
+
+static K_VEC_AVX512 float k__attn_weigh_avx512(float *s, int lo, int hi, float scale, float softcap, float *m, float *l) {
+    uint32_t in = (hi == 32 ? 0xffffffffu : (1u << hi) - 1) & ~((1u << lo) - 1);
+    __m512   v[2], cap = _mm512_set1_ps(softcap), old = _mm512_set1_ps(*m);
+    for (int h = 0; h < 2; h++) {
+        v[h] = _mm512_mul_ps(_mm512_loadu_ps(s + 16 * h), _mm512_set1_ps(scale));
+        if (softcap != 0) v[h] = _mm512_mul_ps(cap, k__tanh_avx512(_mm512_div_ps(v[h], cap)));
+        v[h] = _mm512_mask_mov_ps(_mm512_set1_ps(-INFINITY), (__mmask16)(in >> (16 * h)), v[h]);
+    }
+    float  top = _mm512_reduce_max_ps(_mm512_max_ps(_mm512_max_ps(v[0], old), _mm512_max_ps(v[1], old))), c = 1;
+    __m512 base = _mm512_set1_ps(top == -INFINITY ? 0 : top);
+    if (top != *m) c = _mm512_cvtss_f32(k__exp_avx512(_mm512_sub_ps(old, base)));
+    for (int h = 0; h < 2; h++) {
+        v[h] = k__exp_avx512(_mm512_sub_ps(v[h], base));
+        _mm512_storeu_ps(s + 16 * h, v[h]);
+    }
+    *l = fmaf(*l, c, k__sum_avx512(_mm512_add_ps(v[0], v[1])));
+    *m = top;
+    return c;
+}
+
+/* D registers of o for R rows stay put while the positions pass. */
+K__V512 void k__gather_avx512(const int R, const int D, float *const *o, int at, const float *c, const float *s, const float *v, int ld,
+                              int lo, int hi) {
+    __m512 acc[4][4];
+    for (int r = 0; r < R; r++)
+        for (int d = 0; d < D; d++) acc[r][d] = _mm512_mul_ps(_mm512_loadu_ps(o[r] + at + 16 * d), _mm512_set1_ps(c[r]));
+    for (int i = lo; i < hi; i++) {
+        const float *vi = v + (size_t)i * (size_t)ld + at;
+        __m512       vv[4];
+        for (int d = 0; d < D; d++) vv[d] = _mm512_loadu_ps(vi + 16 * d);
+        for (int r = 0; r < R; r++)
+            for (int d = 0; d < D; d++) acc[r][d] = _mm512_fmadd_ps(_mm512_set1_ps(s[r * K_TILE + i]), vv[d], acc[r][d]);
+    }
+    for (int r = 0; r < R; r++)
+        for (int d = 0; d < D; d++) _mm512_storeu_ps(o[r] + at + 16 * d, acc[r][d]);
+}
+
+K__V512 void k__gather_rows_avx512(const int R, float *const *o, const float *c, const float *s, const float *v, int ld, int lo, int hi) {
+    int at = 0;
+    for (; at + 64 <= ld; at += 64) k__gather_avx512(R, 4, o, at, c, s, v, ld, lo, hi);
+    for (; at < ld; at += 32) k__gather_avx512(R, 2, o, at, c, s, v, ld, lo, hi);
+}
+
+static K_VEC_AVX512 void k__attn_gather_avx512(float *const *o, const float *c, int n_rows, const float *s, const float *v, int ld, int lo, int hi) {
+    int r = 0;
+    for (; r + 4 <= n_rows; r += 4) k__gather_rows_avx512(4, o + r, c + r, s + r * K_TILE, v, ld, lo, hi);
+    for (; r + 2 <= n_rows; r += 2) k__gather_rows_avx512(2, o + r, c + r, s + r * K_TILE, v, ld, lo, hi);
+    for (; r < n_rows; r++) k__gather_rows_avx512(1, o + r, c + r, s + r * K_TILE, v, ld, lo, hi);
+}
+
+static K_VEC_AVX512 void k_attn_avx512(const k_attn_args *a, void *scratch) {
+    static const k__attn_level lv = {k__attn_widen_avx512, k__attn_scores_avx512, k__attn_weigh_avx512, k__attn_gather_avx512};
+    k__attn_run(&lv, a, scratch);
+}
+#endif
+/* ===== [cpu] what this machine can run =====
+ * One place that asks the processor and the system (cpuid, xgetbv). Everything above names a level, never a feature. */
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#include <immintrin.h>
+#endif
+
+enum { K_CPU_AVX2 = 1, K_CPU_FMA = 2, K_CPU_F16C = 4, K_CPU_AVX512 = 8 /* F BW DQ VL */, K_CPU_VNNI = 16 };
+
+/* The features that both the processor has and the system saves across task switches. */
+static unsigned k__cpu_probe(void) {
+    unsigned have = 0;
+#if defined(__x86_64__)
+    unsigned a, b, c, d, lo, hi;
+    if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & bit_OSXSAVE)) return 0;
+    unsigned c1 = c;
+    __asm__("xgetbv" : "=a"(lo), "=d"(hi) : "c"(0));
+    bool ymm = (lo & 0x06) == 0x06, zmm = (lo & 0xe6) == 0xe6;   /* XCR0: xmm and ymm; mask registers and both zmm halves */
+    if (!ymm || !__get_cpuid_count(7, 0, &a, &b, &c, &d)) return 0;
+    if (b & bit_AVX2) have |= K_CPU_AVX2;
+    if (c1 & bit_FMA) have |= K_CPU_FMA;
+    if (c1 & bit_F16C) have |= K_CPU_F16C;
+    unsigned all = bit_AVX512F | bit_AVX512BW | bit_AVX512DQ | bit_AVX512VL;
+    if (zmm && (b & all) == all) have |= K_CPU_AVX512;
+    if (zmm && (c & bit_AVX512VNNI)) have |= K_CPU_VNNI;
+#endif
+    return have;
+}
+
+/* ===== [quant] quantised products, scalar =====
+ * The obvious form of the law at the head of this file: integers are summed exactly inside a block of 256 weights, and what is
+ * left in float has one order. Every other level must give the same bits. */
+
+/* q, one scale per 256 and sums of 16 of one activation row; n % 32 == 0. A NaN makes its scale NaN, an infinity makes it
+ * infinite, and the code of either is 0: the damage shows in the result and nothing here is undefined. */
+static void k_quant_act_ref(const float *x, int n, int8_t *q, int16_t *sum, float *d) {
+    for (int k = 0; k < n; k += K_SUPER, d++) {
+        int   len = n - k < K_SUPER ? n - k : K_SUPER;
+        float amax = 0;
+        bool  nan = false;
+        for (int i = 0; i < len; i++) {
+            float m = fabsf(x[k + i]);
+            if (m > amax) amax = m;
+            if (m != m) nan = true;
+        }
+        float inv = amax > 0 ? 127.0f / amax : 0.0f;
+        *d = nan ? NAN : amax / 127.0f;
+        for (int i = 0; i < len; i++) {
+            float v = rintf(x[k + i] * inv);
+            q[k + i] = (int8_t)(v > 127 ? 127 : v < -127 ? -127 : v == v ? (int)v : 0);
+        }
+        for (int g = 0; g < len / 16; g++) {
+            int s = 0;
+            for (int i = 0; i < 16; i++) s += q[k + 16 * g + i];
+            sum[k / 16 + g] = (int16_t)s;
+        }
+    }
+}
+
+/* Codes and scales of one block of 256. */
+typedef struct {
+    int8_t  q[K_SUPER];
+    int16_t sc[16], mn[16];
+    float   d, dm, fs[16], fm[16];
+} k__unpacked;
+
+static void k__unpack_block(uint32_t type, const void *src, int n, k__unpacked *u) {
+    k_urow row = {.q = u->q, .sc = u->sc, .mn = u->mn, .d = &u->d, .dm = &u->dm, .fs = u->fs, .fm = u->fm};
+    k_types[type].unpack(src, n, &row);
+}
+
+static int k__row_of(const k_acts *a, int t) { return a->idx ? a->idx[t] : t; }
+
+static int k__dot_ref(const int8_t *w, const int8_t *x, int n) {
+    int s = 0;
+    for (int i = 0; i < n; i++) s += w[i] * x[i];
+    return s;
+}
+
+static float k__int_block_ref(const k__unpacked *u, bool has_min, const int8_t *q, const int16_t *sum) {
+    int isum = 0, imin = 0;
+    for (int g = 0; g < 16; g++) {
+        isum += u->sc[g] * k__dot_ref(u->q + 16 * g, q + 16 * g, 16);
+        if (has_min) imin += u->mn[g] * sum[g];
+    }
+    float r = u->d * (float)isum;
+    if (has_min) r = r - u->dm * (float)imin;
+    return r;
+}
+
+static float k__scale_block_ref(const k__unpacked *u, int group, bool has_min, const int8_t *q, const int16_t *sum, int n) {
+    float t = 0;
+    for (int g = 0; g * group < n; g++) {
+        t = t + u->fs[g] * (float)k__dot_ref(u->q + g * group, q + g * group, group);
+        if (!has_min) continue;
+        int asum = 0;
+        for (int i = 0; i < group / 16; i++) asum += sum[g * group / 16 + i];
+        t = t + u->fm[g] * (float)asum;
+    }
+    return t;
+}
+
+static void k_mul_quant_ref(uint32_t type, const void *w, size_t row_bytes, int nr, int n, const k_acts *a, float *y, size_t ldy,
+                            void *scratch) {
+    const k_type *ty = &k_types[type];
+    (void)scratch;
+    for (int r = 0; r < nr; r++) {
+        const uint8_t *p = (const uint8_t *)w + (size_t)r * row_bytes;
+        for (int t = 0; t < a->nt; t++) y[(size_t)t * ldy + r] = 0;
+        for (int k = 0; k < n; k += K_SUPER) {
+            k__unpacked u;
+            int         len = n - k < K_SUPER ? n - k : K_SUPER;
+            k__unpack_block(type, p + (size_t)(k / ty->block) * ty->bytes, len, &u);
+            for (int t = 0; t < a->nt; t++) {
+                size_t         row = (size_t)k__row_of(a, t);
+                const int8_t  *q = a->q + row * a->ldq + k;
+                const int16_t *sum = a->sum + row * a->lds + k / 16;
+                float          v = ty->kind == K_KIND_INT ? k__int_block_ref(&u, ty->has_min, q, sum)
+                                                          : k__scale_block_ref(&u, ty->group, ty->has_min, q, sum, len);
+                float         *out = &y[(size_t)t * ldy + r];
+                *out = *out + v * a->d[row * a->ldd + k / K_SUPER];
+            }
+        }
+    }
+}
+
+/* ===== [quant: common to the vector levels] =====
+ * Two ways through the same arithmetic, chosen by the number of columns (activation rows):
+ *   dot    few columns: one weight row at a time, read as one sequential stream; codes are unpacked in registers and
+ *          shared by up to eight columns; integer sums of eight blocks are parked, then finished in float together
+ *   panel  many columns: 32 rows are unpacked into u8 codes [k/4][row][4], then multiplied by tiles of columns
+ * Codes are kept unsigned (q + 2^off), because both vpdpbusd and vpmaddubsw want one unsigned side. The offset is taken out again
+ * in integers, from the activations' sums of 16. */
+
+#if defined(__x86_64__)
+
+#if defined(__clang__)
+#define K__UNROLL    _Pragma("clang loop unroll(full)")
+#define K__NO_UNROLL _Pragma("clang loop unroll(disable)")
+#else
+#define K__UNROLL    _Pragma("GCC unroll 16")
+#define K__NO_UNROLL _Pragma("GCC unroll 1")
+#endif
+
+enum { K__ANY = K_TYPE_MAX };                         /* "type" of codes and scales that a scalar unpacker has written */
+enum { K__COLS = 8, K__TILE = 6, K__STRIP = 32 };     /* columns per dot, columns per panel tile, rows per panel */
+
+/* Codes as the vector levels hold them: u = q + 2^off with u <= 63; off -1: no offset. K__WIDE: q needs all eight bits. */
+enum { K__WIDE = 7 };
+static inline __attribute__((always_inline)) int k__off(uint32_t type) {
+    switch (type) {
+    case K_Q4_K: case K_Q5_K: case K_Q2_K: case K_Q4_1: case K_Q5_1: return -1;
+    case K_TQ2_0: case K_Q1_0: return 0;
+    case K_Q3_K: return 2;
+    case K_Q4_0: return 3;
+    case K_Q5_0: return 4;
+    case K_Q6_K: return 5;
+    default: return K__WIDE;
+    }
+}
+
+/* Bytes of 256 weights. */
+static inline size_t k__super_bytes(uint32_t type) { return (size_t)(K_SUPER / k_types[type].block) * k_types[type].bytes; }
+
+/* Up to eight columns of a product. A tail of less than 256 weights is padded with zeros, on both sides. */
+typedef struct {
+    int            n, nb, tail;                       /* columns; whole blocks; weights after them */
+    int            offset;                            /* of the codes, for SCALE tiles */
+    const int8_t  *q[K__COLS];
+    const int16_t *sum[K__COLS];
+    const float   *d[K__COLS];
+    int8_t         tq[K__COLS][K_SUPER];
+    int16_t        tsum[K__COLS][K_SUPER / 16];
+} k__cols;
+
+static void k__cols_set(k__cols *x, const k_acts *a, int t0, int count, int n) {
+    x->n = count;
+    x->nb = n / K_SUPER;
+    x->tail = n % K_SUPER;
+    for (int c = 0; c < count; c++) {
+        size_t row = (size_t)k__row_of(a, t0 + c);
+        x->q[c] = a->q + row * a->ldq;
+        x->sum[c] = a->sum + row * a->lds;
+        x->d[c] = a->d + row * a->ldd;
+        if (!x->tail) continue;
+        memset(x->tq[c], 0, sizeof x->tq[c]);
+        memset(x->tsum[c], 0, sizeof x->tsum[c]);
+        memcpy(x->tq[c], x->q[c] + x->nb * K_SUPER, (size_t)x->tail);
+        memcpy(x->tsum[c], x->sum[c] + x->nb * (K_SUPER / 16), (size_t)(x->tail / 16) * sizeof(int16_t));
+    }
+}
+
+static inline __attribute__((always_inline)) const int8_t *k__cols_q(const k__cols *x, int c, int b) {
+    return b < x->nb ? x->q[c] + (size_t)b * K_SUPER : x->tq[c];
+}
+static inline __attribute__((always_inline)) const int16_t *k__cols_sum(const k__cols *x, int c, int b) {
+    return b < x->nb ? x->sum[c] + (size_t)b * (K_SUPER / 16) : x->tsum[c];
+}
+
+/* 256 weights of 32 rows. INT: sc as each level's dot wants it; mn: int16 pairs of groups 2p, 2p + 1. SCALE: fs, fm. */
+typedef struct {
+    uint8_t q[K_SUPER / 4][K__STRIP][4];
+    int32_t sc[16][K__STRIP];
+    int32_t mn[8][K__STRIP];
+    float   d[K__STRIP], dm[K__STRIP];
+    float   fs[16][K__STRIP], fm[8][K__STRIP];
+} k__panel;
+
+/* What a tile of columns is multiplied with besides the panel: the next strip's bytes, to be fetched meanwhile. */
+typedef struct {
+    const uint8_t *next;
+    int            lines;                             /* cache lines to ask for per block */
+} k__ahead;
+
+#define K__IN_AVX2 static inline __attribute__((always_inline, target("avx2,fma,f16c")))
+#define K__AVX2    static __attribute__((noinline, target("avx2,fma,f16c")))
+#define K__LIST512 "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,f16c"
+#define K__IN_512  static inline __attribute__((always_inline, target(K__LIST512)))
+#define K__512     static __attribute__((noinline, target(K__LIST512)))
+
+/* Loads from any address. */
+static inline int32_t  k__i32(const void *p) { int32_t v; memcpy(&v, p, 4); return v; }
+static inline uint32_t k__u32(const void *p) { uint32_t v; memcpy(&v, p, 4); return v; }
+static inline uint16_t k__u16(const void *p) { uint16_t v; memcpy(&v, p, 2); return v; }
+K__IN_AVX2 __m128i k__ld128(const void *p) { return _mm_loadu_si128((const __m128i *)p); }
+K__IN_AVX2 __m256i k__ld256(const void *p) { return _mm256_loadu_si256((const __m256i *)p); }
+
+/* The float part of the law for one row and up to eight blocks, INT: sums of eight lanes each, then u*da in order. */
+typedef struct {
+    __m256i is[K__COLS][8], im[K__COLS][8];           /* [column][block] partial isum, imin */
+    float   d[8], dm[8];                              /* [block] */
+} k__int_park;
+
+K__IN_AVX2 __m256i k__sum8(const __m256i *v) {        /* lane i = sum over the lanes of v[i] */
+    __m256i a = _mm256_hadd_epi32(_mm256_hadd_epi32(v[0], v[1]), _mm256_hadd_epi32(v[2], v[3]));
+    __m256i b = _mm256_hadd_epi32(_mm256_hadd_epi32(v[4], v[5]), _mm256_hadd_epi32(v[6], v[7]));
+    return _mm256_add_epi32(_mm256_permute2x128_si256(a, b, 0x20), _mm256_permute2x128_si256(a, b, 0x31));
+}
+
+K__IN_AVX2 float k__chain(float acc, __m256 u, const float *da, int m) {
+    float p[8];
+    if (m == 8) {
+        _mm256_storeu_ps(p, _mm256_mul_ps(u, _mm256_loadu_ps(da)));
+        K__UNROLL for (int i = 0; i < 8; i++) acc = acc + p[i];
+        return acc;
+    }
+    _mm256_storeu_ps(p, u);
+    for (int i = 0; i < m; i++) acc = acc + p[i] * da[i];
+    return acc;
+}
+
+K__IN_AVX2 float k__int_finish(const k__int_park *k, bool has_min, int c, int m, const float *da, float acc) {
+    __m256 u = _mm256_mul_ps(_mm256_loadu_ps(k->d), _mm256_cvtepi32_ps(k__sum8(k->is[c])));
+    if (has_min) u = _mm256_sub_ps(u, _mm256_mul_ps(_mm256_loadu_ps(k->dm), _mm256_cvtepi32_ps(k__sum8(k->im[c]))));
+    return k__chain(acc, u, da, m);
+}
+
+/* The same, SCALE: group sums are whole already; the sum over groups runs down the columns of a transposed 8x8. */
+typedef struct {
+    __m256i  dot[K__COLS][8][2], asum[K__COLS][8];    /* [column][block] sums of eight groups (16: two vectors) */
+    float    fs[8][16];                               /* [block][group]; or, for formats that store f16: */
+    uint16_t hs[8][8], hm[8][8];
+} k__scale_park;
+
+K__IN_AVX2 void k__transpose8(__m256 *r) {
+    __m256 t[8];
+    K__UNROLL for (int i = 0; i < 4; i++) {
+        t[2 * i] = _mm256_unpacklo_ps(r[2 * i], r[2 * i + 1]);
+        t[2 * i + 1] = _mm256_unpackhi_ps(r[2 * i], r[2 * i + 1]);
+    }
+    K__UNROLL for (int i = 0; i < 2; i++) {
+        r[4 * i + 0] = _mm256_shuffle_ps(t[4 * i], t[4 * i + 2], 0x44);
+        r[4 * i + 1] = _mm256_shuffle_ps(t[4 * i], t[4 * i + 2], 0xee);
+        r[4 * i + 2] = _mm256_shuffle_ps(t[4 * i + 1], t[4 * i + 3], 0x44);
+        r[4 * i + 3] = _mm256_shuffle_ps(t[4 * i + 1], t[4 * i + 3], 0xee);
+    }
+    K__UNROLL for (int i = 0; i < 4; i++) {
+        t[i] = _mm256_permute2f128_ps(r[i], r[4 + i], 0x20);
+        t[4 + i] = _mm256_permute2f128_ps(r[i], r[4 + i], 0x31);
+    }
+    K__UNROLL for (int i = 0; i < 8; i++) r[i] = t[i];
+}
+
+/* Scales of group-vector v of block i; half: stored as f16. */
+K__IN_AVX2 __m256 k__park_fs(const k__scale_park *k, bool half, int i, int v) {
+    return half ? _mm256_cvtph_ps(k__ld128(k->hs[i])) : _mm256_loadu_ps(k->fs[i] + 8 * v);
+}
+
+K__IN_AVX2 float k__scale_finish(const k__scale_park *k, bool half, int group, bool has_min, int c, int m, const float *da, float acc) {
+    __m256 t = _mm256_setzero_ps(), x[8], y[8];
+    for (int v = 0; v < 32 / group; v++) {
+        K__UNROLL for (int i = 0; i < 8; i++) x[i] = _mm256_mul_ps(k__park_fs(k, half, i, v), _mm256_cvtepi32_ps(k->dot[c][i][v]));
+        k__transpose8(x);
+        if (has_min) {
+            K__UNROLL for (int i = 0; i < 8; i++)
+                y[i] = _mm256_mul_ps(_mm256_cvtph_ps(k__ld128(k->hm[i])), _mm256_cvtepi32_ps(k->asum[c][i]));
+            k__transpose8(y);
+        }
+        K__UNROLL for (int i = 0; i < 8; i++) {
+            t = _mm256_add_ps(t, x[i]);
+            if (has_min) t = _mm256_add_ps(t, y[i]);
+        }
+    }
+    return k__chain(acc, t, da, m);
+}
+
+/* The scales of a SCALE block of 256, from file order. */
+static inline __attribute__((always_inline)) bool k__has_halves(uint32_t type) {
+    return type != K_MXFP4 && type != K_NVFP4 && type != K__ANY;
+}
+static inline __attribute__((always_inline)) void k__park_scales(uint32_t type, const uint8_t *p, bool has_min, float *fs, uint16_t *hs,
+                                                               uint16_t *hm) {
+    const k_type *ty = &k_types[type < K_TYPE_MAX ? type : K_Q8_0];
+    if (type == K_MXFP4) {
+        for (int g = 0; g < 8; g++) fs[g] = k_e8m0_half(p[17 * g]);
+    } else if (type == K_NVFP4) {
+        for (int g = 0; g < 16; g++) fs[g] = k_ue4m3_half(p[36 * (g / 4) + g % 4]);
+    } else if (type == K__ANY) {
+        memcpy(fs, ((const k__unpacked *)(const void *)p)->fs, 16 * sizeof(float));
+    } else {
+        K__UNROLL for (int g = 0; g < 8; g++) {
+            const uint8_t *b = p + (size_t)(32 * g / ty->block) * ty->bytes;
+            memcpy(hs + g, b, 2);
+            if (has_min) memcpy(hm + g, b + 2, 2);
+        }
+    }
+}
+
+/* Scales of an INT block of 256, one per 16 weights. */
+typedef struct {
+    __m256i sc, mn;
+    float   d, dm;
+} k__heads;
+
+/* Eight bytes to sixteen words, each twice. */
+K__IN_AVX2 __m256i k__twice8(uint64_t v) {
+    return _mm256_shuffle_epi8(_mm256_set1_epi64x((long long)v),
+                               _mm256_setr_epi8(0, -1, 0, -1, 1, -1, 1, -1, 2, -1, 2, -1, 3, -1, 3, -1, 4, -1, 4, -1, 5, -1, 5, -1, 6,
+                                                -1, 6, -1, 7, -1, 7, -1));
+}
+
+K__IN_AVX2 void k__heads_f16(k__heads *h, uint32_t pair) {
+    __m128 f = _mm_cvtph_ps(_mm_cvtsi32_si128((int)pair));
+    h->d = _mm_cvtss_f32(f);
+    h->dm = _mm_cvtss_f32(_mm_movehdup_ps(f));
+}
+
+K__IN_AVX2 void k__heads_q4_K(k__heads *h, const uint8_t *p) {
+    uint32_t a = k__u32(p + 4), b = k__u32(p + 8), c = k__u32(p + 12);
+    uint64_t hi_sc = (c & 0x0f0f0f0f) | (a >> 2 & 0x30303030), hi_mn = (c >> 4 & 0x0f0f0f0f) | (b >> 2 & 0x30303030);
+    h->sc = k__twice8((a & 0x3f3f3f3f) | hi_sc << 32);
+    h->mn = k__twice8((b & 0x3f3f3f3f) | hi_mn << 32);
+    k__heads_f16(h, k__u32(p));
+}
+
+K__IN_AVX2 void k__heads_q3_K(k__heads *h, const uint8_t *p) {
+    __m128i lo = _mm_loadl_epi64((const __m128i *)(p + 96)), m4 = _mm_set1_epi8(15);
+    __m128i hi = _mm_srlv_epi32(_mm_set1_epi32(k__i32(p + 104)), _mm_setr_epi32(0, 2, 4, 6));
+    lo = _mm_unpacklo_epi64(_mm_and_si128(lo, m4), _mm_and_si128(_mm_srli_epi16(lo, 4), m4));
+    lo = _mm_or_si128(lo, _mm_slli_epi16(_mm_and_si128(hi, _mm_set1_epi8(3)), 4));
+    h->sc = _mm256_cvtepi8_epi16(_mm_sub_epi8(lo, _mm_set1_epi8(32)));
+    k__heads_f16(h, k__u16(p + 108));
+}
+
+K__IN_AVX2 void k__heads_iq4_xs(k__heads *h, const uint8_t *p) {
+    __m128i m4 = _mm_set1_epi8(15), l = _mm_cvtsi32_si128(k__i32(p + 4));
+    __m128i lo = _mm_cvtepu8_epi16(_mm_unpacklo_epi8(_mm_and_si128(l, m4), _mm_and_si128(_mm_srli_epi16(l, 4), m4)));
+    __m128i up = _mm_setr_epi16(16384, 4096, 1024, 256, 64, 16, 4, 1);         /* bits 2g, 2g + 1 to the top of word g */
+    __m128i hi = _mm_srli_epi16(_mm_mullo_epi16(_mm_set1_epi16((short)k__u16(p + 2)), up), 14);
+    __m128i sc = _mm_sub_epi16(_mm_or_si128(lo, _mm_slli_epi16(hi, 4)), _mm_set1_epi16(32));
+    h->sc = _mm256_set_m128i(_mm_unpackhi_epi16(sc, sc), _mm_unpacklo_epi16(sc, sc));
+    k__heads_f16(h, k__u16(p));
+}
+
+K__IN_AVX2 k__heads k__heads_of(uint32_t type, const uint8_t *p) {
+    k__heads h;
+    h.mn = _mm256_setzero_si256();
+    switch (type) {
+    case K_Q4_K: case K_Q5_K: k__heads_q4_K(&h, p); break;
+    case K_Q3_K: k__heads_q3_K(&h, p); break;
+    case K_IQ4_XS: k__heads_iq4_xs(&h, p); break;
+    case K_Q2_K:
+        h.sc = _mm256_cvtepu8_epi16(_mm_and_si128(k__ld128(p), _mm_set1_epi8(15)));
+        h.mn = _mm256_cvtepu8_epi16(_mm_and_si128(_mm_srli_epi16(k__ld128(p), 4), _mm_set1_epi8(15)));
+        k__heads_f16(&h, k__u32(p + 80));
+        break;
+    case K_Q6_K:
+        h.sc = _mm256_cvtepi8_epi16(k__ld128(p + 192));
+        k__heads_f16(&h, k__u16(p + 208));
+        break;
+    case K_TQ2_0:
+        h.sc = _mm256_set1_epi16(1);
+        k__heads_f16(&h, k__u16(p + 64));
+        break;
+    default: {                                        /* K__ANY */
+        const k__unpacked *u = (const k__unpacked *)(const void *)p;
+        h.sc = k__ld256(u->sc);
+        h.d = u->d;
+        h.dm = 0;
+    }
+    }
+    return h;
+}
+
+/* A copy of a row's tail of n weights, padded with zero bytes to 256: zero scales, and they meet zero activations. */
+enum { K__PAD = 288 };                                /* no SCALE type has more than 272 bytes for 256 weights */
+static const uint8_t *k__pad_tail(uint32_t type, const uint8_t *p, int n, uint8_t *to) {
+    size_t bytes = (size_t)(n / k_types[type].block) * k_types[type].bytes;
+    memset(to, 0, K__PAD);
+    memcpy(to, p, bytes);
+    return to;
+}
+
+/* How a level multiplies one format. tile[i] takes i + 4 columns: any number from 12 up is a sum of such. */
+enum { K__TILE_MIN = 4, K__PANEL_COLS = 16, K__PANEL_ROWS = 8 };
+typedef struct {
+    void (*row)(uint32_t type, const uint8_t *p, const k__cols *x, float *out);
+    void (*pack)(uint32_t type, const uint8_t *w, size_t row_bytes, int rows, int n, k__panel *panel);
+    void (*tile[K__TILE - K__TILE_MIN + 1])(const k__panel *w, const k__cols *x, k__ahead *ahead, float (*y)[K__STRIP]);
+} k__plan;
+
+/* First of the columns that share i of `parts` equal shares of nt. */
+static int k__share(int nt, int parts, int i) { return (int)((int64_t)nt * i / parts); }
+
+static void k__mul_dots(const k__plan *p, uint32_t type, const uint8_t *w, size_t row_bytes, int nr, int n, const k_acts *a, float *y,
+                        size_t ldy) {
+    int parts = (a->nt + K__COLS - 1) / K__COLS;
+    for (int i = 0; i < parts; i++) {
+        int     t0 = k__share(a->nt, parts, i), count = k__share(a->nt, parts, i + 1) - t0;
+        float   out[K__COLS];
+        k__cols x;
+        k__cols_set(&x, a, t0, count, n);
+        for (int r = 0; r < nr; r++) {
+            p->row(type, w + (size_t)r * row_bytes, &x, out);
+            for (int c = 0; c < count; c++) y[(size_t)(t0 + c) * ldy + r] = out[c];
+        }
+    }
+}
+
+/* One strip of at most 32 rows, already in panels, times all columns. ahead: bytes of the strip that comes next. */
+static void k__mul_strip(const k__plan *p, const k__panel *panel, uint32_t type, int rows, int n, const k_acts *a, float *y, size_t ldy,
+                         const uint8_t *next, size_t next_bytes) {
+    int      parts = (a->nt + K__TILE - 1) / K__TILE, blocks = (n + K_SUPER - 1) / K_SUPER;
+    size_t   lines = next_bytes / 64, each = (lines + (size_t)parts * (size_t)blocks - 1) / ((size_t)parts * (size_t)blocks);
+    k__ahead ahead = {next, (int)each};
+    k__cols  x;
+    x.offset = k__off(type) < 0 ? 0 : 1 << k__off(type);
+    for (int i = 0; i < parts; i++) {
+        int   t0 = k__share(a->nt, parts, i), count = k__share(a->nt, parts, i + 1) - t0;
+        float out[K__TILE][K__STRIP] = {{0}};
+        if (ahead.next >= next + next_bytes) ahead.lines = 0;
+        k__cols_set(&x, a, t0, count, n);
+        p->tile[count - K__TILE_MIN](panel, &x, &ahead, out);
+        for (int c = 0; c < count; c++) memcpy(y + (size_t)(t0 + c) * ldy, out[c], (size_t)rows * sizeof(float));
+    }
+}
+
+static void k__mul_quant(const k__plan *plans, uint32_t type, const void *w, size_t row_bytes, int nr, int n, const k_acts *a, float *y,
+                         size_t ldy, void *scratch) {
+    const k__plan *p = &plans[type];
+    const uint8_t *src = w;
+    k__panel      *panel = (k__panel *)(((uintptr_t)scratch + 63) & ~(uintptr_t)63);
+    int            r = 0;
+    if (a->nt >= K__PANEL_COLS)
+        for (int rows; nr - r >= K__PANEL_ROWS; r += rows) {
+            rows = nr - r < K__STRIP ? nr - r : K__STRIP;
+            int next = nr - r - rows < K__STRIP ? nr - r - rows : K__STRIP;
+            p->pack(type, src + (size_t)r * row_bytes, row_bytes, rows, n, panel);
+            k__mul_strip(p, panel, type, rows, n, a, y + r, ldy, src + (size_t)(r + rows) * row_bytes, (size_t)next * row_bytes);
+        }
+    if (r < nr) k__mul_dots(p, type, src + (size_t)r * row_bytes, row_bytes, nr - r, n, a, y + r, ldy);
+}
+
+/* ===== [quant avx512] F BW DQ VL VNNI ===== */
+
+K__IN_512 __m512i k__ld512(const void *p) { return _mm512_loadu_si512(p); }
+K__IN_512 __m512i k__twice512(__m256i a) { return _mm512_shuffle_i64x2(_mm512_castsi256_si512(a), _mm512_castsi256_si512(a), 0x44); }
+K__IN_512 __m512i k__pair512(__m256i a, __m256i b) { return _mm512_inserti64x4(_mm512_castsi256_si512(a), b, 1); }
+
+/* 64-bit lanes: lo in the lower 256 bits, hi in the upper. */
+K__IN_512 __m512i k__halves512(int lo, int hi) { return _mm512_set_epi64(hi, hi, hi, hi, lo, lo, lo, lo); }
+
+/* 32 bytes hold two planes of 32 codes: plane 0 after a right shift by lo, plane 1 by hi. */
+K__IN_512 __m512i k__planes512(const uint8_t *p, int lo, int hi, int mask) {
+    return _mm512_and_si512(_mm512_srlv_epi64(k__twice512(k__ld256(p)), k__halves512(lo, hi)), _mm512_set1_epi8((char)mask));
+}
+
+/* Bit g of byte j, for planes g = at (lower half) and at + 1 (upper half), moved to bit `to`. */
+K__IN_512 __m512i k__bits512(const uint8_t *p, int at, int to) {
+    __m512i by = k__halves512((to - at) & 63, (to - at - 1) & 63);
+    return _mm512_and_si512(_mm512_rolv_epi64(k__twice512(k__ld256(p)), by), _mm512_set1_epi8((char)(1 << to)));
+}
+
+/* Two blocks of 32 nibbles, 16 bytes each: low nibbles first. */
+K__IN_512 __m512i k__nibbles512(const uint8_t *a, const uint8_t *b) {
+    __m512i v = k__pair512(_mm256_broadcastsi128_si256(k__ld128(a)), _mm256_broadcastsi128_si256(k__ld128(b)));
+    v = _mm512_srlv_epi64(v, _mm512_set_epi64(4, 4, 0, 0, 4, 4, 0, 0));
+    return _mm512_and_si512(v, _mm512_set1_epi8(15));
+}
+
+/* The same, each nibble a place in a table of signed values; the result is offset by 128. */
+K__IN_512 __m512i k__table512(__m512i nibbles, const int8_t *table) {
+    __m512i t = _mm512_xor_si512(_mm512_broadcast_i32x4(k__ld128(table)), _mm512_set1_epi8(-128));
+    return _mm512_shuffle_epi8(t, nibbles);
+}
+
+/* Codes 64c .. 64c + 63 of the 256 at p, unsigned, in order. */
+K__IN_512 __m512i k__codes512(uint32_t type, const uint8_t *p, int c) {
+    const uint8_t *h = p + 32 * (c / 2);              /* for the formats in halves of 128 */
+    int            plane = c % 2 * 4;
+    switch (type) {
+    case K_Q4_K: return k__planes512(p + 16 + 32 * c, 0, 4, 15);
+    case K_Q5_K: return _mm512_or_si512(k__planes512(p + 48 + 32 * c, 0, 4, 15), k__bits512(p + 16, 2 * c, 4));
+    case K_Q2_K: return k__planes512(h + 16, plane, plane + 2, 3);
+    case K_TQ2_0: return k__planes512(h, plane, plane + 2, 3);
+    case K_Q3_K: return _mm512_or_si512(k__planes512(h + 32, plane, plane + 2, 3), k__bits512(p, 2 * c, 2));
+    case K_Q6_K: {
+        __m512i lo = _mm512_srli_epi16(k__ld512(p + 64 * (c / 2)), c % 2 * 4), hi = k__twice512(k__ld256(h + 128));
+        hi = c % 2 ? _mm512_srlv_epi64(hi, k__halves512(0, 2)) : _mm512_sllv_epi64(hi, k__halves512(4, 2));
+        hi = _mm512_and_si512(hi, _mm512_set1_epi8(0x30));
+        return _mm512_ternarylogic_epi64(lo, _mm512_set1_epi8(15), hi, 0xea);   /* (a & b) | c */
+    }
+    case K_Q4_0: return k__nibbles512(p + 36 * c + 2, p + 36 * c + 20);
+    case K_Q4_1: return k__nibbles512(p + 40 * c + 4, p + 40 * c + 24);
+    case K_Q5_0: {
+        uint64_t bits = k__u32(p + 44 * c + 2) | (uint64_t)k__u32(p + 44 * c + 24) << 32;
+        __m512i  lo = k__nibbles512(p + 44 * c + 6, p + 44 * c + 28);
+        return _mm512_mask_add_epi8(lo, bits, lo, _mm512_set1_epi8(16));
+    }
+    case K_Q5_1: {
+        uint64_t bits = k__u32(p + 48 * c + 4) | (uint64_t)k__u32(p + 48 * c + 28) << 32;
+        __m512i  lo = k__nibbles512(p + 48 * c + 8, p + 48 * c + 32);
+        return _mm512_mask_add_epi8(lo, bits, lo, _mm512_set1_epi8(16));
+    }
+    case K_Q1_0: {
+        uint64_t bits;                                /* +-1 offset by 1: 0 or 2 */
+        memcpy(&bits, p + 18 * (c / 2) + 2 + c % 2 * 8, 8);
+        return _mm512_maskz_mov_epi8(bits, _mm512_set1_epi8(2));
+    }
+    case K_IQ4_NL: return k__table512(k__nibbles512(p + 36 * c + 2, p + 36 * c + 20), k__iq4_values);
+    case K_IQ4_XS: return k__table512(k__nibbles512(p + 8 + 32 * c, p + 24 + 32 * c), k__iq4_values);
+    case K_MXFP4: return k__table512(k__nibbles512(p + 34 * c + 1, p + 34 * c + 18), k__fp4_values);
+    case K_NVFP4: {                                   /* every 8 bytes are 16 codes, low nibbles first */
+        __m512i v = _mm512_castsi256_si512(k__ld256(p + 36 * c + 4));
+        v = _mm512_permutexvar_epi64(_mm512_set_epi64(3, 3, 2, 2, 1, 1, 0, 0), v);
+        v = _mm512_srlv_epi64(v, _mm512_set_epi64(4, 0, 4, 0, 4, 0, 4, 0));
+        return k__table512(_mm512_and_si512(v, _mm512_set1_epi8(15)), k__fp4_values);
+    }
+    case K_Q8_0: return _mm512_xor_si512(k__pair512(k__ld256(p + 68 * c + 2), k__ld256(p + 68 * c + 36)), _mm512_set1_epi8(-128));
+    default: return _mm512_xor_si512(k__ld512(p + 64 * c), _mm512_set1_epi8(-128));   /* K__ANY */
+    }
+}
+
+/* --- dot --- */
+
+/* narrow: u <= 63, so that four products fit 16 bits and vpdpwssd scales and adds in one; its factors then need upper words of 0,
+ * as a negative dot has an upper word of -1. Row p (nb blocks, then a padded tail block when x has one) times the columns of x: out[c]. */
+K__IN_512 void k__int_row512(uint32_t type, bool has_min, bool narrow, const uint8_t *p, uint32_t any, const k__cols *x, float *out) {
+    const size_t  step = k__super_bytes(type == K__ANY ? any : type);
+    const __m512i zero = _mm512_setzero_si512(), lane = _mm512_set_epi32(3, 3, 3, 3, 2, 2, 2, 2, 1, 1, 1, 1, 0, 0, 0, 0);
+    k__int_park   park;
+    k__unpacked   u;
+    for (int c = 0; c < x->n; c++) out[c] = 0;
+    if (x->nb < 8) memset(&park, 0, sizeof park);
+    for (int b0 = 0; b0 < x->nb; b0 += 8) {
+        int m = x->nb - b0 < 8 ? x->nb - b0 : 8;
+        for (int i = 0; i < m; i++, p += step) {
+            const uint8_t *src = p;
+            if (type == K__ANY) {
+                k__unpack_block(any, p, K_SUPER, &u);
+                src = (const uint8_t *)&u;            /* the codes come first in it */
+            }
+            __m512i  w[4], s[4];
+            k__heads h = k__heads_of(type, src);
+            __m512i  s16 = narrow ? _mm512_cvtepu16_epi32(h.sc) : _mm512_cvtepi16_epi32(h.sc);
+            K__UNROLL for (int j = 0; j < 4; j++) {
+                w[j] = k__codes512(type, src, j);
+                s[j] = _mm512_permutexvar_epi32(_mm512_add_epi32(lane, _mm512_set1_epi32(4 * j)), s16);
+            }
+            park.d[i] = h.d;
+            park.dm[i] = h.dm;
+            for (int c = 0; c < x->n; c++) {
+                const int8_t *q = x->q[c] + (size_t)(b0 + i) * K_SUPER;
+                __m256i       sum = k__ld256(x->sum[c] + (size_t)(b0 + i) * 16), r;
+                __m512i       v = zero;
+                K__UNROLL for (int j = 0; j < 4; j++) {
+                    __m512i e = _mm512_dpbusd_epi32(zero, w[j], k__ld512(q + 64 * j));
+                    v = narrow ? _mm512_dpwssd_epi32(v, e, s[j]) : _mm512_add_epi32(v, _mm512_mullo_epi32(e, s[j]));
+                }
+                r = _mm256_add_epi32(_mm512_castsi512_si256(v), _mm512_extracti64x4_epi64(v, 1));
+                if (k__off(type) >= 0) r = _mm256_sub_epi32(r, _mm256_slli_epi32(_mm256_madd_epi16(h.sc, sum), k__off(type)));
+                park.is[c][i] = r;
+                if (has_min) park.im[c][i] = _mm256_madd_epi16(h.mn, sum);
+            }
+        }
+        for (int c = 0; c < x->n; c++) out[c] = k__int_finish(&park, has_min, c, m, x->d[c] + b0, out[c]);
+    }
+}
+
+/* lane l of the result holds, in its dword i, the sum over lane l of v[i] */
+K__IN_512 __m512i k__sum4x4(const __m512i *v) {
+    __m512i a = _mm512_add_epi32(_mm512_unpacklo_epi32(v[0], v[1]), _mm512_unpackhi_epi32(v[0], v[1]));
+    __m512i b = _mm512_add_epi32(_mm512_unpacklo_epi32(v[2], v[3]), _mm512_unpackhi_epi32(v[2], v[3]));
+    return _mm512_add_epi32(_mm512_unpacklo_epi64(a, b), _mm512_unpackhi_epi64(a, b));
+}
+
+/* Group sums of one block and column, offset taken out, in order: 8 groups of 32 or 16 of 16. */
+K__IN_512 void k__group_sums512(uint32_t type, int group, bool has_min, const __m512i *w, const int8_t *q, const int16_t *sum, __m256i *dot,
+                                __m256i *asum) {
+    __m512i v[4];
+    K__UNROLL for (int j = 0; j < 4; j++) v[j] = _mm512_dpbusd_epi32(_mm512_setzero_si512(), w[j], k__ld512(q + 64 * j));
+    __m512i r = k__sum4x4(v);                         /* lane l: groups of 16 l, 4 + l, 8 + l, 12 + l */
+    __m256i s = k__ld256(sum);
+    if (group == 16) {
+        r = _mm512_permutexvar_epi32(_mm512_set_epi32(15, 11, 7, 3, 14, 10, 6, 2, 13, 9, 5, 1, 12, 8, 4, 0), r);
+        if (k__off(type) >= 0) r = _mm512_sub_epi32(r, _mm512_slli_epi32(_mm512_cvtepi16_epi32(s), (unsigned)k__off(type)));
+        dot[0] = _mm512_castsi512_si256(r);
+        dot[1] = _mm512_extracti64x4_epi64(r, 1);
+        return;
+    }
+    r = _mm512_add_epi32(r, _mm512_shuffle_i32x4(r, r, 0xb1));
+    r = _mm512_permutexvar_epi32(_mm512_set_epi32(0, 0, 0, 0, 0, 0, 0, 0, 11, 3, 10, 2, 9, 1, 8, 0), r);
+    __m256i g = _mm512_castsi512_si256(r), pairs = _mm256_madd_epi16(s, _mm256_set1_epi16(1));
+    if (k__off(type) >= 0) g = _mm256_sub_epi32(g, _mm256_slli_epi32(pairs, k__off(type)));
+    dot[0] = g;
+    if (has_min) *asum = pairs;
+}
+
+K__IN_512 void k__scale_row512(uint32_t type, int group, bool has_min, const uint8_t *p, uint32_t any, const k__cols *x, float *out) {
+    const uint32_t real = type == K__ANY ? any : type;
+    const size_t   step = k__super_bytes(real);
+    const int      nb = x->nb + (x->tail > 0);
+    uint8_t        last[K__PAD];
+    k__scale_park  park;
+    k__unpacked    u;
+    for (int c = 0; c < x->n; c++) out[c] = 0;
+    if (nb < 8) memset(&park, 0, sizeof park);
+    for (int b0 = 0; b0 < nb; b0 += 8) {
+        int m = nb - b0 < 8 ? nb - b0 : 8;
+        for (int i = 0; i < m; i++, p += step) {
+            const uint8_t *src = b0 + i < x->nb ? p : k__pad_tail(real, p, x->tail, last);
+            if (type == K__ANY) {
+                k__unpack_block(any, src, K_SUPER, &u);
+                src = (const uint8_t *)&u;
+            }
+            __m512i w[4];
+            K__UNROLL for (int j = 0; j < 4; j++) w[j] = k__codes512(type, src, j);
+            k__park_scales(type, src, has_min, park.fs[i], park.hs[i], park.hm[i]);
+            for (int c = 0; c < x->n; c++)
+                k__group_sums512(type, group, has_min, w, k__cols_q(x, c, b0 + i), k__cols_sum(x, c, b0 + i), park.dot[c][i],
+                                 &park.asum[c][i]);
+        }
+        for (int c = 0; c < x->n; c++)
+            out[c] = k__scale_finish(&park, k__has_halves(type), group, has_min, c, m, x->d[c] + b0, out[c]);
+    }
+}
+
+/* --- panel --- */
+
+/* 16x16 transpose of dwords. */
+K__IN_512 void k__transpose16(__m512i *r) {
+    __m512i t[16];
+    K__UNROLL for (int i = 0; i < 8; i++) {
+        t[2 * i] = _mm512_unpacklo_epi32(r[2 * i], r[2 * i + 1]);
+        t[2 * i + 1] = _mm512_unpackhi_epi32(r[2 * i], r[2 * i + 1]);
+    }
+    K__UNROLL for (int i = 0; i < 4; i++) {
+        r[4 * i + 0] = _mm512_unpacklo_epi64(t[4 * i], t[4 * i + 2]);
+        r[4 * i + 1] = _mm512_unpackhi_epi64(t[4 * i], t[4 * i + 2]);
+        r[4 * i + 2] = _mm512_unpacklo_epi64(t[4 * i + 1], t[4 * i + 3]);
+        r[4 * i + 3] = _mm512_unpackhi_epi64(t[4 * i + 1], t[4 * i + 3]);
+    }
+    K__UNROLL for (int i = 0; i < 4; i++) {
+        t[i] = _mm512_shuffle_i32x4(r[i], r[4 + i], 0x88);
+        t[4 + i] = _mm512_shuffle_i32x4(r[i], r[4 + i], 0xdd);
+        t[8 + i] = _mm512_shuffle_i32x4(r[8 + i], r[12 + i], 0x88);
+        t[12 + i] = _mm512_shuffle_i32x4(r[8 + i], r[12 + i], 0xdd);
+    }
+    K__UNROLL for (int i = 0; i < 4; i++) {
+        r[i] = _mm512_shuffle_i32x4(t[i], t[8 + i], 0x88);
+        r[8 + i] = _mm512_shuffle_i32x4(t[i], t[8 + i], 0xdd);
+        r[4 + i] = _mm512_shuffle_i32x4(t[4 + i], t[12 + i], 0x88);
+        r[12 + i] = _mm512_shuffle_i32x4(t[4 + i], t[12 + i], 0xdd);
+    }
+}
+
+/* Scales of 16 rows (src[i]: one block of row i) into columns at .. at + 15 of an INT panel. An offset is a minimum in integers:
+ * sc*(u - 2^o) = sc*u + (-sc*2^o)*1, and is multiplied with the sums of 16 like one. */
+K__IN_512 void k__int_heads512(uint32_t type, bool has_min, bool narrow, const uint8_t *const *src, int at, k__panel *panel) {
+    __m512i r[16];
+    K__UNROLL for (int i = 0; i < 16; i++) {
+        k__heads h = k__heads_of(type, src[i]);
+        if (k__off(type) >= 0) h.mn = _mm256_sub_epi16(_mm256_setzero_si256(), _mm256_slli_epi16(h.sc, k__off(type)));
+        panel->d[at + i] = h.d;
+        if (has_min) panel->dm[at + i] = h.dm;
+        r[i] = k__pair512(h.sc, h.mn);
+    }
+    k__transpose16(r);                                /* r[p]: sc of groups 2p, 2p + 1; r[8 + p]: mn */
+    K__UNROLL for (int p = 0; p < 8; p++) {
+        __m512i odd = narrow ? _mm512_srli_epi32(r[p], 16) : _mm512_srai_epi32(r[p], 16), even = _mm512_slli_epi32(r[p], 16);
+        even = narrow ? _mm512_srli_epi32(even, 16) : _mm512_srai_epi32(even, 16);
+        _mm512_storeu_si512(&panel->sc[2 * p][at], even);
+        _mm512_storeu_si512(&panel->sc[2 * p + 1][at], odd);
+        _mm512_storeu_si512(&panel->mn[p][at], r[8 + p]);
+    }
+}
+
+K__IN_512 void k__scale_heads512(uint32_t type, bool has_min, const uint8_t *const *src, int at, k__panel *panel) {
+    __m512  f[16];
+    __m512i r[16];
+    for (int i = 0; i < 16; i++) {
+        float    fs[16] = {0};
+        uint16_t hs[8] = {0}, hm[8] = {0};
+        k__park_scales(type, src[i], has_min, fs, hs, hm);
+        f[i] = k__has_halves(type) ? _mm512_cvtph_ps(_mm256_set_m128i(k__ld128(hm), k__ld128(hs))) : _mm512_loadu_ps(fs);
+    }
+    K__UNROLL for (int i = 0; i < 16; i++) r[i] = _mm512_castps_si512(f[i]);
+    k__transpose16(r);
+    K__UNROLL for (int g = 0; g < 16; g++) {
+        if (!has_min || g < 8) _mm512_storeu_si512(&panel->fs[g][at], r[g]);
+        else _mm512_storeu_si512(&panel->fm[g - 8][at], r[g]);
+    }
+}
+
+/* Unpacks rows (at most 32; a missing row repeats the last) of nb blocks and perhaps a tail into panels. */
+K__IN_512 void k__pack512(uint32_t type, bool is_int, bool has_min, bool narrow, uint32_t any, const uint8_t *w, size_t row_bytes, int rows,
+                          int n, k__panel *panel) {
+    const uint32_t real = type == K__ANY ? any : type;
+    const size_t   step = k__super_bytes(real);
+    for (int b = 0; b * K_SUPER < n; b++, panel++) {
+        int tail = n - b * K_SUPER < K_SUPER ? n - b * K_SUPER : 0;
+        for (int at = 0; at < K__STRIP; at += 16) {
+            const uint8_t *src[16];
+            uint8_t        last[16][K__PAD];
+            k__unpacked    u[16];
+            __m512i        r[16];
+            for (int i = 0; i < 16; i++) {
+                src[i] = w + (size_t)(at + i < rows ? at + i : rows - 1) * row_bytes + (size_t)b * step;
+                if (tail) src[i] = k__pad_tail(real, src[i], tail, last[i]);
+                if (type != K__ANY) continue;
+                k__unpack_block(any, src[i], K_SUPER, &u[i]);
+                src[i] = (const uint8_t *)&u[i];
+            }
+            K__UNROLL for (int c = 0; c < 4; c++) {
+                K__UNROLL for (int i = 0; i < 16; i++) r[i] = k__codes512(type, src[i], c);
+                k__transpose16(r);
+                K__UNROLL for (int i = 0; i < 16; i++) _mm512_storeu_si512(panel->q[16 * c + i][at], r[i]);
+            }
+            if (is_int) k__int_heads512(type, has_min, narrow, src, at, panel);
+            else k__scale_heads512(type, has_min, src, at, panel);
+        }
+    }
+}
+
+K__IN_512 void k__ahead512(k__ahead *a) {
+    for (int i = 0; i < a->lines; i++, a->next += 64) _mm_prefetch((const char *)a->next, _MM_HINT_T1);
+}
+
+K__IN_512 __m512i k__bcast512(const void *p) { return _mm512_set1_epi32(k__i32(p)); }
+
+/* acc += W * x over count dwords of k from k4; a0: rows 0..15, a1: rows 16..31 */
+K__IN_512 void k__dots512(int T, const k__panel *w, int k4, int count, const int8_t *const *q, __m512i *a0, __m512i *a1) {
+    K__UNROLL for (int k = k4; k < k4 + count; k++) {
+        __m512i w0 = k__ld512(w->q[k][0]), w1 = k__ld512(w->q[k][16]);
+        K__UNROLL for (int t = 0; t < T; t++) {
+            __m512i x = k__bcast512(q[t] + 4 * k);
+            a0[t] = _mm512_dpbusd_epi32(a0[t], w0, x);
+            a1[t] = _mm512_dpbusd_epi32(a1[t], w1, x);
+        }
+    }
+}
+
+/* i += sum over pairs of 16s of mn * sum16, for one column */
+K__IN_512 void k__mins512(const k__panel *w, const int16_t *sum, __m512i *i0, __m512i *i1) {
+    K__UNROLL for (int p = 0; p < 8; p++) {
+        __m512i s = k__bcast512(sum + 2 * p);
+        *i0 = _mm512_dpwssd_epi32(*i0, k__ld512(&w->mn[p][0]), s);
+        *i1 = _mm512_dpwssd_epi32(*i1, k__ld512(&w->mn[p][16]), s);
+    }
+}
+
+K__IN_512 void k__add_scaled512(float *y, __m512 u, float d) {
+    _mm512_storeu_ps(y, _mm512_add_ps(_mm512_loadu_ps(y), _mm512_mul_ps(u, _mm512_set1_ps(d))));
+}
+
+/* narrow: a group's dot fits 16 bits, so that vpdpwssd scales and adds in one */
+K__IN_512 void k__int_tile512(int T, int group, bool has_min, bool narrow, bool off, const k__panel *w, const k__cols *x, k__ahead *ahead,
+                              float (*y)[K__STRIP]) {
+    for (int b = 0; b < x->nb; b++, w++) {
+        __m512i       i0[K__TILE], i1[K__TILE];
+        const int8_t *q[K__TILE];
+        k__ahead512(ahead);
+        K__UNROLL for (int t = 0; t < T; t++) {
+            q[t] = x->q[t] + (size_t)b * K_SUPER;
+            i0[t] = i1[t] = _mm512_setzero_si512();
+        }
+        K__NO_UNROLL for (int g = 0; g < K_SUPER / group; g++) {
+            __m512i a0[K__TILE], a1[K__TILE];
+            K__UNROLL for (int t = 0; t < T; t++) a0[t] = a1[t] = _mm512_setzero_si512();
+            k__dots512(T, w, g * group / 4, group / 4, q, a0, a1);
+            __m512i s0 = k__ld512(&w->sc[g * group / 16][0]), s1 = k__ld512(&w->sc[g * group / 16][16]);
+            K__UNROLL for (int t = 0; t < T; t++) {
+                i0[t] = narrow ? _mm512_dpwssd_epi32(i0[t], a0[t], s0) : _mm512_add_epi32(i0[t], _mm512_mullo_epi32(a0[t], s0));
+                i1[t] = narrow ? _mm512_dpwssd_epi32(i1[t], a1[t], s1) : _mm512_add_epi32(i1[t], _mm512_mullo_epi32(a1[t], s1));
+            }
+        }
+        __m512 d0 = _mm512_loadu_ps(w->d), d1 = _mm512_loadu_ps(w->d + 16);
+        K__UNROLL for (int t = 0; t < T; t++) {
+            const int16_t *sum = x->sum[t] + (size_t)b * 16;
+            if (off) k__mins512(w, sum, &i0[t], &i1[t]);
+            __m512 u0 = _mm512_mul_ps(d0, _mm512_cvtepi32_ps(i0[t])), u1 = _mm512_mul_ps(d1, _mm512_cvtepi32_ps(i1[t]));
+            if (has_min) {
+                __m512i m0 = _mm512_setzero_si512(), m1 = m0;
+                k__mins512(w, sum, &m0, &m1);
+                u0 = _mm512_sub_ps(u0, _mm512_mul_ps(_mm512_loadu_ps(w->dm), _mm512_cvtepi32_ps(m0)));
+                u1 = _mm512_sub_ps(u1, _mm512_mul_ps(_mm512_loadu_ps(w->dm + 16), _mm512_cvtepi32_ps(m1)));
+            }
+            k__add_scaled512(y[t], u0, x->d[t][b]);
+            k__add_scaled512(y[t] + 16, u1, x->d[t][b]);
+        }
+    }
+}
+
+/* The offset starts each group's sum: u.x - off*sum(x). Formats with a minimum have none. */
+K__IN_512 void k__scale_tile512(int T, int group, bool has_min, const k__panel *w, const k__cols *x, k__ahead *ahead,
+                                float (*y)[K__STRIP]) {
+    const __m512i  ones = _mm512_set1_epi16(1);
+    const unsigned minus = -(unsigned)x->offset & 0xffff;
+    for (int b = 0; b < x->nb + (x->tail > 0); b++, w++) {
+        __m512         f0[K__TILE], f1[K__TILE];
+        const int8_t  *q[K__TILE];
+        const int16_t *sum[K__TILE];
+        k__ahead512(ahead);
+        K__UNROLL for (int t = 0; t < T; t++) {
+            q[t] = k__cols_q(x, t, b);
+            sum[t] = k__cols_sum(x, t, b);
+            f0[t] = f1[t] = _mm512_setzero_ps();
+        }
+        K__NO_UNROLL for (int g = 0; g < K_SUPER / group; g++) {
+            __m512i a0[K__TILE], a1[K__TILE];
+            /* a pair of sums of 16; where the group is 16, one word of it is masked by its zero factor */
+            __m512i by = _mm512_set1_epi32((int)(group == 32 ? minus * 0x10001u : minus << g % 2 * 16));
+            K__UNROLL for (int t = 0; t < T; t++) {
+                a0[t] = _mm512_setzero_si512();
+                if (!has_min) a0[t] = _mm512_dpwssd_epi32(a0[t], by, k__bcast512(sum[t] + g * group / 32 * 2));
+                a1[t] = a0[t];
+            }
+            k__dots512(T, w, g * group / 4, group / 4, q, a0, a1);
+            __m512 s0 = _mm512_loadu_ps(&w->fs[g][0]), s1 = _mm512_loadu_ps(&w->fs[g][16]);
+            K__UNROLL for (int t = 0; t < T; t++) {
+                f0[t] = _mm512_add_ps(f0[t], _mm512_mul_ps(s0, _mm512_cvtepi32_ps(a0[t])));
+                f1[t] = _mm512_add_ps(f1[t], _mm512_mul_ps(s1, _mm512_cvtepi32_ps(a1[t])));
+                if (!has_min) continue;
+                __m512 s = _mm512_cvtepi32_ps(_mm512_madd_epi16(ones, k__bcast512(sum[t] + 2 * g)));
+                f0[t] = _mm512_add_ps(f0[t], _mm512_mul_ps(_mm512_loadu_ps(&w->fm[g][0]), s));
+                f1[t] = _mm512_add_ps(f1[t], _mm512_mul_ps(_mm512_loadu_ps(&w->fm[g][16]), s));
+            }
+        }
+        K__UNROLL for (int t = 0; t < T; t++) {
+            k__add_scaled512(y[t], f0[t], x->d[t][b]);
+            k__add_scaled512(y[t] + 16, f1[t], x->d[t][b]);
+        }
+    }
+}
+
+/* One row and one packer per format, a few tiles. Panel narrow: u <= 16, so that 16 products of 127 fit 16 bits. */
+#define K__INT_512(name, type, min, narrow)                                                                                    \
+    K__512 void k__row_##name##_512(uint32_t any, const uint8_t *p, const k__cols *x, float *out) {                            \
+        k__int_row512(type, min, k__off(type) != K__WIDE, p, any, x, out);                                                     \
+    }                                                                                                                          \
+    K__512 void k__pack_##name##_512(uint32_t any, const uint8_t *w, size_t row_bytes, int rows, int n, k__panel *panel) {     \
+        k__pack512(type, true, min, narrow, any, w, row_bytes, rows, n, panel);                                                \
+    }
+#define K__SCALE_512(name, type, group, min)                                                                                   \
+    K__512 void k__row_##name##_512(uint32_t any, const uint8_t *p, const k__cols *x, float *out) {                            \
+        k__scale_row512(type, group, min, p, any, x, out);                                                                     \
+    }                                                                                                                          \
+    K__512 void k__pack_##name##_512(uint32_t any, const uint8_t *w, size_t row_bytes, int rows, int n, k__panel *panel) {     \
+        k__pack512(type, false, min, false, any, w, row_bytes, rows, n, panel);                                                \
+    }
+K__INT_512(q2_K, K_Q2_K, true, true)
+K__INT_512(q3_K, K_Q3_K, false, true)
+K__INT_512(q4_K, K_Q4_K, true, true)
+K__INT_512(q5_K, K_Q5_K, true, false)
+K__INT_512(q6_K, K_Q6_K, false, false)
+K__INT_512(tq2_0, K_TQ2_0, false, true)
+K__INT_512(iq4_xs, K_IQ4_XS, false, false)
+K__INT_512(any_int, K__ANY, false, false)
+K__SCALE_512(q4_0, K_Q4_0, 32, false)
+K__SCALE_512(q4_1, K_Q4_1, 32, true)
+K__SCALE_512(q5_0, K_Q5_0, 32, false)
+K__SCALE_512(q5_1, K_Q5_1, 32, true)
+K__SCALE_512(q8_0, K_Q8_0, 32, false)
+K__SCALE_512(q1_0, K_Q1_0, 32, false)
+K__SCALE_512(iq4_nl, K_IQ4_NL, 32, false)
+K__SCALE_512(mxfp4, K_MXFP4, 32, false)
+K__SCALE_512(nvfp4, K_NVFP4, 16, false)
+K__SCALE_512(any_scale, K__ANY, 32, false)
+
+#define K__TILES_512(name, call)                                                                                              \
+    K__512 void k__tile_##name##_4_512(const k__panel *w, const k__cols *x, k__ahead *a, float (*y)[K__STRIP]) { const int T = 4; call; } \
+    K__512 void k__tile_##name##_5_512(const k__panel *w, const k__cols *x, k__ahead *a, float (*y)[K__STRIP]) { const int T = 5; call; } \
+    K__512 void k__tile_##name##_6_512(const k__panel *w, const k__cols *x, k__ahead *a, float (*y)[K__STRIP]) { const int T = 6; call; }
+K__TILES_512(int16_min, k__int_tile512(T, 16, true, true, false, w, x, a, y))      /* group, has_min, narrow, off */
+K__TILES_512(int16_off, k__int_tile512(T, 16, false, true, true, w, x, a, y))
+K__TILES_512(int32_min, k__int_tile512(T, 32, true, false, false, w, x, a, y))
+K__TILES_512(int32_wide, k__int_tile512(T, 32, false, false, true, w, x, a, y))
+K__TILES_512(int16_wide, k__int_tile512(T, 16, false, false, true, w, x, a, y))
+K__TILES_512(scale32, k__scale_tile512(T, 32, false, w, x, a, y))
+K__TILES_512(scale32_min, k__scale_tile512(T, 32, true, w, x, a, y))
+K__TILES_512(scale16, k__scale_tile512(T, 16, false, w, x, a, y))
+
+#define K__PLAN_512(name, tile) \
+    {k__row_##name##_512, k__pack_##name##_512, {k__tile_##tile##_4_512, k__tile_##tile##_5_512, k__tile_##tile##_6_512}}
+static const k__plan k__plans_512[K_TYPE_MAX] = {
+    [K_Q2_K]    = K__PLAN_512(q2_K, int16_min),
+    [K_Q3_K]    = K__PLAN_512(q3_K, int16_off),
+    [K_Q4_K]    = K__PLAN_512(q4_K, int16_min),
+    [K_Q5_K]    = K__PLAN_512(q5_K, int32_min),
+    [K_Q6_K]    = K__PLAN_512(q6_K, int16_wide),
+    [K_TQ1_0]   = K__PLAN_512(any_int, int32_wide),
+    [K_TQ2_0]   = K__PLAN_512(tq2_0, int16_off),
+    [K_IQ1_S]   = K__PLAN_512(any_int, int32_wide),
+    [K_IQ1_M]   = K__PLAN_512(any_int, int16_wide),
+    [K_IQ2_XXS] = K__PLAN_512(any_int, int32_wide),
+    [K_IQ2_XS]  = K__PLAN_512(any_int, int16_wide),
+    [K_IQ2_S]   = K__PLAN_512(any_int, int16_wide),
+    [K_IQ3_XXS] = K__PLAN_512(any_int, int32_wide),
+    [K_IQ3_S]   = K__PLAN_512(any_int, int32_wide),
+    [K_IQ4_XS]  = K__PLAN_512(iq4_xs, int32_wide),
+    [K_Q4_0]    = K__PLAN_512(q4_0, scale32),
+    [K_Q4_1]    = K__PLAN_512(q4_1, scale32_min),
+    [K_Q5_0]    = K__PLAN_512(q5_0, scale32),
+    [K_Q5_1]    = K__PLAN_512(q5_1, scale32_min),
+    [K_Q8_0]    = K__PLAN_512(q8_0, scale32),
+    [K_Q1_0]    = K__PLAN_512(q1_0, scale32),
+    [K_Q2_0]    = K__PLAN_512(any_scale, scale32),
+    [K_IQ4_NL]  = K__PLAN_512(iq4_nl, scale32),
+    [K_MXFP4]   = K__PLAN_512(mxfp4, scale32),
+    [K_NVFP4]   = K__PLAN_512(nvfp4, scale16),
+};
+
+static void k_mul_quant_avx512(uint32_t type, const void *w, size_t row_bytes, int nr, int n, const k_acts *a, float *y, size_t ldy,
+                               void *scratch) {
+    k__mul_quant(k__plans_512, type, w, row_bytes, nr, n, a, y, ldy, scratch);
+}
+
+/* The sixteen floats at x as codes; NaN gives 0. */
+K__IN_512 __m512i k__round512(const float *x, __m512 inv) {
+    __m512 v = _mm512_mul_ps(_mm512_loadu_ps(x), inv);
+    v = _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(v, v, _CMP_ORD_Q), v);
+    v = _mm512_max_ps(_mm512_min_ps(v, _mm512_set1_ps(127)), _mm512_set1_ps(-127));
+    return _mm512_cvtps_epi32(v);
+}
+
+K__512 void k_quant_act_avx512(const float *x, int n, int8_t *q, int16_t *sum, float *d) {
+    for (int k = 0; k < n; k += K_SUPER, d++) {
+        int      len = n - k < K_SUPER ? n - k : K_SUPER;
+        __m512   most = _mm512_setzero_ps();
+        unsigned nan = 0;
+        for (int i = 0; i < len; i += 16) {
+            __m512 v = _mm512_abs_ps(_mm512_loadu_ps(x + k + i));
+            nan |= _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q);
+            most = _mm512_max_ps(v, most);            /* a NaN yields the second operand */
+        }
+        float  amax = _mm512_reduce_max_ps(most);
+        __m512 inv = _mm512_set1_ps(amax > 0 ? 127.0f / amax : 0.0f);
+        *d = nan ? NAN : amax / 127.0f;
+        for (int i = 0; i < len; i += 16) {
+            __m512i v = k__round512(x + k + i, inv);
+            _mm_storeu_si128((__m128i *)(q + k + i), _mm512_cvtepi32_epi8(v));
+            sum[(k + i) / 16] = (int16_t)_mm512_reduce_add_epi32(v);
+        }
+    }
+}
+
+#endif /* __x86_64__ */
+
+/* ===== [level] the doors, and which implementation stands behind them =====
+ * A level is a row of functions. All rows give the same bits, so choosing one is a matter of speed alone. */
+
+typedef struct {
+    const char *name;
+    unsigned    needs;                                /* K_CPU_ bits */
+    void  (*quant_act)(const float *, int, int8_t *, int16_t *, float *);
+    void  (*mul_quant)(uint32_t, const void *, size_t, int, int, const k_acts *, float *, size_t, void *);
+    void  (*mul_float)(uint32_t, const void *, size_t, int, int, const k_acts *, float *, size_t);
+    void  (*rms_norm)(const float *, const float *, float, int, float *);
+    float (*dot)(const float *, const float *, int);
+    void  (*add)(float *, const float *, int);
+    void  (*axpy)(float *, const float *, float, int);
+    void  (*scale)(float *, float, int);
+    void  (*swiglu)(float *, const float *, int);
+    void  (*softmax)(float *, int);
+    float (*max)(const float *, int, int *);
+    void  (*rope)(float *, int, int, int, bool, const float *);
+    void  (*kv_store)(uint32_t, const float *, void *, int);
+    void  (*attn)(const k_attn_args *, void *);
+} k_level;
+
+#define K__ROW(l)                                                                                                        \
+    .quant_act = k_quant_act_##l, .mul_quant = k_mul_quant_##l, .mul_float = k_mul_float_##l, .rms_norm = k_rms_norm_##l, \
+    .dot = k_dot_##l, .add = k_add_##l, .axpy = k_axpy_##l, .scale = k_scale_##l, .swiglu = k_swiglu_##l,                \
+    .softmax = k_softmax_##l, .max = k_max_##l, .rope = k_rope_##l, .kv_store = k_kv_store_##l, .attn = k_attn_##l
+
+/* Plainest first; "auto" takes the last that runs here. */
+static const k_level k_levels[] = {
+    {.name = "scalar", .needs = 0, K__ROW(ref)},
+#if defined(__x86_64__)
+    {.name = "avx512", .needs = K_CPU_AVX2 | K_CPU_FMA | K_CPU_F16C | K_CPU_AVX512 | K_CPU_VNNI, K__ROW(avx512)},
+#endif
+};
+enum { K_LEVELS = sizeof k_levels / sizeof k_levels[0] };
+
+static const k_level *g_k_level = &k_levels[0];
+
+static bool k__can(const k_level *l) { return (k__cpu_probe() & l->needs) == l->needs; }
+
+/* Choose the level; before any thread starts. NULL and "auto": the best. False: unknown here or not supported here. */
+static bool k_init(const char *level) {
+    bool best = !level || !strcmp(level, "auto");
+    for (int i = K_LEVELS - 1; i >= 0; i--) {
+        if (!best && strcmp(level, k_levels[i].name)) continue;
+        if (!k__can(&k_levels[i])) continue;
+        g_k_level = &k_levels[i];
+        return true;
+    }
+    return false;
+}
+
+static const char *k_level_name(void) { return g_k_level->name; }
+
+/* Fills up to K_LEVELS entries of either array (NULL: not wanted); returns the number of levels this build has. */
+static int k_levels_list(const char **names, bool *can) {
+    for (int i = 0; i < K_LEVELS; i++) {
+        if (names) names[i] = k_levels[i].name;
+        if (can) can[i] = k__can(&k_levels[i]);
+    }
+    return K_LEVELS;
+}
+
+static bool k_wants_q8(uint32_t type) {
+    return type < K_TYPE_MAX && (k_types[type].kind == K_KIND_INT || k_types[type].kind == K_KIND_SCALE);
+}
+
+/* Scratch of one thread for k_mul_rows with rows of up to n_max weights. */
+static size_t k_scratch_bytes(int n_max) {
+#if defined(__x86_64__)
+    return ((size_t)n_max + K_SUPER - 1) / K_SUPER * sizeof(k__panel) + 64;
+#else
+    return (size_t)n_max * 0 + 64;
+#endif
+}
+
+/* Rows per task that the kernels like best. */
+static int k_rows_step(uint32_t type, int nt) {
+    (void)type;
+    (void)nt;
+    return 32;
+}
+
+static void k_mul_rows(uint32_t type, const void *w, size_t row_bytes, int nr, int n, const k_acts *a, float *y, size_t ldy,
+                       void *scratch) {
+    if (k_wants_q8(type)) g_k_level->mul_quant(type, w, row_bytes, nr, n, a, y, ldy, scratch);
+    else g_k_level->mul_float(type, w, row_bytes, nr, n, a, y, ldy);
+}
+
+static void  k_quant_act(const float *x, int n, int8_t *q, int16_t *sum, float *d) { g_k_level->quant_act(x, n, q, sum, d); }
+static void  k_rms_norm(const float *x, const float *w, float eps, int n, float *y) { g_k_level->rms_norm(x, w, eps, n, y); }
+static float k_dot(const float *a, const float *b, int n) { return g_k_level->dot(a, b, n); }
+static void  k_add(float *y, const float *x, int n) { g_k_level->add(y, x, n); }
+static void  k_axpy(float *y, const float *x, float s, int n) { g_k_level->axpy(y, x, s, n); }
+static void  k_scale(float *y, float s, int n) { g_k_level->scale(y, s, n); }
+static void  k_swiglu(float *gate, const float *up, int n) { g_k_level->swiglu(gate, up, n); }
+static void  k_softmax(float *x, int n) { g_k_level->softmax(x, n); }
+static float k_max(const float *x, int n, int *arg) { return g_k_level->max(x, n, arg); }
+static void  k_rope(float *x, int n_heads, int hd, int n_rot, bool halves, const float *cs) {
+    g_k_level->rope(x, n_heads, hd, n_rot, halves, cs);
+}
+static void k_kv_store(uint32_t type, const float *x, void *dst, int n) { g_k_level->kv_store(type, x, dst, n); }
+static void k_attn(const k_attn_args *a, void *scratch) { g_k_level->attn(a, scratch); }
+
+/* ----- [thread] what every thread does before it computes ----- */
+
+/* Denormals count as zero in this thread: they cost hundreds of cycles each and carry nothing here. The same in every
+ * thread, or results would depend on who computed them. */
+static void k_thread_start(void) {
+#if defined(__x86_64__)
+    _mm_setcsr(_mm_getcsr() | 0x8040u);               /* FTZ and DAZ */
+#endif
+}
+
+static inline void k_pause(void) {
+#if defined(__x86_64__)
+    _mm_pause();
+#endif
+}
+
+#endif /* GGML_KERNELS_H */

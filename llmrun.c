@@ -1,0 +1,7075 @@
+/* llmrun.c - run GGUF language models on the CPU, from one C file and one header.
+ *     make && ./llmrun -m tests/data/tiny/llama.gguf -p "Hello" -n 32
+ *
+ * ROOMS, from the cellar up. A room uses only the rooms after its arrow. In round brackets: other prefixes it owns.
+ *   [k]        formats and arithmetic: ggml_kernels.h, which has never heard of models
+ *   [base]     (die log err mem bytes str clock rng utf8)  exit codes, log, memory, byte views, clock, rng
+ *   [pool]     worker threads, barriers, how many CPUs we may use       <- k base
+ *   [gguf]     the model file: bounds-checked view, typed lookups       <- k base
+ *   [tok]      vocabularies: text to token ids and back, to the byte    <- base gguf
+ *   [arch]     architectures and their tensors as data                  <- k base gguf
+ *   [model]    a model bound to its mapping, every shape checked        <- k base gguf arch
+ *   [kv]       paged key/value cache                                    <- k base arch
+ *   [dev]      the device that runs a step: kernels over the pool       <- k pool arch
+ *   [fwd]      one step over a batch of rows                            <- k base pool arch model kv dev
+ *   [samp]     logits to token                                          <- k base
+ *   [gen]      (engine) one request: prefill, decode, stop, scores      <- k base pool gguf tok model kv fwd samp
+ *   [inspect]  what is in a model file                                  <- k base gguf tok arch model
+ *   [cli]      (main) option table, config, actions, main               <- all
+ *
+ * SHAPES  B rows in the batch, T positions, D model width, H heads, G kv heads, HD head width, F ffn width, V vocabulary,
+ *         E experts, K experts used per row. Written [B, D]; the last one is contiguous. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <ctype.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <math.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+#include <linux/futex.h>
+
+/* ===== [k] formats and arithmetic =====
+ * A header of its own with sections of its own; it stands below everything, knows libc only and owns the names that
+ * begin with k_ and K_. Nothing here names a machine: which kernels run is k_init's business.
+ * Door: k_init, k_types, k_mul_rows, k_attn and the other k_ functions without a double underscore. */
+#include "ggml_kernels.h"
+/* ===== [base] exit codes, log, memory, bytes, clock, rng =====
+ * The ground floor: how the program ends, speaks, allocates and measures time. Owns the few globals.
+ * Invariants: every product of sizes is checked in 64 bits; out of memory ends the run with exit 3 and
+ * one line; after mem_freeze() any allocation is a bug and dies naming the phase.
+ * Door: die, log_*, err_*, mem_*, str_*, bytes_*, clock_*, rng_*. */
+
+enum { EXIT_DONE = 0, EXIT_NO = 1, EXIT_INPUT = 2, EXIT_RESOURCE = 3, EXIT_INT = 130, EXIT_TERM = 143 };
+enum { LOG_QUIET = 0, LOG_NORMAL = 1, LOG_VERBOSE = 2 };
+
+static int                   g_log_level = LOG_NORMAL;
+static volatile sig_atomic_t g_interrupt;             /* the signal that asked us to stop, 0 when none did */
+static const char           *g_frozen;                /* the phase in which nothing may allocate */
+
+static void log__line(const char *fmt, va_list ap) {
+    char line[2048];
+    int  n = vsnprintf(line, sizeof line, fmt, ap);
+    if (n < 0) return;
+    if ((size_t)n >= sizeof line) n = (int)sizeof line - 1;
+    for (int i = 0; i < n; i++)                       /* one line, whatever a file name or a key holds */
+        if ((unsigned char)line[i] < 0x20 || line[i] == 0x7f) line[i] = '?';
+    fprintf(stderr, "llmrun: %s\n", line);
+}
+
+__attribute__((format(printf, 2, 3), noreturn)) static void die(int code, const char *fmt, ...) {
+    va_list ap;
+    va_start(ap, fmt);
+    log__line(fmt, ap);
+    va_end(ap);
+    exit(code);
+}
+
+__attribute__((format(printf, 1, 2))) static void log_warn(const char *fmt, ...) {
+    if (g_log_level < LOG_NORMAL) return;
+    va_list ap;
+    va_start(ap, fmt);
+    log__line(fmt, ap);
+    va_end(ap);
+}
+
+/* What ends a run with a non-zero code; said even under -q. */
+__attribute__((format(printf, 1, 2))) static void log_error(const char *fmt, ...) {
+    va_list ap;
+    va_start(ap, fmt);
+    log__line(fmt, ap);
+    va_end(ap);
+}
+
+/* Detail for -v. */
+__attribute__((format(printf, 1, 2))) static void log_info(const char *fmt, ...) {
+    if (g_log_level < LOG_VERBOSE) return;
+    va_list ap;
+    va_start(ap, fmt);
+    log__line(fmt, ap);
+    va_end(ap);
+}
+
+/* On in every build: a failed ASSERT is a bug of ours, never a property of the input. */
+#define ASSERT(c) ((c) ? (void)0 : base__assert(#c, __FILE__, __LINE__))
+__attribute__((noreturn)) static void base__assert(const char *what, const char *file, int line) {
+    fprintf(stderr, "llmrun: bug: %s:%d: %s does not hold\n", file, line, what);
+    abort();
+}
+
+/* An error on its way to whoever decides what to do with it. The first one set wins. */
+typedef struct {
+    int  code;                                        /* 0: no error; else the exit code it deserves */
+    char text[600];
+} err_t;
+
+__attribute__((format(printf, 3, 4))) static bool err_set(err_t *e, int code, const char *fmt, ...) {
+    if (e->code) return false;
+    e->code = code;
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(e->text, sizeof e->text, fmt, ap);
+    va_end(ap);
+    return false;                                     /* so that a parser can `return err_set(...)` */
+}
+
+__attribute__((noreturn)) static void err_die(const err_t *e) { die(e->code, "%s", e->text); }
+
+/* --- memory --- */
+
+static void mem_freeze(const char *phase) { g_frozen = phase; }
+static void mem_thaw(void) { g_frozen = NULL; }
+
+static size_t mem__size(size_t n, size_t each) {
+    size_t bytes;
+    if (g_frozen) die(EXIT_RESOURCE, "bug: allocation while frozen for %s", g_frozen);
+    if (__builtin_mul_overflow(n, each, &bytes)) die(EXIT_RESOURCE, "out of memory: %zu x %zu bytes", n, each);
+    return bytes ? bytes : 1;
+}
+
+/* n zeroed elements of `each` bytes; never NULL. */
+static void *mem_new(size_t n, size_t each) {
+    size_t bytes = mem__size(n, each);
+    void  *p = calloc(1, bytes);
+    if (!p) die(EXIT_RESOURCE, "out of memory: %zu bytes", bytes);
+    return p;
+}
+
+/* The same, moved: the new part is not zeroed. */
+static void *mem_grow(void *old, size_t n, size_t each) {
+    size_t bytes = mem__size(n, each);
+    void  *p = realloc(old, bytes);
+    if (!p) die(EXIT_RESOURCE, "out of memory: %zu bytes", bytes);
+    return p;
+}
+
+/* 64-byte aligned, not zeroed: what the kernels read and write. */
+static void *mem_aligned(size_t n, size_t each) {
+    size_t bytes = mem__size(n, each);
+    if (bytes > SIZE_MAX - 127) die(EXIT_RESOURCE, "out of memory: %zu bytes", bytes);
+    void *p = aligned_alloc(64, (bytes + 63) & ~(size_t)63);
+    if (!p) die(EXIT_RESOURCE, "out of memory: %zu bytes", bytes);
+    return p;
+}
+
+static void mem_free(void *p) { free(p); }
+
+/* --- bytes: a view, never owned --- */
+
+typedef struct {
+    const uint8_t *p;
+    size_t         n;
+} bytes;
+
+static bytes bytes_of(const char *s) { return (bytes){(const uint8_t *)s, strlen(s)}; }
+static bool  bytes_eq(bytes a, bytes b) { return a.n == b.n && (a.n == 0 || memcmp(a.p, b.p, a.n) == 0); }
+static bool  bytes_is(bytes a, const char *s) { return bytes_eq(a, bytes_of(s)); }
+
+/* FNV-1a, finished with a multiply-shift so that the low bits are good. */
+static uint64_t bytes_hash(bytes b) {
+    uint64_t h = 0xcbf29ce484222325u;
+    for (size_t i = 0; i < b.n; i++) h = (h ^ b.p[i]) * 0x100000001b3u;
+    h ^= h >> 32;
+    return h * 0x9e3779b97f4a7c15u;
+}
+
+/* --- str: a growable byte string, always followed by a NUL that n does not count --- */
+
+typedef struct {
+    char  *p;
+    size_t n, cap;
+} str;
+
+static void str_room(str *s, size_t more) {
+    if (s->cap - s->n > more) return;
+    size_t want = s->n + more + 1;
+    if (want < s->n) die(EXIT_RESOURCE, "out of memory: a text of %zu bytes", s->n);
+    size_t cap = s->cap ? s->cap : 64;
+    while (cap < want) cap = cap > SIZE_MAX / 2 ? want : cap * 2;
+    s->p = mem_grow(s->p, cap, 1);
+    s->cap = cap;
+}
+
+static void str_add(str *s, const void *p, size_t n) {
+    str_room(s, n);
+    if (n) memcpy(s->p + s->n, p, n);
+    s->n += n;
+    s->p[s->n] = 0;
+}
+
+static void  str_put(str *s, const char *text) { str_add(s, text, strlen(text)); }
+static void  str_clear(str *s) { s->n = 0; if (s->p) s->p[0] = 0; }
+static void  str_drop(str *s) { mem_free(s->p); *s = (str){0}; }
+static bytes str_bytes(const str *s) { return (bytes){(const uint8_t *)s->p, s->n}; }
+
+__attribute__((format(printf, 2, 3))) static void str_fmt(str *s, const char *fmt, ...) {
+    va_list ap, ap2;
+    va_start(ap, fmt);
+    va_copy(ap2, ap);
+    int n = vsnprintf(NULL, 0, fmt, ap);
+    va_end(ap);
+    if (n > 0) {
+        str_room(s, (size_t)n);
+        vsnprintf(s->p + s->n, (size_t)n + 1, fmt, ap2);
+        s->n += (size_t)n;
+    }
+    va_end(ap2);
+}
+
+/* A JSON string literal, quotes included. Bytes that are not UTF-8 become U+FFFD. */
+static void str_json(str *s, bytes b);
+
+/* --- clock: seconds since some start, monotonic --- */
+
+static double clock_now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/* --- rng: a value is a pure function of (seed, sequence, position, draw), so a text does not depend on
+ * what ran beside it. splitmix64's finaliser (Steele, Lea, Flood 2014) over a mixed key. --- */
+
+static uint64_t rng__mix(uint64_t x) {
+    x += 0x9e3779b97f4a7c15u;
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+    return x ^ (x >> 31);
+}
+
+static uint64_t rng_at(uint64_t seed, uint64_t seq, uint64_t pos, uint64_t draw) {
+    return rng__mix(rng__mix(rng__mix(rng__mix(seed) ^ seq) ^ pos) ^ draw);
+}
+
+/* [0, 1) with 53 bits. */
+static double rng_unit(uint64_t bits) { return (double)(bits >> 11) * 0x1p-53; }
+
+/* A seed nobody can guess, for runs that did not name one; 32 bits, so that it is easily typed again. */
+static uint64_t rng_fresh(void) {
+    uint32_t s;
+    if (getrandom(&s, sizeof s, 0) != (ssize_t)sizeof s) s = (uint32_t)rng__mix((uint64_t)time(NULL) ^ (uint64_t)getpid());
+    return s;
+}
+
+/* --- utf8 --- */
+
+/* Length in bytes of the well-formed character at p (n bytes left), 0 when there is none (RFC 3629). */
+static int utf8_len(const uint8_t *p, size_t n) {
+    if (!n) return 0;
+    uint8_t c = p[0];
+    if (c < 0x80) return 1;
+    int len = c >= 0xf0 ? 4 : c >= 0xe0 ? 3 : 2;
+    if (c < 0xc2 || c > 0xf4 || (size_t)len > n) return 0;
+    for (int i = 1; i < len; i++)
+        if ((p[i] & 0xc0) != 0x80) return 0;
+    if ((c == 0xe0 && p[1] < 0xa0) || (c == 0xed && p[1] > 0x9f) || (c == 0xf0 && p[1] < 0x90) || (c == 0xf4 && p[1] > 0x8f)) return 0;
+    return len;
+}
+
+/* True when the n bytes at p could be the beginning of a well-formed character that has not ended yet. */
+static bool utf8_open(const uint8_t *p, size_t n) {
+    static const uint8_t fill[3] = {0xa0, 0x80, 0x80}, alt[3] = {0x80, 0x80, 0x80}, low[3] = {0x90, 0x80, 0x80};
+    uint8_t              b[7];
+    if (!n || n > 3 || utf8_len(p, n)) return false;
+    const uint8_t *tail[3] = {fill, alt, low};
+    for (int t = 0; t < 3; t++) {
+        memcpy(b, p, n);
+        memcpy(b + n, tail[t], 3);
+        int len = utf8_len(b, n + 3);
+        if (len > (int)n) return true;
+    }
+    return false;
+}
+
+static void str_json(str *s, bytes b) {
+    str_put(s, "\"");
+    for (size_t i = 0; i < b.n;) {
+        uint8_t c = b.p[i];
+        int     len = utf8_len(b.p + i, b.n - i);
+        if (c == '"' || c == '\\') str_fmt(s, "\\%c", c);
+        else if (c == '\n') str_put(s, "\\n");
+        else if (c == '\t') str_put(s, "\\t");
+        else if (c == '\r') str_put(s, "\\r");
+        else if (c < 0x20 || c == 0x7f) str_fmt(s, "\\u%04x", c);
+        else if (!len) str_put(s, "\xef\xbf\xbd");
+        else str_add(s, b.p + i, (size_t)len);
+        i += len ? (size_t)len : 1;
+    }
+    str_put(s, "\"");
+}
+/* ===== [pool] worker threads =====
+ * One team of threads for the life of a run. pool_run() lets every thread (the caller is thread 0) execute one
+ * function; inside it, stages are separated by pool_barrier() and share work through pool_next(), a counter that
+ * each barrier sets back to zero. Waiting spins for some tens of microseconds, then sleeps in the kernel, so that
+ * two runs on the same cores do not starve each other. The number of threads never changes a result.
+ * Door: pool_default_threads, pool_new, pool_free, pool_run, pool_barrier, pool_next. */
+
+typedef struct {
+    _Alignas(64) _Atomic uint32_t epoch;              /* number of the job that workers run */
+    _Alignas(64) _Atomic uint32_t turn;               /* number of barriers passed */
+    _Alignas(64) _Atomic int arrived;                 /* threads at the current barrier */
+    _Alignas(64) _Atomic int next;                    /* next task of the current stage */
+    _Alignas(64) _Atomic int asleep;                  /* threads inside futex */
+    int        n;                                     /* threads, the caller included */
+    pthread_t *thread;
+    bool       quit;
+    void (*fn)(void *ctx, int ith);
+    void *ctx;
+} pool;
+
+typedef struct {
+    pool *p;
+    int   ith;
+} pool__seat;
+
+enum { POOL_SPIN = 2000 };                            /* pauses before sleeping: about 50 microseconds */
+
+/* Returns once *word is no longer `old`. */
+static void pool__wait(pool *p, _Atomic uint32_t *word, uint32_t old) {
+    for (int i = 0; i < POOL_SPIN; i++) {
+        if (atomic_load_explicit(word, memory_order_acquire) != old) return;
+        k_pause();
+    }
+    atomic_fetch_add(&p->asleep, 1);
+    while (atomic_load(word) == old) syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, old, NULL, NULL, 0);
+    atomic_fetch_sub(&p->asleep, 1);
+}
+
+static void pool__advance(pool *p, _Atomic uint32_t *word) {
+    atomic_fetch_add(word, 1);
+    if (atomic_load(&p->asleep)) syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+}
+
+/* Every thread of the running job calls it; what any wrote before is visible to all after. */
+static void pool_barrier(pool *p) {
+    uint32_t turn = atomic_load(&p->turn);
+    if (atomic_fetch_add(&p->arrived, 1) + 1 < p->n) {
+        pool__wait(p, &p->turn, turn);
+        return;
+    }
+    atomic_store(&p->arrived, 0);
+    atomic_store(&p->next, 0);
+    pool__advance(p, &p->turn);
+}
+
+/* The next task number of this stage; the caller stops when it is past its last task. */
+static int pool_next(pool *p) { return atomic_fetch_add_explicit(&p->next, 1, memory_order_relaxed); }
+
+static void *pool__worker(void *arg) {
+    pool__seat seat = *(pool__seat *)arg;
+    pool      *p = seat.p;
+    mem_free(arg);
+    k_thread_start();
+    for (uint32_t epoch = 0;; epoch++) {
+        pool__wait(p, &p->epoch, epoch);
+        if (p->quit) return NULL;
+        p->fn(p->ctx, seat.ith);
+        pool_barrier(p);
+    }
+}
+
+static void pool_run(pool *p, void (*fn)(void *ctx, int ith), void *ctx) {
+    p->fn = fn;
+    p->ctx = ctx;
+    atomic_store(&p->next, 0);
+    pool__advance(p, &p->epoch);
+    fn(ctx, 0);
+    pool_barrier(p);
+}
+
+/* n threads, or fewer (said in words) where the system gives no more. Signals stay with the calling thread. */
+static pool *pool_new(int n) {
+    pool *p = mem_aligned(1, sizeof *p);
+    memset(p, 0, sizeof *p);
+    p->thread = mem_new((size_t)n, sizeof *p->thread);
+    p->n = 1;
+    k_thread_start();
+    sigset_t all, old;
+    sigfillset(&all);
+    sigdelset(&all, SIGBUS);                          /* a fault is handled where it happens */
+    sigdelset(&all, SIGSEGV);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    while (p->n < n) {
+        pool__seat *seat = mem_new(1, sizeof *seat);
+        *seat = (pool__seat){p, p->n};
+        int rc = pthread_create(&p->thread[p->n], NULL, pool__worker, seat);
+        if (rc) {
+            mem_free(seat);
+            log_warn("%d threads instead of %d: %s", p->n, n, strerror(rc));
+            break;
+        }
+        p->n++;
+    }
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    return p;
+}
+
+static void pool_free(pool *p) {
+    if (!p) return;
+    p->quit = true;
+    pool__advance(p, &p->epoch);
+    for (int i = 1; i < p->n; i++) pthread_join(p->thread[i], NULL);
+    mem_free(p->thread);
+    mem_free(p);
+}
+
+/* --- how many CPUs this process may really use --- */
+
+/* Two numbers, or one, from a small file; "max" reads as -1. Returns how many were read. */
+static int pool__read_pair(const char *path, long long v[2]) {
+    char buf[128], *at = buf;
+    int  fd = open(path, O_RDONLY | O_CLOEXEC), n = 0;
+    if (fd < 0) return 0;
+    ssize_t got = read(fd, buf, sizeof buf - 1);
+    close(fd);
+    if (got <= 0) return 0;
+    buf[got] = 0;
+    for (; n < 2; n++) {
+        char *end;
+        while (*at == ' ') at++;
+        if (strncmp(at, "max", 3) == 0) {
+            v[n] = -1;
+            at += 3;
+            continue;
+        }
+        v[n] = strtoll(at, &end, 10);
+        if (end == at) break;
+        at = end;
+    }
+    return n;
+}
+
+/* The tightest CPU quota between the cgroup directory `dir` under `root` and the root itself, in whole CPUs, at
+ * least 1; `most` where there is none. Version 2 keeps quota and period in cpu.max, version 1 in two files. */
+static int pool__quota(const char *root, const char *dir, bool v2, int most) {
+    char at[4096];
+    snprintf(at, sizeof at, "%s", dir);
+    for (;;) {
+        char      path[8400];
+        long long v[2] = {-1, 0}, w[2];
+        bool      have;
+        if (v2) {
+            snprintf(path, sizeof path, "%s%s/cpu.max", root, at);
+            have = pool__read_pair(path, v) == 2;
+        } else {
+            snprintf(path, sizeof path, "%s%s/cpu.cfs_quota_us", root, at);
+            have = pool__read_pair(path, v) == 1;
+            snprintf(path, sizeof path, "%s%s/cpu.cfs_period_us", root, at);
+            have = have && pool__read_pair(path, w) == 1;
+            if (have) v[1] = w[0];
+        }
+        if (have && v[0] > 0 && v[1] > 0 && v[0] / v[1] < most) most = v[0] / v[1] < 1 ? 1 : (int)(v[0] / v[1]);
+        char *slash = strrchr(at, '/');
+        if (!slash) return most;
+        *slash = 0;                                   /* up one level; the root itself is the empty path */
+    }
+}
+
+/* CPUs in the affinity mask, cut to the cgroup's quota rounded down (a thread beyond the quota costs more than it
+ * brings: every barrier then waits for one that is throttled). */
+static int pool_default_threads(void) {
+    cpu_set_t set;
+    int       n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : (int)sysconf(_SC_NPROCESSORS_ONLN);
+    if (n < 1) n = 1;
+    char  line[4096];
+    FILE *f = fopen("/proc/self/cgroup", "re");
+    while (f && fgets(line, sizeof line, f)) {        /* "0::/path" is version 2, "4:cpu,cpuacct:/path" version 1 */
+        line[strcspn(line, "\n")] = 0;
+        char *ctl = strchr(line, ':'), *dir = ctl ? strchr(ctl + 1, ':') : NULL;
+        if (!dir) continue;
+        *dir++ = 0;
+        ctl++;
+        if (!*ctl) n = pool__quota("/sys/fs/cgroup", dir, true, n);
+        for (char *save, *c = strtok_r(ctl, ",", &save); c; c = strtok_r(NULL, ",", &save)) {
+            if (strcmp(c, "cpu") != 0) continue;
+            n = pool__quota("/sys/fs/cgroup/cpu", dir, false, n);
+            n = pool__quota("/sys/fs/cgroup/cpu,cpuacct", dir, false, n);
+        }
+    }
+    if (f) fclose(f);
+    return n;
+}
+/* ===== [gguf] the model file =====
+ * A bounds-checked, read-only view of a GGUF file: versions 1 to 3, little-endian, alone or split into parts.
+ * Owns the mappings, the metadata table, the tensor directory and their hash indices. Trusts no byte: lengths
+ * and counts are held against what remains of the file before anything is allocated or read, sums and products
+ * are checked in 64 bits, and what is wrong comes back as one line with the byte it was found at.
+ * Invariants after a good open: keys and tensor names are unique, not empty, UTF-8 without NUL; every string of
+ * an array lies inside the file; every tensor has 1 to 4 dimensions of at least 1, a type that k_type_ok accepts,
+ * rows of whole blocks, and aligned data inside its file, in the order of the directory and without overlap.
+ * Views (bytes, data) point into the mapping and live until gguf_close.
+ * Format: docs/gguf.md of the ggml repository. Version 1 has 32-bit counts, lengths and dimensions. The C writer
+ * of versions 1 and 2 counted a final NUL into every string for a while (llama.cpp issue 2836); the Python one
+ * never did. A file of theirs is known by its first key.
+ * Door: gguf_open, gguf_parse, gguf_close, gguf_prefetch, gguf_alive, gguf_find, gguf_tensor_find, gguf_get_*,
+ * gguf_arr_*, gguf_strs_*, gguf_bad, gguf_type_name. */
+
+enum { GGUF_U8, GGUF_I8, GGUF_U16, GGUF_I16, GGUF_U32, GGUF_I32, GGUF_F32, GGUF_BOOL, GGUF_STR, GGUF_ARR,
+      GGUF_U64, GGUF_I64, GGUF_F64 };
+enum {
+    GGUF_KEY_MAX   = 65535,          /* bytes, the format's bound                                         */
+    GGUF_NAME_MAX  = 63,             /* bytes of a tensor name, as ggml has it (the format says 64)       */
+    GGUF_COUNT_MAX = 1 << 22,        /* keys or tensors: thousands of times more than any model has       */
+    GGUF_ARR_MAX   = 1 << 30,        /* elements of an array                                              */
+    GGUF_ALIGN_MAX = 1 << 20,        /* bytes                                                             */
+    GGUF_HEAD      = 16 << 20,       /* bytes asked for at once on opening: metadata is seldom longer     */
+    GGUF_PARTS_MAX = 512,            /* parts of a split file: each costs a file descriptor               */
+    GGUF_MAPS_MAX  = 2 * GGUF_PARTS_MAX
+};
+
+typedef struct {
+    bytes          key;
+    uint32_t       type, elem;       /* elem: of an array its elements' type, else type                   */
+    uint64_t       count;            /* elements of an array, bytes of a string, else 1                   */
+    const uint8_t *data;             /* the payload: first element, first byte of a string, the number    */
+    uint64_t       n_bytes, at;      /* at: file offset of the value                                      */
+    int            part;
+} gguf_kv;
+
+typedef struct {
+    bytes          name;
+    uint32_t       type, n_dims;
+    uint64_t       dim[4];           /* dim[0] is the row; 1 beyond n_dims                                */
+    const uint8_t *data;
+    uint64_t       n_bytes, at;      /* at: file offset of the data                                       */
+    int            part;
+} gguf_tensor;
+
+typedef struct {                     /* one file on disk, or one in memory (fd -1)                        */
+    char          *path;
+    const uint8_t *p;
+    size_t         n;
+    int            fd, map;          /* map: its place in gguf__maps, -1 none                             */
+} gguf_part;
+
+typedef struct {                     /* open addressing; slots hold an entry's number + 1, 0 is empty     */
+    const uint8_t *base;             /* entries, each beginning with its name as `bytes`                  */
+    size_t         stride;
+    uint32_t      *slot;
+    uint64_t       mask, seed;
+} gguf_index;
+
+typedef struct {
+    const char  *path;               /* of the first part                                                 */
+    uint32_t     version;
+    bool         nul;                /* strings carry a final NUL                                         */
+    uint64_t     n_kv, n_tensor, align;
+    gguf_kv     *kv;
+    gguf_tensor *tensor;
+    uint64_t     n_bytes;            /* of all parts                                                      */
+    int          n_parts;
+    gguf_part   *part;
+    gguf_index   keys, names;
+} gguf_file;
+
+static const struct {
+    const char *name;
+    uint8_t     bytes;               /* 0: not of one size                                                */
+} gguf__types[] = {
+    [GGUF_U8] = {"u8", 1},     [GGUF_I8] = {"i8", 1},     [GGUF_U16] = {"u16", 2}, [GGUF_I16] = {"i16",
+                                                                                                 2}, [GGUF_U32] = {"u32", 4},
+    [GGUF_I32] = {"i32", 4},   [GGUF_F32] = {"f32", 4},   [GGUF_BOOL] = {"bool", 1}, [GGUF_STR] = {"string",
+                                                                                                   0}, [GGUF_ARR] = {"array", 0},
+    [GGUF_U64] = {"u64", 8},   [GGUF_I64] = {"i64", 8},   [GGUF_F64] = {"f64", 8},
+};
+
+static const char *gguf_type_name(uint32_t type) { return type <= GGUF_F64 ? gguf__types[type].name : "unknown"; }
+
+/* --- errors --- */
+
+enum { GGUF_SHOWN = 80 };                             /* a key or a name in an error is cut to this */
+#define GGUF_SHOW(b) (int)((b).n < GGUF_SHOWN ? (b).n : GGUF_SHOWN), (const char *)(b).p
+
+#define GGUF_NOWHERE UINT64_MAX                       /* an error without a byte offset */
+
+/* `PATH: what (at byte N)`. Of a long path the end is kept, it tells the file. */
+static bool gguf__say(err_t *e, int code, const char *path, uint64_t at, const char *fmt, va_list ap) {
+    char   what[360], where[40] = "";
+    size_t n = strlen(path), cut = n > 180 ? n - 177 : 0;
+    while (cut && cut < n && ((uint8_t)path[cut] & 0xc0) == 0x80) cut++;
+    vsnprintf(what, sizeof what, fmt, ap);
+    if (at != GGUF_NOWHERE) snprintf(where, sizeof where, " (at byte %llu)", (unsigned long long)at);
+    return err_set(e, code, "%s%s: %s%s", cut ? "..." : "", path + cut, what, where);
+}
+
+__attribute__((format(printf, 4, 5))) static bool gguf__refuse(err_t *e, int code, const char *path,
+                                                               const char *fmt, ...) {
+    va_list ap;
+    va_start(ap, fmt);
+    gguf__say(e, code, path, GGUF_NOWHERE, fmt, ap);
+    va_end(ap);
+    return false;
+}
+
+/* For every room that finds fault with what a file holds: names the part and the place. Always false. */
+__attribute__((format(printf, 5, 6)))
+static bool gguf_bad(const gguf_file *g, int part, uint64_t at, err_t *e, const char *fmt, ...) {
+    va_list ap;
+    va_start(ap, fmt);
+    gguf__say(e, EXIT_INPUT, g->part[part].path, at, fmt, ap);
+    va_end(ap);
+    return false;
+}
+
+/* --- index: names to entries in O(1). The hash is keyed afresh for each file, so that nobody can choose a
+ * million keys that fall into one slot. --- */
+
+static uint64_t gguf__hash(uint64_t seed, bytes b) {
+    uint64_t h = rng__mix(seed ^ b.n), word;
+    size_t   i = 0;
+    for (; i + 8 <= b.n; i += 8) {
+        memcpy(&word, b.p + i, 8);
+        h = rng__mix(h ^ word);
+    }
+    word = 0;
+    if (i < b.n) memcpy(&word, b.p + i, b.n - i);
+    return rng__mix(h ^ word);
+}
+
+/* The slot that holds the name, or the empty one where it would go. */
+static uint64_t gguf__slot(const gguf_index *ix, bytes name) {
+    uint64_t at = gguf__hash(ix->seed, name) & ix->mask;
+    for (; ix->slot[at]; at = (at + 1) & ix->mask)
+        if (bytes_eq(*(const bytes *)(const void *)(ix->base + (ix->slot[at] - 1) * ix->stride), name)) break;
+    return at;
+}
+
+static const void *gguf__look(const gguf_index *ix, bytes name) {
+    uint32_t found = ix->slot ? ix->slot[gguf__slot(ix, name)] : 0;
+    return found ? ix->base + (found - 1) * ix->stride : NULL;
+}
+
+/* The first entry whose name an earlier one has, NULL when all differ. */
+static const void *gguf__index(gguf_index *ix, const void *base, size_t stride, uint64_t n) {
+    uint64_t size = 8;
+    while (size < 2 * n) size *= 2;
+    *ix = (gguf_index){base, stride, mem_new(size, sizeof *ix->slot), size - 1, rng_fresh()};
+    for (uint64_t i = 0; i < n; i++) {
+        const uint8_t *entry = ix->base + i * stride;
+        uint64_t       at = gguf__slot(ix, *(const bytes *)(const void *)entry);
+        if (ix->slot[at]) return entry;
+        ix->slot[at] = (uint32_t)i + 1;
+    }
+    return NULL;
+}
+
+/* --- strings of an array: a walk that never leaves the file --- */
+
+typedef struct {
+    const uint8_t *p, *end;
+    uint64_t       left;             /* strings not yet seen                                              */
+    bool           v1, nul;
+} gguf_strs;
+
+/* False at the end, and when the next string does not fit (left stays above 0, p at the culprit). */
+static bool gguf_strs_next(gguf_strs *it, bytes *out) {
+    uint64_t head = it->v1 ? 4 : 8, have = (uint64_t)(it->end - it->p), n = 0;
+    if (!it->left || have < head) return false;
+    memcpy(&n, it->p, it->v1 ? 4 : 8);                /* little-endian, as this machine is */
+    if (n > have - head) return false;
+    *out = (bytes){it->p + head, (size_t)n};
+    it->p += head + n;
+    it->left--;
+    if (it->nul && out->n && !out->p[out->n - 1]) out->n--;
+    return true;
+}
+
+/* --- cursor: after the first failure (e->code) every read yields 0 --- */
+
+typedef struct {
+    const uint8_t *p;
+    uint64_t       n, at;
+    bool           v1, nul;
+    const char    *path;
+    err_t         *e;
+} gguf_cur;
+
+__attribute__((format(printf, 3, 4))) static bool gguf__fail(gguf_cur *c, uint64_t at, const char *fmt, ...) {
+    va_list ap;
+    va_start(ap, fmt);
+    gguf__say(c->e, EXIT_INPUT, c->path, at, fmt, ap);
+    va_end(ap);
+    return false;
+}
+
+#define GGUF_U(x) ((unsigned long long)(x))
+
+static bool gguf__need(gguf_cur *c, uint64_t n, const char *what) {
+    if (c->e->code) return false;
+    uint64_t left = c->n - c->at;
+    if (n <= left) return true;
+    return gguf__fail(c, c->at, "%llu bytes are left, expected %llu of %s", GGUF_U(left), GGUF_U(n), what);
+}
+
+static const uint8_t *gguf__take(gguf_cur *c, uint64_t n, const char *what) {
+    if (!gguf__need(c, n, what)) return NULL;
+    c->at += n;
+    return c->p + (c->at - n);
+}
+
+static uint32_t gguf__u32(gguf_cur *c, const char *what) {
+    uint32_t       v = 0;
+    const uint8_t *p = gguf__take(c, sizeof v, what);
+    if (p) memcpy(&v, p, sizeof v);
+    return v;
+}
+
+static uint64_t gguf__u64(gguf_cur *c, const char *what) {
+    uint64_t       v = 0;
+    const uint8_t *p = gguf__take(c, sizeof v, what);
+    if (p) memcpy(&v, p, sizeof v);
+    return v;
+}
+
+/* A count, length or dimension. */
+static uint64_t gguf__count(gguf_cur *c,
+                            const char *what) { return c->v1 ? gguf__u32(c, what) : gguf__u64(c, what); }
+
+static bytes gguf__string(gguf_cur *c, const char *what) {
+    uint64_t       n = gguf__count(c, what);
+    const uint8_t *p = gguf__take(c, n, what);
+    if (!p) return (bytes){(const uint8_t *)"", 0};
+    if (c->nul && n && !p[n - 1]) n--;
+    return (bytes){p, (size_t)n};
+}
+
+/* A key or a tensor name. */
+static bytes gguf__name(gguf_cur *c, const char *what, uint64_t max) {
+    uint64_t where = c->at;
+    bytes    b = gguf__string(c, what);
+    if (c->e->code) return b;
+    if (!b.n || b.n > max) gguf__fail(c, where, "%s of %zu bytes, expected 1 to %llu", what, b.n, GGUF_U(max));
+    for (size_t i = 0; i < b.n && !c->e->code;) {
+        int len = utf8_len(b.p + i, b.n - i);
+        if (!len || !b.p[i]) gguf__fail(c, GGUF_U(b.p + i - c->p),
+                                        "byte 0x%02x in %s, expected UTF-8 without NUL", b.p[i], what);
+        i += (size_t)len;
+    }
+    return b;
+}
+
+/* --- metadata --- */
+
+static void gguf__bools(gguf_cur *c, const gguf_kv *kv) {
+    for (uint64_t i = 0; i < kv->n_bytes; i++)
+        if (kv->data[i] > 1) {
+            gguf__fail(c, GGUF_U(kv->data + i - c->p), "key %.*s holds bool %u, expected 0 or 1",
+                       GGUF_SHOW(kv->key), kv->data[i]);
+            return;
+        }
+}
+
+static void gguf__str_array(gguf_cur *c, gguf_kv *kv) {
+    gguf_strs it = {c->p + c->at, c->p + c->n, kv->count, c->v1, c->nul};
+    bytes     s;
+    if (!gguf__need(c, kv->count * (c->v1 ? 4 : 8), "an array of strings")) return;
+    while (gguf_strs_next(&it, &s)) {}
+    if (it.left)
+        gguf__fail(c, GGUF_U(it.p - c->p),
+                   "string %llu of %llu of key %.*s is longer than the file, expected it inside",
+                   GGUF_U(kv->count - it.left), GGUF_U(kv->count), GGUF_SHOW(kv->key));
+    kv->n_bytes = (uint64_t)(it.p - kv->data);
+    c->at += kv->n_bytes;
+}
+
+static void gguf__array(gguf_cur *c, gguf_kv *kv) {
+    uint64_t where = c->at;
+    kv->elem = gguf__u32(c, "an element type");
+    kv->count = gguf__count(c, "an array length");
+    if (c->e->code) return;
+    if (kv->elem == GGUF_ARR) {
+        gguf__fail(c, where, "key %.*s is an array of arrays, expected an array of numbers, bools or strings",
+                   GGUF_SHOW(kv->key));
+    } else if (kv->elem > GGUF_F64) {
+        gguf__fail(c, where, "key %.*s has element type %u, expected 0 to 12", GGUF_SHOW(kv->key), kv->elem);
+    } else if (kv->count > GGUF_ARR_MAX) {
+        gguf__fail(c, where + 4, "key %.*s has %llu elements, expected at most %u", GGUF_SHOW(kv->key),
+                   GGUF_U(kv->count), GGUF_ARR_MAX);
+    }
+    kv->data = c->p + c->at;
+    if (c->e->code) return;
+    if (kv->elem == GGUF_STR) {
+        gguf__str_array(c, kv);
+    } else {
+        kv->n_bytes = kv->count * gguf__types[kv->elem].bytes;
+        gguf__take(c, kv->n_bytes, "an array");
+    }
+}
+
+static void gguf__value(gguf_cur *c, gguf_kv *kv) {
+    uint64_t where = c->at;
+    kv->type = kv->elem = gguf__u32(c, "a value type");
+    kv->at = c->at;
+    kv->count = 1;
+    if (kv->type > GGUF_F64) {
+        gguf__fail(c, where, "key %.*s has value type %u, expected 0 to 12", GGUF_SHOW(kv->key), kv->type);
+    } else if (kv->type == GGUF_ARR) {
+        gguf__array(c, kv);
+    } else if (kv->type == GGUF_STR) {
+        bytes s = gguf__string(c, "a string");
+        kv->data = s.p;
+        kv->count = kv->n_bytes = s.n;
+    } else {
+        kv->n_bytes = gguf__types[kv->type].bytes;
+        kv->data = gguf__take(c, kv->n_bytes, "a value");
+    }
+    if (!c->e->code && kv->elem == GGUF_BOOL) gguf__bools(c, kv);
+}
+
+/* Room for entry i of n: grows with the entries that are really there, not with the count that is claimed. */
+static void *gguf__room(void *p, uint64_t i, uint64_t n, size_t each) {
+    if (i >= 64 ? (i & (i - 1)) != 0 : i != 0) return p;
+    uint64_t cap = i ? 2 * i : 64;
+    return mem_grow(p, cap < n ? cap : n, each);
+}
+
+/* Whether the strings of this file carry a final NUL: the next one, its first key, tells. */
+static bool gguf__nul_ended(gguf_cur c) {
+    err_t none = {0};
+    c.e = &none;
+    bytes first = gguf__string(&c, "a key");
+    return first.n && !first.p[first.n - 1];
+}
+
+static void gguf__kvs(gguf_cur *c, gguf_file *g, uint64_t n) {
+    g->nul = c->nul = n && g->version < 3 && gguf__nul_ended(*c);
+    for (uint64_t i = 0; i < n && !c->e->code; i++) {
+        g->kv = gguf__room(g->kv, i, n, sizeof *g->kv);
+        gguf_kv *kv = &g->kv[i];
+        *kv = (gguf_kv){.key = gguf__name(c, "a key", GGUF_KEY_MAX)};
+        gguf__value(c, kv);
+        g->n_kv = i + 1;
+    }
+    if (c->e->code) return;
+    const gguf_kv *twin = gguf__index(&g->keys, g->kv, sizeof *g->kv, g->n_kv);
+    if (twin) gguf__fail(c, GGUF_U(twin->key.p - c->p), "key %.*s comes twice, expected once",
+                         GGUF_SHOW(twin->key));
+}
+
+/* --- lookups --- */
+
+static const gguf_kv *gguf_find(const gguf_file *g,
+                                const char *key) { return gguf__look(&g->keys, bytes_of(key)); }
+static const gguf_tensor *gguf_tensor_find(const gguf_file *g,
+                                           const char *name) { return gguf__look(&g->names, bytes_of(name)); }
+
+typedef struct {
+    uint64_t mag;
+    bool     neg;
+} gguf__int;
+
+/* An integer of any type; a bool too, as 0 or 1, where `bools` says so. */
+static bool gguf__int_at(uint32_t type, const uint8_t *p, bool bools, gguf__int *out) {
+    int64_t  s = 0;
+    uint64_t u = 0;
+    switch (type) {
+    case GGUF_BOOL: if (!bools) return false; u = *p; break;
+    case GGUF_U8:   u = *p; break;
+    case GGUF_I8:   s = (int8_t)*p; break;
+    case GGUF_U16:  memcpy(&u, p, 2); break;
+    case GGUF_I16:  { int16_t v; memcpy(&v, p, 2); s = v; break; }
+    case GGUF_U32:  memcpy(&u, p, 4); break;
+    case GGUF_I32:  { int32_t v; memcpy(&v, p, 4); s = v; break; }
+    case GGUF_U64:  memcpy(&u, p, 8); break;
+    case GGUF_I64:  memcpy(&s, p, 8); break;
+    default:        return false;
+    }
+    *out = (gguf__int){s < 0 ? -(uint64_t)s : u + (uint64_t)s, s < 0};
+    return true;
+}
+
+/* F32 or F64; a double is rounded to the nearest float. */
+static bool gguf__float_at(uint32_t type, const uint8_t *p, float *out) {
+    double d;
+    if (type == GGUF_F32) memcpy(out, p, 4);
+    else if (type == GGUF_F64) memcpy(&d, p, 8), *out = (float)d;
+    else return false;
+    return true;
+}
+
+static int gguf__wrong(const gguf_file *g, const gguf_kv *kv, const char *want, err_t *e) {
+    const char *of = kv->type == GGUF_ARR ? " of " : "", *elem = kv->type == GGUF_ARR ? gguf_type_name(kv->elem) : "";
+    gguf_bad(g, kv->part, kv->at, e, "%.*s is of type %s%s%s, expected %s", GGUF_SHOW(kv->key),
+             gguf_type_name(kv->type), of, elem, want);
+    return -1;
+}
+
+static int gguf_get_u64(const gguf_file *g, const char *key, uint64_t lo, uint64_t hi, uint64_t *out, err_t *e) {
+    const gguf_kv *kv = gguf_find(g, key);
+    gguf__int      v;
+    if (!kv) return 0;
+    if (!gguf__int_at(kv->type, kv->data, false, &v)) return gguf__wrong(g, kv, "an integer", e);
+    if (v.neg || v.mag < lo || v.mag > hi) {
+        gguf_bad(g, kv->part, kv->at, e, "%s is %s%llu, expected %llu to %llu", key, v.neg ? "-" : "",
+                 GGUF_U(v.mag), GGUF_U(lo), GGUF_U(hi));
+        return -1;
+    }
+    *out = v.mag;
+    return 1;
+}
+
+static int gguf_get_f32(const gguf_file *g, const char *key, float lo, float hi, float *out, err_t *e) {
+    const gguf_kv *kv = gguf_find(g, key);
+    float          v;
+    if (!kv) return 0;
+    if (!gguf__float_at(kv->type, kv->data, &v)) return gguf__wrong(g, kv, "f32", e);
+    if (!(v >= lo && v <= hi)) {
+        gguf_bad(g, kv->part, kv->at, e, "%s is %.9g, expected %.9g to %.9g", key, (double)v, (double)lo,
+                 (double)hi);
+        return -1;
+    }
+    *out = v;
+    return 1;
+}
+
+static int gguf_get_bool(const gguf_file *g, const char *key, bool *out, err_t *e) {
+    const gguf_kv *kv = gguf_find(g, key);
+    if (!kv) return 0;
+    if (kv->type != GGUF_BOOL) return gguf__wrong(g, kv, "bool", e);
+    *out = kv->data[0] != 0;
+    return 1;
+}
+
+static int gguf_get_str(const gguf_file *g, const char *key, bytes *out, err_t *e) {
+    const gguf_kv *kv = gguf_find(g, key);
+    if (!kv) return 0;
+    if (kv->type != GGUF_STR) return gguf__wrong(g, kv, "a string", e);
+    *out = (bytes){kv->data, (size_t)kv->count};
+    return 1;
+}
+
+static int gguf_get_arr(const gguf_file *g, const char *key, const gguf_kv **out, err_t *e) {
+    const gguf_kv *kv = gguf_find(g, key);
+    if (!kv) return 0;
+    if (kv->type != GGUF_ARR) return gguf__wrong(g, kv, "an array", e);
+    *out = kv;
+    return 1;
+}
+
+/* Element i of an array; false when it is no array, has no such element, or holds another kind of thing. */
+static const uint8_t *gguf__elem(const gguf_kv *kv, uint64_t i) {
+    return kv->type == GGUF_ARR && i < kv->count ? kv->data + i * gguf__types[kv->elem].bytes : NULL;
+}
+
+static bool gguf_arr_u64(const gguf_kv *kv, uint64_t i, uint64_t *out) {
+    const uint8_t *p = gguf__elem(kv, i);
+    gguf__int      v;
+    if (!p || !gguf__int_at(kv->elem, p, true, &v) || v.neg) return false;
+    *out = v.mag;
+    return true;
+}
+
+static bool gguf_arr_i64(const gguf_kv *kv, uint64_t i, int64_t *out) {
+    const uint8_t *p = gguf__elem(kv, i);
+    gguf__int      v;
+    if (!p || !gguf__int_at(kv->elem, p, true, &v) || (!v.neg && v.mag > INT64_MAX)) return false;
+    *out = v.neg ? (int64_t)-v.mag : (int64_t)v.mag;
+    return true;
+}
+
+static bool gguf_arr_f32(const gguf_kv *kv, uint64_t i, float *out) {
+    const uint8_t *p = gguf__elem(kv, i);
+    return p && gguf__float_at(kv->elem, p, out);
+}
+
+/* The strings of an array of strings; none when it is something else. */
+static gguf_strs gguf_strs_of(const gguf_file *g, const gguf_kv *kv) {
+    bool strs = kv->type == GGUF_ARR && kv->elem == GGUF_STR;
+    return (gguf_strs){kv->data, kv->data + (strs ? kv->n_bytes : 0), strs ? kv->count : 0, g->version == 1,
+                       g->nul};
+}
+
+/* --- tensor directory --- */
+
+/* A type that cannot be read, by the names that programs have given its number. */
+static bool gguf__type_refused(gguf_cur *c, uint64_t at, const gguf_tensor *t) {
+    const char *gone = t->type < K_TYPE_MAX ? k_types[t->type].name : NULL, *foreign = k_type_foreign(t->type);
+    return gguf__fail(c, at, "tensor %.*s has type %u (%s%s%s), expected one that is defined and not removed",
+                      GGUF_SHOW(t->name), t->type,
+                      gone ? gone : "", gone && foreign ? " or " : "", foreign ? foreign : gone ? "" : "unknown");
+}
+
+/* Weights and bytes of a tensor whose dimensions and type are known; false when they do not fit. */
+static bool gguf__size(gguf_cur *c, uint64_t where, gguf_tensor *t) {
+    const k_type *k = &k_types[t->type];
+    uint64_t      n = t->dim[0];
+    if (n % k->block)
+        return gguf__fail(c, where, "tensor %.*s has rows of %llu, expected a multiple of %u for type %s",
+                          GGUF_SHOW(t->name), GGUF_U(n), k->block, k->name);
+    bool wraps = false;
+    for (int i = 1; i < 4; i++) wraps |= __builtin_mul_overflow(n, t->dim[i], &n);
+    wraps |= n > INT64_MAX || __builtin_mul_overflow(n / k->block, (uint64_t)k->bytes,
+                                                     &t->n_bytes) || t->n_bytes > INT64_MAX;
+    if (wraps)
+        return gguf__fail(c, where, "tensor %.*s is %llu x %llu x %llu x %llu, expected a size below 2^63",
+                          GGUF_SHOW(t->name),
+                          GGUF_U(t->dim[0]), GGUF_U(t->dim[1]), GGUF_U(t->dim[2]), GGUF_U(t->dim[3]));
+    return true;
+}
+
+static void gguf__dims(gguf_cur *c, gguf_tensor *t) {
+    uint64_t where = c->at;
+    t->n_dims = gguf__u32(c, "a number of dimensions");
+    if (!c->e->code && (t->n_dims < 1 || t->n_dims > 4))
+        gguf__fail(c, where, "tensor %.*s has %u dimensions, expected 1 to 4", GGUF_SHOW(t->name), t->n_dims);
+    for (uint32_t i = 0; i < 4; i++) t->dim[i] = 1;
+    for (uint32_t i = 0; i < t->n_dims && !c->e->code; i++) {
+        where = c->at;
+        t->dim[i] = gguf__count(c, "a dimension");
+        if (!c->e->code && (t->dim[i] < 1 || t->dim[i] > INT64_MAX))
+            gguf__fail(c, where, "tensor %.*s has dimension %llu, expected 1 to 2^63 - 1", GGUF_SHOW(t->name),
+                       GGUF_U(t->dim[i]));
+    }
+}
+
+/* One entry; at holds the offset into the tensor data until gguf__place makes it one into the file. */
+static void gguf__tensor(gguf_cur *c, gguf_tensor *t) {
+    *t = (gguf_tensor){.name = gguf__name(c, "a tensor name", GGUF_NAME_MAX)};
+    uint64_t where = c->at;
+    if (!c->e->code) gguf__dims(c, t);
+    uint64_t type_at = c->at;
+    t->type = gguf__u32(c, "a tensor type");
+    if (c->e->code) return;
+    if (!k_type_ok(t->type)) gguf__type_refused(c, type_at, t);
+    t->at = gguf__u64(c, "a tensor offset");
+    if (!c->e->code) gguf__size(c, where, t);
+}
+
+/* Data begins at the next multiple of the alignment; tensors follow each other in the order of the directory. */
+static void gguf__place(gguf_cur *c, gguf_file *g) {
+    uint64_t start = (c->at + g->align - 1) & ~(g->align - 1), free_at = 0;
+    if (g->n_tensor && start > c->n) gguf__fail(c, c->at,
+                                                "tensor data would begin at byte %llu of %llu, expected it inside the file", GGUF_U(start), GGUF_U(c->n));
+    for (uint64_t i = 0; i < g->n_tensor && !c->e->code; i++) {
+        gguf_tensor *t = &g->tensor[i];
+        uint64_t     where = GGUF_U(t->name.p - c->p), room = c->n - start, off = t->at;
+        if (off % g->align)
+            gguf__fail(c, where, "tensor %.*s has offset %llu, expected a multiple of %llu", GGUF_SHOW(t->name),
+                       GGUF_U(off), GGUF_U(g->align));
+        else if (off > room || t->n_bytes > room - off)
+            gguf__fail(c, where,
+                       "tensor %.*s has %llu bytes at offset %llu, expected them within the %llu bytes of tensor data",
+                       GGUF_SHOW(t->name), GGUF_U(t->n_bytes), GGUF_U(off), GGUF_U(room));
+        else if (off < free_at)
+            gguf__fail(c, where,
+                       "tensor %.*s has offset %llu, expected at least %llu, the end of the tensor before it",
+                       GGUF_SHOW(t->name), GGUF_U(off), GGUF_U(free_at));
+        if (c->e->code) return;
+        free_at = off + t->n_bytes;
+        t->at = start + off;
+        t->data = c->p + t->at;
+    }
+}
+
+static void gguf__tensors(gguf_cur *c, gguf_file *g, uint64_t n) {
+    for (uint64_t i = 0; i < n && !c->e->code; i++) {
+        g->tensor = gguf__room(g->tensor, i, n, sizeof *g->tensor);
+        gguf__tensor(c, &g->tensor[i]);
+        g->n_tensor = i + 1;
+    }
+    if (!c->e->code) gguf__place(c, g);
+}
+
+/* --- one file --- */
+
+/* What begins like another format gets its name. */
+static const char *gguf__other(const uint8_t *p) {
+    static const struct { const char *magic, *name; } others[] = {
+        {"FUGG", "GGUF with its bytes swapped"}, {"tjgg", "ggjt, older than GGUF"}, {"fmgg",
+                                                                                     "ggmf, older than GGUF"},
+        {"lmgg", "ggml, older than GGUF"},       {"algg", "a ggla adapter"},        {"PK\3\4",
+                                                                                     "a zip or PyTorch file"},
+        {"\0\0\0\0", "zeros"},
+    };
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (!memcmp(p, others[i].magic, 4)) return others[i].name;
+    return "not a GGUF file";
+}
+
+static void gguf__version(gguf_cur *c, gguf_file *g) {
+    const uint8_t *magic = gguf__take(c, 4, "the magic GGUF");
+    if (magic && memcmp(magic, "GGUF", 4))
+        gguf__fail(c, 0, "begins with %02x %02x %02x %02x (%s), expected the magic GGUF", magic[0], magic[1],
+                   magic[2], magic[3], gguf__other(magic));
+    g->version = gguf__u32(c, "the version");
+    if (c->e->code || (g->version >= 1 && g->version <= 3)) return;
+    if (__builtin_bswap32(g->version) <= 3 && g->version) gguf__fail(c, 4,
+                                                                     "is big-endian (version 0x%08x), expected little-endian", g->version);
+    else gguf__fail(c, 4, "version %u, expected 1, 2 or 3", g->version);
+}
+
+/* A number of entries of at least `each` bytes. */
+static uint64_t gguf__entries(gguf_cur *c, const char *what, uint64_t each) {
+    uint64_t where = c->at, n = gguf__count(c, what);
+    if (c->e->code) return 0;
+    uint64_t fit = (c->n - c->at) / each, max = fit < GGUF_COUNT_MAX ? fit : GGUF_COUNT_MAX;
+    if (n > max) gguf__fail(c, where, "%s is %llu, expected at most %llu in what is left of the file", what,
+                            GGUF_U(n), GGUF_U(max));
+    return n;
+}
+
+static void gguf__alignment(gguf_cur *c, gguf_file *g) {
+    const gguf_kv *kv = gguf_find(g, "general.alignment");
+    uint32_t       v = 32;
+    if (kv && kv->type != GGUF_U32) {
+        gguf__wrong(g, kv, "u32", c->e);
+        return;
+    }
+    if (kv) memcpy(&v, kv->data, 4);
+    if (v < 8 || v > GGUF_ALIGN_MAX || (v & (v - 1)))
+        gguf__fail(c, kv->at, "general.alignment is %u, expected a power of two from 8 to %u", v, GGUF_ALIGN_MAX);
+    g->align = v;
+}
+
+/* Everything but the index of tensor names. g->part[0] is set. */
+static bool gguf__read(gguf_file *g, err_t *e) {
+    const gguf_part *part = &g->part[0];
+    gguf_cur         c = {part->p, part->n, 0, false, false, part->path, e};
+    gguf__version(&c, g);
+    c.v1 = g->version == 1;
+    uint64_t n_tensor = gguf__entries(&c, "the number of tensors", c.v1 ? 25 : 33);
+    uint64_t n_kv = gguf__entries(&c, "the number of keys", c.v1 ? 10 : 14);
+    if (!e->code) gguf__kvs(&c, g, n_kv);
+    if (!e->code) gguf__alignment(&c, g);
+    if (!e->code) gguf__tensors(&c, g, n_tensor);
+    return !e->code;
+}
+
+static bool gguf__name_index(gguf_file *g, err_t *e) {
+    const gguf_tensor *twin = gguf__index(&g->names, g->tensor, sizeof *g->tensor, g->n_tensor);
+    if (!twin) return true;
+    uint64_t at = (uint64_t)(twin->name.p - g->part[twin->part].p);
+    return gguf_bad(g, twin->part, at, e, "tensor %.*s comes twice, expected once", GGUF_SHOW(twin->name));
+}
+
+/* --- mappings, and what happens when one loses its file --- */
+
+static struct {
+    _Atomic uintptr_t from;                           /* 0: free */
+    size_t            n;
+    const char       *path;
+} gguf__maps[GGUF_MAPS_MAX];
+
+/* A page of a mapping is gone: the file shrank, or the disk failed. Only async-signal-safe calls. */
+static void gguf__sigbus(int sig, siginfo_t *info, void *context) {
+    (void)context;
+    uintptr_t at = (uintptr_t)info->si_addr;
+    for (int i = 0; i < GGUF_MAPS_MAX; i++) {
+        uintptr_t from = atomic_load(&gguf__maps[i].from);
+        if (!from || at < from || at - from >= gguf__maps[i].n) continue;
+        static const char head[] = "llmrun: ", tail[] = ": shrank or became unreadable while it was mapped, expected it to stay as it was\n";
+        char              line[4096 + sizeof head + sizeof tail];
+        size_t            n = 0;
+        for (const char *p = head; *p; p++) line[n++] = *p;
+        for (const char *p = gguf__maps[i].path; *p && n < 4096; p++) line[n++] = (unsigned char)*p < 0x20 || *p == 0x7f ? '?' : *p;
+        for (const char *p = tail; *p; p++) line[n++] = *p;
+        if (write(STDERR_FILENO, line, n) < 0) {}
+        _exit(EXIT_RESOURCE);
+    }
+    signal(sig, SIG_DFL);                             /* not ours: whatever the system does with it */
+    raise(sig);
+}
+
+static int gguf__map_note(const uint8_t *p, size_t n, const char *path) {
+    static bool installed;
+    if (!installed) {
+        struct sigaction act = {.sa_sigaction = gguf__sigbus, .sa_flags = SA_SIGINFO};
+        sigemptyset(&act.sa_mask);
+        installed = sigaction(SIGBUS, &act, NULL) == 0;
+    }
+    for (int i = 0; i < GGUF_MAPS_MAX; i++) {
+        if (atomic_load(&gguf__maps[i].from)) continue;
+        gguf__maps[i].n = n;
+        gguf__maps[i].path = path;
+        atomic_store(&gguf__maps[i].from, (uintptr_t)p);
+        return i;
+    }
+    return -1;
+}
+
+static char *gguf__dup(const char *s) {
+    size_t n = strlen(s) + 1;
+    return memcpy(mem_new(n, 1), s, n);
+}
+
+static const char *gguf__kind(mode_t mode) {
+    if (S_ISDIR(mode)) return "a directory";
+    if (S_ISFIFO(mode)) return "a pipe";
+    if (S_ISSOCK(mode)) return "a socket";
+    return S_ISCHR(mode) || S_ISBLK(mode) ? "a device" : "not a file";
+}
+
+static bool gguf__failed(const char *path, const char *call, err_t *e) {
+    int  no = errno;
+    bool scarce = no == EMFILE || no == ENFILE || no == ENOMEM || no == EIO || no == EAGAIN;
+    return gguf__refuse(e, scarce ? EXIT_RESOURCE : EXIT_INPUT, path,
+                        "cannot %s: %s, expected a readable GGUF file", call, strerror(no));
+}
+
+/* Opens without waiting: a pipe nobody writes to must not hang us. */
+static bool gguf__map(gguf_part *part, err_t *e) {
+    struct stat st;
+    part->fd = open(part->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (part->fd < 0) return gguf__failed(part->path, "open", e);
+    if (fstat(part->fd, &st)) return gguf__failed(part->path, "stat", e);
+    if (!S_ISREG(st.st_mode)) return gguf__refuse(e, EXIT_INPUT, part->path, "is %s, expected a GGUF file",
+                                                  gguf__kind(st.st_mode));
+    if (st.st_size == 0) return gguf__refuse(e, EXIT_INPUT, part->path, "is empty, expected a GGUF file");
+    void *p = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, part->fd, 0);
+    if (p == MAP_FAILED) return gguf__failed(part->path, "map", e);
+    part->p = p;
+    part->n = (size_t)st.st_size;
+    madvise(p, part->n < GGUF_HEAD ? part->n : GGUF_HEAD, MADV_WILLNEED);
+    part->map = gguf__map_note(part->p, part->n, part->path);
+    if (part->map < 0) return gguf__refuse(e, EXIT_RESOURCE, part->path,
+                                           "is one file too many, expected at most %d mapped at once",
+                                           GGUF_MAPS_MAX);
+    return true;
+}
+
+static void gguf__unmap(gguf_part *part) {
+    if (part->map >= 0) atomic_store(&gguf__maps[part->map].from, (uintptr_t)0);
+    if (part->fd >= 0) {
+        if (part->p) munmap((void *)(uintptr_t)part->p, part->n);
+        close(part->fd);
+    }
+    mem_free(part->path);
+}
+
+/* --- files --- */
+
+static void gguf_close(gguf_file *g) {
+    for (int i = 0; i < g->n_parts; i++) gguf__unmap(&g->part[i]);
+    mem_free(g->part);
+    mem_free(g->kv);
+    mem_free(g->tensor);
+    mem_free(g->keys.slot);
+    mem_free(g->names.slot);
+    *g = (gguf_file){0};
+}
+
+static void gguf__begin(gguf_file *g, const char *path) {
+    *g = (gguf_file){.part = mem_new(1, sizeof *g->part), .n_parts = 1};
+    g->part[0] = (gguf_part){.path = gguf__dup(path), .fd = -1, .map = -1};
+    g->path = g->part[0].path;
+}
+
+static bool gguf__load(gguf_file *g, const char *path, err_t *e) {
+    gguf__begin(g, path);
+    if (!gguf__map(&g->part[0], e)) return false;
+    g->n_bytes = g->part[0].n;
+    return gguf__read(g, e);
+}
+
+/* --- split files: NAME-00001-of-0000N.gguf and its brothers. The first part has the metadata, the others only
+ * the split keys; each has its own tensors (tools/gguf-split of llama.cpp). --- */
+
+typedef struct {
+    uint64_t no, count, tensors;     /* no: from 0; tensors: of all parts, UINT64_MAX not said            */
+} gguf_split;
+
+static bool gguf__split_keys(const gguf_file *g, gguf_split *s, err_t *e) {
+    *s = (gguf_split){0, 1, UINT64_MAX};
+    return gguf_get_u64(g, "split.count", 1, GGUF_PARTS_MAX, &s->count, e) >= 0
+        && gguf_get_u64(g, "split.no", 0, s->count - 1, &s->no, e) >= 0
+        && gguf_get_u64(g, "split.tensors.count", 0, (uint64_t)GGUF_COUNT_MAX * GGUF_PARTS_MAX, &s->tensors,
+                        e) >= 0;
+}
+
+/* The path of part `no` (from 0), given the path of part `of` of the same model; false when that is not named so. */
+static bool gguf__part_path(const char *path, uint64_t of, uint64_t no, uint64_t count, str *out) {
+    char   tail[2][48];
+    size_t n = strlen(path);
+    for (int i = 0; i < 2; i++)
+        snprintf(tail[i], sizeof tail[i], "-%05llu-of-%05llu.gguf", GGUF_U((i ? no : of) + 1), GGUF_U(count));
+    size_t cut = strlen(tail[0]);
+    if (n <= cut || strcmp(path + n - cut, tail[0])) return false;
+    str_clear(out);
+    str_add(out, path, n - cut);
+    str_put(out, tail[1]);
+    return true;
+}
+
+static bool gguf__first_wanted(const gguf_file *g, const gguf_split *s, err_t *e) {
+    str first = {0};
+    if (!gguf__part_path(g->path, s->no, 0, s->count, &first)) str_put(&first, "the first one");
+    gguf__refuse(e, EXIT_INPUT, g->path, "is part %llu of %llu, expected %.180s", GGUF_U(s->no + 1),
+                 GGUF_U(s->count), first.p);
+    str_drop(&first);
+    return false;
+}
+
+/* Moves a part's file and tensors to g; its metadata has served. */
+static void gguf__join(gguf_file *g, gguf_file *one) {
+    g->part = mem_grow(g->part, (size_t)g->n_parts + 1, sizeof *g->part);
+    g->part[g->n_parts] = one->part[0];
+    one->n_parts = 0;
+    g->tensor = mem_grow(g->tensor, g->n_tensor + one->n_tensor, sizeof *g->tensor);
+    for (uint64_t i = 0; i < one->n_tensor; i++) {
+        one->tensor[i].part = g->n_parts;
+        g->tensor[g->n_tensor + i] = one->tensor[i];
+    }
+    g->n_tensor += one->n_tensor;
+    g->n_bytes += one->n_bytes;
+    g->n_parts++;
+}
+
+static bool gguf__part_fits(const gguf_file *one, const gguf_split *want, uint64_t no, err_t *e) {
+    gguf_split s;
+    if (!gguf__split_keys(one, &s, e)) return false;
+    if (s.count != want->count || s.no != no)
+        return gguf__refuse(e, EXIT_INPUT, one->path, "says it is part %llu of %llu, expected part %llu of %llu",
+                            GGUF_U(s.no + 1), GGUF_U(s.count), GGUF_U(no + 1), GGUF_U(want->count));
+    if (s.tensors != want->tensors)
+        return gguf__refuse(e, EXIT_INPUT, one->path,
+                            "says there are %llu tensors in all, expected %llu as in the first part",
+                            GGUF_U(s.tensors), GGUF_U(want->tensors));
+    return true;
+}
+
+static bool gguf__other_parts(gguf_file *g, const gguf_split *s, err_t *e) {
+    str path = {0};
+    for (uint64_t no = 1; no < s->count && !e->code; no++) {
+        gguf_file one = {0};
+        if (!gguf__part_path(g->path, 0, no, s->count, &path))
+            gguf__refuse(e, EXIT_INPUT, g->path,
+                         "is the first of %llu parts, expected a name that ends in -00001-of-%05llu.gguf",
+                         GGUF_U(s->count), GGUF_U(s->count));
+        else if (gguf__load(&one, path.p, e) && gguf__part_fits(&one, s, no, e))
+            gguf__join(g, &one);
+        gguf_close(&one);
+    }
+    str_drop(&path);
+    return !e->code;
+}
+
+/* After the first part: the others, when there are any, and what can only be said of all of them. */
+static bool gguf__whole(gguf_file *g, bool on_disk, err_t *e) {
+    gguf_split s;
+    if (!gguf__split_keys(g, &s, e)) return false;
+    if (s.no) return gguf__first_wanted(g, &s, e);
+    if (s.count > 1 && !on_disk) return gguf__refuse(e, EXIT_INPUT, g->path,
+                                                     "is the first of %llu parts, expected all of them",
+                                                     GGUF_U(s.count));
+    if (!gguf__other_parts(g, &s, e) || !gguf__name_index(g, e)) return false;
+    if (s.tensors != UINT64_MAX && s.tensors != g->n_tensor)
+        return gguf__refuse(e, EXIT_INPUT, g->path,
+                            "%llu tensors in %d parts, expected %llu as split.tensors.count says",
+                            GGUF_U(g->n_tensor), g->n_parts, GGUF_U(s.tensors));
+    return true;
+}
+
+/* Maps and checks a model file and, when it is the first of several, its other parts. On failure nothing stays open. */
+static bool gguf_open(gguf_file *g, const char *path, err_t *e) {
+    if (gguf__load(g, path, e) && gguf__whole(g, true, e)) return true;
+    gguf_close(g);
+    return false;
+}
+
+/* The same over n bytes in memory, which must outlive g. `label` stands for the path in errors. */
+static bool gguf_parse(gguf_file *g, const uint8_t *p, size_t n, const char *label, err_t *e) {
+    gguf__begin(g, label);
+    g->part[0].p = p;
+    g->part[0].n = g->n_bytes = n;
+    if (gguf__read(g, e) && gguf__whole(g, false, e)) return true;
+    gguf_close(g);
+    return false;
+}
+
+/* Asks the system to read the tensor data ahead, for those who will use all of it. */
+static void gguf_prefetch(const gguf_file *g) {
+    for (int i = 0; i < g->n_parts; i++)
+        if (g->part[i].fd >= 0) madvise((void *)(uintptr_t)g->part[i].p, g->part[i].n, MADV_WILLNEED);
+}
+
+/* False when a mapped file has shrunk or can no longer be asked about. One fstat a part: once per step is cheap. */
+static bool gguf_alive(const gguf_file *g) {
+    struct stat st;
+    for (int i = 0; i < g->n_parts; i++)
+        if (g->part[i].fd >= 0 && (fstat(g->part[i].fd,
+                                         &st) || (uint64_t)st.st_size < g->part[i].n)) return false;
+    return true;
+}
+/* ===== [tok] vocabularies: text to tokens and back =====
+ * Owns the tokenizers `llama` (sentencepiece: merge the neighbours with the best score), `gpt2` (BPE over bytes
+ * written as characters) and `gemma4` (BPE over characters with byte tokens), and the table of pre-tokenizers.
+ * Invariants: every index taken from the file is checked here, once; a vocabulary does not change after
+ * tok_load() and may be shared by threads; texts of tokens are views into the mapping.
+ *   Text is bytes. What is not UTF-8 is never refused: each bad byte is a word of its own. tok_decode() gives back
+ * exactly the bytes tok_encode() was given, so no space is "cleaned", and two things differ from the field:
+ *   - U+2581 in a text is three byte tokens, because the character token means a space (llama, gemma4);
+ *   - a byte that a gpt2 vocabulary has no token for is written F4 90+k, k its place among such bytes, and a
+ *     stray F4 is F4 BF. No UTF-8 holds these pairs, so no other text changes. (starcoder lacks F5 to FF.)
+ * Control tokens come from text only under TOK_SPECIAL; a merge never makes one.
+ *   Time is n log n in the length of a word and linear in that of a text.
+ * Door: tok_load, tok_free, tok_encode, tok_decode, tok_stream_*, tok_piece, tok_text and the questions below. */
+
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include <pcre2.h>
+
+enum {
+    TOK_COUNT_MAX = 1 << 22,         /* tokens: sixteen times the largest vocabulary known                */
+    TOK_MERGE_MAX = 1 << 23,
+    TOK_TEXT_MAX  = 4096,            /* bytes of one token as spelled in the file; 1,024 is the longest known */
+    TOK_INPUT_MAX = 1 << 30,         /* bytes of a text                                                   */
+    TOK_STEPS_MAX = 7                /* patterns of a pre-tokenizer                                       */
+};
+
+/* --- pre-tokenizers: how a text is cut into words before any merge. Patterns are those of the models' own
+ * tokenizer.json, applied one after the other, each to the pieces that the one before has left; matches and the
+ * text between them become pieces. Before PCRE2 sees them, tok__expand() spells out \s, \S and \p{Han}, whose
+ * meaning there is not that of the tokenizers library. Where one is rewritten, it is for time: the word it matches
+ * is the same.
+ *   To add one: a row, or a name to the row that has its patterns. --- */
+
+enum { PRE_BOS = 1, PRE_WHOLE = 2 /* a word that is a token needs no merges */, PRE_RAW = 4 /* see tok__raw */ };
+
+#define PRE_THIRDS "\3"              /* leads a pattern: cut each match in threes from its right end, and only there */
+#define PRE_ABBR   "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
+#define PRE_SPACES "\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
+#define PRE_GPT2   "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)"
+#define PRE_LLAMA3 PRE_ABBR "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|" PRE_SPACES
+#define PRE_QWEN2  PRE_ABBR "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|" PRE_SPACES
+#define PRE_CASED(tail) /* words in which case changes once, upper to lower */ \
+    "[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]*[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]+" tail "|" \
+    "[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]+[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]*" tail "|"
+#define PRE_GPT4O  PRE_CASED(PRE_ABBR "?") "\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|" PRE_SPACES
+#define PRE_CJK    "[\\x{4e00}-\\x{9fa5}\\x{3040}-\\x{30ff}]+"
+#define PRE_DEEP3  /* ASCII punctuation glues to the Latin letters after it */ \
+    "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+|" \
+    " ?[\\p{P}\\p{S}]+[\\r\\n]*|" PRE_SPACES
+#define PRE_SCRIPT "[\\x{800}-\\x{9fa5}\\x{ac00}-\\x{d7ff}]+"
+#define PRE_BLOOM  " ?[^(\\s|.,!?…。，、।۔،)]+"
+#define PRE_CASES  /* the letters that come in two cases, as deepseek-llm lists them */ \
+    "A-Za-z\\x{b5}\\x{c0}-\\x{d6}\\x{d8}-\\x{f6}\\x{f8}-\\x{1ba}\\x{1bc}-\\x{1bf}\\x{1c4}-\\x{293}" \
+    "\\x{295}-\\x{2af}\\x{370}-\\x{373}\\x{376}\\x{377}\\x{37b}-\\x{37d}\\x{37f}\\x{386}\\x{388}-\\x{38a}" \
+    "\\x{38c}\\x{38e}-\\x{3a1}\\x{3a3}-\\x{3f5}\\x{3f7}-\\x{481}\\x{48a}-\\x{52f}\\x{531}-\\x{556}" \
+    "\\x{10a0}-\\x{10c5}\\x{13a0}-\\x{13f5}\\x{13f8}-\\x{13fd}\\x{1c90}-\\x{1cba}\\x{1cbd}-\\x{1cbf}" \
+    "\\x{1d00}-\\x{1d2b}\\x{1d6b}-\\x{1d77}\\x{1d79}-\\x{1d9a}\\x{1e00}-\\x{1f15}\\x{1f18}-\\x{1f1d}" \
+    "\\x{1f20}-\\x{1f45}\\x{1f48}-\\x{1f4d}\\x{1f50}-\\x{1f57}\\x{1f59}\\x{1f5b}\\x{1f5d}" \
+    "\\x{1f5f}-\\x{1f7d}\\x{1f80}-\\x{1fb4}\\x{1fb6}-\\x{1fbc}\\x{1fbe}\\x{1fc2}-\\x{1fc4}" \
+    "\\x{1fc6}-\\x{1fcc}\\x{1fd0}-\\x{1fd3}\\x{1fd6}-\\x{1fdb}\\x{1fe0}-\\x{1fec}\\x{1ff2}-\\x{1ff4}" \
+    "\\x{1ff6}-\\x{1ffc}\\x{2102}\\x{2107}\\x{210a}-\\x{2113}\\x{2115}\\x{2119}-\\x{211d}\\x{2124}" \
+    "\\x{2126}\\x{2128}\\x{212a}-\\x{212d}\\x{212f}-\\x{2134}\\x{2139}\\x{213c}-\\x{213f}" \
+    "\\x{2145}-\\x{2149}\\x{214e}\\x{2183}\\x{2184}\\x{2c00}-\\x{2c7b}\\x{2c7e}-\\x{2ce4}" \
+    "\\x{2ceb}-\\x{2cee}\\x{2cf2}\\x{2cf3}\\x{a640}-\\x{a66d}\\x{a680}-\\x{a69b}\\x{a722}-\\x{a76f}" \
+    "\\x{a771}-\\x{a787}\\x{a78b}-\\x{a78e}\\x{ab70}-\\x{abbf}\\x{fb00}-\\x{fb06}\\x{fb13}-\\x{fb17}" \
+    "\\x{ff21}-\\x{ff3a}\\x{ff41}-\\x{ff5a}\\x{10400}-\\x{1044f}\\x{104b0}-\\x{104d3}" \
+    "\\x{104d8}-\\x{104fb}\\x{10c80}-\\x{10cb2}\\x{10cc0}-\\x{10cf2}\\x{118a0}-\\x{118df}" \
+    "\\x{1e900}-\\x{1e943}"
+#define PRE_ASIAN  /* scripts without spaces, as afmoe lists them */ \
+    "[\\x{4e00}-\\x{9fff}\\x{3400}-\\x{4dbf}\\x{f900}-\\x{faff}\\x{3040}-\\x{30ff}\\x{ff65}-\\x{ff9f}" \
+    "\\x{2f00}-\\x{2fdf}\\x{e40}-\\x{e7f}\\x{e80}-\\x{eff}\\x{1780}-\\x{17ff}\\x{1000}-\\x{109f}" \
+    "\\x{aa60}-\\x{aa7f}\\x{a9e0}-\\x{a9ff}\\x{ac00}-\\x{d7af}\\x{1100}-\\x{11ff}]+"
+/* The classes of PRE_CASED without Han: PCRE2 cannot subtract, so they are what is left when the others go. */
+#define PRE_UPPER  "[^\\p{Ll}\\p{N}\\p{P}\\p{S}\\p{Z}\\p{C}\\p{Han}]"
+#define PRE_LOWER  "[^\\p{Lu}\\p{Lt}\\p{N}\\p{P}\\p{S}\\p{Z}\\p{C}\\p{Han}]"
+
+typedef struct {
+    const char *names;               /* tokenizer.ggml.pre, separated by spaces */
+    unsigned    flags;
+    const char *step[TOK_STEPS_MAX];
+} tok_pre;
+
+static const tok_pre tok_pres[] = {
+    {"default", 0, {"[\\p{P}$+<=>^~|]+", PRE_GPT2, "\\p{N}+", "[0-9][0-9][0-9]"}},
+    {"gpt-2 phi-2 gigachat a.x-4.0 mellum exaone4 olmo mpt jais trillion granite-docling modern-bert roberta-bpe "
+     "jina-es jina-de jina-v1-en jina-v2-es jina-v2-de jina-v2-code", 0, {PRE_GPT2}},
+    {"llama-bpe llama3 llama-v3 falcon3 falcon-h1 pixtral midm-2.0 lfm2 jina-v5-nano", PRE_BOS | PRE_WHOLE, {PRE_LLAMA3}},
+    {"glm4 chatglm-bpe dbrx smaug-bpe", 0, {PRE_LLAMA3}},
+    {"qwen2 deepseek-r1-qwen megrez hunyuan kormo f2llmv2 stablelm2 solar-open grok-2", 0, {PRE_QWEN2}},
+    {"qwen35", 0, {PRE_ABBR "|[^\\r\\n\\p{L}\\p{N}]?[\\p{L}\\p{M}]+|\\p{N}| ?[^\\s\\p{L}\\p{M}\\p{N}]+[\\r\\n]*|" PRE_SPACES}},
+    {"gpt-4o llama4 minimax-m2 kanana2 talkie", 0, {PRE_GPT4O}},
+    {"tekken", PRE_BOS | PRE_WHOLE, {PRE_CASED("") "\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|" PRE_SPACES}},
+    {"kimi-k2", 0, {"[\\p{Han}]+|[^\\r\\n\\p{L}\\p{N}]?" PRE_UPPER "*" PRE_LOWER "+" PRE_ABBR "?|[^\\r\\n\\p{L}\\p{N}]?"
+                    PRE_UPPER "+" PRE_LOWER "*" PRE_ABBR "?|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|" PRE_SPACES}},
+    {"deepseek-v3 hunyuan-dense joyai-llm", 0, {"\\p{N}{1,3}", PRE_CJK, PRE_DEEP3}},
+    /* \s+$ begins where no space stands before: a long run that ends elsewhere is tried once, not once per space */
+    {"deepseek-llm", 0, {"[\r\n]", "\\s?[" PRE_CASES "]+", "\\s?[!-/:-~！-／：-～‘-‟\\x{3000}-。]+", "(?<!\\s)\\s+$",
+                         PRE_SCRIPT, "\\p{N}+"}},
+    {"deepseek-coder", 0, {"[\r\n]", "\\s?\\p{L}+", "\\s?\\p{P}+", PRE_SCRIPT, "\\p{N}"}},
+    {"falcon", 0, {"[\\p{P}$+<=>^~|`]+", PRE_GPT2, "[0-9][0-9][0-9]"}},
+    {"starcoder refact command-r smollm codeshell exaone minerva-7b mellum2", 0, {"\\p{N}", PRE_GPT2}},
+    {"superbpe", 0, {"\\p{N}+", PRE_THIRDS "\\d+"}},
+    {"seed-coder", 0, {PRE_ABBR "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1}| ?[^\\s\\p{L}\\p{N}\\r\\n]+|" PRE_SPACES}},
+    {"minicpm5", PRE_WHOLE, {"\\p{N}{1,3}", PRE_ABBR "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}+| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|"
+                             PRE_SPACES}},
+    {"bailingmoe bailingmoe2 llada-moe", 0, {"'(?i:[sdmt]|ll|ve|re)|[^\\r\\n\\p{L}\\p{N}]?+\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]++[\\r\\n]*|"
+                                             "\\s*[\\r\\n]|\\s+(?!\\S)|\\s+"}},
+    {"exaone-moe", 0, {PRE_ABBR "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}(?:[\\p{L}\\p{M}]++| (?=\\p{L}))*+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]?|"
+                       "\\s*[\\r\\n]|\\s+(?!\\S)|\\s+"}},
+    {"laguna", 0, {"[^\\n]+|[\\n]+", PRE_QWEN2}},
+    {"afmoe", 0, {"\\p{N}+", PRE_THIRDS "\\p{N}+", PRE_ASIAN, PRE_DEEP3}},
+    {"tiny_aya cohere2moe", 0, {"(?<!\\d)\\d++\\b", PRE_THIRDS "\\A\\d++\\z", PRE_GPT4O}},
+    {"jais-2", 0, {PRE_ABBR "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s{512}(?!\\S)|"
+                   "\\s{256}(?!\\S)|\\s{128}(?!\\S)|\\s{64}(?!\\S)|\\s{32}(?!\\S)|\\s{16}(?!\\S)|\\s{8}(?!\\S)|\\s{4}(?!\\S)|"
+                   "\\s{1,2}(?!\\S)|\\s{1}"}},
+    {"youtu", PRE_WHOLE, {"[\\x{ac00}-\\x{d7a3}\\x{3131}-\\x{318e}]+|[！…“”‘’—：；，\\x{3001}-\\x{303f}\\x{fe30}-\\x{fe4f}]+|"
+                          "[\\x{3105}-\\x{312f}]+|" PRE_CJK, PRE_CASED(PRE_ABBR "?") "\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|" PRE_SPACES}},
+    {"bloom gpt3-finnish poro-chat", 0, {PRE_BLOOM}},
+    {"viking", 0, {PRE_BLOOM, "\\p{N}"}},
+    {"gemma4", PRE_BOS | PRE_RAW, {NULL}},
+    {"sarvam-moe", PRE_RAW, {NULL}},
+};
+
+static bool tok__pre_has(const tok_pre *pre, bytes name) {
+    for (const char *s = pre->names; *s;) {
+        size_t n = strcspn(s, " ");
+        if (name.n && bytes_eq((bytes){(const uint8_t *)s, n}, name)) return true;
+        s += n + strspn(s + n, " ");
+    }
+    return false;
+}
+
+static const tok_pre *tok__pre_find(bytes name) {
+    for (size_t i = 0; i < sizeof tok_pres / sizeof *tok_pres; i++)
+        if (tok__pre_has(&tok_pres[i], name)) return &tok_pres[i];
+    return NULL;
+}
+
+/* One line for each set of patterns, the names that share it side by side. */
+static void tok_list_pre(str *out) {
+    for (size_t i = 0; i < sizeof tok_pres / sizeof *tok_pres; i++) str_fmt(out, "%s\n", tok_pres[i].names);
+}
+
+/* White_Space of Unicode: \s of PCRE2 counts U+180E too. Script=Han: \p{Han} of PCRE2 10.40 and later goes by
+ * script extensions, and so takes CJK punctuation as well. */
+#define PRE_WHITE "\\t-\\r \\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}\\x{3000}"
+#define PRE_HAN   "\\x{2e80}-\\x{2e99}\\x{2e9b}-\\x{2ef3}\\x{2f00}-\\x{2fd5}\\x{3005}\\x{3007}\\x{3021}-\\x{3029}\\x{3038}-\\x{303b}" \
+                  "\\x{3400}-\\x{4dbf}\\x{4e00}-\\x{9fff}\\x{f900}-\\x{fa6d}\\x{fa70}-\\x{fad9}\\x{16fe2}\\x{16fe3}\\x{16ff0}\\x{16ff1}" \
+                  "\\x{20000}-\\x{2a6df}\\x{2a700}-\\x{2b739}\\x{2b740}-\\x{2b81d}\\x{2b820}-\\x{2cea1}\\x{2ceb0}-\\x{2ebe0}" \
+                  "\\x{2f800}-\\x{2fa1d}\\x{30000}-\\x{3134a}\\x{31350}-\\x{323af}"
+
+static void tok__expand(const char *p, str *out) {
+    static const struct { const char *from, *in, *out; } words[] = {
+        {"\\s", PRE_WHITE, "[" PRE_WHITE "]"}, {"\\S", NULL, "[^" PRE_WHITE "]"}, {"\\p{Han}", PRE_HAN, "[" PRE_HAN "]"},
+    };
+    bool in = false;                                  /* inside a class */
+    while (*p) {
+        size_t w = 0, n = 0;
+        while (w < 3 && strncmp(p, words[w].from, n = strlen(words[w].from))) w++;
+        if (w < 3) str_put(out, in ? words[w].in : words[w].out);
+        else {
+            n = *p == '\\' ? 2 : 1;
+            if (*p == '[') in = true;
+            if (*p == ']') in = false;
+            str_add(out, p, n);
+        }
+        p += n;
+    }
+}
+
+/* --- the vocabulary --- */
+
+/* token_type of the file */
+enum { TOK_UNDEFINED, TOK_NORMAL, TOK_UNKNOWN, TOK_CONTROL, TOK_USER, TOK_UNUSED, TOK_BYTE, TOK_TYPES };
+#define TOK_EOG 0x80                 /* beside the type: ends a generation */
+
+typedef struct {
+    uint32_t tag;                    /* upper half of the hash */
+    int32_t  id1;                    /* id + 1, 0: empty       */
+} tok__slot;
+
+typedef struct {
+    int32_t  left, right, id1;       /* left and right give id1 - 1; id1 0: empty */
+    uint32_t rank;
+} tok__merge;
+
+typedef struct {
+    bytes   text;
+    int32_t id;
+} tok__mark;
+
+typedef struct tok_vocab {
+    const gguf_file *g;
+    const char      *model;
+    char             pre_name[32];
+    const tok_pre   *pre;            /* NULL: no pre-tokenizer (llama)                                    */
+    bool             raw;            /* tokens are spelled in UTF-8 with U+2581 for a space, bytes as <0xHH>; else
+                                      * a character stands for a byte (gpt2)                              */
+    bool             apart;          /* raw: no token reaches over the beginning of a run of spaces       */
+    bool             space_prefix, add_bos, add_eos, whole;
+    int32_t          n, bos, eos, eot, eom, unk;
+    bytes           *text;           /* [n]                                                               */
+    uint8_t         *type;           /* [n]                                                               */
+    const uint8_t   *score;          /* [n] f32, unaligned; NULL: all equal                               */
+    uint32_t        *piece_at;       /* [n + 1] into piece: the bytes a token stands for                  */
+    uint8_t         *piece;
+    size_t           text_max, text_bytes;                                    /* of the longest text, of all  */
+    uint64_t         seed[2], mask, merge_mask;
+    tok__slot       *slot;           /* text to id                                                        */
+    tok__merge      *merge;          /* pair to rank and result                                           */
+    int32_t          byte_id[256];   /* -1: no token                                                      */
+    uint8_t          lost[256];      /* of a byte without a token: 90+k. See the banner                   */
+    uint8_t          found[48];      /* the way back: k to the byte                                       */
+    bool             escape;
+    tok__mark       *mark;           /* user, control and unknown tokens by text, for the partition       */
+    uint32_t         n_marks, mark_at[257];
+    pcre2_code      *code[TOK_STEPS_MAX];
+    pcre2_match_context *limits;
+} tok_vocab;
+
+static int tok__type(const tok_vocab *v, int32_t id) { return v->type[id] & 0x7f; }
+
+/* A token that merges may make: all but control, unknown and byte tokens. */
+static bool tok__plain(const tok_vocab *v, int32_t id) {
+    int t = tok__type(v, id);
+    return t == TOK_NORMAL || t == TOK_USER || t == TOK_UNUSED || t == TOK_UNDEFINED;
+}
+
+static uint64_t tok__load(const uint8_t *p, size_t n) {
+    uint64_t x = 0;
+    memcpy(&x, p, n);
+    return x;
+}
+
+static uint64_t tok__mix(uint64_t a, uint64_t b) {
+    unsigned __int128 m = (unsigned __int128)a * b;
+    return (uint64_t)m ^ (uint64_t)(m >> 64);
+}
+
+/* Folded multiplication of 16 bytes a turn, keyed afresh for each run: nobody can choose tokens that collide. */
+static uint64_t tok__hash(const tok_vocab *v, const uint8_t *p, size_t n) {
+    uint64_t h = v->seed[1] ^ n, x = 0, y = 0;
+    for (; n > 16; n -= 16, p += 16) h = tok__mix(tok__load(p, 8) ^ v->seed[0], tok__load(p + 8, 8) ^ h);
+    if (n >= 8) x = tok__load(p, 8), y = tok__load(p + n - 8, 8);
+    else if (n >= 4) x = tok__load(p, 4), y = tok__load(p + n - 4, 4);
+    else if (n) x = (uint64_t)p[0] << 16 | (uint64_t)p[n / 2] << 8 | p[n - 1];
+    return tok__mix(tok__mix(x ^ v->seed[0], y ^ h), v->seed[1]);
+}
+
+/* The slot of a text, or the empty one where it would go. */
+static tok__slot *tok__seek(const tok_vocab *v, bytes b, uint32_t *tag) {
+    uint64_t h = tok__hash(v, b.p, b.n), at = h & v->mask;
+    *tag = (uint32_t)(h >> 32);
+    for (; v->slot[at].id1; at = (at + 1) & v->mask)
+        if (v->slot[at].tag == *tag && bytes_eq(v->text[v->slot[at].id1 - 1], b)) break;
+    return &v->slot[at];
+}
+
+static int32_t tok__find(const tok_vocab *v, bytes b) {
+    uint32_t tag;
+    return b.n <= v->text_max ? tok__seek(v, b, &tag)->id1 - 1 : -1;
+}
+
+static tok__merge *tok__merge_seek(const tok_vocab *v, int32_t left, int32_t right) {
+    uint64_t key = (uint64_t)(uint32_t)left << 32 | (uint32_t)right, at = tok__mix(key ^ v->seed[0], v->seed[1]) & v->merge_mask;
+    for (; v->merge[at].id1; at = (at + 1) & v->merge_mask)
+        if (v->merge[at].left == left && v->merge[at].right == right) break;
+    return &v->merge[at];
+}
+
+static int32_t tok_count(const tok_vocab *v) { return v->n; }
+static int32_t tok_bos(const tok_vocab *v) { return v->bos; }
+static int32_t tok_eos(const tok_vocab *v) { return v->eos; }
+static bool    tok_add_bos(const tok_vocab *v) { return v->add_bos; }
+static bool    tok_add_eos(const tok_vocab *v) { return v->add_eos; }
+static bool    tok_is_eog(const tok_vocab *v, int32_t id) { return id >= 0 && id < v->n && (v->type[id] & TOK_EOG); }
+static const char *tok_model_name(const tok_vocab *v) { return v->model; }
+static const char *tok_pre_name(const tok_vocab *v) { return v->pre_name; }
+
+/* Tokens that stand for no text: control and unknown. */
+static bool tok_is_control(const tok_vocab *v, int32_t id) {
+    return id >= 0 && id < v->n && (tok__type(v, id) == TOK_CONTROL || tok__type(v, id) == TOK_UNKNOWN);
+}
+
+/* As the file spells it. */
+static bytes tok_text(const tok_vocab *v, int32_t id) { return id >= 0 && id < v->n ? v->text[id] : (bytes){0}; }
+
+/* The bytes it stands for; of a control token none. */
+static bytes tok_piece(const tok_vocab *v, int32_t id) {
+    if (id < 0 || id >= v->n) return (bytes){0};
+    return (bytes){v->piece + v->piece_at[id], v->piece_at[id + 1] - v->piece_at[id]};
+}
+
+/* --- the characters that stand for bytes (gpt2): a printable byte is the character of that number, the others
+ * are U+0100 and on, in their order --- */
+
+static bool tok__visible(int b) { return (b >= 0x21 && b <= 0x7e) || (b >= 0xa1 && b <= 0xac) || b >= 0xae; }
+
+static uint16_t tok__alpha(uint8_t b) {
+    if (tok__visible(b)) return b;
+    return (uint16_t)(0x100 + (b <= 0x20 ? b : b <= 0xa0 ? b - 0x7f + 0x21 : 0x43));
+}
+
+/* The byte that a character stands for, -1 none. */
+static int tok__omega(uint32_t c) {
+    if (c < 0x100) return tok__visible((int)c) ? (int)c : -1;
+    if (c > 0x143) return -1;
+    return (int)(c <= 0x120 ? c - 0x100 : c <= 0x142 ? c - 0x121 + 0x7f : 0xad);
+}
+
+static size_t tok__spell(uint8_t b, uint8_t *out) {
+    uint16_t c = tok__alpha(b);
+    if (c < 0x80) return out[0] = (uint8_t)c, 1;
+    out[0] = (uint8_t)(0xc0 | c >> 6);
+    out[1] = (uint8_t)(0x80 | (c & 0x3f));
+    return 2;
+}
+
+/* --- load: tokens --- */
+
+static uint64_t tok__at(const tok_vocab *v, const gguf_kv *kv, const uint8_t *p) { return (uint64_t)(p - v->g->part[kv->part].p); }
+
+static const gguf_kv *tok__array(const gguf_file *g, const char *key, uint32_t elem, uint32_t other, err_t *e) {
+    const gguf_kv *kv = gguf_find(g, key);
+    if (kv && (kv->type != GGUF_ARR || (kv->elem != elem && kv->elem != other))) {
+        gguf_bad(g, kv->part, kv->at, e, "%s is of type %s of %s, expected array of %s", key, gguf_type_name(kv->type),
+                 gguf_type_name(kv->elem), gguf_type_name(elem));
+        return NULL;
+    }
+    return kv;
+}
+
+/* UTF-8 without NUL. Eight plain bytes at a time: the second term has a high bit where a byte is zero. */
+static bool tok__good_text(bytes b) {
+    size_t i = 0;
+    while (i < b.n) {
+        uint64_t w = i + 8 <= b.n ? tok__load(b.p + i, 8) : ~0ull;
+        int      len = 8;
+        if ((w | ((w - 0x0101010101010101u) & ~w)) & 0x8080808080808080u) {
+            len = utf8_len(b.p + i, b.n - i);
+            if (!len || !b.p[i]) return false;
+        }
+        i += (size_t)len;
+    }
+    return true;
+}
+
+static bool tok__add_text(tok_vocab *v, const gguf_kv *kv, int32_t id, bytes t, err_t *e) {
+    uint32_t    tag;
+    const char *what = !t.n ? "is empty" : t.n > TOK_TEXT_MAX ? "is too long" : !tok__good_text(t) ? "is not UTF-8 without NUL" : NULL;
+    if (what) return gguf_bad(v->g, kv->part, tok__at(v, kv, t.p), e, "token %d of %zu bytes %s, expected 1 to %d bytes of text",
+                              id, t.n, what, TOK_TEXT_MAX);
+    tok__slot *s = tok__seek(v, t, &tag);
+    if (s->id1) return gguf_bad(v->g, kv->part, tok__at(v, kv, t.p), e, "token %d is spelled as token %d is: \"%.*s\", expected all to differ",
+                                id, s->id1 - 1, GGUF_SHOW(t));
+    *s = (tok__slot){tag, id + 1};
+    v->text[id] = t;
+    v->text_bytes += t.n;
+    if (v->text_bytes > UINT32_MAX) return gguf_bad(v->g, kv->part, kv->at, e, "the tokens are more than %u bytes, expected less", UINT32_MAX);
+    if (t.n > v->text_max) v->text_max = t.n;
+    return true;
+}
+
+static bool tok__load_texts(tok_vocab *v, err_t *e) {
+    const char    *key = "tokenizer.ggml.tokens";
+    const gguf_kv *kv = tok__array(v->g, key, GGUF_STR, GGUF_STR, e);
+    if (!kv) return err_set(e, EXIT_INPUT, "%s: no %s, expected a vocabulary", v->g->path, key);
+    if (kv->count < 1 || kv->count > TOK_COUNT_MAX)
+        return gguf_bad(v->g, kv->part, kv->at, e, "%s has %llu entries, expected 1 to %d", key, (unsigned long long)kv->count, TOK_COUNT_MAX);
+    uint64_t size = 8;
+    while (size < 2 * kv->count) size *= 2;
+    v->n = (int32_t)kv->count;
+    v->mask = size - 1;
+    v->slot = mem_new(size, sizeof *v->slot);
+    v->text = mem_new(kv->count, sizeof *v->text);
+    v->type = mem_new(kv->count, 1);
+    gguf_strs it = gguf_strs_of(v->g, kv);
+    bytes     t;
+    for (int32_t id = 0; id < v->n; id++)
+        if (!gguf_strs_next(&it, &t)) return gguf_bad(v->g, kv->part, tok__at(v, kv, it.p), e, "%s ends after %d tokens, expected %d", key, id, v->n);
+        else if (!tok__add_text(v, kv, id, t, e)) return false;
+    return true;
+}
+
+static bool tok__same_count(const tok_vocab *v, const gguf_kv *kv, err_t *e) {
+    if (kv->count == (uint64_t)v->n) return true;
+    return gguf_bad(v->g, kv->part, kv->at, e, "%.*s has %llu entries, expected %d as there are tokens", GGUF_SHOW(kv->key),
+                    (unsigned long long)kv->count, v->n);
+}
+
+static bool tok__load_scores(tok_vocab *v, err_t *e) {
+    const gguf_kv *kv = tok__array(v->g, "tokenizer.ggml.scores", GGUF_F32, GGUF_F32, e);
+    if (!kv) return !e->code;
+    if (!tok__same_count(v, kv, e)) return false;
+    for (int32_t i = 0; i < v->n; i++) {
+        float f;
+        memcpy(&f, kv->data + 4 * (size_t)i, 4);
+        if (f != f) return gguf_bad(v->g, kv->part, tok__at(v, kv, kv->data + 4 * (size_t)i), e, "the score of token %d is NaN, expected a number", i);
+    }
+    v->score = kv->data;
+    return true;
+}
+
+/* The byte that "<0xHH>" names, -1 when the text is something else. */
+static int tok__byte_of(bytes t) {
+    if (t.n != 6 || memcmp(t.p, "<0x", 3) || t.p[5] != '>' || !isxdigit(t.p[3]) || !isxdigit(t.p[4])) return -1;
+    return (int)strtol((const char[]){(char)t.p[3], (char)t.p[4], 0}, NULL, 16);
+}
+
+static const bytes tok__blank = {(const uint8_t *)"\xe2\x96\x81", 3};     /* U+2581, a space in disguise */
+
+static bool tok__has_blank(bytes t) { return memmem(t.p, t.n, tok__blank.p, 3) != NULL; }
+
+static bool tok__load_types(tok_vocab *v, err_t *e) {
+    const gguf_kv *kv = tok__array(v->g, "tokenizer.ggml.token_type", GGUF_I32, GGUF_U32, e);
+    if (e->code || (kv && !tok__same_count(v, kv, e))) return false;
+    for (int32_t i = 0; i < v->n; i++) {
+        uint32_t t = TOK_NORMAL;
+        if (kv) memcpy(&t, kv->data + 4 * (size_t)i, 4);
+        if (t >= TOK_TYPES) return gguf_bad(v->g, kv->part, tok__at(v, kv, kv->data + 4 * (size_t)i), e,
+                                            "the type of token %d is %u, expected 0 to %d", i, t, TOK_TYPES - 1);
+        bool hex = tok__byte_of(v->text[i]) >= 0;
+        if (t == TOK_BYTE && !hex) return gguf_bad(v->g, kv->part, tok__at(v, kv, v->text[i].p), e,
+                                                   "byte token %d is spelled \"%.*s\", expected <0x00> to <0xFF>", i, GGUF_SHOW(v->text[i]));
+        if (v->raw && t == TOK_NORMAL && hex) t = TOK_BYTE;
+        if (v->raw && t == TOK_USER && tok__has_blank(v->text[i])) t = TOK_NORMAL;       /* reached by merges, not as spelled */
+        v->type[i] = (uint8_t)t;
+    }
+    return true;
+}
+
+/* --- load: the tokens that end a generation. Files seldom tell them all, so the field goes by their texts. --- */
+
+static const char *const tok__turn_ends[] = {         /* the first that exists ends a turn, when no eot_token_id does */
+    "<|eot_id|>", "<|im_end|>", "<|end|>", "<end_of_turn>", "<|endoftext|>", "<|end_of_text|>", "<EOT>", "_<EOT>", "[EOT]",
+    "<｜end▁of▁sentence｜>", "<end_of_utterance>", NULL};
+static const char *const tok__ends[] = {
+    "<|eot_id|>", "<|im_end|>", "<|end|>", "<|return|>", "<|call|>", "<|flush|>", "<|calls|>", "<end_of_turn>", "<|endoftext|>", "</s>",
+    "<|eom_id|>", "<EOT>", "_<EOT>", "[EOT]", "[EOS]", "<|end_of_text|>", "<end_of_utterance>", "<eos>", "<turn|>", "<|tool_response>",
+    "<｜end▁of▁sentence｜>", "[e~[", NULL};
+static const char *const tok__fim_pads[] = {"<|fim_pad|>", "<fim-pad>", "<fim_pad>", "<PAD>", "[PAD]", NULL};
+static const char *const tok__fim_reps[] = {"<|fim_repo|>", "<|repo_name|>", "<fim-repo>", "<REPO>", "<reponame>", NULL};
+static const char *const tok__fim_seps[] = {"<|file_sep|>", NULL};
+static const char *const tok__fim_rest[] = {          /* the holes of an infill: control, whatever their type says */
+    "<|fim_prefix|>", "<fim-prefix>", "<fim_prefix>", "<｜fim▁begin｜>", "<PRE>", "▁<PRE>", "<|code_prefix|>", "<|prefix|>", "<|fim_suffix|>",
+    "<fim-suffix>", "<fim_suffix>", "<｜fim▁hole｜>", "<SUF>", "▁<SUF>", "<|code_suffix|>", "<|suffix|>", "<|fim_middle|>", "<fim-middle>",
+    "<fim_middle>", "<｜fim▁end｜>", "<MID>", "▁<MID>", "<|code_middle|>", "<|middle|>", NULL};
+
+/* Found by its name, a token is a control token, whatever its type says. */
+static int32_t tok__named(tok_vocab *v, const char *name, uint8_t mark) {
+    int32_t id = tok__find(v, bytes_of(name));
+    if (id >= 0) v->type[id] = (uint8_t)(TOK_CONTROL | (v->type[id] & TOK_EOG) | mark);
+    return id;
+}
+
+static int32_t tok__first(tok_vocab *v, const char *const *names, uint8_t mark) {
+    int32_t id = -1;
+    while (id < 0 && *names) id = tok__named(v, *names++, mark);
+    return id;
+}
+
+static bool tok__has(const tok_vocab *v, const char *name) { return tok__find(v, bytes_of(name)) >= 0; }
+
+static void tok__undo_end(tok_vocab *v, const char *name, int type) {
+    int32_t id = tok__find(v, bytes_of(name));
+    if (id >= 0) v->type[id] = (uint8_t)type;
+}
+
+static void tok__mark_end(tok_vocab *v, int32_t id) {
+    if (id >= 0) v->type[id] |= TOK_EOG;
+}
+
+static void tok__load_ends(tok_vocab *v, int32_t fim_pad, int32_t fim_rep, int32_t fim_sep) {
+    if (v->eot < 0) v->eot = tok__first(v, tok__turn_ends, 0);
+    if (v->eom < 0) v->eom = tok__named(v, "<|eom_id|>", 0);
+    if (fim_pad < 0) fim_pad = tok__first(v, tok__fim_pads, 0);
+    if (fim_rep < 0) fim_rep = tok__first(v, tok__fim_reps, 0);
+    if (fim_sep < 0) fim_sep = tok__first(v, tok__fim_seps, 0);
+    for (const char *const *s = tok__fim_rest; *s; s++) tok__named(v, *s, 0);
+    for (const char *const *s = tok__ends; *s; s++) tok__named(v, *s, TOK_EOG);
+    const int32_t ends[] = {v->eos, v->eot, v->eom, fim_pad, fim_rep, fim_sep};
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) tok__mark_end(v, ends[i]);
+    /* gpt-oss and solar-open close a part of the answer with <|end|>; gemma4 uses </s> as text */
+    if ((tok__has(v, "<|return|>") && (tok__has(v, "<|call|>") || tok__has(v, "<|calls|>")))
+        || (tok__has(v, "<|flush|>") && (tok__has(v, "<|call|>") || tok__has(v, "<|calls|>")))) tok__undo_end(v, "<|end|>", TOK_CONTROL);
+    if (tok__has(v, "<|tool_response>")) tok__undo_end(v, "</s>", TOK_NORMAL);
+}
+
+static bool tok__special(const tok_vocab *v, const char *name, int32_t *id, err_t *e) {
+    char     key[80];
+    uint64_t got;
+    snprintf(key, sizeof key, "tokenizer.ggml.%s_token_id", name);
+    int rc = gguf_get_u64(v->g, key, 0, (uint64_t)v->n - 1, &got, e);
+    if (rc > 0) *id = (int32_t)got;
+    else if (*id >= v->n) *id = -1;                   /* a default that this vocabulary has not */
+    return rc >= 0;
+}
+
+static bool tok__load_specials(tok_vocab *v, err_t *e) {
+    int32_t fim_pad = -1, fim_rep = -1, fim_sep = -1;
+    bool    sp = !v->pre;
+    v->bos = sp ? 1 : -1, v->eos = sp ? 2 : -1, v->unk = sp ? 0 : -1, v->eot = v->eom = -1;
+    const struct { const char *name; int32_t *id; } ids[] = {
+        {"bos", &v->bos}, {"eos", &v->eos}, {"eot", &v->eot}, {"eom", &v->eom}, {"unknown", &v->unk},
+        {"fim_pad", &fim_pad}, {"fim_rep", &fim_rep}, {"fim_sep", &fim_sep}};
+    for (size_t i = 0; i < sizeof ids / sizeof *ids; i++)
+        if (!tok__special(v, ids[i].name, ids[i].id, e)) return false;
+    v->add_bos = sp || (v->pre->flags & PRE_BOS);
+    v->space_prefix = sp;
+    v->whole = !sp && (v->pre->flags & PRE_WHOLE);
+    const struct { const char *key; bool *flag; } flags[] = {
+        {"tokenizer.ggml.add_bos_token", &v->add_bos}, {"tokenizer.ggml.add_eos_token", &v->add_eos},
+        {"tokenizer.ggml.add_space_prefix", &v->space_prefix}, {"tokenizer.ggml.ignore_merges", &v->whole}};
+    for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
+        if (gguf_get_bool(v->g, flags[i].key, flags[i].flag, e) < 0) return false;
+    if (v->raw && v->pre && (v->pre->flags & PRE_BOS)) v->add_bos = true;        /* gemma4 files say false and mean true */
+    v->add_bos = v->add_bos && v->bos >= 0;
+    v->add_eos = v->add_eos && v->eos >= 0;
+    tok__load_ends(v, fim_pad, fim_rep, fim_sep);
+    return true;
+}
+
+/* --- load: pieces and bytes --- */
+
+/* A run of characters, each the name of a byte; what is no such name stands for itself. */
+static size_t tok__unspell(bytes t, uint8_t *out) {
+    size_t n = 0;
+    for (size_t i = 0; i < t.n;) {
+        uint8_t  c = t.p[i];
+        uint32_t cp = c >= 0xc2 && c <= 0xc5 ? (uint32_t)(c & 0x1f) << 6 | (t.p[i + 1] & 0x3f) : UINT32_MAX;
+        int      b = tok__omega(cp);
+        if (b >= 0) out[n++] = (uint8_t)b, i += 2;
+        else out[n++] = c, i++;
+    }
+    return n;
+}
+
+static size_t tok__unblank(bytes t, uint8_t *out) {
+    size_t n = 0;
+    for (size_t i = 0; i < t.n;) {
+        bool blank = t.n - i >= 3 && memcmp(t.p + i, tok__blank.p, 3) == 0;
+        out[n++] = blank ? ' ' : t.p[i];
+        i += blank ? 3 : 1;
+    }
+    return n;
+}
+
+static size_t tok__make_piece(const tok_vocab *v, int32_t id, uint8_t *out) {
+    bytes t = v->text[id];
+    switch (tok__type(v, id)) {
+    case TOK_CONTROL: case TOK_UNKNOWN: return 0;
+    case TOK_USER: return memcpy(out, t.p, t.n), t.n;
+    case TOK_BYTE: return out[0] = (uint8_t)tok__byte_of(t), 1;
+    default: return v->raw ? tok__unblank(t, out) : tok__unspell(t, out);
+    }
+}
+
+static void tok__load_pieces(tok_vocab *v) {
+    v->piece = mem_grow(NULL, v->text_bytes, 1);           /* a piece is no longer than its text */
+    v->piece_at = mem_new((size_t)v->n + 1, sizeof *v->piece_at);
+    size_t n = 0;
+    for (int32_t i = 0; i < v->n; i++) {
+        n += tok__make_piece(v, i, v->piece + n);
+        v->piece_at[i + 1] = (uint32_t)n;
+    }
+}
+
+/* The token of each byte: the one that stands for just that byte. */
+static void tok__load_bytes(tok_vocab *v) {
+    int lost = 0;
+    for (int b = 0; b < 256; b++) {
+        uint8_t t[8];
+        char    hex[8];
+        snprintf(hex, sizeof hex, "<0x%02X>", (unsigned)b);
+        size_t  n = v->raw ? 0 : tok__spell((uint8_t)b, t);
+        int32_t id = v->raw ? tok__find(v, bytes_of(hex)) : tok__find(v, (bytes){t, n});
+        if (v->raw && id < 0) id = tok__find(v, (bytes){(const uint8_t[]){(uint8_t)b}, 1});
+        bytes piece = tok_piece(v, id);
+        v->byte_id[b] = piece.n == 1 && piece.p[0] == b ? id : -1;
+        if (v->byte_id[b] >= 0) continue;
+        if (lost < 0x2f) v->found[lost] = (uint8_t)b, v->lost[b] = (uint8_t)(0x90 + lost);
+        lost++;
+    }
+    v->found[0x2f] = 0xf4, v->lost[0xf4] = 0xbf;
+    v->escape = !v->raw && lost && lost < 0x2f && v->byte_id[0xf4] >= 0;
+    for (int b = 0x90; b <= 0xbf; b++) v->escape = v->escape && v->byte_id[b] >= 0;
+}
+
+/* True when every token that holds spaces begins with them: then a run of spaces always begins a word. */
+static bool tok__is_apart(const tok_vocab *v) {
+    for (int32_t id = 0; id < v->n; id++) {
+        bytes t = v->text[id];
+        if (!tok__plain(v, id)) continue;
+        for (size_t i = 1; i + 3 <= t.n; i++)
+            if (t.p[i] == 0xe2 && !memcmp(t.p + i, tok__blank.p, 3) && (i < 3 || memcmp(t.p + i - 3, tok__blank.p, 3))) return false;
+    }
+    return true;
+}
+
+/* --- load: merges --- */
+
+/* The result's id. Files list merges mostly in the order of their results: try the last one and its follower first. */
+static int32_t tok__joined(const tok_vocab *v, bytes left, bytes right, int32_t last) {
+    uint8_t both[2 * TOK_TEXT_MAX];
+    for (int32_t id = last; id >= 0 && id <= last + 1 && id < v->n; id++)
+        if (v->text[id].n == left.n + right.n && !memcmp(v->text[id].p, left.p, left.n) && !memcmp(v->text[id].p + left.n, right.p, right.n))
+            return id;
+    memcpy(both, left.p, left.n);
+    memcpy(both + left.n, right.p, right.n);
+    return tok__find(v, (bytes){both, left.n + right.n});
+}
+
+static bool tok__add_merge(tok_vocab *v, const gguf_kv *kv, uint32_t rank, bytes m, int32_t *last, err_t *e) {
+    const uint8_t *space = m.n > 2 ? memchr(m.p + 1, ' ', m.n - 2) : NULL;
+    if (!space) return gguf_bad(v->g, kv->part, tok__at(v, kv, m.p), e, "merge %u is \"%.*s\", expected two texts with a space between", rank, GGUF_SHOW(m));
+    bytes   left = {m.p, (size_t)(space - m.p)}, right = {space + 1, m.n - left.n - 1};
+    int32_t l = tok__find(v, left), r = tok__find(v, right), id = l >= 0 && r >= 0 ? tok__joined(v, left, right, *last) : -1;
+    if (id < 0 && !v->raw) return gguf_bad(v->g, kv->part, tok__at(v, kv, m.p), e, "merge %u is \"%.*s\", expected its parts and their sum to be tokens",
+                                           rank, GGUF_SHOW(m));
+    if (id < 0 || !tok__plain(v, l) || !tok__plain(v, r) || !tok__plain(v, id)) return true;
+    if (tok_piece(v, l).n + tok_piece(v, r).n != tok_piece(v, id).n) return true;        /* would not read back */
+    *last = id;
+    tok__merge *slot = tok__merge_seek(v, l, r);
+    if (!slot->id1) *slot = (tok__merge){l, r, id + 1, rank};                            /* the first one counts */
+    return true;
+}
+
+static bool tok__load_merges(tok_vocab *v, err_t *e) {
+    const char    *key = "tokenizer.ggml.merges";
+    const gguf_kv *kv = tok__array(v->g, key, GGUF_STR, GGUF_STR, e);
+    if (!kv) return err_set(e, EXIT_INPUT, "%s: no %s, expected them with tokenizer.ggml.model %s", v->g->path, key, v->model);
+    if (kv->count > TOK_MERGE_MAX)
+        return gguf_bad(v->g, kv->part, kv->at, e, "%s has %llu entries, expected at most %d", key, (unsigned long long)kv->count, TOK_MERGE_MAX);
+    uint64_t size = 8;
+    while (size < kv->count + kv->count / 2) size *= 2;
+    v->merge_mask = size - 1;
+    v->merge = mem_new(size, sizeof *v->merge);
+    gguf_strs it = gguf_strs_of(v->g, kv);
+    bytes     m;
+    int32_t   last = 0;
+    for (uint32_t i = 0; i < kv->count; i++)
+        if (!gguf_strs_next(&it, &m)) return gguf_bad(v->g, kv->part, tok__at(v, kv, it.p), e, "%s ends after %u merges", key, i);
+        else if (!tok__add_merge(v, kv, i, m, &last, e)) return false;
+    return true;
+}
+
+/* --- load: what stands in a text as it is, and patterns --- */
+
+static int tok__by_text(const void *a, const void *b) {
+    bytes x = ((const tok__mark *)a)->text, y = ((const tok__mark *)b)->text;
+    int   c = memcmp(x.p, y.p, x.n < y.n ? x.n : y.n);
+    return c ? c : (x.n > y.n) - (x.n < y.n);
+}
+
+static void tok__load_marks(tok_vocab *v) {
+    for (int pass = 0; pass < 2; pass++) {            /* count, then fill */
+        if (pass) v->mark = mem_new(v->n_marks, sizeof *v->mark);
+        v->n_marks = 0;
+        for (int32_t id = 0; id < v->n; id++) {
+            if (!tok_is_control(v, id) && tok__type(v, id) != TOK_USER) continue;
+            if (pass) v->mark[v->n_marks] = (tok__mark){v->text[id], id};
+            v->n_marks++;
+        }
+    }
+    qsort(v->mark, v->n_marks, sizeof *v->mark, tok__by_text);
+    for (uint32_t i = 0; i < v->n_marks; i++) v->mark_at[v->mark[i].text.p[0] + 1] = i + 1;
+    for (int c = 0; c < 256; c++)
+        if (v->mark_at[c + 1] < v->mark_at[c]) v->mark_at[c + 1] = v->mark_at[c];
+}
+
+static pcre2_code *tok__compile(const char *pattern) {
+    str        s = {0};
+    int        rc;
+    PCRE2_SIZE at;
+    tok__expand(pattern + (*pattern == *PRE_THIRDS), &s);
+    pcre2_code *code = pcre2_compile((PCRE2_SPTR)s.p, s.n, PCRE2_UTF | PCRE2_UCP, &rc, &at, NULL);
+    if (!code && rc == PCRE2_ERROR_HEAP_FAILED) die(EXIT_RESOURCE, "out of memory: a pattern of %zu bytes", s.n);
+    ASSERT(code);                                     /* the patterns are ours */
+    pcre2_jit_compile(code, PCRE2_JIT_COMPLETE);      /* without it PCRE2 interprets, only slower */
+    str_drop(&s);
+    return code;
+}
+
+static void tok__load_patterns(tok_vocab *v) {
+    for (int i = 0; v->pre && i < TOK_STEPS_MAX && v->pre->step[i]; i++) v->code[i] = tok__compile(v->pre->step[i]);
+    v->limits = pcre2_match_context_create(NULL);
+    if (!v->limits) die(EXIT_RESOURCE, "out of memory: a match context");
+    pcre2_set_match_limit(v->limits, UINT32_MAX);     /* our patterns go back at most once over a run, however long */
+}
+
+static bool tok__load_model(tok_vocab *v, const char *pre, err_t *e) {
+    static const char *const models[] = {"llama", "gpt2", "gemma4"};
+    bytes model = {0}, name = {0};
+    int   rc = gguf_get_str(v->g, "tokenizer.ggml.model", &model, e);
+    if (rc <= 0) return rc ? false : err_set(e, EXIT_INPUT, "%s: no tokenizer.ggml.model, expected llama, gpt2 or gemma4", v->g->path);
+    for (int i = 0; i < 3; i++)
+        if (bytes_is(model, models[i])) v->model = models[i];
+    const gguf_kv *kv = gguf_find(v->g, "tokenizer.ggml.model");
+    if (!v->model) return gguf_bad(v->g, kv->part, kv->at, e, "tokenizer.ggml.model is \"%.*s\", expected llama, gpt2 or gemma4", GGUF_SHOW(model));
+    v->raw = v->model != models[1];
+    if (v->model == models[0]) return true;
+    kv = gguf_find(v->g, "tokenizer.ggml.pre");
+    if (gguf_get_str(v->g, "tokenizer.ggml.pre", &name, e) < 0) return false;
+    if (pre) name = bytes_of(pre);
+    else if (v->model == models[2]) name = bytes_of("gemma4");
+    else if (!name.n) name = bytes_of("default"), log_info("%s: no tokenizer.ggml.pre, taking default; --pre NAME sets another", v->g->path);
+    v->pre = tok__pre_find(name);
+    if (!v->pre && pre) return err_set(e, EXIT_INPUT, "--pre %.80s: unknown, expected a name of --list pre, such as llama-bpe or qwen2", pre);
+    if (!v->pre) return gguf_bad(v->g, kv->part, kv->at, e, "tokenizer.ggml.pre is \"%.*s\", expected a name of --list pre; --pre NAME sets one", GGUF_SHOW(name));
+    v->raw = v->pre->flags & PRE_RAW;
+    memcpy(v->pre_name, name.p, name.n);              /* a name of the table is shorter than this */
+    return true;
+}
+
+static void tok_free(tok_vocab *v) {
+    if (!v) return;
+    for (int i = 0; i < TOK_STEPS_MAX; i++) pcre2_code_free(v->code[i]);
+    pcre2_match_context_free(v->limits);
+    mem_free(v->text);
+    mem_free(v->type);
+    mem_free(v->piece);
+    mem_free(v->piece_at);
+    mem_free(v->slot);
+    mem_free(v->merge);
+    mem_free(v->mark);
+    mem_free(v);
+}
+
+/* pre: the name of a pre-tokenizer in place of the file's, or NULL. The file must outlive the vocabulary. */
+static tok_vocab *tok_load(const gguf_file *g, const char *pre, err_t *e) {
+    tok_vocab *v = mem_new(1, sizeof *v);
+    uint64_t   seed = rng_fresh();
+    v->g = g;
+    v->seed[0] = rng__mix(seed), v->seed[1] = rng__mix(seed + 1) | 1;
+    if (!tok__load_model(v, pre, e) || !tok__load_texts(v, e) || !tok__load_types(v, e) || !tok__load_specials(v, e)) goto fail;
+    tok__load_pieces(v);
+    tok__load_bytes(v);
+    tok__load_marks(v);
+    if (!v->pre ? !tok__load_scores(v, e) : !tok__load_merges(v, e)) goto fail;
+    v->apart = v->raw && tok__is_apart(v);
+    tok__load_patterns(v);
+    return v;
+fail:
+    tok_free(v);
+    return NULL;
+}
+
+/* --- tokens out --- */
+
+typedef struct {
+    int32_t *id;
+    size_t   n, cap;
+} tok_ids;
+
+static void tok_ids_add(tok_ids *t, int32_t id) {
+    if (t->n == t->cap) {
+        t->cap = t->cap ? 2 * t->cap : 64;
+        t->id = mem_grow(t->id, t->cap, sizeof *t->id);
+    }
+    t->id[t->n++] = id;
+}
+
+static void tok_ids_drop(tok_ids *t) {
+    mem_free(t->id);
+    *t = (tok_ids){0};
+}
+
+/* --- encode: merging the symbols of one word. All that differs between the models is what two neighbours give and
+ * how soon: tok__pair(). The heap holds (priority, place), least first, so equal priorities go from left to right.
+ * An entry whose symbol has since changed finds another priority there and is dropped. --- */
+
+#define TOK_NEVER UINT32_MAX
+
+typedef struct {
+    uint32_t at, n;                  /* bytes of text in the run's buffer (raw); n 0: merged away */
+    int32_t  id, prev, next;         /* id -1: no token; next -1: the last                        */
+    uint32_t prio;                   /* of merging with next, TOK_NEVER: they do not              */
+    int32_t  made;                   /* what the two give                                         */
+} tok__sym;
+
+typedef struct {
+    const tok_vocab  *v;
+    tok_ids          *out;
+    err_t            *e;
+    tok__sym         *sym;
+    uint64_t         *heap;
+    uint32_t         *cut[2];        /* ends of pieces, before and after a step */
+    str               buf;           /* raw: the text with its spaces in disguise; else a word spelled out */
+    size_t            n_sym, sym_cap, n_heap, heap_cap, n_cut[2], cut_cap[2];
+    pcre2_match_data *match;
+} tok__run;
+
+static void tok__push(tok__run *r, uint32_t prio, uint32_t place) {
+    if (r->n_heap == r->heap_cap) {
+        r->heap_cap = r->heap_cap ? 2 * r->heap_cap : 256;
+        r->heap = mem_grow(r->heap, r->heap_cap, sizeof *r->heap);
+    }
+    uint64_t key = (uint64_t)prio << 32 | place;
+    size_t   i = r->n_heap++;
+    for (; i && r->heap[(i - 1) / 2] > key; i = (i - 1) / 2) r->heap[i] = r->heap[(i - 1) / 2];
+    r->heap[i] = key;
+}
+
+static uint64_t tok__pop(tok__run *r) {
+    uint64_t top = r->heap[0], last = r->heap[--r->n_heap];
+    size_t   i = 0, n = r->n_heap;
+    for (size_t c; (c = 2 * i + 1) < n; i = c) {
+        c += c + 1 < n && r->heap[c + 1] < r->heap[c];
+        if (r->heap[c] >= last) break;
+        r->heap[i] = r->heap[c];
+    }
+    r->heap[i] = last;
+    return top;
+}
+
+/* Higher scores first: the bits of a float, ordered as the numbers are, upside down. */
+static uint32_t tok__score_prio(const tok_vocab *v, int32_t id) {
+    float    f = 0;
+    uint32_t u;
+    if (v->score) memcpy(&f, v->score + 4 * (size_t)id, 4);
+    f += 0.0f;                                        /* -0 is 0 */
+    memcpy(&u, &f, 4);
+    return u >> 31 ? u : ~(u | 0x80000000u);
+}
+
+static void tok__pair(tok__run *r, int32_t i) {
+    const tok_vocab *v = r->v;
+    tok__sym        *s = &r->sym[i], *t = s->next >= 0 ? &r->sym[s->next] : NULL;
+    s->prio = TOK_NEVER;
+    if (!t) return;
+    if (!v->pre) {
+        int32_t id = tok__find(v, (bytes){(const uint8_t *)r->buf.p + s->at, s->n + t->n});
+        if (id >= 0 && tok__plain(v, id)) s->prio = tok__score_prio(v, id), s->made = id;
+    } else if (s->id >= 0 && t->id >= 0) {
+        const tok__merge *m = tok__merge_seek(v, s->id, t->id);
+        if (m->id1) s->prio = m->rank, s->made = m->id1 - 1;
+    }
+    if (s->prio != TOK_NEVER) tok__push(r, s->prio, (uint32_t)i);
+}
+
+static void tok__merge_all(tok__run *r) {
+    for (size_t i = 0; i + 1 < r->n_sym; i++) tok__pair(r, (int32_t)i);
+    while (r->n_heap) {
+        uint64_t  key = tok__pop(r);
+        int32_t   i = (int32_t)(uint32_t)key;
+        tok__sym *s = &r->sym[i];
+        if (s->prio != (uint32_t)(key >> 32)) continue;
+        tok__sym *t = &r->sym[s->next];
+        s->n += t->n;
+        s->id = s->made;
+        s->next = t->next;
+        t->prio = TOK_NEVER;
+        if (s->next >= 0) r->sym[s->next].prev = i;
+        if (s->prev >= 0) tok__pair(r, s->prev);
+        tok__pair(r, i);
+    }
+}
+
+static bool tok__put_byte(tok__run *r, uint8_t b, bool stray) {
+    const tok_vocab *v = r->v;
+    bool             escape = v->escape && (v->byte_id[b] < 0 || (stray && b == 0xf4));
+    if (escape) tok_ids_add(r->out, v->byte_id[0xf4]), b = v->lost[b];
+    if (v->byte_id[b] >= 0) tok_ids_add(r->out, v->byte_id[b]);
+    else if (v->unk >= 0) tok_ids_add(r->out, v->unk);
+    else return err_set(r->e, EXIT_INPUT, "%s: no token for byte 0x%02x and no unknown token, expected one of them", v->g->path, b);
+    return true;
+}
+
+/* A symbol that became no token: its bytes. Without byte tokens (raw) the whole of it is unknown. */
+static bool tok__put_loose(tok__run *r, const tok__sym *s) {
+    const tok_vocab *v = r->v;
+    const uint8_t   *p = (const uint8_t *)r->buf.p + s->at;
+    bool             blank = s->n == 3 && !memcmp(p, tok__blank.p, 3), lacks = false;
+    if (blank) return tok__put_byte(r, ' ', false);
+    for (uint32_t i = 0; i < s->n; i++) lacks = lacks || v->byte_id[p[i]] < 0;
+    for (uint32_t i = 0; i < (lacks ? 1 : s->n); i++)
+        if (lacks && v->unk >= 0) tok_ids_add(r->out, v->unk);
+        else if (!tok__put_byte(r, p[i], false)) return false;
+    return true;
+}
+
+static void tok__add_sym(tok__run *r, uint32_t at, uint32_t n, int32_t id) {
+    if (r->n_sym == r->sym_cap) {
+        r->sym_cap = r->sym_cap ? 2 * r->sym_cap : 64;
+        r->sym = mem_grow(r->sym, r->sym_cap, sizeof *r->sym);
+    }
+    int32_t i = (int32_t)r->n_sym++;
+    r->sym[i] = (tok__sym){at, n, id, i - 1, -1, TOK_NEVER, -1};
+    if (i) r->sym[i - 1].next = i;
+}
+
+/* --- encode: words of UTF-8 tokens (llama, gemma4) --- */
+
+static bool tok__raw_word(tok__run *r) {
+    tok__merge_all(r);
+    bool ok = true;
+    for (int32_t i = r->n_sym ? 0 : -1; i >= 0 && ok; i = r->sym[i].next)
+        if (r->sym[i].id >= 0) tok_ids_add(r->out, r->sym[i].id);
+        else ok = tok__put_loose(r, &r->sym[i]);
+    r->n_sym = 0;
+    str_clear(&r->buf);
+    return ok;
+}
+
+/* gemma4: a run of newlines that is a token is taken whole, its merges are not in the file. */
+static bool tok__newlines(tok__run *r) {
+    int32_t id = tok__find(r->v, str_bytes(&r->buf));
+    if (!r->buf.n || r->buf.p[0] != '\n' || id < 0 || !tok__plain(r->v, id)) return tok__raw_word(r);
+    tok_ids_add(r->out, id);
+    r->n_sym = 0;
+    str_clear(&r->buf);
+    return true;
+}
+
+static void tok__raw_sym(tok__run *r, const uint8_t *p, size_t n) {
+    int32_t id = tok__find(r->v, (bytes){p, n});
+    tok__add_sym(r, (uint32_t)r->buf.n, (uint32_t)n, id >= 0 && tok__plain(r->v, id) ? id : -1);
+    str_add(&r->buf, p, n);
+}
+
+/* One character, or one byte that belongs to none. U+2581 goes as its bytes, for no token begins with part of it. */
+static size_t tok__raw_char(tok__run *r, bytes t, size_t i) {
+    size_t len = (size_t)utf8_len(t.p + i, t.n - i);
+    if (len == 3 && !memcmp(t.p + i, tok__blank.p, 3)) {
+        for (size_t k = 0; k < 3; k++) tok__raw_sym(r, t.p + i + k, 1);
+    } else if (t.p[i] == ' ') tok__raw_sym(r, tok__blank.p, 3);
+    else tok__raw_sym(r, t.p + i, len = len ? len : 1);
+    return len ? len : 1;
+}
+
+static bool tok__raw_text(tok__run *r, bytes t, bool prefix) {
+    const tok_vocab *v = r->v;
+    bool             lines = v->pre, ok = true;       /* lines: newlines and the rest do not mix (gemma4) */
+    if (prefix && v->space_prefix) tok__raw_sym(r, tok__blank.p, 3);
+    for (size_t i = 0; i < t.n && ok;) {
+        uint8_t before = i ? t.p[i - 1] : prefix && v->space_prefix ? ' ' : 0;
+        bool    word = v->apart && t.p[i] == ' ' && before != ' ';
+        if (word || (lines && i && (t.p[i] == '\n') != (before == '\n'))) ok = lines ? tok__newlines(r) : tok__raw_word(r);
+        i += tok__raw_char(r, t, i);
+    }
+    return ok && (lines ? tok__newlines(r) : tok__raw_word(r));
+}
+
+/* --- encode: words of bytes (gpt2) --- */
+
+static void tok__cut(tok__run *r, int side, size_t at) {
+    if (r->n_cut[side] && r->cut[side][r->n_cut[side] - 1] == at) return;
+    if (r->n_cut[side] == r->cut_cap[side]) {
+        r->cut_cap[side] = r->cut_cap[side] ? 2 * r->cut_cap[side] : 256;
+        r->cut[side] = mem_grow(r->cut[side], r->cut_cap[side], sizeof *r->cut[side]);
+    }
+    r->cut[side][r->n_cut[side]++] = (uint32_t)at;
+}
+
+/* Ends of the digits' groups of three, counted from the right. Digits may be of any script and length. */
+static void tok__thirds(tok__run *r, const uint8_t *p, size_t from, size_t to) {
+    size_t digits = 0;
+    for (size_t i = from; i < to; i++) digits += (p[i] & 0xc0) != 0x80;
+    for (size_t i = from; i < to; i++)
+        if ((p[i] & 0xc0) != 0x80 && digits-- % 3 == 0 && i) tok__cut(r, 1, i);
+}
+
+static int tok__match(tok__run *r, pcre2_code *code, const uint8_t *p, size_t n, size_t at) {
+    int rc = pcre2_match(code, p, n, at, PCRE2_NO_UTF_CHECK, r->match, r->v->limits);
+    if (rc == PCRE2_ERROR_JIT_STACKLIMIT)             /* the interpreter keeps its stack on the heap */
+        rc = pcre2_match(code, p, n, at, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT, r->match, r->v->limits);
+    if (rc >= 0 || rc == PCRE2_ERROR_NOMATCH) return rc;
+    char why[120] = "";
+    pcre2_get_error_message(rc, (PCRE2_UCHAR *)why, sizeof why);
+    err_set(r->e, EXIT_RESOURCE, "cannot split a text of %zu bytes into words: %s", n, why);
+    return rc;
+}
+
+/* One pattern over one piece: the ends of what it matches and of what lies between. Looking around stops at the
+ * piece's ends. */
+static bool tok__split(tok__run *r, int step, const uint8_t *text, size_t from, size_t to) {
+    bool   thirds = r->v->pre->step[step][0] == *PRE_THIRDS;
+    size_t at = 0, n = to - from;
+    while (at < n) {
+        int rc = tok__match(r, r->v->code[step], text + from, n, at);
+        if (rc == PCRE2_ERROR_NOMATCH) break;
+        if (rc < 0) return false;
+        const PCRE2_SIZE *m = pcre2_get_ovector_pointer(r->match);
+        if (m[1] <= m[0]) break;                      /* no pattern of ours matches nothing */
+        if (thirds) tok__thirds(r, text, from + m[0], from + m[1]);
+        else {
+            if (m[0] > at) tok__cut(r, 1, from + m[0]);
+            tok__cut(r, 1, from + m[1]);
+        }
+        at = m[1];
+    }
+    tok__cut(r, 1, to);
+    return true;
+}
+
+/* A word that is a token as a whole (ignore_merges), -1 when it is none. */
+static int32_t tok__whole_word(tok__run *r, bytes w) {
+    uint8_t two[2];
+    if (w.n > r->v->text_max) return -1;
+    str_clear(&r->buf);
+    for (size_t i = 0; i < w.n; i++) str_add(&r->buf, two, tok__spell(w.p[i], two));
+    int32_t id = tok__find(r->v, str_bytes(&r->buf));
+    return id >= 0 && tok__plain(r->v, id) && bytes_eq(tok_piece(r->v, id), w) ? id : -1;
+}
+
+static bool tok__byte_word(tok__run *r, bytes w) {
+    int32_t id = r->v->whole && w.n > 1 ? tok__whole_word(r, w) : -1;
+    if (id >= 0) return tok_ids_add(r->out, id), true;
+    for (size_t i = 0; i < w.n; i++) tok__add_sym(r, (uint32_t)i, 1, r->v->byte_id[w.p[i]]);
+    tok__merge_all(r);
+    bool ok = true;
+    for (int32_t i = 0; i >= 0 && ok; i = r->sym[i].next)
+        if (r->sym[i].id >= 0) tok_ids_add(r->out, r->sym[i].id);
+        else ok = tok__put_byte(r, w.p[i], false);
+    r->n_sym = 0;
+    return ok;
+}
+
+/* Well-formed text: cut by each pattern in turn, then merge each word. */
+static bool tok__byte_text(tok__run *r, bytes t) {
+    r->n_cut[0] = 0;
+    tok__cut(r, 0, t.n);
+    for (int step = 0; step < TOK_STEPS_MAX && r->v->code[step]; step++) {
+        uint32_t from = 0;
+        r->n_cut[1] = 0;
+        for (size_t i = 0; i < r->n_cut[0]; from = r->cut[0][i++])
+            if (!tok__split(r, step, t.p, from, r->cut[0][i])) return false;
+        uint32_t *was = r->cut[0];
+        size_t    cap = r->cut_cap[0];
+        r->cut[0] = r->cut[1], r->cut_cap[0] = r->cut_cap[1], r->n_cut[0] = r->n_cut[1];
+        r->cut[1] = was, r->cut_cap[1] = cap;
+    }
+    uint32_t from = 0;
+    for (size_t i = 0; i < r->n_cut[0]; from = r->cut[0][i++])
+        if (!tok__byte_word(r, (bytes){t.p + from, r->cut[0][i] - from})) return false;
+    return true;
+}
+
+static bool tok__bytes(tok__run *r, bytes t) {
+    size_t from = 0, i = 0;
+    while (i < t.n) {
+        int len = utf8_len(t.p + i, t.n - i);
+        if (len) {
+            i += (size_t)len;
+            continue;
+        }
+        if (i > from && !tok__byte_text(r, (bytes){t.p + from, i - from})) return false;
+        if (!tok__put_byte(r, t.p[i], true)) return false;
+        from = ++i;
+    }
+    return i == from || tok__byte_text(r, (bytes){t.p + from, i - from});
+}
+
+/* --- encode: the partition. User tokens stand in any text, control tokens under TOK_SPECIAL; from left to right,
+ * the longest at a place wins (as in the tokenizers library). Spaces beside a token are never stripped. --- */
+
+enum { TOK_SPECIAL = 1, TOK_BOS = 2, TOK_EOS = 4 };   /* parse control tokens; add the start token; add the end token */
+
+/* The first mark in [lo, hi) whose byte `depth` is at least c; all share their first bytes. */
+static uint32_t tok__bound(const tok_vocab *v, uint32_t lo, uint32_t hi, size_t depth, int c) {
+    while (lo < hi) {
+        uint32_t mid = lo + (hi - lo) / 2;
+        bytes    t = v->mark[mid].text;
+        if ((t.n > depth ? t.p[depth] : -1) < c) lo = mid + 1;
+        else hi = mid;
+    }
+    return lo;
+}
+
+static int32_t tok__mark_here(const tok_vocab *v, bytes t, unsigned flags) {
+    uint32_t lo = v->mark_at[t.p[0]], hi = v->mark_at[t.p[0] + 1];
+    int32_t  best = -1;
+    for (size_t depth = 1; lo < hi; depth++) {
+        const tok__mark *m = &v->mark[lo];            /* the shortest comes first */
+        if (m->text.n == depth && ((flags & TOK_SPECIAL) || tok__type(v, m->id) == TOK_USER)) best = m->id;
+        if (depth == t.n) break;
+        lo = tok__bound(v, lo, hi, depth, t.p[depth]);
+        hi = tok__bound(v, lo, hi, depth, t.p[depth] + 1);
+    }
+    return best;
+}
+
+static bool tok__parts(tok__run *r, bytes t, unsigned flags) {
+    const tok_vocab *v = r->v;
+    bool             prefix = true;                   /* at the start and after each mark */
+    size_t           from = 0, i = 0;
+    for (;;) {
+        int32_t id = i < t.n ? tok__mark_here(v, (bytes){t.p + i, t.n - i}, flags) : -1;
+        if (i < t.n && id < 0) {
+            i++;
+            continue;
+        }
+        bytes text = {t.p + from, i - from};
+        if (text.n && !(v->raw ? tok__raw_text(r, text, prefix) : tok__bytes(r, text))) return false;
+        if (id < 0) return true;
+        tok_ids_add(r->out, id);
+        from = i += v->text[id].n;
+        prefix = true;
+    }
+}
+
+static bool tok__frame(const tok_vocab *v, int32_t id, const char *what, tok_ids *out, err_t *e) {
+    if (id < 0) return err_set(e, EXIT_INPUT, "%s: the vocabulary has no %s token, expected one to add", v->g->path, what);
+    tok_ids_add(out, id);
+    return true;
+}
+
+/* Appends the tokens of a text; on an error `out` is as before. flags: TOK_SPECIAL | TOK_BOS | TOK_EOS. */
+static bool tok_encode(const tok_vocab *v, bytes text, unsigned flags, tok_ids *out, err_t *e) {
+    tok__run r = {.v = v, .out = out, .e = e};
+    size_t   before = out->n;
+    if (text.n > TOK_INPUT_MAX) return err_set(e, EXIT_INPUT, "a text of %zu bytes, expected at most %d", text.n, TOK_INPUT_MAX);
+    r.match = pcre2_match_data_create(1, NULL);
+    if (!r.match) die(EXIT_RESOURCE, "out of memory: match data");
+    bool ok = (!(flags & TOK_BOS) || tok__frame(v, v->bos, "start", out, e)) && tok__parts(&r, text, flags)
+           && (!(flags & TOK_EOS) || tok__frame(v, v->eos, "end", out, e));
+    if (!ok) out->n = before;
+    pcre2_match_data_free(r.match);
+    mem_free(r.sym);
+    mem_free(r.heap);
+    mem_free(r.cut[0]);
+    mem_free(r.cut[1]);
+    str_drop(&r.buf);
+    return ok;
+}
+
+/* --- decode: whole characters leave, the beginning of one waits; bytes that can be no character pass as they are --- */
+
+typedef struct {
+    const tok_vocab *v;
+    bool             special;        /* control tokens are spelled out                              */
+    bool             strip;          /* the next text begins with a space that tok_encode() added   */
+    uint8_t          held[8];
+    int              n_held;
+} tok_stream;
+
+/* first: what comes is the beginning of a text, not the continuation of one. */
+static void tok_stream_init(tok_stream *s, const tok_vocab *v, bool first) { *s = (tok_stream){.v = v, .strip = first && v->space_prefix}; }
+
+/* F4 and one of 90 to BF: see the banner. Returns how many bytes are left of n. */
+static size_t tok__unescape(const tok_vocab *v, uint8_t *p, size_t n) {
+    uint8_t *at = memchr(p, 0xf4, n);
+    if (!at) return n;
+    size_t to = (size_t)(at - p), i = to;
+    for (; i < n; i++) {
+        bool    pair = p[i] == 0xf4 && i + 1 < n && p[i + 1] >= 0x90 && p[i + 1] <= 0xbf;
+        uint8_t k = pair ? (uint8_t)(p[i + 1] - 0x90) : 0;
+        if (pair && (k == 0x2f || v->lost[v->found[k]] == p[i + 1])) p[to++] = v->found[k], i++;
+        else p[to++] = p[i];
+    }
+    return to;
+}
+
+static void tok__stream_bytes(tok_stream *s, bytes b, str *out) {
+    size_t from = out->n;
+    if (!b.n) return;
+    str_add(out, s->held, (size_t)s->n_held);
+    str_add(out, b.p, b.n);
+    uint8_t *p = (uint8_t *)out->p + from;
+    size_t   n = out->n - from, open = n < 3 ? n : 3;
+    while (open && !utf8_open(p + n - open, open)) open--;
+    memcpy(s->held, p + n - open, open);
+    s->n_held = (int)open;
+    n -= open;
+    if (s->v->escape) n = tok__unescape(s->v, p, n);
+    out->n = from + n;
+    out->p[out->n] = 0;
+}
+
+static void tok_stream_push(tok_stream *s, int32_t id, str *out) {
+    bytes b = tok_piece(s->v, id);
+    if (tok_is_control(s->v, id) || (id >= 0 && id < s->v->n && tok__type(s->v, id) == TOK_USER)) {
+        if (s->special || b.n) tok__stream_bytes(s, tok_text(s->v, id), out);
+        s->strip = s->v->space_prefix;
+        return;
+    }
+    if (s->strip && b.n && b.p[0] == ' ') b.p++, b.n--;
+    if (tok_piece(s->v, id).n) s->strip = false;
+    tok__stream_bytes(s, b, out);
+}
+
+/* The end: what waited goes out as bytes. */
+static void tok_stream_flush(tok_stream *s, str *out) {
+    str_add(out, s->held, (size_t)s->n_held);
+    s->n_held = 0;
+}
+
+/* The text of n tokens, from its beginning: the inverse of tok_encode(). */
+static void tok_decode(const tok_vocab *v, const int32_t *id, size_t n, bool special, str *out) {
+    tok_stream s;
+    tok_stream_init(&s, v, true);
+    s.special = special;
+    for (size_t i = 0; i < n; i++) tok_stream_push(&s, id[i], out);
+    tok_stream_flush(&s, out);
+}
+/* ===== [arch] architectures as data =====
+ * What a model of each architecture is made of: a row of arch_table says which choices its step makes, the slot
+ * tables say which tensors it has and their shapes, arch_load() reads and range-checks the hyper-parameters. The
+ * forward pass reads traits and numbers and never asks for a model by name.
+ * To add an architecture: a row in arch_table; rows in arch_slots for tensors nobody had; a trait for a new choice.
+ * Door: arch_load, arch_drop, arch_list, arch_dim, arch_table, arch_slots. */
+
+typedef enum { ROPE_PAIRS, ROPE_HALVES } arch_rope;   /* which two values of a head turn together */
+
+enum {
+    A_QK_NORM = 1,                                    /* RMS norm of each query and key head, before RoPE */
+    A_MOE = 2,                                        /* experts are required */
+    A_TOPK_NORM = 4,                                  /* weights of the chosen experts are scaled to sum to 1 */
+    A_SHARED_EXPERT = 8,                              /* one expert runs for every token, behind a sigmoid gate */
+    A_DENSE = 16,                                     /* experts do not occur */
+};
+
+typedef struct {
+    const char *name, *families;
+    arch_rope   rope;
+    unsigned    traits;
+} arch_desc;
+
+static const arch_desc arch_table[] = {
+    /* general.architecture  known as                                              rope          traits */
+    {"llama",    "Llama 1-3, Mistral, Mixtral, TinyLlama, SmolLM and their kin", ROPE_PAIRS,  A_TOPK_NORM},
+    {"qwen2",    "Qwen 1.5 and 2.x, distilled R1",                                 ROPE_HALVES, A_DENSE},
+    {"qwen2moe", "Qwen 1.5 MoE, Qwen 2 57B-A14B",                                  ROPE_HALVES, A_MOE | A_SHARED_EXPERT},
+    {"qwen3",    "Qwen 3",                                                         ROPE_HALVES, A_DENSE | A_QK_NORM},
+    {"qwen3moe", "Qwen 3 30B-A3B, 235B-A22B, Coder",                               ROPE_HALVES, A_MOE | A_QK_NORM | A_TOPK_NORM},
+};
+enum { ARCH_COUNT = sizeof arch_table / sizeof arch_table[0] };
+
+static void arch_list(str *out) {
+    for (int i = 0; i < ARCH_COUNT; i++) str_fmt(out, "%-10s %s\n", arch_table[i].name, arch_table[i].families);
+}
+
+typedef enum { SCALE_NONE, SCALE_LINEAR, SCALE_YARN } arch_scaling;
+
+typedef struct {
+    int n_head, n_head_kv, n_ff;
+} arch_layer_hp;
+
+typedef struct arch_hparams {
+    const arch_desc *desc;
+    int    n_vocab, n_embd, n_layer, n_ctx_train;
+    int    hd_k, hd_v, n_rot;                         /* widths of a head; values of it that turn */
+    int    window;                                    /* sliding window in positions, 0: all */
+    int    n_expert, n_expert_used, n_ff_exp, n_ff_shexp;
+    bool   topk_norm;
+    float  expert_scale;                              /* factor on the experts' weights, 1 usually */
+    float  eps, attn_scale;
+    float  rope_base, rope_factor;                    /* factor >= 1 stretches the context */
+    arch_scaling scaling;
+    int    n_ctx_orig;                                /* context before stretching */
+    float  yarn_attn, yarn_ext, yarn_fast, yarn_slow;
+    arch_layer_hp *layer;                             /* [n_layer] */
+} arch_hparams;
+
+enum { ARCH_MAX_LAYERS = 512, ARCH_MAX_HEADS = 4096, ARCH_MAX_WIDTH = 1 << 20, ARCH_MAX_CTX = 1 << 28, ARCH_MAX_EXPERTS = 1024 };
+
+static void arch_drop(arch_hparams *hp) {
+    mem_free(hp->layer);
+    *hp = (arch_hparams){0};
+}
+
+/* Key "ARCH.name", an integer in [lo, hi]; `*out` keeps its default where the key is absent. */
+static int arch__int(const arch_hparams *hp, const gguf_file *g, const char *name, int lo, int hi, int *out, err_t *e) {
+    char     key[160];
+    uint64_t v;
+    snprintf(key, sizeof key, "%s.%s", hp->desc->name, name);
+    int got = gguf_get_u64(g, key, (uint64_t)lo, (uint64_t)hi, &v, e);
+    if (got == 1) *out = (int)v;
+    return got;
+}
+
+static int arch__flt(const arch_hparams *hp, const gguf_file *g, const char *name, float lo, float hi, float *out, err_t *e) {
+    char key[160];
+    snprintf(key, sizeof key, "%s.%s", hp->desc->name, name);
+    return gguf_get_f32(g, key, lo, hi, out, e);
+}
+
+static bool arch__need(int got, const arch_hparams *hp, const gguf_file *g, const char *name, err_t *e) {
+    if (got == 0) err_set(e, EXIT_INPUT, "%s: key %s.%s is missing", g->path, hp->desc->name, name);
+    return got == 1;
+}
+
+/* A number for every layer, or an array with one for each. `at` is the field inside arch_layer_hp. */
+static bool arch__per_layer(arch_hparams *hp, const gguf_file *g, const char *name, int lo, int hi, size_t at, bool need, err_t *e) {
+    char           key[160];
+    const gguf_kv *kv;
+    int            v = 0, got;
+    snprintf(key, sizeof key, "%s.%s", hp->desc->name, name);
+    kv = gguf_find(g, key);
+    if (!kv && !need) return true;
+    if (!kv || kv->type != GGUF_ARR) {
+        got = arch__int(hp, g, name, lo, hi, &v, e);
+        if (!arch__need(got, hp, g, name, e)) return false;
+        for (int i = 0; i < hp->n_layer; i++) *(int *)((char *)&hp->layer[i] + at) = v;
+        return true;
+    }
+    if (kv->count != (uint64_t)hp->n_layer)
+        return err_set(e, EXIT_INPUT, "%s: %s has %llu values, expected one for each of %d layers (at byte %llu)", g->path, key,
+                       (unsigned long long)kv->count, hp->n_layer, (unsigned long long)kv->at);
+    for (int i = 0; i < hp->n_layer; i++) {
+        uint64_t u;
+        if (!gguf_arr_u64(kv, (uint64_t)i, &u) || u < (uint64_t)lo || u > (uint64_t)hi)
+            return err_set(e, EXIT_INPUT, "%s: %s: value %d is not an integer between %d and %d (at byte %llu)", g->path, key, i, lo,
+                           hi, (unsigned long long)kv->at);
+        *(int *)((char *)&hp->layer[i] + at) = (int)u;
+    }
+    return true;
+}
+
+static bool arch__find(arch_hparams *hp, const gguf_file *g, err_t *e) {
+    bytes name = {0};
+    int   got = gguf_get_str(g, "general.architecture", &name, e);
+    if (got < 0) return false;
+    if (got == 0) return err_set(e, EXIT_INPUT, "%s: key general.architecture is missing", g->path);
+    for (int i = 0; i < ARCH_COUNT; i++)
+        if (bytes_is(name, arch_table[i].name)) hp->desc = &arch_table[i];
+    if (hp->desc) return true;
+    str known = {0};
+    for (int i = 0; i < ARCH_COUNT; i++) str_fmt(&known, "%s%s", i ? ", " : "", arch_table[i].name);
+    err_set(e, EXIT_INPUT, "%s: architecture %.*s%s, expected one of: %s", g->path, (int)(name.n > 60 ? 60 : name.n),
+            (const char *)name.p, name.n > 60 ? "..." : "", known.p);
+    str_drop(&known);
+    return false;
+}
+
+static bool arch__rope(arch_hparams *hp, const gguf_file *g, err_t *e) {
+    char  key[160];
+    bytes kind = {0};
+    float f = 0;
+    hp->n_rot = hp->hd_k;
+    if (arch__int(hp, g, "rope.dimension_count", 2, hp->hd_k, &hp->n_rot, e) < 0) return false;
+    if (hp->n_rot % 2) return err_set(e, EXIT_INPUT, "%s: rope.dimension_count %d is odd, expected an even number", g->path, hp->n_rot);
+    if (arch__flt(hp, g, "rope.freq_base", 1.0f, 1e12f, &hp->rope_base, e) < 0) return false;
+    /* the older files say rope.scale_linear, and a factor without a type means linear */
+    int got = arch__flt(hp, g, "rope.scaling.factor", 0.0f, 1e6f, &f, e);
+    if (got == 0) got = arch__flt(hp, g, "rope.scale_linear", 0.0f, 1e6f, &f, e);
+    if (got < 0) return false;
+    hp->rope_factor = got == 1 && f > 0 ? f : 1.0f;
+    hp->scaling = SCALE_LINEAR;
+    snprintf(key, sizeof key, "%s.rope.scaling.type", hp->desc->name);
+    got = gguf_get_str(g, key, &kind, e);
+    if (got < 0) return false;
+    if (got == 1) {
+        if (bytes_is(kind, "none")) hp->scaling = SCALE_NONE;
+        else if (bytes_is(kind, "linear")) hp->scaling = SCALE_LINEAR;
+        else if (bytes_is(kind, "yarn")) hp->scaling = SCALE_YARN;
+        else
+            return err_set(e, EXIT_INPUT, "%s: %s is %.*s, expected none, linear or yarn", g->path, key,
+                           (int)(kind.n > 40 ? 40 : kind.n), (const char *)kind.p);
+    }
+    if (hp->scaling == SCALE_NONE) hp->rope_factor = 1.0f;
+    hp->n_ctx_orig = hp->n_ctx_train;
+    return arch__int(hp, g, "rope.scaling.original_context_length", 1, ARCH_MAX_CTX, &hp->n_ctx_orig, e) >= 0 &&
+           arch__flt(hp, g, "rope.scaling.attn_factor", 1e-3f, 1e3f, &hp->yarn_attn, e) >= 0 &&
+           arch__flt(hp, g, "rope.scaling.yarn_ext_factor", 0.0f, 1e3f, &hp->yarn_ext, e) >= 0 &&
+           arch__flt(hp, g, "rope.scaling.yarn_attn_factor", 1e-3f, 1e3f, &hp->yarn_attn, e) >= 0 &&
+           arch__flt(hp, g, "rope.scaling.yarn_beta_fast", 1e-3f, 1e6f, &hp->yarn_fast, e) >= 0 &&
+           arch__flt(hp, g, "rope.scaling.yarn_beta_slow", 1e-3f, 1e6f, &hp->yarn_slow, e) >= 0;
+}
+
+static bool arch__experts(arch_hparams *hp, const gguf_file *g, err_t *e) {
+    const unsigned t = hp->desc->traits;
+    char           key[160];
+    if (arch__int(hp, g, "expert_count", 0, ARCH_MAX_EXPERTS, &hp->n_expert, e) < 0) return false;
+    if ((t & A_MOE) && !hp->n_expert) return err_set(e, EXIT_INPUT, "%s: %s.expert_count is 0, expected experts", g->path, hp->desc->name);
+    if ((t & A_DENSE) && hp->n_expert)
+        return err_set(e, EXIT_INPUT, "%s: %s.expert_count is %d, expected none", g->path, hp->desc->name, hp->n_expert);
+    if (!hp->n_expert) return true;
+    int got = arch__int(hp, g, "expert_used_count", 1, hp->n_expert, &hp->n_expert_used, e);
+    if (!arch__need(got, hp, g, "expert_used_count", e)) return false;
+    hp->n_ff_exp = (t & A_MOE) ? hp->layer[0].n_ff / hp->n_expert_used : hp->layer[0].n_ff;
+    hp->n_ff_shexp = (t & A_SHARED_EXPERT) ? hp->layer[0].n_ff : 0;
+    if (arch__int(hp, g, "expert_feed_forward_length", 1, ARCH_MAX_WIDTH, &hp->n_ff_exp, e) < 0) return false;
+    if ((t & A_SHARED_EXPERT) && arch__int(hp, g, "expert_shared_feed_forward_length", 1, ARCH_MAX_WIDTH, &hp->n_ff_shexp, e) < 0) return false;
+    if (hp->n_ff_exp < 1) return err_set(e, EXIT_INPUT, "%s: key %s.expert_feed_forward_length is missing", g->path, hp->desc->name);
+    hp->topk_norm = (t & A_TOPK_NORM) != 0;
+    snprintf(key, sizeof key, "%s.expert_weights_norm", hp->desc->name);
+    if (gguf_get_bool(g, key, &hp->topk_norm, e) < 0) return false;
+    hp->expert_scale = 1.0f;
+    if (arch__flt(hp, g, "expert_weights_scale", 0.0f, 1e6f, &hp->expert_scale, e) < 0) return false;
+    if (hp->expert_scale == 0) hp->expert_scale = 1.0f;
+    return true;
+}
+
+static bool arch__heads(arch_hparams *hp, const gguf_file *g, err_t *e) {
+    if (!arch__per_layer(hp, g, "attention.head_count", 1, ARCH_MAX_HEADS, offsetof(arch_layer_hp, n_head), true, e)) return false;
+    for (int i = 0; i < hp->n_layer; i++) hp->layer[i].n_head_kv = hp->layer[i].n_head;
+    if (!arch__per_layer(hp, g, "attention.head_count_kv", 1, ARCH_MAX_HEADS, offsetof(arch_layer_hp, n_head_kv), false, e)) return false;
+    for (int i = 0; i < hp->n_layer; i++)
+        if (hp->layer[i].n_head % hp->layer[i].n_head_kv)
+            return err_set(e, EXIT_INPUT, "%s: %d query heads in layer %d, expected a multiple of %d key heads", g->path,
+                           hp->layer[i].n_head, i, hp->layer[i].n_head_kv);
+    int got = arch__int(hp, g, "attention.key_length", 2, 1024, &hp->hd_k, e);
+    if (got < 0) return false;
+    if (got == 0) {
+        if (hp->n_embd % hp->layer[0].n_head)
+            return err_set(e, EXIT_INPUT, "%s: embedding length %d, expected a multiple of %d heads", g->path, hp->n_embd, hp->layer[0].n_head);
+        hp->hd_k = hp->n_embd / hp->layer[0].n_head;
+    }
+    if (hp->hd_k < 2 || hp->hd_k > 1024 || hp->hd_k % 2)
+        return err_set(e, EXIT_INPUT, "%s: head size %d, expected an even number up to 1024", g->path, hp->hd_k);
+    hp->hd_v = hp->hd_k;
+    if (arch__int(hp, g, "attention.value_length", 1, 1024, &hp->hd_v, e) < 0) return false;
+    hp->attn_scale = 1.0f / sqrtf((float)hp->hd_k);
+    return arch__flt(hp, g, "attention.scale", 1e-6f, 1e3f, &hp->attn_scale, e) >= 0;
+}
+
+/* Reads every hyper-parameter the step needs. On false, `e` says which one is missing or wrong. */
+static bool arch_load(arch_hparams *hp, const gguf_file *g, err_t *e) {
+    const gguf_kv *tokens = NULL;
+    *hp = (arch_hparams){.rope_base = 10000.0f, .yarn_attn = 1, .yarn_ext = 1, .yarn_fast = 32, .yarn_slow = 1};
+    if (!arch__find(hp, g, e)) return false;
+    if (!arch__need(arch__int(hp, g, "block_count", 1, ARCH_MAX_LAYERS, &hp->n_layer, e), hp, g, "block_count", e)) return false;
+    if (!arch__need(arch__int(hp, g, "context_length", 1, ARCH_MAX_CTX, &hp->n_ctx_train, e), hp, g, "context_length", e)) return false;
+    if (!arch__need(arch__int(hp, g, "embedding_length", 1, ARCH_MAX_WIDTH, &hp->n_embd, e), hp, g, "embedding_length", e)) return false;
+    hp->layer = mem_new((size_t)hp->n_layer, sizeof *hp->layer);
+    int got = gguf_get_arr(g, "tokenizer.ggml.tokens", &tokens, e);
+    if (got < 0) return false;
+    if (got == 1) {
+        if (tokens->count < 1 || tokens->count > INT32_MAX)
+            return err_set(e, EXIT_INPUT, "%s: a vocabulary of %llu tokens", g->path, (unsigned long long)tokens->count);
+        hp->n_vocab = (int)tokens->count;
+    } else if (!arch__need(arch__int(hp, g, "vocab_size", 1, INT32_MAX, &hp->n_vocab, e), hp, g, "vocab_size", e)) {
+        return false;
+    }
+    if (!arch__per_layer(hp, g, "feed_forward_length", 1, ARCH_MAX_WIDTH, offsetof(arch_layer_hp, n_ff), !(hp->desc->traits & A_MOE), e)) return false;
+    if (!arch__need(arch__flt(hp, g, "attention.layer_norm_rms_epsilon", 1e-20f, 1.0f, &hp->eps, e), hp, g,
+                    "attention.layer_norm_rms_epsilon", e))
+        return false;
+    if (arch__int(hp, g, "attention.sliding_window", 0, ARCH_MAX_CTX, &hp->window, e) < 0) return false;
+    return arch__heads(hp, g, e) && arch__rope(hp, g, e) && arch__experts(hp, g, e);
+}
+
+/* --- tensors --- */
+
+/* A size that a tensor's shape is written in; arch_dim() gives its value for a layer. */
+typedef enum { D_1, D_EMBD, D_VOCAB, D_Q, D_K, D_V, D_QKV, D_O, D_HEAD_K, D_FF, D_FF_EXP, D_FF_SHEXP, D_EXPERT, D_ROT } arch_size;
+
+static int64_t arch_dim(const arch_hparams *hp, arch_size d, int il) {
+    const arch_layer_hp *l = &hp->layer[il < 0 ? 0 : il];
+    switch (d) {
+    case D_1: return 1;
+    case D_EMBD: return hp->n_embd;
+    case D_VOCAB: return hp->n_vocab;
+    case D_Q: return (int64_t)l->n_head * hp->hd_k;
+    case D_K: return (int64_t)l->n_head_kv * hp->hd_k;
+    case D_V: return (int64_t)l->n_head_kv * hp->hd_v;
+    case D_QKV: return (int64_t)(l->n_head + l->n_head_kv) * hp->hd_k + (int64_t)l->n_head_kv * hp->hd_v;
+    case D_O: return (int64_t)l->n_head * hp->hd_v;
+    case D_HEAD_K: return hp->hd_k;
+    case D_FF: return l->n_ff;
+    case D_FF_EXP: return hp->n_ff_exp;
+    case D_FF_SHEXP: return hp->n_ff_shexp;
+    case D_EXPERT: return hp->n_expert;
+    case D_ROT: return hp->n_rot / 2;
+    }
+    return 0;
+}
+
+/* One matrix, or a stack of them (experts). Rows lie row_bytes apart, matrices mat_bytes. */
+typedef struct {
+    const uint8_t *data;                              /* view into the mapping; NULL: the model has none */
+    uint32_t type;
+    int      n_in, n_out;
+    size_t   row_bytes, mat_bytes;
+} arch_mat;
+
+typedef struct {
+    const float *attn_norm, *q_norm, *k_norm, *ffn_norm;          /* [D], [HD], [HD], [D] */
+    const float *bq, *bk, *bv, *bqkv, *bo, *b_gate, *b_up, *b_down; /* biases, NULL where there are none */
+    arch_mat     wq, wk, wv, wqkv, wo;                             /* wqkv: the three above as one tensor */
+    arch_mat     gate, up, down;                                   /* dense feed-forward */
+    arch_mat     router, gate_exps, up_exps, down_exps;            /* experts */
+    arch_mat     gate_shexp, up_shexp, down_shexp;                 /* shared expert */
+    const float *shexp_gate;                                       /* [D] */
+} arch_layer;
+
+typedef struct {
+    arch_mat     tok_embd, output;
+    const float *output_norm, *rope_freqs;                         /* [D], [n_rot/2] or NULL */
+} arch_globals;
+
+enum {                                                /* when a slot applies */
+    S_OPT = 1,                                        /* may be absent */
+    S_DENSE = 2, S_EXPERTS = 4, S_SHARED = 8,         /* only in layers of that kind */
+    S_QK_NORM = 16,
+    S_VEC = 32,                                       /* float vector, not a matrix */
+};
+
+typedef struct {
+    size_t      at;                                   /* offset of the field */
+    const char *name;                                 /* in the file; %d is the layer */
+    arch_size   out, in, stack;                       /* rows, values in a row, matrices */
+    unsigned    flags;
+} arch_slot;
+
+#define IN_LAYER(f) offsetof(arch_layer, f)
+#define IN_GLOBAL(f) offsetof(arch_globals, f)
+
+static const arch_slot arch_global_slots[] = {
+    /* where it lands          name in the file      rows     row     stack  */
+    {IN_GLOBAL(tok_embd),    "token_embd.weight",  D_VOCAB, D_EMBD, D_1, 0},
+    {IN_GLOBAL(output_norm), "output_norm.weight", D_1,     D_EMBD, D_1, S_VEC},
+    {IN_GLOBAL(output),      "output.weight",      D_VOCAB, D_EMBD, D_1, S_OPT},
+    {IN_GLOBAL(rope_freqs),  "rope_freqs.weight",  D_1,     D_ROT,  D_1, S_VEC | S_OPT},
+};
+
+static const arch_slot arch_layer_slots[] = {
+    /* where it lands         name in the file                  rows        row         stack     */
+    {IN_LAYER(attn_norm),   "blk.%d.attn_norm.weight",          D_1,        D_EMBD,     D_1,      S_VEC},
+    {IN_LAYER(wqkv),        "blk.%d.attn_qkv.weight",           D_QKV,      D_EMBD,     D_1,      S_OPT},
+    {IN_LAYER(bqkv),        "blk.%d.attn_qkv.bias",             D_1,        D_QKV,      D_1,      S_VEC | S_OPT},
+    {IN_LAYER(wq),          "blk.%d.attn_q.weight",             D_Q,        D_EMBD,     D_1,      S_OPT},
+    {IN_LAYER(wk),          "blk.%d.attn_k.weight",             D_K,        D_EMBD,     D_1,      S_OPT},
+    {IN_LAYER(wv),          "blk.%d.attn_v.weight",             D_V,        D_EMBD,     D_1,      S_OPT},
+    {IN_LAYER(bq),          "blk.%d.attn_q.bias",               D_1,        D_Q,        D_1,      S_VEC | S_OPT},
+    {IN_LAYER(bk),          "blk.%d.attn_k.bias",               D_1,        D_K,        D_1,      S_VEC | S_OPT},
+    {IN_LAYER(bv),          "blk.%d.attn_v.bias",               D_1,        D_V,        D_1,      S_VEC | S_OPT},
+    {IN_LAYER(q_norm),      "blk.%d.attn_q_norm.weight",        D_1,        D_HEAD_K,   D_1,      S_VEC | S_QK_NORM},
+    {IN_LAYER(k_norm),      "blk.%d.attn_k_norm.weight",        D_1,        D_HEAD_K,   D_1,      S_VEC | S_QK_NORM},
+    {IN_LAYER(wo),          "blk.%d.attn_output.weight",        D_EMBD,     D_O,        D_1,      0},
+    {IN_LAYER(bo),          "blk.%d.attn_output.bias",          D_1,        D_EMBD,     D_1,      S_VEC | S_OPT},
+    {IN_LAYER(ffn_norm),    "blk.%d.ffn_norm.weight",           D_1,        D_EMBD,     D_1,      S_VEC},
+    {IN_LAYER(gate),        "blk.%d.ffn_gate.weight",           D_FF,       D_EMBD,     D_1,      S_DENSE},
+    {IN_LAYER(up),          "blk.%d.ffn_up.weight",             D_FF,       D_EMBD,     D_1,      S_DENSE},
+    {IN_LAYER(down),        "blk.%d.ffn_down.weight",           D_EMBD,     D_FF,       D_1,      S_DENSE},
+    {IN_LAYER(b_gate),      "blk.%d.ffn_gate.bias",             D_1,        D_FF,       D_1,      S_VEC | S_DENSE | S_OPT},
+    {IN_LAYER(b_up),        "blk.%d.ffn_up.bias",               D_1,        D_FF,       D_1,      S_VEC | S_DENSE | S_OPT},
+    {IN_LAYER(b_down),      "blk.%d.ffn_down.bias",             D_1,        D_EMBD,     D_1,      S_VEC | S_DENSE | S_OPT},
+    {IN_LAYER(router),      "blk.%d.ffn_gate_inp.weight",       D_EXPERT,   D_EMBD,     D_1,      S_EXPERTS},
+    {IN_LAYER(gate_exps),   "blk.%d.ffn_gate_exps.weight",      D_FF_EXP,   D_EMBD,     D_EXPERT, S_EXPERTS},
+    {IN_LAYER(up_exps),     "blk.%d.ffn_up_exps.weight",        D_FF_EXP,   D_EMBD,     D_EXPERT, S_EXPERTS},
+    {IN_LAYER(down_exps),   "blk.%d.ffn_down_exps.weight",      D_EMBD,     D_FF_EXP,   D_EXPERT, S_EXPERTS},
+    {IN_LAYER(shexp_gate),  "blk.%d.ffn_gate_inp_shexp.weight", D_1,        D_EMBD,     D_1,      S_VEC | S_SHARED},
+    {IN_LAYER(gate_shexp),  "blk.%d.ffn_gate_shexp.weight",     D_FF_SHEXP, D_EMBD,     D_1,      S_SHARED},
+    {IN_LAYER(up_shexp),    "blk.%d.ffn_up_shexp.weight",       D_FF_SHEXP, D_EMBD,     D_1,      S_SHARED},
+    {IN_LAYER(down_shexp),  "blk.%d.ffn_down_shexp.weight",     D_EMBD,     D_FF_SHEXP, D_1,      S_SHARED},
+};
+enum {
+    ARCH_GLOBAL_SLOTS = sizeof arch_global_slots / sizeof arch_global_slots[0],
+    ARCH_LAYER_SLOTS = sizeof arch_layer_slots / sizeof arch_layer_slots[0],
+};
+
+/* Whether a model with these hyper-parameters can have the slot's tensor. */
+static bool arch_slot_applies(const arch_hparams *hp, const arch_slot *s) {
+    if ((s->flags & S_DENSE) && hp->n_expert) return false;
+    if ((s->flags & S_EXPERTS) && !hp->n_expert) return false;
+    if ((s->flags & S_SHARED) && !(hp->desc->traits & A_SHARED_EXPERT)) return false;
+    if ((s->flags & S_QK_NORM) && !(hp->desc->traits & A_QK_NORM)) return false;
+    return true;
+}
+/* ===== [model] a model bound to its mapping =====
+ * Finds every tensor the slot tables name, checks its shape and type, and refuses a file that lacks one or holds one
+ * that the step would not use (a weight left out in silence is a wrong text). Weights stay where they are: the model
+ * is views into the mapping plus a table of RoPE frequencies.
+ * Door: model_open, model_close, model_check, model_kv_bytes. */
+
+typedef struct {
+    const gguf_file *g;
+    arch_hparams hp;
+    arch_globals glob;
+    arch_layer  *layer;                               /* [n_layer] */
+    double      *rope_freq;                           /* [n_rot/2] radians per position */
+    float        rope_mscale;                         /* factor on cos and sin (YaRN) */
+    int          n_in_max, n_out_max;                 /* longest row, most rows of one matrix, the head apart */
+} model;
+
+/* Overrides from the command line; 0 keeps what the file says. */
+typedef struct {
+    float        base, factor;
+    const char  *scaling;                             /* none, linear, yarn */
+    int          orig_ctx;
+    float        yarn_ext, yarn_attn, yarn_fast, yarn_slow;  /* negative: as the file says */
+} rope_opts;
+
+static const rope_opts rope_defaults = {.yarn_ext = -1, .yarn_attn = -1, .yarn_fast = -1, .yarn_slow = -1};
+
+static void model_close(model *m) {
+    mem_free(m->layer);
+    mem_free(m->rope_freq);
+    arch_drop(&m->hp);
+    *m = (model){0};
+}
+
+static bool model__shape(const gguf_file *g, const gguf_tensor *t, const uint64_t want[3], bool at_least_rows, err_t *e) {
+    bool ok = t->n_dims <= 3 || t->dim[3] == 1;
+    for (int i = 0; i < 3; i++) ok = ok && (t->dim[i] == want[i] || (i == 1 && at_least_rows && t->dim[i] > want[i]));
+    if (ok) return true;
+    return err_set(e, EXIT_INPUT, "%s: tensor %.*s is %llu x %llu x %llu, expected %llu x %llu x %llu (at byte %llu)", g->path,
+                   (int)t->name.n, (const char *)t->name.p, (unsigned long long)t->dim[0], (unsigned long long)t->dim[1],
+                   (unsigned long long)t->dim[2], (unsigned long long)want[0], (unsigned long long)want[1],
+                   (unsigned long long)want[2], (unsigned long long)t->at);
+}
+
+/* Binds one slot of layer il (-1: a tensor of the whole model) into the struct at `base`. */
+static bool model__bind(model *m, const arch_slot *s, int il, void *base, bool *used, err_t *e) {
+    const gguf_file *g = m->g;
+    char             name[80];
+    if (!arch_slot_applies(&m->hp, s)) return true;
+    snprintf(name, sizeof name, s->name, il);
+    const gguf_tensor *t = gguf_tensor_find(g, name);
+    if (!t) return (s->flags & S_OPT) ? true : err_set(e, EXIT_INPUT, "%s: tensor %s is missing", g->path, name);
+    used[t - g->tensor] = true;
+    uint64_t want[3] = {(uint64_t)arch_dim(&m->hp, s->in, il), (uint64_t)arch_dim(&m->hp, s->out, il), (uint64_t)arch_dim(&m->hp, s->stack, il)};
+    if (!model__shape(g, t, want, s->out == D_VOCAB, e)) return false;
+    if (s->flags & S_VEC) {
+        if (t->type != K_F32)
+            return err_set(e, EXIT_INPUT, "%s: tensor %s has type %s, expected f32 (at byte %llu)", g->path, name,
+                           k_types[t->type].name, (unsigned long long)t->at);
+        *(const float **)((char *)base + s->at) = (const float *)(const void *)t->data;
+        return true;
+    }
+    if (!k_type_weight(t->type))
+        return err_set(e, EXIT_INPUT, "%s: tensor %s has type %s, expected a type of weights (at byte %llu)", g->path, name,
+                       k_types[t->type].name, (unsigned long long)t->at);
+    size_t row = k_row_bytes(t->type, (int64_t)want[0]);
+    *(arch_mat *)((char *)base + s->at) = (arch_mat){t->data, t->type, (int)want[0], (int)want[1], row, row * (size_t)want[1]};
+    return true;
+}
+
+/* One tensor that holds the rows of Q, K and V becomes three views; otherwise all three must be there. */
+static bool model__split_qkv(model *m, arch_layer *l, int il, err_t *e) {
+    const arch_hparams *hp = &m->hp;
+    const int64_t rows[3] = {arch_dim(hp, D_Q, il), arch_dim(hp, D_K, il), arch_dim(hp, D_V, il)};
+    arch_mat     *mats[3] = {&l->wq, &l->wk, &l->wv};
+    const float **bias[3] = {&l->bq, &l->bk, &l->bv};
+    int64_t       at = 0;
+    for (int i = 0; i < 3; i++) {
+        if (l->wqkv.data) {
+            if (mats[i]->data) return err_set(e, EXIT_INPUT, "%s: layer %d has attn_qkv and attn_%c both, expected one", m->g->path, il, "qkv"[i]);
+            *mats[i] = l->wqkv;
+            mats[i]->data += (size_t)at * l->wqkv.row_bytes;
+            mats[i]->n_out = (int)rows[i];
+        }
+        if (l->bqkv) *bias[i] = l->bqkv + at;
+        at += rows[i];
+        if (!mats[i]->data) return err_set(e, EXIT_INPUT, "%s: tensor blk.%d.attn_%c.weight is missing", m->g->path, il, "qkv"[i]);
+    }
+    return true;
+}
+
+/* Tensors that older converters wrote and that a step derives by itself. */
+static bool model__derived(bytes name) {
+    static const char tail[] = ".attn_rot_embd";
+    return name.n > sizeof tail && memmem(name.p, name.n, tail, sizeof tail - 1) != NULL;
+}
+
+static bool model__bind_all(model *m, err_t *e) {
+    const gguf_file *g = m->g;
+    bool            *used = mem_new(g->n_tensor, sizeof *used);
+    bool             ok = true;
+    for (int i = 0; ok && i < ARCH_GLOBAL_SLOTS; i++) ok = model__bind(m, &arch_global_slots[i], -1, &m->glob, used, e);
+    for (int il = 0; ok && il < m->hp.n_layer; il++) {
+        for (int i = 0; ok && i < ARCH_LAYER_SLOTS; i++) ok = model__bind(m, &arch_layer_slots[i], il, &m->layer[il], used, e);
+        ok = ok && model__split_qkv(m, &m->layer[il], il, e);
+    }
+    for (uint64_t i = 0; ok && i < g->n_tensor; i++)
+        if (!used[i] && !model__derived(g->tensor[i].name))
+            ok = err_set(e, EXIT_INPUT, "%s: tensor %.*s is not part of a %s model (at byte %llu)", g->path, (int)g->tensor[i].name.n,
+                         (const char *)g->tensor[i].name.p, m->hp.desc->name, (unsigned long long)g->tensor[i].at);
+    mem_free(used);
+    if (ok && !m->glob.output.data) m->glob.output = m->glob.tok_embd;       /* tied embeddings */
+    return ok;
+}
+
+static void model__widest(model *m) {
+    for (int il = 0; il < m->hp.n_layer; il++)
+        for (int i = 0; i < ARCH_LAYER_SLOTS; i++) {
+            const arch_slot *s = &arch_layer_slots[i];
+            int64_t          in = arch_dim(&m->hp, s->in, il), out = arch_dim(&m->hp, s->out, il);
+            if (!arch_slot_applies(&m->hp, s) || (s->flags & S_VEC)) continue;
+            if (in > m->n_in_max) m->n_in_max = (int)in;
+            if (out > m->n_out_max) m->n_out_max = (int)out;
+        }
+}
+
+/* --- RoPE frequencies --- */
+
+/* The dimension whose wavelength fits `turns` times into the original context (Peng et al. 2023, YaRN, eq. 17). */
+static double model__yarn_dim(const arch_hparams *hp, double turns) {
+    return hp->n_rot * log(hp->n_ctx_orig / (turns * 2 * M_PI)) / (2 * log((double)hp->rope_base));
+}
+
+/* Radians per position of each pair. Llama 3's factors divide; linear scaling divides all; YaRN blends from unscaled
+ * (fast pairs) to scaled (slow pairs) and raises the attention's temperature by the factor on cos and sin. */
+static void model__rope(model *m) {
+    const arch_hparams *hp = &m->hp;
+    double lo = 0, hi = 0;
+    bool   yarn = hp->scaling == SCALE_YARN && hp->rope_factor != 1.0f;
+    m->rope_freq = mem_new((size_t)hp->n_rot / 2, sizeof *m->rope_freq);
+    m->rope_mscale = hp->yarn_attn;
+    if (yarn) {
+        lo = fmax(0, floor(model__yarn_dim(hp, hp->yarn_fast)));
+        hi = fmin(hp->n_rot - 1, ceil(model__yarn_dim(hp, hp->yarn_slow)));
+        if (hp->yarn_ext != 0) m->rope_mscale *= 1.0f + 0.1f * logf(hp->rope_factor);
+    }
+    for (int i = 0; i < hp->n_rot / 2; i++) {
+        double f = pow((double)hp->rope_base, -2.0 * i / hp->n_rot);
+        if (m->glob.rope_freqs) f /= (double)m->glob.rope_freqs[i];
+        double slow = f / hp->rope_factor;
+        double mix = yarn ? hp->yarn_ext * (1 - fmin(1, fmax(0, (i - lo) / fmax(0.001, hi - lo)))) : 0;
+        m->rope_freq[i] = slow * (1 - mix) + f * mix;
+    }
+}
+
+static bool model__check_freqs(const model *m, err_t *e) {
+    const float *f = m->glob.rope_freqs;
+    for (int i = 0; f && i < m->hp.n_rot / 2; i++)
+        if (!(f[i] >= 1e-6f && f[i] <= 1e6f))
+            return err_set(e, EXIT_INPUT, "%s: rope_freqs.weight: value %d is %g, expected a positive factor", m->g->path, i, (double)f[i]);
+    return true;
+}
+
+static bool model__override_rope(arch_hparams *hp, const rope_opts *o, err_t *e) {
+    if (o->base > 0) hp->rope_base = o->base;
+    if (o->scaling) {
+        if (strcmp(o->scaling, "none") == 0) hp->scaling = SCALE_NONE;
+        else if (strcmp(o->scaling, "linear") == 0) hp->scaling = SCALE_LINEAR;
+        else if (strcmp(o->scaling, "yarn") == 0) hp->scaling = SCALE_YARN;
+        else return err_set(e, EXIT_INPUT, "--rope-scaling %s: expected none, linear or yarn", o->scaling);
+    }
+    if (o->factor > 0) hp->rope_factor = o->factor;
+    if (hp->scaling == SCALE_NONE) hp->rope_factor = 1;
+    if (o->orig_ctx > 0) hp->n_ctx_orig = o->orig_ctx;
+    if (o->yarn_ext >= 0) hp->yarn_ext = o->yarn_ext;
+    if (o->yarn_attn >= 0) hp->yarn_attn = o->yarn_attn;
+    if (o->yarn_fast >= 0) hp->yarn_fast = o->yarn_fast;
+    if (o->yarn_slow >= 0) hp->yarn_slow = o->yarn_slow;
+    return true;
+}
+
+/* Reads, checks and binds; `m` holds views into `g`, which must outlive it. After false, model_close() is still due. */
+static bool model_open(model *m, const gguf_file *g, const rope_opts *o, err_t *e) {
+    *m = (model){.g = g};
+    if (!arch_load(&m->hp, g, e) || !model__override_rope(&m->hp, o, e)) return false;
+    m->layer = mem_new((size_t)m->hp.n_layer, sizeof *m->layer);
+    if (!model__bind_all(m, e) || !model__check_freqs(m, e)) return false;
+    model__widest(m);
+    model__rope(m);
+    return true;
+}
+
+/* Everything model_open() checks, for --inspect. */
+static bool model_check(const gguf_file *g, err_t *e) {
+    model m;
+    bool  ok = model_open(&m, g, &rope_defaults, e);
+    model_close(&m);
+    return ok;
+}
+
+/* Bytes that one token takes in the KV cache, all layers, for these types. */
+static uint64_t model_kv_bytes(const arch_hparams *hp, uint32_t type_k, uint32_t type_v) {
+    uint64_t n = 0;
+    for (int il = 0; il < hp->n_layer; il++)
+        n += (uint64_t)hp->layer[il].n_head_kv * (k_row_bytes(type_k, hp->hd_k) + k_row_bytes(type_v, hp->hd_v));
+    return n;
+}
+/* ===== [kv] paged key/value cache =====
+ * Keys and values live in blocks of `block` positions; a sequence is a table of block numbers. A block belongs to a
+ * group of layers that keep the same positions: layers with the same window. It holds, layer after layer, K then V,
+ * each [head][position][bytes of one head]. Blocks are taken as positions are reserved and come from slabs mapped on
+ * demand, so memory follows the tokens in use. Blocks are counted by reference: kv_fork() shares them, and a shared
+ * block is copied before it is written to. A group with a window gives back the blocks that have left it.
+ *   Layers of another geometry (latent K/V, K/V shared between layers) are another group with its own block size; a
+ * recurrent layer keeps a state per sequence, and its snapshots hang on block numbers as K and V do.
+ * Door: kv_new, kv_free, kv_seq_new, kv_seq_free, kv_fork, kv_reserve, kv_truncate, kv_blocks, kv_store_at, kv_bytes_peak. */
+
+typedef struct {
+    uint32_t type_k, type_v;
+    int      block;                                   /* positions per block */
+    uint64_t mem_bytes;                               /* bound of all blocks together, 0: none */
+} kv_opts;
+
+static const kv_opts kv_defaults = {K_F16, K_F16, 32, 0};
+
+typedef struct {                                      /* where a layer's K and V lie inside a block of its group */
+    int    group, n_head;
+    size_t k_at, v_at;                                /* bytes from the block's start */
+    size_t k_stride, v_stride;                        /* bytes of one position of one head */
+} kv_layer;
+
+typedef struct {
+    int      window;                                  /* 0: every position is kept */
+    size_t   block_bytes;
+    uint8_t **slab;                                   /* [n_slab], each of slab_blocks blocks */
+    int      n_slab, slab_blocks, max_blocks;
+    uint32_t *refs;                                   /* [max_blocks] */
+    int32_t  *spare;                                  /* [max_blocks] free block numbers, a stack */
+    int      n_spare, n_used, n_peak;
+} kv_group;
+
+typedef struct {
+    kv_opts   opts;
+    kv_layer *layer;                                  /* [n_layer] */
+    int       n_layer, hd_k, hd_v;
+    kv_group *group;
+    int       n_group;
+    int       max_seq_blocks;                         /* entries of a sequence's table */
+} kv_cache;
+
+typedef struct kv_seq {
+    kv_cache *kv;
+    int       n;                                      /* positions reserved: 0 <= p < n may be read and written */
+    int32_t **table;                                  /* [n_group][max_seq_blocks] block numbers, -1: none or given back */
+    int      *n_blocks, *first;                       /* [n_group] entries in use; first one not given back */
+} kv_seq;
+
+enum { KV_SLAB_BYTES = 4 << 20 };
+
+/* Blocks in slab number s: the last one may be short. */
+static int kv__slab_blocks(const kv_group *gr, int s) {
+    int left = gr->max_blocks - s * gr->slab_blocks;
+    return left < gr->slab_blocks ? left : gr->slab_blocks;
+}
+
+static uint8_t *kv__block(const kv_group *gr, int32_t b) {
+    return gr->slab[b / gr->slab_blocks] + (size_t)(b % gr->slab_blocks) * gr->block_bytes;
+}
+
+/* n_ctx: most positions of one sequence. max_tokens: positions that all sequences together may hold at once. Checks that
+ * the types fit the head sizes. */
+static kv_cache *kv_new(const arch_hparams *hp, const kv_opts *o, int n_ctx, int64_t max_tokens, err_t *e) {
+    const int widths[2] = {hp->hd_k, hp->hd_v};
+    const uint32_t types[2] = {o->type_k, o->type_v};
+    for (int i = 0; i < 2; i++)
+        if (widths[i] % k_types[types[i]].block) {
+            err_set(e, EXIT_INPUT, "cache type %s needs heads of a multiple of %d values, this model has %d", k_types[types[i]].name,
+                    k_types[types[i]].block, widths[i]);
+            return NULL;
+        }
+    kv_cache *kv = mem_new(1, sizeof *kv);
+    kv->opts = *o;
+    kv->n_layer = hp->n_layer;
+    kv->hd_k = hp->hd_k;
+    kv->hd_v = hp->hd_v;
+    kv->layer = mem_new((size_t)hp->n_layer, sizeof *kv->layer);
+    kv->n_group = 1;                                  /* every layer of these architectures has the same window */
+    kv->group = mem_new((size_t)kv->n_group, sizeof *kv->group);
+    kv_group *gr = &kv->group[0];
+    gr->window = hp->window;
+    for (int il = 0; il < hp->n_layer; il++) {
+        kv_layer *l = &kv->layer[il];
+        l->n_head = hp->layer[il].n_head_kv;
+        l->k_stride = k_row_bytes(o->type_k, hp->hd_k);
+        l->v_stride = k_row_bytes(o->type_v, hp->hd_v);
+        l->k_at = gr->block_bytes;
+        l->v_at = l->k_at + (((size_t)l->n_head * (size_t)o->block * l->k_stride + 63) & ~(size_t)63);
+        gr->block_bytes = l->v_at + (((size_t)l->n_head * (size_t)o->block * l->v_stride + 63) & ~(size_t)63);
+    }
+    kv->max_seq_blocks = (n_ctx - 1) / o->block + 1;
+    int64_t most = (max_tokens - 1) / o->block + 1;
+    if (o->mem_bytes && (uint64_t)most > o->mem_bytes / gr->block_bytes) most = (int64_t)(o->mem_bytes / gr->block_bytes);
+    if (most < 1) {
+        err_set(e, EXIT_RESOURCE, "a KV cache of %llu bytes, expected at least one block of %zu", (unsigned long long)o->mem_bytes, gr->block_bytes);
+        mem_free(kv->group);
+        mem_free(kv->layer);
+        mem_free(kv);
+        return NULL;
+    }
+    gr->max_blocks = most > INT32_MAX ? INT32_MAX : (int)most;
+    gr->slab_blocks = gr->block_bytes < KV_SLAB_BYTES ? (int)(KV_SLAB_BYTES / gr->block_bytes) : 1;
+    gr->slab = mem_new((size_t)((gr->max_blocks - 1) / gr->slab_blocks + 1), sizeof *gr->slab);
+    gr->refs = mem_new((size_t)gr->max_blocks, sizeof *gr->refs);
+    gr->spare = mem_new((size_t)gr->max_blocks, sizeof *gr->spare);
+    return kv;
+}
+
+static void kv_free(kv_cache *kv) {
+    if (!kv) return;
+    for (int i = 0; i < kv->n_group; i++) {
+        kv_group *gr = &kv->group[i];
+        for (int s = 0; s < gr->n_slab; s++) munmap(gr->slab[s], (size_t)kv__slab_blocks(gr, s) * gr->block_bytes);
+        mem_free(gr->slab);
+        mem_free(gr->refs);
+        mem_free(gr->spare);
+    }
+    mem_free(kv->group);
+    mem_free(kv->layer);
+    mem_free(kv);
+}
+
+/* A block with one reference, -1 when the bound or the system's memory is reached. */
+static int32_t kv__take(kv_group *gr) {
+    if (!gr->n_spare) {
+        int more = kv__slab_blocks(gr, gr->n_slab);
+        if (more <= 0) return -1;
+        void *p = mmap(NULL, (size_t)more * gr->block_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (p == MAP_FAILED) return -1;
+        int32_t first = gr->n_slab * gr->slab_blocks;
+        gr->slab[gr->n_slab++] = p;
+        for (int i = more - 1; i >= 0; i--) gr->spare[gr->n_spare++] = first + i;
+    }
+    int32_t b = gr->spare[--gr->n_spare];
+    gr->refs[b] = 1;
+    if (++gr->n_used > gr->n_peak) gr->n_peak = gr->n_used;
+    return b;
+}
+
+static void kv__release(kv_group *gr, int32_t b) {
+    if (b < 0 || --gr->refs[b]) return;
+    gr->spare[gr->n_spare++] = b;
+    gr->n_used--;
+}
+
+static kv_seq *kv_seq_new(kv_cache *kv) {
+    kv_seq *s = mem_new(1, sizeof *s);
+    s->kv = kv;
+    s->table = mem_new((size_t)kv->n_group, sizeof *s->table);
+    s->n_blocks = mem_new((size_t)kv->n_group, sizeof *s->n_blocks);
+    s->first = mem_new((size_t)kv->n_group, sizeof *s->first);
+    for (int i = 0; i < kv->n_group; i++) s->table[i] = mem_new((size_t)kv->max_seq_blocks, sizeof **s->table);
+    return s;
+}
+
+/* Keeps positions 0 <= p < n. */
+static void kv_truncate(kv_seq *s, int n) {
+    for (int i = 0; i < s->kv->n_group; i++) {
+        int keep = n ? (n - 1) / s->kv->opts.block + 1 : 0;
+        while (s->n_blocks[i] > keep) kv__release(&s->kv->group[i], s->table[i][--s->n_blocks[i]]);
+        if (s->first[i] > s->n_blocks[i]) s->first[i] = s->n_blocks[i];
+    }
+    if (n < s->n) s->n = n;
+}
+
+static void kv_seq_free(kv_seq *s) {
+    if (!s) return;
+    kv_truncate(s, 0);
+    for (int i = 0; i < s->kv->n_group; i++) mem_free(s->table[i]);
+    mem_free(s->table);
+    mem_free(s->n_blocks);
+    mem_free(s->first);
+    mem_free(s);
+}
+
+/* A second sequence with the same past; both may grow apart. */
+static kv_seq *kv_fork(const kv_seq *from) {
+    kv_seq *s = kv_seq_new(from->kv);
+    s->n = from->n;
+    for (int i = 0; i < s->kv->n_group; i++) {
+        s->n_blocks[i] = from->n_blocks[i];
+        s->first[i] = from->first[i];
+        memcpy(s->table[i], from->table[i], (size_t)from->n_blocks[i] * sizeof **s->table);
+        for (int b = s->first[i]; b < s->n_blocks[i]; b++)
+            if (s->table[i][b] >= 0) s->kv->group[i].refs[s->table[i][b]]++;
+    }
+    return s;
+}
+
+/* Positions from s->n on are about to be written: the block that s->n falls into must be ours alone. */
+static bool kv__own_last(kv_seq *s, int i) {
+    kv_group *gr = &s->kv->group[i];
+    int       at = s->n / s->kv->opts.block;
+    if (s->n % s->kv->opts.block == 0 || at >= s->n_blocks[i]) return true;
+    int32_t old = s->table[i][at];
+    if (old < 0 || gr->refs[old] == 1) return true;
+    int32_t own = kv__take(gr);
+    if (own < 0) return false;
+    memcpy(kv__block(gr, own), kv__block(gr, old), gr->block_bytes);
+    kv__release(gr, old);
+    s->table[i][at] = own;
+    return true;
+}
+
+/* Makes room for positions up to n (exclusive), and gives back what the window of the rows from s->n on has left. False when the pool is exhausted: nothing changed for positions
+ * below s->n, and the caller frees or truncates something. */
+static bool kv_reserve(kv_seq *s, int n) {
+    const int block = s->kv->opts.block;
+    if (n <= s->n) return true;
+    ASSERT((n - 1) / block < s->kv->max_seq_blocks);
+    for (int i = 0; i < s->kv->n_group; i++) {
+        kv_group *gr = &s->kv->group[i];
+        if (!kv__own_last(s, i)) return false;
+        for (int past = gr->window ? (s->n - gr->window) / block : 0; s->first[i] < past; s->first[i]++) {
+            kv__release(gr, s->table[i][s->first[i]]);
+            s->table[i][s->first[i]] = -1;
+        }
+        for (int need = (n - 1) / block + 1; s->n_blocks[i] < need; s->n_blocks[i]++) {
+            int32_t b = kv__take(gr);
+            if (b < 0) return false;
+            s->table[i][s->n_blocks[i]] = b;
+        }
+    }
+    s->n = n;
+    return true;
+}
+
+/* Fills k and v, [blocks of the sequence], with the first byte of `head` of layer `il` in each block; NULL: given back. */
+static int kv_blocks(const kv_seq *s, int il, int head, const uint8_t **k, const uint8_t **v) {
+    const kv_layer *l = &s->kv->layer[il];
+    const kv_group *gr = &s->kv->group[l->group];
+    const size_t    block = (size_t)s->kv->opts.block;
+    for (int i = 0; i < s->n_blocks[l->group]; i++) {
+        int32_t        b = s->table[l->group][i];
+        const uint8_t *p = b < 0 ? NULL : kv__block(gr, b);
+        k[i] = p ? p + l->k_at + (size_t)head * block * l->k_stride : NULL;
+        v[i] = p ? p + l->v_at + (size_t)head * block * l->v_stride : NULL;
+    }
+    return s->n_blocks[l->group];
+}
+
+/* Stores K [n_head, hd_k] and V [n_head, hd_v] of one position of layer il. */
+static void kv_store_at(const kv_seq *s, int il, int pos, const float *k, const float *v) {
+    const kv_cache *kv = s->kv;
+    const kv_layer *l = &kv->layer[il];
+    const size_t    block = (size_t)kv->opts.block, at = (size_t)pos % block;
+    uint8_t        *p = kv__block(&kv->group[l->group], s->table[l->group][(size_t)pos / block]);
+    for (size_t h = 0; h < (size_t)l->n_head; h++) {
+        k_kv_store(kv->opts.type_k, k + h * (size_t)kv->hd_k, p + l->k_at + (h * block + at) * l->k_stride, kv->hd_k);
+        k_kv_store(kv->opts.type_v, v + h * (size_t)kv->hd_v, p + l->v_at + (h * block + at) * l->v_stride, kv->hd_v);
+    }
+}
+
+/* Bytes of blocks at the peak. */
+static uint64_t kv_bytes_peak(const kv_cache *kv) {
+    uint64_t n = 0;
+    for (int i = 0; i < kv->n_group; i++) n += (uint64_t)kv->group[i].n_peak * kv->group[i].block_bytes;
+    return n;
+}
+/* ===== [dev] the device that runs a step =====
+ * The one seam between the step and what executes it. On the CPU every thread of the pool calls each operation with
+ * the same arguments; an operation deals its tasks through the pool's counter and ends with a barrier, so the step
+ * reads like straight code. How the tasks fall never changes a result: each output is summed by one thread in one order.
+ * Door: dev_blas_open, dev_rows, dev_quantise, dev_matmul and the types they take. */
+
+typedef struct {
+    pool  *p;
+    int    ith;                                       /* this thread */
+    void  *scratch;                                   /* this thread's, big enough for every operation */
+} dev;
+
+/* cblas_sgemm of OpenBLAS, NULL unless dev_blas_open() found it. It sums in an order of its own that depends on the
+ * batch, so it runs only where it is asked for. */
+typedef void dev_sgemm(int order, int trans_a, int trans_b, int m, int n, int k, float alpha, const float *a, int lda, const float *b,
+                       int ldb, float beta, float *c, int ldc);
+static dev_sgemm *g_sgemm;
+
+enum { DEV_BLAS_ROWS = 8 };                           /* fewer activation rows are our own kernels' */
+
+/* Looks for OpenBLAS on this machine; one thread of it per thread of ours, and none of its own. */
+static bool dev_blas_open(err_t *e) {
+#if LLMRUN_BLAS
+    static const char *const names[] = {"libopenblas.so.0", "libopenblas.so"};
+    setenv("OPENBLAS_NUM_THREADS", "1", 1);
+    for (int i = 0; i < 2 && !g_sgemm; i++) {
+        void *lib = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
+        if (lib) *(void **)&g_sgemm = dlsym(lib, "cblas_sgemm");
+    }
+    return g_sgemm || err_set(e, EXIT_INPUT, "--blas: no libopenblas.so.0 on this machine (Debian: libopenblas0)");
+#else
+    return err_set(e, EXIT_INPUT, "--blas: this binary was built with BLAS=0");
+#endif
+}
+
+/* Activations of one batch: float rows and their quantised form, filled by dev_quantise() where a matrix wants it. */
+typedef struct {
+    float   *x;                                       /* [rows, ldx] */
+    int8_t  *q;                                       /* [rows, ldq] */
+    int16_t *sum;                                     /* [rows, ldq / 16] */
+    float   *d;                                       /* [rows, ldq / 256] */
+    size_t   ldx, ldq;                                /* ldq is a multiple of 256 */
+} dev_acts;
+
+static k_acts dev__view(const dev_acts *a, const int32_t *idx, int first, int n) {
+    const size_t at = idx ? 0 : (size_t)first;
+    return (k_acts){.x = a->x + at * a->ldx, .ldx = a->ldx, .q = a->q + at * a->ldq, .ldq = a->ldq, .sum = a->sum + at * (a->ldq / 16),
+                    .lds = a->ldq / 16, .d = a->d + at * (a->ldq / 256), .ldd = a->ldq / 256, .idx = idx ? idx + first : NULL, .nt = n};
+}
+
+/* The quantised form of row r, n values; only where some matrix will read it. */
+static void dev_quantise(const dev_acts *a, int r, int n, bool wanted) {
+    if (wanted) k_quant_act(a->x + (size_t)r * a->ldx, n, a->q + (size_t)r * a->ldq, a->sum + (size_t)r * (a->ldq / 16), a->d + (size_t)r * (a->ldq / 256));
+}
+
+/* fn(ctx, r) for each of n rows. */
+static void dev_rows(dev *dv, int n, void (*fn)(void *ctx, int r), void *ctx) {
+    for (int r; (r = pool_next(dv->p)) < n;) fn(ctx, r);
+    pool_barrier(dv->p);
+}
+
+/* One product of a list: y[t, :] = w . a[idx ? idx[first + t] : first + t, :] for t < n. */
+typedef struct {
+    const arch_mat *w;
+    int             stack;                            /* which matrix of a stack */
+    const dev_acts *a;
+    const int32_t  *idx;
+    int             first, n;
+    float          *y;
+    size_t          ldy;
+} dev_product;
+
+/* Rows per task: as many as the kernels like, but enough tasks that a slow thread is not waited for. */
+static int dev__task_rows(const dev *dv, const dev_product *m) {
+    int step = k_rows_step(m->w->type, m->n), rows = m->w->n_out / (8 * dv->p->n);
+    rows -= rows % step;
+    return rows < step ? step : rows > 512 && 512 % step == 0 ? 512 : rows;
+}
+
+/* Rows [r, r + nr) of one product. */
+static void dev__mul(const dev *dv, const dev_product *m, int r, int nr) {
+    const arch_mat *w = m->w;
+    const uint8_t  *data = w->data + (size_t)m->stack * w->mat_bytes + (size_t)r * w->row_bytes;
+    const k_acts    a = dev__view(m->a, m->idx, m->first, m->n);
+    if (g_sgemm && w->type == K_F32 && m->n >= DEV_BLAS_ROWS && !m->idx)
+        g_sgemm(101, 111, 112, m->n, nr, w->n_in, 1.0f, a.x, (int)a.ldx, (const float *)(const void *)data, w->n_in, 0.0f, m->y + r, (int)m->ldy);
+    else
+        k_mul_rows(w->type, data, w->row_bytes, nr, w->n_in, &a, m->y + r, m->ldy, dv->scratch);
+}
+
+/* All products of the list, as one pile of tasks. */
+static void dev_matmul(dev *dv, const dev_product *list, int n_list) {
+    int task = pool_next(dv->p), base = 0;
+    for (int i = 0; i < n_list; i++) {
+        const dev_product *m = &list[i];
+        if (m->n <= 0) continue;
+        const int step = dev__task_rows(dv, m), n_task = (m->w->n_out + step - 1) / step;
+        for (; task < base + n_task; task = pool_next(dv->p)) {
+            const int r = (task - base) * step;
+            dev__mul(dv, m, r, m->w->n_out - r < step ? m->w->n_out - r : step);
+        }
+        base += n_task;
+    }
+    pool_barrier(dv->p);
+}
+/* ===== [fwd] one step over a batch of (sequence, position, token) rows =====
+ * The only forward pass: prefill chunks, decode, batches and verification are different lists of rows. Rows of one
+ * sequence stand together in rising position. Each row's result depends on its own past alone, to the last bit.
+ *   In the last layer only rows that ask for logits go on past K and V.
+ * Door: fwd_new, fwd_free, fwd_step. */
+
+typedef struct {
+    int32_t token;
+    int     pos;
+    kv_seq *seq;                                      /* positions <= pos are reserved */
+    bool    logits;                                   /* this row asks for logits */
+} fwd_row;
+
+/* One step's rows, scratch and the layer in hand. All of it is allocated once. */
+typedef struct {
+    const model *m;
+    pool        *p;
+    kv_cache    *kv;
+    int          max_rows, max_out;
+    void       **scratch;                             /* [threads] for kernels */
+    const uint8_t ***blocks;                          /* [threads][2 * max_seq_blocks] block views for attention */
+    k_attn_row **attn_rows;                           /* [threads][FWD_ATTN_ROWS * most heads per group] */
+
+    const fwd_row *row;                               /* [B] the rows of this step */
+    int            n_rows, n_sel, n_out;              /* rows; rows that go past K and V in this layer; rows with logits */
+    int32_t       *sel;                               /* [B] which those are */
+    int32_t       *span;                              /* [B+1] where each run of rows of one sequence starts, among the selected */
+    int            n_span;
+    int            il;
+    const arch_layer *l;
+
+    float    *x, *xs;                                 /* [B, D] residual stream; that of the selected rows */
+    float    *cs;                                     /* [B, n_rot] cos, sin of each pair */
+    dev_acts  xn;                                     /* [B, D] normed input of a matrix */
+    float    *q, *k, *v;                              /* [B, H*HD], [B, G*HD], [B, G*HD] */
+    dev_acts  att;                                    /* [B, H*HD] attention output */
+    float    *y;                                      /* [B, D] what a block adds to the stream */
+    dev_acts  ff;                                     /* [B * experts used, F] activated feed-forward */
+    float    *up;                                     /* the same shape */
+
+    float    *score;                                  /* [B, E] router logits, then weights */
+    int32_t  *slot_row, *slot_of;                     /* [B*K] slots sorted by expert: their row; slot of (row, rank) */
+    int32_t  *pick;                                   /* [B, K] chosen experts by falling weight */
+    float    *weight;                                 /* [B, K] */
+    float    *moe;                                    /* [B*K, D] */
+    float    *shexp;                                  /* [B] gate of the shared expert */
+    int      *expert_at;                              /* [E+1] first slot of each expert */
+    dev_product *products;                            /* [2E + 2] */
+
+    float    *logits;                                 /* [n_out, V] of the last step */
+    float    *out;                                    /* where this step's logits go */
+} fwd;
+
+enum { FWD_ATTN_ROWS = 32 };                          /* positions of one attention task */
+
+static dev_acts fwd__acts(size_t rows, int n) {
+    dev_acts a = {.ldx = (size_t)n, .ldq = ((size_t)n + 255) & ~(size_t)255};
+    a.x = mem_aligned(rows * a.ldx, sizeof *a.x);
+    a.q = mem_aligned(rows * a.ldq, sizeof *a.q);
+    a.sum = mem_aligned(rows * (a.ldq / 16), sizeof *a.sum);
+    a.d = mem_aligned(rows * (a.ldq / 256), sizeof *a.d);
+    return a;
+}
+
+static void fwd__acts_drop(dev_acts *a) {
+    mem_free(a->x);
+    mem_free(a->q);
+    mem_free(a->sum);
+    mem_free(a->d);
+}
+
+static int fwd__max_layer(const arch_hparams *hp, arch_size d) {
+    int64_t n = 0;
+    for (int il = 0; il < hp->n_layer; il++)
+        if (arch_dim(hp, d, il) > n) n = arch_dim(hp, d, il);
+    return (int)n;
+}
+
+static void fwd__new_experts(fwd *f, size_t B) {
+    const arch_hparams *hp = &f->m->hp;
+    const size_t        K = (size_t)hp->n_expert_used, E = (size_t)hp->n_expert;
+    f->score = mem_aligned(B * E, sizeof *f->score);
+    f->slot_row = mem_new(B * K, sizeof *f->slot_row);
+    f->slot_of = mem_new(B * K, sizeof *f->slot_of);
+    f->pick = mem_new(B * K, sizeof *f->pick);
+    f->weight = mem_new(B * K, sizeof *f->weight);
+    f->moe = mem_aligned(B * K * (size_t)hp->n_embd, sizeof *f->moe);
+    f->shexp = mem_new(B, sizeof *f->shexp);
+    f->expert_at = mem_new(E + 1, sizeof *f->expert_at);
+    f->products = mem_new(2 * E + 2, sizeof *f->products);
+}
+
+/* max_rows: most rows of a step; max_out: most of them that ask for logits. */
+static fwd *fwd_new(const model *m, kv_cache *kv, pool *p, int max_rows, int max_out) {
+    const arch_hparams *hp = &m->hp;
+    const size_t        B = (size_t)max_rows, D = (size_t)hp->n_embd;
+    fwd                *f = mem_new(1, sizeof *f);
+    int                 group = 1;
+    f->m = m;
+    f->p = p;
+    f->kv = kv;
+    f->max_rows = max_rows;
+    f->max_out = max_out;
+    f->scratch = mem_new((size_t)p->n, sizeof *f->scratch);
+    f->blocks = mem_new((size_t)p->n, sizeof *f->blocks);
+    f->attn_rows = mem_new((size_t)p->n, sizeof *f->attn_rows);
+    for (int il = 0; il < hp->n_layer; il++) {
+        int g = hp->layer[il].n_head / hp->layer[il].n_head_kv;
+        if (g > group) group = g;
+    }
+    size_t need = k_scratch_bytes(m->n_in_max > hp->n_embd ? m->n_in_max : hp->n_embd);
+    size_t attn = k_attn_scratch(FWD_ATTN_ROWS * group, hp->hd_k, hp->hd_v);
+    for (int i = 0; i < p->n; i++) {
+        f->scratch[i] = mem_aligned(need > attn ? need : attn, 1);
+        f->blocks[i] = mem_new(2 * (size_t)kv->max_seq_blocks, sizeof **f->blocks);
+        f->attn_rows[i] = mem_new((size_t)FWD_ATTN_ROWS * (size_t)group, sizeof **f->attn_rows);
+    }
+    f->sel = mem_new(B, sizeof *f->sel);
+    f->span = mem_new(B + 1, sizeof *f->span);
+    f->x = mem_aligned(B * D, sizeof *f->x);
+    f->xs = mem_aligned(B * D, sizeof *f->xs);
+    f->y = mem_aligned(B * D, sizeof *f->y);
+    f->cs = mem_aligned(B * (size_t)hp->n_rot, sizeof *f->cs);
+    f->xn = fwd__acts(B, hp->n_embd);
+    f->q = mem_aligned(B * (size_t)fwd__max_layer(hp, D_Q), sizeof *f->q);
+    f->k = mem_aligned(B * (size_t)fwd__max_layer(hp, D_K), sizeof *f->k);
+    f->v = mem_aligned(B * (size_t)fwd__max_layer(hp, D_V), sizeof *f->v);
+    f->att = fwd__acts(B, fwd__max_layer(hp, D_O));
+    const size_t K = hp->n_expert ? (size_t)hp->n_expert_used : 1;
+    int          F = hp->n_expert ? hp->n_ff_exp : fwd__max_layer(hp, D_FF);
+    size_t       slots = B * K;
+    if (hp->n_ff_shexp > F) F = hp->n_ff_shexp;
+    f->ff = fwd__acts(slots, F);
+    f->up = mem_aligned(slots * (size_t)F, sizeof *f->up);
+    if (hp->n_expert) fwd__new_experts(f, B);
+    f->logits = mem_aligned((size_t)max_out * (size_t)hp->n_vocab, sizeof *f->logits);
+    return f;
+}
+
+static void fwd_free(fwd *f) {
+    if (!f) return;
+    for (int i = 0; i < f->p->n; i++) {
+        mem_free(f->scratch[i]);
+        mem_free(f->blocks[i]);
+        mem_free(f->attn_rows[i]);
+    }
+    fwd__acts_drop(&f->xn);
+    fwd__acts_drop(&f->att);
+    fwd__acts_drop(&f->ff);
+    void *own[] = {f->scratch, f->blocks, f->attn_rows, f->sel, f->span, f->x, f->xs, f->y, f->cs, f->q, f->k, f->v, f->up, f->score,
+                   f->slot_row, f->slot_of, f->pick, f->weight, f->moe, f->shexp, f->expert_at, f->products, f->logits};
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++) mem_free(own[i]);
+    mem_free(f);
+}
+
+/* --- row tasks: each thread takes a row --- */
+
+static bool fwd__any_q8(const arch_mat *a, const arch_mat *b, const arch_mat *c) {
+    return (a && k_wants_q8(a->type)) || (b && k_wants_q8(b->type)) || (c && k_wants_q8(c->type));
+}
+
+/* The embedding of the row's token, and the angles of its position. */
+static void fwd__embed(void *ctx, int r) {
+    fwd                *f = ctx;
+    const arch_hparams *hp = &f->m->hp;
+    const arch_mat     *w = &f->m->glob.tok_embd;
+    float              *cs = f->cs + (size_t)r * (size_t)hp->n_rot;
+    k_types[w->type].dequant(w->data + (size_t)f->row[r].token * w->row_bytes, f->x + (size_t)r * (size_t)hp->n_embd, hp->n_embd);
+    for (int i = 0; i < hp->n_rot / 2; i++) {
+        double angle = f->row[r].pos * f->m->rope_freq[i];
+        cs[2 * i] = (float)cos(angle) * f->m->rope_mscale;
+        cs[2 * i + 1] = (float)sin(angle) * f->m->rope_mscale;
+    }
+}
+
+static void fwd__norm_rows(fwd *f, const float *x, const float *w, int r, bool q8) {
+    const int n = f->m->hp.n_embd;
+    k_rms_norm(x + (size_t)r * (size_t)n, w, f->m->hp.eps, n, f->xn.x + (size_t)r * f->xn.ldx);
+    dev_quantise(&f->xn, r, n, q8);
+}
+
+static void fwd__attn_norm(void *ctx, int r) {
+    fwd *f = ctx;
+    fwd__norm_rows(f, f->x, f->l->attn_norm, r, fwd__any_q8(&f->l->wq, &f->l->wk, &f->l->wv));
+}
+
+static void fwd__bias(float *y, const float *b, int64_t n) {
+    if (b) k_add(y, b, (int)n);
+}
+
+static void fwd__head_norm(float *x, const float *w, int n_head, int hd, float eps) {
+    for (int h = 0; w && h < n_head; h++) k_rms_norm(x + (size_t)h * (size_t)hd, w, eps, hd, x + (size_t)h * (size_t)hd);
+}
+
+/* Bias, head norm and RoPE of K, bias of V, both into the cache. */
+static void fwd__store_kv(void *ctx, int r) {
+    fwd                *f = ctx;
+    const arch_hparams *hp = &f->m->hp;
+    const int64_t       nk = arch_dim(hp, D_K, f->il), nv = arch_dim(hp, D_V, f->il);
+    const int           heads = hp->layer[f->il].n_head_kv;
+    float              *k = f->k + (size_t)(r * nk), *v = f->v + (size_t)(r * nv);
+    fwd__bias(k, f->l->bk, nk);
+    fwd__bias(v, f->l->bv, nv);
+    fwd__head_norm(k, f->l->k_norm, heads, hp->hd_k, hp->eps);
+    k_rope(k, heads, hp->hd_k, hp->n_rot, hp->desc->rope == ROPE_HALVES, f->cs + (size_t)r * (size_t)hp->n_rot);
+    kv_store_at(f->row[r].seq, f->il, f->row[r].pos, k, v);
+}
+
+/* The same for Q of a selected row. */
+static void fwd__turn_q(fwd *f, int s) {
+    const arch_hparams *hp = &f->m->hp;
+    const int64_t       nq = arch_dim(hp, D_Q, f->il);
+    const int           heads = hp->layer[f->il].n_head;
+    float              *q = f->q + (size_t)(s * nq);
+    fwd__bias(q, f->l->bq, nq);
+    fwd__head_norm(q, f->l->q_norm, heads, hp->hd_k, hp->eps);
+    k_rope(q, heads, hp->hd_k, hp->n_rot, hp->desc->rope == ROPE_HALVES, f->cs + (size_t)f->sel[s] * (size_t)hp->n_rot);
+}
+
+/* Rows below n_rows store K and V; those from n_rows on turn Q. */
+static void fwd__turn(void *ctx, int i) {
+    fwd *f = ctx;
+    if (i < f->n_rows) fwd__store_kv(f, i);
+    else fwd__turn_q(f, i - f->n_rows);
+}
+
+static void fwd__att_quant(void *ctx, int s) {
+    fwd *f = ctx;
+    dev_quantise(&f->att, s, (int)arch_dim(&f->m->hp, D_O, f->il), k_wants_q8(f->l->wo.type));
+}
+
+/* Attention's output joins the stream; the norm before the feed-forward. */
+static void fwd__ffn_norm(void *ctx, int s) {
+    fwd         *f = ctx;
+    const size_t D = (size_t)f->m->hp.n_embd;
+    float       *x = f->xs + (size_t)s * D, *y = f->y + (size_t)s * D;
+    fwd__bias(y, f->l->bo, (int64_t)D);
+    memcpy(x, f->x + (size_t)f->sel[s] * D, D * sizeof *x);
+    k_add(x, y, (int)D);
+    bool q8 = f->m->hp.n_expert ? fwd__any_q8(&f->l->gate_exps, &f->l->up_exps, &f->l->router) ||
+                                      (f->l->gate_shexp.data && fwd__any_q8(&f->l->gate_shexp, &f->l->up_shexp, NULL))
+                                : fwd__any_q8(&f->l->gate, &f->l->up, NULL);
+    fwd__norm_rows(f, f->xs, f->l->ffn_norm, s, q8);
+}
+
+/* gate = silu(gate) * up, ready for `down`. */
+static void fwd__activate(fwd *f, int s, int n, const arch_mat *down) {
+    float *gate = f->ff.x + (size_t)s * f->ff.ldx;
+    k_swiglu(gate, f->up + (size_t)s * f->ff.ldx, n);
+    dev_quantise(&f->ff, s, n, k_wants_q8(down->type));
+}
+
+static void fwd__act_dense(void *ctx, int s) {
+    fwd       *f = ctx;
+    const int  n = (int)arch_dim(&f->m->hp, D_FF, f->il);
+    fwd__bias(f->ff.x + (size_t)s * f->ff.ldx, f->l->b_gate, n);
+    fwd__bias(f->up + (size_t)s * f->ff.ldx, f->l->b_up, n);
+    fwd__activate(f, s, n, &f->l->down);
+}
+
+static void fwd__act_exps(void *ctx, int s) { fwd__activate(ctx, s, ((fwd *)ctx)->m->hp.n_ff_exp, &((fwd *)ctx)->l->down_exps); }
+static void fwd__act_shexp(void *ctx, int s) { fwd__activate(ctx, s, ((fwd *)ctx)->m->hp.n_ff_shexp, &((fwd *)ctx)->l->down_shexp); }
+
+static void fwd__add_ffn(void *ctx, int s) {
+    fwd         *f = ctx;
+    const size_t D = (size_t)f->m->hp.n_embd;
+    float       *y = f->y + (size_t)s * D;
+    fwd__bias(y, f->l->b_down, (int64_t)D);
+    k_add(f->xs + (size_t)s * D, y, (int)D);
+    memcpy(f->x + (size_t)f->sel[s] * D, f->xs + (size_t)s * D, D * sizeof *y);
+}
+
+static void fwd__out_norm(void *ctx, int s) {
+    fwd *f = ctx;
+    fwd__norm_rows(f, f->xs, f->m->glob.output_norm, s, k_wants_q8(f->m->glob.output.type));
+}
+
+/* --- attention --- */
+
+/* Tasks: (run of up to FWD_ATTN_ROWS selected rows of one sequence, K/V head). */
+static void fwd__attend(fwd *f, dev *dv) {
+    const arch_hparams  *hp = &f->m->hp;
+    const arch_layer_hp *lh = &hp->layer[f->il];
+    const kv_layer      *kl = &f->kv->layer[f->il];
+    const int            g = lh->n_head / lh->n_head_kv;
+    const size_t         nq = (size_t)arch_dim(hp, D_Q, f->il);
+    for (int task; (task = pool_next(dv->p)) < f->n_span * lh->n_head_kv;) {
+        const int      first = f->span[task / lh->n_head_kv], end = f->span[task / lh->n_head_kv + 1], head = task % lh->n_head_kv;
+        const kv_seq  *seq = f->row[f->sel[first]].seq;
+        const uint8_t **kb = f->blocks[dv->ith], **vb = kb + f->kv->max_seq_blocks;
+        k_attn_row    *rows = f->attn_rows[dv->ith];
+        int            n = 0;
+        for (int s = first; s < end; s++)
+            for (int h = head * g; h < (head + 1) * g; h++) {
+                const int64_t past = f->row[f->sel[s]].pos + 1;
+                rows[n++] = (k_attn_row){.q = f->q + (size_t)s * nq + (size_t)(h * hp->hd_k),
+                                         .o = f->att.x + (size_t)s * f->att.ldx + (size_t)(h * hp->hd_v),
+                                         .begin = hp->window && past > hp->window ? past - hp->window : 0,
+                                         .end = past};
+            }
+        kv_blocks(seq, f->il, head, kb, vb);
+        k_attn_args a = {.n_rows = n, .rows = rows, .hd_k = hp->hd_k, .hd_v = hp->hd_v, .scale = hp->attn_scale,
+                         .type_k = f->kv->opts.type_k, .type_v = f->kv->opts.type_v, .k_blocks = kb, .v_blocks = vb,
+                         .block = f->kv->opts.block, .k_stride = kl->k_stride, .v_stride = kl->v_stride};
+        k_attn(&a, dv->scratch);
+    }
+    pool_barrier(dv->p);
+}
+
+/* --- experts --- */
+
+/* Softmax over the router's logits, the K largest (lowest number first among equals), their weights. */
+static void fwd__route(void *ctx, int s) {
+    fwd                *f = ctx;
+    const arch_hparams *hp = &f->m->hp;
+    const int           E = hp->n_expert, K = hp->n_expert_used;
+    float              *p = f->score + (size_t)s * (size_t)E, *w = f->weight + (size_t)s * (size_t)K, sum = 0;
+    k_softmax(p, E);
+    for (int i = 0; i < K; i++) {
+        int best = 0;
+        k_max(p, E, &best);
+        f->pick[s * K + i] = best;
+        w[i] = p[best];
+        p[best] = -INFINITY;
+        sum += w[i];
+    }
+    for (int i = 0; i < K; i++) w[i] = w[i] / (hp->topk_norm && sum > 0 ? sum : 1.0f) * hp->expert_scale;
+    if (f->l->shexp_gate) {
+        float z = k_dot(f->xn.x + (size_t)s * f->xn.ldx, f->l->shexp_gate, hp->n_embd);
+        f->shexp[s] = 1.0f / (1.0f + expf(-z));
+    }
+}
+
+/* Counting sort of the (row, rank) pairs by expert. */
+static void fwd__sort_slots(fwd *f) {
+    const int E = f->m->hp.n_expert, K = f->m->hp.n_expert_used, n = f->n_sel * K;
+    int      *at = f->expert_at;
+    memset(at, 0, ((size_t)E + 1) * sizeof *at);
+    for (int i = 0; i < n; i++) at[f->pick[i] + 1]++;
+    for (int e = 0; e < E; e++) at[e + 1] += at[e];
+    for (int i = 0; i < n; i++) {
+        int slot = at[f->pick[i]]++;
+        f->slot_row[slot] = i / K;
+        f->slot_of[i] = slot;
+    }
+    for (int e = E; e > 0; e--) at[e] = at[e - 1];    /* back to the first slot of each expert */
+    at[0] = 0;
+}
+
+/* Weighted sum by rank, so that a row's sum has one order whatever stands beside it. */
+static void fwd__mix(void *ctx, int s) {
+    fwd                *f = ctx;
+    const arch_hparams *hp = &f->m->hp;
+    const int           K = hp->n_expert_used, D = hp->n_embd;
+    float              *y = f->y + (size_t)s * (size_t)D;
+    memset(y, 0, (size_t)D * sizeof *y);
+    for (int i = 0; i < K; i++) k_axpy(y, f->moe + (size_t)f->slot_of[s * K + i] * (size_t)D, f->weight[s * K + i], D);
+}
+
+static void fwd__mix_shexp(void *ctx, int s) {
+    fwd      *f = ctx;
+    const int D = f->m->hp.n_embd;
+    k_axpy(f->y + (size_t)s * (size_t)D, f->moe + (size_t)s * (size_t)D, f->shexp[s], D);
+}
+
+static void fwd__experts(fwd *f, dev *dv) {
+    const arch_hparams *hp = &f->m->hp;
+    const arch_layer   *l = f->l;
+    const size_t        D = (size_t)hp->n_embd;
+    const int           E = hp->n_expert;
+    dev_matmul(dv, &(dev_product){&l->router, 0, &f->xn, NULL, 0, f->n_sel, f->score, (size_t)E}, 1);
+    dev_rows(dv, f->n_sel, fwd__route, f);
+    if (dv->ith == 0) {
+        fwd__sort_slots(f);
+        for (int e = 0; e < E; e++) {
+            const int a = f->expert_at[e], n = f->expert_at[e + 1] - a;
+            f->products[2 * e] = (dev_product){&l->gate_exps, e, &f->xn, f->slot_row, a, n, f->ff.x + (size_t)a * f->ff.ldx, f->ff.ldx};
+            f->products[2 * e + 1] = (dev_product){&l->up_exps, e, &f->xn, f->slot_row, a, n, f->up + (size_t)a * f->ff.ldx, f->ff.ldx};
+        }
+    }
+    pool_barrier(dv->p);
+    dev_matmul(dv, f->products, 2 * E);
+    if (dv->ith == 0)
+        for (int e = 0; e < E; e++) {
+            const int a = f->expert_at[e], n = f->expert_at[e + 1] - a;
+            f->products[e] = (dev_product){&l->down_exps, e, &f->ff, NULL, a, n, f->moe + (size_t)a * D, D};
+        }
+    dev_rows(dv, f->n_sel * hp->n_expert_used, fwd__act_exps, f);
+    dev_matmul(dv, f->products, E);
+    dev_rows(dv, f->n_sel, fwd__mix, f);
+    if (!l->gate_shexp.data) return;
+    const dev_product shexp[] = {{&l->gate_shexp, 0, &f->xn, NULL, 0, f->n_sel, f->ff.x, f->ff.ldx},
+                                 {&l->up_shexp, 0, &f->xn, NULL, 0, f->n_sel, f->up, f->ff.ldx},
+                                 {&l->down_shexp, 0, &f->ff, NULL, 0, f->n_sel, f->moe, D}};
+    dev_matmul(dv, shexp, 2);
+    dev_rows(dv, f->n_sel, fwd__act_shexp, f);
+    dev_matmul(dv, shexp + 2, 1);
+    dev_rows(dv, f->n_sel, fwd__mix_shexp, f);
+}
+
+static void fwd__dense(fwd *f, dev *dv) {
+    const arch_layer *l = f->l;
+    const dev_product two[] = {{&l->gate, 0, &f->xn, NULL, 0, f->n_sel, f->ff.x, f->ff.ldx},
+                               {&l->up, 0, &f->xn, NULL, 0, f->n_sel, f->up, f->ff.ldx}};
+    dev_matmul(dv, two, 2);
+    dev_rows(dv, f->n_sel, fwd__act_dense, f);
+    dev_matmul(dv, &(dev_product){&l->down, 0, &f->ff, NULL, 0, f->n_sel, f->y, (size_t)f->m->hp.n_embd}, 1);
+}
+
+/* --- the step --- */
+
+/* Which rows go past K and V in layer il: all of them, in the last layer those that ask for logits. Runs of one
+ * sequence are cut into attention tasks. Thread 0 alone. */
+static void fwd__select(fwd *f, int il) {
+    f->il = il;
+    f->l = &f->m->layer[il];
+    if (il > 0 && il < f->m->hp.n_layer - 1) return;  /* the same as in layer 0 */
+    const bool all = il < f->m->hp.n_layer - 1;
+    f->n_sel = f->n_span = 0;
+    for (int r = 0; r < f->n_rows; r++) {
+        if (!all && !f->row[r].logits) continue;
+        const bool fresh = f->n_sel == 0 || f->row[f->sel[f->n_sel - 1]].seq != f->row[r].seq || f->n_sel - f->span[f->n_span - 1] >= FWD_ATTN_ROWS;
+        if (fresh) f->span[f->n_span++] = f->n_sel;
+        f->sel[f->n_sel++] = r;
+    }
+    f->span[f->n_span] = f->n_sel;
+}
+
+/* Every thread runs it. */
+static void fwd__run(void *ctx, int ith) {
+    fwd                *f = ctx;
+    const arch_hparams *hp = &f->m->hp;
+    dev                 dv = {f->p, ith, f->scratch[ith]};
+    dev_rows(&dv, f->n_rows, fwd__embed, f);
+    for (int il = 0; il < hp->n_layer; il++) {
+        if (ith == 0) fwd__select(f, il);
+        pool_barrier(f->p);
+        const arch_layer *l = f->l;
+        const size_t      nq = (size_t)arch_dim(hp, D_Q, il), nk = (size_t)arch_dim(hp, D_K, il), nv = (size_t)arch_dim(hp, D_V, il);
+        dev_rows(&dv, f->n_rows, fwd__attn_norm, f);
+        const dev_product qkv[] = {{&l->wq, 0, &f->xn, f->sel, 0, f->n_sel, f->q, nq},
+                                   {&l->wk, 0, &f->xn, NULL, 0, f->n_rows, f->k, nk},
+                                   {&l->wv, 0, &f->xn, NULL, 0, f->n_rows, f->v, nv}};
+        dev_matmul(&dv, qkv, 3);
+        dev_rows(&dv, f->n_rows + f->n_sel, fwd__turn, f);
+        if (!f->n_sel) continue;                      /* nobody asks for more: K and V were all there was to do */
+        fwd__attend(f, &dv);
+        dev_rows(&dv, f->n_sel, fwd__att_quant, f);
+        dev_matmul(&dv, &(dev_product){&l->wo, 0, &f->att, NULL, 0, f->n_sel, f->y, (size_t)hp->n_embd}, 1);
+        dev_rows(&dv, f->n_sel, fwd__ffn_norm, f);
+        if (hp->n_expert) fwd__experts(f, &dv);
+        else fwd__dense(f, &dv);
+        dev_rows(&dv, f->n_sel, fwd__add_ffn, f);
+    }
+    if (!f->n_sel) return;
+    dev_rows(&dv, f->n_sel, fwd__out_norm, f);
+    arch_mat head = f->m->glob.output;
+    head.n_out = hp->n_vocab;                         /* rows past the vocabulary are padding */
+    dev_matmul(&dv, &(dev_product){&head, 0, &f->xn, NULL, 0, f->n_sel, f->out, (size_t)hp->n_vocab}, 1);
+}
+
+/* Runs the rows. Returns logits [rows that asked, V] in row order, valid until the next step. Tokens are below the
+ * vocabulary's size, positions reserved; at most max_rows rows, at most max_out that ask. */
+static float *fwd_step(fwd *f, const fwd_row *row, int n) {
+    ASSERT(n > 0 && n <= f->max_rows);
+    f->row = row;
+    f->n_rows = n;
+    f->n_out = 0;
+    for (int i = 0; i < n; i++) {
+        ASSERT(row[i].token >= 0 && row[i].token < f->m->hp.n_vocab && row[i].pos < row[i].seq->n);
+        f->n_out += row[i].logits;
+    }
+    ASSERT(f->n_out <= f->max_out);
+    f->out = f->logits;
+    pool_run(f->p, fwd__run, f);
+    return f->logits;
+}
+/* ===== [samp] logits to token =====
+ * Owns what one sequence needs to choose its next token: the options, the chain built from them, the recent tokens
+ * that the penalties look at, and scratch for one pick. The chain, its order and its defaults are llama.cpp's
+ * (src/llama-sampler.cpp, common/sampling.cpp): logit bias, then the samplers by name, then a draw.
+ *
+ * Invariants:
+ * - Candidates stay in the order of their ids, so of two equal logits the smaller id always comes first; a sampler
+ *   finds a threshold and compacts. "Descending" below means by logit, then by ascending id: a total order.
+ * - Candidates hold no NaN (it becomes -inf) and no +inf (where there is one, those share everything and the rest
+ *   is -inf) once samp__scan() has looked at them.
+ * - The weight of a candidate, e^(logit - max), is rounded to a multiple of 2^-34. A sum of up to 2^19 of them is
+ *   then exact in double in any order, so buckets, blocks and a full sort find the same crossing to the bit.
+ *   It costs a probability at most 2^-35 of the best one.
+ * - Randomness is rng_at(seed, seq, pos, draw) alone: draw 0 is the token, draw 1 + i belongs to sampler i of the
+ *   chain. The draw is the inverse of the cumulative distribution in descending order.
+ * - samp_pick and samp_probs leave the history alone, samp_accept advances it; none of them allocates.
+ *
+ * To add a sampler: options and their row in samp_ranges, an apply and an off function, a row in samp_table.
+ * Door: samp_defaults, samp_check, samp_new, samp_free, samp_accept, samp_pick, samp_probs, samp_copy, samp_breakers_*. */
+
+/* --- DRY sequence breakers: token sequences that no repetition may cross --- */
+
+enum { SAMP_BREAKER_CHARS = 40, SAMP_BREAKER_TAIL = 20 };   /* longer ones are cut, as in the field */
+
+typedef struct {
+    int32_t head;                                     /* first token */
+    int32_t n_tail;
+    size_t  tail;                                     /* the tokens that must follow it: index into `token` */
+} samp_breaker;
+
+typedef struct {
+    samp_breaker *at;                                 /* by ascending head once sealed */
+    int32_t      *token;
+    size_t        n, cap, n_token, cap_token;
+    bool          sealed;
+} samp_breakers;
+
+/* What the vocabulary must offer to find the tokens of a breaker text. */
+typedef struct {
+    int32_t n_vocab;
+    void   *ctx;
+    bytes (*text)(void *ctx, int32_t id);                                     /* bytes of one token, control tokens spelled out */
+    int32_t (*encode)(void *ctx, bytes text, int32_t *out, int32_t cap);      /* no start token, no control tokens; returns the count, at most cap are written */
+} samp_words;
+
+static void samp_breakers_drop(samp_breakers *b) {
+    mem_free(b->at);
+    mem_free(b->token);
+    *b = (samp_breakers){0};
+}
+
+static void samp_breakers_put(samp_breakers *b, int32_t head, const int32_t *tail, int32_t n_tail) {
+    if (b->n == b->cap) b->at = mem_grow(b->at, b->cap = b->cap ? 2 * b->cap : 64, sizeof *b->at);
+    while (b->cap_token - b->n_token < (size_t)n_tail)
+        b->token = mem_grow(b->token, b->cap_token = b->cap_token ? 2 * b->cap_token : 64, sizeof *b->token);
+    if (n_tail) memcpy(b->token + b->n_token, tail, (size_t)n_tail * sizeof *tail);
+    b->at[b->n++] = (samp_breaker){.head = head, .n_tail = n_tail, .tail = b->n_token};
+    b->n_token += (size_t)n_tail;
+    b->sealed = false;
+}
+
+/* The entries from `first` on with this head and this tail: is there one? */
+static bool samp__breakers_has(const samp_breakers *b, size_t first, int32_t head, const int32_t *tail, int32_t n_tail) {
+    for (size_t i = first; i < b->n; i++)
+        if (b->at[i].head == head && b->at[i].n_tail == n_tail &&
+            (!n_tail || !memcmp(b->token + b->at[i].tail, tail, (size_t)n_tail * sizeof *tail))) return true;
+    return false;
+}
+
+/* Every token in which a beginning of `text` starts: as a whole (no tail), or at its end, the rest of `text` being
+ * the tail (pi6am's rule, koboldcpp pull 982). */
+static void samp_breakers_text(samp_breakers *b, bytes text, const samp_words *w) {
+    if (text.n > SAMP_BREAKER_CHARS) text.n = SAMP_BREAKER_CHARS;
+    if (!text.n) return;
+    for (int32_t id = 0; id < w->n_vocab; id++) {
+        bytes  word = w->text(w->ctx, id);
+        size_t first = b->n;
+        if (word.n >= text.n && memmem(word.p, word.n, text.p, text.n)) {
+            samp_breakers_put(b, id, NULL, 0);
+            continue;
+        }
+        for (size_t at = 0; at < word.n; at++) {
+            size_t  n = word.n - at;
+            int32_t tail[SAMP_BREAKER_TAIL];
+            if (n >= text.n || memcmp(word.p + at, text.p, n) != 0) continue;
+            int32_t n_tail = w->encode(w->ctx, (bytes){text.p + n, text.n - n}, tail, SAMP_BREAKER_TAIL);
+            if (n_tail > SAMP_BREAKER_TAIL) n_tail = SAMP_BREAKER_TAIL;
+            if (!samp__breakers_has(b, first, id, tail, n_tail)) samp_breakers_put(b, id, tail, n_tail);
+        }
+    }
+}
+
+static int samp__breaker_order(const void *a, const void *b) {
+    int32_t x = ((const samp_breaker *)a)->head, y = ((const samp_breaker *)b)->head;
+    return (x > y) - (x < y);
+}
+
+/* After the last text: ready to be looked up. One set may serve any number of samplers. */
+static void samp_breakers_seal(samp_breakers *b) {
+    if (b->n) qsort(b->at, b->n, sizeof *b->at, samp__breaker_order);
+    b->sealed = true;
+}
+
+/* The first entry whose head is not below `head`. */
+static size_t samp__breakers_find(const samp_breakers *b, int32_t head) {
+    size_t lo = 0, hi = b->n;
+    while (lo < hi) {
+        size_t mid = lo + (hi - lo) / 2;
+        if (b->at[mid].head < head) lo = mid + 1;
+        else hi = mid;
+    }
+    return lo;
+}
+
+/* --- options --- */
+
+typedef struct {
+    int32_t id;
+    float   bias;                                     /* added to the logit; -INFINITY forbids, INFINITY forces */
+} samp_bias;
+
+typedef struct {
+    const char *samplers;                             /* names in order, separated by ';'; "" is none, NULL the default */
+    const char *sampling_seq;                         /* the same as letters (edskypmxt); wins over samplers when given */
+    float temp;                                       /* divides the logits; <= 0 is greedy */
+    float dynatemp_range, dynatemp_exp;               /* temp - range .. temp + range by entropy^exp; range 0 is off */
+    int   top_k;                                      /* candidates kept; <= 0 is off */
+    float top_p, min_p, typical_p;                    /* probabilities; off at 1, 0, 1 */
+    float top_nsigma;                                 /* standard deviations below the best logit; <= 0 is off */
+    float xtc_probability, xtc_threshold;             /* off at 0, above 0.5 */
+    int   repeat_last_n;                              /* tokens of history that the penalties see; 0 is off, -1 the context */
+    float repeat_penalty, frequency_penalty, presence_penalty;   /* off at 1, 0, 0 */
+    float dry_multiplier, dry_base;                   /* penalty = multiplier * base^(length - allowed); off at 0, below 1 */
+    int   dry_allowed_length, dry_penalty_last_n;     /* tokens; last_n 0 is off, -1 the context */
+    const samp_breakers *dry_breakers;                /* sealed, outlives the sampler; NULL is none */
+    int   mirostat;                                   /* 1 or 2: in place of the chain, of which only temp stays; 0 is off */
+    float mirostat_ent, mirostat_lr;                  /* tau: target surprise in bits; eta: learning rate */
+    int   n_ctx;                                      /* tokens of the context: what -1 stands for, and a bound of both last_n; 0 unknown */
+    const samp_bias *bias;                            /* n_bias of them, copied; those of one token add up */
+    int   n_bias;
+} samp_opts;
+
+static const samp_opts samp_defaults = {
+    .samplers = "penalties;dry;top_n_sigma;top_k;typ_p;top_p;min_p;xtc;temperature",
+    .temp = 0.8f, .dynatemp_range = 0, .dynatemp_exp = 1,
+    .top_k = 40, .top_p = 0.95f, .min_p = 0.05f, .typical_p = 1, .top_nsigma = -1,
+    .xtc_probability = 0, .xtc_threshold = 0.1f,
+    .repeat_last_n = 64, .repeat_penalty = 1, .frequency_penalty = 0, .presence_penalty = 0,
+    .dry_multiplier = 0, .dry_base = 1.75f, .dry_allowed_length = 2, .dry_penalty_last_n = 64,
+    .mirostat = 0, .mirostat_ent = 5, .mirostat_lr = 0.1f,
+};
+
+typedef struct {
+    const char *name;
+    size_t      at;
+    bool        whole;                                /* int, else float */
+    double      lo, hi;
+} samp_range;
+
+#define SAMP_F(f) offsetof(samp_opts, f), false
+#define SAMP_I(f) offsetof(samp_opts, f), true
+static const samp_range samp_ranges[] = {
+    {"temp",               SAMP_F(temp),               -100,   100},
+    {"dynatemp_range",     SAMP_F(dynatemp_range),     -100,   100},
+    {"dynatemp_exp",       SAMP_F(dynatemp_exp),       0,      100},
+    {"top_k",              SAMP_I(top_k),              -1,     INT32_MAX},
+    {"top_p",              SAMP_F(top_p),              0,      1},
+    {"min_p",              SAMP_F(min_p),              0,      100},
+    {"typical_p",          SAMP_F(typical_p),          0,      1},
+    {"top_nsigma",         SAMP_F(top_nsigma),         -1,     1000},
+    {"xtc_probability",    SAMP_F(xtc_probability),    0,      1},
+    {"xtc_threshold",      SAMP_F(xtc_threshold),      0,      1},
+    {"repeat_last_n",      SAMP_I(repeat_last_n),      -1,     INT32_MAX},
+    {"repeat_penalty",     SAMP_F(repeat_penalty),     1e-3,   1000},
+    {"frequency_penalty",  SAMP_F(frequency_penalty),  -100,   100},
+    {"presence_penalty",   SAMP_F(presence_penalty),   -100,   100},
+    {"dry_multiplier",     SAMP_F(dry_multiplier),     0,      1000},
+    {"dry_base",           SAMP_F(dry_base),           0,      1000},
+    {"dry_allowed_length", SAMP_I(dry_allowed_length), 0,      INT32_MAX},
+    {"dry_penalty_last_n", SAMP_I(dry_penalty_last_n), -1,     INT32_MAX},
+    {"mirostat",           SAMP_I(mirostat),           0,      2},
+    {"mirostat_ent",       SAMP_F(mirostat_ent),       0,      100},
+    {"mirostat_lr",        SAMP_F(mirostat_lr),        0,      100},
+};
+#undef SAMP_F
+#undef SAMP_I
+
+/* --- the sampler --- */
+
+enum {
+    SAMP_CHAIN_MAX = 32,                              /* samplers in a chain, repetitions included */
+    SAMP_BLOCK = 64,                                  /* candidates per block: each block knows its best logit */
+    SAMP_BUCKETS = 1024,                              /* the last one takes whatever is too far below */
+    SAMP_SORT_BELOW = 512,                            /* so few candidates are sorted outright */
+    SAMP_MIRO_TOP = 100,                              /* Mirostat 1 estimates its exponent from so many */
+};
+#define SAMP_REACH      25.0f                         /* e^-25 < 2^-35: weights this far below the best are 0 */
+#define SAMP_BUCKET_PER 40.0f                         /* buckets per unit of logit: 1024 of them cover 25.6 */
+
+typedef struct {
+    int32_t id;
+    float   logit, p;
+} samp_cand;
+
+typedef struct samp {
+    samp_opts  o;
+    samp_bias *bias;
+    int32_t    n_vocab;
+    uint64_t   seed, seq;
+    uint8_t    chain[SAMP_CHAIN_MAX];                 /* rows of samp_table that are on */
+    int        n_chain;
+    bool       greedy;                                /* after the chain only the best counts */
+    int32_t    sort_below;                            /* SAMP_SORT_BELOW; tests force either way */
+
+    /* state: what samp_accept changes and samp_copy copies */
+    int32_t   *past;                                  /* ring of the last n_past tokens */
+    int32_t    n_past;
+    uint64_t   n_seen;                                /* tokens accepted since the beginning */
+    float      mu;                                    /* Mirostat: allowed surprise, in bits */
+    float      surprise;                              /* of the token last picked, in bits */
+    int32_t    picked;                                /* that token; -1 once it is accepted */
+
+    /* candidates of the pick at hand */
+    float     *l;                                     /* [n] logits: the caller's, or list_l */
+    int32_t   *id;                                    /* [n] ascending; NULL: candidate i is token i */
+    int32_t    n;
+    float      max;                                   /* best logit; it and `best` are true while scanned */
+    bool       scanned;
+    uint64_t   pos;
+
+    /* scratch, untouched pages of which cost nothing */
+    float     *list_l;                                /* [n_vocab] */
+    int32_t   *list_id;                               /* [n_vocab] */
+    float     *score;                                 /* [n_vocab] typical: how near to the entropy, negated */
+    float     *best;                                  /* [blocks of n_vocab] */
+    uint64_t  *key;                                   /* [n_vocab] see samp__key */
+    samp_cand *out;                                   /* [n_vocab] */
+    double    *mass;                                  /* [2][SAMP_BUCKETS] */
+    int32_t   *tally;                                 /* [n_vocab] all 0 between uses */
+    int32_t   *recent;                                /* [n_past] last tokens, the latest first */
+    int32_t   *z;                                     /* [n_past] */
+} samp;
+
+/* --- arithmetic --- */
+
+/* e^x for x <= 0, a multiple of 2^-34; NaN gives 0. Plain float operations only, so that loops become vectors
+ * and every machine computes the same bits. Degree 6, minimax on |r| <= ln2/2, relative error 2e-9 before rounding. */
+static inline float samp__weight(float x) {
+    union { float f; int32_t i; } u;
+    x = x > -30.0f ? x : -30.0f;
+    float n = (x * 1.442695f + 12582912.0f) - 12582912.0f;          /* nearest integer to x / ln2 */
+    float r = (x - n * 0x1.62ep-1f) - n * 3.1946183e-05f;           /* ln2 in two pieces, the first exact times n */
+    float p = 0x1.12682ep-7f + r * 0x1.6ae68ep-10f;
+    p = 0x1.555826p-5f + r * p;
+    p = 0x1.555418p-3f + r * p;
+    p = 0x1.fffffcp-2f + r * p;
+    p = 1.0f + r * (1.0f + r * p);
+    u.f = p;
+    u.i += (int32_t)n * (1 << 23);
+    float q = (u.f + 0x1p-11f) - 0x1p-11f;                          /* between 2^-11 and 2^-10 floats are 2^-34 apart */
+    return u.f < 0x1p-11f ? q : u.f;
+}
+
+static inline int32_t samp__bucket(float v, float v_max) {
+    float d = (v_max - v) * SAMP_BUCKET_PER;
+    return (int32_t)(d < (float)(SAMP_BUCKETS - 1) ? d : (float)(SAMP_BUCKETS - 1));
+}
+
+/* Ascending keys are descending values, ties by index. -0 counts as 0. */
+static inline uint64_t samp__key(float v, int32_t i) {
+    union { float f; uint32_t u; } x = {v + 0.0f};
+    uint32_t up = x.u ^ (x.u >> 31 ? 0xffffffffu : 0x80000000u);
+    return (uint64_t)~up << 32 | (uint32_t)i;
+}
+
+static inline float samp__key_value(uint64_t key) {
+    uint32_t up = ~(uint32_t)(key >> 32);
+    union { uint32_t u; float f; } x = {up ^ (up >> 31 ? 0x80000000u : 0xffffffffu)};
+    return x.f;
+}
+
+/* Hoare's partition around a key that no pattern in the data can foresee. On return a[lo..*j] <= a[*i..hi]. */
+static void samp__partition(uint64_t *a, int32_t lo, int32_t hi, int32_t *pi, int32_t *pj) {
+    uint64_t pivot = a[lo + (int32_t)(rng__mix((uint64_t)lo << 32 | (uint32_t)hi) % (uint64_t)(hi - lo + 1))];
+    int32_t  i = lo, j = hi;
+    while (i <= j) {
+        while (a[i] < pivot) i++;
+        while (a[j] > pivot) j--;
+        if (i > j) break;
+        uint64_t t = a[i];
+        a[i++] = a[j];
+        a[j--] = t;
+    }
+    *pi = i;
+    *pj = j;
+}
+
+static void samp__sort_range(uint64_t *a, int32_t lo, int32_t hi) {
+    while (hi - lo > 24) {
+        int32_t i, j;
+        samp__partition(a, lo, hi, &i, &j);
+        if (j - lo < hi - i) {                        /* the smaller side first: the stack stays logarithmic */
+            samp__sort_range(a, lo, j);
+            lo = i;
+        } else {
+            samp__sort_range(a, i, hi);
+            hi = j;
+        }
+    }
+    for (int32_t i = lo + 1; i <= hi; i++) {
+        uint64_t x = a[i];
+        int32_t  j = i;
+        for (; j > lo && a[j - 1] > x; j--) a[j] = a[j - 1];
+        a[j] = x;
+    }
+}
+
+static void samp__sort(uint64_t *a, int32_t n) {
+    int32_t i = 1;
+    while (i < n && a[i - 1] < a[i]) i++;
+    if (i < n) samp__sort_range(a, 0, n - 1);
+}
+
+/* Moves the k smallest to the front; a[k - 1] is the k-th. 1 <= k <= n. */
+static void samp__select(uint64_t *a, int32_t n, int32_t k) {
+    for (int32_t lo = 0, hi = n - 1; lo < hi;) {
+        int32_t i, j;
+        samp__partition(a, lo, hi, &i, &j);
+        if (k - 1 <= j) hi = j;
+        else if (k - 1 >= i) lo = i;
+        else return;
+    }
+}
+
+/* --- one look at all candidates --- */
+
+static int32_t samp__id(const samp *s, int32_t i) { return s->id ? s->id[i] : i; }
+static int32_t samp__blocks(const samp *s) { return (s->n + SAMP_BLOCK - 1) / SAMP_BLOCK; }
+static int32_t samp__block_end(const samp *s, int32_t b) {
+    return s->n - b * SAMP_BLOCK < SAMP_BLOCK ? s->n : (b + 1) * SAMP_BLOCK;
+}
+
+/* Best of up to SAMP_BLOCK logits; a NaN becomes -inf on the way. */
+static float samp__block_best(float *l, int32_t n) {
+    float m[8] = {-INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY};
+    int   odd[8] = {0};
+    int32_t i = 0;
+    for (; i + 8 <= n; i += 8)
+        for (int j = 0; j < 8; j++) {
+            odd[j] |= l[i + j] != l[i + j];
+            m[j] = l[i + j] > m[j] ? l[i + j] : m[j];
+        }
+    for (; i < n; i++) {
+        odd[0] |= l[i] != l[i];
+        m[0] = l[i] > m[0] ? l[i] : m[0];
+    }
+    for (int j = 1; j < 8; j++) {
+        odd[0] |= odd[j];
+        m[0] = m[j] > m[0] ? m[j] : m[0];
+    }
+    for (i = 0; odd[0] && i < n; i++)
+        if (l[i] != l[i]) l[i] = -INFINITY;
+    return m[0];
+}
+
+static void samp__scan_blocks(samp *s) {
+    s->max = -INFINITY;
+    for (int32_t b = 0; b < samp__blocks(s); b++) {
+        s->best[b] = samp__block_best(s->l + b * SAMP_BLOCK, samp__block_end(s, b) - b * SAMP_BLOCK);
+        if (s->best[b] > s->max) s->max = s->best[b];
+    }
+}
+
+/* The best logit, of all and of each block. */
+static void samp__scan(samp *s) {
+    if (s->scanned) return;
+    samp__scan_blocks(s);
+    if (s->max == INFINITY) {                         /* certain ones: they share everything */
+        for (int32_t i = 0; i < s->n; i++) s->l[i] = s->l[i] == INFINITY ? 0 : -INFINITY;
+        samp__scan_blocks(s);
+    }
+    s->scanned = true;
+}
+
+/* Index of the best candidate, the first of several. */
+static int32_t samp__best(samp *s) {
+    samp__scan(s);
+    int32_t b = 0;
+    while (s->best[b] != s->max) b++;
+    int32_t i = b * SAMP_BLOCK;
+    while (s->l[i] != s->max) i++;
+    return i;
+}
+
+/* Weights of block b, the rest of w being 0. False: all of them are 0. */
+static bool samp__weigh(const samp *s, int32_t b, float w[SAMP_BLOCK]) {
+    int32_t      n = samp__block_end(s, b) - b * SAMP_BLOCK;
+    const float *l = s->l + b * SAMP_BLOCK;
+    float        max = s->max;
+    if (!(s->best[b] - max > -SAMP_REACH)) return false;
+    if (n == SAMP_BLOCK) {
+        for (int32_t i = 0; i < SAMP_BLOCK; i++) w[i] = samp__weight(l[i] - max);
+    } else {
+        for (int32_t i = 0; i < n; i++) w[i] = samp__weight(l[i] - max);
+        for (int32_t i = n; i < SAMP_BLOCK; i++) w[i] = 0;
+    }
+    return true;
+}
+
+/* Sum of all weights. */
+static double samp__total(samp *s) {
+    double sum[8] = {0};
+    float  w[SAMP_BLOCK];
+    samp__scan(s);
+    for (int32_t b = 0; b < samp__blocks(s); b++) {
+        if (!samp__weigh(s, b, w)) continue;
+        for (int32_t i = 0; i < SAMP_BLOCK; i += 8)
+            for (int j = 0; j < 8; j++) sum[j] += (double)w[i + j];
+    }
+    for (int j = 1; j < 8; j++) sum[0] += sum[j];
+    return sum[0];
+}
+
+/* Entropy in nats, and the sum of all weights. */
+static double samp__entropy(samp *s, double *total) {
+    double z = samp__total(s), sum = 0;
+    float  w[SAMP_BLOCK];
+    for (int32_t b = 0; b < samp__blocks(s); b++) {
+        if (!samp__weigh(s, b, w)) continue;
+        for (int32_t i = b * SAMP_BLOCK, j = 0; i < samp__block_end(s, b); i++, j++)
+            if (w[j] > 0) sum += (double)w[j] * (double)(s->max - s->l[i]);
+    }
+    *total = z;
+    return log(z) + sum / z;
+}
+
+/* --- narrowing --- */
+
+/* Keeps the candidates whose value v[i] is above `least`, or equals it with i <= last. v is s->l or index-aligned to it;
+ * it is read at or after the place that is written, so s->l may be list_l. */
+static void samp__keep(samp *s, const float *v, float least, int32_t last) {
+    float   *to_l = s->list_l;
+    int32_t *to_id = s->list_id, n = 0;
+    bool     skip = v == s->l && s->scanned;
+    for (int32_t b = 0; b < samp__blocks(s); b++) {
+        if (skip && s->best[b] < least) continue;
+        for (int32_t i = b * SAMP_BLOCK; i < samp__block_end(s, b); i++) {
+            bool in = (v[i] > least) | ((v[i] == least) & (i <= last));
+            to_id[n] = samp__id(s, i);
+            to_l[n] = s->l[i];
+            n += in;
+        }
+    }
+    s->l = to_l;
+    s->id = to_id;
+    s->n = n;
+    s->scanned = false;
+}
+
+static void samp__keep_best(samp *s) {
+    int32_t i = samp__best(s);
+    samp__keep(s, s->l, s->max, i);
+}
+
+/* Keys of the k best candidates (or of all, when fewer) into s->key, in no order but that the worst of them comes
+ * last; returns their number. The k-th best block is a lower bound of the k-th best candidate, so that only
+ * blocks above it are looked into. */
+static int32_t samp__top(samp *s, int32_t k) {
+    int32_t n_blocks = samp__blocks(s), n = 0;
+    float   least = -INFINITY;
+    samp__scan(s);
+    if (k > s->n) k = s->n;
+    if (k <= n_blocks) {
+        for (int32_t b = 0; b < n_blocks; b++) s->key[b] = samp__key(s->best[b], b);
+        samp__select(s->key, n_blocks, k);
+        least = samp__key_value(s->key[k - 1]);
+    }
+    for (int32_t b = 0; b < n_blocks; b++) {
+        if (s->best[b] < least) continue;
+        for (int32_t i = b * SAMP_BLOCK; i < samp__block_end(s, b); i++) {
+            s->key[n] = samp__key(s->l[i], i);
+            n += s->l[i] >= least;
+        }
+    }
+    samp__select(s->key, n, k);
+    return k;
+}
+
+/* Mass per bucket of v into s->mass; returns the sum. Two tables, because neighbours often meet in one bucket. */
+static double samp__fill_buckets(samp *s, const float *v, float v_max) {
+    double *even = s->mass, *odd = s->mass + SAMP_BUCKETS, z = 0;
+    float   w[SAMP_BLOCK];
+    memset(s->mass, 0, 2 * SAMP_BUCKETS * sizeof *s->mass);
+    for (int32_t b = 0; b < samp__blocks(s); b++) {
+        int32_t      k[SAMP_BLOCK], n = samp__block_end(s, b) - b * SAMP_BLOCK;
+        const float *vb = v + b * SAMP_BLOCK;
+        if (!samp__weigh(s, b, w)) continue;
+        for (int32_t i = 0; i < n; i++) k[i] = samp__bucket(vb[i], v_max);
+        for (int32_t i = n; i < SAMP_BLOCK; i++) k[i] = 0;
+        for (int32_t i = 0; i < SAMP_BLOCK; i += 2) {
+            even[k[i]] += (double)w[i];
+            odd[k[i + 1]] += (double)w[i + 1];
+        }
+    }
+    for (int32_t k = 0; k < SAMP_BUCKETS; k++) z += even[k] += odd[k];
+    return z;
+}
+
+/* Keys by v of the candidates in one bucket that weigh anything; returns their number. */
+static int32_t samp__bucket_keys(samp *s, const float *v, float v_max, int32_t bucket) {
+    int32_t n = 0;
+    for (int32_t b = 0; b < samp__blocks(s); b++) {
+        if (!(s->best[b] - s->max > -SAMP_REACH)) continue;
+        if (v == s->l && samp__bucket(s->best[b], v_max) > bucket) continue;
+        for (int32_t i = b * SAMP_BLOCK; i < samp__block_end(s, b); i++) {
+            s->key[n] = samp__key(v[i], i);
+            n += samp__bucket(v[i], v_max) == bucket;
+        }
+    }
+    return n;
+}
+
+/* Whether a running mass has reached its target: top-p includes the one that lands on it, the others go past it. */
+static bool samp__reached(double mass, double target, bool past) { return past ? mass > target : mass >= target; }
+
+/* Walks down the candidates by descending v until their mass reaches `part` of all; returns the index of the
+ * candidate that does it. v is s->l or s->score; exact, whether by sorting or by buckets. */
+static int32_t samp__cross(samp *s, const float *v, double part, bool past) {
+    double  mass = 0, target;
+    int32_t n = s->n, last = 0;
+    samp__scan(s);
+    if (n <= s->sort_below) {
+        for (int32_t i = 0; i < n; i++) s->key[i] = samp__key(v[i], i);
+        target = part * samp__total(s);
+    } else {
+        float v_max = s->max;
+        if (v != s->l) {
+            v_max = v[0];
+            for (int32_t i = 1; i < n; i++) v_max = v[i] > v_max ? v[i] : v_max;
+        }
+        target = part * samp__fill_buckets(s, v, v_max);
+        int32_t k = 0, k_last = 0;
+        for (double below = 0; k < SAMP_BUCKETS; k++) {
+            if (s->mass[k] == 0) continue;
+            k_last = k;
+            mass = below;
+            if (samp__reached(below += s->mass[k], target, past)) break;
+        }
+        n = samp__bucket_keys(s, v, v_max, k_last);
+    }
+    samp__sort(s->key, n);
+    for (int32_t i = 0; i < n; i++) {
+        int32_t at = (int32_t)(uint32_t)s->key[i];
+        float   w = samp__weight(s->l[at] - s->max);
+        if (w > 0) last = at;
+        if (samp__reached(mass += (double)w, target, past)) return at;
+    }
+    return last;                                      /* part * total has rounded up to total */
+}
+
+/* --- history --- */
+
+static int32_t samp__window(const samp_opts *o, int last_n) {
+    return o->n_ctx > 0 && (last_n < 0 || last_n > o->n_ctx) ? o->n_ctx : last_n;
+}
+
+/* The last tokens, the latest first, at most `most` of them, into s->recent. */
+static int32_t samp__recent(samp *s, int32_t most) {
+    int32_t n = s->n_seen < (uint64_t)most ? (int32_t)s->n_seen : most;
+    for (int32_t i = 0, at = n ? (int32_t)((s->n_seen - 1) % (uint64_t)s->n_past) : 0; i < n; i++) {
+        s->recent[i] = s->past[at];
+        at = at ? at - 1 : s->n_past - 1;
+    }
+    return n;
+}
+
+/* Index of a token among the candidates, -1 when it is not one. */
+static int32_t samp__find(const samp *s, int32_t id) {
+    if (!s->id) return id;
+    int32_t lo = 0, hi = s->n;
+    while (lo < hi) {
+        int32_t mid = lo + (hi - lo) / 2;
+        if (s->id[mid] < id) lo = mid + 1;
+        else hi = mid;
+    }
+    return lo < s->n && s->id[lo] == id ? lo : -1;
+}
+
+/* --- the samplers --- */
+
+static bool samp__penalties_off(const samp_opts *o) {
+    return o->repeat_last_n == 0 || (o->repeat_penalty == 1 && o->frequency_penalty == 0 && o->presence_penalty == 0);
+}
+
+/* A negative logit is multiplied where a positive one is divided: either way the token becomes less likely. */
+static void samp__penalties(samp *s, int draw) {
+    (void)draw;
+    int32_t n = samp__recent(s, samp__window(&s->o, s->o.repeat_last_n));
+    for (int32_t i = 0; i < n; i++) s->tally[s->recent[i]]++;
+    for (int32_t i = 0; i < n; i++) {
+        int32_t id = s->recent[i], count = s->tally[id], at = samp__find(s, id);
+        s->tally[id] = 0;
+        if (!count || at < 0) continue;
+        float l = s->l[at];
+        l = l <= 0 ? l * s->o.repeat_penalty : l / s->o.repeat_penalty;
+        s->l[at] = l - ((float)count * s->o.frequency_penalty + s->o.presence_penalty);
+    }
+    s->scanned = false;
+}
+
+static bool samp__dry_off(const samp_opts *o) {
+    return o->dry_multiplier == 0 || o->dry_base < 1 || o->dry_penalty_last_n == 0;
+}
+
+/* Length of the longest breaker sequence that starts i tokens before the end of the history, 0 when none does. */
+static int32_t samp__breaker_at(const samp *s, int32_t i) {
+    const samp_breakers *b = s->o.dry_breakers;
+    int32_t longest = 0;
+    for (size_t k = samp__breakers_find(b, s->recent[i]); k < b->n && b->at[k].head == s->recent[i]; k++) {
+        int32_t n = 0;
+        if (b->at[k].n_tail > i) continue;
+        while (n < b->at[k].n_tail && b->token[b->at[k].tail + (size_t)n] == s->recent[i - 1 - n]) n++;
+        if (n == b->at[k].n_tail && n + 1 > longest) longest = n + 1;
+    }
+    return longest;
+}
+
+/* How far back a repetition may reach: up to the last breaker. */
+static int32_t samp__dry_limit(const samp *s, int32_t n) {
+    if (!s->o.dry_breakers) return n;
+    for (int32_t i = 0; i < n; i++) {
+        int32_t length = samp__breaker_at(s, i);
+        if (length) return i + 1 - length;
+    }
+    return n;
+}
+
+/* z[k]: how many tokens before the one k back equal those before the end. Gusfield's Z algorithm, linear. */
+static void samp__dry_repeats(const int32_t *h, int32_t n, int32_t *z) {
+    for (int32_t k = 1, from = 0, end = 0; k < n; k++) {      /* h[from .. end) is a known copy of h[0 .. end - from) */
+        int32_t len = k < end ? (z[k - from] < end - k ? z[k - from] : end - k) : 0;
+        while (k + len < n && h[len] == h[k + len]) len++;
+        z[k] = len;
+        if (k + len > end) {
+            from = k;
+            end = k + len;
+        }
+    }
+}
+
+static bool samp__is_breaker(const samp *s, int32_t id) {     /* by itself */
+    const samp_breakers *b = s->o.dry_breakers;
+    if (!b) return false;
+    for (size_t k = samp__breakers_find(b, id); k < b->n && b->at[k].head == id; k++)
+        if (!b->at[k].n_tail) return true;
+    return false;
+}
+
+/* DRY (p-e-w): a token that would lengthen a repetition pays multiplier * base^(length - allowed). */
+static void samp__dry(samp *s, int draw) {
+    (void)draw;
+    const samp_opts *o = &s->o;
+    int32_t n = samp__recent(s, samp__window(o, o->dry_penalty_last_n));
+    if (n <= o->dry_allowed_length) return;
+    int32_t limit = samp__dry_limit(s, n);
+    if (limit < o->dry_allowed_length) return;
+    samp__dry_repeats(s->recent, n, s->z);
+    for (int32_t k = 1; k < n; k++) {                 /* the token after a repetition of what ends the history */
+        int32_t len = s->z[k] < limit ? s->z[k] : limit, *most = &s->tally[s->recent[k - 1]];
+        if (len >= o->dry_allowed_length && len + 1 > *most) *most = len + 1;
+    }
+    int32_t most = o->dry_base > 1.000001f ? (int32_t)(88.7228391f / logf(o->dry_base)) : 0;    /* base^most is finite */
+    for (int32_t k = 1; k < n; k++) {
+        int32_t id = s->recent[k - 1], len = s->tally[id] - 1, at = samp__find(s, id);
+        s->tally[id] = 0;
+        if (len < 0 || at < 0 || samp__is_breaker(s, id)) continue;
+        int32_t over = len - o->dry_allowed_length;
+        if (most > 0 && over > most) over = most;
+        s->l[at] -= (float)((double)o->dry_multiplier * pow((double)o->dry_base, (double)over));
+    }
+    s->scanned = false;
+}
+
+static bool samp__nsigma_off(const samp_opts *o) { return o->top_nsigma <= 0; }
+
+/* Sum of (l - mean)^power over the finite logits, in a fixed order; n: how many there are. */
+static double samp__moment(const samp *s, double mean, bool square, int64_t *n) {
+    double  sum[8] = {0};
+    int32_t count[8] = {0};
+    for (int32_t b = 0; b < s->n; b += 8)
+        for (int j = 0; j < 8 && b + j < s->n; j++) {
+            float  l = s->l[b + j];
+            double d = l != -INFINITY ? (double)l - mean : 0;
+            sum[j] += square ? d * d : d;
+            count[j] += l != -INFINITY;
+        }
+    *n = 0;
+    for (int j = 0; j < 8; j++) *n += count[j];
+    return ((sum[0] + sum[4]) + (sum[1] + sum[5])) + ((sum[2] + sum[6]) + (sum[3] + sum[7]));
+}
+
+/* Those more than n standard deviations below the best get no probability; they stay candidates, as in the field. */
+static void samp__nsigma(samp *s, int draw) {
+    (void)draw;
+    int64_t n;
+    samp__scan(s);
+    if (s->n <= 1 || s->max == -INFINITY) return;
+    double mean = samp__moment(s, 0, false, &n) / (double)n;
+    double sigma = sqrt(samp__moment(s, mean, true, &n) / (double)n);
+    float  least = (float)((double)s->max - (double)s->o.top_nsigma * sigma);
+    for (int32_t i = 0; i < s->n; i++) s->l[i] = s->l[i] < least ? -INFINITY : s->l[i];
+    s->scanned = false;
+}
+
+static bool samp__top_k_off(const samp_opts *o) { return o->top_k <= 0; }
+
+static void samp__keep_top(samp *s, int32_t k) {
+    if (k >= s->n) return;
+    samp__top(s, k);
+    uint64_t worst = s->key[k - 1];
+    samp__keep(s, s->l, samp__key_value(worst), (int32_t)(uint32_t)worst);
+}
+
+static void samp__top_k(samp *s, int draw) {
+    (void)draw;
+    samp__keep_top(s, s->o.top_k);
+}
+
+static bool samp__typical_off(const samp_opts *o) { return o->typical_p >= 1; }
+
+/* Locally typical (Meister et al. 2022): by ascending distance of the surprise from the entropy. */
+static void samp__typical(samp *s, int draw) {
+    (void)draw;
+    double z, h = samp__entropy(s, &z);
+    float  shift = (float)(log(z) - h);
+    for (int32_t i = 0; i < s->n; i++) s->score[i] = -fabsf((s->max - s->l[i]) + shift);
+    int32_t at = samp__cross(s, s->score, (double)s->o.typical_p, true);
+    samp__keep(s, s->score, s->score[at], at);
+}
+
+static bool samp__top_p_off(const samp_opts *o) { return o->top_p >= 1; }
+
+static void samp__top_p(samp *s, int draw) {
+    (void)draw;
+    int32_t at = samp__cross(s, s->l, (double)s->o.top_p, false);
+    samp__keep(s, s->l, s->l[at], at);
+}
+
+static bool samp__min_p_off(const samp_opts *o) { return o->min_p <= 0; }
+
+static void samp__min_p(samp *s, int draw) {
+    (void)draw;
+    samp__scan(s);
+    float least = s->max + (float)log((double)s->o.min_p);
+    if (least > s->max) samp__keep_best(s);
+    else samp__keep(s, s->l, least, s->n);
+}
+
+static bool samp__xtc_off(const samp_opts *o) { return o->xtc_probability <= 0 || o->xtc_threshold > 0.5f; }
+
+/* XTC (p-e-w): now and then all choices above the threshold but the least likely of them are taken away. */
+static void samp__xtc(samp *s, int draw) {
+    if (s->n < 2 || rng_unit(rng_at(s->seed, s->seq, s->pos, (uint64_t)draw)) > (double)s->o.xtc_probability) return;
+    double   least = (double)s->o.xtc_threshold * samp__total(s);
+    uint64_t last = 0;                                /* key of the least likely one above the threshold */
+    int32_t  above = 0, n = 0;
+    for (int32_t i = 0; i < s->n; i++) {
+        if ((double)samp__weight(s->l[i] - s->max) < least) continue;
+        uint64_t key = samp__key(s->l[i], i);
+        if (key > last) last = key;
+        above++;
+    }
+    if (above < 2) return;
+    for (int32_t i = 0; i < s->n; i++) {
+        bool in = samp__key(s->l[i], i) >= last;
+        s->list_id[n] = samp__id(s, i);
+        s->list_l[n] = s->l[i];
+        n += in;
+    }
+    s->l = s->list_l;
+    s->id = s->list_id;
+    s->n = n;
+    s->scanned = false;
+}
+
+static bool samp__temp_off(const samp_opts *o) { return o->temp == 1 && o->dynatemp_range <= 0; }
+static bool samp__temp_greedy(const samp_opts *o) { return o->temp <= 0 && o->dynatemp_range <= 0; }
+
+/* Temperature by how flat the distribution is (kalomaze): the entropy's share of the largest possible one. */
+static float samp__dynatemp(samp *s) {
+    const samp_opts *o = &s->o;
+    double z, h = samp__entropy(s, &z), share = h > 0 ? h / log((double)s->n) : 0;
+    double lo = (double)o->temp - (double)o->dynatemp_range, hi = (double)o->temp + (double)o->dynatemp_range;
+    if (lo < 0) lo = 0;
+    return (float)(lo + (hi - lo) * pow(share, (double)o->dynatemp_exp));
+}
+
+static void samp__temperature(samp *s, int draw) {
+    (void)draw;
+    float t = s->o.temp;
+    samp__scan(s);
+    if (s->o.dynatemp_range > 0) {
+        if (s->n < 2) return;
+        t = samp__dynatemp(s);
+    }
+    if (!(t > 0) || !isfinite(s->max / t)) {          /* too cold for a float is greedy too */
+        samp__keep_best(s);
+        return;
+    }
+    for (int32_t i = 0; i < s->n; i++) s->l[i] /= t;
+    s->scanned = false;
+}
+
+typedef struct {
+    const char *name;                                 /* also without '_', and with '-' for it */
+    const char *more;                                 /* other names, separated by spaces */
+    char        letter;
+    bool        keeps_best;                           /* never drops the best candidate: before a greedy end it does nothing */
+    bool (*off)(const samp_opts *);                   /* with these options it does nothing */
+    void (*apply)(samp *, int draw);
+} samp_kind;
+
+static const samp_kind samp_table[] = {
+    {"penalties",   "",                'e', false, samp__penalties_off, samp__penalties},
+    {"dry",         "",                'd', false, samp__dry_off,       samp__dry},
+    {"top_n_sigma", "",                's', true,  samp__nsigma_off,    samp__nsigma},
+    {"top_k",       "",                'k', true,  samp__top_k_off,     samp__top_k},
+    {"typ_p",       "typ typical typicalp", 'y', false, samp__typical_off, samp__typical},
+    {"top_p",       "nucleus",         'p', true,  samp__top_p_off,     samp__top_p},
+    {"min_p",       "",                'm', true,  samp__min_p_off,     samp__min_p},
+    {"xtc",         "",                'x', false, samp__xtc_off,       samp__xtc},
+    {"temperature", "temp",            't', false, samp__temp_off,      samp__temperature},
+};
+enum { SAMP_N_KINDS = sizeof samp_table / sizeof *samp_table };
+
+/* --- the chain --- */
+
+/* Does the word of n bytes spell `name` (which ends at NUL or a space)? Case, '_' and '-' do not count. */
+static bool samp__spells(const char *word, size_t n, const char *name) {
+    size_t i = 0;
+    for (; *name && *name != ' '; name++) {
+        if (*name == '_') continue;
+        while (i < n && (word[i] == '_' || word[i] == '-')) i++;
+        if (i >= n || tolower((unsigned char)word[i++]) != *name) return false;
+    }
+    return i == n;
+}
+
+static int samp__kind_by_name(const char *word, size_t n) {
+    for (int k = 0; k < SAMP_N_KINDS; k++) {
+        if (samp__spells(word, n, samp_table[k].name)) return k;
+        for (const char *p = samp_table[k].more; *p; p += strcspn(p, " "), p += *p == ' ')
+            if (samp__spells(word, n, p)) return k;
+    }
+    return -1;
+}
+
+static int samp__kind_by_letter(char c) {
+    for (int k = 0; k < SAMP_N_KINDS; k++)
+        if (samp_table[k].letter == c) return k;
+    return -1;
+}
+
+static bool samp__link(uint8_t *chain, int *n, int kind, const char *word, size_t len, err_t *e) {
+    if (kind < 0)
+        return err_set(e, EXIT_INPUT, "unknown sampler '%.*s', expected some of %s (letters edskypmxt)",
+                       len < 64 ? (int)len : 64, word, samp_defaults.samplers);
+    if (*n == SAMP_CHAIN_MAX) return err_set(e, EXIT_INPUT, "a chain of more than %d samplers", SAMP_CHAIN_MAX);
+    chain[(*n)++] = (uint8_t)kind;
+    return true;
+}
+
+/* Rows of samp_table in the order asked for, off or not. */
+static bool samp__chain(const samp_opts *o, uint8_t chain[SAMP_CHAIN_MAX], int *n, err_t *e) {
+    *n = 0;
+    if (o->sampling_seq) {
+        for (const char *p = o->sampling_seq; *p; p++)
+            if (!samp__link(chain, n, samp__kind_by_letter(*p), p, 1, e)) return false;
+        return true;
+    }
+    for (const char *p = o->samplers ? o->samplers : samp_defaults.samplers; *p; p += *p == ';') {
+        size_t len = strcspn(p, ";");
+        if (!samp__link(chain, n, samp__kind_by_name(p, len), p, len, e)) return false;
+        p += len;
+    }
+    return true;
+}
+
+/* Drops what does nothing. A greedy temperature ends the chain, and before it whatever cannot drop the best. */
+static void samp__prune(samp *s, const uint8_t *chain, int n) {
+    for (int i = 0; i < n && !s->greedy; i++) {
+        if (samp_table[chain[i]].off(&s->o)) continue;
+        s->greedy = samp_table[chain[i]].apply == samp__temperature && samp__temp_greedy(&s->o);
+        if (!s->greedy) s->chain[s->n_chain++] = chain[i];
+    }
+    while (s->greedy && s->n_chain && samp_table[s->chain[s->n_chain - 1]].keeps_best) s->n_chain--;
+}
+
+/* Names the first option that is out of its range. */
+static bool samp_check(const samp_opts *o, int32_t n_vocab, err_t *e) {
+    uint8_t chain[SAMP_CHAIN_MAX];
+    int     n;
+    for (size_t i = 0; i < sizeof samp_ranges / sizeof *samp_ranges; i++) {
+        const samp_range *r = &samp_ranges[i];
+        const void       *at = (const char *)o + r->at;
+        double            x = r->whole ? (double)*(const int *)at : (double)*(const float *)at;
+        if (!(x >= (double)(float)r->lo && x <= (double)(float)r->hi))
+            return err_set(e, EXIT_INPUT, "%s: %g is out of range, expected %.10g to %.10g", r->name, x, r->lo, r->hi);
+    }
+    if (o->n_ctx <= 0 && (o->repeat_last_n < 0 || o->dry_penalty_last_n < 0))
+        return err_set(e, EXIT_INPUT, "%s: -1 stands for the context, whose length is not known here",
+                       o->repeat_last_n < 0 ? "repeat_last_n" : "dry_penalty_last_n");
+    for (int i = 0; i < o->n_bias; i++) {
+        if (o->bias[i].id < 0 || o->bias[i].id >= n_vocab)
+            return err_set(e, EXIT_INPUT, "logit_bias: token %d is out of range, expected 0 to %d", o->bias[i].id, n_vocab - 1);
+        if (isnan(o->bias[i].bias)) return err_set(e, EXIT_INPUT, "logit_bias: nan for token %d, expected a number", o->bias[i].id);
+    }
+    return samp__chain(o, chain, &n, e);
+}
+
+static void samp_free(samp *s) {
+    if (!s) return;
+    void *own[] = {s->bias, s->past, s->list_l, s->list_id, s->score, s->best, s->key, s->out, s->mass, s->tally, s->recent, s->z};
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++) mem_free(own[i]);
+    mem_free(s);
+}
+
+static void samp__take_scratch(samp *s) {
+    size_t n = (size_t)s->n_vocab, n_past = (size_t)s->n_past;
+    s->list_l = mem_aligned(n, sizeof *s->list_l);
+    s->list_id = mem_aligned(n, sizeof *s->list_id);
+    s->score = mem_aligned(n, sizeof *s->score);
+    s->best = mem_aligned(n / SAMP_BLOCK + 1, sizeof *s->best);
+    s->key = mem_aligned(n, sizeof *s->key);
+    s->out = mem_aligned(n, sizeof *s->out);
+    s->mass = mem_aligned(2 * SAMP_BUCKETS, sizeof *s->mass);
+    s->tally = mem_new(n, sizeof *s->tally);
+    s->recent = mem_aligned(n_past, sizeof *s->recent);
+    s->z = mem_aligned(n_past, sizeof *s->z);
+}
+
+/* All memory is taken here. seq numbers the sequence among those of one seed. NULL with e set when an option is bad. */
+static samp *samp_new(const samp_opts *o, int32_t n_vocab, uint64_t seed, uint64_t seq, err_t *e) {
+    uint8_t chain[SAMP_CHAIN_MAX];
+    int     n_chain;
+    ASSERT(n_vocab > 0 && (!o->dry_breakers || o->dry_breakers->sealed));
+    if (!samp_check(o, n_vocab, e) || !samp__chain(o, chain, &n_chain, e)) return NULL;
+    samp *s = mem_new(1, sizeof *s);
+    *s = (samp){.o = *o, .n_vocab = n_vocab, .seed = seed, .seq = seq, .sort_below = SAMP_SORT_BELOW,
+                .mu = 2 * o->mirostat_ent, .picked = -1};
+    if (o->n_bias > 0) {
+        s->bias = mem_new((size_t)o->n_bias, sizeof *s->bias);
+        memcpy(s->bias, o->bias, (size_t)o->n_bias * sizeof *s->bias);
+    }
+    if (o->mirostat) {
+        s->o.dynatemp_range = 0;
+        chain[0] = (uint8_t)samp__kind_by_letter('t');
+        n_chain = 1;
+    }
+    samp__prune(s, chain, n_chain);
+    int32_t repeat = samp__penalties_off(o) ? 0 : samp__window(o, o->repeat_last_n);
+    int32_t dry = samp__dry_off(o) ? 0 : samp__window(o, o->dry_penalty_last_n);
+    s->n_past = repeat > dry ? repeat : dry;
+    s->past = mem_new((size_t)s->n_past, sizeof *s->past);
+    samp__take_scratch(s);
+    return s;
+}
+
+/* A token has become part of the text: one of the prompt, or the one picked. */
+static void samp_accept(samp *s, int32_t token, bool prompt) {
+    ASSERT(token >= 0 && token < s->n_vocab);
+    if (s->n_past) s->past[s->n_seen % (uint64_t)s->n_past] = token;
+    s->n_seen++;
+    if (s->o.mirostat && !prompt && token == s->picked) s->mu -= s->o.mirostat_lr * (s->surprise - s->o.mirostat_ent);
+    s->picked = -1;
+}
+
+/* dst takes the state of src, a sampler with the same options and vocabulary: where a speculation may go back to. */
+__attribute__((unused)) static void samp_copy(samp *dst, const samp *src) {
+    ASSERT(dst->n_vocab == src->n_vocab && dst->n_past == src->n_past);
+    memcpy(dst->past, src->past, (size_t)src->n_past * sizeof *src->past);
+    dst->n_seen = src->n_seen;
+    dst->mu = src->mu;
+    dst->surprise = src->surprise;
+    dst->picked = src->picked;
+}
+
+/* --- picking --- */
+
+/* Mirostat 1 (Basu et al. 2020): a Zipf exponent from the best candidates tells which top-k has the allowed surprise. */
+static void samp__mirostat_1(samp *s) {
+    int32_t n = samp__top(s, SAMP_MIRO_TOP);
+    double  tb = 0, tt = 0;
+    samp__sort(s->key, n);
+    for (int32_t i = 0; i + 1 < n; i++) {
+        double t = log((double)(i + 2) / (double)(i + 1));
+        double b = (double)samp__key_value(s->key[i]) - (double)samp__key_value(s->key[i + 1]);
+        if (!isfinite(b)) break;
+        tb += t * b;
+        tt += t * t;
+    }
+    if (tt <= 0) return;
+    double exponent = tb / tt, eps = exponent - 1;
+    double k = pow(eps * exp2((double)s->mu) / (1 - pow((double)s->n_vocab, -eps)), 1 / exponent);
+    samp__keep_top(s, k >= (double)s->n ? s->n : k >= 1 ? (int32_t)k : 1);
+}
+
+/* Mirostat 2: candidates with more surprise than mu are dropped. */
+static void samp__mirostat_2(samp *s) {
+    double z = samp__total(s);
+    float  least = (float)((double)s->max + log(z) - (double)s->mu * 0.69314718055994531);
+    if (!(least <= s->max)) samp__keep_best(s);
+    else samp__keep(s, s->l, least, s->n);
+}
+
+/* What is left of the logits after bias and chain: s->n candidates, scanned; none when no token is possible. */
+static void samp__run(samp *s, float *logits, uint64_t pos) {
+    s->l = logits;
+    s->id = NULL;
+    s->n = s->n_vocab;
+    s->scanned = false;
+    s->pos = pos;
+    for (int i = 0; i < s->o.n_bias; i++) logits[s->bias[i].id] += s->bias[i].bias;
+    samp__scan(s);
+    for (int i = 0; i < s->n_chain && s->max > -INFINITY; i++) {
+        samp_table[s->chain[i]].apply(s, 1 + i);
+        samp__scan(s);
+    }
+    if (s->max > -INFINITY && s->o.mirostat == 1 && !s->greedy) samp__mirostat_1(s);
+    if (s->max > -INFINITY && s->o.mirostat == 2 && !s->greedy) samp__mirostat_2(s);
+    samp__scan(s);
+    if (!(s->max > -INFINITY)) s->n = 0;
+}
+
+/* The token for position pos; logits [n_vocab] are changed. -1: no token is possible (every logit is -inf or NaN). */
+static int32_t samp_pick(samp *s, float *logits, uint64_t pos) {
+    samp__run(s, logits, pos);
+    s->picked = -1;
+    if (!s->n) return -1;
+    int32_t at = s->greedy ? samp__best(s) : samp__cross(s, s->l, rng_unit(rng_at(s->seed, s->seq, pos, 0)), true);
+    if (s->o.mirostat)
+        s->surprise = s->greedy ? 0 : (float)-log2((double)samp__weight(s->l[at] - s->max) / samp__total(s));
+    return s->picked = samp__id(s, at);
+}
+
+/* The distribution that samp_pick draws from at pos, in the order in which it draws: descending. Returns how many
+ * candidates there are (0: no token is possible); *out is good until the next call. logits are changed. */
+__attribute__((unused)) static int32_t samp_probs(samp *s, float *logits, uint64_t pos, const samp_cand **out) {
+    samp__run(s, logits, pos);
+    *out = s->out;
+    if (!s->n) return 0;
+    if (s->greedy) samp__keep_best(s);
+    double z = samp__total(s);
+    for (int32_t i = 0; i < s->n; i++) s->key[i] = samp__key(s->l[i], i);
+    samp__sort(s->key, s->n);
+    for (int32_t i = 0; i < s->n; i++) {
+        int32_t at = (int32_t)(uint32_t)s->key[i];
+        s->out[i] = (samp_cand){samp__id(s, at), s->l[at], (float)((double)samp__weight(s->l[at] - s->max) / z)};
+    }
+    return s->n;
+}
+/* ===== [gen] one request: prompt, prefill, decode, stop =====
+ * Opens a model for running and carries one request through it: prompt ids to a cache in chunks, token after token out
+ * of the sampler, text out as it is made. Knows the stop rules and what a full context means.
+ * Door: engine_open, engine_close, gen_text, gen_score, gen_logits. */
+
+typedef struct {
+    int       n_ctx;                                  /* positions; 0: as the model says, -1: what the request needs */
+    int       n_batch;                                /* rows of one prefill step */
+    int       n_threads;                              /* 0: what the process may use */
+    bool      blas;                                   /* float32 products of a prefill through OpenBLAS */
+    rope_opts rope;
+} fwd_opts;
+
+static const fwd_opts fwd_defaults = {-1, 512, 0, false, {.yarn_ext = -1, .yarn_attn = -1, .yarn_fast = -1, .yarn_slow = -1}};
+
+typedef struct {
+    int64_t      n_predict;                           /* -1: until an end token or a full context */
+    bool         ignore_eos, context_shift, ids, special_out;
+    int64_t      n_keep;                              /* tokens that a context shift keeps, -1: the prompt */
+    const char **stop;
+    int          n_stop;
+} gen_opts;
+
+static const gen_opts gen_defaults = {.n_predict = -1};
+
+typedef struct engine {
+    const gguf_file *g;
+    const tok_vocab *v;
+    model     m;
+    pool     *p;
+    kv_cache *kv;
+    fwd      *f;
+    fwd_row  *row;                                    /* [n_batch] */
+    int       n_ctx, n_batch;
+    double    t_start, t_open;                        /* when the program started; seconds until the model was open */
+} engine;
+
+static void engine_close(engine *eng) {
+    if (!eng) return;
+    fwd_free(eng->f);
+    kv_free(eng->kv);
+    pool_free(eng->p);
+    model_close(&eng->m);
+    mem_free(eng->row);
+    mem_free(eng);
+}
+
+/* n_need: positions the request takes at most, -1: no limit. all_logits: every prompt row asks for logits. */
+static engine *engine_open(const gguf_file *g, const tok_vocab *v, const fwd_opts *fo, const kv_opts *ko, int64_t n_need, bool all_logits,
+                           double t_start, err_t *e) {
+    engine *eng = mem_new(1, sizeof *eng);
+    eng->g = g;
+    eng->v = v;
+    eng->t_start = t_start;
+    if (fo->blas && !dev_blas_open(e)) goto fail;
+    if (!model_open(&eng->m, g, &fo->rope, e)) goto fail;
+    const int train = eng->m.hp.n_ctx_train;
+    eng->n_ctx = fo->n_ctx > 0 ? fo->n_ctx : fo->n_ctx < 0 && n_need >= 0 && n_need < train ? (int)n_need : train;
+    if (eng->n_ctx < 1) eng->n_ctx = 1;
+    if (eng->n_ctx > train) log_warn("a context of %d tokens; the model was trained with %d", eng->n_ctx, train);
+    eng->n_batch = all_logits && fo->n_batch > 64 ? 64 : fo->n_batch;
+    if (n_need >= 0 && n_need < eng->n_batch) eng->n_batch = n_need > 0 ? (int)n_need : 1;
+    if (eng->n_batch > eng->n_ctx) eng->n_batch = eng->n_ctx;
+    if (!(eng->kv = kv_new(&eng->m.hp, ko, eng->n_ctx, eng->n_ctx, e))) goto fail;
+    eng->p = pool_new(fo->n_threads > 0 ? fo->n_threads : pool_default_threads());
+    eng->f = fwd_new(&eng->m, eng->kv, eng->p, eng->n_batch, all_logits ? eng->n_batch : 1);
+    eng->row = mem_new((size_t)eng->n_batch, sizeof *eng->row);
+    eng->t_open = clock_now() - t_start;
+    return eng;
+fail:
+    engine_close(eng);
+    return NULL;
+}
+
+/* A file cut short under the mapping reads as zeros up to the end of its last page: after every step we look. */
+static bool gen__whole(const engine *eng, err_t *e) {
+    return gguf_alive(eng->g) || err_set(e, EXIT_RESOURCE, "%s: the file became shorter while the model was running", eng->g->path);
+}
+
+/* True when every one of n floats is finite. */
+static bool gen__finite(const float *x, int n) {
+    uint32_t bad = 0, u;
+    for (int i = 0; i < n; i++) {
+        memcpy(&u, x + i, sizeof u);
+        bad |= (uint32_t)((u & 0x7f800000u) == 0x7f800000u);
+    }
+    return !bad;
+}
+
+/* Runs ids[from, to) as one step behind what the sequence holds; logits of the last row, or of all. NULL: see e. */
+static float *gen__step(engine *eng, kv_seq *seq, const int32_t *ids, int from, int to, bool all, err_t *e) {
+    if (!kv_reserve(seq, to)) {
+        err_set(e, EXIT_RESOURCE, "the KV cache has no room for %d tokens", to);
+        return NULL;
+    }
+    for (int i = from; i < to; i++) eng->row[i - from] = (fwd_row){ids[i], i, seq, all || i == to - 1};
+    mem_freeze("a step");
+    float *logits = fwd_step(eng->f, eng->row, to - from);
+    mem_thaw();
+    if (!gen__whole(eng, e)) return NULL;
+    if (!gen__finite(logits, eng->m.hp.n_vocab * (all ? to - from : 1))) {
+        err_set(e, EXIT_INPUT, "%s: the logits after token %d hold a NaN or an infinity: damaged weights, or a model out of range", eng->g->path, to - 1);
+        return NULL;
+    }
+    return logits;
+}
+
+/* A line on a terminal while a long prompt is read. */
+static void gen__progress(int done, int all, double since) {
+    if (g_log_level < LOG_NORMAL || !isatty(STDERR_FILENO)) return;
+    if (done < all) fprintf(stderr, "\rreading the prompt: %d of %d tokens, %.0f/s\033[K", done, all, done / (clock_now() - since + 1e-9));
+    else fprintf(stderr, "\r\033[K");
+    fflush(stderr);
+}
+
+/* Positions [from, n) of the prompt, in chunks. Logits of the last one; NULL: an error in e, or an interrupt. */
+static float *gen__prefill(engine *eng, kv_seq *seq, const int32_t *ids, int from, int n, err_t *e) {
+    const double t0 = clock_now();
+    const bool   show = n - from > eng->n_batch;
+    float       *logits = NULL;
+    for (int at = from; at < n;) {
+        int to = n - at > eng->n_batch ? at + eng->n_batch : n;
+        logits = gen__step(eng, seq, ids, at, to, false, e);
+        if (show) gen__progress(logits ? to - from : n - from, n - from, t0);
+        if (!logits || g_interrupt) return g_interrupt ? NULL : logits;
+        at = to;
+    }
+    return logits;
+}
+
+/* --- output --- */
+
+/* Text on its way out. The end of it that may yet become a stop string is held back. */
+typedef struct {
+    FILE       *out;
+    const gen_opts *o;
+    tok_stream  stream;
+    str         held;
+    uint64_t    n_bytes;
+    char        last;
+    bool        closed;                               /* the reader has gone */
+} gen_sink;
+
+static bool gen__write(gen_sink *s, const void *p, size_t n, err_t *e) {
+    if (!n) return true;
+    s->last = ((const char *)p)[n - 1];
+    s->n_bytes += n;
+    if (fwrite(p, 1, n, s->out) == n && fflush(s->out) == 0) return true;
+    if (errno == EPIPE) {
+        s->closed = true;
+        return false;
+    }
+    return err_set(e, EXIT_RESOURCE, "cannot write the answer: %s", strerror(errno));
+}
+
+/* Longest end of the held text that begins some stop string. */
+static size_t gen__may_stop(const gen_sink *s) {
+    size_t most = 0;
+    for (int i = 0; i < s->o->n_stop; i++) {
+        size_t len = strlen(s->o->stop[i]), n = len ? len - 1 : 0;
+        if (n > s->held.n) n = s->held.n;
+        for (; n > most; n--)
+            if (memcmp(s->held.p + s->held.n - n, s->o->stop[i], n) == 0) most = n;
+    }
+    return most;
+}
+
+/* Where the first stop string begins in the held text, or its length. */
+static size_t gen__stop_at(const gen_sink *s) {
+    size_t first = s->held.n;
+    for (int i = 0; i < s->o->n_stop; i++) {
+        size_t len = strlen(s->o->stop[i]);
+        const char *p = len && s->held.n ? memmem(s->held.p, s->held.n, s->o->stop[i], len) : NULL;
+        if (p && (size_t)(p - s->held.p) < first) first = (size_t)(p - s->held.p);
+    }
+    return first;
+}
+
+/* One token out. False: stop, because of a stop string, a closed pipe or an error in e. */
+static bool gen__emit(gen_sink *s, int32_t id, err_t *e) {
+    char num[16];
+    if (s->o->ids) {
+        int n = snprintf(num, sizeof num, s->n_bytes ? " %d" : "%d", id);
+        return gen__write(s, num, (size_t)n, e);
+    }
+    if (s->o->special_out && tok_is_control(s->stream.v, id)) {
+        bytes t = tok_text(s->stream.v, id);
+        tok_stream_flush(&s->stream, &s->held);
+        str_add(&s->held, t.p, t.n);
+    } else {
+        tok_stream_push(&s->stream, id, &s->held);
+    }
+    if (!s->held.n) return true;
+    size_t stop = gen__stop_at(s);
+    if (stop < s->held.n) {
+        gen__write(s, s->held.p, stop, e);
+        str_clear(&s->held);
+        return false;
+    }
+    size_t keep = gen__may_stop(s), go = s->held.n - keep;
+    if (!gen__write(s, s->held.p, go, e)) return false;
+    memmove(s->held.p, s->held.p + go, keep);
+    s->held.n = keep;
+    return true;
+}
+
+static void gen__finish(gen_sink *s, err_t *e) {
+    if (s->o->ids) {
+        gen__write(s, "\n", 1, e);
+    } else if (!s->closed) {
+        tok_stream_flush(&s->stream, &s->held);
+        gen__write(s, s->held.p, s->held.n, e);
+        if (isatty(fileno(s->out)) && s->n_bytes && s->last != '\n') gen__write(s, "\n", 1, e);
+    }
+    str_drop(&s->held);
+}
+
+/* --- generation --- */
+
+typedef struct {                                      /* what the summary tells */
+    int    n_prompt, n_gen;
+    double prompt_s, first_s, gen_s;                  /* prefill; program start to first token; the others after it */
+} gen_stats;
+
+static void gen__summary(const engine *eng, const gen_stats *st, uint64_t seed) {
+    struct rusage ru;
+    char          rate[64] = "";
+    if (g_log_level < LOG_NORMAL) return;
+    getrusage(RUSAGE_SELF, &ru);
+    if (st->n_gen > 1 && st->gen_s > 0) snprintf(rate, sizeof rate, " (%.2f tokens/s)", (st->n_gen - 1) / st->gen_s);
+    fprintf(stderr, "llmrun: load        %.3f s, %s kernels, %d thread%s\n", eng->t_open, k_level_name(), eng->p->n, eng->p->n > 1 ? "s" : "");
+    fprintf(stderr, "llmrun: prompt      %d tokens in %.3f s (%.2f tokens/s)\n", st->n_prompt, st->prompt_s, st->n_prompt / (st->prompt_s + 1e-9));
+    if (st->n_gen) fprintf(stderr, "llmrun: first token after %.3f s\n", st->first_s);
+    fprintf(stderr, "llmrun: generated   %d tokens in %.3f s%s\n", st->n_gen, st->gen_s, rate);
+    fprintf(stderr, "llmrun: memory      %.1f MiB of KV cache, %.1f MiB at the peak, the mapped model among it\n", (double)kv_bytes_peak(eng->kv) / 1048576,
+            (double)ru.ru_maxrss / 1024);
+    fprintf(stderr, "llmrun: seed        %llu\n", (unsigned long long)seed);
+}
+
+/* A full context drops the older half of what stands behind the kept tokens and reads the rest again at its new place,
+ * so that what follows is what a fresh run over the remaining tokens gives. Returns logits, or NULL. */
+static float *gen__shift(engine *eng, kv_seq *seq, int32_t *ids, int *n, int keep, err_t *e) {
+    int drop = (*n - keep + 1) / 2;
+    log_info("context full at %d tokens: %d dropped behind the first %d", *n, drop, keep);
+    memmove(ids + keep, ids + keep + drop, (size_t)(*n - keep - drop) * sizeof *ids);
+    *n -= drop;
+    int from = eng->m.hp.window ? 0 : keep;           /* a window may already have given back the kept blocks */
+    if (from == *n) from--;
+    kv_truncate(seq, from);
+    return gen__prefill(eng, seq, ids, from, *n, e);
+}
+
+static void gen__ban(float *logits, const int32_t *ends, int n_ends) {
+    for (int i = 0; i < n_ends; i++) logits[ends[i]] = -INFINITY;
+}
+
+/* The ids that end a text, for --ignore-eos. */
+static int32_t *gen__ends(const engine *eng, int *n) {
+    int32_t *ends = NULL;
+    *n = 0;
+    for (int32_t id = 0; id < eng->m.hp.n_vocab; id++) {
+        if (!tok_is_eog(eng->v, id)) continue;
+        ends = mem_grow(ends, (size_t)*n + 1, sizeof *ends);
+        ends[(*n)++] = id;
+    }
+    return ends;
+}
+
+/* The token loop. `ids` has room for n_ctx + 1 tokens and holds the prompt, n of them. */
+static void gen__loop(engine *eng, kv_seq *seq, samp *sm, gen_sink *sink, const gen_opts *o, int32_t *ids, int n, gen_stats *st, err_t *e) {
+    int      n_ends = 0;
+    int32_t *ends = o->ignore_eos ? gen__ends(eng, &n_ends) : NULL;
+    int      keep = o->n_keep < 0 || o->n_keep > n ? n : (int)o->n_keep;
+    double   t0 = clock_now(), t_first = 0;
+    uint64_t pos = 0;                                 /* of the answer's token: the key of its randomness */
+    float   *logits = gen__prefill(eng, seq, ids, 0, n, e);
+    st->prompt_s = clock_now() - t0;
+    while (logits && !g_interrupt && (o->n_predict < 0 || st->n_gen < o->n_predict)) {
+        gen__ban(logits, ends, n_ends);
+        mem_freeze("sampling");
+        int32_t id = samp_pick(sm, logits, pos++);
+        samp_accept(sm, id, false);
+        mem_thaw();
+        if (!o->ignore_eos && tok_is_eog(eng->v, id)) break;
+        st->n_gen++;
+        if (st->n_gen == 1) {
+            t_first = clock_now();
+            st->first_s = t_first - eng->t_start;
+        }
+        if (!gen__emit(sink, id, e)) break;
+        if (o->n_predict >= 0 && st->n_gen >= o->n_predict) break;
+        if (n == eng->n_ctx) {
+            if (!o->context_shift || keep > n - 2) {
+                log_warn("the context is full at %d tokens (-c gives more, --context-shift goes on without the oldest)", n);
+                break;
+            }
+            ids[n++] = id;
+            logits = gen__shift(eng, seq, ids, &n, keep, e);
+            continue;
+        }
+        ids[n++] = id;
+        logits = gen__step(eng, seq, ids, n - 1, n, false, e);
+    }
+    st->gen_s = t_first > 0 ? clock_now() - t_first : 0;
+    mem_free(ends);
+}
+
+/* Streams the continuation of `prompt` to out. Returns the exit code; what went wrong is said. */
+static int gen_text(engine *eng, const tok_ids *prompt, const gen_opts *o, const samp_opts *so, uint64_t seed, FILE *out) {
+    err_t     e = {0};
+    gen_stats st = {.n_prompt = (int)prompt->n};
+    if (prompt->n == 0) die(EXIT_INPUT, "the prompt is empty, and this model has no start token to begin with");
+    if (prompt->n > (size_t)eng->n_ctx) die(EXIT_INPUT, "the prompt has %zu tokens, the context holds %d (-c N)", prompt->n, eng->n_ctx);
+    samp *sm = samp_new(so, eng->m.hp.n_vocab, seed, 0, &e);
+    if (!sm) err_die(&e);
+    int32_t *ids = mem_new((size_t)eng->n_ctx + 1, sizeof *ids);
+    memcpy(ids, prompt->id, prompt->n * sizeof *ids);
+    for (size_t i = 0; i < prompt->n; i++) samp_accept(sm, ids[i], true);
+    kv_seq  *seq = kv_seq_new(eng->kv);
+    gen_sink sink = {.out = out, .o = o};
+    tok_stream_init(&sink.stream, eng->v, prompt->n == 1 && prompt->id[0] == tok_bos(eng->v));
+    gen__loop(eng, seq, sm, &sink, o, ids, (int)prompt->n, &st, &e);
+    gen__finish(&sink, &e);
+    gen__summary(eng, &st, seed);
+    kv_seq_free(seq);
+    samp_free(sm);
+    mem_free(ids);
+    if (e.code) log_error("%s", e.text);
+    return e.code ? e.code : g_interrupt ? 128 + (int)g_interrupt : EXIT_DONE;
+}
+
+/* --- every position's logits --- */
+
+/* fn(ctx, i, logits after token i) for each prompt token. */
+static bool gen__all_logits(engine *eng, const tok_ids *ids, bool (*fn)(void *ctx, int i, const float *logits, err_t *e), void *ctx, err_t *e) {
+    if (ids->n == 0) return err_set(e, EXIT_INPUT, "the prompt is empty");
+    if (ids->n > (size_t)eng->n_ctx) return err_set(e, EXIT_INPUT, "the prompt has %zu tokens, the context holds %d (-c N)", ids->n, eng->n_ctx);
+    kv_seq *seq = kv_seq_new(eng->kv);
+    bool    ok = true;
+    for (int at = 0, n = (int)ids->n; ok && at < n && !g_interrupt;) {
+        int    to = n - at > eng->n_batch ? at + eng->n_batch : n;
+        float *logits = gen__step(eng, seq, ids->id, at, to, true, e);
+        ok = logits != NULL;
+        for (int i = at; ok && i < to; i++) ok = fn(ctx, i, logits + (size_t)(i - at) * (size_t)eng->m.hp.n_vocab, e);
+        at = to;
+    }
+    kv_seq_free(seq);
+    return ok;
+}
+
+typedef struct {
+    FILE          *out;
+    const tok_ids *ids;
+    int            n_vocab;
+} gen__report;
+
+static bool gen__wrote(bool ok, err_t *e) { return ok || err_set(e, EXIT_RESOURCE, "cannot write: %s", strerror(errno)); }
+
+static bool gen__put_logits(void *ctx, int i, const float *logits, err_t *e) {
+    const gen__report *r = ctx;
+    (void)i;
+    return gen__wrote(fwrite(logits, sizeof *logits, (size_t)r->n_vocab, r->out) == (size_t)r->n_vocab, e);
+}
+
+/* log(softmax(logits)[id]), summed in double. */
+static double gen_logprob(const float *logits, int n, int32_t id) {
+    double sum = 0;
+    float  top = k_max(logits, n, NULL);
+    for (int i = 0; i < n; i++) sum += exp((double)logits[i] - (double)top);
+    return (double)logits[id] - (double)top - log(sum);
+}
+
+static bool gen__put_score(void *ctx, int i, const float *logits, err_t *e) {
+    const gen__report *r = ctx;
+    if ((size_t)i + 1 >= r->ids->n) return true;
+    int32_t next = r->ids->id[i + 1];
+    return gen__wrote(fprintf(r->out, "%d %d %.9g\n", i + 1, next, gen_logprob(logits, r->n_vocab, next)) > 0, e);
+}
+
+static int gen__report_all(engine *eng, const tok_ids *ids, FILE *out, bool (*put)(void *, int, const float *, err_t *)) {
+    err_t       e = {0};
+    gen__report r = {out, ids, eng->m.hp.n_vocab};
+    gen__all_logits(eng, ids, put, &r, &e);
+    if (!e.code && fflush(out) != 0) gen__wrote(false, &e);
+    if (e.code == EXIT_RESOURCE && errno == EPIPE) return EXIT_DONE;
+    if (e.code) log_error("%s", e.text);
+    return e.code ? e.code : g_interrupt ? 128 + (int)g_interrupt : EXIT_DONE;
+}
+
+/* `index id logprob` for each token that has one before it. */
+static int gen_score(engine *eng, const tok_ids *ids, FILE *out) { return gen__report_all(eng, ids, out, gen__put_score); }
+
+/* Raw little-endian f32, [n][V]. */
+static int gen_logits(engine *eng, const tok_ids *ids, FILE *out) { return gen__report_all(eng, ids, out, gen__put_logits); }
+/* ===== [inspect] what is in a model file =====
+ * Checks a file as a run would (container, vocabulary, architecture, the shape of every tensor) and prints it: for
+ * people in aligned columns, for programs as one JSON object. Nothing is computed.
+ * Strings of the file come from strangers: what could steer a terminal is printed as \xNN.
+ * JSON keys: file, version, parts, bytes, alignment, architecture, name, parameters, hyperparameters (keys as in the
+ * metadata, without the architecture's name), vocabulary {model, pre, tokens, bos, eos, add_bos, add_eos} or null,
+ * types [{type, tensors, weights, bytes}], memory {mapping, kv_per_1000_tokens_f16 or null}, metadata [{key, type,
+ * value}, arrays also with of and count, value holding their first INSPECT_JSON elements], tensors [{name, type,
+ * shape, bytes, offset, part}], runs, vocabulary_only, problem (text or null). Keys are only ever added.
+ * Door: inspect_print. */
+
+enum { INSPECT_ARRAY = 6, INSPECT_JSON = 16, INSPECT_TEXT = 72 };   /* elements shown of an array; bytes of a string */
+
+typedef struct {
+    const gguf_file *g;
+    tok_vocab       *vocab;                           /* NULL when the file holds none that works */
+    arch_hparams     hp;
+    bool             hp_ok, vocab_only;
+    bytes            arch;                            /* general.architecture, "" when it is not there */
+    err_t            problem;                         /* why the file cannot run, code 0: it can */
+} inspect_file;
+
+/* --- values --- */
+
+/* The fewest digits that read back as the same float. */
+static void inspect__float(str *s, double x, bool single, bool json) {
+    char buf[40];
+    if (json && !isfinite(x)) {
+        str_put(s, "null");
+        return;
+    }
+    for (int digits = 1; digits <= 17; digits++) {
+        snprintf(buf, sizeof buf, "%.*g", digits, x);
+        if (single ? strtof(buf, NULL) == (float)x : strtod(buf, NULL) == x) break;
+    }
+    str_put(s, buf);
+}
+
+/* One number or bool of the file. */
+static void inspect__number(str *s, uint32_t type, const uint8_t *p, bool json) {
+    union { uint8_t u8; int8_t i8; uint16_t u16; int16_t i16; uint32_t u32; int32_t i32; float f32; uint64_t u64; int64_t i64; double f64; } v;
+    static const uint8_t size[] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
+    memcpy(&v, p, size[type]);
+    switch (type) {
+    case GGUF_U8: str_fmt(s, "%u", v.u8); break;
+    case GGUF_I8: str_fmt(s, "%d", v.i8); break;
+    case GGUF_U16: str_fmt(s, "%u", v.u16); break;
+    case GGUF_I16: str_fmt(s, "%d", v.i16); break;
+    case GGUF_U32: str_fmt(s, "%u", v.u32); break;
+    case GGUF_I32: str_fmt(s, "%d", v.i32); break;
+    case GGUF_U64: str_fmt(s, "%llu", GGUF_U(v.u64)); break;
+    case GGUF_I64: str_fmt(s, "%lld", (long long)v.i64); break;
+    case GGUF_BOOL: str_put(s, v.u8 ? "true" : "false"); break;
+    case GGUF_F32: inspect__float(s, (double)v.f32, true, json); break;
+    case GGUF_F64: inspect__float(s, v.f64, false, json); break;
+    default: break;
+    }
+}
+
+/* At most `max` bytes for a terminal: controls (C1 too) and what is not UTF-8 as \xNN. */
+static void inspect__text(str *s, bytes b, size_t max) {
+    size_t i = 0;
+    while (i < b.n && i < max) {
+        int  len = utf8_len(b.p + i, b.n - i);
+        bool plain = len && b.p[i] >= 0x20 && b.p[i] != 0x7f && !(b.p[i] == 0xc2 && b.p[i + 1] < 0xa0);
+        if (b.p[i] == '"' || b.p[i] == '\\') str_fmt(s, "\\%c", b.p[i]);
+        else if (plain) str_add(s, b.p + i, (size_t)len);
+        else if (b.p[i] == '\n') str_put(s, "\\n");
+        else
+            for (int k = 0; k < (len ? len : 1); k++) str_fmt(s, "\\x%02x", b.p[i + (size_t)k]);
+        i += len ? (size_t)len : 1;
+    }
+    if (i < b.n) str_put(s, "...");
+}
+
+static void inspect__string(str *s, bytes b, bool json) {
+    if (json) {
+        str_json(s, b);
+        return;
+    }
+    str_put(s, "\"");
+    inspect__text(s, b, INSPECT_TEXT);
+    str_put(s, "\"");
+}
+
+/* The first elements of an array, separated by commas. */
+static void inspect__elements(str *s, const gguf_file *g, const gguf_kv *kv, uint64_t max, bool json) {
+    gguf_strs it = gguf_strs_of(g, kv);
+    uint64_t  n = kv->count < max ? kv->count : max;
+    for (uint64_t i = 0; i < n; i++) {
+        bytes one;
+        if (i) str_put(s, ", ");
+        if (kv->elem != GGUF_STR) inspect__number(s, kv->elem, kv->data + i * (kv->n_bytes / kv->count), json);
+        else if (gguf_strs_next(&it, &one)) inspect__string(s, one, json);
+    }
+}
+
+static void inspect__value(str *s, const gguf_file *g, const gguf_kv *kv, bool json) {
+    if (kv->type == GGUF_STR) inspect__string(s, (bytes){kv->data, (size_t)kv->count}, json);
+    else if (kv->type != GGUF_ARR) inspect__number(s, kv->type, kv->data, json);
+    else {
+        str_put(s, "[");
+        inspect__elements(s, g, kv, json ? INSPECT_JSON : INSPECT_ARRAY, json);
+        if (!json && kv->count > INSPECT_ARRAY) str_put(s, ", ...");
+        str_put(s, "]");
+    }
+}
+
+/* 1.25 MiB */
+static void inspect__size(str *s, double n) {
+    static const char *const unit[] = {"bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+    int u = 0;
+    while (n >= 1024 && u < 6) n /= 1024, u++;
+    str_fmt(s, u && n < 100 ? "%.2f %s" : "%.0f %s", n, unit[u]);
+}
+
+/* 1.10 G */
+static void inspect__count(str *s, uint64_t n) {
+    static const char unit[] = " kMGTPE";
+    double x = (double)n;
+    int    u = 0;
+    while (x >= 1000 && u < 6) x /= 1000, u++;
+    if (u) str_fmt(s, "%.*f %c", x < 10 ? 2 : x < 100 ? 1 : 0, x, unit[u]);
+    else str_fmt(s, "%llu", GGUF_U(n));
+}
+
+static uint64_t inspect__weights(const gguf_tensor *t) { return t->dim[0] * t->dim[1] * t->dim[2] * t->dim[3]; }
+
+static void inspect__flush(str *s, FILE *out) {
+    if (s->n) fwrite(s->p, 1, s->n, out);
+    str_clear(s);
+}
+
+/* --- checks --- */
+
+/* Everything a run would refuse, in the order a run would meet it. A vocabulary alone is a whole file of its kind. */
+static void inspect__check(inspect_file *f, const char *pre) {
+    err_t tok = {0}, arch = {0}, none = {0};
+    if (gguf_get_str(f->g, "general.architecture", &f->arch, &none) != 1) f->arch = bytes_of("");
+    f->vocab = tok_load(f->g, pre, &tok);
+    f->hp_ok = arch_load(&f->hp, f->g, &arch);
+    f->vocab_only = !f->g->n_tensor && f->vocab;
+    if (f->vocab_only) return;
+    if (!f->hp_ok) f->problem = arch;
+    else if (model_check(f->g, &f->problem) && !f->vocab) f->problem = tok;
+}
+
+/* --- what is told of the architecture: keys behind its name, shown where they are --- */
+
+static const struct {
+    const char *key, *label;
+} inspect_hparams[] = {
+    {"context_length", "context"},
+    {"block_count", "layers"},
+    {"embedding_length", "width"},
+    {"feed_forward_length", "feed-forward"},
+    {"attention.head_count", "heads"},
+    {"attention.head_count_kv", "key/value heads"},
+    {"attention.key_length", "key length"},
+    {"attention.value_length", "value length"},
+    {"attention.sliding_window", "window"},
+    {"attention.layer_norm_rms_epsilon", "norm epsilon"},
+    {"expert_count", "experts"},
+    {"expert_used_count", "experts in use"},
+    {"expert_feed_forward_length", "expert width"},
+    {"expert_shared_feed_forward_length", "shared expert"},
+    {"rope.dimension_count", "rope dimensions"},
+    {"rope.freq_base", "rope base"},
+    {"rope.scaling.type", "rope scaling"},
+    {"rope.scaling.factor", "rope factor"},
+    {"rope.scale_linear", "rope factor"},
+    {"rope.scaling.original_context_length", "trained context"},
+};
+enum { N_INSPECT_HPARAMS = sizeof inspect_hparams / sizeof *inspect_hparams };
+
+static const gguf_kv *inspect__hparam(const inspect_file *f, int i) {
+    char key[160];
+    if (!f->arch.n || f->arch.n > 60) return NULL;
+    snprintf(key, sizeof key, "%.*s.%s", (int)f->arch.n, (const char *)f->arch.p, inspect_hparams[i].key);
+    return gguf_find(f->g, key);
+}
+
+typedef struct {
+    uint64_t tensors, weights, bytes;
+} inspect_sum;
+
+/* Per type, and over all. sum: [K_TYPE_MAX] */
+static inspect_sum inspect__types(const gguf_file *g, inspect_sum *sum) {
+    inspect_sum all = {0};
+    for (uint64_t i = 0; i < g->n_tensor; i++) {
+        const gguf_tensor *t = &g->tensor[i];
+        inspect_sum       *to[2] = {&sum[t->type], &all};
+        for (int k = 0; k < 2; k++) {
+            to[k]->tensors++;
+            to[k]->weights += inspect__weights(t);
+            to[k]->bytes += t->n_bytes;
+        }
+    }
+    return all;
+}
+
+/* Bytes of K and V for 1000 tokens at f16; 0 when the architecture is not known. */
+static uint64_t inspect__kv_bytes(const inspect_file *f) { return f->hp_ok ? 1000 * model_kv_bytes(&f->hp, K_F16, K_F16) : 0; }
+
+/* --- for people --- */
+
+static void inspect__row(str *s, const char *label) { str_fmt(s, "%-16s ", label); }
+
+static void inspect__print_vocab(str *s, const inspect_file *f) {
+    const tok_vocab *v = f->vocab;
+    if (!v) return;
+    inspect__row(s, "vocabulary");
+    str_fmt(s, "%d tokens, model %s", tok_count(v), tok_model_name(v));
+    if (tok_pre_name(v) && *tok_pre_name(v)) str_fmt(s, ", pre-tokenizer %s", tok_pre_name(v));
+    str_put(s, "\n");
+    const struct { const char *name; int32_t id; } special[] = {{"start token", tok_bos(v)}, {"end token", tok_eos(v)}};
+    for (int i = 0; i < 2; i++) {
+        if (special[i].id < 0) continue;
+        inspect__row(s, special[i].name);
+        str_fmt(s, "%d ", special[i].id);
+        inspect__string(s, tok_text(v, special[i].id), false);
+        str_fmt(s, "%s\n", (i ? tok_add_eos(v) : tok_add_bos(v)) ? ", added to a prompt" : "");
+    }
+}
+
+static void inspect__print_types(str *s, const inspect_sum *sum, const inspect_sum *all) {
+    for (int i = 0; i < K_TYPE_MAX; i++) {
+        if (!sum[i].tensors) continue;
+        inspect__row(s, "type");
+        str_fmt(s, "%-8s %5llu tensors  ", k_types[i].name, GGUF_U(sum[i].tensors));
+        size_t at = s->n;
+        inspect__count(s, sum[i].weights);
+        str_fmt(s, " weights%*s", (int)(18 - (s->n - at + 8)), "");
+        at = s->n;
+        inspect__size(s, (double)sum[i].bytes);
+        str_fmt(s, "%*s %5.1f %%\n", (int)(12 - (s->n - at)), "", 100.0 * (double)sum[i].bytes / (double)all->bytes);
+    }
+}
+
+static void inspect__print_head(str *s, const inspect_file *f) {
+    const gguf_file *g = f->g;
+    inspect_sum      sum[K_TYPE_MAX] = {{0}}, all = inspect__types(g, sum);
+    const gguf_kv   *name = gguf_find(g, "general.name");
+    inspect__row(s, "file");
+    inspect__text(s, bytes_of(g->path), 400);
+    str_fmt(s, "\n%-16s GGUF version %u, ", "format", g->version);
+    inspect__size(s, (double)g->n_bytes);
+    if (g->n_parts > 1) str_fmt(s, " in %d parts", g->n_parts);
+    str_fmt(s, "\n%-16s ", "architecture");
+    inspect__text(s, f->arch.n ? f->arch : bytes_of("(not named)"), INSPECT_TEXT);
+    str_put(s, "\n");
+    if (name && name->type == GGUF_STR) {
+        inspect__row(s, "name");
+        inspect__text(s, (bytes){name->data, (size_t)name->count}, INSPECT_TEXT);
+        str_put(s, "\n");
+    }
+    inspect__row(s, "parameters");
+    inspect__count(s, all.weights);
+    str_fmt(s, " (%llu)\n", GGUF_U(all.weights));
+    inspect__print_types(s, sum, &all);
+    for (int i = 0; i < N_INSPECT_HPARAMS; i++) {
+        const gguf_kv *kv = inspect__hparam(f, i);
+        if (!kv) continue;
+        inspect__row(s, inspect_hparams[i].label);
+        inspect__value(s, g, kv, false);
+        str_put(s, "\n");
+    }
+    if (f->hp_ok) str_fmt(s, "%-16s key %d, value %d\n", "head size", f->hp.hd_k, f->hp.hd_v);
+    inspect__print_vocab(s, f);
+    str_fmt(s, "%-16s mapping ", "memory");
+    inspect__size(s, (double)g->n_bytes);
+    if (f->hp_ok) {
+        str_put(s, "; KV cache ");
+        inspect__size(s, (double)inspect__kv_bytes(f));
+        str_put(s, " per 1000 tokens at f16");
+    }
+    str_put(s, "\n");
+}
+
+static void inspect__print_metadata(str *s, const gguf_file *g, FILE *out) {
+    str_fmt(s, "\nmetadata: %llu keys\n", GGUF_U(g->n_kv));
+    for (uint64_t i = 0; i < g->n_kv; i++) {
+        const gguf_kv *kv = &g->kv[i];
+        char           type[48];
+        if (kv->type == GGUF_ARR) snprintf(type, sizeof type, "%s x %llu", gguf_type_name(kv->elem), GGUF_U(kv->count));
+        else snprintf(type, sizeof type, "%s", gguf_type_name(kv->type));
+        size_t at = s->n;
+        str_put(s, "  ");
+        inspect__text(s, kv->key, 80);
+        str_fmt(s, "%*s  %-16s ", (int)(s->n - at < 44 ? 44 - (s->n - at) : 0), "", type);
+        inspect__value(s, g, kv, false);
+        str_put(s, "\n");
+        inspect__flush(s, out);
+    }
+}
+
+static void inspect__shape(str *s, const gguf_tensor *t, const char *between) {
+    for (uint32_t d = 0; d < t->n_dims; d++) str_fmt(s, "%s%llu", d ? between : "", GGUF_U(t->dim[d]));
+}
+
+static void inspect__print_tensors(str *s, const gguf_file *g, FILE *out) {
+    size_t wide = 4;
+    for (uint64_t i = 0; i < g->n_tensor; i++)
+        if (g->tensor[i].name.n > wide) wide = g->tensor[i].name.n;
+    str_fmt(s, "\ntensors: %llu\n", GGUF_U(g->n_tensor));
+    if (g->n_tensor) str_fmt(s, "  %-*s  %-8s %-22s %14s %14s%s\n", (int)wide, "name", "type", "shape", "bytes", "offset", g->n_parts > 1 ? "  part" : "");
+    for (uint64_t i = 0; i < g->n_tensor; i++) {
+        const gguf_tensor *t = &g->tensor[i];
+        size_t             at = s->n;
+        str_put(s, "  ");
+        inspect__text(s, t->name, 80);
+        str_fmt(s, "%*s  %-8s ", (int)(s->n - at < wide + 2 ? wide + 2 - (s->n - at) : 0), "", k_types[t->type].name);
+        at = s->n;
+        inspect__shape(s, t, " x ");
+        str_fmt(s, "%*s %14llu %14llu", (int)(s->n - at < 22 ? 22 - (s->n - at) : 0), "", GGUF_U(t->n_bytes), GGUF_U(t->at));
+        if (g->n_parts > 1) str_fmt(s, "  %4d", t->part + 1);
+        str_put(s, "\n");
+        inspect__flush(s, out);
+    }
+}
+
+static void inspect__print_text(const inspect_file *f, FILE *out) {
+    str s = {0};
+    inspect__print_head(&s, f);
+    inspect__print_metadata(&s, f->g, out);
+    inspect__print_tensors(&s, f->g, out);
+    if (f->vocab_only) str_put(&s, "\nverdict: a vocabulary alone: it tokenises, there is nothing to run\n");
+    else if (!f->problem.code) str_put(&s, "\nverdict: every check passed, this model runs\n");
+    else {
+        str_put(&s, "\nverdict: does not run: ");
+        inspect__text(&s, bytes_of(f->problem.text), sizeof f->problem.text);
+        str_put(&s, "\n");
+    }
+    inspect__flush(&s, out);
+    str_drop(&s);
+}
+
+/* --- for programs --- */
+
+static void inspect__json_vocab(str *s, const inspect_file *f) {
+    const tok_vocab *v = f->vocab;
+    str_put(s, "\"vocabulary\":");
+    if (!v) {
+        str_put(s, "null,\n");
+        return;
+    }
+    str_put(s, "{\"model\":");
+    str_json(s, bytes_of(tok_model_name(v)));
+    str_put(s, ",\"pre\":");
+    str_json(s, bytes_of(tok_pre_name(v) ? tok_pre_name(v) : ""));
+    str_fmt(s, ",\"tokens\":%d,\"bos\":%d,\"eos\":%d,\"add_bos\":%s,\"add_eos\":%s},\n", tok_count(v), tok_bos(v), tok_eos(v),
+            tok_add_bos(v) ? "true" : "false", tok_add_eos(v) ? "true" : "false");
+}
+
+static void inspect__json_head(str *s, const inspect_file *f) {
+    const gguf_file *g = f->g;
+    inspect_sum      sum[K_TYPE_MAX] = {{0}}, all = inspect__types(g, sum);
+    const gguf_kv   *name = gguf_find(g, "general.name");
+    const char      *comma = "";
+    str_put(s, "{\"file\":");
+    str_json(s, bytes_of(g->path));
+    str_fmt(s, ",\"version\":%u,\"parts\":%d,\"bytes\":%llu,\"alignment\":%llu,\n\"architecture\":", g->version,
+            g->n_parts, GGUF_U(g->n_bytes), GGUF_U(g->align));
+    str_json(s, f->arch);
+    str_put(s, ",\"name\":");
+    if (name && name->type == GGUF_STR) inspect__value(s, g, name, true);
+    else str_put(s, "null");
+    str_fmt(s, ",\"parameters\":%llu,\n\"hyperparameters\":{", GGUF_U(all.weights));
+    for (int i = 0; i < N_INSPECT_HPARAMS; i++) {
+        const gguf_kv *kv = inspect__hparam(f, i);
+        if (!kv) continue;
+        str_fmt(s, "%s\"%s\":", comma, inspect_hparams[i].key);
+        inspect__value(s, g, kv, true);
+        comma = ",";
+    }
+    str_put(s, "},\n");
+    inspect__json_vocab(s, f);
+    str_put(s, "\"types\":[");
+    comma = "";
+    for (int i = 0; i < K_TYPE_MAX; i++) {
+        if (!sum[i].tensors) continue;
+        str_fmt(s, "%s{\"type\":\"%s\",\"tensors\":%llu,\"weights\":%llu,\"bytes\":%llu}", comma, k_types[i].name,
+                GGUF_U(sum[i].tensors), GGUF_U(sum[i].weights), GGUF_U(sum[i].bytes));
+        comma = ",";
+    }
+    str_fmt(s, "],\n\"memory\":{\"mapping\":%llu,\"kv_per_1000_tokens_f16\":", GGUF_U(g->n_bytes));
+    if (f->hp_ok) str_fmt(s, "%llu},\n", GGUF_U(inspect__kv_bytes(f)));
+    else str_put(s, "null},\n");
+}
+
+static void inspect__json_metadata(str *s, const gguf_file *g, FILE *out) {
+    str_put(s, "\"metadata\":[");
+    for (uint64_t i = 0; i < g->n_kv; i++) {
+        const gguf_kv *kv = &g->kv[i];
+        str_put(s, i ? ",\n{\"key\":" : "\n{\"key\":");
+        str_json(s, kv->key);
+        str_fmt(s, ",\"type\":\"%s\"", gguf_type_name(kv->type));
+        if (kv->type == GGUF_ARR) str_fmt(s, ",\"of\":\"%s\",\"count\":%llu", gguf_type_name(kv->elem), GGUF_U(kv->count));
+        str_put(s, ",\"value\":");
+        inspect__value(s, g, kv, true);
+        str_put(s, "}");
+        inspect__flush(s, out);
+    }
+    str_put(s, "],\n");
+}
+
+static void inspect__json_tensors(str *s, const gguf_file *g, FILE *out) {
+    str_put(s, "\"tensors\":[");
+    for (uint64_t i = 0; i < g->n_tensor; i++) {
+        const gguf_tensor *t = &g->tensor[i];
+        str_put(s, i ? ",\n{\"name\":" : "\n{\"name\":");
+        str_json(s, t->name);
+        str_fmt(s, ",\"type\":\"%s\",\"shape\":[", k_types[t->type].name);
+        inspect__shape(s, t, ",");
+        str_fmt(s, "],\"bytes\":%llu,\"offset\":%llu,\"part\":%d}", GGUF_U(t->n_bytes), GGUF_U(t->at), t->part);
+        inspect__flush(s, out);
+    }
+    str_put(s, "],\n");
+}
+
+static void inspect__print_json(const inspect_file *f, FILE *out) {
+    str s = {0};
+    inspect__json_head(&s, f);
+    inspect__json_metadata(&s, f->g, out);
+    inspect__json_tensors(&s, f->g, out);
+    str_fmt(&s, "\"runs\":%s,\"vocabulary_only\":%s,\"problem\":", !f->vocab_only && !f->problem.code ? "true" : "false",
+            f->vocab_only ? "true" : "false");
+    if (f->problem.code) str_json(&s, bytes_of(f->problem.text));
+    else str_put(&s, "null");
+    str_put(&s, "}\n");
+    inspect__flush(&s, out);
+    str_drop(&s);
+}
+
+/* Checks and prints the whole file. False, with the reason in e, when it could not run; what was found is printed
+ * all the same. */
+static bool inspect_print(const gguf_file *g, const char *pre, bool json, FILE *out, err_t *e) {
+    inspect_file f = {.g = g};
+    inspect__check(&f, pre);
+    if (json) inspect__print_json(&f, out);
+    else inspect__print_text(&f, out);
+    *e = f.problem;
+    tok_free(f.vocab);
+    arch_drop(&f.hp);
+    return !e->code;
+}
+/* ===== [cli] option table, config, actions, main =====
+ * What a person types becomes a config, and the config becomes one action. Only this room knows the whole config;
+ * each room below sees its own options, by value. Parsing, range checks, --help, the README's table (--help
+ * --format md) all read cli_opts; defaults are read from cli_defaults(), so help cannot lie.
+ * Invariants: the parser never exits (errors come back in err_t, so a fuzzer survives); the prompt is exact bytes;
+ * stdout carries the answer and nothing else, and whatever was written is flushed and checked before exit 0.
+ * To add a flag: 1 field and default in the room that uses it; 2 a row here. A good default is better.
+ * Door: main. */
+
+#ifndef LLMRUN_VERSION
+#define LLMRUN_VERSION "0.1.0"
+#endif
+
+enum { CLI_PROMPT_MAX = 1 << 30 };                    /* bytes of prompt taken from -p, -f and stdin together */
+
+typedef enum { ACT_GENERATE, ACT_TOKENIZE, ACT_DETOKENIZE, ACT_SCORE, ACT_LOGITS, ACT_INSPECT, ACT_DUMP, ACT_LIST, ACT_VERSION, ACT_HELP } cli_act;
+
+typedef struct {
+    const char **v;
+    int          n, n_own;                            /* the first n_own texts are ours to free */
+} cli_list;
+
+typedef struct {
+    const char *model, *prompt, *file;                /* prompt "" is a prompt, NULL is none */
+    int         action;                               /* cli_act */
+    const char *what;                                 /* what the action acts on: a tensor, a file, a list */
+    const char *output, *format, *cpu, *pre;          /* format, pre: NULL unless asked for */
+    bool        json, bos, escape;
+    int         special;                              /* -1: as the action does by itself; 0, 1: asked for */
+    int         log_level;
+    int64_t     seed;                                 /* -1: draw one */
+    cli_list    stop, bias, breakers;
+    samp_bias  *biases;                               /* bias, read */
+    float       rope_freq_scale;                      /* 1 / fwd.rope.factor, 0: not given */
+    kv_opts     kv;
+    fwd_opts    fwd;
+    gen_opts    gen;
+    samp_opts   samp;
+} config;
+
+static config cli_defaults(void) {
+    return (config){.cpu = "auto", .special = -1, .log_level = LOG_NORMAL, .seed = -1,
+                    .kv = kv_defaults, .fwd = fwd_defaults, .gen = gen_defaults, .samp = samp_defaults};
+}
+
+/* --- the table --- */
+
+typedef enum {
+    OPT_ON, OPT_OFF,                                  /* bool; no value */
+    OPT_SET,                                          /* int becomes lo; no value */
+    OPT_INT, OPT_I64, OPT_FLT,                        /* lo <= value <= hi */
+    OPT_SIZE,                                         /* uint64_t bytes, suffix K M G T (1024) */
+    OPT_STR,
+    OPT_WORD,                                         /* one of the words of the argument column */
+    OPT_TYPE,                                         /* the same, kept as a k_types id */
+    OPT_LIST,                                         /* cli_list, grows with each use */
+    OPT_ACT,                                          /* action lo; its value, if the argument column has one, is `what` */
+} cli_kind;
+
+typedef enum { GROUP_ACT, GROUP_PROMPT, GROUP_RUN, GROUP_SAMPLE, GROUP_CACHE, GROUP_ROPE, GROUP_OUT, N_GROUPS } cli_group;
+
+static const char *const cli_groups[N_GROUPS] = {
+    [GROUP_ACT] = "Actions (at most one; without any, generate)",
+    [GROUP_PROMPT] = "Model and prompt",
+    [GROUP_RUN] = "Running",
+    [GROUP_SAMPLE] = "Sampling",
+    [GROUP_CACHE] = "KV cache and context",
+    [GROUP_ROPE] = "Position encoding, when the model file is not to be believed",
+    [GROUP_OUT] = "Output",
+};
+
+typedef struct {
+    const char *names;                                /* every spelling, space between; errors use the one typed */
+    const char *arg;                                  /* what help calls the value, NULL for none; bars: the words allowed */
+    cli_kind    kind;
+    size_t      at;                                   /* offset in config */
+    double      lo, hi;
+    cli_group   group;
+    const char *env;                                  /* environment variable read first, or NULL */
+    const char *help;
+} cli_opt;
+
+#define AT(field) offsetof(config, field)
+#define CLI_BIG   2147483647.0
+
+static const cli_opt cli_opts[] = {
+    /* names                            argument      kind      where                lo  hi       group      environment, help */
+    {"--tokenize",                      NULL,         OPT_ACT,  AT(what), ACT_TOKENIZE, 0,        GROUP_ACT, NULL,
+     "the prompt as token ids, on one line; needs a vocabulary only"},
+    {"--detokenize",                    NULL,         OPT_ACT,  AT(what), ACT_DETOKENIZE, 0,      GROUP_ACT, NULL,
+     "token ids, from -p, -f or stdin, as exact bytes"},
+    {"--score",                         NULL,         OPT_ACT,  AT(what), ACT_SCORE, 0,           GROUP_ACT, NULL,
+     "log-probability of each token of the prompt, a line each: index id logprob"},
+    {"--logits",                        "FILE",       OPT_ACT,  AT(what), ACT_LOGITS, 0,          GROUP_ACT, NULL,
+     "run the prompt and write the logits of every position to FILE (- is stdout): float32, little-endian, [tokens][vocabulary]"},
+    {"--inspect",                       NULL,         OPT_ACT,  AT(what), ACT_INSPECT, 0,         GROUP_ACT, NULL,
+     "check the model file wholly and print what is in it; runs nothing"},
+    {"--dump-tensor",                   "NAME",       OPT_ACT,  AT(what), ACT_DUMP, 0,            GROUP_ACT, NULL,
+     "one tensor, dequantised, as float32, little-endian, in file order"},
+    {"--list",                          "types|archs|cpu|pre|options", OPT_ACT, AT(what), ACT_LIST, 0, GROUP_ACT, NULL,
+     "what this program can do: tensor types, architectures, kernel levels, pre-tokenizers, options"},
+    {"--version",                       NULL,         OPT_ACT,  AT(what), ACT_VERSION, 0,         GROUP_ACT, NULL,
+     "version, compiler, kernel level, libraries"},
+    {"-h --help --usage",               NULL,         OPT_ACT,  AT(what), ACT_HELP, 0,            GROUP_ACT, NULL,
+     "this text"},
+
+    {"-m --model",                      "FILE",       OPT_STR,  AT(model),           0,  0,       GROUP_PROMPT, "LLMRUN_MODEL",
+     "model file, GGUF; of a split model the first part"},
+    {"-p --prompt",                     "TEXT",       OPT_STR,  AT(prompt),          0,  0,       GROUP_PROMPT, NULL,
+     "prompt; standard input, when it is not a terminal and not empty, is appended after a newline"},
+    {"-f --file",                       "FILE",       OPT_STR,  AT(file),            0,  0,       GROUP_PROMPT, NULL,
+     "prompt from FILE, byte for byte (- is standard input, which is also read when neither -p nor -f is given)"},
+    {"-e --escape",                     NULL,         OPT_ON,   AT(escape),          0,  0,       GROUP_PROMPT, NULL,
+     "read \\n \\t \\r \\\\ \\' \\\" \\xHH in -p, --stop and --dry-sequence-breaker; without it a text is exact bytes"},
+    {"--no-escape",                     NULL,         OPT_OFF,  AT(escape),          0,  0,       GROUP_PROMPT, NULL,
+     "the opposite, and what happens by itself"},
+    {"--bos",                           NULL,         OPT_ON,   AT(bos),             0,  0,       GROUP_PROMPT, NULL,
+     "begin with the start token whatever the file says (--tokenize adds none by itself)"},
+    {"-sp --special",                   NULL,         OPT_SET,  AT(special),         1,  1,       GROUP_PROMPT, NULL,
+     "control tokens: parse them in --tokenize, spell them out in --detokenize and in the answer"},
+    {"--no-special",                    NULL,         OPT_SET,  AT(special),         0,  0,       GROUP_PROMPT, NULL,
+     "do not parse control tokens in the prompt (a run does by itself)"},
+    {"--pre",                           "NAME",       OPT_STR,  AT(pre),             0,  0,       GROUP_PROMPT, NULL,
+     "pre-tokenizer to use in place of the file's (--list pre)"},
+
+    {"-n --predict --n-predict",        "N",          OPT_I64,  AT(gen.n_predict),  -2,  CLI_BIG, GROUP_RUN, NULL,
+     "tokens to generate; -1 until the end token or until the context is full"},
+    {"-t --threads",                    "N",          OPT_INT,  AT(fwd.n_threads),   0,  1024,    GROUP_RUN, NULL,
+     "threads; 0 is the CPUs that this process may really use (affinity and cgroup quota)"},
+    {"-b --batch-size -ub --ubatch-size", "N",        OPT_INT,  AT(fwd.n_batch),     1,  65536,   GROUP_RUN, NULL,
+     "tokens of a prompt computed at a time"},
+    {"--cpu",                           "auto|scalar|avx2|avx512", OPT_WORD, AT(cpu), 0, 0,       GROUP_RUN, NULL,
+     "kernel level; every level computes the same bits"},
+    {"-r --reverse-prompt --stop",      "TEXT",       OPT_LIST, AT(stop),            0,  0,       GROUP_RUN, NULL,
+     "end when the answer holds TEXT, which is not printed; may be given several times"},
+    {"--ignore-eos",                    NULL,         OPT_ON,   AT(gen.ignore_eos),  0,  0,       GROUP_RUN, NULL,
+     "never pick an end token"},
+
+    {"-s --seed",                       "N",          OPT_I64,  AT(seed),           -1,  0x1p63,  GROUP_SAMPLE, NULL,
+     "equal seeds give equal text; -1 draws one and prints it on stderr"},
+    {"--samplers",                      "LIST",       OPT_STR,  AT(samp.samplers),   0,  0,       GROUP_SAMPLE, NULL,
+     "the chain, in order, names separated by semicolons"},
+    {"--sampling-seq --sampler-seq",    "LETTERS",    OPT_STR,  AT(samp.sampling_seq), 0, 0,      GROUP_SAMPLE, NULL,
+     "the same as letters, as in edskypmxt"},
+    {"--temp --temperature",            "X",          OPT_FLT,  AT(samp.temp),       -100, 100,   GROUP_SAMPLE, NULL,
+     "temperature; 0 or less is greedy"},
+    {"--top-k",                         "N",          OPT_INT,  AT(samp.top_k),      -1, CLI_BIG, GROUP_SAMPLE, NULL,
+     "keep the N likeliest tokens; 0 or less is off"},
+    {"--top-p",                         "X",          OPT_FLT,  AT(samp.top_p),      0,  1,       GROUP_SAMPLE, NULL,
+     "keep the likeliest tokens that add up to X; 1 is off"},
+    {"--min-p",                         "X",          OPT_FLT,  AT(samp.min_p),      0,  1,       GROUP_SAMPLE, NULL,
+     "keep tokens at least X times as likely as the likeliest; 0 is off"},
+    {"--typical --typical-p",           "X",          OPT_FLT,  AT(samp.typical_p),  0,  1,       GROUP_SAMPLE, NULL,
+     "locally typical sampling; 1 is off"},
+    {"--top-nsigma --top-n-sigma",      "X",          OPT_FLT,  AT(samp.top_nsigma), -1, 100,     GROUP_SAMPLE, NULL,
+     "keep logits within X standard deviations of the highest; 0 or less is off"},
+    {"--xtc-probability",               "X",          OPT_FLT,  AT(samp.xtc_probability), 0, 1,   GROUP_SAMPLE, NULL,
+     "chance of excluding the top choices; 0 is off"},
+    {"--xtc-threshold",                 "X",          OPT_FLT,  AT(samp.xtc_threshold), 0, 1,     GROUP_SAMPLE, NULL,
+     "probability from which a token counts as a top choice; above 0.5 is off"},
+    {"--dynatemp-range",                "X",          OPT_FLT,  AT(samp.dynatemp_range), 0, 100,  GROUP_SAMPLE, NULL,
+     "temperature moves within temp - X .. temp + X by entropy; 0 is off"},
+    {"--dynatemp-exp",                  "X",          OPT_FLT,  AT(samp.dynatemp_exp), 0, 100,    GROUP_SAMPLE, NULL,
+     "exponent of that"},
+    {"--repeat-penalty",                "X",          OPT_FLT,  AT(samp.repeat_penalty), 1e-3, 1000, GROUP_SAMPLE, NULL,
+     "divide the logits of tokens seen lately; 1 is off"},
+    {"--repeat-last-n",                 "N",          OPT_INT,  AT(samp.repeat_last_n), -1, CLI_BIG, GROUP_SAMPLE, NULL,
+     "how many tokens are lately; 0 is off, -1 is the context"},
+    {"--presence-penalty",              "X",          OPT_FLT,  AT(samp.presence_penalty), -100, 100, GROUP_SAMPLE, NULL,
+     "subtract X from logits of tokens seen lately"},
+    {"--frequency-penalty",             "X",          OPT_FLT,  AT(samp.frequency_penalty), -100, 100, GROUP_SAMPLE, NULL,
+     "subtract X for each time a token was seen lately"},
+    {"--dry-multiplier",                "X",          OPT_FLT,  AT(samp.dry_multiplier), 0, 100,  GROUP_SAMPLE, NULL,
+     "strength of the penalty on repeated sequences (DRY); 0 is off"},
+    {"--dry-base",                      "X",          OPT_FLT,  AT(samp.dry_base),   0,  1000,    GROUP_SAMPLE, NULL,
+     "growth of it with the length of the repetition; below 1 is off"},
+    {"--dry-allowed-length",            "N",          OPT_INT,  AT(samp.dry_allowed_length), 0, 65536, GROUP_SAMPLE, NULL,
+     "repetitions up to N tokens are free"},
+    {"--dry-penalty-last-n",            "N",          OPT_INT,  AT(samp.dry_penalty_last_n), -1, CLI_BIG, GROUP_SAMPLE, NULL,
+     "how far back repetitions are looked for; 0 is off, -1 is the context"},
+    {"--dry-sequence-breaker",          "TEXT",       OPT_LIST, AT(breakers),        0,  0,       GROUP_SAMPLE, NULL,
+     "no repetition crosses TEXT; given once it replaces newline, colon, quote and star, `none` leaves none"},
+    {"--mirostat",                      "N",          OPT_INT,  AT(samp.mirostat),   0,  2,       GROUP_SAMPLE, NULL,
+     "Mirostat 1 or 2 in place of the chain; 0 is off"},
+    {"--mirostat-lr",                   "X",          OPT_FLT,  AT(samp.mirostat_lr), 0, 100,     GROUP_SAMPLE, NULL,
+     "its learning rate"},
+    {"--mirostat-ent",                  "X",          OPT_FLT,  AT(samp.mirostat_ent), 0, 100,    GROUP_SAMPLE, NULL,
+     "its target entropy"},
+    {"-l --logit-bias",                 "ID+X|ID-X",  OPT_LIST, AT(bias),            0,  0,       GROUP_SAMPLE, NULL,
+     "add X to the logit of token ID, as in 15043+1 or 15043-inf; may be given several times"},
+
+    {"-c --ctx-size",                   "N",          OPT_INT,  AT(fwd.n_ctx),      -1,  CLI_BIG, GROUP_CACHE, NULL,
+     "context, in tokens; 0 is the model's own, -1 what the request needs, up to the model's own"},
+    {"-ctk --cache-type-k",             "f32|f16|bf16|q8_0|q4_0", OPT_TYPE, AT(kv.type_k), 0, 0,  GROUP_CACHE, NULL,
+     "type of the cached keys"},
+    {"-ctv --cache-type-v",             "f32|f16|bf16|q8_0|q4_0", OPT_TYPE, AT(kv.type_v), 0, 0,  GROUP_CACHE, NULL,
+     "type of the cached values"},
+    {"--kv-block",                      "N",          OPT_INT,  AT(kv.block),        1,  65536,   GROUP_CACHE, NULL,
+     "tokens in a block of the cache"},
+    {"--kv-mem",                        "SIZE",       OPT_SIZE, AT(kv.mem_bytes),    0,  0x1p50,  GROUP_CACHE, NULL,
+     "most memory for the cache, with suffix K, M, G; 0 is no bound but the context"},
+    {"--context-shift",                 NULL,         OPT_ON,   AT(gen.context_shift), 0, 0,      GROUP_CACHE, NULL,
+     "when the context is full, forget the older half and go on"},
+    {"--no-context-shift",              NULL,         OPT_OFF,  AT(gen.context_shift), 0, 0,      GROUP_CACHE, NULL,
+     "when the context is full, end"},
+    {"--keep",                          "N",          OPT_I64,  AT(gen.n_keep),     -1,  CLI_BIG, GROUP_CACHE, NULL,
+     "tokens of the prompt that a shift never forgets; -1 is all"},
+
+    {"--rope-scaling",                  "none|linear|yarn", OPT_WORD, AT(fwd.rope.scaling), 0, 0,     GROUP_ROPE, NULL,
+     "how positions beyond the trained context are scaled"},
+    {"--rope-scale",                    "X",          OPT_FLT,  AT(fwd.rope.factor),  0,  1e6,     GROUP_ROPE, NULL,
+     "factor by which the context is stretched; 0 as the model says"},
+    {"--rope-freq-base",                "X",          OPT_FLT,  AT(fwd.rope.base),   0,  1e12,    GROUP_ROPE, NULL,
+     "base of the frequencies; 0 as the model says"},
+    {"--rope-freq-scale",               "X",          OPT_FLT,  AT(rope_freq_scale), 0,  1e6,     GROUP_ROPE, NULL,
+     "1 / --rope-scale; 0 as the model says"},
+    {"--yarn-orig-ctx",                 "N",          OPT_INT,  AT(fwd.rope.orig_ctx), 0, CLI_BIG, GROUP_ROPE, NULL,
+     "context the model was trained on; 0 as the model says"},
+    {"--yarn-ext-factor",               "X",          OPT_FLT,  AT(fwd.rope.yarn_ext), -1, 100, GROUP_ROPE, NULL,
+     "mix of extrapolation; -1 as the scaling says"},
+    {"--yarn-attn-factor",              "X",          OPT_FLT,  AT(fwd.rope.yarn_attn), -1, 100, GROUP_ROPE, NULL,
+     "scale of attention; -1 as the model says"},
+    {"--yarn-beta-fast",                "X",          OPT_FLT,  AT(fwd.rope.yarn_fast), -1, 1e6,  GROUP_ROPE, NULL,
+     "rotations above which a pair is not scaled; -1 as the model says"},
+    {"--yarn-beta-slow",                "X",          OPT_FLT,  AT(fwd.rope.yarn_slow), -1, 1e6,  GROUP_ROPE, NULL,
+     "rotations below which a pair is wholly scaled; -1 as the model says"},
+
+    {"-o --output",                     "FILE",       OPT_STR,  AT(output),          0,  0,       GROUP_OUT, NULL,
+     "write the answer to FILE in place of stdout"},
+    {"--ids",                           NULL,         OPT_ON,   AT(gen.ids),         0,  0,       GROUP_OUT, NULL,
+     "print token ids, on one line, in place of text"},
+    {"--format",                        "text|json|md", OPT_WORD, AT(format),        0,  0,       GROUP_OUT, NULL,
+     "form of the answer where several exist: json with --inspect, md with --help and --list"},
+    {"--json",                          NULL,         OPT_ON,   AT(json),            0,  0,       GROUP_OUT, NULL,
+     "--format json"},
+    {"-q --quiet",                      NULL,         OPT_SET,  AT(log_level),       LOG_QUIET, 0, GROUP_OUT, NULL,
+     "nothing on stderr but errors"},
+    {"-v --verbose",                    NULL,         OPT_SET,  AT(log_level),       LOG_VERBOSE, 0, GROUP_OUT, NULL,
+     "more on stderr"},
+};
+enum { N_CLI_OPTS = sizeof cli_opts / sizeof *cli_opts };
+
+/* The next word of a list separated by `sep`; false at the end. */
+static bool cli__word(const char **list, char sep, bytes *out) {
+    if (!*list || !**list) return false;
+    const char *end = strchr(*list, sep);
+    size_t      n = end ? (size_t)(end - *list) : strlen(*list);
+    *out = (bytes){(const uint8_t *)*list, n};
+    *list += n + (end != NULL);
+    return true;
+}
+
+static const cli_opt *cli__find(bytes name) {
+    for (int i = 0; i < N_CLI_OPTS; i++) {
+        const char *names = cli_opts[i].names;
+        for (bytes w; cli__word(&names, ' ', &w);)
+            if (bytes_eq(w, name)) return &cli_opts[i];
+    }
+    return NULL;
+}
+
+/* Edits (insert, delete, replace, swap neighbours) that turn a into b, for names of up to 63 bytes; 64 beyond. */
+static int cli__distance(bytes a, bytes b) {
+    uint8_t row[3][65];
+    if (a.n > 63 || b.n > 63) return 64;
+    uint8_t *before = row[0], *prev = row[1], *cur = row[2];
+    for (size_t j = 0; j <= b.n; j++) prev[j] = (uint8_t)j;
+    for (size_t i = 1; i <= a.n; i++) {
+        cur[0] = (uint8_t)i;
+        for (size_t j = 1; j <= b.n; j++) {
+            int best = prev[j - 1] + (a.p[i - 1] != b.p[j - 1]);
+            if (prev[j] + 1 < best) best = prev[j] + 1;
+            if (cur[j - 1] + 1 < best) best = cur[j - 1] + 1;
+            if (i > 1 && j > 1 && a.p[i - 1] == b.p[j - 2] && a.p[i - 2] == b.p[j - 1] && before[j - 2] + 1 < best)
+                best = before[j - 2] + 1;
+            cur[j] = (uint8_t)best;
+        }
+        uint8_t *t = before;
+        before = prev, prev = cur, cur = t;
+    }
+    return prev[b.n];
+}
+
+/* How far off a name may be and still be meant: a third of its letters, at most three. */
+static int cli__slack(bytes name) { return name.n < 4 ? 0 : name.n < 8 ? 1 + (name.n > 5) : 3; }
+
+/* The spelling that was likely meant, or one that `name` begins; n 0 when there is none. */
+static bytes cli__near(bytes name) {
+    bytes best = {0}, begun = {0};
+    int   least = cli__slack(name) + 1;
+    for (int i = 0; i < N_CLI_OPTS; i++) {
+        const char *names = cli_opts[i].names;
+        for (bytes w; cli__word(&names, ' ', &w);) {
+            int d = cli__distance(name, w);
+            if (d < least) least = d, best = w;
+            if (!begun.n && name.n > 4 && w.n > name.n && memcmp(w.p, name.p, name.n) == 0) begun = w;
+        }
+    }
+    return best.n ? best : begun;
+}
+
+/* --- values --- */
+
+/* Decimal digits with an optional sign, and nothing else. */
+static bool cli__i64(const char *s, int64_t *out) {
+    bool    neg = *s == '-';
+    int64_t v = 0;
+    if (*s == '-' || *s == '+') s++;
+    if (!*s) return false;
+    for (; *s; s++)
+        if (*s < '0' || *s > '9' || __builtin_mul_overflow(v, 10, &v) || __builtin_sub_overflow(v, *s - '0', &v)) return false;
+    if (!neg && v == INT64_MIN) return false;         /* gathered below zero, where there is one more number */
+    *out = neg ? v : -v;
+    return true;
+}
+
+/* 1, -1.5, .5, 2e-3: no hexadecimal, no nan, no blanks. strtod reads a point whatever the environment says,
+ * because nothing here calls setlocale. */
+static bool cli__f64(const char *s, double *out) {
+    const char *p = s;
+    if (*p == '-' || *p == '+') p++;
+    size_t whole = strspn(p, "0123456789"), part = 0;
+    p += whole;
+    if (*p == '.') part = strspn(p + 1, "0123456789"), p += 1 + part;
+    if (whole + part == 0) return false;
+    if (*p == 'e' || *p == 'E') {
+        p += 1 + (p[1] == '-' || p[1] == '+');
+        size_t digits = strspn(p, "0123456789");
+        if (!digits) return false;
+        p += digits;
+    }
+    if (*p) return false;
+    *out = strtod(s, NULL);
+    return isfinite(*out);
+}
+
+/* 512, 64K, 1.5G, 2GiB: units of 1024. */
+static bool cli__size(const char *s, double *out) {
+    char   num[64];
+    size_t n = strspn(s, "0123456789.");
+    if (!n || n >= sizeof num) return false;
+    memcpy(num, s, n);
+    num[n] = 0;
+    if (!cli__f64(num, out)) return false;
+    s += n;
+    static const char units[] = "KMGT";
+    const char       *u = *s ? strchr(units, toupper((unsigned char)*s)) : NULL;
+    if (u) *out = ldexp(*out, 10 * (int)(u - units + 1)), s++;
+    return !*s || strcmp(s, "B") == 0 || (u && strcmp(s, "iB") == 0);
+}
+
+/* The bound as a person writes it: whole numbers without an exponent. */
+static void cli__number(double x, char *buf, size_t n) {
+    if (x >= 0x1p63) snprintf(buf, n, "%lld", LLONG_MAX);
+    else if (x == floor(x)) snprintf(buf, n, "%.0f", x);
+    else snprintf(buf, n, "%g", x);
+}
+
+static bool cli__range(const cli_opt *o, const char *name, const char *val, double x, err_t *e) {
+    char lo[32], hi[32];
+    if (x >= o->lo && x <= o->hi) return true;
+    cli__number(o->lo, lo, sizeof lo);
+    cli__number(o->hi, hi, sizeof hi);
+    return err_set(e, EXIT_INPUT, "%s: %.100s is out of range, expected %s to %s", name, val, lo, hi);
+}
+
+static bool cli__int(const cli_opt *o, const char *name, const char *val, int64_t *out, err_t *e) {
+    if (!cli__i64(val, out)) {
+        double x;                                     /* a whole number too long for 64 bits is out of range, not malformed */
+        if (val[strspn(val, "+-0123456789")] == 0 && cli__f64(val, &x) && fabs(x) >= 0x1p62)
+            return cli__range(o, name, val, x < 0 ? -INFINITY : INFINITY, e);
+        return err_set(e, EXIT_INPUT, "%s: expected a whole number, found '%.100s'", name, val);
+    }
+    return cli__range(o, name, val, (double)*out, e);
+}
+
+static bool cli__choose(const cli_opt *o, const char *name, const char *val, err_t *e) {
+    const char *words = o->arg;
+    for (bytes w; cli__word(&words, '|', &w);)
+        if (bytes_is(w, val)) return true;
+    str all = {0};
+    words = o->arg;
+    for (bytes w; cli__word(&words, '|', &w);) {
+        if (all.n) str_put(&all, *words ? ", " : " or ");
+        str_add(&all, w.p, w.n);
+    }
+    err_set(e, EXIT_INPUT, "%s: expected %s, found '%.100s'", name, all.p, val);
+    str_drop(&all);
+    return false;
+}
+
+static void cli__push(cli_list *l, const char *text) {
+    l->v = mem_grow(l->v, (size_t)l->n + 1, sizeof *l->v);
+    l->v[l->n++] = text;
+}
+
+static const cli_opt *cli__action_opt(int action) {
+    for (int i = 0; i < N_CLI_OPTS; i++)
+        if (cli_opts[i].kind == OPT_ACT && (int)cli_opts[i].lo == action) return &cli_opts[i];
+    return NULL;
+}
+
+/* The first spelling that begins with two dashes. */
+static bytes cli__long_name(const cli_opt *o) {
+    const char *names = o->names;
+    bytes       w = {0};
+    while (cli__word(&names, ' ', &w) && w.n > 1 && w.p[1] != '-') {}
+    return w;
+}
+
+static bool cli__set_action(config *c, const cli_opt *o, const char *val, err_t *e) {
+    int action = (int)o->lo;
+    if (c->action == ACT_HELP) return true;           /* whoever asks for help gets it */
+    if (c->action != ACT_GENERATE && c->action != action && action != ACT_HELP) {
+        bytes a = cli__long_name(cli__action_opt(c->action)), b = cli__long_name(o);
+        return err_set(e, EXIT_INPUT, "%.*s and %.*s are two actions, expected one", (int)a.n, a.p, (int)b.n, b.p);
+    }
+    c->action = action;
+    c->what = val;
+    return true;
+}
+
+/* One option with its value (NULL where the table has no argument) into the config. */
+static bool cli__set(config *c, const cli_opt *o, const char *name, const char *val, err_t *e) {
+    void   *field = (char *)c + o->at;
+    int64_t i = 0;
+    double  x = 0;
+    switch (o->kind) {
+    case OPT_ON: *(bool *)field = true; return true;
+    case OPT_OFF: *(bool *)field = false; return true;
+    case OPT_SET: *(int *)field = (int)o->lo; return true;
+    case OPT_INT:
+        if (!cli__int(o, name, val, &i, e)) return false;
+        *(int *)field = (int)i;
+        return true;
+    case OPT_I64:
+        if (!cli__int(o, name, val, &i, e)) return false;
+        *(int64_t *)field = i;
+        return true;
+    case OPT_FLT:
+        if (!cli__f64(val, &x)) return err_set(e, EXIT_INPUT, "%s: expected a number, found '%.100s'", name, val);
+        if (!cli__range(o, name, val, x, e)) return false;
+        *(float *)field = (float)x;
+        return true;
+    case OPT_SIZE:
+        if (!cli__size(val, &x)) return err_set(e, EXIT_INPUT, "%s: expected a size such as 512M, found '%.100s'", name, val);
+        if (!cli__range(o, name, val, x, e)) return false;
+        *(uint64_t *)field = (uint64_t)x;
+        return true;
+    case OPT_STR: *(const char **)field = val; return true;
+    case OPT_LIST: cli__push(field, val); return true;
+    case OPT_WORD:
+        if (!cli__choose(o, name, val, e)) return false;
+        *(const char **)field = val;
+        return true;
+    case OPT_TYPE:
+        if (!cli__choose(o, name, val, e)) return false;
+        *(uint32_t *)field = (uint32_t)k_type_by_name(val);
+        return true;
+    case OPT_ACT:
+        if (val && strchr(o->arg, '|') && !cli__choose(o, name, val, e)) return false;
+        return cli__set_action(c, o, val, e);
+    }
+    return false;
+}
+
+/* --- parsing --- */
+
+/* What the environment says, before the command line has its say. */
+static bool cli_environment(config *c, err_t *e) {
+    for (int i = 0; i < N_CLI_OPTS; i++) {
+        const char *val = cli_opts[i].env ? getenv(cli_opts[i].env) : NULL;
+        if (val && *val && !cli__set(c, &cli_opts[i], cli_opts[i].env, val, e)) return false;
+    }
+    return true;
+}
+
+static bool cli__unknown(bytes name, err_t *e) {
+    bytes near = cli__near(name);
+    int   n = name.n < 100 ? (int)name.n : 100;
+    if (near.n)
+        return err_set(e, EXIT_INPUT, "unknown option %.*s (did you mean %.*s?)", n, name.p, (int)near.n, near.p);
+    return err_set(e, EXIT_INPUT, "unknown option %.*s (--help lists them)", n, name.p);
+}
+
+/* arg[0 .. n): the command line without the program's name. Texts are kept by reference. */
+static bool cli_parse(config *c, int n, char *const *arg, err_t *e) {
+    for (int i = 0; i < n; i++) {
+        const char *a = arg[i], *eq = strchr(a, '=');
+        if (a[0] != '-' || !a[1])
+            return err_set(e, EXIT_INPUT, "unexpected argument '%.100s', expected an option (a prompt goes after -p)", a);
+        bytes          name = {(const uint8_t *)a, eq ? (size_t)(eq - a) : strlen(a)};
+        const cli_opt *o = cli__find(name);
+        if (!o) return cli__unknown(name, e);
+        char as_typed[64];
+        snprintf(as_typed, sizeof as_typed, "%.*s", (int)name.n, a);
+        if (!o->arg && eq) return err_set(e, EXIT_INPUT, "%s takes no value, found '%.100s'", as_typed, eq + 1);
+        if (o->arg && !eq && i + 1 == n) return err_set(e, EXIT_INPUT, "%s: expected %s after it, found nothing", as_typed, o->arg);
+        const char *val = !o->arg ? NULL : eq ? eq + 1 : arg[++i];
+        if (!cli__set(c, o, as_typed, val, e)) return false;
+    }
+    return true;
+}
+
+/* text is always one. */
+static bool cli__has_format(int action, const char *format) {
+    if (strcmp(format, "json") == 0) return action == ACT_INSPECT;
+    if (strcmp(format, "md") == 0) return action == ACT_HELP || action == ACT_LIST;
+    return true;
+}
+
+static bool cli__needs_model(int action) { return action < ACT_LIST; }
+static bool cli__needs_prompt(int action) { return action <= ACT_LOGITS; }
+
+/* The byte that a backslash and c stand for, -1 when they stand for nothing. */
+static int cli__escaped(char c) {
+    switch (c) {
+    case 'n': return '\n';
+    case 't': return '\t';
+    case 'r': return '\r';
+    case '\\': case '\'': case '"': return c;
+    default: return -1;
+    }
+}
+
+static int cli__hex(char c) {
+    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
+/* \n \t \r \\ \' \" \xHH; any other backslash stays as it is. */
+static void cli__unescape(const char *s, str *out) {
+    while (*s) {
+        int byte = *s == '\\' ? cli__escaped(s[1]) : -1, used = 2;
+        if (byte < 0 && s[0] == '\\' && s[1] == 'x' && cli__hex(s[2]) >= 0 && cli__hex(s[3]) >= 0)
+            byte = cli__hex(s[2]) << 4 | cli__hex(s[3]), used = 4;
+        if (byte < 0) byte = (uint8_t)*s, used = 1;
+        char c = (char)byte;
+        str_add(out, &c, 1);
+        s += used;
+    }
+}
+
+/* Reads the escapes in every text of a list. A NUL cannot be part of one. */
+static bool cli__unescape_list(cli_list *l, const char *name, err_t *e) {
+    for (; l->n_own < l->n; l->n_own++) {
+        str s = {0};
+        str_put(&s, "");
+        cli__unescape(l->v[l->n_own], &s);
+        l->v[l->n_own] = s.p;
+        if (strlen(s.p) < s.n) {
+            l->n_own++;
+            return err_set(e, EXIT_INPUT, "%s: \\x00 cannot be part of it", name);
+        }
+    }
+    return true;
+}
+
+static void cli__list_drop(cli_list *l) {
+    for (int i = 0; i < l->n_own; i++) mem_free((void *)(uintptr_t)l->v[i]);
+    mem_free(l->v);
+    *l = (cli_list){0};
+}
+
+/* "15043+1.5", "15043-inf" */
+static bool cli__bias(const char *s, samp_bias *out, err_t *e) {
+    size_t  n = strspn(s, "0123456789");
+    char    num[16];
+    int64_t id = 0;
+    double  x = 0;
+    if (n && n < sizeof num) {
+        memcpy(num, s, n);
+        num[n] = 0;
+        bool inf = strcmp(s + n, "-inf") == 0;
+        if (cli__i64(num, &id) && id <= INT32_MAX && (s[n] == '+' || s[n] == '-') && (inf || cli__f64(s + n, &x))) {
+            *out = (samp_bias){(int32_t)id, inf ? -INFINITY : (float)x};
+            return true;
+        }
+    }
+    return err_set(e, EXIT_INPUT, "--logit-bias: expected a token id and a signed number such as 15043+1, found '%.100s'", s);
+}
+
+static bool cli__biases(config *c, err_t *e) {
+    c->biases = mem_new((size_t)c->bias.n, sizeof *c->biases);
+    for (int i = 0; i < c->bias.n; i++)
+        if (!cli__bias(c->bias.v[i], &c->biases[i], e)) return false;
+    c->samp.bias = c->biases;
+    c->samp.n_bias = c->bias.n;
+    return true;
+}
+
+/* What several options together mean, and what they must not. After it c is ready to run. */
+static bool cli_finish(config *c, err_t *e) {
+    if (c->prompt && c->file) return err_set(e, EXIT_INPUT, "--prompt and --file both give a prompt, expected one");
+    if (c->json && c->format && strcmp(c->format, "json") != 0)
+        return err_set(e, EXIT_INPUT, "--json and --format %s disagree", c->format);
+    if (c->json) c->format = "json";
+    if (!c->format) c->format = "text";
+    bytes act = c->action ? cli__long_name(cli__action_opt(c->action)) : bytes_of("generation");
+    if (!cli__has_format(c->action, c->format))
+        return err_set(e, EXIT_INPUT, "--format: %.*s has no form %s", (int)act.n, act.p, c->format);
+    if (c->output && c->action == ACT_LOGITS) return err_set(e, EXIT_INPUT, "--output: --logits names its file itself");
+    if (cli__needs_model(c->action) && (!c->model || !*c->model))
+        return err_set(e, EXIT_INPUT, "no model given, expected -m FILE or LLMRUN_MODEL in the environment (--help lists all options)");
+    if (c->rope_freq_scale > 0) {
+        if (c->fwd.rope.factor > 0) return err_set(e, EXIT_INPUT, "--rope-scale and --rope-freq-scale both give a scale, expected one");
+        c->fwd.rope.factor = 1 / c->rope_freq_scale;
+    }
+    if (c->gen.n_predict < 0) c->gen.n_predict = -1;
+    if (c->escape && !(cli__unescape_list(&c->stop, "--stop", e) && cli__unescape_list(&c->breakers, "--dry-sequence-breaker", e)))
+        return false;
+    if (!cli__biases(c, e)) return false;
+    samp_opts so = c->samp;
+    so.n_ctx = 1;                                     /* not known yet; the sampler looks again when it is */
+    if (!samp_check(&so, INT32_MAX, e)) return false;
+    c->gen.stop = c->stop.v;
+    c->gen.n_stop = c->stop.n;
+    c->gen.special_out = c->special == 1;
+    return true;
+}
+
+static void cli_drop(config *c) {
+    cli__list_drop(&c->stop);
+    cli__list_drop(&c->bias);
+    cli__list_drop(&c->breakers);
+    mem_free(c->biases);
+}
+
+/* --- help --- */
+
+/* The value an option has when nobody gives it; "" where there is nothing to say. */
+static void cli__default(const cli_opt *o, str *out) {
+    config      c = cli_defaults();
+    const void *field = (const char *)&c + o->at;
+    char        num[32] = "";
+    const char *text = num;
+    switch (o->kind) {
+    case OPT_INT: snprintf(num, sizeof num, "%d", *(const int *)field); break;
+    case OPT_I64: snprintf(num, sizeof num, "%lld", (long long)*(const int64_t *)field); break;
+    case OPT_FLT: snprintf(num, sizeof num, "%g", (double)*(const float *)field); break;
+    case OPT_SIZE: snprintf(num, sizeof num, "%llu", (unsigned long long)*(const uint64_t *)field); break;
+    case OPT_STR:
+    case OPT_WORD: text = *(const char *const *)field ? *(const char *const *)field : ""; break;
+    case OPT_TYPE: text = k_types[*(const uint32_t *)field].name; break;
+    default: break;
+    }
+    str_put(out, text);
+}
+
+/* "-c, --ctx-size N" */
+static void cli__spell(const cli_opt *o, const char *between, str *out) {
+    const char *names = o->names;
+    size_t      start = out->n;
+    for (bytes w; cli__word(&names, ' ', &w);) {
+        if (out->n > start) str_put(out, between);
+        str_add(out, w.p, w.n);
+    }
+}
+
+enum { CLI_INDENT = 34, CLI_WIDTH = 110 };            /* columns of --help */
+
+/* Words of `text` from column CLI_INDENT on, broken before CLI_WIDTH. */
+static void cli__wrap(str *out, const char *text) {
+    int col = CLI_INDENT;
+    for (bytes w; cli__word(&text, ' ', &w);) {
+        if (col > CLI_INDENT && col + 1 + (int)w.n > CLI_WIDTH) {
+            str_fmt(out, "\n%*s", CLI_INDENT, "");
+            col = CLI_INDENT;
+        } else if (col > CLI_INDENT) {
+            str_put(out, " ");
+            col++;
+        }
+        str_add(out, w.p, w.n);
+        col += (int)w.n;
+    }
+    str_put(out, "\n");
+}
+
+static void cli__help_row(const cli_opt *o, str *out) {
+    str    help = {0}, def = {0};
+    size_t start = out->n;
+    str_put(out, "  ");
+    cli__spell(o, ", ", out);
+    if (o->arg) str_fmt(out, " %s", o->arg);
+    size_t used = out->n - start;
+    if (used > CLI_INDENT - 2) str_fmt(out, "\n%*s", CLI_INDENT, "");
+    else str_fmt(out, "%*s", (int)(CLI_INDENT - used), "");
+    cli__default(o, &def);
+    str_put(&help, o->help);
+    if (def.n) str_fmt(&help, " [%s]", def.p);
+    if (o->env) str_fmt(&help, " (environment: %s)", o->env);
+    cli__wrap(out, help.p);
+    str_drop(&help);
+    str_drop(&def);
+}
+
+static void cli_help(str *out) {
+    str_put(out, "llmrun runs language models from GGUF files.\n\n"
+                 "    llmrun -m MODEL -p TEXT          continue TEXT\n"
+                 "    llmrun -m MODEL < FILE           continue what FILE holds\n"
+                 "    git diff | llmrun -m MODEL -p \"Explain this diff:\"\n\n"
+                 "--option VALUE and --option=VALUE are the same; defaults are in [brackets].\n");
+    for (int group = 0; group < N_GROUPS; group++) {
+        str_fmt(out, "\n%s:\n", cli_groups[group]);
+        for (int i = 0; i < N_CLI_OPTS; i++)
+            if ((int)cli_opts[i].group == group) cli__help_row(&cli_opts[i], out);
+    }
+    str_put(out, "\nExit codes: 0 done; 2 bad input or usage; 3 out of memory or disk, or the model file changed; 130, 143 ended\n"
+                 "by SIGINT, SIGTERM. The answer goes to stdout, everything else to stderr.\n");
+}
+
+/* A cell of a Markdown table. */
+static void cli__cell(str *out, const char *text) {
+    for (; *text; text++) {
+        if (*text == '|' || *text == '\\' || *text == '<') str_put(out, "\\");
+        str_add(out, text, 1);
+    }
+}
+
+/* The same table for the README. */
+static void cli_help_md(str *out) {
+    for (int group = 0; group < N_GROUPS; group++) {
+        str_fmt(out, "%s**%s**\n\n| option | default | meaning |\n|---|---|---|\n", group ? "\n" : "", cli_groups[group]);
+        for (int i = 0; i < N_CLI_OPTS; i++) {
+            const cli_opt *o = &cli_opts[i];
+            if ((int)o->group != group) continue;
+            str def = {0};
+            str_put(out, "| `");
+            cli__spell(o, "`, `", out);
+            str_put(out, "`");
+            if (o->arg) str_put(out, " "), cli__cell(out, o->arg);
+            cli__default(o, &def);
+            str_put(out, " | ");
+            cli__cell(out, def.n ? def.p : "");
+            str_put(out, " | ");
+            cli__cell(out, o->help);
+            if (o->env) str_fmt(out, "; environment: `%s`", o->env);
+            str_put(out, " |\n");
+            str_drop(&def);
+        }
+    }
+}
+
+/* --- lists --- */
+
+static void cli__list_types(str *out, bool md) {
+    static const char *const use[] = {[K_KIND_FLOAT] = "weights", [K_KIND_INT] = "weights", [K_KIND_SCALE] = "weights", [K_KIND_DATA] = "data"};
+    str_put(out, md ? "| id | type | weights per block | bytes per block | bits per weight | may be |\n|---|---|---|---|---|---|\n"
+                    : "  id  type      block  bytes  bits per weight  may be\n");
+    for (uint32_t i = 0; i < K_TYPE_MAX; i++) {
+        const k_type *t = &k_types[i];
+        if (!k_type_ok(i)) continue;
+        str_fmt(out, md ? "| %u | %s | %u | %u | %.4g | %s |\n" : "%4u  %-8s %6u %6u %16.4g  %s\n", i, t->name, t->block, t->bytes,
+                8.0 * t->bytes / t->block, use[t->kind]);
+    }
+}
+
+static void cli__list_cpu(str *out) {
+    const char *name[16];
+    bool        can[16];
+    int         n = k_levels_list(name, can);
+    for (int i = 0; i < n; i++)
+        str_fmt(out, "%-8s %s%s\n", name[i], can[i] ? "runs here" : "not on this machine", strcmp(name[i], k_level_name()) == 0 ? ", chosen" : "");
+}
+
+static void cli__list(const config *c, str *out) {
+    bool md = strcmp(c->format, "md") == 0;
+    if (strcmp(c->what, "types") == 0) cli__list_types(out, md);
+    else if (strcmp(c->what, "archs") == 0) arch_list(out);
+    else if (strcmp(c->what, "cpu") == 0) cli__list_cpu(out);
+    else if (strcmp(c->what, "pre") == 0) tok_list_pre(out);
+    else if (md) cli_help_md(out);
+    else
+        for (int i = 0; i < N_CLI_OPTS; i++) {
+            cli__spell(&cli_opts[i], " ", out);
+            str_put(out, "\n");
+        }
+}
+
+static void cli__version(str *out) {
+    char pcre[64] = "?";
+    pcre2_config(PCRE2_CONFIG_VERSION, pcre);
+    str_put(out, "llmrun " LLMRUN_VERSION "\n");
+#ifdef __clang__
+    str_put(out, "compiler  clang " __clang_version__ "\n");
+#else
+    str_put(out, "compiler  gcc " __VERSION__ "\n");
+#endif
+    str_fmt(out, "kernels   %s\nPCRE2     %s\n", k_level_name(), pcre);
+#ifdef LLMRUN_BLAS
+    str_put(out, "OpenBLAS  yes\n");
+#else
+    str_put(out, "OpenBLAS  no\n");
+#endif
+}
+
+/* --- prompt --- */
+
+/* Says why nothing happens, to whoever waits at a terminal for a pipe that nobody closes. */
+static void cli__say_waiting(int fd) {
+    struct pollfd p = {.fd = fd, .events = POLLIN};
+    if (poll(&p, 1, 2000) == 0) log_warn("waiting for the end of standard input");
+}
+
+/* Appends all of fd. A descriptor that is not open holds nothing. */
+static bool cli__read_all(int fd, const char *name, str *out, err_t *e) {
+    for (;;) {
+        str_room(out, 65536);
+        size_t  room = out->cap - out->n - 1;
+        ssize_t got = read(fd, out->p + out->n, room);
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0 && errno == EBADF) got = 0;
+        if (got < 0) return err_set(e, EXIT_INPUT, "%s: %s", name, strerror(errno));
+        out->n += (size_t)got;
+        out->p[out->n] = 0;
+        if (got == 0) return true;
+        if (out->n > CLI_PROMPT_MAX) return err_set(e, EXIT_INPUT, "%s: more than %d bytes, expected a prompt", name, CLI_PROMPT_MAX);
+    }
+}
+
+static bool cli__read_file(const char *path, str *out, err_t *e) {
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return err_set(e, EXIT_INPUT, "%s: %s", path, strerror(errno));
+    bool ok = cli__read_all(fd, path, out, e);
+    close(fd);
+    return ok;
+}
+
+/* Whether a prompt can be had without asking a terminal. */
+static bool cli__prompt_exists(const config *c, int in, err_t *e) {
+    bool open_in = fcntl(in, F_GETFL) != -1 && (fcntl(in, F_GETFL) & O_ACCMODE) != O_WRONLY;
+    if (c->file && strcmp(c->file, "-") == 0 && isatty(in)) return err_set(e, EXIT_INPUT, "--file -: standard input is a terminal, expected a file or a pipe");
+    if (c->prompt || c->file || (open_in && !isatty(in))) return true;
+    return err_set(e, EXIT_INPUT, "no prompt given, expected -p TEXT, -f FILE or text on standard input");
+}
+
+/* The prompt, byte for byte: -f FILE; or standard input; or -p TEXT, after which standard input, where it is not a
+ * terminal and not empty, follows on a new line (`alone`: it does not). */
+static bool cli_prompt(const config *c, int in, bool alone, str *out, err_t *e) {
+    bool in_reads = !isatty(in);
+    str_add(out, "", 0);
+    if (c->file && strcmp(c->file, "-") != 0) return cli__read_file(c->file, out, e);
+    if (!c->prompt) return in_reads ? cli__read_all(in, "standard input", out, e) : true;
+    if (c->escape) cli__unescape(c->prompt, out);
+    else str_put(out, c->prompt);
+    if (alone || !in_reads) return true;
+    size_t own = out->n;
+    str_put(out, "\n");
+    cli__say_waiting(in);
+    if (!cli__read_all(in, "standard input", out, e)) return false;
+    if (out->n == own + 1) out->p[--out->n] = 0;
+    return true;
+}
+
+/* --- streams and signals --- */
+
+static volatile sig_atomic_t cli__graceful;           /* a run is under way that watches g_interrupt */
+
+/* The first signal asks a run to stop at the next token; the second, or one that nobody watches for, ends at once. */
+static void cli__on_signal(int sig) {
+    if (g_interrupt || !cli__graceful) _exit(128 + sig);
+    g_interrupt = sig;
+}
+
+static void cli__signals(void) {
+    struct sigaction stop = {.sa_handler = cli__on_signal}, ignore = {.sa_handler = SIG_IGN};
+    sigaction(SIGINT, &stop, NULL);
+    sigaction(SIGTERM, &stop, NULL);
+    sigaction(SIGPIPE, &ignore, NULL);                /* a closed pipe is a failed write, and quiet */
+}
+
+/* Descriptors 0 to 2 that the parent closed are taken, each open the wrong way round, so that no model file lands
+ * there and every read or write of them fails. Standard error goes nowhere. */
+static void cli__streams(void) {
+    static const int way[] = {O_WRONLY, O_RDONLY, O_WRONLY};
+    for (int fd = 0; fd < 3; fd++)
+        if (fcntl(fd, F_GETFD) == -1 && errno == EBADF && open("/dev/null", way[fd]) != fd) _exit(EXIT_RESOURCE);
+}
+
+/* Whether f is a pipe or socket whose reader has gone. */
+static bool cli__reader_gone(FILE *f) {
+    struct pollfd p = {.fd = fileno(f), .events = POLLOUT};
+    return poll(&p, 1, 0) == 1 && (p.revents & (POLLERR | POLLHUP));
+}
+
+/* Ends a stream that carried an answer; `code` is what the run came to. Every byte was written, or there is a line
+ * and exit 3; a reader who left early had enough. */
+static int cli__end_output(FILE *f, const char *name, int code) {
+    bool bad = ferror(f);
+    errno = 0;
+    if (fflush(f) != 0) bad = true;
+    int why = errno;
+    bool gone = bad && (why == EPIPE || cli__reader_gone(f));
+    if (fclose(f) != 0 && !bad) bad = true, why = errno;
+    if (!bad || gone || code != EXIT_DONE) return code;
+    err_t e = {0};
+    err_set(&e, EXIT_RESOURCE, "%s: cannot write: %s", name, strerror(why ? why : EIO));
+    err_die(&e);
+}
+
+static bool cli__same_file(int fd, const char *path) {
+    struct stat a, b;
+    return fstat(fd, &a) == 0 && stat(path, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
+/* The stream for the answer: stdout, or the file named. Emptied only when it is none of the model's own. */
+static FILE *cli__output(const char *path, const gguf_file *g, err_t *e) {
+    if (!path || strcmp(path, "-") == 0) return stdout;
+    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+    if (fd < 0) {
+        err_set(e, EXIT_INPUT, "%s: %s", path, strerror(errno));
+        return NULL;
+    }
+    struct stat st;
+    for (int i = 0; g && i < g->n_parts; i++)
+        if (cli__same_file(fd, g->part[i].path)) err_set(e, EXIT_INPUT, "%s: is the model itself, expected another file to write", path);
+    if (!e->code && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && ftruncate(fd, 0) != 0) err_set(e, EXIT_INPUT, "%s: %s", path, strerror(errno));
+    FILE *f = e->code ? NULL : fdopen(fd, "wb");
+    if (!f) {
+        err_set(e, EXIT_RESOURCE, "%s: %s", path, strerror(errno));
+        close(fd);
+    }
+    return f;
+}
+
+/* --- actions on a model --- */
+
+typedef struct {
+    const config *c;
+    gguf_file    *g;
+    tok_vocab    *vocab;
+    tok_ids       ids;                                /* the prompt */
+    FILE         *out;
+    double        t_start;                            /* clock_now() when the program began */
+} cli_run;
+
+static bool cli__tokenize(cli_run *r, err_t *e) {
+    str s = {0};
+    for (size_t i = 0; i < r->ids.n; i++) {
+        str_fmt(&s, i ? " %d" : "%d", r->ids.id[i]);
+        if (s.n > 65536) {
+            fwrite(s.p, 1, s.n, r->out);
+            str_clear(&s);
+        }
+    }
+    str_put(&s, "\n");
+    fwrite(s.p, 1, s.n, r->out);
+    str_drop(&s);
+    (void)e;
+    return true;
+}
+
+/* Ids of the vocabulary, separated by blanks or commas. */
+static bool cli__read_ids(bytes text, int32_t n_vocab, tok_ids *out, err_t *e) {
+    for (size_t i = 0; i < text.n;) {
+        size_t  from = i;
+        int64_t id = 0;
+        if (isspace(text.p[i]) || text.p[i] == ',') {
+            i++;
+            continue;
+        }
+        for (; i < text.n && text.p[i] >= '0' && text.p[i] <= '9'; i++)
+            if (id < INT32_MAX) id = id * 10 + (text.p[i] - '0');
+        bool whole = i > from && (i == text.n || isspace(text.p[i]) || text.p[i] == ',');
+        int  shown = (int)(text.n - from < 20 ? text.n - from : 20);
+        if (!whole) return err_set(e, EXIT_INPUT, "--detokenize: expected a token id at byte %zu, found '%.*s'", from, shown, (const char *)text.p + from);
+        if (id >= n_vocab)
+            return err_set(e, EXIT_INPUT, "--detokenize: id %.*s at byte %zu is out of range, expected 0 to %d", (int)(i - from < 20 ? i - from : 20),
+                           (const char *)text.p + from, from, n_vocab - 1);
+        tok_ids_add(out, (int32_t)id);
+    }
+    return true;
+}
+
+static bool cli__detokenize(cli_run *r, const str *text, err_t *e) {
+    str s = {0};
+    if (!cli__read_ids(str_bytes(text), tok_count(r->vocab), &r->ids, e)) return false;
+    tok_decode(r->vocab, r->ids.id, r->ids.n, r->c->special == 1, &s);
+    if (s.n) fwrite(s.p, 1, s.n, r->out);
+    str_drop(&s);
+    return true;
+}
+
+/* The tensor's name that is nearest to `name`. Directories of strangers may be long: the first ones are enough. */
+static bytes cli__near_tensor(const gguf_file *g, bytes name) {
+    bytes best = {0};
+    int   least = cli__slack(name) + 1;
+    for (uint64_t i = 0; i < g->n_tensor && i < 10000; i++) {
+        int d = cli__distance(name, g->tensor[i].name);
+        if (d < least) least = d, best = g->tensor[i].name;
+    }
+    return best;
+}
+
+/* All of a tensor as little-endian float32, some thousand weights at a time: whole blocks of any type. */
+static bool cli__dump_tensor(const gguf_file *g, const char *name, FILE *out, err_t *e) {
+    enum { STEP = 16384 };
+    const gguf_tensor *t = gguf_tensor_find(g, name);
+    if (!t) {
+        bytes near = cli__near_tensor(g, bytes_of(name));
+        if (near.n) return err_set(e, EXIT_INPUT, "%s: no tensor %.100s (did you mean %.*s?)", g->path, name, (int)near.n, near.p);
+        return err_set(e, EXIT_INPUT, "%s: no tensor %.100s, expected one that --inspect shows", g->path, name);
+    }
+    const k_type *k = &k_types[t->type];
+    uint64_t      n = t->dim[0] * t->dim[1] * t->dim[2] * t->dim[3];
+    float        *buf = mem_aligned(STEP, sizeof *buf);
+    for (uint64_t at = 0; at < n && !ferror(out); at += STEP) {
+        uint64_t some = n - at < STEP ? n - at : STEP;
+        k->dequant(t->data + at / k->block * k->bytes, buf, (int64_t)some);
+        fwrite(buf, sizeof *buf, some, out);
+    }
+    mem_free(buf);
+    return true;
+}
+
+/* Tokens that the request may put into the context: the prompt and what -n asks for; -1: no limit. */
+static int64_t cli__need(const config *c, size_t n_prompt) {
+    if (c->action != ACT_GENERATE) return (int64_t)n_prompt;
+    return c->gen.n_predict < 0 ? -1 : (int64_t)n_prompt + c->gen.n_predict;
+}
+
+/* A token's bytes, and a text's tokens, for whoever looks for DRY's breakers. */
+static bytes cli__word_text(void *ctx, int32_t id) {
+    const tok_vocab *v = ctx;
+    return tok_is_control(v, id) ? tok_text(v, id) : tok_piece(v, id);
+}
+
+static int32_t cli__word_encode(void *ctx, bytes text, int32_t *out, int32_t cap) {
+    tok_ids ids = {0};
+    err_t   none = {0};
+    int32_t n = tok_encode(ctx, text, 0, &ids, &none) ? (int32_t)ids.n : 0;
+    if (n) memcpy(out, ids.id, (size_t)(n < cap ? n : cap) * sizeof *out);
+    tok_ids_drop(&ids);
+    return n;
+}
+
+static void cli__breakers(const config *c, tok_vocab *v, samp_breakers *out) {
+    static const char *const usual[] = {"\n", ":", "\"", "*"};
+    const samp_words         words = {tok_count(v), v, cli__word_text, cli__word_encode};
+    const char *const       *text = c->breakers.n ? (const char *const *)c->breakers.v : usual;
+    int                      n = c->breakers.n ? c->breakers.n : (int)(sizeof usual / sizeof *usual);
+    for (int i = 0; i < n; i++)
+        if (strcmp(text[i], "none") != 0) samp_breakers_text(out, bytes_of(text[i]), &words);
+    samp_breakers_seal(out);
+}
+
+static int cli__generate(cli_run *r, engine *en) {
+    const config *c = r->c;
+    samp_opts     so = c->samp;
+    samp_breakers breakers = {0};
+    uint64_t      seed = c->seed < 0 ? rng_fresh() : (uint64_t)c->seed;
+    so.n_ctx = en->n_ctx;
+    if (so.dry_multiplier > 0) {
+        cli__breakers(c, r->vocab, &breakers);
+        so.dry_breakers = &breakers;
+    }
+    int code = gen_text(en, &r->ids, &c->gen, &so, seed, r->out);
+    samp_breakers_drop(&breakers);
+    return code;
+}
+
+/* Every way to run the model; the code is the run's own. */
+static int cli__with_engine(cli_run *r, err_t *e) {
+    const config *c = r->c;
+    int           code;
+    bool          all = c->action != ACT_GENERATE;    /* every row of the prompt asks for logits */
+    engine       *en = engine_open(r->g, r->vocab, &c->fwd, &c->kv, cli__need(c, r->ids.n), all, r->t_start, e);
+    if (!en) return e->code;
+    cli__graceful = 1;
+    if (c->action == ACT_SCORE) code = gen_score(en, &r->ids, r->out);
+    else if (c->action == ACT_LOGITS) code = gen_logits(en, &r->ids, r->out);
+    else code = cli__generate(r, en);
+    engine_close(en);
+    return code;
+}
+
+static bool cli__encode(cli_run *r, const str *text, err_t *e) {
+    const config *c = r->c;
+    unsigned      flags = c->bos ? TOK_BOS : 0;
+    if (c->action == ACT_TOKENIZE) flags |= c->special == 1 ? TOK_SPECIAL : 0;
+    else {
+        bool begin = tok_bos(r->vocab) >= 0 && (tok_add_bos(r->vocab) || !text->n);   /* an empty prompt is the start token alone */
+        flags |= (c->special != 0 ? TOK_SPECIAL : 0) | (begin ? TOK_BOS : 0);
+    }
+    if (!tok_encode(r->vocab, str_bytes(text), flags, &r->ids, e)) return false;
+    if (c->action != ACT_TOKENIZE && !r->ids.n)
+        return err_set(e, EXIT_INPUT, "the prompt is empty and this model has no start token, expected a prompt");
+    return true;
+}
+
+/* Actions that read the vocabulary and a prompt. */
+static int cli__on_prompt(cli_run *r, err_t *e) {
+    str text = {0};
+    int code = EXIT_DONE;
+    r->vocab = tok_load(r->g, r->c->pre, e);
+    bool ok = r->vocab && cli_prompt(r->c, 0, r->c->action == ACT_DETOKENIZE, &text, e);
+    if (ok && r->c->action == ACT_DETOKENIZE) ok = cli__detokenize(r, &text, e);
+    else if (ok) {
+        ok = cli__encode(r, &text, e);
+        str_drop(&text);
+        if (ok && r->c->action == ACT_TOKENIZE) ok = cli__tokenize(r, e);
+        else if (ok) code = cli__with_engine(r, e);
+    }
+    str_drop(&text);
+    tok_ids_drop(&r->ids);
+    tok_free(r->vocab);
+    return ok ? code : e->code;
+}
+
+/* Any action on a model file. What goes wrong is told once, here or by the run itself. */
+static int cli__on_model(const config *c, double t_start, err_t *e) {
+    gguf_file g;
+    if (cli__needs_prompt(c->action) && !cli__prompt_exists(c, 0, e)) return e->code;
+    if (!gguf_open(&g, c->model, e)) return e->code;
+    const char *path = c->action == ACT_LOGITS ? c->what : c->output;
+    cli_run     r = {.c = c, .g = &g, .out = cli__output(path, &g, e), .t_start = t_start};
+    int         code = EXIT_DONE;
+    if (r.out) {
+        if (c->action == ACT_INSPECT) code = inspect_print(&g, c->pre, strcmp(c->format, "json") == 0, r.out, e) ? EXIT_DONE : e->code;
+        else if (c->action == ACT_DUMP) code = cli__dump_tensor(&g, c->what, r.out, e) ? EXIT_DONE : e->code;
+        else code = cli__on_prompt(&r, e);
+        code = cli__end_output(r.out, r.out == stdout ? "stdout" : path, code);
+    }
+    gguf_close(&g);
+    return r.out ? code : e->code;
+}
+
+static int cli__on_nothing(const config *c, err_t *e) {
+    str text = {0};
+    if (c->action == ACT_LIST) cli__list(c, &text);
+    else if (c->action == ACT_VERSION) cli__version(&text);
+    else if (strcmp(c->format, "md") == 0) cli_help_md(&text);
+    else cli_help(&text);
+    FILE *out = cli__output(c->output, NULL, e);
+    if (out) {
+        fwrite(text.p, 1, text.n, out);
+        cli__end_output(out, out == stdout ? "stdout" : c->output, EXIT_DONE);
+    }
+    str_drop(&text);
+    return e->code;
+}
+
+static int cli_main(int argc, char **argv) {
+    config c = cli_defaults();
+    err_t  e = {0};
+    int    code = 0;
+    double t_start = clock_now();
+    cli__streams();
+    cli__signals();
+    bool ok = cli_environment(&c, &e) && cli_parse(&c, argc > 0 ? argc - 1 : 0, argv + 1, &e) && cli_finish(&c, &e);
+    if (ok) {
+        g_log_level = c.log_level;
+        if (!k_init(c.cpu)) err_set(&e, EXIT_INPUT, "--cpu: %s does not run on this machine (--list cpu)", c.cpu);
+        else code = cli__needs_model(c.action) ? cli__on_model(&c, t_start, &e) : cli__on_nothing(&c, &e);
+    }
+    cli_drop(&c);
+    if (g_interrupt) return 128 + g_interrupt;
+    if (e.code) err_die(&e);
+    return code;
+}
+
+#ifndef LLMRUN_NO_MAIN
+int main(int argc, char **argv) { return cli_main(argc, argv); }
+#endif

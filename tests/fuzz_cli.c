@@ -1,0 +1,30 @@
+/* Fuzzes the command line: the input is the words, each ended by a NUL. Whatever they are, the parser returns. */
+#ifndef LLMRUN_NO_MAIN
+#define LLMRUN_NO_MAIN
+#endif
+#include "../llmrun.c"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    char  *word[64], *copy = mem_new(size + 1, 1);
+    int    n = 0;
+    config c = cli_defaults();
+    err_t  e = {0};
+    str    s = {0};
+    memcpy(copy, data, size);
+    for (size_t at = 0; at < size && n < 64; at += strlen(copy + at) + 1) word[n++] = copy + at;
+    bool ok = cli_parse(&c, n, word, &e) && cli_finish(&c, &e);
+    ASSERT(ok == !e.code && (ok || (e.code == EXIT_INPUT && e.text[0])));
+    if (ok && c.prompt) cli__unescape(c.prompt, &s);
+    if (c.model && !g_frozen) {                       /* the rest of the room that reads bytes from outside */
+        tok_ids ids = {0};
+        err_t   none = {0};
+        cli__read_ids(bytes_of(c.model), 1000, &ids, &none);
+        tok_ids_drop(&ids);
+    }
+    str_drop(&s);
+    cli_drop(&c);
+    mem_free(copy);
+    return 0;
+}

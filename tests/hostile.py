@@ -1,0 +1,595 @@
+#!/usr/bin/env python3
+"""Malformed model files against the program itself.
+
+    tests/hostile.py ./llmrun [--only TEXT] [--keep DIR] [--no-limit] [-v]
+    tests/hostile.py --corpus tests/corpus/gguf        writes the seeds of fuzz_gguf.c and stops
+
+Two good tiny models (llama: 1 layer, width 32, 1 head; one with an SPM vocabulary, one with a byte-level BPE one) are
+written here, and each case changes one thing. On every file `--inspect -m FILE` and `-m FILE -p x -n 1` must end with
+exit 2 and exactly one line on stderr that begins with `llmrun: `, the run with nothing on stdout, within a second and
+1 GiB of address space (--no-limit lifts that, for sanitizer builds), never by a signal. A case marked EITHER may also
+run (exit 0): what the file says is odd but somebody's real file may hold it. The good models must run.
+"""
+import argparse, os, random, resource, shutil, struct, subprocess, sys, tempfile, time
+
+U8, I8, U16, I16, U32, I32, F32, BOOL, STR, ARR, U64, I64, F64 = range(13)
+FORM = {U8: "B", I8: "b", U16: "H", I16: "h", U32: "I", I32: "i", F32: "f", BOOL: "B", U64: "Q", I64: "q", F64: "d"}
+T_F32, T_F16, T_Q4_0, T_Q8_0, T_Q8_1, T_Q8_K, T_I8, T_I64 = 0, 1, 2, 8, 9, 15, 24, 27
+BAD, EITHER, GOOD = {2}, {0, 2}, {0}
+SCARCE = {2, 3}                       # a file larger than the address space we allow may also be a lack of memory
+M64 = (1 << 64) - 1
+
+
+def u32(x): return struct.pack("<I", x & 0xffffffff)
+def u64(x): return struct.pack("<Q", x & M64)
+def raw(s): return s if isinstance(s, bytes) else s.encode()
+
+
+class File:
+    """A GGUF file whose every field can be made to lie."""
+
+    def __init__(self, version=3):
+        self.version, self.kv, self.tensors, self.align = version, [], [], 32
+        self.n_kv = self.n_tensors = None           # what the header says, when it is not the truth
+        self.magic, self.nul = b"GGUF", False
+
+    def copy(self):
+        f = File()
+        f.__dict__.update(self.__dict__)
+        f.kv, f.tensors = list(self.kv), [dict(t) for t in self.tensors]
+        return f
+
+    def count(self, n): return u32(n) if self.version == 1 else u64(n)
+
+    def string(self, s, says=None):
+        s = raw(s) + (b"\0" if self.nul else b"")
+        return self.count(len(s) if says is None else says) + s
+
+    def value(self, t, v):
+        if t == STR: return self.string(v)
+        if t == ARR:
+            elem, items = v
+            return u32(elem) + self.count(len(items)) + (b"".join(map(self.string, items)) if elem == STR else
+                                                         struct.pack("<%d%s" % (len(items), FORM[elem]), *items))
+        return struct.pack("<" + FORM[t], v)
+
+    def at(self, key): return next((i for i, k in enumerate(self.kv) if k[0] == key), len(self.kv))
+
+    def set(self, key, t, v):
+        self.kv[self.at(key):self.at(key) + 1] = [(key, t, v)]
+        return self
+
+    def raw_kv(self, data, key=None):               # bytes in place of a whole pair
+        self.kv.append((key, None, data))
+        return self
+
+    def drop(self, key):
+        del self.kv[self.at(key)]
+        return self
+
+    def get(self, key): return self.kv[self.at(key)][2]
+
+    def add(self, name, dims, t, data, **lies):
+        self.tensors.append(dict(name=name, dims=dims, type=t, data=data, offset=None, n_dims=None, raw_name=None, **lies))
+        return self
+
+    def tensor(self, name): return next(t for t in self.tensors if t["name"] == name)
+
+    def bytes(self):
+        out = [self.magic, u32(self.version)]
+        out += [self.count(len(self.tensors) if self.n_tensors is None else self.n_tensors)]
+        out += [self.count(len(self.kv) if self.n_kv is None else self.n_kv)]
+        for key, t, v in self.kv:
+            out.append(v if t is None else self.string(key) + u32(t) + self.value(t, v))
+        data, head = b"", []
+        for t in self.tensors:
+            data += b"\0" * (-len(data) % self.align)
+            name = self.string(t["name"]) if t["raw_name"] is None else t["raw_name"]
+            dims = b"".join(map(self.count, t["dims"]))
+            n_dims = len(t["dims"]) if t["n_dims"] is None else t["n_dims"]
+            head.append(name + u32(n_dims) + dims + u32(t["type"]) + u64(len(data) if t["offset"] is None else t["offset"]))
+            data += t["data"]
+        out = b"".join(out + head)
+        if self.tensors: out += b"\0" * (-len(out) % self.align) + data
+        return out
+
+
+# --- the good models ---
+
+N_EMBD, N_FF, N_CTX = 32, 64, 64
+
+
+def model(n_vocab):
+    rng = random.Random(1)
+    f = File()
+    def rand(n): return struct.pack("<%df" % n, *(rng.gauss(0, 0.2) for _ in range(n)))
+    for key, t, v in (("general.architecture", STR, "llama"), ("general.name", STR, "tiny"), ("llama.block_count", U32, 1),
+                      ("llama.context_length", U32, N_CTX), ("llama.embedding_length", U32, N_EMBD),
+                      ("llama.feed_forward_length", U32, N_FF), ("llama.attention.head_count", U32, 1),
+                      ("llama.attention.head_count_kv", U32, 1), ("llama.attention.layer_norm_rms_epsilon", F32, 1e-5),
+                      ("llama.rope.dimension_count", U32, N_EMBD), ("llama.rope.freq_base", F32, 10000.0)):
+        f.set(key, t, v)
+    for name, dims in (("token_embd.weight", (N_EMBD, n_vocab)), ("output_norm.weight", (N_EMBD,)), ("output.weight", (N_EMBD, n_vocab)),
+                       ("blk.0.attn_norm.weight", (N_EMBD,)), ("blk.0.attn_q.weight", (N_EMBD, N_EMBD)),
+                       ("blk.0.attn_k.weight", (N_EMBD, N_EMBD)), ("blk.0.attn_v.weight", (N_EMBD, N_EMBD)),
+                       ("blk.0.attn_output.weight", (N_EMBD, N_EMBD)), ("blk.0.ffn_norm.weight", (N_EMBD,)),
+                       ("blk.0.ffn_gate.weight", (N_EMBD, N_FF)), ("blk.0.ffn_up.weight", (N_EMBD, N_FF)),
+                       ("blk.0.ffn_down.weight", (N_FF, N_EMBD))):
+        n = dims[0] * (dims[1] if len(dims) > 1 else 1)
+        f.add(name, list(dims), T_F32, struct.pack("<%df" % n, *[1.0] * n) if len(dims) == 1 else rand(n))
+    return f
+
+
+def spm_tokens():
+    words = ["\u2581", "e", "t", "a", "he", "\u2581t", "\u2581the", "x", "\u2581x", "in", "on", "s", "\u2581a"]
+    return ["<unk>", "<s>", "</s>"] + ["<0x%02X>" % i for i in range(256)] + words
+
+
+def spm():
+    tokens = spm_tokens()
+    f = model(len(tokens))
+    f.set("tokenizer.ggml.model", STR, "llama").set("tokenizer.ggml.tokens", ARR, (STR, tokens))
+    f.set("tokenizer.ggml.scores", ARR, (F32, [0.0] * 259 + [-float(i) for i in range(len(tokens) - 259)]))
+    f.set("tokenizer.ggml.token_type", ARR, (I32, [2, 3, 3] + [6] * 256 + [1] * (len(tokens) - 259)))
+    return f.set("tokenizer.ggml.bos_token_id", U32, 1).set("tokenizer.ggml.eos_token_id", U32, 2).set("tokenizer.ggml.unknown_token_id", U32, 0)
+
+
+def byte_chars():
+    """The printable character that byte-level BPE writes for each byte."""
+    keep = list(range(33, 127)) + list(range(161, 173)) + list(range(174, 256))
+    rest = [b for b in range(256) if b not in keep]
+    return [chr(b) if b in keep else chr(256 + rest.index(b)) for b in range(256)]
+
+
+def bpe():
+    merges = ["h e", "t he", "i n", "o n", "\u0120 the"]
+    tokens = byte_chars() + [m.replace(" ", "") for m in merges] + ["<|endoftext|>"]
+    f = model(len(tokens))
+    f.set("tokenizer.ggml.model", STR, "gpt2").set("tokenizer.ggml.pre", STR, "gpt-2").set("tokenizer.ggml.tokens", ARR, (STR, tokens))
+    f.set("tokenizer.ggml.token_type", ARR, (I32, [1] * (len(tokens) - 1) + [3])).set("tokenizer.ggml.merges", ARR, (STR, merges))
+    return f.set("tokenizer.ggml.bos_token_id", U32, len(tokens) - 1).set("tokenizer.ggml.eos_token_id", U32, len(tokens) - 1)
+
+
+SPM, BPE = spm(), bpe()
+
+
+# --- the cases: (name, what may happen, bytes | {file name: bytes, first one is opened} | a function of a directory) ---
+
+def with_kv(*pair_bytes, n=None):
+    """A file of these raw pairs alone."""
+    f = File()
+    for p in pair_bytes: f.raw_kv(p)
+    f.n_kv = n
+    return f.bytes()
+
+
+def key(name, t, payload=b""): return u64(len(raw(name))) + raw(name) + u32(t) + payload
+
+
+def one_tensor(**lies):
+    f = SPM.copy()
+    f.tensor("blk.0.attn_q.weight").update(lies)
+    return f.bytes()
+
+
+def container():
+    good = SPM.bytes()
+    yield "1 empty", BAD, b""
+    yield "1 magic alone", BAD, b"GGUF"
+    rng = random.Random(2)
+    meta = good.index(b"blk.0.ffn_down.weight") + 60
+    cuts = list(range(1, 48, 5)) + sorted(rng.sample(range(48, meta), 25) + rng.sample(range(meta, len(good)), 10)) + [len(good) - 1]
+    for n in cuts: yield "1 prefix of %d" % n, BAD, good[:n]
+    for name, head in (("FUGG", b"FUGG"), ("ggml", b"lmgg"), ("ggjt", b"tjgg"), ("zip", b"PK\3\4"), ("text", b"Once"), ("zeros", bytes(4))):
+        yield "2 magic " + name, BAD, head + good[4:]
+    for v in (0, 4, 0x03000000, 0x02000000, 0xffffffff): yield "3 version %d" % v, BAD, good[:4] + u32(v) + good[8:]
+    yield "3 v1 with an empty key", BAD, b"GGUF" + u32(1) + u32(0) + u32(1) + u32(0) + u32(U32) + u32(1)
+    yield "3 v1 with 64-bit counts", BAD, good[:4] + u32(1) + good[8:]
+    yield "3 version 3 with 32-bit counts", BAD, b"GGUF" + u32(3) + good_v(1)[8:]
+    for n in (M64, 1 << 63, M64 // 88 + 1, len(SPM.tensors) + 1, 1 << 40): yield "4 n_tensors %d" % n, BAD, lie(n_tensors=n)
+    for n in (M64, 1 << 63, M64 // 64 + 1, len(SPM.kv) + 1, 1 << 40): yield "5 n_kv %d" % n, BAD, lie(n_kv=n)
+    yield "5 n_kv one less", BAD, lie(n_kv=len(SPM.kv) - 1)
+    tail = u32(U32) + u32(1) + bytes(40)
+    for n in (M64, 1 << 63, 60, 0): yield "6 key length %d" % n, BAD, with_kv(u64(n) + b"abc" + tail)
+    yield "6 key length 65536", BAD, with_kv(key("k" * 65536, U32, u32(1)))
+    for name, k in (("NUL", b"a\0b"), ("bad UTF-8", b"a\xff"), ("half a character", b"a\xe2\x82"), ("a surrogate", b"a\xed\xa0\x80")):
+        f = SPM.copy()
+        yield "6 key with " + name, BAD, f.set(k, U32, 1).bytes()
+    for n in (M64, 1 << 63, 1 << 32, 41, M64 - 7): yield "7 string length %d" % n, BAD, with_kv(key("k", STR, u64(n) + bytes(40)))
+    for n in (M64, 1 << 63, 41, M64 - 7): yield "7 array string length %d" % n, BAD, with_kv(key("k", ARR, u32(STR) + u64(2) + u64(1) + b"a" + u64(n) + bytes(40)))
+    for t in (13, 255, 0xffffffff): yield "8 value type %d" % t, BAD, with_kv(key("k", t, bytes(64)))
+    yield "8 array of arrays", BAD, with_kv(key("k", ARR, u32(ARR) + u64(1) + u32(U8) + u64(1) + b"a"))
+    yield "8 arrays 100000 deep", BAD, with_kv(key("k", ARR, (u32(ARR) + u64(1)) * 100000 + u32(U8) + u64(1) + b"a"))
+    for t in (13, 0xffffffff): yield "8 element type %d" % t, BAD, with_kv(key("k", ARR, u32(t) + u64(1) + bytes(64)))
+    for t, n in ((U64, 1 << 61), (U32, 1 << 62), (STR, 1 << 60), (U8, M64), (STR, M64), (U8, (1 << 30) + 1), (U8, 41), (U32, 11), (STR, 6), (STR, 1 << 30)):
+        yield "9 array of %d, type %d" % (n, t), BAD, with_kv(key("k", ARR, u32(t) + u64(n) + bytes(40)))
+    f = SPM.copy()
+    f.kv.append(("llama.block_count", U32, 1))
+    yield "10 key twice", BAD, f.bytes()
+    f = SPM.copy()
+    f.add("output_norm.weight", [N_EMBD], T_F32, bytes(128))
+    yield "10 tensor twice", BAD, f.bytes()
+    yield "10 a million keys", BAD, b"GGUF" + u32(3) + u64(0) + u64(1000000) + b"".join(u64(7) + b"%07x" % i + u32(U8) + b"\1" for i in range(1000000))
+    n = 200000
+    yield "10 many tensors", BAD, pad(b"GGUF" + u32(3) + u64(n) + u64(0) + b"".join(
+        u64(7) + b"%07x" % i + u32(1) + u64(1) + u32(T_I8) + u64(32 * i) for i in range(n))) + bytes(32 * n)
+    for v in (0, 3, 4, 13, 24, 1 << 21, 1 << 31, 0xffffffff): yield "11 alignment %d" % v, BAD, SPM.copy().set("general.alignment", U32, v).bytes()
+    for t, v in ((I32, 32), (U64, 32), (STR, "32"), (ARR, (U32, [32])), (F32, 32.0)): yield "11 alignment of type %d" % t, BAD, SPM.copy().set("general.alignment", t, v).bytes()
+    for v in (2, 255): yield "12 bool %d" % v, BAD, SPM.copy().set("tokenizer.ggml.add_bos_token", BOOL, v).bytes()
+    yield "12 bool 2 in an array", BAD, SPM.copy().set("k", ARR, (BOOL, [0, 1, 2])).bytes()
+
+
+def pad(b): return b + bytes(-len(b) % 32)
+
+
+def lie(**what):
+    f = SPM.copy()
+    f.__dict__.update(what)
+    return f.bytes()
+
+
+def good_v(version, nul=False):
+    f = SPM.copy()
+    f.version, f.nul = version, nul
+    return f.bytes()
+
+
+def tensors():
+    for n in (0, 5, 9, 1000000, 0xffffffff): yield "13 n_dims %d" % n, BAD, one_tensor(n_dims=n)
+    for dims in ([0, 32], [32, 0], [32, 32, 0], [32, 32, 1, 0], [M64, 32], [32, M64], [1 << 63, 1], [32, 1 << 63], [0]):
+        yield "14 dimensions %s" % dims, BAD, one_tensor(dims=dims)
+    for dims in ([4194305, 4194305, 211106198978564], [(1 << 63) - 1, 2], [2, (1 << 63) - 1]): yield "15 dimensions %s" % dims, BAD, one_tensor(dims=dims)
+    for dims in ([4, (1 << 30) - 1, (1 << 30) + 1], [32, (1 << 42) + 1], [1 << 20, 1 << 20, 1 << 20]): yield "16 dimensions %s" % dims, BAD, one_tensor(dims=dims)
+    f = File()
+    f.add("a", [0x7fffffffffffffc0], T_I8, bytes(32)).add("b", [0x7fffffffffffffc0], T_I8, bytes(32))
+    f.tensors[1]["offset"] = 0x7fffffffffffffc0
+    yield "17 two tensors whose sum wraps", BAD, f.bytes()
+    for t in (4, 5, 31, 32, 33, 36, 37, 38, 43, 97, 137, 200, (1 << 31) - 1, 0xffffffff): yield "18 type %d" % t, BAD, one_tensor(type=t)
+    for t, size in ((T_Q8_1, 36 * 32), (T_I64, 8 * 1024), (T_I8, 1024)): yield "18 type %d as a weight" % t, BAD, one_tensor(type=t, data=bytes(size))
+    yield "18 q8_K as a weight", BAD, one_tensor(type=T_Q8_K, dims=[256, 4], data=bytes(4 * 292))
+    yield "19 row of 31 in q4_0", BAD, one_tensor(type=T_Q4_0, dims=[31, 32])
+    yield "19 row of 32 in q6_K", BAD, one_tensor(type=14, dims=[32, 32])
+    for off in (1, 4, 1 << 40, M64 - 31, 1 << 63, 0, 32): yield "20 offset %d" % off, BAD, one_tensor(offset=off)
+    f = SPM.copy()
+    q, k = f.tensor("blk.0.attn_q.weight"), f.tensor("blk.0.attn_k.weight")
+    at = sum((len(t["data"]) + 31) // 32 * 32 for t in f.tensors[:f.tensors.index(q)])
+    q["offset"], k["offset"] = at + 4096, at
+    yield "20 out of order", BAD, f.bytes()
+    yield "21 one byte short", BAD, SPM.bytes()[:-1]
+    f = SPM.copy()
+    head = len(f.bytes()) - sum((len(t["data"]) + 31) // 32 * 32 for t in f.tensors)
+    yield "21 data begins past the end", BAD, f.bytes()[:head - 1]
+    for n in (64, 65, 1000): yield "22 name of %d bytes" % n, BAD, one_tensor(name="n" * n)
+    yield "22 name of 0 bytes", BAD, one_tensor(name="")
+    yield "22 name length 2^64-1", BAD, one_tensor(raw_name=u64(M64) + b"blk.0.attn_q.weight")
+    yield "22 name with NUL", BAD, one_tensor(name=b"blk.0.attn_q.weight\0")
+    yield "22 name with bad UTF-8", BAD, one_tensor(name=b"blk.0.attn_q.w\xffight")
+
+
+def kv(k, t, v, base=None): return (base or SPM).copy().set(k, t, v).bytes()
+def without(k, base=None): return (base or SPM).copy().drop(k).bytes()
+
+
+NUMBERS = ("llama.block_count", "llama.context_length", "llama.embedding_length", "llama.feed_forward_length", "llama.attention.head_count",
+           "llama.attention.head_count_kv", "llama.rope.dimension_count")
+
+
+def models():
+    a = "general.architecture"
+    yield "23 architecture missing", BAD, without(a)
+    yield "23 architecture of u32", BAD, kv(a, U32, 1)
+    yield "23 architecture of array", BAD, kv(a, ARR, (STR, ["llama"]))
+    for v in ("", "nonsense", "LLAMA", "llama\0", b"\xff\xfe", "l" * (1 << 20), "%s%n"): yield "23 architecture %.12r" % v, BAD, kv(a, STR, v)
+    for k in NUMBERS:
+        v = SPM.get(k)
+        for what, t, x in (("string", STR, str(v)), ("float", F32, float(v)), ("bool", BOOL, 1), ("negative", I32, -1), ("strings", ARR, (STR, ["1"])), ("floats", ARR, (F32, [1.0]))):
+            yield "24 %s: %s" % (k, what), BAD, kv(k, t, x)
+    for k in ("llama.attention.layer_norm_rms_epsilon", "llama.rope.freq_base"):
+        for what, t, x in (("string", STR, "1"), ("u32", U32, 1), ("array", ARR, (F32, [1.0]))): yield "24 %s: %s" % (k, what), BAD, kv(k, t, x)
+    yield "24 block_count of array", BAD, kv("llama.block_count", ARR, (U32, [1]))
+    for k in NUMBERS[:5] + ("llama.attention.layer_norm_rms_epsilon",): yield "24 %s missing" % k, BAD, without(k)
+    h = "llama.attention.head_count"
+    for v in (0, 2, 3, 33, 1 << 20, 0xffffffff): yield "25 head_count %d" % v, BAD, kv(h, U32, v)
+    for v in (0, 2, 0xffffffff): yield "25 head_count_kv %d" % v, BAD, kv(h + "_kv", U32, v)
+    for v in (0, 1, 31, 33, 64, 0xffffffff): yield "25 embedding_length %d" % v, BAD, kv("llama.embedding_length", U32, v)
+    for k in ("key", "value"):
+        for v in (0, 16, 1 << 20, 0xffffffff): yield "25 %s_length %d" % (k, v), BAD, kv("llama.attention.%s_length" % k, U32, v)
+    for v in (0, 2, 513, 100000, 0xffffffff): yield "26 block_count %d" % v, BAD, kv("llama.block_count", U32, v)
+    yield "26 block_count 2^40", BAD, kv("llama.block_count", U64, 1 << 40)
+    for v in (0, 0xffffffff): yield "27 context_length %d" % v, BAD, kv("llama.context_length", U32, v)
+    yield "27 context_length 2^63", BAD, kv("llama.context_length", U64, 1 << 63)
+    for n, used in ((2, 3), (2, 0), (1000000, 2), (0xffffffff, 1), (4, 2)):
+        f = SPM.copy().set("llama.expert_count", U32, n).set("llama.expert_used_count", U32, used)
+        yield "28 experts %d, used %d" % (n, used), BAD, f.bytes()
+    yield "28 experts without used", BAD, kv("llama.expert_count", U32, 2)
+    for k in ("llama.feed_forward_length", h, h + "_kv"):
+        for v in ([], [0], [1 << 31]): yield "29 %s %s" % (k, v), BAD, kv(k, ARR, (U32, v))
+    yield "29 head_count [-1]", BAD, kv(h, ARR, (I32, [-1]))
+    for v in (0, 1, 31, 33, 34, 0xffffffff): yield "30 rope dimension %d" % v, BAD, kv("llama.rope.dimension_count", U32, v)
+    nan, inf = float("nan"), float("inf")
+    for v in (0.0, nan, -1.0, inf, -inf): yield "30 rope base %s" % v, BAD, kv("llama.rope.freq_base", F32, v)
+    for v in (0.0, nan, -1e-5, inf): yield "30 epsilon %s" % v, BAD, kv("llama.attention.layer_norm_rms_epsilon", F32, v)
+    for v in (1 << 31, 0xffffffff): yield "30 window %d" % v, BAD, kv("llama.attention.sliding_window", U32, v)
+    yield "30 window 0", EITHER, kv("llama.attention.sliding_window", U32, 0)
+    for v in (nan, -1.0, inf): yield "30 rope factor %s" % v, BAD, kv("llama.rope.scaling.factor", F32, v)
+    yield "30 rope factor 0", EITHER, kv("llama.rope.scaling.factor", F32, 0.0)
+    yield "30 rope scaling of unknown type", BAD, kv("llama.rope.scaling.type", STR, "magic")
+    for t in SPM.tensors:
+        name = t["name"]
+        for what, dims in (("narrower", [t["dims"][0] - 1] + t["dims"][1:]), ("turned", (t["dims"] + [1])[::-1]), ("with a third dimension", (t["dims"] + [1])[:2] + [2])):
+            f = SPM.copy()
+            n = 1
+            for d in dims: n *= d
+            f.tensor(name).update(dims=dims, data=bytes(4 * n))
+            yield "31 %s %s" % (name, what), BAD, f.bytes()
+        f = SPM.copy()
+        f.tensors.remove(f.tensor(name))
+        # without output.weight the embeddings serve as output: a whole model
+        yield "31 %s missing" % name, GOOD if name == "output.weight" else BAD, f.bytes()
+        if "norm" in name:
+            f = SPM.copy()
+            f.tensor(name).update(type=T_Q4_0, data=bytes(18))
+            yield "31 %s as q4_0" % name, BAD, f.bytes()
+    for name in ("token_embd.weight", "output.weight"):
+        f = SPM.copy()
+        t = f.tensor(name)
+        t.update(dims=[N_EMBD, t["dims"][1] - 1], data=t["data"][:-4 * N_EMBD])
+        yield "31 %s: rows below the vocabulary" % name, BAD, f.bytes()
+    f = SPM.copy()
+    f.add("blk.0.unheard_of.weight", [N_EMBD], T_F32, bytes(128))
+    yield "31 a tensor nobody uses", BAD, f.bytes()
+    for what, word in (("NaN", 0x7fc00000), ("Inf", 0x7f800000), ("-Inf", 0xff800000)):
+        for name in ("token_embd.weight", "blk.0.attn_k.weight", "output.weight", "output_norm.weight"):
+            f = SPM.copy()
+            t = f.tensor(name)
+            t["data"] = u32(word) * (len(t["data"]) // 4)
+            yield "32 %s in %s" % (what, name), EITHER, f.bytes()
+    f = SPM.copy()
+    t = f.tensor("output.weight")
+    t.update(type=T_Q8_0, data=b"\xff" * (t["dims"][1] * 34))
+    yield "32 NaN scales in q8_0", EITHER, f.bytes()
+
+
+def split_parts(n=3, count=None, total=None, nos=None):
+    parts = []
+    for i in range(n):
+        f = SPM.copy() if i == 0 else File()
+        per = (len(SPM.tensors) + n - 1) // n
+        f.tensors = [dict(t) for t in SPM.tensors[i * per:(i + 1) * per]]
+        f.set("split.no", U16, i if nos is None else nos[i]).set("split.count", U32, n if count is None else count)
+        parts.append(f.set("split.tensors.count", I32, len(SPM.tensors) if total is None else total))
+    return parts
+
+
+def named(parts, n=None):
+    return {"m-%05d-of-%05d.gguf" % (i + 1, n or len(parts)): p.bytes() for i, p in enumerate(parts) if p}
+
+
+def splits():
+    yield "33 good", GOOD, named(split_parts())
+    for c in (0, 2, 4, 1 << 16, 0xffffffff): yield "33 split.count %d" % c, BAD, named(split_parts(count=c))
+    p = split_parts()
+    yield "33 part missing", BAD, named([p[0], None, p[2]])
+    p[1] = split_parts()[2]
+    yield "33 another part's file", BAD, named(p)
+    p = split_parts()
+    p[1].tensors = [dict(t) for t in SPM.tensors[:4]]
+    yield "33 part with other tensors", BAD, named(p)
+    p[1].tensors = []
+    yield "33 part without tensors", BAD, named(p)
+    yield "33 wrong total", BAD, named(split_parts(total=5))
+    yield "33 negative total", BAD, named(split_parts(total=-1))
+    yield "33 numbers swapped", BAD, named(split_parts(nos=[0, 2, 1]))
+    files = named(split_parts())
+    yield "33 opened by its second part", BAD, dict(sorted(files.items(), key=lambda f: "00002" not in f[0]))
+    yield "33 name without a number", BAD, {"model.gguf": split_parts()[0].bytes(), **files}
+    p = split_parts()
+    yield "33 split.count of text with ..", BAD, named([p[0].set("split.count", STR, "../../3"), p[1], p[2]])
+    p = named(split_parts())
+    p["m-00003-of-00003.gguf"] = p["m-00003-of-00003.gguf"][:200]
+    yield "33 part cut off", BAD, p
+
+
+def vocabularies():
+    t = "tokenizer.ggml."
+    tokens, scores, types = (SPM.get(t + k)[1] for k in ("tokens", "scores", "token_type"))
+    n = len(tokens)
+    for base, name in ((SPM, "spm"), (BPE, "bpe")):
+        yield "34 %s tokens missing" % name, BAD, without(t + "tokens", base)
+        yield "34 %s tokens of u32" % name, BAD, kv(t + "tokens", ARR, (U32, list(range(n))), base)
+        yield "34 %s tokens of f32" % name, BAD, kv(t + "tokens", ARR, (F32, [0.0] * n), base)
+        yield "34 %s tokens no array" % name, BAD, kv(t + "tokens", STR, "a", base)
+        yield "34 %s no tokens in it" % name, BAD, kv(t + "tokens", ARR, (STR, []), base)
+        yield "34 %s one token less" % name, BAD, kv(t + "tokens", ARR, (STR, base.get(t + "tokens")[1][:-1]), base)
+        yield "34 %s one token more" % name, BAD, kv(t + "tokens", ARR, (STR, base.get(t + "tokens")[1] + ["more"]), base)
+        yield "34 %s model missing" % name, BAD, without(t + "model", base)
+        yield "34 %s model of u32" % name, BAD, kv(t + "model", U32, 1, base)
+        ty = base.get(t + "token_type")[1]
+        for what, v in (("shorter", (I32, ty[:-1])), ("longer", (I32, ty + [1])), ("empty", (I32, [])), ("of u8", (U8, ty)), ("of f32", (F32, [float(x) for x in ty])), ("of strings", (STR, ["1"] * len(ty)))):
+            yield "34 %s token_type %s" % (name, what), BAD, kv(t + "token_type", ARR, v, base)
+        yield "34 %s token_type out of range" % name, EITHER, kv(t + "token_type", ARR, (I32, [77] + ty[1:]), base)
+    for what, v in (("shorter", (F32, scores[:-1])), ("longer", (F32, scores + [0.0])), ("empty", (F32, [])), ("of u8", (U8, [0] * n)), ("of i32", (I32, [0] * n)), ("of strings", (STR, ["0"] * n))):
+        yield "34 scores " + what, BAD, kv(t + "scores", ARR, v)
+    yield "34 scores no array", BAD, kv(t + "scores", F32, 0.0)
+    yield "34 scores of NaN", EITHER, kv(t + "scores", ARR, (F32, [float("nan")] * n))
+    for base, name in ((SPM, "spm"), (BPE, "bpe")):
+        for k in ("bos", "eos"):
+            for v in (len(base.get(t + "tokens")[1]), 1 << 31, 0xffffffff): yield "35 %s %s = %d" % (name, k, v), BAD, kv(t + k + "_token_id", U32, v, base)
+            yield "35 %s %s = -1" % (name, k), BAD, kv(t + k + "_token_id", I32, -1, base)
+            yield "35 %s %s of text" % (name, k), BAD, kv(t + k + "_token_id", STR, "1", base)
+        for k in ("unknown", "padding", "seperator"): yield "35 %s %s = 2^32-1" % (name, k), EITHER, kv(t + k + "_token_id", U32, 0xffffffff, base)
+        f = base.copy()
+        for k in ("bos_token_id", "eos_token_id", "unknown_token_id", "merges"):
+            if f.at(t + k) < len(f.kv): f.drop(t + k)
+        f.set(t + "tokens", ARR, (STR, ["a"])).set(t + "token_type", ARR, (I32, [1]))
+        if base is SPM: f.set(t + "scores", ARR, (F32, [0.0]))
+        else: f.set(t + "merges", ARR, (STR, []))
+        for x in ("token_embd.weight", "output.weight"): f.tensor(x).update(dims=[N_EMBD, 1], data=bytes(4 * N_EMBD))
+        yield "35 %s of one token, no ids" % name, EITHER, f.bytes()
+    for v in ("<0x-1>", "<0xZZ>", "<0x1>", "<0x100>", "<0x>", "", "<0x41"): yield "36 byte token %r" % v, BAD, kv(t + "tokens", ARR, (STR, tokens[:68] + [v] + tokens[69:]))
+    yield "36 byte token twice", EITHER, kv(t + "tokens", ARR, (STR, tokens[:68] + ["<0x42>"] + tokens[69:]))
+    yield "36 no byte tokens", EITHER, kv(t + "token_type", ARR, (I32, [1] * n), SPM.copy().set(t + "tokens", ARR, (STR, ["t%d" % i for i in range(n)])))
+    m = t + "merges"
+    merges = BPE.get(m)[1]
+    for what, v in (("without a space", "he"), ("with an empty first half", " e"), ("with an empty second half", "h "), ("empty", ""), ("of unknown parts", "zzz yyy"), ("whose whole is unknown", "x q")):
+        yield "37 merge " + what, BAD, kv(m, ARR, (STR, merges + [v]), BPE)
+    yield "37 merge with two spaces", EITHER, kv(m, ARR, (STR, merges + ["h e r"]), BPE)
+    yield "37 merge twice", EITHER, kv(m, ARR, (STR, merges + merges), BPE)
+    yield "37 merges missing", EITHER, without(m, BPE)
+    yield "37 merges of u32", BAD, kv(m, ARR, (U32, [1, 2]), BPE)
+    yield "37 merges no array", BAD, kv(m, STR, "h e", BPE)
+    f = BPE.copy()
+    f.drop(m)
+    f.raw_kv(key(m, ARR, u32(STR) + u64(10 ** 7) + (u64(3) + b"h e") * 10 ** 7))
+    yield "37 ten million merges", EITHER, f.bytes()
+    for base, name in ((SPM, "spm"), (BPE, "bpe")):
+        words = base.get(t + "tokens")[1]
+        i = len(words) - 2                             # a plain token in both
+        for what, v in (("empty", ""), ("twice", words[i - 1]), ("not UTF-8", b"\xff\xfe"), ("with NUL", "a\0b"), ("of 16 MB", "k" * (1 << 24)), ("of 16 MB, not UTF-8", b"\xff" * (1 << 24))):
+            yield "38 %s token %s" % (name, what), EITHER, kv(t + "tokens", ARR, (STR, words[:i] + [v] + words[i + 1:]), base)
+    for v in ("", "nonsense", "rwkv", "t5", "bert", "plamo2", "x" * (1 << 20)): yield "39 model %.10r" % v, BAD, kv(t + "model", STR, v)
+    for v in ("", "nonsense", "x" * (1 << 20)): yield "39 pre %.10r" % v, BAD, kv(t + "pre", STR, v, BPE)
+    yield "39 pre of u32", BAD, kv(t + "pre", U32, 1, BPE)
+    for v in ([], [1], [1, 2, 3], [0xff, 0xff, 0xff, 0xff], [8, 0, 0, 0] + [0x41] * 8, [4, 0, 0, 0] + [0xff] * 8):
+        f = SPM.copy().set(t + "model", STR, "t5").set(t + "precompiled_charsmap", ARR, (U8, v))
+        yield "40 charsmap %s" % v, BAD, f.bytes()
+
+
+def not_files():
+    def make(kind):
+        def build(d):
+            path = os.path.join(d, kind)
+            if kind == "directory": os.mkdir(path)
+            elif kind == "pipe": os.mkfifo(path)
+            elif kind == "sparse": open(path, "wb").close(), os.truncate(path, 8 << 30)
+            elif kind == "sparse with a head":
+                open(path, "wb").write(SPM.bytes())
+                os.truncate(path, 8 << 30)
+            elif kind == "unreadable":
+                open(path, "wb").write(SPM.bytes())
+                os.chmod(path, 0)
+            return path
+        return build
+    yield "0 missing", BAD, make("missing")
+    yield "0 directory", BAD, make("directory")
+    yield "0 pipe", BAD, make("pipe")
+    yield "0 /dev/zero", BAD, lambda d: "/dev/zero"
+    yield "0 /dev/null", BAD, lambda d: "/dev/null"
+    yield "0 sparse 8 GiB", SCARCE, make("sparse")
+    yield "0 good head on 8 GiB", {0, 2, 3}, make("sparse with a head")
+    if os.geteuid(): yield "0 unreadable", BAD, make("unreadable")
+
+
+def goods():
+    yield "good spm", GOOD, SPM.bytes()
+    yield "good bpe", GOOD, BPE.bytes()
+    for v in (1, 2): yield "good version %d" % v, GOOD, good_v(v)
+    for v in (1, 2): yield "good version %d with final NULs" % v, GOOD, good_v(v, True)
+    f = SPM.copy()
+    f.align = 4096
+    yield "good alignment 4096", GOOD, f.set("general.alignment", U32, 4096).bytes()
+    yield "good with a strange key", GOOD, kv("x\u00e4", ARR, (I16, [-1, 2]))
+
+
+# --- running ---
+
+def line_fault(err, path):
+    text = err.decode("utf-8", "replace")
+    if not text.endswith("\n") or text.count("\n") != 1: return "stderr is not one line: %r" % text[:300]
+    if not text.startswith("llmrun: "): return "stderr begins with %r" % text[:60]
+    if any(ord(c) < 32 for c in text[:-1]): return "control characters in %r" % text[:300]
+    return None
+
+
+def fault(binary, path, args, allowed, limit, quiet_out):
+    """What is wrong with a run, or None. A run over a second is tried again: the machine may be busy."""
+    def confine():
+        if limit: resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    for attempt in range(3):
+        start = time.monotonic()
+        try:
+            p = subprocess.run([binary] + args, stdin=subprocess.DEVNULL, capture_output=True, timeout=5, preexec_fn=confine)
+        except subprocess.TimeoutExpired:
+            return "still running after 5 s"
+        took = time.monotonic() - start
+        if took < 1: break
+    if p.returncode < 0: return "signal %d" % -p.returncode
+    if p.returncode not in allowed: return "exit %d, want %s: %r" % (p.returncode, " or ".join(map(str, sorted(allowed))), p.stderr.decode("utf-8", "replace")[:200])
+    if p.returncode and quiet_out and p.stdout: return "refused, yet wrote %r on stdout" % p.stdout[:80]
+    if p.returncode and line_fault(p.stderr, path): return line_fault(p.stderr, path)
+    return "took %.2f s" % took if took >= 1 else None
+
+
+def place(case, d):
+    """Writes the case's files; the path to open."""
+    if callable(case): return case(d)
+    files = case if isinstance(case, dict) else {"m.gguf": case}
+    for name, data in files.items():
+        with open(os.path.join(d, name), "wb") as f: f.write(data)
+    return os.path.join(d, next(iter(files)))
+
+
+def run(opt):
+    passed = failed = 0
+    limit = 0 if opt.no_limit else 1 << 30
+    groups = (goods, container, tensors, models, splits, vocabularies, not_files)
+    for name, allowed, case in (c for g in groups for c in g()):
+        if opt.only and opt.only not in name: continue
+        d = tempfile.mkdtemp(prefix="hostile.")
+        path = place(case, d)
+        faults = [(what, fault(opt.binary, path, args, allowed, limit, what == "run"))
+                  for what, args in (("inspect", ["--inspect", "-m", path]), ("run", ["-m", path, "-p", "x", "-n", "1", "--temp", "0"]))]
+        bad = ["%s: %s" % f for f in faults if f[1]]
+        passed, failed = passed + (not bad), failed + bool(bad)
+        if bad or opt.verbose: print("%s %s%s" % ("FAIL" if bad else "ok  ", name, "".join("\n     " + b for b in bad)), flush=True)
+        if bad and opt.keep and not callable(case): shutil.copytree(d, os.path.join(opt.keep, "%03d-" % failed + "".join(c if c.isalnum() else "_" for c in name)[:40]))
+        shutil.rmtree(d, ignore_errors=True)
+    print("hostile: %d passed, %d failed" % (passed, failed))
+    return 1 if failed or not passed else 0
+
+
+def tiny(version, nul=False):
+    """Every type in a few hundred bytes, for the fuzzer."""
+    f = File(version)
+    f.nul, f.align = nul, 64
+    for k, t, v in (("u8", U8, 200), ("i8", I8, -3), ("u16", U16, 60000), ("i16", I16, -300), ("u32", U32, 1 << 31), ("i32", I32, -5), ("f32", F32, 1.5), ("bool", BOOL, 1),
+                    ("str", STR, "hello"), ("u64", U64, M64), ("i64", I64, -1 << 63), ("f64", F64, -2.25), ("general.alignment", U32, 64), ("a.str", ARR, (STR, ["one", "", "three"])),
+                    ("a.bool", ARR, (BOOL, [0, 1])), ("a.i16", ARR, (I16, [-1, 7])), ("a.f64", ARR, (F64, [0.5])), ("a.none", ARR, (U64, []))):
+        f.set(k, t, v)
+    return f.add("t", [4, 2], T_F32, bytes(32)).add("u.weight", [32, 2], T_Q8_0, bytes(68)).bytes()
+
+
+def corpus(d):
+    for v in (1, 2, 3): open(os.path.join(d, "v%d.gguf" % v), "wb").write(tiny(v))
+    open(os.path.join(d, "v1-nul.gguf"), "wb").write(tiny(1, True))
+    f = File()
+    for k in ("model", "bos_token_id", "eos_token_id"): f.set("tokenizer.ggml." + k, *[x for x in SPM.kv if x[0] == "tokenizer.ggml." + k][0][1:])
+    words = spm_tokens()[:40]
+    f.set("tokenizer.ggml.tokens", ARR, (STR, words)).set("tokenizer.ggml.scores", ARR, (F32, [0.0] * 40)).set("tokenizer.ggml.token_type", ARR, (I32, [6] * 40))
+    open(os.path.join(d, "vocab.gguf"), "wb").write(f.bytes())
+    f = File().set("split.no", U16, 0).set("split.count", U16, 1).set("split.tensors.count", I32, 1)
+    open(os.path.join(d, "split.gguf"), "wb").write(f.add("t", [8], T_F32, bytes(32)).bytes())
+    f = File()
+    for i, (t, n, size) in enumerate(((T_F16, 4, 8), (T_Q4_0, 32, 18), (14, 256, 210), (39, 32, 17), (T_I8, 3, 3), (T_I64, 1, 8))): f.add("t%d" % i, [n], t, bytes(size))
+    open(os.path.join(d, "types.gguf"), "wb").write(f.bytes())
+    open(os.path.join(d, "big-endian.gguf"), "wb").write(b"GGUF" + struct.pack(">IQQ", 3, 0, 0))
+
+
+def main():
+    p = argparse.ArgumentParser(description="malformed model files against the program itself")
+    p.add_argument("binary", nargs="?")
+    p.add_argument("--only", help="cases whose name holds this text")
+    p.add_argument("--keep", help="directory for the files of failed cases")
+    p.add_argument("--no-limit", action="store_true", help="no bound on the address space, for sanitizer builds")
+    p.add_argument("--corpus", help="write the fuzzer's seeds into this directory and stop")
+    p.add_argument("-v", "--verbose", action="store_true", help="good cases too")
+    opt = p.parse_args()
+    if opt.corpus: return corpus(opt.corpus)
+    if not opt.binary: p.error("which binary?")
+    if os.sep not in opt.binary: opt.binary = os.path.join(".", opt.binary)
+    return run(opt)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,542 @@
+/* The option table is walked: whatever a row says must be so. What is not a row (prompt rules, escapes, conflicts)
+ * is a table here. */
+
+enum { T_CLI_WORDS = 32 };
+
+/* The words of `line`, which '|' separates, through the parser. The config keeps views of a static copy. */
+static bool t_cli__parse(config *c, const char *line, err_t *e) {
+    static char copy[8][4096];
+    static int  turn;
+    char       *word[T_CLI_WORDS], *p = copy[turn++ & 7];
+    int         n = 0;
+    snprintf(p, sizeof copy[0], "%s", line);
+    for (char *at = p; at && n < T_CLI_WORDS; n++) {
+        word[n] = at;
+        at = strchr(at, '|');
+        if (at) *at++ = 0;
+    }
+    *c = cli_defaults();
+    *e = (err_t){0};
+    return cli_parse(c, *line ? n : 0, word, e);
+}
+
+/* The same field in two configs holds the same. */
+static bool t_cli__same(const cli_opt *o, const config *a, const config *b) {
+    const char *x = (const char *)a + o->at, *y = (const char *)b + o->at;
+    const char *s, *t;
+    switch (o->kind) {
+    case OPT_ON:
+    case OPT_OFF: return *(const bool *)x == *(const bool *)y;
+    case OPT_SET:
+    case OPT_INT: return *(const int *)x == *(const int *)y;
+    case OPT_I64: return *(const int64_t *)x == *(const int64_t *)y;
+    case OPT_SIZE: return *(const uint64_t *)x == *(const uint64_t *)y;
+    case OPT_FLT: return *(const float *)x == *(const float *)y;
+    case OPT_TYPE: return *(const uint32_t *)x == *(const uint32_t *)y;
+    case OPT_STR:
+    case OPT_WORD:
+        s = *(const char *const *)x, t = *(const char *const *)y;
+        return s == t || (s && t && strcmp(s, t) == 0);
+    case OPT_LIST: {
+        const cli_list *l = (const cli_list *)x, *m = (const cli_list *)y;
+        return l->n == m->n && (!l->n || strcmp(l->v[0], m->v[0]) == 0);
+    }
+    case OPT_ACT: return a->action == b->action;
+    }
+    return false;
+}
+
+/* A value that the row accepts. */
+static void t_cli__sample(const cli_opt *o, bool high, char *buf, size_t n) {
+    const char *bar = strchr(o->arg, '|');
+    switch (o->kind) {
+    case OPT_INT:
+    case OPT_I64:
+    case OPT_FLT:
+    case OPT_SIZE: cli__number(high ? o->hi : o->lo, buf, n); break;
+    case OPT_WORD:
+    case OPT_TYPE: snprintf(buf, n, "%.*s", (int)strcspn(o->arg, "|"), o->arg); break;
+    case OPT_ACT: snprintf(buf, n, "%.*s", bar ? (int)(bar - o->arg) : 4, bar ? o->arg : "name"); break;
+    default: snprintf(buf, n, "some text, = and all");
+    }
+}
+
+static bool t_cli__is_number(const cli_opt *o) {
+    return o->kind == OPT_INT || o->kind == OPT_I64 || o->kind == OPT_FLT || o->kind == OPT_SIZE;
+}
+
+static void t_cli_table(void) {
+    for (int i = 0; i < N_CLI_OPTS; i++) {
+        const cli_opt *o = &cli_opts[i];
+        const char    *names = o->names;
+        bytes          w = cli__long_name(o);
+        CHECKF(w.n > 2 && w.p[1] == '-', "%s has no long name", o->names);
+        CHECKF(strlen(o->help) > 3 && o->help[strlen(o->help) - 1] != '.', "%s: help '%s'", o->names, o->help);
+        CHECKF(o->group < N_GROUPS, "%s has no group", o->names);
+        CHECKF(!t_cli__is_number(o) || o->lo < o->hi, "%s: an empty range", o->names);
+        CHECKF(o->at < sizeof(config), "%s is outside of config", o->names);
+        CHECKF((o->kind >= OPT_INT && o->kind <= OPT_LIST) == (o->arg != NULL) || o->kind == OPT_ACT, "%s: argument and kind disagree", o->names);
+        while (cli__word(&names, ' ', &w)) CHECKF(cli__find(w) == o, "%.*s belongs to two options", (int)w.n, w.p);
+    }
+}
+
+static void t_cli_spellings(void) {
+    for (int i = 0; i < N_CLI_OPTS; i++) {
+        const cli_opt *o = &cli_opts[i];
+        const char    *names = o->names;
+        for (bytes w; cli__word(&names, ' ', &w);) {
+            char   line[512], val[128] = "";
+            config a, b = cli_defaults();
+            err_t  e;
+            if (o->arg) t_cli__sample(o, true, val, sizeof val);
+            snprintf(line, sizeof line, "%.*s%s%s", (int)w.n, (const char *)w.p, o->arg ? "|" : "", val);
+            CHECKF(t_cli__parse(&a, line, &e), "%s: %s", line, e.text);
+            if (o->arg) {
+                snprintf(line, sizeof line, "%.*s=%s", (int)w.n, (const char *)w.p, val);
+                CHECKF(t_cli__parse(&b, line, &e), "%s: %s", line, e.text);
+                CHECKF(t_cli__same(o, &a, &b), "%.*s: the two spellings differ", (int)w.n, w.p);
+                cli_drop(&b);
+                snprintf(line, sizeof line, "%.*s", (int)w.n, (const char *)w.p);
+                CHECKF(!t_cli__parse(&b, line, &e) && e.code == EXIT_INPUT && strstr(e.text, "found nothing"), "%s without a value: %s", line, e.text);
+            } else {
+                snprintf(line, sizeof line, "%.*s=1", (int)w.n, (const char *)w.p);
+                CHECKF(!t_cli__parse(&b, line, &e) && strstr(e.text, "takes no value"), "%s: %s", line, e.text);
+            }
+            cli_drop(&a);
+            cli_drop(&b);
+        }
+    }
+}
+
+/* Both ends are accepted and arrive; what lies beyond is refused, naming option, value and range. */
+static void t_cli_ranges(void) {
+    for (int i = 0; i < N_CLI_OPTS; i++) {
+        const cli_opt *o = &cli_opts[i];
+        if (!t_cli__is_number(o)) continue;
+        bytes name = cli__long_name(o);
+        for (int high = 0; high < 2; high++) {
+            char   val[64], line[256], lo[32], hi[32], beyond[64];
+            config c;
+            err_t  e;
+            t_cli__sample(o, high, val, sizeof val);
+            snprintf(line, sizeof line, "%.*s=%s", (int)name.n, (const char *)name.p, val);
+            CHECKF(t_cli__parse(&c, line, &e), "%s: %s", line, e.text);
+            double got = o->kind == OPT_INT ? *(int *)((char *)&c + o->at) : o->kind == OPT_FLT ? (double)*(float *)((char *)&c + o->at)
+                       : o->kind == OPT_I64 ? (double)*(int64_t *)((char *)&c + o->at) : (double)*(uint64_t *)((char *)&c + o->at);
+            double want = high ? o->hi : o->lo;
+            CHECKF(got == (o->kind == OPT_FLT ? (double)(float)want : want), "%s: got %g", line, got);
+            double out = high ? o->hi + fmax(1, fabs(o->hi) * 1e-3) : o->lo - 1;
+            snprintf(beyond, sizeof beyond, "%.0f", out);
+            if (o->kind == OPT_SIZE && out < 0) continue;     /* a size has no sign */
+            snprintf(line, sizeof line, "%.*s=%s", (int)name.n, (const char *)name.p, beyond);
+            CHECKF(!t_cli__parse(&c, line, &e), "%s was accepted", line);
+            cli__number(o->lo, lo, sizeof lo);
+            cli__number(o->hi, hi, sizeof hi);
+            snprintf(line, sizeof line, "%.*s: %s is out of range, expected %s to %s", (int)name.n, (const char *)name.p, beyond, lo, hi);
+            EQ_STR(e.text, line);
+            EQ_INT(e.code, EXIT_INPUT);
+        }
+    }
+}
+
+/* Whatever the table lets through, the sampler takes. */
+static void t_cli_sampler_ranges(void) {
+    for (int i = 0; i < N_CLI_OPTS; i++) {
+        const cli_opt *o = &cli_opts[i];
+        if (o->group != GROUP_SAMPLE || !t_cli__is_number(o) || o->at == AT(seed)) continue;
+        for (int high = 0; high < 2; high++) {
+            char   val[64], line[256];
+            config c;
+            err_t  e;
+            bytes  name = cli__long_name(o);
+            t_cli__sample(o, high, val, sizeof val);
+            snprintf(line, sizeof line, "-m|x|%.*s|%s", (int)name.n, (const char *)name.p, val);
+            CHECKF(t_cli__parse(&c, line, &e) && cli_finish(&c, &e), "%s: %s", line, e.text);
+            cli_drop(&c);
+        }
+    }
+}
+
+static int t_cli__count(const char *text, const char *what) {
+    int n = 0;
+    for (const char *p = text; (p = strstr(p, what)); p += strlen(what)) n++;
+    return n;
+}
+
+static void t_cli_help(void) {
+    str plain = {0}, md = {0};
+    cli_help(&plain);
+    cli_help_md(&md);
+    for (int i = 0; i < N_CLI_OPTS; i++) {
+        str row = {0}, cell = {0};
+        str_put(&row, "\n  ");
+        cli__spell(&cli_opts[i], ", ", &row);
+        str_put(&row, cli_opts[i].arg ? " " : "");
+        CHECKF(t_cli__count(plain.p, row.p) == 1, "--help has %d rows of %s", t_cli__count(plain.p, row.p), cli_opts[i].names);
+        str_put(&cell, "| `");
+        cli__spell(&cli_opts[i], "`, `", &cell);
+        str_put(&cell, "`");
+        CHECKF(t_cli__count(md.p, cell.p) == 1, "--help --format md has %d rows of %s", t_cli__count(md.p, cell.p), cli_opts[i].names);
+        str_drop(&row);
+        str_drop(&cell);
+    }
+    for (int g = 0; g < N_GROUPS; g++) CHECK(t_cli__count(plain.p, cli_groups[g]) == 1 && t_cli__count(md.p, cli_groups[g]) == 1);
+    for (char *line = plain.p; line; line = strchr(line, '\n') ? strchr(line, '\n') + 1 : NULL)
+        CHECKF(strcspn(line, "\n") <= CLI_WIDTH, "a line of %zu columns: %.40s", strcspn(line, "\n"), line);
+    for (char *line = md.p; line; line = strchr(line, '\n') ? strchr(line, '\n') + 1 : NULL)
+        if (*line == '|' && line[1] == ' ') {
+            int bars = 0;
+            for (const char *p = line; *p != '\n'; p++) bars += *p == '|' && (p == line || p[-1] != '\\');
+            CHECKF(bars == 4, "a row of %d bars: %.60s", bars, line);
+        }
+    str_drop(&plain);
+    str_drop(&md);
+}
+
+/* The default that help prints, given as a value, changes nothing. */
+static void t_cli_defaults(void) {
+    config start = cli_defaults();
+    for (int i = 0; i < N_CLI_OPTS; i++) {
+        const cli_opt *o = &cli_opts[i];
+        str            def = {0};
+        config         c;
+        err_t          e = {0};
+        cli__default(o, &def);
+        if (def.n) {
+            char  line[512];
+            bytes name = cli__long_name(o);
+            snprintf(line, sizeof line, "%.*s=%s", (int)name.n, (const char *)name.p, def.p);
+            CHECKF(t_cli__parse(&c, line, &e), "%s: %s", line, e.text);
+            CHECKF(t_cli__same(o, &c, &start), "%s is not the default", line);
+        } else {
+            CHECKF(!t_cli__is_number(o), "%s shows no default", o->names);
+        }
+        str_drop(&def);
+    }
+}
+
+static void t_cli_near(void) {
+    static const struct { const char *typed, *meant; } cases[] = {
+        {"--tempp", "--temp"}, {"--tmep", "--temp"}, {"-temp", "--temp"}, {"--top_k", "--top-k"}, {"--top-l", "--top-k"},
+        {"--modle", "--model"}, {"--promt", "--prompt"}, {"--treads", "--threads"}, {"--tokenise", "--tokenize"},
+        {"--detokenise", "--detokenize"}, {"--repeat-penality", "--repeat-penalty"}, {"--min_p", "--min-p"},
+        {"--ignore-eso", "--ignore-eos"}, {"--cachetype-k", "--cache-type-k"}, {"--ctk", "-ctk"}, {"--versoin", "--version"},
+        {"--temperat", "--temperature"}, {"--ctx", "--ctx-size"}, {"--max-tokens", ""}, {"-x", ""}, {"--zebra", ""}, {"-", ""}, {"--", ""},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        bytes near = cli__near(bytes_of(cases[i].typed));
+        CHECKF(bytes_is(near, cases[i].meant), "%s: suggests %.*s, want %s", cases[i].typed, (int)near.n, (const char *)near.p, cases[i].meant);
+    }
+    /* any one slip in a long name leads back to a name at most one slip away */
+    for (int i = 0; i < N_CLI_OPTS; i++) {
+        bytes name = cli__long_name(&cli_opts[i]);
+        for (size_t at = 2; name.n >= 7 && at < name.n; at++) {
+            char slip[80];
+            snprintf(slip, sizeof slip, "%.*s%.*s", (int)at, (const char *)name.p, (int)(name.n - at - 1), (const char *)name.p + at + 1);
+            bytes near = cli__near(bytes_of(slip));
+            CHECKF(cli__find(bytes_of(slip)) || (near.n && cli__distance(bytes_of(slip), near) <= 1), "%s suggests %.*s", slip, (int)near.n, (const char *)near.p);
+        }
+    }
+    config c;
+    err_t  e;
+    CHECK(!t_cli__parse(&c, "--tempp|1", &e));
+    EQ_STR(e.text, "unknown option --tempp (did you mean --temp?)");
+    CHECK(!t_cli__parse(&c, "--tempp=1", &e));
+    EQ_STR(e.text, "unknown option --tempp (did you mean --temp?)");
+    CHECK(!t_cli__parse(&c, "--zebra", &e));
+    EQ_STR(e.text, "unknown option --zebra (--help lists them)");
+}
+
+static void t_cli_distance(void) {
+    static const struct { const char *a, *b; int d; } cases[] = {
+        {"", "", 0}, {"a", "", 1}, {"", "abc", 3}, {"abc", "abc", 0}, {"abc", "acb", 1}, {"abc", "abd", 1}, {"abc", "xabc", 1},
+        {"kitten", "sitting", 3}, {"ca", "abc", 3}, {"top-k", "top_k", 1}, {"abcd", "badc", 2},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        EQ_INT(cli__distance(bytes_of(cases[i].a), bytes_of(cases[i].b)), cases[i].d);
+        EQ_INT(cli__distance(bytes_of(cases[i].b), bytes_of(cases[i].a)), cases[i].d);
+    }
+    char long_name[100];
+    memset(long_name, 'x', sizeof long_name);
+    EQ_INT(cli__distance((bytes){(uint8_t *)long_name, 63}, (bytes){(uint8_t *)long_name, 63}), 0);
+    EQ_INT(cli__distance((bytes){(uint8_t *)long_name, 64}, (bytes){(uint8_t *)long_name, 64}), 64);
+}
+
+static void t_cli_numbers(void) {
+    static const char *const bad_int[] = {"", "-", "+", "0x10", " 1", "1 ", "1.0", "1e3", "1,000", "--1", "9223372036854775808", "-9223372036854775809", "\xd9\xa1"};
+    static const struct { const char *text; int64_t v; } good_int[] = {{"0", 0}, {"-0", 0}, {"+7", 7}, {"007", 7}, {"9223372036854775807", INT64_MAX}, {"-9223372036854775808", INT64_MIN}};
+    static const char *const bad_flt[] = {"", ".", "-", "+.", "0x1p3", "nan", "inf", "-inf", "1,5", "1e", "1e+", " 1", "1 ", "1.5.2", "1f", "1e999", "infinity"};
+    static const struct { const char *text; double v; } good_flt[] = {{"1", 1}, {"-1.5", -1.5}, {".5", .5}, {"2.", 2}, {"+2e-3", 2e-3}, {"1E2", 100}, {"0.1", 0.1}};
+    static const char *const bad_size[] = {"", "K", "-1", "1Q", "1KK", "1iB", "1Kb", "1 K", "1.2.3M", "M1", "1e3"};
+    static const struct { const char *text; double v; } good_size[] = {{"0", 0}, {"512", 512}, {"512B", 512}, {"64k", 65536}, {"64KiB", 65536}, {"1.5M", 1572864}, {"2GB", 2147483648.0}, {"1T", 0x1p40}};
+    int64_t i;
+    double  x;
+    for (size_t k = 0; k < sizeof bad_int / sizeof *bad_int; k++) CHECKF(!cli__i64(bad_int[k], &i), "'%s' passed as a whole number", bad_int[k]);
+    for (size_t k = 0; k < sizeof bad_flt / sizeof *bad_flt; k++) CHECKF(!cli__f64(bad_flt[k], &x), "'%s' passed as a number", bad_flt[k]);
+    for (size_t k = 0; k < sizeof bad_size / sizeof *bad_size; k++) CHECKF(!cli__size(bad_size[k], &x), "'%s' passed as a size", bad_size[k]);
+    for (size_t k = 0; k < sizeof good_int / sizeof *good_int; k++) CHECKF(cli__i64(good_int[k].text, &i) && i == good_int[k].v, "%s: got %lld", good_int[k].text, (long long)i);
+    for (size_t k = 0; k < sizeof good_flt / sizeof *good_flt; k++) CHECKF(cli__f64(good_flt[k].text, &x) && x == good_flt[k].v, "%s: got %g", good_flt[k].text, x);
+    for (size_t k = 0; k < sizeof good_size / sizeof *good_size; k++) CHECKF(cli__size(good_size[k].text, &x) && x == good_size[k].v, "%s: got %g", good_size[k].text, x);
+}
+
+/* Command lines, and what they come to: NULL is no error. */
+static void t_cli_lines(void) {
+    static const struct { const char *line, *error; } cases[] = {
+        {"-m|x|-p|hi", NULL},
+        {"-m|x|-p|--temp", NULL},                     /* what follows an option is its value, whatever it looks like */
+        {"-m|x|-p|", NULL},
+        {"-m|x|--temp=0|-n|-1|-p=a=b", NULL},
+        {"-p|hi", "no model given, expected -m FILE or LLMRUN_MODEL in the environment (--help lists all options)"},
+        {"-m||-p|hi", "no model given, expected -m FILE or LLMRUN_MODEL in the environment (--help lists all options)"},
+        {"--help", NULL},
+        {"--inspect|--help", NULL},
+        {"--help|--inspect", NULL},
+        {"--list|types|--format|md", NULL},
+        {"-m|x|--inspect|--inspect", NULL},
+        {"-m|x|--inspect|--json", NULL},
+        {"-m|x|--inspect|--score", "--inspect and --score are two actions, expected one"},
+        {"--version|--list|cpu", "--version and --list are two actions, expected one"},
+        {"-m|x|-p|a|-f|b", "--prompt and --file both give a prompt, expected one"},
+        {"-m|x|hello", "unexpected argument 'hello', expected an option (a prompt goes after -p)"},
+        {"-m|x|-", "unexpected argument '-', expected an option (a prompt goes after -p)"},
+        {"", "no model given, expected -m FILE or LLMRUN_MODEL in the environment (--help lists all options)"},
+        {"-m|x|--inspect|--format|md", "--format: --inspect has no form md"},
+        {"-m|x|-p|a|--json", "--format: generation has no form json"},
+        {"-m|x|--inspect|--json|--format|text", "--json and --format text disagree"},
+        {"-m|x|--logits|a|-o|b|-p|c", "--output: --logits names its file itself"},
+        {"-m|x|--rope-scale|2|--rope-freq-scale|0.5|-p|a", "--rope-scale and --rope-freq-scale both give a scale, expected one"},
+        {"-m|x|-p|a|-l|12+1|-l|13-inf|-l|14-2.5", NULL},
+        {"-m|x|-p|a|-l|12", "--logit-bias: expected a token id and a signed number such as 15043+1, found '12'"},
+        {"-m|x|-p|a|-l|-1+1", "--logit-bias: expected a token id and a signed number such as 15043+1, found '-1+1'"},
+        {"-m|x|-p|a|-l|12+", "--logit-bias: expected a token id and a signed number such as 15043+1, found '12+'"},
+        {"-m|x|-p|a|-l|99999999999+1", "--logit-bias: expected a token id and a signed number such as 15043+1, found '99999999999+1'"},
+        {"-m|x|-e|--stop|a\\x00b", "--stop: \\x00 cannot be part of it"},
+        {"-ctk|q9_9", "-ctk: expected f32, f16, bf16, q8_0 or q4_0, found 'q9_9'"},
+        {"--batch|x", "unknown option --batch (did you mean --batch-size?)"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        config c;
+        err_t  e;
+        bool   ok = t_cli__parse(&c, cases[i].line, &e) && cli_finish(&c, &e);
+        if (cases[i].error) {
+            CHECKF(!ok && e.code == EXIT_INPUT, "%s was accepted", cases[i].line);
+            EQ_STR(e.text, cases[i].error);
+        } else {
+            CHECKF(ok, "%s: %s", cases[i].line, e.text);
+        }
+        cli_drop(&c);
+    }
+}
+
+static void t_cli_meaning(void) {
+    config c;
+    err_t  e;
+    CHECK(t_cli__parse(&c, "-m|x|-n|-2|--rope-freq-scale|0.25|-e|--stop|a\\nb|-r|c\\x41|-l|7-inf|-sp|-ctv|q8_0|-q|--keep|-1", &e) && cli_finish(&c, &e));
+    EQ_INT(c.gen.n_predict, -1);
+    EQ_INT(c.gen.n_keep, -1);
+    NEAR(c.fwd.rope.factor, 4, 0);
+    EQ_INT(c.gen.n_stop, 2);
+    EQ_STR(c.gen.stop[0], "a\nb");
+    EQ_STR(c.gen.stop[1], "cA");
+    EQ_INT(c.samp.n_bias, 1);
+    EQ_INT(c.samp.bias[0].id, 7);
+    CHECK(isinf(c.samp.bias[0].bias) && c.samp.bias[0].bias < 0);
+    EQ_INT(c.special, 1);
+    CHECK(c.gen.special_out);
+    EQ_INT(c.kv.type_v, K_Q8_0);
+    EQ_INT(c.kv.type_k, kv_defaults.type_k);
+    EQ_INT(c.log_level, LOG_QUIET);
+    cli_drop(&c);
+    CHECK(t_cli__parse(&c, "--temp|1|--temp|0.5|--ids|--context-shift|--no-context-shift", &e));
+    NEAR(c.samp.temp, 0.5, 0);                        /* the last one holds */
+    CHECK(c.gen.ids && !c.gen.context_shift);
+    cli_drop(&c);
+}
+
+static void t_cli_environment(void) {
+    config c;
+    err_t  e = {0};
+    char  *old = getenv("LLMRUN_MODEL") ? strdup(getenv("LLMRUN_MODEL")) : NULL;
+    setenv("LLMRUN_MODEL", "from-env.gguf", 1);
+    c = cli_defaults();
+    CHECK(cli_environment(&c, &e));
+    EQ_STR(c.model, "from-env.gguf");
+    char *arg[] = {(char *)(uintptr_t)"-m", (char *)(uintptr_t)"from-line.gguf"};
+    CHECK(cli_parse(&c, 2, arg, &e));
+    EQ_STR(c.model, "from-line.gguf");
+    setenv("LLMRUN_MODEL", "", 1);
+    c = cli_defaults();
+    CHECK(cli_environment(&c, &e) && !c.model);
+    unsetenv("LLMRUN_MODEL");
+    if (old) setenv("LLMRUN_MODEL", old, 1);
+    free(old);
+}
+
+static void t_cli_escapes(void) {
+    static const struct { const char *in; const char *out; size_t n; } cases[] = {
+        {"a\\nb", "a\nb", 3}, {"\\t\\r\\\\\\'\\\"", "\t\r\\'\"", 5}, {"\\x41\\x00z", "A\0z", 3}, {"\\xZZ\\q\\", "\\xZZ\\q\\", 7},
+        {"\\x4", "\\x4", 3}, {"", "", 0}, {"\\\\n", "\\n", 2}, {"\\xfF", "\xff", 1}, {"\xc3\xa9", "\xc3\xa9", 2},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        str s = {0};
+        cli__unescape(cases[i].in, &s);
+        CHECKF(s.n == cases[i].n && (!s.n || !memcmp(s.p, cases[i].out, s.n)), "%s: %zu bytes, want %zu", cases[i].in, s.n, cases[i].n);
+        str_drop(&s);
+    }
+}
+
+/* A descriptor from which `text` can be read: NULL is one that is not open for reading, "" one that is empty. */
+static int t_cli__input(const char *text, size_t n) {
+    int fd[2];
+    if (!text) return open("/dev/null", O_WRONLY);
+    if (!n) return open("/dev/null", O_RDONLY);
+    if (pipe(fd) != 0 || write(fd[1], text, n) != (ssize_t)n) return -1;
+    close(fd[1]);
+    return fd[0];
+}
+
+static void t_cli_prompt(void) {
+    static const struct { const char *p, *in; size_t n_in; bool escape, alone; const char *want; size_t n; } cases[] = {
+        {NULL, "hi\n", 3, false, false, "hi\n", 3},           /* byte for byte, the last newline too */
+        {NULL, "a\0b\xff", 4, false, false, "a\0b\xff", 4},
+        {NULL, "", 0, false, false, "", 0},
+        {"hi", "", 0, false, false, "hi", 2},                 /* nothing on stdin appends nothing, no newline either */
+        {"hi", NULL, 0, false, false, "hi", 2},               /* closed */
+        {"", "", 0, false, false, "", 0},
+        {"", "x", 1, false, false, "\nx", 2},
+        {"Explain:", "diff\n", 5, false, false, "Explain:\ndiff\n", 14},
+        {"a\\n", "b\\n", 3, false, false, "a\\n\nb\\n", 7},
+        {"a\\n", "b\\n", 3, true, false, "a\n\nb\\n", 6},     /* escapes are read in -p alone */
+        {"1 2", "3", 1, false, true, "1 2", 3},               /* --detokenize: ids in -p or on stdin */
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        config c = cli_defaults();
+        str    s = {0};
+        err_t  e = {0};
+        int    fd = t_cli__input(cases[i].in, cases[i].n_in);
+        c.prompt = cases[i].p;
+        c.escape = cases[i].escape;
+        CHECK(cli_prompt(&c, fd, cases[i].alone, &s, &e));
+        CHECKF(s.n == cases[i].n && !memcmp(s.p, cases[i].want, s.n), "case %zu: '%.*s'", i, (int)s.n, s.p);
+        close(fd);
+        str_drop(&s);
+    }
+}
+
+static void t_cli_prompt_file(void) {
+    char   path[] = "/tmp/llmrun-t-cli-XXXXXX";
+    int    fd = mkstemp(path);
+    config c = cli_defaults();
+    str    s = {0};
+    err_t  e = {0};
+    CHECK(fd >= 0 && write(fd, "\n one \0\r\n", 9) == 9);
+    close(fd);
+    int in = t_cli__input("not this", 8);
+    c.file = path;
+    CHECK(cli_prompt(&c, in, false, &s, &e) && s.n == 9);
+    if (s.n == 9) EQ_MEM(s.p, "\n one \0\r\n", 9);
+    str_clear(&s);
+    c.file = "-";
+    CHECK(cli_prompt(&c, in, false, &s, &e));
+    EQ_STR(s.p, "not this");
+    unlink(path);
+    c.file = path;
+    CHECK(!cli_prompt(&c, in, false, &s, &e) && e.code == EXIT_INPUT && strstr(e.text, path));
+    close(in);
+    str_drop(&s);
+}
+
+static void t_cli_prompt_exists(void) {
+    config c = cli_defaults();
+    err_t  e = {0};
+    int    shut = t_cli__input(NULL, 0), empty = t_cli__input("", 0);
+    CHECK(cli__prompt_exists(&c, empty, &e));
+    CHECK(!cli__prompt_exists(&c, shut, &e) && e.code == EXIT_INPUT);
+    e = (err_t){0};
+    CHECK(!cli__prompt_exists(&c, -1, &e));
+    c.prompt = "";
+    e = (err_t){0};
+    CHECK(cli__prompt_exists(&c, shut, &e));
+    close(shut);
+    close(empty);
+}
+
+static void t_cli_ids(void) {
+    static const struct { const char *text; int n; int32_t last; const char *error; } cases[] = {
+        {"", 0, 0, NULL}, {"  \n", 0, 0, NULL}, {"5", 1, 5, NULL}, {"1 2,3\n4\t99", 5, 99, NULL}, {",,7,", 1, 7, NULL}, {"007", 1, 7, NULL},
+        {"100", 0, 0, "--detokenize: id 100 at byte 0 is out of range, expected 0 to 99"},
+        {"1 -1", 0, 0, "--detokenize: expected a token id at byte 2, found '-1'"},
+        {"1x", 0, 0, "--detokenize: expected a token id at byte 0, found '1x'"},
+        {"abc", 0, 0, "--detokenize: expected a token id at byte 0, found 'abc'"},
+        {"99999999999999999999999999", 0, 0, "--detokenize: id 99999999999999999999 at byte 0 is out of range, expected 0 to 99"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        tok_ids ids = {0};
+        err_t   e = {0};
+        bool    ok = cli__read_ids(bytes_of(cases[i].text), 100, &ids, &e);
+        CHECKF(ok == !cases[i].error, "'%s': %s", cases[i].text, e.text);
+        if (!ok && cases[i].error) EQ_STR(e.text, cases[i].error);
+        if (ok) {
+            EQ_INT(ids.n, cases[i].n);
+            if (ids.n) EQ_INT(ids.id[ids.n - 1], cases[i].last);
+        }
+        tok_ids_drop(&ids);
+    }
+}
+
+/* Strings of a file cannot steer a terminal, whatever they hold. */
+static void t_cli_inspect_text(void) {
+    static const struct { const char *in; size_t n, max; const char *want; } cases[] = {
+        {"plain", 5, 72, "plain"}, {"\x1b[31m", 5, 72, "\\x1b[31m"}, {"a\nb\tc", 5, 72, "a\\nb\\x09c"}, {"\xff\xc3", 2, 72, "\\xff\\xc3"},
+        {"\xc2\x9b" "1m", 4, 72, "\\xc2\\x9b1m"}, {"\xc3\xa9\xe2\x82\xac", 5, 72, "\xc3\xa9\xe2\x82\xac"}, {"abcdef", 6, 3, "abc..."},
+        {"a\"b\\c", 5, 72, "a\\\"b\\\\c"}, {"\x7f\0", 2, 72, "\\x7f\\x00"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        str s = {0};
+        inspect__text(&s, (bytes){(const uint8_t *)cases[i].in, cases[i].n}, cases[i].max);
+        EQ_STR(s.p, cases[i].want);
+        str_drop(&s);
+    }
+}
+
+static void t_cli_inspect_numbers(void) {
+    static const struct { double x; bool single, json; const char *want; } cases[] = {
+        {1e-5, true, false, "1e-05"}, {0.1, true, false, "0.1"}, {0.1, false, false, "0.1"}, {10000, true, false, "1e+04"}, {1.0 / 3, false, true, "0.3333333333333333"},
+        {NAN, true, true, "null"}, {INFINITY, false, true, "null"}, {INFINITY, true, false, "inf"}, {-0.5, true, true, "-0.5"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        str s = {0};
+        inspect__float(&s, cases[i].single ? (double)(float)cases[i].x : cases[i].x, cases[i].single, cases[i].json);
+        EQ_STR(s.p, cases[i].want);
+        str_drop(&s);
+    }
+    static const struct { double n; const char *want; } sizes[] = {{0, "0 bytes"}, {1023, "1023 bytes"}, {1024, "1.00 KiB"}, {1536, "1.50 KiB"}, {640000, "625 KiB"}, {1185344, "1.13 MiB"}};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        str s = {0};
+        inspect__size(&s, sizes[i].n);
+        EQ_STR(s.p, sizes[i].want);
+        str_drop(&s);
+    }
+}
+
+static const t_case t_cli_cases[] = {
+    {"cli_table", "every row of the option table is whole, and no spelling is taken twice", t_cli_table},
+    {"cli_spellings", "every spelling parses, as --opt value and as --opt=value, to the same", t_cli_spellings},
+    {"cli_ranges", "the ends of every range pass; beyond them the error names option, value and range", t_cli_ranges},
+    {"cli_sampler_ranges", "what the table lets through, the sampler takes", t_cli_sampler_ranges},
+    {"cli_help", "help mentions each option once, in text and in Markdown", t_cli_help},
+    {"cli_defaults", "the defaults that help prints are the defaults", t_cli_defaults},
+    {"cli_near", "a slip of the finger gets the option that was meant", t_cli_near},
+    {"cli_distance", "edits between two names are counted right", t_cli_distance},
+    {"cli_numbers", "numbers are read strictly", t_cli_numbers},
+    {"cli_lines", "command lines that are wrong as a whole are refused in words", t_cli_lines},
+    {"cli_meaning", "options arrive in the rooms that use them", t_cli_meaning},
+    {"cli_environment", "LLMRUN_MODEL is read, and -m wins", t_cli_environment},
+    {"cli_escapes", "-e reads escapes", t_cli_escapes},
+    {"cli_prompt", "-p and standard input make a prompt as the contract says", t_cli_prompt},
+    {"cli_prompt_file", "-f is read byte for byte, and leaves standard input alone", t_cli_prompt_file},
+    {"cli_prompt_exists", "a closed standard input is no prompt", t_cli_prompt_exists},
+    {"cli_ids", "token ids are read strictly", t_cli_ids},
+    {"cli_inspect_text", "strings of a file cannot steer a terminal", t_cli_inspect_text},
+    {"cli_inspect_numbers", "numbers of a file print short and exact", t_cli_inspect_numbers},
+};

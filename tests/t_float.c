@@ -1,0 +1,567 @@
+/* [vec]: float products, norms, activations, rope, softmax, attention. Two questions everywhere: is it right (against
+ * double precision), and is it the same to the bit at every level, length, alignment, batch and block size. */
+
+static const char *tf_level[K_LEVELS];                /* the levels this machine can run, scalar first */
+
+static int tf_levels(void) {
+    const char *name[K_LEVELS];
+    bool        can[K_LEVELS];
+    int         n = k_levels_list(name, can), m = 0;
+    for (int i = 0; i < n; i++)
+        if (can[i]) tf_level[m++] = name[i];
+    return m;
+}
+
+static uint64_t tf_at;                                /* every test restarts the sequence */
+static float    tf_rand(void) { return (float)(rng_unit(rng_at(3, 0, tf_at++, 0)) * 2 - 1); }
+static void     tf_fill(float *x, int n, float scale) { for (int i = 0; i < n; i++) x[i] = tf_rand() * scale; }
+
+/* Equal bits, but any NaN equals any other: payloads are outside the promise. */
+static bool tf_same(const float *a, const float *b, int n) {
+    for (int i = 0; i < n; i++)
+        if (memcmp(&a[i], &b[i], sizeof *a) && !(a[i] != a[i] && b[i] != b[i])) return false;
+    return true;
+}
+
+/* Distance from the truth in units of the last place of the float nearest to it. */
+static double tf_ulps(float got, double want) {
+    float near = (float)want;
+    return fabs((double)got - want) / fabs((double)nextafterf(near, INFINITY) - (double)near);
+}
+
+static float tf_from_bits(uint32_t u) { float f; memcpy(&f, &u, 4); return f; }
+
+/* --- exp, tanh --- */
+
+static void tf_exp(void) {
+    double worst = 0, worst_tanh = 0;
+    for (uint64_t u = 0; u < 0x100000000u; u += 1021) {
+        float x = tf_from_bits((uint32_t)u);
+        if (x != x) continue;
+        float e = k__exp_ref(x), t = k__tanh_ref(x);
+        if (x >= K_EXP_LO && x <= K_EXP_HI) worst = fmax(worst, tf_ulps(e, exp((double)x)));
+        else if (x > 0) CHECK(e == INFINITY);
+        else CHECK(e == 0 && exp((double)x) < 1.18e-38);
+        if (fabsf(x) > 1e-37f) worst_tanh = fmax(worst_tanh, tf_ulps(t, tanh((double)x)));
+    }
+    CHECKF(worst <= 2, "exp is off by %.3f ulp, at most 2 are allowed", worst);
+    CHECKF(worst_tanh <= 2, "tanh is off by %.3f ulp, at most 2 are allowed", worst_tanh);
+    CHECK(k__exp_ref(0) == 1 && k__exp_ref(-0.0f) == 1 && k__exp_ref(-INFINITY) == 0 && k__exp_ref(INFINITY) == INFINITY);
+    CHECK(k__exp_ref(K_EXP_HI) < INFINITY && k__exp_ref(nextafterf(K_EXP_HI, INFINITY)) == INFINITY);
+    CHECK(isnan(k__exp_ref(NAN)) && isnan(k__tanh_ref(NAN)));
+    CHECK(k__tanh_ref(INFINITY) == 1 && k__tanh_ref(-INFINITY) == -1 && k__tanh_ref(0) == 0);
+}
+
+/* The vector exps see every kind of float through swiglu, where exp(-x) is x's only way in. */
+static void tf_exp_levels(void) {
+    enum { N = 4096 };
+    float *x = mem_new(N, sizeof *x), *up = mem_new(N, sizeof *up), *want = mem_new(N, sizeof *want);
+    for (uint32_t round = 0; round < 64; round++) {
+        for (int i = 0; i < N; i++) x[i] = tf_from_bits((uint32_t)i * 1048573u + round * 16381u), up[i] = 1;
+        for (int l = 0; l < tf_levels(); l++) {
+            float *g = mem_new(N, sizeof *g);
+            memcpy(g, x, N * sizeof *g);
+            k_init(tf_level[l]);
+            k_swiglu(g, up, N);
+            if (!l) memcpy(want, g, N * sizeof *g);
+            else CHECKF(tf_same(g, want, N), "exp at level %s, round %u", tf_level[l], round);
+            mem_free(g);
+        }
+    }
+    k_init("auto");
+    mem_free(x), mem_free(up), mem_free(want);
+}
+
+/* --- functions over one row: every length, three alignments, nothing written past the end --- */
+
+enum { TF_MAX = 1023, TF_PAD = 40 };
+
+typedef struct {
+    const char *name;
+    void (*run)(float *y, const float *a, const float *b, int n);        /* y holds a copy of a */
+    double (*want)(const float *a, const float *b, int n, int i);        /* element i of the result, in double */
+    double tol;                                                          /* inputs lie in -4..4 */
+} tf_row_fn;
+
+static void tf_run_add(float *y, const float *a, const float *b, int n) { (void)a; k_add(y, b, n); }
+static void tf_run_axpy(float *y, const float *a, const float *b, int n) { (void)a; k_axpy(y, b, 0.7f, n); }
+static void tf_run_scale(float *y, const float *a, const float *b, int n) { (void)a, (void)b; k_scale(y, 0.3f, n); }
+static void tf_run_swiglu(float *y, const float *a, const float *b, int n) { (void)a; k_swiglu(y, b, n); }
+static void tf_run_norm(float *y, const float *a, const float *b, int n) { k_rms_norm(a, b, 1e-5f, n, y); }
+static void tf_run_norm_bare(float *y, const float *a, const float *b, int n) { (void)a, (void)b; k_rms_norm(y, NULL, 1e-5f, n, y); }
+static void tf_run_softmax(float *y, const float *a, const float *b, int n) { (void)a, (void)b; k_softmax(y, n); }
+static void tf_run_dot(float *y, const float *a, const float *b, int n) { y[0] = k_dot(a, b, n); }
+
+static double tf_want_add(const float *a, const float *b, int n, int i) { (void)n; return (double)a[i] + b[i]; }
+static double tf_want_axpy(const float *a, const float *b, int n, int i) { (void)n; return a[i] + (double)0.7f * b[i]; }
+static double tf_want_scale(const float *a, const float *b, int n, int i) { (void)n, (void)b; return a[i] * (double)0.3f; }
+static double tf_want_swiglu(const float *a, const float *b, int n, int i) { (void)n; return a[i] / (1 + exp(-(double)a[i])) * b[i]; }
+static double tf_want_norm_bare(const float *a, const float *b, int n, int i) {
+    double ss = 0;
+    (void)b;
+    for (int k = 0; k < n; k++) ss += (double)a[k] * a[k];
+    return a[i] / sqrt(ss / n + 1e-5);
+}
+static double tf_want_norm(const float *a, const float *b, int n, int i) { return tf_want_norm_bare(a, b, n, i) * b[i]; }
+static double tf_want_softmax(const float *a, const float *b, int n, int i) {
+    double sum = 0;
+    (void)b;
+    for (int k = 0; k < n; k++) sum += exp((double)a[k]);
+    return exp((double)a[i]) / sum;
+}
+static double tf_want_dot(const float *a, const float *b, int n, int i) {
+    double s = 0;
+    for (int k = 0; k < n; k++) s += (double)a[k] * b[k];
+    return i ? a[i] : s;
+}
+
+static const tf_row_fn tf_row_fns[] = {
+    {"add",       tf_run_add,       tf_want_add,       1e-6},
+    {"axpy",      tf_run_axpy,      tf_want_axpy,      1e-6},
+    {"scale",     tf_run_scale,     tf_want_scale,     1e-6},
+    {"swiglu",    tf_run_swiglu,    tf_want_swiglu,    3e-6},
+    {"norm",      tf_run_norm,      tf_want_norm,      8e-6},
+    {"norm bare", tf_run_norm_bare, tf_want_norm_bare, 2e-6},
+    {"softmax",   tf_run_softmax,   tf_want_softmax,   1e-6},
+    {"dot",       tf_run_dot,       tf_want_dot,       5e-5},
+};
+
+static void tf_rows(void) {
+    static float a[TF_MAX + TF_PAD], b[TF_MAX + TF_PAD], y[TF_MAX + TF_PAD], want[TF_MAX + TF_PAD];
+    for (size_t f = 0; f < sizeof tf_row_fns / sizeof *tf_row_fns; f++)
+        for (int n = 1; n <= TF_MAX; n += n < 140 ? 1 : 13) {
+            const tf_row_fn *fn = &tf_row_fns[f];
+            tf_fill(a, TF_MAX + TF_PAD, 4), tf_fill(b, TF_MAX + TF_PAD, 4);
+            for (int l = 0; l < tf_levels(); l++)
+                for (int off = 0; off < 3; off++) {
+                    k_init(tf_level[l]);
+                    memmove(y + off, a, (size_t)(n + 8) * sizeof *y);
+                    float *b2 = mem_new((size_t)(n + off), sizeof *b2), *a2 = mem_new((size_t)(n + off), sizeof *a2);
+                    memcpy(b2 + off, b, (size_t)n * sizeof *b), memcpy(a2 + off, a, (size_t)n * sizeof *a);
+                    fn->run(y + off, a2 + off, b2 + off, n);
+                    if (!l && !off) {
+                        memcpy(want, y, (size_t)n * sizeof *y);
+                        for (int i = 0; i < n; i += n < 140 ? 1 : 17)
+                            CHECKF(fabs(y[i] - fn->want(a, b, n, i)) <= fn->tol, "%s n %d at %d: got %.9g, want %.9g", fn->name, n, i, (double)y[i], fn->want(a, b, n, i));
+                    } else CHECKF(!memcmp(y + off, want, (size_t)n * sizeof *y), "%s at level %s, n %d, offset %d", fn->name, tf_level[l], n, off);
+                    CHECKF(!memcmp(y + off + n, a + n, 8 * sizeof *y), "%s at level %s writes past n %d", fn->name, tf_level[l], n);
+                    mem_free(b2), mem_free(a2);
+                }
+        }
+    k_init("auto");
+}
+
+/* The order of a sum is part of the promise, so it is spelled out here once more. */
+static void tf_dot_order(void) {
+    static float a[TF_MAX], b[TF_MAX];
+    tf_fill(a, TF_MAX, 3), tf_fill(b, TF_MAX, 3);
+    for (int n = 0; n <= TF_MAX; n += 7) {
+        float lane[32] = {0};
+        for (int i = 0; i < (n + 31) / 32 * 32; i++) lane[i % 32] = fmaf(i < n ? a[i] : 0, i < n ? b[i] : 0, lane[i % 32]);
+        for (int h = 16; h; h /= 2)
+            for (int i = 0; i < h; i++) lane[i] += lane[i + h];
+        for (int l = 0; l < tf_levels(); l++) {
+            k_init(tf_level[l]);
+            float got = k_dot(a, b, n);
+            CHECKF(!memcmp(&got, lane, 4), "dot at level %s, n %d: got %.9g, want %.9g", tf_level[l], n, (double)got, (double)lane[0]);
+        }
+    }
+    k_init("auto");
+}
+
+static void tf_softmax_edges(void) {
+    for (int l = 0; l < tf_levels(); l++) {
+        k_init(tf_level[l]);
+        for (int n = 1; n < 70; n++) {
+            float x[70];
+            for (int i = 0; i < n; i++) x[i] = -INFINITY;
+            k_softmax(x, n);
+            for (int i = 0; i < n; i++) CHECK(x[i] == 0);
+            for (int i = 0; i < n; i++) x[i] = -INFINITY;
+            x[n - 1] = -5;
+            k_softmax(x, n);
+            for (int i = 0; i < n; i++) CHECK(x[i] == (i == n - 1));
+            for (int i = 0; i < n; i++) x[i] = i & 1 ? -3e38f : 3e38f;
+            k_softmax(x, n);
+            for (int i = 0; i < n; i++) NEAR(x[i], i & 1 ? 0.0 : 1.0 / ((n + 1) / 2), 1e-7);
+            for (int i = 0; i < n; i++) x[i] = i == n / 2 ? NAN : 1;
+            k_softmax(x, n);
+            for (int i = 0; i < n; i++) CHECK(isnan(x[i]));
+        }
+    }
+    k_init("auto");
+}
+
+static void tf_max(void) {
+    static float x[300];
+    for (int l = 0; l < tf_levels(); l++) {
+        k_init(tf_level[l]);
+        int arg = -1;
+        for (int n = 1; n <= 300; n++)
+            for (int at = 0; at < n; at += n < 40 ? 1 : 23) {
+                for (int i = 0; i < n; i++) x[i] = i % 3 ? -1.0f - (float)i : NAN;
+                x[at] = 7;
+                if (at + 5 < n) x[at + 5] = 7;                    /* the lower index wins */
+                CHECK(k_max(x, n, &arg) == 7);
+                CHECKF(arg == at, "max at level %s, n %d: index %d, want %d", tf_level[l], n, arg, at);
+            }
+        for (int i = 0; i < 300; i++) x[i] = NAN;
+        CHECK(k_max(x, 300, &arg) == -INFINITY && arg == 0);
+        x[200] = -INFINITY;
+        CHECK(k_max(x, 300, &arg) == -INFINITY && arg == 200);
+        x[201] = -0.0f, x[202] = 0.0f;
+        CHECK(signbit(k_max(x, 300, &arg)) && arg == 201);
+        CHECK(k_max(x, 0, &arg) == -INFINITY && arg == 0);
+        CHECK(k_max(x, 300, NULL) == 0);
+    }
+    k_init("auto");
+}
+
+/* --- rope --- */
+
+static void tf_rope(void) {
+    static const struct { int hd, n_rot, n_heads; } shape[] = {{64, 64, 3}, {128, 128, 1}, {80, 32, 2}, {10, 6, 5}, {2, 2, 1}, {34, 34, 2}};
+    for (size_t s = 0; s < sizeof shape / sizeof *shape; s++)
+        for (int halves = 0; halves < 2; halves++) {
+            int   hd = shape[s].hd, n_rot = shape[s].n_rot, n = hd * shape[s].n_heads;
+            float x[384], cs[128], want[384] = {0}, got[384];
+            tf_fill(x, n, 2);
+            for (int i = 0; i < n_rot / 2; i++) cs[2 * i] = (float)cos(0.3 * i + 1), cs[2 * i + 1] = (float)sin(0.3 * i + 1);
+            for (int l = 0; l < tf_levels(); l++) {
+                k_init(tf_level[l]);
+                memcpy(got, x, sizeof x);
+                k_rope(got, shape[s].n_heads, hd, n_rot, halves, cs);
+                if (!l) memcpy(want, got, sizeof got);
+                EQ_MEM(got, want, (size_t)n * sizeof *got);
+            }
+            for (int i = 0; i < n; i++) {
+                int    h = i / hd * hd, d = i % hd, half = n_rot / 2;
+                int    pair = halves ? d % half : d / 2, second = halves ? d >= half : d & 1;
+                double a = x[h + (halves ? pair : 2 * pair)], b = x[h + (halves ? pair + half : 2 * pair + 1)], c = cs[2 * pair], z = cs[2 * pair + 1];
+                NEAR(want[i], d >= n_rot ? x[i] : second ? a * z + b * c : a * c - b * z, d >= n_rot ? 0 : 1e-6);
+            }
+        }
+    k_init("auto");
+}
+
+/* --- the cache's types --- */
+
+static const struct { uint32_t type; double step; } tf_kv[] = {       /* step: error bound relative to the largest of 32 */
+    {K_F32, 0}, {K_F16, 0x1p-11}, {K_BF16, 0x1p-8}, {K_Q8_0, 0.51 / 127 + 0x1p-11}, {K_Q4_0, 1.01 / 8},
+};
+enum { TF_KV = sizeof tf_kv / sizeof *tf_kv };
+
+static void tf_kv_store(void) {
+    float   x[257], back[257];
+    uint8_t want[2048], got[2048];
+    for (int k = 0; k < TF_KV; k++)
+        for (int n = 1; n <= 257; n++) {
+            const k_type *ty = &k_types[tf_kv[k].type];
+            if (n % ty->block) continue;
+            tf_fill(x, n, 30);
+            if (ty->block == 1 && n > 6) x[0] = NAN, x[1] = -INFINITY, x[2] = 1e-6f, x[3] = 65520, x[4] = -1e-8f, x[5] = -0.0f;
+            memset(want, 0xa5, sizeof want);
+            ty->quant(x, want, n);
+            for (int l = 0; l < tf_levels(); l++) {
+                k_init(tf_level[l]);
+                memset(got, 0xa5, sizeof got);
+                k_kv_store(tf_kv[k].type, x, got, n);
+                EQ_MEM(got, want, sizeof want);
+            }
+            if (ty->block == 1 && n > 6) continue;
+            ty->dequant(got, back, n);
+            for (int i = 0; i < n; i++) {
+                float top = 0;
+                for (int j = i / 32 * 32; j < n && j < i / 32 * 32 + 32; j++) top = fmaxf(top, fabsf(x[j]));
+                NEAR(back[i], x[i], tf_kv[k].step * top);
+            }
+        }
+    k_init("auto");
+}
+
+/* --- products with float weights --- */
+
+static void tf_mul_case(uint32_t type, int n, int nr, int nt, bool pick) {
+    size_t   row_bytes = k_row_bytes(type, n) + 3, ldx = (size_t)n + 1, ldy = (size_t)nr + 2, y_n = ldy * (size_t)nt;
+    float   *x = mem_new(ldx * (size_t)nt, sizeof *x), *wf = mem_new((size_t)n, sizeof *wf);
+    float   *want = mem_new(y_n, sizeof *want), *y = mem_new(y_n, sizeof *y), *one = mem_new(ldy, sizeof *one);
+    uint8_t *w = mem_new(row_bytes * (size_t)nr, 1);  /* rows at odd addresses; the last ends with the allocation */
+    int32_t  idx[64];
+    tf_fill(x, (int)ldx * nt, 1);
+    for (int t = 0; t < nt; t++) idx[t] = (t * 7 + 3) % nt;
+    for (int r = 0; r < nr; r++) {
+        tf_fill(wf, n, 1);
+        k_types[type].quant(wf, w + (size_t)r * row_bytes + 3, n);
+    }
+    k_acts a = {.x = x, .ldx = ldx, .idx = pick ? idx : NULL, .nt = nt};
+    for (int l = 0; l < tf_levels(); l++) {
+        k_init(tf_level[l]);
+        memset(y, 0x55, y_n * sizeof *y);
+        k_mul_rows(type, w + 3, row_bytes, nr, n, &a, y, ldy, NULL);
+        if (!l) memcpy(want, y, y_n * sizeof *y);
+        CHECKF(!memcmp(want, y, y_n * sizeof *y), "%s x f32 at level %s: n %d, %d rows, %d columns", k_types[type].name, tf_level[l], n, nr, nt);
+        for (int t = 0; t < nt; t++) {                /* a column alone is the column in company */
+            k_acts alone = {.x = x + (size_t)(pick ? idx[t] : t) * ldx, .ldx = 0, .nt = 1};
+            k_mul_rows(type, w + 3, row_bytes, nr, n, &alone, one, ldy, NULL);
+            CHECKF(!memcmp(one, want + (size_t)t * ldy, (size_t)nr * sizeof *one), "%s at level %s: column %d of %d, n %d", k_types[type].name, tf_level[l], t, nt, n);
+        }
+    }
+    for (int r = 0; r < nr; r++) {
+        k_types[type].dequant(w + (size_t)r * row_bytes + 3, wf, n);
+        for (int t = 0; t < nt; t++) NEAR(want[(size_t)t * ldy + (size_t)r], tf_want_dot(wf, x + (size_t)(pick ? idx[t] : t) * ldx, n, 0), 2e-6 * sqrt(n));
+    }
+    mem_free(x), mem_free(wf), mem_free(want), mem_free(y), mem_free(one), mem_free(w);
+}
+
+static void tf_mul(void) {
+    static const uint32_t type[] = {K_F32, K_F16, K_BF16};
+    static const int      len[] = {1, 2, 3, 15, 16, 17, 31, 32, 33, 47, 48, 63, 64, 65, 95, 100, 127, 255, 257, 1023};
+    static const int      cols[] = {1, 2, 3, 4, 5, 6, 7, 8, 11, 12, 13, 14, 15, 16};
+    for (size_t k = 0; k < 3; k++)
+        for (size_t i = 0; i < sizeof len / sizeof *len; i++)
+            for (size_t c = 0; c < sizeof cols / sizeof *cols; c++) tf_mul_case(type[k], len[i], 1 + (int)(i * 5 + c * 3) % 9, cols[c], (i + c) & 1);
+    k_init("auto");
+}
+
+/* --- attention --- */
+
+/* A cache of one layer: `heads` K/V heads side by side, T positions in blocks. Each block is its own allocation, so that
+ * a read outside it is found. The numbers depend on (head, position, element) alone, not on the block size. */
+typedef struct {
+    int            T, block, n_blocks, heads, hd_k, hd_v;
+    uint32_t       type_k, type_v;
+    uint8_t      **k, **v;
+    const uint8_t **kh, **vh;                         /* of one head, what k_attn wants */
+    size_t         k_row, v_row;
+} tf_cache;
+
+static uint8_t *tf_block(const tf_cache *c, int b, uint32_t type, int hd, size_t row, int salt) {
+    uint8_t *p = mem_new((size_t)c->block * (size_t)c->heads, row);
+    float    x[256];
+    for (int i = 0; i < c->block && b * c->block + i < c->T; i++)
+        for (int h = 0; h < c->heads; h++) {
+            for (int d = 0; d < hd; d++) x[d] = (float)(rng_unit(rng_at(9, (uint64_t)(salt + h), (uint64_t)(b * c->block + i), (uint64_t)d)) * 2 - 1);
+            k_types[type].quant(x, p + ((size_t)i * (size_t)c->heads + (size_t)h) * row, hd);
+        }
+    return p;
+}
+
+static tf_cache tf_cache_new(int T, int block, int hd_k, int hd_v, uint32_t type_k, uint32_t type_v) {
+    tf_cache c = {.T = T, .block = block, .n_blocks = (T + block - 1) / block, .heads = 2, .hd_k = hd_k, .hd_v = hd_v, .type_k = type_k, .type_v = type_v};
+    c.k_row = k_row_bytes(type_k, hd_k), c.v_row = k_row_bytes(type_v, hd_v);
+    c.k = mem_new((size_t)c.n_blocks, sizeof *c.k), c.v = mem_new((size_t)c.n_blocks, sizeof *c.v);
+    c.kh = mem_new((size_t)c.n_blocks, sizeof *c.kh), c.vh = mem_new((size_t)c.n_blocks, sizeof *c.vh);
+    for (int b = 0; b < c.n_blocks; b++) {
+        c.k[b] = tf_block(&c, b, type_k, hd_k, c.k_row, 0), c.v[b] = tf_block(&c, b, type_v, hd_v, c.v_row, 100);
+        c.kh[b] = c.k[b] + c.k_row, c.vh[b] = c.v[b] + c.v_row;       /* the second head */
+    }
+    return c;
+}
+
+static void tf_cache_free(tf_cache *c) {
+    for (int b = 0; b < c->n_blocks; b++) mem_free(c->k[b]), mem_free(c->v[b]);
+    mem_free(c->k), mem_free(c->v), mem_free(c->kh), mem_free(c->vh);
+}
+
+typedef struct {
+    int      hd_k, hd_v;
+    uint32_t type_k, type_v;
+    int      group, tokens, T, window;                /* the last `tokens` positions ask; window 0: all before */
+    float    softcap;
+    bool     sinks;
+} tf_attn_case;
+
+typedef struct {                                      /* queries and results of one case */
+    int         n;
+    float      *q, *o, *sink;
+    k_attn_row *row;
+} tf_ask;
+
+static tf_ask tf_ask_new(const tf_attn_case *t) {
+    tf_ask k = {.n = t->group * t->tokens};
+    k.q = mem_new((size_t)(k.n * t->hd_k), sizeof *k.q), k.o = mem_new((size_t)(k.n * t->hd_v), sizeof *k.o);
+    k.sink = mem_new((size_t)k.n, sizeof *k.sink), k.row = mem_new((size_t)k.n, sizeof *k.row);
+    tf_at = 1000;
+    tf_fill(k.q, k.n * t->hd_k, 4);
+    tf_fill(k.sink, k.n, 3);
+    for (int r = 0; r < k.n; r++) {                   /* head-major, so that neighbours differ in range */
+        int64_t end = t->T - t->tokens + r % t->tokens + 1;
+        k.row[r] = (k_attn_row){k.q + r * t->hd_k, k.o + r * t->hd_v, t->window && end > t->window ? end - t->window : 0, end};
+    }
+    return k;
+}
+
+static void tf_ask_free(tf_ask *k) { mem_free(k->q), mem_free(k->o), mem_free(k->sink), mem_free(k->row); }
+
+static void tf_attend(const tf_attn_case *t, const tf_cache *c, const tf_ask *k, int from, int n) {
+    void       *scratch = mem_aligned(k_attn_scratch(n, t->hd_k, t->hd_v), 1);
+    k_attn_args a = {.n_rows = n, .rows = k->row + from, .hd_k = t->hd_k, .hd_v = t->hd_v, .scale = 0.125f, .softcap = t->softcap,
+                     .sinks = t->sinks ? k->sink + from : NULL, .type_k = t->type_k, .type_v = t->type_v, .k_blocks = c->kh, .v_blocks = c->vh,
+                     .block = c->block, .k_stride = c->k_row * (size_t)c->heads, .v_stride = c->v_row * (size_t)c->heads};
+    k_attn(&a, scratch);
+    mem_free(scratch);
+}
+
+/* All rows, `chunk` at a time. */
+static void tf_attend_all(const tf_attn_case *t, const tf_cache *c, const tf_ask *k, int chunk) {
+    memset(k->o, 0x7f, (size_t)(k->n * t->hd_v) * sizeof *k->o);
+    for (int r = 0; r < k->n; r += chunk) tf_attend(t, c, k, r, k->n - r < chunk ? k->n - r : chunk);
+}
+
+/* Row r in double, over the numbers the cache really holds. */
+static void tf_attn_naive(const tf_attn_case *t, const tf_cache *c, const tf_ask *k, int r, double *o) {
+    float   x[256];
+    double *s = mem_new((size_t)c->T, sizeof *s), top = t->sinks ? k->sink[r] : -INFINITY, sum = 0;
+    for (int64_t p = k->row[r].begin; p < k->row[r].end; p++) {
+        k_types[t->type_k].dequant(c->kh[p / c->block] + (size_t)(p % c->block) * c->k_row * 2, x, t->hd_k);
+        for (int d = 0; d < t->hd_k; d++) s[p] += (double)k->row[r].q[d] * x[d];
+        s[p] *= 0.125;
+        if (t->softcap > 0) s[p] = t->softcap * tanh(s[p] / t->softcap);
+        top = fmax(top, s[p]);
+    }
+    if (t->sinks) sum = exp(k->sink[r] - top);
+    for (int d = 0; d < t->hd_v; d++) o[d] = 0;
+    for (int64_t p = k->row[r].begin; p < k->row[r].end; p++) {
+        k_types[t->type_v].dequant(c->vh[p / c->block] + (size_t)(p % c->block) * c->v_row * 2, x, t->hd_v);
+        sum += exp(s[p] - top);
+        for (int d = 0; d < t->hd_v; d++) o[d] += exp(s[p] - top) * x[d];
+    }
+    for (int d = 0; d < t->hd_v; d++) o[d] = sum > 0 ? o[d] / sum : 0;
+    mem_free(s);
+}
+
+static void tf_attn_run(const tf_attn_case *t) {
+    static const int blocks[] = {32, 1, 2, 16, 64, 7};
+    tf_ask           k = tf_ask_new(t);
+    size_t           size = (size_t)(k.n * t->hd_v) * sizeof *k.o;
+    float           *want = mem_new(size, 1);
+    for (size_t b = 0; b < sizeof blocks / sizeof *blocks; b++) {
+        tf_cache c = tf_cache_new(t->T, blocks[b], t->hd_k, t->hd_v, t->type_k, t->type_v);
+        for (int64_t i = 0; i < c.n_blocks && (i + 1) * c.block <= k.row[0].begin; i++) c.kh[i] = c.vh[i] = NULL;     /* dropped by the window */
+        if (!b) {
+            double o[256];
+            k_init("scalar");
+            tf_attend_all(t, &c, &k, k.n);
+            memcpy(want, k.o, size);
+            for (int r = 0; r < k.n; r++) {
+                tf_attn_naive(t, &c, &k, r, o);
+                for (int d = 0; d < t->hd_v; d++)
+                    if (!NEAR(k.o[r * t->hd_v + d], o[d], 3e-6)) r = k.n, d = t->hd_v;
+            }
+        }
+        for (int l = 0; l < tf_levels(); l++) {
+            k_init(tf_level[l]);
+            for (int chunk = 1; chunk <= k.n; chunk += chunk < 5 ? 2 : k.n) {
+                if (!l && b > 1 && chunk > 1) continue;               /* the slow level need not prove everything */
+                tf_attend_all(t, &c, &k, chunk);
+                CHECKF(!memcmp(k.o, want, size), "attention at level %s: hd %d %d, %s %s, T %d, group %d, window %d, block %d, %d rows a call", tf_level[l], t->hd_k, t->hd_v,
+                       k_types[t->type_k].name, k_types[t->type_v].name, t->T, t->group, t->window, blocks[b], chunk);
+            }
+            tf_attend_all(t, &c, &k, k.n);
+            CHECKF(!memcmp(k.o, want, size), "attention at level %s: block %d, all rows in one call", tf_level[l], blocks[b]);
+        }
+        tf_cache_free(&c);
+    }
+    mem_free(want);
+    tf_ask_free(&k);
+    k_init("auto");
+}
+
+static void tf_attn_types(void) {
+    for (int a = 0; a < TF_KV; a++)
+        for (int b = 0; b < TF_KV; b++)
+            tf_attn_run(&(tf_attn_case){.hd_k = 64, .hd_v = 32, .type_k = tf_kv[a].type, .type_v = tf_kv[b].type, .group = 2, .tokens = 3, .T = 75});
+}
+
+static void tf_attn_shapes(void) {
+    static const tf_attn_case cases[] = {
+        /* hd_k hd_v types         g  tok  T    window cap sinks */
+        {64,   64,  K_F16, K_F16,  1, 1,   1,   0,   0,   false},
+        {64,   64,  K_F16, K_F16,  1, 1,   32,  0,   0,   false},
+        {64,   64,  K_F16, K_F16,  1, 1,   33,  0,   0,   true},
+        {128,  128, K_F16, K_BF16, 2, 1,   150, 0,   0,   false},
+        {80,   80,  K_F32, K_F32,  3, 5,   70,  0,   0,   false},
+        {96,   112, K_BF16, K_F16, 4, 2,   64,  0,   30,  false},
+        {6,    10,  K_F32, K_F16,  5, 3,   40,  0,   0,   false},
+        {2,    2,   K_F16, K_F32,  6, 1,   65,  0,   0,   true},
+        {64,   64,  K_F16, K_F16,  7, 4,   130, 20,  0,   false},
+        {64,   64,  K_F16, K_F16,  8, 9,   200, 33,  0,   true},
+        {128,  64,  K_Q8_0, K_Q4_0, 8, 1,  99,  64,  50,  true},
+        {64,   64,  K_F32, K_F32,  1, 70,  70,  0,   0,   false},
+        {32,   32,  K_F16, K_F16,  2, 40,  90,  1,   0,   false},
+        {256,  192, K_F16, K_F16,  2, 2,   66,  0,   1,   false},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) tf_attn_run(&cases[i]);
+}
+
+/* A row takes nothing from positions it does not see, whatever lies there and whoever else reads it. */
+static void tf_attn_private(void) {
+    const tf_attn_case t = {.hd_k = 32, .hd_v = 32, .type_k = K_F32, .type_v = K_F32, .group = 1, .tokens = 6, .T = 50};
+    tf_ask             k = tf_ask_new(&t);
+    float              alone[6 * 32];
+    tf_cache           c = tf_cache_new(t.T, 8, t.hd_k, t.hd_v, t.type_k, t.type_v);
+    k.row[0].begin = 5, k.row[0].end = 20;
+    k.row[2].begin = 9, k.row[2].end = 9;             /* sees nothing */
+    k.row[3].begin = 40, k.row[3].end = 41;
+    for (int l = 0; l < tf_levels(); l++) {
+        k_init(tf_level[l]);
+        tf_attend_all(&t, &c, &k, 1);
+        memcpy(alone, k.o, sizeof alone);
+        for (int p = 0; p < t.T; p++)                 /* positions 2, 30 and 44 go bad: row 0 and row 3 must not notice */
+            if (p == 2 || p == 30 || p == 44)
+                for (int d = 0; d < 32; d++) {
+                    size_t at = (size_t)(p % 8) * c.k_row * 2 + (size_t)d * 4;
+                    memcpy(c.k[p / 8] + c.k_row + at, &(float){p == 30 ? INFINITY : NAN}, 4);
+                    memcpy(c.v[p / 8] + c.v_row + at, &(float){p == 30 ? -INFINITY : NAN}, 4);
+                }
+        tf_attend_all(&t, &c, &k, 6);
+        EQ_MEM(k.o, alone, 32 * sizeof(float));
+        EQ_MEM(k.o + 3 * 32, alone + 3 * 32, 32 * sizeof(float));
+        for (int d = 0; d < 32; d++) CHECK(k.o[2 * 32 + d] == 0 && isnan(k.o[32 + d]));
+        tf_cache_free(&c);
+        c = tf_cache_new(t.T, 8, t.hd_k, t.hd_v, t.type_k, t.type_v);
+    }
+    tf_cache_free(&c);
+    tf_ask_free(&k);
+    k_init("auto");
+}
+
+/* Scores of -inf everywhere give zeros; a NaN query gives NaN; a first tile of -inf does not spoil the second. */
+static void tf_attn_infinite(void) {
+    const tf_attn_case t = {.hd_k = 32, .hd_v = 32, .type_k = K_F32, .type_v = K_F32, .group = 1, .tokens = 3, .T = 40};
+    tf_ask             k = tf_ask_new(&t);
+    tf_cache           c = tf_cache_new(t.T, 64, t.hd_k, t.hd_v, t.type_k, t.type_v);
+    for (int p = 0; p < 32; p++) memcpy(c.k[0] + c.k_row + (size_t)p * 2 * c.k_row, &(float){-INFINITY}, 4);
+    k.q[0] = 1, k.q[32] = 1, k.q[64] = NAN;
+    k.row[0].end = 32;
+    for (int l = 0; l < tf_levels(); l++) {
+        float want[32];
+        k_init(tf_level[l]);
+        tf_attend_all(&t, &c, &k, 3);
+        memcpy(want, k.o + 32, sizeof want);
+        for (int d = 0; d < 32; d++) CHECK(k.o[d] == 0 && isfinite(k.o[32 + d]) && isnan(k.o[64 + d]));
+        k.row[1].begin = 32;
+        tf_attend_all(&t, &c, &k, 3);
+        EQ_MEM(k.o + 32, want, sizeof want);
+        k.row[1].begin = 0;
+    }
+    tf_cache_free(&c);
+    tf_ask_free(&k);
+    k_init("auto");
+}
+
+static const t_case t_float_cases[] = {
+    {"float exp",          "exp and tanh stay within 2 ulp over all floats, with exact ends",                  tf_exp},
+    {"float exp levels",   "the vector exps give the scalar bits on every kind of float",                      tf_exp_levels},
+    {"float rows",         "row functions: right, same bits at every level, length and alignment, no overrun", tf_rows},
+    {"float dot order",    "a dot is the documented sum, to the bit",                                          tf_dot_order},
+    {"float softmax",      "softmax of all -inf is zeros, huge values survive, NaN shows",                     tf_softmax_edges},
+    {"float max",          "max finds the lowest index; NaN never wins",                                       tf_max},
+    {"float rope",         "both pairings, partial rotation, same bits",                                       tf_rope},
+    {"float kv store",     "cache rows are what the type's quantiser writes, within its step",                 tf_kv_store},
+    {"float mul",          "F32 F16 BF16 products: right, same bits for any level, column mix and address",    tf_mul},
+    {"float attn types",   "attention equals the double one for all pairs of K and V types",                   tf_attn_types},
+    {"float attn shapes",  "groups, windows, caps, sinks: same bits for any level, block size and chunking",   tf_attn_shapes},
+    {"float attn private", "a row is untouched by what it does not see",                                       tf_attn_private},
+    {"float attn inf",     "all -inf gives zeros, NaN shows, a dead tile is forgotten",                        tf_attn_infinite},
+};

@@ -1,0 +1,399 @@
+/* The step, against logits that a framework computed in float64, and against itself: the same bits for every kernel
+ * level, number of threads, chunk, block size and company. */
+
+typedef struct {
+    char name[64], file[64], ids[64], logits[64], greedy[64], metric[16];
+    int  n_tokens, n_vocab, first, step, rows;
+    double limit;
+} t_tiny;
+
+typedef struct {                                      /* how a model is run */
+    const char *level;
+    int         threads, chunk, block;
+    uint32_t    kv_type;
+} t_how;
+
+static const t_how t_plain = {"scalar", 1, 512, 32, K_F32};
+
+static const char *t_tiny_path(const char *name) {
+    static char path[4][160];
+    static int  turn;
+    char       *p = path[turn++ & 3];
+    snprintf(p, sizeof path[0], "tests/data/tiny/%s", name);
+    return p;
+}
+
+static bool t_tiny_next(FILE *f, t_tiny *t) {
+    return fscanf(f, "%63s %63s %63s %63s %63s %d %d %d %d %d %15s %lf", t->name, t->file, t->ids, t->logits, t->greedy, &t->n_tokens,
+                  &t->n_vocab, &t->first, &t->step, &t->rows, t->metric, &t->limit) == 12;
+}
+
+static bool t_tiny_find(const char *name, t_tiny *t) {
+    FILE *f = fopen(t_tiny_path("manifest.txt"), "r");
+    bool  found = false;
+    while (f && !found && t_tiny_next(f, t)) found = strcmp(t->name, name) == 0;
+    if (f) fclose(f);
+    return CHECKF(found, "no tiny model %s", name);
+}
+
+static int32_t *t_read_ids(const char *path, int *n) {
+    FILE    *f = fopen(path, "r");
+    int32_t *ids = mem_new(4096, sizeof *ids);
+    *n = 0;
+    while (f && *n < 4096 && fscanf(f, "%d", &ids[*n]) == 1) (*n)++;
+    if (f) fclose(f);
+    return ids;
+}
+
+/* A model with everything a step needs. */
+typedef struct {
+    gguf_file g;
+    model     m;
+    pool     *p;
+    kv_cache *kv;
+    fwd      *f;
+} t_rig;
+
+static bool t_rig_open(t_rig *r, const char *path, const t_how *how) {
+    err_t e = {0};
+    memset(r, 0, sizeof *r);
+    k_init(how->level);
+    if (!CHECKF(gguf_open(&r->g, path, &e), "%s", e.text)) return false;
+    if (!CHECKF(model_open(&r->m, &r->g, &rope_defaults, &e), "%s", e.text)) return false;
+    kv_opts ko = {how->kv_type, how->kv_type, how->block, 0};
+    r->kv = kv_new(&r->m.hp, &ko, 1024, 4096, &e);
+    if (!CHECKF(r->kv != NULL, "%s", e.text)) return false;
+    r->p = pool_new(how->threads);
+    r->f = fwd_new(&r->m, r->kv, r->p, 128, 128);
+    return true;
+}
+
+static void t_rig_close(t_rig *r) {
+    fwd_free(r->f);
+    kv_free(r->kv);
+    pool_free(r->p);
+    model_close(&r->m);
+    gguf_close(&r->g);
+}
+
+/* Logits of every position, [n, V], owned by the caller. */
+static float *t_rig_logits(t_rig *r, const int32_t *ids, int n, int chunk) {
+    const size_t V = (size_t)r->m.hp.n_vocab;
+    float       *all = mem_new((size_t)n * V, sizeof *all);
+    kv_seq      *seq = kv_seq_new(r->kv);
+    for (int at = 0; at < n;) {
+        fwd_row row[128];
+        int     k = 0;
+        for (; k < chunk && k < 128 && at + k < n; k++) row[k] = (fwd_row){ids[at + k], at + k, seq, true};
+        if (!CHECK(kv_reserve(seq, at + k))) break;
+        memcpy(all + (size_t)at * V, fwd_step(r->f, row, k), (size_t)k * V * sizeof *all);
+        at += k;
+    }
+    kv_seq_free(seq);
+    return all;
+}
+
+/* Distance of the golden rows from ours, in the manifest's metric. */
+static double t_tiny_error(const t_tiny *t, const float *got) {
+    size_t n_bytes;
+    float *want = (float *)(void *)t_read(t_tiny_path(t->logits), &n_bytes);
+    double num = 0, den = 0, kl = 0;
+    CHECK(want && n_bytes == (size_t)t->rows * (size_t)t->n_vocab * sizeof *want);
+    for (int r = 0; want && r < t->rows; r++) {
+        const float *a = got + (size_t)(t->first + r * t->step) * (size_t)t->n_vocab, *b = want + (size_t)r * (size_t)t->n_vocab;
+        double       za = 0, zb = 0;
+        for (int i = 0; i < t->n_vocab; i++) {
+            num += ((double)a[i] - (double)b[i]) * ((double)a[i] - (double)b[i]);
+            den += (double)b[i] * (double)b[i];
+            za += exp((double)a[i]);
+            zb += exp((double)b[i]);
+        }
+        for (int i = 0; i < t->n_vocab; i++) kl += exp((double)b[i]) / zb * ((double)b[i] - log(zb) - (double)a[i] + log(za));
+    }
+    mem_free(want);
+    return strcmp(t->metric, "kl") == 0 ? kl / t->rows : num / den;
+}
+
+static void t_fwd_golden(void) {
+    FILE  *f = fopen(t_tiny_path("manifest.txt"), "r");
+    t_tiny t;
+    int    n_models = 0;
+    if (!CHECK(f != NULL)) return;
+    for (; t_tiny_next(f, &t); n_models++) {
+        t_rig    r;
+        int      n;
+        int32_t *ids = t_read_ids(t_tiny_path(t.ids), &n);
+        if (EQ_INT(n, t.n_tokens) && t_rig_open(&r, t_tiny_path(t.file), &t_plain)) {
+            float *got = t_rig_logits(&r, ids, n, 512);
+            double err = t_tiny_error(&t, got);
+            CHECKF(err <= t.limit, "%s: %s %.3g, at most %.3g", t.name, t.metric, err, t.limit);
+            mem_free(got);
+            t_rig_close(&r);
+        }
+        mem_free(ids);
+    }
+    fclose(f);
+    CHECK(n_models >= 30);
+}
+
+/* Every way of running gives the bits of the plain way. */
+static void t_fwd_same_bits(void) {
+    static const t_how hows[] = {{"scalar", 2, 7, 16, K_F32},  {"avx2", 1, 512, 32, K_F32},   {"avx2", 2, 1, 2, K_F32},
+                                 {"avx2", 3, 7, 64, K_F32},    {"avx512", 1, 512, 32, K_F32}, {"avx512", 2, 1, 1, K_F32},
+                                 {"avx512", 3, 7, 256, K_F32}, {"avx512", 2, 33, 5, K_F32}};
+    FILE  *f = fopen(t_tiny_path("manifest.txt"), "r");
+    t_tiny t;
+    if (!CHECK(f != NULL)) return;
+    while (t_tiny_next(f, &t)) {
+        t_rig    r;
+        int      n;
+        int32_t *ids = t_read_ids(t_tiny_path(t.ids), &n);
+        if (!t_rig_open(&r, t_tiny_path(t.file), &t_plain)) continue;
+        float *want = t_rig_logits(&r, ids, n, 512);
+        t_rig_close(&r);
+        for (size_t i = 0; i < sizeof hows / sizeof *hows; i++) {
+            if (!k_init(hows[i].level) || !t_rig_open(&r, t_tiny_path(t.file), &hows[i])) continue;
+            float *got = t_rig_logits(&r, ids, n, hows[i].chunk);
+            CHECKF(memcmp(got, want, (size_t)n * (size_t)t.n_vocab * sizeof *got) == 0, "%s: %s, %d threads, chunks of %d, blocks of %d: other bits",
+                   t.name, hows[i].level, hows[i].threads, hows[i].chunk, hows[i].block);
+            mem_free(got);
+            t_rig_close(&r);
+        }
+        mem_free(want);
+        mem_free(ids);
+    }
+    fclose(f);
+}
+
+/* Chunks and block sizes for each cache type; blocks must not change what a quantised cache holds. */
+static void t_fwd_cache_types(void) {
+    static const uint32_t types[] = {K_F32, K_F16, K_BF16, K_Q8_0, K_Q4_0};
+    static const double   limit[] = {1e-6, 1e-5, 1e-3, 1e-2, 0.3};       /* NMSE against the float64 logits */
+    t_tiny t;
+    if (!t_tiny_find("qwen3", &t)) return;            /* heads of 32: every cache type fits */
+    int      n;
+    int32_t *ids = t_read_ids(t_tiny_path(t.ids), &n);
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+        t_rig r;
+        t_how how = {"auto", 1, 512, 32, types[i]}, other = {"auto", 2, 7, 3, types[i]};
+        if (!t_rig_open(&r, t_tiny_path(t.file), &how)) continue;
+        float *want = t_rig_logits(&r, ids, n, how.chunk);
+        double err = t_tiny_error(&t, want);
+        CHECKF(err <= limit[i], "cache %s: NMSE %.3g, at most %.3g", k_types[types[i]].name, err, limit[i]);
+        t_rig_close(&r);
+        if (!t_rig_open(&r, t_tiny_path(t.file), &other)) continue;
+        float *got = t_rig_logits(&r, ids, n, other.chunk);
+        CHECKF(memcmp(got, want, (size_t)n * (size_t)t.n_vocab * sizeof *got) == 0, "cache %s: blocks of 3 give other bits", k_types[types[i]].name);
+        mem_free(got);
+        mem_free(want);
+        t_rig_close(&r);
+    }
+    mem_free(ids);
+}
+
+/* Three sequences at different places in one batch give each what it gets alone. */
+static void t_fwd_company(void) {
+    static const char *names[] = {"llama", "qwen3", "qwen2moe", "llama_window", "llama_q4_k_m"};
+    for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
+        t_tiny   t;
+        t_rig    r;
+        int      n;
+        t_how    how = {"auto", 2, 512, 16, K_F32};
+        if (!t_tiny_find(names[k], &t) || !t_rig_open(&r, t_tiny_path(t.file), &how)) continue;
+        const size_t V = (size_t)t.n_vocab;
+        int32_t     *ids = t_read_ids(t_tiny_path(t.ids), &n), other[128];
+        for (int i = 0; i < n; i++) other[i] = ids[(i * 7 + 3) % n];
+        float  *a = t_rig_logits(&r, ids, n, 512), *b = t_rig_logits(&r, other, n, 512);
+        kv_seq *s[3] = {kv_seq_new(r.kv), kv_seq_new(r.kv), kv_seq_new(r.kv)};
+        int     at[3] = {0, 0, 0};
+        for (int turn = 0; at[0] < n || at[1] < n; turn++) {
+            fwd_row row[128];
+            int     k2 = 0, grow[3] = {1 + turn % 5, turn > 2 ? 3 : 0, turn % 2};
+            for (int q = 0; q < 3; q++) {
+                for (int i = 0; i < grow[q] && at[q] < n; i++, at[q]++) row[k2++] = (fwd_row){q == 1 ? other[at[q]] : ids[at[q]], at[q], s[q], true};
+                CHECK(kv_reserve(s[q], at[q]));
+            }
+            if (!k2) continue;
+            float *l = fwd_step(r.f, row, k2);
+            for (int i = 0; i < k2; i++) {
+                const float *alone = row[i].seq == s[1] ? b : a;
+                CHECKF(memcmp(l + (size_t)i * V, alone + (size_t)row[i].pos * V, V * sizeof *l) == 0, "%s: position %d differs in company", names[k], row[i].pos);
+            }
+        }
+        for (int q = 0; q < 3; q++) kv_seq_free(s[q]);
+        EQ_INT(r.kv->group[0].n_used, 0);
+        mem_free(a);
+        mem_free(b);
+        mem_free(ids);
+        t_rig_close(&r);
+    }
+}
+
+/* A fork shares the past, grows apart, and disturbs nobody; a rollback forgets. */
+static void t_fwd_fork(void) {
+    t_tiny t;
+    t_rig  r;
+    t_how  how = {"auto", 2, 512, 8, K_F32};
+    int    n;
+    if (!t_tiny_find("llama", &t) || !t_rig_open(&r, t_tiny_path(t.file), &how)) return;
+    const size_t V = (size_t)t.n_vocab;
+    int32_t     *ids = t_read_ids(t_tiny_path(t.ids), &n), swapped[128];
+    const int    cut = 21;                            /* in the middle of a block */
+    for (int i = 0; i < n; i++) swapped[i] = i < cut ? ids[i] : ids[n - 1 - i + cut];
+    float  *a = t_rig_logits(&r, ids, n, 512), *b = t_rig_logits(&r, swapped, n, 512);
+    kv_seq *s = kv_seq_new(r.kv), *s2;
+    fwd_row row[128];
+    CHECK(kv_reserve(s, cut));
+    for (int i = 0; i < cut; i++) row[i] = (fwd_row){ids[i], i, s, false};
+    fwd_step(r.f, row, cut);
+    s2 = kv_fork(s);
+    EQ_INT(r.kv->group[0].n_used, (cut + 7) / 8);
+    for (int i = cut; i < n; i++) {
+        CHECK(kv_reserve(s2, i + 1) && kv_reserve(s, i + 1));
+        row[0] = (fwd_row){swapped[i], i, s2, true};
+        row[1] = (fwd_row){ids[i], i, s, true};
+        float *l = fwd_step(r.f, row, 2);
+        CHECKF(memcmp(l, b + (size_t)i * V, V * sizeof *l) == 0 && memcmp(l + V, a + (size_t)i * V, V * sizeof *l) == 0, "position %d after a fork", i);
+    }
+    kv_truncate(s2, cut + 2);                         /* roll back and go the other way */
+    for (int i = cut + 2; i < cut + 9; i++) {
+        CHECK(kv_reserve(s2, i + 1));
+        row[0] = (fwd_row){swapped[i], i, s2, true};
+        float *l = fwd_step(r.f, row, 1);
+        CHECKF(memcmp(l, b + (size_t)i * V, V * sizeof *l) == 0, "position %d after a rollback", i);
+    }
+    kv_seq_free(s);
+    kv_seq_free(s2);
+    EQ_INT(r.kv->group[0].n_used, 0);
+    mem_free(a);
+    mem_free(b);
+    mem_free(ids);
+    t_rig_close(&r);
+}
+
+static void t_fwd_greedy(void) {
+    FILE  *f = fopen(t_tiny_path("manifest.txt"), "r");
+    t_tiny t;
+    int    done = 0;
+    while (f && t_tiny_next(f, &t)) {
+        t_rig r;
+        t_how how = {"auto", 2, 512, 32, K_F16};
+        int   n, n_want;
+        if (strcmp(t.greedy, "-") == 0 || !t_rig_open(&r, t_tiny_path(t.file), &how)) continue;
+        int32_t *ids = t_read_ids(t_tiny_path(t.ids), &n), *want = t_read_ids(t_tiny_path(t.greedy), &n_want), next = 0;
+        kv_seq  *s = kv_seq_new(r.kv);
+        fwd_row  row[128];
+        CHECK(kv_reserve(s, n));
+        for (int i = 0; i < n; i++) row[i] = (fwd_row){ids[i], i, s, i == n - 1};
+        float *l = fwd_step(r.f, row, n);
+        for (int i = 0; i < n_want; i++) {
+            k_max(l, t.n_vocab, &next);
+            if (!EQ_INT(next, want[i])) break;
+            CHECK(kv_reserve(s, n + i + 1));
+            row[0] = (fwd_row){next, n + i, s, true};
+            l = fwd_step(r.f, row, 1);
+        }
+        kv_seq_free(s);
+        mem_free(ids);
+        mem_free(want);
+        t_rig_close(&r);
+        done++;
+    }
+    if (f) fclose(f);
+    EQ_INT(done, 3);
+}
+
+/* --- the tests above can fail: each fault below moves the logits past the limit --- */
+
+static void t_break_rope(t_rig *r) {
+    static arch_desc other;
+    other = *r->m.hp.desc;
+    other.rope = other.rope == ROPE_PAIRS ? ROPE_HALVES : ROPE_PAIRS;
+    r->m.hp.desc = &other;
+}
+static void t_break_qk_norm(t_rig *r) {
+    for (int i = 0; i < r->m.hp.n_layer; i++) r->m.layer[i].q_norm = NULL;
+}
+static void t_break_window(t_rig *r) { r->m.hp.window++; }
+static void t_break_no_window(t_rig *r) { r->m.hp.window = 0; }
+static void t_break_eps(t_rig *r) { r->m.hp.eps = 1e-2f; }
+static void t_break_norm(t_rig *r) { r->m.layer[0].attn_norm = r->m.layer[0].ffn_norm; }
+static void t_break_scale(t_rig *r) { r->m.hp.attn_scale *= 1.05f; }
+static void t_break_base(t_rig *r) { r->m.rope_freq[1] *= 1.05; }
+static void t_break_mscale(t_rig *r) { r->m.rope_mscale *= 1.02f; }
+static void t_break_bias(t_rig *r) { r->m.layer[0].bo = NULL; }
+static void t_break_bk(t_rig *r) { r->m.layer[0].bq = NULL; }
+static void t_break_topk(t_rig *r) { r->m.hp.topk_norm = !r->m.hp.topk_norm; }
+static void t_break_used(t_rig *r) { r->m.hp.n_expert_used = 1; }
+static void t_break_shared(t_rig *r) { r->m.layer[0].shexp_gate = r->m.layer[0].ffn_norm; }
+static void t_break_factors(t_rig *r) {
+    mem_free(r->m.rope_freq);
+    r->m.glob.rope_freqs = NULL;
+    model__rope(&r->m);
+}
+static void t_break_head(t_rig *r) { r->m.glob.output = r->m.glob.tok_embd; }
+
+static void t_fwd_faults(void) {
+    static const struct {
+        const char *model, *fault;
+        void (*apply)(t_rig *);
+    } faults[] = {
+        {"llama", "the other RoPE kind", t_break_rope},       {"qwen2", "the other RoPE kind", t_break_rope},
+        {"qwen3", "no query norm", t_break_qk_norm},          {"llama_window", "a window one wider", t_break_window},
+        {"llama_window", "no window", t_break_no_window},     {"llama", "another epsilon", t_break_eps},
+        {"qwen3", "another layer norm", t_break_norm},        {"llama", "5 % more attention scale", t_break_scale},
+        {"llama", "a frequency 5 % off", t_break_base},       {"llama_yarn", "2 % more YaRN magnitude", t_break_mscale},
+        {"llama_bias", "no output bias", t_break_bias},       {"qwen2", "no query bias", t_break_bk},
+        {"llama_moe", "unscaled experts", t_break_topk},      {"qwen2moe", "scaled experts", t_break_topk},
+        {"qwen3moe", "one expert fewer", t_break_used},       {"qwen2moe", "another shared gate", t_break_shared},
+        {"llama_rope3", "no RoPE factors", t_break_factors}, {"llama", "the wrong head", t_break_head},
+    };
+    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
+        t_tiny   t;
+        t_rig    r;
+        int      n;
+        t_how    how = {"auto", 1, 512, 32, K_F32};
+        if (!t_tiny_find(faults[i].model, &t) || !t_rig_open(&r, t_tiny_path(t.file), &how)) continue;
+        int32_t *ids = t_read_ids(t_tiny_path(t.ids), &n);
+        faults[i].apply(&r);
+        float *got = t_rig_logits(&r, ids, n, 512);
+        double err = t_tiny_error(&t, got);
+        CHECKF(err > 10 * t.limit, "%s with %s: %s %.3g would pass", faults[i].model, faults[i].fault, t.metric, err);
+        mem_free(got);
+        mem_free(ids);
+        t_rig_close(&r);
+    }
+}
+
+/* Only the rows that ask get logits, and asking changes nothing. */
+static void t_fwd_asking(void) {
+    t_tiny t;
+    t_rig  r;
+    t_how  how = {"auto", 2, 512, 32, K_F32};
+    int    n;
+    if (!t_tiny_find("qwen3moe", &t) || !t_rig_open(&r, t_tiny_path(t.file), &how)) return;
+    const size_t V = (size_t)t.n_vocab;
+    int32_t     *ids = t_read_ids(t_tiny_path(t.ids), &n);
+    float       *all = t_rig_logits(&r, ids, n, 512);
+    kv_seq      *s = kv_seq_new(r.kv);
+    fwd_row      row[128];
+    CHECK(kv_reserve(s, n));
+    for (int i = 0; i < n; i++) row[i] = (fwd_row){ids[i], i, s, i % 3 == 1};
+    float *l = fwd_step(r.f, row, n);
+    for (int i = 1, k = 0; i < n; i += 3, k++) CHECKF(memcmp(l + (size_t)k * V, all + (size_t)i * V, V * sizeof *l) == 0, "row %d", i);
+    kv_seq_free(s);
+    mem_free(all);
+    mem_free(ids);
+    t_rig_close(&r);
+}
+
+static const t_case t_fwd_cases[] = {
+    {"fwd golden", "logits of every tiny model against the framework's in float64", t_fwd_golden},
+    {"fwd same bits", "levels, threads, chunks and block sizes give the same bits", t_fwd_same_bits},
+    {"fwd cache types", "f32 f16 bf16 q8_0 q4_0 caches, at any block size", t_fwd_cache_types},
+    {"fwd company", "a row's logits do not depend on what runs beside it", t_fwd_company},
+    {"fwd fork", "forked and rolled-back sequences", t_fwd_fork},
+    {"fwd greedy", "greedy ids of the framework", t_fwd_greedy},
+    {"fwd asking", "logits only for rows that ask", t_fwd_asking},
+    {"fwd faults", "each of 18 faults is caught by the golden logits", t_fwd_faults},
+};

@@ -1,0 +1,228 @@
+/* A request from its prompt to its text: the published story, stop rules, a full context. */
+
+typedef struct {
+    gguf_file  g;
+    tok_vocab *v;
+    engine    *eng;
+} t_run;
+
+static bool t_run_open(t_run *r, const char *path, const fwd_opts *fo, const kv_opts *ko, int64_t n_need, bool all) {
+    err_t e = {0};
+    memset(r, 0, sizeof *r);
+    if (!CHECKF(gguf_open(&r->g, path, &e), "%s", e.text)) return false;
+    r->v = tok_load(&r->g, NULL, &e);
+    if (!CHECKF(r->v != NULL, "%s", e.text)) return false;
+    r->eng = engine_open(&r->g, r->v, fo, ko, n_need, all, clock_now(), &e);
+    return CHECKF(r->eng != NULL, "%s", e.text);
+}
+
+static void t_run_close(t_run *r) {
+    engine_close(r->eng);
+    tok_free(r->v);
+    gguf_close(&r->g);
+}
+
+/* What the model says to `prompt`; the caller frees. */
+static char *t_run_text(t_run *r, const char *prompt, const gen_opts *o, const samp_opts *so, uint64_t seed, int *code) {
+    err_t   e = {0};
+    tok_ids ids = {0};
+    char   *text = NULL;
+    size_t  n = 0;
+    FILE   *out = open_memstream(&text, &n);
+    CHECKF(tok_encode(r->v, bytes_of(prompt), TOK_SPECIAL | (tok_add_bos(r->v) ? TOK_BOS : 0), &ids, &e), "%s", e.text);
+    *code = gen_text(r->eng, &ids, o, so, seed, out);
+    fclose(out);
+    tok_ids_drop(&ids);
+    return text;
+}
+
+static samp_opts t_greedy(void) {
+    samp_opts so = samp_defaults;
+    so.temp = 0;
+    return so;
+}
+
+static void t_gen_story(void) {
+    const char *model_path = t_shared("data/stories260K.gguf");
+    size_t      n_want;
+    char       *want = t_read(t_shared("data/stories260K.greedy.txt"), &n_want);
+    const char *names[8];
+    bool        can[8];
+    if (!model_path || !want) SKIP("the shared data is not there");
+    int n_levels = k_levels_list(names, can);
+    for (int l = 0; l < n_levels; l++)
+        for (int threads = 1; can[l] && threads <= 2; threads++) {
+            t_run     r;
+            fwd_opts  fo = fwd_defaults;
+            gen_opts  o = gen_defaults;
+            samp_opts so = t_greedy();
+            int       code;
+            k_init(names[l]);
+            fo.n_threads = threads;
+            o.n_predict = 200;
+            if (!t_run_open(&r, model_path, &fo, &kv_defaults, 201, false)) return;
+            char *got = t_run_text(&r, "", &o, &so, 1, &code);
+            EQ_INT(code, 0);
+            if (EQ_INT(strlen(got), n_want)) EQ_MEM(got, want, n_want);
+            free(got);
+            t_run_close(&r);
+        }
+    mem_free(want);
+}
+
+/* Text up to each stop string, whatever the borders of tokens. */
+static void t_gen_stop(void) {
+    const char *model_path = t_shared("data/stories260K.gguf");
+    char       *all = t_read(t_shared("data/stories260K.greedy.txt"), NULL);
+    if (!model_path || !all) SKIP("the shared data is not there");
+    for (size_t at = 5; at < 200; at += 13)
+        for (size_t len = 1; len <= 11; len += 5) {
+            t_run       r;
+            char        stop[16];
+            const char *stops[] = {"never said", stop};
+            int         code;
+            gen_opts    o = gen_defaults;
+            samp_opts   so = t_greedy();
+            snprintf(stop, sizeof stop, "%.*s", (int)len, all + at);
+            o.n_predict = 200;
+            o.stop = stops;
+            o.n_stop = 2;
+            if (!t_run_open(&r, model_path, &fwd_defaults, &kv_defaults, 201, false)) return;
+            char *got = t_run_text(&r, "", &o, &so, 1, &code);
+            all[0] = 'O';
+            size_t want = (size_t)(strstr(all, stop) - all);
+            if (EQ_INT(strlen(got), want)) EQ_MEM(got, all, want);
+            free(got);
+            t_run_close(&r);
+        }
+    mem_free(all);
+}
+
+/* Sampled text depends on the seed and on nothing else. */
+static void t_gen_seed(void) {
+    const char *model_path = t_shared("data/stories260K.gguf");
+    if (!model_path) SKIP("the shared data is not there");
+    char *first[2] = {0};
+    for (int run = 0; run < 8; run++) {
+        t_run    r;
+        int      code;
+        fwd_opts fo = fwd_defaults;
+        kv_opts  ko = kv_defaults;
+        gen_opts o = gen_defaults;
+        fo.n_threads = 1 + run % 2;
+        fo.n_batch = run % 3 ? 3 : 512;
+        fo.n_ctx = run < 4 ? -1 : 512;
+        ko.block = run < 6 ? 32 : 1;
+        o.n_predict = 60;
+        if (!t_run_open(&r, model_path, &fo, &ko, 100, false)) return;
+        char *got = t_run_text(&r, "Once upon a time, there was a dog", &o, &samp_defaults, 42 + (uint64_t)(run & 1), &code);
+        if (!first[run & 1]) {
+            first[run & 1] = got;
+        } else {
+            EQ_STR(got, first[run & 1]);
+            free(got);
+        }
+        t_run_close(&r);
+    }
+    CHECK(strcmp(first[0], first[1]) != 0);
+    free(first[0]);
+    free(first[1]);
+}
+
+/* A full context ends the text, or goes on without the oldest tokens just as a fresh run over the kept ones would. */
+static void t_gen_full(void) {
+    const char *model_path = t_shared("data/stories260K.gguf");
+    if (!model_path) SKIP("the shared data is not there");
+    t_run     r;
+    int       code;
+    fwd_opts  fo = fwd_defaults;
+    gen_opts  o = gen_defaults;
+    samp_opts so = t_greedy();
+    fo.n_ctx = 40;
+    o.n_predict = 120;
+    o.ids = true;
+    o.ignore_eos = true;
+    if (!t_run_open(&r, model_path, &fo, &kv_defaults, 40, false)) return;
+    char *got = t_run_text(&r, "", &o, &so, 1, &code);
+    int   n = 0;
+    for (char *p = got; *p; p++) n += *p == ' ' || *p == '\n';
+    EQ_INT(n, 40);                                    /* 39 fill the context behind the start token, one more is known */
+    free(got);
+    o.context_shift = true;
+    got = t_run_text(&r, "", &o, &so, 1, &code);
+    EQ_INT(code, 0);
+    int32_t ids[121], k = 0;
+    for (char *p = got, *end; k < 121 && (ids[k] = (int32_t)strtol(p, &end, 10), end != p); p = end) k++;
+    if (EQ_INT(k, 120)) {                             /* the first shift: 41 tokens, the first kept, 20 dropped */
+        tok_ids prompt = {0};
+        char   *text = NULL;
+        size_t  len;
+        FILE   *out = open_memstream(&text, &len);
+        tok_ids_add(&prompt, 1);
+        for (int i = 20; i < 40; i++) tok_ids_add(&prompt, ids[i]);
+        o.n_predict = 15;
+        gen_text(r.eng, &prompt, &o, &so, 1, out);
+        fclose(out);
+        for (char *p = text, *end; strtol(p, &end, 10), end != p; p = end) {
+            static int i = 40;
+            EQ_INT(strtol(p, NULL, 10), ids[i++]);
+        }
+        free(text);
+        tok_ids_drop(&prompt);
+    }
+    free(got);
+    t_run_close(&r);
+}
+
+/* Scores are the logarithms of the softmax of the logits, and neither depends on the chunk. */
+static void t_gen_scores(void) {
+    const char *model_path = t_shared("data/stories260K.gguf");
+    if (!model_path) SKIP("the shared data is not there");
+    char  *first = NULL, *first_logits = NULL;
+    size_t n_first = 0;
+    for (int chunk = 1; chunk <= 512; chunk = chunk * 7 + (chunk > 1) * 100) {
+        t_run    r;
+        tok_ids  ids = {0};
+        err_t    e = {0};
+        fwd_opts fo = fwd_defaults;
+        char    *score = NULL, *logits = NULL;
+        size_t   n = 0, nl = 0;
+        fo.n_batch = chunk;
+        if (!t_run_open(&r, model_path, &fo, &kv_defaults, 100, true)) return;
+        CHECK(tok_encode(r.v, bytes_of("One day, Tom and Lily went to the park. They saw a big dog."), TOK_BOS, &ids, &e));
+        FILE *out = open_memstream(&score, &n), *out2 = open_memstream(&logits, &nl);
+        EQ_INT(gen_score(r.eng, &ids, out), 0);
+        EQ_INT(gen_logits(r.eng, &ids, out2), 0);
+        fclose(out);
+        fclose(out2);
+        EQ_INT(nl, ids.n * 512 * sizeof(float));
+        int   index, id, lines = 0;
+        float lp;
+        for (char *p = score; sscanf(p, "%d %d %f", &index, &id, &lp) == 3; p = strchr(p, '\n') + 1, lines++) {
+            EQ_INT(index, lines + 1);
+            EQ_INT(id, ids.id[lines + 1]);
+            NEAR((double)lp, gen_logprob((float *)(void *)logits + (size_t)lines * 512, 512, id), 1e-6);
+        }
+        EQ_INT(lines, (long long)ids.n - 1);
+        if (!first) {
+            first = score, first_logits = logits, n_first = nl;
+        } else {
+            EQ_STR(score, first);
+            if (EQ_INT(nl, n_first)) EQ_MEM(logits, first_logits, nl);
+            free(score);
+            free(logits);
+        }
+        tok_ids_drop(&ids);
+        t_run_close(&r);
+    }
+    free(first);
+    free(first_logits);
+}
+
+static const t_case t_gen_cases[] = {
+    {"gen story", "200 greedy tokens of stories260K, byte for byte, at every level, 1 and 2 threads", t_gen_story},
+    {"gen stop", "stop strings cut the text where they begin", t_gen_stop},
+    {"gen seed", "a seed gives one text: threads, chunks, blocks and context size do not matter", t_gen_seed},
+    {"gen full", "a full context stops, or shifts like a fresh run", t_gen_full},
+    {"gen scores", "scores and logits agree with each other at every chunk", t_gen_scores},
+};

@@ -1,0 +1,291 @@
+/* Quantised products: every level gives the bits of the scalar one, a column does not know its neighbours, and the numbers are
+ * those of the dequantised weights. */
+
+enum { TQ_N = 4096, TQ_ROWS = 70, TQ_COLS = 33 };
+
+typedef struct {
+    uint8_t *w;                                       /* rows of one type, exactly as long as they must be */
+    size_t   row_bytes;
+    float   *x, *d;
+    int8_t  *q;
+    int16_t *sum;
+    float   *want, *got;                              /* [TQ_COLS][TQ_ROWS] */
+    void    *scratch;
+    k_acts   a;
+} tq_case;
+
+static uint64_t tq_seed;
+static uint64_t tq_rand(void) { return rng_at(11, 0, tq_seed++, 0); }
+static float    tq_unit(void) { return (float)(rng_unit(tq_rand()) * 2 - 1); }
+
+static void tq_new(tq_case *c) {
+    *c = (tq_case){.x = mem_new(TQ_COLS * TQ_N, 4), .d = mem_new(TQ_COLS * TQ_N / 256, 4), .q = mem_new(TQ_COLS * TQ_N, 1),
+                   .sum = mem_new(TQ_COLS * TQ_N / 16, 2), .want = mem_new(TQ_COLS * TQ_ROWS, 4), .got = mem_new(TQ_COLS * TQ_ROWS, 4),
+                   .scratch = mem_new(k_scratch_bytes(TQ_N), 1)};
+}
+
+static void tq_drop(tq_case *c) {
+    void *all[] = {c->w, c->x, c->d, c->q, c->sum, c->want, c->got, c->scratch};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) mem_free(all[i]);
+}
+
+static bool tq_is_quant(uint32_t type) { return k_types[type].kind == K_KIND_INT || k_types[type].kind == K_KIND_SCALE; }
+
+/* Where the f16 fields of a block are. A random one could be infinite; `mag` keeps them sane. */
+static void tq_put_scales(uint32_t type, uint8_t *p, float mag) {
+    static const struct { uint8_t type; int16_t at[2]; } field[] = {
+        {K_Q2_K, {80, 82}}, {K_Q3_K, {108, -1}}, {K_Q6_K, {208, -1}}, {K_Q4_K, {0, 2}}, {K_Q5_K, {0, 2}}, {K_Q4_1, {0, 2}},
+        {K_Q5_1, {0, 2}}, {K_TQ1_0, {52, -1}}, {K_TQ2_0, {64, -1}},
+    };
+    int at[2] = {0, -1};
+    for (size_t i = 0; i < sizeof field / sizeof *field; i++)
+        if (field[i].type == type) memcpy(at, (int[2]){field[i].at[0], field[i].at[1]}, sizeof at);
+    if (type == K_MXFP4) {
+        p[0] = (uint8_t)(110 + tq_rand() % 20);
+    } else if (type == K_NVFP4) {
+        for (int i = 0; i < 4; i++) p[i] = (uint8_t)(tq_rand() % 0x7f);
+    } else if (type == K_IQ1_M) {                     /* the f16 is spread over the top nibbles of four words at 48 */
+        uint16_t h = k_f32_to_f16(tq_unit() * mag);
+        for (int i = 0; i < 4; i++) p[49 + 2 * i] = (uint8_t)((p[49 + 2 * i] & 15) | (h >> 4 * i & 15) << 4);
+    } else {
+        for (int i = 0; i < 2 && at[i] >= 0; i++) {
+            uint16_t h = k_f32_to_f16(tq_unit() * mag);
+            memcpy(p + at[i], &h, 2);
+        }
+    }
+}
+
+/* fill: -1 random bytes, else every byte of the codes */
+static void tq_weights(tq_case *c, uint32_t type, int n, int rows, int fill) {
+    c->row_bytes = k_row_bytes(type, n);
+    mem_free(c->w);
+    c->w = mem_new((size_t)rows, c->row_bytes);
+    for (size_t i = 0; i < (size_t)rows * c->row_bytes; i++) c->w[i] = fill < 0 ? (uint8_t)tq_rand() : (uint8_t)fill;
+    for (size_t at = 0; at < (size_t)rows * c->row_bytes; at += k_types[type].bytes) tq_put_scales(type, c->w + at, 0.01f);
+}
+
+static void tq_acts(tq_case *c, int n, bool extreme) {
+    c->a = (k_acts){.x = c->x, .ldx = (size_t)n, .q = c->q, .ldq = (size_t)n, .sum = c->sum, .lds = (size_t)n / 16, .d = c->d,
+                    .ldd = (size_t)(n + 255) / 256};
+    for (int t = 0; t < TQ_COLS; t++) {
+        for (int i = 0; i < n; i++) c->x[t * n + i] = extreme ? (t % 3 == 2 ? (i & 1 ? 1.f : -1.f) : t % 3 ? -1.f : 1.f) : tq_unit() * tq_unit();
+        k_quant_act_ref(c->x + t * n, n, c->q + t * n, c->sum + t * (n / 16), c->d + t * ((n + 255) / 256));
+    }
+}
+
+static void tq_mul(tq_case *c, const k_level *l, uint32_t type, int n, int nr, int nt, float *y, int ldy) {
+    c->a.nt = nt;
+    memset(y, 0xa5, (size_t)nt * (size_t)ldy * 4);
+    l->mul_quant(type, c->w, c->row_bytes, nr, n, &c->a, y, (size_t)ldy, c->scratch);
+}
+
+static void tq_against_scalar(tq_case *c, uint32_t type, int n, int nr, int nt) {
+    tq_mul(c, &k_levels[0], type, n, nr, nt, c->want, nr);
+    for (int l = 1; l < K_LEVELS; l++) {
+        if (!k__can(&k_levels[l])) continue;
+        tq_mul(c, &k_levels[l], type, n, nr, nt, c->got, nr);
+        CHECKF(!memcmp(c->want, c->got, (size_t)nr * (size_t)nt * 4), "%s at %s: n %d, rows %d, columns %d differ from scalar",
+               k_types[type].name, k_levels[l].name, n, nr, nt);
+    }
+}
+
+static void t_quant_levels(void) {
+    static const int nt[] = {1, 2, 3, 5, 8, 9, 16, 17, 33}, nr[] = {1, 3, 16, 31, 32, 33, 70};
+    static const int ns[] = {32, 64, 96, 128, 224, 256, 288, 512, 1024, 1184, 2048, 2304, 4096};
+    tq_case          c;
+    tq_new(&c);
+    for (uint32_t type = 0; type < K_TYPE_MAX; type++)
+        for (size_t i = 0; tq_is_quant(type) && i < sizeof ns / sizeof *ns; i++) {
+            if (ns[i] % k_types[type].block) continue;
+            bool all = ns[i] <= 288 || ns[i] == 1184; /* the long rows: a few shapes say as much */
+            for (size_t r = 0; r < 7; r++) {
+                tq_weights(&c, type, ns[i], nr[r], -1);      /* exactly nr rows: reading one more is seen by a sanitizer */
+                tq_acts(&c, ns[i], false);
+                for (size_t t = 0; t < 9; t++)
+                    if (all || (r + t) % 7 == i % 7) tq_against_scalar(&c, type, ns[i], nr[r], nt[t]);
+            }
+        }
+    tq_drop(&c);
+}
+
+/* The largest codes against activations of +-127 everywhere: whatever can saturate does it here. */
+static void t_quant_extremes(void) {
+    static const int fill[] = {0xff, 0x00, 0x80, 0x7f, 0x88, 0x77, 0xf0, 0x0f};
+    tq_case          c;
+    tq_new(&c);
+    for (uint32_t type = 0; type < K_TYPE_MAX; type++)
+        for (size_t f = 0; tq_is_quant(type) && f < sizeof fill / sizeof *fill; f++) {
+            int n = 512;
+            tq_weights(&c, type, n, 33, fill[f]);
+            tq_acts(&c, n, true);
+            for (int nt = 1; nt <= 17; nt += 4) tq_against_scalar(&c, type, n, 33, nt);
+        }
+    tq_drop(&c);
+}
+
+static void t_quant_columns(void) {
+    tq_case c;
+    int     n = 512, nr = 34;
+    tq_new(&c);
+    for (uint32_t type = 0; type < K_TYPE_MAX; type++)
+        for (int l = 0; tq_is_quant(type) && l < K_LEVELS; l++) {
+            if (!k__can(&k_levels[l])) continue;
+            tq_weights(&c, type, n, nr, -1);
+            tq_acts(&c, n, false);
+            for (int nt = 2; nt <= TQ_COLS; nt += 5) {
+                tq_mul(&c, &k_levels[l], type, n, nr, nt, c.want, nr);
+                for (int t = 0; t < nt; t++) {        /* column t alone, found through idx */
+                    int32_t pick = t;
+                    c.a.idx = &pick;
+                    tq_mul(&c, &k_levels[l], type, n, nr, 1, c.got, nr);
+                    c.a.idx = NULL;
+                    CHECKF(!memcmp(c.want + t * nr, c.got, (size_t)nr * 4), "%s at %s: column %d of %d alone differs", k_types[type].name,
+                           k_levels[l].name, t, nt);
+                }
+            }
+        }
+    tq_drop(&c);
+}
+
+static void t_quant_gather(void) {
+    static const int32_t idx[18] = {3, 3, 0, 17, 5, 31, 2, 9, 9, 1, 30, 12, 4, 4, 28, 6, 7, 8};
+    tq_case              c;
+    int                  n = 256, nr = 40, ldy = 47;
+    tq_new(&c);
+    for (uint32_t type = 0; type < K_TYPE_MAX; type++)
+        for (int l = 0; tq_is_quant(type) && l < K_LEVELS; l++) {
+            if (!k__can(&k_levels[l])) continue;
+            tq_weights(&c, type, n, nr, -1);
+            tq_acts(&c, n, false);
+            tq_mul(&c, &k_levels[l], type, n, nr, TQ_COLS, c.want, ldy);
+            for (int nt = 2; nt <= 18; nt += 16) {
+                c.a.idx = idx;
+                tq_mul(&c, &k_levels[l], type, n, nr, nt, c.got, ldy);
+                c.a.idx = NULL;
+                for (int t = 0; t < nt; t++) {
+                    CHECKF(!memcmp(c.got + t * ldy, c.want + idx[t] * ldy, (size_t)nr * 4), "%s at %s: gathered column %d of %d",
+                           k_types[type].name, k_levels[l].name, t, nt);
+                    for (int r = nr; r < ldy; r++) CHECKF(k__bits_of(c.got[t * ldy + r]) == 0xa5a5a5a5, "written past the rows");
+                }
+            }
+        }
+    tq_drop(&c);
+}
+
+/* Relative to the sum of magnitudes: f32 sums of a few dozen terms lose no more than this. */
+static void t_quant_truth(void) {
+    tq_case c;
+    int     n = 1024, nr = 5, nt = 3;
+    float  *w = mem_new((size_t)n, 4);
+    tq_new(&c);
+    for (uint32_t type = 0; type < K_TYPE_MAX; type++) {
+        if (!tq_is_quant(type)) continue;
+        tq_weights(&c, type, n, nr, -1);
+        tq_acts(&c, n, false);
+        tq_mul(&c, &k_levels[0], type, n, nr, nt, c.want, nr);
+        for (int r = 0; r < nr; r++) {
+            k_types[type].dequant(c.w + (size_t)r * c.row_bytes, w, n);
+            for (int t = 0; t < nt; t++) {
+                double s = 0, mag = 0;
+                for (int i = 0; i < n; i++) {
+                    double v = (double)w[i] * c.q[t * n + i] * c.d[t * (n / 256) + i / 256];
+                    s += v;
+                    mag += fabs(v);
+                }
+                CHECKF(fabs(s - c.want[t * nr + r]) <= 1e-5 * mag, "%s: %.9g, want %.9g", k_types[type].name, c.want[t * nr + r], s);
+            }
+        }
+    }
+    mem_free(w);
+    tq_drop(&c);
+}
+
+static void tq_act_case(const float *x, int n, const char *what) {
+    int8_t  q[2][600];
+    int16_t sum[2][40];
+    float   d[2][3];
+    memset(q, 1, sizeof q);
+    memset(sum, 1, sizeof sum);
+    memset(d, 1, sizeof d);
+    k_quant_act_ref(x, n, q[0], sum[0], d[0]);
+    for (int l = 1; l < K_LEVELS; l++) {
+        if (!k__can(&k_levels[l])) continue;
+        k_levels[l].quant_act(x, n, q[1], sum[1], d[1]);
+        CHECKF(!memcmp(q[0], q[1], sizeof q[0]), "%s, n %d at %s: codes differ", what, n, k_levels[l].name);
+        CHECKF(!memcmp(sum[0], sum[1], sizeof sum[0]), "%s, n %d at %s: sums differ", what, n, k_levels[l].name);
+        CHECKF(!memcmp(d[0], d[1], sizeof d[0]), "%s, n %d at %s: scales differ", what, n, k_levels[l].name);
+    }
+    for (int i = 0; i < n; i++) CHECKF(q[0][i] >= -127, "%s: code -128", what);
+}
+
+static void t_quant_acts(void) {
+    static const float odd[] = {NAN, INFINITY, -INFINITY, -0.0f, 1e-40f, -1e-45f, 3e38f, -3e38f, 1e-38f};
+    float              x[600];
+    for (int n = 32; n <= 576; n += 32) {
+        for (int i = 0; i < n; i++) x[i] = tq_unit();
+        tq_act_case(x, n, "random");
+        for (int i = 0; i < n; i++) x[i] = (float)(int)(tq_rand() % 255) - 127;
+        x[7] = 127;
+        tq_act_case(x, n, "whole numbers");
+        for (int i = 0; i < n; i++) x[i] = (float)(int)(tq_rand() % 128) - 63.5f;
+        x[7] = 127;
+        tq_act_case(x, n, "ties");
+        memset(x, 0, sizeof x);
+        tq_act_case(x, n, "zeros");
+        for (size_t o = 0; o < sizeof odd / sizeof *odd; o++) {
+            memset(x, 0, sizeof x);
+            x[n - 3] = odd[o];
+            tq_act_case(x, n, "one odd value among zeros");
+            for (int i = 0; i < n; i++) x[i] = i % 5 ? tq_unit() : odd[o];
+            tq_act_case(x, n, "odd values");
+        }
+    }
+}
+
+/* The error of a code is at most half a step. */
+static void t_quant_acts_truth(void) {
+    float   x[320], d[2];
+    int8_t  q[320];
+    int16_t sum[20];
+    for (int i = 0; i < 320; i++) x[i] = tq_unit() * (i < 256 ? 3 : 100);
+    k_quant_act_ref(x, 320, q, sum, d);
+    for (int i = 0; i < 320; i++) NEAR(q[i] * d[i / 256], x[i], 0.5001 * d[i / 256]);
+    for (int g = 0; g < 20; g++) {
+        int s = 0;
+        for (int i = 0; i < 16; i++) s += q[16 * g + i];
+        EQ_INT(sum[g], s);
+    }
+}
+
+static void t_quant_init(void) {
+    const char *names[K_LEVELS];
+    bool        can[K_LEVELS];
+    const char *was = k_level_name();
+    EQ_INT(k_levels_list(names, can), K_LEVELS);
+    EQ_STR(names[0], "scalar");
+    CHECK(can[0]);
+    CHECK(!k_init("sse9") && !k_init(""));
+    EQ_STR(k_level_name(), was);                      /* a refused name changes nothing */
+    int best = 0;
+    for (int i = 0; i < K_LEVELS; i++) {
+        EQ_INT(k_init(names[i]), can[i]);
+        if (can[i]) EQ_STR(k_level_name(), names[i]);
+        if (can[i]) best = i;
+    }
+    CHECK(k_init(NULL));
+    EQ_STR(k_level_name(), names[best]);
+    CHECK(k_init("auto"));
+    EQ_STR(k_level_name(), names[best]);
+    CHECK(k_init(was));
+}
+
+static const t_case t_quant_cases[] = {
+    {"quant_levels", "every format, level and shape gives the scalar bits", t_quant_levels},
+    {"quant_extremes", "nothing saturates at the largest codes and activations", t_quant_extremes},
+    {"quant_columns", "a column's bits do not depend on the batch", t_quant_columns},
+    {"quant_gather", "idx picks activation rows, and ldy is respected", t_quant_gather},
+    {"quant_truth", "products are those of the dequantised weights", t_quant_truth},
+    {"quant_acts", "activations quantise to the same bits at every level, odd values included", t_quant_acts},
+    {"quant_acts_truth", "activation codes are the nearest, sums are sums", t_quant_acts_truth},
+    {"quant_init", "levels are chosen by name, and refused when they cannot run", t_quant_init},
+};
