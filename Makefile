@@ -50,7 +50,7 @@ bench: build/bench/bench               ## kernel rates beside the memory bandwid
 	build/bench/bench
 
 check: llmrun                          ## the house: contents, walls and doors; the README's tables
-	awk -f tests/house.awk llmrun.c
+	awk -f tests/house.awk llmrun.c ggml_kernels.h
 	@$(PYTHON) tests/readme.py ./llmrun README.md
 
 install: llmrun                        ## install to PREFIX (/usr/local)

@@ -182,6 +182,33 @@ static inline void k__crumbs(const uint8_t *p, int8_t *q, int off) {
         for (int j = 0; j < 32; j++) q[32 * k + j] = (int8_t)((p[j] >> 2 * k & 3) + off);
 }
 
+/* Eight planes of 32: q[32*k + j] += worth where bit k of p[j] is set. */
+static inline void k__add_bits(const uint8_t p[32], int worth, int8_t *q) {
+    for (int k = 0; k < 8; k++)
+        for (int j = 0; j < 32; j++) q[32 * k + j] = (int8_t)(q[32 * k + j] + (p[j] >> k & 1) * worth);
+}
+
+/* Byte j = bit j, 0 or 1. */
+static inline uint64_t k__spread1(uint8_t bits) {
+    uint64_t each = bits * 0x0101010101010101u & 0x8040201008040201u;
+    return (each + 0x7f7f7f7f7f7f7f7fu) >> 7 & 0x0101010101010101u;
+}
+
+/* Byte j = bits 2j, 2j+1. */
+static inline uint64_t k__spread2(uint16_t bits) {
+    uint64_t x = bits;
+    x = (x | x << 24) & 0x000000ff000000ffu;
+    x = (x | x << 12) & 0x000f000f000f000fu;
+    return (x | x << 6) & 0x0303030303030303u;
+}
+
+/* q[j] = byte j of v, times `times`, plus off. */
+static inline void k__put8(uint64_t v, int times, int off, int8_t *q) {
+    uint8_t t[8];
+    memcpy(t, &v, 8);
+    for (int j = 0; j < 8; j++) q[j] = (int8_t)(t[j] * times + off);
+}
+
 static inline void k__fill16(int16_t *p, int n, int v) { for (int i = 0; i < n; i++) p[i] = (int16_t)v; }
 
 /* --- plain blocks --- */
@@ -203,17 +230,22 @@ static void k_unpack_q4_1(const void *src, int n, k_urow *u) {
     }
 }
 
-/* Weight j of 32 gets bit j of qh as its fifth bit. */
-static inline void k__fifth(const uint8_t qh[4], int8_t *q) {
-    for (int j = 0; j < 32; j++) q[j] = (int8_t)(q[j] + (qh[j / 8] >> j % 8 & 1) * 16);
+/* Codes 0..15 of 32 weights get the upper bits `worth` where bit j of qh, flipped by `flip`, is set. */
+static inline void k__fifth(const uint8_t qh[4], uint8_t flip, uint8_t worth, int8_t *q) {
+    for (int j = 0; j < 4; j++) {
+        uint64_t v;
+        memcpy(&v, q + 8 * j, 8);
+        v |= k__spread1(qh[j] ^ flip) * worth;
+        memcpy(q + 8 * j, &v, 8);
+    }
 }
 
 static void k_unpack_q5_0(const void *src, int n, k_urow *u) {
     const block_q5_0 *b = (const block_q5_0 *)src;
     for (int i = 0; i < n / 32; i++) {
         u->fs[i] = k_f16_to_f32(b[i].d);
-        k__nibbles(b[i].qs, 16, u->q + 32 * i, -16);
-        k__fifth(b[i].qh, u->q + 32 * i);
+        k__nibbles(b[i].qs, 16, u->q + 32 * i, 0);
+        k__fifth(b[i].qh, 255, 0xf0, u->q + 32 * i);      /* a clear bit: minus 16, the upper nibble of ones */
     }
 }
 
@@ -223,7 +255,7 @@ static void k_unpack_q5_1(const void *src, int n, k_urow *u) {
         u->fs[i] = k_f16_to_f32(b[i].d);
         u->fm[i] = k_f16_to_f32(b[i].m);
         k__nibbles(b[i].qs, 16, u->q + 32 * i, 0);
-        k__fifth(b[i].qh, u->q + 32 * i);
+        k__fifth(b[i].qh, 0, 0x10, u->q + 32 * i);
     }
 }
 
@@ -273,14 +305,17 @@ static void k_unpack_nvfp4(const void *src, int n, k_urow *u) {
 static void k_unpack_q1_0(const void *src, int n, k_urow *u) {
     const block_q1_0 *b = (const block_q1_0 *)src;
     for (int i = 0; i < n / 32; i++) u->fs[i] = k_f16_to_f32(b[i / 4].d);
-    for (int i = 0; i < n; i++) u->q[i] = (int8_t)((b[i / 128].qs[i % 128 / 8] >> i % 8 & 1) * 2 - 1);
+    for (int i = 0; i < n / 8; i++) k__put8(k__spread1(b[i / 16].qs[i % 16]), 2, -1, u->q + 8 * i);
 }
 
 /* 64 codes of 2 bits in order: -1, 0, 1, 2. */
 static void k_unpack_q2_0(const void *src, int n, k_urow *u) {
     const block_q2_0 *b = (const block_q2_0 *)src;
     for (int i = 0; i < n / 32; i++) u->fs[i] = k_f16_to_f32(b[i / 2].d);
-    for (int i = 0; i < n; i++) u->q[i] = (int8_t)((b[i / 64].qs[i % 64 / 4] >> 2 * (i % 4) & 3) - 1);
+    for (int i = 0; i < n / 8; i++) {
+        const uint8_t *p = b[i / 8].qs + 2 * (i % 8);
+        k__put8(k__spread2((uint16_t)(p[0] | p[1] << 8)), 1, -1, u->q + 8 * i);
+    }
 }
 
 /* --- K super-blocks --- */
@@ -311,7 +346,7 @@ static void k_unpack_q3_K(const void *src, int n, k_urow *u) {
             u->sc[16 * i + g] = (int16_t)((high << 4 | low) - 32);
         }
         for (int h = 0; h < 2; h++) k__crumbs(b[i].qs + 32 * h, q + 128 * h, -4);
-        for (int j = 0; j < 256; j++) q[j] = (int8_t)(q[j] + (b[i].hmask[j % 32] >> j / 32 & 1) * 4);
+        k__add_bits(b[i].hmask, 4, q);
     }
 }
 
@@ -346,7 +381,7 @@ static void k_unpack_q5_K(const void *src, int n, k_urow *u) {
         u->dm[i] = k_f16_to_f32(b[i].dmin);
         k__scales_q4_K(b[i].scales, u->sc + 16 * i, u->mn + 16 * i);
         for (int h = 0; h < 4; h++) k__nibbles(b[i].qs + 32 * h, 32, q + 64 * h, 0);
-        for (int j = 0; j < 256; j++) q[j] = (int8_t)(q[j] + (b[i].qh[j % 32] >> j / 32 & 1) * 16);
+        k__add_bits(b[i].qh, 16, q);
     }
 }
 
@@ -726,14 +761,6 @@ static const uint16_t k__grid_iq3_s[512] = {
     0x7631,0x7700,
 };
 
-/* Byte j = bits 2j, 2j+1 of a point of 8 weights. */
-static inline uint64_t k__spread2(uint16_t point) {
-    uint64_t x = point;
-    x = (x | x << 24) & 0x000000ff000000ffu;
-    x = (x | x << 12) & 0x000f000f000f000fu;
-    return (x | x << 6) & 0x0303030303030303u;
-}
-
 /* Byte j = nibble j of a point of 4 weights. */
 static inline uint32_t k__spread4(uint16_t point) {
     uint32_t x = point;
@@ -744,8 +771,7 @@ static inline uint32_t k__spread4(uint16_t point) {
 /* Byte j of v, 1..127, is negated where bit j of signs is set; the eight codes go to q. No byte carries
  * into the next: ~v + 1 stays below 256 as v is not 0. */
 static inline void k__put_signed(uint64_t v, uint8_t signs, int8_t *q) {
-    uint64_t each = signs * 0x0101010101010101u & 0x8040201008040201u;
-    uint64_t ones = (each + 0x7f7f7f7f7f7f7f7fu) >> 7 & 0x0101010101010101u;
+    uint64_t ones = k__spread1(signs);
     v = (v ^ ones * 0xff) + ones;
     memcpy(q, &v, 8);
 }
@@ -854,8 +880,7 @@ static void k_unpack_iq3_s(const void *src, int n, k_urow *u) {
 /* w = d * (2*s + 1) * (point +- 1/8) with points of -1 0 1, kept whole as d/8 * (2*s + 1) * (8*point +-
  * 1). */
 static inline void k__put_iq1(int at, bool minus, int8_t *q) {
-    uint64_t x = k__spread2(k__grid_iq1[at]);
-    for (int j = 0; j < 8; j++) q[j] = (int8_t)((int)(x >> 8 * j & 3) * 8 - (minus ? 9 : 7));
+    k__put8(k__spread2(k__grid_iq1[at]), 8, minus ? -9 : -7, q);
 }
 
 /* Per 32 weights: four grid numbers of 8 + 3 bits, s of 3 bits, the sign of the 1/8. */
@@ -908,6 +933,8 @@ static void k_unpack_iq4_xs(const void *src, int n, k_urow *u) {
  * the field's bits: (d*sc)*q - dm*mn. Quantising follows the field's reference rounding where that is
  * defined; beyond it, an infinity makes the scale infinite, a NaN counts as zero, and a scale too small
  * to divide by saturates the codes.
+ * In a thread that flushes denormals MXFP4's two smallest scales count as zero; no other block
+ * format makes denormals.
  * Door: k_types[id].dequant, k_types[id].quant. */
 
 typedef void (*k_unpack_fn)(const void *src, int n, k_urow *u);
@@ -1393,10 +1420,12 @@ static float k__dot_row_ref(uint32_t type, const uint8_t *w, const float *x, int
 static float k_dot_ref(const float *a, const float *b, int n) { return k__dot_row_ref(K_F32, (const uint8_t *)a, b, n); }
 
 /* y[t*ldy + r] = row r of F32, F16 or BF16 weights times activation row t; any n >= 0. */
-static void k_mul_float_ref(uint32_t type, const void *w, size_t row_bytes, int nr, int n, const k_acts *a, float *y, size_t ldy) {
+static void k_mul_float_ref(uint32_t type, const void *w, size_t row_bytes, int nr, int n, const k_acts *a, float *y,
+                            size_t ldy) {
     for (int r = 0; r < nr; r++)
         for (int t = 0; t < a->nt; t++)
-            y[(size_t)t * ldy + (size_t)r] = k__dot_row_ref(type, (const uint8_t *)w + (size_t)r * row_bytes, k__act_row(a, t), n);
+            y[(size_t)t * ldy + (size_t)r] =
+                k__dot_row_ref(type, (const uint8_t *)w + (size_t)r * row_bytes, k__act_row(a, t), n);
 }
 
 static void k_rms_norm_ref(const float *x, const float *w, float eps, int n, float *y) {
@@ -1406,7 +1435,9 @@ static void k_rms_norm_ref(const float *x, const float *w, float eps, int n, flo
 static void k_add_ref(float *y, const float *x, int n) { k__add(y, x, n); }
 static void k_axpy_ref(float *y, const float *x, float s, int n) { k__axpy(y, x, s, n); }
 static void k_scale_ref(float *y, float s, int n) { k__scale(y, s, n); }
-static void k_rope_ref(float *x, int n_heads, int hd, int n_rot, bool halves, const float *cs) { k__rope(x, n_heads, hd, n_rot, halves, cs); }
+static void k_rope_ref(float *x, int n_heads, int hd, int n_rot, bool halves, const float *cs) {
+    k__rope(x, n_heads, hd, n_rot, halves, cs);
+}
 
 static void k_swiglu_ref(float *gate, const float *up, int n) {
     for (int i = 0; i < n; i++) gate[i] = gate[i] / (1.0f + k__exp_ref(-gate[i])) * up[i];
@@ -1510,15 +1541,6 @@ static void k__attn_fetch(const k__attn_level *lv, uint32_t type, const uint8_t 
     }
 }
 
-/* Asks the memory for positions p .. p + n - 1 of the next tile, while there is arithmetic to hide it. */
-static void k__attn_ahead(const uint8_t *const *blocks, size_t stride, int block, size_t row_bytes, int64_t p, int n) {
-    for (int run; n > 0; p += run, n -= run) {
-        const uint8_t *src = k__attn_find(blocks, stride, block, p, n, &run);
-        for (int i = 0; src && i < run; i++, src += stride)
-            for (size_t at = 0; at < row_bytes; at += 64) __builtin_prefetch(src + at);
-    }
-}
-
 /* The part of row r inside the tile at base, as [*lo, *hi) of 0..32; false when there is none. */
 static bool k__attn_span(const k_attn_row *r, int64_t base, int *lo, int *hi) {
     int64_t b = r->begin - base, e = r->end - base;
@@ -1564,16 +1586,14 @@ static void k__attn_group(const k__attn_level *lv, const k_attn_args *a, const k
     g->n = 0;
 }
 
-static void k__attn_tile(const k__attn_level *lv, const k_attn_args *a, const k__attn_mem *w, int64_t base, int64_t last) {
+static void k__attn_tile(const k__attn_level *lv, const k_attn_args *a, const k__attn_mem *w, int64_t base) {
     k__attn_rows g = {0};
-    int          lo, hi, from = K_TILE, to = 0, more = last - base > 2 * K_TILE ? K_TILE : (int)(last - base) - K_TILE;
+    int          lo, hi, from = K_TILE, to = 0;
     for (int r = 0; r < a->n_rows; r++)
         if (k__attn_span(&a->rows[r], base, &lo, &hi)) from = lo < from ? lo : from, to = hi > to ? hi : to;
     if (to - from < K_TILE) memset(w->k, 0, (size_t)w->ld_k * K_TILE * sizeof(float));
     k__attn_fetch(lv, a->type_k, a->k_blocks, a->k_stride, a->block, a->hd_k, base, from, to, w->k, w->ld_k);
     k__attn_fetch(lv, a->type_v, a->v_blocks, a->v_stride, a->block, a->hd_v, base, from, to, w->v, w->ld_v);
-    k__attn_ahead(a->k_blocks, a->k_stride, a->block, k_row_bytes(a->type_k, a->hd_k), base + K_TILE, more);
-    k__attn_ahead(a->v_blocks, a->v_stride, a->block, k_row_bytes(a->type_v, a->hd_v), base + K_TILE, more);
     for (int r = 0; r < a->n_rows; r++) {
         if (!k__attn_span(&a->rows[r], base, &g.lo[g.n], &g.hi[g.n])) continue;
         g.row[g.n] = r;
@@ -1607,7 +1627,7 @@ static void k__attn_run(const k__attn_level *lv, const k_attn_args *a, void *scr
         first = row->begin < first ? row->begin : first;
         last = row->end > last ? row->end : last;
     }
-    for (int64_t base = first / K_TILE * K_TILE; base < last; base += K_TILE) k__attn_tile(lv, a, &w, base, last);
+    for (int64_t base = first / K_TILE * K_TILE; base < last; base += K_TILE) k__attn_tile(lv, a, &w, base);
     for (int r = 0; r < a->n_rows; r++) k__attn_finish(a, &w, r);
 }
 
@@ -1635,7 +1655,8 @@ static float k__attn_weigh_ref(float *s, int lo, int hi, float scale, float soft
     return c;
 }
 
-static void k__attn_gather_ref(float *const *o, const float *c, int n_rows, const float *s, const float *v, int ld, int lo, int hi) {
+static void k__attn_gather_ref(float *const *o, const float *c, int n_rows, const float *s, const float *v, int ld, int lo,
+                               int hi) {
     for (int r = 0; r < n_rows; r++) {
         k__scale(o[r], c[r], ld);
         for (int i = lo; i < hi; i++) k__axpy(o[r], v + (size_t)i * (size_t)ld, s[r * K_TILE + i], ld);
@@ -1658,7 +1679,8 @@ K__V256 __m256i k__mask_avx2(int left) {        /* lanes 0 .. left-1 */
 }
 
 K__V256 __m256 k__exp_avx2(__m256 x) {
-    __m256 t = _mm256_fmadd_ps(x, _mm256_set1_ps(K_LOG2E), _mm256_set1_ps(K_ROUND)), n = _mm256_sub_ps(t, _mm256_set1_ps(K_ROUND));
+    __m256 t = _mm256_fmadd_ps(x, _mm256_set1_ps(K_LOG2E), _mm256_set1_ps(K_ROUND)),
+           n = _mm256_sub_ps(t, _mm256_set1_ps(K_ROUND));
     __m256 r = _mm256_fmadd_ps(n, _mm256_set1_ps(-K_LN2_LO), _mm256_fmadd_ps(n, _mm256_set1_ps(-K_LN2_HI), x));
     __m256 p = _mm256_fmadd_ps(_mm256_set1_ps(k__exp_c[4]), r, _mm256_set1_ps(k__exp_c[3]));
     p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(k__exp_c[2]));
@@ -1746,18 +1768,21 @@ K__V256 void k__cols_avx2(const uint32_t type, int n_cols, const uint8_t *w, con
 }
 
 /* Few columns: the rows are one sequential stream. Many: columns outside, since the rows of a task stay in L2. */
-K__V256 void k__mul_avx2(const uint32_t type, const uint8_t *w, size_t row_bytes, int nr, int n, const k_acts *a, float *y, size_t ldy) {
+K__V256 void k__mul_avx2(const uint32_t type, const uint8_t *w, size_t row_bytes, int nr, int n, const k_acts *a, float *y,
+                         size_t ldy) {
     const int    outer = a->nt <= 12 ? nr : 1, inner = a->nt <= 12 ? 1 : nr;
     const float *x[3];
     for (int r0 = 0; r0 < outer; r0++)
         for (int t = 0; t < a->nt; t += 3) {
             int cols = a->nt - t < 3 ? a->nt - t : 3;
             for (int c = 0; c < cols; c++) x[c] = k__act_row(a, t + c);
-            for (int r = r0; r < r0 + inner; r++) k__cols_avx2(type, cols, w + (size_t)r * row_bytes, x, n, y + (size_t)t * ldy + r, ldy);
+            for (int r = r0; r < r0 + inner; r++)
+                k__cols_avx2(type, cols, w + (size_t)r * row_bytes, x, n, y + (size_t)t * ldy + r, ldy);
         }
 }
 
-static K_VEC_AVX2 void k_mul_float_avx2(uint32_t type, const void *w, size_t row_bytes, int nr, int n, const k_acts *a, float *y, size_t ldy) {
+static K_VEC_AVX2 void k_mul_float_avx2(uint32_t type, const void *w, size_t row_bytes, int nr, int n, const k_acts *a, float *y,
+                                        size_t ldy) {
     if (type == K_F32) k__mul_avx2(K_F32, (const uint8_t *)w, row_bytes, nr, n, a, y, ldy);
     else if (type == K_F16) k__mul_avx2(K_F16, (const uint8_t *)w, row_bytes, nr, n, a, y, ldy);
     else k__mul_avx2(K_BF16, (const uint8_t *)w, row_bytes, nr, n, a, y, ldy);
@@ -1772,7 +1797,9 @@ static K_VEC_AVX2 float k_dot_avx2(const float *a, const float *b, int n) {
 static K_VEC_AVX2 void k_add_avx2(float *y, const float *x, int n) { k__add(y, x, n); }
 static K_VEC_AVX2 void k_axpy_avx2(float *y, const float *x, float s, int n) { k__axpy(y, x, s, n); }
 static K_VEC_AVX2 void k_scale_avx2(float *y, float s, int n) { k__scale(y, s, n); }
-static K_VEC_AVX2 void k_rope_avx2(float *x, int n_heads, int hd, int n_rot, bool halves, const float *cs) { k__rope(x, n_heads, hd, n_rot, halves, cs); }
+static K_VEC_AVX2 void k_rope_avx2(float *x, int n_heads, int hd, int n_rot, bool halves, const float *cs) {
+    k__rope(x, n_heads, hd, n_rot, halves, cs);
+}
 
 static K_VEC_AVX2 void k_rms_norm_avx2(const float *x, const float *w, float eps, int n, float *y) {
     k__norm(x, w, 1.0f / sqrtf(k_dot_avx2(x, x, n) / (float)n + eps), n, y);
@@ -1858,7 +1885,8 @@ K__V256 void k__widen_q4_0_avx2(const uint8_t *src, int n, float *dst) {
     }
 }
 
-static K_VEC_AVX2 void k__attn_widen_avx2(uint32_t type, const uint8_t *src, size_t stride, int n_pos, int n, float *dst, int ld) {
+static K_VEC_AVX2 void k__attn_widen_avx2(uint32_t type, const uint8_t *src, size_t stride, int n_pos, int n, float *dst,
+                                          int ld) {
     for (int i = 0; i < n_pos; i++, src += stride, dst += ld) {
         if (type == K_F16) k__widen_float_avx2(K_F16, src, n, dst);
         else if (type == K_BF16) k__widen_float_avx2(K_BF16, src, n, dst);
@@ -1900,7 +1928,8 @@ static K_VEC_AVX2 void k__attn_scores_avx2(const float *const *q, int n_rows, co
         for (int i = lo & ~7; i < hi; i += 8) {
             int    both = r + 1 < n_rows;
             __m256 v[2][8];
-            for (int p = 0; p < 8; p++) k__dots2_avx2(q[r], q[r + both], k + (size_t)(i + p) * (size_t)ld, ld, &v[0][p], &v[1][p]);
+            for (int p = 0; p < 8; p++)
+                k__dots2_avx2(q[r], q[r + both], k + (size_t)(i + p) * (size_t)ld, ld, &v[0][p], &v[1][p]);
             for (int b = 0; b <= both; b++) _mm256_storeu_ps(s + (r + b) * K_TILE + i, k__fold8_avx2(v[b]));
         }
 }
@@ -1928,8 +1957,8 @@ static K_VEC_AVX2 float k__attn_weigh_avx2(float *s, int lo, int hi, float scale
 }
 
 /* D registers of o for R rows stay put while the positions pass. */
-K__V256 void k__gather_avx2(const int R, const int D, float *const *o, int at, const float *c, const float *s, const float *v, int ld,
-                            int lo, int hi) {
+K__V256 void k__gather_avx2(const int R, const int D, float *const *o, int at, const float *c, const float *s, const float *v,
+                            int ld, int lo, int hi) {
     __m256 acc[2][4];
     for (int r = 0; r < R; r++)
         for (int d = 0; d < D; d++) acc[r][d] = _mm256_mul_ps(_mm256_loadu_ps(o[r] + at + 8 * d), _mm256_set1_ps(c[r]));
@@ -1944,7 +1973,8 @@ K__V256 void k__gather_avx2(const int R, const int D, float *const *o, int at, c
         for (int d = 0; d < D; d++) _mm256_storeu_ps(o[r] + at + 8 * d, acc[r][d]);
 }
 
-static K_VEC_AVX2 void k__attn_gather_avx2(float *const *o, const float *c, int n_rows, const float *s, const float *v, int ld, int lo, int hi) {
+static K_VEC_AVX2 void k__attn_gather_avx2(float *const *o, const float *c, int n_rows, const float *s, const float *v, int ld,
+                                           int lo, int hi) {
     int r = 0;
     for (; r + 2 <= n_rows; r += 2)
         for (int at = 0; at < ld; at += 32) k__gather_avx2(2, 4, o + r, at, c + r, s + r * K_TILE, v, ld, lo, hi);
@@ -1964,7 +1994,8 @@ static K_VEC_AVX2 void k_attn_avx2(const k_attn_args *a, void *scratch) {
 K__V512 __mmask16 k__mask_avx512(int left) { return left >= 16 ? 0xffff : left > 0 ? (__mmask16)((1u << left) - 1) : 0; }
 
 K__V512 __m512 k__exp_avx512(__m512 x) {
-    __m512  t = _mm512_fmadd_ps(x, _mm512_set1_ps(K_LOG2E), _mm512_set1_ps(K_ROUND)), n = _mm512_sub_ps(t, _mm512_set1_ps(K_ROUND));
+    __m512 t = _mm512_fmadd_ps(x, _mm512_set1_ps(K_LOG2E), _mm512_set1_ps(K_ROUND)),
+           n = _mm512_sub_ps(t, _mm512_set1_ps(K_ROUND));
     __m512  r = _mm512_fmadd_ps(n, _mm512_set1_ps(-K_LN2_LO), _mm512_fmadd_ps(n, _mm512_set1_ps(-K_LN2_HI), x));
     __m512  p = _mm512_fmadd_ps(_mm512_set1_ps(k__exp_c[4]), r, _mm512_set1_ps(k__exp_c[3]));
     p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(k__exp_c[2]));
@@ -2021,8 +2052,8 @@ K__V512 void k__step_avx512(const uint32_t type, const int R, const int C, const
     }
 }
 
-K__V512 void k__tile_avx512(const uint32_t type, const int R, const int C, const uint8_t *w, size_t row_bytes, const float *const *x,
-                            int n, float *y, size_t ldy) {
+K__V512 void k__tile_avx512(const uint32_t type, const int R, const int C, const uint8_t *w, size_t row_bytes,
+                            const float *const *x, int n, float *y, size_t ldy) {
     __m512         acc[12][2];
     const uint8_t *row[4];
     int            i = 0;
@@ -2031,11 +2062,13 @@ K__V512 void k__tile_avx512(const uint32_t type, const int R, const int C, const
     for (; i + 32 <= n; i += 32) k__step_avx512(type, R, C, row, x, i, true, 32, acc);
     if (i < n) k__step_avx512(type, R, C, row, x, i, false, n - i, acc);
     for (int r = 0; r < R; r++)
-        for (int c = 0; c < C; c++) y[(size_t)c * ldy + (size_t)r] = k__sum_avx512(_mm512_add_ps(acc[r * C + c][0], acc[r * C + c][1]));
+        for (int c = 0; c < C; c++)
+            y[(size_t)c * ldy + (size_t)r] = k__sum_avx512(_mm512_add_ps(acc[r * C + c][0], acc[r * C + c][1]));
 }
 
 /* Up to four columns of one row. */
-K__V512 void k__row_avx512(const uint32_t type, int n_cols, const uint8_t *w, const float *const *x, int n, float *y, size_t ldy) {
+K__V512 void k__row_avx512(const uint32_t type, int n_cols, const uint8_t *w, const float *const *x, int n, float *y,
+                           size_t ldy) {
     switch (n_cols) {
     case 1: k__tile_avx512(type, 1, 1, w, 0, x, n, y, ldy); break;
     case 2: k__tile_avx512(type, 1, 2, w, 0, x, n, y, ldy); break;
@@ -2044,10 +2077,11 @@ K__V512 void k__row_avx512(const uint32_t type, int n_cols, const uint8_t *w, co
     }
 }
 
-/* Few columns: the rows are one sequential stream. Many: 4 rows x 3 columns in registers, columns outside, since the
+/* Up to 4 columns: the rows are one sequential stream. More: 4 rows x 3 columns in registers, columns outside, since the
  * rows of a task stay in L2. */
-K__V512 void k__mul_avx512(const uint32_t type, const uint8_t *w, size_t row_bytes, int nr, int n, const k_acts *a, float *y, size_t ldy) {
-    const int    few = 12, wide = a->nt <= few ? 4 : 3;
+K__V512 void k__mul_avx512(const uint32_t type, const uint8_t *w, size_t row_bytes, int nr, int n, const k_acts *a, float *y,
+                           size_t ldy) {
+    const int    few = 4, wide = a->nt <= few ? 4 : 3;
     const float *x[4];
     if (a->nt <= few) {
         for (int r = 0; r < nr; r++)
@@ -2061,12 +2095,14 @@ K__V512 void k__mul_avx512(const uint32_t type, const uint8_t *w, size_t row_byt
     for (int t = 0; t < a->nt; t += wide) {
         int cols = a->nt - t < wide ? a->nt - t : wide, r = 0;
         for (int c = 0; c < cols; c++) x[c] = k__act_row(a, t + c);
-        for (; cols == 3 && r + 4 <= nr; r += 4) k__tile_avx512(type, 4, 3, w + (size_t)r * row_bytes, row_bytes, x, n, y + (size_t)t * ldy + r, ldy);
+        for (; cols == 3 && r + 4 <= nr; r += 4)
+            k__tile_avx512(type, 4, 3, w + (size_t)r * row_bytes, row_bytes, x, n, y + (size_t)t * ldy + r, ldy);
         for (; r < nr; r++) k__row_avx512(type, cols, w + (size_t)r * row_bytes, x, n, y + (size_t)t * ldy + r, ldy);
     }
 }
 
-static K_VEC_AVX512 void k_mul_float_avx512(uint32_t type, const void *w, size_t row_bytes, int nr, int n, const k_acts *a, float *y, size_t ldy) {
+static K_VEC_AVX512 void k_mul_float_avx512(uint32_t type, const void *w, size_t row_bytes, int nr, int n, const k_acts *a,
+                                            float *y, size_t ldy) {
     if (type == K_F32) k__mul_avx512(K_F32, (const uint8_t *)w, row_bytes, nr, n, a, y, ldy);
     else if (type == K_F16) k__mul_avx512(K_F16, (const uint8_t *)w, row_bytes, nr, n, a, y, ldy);
     else k__mul_avx512(K_BF16, (const uint8_t *)w, row_bytes, nr, n, a, y, ldy);
@@ -2081,7 +2117,9 @@ static K_VEC_AVX512 float k_dot_avx512(const float *a, const float *b, int n) {
 static K_VEC_AVX512 void k_add_avx512(float *y, const float *x, int n) { k__add(y, x, n); }
 static K_VEC_AVX512 void k_axpy_avx512(float *y, const float *x, float s, int n) { k__axpy(y, x, s, n); }
 static K_VEC_AVX512 void k_scale_avx512(float *y, float s, int n) { k__scale(y, s, n); }
-static K_VEC_AVX512 void k_rope_avx512(float *x, int n_heads, int hd, int n_rot, bool halves, const float *cs) { k__rope(x, n_heads, hd, n_rot, halves, cs); }
+static K_VEC_AVX512 void k_rope_avx512(float *x, int n_heads, int hd, int n_rot, bool halves, const float *cs) {
+    k__rope(x, n_heads, hd, n_rot, halves, cs);
+}
 
 static K_VEC_AVX512 void k_rms_norm_avx512(const float *x, const float *w, float eps, int n, float *y) {
     k__norm(x, w, 1.0f / sqrtf(k_dot_avx512(x, x, n) / (float)n + eps), n, y);
@@ -2107,7 +2145,8 @@ static K_VEC_AVX512 float k_max_avx512(const float *x, int n, int *arg) {
     float m = _mm512_reduce_max_ps(_mm512_max_ps(a, b));
     int   at = 0, i = 0;
     for (__mmask16 hit = 0; i < n && !hit; i += 16) {
-        hit = _mm512_mask_cmp_ps_mask(k__mask_avx512(n - i), _mm512_maskz_loadu_ps(k__mask_avx512(n - i), x + i), _mm512_set1_ps(m), _CMP_EQ_OQ);
+        hit = _mm512_mask_cmp_ps_mask(k__mask_avx512(n - i), _mm512_maskz_loadu_ps(k__mask_avx512(n - i), x + i),
+                                      _mm512_set1_ps(m), _CMP_EQ_OQ);
         if (hit) at = i + __builtin_ctz(hit);
     }
     if (arg) *arg = at;
@@ -2134,16 +2173,21 @@ static K_VEC_AVX512 void k_kv_store_avx512(uint32_t type, const float *x, void *
     }
     for (int i = 0; i < n; i += 16) {
         __mmask16 m = k__mask_avx512(n - i);
-        _mm256_mask_storeu_epi16(out + 2 * (size_t)i, m, _mm512_cvtps_ph(_mm512_maskz_loadu_ps(m, x + i), _MM_FROUND_TO_NEAREST_INT));
+        _mm256_mask_storeu_epi16(out + 2 * (size_t)i, m,
+                                 _mm512_cvtps_ph(_mm512_maskz_loadu_ps(m, x + i), _MM_FROUND_TO_NEAREST_INT));
     }
 }
 
-K__V512 void k__widen_float_avx512(const uint32_t type, const uint8_t *src, int n, float *dst) {
-    int i = 0;
-    for (; i + 16 <= n; i += 16) _mm512_storeu_ps(dst + i, k__load_avx512(type, src + (size_t)i * (type == K_F32 ? 4 : 2), true, 0xffff));
-    if (i < n) {
-        __mmask16 m = k__mask_avx512(n - i);
-        _mm512_mask_storeu_ps(dst + i, m, k__load_avx512(type, src + (size_t)i * (type == K_F32 ? 4 : 2), false, m));
+K__V512 void k__widen_float_avx512(const uint32_t type, const uint8_t *src, size_t stride, int n_pos, int n, float *dst, int ld) {
+    const size_t    size = type == K_F32 ? 4 : 2;
+    const __mmask16 m = k__mask_avx512(n & 15);
+    for (; n_pos > 0; n_pos--, src += stride, dst += ld) {
+        int i = 0;
+        for (; i + 64 <= n; i += 64)
+            for (int h = 0; h < 64; h += 16)
+                _mm512_storeu_ps(dst + i + h, k__load_avx512(type, src + (size_t)(i + h) * size, true, 0xffff));
+        for (; i + 16 <= n; i += 16) _mm512_storeu_ps(dst + i, k__load_avx512(type, src + (size_t)i * size, true, 0xffff));
+        if (m) _mm512_mask_storeu_ps(dst + i, m, k__load_avx512(type, src + (size_t)i * size, false, m));
     }
 }
 
@@ -2152,7 +2196,8 @@ K__V512 void k__widen_q8_0_avx512(const uint8_t *src, int n, float *dst) {
         uint16_t d;
         memcpy(&d, src, 2);
         __m512  dv = _mm512_set1_ps(_cvtsh_ss(d));
-        __m512i q[2] = {_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)(src + 2))), _mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)(src + 18)))};
+        __m512i q[2] = {_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)(src + 2))),
+                        _mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)(src + 18)))};
         for (int h = 0; h < 2; h++) _mm512_storeu_ps(dst + i + 16 * h, _mm512_mul_ps(dv, _mm512_cvtepi32_ps(q[h])));
     }
 }
@@ -2165,18 +2210,21 @@ K__V512 void k__widen_q4_0_avx512(const uint8_t *src, int n, float *dst) {
         __m512i b = _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(src + 2)));
         __m512i q[2] = {_mm512_and_si512(b, _mm512_set1_epi32(15)), _mm512_srli_epi32(b, 4)};
         for (int h = 0; h < 2; h++)
-            _mm512_storeu_ps(dst + i + 16 * h, _mm512_mul_ps(dv, _mm512_cvtepi32_ps(_mm512_sub_epi32(q[h], _mm512_set1_epi32(8)))));
+            _mm512_storeu_ps(dst + i + 16 * h,
+                             _mm512_mul_ps(dv, _mm512_cvtepi32_ps(_mm512_sub_epi32(q[h], _mm512_set1_epi32(8)))));
     }
 }
 
-static K_VEC_AVX512 void k__attn_widen_avx512(uint32_t type, const uint8_t *src, size_t stride, int n_pos, int n, float *dst, int ld) {
-    for (int i = 0; i < n_pos; i++, src += stride, dst += ld) {
-        if (type == K_F16) k__widen_float_avx512(K_F16, src, n, dst);
-        else if (type == K_BF16) k__widen_float_avx512(K_BF16, src, n, dst);
-        else if (type == K_F32) k__widen_float_avx512(K_F32, src, n, dst);
-        else if (type == K_Q8_0) k__widen_q8_0_avx512(src, n, dst);
-        else k__widen_q4_0_avx512(src, n, dst);
-    }
+static K_VEC_AVX512 void k__attn_widen_avx512(uint32_t type, const uint8_t *src, size_t stride, int n_pos, int n, float *dst,
+                                              int ld) {
+    if (type == K_F16) k__widen_float_avx512(K_F16, src, stride, n_pos, n, dst, ld);
+    else if (type == K_BF16) k__widen_float_avx512(K_BF16, src, stride, n_pos, n, dst, ld);
+    else if (type == K_F32) k__widen_float_avx512(K_F32, src, stride, n_pos, n, dst, ld);
+    else
+        for (int i = 0; i < n_pos; i++, src += stride, dst += ld) {
+            if (type == K_Q8_0) k__widen_q8_0_avx512(src, n, dst);
+            else k__widen_q4_0_avx512(src, n, dst);
+        }
 }
 
 /* Eight dots at once: R rows x P positions, R*P = 8. Each lane set of 32 folds to 16 by an add; then pairs of registers
@@ -2189,20 +2237,24 @@ K__V512 __m256 k__dots8_avx512(const int R, const int P, const float *const *q, 
         for (int h = 0; h < 2; h++)
             for (int p = 0; p < P; p++) {
                 __m512 kv = _mm512_loadu_ps(k + (size_t)p * (size_t)ld + d + 16 * h);
-                for (int r = 0; r < R; r++) s[r * P + p][h] = _mm512_fmadd_ps(_mm512_loadu_ps(q[r] + d + 16 * h), kv, s[r * P + p][h]);
+                for (int r = 0; r < R; r++)
+                    s[r * P + p][h] = _mm512_fmadd_ps(_mm512_loadu_ps(q[r] + d + 16 * h), kv, s[r * P + p][h]);
             }
     for (int i = 0; i < 8; i++) v[i] = _mm512_add_ps(s[i][0], s[i][1]);
     for (int i = 0; i < 4; i++)                 /* [v0: 8 lanes | v1: 8 lanes] */
-        e[i] = _mm512_add_ps(_mm512_shuffle_f32x4(v[2 * i], v[2 * i + 1], 0x44), _mm512_shuffle_f32x4(v[2 * i], v[2 * i + 1], 0xee));
+        e[i] =
+            _mm512_add_ps(_mm512_shuffle_f32x4(v[2 * i], v[2 * i + 1], 0x44), _mm512_shuffle_f32x4(v[2 * i], v[2 * i + 1], 0xee));
     for (int i = 0; i < 2; i++)                 /* [v0 | v1 | v2 | v3], 4 lanes each */
-        f[i] = _mm512_add_ps(_mm512_shuffle_f32x4(e[2 * i], e[2 * i + 1], 0x88), _mm512_shuffle_f32x4(e[2 * i], e[2 * i + 1], 0xdd));
+        f[i] =
+            _mm512_add_ps(_mm512_shuffle_f32x4(e[2 * i], e[2 * i + 1], 0x88), _mm512_shuffle_f32x4(e[2 * i], e[2 * i + 1], 0xdd));
     __m512d a = _mm512_castps_pd(f[0]), b = _mm512_castps_pd(f[1]);
     __m512  two = _mm512_add_ps(_mm512_castpd_ps(_mm512_unpacklo_pd(a, b)), _mm512_castpd_ps(_mm512_unpackhi_pd(a, b)));
     two = _mm512_add_ps(two, _mm512_permute_ps(two, 0xb1)); /* v0 v0 v4 v4 | v1 v1 v5 v5 | ... */
     return _mm512_castps512_ps256(_mm512_permutexvar_ps(order, two));
 }
 
-static K_VEC_AVX512 void k__attn_scores_avx512(const float *const *q, int n_rows, const float *k, int ld, int lo, int hi, float *s) {
+static K_VEC_AVX512 void k__attn_scores_avx512(const float *const *q, int n_rows, const float *k, int ld, int lo, int hi,
+                                               float *s) {
     int r = 0;
     for (; r + 2 <= n_rows; r += 2)
         for (int i = lo & ~3; i < hi; i += 4) {
@@ -2235,8 +2287,8 @@ static K_VEC_AVX512 float k__attn_weigh_avx512(float *s, int lo, int hi, float s
 }
 
 /* D registers of o for R rows stay put while the positions pass. */
-K__V512 void k__gather_avx512(const int R, const int D, float *const *o, int at, const float *c, const float *s, const float *v, int ld,
-                              int lo, int hi) {
+K__V512 void k__gather_avx512(const int R, const int D, float *const *o, int at, const float *c, const float *s, const float *v,
+                              int ld, int lo, int hi) {
     __m512 acc[4][4];
     for (int r = 0; r < R; r++)
         for (int d = 0; d < D; d++) acc[r][d] = _mm512_mul_ps(_mm512_loadu_ps(o[r] + at + 16 * d), _mm512_set1_ps(c[r]));
@@ -2251,13 +2303,15 @@ K__V512 void k__gather_avx512(const int R, const int D, float *const *o, int at,
         for (int d = 0; d < D; d++) _mm512_storeu_ps(o[r] + at + 16 * d, acc[r][d]);
 }
 
-K__V512 void k__gather_rows_avx512(const int R, float *const *o, const float *c, const float *s, const float *v, int ld, int lo, int hi) {
+K__V512 void k__gather_rows_avx512(const int R, float *const *o, const float *c, const float *s, const float *v, int ld, int lo,
+                                   int hi) {
     int at = 0;
     for (; at + 64 <= ld; at += 64) k__gather_avx512(R, 4, o, at, c, s, v, ld, lo, hi);
     for (; at < ld; at += 32) k__gather_avx512(R, 2, o, at, c, s, v, ld, lo, hi);
 }
 
-static K_VEC_AVX512 void k__attn_gather_avx512(float *const *o, const float *c, int n_rows, const float *s, const float *v, int ld, int lo, int hi) {
+static K_VEC_AVX512 void k__attn_gather_avx512(float *const *o, const float *c, int n_rows, const float *s, const float *v,
+                                               int ld, int lo, int hi) {
     int r = 0;
     for (; r + 4 <= n_rows; r += 4) k__gather_rows_avx512(4, o + r, c + r, s + r * K_TILE, v, ld, lo, hi);
     for (; r + 2 <= n_rows; r += 2) k__gather_rows_avx512(2, o + r, c + r, s + r * K_TILE, v, ld, lo, hi);
@@ -2469,13 +2523,17 @@ static inline __attribute__((always_inline)) const int16_t *k__cols_sum(const k_
     return b < x->nb ? x->sum[c] + (size_t)b * (K_SUPER / 16) : x->tsum[c];
 }
 
-/* 256 weights of 32 rows. INT: sc as each level's dot wants it; mn: int16 pairs of groups 2p, 2p + 1. SCALE: fs, fm. */
+/* 256 weights of 32 rows. INT: sc as each level's dot wants it; mn: int16 pairs of groups 2p, 2p + 1. SCALE: fs of up to 16 groups,
+ * or fs of 8 and fm of 8. */
 typedef struct {
     uint8_t q[K_SUPER / 4][K__STRIP][4];
-    int32_t sc[16][K__STRIP];
-    int32_t mn[8][K__STRIP];
-    float   d[K__STRIP], dm[K__STRIP];
-    float   fs[16][K__STRIP], fm[8][K__STRIP];
+    union {
+        struct {
+            int32_t sc[16][K__STRIP], mn[8][K__STRIP];
+            float   d[K__STRIP], dm[K__STRIP];
+        };
+        float fs[16][K__STRIP];
+    };
 } k__panel;
 
 /* What a tile of columns is multiplied with besides the panel: the next strip's bytes, to be fetched meanwhile. */
@@ -2497,34 +2555,43 @@ static inline uint16_t k__u16(const void *p) { uint16_t v; memcpy(&v, p, 2); ret
 K__IN_AVX2 __m128i k__ld128(const void *p) { return _mm_loadu_si128((const __m128i *)p); }
 K__IN_AVX2 __m256i k__ld256(const void *p) { return _mm256_loadu_si256((const __m256i *)p); }
 
-/* The float part of the law for one row and up to eight blocks, INT: sums of eight lanes each, then u*da in order. */
+/* The float part of the law for one row and up to eight blocks, INT: sums of eight lanes each, then the terms u*da. They are added up
+ * in order when several rows are done, k__add_terms: the chain of one row alone would be waited for. */
 typedef struct {
-    __m256i is[K__COLS][8], im[K__COLS][8];           /* [column][block] partial isum, imin */
-    float   d[8], dm[8];                              /* [block] */
+    _Alignas(64) __m256i sum[K__COLS][8][2];          /* [column][block] partial isum and imin */
+    uint32_t             d[8];                        /* [block] as in k__heads */
 } k__int_park;
 
-K__IN_AVX2 __m256i k__sum8(const __m256i *v) {        /* lane i = sum over the lanes of v[i] */
-    __m256i a = _mm256_hadd_epi32(_mm256_hadd_epi32(v[0], v[1]), _mm256_hadd_epi32(v[2], v[3]));
-    __m256i b = _mm256_hadd_epi32(_mm256_hadd_epi32(v[4], v[5]), _mm256_hadd_epi32(v[6], v[7]));
+/* lane i = sum over the lanes of v[i * stride] */
+K__IN_AVX2 __m256i k__sum8(const __m256i *v, int stride) {
+    __m256i a = _mm256_hadd_epi32(_mm256_hadd_epi32(v[0], v[stride]), _mm256_hadd_epi32(v[2 * stride], v[3 * stride]));
+    __m256i b = _mm256_hadd_epi32(_mm256_hadd_epi32(v[4 * stride], v[5 * stride]), _mm256_hadd_epi32(v[6 * stride], v[7 * stride]));
     return _mm256_add_epi32(_mm256_permute2x128_si256(a, b, 0x20), _mm256_permute2x128_si256(a, b, 0x31));
 }
 
-K__IN_AVX2 float k__chain(float acc, __m256 u, const float *da, int m) {
-    float p[8];
-    if (m == 8) {
-        _mm256_storeu_ps(p, _mm256_mul_ps(u, _mm256_loadu_ps(da)));
-        K__UNROLL for (int i = 0; i < 8; i++) acc = acc + p[i];
-        return acc;
+/* u*da of m <= 8 blocks; eight floats are written */
+K__IN_AVX2 void k__put_terms(float *term, __m256 u, const float *da, int m) {
+    float pad[8] = {0};
+    if (m < 8) {
+        for (int i = 0; i < m; i++) pad[i] = da[i];
+        da = pad;
     }
-    _mm256_storeu_ps(p, u);
-    for (int i = 0; i < m; i++) acc = acc + p[i] * da[i];
-    return acc;
+    _mm256_storeu_ps(term, _mm256_mul_ps(u, _mm256_loadu_ps(da)));
 }
 
-K__IN_AVX2 float k__int_finish(const k__int_park *k, bool has_min, int c, int m, const float *da, float acc) {
-    __m256 u = _mm256_mul_ps(_mm256_loadu_ps(k->d), _mm256_cvtepi32_ps(k__sum8(k->is[c])));
-    if (has_min) u = _mm256_sub_ps(u, _mm256_mul_ps(_mm256_loadu_ps(k->dm), _mm256_cvtepi32_ps(k__sum8(k->im[c]))));
-    return k__chain(acc, u, da, m);
+/* d of eight blocks; dm when second. */
+K__IN_AVX2 __m256 k__park_d(const k__int_park *k, bool half, bool second) {
+    __m256i v = k__ld256(k->d);
+    if (!half) return _mm256_castsi256_ps(v);
+    v = second ? _mm256_srli_epi32(v, 16) : _mm256_and_si256(v, _mm256_set1_epi32(0xffff));
+    v = _mm256_permute4x64_epi64(_mm256_packus_epi32(v, v), 0xd8);
+    return _mm256_cvtph_ps(_mm256_castsi256_si128(v));
+}
+
+K__IN_AVX2 void k__int_finish(const k__int_park *k, bool half, bool has_min, int c, int m, const float *da, float *term) {
+    __m256 u = _mm256_mul_ps(k__park_d(k, half, false), _mm256_cvtepi32_ps(k__sum8(&k->sum[c][0][0], 2)));
+    if (has_min) u = _mm256_sub_ps(u, _mm256_mul_ps(k__park_d(k, half, true), _mm256_cvtepi32_ps(k__sum8(&k->sum[c][0][1], 2))));
+    k__put_terms(term, u, da, m);
 }
 
 /* The same, SCALE: group sums are whole already; the sum over groups runs down the columns of a transposed 8x8. */
@@ -2558,7 +2625,7 @@ K__IN_AVX2 __m256 k__park_fs(const k__scale_park *k, bool half, int i, int v) {
     return half ? _mm256_cvtph_ps(k__ld128(k->hs[i])) : _mm256_loadu_ps(k->fs[i] + 8 * v);
 }
 
-K__IN_AVX2 float k__scale_finish(const k__scale_park *k, bool half, int group, bool has_min, int c, int m, const float *da, float acc) {
+K__IN_AVX2 void k__scale_finish(const k__scale_park *k, bool half, int group, bool has_min, int c, int m, const float *da, float *term) {
     __m256 t = _mm256_setzero_ps(), x[8], y[8];
     for (int v = 0; v < 32 / group; v++) {
         K__UNROLL for (int i = 0; i < 8; i++) x[i] = _mm256_mul_ps(k__park_fs(k, half, i, v), _mm256_cvtepi32_ps(k->dot[c][i][v]));
@@ -2573,7 +2640,7 @@ K__IN_AVX2 float k__scale_finish(const k__scale_park *k, bool half, int group, b
             if (has_min) t = _mm256_add_ps(t, y[i]);
         }
     }
-    return k__chain(acc, t, da, m);
+    k__put_terms(term, t, da, m);
 }
 
 /* The scales of a SCALE block of 256, from file order. */
@@ -2598,31 +2665,33 @@ static inline __attribute__((always_inline)) void k__park_scales(uint32_t type, 
     }
 }
 
-/* Scales of an INT block of 256, one per 16 weights. */
+/* Scales of an INT block of 256, one per 16 weights. d: two f16, the minimum's above; for K__ANY the bits of a float. */
 typedef struct {
-    __m256i sc, mn;
-    float   d, dm;
+    __m256i  sc, mn;
+    uint32_t d;
 } k__heads;
+
+/* Through memory to the load port: the shuffle port, which a move from a general register would take, is the busy one. */
+K__IN_AVX2 __m256i k__bcast8(uint64_t v) {
+    __asm__("" : "+m"(v));
+    return _mm256_set1_epi64x((long long)v);
+}
 
 /* Eight bytes to sixteen words, each twice. */
 K__IN_AVX2 __m256i k__twice8(uint64_t v) {
-    return _mm256_shuffle_epi8(_mm256_set1_epi64x((long long)v),
+    return _mm256_shuffle_epi8(k__bcast8(v),
                                _mm256_setr_epi8(0, -1, 0, -1, 1, -1, 1, -1, 2, -1, 2, -1, 3, -1, 3, -1, 4, -1, 4, -1, 5, -1, 5, -1, 6,
                                                 -1, 6, -1, 7, -1, 7, -1));
 }
 
-K__IN_AVX2 void k__heads_f16(k__heads *h, uint32_t pair) {
-    __m128 f = _mm_cvtph_ps(_mm_cvtsi32_si128((int)pair));
-    h->d = _mm_cvtss_f32(f);
-    h->dm = _mm_cvtss_f32(_mm_movehdup_ps(f));
+/* The eight 6-bit scales of Q4_K and Q5_K, the eight minima. */
+static inline __attribute__((always_inline)) uint64_t k__q4_K_sc(const uint8_t *p) {
+    uint32_t a = k__u32(p + 4), c = k__u32(p + 12);
+    return (a & 0x3f3f3f3f) | (uint64_t)((c & 0x0f0f0f0f) | (a >> 2 & 0x30303030)) << 32;
 }
-
-K__IN_AVX2 void k__heads_q4_K(k__heads *h, const uint8_t *p) {
-    uint32_t a = k__u32(p + 4), b = k__u32(p + 8), c = k__u32(p + 12);
-    uint64_t hi_sc = (c & 0x0f0f0f0f) | (a >> 2 & 0x30303030), hi_mn = (c >> 4 & 0x0f0f0f0f) | (b >> 2 & 0x30303030);
-    h->sc = k__twice8((a & 0x3f3f3f3f) | hi_sc << 32);
-    h->mn = k__twice8((b & 0x3f3f3f3f) | hi_mn << 32);
-    k__heads_f16(h, k__u32(p));
+static inline __attribute__((always_inline)) uint64_t k__q4_K_mn(const uint8_t *p) {
+    uint32_t b = k__u32(p + 8), c = k__u32(p + 12);
+    return (b & 0x3f3f3f3f) | (uint64_t)((c >> 4 & 0x0f0f0f0f) | (b >> 2 & 0x30303030)) << 32;
 }
 
 K__IN_AVX2 void k__heads_q3_K(k__heads *h, const uint8_t *p) {
@@ -2631,7 +2700,7 @@ K__IN_AVX2 void k__heads_q3_K(k__heads *h, const uint8_t *p) {
     lo = _mm_unpacklo_epi64(_mm_and_si128(lo, m4), _mm_and_si128(_mm_srli_epi16(lo, 4), m4));
     lo = _mm_or_si128(lo, _mm_slli_epi16(_mm_and_si128(hi, _mm_set1_epi8(3)), 4));
     h->sc = _mm256_cvtepi8_epi16(_mm_sub_epi8(lo, _mm_set1_epi8(32)));
-    k__heads_f16(h, k__u16(p + 108));
+    h->d = k__u16(p + 108);
 }
 
 K__IN_AVX2 void k__heads_iq4_xs(k__heads *h, const uint8_t *p) {
@@ -2641,37 +2710,46 @@ K__IN_AVX2 void k__heads_iq4_xs(k__heads *h, const uint8_t *p) {
     __m128i hi = _mm_srli_epi16(_mm_mullo_epi16(_mm_set1_epi16((short)k__u16(p + 2)), up), 14);
     __m128i sc = _mm_sub_epi16(_mm_or_si128(lo, _mm_slli_epi16(hi, 4)), _mm_set1_epi16(32));
     h->sc = _mm256_set_m128i(_mm_unpackhi_epi16(sc, sc), _mm_unpacklo_epi16(sc, sc));
-    k__heads_f16(h, k__u16(p));
+    h->d = k__u16(p);
 }
 
 K__IN_AVX2 k__heads k__heads_of(uint32_t type, const uint8_t *p) {
     k__heads h;
     h.mn = _mm256_setzero_si256();
     switch (type) {
-    case K_Q4_K: case K_Q5_K: k__heads_q4_K(&h, p); break;
+    case K_Q4_K: case K_Q5_K:
+        h.sc = k__twice8(k__q4_K_sc(p));
+        h.mn = k__twice8(k__q4_K_mn(p));
+        h.d = k__u32(p);
+        break;
     case K_Q3_K: k__heads_q3_K(&h, p); break;
     case K_IQ4_XS: k__heads_iq4_xs(&h, p); break;
     case K_Q2_K:
         h.sc = _mm256_cvtepu8_epi16(_mm_and_si128(k__ld128(p), _mm_set1_epi8(15)));
         h.mn = _mm256_cvtepu8_epi16(_mm_and_si128(_mm_srli_epi16(k__ld128(p), 4), _mm_set1_epi8(15)));
-        k__heads_f16(&h, k__u32(p + 80));
+        h.d = k__u32(p + 80);
         break;
     case K_Q6_K:
         h.sc = _mm256_cvtepi8_epi16(k__ld128(p + 192));
-        k__heads_f16(&h, k__u16(p + 208));
+        h.d = k__u16(p + 208);
         break;
     case K_TQ2_0:
         h.sc = _mm256_set1_epi16(1);
-        k__heads_f16(&h, k__u16(p + 64));
+        h.d = k__u16(p + 64);
         break;
     default: {                                        /* K__ANY */
         const k__unpacked *u = (const k__unpacked *)(const void *)p;
         h.sc = k__ld256(u->sc);
-        h.d = u->d;
-        h.dm = 0;
+        h.d = k__bits_of(u->d);
     }
     }
     return h;
+}
+
+/* d, and in its second half dm, as floats. */
+K__IN_AVX2 float k__head_d(uint32_t type, uint32_t d, bool second) {
+    if (type == K__ANY) return k__f32_of(d);
+    return _mm_cvtss_f32(_mm_cvtph_ps(_mm_cvtsi32_si128((int)(second ? d >> 16 : d))));
 }
 
 /* A copy of a row's tail of n weights, padded with zero bytes to 256: zero scales, and they meet zero activations. */
@@ -2684,9 +2762,9 @@ static const uint8_t *k__pad_tail(uint32_t type, const uint8_t *p, int n, uint8_
 }
 
 /* How a level multiplies one format. tile[i] takes i + 4 columns: any number from 12 up is a sum of such. */
-enum { K__TILE_MIN = 4, K__PANEL_COLS = 16, K__PANEL_ROWS = 8 };
+enum { K__TILE_MIN = 4, K__PANEL_COLS = 16, K__PANEL_ROWS = 8, K__ROWS = 8 };
 typedef struct {
-    void (*row)(uint32_t type, const uint8_t *p, const k__cols *x, float *out);
+    void (*row)(uint32_t type, const uint8_t *p, const k__cols *x, float *term, size_t ld);
     void (*pack)(uint32_t type, const uint8_t *w, size_t row_bytes, int rows, int n, k__panel *panel);
     void (*tile[K__TILE - K__TILE_MIN + 1])(const k__panel *w, const k__cols *x, k__ahead *ahead, float (*y)[K__STRIP]);
 } k__plan;
@@ -2694,17 +2772,29 @@ typedef struct {
 /* First of the columns that share i of `parts` equal shares of nt. */
 static int k__share(int nt, int parts, int i) { return (int)((int64_t)nt * i / parts); }
 
+/* y[i] = the terms of row i in order, eight rows side by side. */
+static void k__add_terms(const float *term, size_t row_ld, int nb, float *y, int rows) {
+    const float *p[K__ROWS];
+    float        acc[K__ROWS] = {0};
+    for (int i = 0; i < K__ROWS; i++) p[i] = term + (size_t)(i < rows ? i : 0) * row_ld;
+    for (int b = 0; b < nb; b++)
+        K__UNROLL for (int i = 0; i < K__ROWS; i++) acc[i] = acc[i] + p[i][b];
+    memcpy(y, acc, (size_t)rows * sizeof(float));
+}
+
 static void k__mul_dots(const k__plan *p, uint32_t type, const uint8_t *w, size_t row_bytes, int nr, int n, const k_acts *a, float *y,
-                        size_t ldy) {
-    int parts = (a->nt + K__COLS - 1) / K__COLS;
+                        size_t ldy, float *term) {
+    int    parts = (a->nt + K__COLS - 1) / K__COLS, nb = (n + K_SUPER - 1) / K_SUPER;
+    size_t ld = ((size_t)nb + 7) & ~(size_t)7;        /* terms are written in eights */
     for (int i = 0; i < parts; i++) {
         int     t0 = k__share(a->nt, parts, i), count = k__share(a->nt, parts, i + 1) - t0;
-        float   out[K__COLS];
         k__cols x;
         k__cols_set(&x, a, t0, count, n);
-        for (int r = 0; r < nr; r++) {
-            p->row(type, w + (size_t)r * row_bytes, &x, out);
-            for (int c = 0; c < count; c++) y[(size_t)(t0 + c) * ldy + r] = out[c];
+        for (int r = 0; r < nr; r += K__ROWS) {
+            int    rows = nr - r < K__ROWS ? nr - r : K__ROWS;
+            size_t row_ld = (size_t)count * ld;
+            for (int k = 0; k < rows; k++) p->row(type, w + (size_t)(r + k) * row_bytes, &x, term + (size_t)k * row_ld, ld);
+            for (int c = 0; c < count; c++) k__add_terms(term + (size_t)c * ld, row_ld, nb, y + (size_t)(t0 + c) * ldy + r, rows);
         }
     }
 }
@@ -2740,13 +2830,13 @@ static void k__mul_quant(const k__plan *plans, uint32_t type, const void *w, siz
             p->pack(type, src + (size_t)r * row_bytes, row_bytes, rows, n, panel);
             k__mul_strip(p, panel, type, rows, n, a, y + r, ldy, src + (size_t)(r + rows) * row_bytes, (size_t)next * row_bytes);
         }
-    if (r < nr) k__mul_dots(p, type, src + (size_t)r * row_bytes, row_bytes, nr - r, n, a, y + r, ldy);
+    if (r < nr) k__mul_dots(p, type, src + (size_t)r * row_bytes, row_bytes, nr - r, n, a, y + r, ldy, (float *)panel);
 }
 
 /* ===== [quant avx512] F BW DQ VL VNNI ===== */
 
 K__IN_512 __m512i k__ld512(const void *p) { return _mm512_loadu_si512(p); }
-K__IN_512 __m512i k__twice512(__m256i a) { return _mm512_shuffle_i64x2(_mm512_castsi256_si512(a), _mm512_castsi256_si512(a), 0x44); }
+K__IN_512 __m512i k__twice512(const void *p) { return _mm512_broadcast_i64x4(k__ld256(p)); }
 K__IN_512 __m512i k__pair512(__m256i a, __m256i b) { return _mm512_inserti64x4(_mm512_castsi256_si512(a), b, 1); }
 
 /* 64-bit lanes: lo in the lower 256 bits, hi in the upper. */
@@ -2754,13 +2844,13 @@ K__IN_512 __m512i k__halves512(int lo, int hi) { return _mm512_set_epi64(hi, hi,
 
 /* 32 bytes hold two planes of 32 codes: plane 0 after a right shift by lo, plane 1 by hi. */
 K__IN_512 __m512i k__planes512(const uint8_t *p, int lo, int hi, int mask) {
-    return _mm512_and_si512(_mm512_srlv_epi64(k__twice512(k__ld256(p)), k__halves512(lo, hi)), _mm512_set1_epi8((char)mask));
+    return _mm512_and_si512(_mm512_srlv_epi64(k__twice512(p), k__halves512(lo, hi)), _mm512_set1_epi8((char)mask));
 }
 
 /* Bit g of byte j, for planes g = at (lower half) and at + 1 (upper half), moved to bit `to`. */
 K__IN_512 __m512i k__bits512(const uint8_t *p, int at, int to) {
     __m512i by = k__halves512((to - at) & 63, (to - at - 1) & 63);
-    return _mm512_and_si512(_mm512_rolv_epi64(k__twice512(k__ld256(p)), by), _mm512_set1_epi8((char)(1 << to)));
+    return _mm512_and_si512(_mm512_rolv_epi64(k__twice512(p), by), _mm512_set1_epi8((char)(1 << to)));
 }
 
 /* Two blocks of 32 nibbles, 16 bytes each: low nibbles first. */
@@ -2787,7 +2877,7 @@ K__IN_512 __m512i k__codes512(uint32_t type, const uint8_t *p, int c) {
     case K_TQ2_0: return k__planes512(h, plane, plane + 2, 3);
     case K_Q3_K: return _mm512_or_si512(k__planes512(h + 32, plane, plane + 2, 3), k__bits512(p, 2 * c, 2));
     case K_Q6_K: {
-        __m512i lo = _mm512_srli_epi16(k__ld512(p + 64 * (c / 2)), c % 2 * 4), hi = k__twice512(k__ld256(h + 128));
+        __m512i lo = _mm512_srli_epi16(k__ld512(p + 64 * (c / 2)), c % 2 * 4), hi = k__twice512(h + 128);
         hi = c % 2 ? _mm512_srlv_epi64(hi, k__halves512(0, 2)) : _mm512_sllv_epi64(hi, k__halves512(4, 2));
         hi = _mm512_and_si512(hi, _mm512_set1_epi8(0x30));
         return _mm512_ternarylogic_epi64(lo, _mm512_set1_epi8(15), hi, 0xea);   /* (a & b) | c */
@@ -2825,14 +2915,73 @@ K__IN_512 __m512i k__codes512(uint32_t type, const uint8_t *p, int c) {
 
 /* --- dot --- */
 
-/* narrow: u <= 63, so that four products fit 16 bits and vpdpwssd scales and adds in one; its factors then need upper words of 0,
- * as a negative dot has an upper word of -1. Row p (nb blocks, then a padded tail block when x has one) times the columns of x: out[c]. */
-K__IN_512 void k__int_row512(uint32_t type, bool has_min, bool narrow, const uint8_t *p, uint32_t any, const k__cols *x, float *out) {
-    const size_t  step = k__super_bytes(type == K__ANY ? any : type);
-    const __m512i zero = _mm512_setzero_si512(), lane = _mm512_set_epi32(3, 3, 3, 3, 2, 2, 2, 2, 1, 1, 1, 1, 0, 0, 0, 0);
-    k__int_park   park;
-    k__unpacked   u;
-    for (int c = 0; c < x->n; c++) out[c] = 0;
+/* lane l of the result holds, in its dword i, the sum over lane l of v[i] */
+K__IN_512 __m512i k__sum4x4(const __m512i *v) {
+    __m512i a = _mm512_add_epi32(_mm512_unpacklo_epi32(v[0], v[1]), _mm512_unpackhi_epi32(v[0], v[1]));
+    __m512i b = _mm512_add_epi32(_mm512_unpacklo_epi32(v[2], v[3]), _mm512_unpackhi_epi32(v[2], v[3]));
+    return _mm512_add_epi32(_mm512_unpacklo_epi64(a, b), _mm512_unpackhi_epi64(a, b));
+}
+
+/* Factors for four products each, as k__scaled512 wants them. Narrow: words, s[0] for codes 0..127 and s[1] for the rest; lane l holds
+ * groups l and 4 + l of its eight. Else dwords, s[j] for codes 64j .. 64j + 63. */
+K__IN_512 void k__factors512(uint32_t type, const uint8_t *p, __m256i sc, __m512i *s) {
+    const __m512i lane = _mm512_set_epi32(3, 3, 3, 3, 2, 2, 2, 2, 1, 1, 1, 1, 0, 0, 0, 0);
+    if (k__off(type) == K__WIDE) {
+        __m512i v = _mm512_cvtepi16_epi32(sc);
+        K__UNROLL for (int j = 0; j < 4; j++) s[j] = _mm512_permutexvar_epi32(_mm512_add_epi32(lane, _mm512_set1_epi32(4 * j)), v);
+    } else if (type == K_Q4_K || type == K_Q5_K) {    /* byte g is group 2g and 2g + 1: lanes 0, 1 take 0 and 2; lanes 2, 3 take 1 and 3 */
+        uint64_t bytes = k__q4_K_sc(p);
+        __asm__("" : "+m"(bytes));
+        __m512i v = _mm512_set1_epi64((long long)bytes);
+        const __m512i first = _mm512_set_epi64((long long)0x8003800380038003u, (long long)0x8001800180018001u,
+                                               (long long)0x8003800380038003u, (long long)0x8001800180018001u,
+                                               (long long)0x8002800280028002u, (long long)0x8000800080008000u,
+                                               (long long)0x8002800280028002u, (long long)0x8000800080008000u);
+        s[0] = _mm512_shuffle_epi8(v, first);
+        s[1] = _mm512_shuffle_epi8(v, _mm512_add_epi8(first, _mm512_set1_epi16(4)));
+    } else {                                          /* words l and 4 + l of sixteen */
+        __m512i v = _mm512_castsi256_si512(sc), at = _mm512_set_epi64(0x0007000700070007, 0x0003000300030003, 0x0006000600060006,
+                                                                     0x0002000200020002, 0x0005000500050005, 0x0001000100010001,
+                                                                     0x0004000400040004, 0);
+        s[0] = _mm512_permutexvar_epi16(at, v);
+        s[1] = _mm512_permutexvar_epi16(_mm512_add_epi16(at, _mm512_set1_epi16(8)), v);
+    }
+}
+
+/* Sum over a block of factor times dot, 8 partial sums. Narrow: u <= 63, so that four products fit a word. */
+K__IN_512 __m256i k__scaled512(bool narrow, const __m512i *w, const __m512i *s, const int8_t *q) {
+    __m512i e[4], v;
+    K__UNROLL for (int j = 0; j < 4; j++) e[j] = _mm512_dpbusd_epi32(_mm512_setzero_si512(), w[j], k__ld512(q + 64 * j));
+    if (narrow) {
+        v = _mm512_madd_epi16(_mm512_packs_epi32(e[0], e[1]), s[0]);
+        v = _mm512_dpwssd_epi32(v, _mm512_packs_epi32(e[2], e[3]), s[1]);
+    } else {
+        v = _mm512_add_epi32(_mm512_mullo_epi32(e[0], s[0]), _mm512_mullo_epi32(e[1], s[1]));
+        v = _mm512_add_epi32(v, _mm512_add_epi32(_mm512_mullo_epi32(e[2], s[2]), _mm512_mullo_epi32(e[3], s[3])));
+    }
+    return _mm256_add_epi32(_mm512_castsi512_si256(v), _mm512_extracti64x4_epi64(v, 1));
+}
+
+/* Minima ride along in the upper half of each vector: one tree of sums, one conversion and one product serve both. */
+K__IN_512 void k__min_finish512(const k__int_park *k, int c, int m, const float *da, float *term) {
+    __m512i a[8];
+    K__UNROLL for (int i = 0; i < 8; i++) a[i] = _mm512_load_si512(k->sum[c][i]);
+    a[0] = k__sum4x4(a);
+    a[4] = k__sum4x4(a + 4);                          /* lanes: isum, isum, imin, imin of four blocks each */
+    a[0] = _mm512_add_epi32(_mm512_shuffle_i32x4(a[0], a[4], 0x88), _mm512_shuffle_i32x4(a[0], a[4], 0xdd));
+    __m256  d = k__park_d(k, true, false), dm = k__park_d(k, true, true);
+    __m512  f = _mm512_shuffle_f32x4(_mm512_castps256_ps512(d), _mm512_castps256_ps512(dm), 0x44);       /* d d dm dm */
+    f = _mm512_mul_ps(_mm512_shuffle_f32x4(f, f, 0xd8), _mm512_cvtepi32_ps(a[0]));                       /* isum imin isum imin */
+    f = _mm512_shuffle_f32x4(f, f, 0xd8);
+    k__put_terms(term, _mm256_sub_ps(_mm512_castps512_ps256(f), _mm512_extractf32x8_ps(f, 1)), da, m);
+}
+
+/* The terms of row p times the columns of x: term[c*ld + block]. */
+K__IN_512 void k__int_row512(uint32_t type, bool has_min, const uint8_t *p, uint32_t any, const k__cols *x, int nc, float *term, size_t ld) {
+    const size_t step = k__super_bytes(type == K__ANY ? any : type);
+    const bool   narrow = k__off(type) != K__WIDE;
+    k__int_park  park;
+    k__unpacked  u;
     if (x->nb < 8) memset(&park, 0, sizeof park);
     for (int b0 = 0; b0 < x->nb; b0 += 8) {
         int m = x->nb - b0 < 8 ? x->nb - b0 : 8;
@@ -2844,36 +2993,23 @@ K__IN_512 void k__int_row512(uint32_t type, bool has_min, bool narrow, const uin
             }
             __m512i  w[4], s[4];
             k__heads h = k__heads_of(type, src);
-            __m512i  s16 = narrow ? _mm512_cvtepu16_epi32(h.sc) : _mm512_cvtepi16_epi32(h.sc);
-            K__UNROLL for (int j = 0; j < 4; j++) {
-                w[j] = k__codes512(type, src, j);
-                s[j] = _mm512_permutexvar_epi32(_mm512_add_epi32(lane, _mm512_set1_epi32(4 * j)), s16);
-            }
+            K__UNROLL for (int j = 0; j < 4; j++) w[j] = k__codes512(type, src, j);
+            k__factors512(type, src, h.sc, s);
             park.d[i] = h.d;
-            park.dm[i] = h.dm;
-            for (int c = 0; c < x->n; c++) {
-                const int8_t *q = x->q[c] + (size_t)(b0 + i) * K_SUPER;
-                __m256i       sum = k__ld256(x->sum[c] + (size_t)(b0 + i) * 16), r;
-                __m512i       v = zero;
-                K__UNROLL for (int j = 0; j < 4; j++) {
-                    __m512i e = _mm512_dpbusd_epi32(zero, w[j], k__ld512(q + 64 * j));
-                    v = narrow ? _mm512_dpwssd_epi32(v, e, s[j]) : _mm512_add_epi32(v, _mm512_mullo_epi32(e, s[j]));
-                }
-                r = _mm256_add_epi32(_mm512_castsi512_si256(v), _mm512_extracti64x4_epi64(v, 1));
+            K__NO_UNROLL for (int c = 0; c < nc; c++) {
+                __m256i sum = k__ld256(x->sum[c] + (size_t)(b0 + i) * 16);
+                __m256i r = k__scaled512(narrow, w, s, x->q[c] + (size_t)(b0 + i) * K_SUPER);
                 if (k__off(type) >= 0) r = _mm256_sub_epi32(r, _mm256_slli_epi32(_mm256_madd_epi16(h.sc, sum), k__off(type)));
-                park.is[c][i] = r;
-                if (has_min) park.im[c][i] = _mm256_madd_epi16(h.mn, sum);
+                park.sum[c][i][0] = r;
+                if (has_min) park.sum[c][i][1] = _mm256_madd_epi16(h.mn, sum);
             }
         }
-        for (int c = 0; c < x->n; c++) out[c] = k__int_finish(&park, has_min, c, m, x->d[c] + b0, out[c]);
+        K__NO_UNROLL for (int c = 0; c < nc; c++) {
+            float *to = term + (size_t)c * ld + b0;
+            if (has_min) k__min_finish512(&park, c, m, x->d[c] + b0, to);
+            else k__int_finish(&park, type != K__ANY, false, c, m, x->d[c] + b0, to);
+        }
     }
-}
-
-/* lane l of the result holds, in its dword i, the sum over lane l of v[i] */
-K__IN_512 __m512i k__sum4x4(const __m512i *v) {
-    __m512i a = _mm512_add_epi32(_mm512_unpacklo_epi32(v[0], v[1]), _mm512_unpackhi_epi32(v[0], v[1]));
-    __m512i b = _mm512_add_epi32(_mm512_unpacklo_epi32(v[2], v[3]), _mm512_unpackhi_epi32(v[2], v[3]));
-    return _mm512_add_epi32(_mm512_unpacklo_epi64(a, b), _mm512_unpackhi_epi64(a, b));
 }
 
 /* Group sums of one block and column, offset taken out, in order: 8 groups of 32 or 16 of 16. */
@@ -2898,14 +3034,13 @@ K__IN_512 void k__group_sums512(uint32_t type, int group, bool has_min, const __
     if (has_min) *asum = pairs;
 }
 
-K__IN_512 void k__scale_row512(uint32_t type, int group, bool has_min, const uint8_t *p, uint32_t any, const k__cols *x, float *out) {
+K__IN_512 void k__scale_row512(uint32_t type, int group, bool has_min, const uint8_t *p, uint32_t any, const k__cols *x, int nc, float *term, size_t ld) {
     const uint32_t real = type == K__ANY ? any : type;
     const size_t   step = k__super_bytes(real);
     const int      nb = x->nb + (x->tail > 0);
     uint8_t        last[K__PAD];
     k__scale_park  park;
     k__unpacked    u;
-    for (int c = 0; c < x->n; c++) out[c] = 0;
     if (nb < 8) memset(&park, 0, sizeof park);
     for (int b0 = 0; b0 < nb; b0 += 8) {
         int m = nb - b0 < 8 ? nb - b0 : 8;
@@ -2918,12 +3053,12 @@ K__IN_512 void k__scale_row512(uint32_t type, int group, bool has_min, const uin
             __m512i w[4];
             K__UNROLL for (int j = 0; j < 4; j++) w[j] = k__codes512(type, src, j);
             k__park_scales(type, src, has_min, park.fs[i], park.hs[i], park.hm[i]);
-            for (int c = 0; c < x->n; c++)
+            for (int c = 0; c < nc; c++)
                 k__group_sums512(type, group, has_min, w, k__cols_q(x, c, b0 + i), k__cols_sum(x, c, b0 + i), park.dot[c][i],
                                  &park.asum[c][i]);
         }
-        for (int c = 0; c < x->n; c++)
-            out[c] = k__scale_finish(&park, k__has_halves(type), group, has_min, c, m, x->d[c] + b0, out[c]);
+        K__NO_UNROLL for (int c = 0; c < nc; c++)
+            k__scale_finish(&park, k__has_halves(type), group, has_min, c, m, x->d[c] + b0, term + (size_t)c * ld + b0);
     }
 }
 
@@ -2956,17 +3091,18 @@ K__IN_512 void k__transpose16(__m512i *r) {
     }
 }
 
-/* Scales of 16 rows (src[i]: one block of row i) into columns at .. at + 15 of an INT panel. An offset is a minimum in integers:
- * sc*(u - 2^o) = sc*u + (-sc*2^o)*1, and is multiplied with the sums of 16 like one. */
-K__IN_512 void k__int_heads512(uint32_t type, bool has_min, bool narrow, const uint8_t *const *src, int at, k__panel *panel) {
+/* The same from memory to memory: row k goes to `to` + k strips. */
+K__512 void k__spill16(const __m512i *from, void *to) {
     __m512i r[16];
-    K__UNROLL for (int i = 0; i < 16; i++) {
-        k__heads h = k__heads_of(type, src[i]);
-        if (k__off(type) >= 0) h.mn = _mm256_sub_epi16(_mm256_setzero_si256(), _mm256_slli_epi16(h.sc, k__off(type)));
-        panel->d[at + i] = h.d;
-        if (has_min) panel->dm[at + i] = h.dm;
-        r[i] = k__pair512(h.sc, h.mn);
-    }
+    K__UNROLL for (int i = 0; i < 16; i++) r[i] = _mm512_load_si512(from + i);
+    k__transpose16(r);
+    K__UNROLL for (int i = 0; i < 16; i++) _mm512_storeu_si512((int32_t *)to + (size_t)i * K__STRIP, r[i]);
+}
+
+/* Scales of 16 rows, sc in the lower and mn in the upper halves, into columns at .. at + 15 of an INT panel. */
+K__512 void k__int_heads512(const __m512i *heads, bool narrow, int at, k__panel *panel) {
+    __m512i r[16];
+    K__UNROLL for (int i = 0; i < 16; i++) r[i] = _mm512_load_si512(heads + i);
     k__transpose16(r);                                /* r[p]: sc of groups 2p, 2p + 1; r[8 + p]: mn */
     K__UNROLL for (int p = 0; p < 8; p++) {
         __m512i odd = narrow ? _mm512_srli_epi32(r[p], 16) : _mm512_srai_epi32(r[p], 16), even = _mm512_slli_epi32(r[p], 16);
@@ -2977,21 +3113,22 @@ K__IN_512 void k__int_heads512(uint32_t type, bool has_min, bool narrow, const u
     }
 }
 
-K__IN_512 void k__scale_heads512(uint32_t type, bool has_min, const uint8_t *const *src, int at, k__panel *panel) {
-    __m512  f[16];
-    __m512i r[16];
-    for (int i = 0; i < 16; i++) {
-        float    fs[16] = {0};
-        uint16_t hs[8] = {0}, hm[8] = {0};
-        k__park_scales(type, src[i], has_min, fs, hs, hm);
-        f[i] = k__has_halves(type) ? _mm512_cvtph_ps(_mm256_set_m128i(k__ld128(hm), k__ld128(hs))) : _mm512_loadu_ps(fs);
-    }
-    K__UNROLL for (int i = 0; i < 16; i++) r[i] = _mm512_castps_si512(f[i]);
-    k__transpose16(r);
-    K__UNROLL for (int g = 0; g < 16; g++) {
-        if (!has_min || g < 8) _mm512_storeu_si512(&panel->fs[g][at], r[g]);
-        else _mm512_storeu_si512(&panel->fm[g - 8][at], r[g]);
-    }
+/* An offset is a minimum in integers: sc*(u - 2^o) = sc*u + (-sc*2^o)*1, and is multiplied with the sums of 16 like one. */
+K__IN_512 __m512i k__int_head512(uint32_t type, const uint8_t *src, float *d, float *dm) {
+    k__heads h = k__heads_of(type, src);
+    if (k__off(type) >= 0) h.mn = _mm256_sub_epi16(_mm256_setzero_si256(), _mm256_slli_epi16(h.sc, k__off(type)));
+    *d = k__head_d(type, h.d, false);
+    *dm = k__head_d(type, h.d, true);
+    return k__pair512(h.sc, h.mn);
+}
+
+/* fs of 16 groups, or fs and fm of 8 */
+K__IN_512 __m512i k__scale_head512(uint32_t type, bool has_min, const uint8_t *src) {
+    float    fs[16] = {0};
+    uint16_t hs[8] = {0}, hm[8] = {0};
+    k__park_scales(type, src, has_min, fs, hs, hm);
+    return _mm512_castps_si512(k__has_halves(type) ? _mm512_cvtph_ps(_mm256_set_m128i(k__ld128(hm), k__ld128(hs)))
+                                                   : _mm512_loadu_ps(fs));
 }
 
 /* Unpacks rows (at most 32; a missing row repeats the last) of nb blocks and perhaps a tail into panels. */
@@ -2999,27 +3136,25 @@ K__IN_512 void k__pack512(uint32_t type, bool is_int, bool has_min, bool narrow,
                           int n, k__panel *panel) {
     const uint32_t real = type == K__ANY ? any : type;
     const size_t   step = k__super_bytes(real);
+    __m512i        codes[4][16], heads[16];
     for (int b = 0; b * K_SUPER < n; b++, panel++) {
         int tail = n - b * K_SUPER < K_SUPER ? n - b * K_SUPER : 0;
         for (int at = 0; at < K__STRIP; at += 16) {
-            const uint8_t *src[16];
-            uint8_t        last[16][K__PAD];
-            k__unpacked    u[16];
-            __m512i        r[16];
-            for (int i = 0; i < 16; i++) {
-                src[i] = w + (size_t)(at + i < rows ? at + i : rows - 1) * row_bytes + (size_t)b * step;
-                if (tail) src[i] = k__pad_tail(real, src[i], tail, last[i]);
-                if (type != K__ANY) continue;
-                k__unpack_block(any, src[i], K_SUPER, &u[i]);
-                src[i] = (const uint8_t *)&u[i];
+            K__NO_UNROLL for (int i = 0; i < 16; i++) {
+                const uint8_t *src = w + (size_t)(at + i < rows ? at + i : rows - 1) * row_bytes + (size_t)b * step;
+                uint8_t        last[K__PAD];
+                k__unpacked    u;
+                if (tail) src = k__pad_tail(real, src, tail, last);
+                if (type == K__ANY) {
+                    k__unpack_block(any, src, K_SUPER, &u);
+                    src = (const uint8_t *)&u;
+                }
+                K__UNROLL for (int c = 0; c < 4; c++) codes[c][i] = k__codes512(type, src, c);
+                heads[i] = is_int ? k__int_head512(type, src, &panel->d[at + i], &panel->dm[at + i]) : k__scale_head512(type, has_min, src);
             }
-            K__UNROLL for (int c = 0; c < 4; c++) {
-                K__UNROLL for (int i = 0; i < 16; i++) r[i] = k__codes512(type, src[i], c);
-                k__transpose16(r);
-                K__UNROLL for (int i = 0; i < 16; i++) _mm512_storeu_si512(panel->q[16 * c + i][at], r[i]);
-            }
-            if (is_int) k__int_heads512(type, has_min, narrow, src, at, panel);
-            else k__scale_heads512(type, has_min, src, at, panel);
+            for (int c = 0; c < 4; c++) k__spill16(codes[c], panel->q[16 * c][at]);
+            if (is_int) k__int_heads512(heads, narrow, at, panel);
+            else k__spill16(heads, &panel->fs[0][at]);
         }
     }
 }
@@ -3124,8 +3259,8 @@ K__IN_512 void k__scale_tile512(int T, int group, bool has_min, const k__panel *
                 f1[t] = _mm512_add_ps(f1[t], _mm512_mul_ps(s1, _mm512_cvtepi32_ps(a1[t])));
                 if (!has_min) continue;
                 __m512 s = _mm512_cvtepi32_ps(_mm512_madd_epi16(ones, k__bcast512(sum[t] + 2 * g)));
-                f0[t] = _mm512_add_ps(f0[t], _mm512_mul_ps(_mm512_loadu_ps(&w->fm[g][0]), s));
-                f1[t] = _mm512_add_ps(f1[t], _mm512_mul_ps(_mm512_loadu_ps(&w->fm[g][16]), s));
+                f0[t] = _mm512_add_ps(f0[t], _mm512_mul_ps(_mm512_loadu_ps(&w->fs[8 + g][0]), s));
+                f1[t] = _mm512_add_ps(f1[t], _mm512_mul_ps(_mm512_loadu_ps(&w->fs[8 + g][16]), s));
             }
         }
         K__UNROLL for (int t = 0; t < T; t++) {
@@ -3136,19 +3271,21 @@ K__IN_512 void k__scale_tile512(int T, int group, bool has_min, const k__panel *
 }
 
 /* One row and one packer per format, a few tiles. Panel narrow: u <= 16, so that 16 products of 127 fit 16 bits. */
-#define K__INT_512(name, type, min, narrow)                                                                                    \
-    K__512 void k__row_##name##_512(uint32_t any, const uint8_t *p, const k__cols *x, float *out) {                            \
-        k__int_row512(type, min, k__off(type) != K__WIDE, p, any, x, out);                                                     \
-    }                                                                                                                          \
-    K__512 void k__pack_##name##_512(uint32_t any, const uint8_t *w, size_t row_bytes, int rows, int n, k__panel *panel) {     \
-        k__pack512(type, true, min, narrow, any, w, row_bytes, rows, n, panel);                                                \
+#define K__INT_512(name, type, min, narrow)                                                                                \
+    K__512 void k__row_##name##_512(uint32_t any, const uint8_t *p, const k__cols *x, float *term, size_t ld) {            \
+        if (x->n == 1) k__int_row512(type, min, p, any, x, 1, term, ld);                                                   \
+        else k__int_row512(type, min, p, any, x, x->n, term, ld);                                                          \
+    }                                                                                                                      \
+    K__512 void k__pack_##name##_512(uint32_t any, const uint8_t *w, size_t row_bytes, int rows, int n, k__panel *panel) { \
+        k__pack512(type, true, min, narrow, any, w, row_bytes, rows, n, panel);                                            \
     }
-#define K__SCALE_512(name, type, group, min)                                                                                   \
-    K__512 void k__row_##name##_512(uint32_t any, const uint8_t *p, const k__cols *x, float *out) {                            \
-        k__scale_row512(type, group, min, p, any, x, out);                                                                     \
-    }                                                                                                                          \
-    K__512 void k__pack_##name##_512(uint32_t any, const uint8_t *w, size_t row_bytes, int rows, int n, k__panel *panel) {     \
-        k__pack512(type, false, min, false, any, w, row_bytes, rows, n, panel);                                                \
+#define K__SCALE_512(name, type, group, min)                                                                               \
+    K__512 void k__row_##name##_512(uint32_t any, const uint8_t *p, const k__cols *x, float *term, size_t ld) {            \
+        if (x->n == 1) k__scale_row512(type, group, min, p, any, x, 1, term, ld);                                          \
+        else k__scale_row512(type, group, min, p, any, x, x->n, term, ld);                                                 \
+    }                                                                                                                      \
+    K__512 void k__pack_##name##_512(uint32_t any, const uint8_t *w, size_t row_bytes, int rows, int n, k__panel *panel) { \
+        k__pack512(type, false, min, false, any, w, row_bytes, rows, n, panel);                                            \
     }
 K__INT_512(q2_K, K_Q2_K, true, true)
 K__INT_512(q3_K, K_Q3_K, false, true)
@@ -3169,7 +3306,7 @@ K__SCALE_512(mxfp4, K_MXFP4, 32, false)
 K__SCALE_512(nvfp4, K_NVFP4, 16, false)
 K__SCALE_512(any_scale, K__ANY, 32, false)
 
-#define K__TILES_512(name, call)                                                                                              \
+#define K__TILES_512(name, call)                                                                                                          \
     K__512 void k__tile_##name##_4_512(const k__panel *w, const k__cols *x, k__ahead *a, float (*y)[K__STRIP]) { const int T = 4; call; } \
     K__512 void k__tile_##name##_5_512(const k__panel *w, const k__cols *x, k__ahead *a, float (*y)[K__STRIP]) { const int T = 5; call; } \
     K__512 void k__tile_##name##_6_512(const k__panel *w, const k__cols *x, k__ahead *a, float (*y)[K__STRIP]) { const int T = 6; call; }
@@ -3246,6 +3383,432 @@ K__512 void k_quant_act_avx512(const float *x, int n, int8_t *q, int16_t *sum, f
     }
 }
 
+/* ===== [quant avx2] AVX2 FMA F16C =====
+ * Codes of up to 6 bits meet the activations as u8 (q + 2^off); wider ones as |q|, with the sign moved to the activation. Either way
+ * vpmaddubsw makes pairs of at most 2*128*127 = 32512 and cannot saturate. */
+
+/* Codes 32j .. 32j + 31 of the 256 at p, in order; signed when k__off says K__WIDE. */
+K__IN_AVX2 __m256i k__nibbles_avx2(const uint8_t *p) {
+    __m128i v = k__ld128(p);
+    return _mm256_and_si256(_mm256_set_m128i(_mm_srli_epi16(v, 4), v), _mm256_set1_epi8(15));
+}
+
+K__IN_AVX2 __m256i k__table_avx2(__m256i nibbles, const int8_t *table) {
+    return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(k__ld128(table)), nibbles);
+}
+
+/* Bits at .. of each of 32 bytes, moved to bit `to`. */
+K__IN_AVX2 __m256i k__bits_avx2(const uint8_t *p, int at, int to, int mask) {
+    __m256i v = k__ld256(p);
+    v = at < to ? _mm256_slli_epi16(v, to - at) : _mm256_srli_epi16(v, at - to);
+    return _mm256_and_si256(v, _mm256_set1_epi8((char)mask));
+}
+
+/* Byte i = value where bit i is set, else 0. */
+K__IN_AVX2 __m256i k__spread_avx2(uint32_t bits, int value) {
+    __m256i v = _mm256_shuffle_epi8(_mm256_set1_epi32((int)bits), _mm256_setr_epi64x(0, 0x0101010101010101, 0x0202020202020202,
+                                                                                     0x0303030303030303));
+    __m256i one = _mm256_set1_epi64x((long long)0x8040201008040201u);
+    return _mm256_and_si256(_mm256_cmpeq_epi8(_mm256_and_si256(v, one), one), _mm256_set1_epi8((char)value));
+}
+
+K__IN_AVX2 __m256i k__codes_avx2(uint32_t type, const uint8_t *p, int j) {
+    int half = j / 4, part = j % 4;                   /* for the formats in halves of 128 */
+    switch (type) {
+    case K_Q4_K: return k__bits_avx2(p + 16 + 32 * (j / 2), j % 2 * 4, 0, 15);
+    case K_Q5_K: return _mm256_or_si256(k__bits_avx2(p + 48 + 32 * (j / 2), j % 2 * 4, 0, 15), k__bits_avx2(p + 16, j, 4, 16));
+    case K_Q2_K: return k__bits_avx2(p + 16 + 32 * half, 2 * part, 0, 3);
+    case K_TQ2_0: return k__bits_avx2(p + 32 * half, 2 * part, 0, 3);
+    case K_Q3_K: return _mm256_or_si256(k__bits_avx2(p + 32 + 32 * half, 2 * part, 0, 3), k__bits_avx2(p, j, 2, 4));
+    case K_Q6_K: {
+        __m256i lo = k__bits_avx2(p + 64 * half + part % 2 * 32, part / 2 * 4, 0, 15);
+        return _mm256_or_si256(lo, k__bits_avx2(p + 128 + 32 * half, 2 * part, 4, 0x30));
+    }
+    case K_Q4_0: return k__nibbles_avx2(p + 18 * j + 2);
+    case K_Q4_1: return k__nibbles_avx2(p + 20 * j + 4);
+    case K_Q5_0: return _mm256_or_si256(k__nibbles_avx2(p + 22 * j + 6), k__spread_avx2(k__u32(p + 22 * j + 2), 16));
+    case K_Q5_1: return _mm256_or_si256(k__nibbles_avx2(p + 24 * j + 8), k__spread_avx2(k__u32(p + 24 * j + 4), 16));
+    case K_Q1_0: return k__spread_avx2(k__u32(p + 18 * half + 2 + 4 * part), 2);
+    case K_IQ4_NL: return k__table_avx2(k__nibbles_avx2(p + 18 * j + 2), k__iq4_values);
+    case K_IQ4_XS: return k__table_avx2(k__nibbles_avx2(p + 8 + 16 * j), k__iq4_values);
+    case K_MXFP4: return k__table_avx2(k__nibbles_avx2(p + 17 * j + 1), k__fp4_values);
+    case K_NVFP4: {                                   /* every 8 bytes are 16 codes, low nibbles first */
+        __m256i v = k__nibbles_avx2(p + 36 * (j / 2) + 4 + 16 * (j % 2));
+        return k__table_avx2(_mm256_permute4x64_epi64(v, 0xd8), k__fp4_values);
+    }
+    case K_Q8_0: return k__ld256(p + 34 * j + 2);
+    default: return k__ld256(p + 32 * j);             /* K__ANY */
+    }
+}
+
+/* w.x in 16 pair sums */
+K__IN_AVX2 __m256i k__pairs_avx2(bool wide, __m256i w, __m256i x) {
+    return wide ? _mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(x, w)) : _mm256_maddubs_epi16(w, x);
+}
+
+/* --- dot --- */
+
+K__IN_AVX2 void k__int_row_avx2(uint32_t type, bool has_min, const uint8_t *p, uint32_t any, const k__cols *x, int nc, float *term, size_t ld) {
+    const size_t  step = k__super_bytes(type == K__ANY ? any : type);
+    const bool    wide = k__off(type) == K__WIDE;
+    const __m256i even_odd = _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15));
+    k__int_park   park;
+    k__unpacked   u;
+    if (x->nb < 8) memset(&park, 0, sizeof park);
+    for (int b0 = 0; b0 < x->nb; b0 += 8) {
+        int m = x->nb - b0 < 8 ? x->nb - b0 : 8;
+        for (int i = 0; i < m; i++, p += step) {
+            const uint8_t *src = p;
+            if (type == K__ANY) {
+                k__unpack_block(any, p, K_SUPER, &u);
+                src = (const uint8_t *)&u;            /* the codes come first in it */
+            }
+            __m256i  w[8], s[8];
+            k__heads h = k__heads_of(type, src);
+            __m256i  sides = _mm256_permute4x64_epi64(_mm256_shuffle_epi8(h.sc, even_odd), 0xd8);
+            K__UNROLL for (int j = 0; j < 8; j++) {   /* lower half: scale of group 2j, upper: 2j + 1 */
+                w[j] = k__codes_avx2(type, src, j);
+                s[j] = _mm256_shuffle_epi8(sides, _mm256_set1_epi16((short)(0x0100 + 0x0202 * j)));
+            }
+            park.d[i] = h.d;
+            for (int c = 0; c < nc; c++) {
+                const int8_t *q = x->q[c] + (size_t)(b0 + i) * K_SUPER;
+                __m256i       sum = k__ld256(x->sum[c] + (size_t)(b0 + i) * 16), v = _mm256_setzero_si256();
+                K__UNROLL for (int j = 0; j < 8; j++)
+                    v = _mm256_add_epi32(v, _mm256_madd_epi16(k__pairs_avx2(wide, w[j], k__ld256(q + 32 * j)), s[j]));
+                if (!wide && k__off(type) >= 0) v = _mm256_sub_epi32(v, _mm256_slli_epi32(_mm256_madd_epi16(h.sc, sum), k__off(type)));
+                park.sum[c][i][0] = v;
+                if (has_min) park.sum[c][i][1] = _mm256_madd_epi16(h.mn, sum);
+            }
+        }
+        K__NO_UNROLL for (int c = 0; c < nc; c++)
+            k__int_finish(&park, type != K__ANY, has_min, c, m, x->d[c] + b0, term + (size_t)c * ld + b0);
+    }
+}
+
+/* Sums of 16 groups of 16: v[j] holds group 2j in its lower half, 2j + 1 in its upper. */
+K__IN_AVX2 __m256i k__sum4x2(const __m256i *v) {
+    __m256i r = _mm256_hadd_epi32(_mm256_hadd_epi32(v[0], v[1]), _mm256_hadd_epi32(v[2], v[3]));
+    return _mm256_permutevar8x32_epi32(r, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
+}
+
+K__IN_AVX2 void k__group_sums_avx2(uint32_t type, int group, bool has_min, const __m256i *w, const int8_t *q, const int16_t *sum,
+                                   __m256i *dot, __m256i *asum) {
+    const bool    wide = k__off(type) == K__WIDE;
+    const __m256i ones = _mm256_set1_epi16(1), pairs = _mm256_madd_epi16(k__ld256(sum), ones);
+    __m256i       v[8];
+    K__UNROLL for (int j = 0; j < 8; j++) v[j] = _mm256_madd_epi16(k__pairs_avx2(wide, w[j], k__ld256(q + 32 * j)), ones);
+    if (group == 16) {                                /* NVFP4, wide */
+        dot[0] = k__sum4x2(v);
+        dot[1] = k__sum4x2(v + 4);
+        return;
+    }
+    dot[0] = k__sum8(v, 1);
+    if (!wide && k__off(type) >= 0) dot[0] = _mm256_sub_epi32(dot[0], _mm256_slli_epi32(pairs, k__off(type)));
+    if (has_min) *asum = pairs;
+}
+
+K__IN_AVX2 void k__scale_row_avx2(uint32_t type, int group, bool has_min, const uint8_t *p, uint32_t any, const k__cols *x, int nc, float *term, size_t ld) {
+    const uint32_t real = type == K__ANY ? any : type;
+    const size_t   step = k__super_bytes(real);
+    const int      nb = x->nb + (x->tail > 0);
+    uint8_t        last[K__PAD];
+    k__scale_park  park;
+    k__unpacked    u;
+    if (nb < 8) memset(&park, 0, sizeof park);
+    for (int b0 = 0; b0 < nb; b0 += 8) {
+        int m = nb - b0 < 8 ? nb - b0 : 8;
+        for (int i = 0; i < m; i++, p += step) {
+            const uint8_t *src = b0 + i < x->nb ? p : k__pad_tail(real, p, x->tail, last);
+            if (type == K__ANY) {
+                k__unpack_block(any, src, K_SUPER, &u);
+                src = (const uint8_t *)&u;
+            }
+            __m256i w[8];
+            K__UNROLL for (int j = 0; j < 8; j++) w[j] = k__codes_avx2(type, src, j);
+            k__park_scales(type, src, has_min, park.fs[i], park.hs[i], park.hm[i]);
+            for (int c = 0; c < nc; c++)
+                k__group_sums_avx2(type, group, has_min, w, k__cols_q(x, c, b0 + i), k__cols_sum(x, c, b0 + i), park.dot[c][i],
+                                   &park.asum[c][i]);
+        }
+        K__NO_UNROLL for (int c = 0; c < nc; c++)
+            k__scale_finish(&park, k__has_halves(type), group, has_min, c, m, x->d[c] + b0, term + (size_t)c * ld + b0);
+    }
+}
+
+/* --- panel --- */
+
+/* 8x8 transpose of dwords, row k to `to` + k * stride dwords. */
+K__AVX2 void k__spill8(const __m256i *from, void *to, size_t stride) {
+    __m256 r[8];
+    K__UNROLL for (int i = 0; i < 8; i++) r[i] = _mm256_castsi256_ps(_mm256_load_si256(from + i));
+    k__transpose8(r);
+    K__UNROLL for (int i = 0; i < 8; i++) _mm256_storeu_ps((float *)to + (size_t)i * stride, r[i]);
+}
+
+/* Scales of 8 rows into columns at .. at + 7 of an INT panel; vpmaddwd wants each twice. */
+K__AVX2 void k__int_heads_avx2(const __m256i *sc, const __m256i *mn, int at, k__panel *panel) {
+    int32_t pairs[8][8];
+    k__spill8(mn, &panel->mn[0][at], K__STRIP);
+    k__spill8(sc, pairs, 8);
+    K__UNROLL for (int p = 0; p < 8; p++) {
+        __m256i v = k__ld256(pairs[p]);
+        _mm256_storeu_si256((__m256i *)&panel->sc[2 * p][at], _mm256_blend_epi16(v, _mm256_slli_epi32(v, 16), 0xaa));
+        _mm256_storeu_si256((__m256i *)&panel->sc[2 * p + 1][at], _mm256_blend_epi16(_mm256_srli_epi32(v, 16), v, 0xaa));
+    }
+}
+
+/* An offset becomes a minimum, as on the other level; wide codes have none here. */
+K__IN_AVX2 void k__int_head_avx2(uint32_t type, const uint8_t *src, __m256i *sc, __m256i *mn, float *d, float *dm) {
+    k__heads h = k__heads_of(type, src);
+    *sc = h.sc;
+    *mn = k__off(type) < 0 ? h.mn : _mm256_sub_epi16(_mm256_setzero_si256(), _mm256_slli_epi16(h.sc, k__off(type)));
+    *d = k__head_d(type, h.d, false);
+    *dm = k__head_d(type, h.d, true);
+}
+
+/* lo: fs of 8 groups; hi: fs of 8 more, or fm */
+K__IN_AVX2 void k__scale_head_avx2(uint32_t type, bool has_min, const uint8_t *src, __m256i *lo, __m256i *hi) {
+    float    fs[16] = {0};
+    uint16_t hs[8] = {0}, hm[8] = {0};
+    k__park_scales(type, src, has_min, fs, hs, hm);
+    *lo = _mm256_castps_si256(k__has_halves(type) ? _mm256_cvtph_ps(k__ld128(hs)) : _mm256_loadu_ps(fs));
+    *hi = _mm256_castps_si256(k__has_halves(type) ? _mm256_cvtph_ps(k__ld128(hm)) : _mm256_loadu_ps(fs + 8));
+}
+
+/* As k__pack512. */
+K__IN_AVX2 void k__pack_avx2(uint32_t type, bool is_int, bool has_min, uint32_t any, const uint8_t *w, size_t row_bytes, int rows, int n,
+                             k__panel *panel) {
+    const uint32_t real = type == K__ANY ? any : type;
+    const size_t   step = k__super_bytes(real);
+    __m256i        codes[8][8], lo[8], hi[8];
+    for (int b = 0; b * K_SUPER < n; b++, panel++) {
+        int tail = n - b * K_SUPER < K_SUPER ? n - b * K_SUPER : 0;
+        for (int at = 0; at < K__STRIP; at += 8) {
+            K__NO_UNROLL for (int i = 0; i < 8; i++) {
+                const uint8_t *src = w + (size_t)(at + i < rows ? at + i : rows - 1) * row_bytes + (size_t)b * step;
+                uint8_t        last[K__PAD];
+                k__unpacked    u;
+                if (tail) src = k__pad_tail(real, src, tail, last);
+                if (type == K__ANY) {
+                    k__unpack_block(any, src, K_SUPER, &u);
+                    src = (const uint8_t *)&u;
+                }
+                K__UNROLL for (int j = 0; j < 8; j++) codes[j][i] = k__codes_avx2(type, src, j);
+                if (is_int) k__int_head_avx2(type, src, &lo[i], &hi[i], &panel->d[at + i], &panel->dm[at + i]);
+                else k__scale_head_avx2(type, has_min, src, &lo[i], &hi[i]);
+            }
+            for (int j = 0; j < 8; j++) k__spill8(codes[j], panel->q[8 * j][at], K__STRIP);
+            if (is_int) {
+                k__int_heads_avx2(lo, hi, at, panel);
+            } else {
+                k__spill8(lo, &panel->fs[0][at], K__STRIP);
+                k__spill8(hi, &panel->fs[8][at], K__STRIP);
+            }
+        }
+    }
+}
+
+K__IN_AVX2 __m256i k__bcast_avx2(const void *p) { return _mm256_set1_epi32(k__i32(p)); }
+
+/* acc[t] += sum over count dwords of k from k4, each pair of products times its half of s. steps: how many pair sums fit in 16 bits
+ * (4 for codes up to 31, 2 up to 63), 1: codes are signed */
+K__IN_AVX2 void k__dots_avx2(int T, int steps, const k__panel *w, int at, int k4, int count, const int8_t *const *q, __m256i s, __m256i *acc) {
+    K__UNROLL for (int k = k4; k < k4 + count; k += steps) {
+        __m256i p[K__TILE];
+        K__UNROLL for (int i = k; i < k + steps; i++) {
+            __m256i wi = k__ld256(w->q[i][at]);
+            K__UNROLL for (int t = 0; t < T; t++) {
+                __m256i v = k__pairs_avx2(steps == 1, wi, k__bcast_avx2(q[t] + 4 * i));
+                p[t] = i == k ? v : _mm256_add_epi16(p[t], v);
+            }
+        }
+        K__UNROLL for (int t = 0; t < T; t++) acc[t] = _mm256_add_epi32(acc[t], _mm256_madd_epi16(p[t], s));
+    }
+}
+
+K__IN_AVX2 __m256i k__mins_avx2(const k__panel *w, int at, const int16_t *sum, __m256i i) {
+    K__UNROLL for (int p = 0; p < 8; p++)
+        i = _mm256_add_epi32(i, _mm256_madd_epi16(k__ld256(&w->mn[p][at]), k__bcast_avx2(sum + 2 * p)));
+    return i;
+}
+
+K__IN_AVX2 void k__add_scaled_avx2(float *y, __m256 u, float d) {
+    _mm256_storeu_ps(y, _mm256_add_ps(_mm256_loadu_ps(y), _mm256_mul_ps(u, _mm256_set1_ps(d))));
+}
+
+/* One tile, 8 rows from `at`. */
+K__IN_AVX2 void k__int_rows_avx2(int T, int steps, bool has_min, const k__panel *w, int at, const k__cols *x, float (*y)[K__STRIP]) {
+    for (int b = 0; b < x->nb; b++, w++) {
+        __m256i       isum[K__TILE];
+        const int8_t *q[K__TILE];
+        K__UNROLL for (int t = 0; t < T; t++) {
+            q[t] = x->q[t] + (size_t)b * K_SUPER;
+            isum[t] = _mm256_setzero_si256();
+        }
+        K__NO_UNROLL for (int g = 0; g < 16; g++) k__dots_avx2(T, steps, w, at, 4 * g, 4, q, k__ld256(&w->sc[g][at]), isum);
+        __m256 d = _mm256_loadu_ps(w->d + at), dm = _mm256_loadu_ps(w->dm + at);
+        K__UNROLL for (int t = 0; t < T; t++) {
+            const int16_t *sum = x->sum[t] + (size_t)b * 16;
+            if (!has_min && steps > 1) isum[t] = k__mins_avx2(w, at, sum, isum[t]);
+            __m256 u = _mm256_mul_ps(d, _mm256_cvtepi32_ps(isum[t]));
+            if (has_min) u = _mm256_sub_ps(u, _mm256_mul_ps(dm, _mm256_cvtepi32_ps(k__mins_avx2(w, at, sum, _mm256_setzero_si256()))));
+            k__add_scaled_avx2(y[t] + at, u, x->d[t][b]);
+        }
+    }
+}
+
+K__IN_AVX2 void k__scale_rows_avx2(int T, int steps, int group, bool has_min, const k__panel *w, int at, const k__cols *x, float (*y)[K__STRIP]) {
+    const __m256i ones = _mm256_set1_epi16(1), minus = _mm256_set1_epi16((short)-x->offset);
+    for (int b = 0; b < x->nb + (x->tail > 0); b++, w++) {
+        __m256         f[K__TILE];
+        const int8_t  *q[K__TILE];
+        const int16_t *sum[K__TILE];
+        K__UNROLL for (int t = 0; t < T; t++) {
+            q[t] = k__cols_q(x, t, b);
+            sum[t] = k__cols_sum(x, t, b);
+            f[t] = _mm256_setzero_ps();
+        }
+        K__NO_UNROLL for (int g = 0; g < K_SUPER / group; g++) {
+            __m256i dot[K__TILE];
+            K__UNROLL for (int t = 0; t < T; t++) {
+                dot[t] = _mm256_setzero_si256();
+                if (!has_min && steps > 1) dot[t] = _mm256_madd_epi16(minus, k__bcast_avx2(sum[t] + 2 * g));
+            }
+            k__dots_avx2(T, steps, w, at, g * group / 4, group / 4, q, ones, dot);
+            K__UNROLL for (int t = 0; t < T; t++) {
+                f[t] = _mm256_add_ps(f[t], _mm256_mul_ps(_mm256_loadu_ps(&w->fs[g][at]), _mm256_cvtepi32_ps(dot[t])));
+                if (!has_min) continue;
+                __m256 s = _mm256_cvtepi32_ps(_mm256_madd_epi16(ones, k__bcast_avx2(sum[t] + 2 * g)));
+                f[t] = _mm256_add_ps(f[t], _mm256_mul_ps(_mm256_loadu_ps(&w->fs[8 + g][at]), s));
+            }
+        }
+        K__UNROLL for (int t = 0; t < T; t++) k__add_scaled_avx2(y[t] + at, f[t], x->d[t][b]);
+    }
+}
+
+K__IN_AVX2 void k__ahead_avx2(k__ahead *a, int blocks) {
+    for (int i = 0; i < a->lines * blocks; i++, a->next += 64) _mm_prefetch((const char *)a->next, _MM_HINT_T1);
+}
+
+#define K__INT_AVX2(name, type, min)                                                                                         \
+    K__AVX2 void k__row_##name##_avx2(uint32_t any, const uint8_t *p, const k__cols *x, float *term, size_t ld) {            \
+        if (x->n == 1) k__int_row_avx2(type, min, p, any, x, 1, term, ld);                                                   \
+        else k__int_row_avx2(type, min, p, any, x, x->n, term, ld);                                                          \
+    }                                                                                                                        \
+    K__AVX2 void k__pack_##name##_avx2(uint32_t any, const uint8_t *w, size_t row_bytes, int rows, int n, k__panel *panel) { \
+        k__pack_avx2(type, true, min, any, w, row_bytes, rows, n, panel);                                                    \
+    }
+#define K__SCALE_AVX2(name, type, group, min)                                                                                \
+    K__AVX2 void k__row_##name##_avx2(uint32_t any, const uint8_t *p, const k__cols *x, float *term, size_t ld) {            \
+        if (x->n == 1) k__scale_row_avx2(type, group, min, p, any, x, 1, term, ld);                                          \
+        else k__scale_row_avx2(type, group, min, p, any, x, x->n, term, ld);                                                 \
+    }                                                                                                                        \
+    K__AVX2 void k__pack_##name##_avx2(uint32_t any, const uint8_t *w, size_t row_bytes, int rows, int n, k__panel *panel) { \
+        k__pack_avx2(type, false, min, any, w, row_bytes, rows, n, panel);                                                   \
+    }
+K__INT_AVX2(q2_K, K_Q2_K, true)
+K__INT_AVX2(q3_K, K_Q3_K, false)
+K__INT_AVX2(q4_K, K_Q4_K, true)
+K__INT_AVX2(q5_K, K_Q5_K, true)
+K__INT_AVX2(q6_K, K_Q6_K, false)
+K__INT_AVX2(tq2_0, K_TQ2_0, false)
+K__INT_AVX2(iq4_xs, K_IQ4_XS, false)
+K__INT_AVX2(any_int, K__ANY, false)
+K__SCALE_AVX2(q4_0, K_Q4_0, 32, false)
+K__SCALE_AVX2(q4_1, K_Q4_1, 32, true)
+K__SCALE_AVX2(q5_0, K_Q5_0, 32, false)
+K__SCALE_AVX2(q5_1, K_Q5_1, 32, true)
+K__SCALE_AVX2(q8_0, K_Q8_0, 32, false)
+K__SCALE_AVX2(q1_0, K_Q1_0, 32, false)
+K__SCALE_AVX2(iq4_nl, K_IQ4_NL, 32, false)
+K__SCALE_AVX2(mxfp4, K_MXFP4, 32, false)
+K__SCALE_AVX2(nvfp4, K_NVFP4, 16, false)
+K__SCALE_AVX2(any_scale, K__ANY, 32, false)
+
+#define K__TILE_AVX2(name, columns, call)                                                                                    \
+    K__AVX2 void k__tile_##name##_##columns##_avx2(const k__panel *w, const k__cols *x, k__ahead *a, float (*y)[K__STRIP]) { \
+        const int T = columns;                                                                                               \
+        k__ahead_avx2(a, x->nb + (x->tail > 0));                                                                             \
+        for (int at = 0; at < K__STRIP; at += 8) call;                                                                       \
+    }
+#define K__TILES_AVX2(name, call) K__TILE_AVX2(name, 4, call) K__TILE_AVX2(name, 5, call) K__TILE_AVX2(name, 6, call)
+K__TILES_AVX2(int4_min, k__int_rows_avx2(T, 4, true, w, at, x, y))                 /* steps */
+K__TILES_AVX2(int4_off, k__int_rows_avx2(T, 4, false, w, at, x, y))
+K__TILES_AVX2(int2_off, k__int_rows_avx2(T, 2, false, w, at, x, y))
+K__TILES_AVX2(int_wide, k__int_rows_avx2(T, 1, false, w, at, x, y))
+K__TILES_AVX2(scale4_off, k__scale_rows_avx2(T, 4, 32, false, w, at, x, y))
+K__TILES_AVX2(scale4_min, k__scale_rows_avx2(T, 4, 32, true, w, at, x, y))
+K__TILES_AVX2(scale_wide, k__scale_rows_avx2(T, 1, 32, false, w, at, x, y))
+K__TILES_AVX2(scale16_wide, k__scale_rows_avx2(T, 1, 16, false, w, at, x, y))
+
+#define K__PLAN_AVX2(name, tile) \
+    {k__row_##name##_avx2, k__pack_##name##_avx2, {k__tile_##tile##_4_avx2, k__tile_##tile##_5_avx2, k__tile_##tile##_6_avx2}}
+static const k__plan k__plans_avx2[K_TYPE_MAX] = {
+    [K_Q2_K]    = K__PLAN_AVX2(q2_K, int4_min),
+    [K_Q3_K]    = K__PLAN_AVX2(q3_K, int4_off),
+    [K_Q4_K]    = K__PLAN_AVX2(q4_K, int4_min),
+    [K_Q5_K]    = K__PLAN_AVX2(q5_K, int4_min),
+    [K_Q6_K]    = K__PLAN_AVX2(q6_K, int2_off),
+    [K_TQ1_0]   = K__PLAN_AVX2(any_int, int_wide),
+    [K_TQ2_0]   = K__PLAN_AVX2(tq2_0, int4_off),
+    [K_IQ1_S]   = K__PLAN_AVX2(any_int, int_wide),
+    [K_IQ1_M]   = K__PLAN_AVX2(any_int, int_wide),
+    [K_IQ2_XXS] = K__PLAN_AVX2(any_int, int_wide),
+    [K_IQ2_XS]  = K__PLAN_AVX2(any_int, int_wide),
+    [K_IQ2_S]   = K__PLAN_AVX2(any_int, int_wide),
+    [K_IQ3_XXS] = K__PLAN_AVX2(any_int, int_wide),
+    [K_IQ3_S]   = K__PLAN_AVX2(any_int, int_wide),
+    [K_IQ4_XS]  = K__PLAN_AVX2(iq4_xs, int_wide),
+    [K_Q4_0]    = K__PLAN_AVX2(q4_0, scale4_off),
+    [K_Q4_1]    = K__PLAN_AVX2(q4_1, scale4_min),
+    [K_Q5_0]    = K__PLAN_AVX2(q5_0, scale4_off),
+    [K_Q5_1]    = K__PLAN_AVX2(q5_1, scale4_min),
+    [K_Q8_0]    = K__PLAN_AVX2(q8_0, scale_wide),
+    [K_Q1_0]    = K__PLAN_AVX2(q1_0, scale4_off),
+    [K_Q2_0]    = K__PLAN_AVX2(any_scale, scale_wide),
+    [K_IQ4_NL]  = K__PLAN_AVX2(iq4_nl, scale_wide),
+    [K_MXFP4]   = K__PLAN_AVX2(mxfp4, scale_wide),
+    [K_NVFP4]   = K__PLAN_AVX2(nvfp4, scale16_wide),
+};
+
+static void k_mul_quant_avx2(uint32_t type, const void *w, size_t row_bytes, int nr, int n, const k_acts *a, float *y, size_t ldy,
+                             void *scratch) {
+    k__mul_quant(k__plans_avx2, type, w, row_bytes, nr, n, a, y, ldy, scratch);
+}
+
+K__IN_AVX2 __m256i k__round_avx2(const float *x, __m256 inv) {
+    __m256 v = _mm256_mul_ps(_mm256_loadu_ps(x), inv);
+    v = _mm256_and_ps(v, _mm256_cmp_ps(v, v, _CMP_ORD_Q));
+    v = _mm256_max_ps(_mm256_min_ps(v, _mm256_set1_ps(127)), _mm256_set1_ps(-127));
+    return _mm256_cvtps_epi32(v);
+}
+
+K__AVX2 void k_quant_act_avx2(const float *x, int n, int8_t *q, int16_t *sum, float *d) {
+    for (int k = 0; k < n; k += K_SUPER, d++) {
+        int    len = n - k < K_SUPER ? n - k : K_SUPER;
+        float  m[8], amax = 0;
+        __m256 most = _mm256_setzero_ps(), nan = most;
+        for (int i = 0; i < len; i += 8) {
+            __m256 v = _mm256_andnot_ps(_mm256_set1_ps(-0.0f), _mm256_loadu_ps(x + k + i));
+            nan = _mm256_or_ps(nan, _mm256_cmp_ps(v, v, _CMP_UNORD_Q));
+            most = _mm256_max_ps(v, most);            /* a NaN yields the second operand */
+        }
+        _mm256_storeu_ps(m, most);
+        for (int i = 0; i < 8; i++) amax = m[i] > amax ? m[i] : amax;
+        __m256 inv = _mm256_set1_ps(amax > 0 ? 127.0f / amax : 0.0f);
+        *d = _mm256_movemask_ps(nan) ? NAN : amax / 127.0f;
+        for (int i = 0; i < len; i += 16) {
+            __m256i a = k__round_avx2(x + k + i, inv), b = k__round_avx2(x + k + i + 8, inv);
+            __m256i w = _mm256_permute4x64_epi64(_mm256_packs_epi32(a, b), 0xd8), s = _mm256_madd_epi16(w, _mm256_set1_epi16(1));
+            _mm_storeu_si128((__m128i *)(q + k + i), _mm_packs_epi16(_mm256_castsi256_si128(w), _mm256_extracti128_si256(w, 1)));
+            s = _mm256_hadd_epi32(s, s);
+            s = _mm256_hadd_epi32(s, s);
+            sum[(k + i) / 16] = (int16_t)(_mm256_extract_epi32(s, 0) + _mm256_extract_epi32(s, 4));
+        }
+    }
+}
+
 #endif /* __x86_64__ */
 
 /* ===== [level] the doors, and which implementation stands behind them =====
@@ -3279,6 +3842,7 @@ typedef struct {
 static const k_level k_levels[] = {
     {.name = "scalar", .needs = 0, K__ROW(ref)},
 #if defined(__x86_64__)
+    {.name = "avx2", .needs = K_CPU_AVX2 | K_CPU_FMA | K_CPU_F16C, K__ROW(avx2)},
     {.name = "avx512", .needs = K_CPU_AVX2 | K_CPU_FMA | K_CPU_F16C | K_CPU_AVX512 | K_CPU_VNNI, K__ROW(avx512)},
 #endif
 };
@@ -3342,7 +3906,7 @@ static void  k_rms_norm(const float *x, const float *w, float eps, int n, float 
 static float k_dot(const float *a, const float *b, int n) { return g_k_level->dot(a, b, n); }
 static void  k_add(float *y, const float *x, int n) { g_k_level->add(y, x, n); }
 static void  k_axpy(float *y, const float *x, float s, int n) { g_k_level->axpy(y, x, s, n); }
-static void  k_scale(float *y, float s, int n) { g_k_level->scale(y, s, n); }
+__attribute__((unused)) static void k_scale(float *y, float s, int n) { g_k_level->scale(y, s, n); }
 static void  k_swiglu(float *gate, const float *up, int n) { g_k_level->swiglu(gate, up, n); }
 static void  k_softmax(float *x, int n) { g_k_level->softmax(x, n); }
 static float k_max(const float *x, int n, int *arg) { return g_k_level->max(x, n, arg); }
@@ -3352,7 +3916,7 @@ static void  k_rope(float *x, int n_heads, int hd, int n_rot, bool halves, const
 static void k_kv_store(uint32_t type, const float *x, void *dst, int n) { g_k_level->kv_store(type, x, dst, n); }
 static void k_attn(const k_attn_args *a, void *scratch) { g_k_level->attn(a, scratch); }
 
-/* ----- [thread] what every thread does before it computes ----- */
+/* ===== [thread] what every thread does before it computes ===== */
 
 /* Denormals count as zero in this thread: they cost hundreds of cycles each and carry nothing here. The same in every
  * thread, or results would depend on who computed them. */

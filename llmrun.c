@@ -10,10 +10,10 @@
  *   [arch]     architectures and their tensors as data                  <- k base gguf
  *   [model]    a model bound to its mapping, every shape checked        <- k base gguf arch
  *   [kv]       paged key/value cache                                    <- k base arch
- *   [dev]      the device that runs a step: kernels over the pool       <- k pool arch
+ *   [dev]      the device that runs a step: kernels over the pool       <- k base pool arch
  *   [fwd]      one step over a batch of rows                            <- k base pool arch model kv dev
- *   [samp]     logits to token                                          <- k base
- *   [gen]      (engine) one request: prefill, decode, stop, scores      <- k base pool gguf tok model kv fwd samp
+ *   [samp]     logits to token                                          <- base
+ *   [gen]      (engine) one request: prefill, decode, stop, scores      <- k base pool gguf tok model kv dev fwd samp
  *   [inspect]  what is in a model file                                  <- k base gguf tok arch model
  *   [cli]      (main) option table, config, actions, main               <- all
  *
@@ -185,14 +185,6 @@ static bytes bytes_of(const char *s) { return (bytes){(const uint8_t *)s, strlen
 static bool  bytes_eq(bytes a, bytes b) { return a.n == b.n && (a.n == 0 || memcmp(a.p, b.p, a.n) == 0); }
 static bool  bytes_is(bytes a, const char *s) { return bytes_eq(a, bytes_of(s)); }
 
-/* FNV-1a, finished with a multiply-shift so that the low bits are good. */
-static uint64_t bytes_hash(bytes b) {
-    uint64_t h = 0xcbf29ce484222325u;
-    for (size_t i = 0; i < b.n; i++) h = (h ^ b.p[i]) * 0x100000001b3u;
-    h ^= h >> 32;
-    return h * 0x9e3779b97f4a7c15u;
-}
-
 /* --- str: a growable byte string, always followed by a NUL that n does not count --- */
 
 typedef struct {
@@ -236,9 +228,6 @@ __attribute__((format(printf, 2, 3))) static void str_fmt(str *s, const char *fm
     va_end(ap2);
 }
 
-/* A JSON string literal, quotes included. Bytes that are not UTF-8 become U+FFFD. */
-static void str_json(str *s, bytes b);
-
 /* --- clock: seconds since some start, monotonic --- */
 
 static double clock_now(void) {
@@ -250,7 +239,7 @@ static double clock_now(void) {
 /* --- rng: a value is a pure function of (seed, sequence, position, draw), so a text does not depend on
  * what ran beside it. splitmix64's finaliser (Steele, Lea, Flood 2014) over a mixed key. --- */
 
-static uint64_t rng__mix(uint64_t x) {
+static uint64_t rng_mix(uint64_t x) {
     x += 0x9e3779b97f4a7c15u;
     x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
     x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
@@ -258,7 +247,7 @@ static uint64_t rng__mix(uint64_t x) {
 }
 
 static uint64_t rng_at(uint64_t seed, uint64_t seq, uint64_t pos, uint64_t draw) {
-    return rng__mix(rng__mix(rng__mix(rng__mix(seed) ^ seq) ^ pos) ^ draw);
+    return rng_mix(rng_mix(rng_mix(rng_mix(seed) ^ seq) ^ pos) ^ draw);
 }
 
 /* [0, 1) with 53 bits. */
@@ -267,8 +256,21 @@ static double rng_unit(uint64_t bits) { return (double)(bits >> 11) * 0x1p-53; }
 /* A seed nobody can guess, for runs that did not name one; 32 bits, so that it is easily typed again. */
 static uint64_t rng_fresh(void) {
     uint32_t s;
-    if (getrandom(&s, sizeof s, 0) != (ssize_t)sizeof s) s = (uint32_t)rng__mix((uint64_t)time(NULL) ^ (uint64_t)getpid());
+    if (getrandom(&s, sizeof s, 0) != (ssize_t)sizeof s) s = (uint32_t)rng_mix((uint64_t)time(NULL) ^ (uint64_t)getpid());
     return s;
+}
+
+/* A hash of bytes, keyed: with a seed that nobody knows, nobody can choose many that fall into one slot. */
+static uint64_t bytes_hash(uint64_t seed, bytes b) {
+    uint64_t h = rng_mix(seed ^ b.n), word;
+    size_t   i = 0;
+    for (; i + 8 <= b.n; i += 8) {
+        memcpy(&word, b.p + i, 8);
+        h = rng_mix(h ^ word);
+    }
+    word = 0;
+    if (i < b.n) memcpy(&word, b.p + i, b.n - i);
+    return rng_mix(h ^ word);
 }
 
 /* --- utf8 --- */
@@ -301,6 +303,7 @@ static bool utf8_open(const uint8_t *p, size_t n) {
     return false;
 }
 
+/* A JSON string literal, quotes included. Bytes that are not UTF-8 become U+FFFD. */
 static void str_json(str *s, bytes b) {
     str_put(s, "\"");
     for (size_t i = 0; i < b.n;) {
@@ -521,8 +524,8 @@ static int pool_default_threads(void) {
  * Format: docs/gguf.md of the ggml repository. Version 1 has 32-bit counts, lengths and dimensions. The C writer
  * of versions 1 and 2 counted a final NUL into every string for a while (llama.cpp issue 2836); the Python one
  * never did. A file of theirs is known by its first key.
- * Door: gguf_open, gguf_parse, gguf_close, gguf_prefetch, gguf_alive, gguf_find, gguf_tensor_find, gguf_get_*,
- * gguf_arr_*, gguf_strs_*, gguf_bad, gguf_type_name. */
+ * Door: gguf_open, gguf_parse, gguf_close, gguf_alive, gguf_find, gguf_tensor_find, gguf_get_*, gguf_arr_u64,
+ * gguf_strs_*, gguf_bad, gguf_type_name. */
 
 enum { GGUF_U8, GGUF_I8, GGUF_U16, GGUF_I16, GGUF_U32, GGUF_I32, GGUF_F32, GGUF_BOOL, GGUF_STR, GGUF_ARR,
       GGUF_U64, GGUF_I64, GGUF_F64 };
@@ -532,7 +535,6 @@ enum {
     GGUF_COUNT_MAX = 1 << 22,        /* keys or tensors: thousands of times more than any model has       */
     GGUF_ARR_MAX   = 1 << 30,        /* elements of an array                                              */
     GGUF_ALIGN_MAX = 1 << 20,        /* bytes                                                             */
-    GGUF_HEAD      = 16 << 20,       /* bytes asked for at once on opening: metadata is seldom longer     */
     GGUF_PARTS_MAX = 512,            /* parts of a split file: each costs a file descriptor               */
     GGUF_MAPS_MAX  = 2 * GGUF_PARTS_MAX
 };
@@ -586,11 +588,10 @@ static const struct {
     const char *name;
     uint8_t     bytes;               /* 0: not of one size                                                */
 } gguf__types[] = {
-    [GGUF_U8] = {"u8", 1},     [GGUF_I8] = {"i8", 1},     [GGUF_U16] = {"u16", 2}, [GGUF_I16] = {"i16",
-                                                                                                 2}, [GGUF_U32] = {"u32", 4},
-    [GGUF_I32] = {"i32", 4},   [GGUF_F32] = {"f32", 4},   [GGUF_BOOL] = {"bool", 1}, [GGUF_STR] = {"string",
-                                                                                                   0}, [GGUF_ARR] = {"array", 0},
-    [GGUF_U64] = {"u64", 8},   [GGUF_I64] = {"i64", 8},   [GGUF_F64] = {"f64", 8},
+    [GGUF_U8]  = {"u8", 1},  [GGUF_U16] = {"u16", 2}, [GGUF_U32] = {"u32", 4}, [GGUF_U64]  = {"u64", 8},
+    [GGUF_I8]  = {"i8", 1},  [GGUF_I16] = {"i16", 2}, [GGUF_I32] = {"i32", 4}, [GGUF_I64]  = {"i64", 8},
+    [GGUF_F32] = {"f32", 4}, [GGUF_F64] = {"f64", 8}, [GGUF_STR] = {"string", 0},
+    [GGUF_ARR] = {"array", 0}, [GGUF_BOOL] = {"bool", 1},
 };
 
 static const char *gguf_type_name(uint32_t type) { return type <= GGUF_F64 ? gguf__types[type].name : "unknown"; }
@@ -612,8 +613,8 @@ static bool gguf__say(err_t *e, int code, const char *path, uint64_t at, const c
     return err_set(e, code, "%s%s: %s%s", cut ? "..." : "", path + cut, what, where);
 }
 
-__attribute__((format(printf, 4, 5))) static bool gguf__refuse(err_t *e, int code, const char *path,
-                                                               const char *fmt, ...) {
+__attribute__((format(printf, 4, 5)))
+static bool gguf__refuse(err_t *e, int code, const char *path, const char *fmt, ...) {
     va_list ap;
     va_start(ap, fmt);
     gguf__say(e, code, path, GGUF_NOWHERE, fmt, ap);
@@ -631,24 +632,11 @@ static bool gguf_bad(const gguf_file *g, int part, uint64_t at, err_t *e, const 
     return false;
 }
 
-/* --- index: names to entries in O(1). The hash is keyed afresh for each file, so that nobody can choose a
- * million keys that fall into one slot. --- */
-
-static uint64_t gguf__hash(uint64_t seed, bytes b) {
-    uint64_t h = rng__mix(seed ^ b.n), word;
-    size_t   i = 0;
-    for (; i + 8 <= b.n; i += 8) {
-        memcpy(&word, b.p + i, 8);
-        h = rng__mix(h ^ word);
-    }
-    word = 0;
-    if (i < b.n) memcpy(&word, b.p + i, b.n - i);
-    return rng__mix(h ^ word);
-}
+/* --- index: names to entries in O(1), with a hash keyed afresh for each file --- */
 
 /* The slot that holds the name, or the empty one where it would go. */
 static uint64_t gguf__slot(const gguf_index *ix, bytes name) {
-    uint64_t at = gguf__hash(ix->seed, name) & ix->mask;
+    uint64_t at = bytes_hash(ix->seed, name) & ix->mask;
     for (; ix->slot[at]; at = (at + 1) & ix->mask)
         if (bytes_eq(*(const bytes *)(const void *)(ix->base + (ix->slot[at] - 1) * ix->stride), name)) break;
     return at;
@@ -742,8 +730,9 @@ static uint64_t gguf__u64(gguf_cur *c, const char *what) {
 }
 
 /* A count, length or dimension. */
-static uint64_t gguf__count(gguf_cur *c,
-                            const char *what) { return c->v1 ? gguf__u32(c, what) : gguf__u64(c, what); }
+static uint64_t gguf__count(gguf_cur *c, const char *what) {
+    return c->v1 ? gguf__u32(c, what) : gguf__u64(c, what);
+}
 
 static bytes gguf__string(gguf_cur *c, const char *what) {
     uint64_t       n = gguf__count(c, what);
@@ -761,8 +750,8 @@ static bytes gguf__name(gguf_cur *c, const char *what, uint64_t max) {
     if (!b.n || b.n > max) gguf__fail(c, where, "%s of %zu bytes, expected 1 to %llu", what, b.n, GGUF_U(max));
     for (size_t i = 0; i < b.n && !c->e->code;) {
         int len = utf8_len(b.p + i, b.n - i);
-        if (!len || !b.p[i]) gguf__fail(c, GGUF_U(b.p + i - c->p),
-                                        "byte 0x%02x in %s, expected UTF-8 without NUL", b.p[i], what);
+        if (!len || !b.p[i])
+            gguf__fail(c, GGUF_U(b.p + i - c->p), "byte 0x%02x in %s, expected UTF-8 without NUL", b.p[i], what);
         i += (size_t)len;
     }
     return b;
@@ -862,16 +851,19 @@ static void gguf__kvs(gguf_cur *c, gguf_file *g, uint64_t n) {
     }
     if (c->e->code) return;
     const gguf_kv *twin = gguf__index(&g->keys, g->kv, sizeof *g->kv, g->n_kv);
-    if (twin) gguf__fail(c, GGUF_U(twin->key.p - c->p), "key %.*s comes twice, expected once",
-                         GGUF_SHOW(twin->key));
+    if (twin)
+        gguf__fail(c, GGUF_U(twin->key.p - c->p), "key %.*s comes twice, expected once", GGUF_SHOW(twin->key));
 }
 
 /* --- lookups --- */
 
-static const gguf_kv *gguf_find(const gguf_file *g,
-                                const char *key) { return gguf__look(&g->keys, bytes_of(key)); }
-static const gguf_tensor *gguf_tensor_find(const gguf_file *g,
-                                           const char *name) { return gguf__look(&g->names, bytes_of(name)); }
+static const gguf_kv *gguf_find(const gguf_file *g, const char *key) {
+    return gguf__look(&g->keys, bytes_of(key));
+}
+
+static const gguf_tensor *gguf_tensor_find(const gguf_file *g, const char *name) {
+    return gguf__look(&g->names, bytes_of(name));
+}
 
 typedef struct {
     uint64_t mag;
@@ -934,8 +926,7 @@ static int gguf_get_f32(const gguf_file *g, const char *key, float lo, float hi,
     if (!kv) return 0;
     if (!gguf__float_at(kv->type, kv->data, &v)) return gguf__wrong(g, kv, "f32", e);
     if (!(v >= lo && v <= hi)) {
-        gguf_bad(g, kv->part, kv->at, e, "%s is %.9g, expected %.9g to %.9g", key, (double)v, (double)lo,
-                 (double)hi);
+        gguf_bad(g, kv->part, kv->at, e, "%s is %.9g, expected %.9g to %.9g", key, (double)v, (double)lo, (double)hi);
         return -1;
     }
     *out = v;
@@ -966,30 +957,14 @@ static int gguf_get_arr(const gguf_file *g, const char *key, const gguf_kv **out
     return 1;
 }
 
-/* Element i of an array; false when it is no array, has no such element, or holds another kind of thing. */
-static const uint8_t *gguf__elem(const gguf_kv *kv, uint64_t i) {
-    return kv->type == GGUF_ARR && i < kv->count ? kv->data + i * gguf__types[kv->elem].bytes : NULL;
-}
-
+/* Element i of an array of integers or bools; false when it is no such array, has no such element, or that is
+ * negative. */
 static bool gguf_arr_u64(const gguf_kv *kv, uint64_t i, uint64_t *out) {
-    const uint8_t *p = gguf__elem(kv, i);
-    gguf__int      v;
-    if (!p || !gguf__int_at(kv->elem, p, true, &v) || v.neg) return false;
+    gguf__int v;
+    if (kv->type != GGUF_ARR || i >= kv->count) return false;
+    if (!gguf__int_at(kv->elem, kv->data + i * gguf__types[kv->elem].bytes, true, &v) || v.neg) return false;
     *out = v.mag;
     return true;
-}
-
-static bool gguf_arr_i64(const gguf_kv *kv, uint64_t i, int64_t *out) {
-    const uint8_t *p = gguf__elem(kv, i);
-    gguf__int      v;
-    if (!p || !gguf__int_at(kv->elem, p, true, &v) || (!v.neg && v.mag > INT64_MAX)) return false;
-    *out = v.neg ? (int64_t)-v.mag : (int64_t)v.mag;
-    return true;
-}
-
-static bool gguf_arr_f32(const gguf_kv *kv, uint64_t i, float *out) {
-    const uint8_t *p = gguf__elem(kv, i);
-    return p && gguf__float_at(kv->elem, p, out);
 }
 
 /* The strings of an array of strings; none when it is something else. */
@@ -1005,8 +980,8 @@ static gguf_strs gguf_strs_of(const gguf_file *g, const gguf_kv *kv) {
 static bool gguf__type_refused(gguf_cur *c, uint64_t at, const gguf_tensor *t) {
     const char *gone = t->type < K_TYPE_MAX ? k_types[t->type].name : NULL, *foreign = k_type_foreign(t->type);
     return gguf__fail(c, at, "tensor %.*s has type %u (%s%s%s), expected one that is defined and not removed",
-                      GGUF_SHOW(t->name), t->type,
-                      gone ? gone : "", gone && foreign ? " or " : "", foreign ? foreign : gone ? "" : "unknown");
+                      GGUF_SHOW(t->name), t->type, gone ? gone : "", gone && foreign ? " or " : "",
+                      foreign ? foreign : gone ? "" : "unknown");
 }
 
 /* Weights and bytes of a tensor whose dimensions and type are known; false when they do not fit. */
@@ -1018,12 +993,11 @@ static bool gguf__size(gguf_cur *c, uint64_t where, gguf_tensor *t) {
                           GGUF_SHOW(t->name), GGUF_U(n), k->block, k->name);
     bool wraps = false;
     for (int i = 1; i < 4; i++) wraps |= __builtin_mul_overflow(n, t->dim[i], &n);
-    wraps |= n > INT64_MAX || __builtin_mul_overflow(n / k->block, (uint64_t)k->bytes,
-                                                     &t->n_bytes) || t->n_bytes > INT64_MAX;
+    wraps |= n > INT64_MAX || __builtin_mul_overflow(n / k->block, (uint64_t)k->bytes, &t->n_bytes);
+    wraps |= t->n_bytes > INT64_MAX;
     if (wraps)
         return gguf__fail(c, where, "tensor %.*s is %llu x %llu x %llu x %llu, expected a size below 2^63",
-                          GGUF_SHOW(t->name),
-                          GGUF_U(t->dim[0]), GGUF_U(t->dim[1]), GGUF_U(t->dim[2]), GGUF_U(t->dim[3]));
+                          GGUF_SHOW(t->name), GGUF_U(t->dim[0]), GGUF_U(t->dim[1]), GGUF_U(t->dim[2]), GGUF_U(t->dim[3]));
     return true;
 }
 
@@ -1058,8 +1032,9 @@ static void gguf__tensor(gguf_cur *c, gguf_tensor *t) {
 /* Data begins at the next multiple of the alignment; tensors follow each other in the order of the directory. */
 static void gguf__place(gguf_cur *c, gguf_file *g) {
     uint64_t start = (c->at + g->align - 1) & ~(g->align - 1), free_at = 0;
-    if (g->n_tensor && start > c->n) gguf__fail(c, c->at,
-                                                "tensor data would begin at byte %llu of %llu, expected it inside the file", GGUF_U(start), GGUF_U(c->n));
+    if (g->n_tensor && start > c->n)
+        gguf__fail(c, c->at, "tensor data would begin at byte %llu of %llu, expected it inside the file",
+                   GGUF_U(start), GGUF_U(c->n));
     for (uint64_t i = 0; i < g->n_tensor && !c->e->code; i++) {
         gguf_tensor *t = &g->tensor[i];
         uint64_t     where = GGUF_U(t->name.p - c->p), room = c->n - start, off = t->at;
@@ -1068,7 +1043,7 @@ static void gguf__place(gguf_cur *c, gguf_file *g) {
                        GGUF_U(off), GGUF_U(g->align));
         else if (off > room || t->n_bytes > room - off)
             gguf__fail(c, where,
-                       "tensor %.*s has %llu bytes at offset %llu, expected them within the %llu bytes of tensor data",
+                       "tensor %.*s has %llu bytes at offset %llu, expected them within %llu bytes of tensor data",
                        GGUF_SHOW(t->name), GGUF_U(t->n_bytes), GGUF_U(off), GGUF_U(room));
         else if (off < free_at)
             gguf__fail(c, where,
@@ -1095,10 +1070,9 @@ static void gguf__tensors(gguf_cur *c, gguf_file *g, uint64_t n) {
 /* What begins like another format gets its name. */
 static const char *gguf__other(const uint8_t *p) {
     static const struct { const char *magic, *name; } others[] = {
-        {"FUGG", "GGUF with its bytes swapped"}, {"tjgg", "ggjt, older than GGUF"}, {"fmgg",
-                                                                                     "ggmf, older than GGUF"},
-        {"lmgg", "ggml, older than GGUF"},       {"algg", "a ggla adapter"},        {"PK\3\4",
-                                                                                     "a zip or PyTorch file"},
+        {"FUGG", "GGUF with its bytes swapped"}, {"tjgg", "ggjt, older than GGUF"},
+        {"fmgg", "ggmf, older than GGUF"},       {"lmgg", "ggml, older than GGUF"},
+        {"algg", "a ggla adapter"},              {"PK\3\4", "a zip or PyTorch file"},
         {"\0\0\0\0", "zeros"},
     };
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
@@ -1113,9 +1087,10 @@ static void gguf__version(gguf_cur *c, gguf_file *g) {
                    magic[2], magic[3], gguf__other(magic));
     g->version = gguf__u32(c, "the version");
     if (c->e->code || (g->version >= 1 && g->version <= 3)) return;
-    if (__builtin_bswap32(g->version) <= 3 && g->version) gguf__fail(c, 4,
-                                                                     "is big-endian (version 0x%08x), expected little-endian", g->version);
-    else gguf__fail(c, 4, "version %u, expected 1, 2 or 3", g->version);
+    if (__builtin_bswap32(g->version) <= 3 && g->version)
+        gguf__fail(c, 4, "is big-endian (version 0x%08x), expected little-endian", g->version);
+    else
+        gguf__fail(c, 4, "version %u, expected 1, 2 or 3", g->version);
 }
 
 /* A number of entries of at least `each` bytes. */
@@ -1123,8 +1098,8 @@ static uint64_t gguf__entries(gguf_cur *c, const char *what, uint64_t each) {
     uint64_t where = c->at, n = gguf__count(c, what);
     if (c->e->code) return 0;
     uint64_t fit = (c->n - c->at) / each, max = fit < GGUF_COUNT_MAX ? fit : GGUF_COUNT_MAX;
-    if (n > max) gguf__fail(c, where, "%s is %llu, expected at most %llu in what is left of the file", what,
-                            GGUF_U(n), GGUF_U(max));
+    if (n > max)
+        gguf__fail(c, where, "%s is %llu, expected at most %llu in what is left of the file", what, GGUF_U(n), GGUF_U(max));
     return n;
 }
 
@@ -1177,11 +1152,13 @@ static void gguf__sigbus(int sig, siginfo_t *info, void *context) {
     for (int i = 0; i < GGUF_MAPS_MAX; i++) {
         uintptr_t from = atomic_load(&gguf__maps[i].from);
         if (!from || at < from || at - from >= gguf__maps[i].n) continue;
-        static const char head[] = "llmrun: ", tail[] = ": shrank or became unreadable while it was mapped, expected it to stay as it was\n";
+        static const char head[] = "llmrun: ";
+        static const char tail[] = ": shrank or became unreadable while it was mapped, expected it to stay as it was\n";
         char              line[4096 + sizeof head + sizeof tail];
         size_t            n = 0;
         for (const char *p = head; *p; p++) line[n++] = *p;
-        for (const char *p = gguf__maps[i].path; *p && n < 4096; p++) line[n++] = (unsigned char)*p < 0x20 || *p == 0x7f ? '?' : *p;
+        for (const char *p = gguf__maps[i].path; *p && n < 4096; p++)
+            line[n++] = (unsigned char)*p < 0x20 || *p == 0x7f ? '?' : *p;
         for (const char *p = tail; *p; p++) line[n++] = *p;
         if (write(STDERR_FILENO, line, n) < 0) {}
         _exit(EXIT_RESOURCE);
@@ -1232,18 +1209,17 @@ static bool gguf__map(gguf_part *part, err_t *e) {
     part->fd = open(part->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (part->fd < 0) return gguf__failed(part->path, "open", e);
     if (fstat(part->fd, &st)) return gguf__failed(part->path, "stat", e);
-    if (!S_ISREG(st.st_mode)) return gguf__refuse(e, EXIT_INPUT, part->path, "is %s, expected a GGUF file",
-                                                  gguf__kind(st.st_mode));
+    if (!S_ISREG(st.st_mode))
+        return gguf__refuse(e, EXIT_INPUT, part->path, "is %s, expected a GGUF file", gguf__kind(st.st_mode));
     if (st.st_size == 0) return gguf__refuse(e, EXIT_INPUT, part->path, "is empty, expected a GGUF file");
     void *p = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, part->fd, 0);
     if (p == MAP_FAILED) return gguf__failed(part->path, "map", e);
     part->p = p;
     part->n = (size_t)st.st_size;
-    madvise(p, part->n < GGUF_HEAD ? part->n : GGUF_HEAD, MADV_WILLNEED);
+    madvise(p, part->n, MADV_WILLNEED);
     part->map = gguf__map_note(part->p, part->n, part->path);
-    if (part->map < 0) return gguf__refuse(e, EXIT_RESOURCE, part->path,
-                                           "is one file too many, expected at most %d mapped at once",
-                                           GGUF_MAPS_MAX);
+    if (part->map < 0)
+        return gguf__refuse(e, EXIT_RESOURCE, part->path, "is one file too many, expected at most %d mapped at once", GGUF_MAPS_MAX);
     return true;
 }
 
@@ -1289,11 +1265,11 @@ typedef struct {
 } gguf_split;
 
 static bool gguf__split_keys(const gguf_file *g, gguf_split *s, err_t *e) {
+    const uint64_t most = (uint64_t)GGUF_COUNT_MAX * GGUF_PARTS_MAX;
     *s = (gguf_split){0, 1, UINT64_MAX};
     return gguf_get_u64(g, "split.count", 1, GGUF_PARTS_MAX, &s->count, e) >= 0
         && gguf_get_u64(g, "split.no", 0, s->count - 1, &s->no, e) >= 0
-        && gguf_get_u64(g, "split.tensors.count", 0, (uint64_t)GGUF_COUNT_MAX * GGUF_PARTS_MAX, &s->tensors,
-                        e) >= 0;
+        && gguf_get_u64(g, "split.tensors.count", 0, most, &s->tensors, e) >= 0;
 }
 
 /* The path of part `no` (from 0), given the path of part `of` of the same model; false when that is not named so. */
@@ -1368,9 +1344,8 @@ static bool gguf__whole(gguf_file *g, bool on_disk, err_t *e) {
     gguf_split s;
     if (!gguf__split_keys(g, &s, e)) return false;
     if (s.no) return gguf__first_wanted(g, &s, e);
-    if (s.count > 1 && !on_disk) return gguf__refuse(e, EXIT_INPUT, g->path,
-                                                     "is the first of %llu parts, expected all of them",
-                                                     GGUF_U(s.count));
+    if (s.count > 1 && !on_disk)
+        return gguf__refuse(e, EXIT_INPUT, g->path, "is the first of %llu parts, expected all of them", GGUF_U(s.count));
     if (!gguf__other_parts(g, &s, e) || !gguf__name_index(g, e)) return false;
     if (s.tensors != UINT64_MAX && s.tensors != g->n_tensor)
         return gguf__refuse(e, EXIT_INPUT, g->path,
@@ -1379,15 +1354,17 @@ static bool gguf__whole(gguf_file *g, bool on_disk, err_t *e) {
     return true;
 }
 
-/* Maps and checks a model file and, when it is the first of several, its other parts. On failure nothing stays open. */
+/* Maps and checks a model file and, when it is the first of several, its other parts. On failure nothing stays
+ * open. */
 static bool gguf_open(gguf_file *g, const char *path, err_t *e) {
     if (gguf__load(g, path, e) && gguf__whole(g, true, e)) return true;
     gguf_close(g);
     return false;
 }
 
-/* The same over n bytes in memory, which must outlive g. `label` stands for the path in errors. */
-static bool gguf_parse(gguf_file *g, const uint8_t *p, size_t n, const char *label, err_t *e) {
+/* The same over n bytes in memory, which must outlive g: the door of tests and fuzzers. `label` stands for the
+ * path in errors. */
+__attribute__((unused)) static bool gguf_parse(gguf_file *g, const uint8_t *p, size_t n, const char *label, err_t *e) {
     gguf__begin(g, label);
     g->part[0].p = p;
     g->part[0].n = g->n_bytes = n;
@@ -1396,18 +1373,13 @@ static bool gguf_parse(gguf_file *g, const uint8_t *p, size_t n, const char *lab
     return false;
 }
 
-/* Asks the system to read the tensor data ahead, for those who will use all of it. */
-static void gguf_prefetch(const gguf_file *g) {
-    for (int i = 0; i < g->n_parts; i++)
-        if (g->part[i].fd >= 0) madvise((void *)(uintptr_t)g->part[i].p, g->part[i].n, MADV_WILLNEED);
-}
-
 /* False when a mapped file has shrunk or can no longer be asked about. One fstat a part: once per step is cheap. */
 static bool gguf_alive(const gguf_file *g) {
     struct stat st;
-    for (int i = 0; i < g->n_parts; i++)
-        if (g->part[i].fd >= 0 && (fstat(g->part[i].fd,
-                                         &st) || (uint64_t)st.st_size < g->part[i].n)) return false;
+    for (int i = 0; i < g->n_parts; i++) {
+        const gguf_part *p = &g->part[i];
+        if (p->fd >= 0 && (fstat(p->fd, &st) || (uint64_t)st.st_size < p->n)) return false;
+    }
     return true;
 }
 /* ===== [tok] vocabularies: text to tokens and back =====
@@ -1520,7 +1492,7 @@ static const tok_pre tok_pres[] = {
                        "\\s*[\\r\\n]|\\s+(?!\\S)|\\s+"}},
     {"laguna", 0, {"[^\\n]+|[\\n]+", PRE_QWEN2}},
     {"afmoe", 0, {"\\p{N}+", PRE_THIRDS "\\p{N}+", PRE_ASIAN, PRE_DEEP3}},
-    {"tiny_aya cohere2moe", 0, {"(?<!\\d)\\d++\\b", PRE_THIRDS "\\A\\d++\\z", PRE_GPT4O}},
+    {"tiny_aya cohere2moe", 0, {"(?<!\\d)\\d++(?![\\p{L}\\p{M}\\p{Nl}\\p{Pc}])", PRE_THIRDS "\\A\\d++\\z", PRE_GPT4O}},
     {"jais-2", 0, {PRE_ABBR "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s{512}(?!\\S)|"
                    "\\s{256}(?!\\S)|\\s{128}(?!\\S)|\\s{64}(?!\\S)|\\s{32}(?!\\S)|\\s{16}(?!\\S)|\\s{8}(?!\\S)|\\s{4}(?!\\S)|"
                    "\\s{1,2}(?!\\S)|\\s{1}"}},
@@ -1586,8 +1558,9 @@ enum { TOK_UNDEFINED, TOK_NORMAL, TOK_UNKNOWN, TOK_CONTROL, TOK_USER, TOK_UNUSED
 #define TOK_EOG 0x80                 /* beside the type: ends a generation */
 
 typedef struct {
-    uint32_t tag;                    /* upper half of the hash */
-    int32_t  id1;                    /* id + 1, 0: empty       */
+    uint64_t head;                   /* the first 8 bytes of the text: for most tokens all of it, so no look elsewhere */
+    uint32_t n;                      /* its bytes        */
+    int32_t  id1;                    /* id + 1, 0: empty */
 } tok__slot;
 
 typedef struct {
@@ -1637,10 +1610,22 @@ static bool tok__plain(const tok_vocab *v, int32_t id) {
     return t == TOK_NORMAL || t == TOK_USER || t == TOK_UNUSED || t == TOK_UNDEFINED;
 }
 
-static uint64_t tok__load(const uint8_t *p, size_t n) {
-    uint64_t x = 0;
-    memcpy(&x, p, n);
+static uint64_t tok__load8(const uint8_t *p) {
+    uint64_t x;
+    memcpy(&x, p, 8);
     return x;
+}
+
+/* The first 8 bytes as a number; fewer than 8 without a loop, by loads that overlap. */
+static uint64_t tok__head(const uint8_t *p, size_t n) {
+    uint32_t a, b;
+    if (n >= 8) return tok__load8(p);
+    if (n >= 4) {
+        memcpy(&a, p, 4);
+        memcpy(&b, p + n - 4, 4);
+        return a | (uint64_t)b << 8 * (n - 4);
+    }
+    return n ? p[0] | (uint64_t)p[n / 2] << 8 * (n / 2) | (uint64_t)p[n - 1] << 8 * (n - 1) : 0;
 }
 
 static uint64_t tok__mix(uint64_t a, uint64_t b) {
@@ -1648,32 +1633,32 @@ static uint64_t tok__mix(uint64_t a, uint64_t b) {
     return (uint64_t)m ^ (uint64_t)(m >> 64);
 }
 
-/* Folded multiplication of 16 bytes a turn, keyed afresh for each run: nobody can choose tokens that collide. */
-static uint64_t tok__hash(const tok_vocab *v, const uint8_t *p, size_t n) {
-    uint64_t h = v->seed[1] ^ n, x = 0, y = 0;
-    for (; n > 16; n -= 16, p += 16) h = tok__mix(tok__load(p, 8) ^ v->seed[0], tok__load(p + 8, 8) ^ h);
-    if (n >= 8) x = tok__load(p, 8), y = tok__load(p + n - 8, 8);
-    else if (n >= 4) x = tok__load(p, 4), y = tok__load(p + n - 4, 4);
-    else if (n) x = (uint64_t)p[0] << 16 | (uint64_t)p[n / 2] << 8 | p[n - 1];
-    return tok__mix(tok__mix(x ^ v->seed[0], y ^ h), v->seed[1]);
+/* Folded multiplication of 8 bytes a turn, keyed afresh for each run: nobody can choose tokens that collide. */
+static uint64_t tok__hash(const tok_vocab *v, uint64_t head, const uint8_t *p, size_t n) {
+    uint64_t h = tok__mix(head ^ v->seed[0], v->seed[1] ^ n);
+    for (size_t i = 8; i < n; i += 8) h = tok__mix(tok__load8(p + (i + 8 <= n ? i : n - 8)) ^ v->seed[0], v->seed[1] ^ h);
+    return h;
 }
 
 /* The slot of a text, or the empty one where it would go. */
-static tok__slot *tok__seek(const tok_vocab *v, bytes b, uint32_t *tag) {
-    uint64_t h = tok__hash(v, b.p, b.n), at = h & v->mask;
-    *tag = (uint32_t)(h >> 32);
-    for (; v->slot[at].id1; at = (at + 1) & v->mask)
-        if (v->slot[at].tag == *tag && bytes_eq(v->text[v->slot[at].id1 - 1], b)) break;
+static tok__slot *tok__seek(const tok_vocab *v, bytes b) {
+    uint64_t head = tok__head(b.p, b.n), at = tok__hash(v, head, b.p, b.n) & v->mask;
+    for (; v->slot[at].id1; at = (at + 1) & v->mask) {
+        const tok__slot *s = &v->slot[at];
+        if (s->head == head && s->n == b.n && (b.n <= 8 || !memcmp(v->text[s->id1 - 1].p + 8, b.p + 8, b.n - 8))) break;
+    }
     return &v->slot[at];
 }
 
-static int32_t tok__find(const tok_vocab *v, bytes b) {
-    uint32_t tag;
-    return b.n <= v->text_max ? tok__seek(v, b, &tag)->id1 - 1 : -1;
+static int32_t tok__find(const tok_vocab *v, bytes b) { return b.n && b.n <= v->text_max ? tok__seek(v, b)->id1 - 1 : -1; }
+
+static uint64_t tok__merge_home(const tok_vocab *v, int32_t left, int32_t right) {
+    return tok__mix(((uint64_t)(uint32_t)left << 32 | (uint32_t)right) ^ v->seed[0], v->seed[1]) & v->merge_mask;
 }
 
+/* The slot of a pair, or the empty one where it would go. */
 static tok__merge *tok__merge_seek(const tok_vocab *v, int32_t left, int32_t right) {
-    uint64_t key = (uint64_t)(uint32_t)left << 32 | (uint32_t)right, at = tok__mix(key ^ v->seed[0], v->seed[1]) & v->merge_mask;
+    uint64_t at = tok__merge_home(v, left, right);
     for (; v->merge[at].id1; at = (at + 1) & v->merge_mask)
         if (v->merge[at].left == left && v->merge[at].right == right) break;
     return &v->merge[at];
@@ -1745,7 +1730,7 @@ static const gguf_kv *tok__array(const gguf_file *g, const char *key, uint32_t e
 static bool tok__good_text(bytes b) {
     size_t i = 0;
     while (i < b.n) {
-        uint64_t w = i + 8 <= b.n ? tok__load(b.p + i, 8) : ~0ull;
+        uint64_t w = i + 8 <= b.n ? tok__load8(b.p + i) : ~0ull;
         int      len = 8;
         if ((w | ((w - 0x0101010101010101u) & ~w)) & 0x8080808080808080u) {
             len = utf8_len(b.p + i, b.n - i);
@@ -1757,14 +1742,13 @@ static bool tok__good_text(bytes b) {
 }
 
 static bool tok__add_text(tok_vocab *v, const gguf_kv *kv, int32_t id, bytes t, err_t *e) {
-    uint32_t    tag;
     const char *what = !t.n ? "is empty" : t.n > TOK_TEXT_MAX ? "is too long" : !tok__good_text(t) ? "is not UTF-8 without NUL" : NULL;
     if (what) return gguf_bad(v->g, kv->part, tok__at(v, kv, t.p), e, "token %d of %zu bytes %s, expected 1 to %d bytes of text",
                               id, t.n, what, TOK_TEXT_MAX);
-    tok__slot *s = tok__seek(v, t, &tag);
+    tok__slot *s = tok__seek(v, t);
     if (s->id1) return gguf_bad(v->g, kv->part, tok__at(v, kv, t.p), e, "token %d is spelled as token %d is: \"%.*s\", expected all to differ",
                                 id, s->id1 - 1, GGUF_SHOW(t));
-    *s = (tok__slot){tag, id + 1};
+    *s = (tok__slot){tok__head(t.p, t.n), (uint32_t)t.n, id + 1};
     v->text[id] = t;
     v->text_bytes += t.n;
     if (v->text_bytes > UINT32_MAX) return gguf_bad(v->g, kv->part, kv->at, e, "the tokens are more than %u bytes, expected less", UINT32_MAX);
@@ -2021,19 +2005,26 @@ static int32_t tok__joined(const tok_vocab *v, bytes left, bytes right, int32_t 
     return tok__find(v, (bytes){both, left.n + right.n});
 }
 
-static bool tok__add_merge(tok_vocab *v, const gguf_kv *kv, uint32_t rank, bytes m, int32_t *last, err_t *e) {
-    const uint8_t *space = m.n > 2 ? memchr(m.p + 1, ' ', m.n - 2) : NULL;
-    if (!space) return gguf_bad(v->g, kv->part, tok__at(v, kv, m.p), e, "merge %u is \"%.*s\", expected two texts with a space between", rank, GGUF_SHOW(m));
-    bytes   left = {m.p, (size_t)(space - m.p)}, right = {space + 1, m.n - left.n - 1};
-    int32_t l = tok__find(v, left), r = tok__find(v, right), id = l >= 0 && r >= 0 ? tok__joined(v, left, right, *last) : -1;
-    if (id < 0 && !v->raw) return gguf_bad(v->g, kv->part, tok__at(v, kv, m.p), e, "merge %u is \"%.*s\", expected its parts and their sum to be tokens",
-                                           rank, GGUF_SHOW(m));
+/* Fills m; its id1 stays 0 when no text can use the merge. */
+static bool tok__read_merge(const tok_vocab *v, const gguf_kv *kv, bytes t, int32_t last, tok__merge *m, err_t *e) {
+    const uint8_t *space = t.n > 2 ? memchr(t.p + 1, ' ', t.n - 2) : NULL;
+    if (!space) return gguf_bad(v->g, kv->part, tok__at(v, kv, t.p), e, "merge %u is \"%.*s\", expected two texts with a space between",
+                                m->rank, GGUF_SHOW(t));
+    bytes   left = {t.p, (size_t)(space - t.p)}, right = {space + 1, t.n - left.n - 1};
+    int32_t l = tok__find(v, left), r = tok__find(v, right), id = l >= 0 && r >= 0 ? tok__joined(v, left, right, last) : -1;
+    if (id < 0 && !v->raw) return gguf_bad(v->g, kv->part, tok__at(v, kv, t.p), e,
+                                           "merge %u is \"%.*s\", expected its parts and their sum to be tokens", m->rank, GGUF_SHOW(t));
     if (id < 0 || !tok__plain(v, l) || !tok__plain(v, r) || !tok__plain(v, id)) return true;
-    if (tok_piece(v, l).n + tok_piece(v, r).n != tok_piece(v, id).n) return true;        /* would not read back */
-    *last = id;
-    tok__merge *slot = tok__merge_seek(v, l, r);
-    if (!slot->id1) *slot = (tok__merge){l, r, id + 1, rank};                            /* the first one counts */
+    bool user = tok__type(v, l) == TOK_USER || tok__type(v, r) == TOK_USER || tok__type(v, id) == TOK_USER;
+    if (user && tok_piece(v, l).n + tok_piece(v, r).n != tok_piece(v, id).n) return true;        /* would not read back */
+    m->left = l, m->right = r, m->id1 = id + 1;
     return true;
+}
+
+/* The first of equal pairs counts. */
+static void tok__add_merge(tok_vocab *v, const tok__merge *m) {
+    tok__merge *slot = m->id1 ? tok__merge_seek(v, m->left, m->right) : NULL;
+    if (slot && !slot->id1) *slot = *m;
 }
 
 static bool tok__load_merges(tok_vocab *v, err_t *e) {
@@ -2046,12 +2037,20 @@ static bool tok__load_merges(tok_vocab *v, err_t *e) {
     while (size < kv->count + kv->count / 2) size *= 2;
     v->merge_mask = size - 1;
     v->merge = mem_new(size, sizeof *v->merge);
-    gguf_strs it = gguf_strs_of(v->g, kv);
-    bytes     m;
-    int32_t   last = 0;
-    for (uint32_t i = 0; i < kv->count; i++)
-        if (!gguf_strs_next(&it, &m)) return gguf_bad(v->g, kv->part, tok__at(v, kv, it.p), e, "%s ends after %u merges", key, i);
-        else if (!tok__add_merge(v, kv, i, m, &last, e)) return false;
+    gguf_strs  it = gguf_strs_of(v->g, kv);
+    bytes      t;
+    tok__merge wait[16] = {0};                        /* the table is larger than a cache: a slot is fetched ahead of its use */
+    uint32_t   n = (uint32_t)kv->count;
+    int32_t    last = 0;
+    for (uint32_t i = 0; i < n + 16; i++) {
+        tok__merge *m = &wait[i % 16];
+        tok__add_merge(v, m);
+        *m = (tok__merge){.rank = i};
+        if (i >= n) continue;
+        if (!gguf_strs_next(&it, &t)) return gguf_bad(v->g, kv->part, tok__at(v, kv, it.p), e, "%s ends after %u merges", key, i);
+        if (!tok__read_merge(v, kv, t, last, m, e)) return false;
+        if (m->id1) last = m->id1 - 1, __builtin_prefetch(&v->merge[tok__merge_home(v, m->left, m->right)], 1);
+    }
     return true;
 }
 
@@ -2142,7 +2141,7 @@ static tok_vocab *tok_load(const gguf_file *g, const char *pre, err_t *e) {
     tok_vocab *v = mem_new(1, sizeof *v);
     uint64_t   seed = rng_fresh();
     v->g = g;
-    v->seed[0] = rng__mix(seed), v->seed[1] = rng__mix(seed + 1) | 1;
+    v->seed[0] = rng_mix(seed), v->seed[1] = rng_mix(seed + 1) | 1;
     if (!tok__load_model(v, pre, e) || !tok__load_texts(v, e) || !tok__load_types(v, e) || !tok__load_specials(v, e)) goto fail;
     tok__load_pieces(v);
     tok__load_bytes(v);
@@ -2212,15 +2211,17 @@ static void tok__push(tok__run *r, uint32_t prio, uint32_t place) {
     r->heap[i] = key;
 }
 
+/* The hole sinks to a leaf and the last entry climbs from there: it came from a leaf and rarely climbs far. */
 static uint64_t tok__pop(tok__run *r) {
-    uint64_t top = r->heap[0], last = r->heap[--r->n_heap];
-    size_t   i = 0, n = r->n_heap;
-    for (size_t c; (c = 2 * i + 1) < n; i = c) {
-        c += c + 1 < n && r->heap[c + 1] < r->heap[c];
-        if (r->heap[c] >= last) break;
-        r->heap[i] = r->heap[c];
+    uint64_t *h = r->heap, top = h[0], last = h[--r->n_heap];
+    size_t    i = 0, n = r->n_heap;
+    for (size_t c; (c = 2 * i + 2) < n; i = c) {
+        c -= h[c - 1] < h[c];
+        h[i] = h[c];
     }
-    r->heap[i] = last;
+    if (2 * i + 1 < n) h[i] = h[2 * i + 1], i = 2 * i + 1;
+    for (; i && h[(i - 1) / 2] > last; i = (i - 1) / 2) h[i] = h[(i - 1) / 2];
+    h[i] = last;
     return top;
 }
 
@@ -2539,25 +2540,28 @@ static bool tok_encode(const tok_vocab *v, bytes text, unsigned flags, tok_ids *
 
 typedef struct {
     const tok_vocab *v;
-    bool             special;        /* control tokens are spelled out                              */
-    bool             strip;          /* the next text begins with a space that tok_encode() added   */
-    uint8_t          held[8];
+    bool             special;        /* control tokens are spelled out                                    */
+    bool             strip;          /* the next text begins with a space that tok_encode() added         */
+    bool             f4;             /* an F4 waits: the next byte tells whether it is one half of a pair */
+    uint8_t          held[8];        /* the beginning of a character, before the F4                       */
     int              n_held;
 } tok_stream;
 
 /* first: what comes is the beginning of a text, not the continuation of one. */
 static void tok_stream_init(tok_stream *s, const tok_vocab *v, bool first) { *s = (tok_stream){.v = v, .strip = first && v->space_prefix}; }
 
-/* F4 and one of 90 to BF: see the banner. Returns how many bytes are left of n. */
-static size_t tok__unescape(const tok_vocab *v, uint8_t *p, size_t n) {
-    uint8_t *at = memchr(p, 0xf4, n);
-    if (!at) return n;
-    size_t to = (size_t)(at - p), i = to;
-    for (; i < n; i++) {
+/* F4 and one of 90 to BF are a byte without a token: see the banner. Returns how many bytes are left of n. */
+static size_t tok__unescape(tok_stream *s, uint8_t *p, size_t n) {
+    const tok_vocab *v = s->v;
+    size_t           to = 0;
+    s->f4 = n && p[n - 1] == 0xf4;
+    n -= s->f4;
+    for (size_t i = 0; i < n; i++) {
         bool    pair = p[i] == 0xf4 && i + 1 < n && p[i + 1] >= 0x90 && p[i + 1] <= 0xbf;
-        uint8_t k = pair ? (uint8_t)(p[i + 1] - 0x90) : 0;
-        if (pair && (k == 0x2f || v->lost[v->found[k]] == p[i + 1])) p[to++] = v->found[k], i++;
-        else p[to++] = p[i];
+        uint8_t b = v->found[pair ? p[i + 1] - 0x90 : 0];
+        pair = pair && v->lost[b] == p[i + 1];
+        p[to++] = pair ? b : p[i];
+        i += pair;
     }
     return to;
 }
@@ -2566,15 +2570,16 @@ static void tok__stream_bytes(tok_stream *s, bytes b, str *out) {
     size_t from = out->n;
     if (!b.n) return;
     str_add(out, s->held, (size_t)s->n_held);
+    size_t fresh = out->n;
+    if (s->f4) str_add(out, "\xf4", 1);
     str_add(out, b.p, b.n);
-    uint8_t *p = (uint8_t *)out->p + from;
+    if (s->v->escape) out->n = fresh + tok__unescape(s, (uint8_t *)out->p + fresh, out->n - fresh);
     size_t   n = out->n - from, open = n < 3 ? n : 3;
-    while (open && !utf8_open(p + n - open, open)) open--;
-    memcpy(s->held, p + n - open, open);
+    uint8_t *end = (uint8_t *)out->p + out->n;
+    while (open && !utf8_open(end - open, open)) open--;
+    memcpy(s->held, end - open, open);
     s->n_held = (int)open;
-    n -= open;
-    if (s->v->escape) n = tok__unescape(s->v, p, n);
-    out->n = from + n;
+    out->n -= open;
     out->p[out->n] = 0;
 }
 
@@ -2593,7 +2598,8 @@ static void tok_stream_push(tok_stream *s, int32_t id, str *out) {
 /* The end: what waited goes out as bytes. */
 static void tok_stream_flush(tok_stream *s, str *out) {
     str_add(out, s->held, (size_t)s->n_held);
-    s->n_held = 0;
+    if (s->f4) str_add(out, "\xf4", 1);
+    s->n_held = s->f4 = 0;
 }
 
 /* The text of n tokens, from its beginning: the inverse of tok_encode(). */
@@ -3343,8 +3349,8 @@ static void kv_seq_free(kv_seq *s) {
     mem_free(s);
 }
 
-/* A second sequence with the same past; both may grow apart. */
-static kv_seq *kv_fork(const kv_seq *from) {
+/* A second sequence with the same past; both may grow apart. Tests alone fork today. */
+__attribute__((unused)) static kv_seq *kv_fork(const kv_seq *from) {
     kv_seq *s = kv_seq_new(from->kv);
     s->n = from->n;
     for (int i = 0; i < s->kv->n_group; i++) {
@@ -4027,7 +4033,8 @@ static float *fwd_step(fwd *f, const fwd_row *row, int n) {
  * - samp_pick and samp_probs leave the history alone, samp_accept advances it; none of them allocates.
  *
  * To add a sampler: options and their row in samp_ranges, an apply and an off function, a row in samp_table.
- * Door: samp_defaults, samp_check, samp_new, samp_free, samp_accept, samp_pick, samp_probs, samp_copy, samp_breakers_*. */
+ * Door: samp_defaults, samp_check, samp_new, samp_free, samp_accept, samp_pick, samp_probs, samp_copy, samp_breakers_*
+ * (text for each text, then seal, then drop). */
 
 /* --- DRY sequence breakers: token sequences that no repetition may cross --- */
 
@@ -4050,8 +4057,9 @@ typedef struct {
 typedef struct {
     int32_t n_vocab;
     void   *ctx;
-    bytes (*text)(void *ctx, int32_t id);                                     /* bytes of one token, control tokens spelled out */
-    int32_t (*encode)(void *ctx, bytes text, int32_t *out, int32_t cap);      /* no start token, no control tokens; returns the count, at most cap are written */
+    bytes (*text)(void *ctx, int32_t id);             /* bytes of one token, control tokens spelled out */
+    /* Tokens of a text, no start token, no control tokens; returns their number, writes at most cap. */
+    int32_t (*encode)(void *ctx, bytes text, int32_t *out, int32_t cap);
 } samp_words;
 
 static void samp_breakers_drop(samp_breakers *b) {
@@ -4139,14 +4147,14 @@ typedef struct {
     float top_p, min_p, typical_p;                    /* probabilities; off at 1, 0, 1 */
     float top_nsigma;                                 /* standard deviations below the best logit; <= 0 is off */
     float xtc_probability, xtc_threshold;             /* off at 0, above 0.5 */
-    int   repeat_last_n;                              /* tokens of history that the penalties see; 0 is off, -1 the context */
+    int   repeat_last_n;                              /* tokens that the penalties look back; 0 is off, -1 the context */
     float repeat_penalty, frequency_penalty, presence_penalty;   /* off at 1, 0, 0 */
     float dry_multiplier, dry_base;                   /* penalty = multiplier * base^(length - allowed); off at 0, below 1 */
     int   dry_allowed_length, dry_penalty_last_n;     /* tokens; last_n 0 is off, -1 the context */
     const samp_breakers *dry_breakers;                /* sealed, outlives the sampler; NULL is none */
     int   mirostat;                                   /* 1 or 2: in place of the chain, of which only temp stays; 0 is off */
     float mirostat_ent, mirostat_lr;                  /* tau: target surprise in bits; eta: learning rate */
-    int   n_ctx;                                      /* tokens of the context: what -1 stands for, and a bound of both last_n; 0 unknown */
+    int   n_ctx;                                      /* tokens of the context: what -1 is, and a bound of last_n; 0 unknown */
     const samp_bias *bias;                            /* n_bias of them, copied; those of one token add up */
     int   n_bias;
 } samp_opts;
@@ -4202,11 +4210,10 @@ enum {
     SAMP_CHAIN_MAX = 32,                              /* samplers in a chain, repetitions included */
     SAMP_BLOCK = 64,                                  /* candidates per block: each block knows its best logit */
     SAMP_BUCKETS = 1024,                              /* the last one takes whatever is too far below */
-    SAMP_SORT_BELOW = 512,                            /* so few candidates are sorted outright */
+    SAMP_FEW = 512,                                   /* up to so many candidates need no buckets */
     SAMP_MIRO_TOP = 100,                              /* Mirostat 1 estimates its exponent from so many */
 };
-#define SAMP_REACH      25.0f                         /* e^-25 < 2^-35: weights this far below the best are 0 */
-#define SAMP_BUCKET_PER 40.0f                         /* buckets per unit of logit: 1024 of them cover 25.6 */
+#define SAMP_REACH 25.0f                              /* e^-25 < 2^-35: weights this far below the best are 0 */
 
 typedef struct {
     int32_t id;
@@ -4221,7 +4228,7 @@ typedef struct samp {
     uint8_t    chain[SAMP_CHAIN_MAX];                 /* rows of samp_table that are on */
     int        n_chain;
     bool       greedy;                                /* after the chain only the best counts */
-    int32_t    sort_below;                            /* SAMP_SORT_BELOW; tests force either way */
+    int32_t    few;                                   /* SAMP_FEW; tests force either way */
 
     /* state: what samp_accept changes and samp_copy copies */
     int32_t   *past;                                  /* ring of the last n_past tokens */
@@ -4254,45 +4261,59 @@ typedef struct samp {
 
 /* --- arithmetic --- */
 
+/* yes where it holds, else no: a choice on bits, because compilers do not make vectors of a float one. */
+static inline float samp__choose(bool holds, float yes, float no) {
+    union { float f; int32_t i; } y = {yes}, n = {no};
+    int32_t mask = -(int32_t)holds;
+    y.i = (y.i & mask) | (n.i & ~mask);
+    return y.f;
+}
+
 /* e^x for x <= 0, a multiple of 2^-34; NaN gives 0. Plain float operations only, so that loops become vectors
  * and every machine computes the same bits. Degree 6, minimax on |r| <= ln2/2, relative error 2e-9 before rounding. */
 static inline float samp__weight(float x) {
-    union { float f; int32_t i; } u;
-    x = x > -30.0f ? x : -30.0f;
+    union { float f; int32_t i; } u = {x};
+    x = samp__choose((u.i & INT32_MAX) <= 0x41f00000, x, -30.0f);   /* bits of 30 */
     float n = (x * 1.442695f + 12582912.0f) - 12582912.0f;          /* nearest integer to x / ln2 */
     float r = (x - n * 0x1.62ep-1f) - n * 3.1946183e-05f;           /* ln2 in two pieces, the first exact times n */
     float p = 0x1.12682ep-7f + r * 0x1.6ae68ep-10f;
     p = 0x1.555826p-5f + r * p;
     p = 0x1.555418p-3f + r * p;
     p = 0x1.fffffcp-2f + r * p;
-    p = 1.0f + r * (1.0f + r * p);
-    u.f = p;
+    u.f = 1.0f + r * (1.0f + r * p);
     u.i += (int32_t)n * (1 << 23);
-    float q = (u.f + 0x1p-11f) - 0x1p-11f;                          /* between 2^-11 and 2^-10 floats are 2^-34 apart */
-    return u.f < 0x1p-11f ? q : u.f;
+    float coarse = (u.f + 0x1p-11f) - 0x1p-11f;                     /* between 2^-11 and 2^-10 floats are 2^-34 apart */
+    return samp__choose(u.i < 0x3a000000, coarse, u.f);             /* bits of 2^-11 */
 }
 
+/* Buckets of distance below the best: 64 to an octave from 2^-8 to 2^8, so that a flat distribution is told apart as
+ * well as a peaked one. Monotone: the bits of positive floats are in order. */
 static inline int32_t samp__bucket(float v, float v_max) {
-    float d = (v_max - v) * SAMP_BUCKET_PER;
-    return (int32_t)(d < (float)(SAMP_BUCKETS - 1) ? d : (float)(SAMP_BUCKETS - 1));
+    union { float f; int32_t i; } d = {(v_max - v) + 0x1p-8f};
+    int32_t k = (d.i - 0x3b800000) >> 17;                           /* bits of 2^-8 */
+    return k < SAMP_BUCKETS - 1 ? k : SAMP_BUCKETS - 1;
+}
+
+/* Floats as integers in the same order (no NaN), and back. */
+static inline int32_t samp__rank(float v) {
+    union { float f; int32_t i; } u = {v};
+    return u.i ^ ((u.i >> 31) & INT32_MAX);
+}
+static inline float samp__unrank(int32_t r) {
+    union { int32_t i; float f; } u = {r ^ ((r >> 31) & INT32_MAX)};
+    return u.f;
 }
 
 /* Ascending keys are descending values, ties by index. -0 counts as 0. */
 static inline uint64_t samp__key(float v, int32_t i) {
-    union { float f; uint32_t u; } x = {v + 0.0f};
-    uint32_t up = x.u ^ (x.u >> 31 ? 0xffffffffu : 0x80000000u);
-    return (uint64_t)~up << 32 | (uint32_t)i;
+    return (uint64_t)((uint32_t)samp__rank(v + 0.0f) ^ 0x7fffffffu) << 32 | (uint32_t)i;
 }
-
-static inline float samp__key_value(uint64_t key) {
-    uint32_t up = ~(uint32_t)(key >> 32);
-    union { uint32_t u; float f; } x = {up ^ (up >> 31 ? 0x80000000u : 0xffffffffu)};
-    return x.f;
-}
+static inline float   samp__key_value(uint64_t key) { return samp__unrank((int32_t)((uint32_t)(key >> 32) ^ 0x7fffffffu)); }
+static inline int32_t samp__key_index(uint64_t key) { return (int32_t)(uint32_t)key; }
 
 /* Hoare's partition around a key that no pattern in the data can foresee. On return a[lo..*j] <= a[*i..hi]. */
 static void samp__partition(uint64_t *a, int32_t lo, int32_t hi, int32_t *pi, int32_t *pj) {
-    uint64_t pivot = a[lo + (int32_t)(rng__mix((uint64_t)lo << 32 | (uint32_t)hi) % (uint64_t)(hi - lo + 1))];
+    uint64_t pivot = a[lo + (int32_t)(rng_at((uint64_t)lo, (uint64_t)hi, 0, 0) % (uint64_t)(hi - lo + 1))];
     int32_t  i = lo, j = hi;
     while (i <= j) {
         while (a[i] < pivot) i++;
@@ -4351,27 +4372,27 @@ static int32_t samp__block_end(const samp *s, int32_t b) {
     return s->n - b * SAMP_BLOCK < SAMP_BLOCK ? s->n : (b + 1) * SAMP_BLOCK;
 }
 
-/* Best of up to SAMP_BLOCK logits; a NaN becomes -inf on the way. */
+/* Best of n values; *odd tells whether one was a NaN (then the best means nothing). */
+static float samp__highest(const float *v, int32_t n, bool *odd) {
+    int32_t best = INT32_MIN, nan = 0;
+    for (int32_t i = 0; i < n; i++) {
+        union { float f; int32_t i; } u = {v[i]};
+        int32_t r = samp__rank(v[i]);
+        nan |= (u.i & INT32_MAX) > 0x7f800000;        /* bits of infinity */
+        best = r > best ? r : best;
+    }
+    *odd = nan;
+    return samp__unrank(best);
+}
+
+/* Best of one block; a NaN becomes -inf on the way. */
 static float samp__block_best(float *l, int32_t n) {
-    float m[8] = {-INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY};
-    int   odd[8] = {0};
-    int32_t i = 0;
-    for (; i + 8 <= n; i += 8)
-        for (int j = 0; j < 8; j++) {
-            odd[j] |= l[i + j] != l[i + j];
-            m[j] = l[i + j] > m[j] ? l[i + j] : m[j];
-        }
-    for (; i < n; i++) {
-        odd[0] |= l[i] != l[i];
-        m[0] = l[i] > m[0] ? l[i] : m[0];
-    }
-    for (int j = 1; j < 8; j++) {
-        odd[0] |= odd[j];
-        m[0] = m[j] > m[0] ? m[j] : m[0];
-    }
-    for (i = 0; odd[0] && i < n; i++)
-        if (l[i] != l[i]) l[i] = -INFINITY;
-    return m[0];
+    bool  odd;
+    float best = n == SAMP_BLOCK ? samp__highest(l, SAMP_BLOCK, &odd) : samp__highest(l, n, &odd);
+    if (!odd) return best;
+    for (int32_t i = 0; i < n; i++)
+        if (isnan(l[i])) l[i] = -INFINITY;
+    return samp__highest(l, n, &odd);
 }
 
 static void samp__scan_blocks(samp *s) {
@@ -4447,24 +4468,36 @@ static double samp__entropy(samp *s, double *total) {
 
 /* --- narrowing --- */
 
-/* Keeps the candidates whose value v[i] is above `least`, or equals it with i <= last. v is s->l or index-aligned to it;
- * it is read at or after the place that is written, so s->l may be list_l. */
-static void samp__keep(samp *s, const float *v, float least, int32_t last) {
-    float   *to_l = s->list_l;
-    int32_t *to_id = s->list_id, n = 0;
-    bool     skip = v == s->l && s->scanned;
-    for (int32_t b = 0; b < samp__blocks(s); b++) {
-        if (skip && s->best[b] < least) continue;
-        for (int32_t i = b * SAMP_BLOCK; i < samp__block_end(s, b); i++) {
-            bool in = (v[i] > least) | ((v[i] == least) & (i <= last));
-            to_id[n] = samp__id(s, i);
-            to_l[n] = s->l[i];
+/* Copies the candidates from..to whose v[i] ranks at `least` or above into the lists, after the n that are there; returns
+ * the new n. Ranks, because "just above zero" is no float where denormals are flushed. Every one is written and the
+ * next overwrites it unless it counts: no branch to mispredict. */
+static int32_t samp__keep_range(samp *s, const float *v, int32_t least, int32_t from, int32_t to, int32_t n) {
+    const float   *l = s->l;
+    const int32_t *id = s->id;
+    float         *to_l = s->list_l;
+    int32_t       *to_id = s->list_id;
+    bool           skip = v == l && s->scanned;
+    for (int32_t i = from, end; i < to; i = end) {
+        end = (i / SAMP_BLOCK + 1) * SAMP_BLOCK;
+        if (end > to) end = to;
+        if (skip && samp__rank(s->best[i / SAMP_BLOCK] + 0.0f) < least) continue;
+        for (int32_t j = i; j < end; j++) {
+            int32_t in = samp__rank(v[j] + 0.0f) >= least;
+            to_id[n] = id ? id[j] : j;
+            to_l[n] = l[j];
             n += in;
         }
     }
-    s->l = to_l;
-    s->id = to_id;
-    s->n = n;
+    return n;
+}
+
+/* Keeps the candidates whose value v[i] is above `least`, or equals it with i <= last. v is s->l or index-aligned to
+ * it. Nothing is written before it has been read, so s->l may be list_l. */
+static void samp__keep(samp *s, const float *v, float least, int32_t last) {
+    int32_t rank = samp__rank(least + 0.0f), n = samp__keep_range(s, v, rank, 0, last + 1, 0);
+    s->n = samp__keep_range(s, v, rank + 1, last + 1, s->n, n);
+    s->l = s->list_l;
+    s->id = s->list_id;
     s->scanned = false;
 }
 
@@ -4497,36 +4530,47 @@ static int32_t samp__top(samp *s, int32_t k) {
     return k;
 }
 
+/* Buckets of block b of v, the rest of k being 0. */
+static void samp__block_buckets(const samp *s, const float *v, float v_max, int32_t b, int32_t k[SAMP_BLOCK]) {
+    int32_t n = samp__block_end(s, b) - b * SAMP_BLOCK;
+    v += b * SAMP_BLOCK;
+    if (n == SAMP_BLOCK) {
+        for (int32_t i = 0; i < SAMP_BLOCK; i++) k[i] = samp__bucket(v[i], v_max);
+    } else {
+        for (int32_t i = 0; i < n; i++) k[i] = samp__bucket(v[i], v_max);
+        for (int32_t i = n; i < SAMP_BLOCK; i++) k[i] = 0;
+    }
+}
+
 /* Mass per bucket of v into s->mass; returns the sum. Two tables, because neighbours often meet in one bucket. */
 static double samp__fill_buckets(samp *s, const float *v, float v_max) {
     double *even = s->mass, *odd = s->mass + SAMP_BUCKETS, z = 0;
     float   w[SAMP_BLOCK];
+    int32_t k[SAMP_BLOCK];
     memset(s->mass, 0, 2 * SAMP_BUCKETS * sizeof *s->mass);
     for (int32_t b = 0; b < samp__blocks(s); b++) {
-        int32_t      k[SAMP_BLOCK], n = samp__block_end(s, b) - b * SAMP_BLOCK;
-        const float *vb = v + b * SAMP_BLOCK;
         if (!samp__weigh(s, b, w)) continue;
-        for (int32_t i = 0; i < n; i++) k[i] = samp__bucket(vb[i], v_max);
-        for (int32_t i = n; i < SAMP_BLOCK; i++) k[i] = 0;
+        samp__block_buckets(s, v, v_max, b, k);
         for (int32_t i = 0; i < SAMP_BLOCK; i += 2) {
             even[k[i]] += (double)w[i];
             odd[k[i + 1]] += (double)w[i + 1];
         }
     }
-    for (int32_t k = 0; k < SAMP_BUCKETS; k++) z += even[k] += odd[k];
+    for (int32_t i = 0; i < SAMP_BUCKETS; i++) z += even[i] += odd[i];
     return z;
 }
 
-/* Keys by v of the candidates in one bucket that weigh anything; returns their number. */
+/* Keys by v of the candidates in one bucket, blocks without weight left out; returns their number. */
 static int32_t samp__bucket_keys(samp *s, const float *v, float v_max, int32_t bucket) {
-    int32_t n = 0;
+    int32_t k[SAMP_BLOCK], n = 0;
     for (int32_t b = 0; b < samp__blocks(s); b++) {
         if (!(s->best[b] - s->max > -SAMP_REACH)) continue;
         if (v == s->l && samp__bucket(s->best[b], v_max) > bucket) continue;
-        for (int32_t i = b * SAMP_BLOCK; i < samp__block_end(s, b); i++) {
-            s->key[n] = samp__key(v[i], i);
-            n += samp__bucket(v[i], v_max) == bucket;
-        }
+        samp__block_buckets(s, v, v_max, b, k);
+        int32_t any = 0, first = b * SAMP_BLOCK, end = samp__block_end(s, b) - first;
+        for (int32_t i = 0; i < SAMP_BLOCK; i++) any |= k[i] == bucket;
+        for (int32_t i = 0; any && i < end; i++)
+            if (k[i] == bucket) s->key[n++] = samp__key(v[first + i], first + i);
     }
     return n;
 }
@@ -4534,39 +4578,49 @@ static int32_t samp__bucket_keys(samp *s, const float *v, float v_max, int32_t b
 /* Whether a running mass has reached its target: top-p includes the one that lands on it, the others go past it. */
 static bool samp__reached(double mass, double target, bool past) { return past ? mass > target : mass >= target; }
 
+/* The key among n at which `mass`, growing by their weights in ascending order, reaches the target: a quickselect that
+ * compares masses. The sums are exact, so the order in which it makes them does not show. */
+static uint64_t samp__cross_keys(samp *s, int32_t n, double mass, double target, bool past) {
+    uint64_t *a = s->key;
+    int32_t   lo = 0, hi = n - 1;
+    while (lo < hi) {
+        int32_t i, j;
+        double  below = mass;
+        samp__partition(a, lo, hi, &i, &j);
+        for (int32_t k = lo; k <= j; k++) below += (double)samp__weight(s->l[samp__key_index(a[k])] - s->max);
+        if (j >= lo && samp__reached(below, target, past)) {
+            hi = j;
+            continue;
+        }
+        mass = below;
+        lo = j + 1;                                   /* one key may stand between the halves */
+        if (i - 1 == lo) {
+            mass += (double)samp__weight(s->l[samp__key_index(a[lo])] - s->max);
+            if (samp__reached(mass, target, past)) return a[lo];
+            lo = i;
+        }
+    }
+    return a[lo < n ? lo : n - 1];
+}
+
 /* Walks down the candidates by descending v until their mass reaches `part` of all; returns the index of the
- * candidate that does it. v is s->l or s->score; exact, whether by sorting or by buckets. */
+ * candidate that does it. v is s->l or s->score; part <= 1 - 2^-53, so that the target is below the whole even after
+ * rounding. Among few directly, among many through buckets: the same one. */
 static int32_t samp__cross(samp *s, const float *v, double part, bool past) {
-    double  mass = 0, target;
-    int32_t n = s->n, last = 0;
+    bool few = s->n <= s->few, odd;
     samp__scan(s);
-    if (n <= s->sort_below) {
-        for (int32_t i = 0; i < n; i++) s->key[i] = samp__key(v[i], i);
-        target = part * samp__total(s);
+    float v_max = v == s->l ? s->max : samp__highest(v, s->n, &odd);
+    double mass = 0, z = few ? samp__total(s) : samp__fill_buckets(s, v, v_max), target = part * z;
+    int32_t n = 0;
+    if (few) {
+        for (; n < s->n; n++) s->key[n] = samp__key(v[n], n);
     } else {
-        float v_max = s->max;
-        if (v != s->l) {
-            v_max = v[0];
-            for (int32_t i = 1; i < n; i++) v_max = v[i] > v_max ? v[i] : v_max;
-        }
-        target = part * samp__fill_buckets(s, v, v_max);
-        int32_t k = 0, k_last = 0;
-        for (double below = 0; k < SAMP_BUCKETS; k++) {
-            if (s->mass[k] == 0) continue;
-            k_last = k;
-            mass = below;
-            if (samp__reached(below += s->mass[k], target, past)) break;
-        }
-        n = samp__bucket_keys(s, v, v_max, k_last);
+        int32_t k = 0;
+        while (k < SAMP_BUCKETS - 1 && (s->mass[k] == 0 || !samp__reached(mass + s->mass[k], target, past)))
+            mass += s->mass[k++];
+        n = samp__bucket_keys(s, v, v_max, k);
     }
-    samp__sort(s->key, n);
-    for (int32_t i = 0; i < n; i++) {
-        int32_t at = (int32_t)(uint32_t)s->key[i];
-        float   w = samp__weight(s->l[at] - s->max);
-        if (w > 0) last = at;
-        if (samp__reached(mass += (double)w, target, past)) return at;
-    }
-    return last;                                      /* part * total has rounded up to total */
+    return samp__key_index(samp__cross_keys(s, n, mass, target, past));
 }
 
 /* --- history --- */
@@ -4680,7 +4734,7 @@ static void samp__dry(samp *s, int draw) {
         int32_t len = s->z[k] < limit ? s->z[k] : limit, *most = &s->tally[s->recent[k - 1]];
         if (len >= o->dry_allowed_length && len + 1 > *most) *most = len + 1;
     }
-    int32_t most = o->dry_base > 1.000001f ? (int32_t)(88.7228391f / logf(o->dry_base)) : 0;    /* base^most is finite */
+    int32_t most = o->dry_base > 1.000001f ? (int32_t)(88.7228391f / logf(o->dry_base)) : 0;   /* base^most is finite */
     for (int32_t k = 1; k < n; k++) {
         int32_t id = s->recent[k - 1], len = s->tally[id] - 1, at = samp__find(s, id);
         s->tally[id] = 0;
@@ -4694,32 +4748,37 @@ static void samp__dry(samp *s, int draw) {
 
 static bool samp__nsigma_off(const samp_opts *o) { return o->top_nsigma <= 0; }
 
-/* Sum of (l - mean)^power over the finite logits, in a fixed order; n: how many there are. */
-static double samp__moment(const samp *s, double mean, bool square, int64_t *n) {
-    double  sum[8] = {0};
-    int32_t count[8] = {0};
-    for (int32_t b = 0; b < s->n; b += 8)
-        for (int j = 0; j < 8 && b + j < s->n; j++) {
-            float  l = s->l[b + j];
-            double d = l != -INFINITY ? (double)l - mean : 0;
-            sum[j] += square ? d * d : d;
-            count[j] += l != -INFINITY;
+/* Standard deviation of the possible logits, through sums about the best one. */
+static double samp__sigma(const samp *s) {
+    double  sum[4] = {0}, square[4] = {0};
+    float   d[SAMP_BLOCK];
+    int32_t n = 0;
+    for (int32_t b = 0; b < samp__blocks(s); b++) {
+        const float *l = s->l + b * SAMP_BLOCK;
+        int32_t      end = samp__block_end(s, b) - b * SAMP_BLOCK;
+        for (int32_t i = 0; i < SAMP_BLOCK; i++) {
+            bool in = i < end && l[i] != -INFINITY;
+            d[i] = in ? l[i] - s->max : 0;
+            n += in;
         }
-    *n = 0;
-    for (int j = 0; j < 8; j++) *n += count[j];
-    return ((sum[0] + sum[4]) + (sum[1] + sum[5])) + ((sum[2] + sum[6]) + (sum[3] + sum[7]));
+        for (int32_t i = 0; i < SAMP_BLOCK; i += 4)
+            for (int j = 0; j < 4; j++) {
+                sum[j] += (double)d[i + j];
+                square[j] += (double)d[i + j] * (double)d[i + j];
+            }
+    }
+    double mean = ((sum[0] + sum[1]) + (sum[2] + sum[3])) / n;
+    double var = ((square[0] + square[1]) + (square[2] + square[3])) / n - mean * mean;
+    return var > 0 ? sqrt(var) : 0;
 }
 
 /* Those more than n standard deviations below the best get no probability; they stay candidates, as in the field. */
 static void samp__nsigma(samp *s, int draw) {
     (void)draw;
-    int64_t n;
     samp__scan(s);
-    if (s->n <= 1 || s->max == -INFINITY) return;
-    double mean = samp__moment(s, 0, false, &n) / (double)n;
-    double sigma = sqrt(samp__moment(s, mean, true, &n) / (double)n);
-    float  least = (float)((double)s->max - (double)s->o.top_nsigma * sigma);
-    for (int32_t i = 0; i < s->n; i++) s->l[i] = s->l[i] < least ? -INFINITY : s->l[i];
+    if (s->n <= 1) return;
+    float least = (float)((double)s->max - (double)s->o.top_nsigma * samp__sigma(s));
+    for (int32_t i = 0; i < s->n; i++) s->l[i] = samp__choose(s->l[i] < least, -INFINITY, s->l[i]);
     s->scanned = false;
 }
 
@@ -4729,7 +4788,7 @@ static void samp__keep_top(samp *s, int32_t k) {
     if (k >= s->n) return;
     samp__top(s, k);
     uint64_t worst = s->key[k - 1];
-    samp__keep(s, s->l, samp__key_value(worst), (int32_t)(uint32_t)worst);
+    samp__keep(s, s->l, samp__key_value(worst), samp__key_index(worst));
 }
 
 static void samp__top_k(samp *s, int draw) {
@@ -4764,7 +4823,7 @@ static void samp__min_p(samp *s, int draw) {
     samp__scan(s);
     float least = s->max + (float)log((double)s->o.min_p);
     if (least > s->max) samp__keep_best(s);
-    else samp__keep(s, s->l, least, s->n);
+    else samp__keep(s, s->l, least, s->n - 1);
 }
 
 static bool samp__xtc_off(const samp_opts *o) { return o->xtc_probability <= 0 || o->xtc_threshold > 0.5f; }
@@ -4923,15 +4982,18 @@ static bool samp_check(const samp_opts *o, int32_t n_vocab, err_t *e) {
                        o->repeat_last_n < 0 ? "repeat_last_n" : "dry_penalty_last_n");
     for (int i = 0; i < o->n_bias; i++) {
         if (o->bias[i].id < 0 || o->bias[i].id >= n_vocab)
-            return err_set(e, EXIT_INPUT, "logit_bias: token %d is out of range, expected 0 to %d", o->bias[i].id, n_vocab - 1);
-        if (isnan(o->bias[i].bias)) return err_set(e, EXIT_INPUT, "logit_bias: nan for token %d, expected a number", o->bias[i].id);
+            return err_set(e, EXIT_INPUT, "logit_bias: token %d is out of range, expected 0 to %d", o->bias[i].id,
+                           n_vocab - 1);
+        if (isnan(o->bias[i].bias))
+            return err_set(e, EXIT_INPUT, "logit_bias: nan for token %d, expected a number", o->bias[i].id);
     }
     return samp__chain(o, chain, &n, e);
 }
 
 static void samp_free(samp *s) {
     if (!s) return;
-    void *own[] = {s->bias, s->past, s->list_l, s->list_id, s->score, s->best, s->key, s->out, s->mass, s->tally, s->recent, s->z};
+    void *own[] = {s->bias, s->past, s->list_l, s->list_id, s->score,  s->best,
+                   s->key,  s->out,  s->mass,   s->tally,   s->recent, s->z};
     for (size_t i = 0; i < sizeof own / sizeof *own; i++) mem_free(own[i]);
     mem_free(s);
 }
@@ -4957,7 +5019,7 @@ static samp *samp_new(const samp_opts *o, int32_t n_vocab, uint64_t seed, uint64
     ASSERT(n_vocab > 0 && (!o->dry_breakers || o->dry_breakers->sealed));
     if (!samp_check(o, n_vocab, e) || !samp__chain(o, chain, &n_chain, e)) return NULL;
     samp *s = mem_new(1, sizeof *s);
-    *s = (samp){.o = *o, .n_vocab = n_vocab, .seed = seed, .seq = seq, .sort_below = SAMP_SORT_BELOW,
+    *s = (samp){.o = *o, .n_vocab = n_vocab, .seed = seed, .seq = seq, .few = SAMP_FEW,
                 .mu = 2 * o->mirostat_ent, .picked = -1};
     if (o->n_bias > 0) {
         s->bias = mem_new((size_t)o->n_bias, sizeof *s->bias);
@@ -5021,7 +5083,7 @@ static void samp__mirostat_2(samp *s) {
     double z = samp__total(s);
     float  least = (float)((double)s->max + log(z) - (double)s->mu * 0.69314718055994531);
     if (!(least <= s->max)) samp__keep_best(s);
-    else samp__keep(s, s->l, least, s->n);
+    else samp__keep(s, s->l, least, s->n - 1);
 }
 
 /* What is left of the logits after bias and chain: s->n candidates, scanned; none when no token is possible. */
@@ -5065,7 +5127,7 @@ __attribute__((unused)) static int32_t samp_probs(samp *s, float *logits, uint64
     for (int32_t i = 0; i < s->n; i++) s->key[i] = samp__key(s->l[i], i);
     samp__sort(s->key, s->n);
     for (int32_t i = 0; i < s->n; i++) {
-        int32_t at = (int32_t)(uint32_t)s->key[i];
+        int32_t at = samp__key_index(s->key[i]);
         s->out[i] = (samp_cand){samp__id(s, at), s->l[at], (float)((double)samp__weight(s->l[at] - s->max) / z)};
     }
     return s->n;
@@ -5088,7 +5150,7 @@ static const fwd_opts fwd_defaults = {-1, 512, 0, false, {.yarn_ext = -1, .yarn_
 typedef struct {
     int64_t      n_predict;                           /* -1: until an end token or a full context */
     bool         ignore_eos, context_shift, ids, special_out;
-    int64_t      n_keep;                              /* tokens that a context shift keeps, -1: the prompt */
+    int64_t      n_keep;                              /* tokens that a context shift keeps, -1: the prompt; a start token always */
     const char **stop;
     int          n_stop;
 } gen_opts;
@@ -5343,6 +5405,7 @@ static void gen__loop(engine *eng, kv_seq *seq, samp *sm, gen_sink *sink, const 
     int      n_ends = 0;
     int32_t *ends = o->ignore_eos ? gen__ends(eng, &n_ends) : NULL;
     int      keep = o->n_keep < 0 || o->n_keep > n ? n : (int)o->n_keep;
+    if (keep == 0 && ids[0] == tok_bos(eng->v)) keep = 1;   /* a text without its start token is another text */
     double   t0 = clock_now(), t_first = 0;
     uint64_t pos = 0;                                 /* of the answer's token: the key of its randomness */
     float   *logits = gen__prefill(eng, seq, ids, 0, n, e);
@@ -5351,8 +5414,12 @@ static void gen__loop(engine *eng, kv_seq *seq, samp *sm, gen_sink *sink, const 
         gen__ban(logits, ends, n_ends);
         mem_freeze("sampling");
         int32_t id = samp_pick(sm, logits, pos++);
-        samp_accept(sm, id, false);
+        if (id >= 0) samp_accept(sm, id, false);
         mem_thaw();
+        if (id < 0) {
+            err_set(e, EXIT_INPUT, "no token is possible after token %d: the logit biases forbid all of them", n - 1);
+            break;
+        }
         if (!o->ignore_eos && tok_is_eog(eng->v, id)) break;
         st->n_gen++;
         if (st->n_gen == 1) {
@@ -5393,7 +5460,7 @@ static int gen_text(engine *eng, const tok_ids *prompt, const gen_opts *o, const
     tok_stream_init(&sink.stream, eng->v, prompt->n == 1 && prompt->id[0] == tok_bos(eng->v));
     gen__loop(eng, seq, sm, &sink, o, ids, (int)prompt->n, &st, &e);
     gen__finish(&sink, &e);
-    gen__summary(eng, &st, seed);
+    if (!e.code) gen__summary(eng, &st, seed);
     kv_seq_free(seq);
     samp_free(sm);
     mem_free(ids);
@@ -5473,7 +5540,7 @@ static int gen_logits(engine *eng, const tok_ids *ids, FILE *out) { return gen__
  * types [{type, tensors, weights, bytes}], memory {mapping, kv_per_1000_tokens_f16 or null}, metadata [{key, type,
  * value}, arrays also with of and count, value holding their first INSPECT_JSON elements], tensors [{name, type,
  * shape, bytes, offset, part}], runs, vocabulary_only, problem (text or null). Keys are only ever added.
- * Door: inspect_print. */
+ * Door: inspect_print, inspect_put. */
 
 enum { INSPECT_ARRAY = 6, INSPECT_JSON = 16, INSPECT_TEXT = 72 };   /* elements shown of an array; bytes of a string */
 
@@ -5485,6 +5552,13 @@ typedef struct {
     bytes            arch;                            /* general.architecture, "" when it is not there */
     err_t            problem;                         /* why the file cannot run, code 0: it can */
 } inspect_file;
+
+static int inspect_errno;                             /* why the first write of an answer failed, 0: none did */
+
+/* Bytes of an answer. A stream forgets why it failed, so the reason is kept for whoever ends it. */
+static void inspect_put(FILE *out, const void *p, size_t n) {
+    if (n && fwrite(p, 1, n, out) != n && !inspect_errno) inspect_errno = errno;
+}
 
 /* --- values --- */
 
@@ -5593,7 +5667,7 @@ static void inspect__count(str *s, uint64_t n) {
 static uint64_t inspect__weights(const gguf_tensor *t) { return t->dim[0] * t->dim[1] * t->dim[2] * t->dim[3]; }
 
 static void inspect__flush(str *s, FILE *out) {
-    if (s->n) fwrite(s->p, 1, s->n, out);
+    inspect_put(out, s->p, s->n);
     str_clear(s);
 }
 
@@ -6698,7 +6772,7 @@ static void cli__version(str *out) {
     str_put(out, "compiler  gcc " __VERSION__ "\n");
 #endif
     str_fmt(out, "kernels   %s\nPCRE2     %s\n", k_level_name(), pcre);
-#ifdef LLMRUN_BLAS
+#if defined(LLMRUN_BLAS) && LLMRUN_BLAS
     str_put(out, "OpenBLAS  yes\n");
 #else
     str_put(out, "OpenBLAS  no\n");
@@ -6715,7 +6789,10 @@ static void cli__say_waiting(int fd) {
 
 /* Appends all of fd. A descriptor that is not open holds nothing. */
 static bool cli__read_all(int fd, const char *name, str *out, err_t *e) {
+    struct stat st;
+    bool        huge = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > CLI_PROMPT_MAX;
     for (;;) {
+        if (huge || out->n > CLI_PROMPT_MAX) return err_set(e, EXIT_INPUT, "%s: more than %d bytes, expected a prompt", name, CLI_PROMPT_MAX);
         str_room(out, 65536);
         size_t  room = out->cap - out->n - 1;
         ssize_t got = read(fd, out->p + out->n, room);
@@ -6725,7 +6802,6 @@ static bool cli__read_all(int fd, const char *name, str *out, err_t *e) {
         out->n += (size_t)got;
         out->p[out->n] = 0;
         if (got == 0) return true;
-        if (out->n > CLI_PROMPT_MAX) return err_set(e, EXIT_INPUT, "%s: more than %d bytes, expected a prompt", name, CLI_PROMPT_MAX);
     }
 }
 
@@ -6773,11 +6849,13 @@ static void cli__on_signal(int sig) {
     g_interrupt = sig;
 }
 
+/* Interrupted calls go on by themselves: a write of the answer is not torn in half. */
 static void cli__signals(void) {
-    struct sigaction stop = {.sa_handler = cli__on_signal}, ignore = {.sa_handler = SIG_IGN};
+    struct sigaction stop = {.sa_handler = cli__on_signal, .sa_flags = SA_RESTART}, ignore = {.sa_handler = SIG_IGN};
     sigaction(SIGINT, &stop, NULL);
     sigaction(SIGTERM, &stop, NULL);
     sigaction(SIGPIPE, &ignore, NULL);                /* a closed pipe is a failed write, and quiet */
+    sigaction(SIGXFSZ, &ignore, NULL);                /* a file too long for its limit is a failed write */
 }
 
 /* Descriptors 0 to 2 that the parent closed are taken, each open the wrong way round, so that no model file lands
@@ -6798,9 +6876,8 @@ static bool cli__reader_gone(FILE *f) {
  * and exit 3; a reader who left early had enough. */
 static int cli__end_output(FILE *f, const char *name, int code) {
     bool bad = ferror(f);
-    errno = 0;
-    if (fflush(f) != 0) bad = true;
-    int why = errno;
+    int  why = inspect_errno;
+    if (fflush(f) != 0) bad = true, why = why ? why : errno;
     bool gone = bad && (why == EPIPE || cli__reader_gone(f));
     if (fclose(f) != 0 && !bad) bad = true, why = errno;
     if (!bad || gone || code != EXIT_DONE) return code;
@@ -6850,12 +6927,12 @@ static bool cli__tokenize(cli_run *r, err_t *e) {
     for (size_t i = 0; i < r->ids.n; i++) {
         str_fmt(&s, i ? " %d" : "%d", r->ids.id[i]);
         if (s.n > 65536) {
-            fwrite(s.p, 1, s.n, r->out);
+            inspect_put(r->out, s.p, s.n);
             str_clear(&s);
         }
     }
     str_put(&s, "\n");
-    fwrite(s.p, 1, s.n, r->out);
+    inspect_put(r->out, s.p, s.n);
     str_drop(&s);
     (void)e;
     return true;
@@ -6887,7 +6964,7 @@ static bool cli__detokenize(cli_run *r, const str *text, err_t *e) {
     str s = {0};
     if (!cli__read_ids(str_bytes(text), tok_count(r->vocab), &r->ids, e)) return false;
     tok_decode(r->vocab, r->ids.id, r->ids.n, r->c->special == 1, &s);
-    if (s.n) fwrite(s.p, 1, s.n, r->out);
+    inspect_put(r->out, s.p, s.n);
     str_drop(&s);
     return true;
 }
@@ -6918,7 +6995,7 @@ static bool cli__dump_tensor(const gguf_file *g, const char *name, FILE *out, er
     for (uint64_t at = 0; at < n && !ferror(out); at += STEP) {
         uint64_t some = n - at < STEP ? n - at : STEP;
         k->dequant(t->data + at / k->block * k->bytes, buf, (int64_t)some);
-        fwrite(buf, sizeof *buf, some, out);
+        inspect_put(out, buf, (size_t)some * sizeof *buf);
     }
     mem_free(buf);
     return true;
@@ -7044,7 +7121,7 @@ static int cli__on_nothing(const config *c, err_t *e) {
     else cli_help(&text);
     FILE *out = cli__output(c->output, NULL, e);
     if (out) {
-        fwrite(text.p, 1, text.n, out);
+        inspect_put(out, text.p, text.n);
         cli__end_output(out, out == stdout ? "stdout" : c->output, EXIT_DONE);
     }
     str_drop(&text);

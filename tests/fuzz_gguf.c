@@ -1,6 +1,8 @@
 /* Model files from strangers: parsing, every lookup, every element. Whatever the bytes are, nothing may be read outside
  * them, and a refusal comes with words. */
+#ifndef LLMRUN_NO_MAIN
 #define LLMRUN_NO_MAIN
+#endif
 #include "../llmrun.c"
 
 static uint64_t fz_sum;                               /* everything read goes here, so that nothing is optimised away */
@@ -13,15 +15,11 @@ static void fz_array(const gguf_file *g, const gguf_kv *kv) {
     gguf_strs it = gguf_strs_of(g, kv);
     bytes     s;
     uint64_t  u, strings = 0;
-    int64_t   n;
-    float     f;
     while (gguf_strs_next(&it, &s)) fz_bytes(s), strings++;
     ASSERT(it.left == 0);
     ASSERT(strings == (kv->type == GGUF_ARR && kv->elem == GGUF_STR ? kv->count : 0));
-    for (uint64_t i = 0; i <= kv->count; i++) {
-        int any = gguf_arr_u64(kv, i, &u) + gguf_arr_i64(kv, i, &n) + gguf_arr_f32(kv, i, &f);
-        ASSERT(!any || (kv->type == GGUF_ARR && i < kv->count));
-    }
+    for (uint64_t i = 0; i <= kv->count; i++)
+        if (gguf_arr_u64(kv, i, &u)) ASSERT(kv->type == GGUF_ARR && i < kv->count);
 }
 
 static void fz_lookup(const gguf_file *g, const gguf_kv *kv) {
@@ -55,7 +53,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
     gguf_file g;
     err_t     e = {0};
     if (gguf_parse(&g, data, n, "FILE", &e)) {
-        ASSERT(!e.code && !gguf_find(&g, "no such key") && !gguf_tensor_find(&g, ""));
+        ASSERT(!e.code && !gguf_find(&g, "") && !gguf_tensor_find(&g, ""));
         for (uint64_t i = 0; i < g.n_kv; i++) {
             fz_bytes((bytes){g.kv[i].data, (size_t)g.kv[i].n_bytes});
             fz_array(&g, &g.kv[i]);

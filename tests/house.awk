@@ -51,8 +51,8 @@ function read_list(    i, j, n, r, part, w) {
         n = split(substr(entry[r], RSTART + 2), w, /[ .*\/]+/)
         for (j = 1; j <= n; j++) {
             if (w[j] == "all") every[r] = 1
-            else if (w[j] != "" && !(w[j] in prefix && prefix[w[j]] == w[j])) fault(listed_at[r], "[" r "]'s arrow leads to " w[j] ", which is not a room above it")
-            else if (w[j] != "") may[r, w[j]] = 1
+            else if (w[j] in prefix && prefix[w[j]] == w[j]) may[r, w[j]] = 1
+            else if (w[j] != "") fault(listed_at[r], "[" r "]'s arrow leads to " w[j] ", which is not a room above it")
         }
     }
 }
@@ -65,7 +65,8 @@ function define(w) { if (w != "" && room != "") owner[w] = room }
 function declares(h,    name) {
     gsub(/__attribute__ *\(\(([^()]|\([^()]*\))*\)\)/, "", h)
     if (h ~ /=/ || h ~ /^ *typedef/ || !match(h, /[A-Za-z_][A-Za-z0-9_]* *\(/)) return ""
-    if (substr(h, 1, RSTART - 1) !~ /[a-z]/ || substr(h, 1, RSTART - 1) ~ /[[{]/ || substr(h, RSTART + RLENGTH, 1) == "*") return ""
+    if (substr(h, 1, RSTART - 1) !~ /[a-z]/ || substr(h, 1, RSTART - 1) ~ /[[{]/) return ""
+    if (substr(h, RSTART + RLENGTH, 1) == "*") return ""
     name = substr(h, RSTART, RLENGTH - 1)
     sub(/ +$/, "", name)
     return name
@@ -94,9 +95,11 @@ function declared(    i, n, part) {        # a semicolon outside braces
     if (declares(head) != "") {
         if (walls && !noted) fault(FNR, declares(head) "() is announced before it exists, and the line does not say why")
     } else {
-        gsub(/\[[^]]*\]|=.*/, "", head)
-        n = match(head, /\(\* *[A-Za-z_0-9]+/) ? split(substr(head, RSTART, RLENGTH), part, "~") : split(head, part, ",")
-        for (i = 1; i <= n; i++) if (match(part[i], /[A-Za-z_][A-Za-z0-9_]* *$/)) { sub(/ +$/, "", part[i]); define(substr(part[i], RSTART)) }
+        gsub(/\[[^]]*\]|=.*|__attribute__/, "", head)
+        if (match(head, /\(\* *[A-Za-z_0-9]+/)) head = substr(head, RSTART, RLENGTH)      # a pointer to a function
+        while (gsub(/\([^()]*\)/, "", head)) { }                                        # parameters
+        n = split(head, part, ",")
+        for (i = 1; i <= n; i++) { sub(/ +$/, "", part[i]); if (match(part[i], /[A-Za-z_][A-Za-z0-9_]*$/)) define(substr(part[i], RSTART)) }
     }
     head = ""
 }
@@ -126,13 +129,15 @@ function uses(s,    w, gap, r) {
         w = substr(s, RSTART, RLENGTH)
         gap = substr(s, 1, RSTART - 1)
         s = substr(s, RSTART + RLENGTH)
-        if (w ~ /^(_mm|__m[0-9]|__builtin_(ia32|cpu)|__(AVX|SSE|FMA|F16C|ARM)|immintrin|arm_neon)/) fault(FNR, w " is a machine's name; those stay in ggml_kernels.h")
+        if (w ~ /^(_mm|__m[0-9]|__builtin_(ia32|cpu)|__(AVX|SSE|FMA|F16C|ARM)|immintrin|arm_neon)/)
+            fault(FNR, w " is a machine's name; those stay in ggml_kernels.h")
         if (w ~ /^[0-9]/ || gap ~ /(^|[^.])(\.|->) *$/) continue          # a number; a field of something
         r = w in owner ? owner[w] : w ~ /^[kK]_/ ? "k" : ""               # [k] is the header, whose names begin so
         if (r == "" || r == room || room == "") continue
         used[room, r] = 1
         if (w ~ /[a-z0-9]__/ && !told[w, FNR]++) fault(FNR, w " is private to [" r "], used in [" room "]")
-        if (!((room, r) in may) && !(room in every) && !told[room, r]++) fault(FNR, "[" room "] uses " w " of [" r "], and its arrow does not lead there")
+        if (!((room, r) in may) && !(room in every) && !told[room, r]++)
+            fault(FNR, "[" room "] uses " w " of [" r "], and its arrow does not lead there")
     }
 }
 
@@ -159,20 +164,23 @@ function end(    i, j) {
     if (!n_list) fault(1, "the first comment lists no rooms")
     for (i = 1; i <= n_list || i <= n_seen; i++)
         if (list[i] != seen[i] || i > n_list || i > n_seen) {
-            fault(i <= n_seen ? seen_at[i] : listed_at[list[i]], "number " i " is [" (i <= n_list ? list[i] : "") "] in the contents, [" (i <= n_seen ? seen[i] : "") "] among the banners")
+            fault(i <= n_seen ? seen_at[i] : listed_at[list[i]], "number " i " is " (i <= n_list ? "[" list[i] "]" : "nothing") \
+                  " in the contents, " (i <= n_seen ? "[" seen[i] "]" : "nothing") " among the banners")
             break
         }
     for (i = 1; i <= n_list && walls; i++)
         for (j = 1; j <= n_list; j++)
-            if ((list[i], list[j]) in may && !((list[i], list[j]) in used)) fault(listed_at[list[i]], "[" list[i] "]'s arrow leads to [" list[j] "], which it does not use")
+            if ((list[i], list[j]) in may && !((list[i], list[j]) in used))
+                fault(listed_at[list[i]], "[" list[i] "]'s arrow leads to [" list[j] "], which it does not use")
 }
 
 FNR == 1 { end(); begin() }
 
 first && /ROOMS|SECTIONS/   { listing = 1 }
 first && /^ \*[ \t]*$/      { listing = 0 }
-first && listing            { t = $0; sub(/^ \*/, "", t); if (listing++ == 1) sub(/.*(ROOMS|SECTIONS)/, "", t); sub(/\*\//, "", t); listed(t) }
+first && listing            { t = $0; sub(/^ \*/, "", t); sub(/.*(ROOMS|SECTIONS)|\*\//, "", t); listed(t) }
 first && /\*\//             { first = 0; read_list() }
+/^\/\* =====/ && !/^\/\* =====+ \[[a-z0-9_]+\]/ { fault(FNR, "a banner without a [name]") }
 /^\/\* =====+ \[[a-z0-9_]+\]/ {
     match($0, /\[[a-z0-9_]+\]/)
     room = substr($0, RSTART + 1, RLENGTH - 2)

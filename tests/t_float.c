@@ -88,14 +88,20 @@ static void tf_run_axpy(float *y, const float *a, const float *b, int n) { (void
 static void tf_run_scale(float *y, const float *a, const float *b, int n) { (void)a, (void)b; k_scale(y, 0.3f, n); }
 static void tf_run_swiglu(float *y, const float *a, const float *b, int n) { (void)a; k_swiglu(y, b, n); }
 static void tf_run_norm(float *y, const float *a, const float *b, int n) { k_rms_norm(a, b, 1e-5f, n, y); }
-static void tf_run_norm_bare(float *y, const float *a, const float *b, int n) { (void)a, (void)b; k_rms_norm(y, NULL, 1e-5f, n, y); }
+static void tf_run_norm_bare(float *y, const float *a, const float *b, int n) {
+    (void)a, (void)b;
+    k_rms_norm(y, NULL, 1e-5f, n, y);
+}
 static void tf_run_softmax(float *y, const float *a, const float *b, int n) { (void)a, (void)b; k_softmax(y, n); }
 static void tf_run_dot(float *y, const float *a, const float *b, int n) { y[0] = k_dot(a, b, n); }
 
 static double tf_want_add(const float *a, const float *b, int n, int i) { (void)n; return (double)a[i] + b[i]; }
 static double tf_want_axpy(const float *a, const float *b, int n, int i) { (void)n; return a[i] + (double)0.7f * b[i]; }
 static double tf_want_scale(const float *a, const float *b, int n, int i) { (void)n, (void)b; return a[i] * (double)0.3f; }
-static double tf_want_swiglu(const float *a, const float *b, int n, int i) { (void)n; return a[i] / (1 + exp(-(double)a[i])) * b[i]; }
+static double tf_want_swiglu(const float *a, const float *b, int n, int i) {
+    (void)n;
+    return a[i] / (1 + exp(-(double)a[i])) * b[i];
+}
 static double tf_want_norm_bare(const float *a, const float *b, int n, int i) {
     double ss = 0;
     (void)b;
@@ -142,9 +148,13 @@ static void tf_rows(void) {
                     if (!l && !off) {
                         memcpy(want, y, (size_t)n * sizeof *y);
                         for (int i = 0; i < n; i += n < 140 ? 1 : 17)
-                            CHECKF(fabs(y[i] - fn->want(a, b, n, i)) <= fn->tol, "%s n %d at %d: got %.9g, want %.9g", fn->name, n, i, (double)y[i], fn->want(a, b, n, i));
-                    } else CHECKF(!memcmp(y + off, want, (size_t)n * sizeof *y), "%s at level %s, n %d, offset %d", fn->name, tf_level[l], n, off);
-                    CHECKF(!memcmp(y + off + n, a + n, 8 * sizeof *y), "%s at level %s writes past n %d", fn->name, tf_level[l], n);
+                            CHECKF(fabs(y[i] - fn->want(a, b, n, i)) <= fn->tol, "%s n %d at %d: got %.9g, want %.9g", fn->name,
+                                   n, i, (double)y[i], fn->want(a, b, n, i));
+                    } else
+                        CHECKF(!memcmp(y + off, want, (size_t)n * sizeof *y), "%s at level %s, n %d, offset %d", fn->name,
+                               tf_level[l], n, off);
+                    CHECKF(!memcmp(y + off + n, a + n, 8 * sizeof *y), "%s at level %s writes past n %d", fn->name, tf_level[l],
+                           n);
                     mem_free(b2), mem_free(a2);
                 }
         }
@@ -163,7 +173,8 @@ static void tf_dot_order(void) {
         for (int l = 0; l < tf_levels(); l++) {
             k_init(tf_level[l]);
             float got = k_dot(a, b, n);
-            CHECKF(!memcmp(&got, lane, 4), "dot at level %s, n %d: got %.9g, want %.9g", tf_level[l], n, (double)got, (double)lane[0]);
+            CHECKF(!memcmp(&got, lane, 4), "dot at level %s, n %d: got %.9g, want %.9g", tf_level[l], n, (double)got,
+                   (double)lane[0]);
         }
     }
     k_init("auto");
@@ -220,7 +231,9 @@ static void tf_max(void) {
 /* --- rope --- */
 
 static void tf_rope(void) {
-    static const struct { int hd, n_rot, n_heads; } shape[] = {{64, 64, 3}, {128, 128, 1}, {80, 32, 2}, {10, 6, 5}, {2, 2, 1}, {34, 34, 2}};
+    static const struct {
+        int hd, n_rot, n_heads;
+    } shape[] = {{64, 64, 3}, {128, 128, 1}, {80, 32, 2}, {10, 6, 5}, {2, 2, 1}, {34, 34, 2}};
     for (size_t s = 0; s < sizeof shape / sizeof *shape; s++)
         for (int halves = 0; halves < 2; halves++) {
             int   hd = shape[s].hd, n_rot = shape[s].n_rot, n = hd * shape[s].n_heads;
@@ -237,7 +250,8 @@ static void tf_rope(void) {
             for (int i = 0; i < n; i++) {
                 int    h = i / hd * hd, d = i % hd, half = n_rot / 2;
                 int    pair = halves ? d % half : d / 2, second = halves ? d >= half : d & 1;
-                double a = x[h + (halves ? pair : 2 * pair)], b = x[h + (halves ? pair + half : 2 * pair + 1)], c = cs[2 * pair], z = cs[2 * pair + 1];
+                double a = x[h + (halves ? pair : 2 * pair)], b = x[h + (halves ? pair + half : 2 * pair + 1)], c = cs[2 * pair],
+                       z = cs[2 * pair + 1];
                 NEAR(want[i], d >= n_rot ? x[i] : second ? a * z + b * c : a * c - b * z, d >= n_rot ? 0 : 1e-6);
             }
         }
@@ -299,16 +313,19 @@ static void tf_mul_case(uint32_t type, int n, int nr, int nt, bool pick) {
         memset(y, 0x55, y_n * sizeof *y);
         k_mul_rows(type, w + 3, row_bytes, nr, n, &a, y, ldy, NULL);
         if (!l) memcpy(want, y, y_n * sizeof *y);
-        CHECKF(!memcmp(want, y, y_n * sizeof *y), "%s x f32 at level %s: n %d, %d rows, %d columns", k_types[type].name, tf_level[l], n, nr, nt);
+        CHECKF(!memcmp(want, y, y_n * sizeof *y), "%s x f32 at level %s: n %d, %d rows, %d columns", k_types[type].name,
+               tf_level[l], n, nr, nt);
         for (int t = 0; t < nt; t++) {                /* a column alone is the column in company */
             k_acts alone = {.x = x + (size_t)(pick ? idx[t] : t) * ldx, .ldx = 0, .nt = 1};
             k_mul_rows(type, w + 3, row_bytes, nr, n, &alone, one, ldy, NULL);
-            CHECKF(!memcmp(one, want + (size_t)t * ldy, (size_t)nr * sizeof *one), "%s at level %s: column %d of %d, n %d", k_types[type].name, tf_level[l], t, nt, n);
+            CHECKF(!memcmp(one, want + (size_t)t * ldy, (size_t)nr * sizeof *one), "%s at level %s: column %d of %d, n %d",
+                   k_types[type].name, tf_level[l], t, nt, n);
         }
     }
     for (int r = 0; r < nr; r++) {
         k_types[type].dequant(w + (size_t)r * row_bytes + 3, wf, n);
-        for (int t = 0; t < nt; t++) NEAR(want[(size_t)t * ldy + (size_t)r], tf_want_dot(wf, x + (size_t)(pick ? idx[t] : t) * ldx, n, 0), 2e-6 * sqrt(n));
+        for (int t = 0; t < nt; t++)
+            NEAR(want[(size_t)t * ldy + (size_t)r], tf_want_dot(wf, x + (size_t)(pick ? idx[t] : t) * ldx, n, 0), 2e-6 * sqrt(n));
     }
     mem_free(x), mem_free(wf), mem_free(want), mem_free(y), mem_free(one), mem_free(w);
 }
@@ -319,7 +336,8 @@ static void tf_mul(void) {
     static const int      cols[] = {1, 2, 3, 4, 5, 6, 7, 8, 11, 12, 13, 14, 15, 16};
     for (size_t k = 0; k < 3; k++)
         for (size_t i = 0; i < sizeof len / sizeof *len; i++)
-            for (size_t c = 0; c < sizeof cols / sizeof *cols; c++) tf_mul_case(type[k], len[i], 1 + (int)(i * 5 + c * 3) % 9, cols[c], (i + c) & 1);
+            for (size_t c = 0; c < sizeof cols / sizeof *cols; c++)
+                tf_mul_case(type[k], len[i], 1 + (int)(i * 5 + c * 3) % 9, cols[c], (i + c) & 1);
     k_init("auto");
 }
 
@@ -340,14 +358,22 @@ static uint8_t *tf_block(const tf_cache *c, int b, uint32_t type, int hd, size_t
     float    x[256];
     for (int i = 0; i < c->block && b * c->block + i < c->T; i++)
         for (int h = 0; h < c->heads; h++) {
-            for (int d = 0; d < hd; d++) x[d] = (float)(rng_unit(rng_at(9, (uint64_t)(salt + h), (uint64_t)(b * c->block + i), (uint64_t)d)) * 2 - 1);
+            for (int d = 0; d < hd; d++)
+                x[d] = (float)(rng_unit(rng_at(9, (uint64_t)(salt + h), (uint64_t)(b * c->block + i), (uint64_t)d)) * 2 - 1);
             k_types[type].quant(x, p + ((size_t)i * (size_t)c->heads + (size_t)h) * row, hd);
         }
     return p;
 }
 
 static tf_cache tf_cache_new(int T, int block, int hd_k, int hd_v, uint32_t type_k, uint32_t type_v) {
-    tf_cache c = {.T = T, .block = block, .n_blocks = (T + block - 1) / block, .heads = 2, .hd_k = hd_k, .hd_v = hd_v, .type_k = type_k, .type_v = type_v};
+    tf_cache c = {.T = T,
+                  .block = block,
+                  .n_blocks = (T + block - 1) / block,
+                  .heads = 2,
+                  .hd_k = hd_k,
+                  .hd_v = hd_v,
+                  .type_k = type_k,
+                  .type_v = type_v};
     c.k_row = k_row_bytes(type_k, hd_k), c.v_row = k_row_bytes(type_v, hd_v);
     c.k = mem_new((size_t)c.n_blocks, sizeof *c.k), c.v = mem_new((size_t)c.n_blocks, sizeof *c.v);
     c.kh = mem_new((size_t)c.n_blocks, sizeof *c.kh), c.vh = mem_new((size_t)c.n_blocks, sizeof *c.vh);
@@ -395,9 +421,20 @@ static void tf_ask_free(tf_ask *k) { mem_free(k->q), mem_free(k->o), mem_free(k-
 
 static void tf_attend(const tf_attn_case *t, const tf_cache *c, const tf_ask *k, int from, int n) {
     void       *scratch = mem_aligned(k_attn_scratch(n, t->hd_k, t->hd_v), 1);
-    k_attn_args a = {.n_rows = n, .rows = k->row + from, .hd_k = t->hd_k, .hd_v = t->hd_v, .scale = 0.125f, .softcap = t->softcap,
-                     .sinks = t->sinks ? k->sink + from : NULL, .type_k = t->type_k, .type_v = t->type_v, .k_blocks = c->kh, .v_blocks = c->vh,
-                     .block = c->block, .k_stride = c->k_row * (size_t)c->heads, .v_stride = c->v_row * (size_t)c->heads};
+    k_attn_args a = {.n_rows = n,
+                     .rows = k->row + from,
+                     .hd_k = t->hd_k,
+                     .hd_v = t->hd_v,
+                     .scale = 0.125f,
+                     .softcap = t->softcap,
+                     .sinks = t->sinks ? k->sink + from : NULL,
+                     .type_k = t->type_k,
+                     .type_v = t->type_v,
+                     .k_blocks = c->kh,
+                     .v_blocks = c->vh,
+                     .block = c->block,
+                     .k_stride = c->k_row * (size_t)c->heads,
+                     .v_stride = c->v_row * (size_t)c->heads};
     k_attn(&a, scratch);
     mem_free(scratch);
 }
@@ -437,7 +474,8 @@ static void tf_attn_run(const tf_attn_case *t) {
     float           *want = mem_new(size, 1);
     for (size_t b = 0; b < sizeof blocks / sizeof *blocks; b++) {
         tf_cache c = tf_cache_new(t->T, blocks[b], t->hd_k, t->hd_v, t->type_k, t->type_v);
-        for (int64_t i = 0; i < c.n_blocks && (i + 1) * c.block <= k.row[0].begin; i++) c.kh[i] = c.vh[i] = NULL;     /* dropped by the window */
+        for (int64_t i = 0; i < c.n_blocks && (i + 1) * c.block <= k.row[0].begin; i++)
+            c.kh[i] = c.vh[i] = NULL; /* dropped by the window */
         if (!b) {
             double o[256];
             k_init("scalar");
@@ -454,8 +492,10 @@ static void tf_attn_run(const tf_attn_case *t) {
             for (int chunk = 1; chunk <= k.n; chunk += chunk < 5 ? 2 : k.n) {
                 if (!l && b > 1 && chunk > 1) continue;               /* the slow level need not prove everything */
                 tf_attend_all(t, &c, &k, chunk);
-                CHECKF(!memcmp(k.o, want, size), "attention at level %s: hd %d %d, %s %s, T %d, group %d, window %d, block %d, %d rows a call", tf_level[l], t->hd_k, t->hd_v,
-                       k_types[t->type_k].name, k_types[t->type_v].name, t->T, t->group, t->window, blocks[b], chunk);
+                CHECKF(!memcmp(k.o, want, size),
+                       "attention at level %s: hd %d %d, %s %s, T %d, group %d, window %d, block %d, %d rows a call", tf_level[l],
+                       t->hd_k, t->hd_v, k_types[t->type_k].name, k_types[t->type_v].name, t->T, t->group, t->window, blocks[b],
+                       chunk);
             }
             tf_attend_all(t, &c, &k, k.n);
             CHECKF(!memcmp(k.o, want, size), "attention at level %s: block %d, all rows in one call", tf_level[l], blocks[b]);
@@ -470,7 +510,8 @@ static void tf_attn_run(const tf_attn_case *t) {
 static void tf_attn_types(void) {
     for (int a = 0; a < TF_KV; a++)
         for (int b = 0; b < TF_KV; b++)
-            tf_attn_run(&(tf_attn_case){.hd_k = 64, .hd_v = 32, .type_k = tf_kv[a].type, .type_v = tf_kv[b].type, .group = 2, .tokens = 3, .T = 75});
+            tf_attn_run(&(tf_attn_case){
+                .hd_k = 64, .hd_v = 32, .type_k = tf_kv[a].type, .type_v = tf_kv[b].type, .group = 2, .tokens = 3, .T = 75});
 }
 
 static void tf_attn_shapes(void) {
@@ -503,12 +544,14 @@ static void tf_attn_private(void) {
     k.row[0].begin = 5, k.row[0].end = 20;
     k.row[2].begin = 9, k.row[2].end = 9;             /* sees nothing */
     k.row[3].begin = 40, k.row[3].end = 41;
+    k.row[4].begin = 33, k.row[4].end = 36;           /* in one tile with the next row, and apart from it */
+    k.row[5].begin = 40, k.row[5].end = 44;
     for (int l = 0; l < tf_levels(); l++) {
         k_init(tf_level[l]);
         tf_attend_all(&t, &c, &k, 1);
         memcpy(alone, k.o, sizeof alone);
-        for (int p = 0; p < t.T; p++)                 /* positions 2, 30 and 44 go bad: row 0 and row 3 must not notice */
-            if (p == 2 || p == 30 || p == 44)
+        for (int p = 0; p < t.T; p++)                 /* positions 2, 30, 38 and 44 go bad: only row 1 looks there */
+            if (p == 2 || p == 30 || p == 38 || p == 44)
                 for (int d = 0; d < 32; d++) {
                     size_t at = (size_t)(p % 8) * c.k_row * 2 + (size_t)d * 4;
                     memcpy(c.k[p / 8] + c.k_row + at, &(float){p == 30 ? INFINITY : NAN}, 4);
@@ -516,7 +559,7 @@ static void tf_attn_private(void) {
                 }
         tf_attend_all(&t, &c, &k, 6);
         EQ_MEM(k.o, alone, 32 * sizeof(float));
-        EQ_MEM(k.o + 3 * 32, alone + 3 * 32, 32 * sizeof(float));
+        EQ_MEM(k.o + 3 * 32, alone + 3 * 32, 3 * 32 * sizeof(float));
         for (int d = 0; d < 32; d++) CHECK(k.o[2 * 32 + d] == 0 && isnan(k.o[32 + d]));
         tf_cache_free(&c);
         c = tf_cache_new(t.T, 8, t.hd_k, t.hd_v, t.type_k, t.type_v);
@@ -544,6 +587,14 @@ static void tf_attn_infinite(void) {
         tf_attend_all(&t, &c, &k, 3);
         EQ_MEM(k.o + 32, want, sizeof want);
         k.row[1].begin = 0;
+        tf_attn_case sunk = t;                        /* a sink far above all scores takes everything, one far below nothing */
+        sunk.sinks = true;
+        k.sink[0] = 0, k.sink[1] = 1e30f, k.sink[2] = 0;
+        tf_attend_all(&sunk, &c, &k, 3);
+        for (int d = 0; d < 32; d++) CHECK(k.o[d] == 0 && k.o[32 + d] == 0);
+        k.sink[1] = l & 1 ? -1e30f : -INFINITY;
+        tf_attend_all(&sunk, &c, &k, 3);
+        EQ_MEM(k.o + 32, want, sizeof want);
     }
     tf_cache_free(&c);
     tf_ask_free(&k);

@@ -1,5 +1,6 @@
 /* [fmt] [conv] [unpack] [ref] [types] of ggml_kernels.h, against golden data that gen/golden_blocks.py makes
  * with the `gguf` package, and against slow formulas written here. */
+#include <fenv.h>
 #include <float.h>
 
 #define FMT_GOLDEN "tests/data/golden/"
@@ -15,9 +16,20 @@ static uint8_t *fmt__golden(const char *name, char **whole, size_t *n) {
     return (uint8_t *)line + 1;
 }
 
-static bool fmt__is_quant(int id) { return k_types[id].kind == K_KIND_INT || k_types[id].kind == K_KIND_SCALE; }
+static bool fmt__is_quant(int id) {
+    return k_types[id].kind == K_KIND_INT || k_types[id].kind == K_KIND_SCALE;
+}
+
+/* Golden data holds denormals; a thread that computes flushes them. This test does not: fesetenv ends it. */
+static fenv_t fmt__denormals(void) {
+    fenv_t was;
+    fegetenv(&was);
+    fesetenv(FE_DFL_ENV);
+    return was;
+}
 
 static void t_fmt_golden(void) {
+    fenv_t env = fmt__denormals();
     for (int id = 0; id < K_TYPE_MAX; id++) {
         if (!fmt__is_quant(id)) continue;
         const k_type *t = &k_types[id];
@@ -40,6 +52,7 @@ static void t_fmt_golden(void) {
         }
         mem_free(whole);
     }
+    fesetenv(&env);
 }
 
 /* The finaliser of splitmix64, as in gen/golden_blocks.py. */
@@ -68,6 +81,7 @@ static uint64_t fmt__checksum(const float *x, int64_t n) {
 }
 
 static void t_fmt_sums(void) {
+    fenv_t env = fmt__denormals();
     char *whole, *line;
     int   seen = 0, want = 0;
     for (int id = 0; id < K_TYPE_MAX; id++) want += fmt__is_quant(id);
@@ -89,6 +103,7 @@ static void t_fmt_sums(void) {
     }
     EQ_INT(seen, want);
     mem_free(whole);
+    fesetenv(&env);
 }
 
 /* --- unpack --- */
@@ -147,6 +162,7 @@ static int fmt__finite_rows(const k_type *t, uint8_t *src, float *want, int rows
 
 /* Rows of 1 to 4 super-blocks at an odd address: exact algebra, and nothing outside what the kind uses. */
 static void t_fmt_unpack(void) {
+    fenv_t env = fmt__denormals();
     for (int id = 0; id < K_TYPE_MAX; id++) {
         if (!fmt__is_quant(id)) continue;
         const k_type *t = &k_types[id];
@@ -175,6 +191,7 @@ static void t_fmt_unpack(void) {
         }
         mem_free(src);
     }
+    fesetenv(&env);
 }
 
 /* --- conversions --- */
@@ -191,6 +208,7 @@ static uint32_t fmt__bits(float f) { uint32_t u; memcpy(&u, &f, 4); return u; }
 static float    fmt__float(uint32_t u) { float f; memcpy(&f, &u, 4); return f; }
 
 static void t_fmt_f16_all(void) {
+    fenv_t env = fmt__denormals();
     for (unsigned h = 0; h < 65536; h++) {
         float    f = k_f16_to_f32((uint16_t)h);
         uint16_t back = k_f32_to_f16(f);
@@ -201,9 +219,11 @@ static void t_fmt_f16_all(void) {
         CHECKF(!signbit(f) == !(h & 0x8000), "%04x: sign", h);
         CHECKF(back == (nan ? (h | 0x200) : h), "%04x: back %04x", h, back);
     }
+    fesetenv(&env);
 }
 
 static void t_fmt_bf16_all(void) {
+    fenv_t env = fmt__denormals();
     for (unsigned h = 0; h < 65536; h++) {
         float    f = k_bf16_to_f32((uint16_t)h);
         uint16_t back = k_f32_to_bf16(f);
@@ -213,6 +233,7 @@ static void t_fmt_bf16_all(void) {
         if ((h & 0x7f80) == 0x7f80) continue;
         CHECKF((double)f == fmt__by_hand(h, 8, 7, 127), "%04x: %.9g", h, (double)f);
     }
+    fesetenv(&env);
 }
 
 /* Between every two neighbours: the tie goes to the even code, a hair to either side goes to that side. */
@@ -236,6 +257,7 @@ static float    fmt__of_f16(uint16_t h) { return k_f16_to_f32(h); }
 static float    fmt__of_bf16(uint16_t h) { return k_bf16_to_f32(h); }
 
 static void t_fmt_ties(void) {
+    fenv_t env = fmt__denormals();
     fmt__check_ties(fmt__to_f16, fmt__of_f16, 0x7bff, 65520.0f);
     fmt__check_ties(fmt__to_bf16, fmt__of_bf16, 0x7f7f, fmt__float(0x7f7f8000));
     EQ_INT(k_f32_to_f16(FLT_MAX), 0x7c00);
@@ -246,19 +268,23 @@ static void t_fmt_ties(void) {
     EQ_INT(k_f32_to_bf16(fmt__float(0xff800001)), 0xffc0);
     EQ_INT(k_f32_to_bf16(fmt__float(0x7fffffff)), 0x7fff);
     EQ_INT(k_f32_to_bf16(FLT_MAX), 0x7f80);
+    fesetenv(&env);
 }
 
 static void t_fmt_fp8(void) {
+    fenv_t env = fmt__denormals();
     for (unsigned x = 0; x < 256; x++) {
         double e8m0 = k_e8m0_half((uint8_t)x), e4m3 = k_ue4m3_half((uint8_t)x);
         CHECKF(e8m0 == ldexp(1, (int)x - 128), "e8m0 %02x: %g", x, e8m0);
         CHECKF(e4m3 == (x == 0x7f ? 0 : fmt__by_hand(x & 0x7f, 4, 3, 7) / 2), "ue4m3 %02x: %g", x, e4m3);
     }
+    fesetenv(&env);
 }
 
 /* --- quantise --- */
 
 static void t_fmt_quant(void) {
+    fenv_t env = fmt__denormals();
     char    *whole, *out_whole;
     size_t   n, n_out;
     int      seen = 0;
@@ -287,11 +313,13 @@ static void t_fmt_quant(void) {
     EQ_INT(seen, 7);
     mem_free(x);
     mem_free(whole);
+    fesetenv(&env);
 }
 
-/* One bad value in a block of ones: a NaN is as a zero, an infinity shows in the scale. A block of values so small
- * that its scale has no inverse gets the codes of ones. */
+/* One bad value in a block of ones: a NaN is as a zero, an infinity shows in the scale. A block of values
+ * so small that its scale has no inverse gets the codes of ones. */
 static void t_fmt_quant_bad(void) {
+    fenv_t env = fmt__denormals();
     float x[32], y[32], z[32];
     for (int id = 0; id < K_TYPE_MAX; id++) {
         const k_type *t = &k_types[id];
@@ -312,6 +340,7 @@ static void t_fmt_quant_bad(void) {
         CHECKF(memcmp(a + at, b + at, t->bytes - at) == 0, "%s: codes of tiny values", t->name);
         CHECKF(a[0] == 0 && (a[1] & 0x7f) == 0, "%s: scale of tiny values", t->name);
     }
+    fesetenv(&env);
 }
 
 static void t_fmt_plain(void) {
@@ -341,12 +370,13 @@ static void t_fmt_acts(void) {
     static block_q8_1 q81[2];
     static block_q8_K q8k[2];
     static float      out[512];
-    for (int j = 0; j < 512; j++) q8k[j / 256].qs[j % 256] = q81[j / 32 % 2].qs[j % 32] = (int8_t)(j % 251 - 125);
+    for (int j = 0; j < 512; j++) q8k[j / 256].qs[j % 256] = (int8_t)(j % 251 - 125);
+    for (int j = 0; j < 64; j++) q81[j / 32].qs[j % 32] = (int8_t)(2 * j - 64);
     for (int b = 0; b < 2; b++) q81[b].d = b ? 0xb800 : 0x3400, q8k[b].d = b ? -0.5f : 0.25f;
     k_types[K_Q8_K].dequant(q8k, out, 512);
     for (int j = 0; j < 512; j++) NEAR(out[j], q8k[j / 256].d * (j % 251 - 125), 0);
     k_types[K_Q8_1].dequant(q81, out, 64);
-    for (int j = 0; j < 64; j++) NEAR(out[j], (j < 32 ? 0.25f : -0.5f) * q81[j / 32].qs[j % 32], 0);
+    for (int j = 0; j < 64; j++) NEAR(out[j], (j < 32 ? 0.25f : -0.5f) * (float)(2 * j - 64), 0);
 }
 
 /* --- the table --- */
@@ -384,6 +414,7 @@ static void t_fmt_types(void) {
             CHECKF(t->block && t->bytes && t->dequant, "%s is not whole", t->name);
             CHECKF(!quant == !t->unpack, "%s: unpack", t->name);
             if (t->kind == K_KIND_SCALE) CHECKF(t->group == 16 || t->group == 32, "%s: group", t->name);
+            else EQ_INT(t->group, 0);
             EQ_INT(k_type_weight((uint32_t)id), quant || t->kind == K_KIND_FLOAT);
         } else {
             CHECKF(!t->block && !t->dequant && !t->unpack, "%s is removed", t->name);

@@ -33,9 +33,10 @@ static void tg_string(tg_out *o, const char *t, size_t n) {
 static const char *tg_write(tg_out *o, const char *p, unsigned turn);
 
 static const char *tg_token(tg_out *o, const char *p, size_t n, unsigned turn) {
-    uint64_t u = n > 1 ? strtoull(p + 1, NULL, 0) : 0;
-    float    f = n > 1 ? strtof(p + 1, NULL) : 0;
-    double   d = n > 1 ? strtod(p + 1, NULL) : 0;
+    bool     real = *p == 'f' || *p == 'd';
+    uint64_t u = n > 1 && !real ? strtoull(p + 1, NULL, 0) : 0;
+    double   d = real ? strtod(p + 1, NULL) : 0;
+    float    f = (float)d;
     char     hex[16];
     switch (*p) {
     case 'G':  str_put(&o->s, "GGUF"), str_add(&o->s, &u, 4), o->version = (int)u; break;
@@ -200,7 +201,7 @@ static const struct {
     {"INT64_MAX x 2", TG_T1 "'t i2 #0x7fffffffffffffff #2 i0 q0 @32 z32", "expected a size below 2^63"},
     {"bytes = 2^64 - 16", TG_T1 "'t i3 #4 #0x3fffffff #0x40000001 i0 q0 @32 z32", "expected a size below 2^63"},
     {"2^42 + 1 rows", TG_T1 "'t i2 #0x100000 #0x40000000001 i0 q0 @32 z32", "expected a size below 2^63"},
-    {"2^40 rows that end nowhere", TG_T1 "'t i2 #1024 #0x10000000000 i0 q0 @32 z32", "tensor t has 4503599627370496 bytes at offset 0, expected them within the 32 bytes"},
+    {"2^40 rows that end nowhere", TG_T1 "'t i2 #1024 #0x10000000000 i0 q0 @32 z32", "tensor t has 4503599627370496 bytes at offset 0, expected them within 32 bytes"},
     {"I8 INT64_MAX bytes twice", TG_T2 "'t i1 #0x7fffffffffffffc0 i24 q0 'u i1 #0x7fffffffffffffc0 i24 q0x7fffffffffffffc0 @32 z32", "tensor t has 9223372036854775744 bytes at offset 0"},
     /* 18: types */
     {"type 4", TG_T1 "'t i1 #32 i4 q0 @32 z128", "tensor t has type 4 (q4_2)"},
@@ -223,14 +224,14 @@ static const struct {
     /* 20: offsets */
     {"offset misaligned", TG_T1 "'t i1 #4 i0 q4 @32 z64", "tensor t has offset 4, expected a multiple of 32"},
     {"offset misaligned for 64", "G3 #1 #1 'general.alignment i4 i64 't i1 #4 i0 q32 @64 z128", "tensor t has offset 32, expected a multiple of 64"},
-    {"offset 2^40", TG_T1 "'t i1 #4 i0 q0x10000000000 @32 z64", "tensor t has 16 bytes at offset 1099511627776, expected them within the 64 bytes"},
+    {"offset 2^40", TG_T1 "'t i1 #4 i0 q0x10000000000 @32 z64", "tensor t has 16 bytes at offset 1099511627776, expected them within 64 bytes"},
     {"offset 2^64-32", TG_T1 "'t i1 #16 i0 q-32 @32 z64", "tensor t has 64 bytes at offset 18446744073709551584"},
     {"offset at the end", TG_T1 "'t i1 #4 i0 q64 @32 z64", "tensor t has 16 bytes at offset 64"},
     {"overlap", TG_T2 "'t i1 #16 i0 q0 'u i1 #4 i0 q32 @32 z99", "tensor u has offset 32, expected at least 64, the end of the tensor before it"},
     {"same place", TG_T2 "'t i1 #4 i0 q0 'u i1 #4 i0 q0 @32 z99", "tensor u has offset 0, expected at least 16"},
     {"out of order", TG_T2 "'t i1 #4 i0 q32 'u i1 #4 i0 q0 @32 z99", "tensor u has offset 0, expected at least 48"},
     /* 21: length */
-    {"one byte short", TG_T1 "'t i1 #4 i0 q0 @32 z15", "tensor t has 16 bytes at offset 0, expected them within the 15 bytes of tensor data"},
+    {"one byte short", TG_T1 "'t i1 #4 i0 q0 @32 z15", "tensor t has 16 bytes at offset 0, expected them within 15 bytes of tensor data"},
     {"data begins past the end", TG_T1 "'t i1 #4 i0 q0", "tensor data would begin at byte 64 of 57, expected it inside the file"},
     /* 22: names */
     {"name length 0", TG_T1 "' i1 #4 i0 q0 @32 z16", "a tensor name of 0 bytes, expected 1 to 63 (at byte 24)"},
@@ -413,7 +414,7 @@ static void t_gguf_flips(void) {
     str_drop(&s);
 }
 
-/* A million keys or tensors are dealt with in a second: no step may look at all of them. */
+/* A million keys, many tensors: no step may look at all of them. */
 static void t_gguf_many(void) {
     static const char *const rows[] = {"G3 #0 #1000000 (1000000 % i0 b7 )", "G3 #200000 #0 (200000 % i1 #1 i24 q0 )"};
     for (int i = 0; i < 2; i++) {
@@ -435,7 +436,7 @@ static void t_gguf_many(void) {
             CHECK(i ? gguf_tensor_find(&g, "00030d3f") != NULL : gguf_find(&g, "000f423f") != NULL);
             CHECK(i ? !gguf_tensor_find(&g, "00030d40") : !gguf_find(&g, "000f4240"));
         }
-        CHECKF(clock_now() - start < 3, "%.3f s", clock_now() - start);   /* a second, with room for sanitizers */
+        CHECKF(clock_now() - start < 10, "%.3f s", clock_now() - start);  /* 0.2 s; hours when it looks at all pairs */
         gguf_close(&g);
         str_drop(&s);
     }
@@ -514,15 +515,12 @@ static void t_gguf_lookups(void) {
     CHECK(gguf_get_arr(&g, "u8", &kv, &e) == -1 && strstr(e.text, "u8 is of type u8, expected an array"));
     CHECK(gguf_get_bool(&g, "none", &b, &e) == 0 && gguf_get_str(&g, "none", &text, &e) == 0 && gguf_get_arr(&g, "none", &kv, &e) == 0);
     uint64_t u = 77;
-    int64_t  n = 0;
-    float    f = 0;
     kv = gguf_find(&g, "arr");
     CHECK(!gguf_arr_u64(kv, 0, &u) && u == 77 && gguf_arr_u64(kv, 1, &u) && u == 6 && !gguf_arr_u64(kv, 2, &u) && !gguf_arr_u64(kv, UINT64_MAX, &u));
-    CHECK(gguf_arr_i64(kv, 0, &n) && n == -5 && !gguf_arr_f32(kv, 0, &f));
     kv = gguf_find(&g, "u64");
-    CHECK(!gguf_arr_u64(kv, 0, &u) && !gguf_arr_i64(kv, 0, &n) && gguf_strs_of(&g, kv).left == 0);
+    CHECK(!gguf_arr_u64(kv, 0, &u) && gguf_strs_of(&g, kv).left == 0);
     kv = gguf_find(&g, "arrs");
-    CHECK(!gguf_arr_u64(kv, 0, &u) && !gguf_arr_f32(kv, 0, &f) && gguf_strs_of(&g, kv).left == 1);
+    CHECK(!gguf_arr_u64(kv, 0, &u) && gguf_strs_of(&g, kv).left == 1);
     gguf_close(&g);
     mem_free(own);
     str_drop(&s);
@@ -617,7 +615,6 @@ static void t_gguf_split(void) {
             memcpy(&two, c->data + 12, 4);
             CHECK(two == 2 && c->data == g.part[1].p + c->at);
         }
-        gguf_prefetch(&g);
         CHECK(gguf_alive(&g));
         CHECK(truncate(tg_path(tg_parts[2]), 8) == 0 && !gguf_alive(&g));
     }
@@ -704,8 +701,8 @@ static void t_gguf_sigbus(void) {
 
 /* Real files: what they hold, and quickly. */
 static void t_gguf_real(void) {
-    const char *vocab = t_shared("data/vocab/llama-bpe.gguf"), *model = t_shared("data/stories260K.gguf");
-    if (!vocab || !model) SKIP("no shared data");
+    const char *vocab = t_shared("data/vocab/llama-bpe.gguf"), *story = t_shared("data/stories260K.gguf");
+    if (!vocab || !story) SKIP("no shared data");
     gguf_file      g;
     err_t          e = {0};
     bytes          s = {0};
@@ -728,7 +725,7 @@ static void t_gguf_real(void) {
         gguf_close(&g);
     }
     CHECKF(best < 0.1, "opening took %.1f ms", best * 1e3);   /* 1 to 2 ms; the rest is for sanitizers on a busy machine */
-    if (CHECKF(gguf_open(&g, model, &e), "%s", e.text)) {
+    if (CHECKF(gguf_open(&g, story, &e), "%s", e.text)) {
         const gguf_tensor *t = gguf_tensor_find(&g, "token_embd.weight");
         CHECK(g.n_tensor == 48 && t && t->n_dims == 2 && t->dim[0] == 64 && t->dim[1] == 512 && t->type == K_F32 && gguf_alive(&g));
     }

@@ -1,0 +1,839 @@
+#!/usr/bin/env python3
+"""The command from outside: streams, exit codes, signals, files that misbehave.
+
+    python3 tests/cli.py ./llmrun [WORD ...]      cases whose name holds one of the words, else all
+
+Needs the shared data (env SHARED, else ../shared beside the repository). One line per case, then a count.
+LLMRUN_SLOW=N stretches every time limit N times, for builds under a sanitizer.
+"""
+import array, fcntl, json, math, os, pty, re, resource, shutil, signal, struct, subprocess, sys, tempfile, threading, time
+
+HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+SHARED = os.environ.get("SHARED") or os.path.join(HERE, "..", "shared")
+DATA = os.path.join(os.path.abspath(SHARED), "data")
+MODEL = os.path.join(DATA, "stories260K.gguf")
+VOCABS = ["llama-spm", "llama-bpe", "qwen2", "gpt-2", "starcoder", "deepseek-llm"]
+SLOW = float(os.environ.get("LLMRUN_SLOW") or 1)
+BIN = os.path.abspath(sys.argv[1]) if len(sys.argv) > 1 else os.path.join(HERE, "llmrun")
+TMP = tempfile.mkdtemp(prefix="llmrun-cli-")
+ENV = {k: v for k, v in os.environ.items() if not k.startswith(("LLMRUN_MODEL", "LC_", "LANG"))}
+CASES = []
+
+
+class Skip(Exception):
+    pass
+
+
+def case(f):
+    CASES.append(f)
+    return f
+
+
+def check(ok, why):
+    if not ok:
+        raise AssertionError(why)
+
+
+def same(got, want, what):
+    if got != want:
+        raise AssertionError("%s: got %r, want %r" % (what, got if len(repr(got)) < 200 else repr(got)[:200], want if len(repr(want)) < 200 else repr(want)[:200]))
+
+
+def model():
+    if not os.path.exists(MODEL):
+        raise Skip("no " + MODEL)
+    return MODEL
+
+
+def vocab(name):
+    path = os.path.join(DATA, "vocab", name + ".gguf")
+    if not os.path.exists(path):
+        raise Skip("no " + path)
+    return path
+
+
+def tmp(name):
+    return os.path.join(TMP, name)
+
+
+class Done:
+    def __init__(self, rc, out, err):
+        self.rc, self.out, self.err = rc, out, err
+
+    def __repr__(self):
+        return "exit %d, stdout %r, stderr %r" % (self.rc, self.out[:100], self.err[:300])
+
+
+def run(*args, inp=b"", env=None, timeout=60, **kw):
+    """The command with these arguments. inp: bytes for stdin, b"" is /dev/null."""
+    if inp == b"":
+        kw.setdefault("stdin", subprocess.DEVNULL)
+    else:
+        kw["input"] = inp
+    kw.setdefault("stdout", subprocess.PIPE)
+    p = subprocess.run([BIN, *args], stderr=subprocess.PIPE, env={**ENV, **(env or {})}, timeout=timeout * SLOW, **kw)
+    return Done(p.returncode, p.stdout or b"", p.stderr)
+
+
+def start(*args, **kw):
+    kw.setdefault("stdin", subprocess.DEVNULL)
+    kw.setdefault("stdout", subprocess.PIPE)
+    return subprocess.Popen([BIN, *args], stderr=subprocess.PIPE, env=ENV, **kw)
+
+
+def finish(p, timeout=20):
+    """Waits for a process whose stdout may be full."""
+    try:
+        out, err = p.communicate(timeout=timeout * SLOW)
+    except subprocess.TimeoutExpired:
+        p.kill()
+        p.communicate()
+        raise AssertionError("still running after %g s" % (timeout * SLOW))
+    return Done(p.returncode, out or b"", err or b"")
+
+
+def good(*args, **kw):
+    r = run(*args, **kw)
+    check(r.rc == 0, "%s: %r" % (" ".join(args), r))
+    return r.out
+
+
+def one_line(err):
+    return err.count(b"\n") == 1 and err.startswith(b"llmrun: ") and err.endswith(b"\n")
+
+
+def refused(r, rc, word, what):
+    """A failure: this exit code, one line that holds the word, nothing on stdout."""
+    check(r.rc == rc, "%s: want exit %d, got %r" % (what, rc, r))
+    check(one_line(r.err), "%s: want one line on stderr, got %r" % (what, r.err))
+    check(word.encode() in r.err, "%s: want %r in %r" % (what, word, r.err))
+    same(r.out, b"", what + ": stdout")
+
+
+GREEDY = ("--temp", "0")
+ENDLESS = ("--temp", "0", "-n", "100000000", "-c", "64", "--context-shift", "--ignore-eos")
+
+
+def levels():
+    out = good("--list", "cpu").decode()
+    return [line.split()[0] for line in out.splitlines() if "runs here" in line]
+
+
+# --- what needs no model ---
+
+@case
+def version_and_lists():
+    """--version, --help and --list answer on stdout and say nothing on stderr"""
+    for args in (["--version"], ["--help"], ["-h"], ["--help", "--format", "md"], *(["--list", x] for x in ("types", "archs", "cpu", "pre", "options")),
+                 ["--list", "types", "--format", "md"], ["--list", "options", "--format=md"]):
+        r = run(*args)
+        check(r.rc == 0 and r.out.endswith(b"\n") and not r.err, "%s: %r" % (args, r))
+    check(b"q4_K" in good("--list", "types"), "no q4_K in --list types")
+    check(b"llama" in good("--list", "archs"), "no llama in --list archs")
+    check(b"scalar" in good("--list", "cpu"), "no scalar in --list cpu")
+    check(b"qwen2" in good("--list", "pre"), "no qwen2 in --list pre")
+
+
+@case
+def options_in_help():
+    """every spelling of --list options is in --help and in the Markdown table"""
+    names = good("--list", "options").decode().split()
+    text, md = good("--help").decode(), good("--help", "--format", "md").decode()
+    check(len(names) > 60 and len(set(names)) == len(names), "%d names" % len(names))
+    for name in names:
+        check(re.search(r"(?m)^  (-\S+, )*%s(,| |$)" % re.escape(name), text), name + " is not in --help")
+        check("`%s`" % name in md, name + " is not in the table")
+
+
+@case
+def usage_errors():
+    """a wrong command line: exit 2, one line that names what is wrong, nothing on stdout"""
+    for args, word in (
+        (["--tempp", "1"], "unknown option --tempp (did you mean --temp?)"),
+        (["--bench"], "unknown option --bench"),
+        (["--batch", "x"], "unknown option --batch"),
+        (["--chat"], "unknown option --chat"),
+        (["-ngl", "99"], "unknown option -ngl"),
+        (["--grammar", "x"], "unknown option --grammar"),
+        (["--temp"], "--temp: expected X after it"),
+        (["--temp", "hot"], "--temp: expected a number, found 'hot'"),
+        (["--temp", "0,5"], "--temp: expected a number, found '0,5'"),
+        (["--temp", "nan"], "--temp"),
+        (["-n", "1e3"], "-n: expected a whole number"),
+        (["--top-p", "1.5"], "--top-p: 1.5 is out of range, expected 0 to 1"),
+        (["--threads=-1"], "--threads: -1 is out of range, expected 0 to 1024"),
+        (["--seed", "99999999999999999999999"], "out of range"),
+        (["--cpu", "turbo"], "expected auto, scalar, avx2 or avx512"),
+        (["-ctk", "q2_K"], "-ctk: expected f32, f16"),
+        (["--quiet=1"], "--quiet takes no value"),
+        (["--list", "cats"], "--list: expected types, archs"),
+        (["--inspect", "--score"], "two actions"),
+        (["-m", "x", "-p", "a", "--samplers", "top_k;nonsense"], "nonsense"),
+        (["-m", "x", "-p", "a", "-l", "x"], "--logit-bias"),
+        (["hello"], "unexpected argument 'hello'"),
+        (["-m", "x", "-p", "a", "-f", "b"], "--prompt and --file"),
+        (["-p", "a"], "no model given"),
+        ([], "no model given"),
+        (["-m", "x"], "no prompt given"),
+        (["-m", "/nonexistent/x.gguf", "-p", "a"], "/nonexistent/x.gguf"),
+        (["--\x1b[31m\n"], "unknown option --?[31m?"),
+    ):
+        kw = {"preexec_fn": lambda: os.close(0)} if args == ["-m", "x"] else {}
+        refused(run(*args, **kw), 2, word, " ".join(args))
+        refused(run("-q", *args, **kw), 2, word, "-q " + " ".join(args))
+
+
+@case
+def environment():
+    """LLMRUN_MODEL is the model, -m wins over it, an empty one is none"""
+    good("-p", "a", "-n", "1", env={"LLMRUN_MODEL": model()})
+    good("-p", "a", "-n", "1", "-m", model(), env={"LLMRUN_MODEL": "/nonexistent"})
+    refused(run("-p", "a", env={"LLMRUN_MODEL": "/nonexistent"}), 2, "/nonexistent", "LLMRUN_MODEL")
+    refused(run("-p", "a", env={"LLMRUN_MODEL": ""}), 2, "no model given", "LLMRUN_MODEL empty")
+
+
+# --- generation ---
+
+@case
+def greedy_story():
+    """200 greedy tokens from the start token, byte for byte, at every level with 1 and 2 threads"""
+    with open(os.path.join(DATA, "stories260K.greedy.txt"), "rb") if model() else None as f:
+        want = f.read()
+    for level in levels():
+        for threads in "1", "2":
+            got = good("-m", MODEL, "-p", "", "-n", "200", *GREEDY, "--cpu", level, "-t", threads)
+            same(got, want, "%s, %s threads" % (level, threads))
+
+
+@case
+def answer_only():
+    """stdout has the answer alone, -q leaves stderr empty, without it the seed is told there"""
+    r = run("-m", model(), "-p", "Once upon", "-n", "8", *GREEDY)
+    check(r.rc == 0 and r.out and b"Once upon" not in r.out and b"seed" in r.err, repr(r))
+    q = run("-m", MODEL, "-p", "Once upon", "-n", "8", *GREEDY, "-q")
+    check(q.rc == 0 and q.out == r.out and q.err == b"", repr(q))
+    check(b"\x1b" not in r.err and b"\r" not in r.err, "colour or progress in a pipe: %r" % r.err)
+    none = run("-m", MODEL, "-p", "Once upon", "-n", "0")
+    check(none.rc == 0 and none.out == b"", repr(none))
+
+
+@case
+def seeds():
+    """equal seeds give equal text, others another; a drawn seed is printed and repeats the text"""
+    args = ("-m", model(), "-p", "Once", "-n", "60", "--temp", "1.2")
+    a, b, c = (good(*args, "-s", s) for s in ("7", "7", "8"))
+    same(a, b, "seed 7 twice")
+    check(a != c, "seeds 7 and 8 give the same text")
+    drawn = run(*args)
+    seed = re.search(rb"seed\s+(\d+)", drawn.err)
+    check(drawn.rc == 0 and seed, repr(drawn))
+    same(good(*args, "--seed", seed.group(1).decode()), drawn.out, "the drawn seed again")
+
+
+@case
+def same_tokens():
+    """threads, prefill chunk, cache block, context and level leave the text as it is"""
+    base = ("-m", model(), "-p", "Once upon a time, there was a little dog who liked to play", "-n", "100", "-s", "3", "-q")
+    want = good(*base)
+    for more in (["-t", "1"], ["-t", "2"], ["-b", "1"], ["-b", "7"], ["-ub", "512"], ["--kv-block", "1"], ["--kv-block", "7"], ["--kv-block", "512"],
+                 ["-c", "0"], ["-c", "300"], *(["--cpu", x] for x in levels())):
+        same(good(*base, *more), want, " ".join(more))
+
+
+@case
+def ids_and_text():
+    """--ids is one line of ids, and they spell the text"""
+    args = ("-m", model(), "-p", "Once upon", "-n", "40", *GREEDY)
+    text, ids = good(*args), good(*args, "--ids")
+    check(re.fullmatch(rb"\d+( \d+)*\n", ids), repr(ids))
+    check(len(ids.split()) <= 40, "%d ids" % len(ids.split()))
+    back = good("-m", MODEL, "--detokenize", inp=ids)
+    check(back == text or b" " + back == text, "%r and %r" % (back, text))
+
+
+@case
+def stop_texts():
+    """--stop and -r end the text before the words, wherever tokens fall; -e reads escapes in them"""
+    args = ("-m", model(), "-p", "Once upon a time", "-n", "150", *GREEDY)
+    text = good(*args).decode()
+    for stop in (".", "the", text[20:31], text[5:6], "\n"):
+        for flag in "--stop", "-r", "--reverse-prompt":
+            want = text.split(stop)[0] if stop in text else text
+            same(good(*args, flag, stop).decode(), want, "%s %r" % (flag, stop))
+    same(good(*args, "--stop", "zebra", "--stop", ".").decode(), text.split(".")[0], "two stops")
+    same(good(*args, "--stop", "never said").decode(), text, "a stop that does not come")
+    if "\n" in text:
+        same(good(*args, "-e", "--stop", "\\n").decode(), text.split("\n")[0], "-e --stop \\n")
+
+
+@case
+def biased():
+    """--logit-bias decides, and an id beyond the vocabulary is refused"""
+    same(good("-m", model(), "-p", "a", "-n", "3", *GREEDY, "--ids", "-l", "300+1000"), b"300 300 300\n", "bias")
+    r = run("-m", MODEL, "-p", "a", "-n", "3", "-l", "512+1")
+    refused(r, 2, "512", "bias of an unknown token")
+
+
+@case
+def full_context():
+    """a full context ends in words, or shifts; a prompt that does not fit is refused"""
+    r = run("-m", model(), "-p", "Once", "-c", "16", *GREEDY, "--ignore-eos", "--ids")
+    check(r.rc == 0 and b"context is full" in r.err and 10 < len(r.out.split()) <= 16, repr(r))
+    r = run("-m", MODEL, "-p", "Once", "-c", "16", *GREEDY, "--ignore-eos", "--ids", "--context-shift", "-n", "100")
+    check(r.rc == 0 and len(r.out.split()) == 100, repr(r))
+    r = run("-m", MODEL, "-p", "Once", "-c", "16", *GREEDY, "--ignore-eos", "--ids", "--context-shift", "--keep", "2", "-n", "100")
+    check(r.rc == 0 and len(r.out.split()) == 100, repr(r))
+    refused(run("-m", MODEL, "-p", "Once upon a time " * 20, "-c", "16"), 2, "context", "a long prompt")
+    refused(run("-m", MODEL, "-p", "Once", "--kv-mem", "1"), 3, "KV cache", "--kv-mem 1")
+
+
+@case
+def output_file():
+    """-o FILE holds what stdout would; the model itself is never overwritten"""
+    args = ("-m", model(), "-p", "Once", "-n", "20", *GREEDY)
+    want, path = good(*args), tmp("out.txt")
+    with open(path, "wb") as f:
+        f.write(b"x" * 10000)
+    same(good(*args, "-o", path), b"", "stdout with -o")
+    same(open(path, "rb").read(), want, "-o")
+    same(good(*args, "-o", "-"), want, "-o -")
+    copy = tmp("own.gguf")
+    shutil.copy(MODEL, copy)
+    before = open(copy, "rb").read()
+    for extra in (["-o", copy], ["--logits", copy]):
+        refused(run("-m", copy, "-p", "Once", "-n", "5", *extra), 2, "is the model itself", "output onto the model")
+        check(open(copy, "rb").read() == before, "the model was harmed")
+    refused(run(*args, "-o", "/nonexistent/x"), 2, "/nonexistent/x", "-o into nowhere")
+
+
+# --- prompts ---
+
+def tokens(*args, **kw):
+    return good("-m", vocab("gpt-2"), "--tokenize", *args, **kw)
+
+
+@case
+def prompt_sources():
+    """-p, -f FILE, -f -, stdin and a FIFO give the same bytes; bytes that are no text too"""
+    path = tmp("prompt.txt")
+    for text in (b"Hello world", b" lead", b"trail \n", b"\n", b"\xff\xfe\xc3(", "h\u00e9llo \u4e16\u754c \U0001f600".encode()):
+        with open(path, "wb") as f:
+            f.write(text)
+        want = tokens(inp=text)
+        same(tokens("-f", path), want, "-f of %r" % text)
+        same(tokens("-f", "-", inp=text), want, "-f - of %r" % text)
+        same(tokens("-p", os.fsdecode(text)), want, "-p of %r" % text)
+    with open(path, "wb") as f:
+        f.write(b"a\0b")
+    same(tokens("-f", path), tokens(inp=b"a\0b"), "a NUL")
+    check(len(tokens(inp=b"a\0b").split()) >= 3, "a NUL ends the prompt")
+    fifo = tmp("prompt.fifo")
+    os.mkfifo(fifo)
+    threading.Thread(target=lambda: open(fifo, "wb").write(b"Hello world"), daemon=True).start()
+    same(tokens("-f", fifo), tokens("-p", "Hello world"), "-f FIFO")
+
+
+@case
+def stdin_appended():
+    """with -p, stdin follows on a new line; an empty, closed or terminal stdin adds nothing; -f leaves stdin alone"""
+    alone = tokens("-p", "Explain")
+    same(tokens("-p", "Explain", inp=b"a diff\n"), tokens(inp=b"Explain\na diff\n"), "-p and stdin")
+    same(tokens("-p", "", inp=b"x"), tokens(inp=b"\nx"), "-p '' and stdin")
+    check(alone != tokens(inp=b"Explain\n"), "the newline does not show")
+    same(tokens("-p", "Explain", preexec_fn=lambda: os.close(0)), alone, "-p and a closed stdin")
+    with open(os.devnull, "wb") as f:
+        same(tokens("-p", "Explain", stdin=f), alone, "-p and a stdin that cannot be read")
+    leader, follower = pty.openpty()
+    same(tokens("-p", "Explain", stdin=follower), alone, "-p at a terminal")
+    path = tmp("f.txt")
+    with open(path, "wb") as f:
+        f.write(b"from the file")
+    same(tokens("-f", path, inp=b"not this"), tokens(inp=b"from the file"), "-f and stdin")
+    refused(run("-m", vocab("gpt-2"), "--tokenize", stdin=follower), 2, "no prompt given", "a terminal and no prompt")
+    refused(run("-m", vocab("gpt-2"), "--tokenize", "-f", "-", stdin=follower), 2, "terminal", "-f - at a terminal")
+    os.close(leader), os.close(follower)
+    refused(run("-m", vocab("gpt-2"), "--tokenize", preexec_fn=lambda: os.close(0)), 2, "no prompt given", "closed stdin and no prompt")
+    same(tokens(), b"\n", "an empty stdin is an empty prompt")
+
+
+@case
+def prompt_files_that_are_none():
+    """-f of a missing file, a directory, 2 GiB of nothing: exit 2, at once"""
+    refused(run("-m", model(), "-f", "/nonexistent"), 2, "/nonexistent", "-f missing")
+    refused(run("-m", MODEL, "-f", TMP), 2, TMP, "-f of a directory")
+    huge = tmp("huge.txt")
+    with open(huge, "wb") as f:
+        f.truncate(2 << 30)
+    t0 = time.time()
+    refused(run("-m", MODEL, "-f", huge), 2, huge, "-f of 2 GiB")
+    with open(huge, "rb") as f:
+        refused(run("-m", MODEL, stdin=f), 2, "standard input", "2 GiB on stdin")
+    check(time.time() - t0 < 2 * SLOW, "took %.1f s" % (time.time() - t0))
+
+
+@case
+def escapes_are_off():
+    """a backslash is a backslash, unless -e"""
+    same(tokens("-p", "a\\nb"), tokens(inp=b"a\\nb"), "plain")
+    same(tokens("-e", "-p", "a\\nb\\x41"), tokens(inp=b"a\nbA"), "-e")
+
+
+@case
+def long_argument():
+    """100 KB of -p arrive whole, and in reasonable time"""
+    text = ("many words " * 10000)[:100000]
+    t0 = time.time()
+    same(tokens("-p", text), tokens(inp=text.encode()), "100 KB")
+    check(time.time() - t0 < 10 * SLOW, "took %.1f s" % (time.time() - t0))
+    same(tokens("-p", "x" * 100000), tokens(inp=b"x" * 100000), "100 KB of one letter")
+
+
+@case
+def start_token():
+    """--bos and --special in --tokenize are off by themselves; an empty prompt runs as the start token alone"""
+    path = vocab("llama-spm")
+    plain, bos = (good("-m", path, "--tokenize", *x, "-p", "hi").split() for x in ([], ["--bos"]))
+    same(bos, [b"1"] + plain, "--bos")
+    check(b"1" not in good("-m", path, "--tokenize", "-p", "<s>").split(), "a control token was parsed")
+    check(b"1" in good("-m", path, "--tokenize", "--special", "-p", "<s>").split(), "--special does not parse")
+    lines = good("-m", model(), "--score", "-p", "Once upon").splitlines()
+    n = len(good("-m", MODEL, "--tokenize", "-p", "Once upon").split())
+    same(len(lines), n, "tokens scored behind a start token")
+    same(good("-m", MODEL, "-p", "", "-n", "5", *GREEDY), good("-m", MODEL, "-n", "5", *GREEDY), "an empty prompt")
+    same(good("-m", MODEL, "--score", "-p", ""), b"", "a score of the start token alone")
+    raw = good("-m", MODEL, "--score", "-p", "<s>", "--no-special").splitlines()
+    check(len(raw) > len(good("-m", MODEL, "--score", "-p", "<s>").splitlines()), "--no-special parses")
+
+
+@case
+def round_trip():
+    """detokenise(tokenise(x)) = x for any bytes, on every vocabulary"""
+    texts = [b"", b"Hello world", b" a", b"a ", b"  ", b"\n\n\t x", bytes(range(256)), bytes(range(255, -1, -1)), b"\xf0\x9f\x98", b"\xe2\x96\x81x",
+             "h\u00e9llo \u4e16\u754c \U0001f600\u200d\U0001f600".encode(), b"<s></s><|endoftext|>", os.urandom(3000), b"a\0b", b"\r\n" * 9]
+    for name in VOCABS:
+        for text in texts if name in ("llama-spm", "gpt-2") else texts[6::3]:
+            ids = good("-m", vocab(name), "--tokenize", inp=text) if text else b"\n"
+            check(re.fullmatch(rb"(\d+( \d+)*)?\n", ids), "%s: not a line of ids: %r" % (name, ids[:80]))
+            same(good("-m", vocab(name), "--detokenize", inp=ids), text, "%s: %r" % (name, text[:40]))
+    same(good("-m", vocab("gpt-2"), "--detokenize", "-p", "15496, 995"), b"Hello world", "ids in -p, with a comma")
+    same(good("-m", vocab("gpt-2"), "--detokenize", "-p", "15496", inp=b"995"), b"Hello", "ids in -p leave stdin alone")
+
+
+@case
+def suites():
+    """ids equal those of the published suites, through the command"""
+    for name in VOCABS:
+        path = vocab(name)
+        base = os.path.join(DATA, "vocab", name)
+        texts = open(base + ".inp", "rb").read().split(b"\n__ggml_vocab_test__\n")
+        wants = open(base + ".out", "rb").read().split(b"\n")
+        for text, want in list(zip(texts, wants))[::6]:
+            same(good("-m", path, "--tokenize", inp=text).split(), want.split(), "%s: %r" % (name, text[:40]))
+
+
+@case
+def bad_ids():
+    """--detokenize refuses what is no id of the vocabulary"""
+    for text, word in (("50257", "out of range"), ("-1", "expected a token id"), ("12x", "expected a token id"), ("99999999999999999999", "out of range"), ("1;2", "expected a token id")):
+        refused(run("-m", vocab("gpt-2"), "--detokenize", "-p", text), 2, word, text)
+    same(good("-m", vocab("gpt-2"), "--detokenize", "-p", " \n"), b"", "no ids")
+
+
+# --- numbers out ---
+
+PROMPT = "Once upon a time, there was a little girl named Lily. She loved to play"
+
+
+def logits(*more):
+    path = tmp("logits.f32")
+    same(good("-m", model(), "-p", PROMPT, "--logits", path, "-q", *more), b"", "stdout of --logits")
+    return open(path, "rb").read()
+
+
+@case
+def logits_file():
+    """--logits writes [tokens][vocabulary] float32, the same for every thread count, chunk, block and level"""
+    want = logits()
+    n = len(good("-m", MODEL, "--tokenize", "--bos", "-p", PROMPT).split())
+    same(len(want), n * 512 * 4, "size")
+    for more in (["-t", "1"], ["-t", "2"], ["-b", "1"], ["-b", "7"], ["-b", "512"], ["--kv-block", "2"], ["-c", "0"], *(["--cpu", x] for x in levels())):
+        check(logits(*more) == want, " ".join(more) + " changes the logits")
+    check(good("-m", MODEL, "-p", PROMPT, "--logits", "-") == want, "--logits - differs")
+    refused(run("-m", MODEL, "-p", PROMPT, "--logits", "/nonexistent/x"), 2, "/nonexistent/x", "--logits into nowhere")
+
+
+@case
+def scores():
+    """--score lines are the log-probabilities that --logits gives"""
+    raw = array.array("f", logits())
+    ids = [int(x) for x in good("-m", MODEL, "--tokenize", "--bos", "-p", PROMPT).split()]
+    lines = good("-m", MODEL, "--score", "-p", PROMPT).decode().splitlines()
+    same(len(lines), len(ids) - 1, "lines")
+    for i, line in enumerate(lines):
+        at, token, lp = line.split()
+        row = raw[i * 512:(i + 1) * 512]
+        top = max(row)
+        want = row[ids[i + 1]] - top - math.log(sum(math.exp(x - top) for x in row))
+        same((int(at), int(token)), (i + 1, ids[i + 1]), "line %d" % i)
+        check(abs(float(lp) - want) < 1e-6 and float(lp) <= 0, "line %d: %s, want %.9g" % (i, lp, want))
+
+
+def inspect(path):
+    return json.loads(good("-m", path, "--inspect", "--json"))
+
+
+@case
+def inspect_model():
+    """--inspect names what is in the file, for people and as JSON that adds up"""
+    text, info = good("-m", model(), "--inspect").decode(), inspect(MODEL)
+    for word in ("llama", "292800", "512 tokens", "token_embd.weight", "general.architecture", "f32", "verdict"):
+        check(word in text, "no %r in --inspect" % word)
+    same(info["architecture"], "llama", "architecture")
+    same(info["parameters"], sum(math.prod(t["shape"]) for t in info["tensors"]), "parameters")
+    same(info["bytes"], os.path.getsize(MODEL), "bytes")
+    same(info["hyperparameters"]["context_length"], 512, "context")
+    same(info["vocabulary"]["tokens"], 512, "vocabulary")
+    same(sum(t["tensors"] for t in info["types"]), len(info["tensors"]), "tensors by type")
+    same((info["runs"], info["vocabulary_only"], info["problem"]), (True, False, None), "verdict")
+    data = open(MODEL, "rb").read()
+    for t in info["tensors"][:3]:
+        check(good("-m", MODEL, "--dump-tensor", t["name"]) == data[t["offset"]:t["offset"] + t["bytes"]], "--dump-tensor " + t["name"])
+    r = run("-m", MODEL, "--dump-tensor", "blk.0.attn_q.weigth")
+    refused(r, 2, "did you mean blk.0.attn_q.weight?", "a tensor that is not there")
+    refused(run("-m", MODEL, "--dump-tensor", ""), 2, "no tensor", "a tensor without a name")
+
+
+@case
+def inspect_vocabulary():
+    """a file without tensors is whole: exit 0, and said to be a vocabulary"""
+    for name in VOCABS:
+        info = inspect(vocab(name))
+        same((info["runs"], info["vocabulary_only"], info["parameters"], info["tensors"]), (False, True, 0, []), name)
+        check(b"vocabulary alone" in good("-m", vocab(name), "--inspect"), name)
+        r = run("-m", vocab(name), "-p", "hi", "-n", "1")
+        check(r.rc == 2 and one_line(r.err) and not r.out, "%s runs: %r" % (name, r))
+
+
+def patched(name, old, new):
+    path = tmp(name)
+    data = open(model(), "rb").read()
+    check(data.count(old) >= 1 and len(old) == len(new), "nothing to patch")
+    with open(path, "wb") as f:
+        f.write(data.replace(old, new, 1))
+    return path
+
+
+@case
+def inspect_what_cannot_run():
+    """an unknown architecture is printed in full, then exit 2 and one line; a broken file prints nothing"""
+    path = patched("arch.gguf", b"\x05\0\0\0\0\0\0\0llama", b"\x05\0\0\0\0\0\0\0lxama")
+    r = run("-m", path, "--inspect")
+    check(r.rc == 2 and one_line(r.err) and b"lxama" in r.err and b"token_embd.weight" in r.out and b"does not run" in r.out, repr(r))
+    r = run("-m", path, "--inspect", "--json")
+    info = json.loads(r.out)
+    check(r.rc == 2 and info["runs"] is False and "lxama" in info["problem"], repr(r))
+    same(good("-m", path, "--tokenize", "-p", "hi"), good("-m", MODEL, "--tokenize", "-p", "hi"), "tokenise on an unknown architecture")
+    refused(run("-m", path, "-p", "hi"), 2, "lxama", "run an unknown architecture")
+    path = patched("tensor.gguf", b"blk.3.ffn_up.weight", b"blk.3.ffn_xx.weight")
+    r = run("-m", path, "--inspect")
+    check(r.rc == 2 and one_line(r.err) and b"ffn_up" in r.err and r.out, repr(r))
+    data = open(MODEL, "rb").read()
+    for n in (0, 3, 4, 24, 1000, 14000, len(data) - 1):
+        path = tmp("cut.gguf")
+        with open(path, "wb") as f:
+            f.write(data[:n])
+        for action in (["--inspect"], ["--inspect", "--json"], ["-p", "hi"], ["--tokenize", "-p", "hi"]):
+            refused(run("-m", path, *action), 2, path, "%d bytes, %s" % (n, action[0]))
+
+
+@case
+def terminal_escapes():
+    """names in a model file cannot steer the terminal"""
+    path = patched("esc.gguf", b"tinyllamas-stories-260k", b"tiny\x1b[31m\r\n\x07\xc2\x9b\xff-260k-xx")
+    r = run("-m", path, "--inspect")
+    check(r.rc == 0 and not set(r.out) & {0x1b, 0x0d, 0x07} and b"\xc2\x9b" not in r.out, repr(r.out[:300]))
+    check(inspect(path)["name"].startswith("tiny\x1b[31m"), "JSON loses the bytes")
+
+
+# --- streams and signals ---
+
+ACTIONS = (["-p", "Once", "-n", "50"], ["--tokenize", "-p", "Once"], ["--detokenize", "-p", "400 401"], ["--inspect"], ["--inspect", "--json"],
+           ["--dump-tensor", "token_embd.weight"], ["--score", "-p", PROMPT], ["--logits", "-", "-p", PROMPT])
+
+
+@case
+def full_disk():
+    """whatever writes to a full device ends with exit 3 and a line"""
+    for action in [*(["-m", model(), "-q", *a] for a in ACTIONS), ["--help"], ["--version"], ["--list", "types"]]:
+        with open("/dev/full", "wb") as full:
+            r = run(*action, stdout=full)
+        check(r.rc == 3 and one_line(r.err) and b"No space" in r.err, "%s: %r" % (action, r))
+    for flag in ("-o", "--logits"):
+        r = run("-m", MODEL, "-q", "-p", PROMPT, flag, "/dev/full")
+        check(r.rc == 3 and one_line(r.err), "%s /dev/full: %r" % (flag, r))
+
+
+@case
+def file_size_limit():
+    """a file that may not grow further ends with exit 3, not with a signal"""
+    limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+    r = run("-m", model(), "-q", "-p", PROMPT, "--logits", tmp("short.f32"), preexec_fn=limit)
+    check(r.rc == 3 and one_line(r.err), repr(r))
+
+
+@case
+def closed_stdout():
+    """a stdout that the parent closed is a failed write (exit 3), and no file lands on its number"""
+    for action in ACTIONS[:4] + (["--dump-tensor", "output.weight"],):
+        before = open(model(), "rb").read()
+        r = run("-m", MODEL, "-q", *action, preexec_fn=lambda: os.close(1), stdout=None)
+        check(r.rc == 3 and one_line(r.err), "%s: %r" % (action, r))
+        check(open(MODEL, "rb").read() == before, "the model was written to")
+    r = subprocess.run([BIN, "-m", MODEL, "-p", "Once", "-n", "5"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, env=ENV, preexec_fn=lambda: os.close(2))
+    check(r.returncode == 0 and r.stdout, "closed stderr: %r" % r)
+
+
+@case
+def reader_leaves():
+    """a reader that has enough (| head) ends the run quietly, exit 0"""
+    p = start("-m", model(), "-p", "Once", *ENDLESS, "-q")
+    got = p.stdout.read(10)
+    p.stdout.close()
+    p.wait(20 * SLOW)
+    check(len(got) == 10 and p.returncode == 0, "exit %d" % p.returncode)
+    same(p.stderr.read(), b"", "stderr")
+    p.stderr.close()
+    for action in (["--inspect"], ["--dump-tensor", "token_embd.weight"], ["--logits", "-", "-p", PROMPT * 5], ["--score", "-p", PROMPT * 5]):
+        p = start("-m", MODEL, "-q", *action)
+        p.stdout.close()
+        p.wait(20 * SLOW)
+        same((p.returncode, p.stderr.read()), (0, b""), action[0])
+        p.stderr.close()
+    shell = subprocess.run(["sh", "-c", '"$0" -m "$1" -p Once --temp 0 -n 100000000 -c 64 --context-shift --ignore-eos | head -c 10', BIN, MODEL],
+                           stdin=subprocess.DEVNULL, capture_output=True, env=ENV, timeout=30 * SLOW)
+    same(len(shell.stdout), 10, "| head -c 10")
+    check(b"llmrun: cannot" not in shell.stderr and b"Broken" not in shell.stderr, repr(shell.stderr))
+
+
+def read_some(p, n):
+    """n bytes of a running answer."""
+    data = b""
+    while len(data) < n:
+        more = os.read(p.stdout.fileno(), n - len(data))
+        if not more:
+            raise AssertionError("the run ended by itself: %r" % finish(p))
+        data += more
+    return data
+
+
+@case
+def interrupted():
+    """SIGINT ends a run with 130, SIGTERM with 143; what was written is a beginning of the text"""
+    want = good("-m", model(), "-p", "Once", "-n", "400", *ENDLESS[:2], *ENDLESS[4:])
+    for sig, code in (signal.SIGINT, 130), (signal.SIGTERM, 143):
+        p = start("-m", MODEL, "-p", "Once", *ENDLESS)
+        data = read_some(p, 200)
+        p.send_signal(sig)
+        r = finish(p)
+        same(r.rc, code, "exit after %s" % sig.name)
+        check(want.startswith((data + r.out)[:len(want)]), "the text changed")
+        check(b"bug" not in r.err, repr(r.err))
+    p = start("-m", MODEL, "-f", "-", *ENDLESS[:4], "-n", "5", stdin=subprocess.PIPE)
+    time.sleep(0.3 * SLOW)
+    p.send_signal(signal.SIGINT)                      # while it waits for a prompt that never ends
+    same(finish(p).rc, 130, "SIGINT while reading stdin")
+
+
+@case
+def interrupted_prefill():
+    """SIGINT while a long prompt is read ends with 130, soon"""
+    p = start("-m", model(), "-f", "-", "-b", "4", "-n", "1", "-c", "60000", "-q", stdin=subprocess.PIPE)
+    p.stdin.write(b"Once upon a time there was a dog. " * 3000)
+    p.stdin.close()
+    p.stdin = None
+    time.sleep(0.5 * SLOW)
+    check(p.poll() is None, "the prompt was read already: %r" % p.poll())
+    t0 = time.time()
+    p.send_signal(signal.SIGINT)
+    r = finish(p)
+    check(r.rc == 130 and time.time() - t0 < 5 * SLOW, "exit %d after %.1f s" % (r.rc, time.time() - t0))
+
+
+@case
+def second_signal():
+    """a run that cannot end by itself (its reader is asleep) ends at the second signal"""
+    for first, second, code in ((signal.SIGINT, signal.SIGINT, 130), (signal.SIGTERM, signal.SIGTERM, 143), (signal.SIGINT, signal.SIGTERM, 143)):
+        p = start("-m", model(), "--dump-tensor", "token_embd.weight")   # 128 KiB into a pipe of 64
+        time.sleep(0.5 * SLOW)
+        check(p.poll() is None, "the pipe took it all")
+        p.send_signal(first)
+        p.wait(10 * SLOW)
+        check(p.returncode == (130 if first == signal.SIGINT else 143), "exit %s" % p.returncode)
+        p.stdout.close(), p.stderr.close()
+        r, w = os.pipe()
+        fcntl.fcntl(w, 1031, 4096)                    # F_SETPIPE_SZ: a small pipe, nearly full: soon the run sleeps in a write
+        os.write(w, b"x" * 4000)
+        p = start("-m", MODEL, "-p", "Once", *ENDLESS, stdout=w)
+        os.close(w)
+        deadline, asleep = time.time() + 20 * SLOW, b""
+        while time.time() < deadline and b"pipe" not in asleep:
+            time.sleep(0.02)
+            asleep = open("/proc/%d/wchan" % p.pid, "rb").read()
+        if b"pipe" not in asleep:
+            p.kill(), p.communicate()
+            raise Skip("cannot see where a process sleeps")
+        p.send_signal(first)
+        time.sleep(0.3)
+        check(p.poll() is None, "ended at the first signal, in the middle of a write")
+        p.send_signal(second)
+        p.wait(5 * SLOW)
+        same(p.returncode, code, "exit after the second signal")
+        os.close(r), p.stderr.close()
+
+
+# --- the machine around it ---
+
+@case
+def locales():
+    """decimal commas and dotless i of the environment change nothing"""
+    args = ("-m", model(), "-p", "Once", "-n", "20", "-s", "1", "--temp", "0.75", "--top-p", "0.5", "-q")
+    want, report = good(*args), good("-m", MODEL, "--inspect", "--json")
+    for name in ("de_DE.UTF-8", "tr_TR.UTF-8", "C", "POSIX", "xx_YY"):
+        env = {"LC_ALL": name, "LANG": name, "LC_NUMERIC": name}
+        same(good(*args, env=env), want, name)
+        check(good("-m", MODEL, "--inspect", "--json", env=env) == report, "--inspect in " + name)
+
+
+@case
+def models_that_are_none():
+    """a directory, a FIFO, a device, an empty or unreadable file as the model: exit 2 at once"""
+    fifo, empty, text, secret = tmp("m.fifo"), tmp("empty.gguf"), tmp("text.gguf"), tmp("secret.gguf")
+    os.mkfifo(fifo)
+    open(empty, "wb").close()
+    with open(text, "wb") as f:
+        f.write(b"This is not a model.\n" * 100)
+    shutil.copy(model(), secret)
+    os.chmod(secret, 0)
+    paths = [TMP, fifo, "/dev/zero", "/dev/null", empty, text, "", "/proc/self/mem", tmp("missing.gguf")]
+    if os.geteuid() != 0:
+        paths.append(secret)
+    for path in paths:
+        for action in (["--inspect"], ["-p", "hi"], ["--tokenize", "-p", "hi"]):
+            t0 = time.time()
+            refused(run("-m", path, *action, timeout=10), 2, os.path.basename(path) if path else "model", "%r as model" % path)
+            check(time.time() - t0 < 2 * SLOW, "%r took %.1f s" % (path, time.time() - t0))
+
+
+@case
+def sparse_file():
+    """8 GiB of nothing behind a GGUF head: refused at once"""
+    path = tmp("sparse.gguf")
+    with open(path, "wb") as f:
+        f.write(b"GGUF" + struct.pack("<IQQ", 3, 1 << 40, 1 << 40))
+        f.truncate(8 << 30)
+    t0 = time.time()
+    refused(run("-m", path, "--inspect"), 2, path, "a sparse file")
+    check(time.time() - t0 < 2 * SLOW, "took %.1f s" % (time.time() - t0))
+
+
+@case
+def truncated_while_running():
+    """a model that shrinks under the run: exit 3 and a line, no signal, no endless run"""
+    for size in (0, 100, 200000, 700000):
+        path = tmp("shrink.gguf")
+        shutil.copy(model(), path)
+        p = start("-m", path, "-p", "Once", *ENDLESS, "-q")
+        read_some(p, 50)
+        os.truncate(path, size)
+        r = finish(p)
+        check(r.rc == 3 and one_line(r.err) and path.encode() in r.err, "cut to %d: exit %d, %r" % (size, r.rc, r.err))
+
+
+@case
+def replaced_while_running():
+    """a model replaced by rename, or removed: the run goes on and ends right"""
+    args = ("-p", "Once", "-n", "1000", "-c", "64", "--context-shift", "--ignore-eos", *GREEDY, "-q")
+    want = good("-m", model(), *args)
+    for new in (b"not a model at all", None):
+        path = tmp("replace.gguf")
+        shutil.copy(MODEL, path)
+        p = start("-m", path, *args)
+        data = read_some(p, 20)
+        if new is None:
+            os.unlink(path)
+        else:
+            with open(path + ".new", "wb") as f:
+                f.write(new)
+            os.rename(path + ".new", path)
+        r = finish(p, 60)
+        check(r.rc == 0 and data + r.out == want, "exit %d, %r" % (r.rc, r.err))
+
+
+@case
+def two_at_once():
+    """two processes on one model, each with two threads, give the same text as one"""
+    args = ("-m", model(), "-p", "Once", "-n", "150", *GREEDY, "-q", "-t", "2")
+    want = good(*args)
+    both = [start(*args), start(*args)]
+    for p in both:
+        r = finish(p, 60)
+        check(r.rc == 0 and r.out == want, repr(r))
+
+
+def sanitized():
+    with open(BIN, "rb") as f:
+        return b"__asan_init" in f.read() or b"__tsan_init" in f.read()
+
+
+@case
+def little_memory():
+    """whatever `ulimit -v` allows: the right text, or exit 3 and a line"""
+    if sanitized():
+        raise Skip("a sanitizer wants the address space for itself")
+    want, short, served = good("-m", model(), "-p", "Once", "-n", "20", *GREEDY, "-q"), 0, 0
+    for mib in (6, 8, 10, 12, 16, 24, 32, 48, 64, 128, 256, 1024):
+        limit = lambda: resource.setrlimit(resource.RLIMIT_AS, (mib << 20, mib << 20))
+        r = run("-m", MODEL, "-p", "Once", "-n", "20", *GREEDY, "-q", "-t", "1", preexec_fn=limit)
+        if r.rc == 127 or b"shared libraries" in r.err:
+            continue                                  # the dynamic linker had no room
+        if r.rc == 0:
+            served += 1
+            same(r.out, want, "%d MiB" % mib)
+        else:
+            short += 1
+            check(r.rc == 3 and one_line(r.err), "%d MiB: %r" % (mib, r))
+    check(served > 0, "no limit was enough")
+
+
+@case
+def few_descriptors():
+    """`ulimit -n 4` is enough for one model"""
+    if sanitized():
+        raise Skip("a sanitizer opens files of its own")
+    limit = lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (4, 4))
+    r = run("-m", model(), "-p", "Once", "-n", "5", *GREEDY, "-q", preexec_fn=limit, close_fds=True)
+    check(r.rc == 0 or (r.rc in (2, 3) and one_line(r.err)), repr(r))
+
+
+def main():
+    wanted, counts = sys.argv[2:], {"ok": 0, "FAIL": 0, "skip": 0}
+    if not os.access(BIN, os.X_OK):
+        sys.exit("usage: cli.py BINARY [WORD ...]: cannot run %s" % BIN)
+    for f in CASES:
+        if wanted and not any(w in f.__name__ for w in wanted):
+            continue
+        t0, state, why = time.time(), "ok", f.__doc__
+        try:
+            f()
+        except Skip as e:
+            state, why = "skip", str(e)
+        except (AssertionError, OSError, ValueError, KeyError, subprocess.TimeoutExpired) as e:
+            state, why = "FAIL", "%s (%s: %s)" % (f.__doc__, type(e).__name__, e)
+        counts[state] += 1
+        print("%-4s  %s: %s (%.1f s)" % (state, f.__name__, why, time.time() - t0), flush=True)
+    shutil.rmtree(TMP, ignore_errors=True)
+    print("cli: %d passed, %d failed, %d skipped" % (counts["ok"], counts["FAIL"], counts["skip"]))
+    sys.exit(counts["FAIL"] > 0)
+
+
+main()

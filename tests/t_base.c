@@ -1,0 +1,428 @@
+/* The ground floor: how the program ends and speaks, bytes and texts, randomness, what counts as a character. */
+
+/* Runs fn in a child; its exit code (128 + signal when it was killed), what it wrote to stderr in `said`. */
+static int t_base_child(void (*fn)(int), int arg, char *said, size_t cap) {
+    int    fd[2], status = 0;
+    size_t n = 0;
+    fflush(NULL);                                     /* or the child prints our lines again */
+    if (pipe(fd)) return -1;
+    pid_t pid = fork();
+    if (pid == 0) {
+        dup2(fd[1], 2);
+        close(fd[0]);
+        close(fd[1]);
+        fn(arg);
+        _exit(99);                                    /* it came back */
+    }
+    close(fd[1]);
+    for (ssize_t got; n + 1 < cap && (got = read(fd[0], said + n, cap - 1 - n)) > 0;) n += (size_t)got;
+    said[n] = 0;
+    close(fd[0]);
+    if (pid < 0 || waitpid(pid, &status, 0) != pid) return -1;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+/* One line, ended, with nothing in it that steers a terminal. */
+static bool t_base_one_line(const char *s) {
+    size_t n = strlen(s);
+    if (n == 0 || s[n - 1] != '\n') return false;
+    for (size_t i = 0; i + 1 < n; i++)
+        if ((unsigned char)s[i] < 0x20 || s[i] == 0x7f) return false;
+    return true;
+}
+
+/* --- err, log --- */
+
+static void t_base_err(void) {
+    err_t e = {0};
+    CHECK(!err_set(&e, EXIT_INPUT, "%s: found %d, expected %d", "FILE", 7, 3));
+    EQ_INT(e.code, 2);
+    EQ_STR(e.text, "FILE: found 7, expected 3");
+    CHECK(!err_set(&e, EXIT_RESOURCE, "a consequence"));
+    EQ_INT(e.code, 2);
+    EQ_STR(e.text, "FILE: found 7, expected 3");
+
+    char  *big = mem_new(5000, 1);
+    err_t  f = {0};
+    size_t cut = sizeof f.text - 1;
+    memset(big, 'x', 4999);
+    err_set(&f, EXIT_INPUT, "%s", big);
+    EQ_INT(strlen(f.text), cut);
+    EQ_MEM(f.text, big, cut);
+    mem_free(big);
+    const int want[6] = {0, 1, 2, 3, 130, 143}, got[6] = {EXIT_DONE, EXIT_NO, EXIT_INPUT, EXIT_RESOURCE, EXIT_INT, EXIT_TERM};
+    EQ_MEM(got, want, sizeof want);
+}
+
+static void t_base_dies(int code) {
+    err_t e = {0};
+    err_set(&e, code, "a\nb\x1b[31m\x7f%s", "\xc3\xa9");
+    err_die(&e);
+}
+
+static void t_base_dies_long(int n) {
+    char *s = mem_new((size_t)n + 1, 1);
+    memset(s, 'y', (size_t)n);
+    die(EXIT_NO, "%s", s);
+}
+
+static void t_base_bug(int n) { ASSERT(n == 0); }
+
+/* Speaks at every height under log level `level`, then leaves with 0. */
+static void t_base_speaks(int level) {
+    g_log_level = level;
+    log_error("E");
+    log_warn("W");
+    log_info("I");
+    _exit(0);
+}
+
+static void t_base_end(void) {
+    char      said[4096];
+    const int codes[] = {EXIT_NO, EXIT_INPUT, EXIT_RESOURCE};
+    for (size_t i = 0; i < 3; i++) {
+        EQ_INT(t_base_child(t_base_dies, codes[i], said, sizeof said), codes[i]);
+        EQ_STR(said, "llmrun: a?b?[31m?\xc3\xa9\n");
+    }
+    for (int n = 2040; n < 2060; n++) {               /* around the length at which a line is cut */
+        EQ_INT(t_base_child(t_base_dies_long, n, said, sizeof said), EXIT_NO);
+        CHECK(t_base_one_line(said));
+        EQ_INT(strlen(said), strlen("llmrun: \n") + (size_t)(n < 2047 ? n : 2047));
+    }
+    EQ_INT(t_base_child(t_base_bug, 0, said, sizeof said), 99);
+    EQ_STR(said, "");
+    EQ_INT(t_base_child(t_base_bug, 1, said, sizeof said), 128 + SIGABRT);
+    CHECK(strstr(said, "llmrun: bug: ") == said && strstr(said, "n == 0 does not hold"));
+
+    const char *words[] = {"llmrun: E\n", "llmrun: E\nllmrun: W\n", "llmrun: E\nllmrun: W\nllmrun: I\n"};
+    for (int level = LOG_QUIET; level <= LOG_VERBOSE; level++) {
+        EQ_INT(t_base_child(t_base_speaks, level, said, sizeof said), 0);
+        EQ_STR(said, words[level]);
+    }
+}
+
+/* --- mem --- */
+
+static void t_base_allocates(int how) {
+    str s = {0};
+    if (how < 6) mem_freeze("the test");
+    if (how == 0) mem_new(1, 1);
+    if (how == 1) mem_new(0, 8);
+    if (how == 2) mem_grow(NULL, 10, 1);
+    if (how == 3) mem_aligned(1, 64);
+    if (how == 4) str_put(&s, "x");
+    if (how == 5) str_fmt(&s, "%d", 1);
+    if (how == 6) mem_new(SIZE_MAX / 2, 3);
+    if (how == 7) mem_grow(NULL, (size_t)1 << 33, (size_t)1 << 33);
+    if (how == 8) mem_aligned(SIZE_MAX, 1);
+    if (how == 9) mem_aligned(SIZE_MAX / 8 + 1, 8);
+    if (how == 10) {
+        char c = 0;
+        s = (str){&c, 1, 1};                          /* a text that would not fit the address space */
+        str_room(&s, SIZE_MAX - 1);
+    }
+}
+
+static void t_base_mem(void) {
+    char said[1024];
+    for (int how = 0; how <= 10; how++) {
+        EQ_INT(t_base_child(t_base_allocates, how, said, sizeof said), EXIT_RESOURCE);
+        CHECKF(t_base_one_line(said), "case %d said: %s", how, said);
+        CHECKF((strstr(said, "the test") != NULL) == (how < 6), "case %d said: %s", how, said);
+        CHECKF((strstr(said, "out of memory") != NULL) == (how >= 6), "case %d said: %s", how, said);
+    }
+    mem_freeze("a moment");
+    mem_thaw();
+    for (size_t n = 0; n < 300; n += 7) {
+        uint8_t *a = mem_new(n, 3), *b = mem_aligned(n, 3);
+        CHECK(a && b);
+        EQ_INT((uintptr_t)b % 64, 0);
+        for (size_t i = 0; i < 3 * n; i++) {
+            CHECK(a[i] == 0);
+            a[i] = b[i] = (uint8_t)(i * 31);
+        }
+        a = mem_grow(a, n + 1000, 3);
+        EQ_MEM(a, b, 3 * n);
+        mem_free(a);
+        mem_free(b);
+    }
+    mem_free(NULL);
+}
+
+/* --- bytes --- */
+
+static void t_base_bytes(void) {
+    const bytes none = {NULL, 0}, nul = {(const uint8_t *)"a\0b", 3};
+    CHECK(bytes_eq(none, bytes_of("")) && bytes_is(none, ""));
+    CHECK(bytes_is(bytes_of("abc"), "abc") && !bytes_is(bytes_of("abc"), "abd"));
+    CHECK(!bytes_is(bytes_of("ab"), "abc") && !bytes_is(bytes_of("abc"), "ab"));
+    CHECK(!bytes_is(nul, "a") && bytes_eq(nul, (bytes){(const uint8_t *)"a\0b", 3}));
+    CHECK(!bytes_eq(nul, (bytes){(const uint8_t *)"a\0c", 3}));
+    /* from a second implementation (python); an empty view may be NULL */
+    CHECK(bytes_hash(7, none) == 0xb8b4c2977eabce45u && bytes_hash(7, bytes_of("")) == 0xb8b4c2977eabce45u);
+    CHECK(bytes_hash(7, bytes_of("general.architecture")) == 0xebfad6b805ae1a5cu);
+}
+
+static int t_base_cmp64(const void *a, const void *b) {
+    const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* Pearson's statistic of n_bin counts that should be equal, in deviations from its mean: mean k, variance 2k. */
+static double t_base_chi(const uint32_t *count, int n_bin) {
+    double total = 0, chi = 0, k = n_bin - 1;
+    for (int i = 0; i < n_bin; i++) total += count[i];
+    for (int i = 0; i < n_bin; i++) chi += (count[i] - total / n_bin) * (count[i] - total / n_bin) / (total / n_bin);
+    return (chi - k) / sqrt(2 * k);
+}
+
+/* Everything below is a fixed computation; 5 deviations leave room for bad luck, once, and none for a bad generator. */
+#define T_BASE_FLAT(count, n_bin, what) CHECKF(fabs(t_base_chi(count, n_bin)) < 5, "%s: %.1f deviations", what, t_base_chi(count, n_bin))
+
+/* Keys as files have them: alike, short, differing in one place. Tables take low bits. */
+static void t_base_hash(void) {
+    static const char *const form[] = {"blk.%d.attn_q.weight", "%d", "<%05d>", "tok%x"};
+    enum { N = 1 << 14, BINS = 1 << 10 };
+    static uint64_t all[4 * N];
+    static uint32_t low[BINS], high[BINS];
+    for (int f = 0; f < 4; f++) {
+        memset(low, 0, sizeof low);
+        memset(high, 0, sizeof high);
+        for (int i = 0; i < N; i++) {
+            char key[64];
+            snprintf(key, sizeof key, form[f], i);
+            uint64_t h = bytes_hash(1, bytes_of(key));
+            all[f * N + i] = h;
+            low[h % BINS]++;
+            high[h >> 54]++;
+        }
+        CHECKF(t_base_chi(low, BINS) < 5, "%s: %.1f deviations", form[f], t_base_chi(low, BINS));   /* more even than chance is welcome */
+        CHECKF(t_base_chi(high, BINS) < 5, "%s: %.1f deviations", form[f], t_base_chi(high, BINS));
+    }
+    qsort(all, 4 * N, sizeof *all, t_base_cmp64);     /* 2^16 keys among 2^64: equal ones would be a defect */
+    int same = 0;
+    for (int i = 1; i < 4 * N; i++) same += all[i] == all[i - 1];
+    EQ_INT(same, 0);
+}
+
+/* --- str --- */
+
+static void t_base_str(void) {
+    str    s = {0};
+    char   plain[6000];
+    size_t n = 0;
+    for (int i = 0; n < 5000; i++) {
+        char piece[300];
+        int  len = (int)(rng_at(1, 0, (uint64_t)i, 0) % 290);
+        for (int j = 0; j < len; j++) piece[j] = (char)rng_at(1, 1, (uint64_t)i, (uint64_t)j);   /* NULs too */
+        piece[len] = 0;
+        memcpy(plain + n, piece, (size_t)len);
+        if (i % 3 == 0 && strlen(piece) == (size_t)len) str_put(&s, piece);
+        else str_add(&s, piece, (size_t)len);
+        n += (size_t)len;
+        EQ_INT(s.n, n);
+        CHECK(s.cap > s.n && s.p[s.n] == 0);
+    }
+    EQ_MEM(s.p, plain, n);
+    EQ_MEM(str_bytes(&s).p, plain, n);
+    EQ_INT(str_bytes(&s).n, n);
+    str_clear(&s);
+    EQ_INT(s.n, 0);
+    EQ_STR(s.p, "");
+    for (int w = 0; w < 200; w++) {                   /* every length around a doubling */
+        char want[256];
+        str_clear(&s);
+        str_put(&s, "<");
+        str_fmt(&s, "%*d|%s", w, 7, "ok");
+        snprintf(want, sizeof want, "<%*d|%s", w, 7, "ok");
+        EQ_STR(s.p, want);
+        EQ_INT(s.n, strlen(want));
+        if (w % 5 == 0) str_drop(&s);
+    }
+    str_fmt(&s, "%s", "");
+    str_drop(&s);
+    CHECK(!s.p && !s.n && !s.cap);
+    str_clear(&s);                                    /* nothing to clear */
+    str_add(&s, NULL, 0);
+    EQ_STR(s.p, "");
+    str_drop(&s);
+}
+
+static void t_base_json(void) {
+    static const struct {
+        const char *in;
+        size_t      n;
+        const char *out;
+    } rows[] = {
+        {"", 0, "\"\""},
+        {"a b/c", 5, "\"a b/c\""},
+        {"\"\\", 2, "\"\\\"\\\\\""},
+        {"\n\r\t", 3, "\"\\n\\r\\t\""},
+        {"\0\x01\x1f\x7f", 4, "\"\\u0000\\u0001\\u001f\\u007f\""},
+        {"\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80", 9, "\"\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80\""},
+        {"a\xc3", 2, "\"a\xef\xbf\xbd\""},                                        /* cut off */
+        {"\x80z", 2, "\"\xef\xbf\xbdz\""},                                        /* begins nothing */
+        {"\xc0\xaf", 2, "\"\xef\xbf\xbd\xef\xbf\xbd\""},                          /* longer than needed */
+        {"\xed\xa0\x80", 3, "\"\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\""},          /* a surrogate */
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        str s = {0};
+        str_json(&s, (bytes){(const uint8_t *)rows[i].in, rows[i].n});
+        EQ_STR(s.p, rows[i].out);
+        str_drop(&s);
+    }
+    for (int i = 0; i < 2000; i++) {                  /* any bytes give characters, none of them below a space */
+        uint8_t b[24];
+        str     s = {0};
+        for (int j = 0; j < 24; j++) b[j] = (uint8_t)rng_at(2, 0, (uint64_t)i, (uint64_t)j);
+        str_json(&s, (bytes){b, 24});
+        for (size_t at = 0; at < s.n;) {
+            int len = utf8_len((const uint8_t *)s.p + at, s.n - at);
+            if (!CHECKF(len > 0 && (uint8_t)s.p[at] >= 0x20, "text %d, byte %zu", i, at)) break;
+            at += (size_t)len;
+        }
+        str_drop(&s);
+    }
+}
+
+/* --- utf8, against RFC 3629 read as a definition: the encodings of all scalar values, and their beginnings --- */
+
+static int t_base_encode(uint32_t cp, uint8_t out[4]) {
+    if (cp < 0x80) return out[0] = (uint8_t)cp, 1;
+    const int len = cp < 0x800 ? 2 : cp < 0x10000 ? 3 : 4;
+    for (int i = len - 1; i > 0; i--, cp >>= 6) out[i] = (uint8_t)(0x80 | (cp & 0x3f));
+    out[0] = (uint8_t)((0xf00 >> len) | cp);
+    return len;
+}
+
+/* Beginnings of 1, 2 and 3 bytes: which are whole characters, which are a proper part of one. */
+static uint8_t t_base_whole[3][1 << 21], t_base_part[3][1 << 21];
+static bool    t_base_has(const uint8_t *set, uint32_t i) { return set[i >> 3] >> (i & 7) & 1; }
+
+static void t_base_utf8_sets(void) {
+    for (uint32_t cp = 0; cp <= 0x10ffff; cp++) {
+        uint8_t  b[4];
+        uint32_t key = 0;
+        if (cp >= 0xd800 && cp < 0xe000) continue;
+        const int len = t_base_encode(cp, b);
+        for (int n = 1; n <= len && n <= 3; n++) {
+            key = key << 8 | b[n - 1];
+            uint8_t *set = n == len ? t_base_whole[n - 1] : t_base_part[n - 1];
+            set[key >> 3] |= (uint8_t)(1 << (key & 7));
+        }
+        EQ_INT(utf8_len(b, (size_t)len), len);
+    }
+}
+
+/* The length that the definition gives to the character at the start of n bytes. */
+static int t_base_utf8_want(const uint8_t *p, size_t n) {
+    uint32_t key = 0;
+    for (size_t len = 1; len <= n && len <= 3; len++) {
+        key = key << 8 | p[len - 1];
+        if (t_base_has(t_base_whole[len - 1], key)) return (int)len;
+    }
+    if (n < 4 || !t_base_has(t_base_part[2], key)) return 0;
+    return p[3] >= 0x80 && p[3] < 0xc0 ? 4 : 0;       /* the last byte of four is free among continuations */
+}
+
+static void t_base_utf8(void) {
+    static const uint8_t edge[] = {0x00, 0x41, 0x7f, 0x80, 0x8f, 0x90, 0x9f, 0xa0, 0xbf, 0xc0, 0xc2, 0xe0, 0xed, 0xf0, 0xf4, 0xff};
+    enum { N = sizeof edge };
+    t_base_utf8_sets();
+    EQ_INT(utf8_len(edge, 0), 0);
+    CHECK(!utf8_open(edge, 0));
+    for (uint32_t i = 0; i < 65536u * N * N; i++) {   /* two bytes wholly, two at the edges */
+        const uint8_t  b[4] = {(uint8_t)(i >> 8), (uint8_t)i, edge[(i >> 16) % N], edge[(i >> 16) / N]};
+        const size_t   first = i < 65536 * N ? 1 : 4;  /* shorter ones once */
+        for (size_t n = first; n <= 4; n++) {
+            if (n < 3 && i >= 65536) continue;
+            const int want = t_base_utf8_want(b, n);
+            CHECKF(utf8_len(b, n) == want, "utf8_len(%02x %02x %02x %02x, %zu): want %d", b[0], b[1], b[2], b[3], n, want);
+            uint32_t key = 0;
+            for (size_t j = 0; j < n; j++) key = key << 8 | b[j];
+            const bool open = n < 4 && t_base_has(t_base_part[n - 1], key);
+            CHECKF(utf8_open(b, n) == open, "utf8_open(%02x %02x %02x %02x, %zu): want %d", b[0], b[1], b[2], b[3], n, open);
+        }
+        if (t_failed) return;
+    }
+}
+
+/* --- rng --- */
+
+static void t_base_rng(void) {
+    enum { SIDE = 16, N = SIDE * SIDE * SIDE * SIDE };
+    static uint64_t all[N];
+    const uint64_t  M = UINT64_MAX;
+    /* from a second implementation (python); a text depends on these, so they never change */
+    CHECK(rng_at(0, 0, 0, 0) == 0x2130748aaac80268u && rng_at(1, 2, 3, 4) == 0xd55ccd4aeb3ccafbu);
+    CHECK(rng_at(M, M, M, M) == 0x9c666618c8f279d7u && rng_at(0xdeadbeef, 0, 1000, 1) == 0xe7a1607b113da6b0u);
+    for (uint64_t i = 0; i < N; i++) all[i] = rng_at(i % SIDE, i / SIDE % SIDE, i / SIDE / SIDE % SIDE, i / SIDE / SIDE / SIDE);
+    qsort(all, N, sizeof *all, t_base_cmp64);
+    for (int i = 1; i < N; i++) CHECK(all[i] != all[i - 1]);   /* all neighbours, all orders of the same four numbers */
+    CHECK(rng_unit(0) == 0 && rng_unit(M) == 1 - 0x1p-53 && rng_unit((uint64_t)1 << 63) == 0.5);
+    CHECK(rng_fresh() <= UINT32_MAX && (rng_fresh() != rng_fresh() || rng_fresh() != rng_fresh()));
+}
+
+static void t_base_rng_flat(void) {
+    enum { N = 1 << 17, BINS = 256 };
+    static const char *const axis[] = {"seed", "sequence", "position", "draw"};
+    static uint32_t          one[BINS], pair[BINS], low[BINS];
+    for (int a = 0; a < 4; a++) {                     /* three fixed, one counting */
+        double last = 0, sum = 0;
+        memset(one, 0, sizeof one);
+        memset(pair, 0, sizeof pair);
+        memset(low, 0, sizeof low);
+        for (uint64_t i = 0; i < N; i++) {
+            uint64_t k[4] = {42, 0, 7, 0};
+            k[a] = i;
+            const uint64_t bits = rng_at(k[0], k[1], k[2], k[3]);
+            const double   u = rng_unit(bits);
+            CHECK(u >= 0 && u < 1);
+            one[(int)(u * BINS)]++;
+            pair[(int)(last * 16) * 16 + (int)(u * 16)]++;   /* a value and the one before */
+            low[bits & 255]++;
+            sum += u;
+            last = u;
+        }
+        T_BASE_FLAT(one, BINS, axis[a]);
+        T_BASE_FLAT(pair, BINS, axis[a]);
+        T_BASE_FLAT(low, BINS, axis[a]);
+        NEAR(sum / N, 0.5, 5 * sqrt(1.0 / 12 / N));    /* five deviations of the mean */
+    }
+    for (int bit = 0; bit < 64; bit++) {              /* one bit of one key turns about half of the result */
+        double turned[4] = {0};
+        for (uint64_t i = 0; i < 500; i++) {
+            const uint64_t base = rng_at(i, i + 1, i + 2, i + 3), flip = (uint64_t)1 << bit;
+            turned[0] += __builtin_popcountll(base ^ rng_at(i ^ flip, i + 1, i + 2, i + 3));
+            turned[1] += __builtin_popcountll(base ^ rng_at(i, (i + 1) ^ flip, i + 2, i + 3));
+            turned[2] += __builtin_popcountll(base ^ rng_at(i, i + 1, (i + 2) ^ flip, i + 3));
+            turned[3] += __builtin_popcountll(base ^ rng_at(i, i + 1, i + 2, (i + 3) ^ flip));
+        }
+        for (int a = 0; a < 4; a++) NEAR(turned[a] / 500, 32, 5 * 4 / sqrt(500));   /* 64 coins: deviation 4 */
+    }
+}
+
+static void t_base_clock(void) {
+    double last = clock_now(), start = last;
+    for (int i = 0; i < 1000; i++) {
+        double now = clock_now();
+        CHECK(now >= last);
+        last = now;
+    }
+    usleep(20000);
+    CHECK(clock_now() - start >= 0.02);               /* seconds */
+}
+
+static const t_case t_base_cases[] = {
+    {"base err", "the first error stays, whole or cut", t_base_err},
+    {"base end", "one line on stderr and the right exit code; -q silences all but errors", t_base_end},
+    {"base mem", "allocation while frozen and sizes beyond 64 bits end with exit 3", t_base_mem},
+    {"base bytes", "views are compared by length and content", t_base_bytes},
+    {"base hash", "keys that are alike spread over a table", t_base_hash},
+    {"base str", "a text grows as its plain copy does, with a NUL behind it", t_base_str},
+    {"base json", "any bytes become a JSON string of whole characters", t_base_json},
+    {"base utf8", "characters and their beginnings are those of RFC 3629", t_base_utf8},
+    {"base rng", "values are pinned, and no two keys share one", t_base_rng},
+    {"base rng flat", "uniform along each of its four keys", t_base_rng_flat},
+    {"base clock", "time moves forward, in seconds", t_base_clock},
+};

@@ -1,0 +1,343 @@
+/* The team of threads: every task once, every barrier a wall, also where threads sleep or are more than the CPUs. */
+
+enum { T_POOL_TASKS = 96, T_POOL_LIMIT = 200 };       /* seconds after which a hang ends the whole run, sanitizers included */
+
+/* --- tasks and barriers --- */
+
+/* Barriers are cheap while there are CPUs for all and dear beyond: a thousand stages, or enough. */
+static int t_pool_stages(int n_threads) { return n_threads <= sysconf(_SC_NPROCESSORS_ONLN) ? 2000 : 120; }
+
+typedef struct {
+    pool *p;
+    int   n_stage;
+    int   hits[T_POOL_TASKS];                         /* plain: a task belongs to one thread, a barrier hands it on */
+    int   seats[64];
+    int   wrong;
+} t_pool_count;
+
+/* Tasks of a stage: from none to more than there are threads. */
+static int t_pool_tasks(int stage) { return (stage * 7 + 3) % T_POOL_TASKS; }
+
+static void t_pool_count_job(void *ctx, int ith) {
+    t_pool_count *c = ctx;
+    c->seats[ith]++;
+    for (int s = 0; s < c->n_stage; s++) {
+        const int n = t_pool_tasks(s);
+        for (int i; (i = pool_next(c->p)) < n;) c->hits[i]++;
+        pool_barrier(c->p);
+        if (ith == s % c->p->n) {                     /* one thread looks at what all of them did */
+            for (int i = 0; i < T_POOL_TASKS; i++) c->wrong += c->hits[i] != (i < n), c->hits[i] = 0;
+        }
+        pool_barrier(c->p);
+    }
+}
+
+static void t_pool_once(void) {
+    alarm(T_POOL_LIMIT);
+    for (int n = 1; n <= 8; n++) {
+        t_pool_count *c = mem_new(1, sizeof *c);
+        c->p = pool_new(n);
+        EQ_INT(c->p->n, n);
+        c->n_stage = t_pool_stages(n);
+        for (int run = 0; run < 3; run++) {
+            pool_run(c->p, t_pool_count_job, c);
+            EQ_INT(c->wrong, 0);
+        }
+        for (int i = 0; i < 64; i++) EQ_INT(c->seats[i], i < n ? 3 : 0);
+        pool_free(c->p);
+        mem_free(c);
+    }
+    pool_free(NULL);
+    alarm(0);
+}
+
+/* Each value of a stage is made of three of the stage before, by whoever comes: a late or early read changes the end. */
+typedef struct {
+    pool    *p;
+    int      n_stage;
+    uint32_t v[2][T_POOL_TASKS];
+} t_pool_wave;
+
+static uint32_t t_pool_mix(const uint32_t *v, int i) {
+    return (v[i] * 2654435761u ^ v[(i + 1) % T_POOL_TASKS]) + 31 * v[(i + T_POOL_TASKS - 1) % T_POOL_TASKS];
+}
+
+static void t_pool_wave_job(void *ctx, int ith) {
+    t_pool_wave *w = ctx;
+    (void)ith;
+    for (int s = 0; s < w->n_stage; s++) {
+        for (int i; (i = pool_next(w->p)) < T_POOL_TASKS;) w->v[(s + 1) & 1][i] = t_pool_mix(w->v[s & 1], i);
+        pool_barrier(w->p);
+    }
+}
+
+/* The end of a wave of `n_stage` stages (even) with n threads, in `out`. */
+static void t_pool_wave_end(int n, int n_stage, uint32_t out[T_POOL_TASKS]) {
+    t_pool_wave *w = mem_new(1, sizeof *w);
+    w->n_stage = n_stage;
+    for (int i = 0; i < T_POOL_TASKS; i++) w->v[0][i] = (uint32_t)i;
+    if (n) {
+        w->p = pool_new(n);
+        pool_run(w->p, t_pool_wave_job, w);
+        pool_free(w->p);
+    } else {
+        for (int s = 0; s < n_stage; s++)
+            for (int i = 0; i < T_POOL_TASKS; i++) w->v[(s + 1) & 1][i] = t_pool_mix(w->v[s & 1], i);
+    }
+    memcpy(out, w->v[0], sizeof w->v[0]);
+    mem_free(w);
+}
+
+static void t_pool_order(void) {
+    alarm(T_POOL_LIMIT);
+    uint32_t want[T_POOL_TASKS], got[T_POOL_TASKS];
+    for (int n = 1; n <= 8; n++) {
+        t_pool_wave_end(0, 2 * t_pool_stages(n), want);
+        t_pool_wave_end(n, 2 * t_pool_stages(n), got);
+        EQ_MEM(got, want, sizeof want);
+    }
+    alarm(0);
+}
+
+/* --- lives --- */
+
+static int t_pool_alive(void) {                       /* threads of this process, counted by the kernel */
+    long long n = -1;
+    char     *s = t_read("/proc/self/status", NULL), *at = s ? strstr(s, "\nThreads:") : NULL;
+    if (at) n = strtoll(at + 9, NULL, 10);
+    mem_free(s);
+    return (int)n;
+}
+
+static void t_pool_mark_job(void *ctx, int ith) { ((int *)ctx)[ith]++; }
+
+static void t_pool_lives(void) {
+    alarm(T_POOL_LIMIT);
+    const int before = t_pool_alive();
+    for (int life = 0; life < 400; life++) {
+        const int n = 1 + life % 8, runs = life / 8 % 4;   /* some are freed before they ran */
+        int       seats[8] = {0};
+        pool     *p = pool_new(n);
+        for (int r = 0; r < runs; r++) pool_run(p, t_pool_mark_job, seats);
+        for (int i = 0; i < 8; i++) EQ_INT(seats[i], i < n ? runs : 0);
+        pool_free(p);
+    }
+    int left = t_pool_alive();
+    for (int i = 0; i < 200 && left != before; i++) {  /* a joined thread may linger in /proc */
+        usleep(1000);
+        left = t_pool_alive();
+    }
+    EQ_INT(left, before);
+
+    pool *p = pool_new(3);                            /* many short jobs in one life, each with another context */
+    int   seats[500][3] = {{0}};
+    for (int r = 0; r < 500; r++) pool_run(p, t_pool_mark_job, seats[r]);
+    for (int r = 0; r < 500; r++)
+        for (int i = 0; i < 3; i++) EQ_INT(seats[r][i], 1);
+    pool_free(p);
+    alarm(0);
+}
+
+/* --- sleep --- */
+
+typedef struct {
+    pool *p;
+    int   late;                                       /* which thread lets the others wait */
+    int   seen;                                       /* how many it saw asleep */
+    int   after;                                      /* threads past the barrier */
+} t_pool_nap;
+
+/* Waits until the others have given up spinning; the count at the end of ten seconds at the latest. */
+static int t_pool_asleep(pool *p) {
+    for (double t0 = clock_now(); atomic_load(&p->asleep) < p->n - 1 && clock_now() - t0 < 10;) usleep(50);
+    return atomic_load(&p->asleep);
+}
+
+static void t_pool_nap_job(void *ctx, int ith) {
+    t_pool_nap *z = ctx;
+    if (ith == z->late) z->seen = t_pool_asleep(z->p);
+    pool_barrier(z->p);
+    __atomic_add_fetch(&z->after, 1, __ATOMIC_RELAXED);
+    pool_barrier(z->p);
+}
+
+static void t_pool_sleep(void) {
+    alarm(T_POOL_LIMIT);
+    for (int n = 2; n <= 8; n += 3)
+        for (int round = 0; round < 4 * n; round++) {
+            t_pool_nap z = {.p = pool_new(n), .late = round % n};
+            if (round & 1) EQ_INT(t_pool_asleep(z.p), n - 1);   /* asleep before the first job, too */
+            pool_run(z.p, t_pool_nap_job, &z);
+            EQ_INT(z.seen, n - 1);
+            EQ_INT(z.after, n);
+            EQ_INT(t_pool_asleep(z.p), n - 1);        /* and between jobs: an idle team costs nothing */
+            z.after = 0;
+            pool_run(z.p, t_pool_nap_job, &z);
+            EQ_INT(z.after, n);
+            pool_free(z.p);
+        }
+    alarm(0);
+}
+
+/* --- more threads than CPUs --- */
+
+static bool t_pool_pin(int n_cpu) {                   /* this process to the first n of the CPUs it has */
+    cpu_set_t all, few;
+    if (sched_getaffinity(0, sizeof all, &all)) return false;
+    CPU_ZERO(&few);
+    for (int i = 0; i < CPU_SETSIZE && CPU_COUNT(&few) < n_cpu; i++)
+        if (CPU_ISSET(i, &all)) CPU_SET(i, &few);
+    return CPU_COUNT(&few) == n_cpu && sched_setaffinity(0, sizeof few, &few) == 0;
+}
+
+/* A wave with `n` threads on one CPU; leaves with 0 when its end is right. SIGALRM ends it when it hangs. */
+static void t_pool_crowd(int n) {
+    uint32_t want[T_POOL_TASKS], got[T_POOL_TASKS];
+    alarm(60);
+    if (!t_pool_pin(1)) _exit(77);
+    t_pool_wave_end(0, 300, want);
+    t_pool_wave_end(n, 300, got);
+    _exit(memcmp(want, got, sizeof want) != 0);
+}
+
+static void t_pool_two_crowds(int n) {                /* and two of them at once, on the same CPU */
+    fflush(NULL);
+    pid_t pid = fork();
+    if (pid == 0) t_pool_crowd(n);
+    char said[256];
+    int  mine = t_base_child(t_pool_crowd, n, said, sizeof said), status = 0;
+    waitpid(pid, &status, 0);
+    _exit(mine ? mine : WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
+}
+
+static void t_pool_oversubscribed(void) {
+    char said[1024];
+    for (int n = 1; n <= 16; n *= 2) {
+        const int rc = t_base_child(t_pool_crowd, n, said, sizeof said);
+        if (rc == 77) SKIP("this process may not choose its CPU");
+        CHECKF(rc == 0, "%d threads on one CPU: %d %s", n, rc, said);
+    }
+    const int rc = t_base_child(t_pool_two_crowds, 4, said, sizeof said);
+    CHECKF(rc == 0, "twice four threads on one CPU: %d %s", rc, said);
+}
+
+/* --- how many CPUs --- */
+
+typedef struct {
+    const char *path, *text;
+} t_pool_file;
+
+/* Writes the files of a cgroup tree under root, making their folders; NULL ends the list. */
+static void t_pool_plant(const char *root, const t_pool_file *f) {
+    for (; f->path; f++) {
+        char path[512];
+        snprintf(path, sizeof path, "%s/%s", root, f->path);
+        for (char *at = path + strlen(root) + 1; (at = strchr(at, '/')); at++) {
+            *at = 0;
+            mkdir(path, 0700);
+            *at = '/';
+        }
+        FILE *out = fopen(path, "w");
+        if (!CHECKF(out != NULL, "cannot write %s", path)) return;
+        fputs(f->text, out);
+        fclose(out);
+    }
+}
+
+static void t_pool_fell(const char *root, const t_pool_file *f) {
+    for (; f->path; f++) {
+        char path[512];
+        snprintf(path, sizeof path, "%s/%s", root, f->path);
+        unlink(path);
+    }
+    for (int depth = 0; depth < 3; depth++) {         /* the deepest first; a folder that is not there is no matter */
+        static const char *const dirs[] = {"a/b/c", "a/b", "a"};
+        char                     path[512];
+        snprintf(path, sizeof path, "%s/%s", root, dirs[depth]);
+        rmdir(path);
+    }
+}
+
+enum { T_POOL_MOST = 64 };
+
+static const struct {
+    const char *what, *dir;
+    bool        v2;
+    int         want;
+    t_pool_file files[7];
+} t_pool_quotas[] = {
+    {"nothing there", "/a/b", true, 64, {{0}}},
+    {"no limit", "/a", true, 64, {{"a/cpu.max", "max 100000\n"}}},
+    {"two CPUs", "/a", true, 2, {{"a/cpu.max", "200000 100000\n"}}},
+    {"two and a half", "/a", true, 2, {{"a/cpu.max", "250000 100000\n"}}},
+    {"just below three", "/a", true, 2, {{"a/cpu.max", "299999 100000\n"}}},
+    {"half a CPU", "/a", true, 1, {{"a/cpu.max", "50000 100000\n"}}},
+    {"next to nothing", "/a", true, 1, {{"a/cpu.max", "1 1000000\n"}}},
+    {"another period", "/a", true, 4, {{"a/cpu.max", "40000 10000"}}},
+    {"above what there is", "/a", true, 64, {{"a/cpu.max", "6500000 100000\n"}}},
+    {"as much as there is", "/a", true, 64, {{"a/cpu.max", "6400000 100000\n"}}},
+    {"beyond 32 bits", "/a", true, 64, {{"a/cpu.max", "9223372036854775807 1\n"}}},
+    {"a period beyond 32 bits", "/a", true, 3, {{"a/cpu.max", "30000000000 10000000000\n"}}},
+    {"the leaf is tighter", "/a/b/c", true, 2, {{"a/cpu.max", "400000 100000\n"}, {"a/b/cpu.max", "max 100000\n"}, {"a/b/c/cpu.max", "200000 100000\n"}}},
+    {"the middle is tighter", "/a/b/c", true, 3, {{"a/cpu.max", "800000 100000\n"}, {"a/b/cpu.max", "300000 100000\n"}, {"a/b/c/cpu.max", "900000 100000\n"}}},
+    {"the top is tighter", "/a/b/c", true, 1, {{"a/cpu.max", "100000 100000\n"}, {"a/b/cpu.max", "max 100000\n"}, {"a/b/c/cpu.max", "max 100000\n"}}},
+    {"only the root, as in a container", "/docker/0123", true, 5, {{"cpu.max", "500000 100000\n"}}},
+    {"the root itself", "/", true, 5, {{"cpu.max", "500000 100000\n"}}},
+    {"below us is not ours", "/a", true, 64, {{"a/cpu.max", "max 100000\n"}, {"a/b/cpu.max", "100000 100000\n"}}},
+    {"a neighbour is not ours", "/a/b", true, 64, {{"a/cpu.max", "max 100000\n"}, {"a/b/c/cpu.max", "100000 100000\n"}}},
+    {"not numbers", "/a", true, 64, {{"a/cpu.max", "many\n"}}},
+    {"empty", "/a", true, 64, {{"a/cpu.max", ""}}},
+    {"no period", "/a", true, 64, {{"a/cpu.max", "200000\n"}}},
+    {"period zero", "/a", true, 64, {{"a/cpu.max", "200000 0\n"}}},
+    {"negative", "/a", true, 64, {{"a/cpu.max", "-200000 100000\n"}}},
+    {"version 1 files are not read as 2", "/a", true, 64, {{"a/cpu.cfs_quota_us", "100000\n"}, {"a/cpu.cfs_period_us", "100000\n"}}},
+    {"v1, no limit", "/a", false, 64, {{"a/cpu.cfs_quota_us", "-1\n"}, {"a/cpu.cfs_period_us", "100000\n"}}},
+    {"v1, four CPUs", "/a", false, 4, {{"a/cpu.cfs_quota_us", "400000\n"}, {"a/cpu.cfs_period_us", "100000\n"}}},
+    {"v1, one and a half", "/a", false, 1, {{"a/cpu.cfs_quota_us", "150000\n"}, {"a/cpu.cfs_period_us", "100000\n"}}},
+    {"v1, a tenth", "/a", false, 1, {{"a/cpu.cfs_quota_us", "10000\n"}, {"a/cpu.cfs_period_us", "100000\n"}}},
+    {"v1, no period", "/a", false, 64, {{"a/cpu.cfs_quota_us", "100000\n"}}},
+    {"v1, the top is tighter", "/a/b", false, 2, {{"a/cpu.cfs_quota_us", "200000\n"}, {"a/cpu.cfs_period_us", "100000\n"}, {"a/b/cpu.cfs_quota_us", "-1\n"}, {"a/b/cpu.cfs_period_us", "100000\n"}}},
+    {"v1, the leaf is tighter", "/a/b", false, 3, {{"a/cpu.cfs_quota_us", "900000\n"}, {"a/cpu.cfs_period_us", "100000\n"}, {"a/b/cpu.cfs_quota_us", "150000\n"}, {"a/b/cpu.cfs_period_us", "50000\n"}}},
+    {"v1, only the root", "/docker/0123", false, 2, {{"cpu.cfs_quota_us", "200000\n"}, {"cpu.cfs_period_us", "100000\n"}}},
+};
+
+static void t_pool_quota(void) {
+    char root[] = "/tmp/llmrun-quota-XXXXXX";
+    if (!mkdtemp(root)) SKIP("no folder for temporary files");
+    for (size_t i = 0; i < sizeof t_pool_quotas / sizeof *t_pool_quotas; i++) {
+        const t_pool_file *f = t_pool_quotas[i].files;
+        t_pool_plant(root, f);
+        const int got = pool__quota(root, t_pool_quotas[i].dir, t_pool_quotas[i].v2, T_POOL_MOST);
+        CHECKF(got == t_pool_quotas[i].want, "%s: %d CPUs, want %d", t_pool_quotas[i].what, got, t_pool_quotas[i].want);
+        EQ_INT(pool__quota(root, t_pool_quotas[i].dir, t_pool_quotas[i].v2, 1), 1);   /* never more than there are */
+        t_pool_fell(root, f);
+    }
+    CHECKF(rmdir(root) == 0, "%s is not empty", root);
+}
+
+static void t_pool_default_of(int n_cpu) {            /* the answer under an affinity mask of n CPUs */
+    if (!t_pool_pin(n_cpu)) _exit(77);
+    _exit(pool_default_threads());
+}
+
+static void t_pool_affinity(void) {
+    char      said[256];
+    cpu_set_t set;
+    const int most = pool_default_threads(), cpus = sched_getaffinity(0, sizeof set, &set) ? 1 : CPU_COUNT(&set);
+    CHECKF(most >= 1 && most <= cpus, "%d threads on %d CPUs", most, cpus);
+    for (int n = 1; n <= cpus && n <= 4; n++) {
+        const int got = t_base_child(t_pool_default_of, n, said, sizeof said);
+        if (got == 77) SKIP("this process may not choose its CPUs");
+        EQ_INT(got, n < most ? n : most);             /* the mask, unless the quota is tighter */
+    }
+}
+
+static const t_case t_pool_cases[] = {
+    {"pool once", "every task of every stage is done once, with 1 to 8 threads", t_pool_once},
+    {"pool order", "a stage sees all that the stage before wrote", t_pool_order},
+    {"pool lives", "teams start, work and end hundreds of times and leave no thread behind", t_pool_lives},
+    {"pool sleep", "whoever waits long sleeps, and is woken, whoever is late", t_pool_sleep},
+    {"pool oversubscribed", "more threads than CPUs end in bounded time, two teams beside each other too", t_pool_oversubscribed},
+    {"pool quota", "the tightest cgroup limit, rounded down, versions 1 and 2", t_pool_quota},
+    {"pool affinity", "the affinity mask is the most that is used", t_pool_affinity},
+};

@@ -1,0 +1,620 @@
+/* Tests of [tok]. The six suites and the round trips need ../shared/data/vocab. */
+#include "tok_mem.h"
+
+static const char *const tt_vocabs[] = {"llama-spm", "llama-bpe", "qwen2", "gpt-2", "starcoder", "deepseek-llm"};
+enum { TT_VOCABS = sizeof tt_vocabs / sizeof *tt_vocabs };
+
+typedef struct {
+    gguf_file  g;
+    str        mem;
+    tok_vocab *v;
+} tt_open;
+
+static bool tt_open_shared(tt_open *o, const char *name, const char *pre) {
+    char        path[80];
+    err_t       e = {0};
+    const char *full;
+    *o = (tt_open){0};
+    snprintf(path, sizeof path, "data/vocab/%s.gguf", name);
+    if (!(full = t_shared(path))) return t_skipped = "no ../shared/data/vocab", false;
+    if (!CHECKF(gguf_open(&o->g, full, &e), "%s: %s", name, e.text)) return false;
+    o->v = tok_load(&o->g, pre, &e);
+    return CHECKF(o->v != NULL, "%s: %s", name, e.text);
+}
+
+/* Fails silently with the error in e: the hostile table expects that. */
+static bool tt_open_mem(tt_open *o, str file, const char *pre, err_t *e) {
+    *o = (tt_open){.mem = file};
+    if (gguf_parse(&o->g, (const uint8_t *)file.p, file.n, "mem", e)) o->v = tok_load(&o->g, pre, e);
+    return o->v != NULL;
+}
+
+static void tt_close(tt_open *o) {
+    tok_free(o->v);
+    gguf_close(&o->g);
+    str_drop(&o->mem);
+}
+
+static bool tt_open_tiny(tt_open *o, const tm_tiny *t, const tm_kv *over) {
+    err_t e = {0};
+    return CHECKF(tt_open_mem(o, tm_tiny_file(t, over), NULL, &e), "%s: %s", t->name, e.text);
+}
+
+static bytes tt_bytes(const char *s) { return bytes_of(s); }
+
+/* The ids as a line, as the suites have them. */
+static str tt_line(const tok_vocab *v, bytes text, unsigned flags) {
+    tok_ids ids = {0};
+    err_t   e = {0};
+    str     s = {0};
+    str_put(&s, "");
+    if (!tok_encode(v, text, flags, &ids, &e)) str_put(&s, e.text);
+    for (size_t i = 0; i < ids.n; i++) str_fmt(&s, "%s%d", i ? " " : "", ids.id[i]);
+    tok_ids_drop(&ids);
+    return s;
+}
+
+/* --- the suites --- */
+
+static void tt_suite(const char *name) {
+    static const char *const sep = "\n__ggml_vocab_test__\n";
+    char    path[2][80];
+    tt_open o;
+    if (!tt_open_shared(&o, name, NULL)) return;
+    snprintf(path[0], sizeof path[0], "data/vocab/%s.inp", name);
+    snprintf(path[1], sizeof path[1], "data/vocab/%s.out", name);
+    char *in = t_read(t_shared(path[0]), NULL), *out = t_read(t_shared(path[1]), NULL), *text = in, *line = out;
+    int   n = 0;
+    while (CHECK(in && out) && text) {
+        char *end = strstr(text, sep), *eol = strchr(line, '\n');
+        if (!end && !*text) break;                    /* the last separator ends the file */
+        if (end) *end = 0;
+        if (eol) *eol = 0;
+        str got = tt_line(o.v, tt_bytes(text), 0);
+        while (*line == ' ') line++;
+        for (char *z = line + strlen(line); z > line && z[-1] == ' ';) *--z = 0;
+        CHECKF(!strcmp(got.p, line), "%s, text %d: got %s, want %s", name, n, got.p, line);
+        str_drop(&got);
+        n++;
+        text = end ? end + strlen(sep) : NULL;
+        line = eol ? eol + 1 : line + strlen(line);
+    }
+    EQ_INT(n, 46);
+    mem_free(in), mem_free(out);
+    tt_close(&o);
+}
+
+static void tt_suites(void) {
+    for (int i = 0; i < TT_VOCABS; i++) tt_suite(tt_vocabs[i]);
+}
+
+/* --- ids of the tokenizers library, for every kind of pattern: see the head of tok_oracle.txt --- */
+
+static size_t tt_unhex(char *s) {
+    size_t n = 0;
+    for (; isxdigit((uint8_t)s[2 * n]); n++) {
+        char two[3] = {s[2 * n], s[2 * n + 1], 0};
+        s[n] = (char)strtol(two, NULL, 16);
+    }
+    return n;
+}
+
+static void tt_oracle(void) {
+    enum { TEXTS = 64 };
+    bytes   text[TEXTS];
+    int     n = 0, at = 0, checked = 0;
+    tt_open o = {0};
+    char    name[40] = "", pre[40] = "", *file = t_read("tests/data/tok_oracle.txt", NULL), *rest = NULL;
+    if (!CHECK(file)) return;
+    for (char *s = strtok_r(file, "\n", &rest); s; s = strtok_r(NULL, "\n", &rest)) {
+        if (*s == 'T' && n < TEXTS) text[n] = (bytes){(const uint8_t *)s + 2, tt_unhex(s + 2)}, n++;
+        if (*s == 'V') {
+            if (o.v) tt_close(&o);
+            sscanf(s, "V %39s %39s", name, pre);
+            if (!tt_open_shared(&o, name, pre)) break;
+            at = 0;
+        }
+        if (*s != 'I' || at >= n) continue;
+        str got = tt_line(o.v, text[at], 0);
+        CHECKF(!strcmp(got.p, s + 2), "%s %s, text %d: got %s, want %s", name, pre, at, got.p, s + 2);
+        str_drop(&got);
+        at++, checked++;
+    }
+    if (!t_skipped) CHECK(n >= 20 && checked >= 15 * n);
+    if (o.v) tt_close(&o);
+    mem_free(file);
+}
+
+/* --- round trips --- */
+
+static uint64_t tt_rand(uint64_t *s) { return rng_mix((*s)++); }
+
+/* Bytes of all kinds, in runs: any, letters, spaces, characters of 2 to 4 bytes, pieces of such, marked-up words. */
+static void tt_text(uint64_t *s, size_t n, str *out) {
+    static const char *const words[] = {"Hello", " world", "▁", "▁▁", "  ", "\xff", "<s>", "</s>", "<tool>", "é", "中文", "😀", "\xf4", "\xf4\x90",
+                                        "\xf4\xbf", "\xf0\x9f", "<0x41>", "Ġ", "ab", "\r\n", "12345", "'s", "ø", "\xf8", "\xf1\x80\x80\x80", "|"};
+    str_clear(out);
+    str_put(out, "");
+    while (out->n < n) {
+        int      kind = (int)(tt_rand(s) % 7);
+        size_t   len = 1 + tt_rand(s) % 6;
+        uint32_t base = (uint32_t[]){0x80, 0x400, 0x4e00, 0x2000, 0x1f600}[tt_rand(s) % 5];
+        for (size_t i = 0; i < len; i++) {
+            uint32_t c = base + (uint32_t)(tt_rand(s) % 256);
+            uint8_t  b = kind == 1 ? 'a' + tt_rand(s) % 4 : kind == 2 ? (uint8_t)" \n\t\r "[tt_rand(s) % 5] : (uint8_t)tt_rand(s);
+            const char *w = words[tt_rand(s) % (sizeof words / sizeof *words)];
+            if (kind < 4) str_add(out, &b, 1);
+            else if (kind == 4) str_put(out, w);
+            else if (c < 0x800) str_fmt(out, "%c%c", 0xc0 | c >> 6, 0x80 | (c & 63));
+            else if (c < 0x10000) str_fmt(out, "%c%c%c", 0xe0 | c >> 12, 0x80 | (c >> 6 & 63), 0x80 | (c & 63));
+            else str_fmt(out, "%c%c%c%c", 0xf0 | c >> 18, 0x80 | (c >> 12 & 63), 0x80 | (c >> 6 & 63), 0x80 | (c & 63));
+        }
+    }
+}
+
+static bool tt_back(const tok_vocab *v, bytes text, unsigned flags, const char *who) {
+    tok_ids ids = {0};
+    err_t   e = {0};
+    str     s = {0};
+    bool    ok = CHECKF(tok_encode(v, text, flags, &ids, &e), "%s: %s", who, e.text);
+    tok_decode(v, ids.id, ids.n, flags & TOK_SPECIAL, &s);
+    str shown = {0};
+    if (ok && !bytes_eq(str_bytes(&s), text))
+        for (size_t i = 0; i < text.n && i < 60; i++) str_fmt(&shown, "%02x", text.p[i]);
+    ok = ok && CHECKF(bytes_eq(str_bytes(&s), text), "%s: %zu bytes %s came back as %zu", who, text.n, shown.p, s.n);
+    tok_ids_drop(&ids);
+    str_drop(&s), str_drop(&shown);
+    return ok;
+}
+
+static void tt_back_many(const tok_vocab *v, const char *who, int rounds) {
+    uint64_t seed = 1;
+    str      s = {0};
+    for (int b = 0; b < 256; b++) tt_back(v, (bytes){(const uint8_t[]){(uint8_t)b}, 1}, 0, who);
+    tt_back(v, (bytes){0}, 0, who);
+    for (int i = 0; i < rounds; i++) {
+        tt_text(&seed, tt_rand(&seed) % (i % 50 ? 60 : 4000), &s);
+        if (!tt_back(v, str_bytes(&s), i & 1 ? TOK_SPECIAL : 0, who)) break;
+    }
+    str_drop(&s);
+}
+
+static void tt_round_trip(void) {
+    for (int i = 0; i < TT_VOCABS; i++) {
+        tt_open o;
+        if (!tt_open_shared(&o, tt_vocabs[i], NULL)) return;
+        tt_back_many(o.v, tt_vocabs[i], 4000);
+        tt_close(&o);
+    }
+}
+
+static void tt_round_trip_tiny(void) {
+    for (int i = 0; i < TM_TINIES; i++) {
+        tt_open o;
+        if (!tm_tinies[i].whole_bytes || !tt_open_tiny(&o, &tm_tinies[i], NULL)) continue;
+        tt_back_many(o.v, tm_tinies[i].name, 4000);
+        tt_close(&o);
+    }
+}
+
+/* Every pre-tokenizer must give back what it cuts, and cut invalid bytes off. */
+static void tt_every_pre(void) {
+    for (size_t i = 0; i < sizeof tok_pres / sizeof *tok_pres; i++) {
+        char    name[40] = "";
+        tt_open o;
+        err_t   e = {0};
+        memcpy(name, tok_pres[i].names, strcspn(tok_pres[i].names, " "));
+        if (!CHECKF(tt_open_mem(&o, tm_tiny_file(&tm_tinies[tok_pres[i].flags & PRE_RAW ? 4 : 2], NULL), name, &e), "%s: %s", name, e.text)) continue;
+        tt_back_many(o.v, name, 500);
+        EQ_STR(tok_pre_name(o.v), name);
+        tt_close(&o);
+    }
+}
+
+static void tt_pre_names(void) {               /* no name has two rows, none is longer than its field */
+    str all = {0};
+    tok_list_pre(&all);
+    char *rest = NULL;
+    int   n = 0;
+    for (char *s = strtok_r(all.p, " \n", &rest); s; s = strtok_r(NULL, " \n", &rest), n++) {
+        int rows = 0;
+        for (size_t i = 0; i < sizeof tok_pres / sizeof *tok_pres; i++) rows += tok__pre_has(&tok_pres[i], tt_bytes(s));
+        CHECKF(rows == 1, "%s is in %d rows", s, rows);
+        CHECKF(strlen(s) < sizeof ((tok_vocab *)0)->pre_name, "%s is too long", s);
+    }
+    CHECK(n > 60);
+    CHECK(!tok__pre_find((bytes){0}) && !tok__pre_find(tt_bytes("gpt")) && !tok__pre_find(tt_bytes("llama-bpe llama3")));
+    str_drop(&all);
+}
+
+static void tt_alphabet(void) {                /* the characters of gpt2: 256 different ones, and back */
+    for (int b = 0; b < 256; b++) {
+        CHECK(tok__omega(tok__alpha((uint8_t)b)) == b);
+        for (int c = 0; c < b; c++) CHECK(tok__alpha((uint8_t)b) != tok__alpha((uint8_t)c));
+    }
+    EQ_INT(tok__alpha(' '), 0x120);
+    EQ_INT(tok__alpha('\n'), 0x10a);
+    EQ_INT(tok__alpha(0xad), 0x143);
+    EQ_INT(tok__omega(0x144), -1);
+}
+
+/* --- what the models do, on tiny vocabularies. Tokens by their texts, separated by a space (the token of byte HH: hHH) --- */
+
+static str tt_spelled(const tok_vocab *v, bytes text, unsigned flags) {
+    tok_ids ids = {0};
+    err_t   e = {0};
+    str     s = {0};
+    str_put(&s, "");
+    if (!tok_encode(v, text, flags, &ids, &e)) str_fmt(&s, "error: %s", e.text);
+    for (size_t i = 0; i < ids.n; i++) {
+        bytes t = tok_text(v, ids.id[i]);
+        str_put(&s, i ? " " : "");
+        if (tok__byte_of(t) >= 0) str_fmt(&s, "h%02X", (unsigned)tok__byte_of(t));
+        else str_add(&s, t.p, t.n);
+    }
+    tok_ids_drop(&ids);
+    return s;
+}
+
+static void tt_models(void) {
+    static const struct { int tiny; unsigned flags; const char *text, *want; } rows[] = {
+        {0, 0, "", ""},
+        {0, 0, "ab", "▁ab"},
+        {0, 0, " ab", "▁ ▁ab"},
+        {0, 0, "abc", "▁ab c"},                                  /* the best score first, not the longest */
+        {0, 0, "éa\xcc\x81", "▁ é a hCC h81"},
+        {0, 0, "\xff▁", "▁ hFF hE2 h96 h81"},
+        {0, 0, "\xf0\x9f\x98", "▁ hF0 h9F h98"},
+        {0, 0, "😀", "▁ 😀"},
+        {0, 0, "<s>a", "▁ <s > a"},                             /* no control token out of merges */
+        {0, TOK_SPECIAL, "<s>a", "<s> ▁a"},
+        {0, TOK_SPECIAL, "a</s><s>", "▁a </s> <s>"},
+        {0, TOK_BOS | TOK_EOS, "a", "<s> ▁a </s>"},
+        {0, TOK_BOS, "", "<s>"},
+        {0, 0, "a<tool>b", "▁a <tool> ▁ b"},                     /* the longest user token */
+        {0, 0, "<toxyz", "<to xyz"},
+        {0, 0, "<0x41>", "▁ < h30 h78 h34 h31 >"},
+        {1, 0, "aéb", "▁a <unk> b"},
+        {1, 0, "\xff", "▁ <unk>"},
+        {2, 0, "ab abc aba ab", "ab Ġ abc Ġ ab a Ġab"},         /* a whole word needs no merges */
+        {2, 0, "abc", "abc"},
+        {2, 0, "aaaaaaa", "aaaa aa a"},
+        {2, 0, "é\xc3", "Ã© Ã"},
+        {2, 0, "a   b", "a     b"},                              /* three spaces are a user token */
+        {2, 0, "<s>x", "<s > x"},
+        {2, TOK_SPECIAL, "<s>x", "<s> x"},
+        {2, 0, "\xff|\xf4", "ÿ | ô"},
+        {3, 0, "\xc0|\xf4", "ô Ĳ | ô ¿"},                         /* a byte without a token: F4 90; a stray F4: F4 BF */
+        {3, 0, "\xf4\x80\x80\x80", "ô Ģ Ģ Ģ"},                    /* no stray one */
+        {3, 0, "ø", "ø"},                                         /* a user token, not byte F8 */
+        {4, 0, "ab  a\n\n\nb", "ab ▁ ▁a \n\n\n b"},
+        {4, 0, "\n\n\n\n", "\n\n \n\n"},
+        {4, 0, "\xc3▁", "hC3 hE2 h96 h81"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        tt_open o;
+        if (!tt_open_tiny(&o, &tm_tinies[rows[i].tiny], NULL)) continue;
+        str got = tt_spelled(o.v, tt_bytes(rows[i].text), rows[i].flags);
+        CHECKF(!strcmp(got.p, rows[i].want), "%s, \"%s\" (%u): got \"%s\", want \"%s\"", tm_tinies[rows[i].tiny].name, rows[i].text, rows[i].flags,
+               got.p, rows[i].want);
+        str_drop(&got);
+        tt_close(&o);
+    }
+}
+
+static void tt_flags(void) {                   /* what the file says, and the tokenizer's own default */
+    static const struct { int tiny; tm_kv over[4]; bool bos, eos; const char *text, *want; } rows[] = {
+        {0, {{0}}, true, false, "a", "▁a"},
+        {2, {{0}}, true, false, "a", "a"},
+        {3, {{0}}, false, false, "a", "a"},
+        {4, {{"tokenizer.ggml.add_bos_token", 'T', "0"}}, true, false, "a", "a"},
+        {0, {{"tokenizer.ggml.add_bos_token", 'T', "0"}, {"tokenizer.ggml.add_eos_token", 'T', "1"}}, false, true, "a", "▁a"},
+        {0, {{"tokenizer.ggml.add_space_prefix", 'T', "0"}}, true, false, "a", "a"},
+        {2, {{"tokenizer.ggml.ignore_merges", 'T', "0"}}, true, false, "ab ab", "ab Ġ ab"},
+        {2, {{"tokenizer.ggml.bos_token_id", 0, ""}}, false, false, "a", "a"},
+        {2, {{"tokenizer.ggml.pre", 0, ""}}, false, false, "ab", "ab"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        tt_open o;
+        if (!tt_open_tiny(&o, &tm_tinies[rows[i].tiny], rows[i].over)) continue;
+        str got = tt_spelled(o.v, tt_bytes(rows[i].text), 0);
+        CHECKF(tok_add_bos(o.v) == rows[i].bos && tok_add_eos(o.v) == rows[i].eos, "row %zu: bos %d, eos %d", i, tok_add_bos(o.v), tok_add_eos(o.v));
+        EQ_STR(got.p, rows[i].want);
+        str_drop(&got);
+        tt_close(&o);
+    }
+}
+
+static void tt_ends(void) {                    /* tokens that end a generation, by id and by name */
+    static const struct { const char *head, *eog, *not_eog; } rows[] = {
+        {"<unk>\t<s>\t</s>", "</s>", "<s>"},
+        {"<unk>\t<s>\t<|im_end|>\t<|endoftext|>", "<|im_end|>\t<|endoftext|>", "<s>\t<unk>"},
+        {"<unk>\t<s>\tend\t<|return|>\t<|call|>\t<|end|>", "<|return|>\t<|call|>\tend", "<|end|>"},
+        {"<unk>\t<s>\t<eos>\t</s>\t<|tool_response>", "<eos>\t<|tool_response>", "</s>"},
+        {"<unk>\t<s>\tend\t<|fim_pad|>\t<|fim_middle|>", "<|fim_pad|>", "<|fim_middle|>"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        tm_tiny t = tm_tinies[3];
+        tt_open o;
+        t.head = rows[i].head;
+        if (!tt_open_tiny(&o, &t, NULL)) continue;
+        for (int want = 0; want < 2; want++) {
+            char list[100], *rest = NULL;
+            snprintf(list, sizeof list, "%s", want ? rows[i].eog : rows[i].not_eog);
+            for (char *s = strtok_r(list, "\t", &rest); s; s = strtok_r(NULL, "\t", &rest)) {
+                int32_t id = tok__find(o.v, tt_bytes(s));
+                CHECKF(id >= 0 && tok_is_eog(o.v, id) == want, "%s: id %d, ends: %d, want %d", s, id, tok_is_eog(o.v, id), want);
+            }
+        }
+        tt_close(&o);
+    }
+}
+
+/* --- streaming --- */
+
+static void tt_stream_one(const tok_vocab *v, bytes text, const char *who) {
+    tok_ids    ids = {0};
+    err_t      e = {0};
+    tok_stream st;
+    str        whole = {0}, got = {0};
+    CHECK(tok_encode(v, text, 0, &ids, &e));
+    tok_decode(v, ids.id, ids.n, false, &whole);
+    tok_stream_init(&st, v, true);
+    bool valid = true;
+    for (size_t i = 0; i < text.n;) {
+        int len = utf8_len(text.p + i, text.n - i);
+        valid = valid && len;
+        i += len ? (size_t)len : 1;
+    }
+    for (size_t i = 0; i < ids.n; i++) {
+        size_t from = got.n;
+        tok_stream_push(&st, ids.id[i], &got);
+        for (size_t k = from; valid && k < got.n;) {  /* what leaves is whole characters */
+            int len = utf8_len((uint8_t *)got.p + k, got.n - k);
+            if (!CHECKF(len, "%s: a character is split", who)) goto out;
+            k += (size_t)len;
+        }
+        CHECK(st.n_held < 4);
+    }
+    tok_stream_flush(&st, &got);
+    CHECKF(bytes_eq(str_bytes(&got), str_bytes(&whole)), "%s: the stream differs from tok_decode", who);
+    CHECKF(bytes_eq(str_bytes(&got), text), "%s: the stream differs from the text", who);
+out:
+    tok_ids_drop(&ids);
+    str_drop(&whole), str_drop(&got);
+}
+
+static void tt_stream(void) {
+    uint64_t seed = 5;
+    str      s = {0};
+    for (int t = 0; t < TM_TINIES; t++) {
+        tt_open o;
+        if (!tm_tinies[t].whole_bytes || !tt_open_tiny(&o, &tm_tinies[t], NULL)) continue;
+        for (int i = 0; i < 1500; i++) tt_text(&seed, 40, &s), tt_stream_one(o.v, str_bytes(&s), tm_tinies[t].name);
+        tt_stream_one(o.v, tt_bytes("é中😀 fin"), tm_tinies[t].name);
+        tt_close(&o);
+    }
+    str_drop(&s);
+}
+
+static void tt_stream_start(void) {            /* only the beginning of a text loses the space that was added */
+    tt_open    o;
+    tok_stream st;
+    str        s = {0};
+    if (!tt_open_tiny(&o, &tm_tinies[0], NULL)) return;
+    int32_t a = tok__find(o.v, tt_bytes("▁a")), bos = tok_bos(o.v), lead = o.v->byte_id[0xc3];
+    tok_stream_init(&st, o.v, true);
+    tok_stream_push(&st, bos, &s), tok_stream_push(&st, a, &s), tok_stream_push(&st, a, &s);
+    EQ_STR(s.p, "a a");
+    str_clear(&s);
+    tok_stream_init(&st, o.v, false);
+    tok_stream_push(&st, a, &s), tok_stream_push(&st, lead, &s);
+    EQ_STR(s.p, " a");                          /* the lead byte waits */
+    tok_stream_push(&st, a, &s);
+    EQ_STR(s.p, " a\xc3 a");                    /* and leaves when it can be no character */
+    tok_stream_push(&st, lead, &s), tok_stream_flush(&st, &s);
+    EQ_STR(s.p, " a\xc3 a\xc3");
+    tok_stream_push(&st, -1, &s), tok_stream_push(&st, tok_count(o.v), &s);
+    EQ_STR(s.p, " a\xc3 a\xc3");
+    EQ_INT(tok_piece(o.v, bos).n, 0);
+    CHECK(tok_is_control(o.v, bos) && tok_is_control(o.v, 0) && !tok_is_control(o.v, a));
+    CHECK(bytes_is(tok_text(o.v, bos), "<s>") && bytes_is(tok_piece(o.v, a), " a"));
+    str_drop(&s);
+    tt_close(&o);
+}
+
+/* --- time: near linear, so a megabyte of anything is a matter of tenths of a second --- */
+
+static void tt_time_one(const tok_vocab *v, const char *who, const char *unit, size_t size) {
+    str     s = {0};
+    tok_ids ids = {0};
+    err_t   e = {0};
+    while (s.n < size) str_put(&s, unit);
+    double t = clock_now();
+    CHECK(tok_encode(v, str_bytes(&s), 0, &ids, &e));
+    t = clock_now() - t;
+    log_info("%s: %zu bytes of \"%s\": %zu tokens, %.0f ms", who, s.n, unit, ids.n, t * 1e3);
+    CHECKF(t < 10, "%s: %zu bytes of \"%s\" took %.1f s", who, s.n, unit, t);      /* a hang guard, generous for the sanitizers */
+    CHECK(ids.n >= s.n / TOK_TEXT_MAX && ids.n <= 2 * s.n + 1);
+    tok_ids_drop(&ids);
+    str_drop(&s);
+}
+
+static void tt_time(void) {
+    static const char *const units[] = {"a", " ", "😀", "abcdefghijklmnopqrstuvwxyz", "7", "\n", "\r\n", "é", "中", "\xff", "the quick ", "   1",
+                                        " \n", "'", "A", "aA", "\xcc\x81", "▁", "<", "<|"};
+    for (int i = 0; i < TT_VOCABS; i++) {
+        tt_open o;
+        double  t = clock_now();
+        if (!tt_open_shared(&o, tt_vocabs[i], NULL)) return;
+        log_info("%s: %d tokens loaded in %.1f ms", tt_vocabs[i], tok_count(o.v), (clock_now() - t) * 1e3);
+        for (size_t k = 0; k < sizeof units / sizeof *units; k++) tt_time_one(o.v, tt_vocabs[i], units[k], k < 4 && i < 2 ? 1 << 20 : 100000);
+        tt_close(&o);
+    }
+}
+
+/* Long runs that each pattern of the table might go over again and again: 100 KB would take minutes. */
+static void tt_time_every_pre(void) {
+    static const char *const runs[] = {" ", "A", "7", "\n", "\xcc\x81"}, *const ends[] = {"x", "1", "中"};
+    for (size_t i = 0; i < sizeof tok_pres / sizeof *tok_pres; i++) {
+        char    name[40] = "";
+        tt_open o;
+        err_t   e = {0};
+        memcpy(name, tok_pres[i].names, strcspn(tok_pres[i].names, " "));
+        if (!CHECK(tt_open_mem(&o, tm_tiny_file(&tm_tinies[tok_pres[i].flags & PRE_RAW ? 4 : 2], NULL), name, &e))) continue;
+        for (size_t r = 0; r < sizeof runs / sizeof *runs; r++)
+            for (size_t k = 0; k < sizeof ends / sizeof *ends; k++) {
+                str     s = {0};
+                tok_ids ids = {0};
+                while (s.n < 100000) str_put(&s, runs[r]);
+                str_put(&s, ends[k]);
+                double t = clock_now();
+                CHECK(tok_encode(o.v, str_bytes(&s), 0, &ids, &e));
+                t = clock_now() - t;
+                CHECKF(t < 3, "%s: \"%s\" before \"%s\" took %.1f s", name, runs[r], ends[k], t);
+                tok_ids_drop(&ids);
+                str_drop(&s);
+            }
+        tt_close(&o);
+    }
+}
+
+/* --- files that must not hurt (HOSTILE.md, vocabulary) --- */
+
+static void tt_hostile(void) {
+    static char big[2 * TOK_TEXT_MAX];
+    memset(big, 'a', sizeof big - 1);
+    static const struct { const char *name; int tiny; tm_kv over[5]; const char *says; } rows[] = {
+        {"no model", 0, {{"tokenizer.ggml.model", 0, ""}}, "no tokenizer.ggml.model"},
+        {"model of a wrong type", 0, {{"tokenizer.ggml.model", 'U', "3"}}, "expected a string"},
+        {"bert", 0, {{"tokenizer.ggml.model", 'S', "bert"}}, "\"bert\", expected llama, gpt2 or gemma4"},
+        {"t5", 0, {{"tokenizer.ggml.model", 'S', "t5"}}, "\"t5\""},
+        {"unknown pre", 2, {{"tokenizer.ggml.pre", 'S', "nonesuch"}}, "\"nonesuch\", expected a name of --list pre; --pre NAME"},
+        {"pre of a wrong type", 2, {{"tokenizer.ggml.pre", 'U', "1"}}, "expected a string"},
+        {"no tokens", 0, {{TM_TOKENS, 0, ""}}, "no tokenizer.ggml.tokens"},
+        {"tokens that are numbers", 0, {{TM_TOKENS, 'I', "1\t2"}}, "expected array of string"},
+        {"tokens that are one string", 0, {{TM_TOKENS, 'S', "a"}}, "expected array of string"},
+        {"few scores", 0, {{TM_SCORES, 'F', "0\t0"}}, "has 2 entries"},
+        {"scores of u8", 0, {{TM_SCORES, 'B', "0\t0"}}, "expected array of f32"},
+        {"few types", 0, {{TM_TYPES, 'I', "1"}}, "has 1 entries"},
+        {"types of u8", 0, {{TM_TYPES, 'B', "1\t1"}}, "expected array of i32"},
+        {"one score too many", 0, {{TM_TOKENS, 'A', "a\tb"}, {TM_TYPES, 0, ""}, {TM_SCORES, 'F', "0\t0\t0"}, {"tokenizer.ggml.eos_token_id", 0, ""}}, "has 3 entries"},
+        {"a type of 7", 0, {{TM_TOKENS, 'A', "a\tb"}, {TM_TYPES, 'I', "1\t7"}}, "is 7, expected 0 to 6"},
+        {"a type below 0", 0, {{TM_TOKENS, 'A', "a\tb"}, {TM_TYPES, 'I', "1\t-1"}}, "expected 0 to 6"},
+        {"a score that is no number", 0, {{TM_TOKENS, 'A', "a\tb\tc"}, {TM_TYPES, 0, ""}, {TM_SCORES, 'F', "0\tnan\t0"}}, "NaN"},
+        {"start token = vocabulary", 1, {{"tokenizer.ggml.bos_token_id", 'U', "9"}}, "expected 0 to 8"},
+        {"end token = 2^32-1", 1, {{"tokenizer.ggml.eos_token_id", 'U', "4294967295"}}, "expected 0 to 8"},
+        {"unknown token that is a string", 1, {{"tokenizer.ggml.unknown_token_id", 'S', "x"}}, "expected an integer"},
+        {"a fim token out of range", 1, {{"tokenizer.ggml.fim_pad_token_id", 'U', "99"}}, "expected 0 to 8"},
+        {"add_bos_token that is a number", 1, {{"tokenizer.ggml.add_bos_token", 'U', "1"}}, "expected bool"},
+        {"byte token <0x-1>", 0, {{TM_TOKENS, 'A', "a\t<0x-1>"}, {TM_TYPES, 'I', "1\t6"}}, "expected <0x00> to <0xFF>"},
+        {"byte token <0xZZ>", 0, {{TM_TOKENS, 'A', "a\t<0xZZ>"}, {TM_TYPES, 'I', "1\t6"}}, "expected <0x00> to <0xFF>"},
+        {"byte token <0x1", 0, {{TM_TOKENS, 'A', "a\t<0x1"}, {TM_TYPES, 'I', "1\t6"}}, "expected <0x00> to <0xFF>"},
+        {"byte token <0x123>", 0, {{TM_TOKENS, 'A', "a\t<0x123>"}, {TM_TYPES, 'I', "1\t6"}}, "expected <0x00> to <0xFF>"},
+        {"no merges", 2, {{TM_MERGES, 0, ""}}, "no tokenizer.ggml.merges"},
+        {"merges that are numbers", 2, {{TM_MERGES, 'I', "1\t2"}}, "expected array of string"},
+        {"a merge without space", 2, {{TM_MERGES, 'A', "a b\tab"}}, "merge 1 is \"ab\""},
+        {"a merge of nothing", 2, {{TM_MERGES, 'A', "a b\t"}}, "merge 1 is \"\""},
+        {"a merge without left", 2, {{TM_MERGES, 'A', " b"}}, "merge 0 is \" b\""},
+        {"a merge without right", 2, {{TM_MERGES, 'A', "a "}}, "merge 0 is \"a \""},
+        {"a merge of an unknown part", 2, {{TM_MERGES, 'A', "a zz"}}, "to be tokens"},
+        {"a merge to no token", 2, {{TM_MERGES, 'A', "b b"}}, "to be tokens"},
+        {"a merge of long parts", 2, {{TM_MERGES, 'A', big}}, "merge 0"},
+        {"an empty token", 0, {{TM_TOKENS, 'A', "a\t\tb"}}, "token 1 of 0 bytes is empty"},
+        {"a token twice", 0, {{TM_TOKENS, 'A', "a\tb\ta"}}, "token 2 is spelled as token 0"},
+        {"a token that is not UTF-8", 0, {{TM_TOKENS, 'A', "a\tb\xff"}}, "not UTF-8"},
+        {"half a character", 0, {{TM_TOKENS, 'A', "a\tb\xe2\x96"}}, "not UTF-8"},
+        {"a token too long", 0, {{TM_TOKENS, 'A', big}}, "is too long"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        tt_open o;
+        err_t   e = {0};
+        bool    ok = tt_open_mem(&o, tm_tiny_file(&tm_tinies[rows[i].tiny], rows[i].over), NULL, &e);
+        CHECKF(!ok && e.code == EXIT_INPUT && strstr(e.text, rows[i].says) && !strncmp(e.text, "mem: ", 5), "%s: %s \"%s\", want \"%s\"", rows[i].name,
+               ok ? "taken" : "refused", e.text, rows[i].says);
+        tt_close(&o);
+    }
+}
+
+static void tt_hostile_nul(void) {             /* NUL in a token; eight plain bytes around it */
+    for (size_t at = 0; at < 20; at++) {
+        char    tokens[] = "abcdefghijklmnopqrst";
+        tm_file f = {0};
+        tt_open o;
+        err_t   e = {0};
+        tokens[at] = 0;
+        tm_add(&f, "tokenizer.ggml.model", 'S', "llama", 5);
+        tm_add(&f, TM_TOKENS, 'A', tokens, 20);
+        str file = {0};
+        str_put(&file, "GGUF");
+        tm__num(&file, 3, 4), tm__num(&file, 0, 8), tm__num(&file, f.n_kv, 8);
+        str_add(&file, f.body.p, f.body.n);
+        CHECK(!tt_open_mem(&o, file, NULL, &e) && strstr(e.text, "without NUL"));
+        str_drop(&f.body);
+        tt_close(&o);
+    }
+}
+
+static void tt_poor(void) {                    /* vocabularies that can do little, and say so */
+    static const struct { const char *model; tm_kv over[6]; const char *text, *want; unsigned flags; } rows[] = {
+        {"llama", {{TM_TOKENS, 'A', "a"}, {TM_TYPES, 0, ""}, {TM_SCORES, 0, ""}}, "aa", "a a", 0},          /* token 0 is the unknown one: it stands for the space */
+        {"llama", {{TM_TOKENS, 'A', "a"}, {TM_TYPES, 0, ""}, {TM_SCORES, 0, ""}}, "a", "error: mem: the vocabulary has no start token", TOK_BOS},
+        {"gpt2", {{TM_TOKENS, 'A', "a"}, {TM_TYPES, 0, ""}, {TM_SCORES, 0, ""}, {TM_MERGES, 'A', "a a"}}, NULL, "to be tokens", 0},
+        {"gpt2", {{TM_TOKENS, 'A', "a\taa"}, {TM_TYPES, 0, ""}, {TM_SCORES, 0, ""}, {TM_MERGES, 'A', "a a"}}, "aaa", "aa a", 0},
+        {"gpt2", {{TM_TOKENS, 'A', "a\taa"}, {TM_TYPES, 0, ""}, {TM_SCORES, 0, ""}, {TM_MERGES, 'A', "a a"}}, "b", "no token for byte 0x62", 0},
+        {"gpt2", {{TM_TOKENS, 'A', "a\taa"}, {TM_TYPES, 0, ""}, {TM_SCORES, 0, ""}, {TM_MERGES, 'A', "a a"}}, "a", "no end token", TOK_EOS},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const tm_kv base[] = {{"tokenizer.ggml.model", 'S', rows[i].model}, {0}};
+        tt_open o;
+        err_t   e = {0};
+        str     got = {0};
+        if (tt_open_mem(&o, tm_build(base, rows[i].over), NULL, &e)) got = tt_spelled(o.v, tt_bytes(rows[i].text), rows[i].flags);
+        else str_put(&got, e.text);
+        CHECKF(got.p && strstr(got.p, rows[i].want), "row %zu: got \"%s\", want \"%s\"", i, got.p, rows[i].want);
+        str_drop(&got);
+        tt_close(&o);
+    }
+}
+
+/* Tokens chosen to be long: the longest that is taken, in each role. */
+static void tt_long_tokens(void) {
+    static char text[TOK_TEXT_MAX + 1], tokens[3 * TOK_TEXT_MAX];
+    memset(text, 'x', TOK_TEXT_MAX);
+    snprintf(tokens, sizeof tokens, "x\txx\t%s", text);
+    const tm_kv base[] = {{"tokenizer.ggml.model", 'S', "llama"}, {TM_TOKENS, 'A', tokens}, {TM_TYPES, 'I', "1\t1\t4"}, {0}};
+    tt_open o;
+    err_t   e = {0};
+    if (CHECKF(tt_open_mem(&o, tm_build(base, NULL), NULL, &e), "%s", e.text)) {
+        tok_ids ids = {0};
+        str     s = {0};
+        str_put(&s, text), str_put(&s, text), str_put(&s, "x");
+        CHECK(tok_encode(o.v, str_bytes(&s), 0, &ids, &e));
+        EQ_INT(ids.n, 4);                       /* twice the user token, then a prefix that has no token, and x */
+        CHECK(ids.n == 4 && ids.id[0] == 2 && ids.id[1] == 2 && ids.id[3] == 0);
+        tok_ids_drop(&ids);
+        str_drop(&s);
+    }
+    tt_close(&o);
+}
+
+static const t_case t_tok_cases[] = {
+    {"tok.suites", "46 of 46 texts in each of six vocabularies", tt_suites},
+    {"tok.oracle", "ids equal those of the tokenizers library for each kind of pattern", tt_oracle},
+    {"tok.alphabet", "256 characters stand for 256 bytes", tt_alphabet},
+    {"tok.models", "merges, fallback, prefix and special tokens on tiny vocabularies", tt_models},
+    {"tok.flags", "flags of the file win over the defaults", tt_flags},
+    {"tok.ends", "end tokens are found by id and by name", tt_ends},
+    {"tok.pre_names", "each name of a pre-tokenizer has one row", tt_pre_names},
+    {"tok.every_pre", "bytes come back through every pre-tokenizer", tt_every_pre},
+    {"tok.round_trip", "bytes come back from six vocabularies", tt_round_trip},
+    {"tok.round_trip_tiny", "bytes come back from vocabularies that lack some", tt_round_trip_tiny},
+    {"tok.stream", "a stream gives the same bytes and splits no character", tt_stream},
+    {"tok.stream_start", "the added space goes, a half character waits", tt_stream_start},
+    {"tok.time", "1 MB of anything is near linear", tt_time},
+    {"tok.time_every_pre", "no pattern goes over a long run twice", tt_time_every_pre},
+    {"tok.hostile", "bad vocabularies are refused and named", tt_hostile},
+    {"tok.hostile_nul", "NUL in a token is found wherever it stands", tt_hostile_nul},
+    {"tok.poor", "what a vocabulary cannot say is an error or its unknown token", tt_poor},
+    {"tok.long_tokens", "tokens of the greatest length work", tt_long_tokens},
+};
