@@ -19,7 +19,7 @@ BASE     += -DLLMRUN_BLAS=$(BLAS)
 SRC      := llmrun.c ggml_kernels.h
 TESTS    := $(wildcard tests/*.c tests/*.h)
 FUZZERS  := $(patsubst tests/fuzz_%.c,%,$(wildcard tests/fuzz_*.c))
-SAN      := -O1 -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all
+SAN      := -O1 -Wno-format-truncation -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all
 TSAN     := -O1 -fno-omit-frame-pointer -fsanitize=thread
 
 all: llmrun                            ## build ./llmrun (the default)

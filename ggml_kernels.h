@@ -15,7 +15,9 @@
  * bit at every CPU level, so a product is fused with a sum only where the code says so. Little-endian only.
  *
  * SECTIONS  [fmt] blocks on disk   [conv] small floats   [unpack] any format to int8 codes and scales
- *           [ref] dequantise, quantise   [types] one row per format   then the kernels */
+ *           [ref] dequantise, quantise   [types] one row per format   [vec] float kernels at every level
+ *           [cpu] what this machine can run   [quant] quantised products, scalar   [quant_x86] what the vector levels
+ *           share   [quant_avx512] [quant_avx2] quantised products   [level] the doors   [thread] every thread's start */
 #include <math.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -2324,7 +2326,8 @@ static K_VEC_AVX512 void k_attn_avx512(const k_attn_args *a, void *scratch) {
 }
 #endif
 /* ===== [cpu] what this machine can run =====
- * One place that asks the processor and the system (cpuid, xgetbv). Everything above names a level, never a feature. */
+ * One place that asks the processor and the system (cpuid, xgetbv). Everything above names a level, never a
+ * feature. */
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -2341,7 +2344,8 @@ static unsigned k__cpu_probe(void) {
     if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & bit_OSXSAVE)) return 0;
     unsigned c1 = c;
     __asm__("xgetbv" : "=a"(lo), "=d"(hi) : "c"(0));
-    bool ymm = (lo & 0x06) == 0x06, zmm = (lo & 0xe6) == 0xe6;   /* XCR0: xmm and ymm; mask registers and both zmm halves */
+    bool ymm = (lo & 0x06) == 0x06;                   /* XCR0: xmm and ymm registers */
+    bool zmm = (lo & 0xe6) == 0xe6;                   /* and masks and both parts of zmm */
     if (!ymm || !__get_cpuid_count(7, 0, &a, &b, &c, &d)) return 0;
     if (b & bit_AVX2) have |= K_CPU_AVX2;
     if (c1 & bit_FMA) have |= K_CPU_FMA;
@@ -2354,11 +2358,12 @@ static unsigned k__cpu_probe(void) {
 }
 
 /* ===== [quant] quantised products, scalar =====
- * The obvious form of the law at the head of this file: integers are summed exactly inside a block of 256 weights, and what is
- * left in float has one order. Every other level must give the same bits. */
+ * The obvious form of the law at the head of this file: integers are summed exactly inside a block of 256
+ * weights, and what is left in float has one order. Every other level must give the same bits. */
 
-/* q, one scale per 256 and sums of 16 of one activation row; n % 32 == 0. A NaN makes its scale NaN, an infinity makes it
- * infinite, and the code of either is 0: the damage shows in the result and nothing here is undefined. */
+/* q, one scale per 256 and sums of 16 of one activation row; n % 32 == 0. A NaN makes its scale NaN, an
+ * infinity makes it infinite, and the code of either is 0: the damage shows in the result and nothing here is
+ * undefined. */
 static void k_quant_act_ref(const float *x, int n, int8_t *q, int16_t *sum, float *d) {
     for (int k = 0; k < n; k += K_SUPER, d++) {
         int   len = n - k < K_SUPER ? n - k : K_SUPER;
@@ -2414,7 +2419,8 @@ static float k__int_block_ref(const k__unpacked *u, bool has_min, const int8_t *
     return r;
 }
 
-static float k__scale_block_ref(const k__unpacked *u, int group, bool has_min, const int8_t *q, const int16_t *sum, int n) {
+static float k__scale_block_ref(const k__unpacked *u, int group, bool has_min, const int8_t *q,
+                                const int16_t *sum, int n) {
     float t = 0;
     for (int g = 0; g * group < n; g++) {
         t = t + u->fs[g] * (float)k__dot_ref(u->q + g * group, q + g * group, group);
@@ -2426,8 +2432,8 @@ static float k__scale_block_ref(const k__unpacked *u, int group, bool has_min, c
     return t;
 }
 
-static void k_mul_quant_ref(uint32_t type, const void *w, size_t row_bytes, int nr, int n, const k_acts *a, float *y, size_t ldy,
-                            void *scratch) {
+static void k_mul_quant_ref(uint32_t type, const void *w, size_t row_bytes, int nr, int n, const k_acts *a,
+                            float *y, size_t ldy, void *scratch) {
     const k_type *ty = &k_types[type];
     (void)scratch;
     for (int r = 0; r < nr; r++) {
@@ -2441,8 +2447,9 @@ static void k_mul_quant_ref(uint32_t type, const void *w, size_t row_bytes, int 
                 size_t         row = (size_t)k__row_of(a, t);
                 const int8_t  *q = a->q + row * a->ldq + k;
                 const int16_t *sum = a->sum + row * a->lds + k / 16;
-                float          v = ty->kind == K_KIND_INT ? k__int_block_ref(&u, ty->has_min, q, sum)
-                                                          : k__scale_block_ref(&u, ty->group, ty->has_min, q, sum, len);
+                float          v = ty->kind == K_KIND_INT
+                                       ? k__int_block_ref(&u, ty->has_min, q, sum)
+                                       : k__scale_block_ref(&u, ty->group, ty->has_min, q, sum, len);
                 float         *out = &y[(size_t)t * ldy + r];
                 *out = *out + v * a->d[row * a->ldd + k / K_SUPER];
             }
@@ -2450,13 +2457,13 @@ static void k_mul_quant_ref(uint32_t type, const void *w, size_t row_bytes, int 
     }
 }
 
-/* ===== [quant: common to the vector levels] =====
+/* ===== [quant_x86] what the vector levels share =====
  * Two ways through the same arithmetic, chosen by the number of columns (activation rows):
- *   dot    few columns: one weight row at a time, read as one sequential stream; codes are unpacked in registers and
- *          shared by up to eight columns; integer sums of eight blocks are parked, then finished in float together
+ *   dot    few columns: one weight row at a time, read as one sequential stream; codes are unpacked in
+ *          registers and shared by up to eight columns; integer sums are parked, then finished eight blocks at a time
  *   panel  many columns: 32 rows are unpacked into u8 codes [k/4][row][4], then multiplied by tiles of columns
- * Codes are kept unsigned (q + 2^off), because both vpdpbusd and vpmaddubsw want one unsigned side. The offset is taken out again
- * in integers, from the activations' sums of 16. */
+ * Codes are kept unsigned (q + 2^off), because both vpdpbusd and vpmaddubsw want one unsigned side. The offset
+ * is taken out again in integers, from the activations' sums of 16. */
 
 #if defined(__x86_64__)
 
@@ -2468,10 +2475,15 @@ static void k_mul_quant_ref(uint32_t type, const void *w, size_t row_bytes, int 
 #define K__NO_UNROLL _Pragma("GCC unroll 1")
 #endif
 
-enum { K__ANY = K_TYPE_MAX };                         /* "type" of codes and scales that a scalar unpacker has written */
-enum { K__COLS = 8, K__TILE = 6, K__STRIP = 32 };     /* columns per dot, columns per panel tile, rows per panel */
+enum { K__ANY = K_TYPE_MAX };                         /* "type" of what a scalar unpacker has written */
+enum {
+    K__COLS  = 8,                                     /* columns of one dot, at most */
+    K__TILE  = 6,                                     /* columns of one panel tile, at most */
+    K__STRIP = 32                                     /* rows of a panel */
+};
 
-/* Codes as the vector levels hold them: u = q + 2^off with u <= 63; off -1: no offset. K__WIDE: q needs all eight bits. */
+/* Codes as the vector levels hold them: u = q + 2^off with u <= 63; off -1: no offset. K__WIDE: q needs all
+ * eight bits. */
 enum { K__WIDE = 7 };
 static inline __attribute__((always_inline)) int k__off(uint32_t type) {
     switch (type) {
@@ -2486,7 +2498,9 @@ static inline __attribute__((always_inline)) int k__off(uint32_t type) {
 }
 
 /* Bytes of 256 weights. */
-static inline size_t k__super_bytes(uint32_t type) { return (size_t)(K_SUPER / k_types[type].block) * k_types[type].bytes; }
+static inline size_t k__super_bytes(uint32_t type) {
+    return (size_t)(K_SUPER / k_types[type].block) * k_types[type].bytes;
+}
 
 /* Up to eight columns of a product. A tail of less than 256 weights is padded with zeros, on both sides. */
 typedef struct {
@@ -2523,8 +2537,8 @@ static inline __attribute__((always_inline)) const int16_t *k__cols_sum(const k_
     return b < x->nb ? x->sum[c] + (size_t)b * (K_SUPER / 16) : x->tsum[c];
 }
 
-/* 256 weights of 32 rows. INT: sc as each level's dot wants it; mn: int16 pairs of groups 2p, 2p + 1. SCALE: fs of up to 16 groups,
- * or fs of 8 and fm of 8. */
+/* 256 weights of 32 rows. INT: sc as each level's dot wants it; mn: int16 pairs of groups 2p, 2p + 1. SCALE:
+ * fs of up to 16 groups, or fs of 8 and fm of 8. */
 typedef struct {
     uint8_t q[K_SUPER / 4][K__STRIP][4];
     union {
@@ -2536,7 +2550,8 @@ typedef struct {
     };
 } k__panel;
 
-/* What a tile of columns is multiplied with besides the panel: the next strip's bytes, to be fetched meanwhile. */
+/* What a tile of columns is multiplied with besides the panel: the next strip's bytes, to be fetched
+ * meanwhile. */
 typedef struct {
     const uint8_t *next;
     int            lines;                             /* cache lines to ask for per block */
@@ -2548,6 +2563,14 @@ typedef struct {
 #define K__IN_512  static inline __attribute__((always_inline, target(K__LIST512)))
 #define K__512     static __attribute__((noinline, target(K__LIST512)))
 
+/* Asks for the bytes that a sequential reader at p will want soon: the hardware alone leaves a third of the
+ * bandwidth unused. They may lie beyond the matrix; a prefetch never faults. */
+enum { K__AHEAD = 8192 };
+static inline __attribute__((always_inline)) void k__fetch_ahead(const uint8_t *p, size_t bytes) {
+    K__UNROLL for (size_t i = 0; i < bytes; i += 64)
+        _mm_prefetch((const char *)((uintptr_t)p + K__AHEAD + i), _MM_HINT_T1);
+}
+
 /* Loads from any address. */
 static inline int32_t  k__i32(const void *p) { int32_t v; memcpy(&v, p, 4); return v; }
 static inline uint32_t k__u32(const void *p) { uint32_t v; memcpy(&v, p, 4); return v; }
@@ -2555,8 +2578,9 @@ static inline uint16_t k__u16(const void *p) { uint16_t v; memcpy(&v, p, 2); ret
 K__IN_AVX2 __m128i k__ld128(const void *p) { return _mm_loadu_si128((const __m128i *)p); }
 K__IN_AVX2 __m256i k__ld256(const void *p) { return _mm256_loadu_si256((const __m256i *)p); }
 
-/* The float part of the law for one row and up to eight blocks, INT: sums of eight lanes each, then the terms u*da. They are added up
- * in order when several rows are done, k__add_terms: the chain of one row alone would be waited for. */
+/* The float part of the law for one row and up to eight blocks, INT: sums of eight lanes each, then the terms
+ * u*da. They are added up in order when several rows are done, k__add_terms: the chain of one row alone would
+ * be waited for. */
 typedef struct {
     _Alignas(64) __m256i sum[K__COLS][8][2];          /* [column][block] partial isum and imin */
     uint32_t             d[8];                        /* [block] as in k__heads */
@@ -2564,19 +2588,18 @@ typedef struct {
 
 /* lane i = sum over the lanes of v[i * stride] */
 K__IN_AVX2 __m256i k__sum8(const __m256i *v, int stride) {
-    __m256i a = _mm256_hadd_epi32(_mm256_hadd_epi32(v[0], v[stride]), _mm256_hadd_epi32(v[2 * stride], v[3 * stride]));
-    __m256i b = _mm256_hadd_epi32(_mm256_hadd_epi32(v[4 * stride], v[5 * stride]), _mm256_hadd_epi32(v[6 * stride], v[7 * stride]));
+    __m256i a = _mm256_hadd_epi32(_mm256_hadd_epi32(v[0], v[stride]),
+                                  _mm256_hadd_epi32(v[2 * stride], v[3 * stride]));
+    __m256i b = _mm256_hadd_epi32(_mm256_hadd_epi32(v[4 * stride], v[5 * stride]),
+                                  _mm256_hadd_epi32(v[6 * stride], v[7 * stride]));
     return _mm256_add_epi32(_mm256_permute2x128_si256(a, b, 0x20), _mm256_permute2x128_si256(a, b, 0x31));
 }
 
-/* u*da of m <= 8 blocks; eight floats are written */
-K__IN_AVX2 void k__put_terms(float *term, __m256 u, const float *da, int m) {
-    float pad[8] = {0};
-    if (m < 8) {
-        for (int i = 0; i < m; i++) pad[i] = da[i];
-        da = pad;
-    }
-    _mm256_storeu_ps(term, _mm256_mul_ps(u, _mm256_loadu_ps(da)));
+/* Blocks m .. 7 are not there: what stands for them need only be harmless. */
+K__IN_AVX2 void k__int_blank(k__int_park *k, int nc, int m) {
+    for (int i = m; i < 8; i++) k->d[i] = 0;
+    for (int c = 0; c < nc; c++)
+        for (int i = m; i < 8; i++) k->sum[c][i][0] = k->sum[c][i][1] = _mm256_setzero_si256();
 }
 
 /* d of eight blocks; dm when second. */
@@ -2588,18 +2611,33 @@ K__IN_AVX2 __m256 k__park_d(const k__int_park *k, bool half, bool second) {
     return _mm256_cvtph_ps(_mm256_castsi256_si128(v));
 }
 
-K__IN_AVX2 void k__int_finish(const k__int_park *k, bool half, bool has_min, int c, int m, const float *da, float *term) {
+K__IN_AVX2 void k__int_finish(const k__int_park *k, bool half, bool has_min, int c, const float *da,
+                              float *term) {
     __m256 u = _mm256_mul_ps(k__park_d(k, half, false), _mm256_cvtepi32_ps(k__sum8(&k->sum[c][0][0], 2)));
-    if (has_min) u = _mm256_sub_ps(u, _mm256_mul_ps(k__park_d(k, half, true), _mm256_cvtepi32_ps(k__sum8(&k->sum[c][0][1], 2))));
-    k__put_terms(term, u, da, m);
+    if (has_min)
+        u = _mm256_sub_ps(
+            u, _mm256_mul_ps(k__park_d(k, half, true), _mm256_cvtepi32_ps(k__sum8(&k->sum[c][0][1], 2))));
+    _mm256_storeu_ps(term, _mm256_mul_ps(u, _mm256_loadu_ps(da)));
 }
 
-/* The same, SCALE: group sums are whole already; the sum over groups runs down the columns of a transposed 8x8. */
+/* The same, SCALE: group sums are whole already; the sum over groups runs down the columns of a transposed
+ * 8x8. */
 typedef struct {
-    __m256i  dot[K__COLS][8][2], asum[K__COLS][8];    /* [column][block] sums of eight groups (16: two vectors) */
+    __m256i dot[K__COLS][8][2], asum[K__COLS][8]; /* [column][block] sums of eight groups (16: two vectors) */
     float    fs[8][16];                               /* [block][group]; or, for formats that store f16: */
     uint16_t hs[8][8], hm[8][8];
 } k__scale_park;
+
+K__IN_AVX2 void k__scale_blank(k__scale_park *k, int nc, int m) {
+    for (int i = m; i < 8; i++) {
+        memset(k->fs[i], 0, sizeof k->fs[i]);
+        memset(k->hs[i], 0, sizeof k->hs[i]);
+        memset(k->hm[i], 0, sizeof k->hm[i]);
+    }
+    for (int c = 0; c < nc; c++)
+        for (int i = m; i < 8; i++)
+            k->dot[c][i][0] = k->dot[c][i][1] = k->asum[c][i] = _mm256_setzero_si256();
+}
 
 K__IN_AVX2 void k__transpose8(__m256 *r) {
     __m256 t[8];
@@ -2625,10 +2663,12 @@ K__IN_AVX2 __m256 k__park_fs(const k__scale_park *k, bool half, int i, int v) {
     return half ? _mm256_cvtph_ps(k__ld128(k->hs[i])) : _mm256_loadu_ps(k->fs[i] + 8 * v);
 }
 
-K__IN_AVX2 void k__scale_finish(const k__scale_park *k, bool half, int group, bool has_min, int c, int m, const float *da, float *term) {
+K__IN_AVX2 void k__scale_finish(const k__scale_park *k, bool half, int group, bool has_min, int c,
+                                const float *da, float *term) {
     __m256 t = _mm256_setzero_ps(), x[8], y[8];
     for (int v = 0; v < 32 / group; v++) {
-        K__UNROLL for (int i = 0; i < 8; i++) x[i] = _mm256_mul_ps(k__park_fs(k, half, i, v), _mm256_cvtepi32_ps(k->dot[c][i][v]));
+        K__UNROLL for (int i = 0; i < 8; i++)
+            x[i] = _mm256_mul_ps(k__park_fs(k, half, i, v), _mm256_cvtepi32_ps(k->dot[c][i][v]));
         k__transpose8(x);
         if (has_min) {
             K__UNROLL for (int i = 0; i < 8; i++)
@@ -2640,15 +2680,15 @@ K__IN_AVX2 void k__scale_finish(const k__scale_park *k, bool half, int group, bo
             if (has_min) t = _mm256_add_ps(t, y[i]);
         }
     }
-    k__put_terms(term, t, da, m);
+    _mm256_storeu_ps(term, _mm256_mul_ps(t, _mm256_loadu_ps(da)));
 }
 
 /* The scales of a SCALE block of 256, from file order. */
 static inline __attribute__((always_inline)) bool k__has_halves(uint32_t type) {
     return type != K_MXFP4 && type != K_NVFP4 && type != K__ANY;
 }
-static inline __attribute__((always_inline)) void k__park_scales(uint32_t type, const uint8_t *p, bool has_min, float *fs, uint16_t *hs,
-                                                               uint16_t *hm) {
+static inline __attribute__((always_inline)) void
+k__park_scales(uint32_t type, const uint8_t *p, bool has_min, float *fs, uint16_t *hs, uint16_t *hm) {
     const k_type *ty = &k_types[type < K_TYPE_MAX ? type : K_Q8_0];
     if (type == K_MXFP4) {
         for (int g = 0; g < 8; g++) fs[g] = k_e8m0_half(p[17 * g]);
@@ -2665,13 +2705,15 @@ static inline __attribute__((always_inline)) void k__park_scales(uint32_t type, 
     }
 }
 
-/* Scales of an INT block of 256, one per 16 weights. d: two f16, the minimum's above; for K__ANY the bits of a float. */
+/* Scales of an INT block of 256, one per 16 weights. d: two f16, the minimum's above; for K__ANY the bits of
+ * a float. */
 typedef struct {
     __m256i  sc, mn;
     uint32_t d;
 } k__heads;
 
-/* Through memory to the load port: the shuffle port, which a move from a general register would take, is the busy one. */
+/* Through memory to the load port: the shuffle port, which a move from a general register would take, is the
+ * busy one. */
 K__IN_AVX2 __m256i k__bcast8(uint64_t v) {
     __asm__("" : "+m"(v));
     return _mm256_set1_epi64x((long long)v);
@@ -2680,8 +2722,8 @@ K__IN_AVX2 __m256i k__bcast8(uint64_t v) {
 /* Eight bytes to sixteen words, each twice. */
 K__IN_AVX2 __m256i k__twice8(uint64_t v) {
     return _mm256_shuffle_epi8(k__bcast8(v),
-                               _mm256_setr_epi8(0, -1, 0, -1, 1, -1, 1, -1, 2, -1, 2, -1, 3, -1, 3, -1, 4, -1, 4, -1, 5, -1, 5, -1, 6,
-                                                -1, 6, -1, 7, -1, 7, -1));
+                               _mm256_setr_epi8(0, -1, 0, -1, 1, -1, 1, -1, 2, -1, 2, -1, 3, -1, 3, -1, 4, -1,
+                                                4, -1, 5, -1, 5, -1, 6, -1, 6, -1, 7, -1, 7, -1));
 }
 
 /* The eight 6-bit scales of Q4_K and Q5_K, the eight minima. */
@@ -2705,8 +2747,9 @@ K__IN_AVX2 void k__heads_q3_K(k__heads *h, const uint8_t *p) {
 
 K__IN_AVX2 void k__heads_iq4_xs(k__heads *h, const uint8_t *p) {
     __m128i m4 = _mm_set1_epi8(15), l = _mm_cvtsi32_si128(k__i32(p + 4));
-    __m128i lo = _mm_cvtepu8_epi16(_mm_unpacklo_epi8(_mm_and_si128(l, m4), _mm_and_si128(_mm_srli_epi16(l, 4), m4)));
-    __m128i up = _mm_setr_epi16(16384, 4096, 1024, 256, 64, 16, 4, 1);         /* bits 2g, 2g + 1 to the top of word g */
+    __m128i lo = _mm_cvtepu8_epi16(
+        _mm_unpacklo_epi8(_mm_and_si128(l, m4), _mm_and_si128(_mm_srli_epi16(l, 4), m4)));
+    __m128i up = _mm_setr_epi16(16384, 4096, 1024, 256, 64, 16, 4, 1);    /* bits 2g, 2g + 1 to the top */
     __m128i hi = _mm_srli_epi16(_mm_mullo_epi16(_mm_set1_epi16((short)k__u16(p + 2)), up), 14);
     __m128i sc = _mm_sub_epi16(_mm_or_si128(lo, _mm_slli_epi16(hi, 4)), _mm_set1_epi16(32));
     h->sc = _mm256_set_m128i(_mm_unpackhi_epi16(sc, sc), _mm_unpacklo_epi16(sc, sc));
@@ -2752,8 +2795,9 @@ K__IN_AVX2 float k__head_d(uint32_t type, uint32_t d, bool second) {
     return _mm_cvtss_f32(_mm_cvtph_ps(_mm_cvtsi32_si128((int)(second ? d >> 16 : d))));
 }
 
-/* A copy of a row's tail of n weights, padded with zero bytes to 256: zero scales, and they meet zero activations. */
-enum { K__PAD = 288 };                                /* no SCALE type has more than 272 bytes for 256 weights */
+/* A copy of a row's tail of n weights, padded with zero bytes to 256: zero scales, and they meet zero
+ * activations. */
+enum { K__PAD = 288 }; /* no SCALE type has more than 272 bytes for 256 weights */
 static const uint8_t *k__pad_tail(uint32_t type, const uint8_t *p, int n, uint8_t *to) {
     size_t bytes = (size_t)(n / k_types[type].block) * k_types[type].bytes;
     memset(to, 0, K__PAD);
@@ -2762,48 +2806,65 @@ static const uint8_t *k__pad_tail(uint32_t type, const uint8_t *p, int n, uint8_
 }
 
 /* How a level multiplies one format. tile[i] takes i + 4 columns: any number from 12 up is a sum of such. */
-enum { K__TILE_MIN = 4, K__PANEL_COLS = 16, K__PANEL_ROWS = 8, K__ROWS = 8 };
+enum { K__TILE_MIN = 4, K__PANEL_COLS = 8, K__PANEL_ROWS = 8, K__ROWS = 8 };
 typedef struct {
-    void (*row)(uint32_t type, const uint8_t *p, const k__cols *x, float *term, size_t ld);
+    void (*row)(uint32_t type, const uint8_t *p, int rows, const k__cols *x, float *term, size_t ld);
     void (*pack)(uint32_t type, const uint8_t *w, size_t row_bytes, int rows, int n, k__panel *panel);
-    void (*tile[K__TILE - K__TILE_MIN + 1])(const k__panel *w, const k__cols *x, k__ahead *ahead, float (*y)[K__STRIP]);
+    void (*tile[K__TILE - K__TILE_MIN + 1])(const k__panel *w, const k__cols *x, k__ahead *ahead,
+                                            float (*y)[K__STRIP]);
 } k__plan;
 
 /* First of the columns that share i of `parts` equal shares of nt. */
 static int k__share(int nt, int parts, int i) { return (int)((int64_t)nt * i / parts); }
 
-/* y[i] = the terms of row i in order, eight rows side by side. */
-static void k__add_terms(const float *term, size_t row_ld, int nb, float *y, int rows) {
+/* y[i] = the sum of the nb terms of row i, in order; eight rows side by side. */
+static void k__add_terms(const float *term, int nb, float *y, int rows) {
     const float *p[K__ROWS];
     float        acc[K__ROWS] = {0};
-    for (int i = 0; i < K__ROWS; i++) p[i] = term + (size_t)(i < rows ? i : 0) * row_ld;
+    for (int i = 0; i < K__ROWS; i++) p[i] = term + (size_t)(i < rows ? i : 0) * (size_t)nb;
     for (int b = 0; b < nb; b++)
         K__UNROLL for (int i = 0; i < K__ROWS; i++) acc[i] = acc[i] + p[i][b];
     memcpy(y, acc, (size_t)rows * sizeof(float));
 }
 
-static void k__mul_dots(const k__plan *p, uint32_t type, const uint8_t *w, size_t row_bytes, int nr, int n, const k_acts *a, float *y,
-                        size_t ldy, float *term) {
+/* Rows that follow each other without a gap are one stream of blocks for p->row; the activations' scales are
+ * repeated, so that any eight in a row can be loaded. */
+static void k__repeat_scales(k__cols *x, float *to) {
+    int nb = x->nb + (x->tail > 0);
+    for (int c = 0; c < x->n; c++, to += nb + 8) {
+        for (int b = 0; b < nb + 8; b++) to[b] = x->d[c][b % nb];
+        x->d[c] = to;
+    }
+}
+
+/* mem: room for the scales and terms of eight rows and columns. */
+static void k__mul_dots(const k__plan *p, uint32_t type, const uint8_t *w, size_t row_bytes, int nr, int n,
+                        const k_acts *a, float *y, size_t ldy, float *mem) {
     int    parts = (a->nt + K__COLS - 1) / K__COLS, nb = (n + K_SUPER - 1) / K_SUPER;
-    size_t ld = ((size_t)nb + 7) & ~(size_t)7;        /* terms are written in eights */
+    bool   gapless = n % K_SUPER == 0 && row_bytes == (size_t)nb * k__super_bytes(type);
+    size_t ld = (size_t)nb * K__ROWS + 8;             /* terms are written in eights */
+    float *term = mem + (size_t)(nb + 8) * K__COLS;
     for (int i = 0; i < parts; i++) {
         int     t0 = k__share(a->nt, parts, i), count = k__share(a->nt, parts, i + 1) - t0;
         k__cols x;
         k__cols_set(&x, a, t0, count, n);
+        k__repeat_scales(&x, mem);
         for (int r = 0; r < nr; r += K__ROWS) {
-            int    rows = nr - r < K__ROWS ? nr - r : K__ROWS;
-            size_t row_ld = (size_t)count * ld;
-            for (int k = 0; k < rows; k++) p->row(type, w + (size_t)(r + k) * row_bytes, &x, term + (size_t)k * row_ld, ld);
-            for (int c = 0; c < count; c++) k__add_terms(term + (size_t)c * ld, row_ld, nb, y + (size_t)(t0 + c) * ldy + r, rows);
+            int rows = nr - r < K__ROWS ? nr - r : K__ROWS, step = gapless ? rows : 1;
+            for (int k = 0; k < rows; k += step)
+                p->row(type, w + (size_t)(r + k) * row_bytes, step, &x, term + (size_t)k * (size_t)nb, ld);
+            for (int c = 0; c < count; c++)
+                k__add_terms(term + (size_t)c * ld, nb, y + (size_t)(t0 + c) * ldy + r, rows);
         }
     }
 }
 
-/* One strip of at most 32 rows, already in panels, times all columns. ahead: bytes of the strip that comes next. */
-static void k__mul_strip(const k__plan *p, const k__panel *panel, uint32_t type, int rows, int n, const k_acts *a, float *y, size_t ldy,
-                         const uint8_t *next, size_t next_bytes) {
+/* One strip of at most 32 rows, already in panels, times all columns. ahead: bytes of the strip that comes
+ * next. */
+static void k__mul_strip(const k__plan *p, const k__panel *panel, uint32_t type, int rows, int n,
+                         const k_acts *a, float *y, size_t ldy, const uint8_t *next, size_t next_bytes) {
     int      parts = (a->nt + K__TILE - 1) / K__TILE, blocks = (n + K_SUPER - 1) / K_SUPER;
-    size_t   lines = next_bytes / 64, each = (lines + (size_t)parts * (size_t)blocks - 1) / ((size_t)parts * (size_t)blocks);
+    size_t   steps = (size_t)parts * (size_t)blocks, each = (next_bytes / 64 + steps - 1) / steps;
     k__ahead ahead = {next, (int)each};
     k__cols  x;
     x.offset = k__off(type) < 0 ? 0 : 1 << k__off(type);
@@ -2813,12 +2874,13 @@ static void k__mul_strip(const k__plan *p, const k__panel *panel, uint32_t type,
         if (ahead.next >= next + next_bytes) ahead.lines = 0;
         k__cols_set(&x, a, t0, count, n);
         p->tile[count - K__TILE_MIN](panel, &x, &ahead, out);
-        for (int c = 0; c < count; c++) memcpy(y + (size_t)(t0 + c) * ldy, out[c], (size_t)rows * sizeof(float));
+        for (int c = 0; c < count; c++)
+            memcpy(y + (size_t)(t0 + c) * ldy, out[c], (size_t)rows * sizeof(float));
     }
 }
 
-static void k__mul_quant(const k__plan *plans, uint32_t type, const void *w, size_t row_bytes, int nr, int n, const k_acts *a, float *y,
-                         size_t ldy, void *scratch) {
+static void k__mul_quant(const k__plan *plans, uint32_t type, const void *w, size_t row_bytes, int nr, int n,
+                         const k_acts *a, float *y, size_t ldy, void *scratch) {
     const k__plan *p = &plans[type];
     const uint8_t *src = w;
     k__panel      *panel = (k__panel *)(((uintptr_t)scratch + 63) & ~(uintptr_t)63);
@@ -2828,23 +2890,30 @@ static void k__mul_quant(const k__plan *plans, uint32_t type, const void *w, siz
             rows = nr - r < K__STRIP ? nr - r : K__STRIP;
             int next = nr - r - rows < K__STRIP ? nr - r - rows : K__STRIP;
             p->pack(type, src + (size_t)r * row_bytes, row_bytes, rows, n, panel);
-            k__mul_strip(p, panel, type, rows, n, a, y + r, ldy, src + (size_t)(r + rows) * row_bytes, (size_t)next * row_bytes);
+            k__mul_strip(p, panel, type, rows, n, a, y + r, ldy, src + (size_t)(r + rows) * row_bytes,
+                         (size_t)next * row_bytes);
         }
-    if (r < nr) k__mul_dots(p, type, src + (size_t)r * row_bytes, row_bytes, nr - r, n, a, y + r, ldy, (float *)panel);
+    if (r < nr)
+        k__mul_dots(p, type, src + (size_t)r * row_bytes, row_bytes, nr - r, n, a, y + r, ldy,
+                    (float *)panel);
 }
 
-/* ===== [quant avx512] F BW DQ VL VNNI ===== */
+/* ===== [quant_avx512] =====
+ * AVX-512 F BW DQ VL VNNI: vpdpbusd sums four products of u8 and s8 per lane, exactly. */
 
 K__IN_512 __m512i k__ld512(const void *p) { return _mm512_loadu_si512(p); }
 K__IN_512 __m512i k__twice512(const void *p) { return _mm512_broadcast_i64x4(k__ld256(p)); }
-K__IN_512 __m512i k__pair512(__m256i a, __m256i b) { return _mm512_inserti64x4(_mm512_castsi256_si512(a), b, 1); }
+K__IN_512 __m512i k__pair512(__m256i a, __m256i b) {
+    return _mm512_inserti64x4(_mm512_castsi256_si512(a), b, 1);
+}
 
 /* 64-bit lanes: lo in the lower 256 bits, hi in the upper. */
 K__IN_512 __m512i k__halves512(int lo, int hi) { return _mm512_set_epi64(hi, hi, hi, hi, lo, lo, lo, lo); }
 
 /* 32 bytes hold two planes of 32 codes: plane 0 after a right shift by lo, plane 1 by hi. */
 K__IN_512 __m512i k__planes512(const uint8_t *p, int lo, int hi, int mask) {
-    return _mm512_and_si512(_mm512_srlv_epi64(k__twice512(p), k__halves512(lo, hi)), _mm512_set1_epi8((char)mask));
+    return _mm512_and_si512(_mm512_srlv_epi64(k__twice512(p), k__halves512(lo, hi)),
+                            _mm512_set1_epi8((char)mask));
 }
 
 /* Bit g of byte j, for planes g = at (lower half) and at + 1 (upper half), moved to bit `to`. */
@@ -2855,7 +2924,8 @@ K__IN_512 __m512i k__bits512(const uint8_t *p, int at, int to) {
 
 /* Two blocks of 32 nibbles, 16 bytes each: low nibbles first. */
 K__IN_512 __m512i k__nibbles512(const uint8_t *a, const uint8_t *b) {
-    __m512i v = k__pair512(_mm256_broadcastsi128_si256(k__ld128(a)), _mm256_broadcastsi128_si256(k__ld128(b)));
+    __m512i v = k__pair512(_mm256_broadcastsi128_si256(k__ld128(a)),
+                           _mm256_broadcastsi128_si256(k__ld128(b)));
     v = _mm512_srlv_epi64(v, _mm512_set_epi64(4, 4, 0, 0, 4, 4, 0, 0));
     return _mm512_and_si512(v, _mm512_set1_epi8(15));
 }
@@ -2872,7 +2942,8 @@ K__IN_512 __m512i k__codes512(uint32_t type, const uint8_t *p, int c) {
     int            plane = c % 2 * 4;
     switch (type) {
     case K_Q4_K: return k__planes512(p + 16 + 32 * c, 0, 4, 15);
-    case K_Q5_K: return _mm512_or_si512(k__planes512(p + 48 + 32 * c, 0, 4, 15), k__bits512(p + 16, 2 * c, 4));
+    case K_Q5_K:
+        return _mm512_or_si512(k__planes512(p + 48 + 32 * c, 0, 4, 15), k__bits512(p + 16, 2 * c, 4));
     case K_Q2_K: return k__planes512(h + 16, plane, plane + 2, 3);
     case K_TQ2_0: return k__planes512(h, plane, plane + 2, 3);
     case K_Q3_K: return _mm512_or_si512(k__planes512(h + 32, plane, plane + 2, 3), k__bits512(p, 2 * c, 2));
@@ -2908,7 +2979,9 @@ K__IN_512 __m512i k__codes512(uint32_t type, const uint8_t *p, int c) {
         v = _mm512_srlv_epi64(v, _mm512_set_epi64(4, 0, 4, 0, 4, 0, 4, 0));
         return k__table512(_mm512_and_si512(v, _mm512_set1_epi8(15)), k__fp4_values);
     }
-    case K_Q8_0: return _mm512_xor_si512(k__pair512(k__ld256(p + 68 * c + 2), k__ld256(p + 68 * c + 36)), _mm512_set1_epi8(-128));
+    case K_Q8_0:
+        return _mm512_xor_si512(k__pair512(k__ld256(p + 68 * c + 2), k__ld256(p + 68 * c + 36)),
+                                _mm512_set1_epi8(-128));
     default: return _mm512_xor_si512(k__ld512(p + 64 * c), _mm512_set1_epi8(-128));   /* K__ANY */
     }
 }
@@ -2922,27 +2995,28 @@ K__IN_512 __m512i k__sum4x4(const __m512i *v) {
     return _mm512_add_epi32(_mm512_unpacklo_epi64(a, b), _mm512_unpackhi_epi64(a, b));
 }
 
-/* Factors for four products each, as k__scaled512 wants them. Narrow: words, s[0] for codes 0..127 and s[1] for the rest; lane l holds
- * groups l and 4 + l of its eight. Else dwords, s[j] for codes 64j .. 64j + 63. */
+/* Factors for four products each, as k__scaled512 wants them. Narrow: words, s[0] for codes 0..127 and s[1]
+ * for the rest; lane l holds groups l and 4 + l of its eight. Else dwords, s[j] for codes 64j .. 64j + 63. */
 K__IN_512 void k__factors512(uint32_t type, const uint8_t *p, __m256i sc, __m512i *s) {
     const __m512i lane = _mm512_set_epi32(3, 3, 3, 3, 2, 2, 2, 2, 1, 1, 1, 1, 0, 0, 0, 0);
     if (k__off(type) == K__WIDE) {
         __m512i v = _mm512_cvtepi16_epi32(sc);
-        K__UNROLL for (int j = 0; j < 4; j++) s[j] = _mm512_permutexvar_epi32(_mm512_add_epi32(lane, _mm512_set1_epi32(4 * j)), v);
-    } else if (type == K_Q4_K || type == K_Q5_K) {    /* byte g is group 2g and 2g + 1: lanes 0, 1 take 0 and 2; lanes 2, 3 take 1 and 3 */
+        K__UNROLL for (int j = 0; j < 4; j++)
+            s[j] = _mm512_permutexvar_epi32(_mm512_add_epi32(lane, _mm512_set1_epi32(4 * j)), v);
+    } else if (type == K_Q4_K || type == K_Q5_K) {    /* byte g is groups 2g and 2g + 1 */
         uint64_t bytes = k__q4_K_sc(p);
         __asm__("" : "+m"(bytes));
         __m512i v = _mm512_set1_epi64((long long)bytes);
-        const __m512i first = _mm512_set_epi64((long long)0x8003800380038003u, (long long)0x8001800180018001u,
-                                               (long long)0x8003800380038003u, (long long)0x8001800180018001u,
-                                               (long long)0x8002800280028002u, (long long)0x8000800080008000u,
-                                               (long long)0x8002800280028002u, (long long)0x8000800080008000u);
+        const long long b0 = (long long)0x8000800080008000u, b1 = b0 + 0x0001000100010001;
+        const long long b2 = b1 + 0x0001000100010001, b3 = b2 + 0x0001000100010001;   /* byte b to words */
+        const __m512i   first = _mm512_set_epi64(b3, b1, b3, b1, b2, b0, b2, b0);
         s[0] = _mm512_shuffle_epi8(v, first);
         s[1] = _mm512_shuffle_epi8(v, _mm512_add_epi8(first, _mm512_set1_epi16(4)));
-    } else {                                          /* words l and 4 + l of sixteen */
-        __m512i v = _mm512_castsi256_si512(sc), at = _mm512_set_epi64(0x0007000700070007, 0x0003000300030003, 0x0006000600060006,
-                                                                     0x0002000200020002, 0x0005000500050005, 0x0001000100010001,
-                                                                     0x0004000400040004, 0);
+    } else { /* words l and 4 + l of sixteen */
+        __m512i v = _mm512_castsi256_si512(sc),
+                at = _mm512_set_epi64(0x0007000700070007, 0x0003000300030003, 0x0006000600060006,
+                                      0x0002000200020002, 0x0005000500050005, 0x0001000100010001,
+                                      0x0004000400040004, 0);
         s[0] = _mm512_permutexvar_epi16(at, v);
         s[1] = _mm512_permutexvar_epi16(_mm512_add_epi16(at, _mm512_set1_epi16(8)), v);
     }
@@ -2951,42 +3025,48 @@ K__IN_512 void k__factors512(uint32_t type, const uint8_t *p, __m256i sc, __m512
 /* Sum over a block of factor times dot, 8 partial sums. Narrow: u <= 63, so that four products fit a word. */
 K__IN_512 __m256i k__scaled512(bool narrow, const __m512i *w, const __m512i *s, const int8_t *q) {
     __m512i e[4], v;
-    K__UNROLL for (int j = 0; j < 4; j++) e[j] = _mm512_dpbusd_epi32(_mm512_setzero_si512(), w[j], k__ld512(q + 64 * j));
+    K__UNROLL for (int j = 0; j < 4; j++)
+        e[j] = _mm512_dpbusd_epi32(_mm512_setzero_si512(), w[j], k__ld512(q + 64 * j));
     if (narrow) {
         v = _mm512_madd_epi16(_mm512_packs_epi32(e[0], e[1]), s[0]);
         v = _mm512_dpwssd_epi32(v, _mm512_packs_epi32(e[2], e[3]), s[1]);
     } else {
         v = _mm512_add_epi32(_mm512_mullo_epi32(e[0], s[0]), _mm512_mullo_epi32(e[1], s[1]));
-        v = _mm512_add_epi32(v, _mm512_add_epi32(_mm512_mullo_epi32(e[2], s[2]), _mm512_mullo_epi32(e[3], s[3])));
+        v = _mm512_add_epi32(
+            v, _mm512_add_epi32(_mm512_mullo_epi32(e[2], s[2]), _mm512_mullo_epi32(e[3], s[3])));
     }
     return _mm256_add_epi32(_mm512_castsi512_si256(v), _mm512_extracti64x4_epi64(v, 1));
 }
 
-/* Minima ride along in the upper half of each vector: one tree of sums, one conversion and one product serve both. */
-K__IN_512 void k__min_finish512(const k__int_park *k, int c, int m, const float *da, float *term) {
+/* Minima ride along in the upper half of each vector: one tree of sums, one conversion and one product serve
+ * both. */
+K__IN_512 void k__min_finish512(const k__int_park *k, int c, const float *da, float *term) {
     __m512i a[8];
     K__UNROLL for (int i = 0; i < 8; i++) a[i] = _mm512_load_si512(k->sum[c][i]);
     a[0] = k__sum4x4(a);
     a[4] = k__sum4x4(a + 4);                          /* lanes: isum, isum, imin, imin of four blocks each */
     a[0] = _mm512_add_epi32(_mm512_shuffle_i32x4(a[0], a[4], 0x88), _mm512_shuffle_i32x4(a[0], a[4], 0xdd));
     __m256  d = k__park_d(k, true, false), dm = k__park_d(k, true, true);
-    __m512  f = _mm512_shuffle_f32x4(_mm512_castps256_ps512(d), _mm512_castps256_ps512(dm), 0x44);       /* d d dm dm */
-    f = _mm512_mul_ps(_mm512_shuffle_f32x4(f, f, 0xd8), _mm512_cvtepi32_ps(a[0]));                       /* isum imin isum imin */
+    __m512  f = _mm512_insertf32x8(_mm512_castps256_ps512(d), dm, 1);
+    f = _mm512_mul_ps(_mm512_shuffle_f32x4(f, f, 0xd8), _mm512_cvtepi32_ps(a[0]));   /* isum imin isum imin */
     f = _mm512_shuffle_f32x4(f, f, 0xd8);
-    k__put_terms(term, _mm256_sub_ps(_mm512_castps512_ps256(f), _mm512_extractf32x8_ps(f, 1)), da, m);
+    __m256 u = _mm256_sub_ps(_mm512_castps512_ps256(f), _mm512_extractf32x8_ps(f, 1));
+    _mm256_storeu_ps(term, _mm256_mul_ps(u, _mm256_loadu_ps(da)));
 }
 
 /* The terms of row p times the columns of x: term[c*ld + block]. */
-K__IN_512 void k__int_row512(uint32_t type, bool has_min, const uint8_t *p, uint32_t any, const k__cols *x, int nc, float *term, size_t ld) {
+K__IN_512 void k__int_row512(uint32_t type, bool has_min, const uint8_t *p, int rows, uint32_t any,
+                             const k__cols *x, int nc, float *term, size_t ld) {
     const size_t step = k__super_bytes(type == K__ANY ? any : type);
     const bool   narrow = k__off(type) != K__WIDE;
     k__int_park  park;
     k__unpacked  u;
-    if (x->nb < 8) memset(&park, 0, sizeof park);
-    for (int b0 = 0; b0 < x->nb; b0 += 8) {
-        int m = x->nb - b0 < 8 ? x->nb - b0 : 8;
-        for (int i = 0; i < m; i++, p += step) {
+    for (int b0 = 0, b = 0; b0 < rows * x->nb; b0 += 8) {
+        const int m = rows * x->nb - b0 < 8 ? rows * x->nb - b0 : 8, first = b;
+        if (m < 8) k__int_blank(&park, nc, m);
+        for (int i = 0; i < m; i++, p += step, b = b + 1 < x->nb ? b + 1 : 0) {
             const uint8_t *src = p;
+            k__fetch_ahead(p, step);
             if (type == K__ANY) {
                 k__unpack_block(any, p, K_SUPER, &u);
                 src = (const uint8_t *)&u;            /* the codes come first in it */
@@ -2997,31 +3077,35 @@ K__IN_512 void k__int_row512(uint32_t type, bool has_min, const uint8_t *p, uint
             k__factors512(type, src, h.sc, s);
             park.d[i] = h.d;
             K__NO_UNROLL for (int c = 0; c < nc; c++) {
-                __m256i sum = k__ld256(x->sum[c] + (size_t)(b0 + i) * 16);
-                __m256i r = k__scaled512(narrow, w, s, x->q[c] + (size_t)(b0 + i) * K_SUPER);
-                if (k__off(type) >= 0) r = _mm256_sub_epi32(r, _mm256_slli_epi32(_mm256_madd_epi16(h.sc, sum), k__off(type)));
+                __m256i sum = k__ld256(x->sum[c] + (size_t)b * 16);
+                __m256i r = k__scaled512(narrow, w, s, x->q[c] + (size_t)b * K_SUPER);
+                if (k__off(type) >= 0)
+                    r = _mm256_sub_epi32(r, _mm256_slli_epi32(_mm256_madd_epi16(h.sc, sum), k__off(type)));
                 park.sum[c][i][0] = r;
                 if (has_min) park.sum[c][i][1] = _mm256_madd_epi16(h.mn, sum);
             }
         }
         K__NO_UNROLL for (int c = 0; c < nc; c++) {
             float *to = term + (size_t)c * ld + b0;
-            if (has_min) k__min_finish512(&park, c, m, x->d[c] + b0, to);
-            else k__int_finish(&park, type != K__ANY, false, c, m, x->d[c] + b0, to);
+            if (has_min) k__min_finish512(&park, c, x->d[c] + first, to);
+            else k__int_finish(&park, type != K__ANY, false, c, x->d[c] + first, to);
         }
     }
 }
 
 /* Group sums of one block and column, offset taken out, in order: 8 groups of 32 or 16 of 16. */
-K__IN_512 void k__group_sums512(uint32_t type, int group, bool has_min, const __m512i *w, const int8_t *q, const int16_t *sum, __m256i *dot,
-                                __m256i *asum) {
+K__IN_512 void k__group_sums512(uint32_t type, int group, bool has_min, const __m512i *w, const int8_t *q,
+                                const int16_t *sum, __m256i *dot, __m256i *asum) {
     __m512i v[4];
-    K__UNROLL for (int j = 0; j < 4; j++) v[j] = _mm512_dpbusd_epi32(_mm512_setzero_si512(), w[j], k__ld512(q + 64 * j));
+    K__UNROLL for (int j = 0; j < 4; j++)
+        v[j] = _mm512_dpbusd_epi32(_mm512_setzero_si512(), w[j], k__ld512(q + 64 * j));
     __m512i r = k__sum4x4(v);                         /* lane l: groups of 16 l, 4 + l, 8 + l, 12 + l */
     __m256i s = k__ld256(sum);
     if (group == 16) {
-        r = _mm512_permutexvar_epi32(_mm512_set_epi32(15, 11, 7, 3, 14, 10, 6, 2, 13, 9, 5, 1, 12, 8, 4, 0), r);
-        if (k__off(type) >= 0) r = _mm512_sub_epi32(r, _mm512_slli_epi32(_mm512_cvtepi16_epi32(s), (unsigned)k__off(type)));
+        r = _mm512_permutexvar_epi32(_mm512_set_epi32(15, 11, 7, 3, 14, 10, 6, 2, 13, 9, 5, 1, 12, 8, 4, 0),
+                                     r);
+        if (k__off(type) >= 0)
+            r = _mm512_sub_epi32(r, _mm512_slli_epi32(_mm512_cvtepi16_epi32(s), (unsigned)k__off(type)));
         dot[0] = _mm512_castsi512_si256(r);
         dot[1] = _mm512_extracti64x4_epi64(r, 1);
         return;
@@ -3034,18 +3118,20 @@ K__IN_512 void k__group_sums512(uint32_t type, int group, bool has_min, const __
     if (has_min) *asum = pairs;
 }
 
-K__IN_512 void k__scale_row512(uint32_t type, int group, bool has_min, const uint8_t *p, uint32_t any, const k__cols *x, int nc, float *term, size_t ld) {
+K__IN_512 void k__scale_row512(uint32_t type, int group, bool has_min, const uint8_t *p, int rows,
+                               uint32_t any, const k__cols *x, int nc, float *term, size_t ld) {
     const uint32_t real = type == K__ANY ? any : type;
     const size_t   step = k__super_bytes(real);
     const int      nb = x->nb + (x->tail > 0);
     uint8_t        last[K__PAD];
     k__scale_park  park;
     k__unpacked    u;
-    if (nb < 8) memset(&park, 0, sizeof park);
-    for (int b0 = 0; b0 < nb; b0 += 8) {
-        int m = nb - b0 < 8 ? nb - b0 : 8;
-        for (int i = 0; i < m; i++, p += step) {
-            const uint8_t *src = b0 + i < x->nb ? p : k__pad_tail(real, p, x->tail, last);
+    for (int b0 = 0, b = 0; b0 < rows * nb; b0 += 8) {
+        const int m = rows * nb - b0 < 8 ? rows * nb - b0 : 8, first = b;
+        if (m < 8) k__scale_blank(&park, nc, m);
+        for (int i = 0; i < m; i++, p += step, b = b + 1 < nb ? b + 1 : 0) {
+            const uint8_t *src = b < x->nb ? p : k__pad_tail(real, p, x->tail, last);
+            k__fetch_ahead(p, step);
             if (type == K__ANY) {
                 k__unpack_block(any, src, K_SUPER, &u);
                 src = (const uint8_t *)&u;
@@ -3054,11 +3140,11 @@ K__IN_512 void k__scale_row512(uint32_t type, int group, bool has_min, const uin
             K__UNROLL for (int j = 0; j < 4; j++) w[j] = k__codes512(type, src, j);
             k__park_scales(type, src, has_min, park.fs[i], park.hs[i], park.hm[i]);
             for (int c = 0; c < nc; c++)
-                k__group_sums512(type, group, has_min, w, k__cols_q(x, c, b0 + i), k__cols_sum(x, c, b0 + i), park.dot[c][i],
-                                 &park.asum[c][i]);
+                k__group_sums512(type, group, has_min, w, k__cols_q(x, c, b), k__cols_sum(x, c, b),
+                                 park.dot[c][i], &park.asum[c][i]);
         }
-        K__NO_UNROLL for (int c = 0; c < nc; c++)
-            k__scale_finish(&park, k__has_halves(type), group, has_min, c, m, x->d[c] + b0, term + (size_t)c * ld + b0);
+        K__NO_UNROLL for (int c = 0; c < nc; c++) k__scale_finish(
+            &park, k__has_halves(type), group, has_min, c, x->d[c] + first, term + (size_t)c * ld + b0);
     }
 }
 
@@ -3099,13 +3185,15 @@ K__512 void k__spill16(const __m512i *from, void *to) {
     K__UNROLL for (int i = 0; i < 16; i++) _mm512_storeu_si512((int32_t *)to + (size_t)i * K__STRIP, r[i]);
 }
 
-/* Scales of 16 rows, sc in the lower and mn in the upper halves, into columns at .. at + 15 of an INT panel. */
+/* Scales of 16 rows, sc in the lower and mn in the upper halves, into columns at .. at + 15 of an INT panel.
+ */
 K__512 void k__int_heads512(const __m512i *heads, bool narrow, int at, k__panel *panel) {
     __m512i r[16];
     K__UNROLL for (int i = 0; i < 16; i++) r[i] = _mm512_load_si512(heads + i);
     k__transpose16(r);                                /* r[p]: sc of groups 2p, 2p + 1; r[8 + p]: mn */
     K__UNROLL for (int p = 0; p < 8; p++) {
-        __m512i odd = narrow ? _mm512_srli_epi32(r[p], 16) : _mm512_srai_epi32(r[p], 16), even = _mm512_slli_epi32(r[p], 16);
+        __m512i odd = narrow ? _mm512_srli_epi32(r[p], 16) : _mm512_srai_epi32(r[p], 16),
+                even = _mm512_slli_epi32(r[p], 16);
         even = narrow ? _mm512_srli_epi32(even, 16) : _mm512_srai_epi32(even, 16);
         _mm512_storeu_si512(&panel->sc[2 * p][at], even);
         _mm512_storeu_si512(&panel->sc[2 * p + 1][at], odd);
@@ -3113,10 +3201,12 @@ K__512 void k__int_heads512(const __m512i *heads, bool narrow, int at, k__panel 
     }
 }
 
-/* An offset is a minimum in integers: sc*(u - 2^o) = sc*u + (-sc*2^o)*1, and is multiplied with the sums of 16 like one. */
+/* An offset is a minimum in integers: sc*(u - 2^o) = sc*u + (-sc*2^o)*1, and is multiplied with the sums of
+ * 16 like one. */
 K__IN_512 __m512i k__int_head512(uint32_t type, const uint8_t *src, float *d, float *dm) {
     k__heads h = k__heads_of(type, src);
-    if (k__off(type) >= 0) h.mn = _mm256_sub_epi16(_mm256_setzero_si256(), _mm256_slli_epi16(h.sc, k__off(type)));
+    if (k__off(type) >= 0)
+        h.mn = _mm256_sub_epi16(_mm256_setzero_si256(), _mm256_slli_epi16(h.sc, k__off(type)));
     *d = k__head_d(type, h.d, false);
     *dm = k__head_d(type, h.d, true);
     return k__pair512(h.sc, h.mn);
@@ -3127,13 +3217,14 @@ K__IN_512 __m512i k__scale_head512(uint32_t type, bool has_min, const uint8_t *s
     float    fs[16] = {0};
     uint16_t hs[8] = {0}, hm[8] = {0};
     k__park_scales(type, src, has_min, fs, hs, hm);
-    return _mm512_castps_si512(k__has_halves(type) ? _mm512_cvtph_ps(_mm256_set_m128i(k__ld128(hm), k__ld128(hs)))
-                                                   : _mm512_loadu_ps(fs));
+    return _mm512_castps_si512(k__has_halves(type)
+                                   ? _mm512_cvtph_ps(_mm256_set_m128i(k__ld128(hm), k__ld128(hs)))
+                                   : _mm512_loadu_ps(fs));
 }
 
 /* Unpacks rows (at most 32; a missing row repeats the last) of nb blocks and perhaps a tail into panels. */
-K__IN_512 void k__pack512(uint32_t type, bool is_int, bool has_min, bool narrow, uint32_t any, const uint8_t *w, size_t row_bytes, int rows,
-                          int n, k__panel *panel) {
+K__IN_512 void k__pack512(uint32_t type, bool is_int, bool has_min, bool narrow, uint32_t any,
+                          const uint8_t *w, size_t row_bytes, int rows, int n, k__panel *panel) {
     const uint32_t real = type == K__ANY ? any : type;
     const size_t   step = k__super_bytes(real);
     __m512i        codes[4][16], heads[16];
@@ -3141,7 +3232,8 @@ K__IN_512 void k__pack512(uint32_t type, bool is_int, bool has_min, bool narrow,
         int tail = n - b * K_SUPER < K_SUPER ? n - b * K_SUPER : 0;
         for (int at = 0; at < K__STRIP; at += 16) {
             K__NO_UNROLL for (int i = 0; i < 16; i++) {
-                const uint8_t *src = w + (size_t)(at + i < rows ? at + i : rows - 1) * row_bytes + (size_t)b * step;
+                const uint8_t *src = w + (size_t)(at + i < rows ? at + i : rows - 1) * row_bytes +
+                                     (size_t)b * step;
                 uint8_t        last[K__PAD];
                 k__unpacked    u;
                 if (tail) src = k__pad_tail(real, src, tail, last);
@@ -3150,7 +3242,8 @@ K__IN_512 void k__pack512(uint32_t type, bool is_int, bool has_min, bool narrow,
                     src = (const uint8_t *)&u;
                 }
                 K__UNROLL for (int c = 0; c < 4; c++) codes[c][i] = k__codes512(type, src, c);
-                heads[i] = is_int ? k__int_head512(type, src, &panel->d[at + i], &panel->dm[at + i]) : k__scale_head512(type, has_min, src);
+                heads[i] = is_int ? k__int_head512(type, src, &panel->d[at + i], &panel->dm[at + i])
+                                  : k__scale_head512(type, has_min, src);
             }
             for (int c = 0; c < 4; c++) k__spill16(codes[c], panel->q[16 * c][at]);
             if (is_int) k__int_heads512(heads, narrow, at, panel);
@@ -3166,7 +3259,8 @@ K__IN_512 void k__ahead512(k__ahead *a) {
 K__IN_512 __m512i k__bcast512(const void *p) { return _mm512_set1_epi32(k__i32(p)); }
 
 /* acc += W * x over count dwords of k from k4; a0: rows 0..15, a1: rows 16..31 */
-K__IN_512 void k__dots512(int T, const k__panel *w, int k4, int count, const int8_t *const *q, __m512i *a0, __m512i *a1) {
+K__IN_512 void k__dots512(int T, const k__panel *w, int k4, int count, const int8_t *const *q, __m512i *a0,
+                          __m512i *a1) {
     K__UNROLL for (int k = k4; k < k4 + count; k++) {
         __m512i w0 = k__ld512(w->q[k][0]), w1 = k__ld512(w->q[k][16]);
         K__UNROLL for (int t = 0; t < T; t++) {
@@ -3191,8 +3285,8 @@ K__IN_512 void k__add_scaled512(float *y, __m512 u, float d) {
 }
 
 /* narrow: a group's dot fits 16 bits, so that vpdpwssd scales and adds in one */
-K__IN_512 void k__int_tile512(int T, int group, bool has_min, bool narrow, bool off, const k__panel *w, const k__cols *x, k__ahead *ahead,
-                              float (*y)[K__STRIP]) {
+K__IN_512 void k__int_tile512(int T, int group, bool has_min, bool narrow, bool off, const k__panel *w,
+                              const k__cols *x, k__ahead *ahead, float (*y)[K__STRIP]) {
     for (int b = 0; b < x->nb; b++, w++) {
         __m512i       i0[K__TILE], i1[K__TILE];
         const int8_t *q[K__TILE];
@@ -3201,21 +3295,24 @@ K__IN_512 void k__int_tile512(int T, int group, bool has_min, bool narrow, bool 
             q[t] = x->q[t] + (size_t)b * K_SUPER;
             i0[t] = i1[t] = _mm512_setzero_si512();
         }
-        K__NO_UNROLL for (int g = 0; g < K_SUPER / group; g++) {
+        for (int g = 0; g < K_SUPER / group; g++) {
             __m512i a0[K__TILE], a1[K__TILE];
             K__UNROLL for (int t = 0; t < T; t++) a0[t] = a1[t] = _mm512_setzero_si512();
             k__dots512(T, w, g * group / 4, group / 4, q, a0, a1);
             __m512i s0 = k__ld512(&w->sc[g * group / 16][0]), s1 = k__ld512(&w->sc[g * group / 16][16]);
             K__UNROLL for (int t = 0; t < T; t++) {
-                i0[t] = narrow ? _mm512_dpwssd_epi32(i0[t], a0[t], s0) : _mm512_add_epi32(i0[t], _mm512_mullo_epi32(a0[t], s0));
-                i1[t] = narrow ? _mm512_dpwssd_epi32(i1[t], a1[t], s1) : _mm512_add_epi32(i1[t], _mm512_mullo_epi32(a1[t], s1));
+                i0[t] = narrow ? _mm512_dpwssd_epi32(i0[t], a0[t], s0)
+                               : _mm512_add_epi32(i0[t], _mm512_mullo_epi32(a0[t], s0));
+                i1[t] = narrow ? _mm512_dpwssd_epi32(i1[t], a1[t], s1)
+                               : _mm512_add_epi32(i1[t], _mm512_mullo_epi32(a1[t], s1));
             }
         }
         __m512 d0 = _mm512_loadu_ps(w->d), d1 = _mm512_loadu_ps(w->d + 16);
         K__UNROLL for (int t = 0; t < T; t++) {
             const int16_t *sum = x->sum[t] + (size_t)b * 16;
             if (off) k__mins512(w, sum, &i0[t], &i1[t]);
-            __m512 u0 = _mm512_mul_ps(d0, _mm512_cvtepi32_ps(i0[t])), u1 = _mm512_mul_ps(d1, _mm512_cvtepi32_ps(i1[t]));
+            __m512 u0 = _mm512_mul_ps(d0, _mm512_cvtepi32_ps(i0[t])),
+                   u1 = _mm512_mul_ps(d1, _mm512_cvtepi32_ps(i1[t]));
             if (has_min) {
                 __m512i m0 = _mm512_setzero_si512(), m1 = m0;
                 k__mins512(w, sum, &m0, &m1);
@@ -3229,8 +3326,8 @@ K__IN_512 void k__int_tile512(int T, int group, bool has_min, bool narrow, bool 
 }
 
 /* The offset starts each group's sum: u.x - off*sum(x). Formats with a minimum have none. */
-K__IN_512 void k__scale_tile512(int T, int group, bool has_min, const k__panel *w, const k__cols *x, k__ahead *ahead,
-                                float (*y)[K__STRIP]) {
+K__IN_512 void k__scale_tile512(int T, int group, bool has_min, const k__panel *w, const k__cols *x,
+                                k__ahead *ahead, float (*y)[K__STRIP]) {
     const __m512i  ones = _mm512_set1_epi16(1);
     const unsigned minus = -(unsigned)x->offset & 0xffff;
     for (int b = 0; b < x->nb + (x->tail > 0); b++, w++) {
@@ -3243,13 +3340,14 @@ K__IN_512 void k__scale_tile512(int T, int group, bool has_min, const k__panel *
             sum[t] = k__cols_sum(x, t, b);
             f0[t] = f1[t] = _mm512_setzero_ps();
         }
-        K__NO_UNROLL for (int g = 0; g < K_SUPER / group; g++) {
+        for (int g = 0; g < K_SUPER / group; g++) {
             __m512i a0[K__TILE], a1[K__TILE];
             /* a pair of sums of 16; where the group is 16, one word of it is masked by its zero factor */
             __m512i by = _mm512_set1_epi32((int)(group == 32 ? minus * 0x10001u : minus << g % 2 * 16));
             K__UNROLL for (int t = 0; t < T; t++) {
                 a0[t] = _mm512_setzero_si512();
-                if (!has_min) a0[t] = _mm512_dpwssd_epi32(a0[t], by, k__bcast512(sum[t] + g * group / 32 * 2));
+                if (!has_min)
+                    a0[t] = _mm512_dpwssd_epi32(a0[t], by, k__bcast512(sum[t] + g * group / 32 * 2));
                 a1[t] = a0[t];
             }
             k__dots512(T, w, g * group / 4, group / 4, q, a0, a1);
@@ -3270,22 +3368,27 @@ K__IN_512 void k__scale_tile512(int T, int group, bool has_min, const k__panel *
     }
 }
 
-/* One row and one packer per format, a few tiles. Panel narrow: u <= 16, so that 16 products of 127 fit 16 bits. */
-#define K__INT_512(name, type, min, narrow)                                                                                \
-    K__512 void k__row_##name##_512(uint32_t any, const uint8_t *p, const k__cols *x, float *term, size_t ld) {            \
-        if (x->n == 1) k__int_row512(type, min, p, any, x, 1, term, ld);                                                   \
-        else k__int_row512(type, min, p, any, x, x->n, term, ld);                                                          \
-    }                                                                                                                      \
-    K__512 void k__pack_##name##_512(uint32_t any, const uint8_t *w, size_t row_bytes, int rows, int n, k__panel *panel) { \
-        k__pack512(type, true, min, narrow, any, w, row_bytes, rows, n, panel);                                            \
+/* One row and one packer per format, a few tiles. Panel narrow: u <= 16, so that 16 products of 127 fit 16
+ * bits. */
+#define K__INT_512(name, type, min, narrow)                                                      \
+    K__512 void k__row_##name##_512(uint32_t any, const uint8_t *p, int rows, const k__cols *x,  \
+                                    float *term, size_t ld) {                                    \
+        if (x->n == 1) k__int_row512(type, min, p, rows, any, x, 1, term, ld);                   \
+        else k__int_row512(type, min, p, rows, any, x, x->n, term, ld);                          \
+    }                                                                                            \
+    K__512 void k__pack_##name##_512(uint32_t any, const uint8_t *w, size_t row_bytes, int rows, \
+                                     int n, k__panel *to) {                                      \
+        k__pack512(type, true, min, narrow, any, w, row_bytes, rows, n, to);                     \
     }
-#define K__SCALE_512(name, type, group, min)                                                                               \
-    K__512 void k__row_##name##_512(uint32_t any, const uint8_t *p, const k__cols *x, float *term, size_t ld) {            \
-        if (x->n == 1) k__scale_row512(type, group, min, p, any, x, 1, term, ld);                                          \
-        else k__scale_row512(type, group, min, p, any, x, x->n, term, ld);                                                 \
-    }                                                                                                                      \
-    K__512 void k__pack_##name##_512(uint32_t any, const uint8_t *w, size_t row_bytes, int rows, int n, k__panel *panel) { \
-        k__pack512(type, false, min, false, any, w, row_bytes, rows, n, panel);                                            \
+#define K__SCALE_512(name, type, group, min)                                                     \
+    K__512 void k__row_##name##_512(uint32_t any, const uint8_t *p, int rows, const k__cols *x,  \
+                                    float *term, size_t ld) {                                    \
+        if (x->n == 1) k__scale_row512(type, group, min, p, rows, any, x, 1, term, ld);          \
+        else k__scale_row512(type, group, min, p, rows, any, x, x->n, term, ld);                 \
+    }                                                                                            \
+    K__512 void k__pack_##name##_512(uint32_t any, const uint8_t *w, size_t row_bytes, int rows, \
+                                     int n, k__panel *to) {                                      \
+        k__pack512(type, false, min, false, any, w, row_bytes, rows, n, to);                     \
     }
 K__INT_512(q2_K, K_Q2_K, true, true)
 K__INT_512(q3_K, K_Q3_K, false, true)
@@ -3306,11 +3409,24 @@ K__SCALE_512(mxfp4, K_MXFP4, 32, false)
 K__SCALE_512(nvfp4, K_NVFP4, 16, false)
 K__SCALE_512(any_scale, K__ANY, 32, false)
 
-#define K__TILES_512(name, call)                                                                                                          \
-    K__512 void k__tile_##name##_4_512(const k__panel *w, const k__cols *x, k__ahead *a, float (*y)[K__STRIP]) { const int T = 4; call; } \
-    K__512 void k__tile_##name##_5_512(const k__panel *w, const k__cols *x, k__ahead *a, float (*y)[K__STRIP]) { const int T = 5; call; } \
-    K__512 void k__tile_##name##_6_512(const k__panel *w, const k__cols *x, k__ahead *a, float (*y)[K__STRIP]) { const int T = 6; call; }
-K__TILES_512(int16_min, k__int_tile512(T, 16, true, true, false, w, x, a, y))      /* group, has_min, narrow, off */
+#define K__TILES_512(name, call)                                                         \
+    K__512 void k__tile_##name##_4_512(const k__panel *w, const k__cols *x, k__ahead *a, \
+                                       float(*y)[K__STRIP]) {                            \
+        const int T = 4;                                                                 \
+        call;                                                                            \
+    }                                                                                    \
+    K__512 void k__tile_##name##_5_512(const k__panel *w, const k__cols *x, k__ahead *a, \
+                                       float(*y)[K__STRIP]) {                            \
+        const int T = 5;                                                                 \
+        call;                                                                            \
+    }                                                                                    \
+    K__512 void k__tile_##name##_6_512(const k__panel *w, const k__cols *x, k__ahead *a, \
+                                       float(*y)[K__STRIP]) {                            \
+        const int T = 6;                                                                 \
+        call;                                                                            \
+    }
+K__TILES_512(int16_min,
+             k__int_tile512(T, 16, true, true, false, w, x, a, y)) /* group, has_min, narrow, off */
 K__TILES_512(int16_off, k__int_tile512(T, 16, false, true, true, w, x, a, y))
 K__TILES_512(int32_min, k__int_tile512(T, 32, true, false, false, w, x, a, y))
 K__TILES_512(int32_wide, k__int_tile512(T, 32, false, false, true, w, x, a, y))
@@ -3319,8 +3435,12 @@ K__TILES_512(scale32, k__scale_tile512(T, 32, false, w, x, a, y))
 K__TILES_512(scale32_min, k__scale_tile512(T, 32, true, w, x, a, y))
 K__TILES_512(scale16, k__scale_tile512(T, 16, false, w, x, a, y))
 
-#define K__PLAN_512(name, tile) \
-    {k__row_##name##_512, k__pack_##name##_512, {k__tile_##tile##_4_512, k__tile_##tile##_5_512, k__tile_##tile##_6_512}}
+#define K__PLAN_512(name, tile)                                                    \
+    {                                                                              \
+        k__row_##name##_512, k__pack_##name##_512, {                               \
+            k__tile_##tile##_4_512, k__tile_##tile##_5_512, k__tile_##tile##_6_512 \
+        }                                                                          \
+    }
 static const k__plan k__plans_512[K_TYPE_MAX] = {
     [K_Q2_K]    = K__PLAN_512(q2_K, int16_min),
     [K_Q3_K]    = K__PLAN_512(q3_K, int16_off),
@@ -3349,8 +3469,8 @@ static const k__plan k__plans_512[K_TYPE_MAX] = {
     [K_NVFP4]   = K__PLAN_512(nvfp4, scale16),
 };
 
-static void k_mul_quant_avx512(uint32_t type, const void *w, size_t row_bytes, int nr, int n, const k_acts *a, float *y, size_t ldy,
-                               void *scratch) {
+static void k_mul_quant_avx512(uint32_t type, const void *w, size_t row_bytes, int nr, int n, const k_acts *a,
+                               float *y, size_t ldy, void *scratch) {
     k__mul_quant(k__plans_512, type, w, row_bytes, nr, n, a, y, ldy, scratch);
 }
 
@@ -3383,9 +3503,9 @@ K__512 void k_quant_act_avx512(const float *x, int n, int8_t *q, int16_t *sum, f
     }
 }
 
-/* ===== [quant avx2] AVX2 FMA F16C =====
- * Codes of up to 6 bits meet the activations as u8 (q + 2^off); wider ones as |q|, with the sign moved to the activation. Either way
- * vpmaddubsw makes pairs of at most 2*128*127 = 32512 and cannot saturate. */
+/* ===== [quant_avx2] =====
+ * Codes of up to 6 bits meet the activations as u8 (q + 2^off); wider ones as |q|, with the sign moved to the
+ * activation. Either way vpmaddubsw makes pairs of at most 2*128*127 = 32512 and cannot saturate. */
 
 /* Codes 32j .. 32j + 31 of the 256 at p, in order; signed when k__off says K__WIDE. */
 K__IN_AVX2 __m256i k__nibbles_avx2(const uint8_t *p) {
@@ -3406,8 +3526,9 @@ K__IN_AVX2 __m256i k__bits_avx2(const uint8_t *p, int at, int to, int mask) {
 
 /* Byte i = value where bit i is set, else 0. */
 K__IN_AVX2 __m256i k__spread_avx2(uint32_t bits, int value) {
-    __m256i v = _mm256_shuffle_epi8(_mm256_set1_epi32((int)bits), _mm256_setr_epi64x(0, 0x0101010101010101, 0x0202020202020202,
-                                                                                     0x0303030303030303));
+    __m256i v = _mm256_shuffle_epi8(
+        _mm256_set1_epi32((int)bits),
+        _mm256_setr_epi64x(0, 0x0101010101010101, 0x0202020202020202, 0x0303030303030303));
     __m256i one = _mm256_set1_epi64x((long long)0x8040201008040201u);
     return _mm256_and_si256(_mm256_cmpeq_epi8(_mm256_and_si256(v, one), one), _mm256_set1_epi8((char)value));
 }
@@ -3416,18 +3537,23 @@ K__IN_AVX2 __m256i k__codes_avx2(uint32_t type, const uint8_t *p, int j) {
     int half = j / 4, part = j % 4;                   /* for the formats in halves of 128 */
     switch (type) {
     case K_Q4_K: return k__bits_avx2(p + 16 + 32 * (j / 2), j % 2 * 4, 0, 15);
-    case K_Q5_K: return _mm256_or_si256(k__bits_avx2(p + 48 + 32 * (j / 2), j % 2 * 4, 0, 15), k__bits_avx2(p + 16, j, 4, 16));
+    case K_Q5_K:
+        return _mm256_or_si256(k__bits_avx2(p + 48 + 32 * (j / 2), j % 2 * 4, 0, 15),
+                               k__bits_avx2(p + 16, j, 4, 16));
     case K_Q2_K: return k__bits_avx2(p + 16 + 32 * half, 2 * part, 0, 3);
     case K_TQ2_0: return k__bits_avx2(p + 32 * half, 2 * part, 0, 3);
-    case K_Q3_K: return _mm256_or_si256(k__bits_avx2(p + 32 + 32 * half, 2 * part, 0, 3), k__bits_avx2(p, j, 2, 4));
+    case K_Q3_K:
+        return _mm256_or_si256(k__bits_avx2(p + 32 + 32 * half, 2 * part, 0, 3), k__bits_avx2(p, j, 2, 4));
     case K_Q6_K: {
         __m256i lo = k__bits_avx2(p + 64 * half + part % 2 * 32, part / 2 * 4, 0, 15);
         return _mm256_or_si256(lo, k__bits_avx2(p + 128 + 32 * half, 2 * part, 4, 0x30));
     }
     case K_Q4_0: return k__nibbles_avx2(p + 18 * j + 2);
     case K_Q4_1: return k__nibbles_avx2(p + 20 * j + 4);
-    case K_Q5_0: return _mm256_or_si256(k__nibbles_avx2(p + 22 * j + 6), k__spread_avx2(k__u32(p + 22 * j + 2), 16));
-    case K_Q5_1: return _mm256_or_si256(k__nibbles_avx2(p + 24 * j + 8), k__spread_avx2(k__u32(p + 24 * j + 4), 16));
+    case K_Q5_0:
+        return _mm256_or_si256(k__nibbles_avx2(p + 22 * j + 6), k__spread_avx2(k__u32(p + 22 * j + 2), 16));
+    case K_Q5_1:
+        return _mm256_or_si256(k__nibbles_avx2(p + 24 * j + 8), k__spread_avx2(k__u32(p + 24 * j + 4), 16));
     case K_Q1_0: return k__spread_avx2(k__u32(p + 18 * half + 2 + 4 * part), 2);
     case K_IQ4_NL: return k__table_avx2(k__nibbles_avx2(p + 18 * j + 2), k__iq4_values);
     case K_IQ4_XS: return k__table_avx2(k__nibbles_avx2(p + 8 + 16 * j), k__iq4_values);
@@ -3443,22 +3569,26 @@ K__IN_AVX2 __m256i k__codes_avx2(uint32_t type, const uint8_t *p, int j) {
 
 /* w.x in 16 pair sums */
 K__IN_AVX2 __m256i k__pairs_avx2(bool wide, __m256i w, __m256i x) {
-    return wide ? _mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(x, w)) : _mm256_maddubs_epi16(w, x);
+    return wide ? _mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(x, w))
+                : _mm256_maddubs_epi16(w, x);
 }
 
 /* --- dot --- */
 
-K__IN_AVX2 void k__int_row_avx2(uint32_t type, bool has_min, const uint8_t *p, uint32_t any, const k__cols *x, int nc, float *term, size_t ld) {
+K__IN_AVX2 void k__int_row_avx2(uint32_t type, bool has_min, const uint8_t *p, int rows, uint32_t any,
+                                const k__cols *x, int nc, float *term, size_t ld) {
     const size_t  step = k__super_bytes(type == K__ANY ? any : type);
     const bool    wide = k__off(type) == K__WIDE;
-    const __m256i even_odd = _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15));
+    const __m256i even_odd = _mm256_broadcastsi128_si256(
+        _mm_setr_epi8(0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15));
     k__int_park   park;
     k__unpacked   u;
-    if (x->nb < 8) memset(&park, 0, sizeof park);
-    for (int b0 = 0; b0 < x->nb; b0 += 8) {
-        int m = x->nb - b0 < 8 ? x->nb - b0 : 8;
-        for (int i = 0; i < m; i++, p += step) {
+    for (int b0 = 0, b = 0; b0 < rows * x->nb; b0 += 8) {
+        const int m = rows * x->nb - b0 < 8 ? rows * x->nb - b0 : 8, first = b;
+        if (m < 8) k__int_blank(&park, nc, m);
+        for (int i = 0; i < m; i++, p += step, b = b + 1 < x->nb ? b + 1 : 0) {
             const uint8_t *src = p;
+            k__fetch_ahead(p, step);
             if (type == K__ANY) {
                 k__unpack_block(any, p, K_SUPER, &u);
                 src = (const uint8_t *)&u;            /* the codes come first in it */
@@ -3472,17 +3602,18 @@ K__IN_AVX2 void k__int_row_avx2(uint32_t type, bool has_min, const uint8_t *p, u
             }
             park.d[i] = h.d;
             for (int c = 0; c < nc; c++) {
-                const int8_t *q = x->q[c] + (size_t)(b0 + i) * K_SUPER;
-                __m256i       sum = k__ld256(x->sum[c] + (size_t)(b0 + i) * 16), v = _mm256_setzero_si256();
-                K__UNROLL for (int j = 0; j < 8; j++)
-                    v = _mm256_add_epi32(v, _mm256_madd_epi16(k__pairs_avx2(wide, w[j], k__ld256(q + 32 * j)), s[j]));
-                if (!wide && k__off(type) >= 0) v = _mm256_sub_epi32(v, _mm256_slli_epi32(_mm256_madd_epi16(h.sc, sum), k__off(type)));
+                const int8_t *q = x->q[c] + (size_t)b * K_SUPER;
+                __m256i       sum = k__ld256(x->sum[c] + (size_t)b * 16), v = _mm256_setzero_si256();
+                K__UNROLL for (int j = 0; j < 8; j++) v = _mm256_add_epi32(
+                    v, _mm256_madd_epi16(k__pairs_avx2(wide, w[j], k__ld256(q + 32 * j)), s[j]));
+                if (!wide && k__off(type) >= 0)
+                    v = _mm256_sub_epi32(v, _mm256_slli_epi32(_mm256_madd_epi16(h.sc, sum), k__off(type)));
                 park.sum[c][i][0] = v;
                 if (has_min) park.sum[c][i][1] = _mm256_madd_epi16(h.mn, sum);
             }
         }
         K__NO_UNROLL for (int c = 0; c < nc; c++)
-            k__int_finish(&park, type != K__ANY, has_min, c, m, x->d[c] + b0, term + (size_t)c * ld + b0);
+            k__int_finish(&park, type != K__ANY, has_min, c, x->d[c] + first, term + (size_t)c * ld + b0);
     }
 }
 
@@ -3492,12 +3623,13 @@ K__IN_AVX2 __m256i k__sum4x2(const __m256i *v) {
     return _mm256_permutevar8x32_epi32(r, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
 }
 
-K__IN_AVX2 void k__group_sums_avx2(uint32_t type, int group, bool has_min, const __m256i *w, const int8_t *q, const int16_t *sum,
-                                   __m256i *dot, __m256i *asum) {
+K__IN_AVX2 void k__group_sums_avx2(uint32_t type, int group, bool has_min, const __m256i *w, const int8_t *q,
+                                   const int16_t *sum, __m256i *dot, __m256i *asum) {
     const bool    wide = k__off(type) == K__WIDE;
     const __m256i ones = _mm256_set1_epi16(1), pairs = _mm256_madd_epi16(k__ld256(sum), ones);
     __m256i       v[8];
-    K__UNROLL for (int j = 0; j < 8; j++) v[j] = _mm256_madd_epi16(k__pairs_avx2(wide, w[j], k__ld256(q + 32 * j)), ones);
+    K__UNROLL for (int j = 0; j < 8; j++)
+        v[j] = _mm256_madd_epi16(k__pairs_avx2(wide, w[j], k__ld256(q + 32 * j)), ones);
     if (group == 16) {                                /* NVFP4, wide */
         dot[0] = k__sum4x2(v);
         dot[1] = k__sum4x2(v + 4);
@@ -3508,18 +3640,20 @@ K__IN_AVX2 void k__group_sums_avx2(uint32_t type, int group, bool has_min, const
     if (has_min) *asum = pairs;
 }
 
-K__IN_AVX2 void k__scale_row_avx2(uint32_t type, int group, bool has_min, const uint8_t *p, uint32_t any, const k__cols *x, int nc, float *term, size_t ld) {
+K__IN_AVX2 void k__scale_row_avx2(uint32_t type, int group, bool has_min, const uint8_t *p, int rows,
+                                  uint32_t any, const k__cols *x, int nc, float *term, size_t ld) {
     const uint32_t real = type == K__ANY ? any : type;
     const size_t   step = k__super_bytes(real);
     const int      nb = x->nb + (x->tail > 0);
     uint8_t        last[K__PAD];
     k__scale_park  park;
     k__unpacked    u;
-    if (nb < 8) memset(&park, 0, sizeof park);
-    for (int b0 = 0; b0 < nb; b0 += 8) {
-        int m = nb - b0 < 8 ? nb - b0 : 8;
-        for (int i = 0; i < m; i++, p += step) {
-            const uint8_t *src = b0 + i < x->nb ? p : k__pad_tail(real, p, x->tail, last);
+    for (int b0 = 0, b = 0; b0 < rows * nb; b0 += 8) {
+        const int m = rows * nb - b0 < 8 ? rows * nb - b0 : 8, first = b;
+        if (m < 8) k__scale_blank(&park, nc, m);
+        for (int i = 0; i < m; i++, p += step, b = b + 1 < nb ? b + 1 : 0) {
+            const uint8_t *src = b < x->nb ? p : k__pad_tail(real, p, x->tail, last);
+            k__fetch_ahead(p, step);
             if (type == K__ANY) {
                 k__unpack_block(any, src, K_SUPER, &u);
                 src = (const uint8_t *)&u;
@@ -3528,11 +3662,11 @@ K__IN_AVX2 void k__scale_row_avx2(uint32_t type, int group, bool has_min, const 
             K__UNROLL for (int j = 0; j < 8; j++) w[j] = k__codes_avx2(type, src, j);
             k__park_scales(type, src, has_min, park.fs[i], park.hs[i], park.hm[i]);
             for (int c = 0; c < nc; c++)
-                k__group_sums_avx2(type, group, has_min, w, k__cols_q(x, c, b0 + i), k__cols_sum(x, c, b0 + i), park.dot[c][i],
-                                   &park.asum[c][i]);
+                k__group_sums_avx2(type, group, has_min, w, k__cols_q(x, c, b),
+                                   k__cols_sum(x, c, b), park.dot[c][i], &park.asum[c][i]);
         }
-        K__NO_UNROLL for (int c = 0; c < nc; c++)
-            k__scale_finish(&park, k__has_halves(type), group, has_min, c, m, x->d[c] + b0, term + (size_t)c * ld + b0);
+        K__NO_UNROLL for (int c = 0; c < nc; c++) k__scale_finish(
+            &park, k__has_halves(type), group, has_min, c, x->d[c] + first, term + (size_t)c * ld + b0);
     }
 }
 
@@ -3553,22 +3687,27 @@ K__AVX2 void k__int_heads_avx2(const __m256i *sc, const __m256i *mn, int at, k__
     k__spill8(sc, pairs, 8);
     K__UNROLL for (int p = 0; p < 8; p++) {
         __m256i v = k__ld256(pairs[p]);
-        _mm256_storeu_si256((__m256i *)&panel->sc[2 * p][at], _mm256_blend_epi16(v, _mm256_slli_epi32(v, 16), 0xaa));
-        _mm256_storeu_si256((__m256i *)&panel->sc[2 * p + 1][at], _mm256_blend_epi16(_mm256_srli_epi32(v, 16), v, 0xaa));
+        _mm256_storeu_si256((__m256i *)&panel->sc[2 * p][at],
+                            _mm256_blend_epi16(v, _mm256_slli_epi32(v, 16), 0xaa));
+        _mm256_storeu_si256((__m256i *)&panel->sc[2 * p + 1][at],
+                            _mm256_blend_epi16(_mm256_srli_epi32(v, 16), v, 0xaa));
     }
 }
 
 /* An offset becomes a minimum, as on the other level; wide codes have none here. */
-K__IN_AVX2 void k__int_head_avx2(uint32_t type, const uint8_t *src, __m256i *sc, __m256i *mn, float *d, float *dm) {
+K__IN_AVX2 void k__int_head_avx2(uint32_t type, const uint8_t *src, __m256i *sc, __m256i *mn, float *d,
+                                 float *dm) {
     k__heads h = k__heads_of(type, src);
     *sc = h.sc;
-    *mn = k__off(type) < 0 ? h.mn : _mm256_sub_epi16(_mm256_setzero_si256(), _mm256_slli_epi16(h.sc, k__off(type)));
+    *mn = k__off(type) < 0 ? h.mn
+                           : _mm256_sub_epi16(_mm256_setzero_si256(), _mm256_slli_epi16(h.sc, k__off(type)));
     *d = k__head_d(type, h.d, false);
     *dm = k__head_d(type, h.d, true);
 }
 
 /* lo: fs of 8 groups; hi: fs of 8 more, or fm */
-K__IN_AVX2 void k__scale_head_avx2(uint32_t type, bool has_min, const uint8_t *src, __m256i *lo, __m256i *hi) {
+K__IN_AVX2 void k__scale_head_avx2(uint32_t type, bool has_min, const uint8_t *src, __m256i *lo,
+                                   __m256i *hi) {
     float    fs[16] = {0};
     uint16_t hs[8] = {0}, hm[8] = {0};
     k__park_scales(type, src, has_min, fs, hs, hm);
@@ -3577,8 +3716,8 @@ K__IN_AVX2 void k__scale_head_avx2(uint32_t type, bool has_min, const uint8_t *s
 }
 
 /* As k__pack512. */
-K__IN_AVX2 void k__pack_avx2(uint32_t type, bool is_int, bool has_min, uint32_t any, const uint8_t *w, size_t row_bytes, int rows, int n,
-                             k__panel *panel) {
+K__IN_AVX2 void k__pack_avx2(uint32_t type, bool is_int, bool has_min, uint32_t any, const uint8_t *w,
+                             size_t row_bytes, int rows, int n, k__panel *panel) {
     const uint32_t real = type == K__ANY ? any : type;
     const size_t   step = k__super_bytes(real);
     __m256i        codes[8][8], lo[8], hi[8];
@@ -3586,7 +3725,8 @@ K__IN_AVX2 void k__pack_avx2(uint32_t type, bool is_int, bool has_min, uint32_t 
         int tail = n - b * K_SUPER < K_SUPER ? n - b * K_SUPER : 0;
         for (int at = 0; at < K__STRIP; at += 8) {
             K__NO_UNROLL for (int i = 0; i < 8; i++) {
-                const uint8_t *src = w + (size_t)(at + i < rows ? at + i : rows - 1) * row_bytes + (size_t)b * step;
+                const uint8_t *src = w + (size_t)(at + i < rows ? at + i : rows - 1) * row_bytes +
+                                     (size_t)b * step;
                 uint8_t        last[K__PAD];
                 k__unpacked    u;
                 if (tail) src = k__pad_tail(real, src, tail, last);
@@ -3595,7 +3735,8 @@ K__IN_AVX2 void k__pack_avx2(uint32_t type, bool is_int, bool has_min, uint32_t 
                     src = (const uint8_t *)&u;
                 }
                 K__UNROLL for (int j = 0; j < 8; j++) codes[j][i] = k__codes_avx2(type, src, j);
-                if (is_int) k__int_head_avx2(type, src, &lo[i], &hi[i], &panel->d[at + i], &panel->dm[at + i]);
+                if (is_int)
+                    k__int_head_avx2(type, src, &lo[i], &hi[i], &panel->d[at + i], &panel->dm[at + i]);
                 else k__scale_head_avx2(type, has_min, src, &lo[i], &hi[i]);
             }
             for (int j = 0; j < 8; j++) k__spill8(codes[j], panel->q[8 * j][at], K__STRIP);
@@ -3611,9 +3752,10 @@ K__IN_AVX2 void k__pack_avx2(uint32_t type, bool is_int, bool has_min, uint32_t 
 
 K__IN_AVX2 __m256i k__bcast_avx2(const void *p) { return _mm256_set1_epi32(k__i32(p)); }
 
-/* acc[t] += sum over count dwords of k from k4, each pair of products times its half of s. steps: how many pair sums fit in 16 bits
- * (4 for codes up to 31, 2 up to 63), 1: codes are signed */
-K__IN_AVX2 void k__dots_avx2(int T, int steps, const k__panel *w, int at, int k4, int count, const int8_t *const *q, __m256i s, __m256i *acc) {
+/* acc[t] += sum over count dwords of k from k4, each pair of products times its half of s. steps: how many
+ * pair sums fit in 16 bits (4 for codes up to 31, 2 up to 63), 1: codes are signed */
+K__IN_AVX2 void k__dots_avx2(int T, int steps, const k__panel *w, int at, int k4, int count,
+                             const int8_t *const *q, __m256i s, __m256i *acc) {
     K__UNROLL for (int k = k4; k < k4 + count; k += steps) {
         __m256i p[K__TILE];
         K__UNROLL for (int i = k; i < k + steps; i++) {
@@ -3638,7 +3780,8 @@ K__IN_AVX2 void k__add_scaled_avx2(float *y, __m256 u, float d) {
 }
 
 /* One tile, 8 rows from `at`. */
-K__IN_AVX2 void k__int_rows_avx2(int T, int steps, bool has_min, const k__panel *w, int at, const k__cols *x, float (*y)[K__STRIP]) {
+K__IN_AVX2 void k__int_rows_avx2(int T, int steps, bool has_min, const k__panel *w, int at, const k__cols *x,
+                                 float (*y)[K__STRIP]) {
     for (int b = 0; b < x->nb; b++, w++) {
         __m256i       isum[K__TILE];
         const int8_t *q[K__TILE];
@@ -3646,19 +3789,24 @@ K__IN_AVX2 void k__int_rows_avx2(int T, int steps, bool has_min, const k__panel 
             q[t] = x->q[t] + (size_t)b * K_SUPER;
             isum[t] = _mm256_setzero_si256();
         }
-        K__NO_UNROLL for (int g = 0; g < 16; g++) k__dots_avx2(T, steps, w, at, 4 * g, 4, q, k__ld256(&w->sc[g][at]), isum);
+        for (int g = 0; g < 16; g++)
+            k__dots_avx2(T, steps, w, at, 4 * g, 4, q, k__ld256(&w->sc[g][at]), isum);
         __m256 d = _mm256_loadu_ps(w->d + at), dm = _mm256_loadu_ps(w->dm + at);
         K__UNROLL for (int t = 0; t < T; t++) {
             const int16_t *sum = x->sum[t] + (size_t)b * 16;
             if (!has_min && steps > 1) isum[t] = k__mins_avx2(w, at, sum, isum[t]);
             __m256 u = _mm256_mul_ps(d, _mm256_cvtepi32_ps(isum[t]));
-            if (has_min) u = _mm256_sub_ps(u, _mm256_mul_ps(dm, _mm256_cvtepi32_ps(k__mins_avx2(w, at, sum, _mm256_setzero_si256()))));
+            if (has_min)
+                u = _mm256_sub_ps(
+                    u,
+                    _mm256_mul_ps(dm, _mm256_cvtepi32_ps(k__mins_avx2(w, at, sum, _mm256_setzero_si256()))));
             k__add_scaled_avx2(y[t] + at, u, x->d[t][b]);
         }
     }
 }
 
-K__IN_AVX2 void k__scale_rows_avx2(int T, int steps, int group, bool has_min, const k__panel *w, int at, const k__cols *x, float (*y)[K__STRIP]) {
+K__IN_AVX2 void k__scale_rows_avx2(int T, int steps, int group, bool has_min, const k__panel *w, int at,
+                                   const k__cols *x, float (*y)[K__STRIP]) {
     const __m256i ones = _mm256_set1_epi16(1), minus = _mm256_set1_epi16((short)-x->offset);
     for (int b = 0; b < x->nb + (x->tail > 0); b++, w++) {
         __m256         f[K__TILE];
@@ -3669,7 +3817,7 @@ K__IN_AVX2 void k__scale_rows_avx2(int T, int steps, int group, bool has_min, co
             sum[t] = k__cols_sum(x, t, b);
             f[t] = _mm256_setzero_ps();
         }
-        K__NO_UNROLL for (int g = 0; g < K_SUPER / group; g++) {
+        for (int g = 0; g < K_SUPER / group; g++) {
             __m256i dot[K__TILE];
             K__UNROLL for (int t = 0; t < T; t++) {
                 dot[t] = _mm256_setzero_si256();
@@ -3677,7 +3825,8 @@ K__IN_AVX2 void k__scale_rows_avx2(int T, int steps, int group, bool has_min, co
             }
             k__dots_avx2(T, steps, w, at, g * group / 4, group / 4, q, ones, dot);
             K__UNROLL for (int t = 0; t < T; t++) {
-                f[t] = _mm256_add_ps(f[t], _mm256_mul_ps(_mm256_loadu_ps(&w->fs[g][at]), _mm256_cvtepi32_ps(dot[t])));
+                f[t] = _mm256_add_ps(
+                    f[t], _mm256_mul_ps(_mm256_loadu_ps(&w->fs[g][at]), _mm256_cvtepi32_ps(dot[t])));
                 if (!has_min) continue;
                 __m256 s = _mm256_cvtepi32_ps(_mm256_madd_epi16(ones, k__bcast_avx2(sum[t] + 2 * g)));
                 f[t] = _mm256_add_ps(f[t], _mm256_mul_ps(_mm256_loadu_ps(&w->fs[8 + g][at]), s));
@@ -3688,24 +3837,29 @@ K__IN_AVX2 void k__scale_rows_avx2(int T, int steps, int group, bool has_min, co
 }
 
 K__IN_AVX2 void k__ahead_avx2(k__ahead *a, int blocks) {
-    for (int i = 0; i < a->lines * blocks; i++, a->next += 64) _mm_prefetch((const char *)a->next, _MM_HINT_T1);
+    for (int i = 0; i < a->lines * blocks; i++, a->next += 64)
+        _mm_prefetch((const char *)a->next, _MM_HINT_T1);
 }
 
-#define K__INT_AVX2(name, type, min)                                                                                         \
-    K__AVX2 void k__row_##name##_avx2(uint32_t any, const uint8_t *p, const k__cols *x, float *term, size_t ld) {            \
-        if (x->n == 1) k__int_row_avx2(type, min, p, any, x, 1, term, ld);                                                   \
-        else k__int_row_avx2(type, min, p, any, x, x->n, term, ld);                                                          \
-    }                                                                                                                        \
-    K__AVX2 void k__pack_##name##_avx2(uint32_t any, const uint8_t *w, size_t row_bytes, int rows, int n, k__panel *panel) { \
-        k__pack_avx2(type, true, min, any, w, row_bytes, rows, n, panel);                                                    \
+#define K__INT_AVX2(name, type, min)                                                               \
+    K__AVX2 void k__row_##name##_avx2(uint32_t any, const uint8_t *p, int rows, const k__cols *x,  \
+                                      float *term, size_t ld) {                                    \
+        if (x->n == 1) k__int_row_avx2(type, min, p, rows, any, x, 1, term, ld);                   \
+        else k__int_row_avx2(type, min, p, rows, any, x, x->n, term, ld);                          \
+    }                                                                                              \
+    K__AVX2 void k__pack_##name##_avx2(uint32_t any, const uint8_t *w, size_t row_bytes, int rows, \
+                                       int n, k__panel *to) {                                      \
+        k__pack_avx2(type, true, min, any, w, row_bytes, rows, n, to);                             \
     }
-#define K__SCALE_AVX2(name, type, group, min)                                                                                \
-    K__AVX2 void k__row_##name##_avx2(uint32_t any, const uint8_t *p, const k__cols *x, float *term, size_t ld) {            \
-        if (x->n == 1) k__scale_row_avx2(type, group, min, p, any, x, 1, term, ld);                                          \
-        else k__scale_row_avx2(type, group, min, p, any, x, x->n, term, ld);                                                 \
-    }                                                                                                                        \
-    K__AVX2 void k__pack_##name##_avx2(uint32_t any, const uint8_t *w, size_t row_bytes, int rows, int n, k__panel *panel) { \
-        k__pack_avx2(type, false, min, any, w, row_bytes, rows, n, panel);                                                   \
+#define K__SCALE_AVX2(name, type, group, min)                                                      \
+    K__AVX2 void k__row_##name##_avx2(uint32_t any, const uint8_t *p, int rows, const k__cols *x,  \
+                                      float *term, size_t ld) {                                    \
+        if (x->n == 1) k__scale_row_avx2(type, group, min, p, rows, any, x, 1, term, ld);          \
+        else k__scale_row_avx2(type, group, min, p, rows, any, x, x->n, term, ld);                 \
+    }                                                                                              \
+    K__AVX2 void k__pack_##name##_avx2(uint32_t any, const uint8_t *w, size_t row_bytes, int rows, \
+                                       int n, k__panel *to) {                                      \
+        k__pack_avx2(type, false, min, any, w, row_bytes, rows, n, to);                            \
     }
 K__INT_AVX2(q2_K, K_Q2_K, true)
 K__INT_AVX2(q3_K, K_Q3_K, false)
@@ -3726,13 +3880,15 @@ K__SCALE_AVX2(mxfp4, K_MXFP4, 32, false)
 K__SCALE_AVX2(nvfp4, K_NVFP4, 16, false)
 K__SCALE_AVX2(any_scale, K__ANY, 32, false)
 
-#define K__TILE_AVX2(name, columns, call)                                                                                    \
-    K__AVX2 void k__tile_##name##_##columns##_avx2(const k__panel *w, const k__cols *x, k__ahead *a, float (*y)[K__STRIP]) { \
-        const int T = columns;                                                                                               \
-        k__ahead_avx2(a, x->nb + (x->tail > 0));                                                                             \
-        for (int at = 0; at < K__STRIP; at += 8) call;                                                                       \
+#define K__TILE_AVX2(name, columns, call)                                                            \
+    K__AVX2 void k__tile_##name##_##columns##_avx2(const k__panel *w, const k__cols *x, k__ahead *a, \
+                                                   float(*y)[K__STRIP]) {                            \
+        const int T = columns;                                                                       \
+        k__ahead_avx2(a, x->nb + (x->tail > 0));                                                     \
+        for (int at = 0; at < K__STRIP; at += 8) call;                                               \
     }
-#define K__TILES_AVX2(name, call) K__TILE_AVX2(name, 4, call) K__TILE_AVX2(name, 5, call) K__TILE_AVX2(name, 6, call)
+#define K__TILES_AVX2(name, call) \
+    K__TILE_AVX2(name, 4, call) K__TILE_AVX2(name, 5, call) K__TILE_AVX2(name, 6, call)
 K__TILES_AVX2(int4_min, k__int_rows_avx2(T, 4, true, w, at, x, y))                 /* steps */
 K__TILES_AVX2(int4_off, k__int_rows_avx2(T, 4, false, w, at, x, y))
 K__TILES_AVX2(int2_off, k__int_rows_avx2(T, 2, false, w, at, x, y))
@@ -3742,8 +3898,12 @@ K__TILES_AVX2(scale4_min, k__scale_rows_avx2(T, 4, 32, true, w, at, x, y))
 K__TILES_AVX2(scale_wide, k__scale_rows_avx2(T, 1, 32, false, w, at, x, y))
 K__TILES_AVX2(scale16_wide, k__scale_rows_avx2(T, 1, 16, false, w, at, x, y))
 
-#define K__PLAN_AVX2(name, tile) \
-    {k__row_##name##_avx2, k__pack_##name##_avx2, {k__tile_##tile##_4_avx2, k__tile_##tile##_5_avx2, k__tile_##tile##_6_avx2}}
+#define K__PLAN_AVX2(name, tile)                                                      \
+    {                                                                                 \
+        k__row_##name##_avx2, k__pack_##name##_avx2, {                                \
+            k__tile_##tile##_4_avx2, k__tile_##tile##_5_avx2, k__tile_##tile##_6_avx2 \
+        }                                                                             \
+    }
 static const k__plan k__plans_avx2[K_TYPE_MAX] = {
     [K_Q2_K]    = K__PLAN_AVX2(q2_K, int4_min),
     [K_Q3_K]    = K__PLAN_AVX2(q3_K, int4_off),
@@ -3772,8 +3932,8 @@ static const k__plan k__plans_avx2[K_TYPE_MAX] = {
     [K_NVFP4]   = K__PLAN_AVX2(nvfp4, scale16_wide),
 };
 
-static void k_mul_quant_avx2(uint32_t type, const void *w, size_t row_bytes, int nr, int n, const k_acts *a, float *y, size_t ldy,
-                             void *scratch) {
+static void k_mul_quant_avx2(uint32_t type, const void *w, size_t row_bytes, int nr, int n, const k_acts *a,
+                             float *y, size_t ldy, void *scratch) {
     k__mul_quant(k__plans_avx2, type, w, row_bytes, nr, n, a, y, ldy, scratch);
 }
 
@@ -3800,8 +3960,10 @@ K__AVX2 void k_quant_act_avx2(const float *x, int n, int8_t *q, int16_t *sum, fl
         *d = _mm256_movemask_ps(nan) ? NAN : amax / 127.0f;
         for (int i = 0; i < len; i += 16) {
             __m256i a = k__round_avx2(x + k + i, inv), b = k__round_avx2(x + k + i + 8, inv);
-            __m256i w = _mm256_permute4x64_epi64(_mm256_packs_epi32(a, b), 0xd8), s = _mm256_madd_epi16(w, _mm256_set1_epi16(1));
-            _mm_storeu_si128((__m128i *)(q + k + i), _mm_packs_epi16(_mm256_castsi256_si128(w), _mm256_extracti128_si256(w, 1)));
+            __m256i w = _mm256_permute4x64_epi64(_mm256_packs_epi32(a, b), 0xd8),
+                    s = _mm256_madd_epi16(w, _mm256_set1_epi16(1));
+            _mm_storeu_si128((__m128i *)(q + k + i),
+                             _mm_packs_epi16(_mm256_castsi256_si128(w), _mm256_extracti128_si256(w, 1)));
             s = _mm256_hadd_epi32(s, s);
             s = _mm256_hadd_epi32(s, s);
             sum[(k + i) / 16] = (int16_t)(_mm256_extract_epi32(s, 0) + _mm256_extract_epi32(s, 4));
@@ -3809,6 +3971,9 @@ K__AVX2 void k_quant_act_avx2(const float *x, int n, int8_t *q, int16_t *sum, fl
     }
 }
 
+#define K__PANEL_BYTES sizeof(k__panel)           /* also holds what a dot of eight rows and columns parks */
+#else
+#define K__PANEL_BYTES 0
 #endif /* __x86_64__ */
 
 /* ===== [level] the doors, and which implementation stands behind them =====
@@ -3833,17 +3998,20 @@ typedef struct {
     void  (*attn)(const k_attn_args *, void *);
 } k_level;
 
-#define K__ROW(l)                                                                                                        \
-    .quant_act = k_quant_act_##l, .mul_quant = k_mul_quant_##l, .mul_float = k_mul_float_##l, .rms_norm = k_rms_norm_##l, \
-    .dot = k_dot_##l, .add = k_add_##l, .axpy = k_axpy_##l, .scale = k_scale_##l, .swiglu = k_swiglu_##l,                \
-    .softmax = k_softmax_##l, .max = k_max_##l, .rope = k_rope_##l, .kv_store = k_kv_store_##l, .attn = k_attn_##l
+#define K__ROW(l)                                                                             \
+    .quant_act = k_quant_act_##l, .mul_quant = k_mul_quant_##l, .mul_float = k_mul_float_##l, \
+    .rms_norm = k_rms_norm_##l, .dot = k_dot_##l, .add = k_add_##l, .axpy = k_axpy_##l,       \
+    .scale = k_scale_##l, .swiglu = k_swiglu_##l, .softmax = k_softmax_##l, .max = k_max_##l, \
+    .rope = k_rope_##l, .kv_store = k_kv_store_##l, .attn = k_attn_##l
 
 /* Plainest first; "auto" takes the last that runs here. */
 static const k_level k_levels[] = {
     {.name = "scalar", .needs = 0, K__ROW(ref)},
 #if defined(__x86_64__)
     {.name = "avx2", .needs = K_CPU_AVX2 | K_CPU_FMA | K_CPU_F16C, K__ROW(avx2)},
-    {.name = "avx512", .needs = K_CPU_AVX2 | K_CPU_FMA | K_CPU_F16C | K_CPU_AVX512 | K_CPU_VNNI, K__ROW(avx512)},
+    {.name = "avx512",
+     .needs = K_CPU_AVX2 | K_CPU_FMA | K_CPU_F16C | K_CPU_AVX512 | K_CPU_VNNI,
+     K__ROW(avx512)},
 #endif
 };
 enum { K_LEVELS = sizeof k_levels / sizeof k_levels[0] };
@@ -3852,7 +4020,8 @@ static const k_level *g_k_level = &k_levels[0];
 
 static bool k__can(const k_level *l) { return (k__cpu_probe() & l->needs) == l->needs; }
 
-/* Choose the level; before any thread starts. NULL and "auto": the best. False: unknown here or not supported here. */
+/* Choose the level; before any thread starts. NULL and "auto": the best. False: unknown here or not supported
+ * here. */
 static bool k_init(const char *level) {
     bool best = !level || !strcmp(level, "auto");
     for (int i = K_LEVELS - 1; i >= 0; i--) {
@@ -3866,7 +4035,8 @@ static bool k_init(const char *level) {
 
 static const char *k_level_name(void) { return g_k_level->name; }
 
-/* Fills up to K_LEVELS entries of either array (NULL: not wanted); returns the number of levels this build has. */
+/* Fills up to K_LEVELS entries of either array (NULL: not wanted); returns the number of levels this build
+ * has. */
 static int k_levels_list(const char **names, bool *can) {
     for (int i = 0; i < K_LEVELS; i++) {
         if (names) names[i] = k_levels[i].name;
@@ -3881,28 +4051,28 @@ static bool k_wants_q8(uint32_t type) {
 
 /* Scratch of one thread for k_mul_rows with rows of up to n_max weights. */
 static size_t k_scratch_bytes(int n_max) {
-#if defined(__x86_64__)
-    return ((size_t)n_max + K_SUPER - 1) / K_SUPER * sizeof(k__panel) + 64;
-#else
-    return (size_t)n_max * 0 + 64;
-#endif
+    return ((size_t)n_max + K_SUPER - 1) / K_SUPER * K__PANEL_BYTES + 64;
 }
 
-/* Rows per task that the kernels like best. */
+/* Rows per task that the kernels like best: whole strips, and enough of them in a row for each to be fetched
+ * while the one before it is multiplied; for few columns, a stream long enough to be worth starting. */
 static int k_rows_step(uint32_t type, int nt) {
-    (void)type;
     (void)nt;
-    return 32;
+    return k_wants_q8(type) ? 128 : 32;
 }
 
-static void k_mul_rows(uint32_t type, const void *w, size_t row_bytes, int nr, int n, const k_acts *a, float *y, size_t ldy,
-                       void *scratch) {
+static void k_mul_rows(uint32_t type, const void *w, size_t row_bytes, int nr, int n, const k_acts *a,
+                       float *y, size_t ldy, void *scratch) {
     if (k_wants_q8(type)) g_k_level->mul_quant(type, w, row_bytes, nr, n, a, y, ldy, scratch);
     else g_k_level->mul_float(type, w, row_bytes, nr, n, a, y, ldy);
 }
 
-static void  k_quant_act(const float *x, int n, int8_t *q, int16_t *sum, float *d) { g_k_level->quant_act(x, n, q, sum, d); }
-static void  k_rms_norm(const float *x, const float *w, float eps, int n, float *y) { g_k_level->rms_norm(x, w, eps, n, y); }
+static void k_quant_act(const float *x, int n, int8_t *q, int16_t *sum, float *d) {
+    g_k_level->quant_act(x, n, q, sum, d);
+}
+static void k_rms_norm(const float *x, const float *w, float eps, int n, float *y) {
+    g_k_level->rms_norm(x, w, eps, n, y);
+}
 static float k_dot(const float *a, const float *b, int n) { return g_k_level->dot(a, b, n); }
 static void  k_add(float *y, const float *x, int n) { g_k_level->add(y, x, n); }
 static void  k_axpy(float *y, const float *x, float s, int n) { g_k_level->axpy(y, x, s, n); }
@@ -3913,7 +4083,9 @@ static float k_max(const float *x, int n, int *arg) { return g_k_level->max(x, n
 static void  k_rope(float *x, int n_heads, int hd, int n_rot, bool halves, const float *cs) {
     g_k_level->rope(x, n_heads, hd, n_rot, halves, cs);
 }
-static void k_kv_store(uint32_t type, const float *x, void *dst, int n) { g_k_level->kv_store(type, x, dst, n); }
+static void k_kv_store(uint32_t type, const float *x, void *dst, int n) {
+    g_k_level->kv_store(type, x, dst, n);
+}
 static void k_attn(const k_attn_args *a, void *scratch) { g_k_level->attn(a, scratch); }
 
 /* ===== [thread] what every thread does before it computes ===== */

@@ -49,11 +49,15 @@
 #include <unistd.h>
 #include <linux/futex.h>
 
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include <pcre2.h>
+
 /* ===== [k] formats and arithmetic =====
  * A header of its own with sections of its own; it stands below everything, knows libc only and owns the names that
  * begin with k_ and K_. Nothing here names a machine: which kernels run is k_init's business.
  * Door: k_init, k_types, k_mul_rows, k_attn and the other k_ functions without a double underscore. */
 #include "ggml_kernels.h"
+
 /* ===== [base] exit codes, log, memory, bytes, clock, rng =====
  * The ground floor: how the program ends, speaks, allocates and measures time. Owns the few globals.
  * Invariants: every product of sizes is checked in 64 bits; out of memory ends the run with exit 3 and
@@ -214,7 +218,7 @@ static void  str_clear(str *s) { s->n = 0; if (s->p) s->p[0] = 0; }
 static void  str_drop(str *s) { mem_free(s->p); *s = (str){0}; }
 static bytes str_bytes(const str *s) { return (bytes){(const uint8_t *)s->p, s->n}; }
 
-__attribute__((format(printf, 2, 3))) static void str_fmt(str *s, const char *fmt, ...) {
+__attribute__((format(printf, 2, 3), nonnull(2))) static void str_fmt(str *s, const char *fmt, ...) {
     va_list ap, ap2;
     va_start(ap, fmt);
     va_copy(ap2, ap);
@@ -320,6 +324,7 @@ static void str_json(str *s, bytes b) {
     }
     str_put(s, "\"");
 }
+
 /* ===== [pool] worker threads =====
  * One team of threads for the life of a run. pool_run() lets every thread (the caller is thread 0) execute one
  * function; inside it, stages are separated by pool_barrier() and share work through pool_next(), a counter that
@@ -512,6 +517,7 @@ static int pool_default_threads(void) {
     if (f) fclose(f);
     return n;
 }
+
 /* ===== [gguf] the model file =====
  * A bounds-checked, read-only view of a GGUF file: versions 1 to 3, little-endian, alone or split into parts.
  * Owns the mappings, the metadata table, the tensor directory and their hash indices. Trusts no byte: lengths
@@ -1382,6 +1388,7 @@ static bool gguf_alive(const gguf_file *g) {
     }
     return true;
 }
+
 /* ===== [tok] vocabularies: text to tokens and back =====
  * Owns the tokenizers `llama` (sentencepiece: merge the neighbours with the best score), `gpt2` (BPE over bytes
  * written as characters) and `gemma4` (BPE over characters with byte tokens), and the table of pre-tokenizers.
@@ -1395,9 +1402,6 @@ static bool gguf_alive(const gguf_file *g) {
  * Control tokens come from text only under TOK_SPECIAL; a merge never makes one.
  *   Time is n log n in the length of a word and linear in that of a text.
  * Door: tok_load, tok_free, tok_encode, tok_decode, tok_stream_*, tok_piece, tok_text and the questions below. */
-
-#define PCRE2_CODE_UNIT_WIDTH 8
-#include <pcre2.h>
 
 enum {
     TOK_COUNT_MAX = 1 << 22,         /* tokens: sixteen times the largest vocabulary known                */
@@ -1416,7 +1420,7 @@ enum {
 
 enum { PRE_BOS = 1, PRE_WHOLE = 2 /* a word that is a token needs no merges */, PRE_RAW = 4 /* see tok__raw */ };
 
-#define PRE_THIRDS "\3"              /* leads a pattern: cut each match in threes from its right end, and only there */
+#define PRE_THIRDS "\3"              /* leads a pattern: cut its matches in threes from their right ends */
 #define PRE_ABBR   "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
 #define PRE_SPACES "\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
 #define PRE_GPT2   "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)"
@@ -1492,7 +1496,7 @@ static const tok_pre tok_pres[] = {
                        "\\s*[\\r\\n]|\\s+(?!\\S)|\\s+"}},
     {"laguna", 0, {"[^\\n]+|[\\n]+", PRE_QWEN2}},
     {"afmoe", 0, {"\\p{N}+", PRE_THIRDS "\\p{N}+", PRE_ASIAN, PRE_DEEP3}},
-    {"tiny_aya cohere2moe", 0, {"(?<!\\d)\\d++(?![\\p{L}\\p{M}\\p{Nl}\\p{Pc}])", PRE_THIRDS "\\A\\d++\\z", PRE_GPT4O}},
+    {"tiny_aya cohere2moe", 0, {"(?<!\\d)\\d++(?![\\p{L}\\p{M}\\p{N}\\p{Pc}])", PRE_THIRDS "\\A\\d++\\z", PRE_GPT4O}},
     {"jais-2", 0, {PRE_ABBR "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s{512}(?!\\S)|"
                    "\\s{256}(?!\\S)|\\s{128}(?!\\S)|\\s{64}(?!\\S)|\\s{32}(?!\\S)|\\s{16}(?!\\S)|\\s{8}(?!\\S)|\\s{4}(?!\\S)|"
                    "\\s{1,2}(?!\\S)|\\s{1}"}},
@@ -1527,14 +1531,17 @@ static void tok_list_pre(str *out) {
 /* White_Space of Unicode: \s of PCRE2 counts U+180E too. Script=Han: \p{Han} of PCRE2 10.40 and later goes by
  * script extensions, and so takes CJK punctuation as well. */
 #define PRE_WHITE "\\t-\\r \\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}\\x{3000}"
-#define PRE_HAN   "\\x{2e80}-\\x{2e99}\\x{2e9b}-\\x{2ef3}\\x{2f00}-\\x{2fd5}\\x{3005}\\x{3007}\\x{3021}-\\x{3029}\\x{3038}-\\x{303b}" \
-                  "\\x{3400}-\\x{4dbf}\\x{4e00}-\\x{9fff}\\x{f900}-\\x{fa6d}\\x{fa70}-\\x{fad9}\\x{16fe2}\\x{16fe3}\\x{16ff0}\\x{16ff1}" \
-                  "\\x{20000}-\\x{2a6df}\\x{2a700}-\\x{2b739}\\x{2b740}-\\x{2b81d}\\x{2b820}-\\x{2cea1}\\x{2ceb0}-\\x{2ebe0}" \
-                  "\\x{2f800}-\\x{2fa1d}\\x{30000}-\\x{3134a}\\x{31350}-\\x{323af}"
+#define PRE_HAN   "\\x{2e80}-\\x{2e99}\\x{2e9b}-\\x{2ef3}\\x{2f00}-\\x{2fd5}\\x{3005}\\x{3007}\\x{3021}-\\x{3029}" \
+                  "\\x{3038}-\\x{303b}\\x{3400}-\\x{4dbf}\\x{4e00}-\\x{9fff}\\x{f900}-\\x{fa6d}\\x{fa70}-\\x{fad9}" \
+                  "\\x{16fe2}\\x{16fe3}\\x{16ff0}\\x{16ff1}\\x{20000}-\\x{2a6df}\\x{2a700}-\\x{2b739}" \
+                  "\\x{2b740}-\\x{2b81d}\\x{2b820}-\\x{2cea1}\\x{2ceb0}-\\x{2ebe0}\\x{2f800}-\\x{2fa1d}" \
+                  "\\x{30000}-\\x{3134a}\\x{31350}-\\x{323af}"
 
 static void tok__expand(const char *p, str *out) {
     static const struct { const char *from, *in, *out; } words[] = {
-        {"\\s", PRE_WHITE, "[" PRE_WHITE "]"}, {"\\S", NULL, "[^" PRE_WHITE "]"}, {"\\p{Han}", PRE_HAN, "[" PRE_HAN "]"},
+        {"\\s", PRE_WHITE, "[" PRE_WHITE "]"},
+        {"\\S", NULL, "[^" PRE_WHITE "]"},
+        {"\\p{Han}", PRE_HAN, "[" PRE_HAN "]"},
     };
     bool in = false;                                  /* inside a class */
     while (*p) {
@@ -1558,7 +1565,7 @@ enum { TOK_UNDEFINED, TOK_NORMAL, TOK_UNKNOWN, TOK_CONTROL, TOK_USER, TOK_UNUSED
 #define TOK_EOG 0x80                 /* beside the type: ends a generation */
 
 typedef struct {
-    uint64_t head;                   /* the first 8 bytes of the text: for most tokens all of it, so no look elsewhere */
+    uint64_t head;                   /* the first 8 bytes of the text: of most tokens all, so no look elsewhere */
     uint32_t n;                      /* its bytes        */
     int32_t  id1;                    /* id + 1, 0: empty */
 } tok__slot;
@@ -1636,7 +1643,8 @@ static uint64_t tok__mix(uint64_t a, uint64_t b) {
 /* Folded multiplication of 8 bytes a turn, keyed afresh for each run: nobody can choose tokens that collide. */
 static uint64_t tok__hash(const tok_vocab *v, uint64_t head, const uint8_t *p, size_t n) {
     uint64_t h = tok__mix(head ^ v->seed[0], v->seed[1] ^ n);
-    for (size_t i = 8; i < n; i += 8) h = tok__mix(tok__load8(p + (i + 8 <= n ? i : n - 8)) ^ v->seed[0], v->seed[1] ^ h);
+    for (size_t i = 8; i < n; i += 8)
+        h = tok__mix(tok__load8(p + (i + 8 <= n ? i : n - 8)) ^ v->seed[0], v->seed[1] ^ h);
     return h;
 }
 
@@ -1645,12 +1653,15 @@ static tok__slot *tok__seek(const tok_vocab *v, bytes b) {
     uint64_t head = tok__head(b.p, b.n), at = tok__hash(v, head, b.p, b.n) & v->mask;
     for (; v->slot[at].id1; at = (at + 1) & v->mask) {
         const tok__slot *s = &v->slot[at];
-        if (s->head == head && s->n == b.n && (b.n <= 8 || !memcmp(v->text[s->id1 - 1].p + 8, b.p + 8, b.n - 8))) break;
+        if (s->head != head || s->n != b.n) continue;
+        if (b.n <= 8 || !memcmp(v->text[s->id1 - 1].p + 8, b.p + 8, b.n - 8)) break;
     }
     return &v->slot[at];
 }
 
-static int32_t tok__find(const tok_vocab *v, bytes b) { return b.n && b.n <= v->text_max ? tok__seek(v, b)->id1 - 1 : -1; }
+static int32_t tok__find(const tok_vocab *v, bytes b) {
+    return b.n && b.n <= v->text_max ? tok__seek(v, b)->id1 - 1 : -1;
+}
 
 static uint64_t tok__merge_home(const tok_vocab *v, int32_t left, int32_t right) {
     return tok__mix(((uint64_t)(uint32_t)left << 32 | (uint32_t)right) ^ v->seed[0], v->seed[1]) & v->merge_mask;
@@ -1714,7 +1725,14 @@ static size_t tok__spell(uint8_t b, uint8_t *out) {
 
 /* --- load: tokens --- */
 
-static uint64_t tok__at(const tok_vocab *v, const gguf_kv *kv, const uint8_t *p) { return (uint64_t)(p - v->g->part[kv->part].p); }
+/* Where p lies in the file; NULL: where the value begins. */
+static uint64_t tok__at(const tok_vocab *v, const gguf_kv *kv, const uint8_t *p) {
+    return p ? (uint64_t)(p - v->g->part[kv->part].p) : kv->at;
+}
+
+/* Returns false, with the file, the fault and its place in e. */
+#define TOK_BAD(kv, p, ...) gguf_bad(v->g, (kv)->part, tok__at(v, kv, p), e, __VA_ARGS__)
+#define TOK_NO(...)         err_set(e, EXIT_INPUT, __VA_ARGS__)
 
 static const gguf_kv *tok__array(const gguf_file *g, const char *key, uint32_t elem, uint32_t other, err_t *e) {
     const gguf_kv *kv = gguf_find(g, key);
@@ -1742,16 +1760,18 @@ static bool tok__good_text(bytes b) {
 }
 
 static bool tok__add_text(tok_vocab *v, const gguf_kv *kv, int32_t id, bytes t, err_t *e) {
-    const char *what = !t.n ? "is empty" : t.n > TOK_TEXT_MAX ? "is too long" : !tok__good_text(t) ? "is not UTF-8 without NUL" : NULL;
-    if (what) return gguf_bad(v->g, kv->part, tok__at(v, kv, t.p), e, "token %d of %zu bytes %s, expected 1 to %d bytes of text",
+    const char *what = !t.n ? "is empty" : t.n > TOK_TEXT_MAX ? "is too long"
+                     : !tok__good_text(t) ? "is not UTF-8 without NUL" : NULL;
+    if (what) return TOK_BAD(kv, t.p, "token %d of %zu bytes %s, expected 1 to %d bytes of text",
                               id, t.n, what, TOK_TEXT_MAX);
     tok__slot *s = tok__seek(v, t);
-    if (s->id1) return gguf_bad(v->g, kv->part, tok__at(v, kv, t.p), e, "token %d is spelled as token %d is: \"%.*s\", expected all to differ",
-                                id, s->id1 - 1, GGUF_SHOW(t));
+    if (s->id1) return TOK_BAD(kv, t.p, "token %d is spelled as token %d is: \"%.*s\", expected all to differ", id,
+                               s->id1 - 1, GGUF_SHOW(t));
     *s = (tok__slot){tok__head(t.p, t.n), (uint32_t)t.n, id + 1};
     v->text[id] = t;
     v->text_bytes += t.n;
-    if (v->text_bytes > UINT32_MAX) return gguf_bad(v->g, kv->part, kv->at, e, "the tokens are more than %u bytes, expected less", UINT32_MAX);
+    if (v->text_bytes > UINT32_MAX)
+        return TOK_BAD(kv, NULL, "the tokens are more than %u bytes, expected less", UINT32_MAX);
     if (t.n > v->text_max) v->text_max = t.n;
     return true;
 }
@@ -1759,9 +1779,10 @@ static bool tok__add_text(tok_vocab *v, const gguf_kv *kv, int32_t id, bytes t, 
 static bool tok__load_texts(tok_vocab *v, err_t *e) {
     const char    *key = "tokenizer.ggml.tokens";
     const gguf_kv *kv = tok__array(v->g, key, GGUF_STR, GGUF_STR, e);
-    if (!kv) return err_set(e, EXIT_INPUT, "%s: no %s, expected a vocabulary", v->g->path, key);
+    if (!kv) return TOK_NO("%s: no %s, expected a vocabulary", v->g->path, key);
     if (kv->count < 1 || kv->count > TOK_COUNT_MAX)
-        return gguf_bad(v->g, kv->part, kv->at, e, "%s has %llu entries, expected 1 to %d", key, (unsigned long long)kv->count, TOK_COUNT_MAX);
+        return TOK_BAD(kv, NULL, "%s has %llu entries, expected 1 to %d", key, (unsigned long long)kv->count,
+                       TOK_COUNT_MAX);
     uint64_t size = 8;
     while (size < 2 * kv->count) size *= 2;
     v->n = (int32_t)kv->count;
@@ -1772,14 +1793,15 @@ static bool tok__load_texts(tok_vocab *v, err_t *e) {
     gguf_strs it = gguf_strs_of(v->g, kv);
     bytes     t;
     for (int32_t id = 0; id < v->n; id++)
-        if (!gguf_strs_next(&it, &t)) return gguf_bad(v->g, kv->part, tok__at(v, kv, it.p), e, "%s ends after %d tokens, expected %d", key, id, v->n);
+        if (!gguf_strs_next(&it, &t))
+            return TOK_BAD(kv, it.p, "%s ends after %d tokens, expected %d", key, id, v->n);
         else if (!tok__add_text(v, kv, id, t, e)) return false;
     return true;
 }
 
 static bool tok__same_count(const tok_vocab *v, const gguf_kv *kv, err_t *e) {
     if (kv->count == (uint64_t)v->n) return true;
-    return gguf_bad(v->g, kv->part, kv->at, e, "%.*s has %llu entries, expected %d as there are tokens", GGUF_SHOW(kv->key),
+    return TOK_BAD(kv, NULL, "%.*s has %llu entries, expected %d as there are tokens", GGUF_SHOW(kv->key),
                     (unsigned long long)kv->count, v->n);
 }
 
@@ -1790,7 +1812,8 @@ static bool tok__load_scores(tok_vocab *v, err_t *e) {
     for (int32_t i = 0; i < v->n; i++) {
         float f;
         memcpy(&f, kv->data + 4 * (size_t)i, 4);
-        if (f != f) return gguf_bad(v->g, kv->part, tok__at(v, kv, kv->data + 4 * (size_t)i), e, "the score of token %d is NaN, expected a number", i);
+        if (f != f)
+            return TOK_BAD(kv, kv->data + 4 * (size_t)i, "the score of token %d is NaN, expected a number", i);
     }
     v->score = kv->data;
     return true;
@@ -1804,6 +1827,8 @@ static int tok__byte_of(bytes t) {
 
 static const bytes tok__blank = {(const uint8_t *)"\xe2\x96\x81", 3};     /* U+2581, a space in disguise */
 
+static bool tok__is_blank(const uint8_t *p) { return p[0] == 0xe2 && p[1] == 0x96 && p[2] == 0x81; }
+
 static bool tok__has_blank(bytes t) { return memmem(t.p, t.n, tok__blank.p, 3) != NULL; }
 
 static bool tok__load_types(tok_vocab *v, err_t *e) {
@@ -1812,13 +1837,14 @@ static bool tok__load_types(tok_vocab *v, err_t *e) {
     for (int32_t i = 0; i < v->n; i++) {
         uint32_t t = TOK_NORMAL;
         if (kv) memcpy(&t, kv->data + 4 * (size_t)i, 4);
-        if (t >= TOK_TYPES) return gguf_bad(v->g, kv->part, tok__at(v, kv, kv->data + 4 * (size_t)i), e,
-                                            "the type of token %d is %u, expected 0 to %d", i, t, TOK_TYPES - 1);
+        if (t >= TOK_TYPES)
+            return TOK_BAD(kv, kv->data + 4 * (size_t)i, "the type of token %d is %u, expected 0 to %d", i, t, TOK_TYPES - 1);
         bool hex = tok__byte_of(v->text[i]) >= 0;
-        if (t == TOK_BYTE && !hex) return gguf_bad(v->g, kv->part, tok__at(v, kv, v->text[i].p), e,
-                                                   "byte token %d is spelled \"%.*s\", expected <0x00> to <0xFF>", i, GGUF_SHOW(v->text[i]));
+        if (t == TOK_BYTE && !hex)
+            return TOK_BAD(kv, v->text[i].p, "byte token %d is spelled \"%.*s\", expected <0x00> to <0xFF>", i,
+                           GGUF_SHOW(v->text[i]));
         if (v->raw && t == TOK_NORMAL && hex) t = TOK_BYTE;
-        if (v->raw && t == TOK_USER && tok__has_blank(v->text[i])) t = TOK_NORMAL;       /* reached by merges, not as spelled */
+        if (v->raw && t == TOK_USER && tok__has_blank(v->text[i])) t = TOK_NORMAL;  /* merges reach it, its text does not */
         v->type[i] = (uint8_t)t;
     }
     return true;
@@ -1826,20 +1852,23 @@ static bool tok__load_types(tok_vocab *v, err_t *e) {
 
 /* --- load: the tokens that end a generation. Files seldom tell them all, so the field goes by their texts. --- */
 
-static const char *const tok__turn_ends[] = {         /* the first that exists ends a turn, when no eot_token_id does */
-    "<|eot_id|>", "<|im_end|>", "<|end|>", "<end_of_turn>", "<|endoftext|>", "<|end_of_text|>", "<EOT>", "_<EOT>", "[EOT]",
-    "<｜end▁of▁sentence｜>", "<end_of_utterance>", NULL};
+static const char *const tok__turn_ends[] = {  /* the first that exists ends a turn, unless eot_token_id tells */
+    "<|eot_id|>", "<|im_end|>", "<|end|>", "<end_of_turn>", "<|endoftext|>", "<|end_of_text|>", "<EOT>",
+    "_<EOT>", "[EOT]", "<｜end▁of▁sentence｜>", "<end_of_utterance>", NULL};
 static const char *const tok__ends[] = {
-    "<|eot_id|>", "<|im_end|>", "<|end|>", "<|return|>", "<|call|>", "<|flush|>", "<|calls|>", "<end_of_turn>", "<|endoftext|>", "</s>",
-    "<|eom_id|>", "<EOT>", "_<EOT>", "[EOT]", "[EOS]", "<|end_of_text|>", "<end_of_utterance>", "<eos>", "<turn|>", "<|tool_response>",
-    "<｜end▁of▁sentence｜>", "[e~[", NULL};
+    "<|eot_id|>", "<|im_end|>", "<|end|>", "<|return|>", "<|call|>", "<|flush|>", "<|calls|>",
+    "<end_of_turn>", "<|endoftext|>", "</s>", "<|eom_id|>", "<EOT>", "_<EOT>", "[EOT]", "[EOS]",
+    "<|end_of_text|>", "<end_of_utterance>", "<eos>", "<turn|>", "<|tool_response>", "<｜end▁of▁sentence｜>",
+    "[e~[", NULL};
 static const char *const tok__fim_pads[] = {"<|fim_pad|>", "<fim-pad>", "<fim_pad>", "<PAD>", "[PAD]", NULL};
-static const char *const tok__fim_reps[] = {"<|fim_repo|>", "<|repo_name|>", "<fim-repo>", "<REPO>", "<reponame>", NULL};
+static const char *const tok__fim_reps[] = {
+    "<|fim_repo|>", "<|repo_name|>", "<fim-repo>", "<REPO>", "<reponame>", NULL};
 static const char *const tok__fim_seps[] = {"<|file_sep|>", NULL};
-static const char *const tok__fim_rest[] = {          /* the holes of an infill: control, whatever their type says */
-    "<|fim_prefix|>", "<fim-prefix>", "<fim_prefix>", "<｜fim▁begin｜>", "<PRE>", "▁<PRE>", "<|code_prefix|>", "<|prefix|>", "<|fim_suffix|>",
-    "<fim-suffix>", "<fim_suffix>", "<｜fim▁hole｜>", "<SUF>", "▁<SUF>", "<|code_suffix|>", "<|suffix|>", "<|fim_middle|>", "<fim-middle>",
-    "<fim_middle>", "<｜fim▁end｜>", "<MID>", "▁<MID>", "<|code_middle|>", "<|middle|>", NULL};
+static const char *const tok__fim_rest[] = {  /* the holes of an infill: control, whatever their type says */
+    "<|fim_prefix|>", "<fim-prefix>", "<fim_prefix>", "<｜fim▁begin｜>", "<PRE>", "▁<PRE>", "<|code_prefix|>",
+    "<|prefix|>", "<|fim_suffix|>", "<fim-suffix>", "<fim_suffix>", "<｜fim▁hole｜>", "<SUF>", "▁<SUF>",
+    "<|code_suffix|>", "<|suffix|>", "<|fim_middle|>", "<fim-middle>", "<fim_middle>", "<｜fim▁end｜>",
+    "<MID>", "▁<MID>", "<|code_middle|>", "<|middle|>", NULL};
 
 /* Found by its name, a token is a control token, whatever its type says. */
 static int32_t tok__named(tok_vocab *v, const char *name, uint8_t mark) {
@@ -1876,8 +1905,8 @@ static void tok__load_ends(tok_vocab *v, int32_t fim_pad, int32_t fim_rep, int32
     const int32_t ends[] = {v->eos, v->eot, v->eom, fim_pad, fim_rep, fim_sep};
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) tok__mark_end(v, ends[i]);
     /* gpt-oss and solar-open close a part of the answer with <|end|>; gemma4 uses </s> as text */
-    if ((tok__has(v, "<|return|>") && (tok__has(v, "<|call|>") || tok__has(v, "<|calls|>")))
-        || (tok__has(v, "<|flush|>") && (tok__has(v, "<|call|>") || tok__has(v, "<|calls|>")))) tok__undo_end(v, "<|end|>", TOK_CONTROL);
+    bool calls = tok__has(v, "<|call|>") || tok__has(v, "<|calls|>");
+    if (calls && (tok__has(v, "<|return|>") || tok__has(v, "<|flush|>"))) tok__undo_end(v, "<|end|>", TOK_CONTROL);
     if (tok__has(v, "<|tool_response>")) tok__undo_end(v, "</s>", TOK_NORMAL);
 }
 
@@ -1908,7 +1937,7 @@ static bool tok__load_specials(tok_vocab *v, err_t *e) {
         {"tokenizer.ggml.add_space_prefix", &v->space_prefix}, {"tokenizer.ggml.ignore_merges", &v->whole}};
     for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
         if (gguf_get_bool(v->g, flags[i].key, flags[i].flag, e) < 0) return false;
-    if (v->raw && v->pre && (v->pre->flags & PRE_BOS)) v->add_bos = true;        /* gemma4 files say false and mean true */
+    if (v->raw && v->pre && (v->pre->flags & PRE_BOS)) v->add_bos = true;      /* gemma4 files say false and mean true */
     v->add_bos = v->add_bos && v->bos >= 0;
     v->add_eos = v->add_eos && v->eos >= 0;
     tok__load_ends(v, fim_pad, fim_rep, fim_sep);
@@ -1933,7 +1962,7 @@ static size_t tok__unspell(bytes t, uint8_t *out) {
 static size_t tok__unblank(bytes t, uint8_t *out) {
     size_t n = 0;
     for (size_t i = 0; i < t.n;) {
-        bool blank = t.n - i >= 3 && memcmp(t.p + i, tok__blank.p, 3) == 0;
+        bool blank = t.n - i >= 3 && tok__is_blank(t.p + i);
         out[n++] = blank ? ' ' : t.p[i];
         i += blank ? 3 : 1;
     }
@@ -1987,19 +2016,21 @@ static bool tok__is_apart(const tok_vocab *v) {
         bytes t = v->text[id];
         if (!tok__plain(v, id)) continue;
         for (size_t i = 1; i + 3 <= t.n; i++)
-            if (t.p[i] == 0xe2 && !memcmp(t.p + i, tok__blank.p, 3) && (i < 3 || memcmp(t.p + i - 3, tok__blank.p, 3))) return false;
+            if (tok__is_blank(t.p + i) && (i < 3 || !tok__is_blank(t.p + i - 3))) return false;
     }
     return true;
 }
 
 /* --- load: merges --- */
 
-/* The result's id. Files list merges mostly in the order of their results: try the last one and its follower first. */
+/* The result's id. Files list merges mostly in the order of their results: first try the last one and its follower. */
 static int32_t tok__joined(const tok_vocab *v, bytes left, bytes right, int32_t last) {
     uint8_t both[2 * TOK_TEXT_MAX];
-    for (int32_t id = last; id >= 0 && id <= last + 1 && id < v->n; id++)
-        if (v->text[id].n == left.n + right.n && !memcmp(v->text[id].p, left.p, left.n) && !memcmp(v->text[id].p + left.n, right.p, right.n))
-            return id;
+    for (int32_t id = last; id <= last + 1 && id < v->n; id++) {
+        bytes t = v->text[id];
+        if (t.n != left.n + right.n || memcmp(t.p, left.p, left.n)) continue;
+        if (!memcmp(t.p + left.n, right.p, right.n)) return id;
+    }
     memcpy(both, left.p, left.n);
     memcpy(both + left.n, right.p, right.n);
     return tok__find(v, (bytes){both, left.n + right.n});
@@ -2008,15 +2039,18 @@ static int32_t tok__joined(const tok_vocab *v, bytes left, bytes right, int32_t 
 /* Fills m; its id1 stays 0 when no text can use the merge. */
 static bool tok__read_merge(const tok_vocab *v, const gguf_kv *kv, bytes t, int32_t last, tok__merge *m, err_t *e) {
     const uint8_t *space = t.n > 2 ? memchr(t.p + 1, ' ', t.n - 2) : NULL;
-    if (!space) return gguf_bad(v->g, kv->part, tok__at(v, kv, t.p), e, "merge %u is \"%.*s\", expected two texts with a space between",
+    if (!space)
+        return TOK_BAD(kv, t.p, "merge %u is \"%.*s\", expected two texts with a space between",
                                 m->rank, GGUF_SHOW(t));
     bytes   left = {t.p, (size_t)(space - t.p)}, right = {space + 1, t.n - left.n - 1};
-    int32_t l = tok__find(v, left), r = tok__find(v, right), id = l >= 0 && r >= 0 ? tok__joined(v, left, right, last) : -1;
-    if (id < 0 && !v->raw) return gguf_bad(v->g, kv->part, tok__at(v, kv, t.p), e,
-                                           "merge %u is \"%.*s\", expected its parts and their sum to be tokens", m->rank, GGUF_SHOW(t));
+    int32_t l = tok__find(v, left), r = tok__find(v, right);
+    int32_t id = l >= 0 && r >= 0 ? tok__joined(v, left, right, last) : -1;
+    if (id < 0 && !v->raw)
+        return TOK_BAD(kv, t.p, "merge %u is \"%.*s\", expected its parts and their sum to be tokens", m->rank,
+                       GGUF_SHOW(t));
     if (id < 0 || !tok__plain(v, l) || !tok__plain(v, r) || !tok__plain(v, id)) return true;
     bool user = tok__type(v, l) == TOK_USER || tok__type(v, r) == TOK_USER || tok__type(v, id) == TOK_USER;
-    if (user && tok_piece(v, l).n + tok_piece(v, r).n != tok_piece(v, id).n) return true;        /* would not read back */
+    if (user && tok_piece(v, l).n + tok_piece(v, r).n != tok_piece(v, id).n) return true;      /* would not read back */
     m->left = l, m->right = r, m->id1 = id + 1;
     return true;
 }
@@ -2030,16 +2064,17 @@ static void tok__add_merge(tok_vocab *v, const tok__merge *m) {
 static bool tok__load_merges(tok_vocab *v, err_t *e) {
     const char    *key = "tokenizer.ggml.merges";
     const gguf_kv *kv = tok__array(v->g, key, GGUF_STR, GGUF_STR, e);
-    if (!kv) return err_set(e, EXIT_INPUT, "%s: no %s, expected them with tokenizer.ggml.model %s", v->g->path, key, v->model);
+    if (!kv) return TOK_NO("%s: no %s, expected them with tokenizer.ggml.model %s", v->g->path, key, v->model);
     if (kv->count > TOK_MERGE_MAX)
-        return gguf_bad(v->g, kv->part, kv->at, e, "%s has %llu entries, expected at most %d", key, (unsigned long long)kv->count, TOK_MERGE_MAX);
+        return TOK_BAD(kv, NULL, "%s has %llu entries, expected at most %d", key, (unsigned long long)kv->count,
+                       TOK_MERGE_MAX);
     uint64_t size = 8;
     while (size < kv->count + kv->count / 2) size *= 2;
     v->merge_mask = size - 1;
     v->merge = mem_new(size, sizeof *v->merge);
     gguf_strs  it = gguf_strs_of(v->g, kv);
     bytes      t;
-    tok__merge wait[16] = {0};                        /* the table is larger than a cache: a slot is fetched ahead of its use */
+    tok__merge wait[16] = {0};                        /* the table outgrows the caches: slots are fetched ahead of use */
     uint32_t   n = (uint32_t)kv->count;
     int32_t    last = 0;
     for (uint32_t i = 0; i < n + 16; i++) {
@@ -2047,7 +2082,7 @@ static bool tok__load_merges(tok_vocab *v, err_t *e) {
         tok__add_merge(v, m);
         *m = (tok__merge){.rank = i};
         if (i >= n) continue;
-        if (!gguf_strs_next(&it, &t)) return gguf_bad(v->g, kv->part, tok__at(v, kv, it.p), e, "%s ends after %u merges", key, i);
+        if (!gguf_strs_next(&it, &t)) return TOK_BAD(kv, it.p, "%s ends after %u merges", key, i);
         if (!tok__read_merge(v, kv, t, last, m, e)) return false;
         if (m->id1) last = m->id1 - 1, __builtin_prefetch(&v->merge[tok__merge_home(v, m->left, m->right)], 1);
     }
@@ -2102,21 +2137,29 @@ static bool tok__load_model(tok_vocab *v, const char *pre, err_t *e) {
     static const char *const models[] = {"llama", "gpt2", "gemma4"};
     bytes model = {0}, name = {0};
     int   rc = gguf_get_str(v->g, "tokenizer.ggml.model", &model, e);
-    if (rc <= 0) return rc ? false : err_set(e, EXIT_INPUT, "%s: no tokenizer.ggml.model, expected llama, gpt2 or gemma4", v->g->path);
+    if (rc < 0) return false;
+    if (!rc) return TOK_NO("%s: no tokenizer.ggml.model, expected llama, gpt2 or gemma4", v->g->path);
     for (int i = 0; i < 3; i++)
         if (bytes_is(model, models[i])) v->model = models[i];
     const gguf_kv *kv = gguf_find(v->g, "tokenizer.ggml.model");
-    if (!v->model) return gguf_bad(v->g, kv->part, kv->at, e, "tokenizer.ggml.model is \"%.*s\", expected llama, gpt2 or gemma4", GGUF_SHOW(model));
+    if (!v->model)
+        return TOK_BAD(kv, NULL, "tokenizer.ggml.model is \"%.*s\", expected llama, gpt2 or gemma4", GGUF_SHOW(model));
     v->raw = v->model != models[1];
     if (v->model == models[0]) return true;
     kv = gguf_find(v->g, "tokenizer.ggml.pre");
     if (gguf_get_str(v->g, "tokenizer.ggml.pre", &name, e) < 0) return false;
     if (pre) name = bytes_of(pre);
     else if (v->model == models[2]) name = bytes_of("gemma4");
-    else if (!name.n) name = bytes_of("default"), log_info("%s: no tokenizer.ggml.pre, taking default; --pre NAME sets another", v->g->path);
+    else if (!kv) {
+        name = bytes_of("default");
+        log_info("%s: no tokenizer.ggml.pre, taking default; --pre NAME sets another", v->g->path);
+    }
     v->pre = tok__pre_find(name);
-    if (!v->pre && pre) return err_set(e, EXIT_INPUT, "--pre %.80s: unknown, expected a name of --list pre, such as llama-bpe or qwen2", pre);
-    if (!v->pre) return gguf_bad(v->g, kv->part, kv->at, e, "tokenizer.ggml.pre is \"%.*s\", expected a name of --list pre; --pre NAME sets one", GGUF_SHOW(name));
+    if (!v->pre && pre)
+        return TOK_NO("--pre %.80s: unknown, expected a name of --list pre, such as llama-bpe or qwen2", pre);
+    if (!v->pre)
+        return TOK_BAD(kv, NULL, "tokenizer.ggml.pre is \"%.*s\", expected a name of --list pre; --pre NAME sets one",
+                       GGUF_SHOW(name));
     v->raw = v->pre->flags & PRE_RAW;
     memcpy(v->pre_name, name.p, name.n);              /* a name of the table is shorter than this */
     return true;
@@ -2142,7 +2185,8 @@ static tok_vocab *tok_load(const gguf_file *g, const char *pre, err_t *e) {
     uint64_t   seed = rng_fresh();
     v->g = g;
     v->seed[0] = rng_mix(seed), v->seed[1] = rng_mix(seed + 1) | 1;
-    if (!tok__load_model(v, pre, e) || !tok__load_texts(v, e) || !tok__load_types(v, e) || !tok__load_specials(v, e)) goto fail;
+    if (!tok__load_model(v, pre, e) || !tok__load_texts(v, e)) goto fail;
+    if (!tok__load_types(v, e) || !tok__load_specials(v, e)) goto fail;
     tok__load_pieces(v);
     tok__load_bytes(v);
     tok__load_marks(v);
@@ -2274,7 +2318,8 @@ static bool tok__put_byte(tok__run *r, uint8_t b, bool stray) {
     if (escape) tok_ids_add(r->out, v->byte_id[0xf4]), b = v->lost[b];
     if (v->byte_id[b] >= 0) tok_ids_add(r->out, v->byte_id[b]);
     else if (v->unk >= 0) tok_ids_add(r->out, v->unk);
-    else return err_set(r->e, EXIT_INPUT, "%s: no token for byte 0x%02x and no unknown token, expected one of them", v->g->path, b);
+    else return err_set(r->e, EXIT_INPUT, "%s: no token for byte 0x%02x and no unknown token, expected one of them",
+                        v->g->path, b);
     return true;
 }
 
@@ -2282,7 +2327,7 @@ static bool tok__put_byte(tok__run *r, uint8_t b, bool stray) {
 static bool tok__put_loose(tok__run *r, const tok__sym *s) {
     const tok_vocab *v = r->v;
     const uint8_t   *p = (const uint8_t *)r->buf.p + s->at;
-    bool             blank = s->n == 3 && !memcmp(p, tok__blank.p, 3), lacks = false;
+    bool             blank = s->n == 3 && tok__is_blank(p), lacks = false;
     if (blank) return tok__put_byte(r, ' ', false);
     for (uint32_t i = 0; i < s->n; i++) lacks = lacks || v->byte_id[p[i]] < 0;
     for (uint32_t i = 0; i < (lacks ? 1 : s->n); i++)
@@ -2333,7 +2378,7 @@ static void tok__raw_sym(tok__run *r, const uint8_t *p, size_t n) {
 /* One character, or one byte that belongs to none. U+2581 goes as its bytes, for no token begins with part of it. */
 static size_t tok__raw_char(tok__run *r, bytes t, size_t i) {
     size_t len = (size_t)utf8_len(t.p + i, t.n - i);
-    if (len == 3 && !memcmp(t.p + i, tok__blank.p, 3)) {
+    if (len == 3 && tok__is_blank(t.p + i)) {
         for (size_t k = 0; k < 3; k++) tok__raw_sym(r, t.p + i + k, 1);
     } else if (t.p[i] == ' ') tok__raw_sym(r, tok__blank.p, 3);
     else tok__raw_sym(r, t.p + i, len = len ? len : 1);
@@ -2347,7 +2392,8 @@ static bool tok__raw_text(tok__run *r, bytes t, bool prefix) {
     for (size_t i = 0; i < t.n && ok;) {
         uint8_t before = i ? t.p[i - 1] : prefix && v->space_prefix ? ' ' : 0;
         bool    word = v->apart && t.p[i] == ' ' && before != ' ';
-        if (word || (lines && i && (t.p[i] == '\n') != (before == '\n'))) ok = lines ? tok__newlines(r) : tok__raw_word(r);
+        word = word || (lines && i && (t.p[i] == '\n') != (before == '\n'));
+        if (word) ok = lines ? tok__newlines(r) : tok__raw_word(r);
         i += tok__raw_char(r, t, i);
     }
     return ok && (lines ? tok__newlines(r) : tok__raw_word(r));
@@ -2466,7 +2512,7 @@ static bool tok__bytes(tok__run *r, bytes t) {
 /* --- encode: the partition. User tokens stand in any text, control tokens under TOK_SPECIAL; from left to right,
  * the longest at a place wins (as in the tokenizers library). Spaces beside a token are never stripped. --- */
 
-enum { TOK_SPECIAL = 1, TOK_BOS = 2, TOK_EOS = 4 };   /* parse control tokens; add the start token; add the end token */
+enum { TOK_SPECIAL = 1, TOK_BOS = 2, TOK_EOS = 4 };   /* parse control tokens; add the start token; the end token */
 
 /* The first mark in [lo, hi) whose byte `depth` is at least c; all share their first bytes. */
 static uint32_t tok__bound(const tok_vocab *v, uint32_t lo, uint32_t hi, size_t depth, int c) {
@@ -2512,7 +2558,7 @@ static bool tok__parts(tok__run *r, bytes t, unsigned flags) {
 }
 
 static bool tok__frame(const tok_vocab *v, int32_t id, const char *what, tok_ids *out, err_t *e) {
-    if (id < 0) return err_set(e, EXIT_INPUT, "%s: the vocabulary has no %s token, expected one to add", v->g->path, what);
+    if (id < 0) return TOK_NO("%s: the vocabulary has no %s token, expected one to add", v->g->path, what);
     tok_ids_add(out, id);
     return true;
 }
@@ -2521,7 +2567,7 @@ static bool tok__frame(const tok_vocab *v, int32_t id, const char *what, tok_ids
 static bool tok_encode(const tok_vocab *v, bytes text, unsigned flags, tok_ids *out, err_t *e) {
     tok__run r = {.v = v, .out = out, .e = e};
     size_t   before = out->n;
-    if (text.n > TOK_INPUT_MAX) return err_set(e, EXIT_INPUT, "a text of %zu bytes, expected at most %d", text.n, TOK_INPUT_MAX);
+    if (text.n > TOK_INPUT_MAX) return TOK_NO("a text of %zu bytes, expected at most %d", text.n, TOK_INPUT_MAX);
     r.match = pcre2_match_data_create(1, NULL);
     if (!r.match) die(EXIT_RESOURCE, "out of memory: match data");
     bool ok = (!(flags & TOK_BOS) || tok__frame(v, v->bos, "start", out, e)) && tok__parts(&r, text, flags)
@@ -2536,7 +2582,7 @@ static bool tok_encode(const tok_vocab *v, bytes text, unsigned flags, tok_ids *
     return ok;
 }
 
-/* --- decode: whole characters leave, the beginning of one waits; bytes that can be no character pass as they are --- */
+/* --- decode: whole characters leave, the beginning of one waits; bytes that make no character pass as they are --- */
 
 typedef struct {
     const tok_vocab *v;
@@ -2548,7 +2594,9 @@ typedef struct {
 } tok_stream;
 
 /* first: what comes is the beginning of a text, not the continuation of one. */
-static void tok_stream_init(tok_stream *s, const tok_vocab *v, bool first) { *s = (tok_stream){.v = v, .strip = first && v->space_prefix}; }
+static void tok_stream_init(tok_stream *s, const tok_vocab *v, bool first) {
+    *s = (tok_stream){.v = v, .strip = first && v->space_prefix};
+}
 
 /* F4 and one of 90 to BF are a byte without a token: see the banner. Returns how many bytes are left of n. */
 static size_t tok__unescape(tok_stream *s, uint8_t *p, size_t n) {
@@ -2610,6 +2658,7 @@ static void tok_decode(const tok_vocab *v, const int32_t *id, size_t n, bool spe
     for (size_t i = 0; i < n; i++) tok_stream_push(&s, id[i], out);
     tok_stream_flush(&s, out);
 }
+
 /* ===== [arch] architectures as data =====
  * What a model of each architecture is made of: a row of arch_table says which choices its step makes, the slot
  * tables say which tensors it has and their shapes, arch_load() reads and range-checks the hyper-parameters. The
@@ -2966,6 +3015,7 @@ static bool arch_slot_applies(const arch_hparams *hp, const arch_slot *s) {
     if ((s->flags & S_QK_NORM) && !(hp->desc->traits & A_QK_NORM)) return false;
     return true;
 }
+
 /* ===== [model] a model bound to its mapping =====
  * Finds every tensor the slot tables name, checks its shape and type, and refuses a file that lacks one or holds one
  * that the step would not use (a weight left out in silence is a wrong text). Weights stay where they are: the model
@@ -3172,6 +3222,7 @@ static uint64_t model_kv_bytes(const arch_hparams *hp, uint32_t type_k, uint32_t
         n += (uint64_t)hp->layer[il].n_head_kv * (k_row_bytes(type_k, hp->hd_k) + k_row_bytes(type_v, hp->hd_v));
     return n;
 }
+
 /* ===== [kv] paged key/value cache =====
  * Keys and values live in blocks of `block` positions; a sequence is a table of block numbers. A block belongs to a
  * group of layers that keep the same positions: layers with the same window. It holds, layer after layer, K then V,
@@ -3433,6 +3484,7 @@ static uint64_t kv_bytes_peak(const kv_cache *kv) {
     for (int i = 0; i < kv->n_group; i++) n += (uint64_t)kv->group[i].n_peak * kv->group[i].block_bytes;
     return n;
 }
+
 /* ===== [dev] the device that runs a step =====
  * The one seam between the step and what executes it. On the CPU every thread of the pool calls each operation with
  * the same arguments; an operation deals its tasks through the pool's counter and ends with a barrier, so the step
@@ -3538,6 +3590,7 @@ static void dev_matmul(dev *dv, const dev_product *list, int n_list) {
     }
     pool_barrier(dv->p);
 }
+
 /* ===== [fwd] one step over a batch of (sequence, position, token) rows =====
  * The only forward pass: prefill chunks, decode, batches and verification are different lists of rows. Rows of one
  * sequence stand together in rising position. Each row's result depends on its own past alone, to the last bit.
@@ -4015,6 +4068,7 @@ static float *fwd_step(fwd *f, const fwd_row *row, int n) {
     pool_run(f->p, fwd__run, f);
     return f->logits;
 }
+
 /* ===== [samp] logits to token =====
  * Owns what one sequence needs to choose its next token: the options, the chain built from them, the recent tokens
  * that the penalties look at, and scratch for one pick. The chain, its order and its defaults are llama.cpp's
@@ -4162,7 +4216,7 @@ typedef struct {
 static const samp_opts samp_defaults = {
     .samplers = "penalties;dry;top_n_sigma;top_k;typ_p;top_p;min_p;xtc;temperature",
     .temp = 0.8f, .dynatemp_range = 0, .dynatemp_exp = 1,
-    .top_k = 40, .top_p = 0.95f, .min_p = 0.05f, .typical_p = 1, .top_nsigma = -1,
+    .top_k = 40, .top_p = 0.95f, .min_p = 0.05f, .typical_p = 1, .top_nsigma = 0,
     .xtc_probability = 0, .xtc_threshold = 0.1f,
     .repeat_last_n = 64, .repeat_penalty = 1, .frequency_penalty = 0, .presence_penalty = 0,
     .dry_multiplier = 0, .dry_base = 1.75f, .dry_allowed_length = 2, .dry_penalty_last_n = 64,
@@ -5132,6 +5186,7 @@ __attribute__((unused)) static int32_t samp_probs(samp *s, float *logits, uint64
     }
     return s->n;
 }
+
 /* ===== [gen] one request: prompt, prefill, decode, stop =====
  * Opens a model for running and carries one request through it: prompt ids to a cache in chunks, token after token out
  * of the sampler, text out as it is made. Knows the stop rules and what a full context means.
@@ -5531,6 +5586,7 @@ static int gen_score(engine *eng, const tok_ids *ids, FILE *out) { return gen__r
 
 /* Raw little-endian f32, [n][V]. */
 static int gen_logits(engine *eng, const tok_ids *ids, FILE *out) { return gen__report_all(eng, ids, out, gen__put_logits); }
+
 /* ===== [inspect] what is in a model file =====
  * Checks a file as a run would (container, vocabulary, architecture, the shape of every tensor) and prints it: for
  * people in aligned columns, for programs as one JSON object. Nothing is computed.
@@ -5578,7 +5634,18 @@ static void inspect__float(str *s, double x, bool single, bool json) {
 
 /* One number or bool of the file. */
 static void inspect__number(str *s, uint32_t type, const uint8_t *p, bool json) {
-    union { uint8_t u8; int8_t i8; uint16_t u16; int16_t i16; uint32_t u32; int32_t i32; float f32; uint64_t u64; int64_t i64; double f64; } v;
+    union {
+        uint8_t  u8;
+        int8_t   i8;
+        uint16_t u16;
+        int16_t  i16;
+        uint32_t u32;
+        int32_t  i32;
+        float    f32;
+        uint64_t u64;
+        int64_t  i64;
+        double   f64;
+    } v;
     static const uint8_t size[] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
     memcpy(&v, p, size[type]);
     switch (type) {
@@ -5843,7 +5910,9 @@ static void inspect__print_tensors(str *s, const gguf_file *g, FILE *out) {
     for (uint64_t i = 0; i < g->n_tensor; i++)
         if (g->tensor[i].name.n > wide) wide = g->tensor[i].name.n;
     str_fmt(s, "\ntensors: %llu\n", GGUF_U(g->n_tensor));
-    if (g->n_tensor) str_fmt(s, "  %-*s  %-8s %-22s %14s %14s%s\n", (int)wide, "name", "type", "shape", "bytes", "offset", g->n_parts > 1 ? "  part" : "");
+    if (g->n_tensor)
+        str_fmt(s, "  %-*s  %-8s %-22s %14s %14s%s\n", (int)wide, "name", "type", "shape", "bytes", "offset",
+                g->n_parts > 1 ? "  part" : "");
     for (uint64_t i = 0; i < g->n_tensor; i++) {
         const gguf_tensor *t = &g->tensor[i];
         size_t             at = s->n;
@@ -5984,6 +6053,7 @@ static bool inspect_print(const gguf_file *g, const char *pre, bool json, FILE *
     arch_drop(&f.hp);
     return !e->code;
 }
+
 /* ===== [cli] option table, config, actions, main =====
  * What a person types becomes a config, and the config becomes one action. Only this room knows the whole config;
  * each room below sees its own options, by value. Parsing, range checks, --help, the README's table (--help
@@ -5993,13 +6063,22 @@ static bool inspect_print(const gguf_file *g, const char *pre, bool json, FILE *
  * To add a flag: 1 field and default in the room that uses it; 2 a row here. A good default is better.
  * Door: main. */
 
-#ifndef LLMRUN_VERSION
-#define LLMRUN_VERSION "0.1.0"
-#endif
+static const char cli_version[] = "0.1.0";
 
 enum { CLI_PROMPT_MAX = 1 << 30 };                    /* bytes of prompt taken from -p, -f and stdin together */
 
-typedef enum { ACT_GENERATE, ACT_TOKENIZE, ACT_DETOKENIZE, ACT_SCORE, ACT_LOGITS, ACT_INSPECT, ACT_DUMP, ACT_LIST, ACT_VERSION, ACT_HELP } cli_act;
+typedef enum {
+    ACT_GENERATE,
+    ACT_TOKENIZE,
+    ACT_DETOKENIZE,
+    ACT_SCORE,
+    ACT_LOGITS,
+    ACT_INSPECT,
+    ACT_DUMP,
+    ACT_LIST,
+    ACT_VERSION,
+    ACT_HELP
+} cli_act;
 
 typedef struct {
     const char **v;
@@ -6011,7 +6090,7 @@ typedef struct {
     int         action;                               /* cli_act */
     const char *what;                                 /* what the action acts on: a tensor, a file, a list */
     const char *output, *format, *cpu, *pre;          /* format, pre: NULL unless asked for */
-    bool        json, bos, escape;
+    bool        json, bos, escape, blas;
     int         special;                              /* -1: as the action does by itself; 0, 1: asked for */
     int         log_level;
     int64_t     seed;                                 /* -1: draw one */
@@ -6117,6 +6196,8 @@ static const cli_opt cli_opts[] = {
      "tokens of a prompt computed at a time"},
     {"--cpu",                           "auto|scalar|avx2|avx512", OPT_WORD, AT(cpu), 0, 0,       GROUP_RUN, NULL,
      "kernel level; every level computes the same bits"},
+    {"--blas",                          NULL,         OPT_ON,   AT(blas),            0,  0,       GROUP_RUN, NULL,
+     "multiply float weights with long prompts through OpenBLAS: the last bits then depend on the batch"},
     {"-r --reverse-prompt --stop",      "TEXT",       OPT_LIST, AT(stop),            0,  0,       GROUP_RUN, NULL,
      "end when the answer holds TEXT, which is not printed; may be given several times"},
     {"--ignore-eos",                    NULL,         OPT_ON,   AT(gen.ignore_eos),  0,  0,       GROUP_RUN, NULL,
@@ -6481,7 +6562,8 @@ static bool cli_parse(config *c, int n, char *const *arg, err_t *e) {
         char as_typed[64];
         snprintf(as_typed, sizeof as_typed, "%.*s", (int)name.n, a);
         if (!o->arg && eq) return err_set(e, EXIT_INPUT, "%s takes no value, found '%.100s'", as_typed, eq + 1);
-        if (o->arg && !eq && i + 1 == n) return err_set(e, EXIT_INPUT, "%s: expected %s after it, found nothing", as_typed, o->arg);
+        if (o->arg && !eq && i + 1 == n)
+            return err_set(e, EXIT_INPUT, "%s: expected %s after it, found nothing", as_typed, o->arg);
         const char *val = !o->arg ? NULL : eq ? eq + 1 : arg[++i];
         if (!cli__set(c, o, as_typed, val, e)) return false;
     }
@@ -6586,13 +6668,16 @@ static bool cli_finish(config *c, err_t *e) {
         return err_set(e, EXIT_INPUT, "--format: %.*s has no form %s", (int)act.n, act.p, c->format);
     if (c->output && c->action == ACT_LOGITS) return err_set(e, EXIT_INPUT, "--output: --logits names its file itself");
     if (cli__needs_model(c->action) && (!c->model || !*c->model))
-        return err_set(e, EXIT_INPUT, "no model given, expected -m FILE or LLMRUN_MODEL in the environment (--help lists all options)");
+        return err_set(e, EXIT_INPUT,
+                       "no model given, expected -m FILE or LLMRUN_MODEL in the environment (--help lists all options)");
     if (c->rope_freq_scale > 0) {
-        if (c->fwd.rope.factor > 0) return err_set(e, EXIT_INPUT, "--rope-scale and --rope-freq-scale both give a scale, expected one");
+        if (c->fwd.rope.factor > 0)
+            return err_set(e, EXIT_INPUT, "--rope-scale and --rope-freq-scale both give a scale, expected one");
         c->fwd.rope.factor = 1 / c->rope_freq_scale;
     }
     if (c->gen.n_predict < 0) c->gen.n_predict = -1;
-    if (c->escape && !(cli__unescape_list(&c->stop, "--stop", e) && cli__unescape_list(&c->breakers, "--dry-sequence-breaker", e)))
+    if (c->escape &&
+        !(cli__unescape_list(&c->stop, "--stop", e) && cli__unescape_list(&c->breakers, "--dry-sequence-breaker", e)))
         return false;
     if (!cli__biases(c, e)) return false;
     samp_opts so = c->samp;
@@ -6690,8 +6775,9 @@ static void cli_help(str *out) {
         for (int i = 0; i < N_CLI_OPTS; i++)
             if ((int)cli_opts[i].group == group) cli__help_row(&cli_opts[i], out);
     }
-    str_put(out, "\nExit codes: 0 done; 2 bad input or usage; 3 out of memory or disk, or the model file changed; 130, 143 ended\n"
-                 "by SIGINT, SIGTERM. The answer goes to stdout, everything else to stderr.\n");
+    str_put(out,
+            "\nExit codes: 0 done; 2 bad input or usage; 3 out of memory or disk, or the model file changed; 130, 143 ended\n"
+            "by SIGINT, SIGTERM. The answer goes to stdout, everything else to stderr.\n");
 }
 
 /* A cell of a Markdown table. */
@@ -6729,14 +6815,16 @@ static void cli_help_md(str *out) {
 /* --- lists --- */
 
 static void cli__list_types(str *out, bool md) {
-    static const char *const use[] = {[K_KIND_FLOAT] = "weights", [K_KIND_INT] = "weights", [K_KIND_SCALE] = "weights", [K_KIND_DATA] = "data"};
-    str_put(out, md ? "| id | type | weights per block | bytes per block | bits per weight | may be |\n|---|---|---|---|---|---|\n"
-                    : "  id  type      block  bytes  bits per weight  may be\n");
+    static const char *const use[] = {
+        [K_KIND_FLOAT] = "weights", [K_KIND_INT] = "weights", [K_KIND_SCALE] = "weights", [K_KIND_DATA] = "data"};
+    str_put(out,
+            md ? "| id | type | weights per block | bytes per block | bits per weight | may be |\n|---|---|---|---|---|---|\n"
+               : "  id  type      block  bytes  bits per weight  may be\n");
     for (uint32_t i = 0; i < K_TYPE_MAX; i++) {
         const k_type *t = &k_types[i];
         if (!k_type_ok(i)) continue;
-        str_fmt(out, md ? "| %u | %s | %u | %u | %.4g | %s |\n" : "%4u  %-8s %6u %6u %16.4g  %s\n", i, t->name, t->block, t->bytes,
-                8.0 * t->bytes / t->block, use[t->kind]);
+        str_fmt(out, md ? "| %u | %s | %u | %u | %.4g | %s |\n" : "%4u  %-8s %6u %6u %16.4g  %s\n", i, t->name, t->block,
+                t->bytes, 8.0 * t->bytes / t->block, use[t->kind]);
     }
 }
 
@@ -6745,7 +6833,8 @@ static void cli__list_cpu(str *out) {
     bool        can[16];
     int         n = k_levels_list(name, can);
     for (int i = 0; i < n; i++)
-        str_fmt(out, "%-8s %s%s\n", name[i], can[i] ? "runs here" : "not on this machine", strcmp(name[i], k_level_name()) == 0 ? ", chosen" : "");
+        str_fmt(out, "%-8s %s%s\n", name[i], can[i] ? "runs here" : "not on this machine",
+                strcmp(name[i], k_level_name()) == 0 ? ", chosen" : "");
 }
 
 static void cli__list(const config *c, str *out) {
@@ -6765,18 +6854,14 @@ static void cli__list(const config *c, str *out) {
 static void cli__version(str *out) {
     char pcre[64] = "?";
     pcre2_config(PCRE2_CONFIG_VERSION, pcre);
-    str_put(out, "llmrun " LLMRUN_VERSION "\n");
-#ifdef __clang__
-    str_put(out, "compiler  clang " __clang_version__ "\n");
-#else
-    str_put(out, "compiler  gcc " __VERSION__ "\n");
-#endif
+    err_t none = {0};
+    str_fmt(out, "llmrun %s\n", cli_version);
+    str_fmt(out, "compiler  %s%s\n", strstr(__VERSION__, "lang") ? "" : "gcc ", __VERSION__);
     str_fmt(out, "kernels   %s\nPCRE2     %s\n", k_level_name(), pcre);
-#if defined(LLMRUN_BLAS) && LLMRUN_BLAS
-    str_put(out, "OpenBLAS  yes\n");
-#else
-    str_put(out, "OpenBLAS  no\n");
-#endif
+    str_fmt(out, "OpenBLAS  %s\n",
+            dev_blas_open(&none) ? "found, runs with --blas"
+            : LLMRUN_BLAS        ? "not found"
+                                 : "left out (BLAS=0)");
 }
 
 /* --- prompt --- */
@@ -6792,7 +6877,8 @@ static bool cli__read_all(int fd, const char *name, str *out, err_t *e) {
     struct stat st;
     bool        huge = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > CLI_PROMPT_MAX;
     for (;;) {
-        if (huge || out->n > CLI_PROMPT_MAX) return err_set(e, EXIT_INPUT, "%s: more than %d bytes, expected a prompt", name, CLI_PROMPT_MAX);
+        if (huge || out->n > CLI_PROMPT_MAX)
+            return err_set(e, EXIT_INPUT, "%s: more than %d bytes, expected a prompt", name, CLI_PROMPT_MAX);
         str_room(out, 65536);
         size_t  room = out->cap - out->n - 1;
         ssize_t got = read(fd, out->p + out->n, room);
@@ -6816,7 +6902,8 @@ static bool cli__read_file(const char *path, str *out, err_t *e) {
 /* Whether a prompt can be had without asking a terminal. */
 static bool cli__prompt_exists(const config *c, int in, err_t *e) {
     bool open_in = fcntl(in, F_GETFL) != -1 && (fcntl(in, F_GETFL) & O_ACCMODE) != O_WRONLY;
-    if (c->file && strcmp(c->file, "-") == 0 && isatty(in)) return err_set(e, EXIT_INPUT, "--file -: standard input is a terminal, expected a file or a pipe");
+    if (c->file && strcmp(c->file, "-") == 0 && isatty(in))
+        return err_set(e, EXIT_INPUT, "--file -: standard input is a terminal, expected a file or a pipe");
     if (c->prompt || c->file || (open_in && !isatty(in))) return true;
     return err_set(e, EXIT_INPUT, "no prompt given, expected -p TEXT, -f FILE or text on standard input");
 }
@@ -6901,8 +6988,10 @@ static FILE *cli__output(const char *path, const gguf_file *g, err_t *e) {
     }
     struct stat st;
     for (int i = 0; g && i < g->n_parts; i++)
-        if (cli__same_file(fd, g->part[i].path)) err_set(e, EXIT_INPUT, "%s: is the model itself, expected another file to write", path);
-    if (!e->code && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && ftruncate(fd, 0) != 0) err_set(e, EXIT_INPUT, "%s: %s", path, strerror(errno));
+        if (cli__same_file(fd, g->part[i].path))
+            err_set(e, EXIT_INPUT, "%s: is the model itself, expected another file to write", path);
+    if (!e->code && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && ftruncate(fd, 0) != 0)
+        err_set(e, EXIT_INPUT, "%s: %s", path, strerror(errno));
     FILE *f = e->code ? NULL : fdopen(fd, "wb");
     if (!f) {
         err_set(e, EXIT_RESOURCE, "%s: %s", path, strerror(errno));
@@ -6951,10 +7040,12 @@ static bool cli__read_ids(bytes text, int32_t n_vocab, tok_ids *out, err_t *e) {
             if (id < INT32_MAX) id = id * 10 + (text.p[i] - '0');
         bool whole = i > from && (i == text.n || isspace(text.p[i]) || text.p[i] == ',');
         int  shown = (int)(text.n - from < 20 ? text.n - from : 20);
-        if (!whole) return err_set(e, EXIT_INPUT, "--detokenize: expected a token id at byte %zu, found '%.*s'", from, shown, (const char *)text.p + from);
+        if (!whole)
+            return err_set(e, EXIT_INPUT, "--detokenize: expected a token id at byte %zu, found '%.*s'", from, shown,
+                           (const char *)text.p + from);
         if (id >= n_vocab)
-            return err_set(e, EXIT_INPUT, "--detokenize: id %.*s at byte %zu is out of range, expected 0 to %d", (int)(i - from < 20 ? i - from : 20),
-                           (const char *)text.p + from, from, n_vocab - 1);
+            return err_set(e, EXIT_INPUT, "--detokenize: id %.*s at byte %zu is out of range, expected 0 to %d",
+                           (int)(i - from < 20 ? i - from : 20), (const char *)text.p + from, from, n_vocab - 1);
         tok_ids_add(out, (int32_t)id);
     }
     return true;
@@ -6986,7 +7077,8 @@ static bool cli__dump_tensor(const gguf_file *g, const char *name, FILE *out, er
     const gguf_tensor *t = gguf_tensor_find(g, name);
     if (!t) {
         bytes near = cli__near_tensor(g, bytes_of(name));
-        if (near.n) return err_set(e, EXIT_INPUT, "%s: no tensor %.100s (did you mean %.*s?)", g->path, name, (int)near.n, near.p);
+        if (near.n)
+            return err_set(e, EXIT_INPUT, "%s: no tensor %.100s (did you mean %.*s?)", g->path, name, (int)near.n, near.p);
         return err_set(e, EXIT_INPUT, "%s: no tensor %.100s, expected one that --inspect shows", g->path, name);
     }
     const k_type *k = &k_types[t->type];
@@ -7067,7 +7159,7 @@ static bool cli__encode(cli_run *r, const str *text, err_t *e) {
     unsigned      flags = c->bos ? TOK_BOS : 0;
     if (c->action == ACT_TOKENIZE) flags |= c->special == 1 ? TOK_SPECIAL : 0;
     else {
-        bool begin = tok_bos(r->vocab) >= 0 && (tok_add_bos(r->vocab) || !text->n);   /* an empty prompt is the start token alone */
+        bool begin = tok_bos(r->vocab) >= 0 && (tok_add_bos(r->vocab) || !text->n); /* an empty prompt is the start token alone */
         flags |= (c->special != 0 ? TOK_SPECIAL : 0) | (begin ? TOK_BOS : 0);
     }
     if (!tok_encode(r->vocab, str_bytes(text), flags, &r->ids, e)) return false;
@@ -7104,7 +7196,8 @@ static int cli__on_model(const config *c, double t_start, err_t *e) {
     cli_run     r = {.c = c, .g = &g, .out = cli__output(path, &g, e), .t_start = t_start};
     int         code = EXIT_DONE;
     if (r.out) {
-        if (c->action == ACT_INSPECT) code = inspect_print(&g, c->pre, strcmp(c->format, "json") == 0, r.out, e) ? EXIT_DONE : e->code;
+        if (c->action == ACT_INSPECT)
+            code = inspect_print(&g, c->pre, strcmp(c->format, "json") == 0, r.out, e) ? EXIT_DONE : e->code;
         else if (c->action == ACT_DUMP) code = cli__dump_tensor(&g, c->what, r.out, e) ? EXIT_DONE : e->code;
         else code = cli__on_prompt(&r, e);
         code = cli__end_output(r.out, r.out == stdout ? "stdout" : path, code);
@@ -7139,7 +7232,8 @@ static int cli_main(int argc, char **argv) {
     if (ok) {
         g_log_level = c.log_level;
         if (!k_init(c.cpu)) err_set(&e, EXIT_INPUT, "--cpu: %s does not run on this machine (--list cpu)", c.cpu);
-        else code = cli__needs_model(c.action) ? cli__on_model(&c, t_start, &e) : cli__on_nothing(&c, &e);
+        else if (!c.blas || dev_blas_open(&e))
+            code = cli__needs_model(c.action) ? cli__on_model(&c, t_start, &e) : cli__on_nothing(&c, &e);
     }
     cli_drop(&c);
     if (g_interrupt) return 128 + g_interrupt;

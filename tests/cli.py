@@ -463,6 +463,21 @@ def logits_file():
 
 
 @case
+def blas():
+    """--blas gives the same logits but for their last bits, or says why it cannot"""
+    exact = ("-ctk", "f32", "-ctv", "f32")             # a cache that rounds would magnify last bits
+    want = array.array("f", logits(*exact))
+    r = run("-m", MODEL, "-p", PROMPT, "--logits", tmp("blas.f32"), "-q", "--blas", *exact)
+    if r.rc:
+        refused(r, 2, "--blas", "--blas")
+        raise Skip("no OpenBLAS")
+    got = array.array("f", open(tmp("blas.f32"), "rb").read())
+    same(len(got), len(want), "size")
+    err = sum((a - b) ** 2 for a, b in zip(got, want)) / sum(b * b for b in want)
+    check(err <= 1e-9, "NMSE %g" % err)
+
+
+@case
 def scores():
     """--score lines are the log-probabilities that --logits gives"""
     raw = array.array("f", logits())

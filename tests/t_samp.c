@@ -572,7 +572,7 @@ static void t_samp_defaults_are_the_fields(void) {
         double      want;
     } rows[] = {                                      /* common_params_sampling of llama.cpp */
         {"temp", .8}, {"dynatemp_range", 0}, {"dynatemp_exp", 1}, {"top_k", 40}, {"top_p", .95}, {"min_p", .05},
-        {"typical_p", 1}, {"top_nsigma", -1}, {"xtc_probability", 0}, {"xtc_threshold", .1}, {"repeat_last_n", 64},
+        {"typical_p", 1}, {"top_nsigma", 0}, {"xtc_probability", 0}, {"xtc_threshold", .1}, {"repeat_last_n", 64},
         {"repeat_penalty", 1}, {"frequency_penalty", 0}, {"presence_penalty", 0}, {"dry_multiplier", 0}, {"dry_base", 1.75},
         {"dry_allowed_length", 2}, {"dry_penalty_last_n", 64}, {"mirostat", 0}, {"mirostat_ent", 5}, {"mirostat_lr", .1},
     };
