@@ -5372,13 +5372,7 @@ static bool gen__emit(gen_sink *s, int32_t id, err_t *e) {
         int n = snprintf(num, sizeof num, s->n_bytes ? " %d" : "%d", id);
         return gen__write(s, num, (size_t)n, e);
     }
-    if (s->o->special_out && tok_is_control(s->stream.v, id)) {
-        bytes t = tok_text(s->stream.v, id);
-        tok_stream_flush(&s->stream, &s->held);
-        str_add(&s->held, t.p, t.n);
-    } else {
-        tok_stream_push(&s->stream, id, &s->held);
-    }
+    tok_stream_push(&s->stream, id, &s->held);
     if (!s->held.n) return true;
     size_t stop = gen__stop_at(s);
     if (stop < s->held.n) {
@@ -5513,6 +5507,7 @@ static int gen_text(engine *eng, const tok_ids *prompt, const gen_opts *o, const
     kv_seq  *seq = kv_seq_new(eng->kv);
     gen_sink sink = {.out = out, .o = o};
     tok_stream_init(&sink.stream, eng->v, prompt->n == 1 && prompt->id[0] == tok_bos(eng->v));
+    sink.stream.special = o->special_out;
     gen__loop(eng, seq, sm, &sink, o, ids, (int)prompt->n, &st, &e);
     gen__finish(&sink, &e);
     if (!e.code) gen__summary(eng, &st, seed);

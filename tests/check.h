@@ -68,3 +68,6 @@ static char *t_read(const char *path, size_t *n) {
     if (n) *n = s.n;
     return s.p;
 }
+
+/* make stress: rare events made frequent, with the same results asked of them. */
+static bool t_stress(void) { return getenv("LLMRUN_STRESS") != NULL; }

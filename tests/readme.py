@@ -5,7 +5,7 @@
     tests/readme.py ./llmrun README.md --write    put the program's words into the README
 
 A block of the README that stands between `<!-- BEGIN llmrun --list types -->` and `<!-- END -->`, each on a line of its own,
-is the stdout of that command; a fence (```) just inside the markers stays outside the comparison. Beside that: no file names
+is the stdout of that command, a run of llmrun or of make; a fence (```) just inside the markers stays outside the comparison. Beside that: no file names
 an absolute path of somebody's machine, and the top of the repository holds the expected files and no others.
 """
 import argparse
@@ -25,9 +25,11 @@ ABSOLUTE = re.compile(rb"(?<![\w.~/})-])/(?:work|root|home)(?:/[\w.-]+|(?![\w.-]
 def printed(binary, command):
     """What a command of the README prints; the program's name stands for the binary under test."""
     words = shlex.split(command)
-    if not words or os.path.basename(words[0]) != "llmrun":
-        raise ValueError("a block holds a run of llmrun")
-    run = subprocess.run([binary] + words[1:], stdin=subprocess.DEVNULL, capture_output=True, timeout=60)
+    if not words or words[0] not in ("llmrun", "make"):
+        raise ValueError("a block holds a run of llmrun or make")
+    if words[0] == "llmrun":
+        words[0] = binary
+    run = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, timeout=60)
     if run.returncode:
         raise ValueError("exit %d: %s" % (run.returncode, run.stderr.decode("utf-8", "replace").strip()))
     return run.stdout.decode("utf-8").rstrip("\n").split("\n")

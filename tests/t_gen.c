@@ -7,8 +7,16 @@ typedef struct {
 } t_run;
 
 static bool t_run_open(t_run *r, const char *path, const fwd_opts *fo, const kv_opts *ko, int64_t n_need, bool all) {
-    err_t e = {0};
+    err_t    e = {0};
+    fwd_opts fo_stress = *fo;
+    kv_opts  ko_stress = *ko;
     memset(r, 0, sizeof *r);
+    if (t_stress()) {
+        fo_stress.n_batch = 1;
+        ko_stress.block = 2;
+        fo = &fo_stress;
+        ko = &ko_stress;
+    }
     if (!CHECKF(gguf_open(&r->g, path, &e), "%s", e.text)) return false;
     r->v = tok_load(&r->g, NULL, &e);
     if (!CHECKF(r->v != NULL, "%s", e.text)) return false;
