@@ -18,6 +18,7 @@
  *           [ref] dequantise, quantise   [types] one row per format   [vec] float kernels at every level
  *           [cpu] what this machine can run   [quant] quantised products, scalar   [quant_x86] what the vector levels
  *           share   [quant_avx512] [quant_avx2] quantised products   [level] the doors   [thread] every thread's start */
+#include <float.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -28,6 +29,9 @@
 #include <immintrin.h>
 #endif
 
+#if defined(__FAST_MATH__) || FLT_EVAL_METHOD != 0
+#error "results are promised to the bit: no -ffast-math, no excess precision"
+#endif
 #if !defined(__BYTE_ORDER__) || __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "GGUF blocks are read in place: a little-endian machine is needed"
 #endif
@@ -1306,7 +1310,7 @@ typedef struct {
 typedef struct {
     int               n_rows;
     const k_attn_row *rows;
-    int               hd_k, hd_v;               /* even; multiples of 32 for q8_0 and q4_0          */
+    int               hd_k, hd_v;               /* even; a quantised head fills whole blocks: k_kv_bytes() */
     float             scale, softcap;           /* s = scale * q.k; softcap 0: off, else cap*tanh(s/cap) */
     const float      *sinks;                    /* [n_rows] extra logit of the denominator, or NULL */
     uint32_t          type_k, type_v;           /* f32 f16 bf16 q8_0 q4_0                           */
@@ -1534,9 +1538,11 @@ static const uint8_t *k__attn_find(const uint8_t *const *blocks, size_t stride, 
     return at ? at + (size_t)off * stride : NULL;
 }
 
-/* Positions [lo, hi) of the tile at base. Dropped blocks are passed over: no row of the call sees them. */
+/* Positions [lo, hi) of the tile at base. Dropped blocks are passed over: no row of the call sees them. A head that ends
+ * inside a quantised block was stored with zeros up to the block's end, and zeros is what the padding up to ld holds. */
 static void k__attn_fetch(const k__attn_level *lv, uint32_t type, const uint8_t *const *blocks, size_t stride, int block,
                           int n, int64_t base, int lo, int hi, float *dst, int ld) {
+    n = k__round_up(n, k_types[type].block);
     for (int run; lo < hi; lo += run) {
         const uint8_t *src = k__attn_find(blocks, stride, block, base + lo, hi - lo, &run);
         if (src) lv->widen(type, src, stride, run, n, dst + (size_t)lo * (size_t)ld, ld);
@@ -2343,7 +2349,7 @@ static unsigned k__cpu_probe(void) {
     unsigned a, b, c, d, lo, hi;
     if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & bit_OSXSAVE)) return 0;
     unsigned c1 = c;
-    __asm__("xgetbv" : "=a"(lo), "=d"(hi) : "c"(0));
+    __asm__ volatile("xgetbv" : "=a"(lo), "=d"(hi) : "c"(0));
     bool ymm = (lo & 0x06) == 0x06;                   /* XCR0: xmm and ymm registers */
     bool zmm = (lo & 0xe6) == 0xe6;                   /* and masks and both parts of zmm */
     if (!ymm || !__get_cpuid_count(7, 0, &a, &b, &c, &d)) return 0;
@@ -4063,6 +4069,8 @@ static int k_rows_step(uint32_t type, int nt) {
 
 static void k_mul_rows(uint32_t type, const void *w, size_t row_bytes, int nr, int n, const k_acts *a,
                        float *y, size_t ldy, void *scratch) {
+    for (int t = 0; n <= 0 && t < a->nt; t++) memset(y + (size_t)t * ldy, 0, (size_t)nr * sizeof *y);   /* empty sums */
+    if (n <= 0) return;
     if (k_wants_q8(type)) g_k_level->mul_quant(type, w, row_bytes, nr, n, a, y, ldy, scratch);
     else g_k_level->mul_float(type, w, row_bytes, nr, n, a, y, ldy);
 }
@@ -4076,15 +4084,26 @@ static void k_rms_norm(const float *x, const float *w, float eps, int n, float *
 static float k_dot(const float *a, const float *b, int n) { return g_k_level->dot(a, b, n); }
 static void  k_add(float *y, const float *x, int n) { g_k_level->add(y, x, n); }
 static void  k_axpy(float *y, const float *x, float s, int n) { g_k_level->axpy(y, x, s, n); }
-__attribute__((unused)) static void k_scale(float *y, float s, int n) { g_k_level->scale(y, s, n); }
+static float k_sigmoid(float x) { return 1.0f / (1.0f + k__exp_ref(-x)); }
+static void  k_scale(float *y, float s, int n) { g_k_level->scale(y, s, n); }
 static void  k_swiglu(float *gate, const float *up, int n) { g_k_level->swiglu(gate, up, n); }
 static void  k_softmax(float *x, int n) { g_k_level->softmax(x, n); }
 static float k_max(const float *x, int n, int *arg) { return g_k_level->max(x, n, arg); }
 static void  k_rope(float *x, int n_heads, int hd, int n_rot, bool halves, const float *cs) {
     g_k_level->rope(x, n_heads, hd, n_rot, halves, cs);
 }
+
+/* Bytes of n values in the cache: whole blocks. */
+static size_t k_kv_bytes(uint32_t type, int n) { return k_row_bytes(type, k__round_up(n, k_types[type].block)); }
+
+/* n values of a head into k_kv_bytes(type, n) bytes; what is left of the last block counts as zeros. */
 static void k_kv_store(uint32_t type, const float *x, void *dst, int n) {
-    g_k_level->kv_store(type, x, dst, n);
+    const int block = k_types[type].block, whole = n - n % block;
+    float     rest[32] = {0};                        /* no cache type has longer blocks */
+    if (whole) g_k_level->kv_store(type, x, dst, whole);
+    if (whole == n) return;
+    memcpy(rest, x + whole, (size_t)(n - whole) * sizeof *rest);
+    g_k_level->kv_store(type, rest, (uint8_t *)dst + k_row_bytes(type, whole), block);
 }
 static void k_attn(const k_attn_args *a, void *scratch) { g_k_level->attn(a, scratch); }
 

@@ -3,7 +3,7 @@
  *
  * ROOMS, from the cellar up. A room uses only the rooms after its arrow. In round brackets: other prefixes it owns.
  *   [k]        formats and arithmetic: ggml_kernels.h, which has never heard of models
- *   [base]     (die log err mem bytes str clock rng utf8)  exit codes, log, memory, byte views, clock, rng
+ *   [base]     (die log err mem bytes str out clock rng utf8)  exit codes, log, memory, bytes, output, clock, rng
  *   [pool]     worker threads, barriers, how many CPUs we may use       <- k base
  *   [gguf]     the model file: bounds-checked view, typed lookups       <- k base
  *   [tok]      vocabularies: text to token ids and back, to the byte    <- base gguf
@@ -13,7 +13,7 @@
  *   [dev]      the device that runs a step: kernels over the pool       <- k base pool arch
  *   [fwd]      one step over a batch of rows                            <- k base pool arch model kv dev
  *   [samp]     logits to token                                          <- base
- *   [gen]      (engine) one request: prefill, decode, stop, scores      <- k base pool gguf tok model kv dev fwd samp
+ *   [gen]      (engine) one request: prefill, decode, stop, scores      <- k base pool gguf tok model kv fwd samp
  *   [inspect]  what is in a model file                                  <- k base gguf tok arch model
  *   [cli]      (main) option table, config, actions, main               <- all
  *
@@ -26,6 +26,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <float.h>
 #include <limits.h>
 #include <math.h>
 #include <poll.h>
@@ -76,8 +77,11 @@ static void log__line(const char *fmt, va_list ap) {
     int  n = vsnprintf(line, sizeof line, fmt, ap);
     if (n < 0) return;
     if ((size_t)n >= sizeof line) n = (int)sizeof line - 1;
-    for (int i = 0; i < n; i++)                       /* one line, whatever a file name or a key holds */
-        if ((unsigned char)line[i] < 0x20 || line[i] == 0x7f) line[i] = '?';
+    for (int i = 0; i < n; i++) {                     /* one line, and no word to the terminal, whatever a name holds */
+        unsigned char c = (unsigned char)line[i];
+        bool          c1 = i > 0 && (unsigned char)line[i - 1] == 0xc2 && c >= 0x80 && c <= 0x9f;
+        if (c < 0x20 || c == 0x7f || c1) line[i] = '?';
+    }
     fprintf(stderr, "llmrun: %s\n", line);
 }
 
@@ -137,7 +141,13 @@ __attribute__((format(printf, 3, 4))) static bool err_set(err_t *e, int code, co
     return false;                                     /* so that a parser can `return err_set(...)` */
 }
 
-__attribute__((noreturn)) static void err_die(const err_t *e) { die(e->code, "%s", e->text); }
+/* The exit code for a failed call on a file: 3 where the system had run out of something, else 2. */
+static int err_code_of(int no) {
+    static const int resource[] = {ENOMEM, EMFILE, ENFILE, ENOSPC, EDQUOT, EFBIG, EIO, EAGAIN};
+    for (size_t i = 0; i < sizeof resource / sizeof *resource; i++)
+        if (no == resource[i]) return EXIT_RESOURCE;
+    return EXIT_INPUT;
+}
 
 /* --- memory --- */
 
@@ -230,6 +240,41 @@ __attribute__((format(printf, 2, 3), nonnull(2))) static void str_fmt(str *s, co
         s->n += (size_t)n;
     }
     va_end(ap2);
+}
+
+/* --- out: where an answer goes. The first failed write is remembered; a reader who left early had enough. --- */
+
+typedef struct {
+    FILE       *f;
+    const char *name;                                 /* in errors: a path, or stdout */
+    int         why;                                  /* errno of the first failed write, 0: none failed */
+} out_t;
+
+static bool out_put(out_t *o, const void *p, size_t n) {
+    errno = 0;
+    if (!o->why && n && fwrite(p, 1, n, o->f) != n) o->why = errno ? errno : EIO;
+    return !o->why;
+}
+
+static bool out_flush(out_t *o) {
+    errno = 0;
+    if (!o->why && fflush(o->f) != 0) o->why = errno ? errno : EIO;
+    return !o->why;
+}
+
+/* Empties a file that is about to be written: nothing is lost before the answer begins. */
+static bool out_begin(out_t *o, err_t *e) {
+    struct stat st;
+    if (o->f == stdout || fstat(fileno(o->f), &st) != 0 || !S_ISREG(st.st_mode) || ftruncate(fileno(o->f), 0) == 0) return true;
+    return err_set(e, err_code_of(errno), "%s: cannot write: %s", o->name, strerror(errno));
+}
+
+/* False, with words in e, unless every byte was written or the reader has gone. */
+static bool out_end(out_t *o, err_t *e) {
+    out_flush(o);
+    errno = 0;
+    if (fclose(o->f) != 0 && !o->why) o->why = errno ? errno : EIO;
+    return !o->why || o->why == EPIPE || err_set(e, EXIT_RESOURCE, "%s: cannot write: %s", o->name, strerror(o->why));
 }
 
 /* --- clock: seconds since some start, monotonic --- */
@@ -423,7 +468,7 @@ static pool *pool_new(int n) {
         int rc = pthread_create(&p->thread[p->n], NULL, pool__worker, seat);
         if (rc) {
             mem_free(seat);
-            log_warn("%d threads instead of %d: %s", p->n, n, strerror(rc));
+            log_warn("%d thread%s instead of %d: %s", p->n, p->n > 1 ? "s" : "", n, strerror(rc));
             break;
         }
         p->n++;
@@ -1153,11 +1198,13 @@ static struct {
 
 /* A page of a mapping is gone: the file shrank, or the disk failed. Only async-signal-safe calls. */
 static void gguf__sigbus(int sig, siginfo_t *info, void *context) {
+    static atomic_flag told = ATOMIC_FLAG_INIT;
     (void)context;
     uintptr_t at = (uintptr_t)info->si_addr;
     for (int i = 0; i < GGUF_MAPS_MAX; i++) {
         uintptr_t from = atomic_load(&gguf__maps[i].from);
         if (!from || at < from || at - from >= gguf__maps[i].n) continue;
+        while (atomic_flag_test_and_set(&told)) pause();   /* threads fault together, one of them speaks */
         static const char head[] = "llmrun: ";
         static const char tail[] = ": shrank or became unreadable while it was mapped, expected it to stay as it was\n";
         char              line[4096 + sizeof head + sizeof tail];
@@ -1921,12 +1968,14 @@ static bool tok__special(const tok_vocab *v, const char *name, int32_t *id, err_
 }
 
 static bool tok__load_specials(tok_vocab *v, err_t *e) {
-    int32_t fim_pad = -1, fim_rep = -1, fim_sep = -1;
+    int32_t fim_pad = -1, fim_rep = -1, fim_sep = -1, none = -1;   /* none: checked like the others, but not used */
     bool    sp = !v->pre;
     v->bos = sp ? 1 : -1, v->eos = sp ? 2 : -1, v->unk = sp ? 0 : -1, v->eot = v->eom = -1;
     const struct { const char *name; int32_t *id; } ids[] = {
         {"bos", &v->bos}, {"eos", &v->eos}, {"eot", &v->eot}, {"eom", &v->eom}, {"unknown", &v->unk},
-        {"fim_pad", &fim_pad}, {"fim_rep", &fim_rep}, {"fim_sep", &fim_sep}};
+        {"fim_pad", &fim_pad}, {"fim_rep", &fim_rep}, {"fim_sep", &fim_sep}, {"padding", &none}, {"seperator", &none},
+        {"cls", &none}, {"mask", &none}, {"fim_pre", &none}, {"fim_suf", &none}, {"fim_mid", &none}, {"prefix", &none},
+        {"suffix", &none}, {"middle", &none}};
     for (size_t i = 0; i < sizeof ids / sizeof *ids; i++)
         if (!tok__special(v, ids[i].name, ids[i].id, e)) return false;
     v->add_bos = sp || (v->pre->flags & PRE_BOS);
@@ -2145,14 +2194,14 @@ static bool tok__load_model(tok_vocab *v, const char *pre, err_t *e) {
     if (!v->model)
         return TOK_BAD(kv, NULL, "tokenizer.ggml.model is \"%.*s\", expected llama, gpt2 or gemma4", GGUF_SHOW(model));
     v->raw = v->model != models[1];
-    if (v->model == models[0]) return true;
+    if (v->model == models[0]) return !pre || TOK_NO("--pre %.80s: a llama vocabulary has no pre-tokenizer, expected a gpt2 one", pre);
     kv = gguf_find(v->g, "tokenizer.ggml.pre");
     if (gguf_get_str(v->g, "tokenizer.ggml.pre", &name, e) < 0) return false;
     if (pre) name = bytes_of(pre);
     else if (v->model == models[2]) name = bytes_of("gemma4");
     else if (!kv) {
         name = bytes_of("default");
-        log_info("%s: no tokenizer.ggml.pre, taking default; --pre NAME sets another", v->g->path);
+        log_warn("%s: no tokenizer.ggml.pre, taking default; --pre NAME sets another", v->g->path);
     }
     v->pre = tok__pre_find(name);
     if (!v->pre && pre)
@@ -2718,7 +2767,7 @@ typedef struct arch_hparams {
     arch_layer_hp *layer;                             /* [n_layer] */
 } arch_hparams;
 
-enum { ARCH_MAX_LAYERS = 512, ARCH_MAX_HEADS = 4096, ARCH_MAX_WIDTH = 1 << 20, ARCH_MAX_CTX = 1 << 28, ARCH_MAX_EXPERTS = 1024 };
+enum { ARCH_MAX_LAYERS = 512, ARCH_MAX_HEADS = 4096, ARCH_MAX_WIDTH = 1 << 20, ARCH_MAX_CTX = 1 << 28, ARCH_MAX_EXPERTS = 1024, ARCH_MAX_VOCAB = 1 << 24 };
 
 static void arch_drop(arch_hparams *hp) {
     mem_free(hp->layer);
@@ -2741,6 +2790,20 @@ static int arch__flt(const arch_hparams *hp, const gguf_file *g, const char *nam
     return gguf_get_f32(g, key, lo, hi, out, e);
 }
 
+/* Finds fault with the key ARCH.name, or with `name` itself where it begins with "general.". Always false. */
+__attribute__((format(printf, 5, 6)))
+static bool arch__bad(const arch_hparams *hp, const gguf_file *g, const char *name, err_t *e, const char *fmt, ...) {
+    char    key[160], text[400];
+    va_list ap;
+    snprintf(key, sizeof key, strncmp(name, "general.", 8) == 0 ? "%.0s%s" : "%s.%s", hp->desc ? hp->desc->name : "", name);
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    const gguf_kv *kv = gguf_find(g, key);
+    if (kv) return gguf_bad(g, kv->part, kv->at, e, "%s: %s", key, text);
+    return err_set(e, EXIT_INPUT, "%s: %s: %s", g->path, key, text);
+}
+
 static bool arch__need(int got, const arch_hparams *hp, const gguf_file *g, const char *name, err_t *e) {
     if (got == 0) err_set(e, EXIT_INPUT, "%s: key %s.%s is missing", g->path, hp->desc->name, name);
     return got == 1;
@@ -2750,24 +2813,22 @@ static bool arch__need(int got, const arch_hparams *hp, const gguf_file *g, cons
 static bool arch__per_layer(arch_hparams *hp, const gguf_file *g, const char *name, int lo, int hi, size_t at, bool need, err_t *e) {
     char           key[160];
     const gguf_kv *kv;
-    int            v = 0, got;
+    int            v = 0;
     snprintf(key, sizeof key, "%s.%s", hp->desc->name, name);
     kv = gguf_find(g, key);
     if (!kv && !need) return true;
     if (!kv || kv->type != GGUF_ARR) {
-        got = arch__int(hp, g, name, lo, hi, &v, e);
+        int got = arch__int(hp, g, name, lo, hi, &v, e);
         if (!arch__need(got, hp, g, name, e)) return false;
         for (int i = 0; i < hp->n_layer; i++) *(int *)((char *)&hp->layer[i] + at) = v;
         return true;
     }
     if (kv->count != (uint64_t)hp->n_layer)
-        return err_set(e, EXIT_INPUT, "%s: %s has %llu values, expected one for each of %d layers (at byte %llu)", g->path, key,
-                       (unsigned long long)kv->count, hp->n_layer, (unsigned long long)kv->at);
+        return arch__bad(hp, g, name, e, "%llu values, expected one for each of %d layers", (unsigned long long)kv->count, hp->n_layer);
     for (int i = 0; i < hp->n_layer; i++) {
         uint64_t u;
         if (!gguf_arr_u64(kv, (uint64_t)i, &u) || u < (uint64_t)lo || u > (uint64_t)hi)
-            return err_set(e, EXIT_INPUT, "%s: %s: value %d is not an integer between %d and %d (at byte %llu)", g->path, key, i, lo,
-                           hi, (unsigned long long)kv->at);
+            return arch__bad(hp, g, name, e, "value %d is out of range, expected an integer from %d to %d", i, lo, hi);
         *(int *)((char *)&hp->layer[i] + at) = (int)u;
     }
     return true;
@@ -2783,8 +2844,8 @@ static bool arch__find(arch_hparams *hp, const gguf_file *g, err_t *e) {
     if (hp->desc) return true;
     str known = {0};
     for (int i = 0; i < ARCH_COUNT; i++) str_fmt(&known, "%s%s", i ? ", " : "", arch_table[i].name);
-    err_set(e, EXIT_INPUT, "%s: architecture %.*s%s, expected one of: %s", g->path, (int)(name.n > 60 ? 60 : name.n),
-            (const char *)name.p, name.n > 60 ? "..." : "", known.p);
+    arch__bad(hp, g, "general.architecture", e, "architecture \"%.*s\"%s, expected one of: %s", (int)(name.n > 60 ? 60 : name.n),
+              (const char *)name.p, name.n > 60 ? "..." : "", known.p);
     str_drop(&known);
     return false;
 }
@@ -2795,13 +2856,13 @@ static bool arch__rope(arch_hparams *hp, const gguf_file *g, err_t *e) {
     float f = 0;
     hp->n_rot = hp->hd_k;
     if (arch__int(hp, g, "rope.dimension_count", 2, hp->hd_k, &hp->n_rot, e) < 0) return false;
-    if (hp->n_rot % 2) return err_set(e, EXIT_INPUT, "%s: rope.dimension_count %d is odd, expected an even number", g->path, hp->n_rot);
+    if (hp->n_rot % 2) return arch__bad(hp, g, "rope.dimension_count", e, "%d is odd, expected an even number", hp->n_rot);
     if (arch__flt(hp, g, "rope.freq_base", 1.0f, 1e12f, &hp->rope_base, e) < 0) return false;
     /* the older files say rope.scale_linear, and a factor without a type means linear */
-    int got = arch__flt(hp, g, "rope.scaling.factor", 0.0f, 1e6f, &f, e);
-    if (got == 0) got = arch__flt(hp, g, "rope.scale_linear", 0.0f, 1e6f, &f, e);
+    int got = arch__flt(hp, g, "rope.scaling.factor", 1e-3f, 1e6f, &f, e);
+    if (got == 0) got = arch__flt(hp, g, "rope.scale_linear", 1e-3f, 1e6f, &f, e);
     if (got < 0) return false;
-    hp->rope_factor = got == 1 && f > 0 ? f : 1.0f;
+    hp->rope_factor = got == 1 ? f : 1.0f;
     hp->scaling = SCALE_LINEAR;
     snprintf(key, sizeof key, "%s.rope.scaling.type", hp->desc->name);
     got = gguf_get_str(g, key, &kind, e);
@@ -2811,8 +2872,8 @@ static bool arch__rope(arch_hparams *hp, const gguf_file *g, err_t *e) {
         else if (bytes_is(kind, "linear")) hp->scaling = SCALE_LINEAR;
         else if (bytes_is(kind, "yarn")) hp->scaling = SCALE_YARN;
         else
-            return err_set(e, EXIT_INPUT, "%s: %s is %.*s, expected none, linear or yarn", g->path, key,
-                           (int)(kind.n > 40 ? 40 : kind.n), (const char *)kind.p);
+            return arch__bad(hp, g, "rope.scaling.type", e, "\"%.*s\", expected none, linear or yarn", (int)(kind.n > 40 ? 40 : kind.n),
+                             (const char *)kind.p);
     }
     if (hp->scaling == SCALE_NONE) hp->rope_factor = 1.0f;
     hp->n_ctx_orig = hp->n_ctx_train;
@@ -2828,17 +2889,16 @@ static bool arch__experts(arch_hparams *hp, const gguf_file *g, err_t *e) {
     const unsigned t = hp->desc->traits;
     char           key[160];
     if (arch__int(hp, g, "expert_count", 0, ARCH_MAX_EXPERTS, &hp->n_expert, e) < 0) return false;
-    if ((t & A_MOE) && !hp->n_expert) return err_set(e, EXIT_INPUT, "%s: %s.expert_count is 0, expected experts", g->path, hp->desc->name);
-    if ((t & A_DENSE) && hp->n_expert)
-        return err_set(e, EXIT_INPUT, "%s: %s.expert_count is %d, expected none", g->path, hp->desc->name, hp->n_expert);
-    if (!hp->n_expert) return true;
-    int got = arch__int(hp, g, "expert_used_count", 1, hp->n_expert, &hp->n_expert_used, e);
+    if ((t & A_MOE) && !hp->n_expert) return arch__bad(hp, g, "expert_count", e, "no experts, expected some");
+    if ((t & A_DENSE) && hp->n_expert) return arch__bad(hp, g, "expert_count", e, "%d, expected no experts", hp->n_expert);
+    int got = arch__int(hp, g, "expert_used_count", hp->n_expert > 0, hp->n_expert, &hp->n_expert_used, e);
+    if (got < 0 || !hp->n_expert) return got >= 0;
     if (!arch__need(got, hp, g, "expert_used_count", e)) return false;
     hp->n_ff_exp = (t & A_MOE) ? hp->layer[0].n_ff / hp->n_expert_used : hp->layer[0].n_ff;
     hp->n_ff_shexp = (t & A_SHARED_EXPERT) ? hp->layer[0].n_ff : 0;
     if (arch__int(hp, g, "expert_feed_forward_length", 1, ARCH_MAX_WIDTH, &hp->n_ff_exp, e) < 0) return false;
     if ((t & A_SHARED_EXPERT) && arch__int(hp, g, "expert_shared_feed_forward_length", 1, ARCH_MAX_WIDTH, &hp->n_ff_shexp, e) < 0) return false;
-    if (hp->n_ff_exp < 1) return err_set(e, EXIT_INPUT, "%s: key %s.expert_feed_forward_length is missing", g->path, hp->desc->name);
+    if (!arch__need(hp->n_ff_exp > 0, hp, g, "expert_feed_forward_length", e)) return false;
     hp->topk_norm = (t & A_TOPK_NORM) != 0;
     snprintf(key, sizeof key, "%s.expert_weights_norm", hp->desc->name);
     if (gguf_get_bool(g, key, &hp->topk_norm, e) < 0) return false;
@@ -2854,21 +2914,53 @@ static bool arch__heads(arch_hparams *hp, const gguf_file *g, err_t *e) {
     if (!arch__per_layer(hp, g, "attention.head_count_kv", 1, ARCH_MAX_HEADS, offsetof(arch_layer_hp, n_head_kv), false, e)) return false;
     for (int i = 0; i < hp->n_layer; i++)
         if (hp->layer[i].n_head % hp->layer[i].n_head_kv)
-            return err_set(e, EXIT_INPUT, "%s: %d query heads in layer %d, expected a multiple of %d key heads", g->path,
-                           hp->layer[i].n_head, i, hp->layer[i].n_head_kv);
+            return arch__bad(hp, g, "attention.head_count", e, "%d query heads in layer %d, expected a multiple of %d key heads",
+                             hp->layer[i].n_head, i, hp->layer[i].n_head_kv);
     int got = arch__int(hp, g, "attention.key_length", 2, 1024, &hp->hd_k, e);
     if (got < 0) return false;
     if (got == 0) {
         if (hp->n_embd % hp->layer[0].n_head)
-            return err_set(e, EXIT_INPUT, "%s: embedding length %d, expected a multiple of %d heads", g->path, hp->n_embd, hp->layer[0].n_head);
+            return arch__bad(hp, g, "embedding_length", e, "an embedding length of %d, expected a multiple of %d heads", hp->n_embd, hp->layer[0].n_head);
         hp->hd_k = hp->n_embd / hp->layer[0].n_head;
     }
     if (hp->hd_k < 2 || hp->hd_k > 1024 || hp->hd_k % 2)
-        return err_set(e, EXIT_INPUT, "%s: head size %d, expected an even number up to 1024", g->path, hp->hd_k);
+        return arch__bad(hp, g, "attention.key_length", e, "heads of %d values, expected an even number up to 1024", hp->hd_k);
     hp->hd_v = hp->hd_k;
     if (arch__int(hp, g, "attention.value_length", 1, 1024, &hp->hd_v, e) < 0) return false;
     hp->attn_scale = 1.0f / sqrtf((float)hp->hd_k);
     return arch__flt(hp, g, "attention.scale", 1e-6f, 1e3f, &hp->attn_scale, e) >= 0;
+}
+
+/* Keys that would change the text and that these steps do not know: only a value that means "no change" may stand there. */
+static bool arch__foreign(const arch_hparams *hp, const gguf_file *g, err_t *e) {
+    static const struct {
+        const char *name;
+        float       neutral, also;
+    } keys[] = {
+        {"attn_logit_softcapping", 0, 0},      {"final_logit_softcapping", 0, 0}, {"attention.clamp_kqv", 0, 0},
+        {"attention.max_alibi_bias", 0, 0},    {"logit_scale", 0, 1},             {"embedding_scale", 0, 1},
+        {"residual_scale", 0, 1},              {"attention.causal", 1, 1},        {"use_parallel_residual", 0, 0},
+        {"expert_gating_func", 0, 1},          {"expert_group_count", 0, 1},      {"leading_dense_block_count", 0, 0},
+        {"interleave_moe_layer_step", 0, 1},   {"attention.sliding_window_pattern", 1, 1},
+    };
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        char     key[160];
+        float    x = keys[i].neutral;
+        uint64_t u = 0;
+        bool     b = false;
+        snprintf(key, sizeof key, "%s.%s", hp->desc->name, keys[i].name);
+        const gguf_kv *kv = gguf_find(g, key);
+        if (!kv) continue;
+        int got = kv->type == GGUF_BOOL                            ? gguf_get_bool(g, key, &b, e)
+                  : kv->type == GGUF_F32 || kv->type == GGUF_F64   ? gguf_get_f32(g, key, -FLT_MAX, FLT_MAX, &x, e)
+                                                                   : gguf_get_u64(g, key, 0, UINT64_MAX, &u, e);
+        if (got < 0) return false;
+        if (kv->type == GGUF_BOOL) x = b;
+        else if (kv->type != GGUF_F32 && kv->type != GGUF_F64) x = u > 1 ? 2 : (float)u;
+        if (x != keys[i].neutral && x != keys[i].also)
+            return arch__bad(hp, g, keys[i].name, e, "a step that llmrun does not know, expected %g or no such key", (double)keys[i].also);
+    }
+    return true;
 }
 
 /* Reads every hyper-parameter the step needs. On false, `e` says which one is missing or wrong. */
@@ -2883,18 +2975,18 @@ static bool arch_load(arch_hparams *hp, const gguf_file *g, err_t *e) {
     int got = gguf_get_arr(g, "tokenizer.ggml.tokens", &tokens, e);
     if (got < 0) return false;
     if (got == 1) {
-        if (tokens->count < 1 || tokens->count > INT32_MAX)
-            return err_set(e, EXIT_INPUT, "%s: a vocabulary of %llu tokens", g->path, (unsigned long long)tokens->count);
+        if (tokens->count < 1 || tokens->count > ARCH_MAX_VOCAB)
+            return gguf_bad(g, tokens->part, tokens->at, e, "a vocabulary of %llu tokens", (unsigned long long)tokens->count);
         hp->n_vocab = (int)tokens->count;
-    } else if (!arch__need(arch__int(hp, g, "vocab_size", 1, INT32_MAX, &hp->n_vocab, e), hp, g, "vocab_size", e)) {
+    } else if (!arch__need(arch__int(hp, g, "vocab_size", 1, ARCH_MAX_VOCAB, &hp->n_vocab, e), hp, g, "vocab_size", e)) {
         return false;
     }
     if (!arch__per_layer(hp, g, "feed_forward_length", 1, ARCH_MAX_WIDTH, offsetof(arch_layer_hp, n_ff), !(hp->desc->traits & A_MOE), e)) return false;
     if (!arch__need(arch__flt(hp, g, "attention.layer_norm_rms_epsilon", 1e-20f, 1.0f, &hp->eps, e), hp, g,
                     "attention.layer_norm_rms_epsilon", e))
         return false;
-    if (arch__int(hp, g, "attention.sliding_window", 0, ARCH_MAX_CTX, &hp->window, e) < 0) return false;
-    return arch__heads(hp, g, e) && arch__rope(hp, g, e) && arch__experts(hp, g, e);
+    if (arch__int(hp, g, "attention.sliding_window", 1, ARCH_MAX_CTX, &hp->window, e) < 0) return false;
+    return arch__foreign(hp, g, e) && arch__heads(hp, g, e) && arch__rope(hp, g, e) && arch__experts(hp, g, e);
 }
 
 /* --- tensors --- */
@@ -2929,6 +3021,7 @@ typedef struct {
     uint32_t type;
     int      n_in, n_out;
     size_t   row_bytes, mat_bytes;
+    const float *scale;                               /* factor on each matrix's product, or NULL */
 } arch_mat;
 
 typedef struct {
@@ -3029,7 +3122,7 @@ typedef struct {
     arch_layer  *layer;                               /* [n_layer] */
     double      *rope_freq;                           /* [n_rot/2] radians per position */
     float        rope_mscale;                         /* factor on cos and sin (YaRN) */
-    int          n_in_max, n_out_max;                 /* longest row, most rows of one matrix, the head apart */
+    int          n_in_max;                            /* longest row of a matrix */
 } model;
 
 /* Overrides from the command line; 0 keeps what the file says. */
@@ -3053,10 +3146,27 @@ static bool model__shape(const gguf_file *g, const gguf_tensor *t, const uint64_
     bool ok = t->n_dims <= 3 || t->dim[3] == 1;
     for (int i = 0; i < 3; i++) ok = ok && (t->dim[i] == want[i] || (i == 1 && at_least_rows && t->dim[i] > want[i]));
     if (ok) return true;
-    return err_set(e, EXIT_INPUT, "%s: tensor %.*s is %llu x %llu x %llu, expected %llu x %llu x %llu (at byte %llu)", g->path,
-                   (int)t->name.n, (const char *)t->name.p, (unsigned long long)t->dim[0], (unsigned long long)t->dim[1],
-                   (unsigned long long)t->dim[2], (unsigned long long)want[0], (unsigned long long)want[1],
-                   (unsigned long long)want[2], (unsigned long long)t->at);
+    return gguf_bad(g, t->part, t->at, e, "tensor %.*s is %llu x %llu x %llu, expected %llu x %llu x %llu", (int)t->name.n,
+                    (const char *)t->name.p, (unsigned long long)t->dim[0], (unsigned long long)t->dim[1], (unsigned long long)t->dim[2],
+                    (unsigned long long)want[0], (unsigned long long)want[1], (unsigned long long)want[2]);
+}
+
+/* NAME.scale beside NAME.weight: a factor on the product, one per matrix (NVFP4 files have them). NAME.input_scale is for
+ * those who quantise activations to four bits. */
+static bool model__bind_scale(const model *m, const char *weight, arch_mat *mat, int stack, bool *used, err_t *e) {
+    char name[96];
+    int  stem = (int)(strrchr(weight, '.') - weight);
+    snprintf(name, sizeof name, "%.*s.input_scale", stem, weight);
+    const gguf_tensor *t = gguf_tensor_find(m->g, name);
+    if (t) used[t - m->g->tensor] = true;
+    snprintf(name, sizeof name, "%.*s.scale", stem, weight);
+    t = gguf_tensor_find(m->g, name);
+    if (!t) return true;
+    used[t - m->g->tensor] = true;
+    if (!model__shape(m->g, t, (uint64_t[]){(uint64_t)stack, 1, 1}, false, e)) return false;
+    if (t->type != K_F32) return gguf_bad(m->g, t->part, t->at, e, "tensor %s has type %s, expected f32", name, k_types[t->type].name);
+    mat->scale = (const float *)(const void *)t->data;
+    return true;
 }
 
 /* Binds one slot of layer il (-1: a tensor of the whole model) into the struct at `base`. */
@@ -3072,17 +3182,16 @@ static bool model__bind(model *m, const arch_slot *s, int il, void *base, bool *
     if (!model__shape(g, t, want, s->out == D_VOCAB, e)) return false;
     if (s->flags & S_VEC) {
         if (t->type != K_F32)
-            return err_set(e, EXIT_INPUT, "%s: tensor %s has type %s, expected f32 (at byte %llu)", g->path, name,
-                           k_types[t->type].name, (unsigned long long)t->at);
+            return gguf_bad(g, t->part, t->at, e, "tensor %s has type %s, expected f32", name, k_types[t->type].name);
         *(const float **)((char *)base + s->at) = (const float *)(const void *)t->data;
         return true;
     }
     if (!k_type_weight(t->type))
-        return err_set(e, EXIT_INPUT, "%s: tensor %s has type %s, expected a type of weights (at byte %llu)", g->path, name,
-                       k_types[t->type].name, (unsigned long long)t->at);
+        return gguf_bad(g, t->part, t->at, e, "tensor %s has type %s, expected a type of weights", name, k_types[t->type].name);
     size_t row = k_row_bytes(t->type, (int64_t)want[0]);
-    *(arch_mat *)((char *)base + s->at) = (arch_mat){t->data, t->type, (int)want[0], (int)want[1], row, row * (size_t)want[1]};
-    return true;
+    arch_mat *mat = (arch_mat *)((char *)base + s->at);
+    *mat = (arch_mat){t->data, t->type, (int)want[0], (int)want[1], row, row * (size_t)want[1], NULL};
+    return model__bind_scale(m, name, mat, (int)want[2], used, e);
 }
 
 /* One tensor that holds the rows of Q, K and V becomes three views; otherwise all three must be there. */
@@ -3099,6 +3208,8 @@ static bool model__split_qkv(model *m, arch_layer *l, int il, err_t *e) {
             mats[i]->data += (size_t)at * l->wqkv.row_bytes;
             mats[i]->n_out = (int)rows[i];
         }
+        if (l->bqkv && *bias[i])
+            return err_set(e, EXIT_INPUT, "%s: layer %d has attn_qkv.bias and attn_%c.bias both, expected one", m->g->path, il, "qkv"[i]);
         if (l->bqkv) *bias[i] = l->bqkv + at;
         at += rows[i];
         if (!mats[i]->data) return err_set(e, EXIT_INPUT, "%s: tensor blk.%d.attn_%c.weight is missing", m->g->path, il, "qkv"[i]);
@@ -3106,10 +3217,10 @@ static bool model__split_qkv(model *m, arch_layer *l, int il, err_t *e) {
     return true;
 }
 
-/* Tensors that older converters wrote and that a step derives by itself. */
-static bool model__derived(bytes name) {
+/* Tensors that no step reads: what older converters wrote and a step derives by itself, and data that are no weights. */
+static bool model__aside(const gguf_tensor *t) {
     static const char tail[] = ".attn_rot_embd";
-    return name.n > sizeof tail && memmem(name.p, name.n, tail, sizeof tail - 1) != NULL;
+    return k_types[t->type].kind == K_KIND_DATA || memmem(t->name.p, t->name.n, tail, sizeof tail - 1) != NULL;
 }
 
 static bool model__bind_all(model *m, err_t *e) {
@@ -3122,22 +3233,21 @@ static bool model__bind_all(model *m, err_t *e) {
         ok = ok && model__split_qkv(m, &m->layer[il], il, e);
     }
     for (uint64_t i = 0; ok && i < g->n_tensor; i++)
-        if (!used[i] && !model__derived(g->tensor[i].name))
-            ok = err_set(e, EXIT_INPUT, "%s: tensor %.*s is not part of a %s model (at byte %llu)", g->path, (int)g->tensor[i].name.n,
-                         (const char *)g->tensor[i].name.p, m->hp.desc->name, (unsigned long long)g->tensor[i].at);
+        if (!used[i] && !model__aside(&g->tensor[i]))
+            ok = gguf_bad(g, g->tensor[i].part, g->tensor[i].at, e, "tensor %.*s is not part of a %s model", (int)g->tensor[i].name.n,
+                          (const char *)g->tensor[i].name.p, m->hp.desc->name);
     mem_free(used);
     if (ok && !m->glob.output.data) m->glob.output = m->glob.tok_embd;       /* tied embeddings */
     return ok;
 }
 
-static void model__widest(model *m) {
+static void model__longest(model *m) {
+    m->n_in_max = m->hp.n_embd;
     for (int il = 0; il < m->hp.n_layer; il++)
         for (int i = 0; i < ARCH_LAYER_SLOTS; i++) {
             const arch_slot *s = &arch_layer_slots[i];
-            int64_t          in = arch_dim(&m->hp, s->in, il), out = arch_dim(&m->hp, s->out, il);
-            if (!arch_slot_applies(&m->hp, s) || (s->flags & S_VEC)) continue;
-            if (in > m->n_in_max) m->n_in_max = (int)in;
-            if (out > m->n_out_max) m->n_out_max = (int)out;
+            int64_t          in = arch_dim(&m->hp, s->in, il);
+            if (arch_slot_applies(&m->hp, s) && !(s->flags & S_VEC) && in > m->n_in_max) m->n_in_max = (int)in;
         }
 }
 
@@ -3202,7 +3312,7 @@ static bool model_open(model *m, const gguf_file *g, const rope_opts *o, err_t *
     if (!arch_load(&m->hp, g, e) || !model__override_rope(&m->hp, o, e)) return false;
     m->layer = mem_new((size_t)m->hp.n_layer, sizeof *m->layer);
     if (!model__bind_all(m, e) || !model__check_freqs(m, e)) return false;
-    model__widest(m);
+    model__longest(m);
     model__rope(m);
     return true;
 }
@@ -3219,7 +3329,7 @@ static bool model_check(const gguf_file *g, err_t *e) {
 static uint64_t model_kv_bytes(const arch_hparams *hp, uint32_t type_k, uint32_t type_v) {
     uint64_t n = 0;
     for (int il = 0; il < hp->n_layer; il++)
-        n += (uint64_t)hp->layer[il].n_head_kv * (k_row_bytes(type_k, hp->hd_k) + k_row_bytes(type_v, hp->hd_v));
+        n += (uint64_t)hp->layer[il].n_head_kv * (k_kv_bytes(type_k, hp->hd_k) + k_kv_bytes(type_v, hp->hd_v));
     return n;
 }
 
@@ -3231,15 +3341,17 @@ static uint64_t model_kv_bytes(const arch_hparams *hp, uint32_t type_k, uint32_t
  * block is copied before it is written to. A group with a window gives back the blocks that have left it.
  *   Layers of another geometry (latent K/V, K/V shared between layers) are another group with its own block size; a
  * recurrent layer keeps a state per sequence, and its snapshots hang on block numbers as K and V do.
- * Door: kv_new, kv_free, kv_seq_new, kv_seq_free, kv_fork, kv_reserve, kv_truncate, kv_blocks, kv_store_at, kv_bytes_peak. */
+ * Door: kv_new, kv_most, kv_free, kv_seq_new, kv_seq_free, kv_fork, kv_reserve, kv_truncate, kv_seq_blocks,
+ * kv_blocks, kv_store_at, kv_bytes_peak. */
 
 typedef struct {
     uint32_t type_k, type_v;
     int      block;                                   /* positions per block */
-    uint64_t mem_bytes;                               /* bound of all blocks together, 0: none */
+    int      max_blocks;                              /* most blocks, 0: no bound but the context */
+    uint64_t mem_bytes;                               /* the same in bytes */
 } kv_opts;
 
-static const kv_opts kv_defaults = {K_F16, K_F16, 32, 0};
+static const kv_opts kv_defaults = {K_F16, K_F16, 32, 0, 0};
 
 typedef struct {                                      /* where a layer's K and V lie inside a block of its group */
     int    group, n_head;
@@ -3252,8 +3364,8 @@ typedef struct {
     size_t   block_bytes;
     uint8_t **slab;                                   /* [n_slab], each of slab_blocks blocks */
     int      n_slab, slab_blocks, max_blocks;
-    uint32_t *refs;                                   /* [max_blocks] */
-    int32_t  *spare;                                  /* [max_blocks] free block numbers, a stack */
+    uint32_t *refs;                                   /* [n_slab * slab_blocks] */
+    int32_t  *spare;                                  /* [n_slab * slab_blocks] free block numbers, a stack */
     int      n_spare, n_used, n_peak;
 } kv_group;
 
@@ -3263,14 +3375,13 @@ typedef struct {
     int       n_layer, hd_k, hd_v;
     kv_group *group;
     int       n_group;
-    int       max_seq_blocks;                         /* entries of a sequence's table */
 } kv_cache;
 
 typedef struct kv_seq {
     kv_cache *kv;
     int       n;                                      /* positions reserved: 0 <= p < n may be read and written */
-    int32_t **table;                                  /* [n_group][max_seq_blocks] block numbers, -1: none or given back */
-    int      *n_blocks, *first;                       /* [n_group] entries in use; first one not given back */
+    int32_t **table;                                  /* [n_group][cap] block numbers, -1: given back */
+    int      *n_blocks, *cap, *first;                 /* [n_group] entries in use; room for; first one not given back */
 } kv_seq;
 
 enum { KV_SLAB_BYTES = 4 << 20 };
@@ -3285,17 +3396,8 @@ static uint8_t *kv__block(const kv_group *gr, int32_t b) {
     return gr->slab[b / gr->slab_blocks] + (size_t)(b % gr->slab_blocks) * gr->block_bytes;
 }
 
-/* n_ctx: most positions of one sequence. max_tokens: positions that all sequences together may hold at once. Checks that
- * the types fit the head sizes. */
-static kv_cache *kv_new(const arch_hparams *hp, const kv_opts *o, int n_ctx, int64_t max_tokens, err_t *e) {
-    const int widths[2] = {hp->hd_k, hp->hd_v};
-    const uint32_t types[2] = {o->type_k, o->type_v};
-    for (int i = 0; i < 2; i++)
-        if (widths[i] % k_types[types[i]].block) {
-            err_set(e, EXIT_INPUT, "cache type %s needs heads of a multiple of %d values, this model has %d", k_types[types[i]].name,
-                    k_types[types[i]].block, widths[i]);
-            return NULL;
-        }
+/* max_tokens: positions that all sequences together may hold at once. NULL: the bound holds not even one block. */
+static kv_cache *kv_new(const arch_hparams *hp, const kv_opts *o, int64_t max_tokens, err_t *e) {
     kv_cache *kv = mem_new(1, sizeof *kv);
     kv->opts = *o;
     kv->n_layer = hp->n_layer;
@@ -3309,14 +3411,14 @@ static kv_cache *kv_new(const arch_hparams *hp, const kv_opts *o, int n_ctx, int
     for (int il = 0; il < hp->n_layer; il++) {
         kv_layer *l = &kv->layer[il];
         l->n_head = hp->layer[il].n_head_kv;
-        l->k_stride = k_row_bytes(o->type_k, hp->hd_k);
-        l->v_stride = k_row_bytes(o->type_v, hp->hd_v);
+        l->k_stride = k_kv_bytes(o->type_k, hp->hd_k);
+        l->v_stride = k_kv_bytes(o->type_v, hp->hd_v);
         l->k_at = gr->block_bytes;
         l->v_at = l->k_at + (((size_t)l->n_head * (size_t)o->block * l->k_stride + 63) & ~(size_t)63);
         gr->block_bytes = l->v_at + (((size_t)l->n_head * (size_t)o->block * l->v_stride + 63) & ~(size_t)63);
     }
-    kv->max_seq_blocks = (n_ctx - 1) / o->block + 1;
     int64_t most = (max_tokens - 1) / o->block + 1;
+    if (o->max_blocks && most > o->max_blocks) most = o->max_blocks;
     if (o->mem_bytes && (uint64_t)most > o->mem_bytes / gr->block_bytes) most = (int64_t)(o->mem_bytes / gr->block_bytes);
     if (most < 1) {
         err_set(e, EXIT_RESOURCE, "a KV cache of %llu bytes, expected at least one block of %zu", (unsigned long long)o->mem_bytes, gr->block_bytes);
@@ -3327,10 +3429,17 @@ static kv_cache *kv_new(const arch_hparams *hp, const kv_opts *o, int n_ctx, int
     }
     gr->max_blocks = most > INT32_MAX ? INT32_MAX : (int)most;
     gr->slab_blocks = gr->block_bytes < KV_SLAB_BYTES ? (int)(KV_SLAB_BYTES / gr->block_bytes) : 1;
-    gr->slab = mem_new((size_t)((gr->max_blocks - 1) / gr->slab_blocks + 1), sizeof *gr->slab);
-    gr->refs = mem_new((size_t)gr->max_blocks, sizeof *gr->refs);
-    gr->spare = mem_new((size_t)gr->max_blocks, sizeof *gr->spare);
     return kv;
+}
+
+/* Positions that the bound leaves to one sequence alone. */
+static int kv_most(const kv_cache *kv) {
+    int64_t n = INT32_MAX;
+    for (int i = 0; i < kv->n_group; i++) {
+        int64_t most = (int64_t)kv->group[i].max_blocks * kv->opts.block;
+        if (!kv->group[i].window && most < n) n = most;
+    }
+    return (int)n;
 }
 
 static void kv_free(kv_cache *kv) {
@@ -3355,6 +3464,11 @@ static int32_t kv__take(kv_group *gr) {
         void *p = mmap(NULL, (size_t)more * gr->block_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         if (p == MAP_FAILED) return -1;
         int32_t first = gr->n_slab * gr->slab_blocks;
+        size_t  n = (size_t)(first + more);
+        gr->slab = mem_grow(gr->slab, (size_t)gr->n_slab + 1, sizeof *gr->slab);
+        gr->refs = mem_grow(gr->refs, n, sizeof *gr->refs);
+        gr->spare = mem_grow(gr->spare, n, sizeof *gr->spare);
+        memset(gr->refs + first, 0, (size_t)more * sizeof *gr->refs);
         gr->slab[gr->n_slab++] = p;
         for (int i = more - 1; i >= 0; i--) gr->spare[gr->n_spare++] = first + i;
     }
@@ -3376,18 +3490,31 @@ static kv_seq *kv_seq_new(kv_cache *kv) {
     s->table = mem_new((size_t)kv->n_group, sizeof *s->table);
     s->n_blocks = mem_new((size_t)kv->n_group, sizeof *s->n_blocks);
     s->first = mem_new((size_t)kv->n_group, sizeof *s->first);
-    for (int i = 0; i < kv->n_group; i++) s->table[i] = mem_new((size_t)kv->max_seq_blocks, sizeof **s->table);
+    s->cap = mem_new((size_t)kv->n_group, sizeof *s->cap);
     return s;
 }
 
-/* Keeps positions 0 <= p < n. */
-static void kv_truncate(kv_seq *s, int n) {
+/* Room for one more block in the table of group i. */
+static void kv__table_room(kv_seq *s, int i) {
+    if (s->n_blocks[i] < s->cap[i]) return;
+    s->cap[i] = s->cap[i] ? 2 * s->cap[i] : 16;
+    s->table[i] = mem_grow(s->table[i], (size_t)s->cap[i], sizeof **s->table);
+}
+
+/* Keeps positions 0 <= p < n and returns n; or 0, keeping nothing, when a window has already given back what the row at
+ * position n would look at. */
+static int kv_truncate(kv_seq *s, int n) {
+    for (int i = 0; i < s->kv->n_group; i++) {
+        const int window = s->kv->group[i].window;
+        if (n < s->n && n && (int64_t)s->first[i] * s->kv->opts.block > (n >= window ? n + 1 - window : 0)) n = 0;
+    }
     for (int i = 0; i < s->kv->n_group; i++) {
         int keep = n ? (n - 1) / s->kv->opts.block + 1 : 0;
         while (s->n_blocks[i] > keep) kv__release(&s->kv->group[i], s->table[i][--s->n_blocks[i]]);
         if (s->first[i] > s->n_blocks[i]) s->first[i] = s->n_blocks[i];
     }
     if (n < s->n) s->n = n;
+    return n;
 }
 
 static void kv_seq_free(kv_seq *s) {
@@ -3396,6 +3523,7 @@ static void kv_seq_free(kv_seq *s) {
     for (int i = 0; i < s->kv->n_group; i++) mem_free(s->table[i]);
     mem_free(s->table);
     mem_free(s->n_blocks);
+    mem_free(s->cap);
     mem_free(s->first);
     mem_free(s);
 }
@@ -3405,8 +3533,9 @@ __attribute__((unused)) static kv_seq *kv_fork(const kv_seq *from) {
     kv_seq *s = kv_seq_new(from->kv);
     s->n = from->n;
     for (int i = 0; i < s->kv->n_group; i++) {
-        s->n_blocks[i] = from->n_blocks[i];
+        s->n_blocks[i] = s->cap[i] = from->n_blocks[i];
         s->first[i] = from->first[i];
+        s->table[i] = mem_grow(NULL, (size_t)s->cap[i], sizeof **s->table);
         memcpy(s->table[i], from->table[i], (size_t)from->n_blocks[i] * sizeof **s->table);
         for (int b = s->first[i]; b < s->n_blocks[i]; b++)
             if (s->table[i][b] >= 0) s->kv->group[i].refs[s->table[i][b]]++;
@@ -3420,7 +3549,8 @@ static bool kv__own_last(kv_seq *s, int i) {
     int       at = s->n / s->kv->opts.block;
     if (s->n % s->kv->opts.block == 0 || at >= s->n_blocks[i]) return true;
     int32_t old = s->table[i][at];
-    if (old < 0 || gr->refs[old] == 1) return true;
+    ASSERT(old >= 0);
+    if (gr->refs[old] == 1) return true;
     int32_t own = kv__take(gr);
     if (own < 0) return false;
     memcpy(kv__block(gr, own), kv__block(gr, old), gr->block_bytes);
@@ -3429,30 +3559,43 @@ static bool kv__own_last(kv_seq *s, int i) {
     return true;
 }
 
-/* Makes room for positions up to n (exclusive), and gives back what the window of the rows from s->n on has left. False when the pool is exhausted: nothing changed for positions
- * below s->n, and the caller frees or truncates something. */
-static bool kv_reserve(kv_seq *s, int n) {
+/* Blocks of one group for positions below n; gives back what the window of the rows from s->n on has left. */
+static bool kv__grow(kv_seq *s, int i, int n) {
     const int block = s->kv->opts.block;
-    if (n <= s->n) return true;
-    ASSERT((n - 1) / block < s->kv->max_seq_blocks);
-    for (int i = 0; i < s->kv->n_group; i++) {
-        kv_group *gr = &s->kv->group[i];
-        if (!kv__own_last(s, i)) return false;
-        for (int past = gr->window ? (s->n - gr->window) / block : 0; s->first[i] < past; s->first[i]++) {
-            kv__release(gr, s->table[i][s->first[i]]);
-            s->table[i][s->first[i]] = -1;
-        }
-        for (int need = (n - 1) / block + 1; s->n_blocks[i] < need; s->n_blocks[i]++) {
-            int32_t b = kv__take(gr);
-            if (b < 0) return false;
-            s->table[i][s->n_blocks[i]] = b;
-        }
+    kv_group *gr = &s->kv->group[i];
+    if (!kv__own_last(s, i)) return false;
+    for (int past = gr->window ? (s->n - gr->window) / block : 0; s->first[i] < past; s->first[i]++) {
+        kv__release(gr, s->table[i][s->first[i]]);
+        s->table[i][s->first[i]] = -1;
     }
-    s->n = n;
+    for (int need = (n - 1) / block + 1; s->n_blocks[i] < need; s->n_blocks[i]++) {
+        int32_t b = kv__take(gr);
+        if (b < 0) return false;
+        kv__table_room(s, i);
+        s->table[i][s->n_blocks[i]] = b;
+    }
     return true;
 }
 
-/* Fills k and v, [blocks of the sequence], with the first byte of `head` of layer `il` in each block; NULL: given back. */
+/* Makes room for positions below n. False when the pool is exhausted: the sequence is as it was, and the caller frees or
+ * truncates something. */
+static bool kv_reserve(kv_seq *s, int n) {
+    bool ok = true;
+    if (n <= s->n) return true;
+    for (int i = 0; ok && i < s->kv->n_group; i++) ok = kv__grow(s, i, n);
+    if (ok) s->n = n;
+    else kv_truncate(s, s->n);
+    return ok;
+}
+
+/* Most blocks in any table of the sequence. */
+static int kv_seq_blocks(const kv_seq *s) {
+    int n = 0;
+    for (int i = 0; i < s->kv->n_group; i++) n = s->n_blocks[i] > n ? s->n_blocks[i] : n;
+    return n;
+}
+
+/* Fills k and v, [kv_seq_blocks()], with the first byte of `head` of layer `il` in each block; NULL: given back. */
 static int kv_blocks(const kv_seq *s, int il, int head, const uint8_t **k, const uint8_t **v) {
     const kv_layer *l = &s->kv->layer[il];
     const kv_group *gr = &s->kv->group[l->group];
@@ -3573,6 +3716,7 @@ static void dev__mul(const dev *dv, const dev_product *m, int r, int nr) {
         g_sgemm(101, 111, 112, m->n, nr, w->n_in, 1.0f, a.x, (int)a.ldx, (const float *)(const void *)data, w->n_in, 0.0f, m->y + r, (int)m->ldy);
     else
         k_mul_rows(w->type, data, w->row_bytes, nr, w->n_in, &a, m->y + r, m->ldy, dv->scratch);
+    for (int t = 0; w->scale && t < m->n; t++) k_scale(m->y + (size_t)t * m->ldy + r, w->scale[m->stack], nr);
 }
 
 /* All products of the list, as one pile of tasks. */
@@ -3595,7 +3739,7 @@ static void dev_matmul(dev *dv, const dev_product *list, int n_list) {
  * The only forward pass: prefill chunks, decode, batches and verification are different lists of rows. Rows of one
  * sequence stand together in rising position. Each row's result depends on its own past alone, to the last bit.
  *   In the last layer only rows that ask for logits go on past K and V.
- * Door: fwd_new, fwd_free, fwd_step. */
+ * Door: fwd_row_bytes, fwd_new, fwd_free, fwd_step. */
 
 typedef struct {
     int32_t token;
@@ -3611,7 +3755,8 @@ typedef struct {
     kv_cache    *kv;
     int          max_rows, max_out;
     void       **scratch;                             /* [threads] for kernels */
-    const uint8_t ***blocks;                          /* [threads][2 * max_seq_blocks] block views for attention */
+    const uint8_t ***blocks;                          /* [threads][2 * n_blocks] block views for attention */
+    int          n_blocks;
     k_attn_row **attn_rows;                           /* [threads][FWD_ATTN_ROWS * most heads per group] */
 
     const fwd_row *row;                               /* [B] the rows of this step */
@@ -3641,7 +3786,7 @@ typedef struct {
     dev_product *products;                            /* [2E + 2] */
 
     float    *logits;                                 /* [n_out, V] of the last step */
-    float    *out;                                    /* where this step's logits go */
+    bool      stop;                                   /* an interrupt came between two layers */
 } fwd;
 
 enum { FWD_ATTN_ROWS = 32 };                          /* positions of one attention task */
@@ -3683,6 +3828,17 @@ static void fwd__new_experts(fwd *f, size_t B) {
     f->products = mem_new(2 * E + 2, sizeof *f->products);
 }
 
+/* Bytes of scratch for each row of a step. */
+static size_t fwd_row_bytes(const model *m) {
+    const arch_hparams *hp = &m->hp;
+    const size_t        K = hp->n_expert ? (size_t)hp->n_expert_used : 1, D = (size_t)hp->n_embd;
+    const int           F = hp->n_expert ? hp->n_ff_exp : fwd__max_layer(hp, D_FF);
+    const size_t        ff = K * (size_t)(F > hp->n_ff_shexp ? F : hp->n_ff_shexp);
+    const size_t        heads = (size_t)fwd__max_layer(hp, D_Q) + (size_t)fwd__max_layer(hp, D_K) + (size_t)fwd__max_layer(hp, D_V);
+    const size_t        experts = hp->n_expert ? (size_t)hp->n_expert + K * D : 0;
+    return sizeof(float) * (5 * D + heads + 2 * (size_t)fwd__max_layer(hp, D_O) + 3 * ff + experts + (size_t)hp->n_rot);
+}
+
 /* max_rows: most rows of a step; max_out: most of them that ask for logits. */
 static fwd *fwd_new(const model *m, kv_cache *kv, pool *p, int max_rows, int max_out) {
     const arch_hparams *hp = &m->hp;
@@ -3701,11 +3857,10 @@ static fwd *fwd_new(const model *m, kv_cache *kv, pool *p, int max_rows, int max
         int g = hp->layer[il].n_head / hp->layer[il].n_head_kv;
         if (g > group) group = g;
     }
-    size_t need = k_scratch_bytes(m->n_in_max > hp->n_embd ? m->n_in_max : hp->n_embd);
+    size_t need = k_scratch_bytes(m->n_in_max);
     size_t attn = k_attn_scratch(FWD_ATTN_ROWS * group, hp->hd_k, hp->hd_v);
     for (int i = 0; i < p->n; i++) {
         f->scratch[i] = mem_aligned(need > attn ? need : attn, 1);
-        f->blocks[i] = mem_new(2 * (size_t)kv->max_seq_blocks, sizeof **f->blocks);
         f->attn_rows[i] = mem_new((size_t)FWD_ATTN_ROWS * (size_t)group, sizeof **f->attn_rows);
     }
     f->sel = mem_new(B, sizeof *f->sel);
@@ -3880,7 +4035,7 @@ static void fwd__attend(fwd *f, dev *dv) {
     for (int task; (task = pool_next(dv->p)) < f->n_span * lh->n_head_kv;) {
         const int      first = f->span[task / lh->n_head_kv], end = f->span[task / lh->n_head_kv + 1], head = task % lh->n_head_kv;
         const kv_seq  *seq = f->row[f->sel[first]].seq;
-        const uint8_t **kb = f->blocks[dv->ith], **vb = kb + f->kv->max_seq_blocks;
+        const uint8_t **kb = f->blocks[dv->ith], **vb = kb + f->n_blocks;
         k_attn_row    *rows = f->attn_rows[dv->ith];
         int            n = 0;
         for (int s = first; s < end; s++)
@@ -3920,7 +4075,7 @@ static void fwd__route(void *ctx, int s) {
     for (int i = 0; i < K; i++) w[i] = w[i] / (hp->topk_norm && sum > 0 ? sum : 1.0f) * hp->expert_scale;
     if (f->l->shexp_gate) {
         float z = k_dot(f->xn.x + (size_t)s * f->xn.ldx, f->l->shexp_gate, hp->n_embd);
-        f->shexp[s] = 1.0f / (1.0f + expf(-z));
+        f->shexp[s] = k_sigmoid(z);
     }
 }
 
@@ -4005,6 +4160,7 @@ static void fwd__dense(fwd *f, dev *dv) {
 /* Which rows go past K and V in layer il: all of them, in the last layer those that ask for logits. Runs of one
  * sequence are cut into attention tasks. Thread 0 alone. */
 static void fwd__select(fwd *f, int il) {
+    f->stop = g_interrupt != 0;
     f->il = il;
     f->l = &f->m->layer[il];
     if (il > 0 && il < f->m->hp.n_layer - 1) return;  /* the same as in layer 0 */
@@ -4028,6 +4184,7 @@ static void fwd__run(void *ctx, int ith) {
     for (int il = 0; il < hp->n_layer; il++) {
         if (ith == 0) fwd__select(f, il);
         pool_barrier(f->p);
+        if (f->stop) return;
         const arch_layer *l = f->l;
         const size_t      nq = (size_t)arch_dim(hp, D_Q, il), nk = (size_t)arch_dim(hp, D_K, il), nv = (size_t)arch_dim(hp, D_V, il);
         dev_rows(&dv, f->n_rows, fwd__attn_norm, f);
@@ -4049,10 +4206,17 @@ static void fwd__run(void *ctx, int ith) {
     dev_rows(&dv, f->n_sel, fwd__out_norm, f);
     arch_mat head = f->m->glob.output;
     head.n_out = hp->n_vocab;                         /* rows past the vocabulary are padding */
-    dev_matmul(&dv, &(dev_product){&head, 0, &f->xn, NULL, 0, f->n_sel, f->out, (size_t)hp->n_vocab}, 1);
+    dev_matmul(&dv, &(dev_product){&head, 0, &f->xn, NULL, 0, f->n_sel, f->logits, (size_t)hp->n_vocab}, 1);
 }
 
-/* Runs the rows. Returns logits [rows that asked, V] in row order, valid until the next step. Tokens are below the
+/* Room for the block views of sequences of up to n blocks. */
+static void fwd__views(fwd *f, int n) {
+    if (n <= f->n_blocks) return;
+    f->n_blocks = n < 64 ? 64 : 2 * n;
+    for (int i = 0; i < f->p->n; i++) f->blocks[i] = mem_grow(f->blocks[i], 2 * (size_t)f->n_blocks, sizeof **f->blocks);
+}
+
+/* Runs the rows. Returns logits [rows that asked, V] in row order, valid until the next step; NULL when an interrupt came. Tokens are below the
  * vocabulary's size, positions reserved; at most max_rows rows, at most max_out that ask. */
 static float *fwd_step(fwd *f, const fwd_row *row, int n) {
     ASSERT(n > 0 && n <= f->max_rows);
@@ -4062,11 +4226,14 @@ static float *fwd_step(fwd *f, const fwd_row *row, int n) {
     for (int i = 0; i < n; i++) {
         ASSERT(row[i].token >= 0 && row[i].token < f->m->hp.n_vocab && row[i].pos < row[i].seq->n);
         f->n_out += row[i].logits;
+        if (i == 0 || row[i].seq != row[i - 1].seq) fwd__views(f, kv_seq_blocks(row[i].seq));
     }
     ASSERT(f->n_out <= f->max_out);
-    f->out = f->logits;
+    f->stop = false;
+    mem_freeze("a step");
     pool_run(f->p, fwd__run, f);
-    return f->logits;
+    mem_thaw();
+    return f->stop ? NULL : f->logits;
 }
 
 /* ===== [samp] logits to token =====
@@ -4233,16 +4400,16 @@ typedef struct {
 #define SAMP_F(f) offsetof(samp_opts, f), false
 #define SAMP_I(f) offsetof(samp_opts, f), true
 static const samp_range samp_ranges[] = {
-    {"temp",               SAMP_F(temp),               -100,   100},
+    {"temp",               SAMP_F(temp),               -1e6,  1e6},
     {"dynatemp_range",     SAMP_F(dynatemp_range),     -100,   100},
     {"dynatemp_exp",       SAMP_F(dynatemp_exp),       0,      100},
     {"top_k",              SAMP_I(top_k),              -1,     INT32_MAX},
-    {"top_p",              SAMP_F(top_p),              0,      1},
-    {"min_p",              SAMP_F(min_p),              0,      100},
-    {"typical_p",          SAMP_F(typical_p),          0,      1},
+    {"top_p",              SAMP_F(top_p),              -1e6,  1e6},
+    {"min_p",              SAMP_F(min_p),              -1e6,  1e6},
+    {"typical_p",          SAMP_F(typical_p),          -1e6,  1e6},
     {"top_nsigma",         SAMP_F(top_nsigma),         -1,     1000},
-    {"xtc_probability",    SAMP_F(xtc_probability),    0,      1},
-    {"xtc_threshold",      SAMP_F(xtc_threshold),      0,      1},
+    {"xtc_probability",    SAMP_F(xtc_probability),    -1e6,  1e6},
+    {"xtc_threshold",      SAMP_F(xtc_threshold),      -1e6,  1e6},
     {"repeat_last_n",      SAMP_I(repeat_last_n),      -1,     INT32_MAX},
     {"repeat_penalty",     SAMP_F(repeat_penalty),     1e-3,   1000},
     {"frequency_penalty",  SAMP_F(frequency_penalty),  -100,   100},
@@ -5189,18 +5356,18 @@ __attribute__((unused)) static int32_t samp_probs(samp *s, float *logits, uint64
 
 /* ===== [gen] one request: prompt, prefill, decode, stop =====
  * Opens a model for running and carries one request through it: prompt ids to a cache in chunks, token after token out
- * of the sampler, text out as it is made. Knows the stop rules and what a full context means.
- * Door: engine_open, engine_close, gen_text, gen_score, gen_logits. */
+ * of the sampler, text out as it is made. Knows the stop rules and what a full context means. What goes wrong comes back in
+ * err_t; an interrupt ends a run early and is not an error here.
+ * Door: engine_open, engine_close, gen_fits, gen_text, gen_score, gen_logits, gen_logprob. */
 
 typedef struct {
     int       n_ctx;                                  /* positions; 0: as the model says, -1: what the request needs */
     int       n_batch;                                /* rows of one prefill step */
     int       n_threads;                              /* 0: what the process may use */
-    bool      blas;                                   /* float32 products of a prefill through OpenBLAS */
     rope_opts rope;
 } fwd_opts;
 
-static const fwd_opts fwd_defaults = {-1, 512, 0, false, {.yarn_ext = -1, .yarn_attn = -1, .yarn_fast = -1, .yarn_slow = -1}};
+static const fwd_opts fwd_defaults = {-1, 512, 0, {.yarn_ext = -1, .yarn_attn = -1, .yarn_fast = -1, .yarn_slow = -1}};
 
 typedef struct {
     int64_t      n_predict;                           /* -1: until an end token or a full context */
@@ -5234,23 +5401,30 @@ static void engine_close(engine *eng) {
     mem_free(eng);
 }
 
-/* n_need: positions the request takes at most, -1: no limit. all_logits: every prompt row asks for logits. */
+enum { GEN_SCRATCH = 1 << 30, GEN_LOGIT_ROWS = 64 };  /* bytes of a step's scratch; rows of a step that all ask for logits */
+
+/* n_need: positions the request takes at most, -1: no limit. all_logits: every prompt row asks for logits. The context is cut
+ * to what the cache may hold, the step to what scratch may take. */
 static engine *engine_open(const gguf_file *g, const tok_vocab *v, const fwd_opts *fo, const kv_opts *ko, int64_t n_need, bool all_logits,
                            double t_start, err_t *e) {
     engine *eng = mem_new(1, sizeof *eng);
     eng->g = g;
     eng->v = v;
     eng->t_start = t_start;
-    if (fo->blas && !dev_blas_open(e)) goto fail;
     if (!model_open(&eng->m, g, &fo->rope, e)) goto fail;
     const int train = eng->m.hp.n_ctx_train;
     eng->n_ctx = fo->n_ctx > 0 ? fo->n_ctx : fo->n_ctx < 0 && n_need >= 0 && n_need < train ? (int)n_need : train;
     if (eng->n_ctx < 1) eng->n_ctx = 1;
     if (eng->n_ctx > train) log_warn("a context of %d tokens; the model was trained with %d", eng->n_ctx, train);
-    eng->n_batch = all_logits && fo->n_batch > 64 ? 64 : fo->n_batch;
+    eng->n_batch = all_logits && fo->n_batch > GEN_LOGIT_ROWS ? GEN_LOGIT_ROWS : fo->n_batch;
     if (n_need >= 0 && n_need < eng->n_batch) eng->n_batch = n_need > 0 ? (int)n_need : 1;
+    if (!(eng->kv = kv_new(&eng->m.hp, ko, eng->n_ctx, e))) goto fail;
+    if ((int64_t)kv_most(eng->kv) < eng->n_ctx) {
+        log_info("the cache is bounded to %d tokens, the context with it", kv_most(eng->kv));
+        eng->n_ctx = kv_most(eng->kv);
+    }
     if (eng->n_batch > eng->n_ctx) eng->n_batch = eng->n_ctx;
-    if (!(eng->kv = kv_new(&eng->m.hp, ko, eng->n_ctx, eng->n_ctx, e))) goto fail;
+    while (eng->n_batch > 1 && (size_t)eng->n_batch > GEN_SCRATCH / fwd_row_bytes(&eng->m)) eng->n_batch /= 2;
     eng->p = pool_new(fo->n_threads > 0 ? fo->n_threads : pool_default_threads());
     eng->f = fwd_new(&eng->m, eng->kv, eng->p, eng->n_batch, all_logits ? eng->n_batch : 1);
     eng->row = mem_new((size_t)eng->n_batch, sizeof *eng->row);
@@ -5267,31 +5441,26 @@ static bool gen__whole(const engine *eng, err_t *e) {
 }
 
 /* True when every one of n floats is finite. */
-static bool gen__finite(const float *x, int n) {
+static bool gen__finite(const float *x, size_t n) {
     uint32_t bad = 0, u;
-    for (int i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++) {
         memcpy(&u, x + i, sizeof u);
         bad |= (uint32_t)((u & 0x7f800000u) == 0x7f800000u);
     }
     return !bad;
 }
 
-/* Runs ids[from, to) as one step behind what the sequence holds; logits of the last row, or of all. NULL: see e. */
-static float *gen__step(engine *eng, kv_seq *seq, const int32_t *ids, int from, int to, bool all, err_t *e) {
-    if (!kv_reserve(seq, to)) {
-        err_set(e, EXIT_RESOURCE, "the KV cache has no room for %d tokens", to);
-        return NULL;
-    }
-    for (int i = from; i < to; i++) eng->row[i - from] = (fwd_row){ids[i], i, seq, all || i == to - 1};
-    mem_freeze("a step");
-    float *logits = fwd_step(eng->f, eng->row, to - from);
-    mem_thaw();
-    if (!gen__whole(eng, e)) return NULL;
-    if (!gen__finite(logits, eng->m.hp.n_vocab * (all ? to - from : 1))) {
-        err_set(e, EXIT_INPUT, "%s: the logits after token %d hold a NaN or an infinity: damaged weights, or a model out of range", eng->g->path, to - 1);
-        return NULL;
-    }
-    return logits;
+typedef enum { GEN_NONE, GEN_LAST, GEN_ALL } gen_rows;   /* which rows of a step ask for logits */
+
+/* Runs ids[from, to) as one step behind what the sequence holds. False: an error in e, or an interrupt. */
+static bool gen__step(engine *eng, kv_seq *seq, const int32_t *ids, int from, int to, gen_rows ask, float **logits, err_t *e) {
+    const size_t n_out = ask == GEN_ALL ? (size_t)(to - from) : ask == GEN_LAST;
+    if (!kv_reserve(seq, to)) return err_set(e, EXIT_RESOURCE, "the KV cache has no room for %d tokens (--kv-mem, --kv-blocks)", to);
+    for (int i = from; i < to; i++) eng->row[i - from] = (fwd_row){ids[i], i, seq, ask == GEN_ALL || (ask == GEN_LAST && i == to - 1)};
+    *logits = fwd_step(eng->f, eng->row, to - from);
+    if (!*logits || !gen__whole(eng, e)) return false;
+    return gen__finite(*logits, (size_t)eng->m.hp.n_vocab * n_out) ||
+           err_set(e, EXIT_INPUT, "%s: the logits after token %d hold a NaN or an infinity: damaged weights, or a model out of range", eng->g->path, to - 1);
 }
 
 /* A line on a terminal while a long prompt is read. */
@@ -5307,39 +5476,37 @@ static float *gen__prefill(engine *eng, kv_seq *seq, const int32_t *ids, int fro
     const double t0 = clock_now();
     const bool   show = n - from > eng->n_batch;
     float       *logits = NULL;
-    for (int at = from; at < n;) {
-        int to = n - at > eng->n_batch ? at + eng->n_batch : n;
-        logits = gen__step(eng, seq, ids, at, to, false, e);
-        if (show) gen__progress(logits ? to - from : n - from, n - from, t0);
-        if (!logits || g_interrupt) return g_interrupt ? NULL : logits;
-        at = to;
+    bool         ok = true;
+    for (int at = from, to; ok && at < n; at = to) {
+        to = n - at > eng->n_batch ? at + eng->n_batch : n;
+        ok = gen__step(eng, seq, ids, at, to, to == n ? GEN_LAST : GEN_NONE, &logits, e);
+        if (show) gen__progress(ok ? to - from : n - from, n - from, t0);
     }
-    return logits;
+    return ok ? logits : NULL;
 }
 
 /* --- output --- */
 
-/* Text on its way out. The end of it that may yet become a stop string is held back. */
+/* Text on its way out. The end of it that may yet become a stop string is held back, and so are the tokens of that end. */
 typedef struct {
-    FILE       *out;
+    out_t          *out;
     const gen_opts *o;
-    tok_stream  stream;
-    str         held;
-    uint64_t    n_bytes;
-    char        last;
-    bool        closed;                               /* the reader has gone */
+    tok_stream      stream;
+    str             held;
+    struct gen_piece {
+        int32_t id;
+        size_t  end;                                  /* bytes held once this token was in */
+    }     *piece;                                     /* --ids: the tokens not yet told */
+    size_t n_piece, piece_cap;
+    bool   any;                                       /* something has been written */
+    char   last;
 } gen_sink;
 
-static bool gen__write(gen_sink *s, const void *p, size_t n, err_t *e) {
+static bool gen__write(gen_sink *s, const void *p, size_t n) {
     if (!n) return true;
+    s->any = true;
     s->last = ((const char *)p)[n - 1];
-    s->n_bytes += n;
-    if (fwrite(p, 1, n, s->out) == n && fflush(s->out) == 0) return true;
-    if (errno == EPIPE) {
-        s->closed = true;
-        return false;
-    }
-    return err_set(e, EXIT_RESOURCE, "cannot write the answer: %s", strerror(errno));
+    return out_put(s->out, p, n) && out_flush(s->out);
 }
 
 /* Longest end of the held text that begins some stop string. */
@@ -5358,44 +5525,59 @@ static size_t gen__may_stop(const gen_sink *s) {
 static size_t gen__stop_at(const gen_sink *s) {
     size_t first = s->held.n;
     for (int i = 0; i < s->o->n_stop; i++) {
-        size_t len = strlen(s->o->stop[i]);
+        size_t      len = strlen(s->o->stop[i]);
         const char *p = len && s->held.n ? memmem(s->held.p, s->held.n, s->o->stop[i], len) : NULL;
         if (p && (size_t)(p - s->held.p) < first) first = (size_t)(p - s->held.p);
     }
     return first;
 }
 
-/* One token out. False: stop, because of a stop string, a closed pipe or an error in e. */
-static bool gen__emit(gen_sink *s, int32_t id, err_t *e) {
-    char num[16];
-    if (s->o->ids) {
-        int n = snprintf(num, sizeof num, s->n_bytes ? " %d" : "%d", id);
-        return gen__write(s, num, (size_t)n, e);
+/* The tokens whose text ends within the first `go` held bytes, as numbers. */
+static bool gen__tell_ids(gen_sink *s, size_t go) {
+    bool   ok = true;
+    size_t n = 0;
+    for (; n < s->n_piece && s->piece[n].end <= go; n++) {
+        char num[16];
+        int  len = snprintf(num, sizeof num, s->any ? " %d" : "%d", s->piece[n].id);
+        ok = gen__write(s, num, (size_t)len);
     }
-    tok_stream_push(&s->stream, id, &s->held);
-    if (!s->held.n) return true;
-    size_t stop = gen__stop_at(s);
-    if (stop < s->held.n) {
-        gen__write(s, s->held.p, stop, e);
-        str_clear(&s->held);
-        return false;
-    }
-    size_t keep = gen__may_stop(s), go = s->held.n - keep;
-    if (!gen__write(s, s->held.p, go, e)) return false;
-    memmove(s->held.p, s->held.p + go, keep);
-    s->held.n = keep;
-    return true;
+    s->n_piece -= n;
+    if (n && s->n_piece) memmove(s->piece, s->piece + n, s->n_piece * sizeof *s->piece);
+    for (size_t i = 0; i < s->n_piece; i++) s->piece[i].end -= go;
+    return ok;
 }
 
-static void gen__finish(gen_sink *s, err_t *e) {
+/* The first `go` held bytes leave, as text or as the tokens that made them. */
+static bool gen__release(gen_sink *s, size_t go) {
+    bool ok = s->o->ids ? gen__tell_ids(s, go) : gen__write(s, s->held.p, go);
+    s->held.n -= go;
+    if (go && s->held.n) memmove(s->held.p, s->held.p + go, s->held.n);
+    return ok;
+}
+
+/* One token out. False: stop, because of a stop string or because nobody can be written to. */
+static bool gen__emit(gen_sink *s, int32_t id) {
+    tok_stream_push(&s->stream, id, &s->held);
     if (s->o->ids) {
-        gen__write(s, "\n", 1, e);
-    } else if (!s->closed) {
-        tok_stream_flush(&s->stream, &s->held);
-        gen__write(s, s->held.p, s->held.n, e);
-        if (isatty(fileno(s->out)) && s->n_bytes && s->last != '\n') gen__write(s, "\n", 1, e);
+        if (s->n_piece == s->piece_cap) s->piece = mem_grow(s->piece, s->piece_cap = 2 * s->piece_cap + 16, sizeof *s->piece);
+        s->piece[s->n_piece++] = (struct gen_piece){id, s->held.n};
     }
+    size_t stop = gen__stop_at(s);
+    if (stop == s->held.n) return gen__release(s, s->held.n - gen__may_stop(s));
+    gen__release(s, stop);
+    tok_stream_flush(&s->stream, &s->held);           /* what stands behind the stop string goes with it */
+    str_clear(&s->held);
+    s->n_piece = 0;
+    return false;
+}
+
+/* What is still held, and the end of the line. */
+static void gen__finish(gen_sink *s) {
+    tok_stream_flush(&s->stream, &s->held);
+    gen__release(s, s->held.n);
+    if (s->o->ids || (isatty(fileno(s->out->f)) && s->any && s->last != '\n')) gen__write(s, "\n", 1);
     str_drop(&s->held);
+    mem_free(s->piece);
 }
 
 /* --- generation --- */
@@ -5420,136 +5602,115 @@ static void gen__summary(const engine *eng, const gen_stats *st, uint64_t seed) 
     fprintf(stderr, "llmrun: seed        %llu\n", (unsigned long long)seed);
 }
 
+/* Ids that are never picked: those the file suppresses and, for --ignore-eos, those that end a text. */
+static bool gen__banned(const engine *eng, bool ends, tok_ids *out, err_t *e) {
+    const gguf_kv *kv = NULL;
+    int            got = gguf_get_arr(eng->g, "tokenizer.ggml.suppress_tokens", &kv, e);
+    for (uint64_t i = 0; got == 1 && i < kv->count; i++) {
+        uint64_t id;
+        if (!gguf_arr_u64(kv, i, &id) || id >= (uint64_t)eng->m.hp.n_vocab)
+            return gguf_bad(eng->g, kv->part, kv->at, e, "tokenizer.ggml.suppress_tokens: value %llu is out of range, expected a token id",
+                            (unsigned long long)i);
+        tok_ids_add(out, (int32_t)id);
+    }
+    for (int32_t id = 0; ends && id < eng->m.hp.n_vocab; id++)
+        if (tok_is_eog(eng->v, id)) tok_ids_add(out, id);
+    return got >= 0;
+}
+
+typedef struct {                                      /* one text on its way */
+    engine         *eng;
+    const gen_opts *o;
+    kv_seq         *seq;
+    samp           *sm;
+    gen_sink        sink;
+    tok_ids         ids, banned;                      /* prompt and answer; never picked */
+    gen_stats       st;
+} gen_run;
+
 /* A full context drops the older half of what stands behind the kept tokens and reads the rest again at its new place,
  * so that what follows is what a fresh run over the remaining tokens gives. Returns logits, or NULL. */
-static float *gen__shift(engine *eng, kv_seq *seq, int32_t *ids, int *n, int keep, err_t *e) {
-    int drop = (*n - keep + 1) / 2;
-    log_info("context full at %d tokens: %d dropped behind the first %d", *n, drop, keep);
-    memmove(ids + keep, ids + keep + drop, (size_t)(*n - keep - drop) * sizeof *ids);
-    *n -= drop;
-    int from = eng->m.hp.window ? 0 : keep;           /* a window may already have given back the kept blocks */
-    if (from == *n) from--;
-    kv_truncate(seq, from);
-    return gen__prefill(eng, seq, ids, from, *n, e);
+static float *gen__shift(gen_run *r, int keep, err_t *e) {
+    const int n = (int)r->ids.n, drop = (n - keep + 1) / 2;
+    log_info("context full at %d tokens: %d dropped behind the first %d", n - 1, drop, keep);
+    memmove(r->ids.id + keep, r->ids.id + keep + drop, (size_t)(n - keep - drop) * sizeof *r->ids.id);
+    r->ids.n -= (size_t)drop;
+    return gen__prefill(r->eng, r->seq, r->ids.id, kv_truncate(r->seq, keep), n - drop, e);
 }
 
-static void gen__ban(float *logits, const int32_t *ends, int n_ends) {
-    for (int i = 0; i < n_ends; i++) logits[ends[i]] = -INFINITY;
+/* Picks the next token; -1: none is possible. Allocates nothing, as the step before it. */
+static int32_t gen__pick(gen_run *r, float *logits) {
+    mem_freeze("sampling");
+    for (size_t i = 0; i < r->banned.n; i++) logits[r->banned.id[i]] = -INFINITY;
+    int32_t id = samp_pick(r->sm, logits, (uint64_t)r->st.n_gen);
+    if (id >= 0) samp_accept(r->sm, id, false);
+    mem_thaw();
+    return id;
 }
 
-/* The ids that end a text, for --ignore-eos. */
-static int32_t *gen__ends(const engine *eng, int *n) {
-    int32_t *ends = NULL;
-    *n = 0;
-    for (int32_t id = 0; id < eng->m.hp.n_vocab; id++) {
-        if (!tok_is_eog(eng->v, id)) continue;
-        ends = mem_grow(ends, (size_t)*n + 1, sizeof *ends);
-        ends[(*n)++] = id;
+/* The logits after the token just added, or NULL when the text ends here: context full, an error, an interrupt. */
+static float *gen__next(gen_run *r, int keep, err_t *e) {
+    const int n = (int)r->ids.n;
+    float    *logits = NULL;
+    if (n <= r->eng->n_ctx) return gen__step(r->eng, r->seq, r->ids.id, n - 1, n, GEN_LAST, &logits, e) ? logits : NULL;
+    if (r->o->context_shift && keep < n - 2) return gen__shift(r, keep, e);
+    log_warn("the context is full at %d tokens (-c gives more%s)", n - 1, r->o->context_shift ? "" : ", --context-shift goes on without the oldest");
+    return NULL;
+}
+
+static void gen__loop(gen_run *r, err_t *e) {
+    const gen_opts *o = r->o;
+    const int       n = (int)r->ids.n;
+    int             keep = o->n_keep < 0 || o->n_keep > n ? n : (int)o->n_keep;
+    double          t0 = clock_now(), t_first = 0;
+    if (keep == 0 && r->ids.id[0] == tok_bos(r->eng->v)) keep = 1;   /* a text without its start token is another text */
+    float *logits = gen__prefill(r->eng, r->seq, r->ids.id, 0, n, e);
+    r->st.prompt_s = clock_now() - t0;
+    r->st.n_prompt = logits ? n : r->seq->n;
+    while (logits && !g_interrupt && (o->n_predict < 0 || r->st.n_gen < o->n_predict)) {
+        int32_t id = gen__pick(r, logits);
+        if (id < 0) err_set(e, EXIT_INPUT, "no token is possible after token %zu: the logit biases forbid all of them", r->ids.n - 1);
+        if (id < 0 || (!o->ignore_eos && tok_is_eog(r->eng->v, id))) break;
+        if (!r->st.n_gen++) t_first = clock_now(), r->st.first_s = t_first - r->eng->t_start;
+        tok_ids_add(&r->ids, id);
+        if (!gen__emit(&r->sink, id) || r->st.n_gen == o->n_predict) break;
+        logits = gen__next(r, keep, e);
     }
-    return ends;
+    r->st.gen_s = t_first > 0 ? clock_now() - t_first : 0;
 }
 
-/* The token loop. `ids` has room for n_ctx + 1 tokens and holds the prompt, n of them. */
-static void gen__loop(engine *eng, kv_seq *seq, samp *sm, gen_sink *sink, const gen_opts *o, int32_t *ids, int n, gen_stats *st, err_t *e) {
-    int      n_ends = 0;
-    int32_t *ends = o->ignore_eos ? gen__ends(eng, &n_ends) : NULL;
-    int      keep = o->n_keep < 0 || o->n_keep > n ? n : (int)o->n_keep;
-    if (keep == 0 && ids[0] == tok_bos(eng->v)) keep = 1;   /* a text without its start token is another text */
-    double   t0 = clock_now(), t_first = 0;
-    uint64_t pos = 0;                                 /* of the answer's token: the key of its randomness */
-    float   *logits = gen__prefill(eng, seq, ids, 0, n, e);
-    st->prompt_s = clock_now() - t0;
-    while (logits && !g_interrupt && (o->n_predict < 0 || st->n_gen < o->n_predict)) {
-        gen__ban(logits, ends, n_ends);
-        mem_freeze("sampling");
-        int32_t id = samp_pick(sm, logits, pos++);
-        if (id >= 0) samp_accept(sm, id, false);
-        mem_thaw();
-        if (id < 0) {
-            err_set(e, EXIT_INPUT, "no token is possible after token %d: the logit biases forbid all of them", n - 1);
-            break;
-        }
-        if (!o->ignore_eos && tok_is_eog(eng->v, id)) break;
-        st->n_gen++;
-        if (st->n_gen == 1) {
-            t_first = clock_now();
-            st->first_s = t_first - eng->t_start;
-        }
-        if (!gen__emit(sink, id, e)) break;
-        if (o->n_predict >= 0 && st->n_gen >= o->n_predict) break;
-        if (n == eng->n_ctx) {
-            if (!o->context_shift || keep > n - 2) {
-                log_warn("the context is full at %d tokens (-c gives more, --context-shift goes on without the oldest)", n);
-                break;
-            }
-            ids[n++] = id;
-            logits = gen__shift(eng, seq, ids, &n, keep, e);
-            continue;
-        }
-        ids[n++] = id;
-        logits = gen__step(eng, seq, ids, n - 1, n, false, e);
+/* Whether the prompt is one and fits the context, asked before an answer is begun. */
+static bool gen_fits(const engine *eng, const tok_ids *prompt, err_t *e) {
+    if (prompt->n == 0) return err_set(e, EXIT_INPUT, "the prompt is empty and this model has no start token, expected a prompt");
+    return prompt->n <= (size_t)eng->n_ctx ||
+           err_set(e, EXIT_INPUT, "the prompt has %zu tokens, the context holds %d (-c N)", prompt->n, eng->n_ctx);
+}
+
+/* Streams the continuation of `prompt`, which gen_fits(), to out. False: what went wrong is in e. */
+static bool gen_text(engine *eng, const tok_ids *prompt, const gen_opts *o, const samp_opts *so, uint64_t seed, out_t *out, err_t *e) {
+    gen_run r = {.eng = eng, .o = o, .sink = {.out = out, .o = o}};
+    if (!gen__banned(eng, o->ignore_eos, &r.banned, e) || !(r.sm = samp_new(so, eng->m.hp.n_vocab, seed, 0, e))) {
+        tok_ids_drop(&r.banned);
+        return false;
     }
-    st->gen_s = t_first > 0 ? clock_now() - t_first : 0;
-    mem_free(ends);
-}
-
-/* Streams the continuation of `prompt` to out. Returns the exit code; what went wrong is said. */
-static int gen_text(engine *eng, const tok_ids *prompt, const gen_opts *o, const samp_opts *so, uint64_t seed, FILE *out) {
-    err_t     e = {0};
-    gen_stats st = {.n_prompt = (int)prompt->n};
-    if (prompt->n == 0) die(EXIT_INPUT, "the prompt is empty, and this model has no start token to begin with");
-    if (prompt->n > (size_t)eng->n_ctx) die(EXIT_INPUT, "the prompt has %zu tokens, the context holds %d (-c N)", prompt->n, eng->n_ctx);
-    samp *sm = samp_new(so, eng->m.hp.n_vocab, seed, 0, &e);
-    if (!sm) err_die(&e);
-    int32_t *ids = mem_new((size_t)eng->n_ctx + 1, sizeof *ids);
-    memcpy(ids, prompt->id, prompt->n * sizeof *ids);
-    for (size_t i = 0; i < prompt->n; i++) samp_accept(sm, ids[i], true);
-    kv_seq  *seq = kv_seq_new(eng->kv);
-    gen_sink sink = {.out = out, .o = o};
-    tok_stream_init(&sink.stream, eng->v, prompt->n == 1 && prompt->id[0] == tok_bos(eng->v));
-    sink.stream.special = o->special_out;
-    gen__loop(eng, seq, sm, &sink, o, ids, (int)prompt->n, &st, &e);
-    gen__finish(&sink, &e);
-    if (!e.code) gen__summary(eng, &st, seed);
-    kv_seq_free(seq);
-    samp_free(sm);
-    mem_free(ids);
-    if (e.code) log_error("%s", e.text);
-    return e.code ? e.code : g_interrupt ? 128 + (int)g_interrupt : EXIT_DONE;
+    for (size_t i = 0; i < prompt->n; i++) {
+        tok_ids_add(&r.ids, prompt->id[i]);
+        samp_accept(r.sm, prompt->id[i], true);
+    }
+    r.seq = kv_seq_new(eng->kv);
+    tok_stream_init(&r.sink.stream, eng->v, prompt->n == 1 && prompt->id[0] == tok_bos(eng->v));
+    r.sink.stream.special = o->special_out;
+    gen__loop(&r, e);
+    gen__finish(&r.sink);
+    if (!e->code) gen__summary(eng, &r.st, seed);
+    kv_seq_free(r.seq);
+    samp_free(r.sm);
+    tok_ids_drop(&r.ids);
+    tok_ids_drop(&r.banned);
+    return !e->code;
 }
 
 /* --- every position's logits --- */
-
-/* fn(ctx, i, logits after token i) for each prompt token. */
-static bool gen__all_logits(engine *eng, const tok_ids *ids, bool (*fn)(void *ctx, int i, const float *logits, err_t *e), void *ctx, err_t *e) {
-    if (ids->n == 0) return err_set(e, EXIT_INPUT, "the prompt is empty");
-    if (ids->n > (size_t)eng->n_ctx) return err_set(e, EXIT_INPUT, "the prompt has %zu tokens, the context holds %d (-c N)", ids->n, eng->n_ctx);
-    kv_seq *seq = kv_seq_new(eng->kv);
-    bool    ok = true;
-    for (int at = 0, n = (int)ids->n; ok && at < n && !g_interrupt;) {
-        int    to = n - at > eng->n_batch ? at + eng->n_batch : n;
-        float *logits = gen__step(eng, seq, ids->id, at, to, true, e);
-        ok = logits != NULL;
-        for (int i = at; ok && i < to; i++) ok = fn(ctx, i, logits + (size_t)(i - at) * (size_t)eng->m.hp.n_vocab, e);
-        at = to;
-    }
-    kv_seq_free(seq);
-    return ok;
-}
-
-typedef struct {
-    FILE          *out;
-    const tok_ids *ids;
-    int            n_vocab;
-} gen__report;
-
-static bool gen__wrote(bool ok, err_t *e) { return ok || err_set(e, EXIT_RESOURCE, "cannot write: %s", strerror(errno)); }
-
-static bool gen__put_logits(void *ctx, int i, const float *logits, err_t *e) {
-    const gen__report *r = ctx;
-    (void)i;
-    return gen__wrote(fwrite(logits, sizeof *logits, (size_t)r->n_vocab, r->out) == (size_t)r->n_vocab, e);
-}
 
 /* log(softmax(logits)[id]), summed in double. */
 static double gen_logprob(const float *logits, int n, int32_t id) {
@@ -5559,28 +5720,40 @@ static double gen_logprob(const float *logits, int n, int32_t id) {
     return (double)logits[id] - (double)top - log(sum);
 }
 
-static bool gen__put_score(void *ctx, int i, const float *logits, err_t *e) {
-    const gen__report *r = ctx;
-    if ((size_t)i + 1 >= r->ids->n) return true;
-    int32_t next = r->ids->id[i + 1];
-    return gen__wrote(fprintf(r->out, "%d %d %.9g\n", i + 1, next, gen_logprob(logits, r->n_vocab, next)) > 0, e);
+typedef void gen_put(const engine *eng, const tok_ids *ids, size_t i, const float *logits, out_t *out);
+
+static void gen__put_logits(const engine *eng, const tok_ids *ids, size_t i, const float *logits, out_t *out) {
+    (void)ids, (void)i;
+    out_put(out, logits, (size_t)eng->m.hp.n_vocab * sizeof *logits);
 }
 
-static int gen__report_all(engine *eng, const tok_ids *ids, FILE *out, bool (*put)(void *, int, const float *, err_t *)) {
-    err_t       e = {0};
-    gen__report r = {out, ids, eng->m.hp.n_vocab};
-    gen__all_logits(eng, ids, put, &r, &e);
-    if (!e.code && fflush(out) != 0) gen__wrote(false, &e);
-    if (e.code == EXIT_RESOURCE && errno == EPIPE) return EXIT_DONE;
-    if (e.code) log_error("%s", e.text);
-    return e.code ? e.code : g_interrupt ? 128 + (int)g_interrupt : EXIT_DONE;
+static void gen__put_score(const engine *eng, const tok_ids *ids, size_t i, const float *logits, out_t *out) {
+    char line[64];
+    if (i + 1 >= ids->n) return;
+    int n = snprintf(line, sizeof line, "%zu %d %.9g\n", i + 1, ids->id[i + 1], gen_logprob(logits, eng->m.hp.n_vocab, ids->id[i + 1]));
+    out_put(out, line, (size_t)n);
 }
 
-/* `index id logprob` for each token that has one before it. */
-static int gen_score(engine *eng, const tok_ids *ids, FILE *out) { return gen__report_all(eng, ids, out, gen__put_score); }
+/* put() with the logits after each token of the prompt, which gen_fits(). */
+static bool gen__each(engine *eng, const tok_ids *ids, gen_put *put, out_t *out, err_t *e) {
+    kv_seq *seq = kv_seq_new(eng->kv);
+    bool    ok = true;
+    for (int at = 0, n = (int)ids->n, to; ok && at < n; at = to) {
+        float *logits = NULL;
+        to = n - at > eng->n_batch ? at + eng->n_batch : n;
+        ok = gen__step(eng, seq, ids->id, at, to, GEN_ALL, &logits, e);
+        for (int i = at; ok && i < to; i++) put(eng, ids, (size_t)i, logits + (size_t)(i - at) * (size_t)eng->m.hp.n_vocab, out);
+        ok = ok && !out->why;
+    }
+    kv_seq_free(seq);
+    return !e->code;
+}
+
+/* `index id logprob` for each token that has one before it; the start token, where there is one, has index 0. */
+static bool gen_score(engine *eng, const tok_ids *ids, out_t *out, err_t *e) { return gen__each(eng, ids, gen__put_score, out, e); }
 
 /* Raw little-endian f32, [n][V]. */
-static int gen_logits(engine *eng, const tok_ids *ids, FILE *out) { return gen__report_all(eng, ids, out, gen__put_logits); }
+static bool gen_logits(engine *eng, const tok_ids *ids, out_t *out, err_t *e) { return gen__each(eng, ids, gen__put_logits, out, e); }
 
 /* ===== [inspect] what is in a model file =====
  * Checks a file as a run would (container, vocabulary, architecture, the shape of every tensor) and prints it: for
@@ -5591,7 +5764,7 @@ static int gen_logits(engine *eng, const tok_ids *ids, FILE *out) { return gen__
  * types [{type, tensors, weights, bytes}], memory {mapping, kv_per_1000_tokens_f16 or null}, metadata [{key, type,
  * value}, arrays also with of and count, value holding their first INSPECT_JSON elements], tensors [{name, type,
  * shape, bytes, offset, part}], runs, vocabulary_only, problem (text or null). Keys are only ever added.
- * Door: inspect_print, inspect_put. */
+ * Door: inspect_print. */
 
 enum { INSPECT_ARRAY = 6, INSPECT_JSON = 16, INSPECT_TEXT = 72 };   /* elements shown of an array; bytes of a string */
 
@@ -5603,13 +5776,6 @@ typedef struct {
     bytes            arch;                            /* general.architecture, "" when it is not there */
     err_t            problem;                         /* why the file cannot run, code 0: it can */
 } inspect_file;
-
-static int inspect_errno;                             /* why the first write of an answer failed, 0: none did */
-
-/* Bytes of an answer. A stream forgets why it failed, so the reason is kept for whoever ends it. */
-static void inspect_put(FILE *out, const void *p, size_t n) {
-    if (n && fwrite(p, 1, n, out) != n && !inspect_errno) inspect_errno = errno;
-}
 
 /* --- values --- */
 
@@ -5728,8 +5894,8 @@ static void inspect__count(str *s, uint64_t n) {
 
 static uint64_t inspect__weights(const gguf_tensor *t) { return t->dim[0] * t->dim[1] * t->dim[2] * t->dim[3]; }
 
-static void inspect__flush(str *s, FILE *out) {
-    inspect_put(out, s->p, s->n);
+static void inspect__flush(str *s, out_t *out) {
+    out_put(out, s->p, s->n);
     str_clear(s);
 }
 
@@ -5879,7 +6045,7 @@ static void inspect__print_head(str *s, const inspect_file *f) {
     str_put(s, "\n");
 }
 
-static void inspect__print_metadata(str *s, const gguf_file *g, FILE *out) {
+static void inspect__print_metadata(str *s, const gguf_file *g, out_t *out) {
     str_fmt(s, "\nmetadata: %llu keys\n", GGUF_U(g->n_kv));
     for (uint64_t i = 0; i < g->n_kv; i++) {
         const gguf_kv *kv = &g->kv[i];
@@ -5900,7 +6066,7 @@ static void inspect__shape(str *s, const gguf_tensor *t, const char *between) {
     for (uint32_t d = 0; d < t->n_dims; d++) str_fmt(s, "%s%llu", d ? between : "", GGUF_U(t->dim[d]));
 }
 
-static void inspect__print_tensors(str *s, const gguf_file *g, FILE *out) {
+static void inspect__print_tensors(str *s, const gguf_file *g, out_t *out) {
     size_t wide = 4;
     for (uint64_t i = 0; i < g->n_tensor; i++)
         if (g->tensor[i].name.n > wide) wide = g->tensor[i].name.n;
@@ -5923,7 +6089,7 @@ static void inspect__print_tensors(str *s, const gguf_file *g, FILE *out) {
     }
 }
 
-static void inspect__print_text(const inspect_file *f, FILE *out) {
+static void inspect__print_text(const inspect_file *f, out_t *out) {
     str s = {0};
     inspect__print_head(&s, f);
     inspect__print_metadata(&s, f->g, out);
@@ -5992,7 +6158,7 @@ static void inspect__json_head(str *s, const inspect_file *f) {
     else str_put(s, "null},\n");
 }
 
-static void inspect__json_metadata(str *s, const gguf_file *g, FILE *out) {
+static void inspect__json_metadata(str *s, const gguf_file *g, out_t *out) {
     str_put(s, "\"metadata\":[");
     for (uint64_t i = 0; i < g->n_kv; i++) {
         const gguf_kv *kv = &g->kv[i];
@@ -6008,7 +6174,7 @@ static void inspect__json_metadata(str *s, const gguf_file *g, FILE *out) {
     str_put(s, "],\n");
 }
 
-static void inspect__json_tensors(str *s, const gguf_file *g, FILE *out) {
+static void inspect__json_tensors(str *s, const gguf_file *g, out_t *out) {
     str_put(s, "\"tensors\":[");
     for (uint64_t i = 0; i < g->n_tensor; i++) {
         const gguf_tensor *t = &g->tensor[i];
@@ -6022,7 +6188,7 @@ static void inspect__json_tensors(str *s, const gguf_file *g, FILE *out) {
     str_put(s, "],\n");
 }
 
-static void inspect__print_json(const inspect_file *f, FILE *out) {
+static void inspect__print_json(const inspect_file *f, out_t *out) {
     str s = {0};
     inspect__json_head(&s, f);
     inspect__json_metadata(&s, f->g, out);
@@ -6038,7 +6204,7 @@ static void inspect__print_json(const inspect_file *f, FILE *out) {
 
 /* Checks and prints the whole file. False, with the reason in e, when it could not run; what was found is printed
  * all the same. */
-static bool inspect_print(const gguf_file *g, const char *pre, bool json, FILE *out, err_t *e) {
+static bool inspect_print(const gguf_file *g, const char *pre, bool json, out_t *out, err_t *e) {
     inspect_file f = {.g = g};
     inspect__check(&f, pre);
     if (json) inspect__print_json(&f, out);
@@ -6060,7 +6226,7 @@ static bool inspect_print(const gguf_file *g, const char *pre, bool json, FILE *
 
 static const char cli_version[] = "0.1.0";
 
-enum { CLI_PROMPT_MAX = 1 << 30 };                    /* bytes of prompt taken from -p, -f and stdin together */
+enum { CLI_PROMPT_MAX = 1 << 30, CLI_OPTS_MAX = 96 }; /* bytes of prompt taken from -p, -f and stdin together; rows of the table */
 
 typedef enum {
     ACT_GENERATE,
@@ -6096,6 +6262,7 @@ typedef struct {
     fwd_opts    fwd;
     gen_opts    gen;
     samp_opts   samp;
+    bool        given[CLI_OPTS_MAX];                  /* by row of cli_opts: named on the command line */
 } config;
 
 static config cli_defaults(void) {
@@ -6204,21 +6371,21 @@ static const cli_opt cli_opts[] = {
      "the chain, in order, names separated by semicolons"},
     {"--sampling-seq --sampler-seq",    "LETTERS",    OPT_STR,  AT(samp.sampling_seq), 0, 0,      GROUP_SAMPLE, NULL,
      "the same as letters, as in edskypmxt"},
-    {"--temp --temperature",            "X",          OPT_FLT,  AT(samp.temp),       -100, 100,   GROUP_SAMPLE, NULL,
+    {"--temp --temperature",            "X",          OPT_FLT,  AT(samp.temp),       -1e6, 1e6,   GROUP_SAMPLE, NULL,
      "temperature; 0 or less is greedy"},
     {"--top-k",                         "N",          OPT_INT,  AT(samp.top_k),      -1, CLI_BIG, GROUP_SAMPLE, NULL,
      "keep the N likeliest tokens; 0 or less is off"},
-    {"--top-p",                         "X",          OPT_FLT,  AT(samp.top_p),      0,  1,       GROUP_SAMPLE, NULL,
+    {"--top-p",                         "X",          OPT_FLT,  AT(samp.top_p),      -1e6, 1e6,      GROUP_SAMPLE, NULL,
      "keep the likeliest tokens that add up to X; 1 is off"},
-    {"--min-p",                         "X",          OPT_FLT,  AT(samp.min_p),      0,  1,       GROUP_SAMPLE, NULL,
+    {"--min-p",                         "X",          OPT_FLT,  AT(samp.min_p),      -1e6, 1e6,      GROUP_SAMPLE, NULL,
      "keep tokens at least X times as likely as the likeliest; 0 is off"},
-    {"--typical --typical-p",           "X",          OPT_FLT,  AT(samp.typical_p),  0,  1,       GROUP_SAMPLE, NULL,
+    {"--typical --typical-p",           "X",          OPT_FLT,  AT(samp.typical_p),  -1e6, 1e6,      GROUP_SAMPLE, NULL,
      "locally typical sampling; 1 is off"},
     {"--top-nsigma --top-n-sigma",      "X",          OPT_FLT,  AT(samp.top_nsigma), -1, 100,     GROUP_SAMPLE, NULL,
      "keep logits within X standard deviations of the highest; 0 or less is off"},
-    {"--xtc-probability",               "X",          OPT_FLT,  AT(samp.xtc_probability), 0, 1,   GROUP_SAMPLE, NULL,
+    {"--xtc-probability",               "X",          OPT_FLT,  AT(samp.xtc_probability), -1e6, 1e6,  GROUP_SAMPLE, NULL,
      "chance of excluding the top choices; 0 is off"},
-    {"--xtc-threshold",                 "X",          OPT_FLT,  AT(samp.xtc_threshold), 0, 1,     GROUP_SAMPLE, NULL,
+    {"--xtc-threshold",                 "X",          OPT_FLT,  AT(samp.xtc_threshold), -1e6, 1e6,    GROUP_SAMPLE, NULL,
      "probability from which a token counts as a top choice; above 0.5 is off"},
     {"--dynatemp-range",                "X",          OPT_FLT,  AT(samp.dynatemp_range), 0, 100,  GROUP_SAMPLE, NULL,
      "temperature moves within temp - X .. temp + X by entropy; 0 is off"},
@@ -6254,13 +6421,15 @@ static const cli_opt cli_opts[] = {
     {"-c --ctx-size",                   "N",          OPT_INT,  AT(fwd.n_ctx),      -1,  CLI_BIG, GROUP_CACHE, NULL,
      "context, in tokens; 0 is the model's own, -1 what the request needs, up to the model's own"},
     {"-ctk --cache-type-k",             "f32|f16|bf16|q8_0|q4_0", OPT_TYPE, AT(kv.type_k), 0, 0,  GROUP_CACHE, NULL,
-     "type of the cached keys"},
+     "type of the cached keys; f32 with --score and --logits"},
     {"-ctv --cache-type-v",             "f32|f16|bf16|q8_0|q4_0", OPT_TYPE, AT(kv.type_v), 0, 0,  GROUP_CACHE, NULL,
-     "type of the cached values"},
-    {"--kv-block",                      "N",          OPT_INT,  AT(kv.block),        1,  65536,   GROUP_CACHE, NULL,
+     "type of the cached values; f32 with --score and --logits"},
+    {"--kv-block-size",                 "N",          OPT_INT,  AT(kv.block),        1,  65536,   GROUP_CACHE, NULL,
      "tokens in a block of the cache"},
+    {"--kv-blocks",                     "N",          OPT_INT,  AT(kv.max_blocks),   0,  CLI_BIG, GROUP_CACHE, NULL,
+     "most blocks in the cache; 0 is no bound but the context"},
     {"--kv-mem",                        "SIZE",       OPT_SIZE, AT(kv.mem_bytes),    0,  0x1p50,  GROUP_CACHE, NULL,
-     "most memory for the cache, with suffix K, M, G; 0 is no bound but the context"},
+     "the same as memory, with suffix K, M, G"},
     {"--context-shift",                 NULL,         OPT_ON,   AT(gen.context_shift), 0, 0,      GROUP_CACHE, NULL,
      "when the context is full, forget the older half and go on"},
     {"--no-context-shift",              NULL,         OPT_OFF,  AT(gen.context_shift), 0, 0,      GROUP_CACHE, NULL,
@@ -6274,8 +6443,8 @@ static const cli_opt cli_opts[] = {
      "factor by which the context is stretched; 0 as the model says"},
     {"--rope-freq-base",                "X",          OPT_FLT,  AT(fwd.rope.base),   0,  1e12,    GROUP_ROPE, NULL,
      "base of the frequencies; 0 as the model says"},
-    {"--rope-freq-scale",               "X",          OPT_FLT,  AT(rope_freq_scale), 0,  1e6,     GROUP_ROPE, NULL,
-     "1 / --rope-scale; 0 as the model says"},
+    {"--rope-freq-scale",               "X",          OPT_FLT,  AT(rope_freq_scale), 0,  1e6,      GROUP_ROPE, NULL,
+     "1 / --rope-scale"},
     {"--yarn-orig-ctx",                 "N",          OPT_INT,  AT(fwd.rope.orig_ctx), 0, CLI_BIG, GROUP_ROPE, NULL,
      "context the model was trained on; 0 as the model says"},
     {"--yarn-ext-factor",               "X",          OPT_FLT,  AT(fwd.rope.yarn_ext), -1, 100, GROUP_ROPE, NULL,
@@ -6301,6 +6470,7 @@ static const cli_opt cli_opts[] = {
      "more on stderr"},
 };
 enum { N_CLI_OPTS = sizeof cli_opts / sizeof *cli_opts };
+_Static_assert((int)N_CLI_OPTS <= (int)CLI_OPTS_MAX, "config.given has a place for every row");
 
 /* The next word of a list separated by `sep`; false at the end. */
 static bool cli__word(const char **list, char sep, bytes *out) {
@@ -6561,6 +6731,7 @@ static bool cli_parse(config *c, int n, char *const *arg, err_t *e) {
             return err_set(e, EXIT_INPUT, "%s: expected %s after it, found nothing", as_typed, o->arg);
         const char *val = !o->arg ? NULL : eq ? eq + 1 : arg[++i];
         if (!cli__set(c, o, as_typed, val, e)) return false;
+        c->given[o - cli_opts] = true;
     }
     return true;
 }
@@ -6633,9 +6804,9 @@ static bool cli__bias(const char *s, samp_bias *out, err_t *e) {
     if (n && n < sizeof num) {
         memcpy(num, s, n);
         num[n] = 0;
-        bool inf = strcmp(s + n, "-inf") == 0;
+        bool inf = strcmp(s + n, "-inf") == 0 || strcmp(s + n, "+inf") == 0;
         if (cli__i64(num, &id) && id <= INT32_MAX && (s[n] == '+' || s[n] == '-') && (inf || cli__f64(s + n, &x))) {
-            *out = (samp_bias){(int32_t)id, inf ? -INFINITY : (float)x};
+            *out = (samp_bias){(int32_t)id, inf ? (s[n] == '-' ? -INFINITY : INFINITY) : (float)x};
             return true;
         }
     }
@@ -6666,6 +6837,7 @@ static bool cli_finish(config *c, err_t *e) {
         return err_set(e, EXIT_INPUT,
                        "no model given, expected -m FILE or LLMRUN_MODEL in the environment (--help lists all options)");
     if (c->rope_freq_scale > 0) {
+        if (c->rope_freq_scale < 1e-6f) return err_set(e, EXIT_INPUT, "--rope-freq-scale: expected 0 or a number from 1e-6 up");
         if (c->fwd.rope.factor > 0)
             return err_set(e, EXIT_INPUT, "--rope-scale and --rope-freq-scale both give a scale, expected one");
         c->fwd.rope.factor = 1 / c->rope_freq_scale;
@@ -6879,7 +7051,7 @@ static bool cli__read_all(int fd, const char *name, str *out, err_t *e) {
         ssize_t got = read(fd, out->p + out->n, room);
         if (got < 0 && errno == EINTR) continue;
         if (got < 0 && errno == EBADF) got = 0;
-        if (got < 0) return err_set(e, EXIT_INPUT, "%s: %s", name, strerror(errno));
+        if (got < 0) return err_set(e, err_code_of(errno), "%s: %s", name, strerror(errno));
         out->n += (size_t)got;
         out->p[out->n] = 0;
         if (got == 0) return true;
@@ -6888,7 +7060,7 @@ static bool cli__read_all(int fd, const char *name, str *out, err_t *e) {
 
 static bool cli__read_file(const char *path, str *out, err_t *e) {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return err_set(e, EXIT_INPUT, "%s: %s", path, strerror(errno));
+    if (fd < 0) return err_set(e, err_code_of(errno), "%s: %s", path, strerror(errno));
     bool ok = cli__read_all(fd, path, out, e);
     close(fd);
     return ok;
@@ -6948,51 +7120,27 @@ static void cli__streams(void) {
         if (fcntl(fd, F_GETFD) == -1 && errno == EBADF && open("/dev/null", way[fd]) != fd) _exit(EXIT_RESOURCE);
 }
 
-/* Whether f is a pipe or socket whose reader has gone. */
-static bool cli__reader_gone(FILE *f) {
-    struct pollfd p = {.fd = fileno(f), .events = POLLOUT};
-    return poll(&p, 1, 0) == 1 && (p.revents & (POLLERR | POLLHUP));
-}
-
-/* Ends a stream that carried an answer; `code` is what the run came to. Every byte was written, or there is a line
- * and exit 3; a reader who left early had enough. */
-static int cli__end_output(FILE *f, const char *name, int code) {
-    bool bad = ferror(f);
-    int  why = inspect_errno;
-    if (fflush(f) != 0) bad = true, why = why ? why : errno;
-    bool gone = bad && (why == EPIPE || cli__reader_gone(f));
-    if (fclose(f) != 0 && !bad) bad = true, why = errno;
-    if (!bad || gone || code != EXIT_DONE) return code;
-    err_t e = {0};
-    err_set(&e, EXIT_RESOURCE, "%s: cannot write: %s", name, strerror(why ? why : EIO));
-    err_die(&e);
-}
-
 static bool cli__same_file(int fd, const char *path) {
     struct stat a, b;
     return fstat(fd, &a) == 0 && stat(path, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
 }
 
-/* The stream for the answer: stdout, or the file named. Emptied only when it is none of the model's own. */
-static FILE *cli__output(const char *path, const gguf_file *g, err_t *e) {
-    if (!path || strcmp(path, "-") == 0) return stdout;
+/* Opens the stream for the answer: stdout, or the file named, which must be none of those that are read. Its old bytes stay
+ * until out_begin(). */
+static bool cli__output(out_t *out, const char *path, const config *c, const gguf_file *g, err_t *e) {
+    *out = (out_t){stdout, "stdout", 0};
+    if (!path || strcmp(path, "-") == 0) return true;
     int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
-    if (fd < 0) {
-        err_set(e, EXIT_INPUT, "%s: %s", path, strerror(errno));
-        return NULL;
-    }
-    struct stat st;
+    if (fd < 0) return err_set(e, err_code_of(errno), "%s: %s", path, strerror(errno));
     for (int i = 0; g && i < g->n_parts; i++)
         if (cli__same_file(fd, g->part[i].path))
             err_set(e, EXIT_INPUT, "%s: is the model itself, expected another file to write", path);
-    if (!e->code && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && ftruncate(fd, 0) != 0)
-        err_set(e, EXIT_INPUT, "%s: %s", path, strerror(errno));
-    FILE *f = e->code ? NULL : fdopen(fd, "wb");
-    if (!f) {
-        err_set(e, EXIT_RESOURCE, "%s: %s", path, strerror(errno));
-        close(fd);
-    }
-    return f;
+    if (c->file && strcmp(c->file, "-") != 0 && cli__same_file(fd, c->file))
+        err_set(e, EXIT_INPUT, "%s: is the prompt itself, expected another file to write", path);
+    *out = (out_t){e->code ? NULL : fdopen(fd, "wb"), path, 0};
+    if (out->f) return true;
+    close(fd);
+    return err_set(e, EXIT_RESOURCE, "%s: %s", path, strerror(errno));
 }
 
 /* --- actions on a model --- */
@@ -7002,23 +7150,23 @@ typedef struct {
     gguf_file    *g;
     tok_vocab    *vocab;
     tok_ids       ids;                                /* the prompt */
-    FILE         *out;
+    out_t         out;
     double        t_start;                            /* clock_now() when the program began */
 } cli_run;
 
 static bool cli__tokenize(cli_run *r, err_t *e) {
     str s = {0};
+    if (!out_begin(&r->out, e)) return false;
     for (size_t i = 0; i < r->ids.n; i++) {
         str_fmt(&s, i ? " %d" : "%d", r->ids.id[i]);
         if (s.n > 65536) {
-            inspect_put(r->out, s.p, s.n);
+            out_put(&r->out, s.p, s.n);
             str_clear(&s);
         }
     }
     str_put(&s, "\n");
-    inspect_put(r->out, s.p, s.n);
+    out_put(&r->out, s.p, s.n);
     str_drop(&s);
-    (void)e;
     return true;
 }
 
@@ -7049,8 +7197,9 @@ static bool cli__read_ids(bytes text, int32_t n_vocab, tok_ids *out, err_t *e) {
 static bool cli__detokenize(cli_run *r, const str *text, err_t *e) {
     str s = {0};
     if (!cli__read_ids(str_bytes(text), tok_count(r->vocab), &r->ids, e)) return false;
+    if (!out_begin(&r->out, e)) return false;
     tok_decode(r->vocab, r->ids.id, r->ids.n, r->c->special == 1, &s);
-    inspect_put(r->out, s.p, s.n);
+    out_put(&r->out, s.p, s.n);
     str_drop(&s);
     return true;
 }
@@ -7067,7 +7216,7 @@ static bytes cli__near_tensor(const gguf_file *g, bytes name) {
 }
 
 /* All of a tensor as little-endian float32, some thousand weights at a time: whole blocks of any type. */
-static bool cli__dump_tensor(const gguf_file *g, const char *name, FILE *out, err_t *e) {
+static bool cli__dump_tensor(const gguf_file *g, const char *name, out_t *out, err_t *e) {
     enum { STEP = 16384 };
     const gguf_tensor *t = gguf_tensor_find(g, name);
     if (!t) {
@@ -7078,11 +7227,12 @@ static bool cli__dump_tensor(const gguf_file *g, const char *name, FILE *out, er
     }
     const k_type *k = &k_types[t->type];
     uint64_t      n = t->dim[0] * t->dim[1] * t->dim[2] * t->dim[3];
+    if (!out_begin(out, e)) return false;
     float        *buf = mem_aligned(STEP, sizeof *buf);
-    for (uint64_t at = 0; at < n && !ferror(out); at += STEP) {
+    for (uint64_t at = 0; at < n && !out->why; at += STEP) {
         uint64_t some = n - at < STEP ? n - at : STEP;
         k->dequant(t->data + at / k->block * k->bytes, buf, (int64_t)some);
-        inspect_put(out, buf, (size_t)some * sizeof *buf);
+        out_put(out, buf, (size_t)some * sizeof *buf);
     }
     mem_free(buf);
     return true;
@@ -7119,7 +7269,7 @@ static void cli__breakers(const config *c, tok_vocab *v, samp_breakers *out) {
     samp_breakers_seal(out);
 }
 
-static int cli__generate(cli_run *r, engine *en) {
+static bool cli__generate(cli_run *r, engine *en, err_t *e) {
     const config *c = r->c;
     samp_opts     so = c->samp;
     samp_breakers breakers = {0};
@@ -7129,24 +7279,24 @@ static int cli__generate(cli_run *r, engine *en) {
         cli__breakers(c, r->vocab, &breakers);
         so.dry_breakers = &breakers;
     }
-    int code = gen_text(en, &r->ids, &c->gen, &so, seed, r->out);
+    bool ok = gen_text(en, &r->ids, &c->gen, &so, seed, &r->out, e);
     samp_breakers_drop(&breakers);
-    return code;
+    return ok;
 }
 
-/* Every way to run the model; the code is the run's own. */
-static int cli__with_engine(cli_run *r, err_t *e) {
+/* Every way to run the model. The output is begun when nothing stands in the way of an answer. */
+static bool cli__with_engine(cli_run *r, err_t *e) {
     const config *c = r->c;
-    int           code;
     bool          all = c->action != ACT_GENERATE;    /* every row of the prompt asks for logits */
     engine       *en = engine_open(r->g, r->vocab, &c->fwd, &c->kv, cli__need(c, r->ids.n), all, r->t_start, e);
-    if (!en) return e->code;
+    if (!en) return false;
     cli__graceful = 1;
-    if (c->action == ACT_SCORE) code = gen_score(en, &r->ids, r->out);
-    else if (c->action == ACT_LOGITS) code = gen_logits(en, &r->ids, r->out);
-    else code = cli__generate(r, en);
+    bool ok = gen_fits(en, &r->ids, e) && out_begin(&r->out, e);
+    if (ok && c->action == ACT_SCORE) ok = gen_score(en, &r->ids, &r->out, e);
+    else if (ok && c->action == ACT_LOGITS) ok = gen_logits(en, &r->ids, &r->out, e);
+    else if (ok) ok = cli__generate(r, en, e);
     engine_close(en);
-    return code;
+    return ok;
 }
 
 static bool cli__encode(cli_run *r, const str *text, err_t *e) {
@@ -7157,69 +7307,100 @@ static bool cli__encode(cli_run *r, const str *text, err_t *e) {
         bool begin = tok_bos(r->vocab) >= 0 && (tok_add_bos(r->vocab) || !text->n); /* an empty prompt is the start token alone */
         flags |= (c->special != 0 ? TOK_SPECIAL : 0) | (begin ? TOK_BOS : 0);
     }
-    if (!tok_encode(r->vocab, str_bytes(text), flags, &r->ids, e)) return false;
-    if (c->action != ACT_TOKENIZE && !r->ids.n)
-        return err_set(e, EXIT_INPUT, "the prompt is empty and this model has no start token, expected a prompt");
-    return true;
+    return tok_encode(r->vocab, str_bytes(text), flags, &r->ids, e);
 }
 
 /* Actions that read the vocabulary and a prompt. */
-static int cli__on_prompt(cli_run *r, err_t *e) {
-    str text = {0};
-    int code = EXIT_DONE;
+static bool cli__on_prompt(cli_run *r, err_t *e) {
+    const int act = r->c->action;
+    str       text = {0};
     r->vocab = tok_load(r->g, r->c->pre, e);
-    bool ok = r->vocab && cli_prompt(r->c, 0, r->c->action == ACT_DETOKENIZE, &text, e);
-    if (ok && r->c->action == ACT_DETOKENIZE) ok = cli__detokenize(r, &text, e);
-    else if (ok) {
-        ok = cli__encode(r, &text, e);
-        str_drop(&text);
-        if (ok && r->c->action == ACT_TOKENIZE) ok = cli__tokenize(r, e);
-        else if (ok) code = cli__with_engine(r, e);
-    }
+    bool ok = r->vocab && cli_prompt(r->c, 0, act == ACT_DETOKENIZE, &text, e) &&
+              (act == ACT_DETOKENIZE ? cli__detokenize(r, &text, e) : cli__encode(r, &text, e));
     str_drop(&text);
+    if (ok && act == ACT_TOKENIZE) ok = cli__tokenize(r, e);
+    else if (ok && act != ACT_DETOKENIZE) ok = cli__with_engine(r, e);
     tok_ids_drop(&r->ids);
     tok_free(r->vocab);
-    return ok ? code : e->code;
+    return ok;
 }
 
-/* Any action on a model file. What goes wrong is told once, here or by the run itself. */
-static int cli__on_model(const config *c, double t_start, err_t *e) {
+static bool cli__given(const config *c, const char *name) { return c->given[cli__find(bytes_of(name)) - cli_opts]; }
+
+/* What a model's file recommends for sampling, where the command line is silent. */
+static bool cli__from_model(config *c, const gguf_file *g, err_t *e) {
+    static const struct {
+        const char *key, *option;
+        size_t      at;
+        bool        whole;
+    } keys[] = {
+        {"general.sampling.temp",            "--temp",            AT(samp.temp),            false},
+        {"general.sampling.top_k",           "--top-k",           AT(samp.top_k),           true},
+        {"general.sampling.top_p",           "--top-p",           AT(samp.top_p),           false},
+        {"general.sampling.min_p",           "--min-p",           AT(samp.min_p),           false},
+        {"general.sampling.xtc_probability", "--xtc-probability", AT(samp.xtc_probability), false},
+        {"general.sampling.xtc_threshold",   "--xtc-threshold",   AT(samp.xtc_threshold),   false},
+        {"general.sampling.penalty_last_n",  "--repeat-last-n",   AT(samp.repeat_last_n),   true},
+        {"general.sampling.penalty_repeat",  "--repeat-penalty",  AT(samp.repeat_penalty),  false},
+        {"general.sampling.mirostat",        "--mirostat",        AT(samp.mirostat),        true},
+        {"general.sampling.mirostat_tau",    "--mirostat-ent",    AT(samp.mirostat_ent),    false},
+        {"general.sampling.mirostat_eta",    "--mirostat-lr",     AT(samp.mirostat_lr),     false},
+    };
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        const cli_opt *o = cli__find(bytes_of(keys[i].option));
+        void          *to = (char *)c + keys[i].at;
+        uint64_t       u = 0;
+        float          x = 0;
+        if (cli__given(c, keys[i].option)) continue;
+        int got = keys[i].whole ? gguf_get_u64(g, keys[i].key, 0, (uint64_t)o->hi, &u, e) : gguf_get_f32(g, keys[i].key, (float)o->lo, (float)o->hi, &x, e);
+        if (got < 0) return false;
+        if (got && keys[i].whole) *(int *)to = (int)u;
+        else if (got) *(float *)to = x;
+        if (got) log_info("%s: %s sets %s", g->path, keys[i].key, keys[i].option);
+    }
+    return true;
+}
+
+static bool cli__on_model(const config *c, double t_start, err_t *e) {
     gguf_file g;
-    if (cli__needs_prompt(c->action) && !cli__prompt_exists(c, 0, e)) return e->code;
-    if (!gguf_open(&g, c->model, e)) return e->code;
-    const char *path = c->action == ACT_LOGITS ? c->what : c->output;
-    cli_run     r = {.c = c, .g = &g, .out = cli__output(path, &g, e), .t_start = t_start};
-    int         code = EXIT_DONE;
-    if (r.out) {
-        if (c->action == ACT_INSPECT)
-            code = inspect_print(&g, c->pre, strcmp(c->format, "json") == 0, r.out, e) ? EXIT_DONE : e->code;
-        else if (c->action == ACT_DUMP) code = cli__dump_tensor(&g, c->what, r.out, e) ? EXIT_DONE : e->code;
-        else code = cli__on_prompt(&r, e);
-        code = cli__end_output(r.out, r.out == stdout ? "stdout" : path, code);
+    if (cli__needs_prompt(c->action) && !cli__prompt_exists(c, 0, e)) return false;
+    if (!gguf_open(&g, c->model, e)) return false;
+    config  own = *c;
+    bool    exact = c->action == ACT_SCORE || c->action == ACT_LOGITS;
+    if (exact && !cli__given(c, "-ctk")) own.kv.type_k = K_F32;
+    if (exact && !cli__given(c, "-ctv")) own.kv.type_v = K_F32;
+    cli_run r = {.c = &own, .g = &g, .t_start = t_start};
+    bool    ok = (c->action != ACT_GENERATE || cli__from_model(&own, &g, e)) &&
+              cli__output(&r.out, c->action == ACT_LOGITS ? c->what : c->output, c, &g, e);
+    if (ok) {
+        if (c->action == ACT_INSPECT) ok = out_begin(&r.out, e) && inspect_print(&g, c->pre, strcmp(c->format, "json") == 0, &r.out, e);
+        else if (c->action == ACT_DUMP) ok = cli__dump_tensor(&g, c->what, &r.out, e);
+        else ok = cli__on_prompt(&r, e);
+        ok = out_end(&r.out, e) && ok;
     }
     gguf_close(&g);
-    return r.out ? code : e->code;
+    return ok;
 }
 
-static int cli__on_nothing(const config *c, err_t *e) {
-    str text = {0};
+static bool cli__on_nothing(const config *c, err_t *e) {
+    str   text = {0};
+    out_t out;
     if (c->action == ACT_LIST) cli__list(c, &text);
     else if (c->action == ACT_VERSION) cli__version(&text);
     else if (strcmp(c->format, "md") == 0) cli_help_md(&text);
     else cli_help(&text);
-    FILE *out = cli__output(c->output, NULL, e);
-    if (out) {
-        inspect_put(out, text.p, text.n);
-        cli__end_output(out, out == stdout ? "stdout" : c->output, EXIT_DONE);
+    bool ok = cli__output(&out, c->output, c, NULL, e) && out_begin(&out, e);
+    if (ok) {
+        out_put(&out, text.p, text.n);
+        ok = out_end(&out, e);
     }
     str_drop(&text);
-    return e->code;
+    return ok;
 }
 
 static int cli_main(int argc, char **argv) {
     config c = cli_defaults();
     err_t  e = {0};
-    int    code = 0;
     double t_start = clock_now();
     cli__streams();
     cli__signals();
@@ -7227,13 +7408,13 @@ static int cli_main(int argc, char **argv) {
     if (ok) {
         g_log_level = c.log_level;
         if (!k_init(c.cpu)) err_set(&e, EXIT_INPUT, "--cpu: %s does not run on this machine (--list cpu)", c.cpu);
-        else if (!c.blas || dev_blas_open(&e))
-            code = cli__needs_model(c.action) ? cli__on_model(&c, t_start, &e) : cli__on_nothing(&c, &e);
+        else if (c.blas && !dev_blas_open(&e)) ok = false;
+        else if (cli__needs_model(c.action)) cli__on_model(&c, t_start, &e);
+        else cli__on_nothing(&c, &e);
     }
     cli_drop(&c);
-    if (g_interrupt) return 128 + g_interrupt;
-    if (e.code) err_die(&e);
-    return code;
+    if (e.code) log_error("%s", e.text);
+    return g_interrupt ? 128 + g_interrupt : e.code;
 }
 
 #ifndef LLMRUN_NO_MAIN

@@ -160,7 +160,7 @@ def usage_errors():
         (["--temp", "0,5"], "--temp: expected a number, found '0,5'"),
         (["--temp", "nan"], "--temp"),
         (["-n", "1e3"], "-n: expected a whole number"),
-        (["--top-p", "1.5"], "--top-p: 1.5 is out of range, expected 0 to 1"),
+        (["--mirostat-lr", "101"], "--mirostat-lr: 101 is out of range, expected 0 to 100"),
         (["--threads=-1"], "--threads: -1 is out of range, expected 0 to 1024"),
         (["--seed", "99999999999999999999999"], "out of range"),
         (["--cpu", "turbo"], "expected auto, scalar, avx2 or avx512"),
@@ -235,7 +235,7 @@ def same_tokens():
     """threads, prefill chunk, cache block, context and level leave the text as it is"""
     base = ("-m", model(), "-p", "Once upon a time, there was a little dog who liked to play", "-n", "100", "-s", "3", "-q")
     want = good(*base)
-    for more in (["-t", "1"], ["-t", "2"], ["-b", "1"], ["-b", "7"], ["-ub", "512"], ["--kv-block", "1"], ["--kv-block", "7"], ["--kv-block", "512"],
+    for more in (["-t", "1"], ["-t", "2"], ["-b", "1"], ["-b", "7"], ["-ub", "512"], ["--kv-block-size", "1"], ["--kv-block-size", "7"], ["--kv-block-size", "512"],
                  ["-c", "0"], ["-c", "300"], *(["--cpu", x] for x in levels())):
         same(good(*base, *more), want, " ".join(more))
 
@@ -456,7 +456,7 @@ def logits_file():
     want = logits()
     n = len(good("-m", MODEL, "--tokenize", "--bos", "-p", PROMPT).split())
     same(len(want), n * 512 * 4, "size")
-    for more in (["-t", "1"], ["-t", "2"], ["-b", "1"], ["-b", "7"], ["-b", "512"], ["--kv-block", "2"], ["-c", "0"], *(["--cpu", x] for x in levels())):
+    for more in (["-t", "1"], ["-t", "2"], ["-b", "1"], ["-b", "7"], ["-b", "512"], ["--kv-block-size", "2"], ["-c", "0"], *(["--cpu", x] for x in levels())):
         check(logits(*more) == want, " ".join(more) + " changes the logits")
     check(good("-m", MODEL, "-p", PROMPT, "--logits", "-") == want, "--logits - differs")
     refused(run("-m", MODEL, "-p", PROMPT, "--logits", "/nonexistent/x"), 2, "/nonexistent/x", "--logits into nowhere")

@@ -19,7 +19,7 @@ for f in tests/corpus/*/; do
 done
 if command -v "${PYTHON:-python3}" > /dev/null; then
     suite cli "${PYTHON:-python3}" tests/cli.py "$bin"
-    suite hostile "${PYTHON:-python3}" tests/hostile.py "$bin"
+    suite hostile "${PYTHON:-python3}" tests/hostile.py "$bin" ${LLMRUN_SLOW:+--no-limit}
 fi
 
 # every suite ends with "NAME: N passed, N failed[, N skipped]"; a suite that died has another last line

@@ -57,7 +57,7 @@ static void t_base_err(void) {
 static void t_base_dies(int code) {
     err_t e = {0};
     err_set(&e, code, "a\nb\x1b[31m\x7f%s", "\xc3\xa9");
-    err_die(&e);
+    die(e.code, "%s", e.text);
 }
 
 static void t_base_dies_long(int n) {

@@ -30,16 +30,25 @@ static void t_run_close(t_run *r) {
     gguf_close(&r->g);
 }
 
+/* What gen_text() writes for these ids; the caller frees. */
+static char *t_run_ids(t_run *r, const tok_ids *ids, const gen_opts *o, const samp_opts *so, uint64_t seed, int *code) {
+    err_t  e = {0};
+    char  *text = NULL;
+    size_t n = 0;
+    out_t  out = {open_memstream(&text, &n), "memory", 0};
+    CHECKF(gen_fits(r->eng, ids, &e), "%s", e.text);
+    gen_text(r->eng, ids, o, so, seed, &out, &e);
+    CHECK(out_end(&out, &e));
+    *code = e.code;
+    return text;
+}
+
 /* What the model says to `prompt`; the caller frees. */
 static char *t_run_text(t_run *r, const char *prompt, const gen_opts *o, const samp_opts *so, uint64_t seed, int *code) {
     err_t   e = {0};
     tok_ids ids = {0};
-    char   *text = NULL;
-    size_t  n = 0;
-    FILE   *out = open_memstream(&text, &n);
     CHECKF(tok_encode(r->v, bytes_of(prompt), TOK_SPECIAL | (tok_add_bos(r->v) ? TOK_BOS : 0), &ids, &e), "%s", e.text);
-    *code = gen_text(r->eng, &ids, o, so, seed, out);
-    fclose(out);
+    char *text = t_run_ids(r, &ids, o, so, seed, code);
     tok_ids_drop(&ids);
     return text;
 }
@@ -100,6 +109,18 @@ static void t_gen_stop(void) {
             all[0] = 'O';
             size_t want = (size_t)(strstr(all, stop) - all);
             if (EQ_INT(strlen(got), want)) EQ_MEM(got, all, want);
+            o.ids = true;                             /* the ids end where the text does */
+            char *ids = t_run_text(&r, "", &o, &so, 1, &code);
+            str   text = {0};
+            for (char *p = ids, *end; strtol(p, &end, 10), end != p; p = end) {
+                bytes piece = tok_piece(r.v, (int32_t)strtol(p, NULL, 10));
+                str_add(&text, piece.p, piece.n);
+            }
+            size_t skip = text.n && text.p[0] == ' ';
+            CHECKF(text.n - skip <= want && (!text.n || memcmp(text.p + skip, all, text.n - skip) == 0), "ids of \"%.40s\" for stop \"%s\"", text.p, stop);
+            CHECKF(want - (text.n - skip) < 12, "ids end %zu bytes early for stop \"%s\"", want - (text.n - skip), stop);
+            str_drop(&text);
+            free(ids);
             free(got);
             t_run_close(&r);
         }
@@ -163,14 +184,10 @@ static void t_gen_full(void) {
     for (char *p = got, *end; k < 121 && (ids[k] = (int32_t)strtol(p, &end, 10), end != p); p = end) k++;
     if (EQ_INT(k, 120)) {                             /* the first shift: 41 tokens, the first kept, 20 dropped */
         tok_ids prompt = {0};
-        char   *text = NULL;
-        size_t  len;
-        FILE   *out = open_memstream(&text, &len);
         tok_ids_add(&prompt, 1);
         for (int i = 20; i < 40; i++) tok_ids_add(&prompt, ids[i]);
         o.n_predict = 15;
-        gen_text(r.eng, &prompt, &o, &so, 1, out);
-        fclose(out);
+        char *text = t_run_ids(&r, &prompt, &o, &so, 1, &code);
         for (char *p = text, *end; strtol(p, &end, 10), end != p; p = end) {
             static int i = 40;
             EQ_INT(strtol(p, NULL, 10), ids[i++]);
@@ -198,11 +215,9 @@ static void t_gen_scores(void) {
         fo.n_batch = chunk;
         if (!t_run_open(&r, model_path, &fo, &kv_defaults, 100, true)) return;
         CHECK(tok_encode(r.v, bytes_of("One day, Tom and Lily went to the park. They saw a big dog."), TOK_BOS, &ids, &e));
-        FILE *out = open_memstream(&score, &n), *out2 = open_memstream(&logits, &nl);
-        EQ_INT(gen_score(r.eng, &ids, out), 0);
-        EQ_INT(gen_logits(r.eng, &ids, out2), 0);
-        fclose(out);
-        fclose(out2);
+        out_t out = {open_memstream(&score, &n), "memory", 0}, out2 = {open_memstream(&logits, &nl), "memory", 0};
+        CHECK(gen_score(r.eng, &ids, &out, &e) && out_end(&out, &e));
+        CHECK(gen_logits(r.eng, &ids, &out2, &e) && out_end(&out2, &e));
         EQ_INT(nl, ids.n * 512 * sizeof(float));
         int   index, id, lines = 0;
         float lp;

@@ -47,9 +47,9 @@ static void t_kv_random(void) {
     for (int round = 0; round < 12; round++) {
         static const int blocks[] = {1, 2, 3, 8, 32, 64};
         arch_hparams     hp = t_kv_shape(2, 2, 8, 0);
-        kv_opts          o = {K_F32, K_F32, blocks[round % 6], 0};
+        kv_opts          o = {K_F32, K_F32, blocks[round % 6], 0, 0};
         err_t            e = {0};
-        kv_cache        *kv = kv_new(&hp, &o, T_KV_CTX, T_KV_CTX * 3, &e);
+        kv_cache        *kv = kv_new(&hp, &o, T_KV_CTX * 3, &e);
         kv_seq          *s[T_KV_SEQS] = {0};
         uint64_t         of[T_KV_SEQS][T_KV_CTX] = {{0}}, next = 1;
         for (int move = 0; move < 600; move++) {
@@ -66,7 +66,7 @@ static void t_kv_random(void) {
                 int n = s[q]->n + 1 + (int)((r >> 24) % 20), from = s[q]->n;
                 if (n > T_KV_CTX || !kv_reserve(s[q], n)) {
                     EQ_INT(s[q]->n, from);
-                    kv_truncate(s[q], from / 2);
+                    if (what < 2) kv_truncate(s[q], from / 2);
                     continue;
                 }
                 next++;
@@ -101,8 +101,8 @@ static void t_kv_random(void) {
 static void t_kv_bound(void) {
     arch_hparams hp = t_kv_shape(4, 2, 32, 0);
     err_t        e = {0};
-    kv_opts      o = {K_F16, K_F16, 16, 0};
-    kv_cache    *kv = kv_new(&hp, &o, 1 << 20, 1 << 20, &e);
+    kv_opts      o = {K_F16, K_F16, 16, 0, 0};
+    kv_cache    *kv = kv_new(&hp, &o, 1 << 28, &e);
     EQ_INT(model_kv_bytes(&hp, K_F16, K_F16), 4 * 2 * 2 * 32 * 2);
     EQ_INT(kv_bytes_peak(kv), 0);
     kv_seq *s = kv_seq_new(kv);
@@ -113,7 +113,7 @@ static void t_kv_bound(void) {
     kv_free(kv);
 
     o.mem_bytes = 10 * 16 * 1024 + 100;               /* ten blocks of 16 KiB and a bit */
-    kv = kv_new(&hp, &o, 4096, 4096, &e);
+    kv = kv_new(&hp, &o, 4096, &e);
     s = kv_seq_new(kv);
     CHECK(kv_reserve(s, 160));
     CHECK(!kv_reserve(s, 161));
@@ -123,14 +123,19 @@ static void t_kv_bound(void) {
     kv_free(kv);
 
     o.mem_bytes = 1000;                               /* not even one block */
-    CHECK(kv_new(&hp, &o, 4096, 4096, &e) == NULL);
+    CHECK(kv_new(&hp, &o, 4096, &e) == NULL);
     EQ_INT(e.code, EXIT_RESOURCE);
     e = (err_t){0};
-    o = (kv_opts){K_Q8_0, K_F16, 32, 0};
+    o = (kv_opts){K_Q8_0, K_F16, 32, 3, 0};           /* heads of 20 take whole blocks of 32 */
     arch_drop(&hp);
-    hp = t_kv_shape(1, 1, 20, 0);                     /* heads of 20 do not fit blocks of 32 */
-    CHECK(kv_new(&hp, &o, 64, 64, &e) == NULL);
-    EQ_INT(e.code, EXIT_INPUT);
+    hp = t_kv_shape(1, 1, 20, 0);
+    EQ_INT(model_kv_bytes(&hp, K_Q8_0, K_F16), 34 + 40);
+    kv = kv_new(&hp, &o, 4096, &e);
+    s = kv_seq_new(kv);
+    CHECK(kv_reserve(s, 96));
+    CHECK(!kv_reserve(s, 97));
+    kv_seq_free(s);
+    kv_free(kv);
     arch_drop(&hp);
 }
 
@@ -139,9 +144,9 @@ static void t_kv_window(void) {
     for (int block = 1; block <= 16; block *= 2)
         for (int step = 1; step <= 30; step += 7) {
             arch_hparams hp = t_kv_shape(1, 1, 8, 24);
-            kv_opts      o = {K_F32, K_F32, block, 0};
+            kv_opts      o = {K_F32, K_F32, block, 0, 0};
             err_t        e = {0};
-            kv_cache    *kv = kv_new(&hp, &o, 400, 400, &e);
+            kv_cache    *kv = kv_new(&hp, &o, 400, &e);
             kv_seq      *s = kv_seq_new(kv);
             uint64_t     of[400];
             for (int i = 0; i < 400; i++) of[i] = 5;
@@ -159,8 +164,65 @@ static void t_kv_window(void) {
         }
 }
 
+/* A rollback into what a window gave back keeps nothing and says so; one that stays inside keeps what it says. */
+static void t_kv_rollback(void) {
+    arch_hparams hp = t_kv_shape(1, 1, 8, 8);
+    kv_opts      o = {K_F32, K_F32, 4, 0, 0};
+    err_t        e = {0};
+    kv_cache    *kv = kv_new(&hp, &o, 400, &e);
+    uint64_t     of[400];
+    for (int i = 0; i < 400; i++) of[i] = 9;
+    for (int to = 1; to <= 100; to++) {
+        kv_seq *s = kv_seq_new(kv);
+        for (int n = 1; n <= 100; n++) {
+            CHECK(kv_reserve(s, n));
+            t_kv_write(s, 9, n - 1);
+        }
+        int kept = kv_truncate(s, to);
+        CHECKF(kept == to || kept == 0, "%d kept of %d", kept, to);
+        CHECKF(kept == to || to < 95, "nothing kept at %d", to);
+        if (kept) {
+            t_kv_verify(s, of, kept - 7);
+            CHECK(kv_reserve(s, kept + 1));
+            t_kv_write(s, 9, kept);
+            t_kv_verify(s, of, kept - 7);
+        }
+        EQ_INT(s->n, kept + (kept > 0));
+        kv_seq_free(s);
+    }
+    EQ_INT(kv->group[0].n_used, 0);
+    kv_free(kv);
+    arch_drop(&hp);
+}
+
+/* A reservation that fails leaves nothing behind: a fork made after it shares no block that both would write. */
+static void t_kv_failed(void) {
+    arch_hparams hp = t_kv_shape(1, 1, 8, 0);
+    kv_opts      o = {K_F32, K_F32, 4, 6, 0};
+    err_t        e = {0};
+    kv_cache    *kv = kv_new(&hp, &o, 400, &e);
+    kv_seq      *s = kv_seq_new(kv), *t;
+    uint64_t     of_s[64], of_t[64];
+    CHECK(kv_reserve(s, 8));
+    for (int p = 0; p < 8; p++) of_s[p] = of_t[p] = 1, t_kv_write(s, 1, p);
+    CHECK(!kv_reserve(s, 100));
+    EQ_INT(kv->group[0].n_used, 2);
+    t = kv_fork(s);
+    CHECK(kv_reserve(s, 12) && kv_reserve(t, 12));
+    for (int p = 8; p < 12; p++) of_s[p] = 2, of_t[p] = 3, t_kv_write(s, 2, p), t_kv_write(t, 3, p);
+    t_kv_verify(s, of_s, 0);
+    t_kv_verify(t, of_t, 0);
+    kv_seq_free(s);
+    kv_seq_free(t);
+    EQ_INT(kv->group[0].n_used, 0);
+    kv_free(kv);
+    arch_drop(&hp);
+}
+
 static const t_case t_kv_cases[] = {
     {"kv random", "values and reference counts through random growth, forks and rollbacks", t_kv_random},
     {"kv bound", "memory follows the tokens, up to the bound", t_kv_bound},
+    {"kv rollback", "a rollback past a window's memory keeps nothing and says so", t_kv_rollback},
+    {"kv failed", "a failed reservation changes nothing", t_kv_failed},
     {"kv window", "a window gives back its past", t_kv_window},
 };

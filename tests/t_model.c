@@ -53,7 +53,7 @@ static void t_model_refusals(void) {
         {"llama_moe.gguf", "llama.expert_count", 1000000, "expert_count"},
         {"llama_moe.gguf", "llama.expert_used_count", 0, "expert_used_count"},
         {"llama_moe.gguf", "llama.expert_used_count", 5, "expert_used_count"},
-        {"llama_moe.gguf", "llama.expert_count", 0, "missing"},
+        {"llama_moe.gguf", "llama.expert_count", 0, "expert_used_count"},
         {"qwen3moe.gguf", "qwen3moe.expert_count", 0, "expert_count"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {

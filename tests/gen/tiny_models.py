@@ -125,7 +125,7 @@ def add_bpe_vocab(w):
     plain = [b for b in range(256) if 33 <= b <= 126 or 161 <= b <= 172 or 174 <= b <= 255]
     byte = {b: chr(b) for b in plain}
     byte.update({b: chr(256 + i) for i, b in enumerate(b for b in range(256) if b not in byte)})
-    merges = ["t h", "th e", "Ġ t", "Ġt he", "Ġ a", "i n", "a n", "an d", "Ġ and", "e r", "r e", "o n"]
+    merges = ["h e", "t he", "Ġ t", "Ġt he", "Ġ a", "i n", "a n", "an d", "Ġ and", "e r", "r e", "o n"]
     tokens = [byte[b] for b in range(256)] + [m.replace(" ", "") for m in merges]
     special = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|pad|>"]
     assert len(tokens) + len(special) == N_VOCAB and len(set(tokens)) == len(tokens)
