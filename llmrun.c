@@ -5401,7 +5401,7 @@ static void engine_close(engine *eng) {
     mem_free(eng);
 }
 
-enum { GEN_SCRATCH = 1 << 30, GEN_LOGIT_ROWS = 64 };  /* bytes of a step's scratch; rows of a step that all ask for logits */
+enum { GEN_SCRATCH = 256 << 20, GEN_LOGIT_ROWS = 64 };  /* bytes of a step's scratch; rows of a step that all ask for logits */
 
 /* n_need: positions the request takes at most, -1: no limit. all_logits: every prompt row asks for logits. The context is cut
  * to what the cache may hold, the step to what scratch may take. */

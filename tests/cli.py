@@ -785,6 +785,35 @@ def replaced_while_running():
 
 
 @case
+def every_tiny_model():
+    """each tiny model of the tests runs from the command line, with one text at every level, chunk and thread count"""
+    tiny = os.path.join(HERE, "tests", "data", "tiny")
+    names = sorted(n for n in os.listdir(tiny) if n.endswith(".gguf"))
+    check(len(names) >= 30, names)
+    for name in names:
+        args = ("-m", os.path.join(tiny, name), "-p", "the cat and the hat", "-n", "8", *GREEDY, "--ids", "--ignore-eos", "-q")
+        want = good(*args)
+        check(len(want.split()) == 8, "%s: %r" % (name, want))
+        for more in (["-t", "1", "-b", "1"], ["--cpu", "scalar", "-b", "3"], ["--cpu", levels()[-1], "--kv-block-size", "1"]):
+            check(good(*args, *more) == want, "%s with %r" % (name, more))
+
+
+@case
+def outputs_are_kept():
+    """a file named for the answer keeps its bytes until there is an answer, and is never the prompt or the model"""
+    keep, m = tmp("keep"), model()
+    for args, code in ((("-m", m, "-p", "hello there", "-c", "1"), 2), (("-m", "/nowhere.gguf", "-p", "x"), 2), (("-m", m, "--dump-tensor", "nope"), 2)):
+        with open(keep, "w") as f:
+            f.write("precious")
+        r = run(*args, "-o", keep)
+        check(r.rc == code and open(keep).read() == "precious", repr((args, r)))
+    with open(keep, "w") as f:
+        f.write("Once upon")
+    r = run("-m", m, "-f", keep, "-o", keep, "-n", "3")
+    check(r.rc == 2 and b"prompt itself" in r.err and open(keep).read() == "Once upon", repr(r))
+
+
+@case
 def two_at_once():
     """two processes on one model, each with two threads, give the same text as one"""
     args = ("-m", model(), "-p", "Once", "-n", "150", *GREEDY, "-q", "-t", "2")

@@ -17,6 +17,7 @@ U8, I8, U16, I16, U32, I32, F32, BOOL, STR, ARR, U64, I64, F64 = range(13)
 FORM = {U8: "B", I8: "b", U16: "H", I16: "h", U32: "I", I32: "i", F32: "f", BOOL: "B", U64: "Q", I64: "q", F64: "d"}
 T_F32, T_F16, T_Q4_0, T_Q8_0, T_Q8_1, T_Q8_K, T_I8, T_I64 = 0, 1, 2, 8, 9, 15, 24, 27
 BAD, EITHER, GOOD = {2}, {0, 2}, {0}
+PROMPT = "a " * 500
 SCARCE = {2, 3}                       # a file larger than the address space we allow may also be a lack of memory
 M64 = (1 << 64) - 1
 
@@ -302,6 +303,7 @@ def models():
     for n, used in ((2, 3), (2, 0), (1000000, 2), (0xffffffff, 1), (4, 2)):
         f = SPM.copy().set("llama.expert_count", U32, n).set("llama.expert_used_count", U32, used)
         yield "28 experts %d, used %d" % (n, used), BAD, f.bytes()
+    yield "28 used experts without experts", BAD, kv("llama.expert_used_count", U32, 2)
     yield "28 experts without used", BAD, kv("llama.expert_count", U32, 2)
     for k in ("llama.feed_forward_length", h, h + "_kv"):
         for v in ([], [0], [1 << 31]): yield "29 %s %s" % (k, v), BAD, kv(k, ARR, (U32, v))
@@ -311,9 +313,9 @@ def models():
     for v in (0.0, nan, -1.0, inf, -inf): yield "30 rope base %s" % v, BAD, kv("llama.rope.freq_base", F32, v)
     for v in (0.0, nan, -1e-5, inf): yield "30 epsilon %s" % v, BAD, kv("llama.attention.layer_norm_rms_epsilon", F32, v)
     for v in (1 << 31, 0xffffffff): yield "30 window %d" % v, BAD, kv("llama.attention.sliding_window", U32, v)
-    yield "30 window 0", EITHER, kv("llama.attention.sliding_window", U32, 0)
+    yield "30 window 0", BAD, kv("llama.attention.sliding_window", U32, 0)
     for v in (nan, -1.0, inf): yield "30 rope factor %s" % v, BAD, kv("llama.rope.scaling.factor", F32, v)
-    yield "30 rope factor 0", EITHER, kv("llama.rope.scaling.factor", F32, 0.0)
+    yield "30 rope factor 0", BAD, kv("llama.rope.scaling.factor", F32, 0.0)
     yield "30 rope scaling of unknown type", BAD, kv("llama.rope.scaling.type", STR, "magic")
     for t in SPM.tensors:
         name = t["name"]
@@ -418,7 +420,7 @@ def vocabularies():
             for v in (len(base.get(t + "tokens")[1]), 1 << 31, 0xffffffff): yield "35 %s %s = %d" % (name, k, v), BAD, kv(t + k + "_token_id", U32, v, base)
             yield "35 %s %s = -1" % (name, k), BAD, kv(t + k + "_token_id", I32, -1, base)
             yield "35 %s %s of text" % (name, k), BAD, kv(t + k + "_token_id", STR, "1", base)
-        for k in ("unknown", "padding", "seperator"): yield "35 %s %s = 2^32-1" % (name, k), EITHER, kv(t + k + "_token_id", U32, 0xffffffff, base)
+        for k in ("unknown", "padding", "seperator", "mask", "fim_pre", "prefix"): yield "35 %s %s = 2^32-1" % (name, k), BAD, kv(t + k + "_token_id", U32, 0xffffffff, base)
         f = base.copy()
         for k in ("bos_token_id", "eos_token_id", "unknown_token_id", "merges"):
             if f.at(t + k) < len(f.kv): f.drop(t + k)
@@ -481,6 +483,23 @@ def not_files():
     if os.geteuid(): yield "0 unreadable", BAD, make("unreadable")
 
 
+def wide(n_ff):
+    """Two layers whose feed-forward is far wider than their file is large: scratch must not follow blindly."""
+    f = model(len(spm_tokens()))
+    for k, t, v in SPM.kv: f.set(k, t, v)
+    f.set("llama.block_count", U32, 2).set("llama.context_length", U32, 4096).set("llama.embedding_length", U32, 2).set("llama.attention.head_count", U32, 1).set("llama.feed_forward_length", U32, n_ff)
+    for k in ("llama.attention.head_count_kv", "llama.rope.dimension_count", "llama.attention.key_length", "llama.attention.value_length"):
+        if f.at(k) < len(f.kv): f.drop(k)
+    n = len(spm_tokens())
+    shapes = [("token_embd.weight", [2, n]), ("output_norm.weight", [2]), ("output.weight", [2, n])]
+    for i in range(2):
+        shapes += [("blk.%d.%s.weight" % (i, w), d) for w, d in (("attn_norm", [2]), ("attn_q", [2, 2]), ("attn_k", [2, 2]), ("attn_v", [2, 2]), ("attn_output", [2, 2]),
+                   ("ffn_norm", [2]), ("ffn_gate", [2, n_ff]), ("ffn_up", [2, n_ff]), ("ffn_down", [n_ff, 2]))]
+    f.tensors = []
+    for name, d in shapes: f.add(name, d, T_F32, bytes(4 * d[0] * (d + [1])[1]))
+    return f.bytes()
+
+
 def goods():
     yield "good spm", GOOD, SPM.bytes()
     yield "good bpe", GOOD, BPE.bytes()
@@ -489,6 +508,7 @@ def goods():
     f = SPM.copy()
     f.align = 4096
     yield "good alignment 4096", GOOD, f.set("general.alignment", U32, 4096).bytes()
+    yield "good, of great width", GOOD, wide(1 << 18)
     yield "good with a strange key", GOOD, kv("x\u00e4", ARR, (I16, [-1, 2]))
 
 
@@ -542,7 +562,7 @@ def run(opt):
         d = tempfile.mkdtemp(prefix="hostile.")
         path = place(case, d)
         faults = [(what, fault(opt.binary, args, allowed, limit, what == "run"))
-                  for what, args in (("inspect", ["--inspect", "-m", path]), ("run", ["-m", path, "-p", "x", "-n", "1", "--temp", "0"]))]
+                  for what, args in (("inspect", ["--inspect", "-m", path]), ("run", ["-m", path, "-p", PROMPT if "width" in name else "x", "-n", "1", "--temp", "0"]))]
         bad = ["%s: %s" % f for f in faults if f[1]]
         passed, failed = passed + (not bad), failed + bool(bad)
         if bad or opt.verbose: print("%s %s%s" % ("FAIL" if bad else "ok  ", name, "".join("\n     " + b for b in bad)), flush=True)
