@@ -798,6 +798,61 @@ def every_tiny_model():
             check(good(*args, *more) == want, "%s with %r" % (name, more))
 
 
+def made(name, change):
+    """A tiny llama model of hostile.py's own making, changed."""
+    import hostile
+    f = hostile.SPM.copy()
+    change(f, hostile)
+    with open(tmp(name), "wb") as out:
+        out.write(f.bytes())
+    return tmp(name)
+
+
+@case
+def model_recommends():
+    """general.sampling.* of a file holds where the command line is silent; suppressed tokens are never picked"""
+    plain = made("plain.gguf", lambda f, h: None)
+    cold = made("cold.gguf", lambda f, h: f.set("general.sampling.temp", h.F32, 0.0))
+    args = ("-p", "a", "-n", "20", "--ids", "--ignore-eos", "-q")
+    greedy = good("-m", plain, *args, "--temp", "0")
+    check(good("-m", cold, *args) == greedy, "the file's temperature is not used")
+    check(good("-m", cold, *args, "--temp", "5", "-s", "1") != greedy, "the command line does not win")
+    first = int(greedy.split()[0])
+    mute = made("mute.gguf", lambda f, h: f.set("tokenizer.ggml.suppress_tokens", h.ARR, (h.I32, [first])))
+    check(str(first).encode() not in good("-m", mute, *args, "--temp", "0").split(), "a suppressed token was picked")
+    refused(run("-m", made("loud.gguf", lambda f, h: f.set("tokenizer.ggml.suppress_tokens", h.ARR, (h.I32, [1 << 30]))), "-p", "a"), 2, "suppress_tokens", "a bad id")
+    refused(run("-m", made("hot.gguf", lambda f, h: f.set("general.sampling.top_k", h.STR, "many")), "-p", "a"), 2, "general.sampling.top_k", "a bad setting")
+
+
+@case
+def matrix_scales():
+    """NAME.scale multiplies a matrix's product; NAME.input_scale and data that are no weights stand aside"""
+    def halved(f, h):
+        import struct
+        t = f.tensor("blk.0.attn_q.weight")
+        n = len(t["data"]) // 4
+        t["data"] = struct.pack("<%df" % n, *(0.5 * x for x in struct.unpack("<%df" % n, t["data"])))
+        f.add("blk.0.attn_q.scale", [1], h.T_F32, struct.pack("<f", 2.0))
+        f.add("blk.0.attn_q.input_scale", [1], h.T_F32, struct.pack("<f", 7.0))
+        f.add("notes", [3], h.T_I8, b"abc")
+    plain, same = made("plain.gguf", lambda f, h: None), made("scaled.gguf", halved)
+    both = [good("-m", m, "-p", "a b c d", "--logits", "-", "-q") for m in (plain, same)]
+    check(both[0] == both[1] and both[0], "2 x (0.5 w) is not w")
+    refused(run("-m", made("wide.gguf", lambda f, h: f.add("blk.0.attn_q.scale", [2], h.T_F32, bytes(8))), "-p", "a"), 2, "attn_q.scale", "two scales")
+    refused(run("-m", made("cap.gguf", lambda f, h: f.set("llama.final_logit_softcapping", h.F32, 30.0)), "-p", "a"), 2, "softcapping", "a step we do not know")
+
+
+@case
+def long_context_small_file():
+    """a file that claims a context of 2^28 gets no memory for it before it is used"""
+    if sanitized():
+        raise Skip("a sanitizer wants the address space for itself")
+    far = made("far.gguf", lambda f, h: f.set("llama.context_length", h.U32, 1 << 28))
+    limit = lambda: resource.setrlimit(resource.RLIMIT_AS, (200 << 20, 200 << 20))
+    r = run("-m", far, "-p", "a", "-n", "5", "-c", "0", "--temp", "0", "--ignore-eos", "-t", "4", preexec_fn=limit)
+    check(r.rc == 0, repr(r))
+
+
 @case
 def outputs_are_kept():
     """a file named for the answer keeps its bytes until there is an answer, and is never the prompt or the model"""
