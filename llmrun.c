@@ -3535,6 +3535,7 @@ __attribute__((unused)) static kv_seq *kv_fork(const kv_seq *from) {
     for (int i = 0; i < s->kv->n_group; i++) {
         s->n_blocks[i] = s->cap[i] = from->n_blocks[i];
         s->first[i] = from->first[i];
+        if (!s->cap[i]) continue;
         s->table[i] = mem_grow(NULL, (size_t)s->cap[i], sizeof **s->table);
         memcpy(s->table[i], from->table[i], (size_t)from->n_blocks[i] * sizeof **s->table);
         for (int b = s->first[i]; b < s->n_blocks[i]; b++)
@@ -5401,7 +5402,11 @@ static void engine_close(engine *eng) {
     mem_free(eng);
 }
 
-enum { GEN_SCRATCH = 256 << 20, GEN_LOGIT_ROWS = 64 };  /* bytes of a step's scratch; rows of a step that all ask for logits */
+enum {
+    GEN_SCRATCH = 256 << 20,                          /* bytes of a step's scratch */
+    GEN_LOGIT_ROWS = 64,                              /* rows of a step that all ask for logits */
+    GEN_LONG = 100,                                   /* tokens from which a prompt is worth a progress line */
+};
 
 /* n_need: positions the request takes at most, -1: no limit. all_logits: every prompt row asks for logits. The context is cut
  * to what the cache may hold, the step to what scratch may take. */
@@ -5466,17 +5471,19 @@ static bool gen__step(engine *eng, kv_seq *seq, const int32_t *ids, int from, in
 /* A line on a terminal while a long prompt is read. */
 static void gen__progress(int done, int all, double since) {
     if (g_log_level < LOG_NORMAL || !isatty(STDERR_FILENO)) return;
-    if (done < all) fprintf(stderr, "\rreading the prompt: %d of %d tokens, %.0f/s\033[K", done, all, done / (clock_now() - since + 1e-9));
-    else fprintf(stderr, "\r\033[K");
+    if (done < all) fprintf(stderr, "\rreading the prompt: %d of %d tokens", done, all);
+    if (done && done < all) fprintf(stderr, ", %.0f/s", done / (clock_now() - since + 1e-9));
+    fprintf(stderr, done < all ? "\033[K" : "\r\033[K");
     fflush(stderr);
 }
 
 /* Positions [from, n) of the prompt, in chunks. Logits of the last one; NULL: an error in e, or an interrupt. */
 static float *gen__prefill(engine *eng, kv_seq *seq, const int32_t *ids, int from, int n, err_t *e) {
     const double t0 = clock_now();
-    const bool   show = n - from > eng->n_batch;
+    const bool   show = n - from >= GEN_LONG;
     float       *logits = NULL;
     bool         ok = true;
+    if (show) gen__progress(0, n - from, t0);
     for (int at = from, to; ok && at < n; at = to) {
         to = n - at > eng->n_batch ? at + eng->n_batch : n;
         ok = gen__step(eng, seq, ids, at, to, to == n ? GEN_LAST : GEN_NONE, &logits, e);
@@ -5654,7 +5661,8 @@ static float *gen__next(gen_run *r, int keep, err_t *e) {
     float    *logits = NULL;
     if (n <= r->eng->n_ctx) return gen__step(r->eng, r->seq, r->ids.id, n - 1, n, GEN_LAST, &logits, e) ? logits : NULL;
     if (r->o->context_shift && keep < n - 2) return gen__shift(r, keep, e);
-    log_warn("the context is full at %d tokens (-c gives more%s)", n - 1, r->o->context_shift ? "" : ", --context-shift goes on without the oldest");
+    log_warn("the context is full at %d tokens (-c, --kv-mem and --kv-blocks bound it%s)", n - 1,
+             r->o->context_shift ? "" : "; --context-shift goes on without the oldest");
     return NULL;
 }
 

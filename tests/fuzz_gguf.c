@@ -48,6 +48,28 @@ static void fz_tensor(const gguf_file *g, const gguf_tensor *t) {
     fz_bytes((bytes){t->data, (size_t)t->n_bytes});
 }
 
+/* What stands in the file as a model: checked and printed, and run for a few tokens where it can. */
+static void fz_model(const gguf_file *g) {
+    static out_t null;
+    err_t        e = {0};
+    fwd_opts     fo = fwd_defaults;
+    tok_ids      ids = {0};
+    if (!null.f) null = (out_t){fopen("/dev/null", "wb"), "null", 0};
+    g_log_level = LOG_QUIET;
+    bool ok = inspect_print(g, NULL, g->n_kv % 2, &null, &e);
+    ASSERT(ok == !e.code && (ok || e.code == EXIT_INPUT));
+    if (!ok || !g->n_tensor) return;
+    fo.n_threads = 1;
+    tok_vocab *v = tok_load(g, NULL, &e);
+    engine    *eng = v ? engine_open(g, v, &fo, &kv_defaults, 3, true, 0, &e) : NULL;
+    ASSERT(eng || e.code);
+    for (int i = 0; eng && i < 3 && i < eng->n_ctx; i++) tok_ids_add(&ids, i % eng->m.hp.n_vocab);
+    if (eng) ASSERT(gen_logits(eng, &ids, &null, &e) || e.code);
+    tok_ids_drop(&ids);
+    engine_close(eng);
+    tok_free(v);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
     gguf_file g;
@@ -60,6 +82,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
             fz_lookup(&g, &g.kv[i]);
         }
         for (uint64_t i = 0; i < g.n_tensor; i++) fz_tensor(&g, &g.tensor[i]);
+        fz_model(&g);
     } else {
         ASSERT(e.code == EXIT_INPUT && !strncmp(e.text, "FILE: ", 6) && strstr(e.text, ", expected "));
     }

@@ -7,7 +7,7 @@
 Two good tiny models (llama: 1 layer, width 32, 1 head; one with an SPM vocabulary, one with a byte-level BPE one) are
 written here, and each case changes one thing. On every file `--inspect -m FILE` and `-m FILE -p x -n 1` must end with
 exit 2 and exactly one line on stderr that begins with `llmrun: `, the run with nothing on stdout, within a second of CPU
-time (5 on the clock) and 1 GiB of address space, never by a signal. --no-limit lifts the bound on memory and allows five
+time (5 on the clock) and 1 GiB of address space, never by a signal. --no-limit lifts the bound on memory and allows twenty
 times as long, for sanitizer builds. A case marked EITHER may also
 run (exit 0): what the file says is odd but somebody's real file may hold it. The good models must run.
 """
@@ -483,20 +483,21 @@ def not_files():
     if os.geteuid(): yield "0 unreadable", BAD, make("unreadable")
 
 
-def wide(n_ff):
-    """Two layers whose feed-forward is far wider than their file is large: scratch must not follow blindly."""
-    f = model(len(spm_tokens()))
+def wide(n_ff, words=spm_tokens()):
+    """Two layers of width 2. With a feed-forward far wider than the file is large, scratch must not follow blindly."""
+    f = model(len(words))
     for k, t, v in SPM.kv: f.set(k, t, v)
     f.set("llama.block_count", U32, 2).set("llama.context_length", U32, 4096).set("llama.embedding_length", U32, 2).set("llama.attention.head_count", U32, 1).set("llama.feed_forward_length", U32, n_ff)
     for k in ("llama.attention.head_count_kv", "llama.rope.dimension_count", "llama.attention.key_length", "llama.attention.value_length"):
         if f.at(k) < len(f.kv): f.drop(k)
-    n = len(spm_tokens())
+    n, t = len(words), "tokenizer.ggml."
+    f.set(t + "tokens", ARR, (STR, words)).set(t + "scores", ARR, (F32, [0.0] * n)).set(t + "token_type", ARR, (I32, SPM.get(t + "token_type")[1][:n]))
     shapes = [("token_embd.weight", [2, n]), ("output_norm.weight", [2]), ("output.weight", [2, n])]
     for i in range(2):
         shapes += [("blk.%d.%s.weight" % (i, w), d) for w, d in (("attn_norm", [2]), ("attn_q", [2, 2]), ("attn_k", [2, 2]), ("attn_v", [2, 2]), ("attn_output", [2, 2]),
                    ("ffn_norm", [2]), ("ffn_gate", [2, n_ff]), ("ffn_up", [2, n_ff]), ("ffn_down", [n_ff, 2]))]
     f.tensors = []
-    for name, d in shapes: f.add(name, d, T_F32, bytes(4 * d[0] * (d + [1])[1]))
+    for name, d in shapes: f.add(name, d, T_F32, struct.pack("<f", 1.0) * (d[0] * (d + [1])[1]))
     return f.bytes()
 
 
@@ -530,7 +531,7 @@ def fault(binary, args, allowed, limit, quiet_out):
     def cpu():
         u = resource.getrusage(resource.RUSAGE_CHILDREN)
         return u.ru_utime + u.ru_stime
-    slow = 1 if limit else 5
+    slow = 1 if limit else 20
     start = cpu()
     try:
         p = subprocess.run([binary] + args, stdin=subprocess.DEVNULL, capture_output=True, timeout=5 * slow, preexec_fn=confine)
@@ -596,6 +597,7 @@ def corpus(d):
     f = File()
     for i, (t, n, size) in enumerate(((T_F16, 4, 8), (T_Q4_0, 32, 18), (14, 256, 210), (39, 32, 17), (T_I8, 3, 3), (T_I64, 1, 8))): f.add("t%d" % i, [n], t, bytes(size))
     open(os.path.join(d, "types.gguf"), "wb").write(f.bytes())
+    open(os.path.join(d, "model.gguf"), "wb").write(wide(4, spm_tokens()[:24]))
     open(os.path.join(d, "big-endian.gguf"), "wb").write(b"GGUF" + struct.pack(">IQQ", 3, 0, 0))
 
 
@@ -604,7 +606,7 @@ def main():
     p.add_argument("binary", nargs="?")
     p.add_argument("--only", help="cases whose name holds this text")
     p.add_argument("--keep", help="directory for the files of failed cases")
-    p.add_argument("--no-limit", action="store_true", help="no bound on memory, five times as long: for sanitizer builds")
+    p.add_argument("--no-limit", action="store_true", help="no bound on memory, twenty times as long: for sanitizer builds")
     p.add_argument("--corpus", help="write the fuzzer's seeds into this directory and stop")
     p.add_argument("-v", "--verbose", action="store_true", help="good cases too")
     opt = p.parse_args()
