@@ -333,7 +333,8 @@ static int utf8_len(const uint8_t *p, size_t n) {
     if (c < 0xc2 || c > 0xf4 || (size_t)len > n) return 0;
     for (int i = 1; i < len; i++)
         if ((p[i] & 0xc0) != 0x80) return 0;
-    if ((c == 0xe0 && p[1] < 0xa0) || (c == 0xed && p[1] > 0x9f) || (c == 0xf0 && p[1] < 0x90) || (c == 0xf4 && p[1] > 0x8f)) return 0;
+    if ((c == 0xe0 && p[1] < 0xa0) || (c == 0xed && p[1] > 0x9f) || (c == 0xf0 && p[1] < 0x90) || (c == 0xf4 && p[1] > 0x8f))
+        return 0;
     return len;
 }
 
@@ -1272,7 +1273,8 @@ static bool gguf__map(gguf_part *part, err_t *e) {
     madvise(p, part->n, MADV_WILLNEED);
     part->map = gguf__map_note(part->p, part->n, part->path);
     if (part->map < 0)
-        return gguf__refuse(e, EXIT_RESOURCE, part->path, "is one file too many, expected at most %d mapped at once", GGUF_MAPS_MAX);
+        return gguf__refuse(e, EXIT_RESOURCE, part->path, "is one file too many, expected at most %d mapped at once",
+                            GGUF_MAPS_MAX);
     return true;
 }
 
@@ -1517,38 +1519,53 @@ typedef struct {
 static const tok_pre tok_pres[] = {
     {"default", 0, {"[\\p{P}$+<=>^~|]+", PRE_GPT2, "\\p{N}+", "[0-9][0-9][0-9]"}},
     {"gpt-2 phi-2 gigachat a.x-4.0 mellum exaone4 olmo mpt jais trillion granite-docling modern-bert roberta-bpe "
-     "jina-es jina-de jina-v1-en jina-v2-es jina-v2-de jina-v2-code", 0, {PRE_GPT2}},
+     "jina-es jina-de jina-v1-en jina-v2-es jina-v2-de jina-v2-code",
+     0,
+     {PRE_GPT2}},
     {"llama-bpe llama3 llama-v3 falcon3 falcon-h1 pixtral midm-2.0 lfm2 jina-v5-nano", PRE_BOS | PRE_WHOLE, {PRE_LLAMA3}},
     {"glm4 chatglm-bpe dbrx smaug-bpe", 0, {PRE_LLAMA3}},
     {"qwen2 deepseek-r1-qwen megrez hunyuan kormo f2llmv2 stablelm2 solar-open grok-2", 0, {PRE_QWEN2}},
     {"qwen35", 0, {PRE_ABBR "|[^\\r\\n\\p{L}\\p{N}]?[\\p{L}\\p{M}]+|\\p{N}| ?[^\\s\\p{L}\\p{M}\\p{N}]+[\\r\\n]*|" PRE_SPACES}},
     {"gpt-4o llama4 minimax-m2 kanana2 talkie", 0, {PRE_GPT4O}},
     {"tekken", PRE_BOS | PRE_WHOLE, {PRE_CASED("") "\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|" PRE_SPACES}},
-    {"kimi-k2", 0, {"[\\p{Han}]+|[^\\r\\n\\p{L}\\p{N}]?" PRE_UPPER "*" PRE_LOWER "+" PRE_ABBR "?|[^\\r\\n\\p{L}\\p{N}]?"
-                    PRE_UPPER "+" PRE_LOWER "*" PRE_ABBR "?|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|" PRE_SPACES}},
+    {"kimi-k2",
+     0,
+     {"[\\p{Han}]+|[^\\r\\n\\p{L}\\p{N}]?" PRE_UPPER "*" PRE_LOWER "+" PRE_ABBR "?|[^\\r\\n\\p{L}\\p{N}]?" PRE_UPPER "+" PRE_LOWER
+      "*" PRE_ABBR "?|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|" PRE_SPACES}},
     {"deepseek-v3 hunyuan-dense joyai-llm", 0, {"\\p{N}{1,3}", PRE_CJK, PRE_DEEP3}},
     /* \s+$ begins where no space stands before: a long run that ends elsewhere is tried once, not once per space */
-    {"deepseek-llm", 0, {"[\r\n]", "\\s?[" PRE_CASES "]+", "\\s?[!-/:-~！-／：-～‘-‟\\x{3000}-。]+", "(?<!\\s)\\s+$",
-                         PRE_SCRIPT, "\\p{N}+"}},
+    {"deepseek-llm",
+     0,
+     {"[\r\n]", "\\s?[" PRE_CASES "]+", "\\s?[!-/:-~！-／：-～‘-‟\\x{3000}-。]+", "(?<!\\s)\\s+$", PRE_SCRIPT, "\\p{N}+"}},
     {"deepseek-coder", 0, {"[\r\n]", "\\s?\\p{L}+", "\\s?\\p{P}+", PRE_SCRIPT, "\\p{N}"}},
     {"falcon", 0, {"[\\p{P}$+<=>^~|`]+", PRE_GPT2, "[0-9][0-9][0-9]"}},
     {"starcoder refact command-r smollm codeshell exaone minerva-7b mellum2", 0, {"\\p{N}", PRE_GPT2}},
     {"superbpe", 0, {"\\p{N}+", PRE_THIRDS "\\d+"}},
     {"seed-coder", 0, {PRE_ABBR "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1}| ?[^\\s\\p{L}\\p{N}\\r\\n]+|" PRE_SPACES}},
-    {"minicpm5", PRE_WHOLE, {"\\p{N}{1,3}", PRE_ABBR "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}+| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|"
-                             PRE_SPACES}},
-    {"bailingmoe bailingmoe2 llada-moe", 0, {"'(?i:[sdmt]|ll|ve|re)|[^\\r\\n\\p{L}\\p{N}]?+\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]++[\\r\\n]*|"
-                                             "\\s*[\\r\\n]|\\s+(?!\\S)|\\s+"}},
-    {"exaone-moe", 0, {PRE_ABBR "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}(?:[\\p{L}\\p{M}]++| (?=\\p{L}))*+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]?|"
-                       "\\s*[\\r\\n]|\\s+(?!\\S)|\\s+"}},
+    {"minicpm5",
+     PRE_WHOLE,
+     {"\\p{N}{1,3}", PRE_ABBR "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}+| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|" PRE_SPACES}},
+    {"bailingmoe bailingmoe2 llada-moe",
+     0,
+     {"'(?i:[sdmt]|ll|ve|re)|[^\\r\\n\\p{L}\\p{N}]?+\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]++[\\r\\n]*|"
+      "\\s*[\\r\\n]|\\s+(?!\\S)|\\s+"}},
+    {"exaone-moe",
+     0,
+     {PRE_ABBR "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}(?:[\\p{L}\\p{M}]++| (?=\\p{L}))*+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]?|"
+               "\\s*[\\r\\n]|\\s+(?!\\S)|\\s+"}},
     {"laguna", 0, {"[^\\n]+|[\\n]+", PRE_QWEN2}},
     {"afmoe", 0, {"\\p{N}+", PRE_THIRDS "\\p{N}+", PRE_ASIAN, PRE_DEEP3}},
     {"tiny_aya cohere2moe", 0, {"(?<!\\d)\\d++(?![\\p{L}\\p{M}\\p{N}\\p{Pc}])", PRE_THIRDS "\\A\\d++\\z", PRE_GPT4O}},
-    {"jais-2", 0, {PRE_ABBR "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s{512}(?!\\S)|"
-                   "\\s{256}(?!\\S)|\\s{128}(?!\\S)|\\s{64}(?!\\S)|\\s{32}(?!\\S)|\\s{16}(?!\\S)|\\s{8}(?!\\S)|\\s{4}(?!\\S)|"
-                   "\\s{1,2}(?!\\S)|\\s{1}"}},
-    {"youtu", PRE_WHOLE, {"[\\x{ac00}-\\x{d7a3}\\x{3131}-\\x{318e}]+|[！…“”‘’—：；，\\x{3001}-\\x{303f}\\x{fe30}-\\x{fe4f}]+|"
-                          "[\\x{3105}-\\x{312f}]+|" PRE_CJK, PRE_CASED(PRE_ABBR "?") "\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|" PRE_SPACES}},
+    {"jais-2",
+     0,
+     {PRE_ABBR "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s{512}(?!\\S)|"
+               "\\s{256}(?!\\S)|\\s{128}(?!\\S)|\\s{64}(?!\\S)|\\s{32}(?!\\S)|\\s{16}(?!\\S)|\\s{8}(?!\\S)|\\s{4}(?!\\S)|"
+               "\\s{1,2}(?!\\S)|\\s{1}"}},
+    {"youtu",
+     PRE_WHOLE,
+     {"[\\x{ac00}-\\x{d7a3}\\x{3131}-\\x{318e}]+|[！…“”‘’—：；，\\x{3001}-\\x{303f}\\x{fe30}-\\x{fe4f}]+|"
+      "[\\x{3105}-\\x{312f}]+|" PRE_CJK,
+      PRE_CASED(PRE_ABBR "?") "\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|" PRE_SPACES}},
     {"bloom gpt3-finnish poro-chat", 0, {PRE_BLOOM}},
     {"viking", 0, {PRE_BLOOM, "\\p{N}"}},
     {"gemma4", PRE_BOS | PRE_RAW, {NULL}},
@@ -2194,7 +2211,8 @@ static bool tok__load_model(tok_vocab *v, const char *pre, err_t *e) {
     if (!v->model)
         return TOK_BAD(kv, NULL, "tokenizer.ggml.model is \"%.*s\", expected llama, gpt2 or gemma4", GGUF_SHOW(model));
     v->raw = v->model != models[1];
-    if (v->model == models[0]) return !pre || TOK_NO("--pre %.80s: a llama vocabulary has no pre-tokenizer, expected a gpt2 one", pre);
+    if (v->model == models[0])
+        return !pre || TOK_NO("--pre %.80s: a llama vocabulary has no pre-tokenizer, expected a gpt2 one", pre);
     kv = gguf_find(v->g, "tokenizer.ggml.pre");
     if (gguf_get_str(v->g, "tokenizer.ggml.pre", &name, e) < 0) return false;
     if (pre) name = bytes_of(pre);
@@ -2767,7 +2785,14 @@ typedef struct arch_hparams {
     arch_layer_hp *layer;                             /* [n_layer] */
 } arch_hparams;
 
-enum { ARCH_MAX_LAYERS = 512, ARCH_MAX_HEADS = 4096, ARCH_MAX_WIDTH = 1 << 20, ARCH_MAX_CTX = 1 << 28, ARCH_MAX_EXPERTS = 1024, ARCH_MAX_VOCAB = 1 << 24 };
+enum {
+    ARCH_MAX_LAYERS = 512,
+    ARCH_MAX_HEADS = 4096,
+    ARCH_MAX_WIDTH = 1 << 20,
+    ARCH_MAX_CTX = 1 << 28,
+    ARCH_MAX_EXPERTS = 1024,
+    ARCH_MAX_VOCAB = 1 << 24
+};
 
 static void arch_drop(arch_hparams *hp) {
     mem_free(hp->layer);
@@ -2810,7 +2835,8 @@ static bool arch__need(int got, const arch_hparams *hp, const gguf_file *g, cons
 }
 
 /* A number for every layer, or an array with one for each. `at` is the field inside arch_layer_hp. */
-static bool arch__per_layer(arch_hparams *hp, const gguf_file *g, const char *name, int lo, int hi, size_t at, bool need, err_t *e) {
+static bool arch__per_layer(arch_hparams *hp, const gguf_file *g, const char *name, int lo, int hi, size_t at, bool need,
+                            err_t *e) {
     char           key[160];
     const gguf_kv *kv;
     int            v = 0;
@@ -2824,7 +2850,8 @@ static bool arch__per_layer(arch_hparams *hp, const gguf_file *g, const char *na
         return true;
     }
     if (kv->count != (uint64_t)hp->n_layer)
-        return arch__bad(hp, g, name, e, "%llu values, expected one for each of %d layers", (unsigned long long)kv->count, hp->n_layer);
+        return arch__bad(hp, g, name, e, "%llu values, expected one for each of %d layers", (unsigned long long)kv->count,
+                         hp->n_layer);
     for (int i = 0; i < hp->n_layer; i++) {
         uint64_t u;
         if (!gguf_arr_u64(kv, (uint64_t)i, &u) || u < (uint64_t)lo || u > (uint64_t)hi)
@@ -2872,8 +2899,8 @@ static bool arch__rope(arch_hparams *hp, const gguf_file *g, err_t *e) {
         else if (bytes_is(kind, "linear")) hp->scaling = SCALE_LINEAR;
         else if (bytes_is(kind, "yarn")) hp->scaling = SCALE_YARN;
         else
-            return arch__bad(hp, g, "rope.scaling.type", e, "\"%.*s\", expected none, linear or yarn", (int)(kind.n > 40 ? 40 : kind.n),
-                             (const char *)kind.p);
+            return arch__bad(hp, g, "rope.scaling.type", e, "\"%.*s\", expected none, linear or yarn",
+                             (int)(kind.n > 40 ? 40 : kind.n), (const char *)kind.p);
     }
     if (hp->scaling == SCALE_NONE) hp->rope_factor = 1.0f;
     hp->n_ctx_orig = hp->n_ctx_train;
@@ -2897,7 +2924,8 @@ static bool arch__experts(arch_hparams *hp, const gguf_file *g, err_t *e) {
     hp->n_ff_exp = (t & A_MOE) ? hp->layer[0].n_ff / hp->n_expert_used : hp->layer[0].n_ff;
     hp->n_ff_shexp = (t & A_SHARED_EXPERT) ? hp->layer[0].n_ff : 0;
     if (arch__int(hp, g, "expert_feed_forward_length", 1, ARCH_MAX_WIDTH, &hp->n_ff_exp, e) < 0) return false;
-    if ((t & A_SHARED_EXPERT) && arch__int(hp, g, "expert_shared_feed_forward_length", 1, ARCH_MAX_WIDTH, &hp->n_ff_shexp, e) < 0) return false;
+    if ((t & A_SHARED_EXPERT) && arch__int(hp, g, "expert_shared_feed_forward_length", 1, ARCH_MAX_WIDTH, &hp->n_ff_shexp, e) < 0)
+        return false;
     if (!arch__need(hp->n_ff_exp > 0, hp, g, "expert_feed_forward_length", e)) return false;
     hp->topk_norm = (t & A_TOPK_NORM) != 0;
     snprintf(key, sizeof key, "%s.expert_weights_norm", hp->desc->name);
@@ -2909,9 +2937,11 @@ static bool arch__experts(arch_hparams *hp, const gguf_file *g, err_t *e) {
 }
 
 static bool arch__heads(arch_hparams *hp, const gguf_file *g, err_t *e) {
-    if (!arch__per_layer(hp, g, "attention.head_count", 1, ARCH_MAX_HEADS, offsetof(arch_layer_hp, n_head), true, e)) return false;
+    if (!arch__per_layer(hp, g, "attention.head_count", 1, ARCH_MAX_HEADS, offsetof(arch_layer_hp, n_head), true, e))
+        return false;
     for (int i = 0; i < hp->n_layer; i++) hp->layer[i].n_head_kv = hp->layer[i].n_head;
-    if (!arch__per_layer(hp, g, "attention.head_count_kv", 1, ARCH_MAX_HEADS, offsetof(arch_layer_hp, n_head_kv), false, e)) return false;
+    if (!arch__per_layer(hp, g, "attention.head_count_kv", 1, ARCH_MAX_HEADS, offsetof(arch_layer_hp, n_head_kv), false, e))
+        return false;
     for (int i = 0; i < hp->n_layer; i++)
         if (hp->layer[i].n_head % hp->layer[i].n_head_kv)
             return arch__bad(hp, g, "attention.head_count", e, "%d query heads in layer %d, expected a multiple of %d key heads",
@@ -2920,7 +2950,8 @@ static bool arch__heads(arch_hparams *hp, const gguf_file *g, err_t *e) {
     if (got < 0) return false;
     if (got == 0) {
         if (hp->n_embd % hp->layer[0].n_head)
-            return arch__bad(hp, g, "embedding_length", e, "an embedding length of %d, expected a multiple of %d heads", hp->n_embd, hp->layer[0].n_head);
+            return arch__bad(hp, g, "embedding_length", e, "an embedding length of %d, expected a multiple of %d heads",
+                             hp->n_embd, hp->layer[0].n_head);
         hp->hd_k = hp->n_embd / hp->layer[0].n_head;
     }
     if (hp->hd_k < 2 || hp->hd_k > 1024 || hp->hd_k % 2)
@@ -2958,7 +2989,8 @@ static bool arch__foreign(const arch_hparams *hp, const gguf_file *g, err_t *e) 
         if (kv->type == GGUF_BOOL) x = b;
         else if (kv->type != GGUF_F32 && kv->type != GGUF_F64) x = u > 1 ? 2 : (float)u;
         if (x != keys[i].neutral && x != keys[i].also)
-            return arch__bad(hp, g, keys[i].name, e, "a step that llmrun does not know, expected %g or no such key", (double)keys[i].also);
+            return arch__bad(hp, g, keys[i].name, e, "a step that llmrun does not know, expected %g or no such key",
+                             (double)keys[i].also);
     }
     return true;
 }
@@ -2969,8 +3001,10 @@ static bool arch_load(arch_hparams *hp, const gguf_file *g, err_t *e) {
     *hp = (arch_hparams){.rope_base = 10000.0f, .yarn_attn = 1, .yarn_ext = 1, .yarn_fast = 32, .yarn_slow = 1};
     if (!arch__find(hp, g, e)) return false;
     if (!arch__need(arch__int(hp, g, "block_count", 1, ARCH_MAX_LAYERS, &hp->n_layer, e), hp, g, "block_count", e)) return false;
-    if (!arch__need(arch__int(hp, g, "context_length", 1, ARCH_MAX_CTX, &hp->n_ctx_train, e), hp, g, "context_length", e)) return false;
-    if (!arch__need(arch__int(hp, g, "embedding_length", 1, ARCH_MAX_WIDTH, &hp->n_embd, e), hp, g, "embedding_length", e)) return false;
+    if (!arch__need(arch__int(hp, g, "context_length", 1, ARCH_MAX_CTX, &hp->n_ctx_train, e), hp, g, "context_length", e))
+        return false;
+    if (!arch__need(arch__int(hp, g, "embedding_length", 1, ARCH_MAX_WIDTH, &hp->n_embd, e), hp, g, "embedding_length", e))
+        return false;
     hp->layer = mem_new((size_t)hp->n_layer, sizeof *hp->layer);
     int got = gguf_get_arr(g, "tokenizer.ggml.tokens", &tokens, e);
     if (got < 0) return false;
@@ -2981,7 +3015,9 @@ static bool arch_load(arch_hparams *hp, const gguf_file *g, err_t *e) {
     } else if (!arch__need(arch__int(hp, g, "vocab_size", 1, ARCH_MAX_VOCAB, &hp->n_vocab, e), hp, g, "vocab_size", e)) {
         return false;
     }
-    if (!arch__per_layer(hp, g, "feed_forward_length", 1, ARCH_MAX_WIDTH, offsetof(arch_layer_hp, n_ff), !(hp->desc->traits & A_MOE), e)) return false;
+    if (!arch__per_layer(hp, g, "feed_forward_length", 1, ARCH_MAX_WIDTH, offsetof(arch_layer_hp, n_ff),
+                         !(hp->desc->traits & A_MOE), e))
+        return false;
     if (!arch__need(arch__flt(hp, g, "attention.layer_norm_rms_epsilon", 1e-20f, 1.0f, &hp->eps, e), hp, g,
                     "attention.layer_norm_rms_epsilon", e))
         return false;
@@ -3147,8 +3183,9 @@ static bool model__shape(const gguf_file *g, const gguf_tensor *t, const uint64_
     for (int i = 0; i < 3; i++) ok = ok && (t->dim[i] == want[i] || (i == 1 && at_least_rows && t->dim[i] > want[i]));
     if (ok) return true;
     return gguf_bad(g, t->part, t->at, e, "tensor %.*s is %llu x %llu x %llu, expected %llu x %llu x %llu", (int)t->name.n,
-                    (const char *)t->name.p, (unsigned long long)t->dim[0], (unsigned long long)t->dim[1], (unsigned long long)t->dim[2],
-                    (unsigned long long)want[0], (unsigned long long)want[1], (unsigned long long)want[2]);
+                    (const char *)t->name.p, (unsigned long long)t->dim[0], (unsigned long long)t->dim[1],
+                    (unsigned long long)t->dim[2], (unsigned long long)want[0], (unsigned long long)want[1],
+                    (unsigned long long)want[2]);
 }
 
 /* NAME.scale beside NAME.weight: a factor on the product, one per matrix (NVFP4 files have them). NAME.input_scale is for
@@ -3164,7 +3201,8 @@ static bool model__bind_scale(const model *m, const char *weight, arch_mat *mat,
     if (!t) return true;
     used[t - m->g->tensor] = true;
     if (!model__shape(m->g, t, (uint64_t[]){(uint64_t)stack, 1, 1}, false, e)) return false;
-    if (t->type != K_F32) return gguf_bad(m->g, t->part, t->at, e, "tensor %s has type %s, expected f32", name, k_types[t->type].name);
+    if (t->type != K_F32)
+        return gguf_bad(m->g, t->part, t->at, e, "tensor %s has type %s, expected f32", name, k_types[t->type].name);
     mat->scale = (const float *)(const void *)t->data;
     return true;
 }
@@ -3178,7 +3216,8 @@ static bool model__bind(model *m, const arch_slot *s, int il, void *base, bool *
     const gguf_tensor *t = gguf_tensor_find(g, name);
     if (!t) return (s->flags & S_OPT) ? true : err_set(e, EXIT_INPUT, "%s: tensor %s is missing", g->path, name);
     used[t - g->tensor] = true;
-    uint64_t want[3] = {(uint64_t)arch_dim(&m->hp, s->in, il), (uint64_t)arch_dim(&m->hp, s->out, il), (uint64_t)arch_dim(&m->hp, s->stack, il)};
+    uint64_t want[3] = {(uint64_t)arch_dim(&m->hp, s->in, il), (uint64_t)arch_dim(&m->hp, s->out, il),
+                        (uint64_t)arch_dim(&m->hp, s->stack, il)};
     if (!model__shape(g, t, want, s->out == D_VOCAB, e)) return false;
     if (s->flags & S_VEC) {
         if (t->type != K_F32)
@@ -3203,16 +3242,20 @@ static bool model__split_qkv(model *m, arch_layer *l, int il, err_t *e) {
     int64_t       at = 0;
     for (int i = 0; i < 3; i++) {
         if (l->wqkv.data) {
-            if (mats[i]->data) return err_set(e, EXIT_INPUT, "%s: layer %d has attn_qkv and attn_%c both, expected one", m->g->path, il, "qkv"[i]);
+            if (mats[i]->data)
+                return err_set(e, EXIT_INPUT, "%s: layer %d has attn_qkv and attn_%c both, expected one", m->g->path, il,
+                               "qkv"[i]);
             *mats[i] = l->wqkv;
             mats[i]->data += (size_t)at * l->wqkv.row_bytes;
             mats[i]->n_out = (int)rows[i];
         }
         if (l->bqkv && *bias[i])
-            return err_set(e, EXIT_INPUT, "%s: layer %d has attn_qkv.bias and attn_%c.bias both, expected one", m->g->path, il, "qkv"[i]);
+            return err_set(e, EXIT_INPUT, "%s: layer %d has attn_qkv.bias and attn_%c.bias both, expected one", m->g->path, il,
+                           "qkv"[i]);
         if (l->bqkv) *bias[i] = l->bqkv + at;
         at += rows[i];
-        if (!mats[i]->data) return err_set(e, EXIT_INPUT, "%s: tensor blk.%d.attn_%c.weight is missing", m->g->path, il, "qkv"[i]);
+        if (!mats[i]->data)
+            return err_set(e, EXIT_INPUT, "%s: tensor blk.%d.attn_%c.weight is missing", m->g->path, il, "qkv"[i]);
     }
     return true;
 }
@@ -3234,8 +3277,8 @@ static bool model__bind_all(model *m, err_t *e) {
     }
     for (uint64_t i = 0; ok && i < g->n_tensor; i++)
         if (!used[i] && !model__aside(&g->tensor[i]))
-            ok = gguf_bad(g, g->tensor[i].part, g->tensor[i].at, e, "tensor %.*s is not part of a %s model", (int)g->tensor[i].name.n,
-                          (const char *)g->tensor[i].name.p, m->hp.desc->name);
+            ok = gguf_bad(g, g->tensor[i].part, g->tensor[i].at, e, "tensor %.*s is not part of a %s model",
+                          (int)g->tensor[i].name.n, (const char *)g->tensor[i].name.p, m->hp.desc->name);
     mem_free(used);
     if (ok && !m->glob.output.data) m->glob.output = m->glob.tok_embd;       /* tied embeddings */
     return ok;
@@ -3284,7 +3327,8 @@ static bool model__check_freqs(const model *m, err_t *e) {
     const float *f = m->glob.rope_freqs;
     for (int i = 0; f && i < m->hp.n_rot / 2; i++)
         if (!(f[i] >= 1e-6f && f[i] <= 1e6f))
-            return err_set(e, EXIT_INPUT, "%s: rope_freqs.weight: value %d is %g, expected a positive factor", m->g->path, i, (double)f[i]);
+            return err_set(e, EXIT_INPUT, "%s: rope_freqs.weight: value %d is %g, expected a positive factor", m->g->path, i,
+                           (double)f[i]);
     return true;
 }
 
@@ -3421,7 +3465,8 @@ static kv_cache *kv_new(const arch_hparams *hp, const kv_opts *o, int64_t max_to
     if (o->max_blocks && most > o->max_blocks) most = o->max_blocks;
     if (o->mem_bytes && (uint64_t)most > o->mem_bytes / gr->block_bytes) most = (int64_t)(o->mem_bytes / gr->block_bytes);
     if (most < 1) {
-        err_set(e, EXIT_RESOURCE, "a KV cache of %llu bytes, expected at least one block of %zu", (unsigned long long)o->mem_bytes, gr->block_bytes);
+        err_set(e, EXIT_RESOURCE, "a KV cache of %llu bytes, expected at least one block of %zu",
+                (unsigned long long)o->mem_bytes, gr->block_bytes);
         mem_free(kv->group);
         mem_free(kv->layer);
         mem_free(kv);
@@ -3643,8 +3688,8 @@ typedef struct {
 
 /* cblas_sgemm of OpenBLAS, NULL unless dev_blas_open() found it. It sums in an order of its own that depends on the
  * batch, so it runs only where it is asked for. */
-typedef void dev_sgemm(int order, int trans_a, int trans_b, int m, int n, int k, float alpha, const float *a, int lda, const float *b,
-                       int ldb, float beta, float *c, int ldc);
+typedef void      dev_sgemm(int order, int trans_a, int trans_b, int m, int n, int k, float alpha, const float *a, int lda,
+                            const float *b, int ldb, float beta, float *c, int ldc);
 static dev_sgemm *g_sgemm;
 
 enum { DEV_BLAS_ROWS = 8 };                           /* fewer activation rows are our own kernels' */
@@ -3675,13 +3720,23 @@ typedef struct {
 
 static k_acts dev__view(const dev_acts *a, const int32_t *idx, int first, int n) {
     const size_t at = idx ? 0 : (size_t)first;
-    return (k_acts){.x = a->x + at * a->ldx, .ldx = a->ldx, .q = a->q + at * a->ldq, .ldq = a->ldq, .sum = a->sum + at * (a->ldq / 16),
-                    .lds = a->ldq / 16, .d = a->d + at * (a->ldq / 256), .ldd = a->ldq / 256, .idx = idx ? idx + first : NULL, .nt = n};
+    return (k_acts){.x = a->x + at * a->ldx,
+                    .ldx = a->ldx,
+                    .q = a->q + at * a->ldq,
+                    .ldq = a->ldq,
+                    .sum = a->sum + at * (a->ldq / 16),
+                    .lds = a->ldq / 16,
+                    .d = a->d + at * (a->ldq / 256),
+                    .ldd = a->ldq / 256,
+                    .idx = idx ? idx + first : NULL,
+                    .nt = n};
 }
 
 /* The quantised form of row r, n values; only where some matrix will read it. */
 static void dev_quantise(const dev_acts *a, int r, int n, bool wanted) {
-    if (wanted) k_quant_act(a->x + (size_t)r * a->ldx, n, a->q + (size_t)r * a->ldq, a->sum + (size_t)r * (a->ldq / 16), a->d + (size_t)r * (a->ldq / 256));
+    if (wanted)
+        k_quant_act(a->x + (size_t)r * a->ldx, n, a->q + (size_t)r * a->ldq, a->sum + (size_t)r * (a->ldq / 16),
+                    a->d + (size_t)r * (a->ldq / 256));
 }
 
 /* fn(ctx, r) for each of n rows. */
@@ -3714,7 +3769,8 @@ static void dev__mul(const dev *dv, const dev_product *m, int r, int nr) {
     const uint8_t  *data = w->data + (size_t)m->stack * w->mat_bytes + (size_t)r * w->row_bytes;
     const k_acts    a = dev__view(m->a, m->idx, m->first, m->n);
     if (g_sgemm && w->type == K_F32 && m->n >= DEV_BLAS_ROWS && !m->idx)
-        g_sgemm(101, 111, 112, m->n, nr, w->n_in, 1.0f, a.x, (int)a.ldx, (const float *)(const void *)data, w->n_in, 0.0f, m->y + r, (int)m->ldy);
+        g_sgemm(101, 111, 112, m->n, nr, w->n_in, 1.0f, a.x, (int)a.ldx, (const float *)(const void *)data, w->n_in, 0.0f,
+                m->y + r, (int)m->ldy);
     else
         k_mul_rows(w->type, data, w->row_bytes, nr, w->n_in, &a, m->y + r, m->ldy, dv->scratch);
     for (int t = 0; w->scale && t < m->n; t++) k_scale(m->y + (size_t)t * m->ldy + r, w->scale[m->stack], nr);
@@ -3763,7 +3819,7 @@ typedef struct {
     const fwd_row *row;                               /* [B] the rows of this step */
     int            n_rows, n_sel, n_out;              /* rows; rows that go past K and V in this layer; rows with logits */
     int32_t       *sel;                               /* [B] which those are */
-    int32_t       *span;                              /* [B+1] where each run of rows of one sequence starts, among the selected */
+    int32_t          *span; /* [B+1] where each run of rows of one sequence starts, among the selected */
     int            n_span;
     int            il;
     const arch_layer *l;
@@ -3835,7 +3891,7 @@ static size_t fwd_row_bytes(const model *m) {
     const size_t        K = hp->n_expert ? (size_t)hp->n_expert_used : 1, D = (size_t)hp->n_embd;
     const int           F = hp->n_expert ? hp->n_ff_exp : fwd__max_layer(hp, D_FF);
     const size_t        ff = K * (size_t)(F > hp->n_ff_shexp ? F : hp->n_ff_shexp);
-    const size_t        heads = (size_t)fwd__max_layer(hp, D_Q) + (size_t)fwd__max_layer(hp, D_K) + (size_t)fwd__max_layer(hp, D_V);
+    const size_t heads = (size_t)fwd__max_layer(hp, D_Q) + (size_t)fwd__max_layer(hp, D_K) + (size_t)fwd__max_layer(hp, D_V);
     const size_t        experts = hp->n_expert ? (size_t)hp->n_expert + K * D : 0;
     return sizeof(float) * (5 * D + heads + 2 * (size_t)fwd__max_layer(hp, D_O) + 3 * ff + experts + (size_t)hp->n_rot);
 }
@@ -3896,8 +3952,9 @@ static void fwd_free(fwd *f) {
     fwd__acts_drop(&f->xn);
     fwd__acts_drop(&f->att);
     fwd__acts_drop(&f->ff);
-    void *own[] = {f->scratch, f->blocks, f->attn_rows, f->sel, f->span, f->x, f->xs, f->y, f->cs, f->q, f->k, f->v, f->up, f->score,
-                   f->slot_row, f->slot_of, f->pick, f->weight, f->moe, f->shexp, f->expert_at, f->products, f->logits};
+    void *own[] = {f->scratch, f->blocks, f->attn_rows, f->sel,   f->span,      f->x,        f->xs,       f->y,
+                   f->cs,      f->q,      f->k,         f->v,     f->up,        f->score,    f->slot_row, f->slot_of,
+                   f->pick,    f->weight, f->moe,       f->shexp, f->expert_at, f->products, f->logits};
     for (size_t i = 0; i < sizeof own / sizeof *own; i++) mem_free(own[i]);
     mem_free(f);
 }
@@ -4008,7 +4065,9 @@ static void fwd__act_dense(void *ctx, int s) {
 }
 
 static void fwd__act_exps(void *ctx, int s) { fwd__activate(ctx, s, ((fwd *)ctx)->m->hp.n_ff_exp, &((fwd *)ctx)->l->down_exps); }
-static void fwd__act_shexp(void *ctx, int s) { fwd__activate(ctx, s, ((fwd *)ctx)->m->hp.n_ff_shexp, &((fwd *)ctx)->l->down_shexp); }
+static void fwd__act_shexp(void *ctx, int s) {
+    fwd__activate(ctx, s, ((fwd *)ctx)->m->hp.n_ff_shexp, &((fwd *)ctx)->l->down_shexp);
+}
 
 static void fwd__add_ffn(void *ctx, int s) {
     fwd         *f = ctx;
@@ -4034,7 +4093,7 @@ static void fwd__attend(fwd *f, dev *dv) {
     const int            g = lh->n_head / lh->n_head_kv;
     const size_t         nq = (size_t)arch_dim(hp, D_Q, f->il);
     for (int task; (task = pool_next(dv->p)) < f->n_span * lh->n_head_kv;) {
-        const int      first = f->span[task / lh->n_head_kv], end = f->span[task / lh->n_head_kv + 1], head = task % lh->n_head_kv;
+        const int first = f->span[task / lh->n_head_kv], end = f->span[task / lh->n_head_kv + 1], head = task % lh->n_head_kv;
         const kv_seq  *seq = f->row[f->sel[first]].seq;
         const uint8_t **kb = f->blocks[dv->ith], **vb = kb + f->n_blocks;
         k_attn_row    *rows = f->attn_rows[dv->ith];
@@ -4123,8 +4182,10 @@ static void fwd__experts(fwd *f, dev *dv) {
         fwd__sort_slots(f);
         for (int e = 0; e < E; e++) {
             const int a = f->expert_at[e], n = f->expert_at[e + 1] - a;
-            f->products[2 * e] = (dev_product){&l->gate_exps, e, &f->xn, f->slot_row, a, n, f->ff.x + (size_t)a * f->ff.ldx, f->ff.ldx};
-            f->products[2 * e + 1] = (dev_product){&l->up_exps, e, &f->xn, f->slot_row, a, n, f->up + (size_t)a * f->ff.ldx, f->ff.ldx};
+            f->products[2 * e] =
+                (dev_product){&l->gate_exps, e, &f->xn, f->slot_row, a, n, f->ff.x + (size_t)a * f->ff.ldx, f->ff.ldx};
+            f->products[2 * e + 1] =
+                (dev_product){&l->up_exps, e, &f->xn, f->slot_row, a, n, f->up + (size_t)a * f->ff.ldx, f->ff.ldx};
         }
     }
     pool_barrier(dv->p);
@@ -4169,7 +4230,8 @@ static void fwd__select(fwd *f, int il) {
     f->n_sel = f->n_span = 0;
     for (int r = 0; r < f->n_rows; r++) {
         if (!all && !f->row[r].logits) continue;
-        const bool fresh = f->n_sel == 0 || f->row[f->sel[f->n_sel - 1]].seq != f->row[r].seq || f->n_sel - f->span[f->n_span - 1] >= FWD_ATTN_ROWS;
+        const bool fresh = f->n_sel == 0 || f->row[f->sel[f->n_sel - 1]].seq != f->row[r].seq ||
+                           f->n_sel - f->span[f->n_span - 1] >= FWD_ATTN_ROWS;
         if (fresh) f->span[f->n_span++] = f->n_sel;
         f->sel[f->n_sel++] = r;
     }
@@ -4187,7 +4249,7 @@ static void fwd__run(void *ctx, int ith) {
         pool_barrier(f->p);
         if (f->stop) return;
         const arch_layer *l = f->l;
-        const size_t      nq = (size_t)arch_dim(hp, D_Q, il), nk = (size_t)arch_dim(hp, D_K, il), nv = (size_t)arch_dim(hp, D_V, il);
+        const size_t nq = (size_t)arch_dim(hp, D_Q, il), nk = (size_t)arch_dim(hp, D_K, il), nv = (size_t)arch_dim(hp, D_V, il);
         dev_rows(&dv, f->n_rows, fwd__attn_norm, f);
         const dev_product qkv[] = {{&l->wq, 0, &f->xn, f->sel, 0, f->n_sel, f->q, nq},
                                    {&l->wk, 0, &f->xn, NULL, 0, f->n_rows, f->k, nk},
@@ -4217,8 +4279,8 @@ static void fwd__views(fwd *f, int n) {
     for (int i = 0; i < f->p->n; i++) f->blocks[i] = mem_grow(f->blocks[i], 2 * (size_t)f->n_blocks, sizeof **f->blocks);
 }
 
-/* Runs the rows. Returns logits [rows that asked, V] in row order, valid until the next step; NULL when an interrupt came. Tokens are below the
- * vocabulary's size, positions reserved; at most max_rows rows, at most max_out that ask. */
+/* Runs the rows. Returns logits [rows that asked, V] in row order, valid until the next step; NULL when an interrupt came. Tokens
+ * are below the vocabulary's size, positions reserved; at most max_rows rows, at most max_out that ask. */
 static float *fwd_step(fwd *f, const fwd_row *row, int n) {
     ASSERT(n > 0 && n <= f->max_rows);
     f->row = row;
@@ -5373,7 +5435,7 @@ static const fwd_opts fwd_defaults = {-1, 512, 0, {.yarn_ext = -1, .yarn_attn = 
 typedef struct {
     int64_t      n_predict;                           /* -1: until an end token or a full context */
     bool         ignore_eos, context_shift, ids, special_out;
-    int64_t      n_keep;                              /* tokens that a context shift keeps, -1: the prompt; a start token always */
+    int64_t      n_keep; /* tokens that a context shift keeps, -1: the prompt; a start token always */
     const char **stop;
     int          n_stop;
 } gen_opts;
@@ -5410,8 +5472,8 @@ enum {
 
 /* n_need: positions the request takes at most, -1: no limit. all_logits: every prompt row asks for logits. The context is cut
  * to what the cache may hold, the step to what scratch may take. */
-static engine *engine_open(const gguf_file *g, const tok_vocab *v, const fwd_opts *fo, const kv_opts *ko, int64_t n_need, bool all_logits,
-                           double t_start, err_t *e) {
+static engine *engine_open(const gguf_file *g, const tok_vocab *v, const fwd_opts *fo, const kv_opts *ko, int64_t n_need,
+                           bool all_logits, double t_start, err_t *e) {
     engine *eng = mem_new(1, sizeof *eng);
     eng->g = g;
     eng->v = v;
@@ -5442,7 +5504,8 @@ fail:
 
 /* A file cut short under the mapping reads as zeros up to the end of its last page: after every step we look. */
 static bool gen__whole(const engine *eng, err_t *e) {
-    return gguf_alive(eng->g) || err_set(e, EXIT_RESOURCE, "%s: the file became shorter while the model was running", eng->g->path);
+    return gguf_alive(eng->g) ||
+           err_set(e, EXIT_RESOURCE, "%s: the file became shorter while the model was running", eng->g->path);
 }
 
 /* True when every one of n floats is finite. */
@@ -5460,12 +5523,16 @@ typedef enum { GEN_NONE, GEN_LAST, GEN_ALL } gen_rows;   /* which rows of a step
 /* Runs ids[from, to) as one step behind what the sequence holds. False: an error in e, or an interrupt. */
 static bool gen__step(engine *eng, kv_seq *seq, const int32_t *ids, int from, int to, gen_rows ask, float **logits, err_t *e) {
     const size_t n_out = ask == GEN_ALL ? (size_t)(to - from) : ask == GEN_LAST;
-    if (!kv_reserve(seq, to)) return err_set(e, EXIT_RESOURCE, "the KV cache has no room for %d tokens (--kv-mem, --kv-blocks)", to);
-    for (int i = from; i < to; i++) eng->row[i - from] = (fwd_row){ids[i], i, seq, ask == GEN_ALL || (ask == GEN_LAST && i == to - 1)};
+    if (!kv_reserve(seq, to))
+        return err_set(e, EXIT_RESOURCE, "the KV cache has no room for %d tokens (--kv-mem, --kv-blocks)", to);
+    for (int i = from; i < to; i++)
+        eng->row[i - from] = (fwd_row){ids[i], i, seq, ask == GEN_ALL || (ask == GEN_LAST && i == to - 1)};
     *logits = fwd_step(eng->f, eng->row, to - from);
     if (!*logits || !gen__whole(eng, e)) return false;
     return gen__finite(*logits, (size_t)eng->m.hp.n_vocab * n_out) ||
-           err_set(e, EXIT_INPUT, "%s: the logits after token %d hold a NaN or an infinity: damaged weights, or a model out of range", eng->g->path, to - 1);
+           err_set(e, EXIT_INPUT,
+                   "%s: the logits after token %d hold a NaN or an infinity: damaged weights, or a model out of range",
+                   eng->g->path, to - 1);
 }
 
 /* A line on a terminal while a long prompt is read. */
@@ -5600,12 +5667,14 @@ static void gen__summary(const engine *eng, const gen_stats *st, uint64_t seed) 
     if (g_log_level < LOG_NORMAL) return;
     getrusage(RUSAGE_SELF, &ru);
     if (st->n_gen > 1 && st->gen_s > 0) snprintf(rate, sizeof rate, " (%.2f tokens/s)", (st->n_gen - 1) / st->gen_s);
-    fprintf(stderr, "llmrun: load        %.3f s, %s kernels, %d thread%s\n", eng->t_open, k_level_name(), eng->p->n, eng->p->n > 1 ? "s" : "");
-    fprintf(stderr, "llmrun: prompt      %d tokens in %.3f s (%.2f tokens/s)\n", st->n_prompt, st->prompt_s, st->n_prompt / (st->prompt_s + 1e-9));
+    fprintf(stderr, "llmrun: load        %.3f s, %s kernels, %d thread%s\n", eng->t_open, k_level_name(), eng->p->n,
+            eng->p->n > 1 ? "s" : "");
+    fprintf(stderr, "llmrun: prompt      %d tokens in %.3f s (%.2f tokens/s)\n", st->n_prompt, st->prompt_s,
+            st->n_prompt / (st->prompt_s + 1e-9));
     if (st->n_gen) fprintf(stderr, "llmrun: first token after %.3f s\n", st->first_s);
     fprintf(stderr, "llmrun: generated   %d tokens in %.3f s%s\n", st->n_gen, st->gen_s, rate);
-    fprintf(stderr, "llmrun: memory      %.1f MiB of KV cache, %.1f MiB at the peak, the mapped model among it\n", (double)kv_bytes_peak(eng->kv) / 1048576,
-            (double)ru.ru_maxrss / 1024);
+    fprintf(stderr, "llmrun: memory      %.1f MiB of KV cache, %.1f MiB at the peak, the mapped model among it\n",
+            (double)kv_bytes_peak(eng->kv) / 1048576, (double)ru.ru_maxrss / 1024);
     fprintf(stderr, "llmrun: seed        %llu\n", (unsigned long long)seed);
 }
 
@@ -5616,7 +5685,8 @@ static bool gen__banned(const engine *eng, bool ends, tok_ids *out, err_t *e) {
     for (uint64_t i = 0; got == 1 && i < kv->count; i++) {
         uint64_t id;
         if (!gguf_arr_u64(kv, i, &id) || id >= (uint64_t)eng->m.hp.n_vocab)
-            return gguf_bad(eng->g, kv->part, kv->at, e, "tokenizer.ggml.suppress_tokens: value %llu is out of range, expected a token id",
+            return gguf_bad(eng->g, kv->part, kv->at, e,
+                            "tokenizer.ggml.suppress_tokens: value %llu is out of range, expected a token id",
                             (unsigned long long)i);
         tok_ids_add(out, (int32_t)id);
     }
@@ -5677,7 +5747,8 @@ static void gen__loop(gen_run *r, err_t *e) {
     r->st.n_prompt = logits ? n : r->seq->n;
     while (logits && !g_interrupt && (o->n_predict < 0 || r->st.n_gen < o->n_predict)) {
         int32_t id = gen__pick(r, logits);
-        if (id < 0) err_set(e, EXIT_INPUT, "no token is possible after token %zu: the logit biases forbid all of them", r->ids.n - 1);
+        if (id < 0)
+            err_set(e, EXIT_INPUT, "no token is possible after token %zu: the logit biases forbid all of them", r->ids.n - 1);
         if (id < 0 || (!o->ignore_eos && tok_is_eog(r->eng->v, id))) break;
         if (!r->st.n_gen++) t_first = clock_now(), r->st.first_s = t_first - r->eng->t_start;
         tok_ids_add(&r->ids, id);
@@ -5695,7 +5766,8 @@ static bool gen_fits(const engine *eng, const tok_ids *prompt, err_t *e) {
 }
 
 /* Streams the continuation of `prompt`, which gen_fits(), to out. False: what went wrong is in e. */
-static bool gen_text(engine *eng, const tok_ids *prompt, const gen_opts *o, const samp_opts *so, uint64_t seed, out_t *out, err_t *e) {
+static bool gen_text(engine *eng, const tok_ids *prompt, const gen_opts *o, const samp_opts *so, uint64_t seed, out_t *out,
+                     err_t *e) {
     gen_run r = {.eng = eng, .o = o, .sink = {.out = out, .o = o}};
     if (!gen__banned(eng, o->ignore_eos, &r.banned, e) || !(r.sm = samp_new(so, eng->m.hp.n_vocab, seed, 0, e))) {
         tok_ids_drop(&r.banned);
@@ -5738,7 +5810,8 @@ static void gen__put_logits(const engine *eng, const tok_ids *ids, size_t i, con
 static void gen__put_score(const engine *eng, const tok_ids *ids, size_t i, const float *logits, out_t *out) {
     char line[64];
     if (i + 1 >= ids->n) return;
-    int n = snprintf(line, sizeof line, "%zu %d %.9g\n", i + 1, ids->id[i + 1], gen_logprob(logits, eng->m.hp.n_vocab, ids->id[i + 1]));
+    int n = snprintf(line, sizeof line, "%zu %d %.9g\n", i + 1, ids->id[i + 1],
+                     gen_logprob(logits, eng->m.hp.n_vocab, ids->id[i + 1]));
     out_put(out, line, (size_t)n);
 }
 
@@ -5758,10 +5831,14 @@ static bool gen__each(engine *eng, const tok_ids *ids, gen_put *put, out_t *out,
 }
 
 /* `index id logprob` for each token that has one before it; the start token, where there is one, has index 0. */
-static bool gen_score(engine *eng, const tok_ids *ids, out_t *out, err_t *e) { return gen__each(eng, ids, gen__put_score, out, e); }
+static bool gen_score(engine *eng, const tok_ids *ids, out_t *out, err_t *e) {
+    return gen__each(eng, ids, gen__put_score, out, e);
+}
 
 /* Raw little-endian f32, [n][V]. */
-static bool gen_logits(engine *eng, const tok_ids *ids, out_t *out, err_t *e) { return gen__each(eng, ids, gen__put_logits, out, e); }
+static bool gen_logits(engine *eng, const tok_ids *ids, out_t *out, err_t *e) {
+    return gen__each(eng, ids, gen__put_logits, out, e);
+}
 
 /* ===== [inspect] what is in a model file =====
  * Checks a file as a run would (container, vocabulary, architecture, the shape of every tensor) and prints it: for
@@ -6234,7 +6311,10 @@ static bool inspect_print(const gguf_file *g, const char *pre, bool json, out_t 
 
 static const char cli_version[] = "0.1.0";
 
-enum { CLI_PROMPT_MAX = 1 << 30, CLI_OPTS_MAX = 96 }; /* bytes of prompt taken from -p, -f and stdin together; rows of the table */
+enum {
+    CLI_PROMPT_MAX = 1 << 30,
+    CLI_OPTS_MAX = 96
+}; /* bytes of prompt taken from -p, -f and stdin together; rows of the table */
 
 typedef enum {
     ACT_GENERATE,
@@ -7360,7 +7440,8 @@ static bool cli__from_model(config *c, const gguf_file *g, err_t *e) {
         uint64_t       u = 0;
         float          x = 0;
         if (cli__given(c, keys[i].option)) continue;
-        int got = keys[i].whole ? gguf_get_u64(g, keys[i].key, 0, (uint64_t)o->hi, &u, e) : gguf_get_f32(g, keys[i].key, (float)o->lo, (float)o->hi, &x, e);
+        int got = keys[i].whole ? gguf_get_u64(g, keys[i].key, 0, (uint64_t)o->hi, &u, e)
+                                : gguf_get_f32(g, keys[i].key, (float)o->lo, (float)o->hi, &x, e);
         if (got < 0) return false;
         if (got && keys[i].whole) *(int *)to = (int)u;
         else if (got) *(float *)to = x;
@@ -7381,7 +7462,8 @@ static bool cli__on_model(const config *c, double t_start, err_t *e) {
     bool    ok = (c->action != ACT_GENERATE || cli__from_model(&own, &g, e)) &&
               cli__output(&r.out, c->action == ACT_LOGITS ? c->what : c->output, c, &g, e);
     if (ok) {
-        if (c->action == ACT_INSPECT) ok = out_begin(&r.out, e) && inspect_print(&g, c->pre, strcmp(c->format, "json") == 0, &r.out, e);
+        if (c->action == ACT_INSPECT)
+            ok = out_begin(&r.out, e) && inspect_print(&g, c->pre, strcmp(c->format, "json") == 0, &r.out, e);
         else if (c->action == ACT_DUMP) ok = cli__dump_tensor(&g, c->what, &r.out, e);
         else ok = cli__on_prompt(&r, e);
         ok = out_end(&r.out, e) && ok;

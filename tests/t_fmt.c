@@ -110,7 +110,7 @@ static void t_fmt_sums(void) {
 
 enum { FMT_ROW = 1024, FMT_PAD = 16 };
 
-/* A row's arrays, each with a guard behind the length that SPEC allots it. */
+/* A row's arrays, each with a guard behind the length that k_urow allots it. */
 typedef struct {
     int8_t  q[FMT_ROW + FMT_PAD];
     int16_t sc[FMT_ROW / 16 + FMT_PAD], mn[FMT_ROW / 16 + FMT_PAD];
