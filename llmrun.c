@@ -972,6 +972,20 @@ static int gguf_get_u64(const gguf_file *g, const char *key, uint64_t lo, uint64
     return 1;
 }
 
+/* Any number, whole or not, as the nearest double. */
+static int gguf_get_number(const gguf_file *g, const char *key, double lo, double hi, double *out, err_t *e) {
+    const gguf_kv *kv = gguf_find(g, key);
+    gguf__int      v;
+    float          f;
+    if (!kv) return 0;
+    if (gguf__int_at(kv->type, kv->data, false, &v)) *out = v.neg ? -(double)v.mag : (double)v.mag;
+    else if (gguf__float_at(kv->type, kv->data, &f)) *out = (double)f;
+    else return gguf__wrong(g, kv, "a number", e);
+    if (*out >= lo && *out <= hi) return 1;
+    gguf_bad(g, kv->part, kv->at, e, "%s is %.9g, expected %.9g to %.9g", key, *out, lo, hi);
+    return -1;
+}
+
 static int gguf_get_f32(const gguf_file *g, const char *key, float lo, float hi, float *out, err_t *e) {
     const gguf_kv *kv = gguf_find(g, key);
     float          v;
@@ -2976,19 +2990,18 @@ static bool arch__foreign(const arch_hparams *hp, const gguf_file *g, err_t *e) 
     };
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         char     key[160];
-        float    x = keys[i].neutral;
-        uint64_t u = 0;
-        bool     b = false;
+        double x = (double)keys[i].neutral;
+        bool   b = false;
         snprintf(key, sizeof key, "%s.%s", hp->desc->name, keys[i].name);
         const gguf_kv *kv = gguf_find(g, key);
         if (!kv) continue;
-        int got = kv->type == GGUF_BOOL                            ? gguf_get_bool(g, key, &b, e)
-                  : kv->type == GGUF_F32 || kv->type == GGUF_F64   ? gguf_get_f32(g, key, -FLT_MAX, FLT_MAX, &x, e)
-                                                                   : gguf_get_u64(g, key, 0, UINT64_MAX, &u, e);
+        int got = kv->type == GGUF_ARR    ? 1
+                  : kv->type == GGUF_BOOL ? gguf_get_bool(g, key, &b, e)
+                                          : gguf_get_number(g, key, -DBL_MAX, DBL_MAX, &x, e);
         if (got < 0) return false;
         if (kv->type == GGUF_BOOL) x = b;
-        else if (kv->type != GGUF_F32 && kv->type != GGUF_F64) x = u > 1 ? 2 : (float)u;
-        if (x != keys[i].neutral && x != keys[i].also)
+        if (kv->type == GGUF_ARR) x = (double)NAN;
+        if (x != (double)keys[i].neutral && x != (double)keys[i].also)
             return arch__bad(hp, g, keys[i].name, e, "a step that llmrun does not know, expected %g or no such key",
                              (double)keys[i].also);
     }
@@ -3477,13 +3490,17 @@ static kv_cache *kv_new(const arch_hparams *hp, const kv_opts *o, int64_t max_to
     return kv;
 }
 
-/* Positions that the bound leaves to one sequence alone. */
-static int kv_most(const kv_cache *kv) {
-    int64_t n = INT32_MAX;
+/* Positions that one sequence alone may reach under the bound, and, in *rows, how many it may add at once: behind a window
+ * the blocks of the window itself stay taken. */
+static int kv_most(const kv_cache *kv, int *rows) {
+    int64_t n = INT32_MAX, step = INT32_MAX;
     for (int i = 0; i < kv->n_group; i++) {
-        int64_t most = (int64_t)kv->group[i].max_blocks * kv->opts.block;
-        if (!kv->group[i].window && most < n) n = most;
+        const kv_group *gr = &kv->group[i];
+        int64_t         all = (int64_t)gr->max_blocks * kv->opts.block, room = all - gr->window - kv->opts.block;
+        if (gr->window && room > 0) step = room < step ? room : step;
+        else n = all < n ? all : n;
     }
+    *rows = (int)step;
     return (int)n;
 }
 
@@ -3971,7 +3988,9 @@ static void fwd__embed(void *ctx, int r) {
     const arch_hparams *hp = &f->m->hp;
     const arch_mat     *w = &f->m->glob.tok_embd;
     float              *cs = f->cs + (size_t)r * (size_t)hp->n_rot;
-    k_types[w->type].dequant(w->data + (size_t)f->row[r].token * w->row_bytes, f->x + (size_t)r * (size_t)hp->n_embd, hp->n_embd);
+    float *x = f->x + (size_t)r * (size_t)hp->n_embd;
+    k_types[w->type].dequant(w->data + (size_t)f->row[r].token * w->row_bytes, x, hp->n_embd);
+    if (w->scale) k_scale(x, w->scale[0], hp->n_embd);
     for (int i = 0; i < hp->n_rot / 2; i++) {
         double angle = f->row[r].pos * f->m->rope_freq[i];
         cs[2 * i] = (float)cos(angle) * f->m->rope_mscale;
@@ -5486,10 +5505,12 @@ static engine *engine_open(const gguf_file *g, const tok_vocab *v, const fwd_opt
     eng->n_batch = all_logits && fo->n_batch > GEN_LOGIT_ROWS ? GEN_LOGIT_ROWS : fo->n_batch;
     if (n_need >= 0 && n_need < eng->n_batch) eng->n_batch = n_need > 0 ? (int)n_need : 1;
     if (!(eng->kv = kv_new(&eng->m.hp, ko, eng->n_ctx, e))) goto fail;
-    if ((int64_t)kv_most(eng->kv) < eng->n_ctx) {
-        log_info("the cache is bounded to %d tokens, the context with it", kv_most(eng->kv));
-        eng->n_ctx = kv_most(eng->kv);
+    int rows, most = kv_most(eng->kv, &rows);
+    if (most < eng->n_ctx) {
+        log_info("the cache is bounded to %d tokens, the context with it", most);
+        eng->n_ctx = most;
     }
+    if (eng->n_batch > rows) eng->n_batch = rows;
     if (eng->n_batch > eng->n_ctx) eng->n_batch = eng->n_ctx;
     while (eng->n_batch > 1 && (size_t)eng->n_batch > GEN_SCRATCH / fwd_row_bytes(&eng->m)) eng->n_batch /= 2;
     eng->p = pool_new(fo->n_threads > 0 ? fo->n_threads : pool_default_threads());
@@ -5528,7 +5549,10 @@ static bool gen__step(engine *eng, kv_seq *seq, const int32_t *ids, int from, in
     for (int i = from; i < to; i++)
         eng->row[i - from] = (fwd_row){ids[i], i, seq, ask == GEN_ALL || (ask == GEN_LAST && i == to - 1)};
     *logits = fwd_step(eng->f, eng->row, to - from);
-    if (!*logits || !gen__whole(eng, e)) return false;
+    if (!*logits || !gen__whole(eng, e)) {
+        kv_truncate(seq, from);                       /* what the step did not finish is not there */
+        return false;
+    }
     return gen__finite(*logits, (size_t)eng->m.hp.n_vocab * n_out) ||
            err_set(e, EXIT_INPUT,
                    "%s: the logits after token %d hold a NaN or an infinity: damaged weights, or a model out of range",
@@ -5569,7 +5593,7 @@ typedef struct {
     str             held;
     struct gen_piece {
         int32_t id;
-        size_t  end;                                  /* bytes held once this token was in */
+        size_t  end;                                  /* bytes held once all of this token has come out of the stream */
     }     *piece;                                     /* --ids: the tokens not yet told */
     size_t n_piece, piece_cap;
     bool   any;                                       /* something has been written */
@@ -5634,7 +5658,7 @@ static bool gen__emit(gen_sink *s, int32_t id) {
     tok_stream_push(&s->stream, id, &s->held);
     if (s->o->ids) {
         if (s->n_piece == s->piece_cap) s->piece = mem_grow(s->piece, s->piece_cap = 2 * s->piece_cap + 16, sizeof *s->piece);
-        s->piece[s->n_piece++] = (struct gen_piece){id, s->held.n};
+        s->piece[s->n_piece++] = (struct gen_piece){id, s->held.n + (size_t)s->stream.n_held + s->stream.f4};
     }
     size_t stop = gen__stop_at(s);
     if (stop == s->held.n) return gen__release(s, s->held.n - gen__may_stop(s));
@@ -5782,7 +5806,7 @@ static bool gen_text(engine *eng, const tok_ids *prompt, const gen_opts *o, cons
     r.sink.stream.special = o->special_out;
     gen__loop(&r, e);
     gen__finish(&r.sink);
-    if (!e->code) gen__summary(eng, &r.st, seed);
+    if (!e->code && !out->why) gen__summary(eng, &r.st, seed);
     kv_seq_free(r.seq);
     samp_free(r.sm);
     tok_ids_drop(&r.ids);
@@ -7210,7 +7234,7 @@ static void cli__streams(void) {
 
 static bool cli__same_file(int fd, const char *path) {
     struct stat a, b;
-    return fstat(fd, &a) == 0 && stat(path, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+    return fstat(fd, &a) == 0 && S_ISREG(a.st_mode) && stat(path, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
 }
 
 /* Opens the stream for the answer: stdout, or the file named, which must be none of those that are read. Its old bytes stay
@@ -7420,31 +7444,28 @@ static bool cli__from_model(config *c, const gguf_file *g, err_t *e) {
     static const struct {
         const char *key, *option;
         size_t      at;
-        bool        whole;
     } keys[] = {
-        {"general.sampling.temp",            "--temp",            AT(samp.temp),            false},
-        {"general.sampling.top_k",           "--top-k",           AT(samp.top_k),           true},
-        {"general.sampling.top_p",           "--top-p",           AT(samp.top_p),           false},
-        {"general.sampling.min_p",           "--min-p",           AT(samp.min_p),           false},
-        {"general.sampling.xtc_probability", "--xtc-probability", AT(samp.xtc_probability), false},
-        {"general.sampling.xtc_threshold",   "--xtc-threshold",   AT(samp.xtc_threshold),   false},
-        {"general.sampling.penalty_last_n",  "--repeat-last-n",   AT(samp.repeat_last_n),   true},
-        {"general.sampling.penalty_repeat",  "--repeat-penalty",  AT(samp.repeat_penalty),  false},
-        {"general.sampling.mirostat",        "--mirostat",        AT(samp.mirostat),        true},
-        {"general.sampling.mirostat_tau",    "--mirostat-ent",    AT(samp.mirostat_ent),    false},
-        {"general.sampling.mirostat_eta",    "--mirostat-lr",     AT(samp.mirostat_lr),     false},
+        {"general.sampling.temp",            "--temp",            AT(samp.temp)},
+        {"general.sampling.top_k",           "--top-k",           AT(samp.top_k)},
+        {"general.sampling.top_p",           "--top-p",           AT(samp.top_p)},
+        {"general.sampling.min_p",           "--min-p",           AT(samp.min_p)},
+        {"general.sampling.xtc_probability", "--xtc-probability", AT(samp.xtc_probability)},
+        {"general.sampling.xtc_threshold",   "--xtc-threshold",   AT(samp.xtc_threshold)},
+        {"general.sampling.penalty_last_n",  "--repeat-last-n",   AT(samp.repeat_last_n)},
+        {"general.sampling.penalty_repeat",  "--repeat-penalty",  AT(samp.repeat_penalty)},
+        {"general.sampling.mirostat",        "--mirostat",        AT(samp.mirostat)},
+        {"general.sampling.mirostat_tau",    "--mirostat-ent",    AT(samp.mirostat_ent)},
+        {"general.sampling.mirostat_eta",    "--mirostat-lr",     AT(samp.mirostat_lr)},
     };
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         const cli_opt *o = cli__find(bytes_of(keys[i].option));
         void          *to = (char *)c + keys[i].at;
-        uint64_t       u = 0;
-        float          x = 0;
+        double         x = 0;
         if (cli__given(c, keys[i].option)) continue;
-        int got = keys[i].whole ? gguf_get_u64(g, keys[i].key, 0, (uint64_t)o->hi, &u, e)
-                                : gguf_get_f32(g, keys[i].key, (float)o->lo, (float)o->hi, &x, e);
+        int got = gguf_get_number(g, keys[i].key, o->lo, o->hi, &x, e);
         if (got < 0) return false;
-        if (got && keys[i].whole) *(int *)to = (int)u;
-        else if (got) *(float *)to = x;
+        if (got && o->kind == OPT_INT) *(int *)to = (int)x;
+        else if (got) *(float *)to = (float)x;
         if (got) log_info("%s: %s sets %s", g->path, keys[i].key, keys[i].option);
     }
     return true;

@@ -821,6 +821,8 @@ def model_recommends():
     mute = made("mute.gguf", lambda f, h: f.set("tokenizer.ggml.suppress_tokens", h.ARR, (h.I32, [first])))
     check(str(first).encode() not in good("-m", mute, *args, "--temp", "0").split(), "a suppressed token was picked")
     refused(run("-m", made("loud.gguf", lambda f, h: f.set("tokenizer.ggml.suppress_tokens", h.ARR, (h.I32, [1 << 30]))), "-p", "a"), 2, "suppress_tokens", "a bad id")
+    for k, t, v in (("penalty_last_n", "I32", -1), ("top_k", "I32", -1), ("temp", "I32", 1)):
+        good("-m", made("odd.gguf", lambda f, h: f.set("general.sampling." + k, getattr(h, t), v)), *args)
     refused(run("-m", made("hot.gguf", lambda f, h: f.set("general.sampling.top_k", h.STR, "many")), "-p", "a"), 2, "general.sampling.top_k", "a bad setting")
 
 
@@ -838,6 +840,13 @@ def matrix_scales():
     plain, same = made("plain.gguf", lambda f, h: None), made("scaled.gguf", halved)
     both = [good("-m", m, "-p", "a b c d", "--logits", "-", "-q") for m in (plain, same)]
     check(both[0] == both[1] and both[0], "2 x (0.5 w) is not w")
+    def doubled(f, h):
+        import struct
+        t = f.tensor("token_embd.weight")
+        n = len(t["data"]) // 4
+        t["data"] = struct.pack("<%df" % n, *(0.5 * x for x in struct.unpack("<%df" % n, t["data"])))
+        f.add("token_embd.scale", [1], h.T_F32, struct.pack("<f", 2.0))
+    check(good("-m", made("embd.gguf", doubled), "-p", "a b c d", "--logits", "-", "-q") == both[0], "the scale of the embedding")
     refused(run("-m", made("wide.gguf", lambda f, h: f.add("blk.0.attn_q.scale", [2], h.T_F32, bytes(8))), "-p", "a"), 2, "attn_q.scale", "two scales")
     refused(run("-m", made("cap.gguf", lambda f, h: f.set("llama.final_logit_softcapping", h.F32, 30.0)), "-p", "a"), 2, "softcapping", "a step we do not know")
 
@@ -851,6 +860,25 @@ def long_context_small_file():
     limit = lambda: resource.setrlimit(resource.RLIMIT_AS, (200 << 20, 200 << 20))
     r = run("-m", far, "-p", "a", "-n", "5", "-c", "0", "--temp", "0", "--ignore-eos", "-t", "4", preexec_fn=limit)
     check(r.rc == 0, repr(r))
+
+
+@case
+def bounded_window():
+    """a cache bounded to little more than a window still reads any prompt, in smaller steps, to the same text"""
+    args = ("-m", os.path.join(HERE, "tests", "data", "tiny", "llama_window.gguf"), "-p", "the cat and " * 12, "-n", "6", *GREEDY, "--ids", "--ignore-eos", "-q")
+    want = good(*args)
+    for more in (["--kv-blocks", "3"], ["--kv-blocks", "5", "--kv-block-size", "8"], ["--kv-blocks", "40", "--kv-block-size", "1"]):
+        check(good(*args, *more) == want, repr(more))
+
+
+@case
+def stops_inside_characters():
+    """with --ids no token of a stop string is told, though its character spans two tokens"""
+    wild = ("--logit-bias", "198+1000", "--logit-bias", "172+1000", "--temp", "100", "--top-k", "0", "--top-p", "1", "--min-p", "0", "--stop", "\u00e9")
+    for seed in range(1, 13):
+        args = ("-m", model(), "-p", "Once", "-n", "12", *wild, "-s", str(seed), "-q")
+        text, ids = good(*args), good(*args, "--ids").split()
+        check(len(ids) == len(text), "seed %d: %r and %r" % (seed, text, ids))
 
 
 @case
