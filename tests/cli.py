@@ -368,7 +368,7 @@ def prompt_files_that_are_none():
     refused(run("-m", MODEL, "-f", huge), 2, huge, "-f of 2 GiB")
     with open(huge, "rb") as f:
         refused(run("-m", MODEL, stdin=f), 2, "standard input", "2 GiB on stdin")
-    check(time.time() - t0 < 2 * SLOW, "took %.1f s" % (time.time() - t0))
+    check(time.time() - t0 < 10 * SLOW, "took %.1f s" % (time.time() - t0))
 
 
 @case
@@ -736,7 +736,7 @@ def models_that_are_none():
         for action in (["--inspect"], ["-p", "hi"], ["--tokenize", "-p", "hi"]):
             t0 = time.time()
             refused(run("-m", path, *action, timeout=10), 2, os.path.basename(path) if path else "model", "%r as model" % path)
-            check(time.time() - t0 < 2 * SLOW, "%r took %.1f s" % (path, time.time() - t0))
+            check(time.time() - t0 < 10 * SLOW, "%r took %.1f s" % (path, time.time() - t0))
 
 
 @case
@@ -748,7 +748,7 @@ def sparse_file():
         f.truncate(8 << 30)
     t0 = time.time()
     refused(run("-m", path, "--inspect"), 2, path, "a sparse file")
-    check(time.time() - t0 < 2 * SLOW, "took %.1f s" % (time.time() - t0))
+    check(time.time() - t0 < 10 * SLOW, "took %.1f s" % (time.time() - t0))
 
 
 @case
