@@ -72,16 +72,22 @@ static int                   g_log_level = LOG_NORMAL;
 static volatile sig_atomic_t g_interrupt;             /* the signal that asked us to stop, 0 when none did */
 static const char           *g_frozen;                /* the phase in which nothing may allocate */
 
+/* Bytes on their way to a terminal, made harmless in place: control characters (C0, DEL, and C1 as UTF-8 spells them)
+ * become question marks, so that whatever a name holds, a message is one line and gives no orders. Safe in a handler. */
+static void log_tame(char *p, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        unsigned char c = (unsigned char)p[i];
+        bool          c1 = i > 0 && (unsigned char)p[i - 1] == 0xc2 && c >= 0x80 && c <= 0x9f;
+        if (c < 0x20 || c == 0x7f || c1) p[i] = '?';
+    }
+}
+
 static void log__line(const char *fmt, va_list ap) {
     char line[2048];
     int  n = vsnprintf(line, sizeof line, fmt, ap);
     if (n < 0) return;
     if ((size_t)n >= sizeof line) n = (int)sizeof line - 1;
-    for (int i = 0; i < n; i++) {                     /* one line, and no word to the terminal, whatever a name holds */
-        unsigned char c = (unsigned char)line[i];
-        bool          c1 = i > 0 && (unsigned char)line[i - 1] == 0xc2 && c >= 0x80 && c <= 0x9f;
-        if (c < 0x20 || c == 0x7f || c1) line[i] = '?';
-    }
+    log_tame(line, (size_t)n);
     fprintf(stderr, "llmrun: %s\n", line);
 }
 
@@ -1225,8 +1231,8 @@ static void gguf__sigbus(int sig, siginfo_t *info, void *context) {
         char              line[4096 + sizeof head + sizeof tail];
         size_t            n = 0;
         for (const char *p = head; *p; p++) line[n++] = *p;
-        for (const char *p = gguf__maps[i].path; *p && n < 4096; p++)
-            line[n++] = (unsigned char)*p < 0x20 || *p == 0x7f ? '?' : *p;
+        for (const char *p = gguf__maps[i].path; *p && n < 4096; p++) line[n++] = *p;
+        log_tame(line, n);
         for (const char *p = tail; *p; p++) line[n++] = *p;
         if (write(STDERR_FILENO, line, n) < 0) {}
         _exit(EXIT_RESOURCE);
@@ -1265,10 +1271,8 @@ static const char *gguf__kind(mode_t mode) {
 }
 
 static bool gguf__failed(const char *path, const char *call, err_t *e) {
-    int  no = errno;
-    bool scarce = no == EMFILE || no == ENFILE || no == ENOMEM || no == EIO || no == EAGAIN;
-    return gguf__refuse(e, scarce ? EXIT_RESOURCE : EXIT_INPUT, path,
-                        "cannot %s: %s, expected a readable GGUF file", call, strerror(no));
+    int no = errno;
+    return gguf__refuse(e, err_code_of(no), path, "cannot %s: %s, expected a readable GGUF file", call, strerror(no));
 }
 
 /* Opens without waiting: a pipe nobody writes to must not hang us. */
@@ -2989,7 +2993,7 @@ static bool arch__foreign(const arch_hparams *hp, const gguf_file *g, err_t *e) 
         {"interleave_moe_layer_step", 0, 1},   {"attention.sliding_window_pattern", 1, 1},
     };
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
-        char     key[160];
+        char   key[160];
         double x = (double)keys[i].neutral;
         bool   b = false;
         snprintf(key, sizeof key, "%s.%s", hp->desc->name, keys[i].name);
