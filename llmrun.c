@@ -14,6 +14,7 @@
  *   [fwd]      one step over a batch of rows                            <- k base pool arch model kv dev
  *   [samp]     logits to token                                          <- base
  *   [gen]      (engine) one request: prefill, decode, stop, scores      <- k base pool gguf tok model kv fwd samp
+ *   [eval]     what a model is worth on a text: perplexity              <- k base pool tok kv fwd gen
  *   [inspect]  what is in a model file                                  <- k base gguf tok arch model
  *   [cli]      (main) option table, config, actions, main               <- all
  *
@@ -5444,7 +5445,7 @@ __attribute__((unused)) static int32_t samp_probs(samp *s, float *logits, uint64
  * Opens a model for running and carries one request through it: prompt ids to a cache in chunks, token after token out
  * of the sampler, text out as it is made. Knows the stop rules and what a full context means. What goes wrong comes back in
  * err_t; an interrupt ends a run early and is not an error here.
- * Door: engine_open, engine_close, gen_fits, gen_text, gen_score, gen_logits, gen_logprob. */
+ * Door: engine_open, engine_open_many, engine_close, gen_step_rows, gen_fits, gen_text, gen_score, gen_logits, gen_logprob. */
 
 typedef struct {
     int       n_ctx;                                  /* positions; 0: as the model says, -1: what the request needs */
@@ -5473,7 +5474,7 @@ typedef struct engine {
     kv_cache *kv;
     fwd      *f;
     fwd_row  *row;                                    /* [n_batch] */
-    int       n_ctx, n_batch;
+    int       n_ctx, n_batch, max_out;                /* positions of a sequence; rows of a step; rows with logits */
     double    t_start, t_open;                        /* when the program started; seconds until the model was open */
 } engine;
 
@@ -5490,39 +5491,73 @@ static void engine_close(engine *eng) {
 enum {
     GEN_SCRATCH = 256 << 20,                          /* bytes of a step's scratch */
     GEN_LOGIT_ROWS = 64,                              /* rows of a step that all ask for logits */
+    GEN_LOGIT_BYTES = 64 << 20,                       /* bytes of logits, where many sequences share a step */
     GEN_LONG = 100,                                   /* tokens from which a prompt is worth a progress line */
 };
 
-/* n_need: positions the request takes at most, -1: no limit. all_logits: every prompt row asks for logits. The context is cut
- * to what the cache may hold, the step to what scratch may take. */
-static engine *engine_open(const gguf_file *g, const tok_vocab *v, const fwd_opts *fo, const kv_opts *ko, int64_t n_need,
-                           bool all_logits, double t_start, err_t *e) {
-    engine *eng = mem_new(1, sizeof *eng);
-    eng->g = g;
-    eng->v = v;
-    eng->t_start = t_start;
-    if (!model_open(&eng->m, g, &fo->rope, e)) goto fail;
+/* The context: what is asked for, else what the request needs (n_need, -1: no limit) up to the model's own. */
+static void engine__context(engine *eng, const fwd_opts *fo, int64_t n_need) {
     const int train = eng->m.hp.n_ctx_train;
     eng->n_ctx = fo->n_ctx > 0 ? fo->n_ctx : fo->n_ctx < 0 && n_need >= 0 && n_need < train ? (int)n_need : train;
     if (eng->n_ctx < 1) eng->n_ctx = 1;
     if (eng->n_ctx > train) log_warn("a context of %d tokens; the model was trained with %d", eng->n_ctx, train);
-    eng->n_batch = all_logits && fo->n_batch > GEN_LOGIT_ROWS ? GEN_LOGIT_ROWS : fo->n_batch;
-    if (n_need >= 0 && n_need < eng->n_batch) eng->n_batch = n_need > 0 ? (int)n_need : 1;
-    if (!(eng->kv = kv_new(&eng->m.hp, ko, eng->n_ctx, e))) goto fail;
-    int rows, most = kv_most(eng->kv, &rows);
+}
+
+/* A cache for n_seq sequences, whose bound may cut the context; a step of n_batch rows, cut to what cache and scratch can take,
+ * of which max_out ask for logits. */
+static bool engine__fill(engine *eng, const fwd_opts *fo, const kv_opts *ko, int n_seq, int max_out, err_t *e) {
+    const int64_t each = ((int64_t)eng->n_ctx + ko->block - 1) / ko->block * ko->block;
+    int           rows;
+    if (!(eng->kv = kv_new(&eng->m.hp, ko, n_seq * each, e))) return false;
+    int most = kv_most(eng->kv, &rows);
     if (most < eng->n_ctx) {
         log_info("the cache is bounded to %d tokens, the context with it", most);
         eng->n_ctx = most;
     }
     if (eng->n_batch > rows) eng->n_batch = rows;
-    if (eng->n_batch > eng->n_ctx) eng->n_batch = eng->n_ctx;
+    if (n_seq == 1 && eng->n_batch > eng->n_ctx) eng->n_batch = eng->n_ctx;
     while (eng->n_batch > 1 && (size_t)eng->n_batch > GEN_SCRATCH / fwd_row_bytes(&eng->m)) eng->n_batch /= 2;
+    eng->max_out = max_out < eng->n_batch ? max_out : eng->n_batch;
     eng->p = pool_new(fo->n_threads > 0 ? fo->n_threads : pool_default_threads());
-    eng->f = fwd_new(&eng->m, eng->kv, eng->p, eng->n_batch, all_logits ? eng->n_batch : 1);
+    eng->f = fwd_new(&eng->m, eng->kv, eng->p, eng->n_batch, eng->max_out);
     eng->row = mem_new((size_t)eng->n_batch, sizeof *eng->row);
-    eng->t_open = clock_now() - t_start;
-    return eng;
-fail:
+    eng->t_open = clock_now() - eng->t_start;
+    return true;
+}
+
+static engine *engine__new(const gguf_file *g, const tok_vocab *v, const fwd_opts *fo, double t_start, err_t *e) {
+    engine *eng = mem_new(1, sizeof *eng);
+    eng->g = g;
+    eng->v = v;
+    eng->t_start = t_start;
+    if (model_open(&eng->m, g, &fo->rope, e)) return eng;
+    engine_close(eng);
+    return NULL;
+}
+
+/* n_need: positions the request takes at most, -1: no limit. all_logits: every prompt row asks for logits. The context is cut
+ * to what the cache may hold, the step to what scratch may take. */
+static engine *engine_open(const gguf_file *g, const tok_vocab *v, const fwd_opts *fo, const kv_opts *ko, int64_t n_need,
+                           bool all_logits, double t_start, err_t *e) {
+    engine *eng = engine__new(g, v, fo, t_start, e);
+    if (!eng) return NULL;
+    engine__context(eng, fo, n_need);
+    eng->n_batch = all_logits && fo->n_batch > GEN_LOGIT_ROWS ? GEN_LOGIT_ROWS : fo->n_batch;
+    if (n_need >= 0 && n_need < eng->n_batch) eng->n_batch = n_need > 0 ? (int)n_need : 1;
+    if (engine__fill(eng, fo, ko, 1, all_logits ? eng->n_batch : 1, e)) return eng;
+    engine_close(eng);
+    return NULL;
+}
+
+/* For many sequences of up to n_ctx positions, whose rows, n_rows in all, fill the steps one after the other. */
+static engine *engine_open_many(const gguf_file *g, const tok_vocab *v, const fwd_opts *fo, const kv_opts *ko, int64_t n_rows,
+                                double t_start, err_t *e) {
+    engine *eng = engine__new(g, v, fo, t_start, e);
+    if (!eng) return NULL;
+    engine__context(eng, fo, -1);
+    eng->n_batch = n_rows < fo->n_batch ? (int)n_rows : fo->n_batch;
+    const size_t out = GEN_LOGIT_BYTES / sizeof(float) / (size_t)eng->m.hp.n_vocab;
+    if (engine__fill(eng, fo, ko, eng->n_batch / eng->n_ctx + 2, out > 1 ? (int)out : 1, e)) return eng;
     engine_close(eng);
     return NULL;
 }
@@ -5545,22 +5580,26 @@ static bool gen__finite(const float *x, size_t n) {
 
 typedef enum { GEN_NONE, GEN_LAST, GEN_ALL } gen_rows;   /* which rows of a step ask for logits */
 
+/* Runs eng->row[0, n), n_out of which ask for logits. False: an error in e, which calls the last token number `last`, or an
+ * interrupt. */
+static bool gen_step_rows(engine *eng, int n, int n_out, long long last, float **logits, err_t *e) {
+    *logits = fwd_step(eng->f, eng->row, n);
+    if (!*logits || !gen__whole(eng, e)) return false;
+    return gen__finite(*logits, (size_t)eng->m.hp.n_vocab * (size_t)n_out) ||
+           err_set(e, EXIT_INPUT,
+                   "%s: the logits after token %lld hold a NaN or an infinity: damaged weights, or a model out of range",
+                   eng->g->path, last);
+}
+
 /* Runs ids[from, to) as one step behind what the sequence holds. False: an error in e, or an interrupt. */
 static bool gen__step(engine *eng, kv_seq *seq, const int32_t *ids, int from, int to, gen_rows ask, float **logits, err_t *e) {
-    const size_t n_out = ask == GEN_ALL ? (size_t)(to - from) : ask == GEN_LAST;
     if (!kv_reserve(seq, to))
         return err_set(e, EXIT_RESOURCE, "the KV cache has no room for %d tokens (--kv-mem, --kv-blocks)", to);
     for (int i = from; i < to; i++)
         eng->row[i - from] = (fwd_row){ids[i], i, seq, ask == GEN_ALL || (ask == GEN_LAST && i == to - 1)};
-    *logits = fwd_step(eng->f, eng->row, to - from);
-    if (!*logits || !gen__whole(eng, e)) {
-        kv_truncate(seq, from);                       /* what the step did not finish is not there */
-        return false;
-    }
-    return gen__finite(*logits, (size_t)eng->m.hp.n_vocab * n_out) ||
-           err_set(e, EXIT_INPUT,
-                   "%s: the logits after token %d hold a NaN or an infinity: damaged weights, or a model out of range",
-                   eng->g->path, to - 1);
+    if (gen_step_rows(eng, to - from, ask == GEN_ALL ? to - from : ask == GEN_LAST, to - 1, logits, e)) return true;
+    kv_truncate(seq, from);                           /* what the step did not finish is not there */
+    return false;
 }
 
 /* A line on a terminal while a long prompt is read. */
@@ -5866,6 +5905,224 @@ static bool gen_score(engine *eng, const tok_ids *ids, out_t *out, err_t *e) {
 /* Raw little-endian f32, [n][V]. */
 static bool gen_logits(engine *eng, const tok_ids *ids, out_t *out, err_t *e) {
     return gen__each(eng, ids, gen__put_logits, out, e);
+}
+
+/* ===== [eval] what a model is worth on a text =====
+ * Perplexity, and what quantisation costs: the distance of one model's distributions from those another one left in a file.
+ *   A text is cut into windows of n_ctx tokens. Windows lie end to end, each begins with the start token where the model
+ * adds one (it takes the first token's place), and the tokens of the second half are scored, so that each has at least half
+ * a window of past. With a stride windows overlap, nothing takes a token's place, and the last `stride` tokens of each are
+ * scored. The rows of all windows follow one another and are cut into steps wherever a step is full: what a row gives does
+ * not depend on its neighbours, so neither batch size nor threads change a figure.
+ * Door: eval_opts, eval_perplexity. */
+
+typedef struct {
+    int n_chunks;                                     /* windows at most, -1: all */
+    int stride;                                       /* 0: end to end */
+} eval_opts;
+
+static const eval_opts eval_defaults = {-1, 0};
+
+enum { EVAL_CTX = 512, EVAL_CTX_MIN = 4 };            /* tokens of a window when nobody says; at least */
+
+typedef struct {                                      /* the windows over a text */
+    const int32_t *id;
+    int64_t        n_ids, step;                       /* tokens of the text; from one window to the next */
+    int            n_ctx, n_chunk, first;             /* positions first <= p < n_ctx - 1 are scored: each foretells p + 1 */
+    int32_t        bos;                               /* what the first token of each window is, -1: what stands there */
+} eval_plan;
+
+/* Scored positions of a window. */
+static int eval__each(const eval_plan *p) { return p->n_ctx - 1 - p->first; }
+
+static int32_t eval__token(const eval_plan *p, int chunk, int pos) {
+    return pos == 0 && p->bos >= 0 ? p->bos : p->id[chunk * p->step + pos];
+}
+
+/* Windows of n_ctx tokens over ids. bos: the start token, -1 where the model wants none. */
+static bool eval_plan_text(eval_plan *p, const tok_ids *ids, int n_ctx, int32_t bos, const eval_opts *o, err_t *e) {
+    const int64_t n = (int64_t)ids->n;
+    *p = (eval_plan){.id = ids->id, .n_ids = n, .step = o->stride ? o->stride : n_ctx, .n_ctx = n_ctx,
+                     .first = o->stride ? n_ctx - 1 - o->stride : n_ctx / 2, .bos = o->stride ? -1 : bos};
+    if (n_ctx < EVAL_CTX_MIN)
+        return err_set(e, EXIT_INPUT, "windows of %d tokens, expected at least %d (-c N)", n_ctx, EVAL_CTX_MIN);
+    if (o->stride >= n_ctx)
+        return err_set(e, EXIT_INPUT, "--ppl-stride: %d does not fit a window of %d tokens, expected less (-c N)", o->stride, n_ctx);
+    if (n < n_ctx + (o->stride > 0))
+        return err_set(e, EXIT_INPUT, "the text has %lld tokens, expected at least one window of %d (-c N)", (long long)n, n_ctx);
+    int64_t most = o->stride ? (n - n_ctx + o->stride - 1) / o->stride : n / n_ctx;
+    if (o->n_chunks >= 0 && o->n_chunks < most) most = o->n_chunks;
+    p->n_chunk = most > INT32_MAX ? INT32_MAX : (int)most;
+    return p->n_chunk > 0 || err_set(e, EXIT_INPUT, "--chunks: 0 leaves nothing to score, expected at least 1");
+}
+
+/* --- means: Welford's way, which keeps small differences of large numbers --- */
+
+typedef struct {
+    int64_t n;
+    double  mean, m2;                                 /* m2: sum of squared distances from the mean */
+} eval_mean;
+
+static void eval__add(eval_mean *m, double x) {
+    const double d = x - m->mean;
+    m->mean += d / (double)++m->n;
+    m->m2 += d * (x - m->mean);
+}
+
+/* The standard error of the mean, 0 where there is too little to say. */
+static double eval__error(const eval_mean *m) {
+    return m->n > 1 ? sqrt(m->m2 / (double)m->n / (double)(m->n - 1)) : 0;
+}
+
+/* --- one run over the windows --- */
+
+typedef struct {
+    double nll;                                       /* -log p of the token that came */
+} eval_score;
+
+typedef struct {
+    engine          *eng;
+    const eval_plan *plan;
+    int32_t         *next;                            /* [max_out] the token that came after each row with logits */
+    eval_score      *score;                           /* [max_out] what the threads found */
+    const float     *logits;                          /* [n_out, V] of this step */
+    int              n_out;
+    int64_t          at;                              /* scored positions before this step */
+    eval_mean        nll;
+    double           t0;
+} eval_run;
+
+static double eval__lse(const float *x, int n) {
+    const double top = (double)k_max(x, n, NULL);
+    double       sum = 0;
+    for (int i = 0; i < n; i++) sum += exp((double)x[i] - top);
+    return top + log(sum);
+}
+
+/* Each thread takes rows of logits. */
+static void eval__rows(void *ctx, int ith) {
+    eval_run    *r = ctx;
+    const int    V = r->eng->m.hp.n_vocab;
+    (void)ith;
+    for (int i; (i = pool_next(r->eng->p)) < r->n_out;) {
+        const float *x = r->logits + (size_t)i * (size_t)V;
+        const double lse = eval__lse(x, V);
+        r->score[i].nll = lse - (double)x[r->next[i]];
+    }
+}
+
+/* The rows of window `chunk` from `pos` on that still fit behind n rows, n_out of them with logits: their number. */
+static int eval__fit(const eval_run *r, int pos, int n, int n_out) {
+    const eval_plan *p = r->plan;
+    const int        room = r->eng->n_batch - n, left = p->n_ctx - 1 - pos, quiet = p->first > pos ? p->first - pos : 0;
+    const int        most = room < left ? room : left, loud = r->eng->max_out - n_out;
+    return most - quiet > loud ? quiet + loud : most;
+}
+
+typedef struct {                                      /* where the rows of the next step begin */
+    int      chunk, pos;
+    kv_seq  *seq;                                     /* of the window in hand, NULL: not begun */
+    kv_seq **done;                                    /* [n_batch + 1] windows that end in this step */
+    int      n_done;
+} eval_cursor;
+
+/* Fills a step. Returns its rows; 0: the cache has no room for even one window. */
+static int eval__gather(eval_run *r, eval_cursor *c) {
+    const eval_plan *p = r->plan;
+    int              n = 0;
+    r->n_out = 0;
+    while (c->chunk < p->n_chunk && n < r->eng->n_batch && r->n_out < r->eng->max_out) {
+        const int to = c->pos + eval__fit(r, c->pos, n, r->n_out);
+        if (!c->seq) c->seq = kv_seq_new(r->eng->kv);
+        if (!kv_reserve(c->seq, to)) break;           /* the step before it gives room */
+        for (; c->pos < to; c->pos++) {
+            const bool ask = c->pos >= p->first;
+            r->eng->row[n++] = (fwd_row){eval__token(p, c->chunk, c->pos), c->pos, c->seq, ask};
+            if (ask) r->next[r->n_out++] = eval__token(p, c->chunk, c->pos + 1);
+        }
+        if (c->pos < p->n_ctx - 1) continue;
+        c->done[c->n_done++] = c->seq;
+        *c = (eval_cursor){c->chunk + 1, 0, NULL, c->done, c->n_done};
+    }
+    return n;
+}
+
+/* Adds what the threads found, in the order of the text, and tells the running value after each window. */
+static void eval__take(eval_run *r) {
+    const bool tell = g_log_level >= LOG_NORMAL;
+    for (int i = 0; i < r->n_out; i++) {
+        eval__add(&r->nll, r->score[i].nll);
+        if (++r->at % eval__each(r->plan) || !tell) continue;
+        fprintf(stderr, "[%lld]%.4f,", (long long)(r->at / eval__each(r->plan)), exp(r->nll.mean));
+    }
+    if (tell) fflush(stderr);
+}
+
+/* One step after the other. False: an error in e, or an interrupt. */
+static bool eval__steps(eval_run *r, eval_cursor *c, err_t *e) {
+    while (c->chunk < r->plan->n_chunk) {
+        float    *logits;
+        const int n = eval__gather(r, c);
+        if (!n)
+            return err_set(e, EXIT_RESOURCE, "the KV cache has no room for a window of %d tokens (--kv-mem, --kv-blocks)",
+                           r->plan->n_ctx);
+        const long long last = c->chunk * r->plan->step + c->pos - 1;
+        const bool ok = gen_step_rows(r->eng, n, r->n_out, last, &logits, e);
+        while (c->n_done) kv_seq_free(c->done[--c->n_done]);
+        if (!ok) return false;
+        if (!r->n_out) continue;
+        r->logits = logits;
+        pool_run(r->eng->p, eval__rows, r);
+        eval__take(r);
+    }
+    return true;
+}
+
+static void eval__head(const eval_run *r) {
+    if (g_log_level < LOG_NORMAL) return;
+    fprintf(stderr, "llmrun: %d windows of %d tokens, %d scored in each, up to %d rows a step\n", r->plan->n_chunk, r->plan->n_ctx,
+            eval__each(r->plan), r->eng->n_batch);
+}
+
+static void eval__foot(const eval_run *r) {
+    const double s = clock_now() - r->t0, n = (double)r->plan->n_chunk * (r->plan->n_ctx - 1);
+    if (g_log_level < LOG_NORMAL) return;
+    fprintf(stderr, "\nllmrun: %.0f tokens in %.3f s (%.2f tokens/s), %s kernels, %d thread%s\n", n, s, n / (s + 1e-9), k_level_name(),
+            r->eng->p->n, r->eng->p->n > 1 ? "s" : "");
+}
+
+/* Runs the plan. False: an error in e, or an interrupt. */
+static bool eval__run(eval_run *r, err_t *e) {
+    eval_cursor c = {.done = mem_new((size_t)r->eng->n_batch + 1, sizeof *c.done)};
+    r->next = mem_new((size_t)r->eng->max_out, sizeof *r->next);
+    r->score = mem_new((size_t)r->eng->max_out, sizeof *r->score);
+    r->t0 = clock_now();
+    eval__head(r);
+    bool ok = eval__steps(r, &c, e);
+    if (ok) eval__foot(r);
+    kv_seq_free(c.seq);
+    mem_free(c.done);
+    mem_free(r->next);
+    mem_free(r->score);
+    return ok;
+}
+
+/* Perplexity with its standard error, as a line of text or one JSON object. */
+static bool eval_perplexity(engine *eng, const eval_plan *plan, bool json, out_t *out, err_t *e) {
+    eval_run r = {.eng = eng, .plan = plan};
+    str      s = {0};
+    if (!eval__run(&r, e)) return false;
+    const double ppl = exp(r.nll.mean), error = eval__error(&r.nll);
+    if (json)
+        str_fmt(&s,
+                "{\"perplexity\": %.9g, \"perplexity_error\": %.6g, \"nll\": %.12g, \"nll_error\": %.6g, \"scored\": %lld, "
+                "\"windows\": %d, \"n_ctx\": %d, \"stride\": %d}\n",
+                ppl, error * ppl, r.nll.mean, error, (long long)r.nll.n, plan->n_chunk, plan->n_ctx,
+                plan->step == plan->n_ctx ? 0 : (int)plan->step);
+    else str_fmt(&s, "Final estimate: PPL = %.4f +/- %.5f\n", ppl, error * ppl);
+    out_put(out, s.p, s.n);
+    str_drop(&s);
+    return true;
 }
 
 /* ===== [inspect] what is in a model file =====
@@ -6350,6 +6607,7 @@ typedef enum {
     ACT_DETOKENIZE,
     ACT_SCORE,
     ACT_LOGITS,
+    ACT_PERPLEXITY,
     ACT_INSPECT,
     ACT_DUMP,
     ACT_LIST,
@@ -6378,12 +6636,13 @@ typedef struct {
     fwd_opts    fwd;
     gen_opts    gen;
     samp_opts   samp;
+    eval_opts   eval;
     bool        given[CLI_OPTS_MAX];                  /* by row of cli_opts: named on the command line */
 } config;
 
 static config cli_defaults(void) {
     return (config){.cpu = "auto", .special = -1, .log_level = LOG_NORMAL, .seed = -1,
-                    .kv = kv_defaults, .fwd = fwd_defaults, .gen = gen_defaults, .samp = samp_defaults};
+                    .kv = kv_defaults, .fwd = fwd_defaults, .gen = gen_defaults, .samp = samp_defaults, .eval = eval_defaults};
 }
 
 /* --- the table --- */
@@ -6436,6 +6695,8 @@ static const cli_opt cli_opts[] = {
      "log-probability of each token of the prompt, a line each: index id logprob"},
     {"--logits",                        "FILE",       OPT_ACT,  AT(what), ACT_LOGITS, 0,          GROUP_ACT, NULL,
      "run the prompt and write the logits of every position to FILE (- is stdout): float32, little-endian, [tokens][vocabulary]"},
+    {"--perplexity",                    NULL,         OPT_ACT,  AT(what), ACT_PERPLEXITY, 0,      GROUP_ACT, NULL,
+     "perplexity of the text with its standard error, over windows of -c tokens (512), the second half of each scored"},
     {"--inspect",                       NULL,         OPT_ACT,  AT(what), ACT_INSPECT, 0,         GROUP_ACT, NULL,
      "check the model file wholly and print what is in it; runs nothing"},
     {"--dump-tensor",                   "NAME",       OPT_ACT,  AT(what), ACT_DUMP, 0,            GROUP_ACT, NULL,
@@ -6472,6 +6733,10 @@ static const cli_opt cli_opts[] = {
      "threads; 0 is the CPUs that this process may really use (affinity and cgroup quota)"},
     {"-b --batch-size -ub --ubatch-size", "N",        OPT_INT,  AT(fwd.n_batch),     1,  65536,   GROUP_RUN, NULL,
      "tokens of a prompt computed at a time"},
+    {"--chunks",                        "N",          OPT_INT,  AT(eval.n_chunks),  -1,  CLI_BIG, GROUP_RUN, NULL,
+     "windows that --perplexity runs; -1 is all"},
+    {"--ppl-stride",                    "N",          OPT_INT,  AT(eval.stride),     0,  CLI_BIG, GROUP_RUN, NULL,
+     "--perplexity over windows that begin N tokens apart, the last N tokens of each scored; 0 is end to end"},
     {"--cpu",                           "auto|scalar|avx2|avx512", OPT_WORD, AT(cpu), 0, 0,       GROUP_RUN, NULL,
      "kernel level; every level computes the same bits"},
     {"--blas",                          NULL,         OPT_ON,   AT(blas),            0,  0,       GROUP_RUN, NULL,
@@ -6537,9 +6802,9 @@ static const cli_opt cli_opts[] = {
     {"-c --ctx-size",                   "N",          OPT_INT,  AT(fwd.n_ctx),      -1,  CLI_BIG, GROUP_CACHE, NULL,
      "context, in tokens; 0 is the model's own, -1 what the request needs, up to the model's own"},
     {"-ctk --cache-type-k",             "f32|f16|bf16|q8_0|q4_0", OPT_TYPE, AT(kv.type_k), 0, 0,  GROUP_CACHE, NULL,
-     "type of the cached keys; f32 with --score and --logits"},
+     "type of the cached keys; f32 with --score, --logits and --perplexity"},
     {"-ctv --cache-type-v",             "f32|f16|bf16|q8_0|q4_0", OPT_TYPE, AT(kv.type_v), 0, 0,  GROUP_CACHE, NULL,
-     "type of the cached values; f32 with --score and --logits"},
+     "type of the cached values; f32 with --score, --logits and --perplexity"},
     {"--kv-block-size",                 "N",          OPT_INT,  AT(kv.block),        1,  65536,   GROUP_CACHE, NULL,
      "tokens in a block of the cache"},
     {"--kv-blocks",                     "N",          OPT_INT,  AT(kv.max_blocks),   0,  CLI_BIG, GROUP_CACHE, NULL,
@@ -6577,7 +6842,7 @@ static const cli_opt cli_opts[] = {
     {"--ids",                           NULL,         OPT_ON,   AT(gen.ids),         0,  0,       GROUP_OUT, NULL,
      "print token ids, on one line, in place of text"},
     {"--format",                        "text|json|md", OPT_WORD, AT(format),        0,  0,       GROUP_OUT, NULL,
-     "form of the answer where several exist: json with --inspect, md with --help and --list"},
+     "form of the answer where several exist: json with --inspect and --perplexity, md with --help and --list"},
     {"--json",                          NULL,         OPT_ON,   AT(json),            0,  0,       GROUP_OUT, NULL,
      "--format json"},
     {"-q --quiet",                      NULL,         OPT_SET,  AT(log_level),       LOG_QUIET, 0, GROUP_OUT, NULL,
@@ -6854,13 +7119,13 @@ static bool cli_parse(config *c, int n, char *const *arg, err_t *e) {
 
 /* text is always one. */
 static bool cli__has_format(int action, const char *format) {
-    if (strcmp(format, "json") == 0) return action == ACT_INSPECT;
+    if (strcmp(format, "json") == 0) return action == ACT_INSPECT || action == ACT_PERPLEXITY;
     if (strcmp(format, "md") == 0) return action == ACT_HELP || action == ACT_LIST;
     return true;
 }
 
 static bool cli__needs_model(int action) { return action < ACT_LIST; }
-static bool cli__needs_prompt(int action) { return action <= ACT_LOGITS; }
+static bool cli__needs_prompt(int action) { return action <= ACT_PERPLEXITY; }
 
 /* The byte that a backslash and c stand for, -1 when they stand for nothing. */
 static int cli__escaped(char c) {
@@ -7415,6 +7680,23 @@ static bool cli__with_engine(cli_run *r, err_t *e) {
     return ok;
 }
 
+/* The text in windows; a context of 512 where nobody asks for another. */
+static bool cli__perplexity(cli_run *r, err_t *e) {
+    const config *c = r->c;
+    const bool    json = strcmp(c->format, "json") == 0;
+    fwd_opts      fo = c->fwd;
+    eval_plan     plan;
+    if (fo.n_ctx < 0) fo.n_ctx = EVAL_CTX;
+    engine *en = engine_open_many(r->g, r->vocab, &fo, &c->kv, (int64_t)r->ids.n, r->t_start, e);
+    if (!en) return false;
+    cli__graceful = 1;
+    const int32_t bos = c->bos || tok_add_bos(r->vocab) ? tok_bos(r->vocab) : -1;
+    bool ok = eval_plan_text(&plan, &r->ids, fo.n_ctx ? fo.n_ctx : en->m.hp.n_ctx_train, bos, &c->eval, e) && out_begin(&r->out, e) &&
+              eval_perplexity(en, &plan, json, &r->out, e);
+    engine_close(en);
+    return ok;
+}
+
 static bool cli__encode(cli_run *r, const str *text, err_t *e) {
     const config *c = r->c;
     unsigned      flags = c->bos ? TOK_BOS : 0;
@@ -7435,6 +7717,7 @@ static bool cli__on_prompt(cli_run *r, err_t *e) {
               (act == ACT_DETOKENIZE ? cli__detokenize(r, &text, e) : cli__encode(r, &text, e));
     str_drop(&text);
     if (ok && act == ACT_TOKENIZE) ok = cli__tokenize(r, e);
+    else if (ok && act == ACT_PERPLEXITY) ok = cli__perplexity(r, e);
     else if (ok && act != ACT_DETOKENIZE) ok = cli__with_engine(r, e);
     tok_ids_drop(&r->ids);
     tok_free(r->vocab);
@@ -7480,7 +7763,7 @@ static bool cli__on_model(const config *c, double t_start, err_t *e) {
     if (cli__needs_prompt(c->action) && !cli__prompt_exists(c, 0, e)) return false;
     if (!gguf_open(&g, c->model, e)) return false;
     config  own = *c;
-    bool    exact = c->action == ACT_SCORE || c->action == ACT_LOGITS;
+    bool    exact = c->action == ACT_SCORE || c->action == ACT_LOGITS || c->action == ACT_PERPLEXITY;
     if (exact && !cli__given(c, "-ctk")) own.kv.type_k = K_F32;
     if (exact && !cli__given(c, "-ctv")) own.kv.type_v = K_F32;
     cli_run r = {.c = &own, .g = &g, .t_start = t_start};
