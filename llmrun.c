@@ -584,7 +584,7 @@ static int pool_default_threads(void) {
  * of versions 1 and 2 counted a final NUL into every string for a while (llama.cpp issue 2836); the Python one
  * never did. A file of theirs is known by its first key.
  * Door: gguf_open, gguf_parse, gguf_close, gguf_alive, gguf_find, gguf_tensor_find, gguf_get_*, gguf_arr_u64,
- * gguf_strs_*, gguf_bad, gguf_type_name. */
+ * gguf_strs_*, gguf_bad, gguf_type_name; gguf_write_* to make a file. */
 
 enum { GGUF_U8, GGUF_I8, GGUF_U16, GGUF_I16, GGUF_U32, GGUF_I32, GGUF_F32, GGUF_BOOL, GGUF_STR, GGUF_ARR,
       GGUF_U64, GGUF_I64, GGUF_F64 };
@@ -1218,6 +1218,14 @@ static struct {
     const char       *path;
 } gguf__maps[GGUF_MAPS_MAX];
 
+/* The file that is being written and has not its name yet, "" when there is none: for signal handlers and exit(). */
+static char gguf__unfinished[PATH_MAX];
+
+/* Removes it. Async-signal-safe. */
+static void gguf_write_sweep(void) {
+    if (gguf__unfinished[0]) unlink(gguf__unfinished);
+}
+
 /* A page of a mapping is gone: the file shrank, or the disk failed. Only async-signal-safe calls. */
 static void gguf__sigbus(int sig, siginfo_t *info, void *context) {
     static atomic_flag told = ATOMIC_FLAG_INIT;
@@ -1236,6 +1244,7 @@ static void gguf__sigbus(int sig, siginfo_t *info, void *context) {
         log_tame(line, n);
         for (const char *p = tail; *p; p++) line[n++] = *p;
         if (write(STDERR_FILENO, line, n) < 0) {}
+        gguf_write_sweep();
         _exit(EXIT_RESOURCE);
     }
     signal(sig, SIG_DFL);                             /* not ours: whatever the system does with it */
@@ -1455,6 +1464,215 @@ static bool gguf_alive(const gguf_file *g) {
         if (p->fd >= 0 && (fstat(p->fd, &st) || (uint64_t)st.st_size < p->n)) return false;
     }
     return true;
+}
+
+/* --- writing ---
+ * A file of version 3. It grows under a name of its own beside the one asked for and takes that name when it is whole and
+ * on disk: whoever looks finds the old file or the new one, and a run that ends early leaves neither half nor rest.
+ * In order: gguf_write_start; keys and tensors, in the order they shall have; the bytes of the tensors, one after another,
+ * in pieces of any size; gguf_write_finish. gguf_write_drop ends it at any time and may follow either. One at a time. */
+
+typedef struct {
+    char     *path, *tmp;            /* the name it gets, and has until then                              */
+    int       fd;
+    uint64_t  align, n_kv, n_tensor;
+    str       kv, dir;               /* metadata and tensor directory as the file will have them          */
+    uint64_t *size, next;            /* bytes of each tensor; offset of the next one behind the header    */
+    uint64_t  now, left;             /* the tensor whose bytes are awaited, and how many of them          */
+    uint64_t  n_bytes;               /* written so far                                                    */
+    bool      begun;                 /* the header is written: no more keys, no more tensors              */
+} gguf_writer;
+
+static void gguf_write_drop(gguf_writer *w) {
+    if (w->fd >= 0) close(w->fd);
+    if (w->tmp) gguf_write_sweep();
+    gguf__unfinished[0] = 0;
+    mem_free(w->path);
+    mem_free(w->tmp);
+    mem_free(w->size);
+    str_drop(&w->kv);
+    str_drop(&w->dir);
+    *w = (gguf_writer){.fd = -1};
+}
+
+/* A failed call on the file that is being written: nothing but a resource can be short once it is open. */
+static bool gguf__unwritten(const gguf_writer *w, err_t *e) {
+    return gguf__refuse(e, EXIT_RESOURCE, w->path, "cannot write: %s", strerror(errno));
+}
+
+/* Whether the name may be given away: nothing has it, or a file that is no part of `in`. */
+static bool gguf__replaceable(const char *path, const gguf_file *in, err_t *e) {
+    struct stat to, part;
+    if (stat(path, &to)) return errno == ENOENT || gguf__refuse(e, err_code_of(errno), path, "%s", strerror(errno));
+    if (!S_ISREG(to.st_mode))
+        return gguf__refuse(e, EXIT_INPUT, path, "is %s, expected a file to write", gguf__kind(to.st_mode));
+    for (int i = 0; in && i < in->n_parts; i++)
+        if (in->part[i].fd >= 0 && fstat(in->part[i].fd, &part) == 0 && part.st_dev == to.st_dev && part.st_ino == to.st_ino)
+            return gguf__refuse(e, EXIT_INPUT, path, "is the model itself, expected another file to write");
+    return true;
+}
+
+/* in: the file that is being read meanwhile, or NULL. A link is followed, so that it stays one. */
+__attribute__((unused)) static bool gguf_write_start(gguf_writer *w, const char *path, uint64_t align, const gguf_file *in, err_t *e) {
+    static bool sweeps;
+    *w = (gguf_writer){.fd = -1, .align = align};
+    ASSERT(!gguf__unfinished[0] && align && !(align & (align - 1)));
+    if (!gguf__replaceable(path, in, e)) return false;
+    char *real = realpath(path, NULL);
+    w->path = real ? real : gguf__dup(path);
+    size_t n = strlen(w->path) + 32;
+    w->tmp = mem_new(n, 1);
+    snprintf(w->tmp, n, "%s.tmp.%ld", w->path, (long)getpid());
+    if (n > sizeof gguf__unfinished) errno = ENAMETOOLONG;
+    else w->fd = open(w->tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (w->fd < 0) {
+        gguf__refuse(e, err_code_of(errno), w->tmp, "cannot create: %s", strerror(errno));
+        gguf_write_drop(w);
+        return false;
+    }
+    if (!sweeps) sweeps = atexit(gguf_write_sweep) == 0;
+    strcpy(gguf__unfinished, w->tmp);
+    return true;
+}
+
+static void gguf__add_u32(str *s, uint32_t v) { str_add(s, &v, sizeof v); }
+static void gguf__add_u64(str *s, uint64_t v) { str_add(s, &v, sizeof v); }
+
+static void gguf__add_string(str *s, bytes b) {
+    gguf__add_u64(s, b.n);
+    str_add(s, b.p, b.n);
+}
+
+static void gguf__add_key(gguf_writer *w, bytes key, uint32_t type) {
+    ASSERT(!w->begun && key.n);
+    gguf__add_string(&w->kv, key);
+    gguf__add_u32(&w->kv, type);
+    w->n_kv++;
+}
+
+__attribute__((unused)) static void gguf_write_u32(gguf_writer *w, const char *key, uint32_t v) {
+    gguf__add_key(w, bytes_of(key), GGUF_U32);
+    gguf__add_u32(&w->kv, v);
+}
+
+__attribute__((unused)) static void gguf_write_str(gguf_writer *w, const char *key, bytes v) {
+    gguf__add_key(w, bytes_of(key), GGUF_STR);
+    gguf__add_string(&w->kv, v);
+}
+
+__attribute__((unused)) static void gguf_write_f32(gguf_writer *w, const char *key, float v) {
+    gguf__add_key(w, bytes_of(key), GGUF_F32);
+    str_add(&w->kv, &v, sizeof v);
+}
+
+__attribute__((unused)) static void gguf_write_strs(gguf_writer *w, const char *key, const bytes *v, uint64_t n) {
+    gguf__add_key(w, bytes_of(key), GGUF_ARR);
+    gguf__add_u32(&w->kv, GGUF_STR);
+    gguf__add_u64(&w->kv, n);
+    for (uint64_t i = 0; i < n; i++) gguf__add_string(&w->kv, v[i]);
+}
+
+/* A pair of another file, every bit of its value as it was. */
+__attribute__((unused)) static void gguf_write_kv(gguf_writer *w, const gguf_file *g, const gguf_kv *kv) {
+    gguf__add_key(w, kv->key, kv->type);
+    if (kv->type == GGUF_STR) gguf__add_u64(&w->kv, kv->count);
+    if (kv->type == GGUF_ARR) {
+        gguf__add_u32(&w->kv, kv->elem);
+        gguf__add_u64(&w->kv, kv->count);
+    }
+    if (kv->type == GGUF_ARR && kv->elem == GGUF_STR) {  /* lengths of version 1 are narrower */
+        gguf_strs it = gguf_strs_of(g, kv);
+        for (bytes s; gguf_strs_next(&it, &s);) gguf__add_string(&w->kv, s);
+    } else {
+        str_add(&w->kv, kv->data, kv->n_bytes);
+    }
+}
+
+/* A tensor of rows of whole blocks; returns its bytes. */
+__attribute__((unused)) static uint64_t gguf_write_tensor(gguf_writer *w, bytes name, uint32_t type, uint32_t n_dims, const uint64_t *dim) {
+    ASSERT(!w->begun && k_type_ok(type) && dim[0] % k_types[type].block == 0);
+    uint64_t n_bytes = dim[0] / k_types[type].block * k_types[type].bytes, next;
+    gguf__add_string(&w->dir, name);
+    gguf__add_u32(&w->dir, n_dims);
+    for (uint32_t i = 0; i < n_dims; i++) {
+        gguf__add_u64(&w->dir, dim[i]);
+        if (i && __builtin_mul_overflow(n_bytes, dim[i], &n_bytes)) n_bytes = UINT64_MAX;
+    }
+    gguf__add_u32(&w->dir, type);
+    gguf__add_u64(&w->dir, w->next);
+    if (__builtin_add_overflow(w->next, n_bytes, &next) || next > INT64_MAX)
+        die(EXIT_RESOURCE, "%s: tensor %.*s would make it larger than 2^63 bytes", w->path, GGUF_SHOW(name));
+    w->next = (next + w->align - 1) & ~(w->align - 1);
+    w->size = gguf__room(w->size, w->n_tensor, UINT64_MAX, sizeof *w->size);
+    w->size[w->n_tensor++] = n_bytes;
+    return n_bytes;
+}
+
+static bool gguf__put(gguf_writer *w, const void *p, size_t n, err_t *e) {
+    for (size_t done = 0; done < n;) {
+        size_t  some = n - done < (size_t)1 << 30 ? n - done : (size_t)1 << 30;
+        ssize_t got = write(w->fd, (const uint8_t *)p + done, some);
+        if (got < 0 && errno == EINTR) continue;
+        if (got <= 0) return gguf__unwritten(w, e);
+        done += (size_t)got;
+    }
+    w->n_bytes += n;
+    return true;
+}
+
+/* Zeros up to the alignment, of the file and of the data alike: the header ends on it. */
+static bool gguf__pad(gguf_writer *w, err_t *e) {
+    static const uint8_t zero[4096];
+    uint64_t             n = -w->n_bytes & (w->align - 1);
+    for (uint64_t some; n; n -= some) {
+        some = n < sizeof zero ? n : sizeof zero;
+        if (!gguf__put(w, zero, (size_t)some, e)) return false;
+    }
+    return true;
+}
+
+static bool gguf__head(gguf_writer *w, err_t *e) {
+    str s = {0};
+    str_put(&s, "GGUF");
+    gguf__add_u32(&s, 3);
+    gguf__add_u64(&s, w->n_tensor);
+    gguf__add_u64(&s, w->n_kv);
+    bool ok = gguf__put(w, s.p, s.n, e) && gguf__put(w, w->kv.p, w->kv.n, e) && gguf__put(w, w->dir.p, w->dir.n, e)
+           && (!w->n_tensor || gguf__pad(w, e));
+    str_drop(&s);
+    w->begun = true;
+    w->left = w->n_tensor ? w->size[0] : 0;
+    return ok;
+}
+
+/* The next n bytes of the tensors. */
+__attribute__((unused)) static bool gguf_write_data(gguf_writer *w, const void *p, size_t n, err_t *e) {
+    if (!w->begun && !gguf__head(w, e)) return false;
+    for (const uint8_t *at = p; n;) {
+        ASSERT(w->now < w->n_tensor);
+        size_t some = n < w->left ? n : (size_t)w->left;
+        if (!gguf__put(w, at, some, e)) return false;
+        at += some;
+        n -= some;
+        w->left -= some;
+        if (w->left) continue;
+        if (!gguf__pad(w, e)) return false;
+        if (++w->now < w->n_tensor) w->left = w->size[w->now];
+    }
+    return true;
+}
+
+/* All bytes are there: to the disk with them, and the file gets its name. On failure it is gone. */
+__attribute__((unused)) static bool gguf_write_finish(gguf_writer *w, err_t *e) {
+    bool ok = w->begun || gguf__head(w, e);
+    ASSERT(!ok || w->now == w->n_tensor);
+    if (ok && fsync(w->fd)) ok = gguf__unwritten(w, e);
+    if (close(w->fd) && ok) ok = gguf__unwritten(w, e);
+    w->fd = -1;
+    if (ok && rename(w->tmp, w->path)) ok = gguf__unwritten(w, e);
+    if (ok) gguf__unfinished[0] = 0;
+    gguf_write_drop(w);
+    return ok;
 }
 
 /* ===== [tok] vocabularies: text to tokens and back =====
