@@ -1481,6 +1481,7 @@ typedef struct {
     uint64_t  now, left;             /* the tensor whose bytes are awaited, and how many of them          */
     uint64_t  n_bytes;               /* written so far                                                    */
     bool      begun;                 /* the header is written: no more keys, no more tensors              */
+    bool      tight;                 /* to be set before the first bytes: no zeros fill up the end        */
 } gguf_writer;
 
 static void gguf_write_drop(gguf_writer *w) {
@@ -1638,7 +1639,7 @@ static bool gguf__head(gguf_writer *w, err_t *e) {
     gguf__add_u64(&s, w->n_tensor);
     gguf__add_u64(&s, w->n_kv);
     bool ok = gguf__put(w, s.p, s.n, e) && gguf__put(w, w->kv.p, w->kv.n, e) && gguf__put(w, w->dir.p, w->dir.n, e)
-           && (!w->n_tensor || gguf__pad(w, e));
+           && ((w->tight && !w->n_tensor) || gguf__pad(w, e));
     str_drop(&s);
     w->begun = true;
     w->left = w->n_tensor ? w->size[0] : 0;
@@ -1656,8 +1657,9 @@ static bool gguf_write_data(gguf_writer *w, const void *p, size_t n, err_t *e) {
         n -= some;
         w->left -= some;
         if (w->left) continue;
-        if (!gguf__pad(w, e)) return false;
-        if (++w->now < w->n_tensor) w->left = w->size[w->now];
+        bool last = ++w->now == w->n_tensor;
+        if (!(last && w->tight) && !gguf__pad(w, e)) return false;
+        w->left = last ? 0 : w->size[w->now];
     }
     return true;
 }
@@ -6105,7 +6107,10 @@ typedef enum {
     FT_TQ1_0, FT_IQ1_M, FT_IQ1_S, FT_Q1_0, FT_COPY, N_FT
 } quant_ft;
 
-enum { QUANT_SAME = 255 };                            /* in place of a type: the one it would have had */
+enum {
+    QUANT_SAME = 255,                                 /* in place of a type: the one it would have had */
+    QUANT_TRIES = 100000,                             /* steps of a pattern on a name: no sane one takes a thousand */
+};
 
 static const struct {
     const char *name, *also;                          /* also: a second spelling */
@@ -6347,6 +6352,8 @@ typedef struct {
     int               output_type, embd_type;         /* -1: by the rules */
     quant__pattern   *pattern;
     int               n_pattern;
+    pcre2_match_data *match;
+    pcre2_match_context *limits;
     quant__step      *step;                           /* [n_tensor], in the order of the file */
     bool              falcon, big, tied;
     int               gqa, n_expert, n_layer, n_v;    /* n_v: tensors that count as attn_v */
@@ -6420,6 +6427,8 @@ static bool quant__allowed(const quant__plan *p, const gguf_tensor *t) {
 
 static void quant__patterns_drop(quant__plan *p) {
     for (int i = 0; i < p->n_pattern; i++) pcre2_code_free(p->pattern[i].code);
+    pcre2_match_data_free(p->match);
+    pcre2_match_context_free(p->limits);
     mem_free(p->pattern);
 }
 
@@ -6441,7 +6450,12 @@ static bool quant__pattern_read(quant__plan *p, const char *text, err_t *e) {
 }
 
 static bool quant__patterns(quant__plan *p, err_t *e) {
+    if (!p->o->n_tensor_type) return true;
     p->pattern = mem_new((size_t)p->o->n_tensor_type, sizeof *p->pattern);
+    p->match = pcre2_match_data_create(1, NULL);
+    p->limits = pcre2_match_context_create(NULL);
+    if (!p->match || !p->limits) die(EXIT_RESOURCE, "out of memory for regular expressions");
+    pcre2_set_match_limit(p->limits, QUANT_TRIES);
     for (int i = 0; i < p->o->n_tensor_type; i++)
         if (!quant__pattern_read(p, p->o->tensor_type[i], e)) return false;
     return true;
@@ -6449,15 +6463,13 @@ static bool quant__patterns(quant__plan *p, err_t *e) {
 
 /* The type that a person asked for, -1 when no pattern is found in the name. */
 static int quant__asked(const quant__plan *p, bytes name, err_t *e) {
-    int               found = -1;
-    pcre2_match_data *match = p->n_pattern ? pcre2_match_data_create(1, NULL) : NULL;
+    int found = -1;
     for (int i = 0; i < p->n_pattern && found < 0 && !e->code; i++) {
-        int rc = pcre2_match(p->pattern[i].code, name.p, name.n, 0, 0, match, NULL);
+        int rc = pcre2_match(p->pattern[i].code, name.p, name.n, 0, 0, p->match, p->limits);
         if (rc >= 0) found = (int)p->pattern[i].type;
         else if (rc != PCRE2_ERROR_NOMATCH)
             err_set(e, EXIT_INPUT, "--tensor-type %.100s: too much to try on %.*s", p->o->tensor_type[i], GGUF_SHOW(name));
     }
-    pcre2_match_data_free(match);
     return found;
 }
 
@@ -6614,7 +6626,7 @@ static bool quant__steps(quant__plan *p, err_t *e) {
         p->n_fell += s->fell;
         p->n_blind += !p->o->guide && quant__wants_guide(p, s);
         p->n_changed += s->to != t->type;
-        if (s->to != t->type) ok = quant__possible(p, s, e);
+        if (s->to != t->type && !p->o->dry_run) ok = quant__possible(p, s, e);
     }
     return ok;
 }
@@ -6827,6 +6839,7 @@ static void quant__metadata(const quant__plan *p, gguf_writer *w) {
 static bool quant__write(const quant__plan *p, const char *path, err_t *e) {
     gguf_writer w;
     if (!gguf_write_start(&w, path, p->g->align, p->g, e)) return false;
+    w.tight = p->g->part[p->g->n_parts - 1].n % p->g->align != 0;      /* some programs fill up the end, some do not */
     quant__metadata(p, &w);
     for (uint64_t i = 0; i < p->g->n_tensor; i++) {
         const gguf_tensor *t = p->step[i].t;
