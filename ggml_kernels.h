@@ -15,7 +15,8 @@
  * bit at every CPU level, so a product is fused with a sum only where the code says so. Little-endian only.
  *
  * SECTIONS  [fmt] blocks on disk   [conv] small floats   [unpack] any format to int8 codes and scales
- *           [ref] dequantise, quantise   [types] one row per format   [vec] float kernels at every level
+ *           [ref] dequantise, quantise   [types] one row per format   [fit] weights to blocks, scales searched
+ *           [vec] float kernels at every level
  *           [cpu] what this machine can run   [quant] quantised products, scalar   [quant_x86] what the vector levels
  *           share   [quant_avx512] [quant_avx2] quantised products   [level] the doors   [thread] every thread's start */
 #include <float.h>
@@ -1279,6 +1280,667 @@ static size_t k_row_bytes(uint32_t id, int64_t n) {
     if (!k_type_ok(id) || n < 0 || n % k_types[id].block) return 0;
     return __builtin_mul_overflow(n / k_types[id].block, k_types[id].bytes, &bytes) ? 0 : bytes;
 }
+
+/* ===== [fit] weights to blocks, scales searched =====
+ * The blocks that come closest to n weights in sum w*(x - x^)^2. A scale is searched, not read off the extremes: eight
+ * trials run side by side, each in its own stretch of scales; a trial rounds the weights to codes and solves for the
+ * scale (and minimum) that serves those codes best, again and again. A super-block then settles its f16 scales and its
+ * small integers together, each choice judged by the error after rounding to what is stored. No step is kept that makes
+ * the error larger. Same input, same bytes, on every machine: four-lane arithmetic in plain GNU C.
+ *
+ * Blocks are fitted after scaling by a power of two that brings the largest weight into [1, 2), so neither huge nor tiny
+ * weights over- or underflow a sum of squares. Weights must be finite. Importances w are not negative, finite, and NULL
+ * means equal; where all of a block's are zero, they count as equal too.
+ * Door: k_fitters[id].fit, k_fitters[id].recode. */
+
+typedef float   k__v4 __attribute__((vector_size(16)));
+typedef int32_t k__m4 __attribute__((vector_size(16)));
+typedef union { k__v4 v[2]; float f[8]; } k__v8;         /* eight trials */
+
+enum { K_FIT_LANES = 8, K_FIT_MAX = 256 };
+
+/* Both compilers know these loops as one instruction. */
+static inline k__v4 k__v4_min(k__v4 a, k__v4 b) {
+    k__v4 r;
+    for (int i = 0; i < 4; i++) r[i] = a[i] < b[i] ? a[i] : b[i];
+    return r;
+}
+
+static inline k__v4 k__v4_max(k__v4 a, k__v4 b) {
+    k__v4 r;
+    for (int i = 0; i < 4; i++) r[i] = a[i] > b[i] ? a[i] : b[i];
+    return r;
+}
+
+static inline k__v4 k__v4_all(float f) { return (k__v4){f, f, f, f}; }
+static inline k__v4 k__v4_pick(k__m4 yes, k__v4 a, k__v4 b) { return (k__v4)(((k__m4)a & yes) | ((k__m4)b & ~yes)); }
+
+/* The nearest integer, ties to even, for |v| < 2^22. */
+#define K_FIT_MAGIC 12582912.f
+
+/* What codes q sum to, in eight trials: w*q, w*q*q, w*x*q. */
+typedef struct { k__v8 q, qq, xq; } k__sums;
+
+/* q = (x - off) * inv, rounded and kept within lo..hi. */
+static inline __attribute__((always_inline)) void k__sum_codes(const float *x, const float *w, int n, const k__v8 *inv,
+                                                               const k__v8 *off, float lo, float hi, k__sums *s) {
+    k__v4 q[2] = {{0}}, qq[2] = {{0}}, xq[2] = {{0}};
+    k__v4 lo4 = k__v4_all(lo), hi4 = k__v4_all(hi), inv0 = inv->v[0], inv1 = inv->v[1];
+    for (int j = 0; j < n; j++) {
+        k__v4 a = off ? (x[j] - off->v[0]) * inv0 : x[j] * inv0, b = off ? (x[j] - off->v[1]) * inv1 : x[j] * inv1;
+        a = k__v4_min(k__v4_max(a, lo4), hi4) + K_FIT_MAGIC - K_FIT_MAGIC;
+        b = k__v4_min(k__v4_max(b, lo4), hi4) + K_FIT_MAGIC - K_FIT_MAGIC;
+        k__v4 wa = a * w[j], wb = b * w[j];
+        if (off) q[0] += wa, q[1] += wb;
+        qq[0] += wa * a;
+        qq[1] += wb * b;
+        xq[0] += wa * x[j];
+        xq[1] += wb * x[j];
+    }
+    memcpy(&s->q, q, sizeof q);
+    memcpy(&s->qq, qq, sizeof qq);
+    memcpy(&s->xq, xq, sizeof xq);
+}
+
+/* The same rounding, once, to keep. */
+static inline void k__codes_of(const float *x, int n, float inv, float off, float lo, float hi, int8_t *q) {
+    for (int j = 0; j < n; j++) {
+        float v = (x[j] - off) * inv;
+        v = v > lo ? v : lo;
+        v = v < hi ? v : hi;
+        q[j] = (int8_t)(v + K_FIT_MAGIC - K_FIT_MAGIC);
+    }
+}
+
+static inline float k__fit_inverse(float d) { return fabsf(d) > 1e-30f ? 1 / d : 0; }
+
+/* A block on the bench: scaled, with its importances. */
+typedef struct {
+    float  x[K_FIT_MAX], w[K_FIT_MAX];
+    double up, down;                                     /* 2^e and 2^-e: the weights are x * up */
+} k__bench;
+
+/* False when every weight is too small for any f16 scale to tell from zero: the block is all zero bytes. */
+static bool k__bench_load(k__bench *b, const float *x, const float *w, int n) {
+    float top = 0, wtop = 0;
+    for (int j = 0; j < n; j++) top = fabsf(x[j]) > top ? fabsf(x[j]) : top;
+    if (top < 0x1p-25f) return false;
+    for (int j = 0; w && j < n; j++) wtop = w[j] > wtop ? w[j] : wtop;
+    int   e = (int)(k__bits_of(top) >> 23) - 127;
+    float down = k__f32_of((uint32_t)(e > 126 ? 1 : 127 - e) << 23), wdown = wtop > 0 ? 1 / wtop : 0;
+    if (e > 126) e = 126;
+    b->up = e < 0 ? 1.0 / (double)(1u << -e) : (double)k__f32_of((uint32_t)(e + 127) << 23);
+    b->down = 1 / b->up;
+    for (int j = 0; j < n; j++) b->x[j] = x[j] * down;
+    for (int j = 0; j < n; j++) b->w[j] = wtop > 0 ? w[j] * wdown : 1;
+    return true;
+}
+
+/* The nearest finite f16 to a scale on the bench, and back. */
+static uint16_t k__bench_half(const k__bench *b, float d) {
+    double v = d * b->up;
+    v = v > 65504 ? 65504 : v < -65504 ? -65504 : v;
+    return k_f32_to_f16((float)v);
+}
+static float k__bench_float(const k__bench *b, uint16_t h) { return (float)(k_f16_to_f32(h) * b->down); }
+
+/* --- one scale --- */
+
+/* Eight scales to try, round t: six lanes put the extreme value at the code `far`, two at `near`, each a little off. */
+static inline void k__try_scales(float far, float near, float ext, int t, k__v8 *inv) {
+    static const float at[8] = {-1.0f, -0.6f, -0.2f, 0.2f, 0.6f, 1.0f, -0.5f, 0.3f};
+    float step = 0.1f * (float)t, one = 1 / ext;
+    for (int l = 0; l < 8; l++) {
+        float end = l < 6 ? far : near, more = at[l] + (l < 6 ? step : 2 * step);
+        inv->f[l] = (end + (end < 0 ? -more : more)) * one;
+    }
+}
+
+/* sum w*(x - d*q)^2 in eight lanes, the codes rounded as k__sum_codes does. Told directly: where the fit is nearly exact,
+ * sums of squares would cancel. */
+static inline void k__fit_errors(const float *x, const float *w, int n, const k__v8 *inv, const k__v8 *d, const k__v8 *off,
+                                 float lo, float hi, k__v8 *err) {
+    k__v4 e[2] = {{0}}, lo4 = k__v4_all(lo), hi4 = k__v4_all(hi);
+    for (int j = 0; j < n; j++)
+        for (int h = 0; h < 2; h++) {
+            k__v4 v = x[j] - off->v[h], q = v * inv->v[h];
+            q = k__v4_min(k__v4_max(q, lo4), hi4) + K_FIT_MAGIC - K_FIT_MAGIC;
+            v = v - q * d->v[h];
+            e[h] += v * v * w[j];
+        }
+    memcpy(err, e, sizeof e);
+}
+
+/* The scale d for which codes lo..hi of n values come closest. b: d is an f16 of that bench, else any float. */
+static float k__fit_scale(const float *x, const float *w, int n, float lo, float hi, const k__bench *b) {
+    static const k__v8 none = {{{0}, {0}}};
+    float ext = 0;
+    for (int j = 0; j < n; j++)
+        if (w[j] > 0 && fabsf(x[j]) > fabsf(ext)) ext = x[j];
+    if (ext == 0) return 0;
+    k__v8   inv, gain = none, scale = none;
+    k__sums s;
+    for (int t = 0; t < 4; t++) {
+        k__try_scales(lo < 0 ? lo : hi, lo < 0 ? hi : hi, ext, t, &inv);
+        k__sum_codes(x, w, n, &inv, NULL, lo, hi, &s);
+        for (int h = 0; h < 2; h++) {
+            k__v4 d = s.xq.v[h] / k__v4_max(s.qq.v[h], k__v4_all(1e-30f)), g = d * s.xq.v[h];
+            k__m4 better = g > gain.v[h];
+            gain.v[h] = k__v4_pick(better, g, gain.v[h]);
+            scale.v[h] = k__v4_pick(better, d, scale.v[h]);
+        }
+    }
+    float best = 0, least = FLT_MAX;
+    for (int t = 0; t < 2; t++) {
+        k__v8 err;
+        for (int l = 0; l < 8; l++) {
+            if (b) scale.f[l] = k__bench_float(b, k__bench_half(b, scale.f[l]));
+            inv.f[l] = k__fit_inverse(scale.f[l]);
+        }
+        k__fit_errors(x, w, n, &inv, &scale, &none, lo, hi, &err);
+        for (int l = 0; l < 8; l++)
+            if (err.f[l] < least) least = err.f[l], best = scale.f[l];
+        if (t == 1) break;
+        k__sum_codes(x, w, n, &inv, NULL, lo, hi, &s);
+        for (int l = 0; l < 8; l++) scale.f[l] = s.qq.f[l] > 0 ? s.xq.f[l] / s.qq.f[l] : 0;
+    }
+    return best;
+}
+
+/* One block of 32 with an f16 scale: its bits and the codes. */
+static uint16_t k__fit_plain(const float *x, const float *w, int lo, int hi, int8_t q[32]) {
+    k__bench b;
+    memset(q, 0, 32);
+    if (!k__bench_load(&b, x, w, 32)) return 0;
+    float d = k__fit_scale(b.x, b.w, 32, (float)lo, (float)hi, &b);
+    k__codes_of(b.x, 32, k__fit_inverse(d), 0, (float)lo, (float)hi, q);
+    return k__bench_half(&b, d);
+}
+
+/* --- super-blocks without a minimum --- */
+
+/* What a kind of super-block may hold. */
+typedef struct { float lo, hi, sc_lo, sc_hi; int group; } k__super;
+
+typedef struct {
+    uint16_t d, dmin;
+    int16_t  sc[16], mn[16];                             /* per group */
+    int8_t   q[256];
+} k__fitted;
+
+/* The sub-scale within three of s/d that serves a group best; what it takes off the error, the sums of its codes. */
+static float k__place_scale(const k__super *p, const float *x, const float *w, float d, float s, int16_t *sc, float *xq, float *qq) {
+    k__v8   inv, step;
+    k__sums sum;
+    float   mid = floorf(s * k__fit_inverse(d)), gain = -1;
+    mid = mid < p->sc_lo + 3 ? p->sc_lo + 3 : mid > p->sc_hi - 4 ? p->sc_hi - 4 : mid;
+    for (int l = 0; l < 8; l++) step.f[l] = d * (mid - 3 + (float)l), inv.f[l] = k__fit_inverse(step.f[l]);
+    k__sum_codes(x, w, p->group, &inv, NULL, p->lo, p->hi, &sum);
+    for (int l = 0; l < 8; l++) {
+        float g = step.f[l] * (2 * sum.xq.f[l] - step.f[l] * sum.qq.f[l]);
+        if (g > gain) gain = g, *sc = (int16_t)(mid - 3 + (float)l), *xq = sum.xq.f[l], *qq = sum.qq.f[l];
+    }
+    return gain;
+}
+
+static void k__fit_super(const k__bench *b, const k__super *p, k__fitted *out) {
+    int   groups = 256 / p->group;
+    float s[16], c[16], best = -1, xq[16], qq[16];
+    for (int g = 0; g < groups; g++) {
+        const float *x = b->x + p->group * g, *w = b->w + p->group * g;
+        s[g] = k__fit_scale(x, w, p->group, p->lo, p->hi, NULL);
+        k__v8   inv;
+        k__sums sum;
+        for (int l = 0; l < 8; l++) inv.f[l] = k__fit_inverse(s[g]);
+        k__sum_codes(x, w, p->group, &inv, NULL, p->lo, p->hi, &sum);
+        c[g] = sum.qq.f[0];
+    }
+    float d = k__fit_scale(s, c, groups, p->sc_lo, p->sc_hi, NULL), use = 0;
+    for (int t = 0; t < 3; t++) {
+        int16_t  sc[16];
+        uint16_t h = k__bench_half(b, d);
+        float    gain = 0, num = 0, den = 0;
+        d = k__bench_float(b, h);
+        for (int g = 0; g < groups; g++) {
+            gain += k__place_scale(p, b->x + p->group * g, b->w + p->group * g, d, s[g], &sc[g], &xq[g], &qq[g]);
+            num += (float)sc[g] * xq[g];
+            den += (float)sc[g] * (float)sc[g] * qq[g];
+            s[g] = qq[g] > 0 ? xq[g] / qq[g] : s[g];
+        }
+        if (gain > best) best = gain, use = d, out->d = h, memcpy(out->sc, sc, sizeof sc);
+        if (den > 0) d = num / den;
+    }
+    for (int g = 0; g < groups; g++)
+        k__codes_of(b->x + p->group * g, p->group, k__fit_inverse(use * (float)out->sc[g]), 0, p->lo, p->hi, out->q + p->group * g);
+}
+
+/* --- super-blocks with a minimum --- */
+
+typedef struct { k__v8 scale, min, gain; } k__lines;
+
+/* Lines s*q + m for eight trials, m <= 0 (or >= 0 where down is -1), and what they take off the error of all zero. */
+static inline void k__solve_lines(const k__sums *s, float sw, float sx, float down, k__lines *o) {
+    for (int h = 0; h < 2; h++) {
+        k__v4 q = s->q.v[h], qq = s->qq.v[h], xq = s->xq.v[h], tiny = k__v4_all(1e-30f), zero = k__v4_all(0);
+        k__v4 det = sw * qq - q * q;
+        k__m4 flat = det <= 1e-6f * sw * qq;             /* one code for all: the minimum does all there is to do */
+        k__v4 a = k__v4_pick(flat, zero, (sw * xq - sx * q) / k__v4_max(det, tiny));
+        k__v4 m = (sx - a * q) / sw;
+        k__m4 off = m * down > 0;
+        a = k__v4_pick(off, k__v4_max(xq / k__v4_max(qq, tiny), zero), a);
+        m = k__v4_pick(off, zero, m);
+        o->scale.v[h] = a;
+        o->min.v[h] = m;
+        o->gain.v[h] = a * (2 * xq - a * qq - 2 * m * q) + m * (2 * sx - m * sw);
+    }
+}
+
+typedef struct { float sw, sx, lo, hi, s, m, c; } k__group;  /* sums of w and w*x, extremes; line s*q + m, curvature of s */
+
+/* Eight lines for n weights and codes 0..top, each the best that its lane finds: a start near the extremes, a little more
+ * or less wide, then rounding and solving in turn. */
+static inline void k__try_lines(const float *x, const float *w, int n, float top, float down, const k__group *u, k__lines *best) {
+    static const float at_lo[8] = {0, 0, 0, 0, 0.06f, 0.06f, -0.06f, 0};
+    static const float at_end[8] = {-0.9f, -0.5f, 0, 0.4f, -0.3f, 0.3f, 0, 0.9f};
+    float   lo = u->lo * down > 0 ? 0 : u->lo, range = u->hi - lo;   /* the minimum cannot go there */
+    k__v8   inv, off;
+    k__sums s;
+    k__lines now;
+    memset(best, 0, sizeof *best);
+    for (int t = 0; t < 4 && range > 0; t++) {
+        for (int l = 0; l < 8; l++) {
+            off.f[l] = lo + at_lo[l] * range;
+            inv.f[l] = (top + at_end[l] + 0.1f * (float)t) / range;
+        }
+        k__sum_codes(x, w, n, &inv, &off, 0, top, &s);
+        k__solve_lines(&s, u->sw, u->sx, down, &now);
+        for (int h = 0; h < 2; h++) {
+            k__m4 better = now.gain.v[h] > best->gain.v[h];
+            best->gain.v[h] = k__v4_pick(better, now.gain.v[h], best->gain.v[h]);
+            best->scale.v[h] = k__v4_pick(better, now.scale.v[h], best->scale.v[h]);
+            best->min.v[h] = k__v4_pick(better, now.min.v[h], best->min.v[h]);
+        }
+    }
+    for (int t = 0; t < 2 && range > 0; t++) {
+        for (int l = 0; l < 8; l++) inv.f[l] = k__fit_inverse(best->scale.f[l]);
+        k__sum_codes(x, w, n, &inv, &best->min, 0, top, &s);
+        k__solve_lines(&s, u->sw, u->sx, down, best);
+    }
+}
+
+static void k__group_load(k__group *u, const float *x, const float *w, int n) {
+    *u = (k__group){.lo = x[0], .hi = x[0]};
+    for (int j = 0; j < n; j++) {
+        u->sw += w[j];
+        u->sx += w[j] * x[j];
+        u->lo = x[j] < u->lo ? x[j] : u->lo;
+        u->hi = x[j] > u->hi ? x[j] : u->hi;
+    }
+}
+
+static void k__fit_group(const k__super *p, const float *x, const float *w, float down, k__group *u) {
+    k__lines line;
+    k__group_load(u, x, w, p->group);
+    if (u->sw <= 0) return;
+    k__try_lines(x, w, p->group, p->hi, down, u, &line);
+    float best = -1;
+    for (int l = 0; l < 8; l++)
+        if (line.gain.f[l] > best) best = line.gain.f[l], u->s = line.scale.f[l], u->m = line.min.f[l];
+}
+
+/* Sub-scale and minimum of a group given the f16 scales: two scales beside u->s, four minima each. */
+static float k__place_line(const k__super *p, const float *x, const float *w, float d, float dm, k__group *u, int16_t *sc,
+                           int16_t *mn, float sum_of[3]) {
+    k__v8   inv, step, min;
+    k__sums sum;
+    float   top = p->sc_hi, k[8], m[8], gain = -FLT_MAX, idm = k__fit_inverse(dm), mid = floorf(u->s * k__fit_inverse(d));
+    mid = mid < 0 ? 0 : mid > top - 1 ? top - 1 : mid;
+    for (int l = 0; l < 8; l++) {
+        k[l] = mid + (float)(l / 4);
+        step.f[l] = d * k[l];
+        /* the least-squares minimum moves with the scale: the codes' weighted mean stays where it is */
+        float at = floorf(-(u->m + (u->s - step.f[l]) * u->c) * idm);
+        at = at < 1 ? 1 : at > top - 2 ? top - 2 : at;
+        m[l] = at - 1 + (float)(l % 4);
+        min.f[l] = -dm * m[l];
+        inv.f[l] = k__fit_inverse(step.f[l]);
+    }
+    k__sum_codes(x, w, p->group, &inv, &min, 0, p->hi, &sum);
+    for (int l = 0; l < 8; l++) {
+        float a = step.f[l], b = min.f[l];
+        float g = a * (2 * sum.xq.f[l] - a * sum.qq.f[l] - 2 * b * sum.q.f[l]) + b * (2 * u->sx - b * u->sw);
+        if (g > gain) {
+            gain = g, *sc = (int16_t)k[l], *mn = (int16_t)m[l];
+            sum_of[0] = sum.q.f[l], sum_of[1] = sum.qq.f[l], sum_of[2] = sum.xq.f[l];
+        }
+    }
+    return gain;
+}
+
+/* From the sums of a group's codes, the line that serves them best; c becomes the mean code. */
+static void k__refit_group(k__group *u, const float sum_of[3], float down) {
+    float det = u->sw * sum_of[1] - sum_of[0] * sum_of[0];
+    if (det <= 1e-6f * u->sw * sum_of[1]) return;
+    u->s = (u->sw * sum_of[2] - u->sx * sum_of[0]) / det;
+    u->m = (u->sx - u->s * sum_of[0]) / u->sw;
+    if (u->m * down > 0) u->m = 0, u->s = sum_of[2] / sum_of[1];
+    if (u->s < 0) u->s = 0;
+    u->c = sum_of[0] / u->sw;
+}
+
+static float k__fit_super_min(const k__bench *b, const k__super *p, float down, k__fitted *out) {
+    int      groups = 256 / p->group;
+    k__group u[16];
+    float    s[16], c[16], m[16], sw[16], best = -FLT_MAX, use = 0, use_min = 0;
+    for (int g = 0; g < groups; g++) {
+        const float *x = b->x + p->group * g, *w = b->w + p->group * g;
+        k__fit_group(p, x, w, down, &u[g]);
+        s[g] = u[g].s, c[g] = u[g].sw, m[g] = -u[g].m, sw[g] = u[g].sw;
+        u[g].c = p->hi / 2;
+    }
+    float d = k__fit_scale(s, c, groups, 0, p->sc_hi, NULL), dm = k__fit_scale(m, sw, groups, 0, p->sc_hi, NULL);
+    for (int t = 0; t < 4; t++) {
+        int16_t  sc[16], mn[16];
+        uint16_t h = k__bench_half(b, d), hm = k__bench_half(b, dm);
+        float    gain = 0, dd = 0, dmm = 0, mm = 0, xd = 0, xm = 0;
+        d = k__bench_float(b, h), dm = k__bench_float(b, hm);
+        for (int g = 0; g < groups; g++) {
+            float sums[3] = {0, 0, 0};
+            gain += k__place_line(p, b->x + p->group * g, b->w + p->group * g, d, dm, &u[g], &sc[g], &mn[g], sums);
+            dd += (float)(sc[g] * sc[g]) * sums[1];
+            dmm -= (float)(sc[g] * mn[g]) * sums[0];
+            mm += (float)(mn[g] * mn[g]) * u[g].sw;
+            xd += (float)sc[g] * sums[2];
+            xm -= (float)mn[g] * u[g].sx;
+            k__refit_group(&u[g], sums, down);
+        }
+        if (gain > best) {
+            best = gain, use = d, use_min = dm, out->d = h, out->dmin = hm;
+            memcpy(out->sc, sc, sizeof sc), memcpy(out->mn, mn, sizeof mn);
+        }
+        float det = dd * mm - dmm * dmm;
+        if (det > 1e-6f * dd * mm) d = (xd * mm - xm * dmm) / det, dm = (xm * dd - xd * dmm) / det;
+        else if (dd > 0) d = xd / dd;
+        if (d < 0) d = 0;
+    }
+    for (int g = 0; g < groups; g++)
+        k__codes_of(b->x + p->group * g, p->group, k__fit_inverse(use * (float)out->sc[g]), -use_min * (float)out->mn[g], 0, p->hi,
+                    out->q + p->group * g);
+    return best;
+}
+
+static void k__fit_lined(const k__bench *b, const k__super *p, k__fitted *out) {
+    int above = 0;
+    for (int g = 0; g < 16; g++) {
+        float lo = b->x[16 * g];
+        for (int j = 1; j < 16; j++) lo = b->x[16 * g + j] < lo ? b->x[16 * g + j] : lo;
+        above += lo > 0;
+    }
+    float gain = k__fit_super_min(b, p, 1, out);
+    if (above < 8) return;
+    k__fitted other;
+    if (k__fit_super_min(b, p, -1, &other) > gain) *out = other;
+}
+
+/* One block of 32 with an f16 scale and minimum. */
+static void k__fit_plain_min(const float *x, const float *w, int top, uint16_t out[2], int8_t q[32]) {
+    k__bench b;
+    k__group u;
+    k__lines line;
+    k__v8    inv, err;
+    k__sums  s;
+    memset(q, 0, 32);
+    out[0] = out[1] = 0;
+    if (!k__bench_load(&b, x, w, 32)) return;
+    k__group_load(&u, b.x, b.w, 32);
+    k__try_lines(b.x, b.w, 32, (float)top, 0, &u, &line);
+    float least = FLT_MAX, d = 0, m = 0;
+    for (int t = 0; t < 2; t++) {
+        for (int l = 0; l < 8; l++) {
+            line.scale.f[l] = k__bench_float(&b, k__bench_half(&b, line.scale.f[l]));
+            line.min.f[l] = k__bench_float(&b, k__bench_half(&b, line.min.f[l]));
+            inv.f[l] = k__fit_inverse(line.scale.f[l]);
+        }
+        k__fit_errors(b.x, b.w, 32, &inv, &line.scale, &line.min, 0, (float)top, &err);
+        for (int l = 0; l < 8; l++)
+            if (err.f[l] < least) least = err.f[l], d = line.scale.f[l], m = line.min.f[l];
+        if (t == 1) break;
+        k__sum_codes(b.x, b.w, 32, &inv, &line.min, 0, (float)top, &s);
+        k__solve_lines(&s, u.sw, u.sx, 0, &line);
+    }
+    out[0] = k__bench_half(&b, d);
+    out[1] = k__bench_half(&b, m);
+    k__codes_of(b.x, 32, k__fit_inverse(d), m, 0, (float)top, q);
+}
+
+/* --- codes to bytes: the inverses of [unpack] --- */
+
+static inline void k__put_nibbles(const int8_t *q, int half, int off, uint8_t *p) {
+    for (int j = 0; j < half; j++) p[j] = (uint8_t)(((q[j] - off) & 15) | ((q[half + j] - off) & 15) << 4);
+}
+
+static void k_recode_q4_0(const int8_t *q, void *dst, int64_t n) {
+    block_q4_0 *b = (block_q4_0 *)dst;
+    for (int64_t i = 0; i < n / 32; i++) k__put_nibbles(q + 32 * i, 16, -8, b[i].qs);
+}
+
+static void k_recode_q4_1(const int8_t *q, void *dst, int64_t n) {
+    block_q4_1 *b = (block_q4_1 *)dst;
+    for (int64_t i = 0; i < n / 32; i++) k__put_nibbles(q + 32 * i, 16, 0, b[i].qs);
+}
+
+/* Codes of five bits, the fifth apart. */
+static inline void k__put_fifth(const int8_t *q, int off, uint8_t qs[16], uint8_t qh[4]) {
+    uint8_t u[32];
+    for (int j = 0; j < 32; j++) u[j] = (uint8_t)(q[j] - off);
+    k__pack(u, qs, qh);
+}
+
+static void k_recode_q5_0(const int8_t *q, void *dst, int64_t n) {
+    block_q5_0 *b = (block_q5_0 *)dst;
+    for (int64_t i = 0; i < n / 32; i++) k__put_fifth(q + 32 * i, -16, b[i].qs, b[i].qh);
+}
+
+static void k_recode_q5_1(const int8_t *q, void *dst, int64_t n) {
+    block_q5_1 *b = (block_q5_1 *)dst;
+    for (int64_t i = 0; i < n / 32; i++) k__put_fifth(q + 32 * i, 0, b[i].qs, b[i].qh);
+}
+
+static void k_recode_q8_0(const int8_t *q, void *dst, int64_t n) {
+    block_q8_0 *b = (block_q8_0 *)dst;
+    for (int64_t i = 0; i < n / 32; i++) memcpy(b[i].qs, q + 32 * i, 32);
+}
+
+/* Four planes of 32 two-bit codes, as k__crumbs reads them. */
+static inline void k__put_crumbs(const int8_t *q, int off, int shift, uint8_t p[32]) {
+    for (int j = 0; j < 32; j++) {
+        int v = 0;
+        for (int k = 0; k < 4; k++) v |= ((q[32 * k + j] - off) >> shift & 3) << 2 * k;
+        p[j] = (uint8_t)v;
+    }
+}
+
+/* Bit `shift` of eight planes of 32 codes, as k__add_bits reads them. */
+static inline void k__put_bits(const int8_t *q, int off, int shift, uint8_t p[32]) {
+    for (int j = 0; j < 32; j++) {
+        int v = 0;
+        for (int k = 0; k < 8; k++) v |= ((q[32 * k + j] - off) >> shift & 1) << k;
+        p[j] = (uint8_t)v;
+    }
+}
+
+static void k_recode_q2_K(const int8_t *q, void *dst, int64_t n) {
+    block_q2_K *b = (block_q2_K *)dst;
+    for (int64_t i = 0; i < n / 256; i++)
+        for (int h = 0; h < 2; h++) k__put_crumbs(q + 256 * i + 128 * h, 0, 0, b[i].qs + 32 * h);
+}
+
+static void k_recode_q3_K(const int8_t *q, void *dst, int64_t n) {
+    block_q3_K *b = (block_q3_K *)dst;
+    for (int64_t i = 0; i < n / 256; i++) {
+        for (int h = 0; h < 2; h++) k__put_crumbs(q + 256 * i + 128 * h, -4, 0, b[i].qs + 32 * h);
+        k__put_bits(q + 256 * i, -4, 2, b[i].hmask);
+    }
+}
+
+static void k_recode_q4_K(const int8_t *q, void *dst, int64_t n) {
+    block_q4_K *b = (block_q4_K *)dst;
+    for (int64_t i = 0; i < n / 256; i++)
+        for (int h = 0; h < 4; h++) k__put_nibbles(q + 256 * i + 64 * h, 32, 0, b[i].qs + 32 * h);
+}
+
+static void k_recode_q5_K(const int8_t *q, void *dst, int64_t n) {
+    block_q5_K *b = (block_q5_K *)dst;
+    for (int64_t i = 0; i < n / 256; i++) {
+        for (int h = 0; h < 4; h++) k__put_nibbles(q + 256 * i + 64 * h, 32, 0, b[i].qs + 32 * h);
+        k__put_bits(q + 256 * i, 0, 4, b[i].qh);
+    }
+}
+
+static void k_recode_q6_K(const int8_t *q, void *dst, int64_t n) {
+    block_q6_K *b = (block_q6_K *)dst;
+    for (int64_t i = 0; i < n / 256; i++)
+        for (int h = 0; h < 2; h++) {
+            k__put_nibbles(q + 256 * i + 128 * h, 64, -32, b[i].ql + 64 * h);
+            k__put_crumbs(q + 256 * i + 128 * h, -32, 4, b[i].qh + 32 * h);
+        }
+}
+
+static void k__put_scales_q4_K(const int16_t *sc, const int16_t *mn, uint8_t s[12]) {
+    for (int g = 0; g < 4; g++) {
+        s[g] = (uint8_t)(sc[g] | sc[g + 4] >> 4 << 6);
+        s[g + 4] = (uint8_t)(mn[g] | mn[g + 4] >> 4 << 6);
+        s[g + 8] = (uint8_t)((sc[g + 4] & 15) | (mn[g + 4] & 15) << 4);
+    }
+}
+
+/* --- one function per format --- */
+
+#define K_FIT_PLAIN(type, lo, hi)                                                             \
+    static void k_fit_##type(const float *x, const float *w, void *dst, int64_t n) {          \
+        block_##type *b = (block_##type *)dst;                                                \
+        int8_t        q[32];                                                                  \
+        for (int64_t i = 0; i < n / 32; i++) {                                                \
+            b[i].d = k__fit_plain(x + 32 * i, w ? w + 32 * i : NULL, lo, hi, q);              \
+            k_recode_##type(q, b + i, 32);                                                    \
+        }                                                                                     \
+    }
+K_FIT_PLAIN(q4_0, -8, 7)
+K_FIT_PLAIN(q5_0, -16, 15)
+K_FIT_PLAIN(q8_0, -127, 127)
+
+#define K_FIT_PLAIN_MIN(type, top)                                                            \
+    static void k_fit_##type(const float *x, const float *w, void *dst, int64_t n) {          \
+        block_##type *b = (block_##type *)dst;                                                \
+        int8_t        q[32];                                                                  \
+        uint16_t      h[2];                                                                   \
+        for (int64_t i = 0; i < n / 32; i++) {                                                \
+            k__fit_plain_min(x + 32 * i, w ? w + 32 * i : NULL, top, h, q);                   \
+            b[i].d = h[0];                                                                    \
+            b[i].m = h[1];                                                                    \
+            k_recode_##type(q, b + i, 32);                                                    \
+        }                                                                                     \
+    }
+K_FIT_PLAIN_MIN(q4_1, 15)
+K_FIT_PLAIN_MIN(q5_1, 31)
+
+static void k__store_q2_K(const k__fitted *f, block_q2_K *b) {
+    b->d = f->d;
+    b->dmin = f->dmin;
+    for (int g = 0; g < 16; g++) b->scales[g] = (uint8_t)(f->sc[g] | f->mn[g] << 4);
+    k_recode_q2_K(f->q, b, 256);
+}
+
+static void k__store_q3_K(const k__fitted *f, block_q3_K *b) {
+    b->d = f->d;
+    for (int g = 0; g < 16; g++) {
+        int v = f->sc[g] + 32;
+        b->scales[g % 8] = (uint8_t)(b->scales[g % 8] | (v & 15) << g / 8 * 4);
+        b->scales[8 + g % 4] = (uint8_t)(b->scales[8 + g % 4] | v >> 4 << g / 4 * 2);
+    }
+    k_recode_q3_K(f->q, b, 256);
+}
+
+static void k__store_q4_K(const k__fitted *f, block_q4_K *b) {
+    b->d = f->d;
+    b->dmin = f->dmin;
+    k__put_scales_q4_K(f->sc, f->mn, b->scales);
+    k_recode_q4_K(f->q, b, 256);
+}
+
+static void k__store_q5_K(const k__fitted *f, block_q5_K *b) {
+    b->d = f->d;
+    b->dmin = f->dmin;
+    k__put_scales_q4_K(f->sc, f->mn, b->scales);
+    k_recode_q5_K(f->q, b, 256);
+}
+
+static void k__store_q6_K(const k__fitted *f, block_q6_K *b) {
+    b->d = f->d;
+    for (int g = 0; g < 16; g++) b->scales[g] = (int8_t)f->sc[g];
+    k_recode_q6_K(f->q, b, 256);
+}
+
+#define K_FIT_SUPER(type, how, ...)                                                           \
+    static void k_fit_##type(const float *x, const float *w, void *dst, int64_t n) {          \
+        static const k__super kind = {__VA_ARGS__};                                           \
+        block_##type         *b = (block_##type *)dst;                                        \
+        k__bench              bench;                                                          \
+        k__fitted             f;                                                              \
+        memset(b, 0, (size_t)(n / 256) * sizeof *b);                                          \
+        for (int64_t i = 0; i < n / 256; i++) {                                               \
+            if (!k__bench_load(&bench, x + 256 * i, w ? w + 256 * i : NULL, 256)) continue;   \
+            how(&bench, &kind, &f);                                                           \
+            k__store_##type(&f, b + i);                                                       \
+        }                                                                                     \
+    }
+/*                             lo   hi  sc_lo sc_hi group */
+K_FIT_SUPER(q2_K, k__fit_lined, 0,   3,  0,    15,  16)
+K_FIT_SUPER(q3_K, k__fit_super, -4,  3,  -32,  31,  16)
+K_FIT_SUPER(q4_K, k__fit_lined, 0,   15, 0,    63,  32)
+K_FIT_SUPER(q5_K, k__fit_lined, 0,   31, 0,    63,  32)
+K_FIT_SUPER(q6_K, k__fit_super, -32, 31, -128, 127, 16)
+
+/* Plain floats have nothing to fit; what f16 cannot hold becomes its largest, as everywhere here. */
+static void k__fit_f16(const float *x, const float *w, void *dst, int64_t n) {
+    (void)w;
+    for (int64_t i = 0; i < n; i++) {
+        uint16_t h = k_f32_to_f16(x[i] > 65504 ? 65504 : x[i] < -65504 ? -65504 : x[i]);
+        memcpy((uint8_t *)dst + 2 * i, &h, 2);
+    }
+}
+
+static void k__fit_bf16(const float *x, const float *w, void *dst, int64_t n) {
+    (void)w;
+    k_quant_bf16(x, dst, n);
+}
+
+/* --- the table --- */
+
+typedef struct {
+    /* The best whole blocks for n weights under sum w*(x - x^)^2; w NULL: all equal. x and w finite, w >= 0. */
+    void (*fit)(const float *x, const float *w, void *dst, int64_t n);
+    /* New codes, in unpack's units, into blocks whose scales stay. NULL where a code is a point of a lattice. */
+    void (*recode)(const int8_t *q, void *dst, int64_t n);
+    int16_t       lo, hi;                                /* codes a weight may take */
+    const int8_t *levels;                                /* the codes themselves, lo to hi in rising order, where they have gaps */
+} k_fitter;
+
+static const k_fitter k_fitters[K_TYPE_MAX] = {
+    /*           fit         recode         lo    hi   levels */
+    [K_F16]  = {k__fit_f16,  NULL,          0,   0,   NULL},
+    [K_BF16] = {k__fit_bf16, NULL,          0,   0,   NULL},
+    [K_Q4_0] = {k_fit_q4_0, k_recode_q4_0, -8,  7,   NULL},
+    [K_Q4_1] = {k_fit_q4_1, k_recode_q4_1, 0,   15,  NULL},
+    [K_Q5_0] = {k_fit_q5_0, k_recode_q5_0, -16, 15,  NULL},
+    [K_Q5_1] = {k_fit_q5_1, k_recode_q5_1, 0,   31,  NULL},
+    [K_Q8_0] = {k_fit_q8_0, k_recode_q8_0, -127, 127, NULL},
+    [K_Q2_K] = {k_fit_q2_K, k_recode_q2_K, 0,   3,   NULL},
+    [K_Q3_K] = {k_fit_q3_K, k_recode_q3_K, -4,  3,   NULL},
+    [K_Q4_K] = {k_fit_q4_K, k_recode_q4_K, 0,   15,  NULL},
+    [K_Q5_K] = {k_fit_q5_K, k_recode_q5_K, 0,   31,  NULL},
+    [K_Q6_K] = {k_fit_q6_K, k_recode_q6_K, -32, 31,  NULL},
+};
 
 /* ===== [vec] float products, norm, softmax, rope, activation, attention =====
  * What the forward pass does in f32, three times over: _ref in plain C, _avx2, _avx512. The level table in
