@@ -3918,12 +3918,13 @@ static uint64_t kv_bytes_peak(const kv_cache *kv) {
  * The one seam between the step and what executes it. On the CPU every thread of the pool calls each operation with
  * the same arguments; an operation deals its tasks through the pool's counter and ends with a barrier, so the step
  * reads like straight code. How the tasks fall never changes a result: each output is summed by one thread in one order.
- * Door: dev_blas_open, dev_rows, dev_quantise, dev_matmul and the types they take. */
+ * Door: dev_blas_open, dev_rows, dev_quantise, dev_watch, dev_matmul and the types they take. */
 
 typedef struct {
     pool  *p;
     int    ith;                                       /* this thread */
     void  *scratch;                                   /* this thread's, big enough for every operation */
+    const struct dev_tap *tap;                        /* who watches the products, NULL: nobody */
 } dev;
 
 /* cblas_sgemm of OpenBLAS, NULL unless dev_blas_open() found it. It sums in an order of its own that depends on the
@@ -3996,6 +3997,17 @@ typedef struct {
     size_t          ldy;
 } dev_product;
 
+/* Who sees every list of products, with the float rows they take, before one of them is computed. All threads make the
+ * call; it deals its work as a stage does and ends with a barrier. It may exchange matrices behind the list. */
+typedef struct dev_tap {
+    void (*fn)(void *ctx, dev *dv, const dev_product *list, int n);
+    void  *ctx;
+} dev_tap;
+
+static void dev_watch(dev *dv, const dev_product *list, int n) {
+    if (dv->tap) dv->tap->fn(dv->tap->ctx, dv, list, n);
+}
+
 /* Rows per task: as many as the kernels like, but enough tasks that a slow thread is not waited for. */
 static int dev__task_rows(const dev *dv, const dev_product *m) {
     int step = k_rows_step(m->w->type, m->n), rows = m->w->n_out / (8 * dv->p->n);
@@ -4018,6 +4030,7 @@ static void dev__mul(const dev *dv, const dev_product *m, int r, int nr) {
 
 /* All products of the list, as one pile of tasks. */
 static void dev_matmul(dev *dv, const dev_product *list, int n_list) {
+    dev_watch(dv, list, n_list);
     int task = pool_next(dv->p), base = 0;
     for (int i = 0; i < n_list; i++) {
         const dev_product *m = &list[i];
@@ -4035,7 +4048,8 @@ static void dev_matmul(dev *dv, const dev_product *list, int n_list) {
 /* ===== [fwd] one step over a batch of (sequence, position, token) rows =====
  * The only forward pass: prefill chunks, decode, batches and verification are different lists of rows. Rows of one
  * sequence stand together in rising position. Each row's result depends on its own past alone, to the last bit.
- *   In the last layer only rows that ask for logits go on past K and V.
+ *   In the last layer only rows that ask for logits go on past K and V. A watched step (tap) takes every row through every
+ * layer, shows its watcher the last product too and leaves that one uncomputed: it has no logits.
  * Door: fwd_row_bytes, fwd_new, fwd_free, fwd_step. */
 
 typedef struct {
@@ -4050,6 +4064,7 @@ typedef struct {
     const model *m;
     pool        *p;
     kv_cache    *kv;
+    const dev_tap *tap;                               /* who watches, NULL: nobody */
     int          max_rows, max_out;
     void       **scratch;                             /* [threads] for kernels */
     const uint8_t ***blocks;                          /* [threads][2 * n_blocks] block views for attention */
@@ -4461,14 +4476,14 @@ static void fwd__dense(fwd *f, dev *dv) {
 
 /* --- the step --- */
 
-/* Which rows go past K and V in layer il: all of them, in the last layer those that ask for logits. Runs of one
+/* Which rows go past K and V in layer il: all of them, in the last layer those that ask for logits (all when watched). Runs of one
  * sequence are cut into attention tasks. Thread 0 alone. */
 static void fwd__select(fwd *f, int il) {
     f->stop = g_interrupt != 0;
     f->il = il;
     f->l = &f->m->layer[il];
     if (il > 0 && il < f->m->hp.n_layer - 1) return;  /* the same as in layer 0 */
-    const bool all = il < f->m->hp.n_layer - 1;
+    const bool all = f->tap || il < f->m->hp.n_layer - 1;
     f->n_sel = f->n_span = 0;
     for (int r = 0; r < f->n_rows; r++) {
         if (!all && !f->row[r].logits) continue;
@@ -4484,7 +4499,7 @@ static void fwd__select(fwd *f, int il) {
 static void fwd__run(void *ctx, int ith) {
     fwd                *f = ctx;
     const arch_hparams *hp = &f->m->hp;
-    dev                 dv = {f->p, ith, f->scratch[ith]};
+    dev                 dv = {f->p, ith, f->scratch[ith], f->tap};
     dev_rows(&dv, f->n_rows, fwd__embed, f);
     for (int il = 0; il < hp->n_layer; il++) {
         if (ith == 0) fwd__select(f, il);
@@ -4511,7 +4526,9 @@ static void fwd__run(void *ctx, int ith) {
     dev_rows(&dv, f->n_sel, fwd__out_norm, f);
     arch_mat head = f->m->glob.output;
     head.n_out = hp->n_vocab;                         /* rows past the vocabulary are padding */
-    dev_matmul(&dv, &(dev_product){&head, 0, &f->xn, NULL, 0, f->n_sel, f->logits, (size_t)hp->n_vocab}, 1);
+    const dev_product last = {&head, 0, &f->xn, NULL, 0, f->n_sel, f->logits, (size_t)hp->n_vocab};
+    if (f->tap) dev_watch(&dv, &last, 1);
+    else dev_matmul(&dv, &last, 1);
 }
 
 /* Room for the block views of sequences of up to n blocks. */
