@@ -14,6 +14,7 @@
  *   [fwd]      one step over a batch of rows                            <- k base pool arch model kv dev
  *   [samp]     logits to token                                          <- base
  *   [gen]      (engine) one request: prefill, decode, stop, scores      <- k base pool gguf tok model kv fwd samp
+ *   [calib]    what a text shows of a model's inputs                   <- k base pool gguf tok kv dev fwd gen
  *   [quant]    one model file into another, weights in other types      <- k base pool gguf
  *   [inspect]  what is in a model file                                  <- k base gguf tok arch model
  *   [cli]      (main) option table, config, actions, main               <- all
@@ -6104,6 +6105,485 @@ static bool gen_logits(engine *eng, const tok_ids *ids, out_t *out, err_t *e) {
     return gen__each(eng, ids, gen__put_logits, out, e);
 }
 
+/* ===== [calib] what a text shows of a model's inputs =====
+ * Runs a text through a model in chunks and watches what each weight matrix is multiplied with. The importance matrix: the
+ * sum of squares of every input channel, for each expert of a stack, and how many rows were summed. It is written and read
+ * in llama.cpp's GGUF form; its older form (.dat) is read too. What a file of either form holds is checked wholly: counts
+ * and sums are finite and not negative, sizes fit the file.
+ * Invariants: a channel is summed by one thread in row order, so the bits do not depend on the threads; entries stand in
+ * order of their names, each once.
+ * Door: calib_opts, calib_gather, calib_imatrix_*, calib_weights. */
+
+typedef struct {
+    int  n_chunks;                                    /* chunks of the text to take, -1: all */
+    bool output;                                      /* watch the output matrix too */
+} calib_opts;
+
+static const calib_opts calib_defaults = {.n_chunks = -1};
+
+enum {
+    CALIB_CHUNK = 512,                                /* tokens, unless asked otherwise */
+    CALIB_CHANNELS = 256,                             /* input channels of one task */
+};
+
+typedef struct {
+    char           name[GGUF_NAME_MAX + 1];
+    uint64_t       n_in, n_mat;                       /* channels; experts, 1 for a plain matrix */
+    double        *sum2;                              /* [n_mat, n_in] sum of squares, or a mean where count is 1 */
+    double        *count;                             /* [n_mat] rows summed; 0: no data */
+    const uint8_t *data;                              /* the watched tensor, NULL in what was read */
+} calib_entry;
+
+typedef struct {
+    calib_entry *e;                                   /* [n] by name */
+    size_t       n, cap;
+    str         *dataset;                             /* [n_dataset] files whose text was summed */
+    size_t       n_dataset;
+    uint32_t     n_chunk, chunk;                      /* chunks summed; tokens in one, 0: not said */
+} calib_imatrix;
+
+static void calib_imatrix_drop(calib_imatrix *im) {
+    for (size_t i = 0; i < im->n; i++) {
+        mem_free(im->e[i].sum2);
+        mem_free(im->e[i].count);
+    }
+    for (size_t i = 0; i < im->n_dataset; i++) str_drop(&im->dataset[i]);
+    mem_free(im->e);
+    mem_free(im->dataset);
+    *im = (calib_imatrix){0};
+}
+
+/* A new entry at the end; sizes were checked by the caller. */
+static calib_entry *calib__add(calib_imatrix *im, bytes name, uint64_t n_in, uint64_t n_mat) {
+    if (im->n == im->cap) im->e = mem_grow(im->e, im->cap = 2 * im->cap + 64, sizeof *im->e);
+    calib_entry *en = &im->e[im->n++];
+    *en = (calib_entry){.n_in = n_in, .n_mat = n_mat};
+    memcpy(en->name, name.p, name.n);
+    en->sum2 = mem_new(n_in * n_mat, sizeof *en->sum2);
+    en->count = mem_new(n_mat, sizeof *en->count);
+    return en;
+}
+
+static void calib__add_dataset(calib_imatrix *im, bytes name) {
+    im->dataset = mem_grow(im->dataset, im->n_dataset + 1, sizeof *im->dataset);
+    im->dataset[im->n_dataset] = (str){0};
+    str_add(&im->dataset[im->n_dataset++], name.p, name.n);
+}
+
+static int calib__by_name(const void *a, const void *b) {
+    return strcmp(((const calib_entry *)a)->name, ((const calib_entry *)b)->name);
+}
+
+static int calib__by_data(const void *a, const void *b) {
+    const uint8_t *x = ((const calib_entry *)a)->data, *y = ((const calib_entry *)b)->data;
+    return (x > y) - (x < y);
+}
+
+static const calib_entry *calib_imatrix_find(const calib_imatrix *im, bytes name) {
+    calib_entry key = {.n_in = 0};
+    if (!im->n || name.n > GGUF_NAME_MAX) return NULL;
+    memcpy(key.name, name.p, name.n);
+    return bsearch(&key, im->e, im->n, sizeof key, calib__by_name);
+}
+
+/* --- gathering --- */
+
+static calib_entry *calib__watched(calib_imatrix *im, const uint8_t *data) {
+    const calib_entry key = {.data = data};
+    return im->n ? bsearch(&key, im->e, im->n, sizeof key, calib__by_data) : NULL;
+}
+
+/* Adds the rows of one product to channels [c0, c0 + n). */
+static void calib__sum(calib_entry *en, const dev_product *m, size_t c0, size_t n) {
+    double *restrict sum = en->sum2 + (size_t)m->stack * en->n_in + c0;
+    for (int t = 0; t < m->n; t++) {
+        const size_t r = (size_t)(m->idx ? m->idx[m->first + t] : m->first + t);
+        const float *restrict x = m->a->x + r * m->a->ldx + c0;
+        for (size_t i = 0; i < n; i++) sum[i] += (double)x[i] * (double)x[i];
+    }
+    if (c0 == 0) en->count[m->stack] += m->n;
+}
+
+/* The watcher of an importance matrix; every thread runs it. A product whose matrix begins inside a tensor shares its input
+ * with the one at its beginning. */
+static void calib__watch(void *ctx, dev *dv, const dev_product *list, int n) {
+    int task = pool_next(dv->p), base = 0;
+    for (int i = 0; i < n; i++) {
+        calib_entry *en = list[i].n > 0 ? calib__watched(ctx, list[i].w->data) : NULL;
+        if (!en) continue;
+        const int n_task = (int)((en->n_in + CALIB_CHANNELS - 1) / CALIB_CHANNELS);
+        for (; task < base + n_task; task = pool_next(dv->p)) {
+            const size_t c0 = (size_t)(task - base) * CALIB_CHANNELS;
+            calib__sum(en, &list[i], c0, en->n_in - c0 < CALIB_CHANNELS ? en->n_in - c0 : CALIB_CHANNELS);
+        }
+        base += n_task;
+    }
+    pool_barrier(dv->p);
+}
+
+/* One entry for each matrix of the layers, and for the output where asked; a model without an output matrix of its own
+ * multiplies with its embeddings, which are looked up and not watched. */
+static void calib__entries(calib_imatrix *im, const gguf_file *g, bool output) {
+    static const char blk[] = "blk.";
+    for (uint64_t i = 0; i < g->n_tensor; i++) {
+        const gguf_tensor *t = &g->tensor[i];
+        bool layer = t->name.n > 4 && memcmp(t->name.p, blk, 4) == 0;
+        if (t->n_dims < 2 || !k_type_weight(t->type) || !(layer || (output && bytes_is(t->name, "output.weight")))) continue;
+        calib__add(im, t->name, t->dim[0], t->dim[2])->data = t->data;
+    }
+    if (im->n) qsort(im->e, im->n, sizeof *im->e, calib__by_data);
+}
+
+/* Entries that saw no row go; the others in order of their names. */
+static void calib__settle(calib_imatrix *im) {
+    size_t n = 0;
+    for (size_t i = 0; i < im->n; i++) {
+        calib_entry *en = &im->e[i];
+        double       rows = 0;
+        for (uint64_t k = 0; k < en->n_mat; k++) rows += en->count[k];
+        en->data = NULL;
+        if (rows > 0) {
+            im->e[n++] = *en;
+            continue;
+        }
+        mem_free(en->sum2);
+        mem_free(en->count);
+    }
+    im->n = n;
+    if (n) qsort(im->e, n, sizeof *im->e, calib__by_name);
+}
+
+static bool calib__finite(const calib_imatrix *im, const char *path, err_t *e) {
+    for (size_t i = 0; i < im->n; i++)
+        for (uint64_t k = 0; k < im->e[i].n_in * im->e[i].n_mat; k++)
+            if (!isfinite((float)im->e[i].sum2[k]))
+                return err_set(e, EXIT_INPUT,
+                               "%s: the inputs of %s hold a NaN or an infinity at channel %llu: damaged weights, or a model out "
+                               "of range", path, im->e[i].name, (unsigned long long)(k % im->e[i].n_in));
+    return true;
+}
+
+static void calib__progress(int done, int all, double since) {
+    if (g_log_level < LOG_NORMAL || !isatty(STDERR_FILENO)) return;
+    if (done == all) fprintf(stderr, "\r\033[K");
+    else fprintf(stderr, "\rreading the text: %d of %d chunks, %.0f s left\033[K", done, all,
+                 done ? (clock_now() - since) / done * (all - done) : 0.0);
+    fflush(stderr);
+}
+
+/* One chunk of n tokens as a sequence of its own. With a start token (bos >= 0) that stands in place of the chunk's first
+ * token, as llama.cpp has it. False: an error in e, or an interrupt. */
+static bool calib__chunk(engine *eng, const int32_t *ids, int n, int32_t bos, err_t *e) {
+    kv_seq *seq = kv_seq_new(eng->kv);
+    bool    ok = true;
+    for (int at = 0, to; ok && at < n; at = to) {
+        to = n - at > eng->n_batch ? at + eng->n_batch : n;
+        ok = kv_reserve(seq, to) || err_set(e, EXIT_RESOURCE, "the KV cache has no room for %d tokens (--kv-mem, --kv-blocks)", to);
+        for (int i = at; i < to; i++) eng->row[i - at] = (fwd_row){i == 0 && bos >= 0 ? bos : ids[i], i, seq, false};
+        ok = ok && fwd_step(eng->f, eng->row, to - at) != NULL;
+        ok = ok && (gguf_alive(eng->g) ||
+                    err_set(e, EXIT_RESOURCE, "%s: the file became shorter while the model was running", eng->g->path));
+    }
+    kv_seq_free(seq);
+    return ok;
+}
+
+/* Chunks that a text of n tokens has for us; 0, with words in e, where it is too short for one. */
+static int calib_chunks(size_t n_ids, int chunk, const calib_opts *o, err_t *e) {
+    const size_t n = n_ids / (size_t)chunk;
+    if (!n) err_set(e, EXIT_INPUT, "the text has %zu tokens, expected at least the %d of one chunk (-c N)", n_ids, chunk);
+    return o->n_chunks >= 0 && (size_t)o->n_chunks < n ? o->n_chunks : n > INT_MAX ? INT_MAX : (int)n;
+}
+
+/* Sums over the chunks of a text. `text` is the name that the file tells. False: an error in e, or an interrupt. */
+static bool calib_gather(engine *eng, const tok_ids *ids, int chunk, const calib_opts *o, const char *text, calib_imatrix *im,
+                         err_t *e) {
+    const int     n = calib_chunks(ids->n, chunk, o, e);
+    const dev_tap tap = {calib__watch, im};
+    const double  t0 = clock_now();
+    const int32_t bos = tok_add_bos(eng->v) ? tok_bos(eng->v) : -1;
+    bool          ok = !e->code;
+    if (ok && chunk > eng->n_ctx)
+        ok = err_set(e, EXIT_INPUT, "chunks of %d tokens, the cache holds %d (-c N, --kv-mem)", chunk, eng->n_ctx);
+    calib__entries(im, eng->g, o->output);
+    eng->f->tap = &tap;
+    for (int i = 0; ok && i < n; i++) {
+        calib__progress(i, n, t0);
+        ok = calib__chunk(eng, ids->id + (size_t)i * (size_t)chunk, chunk, bos, e);
+    }
+    calib__progress(n, n, t0);
+    eng->f->tap = NULL;
+    calib__settle(im);
+    calib__add_dataset(im, bytes_of(text));
+    im->chunk = (uint32_t)chunk;
+    im->n_chunk = (uint32_t)n;
+    return ok && calib__finite(im, eng->g->path, e);
+}
+
+/* --- reading --- */
+
+/* What a file may hold as a sum or a count: anything else would poison every weight it touches. */
+static bool calib__numbers(const float *p, uint64_t n, double *out, uint64_t *bad) {
+    for (uint64_t i = 0; i < n; i++) {
+        float x;
+        memcpy(&x, (const uint8_t *)p + 4 * i, 4);
+        if (!(x >= 0 && x <= FLT_MAX)) {
+            *bad = i;
+            return false;
+        }
+        out[i] = (double)x;
+    }
+    return true;
+}
+
+/* Name of a tensor without its ending; n 0 where it ends otherwise. */
+static bytes calib__stem(bytes name, const char *ending) {
+    const size_t n = strlen(ending);
+    bool         is = name.n > n && memcmp(name.p + name.n - n, ending, n) == 0;
+    return (bytes){name.p, is ? name.n - n : 0};
+}
+
+/* NAME.in_sum2 [n_in, n_mat] and NAME.counts [1, n_mat]. */
+static bool calib__pair(calib_imatrix *im, const gguf_file *g, const gguf_tensor *sum, bytes stem, err_t *e) {
+    char     name[GGUF_NAME_MAX + 16];
+    uint64_t bad = 0;
+    snprintf(name, sizeof name, "%.*s.counts", (int)stem.n, (const char *)stem.p);
+    const gguf_tensor *count = gguf_tensor_find(g, name);
+    if (!count) return gguf_bad(g, sum->part, sum->at, e, "tensor %.*s has no %s beside it", GGUF_SHOW(sum->name), name);
+    const gguf_tensor *both[2] = {sum, count};
+    for (int i = 0; i < 2; i++)
+        if (both[i]->type != K_F32)
+            return gguf_bad(g, both[i]->part, both[i]->at, e, "tensor %.*s has type %s, expected f32", GGUF_SHOW(both[i]->name),
+                            k_types[both[i]->type].name);
+    const uint64_t n = sum->n_bytes / 4, n_mat = count->n_bytes / 4;
+    if (n % n_mat)
+        return gguf_bad(g, count->part, count->at, e, "tensor %s has %llu values beside %llu sums, expected as many sums for each", name,
+                        GGUF_U(n_mat), GGUF_U(n));
+    calib_entry *en = calib__add(im, stem, n / n_mat, n_mat);
+    if (!calib__numbers((const float *)(const void *)sum->data, en->n_in * en->n_mat, en->sum2, &bad))
+        return gguf_bad(g, sum->part, sum->at + 4 * bad, e, "tensor %.*s holds a value that is negative or not finite, expected sums "
+                        "of squares", GGUF_SHOW(sum->name));
+    if (!calib__numbers((const float *)(const void *)count->data, en->n_mat, en->count, &bad))
+        return gguf_bad(g, count->part, count->at + 4 * bad, e, "tensor %s holds a value that is negative or not finite, expected "
+                        "counts", name);
+    return true;
+}
+
+static bool calib__read_gguf(calib_imatrix *im, const gguf_file *g, err_t *e) {
+    const gguf_kv *kv = NULL;
+    bytes          s, stem;
+    uint64_t       v;
+    int            got = gguf_get_str(g, "general.type", &s, e);
+    if (got < 0) return false;
+    if (got == 1 && !bytes_is(s, "imatrix"))
+        return gguf_bad(g, 0, gguf_find(g, "general.type")->at, e, "general.type is \"%.*s\", expected imatrix", GGUF_SHOW(s));
+    if (gguf_get_arr(g, "imatrix.datasets", &kv, e) < 0) return false;
+    gguf_strs it = kv ? gguf_strs_of(g, kv) : (gguf_strs){0};
+    while (gguf_strs_next(&it, &s)) calib__add_dataset(im, s);
+    if ((got = gguf_get_u64(g, "imatrix.chunk_count", 0, UINT32_MAX, &v, e)) < 0) return false;
+    if (got) im->n_chunk = (uint32_t)v;
+    if ((got = gguf_get_u64(g, "imatrix.chunk_size", 0, UINT32_MAX, &v, e)) < 0) return false;
+    if (got) im->chunk = (uint32_t)v;
+    for (uint64_t i = 0; i < g->n_tensor; i++) {
+        const gguf_tensor *t = &g->tensor[i];
+        if ((stem = calib__stem(t->name, ".in_sum2")).n) {
+            if (!calib__pair(im, g, t, stem, e)) return false;
+        } else if (!calib__stem(t->name, ".counts").n) {
+            return gguf_bad(g, t->part, t->at, e, "tensor %.*s ends neither in .in_sum2 nor in .counts, expected an importance matrix",
+                            GGUF_SHOW(t->name));
+        }
+    }
+    if (!im->n) return err_set(e, EXIT_INPUT, "%s: holds no sums, expected an importance matrix", g->path);
+    qsort(im->e, im->n, sizeof *im->e, calib__by_name);
+    return true;
+}
+
+/* The older form: a count of entries; for each the length of its name, the name, how many chunks were summed, how many
+ * values follow, the values (mean times chunks, f32); then the chunks of all and the text's name, which may be missing.
+ * Integers are of 32 bits, little-endian. */
+typedef struct {
+    const uint8_t *p;
+    size_t         n, at;
+    const char    *path;
+    err_t         *e;
+} calib__cur;
+
+static bool calib__need(calib__cur *c, size_t n, const char *what) {
+    if (c->e->code) return false;
+    return n <= c->n - c->at || err_set(c->e, EXIT_INPUT, "%s: %zu bytes are left, expected %zu of %s (at byte %zu)", c->path,
+                                        c->n - c->at, n, what, c->at);
+}
+
+/* An integer from lo to hi; 0 after a failure. */
+static int32_t calib__i32(calib__cur *c, int32_t lo, int32_t hi, const char *what) {
+    int32_t v = 0;
+    if (!calib__need(c, sizeof v, what)) return 0;
+    memcpy(&v, c->p + c->at, sizeof v);
+    c->at += sizeof v;
+    if (v >= lo && v <= hi) return v;
+    err_set(c->e, EXIT_INPUT, "%s: %s is %d, expected %d to %d (at byte %zu)", c->path, what, v, lo, hi, c->at - sizeof v);
+    return 0;
+}
+
+static void calib__dat_entry(calib__cur *c, calib_imatrix *im) {
+    const size_t  name_at = c->at + 4;
+    const int32_t len = calib__i32(c, 1, GGUF_NAME_MAX, "the length of a name");
+    if (!calib__need(c, (size_t)len, "a name")) return;
+    const bytes name = {c->p + c->at, (size_t)len};
+    c->at += (size_t)len;
+    for (size_t i = 0; i < name.n; i++)
+        if (name.p[i] < 0x20 || name.p[i] >= 0x7f) {
+            err_set(c->e, EXIT_INPUT, "%s: byte 0x%02x in a name, expected a tensor's (at byte %zu)", c->path, name.p[i], name_at + i);
+            return;
+        }
+    const int32_t calls = calib__i32(c, 0, INT32_MAX, "the number of chunks"), n = calib__i32(c, 1, INT32_MAX, "the number of values");
+    if (!calib__need(c, (size_t)n * 4, "values")) return;
+    calib_entry *en = calib__add(im, name, (uint64_t)n, 1);
+    uint64_t     bad = 0;
+    if (!calib__numbers((const float *)(const void *)(c->p + c->at), (uint64_t)n, en->sum2, &bad))
+        err_set(c->e, EXIT_INPUT, "%s: %s holds a value that is negative or not finite, expected sums of squares (at byte %zu)", c->path,
+                en->name, c->at + 4 * (size_t)bad);
+    en->count[0] = calls ? calls : 1;
+    c->at += (size_t)n * 4;
+}
+
+static bool calib__read_dat(calib_imatrix *im, const uint8_t *p, size_t n, const char *path, err_t *e) {
+    calib__cur    c = {p, n, 0, path, e};
+    const int32_t most = n / 17 < INT32_MAX ? (int32_t)(n / 17) : INT32_MAX;   /* an entry takes 17 bytes at least */
+    const int32_t entries = calib__i32(&c, 1, most, "the number of entries");
+    for (int32_t i = 0; i < entries && !e->code; i++) calib__dat_entry(&c, im);
+    if (e->code) return false;
+    qsort(im->e, im->n, sizeof *im->e, calib__by_name);
+    for (size_t i = 1; i < im->n; i++)
+        if (strcmp(im->e[i - 1].name, im->e[i].name) == 0)
+            return err_set(e, EXIT_INPUT, "%s: %s comes twice, expected once", path, im->e[i].name);
+    if (c.at == n) return true;
+    im->n_chunk = (uint32_t)calib__i32(&c, 0, INT32_MAX, "the number of chunks");
+    if (e->code || c.at == n) return !e->code;
+    const int32_t len = calib__i32(&c, 0, 65536, "the length of the text's name");
+    if (!calib__need(&c, (size_t)len, "the text's name")) return false;
+    if (len) calib__add_dataset(im, (bytes){p + c.at, (size_t)len});
+    return true;
+}
+
+/* Either form, from n bytes that were read before. On false nothing is kept. */
+static bool calib_imatrix_parse(calib_imatrix *im, const uint8_t *p, size_t n, const char *path, err_t *e) {
+    gguf_file g = {0};
+    bool      ok;
+    *im = (calib_imatrix){0};
+    if (n >= 4 && memcmp(p, "GGUF", 4) == 0) ok = gguf_parse(&g, p, n, path, e) && calib__read_gguf(im, &g, e);
+    else ok = calib__read_dat(im, p, n, path, e);
+    gguf_close(&g);
+    if (!ok) calib_imatrix_drop(im);
+    return ok;
+}
+
+static bool calib__slurp(const char *path, str *out, err_t *e) {
+    struct stat st;
+    int         fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    ssize_t     got = 1;
+    if (fd < 0 || fstat(fd, &st)) err_set(e, err_code_of(errno), "%s: %s", path, strerror(errno));
+    else if (!S_ISREG(st.st_mode)) err_set(e, EXIT_INPUT, "%s: is not a file, expected an importance matrix", path);
+    while (!e->code && got) {
+        str_room(out, 1 << 20);
+        got = read(fd, out->p + out->n, out->cap - out->n - 1);
+        if (got < 0 && errno != EINTR) err_set(e, err_code_of(errno), "%s: %s", path, strerror(errno));
+        if (got > 0) out->n += (size_t)got;
+    }
+    if (fd >= 0) close(fd);
+    return !e->code;
+}
+
+static bool calib_imatrix_read(calib_imatrix *im, const char *path, err_t *e) {
+    str  s = {0};
+    bool ok = calib__slurp(path, &s, e) && calib_imatrix_parse(im, (const uint8_t *)s.p, s.n, path, e);
+    str_drop(&s);
+    return ok;
+}
+
+/* --- using --- */
+
+/* Mean square of each input channel for a tensor of rows of n_in and n_mat matrices: [n_mat, n_in], owned by the caller. A
+ * matrix that saw no row weighs all channels alike. NULL: nothing is known of this tensor, or e says what does not fit. */
+__attribute__((unused)) static float *calib_weights(const calib_imatrix *im, bytes name, uint64_t n_in, uint64_t n_mat, err_t *e) {
+    const calib_entry *en = calib_imatrix_find(im, name);
+    if (!en) return NULL;
+    if (en->n_in * en->n_mat != n_in * n_mat) {
+        err_set(e, EXIT_INPUT, "the importance matrix has %llu values for %s, expected %llu", GGUF_U(en->n_in * en->n_mat), en->name,
+                GGUF_U(n_in * n_mat));
+        return NULL;
+    }
+    float *w = mem_new(n_in * n_mat, sizeof *w);
+    for (uint64_t i = 0; i < n_in * n_mat; i++) {
+        const double rows = en->count[i / en->n_in];
+        w[i] = rows > 0 ? (float)(en->sum2[i] / rows) : 1.0f;
+    }
+    return w;
+}
+
+/* Adds what `from` knows. A mean of the older form counts as `chunk` rows a chunk. */
+static bool calib_imatrix_merge(calib_imatrix *im, const calib_imatrix *from, uint32_t chunk, err_t *e) {
+    const double each = from->chunk ? 1 : (double)chunk;
+    for (size_t i = 0; i < from->n; i++) {
+        const calib_entry *a = &from->e[i];
+        const bytes        name = bytes_of(a->name);
+        calib_entry       *b = (calib_entry *)(uintptr_t)calib_imatrix_find(im, name);
+        const bool         fresh = !b;
+        if (fresh) b = calib__add(im, name, a->n_in, a->n_mat);
+        if (b->n_in * b->n_mat != a->n_in * a->n_mat || (b->n_mat != a->n_mat && a->n_mat != 1))
+            return err_set(e, EXIT_INPUT, "%s: %llu x %llu sums, expected %llu x %llu as in the others", a->name, GGUF_U(a->n_in),
+                           GGUF_U(a->n_mat), GGUF_U(b->n_in), GGUF_U(b->n_mat));
+        for (uint64_t k = 0; k < a->n_in * a->n_mat; k++) b->sum2[k] += a->sum2[k] * each;
+        for (uint64_t k = 0; k < b->n_mat; k++) b->count[k] += a->count[a->n_mat == 1 ? 0 : k] * each;
+        if (fresh) qsort(im->e, im->n, sizeof *im->e, calib__by_name);
+    }
+    for (size_t i = 0; i < from->n_dataset; i++) calib__add_dataset(im, str_bytes(&from->dataset[i]));
+    im->n_chunk += from->n_chunk;
+    return true;
+}
+
+/* --- writing --- */
+
+static bool calib__put(gguf_writer *w, const double *x, uint64_t n, err_t *e) {
+    float buf[1024];
+    for (uint64_t at = 0, some; at < n; at += some) {
+        some = n - at < 1024 ? n - at : 1024;
+        for (uint64_t i = 0; i < some; i++) buf[i] = (float)x[at + i];
+        if (!gguf_write_data(w, buf, some * sizeof *buf, e)) return false;
+    }
+    return true;
+}
+
+/* In the GGUF form. `in` is the model, which is not to be overwritten. */
+static bool calib_imatrix_write(const calib_imatrix *im, const char *path, const gguf_file *in, err_t *e) {
+    gguf_writer w;
+    char        name[2][GGUF_NAME_MAX + 16];
+    bytes      *sets = mem_new(im->n_dataset, sizeof *sets);
+    bool        ok = gguf_write_start(&w, path, 32, in, e);
+    for (size_t i = 0; i < im->n_dataset; i++) sets[i] = str_bytes(&im->dataset[i]);
+    if (ok) {
+        gguf_write_str(&w, "general.type", bytes_of("imatrix"));
+        gguf_write_strs(&w, "imatrix.datasets", sets, im->n_dataset);
+        gguf_write_u32(&w, "imatrix.chunk_count", im->n_chunk);
+        gguf_write_u32(&w, "imatrix.chunk_size", im->chunk);
+    }
+    for (size_t i = 0; ok && i < im->n; i++) {
+        const calib_entry *en = &im->e[i];
+        snprintf(name[0], sizeof name[0], "%s.in_sum2", en->name);
+        snprintf(name[1], sizeof name[1], "%s.counts", en->name);
+        ok = strlen(name[0]) <= GGUF_NAME_MAX ||
+             err_set(e, EXIT_INPUT, "%s: the name is too long for an importance matrix, expected at most %d bytes", en->name,
+                     GGUF_NAME_MAX - 8);
+        if (!ok) break;
+        const uint32_t n_dims = en->n_mat > 1 ? 2 : 1;
+        gguf_write_tensor(&w, bytes_of(name[0]), K_F32, n_dims, (uint64_t[]){en->n_in, en->n_mat});
+        gguf_write_tensor(&w, bytes_of(name[1]), K_F32, n_dims, (uint64_t[]){1, en->n_mat});
+    }
+    for (size_t i = 0; ok && i < im->n; i++)
+        ok = calib__put(&w, im->e[i].sum2, im->e[i].n_in * im->e[i].n_mat, e) && calib__put(&w, im->e[i].count, im->e[i].n_mat, e);
+    ok = ok && gguf_write_finish(&w, e);
+    if (!ok) gguf_write_drop(&w);
+    mem_free(sets);
 /* ===== [quant] one model file into another, its weights in other types =====
  * A file type is a base type and a mixture: tensors that matter more, by what they do in the model and by their layer,
  * get more bits than the base, and a few get fewer. Which ones is data: quant_files, quant_kept, quant_roles,
@@ -7400,6 +7880,7 @@ typedef enum {
     ACT_DETOKENIZE,
     ACT_SCORE,
     ACT_LOGITS,
+    ACT_IMATRIX,
     ACT_INSPECT,
     ACT_DUMP,
     ACT_QUANTIZE,
@@ -7429,6 +7910,8 @@ typedef struct {
     kv_opts     kv;
     fwd_opts    fwd;
     gen_opts    gen;
+    calib_opts  calib;
+    cli_list    in_files;                             /* importance matrices to add to the one gathered */
     samp_opts   samp;
     quant_opts  quant;
     bool        given[CLI_OPTS_MAX];                  /* by row of cli_opts: named on the command line */
@@ -7436,7 +7919,7 @@ typedef struct {
 
 static config cli_defaults(void) {
     return (config){.cpu = "auto", .special = -1, .log_level = LOG_NORMAL, .seed = -1,
-                    .kv = kv_defaults, .fwd = fwd_defaults, .gen = gen_defaults, .samp = samp_defaults};
+                    .kv = kv_defaults, .fwd = fwd_defaults, .gen = gen_defaults, .calib = calib_defaults, .samp = samp_defaults};
 }
 
 /* --- the table --- */
@@ -7490,6 +7973,8 @@ static const cli_opt cli_opts[] = {
      "log-probability of each token of the prompt, a line each: index id logprob"},
     {"--logits",                        "FILE",       OPT_ACT,  AT(what), ACT_LOGITS, 0,          GROUP_ACT, NULL,
      "run the prompt and write the logits of every position to FILE (- is stdout): float32, little-endian, [tokens][vocabulary]"},
+    {"--imatrix-out",                   "FILE",       OPT_ACT,  AT(what), ACT_IMATRIX, 0,         GROUP_ACT, NULL,
+     "run the text of -f in chunks of -c tokens (512 by itself) and write its importance matrix to FILE, as GGUF"},
     {"--inspect",                       NULL,         OPT_ACT,  AT(what), ACT_INSPECT, 0,         GROUP_ACT, NULL,
      "check the model file wholly and print what is in it; runs nothing"},
     {"--dump-tensor",                   "NAME",       OPT_ACT,  AT(what), ACT_DUMP, 0,            GROUP_ACT, NULL,
@@ -7536,6 +8021,13 @@ static const cli_opt cli_opts[] = {
      "end when the answer holds TEXT, which is not printed; may be given several times"},
     {"--ignore-eos",                    NULL,         OPT_ON,   AT(gen.ignore_eos),  0,  0,       GROUP_RUN, NULL,
      "never pick an end token"},
+
+    {"--chunks",                        "N",          OPT_INT,  AT(calib.n_chunks), -1,  CLI_BIG, GROUP_RUN, NULL,
+     "chunks of the text to use; -1 is all"},
+    {"--process-output",                NULL,         OPT_ON,   AT(calib.output),    0,  0,       GROUP_RUN, NULL,
+     "--imatrix-out: the output matrix too"},
+    {"--in-file",                       "FILE",       OPT_LIST, AT(in_files),        0,  0,       GROUP_RUN, NULL,
+     "--imatrix-out: add the importance matrix FILE; may be given several times, and without a text"},
 
     {"-s --seed",                       "N",          OPT_I64,  AT(seed),           -1,  0x1p63,  GROUP_SAMPLE, NULL,
      "equal seeds give equal text; -1 draws one and prints it on stderr"},
@@ -7593,9 +8085,9 @@ static const cli_opt cli_opts[] = {
     {"-c --ctx-size",                   "N",          OPT_INT,  AT(fwd.n_ctx),      -1,  CLI_BIG, GROUP_CACHE, NULL,
      "context, in tokens; 0 is the model's own, -1 what the request needs, up to the model's own"},
     {"-ctk --cache-type-k",             "f32|f16|bf16|q8_0|q4_0", OPT_TYPE, AT(kv.type_k), 0, 0,  GROUP_CACHE, NULL,
-     "type of the cached keys; f32 with --score and --logits"},
+     "type of the cached keys; f32 with --score, --logits and --imatrix-out"},
     {"-ctv --cache-type-v",             "f32|f16|bf16|q8_0|q4_0", OPT_TYPE, AT(kv.type_v), 0, 0,  GROUP_CACHE, NULL,
-     "type of the cached values; f32 with --score and --logits"},
+     "type of the cached values; f32 with --score, --logits and --imatrix-out"},
     {"--kv-block-size",                 "N",          OPT_INT,  AT(kv.block),        1,  65536,   GROUP_CACHE, NULL,
      "tokens in a block of the cache"},
     {"--kv-blocks",                     "N",          OPT_INT,  AT(kv.max_blocks),   0,  CLI_BIG, GROUP_CACHE, NULL,
@@ -7933,7 +8425,7 @@ static bool cli__has_format(int action, const char *format) {
 }
 
 static bool cli__needs_model(int action) { return action < ACT_LIST; }
-static bool cli__needs_prompt(int action) { return action <= ACT_LOGITS; }
+static bool cli__needs_prompt(int action) { return action <= ACT_IMATRIX; }
 
 /* The byte that a backslash and c stand for, -1 when they stand for nothing. */
 static int cli__escaped(char c) {
@@ -8021,7 +8513,8 @@ static bool cli_finish(config *c, err_t *e) {
     bytes act = c->action ? cli__long_name(cli__action_opt(c->action)) : bytes_of("generation");
     if (!cli__has_format(c->action, c->format))
         return err_set(e, EXIT_INPUT, "--format: %.*s has no form %s", (int)act.n, act.p, c->format);
-    if (c->output && c->action == ACT_LOGITS) return err_set(e, EXIT_INPUT, "--output: --logits names its file itself");
+    if (c->output && (c->action == ACT_LOGITS || c->action == ACT_IMATRIX))
+        return err_set(e, EXIT_INPUT, "--output: %.*s names its file itself", (int)act.n, act.p);
     if (cli__needs_model(c->action) && (!c->model || !*c->model))
         return err_set(e, EXIT_INPUT,
                        "no model given, expected -m FILE or LLMRUN_MODEL in the environment (--help lists all options)");
@@ -8051,6 +8544,7 @@ static void cli_drop(config *c) {
     cli__list_drop(&c->stop);
     cli__list_drop(&c->bias);
     cli__list_drop(&c->breakers);
+    cli__list_drop(&c->in_files);
     cli__list_drop(&c->tensor_types);
     mem_free(c->biases);
 }
@@ -8495,10 +8989,40 @@ static bool cli__with_engine(cli_run *r, err_t *e) {
     return ok;
 }
 
+/* The importance matrix of the text and of the files named beside it. Nothing is written after an interrupt. */
+static bool cli__imatrix(cli_run *r, err_t *e) {
+    const config *c = r->c;
+    const int     chunk = c->fwd.n_ctx > 0 ? c->fwd.n_ctx : CALIB_CHUNK;
+    calib_imatrix im = {0}, more;
+    bool          ok = true;
+    if (r->ids.n || !c->in_files.n) {
+        fwd_opts fo = c->fwd;
+        fo.n_ctx = chunk;
+        engine *en = engine_open(r->g, r->vocab, &fo, &c->kv, chunk, false, r->t_start, e);
+        cli__graceful = 1;
+        ok = en && calib_gather(en, &r->ids, chunk, &c->calib, c->file ? c->file : "", &im, e);
+        engine_close(en);
+    }
+    for (int i = 0; ok && i < c->in_files.n; i++) {
+        ok = calib_imatrix_read(&more, c->in_files.v[i], e);
+        if (!ok) break;
+        ok = calib_imatrix_merge(&im, &more, (uint32_t)chunk, e);
+        calib_imatrix_drop(&more);
+    }
+    im.chunk = (uint32_t)chunk;
+    ok = ok && calib_imatrix_write(&im, c->what, r->g, e);
+    if (ok && g_log_level >= LOG_NORMAL)
+        fprintf(stderr, "llmrun: %s: %zu tensors, %u chunks of %d tokens, %.1f s\n", c->what, im.n, im.n_chunk, chunk,
+                clock_now() - r->t_start);
+    calib_imatrix_drop(&im);
+    return ok;
+}
+
 static bool cli__encode(cli_run *r, const str *text, err_t *e) {
     const config *c = r->c;
     unsigned      flags = c->bos ? TOK_BOS : 0;
-    if (c->action == ACT_TOKENIZE) flags |= c->special == 1 ? TOK_SPECIAL : 0;
+    if (c->action == ACT_IMATRIX) flags |= (c->special == 1 ? TOK_SPECIAL : 0) | (text->n && tok_add_bos(r->vocab) ? TOK_BOS : 0);
+    else if (c->action == ACT_TOKENIZE) flags |= c->special == 1 ? TOK_SPECIAL : 0;
     else {
         bool begin = tok_bos(r->vocab) >= 0 && (tok_add_bos(r->vocab) || !text->n); /* an empty prompt is the start token alone */
         flags |= (c->special != 0 ? TOK_SPECIAL : 0) | (begin ? TOK_BOS : 0);
@@ -8515,6 +9039,7 @@ static bool cli__on_prompt(cli_run *r, err_t *e) {
               (act == ACT_DETOKENIZE ? cli__detokenize(r, &text, e) : cli__encode(r, &text, e));
     str_drop(&text);
     if (ok && act == ACT_TOKENIZE) ok = cli__tokenize(r, e);
+    else if (ok && act == ACT_IMATRIX) ok = cli__imatrix(r, e);
     else if (ok && act != ACT_DETOKENIZE) ok = cli__with_engine(r, e);
     tok_ids_drop(&r->ids);
     tok_free(r->vocab);
@@ -8578,7 +9103,7 @@ static bool cli__on_model(const config *c, double t_start, err_t *e) {
         return ok;
     }
     config  own = *c;
-    bool    exact = c->action == ACT_SCORE || c->action == ACT_LOGITS;
+    bool    exact = c->action == ACT_SCORE || c->action == ACT_LOGITS || c->action == ACT_IMATRIX;
     if (exact && !cli__given(c, "-ctk")) own.kv.type_k = K_F32;
     if (exact && !cli__given(c, "-ctv")) own.kv.type_v = K_F32;
     cli_run r = {.c = &own, .g = &g, .t_start = t_start};
