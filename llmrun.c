@@ -6584,6 +6584,9 @@ static bool calib_imatrix_write(const calib_imatrix *im, const char *path, const
     ok = ok && gguf_write_finish(&w, e);
     if (!ok) gguf_write_drop(&w);
     mem_free(sets);
+    return ok;
+}
+
 /* ===== [quant] one model file into another, its weights in other types =====
  * A file type is a base type and a mixture: tensors that matter more, by what they do in the model and by their layer,
  * get more bits than the base, and a few get fewer. Which ones is data: quant_files, quant_kept, quant_roles,
