@@ -14,6 +14,8 @@
  *   [fwd]      one step over a batch of rows                            <- k base pool arch model kv dev
  *   [samp]     logits to token                                          <- base
  *   [gen]      (engine) one request: prefill, decode, stop, scores      <- k base pool gguf tok model kv fwd samp
+ *   [calib]    what a text shows of a model's inputs                   <- k base pool gguf tok kv dev fwd gen
+ *   [round]    weights rounded by what they do to a text               <- k base pool gguf tok arch model kv dev fwd
  *   [eval]     what a model is worth on a text: perplexity, divergence  <- k base pool gguf tok kv fwd gen
  *   [quant]    one model file into another, weights in other types      <- k base pool gguf
  *   [inspect]  what is in a model file                                  <- k base gguf tok arch model
@@ -3921,12 +3923,13 @@ static uint64_t kv_bytes_peak(const kv_cache *kv) {
  * The one seam between the step and what executes it. On the CPU every thread of the pool calls each operation with
  * the same arguments; an operation deals its tasks through the pool's counter and ends with a barrier, so the step
  * reads like straight code. How the tasks fall never changes a result: each output is summed by one thread in one order.
- * Door: dev_blas_open, dev_rows, dev_quantise, dev_matmul and the types they take. */
+ * Door: dev_blas_open, dev_rows, dev_quantise, dev_watch, dev_matmul and the types they take. */
 
 typedef struct {
     pool  *p;
     int    ith;                                       /* this thread */
     void  *scratch;                                   /* this thread's, big enough for every operation */
+    const struct dev_tap *tap;                        /* who watches the products, NULL: nobody */
 } dev;
 
 /* cblas_sgemm of OpenBLAS, NULL unless dev_blas_open() found it. It sums in an order of its own that depends on the
@@ -3999,6 +4002,17 @@ typedef struct {
     size_t          ldy;
 } dev_product;
 
+/* Who sees every list of products, with the float rows they take, before one of them is computed. All threads make the
+ * call; it deals its work as a stage does and ends with a barrier. It may exchange matrices behind the list. */
+typedef struct dev_tap {
+    void (*fn)(void *ctx, dev *dv, const dev_product *list, int n);
+    void  *ctx;
+} dev_tap;
+
+static void dev_watch(dev *dv, const dev_product *list, int n) {
+    if (dv->tap) dv->tap->fn(dv->tap->ctx, dv, list, n);
+}
+
 /* Rows per task: as many as the kernels like, but enough tasks that a slow thread is not waited for. */
 static int dev__task_rows(const dev *dv, const dev_product *m) {
     int step = k_rows_step(m->w->type, m->n), rows = m->w->n_out / (8 * dv->p->n);
@@ -4021,6 +4035,7 @@ static void dev__mul(const dev *dv, const dev_product *m, int r, int nr) {
 
 /* All products of the list, as one pile of tasks. */
 static void dev_matmul(dev *dv, const dev_product *list, int n_list) {
+    dev_watch(dv, list, n_list);
     int task = pool_next(dv->p), base = 0;
     for (int i = 0; i < n_list; i++) {
         const dev_product *m = &list[i];
@@ -4038,7 +4053,8 @@ static void dev_matmul(dev *dv, const dev_product *list, int n_list) {
 /* ===== [fwd] one step over a batch of (sequence, position, token) rows =====
  * The only forward pass: prefill chunks, decode, batches and verification are different lists of rows. Rows of one
  * sequence stand together in rising position. Each row's result depends on its own past alone, to the last bit.
- *   In the last layer only rows that ask for logits go on past K and V.
+ *   In the last layer only rows that ask for logits go on past K and V. A watched step (tap) takes every row through every
+ * layer, shows its watcher the last product too and leaves that one uncomputed: it has no logits.
  * Door: fwd_row_bytes, fwd_new, fwd_free, fwd_step. */
 
 typedef struct {
@@ -4053,6 +4069,7 @@ typedef struct {
     const model *m;
     pool        *p;
     kv_cache    *kv;
+    const dev_tap *tap;                               /* who watches, NULL: nobody */
     int          max_rows, max_out;
     void       **scratch;                             /* [threads] for kernels */
     const uint8_t ***blocks;                          /* [threads][2 * n_blocks] block views for attention */
@@ -4464,14 +4481,14 @@ static void fwd__dense(fwd *f, dev *dv) {
 
 /* --- the step --- */
 
-/* Which rows go past K and V in layer il: all of them, in the last layer those that ask for logits. Runs of one
+/* Which rows go past K and V in layer il: all of them, in the last layer those that ask for logits (all when watched). Runs of one
  * sequence are cut into attention tasks. Thread 0 alone. */
 static void fwd__select(fwd *f, int il) {
     f->stop = g_interrupt != 0;
     f->il = il;
     f->l = &f->m->layer[il];
     if (il > 0 && il < f->m->hp.n_layer - 1) return;  /* the same as in layer 0 */
-    const bool all = il < f->m->hp.n_layer - 1;
+    const bool all = f->tap || il < f->m->hp.n_layer - 1;
     f->n_sel = f->n_span = 0;
     for (int r = 0; r < f->n_rows; r++) {
         if (!all && !f->row[r].logits) continue;
@@ -4487,7 +4504,7 @@ static void fwd__select(fwd *f, int il) {
 static void fwd__run(void *ctx, int ith) {
     fwd                *f = ctx;
     const arch_hparams *hp = &f->m->hp;
-    dev                 dv = {f->p, ith, f->scratch[ith]};
+    dev                 dv = {f->p, ith, f->scratch[ith], f->tap};
     dev_rows(&dv, f->n_rows, fwd__embed, f);
     for (int il = 0; il < hp->n_layer; il++) {
         if (ith == 0) fwd__select(f, il);
@@ -4514,7 +4531,9 @@ static void fwd__run(void *ctx, int ith) {
     dev_rows(&dv, f->n_sel, fwd__out_norm, f);
     arch_mat head = f->m->glob.output;
     head.n_out = hp->n_vocab;                         /* rows past the vocabulary are padding */
-    dev_matmul(&dv, &(dev_product){&head, 0, &f->xn, NULL, 0, f->n_sel, f->logits, (size_t)hp->n_vocab}, 1);
+    const dev_product last = {&head, 0, &f->xn, NULL, 0, f->n_sel, f->logits, (size_t)hp->n_vocab};
+    if (f->tap) dev_watch(&dv, &last, 1);
+    else dev_matmul(&dv, &last, 1);
 }
 
 /* Room for the block views of sequences of up to n blocks. */
@@ -6128,6 +6147,1209 @@ static bool gen_logits(engine *eng, const tok_ids *ids, out_t *out, err_t *e) {
     return gen__each(eng, ids, gen__put_logits, out, e);
 }
 
+/* ===== [calib] what a text shows of a model's inputs =====
+ * Runs a text through a model in chunks and watches what each weight matrix is multiplied with. The importance matrix: the
+ * sum of squares of every input channel, for each expert of a stack, and how many rows were summed. It is written and read
+ * in llama.cpp's GGUF form; its older form (.dat) is read too. What a file of either form holds is checked wholly: counts
+ * and sums are finite and not negative, sizes fit the file.
+ * Invariants: a channel is summed by one thread in row order, so the bits do not depend on the threads; entries stand in
+ * order of their names, each once.
+ * Door: calib_opts, calib_gather, calib_imatrix_*, calib_weights. */
+
+typedef struct {
+    int  n_chunks;                                    /* chunks of the text to take, -1: all */
+    bool output;                                      /* watch the output matrix too */
+} calib_opts;
+
+static const calib_opts calib_defaults = {.n_chunks = -1};
+
+enum {
+    CALIB_CHUNK = 512,                                /* tokens, unless asked otherwise */
+    CALIB_CHANNELS = 256,                             /* input channels of one task */
+};
+
+typedef struct {
+    char           name[GGUF_NAME_MAX + 1];
+    uint64_t       n_in, n_mat;                       /* channels; experts, 1 for a plain matrix */
+    double        *sum2;                              /* [n_mat, n_in] sum of squares, or a mean where count is 1 */
+    double        *count;                             /* [n_mat] rows summed; 0: no data */
+    const uint8_t *data;                              /* the watched tensor, NULL in what was read */
+} calib_entry;
+
+typedef struct {
+    calib_entry *e;                                   /* [n] by name */
+    size_t       n, cap;
+    str         *dataset;                             /* [n_dataset] files whose text was summed */
+    size_t       n_dataset;
+    uint32_t     n_chunk, chunk;                      /* chunks summed; tokens in one, 0: not said */
+} calib_imatrix;
+
+static void calib_imatrix_drop(calib_imatrix *im) {
+    for (size_t i = 0; i < im->n; i++) {
+        mem_free(im->e[i].sum2);
+        mem_free(im->e[i].count);
+    }
+    for (size_t i = 0; i < im->n_dataset; i++) str_drop(&im->dataset[i]);
+    mem_free(im->e);
+    mem_free(im->dataset);
+    *im = (calib_imatrix){0};
+}
+
+/* A new entry at the end; sizes were checked by the caller. */
+static calib_entry *calib__add(calib_imatrix *im, bytes name, uint64_t n_in, uint64_t n_mat) {
+    if (im->n == im->cap) im->e = mem_grow(im->e, im->cap = 2 * im->cap + 64, sizeof *im->e);
+    calib_entry *en = &im->e[im->n++];
+    *en = (calib_entry){.n_in = n_in, .n_mat = n_mat};
+    memcpy(en->name, name.p, name.n);
+    en->sum2 = mem_new(n_in * n_mat, sizeof *en->sum2);
+    en->count = mem_new(n_mat, sizeof *en->count);
+    return en;
+}
+
+static void calib__add_dataset(calib_imatrix *im, bytes name) {
+    im->dataset = mem_grow(im->dataset, im->n_dataset + 1, sizeof *im->dataset);
+    im->dataset[im->n_dataset] = (str){0};
+    str_add(&im->dataset[im->n_dataset++], name.p, name.n);
+}
+
+static int calib__by_name(const void *a, const void *b) {
+    return strcmp(((const calib_entry *)a)->name, ((const calib_entry *)b)->name);
+}
+
+static int calib__by_data(const void *a, const void *b) {
+    const uint8_t *x = ((const calib_entry *)a)->data, *y = ((const calib_entry *)b)->data;
+    return (x > y) - (x < y);
+}
+
+static const calib_entry *calib_imatrix_find(const calib_imatrix *im, bytes name) {
+    calib_entry key = {.n_in = 0};
+    if (!im->n || name.n > GGUF_NAME_MAX) return NULL;
+    memcpy(key.name, name.p, name.n);
+    return bsearch(&key, im->e, im->n, sizeof key, calib__by_name);
+}
+
+/* --- gathering --- */
+
+static calib_entry *calib__watched(calib_imatrix *im, const uint8_t *data) {
+    const calib_entry key = {.data = data};
+    return im->n ? bsearch(&key, im->e, im->n, sizeof key, calib__by_data) : NULL;
+}
+
+/* Adds the rows of one product to channels [c0, c0 + n). */
+static void calib__sum(calib_entry *en, const dev_product *m, size_t c0, size_t n) {
+    double *restrict sum = en->sum2 + (size_t)m->stack * en->n_in + c0;
+    for (int t = 0; t < m->n; t++) {
+        const size_t r = (size_t)(m->idx ? m->idx[m->first + t] : m->first + t);
+        const float *restrict x = m->a->x + r * m->a->ldx + c0;
+        for (size_t i = 0; i < n; i++) sum[i] += (double)x[i] * (double)x[i];
+    }
+    if (c0 == 0) en->count[m->stack] += m->n;
+}
+
+/* The watcher of an importance matrix; every thread runs it. A product whose matrix begins inside a tensor shares its input
+ * with the one at its beginning. */
+static void calib__watch(void *ctx, dev *dv, const dev_product *list, int n) {
+    int task = pool_next(dv->p), base = 0;
+    for (int i = 0; i < n; i++) {
+        calib_entry *en = list[i].n > 0 ? calib__watched(ctx, list[i].w->data) : NULL;
+        if (!en) continue;
+        const int n_task = (int)((en->n_in + CALIB_CHANNELS - 1) / CALIB_CHANNELS);
+        for (; task < base + n_task; task = pool_next(dv->p)) {
+            const size_t c0 = (size_t)(task - base) * CALIB_CHANNELS;
+            calib__sum(en, &list[i], c0, en->n_in - c0 < CALIB_CHANNELS ? en->n_in - c0 : CALIB_CHANNELS);
+        }
+        base += n_task;
+    }
+    pool_barrier(dv->p);
+}
+
+/* One entry for each matrix of the layers, and for the output where asked; a model without an output matrix of its own
+ * multiplies with its embeddings, which are looked up and not watched. */
+static void calib__entries(calib_imatrix *im, const gguf_file *g, bool output) {
+    static const char blk[] = "blk.";
+    for (uint64_t i = 0; i < g->n_tensor; i++) {
+        const gguf_tensor *t = &g->tensor[i];
+        bool layer = t->name.n > 4 && memcmp(t->name.p, blk, 4) == 0;
+        if (t->n_dims < 2 || !k_type_weight(t->type) || !(layer || (output && bytes_is(t->name, "output.weight")))) continue;
+        calib__add(im, t->name, t->dim[0], t->dim[2])->data = t->data;
+    }
+    if (im->n) qsort(im->e, im->n, sizeof *im->e, calib__by_data);
+}
+
+/* Entries that saw no row go; the others in order of their names. */
+static void calib__settle(calib_imatrix *im) {
+    size_t n = 0;
+    for (size_t i = 0; i < im->n; i++) {
+        calib_entry *en = &im->e[i];
+        double       rows = 0;
+        for (uint64_t k = 0; k < en->n_mat; k++) rows += en->count[k];
+        en->data = NULL;
+        if (rows > 0) {
+            im->e[n++] = *en;
+            continue;
+        }
+        mem_free(en->sum2);
+        mem_free(en->count);
+    }
+    im->n = n;
+    if (n) qsort(im->e, n, sizeof *im->e, calib__by_name);
+}
+
+static bool calib__finite(const calib_imatrix *im, const char *path, err_t *e) {
+    for (size_t i = 0; i < im->n; i++)
+        for (uint64_t k = 0; k < im->e[i].n_in * im->e[i].n_mat; k++)
+            if (!isfinite((float)im->e[i].sum2[k]))
+                return err_set(e, EXIT_INPUT,
+                               "%s: the inputs of %s hold a NaN or an infinity at channel %llu: damaged weights, or a model out "
+                               "of range", path, im->e[i].name, (unsigned long long)(k % im->e[i].n_in));
+    return true;
+}
+
+static void calib__progress(int done, int all, double since) {
+    if (g_log_level < LOG_NORMAL || !isatty(STDERR_FILENO)) return;
+    if (done == all) fprintf(stderr, "\r\033[K");
+    else fprintf(stderr, "\rreading the text: %d of %d chunks, %.0f s left\033[K", done, all,
+                 done ? (clock_now() - since) / done * (all - done) : 0.0);
+    fflush(stderr);
+}
+
+/* One chunk of n tokens as a sequence of its own. With a start token (bos >= 0) that stands in place of the chunk's first
+ * token, as llama.cpp has it. False: an error in e, or an interrupt. */
+static bool calib__chunk(engine *eng, const int32_t *ids, int n, int32_t bos, err_t *e) {
+    kv_seq *seq = kv_seq_new(eng->kv);
+    bool    ok = true;
+    for (int at = 0, to; ok && at < n; at = to) {
+        to = n - at > eng->n_batch ? at + eng->n_batch : n;
+        ok = kv_reserve(seq, to) || err_set(e, EXIT_RESOURCE, "the KV cache has no room for %d tokens (--kv-mem, --kv-blocks)", to);
+        for (int i = at; i < to; i++) eng->row[i - at] = (fwd_row){i == 0 && bos >= 0 ? bos : ids[i], i, seq, false};
+        ok = ok && fwd_step(eng->f, eng->row, to - at) != NULL;
+        ok = ok && (gguf_alive(eng->g) ||
+                    err_set(e, EXIT_RESOURCE, "%s: the file became shorter while the model was running", eng->g->path));
+    }
+    kv_seq_free(seq);
+    return ok;
+}
+
+/* Chunks that a text of n tokens has for us; 0, with words in e, where it is too short for one. */
+static int calib_chunks(size_t n_ids, int chunk, const calib_opts *o, err_t *e) {
+    const size_t n = n_ids / (size_t)chunk;
+    if (!n) err_set(e, EXIT_INPUT, "the text has %zu tokens, expected at least the %d of one chunk (-c N)", n_ids, chunk);
+    return o->n_chunks >= 0 && (size_t)o->n_chunks < n ? o->n_chunks : n > INT_MAX ? INT_MAX : (int)n;
+}
+
+/* Sums over the chunks of a text. `text` is the name that the file tells. False: an error in e, or an interrupt. */
+static bool calib_gather(engine *eng, const tok_ids *ids, int chunk, const calib_opts *o, const char *text, calib_imatrix *im,
+                         err_t *e) {
+    const int     n = calib_chunks(ids->n, chunk, o, e);
+    const dev_tap tap = {calib__watch, im};
+    const double  t0 = clock_now();
+    const int32_t bos = tok_add_bos(eng->v) ? tok_bos(eng->v) : -1;
+    bool          ok = !e->code;
+    if (ok && chunk > eng->n_ctx)
+        ok = err_set(e, EXIT_INPUT, "chunks of %d tokens, the cache holds %d (-c N, --kv-mem)", chunk, eng->n_ctx);
+    calib__entries(im, eng->g, o->output);
+    eng->f->tap = &tap;
+    for (int i = 0; ok && i < n; i++) {
+        calib__progress(i, n, t0);
+        ok = calib__chunk(eng, ids->id + (size_t)i * (size_t)chunk, chunk, bos, e);
+    }
+    calib__progress(n, n, t0);
+    eng->f->tap = NULL;
+    calib__settle(im);
+    calib__add_dataset(im, bytes_of(text));
+    im->chunk = (uint32_t)chunk;
+    im->n_chunk = (uint32_t)n;
+    return ok && calib__finite(im, eng->g->path, e);
+}
+
+/* --- reading --- */
+
+/* What a file may hold as a sum or a count: anything else would poison every weight it touches. */
+static bool calib__numbers(const float *p, uint64_t n, double *out, uint64_t *bad) {
+    for (uint64_t i = 0; i < n; i++) {
+        float x;
+        memcpy(&x, (const uint8_t *)p + 4 * i, 4);
+        if (!(x >= 0 && x <= FLT_MAX)) {
+            *bad = i;
+            return false;
+        }
+        out[i] = (double)x;
+    }
+    return true;
+}
+
+/* Name of a tensor without its ending; n 0 where it ends otherwise. */
+static bytes calib__stem(bytes name, const char *ending) {
+    const size_t n = strlen(ending);
+    bool         is = name.n > n && memcmp(name.p + name.n - n, ending, n) == 0;
+    return (bytes){name.p, is ? name.n - n : 0};
+}
+
+/* NAME.in_sum2 [n_in, n_mat] and NAME.counts [1, n_mat]. */
+static bool calib__pair(calib_imatrix *im, const gguf_file *g, const gguf_tensor *sum, bytes stem, err_t *e) {
+    char     name[GGUF_NAME_MAX + 16];
+    uint64_t bad = 0;
+    snprintf(name, sizeof name, "%.*s.counts", (int)stem.n, (const char *)stem.p);
+    const gguf_tensor *count = gguf_tensor_find(g, name);
+    if (!count) return gguf_bad(g, sum->part, sum->at, e, "tensor %.*s has no %s beside it", GGUF_SHOW(sum->name), name);
+    const gguf_tensor *both[2] = {sum, count};
+    for (int i = 0; i < 2; i++)
+        if (both[i]->type != K_F32)
+            return gguf_bad(g, both[i]->part, both[i]->at, e, "tensor %.*s has type %s, expected f32", GGUF_SHOW(both[i]->name),
+                            k_types[both[i]->type].name);
+    const uint64_t n = sum->n_bytes / 4, n_mat = count->n_bytes / 4;
+    if (n % n_mat)
+        return gguf_bad(g, count->part, count->at, e, "tensor %s has %llu values beside %llu sums, expected as many sums for each", name,
+                        GGUF_U(n_mat), GGUF_U(n));
+    calib_entry *en = calib__add(im, stem, n / n_mat, n_mat);
+    if (!calib__numbers((const float *)(const void *)sum->data, en->n_in * en->n_mat, en->sum2, &bad))
+        return gguf_bad(g, sum->part, sum->at + 4 * bad, e, "tensor %.*s holds a value that is negative or not finite, expected sums "
+                        "of squares", GGUF_SHOW(sum->name));
+    if (!calib__numbers((const float *)(const void *)count->data, en->n_mat, en->count, &bad))
+        return gguf_bad(g, count->part, count->at + 4 * bad, e, "tensor %s holds a value that is negative or not finite, expected "
+                        "counts", name);
+    return true;
+}
+
+static bool calib__read_gguf(calib_imatrix *im, const gguf_file *g, err_t *e) {
+    const gguf_kv *kv = NULL;
+    bytes          s, stem;
+    uint64_t       v;
+    int            got = gguf_get_str(g, "general.type", &s, e);
+    if (got < 0) return false;
+    if (got == 1 && !bytes_is(s, "imatrix"))
+        return gguf_bad(g, 0, gguf_find(g, "general.type")->at, e, "general.type is \"%.*s\", expected imatrix", GGUF_SHOW(s));
+    if (gguf_get_arr(g, "imatrix.datasets", &kv, e) < 0) return false;
+    gguf_strs it = kv ? gguf_strs_of(g, kv) : (gguf_strs){0};
+    while (gguf_strs_next(&it, &s)) calib__add_dataset(im, s);
+    if ((got = gguf_get_u64(g, "imatrix.chunk_count", 0, UINT32_MAX, &v, e)) < 0) return false;
+    if (got) im->n_chunk = (uint32_t)v;
+    if ((got = gguf_get_u64(g, "imatrix.chunk_size", 0, UINT32_MAX, &v, e)) < 0) return false;
+    if (got) im->chunk = (uint32_t)v;
+    for (uint64_t i = 0; i < g->n_tensor; i++) {
+        const gguf_tensor *t = &g->tensor[i];
+        if ((stem = calib__stem(t->name, ".in_sum2")).n) {
+            if (!calib__pair(im, g, t, stem, e)) return false;
+        } else if (!calib__stem(t->name, ".counts").n) {
+            return gguf_bad(g, t->part, t->at, e, "tensor %.*s ends neither in .in_sum2 nor in .counts, expected an importance matrix",
+                            GGUF_SHOW(t->name));
+        }
+    }
+    if (!im->n) return err_set(e, EXIT_INPUT, "%s: holds no sums, expected an importance matrix", g->path);
+    qsort(im->e, im->n, sizeof *im->e, calib__by_name);
+    return true;
+}
+
+/* The older form: a count of entries; for each the length of its name, the name, how many chunks were summed, how many
+ * values follow, the values (mean times chunks, f32); then the chunks of all and the text's name, which may be missing.
+ * Integers are of 32 bits, little-endian. */
+typedef struct {
+    const uint8_t *p;
+    size_t         n, at;
+    const char    *path;
+    err_t         *e;
+} calib__cur;
+
+static bool calib__need(calib__cur *c, size_t n, const char *what) {
+    if (c->e->code) return false;
+    return n <= c->n - c->at || err_set(c->e, EXIT_INPUT, "%s: %zu bytes are left, expected %zu of %s (at byte %zu)", c->path,
+                                        c->n - c->at, n, what, c->at);
+}
+
+/* An integer from lo to hi; 0 after a failure. */
+static int32_t calib__i32(calib__cur *c, int32_t lo, int32_t hi, const char *what) {
+    int32_t v = 0;
+    if (!calib__need(c, sizeof v, what)) return 0;
+    memcpy(&v, c->p + c->at, sizeof v);
+    c->at += sizeof v;
+    if (v >= lo && v <= hi) return v;
+    err_set(c->e, EXIT_INPUT, "%s: %s is %d, expected %d to %d (at byte %zu)", c->path, what, v, lo, hi, c->at - sizeof v);
+    return 0;
+}
+
+static void calib__dat_entry(calib__cur *c, calib_imatrix *im) {
+    const size_t  name_at = c->at + 4;
+    const int32_t len = calib__i32(c, 1, GGUF_NAME_MAX, "the length of a name");
+    if (!calib__need(c, (size_t)len, "a name")) return;
+    const bytes name = {c->p + c->at, (size_t)len};
+    c->at += (size_t)len;
+    for (size_t i = 0; i < name.n; i++)
+        if (name.p[i] < 0x20 || name.p[i] >= 0x7f) {
+            err_set(c->e, EXIT_INPUT, "%s: byte 0x%02x in a name, expected a tensor's (at byte %zu)", c->path, name.p[i], name_at + i);
+            return;
+        }
+    const int32_t calls = calib__i32(c, 0, INT32_MAX, "the number of chunks"), n = calib__i32(c, 1, INT32_MAX, "the number of values");
+    if (!calib__need(c, (size_t)n * 4, "values")) return;
+    calib_entry *en = calib__add(im, name, (uint64_t)n, 1);
+    uint64_t     bad = 0;
+    if (!calib__numbers((const float *)(const void *)(c->p + c->at), (uint64_t)n, en->sum2, &bad))
+        err_set(c->e, EXIT_INPUT, "%s: %s holds a value that is negative or not finite, expected sums of squares (at byte %zu)", c->path,
+                en->name, c->at + 4 * (size_t)bad);
+    en->count[0] = calls ? calls : 1;
+    c->at += (size_t)n * 4;
+}
+
+static bool calib__read_dat(calib_imatrix *im, const uint8_t *p, size_t n, const char *path, err_t *e) {
+    calib__cur    c = {p, n, 0, path, e};
+    const int32_t most = n / 17 < INT32_MAX ? (int32_t)(n / 17) : INT32_MAX;   /* an entry takes 17 bytes at least */
+    const int32_t entries = calib__i32(&c, 1, most, "the number of entries");
+    for (int32_t i = 0; i < entries && !e->code; i++) calib__dat_entry(&c, im);
+    if (e->code) return false;
+    qsort(im->e, im->n, sizeof *im->e, calib__by_name);
+    for (size_t i = 1; i < im->n; i++)
+        if (strcmp(im->e[i - 1].name, im->e[i].name) == 0)
+            return err_set(e, EXIT_INPUT, "%s: %s comes twice, expected once", path, im->e[i].name);
+    if (c.at == n) return true;
+    im->n_chunk = (uint32_t)calib__i32(&c, 0, INT32_MAX, "the number of chunks");
+    if (e->code || c.at == n) return !e->code;
+    const int32_t len = calib__i32(&c, 0, 65536, "the length of the text's name");
+    if (!calib__need(&c, (size_t)len, "the text's name")) return false;
+    if (len) calib__add_dataset(im, (bytes){p + c.at, (size_t)len});
+    return true;
+}
+
+/* Either form, from n bytes that were read before. On false nothing is kept. */
+static bool calib_imatrix_parse(calib_imatrix *im, const uint8_t *p, size_t n, const char *path, err_t *e) {
+    gguf_file g = {0};
+    bool      ok;
+    *im = (calib_imatrix){0};
+    if (n >= 4 && memcmp(p, "GGUF", 4) == 0) ok = gguf_parse(&g, p, n, path, e) && calib__read_gguf(im, &g, e);
+    else ok = calib__read_dat(im, p, n, path, e);
+    gguf_close(&g);
+    if (!ok) calib_imatrix_drop(im);
+    return ok;
+}
+
+static bool calib__slurp(const char *path, str *out, err_t *e) {
+    struct stat st;
+    int         fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    ssize_t     got = 1;
+    if (fd < 0 || fstat(fd, &st)) err_set(e, err_code_of(errno), "%s: %s", path, strerror(errno));
+    else if (!S_ISREG(st.st_mode)) err_set(e, EXIT_INPUT, "%s: is not a file, expected an importance matrix", path);
+    while (!e->code && got) {
+        str_room(out, 1 << 20);
+        got = read(fd, out->p + out->n, out->cap - out->n - 1);
+        if (got < 0 && errno != EINTR) err_set(e, err_code_of(errno), "%s: %s", path, strerror(errno));
+        if (got > 0) out->n += (size_t)got;
+    }
+    if (fd >= 0) close(fd);
+    return !e->code;
+}
+
+static bool calib_imatrix_read(calib_imatrix *im, const char *path, err_t *e) {
+    str  s = {0};
+    bool ok = calib__slurp(path, &s, e) && calib_imatrix_parse(im, (const uint8_t *)s.p, s.n, path, e);
+    str_drop(&s);
+    return ok;
+}
+
+/* --- using --- */
+
+/* Mean square of each input channel for a tensor of rows of n_in and n_mat matrices: [n_mat, n_in], owned by the caller. A
+ * matrix that saw no row weighs all channels alike. NULL: nothing is known of this tensor, or e says what does not fit. */
+static float *calib_weights(const calib_imatrix *im, bytes name, uint64_t n_in, uint64_t n_mat, err_t *e) {
+    const calib_entry *en = calib_imatrix_find(im, name);
+    if (!en) return NULL;
+    if (en->n_in * en->n_mat != n_in * n_mat) {
+        err_set(e, EXIT_INPUT, "the importance matrix has %llu values for %s, expected %llu", GGUF_U(en->n_in * en->n_mat), en->name,
+                GGUF_U(n_in * n_mat));
+        return NULL;
+    }
+    float *w = mem_new(n_in * n_mat, sizeof *w);
+    for (uint64_t i = 0; i < n_in * n_mat; i++) {
+        const double rows = en->count[i / en->n_in];
+        w[i] = rows > 0 ? (float)(en->sum2[i] / rows) : 1.0f;
+    }
+    return w;
+}
+
+/* Adds what `from` knows. A mean of the older form counts as `chunk` rows a chunk. */
+static bool calib_imatrix_merge(calib_imatrix *im, const calib_imatrix *from, uint32_t chunk, err_t *e) {
+    const double each = from->chunk ? 1 : (double)chunk;
+    for (size_t i = 0; i < from->n; i++) {
+        const calib_entry *a = &from->e[i];
+        const bytes        name = bytes_of(a->name);
+        calib_entry       *b = (calib_entry *)(uintptr_t)calib_imatrix_find(im, name);
+        const bool         fresh = !b;
+        if (fresh) b = calib__add(im, name, a->n_in, a->n_mat);
+        if (b->n_in * b->n_mat != a->n_in * a->n_mat || (b->n_mat != a->n_mat && a->n_mat != 1))
+            return err_set(e, EXIT_INPUT, "%s: %llu x %llu sums, expected %llu x %llu as in the others", a->name, GGUF_U(a->n_in),
+                           GGUF_U(a->n_mat), GGUF_U(b->n_in), GGUF_U(b->n_mat));
+        for (uint64_t k = 0; k < a->n_in * a->n_mat; k++) b->sum2[k] += a->sum2[k] * each;
+        for (uint64_t k = 0; k < b->n_mat; k++) b->count[k] += a->count[a->n_mat == 1 ? 0 : k] * each;
+        if (fresh) qsort(im->e, im->n, sizeof *im->e, calib__by_name);
+    }
+    for (size_t i = 0; i < from->n_dataset; i++) calib__add_dataset(im, str_bytes(&from->dataset[i]));
+    im->n_chunk += from->n_chunk;
+    return true;
+}
+
+/* --- writing --- */
+
+static bool calib__put(gguf_writer *w, const double *x, uint64_t n, err_t *e) {
+    float buf[1024];
+    for (uint64_t at = 0, some; at < n; at += some) {
+        some = n - at < 1024 ? n - at : 1024;
+        for (uint64_t i = 0; i < some; i++) buf[i] = (float)x[at + i];
+        if (!gguf_write_data(w, buf, some * sizeof *buf, e)) return false;
+    }
+    return true;
+}
+
+/* In the GGUF form. `in` is the model, which is not to be overwritten. */
+static bool calib_imatrix_write(const calib_imatrix *im, const char *path, const gguf_file *in, err_t *e) {
+    gguf_writer w;
+    char        name[2][GGUF_NAME_MAX + 16];
+    bytes      *sets = mem_new(im->n_dataset, sizeof *sets);
+    bool        ok = gguf_write_start(&w, path, 32, in, e);
+    for (size_t i = 0; i < im->n_dataset; i++) sets[i] = str_bytes(&im->dataset[i]);
+    if (ok) {
+        gguf_write_str(&w, "general.type", bytes_of("imatrix"));
+        gguf_write_strs(&w, "imatrix.datasets", sets, im->n_dataset);
+        gguf_write_u32(&w, "imatrix.chunk_count", im->n_chunk);
+        gguf_write_u32(&w, "imatrix.chunk_size", im->chunk);
+    }
+    for (size_t i = 0; ok && i < im->n; i++) {
+        const calib_entry *en = &im->e[i];
+        snprintf(name[0], sizeof name[0], "%s.in_sum2", en->name);
+        snprintf(name[1], sizeof name[1], "%s.counts", en->name);
+        ok = strlen(name[0]) <= GGUF_NAME_MAX ||
+             err_set(e, EXIT_INPUT, "%s: the name is too long for an importance matrix, expected at most %d bytes", en->name,
+                     GGUF_NAME_MAX - 8);
+        if (!ok) break;
+        const uint32_t n_dims = en->n_mat > 1 ? 2 : 1;
+        gguf_write_tensor(&w, bytes_of(name[0]), K_F32, n_dims, (uint64_t[]){en->n_in, en->n_mat});
+        gguf_write_tensor(&w, bytes_of(name[1]), K_F32, n_dims, (uint64_t[]){1, en->n_mat});
+    }
+    for (size_t i = 0; ok && i < im->n; i++)
+        ok = calib__put(&w, im->e[i].sum2, im->e[i].n_in * im->e[i].n_mat, e) && calib__put(&w, im->e[i].count, im->e[i].n_mat, e);
+    ok = ok && gguf_write_finish(&w, e);
+    if (!ok) gguf_write_drop(&w);
+    mem_free(sets);
+    return ok;
+}
+
+/* ===== [round] weights rounded by what they do to a text =====
+ * A calibrated rounding. All rows of a text go through the model as one step; before a product is computed, its matrix is
+ * rounded with every row of its input in sight, and the step goes on with the rounded matrix, so that each layer makes up
+ * for what those before it became. What is made small is the error of the product over the text: e H e for each row of
+ * weights, e its error, H the second moments of the input channels (Frantar et al. 2023, GPTQ; Chee et al. 2023, QuIP).
+ *   feedback   columns are rounded one after another, heavy ones first, and each is moved by what the errors before it ask:
+ *              H = V V', V upper triangular, makes e H e a sum of squares in which column k stands with those before it
+ *   descent    codes are changed one at a time while that lowers e H e; scales are solved for anew between two sweeps
+ *   balance    channels of a norm are scaled against its matrices (Lin et al. 2024, AWQ), by the power of their strength
+ *              that leaves the least error; the norm takes the inverse
+ * The result is ordinary blocks. No row is left with more error than the plain fit has that is weighed by H's diagonal.
+ * H is kept for runs of up to ROUND_SPAN channels: longer rows have several. Neither threads nor levels change a bit.
+ * Door: round_opts, round_run, round_bytes, round_free. */
+
+enum {
+    ROUND_SPAN = 2048,                                /* channels of one H */
+    ROUND_TILE = 8,                                   /* rows of weights taken at a time: each row of V serves them all */
+    ROUND_CHUNK = 512,                                /* input rows summed into H at a time */
+    ROUND_PANEL = 64,                                 /* columns of the factor made at a time */
+    ROUND_SWEEPS = 8,                                 /* of the descent, at most */
+    ROUND_MEMORY = 4                                  /* GiB of scratch for a step: bounds the text */
+};
+
+typedef struct {
+    int       chunk, n_chunks;                        /* tokens in a chunk; chunks at most, -1: all */
+    int       n_threads;                              /* 0: what the process may use */
+    float     damp;                                   /* added to H's diagonal, as a part of its mean */
+    rope_opts rope;
+    kv_opts   kv;
+} round_opts;
+
+/* What a thread rounds a tile with; n is the longest row, T a tile. */
+typedef struct {
+    float   *w, *t, *e, *g;                           /* [T, n] weights; what is to be rounded; errors; H e */
+    float   *step, *base;                             /* [n] weight = step * code + base */
+    int8_t  *q;                                       /* [n] */
+    int16_t *sc, *mn;                                 /* [n/16] unpacked scales and minima */
+    float   *d, *dm, *fs, *fm;                        /* [n/256 + 1], [n/16] */
+    uint8_t *made, *best;                             /* [T, row] blocks */
+    float   *diag, *x;                                /* [256] importance and weights of a unit */
+    double  *gram, *rhs;                              /* [P, P], [P] of the scales of a row */
+    float   *dir, *hdir;                              /* [P, n] what each scale moves; H times one of them */
+} round__bench;
+
+typedef struct {
+    const gguf_file *g;
+    round_opts       o;
+    model            m;
+    pool            *p;
+    kv_cache        *kv;
+    fwd             *f;
+    const uint32_t  *to;                              /* [n_tensor] the type each tensor is to have */
+    uint8_t        **blocks;                          /* [n_tensor] its bytes, NULL where it is not rounded here */
+    uint64_t        *by_data;                         /* [n_tensor] tensors in order of their data */
+    double           before, after;                   /* errors of all matrices: plain, made */
+    int              span, n;                         /* of the input in hand: channels of one H; all channels */
+    float           *h, *v;                           /* [n / span][span, span] moments; V with columns over their diagonals */
+    float           *vd, *hd;                         /* [n] squared diagonal of V in its order; diagonal of H */
+    int             *col;                             /* [n] channel at each place of the order */
+    double          *chol;                            /* [span, span] the factor on its way */
+    float           *xt;                              /* [n, ROUND_CHUNK] input rows, turned */
+    round__bench    *bench;                           /* [threads] */
+    double          *err;                             /* [rows, 2] of the matrix in hand: plain, made */
+} round_job;
+
+/* --- moments --- */
+
+/* Channels of one H for rows of n: all where they are few enough, else runs of whole super-blocks of about equal length. */
+static int round__span(int n) {
+    if (n <= ROUND_SPAN) return n;
+    const int runs = (n + ROUND_SPAN - 1) / ROUND_SPAN;
+    return ((n + runs - 1) / runs + 255) / 256 * 256;
+}
+
+static int round__row_of(const dev_product *m, int t) { return m->idx ? m->idx[m->first + t] : m->first + t; }
+
+/* Input rows [t0, t0 + nt) as columns; zeros up to ROUND_CHUNK. */
+static void round__turn(round_job *j, dev *dv, const dev_product *m, int t0, int nt) {
+    enum { CH = 64 };
+    for (int c0; (c0 = pool_next(dv->p) * CH) < j->n;) {
+        const int c1 = c0 + CH < j->n ? c0 + CH : j->n;
+        for (int t = 0; t < nt; t++) {
+            const float *x = m->a->x + (size_t)round__row_of(m, t0 + t) * m->a->ldx;
+            for (int c = c0; c < c1; c++) j->xt[(size_t)c * ROUND_CHUNK + (size_t)t] = x[c];
+        }
+        for (int c = c0; c < c1 && nt < ROUND_CHUNK; c++)
+            memset(j->xt + (size_t)c * ROUND_CHUNK + nt, 0, (size_t)(ROUND_CHUNK - nt) * sizeof *j->xt);
+    }
+    pool_barrier(dv->p);
+}
+
+/* Adds the products of the turned rows to the lower triangles. y of a task: [channels up to the panel's end, PANEL]. */
+static void round__add_moments(round_job *j, dev *dv) {
+    enum { PANEL = 32 };
+    float     *y = j->bench[dv->ith].hdir;
+    const int  panels = (j->span + PANEL - 1) / PANEL, runs = (j->n + j->span - 1) / j->span;
+    for (int task; (task = pool_next(dv->p)) < runs * panels;) {
+        const int at = task / panels * j->span, len = j->n - at < j->span ? j->n - at : j->span;
+        const int r0 = task % panels * PANEL, nr = len - r0 < PANEL ? len - r0 : PANEL;
+        if (nr <= 0) continue;
+        const float *a = j->xt + (size_t)at * ROUND_CHUNK;
+        const k_acts acts = {.x = a, .ldx = ROUND_CHUNK, .nt = r0 + nr};
+        k_mul_rows(K_F32, a + (size_t)r0 * ROUND_CHUNK, ROUND_CHUNK * sizeof *a, nr, ROUND_CHUNK, &acts, y, PANEL, NULL);
+        float *h = j->h + (size_t)(task / panels) * (size_t)j->span * (size_t)j->span;
+        for (int r = 0; r < nr; r++)
+            for (int c = 0; c <= r0 + r; c++) h[(size_t)(r0 + r) * (size_t)j->span + (size_t)c] += y[c * PANEL + r];
+    }
+    pool_barrier(dv->p);
+}
+
+/* H of the input of m, whole and damped, a mean over rows. All threads. */
+static void round__moments(round_job *j, dev *dv, const dev_product *m) {
+    const size_t S = (size_t)j->span, runs = ((size_t)j->n + S - 1) / S;
+    for (size_t r; (r = (size_t)pool_next(dv->p)) < runs * S;) memset(j->h + r * S, 0, S * sizeof *j->h);
+    pool_barrier(dv->p);
+    for (int t = 0; t < m->n; t += ROUND_CHUNK) {
+        round__turn(j, dv, m, t, m->n - t < ROUND_CHUNK ? m->n - t : ROUND_CHUNK);
+        round__add_moments(j, dv);
+    }
+    for (int run; (run = pool_next(dv->p)) < (int)runs;) {
+        float    *h = j->h + (size_t)run * S * S;
+        const int len = j->n - run * j->span < j->span ? j->n - run * j->span : j->span;
+        double    mean = 0;
+        for (int i = 0; i < len; i++) mean += (double)h[(size_t)i * S + (size_t)i] / len;
+        const float each = 1.0f / (float)m->n, more = (float)(mean > 0 ? mean : 1) * j->o.damp;
+        for (int i = 0; i < len; i++) {
+            h[(size_t)i * S + (size_t)i] += more;
+            for (int k = 0; k <= i; k++) h[(size_t)k * S + (size_t)i] = h[(size_t)i * S + (size_t)k] *= each;
+            j->hd[run * j->span + i] = h[(size_t)i * S + (size_t)i];
+        }
+    }
+    pool_barrier(dv->p);
+}
+
+/* --- the order of columns, and the factor --- */
+
+typedef struct {
+    float key;
+    int   at;
+} round__rank;
+
+static int round__heavier(const void *a, const void *b) {
+    const round__rank *x = a, *y = b;
+    return x->key != y->key ? (x->key < y->key ? 1 : -1) : x->at - y->at;
+}
+
+/* Super-blocks of a run by falling mass, columns inside by falling strength: a block keeps together, since its scales are
+ * fitted when the first of its columns comes. */
+static void round__order(round_job *j, int at, int len) {
+    const int   unit = len % 256 ? 32 : 256;
+    round__rank big[ROUND_SPAN / 32], small[256];
+    for (int b = 0; b < len / unit; b++) {
+        big[b] = (round__rank){0, b};
+        for (int i = 0; i < unit; i++) big[b].key += j->hd[at + b * unit + i];
+    }
+    qsort(big, (size_t)(len / unit), sizeof *big, round__heavier);
+    for (int b = 0; b < len / unit; b++) {
+        for (int i = 0; i < unit; i++) small[i] = (round__rank){j->hd[at + big[b].at * unit + i], big[b].at * unit + i};
+        qsort(small, (size_t)unit, sizeof *small, round__heavier);
+        for (int i = 0; i < unit; i++) j->col[at + b * unit + i] = at + small[i].at;
+    }
+}
+
+/* Eight sums side by side: the compilers keep them in vectors and their order is the code's. */
+static double round__dot(const double *a, const double *b, int n) {
+    double s[8] = {0};
+    int    i = 0;
+    for (; i + 8 <= n; i += 8)
+        for (int k = 0; k < 8; k++) s[k] += a[i + k] * b[i + k];
+    for (; i < n; i++) s[i & 7] += a[i] * b[i];
+    return ((s[0] + s[4]) + (s[2] + s[6])) + ((s[1] + s[5]) + (s[3] + s[7]));
+}
+
+/* The Cholesky factor of one H in reversed order, which is V turned round: a is lower triangular, [len, len], rows S apart.
+ * All threads. A pivot that rounding has eaten is replaced by a small one: its column then takes what it gets. */
+static void round__factor(dev *dv, double *a, int len, size_t S, double least) {
+    for (int j0 = 0; j0 < len; j0 += ROUND_PANEL) {
+        const int j1 = j0 + ROUND_PANEL < len ? j0 + ROUND_PANEL : len;
+        for (int i; (i = j0 + 16 * pool_next(dv->p)) < len;)
+            for (int r = i; r < i + 16 && r < len; r++)
+                for (int k = j0; k < j1 && k <= r; k++) a[(size_t)r * S + (size_t)k] -= round__dot(a + (size_t)r * S, a + (size_t)k * S, j0);
+        pool_barrier(dv->p);
+        for (int k = j0; dv->ith == 0 && k < j1; k++)
+            for (int i = j0; i <= k; i++) {
+                double x = a[(size_t)k * S + (size_t)i] - round__dot(a + (size_t)k * S + j0, a + (size_t)i * S + j0, i - j0);
+                a[(size_t)k * S + (size_t)i] = i < k ? x / a[(size_t)i * S + (size_t)i] : sqrt(x > least ? x : least);
+            }
+        pool_barrier(dv->p);
+        for (int i; (i = j1 + 16 * pool_next(dv->p)) < len;)
+            for (int r = i; r < i + 16 && r < len; r++)
+                for (int k = j0; k < j1; k++) {
+                    double x = a[(size_t)r * S + (size_t)k] - round__dot(a + (size_t)r * S + j0, a + (size_t)k * S + j0, k - j0);
+                    a[(size_t)r * S + (size_t)k] = x / a[(size_t)k * S + (size_t)k];
+                }
+        pool_barrier(dv->p);
+    }
+}
+
+/* Order and factor of every run of the input in hand. All threads. */
+static void round__prepare(round_job *j, dev *dv) {
+    const size_t S = (size_t)j->span;
+    for (int at = 0; at < j->n; at += j->span) {
+        const int    len = j->n - at < j->span ? j->n - at : j->span, last = at + len - 1;
+        const float *h = j->h + (size_t)(at / j->span) * S * S;
+        float       *v = j->v + (size_t)(at / j->span) * S * S;
+        if (dv->ith == 0) round__order(j, at, len);
+        pool_barrier(dv->p);
+        for (int i; (i = pool_next(dv->p)) < len;)
+            for (int k = 0; k <= i; k++)
+                j->chol[(size_t)i * S + (size_t)k] = (double)h[(size_t)(j->col[last - i] - at) * S + (size_t)(j->col[last - k] - at)];
+        pool_barrier(dv->p);
+        round__factor(dv, j->chol, len, S, (double)h[0] * 1e-9 + 1e-300);
+        for (int i; (i = pool_next(dv->p)) < len;) {
+            const int r = len - 1 - i;                /* row and columns of V from the end of the reversed factor */
+            for (int k = i; k < len; k++) {
+                const int c = len - 1 - k;
+                v[(size_t)i * S + (size_t)k] = (float)(j->chol[(size_t)r * S + (size_t)c] / j->chol[(size_t)c * S + (size_t)c]);
+            }
+            j->vd[at + i] = (float)(j->chol[(size_t)r * S + (size_t)r] * j->chol[(size_t)r * S + (size_t)r]);
+        }
+        pool_barrier(dv->p);
+    }
+}
+
+/* --- one row --- */
+
+/* Codes, steps and bases of n weights from their blocks. */
+static void round__open(round__bench *b, uint32_t type, const void *blocks, int n) {
+    const k_type *k = &k_types[type];
+    k_urow        u = {b->q, b->sc, b->mn, b->d, b->dm, b->fs, b->fm};
+    k->unpack(blocks, n, &u);
+    for (int i = 0; i < n; i++) {
+        const bool whole = k->kind == K_KIND_INT;
+        b->step[i] = whole ? b->d[i / 256] * (float)b->sc[i / 16] : b->fs[i / k->group];
+        b->base[i] = !k->has_min ? 0 : whole ? -(b->dm[i / 256] * (float)b->mn[i / 16]) : b->fm[i / k->group];
+    }
+}
+
+/* The code whose weight is nearest to x. */
+static int round__code(const k_fitter *k, float step, float base, float x) {
+    const float at = (x - base) / step;
+    if (!(fabsf(step) > 0)) return k->lo;
+    if (!k->levels) return at <= (float)k->lo ? k->lo : at >= (float)k->hi ? k->hi : (int)lrintf(at);
+    const int8_t *l = k->levels;
+    while (*l < k->hi && fabsf((float)l[1] - at) < fabsf((float)l[0] - at)) l++;
+    return *l;
+}
+
+/* e H e of each of nr rows; g becomes H e. */
+static void round__measure(const round_job *j, const round__bench *b, int nr, double *err) {
+    const size_t n = (size_t)j->n, S = (size_t)j->span;
+    for (int at = 0; at < j->n; at += j->span) {
+        const int    len = j->n - at < j->span ? j->n - at : j->span;
+        const k_acts a = {.x = b->e + at, .ldx = n, .nt = nr};
+        k_mul_rows(K_F32, j->h + (size_t)(at / j->span) * S * S, S * sizeof *j->h, len, len, &a, b->g + at, n, NULL);
+    }
+    for (int r = 0; r < nr; r++) {
+        err[r] = 0;
+        for (size_t i = 0; i < n; i++) err[r] += (double)b->e[(size_t)r * n + i] * (double)b->g[(size_t)r * n + i];
+    }
+}
+
+/* Errors of the rows that `blocks` hold. */
+static void round__errors(const round_job *j, round__bench *b, uint32_t type, const uint8_t *blocks, size_t row, int nr) {
+    const size_t n = (size_t)j->n;
+    for (int r = 0; r < nr; r++) {
+        float *e = b->e + (size_t)r * n;
+        k_types[type].dequant(blocks + (size_t)r * row, e, j->n);
+        for (size_t i = 0; i < n; i++) e[i] = b->w[(size_t)r * n + i] - e[i];
+    }
+}
+
+/* Rounds the unit at places [k0, k0 + unit) of the order for each row of the tile: its blocks are fitted to what the errors
+ * before it ask for, then, where a type has codes of its own, they are chosen one column after another. t is in order. */
+static void round__unit(const round_job *j, round__bench *b, uint32_t type, int at, int len, int k0, int unit, size_t row, int nr) {
+    const k_fitter *k = &k_fitters[type];
+    const size_t    n = (size_t)j->n, S = (size_t)j->span;
+    const float    *v = j->v + (size_t)(at / j->span) * S * S;
+    const int      *col = j->col + at + k0;
+    int             c0 = col[0];
+    for (int i = 1; i < unit; i++) c0 = col[i] < c0 ? col[i] : c0;
+    for (int i = 0; i < unit; i++) b->diag[col[i] - c0] = j->vd[at + k0 + i];
+    for (int r = 0; r < nr; r++) {
+        float   *t = b->t + (size_t)r * n + at, *w = b->w + (size_t)r * n, *e = b->e + (size_t)r * n;
+        uint8_t *blocks = b->made + (size_t)r * row + (size_t)c0 / k_types[type].block * k_types[type].bytes;
+        for (int i = 0; i < unit; i++) b->x[col[i] - c0] = t[k0 + i];
+        k->fit(b->x, b->diag, blocks, unit);
+        round__open(b, type, blocks, unit);
+        for (int i = 0; i < unit; i++) {
+            const int o = col[i] - c0;
+            if (k->recode) b->q[o] = (int8_t)round__code(k, b->step[o], b->base[o], t[k0 + i]);
+            e[col[i]] = w[col[i]] - (b->step[o] * (float)b->q[o] + b->base[o]);
+            k_axpy(t + k0 + i + 1, v + (size_t)(k0 + i) * S + (size_t)(k0 + i + 1), e[col[i]], len - (k0 + i + 1));
+        }
+        if (k->recode) k->recode(b->q, blocks, unit);
+    }
+}
+
+/* Feedback over the rows of a tile, into b->made. */
+static void round__feedback(const round_job *j, round__bench *b, uint32_t type, size_t row, int nr) {
+    const size_t n = (size_t)j->n;
+    for (size_t r = 0; r < (size_t)nr; r++)
+        for (size_t i = 0; i < n; i++) b->t[r * n + i] = b->w[r * n + (size_t)j->col[i]];
+    for (int at = 0; at < j->n; at += j->span) {
+        const int len = j->n - at < j->span ? j->n - at : j->span, unit = len % 256 ? 32 : 256;
+        for (int k0 = 0; k0 < len; k0 += unit) round__unit(j, b, type, at, len, k0, unit, row, nr);
+    }
+}
+
+/* Changes codes of row r one at a time while that lowers e H e. b->e and b->g belong to its blocks, and do so afterwards. */
+static void round__descend(const round_job *j, round__bench *b, uint32_t type, uint8_t *blocks, int r) {
+    const k_fitter *k = &k_fitters[type];
+    const size_t    n = (size_t)j->n, S = (size_t)j->span;
+    float          *e = b->e + (size_t)r * n, *g = b->g + (size_t)r * n;
+    int             changed = 1;
+    round__open(b, type, blocks, j->n);
+    for (int sweep = 0; sweep < ROUND_SWEEPS && changed; sweep++) {
+        changed = 0;
+        for (int i = 0; i < j->n; i++) {
+            const int    at = i / j->span * j->span, len = j->n - at < j->span ? j->n - at : j->span;
+            const float *h = j->h + (size_t)(at / j->span) * S * S + (size_t)(i - at) * S;
+            const float  now = b->step[i] * (float)b->q[i] + b->base[i];
+            const int    code = round__code(k, b->step[i], b->base[i], now + g[i] / h[i - at]);
+            const float  move = b->step[i] * (float)(code - b->q[i]);
+            if (code == b->q[i] || !(move * (move * h[i - at] - 2 * g[i]) < 0)) continue;
+            b->q[i] = (int8_t)code;
+            e[i] -= move;
+            k_axpy(g + at, h, -move, len);
+            changed++;
+        }
+    }
+    k->recode(b->q, blocks, j->n);
+}
+
+/* --- scales --- */
+
+/* Where a block keeps its f16 scale and minimum, -1: none. minus: the minimum is taken off. */
+static const struct {
+    int16_t scale, min;
+    bool    known;
+} round__scales[K_TYPE_MAX] = {
+    [K_Q4_0] = {offsetof(block_q4_0, d), -1, true},
+    [K_Q4_1] = {offsetof(block_q4_1, d), offsetof(block_q4_1, m), true},
+    [K_Q5_0] = {offsetof(block_q5_0, d), -1, true},
+    [K_Q5_1] = {offsetof(block_q5_1, d), offsetof(block_q5_1, m), true},
+    [K_Q8_0] = {offsetof(block_q8_0, d), -1, true},
+    [K_Q1_0] = {offsetof(block_q1_0, d), -1, true},
+    [K_Q2_0] = {offsetof(block_q2_0, d), -1, true},
+    [K_IQ4_NL] = {offsetof(block_iq4_nl, d), -1, true},
+    [K_Q2_K] = {offsetof(block_q2_K, d), offsetof(block_q2_K, dmin), true},
+    [K_Q3_K] = {offsetof(block_q3_K, d), -1, true},
+    [K_Q4_K] = {offsetof(block_q4_K, d), offsetof(block_q4_K, dmin), true},
+    [K_Q5_K] = {offsetof(block_q5_K, d), offsetof(block_q5_K, dmin), true},
+    [K_Q6_K] = {offsetof(block_q6_K, d), -1, true},
+    [K_TQ1_0] = {offsetof(block_tq1_0, d), -1, true},
+    [K_TQ2_0] = {offsetof(block_tq2_0, d), -1, true},
+    [K_IQ2_XXS] = {offsetof(block_iq2_xxs, d), -1, true},
+    [K_IQ2_XS] = {offsetof(block_iq2_xs, d), -1, true},
+    [K_IQ2_S] = {offsetof(block_iq2_s, d), -1, true},
+    [K_IQ3_XXS] = {offsetof(block_iq3_xxs, d), -1, true},
+    [K_IQ3_S] = {offsetof(block_iq3_s, d), -1, true},
+    [K_IQ1_S] = {offsetof(block_iq1_s, d), -1, true},
+    [K_IQ4_XS] = {offsetof(block_iq4_xs, d), -1, true},
+};
+
+/* The scales of a row's run of len channels from `at`: scale and minimum of each block in turn. */
+static int round__n_scales(uint32_t type, int len) {
+    return len / k_types[type].block * (1 + (round__scales[type].min >= 0));
+}
+
+static uint8_t *round__scale_at(uint32_t type, uint8_t *blocks, int at, int p) {
+    const int per = 1 + (round__scales[type].min >= 0);
+    blocks += (size_t)(at / k_types[type].block + p / per) * k_types[type].bytes;
+    return blocks + (p % per ? round__scales[type].min : round__scales[type].scale);
+}
+
+/* What one unit of scale p adds to the weights of its block: `block` values at dir. */
+static void round__direction(const round__bench *b, uint32_t type, int at, int p, float *dir) {
+    const k_type *k = &k_types[type];
+    const int     per = 1 + (round__scales[type].min >= 0), c0 = at + p / per * k->block;
+    for (int i = 0; i < k->block; i++) {
+        const bool whole = k->kind == K_KIND_INT;
+        if (p % per) dir[i] = whole ? -(float)b->mn[(c0 + i) / 16] : 1.0f;
+        else dir[i] = (float)b->q[c0 + i] * (whole ? (float)b->sc[(c0 + i) / 16] : 1.0f);
+    }
+}
+
+/* x of m x = y for a positive matrix [n, n], in place; a pivot that is nothing leaves its unknown 0. */
+static void round__solve(double *m, double *y, int n) {
+    for (int i = 0; i < n; i++) {
+        for (int k = 0; k <= i; k++) {
+            double x = m[i * n + k] - round__dot(m + i * n, m + k * n, k);
+            if (k < i) m[i * n + k] = m[k * n + k] > 0 ? x / m[k * n + k] : 0;
+            else m[i * n + i] = x > 0 ? sqrt(x) : 0;
+        }
+        y[i] = m[i * n + i] > 0 ? (y[i] - round__dot(m + i * n, y, i)) / m[i * n + i] : 0;
+    }
+    for (int i = n - 1; i >= 0; i--) {
+        for (int k = i + 1; k < n; k++) y[i] -= m[k * n + i] * y[k];
+        y[i] = m[i * n + i] > 0 ? y[i] / m[i * n + i] : 0;
+    }
+}
+
+/* New f16 scales for row r by least squares under H, the codes as they are. b->g is H e of the blocks. */
+static void round__rescale(const round_job *j, round__bench *b, uint32_t type, uint8_t *blocks, int r) {
+    const size_t S = (size_t)j->span;
+    const int    B = k_types[type].block, per = 1 + (round__scales[type].min >= 0);
+    round__open(b, type, blocks, j->n);
+    for (int at = 0; at < j->n; at += j->span) {
+        const int    len = j->n - at < j->span ? j->n - at : j->span, P = round__n_scales(type, len);
+        const float *h = j->h + (size_t)(at / j->span) * S * S, *g = b->g + (size_t)r * (size_t)j->n + at;
+        for (int p = 0; p < P; p++) round__direction(b, type, at, p, b->dir + (size_t)p * (size_t)B);
+        for (int p = 0; p < P; p++) {
+            const float *dp = b->dir + (size_t)p * (size_t)B;
+            const k_acts a = {.x = dp, .ldx = (size_t)B, .nt = 1};
+            k_mul_rows(K_F32, h + p / per * B, S * sizeof *h, (p / per + 1) * B, B, &a, b->hdir, (size_t)len, NULL);
+            for (int s = 0; s <= p; s++) b->gram[p * P + s] = (double)k_dot(b->dir + (size_t)s * (size_t)B, b->hdir + s / per * B, B);
+            b->gram[p * P + p] *= 1 + 1e-6;
+            b->rhs[p] = (double)k_dot(dp, g + p / per * B, B);
+        }
+        round__solve(b->gram, b->rhs, P);
+        for (int p = 0; p < P; p++) {
+            uint16_t d;
+            uint8_t *to = round__scale_at(type, blocks, at, p);
+            memcpy(&d, to, sizeof d);
+            const float x = k_f16_to_f32(d) + (float)b->rhs[p];
+            if (!(fabsf(x) <= 65504)) continue;
+            d = k_f32_to_f16(x);
+            memcpy(to, &d, sizeof d);
+        }
+    }
+}
+
+/* --- a tile of rows --- */
+
+/* Keeps row r of b->made where it is the better one. */
+static bool round__keep(round__bench *b, size_t row, int r, double err, double *best) {
+    if (!(err < *best)) return false;
+    *best = err;
+    memcpy(b->best + (size_t)r * row, b->made + (size_t)r * row, row);
+    return true;
+}
+
+/* Descends and solves for scales in turn, as long as a row gains by it. */
+static void round__polish(const round_job *j, round__bench *b, uint32_t type, size_t row, int nr, double *best) {
+    enum { TURNS = 4 };
+    double err[ROUND_TILE];
+    for (int turn = 0; turn < TURNS; turn++) {
+        bool better = false;
+        if (k_fitters[type].recode) {
+            for (int r = 0; r < nr; r++) round__descend(j, b, type, b->made + (size_t)r * row, r);
+            round__errors(j, b, type, b->made, row, nr);
+            round__measure(j, b, nr, err);
+            for (int r = 0; r < nr; r++) better |= round__keep(b, row, r, err[r], &best[r]);
+        }
+        if (round__scales[type].known) {
+            for (int r = 0; r < nr; r++) round__rescale(j, b, type, b->made + (size_t)r * row, r);
+            round__errors(j, b, type, b->made, row, nr);
+            round__measure(j, b, nr, err);
+            for (int r = 0; r < nr; r++) better |= round__keep(b, row, r, err[r], &best[r]);
+        }
+        if (!better) return;
+    }
+}
+
+/* Rows [r0, r0 + nr) of a matrix to blocks at dst; err: what plain blocks and these leave, for each row. */
+static void round__tile(const round_job *j, round__bench *b, const dev_product *m, uint32_t type, int r0, int nr, uint8_t *dst) {
+    const size_t   n = (size_t)j->n, row = k_row_bytes(type, j->n);
+    const uint8_t *src = m->w->data + (size_t)m->stack * m->w->mat_bytes + (size_t)r0 * m->w->row_bytes;
+    double         best[ROUND_TILE], err[ROUND_TILE];
+    for (int r = 0; r < nr; r++) {
+        k_types[m->w->type].dequant(src + (size_t)r * m->w->row_bytes, b->w + (size_t)r * n, j->n);
+        k_fitters[type].fit(b->w + (size_t)r * n, m->n ? j->hd : NULL, b->best + (size_t)r * row, j->n);
+        j->err[2 * (r0 + r)] = j->err[2 * (r0 + r) + 1] = 0;
+    }
+    if (m->n) {
+        round__errors(j, b, type, b->best, row, nr);
+        round__measure(j, b, nr, best);
+        for (int r = 0; r < nr; r++) j->err[2 * (r0 + r)] = best[r];
+        round__feedback(j, b, type, row, nr);
+        round__errors(j, b, type, b->made, row, nr);
+        round__measure(j, b, nr, err);
+        for (int r = 0; r < nr; r++) round__keep(b, row, r, err[r], &best[r]);
+        round__polish(j, b, type, row, nr, best);
+        for (int r = 0; r < nr; r++) j->err[2 * (r0 + r) + 1] = best[r];
+    }
+    memcpy(dst, b->best, (size_t)nr * row);
+}
+
+/* --- a list of products --- */
+
+static int round__by_data(const void *a, const void *b, void *ctx) {
+    const gguf_tensor *t = ctx;
+    const uint8_t     *x = t[*(const uint64_t *)a].data, *y = t[*(const uint64_t *)b].data;
+    return (x > y) - (x < y);
+}
+
+/* The tensor that holds the byte, UINT64_MAX: none does. */
+static uint64_t round__tensor(const round_job *j, const uint8_t *data) {
+    uint64_t lo = 0, hi = j->g->n_tensor;
+    while (lo < hi) {
+        const uint64_t mid = (lo + hi) / 2;
+        if (j->g->tensor[j->by_data[mid]].data <= data) lo = mid + 1;
+        else hi = mid;
+    }
+    if (!lo) return UINT64_MAX;
+    const gguf_tensor *t = &j->g->tensor[j->by_data[lo - 1]];
+    return (uint64_t)(data - t->data) < t->n_bytes ? j->by_data[lo - 1] : UINT64_MAX;
+}
+
+/* Where the rounded form of a product's matrix goes, NULL: it is not rounded here, or was already. */
+static uint8_t *round__place(const round_job *j, const dev_product *m, uint32_t *type) {
+    const uint64_t i = round__tensor(j, m->w->data);
+    if (i == UINT64_MAX || !j->blocks[i]) return NULL;
+    const gguf_tensor *t = &j->g->tensor[i];
+    const size_t       row = k_row_bytes(j->to[i], (int64_t)t->dim[0]), at = (size_t)(m->w->data - t->data) / m->w->row_bytes;
+    *type = j->to[i];
+    return j->blocks[i] + (at + (size_t)m->stack * (size_t)m->w->n_out) * row;
+}
+
+/* Whether two products have the same input. */
+static bool round__same_input(const dev_product *a, const dev_product *b) {
+    return a->a == b->a && a->n == b->n && (!a->idx == !b->idx ? a->first == b->first : !a->first && !b->first);
+}
+
+/* All rows of one matrix. All threads. */
+static void round__matrix(round_job *j, dev *dv, const dev_product *m, uint32_t type, uint8_t *dst) {
+    const size_t row = k_row_bytes(type, m->w->n_in);
+    for (int r; (r = pool_next(dv->p) * ROUND_TILE) < m->w->n_out;)
+        round__tile(j, &j->bench[dv->ith], m, type, r, m->w->n_out - r < ROUND_TILE ? m->w->n_out - r : ROUND_TILE, dst + (size_t)r * row);
+    pool_barrier(dv->p);
+    if (dv->ith) return;
+    double sum[2] = {0};
+    for (int r = 0; r < 2 * m->w->n_out; r++) sum[r % 2] += j->err[r];
+    j->before += sum[0];
+    j->after += sum[1];
+    const gguf_tensor *t = &j->g->tensor[round__tensor(j, m->w->data)];
+    log_info("%.*s: %s, %.1f %% of the plain error over the text", GGUF_SHOW(t->name), k_types[type].name,
+             sum[0] > 0 ? 100 * sum[1] / sum[0] : 100.0);
+}
+
+/* Puts the rounded matrices in place of those of the file, for the products that follow. Thread 0. */
+static void round__exchange(round_job *j, const dev_product *list, int n) {
+    uint32_t type;
+    for (int i = 0; i < n; i++) {
+        arch_mat *w = (arch_mat *)(uintptr_t)list[i].w;   /* the engine's own, which is ours to change */
+        uint8_t  *to = list[i].stack ? NULL : round__place(j, &list[i], &type);
+        if (!to) continue;
+        w->data = to;
+        w->type = type;
+        w->row_bytes = k_row_bytes(type, w->n_in);
+        w->mat_bytes = w->row_bytes * (size_t)w->n_out;
+    }
+}
+
+/* The watcher: rounds the matrices of a list to what their inputs are, input by input. */
+static void round__watch(void *ctx, dev *dv, const dev_product *list, int n) {
+    round_job *j = ctx;
+    uint32_t   type;
+    int        leader = -1;                           /* the product whose input was summed last */
+    for (int i = 0; i < n; i++) {
+        uint8_t *dst = round__place(j, &list[i], &type);
+        if (!dst) continue;
+        if (leader < 0 || !round__same_input(&list[i], &list[leader])) {
+            pool_barrier(dv->p);
+            if (dv->ith == 0) j->n = list[i].w->n_in, j->span = round__span(j->n);
+            pool_barrier(dv->p);
+            if (list[i].n) round__moments(j, dv, &list[i]), round__prepare(j, dv);
+        }
+        leader = i;
+        round__matrix(j, dv, &list[i], type, dst);
+    }
+    pool_barrier(dv->p);
+    if (leader < 0) return;
+    if (dv->ith == 0) round__exchange(j, list, n);
+    pool_barrier(dv->p);
+    for (int i = 0; i < n; i++) {
+        if (i && round__same_input(&list[i], &list[i - 1])) continue;
+        const int first = list[i].idx ? 0 : list[i].first, rows = list[i].idx ? j->f->n_sel : list[i].n;
+        for (int r; (r = pool_next(dv->p)) < rows;) dev_quantise(list[i].a, first + r, list[i].w->n_in, true);
+        pool_barrier(dv->p);
+    }
+}
+
+/* --- the run --- */
+
+/* Whether tensor i is rounded here: a matrix of the step that changes to a type of codes. */
+static bool round__ours(const round_job *j, uint64_t i) {
+    const gguf_tensor *t = &j->g->tensor[i];
+    const bool         head = bytes_is(t->name, "output.weight");
+    if (t->type == j->to[i] || !k_wants_q8(j->to[i]) || !k_fitters[j->to[i]].fit || t->n_dims < 2) return false;
+    return head ? t->dim[1] == (uint64_t)j->m.hp.n_vocab : t->name.n > 4 && memcmp(t->name.p, "blk.", 4) == 0;
+}
+
+static void round__bench_new(round__bench *b, size_t n, size_t span, size_t row) {
+    const size_t T = ROUND_TILE, P = 2 * span / 32 + 2;
+    float      **of_tile[] = {&b->w, &b->t, &b->e, &b->g}, **of_row[] = {&b->step, &b->base, &b->d, &b->dm, &b->fs, &b->fm};
+    for (size_t i = 0; i < 4; i++) *of_tile[i] = mem_aligned(T * n, sizeof(float));
+    for (size_t i = 0; i < 6; i++) *of_row[i] = mem_aligned(n + 256, sizeof(float));
+    b->q = mem_aligned(n + 256, 1);
+    b->sc = mem_new(n / 16 + 16, sizeof *b->sc);
+    b->mn = mem_new(n / 16 + 16, sizeof *b->mn);
+    b->made = mem_aligned(T * row, 1);
+    b->best = mem_aligned(T * row, 1);
+    b->diag = mem_aligned(256, sizeof *b->diag);
+    b->x = mem_aligned(256, sizeof *b->x);
+    b->gram = mem_aligned(P * P, sizeof *b->gram);
+    b->rhs = mem_aligned(P, sizeof *b->rhs);
+    b->dir = mem_aligned(2 * span + 512, sizeof *b->dir);
+    b->hdir = mem_aligned(32 * span, sizeof *b->hdir);
+}
+
+static void round__bench_drop(round__bench *b) {
+    void *own[] = {b->w, b->t, b->e, b->g, b->step, b->base, b->d, b->dm, b->fs, b->fm, b->q, b->sc, b->mn,
+                   b->made, b->best, b->diag, b->x, b->gram, b->rhs, b->dir, b->hdir};
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++) mem_free(own[i]);
+}
+
+/* Room for the widest matrix, and the blocks of all. */
+static void round__room(round_job *j) {
+    size_t n = 32, span = 32, rows = 1, row = 1;
+    for (uint64_t i = 0; i < j->g->n_tensor; i++) {
+        const gguf_tensor *t = &j->g->tensor[i];
+        if (!round__ours(j, i)) continue;
+        const size_t len = (size_t)t->dim[0], one = k_row_bytes(j->to[i], (int64_t)len), s = (size_t)round__span((int)len);
+        j->blocks[i] = mem_aligned(one, (size_t)(t->dim[1] * t->dim[2]));
+        n = len > n ? len : n;
+        span = s > span ? s : span;
+        rows = t->dim[1] > rows ? (size_t)t->dim[1] : rows;
+        row = one > row ? one : row;
+    }
+    const size_t runs = (n + span - 1) / span + 1;    /* the widest row need not have the longest span */
+    j->h = mem_aligned(runs * span * span, sizeof *j->h);
+    j->v = mem_aligned(runs * span * span, sizeof *j->v);
+    j->chol = mem_aligned(span * span, sizeof *j->chol);
+    j->vd = mem_new(n, sizeof *j->vd);
+    j->hd = mem_new(n, sizeof *j->hd);
+    j->col = mem_new(n, sizeof *j->col);
+    j->xt = mem_aligned(n * ROUND_CHUNK, sizeof *j->xt);
+    j->err = mem_new(2 * rows, sizeof *j->err);
+    j->bench = mem_new((size_t)j->p->n, sizeof *j->bench);
+    for (int i = 0; i < j->p->n; i++) round__bench_new(&j->bench[i], n, span, row);
+}
+
+static void round_free(round_job *j) {
+    if (!j) return;
+    for (int i = 0; j->bench && i < j->p->n; i++) round__bench_drop(&j->bench[i]);
+    for (uint64_t i = 0; i < j->g->n_tensor; i++) mem_free(j->blocks[i]);
+    void *own[] = {j->blocks, j->by_data, j->h, j->v, j->chol, j->vd, j->hd, j->col, j->xt, j->err, j->bench};
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++) mem_free(own[i]);
+    fwd_free(j->f);
+    kv_free(j->kv);
+    pool_free(j->p);
+    model_close(&j->m);
+    mem_free(j);
+}
+
+/* Chunks of the text that the step takes: as many as memory allows, spread over the text. */
+static int round__chunks(const round_job *j, size_t n_ids, err_t *e) {
+    const size_t chunk = (size_t)j->o.chunk, all = n_ids / chunk;
+    const size_t each = fwd_row_bytes(&j->m) + model_kv_bytes(&j->m.hp, j->o.kv.type_k, j->o.kv.type_v) + sizeof(fwd_row);
+    size_t       most = ((size_t)ROUND_MEMORY << 30) / (each * chunk);
+    if (j->o.n_chunks >= 0 && (size_t)j->o.n_chunks < most) most = (size_t)j->o.n_chunks;
+    if (most > (size_t)INT32_MAX / chunk) most = (size_t)INT32_MAX / chunk;
+    if (!all) err_set(e, EXIT_INPUT, "--calibrate: the text has %zu tokens, expected at least the %zu of one chunk", n_ids, chunk);
+    else if (!most) err_set(e, EXIT_RESOURCE, "--calibrate: a chunk of %zu tokens takes more than %d GiB", chunk, ROUND_MEMORY);
+    return (int)(all < most ? all : most);
+}
+
+/* The step over all chunks. False: an error in e, or an interrupt. */
+static bool round__step(round_job *j, const tok_ids *ids, int32_t bos, int n, err_t *e) {
+    const int     chunk = j->o.chunk;
+    const size_t  all = ids->n / (size_t)chunk;
+    const dev_tap tap = {round__watch, j};
+    kv_seq      **seq = mem_new((size_t)n, sizeof *seq);
+    fwd_row      *row = mem_new((size_t)n * (size_t)chunk, sizeof *row);
+    bool          ok = true;
+    for (int c = 0; ok && c < n; c++) {
+        const int32_t *from = ids->id + (size_t)c * all / (size_t)n * (size_t)chunk;
+        seq[c] = kv_seq_new(j->kv);
+        ok = kv_reserve(seq[c], chunk) || err_set(e, EXIT_RESOURCE, "the KV cache has no room for %d tokens (--kv-mem, --kv-blocks)", chunk);
+        for (int i = 0; i < chunk; i++) row[c * chunk + i] = (fwd_row){i == 0 && bos >= 0 ? bos : from[i], i, seq[c], false};
+    }
+    j->f->tap = &tap;
+    ok = ok && fwd_step(j->f, row, n * chunk) != NULL;
+    ok = ok && (gguf_alive(j->g) || err_set(e, EXIT_RESOURCE, "%s: the file became shorter while it was read", j->g->path));
+    for (int c = 0; c < n; c++) kv_seq_free(seq[c]);
+    mem_free(seq);
+    mem_free(row);
+    return ok;
+}
+
+/* Rounds the matrices of g to the types in `to` [n_tensor] by the text `ids`; with a start token (bos >= 0) that stands first
+ * in every chunk. NULL: an error in e, or an interrupt. */
+static round_job *round_run(const gguf_file *g, const tok_ids *ids, int32_t bos, const uint32_t *to, const round_opts *o, err_t *e) {
+    const double t0 = clock_now();
+    round_job   *j = mem_new(1, sizeof *j);
+    int          n = 0;
+    *j = (round_job){.g = g, .o = *o, .to = to, .p = NULL};
+    j->blocks = mem_new(g->n_tensor, sizeof *j->blocks);
+    j->by_data = mem_new(g->n_tensor, sizeof *j->by_data);
+    for (uint64_t i = 0; i < g->n_tensor; i++) j->by_data[i] = i;
+    if (g->n_tensor) qsort_r(j->by_data, g->n_tensor, sizeof *j->by_data, round__by_data, (void *)(uintptr_t)g->tensor);
+    bool ok = model_open(&j->m, g, &o->rope, e) && (n = round__chunks(j, ids->n, e)) > 0 && !e->code;
+    ok = ok && (j->kv = kv_new(&j->m.hp, &o->kv, (int64_t)n * o->chunk, e)) != NULL;
+    if (ok) {
+        j->p = pool_new(o->n_threads > 0 ? o->n_threads : pool_default_threads());
+        j->f = fwd_new(&j->m, j->kv, j->p, n * o->chunk, 1);
+        round__room(j);
+        log_warn("calibrating on %d tokens in %d chunks", n * o->chunk, n);
+        ok = round__step(j, ids, bos, n, e);
+    }
+    if (ok && j->before > 0) log_warn("%.1f %% of the plain error over the text is left, %.1f s", 100 * j->after / j->before, clock_now() - t0);
+    if (ok) return j;
+    round_free(j);
+    return NULL;
+}
+
+/* The blocks of tensor i, NULL where it was not rounded here. */
+static const uint8_t *round_bytes(const round_job *j, uint64_t i) { return j->blocks[i]; }
+
 /* ===== [eval] what a model is worth on a text =====
  * Perplexity, and what quantisation costs: how far a model's distributions are from those another left in a file.
  *   A text is cut into windows of n_ctx tokens. Windows lie end to end, each begins with the start token where the
@@ -7127,6 +8349,10 @@ typedef struct {
     /* Importance of each input channel, [dim[0]], of matrix `matrix` of the tensor (an expert; 0 where there is one);
      * NULL: not known. */
     const float *(*weights)(void *ctx, const gguf_tensor *t, uint64_t matrix);
+    /* Called once when the type `to` of each tensor is known, before a byte is written; may be NULL. False ends the run. */
+    bool (*prepare)(void *ctx, const uint32_t *to, err_t *e);
+    /* Tensor i in its new type, ready; NULL: made here from its weights. May be NULL. */
+    const uint8_t *(*bytes)(void *ctx, uint64_t i);
 } quant_guide;
 
 typedef struct {
@@ -7575,6 +8801,22 @@ static bool quant__convert(quant__job *j, gguf_writer *w, err_t *e) {
     return true;
 }
 
+/* Bytes that the guide has for tensor i, NULL: it has none. */
+static const uint8_t *quant__ready(const quant__plan *p, uint64_t i) {
+    const quant_guide *guide = p->o->guide;
+    return guide && guide->bytes ? guide->bytes(guide->ctx, i) : NULL;
+}
+
+static bool quant__prepare(const quant__plan *p, err_t *e) {
+    const quant_guide *guide = p->o->guide;
+    if (!guide || !guide->prepare) return true;
+    uint32_t *to = mem_new(p->g->n_tensor, sizeof *to);
+    for (uint64_t i = 0; i < p->g->n_tensor; i++) to[i] = p->step[i].to;
+    bool ok = guide->prepare(guide->ctx, to, e);
+    mem_free(to);
+    return ok;
+}
+
 static bool quant__carry(const quant__plan *p, const gguf_tensor *t, gguf_writer *w, err_t *e) {
     enum { STEP = 16 << 20 };
     for (uint64_t at = 0, some; at < t->n_bytes; at += some) {
@@ -7608,7 +8850,9 @@ static bool quant__data(const quant__plan *p, gguf_writer *w, err_t *e) {
         job.s = &p->step[i];
         quant__progress(p, done, job.s);
         log_info("%.*s: %s -> %s", GGUF_SHOW(job.s->t->name), k_types[job.s->t->type].name, k_types[job.s->to].name);
-        ok = job.s->to == job.s->t->type ? quant__carry(p, job.s->t, w, e) : quant__convert(&job, w, e);
+        const uint8_t *ready = quant__ready(p, i);
+        if (ready) ok = gguf_write_data(w, ready, (size_t)job.s->n_bytes, e) && quant__whole(p, e);
+        else ok = job.s->to == job.s->t->type ? quant__carry(p, job.s->t, w, e) : quant__convert(&job, w, e);
         done += job.s->t->n_bytes;
     }
     quant__progress(p, 0, NULL);
@@ -7714,7 +8958,7 @@ static bool quant_run(const gguf_file *g, const char *type, const char *path, co
     bool        ok = quant__plan_make(&p, g, type, o, e);
     if (ok) quant__warn(&p);
     if (ok && o->dry_run) quant__table(&p, out);
-    else if (ok) ok = quant__write(&p, path, e);
+    else if (ok) ok = quant__prepare(&p, e) && quant__write(&p, path, e);
     if (ok && !o->dry_run) {
         str s = {0};
         quant__totals(&p, &s);
@@ -8208,6 +9452,7 @@ typedef enum {
     ACT_SCORE,
     ACT_LOGITS,
     ACT_PERPLEXITY,
+    ACT_IMATRIX,
     ACT_DIVERGENCE,
     ACT_INSPECT,
     ACT_DUMP,
@@ -8231,22 +9476,26 @@ typedef struct {
     int         special;                              /* -1: as the action does by itself; 0, 1: asked for */
     int         log_level;
     int64_t     seed;                                 /* -1: draw one */
-    const char *imatrix;
+    const char *imatrix, *calibrate;                  /* an importance matrix; a text to round by */
     cli_list    stop, bias, breakers, tensor_types;
     samp_bias  *biases;                               /* bias, read */
     float       rope_freq_scale;                      /* 1 / fwd.rope.factor, 0: not given */
     kv_opts     kv;
     fwd_opts    fwd;
     gen_opts    gen;
+    calib_opts  calib;
+    cli_list    in_files;                             /* importance matrices to add to the one gathered */
     samp_opts   samp;
     eval_opts   eval;
+    int         chunks;                               /* of eval and calib */
     quant_opts  quant;
     bool        given[CLI_OPTS_MAX];                  /* by row of cli_opts: named on the command line */
 } config;
 
 static config cli_defaults(void) {
     return (config){.cpu = "auto", .special = -1, .log_level = LOG_NORMAL, .seed = -1,
-                    .kv = kv_defaults, .fwd = fwd_defaults, .gen = gen_defaults, .samp = samp_defaults, .eval = eval_defaults};
+                    .kv = kv_defaults, .fwd = fwd_defaults, .gen = gen_defaults, .calib = calib_defaults, .samp = samp_defaults,
+                    .eval = eval_defaults, .chunks = -1};
 }
 
 /* --- the table --- */
@@ -8304,6 +9553,8 @@ static const cli_opt cli_opts[] = {
      "perplexity of the text with its standard error, over windows of -c tokens (512), the second half of each scored"},
     {"--kl-divergence",                 "BASE",       OPT_ACT,  AT(what), ACT_DIVERGENCE, 0,      GROUP_ACT, NULL,
      "how far the model's distributions are from those in BASE, which --kl-divergence-base wrote, on the text it was written from"},
+    {"--imatrix-out",                   "FILE",       OPT_ACT,  AT(what), ACT_IMATRIX, 0,         GROUP_ACT, NULL,
+     "run the text of -f in chunks of -c tokens (512 by itself) and write its importance matrix to FILE, as GGUF"},
     {"--inspect",                       NULL,         OPT_ACT,  AT(what), ACT_INSPECT, 0,         GROUP_ACT, NULL,
      "check the model file wholly and print what is in it; runs nothing"},
     {"--dump-tensor",                   "NAME",       OPT_ACT,  AT(what), ACT_DUMP, 0,            GROUP_ACT, NULL,
@@ -8342,8 +9593,8 @@ static const cli_opt cli_opts[] = {
      "threads; 0 is the CPUs that this process may really use (affinity and cgroup quota)"},
     {"-b --batch-size -ub --ubatch-size", "N",        OPT_INT,  AT(fwd.n_batch),     1,  65536,   GROUP_RUN, NULL,
      "tokens of a prompt computed at a time"},
-    {"--chunks",                        "N",          OPT_INT,  AT(eval.n_chunks),  -1,  CLI_BIG, GROUP_RUN, NULL,
-     "windows that --perplexity and --kl-divergence run; -1 is all"},
+    {"--chunks",                        "N",          OPT_INT,  AT(chunks),         -1,  CLI_BIG, GROUP_RUN, NULL,
+     "windows that --perplexity and --kl-divergence run, chunks of text that --imatrix-out and --calibrate use; -1 is all"},
     {"--ppl-stride",                    "N",          OPT_INT,  AT(eval.stride),     0,  CLI_BIG, GROUP_RUN, NULL,
      "--perplexity over windows that begin N tokens apart, the last N tokens of each scored; 0 is end to end"},
     {"--kl-divergence-base --save-all-logits", "FILE", OPT_STR, AT(eval.base),      0,  0,       GROUP_RUN, NULL,
@@ -8358,6 +9609,11 @@ static const cli_opt cli_opts[] = {
      "end when the answer holds TEXT, which is not printed; may be given several times"},
     {"--ignore-eos",                    NULL,         OPT_ON,   AT(gen.ignore_eos),  0,  0,       GROUP_RUN, NULL,
      "never pick an end token"},
+
+    {"--process-output",                NULL,         OPT_ON,   AT(calib.output),    0,  0,       GROUP_RUN, NULL,
+     "--imatrix-out: the output matrix too"},
+    {"--in-file",                       "FILE",       OPT_LIST, AT(in_files),        0,  0,       GROUP_RUN, NULL,
+     "--imatrix-out: add the importance matrix FILE; may be given several times, and without a text"},
 
     {"-s --seed",                       "N",          OPT_I64,  AT(seed),           -1,  0x1p63,  GROUP_SAMPLE, NULL,
      "equal seeds give equal text; -1 draws one and prints it on stderr"},
@@ -8415,9 +9671,9 @@ static const cli_opt cli_opts[] = {
     {"-c --ctx-size",                   "N",          OPT_INT,  AT(fwd.n_ctx),      -1,  CLI_BIG, GROUP_CACHE, NULL,
      "context, in tokens; 0 is the model's own, -1 what the request needs, up to the model's own"},
     {"-ctk --cache-type-k",             "f32|f16|bf16|q8_0|q4_0", OPT_TYPE, AT(kv.type_k), 0, 0,  GROUP_CACHE, NULL,
-     "type of the cached keys; f32 with --score, --logits, --perplexity and --kl-divergence"},
+     "type of the cached keys; f32 with --score, --logits, --perplexity, --kl-divergence and --imatrix-out"},
     {"-ctv --cache-type-v",             "f32|f16|bf16|q8_0|q4_0", OPT_TYPE, AT(kv.type_v), 0, 0,  GROUP_CACHE, NULL,
-     "type of the cached values; f32 with --score, --logits, --perplexity and --kl-divergence"},
+     "type of the cached values; f32 with --score, --logits, --perplexity, --kl-divergence and --imatrix-out"},
     {"--kv-block-size",                 "N",          OPT_INT,  AT(kv.block),        1,  65536,   GROUP_CACHE, NULL,
      "tokens in a block of the cache"},
     {"--kv-blocks",                     "N",          OPT_INT,  AT(kv.max_blocks),   0,  CLI_BIG, GROUP_CACHE, NULL,
@@ -8450,6 +9706,8 @@ static const cli_opt cli_opts[] = {
     {"--yarn-beta-slow",                "X",          OPT_FLT,  AT(fwd.rope.yarn_slow), -1, 1e6,  GROUP_ROPE, NULL,
      "rotations below which a pair is wholly scaled; -1 as the model says"},
 
+    {"--calibrate",                     "FILE",       OPT_STR,  AT(calibrate),       0,  0,       GROUP_QUANT, NULL,
+     "run the text of FILE and round by what each weight does to it, column after column; takes long"},
     {"--imatrix",                       "FILE",       OPT_STR,  AT(imatrix),         0,  0,       GROUP_QUANT, NULL,
      "importance matrix: which input channels matter, as measured on text"},
     {"--tensor-type",                   "PATTERN=TYPE", OPT_LIST, AT(tensor_types),  0,  0,       GROUP_QUANT, NULL,
@@ -8754,8 +10012,13 @@ static bool cli__has_format(int action, const char *format) {
     return true;
 }
 
+/* Actions whose figures a rounded cache would blur. */
+static bool cli__exact(int action) {
+    return action >= ACT_SCORE && action <= ACT_DIVERGENCE;
+}
+
 static bool cli__needs_model(int action) { return action < ACT_LIST; }
-static bool cli__needs_prompt(int action) { return action <= ACT_PERPLEXITY; }
+static bool cli__needs_prompt(int action) { return action <= ACT_IMATRIX; }
 
 /* The byte that a backslash and c stand for, -1 when they stand for nothing. */
 static int cli__escaped(char c) {
@@ -8853,7 +10116,8 @@ static bool cli_finish(config *c, err_t *e) {
     bytes act = c->action ? cli__long_name(cli__action_opt(c->action)) : bytes_of("generation");
     if (!cli__has_format(c->action, c->format))
         return err_set(e, EXIT_INPUT, "--format: %.*s has no form %s", (int)act.n, act.p, c->format);
-    if (c->output && c->action == ACT_LOGITS) return err_set(e, EXIT_INPUT, "--output: --logits names its file itself");
+    if (c->output && (c->action == ACT_LOGITS || c->action == ACT_IMATRIX))
+        return err_set(e, EXIT_INPUT, "--output: %.*s names its file itself", (int)act.n, act.p);
     if (cli__needs_model(c->action) && (!c->model || !*c->model))
         return err_set(e, EXIT_INPUT,
                        "no model given, expected -m FILE or LLMRUN_MODEL in the environment (--help lists all options)");
@@ -8865,6 +10129,7 @@ static bool cli_finish(config *c, err_t *e) {
             return err_set(e, EXIT_INPUT, "--rope-scale and --rope-freq-scale both give a scale, expected one");
         c->fwd.rope.factor = 1 / c->rope_freq_scale;
     }
+    c->eval.n_chunks = c->calib.n_chunks = c->chunks;
     if (!cli__finish_eval(c, e)) return false;
     if (c->gen.n_predict < 0) c->gen.n_predict = -1;
     if (c->escape &&
@@ -8884,6 +10149,7 @@ static void cli_drop(config *c) {
     cli__list_drop(&c->stop);
     cli__list_drop(&c->bias);
     cli__list_drop(&c->breakers);
+    cli__list_drop(&c->in_files);
     cli__list_drop(&c->tensor_types);
     mem_free(c->biases);
 }
@@ -9375,10 +10641,40 @@ static bool cli__divergence(cli_run *r, err_t *e) {
     return ok;
 }
 
+/* The importance matrix of the text and of the files named beside it. Nothing is written after an interrupt. */
+static bool cli__imatrix(cli_run *r, err_t *e) {
+    const config *c = r->c;
+    const int     chunk = c->fwd.n_ctx > 0 ? c->fwd.n_ctx : CALIB_CHUNK;
+    calib_imatrix im = {0}, more;
+    bool          ok = true;
+    if (r->ids.n || !c->in_files.n) {
+        fwd_opts fo = c->fwd;
+        fo.n_ctx = chunk;
+        engine *en = engine_open(r->g, r->vocab, &fo, &c->kv, chunk, false, r->t_start, e);
+        cli__graceful = 1;
+        ok = en && calib_gather(en, &r->ids, chunk, &c->calib, c->file ? c->file : "", &im, e);
+        engine_close(en);
+    }
+    for (int i = 0; ok && i < c->in_files.n; i++) {
+        ok = calib_imatrix_read(&more, c->in_files.v[i], e);
+        if (!ok) break;
+        ok = calib_imatrix_merge(&im, &more, (uint32_t)chunk, e);
+        calib_imatrix_drop(&more);
+    }
+    im.chunk = (uint32_t)chunk;
+    ok = ok && calib_imatrix_write(&im, c->what, r->g, e);
+    if (ok && g_log_level >= LOG_NORMAL)
+        fprintf(stderr, "llmrun: %s: %zu tensors, %u chunks of %d tokens, %.1f s\n", c->what, im.n, im.n_chunk, chunk,
+                clock_now() - r->t_start);
+    calib_imatrix_drop(&im);
+    return ok;
+}
+
 static bool cli__encode(cli_run *r, const str *text, err_t *e) {
     const config *c = r->c;
     unsigned      flags = c->bos ? TOK_BOS : 0;
-    if (c->action == ACT_TOKENIZE) flags |= c->special == 1 ? TOK_SPECIAL : 0;
+    if (c->action == ACT_IMATRIX) flags |= (c->special == 1 ? TOK_SPECIAL : 0) | (text->n && tok_add_bos(r->vocab) ? TOK_BOS : 0);
+    else if (c->action == ACT_TOKENIZE) flags |= c->special == 1 ? TOK_SPECIAL : 0;
     else {
         bool begin = tok_bos(r->vocab) >= 0 && (tok_add_bos(r->vocab) || !text->n); /* an empty prompt is the start token alone */
         flags |= (c->special != 0 ? TOK_SPECIAL : 0) | (begin ? TOK_BOS : 0);
@@ -9396,23 +10692,93 @@ static bool cli__on_prompt(cli_run *r, err_t *e) {
     str_drop(&text);
     if (ok && act == ACT_TOKENIZE) ok = cli__tokenize(r, e);
     else if (ok && act == ACT_PERPLEXITY) ok = cli__perplexity(r, e);
+    else if (ok && act == ACT_IMATRIX) ok = cli__imatrix(r, e);
     else if (ok && act != ACT_DETOKENIZE) ok = cli__with_engine(r, e);
     tok_ids_drop(&r->ids);
     tok_free(r->vocab);
     return ok;
 }
 
+/* What --quantize knows beyond the weights: an importance matrix, a text to round by. */
+typedef struct {
+    const config    *c;
+    const gguf_file *g;
+    calib_imatrix    im;
+    float          **w;                               /* [n_tensor] importance of each channel, NULL: not known */
+    tok_ids          ids;                             /* the text */
+    int32_t          bos;
+    round_job       *rounded;
+} cli_guide;
+
+static const float *cli__weights(void *ctx, const gguf_tensor *t, uint64_t matrix) {
+    const cli_guide *k = ctx;
+    const float     *w = k->w ? k->w[t - k->g->tensor] : NULL;
+    return w ? w + matrix * t->dim[0] : NULL;
+}
+
+static bool cli__guide_imatrix(cli_guide *k, err_t *e) {
+    if (!calib_imatrix_read(&k->im, k->c->imatrix, e)) return false;
+    size_t known = 0;
+    k->w = mem_new(k->g->n_tensor, sizeof *k->w);
+    for (uint64_t i = 0; i < k->g->n_tensor && !e->code; i++) {
+        const gguf_tensor *t = &k->g->tensor[i];
+        k->w[i] = calib_weights(&k->im, t->name, t->dim[0], t->dim[2] * t->dim[3], e);
+        known += k->w[i] != NULL;
+    }
+    if (!e->code && !known) log_warn("%s: knows no tensor of this model", k->c->imatrix);
+    return !e->code;
+}
+
+static bool cli__guide_text(cli_guide *k, err_t *e) {
+    const config *c = k->c;
+    str           text = {0};
+    tok_vocab    *v = tok_load(k->g, c->pre, e);
+    const bool    add = v && tok_add_bos(v);
+    bool          ok = v && cli__read_file(c->calibrate, &text, e) &&
+              tok_encode(v, str_bytes(&text), (c->special == 1 ? TOK_SPECIAL : 0) | (add ? TOK_BOS : 0), &k->ids, e);
+    k->bos = add ? tok_bos(v) : -1;
+    tok_free(v);
+    str_drop(&text);
+    return ok;
+}
+
+static bool cli__guide_prepare(void *ctx, const uint32_t *to, err_t *e) {
+    cli_guide       *k = ctx;
+    const config    *c = k->c;
+    const round_opts o = {c->fwd.n_ctx > 0 ? c->fwd.n_ctx : CALIB_CHUNK, c->calib.n_chunks, c->fwd.n_threads, 0.01f, c->fwd.rope, c->kv};
+    if (c->calibrate) k->rounded = round_run(k->g, &k->ids, k->bos, to, &o, e);
+    return !c->calibrate || k->rounded;
+}
+
+static const uint8_t *cli__guide_bytes(void *ctx, uint64_t i) {
+    const cli_guide *k = ctx;
+    return k->rounded ? round_bytes(k->rounded, i) : NULL;
+}
+
 static bool cli__quantize(const config *c, const gguf_file *g, err_t *e) {
-    quant_opts o = c->quant;
-    out_t      out;
-    if (c->imatrix) return err_set(e, EXIT_INPUT, "%s: cannot be read yet", c->imatrix);
+    cli_guide         know = {.c = c, .g = g};
+    const quant_guide guide = {&know, cli__weights, cli__guide_prepare, cli__guide_bytes};
+    quant_opts        o = c->quant;
+    out_t             out;
     o.tensor_type = c->tensor_types.v;
     o.n_tensor_type = c->tensor_types.n;
     o.n_threads = c->fwd.n_threads;
-    if (!cli__output(&out, NULL, c, g, e)) return false;
-    cli__graceful = 1;
-    bool ok = quant_run(g, c->what, c->output, &o, &out, e);
-    return out_end(&out, e) && ok;
+    if (c->imatrix || c->calibrate) o.guide = &guide;
+    bool ok = (!c->imatrix || cli__guide_imatrix(&know, e)) && (!c->calibrate || cli__guide_text(&know, e)) &&
+              cli__output(&out, NULL, c, g, e);
+    if (ok) {
+        if (c->imatrix) o.imatrix.file = c->imatrix, o.imatrix.entries = (uint32_t)know.im.n, o.imatrix.chunks = know.im.n_chunk;
+        if (know.im.n_dataset) o.imatrix.dataset = str_bytes(&know.im.dataset[0]);
+        cli__graceful = 1;
+        ok = quant_run(g, c->what, c->output, &o, &out, e);
+        ok = out_end(&out, e) && ok;
+    }
+    for (uint64_t i = 0; know.w && i < g->n_tensor; i++) mem_free(know.w[i]);
+    mem_free(know.w);
+    round_free(know.rounded);
+    tok_ids_drop(&know.ids);
+    calib_imatrix_drop(&know.im);
+    return ok;
 }
 
 static bool cli__given(const config *c, const char *name) { return c->given[cli__find(bytes_of(name)) - cli_opts]; }
@@ -9459,7 +10825,7 @@ static bool cli__on_model(const config *c, double t_start, err_t *e) {
         return ok;
     }
     config  own = *c;
-    bool    exact = c->action == ACT_SCORE || c->action == ACT_LOGITS || c->action == ACT_PERPLEXITY || c->action == ACT_DIVERGENCE;
+    bool    exact = cli__exact(c->action);
     if (exact && !cli__given(c, "-ctk")) own.kv.type_k = K_F32;
     if (exact && !cli__given(c, "-ctv")) own.kv.type_v = K_F32;
     cli_run r = {.c = &own, .g = &g, .t_start = t_start};
