@@ -8661,7 +8661,7 @@ static bool quant__steps(quant__plan *p, err_t *e) {
         p->from_bytes += t->n_bytes;
         p->to_bytes += s->n_bytes;
         p->n_fell += s->fell;
-        p->n_blind += !p->o->guide && quant__wants_guide(p, s);
+        p->n_blind += s->to != t->type && !p->o->guide && quant__wants_guide(p, s);
         p->n_changed += s->to != t->type;
         if (s->to != t->type && !p->o->dry_run) ok = quant__possible(p, s, e);
     }
@@ -9561,8 +9561,8 @@ static const cli_opt cli_opts[] = {
      "one tensor, dequantised, as float32, little-endian, in file order"},
     {"--quantize",                      "TYPE",       OPT_ACT,  AT(what), ACT_QUANTIZE, 0,        GROUP_ACT, NULL,
      "write the model to -o with its weights in another type or mixture (--list quants); COPY leaves them as they are"},
-    {"--list",                          "types|quants|archs|cpu|pre|options", OPT_ACT, AT(what), ACT_LIST, 0, GROUP_ACT, NULL,
-     "what this program can do: tensor types, what --quantize makes, architectures, kernel levels, pre-tokenizers, options"},
+    {"--list",                          "types|archs|cpu|pre|quants|options", OPT_ACT, AT(what), ACT_LIST, 0, GROUP_ACT, NULL,
+     "what this program can do: tensor types, architectures, kernel levels, pre-tokenizers, what --quantize makes, options"},
     {"--version",                       NULL,         OPT_ACT,  AT(what), ACT_VERSION, 0,         GROUP_ACT, NULL,
      "version, compiler, kernel level, libraries"},
     {"-h --help --usage",               NULL,         OPT_ACT,  AT(what), ACT_HELP, 0,            GROUP_ACT, NULL,

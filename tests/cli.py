@@ -124,7 +124,7 @@ def levels():
 @case
 def version_and_lists():
     """--version, --help and --list answer on stdout and say nothing on stderr"""
-    for args in (["--version"], ["--help"], ["-h"], ["--help", "--format", "md"], *(["--list", x] for x in ("types", "archs", "cpu", "pre", "options")),
+    for args in (["--version"], ["--help"], ["-h"], ["--help", "--format", "md"], *(["--list", x] for x in ("types", "archs", "cpu", "pre", "quants", "options")),
                  ["--list", "types", "--format", "md"], ["--list", "options", "--format=md"]):
         r = run(*args)
         check(r.rc == 0 and r.out.endswith(b"\n") and not r.err, "%s: %r" % (args, r))
@@ -1074,6 +1074,168 @@ def few_descriptors():
     limit = lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (4, 4))
     r = run("-m", model(), "-p", "Once", "-n", "5", *GREEDY, "-q", preexec_fn=limit, close_fds=True)
     check(r.rc == 0 or (r.rc in (2, 3) and one_line(r.err)), repr(r))
+
+
+# --- quantising ---
+
+def holding(directory):
+    return sorted(os.listdir(directory))
+
+
+TINY = os.path.join(HERE, "tests", "data", "tiny")
+
+
+def folder(name):
+    path = tmp(name)
+    os.makedirs(path)
+    return path
+
+
+@case
+def quantize_copy():
+    """COPY gives back every tiny model, vocabulary and the story model byte for byte, through a link too"""
+    where = folder("copy")
+    out = os.path.join(where, "out.gguf")
+    files = [os.path.join(TINY, f) for f in sorted(os.listdir(TINY)) if f.endswith(".gguf")] + [vocab(v) for v in VOCABS] + [model()]
+    for path in files:
+        r = run("--quantize", "COPY", "-m", path, "-o", out)
+        check(r.rc == 0 and not r.out and one_line(r.err), "%s: %r" % (path, r))
+        with open(path, "rb") as a, open(out, "rb") as b:
+            check(a.read() == b.read(), path + " is not the same")
+    os.symlink("out.gguf", os.path.join(where, "link"))
+    good("--quantize", "copy", "-m", MODEL, "-o", os.path.join(where, "link"), "-q")
+    check(os.path.islink(os.path.join(where, "link")), "the link is gone")
+    same(holding(where), ["link", "out.gguf"], "left behind")
+
+
+@case
+def quantize_runs():
+    """what is written runs: F32 tells the story, every other type gives a text, sizes shrink with the bits"""
+    out, sizes = tmp("q.gguf"), []
+    with open(os.path.join(DATA, "stories260K.greedy.txt"), "rb") if model() else None as f:
+        want = f.read()
+    for kind in "F32", "F16", "Q8_0", "Q6_K", "Q5_K_M", "Q4_K_M", "Q4_0":
+        r = run("--quantize", kind, "-m", MODEL, "-o", out)
+        check(r.rc == 0 and not r.out and r.err.count(b"\n") <= 2, repr(r))
+        got = good("-m", out, "-p", "", "-n", "200" if kind == "F32" else "8", *GREEDY)
+        check(got and (kind != "F32" or got == want), kind + " tells another story")
+        sizes.append(os.path.getsize(out))
+    check(sizes == sorted(sizes, reverse=True), "sizes: %r" % sizes)
+    for level, threads in ("scalar", "1"), (levels()[-1], "3"):
+        good("--quantize", "Q4_0", "-m", MODEL, "-o", tmp("q2.gguf"), "-q", "--cpu", level, "-t", threads)
+        with open(out, "rb") as a, open(tmp("q2.gguf"), "rb") as b:
+            check(a.read() == b.read(), "%s, %s threads: another file" % (level, threads))
+    again = run("--quantize", "F16", "-m", out, "-o", tmp("q2.gguf"))
+    refused(again, 2, "is q4_0 already, expected a float type (--allow-requantize", "again")
+    good("--quantize", "F16", "-m", out, "-o", tmp("q2.gguf"), "--allow-requantize")
+
+
+@case
+def quantize_split():
+    """a model in parts becomes one file, without the keys that tell of parts"""
+    names = [tmp("part-%05d-of-00002.gguf" % (i + 1)) for i in range(2)]
+    text = lambda t: struct.pack("<Q", len(t)) + t
+    for no, name in enumerate(names):
+        kv = [text(b"general.name") + struct.pack("<I", 8) + text(b"whole")] if no == 0 else []
+        kv += [text(k) + struct.pack("<IH", 2, v) for k, v in ((b"split.no", no), (b"split.count", 2), (b"split.tensors.count", 2))]
+        head = b"GGUF" + struct.pack("<IQQ", 3, 1, len(kv)) + b"".join(kv) + text(b"t%d.weight" % no) + struct.pack("<IQQIQ", 2, 32, 2, 0, 0)
+        with open(name, "wb") as f:
+            f.write(head + b"\0" * (-len(head) % 32) + struct.pack("<64f", *range(no, 64 + no)))
+    good("--quantize", "COPY", "-m", names[0], "-o", tmp("whole.gguf"))
+    data = open(tmp("whole.gguf"), "rb").read()
+    check(b"split." not in data and b"general.name" in data and data.endswith(struct.pack("<64f", *range(1, 65))), "not whole")
+    same(good("--dump-tensor", "t0.weight", "-m", tmp("whole.gguf")), struct.pack("<64f", *range(64)), "t0")
+    good("--quantize", "Q8_0", "-m", names[0], "-o", tmp("whole.gguf"))
+    check(b'"type":"q8_0","shape":[32,2]' in run("--inspect", "--json", "-m", tmp("whole.gguf")).out, "no q8_0")
+
+
+@case
+def quantize_dry_run():
+    """--dry-run prints what would become of each tensor and writes nothing; --list quants names what there is"""
+    out = tmp("dry.gguf")
+    r = run("--quantize", "Q4_K_M", "-m", model(), "-o", out, "--dry-run", "--tensor-type", "attn_q=q8_0", "--tensor-type=attn_k=f16")
+    lines = r.out.decode().splitlines()
+    check(r.rc == 0 and not os.path.exists(out) and len(lines) == 50, repr(r))
+    row = {line.split()[0]: line for line in lines[1:-1]}
+    for name, to in ("blk.0.attn_q.weight", "q8_0"), ("blk.4.attn_k.weight", "f16"), ("blk.1.attn_norm.weight", "f32"), ("output.weight", "q8_0"):
+        check(re.search(r" f32 +%s " % to, row[name]), row[name])
+    check("fallback" in row["blk.0.ffn_down.weight"] and "48 tensors" in lines[-1] and b"36 of 48" not in r.err, repr(r))
+    names = [line.split()[0] for line in good("--list", "quants").decode().splitlines()]
+    for name in ("Q4_K_M", "IQ2_XXS", "MXFP4_MOE", "COPY", "F32"):
+        check(name in names, name + " is not listed")
+    for name in names:
+        good("--quantize", name.lower(), "-m", MODEL, "--dry-run", "-q")
+
+
+@case
+def quantize_refused():
+    """wrong requests: one line, the exit code, no file and what was there stays"""
+    where = folder("refused")
+    out = os.path.join(where, "out.gguf")
+    for args, code, word in (
+        (["--quantize", "Q4_K_M", "-m", model()], 2, "expected -o FILE"),
+        (["--quantize", "Q4_K_M", "-m", MODEL, "-o", "-"], 2, "expected -o FILE"),
+        (["--quantize", "Q4_K_XXL", "-m", MODEL, "-o", out], 2, "unknown type 'Q4_K_XXL' (--list quants)"),
+        (["--quantize", "Q8_0", "-m", MODEL, "-o", MODEL], 2, "is the model itself"),
+        (["--quantize", "Q8_0", "-m", MODEL, "-o", where], 2, "is a directory, expected a file"),
+        (["--quantize", "Q8_0", "-m", MODEL, "-o", "/dev/null"], 2, "is a device, expected a file"),
+        (["--quantize", "Q8_0", "-m", MODEL, "-o", os.path.join(where, "none", "x")], 2, "cannot create: No such file"),
+        (["--quantize", "Q8_0", "-m", MODEL, "-o", out, "--tensor-type", "x"], 2, "expected PATTERN=TYPE"),
+        (["--quantize", "Q8_0", "--inspect", "-m", MODEL], 2, "two actions"),
+        (["--quantize", "Q8_0", "-m", "/nonexistent", "-o", out], 2, "/nonexistent"),
+    ):
+        refused(run("-q", *args), code, word, " ".join(args))
+        same(holding(where), [], "left behind by " + " ".join(args))
+    nan = tmp("nan.gguf")
+    data = bytearray(open(MODEL, "rb").read())
+    data[-4:] = struct.pack("<f", float("nan"))
+    open(nan, "wb").write(data)
+    refused(run("-q", "--quantize", "F16", "-m", nan, "-o", out), 2, "holds nan in row", "NaN")
+    same(holding(where), [], "left behind by NaN")
+
+
+@case
+def quantize_full_disk():
+    """no room for the file: exit 3, one line, nothing left, the old file stays"""
+    where = folder("full")
+    out = os.path.join(where, "out.gguf")
+    open(out, "wb").write(b"old")
+    limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (200000, 200000))
+    for kind in "COPY", "F16":
+        refused(run("-q", "--quantize", kind, "-m", model(), "-o", out, preexec_fn=limit), 3, "out.gguf: cannot write: File too large", kind)
+        same((holding(where), open(out, "rb").read()), (["out.gguf"], b"old"), "after " + kind)
+
+
+def large(name, rows=40000):
+    """A model file of one f16 tensor, 256 x rows, of small positive numbers."""
+    path, dims = tmp(name), (256, rows)
+    text = lambda t: struct.pack("<Q", len(t)) + t
+    head = b"GGUF" + struct.pack("<IQQ", 3, 1, 1) + text(b"general.architecture") + struct.pack("<I", 8) + text(b"llama")
+    head += text(b"t.weight") + struct.pack("<IQQIQ", 2, *dims, 1, 0)
+    with open(path, "wb") as f:
+        f.write(head + b"\0" * (-len(head) % 32) + os.urandom(dims[0] * dims[1] * 2).translate(bytes(i % 60 for i in range(256))))
+    return path
+
+
+@case
+def quantize_interrupted():
+    """SIGINT, SIGTERM, twice SIGTERM, a model cut short: the exit code, one line, nothing left"""
+    where, path = folder("stopped"), large("large.gguf")
+    out = os.path.join(where, "out.gguf")
+    for signals, code in ((signal.SIGINT,), 130), ((signal.SIGTERM,), 143), ((signal.SIGTERM, signal.SIGTERM), 143), ((), 3):
+        p = start("--quantize", "Q2_K", "-m", path, "-o", out, "-t", "1")
+        end = time.time() + 20 * SLOW
+        while not holding(where) and p.poll() is None and time.time() < end:
+            time.sleep(0.01)
+        same((len(holding(where)), p.poll()), (1, None), "files and end while it runs")
+        for s in signals:
+            p.send_signal(s)
+        if not signals:
+            os.truncate(path, 4096)
+        r = finish(p)
+        same(r.rc, code, "exit after %r: %r" % (signals, r))
+        check(r.err.count(b"\n") <= 1 and (len(signals) > 1 or one_line(r.err)), repr(r))
+        same(holding(where), [], "left behind")
 
 
 def main():
