@@ -34,7 +34,7 @@ class Packer:
     """Rows of n_ctx tokens from consecutive seeds. A row holds whole documents, each begun by the start token, that cannot see
     one another; or a stretch of running text, cut anywhere, as a reader of a long plain file meets it."""
 
-    def __init__(self, tok, n_ctx, split, answer_weight, seed=0, pool=24):
+    def __init__(self, tok, n_ctx, split, answer_weight, seed=0, pool=48):
         self.tok, self.n_ctx, self.split, self.answer_weight, self.seed = tok, n_ctx, split, answer_weight, seed
         self.pool_size, self.pool, self.running, self.n_plain = pool, [], [], 0
 
@@ -199,7 +199,7 @@ class Trainer:
             self.restore(torch.load(args.resume, map_location=self.dev, weights_only=False))
         self.loss = teacher_loss if self.teacher else data_loss
         self.run_loss = torch.compile(self.loss) if args.compile else self.loss
-        self.val = Packer(self.tok, self.cfg.n_ctx, "test", args.answer_weight).batch(24)
+        self.val = Packer(self.tok, self.cfg.n_ctx, "test", args.answer_weight).batch(12)
 
     def save(self):
         state = {"size": self.args.size, "cfg": vars(self.cfg), "model": self.model.state_dict(), "muon": self.muon.state(),
