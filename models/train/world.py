@@ -337,6 +337,7 @@ class Story:
         self.title = None
         self.hero = None
         self.topic = None
+        self.last_move = None
         rnd = rng.random
         names = [self.pick(NAMES) for _ in range(8)]
         self.name_pool = list(dict.fromkeys(names))
@@ -426,7 +427,7 @@ class Story:
                     both = (bind["A"], bind["B"])
                     out.append("They" if slots.subject == both and rnd() < 0.6 else both[0] + " and " + both[1])
                 elif kind == "sound":
-                    out.append(SOUNDS.get(bind[s].split()[1], "waited"))
+                    out.append(SOUNDS[bind[s].split()[1]])
                 elif kind in GENDERED:
                     out.append(GENDERED[kind][bind[s] not in MALE])
                 else:
@@ -532,7 +533,11 @@ class Story:
                 self.say("fill", A=a)
 
     def go(self, a, q):
+        if self.chance(0.1):
+            self.say("plan", A=a, q=q)
         self.say("move", A=a, p=self.where(a), q=q)
+        if self.chance(0.05):
+            self.say("arrive", A=a, p=q)
 
     def go_both(self, a, b, q):
         if self.chance(0.3):
@@ -546,8 +551,14 @@ class Story:
     def go_with(self, a, x, q):
         self.say("carry", A=a, x=x, p=self.where(a), q=q)
 
-    def feel(self, a, moods):
-        self.say("mood", A=a, m=self.pick(moods))
+    def feel(self, a, moods, group="mood"):
+        """A mood that is new to this person; now and then the old one is said to be over."""
+        old = self.world.fact.get(("mood", a))
+        new = self.pick(moods)
+        if old in MOODS_BAD and new in MOODS_GOOD and self.chance(0.3):
+            self.say("nomood", A=a, m=old)
+        if new != old:
+            self.say(group, A=a, m=new)
 
     def thank(self, a, b):
         self.say("thanks", A=a, B=b)
@@ -1107,12 +1118,14 @@ def wander_step(s, who, people, things, boxes):
         if world.fact.get(("open", box[0])) is not True:
             s.say("openc", A=who, c=box[0])
         s.say("putin", A=who, x=held[0], c=box[0])
-    elif free and r < 0.55:
+    elif free and r < 0.55 and ("put", who, free[0]) != s.last_move:
         s.say("take", A=who, x=s.pick(free))
     elif held and near and r < 0.4:
         s.say("give", A=who, x=s.pick(held), B=s.pick(near))
     elif held and r < 0.5:
-        s.say("drop", A=who, x=s.pick(held), p=here)
+        x = s.pick(held)
+        s.say("drop", A=who, x=x, p=here)
+        s.last_move = "put", who, x
     elif held and r < 0.65:
         s.go_with(who, s.pick(held), s.other_place(here))
     elif r < 0.82:
@@ -1120,7 +1133,7 @@ def wander_step(s, who, people, things, boxes):
     elif r < 0.92:
         s.act(who)
     else:
-        s.feel(who, MOODS)
+        s.feel(who, MOODS, "state")
 
 
 PLOTS = [plot_lost, plot_gift, plot_trade, plot_picnic, plot_repair, plot_hide, plot_rescue, plot_market, plot_treasure,
@@ -1235,7 +1248,7 @@ class Reader:
             elif kind == "feature":
                 value = word if word in PLACE_OF_FEATURE else None
             else:                                       # sound
-                if SOUNDS.get(bind["n"].split()[1], "waited") != word:
+                if SOUNDS.get(bind["n"].split()[1]) != word:
                     problems.append(f"{bind['n']} {word}")
                 continue
             if value is None or bind.setdefault(slot, value) != value:
@@ -1551,16 +1564,16 @@ def word_sum(rng):
     x, y = rng.randint(2, 12), rng.randint(1, 9)
     have = pick((f"{a} had {x} {noun}.", f"One day, {a} had {x} {noun}.", f"There were {x} {noun} in a box, and the box was {a}'s."))
     if rng.random() < 0.5:
-        more = pick((f"{b} gave {him} {y} more.", f"Then {he} found {y} more.", f"Then {he} bought {y} more {noun}.",
-                     f"{a} got {y} more from {b}.", f"{b} came and brought {y} more {noun}."))
+        more = pick((f"{b} gave {him} {y} more.", f"Then {he} found {y} more.", f"Then {he} bought {y} more.",
+                     f"{a} got {y} more from {b}.", f"{b} came and brought {y} more."))
         n = x + y
     else:
         x, y = max(x, y), min(x, y)
         have = re.sub(r"\d+", str(x), have)
-        more = pick((f"{a} gave {y} to {b}.", f"Then {he} lost {y} of them.", f"Then {he} sold {y} {noun}.", f"{b} took {y} away.",
-                     f"{y} of them got lost."))
+        more = pick((f"{a} gave {y} to {b}.", f"Then {he} lost {y} of them.", f"Then {he} sold {y} of them.",
+                     f"{b} took {y} away.", f"{y} of them got lost."))
         n = x - y
-    return f"{have} {more}", f"How many {noun} does {a} have now?", f"{a} has {n} {noun}."
+    return f"{have} {more}", f"How many {noun} does {a} have now?", f"{a} has {n} {noun[:-1] if n == 1 else noun}."
 
 
 def write_sum(rng):
@@ -1612,9 +1625,9 @@ def list_questions(rng, items):
     return [("What is the first item?", f"The first item is {items[0]}."),
             ("What is the last item?", f"The last item is {items[-1]}."),
             ("How many items are on the list?", f"There are {number(n)} items on the list."),
-            (f"Is {inside} on the list?", f"Yes, {inside} is on the list."),
-            (f"Is {other} on the list?", f"No, {other} is not on the list."),
-            (f"What comes after {items[i - 1]}?", f"{upper_first(items[i])} comes after {items[i - 1]}.")]
+            (f"Does the list have {inside}?", f"Yes, the list has {inside}."),
+            (f"Does the list have {other}?", f"No, the list does not have {other}."),
+            (f"What comes after {items[i - 1]}?", f"The next item is {items[i]}.")]
 
 
 def list_lines(rng):

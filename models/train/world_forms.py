@@ -10,8 +10,8 @@ Conditions: loc a b   a is directly at/with/in b        nloc a b  it is not
             near a b  both at the same place            away a b  not at the same place
             lie x A   x lies free where A is            ne p q    two different things
             is f a / not f a   flag f of a              eq r a v  property r of a is v
-            feat f p  f stands at p (p may be a person: where that person is);   out A / in A   outdoors / indoors
-Changes:    loc, is, not, eq as above;  put x A: x lies where A is;  log WHAT slots: remembered for questions.
+            feat f p  f stands at p (p may be a person: where that person is)
+Changes:    loc, is, not, eq as above;   log WHAT slots   remembered for questions.
 A word of one letter is a slot; anything longer stands for itself.
 """
 
@@ -152,12 +152,13 @@ plan2 2 | "Do you want to go to {q}?" asked {A}. | nloc A q |
 arrive 2 | Soon {A} was {@p}. | loc A p |
 arrive 2 | {A} <arrived> {@p}. | loc A p |
 
-mood 7 | {A} <felt|was> {m}. | | eq mood A m
-mood 5 | {A} <felt|was> very {m}. | | eq mood A m
-mood 3 | {A} <looked|seemed> {m}. | | eq mood A m
-mood 3 | "I am {m}," said {A}. | | eq mood A m
+mood,state 7 | {A} <felt|was> {m}. | | eq mood A m
+mood,state 5 | {A} <felt|was> very {m}. | | eq mood A m
+mood,state 3 | {A} <looked|seemed> {m}. | | eq mood A m
+mood,state 3 | "I am {m}," said {A}. | | eq mood A m
 mood 2 | This made {A} {m}. | | eq mood A m
 nomood 3 | {A} was not {m} anymore. | eq mood A m | eq mood A none
+nomood 2 | Now {A} was no longer {m}. | eq mood A m | eq mood A none
 cry 3 | {A} <cried|sobbed|sighed|wept> [softly|quietly|a little]. | |
 cry 2 | {A} <sighed> and looked down. | |
 cry 2 | {A} <wiped> away a tear. | |

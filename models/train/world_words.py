@@ -99,7 +99,7 @@ COATS = "little brown black white gray small spotted fluffy young".split()
 # class: nouns; the class chooses the adjectives and what may happen to the thing
 OBJECTS = {
     "toy": """ball kite doll puzzle drum robot balloon marble puppet train boat sled scooter whistle teddy rattle hoop
-        racket wagon plane rocket skateboard dice spinner truck yoyo frisbee""",
+        racket wagon plane rocket skateboard dragon spinner truck yoyo frisbee""",
     "tool": """hammer saw rope ladder shovel rake broom brush wrench nail screwdriver torch lantern drill chisel mop
         sponge hose spade wheel chain hook ruler pump bolt mallet trowel file""",
     "house": """lamp cup plate bowl spoon fork pot pan kettle teapot jug mug vase clock mirror candle pillow blanket towel
