@@ -32,7 +32,7 @@ FALSE = (
     (HERE + "Mia had a red ball. Tom was in the garden. She gave the red ball to Tom.", "gives over a distance"),
     (HERE + "There was a blue box in the kitchen. The blue box was closed. Mia closed the blue box.", "closes what is closed"),
     (HERE + "There was a blue box in the kitchen. Mia opened the blue box. Mia opened the blue box.", "opens what is open"),
-    (HERE + "There was a blue box in the kitchen. The blue box was shut. Mia had a red ball. Mia put the red ball in the blue box.",
+    (HERE + "There was a blue box in the kitchen. The blue box was shut. Mia had a red ball. She put it in the blue box.",
      "puts into a closed box"),
     (HERE + "Mia had a ripe pear. Mia ate the ripe pear. Mia gave the ripe pear to Tom.", "gives what is eaten"),
     (HERE + "A red ball was in the garden. Mia picked up the red ball.", "takes from afar"),
@@ -72,7 +72,7 @@ def test_stories(n):
         s = world.tell(world.stream_of("test", seed, "unit"), world.PLOTS[seed % len(world.PLOTS)])
         r = world.check(world.story_text(s, seed % 7 == 0))
         assert not r.contradictions and not r.unparsed and r.parsed == len(s.out), (seed, r, world.story_text(s))
-        assert 5 <= len(s.out) <= 26, (seed, len(s.out))
+        assert 5 <= len(s.out) <= 30 and len(" ".join(s.out)) < 1300, (seed, len(s.out))
         again += len(s.out) - len(set(s.out))
         used.update(s.used)
     unused = [f.template for f in world.FORM_LIST if f.id not in used]

@@ -610,6 +610,8 @@ def plot_lost(s, once):
     s.feel(a, MOODS_BAD[:3])
     if s.chance(0.3):
         s.say("cry", A=a)
+    if s.chance(0.35):
+        s.say("search", A=a, x=x, p=r)
     s.bring_in(a, b, r)
     s.say("ask", A=a, B=b, x=x)
     s.say("offer", A=b, B=a)
@@ -1130,8 +1132,10 @@ def wander_step(s, who, people, things, boxes):
         s.go_with(who, s.pick(held), s.other_place(here))
     elif r < 0.82:
         s.go(who, s.other_place(here))
-    elif r < 0.92:
+    elif r < 0.9:
         s.act(who)
+    elif near and r < 0.93:
+        s.say(s.pick(("meet", "hello", "both")), A=who, B=s.pick(near), p=here)
     else:
         s.feel(who, MOODS, "state")
 
