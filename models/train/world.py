@@ -1939,8 +1939,8 @@ def write_chat(rng):
 
 WRITERS = {"story": write_story, "qa": write_qa, "chat": write_chat, "sum": write_sum, "list": write_list, "record": write_record}
 SHARE = {"story": 25, "qa": 30, "chat": 27, "sum": 6, "list": 6, "record": 6}              # per cent of the tokens
-MEAN_SIZE = {"story": 522, "qa": 769, "chat": 613, "sum": 204, "list": 252, "record": 277}  # characters, for drawing kinds
-KIND_DRAW = [k for k in KINDS for _ in range(round(2000 * SHARE[k] / MEAN_SIZE[k]))]
+MEAN_SIZE = {"story": 124, "qa": 185, "chat": 138, "sum": 88, "list": 70, "record": 85}   # tokens, for drawing kinds
+KIND_DRAW = [k for k in KINDS for _ in range(round(1000 * SHARE[k] / MEAN_SIZE[k]))]
 
 
 def stream_of(split, seed, what=""):
