@@ -13,11 +13,14 @@ import copy
 import math
 import os
 import sys
+import tempfile
 import time
 
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")   # spinning threads would starve whoever shares the machine
 
 import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
 import torch.nn.functional as F
 
 import judge
@@ -123,11 +126,35 @@ def orthogonal(g):
     return x
 
 
-class Muon:
-    """Momentum, then an orthogonal step of the same size for every direction. Matrices of equal shape go through together."""
+class Team:
+    """The processes that train one model together, each a share of the rows. On a machine that others use too, two processes
+    of one thread get further than one of two threads, which would wait for each other in every small operation."""
 
-    def __init__(self, matrices, momentum=0.95, decay=0.01):
-        self.items = [(p, rows) for p, rows in matrices]
+    def __init__(self, rank, size):
+        self.rank, self.size = rank, size
+
+    def mine(self, n):
+        """This process's share of n things in order."""
+        return range(n * self.rank // self.size, n * (self.rank + 1) // self.size)
+
+    def total(self, tensors, numbers=()):
+        """Sums over the team, in place of the tensors; the sums of the numbers are returned."""
+        numbers = torch.tensor(numbers, dtype=torch.float64)
+        if self.size > 1:
+            flat = torch.cat([t.flatten() for t in tensors]) if tensors else torch.empty(0)
+            dist.all_reduce(flat)
+            dist.all_reduce(numbers)
+            for t, part in zip(tensors, flat.split([t.numel() for t in tensors])):
+                t.copy_(part.view_as(t))
+        return numbers.tolist()
+
+
+class Muon:
+    """Momentum, then an orthogonal step of the same size for every direction. Matrices of equal shape go through together,
+    each process of the team its share of them."""
+
+    def __init__(self, matrices, team, momentum=0.95, decay=0.01):
+        self.items, self.team = [(p, rows) for p, rows in matrices], team
         self.momentum, self.decay = momentum, decay
         self.velocity = [torch.zeros_like(p) for p, _ in self.items]
 
@@ -142,8 +169,15 @@ class Muon:
                 tall = part.shape[0] > part.shape[1]
                 wide = part.mT if tall else part
                 groups.setdefault(tuple(wide.shape), []).append((wide, target, tall))
-        for group in groups.values():
-            for ortho, (_, target, tall) in zip(orthogonal(torch.stack([g[0] for g in group])), group):
+        steps = {}
+        for shape, group in groups.items():
+            steps[shape] = torch.zeros(len(group), *shape, device=group[0][0].device)
+            mine = self.team.mine(len(group))
+            if mine:
+                steps[shape][mine.start:mine.stop] = orthogonal(torch.stack([group[i][0] for i in mine]))
+        self.team.total(list(steps.values()))
+        for shape, group in groups.items():
+            for ortho, (_, target, tall) in zip(steps[shape], group):
                 scale = max(1.0, target.shape[0] / target.shape[1]) ** 0.5
                 target.mul_(1 - lr * self.decay).add_(ortho.mT if tall else ortho, alpha=-lr * scale)
 
@@ -181,19 +215,20 @@ def teacher_loss(model, x, y, w, a, doc, teacher, share=0.8):
 
 
 class Trainer:
-    def __init__(self, args):
-        self.args = args
+    def __init__(self, args, team):
+        self.args, self.team = args, team
         self.dev = "cuda" if torch.cuda.is_available() else "cpu"
         self.cfg = SIZES[args.size]
         self.tok = Tokenizer.load(args.tokenizer)
         self.model = Model(self.cfg, args.seed).to(self.dev)
         matrices = list(self.model.matrices())
         moved = {id(p) for p, _ in matrices}
-        self.muon = Muon(matrices)
+        self.muon = Muon(matrices, team)
         self.adam = torch.optim.AdamW([p for p in self.model.parameters() if id(p) not in moved], lr=args.lr_embd,
                                       betas=(0.9, 0.98), eps=1e-10, weight_decay=0.0, fused=True)
         self.packer = Packer(self.tok, self.cfg.n_ctx, "train", args.answer_weight, args.first_seed)
         self.step, self.tokens, self.spent = 0, 0, 0.0
+        self.packer_state = self.packer.state()
         self.teacher = load(args.teacher).to(self.dev) if args.teacher else None
         if args.resume:
             self.restore(torch.load(args.resume, map_location=self.dev, weights_only=False))
@@ -224,12 +259,13 @@ class Trainer:
 
     def slices(self, batch, n):
         keys = ("x", "y", "w", "a", "doc")
-        for i in range(0, len(batch["x"]), n):
-            part = [batch[k][i:i + n].to(self.dev) for k in keys]
+        mine = self.team.mine(len(batch["x"]))
+        for i in range(mine.start, mine.stop, n):
+            part = [batch[k][i:min(i + n, mine.stop)].to(self.dev) for k in keys]
             yield part + ([self.teacher] if self.teacher else [])
 
     def update(self, batch):
-        """One step; (mean loss, mean loss of answers)"""
+        """One step; (mean loss, mean loss of answers). The first process keeps the time for all."""
         sums, total = [0.0, 0.0], float(batch["w"].sum())
         for part in self.slices(batch, self.args.micro):
             with torch.autocast(self.dev, torch.bfloat16, enabled=self.dev == "cuda"):
@@ -237,6 +273,8 @@ class Trainer:
             (weighted / total).backward()
             sums[0] += float(plain.detach())
             sums[1] += float(answers.detach())
+        plain, answers, self.spent = self.team.total([p.grad for p in self.model.parameters()],
+                                                     sums + [0.0 if self.team.rank else self.before + time.monotonic() - self.clock])
         rate = self.rate()
         self.muon.step(self.args.lr * rate, momentum=0.85 + 0.10 * min(1.0, self.step / 200))
         for group in self.adam.param_groups:
@@ -245,7 +283,7 @@ class Trainer:
         self.model.zero_grad(set_to_none=True)
         n_real = int((batch["w"] > 0).sum())
         self.step, self.tokens, self.packer_state = self.step + 1, self.tokens + n_real, batch["state"]
-        return sums[0] / n_real, sums[1] / max(1.0, float(batch["a"].sum()))
+        return plain / n_real, answers / max(1.0, float(batch["a"].sum()))
 
     @torch.no_grad()
     def validate(self):
@@ -254,32 +292,43 @@ class Trainer:
             _, plain, answers = data_loss(self.model, x, y, w, a, doc)
             sums[0] += float(plain)
             sums[1] += float(answers)
-        return sums[0] / float((self.val["w"] > 0).sum()), sums[1] / float(self.val["a"].sum())
+        plain, answers = self.team.total([], sums)
+        return plain / float((self.val["w"] > 0).sum()), answers / float(self.val["a"].sum())
+
+    def judge(self):
+        """One process judges, with the threads of all."""
+        if self.team.rank == 0:
+            torch.set_num_threads(self.team.size * self.args.threads)
+            say("# " + judge.quick(self.model, self.tok, self.args.judge_n, 4 * self.args.judge_n))
+            torch.set_num_threads(self.args.threads)
 
     def run(self):
-        args, feed = self.args, Prefetch(self.packer, self.args.rows)
-        say(f"{args.size}: {n_params(self.model)} parameters, step {self.step}, {self.spent / 60:.1f} of {args.minutes} minutes")
-        say("step,tokens,minutes,loss,loss_answers,val,val_answers,tokens_per_s")
-        clock, saved, judged = time.monotonic(), time.monotonic(), time.monotonic()
+        args, feed, first = self.args, Prefetch(self.packer, self.args.rows), self.team.rank == 0
+        if first:
+            say(f"{args.size}: {n_params(self.model)} parameters, step {self.step}, {self.spent / 60:.1f} of {args.minutes} minutes")
+            say("step,tokens,minutes,loss,loss_answers,val,val_answers,tokens_per_s")
+        self.before, self.clock = self.spent, time.monotonic()
+        saved = judged = self.clock
         marks, loss, loss_a = (self.tokens, self.spent), 0.0, 0.0
         while self.progress() < 1.0 and (not args.steps or self.step < args.steps):
             one, one_a = self.update(feed.take())
-            now = time.monotonic()
-            self.spent, clock = self.spent + now - clock, now
             loss, loss_a = loss + one / args.log_every, loss_a + one_a / args.log_every
             if self.step % args.log_every == 0:
                 val, val_a = self.validate()
                 speed = (self.tokens - marks[0]) / (self.spent - marks[1] + 1e-9)
-                say(f"{self.step},{self.tokens},{self.spent / 60:.2f},{loss:.4f},{loss_a:.4f},{val:.4f},{val_a:.4f},{speed:.0f}")
+                if first:
+                    say(f"{self.step},{self.tokens},{self.spent / 60:.2f},{loss:.4f},{loss_a:.4f},{val:.4f},{val_a:.4f},{speed:.0f}")
                 marks, loss, loss_a = (self.tokens, self.spent), 0.0, 0.0
-            if now - saved > 60 * args.save_every:
+            now = time.monotonic()
+            if first and now - saved > 60 * args.save_every:
                 self.save()
-                saved = time.monotonic()
+                saved = now
             if now - judged > 60 * args.judge_every:
-                say("# " + judge.quick(self.model, self.tok))
+                self.judge()
                 judged = time.monotonic()
-        self.save()
-        say("# " + judge.quick(self.model, self.tok))
+        if first:
+            self.save()
+        self.judge()
 
 
 def load(path):
@@ -295,6 +344,16 @@ def say(line):
     print(line, flush=True)
 
 
+def work(rank, args, store):
+    """One process of the team."""
+    torch.set_num_threads(args.threads)
+    if args.procs > 1:
+        dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=args.procs)
+    Trainer(args, Team(rank, args.procs)).run()
+    if args.procs > 1:
+        dist.destroy_process_group()
+
+
 def main():
     ap = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     ap.add_argument("--size", choices=SIZES, default="target")
@@ -304,7 +363,7 @@ def main():
     ap.add_argument("--resume", help="checkpoint to continue from")
     ap.add_argument("--minutes", type=float, default=90, help="training time in all, resumed parts included")
     ap.add_argument("--steps", type=int, default=0, help="stop after so many steps; 0: by time only")
-    ap.add_argument("--rows", type=int, default=16, help="rows of n_ctx tokens in a step")
+    ap.add_argument("--rows", type=int, default=8, help="rows of n_ctx tokens in a step")
     ap.add_argument("--micro", type=int, default=4, help="rows in one pass")
     ap.add_argument("--lr", type=float, default=0.02, help="of the matrices")
     ap.add_argument("--lr-embd", type=float, default=0.005, help="of the embedding and the norms")
@@ -313,14 +372,19 @@ def main():
     ap.add_argument("--answer-weight", type=float, default=3.0)
     ap.add_argument("--seed", type=int, default=1, help="of the initial weights")
     ap.add_argument("--first-seed", type=int, default=0, help="seed of the first document")
-    ap.add_argument("--threads", type=int, default=2)
+    ap.add_argument("--procs", type=int, default=2, help="processes that share the rows of a step")
+    ap.add_argument("--threads", type=int, default=1, help="threads of each")
     ap.add_argument("--log-every", type=int, default=50)
     ap.add_argument("--save-every", type=float, default=3, help="minutes")
-    ap.add_argument("--judge-every", type=float, default=10, help="minutes")
+    ap.add_argument("--judge-every", type=float, default=15, help="minutes")
+    ap.add_argument("--judge-n", type=int, default=6, help="prompts of each task then")
     ap.add_argument("--no-compile", dest="compile", action="store_false")
     args = ap.parse_args()
-    torch.set_num_threads(args.threads)
-    Trainer(args).run()
+    if args.procs == 1 or torch.cuda.is_available():
+        args.procs = 1
+        return work(0, args, None)
+    with tempfile.TemporaryDirectory() as folder:
+        mp.spawn(work, (args, os.path.join(folder, "store")), nprocs=args.procs)
 
 
 if __name__ == "__main__":
