@@ -1,0 +1,30 @@
+#!/bin/sh
+# Make the models of this folder again: tokenizer, target, draft, GGUF files, verdict.
+#     models/train/make_models.sh [RUN_FOLDER]
+# MINUTES and DRAFT_MINUTES bound the training (90 and 15); a run that was stopped continues from its checkpoint.
+set -eu
+here=$(cd "$(dirname "$0")" && pwd)
+root=$(cd "$here/../.." && pwd)
+run=${1:-$root/build/train}
+python=${PYTHON:-python3}
+mkdir -p "$run"
+
+[ -f "$here/tokenizer.json" ] || $python "$here/tokenizer.py" --train "$here/tokenizer.json"
+
+resume() { if [ -f "$1" ]; then echo "--resume $1"; fi; }
+# shellcheck disable=SC2046
+$python "$here/train.py" --size target --out "$run/target.pt" --minutes "${MINUTES:-90}" $(resume "$run/target.pt")
+# shellcheck disable=SC2046
+$python "$here/train.py" --size draft --teacher "$run/target.pt" --out "$run/draft.pt" --minutes "${DRAFT_MINUTES:-15}" \
+    --first-seed 100000000 $(resume "$run/draft.pt")
+
+$python "$here/export.py" "$run/target.pt" "$root/models/pip-f16.gguf" --name "Pip"
+$python "$here/export.py" "$run/draft.pt" "$run/pip-draft-f16.gguf" --name "Pip draft"
+make -C "$root" llmrun
+$python "$here/verify.py" "$run/target.pt" "$root/models/pip-f16.gguf" ${LLAMA_BIN:+--llama-bin "$LLAMA_BIN"}
+"$root/llmrun" --quantize Q4_K_M -m "$root/models/pip-f16.gguf" -o "$root/models/pip-q4_k_m.gguf"
+"$root/llmrun" --quantize Q8_0 -m "$run/pip-draft-f16.gguf" -o "$root/models/pip-draft-q8_0.gguf"
+for model in pip-f16 pip-q4_k_m pip-draft-q8_0; do
+    echo "## $model"
+    $python "$here/judge.py" --model "$root/models/$model.gguf"
+done
