@@ -314,7 +314,7 @@ static const struct {
     uint64_t    dim[3];
     uint32_t    from, to;
 } tz_written[] = {
-    {"long.weight", {39936, 2, 2}, K_F32, K_Q4_0},    {"short.weight", {32, 700, 3}, K_F16, K_Q8_0},
+    {"long.weight", {19968, 1, 2}, K_F32, K_Q4_0},    {"short.weight", {32, 600, 3}, K_F16, K_Q8_0},
     {"big.weight", {512, 9000, 1}, K_BF16, K_F16},   {"again.weight", {256, 5, 1}, K_Q8_0, K_Q6_K},
     {"float.weight", {100, 7, 1}, K_F32, K_F16},      {"brain.weight", {77, 3, 1}, K_F16, K_BF16},
     {"same.weight", {64, 64, 1}, K_F32, K_F32},       {"one_norm.weight", {64, 1, 1}, K_F32, K_F32},
