@@ -8636,7 +8636,7 @@ static bool quant__possible(const quant__plan *p, const quant__step *s, err_t *e
         return gguf_bad(p->g, t->part, t->at, e, "tensor %.*s is %s already, expected a float type "
                         "(--allow-requantize converts it to %s all the same)", GGUF_SHOW(t->name), from->name, to->name);
     if (quant__can(s->to)) return true;
-    return gguf_bad(p->g, t->part, t->at, e, "tensor %.*s would become %s, which cannot be written yet", GGUF_SHOW(t->name),
+    return gguf_bad(p->g, t->part, t->at, e, "tensor %.*s would become %s, which cannot be written", GGUF_SHOW(t->name),
                     to->name);
 }
 

@@ -133,7 +133,7 @@ static void tz_add_line(tz_model *m, const char *arch, int layers, const char *l
 /* One `file` line against what the plan says. Returns how many tensors were compared. */
 static int tz_check(const gguf_file *g, const char *which, const char *line) {
     char              name[32] = "", base[32] = "", guided[16] = "";
-    const quant_guide guide = {NULL, tz_no_weights};
+    const quant_guide guide = {.weights = tz_no_weights};
     char              first[128];
     snprintf(first, sizeof first, "%.*s", (int)strcspn(line, "\n"), line);
     sscanf(first, "file %31s %31s %15s", name, base, guided);
@@ -314,7 +314,7 @@ static const struct {
     uint64_t    dim[3];
     uint32_t    from, to;
 } tz_written[] = {
-    {"long.weight", {39936, 2, 2}, K_F32, K_Q4_0},    {"short.weight", {32, 700, 3}, K_F16, K_Q8_0},
+    {"long.weight", {19968, 1, 2}, K_F32, K_Q4_0},    {"short.weight", {32, 600, 3}, K_F16, K_Q8_0},
     {"big.weight", {512, 9000, 1}, K_BF16, K_F16},   {"again.weight", {256, 5, 1}, K_Q8_0, K_Q6_K},
     {"float.weight", {100, 7, 1}, K_F32, K_F16},      {"brain.weight", {77, 3, 1}, K_F16, K_BF16},
     {"same.weight", {64, 64, 1}, K_F32, K_F32},       {"one_norm.weight", {64, 1, 1}, K_F32, K_F32},
@@ -356,7 +356,7 @@ static void t_quantize_written(void) {
     err_t       e = {0};
     const char *list[TZ_WRITTEN];
     char        text[TZ_WRITTEN][64];
-    quant_guide guide = {tz_guide_w, tz_weights};
+    quant_guide guide = {.ctx = tz_guide_w, .weights = tz_weights};
     uint64_t    hash[4];
     if (!tg_dir_new()) return;
     for (int i = 0; i < 3; i++)
