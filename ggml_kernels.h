@@ -1638,7 +1638,7 @@ static const k__v4 k__around[8] = {
     {-8, 9, -9, 10}, {-10, 11, -11, 12}, {-12, 13, -13, 14}, {-14, 15, -15, 16},
 };
 
-/* The integer scale near u->s/d that serves a group best. With two batches or more, the other sign as well. */
+/* The integer scale near u->s/d that serves a group best. From two batches on, the other sign as well. */
 static k__place k__place_scale(const k__super *p, const float *x, const float *w, float d, const k__group *u,
                                int batches) {
     k__places best, now;
@@ -1794,7 +1794,7 @@ static void k__start(const k__super *p, int t, float *d, float *dm) {
 static void k__super_scales(const k__super *p, const k__group *u, const float *weight, float fit[2],
                             float top[2], bool *uneven) {
     int   groups = 256 / p->group;
-    float v[16];
+    float v[16] = {0};
     for (int g = 0; g < groups; g++) v[g] = u[g].s;
     fit[0] = k__fit_scale(v, weight, groups, p->sc_lo, p->sc_hi, 4, NULL);
     top[0] = k__fit_extreme(v, weight, groups) / (p->sc_lo < 0 ? p->sc_lo : p->sc_hi);
@@ -1806,7 +1806,7 @@ static void k__super_scales(const k__super *p, const k__group *u, const float *w
 
 /* The best of a super-block, and what it takes off the error of all zero. sign as in k__solve_lines. */
 static float k__fit_super(const k__bench *b, const k__super *p, float sign, k__fitted *out) {
-    float      weight[16], fit[2], top[2], at[2];
+    float      weight[16] = {0}, fit[2], top[2], at[2];
     bool       uneven;
     k__settled rough = {0}, now, best = {.gain = -FLT_MAX};
     k__rough_groups(b, p, sign, rough.u, weight);
@@ -2063,7 +2063,7 @@ static void k_fit_bf16(const float *x, const float *w, void *dst, int64_t n) {
 typedef struct {
     /* The best whole blocks for n weights under sum w*(x - x^)^2; w NULL: all equal. x, w finite, w >= 0. */
     void (*fit)(const float *x, const float *w, void *dst, int64_t n);
-    /* New codes, in unpack's units, into blocks whose scales stay. NULL where codes are points of a lattice. */
+    /* New codes, in unpack's units, into blocks whose scales stay. NULL where codes are points of a grid. */
     void (*recode)(const int8_t *q, void *dst, int64_t n);
     int16_t       lo, hi;                                /* codes a weight may take */
     const int8_t *levels;                                /* the codes, rising, where they have gaps */
