@@ -1282,185 +1282,327 @@ static size_t k_row_bytes(uint32_t id, int64_t n) {
 }
 
 /* ===== [fit] weights to blocks, scales searched =====
- * The blocks that come closest to n weights in sum w*(x - x^)^2. A scale is searched, not read off the extremes: eight
- * trials run side by side, each in its own stretch of scales; a trial rounds the weights to codes and solves for the
- * scale (and minimum) that serves those codes best, again and again. A super-block then settles its f16 scales and its
- * small integers together, each choice judged by the error after rounding to what is stored. No step is kept that makes
- * the error larger. Same input, same bytes, on every machine: four-lane arithmetic in plain GNU C.
+ * The blocks that come closest to n weights in sum w*(x - x^)^2, where [ref] reads a scale off the extremes.
+ * Eight trials run side by side: each rounds the weights to codes and solves for the scale (and minimum) that
+ * serves these codes best. A super-block settles its f16 scales and its small integers together: for a few
+ * pairs of f16 scales every group looks among the integers near its own best line, each judged by the error
+ * after rounding to what is stored; least squares over all groups proposes the next pair, and the best seen
+ * is kept.
  *
- * Blocks are fitted after scaling by a power of two that brings the largest weight into [1, 2), so neither huge nor tiny
- * weights over- or underflow a sum of squares. Weights must be finite. Importances w are not negative, finite, and NULL
- * means equal; where all of a block's are zero, they count as equal too.
+ * The same bytes on every machine: four-lane arithmetic in plain GNU C, no fused sums. A block is fitted
+ * after scaling by a power of two that brings its largest weight into [1, 2), so no sum of squares over- or
+ * underflows. A scale that f16 cannot hold becomes its largest. Weights are finite; importances w are finite
+ * and not negative, NULL means equal, and so do those of a block where none exceeds 1e-30.
  * Door: k_fitters[id].fit, k_fitters[id].recode. */
 
 typedef float   k__v4 __attribute__((vector_size(16)));
 typedef int32_t k__m4 __attribute__((vector_size(16)));
 typedef union { k__v4 v[2]; float f[8]; } k__v8;         /* eight trials */
 
-enum { K_FIT_LANES = 8, K_FIT_MAX = 256 };
-
-/* Both compilers know these loops as one instruction. */
-static inline k__v4 k__v4_min(k__v4 a, k__v4 b) {
-    k__v4 r;
-    for (int i = 0; i < 4; i++) r[i] = a[i] < b[i] ? a[i] : b[i];
-    return r;
-}
-
-static inline k__v4 k__v4_max(k__v4 a, k__v4 b) {
-    k__v4 r;
-    for (int i = 0; i < 4; i++) r[i] = a[i] > b[i] ? a[i] : b[i];
-    return r;
-}
-
 static inline k__v4 k__v4_all(float f) { return (k__v4){f, f, f, f}; }
-static inline k__v4 k__v4_pick(k__m4 yes, k__v4 a, k__v4 b) { return (k__v4)(((k__m4)a & yes) | ((k__m4)b & ~yes)); }
 
-/* The nearest integer, ties to even, for |v| < 2^22. */
-#define K_FIT_MAGIC 12582912.f
+static inline k__v4 k__v4_pick(k__m4 yes, k__v4 a, k__v4 b) {
+    return (k__v4)(((k__m4)a & yes) | ((k__m4)b & ~yes));
+}
 
-/* What codes q sum to, in eight trials: w*q, w*q*q, w*x*q. */
+/* a < b ? a : b and a > b ? a : b. What every x86-64 has is named, since gcc does not always see it. */
+#if defined(__x86_64__)
+static inline k__v4 k__v4_min(k__v4 a, k__v4 b) { return (k__v4)_mm_min_ps((__m128)a, (__m128)b); }
+static inline k__v4 k__v4_max(k__v4 a, k__v4 b) { return (k__v4)_mm_max_ps((__m128)a, (__m128)b); }
+#else
+static inline k__v4 k__v4_min(k__v4 a, k__v4 b) { return k__v4_pick(a < b, a, b); }
+static inline k__v4 k__v4_max(k__v4 a, k__v4 b) { return k__v4_pick(a > b, a, b); }
+#endif
+
+/* Added and taken away again, it leaves the nearest integer, ties to even, of any |v| < 2^22. */
+#define K_FIT_ROUND 12582912.f
+/* Of two lines as good but for rounding the first is taken, so that groups alike come out alike. */
+#define K_FIT_TIE   1.000001f
+#define K_FIT_TINY  1e-30f                               /* below this a divisor counts as zero */
+
+static inline float k__fit_inverse(float d) { return fabsf(d) > K_FIT_TINY ? 1 / d : 0; }
+
+static inline k__v8 k__fit_inverses(const k__v8 *d) {
+    k__v8 r;
+    for (int h = 0; h < 2; h++) {
+        k__v4 v = d->v[h];
+        k__m4 some = (v > K_FIT_TINY) | (v < -K_FIT_TINY);
+        r.v[h] = k__v4_pick(some, 1 / k__v4_pick(some, v, k__v4_all(1)), k__v4_all(0));
+    }
+    return r;
+}
+
+/* What the codes q of eight trials sum to: w*q, w*q*q, w*x*q. */
 typedef struct { k__v8 q, qq, xq; } k__sums;
 
-/* q = (x - off) * inv, rounded and kept within lo..hi. */
-static inline __attribute__((always_inline)) void k__sum_codes(const float *x, const float *w, int n, const k__v8 *inv,
-                                                               const k__v8 *off, float lo, float hi, k__sums *s) {
-    k__v4 q[2] = {{0}}, qq[2] = {{0}}, xq[2] = {{0}};
-    k__v4 lo4 = k__v4_all(lo), hi4 = k__v4_all(hi), inv0 = inv->v[0], inv1 = inv->v[1];
-    for (int j = 0; j < n; j++) {
-        k__v4 a = off ? (x[j] - off->v[0]) * inv0 : x[j] * inv0, b = off ? (x[j] - off->v[1]) * inv1 : x[j] * inv1;
-        a = k__v4_min(k__v4_max(a, lo4), hi4) + K_FIT_MAGIC - K_FIT_MAGIC;
-        b = k__v4_min(k__v4_max(b, lo4), hi4) + K_FIT_MAGIC - K_FIT_MAGIC;
-        k__v4 wa = a * w[j], wb = b * w[j];
-        if (off) q[0] += wa, q[1] += wb;
-        qq[0] += wa * a;
-        qq[1] += wb * b;
-        xq[0] += wa * x[j];
-        xq[1] += wb * x[j];
-    }
+/* q = (x - off) * inv, rounded and kept within lo..hi. off NULL: none, and inlining leaves no trace of it. */
+static inline __attribute__((always_inline)) void k__sum_codes(const float *x, const float *w, int n,
+                                                               const k__v8 *inv, const k__v8 *off, float lo,
+                                                               float hi, k__sums *s) {
+    k__v4 q[2] = {{0}}, qq[2] = {{0}}, xq[2] = {{0}}, lo4 = k__v4_all(lo), hi4 = k__v4_all(hi);
+    for (int j = 0; j < n; j++)
+        for (int h = 0; h < 2; h++) {
+            k__v4 v = (off ? x[j] - off->v[h] : k__v4_all(x[j])) * inv->v[h];
+            v = k__v4_min(k__v4_max(v, lo4), hi4) + K_FIT_ROUND - K_FIT_ROUND;
+            k__v4 wv = v * w[j];
+            if (off) q[h] += wv;
+            qq[h] += wv * v;
+            xq[h] += wv * x[j];
+        }
     memcpy(&s->q, q, sizeof q);
     memcpy(&s->qq, qq, sizeof qq);
     memcpy(&s->xq, xq, sizeof xq);
 }
 
-/* The same rounding, once, to keep. */
-static inline void k__codes_of(const float *x, int n, float inv, float off, float lo, float hi, int8_t *q) {
-    for (int j = 0; j < n; j++) {
-        float v = (x[j] - off) * inv;
-        v = v > lo ? v : lo;
-        v = v < hi ? v : hi;
-        q[j] = (int8_t)(v + K_FIT_MAGIC - K_FIT_MAGIC);
-    }
-}
-
-static inline float k__fit_inverse(float d) { return fabsf(d) > 1e-30f ? 1 / d : 0; }
-
-/* A block on the bench: scaled, with its importances. */
-typedef struct {
-    float  x[K_FIT_MAX], w[K_FIT_MAX];
-    double up, down;                                     /* 2^e and 2^-e: the weights are x * up */
-} k__bench;
-
-/* False when every weight is too small for any f16 scale to tell from zero: the block is all zero bytes. */
-static bool k__bench_load(k__bench *b, const float *x, const float *w, int n) {
-    float top = 0, wtop = 0;
-    for (int j = 0; j < n; j++) top = fabsf(x[j]) > top ? fabsf(x[j]) : top;
-    if (top < 0x1p-25f) return false;
-    for (int j = 0; w && j < n; j++) wtop = w[j] > wtop ? w[j] : wtop;
-    int   e = (int)(k__bits_of(top) >> 23) - 127;
-    float down = k__f32_of((uint32_t)(e > 126 ? 1 : 127 - e) << 23), wdown = wtop > 0 ? 1 / wtop : 0;
-    if (e > 126) e = 126;
-    b->up = e < 0 ? 1.0 / (double)(1u << -e) : (double)k__f32_of((uint32_t)(e + 127) << 23);
-    b->down = 1 / b->up;
-    for (int j = 0; j < n; j++) b->x[j] = x[j] * down;
-    for (int j = 0; j < n; j++) b->w[j] = wtop > 0 ? w[j] * wdown : 1;
-    return true;
-}
-
-/* The nearest finite f16 to a scale on the bench, and back. */
-static uint16_t k__bench_half(const k__bench *b, float d) {
-    double v = d * b->up;
-    v = v > 65504 ? 65504 : v < -65504 ? -65504 : v;
-    return k_f32_to_f16((float)v);
-}
-static float k__bench_float(const k__bench *b, uint16_t h) { return (float)(k_f16_to_f32(h) * b->down); }
-
-/* --- one scale --- */
-
-/* Eight scales to try, round t: six lanes put the extreme value at the code `far`, two at `near`, each a little off. */
-static inline void k__try_scales(float far, float near, float ext, int t, k__v8 *inv) {
-    static const float at[8] = {-1.0f, -0.6f, -0.2f, 0.2f, 0.6f, 1.0f, -0.5f, 0.3f};
-    float step = 0.1f * (float)t, one = 1 / ext;
-    for (int l = 0; l < 8; l++) {
-        float end = l < 6 ? far : near, more = at[l] + (l < 6 ? step : 2 * step);
-        inv->f[l] = (end + (end < 0 ? -more : more)) * one;
-    }
-}
-
-/* sum w*(x - d*q)^2 in eight lanes, the codes rounded as k__sum_codes does. Told directly: where the fit is nearly exact,
- * sums of squares would cancel. */
-static inline void k__fit_errors(const float *x, const float *w, int n, const k__v8 *inv, const k__v8 *d, const k__v8 *off,
+/* sum w*(x - d*q - off)^2 of the same codes. Told directly, since sums of squares cancel where a fit is
+ * nearly exact. */
+static inline void k__sum_errors(const float *x, const float *w, int n, const k__v8 *d, const k__v8 *off,
                                  float lo, float hi, k__v8 *err) {
+    k__v8 inv = k__fit_inverses(d);
     k__v4 e[2] = {{0}}, lo4 = k__v4_all(lo), hi4 = k__v4_all(hi);
     for (int j = 0; j < n; j++)
         for (int h = 0; h < 2; h++) {
-            k__v4 v = x[j] - off->v[h], q = v * inv->v[h];
-            q = k__v4_min(k__v4_max(q, lo4), hi4) + K_FIT_MAGIC - K_FIT_MAGIC;
+            k__v4 v = x[j] - off->v[h], q = v * inv.v[h];
+            q = k__v4_min(k__v4_max(q, lo4), hi4) + K_FIT_ROUND - K_FIT_ROUND;
             v = v - q * d->v[h];
             e[h] += v * v * w[j];
         }
     memcpy(err, e, sizeof e);
 }
 
-/* The scale d for which codes lo..hi of n values come closest. b: d is an f16 of that bench, else any float. */
-static float k__fit_scale(const float *x, const float *w, int n, float lo, float hi, const k__bench *b) {
-    static const k__v8 none = {{{0}, {0}}};
-    float ext = 0;
-    for (int j = 0; j < n; j++)
-        if (w[j] > 0 && fabsf(x[j]) > fabsf(ext)) ext = x[j];
-    if (ext == 0) return 0;
-    k__v8   inv, gain = none, scale = none;
-    k__sums s;
-    for (int t = 0; t < 4; t++) {
-        k__try_scales(lo < 0 ? lo : hi, lo < 0 ? hi : hi, ext, t, &inv);
-        k__sum_codes(x, w, n, &inv, NULL, lo, hi, &s);
-        for (int h = 0; h < 2; h++) {
-            k__v4 d = s.xq.v[h] / k__v4_max(s.qq.v[h], k__v4_all(1e-30f)), g = d * s.xq.v[h];
-            k__m4 better = g > gain.v[h];
-            gain.v[h] = k__v4_pick(better, g, gain.v[h]);
-            scale.v[h] = k__v4_pick(better, d, scale.v[h]);
-        }
+/* The same codes of one trial, to keep. */
+static inline void k__fit_codes(const float *x, int n, float d, float off, float lo, float hi, int8_t *q) {
+    float inv = k__fit_inverse(d);
+    for (int j = 0; j < n; j++) {
+        float v = (x[j] - off) * inv;
+        v = v > lo ? v : lo;
+        v = v < hi ? v : hi;
+        q[j] = (int8_t)(v + K_FIT_ROUND - K_FIT_ROUND);
     }
-    float best = 0, least = FLT_MAX;
-    for (int t = 0; t < 2; t++) {
-        k__v8 err;
-        for (int l = 0; l < 8; l++) {
-            if (b) scale.f[l] = k__bench_float(b, k__bench_half(b, scale.f[l]));
-            inv.f[l] = k__fit_inverse(scale.f[l]);
-        }
-        k__fit_errors(x, w, n, &inv, &scale, &none, lo, hi, &err);
-        for (int l = 0; l < 8; l++)
-            if (err.f[l] < least) least = err.f[l], best = scale.f[l];
-        if (t == 1) break;
-        k__sum_codes(x, w, n, &inv, NULL, lo, hi, &s);
-        for (int l = 0; l < 8; l++) scale.f[l] = s.qq.f[l] > 0 ? s.xq.f[l] / s.qq.f[l] : 0;
-    }
-    return best;
 }
 
-/* One block of 32 with an f16 scale: its bits and the codes. */
-static uint16_t k__fit_plain(const float *x, const float *w, int lo, int hi, int8_t q[32]) {
+/* --- the bench: a block scaled, with its importances --- */
+
+typedef struct {
+    float  x[256], w[256];                               /* w at most 1 */
+    double up, down;                                     /* 2^e and 2^-e: the weights are x * up */
+} k__bench;
+
+/* False where every weight is too small for any f16 scale to tell from zero: zeros are the best block. */
+static bool k__bench_load(k__bench *b, const float *x, const float *w, int n) {
+    float top = 0, most = 0;
+    for (int j = 0; j < n; j++) top = fabsf(x[j]) > top ? fabsf(x[j]) : top;
+    if (top < 0x1p-25f) return false;
+    for (int j = 0; w && j < n; j++) most = w[j] > most ? w[j] : most;
+    int e = (int)(k__bits_of(top) >> 23) - 127;
+    if (e > 126) e = 126;                                /* 2^-127 is no normal float */
+    b->up = k__f32_of((uint32_t)(e + 127) << 23);
+    b->down = k__f32_of((uint32_t)(127 - e) << 23);
+    for (int j = 0; j < n; j++) b->x[j] = x[j] * (float)b->down;
+    /* Nothing weighs nothing: where no importance tells, the codes should still mean the weights. */
+    float share = most > K_FIT_TINY ? 1 / most : 0;
+    for (int j = 0; j < n; j++) b->w[j] = share > 0 ? w[j] * share + 1e-9f : 1;
+    return true;
+}
+
+/* The nearest finite f16 to a scale on the bench; what that is on the bench; that for eight. */
+static uint16_t k__bench_half(const k__bench *b, float d) {
+    double v = d * b->up;
+    return k_f32_to_f16((float)(v > 65504 ? 65504 : v < -65504 ? -65504 : v));
+}
+
+static float k__bench_round(const k__bench *b, float d) {
+    return (float)(k_f16_to_f32(k__bench_half(b, d)) * b->down);
+}
+
+static void k__bench_rounds(const k__bench *b, k__v8 *d) {
+    for (int l = 0; l < 8; l++) d->f[l] = k__bench_round(b, d->f[l]);
+}
+
+/* --- one scale --- */
+
+/* An importance below this does not decide how far the codes must reach. */
+static float k__fit_least(const float *w, int n) {
+    float sum = 0;
+    for (int j = 0; j < n; j++) sum += w[j];
+    return sum * 1e-3f / (float)n;
+}
+
+static float k__fit_extreme(const float *x, const float *w, int n) {
+    float ext = 0, least = k__fit_least(w, n);
+    for (int j = 0; j < n; j++)
+        if (w[j] > least && fabsf(x[j]) > fabsf(ext)) ext = x[j];
+    return ext;
+}
+
+/* Eight scales to try, t in [0, 1): six lanes put the extreme value near the code `far`, two near `close`. */
+static inline void k__try_scales(float far, float close, float ext, float t, k__v8 *inv) {
+    static const float more[8] = {-1.0f, -0.6f, -0.2f, 0.2f, 0.6f, 1.0f, -0.5f, 0.3f};
+    for (int l = 0; l < 8; l++) {
+        float end = l < 6 ? far : close, add = more[l] + (l < 6 ? 0.4f : 0.8f) * t;
+        inv->f[l] = (end + (end < 0 ? -add : add)) / ext;
+    }
+}
+
+/* The best scale of each lane in `rounds` rounds, any float, and what it takes off the error of all zero. */
+static inline void k__rough_scales(const float *x, const float *w, int n, float lo, float hi, float ext,
+                                   int rounds, k__v8 *scale, k__v8 *gain) {
+    k__v8   inv;
+    k__sums s;
+    memset(scale, 0, sizeof *scale);
+    memset(gain, 0, sizeof *gain);
+    for (int t = 0; t < rounds; t++) {
+        k__try_scales(lo < 0 ? lo : hi, hi, ext, (float)t / (float)rounds, &inv);
+        k__sum_codes(x, w, n, &inv, NULL, lo, hi, &s);
+        for (int h = 0; h < 2; h++) {
+            k__v4 d = s.xq.v[h] / k__v4_max(s.qq.v[h], k__v4_all(K_FIT_TINY)), g = d * s.xq.v[h];
+            k__m4 better = g > gain->v[h] * K_FIT_TIE;
+            gain->v[h] = k__v4_pick(better, g, gain->v[h]);
+            scale->v[h] = k__v4_pick(better, d, scale->v[h]);
+        }
+    }
+}
+
+/* The scale for which codes lo..hi of n values come closest. b: an f16 of that bench, NULL: any float. */
+static float k__fit_scale(const float *x, const float *w, int n, float lo, float hi, int rounds,
+                          const k__bench *b) {
+    static const k__v8 none = {.f = {0}};
+    float              ext = k__fit_extreme(x, w, n), best = 0, least = FLT_MAX;
+    k__v8              scale, gain, inv, err;
+    k__sums            s;
+    if (ext == 0) return 0;
+    k__rough_scales(x, w, n, lo, hi, ext, rounds, &scale, &gain);
+    for (int t = 0;; t++) {
+        if (b) k__bench_rounds(b, &scale);
+        k__sum_errors(x, w, n, &scale, &none, lo, hi, &err);
+        for (int l = 0; l < 8; l++)
+            if (err.f[l] < least) least = err.f[l], best = scale.f[l];
+        if (t == 1) return best;
+        inv = k__fit_inverses(&scale);
+        k__sum_codes(x, w, n, &inv, NULL, lo, hi, &s);
+        for (int h = 0; h < 2; h++) scale.v[h] = s.xq.v[h] / k__v4_max(s.qq.v[h], k__v4_all(K_FIT_TINY));
+    }
+}
+
+/* --- one line: a scale and a minimum --- */
+
+typedef struct {
+    float sw, sx, lo, hi;                                /* sums of w and w*x, extremes */
+    float s, m, c;                                       /* its line s*q + m, and the mean of the codes q */
+} k__group;
+
+static void k__group_load(k__group *u, const float *x, const float *w, int n) {
+    float least = k__fit_least(w, n);
+    *u = (k__group){.lo = FLT_MAX, .hi = -FLT_MAX};
+    for (int j = 0; j < n; j++) {
+        u->sw += w[j];
+        u->sx += w[j] * x[j];
+        if (w[j] > least && x[j] < u->lo) u->lo = x[j];
+        if (w[j] > least && x[j] > u->hi) u->hi = x[j];
+    }
+}
+
+typedef struct { k__v8 scale, min, gain; } k__lines;
+
+/* The lines that serve eight trials' codes best, and what they take off the error of all zero. sign 1: the
+ * minimum is not above zero, -1: not below, 0: anywhere. */
+static inline void k__solve_lines(const k__sums *s, float sw, float sx, float sign, k__lines *o) {
+    k__v4 tiny = k__v4_all(K_FIT_TINY), zero = k__v4_all(0);
+    for (int h = 0; h < 2; h++) {
+        k__v4 q = s->q.v[h], qq = s->qq.v[h], xq = s->xq.v[h], det = sw * qq - q * q;
+        k__m4 flat = det <= 1e-6f * sw * qq;             /* one code for all: the minimum does it alone */
+        k__v4 a = k__v4_pick(flat, zero, (sw * xq - sx * q) / k__v4_max(det, tiny)), m = (sx - a * q) / sw;
+        k__m4 wrong = m * sign > 0;
+        a = k__v4_pick(wrong, k__v4_max(xq / k__v4_max(qq, tiny), zero), a);
+        m = k__v4_pick(wrong, zero, m);
+        o->scale.v[h] = a;
+        o->min.v[h] = m;
+        o->gain.v[h] = a * (2 * xq - a * qq - 2 * m * q) + m * (2 * sx - m * sw);
+    }
+}
+
+/* The best line of each lane for codes 0..top. Trials begin with the least weight at code a and the largest
+ * at top + b, for a grid of `rows` a and eight b, and are solved twice. */
+static inline void k__rough_lines(const float *x, const float *w, int n, float top, float sign, int rows,
+                                  const k__group *u, k__lines *best) {
+    static const float b[8] = {-0.9f, -0.65f, -0.4f, -0.15f, 0.1f, 0.35f, 0.6f, 0.85f};
+    float              lo = u->lo * sign > 0 ? 0 : u->lo, range = u->hi - lo;
+    k__v8              inv;
+    k__sums            s;
+    k__lines           now;
+    memset(best, 0, sizeof *best);
+    for (int t = 0; t < rows && range > 0; t++) {
+        float a = (float)t / (float)(rows - 1) - 0.5f;
+        for (int l = 0; l < 8; l++) {
+            inv.f[l] = (top + b[l] - a) / range;
+            now.min.f[l] = lo - a / inv.f[l];
+        }
+        for (int i = 0; i < 2; i++) {
+            if (i) inv = k__fit_inverses(&now.scale);
+            k__sum_codes(x, w, n, &inv, &now.min, 0, top, &s);
+            k__solve_lines(&s, u->sw, u->sx, sign, &now);
+        }
+        for (int h = 0; h < 2; h++) {
+            k__m4 better = now.gain.v[h] > best->gain.v[h] * K_FIT_TIE;
+            best->gain.v[h] = k__v4_pick(better, now.gain.v[h], best->gain.v[h]);
+            best->scale.v[h] = k__v4_pick(better, now.scale.v[h], best->scale.v[h]);
+            best->min.v[h] = k__v4_pick(better, now.min.v[h], best->min.v[h]);
+        }
+    }
+}
+
+/* --- plain blocks of 32 --- */
+
+static uint16_t k__fit_plain(const float *x, const float *w, int lo, int hi, int rounds, int8_t q[32]) {
     k__bench b;
     memset(q, 0, 32);
     if (!k__bench_load(&b, x, w, 32)) return 0;
-    float d = k__fit_scale(b.x, b.w, 32, (float)lo, (float)hi, &b);
-    k__codes_of(b.x, 32, k__fit_inverse(d), 0, (float)lo, (float)hi, q);
+    float d = k__fit_scale(b.x, b.w, 32, (float)lo, (float)hi, rounds, &b);
+    k__fit_codes(b.x, 32, d, 0, (float)lo, (float)hi, q);
     return k__bench_half(&b, d);
 }
 
-/* --- super-blocks without a minimum --- */
+static void k__fit_plain_min(const float *x, const float *w, int top, uint16_t h[2], int8_t q[32]) {
+    k__bench b;
+    k__group u;
+    k__lines line;
+    k__v8    inv, err;
+    k__sums  s;
+    float    least = FLT_MAX, d = 0, m = 0;
+    memset(q, 0, 32);
+    h[0] = h[1] = 0;
+    if (!k__bench_load(&b, x, w, 32)) return;
+    k__group_load(&u, b.x, b.w, 32);
+    k__rough_lines(b.x, b.w, 32, (float)top, 0, 5, &u, &line);
+    for (int l = 0; l < 8; l++)
+        if (line.gain.f[l] <= 0) line.min.f[l] = u.sx / u.sw;
+    for (int t = 0;; t++) {
+        k__bench_rounds(&b, &line.scale);
+        k__bench_rounds(&b, &line.min);
+        k__sum_errors(b.x, b.w, 32, &line.scale, &line.min, 0, (float)top, &err);
+        for (int l = 0; l < 8; l++)
+            if (err.f[l] < least) least = err.f[l], d = line.scale.f[l], m = line.min.f[l];
+        if (t == 1) break;
+        inv = k__fit_inverses(&line.scale);
+        k__sum_codes(b.x, b.w, 32, &inv, &line.min, 0, (float)top, &s);
+        k__solve_lines(&s, u.sw, u.sx, 0, &line);
+    }
+    h[0] = k__bench_half(&b, d);
+    h[1] = k__bench_half(&b, m);
+    k__fit_codes(b.x, 32, d, m, 0, (float)top, q);
+}
 
-/* What a kind of super-block may hold. */
-typedef struct { float lo, hi, sc_lo, sc_hi; int group; } k__super;
+/* --- super-blocks --- */
+
+/* What a kind of super-block may hold, and how hard to look. */
+typedef struct {
+    float lo, hi, sc_lo, sc_hi;                          /* codes, integer scales; minima: 0..sc_hi */
+    int   group;
+    bool  min;
+    int   starts, batches;                               /* pairs of f16 scales, batches of trials for each */
+    int   rounds, polish, again;                         /* the same for what least squares proposes */
+    int   minima;                                        /* per scale, in the last batches: 4 or 8 */
+} k__super;
 
 typedef struct {
     uint16_t d, dmin;
@@ -1468,249 +1610,246 @@ typedef struct {
     int8_t   q[256];
 } k__fitted;
 
-/* The sub-scale within three of s/d that serves a group best; what it takes off the error, the sums of its codes. */
-static float k__place_scale(const k__super *p, const float *x, const float *w, float d, float s, int16_t *sc, float *xq, float *qq) {
-    k__v8   inv, step;
-    k__sums sum;
-    float   mid = floorf(s * k__fit_inverse(d)), gain = -1;
-    mid = mid < p->sc_lo + 3 ? p->sc_lo + 3 : mid > p->sc_hi - 4 ? p->sc_hi - 4 : mid;
-    for (int l = 0; l < 8; l++) step.f[l] = d * (mid - 3 + (float)l), inv.f[l] = k__fit_inverse(step.f[l]);
-    k__sum_codes(x, w, p->group, &inv, NULL, p->lo, p->hi, &sum);
-    for (int l = 0; l < 8; l++) {
-        float g = step.f[l] * (2 * sum.xq.f[l] - step.f[l] * sum.qq.f[l]);
-        if (g > gain) gain = g, *sc = (int16_t)(mid - 3 + (float)l), *xq = sum.xq.f[l], *qq = sum.qq.f[l];
-    }
-    return gain;
-}
+/* The best trial of each lane: what it takes off the error of all zero, its integers, its codes' sums. */
+typedef struct { k__v8 gain, sc, mn; k__sums sum; } k__places;
 
-static void k__fit_super(const k__bench *b, const k__super *p, k__fitted *out) {
-    int   groups = 256 / p->group;
-    float s[16], c[16], best = -1, xq[16], qq[16];
-    for (int g = 0; g < groups; g++) {
-        const float *x = b->x + p->group * g, *w = b->w + p->group * g;
-        s[g] = k__fit_scale(x, w, p->group, p->lo, p->hi, NULL);
-        k__v8   inv;
-        k__sums sum;
-        for (int l = 0; l < 8; l++) inv.f[l] = k__fit_inverse(s[g]);
-        k__sum_codes(x, w, p->group, &inv, NULL, p->lo, p->hi, &sum);
-        c[g] = sum.qq.f[0];
-    }
-    float d = k__fit_scale(s, c, groups, p->sc_lo, p->sc_hi, NULL), use = 0;
-    for (int t = 0; t < 3; t++) {
-        int16_t  sc[16];
-        uint16_t h = k__bench_half(b, d);
-        float    gain = 0, num = 0, den = 0;
-        d = k__bench_float(b, h);
-        for (int g = 0; g < groups; g++) {
-            gain += k__place_scale(p, b->x + p->group * g, b->w + p->group * g, d, s[g], &sc[g], &xq[g], &qq[g]);
-            num += (float)sc[g] * xq[g];
-            den += (float)sc[g] * (float)sc[g] * qq[g];
-            s[g] = qq[g] > 0 ? xq[g] / qq[g] : s[g];
-        }
-        if (gain > best) best = gain, use = d, out->d = h, memcpy(out->sc, sc, sizeof sc);
-        if (den > 0) d = num / den;
-    }
-    for (int g = 0; g < groups; g++)
-        k__codes_of(b->x + p->group * g, p->group, k__fit_inverse(use * (float)out->sc[g]), 0, p->lo, p->hi, out->q + p->group * g);
-}
+typedef struct { float gain, sc, mn, q, qq, xq; } k__place;
 
-/* --- super-blocks with a minimum --- */
-
-typedef struct { k__v8 scale, min, gain; } k__lines;
-
-/* Lines s*q + m for eight trials, m <= 0 (or >= 0 where down is -1), and what they take off the error of all zero. */
-static inline void k__solve_lines(const k__sums *s, float sw, float sx, float down, k__lines *o) {
+static inline void k__keep_places(k__places *best, const k__places *now) {
+    const k__v4 *from = (const k__v4 *)(const void *)now;
+    k__v4       *to = (k__v4 *)(void *)best;
     for (int h = 0; h < 2; h++) {
-        k__v4 q = s->q.v[h], qq = s->qq.v[h], xq = s->xq.v[h], tiny = k__v4_all(1e-30f), zero = k__v4_all(0);
-        k__v4 det = sw * qq - q * q;
-        k__m4 flat = det <= 1e-6f * sw * qq;             /* one code for all: the minimum does all there is to do */
-        k__v4 a = k__v4_pick(flat, zero, (sw * xq - sx * q) / k__v4_max(det, tiny));
-        k__v4 m = (sx - a * q) / sw;
-        k__m4 off = m * down > 0;
-        a = k__v4_pick(off, k__v4_max(xq / k__v4_max(qq, tiny), zero), a);
-        m = k__v4_pick(off, zero, m);
-        o->scale.v[h] = a;
-        o->min.v[h] = m;
-        o->gain.v[h] = a * (2 * xq - a * qq - 2 * m * q) + m * (2 * sx - m * sw);
+        k__m4 better = from[h] > to[h];
+        for (size_t i = (size_t)h; i < sizeof *best / sizeof *to; i += 2)
+            to[i] = k__v4_pick(better, from[i], to[i]);
     }
 }
 
-typedef struct { float sw, sx, lo, hi, s, m, c; } k__group;  /* sums of w and w*x, extremes; line s*q + m, curvature of s */
+static inline k__place k__best_place(const k__places *p) {
+    int l = 0;
+    for (int i = 1; i < 8; i++)
+        if (p->gain.f[i] > p->gain.f[l]) l = i;
+    return (k__place){p->gain.f[l], p->sc.f[l], p->mn.f[l], p->sum.q.f[l], p->sum.qq.f[l], p->sum.xq.f[l]};
+}
 
-/* Eight lines for n weights and codes 0..top, each the best that its lane finds: a start near the extremes, a little more
- * or less wide, then rounding and solving in turn. */
-static inline void k__try_lines(const float *x, const float *w, int n, float top, float down, const k__group *u, k__lines *best) {
-    static const float at_lo[8] = {0, 0, 0, 0, 0.06f, 0.06f, -0.06f, 0};
-    static const float at_end[8] = {-0.9f, -0.5f, 0, 0.4f, -0.3f, 0.3f, 0, 0.9f};
-    float   lo = u->lo * down > 0 ? 0 : u->lo, range = u->hi - lo;   /* the minimum cannot go there */
-    k__v8   inv, off;
-    k__sums s;
-    k__lines now;
-    memset(best, 0, sizeof *best);
-    for (int t = 0; t < 4 && range > 0; t++) {
-        for (int l = 0; l < 8; l++) {
-            off.f[l] = lo + at_lo[l] * range;
-            inv.f[l] = (top + at_end[l] + 0.1f * (float)t) / range;
-        }
-        k__sum_codes(x, w, n, &inv, &off, 0, top, &s);
-        k__solve_lines(&s, u->sw, u->sx, down, &now);
+/* Integers around a middle, the near ones first. */
+static const k__v4 k__around[8] = {
+    {0, 1, -1, 2},   {-2, 3, -3, 4},     {-4, 5, -5, 6},     {-6, 7, -7, 8},
+    {-8, 9, -9, 10}, {-10, 11, -11, 12}, {-12, 13, -13, 14}, {-14, 15, -15, 16},
+};
+
+/* The integer scale near u->s/d that serves a group best. From two batches on, the other sign as well. */
+static k__place k__place_scale(const k__super *p, const float *x, const float *w, float d, const k__group *u,
+                               int batches) {
+    k__places best, now;
+    k__v8     step, inv;
+    float     mid = floorf(u->s * k__fit_inverse(d));
+    memset(&now, 0, sizeof now);
+    for (int t = 0; t < (batches > 1 ? 2 * batches : 1); t++) {
         for (int h = 0; h < 2; h++) {
-            k__m4 better = now.gain.v[h] > best->gain.v[h];
-            best->gain.v[h] = k__v4_pick(better, now.gain.v[h], best->gain.v[h]);
-            best->scale.v[h] = k__v4_pick(better, now.scale.v[h], best->scale.v[h]);
-            best->min.v[h] = k__v4_pick(better, now.min.v[h], best->min.v[h]);
+            k__v4 k = (t < batches ? mid : -mid) + k__around[t % batches * 2 + h];
+            now.sc.v[h] = k__v4_min(k__v4_max(k, k__v4_all(p->sc_lo)), k__v4_all(p->sc_hi));
+            step.v[h] = d * now.sc.v[h];
         }
+        inv = k__fit_inverses(&step);
+        k__sum_codes(x, w, p->group, &inv, NULL, p->lo, p->hi, &now.sum);
+        for (int h = 0; h < 2; h++)
+            now.gain.v[h] = step.v[h] * (2 * now.sum.xq.v[h] - step.v[h] * now.sum.qq.v[h]);
+        if (t == 0) best = now;
+        else k__keep_places(&best, &now);
     }
-    for (int t = 0; t < 2 && range > 0; t++) {
-        for (int l = 0; l < 8; l++) inv.f[l] = k__fit_inverse(best->scale.f[l]);
-        k__sum_codes(x, w, n, &inv, &best->min, 0, top, &s);
-        k__solve_lines(&s, u->sw, u->sx, down, best);
-    }
+    return k__best_place(&best);
 }
 
-static void k__group_load(k__group *u, const float *x, const float *w, int n) {
-    *u = (k__group){.lo = x[0], .hi = x[0]};
-    for (int j = 0; j < n; j++) {
-        u->sw += w[j];
-        u->sx += w[j] * x[j];
-        u->lo = x[j] < u->lo ? x[j] : u->lo;
-        u->hi = x[j] > u->hi ? x[j] : u->hi;
-    }
-}
-
-static void k__fit_group(const k__super *p, const float *x, const float *w, float down, k__group *u) {
-    k__lines line;
-    k__group_load(u, x, w, p->group);
-    if (u->sw <= 0) return;
-    k__try_lines(x, w, p->group, p->hi, down, u, &line);
-    float best = -1;
-    for (int l = 0; l < 8; l++)
-        if (line.gain.f[l] > best) best = line.gain.f[l], u->s = line.scale.f[l], u->m = line.min.f[l];
-}
-
-/* Sub-scale and minimum of a group given the f16 scales: two scales beside u->s, four minima each. */
-static float k__place_line(const k__super *p, const float *x, const float *w, float d, float dm, k__group *u, int16_t *sc,
-                           int16_t *mn, float sum_of[3]) {
-    k__v8   inv, step, min;
-    k__sums sum;
-    float   top = p->sc_hi, k[8], m[8], gain = -FLT_MAX, idm = k__fit_inverse(dm), mid = floorf(u->s * k__fit_inverse(d));
-    mid = mid < 0 ? 0 : mid > top - 1 ? top - 1 : mid;
-    for (int l = 0; l < 8; l++) {
-        k[l] = mid + (float)(l / 4);
-        step.f[l] = d * k[l];
-        /* the least-squares minimum moves with the scale: the codes' weighted mean stays where it is */
-        float at = floorf(-(u->m + (u->s - step.f[l]) * u->c) * idm);
-        at = at < 1 ? 1 : at > top - 2 ? top - 2 : at;
-        m[l] = at - 1 + (float)(l % 4);
-        min.f[l] = -dm * m[l];
-        inv.f[l] = k__fit_inverse(step.f[l]);
-    }
-    k__sum_codes(x, w, p->group, &inv, &min, 0, p->hi, &sum);
-    for (int l = 0; l < 8; l++) {
-        float a = step.f[l], b = min.f[l];
-        float g = a * (2 * sum.xq.f[l] - a * sum.qq.f[l] - 2 * b * sum.q.f[l]) + b * (2 * u->sx - b * u->sw);
-        if (g > gain) {
-            gain = g, *sc = (int16_t)k[l], *mn = (int16_t)m[l];
-            sum_of[0] = sum.q.f[l], sum_of[1] = sum.qq.f[l], sum_of[2] = sum.xq.f[l];
+/* The integer scale and minimum near a group's line. The best minimum moves with the scale so that the mean
+ * of the codes stays where it is. */
+static k__place k__place_line(const k__super *p, const float *x, const float *w, float d, float dm,
+                              const k__group *u, int batches, int minima) {
+    k__places best, now;
+    k__v8     step, min, inv;
+    float     mid = floorf(u->s * k__fit_inverse(d)), idm = k__fit_inverse(dm);
+    for (int t = 0; t < batches; t++) {
+        for (int h = 0; h < 2; h++) {
+            int   i = minima == 8 ? t : 2 * t + h;
+            float k = mid + k__around[i / 4][i % 4];
+            k = k < 0 ? 0 : k > p->sc_hi ? p->sc_hi : k;
+            float at = floorf((u->c * (d * k - u->s) - u->m) * idm);
+            k__v4 mn = at + k__around[minima == 8 ? h : 0];
+            now.sc.v[h] = k__v4_all(k);
+            now.mn.v[h] = k__v4_min(k__v4_max(mn, k__v4_all(0)), k__v4_all(p->sc_hi));
+            step.v[h] = d * now.sc.v[h];
+            min.v[h] = -dm * now.mn.v[h];
         }
+        inv = k__fit_inverses(&step);
+        k__sum_codes(x, w, p->group, &inv, &min, 0, p->hi, &now.sum);
+        for (int h = 0; h < 2; h++) {
+            k__v4 a = step.v[h], m = min.v[h], q = now.sum.q.v[h], qq = now.sum.qq.v[h], xq = now.sum.xq.v[h];
+            now.gain.v[h] = a * (2 * xq - a * qq - 2 * m * q) + m * (2 * u->sx - m * u->sw);
+        }
+        if (t == 0) best = now;
+        else k__keep_places(&best, &now);
     }
-    return gain;
+    return k__best_place(&best);
 }
 
-/* From the sums of a group's codes, the line that serves them best; c becomes the mean code. */
-static void k__refit_group(k__group *u, const float sum_of[3], float down) {
-    float det = u->sw * sum_of[1] - sum_of[0] * sum_of[0];
-    if (det <= 1e-6f * u->sw * sum_of[1]) return;
-    u->s = (u->sw * sum_of[2] - u->sx * sum_of[0]) / det;
-    u->m = (u->sx - u->s * sum_of[0]) / u->sw;
-    if (u->m * down > 0) u->m = 0, u->s = sum_of[2] / sum_of[1];
+/* The line that serves a group's codes best. */
+static void k__refit_line(k__group *u, const k__place *at, float sign) {
+    float det = u->sw * at->qq - at->q * at->q;
+    if (det <= 1e-6f * u->sw * at->qq) return;
+    u->s = (u->sw * at->xq - u->sx * at->q) / det;
+    u->m = (u->sx - u->s * at->q) / u->sw;
+    if (u->m * sign > 0) u->m = 0, u->s = at->xq / at->qq;
     if (u->s < 0) u->s = 0;
-    u->c = sum_of[0] / u->sw;
+    u->c = at->q / u->sw;
 }
 
-static float k__fit_super_min(const k__bench *b, const k__super *p, float down, k__fitted *out) {
-    int      groups = 256 / p->group;
+/* A choice for the whole: f16 scales, integers, what they take off the error, the groups as they then stand,
+ * and the pair that least squares would like next. */
+typedef struct {
+    float    d, dm, gain, next_d, next_dm;
+    int16_t  sc[16], mn[16];
     k__group u[16];
-    float    s[16], c[16], m[16], sw[16], best = -FLT_MAX, use = 0, use_min = 0;
-    for (int g = 0; g < groups; g++) {
+} k__settled;
+
+static void k__settle(const k__bench *b, const k__super *p, float sign, float d, float dm, int batches,
+                      int minima, k__settled *s) {
+    float dd = 0, dm2 = 0, mm = 0, xd = 0, xm = 0;
+    s->d = s->next_d = d = k__bench_round(b, d);
+    s->dm = s->next_dm = dm = k__bench_round(b, dm);
+    s->gain = 0;
+    for (int g = 0; g < 256 / p->group; g++) {
         const float *x = b->x + p->group * g, *w = b->w + p->group * g;
-        k__fit_group(p, x, w, down, &u[g]);
-        s[g] = u[g].s, c[g] = u[g].sw, m[g] = -u[g].m, sw[g] = u[g].sw;
-        u[g].c = p->hi / 2;
+        k__group    *u = &s->u[g];
+        k__place     at = p->min ? k__place_line(p, x, w, d, dm, u, batches, minima)
+                                 : k__place_scale(p, x, w, d, u, batches);
+        s->gain += at.gain;
+        s->sc[g] = (int16_t)at.sc;
+        s->mn[g] = (int16_t)at.mn;
+        dd += at.sc * at.sc * at.qq;
+        dm2 -= at.sc * at.mn * at.q;
+        mm += at.mn * at.mn * u->sw;
+        xd += at.sc * at.xq;
+        xm -= at.mn * u->sx;
+        if (p->min) k__refit_line(u, &at, sign);
+        else if (at.qq > 0) u->s = at.xq / at.qq;
     }
-    float d = k__fit_scale(s, c, groups, 0, p->sc_hi, NULL), dm = k__fit_scale(m, sw, groups, 0, p->sc_hi, NULL);
-    for (int t = 0; t < 4; t++) {
-        int16_t  sc[16], mn[16];
-        uint16_t h = k__bench_half(b, d), hm = k__bench_half(b, dm);
-        float    gain = 0, dd = 0, dmm = 0, mm = 0, xd = 0, xm = 0;
-        d = k__bench_float(b, h), dm = k__bench_float(b, hm);
-        for (int g = 0; g < groups; g++) {
-            float sums[3] = {0, 0, 0};
-            gain += k__place_line(p, b->x + p->group * g, b->w + p->group * g, d, dm, &u[g], &sc[g], &mn[g], sums);
-            dd += (float)(sc[g] * sc[g]) * sums[1];
-            dmm -= (float)(sc[g] * mn[g]) * sums[0];
-            mm += (float)(mn[g] * mn[g]) * u[g].sw;
-            xd += (float)sc[g] * sums[2];
-            xm -= (float)mn[g] * u[g].sx;
-            k__refit_group(&u[g], sums, down);
-        }
-        if (gain > best) {
-            best = gain, use = d, use_min = dm, out->d = h, out->dmin = hm;
-            memcpy(out->sc, sc, sizeof sc), memcpy(out->mn, mn, sizeof mn);
-        }
-        float det = dd * mm - dmm * dmm;
-        if (det > 1e-6f * dd * mm) d = (xd * mm - xm * dmm) / det, dm = (xm * dd - xd * dmm) / det;
-        else if (dd > 0) d = xd / dd;
-        if (d < 0) d = 0;
+    float det = dd * mm - dm2 * dm2;
+    if (det > 1e-6f * dd * mm) {
+        s->next_d = (xd * mm - xm * dm2) / det;
+        s->next_dm = (xm * dd - xd * dm2) / det;
+    } else if (dd > 0) {
+        s->next_d = xd / dd;
     }
-    for (int g = 0; g < groups; g++)
-        k__codes_of(b->x + p->group * g, p->group, k__fit_inverse(use * (float)out->sc[g]), -use_min * (float)out->mn[g], 0, p->hi,
-                    out->q + p->group * g);
-    return best;
+    if (p->min && s->next_d < 0) s->next_d = 0;
 }
 
-static void k__fit_lined(const k__bench *b, const k__super *p, k__fitted *out) {
+/* Every group's own line, as if its scale could be any float, and how much error hangs on each scale. */
+static void k__rough_groups(const k__bench *b, const k__super *p, float sign, k__group u[16],
+                            float weight[16]) {
+    k__lines line;
+    for (int g = 0; g < 256 / p->group; g++) {
+        const float *x = b->x + p->group * g, *w = b->w + p->group * g;
+        float        ext = k__fit_extreme(x, w, p->group);
+        int          l = 0;
+        memset(&line, 0, sizeof line);
+        k__group_load(&u[g], x, w, p->group);
+        if (p->min) k__rough_lines(x, w, p->group, p->hi, sign, 3, &u[g], &line);
+        else if (ext != 0) k__rough_scales(x, w, p->group, p->lo, p->hi, ext, 2, &line.scale, &line.gain);
+        for (int i = 1; i < 8; i++)
+            if (line.gain.f[i] > line.gain.f[l] * K_FIT_TIE) l = i;
+        float inv = k__fit_inverse(line.scale.f[l]);
+        u[g].s = line.scale.f[l];
+        u[g].m = line.min.f[l];
+        u[g].c = (u[g].sx / u[g].sw - u[g].m) * inv;
+        weight[g] = p->min ? u[g].sw : line.gain.f[l] * inv * inv;
+    }
+}
+
+/* Do some groups lie far above the others? Then it can pay to cut them short. */
+static bool k__scales_uneven(const float *s, int n) {
+    float sum = 0, most = 0;
+    for (int i = 0; i < n; i++) {
+        sum += fabsf(s[i]);
+        most = fabsf(s[i]) > most ? fabsf(s[i]) : most;
+    }
+    return sum < 0.5f * most * (float)n;
+}
+
+enum { K_FIT_LADDER = 30 };                              /* more starts for an uneven block */
+
+/* Start t: f16 scales as multiples of the pair that serves the groups' lines best; 0: the one that puts the
+ * largest line at the largest integer. The ladder goes down from there, in steps of its own for each. */
+static void k__start(const k__super *p, int t, float *d, float *dm) {
+    static const float near[8][2] = {{1, 1},     {0, 0},         {0, 1},     {1, 0},
+                                     {0.95f, 1}, {1.05f, 1.04f}, {1, 1.05f}, {1, 0.95f}};
+    bool first = t < p->starts;
+    int  rung = t - p->starts;
+    *d = first ? near[t][0] : 1;
+    *dm = first ? near[t][1] : 1;
+    for (int i = 0; !first && i < (p->min ? rung / 6 : rung + 1); i++) *d *= p->min ? 0.75f : 0.955f;
+    for (int i = 0; !first && i < rung % 6; i++) *dm *= 0.65f;
+}
+
+/* The pair of f16 scales that all starts are measured by, and the pair that lets no line be cut. */
+static void k__super_scales(const k__super *p, const k__group *u, const float *weight, float fit[2],
+                            float top[2], bool *uneven) {
+    int   groups = 256 / p->group;
+    float v[16] = {0};
+    for (int g = 0; g < groups; g++) v[g] = u[g].s;
+    fit[0] = k__fit_scale(v, weight, groups, p->sc_lo, p->sc_hi, 4, NULL);
+    top[0] = k__fit_extreme(v, weight, groups) / (p->sc_lo < 0 ? p->sc_lo : p->sc_hi);
+    *uneven = k__scales_uneven(v, groups);
+    for (int g = 0; g < groups; g++) v[g] = -u[g].m;
+    fit[1] = p->min ? k__fit_scale(v, weight, groups, 0, p->sc_hi, 4, NULL) : 0;
+    top[1] = k__fit_extreme(v, weight, groups) / p->sc_hi;
+}
+
+/* The best of a super-block, and what it takes off the error of all zero. sign as in k__solve_lines. */
+static float k__fit_super(const k__bench *b, const k__super *p, float sign, k__fitted *out) {
+    float      weight[16] = {0}, fit[2], top[2], at[2];
+    bool       uneven;
+    k__settled rough = {0}, now, best = {.gain = -FLT_MAX};
+    k__rough_groups(b, p, sign, rough.u, weight);
+    k__super_scales(p, rough.u, weight, fit, top, &uneven);
+    for (int t = 0; t < p->starts + (uneven ? K_FIT_LADDER : 0); t++) {
+        memcpy(now.u, rough.u, sizeof now.u);
+        k__start(p, t, &at[0], &at[1]);
+        for (int i = 0; i < 2; i++) at[i] = at[i] > 0 ? fit[i] * at[i] : top[i];
+        k__settle(b, p, sign, at[0], at[1], p->batches, 4, &now);
+        if (now.gain > best.gain) best = now;
+    }
+    for (int t = 0; t < p->rounds + (uneven ? 2 : 0); t++) {
+        memcpy(now.u, best.u, sizeof now.u);
+        k__settle(b, p, sign, best.next_d, best.next_dm, t ? p->again : p->polish, t ? 4 : p->minima, &now);
+        if (now.gain <= best.gain) break;
+        best = now;
+    }
+    out->d = k__bench_half(b, best.d);
+    out->dmin = k__bench_half(b, best.dm);
+    memcpy(out->sc, best.sc, sizeof best.sc);
+    memcpy(out->mn, best.mn, sizeof best.mn);
+    for (int g = 0; g < 256 / p->group; g++) {
+        float s = best.d * (float)best.sc[g], m = -best.dm * (float)best.mn[g];
+        k__fit_codes(b->x + p->group * g, p->group, s, m, p->lo, p->hi, out->q + p->group * g);
+    }
+    return best.gain;
+}
+
+/* A block is best served by minima below zero, unless its weights lie above. */
+static void k__fit_block(const k__bench *b, const k__super *p, k__fitted *out) {
     int above = 0;
-    for (int g = 0; g < 16; g++) {
+    for (int g = 0; p->min && g < 16; g++) {
         float lo = b->x[16 * g];
         for (int j = 1; j < 16; j++) lo = b->x[16 * g + j] < lo ? b->x[16 * g + j] : lo;
         above += lo > 0;
     }
-    float gain = k__fit_super_min(b, p, 1, out);
-    if (above < 8) return;
-    k__fitted other;
-    if (k__fit_super_min(b, p, -1, &other) > gain) *out = other;
-}
-
-/* One block of 32 with an f16 scale and minimum. */
-static void k__fit_plain_min(const float *x, const float *w, int top, uint16_t out[2], int8_t q[32]) {
-    k__bench b;
-    k__group u;
-    k__lines line;
-    k__v8    inv, err;
-    k__sums  s;
-    memset(q, 0, 32);
-    out[0] = out[1] = 0;
-    if (!k__bench_load(&b, x, w, 32)) return;
-    k__group_load(&u, b.x, b.w, 32);
-    k__try_lines(b.x, b.w, 32, (float)top, 0, &u, &line);
-    float least = FLT_MAX, d = 0, m = 0;
-    for (int t = 0; t < 2; t++) {
-        for (int l = 0; l < 8; l++) {
-            line.scale.f[l] = k__bench_float(&b, k__bench_half(&b, line.scale.f[l]));
-            line.min.f[l] = k__bench_float(&b, k__bench_half(&b, line.min.f[l]));
-            inv.f[l] = k__fit_inverse(line.scale.f[l]);
-        }
-        k__fit_errors(b.x, b.w, 32, &inv, &line.scale, &line.min, 0, (float)top, &err);
-        for (int l = 0; l < 8; l++)
-            if (err.f[l] < least) least = err.f[l], d = line.scale.f[l], m = line.min.f[l];
-        if (t == 1) break;
-        k__sum_codes(b.x, b.w, 32, &inv, &line.min, 0, (float)top, &s);
-        k__solve_lines(&s, u.sw, u.sx, 0, &line);
+    if (above == 16) {
+        k__fit_super(b, p, -1, out);
+        return;
     }
-    out[0] = k__bench_half(&b, d);
-    out[1] = k__bench_half(&b, m);
-    k__codes_of(b.x, 32, k__fit_inverse(d), m, 0, (float)top, q);
+    k__fitted other;
+    float     gain = k__fit_super(b, p, 1, out);
+    if (above >= 8 && k__fit_super(b, p, -1, &other) > gain) *out = other;
 }
 
 /* --- codes to bytes: the inverses of [unpack] --- */
@@ -1816,18 +1955,18 @@ static void k__put_scales_q4_K(const int16_t *sc, const int16_t *mn, uint8_t s[1
 
 /* --- one function per format --- */
 
-#define K_FIT_PLAIN(type, lo, hi)                                                             \
+#define K_FIT_PLAIN(type, lo, hi, rounds)                                                     \
     static void k_fit_##type(const float *x, const float *w, void *dst, int64_t n) {          \
         block_##type *b = (block_##type *)dst;                                                \
         int8_t        q[32];                                                                  \
         for (int64_t i = 0; i < n / 32; i++) {                                                \
-            b[i].d = k__fit_plain(x + 32 * i, w ? w + 32 * i : NULL, lo, hi, q);              \
+            b[i].d = k__fit_plain(x + 32 * i, w ? w + 32 * i : NULL, lo, hi, rounds, q);      \
             k_recode_##type(q, b + i, 32);                                                    \
         }                                                                                     \
     }
-K_FIT_PLAIN(q4_0, -8, 7)
-K_FIT_PLAIN(q5_0, -16, 15)
-K_FIT_PLAIN(q8_0, -127, 127)
+K_FIT_PLAIN(q4_0, -8, 7, 8)
+K_FIT_PLAIN(q5_0, -16, 15, 8)
+K_FIT_PLAIN(q8_0, -127, 127, 4)
 
 #define K_FIT_PLAIN_MIN(type, top)                                                            \
     static void k_fit_##type(const float *x, const float *w, void *dst, int64_t n) {          \
@@ -1881,7 +2020,7 @@ static void k__store_q6_K(const k__fitted *f, block_q6_K *b) {
     k_recode_q6_K(f->q, b, 256);
 }
 
-#define K_FIT_SUPER(type, how, ...)                                                           \
+#define K_FIT_SUPER(type, ...)                                                                \
     static void k_fit_##type(const float *x, const float *w, void *dst, int64_t n) {          \
         static const k__super kind = {__VA_ARGS__};                                           \
         block_##type         *b = (block_##type *)dst;                                        \
@@ -1890,19 +2029,19 @@ static void k__store_q6_K(const k__fitted *f, block_q6_K *b) {
         memset(b, 0, (size_t)(n / 256) * sizeof *b);                                          \
         for (int64_t i = 0; i < n / 256; i++) {                                               \
             if (!k__bench_load(&bench, x + 256 * i, w ? w + 256 * i : NULL, 256)) continue;   \
-            how(&bench, &kind, &f);                                                           \
+            k__fit_block(&bench, &kind, &f);                                                  \
             k__store_##type(&f, b + i);                                                       \
         }                                                                                     \
     }
-/*                             lo   hi  sc_lo sc_hi group */
-K_FIT_SUPER(q2_K, k__fit_lined, 0,   3,  0,    15,  16)
-K_FIT_SUPER(q3_K, k__fit_super, -4,  3,  -32,  31,  16)
-K_FIT_SUPER(q4_K, k__fit_lined, 0,   15, 0,    63,  32)
-K_FIT_SUPER(q5_K, k__fit_lined, 0,   31, 0,    63,  32)
-K_FIT_SUPER(q6_K, k__fit_super, -32, 31, -128, 127, 16)
+/*                lo   hi  sc_lo sc_hi group min    starts batches rounds polish again minima */
+K_FIT_SUPER(q2_K, 0,   3,  0,    15,   16,   true,  8,     1,      2,     3,     3,    4)
+K_FIT_SUPER(q3_K, -4,  3,  -32,  31,   16,   false, 2,     1,      2,     2,     1,    4)
+K_FIT_SUPER(q4_K, 0,   15, 0,    63,   32,   true,  8,     1,      2,     3,     3,    4)
+K_FIT_SUPER(q5_K, 0,   31, 0,    63,   32,   true,  8,     1,      2,     6,     3,    8)
+K_FIT_SUPER(q6_K, -32, 31, -128, 127,  16,   false, 2,     1,      2,     4,     1,    4)
 
-/* Plain floats have nothing to fit; what f16 cannot hold becomes its largest, as everywhere here. */
-static void k__fit_f16(const float *x, const float *w, void *dst, int64_t n) {
+/* Plain floats have nothing to fit; what they cannot hold becomes their largest, as everywhere here. */
+static void k_fit_f16(const float *x, const float *w, void *dst, int64_t n) {
     (void)w;
     for (int64_t i = 0; i < n; i++) {
         uint16_t h = k_f32_to_f16(x[i] > 65504 ? 65504 : x[i] < -65504 ? -65504 : x[i]);
@@ -1910,36 +2049,40 @@ static void k__fit_f16(const float *x, const float *w, void *dst, int64_t n) {
     }
 }
 
-static void k__fit_bf16(const float *x, const float *w, void *dst, int64_t n) {
+static void k_fit_bf16(const float *x, const float *w, void *dst, int64_t n) {
     (void)w;
-    k_quant_bf16(x, dst, n);
+    for (int64_t i = 0; i < n; i++) {
+        uint16_t h = k_f32_to_bf16(x[i]);
+        if ((h & 0x7fff) == 0x7f80) h--;                 /* rounded up to infinity */
+        memcpy((uint8_t *)dst + 2 * i, &h, 2);
+    }
 }
 
 /* --- the table --- */
 
 typedef struct {
-    /* The best whole blocks for n weights under sum w*(x - x^)^2; w NULL: all equal. x and w finite, w >= 0. */
+    /* The best whole blocks for n weights under sum w*(x - x^)^2; w NULL: all equal. x, w finite, w >= 0. */
     void (*fit)(const float *x, const float *w, void *dst, int64_t n);
-    /* New codes, in unpack's units, into blocks whose scales stay. NULL where a code is a point of a lattice. */
+    /* New codes, in unpack's units, into blocks whose scales stay. NULL where codes are points of a grid. */
     void (*recode)(const int8_t *q, void *dst, int64_t n);
     int16_t       lo, hi;                                /* codes a weight may take */
-    const int8_t *levels;                                /* the codes themselves, lo to hi in rising order, where they have gaps */
+    const int8_t *levels;                                /* the codes, rising, where they have gaps */
 } k_fitter;
 
 static const k_fitter k_fitters[K_TYPE_MAX] = {
-    /*           fit         recode         lo    hi   levels */
-    [K_F16]  = {k__fit_f16,  NULL,          0,   0,   NULL},
-    [K_BF16] = {k__fit_bf16, NULL,          0,   0,   NULL},
-    [K_Q4_0] = {k_fit_q4_0, k_recode_q4_0, -8,  7,   NULL},
-    [K_Q4_1] = {k_fit_q4_1, k_recode_q4_1, 0,   15,  NULL},
-    [K_Q5_0] = {k_fit_q5_0, k_recode_q5_0, -16, 15,  NULL},
-    [K_Q5_1] = {k_fit_q5_1, k_recode_q5_1, 0,   31,  NULL},
-    [K_Q8_0] = {k_fit_q8_0, k_recode_q8_0, -127, 127, NULL},
-    [K_Q2_K] = {k_fit_q2_K, k_recode_q2_K, 0,   3,   NULL},
-    [K_Q3_K] = {k_fit_q3_K, k_recode_q3_K, -4,  3,   NULL},
-    [K_Q4_K] = {k_fit_q4_K, k_recode_q4_K, 0,   15,  NULL},
-    [K_Q5_K] = {k_fit_q5_K, k_recode_q5_K, 0,   31,  NULL},
-    [K_Q6_K] = {k_fit_q6_K, k_recode_q6_K, -32, 31,  NULL},
+    /*           fit           recode         lo    hi   levels */
+    [K_F16]  = {k_fit_f16,    NULL,          0,    0,   NULL},
+    [K_BF16] = {k_fit_bf16,   NULL,          0,    0,   NULL},
+    [K_Q4_0] = {k_fit_q4_0,  k_recode_q4_0, -8,   7,   NULL},
+    [K_Q4_1] = {k_fit_q4_1,  k_recode_q4_1, 0,    15,  NULL},
+    [K_Q5_0] = {k_fit_q5_0,  k_recode_q5_0, -16,  15,  NULL},
+    [K_Q5_1] = {k_fit_q5_1,  k_recode_q5_1, 0,    31,  NULL},
+    [K_Q8_0] = {k_fit_q8_0,  k_recode_q8_0, -127, 127, NULL},
+    [K_Q2_K] = {k_fit_q2_K,  k_recode_q2_K, 0,    3,   NULL},
+    [K_Q3_K] = {k_fit_q3_K,  k_recode_q3_K, -4,   3,   NULL},
+    [K_Q4_K] = {k_fit_q4_K,  k_recode_q4_K, 0,    15,  NULL},
+    [K_Q5_K] = {k_fit_q5_K,  k_recode_q5_K, 0,    31,  NULL},
+    [K_Q6_K] = {k_fit_q6_K,  k_recode_q6_K, -32,  31,  NULL},
 };
 
 /* ===== [vec] float products, norm, softmax, rope, activation, attention =====

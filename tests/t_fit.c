@@ -1,0 +1,201 @@
+/* [fit] of ggml_kernels.h: no fitter's error exceeds that of ggml's quantiser (golden figures of gen/golden_fit.py), and
+ * what must hold for any weights at all. */
+
+enum { TF_N = 512, TF_ROWS = 16 };
+
+static uint64_t tf_seed;
+static double   tf_unit(void) { return rng_unit(rng_at(12, 0, tf_seed++, 0)); }
+static double   tf_normal(void) {
+    double s = -6;
+    for (int i = 0; i < 12; i++) s += tf_unit();
+    return s;
+}
+
+static bool tf_blocks(int id) { return k_fitters[id].fit && k_types[id].block > 1; }
+
+static double tf_error(const float *x, const float *w, const float *y, int n) {
+    double s = 0;
+    for (int i = 0; i < n; i++) s += (w ? w[i] : 1) * ((double)x[i] - y[i]) * ((double)x[i] - y[i]);
+    return s;
+}
+
+/* Fits n weights, at most TF_N, and reads them back; blocks, when wanted, gets the bytes. */
+static double tf_fit(int id, const float *x, const float *w, int n, float *y, uint8_t *blocks) {
+    uint8_t own[TF_N * 4];
+    float   back[TF_N];
+    k_fitters[id].fit(x, w, own, n);
+    k_types[id].dequant(own, back, n);
+    if (y) memcpy(y, back, (size_t)n * sizeof *y);
+    if (blocks) memcpy(blocks, own, k_row_bytes((uint32_t)id, n));
+    return tf_error(x, w, back, n);
+}
+
+static void t_fit_golden(void) {
+    char        *rows, *errors;
+    size_t       n;
+    float       *x = mem_new((TF_ROWS + 1) * TF_N, sizeof *x), *w = x + TF_ROWS * TF_N;
+    uint8_t     *p = fmt__golden("fit_rows.bin", &rows, &n);
+    char        *line = (char *)fmt__golden("fit_errors.txt", &errors, &(size_t){0});
+    int          seen = 0;
+    if (p && EQ_INT(n, (TF_ROWS + 1) * TF_N * sizeof *x)) memcpy(x, p, n);
+    for (; p && line && *line; line = strchr(line, '\n') + 1, seen++) {
+        char   name[32];
+        int    row = 0;
+        double bound[2];
+        if (!CHECK(sscanf(line, "%31s %d %lf %lf", name, &row, &bound[0], &bound[1]) == 4)) break;
+        int id = k_type_by_name(name);
+        for (int u = 0; u < 2; u++) {
+            double e = tf_fit(id, x + row * TF_N, u ? w : NULL, TF_N, NULL, NULL);
+            CHECKF(e <= bound[u] * (1 + 1e-6), "%s, row %d%s: error %.9g, ggml has %.9g", name, row,
+                   u ? " with importances" : "", e, bound[u]);
+        }
+    }
+    for (int id = 0; id < K_TYPE_MAX; id++) seen -= TF_ROWS * (tf_blocks(id) && k_types[id].quant);
+    CHECK(seen == 5 * TF_ROWS);                       /* the K formats, which [ref] cannot write */
+    mem_free(x);
+    mem_free(rows);
+    mem_free(errors);
+}
+
+static void t_fit_better(void) {                      /* than reading the scale off the extremes */
+    float   x[TF_N], y[TF_N];
+    uint8_t plain[TF_N * 4];
+    for (int id = 0; id < K_TYPE_MAX; id++)
+        for (int r = 0; r < 50 && tf_blocks(id) && k_types[id].quant; r++) {
+            for (int i = 0; i < TF_N; i++) x[i] = (float)(tf_normal() * (i % 97 ? 1 : 5));
+            k_types[id].quant(x, plain, TF_N);
+            k_types[id].dequant(plain, y, TF_N);
+            double e = tf_fit(id, x, NULL, TF_N, NULL, NULL), was = tf_error(x, NULL, y, TF_N);
+            CHECKF(e < was, "%s: %.9g, plain rounding has %.9g", k_types[id].name, e, was);
+        }
+}
+
+static void t_fit_monotone(void) {
+    static const int order[][6] = {{K_Q2_K, K_Q3_K, K_Q4_K, K_Q5_K, K_Q6_K, K_Q8_0},
+                                         {K_Q4_0, K_Q4_1, K_Q5_0, K_Q5_1, K_Q8_0, K_F16}};
+    float            x[TF_N], w[TF_N];
+    for (int r = 0; r < 20; r++) {
+        for (int i = 0; i < TF_N; i++) x[i] = (float)tf_normal(), w[i] = (float)exp(tf_normal());
+        for (int o = 0; o < 2; o++)
+            for (int k = 1; k < 6; k++) {
+                double a = tf_fit(order[o][k - 1], x, w, TF_N, NULL, NULL), b = tf_fit(order[o][k], x, w, TF_N, NULL, NULL);
+                CHECKF(b < a, "%s has %.9g, %s only %.9g", k_types[order[o][k]].name, b, k_types[order[o][k - 1]].name, a);
+            }
+    }
+}
+
+/* unpack's codes of a block; its scales are of no interest here */
+static void tf_codes(int id, const void *blocks, int n, int8_t *q) {
+    int16_t sc[TF_N / 16], mn[TF_N / 16];
+    float   d[TF_N / 16], dm[TF_N / 16], fs[TF_N / 16], fm[TF_N / 16];
+    k_urow  u = {q, sc, mn, d, dm, fs, fm};
+    k_types[id].unpack(blocks, n, &u);
+}
+
+static void t_fit_recode(void) {
+    float   x[TF_N];
+    int8_t  q[TF_N], got[TF_N];
+    uint8_t a[TF_N * 4], b[TF_N * 4];
+    for (int id = 0; id < K_TYPE_MAX; id++) {
+        const k_fitter *f = &k_fitters[id];
+        if (!f->recode) continue;
+        size_t size = k_row_bytes((uint32_t)id, TF_N);
+        for (int i = 0; i < TF_N; i++) x[i] = (float)tf_normal();
+        memset(b, 0xa5, sizeof b);
+        tf_fit(id, x, NULL, TF_N, NULL, a);
+        tf_codes(id, a, TF_N, q);
+        memcpy(b + 1, a, size);                       /* an odd address */
+        f->recode(q, b + 1, TF_N);
+        CHECKF(!memcmp(a, b + 1, size), "%s: its own codes change its bytes", k_types[id].name);
+        for (int i = 0; i < TF_N; i++) {
+            int k = (int)(tf_unit() * (f->hi - f->lo + 1));
+            q[i] = f->levels ? f->levels[k % (f->hi - f->lo + 1)] : (int8_t)(f->lo + k);
+        }
+        f->recode(q, b + 1, TF_N);
+        tf_codes(id, b + 1, TF_N, got);
+        CHECKF(!memcmp(q, got, TF_N), "%s: codes do not come back", k_types[id].name);
+        CHECKF(b[0] == 0xa5 && b[size + 1] == 0xa5, "%s: wrote beyond the blocks", k_types[id].name);
+        tf_codes(id, a, TF_N, q);
+        f->recode(q, b + 1, TF_N);
+        CHECKF(!memcmp(a, b + 1, size), "%s: the scales did not stay", k_types[id].name);
+    }
+}
+
+static void tf_odd_row(int id, const float *x, const char *what) {
+    float  y[TF_N];
+    double big = 0, off = 0;
+    tf_fit(id, x, NULL, TF_N, y, NULL);
+    for (int i = 0; i < TF_N; i++) {
+        CHECKF(isfinite(y[i]), "%s, %s: weight %d is %g", k_types[id].name, what, i, y[i]);
+        big = fmax(big, fabsf(x[i]));
+        off = fmax(off, fabs((double)x[i] - y[i]));
+    }
+    CHECKF(off <= big, "%s, %s: off by %g where the largest weight is %g", k_types[id].name, what, off, big);
+}
+
+static void t_fit_odd(void) {
+    static const float size[] = {1e-45f, 1e-38f, 1e-30f, 1e-10f, 3e-8f, 1e-6f, 1e5f, 2e6f, 1e30f, 3e38f};
+    float              x[TF_N], y[TF_N];
+    for (int id = 0; id < K_TYPE_MAX; id++) {
+        if (!k_fitters[id].fit) continue;
+        memset(x, 0, sizeof x);
+        tf_fit(id, x, NULL, TF_N, y, NULL);
+        for (int i = 0; i < TF_N; i++) CHECKF(y[i] == 0, "%s: zeros become %g", k_types[id].name, y[i]);
+        x[77] = 3;
+        tf_odd_row(id, x, "one weight among zeros");
+        for (int i = 0; i < TF_N; i++) x[i] = 0.37f;
+        tf_odd_row(id, x, "a constant");
+        for (int i = 0; i < TF_N; i++) x[i] = i == 300 ? 1e4f : (float)tf_normal();
+        tf_odd_row(id, x, "an outlier");
+        for (int i = 0; i < TF_N; i++) x[i] = i % 3 ? -FLT_MAX : FLT_MAX;
+        tf_odd_row(id, x, "the largest floats");
+        for (size_t s = 0; s < sizeof size / sizeof *size; s++) {
+            for (int i = 0; i < TF_N; i++) x[i] = (float)(tf_unit() * 2 - 1) * size[s];
+            tf_odd_row(id, x, "a size");
+        }
+    }
+}
+
+/* A power of two moves the scale and nothing else, and so do importances times one; none at all is all equal. */
+static void t_fit_scaled(void) {
+    float   x[TF_N], w[TF_N], x2[TF_N], w2[TF_N], y[TF_N], y2[TF_N];
+    uint8_t a[TF_N * 4], b[TF_N * 4];
+    for (int id = 0; id < K_TYPE_MAX; id++) {
+        if (!tf_blocks(id)) continue;
+        for (int i = 0; i < TF_N; i++) {
+            x[i] = (float)tf_normal(), w[i] = (float)tf_unit();
+            x2[i] = x[i] * 8, w2[i] = w[i] * 0x1p20f;
+        }
+        size_t size = k_row_bytes((uint32_t)id, TF_N);
+        tf_fit(id, x, w, TF_N, y, a);
+        tf_fit(id, x2, w2, TF_N, y2, b);
+        for (int i = 0; i < TF_N; i++) CHECKF(y2[i] == y[i] * 8, "%s: weight %d of a scaled row", k_types[id].name, i);
+        for (int i = 0; i < TF_N; i++) w[i] = 0, w2[i] = 7;
+        tf_fit(id, x, NULL, TF_N, NULL, a);
+        tf_fit(id, x, w, TF_N, NULL, b);
+        CHECKF(!memcmp(a, b, size), "%s: no importance is not equal importance", k_types[id].name);
+    }
+}
+
+/* Where importances are zero the codes still mean the weights, and a weight that matters more is closer. */
+static void t_fit_importance(void) {
+    float x[TF_N], w[TF_N], y[TF_N], y1[TF_N];
+    for (int id = 0; id < K_TYPE_MAX; id++) {
+        if (!tf_blocks(id)) continue;
+        for (int i = 0; i < TF_N; i++) x[i] = (float)tf_normal(), w[i] = i % 256 < 64 ? 0.f : i % 8 ? 0.01f : 1.f;
+        tf_fit(id, x, w, TF_N, y, NULL);
+        tf_fit(id, x, NULL, TF_N, y1, NULL);
+        CHECKF(tf_error(x, NULL, y, 64) < 0.3 * 64, "%s: weights of no importance are lost", k_types[id].name);
+        CHECKF(tf_error(x, w, y, TF_N) < tf_error(x, w, y1, TF_N), "%s: importances do not tell", k_types[id].name);
+    }
+}
+
+static const t_case t_fit_cases[] = {
+    {"fit_golden", "no error above that of ggml's quantiser, with importances and without", t_fit_golden},
+    {"fit_better", "searched scales beat those read off the extremes", t_fit_better},
+    {"fit_monotone", "more bits, less error", t_fit_monotone},
+    {"fit_recode", "recode is the inverse of unpack, scales and neighbours untouched", t_fit_recode},
+    {"fit_odd", "zero, tiny, huge and lonely weights give finite blocks, no farther off than zero", t_fit_odd},
+    {"fit_scaled", "powers of two change the scales alone", t_fit_scaled},
+    {"fit_importance", "importances pull the error where they say, and zero ones lose nothing", t_fit_importance},
+};
