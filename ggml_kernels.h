@@ -15,7 +15,8 @@
  * bit at every CPU level, so a product is fused with a sum only where the code says so. Little-endian only.
  *
  * SECTIONS  [fmt] blocks on disk   [conv] small floats   [unpack] any format to int8 codes and scales
- *           [ref] dequantise, quantise   [types] one row per format   [vec] float kernels at every level
+ *           [ref] dequantise, quantise   [types] one row per format
+ *           [fit_grid] quantisers of tables and lattices   [vec] float kernels at every level
  *           [cpu] what this machine can run   [quant] quantised products, scalar   [quant_x86] what the vector levels
  *           share   [quant_avx512] [quant_avx2] quantised products   [level] the doors   [thread] every thread's start */
 #include <float.h>
@@ -1279,6 +1280,453 @@ static size_t k_row_bytes(uint32_t id, int64_t n) {
     if (!k_type_ok(id) || n < 0 || n % k_types[id].block) return 0;
     return __builtin_mul_overflow(n / k_types[id].block, k_types[id].bytes, &bytes) ? 0 : bytes;
 }
+
+/* ===== [fit_grid] weights to blocks of tables, powers of two and lattices =====
+ * What [unpack] reads is written here, for the formats whose codes are not plain integers, by search: the
+ * block found makes sum w*(x - x^)^2 small, whatever the weights w are. Every search keeps the best it has
+ * seen and judges a code against the scale as it is stored. Scales beyond f16 saturate; what is too small
+ * for a scale becomes a zero block. No state and no rounding that depends on the CPU: the same input gives
+ * the same bytes everywhere.
+ * Words: a group shares one scale s. For codes q, b = sum w*x*q and c = sum w*q*q; then the error is
+ * sum w*x*x - 2*s*b + s*s*c, least at s = b/c, where the codes have gained b*b/c.
+ * Door: k_fitters[id] of these types. */
+
+typedef float   k__v4 __attribute__((vector_size(16)));
+typedef int32_t k__m4 __attribute__((vector_size(16)));
+
+static inline k__v4 k__v4_at(const float *p) { k__v4 v; memcpy(&v, p, sizeof v); return v; }
+static inline k__v4 k__v4_all(float f) { return (k__v4){f, f, f, f}; }
+static inline float k__v4_sum(k__v4 v) { return (v[0] + v[2]) + (v[1] + v[3]); }
+static inline k__v4 k__v4_if(k__m4 mask, k__v4 v) { return (k__v4)((k__m4)v & mask); }
+static inline k__v4 k__v4_pick(k__m4 mask, k__v4 v, k__v4 other) {
+    return (k__v4)(((k__m4)v & mask) | ((k__m4)other & ~mask));
+}
+static inline k__v4 k__v4_abs(k__v4 v) { return (k__v4)((k__m4)v & 0x7fffffff); }
+
+/* Nearest integer, ties to even; |v| below 2^22. */
+static inline k__v4 k__v4_round(k__v4 v) { return (v + 0x1.8p23f) - 0x1.8p23f; }
+
+/* A block made comparable by powers of two, which lose no bit: |x| below 4, mostly below 1, and
+ * 0 < w <= 1. A weight of 0 becomes next to nothing, so that what no one weighs still gets sane codes. */
+typedef struct {
+    float x[K_SUPER], w[K_SUPER];
+    float up, down;                                      /* weight = x * up, scale as stored * down = scale of x */
+} k__fg_in;
+
+static inline float k__fg_pow2(int e) { return k__f32_of((uint32_t)(e + 127) << 23); } /* -126..127 */
+
+/* The exponent e with v < 2^e, kept where both 2^e and 2^-e are normal. */
+static inline int k__fg_above(float v) {
+    int e = (int)(k__bits_of(v) >> 23) - 126;
+    return e > 126 ? 126 : e;
+}
+
+static inline float k__fg_top(const float *x, int n) {
+    k__v4 top = {0};
+    for (int j = 0; j < n; j += 4) {
+        k__v4 v = k__v4_abs(k__v4_at(x + j));
+        top = k__v4_pick(v > top, v, top);
+    }
+    float a = top[0] > top[1] ? top[0] : top[1], b = top[2] > top[3] ? top[2] : top[3];
+    return a > b ? a : b;
+}
+
+/* False when nothing is there to code: zeros, or values no scale can reach. n divides by 4. */
+static bool k__fg_load(const float *x, const float *w, int n, k__fg_in *in) {
+    float top = k__fg_top(x, n), heavy = w ? k__fg_top(w, n) : 0;
+    if (!(top >= 0x1p-120f)) return false;
+    int e = k__fg_above(top), we = k__fg_above(heavy);
+    in->up = k__fg_pow2(e);
+    in->down = k__fg_pow2(-e);
+    for (int j = 0; j < n; j++) in->x[j] = x[j] * in->down;
+    if (we <= -120) {
+        for (int j = 0; j < n; j++) in->w[j] = 1;
+        return true;
+    }
+    float down = k__fg_pow2(-we);
+    for (int j = 0; j < n; j++) in->w[j] = w[j] * down + 0x1p-40f;
+    return true;
+}
+
+/* An f16 scale: saturated, so that a finite weight never makes an infinite block. */
+static inline uint16_t k__fg_half(float d) {
+    return k_f32_to_f16(d > 65504 ? 65504 : d < -65504 ? -65504 : d);
+}
+
+/* --- codes of a table: scale by least squares, codes by rounding, in turn --- */
+
+typedef struct { float b, c; } k__fg_sums;
+static inline float k__fg_gain(k__fg_sums t) { return t.c > 0 ? t.b * t.b / t.c : 0; }
+static inline float k__fg_error(k__fg_sums t, float s) { return s * (s * t.c - 2 * t.b); } /* less sum w*x*x */
+
+typedef k__v4 (*k__fg_near)(k__v4 v);                    /* the value of the table that is nearest */
+
+/* IQ4's values: a step up at every midpoint below v. */
+static inline k__v4 k__fg_near_iq4(k__v4 v) {
+    k__v4 q = k__v4_all(k__iq4_values[0]);
+    for (int k = 0; k < 15; k++) {
+        float lo = k__iq4_values[k], hi = k__iq4_values[k + 1];
+        q += k__v4_if(v > (lo + hi) * 0.5f, k__v4_all(hi - lo));
+    }
+    return q;
+}
+
+static inline k__v4 k__fg_near_within(k__v4 v, float lo, float hi) {
+    v = k__v4_pick(v > lo, v, k__v4_all(lo));
+    return k__v4_round(k__v4_pick(v < hi, v, k__v4_all(hi)));
+}
+static inline k__v4 k__fg_near_trit(k__v4 v) { return k__fg_near_within(v, -1, 1); }
+static inline k__v4 k__fg_near_q2_0(k__v4 v) { return k__fg_near_within(v, -1, 2); }
+
+static inline __attribute__((always_inline)) k__fg_sums k__fg_try(const float *x, const float *w, int n,
+                                                                  float inv, k__fg_near near) {
+    k__v4 b = {0}, c = {0};
+    for (int j = 0; j < n; j += 4) {
+        k__v4 v = k__v4_at(x + j), q = near(v * inv), wq = k__v4_at(w + j) * q;
+        b += wq * v;
+        c += wq * q;
+    }
+    return (k__fg_sums){k__v4_sum(b), k__v4_sum(c)};
+}
+
+/* The scale that gains most, from the starts 1/s given, then by alternation until it gains no more. */
+static inline __attribute__((always_inline)) float k__fg_scale(const float *x, const float *w, int n,
+                                                               const float *inv, int n_inv, k__fg_near near,
+                                                               k__fg_sums *at) {
+    float best = 0, s = 0;
+    *at = (k__fg_sums){0, 0};
+    for (int i = 0; i < n_inv; i++) {
+        k__fg_sums t = k__fg_try(x, w, n, inv[i], near);
+        float      gain = k__fg_gain(t);
+        if (gain > best) best = gain, s = t.b / t.c, *at = t;
+    }
+    for (int i = 0; s != 0 && i < 6; i++) {
+        k__fg_sums t = k__fg_try(x, w, n, 1 / s, near);
+        float      gain = k__fg_gain(t);
+        if (!(gain > best)) break;
+        best = gain, s = t.b / t.c, *at = t;
+    }
+    return s;
+}
+
+static inline float k__fg_inverse(float s) { return s != 0 ? 1 / s : 0; }
+
+static inline __attribute__((always_inline)) void k__fg_codes(const float *x, int n, float inv, k__fg_near near,
+                                                              int8_t *q) {
+    for (int j = 0; j < n; j += 4) {
+        k__v4 v = near(k__v4_at(x + j) * inv);
+        for (int l = 0; l < 4; l++) q[j + l] = (int8_t)v[l];
+    }
+}
+
+/* One f16 scale for the block: codes judged against it as stored. Returns it; 0 leaves codes of 0 * inv. */
+static inline __attribute__((always_inline)) uint16_t k__fg_block(const k__fg_in *in, int n, const float *inv,
+                                                                  int n_inv, k__fg_near near, int8_t *q) {
+    k__fg_sums at;
+    uint16_t   h = k__fg_half(k__fg_scale(in->x, in->w, n, inv, n_inv, near, &at) * in->up);
+    float      s = k_f16_to_f32(h) * in->down;
+    k__fg_codes(in->x, n, k__fg_inverse(s), near, q);
+    return h;
+}
+
+/* Where the extreme value of a group may land: starts for the alternation. top 0: all zero. */
+static inline float k__fg_extreme(const float *x, int n) {
+    float top = k__fg_top(x, n);
+    for (int j = 0; j < n; j++)
+        if (fabsf(x[j]) == top) return x[j];
+    return 0;
+}
+
+/* --- IQ4_NL --- */
+
+enum { K__IQ4_STARTS = 20 };
+
+/* The extreme on or near either end of the table. */
+static void k__fg_iq4_starts(const float *x, float inv[K__IQ4_STARTS]) {
+    static const float ends[K__IQ4_STARTS] = {
+        -112, -115, -118, -121, -124, -127, -130, -133, -136, -140, -146,
+        97, 101, 105, 109, 113, 117, 121, 126, 132,
+    };
+    float top = k__fg_extreme(x, 32);
+    for (int i = 0; i < K__IQ4_STARTS; i++) inv[i] = top != 0 ? ends[i] / top : 0;
+}
+
+static inline int k__iq4_code(int8_t q) {
+    int code = 0;
+    for (int k = 1; k < 16; k++) code += q >= k__iq4_values[k];
+    return code;
+}
+
+static void k__iq4_pack(const int8_t q[32], uint8_t qs[16]) {
+    for (int j = 0; j < 16; j++) qs[j] = (uint8_t)(k__iq4_code(q[j]) | k__iq4_code(q[j + 16]) << 4);
+}
+
+static void k_fit_iq4_nl(const float *x, const float *w, void *dst, int64_t n) {
+    block_iq4_nl *b = (block_iq4_nl *)dst;
+    k__fg_in      in;
+    float         inv[K__IQ4_STARTS];
+    int8_t        q[32];
+    for (int64_t i = 0; i < n / 32; i++) {
+        memset(b + i, 0, sizeof b[i]);
+        if (!k__fg_load(x + 32 * i, w ? w + 32 * i : NULL, 32, &in)) continue;
+        k__fg_iq4_starts(in.x, inv);
+        b[i].d = k__fg_block(&in, 32, inv, K__IQ4_STARTS, k__fg_near_iq4, q);
+        if (b[i].d & 0x7fff) k__iq4_pack(q, b[i].qs);
+    }
+}
+
+static void k_recode_iq4_nl(const int8_t *q, void *dst, int64_t n) {
+    block_iq4_nl *b = (block_iq4_nl *)dst;
+    for (int64_t i = 0; i < n / 32; i++) k__iq4_pack(q + 32 * i, b[i].qs);
+}
+
+/* --- two bits or less: ternary, Q2_0, Q1_0 --- */
+
+enum { K__TRIT_STARTS = 18 };
+
+/* Thresholds as parts of the largest weight, the half of it first, and around the weighted mean. */
+static void k__fg_trit_starts(const k__fg_in *in, int n, float inv[K__TRIT_STARTS]) {
+    float at = 2 * k__fg_top(in->x, n), mean;
+    k__v4 wx = {0}, ws = {0};
+    for (int j = 0; j < n; j += 4) {
+        k__v4 v = k__v4_at(in->w + j);
+        wx += v * k__v4_abs(k__v4_at(in->x + j));
+        ws += v;
+    }
+    mean = k__v4_sum(wx) / k__v4_sum(ws);
+    for (int i = 0; i < 9; i++, at *= 0.78f) inv[i] = 2 / at;
+    for (int i = 9; i < K__TRIT_STARTS; i++) inv[i] = 1 / (mean * (0.75f + 0.25f * (float)(i - 9)));
+    inv[0] = 1 / k__fg_top(in->x, n);
+}
+
+static uint16_t k__fg_trits(const float *x, const float *w, int8_t q[256]) {
+    k__fg_in in;
+    float    inv[K__TRIT_STARTS];
+    memset(q, 0, 256);
+    if (!k__fg_load(x, w, 256, &in)) return 0;
+    k__fg_trit_starts(&in, 256, inv);
+    return k__fg_block(&in, 256, inv, K__TRIT_STARTS, k__fg_near_trit, q);
+}
+
+/* Digits of weights `width` apart to a byte, as a fraction of 256 rounded up. */
+static const int8_t *k__trits_pack(const int8_t *q, int width, int digits, uint8_t *p) {
+    for (int j = 0; j < width; j++) {
+        int v = 0;
+        for (int k = 0; k < 5; k++) v = 3 * v + (k < digits ? q[k * width + j] + 1 : 0);
+        p[j] = (uint8_t)((v * 256 + 242) / 243);
+    }
+    return q + digits * width;
+}
+
+static void k_recode_tq1_0(const int8_t *q, void *dst, int64_t n) {
+    block_tq1_0 *b = (block_tq1_0 *)dst;
+    for (int64_t i = 0; i < n / 256; i++) {
+        q = k__trits_pack(q, 32, 5, b[i].qs);
+        q = k__trits_pack(q, 16, 5, b[i].qs + 32);
+        q = k__trits_pack(q, 4, 4, b[i].qh);
+    }
+}
+
+static void k_fit_tq1_0(const float *x, const float *w, void *dst, int64_t n) {
+    block_tq1_0 *b = (block_tq1_0 *)dst;
+    int8_t       q[256];
+    for (int64_t i = 0; i < n / 256; i++) {
+        b[i].d = k__fg_trits(x + 256 * i, w ? w + 256 * i : NULL, q);
+        k_recode_tq1_0(q, b + i, 256);
+    }
+}
+
+static void k_recode_tq2_0(const int8_t *q, void *dst, int64_t n) {
+    block_tq2_0 *b = (block_tq2_0 *)dst;
+    for (int64_t i = 0; i < n / 128; i++, q += 128)
+        for (int j = 0; j < 32; j++)
+            b[i / 2].qs[32 * (i % 2) + j] = (uint8_t)((q[j] + 1) | (q[32 + j] + 1) << 2 | (q[64 + j] + 1) << 4 |
+                                                      (q[96 + j] + 1) << 6);
+}
+
+static void k_fit_tq2_0(const float *x, const float *w, void *dst, int64_t n) {
+    block_tq2_0 *b = (block_tq2_0 *)dst;
+    int8_t       q[256];
+    for (int64_t i = 0; i < n / 256; i++) {
+        b[i].d = k__fg_trits(x + 256 * i, w ? w + 256 * i : NULL, q);
+        k_recode_tq2_0(q, b + i, 256);
+    }
+}
+
+static void k_recode_q2_0(const int8_t *q, void *dst, int64_t n) {
+    block_q2_0 *b = (block_q2_0 *)dst;
+    for (int64_t i = 0; i < n / 4; i++, q += 4)
+        b[i / 16].qs[i % 16] = (uint8_t)((q[0] + 1) | (q[1] + 1) << 2 | (q[2] + 1) << 4 | (q[3] + 1) << 6);
+}
+
+enum { K__Q2_0_STARTS = 20 };
+
+/* The largest value as code 2 or nearly, as code -1, and between, with d of either sign. */
+static void k_fit_q2_0(const float *x, const float *w, void *dst, int64_t n) {
+    block_q2_0 *b = (block_q2_0 *)dst;
+    k__fg_in    in;
+    float       inv[K__Q2_0_STARTS];
+    int8_t      q[64];
+    for (int64_t i = 0; i < n / 64; i++) {
+        b[i].d = 0;
+        memset(q, 0, 64);
+        if (k__fg_load(x + 64 * i, w ? w + 64 * i : NULL, 64, &in)) {
+            float top = k__fg_top(in.x, 64);
+            for (int k = 0; k < K__Q2_0_STARTS / 2; k++) {
+                inv[2 * k] = (1 + 0.25f * (float)k) / top;
+                inv[2 * k + 1] = -inv[2 * k];
+            }
+            b[i].d = k__fg_block(&in, 64, inv, K__Q2_0_STARTS, k__fg_near_q2_0, q);
+        }
+        k_recode_q2_0(q, b + i, 64);
+    }
+}
+
+/* q > 0 sets the bit: codes are -1 and 1. */
+static void k_recode_q1_0(const int8_t *q, void *dst, int64_t n) {
+    block_q1_0 *b = (block_q1_0 *)dst;
+    for (int64_t i = 0; i < n / 8; i++, q += 8) {
+        int bits = 0;
+        for (int k = 0; k < 8; k++) bits |= (q[k] > 0) << k;
+        b[i / 16].qs[i % 16] = (uint8_t)bits;
+    }
+}
+
+/* The codes are the signs, and the scale is the weighted mean of what they leave: nothing to search. */
+static void k_fit_q1_0(const float *x, const float *w, void *dst, int64_t n) {
+    block_q1_0 *b = (block_q1_0 *)dst;
+    k__fg_in    in;
+    int8_t      q[128];
+    for (int64_t i = 0; i < n / 128; i++) {
+        const float *xb = x + 128 * i;
+        b[i].d = 0;
+        for (int j = 0; j < 128; j++) q[j] = xb[j] >= 0 ? 1 : -1;
+        if (k__fg_load(xb, w ? w + 128 * i : NULL, 128, &in)) {
+            k__v4 wx = {0}, ws = {0};
+            for (int j = 0; j < 128; j += 4) {
+                k__v4 v = k__v4_at(in.w + j);
+                wx += v * k__v4_abs(k__v4_at(in.x + j));
+                ws += v;
+            }
+            b[i].d = k__fg_half(k__v4_sum(wx) / k__v4_sum(ws) * in.up);
+        }
+        k_recode_q1_0(q, b + i, 128);
+    }
+}
+
+/* --- FP4: a scale of few values, all that can win are tried --- */
+
+static inline k__v4 k__fg_near_fp4(k__v4 v) {
+    k__v4 a = k__v4_abs(v), q = {0};
+    for (int k = 0; k < 7; k++) {
+        float lo = k__fp4_values[k], hi = k__fp4_values[k + 1];
+        q += k__v4_if(a > (lo + hi) * 0.5f, k__v4_all(hi - lo));
+    }
+    return (k__v4)((k__m4)q | ((k__m4)v & INT32_MIN));
+}
+
+/* The error at scale s. *cut gets the part of values beyond the table, which grows as s falls. */
+static float k__fg_try_fp4(const float *x, const float *w, int n, float s, float *cut) {
+    k__v4 all = {0}, over = {0};
+    float inv = 1 / s;
+    for (int j = 0; j < n; j += 4) {
+        k__v4 v = k__v4_at(x + j), at = v * inv, e = v - s * k__fg_near_fp4(at);
+        k__v4 we = k__v4_at(w + j) * e * e;
+        all += we;
+        over += k__v4_if(k__v4_abs(at) > 12, we);
+    }
+    *cut = k__v4_sum(over);
+    return k__v4_sum(all);
+}
+
+static inline int k__fp4_code(int8_t q) {
+    int a = q < 0 ? -q : q, code = 0;
+    for (int k = 1; k < 8; k++) code += a >= k__fp4_values[k];
+    return code | (q < 0) << 3;
+}
+
+static void k__fp4_pack(const int8_t *q, int half, uint8_t *qs) {
+    for (int j = 0; j < half; j++) qs[j] = (uint8_t)(k__fp4_code(q[j]) | k__fp4_code(q[half + j]) << 4);
+}
+
+static void k_recode_mxfp4(const int8_t *q, void *dst, int64_t n) {
+    block_mxfp4 *b = (block_mxfp4 *)dst;
+    for (int64_t i = 0; i < n / 32; i++) k__fp4_pack(q + 32 * i, 16, b[i].qs);
+}
+
+static void k_fit_mxfp4(const float *x, const float *w, void *dst, int64_t n) {
+    block_mxfp4 *b = (block_mxfp4 *)dst;
+    k__fg_in     in;
+    int8_t       q[32];
+    for (int64_t i = 0; i < n / 32; i++) {
+        memset(b + i, 0, sizeof b[i]);
+        if (!k__fg_load(x + 32 * i, w ? w + 32 * i : NULL, 32, &in)) continue;
+        int   top = (int)(k__bits_of(in.up) >> 23) + 1;  /* the code that makes the table's 1 weigh in.up */
+        float best = FLT_MAX, cut = 0, err;
+        for (int e = top < 254 ? top : 254; e >= 0 && cut < best; e--) {
+            if ((err = k__fg_try_fp4(in.x, in.w, 32, k_e8m0_half((uint8_t)e) * in.down, &cut)) < best) {
+                best = err;
+                b[i].e = (uint8_t)e;
+            }
+        }
+        k__fg_codes(in.x, 32, 1 / (k_e8m0_half(b[i].e) * in.down), k__fg_near_fp4, q);
+        k__fp4_pack(q, 16, b[i].qs);
+    }
+}
+
+/* The least code whose scale is v or more; 0x7e at most. */
+static inline int k__ue4m3_above(float v) {
+    if (v <= 0x1p-7f) return (int)ceilf(v * 0x1p10f);
+    int64_t code = (((int64_t)k__bits_of(v) + 0xfffff) >> 20) - 119 * 8;
+    return code > 0x7e ? 0x7e : (int)code;
+}
+
+static void k_recode_nvfp4(const int8_t *q, void *dst, int64_t n) {
+    block_nvfp4 *b = (block_nvfp4 *)dst;
+    for (int64_t i = 0; i < n / 16; i++) k__fp4_pack(q + 16 * i, 8, b[i / 4].qs + 8 * (i % 4));
+}
+
+/* From the scale that puts the largest value on the table's 3 down to where clipping alone costs more. */
+static void k_fit_nvfp4(const float *x, const float *w, void *dst, int64_t n) {
+    block_nvfp4 *b = (block_nvfp4 *)dst;
+    k__fg_in     in;
+    int8_t       q[16];
+    for (int64_t i = 0; i < n / 16; i++) {
+        uint8_t *code = &b[i / 4].d[i % 4];
+        float    best = 0, cut = 0, err;
+        *code = 0;
+        memset(q, 0, 16);
+        if (k__fg_load(x + 16 * i, w ? w + 16 * i : NULL, 16, &in)) {
+            for (int j = 0; j < 16; j++) best += in.w[j] * in.x[j] * in.x[j];
+            for (int u = k__ue4m3_above(k__fg_top(in.x, 16) / 3 * in.up); u > 0 && cut < best; u--)
+                if ((err = k__fg_try_fp4(in.x, in.w, 16, k_ue4m3_half((uint8_t)u) * in.down, &cut)) < best) {
+                    best = err;
+                    *code = (uint8_t)u;
+                }
+            if (*code) k__fg_codes(in.x, 16, 1 / (k_ue4m3_half(*code) * in.down), k__fg_near_fp4, q);
+        }
+        k__fp4_pack(q, 8, b[i / 4].qs + 8 * (i % 4));
+    }
+}
+
+/* --- the table --- */
+
+typedef struct {
+    void (*fit)(const float *x, const float *w, void *dst, int64_t n); /* w NULL: all equal; n: whole blocks */
+    void (*recode)(const int8_t *q, void *dst, int64_t n);             /* other codes, scales stay; may be NULL */
+    int16_t lo, hi;                                                    /* codes a weight may take */
+    const int8_t *levels;                                              /* the 16 of a table, NULL: lo..hi */
+} k_fitter;
+
+static const k_fitter k_fitters[K_TYPE_MAX] = {
+    [K_IQ4_NL] = {k_fit_iq4_nl, k_recode_iq4_nl, -127, 113, k__iq4_values},
+    [K_MXFP4]  = {k_fit_mxfp4, k_recode_mxfp4, -12, 12, k__fp4_values},
+    [K_NVFP4]  = {k_fit_nvfp4, k_recode_nvfp4, -12, 12, k__fp4_values},
+    [K_TQ1_0]  = {k_fit_tq1_0, k_recode_tq1_0, -1, 1, NULL},
+    [K_TQ2_0]  = {k_fit_tq2_0, k_recode_tq2_0, -1, 1, NULL},
+    [K_Q1_0]   = {k_fit_q1_0, k_recode_q1_0, -1, 1, NULL},
+    [K_Q2_0]   = {k_fit_q2_0, k_recode_q2_0, -1, 2, NULL},
+};
 
 /* ===== [vec] float products, norm, softmax, rope, activation, attention =====
  * What the forward pass does in f32, three times over: _ref in plain C, _avx2, _avx512. The level table in
