@@ -1439,16 +1439,13 @@ static inline float k__fg_extreme(const float *x, int n) {
 
 /* --- IQ4_NL --- */
 
-enum { K__IQ4_STARTS = 20 };
+enum { K__IQ4_STARTS = 56 };
 
-/* The extreme on or near either end of the table. */
+/* The extreme on or near either end of the table, cut by it, or well inside. */
 static void k__fg_iq4_starts(const float *x, float inv[K__IQ4_STARTS]) {
-    static const float ends[K__IQ4_STARTS] = {
-        -112, -115, -118, -121, -124, -127, -130, -133, -136, -140, -146,
-        97, 101, 105, 109, 113, 117, 121, 126, 132,
-    };
-    float top = k__fg_extreme(x, 32);
-    for (int i = 0; i < K__IQ4_STARTS; i++) inv[i] = top != 0 ? ends[i] / top : 0;
+    float top = k__fg_extreme(x, 32), step = top != 0 ? 1 / top : 0;
+    for (int i = 0; i < 32; i++) inv[i] = -(86 + 2.5f * (float)i) * step;
+    for (int i = 32; i < K__IQ4_STARTS; i++) inv[i] = (76 + 3 * (float)(i - 32)) * step;
 }
 
 static inline int k__iq4_code(int8_t q) {
@@ -1482,11 +1479,11 @@ static void k_recode_iq4_nl(const int8_t *q, void *dst, int64_t n) {
 
 /* --- two bits or less: ternary, Q2_0, Q1_0 --- */
 
-enum { K__TRIT_STARTS = 18 };
+enum { K__TRIT_STARTS = 14 };
 
 /* Thresholds as parts of the largest weight, the half of it first, and around the weighted mean. */
 static void k__fg_trit_starts(const k__fg_in *in, int n, float inv[K__TRIT_STARTS]) {
-    float at = 2 * k__fg_top(in->x, n), mean;
+    float at = k__fg_top(in->x, n), mean;
     k__v4 wx = {0}, ws = {0};
     for (int j = 0; j < n; j += 4) {
         k__v4 v = k__v4_at(in->w + j);
@@ -1494,9 +1491,8 @@ static void k__fg_trit_starts(const k__fg_in *in, int n, float inv[K__TRIT_START
         ws += v;
     }
     mean = k__v4_sum(wx) / k__v4_sum(ws);
-    for (int i = 0; i < 9; i++, at *= 0.78f) inv[i] = 2 / at;
-    for (int i = 9; i < K__TRIT_STARTS; i++) inv[i] = 1 / (mean * (0.75f + 0.25f * (float)(i - 9)));
-    inv[0] = 1 / k__fg_top(in->x, n);
+    for (int i = 0; i < 7; i++, at *= 0.7f) inv[i] = 1 / at;
+    for (int i = 7; i < K__TRIT_STARTS; i++) inv[i] = 1 / (mean * (0.8f + 0.3f * (float)(i - 7)));
 }
 
 static uint16_t k__fg_trits(const float *x, const float *w, int8_t q[256]) {
@@ -1559,7 +1555,7 @@ static void k_recode_q2_0(const int8_t *q, void *dst, int64_t n) {
         b[i / 16].qs[i % 16] = (uint8_t)((q[0] + 1) | (q[1] + 1) << 2 | (q[2] + 1) << 4 | (q[3] + 1) << 6);
 }
 
-enum { K__Q2_0_STARTS = 20 };
+enum { K__Q2_0_STARTS = 18 };
 
 /* The largest value as code 2 or nearly, as code -1, and between, with d of either sign. */
 static void k_fit_q2_0(const float *x, const float *w, void *dst, int64_t n) {
@@ -1573,7 +1569,7 @@ static void k_fit_q2_0(const float *x, const float *w, void *dst, int64_t n) {
         if (k__fg_load(x + 64 * i, w ? w + 64 * i : NULL, 64, &in)) {
             float top = k__fg_top(in.x, 64);
             for (int k = 0; k < K__Q2_0_STARTS / 2; k++) {
-                inv[2 * k] = (1 + 0.25f * (float)k) / top;
+                inv[2 * k] = (0.9f + 0.45f * (float)k) / top;
                 inv[2 * k + 1] = -inv[2 * k];
             }
             b[i].d = k__fg_block(&in, 64, inv, K__Q2_0_STARTS, k__fg_near_q2_0, q);
@@ -1709,6 +1705,529 @@ static void k_fit_nvfp4(const float *x, const float *w, void *dst, int64_t n) {
     }
 }
 
+/* --- super-blocks: one f16 scale d, and per group a small integer m: s = d*m --- */
+
+/* Of the integers a group may have, first + step*l for l = 0..count-1, the one nearest v. */
+typedef struct { int first, step, count; } k__fg_ints;
+static inline int k__fg_int(const k__fg_ints *set, float v) {
+    float l = (v - (float)set->first) / (float)set->step + 0.5f;
+    return set->first + set->step * (l < 1 ? 0 : l >= (float)set->count ? set->count - 1 : (int)l);
+}
+
+/* What is being fitted. code(): the nearest codes of group g at scale s. */
+typedef struct k__fg_job k__fg_job;
+struct k__fg_job {
+    k__fg_in in;
+    int      groups, size;                               /* of so many weights each */
+    float    unit;                                       /* a weight is d * unit * m * code */
+    k__fg_ints ints;
+    k__fg_sums (*code)(const k__fg_job *job, int g, float s);
+    const struct k__lattice *lattice;                    /* of the lattice formats */
+    uint8_t  signs[K_SUPER / 8];                         /* likewise: bit j, weight j of eight is negative */
+};
+
+typedef struct {
+    uint16_t h;                                          /* the f16 scale */
+    float    d, error;                                   /* as scale of in.x; less sum w*x*x */
+    int      m[16];
+} k__fg_super;
+
+/* With codes held, group g costs c*(s - d*m)^2 more than at its own best s. */
+static float k__fg_spread(const k__fg_job *job, const float *s, const k__fg_sums *t, float d, float *next) {
+    float cost = 0, up = 0, down = 0, inv = 1 / d;
+    for (int g = 0; g < job->groups; g++) {
+        float m = (float)k__fg_int(&job->ints, s[g] * inv), off = s[g] - d * m;
+        cost += t[g].c * off * off;
+        up += t[g].c * s[g] * m;
+        down += t[g].c * m * m;
+    }
+    *next = down > 0 ? up / down : d;
+    return cost;
+}
+
+/* The d at which all groups lose least: the largest scale tried on every place from the end of the
+ * integers to well inside. */
+static float k__fg_common(const k__fg_job *job, const float *s, const k__fg_sums *t) {
+    float peak = 0, best = FLT_MAX, d = 0;
+    for (int g = 0; g < job->groups; g++)
+        if (fabsf(s[g]) > fabsf(peak)) peak = s[g];
+    if (peak == 0) return 0;
+    float end = (float)(job->ints.first + job->ints.step * (job->ints.count - 1));
+    for (int i = 0; i < 24; i++)
+        for (int side = job->ints.first < 0 ? -1 : 1; side <= 1; side += 2) {
+            float next = peak / (end * (1.12f - 0.03f * (float)i)) * (float)side;
+            for (int k = 0; k < 3; k++) {
+                float at = next, cost = k__fg_spread(job, s, t, at, &next);
+                if (cost < best) best = cost, d = at;
+            }
+        }
+    return d;
+}
+
+/* Each group's integer, of the two around its own best scale or the one it has: its codes are chosen anew
+ * for each. Returns in *up and *down what least squares makes of d with these codes. */
+static void k__fg_assign(const k__fg_job *job, const float *s, k__fg_super *at, bool anew, float *up, float *down) {
+    at->error = *up = *down = 0;
+    for (int g = 0; g < job->groups; g++) {
+        float      best = FLT_MAX, v = s[g] / at->d;
+        int        near = anew ? k__fg_int(&job->ints, v) : at->m[g];
+        int        other = anew ? k__fg_int(&job->ints, 2 * v - (float)near) : near;
+        k__fg_sums t = {0, 0};
+        for (int m = near;; m = other) {
+            k__fg_sums u = job->code(job, g, at->d * (float)m);
+            float      e = k__fg_error(u, at->d * (float)m);
+            if (e < best) best = e, t = u, at->m[g] = m;
+            if (m == other) break;
+        }
+        at->error += best;
+        *up += t.b * (float)at->m[g];
+        *down += t.c * (float)(at->m[g] * at->m[g]);
+    }
+}
+
+static void k__fg_store(const k__fg_job *job, float d, k__fg_super *at) {
+    at->h = k__fg_half(d / job->unit * job->in.up);
+    if (!(at->h & 0x7fff)) at->h |= 1;                   /* the least f16, rather than nothing */
+    at->d = k_f16_to_f32(at->h) * job->in.down * job->unit;
+}
+
+/* From the best scale of every group to the best d and integers. h is 0 when zeros are no worse. */
+static k__fg_super k__fg_fit(const k__fg_job *job, const float *s, const k__fg_sums *t) {
+    k__fg_super best = {0, 0, 0, {0}}, at;
+    float       d = k__fg_common(job, s, t), up, down;
+    for (int round = 0; d != 0 && round < 3; round++) {
+        uint16_t was = round ? at.h : 0;
+        k__fg_store(job, d, &at);
+        if (round && at.h == was) break;
+        k__fg_assign(job, s, &at, round == 0, &up, &down);
+        if (at.error < best.error) best = at;
+        else if (round) break;
+        d = down > 0 ? up / down : 0;
+    }
+    return best;
+}
+
+/* --- IQ4_XS --- */
+
+static k__fg_sums k__fg_code_iq4(const k__fg_job *job, int g, float s) {
+    return k__fg_try(job->in.x + 32 * g, job->in.w + 32 * g, 32, k__fg_inverse(s), k__fg_near_iq4);
+}
+
+static void k_recode_iq4_xs(const int8_t *q, void *dst, int64_t n) {
+    block_iq4_xs *b = (block_iq4_xs *)dst;
+    for (int64_t i = 0; i < n / 32; i++) k__iq4_pack(q + 32 * i, b[i / 8].qs + 16 * (i % 8));
+}
+
+static void k_fit_iq4_xs(const float *x, const float *w, void *dst, int64_t n) {
+    block_iq4_xs *b = (block_iq4_xs *)dst;
+    k__fg_job     job = {.groups = 8, .size = 32, .unit = 1, .ints = {-32, 1, 64}, .code = k__fg_code_iq4};
+    float         inv[K__IQ4_STARTS], s[8];
+    k__fg_sums    t[8];
+    int8_t        q[256];
+    for (int64_t i = 0; i < n / 256; i++) {
+        memset(b + i, 0, sizeof b[i]);
+        if (!k__fg_load(x + 256 * i, w ? w + 256 * i : NULL, 256, &job.in)) continue;
+        for (int g = 0; g < 8; g++) {
+            k__fg_iq4_starts(job.in.x + 32 * g, inv);
+            s[g] = k__fg_scale(job.in.x + 32 * g, job.in.w + 32 * g, 32, inv, K__IQ4_STARTS, k__fg_near_iq4, t + g);
+        }
+        k__fg_super at = k__fg_fit(&job, s, t);
+        if (!at.h) continue;
+        b[i].d = at.h;
+        for (int g = 0; g < 8; g++) {
+            int l = at.m[g] + 32;
+            b[i].scales_l[g / 2] |= (uint8_t)((l & 15) << 4 * (g % 2));
+            b[i].scales_h |= (uint16_t)((l >> 4) << 2 * g);
+            k__fg_codes(job.in.x + 32 * g, 32, k__fg_inverse(at.d * (float)at.m[g]), k__fg_near_iq4, q + 32 * g);
+        }
+        k_recode_iq4_xs(q, b + i, 256);
+    }
+}
+
+/* --- lattices: codes are points of a grid of 4 or 8 weights ---
+ * A point costs the sum of what its weights cost. Both halves of a point have few values, 64 or 81 cells,
+ * so a table per half prices every point with one addition. A grid ascends, hence points with one upper
+ * half lie together, and an upper half that costs too much beside the cheapest lower one is passed over:
+ * the nearest point is found exactly, and few points are looked at. */
+
+enum { K__CELLS = 81, K__POINTS = 2048 };
+
+typedef struct {
+    const uint16_t *grid;
+    int             points, dims, levels;                /* levels: 3 in 8 dims, 8 in 4 */
+    float           value[8];                            /* of a level */
+    float           start;                               /* least scale worth a try, for weights around 1 */
+    int             group;                               /* weights that share an integer of 1 3 5 ... */
+    int             ints;                                /* how many of those */
+    float           unit;
+    enum { K__EVEN, K__FREE, K__SHIFT } signs;           /* apart, their number even in every eight; apart and free;
+                                                          * none, but all values of a span may be less by 2 */
+    int             span;                                /* weights of that shift; else a point's */
+} k__fg_kind;
+
+struct k__lattice {
+    const k__fg_kind *kind;
+    int               cells;
+    uint16_t          from[K__CELLS + 1];                /* first point of an upper half */
+    uint8_t           low[K__POINTS], high[K__POINTS];   /* cells of a point's halves */
+    float             worth[2][K__CELLS][4];             /* weights of a cell, below and above */
+};
+
+/* The level numbers of half a point as one number. */
+static int k__lattice_cell(const k__fg_kind *k, int half) {
+    int bits = k->dims == 8 ? 2 : 4, cell = 0;
+    for (int j = k->dims / 2 - 1; j >= 0; j--) cell = cell * k->levels + (half >> bits * j & ((1 << bits) - 1));
+    return cell;
+}
+
+static void k__lattice_init(struct k__lattice *L, const k__fg_kind *k) {
+    int at = 0;
+    memset(L->worth, 0, sizeof L->worth);
+    L->kind = k;
+    L->cells = k->dims == 8 ? 81 : 64;
+    for (int p = 0; p < k->points; p++) {
+        L->low[p] = (uint8_t)k__lattice_cell(k, k->grid[p] & 255);
+        L->high[p] = (uint8_t)k__lattice_cell(k, k->grid[p] >> 8);
+        for (; at <= L->high[p]; at++) L->from[at] = (uint16_t)p;
+    }
+    for (; at <= L->cells; at++) L->from[at] = (uint16_t)k->points;
+    for (int c = 0; c < L->cells; c++)
+        for (int j = 0, rest = c; j < k->dims / 2; j++, rest /= k->levels) {
+            L->worth[0][c][j] = k->value[rest % k->levels];
+            L->worth[1][c][k->dims == 8 ? j : j + 2] = k->value[rest % k->levels];
+        }
+}
+
+/* Prices of all cells of half a point, of the cheapest, and where that is or may be. */
+typedef struct {
+    float price[K__CELLS + 3];                           /* read in fours: the surplus is never the cheapest */
+    float least;
+    int   at;
+} k__fg_cells;
+
+/* What a level worth v*s costs at a weight x, less w*x*x: w * v*s * (v*s - 2*x). */
+
+/* out[a + n*b] = low[a] + high[b] */
+static inline __attribute__((always_inline)) void k__fg_outer(const float *low, const float *high, int n, float *out) {
+    for (int b = 0; b < n; b++)
+        for (int a = 0; a < n; a++) out[n * b + a] = low[a] + high[b];
+}
+
+/* Four weights of three levels, the weights side by side. */
+static void k__fg_cells8(const float *value, const float *x, const float *w, float s, k__fg_cells *out) {
+    k__v4 xs = k__v4_at(x) * 2, ws = k__v4_at(w), least = {0}, at = {0}, price;
+    float one[4][3], two[2][9];
+    for (int l = 0; l < 3; l++) {
+        float v = value[l] * s;
+        price = ws * v * (v - xs);
+        k__m4 less = price < least;
+        least = l ? k__v4_pick(less, price, least) : price;
+        at = l ? k__v4_pick(less, k__v4_all((float)l), at) : at;
+        for (int j = 0; j < 4; j++) one[j][l] = price[j];
+    }
+    out->least = k__v4_sum(least);
+    out->at = (int)(at[0] + 3 * at[1] + 9 * at[2] + 27 * at[3]);
+    k__fg_outer(one[0], one[1], 3, two[0]);
+    k__fg_outer(one[2], one[3], 3, two[1]);
+    k__fg_outer(two[0], two[1], 9, out->price);
+    for (int i = 81; i < 84; i++) out->price[i] = FLT_MAX;
+}
+
+/* Two weights of eight levels, the levels side by side. These are as good as evenly spaced, which is enough
+ * to guess the cheapest. */
+static void k__fg_cells4(const float *value, const float *x, const float *w, float s, k__fg_cells *out) {
+    k__v4 low = k__v4_at(value) * s, high = k__v4_at(value + 4) * s;
+    float one[2][8], step = 1 / (s * (value[1] - value[0]));
+    out->at = 0;
+    out->least = 0;
+    for (int j = 0; j < 2; j++) {
+        k__v4 a = w[j] * low * (low - 2 * x[j]), b = w[j] * high * (high - 2 * x[j]), c = k__v4_pick(a < b, a, b);
+        float p = c[0] < c[1] ? c[0] : c[1], q = c[2] < c[3] ? c[2] : c[3], l = (x[j] - low[0]) * step + 0.5f;
+        memcpy(one[j], &a, sizeof a);
+        memcpy(one[j] + 4, &b, sizeof b);
+        out->least += p < q ? p : q;
+        out->at += (l > 7 ? 7 : l > 0 ? (int)l : 0) << 3 * j;
+    }
+    k__fg_outer(one[0], one[1], 8, out->price);
+}
+
+static inline void k__lattice_scan(const struct k__lattice *L, const k__fg_cells *low, float high, int h, float *best, int *at) {
+    for (int p = L->from[h]; p < L->from[h + 1]; p++) {
+        float cost = low->price[L->low[p]] + high;
+        if (cost < *best) *best = cost, *at = p;
+    }
+}
+
+/* The point nearest dims weights at scale s, levels worth `value`; adds what it costs to *cost. */
+static int k__lattice_nearest(const struct k__lattice *L, const float *value, const float *x, const float *w, float s,
+                              float *cost) {
+    k__fg_cells low, high;
+    float       best = FLT_MAX;
+    int         at = 0;
+    if (L->kind->dims == 8) {
+        k__fg_cells8(value, x, w, s, &low);
+        k__fg_cells8(value, x + 4, w + 4, s, &high);
+    } else {
+        k__fg_cells4(value, x, w, s, &low);
+        k__fg_cells4(value, x + 2, w + 2, s, &high);
+    }
+    k__lattice_scan(L, &low, high.price[high.at], high.at, &best, &at);
+    for (int h = 0; h < L->cells; h += 4) {
+        k__m4    near = k__v4_at(high.price + h) < best - low.least;
+        uint64_t any[2];
+        memcpy(any, &near, sizeof any);
+        if (!(any[0] | any[1])) continue;
+        for (int l = 0; l < 4; l++)
+            if (near[l] && high.price[h + l] + low.least < best) k__lattice_scan(L, &low, high.price[h + l], h + l, &best, &at);
+    }
+    *cost += best;
+    return at;
+}
+
+static inline void k__fg_add(k__v4 v, const float *x, const float *w, k__v4 *b, k__v4 *c) {
+    k__v4 wv = k__v4_at(w) * v;
+    *b += wv * k__v4_at(x);
+    *c += wv * v;
+}
+
+/* The codes of a span: grid numbers to at when that is not NULL, bit 15 set for the shift. */
+typedef struct { k__v4 b, c; float cost; } k__fg_span;
+enum { K__SHIFTED = 0x8000 };
+
+static k__fg_span k__lattice_span(const struct k__lattice *L, const float *x, const float *w, float s, bool shift,
+                                  uint16_t *at) {
+    const k__fg_kind *k = L->kind;
+    float             by = shift ? 2 : 0, value[8];
+    k__fg_span        sum = {{0}, {0}, 0};
+    for (int l = 0; l < 8; l++) value[l] = k->value[l] - by;
+    for (int j = 0; j < k->span; j += k->dims) {
+        int   p = k__lattice_nearest(L, value, x + j, w + j, s, &sum.cost);
+        k__v4 low = k__v4_at(L->worth[0][L->low[p]]) - by, high = k__v4_at(L->worth[1][L->high[p]]) - by;
+        k__fg_add(k->dims == 8 ? low : low + high, x + j, w + j, &sum.b, &sum.c);
+        if (k->dims == 8) k__fg_add(high, x + j + 4, w + j + 4, &sum.b, &sum.c);
+        if (at) at[j / k->dims] = (uint16_t)(p | (shift ? K__SHIFTED : 0));
+    }
+    return sum;
+}
+
+static k__fg_sums k__fg_codes_lattice(const k__fg_job *job, int g, float s, uint16_t *at) {
+    const k__fg_kind *k = job->lattice->kind;
+    k__v4             b = {0}, c = {0};
+    for (int j = g * job->size; j < (g + 1) * job->size; j += k->span) {
+        const float *x = job->in.x + j, *w = job->in.w + j;
+        uint16_t    *to = at ? at + j / k->dims : NULL;
+        k__fg_span   sum = k__lattice_span(job->lattice, x, w, s, false, to);
+        if (k->signs == K__SHIFT) {
+            uint16_t   other_at[4];
+            k__fg_span other = k__lattice_span(job->lattice, x, w, s, true, other_at);
+            if (other.cost < sum.cost) {
+                sum = other;
+                if (to) memcpy(to, other_at, (size_t)(k->span / k->dims) * sizeof *to);
+            }
+        }
+        b += sum.b;
+        c += sum.c;
+    }
+    return (k__fg_sums){k__v4_sum(b), k__v4_sum(c)};
+}
+
+static k__fg_sums k__fg_code_lattice(const k__fg_job *job, int g, float s) {
+    return k__fg_codes_lattice(job, g, s, NULL);
+}
+
+/* Signs apart from sizes. Where their number must be even, the weight that costs least to turn is turned:
+ * its size becomes negative. */
+static void k__fg_unsign(k__fg_job *job, bool even) {
+    for (int i = 0; i < K_SUPER / 8; i++) {
+        float *x = job->in.x + 8 * i, *w = job->in.w + 8 * i;
+        int    signs = 0, turn = 0;
+        for (int j = 0; j < 8; j++) {
+            signs |= (x[j] < 0) << j;
+            x[j] = fabsf(x[j]);
+            if (x[j] * w[j] < x[turn] * w[turn]) turn = j;
+        }
+        if (even && __builtin_parity((unsigned)signs)) {
+            signs ^= 1 << turn;
+            x[turn] = -x[turn];
+        }
+        job->signs[i] = (uint8_t)signs;
+    }
+}
+
+typedef struct { float s, gain; k__fg_sums t; } k__fg_best;
+
+static bool k__fg_better(const k__fg_job *job, int g, float s, k__fg_best *best) {
+    k__fg_sums t = job->code(job, g, s);
+    float      gain = t.b > 0 ? k__fg_gain(t) : 0;
+    if (!(gain > best->gain)) return false;
+    *best = (k__fg_best){t.b / t.c, gain, t};
+    return true;
+}
+
+/* The scale of a group that gains most: steps of a third over the range where it can lie, given the weighted
+ * root mean square; half a step to both sides of the best; then by alternation. */
+static k__fg_best k__fg_lattice_scale(const k__fg_job *job, int g) {
+    const k__fg_kind *k = job->lattice->kind;
+    const float      *x = job->in.x + g * job->size, *w = job->in.w + g * job->size;
+    float             wxx = 0, ws = 0, mid = 0;
+    k__fg_best        best = {0, 0, {0, 0}};
+    for (int j = 0; j < job->size; j++) {
+        wxx += w[j] * x[j] * x[j];
+        ws += w[j];
+    }
+    float at = sqrtf(wxx / ws) * k->start;
+    for (int i = 0; at > 0 && i < (k->levels == 3 ? 6 : 8); i++, at *= 1.32f)
+        if (k__fg_better(job, g, at, &best)) mid = at;
+    if (mid > 0) {
+        k__fg_better(job, g, mid * 1.15f, &best);
+        k__fg_better(job, g, mid / 1.15f, &best);
+    }
+    for (int i = 0; best.s > 0 && i < 4 && k__fg_better(job, g, best.s, &best); i++) continue;
+    return best;
+}
+
+/* Grid numbers of a super-block and the integers behind its scales. False: all zero. */
+typedef struct {
+    uint16_t at[64];
+    uint8_t  m[16];                                      /* (integer - 1) / 2 */
+    uint16_t h;
+} k__fg_points;
+
+static bool k__fg_lattice(k__fg_job *job, const float *x, const float *w, k__fg_points *out) {
+    const k__fg_kind *k = job->lattice->kind;
+    float             s[16];
+    k__fg_sums        t[16];
+    if (!k__fg_load(x, w, K_SUPER, &job->in)) return false;
+    if (k->signs != K__SHIFT) k__fg_unsign(job, k->signs == K__EVEN);
+    for (int g = 0; g < job->groups; g++) {
+        k__fg_best best = k__fg_lattice_scale(job, g);
+        s[g] = best.s;
+        t[g] = best.t;
+    }
+    k__fg_super at = k__fg_fit(job, s, t);
+    out->h = at.h;
+    for (int g = 0; g < job->groups; g++) out->m[g] = (uint8_t)((at.m[g] - 1) / 2);
+    for (int g = 0; at.h && g < job->groups; g++) k__fg_codes_lattice(job, g, at.d * (float)at.m[g], out->at);
+    return at.h != 0;
+}
+
+static void k__fg_lattice_job(k__fg_job *job, struct k__lattice *L, const k__fg_kind *k) {
+    k__lattice_init(L, k);
+    job->groups = K_SUPER / k->group;
+    job->size = k->group;
+    job->unit = k->unit;
+    job->ints = (k__fg_ints){1, 2, k->ints};
+    job->code = k__fg_code_lattice;
+    job->lattice = L;
+}
+
+/* A quantiser: fits every super-block, and pack writes what was found into a block of zeros. */
+#define K_FIT_LATTICE(type, kind, pack)                                                       \
+    static void k_fit_##type(const float *x, const float *w, void *dst, int64_t n) {          \
+        block_##type     *b = (block_##type *)dst;                                            \
+        k__fg_job         job;                                                                \
+        struct k__lattice lattice;                                                            \
+        k__fg_points      p;                                                                  \
+        k__fg_lattice_job(&job, &lattice, &kind);                                             \
+        for (int64_t i = 0; i < n / K_SUPER; i++) {                                           \
+            memset(b + i, 0, sizeof b[i]);                                                    \
+            if (k__fg_lattice(&job, x + K_SUPER * i, w ? w + K_SUPER * i : NULL, &p)) pack(b + i, &job, &p); \
+        }                                                                                     \
+    }
+
+/*                                                 grid      points dims levels  values start group ints unit  signs span */
+static const k__fg_kind k__kind_iq2_xxs = {k__grid_iq2_xxs,  256, 8, 3, {8, 25, 43}, 0.016f, 32, 16, 0.125f, K__EVEN, 8};
+static const k__fg_kind k__kind_iq2_xs  = {k__grid_iq2_xs,   512, 8, 3, {8, 25, 43}, 0.016f, 16, 16, 0.125f, K__EVEN, 8};
+static const k__fg_kind k__kind_iq2_s   = {k__grid_iq2_s,   1024, 8, 3, {8, 25, 43}, 0.016f, 16, 16, 0.125f, K__FREE, 8};
+static const k__fg_kind k__kind_iq1_s   = {k__grid_iq1,     2048, 8, 3, {-7, 1, 9},  0.08f,  32,  8, 0.125f, K__SHIFT, 32};
+static const k__fg_kind k__kind_iq1_m   = {k__grid_iq1,     2048, 8, 3, {-7, 1, 9},  0.08f,  16,  8, 0.125f, K__SHIFT, 8};
+static const k__fg_kind k__kind_iq3_xxs = {k__grid_iq3_xxs,  256, 4, 8, {4, 12, 20, 28, 36, 44, 52, 62},
+                                           0.011f, 32, 16, 0.25f, K__EVEN, 4};
+static const k__fg_kind k__kind_iq3_s   = {k__grid_iq3_s,    512, 4, 8, {1, 3, 5, 7, 9, 11, 13, 15},
+                                           0.044f, 32, 16, 1, K__FREE, 4};
+
+/* Four times 7 signs, then the integer's 4 bits. */
+static uint32_t k__fg_signs7(const k__fg_job *job, const k__fg_points *p, int g) {
+    uint32_t aux = (uint32_t)p->m[g] << 28;
+    for (int l = 0; l < 4; l++) aux |= (job->signs[4 * g + l] & 127u) << 7 * l;
+    return aux;
+}
+
+static void k__pack_iq2_xxs(block_iq2_xxs *b, const k__fg_job *job, const k__fg_points *p) {
+    b->d = p->h;
+    for (int g = 0; g < 8; g++) {
+        uint32_t at = 0;
+        for (int l = 0; l < 4; l++) at |= (uint32_t)p->at[4 * g + l] << 8 * l;
+        b->qs[2 * g] = at;
+        b->qs[2 * g + 1] = k__fg_signs7(job, p, g);
+    }
+}
+
+static void k__pack_odd(const k__fg_points *p, int n, uint8_t *scales) {
+    for (int g = 0; g < n; g++) scales[g / 2] |= (uint8_t)(p->m[g] << 4 * (g % 2));
+}
+
+static void k__pack_iq2_xs(block_iq2_xs *b, const k__fg_job *job, const k__fg_points *p) {
+    b->d = p->h;
+    k__pack_odd(p, 16, b->scales);
+    for (int l = 0; l < 32; l++) b->qs[l] = (uint16_t)(p->at[l] | (job->signs[l] & 127) << 9);
+}
+
+static void k__pack_iq2_s(block_iq2_s *b, const k__fg_job *job, const k__fg_points *p) {
+    b->d = p->h;
+    k__pack_odd(p, 16, b->scales);
+    memcpy(b->signs, job->signs, 32);
+    for (int l = 0; l < 32; l++) {
+        b->qs[l] = (uint8_t)p->at[l];
+        b->qh[l / 4] |= (uint8_t)(p->at[l] >> 8 << 2 * (l % 4));
+    }
+}
+
+static void k__pack_iq3_xxs(block_iq3_xxs *b, const k__fg_job *job, const k__fg_points *p) {
+    b->d = p->h;
+    for (int l = 0; l < 64; l++) b->qs[l] = (uint8_t)p->at[l];
+    for (int g = 0; g < 8; g++) b->aux[g] = k__fg_signs7(job, p, g);
+}
+
+static void k__pack_iq3_s(block_iq3_s *b, const k__fg_job *job, const k__fg_points *p) {
+    b->d = p->h;
+    k__pack_odd(p, 8, b->scales);
+    memcpy(b->signs, job->signs, 32);
+    for (int l = 0; l < 64; l++) {
+        b->qs[l] = (uint8_t)p->at[l];
+        b->qh[l / 8] |= (uint8_t)(p->at[l] >> 8 << l % 8);
+    }
+}
+
+/* The shift's bit stands above the integer's three. */
+static void k__pack_iq1_s(block_iq1_s *b, const k__fg_job *job, const k__fg_points *p) {
+    (void)job;
+    b->d = p->h;
+    for (int g = 0; g < 8; g++) b->qh[g] = (uint16_t)(p->m[g] << 12 | (p->at[4 * g] & K__SHIFTED));
+    for (int l = 0; l < 32; l++) {
+        b->qs[l] = (uint8_t)p->at[l];
+        b->qh[l / 4] |= (uint16_t)((p->at[l] >> 8 & 7) << 3 * (l % 4));
+    }
+}
+
+static void k__pack_iq1_m(block_iq1_m *b, const k__fg_job *job, const k__fg_points *p) {
+    (void)job;
+    for (int k = 0; k < 4; k++) b->scales[k] = (uint16_t)((p->h >> 4 * k & 15) << 12);
+    for (int g = 0; g < 16; g++) b->scales[g / 4] |= (uint16_t)(p->m[g] << 3 * (g % 4));
+    for (int l = 0; l < 32; l++) {
+        b->qs[l] = (uint8_t)p->at[l];
+        b->qh[l / 2] |= (uint8_t)(((p->at[l] >> 8 & 7) | (p->at[l] & K__SHIFTED ? 8 : 0)) << 4 * (l % 2));
+    }
+}
+
+K_FIT_LATTICE(iq2_xxs, k__kind_iq2_xxs, k__pack_iq2_xxs)
+K_FIT_LATTICE(iq2_xs, k__kind_iq2_xs, k__pack_iq2_xs)
+K_FIT_LATTICE(iq2_s, k__kind_iq2_s, k__pack_iq2_s)
+K_FIT_LATTICE(iq3_xxs, k__kind_iq3_xxs, k__pack_iq3_xxs)
+K_FIT_LATTICE(iq3_s, k__kind_iq3_s, k__pack_iq3_s)
+K_FIT_LATTICE(iq1_s, k__kind_iq1_s, k__pack_iq1_s)
+K_FIT_LATTICE(iq1_m, k__kind_iq1_m, k__pack_iq1_m)
+
 /* --- the table --- */
 
 typedef struct {
@@ -1720,12 +2239,20 @@ typedef struct {
 
 static const k_fitter k_fitters[K_TYPE_MAX] = {
     [K_IQ4_NL] = {k_fit_iq4_nl, k_recode_iq4_nl, -127, 113, k__iq4_values},
+    [K_IQ4_XS] = {k_fit_iq4_xs, k_recode_iq4_xs, -127, 113, k__iq4_values},
     [K_MXFP4]  = {k_fit_mxfp4, k_recode_mxfp4, -12, 12, k__fp4_values},
     [K_NVFP4]  = {k_fit_nvfp4, k_recode_nvfp4, -12, 12, k__fp4_values},
     [K_TQ1_0]  = {k_fit_tq1_0, k_recode_tq1_0, -1, 1, NULL},
     [K_TQ2_0]  = {k_fit_tq2_0, k_recode_tq2_0, -1, 1, NULL},
     [K_Q1_0]   = {k_fit_q1_0, k_recode_q1_0, -1, 1, NULL},
     [K_Q2_0]   = {k_fit_q2_0, k_recode_q2_0, -1, 2, NULL},
+    [K_IQ2_XXS] = {k_fit_iq2_xxs, NULL, 0, 0, NULL},
+    [K_IQ2_XS]  = {k_fit_iq2_xs, NULL, 0, 0, NULL},
+    [K_IQ2_S]   = {k_fit_iq2_s, NULL, 0, 0, NULL},
+    [K_IQ3_XXS] = {k_fit_iq3_xxs, NULL, 0, 0, NULL},
+    [K_IQ3_S]   = {k_fit_iq3_s, NULL, 0, 0, NULL},
+    [K_IQ1_S]   = {k_fit_iq1_s, NULL, 0, 0, NULL},
+    [K_IQ1_M]   = {k_fit_iq1_m, NULL, 0, 0, NULL},
 };
 
 /* ===== [vec] float products, norm, softmax, rope, activation, attention =====
