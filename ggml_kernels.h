@@ -1310,7 +1310,7 @@ static inline k__v4 k__v4_round(k__v4 v) { return (v + 0x1.8p23f) - 0x1.8p23f; }
  * 0 < w <= 1. A weight of 0 becomes next to nothing, so that what no one weighs still gets sane codes. */
 typedef struct {
     float x[K_SUPER], w[K_SUPER];
-    float up, down;                                      /* weight = x * up, scale as stored * down = scale of x */
+    float up, down;                                      /* weight = x*up; scale of x = stored one * down */
 } k__fg_in;
 
 static inline float k__fg_pow2(int e) { return k__f32_of((uint32_t)(e + 127) << 23); } /* -126..127 */
@@ -1357,9 +1357,10 @@ static inline uint16_t k__fg_half(float d) {
 
 typedef struct { float b, c; } k__fg_sums;
 static inline float k__fg_gain(k__fg_sums t) { return t.c > 0 ? t.b * t.b / t.c : 0; }
-static inline float k__fg_error(k__fg_sums t, float s) { return s * (s * t.c - 2 * t.b); } /* less sum w*x*x */
+static inline float k__fg_error(k__fg_sums t, float s) { return s * (s * t.c - 2 * t.b); }
 
 typedef k__v4 (*k__fg_near)(k__v4 v);                    /* the value of the table that is nearest */
+#define K_FG_INLINE static inline __attribute__((always_inline)) /* so that `near` is known where it is called */
 
 /* IQ4's values: a step up at every midpoint below v. */
 static inline k__v4 k__fg_near_iq4(k__v4 v) {
@@ -1378,8 +1379,7 @@ static inline k__v4 k__fg_near_within(k__v4 v, float lo, float hi) {
 static inline k__v4 k__fg_near_trit(k__v4 v) { return k__fg_near_within(v, -1, 1); }
 static inline k__v4 k__fg_near_q2_0(k__v4 v) { return k__fg_near_within(v, -1, 2); }
 
-static inline __attribute__((always_inline)) k__fg_sums k__fg_try(const float *x, const float *w, int n,
-                                                                  float inv, k__fg_near near) {
+K_FG_INLINE k__fg_sums k__fg_try(const float *x, const float *w, int n, float inv, k__fg_near near) {
     k__v4 b = {0}, c = {0};
     for (int j = 0; j < n; j += 4) {
         k__v4 v = k__v4_at(x + j), q = near(v * inv), wq = k__v4_at(w + j) * q;
@@ -1390,9 +1390,8 @@ static inline __attribute__((always_inline)) k__fg_sums k__fg_try(const float *x
 }
 
 /* The scale that gains most, from the starts 1/s given, then by alternation until it gains no more. */
-static inline __attribute__((always_inline)) float k__fg_scale(const float *x, const float *w, int n,
-                                                               const float *inv, int n_inv, k__fg_near near,
-                                                               k__fg_sums *at) {
+K_FG_INLINE float k__fg_scale(const float *x, const float *w, int n, const float *inv, int n_inv, k__fg_near near,
+                              k__fg_sums *at) {
     float best = 0, s = 0;
     *at = (k__fg_sums){0, 0};
     for (int i = 0; i < n_inv; i++) {
@@ -1411,8 +1410,7 @@ static inline __attribute__((always_inline)) float k__fg_scale(const float *x, c
 
 static inline float k__fg_inverse(float s) { return s != 0 ? 1 / s : 0; }
 
-static inline __attribute__((always_inline)) void k__fg_codes(const float *x, int n, float inv, k__fg_near near,
-                                                              int8_t *q) {
+K_FG_INLINE void k__fg_codes(const float *x, int n, float inv, k__fg_near near, int8_t *q) {
     for (int j = 0; j < n; j += 4) {
         k__v4 v = near(k__v4_at(x + j) * inv);
         for (int l = 0; l < 4; l++) q[j + l] = (int8_t)v[l];
@@ -1420,8 +1418,8 @@ static inline __attribute__((always_inline)) void k__fg_codes(const float *x, in
 }
 
 /* One f16 scale for the block: codes judged against it as stored. Returns it; 0 leaves codes of 0 * inv. */
-static inline __attribute__((always_inline)) uint16_t k__fg_block(const k__fg_in *in, int n, const float *inv,
-                                                                  int n_inv, k__fg_near near, int8_t *q) {
+K_FG_INLINE uint16_t k__fg_block(const k__fg_in *in, int n, const float *inv, int n_inv, k__fg_near near,
+                                 int8_t *q) {
     k__fg_sums at;
     uint16_t   h = k__fg_half(k__fg_scale(in->x, in->w, n, inv, n_inv, near, &at) * in->up);
     float      s = k_f16_to_f32(h) * in->down;
@@ -1536,8 +1534,8 @@ static void k_recode_tq2_0(const int8_t *q, void *dst, int64_t n) {
     block_tq2_0 *b = (block_tq2_0 *)dst;
     for (int64_t i = 0; i < n / 128; i++, q += 128)
         for (int j = 0; j < 32; j++)
-            b[i / 2].qs[32 * (i % 2) + j] = (uint8_t)((q[j] + 1) | (q[32 + j] + 1) << 2 | (q[64 + j] + 1) << 4 |
-                                                      (q[96 + j] + 1) << 6);
+            b[i / 2].qs[32 * (i % 2) + j] =
+                (uint8_t)((q[j] + 1) | (q[32 + j] + 1) << 2 | (q[64 + j] + 1) << 4 | (q[96 + j] + 1) << 6);
 }
 
 static void k_fit_tq2_0(const float *x, const float *w, void *dst, int64_t n) {
@@ -1714,6 +1712,12 @@ static inline int k__fg_int(const k__fg_ints *set, float v) {
     return set->first + set->step * (l < 1 ? 0 : l >= (float)set->count ? set->count - 1 : (int)l);
 }
 
+typedef struct k__fg_super {
+    uint16_t h;                                          /* the f16 scale */
+    float    d, error;                                   /* as scale of in.x; less sum w*x*x */
+    int      m[16];
+} k__fg_super;
+
 /* What is being fitted. code(): the nearest codes of group g at scale s. */
 typedef struct k__fg_job k__fg_job;
 struct k__fg_job {
@@ -1724,13 +1728,10 @@ struct k__fg_job {
     k__fg_sums (*code)(const k__fg_job *job, int g, float s);
     const struct k__lattice *lattice;                    /* of the lattice formats */
     uint8_t  signs[K_SUPER / 8];                         /* likewise: bit j, weight j of eight is negative */
+    int8_t   turned[K_SUPER / 8];                        /* the weight of eight with a wrong sign, or -1 */
+    float (*turn)(k__fg_job *job, const struct k__fg_super *at); /* chooses those anew; the error it saves */
 };
 
-typedef struct {
-    uint16_t h;                                          /* the f16 scale */
-    float    d, error;                                   /* as scale of in.x; less sum w*x*x */
-    int      m[16];
-} k__fg_super;
 
 /* With codes held, group g costs c*(s - d*m)^2 more than at its own best s. */
 static float k__fg_spread(const k__fg_job *job, const float *s, const k__fg_sums *t, float d, float *next) {
@@ -1764,9 +1765,11 @@ static float k__fg_common(const k__fg_job *job, const float *s, const k__fg_sums
     return d;
 }
 
-/* Each group's integer, of the two around its own best scale or the one it has: its codes are chosen anew
- * for each. Returns in *up and *down what least squares makes of d with these codes. */
-static void k__fg_assign(const k__fg_job *job, const float *s, k__fg_super *at, bool anew, float *up, float *down) {
+/* Each group's integer: the one it has, or anew the nearest to its own best scale and, when that lies well to
+ * one side, the next there, with codes chosen for each. Returns in *up and *down what least squares makes of
+ * d with these codes. */
+static void k__fg_assign(const k__fg_job *job, const float *s, k__fg_super *at, bool anew, float *up,
+                         float *down) {
     at->error = *up = *down = 0;
     for (int g = 0; g < job->groups; g++) {
         float      best = FLT_MAX, v = s[g] / at->d;
@@ -1792,7 +1795,7 @@ static void k__fg_store(const k__fg_job *job, float d, k__fg_super *at) {
 }
 
 /* From the best scale of every group to the best d and integers. h is 0 when zeros are no worse. */
-static k__fg_super k__fg_fit(const k__fg_job *job, const float *s, const k__fg_sums *t) {
+static k__fg_super k__fg_fit(k__fg_job *job, const float *s, const k__fg_sums *t) {
     k__fg_super best = {0, 0, 0, {0}}, at;
     float       d = k__fg_common(job, s, t), up, down;
     for (int round = 0; d != 0 && round < 3; round++) {
@@ -1802,6 +1805,7 @@ static k__fg_super k__fg_fit(const k__fg_job *job, const float *s, const k__fg_s
         k__fg_assign(job, s, &at, round == 0, &up, &down);
         if (at.error < best.error) best = at;
         else if (round) break;
+        if (round == 0 && job->turn) best.error -= job->turn(job, &at);
         d = down > 0 ? up / down : 0;
     }
     return best;
@@ -1828,8 +1832,9 @@ static void k_fit_iq4_xs(const float *x, const float *w, void *dst, int64_t n) {
         memset(b + i, 0, sizeof b[i]);
         if (!k__fg_load(x + 256 * i, w ? w + 256 * i : NULL, 256, &job.in)) continue;
         for (int g = 0; g < 8; g++) {
-            k__fg_iq4_starts(job.in.x + 32 * g, inv);
-            s[g] = k__fg_scale(job.in.x + 32 * g, job.in.w + 32 * g, 32, inv, K__IQ4_STARTS, k__fg_near_iq4, t + g);
+            const float *xg = job.in.x + 32 * g;
+            k__fg_iq4_starts(xg, inv);
+            s[g] = k__fg_scale(xg, job.in.w + 32 * g, 32, inv, K__IQ4_STARTS, k__fg_near_iq4, t + g);
         }
         k__fg_super at = k__fg_fit(&job, s, t);
         if (!at.h) continue;
@@ -1838,7 +1843,8 @@ static void k_fit_iq4_xs(const float *x, const float *w, void *dst, int64_t n) {
             int l = at.m[g] + 32;
             b[i].scales_l[g / 2] |= (uint8_t)((l & 15) << 4 * (g % 2));
             b[i].scales_h |= (uint16_t)((l >> 4) << 2 * g);
-            k__fg_codes(job.in.x + 32 * g, 32, k__fg_inverse(at.d * (float)at.m[g]), k__fg_near_iq4, q + 32 * g);
+            float s_inv = k__fg_inverse(at.d * (float)at.m[g]);
+            k__fg_codes(job.in.x + 32 * g, 32, s_inv, k__fg_near_iq4, q + 32 * g);
         }
         k_recode_iq4_xs(q, b + i, 256);
     }
@@ -1850,19 +1856,23 @@ static void k_fit_iq4_xs(const float *x, const float *w, void *dst, int64_t n) {
  * half lie together, and an upper half that costs too much beside the cheapest lower one is passed over:
  * the nearest point is found exactly, and few points are looked at. */
 
-enum { K__CELLS = 81, K__POINTS = 2048 };
+enum { K__CELLS = 108, K__POINTS = 2048 };
 
 typedef struct {
     const uint16_t *grid;
     int             points, dims, levels;                /* levels: 3 in 8 dims, 8 in 4 */
     float           value[8];                            /* of a level */
-    float           start;                               /* least scale worth a try, for weights around 1 */
+    float           start, ratio;                        /* scales to try: the least, for weights around 1 */
+    int             steps;                               /* how many, each ratio times the one before */
     int             group;                               /* weights that share an integer of 1 3 5 ... */
     int             ints;                                /* how many of those */
     float           unit;
-    enum { K__EVEN, K__FREE, K__SHIFT } signs;           /* apart, their number even in every eight; apart and free;
-                                                          * none, but all values of a span may be less by 2 */
-    int             span;                                /* weights of that shift; else a point's */
+    enum {
+        K__EVEN,                                         /* signs apart, their number even in every eight */
+        K__FREE,                                         /* signs apart */
+        K__SHIFT                                         /* none; but all values of a span may be less by 2 */
+    } signs;
+    int             span;                                /* weights of one shift, or of one set of signs */
 } k__fg_kind;
 
 struct k__lattice {
@@ -1873,64 +1883,68 @@ struct k__lattice {
     float             worth[2][K__CELLS][4];             /* weights of a cell, below and above */
 };
 
-/* The level numbers of half a point as one number. */
+/* The place of half a point among the cells: two levels of eight, or twice two of three, the rows of nine
+ * filled up to twelve, so that vectors do not straddle them. */
 static int k__lattice_cell(const k__fg_kind *k, int half) {
-    int bits = k->dims == 8 ? 2 : 4, cell = 0;
-    for (int j = k->dims / 2 - 1; j >= 0; j--) cell = cell * k->levels + (half >> bits * j & ((1 << bits) - 1));
-    return cell;
+    if (k->dims == 4) return (half & 15) + 8 * (half >> 4);
+    return (half & 3) + 3 * (half >> 2 & 3) + 12 * ((half >> 4 & 3) + 3 * (half >> 6));
 }
 
 static void k__lattice_init(struct k__lattice *L, const k__fg_kind *k) {
     int at = 0;
     memset(L->worth, 0, sizeof L->worth);
     L->kind = k;
-    L->cells = k->dims == 8 ? 81 : 64;
+    L->cells = k->dims == 8 ? K__CELLS : 64;
     for (int p = 0; p < k->points; p++) {
         L->low[p] = (uint8_t)k__lattice_cell(k, k->grid[p] & 255);
         L->high[p] = (uint8_t)k__lattice_cell(k, k->grid[p] >> 8);
         for (; at <= L->high[p]; at++) L->from[at] = (uint16_t)p;
     }
     for (; at <= L->cells; at++) L->from[at] = (uint16_t)k->points;
-    for (int c = 0; c < L->cells; c++)
-        for (int j = 0, rest = c; j < k->dims / 2; j++, rest /= k->levels) {
-            L->worth[0][c][j] = k->value[rest % k->levels];
-            L->worth[1][c][k->dims == 8 ? j : j + 2] = k->value[rest % k->levels];
+    for (int p = 0; p < k->points; p++)
+        for (int j = 0; j < k->dims; j++) {
+            int bits = 16 / k->dims, high = j >= k->dims / 2, cell = high ? L->high[p] : L->low[p];
+            L->worth[high][cell][j % 4] = k->value[k->grid[p] >> bits * j & ((1 << bits) - 1)];
         }
 }
 
-/* Prices of all cells of half a point, of the cheapest, and where that is or may be. */
+/* Prices of all cells of half a point, of the cheapest, and where that is or may be. A level worth v costs
+ * w * v*s * (v*s - 2*x) at a weight x, less w*x*x. */
 typedef struct {
-    float price[K__CELLS + 3];                           /* read in fours: the surplus is never the cheapest */
+    float price[K__CELLS];
     float least;
     int   at;
 } k__fg_cells;
 
-/* What a level worth v*s costs at a weight x, less w*x*x: w * v*s * (v*s - 2*x). */
-
-/* out[a + n*b] = low[a] + high[b] */
-static inline __attribute__((always_inline)) void k__fg_outer(const float *low, const float *high, int n, float *out) {
-    for (int b = 0; b < n; b++)
-        for (int a = 0; a < n; a++) out[n * b + a] = low[a] + high[b];
+/* out[4*n*b + a] = low[a] + high[b] for a < 4*n */
+K_FG_INLINE void k__fg_outer(const float *low, int n, const float *high, int rows, float *out) {
+    for (int b = 0; b < rows; b++)
+        for (int a = 0; a < n; a++, out += 4) {
+            k__v4 v = k__v4_at(low + 4 * a) + high[b];
+            memcpy(out, &v, sizeof v);
+        }
 }
 
 /* Four weights of three levels, the weights side by side. */
 static void k__fg_cells8(const float *value, const float *x, const float *w, float s, k__fg_cells *out) {
     k__v4 xs = k__v4_at(x) * 2, ws = k__v4_at(w), least = {0}, at = {0}, price;
-    float one[4][3], two[2][9];
+    float one[3][4], two[2][12];
     for (int l = 0; l < 3; l++) {
         float v = value[l] * s;
         price = ws * v * (v - xs);
         k__m4 less = price < least;
         least = l ? k__v4_pick(less, price, least) : price;
         at = l ? k__v4_pick(less, k__v4_all((float)l), at) : at;
-        for (int j = 0; j < 4; j++) one[j][l] = price[j];
+        memcpy(one[l], &price, sizeof price);
     }
     out->least = k__v4_sum(least);
-    out->at = (int)(at[0] + 3 * at[1] + 9 * at[2] + 27 * at[3]);
-    k__fg_outer(one[0], one[1], 3, two[0]);
-    k__fg_outer(one[2], one[3], 3, two[1]);
-    k__fg_outer(two[0], two[1], 9, out->price);
-    for (int i = 81; i < 84; i++) out->price[i] = FLT_MAX;
+    out->at = (int)(at[0] + 3 * at[1] + 12 * at[2] + 36 * at[3]);
+    for (int i = 0; i < 9; i++) {
+        two[0][i] = one[i % 3][0] + one[i / 3][1];
+        two[1][i] = one[i % 3][2] + one[i / 3][3];
+    }
+    for (int i = 9; i < 12; i++) two[0][i] = FLT_MAX / 4;
+    k__fg_outer(two[0], 3, two[1], 9, out->price);
 }
 
 /* Two weights of eight levels, the levels side by side. These are as good as evenly spaced, which is enough
@@ -1941,17 +1955,20 @@ static void k__fg_cells4(const float *value, const float *x, const float *w, flo
     out->at = 0;
     out->least = 0;
     for (int j = 0; j < 2; j++) {
-        k__v4 a = w[j] * low * (low - 2 * x[j]), b = w[j] * high * (high - 2 * x[j]), c = k__v4_pick(a < b, a, b);
+        k__v4 a = w[j] * low * (low - 2 * x[j]), b = w[j] * high * (high - 2 * x[j]);
+        k__v4 c = k__v4_pick(a < b, a, b);
         float p = c[0] < c[1] ? c[0] : c[1], q = c[2] < c[3] ? c[2] : c[3], l = (x[j] - low[0]) * step + 0.5f;
         memcpy(one[j], &a, sizeof a);
         memcpy(one[j] + 4, &b, sizeof b);
         out->least += p < q ? p : q;
         out->at += (l > 7 ? 7 : l > 0 ? (int)l : 0) << 3 * j;
     }
-    k__fg_outer(one[0], one[1], 8, out->price);
+    k__fg_outer(one[0], 2, one[1], 8, out->price);
 }
 
-static inline void k__lattice_scan(const struct k__lattice *L, const k__fg_cells *low, float high, int h, float *best, int *at) {
+/* The points of upper half h, which costs `high`. */
+static inline void k__lattice_scan(const struct k__lattice *L, const k__fg_cells *low, float high, int h,
+                                   float *best, int *at) {
     for (int p = L->from[h]; p < L->from[h + 1]; p++) {
         float cost = low->price[L->low[p]] + high;
         if (cost < *best) *best = cost, *at = p;
@@ -1959,8 +1976,8 @@ static inline void k__lattice_scan(const struct k__lattice *L, const k__fg_cells
 }
 
 /* The point nearest dims weights at scale s, levels worth `value`; adds what it costs to *cost. */
-static int k__lattice_nearest(const struct k__lattice *L, const float *value, const float *x, const float *w, float s,
-                              float *cost) {
+static int k__lattice_nearest(const struct k__lattice *L, const float *value, const float *x, const float *w,
+                              float s, float *cost) {
     k__fg_cells low, high;
     float       best = FLT_MAX;
     int         at = 0;
@@ -1978,7 +1995,8 @@ static int k__lattice_nearest(const struct k__lattice *L, const float *value, co
         memcpy(any, &near, sizeof any);
         if (!(any[0] | any[1])) continue;
         for (int l = 0; l < 4; l++)
-            if (near[l] && high.price[h + l] + low.least < best) k__lattice_scan(L, &low, high.price[h + l], h + l, &best, &at);
+            if (near[l] && high.price[h + l] + low.least < best)
+                k__lattice_scan(L, &low, high.price[h + l], h + l, &best, &at);
     }
     *cost += best;
     return at;
@@ -1994,8 +2012,8 @@ static inline void k__fg_add(k__v4 v, const float *x, const float *w, k__v4 *b, 
 typedef struct { k__v4 b, c; float cost; } k__fg_span;
 enum { K__SHIFTED = 0x8000 };
 
-static k__fg_span k__lattice_span(const struct k__lattice *L, const float *x, const float *w, float s, bool shift,
-                                  uint16_t *at) {
+static k__fg_span k__lattice_span(const struct k__lattice *L, const float *x, const float *w, float s,
+                                  bool shift, uint16_t *at) {
     const k__fg_kind *k = L->kind;
     float             by = shift ? 2 : 0, value[8];
     k__fg_span        sum = {{0}, {0}, 0};
@@ -2046,12 +2064,41 @@ static void k__fg_unsign(k__fg_job *job, bool even) {
             x[j] = fabsf(x[j]);
             if (x[j] * w[j] < x[turn] * w[turn]) turn = j;
         }
+        job->turned[i] = -1;
         if (even && __builtin_parity((unsigned)signs)) {
             signs ^= 1 << turn;
             x[turn] = -x[turn];
+            job->turned[i] = (int8_t)turn;
         }
         job->signs[i] = (uint8_t)signs;
     }
+}
+
+/* Now that the scales are known: of the weights that cost about the least to turn, the one that leaves the
+ * least error. */
+static float k__fg_turn(k__fg_job *job, const k__fg_super *at) {
+    float saved = 0;
+    for (int i = 0; i < K_SUPER / 8; i++) {
+        float *x = job->in.x + 8 * i, *w = job->in.w + 8 * i, s = at->d * (float)at->m[8 * i / job->size];
+        int    was = job->turned[i], best = was;
+        if (was < 0) continue;
+        float first = k__lattice_span(job->lattice, x, w, s, false, NULL).cost, least = first;
+        for (int j = 0; j < 8; j++) {
+            if (j == was || w[j] * x[j] > -3 * w[was] * x[was]) continue;
+            x[was] = -x[was];
+            x[j] = -x[j];
+            float cost = k__lattice_span(job->lattice, x, w, s, false, NULL).cost;
+            x[was] = -x[was];
+            x[j] = -x[j];
+            if (cost < least) least = cost, best = j;
+        }
+        x[was] = -x[was];
+        x[best] = -x[best];
+        job->signs[i] ^= (uint8_t)((1 << was) ^ (1 << best));
+        job->turned[i] = (int8_t)best;
+        saved += first - least;
+    }
+    return saved;
 }
 
 typedef struct { float s, gain; k__fg_sums t; } k__fg_best;
@@ -2064,8 +2111,8 @@ static bool k__fg_better(const k__fg_job *job, int g, float s, k__fg_best *best)
     return true;
 }
 
-/* The scale of a group that gains most: steps of a third over the range where it can lie, given the weighted
- * root mean square; half a step to both sides of the best; then by alternation. */
+/* The scale of a group that gains most: in steps over the range where it can lie, given the weighted root
+ * mean square; half a step to both sides of the best; then by alternation. */
 static k__fg_best k__fg_lattice_scale(const k__fg_job *job, int g) {
     const k__fg_kind *k = job->lattice->kind;
     const float      *x = job->in.x + g * job->size, *w = job->in.w + g * job->size;
@@ -2076,11 +2123,12 @@ static k__fg_best k__fg_lattice_scale(const k__fg_job *job, int g) {
         ws += w[j];
     }
     float at = sqrtf(wxx / ws) * k->start;
-    for (int i = 0; at > 0 && i < (k->levels == 3 ? 6 : 8); i++, at *= 1.32f)
+    for (int i = 0; at > 0 && i < k->steps; i++, at *= k->ratio)
         if (k__fg_better(job, g, at, &best)) mid = at;
+    float half = sqrtf(k->ratio);
     if (mid > 0) {
-        k__fg_better(job, g, mid * 1.15f, &best);
-        k__fg_better(job, g, mid / 1.15f, &best);
+        k__fg_better(job, g, mid * half, &best);
+        k__fg_better(job, g, mid / half, &best);
     }
     for (int i = 0; best.s > 0 && i < 4 && k__fg_better(job, g, best.s, &best); i++) continue;
     return best;
@@ -2118,6 +2166,7 @@ static void k__fg_lattice_job(k__fg_job *job, struct k__lattice *L, const k__fg_
     job->unit = k->unit;
     job->ints = (k__fg_ints){1, 2, k->ints};
     job->code = k__fg_code_lattice;
+    job->turn = k->signs == K__EVEN ? k__fg_turn : NULL;
     job->lattice = L;
 }
 
@@ -2135,16 +2184,20 @@ static void k__fg_lattice_job(k__fg_job *job, struct k__lattice *L, const k__fg_
         }                                                                                     \
     }
 
-/*                                                 grid      points dims levels  values start group ints unit  signs span */
-static const k__fg_kind k__kind_iq2_xxs = {k__grid_iq2_xxs,  256, 8, 3, {8, 25, 43}, 0.016f, 32, 16, 0.125f, K__EVEN, 8};
-static const k__fg_kind k__kind_iq2_xs  = {k__grid_iq2_xs,   512, 8, 3, {8, 25, 43}, 0.016f, 16, 16, 0.125f, K__EVEN, 8};
-static const k__fg_kind k__kind_iq2_s   = {k__grid_iq2_s,   1024, 8, 3, {8, 25, 43}, 0.016f, 16, 16, 0.125f, K__FREE, 8};
-static const k__fg_kind k__kind_iq1_s   = {k__grid_iq1,     2048, 8, 3, {-7, 1, 9},  0.08f,  32,  8, 0.125f, K__SHIFT, 32};
-static const k__fg_kind k__kind_iq1_m   = {k__grid_iq1,     2048, 8, 3, {-7, 1, 9},  0.08f,  16,  8, 0.125f, K__SHIFT, 8};
-static const k__fg_kind k__kind_iq3_xxs = {k__grid_iq3_xxs,  256, 4, 8, {4, 12, 20, 28, 36, 44, 52, 62},
-                                           0.011f, 32, 16, 0.25f, K__EVEN, 4};
-static const k__fg_kind k__kind_iq3_s   = {k__grid_iq3_s,    512, 4, 8, {1, 3, 5, 7, 9, 11, 13, 15},
-                                           0.044f, 32, 16, 1, K__FREE, 4};
+static const k__fg_kind k__kind_iq2_xxs = {
+    k__grid_iq2_xxs, 256, 8, 3, {8, 25, 43}, 0.016f, 1.32f, 6, 32, 16, 0.125f, K__EVEN, 8};
+static const k__fg_kind k__kind_iq2_xs = {
+    k__grid_iq2_xs, 512, 8, 3, {8, 25, 43}, 0.016f, 1.32f, 6, 16, 16, 0.125f, K__EVEN, 8};
+static const k__fg_kind k__kind_iq2_s = {
+    k__grid_iq2_s, 1024, 8, 3, {8, 25, 43}, 0.016f, 1.32f, 6, 16, 16, 0.125f, K__FREE, 8};
+static const k__fg_kind k__kind_iq1_s = {
+    k__grid_iq1, 2048, 8, 3, {-7, 1, 9}, 0.1f, 1.4f, 4, 32, 8, 0.125f, K__SHIFT, 32};
+static const k__fg_kind k__kind_iq1_m = {
+    k__grid_iq1, 2048, 8, 3, {-7, 1, 9}, 0.1f, 1.4f, 4, 16, 8, 0.125f, K__SHIFT, 8};
+static const k__fg_kind k__kind_iq3_xxs = {
+    k__grid_iq3_xxs, 256, 4, 8, {4, 12, 20, 28, 36, 44, 52, 62}, 0.011f, 1.32f, 8, 32, 16, 0.25f, K__EVEN, 8};
+static const k__fg_kind k__kind_iq3_s = {
+    k__grid_iq3_s, 512, 4, 8, {1, 3, 5, 7, 9, 11, 13, 15}, 0.044f, 1.32f, 8, 32, 16, 1, K__FREE, 8};
 
 /* Four times 7 signs, then the integer's 4 bits. */
 static uint32_t k__fg_signs7(const k__fg_job *job, const k__fg_points *p, int g) {
@@ -2231,10 +2284,10 @@ K_FIT_LATTICE(iq1_m, k__kind_iq1_m, k__pack_iq1_m)
 /* --- the table --- */
 
 typedef struct {
-    void (*fit)(const float *x, const float *w, void *dst, int64_t n); /* w NULL: all equal; n: whole blocks */
-    void (*recode)(const int8_t *q, void *dst, int64_t n);             /* other codes, scales stay; may be NULL */
-    int16_t lo, hi;                                                    /* codes a weight may take */
-    const int8_t *levels;                                              /* the 16 of a table, NULL: lo..hi */
+    void (*fit)(const float *x, const float *w, void *dst, int64_t n); /* w NULL: all 1; n: whole blocks */
+    void (*recode)(const int8_t *q, void *dst, int64_t n); /* other codes, scales stay; NULL for lattices */
+    int16_t lo, hi;                                      /* codes a weight may take, as unpack gives them */
+    const int8_t *levels;                                /* the 16 of a table; NULL: all of lo..hi */
 } k_fitter;
 
 static const k_fitter k_fitters[K_TYPE_MAX] = {
