@@ -1360,7 +1360,7 @@ static inline float k__fg_gain(k__fg_sums t) { return t.c > 0 ? t.b * t.b / t.c 
 static inline float k__fg_error(k__fg_sums t, float s) { return s * (s * t.c - 2 * t.b); }
 
 typedef k__v4 (*k__fg_near)(k__v4 v);                    /* the value of the table that is nearest */
-#define K_FG_INLINE static inline __attribute__((always_inline)) /* so that `near` is known where it is called */
+#define K_FG_INLINE static inline __attribute__((always_inline)) /* `near` is known where it is called */
 
 /* IQ4's values: a step up at every midpoint below v. */
 static inline k__v4 k__fg_near_iq4(k__v4 v) {
@@ -1390,14 +1390,14 @@ K_FG_INLINE k__fg_sums k__fg_try(const float *x, const float *w, int n, float in
 }
 
 /* The scale that gains most, from the starts 1/s given, then by alternation until it gains no more. */
-K_FG_INLINE float k__fg_scale(const float *x, const float *w, int n, const float *inv, int n_inv, k__fg_near near,
-                              k__fg_sums *at) {
+K_FG_INLINE float k__fg_scale(const float *x, const float *w, int n, const float *inv, int n_inv,
+                              k__fg_near near, k__fg_sums *at) {
     float best = 0, s = 0;
     *at = (k__fg_sums){0, 0};
     for (int i = 0; i < n_inv; i++) {
         k__fg_sums t = k__fg_try(x, w, n, inv[i], near);
         float      gain = k__fg_gain(t);
-        if (gain > best) best = gain, s = t.b / t.c, *at = t;
+        if (gain > best * 1.0000005f) best = gain, s = t.b / t.c, *at = t;  /* of equals the first */
     }
     for (int i = 0; s != 0 && i < 6; i++) {
         k__fg_sums t = k__fg_try(x, w, n, 1 / s, near);
@@ -1417,13 +1417,24 @@ K_FG_INLINE void k__fg_codes(const float *x, int n, float inv, k__fg_near near, 
     }
 }
 
-/* One f16 scale for the block: codes judged against it as stored. Returns it; 0 leaves codes of 0 * inv. */
+/* One f16 scale for the block, codes judged against it as stored. Returns it; 0 when zeros are no worse. */
 K_FG_INLINE uint16_t k__fg_block(const k__fg_in *in, int n, const float *inv, int n_inv, k__fg_near near,
                                  int8_t *q) {
-    k__fg_sums at;
-    uint16_t   h = k__fg_half(k__fg_scale(in->x, in->w, n, inv, n_inv, near, &at) * in->up);
-    float      s = k_f16_to_f32(h) * in->down;
-    k__fg_codes(in->x, n, k__fg_inverse(s), near, q);
+    k__fg_sums t;
+    float      best = 0, d = k__fg_scale(in->x, in->w, n, inv, n_inv, near, &t);
+    uint16_t   h = 0;
+    for (int round = 0; round < 3; round++) {
+        uint16_t next = k__fg_half(d * in->up);
+        if (!(next & 0x7fff)) next |= 1;                 /* the least f16, rather than nothing */
+        if (next == h) break;
+        float s = k_f16_to_f32(next) * in->down, e;
+        t = k__fg_try(in->x, in->w, n, k__fg_inverse(s), near);
+        if (!((e = k__fg_error(t, s)) < best)) break;
+        best = e;
+        h = next;
+        d = t.b / t.c;
+    }
+    k__fg_codes(in->x, n, k__fg_inverse(k_f16_to_f32(h) * in->down), near, q);
     return h;
 }
 
@@ -1437,13 +1448,14 @@ static inline float k__fg_extreme(const float *x, int n) {
 
 /* --- IQ4_NL --- */
 
-enum { K__IQ4_STARTS = 56 };
+enum { K__IQ4_STARTS = 57 };
 
 /* The extreme on or near either end of the table, cut by it, or well inside. */
 static void k__fg_iq4_starts(const float *x, float inv[K__IQ4_STARTS]) {
     float top = k__fg_extreme(x, 32), step = top != 0 ? 1 / top : 0;
-    for (int i = 0; i < 32; i++) inv[i] = -(86 + 2.5f * (float)i) * step;
-    for (int i = 32; i < K__IQ4_STARTS; i++) inv[i] = (76 + 3 * (float)(i - 32)) * step;
+    inv[0] = -127 * step;
+    for (int i = 1; i < 33; i++) inv[i] = -(86 + 2.5f * (float)(i - 1)) * step;
+    for (int i = 33; i < K__IQ4_STARTS; i++) inv[i] = (76 + 3 * (float)(i - 33)) * step;
 }
 
 static inline int k__iq4_code(int8_t q) {
@@ -1466,7 +1478,7 @@ static void k_fit_iq4_nl(const float *x, const float *w, void *dst, int64_t n) {
         if (!k__fg_load(x + 32 * i, w ? w + 32 * i : NULL, 32, &in)) continue;
         k__fg_iq4_starts(in.x, inv);
         b[i].d = k__fg_block(&in, 32, inv, K__IQ4_STARTS, k__fg_near_iq4, q);
-        if (b[i].d & 0x7fff) k__iq4_pack(q, b[i].qs);
+        if (b[i].d) k__iq4_pack(q, b[i].qs);
     }
 }
 
@@ -1499,7 +1511,9 @@ static uint16_t k__fg_trits(const float *x, const float *w, int8_t q[256]) {
     memset(q, 0, 256);
     if (!k__fg_load(x, w, 256, &in)) return 0;
     k__fg_trit_starts(&in, 256, inv);
-    return k__fg_block(&in, 256, inv, K__TRIT_STARTS, k__fg_near_trit, q);
+    uint16_t h = k__fg_block(&in, 256, inv, K__TRIT_STARTS, k__fg_near_trit, q);
+    if (!h) memset(q, 0, 256);
+    return h;
 }
 
 /* Digits of weights `width` apart to a byte, as a fraction of 256 rounded up. */
