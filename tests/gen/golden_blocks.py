@@ -133,6 +133,7 @@ def write_quants():
         save(f"fmt_quant_{name}.bin", f"{x.size} floats as {name}", got)
 
 
-os.makedirs(OUT, exist_ok=True)
-write_blocks()
-write_quants()
+if __name__ == "__main__":
+    os.makedirs(OUT, exist_ok=True)
+    write_blocks()
+    write_quants()
