@@ -1291,20 +1291,20 @@ static size_t k_row_bytes(uint32_t id, int64_t n) {
  * sum w*x*x - 2*s*b + s*s*c, least at s = b/c, where the codes have gained b*b/c.
  * Door: k_fitters[id] of these types. */
 
-typedef float   k__v4 __attribute__((vector_size(16)));
-typedef int32_t k__m4 __attribute__((vector_size(16)));
+typedef float   k__f4 __attribute__((vector_size(16)));
+typedef int32_t k__i4 __attribute__((vector_size(16)));
 
-static inline k__v4 k__v4_at(const float *p) { k__v4 v; memcpy(&v, p, sizeof v); return v; }
-static inline k__v4 k__v4_all(float f) { return (k__v4){f, f, f, f}; }
-static inline float k__v4_sum(k__v4 v) { return (v[0] + v[2]) + (v[1] + v[3]); }
-static inline k__v4 k__v4_if(k__m4 mask, k__v4 v) { return (k__v4)((k__m4)v & mask); }
-static inline k__v4 k__v4_pick(k__m4 mask, k__v4 v, k__v4 other) {
-    return (k__v4)(((k__m4)v & mask) | ((k__m4)other & ~mask));
+static inline k__f4 k__f4_at(const float *p) { k__f4 v; memcpy(&v, p, sizeof v); return v; }
+static inline k__f4 k__f4_all(float f) { return (k__f4){f, f, f, f}; }
+static inline float k__f4_sum(k__f4 v) { return (v[0] + v[2]) + (v[1] + v[3]); }
+static inline k__f4 k__f4_if(k__i4 mask, k__f4 v) { return (k__f4)((k__i4)v & mask); }
+static inline k__f4 k__f4_pick(k__i4 mask, k__f4 v, k__f4 other) {
+    return (k__f4)(((k__i4)v & mask) | ((k__i4)other & ~mask));
 }
-static inline k__v4 k__v4_abs(k__v4 v) { return (k__v4)((k__m4)v & 0x7fffffff); }
+static inline k__f4 k__f4_abs(k__f4 v) { return (k__f4)((k__i4)v & 0x7fffffff); }
 
 /* Nearest integer, ties to even; |v| below 2^22. */
-static inline k__v4 k__v4_round(k__v4 v) { return (v + 0x1.8p23f) - 0x1.8p23f; }
+static inline k__f4 k__f4_round(k__f4 v) { return (v + 0x1.8p23f) - 0x1.8p23f; }
 
 /* A block made comparable by powers of two, which lose no bit: |x| below 4, mostly below 1, and
  * 0 < w <= 1. A weight of 0 becomes next to nothing, so that what no one weighs still gets sane codes. */
@@ -1322,10 +1322,10 @@ static inline int k__fg_above(float v) {
 }
 
 static inline float k__fg_top(const float *x, int n) {
-    k__v4 top = {0};
+    k__f4 top = {0};
     for (int j = 0; j < n; j += 4) {
-        k__v4 v = k__v4_abs(k__v4_at(x + j));
-        top = k__v4_pick(v > top, v, top);
+        k__f4 v = k__f4_abs(k__f4_at(x + j));
+        top = k__f4_pick(v > top, v, top);
     }
     float a = top[0] > top[1] ? top[0] : top[1], b = top[2] > top[3] ? top[2] : top[3];
     return a > b ? a : b;
@@ -1359,34 +1359,34 @@ typedef struct { float b, c; } k__fg_sums;
 static inline float k__fg_gain(k__fg_sums t) { return t.c > 0 ? t.b * t.b / t.c : 0; }
 static inline float k__fg_error(k__fg_sums t, float s) { return s * (s * t.c - 2 * t.b); }
 
-typedef k__v4 (*k__fg_near)(k__v4 v);                    /* the value of the table that is nearest */
+typedef k__f4 (*k__fg_near)(k__f4 v);                    /* the value of the table that is nearest */
 #define K_FG_INLINE static inline __attribute__((always_inline)) /* `near` is known where it is called */
 
 /* IQ4's values: a step up at every midpoint below v. */
-static inline k__v4 k__fg_near_iq4(k__v4 v) {
-    k__v4 q = k__v4_all(k__iq4_values[0]);
+static inline k__f4 k__fg_near_iq4(k__f4 v) {
+    k__f4 q = k__f4_all(k__iq4_values[0]);
     for (int k = 0; k < 15; k++) {
         float lo = k__iq4_values[k], hi = k__iq4_values[k + 1];
-        q += k__v4_if(v > (lo + hi) * 0.5f, k__v4_all(hi - lo));
+        q += k__f4_if(v > (lo + hi) * 0.5f, k__f4_all(hi - lo));
     }
     return q;
 }
 
-static inline k__v4 k__fg_near_within(k__v4 v, float lo, float hi) {
-    v = k__v4_pick(v > lo, v, k__v4_all(lo));
-    return k__v4_round(k__v4_pick(v < hi, v, k__v4_all(hi)));
+static inline k__f4 k__fg_near_within(k__f4 v, float lo, float hi) {
+    v = k__f4_pick(v > lo, v, k__f4_all(lo));
+    return k__f4_round(k__f4_pick(v < hi, v, k__f4_all(hi)));
 }
-static inline k__v4 k__fg_near_trit(k__v4 v) { return k__fg_near_within(v, -1, 1); }
-static inline k__v4 k__fg_near_q2_0(k__v4 v) { return k__fg_near_within(v, -1, 2); }
+static inline k__f4 k__fg_near_trit(k__f4 v) { return k__fg_near_within(v, -1, 1); }
+static inline k__f4 k__fg_near_q2_0(k__f4 v) { return k__fg_near_within(v, -1, 2); }
 
 K_FG_INLINE k__fg_sums k__fg_try(const float *x, const float *w, int n, float inv, k__fg_near near) {
-    k__v4 b = {0}, c = {0};
+    k__f4 b = {0}, c = {0};
     for (int j = 0; j < n; j += 4) {
-        k__v4 v = k__v4_at(x + j), q = near(v * inv), wq = k__v4_at(w + j) * q;
+        k__f4 v = k__f4_at(x + j), q = near(v * inv), wq = k__f4_at(w + j) * q;
         b += wq * v;
         c += wq * q;
     }
-    return (k__fg_sums){k__v4_sum(b), k__v4_sum(c)};
+    return (k__fg_sums){k__f4_sum(b), k__f4_sum(c)};
 }
 
 /* The scale that gains most, from the starts 1/s given, then by alternation until it gains no more. */
@@ -1412,7 +1412,7 @@ static inline float k__fg_inverse(float s) { return s != 0 ? 1 / s : 0; }
 
 K_FG_INLINE void k__fg_codes(const float *x, int n, float inv, k__fg_near near, int8_t *q) {
     for (int j = 0; j < n; j += 4) {
-        k__v4 v = near(k__v4_at(x + j) * inv);
+        k__f4 v = near(k__f4_at(x + j) * inv);
         for (int l = 0; l < 4; l++) q[j + l] = (int8_t)v[l];
     }
 }
@@ -1494,13 +1494,13 @@ enum { K__TRIT_STARTS = 14 };
 /* Thresholds as parts of the largest weight, the half of it first, and around the weighted mean. */
 static void k__fg_trit_starts(const k__fg_in *in, int n, float inv[K__TRIT_STARTS]) {
     float at = k__fg_top(in->x, n), mean;
-    k__v4 wx = {0}, ws = {0};
+    k__f4 wx = {0}, ws = {0};
     for (int j = 0; j < n; j += 4) {
-        k__v4 v = k__v4_at(in->w + j);
-        wx += v * k__v4_abs(k__v4_at(in->x + j));
+        k__f4 v = k__f4_at(in->w + j);
+        wx += v * k__f4_abs(k__f4_at(in->x + j));
         ws += v;
     }
-    mean = k__v4_sum(wx) / k__v4_sum(ws);
+    mean = k__f4_sum(wx) / k__f4_sum(ws);
     for (int i = 0; i < 7; i++, at *= 0.7f) inv[i] = 1 / at;
     for (int i = 7; i < K__TRIT_STARTS; i++) inv[i] = 1 / (mean * (0.8f + 0.3f * (float)(i - 7)));
 }
@@ -1610,13 +1610,13 @@ static void k_fit_q1_0(const float *x, const float *w, void *dst, int64_t n) {
         b[i].d = 0;
         for (int j = 0; j < 128; j++) q[j] = xb[j] >= 0 ? 1 : -1;
         if (k__fg_load(xb, w ? w + 128 * i : NULL, 128, &in)) {
-            k__v4 wx = {0}, ws = {0};
+            k__f4 wx = {0}, ws = {0};
             for (int j = 0; j < 128; j += 4) {
-                k__v4 v = k__v4_at(in.w + j);
-                wx += v * k__v4_abs(k__v4_at(in.x + j));
+                k__f4 v = k__f4_at(in.w + j);
+                wx += v * k__f4_abs(k__f4_at(in.x + j));
                 ws += v;
             }
-            b[i].d = k__fg_half(k__v4_sum(wx) / k__v4_sum(ws) * in.up);
+            b[i].d = k__fg_half(k__f4_sum(wx) / k__f4_sum(ws) * in.up);
         }
         k_recode_q1_0(q, b + i, 128);
     }
@@ -1624,27 +1624,27 @@ static void k_fit_q1_0(const float *x, const float *w, void *dst, int64_t n) {
 
 /* --- FP4: a scale of few values, all that can win are tried --- */
 
-static inline k__v4 k__fg_near_fp4(k__v4 v) {
-    k__v4 a = k__v4_abs(v), q = {0};
+static inline k__f4 k__fg_near_fp4(k__f4 v) {
+    k__f4 a = k__f4_abs(v), q = {0};
     for (int k = 0; k < 7; k++) {
         float lo = k__fp4_values[k], hi = k__fp4_values[k + 1];
-        q += k__v4_if(a > (lo + hi) * 0.5f, k__v4_all(hi - lo));
+        q += k__f4_if(a > (lo + hi) * 0.5f, k__f4_all(hi - lo));
     }
-    return (k__v4)((k__m4)q | ((k__m4)v & INT32_MIN));
+    return (k__f4)((k__i4)q | ((k__i4)v & INT32_MIN));
 }
 
 /* The error at scale s. *cut gets the part of values beyond the table, which grows as s falls. */
 static float k__fg_try_fp4(const float *x, const float *w, int n, float s, float *cut) {
-    k__v4 all = {0}, over = {0};
+    k__f4 all = {0}, over = {0};
     float inv = 1 / s;
     for (int j = 0; j < n; j += 4) {
-        k__v4 v = k__v4_at(x + j), at = v * inv, e = v - s * k__fg_near_fp4(at);
-        k__v4 we = k__v4_at(w + j) * e * e;
+        k__f4 v = k__f4_at(x + j), at = v * inv, e = v - s * k__fg_near_fp4(at);
+        k__f4 we = k__f4_at(w + j) * e * e;
         all += we;
-        over += k__v4_if(k__v4_abs(at) > 12, we);
+        over += k__f4_if(k__f4_abs(at) > 12, we);
     }
-    *cut = k__v4_sum(over);
-    return k__v4_sum(all);
+    *cut = k__f4_sum(over);
+    return k__f4_sum(all);
 }
 
 static inline int k__fp4_code(int8_t q) {
@@ -1934,24 +1934,24 @@ typedef struct {
 K_FG_INLINE void k__fg_outer(const float *low, int n, const float *high, int rows, float *out) {
     for (int b = 0; b < rows; b++)
         for (int a = 0; a < n; a++, out += 4) {
-            k__v4 v = k__v4_at(low + 4 * a) + high[b];
+            k__f4 v = k__f4_at(low + 4 * a) + high[b];
             memcpy(out, &v, sizeof v);
         }
 }
 
 /* Four weights of three levels, the weights side by side. */
 static void k__fg_cells8(const float *value, const float *x, const float *w, float s, k__fg_cells *out) {
-    k__v4 xs = k__v4_at(x) * 2, ws = k__v4_at(w), least = {0}, at = {0}, price;
+    k__f4 xs = k__f4_at(x) * 2, ws = k__f4_at(w), least = {0}, at = {0}, price;
     float one[3][4], two[2][12];
     for (int l = 0; l < 3; l++) {
         float v = value[l] * s;
         price = ws * v * (v - xs);
-        k__m4 less = price < least;
-        least = l ? k__v4_pick(less, price, least) : price;
-        at = l ? k__v4_pick(less, k__v4_all((float)l), at) : at;
+        k__i4 less = price < least;
+        least = l ? k__f4_pick(less, price, least) : price;
+        at = l ? k__f4_pick(less, k__f4_all((float)l), at) : at;
         memcpy(one[l], &price, sizeof price);
     }
-    out->least = k__v4_sum(least);
+    out->least = k__f4_sum(least);
     out->at = (int)(at[0] + 3 * at[1] + 12 * at[2] + 36 * at[3]);
     for (int i = 0; i < 9; i++) {
         two[0][i] = one[i % 3][0] + one[i / 3][1];
@@ -1964,13 +1964,13 @@ static void k__fg_cells8(const float *value, const float *x, const float *w, flo
 /* Two weights of eight levels, the levels side by side. These are as good as evenly spaced, which is enough
  * to guess the cheapest. */
 static void k__fg_cells4(const float *value, const float *x, const float *w, float s, k__fg_cells *out) {
-    k__v4 low = k__v4_at(value) * s, high = k__v4_at(value + 4) * s;
+    k__f4 low = k__f4_at(value) * s, high = k__f4_at(value + 4) * s;
     float one[2][8], step = 1 / (s * (value[1] - value[0]));
     out->at = 0;
     out->least = 0;
     for (int j = 0; j < 2; j++) {
-        k__v4 a = w[j] * low * (low - 2 * x[j]), b = w[j] * high * (high - 2 * x[j]);
-        k__v4 c = k__v4_pick(a < b, a, b);
+        k__f4 a = w[j] * low * (low - 2 * x[j]), b = w[j] * high * (high - 2 * x[j]);
+        k__f4 c = k__f4_pick(a < b, a, b);
         float p = c[0] < c[1] ? c[0] : c[1], q = c[2] < c[3] ? c[2] : c[3], l = (x[j] - low[0]) * step + 0.5f;
         memcpy(one[j], &a, sizeof a);
         memcpy(one[j] + 4, &b, sizeof b);
@@ -2004,7 +2004,7 @@ static int k__lattice_nearest(const struct k__lattice *L, const float *value, co
     }
     k__lattice_scan(L, &low, high.price[high.at], high.at, &best, &at);
     for (int h = 0; h < L->cells; h += 4) {
-        k__m4    near = k__v4_at(high.price + h) < best - low.least;
+        k__i4    near = k__f4_at(high.price + h) < best - low.least;
         uint64_t any[2];
         memcpy(any, &near, sizeof any);
         if (!(any[0] | any[1])) continue;
@@ -2016,14 +2016,14 @@ static int k__lattice_nearest(const struct k__lattice *L, const float *value, co
     return at;
 }
 
-static inline void k__fg_add(k__v4 v, const float *x, const float *w, k__v4 *b, k__v4 *c) {
-    k__v4 wv = k__v4_at(w) * v;
-    *b += wv * k__v4_at(x);
+static inline void k__fg_add(k__f4 v, const float *x, const float *w, k__f4 *b, k__f4 *c) {
+    k__f4 wv = k__f4_at(w) * v;
+    *b += wv * k__f4_at(x);
     *c += wv * v;
 }
 
 /* The codes of a span: grid numbers to at when that is not NULL, bit 15 set for the shift. */
-typedef struct { k__v4 b, c; float cost; } k__fg_span;
+typedef struct { k__f4 b, c; float cost; } k__fg_span;
 enum { K__SHIFTED = 0x8000 };
 
 static k__fg_span k__lattice_span(const struct k__lattice *L, const float *x, const float *w, float s,
@@ -2034,7 +2034,7 @@ static k__fg_span k__lattice_span(const struct k__lattice *L, const float *x, co
     for (int l = 0; l < 8; l++) value[l] = k->value[l] - by;
     for (int j = 0; j < k->span; j += k->dims) {
         int   p = k__lattice_nearest(L, value, x + j, w + j, s, &sum.cost);
-        k__v4 low = k__v4_at(L->worth[0][L->low[p]]) - by, high = k__v4_at(L->worth[1][L->high[p]]) - by;
+        k__f4 low = k__f4_at(L->worth[0][L->low[p]]) - by, high = k__f4_at(L->worth[1][L->high[p]]) - by;
         k__fg_add(k->dims == 8 ? low : low + high, x + j, w + j, &sum.b, &sum.c);
         if (k->dims == 8) k__fg_add(high, x + j + 4, w + j + 4, &sum.b, &sum.c);
         if (at) at[j / k->dims] = (uint16_t)(p | (shift ? K__SHIFTED : 0));
@@ -2044,7 +2044,7 @@ static k__fg_span k__lattice_span(const struct k__lattice *L, const float *x, co
 
 static k__fg_sums k__fg_codes_lattice(const k__fg_job *job, int g, float s, uint16_t *at) {
     const k__fg_kind *k = job->lattice->kind;
-    k__v4             b = {0}, c = {0};
+    k__f4             b = {0}, c = {0};
     for (int j = g * job->size; j < (g + 1) * job->size; j += k->span) {
         const float *x = job->in.x + j, *w = job->in.w + j;
         uint16_t    *to = at ? at + j / k->dims : NULL;
@@ -2060,7 +2060,7 @@ static k__fg_sums k__fg_codes_lattice(const k__fg_job *job, int g, float s, uint
         b += sum.b;
         c += sum.c;
     }
-    return (k__fg_sums){k__v4_sum(b), k__v4_sum(c)};
+    return (k__fg_sums){k__f4_sum(b), k__f4_sum(c)};
 }
 
 static k__fg_sums k__fg_code_lattice(const k__fg_job *job, int g, float s) {
