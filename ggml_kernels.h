@@ -2442,7 +2442,7 @@ static void k_fit_mxfp4(const float *x, const float *w, void *dst, int64_t n) {
         if (!k__fg_load(x + 32 * i, w ? w + 32 * i : NULL, 32, &in)) continue;
         int   top = (int)(k__bits_of(in.up) >> 23) + 1;  /* the code that makes the table's 1 weigh in.up */
         float best = FLT_MAX, cut = 0, err;
-        for (int e = top < 254 ? top : 254; e >= 0 && cut < best; e--) {
+        for (int e = top < 252 ? top : 252; e >= 0 && cut < best; e--) {  /* 12 times 2^(252-128) is finite */
             if ((err = k__fg_try_fp4(in.x, in.w, 32, k_e8m0_half((uint8_t)e) * in.down, &cut)) < best) {
                 best = err;
                 b[i].e = (uint8_t)e;
@@ -3079,35 +3079,39 @@ typedef struct {
     const int8_t *levels;                                /* the codes, rising, where they have gaps */
 } k_fitter;
 
+/* The codes of formats with gaps between them, rising. */
+static const int8_t k__fp4_levels[15] = {-12, -8, -6, -4, -3, -2, -1, 0, 1, 2, 3, 4, 6, 8, 12};
+static const int8_t k__sign_levels[2] = {-1, 1};
+
 static const k_fitter k_fitters[K_TYPE_MAX] = {
-    /*           fit           recode         lo    hi   levels */
-    [K_F16]  = {k_fit_f16,    NULL,          0,    0,   NULL},
-    [K_BF16] = {k_fit_bf16,   NULL,          0,    0,   NULL},
-    [K_Q4_0] = {k_fit_q4_0,  k_recode_q4_0, -8,   7,   NULL},
-    [K_Q4_1] = {k_fit_q4_1,  k_recode_q4_1, 0,    15,  NULL},
-    [K_Q5_0] = {k_fit_q5_0,  k_recode_q5_0, -16,  15,  NULL},
-    [K_Q5_1] = {k_fit_q5_1,  k_recode_q5_1, 0,    31,  NULL},
-    [K_Q8_0] = {k_fit_q8_0,  k_recode_q8_0, -127, 127, NULL},
-    [K_Q2_K] = {k_fit_q2_K,  k_recode_q2_K, 0,    3,   NULL},
-    [K_Q3_K] = {k_fit_q3_K,  k_recode_q3_K, -4,   3,   NULL},
-    [K_Q4_K] = {k_fit_q4_K,  k_recode_q4_K, 0,    15,  NULL},
-    [K_Q5_K] = {k_fit_q5_K,  k_recode_q5_K, 0,    31,  NULL},
-    [K_Q6_K] = {k_fit_q6_K,  k_recode_q6_K, -32,  31,  NULL},
-    [K_IQ4_NL] = {k_fit_iq4_nl, k_recode_iq4_nl, -127, 113, k__iq4_values},
-    [K_IQ4_XS] = {k_fit_iq4_xs, k_recode_iq4_xs, -127, 113, k__iq4_values},
-    [K_MXFP4]  = {k_fit_mxfp4, k_recode_mxfp4, -12, 12, k__fp4_values},
-    [K_NVFP4]  = {k_fit_nvfp4, k_recode_nvfp4, -12, 12, k__fp4_values},
-    [K_TQ1_0]  = {k_fit_tq1_0, k_recode_tq1_0, -1, 1, NULL},
-    [K_TQ2_0]  = {k_fit_tq2_0, k_recode_tq2_0, -1, 1, NULL},
-    [K_Q1_0]   = {k_fit_q1_0, k_recode_q1_0, -1, 1, NULL},
-    [K_Q2_0]   = {k_fit_q2_0, k_recode_q2_0, -1, 2, NULL},
-    [K_IQ2_XXS] = {k_fit_iq2_xxs, NULL, 0, 0, NULL},
-    [K_IQ2_XS]  = {k_fit_iq2_xs, NULL, 0, 0, NULL},
-    [K_IQ2_S]   = {k_fit_iq2_s, NULL, 0, 0, NULL},
-    [K_IQ3_XXS] = {k_fit_iq3_xxs, NULL, 0, 0, NULL},
-    [K_IQ3_S]   = {k_fit_iq3_s, NULL, 0, 0, NULL},
-    [K_IQ1_S]   = {k_fit_iq1_s, NULL, 0, 0, NULL},
-    [K_IQ1_M]   = {k_fit_iq1_m, NULL, 0, 0, NULL},
+    /*             fit            recode            lo     hi    levels */
+    [K_F16]     = {k_fit_f16,     NULL,             0,     0,    NULL},
+    [K_BF16]    = {k_fit_bf16,    NULL,             0,     0,    NULL},
+    [K_Q4_0]    = {k_fit_q4_0,    k_recode_q4_0,    -8,    7,    NULL},
+    [K_Q4_1]    = {k_fit_q4_1,    k_recode_q4_1,    0,     15,   NULL},
+    [K_Q5_0]    = {k_fit_q5_0,    k_recode_q5_0,    -16,   15,   NULL},
+    [K_Q5_1]    = {k_fit_q5_1,    k_recode_q5_1,    0,     31,   NULL},
+    [K_Q8_0]    = {k_fit_q8_0,    k_recode_q8_0,    -127,  127,  NULL},
+    [K_Q2_K]    = {k_fit_q2_K,    k_recode_q2_K,    0,     3,    NULL},
+    [K_Q3_K]    = {k_fit_q3_K,    k_recode_q3_K,    -4,    3,    NULL},
+    [K_Q4_K]    = {k_fit_q4_K,    k_recode_q4_K,    0,     15,   NULL},
+    [K_Q5_K]    = {k_fit_q5_K,    k_recode_q5_K,    0,     31,   NULL},
+    [K_Q6_K]    = {k_fit_q6_K,    k_recode_q6_K,    -32,   31,   NULL},
+    [K_IQ4_NL]  = {k_fit_iq4_nl,  k_recode_iq4_nl,  -127,  113,  k__iq4_values},
+    [K_IQ4_XS]  = {k_fit_iq4_xs,  k_recode_iq4_xs,  -127,  113,  k__iq4_values},
+    [K_MXFP4]   = {k_fit_mxfp4,   k_recode_mxfp4,   -12,   12,   k__fp4_levels},
+    [K_NVFP4]   = {k_fit_nvfp4,   k_recode_nvfp4,   -12,   12,   k__fp4_levels},
+    [K_TQ1_0]   = {k_fit_tq1_0,   k_recode_tq1_0,   -1,    1,    NULL},
+    [K_TQ2_0]   = {k_fit_tq2_0,   k_recode_tq2_0,   -1,    1,    NULL},
+    [K_Q1_0]    = {k_fit_q1_0,    k_recode_q1_0,    -1,    1,    k__sign_levels},
+    [K_Q2_0]    = {k_fit_q2_0,    k_recode_q2_0,    -1,    2,    NULL},
+    [K_IQ2_XXS] = {k_fit_iq2_xxs, NULL,             0,     0,    NULL},
+    [K_IQ2_XS]  = {k_fit_iq2_xs,  NULL,             0,     0,    NULL},
+    [K_IQ2_S]   = {k_fit_iq2_s,   NULL,             0,     0,    NULL},
+    [K_IQ3_XXS] = {k_fit_iq3_xxs, NULL,             0,     0,    NULL},
+    [K_IQ3_S]   = {k_fit_iq3_s,   NULL,             0,     0,    NULL},
+    [K_IQ1_S]   = {k_fit_iq1_s,   NULL,             0,     0,    NULL},
+    [K_IQ1_M]   = {k_fit_iq1_m,   NULL,             0,     0,    NULL},
 };
 
 /* ===== [vec] float products, norm, softmax, rope, activation, attention =====
