@@ -6517,7 +6517,7 @@ static float *calib_weights(const calib_imatrix *im, bytes name, uint64_t n_in, 
     float *w = mem_new(n_in * n_mat, sizeof *w);
     for (uint64_t i = 0; i < n_in * n_mat; i++) {
         const double rows = en->count[i / en->n_in];
-        w[i] = rows > 0 ? (float)(en->sum2[i] / rows) : 1.0f;
+        w[i] = rows > 0 ? (float)fmin(en->sum2[i] / rows, 1e30) : 1.0f;   /* finite whatever the file says */
     }
     return w;
 }
@@ -6734,10 +6734,13 @@ static int round__heavier(const void *a, const void *b) {
     return x->key != y->key ? (x->key < y->key ? 1 : -1) : x->at - y->at;
 }
 
+/* Columns that are fitted together in a run of len: whole blocks of every type whose blocks fill it. */
+static int round__unit_of(int len) { return len % 256 ? len & -len : 256; }
+
 /* Super-blocks of a run by falling mass, columns inside by falling strength: a block keeps together, since its scales are
  * fitted when the first of its columns comes. */
 static void round__order(round_job *j, int at, int len) {
-    const int   unit = len % 256 ? 32 : 256;
+    const int   unit = round__unit_of(len);
     round__rank big[ROUND_SPAN / 32], small[256];
     for (int b = 0; b < len / unit; b++) {
         big[b] = (round__rank){0, b};
@@ -6861,7 +6864,8 @@ static void round__errors(const round_job *j, round__bench *b, uint32_t type, co
 }
 
 /* Rounds the unit at places [k0, k0 + unit) of the order for each row of the tile: its blocks are fitted to what the errors
- * before it ask for, then, where a type has codes of its own, they are chosen one column after another. t is in order. */
+ * before it ask for, then, where a type has codes of its own, they are chosen one column after another. t is in order. An
+ * error costs vd where those behind it make up for it all they can, hd where they do nothing: the fit takes the middle. */
 static void round__unit(const round_job *j, round__bench *b, uint32_t type, int at, int len, int k0, int unit, size_t row, int nr) {
     const k_fitter *k = &k_fitters[type];
     const size_t    n = (size_t)j->n, S = (size_t)j->span;
@@ -6869,7 +6873,7 @@ static void round__unit(const round_job *j, round__bench *b, uint32_t type, int 
     const int      *col = j->col + at + k0;
     int             c0 = col[0];
     for (int i = 1; i < unit; i++) c0 = col[i] < c0 ? col[i] : c0;
-    for (int i = 0; i < unit; i++) b->diag[col[i] - c0] = j->vd[at + k0 + i];
+    for (int i = 0; i < unit; i++) b->diag[col[i] - c0] = sqrtf(j->hd[col[i]]) * sqrtf(j->vd[at + k0 + i]);
     for (int r = 0; r < nr; r++) {
         float   *t = b->t + (size_t)r * n + at, *w = b->w + (size_t)r * n, *e = b->e + (size_t)r * n;
         uint8_t *blocks = b->made + (size_t)r * row + (size_t)c0 / k_types[type].block * k_types[type].bytes;
@@ -6892,7 +6896,7 @@ static void round__feedback(const round_job *j, round__bench *b, uint32_t type, 
     for (size_t r = 0; r < (size_t)nr; r++)
         for (size_t i = 0; i < n; i++) b->t[r * n + i] = b->w[r * n + (size_t)j->col[i]];
     for (int at = 0; at < j->n; at += j->span) {
-        const int len = j->n - at < j->span ? j->n - at : j->span, unit = len % 256 ? 32 : 256;
+        const int len = j->n - at < j->span ? j->n - at : j->span, unit = round__unit_of(len);
         for (int k0 = 0; k0 < len; k0 += unit) round__unit(j, b, type, at, len, k0, unit, row, nr);
     }
 }
