@@ -7,6 +7,7 @@ WERROR   ?= -Werror
 PYTHON   ?= python3
 SHARED   ?= ../shared
 FUZZ_SECONDS ?= 60
+MODEL    ?= models/pip-f16.gguf
 
 # No -march: one binary holds every kernel level. -ffp-contract=off: the same bits at every level.
 BASE     := -std=gnu11 -g -Wall -Wextra -Wshadow -Wundef $(WERROR) -ffp-contract=off -fno-math-errno
@@ -48,6 +49,9 @@ fuzz: $(FUZZERS:%=build/fuzz/%)        ## each fuzzer for FUZZ_SECONDS (60)
 
 bench: build/bench/bench               ## kernel rates beside the memory bandwidth of the same minute, as CSV
 	build/bench/bench
+
+quality: llmrun                        ## what each weight type costs MODEL (models/pip-f16.gguf), as Markdown; LLAMA_CPP=DIR: beside it
+	@LLAMA_CPP="$(LLAMA_CPP)" $(PYTHON) tests/bench/quality.py --llmrun ./llmrun --model $(MODEL)
 
 check: llmrun                          ## the house: contents, walls and doors; the README's tables
 	awk -f tests/house.awk llmrun.c ggml_kernels.h
@@ -97,4 +101,4 @@ build/$(VARIANT)/replay_%: tests/fuzz_%.c tests/replay.c $(SRC) $(TESTS) Makefil
 	@mkdir -p $(@D)
 	$(CC) $(VARIANT_FLAGS) $(BASE) $(CFLAGS) -DLLMRUN_NO_MAIN -Wno-unused-function -o $@ $< tests/replay.c $(LDFLAGS) $(LIBS)
 
-.PHONY: all test san tsan stress fuzz bench check install clean help replay
+.PHONY: all test san tsan stress fuzz bench quality check install clean help replay

@@ -16,6 +16,7 @@
  *   [gen]      (engine) one request: prefill, decode, stop, scores      <- k base pool gguf tok model kv fwd samp
  *   [calib]    what a text shows of a model's inputs                   <- k base pool gguf tok kv dev fwd gen
  *   [round]    weights rounded by what they do to a text               <- k base pool gguf tok arch model kv dev fwd
+ *   [eval]     what a model is worth on a text: perplexity, divergence  <- k base pool gguf tok kv fwd gen
  *   [quant]    one model file into another, weights in other types      <- k base pool gguf
  *   [inspect]  what is in a model file                                  <- k base gguf tok arch model
  *   [cli]      (main) option table, config, actions, main               <- all
@@ -1483,6 +1484,7 @@ typedef struct {
     uint64_t  now, left;             /* the tensor whose bytes are awaited, and how many of them          */
     uint64_t  n_bytes;               /* written so far                                                    */
     bool      begun;                 /* the header is written: no more keys, no more tensors              */
+    bool      tight;                 /* to be set before the first bytes: no zeros fill up the end        */
 } gguf_writer;
 
 static void gguf_write_drop(gguf_writer *w) {
@@ -1640,7 +1642,7 @@ static bool gguf__head(gguf_writer *w, err_t *e) {
     gguf__add_u64(&s, w->n_tensor);
     gguf__add_u64(&s, w->n_kv);
     bool ok = gguf__put(w, s.p, s.n, e) && gguf__put(w, w->kv.p, w->kv.n, e) && gguf__put(w, w->dir.p, w->dir.n, e)
-           && (!w->n_tensor || gguf__pad(w, e));
+           && ((w->tight && !w->n_tensor) || gguf__pad(w, e));
     str_drop(&s);
     w->begun = true;
     w->left = w->n_tensor ? w->size[0] : 0;
@@ -1658,8 +1660,9 @@ static bool gguf_write_data(gguf_writer *w, const void *p, size_t n, err_t *e) {
         n -= some;
         w->left -= some;
         if (w->left) continue;
-        if (!gguf__pad(w, e)) return false;
-        if (++w->now < w->n_tensor) w->left = w->size[w->now];
+        bool last = ++w->now == w->n_tensor;
+        if (!(last && w->tight) && !gguf__pad(w, e)) return false;
+        w->left = last ? 0 : w->size[w->now];
     }
     return true;
 }
@@ -5682,7 +5685,7 @@ __attribute__((unused)) static int32_t samp_probs(samp *s, float *logits, uint64
  * Opens a model for running and carries one request through it: prompt ids to a cache in chunks, token after token out
  * of the sampler, text out as it is made. Knows the stop rules and what a full context means. What goes wrong comes back in
  * err_t; an interrupt ends a run early and is not an error here.
- * Door: engine_open, engine_close, gen_fits, gen_text, gen_score, gen_logits, gen_logprob. */
+ * Door: engine_open, engine_open_many, engine_close, gen_step_rows, gen_fits, gen_text, gen_score, gen_logits, gen_logprob. */
 
 typedef struct {
     int       n_ctx;                                  /* positions; 0: as the model says, -1: what the request needs */
@@ -5711,7 +5714,7 @@ typedef struct engine {
     kv_cache *kv;
     fwd      *f;
     fwd_row  *row;                                    /* [n_batch] */
-    int       n_ctx, n_batch;
+    int       n_ctx, n_batch, max_out;                /* positions of a sequence; rows of a step; rows with logits */
     double    t_start, t_open;                        /* when the program started; seconds until the model was open */
 } engine;
 
@@ -5728,39 +5731,73 @@ static void engine_close(engine *eng) {
 enum {
     GEN_SCRATCH = 256 << 20,                          /* bytes of a step's scratch */
     GEN_LOGIT_ROWS = 64,                              /* rows of a step that all ask for logits */
+    GEN_LOGIT_BYTES = 64 << 20,                       /* bytes of logits, where many sequences share a step */
     GEN_LONG = 100,                                   /* tokens from which a prompt is worth a progress line */
 };
 
-/* n_need: positions the request takes at most, -1: no limit. all_logits: every prompt row asks for logits. The context is cut
- * to what the cache may hold, the step to what scratch may take. */
-static engine *engine_open(const gguf_file *g, const tok_vocab *v, const fwd_opts *fo, const kv_opts *ko, int64_t n_need,
-                           bool all_logits, double t_start, err_t *e) {
-    engine *eng = mem_new(1, sizeof *eng);
-    eng->g = g;
-    eng->v = v;
-    eng->t_start = t_start;
-    if (!model_open(&eng->m, g, &fo->rope, e)) goto fail;
+/* The context: what is asked for, else what the request needs (n_need, -1: no limit) up to the model's own. */
+static void engine__context(engine *eng, const fwd_opts *fo, int64_t n_need) {
     const int train = eng->m.hp.n_ctx_train;
     eng->n_ctx = fo->n_ctx > 0 ? fo->n_ctx : fo->n_ctx < 0 && n_need >= 0 && n_need < train ? (int)n_need : train;
     if (eng->n_ctx < 1) eng->n_ctx = 1;
     if (eng->n_ctx > train) log_warn("a context of %d tokens; the model was trained with %d", eng->n_ctx, train);
-    eng->n_batch = all_logits && fo->n_batch > GEN_LOGIT_ROWS ? GEN_LOGIT_ROWS : fo->n_batch;
-    if (n_need >= 0 && n_need < eng->n_batch) eng->n_batch = n_need > 0 ? (int)n_need : 1;
-    if (!(eng->kv = kv_new(&eng->m.hp, ko, eng->n_ctx, e))) goto fail;
-    int rows, most = kv_most(eng->kv, &rows);
+}
+
+/* A cache for n_seq sequences, whose bound may cut the context; a step of n_batch rows, cut to what cache and scratch can take,
+ * of which max_out ask for logits. */
+static bool engine__fill(engine *eng, const fwd_opts *fo, const kv_opts *ko, int n_seq, int max_out, err_t *e) {
+    const int64_t each = ((int64_t)eng->n_ctx + ko->block - 1) / ko->block * ko->block;
+    int           rows;
+    if (!(eng->kv = kv_new(&eng->m.hp, ko, n_seq * each, e))) return false;
+    int most = kv_most(eng->kv, &rows);
     if (most < eng->n_ctx) {
         log_info("the cache is bounded to %d tokens, the context with it", most);
         eng->n_ctx = most;
     }
     if (eng->n_batch > rows) eng->n_batch = rows;
-    if (eng->n_batch > eng->n_ctx) eng->n_batch = eng->n_ctx;
+    if (n_seq == 1 && eng->n_batch > eng->n_ctx) eng->n_batch = eng->n_ctx;
     while (eng->n_batch > 1 && (size_t)eng->n_batch > GEN_SCRATCH / fwd_row_bytes(&eng->m)) eng->n_batch /= 2;
+    eng->max_out = max_out < eng->n_batch ? max_out : eng->n_batch;
     eng->p = pool_new(fo->n_threads > 0 ? fo->n_threads : pool_default_threads());
-    eng->f = fwd_new(&eng->m, eng->kv, eng->p, eng->n_batch, all_logits ? eng->n_batch : 1);
+    eng->f = fwd_new(&eng->m, eng->kv, eng->p, eng->n_batch, eng->max_out);
     eng->row = mem_new((size_t)eng->n_batch, sizeof *eng->row);
-    eng->t_open = clock_now() - t_start;
-    return eng;
-fail:
+    eng->t_open = clock_now() - eng->t_start;
+    return true;
+}
+
+static engine *engine__new(const gguf_file *g, const tok_vocab *v, const fwd_opts *fo, double t_start, err_t *e) {
+    engine *eng = mem_new(1, sizeof *eng);
+    eng->g = g;
+    eng->v = v;
+    eng->t_start = t_start;
+    if (model_open(&eng->m, g, &fo->rope, e)) return eng;
+    engine_close(eng);
+    return NULL;
+}
+
+/* n_need: positions the request takes at most, -1: no limit. all_logits: every prompt row asks for logits. The context is cut
+ * to what the cache may hold, the step to what scratch may take. */
+static engine *engine_open(const gguf_file *g, const tok_vocab *v, const fwd_opts *fo, const kv_opts *ko, int64_t n_need,
+                           bool all_logits, double t_start, err_t *e) {
+    engine *eng = engine__new(g, v, fo, t_start, e);
+    if (!eng) return NULL;
+    engine__context(eng, fo, n_need);
+    eng->n_batch = all_logits && fo->n_batch > GEN_LOGIT_ROWS ? GEN_LOGIT_ROWS : fo->n_batch;
+    if (n_need >= 0 && n_need < eng->n_batch) eng->n_batch = n_need > 0 ? (int)n_need : 1;
+    if (engine__fill(eng, fo, ko, 1, all_logits ? eng->n_batch : 1, e)) return eng;
+    engine_close(eng);
+    return NULL;
+}
+
+/* For many sequences of up to n_ctx positions, whose rows, n_rows in all, fill the steps one after the other. */
+static engine *engine_open_many(const gguf_file *g, const tok_vocab *v, const fwd_opts *fo, const kv_opts *ko, int64_t n_rows,
+                                double t_start, err_t *e) {
+    engine *eng = engine__new(g, v, fo, t_start, e);
+    if (!eng) return NULL;
+    engine__context(eng, fo, -1);
+    eng->n_batch = n_rows < fo->n_batch ? (int)n_rows : fo->n_batch;
+    const size_t out = GEN_LOGIT_BYTES / sizeof(float) / (size_t)eng->m.hp.n_vocab;
+    if (engine__fill(eng, fo, ko, eng->n_batch / eng->n_ctx + 2, out > 1 ? (int)out : 1, e)) return eng;
     engine_close(eng);
     return NULL;
 }
@@ -5783,22 +5820,26 @@ static bool gen__finite(const float *x, size_t n) {
 
 typedef enum { GEN_NONE, GEN_LAST, GEN_ALL } gen_rows;   /* which rows of a step ask for logits */
 
+/* Runs eng->row[0, n), n_out of which ask for logits. False: an error in e, which calls the last token number `last`, or an
+ * interrupt. */
+static bool gen_step_rows(engine *eng, int n, int n_out, long long last, float **logits, err_t *e) {
+    *logits = fwd_step(eng->f, eng->row, n);
+    if (!*logits || !gen__whole(eng, e)) return false;
+    return gen__finite(*logits, (size_t)eng->m.hp.n_vocab * (size_t)n_out) ||
+           err_set(e, EXIT_INPUT,
+                   "%s: the logits after token %lld hold a NaN or an infinity: damaged weights, or a model out of range",
+                   eng->g->path, last);
+}
+
 /* Runs ids[from, to) as one step behind what the sequence holds. False: an error in e, or an interrupt. */
 static bool gen__step(engine *eng, kv_seq *seq, const int32_t *ids, int from, int to, gen_rows ask, float **logits, err_t *e) {
-    const size_t n_out = ask == GEN_ALL ? (size_t)(to - from) : ask == GEN_LAST;
     if (!kv_reserve(seq, to))
         return err_set(e, EXIT_RESOURCE, "the KV cache has no room for %d tokens (--kv-mem, --kv-blocks)", to);
     for (int i = from; i < to; i++)
         eng->row[i - from] = (fwd_row){ids[i], i, seq, ask == GEN_ALL || (ask == GEN_LAST && i == to - 1)};
-    *logits = fwd_step(eng->f, eng->row, to - from);
-    if (!*logits || !gen__whole(eng, e)) {
-        kv_truncate(seq, from);                       /* what the step did not finish is not there */
-        return false;
-    }
-    return gen__finite(*logits, (size_t)eng->m.hp.n_vocab * n_out) ||
-           err_set(e, EXIT_INPUT,
-                   "%s: the logits after token %d hold a NaN or an infinity: damaged weights, or a model out of range",
-                   eng->g->path, to - 1);
+    if (gen_step_rows(eng, to - from, ask == GEN_ALL ? to - from : ask == GEN_LAST, to - 1, logits, e)) return true;
+    kv_truncate(seq, from);                           /* what the step did not finish is not there */
+    return false;
 }
 
 /* A line on a terminal while a long prompt is read. */
@@ -7313,6 +7354,778 @@ static round_job *round_run(const gguf_file *g, const tok_ids *ids, int32_t bos,
 /* The blocks of tensor i, NULL where it was not rounded here. */
 static const uint8_t *round_bytes(const round_job *j, uint64_t i) { return j->blocks[i]; }
 
+/* ===== [eval] what a model is worth on a text =====
+ * Perplexity, and what quantisation costs: how far a model's distributions are from those another left in a file.
+ *   A text is cut into windows of n_ctx tokens. Windows lie end to end, each begins with the start token where the
+ * model adds one (it takes the first token's place), and the tokens of the second half are scored, so that each has
+ * at least half a window of past. With a stride windows overlap, nothing takes a token's place, and the last
+ * `stride` tokens of each are scored. The rows of all windows follow one another and are cut into steps wherever a
+ * step is full: what a row gives does not depend on its neighbours, so neither batch size nor threads change a
+ * figure.
+ *   A base is a GGUF file (general.type "llmrun.logits"): the tokens of the windows as they were run, and for each
+ * scored position a record, little-endian: u32 likeliest token; f32 log p of the token that came; f32 log of the
+ * mass outside the k likeliest tokens; f32 log p of those k; their ids, u16 or (vocabularies above 65,536) u32,
+ * padded to 4 bytes. Where k is the whole vocabulary the log p stand in the order of ids, which are left out. The
+ * tail enters a divergence as one outcome, so what k cuts off is the divergence within the tail: the figure is a
+ * lower bound, and exact with --kl-top-k 0. f32 values are off by at most 6e-8 of themselves, a floor of about 1e-8
+ * under a mean divergence; a model against itself gives 0.
+ * Door: eval_opts, eval_plan_text, eval_perplexity, eval_base_open, eval_base_close, eval_plan_base,
+ * eval_divergence. */
+
+typedef struct {
+    int         n_chunks;                             /* windows at most, -1: all */
+    int         stride;                               /* 0: end to end */
+    const char *base;                                 /* file that a run leaves its distributions in, NULL: none */
+    int         top_k;                                /* tokens of each that it keeps, 0: all */
+} eval_opts;
+
+static const eval_opts eval_defaults = {-1, 0, NULL, 256};
+
+enum { EVAL_CTX = 512, EVAL_CTX_MIN = 4 };            /* tokens of a window when nobody says; at least */
+
+typedef struct {                                      /* the windows over a text */
+    const int32_t *id;
+    int64_t        step;                              /* tokens from one window to the next */
+    int            n_ctx, n_chunk;                    /* tokens of a window; windows */
+    int            first;                             /* positions first <= p < n_ctx - 1 are scored: each foretells p + 1 */
+    int32_t        bos;                               /* what the first token of each window is, -1: what stands there */
+} eval_plan;
+
+/* Scored positions of a window. */
+static int eval__each(const eval_plan *p) { return p->n_ctx - 1 - p->first; }
+
+static int32_t eval__token(const eval_plan *p, int chunk, int pos) {
+    return pos == 0 && p->bos >= 0 ? p->bos : p->id[chunk * p->step + pos];
+}
+
+/* Windows of n_ctx tokens over ids. bos: the start token, -1 where the model wants none. */
+static bool eval_plan_text(eval_plan *p, const tok_ids *ids, int n_ctx, int32_t bos, const eval_opts *o,
+                           err_t *e) {
+    const int64_t n = (int64_t)ids->n;
+    *p = (eval_plan){.id = ids->id,
+                     .step = o->stride ? o->stride : n_ctx,
+                     .n_ctx = n_ctx,
+                     .first = o->stride ? n_ctx - 1 - o->stride : n_ctx / 2,
+                     .bos = o->stride ? -1 : bos};
+    if (n_ctx < EVAL_CTX_MIN)
+        return err_set(e, EXIT_INPUT, "windows of %d tokens, expected at least %d (-c N)", n_ctx,
+                       EVAL_CTX_MIN);
+    if (o->stride >= n_ctx)
+        return err_set(e, EXIT_INPUT,
+                       "--ppl-stride: %d does not fit a window of %d tokens, expected less (-c N)", o->stride,
+                       n_ctx);
+    if (n < n_ctx + (o->stride > 0))
+        return err_set(e, EXIT_INPUT, "the text has %lld tokens, expected at least one window of %d (-c N)",
+                       (long long)n, n_ctx);
+    int64_t most = o->stride ? (n - n_ctx + o->stride - 1) / o->stride : n / n_ctx;
+    if (o->n_chunks >= 0 && o->n_chunks < most) most = o->n_chunks;
+    p->n_chunk = most > INT32_MAX ? INT32_MAX : (int)most;
+    return p->n_chunk > 0 ||
+           err_set(e, EXIT_INPUT, "--chunks: 0 leaves nothing to score, expected at least 1");
+}
+
+/* --- a record: one distribution, its likeliest tokens and the rest of it --- */
+
+typedef struct {
+    int    n_vocab, k, id_bytes;                      /* id_bytes 0: all of the vocabulary, in order */
+    size_t bytes;
+} eval_form;
+
+enum { EVAL_LOGP = 12, EVAL_VERSION = 1 };            /* where the k values begin in a record */
+
+static eval_form eval__form(int n_vocab, int k) {
+    eval_form f = {n_vocab, k < n_vocab ? k : n_vocab, n_vocab > 65536 ? 4 : 2, 0};
+    if (f.k == n_vocab) f.id_bytes = 0;
+    f.bytes = (EVAL_LOGP + (size_t)f.k * (size_t)(4 + f.id_bytes) + 3) & ~(size_t)3;
+    return f;
+}
+
+/* A fixed k wins over all values only where it makes a record smaller. */
+static eval_form eval__form_for(int n_vocab, int top_k) {
+    const eval_form all = eval__form(n_vocab, n_vocab), some = eval__form(n_vocab, top_k);
+    return top_k > 0 && some.bytes < all.bytes ? some : all;
+}
+
+static int32_t eval__id(const eval_form *f, const uint8_t *rec, int i) {
+    const uint8_t *p = rec + EVAL_LOGP + (size_t)f->k * 4 + (size_t)i * (size_t)f->id_bytes;
+    uint16_t       u;
+    uint32_t       v;
+    if (f->id_bytes == 0) return i;
+    if (f->id_bytes == 2) return memcpy(&u, p, 2), u;
+    memcpy(&v, p, 4);
+    return v < INT32_MAX ? (int32_t)v : INT32_MAX;
+}
+
+static float eval__f32(const uint8_t *rec, size_t at) {
+    float x;
+    memcpy(&x, rec + at, sizeof x);
+    return x;
+}
+
+typedef struct {                                      /* one thread's */
+    int32_t *heap;                                    /* [k] */
+    uint8_t *mark;                                    /* [V] 1: among the k; zeros between rows */
+} eval_scratch;
+
+static double eval__lse(const float *x, int n) {
+    const double top = (double)k_max(x, n, NULL);
+    double       sum = 0;
+    for (int i = 0; i < n; i++) sum += exp((double)x[i] - top);
+    return top + log(sum);
+}
+
+/* log of the mass of the tokens without a mark, of which there is one at least. */
+static float eval__tail(const float *x, int n, const uint8_t *mark, double lse) {
+    float  top = -INFINITY;
+    double sum = 0;
+    for (int i = 0; i < n; i++)
+        if (!mark[i] && x[i] > top) top = x[i];
+    for (int i = 0; i < n; i++)
+        if (!mark[i]) sum += exp((double)x[i] - (double)top);
+    const float tail = (float)((double)top - lse + log(sum));
+    return tail < 0 ? tail : 0;
+}
+
+/* Whether token a comes before b: by falling logit, among equals by number. */
+static bool eval__before(const float *x, int32_t a, int32_t b) {
+    return x[a] > x[b] || (x[a] == x[b] && a < b);
+}
+
+/* Lets heap[i] sink: below every entry stand those that come before it. */
+static void eval__sink(const float *x, int32_t *heap, int n, int i) {
+    for (int c; (c = 2 * i + 1) < n; i = c) {
+        if (c + 1 < n && eval__before(x, heap[c], heap[c + 1])) c++;
+        if (!eval__before(x, heap[i], heap[c])) return;
+        const int32_t t = heap[i];
+        heap[i] = heap[c], heap[c] = t;
+    }
+}
+
+/* heap[0, k): the k tokens that come before all others, in order. */
+static void eval__top(const float *x, int n, int32_t *heap, int k) {
+    for (int i = 0; i < k; i++) heap[i] = i;
+    for (int i = k / 2; i-- > 0;) eval__sink(x, heap, k, i);
+    for (int i = k; i < n; i++)
+        if (eval__before(x, i, heap[0])) heap[0] = i, eval__sink(x, heap, k, 0);
+    for (int m = k; m-- > 1;) {
+        const int32_t last = heap[0];
+        heap[0] = heap[m], heap[m] = last;
+        eval__sink(x, heap, m, 0);
+    }
+}
+
+static void eval__pack(const eval_form *f, const float *x, double lse, int32_t next, eval_scratch *s,
+                       uint8_t *rec) {
+    const float came = (float)((double)x[next] - lse);
+    float       tail = -INFINITY;
+    int         top = 0;
+    k_max(x, f->n_vocab, &top);
+    memset(rec, 0, f->bytes);
+    if (f->id_bytes) {
+        eval__top(x, f->n_vocab, s->heap, f->k);
+        for (int i = 0; i < f->k; i++) s->mark[s->heap[i]] = 1;
+        tail = eval__tail(x, f->n_vocab, s->mark, lse);
+    }
+    for (int i = 0; i < f->k; i++) {
+        const int32_t  id = f->id_bytes ? s->heap[i] : i;
+        const uint16_t narrow = (uint16_t)id;
+        const float    logp = (float)((double)x[id] - lse);
+        uint8_t       *at = rec + EVAL_LOGP + (size_t)f->k * 4 + (size_t)i * (size_t)f->id_bytes;
+        memcpy(rec + EVAL_LOGP + (size_t)i * 4, &logp, 4);
+        if (f->id_bytes == 2) memcpy(at, &narrow, 2);
+        if (f->id_bytes == 4) memcpy(at, &id, 4);
+        if (f->id_bytes) s->mark[id] = 0;
+    }
+    memcpy(rec, &top, 4);
+    memcpy(rec + 4, &came, 4);
+    memcpy(rec + 8, &tail, 4);
+}
+
+/* What is wrong with a record, NULL: nothing. Afterwards its tokens have marks, up to the fault. */
+static const char *eval__check(const eval_form *f, const uint8_t *rec, eval_scratch *s) {
+    const float came = eval__f32(rec, 4), tail = eval__f32(rec, 8);
+    double      sum = f->id_bytes ? exp((double)tail) : 0;
+    uint32_t    top;
+    memcpy(&top, rec, 4);
+    if (top >= (uint32_t)f->n_vocab) return "a likeliest token outside the vocabulary";
+    if (!(came <= 0 && isfinite(came))) return "a log-probability above 0 or without end";
+    if (f->id_bytes && !(tail <= 0 && isfinite(tail))) return "a tail of more than all or none";
+    for (int i = 0; i < f->k; i++) {
+        const float   logp = eval__f32(rec, EVAL_LOGP + (size_t)i * 4);
+        const int32_t id = eval__id(f, rec, i);
+        if (id >= f->n_vocab) return "a token outside the vocabulary";
+        if (s->mark[id]) return "a token twice";
+        if (!(logp <= 0 && isfinite(logp))) return "a log-probability above 0 or without end";
+        s->mark[id] = 1;
+        sum += exp((double)logp);
+    }
+    return fabs(sum - 1) < 1e-3 ? NULL : "probabilities that do not add up to 1";
+}
+
+typedef struct {                                      /* what one row gives */
+    double      nll, nll_base;                        /* -log p of the token that came */
+    double      kld, dp;                              /* divergence from the base; p of the token that came, less the base's */
+    bool        same;                                 /* the likeliest token is the base's */
+    const char *wrong;                                /* with the record, NULL: nothing */
+} eval_score;
+
+/* A row of logits against a record. Both sides are rounded to f32 in the same way. */
+static void eval__compare(const eval_form *f, const float *x, double lse, const uint8_t *rec, eval_scratch *s,
+                          eval_score *out) {
+    int      top = 0;
+    uint32_t top_base;
+    out->kld = 0;
+    out->wrong = eval__check(f, rec, s);
+    for (int i = 0; !out->wrong && i < f->k; i++) {
+        const float logp = eval__f32(rec, EVAL_LOGP + (size_t)i * 4);
+        const float logq = (float)((double)x[eval__id(f, rec, i)] - lse);
+        out->kld += exp((double)logp) * ((double)logp - (double)logq);
+    }
+    if (!out->wrong && f->id_bytes) {
+        const float tail = eval__f32(rec, 8);
+        out->kld += exp((double)tail) * ((double)tail - (double)eval__tail(x, f->n_vocab, s->mark, lse));
+    }
+    memset(s->mark, 0, (size_t)f->n_vocab);
+    memcpy(&top_base, rec, 4);
+    k_max(x, f->n_vocab, &top);
+    out->same = top == (int)top_base;
+    out->nll = -(double)(float)-out->nll;
+    out->nll_base = -(double)eval__f32(rec, 4);
+    out->dp = exp(-out->nll) - exp(-out->nll_base);
+}
+
+/* --- a base in a file --- */
+
+typedef struct {
+    gguf_file      g;
+    eval_form      form;
+    int            n_ctx, n_chunk;
+    tok_ids        ids;                               /* [n_chunk][n_ctx] */
+    const uint8_t *rec;                               /* [n_chunk][n_ctx - 1 - n_ctx / 2][form.bytes] */
+    uint64_t       rec_at;                            /* where they begin in the file */
+    bytes          name;                              /* of the model that left it */
+} eval_base;
+
+static void eval_base_close(eval_base *b) {
+    gguf_close(&b->g);
+    tok_ids_drop(&b->ids);
+}
+
+/* A number that has to be there. */
+static bool eval__number(const eval_base *b, const char *key, uint64_t lo, uint64_t hi, int *out, err_t *e) {
+    uint64_t  v = 0;
+    const int got = gguf_get_u64(&b->g, key, lo, hi, &v, e);
+    *out = (int)v;
+    return got > 0 ||
+           (got == 0 &&
+            err_set(e, EXIT_INPUT, "%s: no key %s, expected a file of --kl-divergence-base", b->g.path, key));
+}
+
+/* A tensor of that type and row length; its rows in *n_rows. */
+static const gguf_tensor *eval__tensor(const eval_base *b, const char *name, uint32_t type, size_t n_row,
+                                       uint64_t *n_rows, err_t *e) {
+    const gguf_tensor *t = gguf_tensor_find(&b->g, name);
+    if (!t)
+        err_set(e, EXIT_INPUT, "%s: no tensor %s, expected a file of --kl-divergence-base", b->g.path, name);
+    else if (t->type != type || t->dim[0] != n_row || t->n_dims != 2) {
+        err_set(e, EXIT_INPUT, "%s: tensor %s has another type or shape, expected rows of %zu %s", b->g.path,
+                name, n_row, k_types[type].name);
+        t = NULL;
+    } else *n_rows = t->dim[1];
+    return t;
+}
+
+static bool eval__base_tokens(eval_base *b, const gguf_tensor *t, err_t *e) {
+    for (uint64_t i = 0; i < t->n_bytes / 4; i++) {
+        int32_t id;
+        memcpy(&id, t->data + 4 * i, 4);
+        if (id < 0 || id >= b->form.n_vocab)
+            return err_set(e, EXIT_INPUT, "%s: token %llu is %d, expected 0 to %d", b->g.path,
+                           (unsigned long long)i, id, b->form.n_vocab - 1);
+        tok_ids_add(&b->ids, id);
+    }
+    return true;
+}
+
+/* All but the records, which are looked at one by one as their turn comes. */
+static bool eval__base_read(eval_base *b, err_t *e) {
+    uint64_t n_chunk = 0, n_rec = 0;
+    int      version, n_vocab, k;
+    bytes    type = {0};
+    if (gguf_get_str(&b->g, "general.type", &type, e) < 0) return false;
+    if (!bytes_is(type, "llmrun.logits"))
+        return err_set(e, EXIT_INPUT, "%s: not a file of --kl-divergence-base, expected one", b->g.path);
+    if (!eval__number(b, "logits.version", EVAL_VERSION, EVAL_VERSION, &version, e) ||
+        !eval__number(b, "logits.vocab_size", 1, INT32_MAX, &n_vocab, e) ||
+        !eval__number(b, "logits.top_k", 1, (uint64_t)n_vocab, &k, e) ||
+        !eval__number(b, "logits.context_length", EVAL_CTX_MIN, INT32_MAX, &b->n_ctx, e) ||
+        gguf_get_str(&b->g, "general.name", &b->name, e) < 0)
+        return false;
+    b->form = eval__form(n_vocab, k);
+    const gguf_tensor *ids = eval__tensor(b, "tokens", K_I32, (size_t)b->n_ctx, &n_chunk, e);
+    const gguf_tensor *rec = ids ? eval__tensor(b, "records", K_I8, b->form.bytes, &n_rec, e) : NULL;
+    if (!rec) return false;
+    const uint64_t each = (uint64_t)(b->n_ctx - 1 - b->n_ctx / 2);
+    if (n_chunk > INT32_MAX || n_rec / each != n_chunk || n_rec % each)
+        return err_set(e, EXIT_INPUT, "%s: %llu records for %llu windows, expected %llu for each", b->g.path,
+                       (unsigned long long)n_rec, (unsigned long long)n_chunk, (unsigned long long)each);
+    b->n_chunk = (int)n_chunk;
+    b->rec = rec->data;
+    b->rec_at = rec->at;
+    return eval__base_tokens(b, ids, e);
+}
+
+static bool eval_base_open(eval_base *b, const char *path, err_t *e) {
+    *b = (eval_base){0};
+    if (!gguf_open(&b->g, path, e)) return false;
+    if (eval__base_read(b, e)) return true;
+    eval_base_close(b);
+    return false;
+}
+
+/* The windows of a base, as they were run. */
+static bool eval_plan_base(eval_plan *p, const eval_base *b, const eval_opts *o, err_t *e) {
+    const eval_opts own = {.n_chunks = o->n_chunks};
+    return eval_plan_text(p, &b->ids, b->n_ctx, -1, &own, e);
+}
+
+/* Header and tokens of a base; records follow. */
+static bool eval__base_start(gguf_writer *w, const char *path, const eval_plan *p, const eval_form *f,
+                             const gguf_file *from, err_t *e) {
+    const uint64_t ids[] = {(uint64_t)p->n_ctx, (uint64_t)p->n_chunk};
+    const uint64_t recs[] = {f->bytes, (uint64_t)p->n_chunk * (uint64_t)eval__each(p)};
+    bytes          name = {0};
+    err_t          none = {0};
+    if (!gguf_write_start(w, path, 32, from, e)) return false;
+    gguf_get_str(from, "general.name", &name, &none);
+    gguf_write_str(w, "general.type", bytes_of("llmrun.logits"));
+    gguf_write_str(w, "general.name", name);
+    gguf_write_u32(w, "logits.version", EVAL_VERSION);
+    gguf_write_u32(w, "logits.vocab_size", (uint32_t)f->n_vocab);
+    gguf_write_u32(w, "logits.context_length", (uint32_t)p->n_ctx);
+    gguf_write_u32(w, "logits.top_k", (uint32_t)f->k);
+    gguf_write_tensor(w, bytes_of("tokens"), K_I32, 2, ids);
+    gguf_write_tensor(w, bytes_of("records"), K_I8, 2, recs);
+    for (int c = 0; c < p->n_chunk; c++)
+        for (int i = 0; i < p->n_ctx; i++) {
+            const int32_t id = eval__token(p, c, i);
+            if (!gguf_write_data(w, &id, sizeof id, e)) return false;
+        }
+    return true;
+}
+
+/* --- means: Welford's way, which keeps small differences of large numbers --- */
+
+typedef struct {
+    int64_t n;
+    double  mean, m2;                                 /* m2: sum of squared distances from the mean */
+} eval_mean;
+
+static void eval__add(eval_mean *m, double x) {
+    const double d = x - m->mean;
+    m->mean += d / (double)++m->n;
+    m->m2 += d * (x - m->mean);
+}
+
+/* The standard error of the mean, 0 where there is too little to say. */
+static double eval__error(const eval_mean *m) {
+    return m->n > 1 ? sqrt(m->m2 / (double)m->n / (double)(m->n - 1)) : 0;
+}
+
+/* --- one run over the windows --- */
+
+typedef struct {
+    engine          *eng;
+    const eval_plan *plan;
+    int32_t         *next;                            /* [max_out] the token that came after each row with logits */
+    eval_score      *score;                           /* [max_out] what the threads found */
+    const float     *logits;                          /* [n_out, V] of this step */
+    int              n_out;
+    int64_t          at;                              /* scored positions before this step */
+    eval_form        form;                            /* of the records that are written or read */
+    eval_scratch    *scratch;                         /* [threads], NULL: no records */
+    gguf_writer     *to;                              /* where they go, or NULL */
+    uint8_t         *rec;                             /* [max_out][form.bytes] those of this step */
+    const eval_base *base;                            /* where they come from, or NULL */
+    eval_mean        nll, nll_base, ratio, kld, dp, dp2; /* ratio: nll - nll_base; dp2: dp squared */
+    double          *klds, *dps;                      /* [scored], against a base */
+    int64_t          n_same;
+    double           t0;
+} eval_run;
+
+/* Each thread takes rows of logits. */
+static void eval__rows(void *ctx, int ith) {
+    eval_run *r = ctx;
+    const int V = r->eng->m.hp.n_vocab;
+    for (int i; (i = pool_next(r->eng->p)) < r->n_out;) {
+        const float *x = r->logits + (size_t)i * (size_t)V;
+        const double lse = eval__lse(x, V);
+        r->score[i].nll = lse - (double)x[r->next[i]];
+        if (r->to)
+            eval__pack(&r->form, x, lse, r->next[i], &r->scratch[ith], r->rec + (size_t)i * r->form.bytes);
+        if (r->base)
+            eval__compare(&r->form, x, lse, r->base->rec + (size_t)(r->at + i) * r->form.bytes,
+                          &r->scratch[ith], &r->score[i]);
+    }
+}
+
+/* How many rows of a window from `pos` on still fit behind n rows, n_out of them with logits. */
+static int eval__fit(const eval_run *r, int pos, int n, int n_out) {
+    const eval_plan *p = r->plan;
+    const int        room = r->eng->n_batch - n, left = p->n_ctx - 1 - pos;
+    const int        quiet =
+        p->first > pos ? p->first - pos : 0;          /* of them, those before the first that is scored */
+    const int most = room < left ? room : left, loud = r->eng->max_out - n_out;
+    return most - quiet > loud ? quiet + loud : most;
+}
+
+typedef struct {                                      /* where the rows of the next step begin */
+    int      chunk, pos;
+    kv_seq  *seq;                                     /* of the window in hand, NULL: not begun */
+    kv_seq **done;                                    /* [n_batch + 1] windows that end in this step */
+    int      n_done;
+} eval_cursor;
+
+/* Fills a step. Returns its rows; 0: the cache has no room for even one window. */
+static int eval__gather(eval_run *r, eval_cursor *c) {
+    const eval_plan *p = r->plan;
+    int              n = 0;
+    r->n_out = 0;
+    while (c->chunk < p->n_chunk && n < r->eng->n_batch && r->n_out < r->eng->max_out) {
+        const int to = c->pos + eval__fit(r, c->pos, n, r->n_out);
+        if (!c->seq) c->seq = kv_seq_new(r->eng->kv);
+        if (!kv_reserve(c->seq, to)) break;           /* the step before it gives room */
+        for (; c->pos < to; c->pos++) {
+            const bool ask = c->pos >= p->first;
+            r->eng->row[n++] = (fwd_row){eval__token(p, c->chunk, c->pos), c->pos, c->seq, ask};
+            if (ask) r->next[r->n_out++] = eval__token(p, c->chunk, c->pos + 1);
+        }
+        if (c->pos < p->n_ctx - 1) continue;
+        c->done[c->n_done++] = c->seq;
+        *c = (eval_cursor){c->chunk + 1, 0, NULL, c->done, c->n_done};
+    }
+    return n;
+}
+
+/* An error of a proportion of n, and what the peer calls RMS with its error. */
+static double eval__share_error(double p, int64_t n) {
+    return n > 1 ? sqrt(p * (1 - p) / (double)(n - 1)) : 0;
+}
+static double eval__rms(const eval_run *r) { return sqrt(r->dp2.mean); }
+static double eval__rms_error(const eval_run *r) {
+    return r->dp2.mean > 0 ? 0.5 / eval__rms(r) * eval__error(&r->dp2) : 0;
+}
+
+/* The running figures after a window. */
+static void eval__tell(const eval_run *r) {
+    const long long window = (long long)(r->at / eval__each(r->plan));
+    const double    ppl = exp(r->nll.mean), same = (double)r->n_same / (double)r->at;
+    if (!r->base) {
+        fprintf(stderr, "[%lld]%.4f,", window, ppl);
+        return;
+    }
+    fprintf(stderr, "%4lld    %9.4f ± %9.4f    %10.5f ± %10.5f", window, ppl, ppl * eval__error(&r->nll),
+            r->ratio.mean, eval__error(&r->ratio));
+    fprintf(stderr, "    %10.5f ± %10.5f    %6.3f ± %6.3f %%    %6.3f ± %6.3f %%\n", r->kld.mean,
+            eval__error(&r->kld), 100 * eval__rms(r), 100 * eval__rms_error(r), 100 * same,
+            100 * eval__share_error(same, r->at));
+}
+
+static void eval__take_base(eval_run *r, const eval_score *s) {
+    eval__add(&r->nll_base, s->nll_base);
+    eval__add(&r->ratio, s->nll - s->nll_base);
+    eval__add(&r->kld, s->kld);
+    eval__add(&r->dp, s->dp);
+    eval__add(&r->dp2, s->dp * s->dp);
+    r->klds[r->at] = s->kld;
+    r->dps[r->at] = s->dp;
+    r->n_same += s->same;
+}
+
+/* Adds what the threads found, in the order of the text, and tells the running figures after each window. */
+static bool eval__take(eval_run *r, err_t *e) {
+    const bool tell = g_log_level >= LOG_NORMAL;
+    for (int i = 0; i < r->n_out; i++) {
+        const eval_score *s = &r->score[i];
+        if (r->base && s->wrong)
+            return err_set(e, EXIT_INPUT, "%s: the record at byte %llu holds %s: the file is damaged",
+                           r->base->g.path,
+                           (unsigned long long)(r->base->rec_at + (uint64_t)r->at * r->form.bytes), s->wrong);
+        eval__add(&r->nll, s->nll);
+        if (r->base) eval__take_base(r, s);
+        if (++r->at % eval__each(r->plan) == 0 && tell) eval__tell(r);
+    }
+    if (tell) fflush(stderr);
+    return !r->to || gguf_write_data(r->to, r->rec, (size_t)r->n_out * r->form.bytes, e);
+}
+
+/* One step after the other. False: an error in e, or an interrupt. */
+static bool eval__steps(eval_run *r, eval_cursor *c, err_t *e) {
+    while (c->chunk < r->plan->n_chunk) {
+        float    *logits;
+        const int n = eval__gather(r, c);
+        if (!n)
+            return err_set(e, EXIT_RESOURCE,
+                           "the KV cache has no room for a window of %d tokens (--kv-mem, --kv-blocks)",
+                           r->plan->n_ctx);
+        const long long last = c->chunk * r->plan->step + c->pos - 1;
+        const bool      ok = gen_step_rows(r->eng, n, r->n_out, last, &logits, e);
+        while (c->n_done) kv_seq_free(c->done[--c->n_done]);
+        if (!ok) return false;
+        if (!r->n_out) continue;
+        r->logits = logits;
+        pool_run(r->eng->p, eval__rows, r);
+        if (r->base && !gguf_alive(&r->base->g))
+            return err_set(e, EXIT_RESOURCE, "%s: the file became shorter while it was read",
+                           r->base->g.path);
+        if (!eval__take(r, e)) return false;
+    }
+    return true;
+}
+
+static void eval__head(const eval_run *r) {
+    if (g_log_level < LOG_NORMAL) return;
+    fprintf(stderr, "llmrun: %d windows of %d tokens, %d scored in each, up to %d rows a step\n",
+            r->plan->n_chunk, r->plan->n_ctx, eval__each(r->plan), r->eng->n_batch);
+    if (r->base)
+        fprintf(stderr, "chunk             PPL               ln(PPL(Q)/PPL(base))          KL Divergence     "
+                        "         Δp RMS            Same top p\n");
+}
+
+static void eval__foot(const eval_run *r) {
+    const double s = clock_now() - r->t0, n = (double)r->plan->n_chunk * (r->plan->n_ctx - 1);
+    if (g_log_level < LOG_NORMAL) return;
+    fprintf(stderr, "%sllmrun: %.0f tokens in %.3f s (%.2f tokens/s), %s kernels, %d thread%s\n",
+            r->base ? "" : "\n", n, s, n / (s + 1e-9), k_level_name(), r->eng->p->n,
+            r->eng->p->n > 1 ? "s" : "");
+}
+
+/* What records need; form.k of them at a time. */
+static void eval__scratch_new(eval_run *r, size_t threads) {
+    r->scratch = mem_new(threads, sizeof *r->scratch);
+    for (size_t i = 0; i < threads; i++)
+        r->scratch[i] =
+            (eval_scratch){mem_new((size_t)r->form.k, sizeof(int32_t)), mem_new((size_t)r->form.n_vocab, 1)};
+}
+
+static void eval__drop(eval_run *r) {
+    for (int i = 0; r->scratch && i < r->eng->p->n; i++) {
+        mem_free(r->scratch[i].heap);
+        mem_free(r->scratch[i].mark);
+    }
+    void *own[] = {r->scratch, r->next, r->score, r->rec, r->klds, r->dps};
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++) mem_free(own[i]);
+}
+
+/* Runs the plan; eval__drop() follows. False: an error in e, or an interrupt. */
+static bool eval__run(eval_run *r, err_t *e) {
+    eval_cursor  c = {.done = mem_new((size_t)r->eng->n_batch + 1, sizeof *c.done)};
+    const size_t out = (size_t)r->eng->max_out, all = (size_t)r->plan->n_chunk * (size_t)eval__each(r->plan);
+    r->next = mem_new(out, sizeof *r->next);
+    r->score = mem_new(out, sizeof *r->score);
+    if (r->to || r->base) eval__scratch_new(r, (size_t)r->eng->p->n);
+    if (r->to) r->rec = mem_new(out, r->form.bytes);
+    if (r->base) r->klds = mem_new(all, sizeof *r->klds), r->dps = mem_new(all, sizeof *r->dps);
+    r->t0 = clock_now();
+    eval__head(r);
+    bool ok = eval__steps(r, &c, e);
+    if (ok) eval__foot(r);
+    kv_seq_free(c.seq);
+    mem_free(c.done);
+    return ok;
+}
+
+/* --- perplexity --- */
+
+typedef struct {
+    const char *key;
+    double      v;
+} eval_pair;
+
+static void eval__say_pairs(const eval_pair *p, size_t n, str *s) {
+    for (size_t i = 0; i < n; i++)                    /* JSON has no word for a number without end */
+        str_fmt(s, isfinite(p[i].v) ? "%s\"%s\": %.9g" : "%s\"%s\": null", i ? ", " : "", p[i].key, p[i].v);
+}
+
+static void eval__say_perplexity(const eval_run *r, bool json, str *s) {
+    const double    ppl = exp(r->nll.mean), error = eval__error(&r->nll);
+    const bool      strided = r->plan->step != r->plan->n_ctx;
+    const eval_pair all[] = {
+        {"perplexity", ppl},          {"perplexity_error", error * ppl},
+        {"nll", r->nll.mean},         {"nll_error", error},
+        {"scored", (double)r->nll.n}, {"windows", r->plan->n_chunk},
+        {"n_ctx", r->plan->n_ctx},    {"stride", strided ? (double)r->plan->step : 0},
+    };
+    if (!json) {
+        str_fmt(s, "Final estimate: PPL = %.4f +/- %.5f\n", ppl, error * ppl);
+        return;
+    }
+    str_put(s, "{");
+    eval__say_pairs(all, sizeof all / sizeof *all, s);
+    str_put(s, "}\n");
+}
+
+/* Perplexity with its standard error, as a line of text or one JSON object; o->base is left behind. */
+static bool eval_perplexity(engine *eng, const eval_plan *plan, const eval_opts *o, bool json, out_t *out,
+                            err_t *e) {
+    gguf_writer w = {.fd = -1};
+    eval_run    r = {.eng = eng, .plan = plan, .to = o->base ? &w : NULL};
+    r.form = eval__form_for(eng->m.hp.n_vocab, o->top_k);
+    bool ok = (!o->base || eval__base_start(&w, o->base, plan, &r.form, eng->g, e)) && eval__run(&r, e);
+    if (o->base && ok) ok = gguf_write_finish(&w, e);
+    else if (o->base) gguf_write_drop(&w);
+    if (ok) {
+        str s = {0};
+        eval__say_perplexity(&r, json, &s);
+        out_put(out, s.p, s.n);
+        str_drop(&s);
+    }
+    eval__drop(&r);
+    return ok;
+}
+
+/* --- divergence --- */
+
+static int eval__rising(const void *a, const void *b) {
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Between the two nearest of n rising values, in proportion. */
+static double eval__percentile(const double *x, int64_t n, double percent) {
+    const double  at = percent / 100 * (double)(n - 1);
+    const int64_t i = (int64_t)at, j = i + 1 < n ? i + 1 : i;
+    return x[i] + (at - (double)i) * (x[j] - x[i]);
+}
+
+typedef struct {
+    const char *text, *key;
+    double      percent;
+} eval_cut;
+
+static const eval_cut eval_cuts[] = {
+    {"Maximum", "max", 100}, {"99.9%  ", "p99.9", 99.9}, {"99.0%  ", "p99", 99},    {"95.0%  ", "p95", 95},
+    {"90.0%  ", "p90", 90},  {"75.0%  ", "p75", 75},     {"Median ", "median", 50}, {"25.0%  ", "p25", 25},
+    {"10.0%  ", "p10", 10},  {" 5.0%  ", "p5", 5},       {" 1.0%  ", "p1", 1},      {" 0.1%  ", "p0.1", 0.1},
+    {"Minimum", "min", 0},
+};
+
+/* The figures that follow from the sums, named as they are printed. */
+typedef struct {
+    double ppl, ppl_error, base, base_error, cor, ln, ln_error, ratio, ratio_error;
+    double diff, diff_error, same, same_error;
+} eval_figures;
+
+static eval_figures eval__figures(const eval_run *r) {
+    eval_figures f = {.ppl = exp(r->nll.mean),
+                      .base = exp(r->nll_base.mean),
+                      .ln = r->ratio.mean,
+                      .ln_error = eval__error(&r->ratio)};
+    const double a = eval__error(&r->nll), b = eval__error(&r->nll_base);
+    const double cov = (a * a + b * b - f.ln_error * f.ln_error) / 2; /* of the two means */
+    f.ppl_error = f.ppl * a;
+    f.base_error = f.base * b;
+    f.cor = a * b > 0 ? cov / (a * b) : 1;
+    f.ratio = exp(f.ln);
+    f.ratio_error = f.ratio * f.ln_error;
+    f.diff = f.ppl - f.base;
+    f.diff_error =
+        sqrt(fmax(0, f.ppl_error * f.ppl_error + f.base_error * f.base_error - 2 * f.ppl * f.base * cov));
+    f.same = (double)r->n_same / (double)r->at;
+    f.same_error = eval__share_error(f.same, r->at);
+    return f;
+}
+
+static void eval__say_text(const eval_run *r, const eval_figures *f, str *s) {
+    const size_t n = sizeof eval_cuts / sizeof *eval_cuts;
+    str_put(s, "====== Perplexity statistics ======\n");
+    str_fmt(s, "Mean PPL(Q)                   : %10.6f ± %10.6f\n", f->ppl, f->ppl_error);
+    str_fmt(s, "Mean PPL(base)                : %10.6f ± %10.6f\n", f->base, f->base_error);
+    str_fmt(s, "Cor(ln(PPL(Q)), ln(PPL(base))): %6.2f%%\n", 100 * f->cor);
+    str_fmt(s, "Mean ln(PPL(Q)/PPL(base))     : %10.6f ± %10.6f\n", f->ln, f->ln_error);
+    str_fmt(s, "Mean PPL(Q)/PPL(base)         : %10.6f ± %10.6f\n", f->ratio, f->ratio_error);
+    str_fmt(s, "Mean PPL(Q)-PPL(base)         : %10.6f ± %10.6f\n", f->diff, f->diff_error);
+    str_put(s, "\n====== KL divergence statistics ======\n");
+    str_fmt(s, "Mean    KLD: %10.6f ± %10.6f\n", r->kld.mean, eval__error(&r->kld));
+    for (size_t i = 0; i < n; i++)
+        if (eval_cuts[i].percent != 75 && eval_cuts[i].percent != 25)
+            str_fmt(s, "%s KLD: %10.6f\n", eval_cuts[i].text,
+                    eval__percentile(r->klds, r->at, eval_cuts[i].percent));
+    str_put(s, "\n====== Token probability statistics ======\n");
+    str_fmt(s, "Mean    Δp: %6.3f ± %5.3f %%\n", 100 * r->dp.mean, 100 * eval__error(&r->dp));
+    for (size_t i = 0; i < n; i++)
+        str_fmt(s, "%s Δp: %6.3f%%\n", eval_cuts[i].text,
+                100 * eval__percentile(r->dps, r->at, eval_cuts[i].percent));
+    str_fmt(s, "RMS Δp    : %6.3f ± %5.3f %%\n", 100 * eval__rms(r), 100 * eval__rms_error(r));
+    str_fmt(s, "Same top p: %6.3f ± %5.3f %%\n", 100 * f->same, 100 * f->same_error);
+}
+
+/* A mean with what belongs to it and the percentiles of its n rising values. */
+static void eval__say_spread(const char *key, const eval_pair *p, size_t n_p, const double *x, int64_t n,
+                             str *s) {
+    str_fmt(s, ", \"%s\": {", key);
+    eval__say_pairs(p, n_p, s);
+    for (size_t i = 0; i < sizeof eval_cuts / sizeof *eval_cuts; i++)
+        str_fmt(s, ", \"%s\": %.9g", eval_cuts[i].key, eval__percentile(x, n, eval_cuts[i].percent));
+    str_put(s, "}");
+}
+
+static void eval__say_json(const eval_run *r, const eval_figures *f, str *s) {
+    const eval_pair all[] = {
+        {"perplexity", f->ppl},
+        {"perplexity_error", f->ppl_error},
+        {"base_perplexity", f->base},
+        {"base_perplexity_error", f->base_error},
+        {"correlation", f->cor},
+        {"ln_ratio", f->ln},
+        {"ln_ratio_error", f->ln_error},
+        {"ratio", f->ratio},
+        {"ratio_error", f->ratio_error},
+        {"difference", f->diff},
+        {"difference_error", f->diff_error},
+        {"same_top", f->same},
+        {"same_top_error", f->same_error},
+        {"scored", (double)r->at},
+        {"windows", r->plan->n_chunk},
+        {"n_ctx", r->plan->n_ctx},
+        {"top_k", r->form.k},
+    };
+    const eval_pair kld[] = {{"mean", r->kld.mean}, {"error", eval__error(&r->kld)}};
+    const eval_pair dp[] = {{"mean", r->dp.mean},
+                            {"error", eval__error(&r->dp)},
+                            {"rms", eval__rms(r)},
+                            {"rms_error", eval__rms_error(r)}};
+    str_put(s, "{");
+    eval__say_pairs(all, sizeof all / sizeof *all, s);
+    eval__say_spread("kld", kld, 2, r->klds, r->at, s);
+    eval__say_spread("dp", dp, 4, r->dps, r->at, s);
+    str_put(s, ", \"base\": ");
+    str_json(s, r->base->name);
+    str_put(s, "}\n");
+}
+
+/* The model against a base, over the windows of eval_plan_base(). */
+static bool eval_divergence(engine *eng, const eval_base *b, const eval_plan *plan, bool json, out_t *out,
+                            err_t *e) {
+    eval_run r = {.eng = eng, .plan = plan, .base = b, .form = b->form};
+    bool     ok = b->form.n_vocab == eng->m.hp.n_vocab ||
+              err_set(e, EXIT_INPUT, "%s: a vocabulary of %d tokens, expected the model's %d", b->g.path,
+                      b->form.n_vocab, eng->m.hp.n_vocab);
+    ok = ok && eval__run(&r, e);
+    if (ok) {
+        const eval_figures f = eval__figures(&r);
+        str                s = {0};
+        qsort(r.klds, (size_t)r.at, sizeof *r.klds, eval__rising);
+        qsort(r.dps, (size_t)r.at, sizeof *r.dps, eval__rising);
+        if (json) eval__say_json(&r, &f, &s);
+        else eval__say_text(&r, &f, &s);
+        out_put(out, s.p, s.n);
+        str_drop(&s);
+    }
+    eval__drop(&r);
+    return ok;
+}
+
 /* ===== [quant] one model file into another, its weights in other types =====
  * A file type is a base type and a mixture: tensors that matter more, by what they do in the model and by their layer,
  * get more bits than the base, and a few get fewer. Which ones is data: quant_files, quant_kept, quant_roles,
@@ -7331,7 +8144,10 @@ typedef enum {
     FT_TQ1_0, FT_IQ1_M, FT_IQ1_S, FT_Q1_0, FT_COPY, N_FT
 } quant_ft;
 
-enum { QUANT_SAME = 255 };                            /* in place of a type: the one it would have had */
+enum {
+    QUANT_SAME = 255,                                 /* in place of a type: the one it would have had */
+    QUANT_TRIES = 100000,                             /* steps of a pattern on a name: no sane one takes a thousand */
+};
 
 static const struct {
     const char *name, *also;                          /* also: a second spelling */
@@ -7577,6 +8393,8 @@ typedef struct {
     int               output_type, embd_type;         /* -1: by the rules */
     quant__pattern   *pattern;
     int               n_pattern;
+    pcre2_match_data *match;
+    pcre2_match_context *limits;
     quant__step      *step;                           /* [n_tensor], in the order of the file */
     bool              falcon, big, tied;
     int               gqa, n_expert, n_layer, n_v;    /* n_v: tensors that count as attn_v */
@@ -7650,6 +8468,8 @@ static bool quant__allowed(const quant__plan *p, const gguf_tensor *t) {
 
 static void quant__patterns_drop(quant__plan *p) {
     for (int i = 0; i < p->n_pattern; i++) pcre2_code_free(p->pattern[i].code);
+    pcre2_match_data_free(p->match);
+    pcre2_match_context_free(p->limits);
     mem_free(p->pattern);
 }
 
@@ -7671,7 +8491,12 @@ static bool quant__pattern_read(quant__plan *p, const char *text, err_t *e) {
 }
 
 static bool quant__patterns(quant__plan *p, err_t *e) {
+    if (!p->o->n_tensor_type) return true;
     p->pattern = mem_new((size_t)p->o->n_tensor_type, sizeof *p->pattern);
+    p->match = pcre2_match_data_create(1, NULL);
+    p->limits = pcre2_match_context_create(NULL);
+    if (!p->match || !p->limits) die(EXIT_RESOURCE, "out of memory for regular expressions");
+    pcre2_set_match_limit(p->limits, QUANT_TRIES);
     for (int i = 0; i < p->o->n_tensor_type; i++)
         if (!quant__pattern_read(p, p->o->tensor_type[i], e)) return false;
     return true;
@@ -7679,15 +8504,13 @@ static bool quant__patterns(quant__plan *p, err_t *e) {
 
 /* The type that a person asked for, -1 when no pattern is found in the name. */
 static int quant__asked(const quant__plan *p, bytes name, err_t *e) {
-    int               found = -1;
-    pcre2_match_data *match = p->n_pattern ? pcre2_match_data_create(1, NULL) : NULL;
+    int found = -1;
     for (int i = 0; i < p->n_pattern && found < 0 && !e->code; i++) {
-        int rc = pcre2_match(p->pattern[i].code, name.p, name.n, 0, 0, match, NULL);
+        int rc = pcre2_match(p->pattern[i].code, name.p, name.n, 0, 0, p->match, p->limits);
         if (rc >= 0) found = (int)p->pattern[i].type;
         else if (rc != PCRE2_ERROR_NOMATCH)
             err_set(e, EXIT_INPUT, "--tensor-type %.100s: too much to try on %.*s", p->o->tensor_type[i], GGUF_SHOW(name));
     }
-    pcre2_match_data_free(match);
     return found;
 }
 
@@ -7844,7 +8667,7 @@ static bool quant__steps(quant__plan *p, err_t *e) {
         p->n_fell += s->fell;
         p->n_blind += !p->o->guide && quant__wants_guide(p, s);
         p->n_changed += s->to != t->type;
-        if (s->to != t->type) ok = quant__possible(p, s, e);
+        if (s->to != t->type && !p->o->dry_run) ok = quant__possible(p, s, e);
     }
     return ok;
 }
@@ -8075,6 +8898,7 @@ static void quant__metadata(const quant__plan *p, gguf_writer *w) {
 static bool quant__write(const quant__plan *p, const char *path, err_t *e) {
     gguf_writer w;
     if (!gguf_write_start(&w, path, p->g->align, p->g, e)) return false;
+    w.tight = p->g->part[p->g->n_parts - 1].n % p->g->align != 0;      /* some programs fill up the end, some do not */
     quant__metadata(p, &w);
     for (uint64_t i = 0; i < p->g->n_tensor; i++) {
         const gguf_tensor *t = p->step[i].t;
@@ -8631,7 +9455,9 @@ typedef enum {
     ACT_DETOKENIZE,
     ACT_SCORE,
     ACT_LOGITS,
+    ACT_PERPLEXITY,
     ACT_IMATRIX,
+    ACT_DIVERGENCE,
     ACT_INSPECT,
     ACT_DUMP,
     ACT_QUANTIZE,
@@ -8664,13 +9490,16 @@ typedef struct {
     calib_opts  calib;
     cli_list    in_files;                             /* importance matrices to add to the one gathered */
     samp_opts   samp;
+    eval_opts   eval;
+    int         chunks;                               /* of eval and calib */
     quant_opts  quant;
     bool        given[CLI_OPTS_MAX];                  /* by row of cli_opts: named on the command line */
 } config;
 
 static config cli_defaults(void) {
     return (config){.cpu = "auto", .special = -1, .log_level = LOG_NORMAL, .seed = -1,
-                    .kv = kv_defaults, .fwd = fwd_defaults, .gen = gen_defaults, .calib = calib_defaults, .samp = samp_defaults};
+                    .kv = kv_defaults, .fwd = fwd_defaults, .gen = gen_defaults, .calib = calib_defaults, .samp = samp_defaults,
+                    .eval = eval_defaults, .chunks = -1};
 }
 
 /* --- the table --- */
@@ -8724,6 +9553,10 @@ static const cli_opt cli_opts[] = {
      "log-probability of each token of the prompt, a line each: index id logprob"},
     {"--logits",                        "FILE",       OPT_ACT,  AT(what), ACT_LOGITS, 0,          GROUP_ACT, NULL,
      "run the prompt and write the logits of every position to FILE (- is stdout): float32, little-endian, [tokens][vocabulary]"},
+    {"--perplexity",                    NULL,         OPT_ACT,  AT(what), ACT_PERPLEXITY, 0,      GROUP_ACT, NULL,
+     "perplexity of the text with its standard error, over windows of -c tokens (512), the second half of each scored"},
+    {"--kl-divergence",                 "BASE",       OPT_ACT,  AT(what), ACT_DIVERGENCE, 0,      GROUP_ACT, NULL,
+     "how far the model's distributions are from those in BASE, which --kl-divergence-base wrote, on the text it was written from"},
     {"--imatrix-out",                   "FILE",       OPT_ACT,  AT(what), ACT_IMATRIX, 0,         GROUP_ACT, NULL,
      "run the text of -f in chunks of -c tokens (512 by itself) and write its importance matrix to FILE, as GGUF"},
     {"--inspect",                       NULL,         OPT_ACT,  AT(what), ACT_INSPECT, 0,         GROUP_ACT, NULL,
@@ -8764,6 +9597,14 @@ static const cli_opt cli_opts[] = {
      "threads; 0 is the CPUs that this process may really use (affinity and cgroup quota)"},
     {"-b --batch-size -ub --ubatch-size", "N",        OPT_INT,  AT(fwd.n_batch),     1,  65536,   GROUP_RUN, NULL,
      "tokens of a prompt computed at a time"},
+    {"--chunks",                        "N",          OPT_INT,  AT(chunks),         -1,  CLI_BIG, GROUP_RUN, NULL,
+     "windows that --perplexity and --kl-divergence run, chunks of text that --imatrix-out and --calibrate use; -1 is all"},
+    {"--ppl-stride",                    "N",          OPT_INT,  AT(eval.stride),     0,  CLI_BIG, GROUP_RUN, NULL,
+     "--perplexity over windows that begin N tokens apart, the last N tokens of each scored; 0 is end to end"},
+    {"--kl-divergence-base --save-all-logits", "FILE", OPT_STR, AT(eval.base),      0,  0,       GROUP_RUN, NULL,
+     "with --perplexity: write the tokens and the log-probabilities of every scored position to FILE, for --kl-divergence"},
+    {"--kl-top-k",                      "N",          OPT_INT,  AT(eval.top_k),      0,  CLI_BIG, GROUP_RUN, NULL,
+     "likeliest tokens that it keeps of each, beside the mass of the others; 0 is all"},
     {"--cpu",                           "auto|scalar|avx2|avx512", OPT_WORD, AT(cpu), 0, 0,       GROUP_RUN, NULL,
      "kernel level; every level computes the same bits"},
     {"--blas",                          NULL,         OPT_ON,   AT(blas),            0,  0,       GROUP_RUN, NULL,
@@ -8773,8 +9614,6 @@ static const cli_opt cli_opts[] = {
     {"--ignore-eos",                    NULL,         OPT_ON,   AT(gen.ignore_eos),  0,  0,       GROUP_RUN, NULL,
      "never pick an end token"},
 
-    {"--chunks",                        "N",          OPT_INT,  AT(calib.n_chunks), -1,  CLI_BIG, GROUP_RUN, NULL,
-     "chunks of the text to use; -1 is all"},
     {"--process-output",                NULL,         OPT_ON,   AT(calib.output),    0,  0,       GROUP_RUN, NULL,
      "--imatrix-out: the output matrix too"},
     {"--in-file",                       "FILE",       OPT_LIST, AT(in_files),        0,  0,       GROUP_RUN, NULL,
@@ -8836,9 +9675,9 @@ static const cli_opt cli_opts[] = {
     {"-c --ctx-size",                   "N",          OPT_INT,  AT(fwd.n_ctx),      -1,  CLI_BIG, GROUP_CACHE, NULL,
      "context, in tokens; 0 is the model's own, -1 what the request needs, up to the model's own"},
     {"-ctk --cache-type-k",             "f32|f16|bf16|q8_0|q4_0", OPT_TYPE, AT(kv.type_k), 0, 0,  GROUP_CACHE, NULL,
-     "type of the cached keys; f32 with --score, --logits and --imatrix-out"},
+     "type of the cached keys; f32 with --score, --logits, --perplexity, --kl-divergence and --imatrix-out"},
     {"-ctv --cache-type-v",             "f32|f16|bf16|q8_0|q4_0", OPT_TYPE, AT(kv.type_v), 0, 0,  GROUP_CACHE, NULL,
-     "type of the cached values; f32 with --score, --logits and --imatrix-out"},
+     "type of the cached values; f32 with --score, --logits, --perplexity, --kl-divergence and --imatrix-out"},
     {"--kv-block-size",                 "N",          OPT_INT,  AT(kv.block),        1,  65536,   GROUP_CACHE, NULL,
      "tokens in a block of the cache"},
     {"--kv-blocks",                     "N",          OPT_INT,  AT(kv.max_blocks),   0,  CLI_BIG, GROUP_CACHE, NULL,
@@ -8895,7 +9734,7 @@ static const cli_opt cli_opts[] = {
     {"--ids",                           NULL,         OPT_ON,   AT(gen.ids),         0,  0,       GROUP_OUT, NULL,
      "print token ids, on one line, in place of text"},
     {"--format",                        "text|json|md", OPT_WORD, AT(format),        0,  0,       GROUP_OUT, NULL,
-     "form of the answer where several exist: json with --inspect, md with --help and --list"},
+     "form of the answer where several exist: json with --inspect, --perplexity and --kl-divergence, md with --help and --list"},
     {"--json",                          NULL,         OPT_ON,   AT(json),            0,  0,       GROUP_OUT, NULL,
      "--format json"},
     {"-q --quiet",                      NULL,         OPT_SET,  AT(log_level),       LOG_QUIET, 0, GROUP_OUT, NULL,
@@ -9172,9 +10011,14 @@ static bool cli_parse(config *c, int n, char *const *arg, err_t *e) {
 
 /* text is always one. */
 static bool cli__has_format(int action, const char *format) {
-    if (strcmp(format, "json") == 0) return action == ACT_INSPECT;
+    if (strcmp(format, "json") == 0) return action == ACT_INSPECT || action == ACT_PERPLEXITY || action == ACT_DIVERGENCE;
     if (strcmp(format, "md") == 0) return action == ACT_HELP || action == ACT_LIST;
     return true;
+}
+
+/* Actions whose figures a rounded cache would blur. */
+static bool cli__exact(int action) {
+    return action >= ACT_SCORE && action <= ACT_DIVERGENCE;
 }
 
 static bool cli__needs_model(int action) { return action < ACT_LIST; }
@@ -9256,6 +10100,16 @@ static bool cli__biases(config *c, err_t *e) {
     return true;
 }
 
+/* What goes with --perplexity, and what with a base. */
+static bool cli__finish_eval(const config *c, err_t *e) {
+    if (c->eval.base && c->action != ACT_PERPLEXITY)
+        return err_set(e, EXIT_INPUT, "--kl-divergence-base: writes a file beside --perplexity, expected both (--kl-divergence BASE reads it)");
+    if (c->eval.base && c->eval.stride) return err_set(e, EXIT_INPUT, "--kl-divergence-base: windows lie end to end, expected no --ppl-stride");
+    if (c->action == ACT_DIVERGENCE && c->fwd.n_ctx >= 0)
+        return err_set(e, EXIT_INPUT, "--ctx-size: --kl-divergence takes the windows of its base, expected none");
+    return true;
+}
+
 /* What several options together mean, and what they must not. After it c is ready to run. */
 static bool cli_finish(config *c, err_t *e) {
     if (c->prompt && c->file) return err_set(e, EXIT_INPUT, "--prompt and --file both give a prompt, expected one");
@@ -9279,6 +10133,8 @@ static bool cli_finish(config *c, err_t *e) {
             return err_set(e, EXIT_INPUT, "--rope-scale and --rope-freq-scale both give a scale, expected one");
         c->fwd.rope.factor = 1 / c->rope_freq_scale;
     }
+    c->eval.n_chunks = c->calib.n_chunks = c->chunks;
+    if (!cli__finish_eval(c, e)) return false;
     if (c->gen.n_predict < 0) c->gen.n_predict = -1;
     if (c->escape &&
         !(cli__unescape_list(&c->stop, "--stop", e) && cli__unescape_list(&c->breakers, "--dry-sequence-breaker", e)))
@@ -9742,6 +10598,53 @@ static bool cli__with_engine(cli_run *r, err_t *e) {
     return ok;
 }
 
+/* Whether a file that is about to be written is neither the prompt nor the answer. */
+static bool cli__spares(const cli_run *r, const char *path, err_t *e) {
+    const char *text = r->c->file;
+    int         fd = text && strcmp(text, "-") != 0 ? open(text, O_RDONLY | O_CLOEXEC) : -1;
+    bool        same = fd >= 0 && cli__same_file(fd, path);
+    if (fd >= 0) close(fd);
+    if (same) return err_set(e, EXIT_INPUT, "%s: is the prompt itself, expected another file to write", path);
+    return !cli__same_file(fileno(r->out.f), path) ||
+           err_set(e, EXIT_INPUT, "%s: is the output itself, expected another file to write", path);
+}
+
+/* The text in windows; a context of 512 where nobody asks for another. */
+static bool cli__perplexity(cli_run *r, err_t *e) {
+    const config *c = r->c;
+    const bool    json = strcmp(c->format, "json") == 0;
+    fwd_opts      fo = c->fwd;
+    eval_plan     plan;
+    if (c->eval.base && !cli__spares(r, c->eval.base, e)) return false;
+    if (fo.n_ctx < 0) fo.n_ctx = EVAL_CTX;
+    engine *en = engine_open_many(r->g, r->vocab, &fo, &c->kv, (int64_t)r->ids.n, r->t_start, e);
+    if (!en) return false;
+    cli__graceful = 1;
+    const int32_t bos = c->bos || tok_add_bos(r->vocab) ? tok_bos(r->vocab) : -1;
+    bool ok = eval_plan_text(&plan, &r->ids, fo.n_ctx ? fo.n_ctx : en->m.hp.n_ctx_train, bos, &c->eval, e) && out_begin(&r->out, e) &&
+              eval_perplexity(en, &plan, &c->eval, json, &r->out, e);
+    engine_close(en);
+    return ok;
+}
+
+/* Neither text nor vocabulary is needed: the base holds the tokens. */
+static bool cli__divergence(cli_run *r, err_t *e) {
+    const config *c = r->c;
+    fwd_opts      fo = c->fwd;
+    eval_base     b;
+    eval_plan     plan;
+    if (!eval_base_open(&b, c->what, e)) return false;
+    fo.n_ctx = b.n_ctx;
+    engine *en = NULL;
+    bool    ok = eval_plan_base(&plan, &b, &c->eval, e) &&
+              (en = engine_open_many(r->g, NULL, &fo, &c->kv, (int64_t)b.ids.n, r->t_start, e)) != NULL;
+    cli__graceful = 1;
+    ok = ok && out_begin(&r->out, e) && eval_divergence(en, &b, &plan, strcmp(c->format, "json") == 0, &r->out, e);
+    engine_close(en);
+    eval_base_close(&b);
+    return ok;
+}
+
 /* The importance matrix of the text and of the files named beside it. Nothing is written after an interrupt. */
 static bool cli__imatrix(cli_run *r, err_t *e) {
     const config *c = r->c;
@@ -9792,6 +10695,7 @@ static bool cli__on_prompt(cli_run *r, err_t *e) {
               (act == ACT_DETOKENIZE ? cli__detokenize(r, &text, e) : cli__encode(r, &text, e));
     str_drop(&text);
     if (ok && act == ACT_TOKENIZE) ok = cli__tokenize(r, e);
+    else if (ok && act == ACT_PERPLEXITY) ok = cli__perplexity(r, e);
     else if (ok && act == ACT_IMATRIX) ok = cli__imatrix(r, e);
     else if (ok && act != ACT_DETOKENIZE) ok = cli__with_engine(r, e);
     tok_ids_drop(&r->ids);
@@ -9925,7 +10829,7 @@ static bool cli__on_model(const config *c, double t_start, err_t *e) {
         return ok;
     }
     config  own = *c;
-    bool    exact = c->action == ACT_SCORE || c->action == ACT_LOGITS || c->action == ACT_IMATRIX;
+    bool    exact = cli__exact(c->action);
     if (exact && !cli__given(c, "-ctk")) own.kv.type_k = K_F32;
     if (exact && !cli__given(c, "-ctv")) own.kv.type_v = K_F32;
     cli_run r = {.c = &own, .g = &g, .t_start = t_start};
@@ -9934,6 +10838,7 @@ static bool cli__on_model(const config *c, double t_start, err_t *e) {
     if (ok) {
         if (c->action == ACT_INSPECT)
             ok = out_begin(&r.out, e) && inspect_print(&g, c->pre, strcmp(c->format, "json") == 0, &r.out, e);
+        else if (c->action == ACT_DIVERGENCE) ok = cli__divergence(&r, e);
         else if (c->action == ACT_DUMP) ok = cli__dump_tensor(&g, c->what, &r.out, e);
         else ok = cli__on_prompt(&r, e);
         ok = out_end(&r.out, e) && ok;

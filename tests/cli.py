@@ -493,6 +493,140 @@ def scores():
         check(abs(float(lp) - want) < 1e-6 and float(lp) <= 0, "line %d: %s, want %.9g" % (i, lp, want))
 
 
+# --- what a model is worth ---
+
+STORY = tmp("story.txt")
+
+
+def story():
+    """A text of some 1,200 tokens, told by the model itself."""
+    if not os.path.exists(STORY):
+        told = b"".join(good("-m", model(), "-q", "-p", "Once upon a time", "-n", "300", "-s", str(s), "--ignore-eos") + b"\n" for s in range(4))
+        open(STORY, "wb").write(told)
+    return STORY
+
+
+def perplexity(*more):
+    return json.loads(good("-m", model(), "-q", "--perplexity", "-f", story(), "--json", *more))
+
+
+@case
+def perplexities():
+    """--perplexity is what --score gives for each window, and does not depend on how the windows are run"""
+    ids = [int(x) for x in good("-m", model(), "--tokenize", "--bos", "-f", story()).split()]
+    want = perplexity("-c", "64")
+    nll = []
+    for at in range(0, len(ids) - 63, 3 * 64):
+        text = good("-m", MODEL, "--detokenize", "-p", " ".join(map(str, ids[at + 1:at + 64])))
+        lines = [x.split() for x in good("-m", MODEL, "--score", "-f", "-", inp=text).decode().splitlines()]
+        if [int(x[1]) for x in lines] == ids[at + 1:at + 64]:           # a window that does not end inside a word comes back as it was
+            nll.append((at // 64, -sum(float(x[2]) for x in lines[32:]) / 31))
+    check(len(nll) > 2, "only %d windows came back" % len(nll))
+    r = run("-m", MODEL, "--perplexity", "-f", story(), "-c", "64")
+    running = [math.log(float(x)) for x in re.findall(r"\[\d+\]([0-9.]+),", r.err.decode())]
+    same(len(running), len(ids) // 64, "windows told")
+    for i, x in nll:
+        got = running[i] * (i + 1) - (running[i - 1] * i if i else 0)
+        check(abs(got - x) < 1e-4 * (i + 2), "window %d: %.6f, --score says %.6f" % (i, got, x))
+    check(re.fullmatch(rb"Final estimate: PPL = \d+\.\d{4} \+/- \d+\.\d{5}\n", r.out), repr(r.out))
+    check(abs(float(r.out.split()[4]) - want["perplexity"]) < 1e-4, "text and JSON differ")
+    same((want["windows"], want["scored"], want["n_ctx"], want["stride"]), (len(ids) // 64, len(ids) // 64 * 31, 64, 0), "counts")
+    for more in (["-t", "1"], ["-t", "2", "-b", "7"], ["-b", "2048"], ["--kv-block-size", "2"], ["--kv-blocks", "2"], *(["--cpu", x] for x in levels())):
+        same(perplexity("-c", "64", *more), want, "perplexity with " + " ".join(more))
+    same(perplexity("-c", "64", "--chunks", "3")["scored"], 93, "scored in three windows")
+    strided = perplexity("-c", "64", "--ppl-stride", "16")
+    same((strided["stride"], strided["windows"]), (16, (len(ids) - 64 + 15) // 16), "strided windows")
+    same(strided["scored"], 16 * strided["windows"], "strided positions")
+    check(0.7 < strided["perplexity"] / want["perplexity"] < 1.3, "strided %r, else %r" % (strided, want))
+    long = run("-m", MODEL, "--perplexity", "-f", story(), "-q")
+    check(long.rc == 0 and abs(float(long.out.split()[4]) - perplexity("-c", "512")["perplexity"]) < 1e-4, "the context is 512 by itself: %r" % long)
+
+
+@case
+def perplexity_refusals():
+    """--perplexity and --kl-divergence say what they cannot do"""
+    base = tmp("refuse.base")
+    before = open(model(), "rb").read(), open(story(), "rb").read()
+    good("-m", model(), "-q", "--perplexity", "-f", story(), "-c", "64", "--chunks", "1", "--kl-divergence-base", base)
+    for args, word in ((["--perplexity", "-p", "too short"], "at least one window of 512"), (["--perplexity", "-f", story(), "-c", "3"], "at least 4"),
+                       (["--perplexity", "-f", story(), "--chunks", "0"], "--chunks"), (["--perplexity", "-f", story(), "--ppl-stride", "512"], "--ppl-stride"),
+                       (["--perplexity", "-f", story(), "--format", "md"], "has no form md"), (["--perplexity", "--score", "-p", "x"], "two actions"),
+                       (["--perplexity"], "0 tokens|1 tokens"), (["-p", "x", "--kl-divergence-base", base], "--perplexity"),
+                       (["--perplexity", "-f", story(), "--ppl-stride", "8", "--kl-divergence-base", base], "--ppl-stride"),
+                       (["--perplexity", "-f", story(), "--kl-divergence-base", story()], "is the prompt itself"),
+                       (["--perplexity", "-f", story(), "--kl-divergence-base", MODEL], "is the model itself"),
+                       (["--perplexity", "-f", story(), "--kl-divergence-base", tmp("x.out"), "-o", tmp("x.out")], "is the output itself"),
+                       (["--perplexity", "-f", story(), "--kl-divergence-base", "/nonexistent/x"], "/nonexistent/x"),
+                       (["--kl-divergence", base, "-c", "64"], "--ctx-size"), (["--kl-divergence", MODEL], "not a file of --kl-divergence-base"),
+                       (["--kl-divergence", "/nonexistent"], "/nonexistent"), (["--kl-divergence", story()], "not a GGUF file")):
+        r = run("-m", MODEL, "-q", *args)
+        check(r.rc == 2 and one_line(r.err) and re.search(word.encode(), r.err) and not r.out, "%s: %r" % (" ".join(args), r))
+    same((open(MODEL, "rb").read(), open(story(), "rb").read()), before, "model and text")
+    other = os.path.join(HERE, "tests", "data", "tiny", "qwen2.gguf")
+    refused(run("-m", other, "--kl-divergence", base, "-q"), 2, "a vocabulary of 512 tokens", "another vocabulary")
+    refused(run("-m", MODEL, "-q", "--perplexity", "-f", story(), "-c", "64", "--kv-blocks", "1"), 3, "KV cache", "no room")
+
+
+@case
+def divergences():
+    """a base: the model against itself is at no distance; a rounded cache is at a small one, the same for every run and k"""
+    base, whole = tmp("own.base"), tmp("whole.base")
+    text = ("-m", model(), "-q", "--perplexity", "-f", story(), "-c", "64")
+    same(good(*text, "--kl-divergence-base", base), good(*text), "stdout beside a base")
+    good(*text, "--save-all-logits", whole, "--kl-top-k", "0")
+    check(os.path.getsize(base) < os.path.getsize(whole), "the base is not smaller")
+    own = json.loads(good("-m", MODEL, "-q", "--kl-divergence", base, "--json"))
+    same((own["kld"]["mean"], own["kld"]["max"], own["dp"]["rms"], own["same_top"], own["ln_ratio"]), (0, 0, 0, 1, 0), "the model against itself")
+    check(abs(own["perplexity"] - perplexity("-c", "64")["perplexity"]) < 1e-5, "its perplexity")
+    rough = ("-m", MODEL, "-q", "-ctk", "q8_0", "-ctv", "q4_0", "--json", "--kl-divergence")
+    want = json.loads(good(*rough, base))
+    check(1e-4 < want["kld"]["mean"] < 0.2 and want["kld"]["p99"] > want["kld"]["median"] > 0 and want["same_top"] < 1, repr(want))
+    for more in (["-t", "1"], ["-b", "5"], *(["--cpu", x] for x in levels())):
+        same(json.loads(good(*rough, base, *more)), want, "divergence with " + " ".join(more))
+    exact = json.loads(good(*rough, whole))
+    check(0 <= exact["kld"]["mean"] - want["kld"]["mean"] < 1e-5, "k cuts off %.9g" % (exact["kld"]["mean"] - want["kld"]["mean"]))
+    same(exact["dp"], want["dp"], "delta p")
+    same(json.loads(good(*rough, base, "--chunks", "2"))["scored"], 62, "scored in two windows")
+    r = run("-m", MODEL, "-ctk", "q8_0", "-ctv", "q4_0", "--kl-divergence", base)
+    check(r.rc == 0 and b"Mean    KLD: %10.6f" % want["kld"]["mean"] in r.out and b"Same top p:" in r.out, repr(r))
+    same(len(re.findall(rb"(?m)^ +\d+ .*%$", r.err)), want["windows"], "a line for each window")
+
+
+@case
+def bases_are_whole():
+    """a full disk, a signal or an interrupt leaves no base, and an old one as it was"""
+    at = tmp("bases")
+    os.mkdir(at)
+    path = os.path.join(at, "x.base")
+    args = ("-m", model(), "-q", "--perplexity", "-f", story(), "-c", "64", "--kl-divergence-base", path)
+    open(path, "wb").write(b"an old one")
+    r = run(*args, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (65536, 65536)))
+    refused(r, 3, "cannot write", "a file that may not grow")
+    same((os.listdir(at), open(path, "rb").read()), (["x.base"], b"an old one"), "what is left")
+    long = tmp("long.txt")
+    open(long, "wb").write(open(story(), "rb").read() * 100)
+    for sig, code in (signal.SIGINT, 130), (signal.SIGTERM, 143):
+        p = start("-m", MODEL, "-f", long, "-q", "-t", "1", "--perplexity", "-c", "64", "-b", "64", "--kl-divergence-base", path)
+        deadline = time.time() + 20 * SLOW
+        while len(os.listdir(at)) < 2 and p.poll() is None and time.time() < deadline:
+            time.sleep(0.01)
+        p.send_signal(sig)
+        r = finish(p)
+        check(r.rc == code and not r.out, "after %s: %r" % (sig.name, r))
+        same((os.listdir(at), open(path, "rb").read()), (["x.base"], b"an old one"), "what %s leaves" % sig.name)
+    good(*args)
+    same(os.listdir(at), ["x.base"], "what a good run leaves")
+    whole = open(path, "rb").read()
+    for what, data in (("cut", whole[:-100]), ("another length", whole + bytes(64)), ("a token out of range", whole.replace(b"tokens", b"tokenz")),
+                       ("a record", whole[:-3000] + b"\xff" * 600 + whole[-2400:])):
+        open(path, "wb").write(data)
+        r = run("-m", MODEL, "-q", "--kl-divergence", path)
+        if what == "another length":
+            check(r.rc in (0, 2), repr(r))
+        else:
+            refused(r, 2, "x.base", what)
+
+
 def inspect(path):
     return json.loads(good("-m", path, "--inspect", "--json"))
 
@@ -573,7 +707,7 @@ def terminal_escapes():
 # --- streams and signals ---
 
 ACTIONS = (["-p", "Once", "-n", "50"], ["--tokenize", "-p", "Once"], ["--detokenize", "-p", "400 401"], ["--inspect"], ["--inspect", "--json"],
-           ["--dump-tensor", "token_embd.weight"], ["--score", "-p", PROMPT], ["--logits", "-", "-p", PROMPT])
+           ["--dump-tensor", "token_embd.weight"], ["--score", "-p", PROMPT], ["--logits", "-", "-p", PROMPT], ["--perplexity", "-c", "8", "-p", PROMPT])
 
 
 @case

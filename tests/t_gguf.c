@@ -789,7 +789,7 @@ static void t_gguf_write(void) {
     gguf_write_u32(&w, "u", 7);
     gguf_write_strs(&w, "l", list, 2);
     CHECKF(gguf_write_finish(&w, &e), "%s", e.text);
-    str    none = tg_file("G3 #0 #4 's i8 'text 'f i6 f0.5 'u i4 i7 'l i9 i8 #2 'x '");
+    str    none = tg_file("G3 #0 #4 's i8 'text 'f i6 f0.5 'u i4 i7 'l i9 i8 #2 'x ' @32");
     size_t n = 0;
     char  *got = t_read(tg_path("out.gguf"), &n);     /* the link is still one */
     if (CHECK(got && n == none.n)) EQ_MEM(got, none.p, n);
