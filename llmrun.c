@@ -4003,7 +4003,7 @@ typedef struct {
 } dev_product;
 
 /* Who sees every list of products, with the float rows they take, before one of them is computed. All threads make the
- * call; it deals its work as a stage does and ends with a barrier. It may exchange matrices behind the list. */
+ * call; it deals its work as a stage does and ends with a barrier. */
 typedef struct dev_tap {
     void (*fn)(void *ctx, dev *dv, const dev_product *list, int n);
     void  *ctx;
@@ -6333,7 +6333,8 @@ static bool calib__chunk(engine *eng, const int32_t *ids, int n, int32_t bos, er
 /* Chunks that a text of n tokens has for us; 0, with words in e, where it is too short for one. */
 static int calib_chunks(size_t n_ids, int chunk, const calib_opts *o, err_t *e) {
     const size_t n = n_ids / (size_t)chunk;
-    if (!n) err_set(e, EXIT_INPUT, "the text has %zu tokens, expected at least the %d of one chunk (-c N)", n_ids, chunk);
+    if (!o->n_chunks) err_set(e, EXIT_INPUT, "--chunks: 0 leaves nothing to read, expected at least 1");
+    else if (!n) err_set(e, EXIT_INPUT, "the text has %zu tokens, expected at least the %d of one chunk (-c N)", n_ids, chunk);
     return o->n_chunks >= 0 && (size_t)o->n_chunks < n ? o->n_chunks : n > INT_MAX ? INT_MAX : (int)n;
 }
 
@@ -6558,7 +6559,7 @@ static float *calib_weights(const calib_imatrix *im, bytes name, uint64_t n_in, 
     float *w = mem_new(n_in * n_mat, sizeof *w);
     for (uint64_t i = 0; i < n_in * n_mat; i++) {
         const double rows = en->count[i / en->n_in];
-        w[i] = rows > 0 ? (float)(en->sum2[i] / rows) : 1.0f;
+        w[i] = rows > 0 ? (float)fmin(en->sum2[i] / rows, 1e30) : 1.0f;   /* finite whatever the file says */
     }
     return w;
 }
@@ -6631,15 +6632,14 @@ static bool calib_imatrix_write(const calib_imatrix *im, const char *path, const
 
 /* ===== [round] weights rounded by what they do to a text =====
  * A calibrated rounding. All rows of a text go through the model as one step; before a product is computed, its matrix is
- * rounded with every row of its input in sight, and the step goes on with the rounded matrix, so that each layer makes up
- * for what those before it became. What is made small is the error of the product over the text: e H e for each row of
- * weights, e its error, H the second moments of the input channels (Frantar et al. 2023, GPTQ; Chee et al. 2023, QuIP).
+ * rounded with every row of its input in sight. What is made small is the error of the product over the text: e H e for each
+ * row of weights, e its error, H the second moments of the input channels (Frantar et al. 2023, GPTQ; Chee et al. 2023, QuIP).
  *   feedback   columns are rounded one after another, heavy ones first, and each is moved by what the errors before it ask:
  *              H = V V', V upper triangular, makes e H e a sum of squares in which column k stands with those before it
  *   descent    codes are changed one at a time while that lowers e H e; scales are solved for anew between two sweeps
- *   balance    channels of a norm are scaled against its matrices (Lin et al. 2024, AWQ), by the power of their strength
- *              that leaves the least error; the norm takes the inverse
- * The result is ordinary blocks. No row is left with more error than the plain fit has that is weighed by H's diagonal.
+ * The step itself goes on with the model's own weights: inputs that come out of rounded layers were tried, and did not bring
+ * the rounded model nearer. The result is ordinary blocks. No row is left with more error than the plain fit has that is
+ * weighed by H's diagonal.
  * H is kept for runs of up to ROUND_SPAN channels: longer rows have several. Neither threads nor levels change a bit.
  * Door: round_opts, round_run, round_bytes, round_free. */
 
@@ -6763,6 +6763,17 @@ static void round__moments(round_job *j, dev *dv, const dev_product *m) {
     pool_barrier(dv->p);
 }
 
+/* Embeddings that are the output matrix too: an error counts as an input in every channel alike, and about as much in all as
+ * it does in the logits. Thread 0. */
+static void round__also_input(round_job *j) {
+    double mean = 0;
+    for (int i = 0; i < j->n; i++) mean += (double)j->hd[i] / j->n;
+    for (int i = 0; i < j->n; i++) {
+        float *h = j->h + (size_t)(i / j->span) * (size_t)j->span * (size_t)j->span + (size_t)(i % j->span) * (size_t)(j->span + 1);
+        j->hd[i] = *h += (float)mean;
+    }
+}
+
 /* --- the order of columns, and the factor --- */
 
 typedef struct {
@@ -6775,10 +6786,13 @@ static int round__heavier(const void *a, const void *b) {
     return x->key != y->key ? (x->key < y->key ? 1 : -1) : x->at - y->at;
 }
 
+/* Columns that are fitted together in a run of len: whole blocks of every type whose blocks fill it. */
+static int round__unit_of(int len) { return len % 256 ? len & -len : 256; }
+
 /* Super-blocks of a run by falling mass, columns inside by falling strength: a block keeps together, since its scales are
  * fitted when the first of its columns comes. */
 static void round__order(round_job *j, int at, int len) {
-    const int   unit = len % 256 ? 32 : 256;
+    const int   unit = round__unit_of(len);
     round__rank big[ROUND_SPAN / 32], small[256];
     for (int b = 0; b < len / unit; b++) {
         big[b] = (round__rank){0, b};
@@ -6902,7 +6916,8 @@ static void round__errors(const round_job *j, round__bench *b, uint32_t type, co
 }
 
 /* Rounds the unit at places [k0, k0 + unit) of the order for each row of the tile: its blocks are fitted to what the errors
- * before it ask for, then, where a type has codes of its own, they are chosen one column after another. t is in order. */
+ * before it ask for, then, where a type has codes of its own, they are chosen one column after another. t is in order. An
+ * error costs vd where those behind it make up for it all they can, hd where they do nothing: the fit takes the middle. */
 static void round__unit(const round_job *j, round__bench *b, uint32_t type, int at, int len, int k0, int unit, size_t row, int nr) {
     const k_fitter *k = &k_fitters[type];
     const size_t    n = (size_t)j->n, S = (size_t)j->span;
@@ -6910,7 +6925,7 @@ static void round__unit(const round_job *j, round__bench *b, uint32_t type, int 
     const int      *col = j->col + at + k0;
     int             c0 = col[0];
     for (int i = 1; i < unit; i++) c0 = col[i] < c0 ? col[i] : c0;
-    for (int i = 0; i < unit; i++) b->diag[col[i] - c0] = j->vd[at + k0 + i];
+    for (int i = 0; i < unit; i++) b->diag[col[i] - c0] = sqrtf(j->hd[col[i]]) * sqrtf(j->vd[at + k0 + i]);
     for (int r = 0; r < nr; r++) {
         float   *t = b->t + (size_t)r * n + at, *w = b->w + (size_t)r * n, *e = b->e + (size_t)r * n;
         uint8_t *blocks = b->made + (size_t)r * row + (size_t)c0 / k_types[type].block * k_types[type].bytes;
@@ -6933,7 +6948,7 @@ static void round__feedback(const round_job *j, round__bench *b, uint32_t type, 
     for (size_t r = 0; r < (size_t)nr; r++)
         for (size_t i = 0; i < n; i++) b->t[r * n + i] = b->w[r * n + (size_t)j->col[i]];
     for (int at = 0; at < j->n; at += j->span) {
-        const int len = j->n - at < j->span ? j->n - at : j->span, unit = len % 256 ? 32 : 256;
+        const int len = j->n - at < j->span ? j->n - at : j->span, unit = round__unit_of(len);
         for (int k0 = 0; k0 < len; k0 += unit) round__unit(j, b, type, at, len, k0, unit, row, nr);
     }
 }
@@ -7154,13 +7169,8 @@ static bool round__same_input(const dev_product *a, const dev_product *b) {
     return a->a == b->a && a->n == b->n && (!a->idx == !b->idx ? a->first == b->first : !a->first && !b->first);
 }
 
-/* All rows of one matrix. All threads. */
-static void round__matrix(round_job *j, dev *dv, const dev_product *m, uint32_t type, uint8_t *dst) {
-    const size_t row = k_row_bytes(type, m->w->n_in);
-    for (int r; (r = pool_next(dv->p) * ROUND_TILE) < m->w->n_out;)
-        round__tile(j, &j->bench[dv->ith], m, type, r, m->w->n_out - r < ROUND_TILE ? m->w->n_out - r : ROUND_TILE, dst + (size_t)r * row);
-    pool_barrier(dv->p);
-    if (dv->ith) return;
+/* Adds up what is left of the errors of a matrix, row by row. */
+static void round__told(round_job *j, const dev_product *m, uint32_t type) {
     double sum[2] = {0};
     for (int r = 0; r < 2 * m->w->n_out; r++) sum[r % 2] += j->err[r];
     j->before += sum[0];
@@ -7170,18 +7180,14 @@ static void round__matrix(round_job *j, dev *dv, const dev_product *m, uint32_t 
              sum[0] > 0 ? 100 * sum[1] / sum[0] : 100.0);
 }
 
-/* Puts the rounded matrices in place of those of the file, for the products that follow. Thread 0. */
-static void round__exchange(round_job *j, const dev_product *list, int n) {
-    uint32_t type;
-    for (int i = 0; i < n; i++) {
-        arch_mat *w = (arch_mat *)(uintptr_t)list[i].w;   /* the engine's own, which is ours to change */
-        uint8_t  *to = list[i].stack ? NULL : round__place(j, &list[i], &type);
-        if (!to) continue;
-        w->data = to;
-        w->type = type;
-        w->row_bytes = k_row_bytes(type, w->n_in);
-        w->mat_bytes = w->row_bytes * (size_t)w->n_out;
-    }
+/* All rows of one matrix. All threads. */
+static void round__matrix(round_job *j, dev *dv, const dev_product *m, uint32_t type, uint8_t *dst) {
+    const size_t row = k_row_bytes(type, m->w->n_in);
+    for (int r; (r = pool_next(dv->p) * ROUND_TILE) < m->w->n_out && !g_interrupt;)
+        round__tile(j, &j->bench[dv->ith], m, type, r, m->w->n_out - r < ROUND_TILE ? m->w->n_out - r : ROUND_TILE, dst + (size_t)r * row);
+    pool_barrier(dv->p);
+    if (dv->ith == 0) round__told(j, m, type);
+    pool_barrier(dv->p);
 }
 
 /* The watcher: rounds the matrices of a list to what their inputs are, input by input. */
@@ -7196,29 +7202,26 @@ static void round__watch(void *ctx, dev *dv, const dev_product *list, int n) {
             pool_barrier(dv->p);
             if (dv->ith == 0) j->n = list[i].w->n_in, j->span = round__span(j->n);
             pool_barrier(dv->p);
-            if (list[i].n) round__moments(j, dv, &list[i]), round__prepare(j, dv);
+            if (list[i].n) round__moments(j, dv, &list[i]);
+            if (list[i].w->data == j->m.glob.tok_embd.data) {
+                if (dv->ith == 0) round__also_input(j);
+                pool_barrier(dv->p);
+            }
+            if (list[i].n) round__prepare(j, dv);
         }
         leader = i;
         round__matrix(j, dv, &list[i], type, dst);
     }
     pool_barrier(dv->p);
-    if (leader < 0) return;
-    if (dv->ith == 0) round__exchange(j, list, n);
-    pool_barrier(dv->p);
-    for (int i = 0; i < n; i++) {
-        if (i && round__same_input(&list[i], &list[i - 1])) continue;
-        const int first = list[i].idx ? 0 : list[i].first, rows = list[i].idx ? j->f->n_sel : list[i].n;
-        for (int r; (r = pool_next(dv->p)) < rows;) dev_quantise(list[i].a, first + r, list[i].w->n_in, true);
-        pool_barrier(dv->p);
-    }
 }
 
 /* --- the run --- */
 
-/* Whether tensor i is rounded here: a matrix of the step that changes to a type of codes. */
+/* Whether tensor i is rounded here: a matrix of the step that changes to a type of codes. Embeddings are when they are the
+ * output too. */
 static bool round__ours(const round_job *j, uint64_t i) {
     const gguf_tensor *t = &j->g->tensor[i];
-    const bool         head = bytes_is(t->name, "output.weight");
+    const bool         head = t->data == j->m.glob.output.data;
     if (t->type == j->to[i] || !k_wants_q8(j->to[i]) || !k_fitters[j->to[i]].fit || t->n_dims < 2) return false;
     return head ? t->dim[1] == (uint64_t)j->m.hp.n_vocab : t->name.n > 4 && memcmp(t->name.p, "blk.", 4) == 0;
 }
@@ -7293,7 +7296,8 @@ static int round__chunks(const round_job *j, size_t n_ids, err_t *e) {
     size_t       most = ((size_t)ROUND_MEMORY << 30) / (each * chunk);
     if (j->o.n_chunks >= 0 && (size_t)j->o.n_chunks < most) most = (size_t)j->o.n_chunks;
     if (most > (size_t)INT32_MAX / chunk) most = (size_t)INT32_MAX / chunk;
-    if (!all) err_set(e, EXIT_INPUT, "--calibrate: the text has %zu tokens, expected at least the %zu of one chunk", n_ids, chunk);
+    if (!j->o.n_chunks) err_set(e, EXIT_INPUT, "--chunks: 0 leaves nothing to read, expected at least 1");
+    else if (!all) err_set(e, EXIT_INPUT, "--calibrate: the text has %zu tokens, expected at least the %zu of one chunk", n_ids, chunk);
     else if (!most) err_set(e, EXIT_RESOURCE, "--calibrate: a chunk of %zu tokens takes more than %d GiB", chunk, ROUND_MEMORY);
     return (int)(all < most ? all : most);
 }

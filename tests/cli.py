@@ -1076,6 +1076,7 @@ def few_descriptors():
     check(r.rc == 0 or (r.rc in (2, 3) and one_line(r.err)), repr(r))
 
 
+<<<<<<< HEAD
 # --- quantising ---
 
 def holding(directory):
@@ -1088,10 +1089,20 @@ TINY = os.path.join(HERE, "tests", "data", "tiny")
 def folder(name):
     path = tmp(name)
     os.makedirs(path)
+=======
+def calibration():
+    """A text of the model's own kind, made by the model."""
+    path = tmp("calib.txt")
+    if not os.path.exists(path):
+        with open(path, "wb") as f:
+            for seed in range(4):
+                f.write(good("-m", model(), "-p", "", "-n", "400", "-s", str(seed), "-q", "-t", "1") + b"\n")
+>>>>>>> 61949f8a4aca66754dbf01f5aa08a96c3a004b60
     return path
 
 
 @case
+<<<<<<< HEAD
 def quantize_copy():
     """COPY gives back every tiny model, vocabulary and the story model byte for byte, through a link too"""
     where = folder("copy")
@@ -1236,6 +1247,63 @@ def quantize_interrupted():
         same(r.rc, code, "exit after %r: %r" % (signals, r))
         check(r.err.count(b"\n") <= 1 and (len(signals) > 1 or one_line(r.err)), repr(r))
         same(holding(where), [], "left behind")
+=======
+def imatrix_out():
+    """an importance matrix does not depend on threads or batches, and adds up"""
+    m, text, a, b = model(), calibration(), tmp("a.im"), tmp("b.im")
+    r = run("-m", m, "-f", text, "--imatrix-out", a, "-c", "128", "-t", "1")
+    check(r.rc == 0 and r.out == b"" and b"35 tensors" in r.err, repr(r))
+    good("-m", m, "-f", text, "--imatrix-out", b, "-c", "128", "-t", "3", "-b", "50", "-q")
+    same(open(a, "rb").read() == open(b, "rb").read(), True, "equal files")
+    r = run("-m", m, "-p", "", "--in-file", a, "--in-file", a, "--imatrix-out", b, "-c", "128")
+    check(r.rc == 0 and b"35 tensors" in r.err, repr(r))
+    one = array.array("f", good("-m", a, "--dump-tensor", "blk.0.attn_q.weight.counts"))[0]
+    two = array.array("f", good("-m", b, "--dump-tensor", "blk.0.attn_q.weight.counts"))[0]
+    same(two, 2 * one, "counts of a matrix added to itself")
+
+
+@case
+def imatrix_refused():
+    """what cannot be an importance matrix, or make one, is refused in one line"""
+    m, text, bad = model(), calibration(), tmp("bad.im")
+    refused(run("-m", m, "-p", "Too short.", "--imatrix-out", bad, "-q"), 2, "chunk", "a short text")
+    refused(run("-m", m, "-f", text, "--imatrix-out", bad, "--chunks", "0", "-q"), 2, "--chunks", "no chunks")
+    refused(run("-m", m, "-f", text, "--imatrix-out", m, "-c", "64", "-q"), 2, "model itself", "over the model")
+    check(not os.path.exists(bad), "a refused run leaves a file")
+    for data in (b"", b"GGUF", b"\1\0\0\0\2", struct.pack("<4i", 1, 1, 65, 0) + b"\0" * 8):
+        open(bad, "wb").write(data)
+        refused(run("-m", m, "--quantize", "Q4_0", "--imatrix", bad, "-o", tmp("q.gguf"), "-q"), 2, bad, "a bad matrix")
+    refused(run("-m", m, "--quantize", "Q4_0", "--imatrix", m, "-o", tmp("q.gguf"), "-q"), 2, m, "a model for a matrix")
+    check(not os.path.exists(tmp("q.gguf")), "a refused run leaves a file")
+
+
+def floats(*args):
+    return array.array("f", good(*args))
+
+
+@case
+def quantize_calibrated():
+    """--calibrate gives the same file for any threads, of the same size, nearer to the model than plain rounding"""
+    m, text = model(), calibration()
+    plain, weighed, one, two = tmp("plain.gguf"), tmp("weighed.gguf"), tmp("one.gguf"), tmp("two.gguf")
+    quant = ("-m", m, "--quantize", "Q4_0", "--pure", "-q", "-o")
+    good(*quant, plain)
+    good("-m", m, "-f", text, "--imatrix-out", tmp("w.im"), "-c", "128", "-q")
+    good(*quant, weighed, "--imatrix", tmp("w.im"))
+    good(*quant, one, "--calibrate", text, "-c", "128", "-t", "1")
+    good(*quant, two, "--calibrate", text, "-c", "128", "-t", "3")
+    same(open(one, "rb").read() == open(two, "rb").read(), True, "equal files")
+    same(os.path.getsize(one), os.path.getsize(plain), "size")
+    ask = ("-p", "Once upon a time, there was a little girl named Lily. She loved to play outside in the park with her dog.", "--logits", "-", "-q")
+    want = floats("-m", m, *ask)
+    far = lambda f: sum((a - b) ** 2 for a, b in zip(want, floats("-m", f, *ask)))
+    p, w, c = far(plain), far(weighed), far(one)
+    check(c < 0.8 * min(p, w), "squared distance of the logits: plain %g, weighed %g, calibrated %g" % (p, w, c))
+    refused(run(*quant, tmp("no.gguf"), "--calibrate", tmp("none.txt")), 2, "none.txt", "no text")
+    open(tmp("short.txt"), "w").write("A short text.")
+    refused(run(*quant, tmp("no.gguf"), "--calibrate", tmp("short.txt")), 2, "--calibrate", "a short text")
+    check(not os.path.exists(tmp("no.gguf")), "a refused run leaves a file")
+>>>>>>> 61949f8a4aca66754dbf01f5aa08a96c3a004b60
 
 
 def main():

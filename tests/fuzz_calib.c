@@ -1,0 +1,31 @@
+/* Importance matrices from strangers, in both forms. Whatever is read has finite sums, names in order, and weights for
+ * each of its entries; a refusal comes with words. */
+#ifndef LLMRUN_NO_MAIN
+#define LLMRUN_NO_MAIN
+#endif
+#include "../llmrun.c"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
+    calib_imatrix im;
+    err_t         e = {0};
+    g_log_level = LOG_QUIET;
+    if (!calib_imatrix_parse(&im, data, n, "FILE", &e)) {
+        ASSERT(e.code == EXIT_INPUT && !strncmp(e.text, "FILE: ", 6) && strstr(e.text, "expected "));
+        return 0;
+    }
+    ASSERT(!e.code && im.n);
+    for (size_t i = 0; i < im.n; i++) {
+        const calib_entry *en = &im.e[i];
+        ASSERT(i == 0 || strcmp(im.e[i - 1].name, en->name) < 0);
+        float *w = calib_weights(&im, bytes_of(en->name), en->n_in, en->n_mat, &e);
+        ASSERT(w && !e.code);
+        for (uint64_t k = 0; k < en->n_in * en->n_mat; k++) ASSERT(w[k] >= 0 && en->sum2[k] >= 0 && isfinite(en->sum2[k]));
+        mem_free(w);
+    }
+    calib_imatrix sum = {0};
+    ASSERT(calib_imatrix_merge(&sum, &im, 512, &e) && sum.n == im.n);
+    calib_imatrix_drop(&sum);
+    calib_imatrix_drop(&im);
+    return 0;
+}

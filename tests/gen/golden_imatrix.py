@@ -1,0 +1,33 @@
+#!/usr/bin/env python3
+"""Importance matrices that llama.cpp gathers from the tiny models, in both of its forms.
+
+    python3 tests/gen/golden_imatrix.py /path/to/llama-imatrix
+
+Writes tests/data/golden/imatrix.txt (the text), imatrix_NAME.gguf and imatrix_llama.dat. Made with llama.cpp of August 2026;
+the keys and values of its run are kept in f16, so it agrees with exact sums to about 1e-3.
+"""
+import os, subprocess, sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+DATA = os.path.join(HERE, "..", "data")
+GOLD = os.path.join(DATA, "golden")
+TEXT = " ".join("The %s fox number %d jumps over %d lazy dogs, and %s." % (c, i, i * i % 17, w)
+                for i, (c, w) in enumerate(zip("red blue green grey brown black white pink".split(),
+                                               "they sleep;nobody minds;it rains;we laugh;all is well;birds sing;time flies;so be it".split(";"))))
+CHUNK, CHUNKS = 32, 12
+
+
+def main(tool):
+    text = os.path.join(GOLD, "imatrix.txt")
+    with open(text, "w") as f:
+        f.write(TEXT)
+    for model, form in (("llama", "gguf"), ("llama_moe", "gguf"), ("llama", "dat")):
+        out = os.path.join(GOLD, "imatrix_%s.%s" % (model, form))
+        subprocess.run([tool, "-m", os.path.join(DATA, "tiny", model + ".gguf"), "-f", "imatrix.txt", "-o", os.path.abspath(out),
+                        "--output-format", form, "-c", str(CHUNK), "-b", str(CHUNK), "--chunks", str(CHUNKS), "--no-ppl",
+                        "--process-output", "-ngl", "0", "-t", "2"], check=True, cwd=GOLD, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        print(out, os.path.getsize(out))
+
+
+if __name__ == "__main__":
+    main(os.path.abspath(sys.argv[1]))
