@@ -14,8 +14,8 @@
  *   [fwd]      one step over a batch of rows                            <- k base pool arch model kv dev
  *   [samp]     logits to token                                          <- base
  *   [gen]      (engine) one request: prefill, decode, stop, scores      <- k base pool gguf tok model kv fwd samp
- *   [calib]    what a text shows of a model's inputs                   <- k base pool gguf tok kv dev fwd gen
- *   [round]    weights rounded by what they do to a text               <- k base pool gguf tok arch model kv dev fwd
+ *   [calib]    what a text shows of a model's inputs                    <- k base pool gguf tok kv dev fwd gen
+ *   [round]    weights rounded by what they do to a text               <- k base pool gguf tok model kv dev fwd
  *   [eval]     what a model is worth on a text: perplexity, divergence  <- k base pool gguf tok kv fwd gen
  *   [quant]    one model file into another, weights in other types      <- k base pool gguf
  *   [inspect]  what is in a model file                                  <- k base gguf tok arch model

@@ -1076,7 +1076,6 @@ def few_descriptors():
     check(r.rc == 0 or (r.rc in (2, 3) and one_line(r.err)), repr(r))
 
 
-<<<<<<< HEAD
 # --- quantising ---
 
 def holding(directory):
@@ -1089,20 +1088,10 @@ TINY = os.path.join(HERE, "tests", "data", "tiny")
 def folder(name):
     path = tmp(name)
     os.makedirs(path)
-=======
-def calibration():
-    """A text of the model's own kind, made by the model."""
-    path = tmp("calib.txt")
-    if not os.path.exists(path):
-        with open(path, "wb") as f:
-            for seed in range(4):
-                f.write(good("-m", model(), "-p", "", "-n", "400", "-s", str(seed), "-q", "-t", "1") + b"\n")
->>>>>>> 61949f8a4aca66754dbf01f5aa08a96c3a004b60
     return path
 
 
 @case
-<<<<<<< HEAD
 def quantize_copy():
     """COPY gives back every tiny model, vocabulary and the story model byte for byte, through a link too"""
     where = folder("copy")
@@ -1247,7 +1236,19 @@ def quantize_interrupted():
         same(r.rc, code, "exit after %r: %r" % (signals, r))
         check(r.err.count(b"\n") <= 1 and (len(signals) > 1 or one_line(r.err)), repr(r))
         same(holding(where), [], "left behind")
-=======
+
+
+def calibration():
+    """A text of the model's own kind, made by the model."""
+    path = tmp("calib.txt")
+    if not os.path.exists(path):
+        with open(path, "wb") as f:
+            for seed in range(4):
+                f.write(good("-m", model(), "-p", "", "-n", "400", "-s", str(seed), "-q", "-t", "1") + b"\n")
+    return path
+
+
+@case
 def imatrix_out():
     """an importance matrix does not depend on threads or batches, and adds up"""
     m, text, a, b = model(), calibration(), tmp("a.im"), tmp("b.im")
@@ -1303,7 +1304,6 @@ def quantize_calibrated():
     open(tmp("short.txt"), "w").write("A short text.")
     refused(run(*quant, tmp("no.gguf"), "--calibrate", tmp("short.txt")), 2, "--calibrate", "a short text")
     check(not os.path.exists(tmp("no.gguf")), "a refused run leaves a file")
->>>>>>> 61949f8a4aca66754dbf01f5aa08a96c3a004b60
 
 
 def main():

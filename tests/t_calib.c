@@ -244,8 +244,8 @@ static void tc_types(void) {
             CHECKF(err[2 * r + 1] <= err[2 * r], "%s: row %d is worse than plain", k_types[type].name, r);
             before += err[2 * r], after += err[2 * r + 1];
         }
-        const double most = k_fitters[type].recode ? 0.7 : 0.95;
-        CHECKF(after < most * before, "%s: %.3f of the plain error is left", k_types[type].name, after / before);
+        const double most = k_fitters[type].recode ? 0.7 : 1;    /* a lattice has no codes to move alone */
+        CHECKF(after <= most * before, "%s: %.3f of the plain error is left", k_types[type].name, after / before);
         if (type != K_Q4_K && type != K_Q4_0) continue;
         tc_round(type, TC_N, 3, w, x, again, other, NULL);
         EQ_MEM(again, dst, k_row_bytes(type, TC_N) * TC_OUT);
