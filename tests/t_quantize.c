@@ -133,7 +133,7 @@ static void tz_add_line(tz_model *m, const char *arch, int layers, const char *l
 /* One `file` line against what the plan says. Returns how many tensors were compared. */
 static int tz_check(const gguf_file *g, const char *which, const char *line) {
     char              name[32] = "", base[32] = "", guided[16] = "";
-    const quant_guide guide = {NULL, tz_no_weights};
+    const quant_guide guide = {.weights = tz_no_weights};
     char              first[128];
     snprintf(first, sizeof first, "%.*s", (int)strcspn(line, "\n"), line);
     sscanf(first, "file %31s %31s %15s", name, base, guided);
@@ -356,7 +356,7 @@ static void t_quantize_written(void) {
     err_t       e = {0};
     const char *list[TZ_WRITTEN];
     char        text[TZ_WRITTEN][64];
-    quant_guide guide = {tz_guide_w, tz_weights};
+    quant_guide guide = {.ctx = tz_guide_w, .weights = tz_weights};
     uint64_t    hash[4];
     if (!tg_dir_new()) return;
     for (int i = 0; i < 3; i++)
