@@ -6684,6 +6684,8 @@ typedef struct {
     uint8_t        **blocks;                          /* [n_tensor] its bytes, NULL where it is not rounded here */
     uint64_t        *by_data;                         /* [n_tensor] tensors in order of their data */
     double           before, after;                   /* errors of all matrices: plain, made */
+    _Atomic uint64_t bad;                             /* first tensor with a weight that is not finite, UINT64_MAX: none */
+    uint64_t         lost;                            /* first tensor with such an input, UINT64_MAX: none */
     int              span, n;                         /* of the input in hand: channels of one H; all channels */
     float           *h, *v;                           /* [n / span][span, span] moments; V with columns over their diagonals */
     float           *vd, *hd;                         /* [n] squared diagonal of V in its order; diagonal of H */
@@ -7109,32 +7111,6 @@ static void round__polish(const round_job *j, round__bench *b, uint32_t type, si
     }
 }
 
-/* Rows [r0, r0 + nr) of a matrix to blocks at dst; err: what plain blocks and these leave, for each row. */
-static void round__tile(const round_job *j, round__bench *b, const dev_product *m, uint32_t type, int r0, int nr, uint8_t *dst) {
-    const size_t   n = (size_t)j->n, row = k_row_bytes(type, j->n);
-    const uint8_t *src = m->w->data + (size_t)m->stack * m->w->mat_bytes + (size_t)r0 * m->w->row_bytes;
-    double         best[ROUND_TILE], err[ROUND_TILE];
-    for (int r = 0; r < nr; r++) {
-        k_types[m->w->type].dequant(src + (size_t)r * m->w->row_bytes, b->w + (size_t)r * n, j->n);
-        k_fitters[type].fit(b->w + (size_t)r * n, m->n ? j->hd : NULL, b->best + (size_t)r * row, j->n);
-        j->err[2 * (r0 + r)] = j->err[2 * (r0 + r) + 1] = 0;
-    }
-    if (m->n) {
-        round__errors(j, b, type, b->best, row, nr);
-        round__measure(j, b, nr, best);
-        for (int r = 0; r < nr; r++) j->err[2 * (r0 + r)] = best[r];
-        round__feedback(j, b, type, row, nr);
-        round__errors(j, b, type, b->made, row, nr);
-        round__measure(j, b, nr, err);
-        for (int r = 0; r < nr; r++) round__keep(b, row, r, err[r], &best[r]);
-        round__polish(j, b, type, row, nr, best);
-        for (int r = 0; r < nr; r++) j->err[2 * (r0 + r) + 1] = best[r];
-    }
-    memcpy(dst, b->best, (size_t)nr * row);
-}
-
-/* --- a list of products --- */
-
 static int round__by_data(const void *a, const void *b, void *ctx) {
     const gguf_tensor *t = ctx;
     const uint8_t     *x = t[*(const uint64_t *)a].data, *y = t[*(const uint64_t *)b].data;
@@ -7153,6 +7129,47 @@ static uint64_t round__tensor(const round_job *j, const uint8_t *data) {
     const gguf_tensor *t = &j->g->tensor[j->by_data[lo - 1]];
     return (uint64_t)(data - t->data) < t->n_bytes ? j->by_data[lo - 1] : UINT64_MAX;
 }
+
+static bool round__finite(const float *x, size_t n) {
+    bool ok = true;
+    for (size_t i = 0; i < n; i++) ok &= fabsf(x[i]) <= FLT_MAX;
+    return ok;
+}
+
+/* Row r of a matrix as floats; one that is not finite is noted and counts as zeros. */
+static void round__row(round_job *j, const dev_product *m, int r, float *w) {
+    const uint8_t *src = m->w->data + (size_t)m->stack * m->w->mat_bytes + (size_t)r * m->w->row_bytes;
+    k_types[m->w->type].dequant(src, w, j->n);
+    if (round__finite(w, (size_t)j->n)) return;
+    uint64_t first = atomic_load(&j->bad), this = round__tensor(j, m->w->data);
+    while (this < first && !atomic_compare_exchange_weak(&j->bad, &first, this)) {}
+    memset(w, 0, (size_t)j->n * sizeof *w);
+}
+
+/* Rows [r0, r0 + nr) of a matrix to blocks at dst; err: what plain blocks and these leave, for each row. */
+static void round__tile(round_job *j, round__bench *b, const dev_product *m, uint32_t type, int r0, int nr, uint8_t *dst) {
+    const size_t   n = (size_t)j->n, row = k_row_bytes(type, j->n);
+    double         best[ROUND_TILE], err[ROUND_TILE];
+    for (int r = 0; r < nr; r++) {
+        round__row(j, m, r0 + r, b->w + (size_t)r * n);
+        k_fitters[type].fit(b->w + (size_t)r * n, m->n ? j->hd : NULL, b->best + (size_t)r * row, j->n);
+        j->err[2 * (r0 + r)] = j->err[2 * (r0 + r) + 1] = 0;
+    }
+    if (m->n) {
+        round__errors(j, b, type, b->best, row, nr);
+        round__measure(j, b, nr, best);
+        for (int r = 0; r < nr; r++) j->err[2 * (r0 + r)] = best[r];
+        round__feedback(j, b, type, row, nr);
+        round__errors(j, b, type, b->made, row, nr);
+        round__measure(j, b, nr, err);
+        for (int r = 0; r < nr; r++) round__keep(b, row, r, err[r], &best[r]);
+        round__polish(j, b, type, row, nr, best);
+        for (int r = 0; r < nr; r++) j->err[2 * (r0 + r) + 1] = best[r];
+    }
+    memcpy(dst, b->best, (size_t)nr * row);
+}
+
+/* --- a list of products --- */
 
 /* Where the rounded form of a product's matrix goes, NULL: it is not rounded here, or was already. */
 static uint8_t *round__place(const round_job *j, const dev_product *m, uint32_t *type) {
@@ -7190,27 +7207,39 @@ static void round__matrix(round_job *j, dev *dv, const dev_product *m, uint32_t 
     pool_barrier(dv->p);
 }
 
+/* Moments, order and factor of the input of m; false where no row came, or not a finite one. All threads. */
+static bool round__input(round_job *j, dev *dv, const dev_product *m) {
+    pool_barrier(dv->p);
+    if (dv->ith == 0) j->n = m->w->n_in, j->span = round__span(j->n);
+    pool_barrier(dv->p);
+    if (!m->n) return false;
+    round__moments(j, dv, m);
+    if (!round__finite(j->hd, (size_t)j->n)) {
+        const uint64_t this = round__tensor(j, m->w->data);
+        if (dv->ith == 0 && this < j->lost) j->lost = this;
+        return false;
+    }
+    pool_barrier(dv->p);                              /* everyone has looked */
+    if (m->w->data == j->m.glob.tok_embd.data && dv->ith == 0) round__also_input(j);
+    pool_barrier(dv->p);
+    round__prepare(j, dv);
+    return true;
+}
+
 /* The watcher: rounds the matrices of a list to what their inputs are, input by input. */
 static void round__watch(void *ctx, dev *dv, const dev_product *list, int n) {
     round_job *j = ctx;
     uint32_t   type;
     int        leader = -1;                           /* the product whose input was summed last */
+    bool       seen = false;
     for (int i = 0; i < n; i++) {
-        uint8_t *dst = round__place(j, &list[i], &type);
+        dev_product m = list[i];
+        uint8_t    *dst = round__place(j, &m, &type);
         if (!dst) continue;
-        if (leader < 0 || !round__same_input(&list[i], &list[leader])) {
-            pool_barrier(dv->p);
-            if (dv->ith == 0) j->n = list[i].w->n_in, j->span = round__span(j->n);
-            pool_barrier(dv->p);
-            if (list[i].n) round__moments(j, dv, &list[i]);
-            if (list[i].w->data == j->m.glob.tok_embd.data) {
-                if (dv->ith == 0) round__also_input(j);
-                pool_barrier(dv->p);
-            }
-            if (list[i].n) round__prepare(j, dv);
-        }
+        if (leader < 0 || !round__same_input(&m, &list[leader])) seen = round__input(j, dv, &m);
         leader = i;
-        round__matrix(j, dv, &list[i], type, dst);
+        if (!seen) m.n = 0;                           /* nothing is known of the input: a plain fit */
+        round__matrix(j, dv, &m, type, dst);
     }
     pool_barrier(dv->p);
 }
@@ -7325,13 +7354,22 @@ static bool round__step(round_job *j, const tok_ids *ids, int32_t bos, int n, er
     return ok;
 }
 
+/* Weights are blamed before the inputs that they spoil. */
+static bool round__sound(const round_job *j, err_t *e) {
+    const uint64_t bad = atomic_load(&j->bad), at = bad != UINT64_MAX ? bad : j->lost;
+    if (at == UINT64_MAX) return true;
+    const gguf_tensor *t = &j->g->tensor[at];
+    return gguf_bad(j->g, t->part, t->at, e, "%s tensor %.*s hold a NaN or an infinity, expected finite numbers",
+                    bad != UINT64_MAX ? "weights of" : "over this text the inputs of", GGUF_SHOW(t->name));
+}
+
 /* Rounds the matrices of g to the types in `to` [n_tensor] by the text `ids`; with a start token (bos >= 0) that stands first
  * in every chunk. NULL: an error in e, or an interrupt. */
 static round_job *round_run(const gguf_file *g, const tok_ids *ids, int32_t bos, const uint32_t *to, const round_opts *o, err_t *e) {
     const double t0 = clock_now();
     round_job   *j = mem_new(1, sizeof *j);
     int          n = 0;
-    *j = (round_job){.g = g, .o = *o, .to = to, .p = NULL};
+    *j = (round_job){.g = g, .o = *o, .to = to, .bad = UINT64_MAX, .lost = UINT64_MAX};
     j->blocks = mem_new(g->n_tensor, sizeof *j->blocks);
     j->by_data = mem_new(g->n_tensor, sizeof *j->by_data);
     for (uint64_t i = 0; i < g->n_tensor; i++) j->by_data[i] = i;
@@ -7343,7 +7381,7 @@ static round_job *round_run(const gguf_file *g, const tok_ids *ids, int32_t bos,
         j->f = fwd_new(&j->m, j->kv, j->p, n * o->chunk, 1);
         round__room(j);
         log_warn("calibrating on %d tokens in %d chunks", n * o->chunk, n);
-        ok = round__step(j, ids, bos, n, e);
+        ok = round__step(j, ids, bos, n, e) && round__sound(j, e);
     }
     if (ok && j->before > 0) log_warn("%.1f %% of the plain error over the text is left, %.1f s", 100 * j->after / j->before, clock_now() - t0);
     if (ok) return j;

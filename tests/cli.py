@@ -1303,6 +1303,11 @@ def quantize_calibrated():
     refused(run(*quant, tmp("no.gguf"), "--calibrate", tmp("none.txt")), 2, "none.txt", "no text")
     open(tmp("short.txt"), "w").write("A short text.")
     refused(run(*quant, tmp("no.gguf"), "--calibrate", tmp("short.txt")), 2, "--calibrate", "a short text")
+    data = bytearray(open(m, "rb").read())
+    at = next(t["offset"] for t in json.loads(good("-m", m, "--inspect", "--json"))["tensors"] if t["name"] == "blk.2.ffn_up.weight")
+    data[at + 4000:at + 4004] = struct.pack("<f", math.nan)
+    open(tmp("nan.gguf"), "wb").write(data)
+    refused(run("-m", tmp("nan.gguf"), *quant[2:], tmp("no.gguf"), "--calibrate", text, "-c", "128"), 2, "weights of tensor blk.2.ffn_up.weight", "a NaN")
     check(not os.path.exists(tmp("no.gguf")), "a refused run leaves a file")
 
 

@@ -174,7 +174,7 @@ static void tc_round(uint32_t type, int n, int threads, float *w, float *x, uint
     dev_acts    a = {.x = x, .ldx = (size_t)n};
     arch_mat    mat = {t.data, K_F32, n, TC_OUT, (size_t)n * 4, 0, NULL};
     const size_t S = (size_t)round__span(n), runs = ((size_t)n + S - 1) / S;
-    r.j = (round_job){.g = &g, .by_data = &zero, .o = {.damp = 0.01f}, .p = pool_new(threads), .n = n, .span = (int)S};
+    r.j = (round_job){.g = &g, .by_data = &zero, .o = {.damp = 0.01f}, .bad = UINT64_MAX, .lost = UINT64_MAX, .p = pool_new(threads), .n = n, .span = (int)S};
     r.m = (dev_product){.w = &mat, .a = &a, .n = TC_ROWS};
     r.j.h = mem_aligned(runs * S * S, 4), r.j.v = mem_aligned(runs * S * S, 4), r.j.chol = mem_aligned(S * S, 8);
     r.j.vd = mem_new((size_t)n, 4), r.j.hd = mem_new((size_t)n, 4), r.j.col = mem_new((size_t)n, sizeof *r.j.col);
