@@ -1273,9 +1273,9 @@ def imatrix_refused():
     check(not os.path.exists(bad), "a refused run leaves a file")
     for data in (b"", b"GGUF", b"\1\0\0\0\2", struct.pack("<4i", 1, 1, 65, 0) + b"\0" * 8):
         open(bad, "wb").write(data)
-        refused(run("-m", m, "--quantize", "Q4_0", "--imatrix", bad, "-o", tmp("q.gguf"), "-q"), 2, bad, "a bad matrix")
-    refused(run("-m", m, "--quantize", "Q4_0", "--imatrix", m, "-o", tmp("q.gguf"), "-q"), 2, m, "a model for a matrix")
-    check(not os.path.exists(tmp("q.gguf")), "a refused run leaves a file")
+        refused(run("-m", m, "--quantize", "Q4_0", "--imatrix", bad, "-o", tmp("refused.gguf"), "-q"), 2, bad, "a bad matrix")
+    refused(run("-m", m, "--quantize", "Q4_0", "--imatrix", m, "-o", tmp("refused.gguf"), "-q"), 2, m, "a model for a matrix")
+    check(not os.path.exists(tmp("refused.gguf")), "a refused run leaves a file")
 
 
 def floats(*args):
