@@ -28,6 +28,9 @@ all: llmrun                            ## build ./llmrun (the default)
 llmrun: $(SRC) Makefile
 	$(CC) $(OPT) $(BASE) $(CFLAGS) -o $@ llmrun.c $(LDFLAGS) $(LIBS)
 
+run: llmrun                            ## build, and tell a story with the model that ships here
+	./llmrun -m models/pip-q4_k_m.gguf -p "Once upon a time" -n 200 --temp 0.5
+
 test: llmrun build/test/tests replay   ## every test, in seconds; the last line counts them
 	@SHARED=$(SHARED) PYTHON=$(PYTHON) sh tests/run.sh ./llmrun build/test
 

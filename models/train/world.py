@@ -1100,17 +1100,20 @@ def plot_wander(s, once, steps=None):
         c = s.thing(s.pick(("box", "chest")))
         s.say("lies", A=a, x=c, p=s.where(s.pick(people)))
         boxes.append(c)
-    last = None
-    for _ in range(steps or 5 + int(s.rng.random() * 6)):
+    last, been = None, {b: {s.where(b)} for b in people}
+    for _ in range(steps or 5 + int(s.rng.random() * 5)):
         who = last if last and s.chance(0.4) else s.pick(people)
         last = who
-        wander_step(s, who, people, things, boxes)
+        wander_step(s, who, people, things, boxes, been[who])
+        been[who].add(s.where(who))
     if s.chance(0.3):
         s.close(a, people[1] if s.where(a) == s.where(people[1]) else None)
 
 
-def wander_step(s, who, people, things, boxes):
+def wander_step(s, who, people, things, boxes, been):
+    """One thing that somebody does. Nobody goes back to where he has been: one place after another makes a story."""
     world, here = s.world, s.where(who)
+    new = [p for p in s.places if p not in been]
     held = [x for x in things if world.loc[x] == who]
     free = [x for x in things if world.loc[x] == here]
     near = [b for b in people if b != who and s.where(b) == here]
@@ -1128,10 +1131,10 @@ def wander_step(s, who, people, things, boxes):
         x = s.pick(held)
         s.say("drop", A=who, x=x, p=here)
         s.last_move = "put", who, x
-    elif held and r < 0.65:
-        s.go_with(who, s.pick(held), s.other_place(here))
-    elif r < 0.82:
-        s.go(who, s.other_place(here))
+    elif held and new and r < 0.65:
+        s.go_with(who, s.pick(held), s.pick(new))
+    elif new and r < 0.82:
+        s.go(who, s.pick(new))
     elif r < 0.9:
         s.act(who)
     elif near and r < 0.93:
