@@ -7375,7 +7375,8 @@ static round_job *round_run(const gguf_file *g, const tok_ids *ids, int32_t bos,
     for (uint64_t i = 0; i < g->n_tensor; i++) j->by_data[i] = i;
     if (g->n_tensor) qsort_r(j->by_data, g->n_tensor, sizeof *j->by_data, round__by_data, (void *)(uintptr_t)g->tensor);
     bool ok = model_open(&j->m, g, &o->rope, e) && (n = round__chunks(j, ids->n, e)) > 0 && !e->code;
-    ok = ok && (j->kv = kv_new(&j->m.hp, &o->kv, (int64_t)n * o->chunk, e)) != NULL;
+    const int64_t blocks = ((int64_t)o->chunk + o->kv.block - 1) / o->kv.block;       /* a sequence takes whole ones */
+    ok = ok && (j->kv = kv_new(&j->m.hp, &o->kv, n * blocks * o->kv.block, e)) != NULL;
     if (ok) {
         j->p = pool_new(o->n_threads > 0 ? o->n_threads : pool_default_threads());
         j->f = fwd_new(&j->m, j->kv, j->p, n * o->chunk, 1);
