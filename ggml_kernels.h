@@ -1540,6 +1540,10 @@ static inline void k__rough_lines(const float *x, const float *w, int n, float t
     k__sums            s;
     k__lines           now;
     memset(best, 0, sizeof *best);
+    for (int h = 0; h < 2 && !(range > 0); h++) {        /* all the same: the minimum alone */
+        best->min.v[h] = k__v4_all(lo);
+        best->gain.v[h] = k__v4_all(lo * (2 * u->sx - lo * u->sw));
+    }
     for (int t = 0; t < rows && range > 0; t++) {
         float a = (float)t / (float)(rows - 1) - 0.5f;
         for (int l = 0; l < 8; l++) {
@@ -2561,6 +2565,7 @@ static void k__fg_assign(const k__fg_job *job, const float *s, k__fg_super *at, 
         int        near = anew ? k__fg_int(&job->ints, v) : at->m[g];
         int        other = anew ? k__fg_int(&job->ints, 2 * v - (float)near) : near;
         k__fg_sums t = {0, 0};
+        at->m[g] = near;                                 /* where every error is beyond a float */
         for (int m = near;; m = other) {
             k__fg_sums u = job->code(job, g, at->d * (float)m);
             float      e = k__fg_error(u, at->d * (float)m);
@@ -3068,7 +3073,7 @@ K_FIT_LATTICE(iq1_m, k__kind_iq1_m, k__pack_iq1_m)
 
 /* ===== [fitters] one row per format that can be made =====
  * Index = the id in the file, as in k_types. To add a format: fit in [fit] or [fit_grid], a row here, bounds from
- * tests/gen. Door: k_fitters. */
+ * tests/gen. Door: k_fitters, k_most. */
 
 typedef struct {
     /* The best whole blocks for n weights under sum w*(x - x^)^2; w NULL: all equal. x, w finite, w >= 0. */
@@ -3113,6 +3118,21 @@ static const k_fitter k_fitters[K_TYPE_MAX] = {
     [K_IQ1_S]   = {k_fit_iq1_s,   NULL,             0,     0,    NULL},
     [K_IQ1_M]   = {k_fit_iq1_m,   NULL,             0,     0,    NULL},
 };
+
+/* The largest magnitude a type is for: what it makes of a block of nothing but 2^30, which is beyond all that an f16 scales,
+ * or of nothing but the largest float. */
+static float k_most(uint32_t id) {
+    float   x[K_SUPER], most = 0;
+    uint8_t blocks[K_SUPER * sizeof(float)];
+    if (!k_fitters[id].fit) return FLT_MAX;
+    for (int t = 0; t < 2; t++) {
+        for (int i = 0; i < K_SUPER; i++) x[i] = t ? FLT_MAX : 0x1p30f;
+        k_fitters[id].fit(x, NULL, blocks, K_SUPER);
+        k_types[id].dequant(blocks, x, K_SUPER);
+        for (int i = 0; i < K_SUPER; i++) most = fabsf(x[i]) > most ? fabsf(x[i]) : most;
+    }
+    return most;
+}
 
 /* ===== [vec] float products, norm, softmax, rope, activation, attention =====
  * What the forward pass does in f32, three times over: _ref in plain C, _avx2, _avx512. The level table in

@@ -1507,6 +1507,7 @@ static bool gguf__unwritten(const gguf_writer *w, err_t *e) {
 /* Whether the name may be given away: nothing has it, or a file that is no part of `in`. */
 static bool gguf__replaceable(const char *path, const gguf_file *in, err_t *e) {
     struct stat to, part;
+    if (!*path) return err_set(e, EXIT_INPUT, "no name, expected a file to write");
     if (stat(path, &to)) return errno == ENOENT || gguf__refuse(e, err_code_of(errno), path, "%s", strerror(errno));
     if (!S_ISREG(to.st_mode))
         return gguf__refuse(e, EXIT_INPUT, path, "is %s, expected a file to write", gguf__kind(to.st_mode));
@@ -1535,7 +1536,9 @@ static bool gguf_write_start(gguf_writer *w, const char *path, uint64_t align, c
         return false;
     }
     if (!sweeps) sweeps = atexit(gguf_write_sweep) == 0;
-    strcpy(gguf__unfinished, w->tmp);
+    memcpy(gguf__unfinished + 1, w->tmp + 1, strlen(w->tmp));
+    atomic_signal_fence(memory_order_seq_cst);        /* a handler finds no name or the whole of it */
+    gguf__unfinished[0] = w->tmp[0];
     return true;
 }
 
@@ -4481,8 +4484,8 @@ static void fwd__dense(fwd *f, dev *dv) {
 
 /* --- the step --- */
 
-/* Which rows go past K and V in layer il: all of them, in the last layer those that ask for logits (all when watched). Runs of one
- * sequence are cut into attention tasks. Thread 0 alone. */
+/* Which rows go past K and V in layer il: all of them, in the last layer those that ask for logits (all when watched).
+ * Runs of one sequence are cut into attention tasks. Thread 0 alone. */
 static void fwd__select(fwd *f, int il) {
     f->stop = g_interrupt != 0;
     f->il = il;
@@ -6551,9 +6554,9 @@ static bool calib_imatrix_read(calib_imatrix *im, const char *path, err_t *e) {
 static float *calib_weights(const calib_imatrix *im, bytes name, uint64_t n_in, uint64_t n_mat, err_t *e) {
     const calib_entry *en = calib_imatrix_find(im, name);
     if (!en) return NULL;
-    if (en->n_in * en->n_mat != n_in * n_mat) {
-        err_set(e, EXIT_INPUT, "the importance matrix has %llu values for %s, expected %llu", GGUF_U(en->n_in * en->n_mat), en->name,
-                GGUF_U(n_in * n_mat));
+    if (en->n_in * en->n_mat != n_in * n_mat || (en->n_mat != n_mat && en->n_mat != 1)) {   /* the older form counts all as one */
+        err_set(e, EXIT_INPUT, "the importance matrix has %llu x %llu values for %s, expected %llu x %llu", GGUF_U(en->n_in),
+                GGUF_U(en->n_mat), en->name, GGUF_U(n_in), GGUF_U(n_mat));
         return NULL;
     }
     float *w = mem_new(n_in * n_mat, sizeof *w);
@@ -6567,19 +6570,20 @@ static float *calib_weights(const calib_imatrix *im, bytes name, uint64_t n_in, 
 /* Adds what `from` knows. A mean of the older form counts as `chunk` rows a chunk. */
 static bool calib_imatrix_merge(calib_imatrix *im, const calib_imatrix *from, uint32_t chunk, err_t *e) {
     const double each = from->chunk ? 1 : (double)chunk;
+    const size_t had = im->n;
     for (size_t i = 0; i < from->n; i++) {
-        const calib_entry *a = &from->e[i];
-        const bytes        name = bytes_of(a->name);
-        calib_entry       *b = (calib_entry *)(uintptr_t)calib_imatrix_find(im, name);
-        const bool         fresh = !b;
-        if (fresh) b = calib__add(im, name, a->n_in, a->n_mat);
+        const calib_entry  *a = &from->e[i];
+        const bytes         name = bytes_of(a->name);
+        const calib_imatrix old = {.e = im->e, .n = had};
+        calib_entry        *b = (calib_entry *)(uintptr_t)calib_imatrix_find(&old, name);
+        if (!b) b = calib__add(im, name, a->n_in, a->n_mat);
         if (b->n_in * b->n_mat != a->n_in * a->n_mat || (b->n_mat != a->n_mat && a->n_mat != 1))
             return err_set(e, EXIT_INPUT, "%s: %llu x %llu sums, expected %llu x %llu as in the others", a->name, GGUF_U(a->n_in),
                            GGUF_U(a->n_mat), GGUF_U(b->n_in), GGUF_U(b->n_mat));
         for (uint64_t k = 0; k < a->n_in * a->n_mat; k++) b->sum2[k] += a->sum2[k] * each;
         for (uint64_t k = 0; k < b->n_mat; k++) b->count[k] += a->count[a->n_mat == 1 ? 0 : k] * each;
-        if (fresh) qsort(im->e, im->n, sizeof *im->e, calib__by_name);
     }
+    if (im->n > had) qsort(im->e, im->n, sizeof *im->e, calib__by_name);
     for (size_t i = 0; i < from->n_dataset; i++) calib__add_dataset(im, str_bytes(&from->dataset[i]));
     im->n_chunk += from->n_chunk;
     return true;
@@ -6591,7 +6595,7 @@ static bool calib__put(gguf_writer *w, const double *x, uint64_t n, err_t *e) {
     float buf[1024];
     for (uint64_t at = 0, some; at < n; at += some) {
         some = n - at < 1024 ? n - at : 1024;
-        for (uint64_t i = 0; i < some; i++) buf[i] = (float)x[at + i];
+        for (uint64_t i = 0; i < some; i++) buf[i] = (float)fmin(x[at + i], FLT_MAX);   /* of many files it may be more */
         if (!gguf_write_data(w, buf, some * sizeof *buf, e)) return false;
     }
     return true;
@@ -6640,7 +6644,8 @@ static bool calib_imatrix_write(const calib_imatrix *im, const char *path, const
  * The step itself goes on with the model's own weights: inputs that come out of rounded layers were tried, and did not bring
  * the rounded model nearer. The result is ordinary blocks. No row is left with more error than the plain fit has that is
  * weighed by H's diagonal.
- * H is kept for runs of up to ROUND_SPAN channels: longer rows have several. Neither threads nor levels change a bit.
+ * H is kept for runs of up to ROUND_SPAN channels: longer rows have several. Neither threads nor levels change a bit. Memory
+ * holds the step, which ROUND_MEMORY bounds, and all blocks that were made: it grows with the model.
  * Door: round_opts, round_run, round_bytes, round_free. */
 
 enum {
@@ -6670,6 +6675,7 @@ typedef struct {
     uint8_t *made, *best;                             /* [T, row] blocks */
     float   *diag, *x;                                /* [256] importance and weights of a unit */
     double  *gram, *rhs;                              /* [P, P], [P] of the scales of a row */
+    float    most;                                    /* the largest weight of the type in hand */
     float   *dir, *hdir;                              /* [P, n] what each scale moves; H times one of them */
 } round__bench;
 
@@ -6682,10 +6688,11 @@ typedef struct {
     fwd             *f;
     const uint32_t  *to;                              /* [n_tensor] the type each tensor is to have */
     uint8_t        **blocks;                          /* [n_tensor] its bytes, NULL where it is not rounded here */
+    uint64_t        *rows;                            /* [n_tensor] how many of its rows are there */
     uint64_t        *by_data;                         /* [n_tensor] tensors in order of their data */
     double           before, after;                   /* errors of all matrices: plain, made */
-    _Atomic uint64_t bad;                             /* first tensor with a weight that is not finite, UINT64_MAX: none */
-    uint64_t         lost;                            /* first tensor with such an input, UINT64_MAX: none */
+    _Atomic uint64_t bad;                             /* first tensor with a weight beyond its new type, UINT64_MAX: none */
+    uint64_t         lost;                            /* first tensor with an input that is not finite, UINT64_MAX: none */
     int              span, n;                         /* of the input in hand: channels of one H; all channels */
     float           *h, *v;                           /* [n / span][span, span] moments; V with columns over their diagonals */
     float           *vd, *hd;                         /* [n] squared diagonal of V in its order; diagonal of H */
@@ -7130,17 +7137,17 @@ static uint64_t round__tensor(const round_job *j, const uint8_t *data) {
     return (uint64_t)(data - t->data) < t->n_bytes ? j->by_data[lo - 1] : UINT64_MAX;
 }
 
-static bool round__finite(const float *x, size_t n) {
+static bool round__within(const float *x, size_t n, float most) {
     bool ok = true;
-    for (size_t i = 0; i < n; i++) ok &= fabsf(x[i]) <= FLT_MAX;
+    for (size_t i = 0; i < n; i++) ok &= fabsf(x[i]) <= most;
     return ok;
 }
 
-/* Row r of a matrix as floats; one that is not finite is noted and counts as zeros. */
-static void round__row(round_job *j, const dev_product *m, int r, float *w) {
+/* Row r of a matrix as floats; one with a weight beyond `most` is noted and counts as zeros. */
+static void round__row(round_job *j, const dev_product *m, int r, float most, float *w) {
     const uint8_t *src = m->w->data + (size_t)m->stack * m->w->mat_bytes + (size_t)r * m->w->row_bytes;
     k_types[m->w->type].dequant(src, w, j->n);
-    if (round__finite(w, (size_t)j->n)) return;
+    if (round__within(w, (size_t)j->n, most)) return;
     uint64_t first = atomic_load(&j->bad), this = round__tensor(j, m->w->data);
     while (this < first && !atomic_compare_exchange_weak(&j->bad, &first, this)) {}
     memset(w, 0, (size_t)j->n * sizeof *w);
@@ -7151,7 +7158,7 @@ static void round__tile(round_job *j, round__bench *b, const dev_product *m, uin
     const size_t   n = (size_t)j->n, row = k_row_bytes(type, j->n);
     double         best[ROUND_TILE], err[ROUND_TILE];
     for (int r = 0; r < nr; r++) {
-        round__row(j, m, r0 + r, b->w + (size_t)r * n);
+        round__row(j, m, r0 + r, b->most, b->w + (size_t)r * n);
         k_fitters[type].fit(b->w + (size_t)r * n, m->n ? j->hd : NULL, b->best + (size_t)r * row, j->n);
         j->err[2 * (r0 + r)] = j->err[2 * (r0 + r) + 1] = 0;
     }
@@ -7183,7 +7190,7 @@ static uint8_t *round__place(const round_job *j, const dev_product *m, uint32_t 
 
 /* Whether two products have the same input. */
 static bool round__same_input(const dev_product *a, const dev_product *b) {
-    return a->a == b->a && a->n == b->n && (!a->idx == !b->idx ? a->first == b->first : !a->first && !b->first);
+    return a->a == b->a && a->idx == b->idx && a->first == b->first && a->n == b->n;
 }
 
 /* Adds up what is left of the errors of a matrix, row by row. */
@@ -7200,6 +7207,7 @@ static void round__told(round_job *j, const dev_product *m, uint32_t type) {
 /* All rows of one matrix. All threads. */
 static void round__matrix(round_job *j, dev *dv, const dev_product *m, uint32_t type, uint8_t *dst) {
     const size_t row = k_row_bytes(type, m->w->n_in);
+    j->bench[dv->ith].most = k_most(type);
     for (int r; (r = pool_next(dv->p) * ROUND_TILE) < m->w->n_out && !g_interrupt;)
         round__tile(j, &j->bench[dv->ith], m, type, r, m->w->n_out - r < ROUND_TILE ? m->w->n_out - r : ROUND_TILE, dst + (size_t)r * row);
     pool_barrier(dv->p);
@@ -7214,7 +7222,7 @@ static bool round__input(round_job *j, dev *dv, const dev_product *m) {
     pool_barrier(dv->p);
     if (!m->n) return false;
     round__moments(j, dv, m);
-    if (!round__finite(j->hd, (size_t)j->n)) {
+    if (!round__within(j->hd, (size_t)j->n, FLT_MAX)) {
         const uint64_t this = round__tensor(j, m->w->data);
         if (dv->ith == 0 && this < j->lost) j->lost = this;
         return false;
@@ -7240,6 +7248,7 @@ static void round__watch(void *ctx, dev *dv, const dev_product *list, int n) {
         leader = i;
         if (!seen) m.n = 0;                           /* nothing is known of the input: a plain fit */
         round__matrix(j, dv, &m, type, dst);
+        if (dv->ith == 0) j->rows[round__tensor(j, m.w->data)] += (uint64_t)m.w->n_out;
     }
     pool_barrier(dv->p);
 }
@@ -7309,7 +7318,7 @@ static void round_free(round_job *j) {
     if (!j) return;
     for (int i = 0; j->bench && i < j->p->n; i++) round__bench_drop(&j->bench[i]);
     for (uint64_t i = 0; i < j->g->n_tensor; i++) mem_free(j->blocks[i]);
-    void *own[] = {j->blocks, j->by_data, j->h, j->v, j->chol, j->vd, j->hd, j->col, j->xt, j->err, j->bench};
+    void *own[] = {j->blocks, j->rows, j->by_data, j->h, j->v, j->chol, j->vd, j->hd, j->col, j->xt, j->err, j->bench};
     for (size_t i = 0; i < sizeof own / sizeof *own; i++) mem_free(own[i]);
     fwd_free(j->f);
     kv_free(j->kv);
@@ -7354,13 +7363,26 @@ static bool round__step(round_job *j, const tok_ids *ids, int32_t bos, int n, er
     return ok;
 }
 
+/* Blocks stay where the step has made all of a tensor; one that it does not read is left to the plain fit. */
+static void round__settle(round_job *j) {
+    for (uint64_t i = 0; i < j->g->n_tensor; i++) {
+        const gguf_tensor *t = &j->g->tensor[i];
+        if (j->rows[i] == t->dim[1] * t->dim[2] * t->dim[3]) continue;
+        mem_free(j->blocks[i]);
+        j->blocks[i] = NULL;
+    }
+}
+
 /* Weights are blamed before the inputs that they spoil. */
 static bool round__sound(const round_job *j, err_t *e) {
     const uint64_t bad = atomic_load(&j->bad), at = bad != UINT64_MAX ? bad : j->lost;
     if (at == UINT64_MAX) return true;
     const gguf_tensor *t = &j->g->tensor[at];
-    return gguf_bad(j->g, t->part, t->at, e, "%s tensor %.*s hold a NaN or an infinity, expected finite numbers",
-                    bad != UINT64_MAX ? "weights of" : "over this text the inputs of", GGUF_SHOW(t->name));
+    if (bad != UINT64_MAX)
+        return gguf_bad(j->g, t->part, t->at, e, "weights of tensor %.*s are not finite or too large for %s, expected at most %g",
+                        GGUF_SHOW(t->name), k_types[j->to[at]].name, (double)k_most(j->to[at]));
+    return gguf_bad(j->g, t->part, t->at, e, "over this text the inputs of tensor %.*s hold a NaN or an infinity, expected finite numbers",
+                    GGUF_SHOW(t->name));
 }
 
 /* Rounds the matrices of g to the types in `to` [n_tensor] by the text `ids`; with a start token (bos >= 0) that stands first
@@ -7371,17 +7393,20 @@ static round_job *round_run(const gguf_file *g, const tok_ids *ids, int32_t bos,
     int          n = 0;
     *j = (round_job){.g = g, .o = *o, .to = to, .bad = UINT64_MAX, .lost = UINT64_MAX};
     j->blocks = mem_new(g->n_tensor, sizeof *j->blocks);
+    j->rows = mem_new(g->n_tensor, sizeof *j->rows);
     j->by_data = mem_new(g->n_tensor, sizeof *j->by_data);
     for (uint64_t i = 0; i < g->n_tensor; i++) j->by_data[i] = i;
     if (g->n_tensor) qsort_r(j->by_data, g->n_tensor, sizeof *j->by_data, round__by_data, (void *)(uintptr_t)g->tensor);
     bool ok = model_open(&j->m, g, &o->rope, e) && (n = round__chunks(j, ids->n, e)) > 0 && !e->code;
-    ok = ok && (j->kv = kv_new(&j->m.hp, &o->kv, (int64_t)n * o->chunk, e)) != NULL;
+    const int64_t blocks = ((int64_t)o->chunk + o->kv.block - 1) / o->kv.block;       /* a sequence takes whole ones */
+    ok = ok && (j->kv = kv_new(&j->m.hp, &o->kv, n * blocks * o->kv.block, e)) != NULL;
     if (ok) {
         j->p = pool_new(o->n_threads > 0 ? o->n_threads : pool_default_threads());
         j->f = fwd_new(&j->m, j->kv, j->p, n * o->chunk, 1);
         round__room(j);
         log_warn("calibrating on %d tokens in %d chunks", n * o->chunk, n);
         ok = round__step(j, ids, bos, n, e) && round__sound(j, e);
+        round__settle(j);
     }
     if (ok && j->before > 0) log_warn("%.1f %% of the plain error over the text is left, %.1f s", 100 * j->after / j->before, clock_now() - t0);
     if (ok) return j;
@@ -7933,9 +7958,8 @@ static void eval__head(const eval_run *r) {
 static void eval__foot(const eval_run *r) {
     const double s = clock_now() - r->t0, n = (double)r->plan->n_chunk * (r->plan->n_ctx - 1);
     if (g_log_level < LOG_NORMAL) return;
-    fprintf(stderr, "%sllmrun: %.0f tokens in %.3f s (%.2f tokens/s), %s kernels, %d thread%s\n",
-            r->base ? "" : "\n", n, s, n / (s + 1e-9), k_level_name(), r->eng->p->n,
-            r->eng->p->n > 1 ? "s" : "");
+    fprintf(stderr, "llmrun: %.0f tokens in %.3f s (%.2f tokens/s), %s kernels, %d thread%s\n", n, s, n / (s + 1e-9),
+            k_level_name(), r->eng->p->n, r->eng->p->n > 1 ? "s" : "");
 }
 
 /* What records need; form.k of them at a time. */
@@ -7967,6 +7991,7 @@ static bool eval__run(eval_run *r, err_t *e) {
     r->t0 = clock_now();
     eval__head(r);
     bool ok = eval__steps(r, &c, e);
+    if (!r->base && r->at >= eval__each(r->plan) && g_log_level >= LOG_NORMAL) fprintf(stderr, "\n");   /* behind the figures */
     if (ok) eval__foot(r);
     kv_seq_free(c.seq);
     mem_free(c.done);
@@ -8103,8 +8128,11 @@ static void eval__say_spread(const char *key, const eval_pair *p, size_t n_p, co
                              str *s) {
     str_fmt(s, ", \"%s\": {", key);
     eval__say_pairs(p, n_p, s);
-    for (size_t i = 0; i < sizeof eval_cuts / sizeof *eval_cuts; i++)
-        str_fmt(s, ", \"%s\": %.9g", eval_cuts[i].key, eval__percentile(x, n, eval_cuts[i].percent));
+    for (size_t i = 0; i < sizeof eval_cuts / sizeof *eval_cuts; i++) {
+        const eval_pair cut = {eval_cuts[i].key, eval__percentile(x, n, eval_cuts[i].percent)};
+        str_put(s, ", ");
+        eval__say_pairs(&cut, 1, s);
+    }
     str_put(s, "}");
 }
 
@@ -8169,9 +8197,9 @@ static bool eval_divergence(engine *eng, const eval_base *b, const eval_plan *pl
  * get more bits than the base, and a few get fewer. Which ones is data: quant_files, quant_kept, quant_roles,
  * quant_rules, quant_fallback. The choices are those of llama.cpp (src/llama-quant.cpp, August 2026), so that a file of
  * some name is what people know by it.
- * Weights pass in pieces of a row, shared out over the pool: memory does not grow with the model, and neither threads nor
- * pieces change a byte. Metadata and tensors keep their order; a model in parts becomes one file. A weight that is not
- * finite, or too large for the type, is refused by name. Nothing is left behind unless the whole file is.
+ * Weights pass in pieces of a row, shared out over the pool: memory does not grow with the model unless a guide brings blocks,
+ * and neither threads nor pieces change a byte. Metadata and tensors keep their order; a model in parts becomes one file. A weight that is not
+ * finite, or too large for the type (k_most), is refused by name. Nothing is left behind unless the whole file is.
  * To add a mixture: a row of quant_files, and rows of quant_rules for the tensors that leave its base.
  * Door: quant_opts, quant_guide, quant_run, quant_list. */
 
@@ -8438,7 +8466,7 @@ typedef struct {
     int               gqa, n_expert, n_layer, n_v;    /* n_v: tensors that count as attn_v */
     int               i_v, i_down, i_gate, i_up;      /* how many were met */
     uint64_t          from_bytes, to_bytes, weights;
-    int               n_changed, n_fell, n_blind;     /* n_blind: want an importance matrix and have none */
+    int               n_fell, n_blind;                /* n_blind: want an importance matrix and have none */
 } quant__plan;
 
 /* --- names --- */
@@ -8704,7 +8732,6 @@ static bool quant__steps(quant__plan *p, err_t *e) {
         p->to_bytes += s->n_bytes;
         p->n_fell += s->fell;
         p->n_blind += s->to != t->type && !p->o->guide && quant__wants_guide(p, s);
-        p->n_changed += s->to != t->type;
         if (s->to != t->type && !p->o->dry_run) ok = quant__possible(p, s, e);
     }
     return ok;
@@ -8844,7 +8871,7 @@ static bool quant__convert(quant__job *j, gguf_writer *w, err_t *e) {
     uint64_t           n = t->dim[0] < QUANT_PIECE ? t->dim[0] : QUANT_PIECE, slice = QUANT_SLICE / n;
     j->per_row = (t->dim[0] + QUANT_PIECE - 1) / QUANT_PIECE;
     j->task = n < QUANT_PIECE ? QUANT_PIECE / n : 1;
-    j->most = j->s->to == K_F16 ? 65504.0f : j->s->to == K_BF16 ? 0x1.fep127f : FLT_MAX;
+    j->most = k_most(j->s->to);
     atomic_store(&j->bad, UINT64_MAX);
     const uint64_t all = t->dim[1] * t->dim[2] * t->dim[3] * j->per_row;
     for (j->begin = 0; j->begin < all; j->begin = j->end) {
@@ -8954,12 +8981,14 @@ static bool quant__write(const quant__plan *p, const char *path, err_t *e) {
     gguf_writer w;
     if (!gguf_write_start(&w, path, p->g->align, p->g, e)) return false;
     w.tight = p->g->part[p->g->n_parts - 1].n % p->g->align != 0;      /* some programs fill up the end, some do not */
+    bool ok = quant__prepare(p, e);                   /* may take hours: a name that cannot be written is told before */
     quant__metadata(p, &w);
     for (uint64_t i = 0; i < p->g->n_tensor; i++) {
         const gguf_tensor *t = p->step[i].t;
         gguf_write_tensor(&w, t->name, p->step[i].to, t->n_dims, t->dim);
     }
-    if (quant__data(p, &w, e)) return gguf_write_finish(&w, e);
+    ok = ok && quant__data(p, &w, e);
+    if (ok) return gguf_write_finish(&w, e);
     gguf_write_drop(&w);
     if (!e->code) log_warn("%s is not written: interrupted", path);
     return false;
@@ -9017,7 +9046,7 @@ static bool quant_run(const gguf_file *g, const char *type, const char *path, co
     bool        ok = quant__plan_make(&p, g, type, o, e);
     if (ok) quant__warn(&p);
     if (ok && o->dry_run) quant__table(&p, out);
-    else if (ok) ok = quant__prepare(&p, e) && quant__write(&p, path, e);
+    else if (ok) ok = quant__write(&p, path, e);
     if (ok && !o->dry_run) {
         str s = {0};
         quant__totals(&p, &s);
@@ -10653,13 +10682,18 @@ static bool cli__with_engine(cli_run *r, err_t *e) {
     return ok;
 }
 
-/* Whether a file that is about to be written is neither the prompt nor the answer. */
-static bool cli__spares(const cli_run *r, const char *path, err_t *e) {
-    const char *text = r->c->file;
-    int         fd = text && strcmp(text, "-") != 0 ? open(text, O_RDONLY | O_CLOEXEC) : -1;
-    bool        same = fd >= 0 && cli__same_file(fd, path);
+/* Whether a file that is about to be written is another than `from` (NULL: none), which is read and called `what`. */
+static bool cli__apart(const char *path, const char *from, const char *what, err_t *e) {
+    int  fd = from && strcmp(from, "-") != 0 ? open(from, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY) : -1;
+    bool same = fd >= 0 && cli__same_file(fd, path);
     if (fd >= 0) close(fd);
-    if (same) return err_set(e, EXIT_INPUT, "%s: is the prompt itself, expected another file to write", path);
+    return !same || err_set(e, EXIT_INPUT, "%s: is the %s itself, expected another file to write", path, what);
+}
+
+/* Whether a file may be made beside the answer: one with a name, and neither the prompt nor the answer. */
+static bool cli__spares(const cli_run *r, const char *path, err_t *e) {
+    if (strcmp(path, "-") == 0) return err_set(e, EXIT_INPUT, "-: is no name, expected a file to write");
+    if (!cli__apart(path, r->c->file, "prompt", e)) return false;
     return !cli__same_file(fileno(r->out.f), path) ||
            err_set(e, EXIT_INPUT, "%s: is the output itself, expected another file to write", path);
 }
@@ -10688,6 +10722,7 @@ static bool cli__divergence(cli_run *r, err_t *e) {
     fwd_opts      fo = c->fwd;
     eval_base     b;
     eval_plan     plan;
+    if (c->output && !cli__apart(c->output, c->what, "base", e)) return false;
     if (!eval_base_open(&b, c->what, e)) return false;
     fo.n_ctx = b.n_ctx;
     engine *en = NULL;
@@ -10704,9 +10739,11 @@ static bool cli__divergence(cli_run *r, err_t *e) {
 static bool cli__imatrix(cli_run *r, err_t *e) {
     const config *c = r->c;
     const int     chunk = c->fwd.n_ctx > 0 ? c->fwd.n_ctx : CALIB_CHUNK;
-    calib_imatrix im = {0}, more;
-    bool          ok = true;
-    if (r->ids.n || !c->in_files.n) {
+    const int     n = c->in_files.n;
+    calib_imatrix im = {0}, *more = mem_new((size_t)n, sizeof *more);
+    bool          ok = cli__spares(r, c->what, e);
+    for (int i = 0; ok && i < n; i++) ok = calib_imatrix_read(&more[i], c->in_files.v[i], e);
+    if (ok && (r->ids.n || !n)) {
         fwd_opts fo = c->fwd;
         fo.n_ctx = chunk;
         engine *en = engine_open(r->g, r->vocab, &fo, &c->kv, chunk, false, r->t_start, e);
@@ -10714,12 +10751,11 @@ static bool cli__imatrix(cli_run *r, err_t *e) {
         ok = en && calib_gather(en, &r->ids, chunk, &c->calib, c->file ? c->file : "", &im, e);
         engine_close(en);
     }
-    for (int i = 0; ok && i < c->in_files.n; i++) {
-        ok = calib_imatrix_read(&more, c->in_files.v[i], e);
-        if (!ok) break;
-        ok = calib_imatrix_merge(&im, &more, (uint32_t)chunk, e);
-        calib_imatrix_drop(&more);
+    for (int i = 0; i < n; i++) {
+        ok = ok && calib_imatrix_merge(&im, &more[i], (uint32_t)chunk, e);
+        calib_imatrix_drop(&more[i]);
     }
+    mem_free(more);
     im.chunk = (uint32_t)chunk;
     ok = ok && calib_imatrix_write(&im, c->what, r->g, e);
     if (ok && g_log_level >= LOG_NORMAL)
@@ -10823,8 +10859,10 @@ static bool cli__quantize(const config *c, const gguf_file *g, err_t *e) {
     o.n_tensor_type = c->tensor_types.n;
     o.n_threads = c->fwd.n_threads;
     if (c->imatrix || c->calibrate) o.guide = &guide;
-    bool ok = (!c->imatrix || cli__guide_imatrix(&know, e)) && (!c->calibrate || cli__guide_text(&know, e)) &&
-              cli__output(&out, NULL, c, g, e);
+    bool ok = c->quant.dry_run || (cli__apart(c->output, c->imatrix, "importance matrix", e) &&
+                                   cli__apart(c->output, c->calibrate, "text", e));
+    ok = ok && (!c->imatrix || cli__guide_imatrix(&know, e)) && (!c->calibrate || cli__guide_text(&know, e)) &&
+         cli__output(&out, NULL, c, g, e);
     if (ok) {
         if (c->imatrix) o.imatrix.file = c->imatrix, o.imatrix.entries = (uint32_t)know.im.n, o.imatrix.chunks = know.im.n_chunk;
         if (know.im.n_dataset) o.imatrix.dataset = str_bytes(&know.im.dataset[0]);

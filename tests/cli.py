@@ -525,6 +525,7 @@ def perplexities():
     r = run("-m", MODEL, "--perplexity", "-f", story(), "-c", "64")
     running = [math.log(float(x)) for x in re.findall(r"\[\d+\]([0-9.]+),", r.err.decode())]
     same(len(running), len(ids) // 64, "windows told")
+    check(r.err.decode().splitlines()[1][-1] == "," and r.err.decode().splitlines()[2].startswith("llmrun: "), "the figures stand in a line of their own")
     for i, x in nll:
         got = running[i] * (i + 1) - (running[i - 1] * i if i else 0)
         check(abs(got - x) < 1e-4 * (i + 2), "window %d: %.6f, --score says %.6f" % (i, got, x))
@@ -557,6 +558,7 @@ def perplexity_refusals():
                        (["--perplexity", "-f", story(), "--kl-divergence-base", MODEL], "is the model itself"),
                        (["--perplexity", "-f", story(), "--kl-divergence-base", tmp("x.out"), "-o", tmp("x.out")], "is the output itself"),
                        (["--perplexity", "-f", story(), "--kl-divergence-base", "/nonexistent/x"], "/nonexistent/x"),
+                       (["--kl-divergence", base, "-o", base], "is the base itself"),
                        (["--kl-divergence", base, "-c", "64"], "--ctx-size"), (["--kl-divergence", MODEL], "not a file of --kl-divergence-base"),
                        (["--kl-divergence", "/nonexistent"], "/nonexistent"), (["--kl-divergence", story()], "not a GGUF file")):
         r = run("-m", MODEL, "-q", *args)
@@ -1192,6 +1194,17 @@ def quantize_refused():
     open(nan, "wb").write(data)
     refused(run("-q", "--quantize", "F16", "-m", nan, "-o", out), 2, "holds nan in row", "NaN")
     same(holding(where), [], "left behind by NaN")
+    data[-4:] = struct.pack("<f", 1e30)
+    open(nan, "wb").write(data)
+    for kind in "F16", "Q8_0", "Q4_0":
+        refused(run("-q", "--quantize", kind, "--pure", "-m", nan, "-o", out), 2, "holds 1e+30 in row", "huge")
+    same(holding(where), [], "left behind by a huge weight")
+    text = calibration()
+    for option in "--calibrate", "--imatrix":
+        refused(run("-q", "--quantize", "Q4_0", "-m", MODEL, "-o", text, option, text), 2, "itself, expected another file", "over what " + option + " reads")
+    check(os.path.getsize(text) > 1000, "the text is gone")
+    r = run("-q", "--quantize", "Q4_0", "-m", MODEL, "-o", os.path.join(where, "none", "x"), "--calibrate", text, "-c", "128", timeout=5)
+    refused(r, 2, "cannot create", "a name that cannot be written")
 
 
 @case
@@ -1270,6 +1283,10 @@ def imatrix_refused():
     refused(run("-m", m, "-p", "Too short.", "--imatrix-out", bad, "-q"), 2, "chunk", "a short text")
     refused(run("-m", m, "-f", text, "--imatrix-out", bad, "--chunks", "0", "-q"), 2, "--chunks", "no chunks")
     refused(run("-m", m, "-f", text, "--imatrix-out", m, "-c", "64", "-q"), 2, "model itself", "over the model")
+    refused(run("-m", m, "-f", text, "--imatrix-out", text, "-c", "64", "-q"), 2, "prompt itself", "over the text")
+    for name in "-", "":
+        refused(run("-m", m, "-f", text, "--imatrix-out", name, "-c", "64", "-q"), 2, "expected a file to write", repr(name))
+    refused(run("-m", m, "-f", text, "--imatrix-out", bad, "--in-file", "/nonexistent", "-q"), 2, "/nonexistent", "nothing to add")
     check(not os.path.exists(bad), "a refused run leaves a file")
     for data in (b"", b"GGUF", b"\1\0\0\0\2", struct.pack("<4i", 1, 1, 65, 0) + b"\0" * 8):
         open(bad, "wb").write(data)
@@ -1300,6 +1317,7 @@ def quantize_calibrated():
     far = lambda f: sum((a - b) ** 2 for a, b in zip(want, floats("-m", f, *ask)))
     p, w, c = far(plain), far(weighed), far(one)
     check(c < 0.8 * min(p, w), "squared distance of the logits: plain %g, weighed %g, calibrated %g" % (p, w, c))
+    good(*quant, two, "--calibrate", text, "-c", "50", "--chunks", "9")
     refused(run(*quant, tmp("no.gguf"), "--calibrate", tmp("none.txt")), 2, "none.txt", "no text")
     open(tmp("short.txt"), "w").write("A short text.")
     refused(run(*quant, tmp("no.gguf"), "--calibrate", tmp("short.txt")), 2, "--calibrate", "a short text")
@@ -1308,7 +1326,15 @@ def quantize_calibrated():
     data[at + 4000:at + 4004] = struct.pack("<f", math.nan)
     open(tmp("nan.gguf"), "wb").write(data)
     refused(run("-m", tmp("nan.gguf"), *quant[2:], tmp("no.gguf"), "--calibrate", text, "-c", "128"), 2, "weights of tensor blk.2.ffn_up.weight", "a NaN")
+    data[at + 4000:at + 4004] = struct.pack("<f", 1e30)
+    open(tmp("nan.gguf"), "wb").write(data)
+    refused(run("-m", tmp("nan.gguf"), *quant[2:], tmp("no.gguf"), "--calibrate", text, "-c", "128"), 2, "too large for q4_0", "a huge weight")
     check(not os.path.exists(tmp("no.gguf")), "a refused run leaves a file")
+    aside = made("aside.gguf", lambda f, h: f.add("blk.0.attn_rot_embd.weight", [32, 2, 2, 2], h.T_F32, struct.pack("<256f", *range(256))))
+    args = ("-m", aside, "--quantize", "Q8_0", "--pure", "-q", "-o")
+    good(*args, one)
+    good(*args, two, "--calibrate", text, "-c", "64")
+    same(*(good("-m", x, "--dump-tensor", "blk.0.attn_rot_embd.weight") for x in (two, one)), "a tensor that no step reads")
 
 
 def main():

@@ -158,6 +158,26 @@ static void t_fit_odd(void) {
     }
 }
 
+/* Blocks, and groups in a block, that hold one value keep it; what a type is for, it holds. */
+static void t_fit_constant(void) {
+    float x[TF_N], y[TF_N];
+    for (int id = 0; id < K_TYPE_MAX; id++) {
+        if (!k_fitters[id].fit) continue;
+        const float most = k_most((uint32_t)id), value[] = {1, -1, 0.37f, most};
+        CHECKF(most > 2000 && most <= FLT_MAX, "%s: for weights of at most %g", k_types[id].name, most);
+        for (size_t c = 0; c < sizeof value / sizeof *value; c++) {
+            for (int i = 0; i < TF_N; i++) x[i] = value[c];
+            tf_fit(id, x, NULL, TF_N, y, NULL);
+            for (int i = 0; i < TF_N; i++)
+                CHECKF(fabsf(y[i] / value[c] - 1) < 0.5f, "%s: a constant %g becomes %g", k_types[id].name, value[c], y[i]);
+        }
+        if (!k_types[id].has_min || k_types[id].block != 256) continue;
+        for (int i = 0; i < TF_N; i++) x[i] = i / 32 % 4 == 1 ? -1.5f : (float)tf_normal() * 0.5f;
+        tf_fit(id, x, NULL, TF_N, y, NULL);
+        for (int i = 32; i < 64; i++) CHECKF(fabsf(y[i] + 1.5f) < 0.1f, "%s: among others -1.5 becomes %g", k_types[id].name, y[i]);
+    }
+}
+
 /* A power of two moves the scale and nothing else, and so do importances times one; none at all is all equal. */
 static void t_fit_scaled(void) {
     float   x[TF_N], w[TF_N], x2[TF_N], w2[TF_N], y[TF_N], y2[TF_N];
@@ -198,6 +218,7 @@ static const t_case t_fit_cases[] = {
     {"fit_monotone", "more bits, less error", t_fit_monotone},
     {"fit_recode", "recode is the inverse of unpack, scales and neighbours untouched", t_fit_recode},
     {"fit_odd", "zero, tiny, huge and lonely weights give finite blocks, no farther off than zero", t_fit_odd},
+    {"fit_constant", "blocks and groups of one value keep it", t_fit_constant},
     {"fit_scaled", "powers of two change the scales alone", t_fit_scaled},
     {"fit_importance", "importances pull the error where they say, and zero ones lose nothing", t_fit_importance},
 };
