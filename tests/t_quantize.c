@@ -336,16 +336,16 @@ static void tz_fill(uint8_t *data, const gguf_file *g) {
 static void tz_expect(const gguf_tensor *from, const gguf_tensor *got, bool guided) {
     const uint64_t n = from->dim[0];
     size_t         in = k_row_bytes(from->type, (int64_t)n), out = k_row_bytes(got->type, (int64_t)n);
-    float         *x = mem_new(n, sizeof *x);
+    float         *x = mem_new(n, sizeof *x), *room = mem_new(n, sizeof *room);
     uint8_t       *want = mem_new(out, 1);
     for (uint64_t r = 0; r < from->dim[1] * from->dim[2]; r++) {
         const float *w = guided && r / from->dim[1] != 1 ? tz_guide_w[r / from->dim[1]] : NULL;
         k_types[from->type].dequant(from->data + r * in, x, (int64_t)n);
         if (from->type == got->type) memcpy(want, from->data + r * in, in);
-        else quant__fit(got->type, x, w, want, (int64_t)n);
+        else quant__fit(got->type, x, w, room, want, n);
         if (!EQ_MEM(got->data + r * out, want, out)) break;
     }
-    mem_free(x);
+    mem_free(x), mem_free(room);
     mem_free(want);
 }
 
