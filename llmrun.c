@@ -6395,7 +6395,7 @@ static bool calib__pair(calib_imatrix *im, const gguf_file *g, const gguf_tensor
     uint64_t bad = 0;
     snprintf(name, sizeof name, "%.*s.counts", (int)stem.n, (const char *)stem.p);
     const gguf_tensor *count = gguf_tensor_find(g, name);
-    if (!count) return gguf_bad(g, sum->part, sum->at, e, "tensor %.*s has no %s beside it", GGUF_SHOW(sum->name), name);
+    if (!count) return gguf_bad(g, sum->part, sum->at, e, "tensor %.*s stands alone, expected %s beside it", GGUF_SHOW(sum->name), name);
     const gguf_tensor *both[2] = {sum, count};
     for (int i = 0; i < 2; i++)
         if (both[i]->type != K_F32)

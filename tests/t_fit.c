@@ -163,7 +163,7 @@ static void t_fit_constant(void) {
     float x[TF_N], y[TF_N];
     for (int id = 0; id < K_TYPE_MAX; id++) {
         if (!k_fitters[id].fit) continue;
-        const float most = k_most((uint32_t)id), value[] = {1, -1, 0.37f, most};
+        const float most = k_most((uint32_t)id), value[] = {1, -1, 0.37f, most / 8};
         CHECKF(most > 2000 && most <= FLT_MAX, "%s: for weights of at most %g", k_types[id].name, most);
         for (size_t c = 0; c < sizeof value / sizeof *value; c++) {
             for (int i = 0; i < TF_N; i++) x[i] = value[c];
