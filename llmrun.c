@@ -6642,7 +6642,8 @@ static bool calib_imatrix_write(const calib_imatrix *im, const char *path, const
  *              H = V V', V upper triangular, makes e H e a sum of squares in which column k stands with those before it
  *   descent    codes are changed one at a time while that lowers e H e; scales are solved for anew between two sweeps
  * The step itself goes on with the model's own weights: inputs that come out of rounded layers were tried, and did not bring
- * the rounded model nearer. The result is ordinary blocks. No row is left with more error than the plain fit has that is
+ * the rounded model nearer; nor did factors on channels that the norm or matrix before takes back (AWQ; tests/bench/NOTES.md).
+ * The result is ordinary blocks. No row is left with more error than the plain fit has that is
  * weighed by H's diagonal.
  * H is kept for runs of up to ROUND_SPAN channels: longer rows have several. Neither threads nor levels change a bit. Memory
  * holds the step, which ROUND_MEMORY bounds, and all blocks that were made: it grows with the model.
