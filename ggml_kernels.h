@@ -2310,15 +2310,6 @@ static void k_recode_tq1_0(const int8_t *q, void *dst, int64_t n) {
     }
 }
 
-static void k_fit_tq1_0(const float *x, const float *w, void *dst, int64_t n) {
-    block_tq1_0 *b = (block_tq1_0 *)dst;
-    int8_t       q[256];
-    for (int64_t i = 0; i < n / 256; i++) {
-        b[i].d = k__fg_trits(x + 256 * i, w ? w + 256 * i : NULL, q);
-        k_recode_tq1_0(q, b + i, 256);
-    }
-}
-
 static void k_recode_tq2_0(const int8_t *q, void *dst, int64_t n) {
     block_tq2_0 *b = (block_tq2_0 *)dst;
     for (int64_t i = 0; i < n / 128; i++, q += 128)
@@ -2327,14 +2318,18 @@ static void k_recode_tq2_0(const int8_t *q, void *dst, int64_t n) {
                 (uint8_t)((q[j] + 1) | (q[32 + j] + 1) << 2 | (q[64 + j] + 1) << 4 | (q[96 + j] + 1) << 6);
 }
 
-static void k_fit_tq2_0(const float *x, const float *w, void *dst, int64_t n) {
-    block_tq2_0 *b = (block_tq2_0 *)dst;
-    int8_t       q[256];
-    for (int64_t i = 0; i < n / 256; i++) {
-        b[i].d = k__fg_trits(x + 256 * i, w ? w + 256 * i : NULL, q);
-        k_recode_tq2_0(q, b + i, 256);
+/* The two differ in how they pack. */
+#define K_FIT_TRITS(type)                                                                \
+    static void k_fit_##type(const float *x, const float *w, void *dst, int64_t n) {     \
+        block_##type *b = (block_##type *)dst;                                           \
+        int8_t        q[256];                                                            \
+        for (int64_t i = 0; i < n / 256; i++) {                                          \
+            b[i].d = k__fg_trits(x + 256 * i, w ? w + 256 * i : NULL, q);                \
+            k_recode_##type(q, b + i, 256);                                              \
+        }                                                                                \
     }
-}
+K_FIT_TRITS(tq1_0)
+K_FIT_TRITS(tq2_0)
 
 static void k_recode_q2_0(const int8_t *q, void *dst, int64_t n) {
     block_q2_0 *b = (block_q2_0 *)dst;

@@ -180,6 +180,16 @@ class World:
             if place is None:
                 self.loc[top] = PLACE_OF_FEATURE[a]
 
+    def follow(self, form, bind):
+        """What a sentence of this form takes for granted, where it was unknown, and then what it changes."""
+        get = bind.get
+        for op, a, b, c in form.pre:
+            a, b, c = get(a, a), get(b, b), get(c, c)
+            if self.holds(op, a, b, c) is None:
+                self.learn(op, a, b, c)
+        for op, a, b, c in form.eff:
+            self.learn(op, get(a, a), get(b, b), get(c, c))
+
 
 # ===== sentence forms
 
@@ -475,21 +485,16 @@ class Story:
         self.apply(form, bind, text)
 
     def apply(self, form, bind, text):
-        world, get = self.world, bind.get
-        for op, a, b, c in form.pre:
-            a, b, c = get(a, a), get(b, b), get(c, c)
-            if world.holds(op, a, b, c) is None:
-                world.learn(op, a, b, c)
-        for op, a, b, c in form.eff:
-            world.learn(op, get(a, a), get(b, b), get(c, c))
+        get = bind.get
+        self.world.follow(form, bind)
         for log in form.logs:
             self.log.append(tuple(get(w, w) for w in log))
         self.add(form.id, text)
         self.slots.after(form, bind)
         for s in form.people:
             name = bind[s]
-            if name not in self.first and world.loc.get(name) in PHRASE:
-                self.first[name] = world.loc[name]
+            if name not in self.first and self.world.loc.get(name) in PHRASE:
+                self.first[name] = self.world.loc[name]
 
     def add(self, form_id, text):
         self.used.add(form_id)
@@ -1328,13 +1333,7 @@ class Reader:
                 self.people.append(p)
 
     def change(self, form, bind):
-        world, get = self.world, bind.get
-        for op, a, b, c in form.pre:
-            a, b, c = get(a, a), get(b, b), get(c, c)
-            if world.holds(op, a, b, c) is None:
-                world.learn(op, a, b, c)
-        for op, a, b, c in form.eff:
-            world.learn(op, get(a, a), get(b, b), get(c, c))
+        self.world.follow(form, bind)
         self.slots.after(form, bind)
         self.meet(self.slots.people)
         for s in form.things:
