@@ -369,7 +369,7 @@ def main():
     ap.add_argument("--lr-embd", type=float, default=0.003, help="of the embedding and the norms")
     ap.add_argument("--warmup", type=int, default=40, help="steps")
     ap.add_argument("--decay", type=float, default=0.6, help="last share of the budget, over which the rate falls to zero")
-    ap.add_argument("--answer-weight", type=float, default=3.0)
+    ap.add_argument("--answer-weight", type=float, default=5.0)
     ap.add_argument("--seed", type=int, default=1, help="of the initial weights")
     ap.add_argument("--first-seed", type=int, default=0, help="seed of the first document")
     ap.add_argument("--procs", type=int, default=2, help="processes that share the rows of a step")

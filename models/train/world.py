@@ -1487,8 +1487,8 @@ def questions(s):
 
 HOPS = dict.fromkeys(ONE_HOP, 1)
 HOPS.update(two_hop=2, same_place=2, yesno=1, count=2, unknown=1)
-QUESTION_WEIGHT = {"where1": 3, "where_thing": 4, "holder": 4, "two_hop": 5, "colour": 1.6, "yesno": 1, "count": 1, "unknown": 0.8,
-                   "felt": 1.2, "first_place": 1.2, "same_place": 2, "who_did": 1.5}
+QUESTION_WEIGHT = {"where1": 4, "where_thing": 4, "holder": 4, "two_hop": 5, "colour": 1.2, "yesno": 2, "count": 1, "unknown": 1.4,
+                   "felt": 1.2, "first_place": 2, "same_place": 3, "who_did": 2}
 
 
 def choose_questions(s, n):
@@ -1498,8 +1498,13 @@ def choose_questions(s, n):
     return [s.all_questions[i] for _, i in ranked[:-n - 1:-1]]
 
 
-def quiz_story(rng):
-    s = tell(rng, plot_wander if rng.random() < 0.55 else None)
+def wander_briefly(s, once):
+    plot_wander(s, once, 1 + int(s.rng.random() * 4))
+
+
+def quiz_story(rng, plot=None):
+    """A story and its questions; without a plot given, more than half of them walk about."""
+    s = tell(rng, plot or (plot_wander if rng.random() < 0.55 else None))
     s.all_questions = questions(s)
     return s
 
@@ -1530,10 +1535,11 @@ def write_story(rng):
 
 
 def write_qa(rng):
-    s = quiz_story(rng)
+    """Half of the stories are of a few steps only: whoever learns from them finds out sooner what a question asks for."""
+    s = quiz_story(rng, wander_briefly if rng.random() < 0.5 else None)
     t = Text()
     t.add(story_text(s) + "\n")
-    for _, q, a in choose_questions(s, 2 + int(rng.random() * 5)):
+    for _, q, a in choose_questions(s, 3 + int(rng.random() * 6)):
         t.add(f"Question: {q}\nAnswer:")
         t.answer(" " + a)
         t.add("\n")
@@ -1940,8 +1946,8 @@ def write_chat(rng):
 # ===== documents
 
 WRITERS = {"story": write_story, "qa": write_qa, "chat": write_chat, "sum": write_sum, "list": write_list, "record": write_record}
-SHARE = {"story": 25, "qa": 30, "chat": 27, "sum": 6, "list": 6, "record": 6}              # per cent of the tokens
-MEAN_SIZE = {"story": 124, "qa": 185, "chat": 138, "sum": 88, "list": 70, "record": 85}   # tokens, for drawing kinds
+SHARE = {"story": 22, "qa": 40, "chat": 24, "sum": 4, "list": 6, "record": 4}              # per cent of the tokens
+MEAN_SIZE = {"story": 124, "qa": 175, "chat": 138, "sum": 88, "list": 70, "record": 85}   # tokens, for drawing kinds
 KIND_DRAW = [k for k in KINDS for _ in range(round(1000 * SHARE[k] / MEAN_SIZE[k]))]
 
 
