@@ -3630,7 +3630,7 @@ static uint64_t model_kv_bytes(const arch_hparams *hp, uint32_t type_k, uint32_t
  *   Layers of another geometry (latent K/V, K/V shared between layers) are another group with its own block size; a
  * recurrent layer keeps a state per sequence, and its snapshots hang on block numbers as K and V do.
  * Door: kv_new, kv_most, kv_free, kv_seq_new, kv_seq_free, kv_fork, kv_reserve, kv_truncate, kv_seq_blocks,
- * kv_blocks, kv_store_at, kv_bytes_peak. */
+ * kv_blocks, kv_store_at, kv_touch, kv_bytes_peak. */
 
 typedef struct {
     uint32_t type_k, type_v;
@@ -3915,6 +3915,15 @@ static void kv_store_at(const kv_seq *s, int il, int pos, const float *k, const 
     }
 }
 
+/* Writes to every page of the blocks that hold positions from `from` on alone: what they held is lost, and a step that
+ * stores there meets no page fault. */
+static void kv_touch(kv_seq *s, int from) {
+    const int block = s->kv->opts.block;
+    for (int i = 0; i < s->kv->n_group; i++)
+        for (int b = (from + block - 1) / block; b < s->n_blocks[i]; b++)
+            if (s->table[i][b] >= 0) memset(kv__block(&s->kv->group[i], s->table[i][b]), 0, s->kv->group[i].block_bytes);
+}
+
 /* Bytes of blocks at the peak. */
 static uint64_t kv_bytes_peak(const kv_cache *kv) {
     uint64_t n = 0;
@@ -3926,14 +3935,22 @@ static uint64_t kv_bytes_peak(const kv_cache *kv) {
  * The one seam between the step and what executes it. On the CPU every thread of the pool calls each operation with
  * the same arguments; an operation deals its tasks through the pool's counter and ends with a barrier, so the step
  * reads like straight code. How the tasks fall never changes a result: each output is summed by one thread in one order.
- * Door: dev_blas_open, dev_rows, dev_quantise, dev_watch, dev_matmul and the types they take. */
+ * Door: dev_blas_open, dev_barrier, dev_rows, dev_quantise, dev_watch, dev_matmul and the types they take. */
 
 typedef struct {
     pool  *p;
     int    ith;                                       /* this thread */
     void  *scratch;                                   /* this thread's, big enough for every operation */
     const struct dev_tap *tap;                        /* who watches the products, NULL: nobody */
+    double *waited;                                   /* seconds at the ends of stages, NULL: nobody counts */
 } dev;
+
+/* The end of a stage: every thread comes here. */
+static void dev_barrier(dev *dv) {
+    const double t0 = dv->waited ? clock_now() : 0;
+    pool_barrier(dv->p);
+    if (dv->waited) *dv->waited += clock_now() - t0;
+}
 
 /* cblas_sgemm of OpenBLAS, NULL unless dev_blas_open() found it. It sums in an order of its own that depends on the
  * batch, so it runs only where it is asked for. */
@@ -3991,7 +4008,7 @@ static void dev_quantise(const dev_acts *a, int r, int n, bool wanted) {
 /* fn(ctx, r) for each of n rows. */
 static void dev_rows(dev *dv, int n, void (*fn)(void *ctx, int r), void *ctx) {
     for (int r; (r = pool_next(dv->p)) < n;) fn(ctx, r);
-    pool_barrier(dv->p);
+    dev_barrier(dv);
 }
 
 /* One product of a list: y[t, :] = w . a[idx ? idx[first + t] : first + t, :] for t < n. */
@@ -4050,7 +4067,7 @@ static void dev_matmul(dev *dv, const dev_product *list, int n_list) {
         }
         base += n_task;
     }
-    pool_barrier(dv->p);
+    dev_barrier(dv);
 }
 
 /* ===== [fwd] one step over a batch of (sequence, position, token) rows =====
@@ -4058,7 +4075,21 @@ static void dev_matmul(dev *dv, const dev_product *list, int n_list) {
  * sequence stand together in rising position. Each row's result depends on its own past alone, to the last bit.
  *   In the last layer only rows that ask for logits go on past K and V. A watched step (tap) takes every row through every
  * layer, shows its watcher the last product too and leaves that one uncomputed: it has no logits.
- * Door: fwd_row_bytes, fwd_new, fwd_free, fwd_step. */
+ *   Where a step's time goes is counted, stage by stage, when f->times says where to; by the leading thread alone.
+ * Door: fwd_row_bytes, fwd_new, fwd_free, fwd_step, fwd_times, fwd_stage_names. */
+
+typedef enum { FWD_EMBED, FWD_NORM, FWD_QKV, FWD_CACHE, FWD_ATTN, FWD_WO, FWD_FFN, FWD_HEAD, FWD_STAGES } fwd_stage;
+
+static const char *const fwd_stage_names[FWD_STAGES] = {
+    [FWD_EMBED] = "embed", [FWD_NORM] = "norm",      [FWD_QKV] = "qkv", [FWD_CACHE] = "rope, cache",
+    [FWD_ATTN] = "attention", [FWD_WO] = "wo", [FWD_FFN] = "ffn", [FWD_HEAD] = "head",
+};
+
+typedef struct {                                      /* seconds, summed over steps */
+    double all[FWD_STAGES], wait[FWD_STAGES];         /* of a stage; of that, waiting for the other threads */
+    double at, waited;                                /* when the last stage ended; waiting since then */
+    long long steps;
+} fwd_times;
 
 typedef struct {
     int32_t token;
@@ -4073,6 +4104,7 @@ typedef struct {
     pool        *p;
     kv_cache    *kv;
     const dev_tap *tap;                               /* who watches, NULL: nobody */
+    fwd_times   *times;                               /* where time is counted, NULL: nowhere */
     int          max_rows, max_out;
     void       **scratch;                             /* [threads] for kernels */
     const uint8_t ***blocks;                          /* [threads][2 * n_blocks] block views for attention */
@@ -4377,7 +4409,7 @@ static void fwd__attend(fwd *f, dev *dv) {
                          .block = f->kv->opts.block, .k_stride = kl->k_stride, .v_stride = kl->v_stride};
         k_attn(&a, dv->scratch);
     }
-    pool_barrier(dv->p);
+    dev_barrier(dv);
 }
 
 /* --- experts --- */
@@ -4453,7 +4485,7 @@ static void fwd__experts(fwd *f, dev *dv) {
                 (dev_product){&l->up_exps, e, &f->xn, f->slot_row, a, n, f->up + (size_t)a * f->ff.ldx, f->ff.ldx};
         }
     }
-    pool_barrier(dv->p);
+    dev_barrier(dv);
     dev_matmul(dv, f->products, 2 * E);
     if (dv->ith == 0)
         for (int e = 0; e < E; e++) {
@@ -4503,40 +4535,61 @@ static void fwd__select(fwd *f, int il) {
     f->span[f->n_span] = f->n_sel;
 }
 
+/* What has passed since the last mark was stage s. */
+static void fwd__mark(fwd *f, const dev *dv, fwd_stage s) {
+    if (!dv->waited) return;
+    fwd_times   *t = f->times;
+    const double now = clock_now();
+    t->all[s] += now - t->at;
+    t->wait[s] += t->waited;
+    t->at = now;
+    t->waited = 0;
+}
+
 /* Every thread runs it. */
 static void fwd__run(void *ctx, int ith) {
     fwd                *f = ctx;
     const arch_hparams *hp = &f->m->hp;
-    dev                 dv = {f->p, ith, f->scratch[ith], f->tap};
+    dev                 dv = {f->p, ith, f->scratch[ith], f->tap, f->times && ith == 0 ? &f->times->waited : NULL};
     dev_rows(&dv, f->n_rows, fwd__embed, f);
+    fwd__mark(f, &dv, FWD_EMBED);
     for (int il = 0; il < hp->n_layer; il++) {
         if (ith == 0) fwd__select(f, il);
-        pool_barrier(f->p);
+        dev_barrier(&dv);
         if (f->stop) return;
         const arch_layer *l = f->l;
         const size_t nq = (size_t)arch_dim(hp, D_Q, il), nk = (size_t)arch_dim(hp, D_K, il), nv = (size_t)arch_dim(hp, D_V, il);
         dev_rows(&dv, f->n_rows, fwd__attn_norm, f);
+        fwd__mark(f, &dv, FWD_NORM);
         const dev_product qkv[] = {{&l->wq, 0, &f->xn, f->sel, 0, f->n_sel, f->q, nq},
                                    {&l->wk, 0, &f->xn, NULL, 0, f->n_rows, f->k, nk},
                                    {&l->wv, 0, &f->xn, NULL, 0, f->n_rows, f->v, nv}};
         dev_matmul(&dv, qkv, 3);
+        fwd__mark(f, &dv, FWD_QKV);
         dev_rows(&dv, f->n_rows + f->n_sel, fwd__turn, f);
+        fwd__mark(f, &dv, FWD_CACHE);
         if (!f->n_sel) continue;                      /* nobody asks for more: K and V were all there was to do */
         fwd__attend(f, &dv);
         dev_rows(&dv, f->n_sel, fwd__att_quant, f);
+        fwd__mark(f, &dv, FWD_ATTN);
         dev_matmul(&dv, &(dev_product){&l->wo, 0, &f->att, NULL, 0, f->n_sel, f->y, (size_t)hp->n_embd}, 1);
+        fwd__mark(f, &dv, FWD_WO);
         dev_rows(&dv, f->n_sel, fwd__ffn_norm, f);
+        fwd__mark(f, &dv, FWD_NORM);
         if (hp->n_expert) fwd__experts(f, &dv);
         else fwd__dense(f, &dv);
         dev_rows(&dv, f->n_sel, fwd__add_ffn, f);
+        fwd__mark(f, &dv, FWD_FFN);
     }
     if (!f->n_sel) return;
     dev_rows(&dv, f->n_sel, fwd__out_norm, f);
+    fwd__mark(f, &dv, FWD_NORM);
     arch_mat head = f->m->glob.output;
     head.n_out = hp->n_vocab;                         /* rows past the vocabulary are padding */
     const dev_product last = {&head, 0, &f->xn, NULL, 0, f->n_sel, f->logits, (size_t)hp->n_vocab};
     if (f->tap) dev_watch(&dv, &last, 1);
     else dev_matmul(&dv, &last, 1);
+    fwd__mark(f, &dv, FWD_HEAD);
 }
 
 /* Room for the block views of sequences of up to n blocks. */
@@ -4560,6 +4613,7 @@ static float *fwd_step(fwd *f, const fwd_row *row, int n) {
     }
     ASSERT(f->n_out <= f->max_out);
     f->stop = false;
+    if (f->times) f->times->at = clock_now(), f->times->waited = 0, f->times->steps++;
     mem_freeze("a step");
     pool_run(f->p, fwd__run, f);
     mem_thaw();
@@ -5688,7 +5742,8 @@ __attribute__((unused)) static int32_t samp_probs(samp *s, float *logits, uint64
  * Opens a model for running and carries one request through it: prompt ids to a cache in chunks, token after token out
  * of the sampler, text out as it is made. Knows the stop rules and what a full context means. What goes wrong comes back in
  * err_t; an interrupt ends a run early and is not an error here.
- * Door: engine_open, engine_open_many, engine_close, gen_step_rows, gen_fits, gen_text, gen_score, gen_logits, gen_logprob. */
+ * Door: engine_open, engine_open_many, engine_open_seqs, engine_close, gen_step_rows, gen_fits, gen_text, gen_score, gen_logits,
+ * gen_logprob. */
 
 typedef struct {
     int       n_ctx;                                  /* positions; 0: as the model says, -1: what the request needs */
@@ -5801,6 +5856,17 @@ static engine *engine_open_many(const gguf_file *g, const tok_vocab *v, const fw
     eng->n_batch = n_rows < fo->n_batch ? (int)n_rows : fo->n_batch;
     const size_t out = GEN_LOGIT_BYTES / sizeof(float) / (size_t)eng->m.hp.n_vocab;
     if (engine__fill(eng, fo, ko, eng->n_batch / eng->n_ctx + 2, out > 1 ? (int)out : 1, e)) return eng;
+    engine_close(eng);
+    return NULL;
+}
+
+/* For n_seq sequences of exactly fo->n_ctx positions; n_out rows of a step may ask for logits. */
+static engine *engine_open_seqs(const gguf_file *g, const fwd_opts *fo, const kv_opts *ko, int n_seq, int n_out, err_t *e) {
+    engine *eng = engine__new(g, NULL, fo, clock_now(), e);
+    if (!eng) return NULL;
+    eng->n_ctx = fo->n_ctx;
+    eng->n_batch = fo->n_batch;
+    if (engine__fill(eng, fo, ko, n_seq, n_out, e)) return eng;
     engine_close(eng);
     return NULL;
 }
