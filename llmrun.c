@@ -5861,11 +5861,12 @@ static engine *engine_open_many(const gguf_file *g, const tok_vocab *v, const fw
     return NULL;
 }
 
-/* For n_seq sequences of exactly fo->n_ctx positions; n_out rows of a step may ask for logits. */
+/* For n_seq sequences of fo->n_ctx positions, which may all be reserved at once; n_out rows of a step may ask for logits. Behind a
+ * window there is room for more, or the cache would bound the rows of a step. */
 static engine *engine_open_seqs(const gguf_file *g, const fwd_opts *fo, const kv_opts *ko, int n_seq, int n_out, err_t *e) {
     engine *eng = engine__new(g, NULL, fo, clock_now(), e);
     if (!eng) return NULL;
-    eng->n_ctx = fo->n_ctx;
+    eng->n_ctx = fo->n_ctx + (eng->m.hp.window ? eng->m.hp.window + fo->n_batch + 2 * ko->block : 0);
     eng->n_batch = fo->n_batch;
     if (engine__fill(eng, fo, ko, n_seq, n_out, e)) return eng;
     engine_close(eng);
@@ -9607,8 +9608,8 @@ enum {
     BENCH_MOST = 1 << 24,                             /* tokens of one part of a test */
     BENCH_SEQS = 512,                                 /* sequences side by side */
     BENCH_REPS = 1000,
-    BENCH_SWEEP = 256 << 20,                          /* bytes of a sweep: that, or twice the largest cache up to ... */
-    BENCH_SWEEP_MOST = 1 << 30,
+    BENCH_SWEEP = 256 << 20,                          /* bytes of a sweep */
+    BENCH_SWEEPS = 4,                                 /* most sweeps until the same memory is read again */
     BENCH_CHUNK = 2 << 20,                            /* bytes that one thread sweeps in a row */
     BENCH_BURST = 1 << 21,                            /* products between two looks at the clock */
     BENCH_SEED = 1,
@@ -9854,7 +9855,7 @@ static const struct {
     [COL_THREADS] = {"threads", 7, BENCH_EVER},         [COL_BATCH] = {"n_batch", 7, BENCH_IF(batch)},
     [COL_UBATCH] = {"n_ubatch", 8, BENCH_IF(ubatch)},   [COL_TYPE_K] = {"type_k", 6, BENCH_IF(type_k)},
     [COL_TYPE_V] = {"type_v", 6, BENCH_IF(type_v)},     [COL_LEVEL] = {"cpu", 6, BENCH_IF(level)},
-    [COL_TEST] = {"test", 15, BENCH_EVER},              [COL_TS] = {"t/s", 20, BENCH_EVER},
+    [COL_TEST] = {"test", 20, BENCH_EVER},              [COL_TS] = {"t/s", 20, BENCH_EVER},
     [COL_TTFT] = {"ttft ms", 9, BENCH_EVER},            [COL_READ] = {"read GB/s", 9, BENCH_EVER},
     [COL_SWEEP] = {"sweep GB/s", 10, BENCH_EVER},       [COL_OF_SWEEP] = {"of sweep", 8, BENCH_EVER},
     [COL_GOPS] = {"Gop/s", 8, BENCH_EVER},              [COL_OF_PEAK] = {"of peak", 7, BENCH_EVER},
@@ -9979,24 +9980,26 @@ static void bench_put(bench_form form, const bench_opts *o, const char *version,
 typedef struct {
     _Alignas(64) uint8_t x[K_PROBE_BYTES];            /* for products */
     pool       *p;
-    uint8_t    *mem;                                  /* for sweeps */
-    size_t      bytes;
+    uint8_t    *mem;                                  /* for sweeps: several parts, one a sweep, turn about */
+    size_t      bytes, at;                            /* of all parts; where the next sweep begins */
     bench_rate *of;                                   /* [threads] products alone */
     double      t0, t1;                               /* of the sweep */
     _Atomic uint64_t sum;                             /* of all that was read and multiplied */
 } bench_machine;
 
 static bool bench__machine_open(bench_machine *m, err_t *e) {
-    const long cache = sysconf(_SC_LEVEL3_CACHE_SIZE);
-    m->bytes = BENCH_SWEEP;
-    while (m->bytes < BENCH_SWEEP_MOST && cache > 0 && m->bytes < 2 * (size_t)cache) m->bytes *= 2;
+    const long   l3 = sysconf(_SC_LEVEL3_CACHE_SIZE);
+    const size_t cache = l3 > 0 ? (size_t)l3 : 0, have = (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
+    int          parts = 1;                           /* enough that the last cache has forgotten a part when its turn comes */
+    while (parts < BENCH_SWEEPS && (size_t)parts * BENCH_SWEEP < 2 * cache && (size_t)(parts + 1) * BENCH_SWEEP < have / 8) parts++;
+    m->bytes = (size_t)parts * BENCH_SWEEP;
     m->mem = mmap(NULL, m->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (m->mem == MAP_FAILED) {
         m->mem = NULL;
         return err_set(e, EXIT_RESOURCE, "no memory for a sweep of %zu bytes: %s", m->bytes, strerror(errno));
     }
     madvise(m->mem, m->bytes, MADV_HUGEPAGE);
-    memset(m->mem, 1, m->bytes);
+    for (size_t i = 0; i < m->bytes; i += 4096) m->mem[i] = 1;    /* pages of its own, not the one page of zeros */
     for (size_t i = 0; i < sizeof m->x / sizeof(float); i++) {
         const float v = 1.0f / (float)(i + 3);        /* as floats, ordinary ones; as integers, anything */
         memcpy(m->x + i * sizeof v, &v, sizeof v);
@@ -10019,11 +10022,11 @@ static void bench__use_pool(bench_machine *m, pool *p) {
 /* Chunks are dealt as the tasks of a step are: a thread that is held up is not waited for. */
 static void bench__read_all(void *ctx, int ith) {
     bench_machine *m = ctx;
-    const int      n = (int)(m->bytes / BENCH_CHUNK);
+    const int      n = BENCH_SWEEP / BENCH_CHUNK;
     uint64_t       sum = 0;
     pool_barrier(m->p);
     if (ith == 0) m->t0 = clock_now();
-    for (int i; (i = pool_next(m->p)) < n;) sum += k_probe_get()->read(m->mem + (size_t)i * BENCH_CHUNK, BENCH_CHUNK);
+    for (int i; (i = pool_next(m->p)) < n;) sum += k_probe_get()->read(m->mem + m->at + (size_t)i * BENCH_CHUNK, BENCH_CHUNK);
     pool_barrier(m->p);
     if (ith == 0) m->t1 = clock_now();
     atomic_fetch_add(&m->sum, sum);
@@ -10050,7 +10053,8 @@ static void bench__multiply_all(void *ctx, int ith) {
 
 static bench_rate bench__probe(bench_machine *m) {
     pool_run(m->p, bench__read_all, m);
-    bench_rate r = {(double)m->bytes / (m->t1 - m->t0), 0, 0};
+    bench_rate r = {BENCH_SWEEP / (m->t1 - m->t0), 0, 0};
+    m->at = (m->at + BENCH_SWEEP) % m->bytes;
     pool_run(m->p, bench__multiply_all, m);
     for (int i = 0; i < m->p->n; i++) r.i8 += m->of[i].i8, r.f32 += m->of[i].f32;
     return r;
@@ -10225,16 +10229,20 @@ static void bench__add_step(const bench_job *j, int n, bench_work *w) {
     const arch_hparams *hp = &m->hp;
     const fwd_row      *row = j->eng->row;
     double rows[2] = {n, 0}, past[2] = {0}, kept[2] = {0};   /* of all, of those that ask: rows, pasts seen, pasts of sequences */
-    for (int i = 0, run = 1; i < n; i++, run++) {
-        const int  past_i = hp->window && row[i].pos >= hp->window ? hp->window : row[i].pos + 1;
+    int    run[2] = {0};                                     /* rows of this sequence so far */
+    for (int i = 0; i < n; i++) {
+        const int  all = row[i].pos + 1, seen = hp->window && all > hp->window ? hp->window : all;
         const bool last = i + 1 == n || row[i + 1].seq != row[i].seq;
-        const int  kept_i = past_i + run - 1 < row[i].pos + 1 ? past_i + run - 1 : row[i].pos + 1;
-        past[0] += past_i;
+        for (int k = 0; k < 1 + row[i].logits; k++) {
+            past[k] += seen;
+            run[k]++;
+        }
         rows[1] += row[i].logits;
-        past[1] += row[i].logits ? past_i : 0;
-        kept[0] += last ? kept_i : 0;
-        kept[1] += last && row[i].logits ? kept_i : 0;
-        if (last) run = 0;
+        for (int k = 0; last && k < 2; k++) {             /* windows of neighbours overlap but for one position */
+            const int reach = seen + run[k] - 1 < all ? seen + run[k] - 1 : all;
+            kept[k] += run[k] ? reach : 0;
+            run[k] = 0;
+        }
     }
     for (int il = 0; il < hp->n_layer; il++) {
         const arch_layer    *l = &m->layer[il];
@@ -10421,20 +10429,22 @@ static bool bench__test(bench_job *j, const bench_test *t, err_t *e) {
 
 /* --- setups, models --- */
 
-/* Whether the machine could ever hold the sequences of a test, asked before memory is taken that is not there. */
+/* Whether the machine could ever hold the sequences of all tests, asked before memory is taken that is not there. */
 static bool bench__holds(const bench_job *j, const arch_hparams *hp, const bench_extent *x, err_t *e) {
-    const double need = (double)x->all * (double)model_kv_bytes(hp, j->set.type_k, j->set.type_v) +
-                        (double)x->n_seq * hp->n_vocab * sizeof(float);
     const double have = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
+    double       each = 0;                            /* bytes of a position, the widest types */
+    for (int k = 0; k < j->o->type_k.n; k++)
+        for (int v = 0; v < j->o->type_v.n; v++)
+            each = fmax(each, (double)model_kv_bytes(hp, (uint32_t)j->o->type_k.v[k], (uint32_t)j->o->type_v.v[v]));
+    const double need = (double)x->all * each + (double)x->n_seq * hp->n_vocab * sizeof(float);
     if (need <= have) return true;
     return err_set(e, EXIT_RESOURCE, "%s: %d sequences of up to %d tokens take %.0f MiB, this machine has %.0f", j->g.path, x->n_seq,
                    x->len, need / 0x1p20, have / 0x1p20);
 }
 
-static bool bench__open(bench_job *j, const arch_hparams *hp, const bench_extent *x, err_t *e) {
+static bool bench__open(bench_job *j, const bench_extent *x, err_t *e) {
     fwd_opts fo = *j->fo;
     kv_opts  ko = *j->ko;
-    if (!bench__holds(j, hp, x, e)) return false;
     j->step = j->set.batch < j->set.ubatch ? j->set.batch : j->set.ubatch;
     fo.n_ctx = x->len;
     fo.n_batch = j->step > x->n_seq ? j->step : x->n_seq;
@@ -10468,13 +10478,13 @@ static void bench__close(bench_job *j) {
 }
 
 /* One setup: every test at every depth. */
-static bool bench__setup(bench_job *j, const arch_hparams *hp, err_t *e) {
+static bool bench__setup(bench_job *j, err_t *e) {
     const char        *names[16];
     const bench_extent most = bench__extent(j->o);
     bench_test         t;
     k_levels_list(names, NULL);
     k_init(j->set.level < 0 ? "auto" : names[j->set.level]);
-    bool ok = bench__open(j, hp, &most, e);
+    bool ok = bench__open(j, &most, e);
     for (int d = 0; ok && d < j->o->depth.n; d++)
         for (int i = 0; ok && bench__test_at(j->o, j->o->depth.v[d], i, &t); i++) ok = bench__test(j, &t, e);
     bench__close(j);
@@ -10503,7 +10513,7 @@ static void bench__describe(bench_job *j, const arch_hparams *hp) {
 }
 
 /* Every setup of the model in j->g: the lists in all their combinations, the first named the slowest to turn. */
-static bool bench__setups(bench_job *j, const arch_hparams *hp, err_t *e) {
+static bool bench__setups(bench_job *j, err_t *e) {
     const bench_opts *o = j->o;
     const bench_list *dial[] = {&o->level, &o->batch, &o->ubatch, &o->type_k, &o->type_v, &o->threads};
     enum { DIALS = sizeof dial / sizeof *dial };
@@ -10512,7 +10522,7 @@ static bool bench__setups(bench_job *j, const arch_hparams *hp, err_t *e) {
         int v[DIALS];
         for (int i = 0; i < DIALS; i++) v[i] = dial[i]->v[at[i]];
         j->set = (bench_setup){v[0], v[1], v[2], v[5], (uint32_t)v[3], (uint32_t)v[4]};
-        if (!bench__setup(j, hp, e)) return false;
+        if (!bench__setup(j, e)) return false;
         for (k = DIALS - 1; k >= 0 && ++at[k] == dial[k]->n; k--) at[k] = 0;
     }
     return true;
@@ -10520,17 +10530,18 @@ static bool bench__setups(bench_job *j, const arch_hparams *hp, err_t *e) {
 
 /* Opens a file and binds its model; `run`: measures it, else only asks whether everything could be. */
 static bool bench__model(bench_job *j, const char *path, bool run, err_t *e) {
-    const int len = bench__extent(j->o).len;
-    model     m = {0};
+    const bench_extent x = bench__extent(j->o);
+    const int          len = x.len;
+    model              m = {0};
     if (!gguf_open(&j->g, path, e)) return false;
-    bool      ok = model_open(&m, &j->g, &j->fo->rope, e);
+    bool      ok = model_open(&m, &j->g, &j->fo->rope, e) && bench__holds(j, &m.hp, &x, e);
     const int bound = j->fo->n_ctx < 0 ? INT_MAX : j->fo->n_ctx > 0 || !ok ? j->fo->n_ctx : m.hp.n_ctx_train;
     if (ok && len > bound) ok = err_set(e, EXIT_INPUT, "%s: a test takes %d tokens, the context holds %d (-c)", path, len, bound);
     if (ok && !run && len > m.hp.n_ctx_train)
         log_warn("%s: a test takes %d tokens; the model was trained with %d", path, len, m.hp.n_ctx_train);
     if (ok && run) {
         bench__describe(j, &m.hp);
-        ok = bench__setups(j, &m.hp, e);
+        ok = bench__setups(j, e);
     }
     model_close(&m);
     gguf_close(&j->g);
@@ -10893,9 +10904,9 @@ static const cli_opt cli_opts[] = {
      "tokens that the cache holds before a test"},
     {"-npl --n-parallel",               "N,N",        OPT_NUMS, AT(bench.seqs),      1, BENCH_SEQS, GROUP_BENCH, NULL,
      "sequences that decode side by side"},
-    {"-b --batch-size",                 "N,N",        OPT_NUMS, AT(bench.batch),     1,  65536,   GROUP_BENCH, NULL,
+    {"-b --batch-size --n-batch",       "N,N",        OPT_NUMS, AT(bench.batch),     1,  65536,   GROUP_BENCH, NULL,
      "tokens of a prompt until one asks for logits"},
-    {"-ub --ubatch-size",               "N,N",        OPT_NUMS, AT(bench.ubatch),    1,  65536,   GROUP_BENCH, NULL,
+    {"-ub --ubatch-size --n-ubatch",    "N,N",        OPT_NUMS, AT(bench.ubatch),    1,  65536,   GROUP_BENCH, NULL,
      "tokens computed at a time"},
     {"-t --threads",                    "N,N",        OPT_NUMS, AT(bench.threads),   0,  1024,    GROUP_BENCH, NULL,
      "threads; 0 is the CPUs that this process may really use"},
@@ -10985,7 +10996,7 @@ static bytes cli__near(bytes name) {
             if (!begun.n && name.n > 4 && w.n > name.n && memcmp(w.p, name.p, name.n) == 0) begun = w;
         }
     }
-    return best.n ? best : begun;
+    return best.n && (least < 2 || !begun.n) ? best : begun;
 }
 
 /* --- values --- */
