@@ -10574,7 +10574,7 @@ static bool bench_run(const bench_opts *o, const char *const *models, int n_mode
     j->ts = mem_new((size_t)o->reps, sizeof *j->ts);
     for (int i = 0; ok && i < n_models; i++) ok = bench__model(j, models[i], true, e);
     bench__progress(NULL, NULL, 0, 0);
-    if (begun) bench__write(j, NULL);
+    if (begun && (j->n_put || !e->code)) bench__write(j, NULL);   /* an error before the first row has no table */
     bench__machine_close(&j->machine);
     mem_free(j->sample);
     mem_free(j->ns);
