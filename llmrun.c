@@ -9989,10 +9989,11 @@ typedef struct {
 
 static bool bench__machine_open(bench_machine *m, err_t *e) {
     const long   l3 = sysconf(_SC_LEVEL3_CACHE_SIZE);
-    const size_t cache = l3 > 0 ? (size_t)l3 : 0, have = (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
-    int          parts = 1;                           /* enough that the last cache has forgotten a part when its turn comes */
-    while (parts < BENCH_SWEEPS && (size_t)parts * BENCH_SWEEP < 2 * cache && (size_t)(parts + 1) * BENCH_SWEEP < have / 8) parts++;
-    m->bytes = (size_t)parts * BENCH_SWEEP;
+    const size_t cache = l3 > 0 ? (size_t)l3 : 0;
+    const size_t have = (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
+    const size_t most = have / 8 < (size_t)BENCH_SWEEPS * BENCH_SWEEP ? have / 8 : (size_t)BENCH_SWEEPS * BENCH_SWEEP;
+    m->bytes = BENCH_SWEEP;                           /* as many as make the last cache forget one until its turn comes */
+    while (m->bytes < 2 * cache && m->bytes + BENCH_SWEEP <= most) m->bytes += BENCH_SWEEP;
     m->mem = mmap(NULL, m->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (m->mem == MAP_FAILED) {
         m->mem = NULL;
@@ -10026,7 +10027,8 @@ static void bench__read_all(void *ctx, int ith) {
     uint64_t       sum = 0;
     pool_barrier(m->p);
     if (ith == 0) m->t0 = clock_now();
-    for (int i; (i = pool_next(m->p)) < n;) sum += k_probe_get()->read(m->mem + m->at + (size_t)i * BENCH_CHUNK, BENCH_CHUNK);
+    for (int i; (i = pool_next(m->p)) < n;)
+        sum += k_probe_get()->read(m->mem + m->at + (size_t)i * BENCH_CHUNK, BENCH_CHUNK);
     pool_barrier(m->p);
     if (ith == 0) m->t1 = clock_now();
     atomic_fetch_add(&m->sum, sum);
@@ -10085,8 +10087,8 @@ static bench_cpu bench__cpu_time(void) {
     struct rusage      ru;
     const double       hz = (double)sysconf(_SC_CLK_TCK);
     FILE              *f = fopen("/proc/stat", "re");
-    if (f && fscanf(f, "cpu %llu %llu %llu %llu %llu %llu %llu %llu", v, v + 1, v + 2, v + 3, v + 4, v + 5, v + 6, v + 7) >= 4)
-        for (int i = 0; i < 8; i++) {
+    if (f && fscanf(f, "cpu") == 0)
+        for (int i = 0; i < 8 && fscanf(f, "%llu", &v[i]) == 1; i++) {
             c.all += (double)v[i] / hz;
             if (i != 3 && i != 4) c.busy += (double)v[i] / hz;
         }
@@ -10184,25 +10186,34 @@ static bench_extent bench__extent(const bench_opts *o) {
     return x;
 }
 
+/* The row of sequence s at a position; its token is anything, and always the same. */
+static fwd_row bench__row(const bench_job *j, int s, int pos, bool logits) {
+    const uint64_t bits = rng_at(BENCH_SEED, (uint64_t)s, (uint64_t)pos, 0);
+    return (fwd_row){(int32_t)(bits % (uint64_t)j->eng->m.hp.n_vocab), pos, j->seq[s], logits};
+}
+
+/* Steps of a repetition's prompts. */
+static int64_t bench__prompt_steps(const bench_job *j, const bench_test *t) {
+    return ((int64_t)t->n_prompt * t->n_seq + j->step - 1) / j->step;
+}
+
 /* Rows of step number `step` of a repetition into eng->row; 0 past the last. *asks: how many want logits. A prompt asks for its
  * last token, and for the last of every n_batch. */
 static int bench__rows(const bench_job *j, const bench_test *t, int64_t step, int *asks) {
-    const int64_t all = (int64_t)t->n_prompt * t->n_seq, n_pre = (all + j->step - 1) / j->step;
-    const int     n_vocab = j->eng->m.hp.n_vocab;
+    const int64_t all = (int64_t)t->n_prompt * t->n_seq, n_pre = bench__prompt_steps(j, t);
+    fwd_row      *row = j->eng->row;
     int           n = 0;
     *asks = 0;
     for (int64_t at = step * j->step; step < n_pre && at < all && n < j->step; at++, n++) {
-        const int  s = (int)(at / t->n_prompt), i = (int)(at % t->n_prompt), pos = t->n_depth + i;
+        const int  i = (int)(at % t->n_prompt);
         const bool ask = i + 1 == t->n_prompt || (i + 1) % j->set.batch == 0;
-        j->eng->row[n] = (fwd_row){(int32_t)(rng_at(BENCH_SEED, (uint64_t)s, (uint64_t)pos, 0) % (uint64_t)n_vocab), pos, j->seq[s], ask};
+        row[n] = bench__row(j, (int)(at / t->n_prompt), t->n_depth + i, ask);
         *asks += ask;
     }
-    for (; step >= n_pre && step - n_pre < t->n_gen && n < t->n_seq; n++) {
-        const int pos = t->n_depth + t->n_prompt + (int)(step - n_pre);
-        j->eng->row[n] = (fwd_row){(int32_t)(rng_at(BENCH_SEED, (uint64_t)n, (uint64_t)pos, 0) % (uint64_t)n_vocab), pos, j->seq[n], true};
-    }
-    if (step >= n_pre) *asks = n;
-    return n;
+    if (step < n_pre) return n;
+    for (; step - n_pre < t->n_gen && n < t->n_seq; n++)
+        row[n] = bench__row(j, n, t->n_depth + t->n_prompt + (int)(step - n_pre), true);
+    return *asks = n;
 }
 
 /* --- what a step takes --- */
@@ -10218,49 +10229,59 @@ static void bench__add_mat(bench_work *w, const arch_mat *m, double rows, double
 static void bench__add_experts(bench_work *w, const arch_hparams *hp, const arch_layer *l, double rows) {
     const double E = hp->n_expert, K = hp->n_expert_used;
     const double met = E * (1 - pow(1 - K / E, rows));    /* experts that so many random rows come by */
-    const arch_mat *exps[] = {&l->gate_exps, &l->up_exps, &l->down_exps}, *own[] = {&l->router, &l->gate_shexp, &l->up_shexp, &l->down_shexp};
+    const arch_mat *exps[] = {&l->gate_exps, &l->up_exps, &l->down_exps};
+    const arch_mat *own[] = {&l->router, &l->gate_shexp, &l->up_shexp, &l->down_shexp};
     for (int i = 0; i < 3; i++) bench__add_mat(w, exps[i], rows * K, met);
     for (int i = 0; i < 4; i++) bench__add_mat(w, own[i], rows, 1);
 }
 
-/* What the first n rows of eng->row take. */
-static void bench__add_step(const bench_job *j, int n, bench_work *w) {
-    const model        *m = &j->eng->m;
-    const arch_hparams *hp = &m->hp;
-    const fwd_row      *row = j->eng->row;
-    double rows[2] = {n, 0}, past[2] = {0}, kept[2] = {0};   /* of all, of those that ask: rows, pasts seen, pasts of sequences */
-    int    run[2] = {0};                                     /* rows of this sequence so far */
+/* Of the rows of a step, all [0] and those that ask for logits [1], which alone go through the whole last layer. */
+typedef struct {
+    double rows[2], past[2], kept[2];                 /* rows; positions they see; positions of K and V that are read */
+} bench_span;
+
+static bench_span bench__span(const fwd_row *row, int n, int window) {
+    bench_span b = {{0}, {0}, {0}};
+    int        run[2] = {0};                          /* rows of this sequence so far */
     for (int i = 0; i < n; i++) {
-        const int  all = row[i].pos + 1, seen = hp->window && all > hp->window ? hp->window : all;
-        const bool last = i + 1 == n || row[i + 1].seq != row[i].seq;
+        const int all = row[i].pos + 1, seen = window && all > window ? window : all;
         for (int k = 0; k < 1 + row[i].logits; k++) {
-            past[k] += seen;
+            b.rows[k]++;
+            b.past[k] += seen;
             run[k]++;
         }
-        rows[1] += row[i].logits;
-        for (int k = 0; last && k < 2; k++) {             /* windows of neighbours overlap but for one position */
+        if (i + 1 < n && row[i + 1].seq == row[i].seq) continue;
+        for (int k = 0; k < 2; k++) {                 /* windows of neighbours overlap but for one position */
             const int reach = seen + run[k] - 1 < all ? seen + run[k] - 1 : all;
-            kept[k] += run[k] ? reach : 0;
+            b.kept[k] += run[k] ? reach : 0;
             run[k] = 0;
         }
     }
-    for (int il = 0; il < hp->n_layer; il++) {
-        const arch_layer    *l = &m->layer[il];
-        const arch_layer_hp *lh = &hp->layer[il];
-        const int            sel = il == hp->n_layer - 1;
-        bench__add_mat(w, &l->wq, rows[sel], 1);
-        bench__add_mat(w, &l->wk, n, 1);
-        bench__add_mat(w, &l->wv, n, 1);
-        bench__add_mat(w, &l->wo, rows[sel], 1);
-        w->f32 += past[sel] * lh->n_head * (hp->hd_k + hp->hd_v);
-        w->bytes += kept[sel] * lh->n_head_kv * (double)(k_kv_bytes(j->set.type_k, hp->hd_k) + k_kv_bytes(j->set.type_v, hp->hd_v));
-        const arch_mat *dense[] = {&l->gate, &l->up, &l->down};
-        for (int i = 0; i < 3; i++) bench__add_mat(w, dense[i], rows[sel], 1);
-        if (hp->n_expert && rows[sel] > 0) bench__add_experts(w, hp, l, rows[sel]);
-    }
-    arch_mat head = m->glob.output;
-    head.n_out = hp->n_vocab;
-    bench__add_mat(w, &head, rows[1], 1);
+    return b;
+}
+
+static void bench__add_layer(bench_work *w, const bench_job *j, int il, const bench_span *b) {
+    const arch_hparams  *hp = &j->eng->m.hp;
+    const arch_layer    *l = &j->eng->m.layer[il];
+    const arch_layer_hp *lh = &hp->layer[il];
+    const int            k = il == hp->n_layer - 1;
+    const arch_mat      *some[] = {&l->wq, &l->wo, &l->gate, &l->up, &l->down}, *all[] = {&l->wk, &l->wv};
+    const size_t         kv = k_kv_bytes(j->set.type_k, hp->hd_k) + k_kv_bytes(j->set.type_v, hp->hd_v);
+    for (int i = 0; i < 5; i++) bench__add_mat(w, some[i], b->rows[k], 1);
+    for (int i = 0; i < 2; i++) bench__add_mat(w, all[i], b->rows[0], 1);
+    if (hp->n_expert && b->rows[k] > 0) bench__add_experts(w, hp, l, b->rows[k]);
+    w->f32 += b->past[k] * lh->n_head * (hp->hd_k + hp->hd_v);
+    w->bytes += b->kept[k] * lh->n_head_kv * (double)kv;
+}
+
+/* What the first n rows of eng->row take. */
+static void bench__add_step(bench_work *w, const bench_job *j, int n) {
+    const model     *m = &j->eng->m;
+    const bench_span b = bench__span(j->eng->row, n, m->hp.window);
+    arch_mat         head = m->glob.output;
+    for (int il = 0; il < m->hp.n_layer; il++) bench__add_layer(w, j, il, &b);
+    head.n_out = m->hp.n_vocab;
+    bench__add_mat(w, &head, b.rows[1], 1);
     w->bytes += (double)n * (double)m->glob.tok_embd.row_bytes;
 }
 
@@ -10270,7 +10291,7 @@ static bench_work bench__work(const bench_job *j, const bench_test *t) {
     for (int64_t i = 0;; i++) {
         const int n = bench__rows(j, t, i, &asks);
         if (!n) return w;
-        bench__add_step(j, n, &w);
+        bench__add_step(&w, j, n);
     }
 }
 
@@ -10287,32 +10308,32 @@ static void bench__progress(const bench_test *t, const char *what, int i, int n)
     str_drop(&s);
 }
 
+static bool bench__reserve(kv_seq *seq, int n, err_t *e) {
+    return kv_reserve(seq, n) ||
+           err_set(e, EXIT_RESOURCE, "the KV cache has no room for %d tokens (--kv-mem, --kv-blocks)", n);
+}
+
 /* Tokens [valid, depth) of sequence s, untimed, and room for the test behind them, touched. */
 static bool bench__prepare_seq(bench_job *j, int s, const bench_test *t, err_t *e) {
     float    *logits;
     kv_seq   *seq = j->seq[s];
-    const int n_vocab = j->eng->m.hp.n_vocab, keep = j->valid[s] < t->n_depth ? j->valid[s] : t->n_depth;
+    const int len = (int)bench__length(t), keep = j->valid[s] < t->n_depth ? j->valid[s] : t->n_depth;
     j->valid[s] = kv_truncate(seq, keep < seq->n ? keep : seq->n);
-    while (j->valid[s] < t->n_depth) {
-        const int from = j->valid[s], n = t->n_depth - from < j->step ? t->n_depth - from : j->step;
+    for (int from, n; (from = j->valid[s]) < t->n_depth; j->valid[s] += n) {
+        n = t->n_depth - from < j->step ? t->n_depth - from : j->step;
         bench__progress(t, "token", s * t->n_depth + from, t->n_seq * t->n_depth);
-        if (!kv_reserve(seq, from + n)) return err_set(e, EXIT_RESOURCE, "the KV cache has no room for %d tokens (--kv-mem, --kv-blocks)", from + n);
-        for (int i = 0; i < n; i++) {
-            const uint64_t r = rng_at(BENCH_SEED, (uint64_t)s, (uint64_t)(from + i), 0);
-            j->eng->row[i] = (fwd_row){(int32_t)(r % (uint64_t)n_vocab), from + i, seq, false};
-        }
+        if (!bench__reserve(seq, from + n, e)) return false;
+        for (int i = 0; i < n; i++) j->eng->row[i] = bench__row(j, s, from + i, false);
         if (!gen_step_rows(j->eng, n, 0, from + n - 1, &logits, e)) return false;
-        j->valid[s] = from + n;
     }
-    const int all = (int)bench__length(t);
-    if (!kv_reserve(seq, all)) return err_set(e, EXIT_RESOURCE, "the KV cache has no room for %d tokens (--kv-mem, --kv-blocks)", all);
+    if (!bench__reserve(seq, len, e)) return false;
     kv_touch(seq, t->n_depth);
     return true;
 }
 
 /* One step of either kind, checked: weights are read, scratch is touched, and what is not a number is told. */
 static bool bench__warm_up(bench_job *j, const bench_test *t, err_t *e) {
-    const int64_t n_pre = ((int64_t)t->n_prompt * t->n_seq + j->step - 1) / j->step, at[] = {0, n_pre - 1, n_pre};
+    const int64_t n_pre = bench__prompt_steps(j, t), at[] = {0, n_pre - 1, n_pre};
     float        *logits;
     for (int i = 0; i < 3; i++) {
         int       asks;
@@ -10324,7 +10345,7 @@ static bool bench__warm_up(bench_job *j, const bench_test *t, err_t *e) {
 
 /* One repetition. False: an interrupt, or an error in e. */
 static bool bench__once(bench_job *j, const bench_test *t, bench_sample *s, err_t *e) {
-    const int64_t n_pre = ((int64_t)t->n_prompt * t->n_seq + j->step - 1) / j->step, first = n_pre ? n_pre - 1 : 0;
+    const int64_t n_pre = bench__prompt_steps(j, t), first = n_pre ? n_pre - 1 : 0;
     const double  t0 = clock_now();
     float        *logits = NULL;
     int           asks, n;
@@ -10333,7 +10354,12 @@ static bool bench__once(bench_job *j, const bench_test *t, bench_sample *s, err_
         if (i == first) s->first = clock_now() - t0;
     }
     s->all = clock_now() - t0;
-    return gguf_alive(&j->g) || err_set(e, EXIT_RESOURCE, "%s: the file became shorter while the model was running", j->g.path);
+    return gguf_alive(&j->g) ||
+           err_set(e, EXIT_RESOURCE, "%s: the file became shorter while the model was running", j->g.path);
+}
+
+static bench_rate bench__between(bench_rate a, bench_rate b) {
+    return (bench_rate){(a.read + b.read) / 2, (a.i8 + b.i8) / 2, (a.f32 + b.f32) / 2};
 }
 
 /* All repetitions, the machine probed between them: a sample has the mean of before and after. */
@@ -10347,7 +10373,7 @@ static bool bench__repeat(bench_job *j, const bench_test *t, err_t *e) {
         bench__progress(t, "repetition", r + 1, j->o->reps);
         if (!(ok = bench__once(j, t, s, e))) break;
         bench_rate after = bench__probe(&j->machine);
-        s->rate = (bench_rate){(before.read + after.read) / 2, (before.i8 + after.i8) / 2, (before.f32 + after.f32) / 2};
+        s->rate = bench__between(before, after);
         before = after;
     }
     j->eng->f->times = NULL;
@@ -10373,10 +10399,12 @@ static void bench__say_stages(const bench_job *j, const bench_test *t) {
     for (int i = 0; i < FWD_STAGES; i++) all += f->all[i], wait += f->wait[i];
     bench__label(t->n_prompt, t->n_gen, t->n_seq, t->n_depth, &s);
     fprintf(stderr, "llmrun: %s: %lld steps\n  %-12s %9s %7s %9s\n", s.p, f->steps, "stage", "ms/step", "share", "waiting");
-    for (int i = 0; i < FWD_STAGES; i++)
-        fprintf(stderr, "  %-12s %9.3f %6.1f%% %8.1f%%\n", fwd_stage_names[i], f->all[i] * 1e3 / (double)f->steps, 100 * f->all[i] / all,
-                100 * f->wait[i] / all);
-    fprintf(stderr, "  %-12s %9.3f %6.1f%% %8.1f%%\n", "all", all * 1e3 / (double)f->steps, 100.0, 100 * wait / all);
+    for (int i = 0; i <= FWD_STAGES; i++) {
+        const bool   sum = i == FWD_STAGES;
+        const double a = sum ? all : f->all[i], b = sum ? wait : f->wait[i];
+        fprintf(stderr, "  %-12s %9.3f %6.1f%% %8.1f%%\n", sum ? "all" : fwd_stage_names[i], a * 1e3 / (double)f->steps,
+                100 * a / all, 100 * b / all);
+    }
     fprintf(stderr, "  %-12s %9.3f  for each token, not part of the step\n", "sampling", j->pick_s * 1e3);
     str_drop(&s);
 }
@@ -10398,13 +10426,16 @@ static void bench__now(char *out, size_t n) {
     if (!gmtime_r(&now, &tm) || !strftime(out, n, "%Y-%m-%dT%H:%M:%SZ", &tm)) *out = 0;
 }
 
-static bench_row bench__row_of(bench_job *j, const bench_test *t, double others) {
+static bench_row bench__result(bench_job *j, const bench_test *t, double others) {
     const bench_work w = bench__work(j, t);
-    bench_row        r = {.version = j->version, .cpu_info = j->cpu, .model_file = j->g.path, .model_type = j->type, .level = k_level_name(),
-                          .type_k = k_types[j->set.type_k].name, .type_v = k_types[j->set.type_v].name, .test_time = j->time,
-                          .model_bytes = (int64_t)j->bytes, .model_weights = (int64_t)j->weights, .n_batch = j->set.batch,
-                          .n_ubatch = j->set.ubatch, .n_threads = j->eng->p->n, .n_prompt = t->n_prompt, .n_gen = t->n_gen,
-                          .n_depth = t->n_depth, .n_seq = t->n_seq, .peak_bytes = bench__peak_bytes(&j->machine), .others = others};
+    bench_row        r = {
+               .version = j->version, .cpu_info = j->cpu, .model_file = j->g.path, .model_type = j->type,
+               .level = k_level_name(), .test_time = j->time, .others = others,
+               .type_k = k_types[j->set.type_k].name, .type_v = k_types[j->set.type_v].name,
+               .model_bytes = (int64_t)j->bytes, .model_weights = (int64_t)j->weights,
+               .n_batch = j->set.batch, .n_ubatch = j->set.ubatch, .n_threads = j->eng->p->n,
+               .n_prompt = t->n_prompt, .n_gen = t->n_gen, .n_depth = t->n_depth, .n_seq = t->n_seq,
+               .peak_bytes = bench__peak_bytes(&j->machine)};
     bench__figures(&r, t, &w, j->sample, j->o->reps, j->ns, j->ts);
     return r;
 }
@@ -10420,7 +10451,7 @@ static bool bench__test(bench_job *j, const bench_test *t, err_t *e) {
     bench__progress(NULL, NULL, 0, 0);
     if (!ok) return false;
     for (int s = 0; s < t->n_seq; s++) j->valid[s] = (int)bench__length(t);
-    const bench_row row = bench__row_of(j, t, others);
+    const bench_row row = bench__result(j, t, others);
     if (others > BENCH_BUSY) log_warn("others took %.0f %% of the CPUs meanwhile", 100 * others);
     if (g_log_level >= LOG_VERBOSE && !bench__pick(j, e)) return false;
     bench__say_stages(j, t);
@@ -10438,8 +10469,8 @@ static bool bench__holds(const bench_job *j, const arch_hparams *hp, const bench
             each = fmax(each, (double)model_kv_bytes(hp, (uint32_t)j->o->type_k.v[k], (uint32_t)j->o->type_v.v[v]));
     const double need = (double)x->all * each + (double)x->n_seq * hp->n_vocab * sizeof(float);
     if (need <= have) return true;
-    return err_set(e, EXIT_RESOURCE, "%s: %d sequences of up to %d tokens take %.0f MiB, this machine has %.0f", j->g.path, x->n_seq,
-                   x->len, need / 0x1p20, have / 0x1p20);
+    return err_set(e, EXIT_RESOURCE, "%s: %d sequences of up to %d tokens take %.0f MiB, this machine has %.0f",
+                   j->g.path, x->n_seq, x->len, need / 0x1p20, have / 0x1p20);
 }
 
 static bool bench__open(bench_job *j, const bench_extent *x, err_t *e) {
@@ -10454,7 +10485,8 @@ static bool bench__open(bench_job *j, const bench_extent *x, err_t *e) {
     bench__peak_reset();
     if (!(j->eng = engine_open_seqs(&j->g, &fo, &ko, x->n_seq, 2 * x->n_seq + 2, e))) return false;
     if (j->eng->n_ctx < x->len || j->eng->n_batch < x->n_seq)
-        return err_set(e, EXIT_RESOURCE, "%s: no room for %d sequences of %d tokens (--kv-mem, --kv-blocks)", j->g.path, x->n_seq, x->len);
+        return err_set(e, EXIT_RESOURCE, "%s: no room for %d sequences of %d tokens (--kv-mem, --kv-blocks)",
+                       j->g.path, x->n_seq, x->len);
     if (j->eng->n_batch < j->step && j->eng->n_batch < x->len)
         log_warn("steps of %d tokens: more take too much memory", j->eng->n_batch);
     if (j->eng->n_batch < j->step) j->step = j->eng->n_batch;
@@ -10508,8 +10540,8 @@ static void bench__describe(bench_job *j, const arch_hparams *hp) {
         if (of[i] > of[most]) most = i;
     if (gguf_get_u64(&j->g, "general.file_type", 0, UINT32_MAX, &number, &none) == 1) name = quant_file_name(number);
     const double n = (double)j->weights;
-    snprintf(j->type, sizeof j->type, n >= 1e9 ? "%s %.1fB %s%s" : "%s %.1fM %s%s", hp->desc->name, n >= 1e9 ? n / 1e9 : n / 1e6,
-             name ? "" : "mostly ", name ? name : k_types[most].name);
+    snprintf(j->type, sizeof j->type, n >= 1e9 ? "%s %.1fB %s%s" : "%s %.1fM %s%s", hp->desc->name,
+             n >= 1e9 ? n / 1e9 : n / 1e6, name ? "" : "mostly ", name ? name : k_types[most].name);
 }
 
 /* Every setup of the model in j->g: the lists in all their combinations, the first named the slowest to turn. */
@@ -10536,7 +10568,8 @@ static bool bench__model(bench_job *j, const char *path, bool run, err_t *e) {
     if (!gguf_open(&j->g, path, e)) return false;
     bool      ok = model_open(&m, &j->g, &j->fo->rope, e) && bench__holds(j, &m.hp, &x, e);
     const int bound = j->fo->n_ctx < 0 ? INT_MAX : j->fo->n_ctx > 0 || !ok ? j->fo->n_ctx : m.hp.n_ctx_train;
-    if (ok && len > bound) ok = err_set(e, EXIT_INPUT, "%s: a test takes %d tokens, the context holds %d (-c)", path, len, bound);
+    if (ok && len > bound)
+        ok = err_set(e, EXIT_INPUT, "%s: a test takes %d tokens, the context holds %d (-c)", path, len, bound);
     if (ok && !run && len > m.hp.n_ctx_train)
         log_warn("%s: a test takes %d tokens; the model was trained with %d", path, len, m.hp.n_ctx_train);
     if (ok && run) {
