@@ -3958,12 +3958,15 @@ static bool dev_blas_open(err_t *e) {
 #endif
 }
 
-/* Activations of one batch: float rows and their quantised form, filled by dev_quantise() where a matrix wants it. */
+/* Activations of one batch: float rows and their quantised form, filled by dev_quantise() where a matrix wants it. The second
+ * half of the quantised rows is for what rows with outliers lose. */
 typedef struct {
     float   *x;                                       /* [rows, ldx] */
-    int8_t  *q;                                       /* [rows, ldq] */
-    int16_t *sum;                                     /* [rows, ldq / 16] */
-    float   *d;                                       /* [rows, ldq / 256] */
+    int8_t  *q;                                       /* [2 * rows, ldq] */
+    int16_t *sum;                                     /* [2 * rows, ldq / 16] */
+    float   *d;                                       /* [2 * rows, ldq / 256] */
+    uint8_t *split;                                   /* [rows] whether the second half has a part of this one */
+    int      rows;
     size_t   ldx, ldq;                                /* ldq is a multiple of 256 */
 } dev_acts;
 
@@ -3977,6 +3980,8 @@ static k_acts dev__view(const dev_acts *a, const int32_t *idx, int first, int n)
                     .lds = a->ldq / 16,
                     .d = a->d + at * (a->ldq / 256),
                     .ldd = a->ldq / 256,
+                    .split = a->split + at,
+                    .rest = a->rows,
                     .idx = idx ? idx + first : NULL,
                     .nt = n};
 }
@@ -3984,8 +3989,8 @@ static k_acts dev__view(const dev_acts *a, const int32_t *idx, int first, int n)
 /* The quantised form of row r, n values; only where some matrix will read it. */
 static void dev_quantise(const dev_acts *a, int r, int n, bool wanted) {
     if (wanted)
-        k_quant_act(a->x + (size_t)r * a->ldx, n, a->q + (size_t)r * a->ldq, a->sum + (size_t)r * (a->ldq / 16),
-                    a->d + (size_t)r * (a->ldq / 256));
+        a->split[r] = k_quant_act(a->x + (size_t)r * a->ldx, n, a->q + (size_t)r * a->ldq, a->sum + (size_t)r * (a->ldq / 16),
+                                  a->d + (size_t)r * (a->ldq / 256), a->ldq, a->rows);
 }
 
 /* fn(ctx, r) for each of n rows. */
@@ -4112,11 +4117,12 @@ typedef struct {
 enum { FWD_ATTN_ROWS = 32 };                          /* positions of one attention task */
 
 static dev_acts fwd__acts(size_t rows, int n) {
-    dev_acts a = {.ldx = (size_t)n, .ldq = ((size_t)n + 255) & ~(size_t)255};
+    dev_acts a = {.ldx = (size_t)n, .ldq = ((size_t)n + 255) & ~(size_t)255, .rows = (int)rows};
     a.x = mem_aligned(rows * a.ldx, sizeof *a.x);
-    a.q = mem_aligned(rows * a.ldq, sizeof *a.q);
-    a.sum = mem_aligned(rows * (a.ldq / 16), sizeof *a.sum);
-    a.d = mem_aligned(rows * (a.ldq / 256), sizeof *a.d);
+    a.q = mem_aligned(2 * rows * a.ldq, sizeof *a.q);
+    a.sum = mem_aligned(2 * rows * (a.ldq / 16), sizeof *a.sum);
+    a.d = mem_aligned(2 * rows * (a.ldq / 256), sizeof *a.d);
+    a.split = mem_new(rows, sizeof *a.split);
     return a;
 }
 
@@ -4125,6 +4131,7 @@ static void fwd__acts_drop(dev_acts *a) {
     mem_free(a->q);
     mem_free(a->sum);
     mem_free(a->d);
+    mem_free(a->split);
 }
 
 static int fwd__max_layer(const arch_hparams *hp, arch_size d) {
