@@ -6154,10 +6154,10 @@ static bool gen_logits(engine *eng, const tok_ids *ids, out_t *out, err_t *e) {
  * Runs a text through a model in chunks and watches what each weight matrix is multiplied with. The importance matrix: the
  * sum of squares of every input channel, for each expert of a stack, and how many rows were summed. It is written and read
  * in llama.cpp's GGUF form; its older form (.dat) is read too. What a file of either form holds is checked wholly: counts
- * and sums are finite and not negative, sizes fit the file.
+ * and sums are finite and not negative, sizes fit the file. What it says of each tensor can be shown.
  * Invariants: a channel is summed by one thread in row order, so the bits do not depend on the threads; entries stand in
  * order of their names, each once.
- * Door: calib_opts, calib_gather, calib_imatrix_*, calib_weights. */
+ * Door: calib_opts, calib_gather, calib_imatrix_*, calib_weights, calib_show. */
 
 typedef struct {
     int  n_chunks;                                    /* chunks of the text to take, -1: all */
@@ -6587,6 +6587,220 @@ static bool calib_imatrix_merge(calib_imatrix *im, const calib_imatrix *from, ui
     for (size_t i = 0; i < from->n_dataset; i++) calib__add_dataset(im, str_bytes(&from->dataset[i]));
     im->n_chunk += from->n_chunk;
     return true;
+}
+
+/* --- showing --- */
+
+typedef enum { CALIB_TEXT, CALIB_CSV, CALIB_JSON } calib_form;
+
+/* What an entry says of its channels, by their mean squares over the rows. */
+typedef struct {
+    const calib_entry *en;
+    bytes              kind;                          /* the tensor without its layer and ".weight": attn_q */
+    int                layer;                         /* -1: of no layer */
+    uint64_t           n;                             /* channels that have data */
+    double             sum, least, most, mean, dev;
+    double             active;                        /* share of channels above CALIB_ACTIVE */
+    double             entropy, even;                 /* bits; over that of equal channels */
+    double             high;                          /* share of channels more than dev above the mean */
+    double             like;                          /* cosine to the same tensor one layer before, 0 without one */
+} calib_stat;
+
+static const double CALIB_ACTIVE = 1e-5;
+
+/* Layer of "blk.N.REST", and REST; -1, and the whole name, for any other. */
+static int calib__layer(const char *name, const char **rest) {
+    int layer = 0, at = 4;
+    *rest = name;
+    if (strncmp(name, "blk.", 4) != 0) return -1;
+    while (at < 12 && name[at] >= '0' && name[at] <= '9') layer = 10 * layer + (name[at++] - '0');
+    if (at == 4 || name[at] != '.') return -1;
+    *rest = name + at + 1;
+    return layer;
+}
+
+/* Mean squares of the channels that have data: [*n], owned by the caller. */
+static double *calib__means(const calib_entry *en, uint64_t *n) {
+    double *v = mem_new(en->n_in * en->n_mat, sizeof *v);
+    *n = 0;
+    for (uint64_t i = 0; i < en->n_in * en->n_mat; i++)
+        if (en->count[i / en->n_in] > 0) v[(*n)++] = en->sum2[i] / en->count[i / en->n_in];
+    return v;
+}
+
+static void calib__measure(calib_stat *st) {
+    double      *v = calib__means(st->en, &st->n), squares = 0;
+    const double n = st->n ? (double)st->n : 1;
+    st->least = st->n ? v[0] : 0;
+    for (uint64_t i = 0; i < st->n; i++) {
+        st->sum += v[i];
+        st->least = fmin(st->least, v[i]);
+        st->most = fmax(st->most, v[i]);
+        st->active += (v[i] > CALIB_ACTIVE) / n;
+    }
+    st->mean = st->sum / n;
+    for (uint64_t i = 0; i < st->n; i++) {
+        const double share = v[i] > 0 ? v[i] / st->sum : 0;
+        squares += (v[i] - st->mean) * (v[i] - st->mean);
+        if (share > 0) st->entropy -= share * log2(share);
+    }
+    st->dev = sqrt(squares / n);
+    for (uint64_t i = 0; i < st->n; i++) st->high += (v[i] - st->mean > st->dev) / n;
+    st->even = st->n > 1 ? st->entropy / log2(n) : 0;
+    mem_free(v);
+}
+
+/* Cosine of the sums; 0 where one of them is nothing but zeros. */
+static double calib__cosine(const calib_entry *a, const calib_entry *b) {
+    double ab = 0, aa = 0, bb = 0;
+    for (uint64_t i = 0; i < a->n_in * a->n_mat; i++) {
+        ab += a->sum2[i] * b->sum2[i];
+        aa += a->sum2[i] * a->sum2[i];
+        bb += b->sum2[i] * b->sum2[i];
+    }
+    return aa > 0 && bb > 0 ? ab / (sqrt(aa) * sqrt(bb)) : 0;
+}
+
+/* One for each entry that has data: [*n], owned by the caller. */
+static calib_stat *calib_stats(const calib_imatrix *im, size_t *n) {
+    calib_stat *all = mem_new(im->n, sizeof *all);
+    *n = 0;
+    for (size_t i = 0; i < im->n; i++) {
+        calib_stat         st = {.en = &im->e[i]};
+        const calib_entry *before = NULL;
+        const char        *rest;
+        char               name[GGUF_NAME_MAX + 16];
+        bytes              stem;
+        st.layer = calib__layer(st.en->name, &rest);
+        st.kind = (stem = calib__stem(bytes_of(rest), ".weight")).n ? stem : bytes_of(rest);
+        calib__measure(&st);
+        if (!st.n) continue;
+        snprintf(name, sizeof name, "blk.%d.%s", st.layer - 1, rest);
+        if (st.layer > 0) before = calib_imatrix_find(im, bytes_of(name));
+        if (before && before->n_in * before->n_mat == st.en->n_in * st.en->n_mat) st.like = calib__cosine(st.en, before);
+        all[(*n)++] = st;
+    }
+    return all;
+}
+
+/* Tensors of one kind together, the largest sums first. */
+static int calib__by_kind(const void *a, const void *b) {
+    const calib_stat *x = a, *y = b;
+    const size_t      n = x->kind.n < y->kind.n ? x->kind.n : y->kind.n;
+    const int         order = memcmp(x->kind.p, y->kind.p, n);
+    if (order || x->kind.n != y->kind.n) return order ? order : x->kind.n < y->kind.n ? -1 : 1;
+    if (x->sum != y->sum) return x->sum > y->sum ? -1 : 1;
+    return strcmp(x->en->name, y->en->name);
+}
+
+static int calib__by_layer(const void *a, const void *b) {
+    const calib_stat *x = a, *y = b;
+    return x->layer != y->layer ? (x->layer > y->layer) - (x->layer < y->layer) : calib__by_kind(a, b);
+}
+
+/* The first of a run of one layer, sorted so, becomes the mean of the run, each tensor weighed by its channels. Returns how
+ * many there are in the run. */
+static size_t calib__layer_mean(calib_stat *st, size_t n) {
+    calib_stat mean = {.en = st->en, .layer = st->layer};
+    size_t     i = 0;
+    for (; i < n && st[i].layer == mean.layer; i++) {
+        const double w = (double)st[i].n;
+        mean.n += st[i].n;
+        mean.sum += w * st[i].sum;
+        mean.high += w * st[i].high;
+        mean.like += w * st[i].like;
+    }
+    mean.sum /= (double)mean.n;
+    mean.high /= (double)mean.n;
+    mean.like /= (double)mean.n;
+    *st = mean;
+    return i;
+}
+
+/* A field of CSV, quoted where it has to be. */
+static void calib__csv(str *out, const char *text) {
+    if (!text[strcspn(text, ",\"\r\n")]) {
+        str_put(out, text);
+        return;
+    }
+    str_put(out, "\"");
+    for (; *text; text++) str_add(out, *text == '"' ? "\"\"" : text, *text == '"' ? 2 : 1);
+    str_put(out, "\"");
+}
+
+static void calib__say_text(const calib_imatrix *im, const calib_stat *st, size_t n, str *out) {
+    int wide = 6;
+    for (size_t i = 0; i < n; i++)
+        if ((int)st[i].kind.n > wide) wide = (int)st[i].kind.n;
+    str_fmt(out, "%zu tensors, %u chunks", n, im->n_chunk);
+    if (im->chunk) str_fmt(out, " of %u tokens", im->chunk);
+    str_fmt(out, "; mean squares of the channels:\n\nlayer  %-*s %12s %12s %12s %12s %12s %8s %9s %8s %8s %8s %7s\n", wide, "tensor", "sum",
+            "least", "most", "mean", "deviation", "active", "channels", "entropy", "of even", "high", "cosine");
+    for (size_t i = 0; i < n; i++, st++) {
+        if (st->layer >= 0) str_fmt(out, "%5d  ", st->layer);
+        else str_put(out, "    -  ");
+        const size_t at = out->n;
+        str_fmt(out, "%-*.*s", wide, (int)st->kind.n, (const char *)st->kind.p);
+        log_tame(out->p + at, out->n - at);
+        str_fmt(out, " %12.2f %12.4f %12.4f %12.4f %12.4f %7.2f%% %9llu %8.4f %7.2f%% %7.2f%% %7.4f\n", st->sum, st->least, st->most,
+                st->mean, st->dev, 100 * st->active, GGUF_U(st->n), st->entropy, 100 * st->even, 100 * st->high, st->like);
+    }
+}
+
+static void calib__say_csv(const calib_stat *st, size_t n, str *out) {
+    str_put(out, "name,layer,sum,least,most,mean,deviation,active,channels,entropy,even,high,cosine\n");
+    for (size_t i = 0; i < n; i++, st++) {
+        calib__csv(out, st->en->name);
+        str_fmt(out, ",%d,%.9g,%.9g,%.9g,%.9g,%.9g,%.9g,%llu,%.9g,%.9g,%.9g,%.9g\n", st->layer, st->sum, st->least, st->most, st->mean,
+                st->dev, st->active, GGUF_U(st->n), st->entropy, st->even, st->high, st->like);
+    }
+}
+
+static void calib__say_json(const calib_imatrix *im, const calib_stat *st, size_t n, str *out) {
+    str_put(out, "{\"datasets\": [");
+    for (size_t i = 0; i < im->n_dataset; i++) {
+        if (i) str_put(out, ", ");
+        str_json(out, str_bytes(&im->dataset[i]));
+    }
+    str_fmt(out, "], \"chunks\": %u, \"chunk_size\": %u, \"tensors\": [", im->n_chunk, im->chunk);
+    for (size_t i = 0; i < n; i++, st++) {
+        str_put(out, i ? ",\n{\"name\": " : "\n{\"name\": ");
+        str_json(out, bytes_of(st->en->name));
+        str_fmt(out, ", \"layer\": %d, \"sum\": %.9g, \"least\": %.9g, \"most\": %.9g, \"mean\": %.9g, \"deviation\": %.9g", st->layer,
+                st->sum, st->least, st->most, st->mean, st->dev);
+        str_fmt(out, ", \"active\": %.9g, \"channels\": %llu, \"entropy\": %.9g, \"even\": %.9g, \"high\": %.9g, \"cosine\": %.9g}",
+                st->active, GGUF_U(st->n), st->entropy, st->even, st->high, st->like);
+    }
+    str_put(out, "],\n");
+}
+
+/* A line for each layer; st is sorted by them. */
+static void calib__say_layers(calib_stat *st, size_t n, calib_form form, str *out) {
+    str_put(out, form == CALIB_JSON ? "\"layers\": [" : "\nlayer          sum     high  cosine   (means of its tensors, weighed by channels)\n");
+    bool first = true;
+    for (size_t i = 0; i < n; first = false) {
+        calib_stat *l = &st[i];
+        i += calib__layer_mean(l, n - i);
+        if (form == CALIB_JSON)
+            str_fmt(out, "%s\n{\"layer\": %d, \"sum\": %.9g, \"high\": %.9g, \"cosine\": %.9g}", first ? "" : ",", l->layer, l->sum, l->high,
+                    l->like);
+        else str_fmt(out, "%5d %12.2f %7.2f%% %7.4f\n", l->layer, l->sum, 100 * l->high, l->like);
+    }
+    if (form == CALIB_JSON) str_put(out, "]}\n");
+}
+
+/* Figures of every tensor, and of every layer (CSV, which is one table, leaves those out). */
+static void calib_show(const calib_imatrix *im, calib_form form, str *out) {
+    size_t      n, outside = 0;
+    calib_stat *st = calib_stats(im, &n);
+    if (n) qsort(st, n, sizeof *st, calib__by_kind);
+    if (form == CALIB_CSV) calib__say_csv(st, n, out);
+    else if (form == CALIB_JSON) calib__say_json(im, st, n, out);
+    else calib__say_text(im, st, n, out);
+    if (n) qsort(st, n, sizeof *st, calib__by_layer);    /* those of no layer come first */
+    while (outside < n && st[outside].layer < 0) outside++;
+    if (form != CALIB_CSV) calib__say_layers(st + outside, n - outside, form, out);
+    mem_free(st);
 }
 
 /* --- writing --- */
@@ -9546,6 +9760,7 @@ typedef enum {
     ACT_INSPECT,
     ACT_DUMP,
     ACT_QUANTIZE,
+    ACT_STATISTICS,
     ACT_LIST,
     ACT_VERSION,
     ACT_HELP
@@ -9644,6 +9859,8 @@ static const cli_opt cli_opts[] = {
      "how far the model's distributions are from those in BASE, which --kl-divergence-base wrote, on the text it was written from"},
     {"--imatrix-out",                   "FILE",       OPT_ACT,  AT(what), ACT_IMATRIX, 0,         GROUP_ACT, NULL,
      "run the text of -f in chunks of -c tokens (512 by itself) and write its importance matrix to FILE, as GGUF"},
+    {"--show-statistics",               NULL,         OPT_ACT,  AT(what), ACT_STATISTICS, 0,      GROUP_ACT, NULL,
+     "what the importance matrix of --in-file says of each tensor's inputs; needs no model"},
     {"--inspect",                       NULL,         OPT_ACT,  AT(what), ACT_INSPECT, 0,         GROUP_ACT, NULL,
      "check the model file wholly and print what is in it; runs nothing"},
     {"--dump-tensor",                   "NAME",       OPT_ACT,  AT(what), ACT_DUMP, 0,            GROUP_ACT, NULL,
@@ -9702,7 +9919,7 @@ static const cli_opt cli_opts[] = {
     {"--process-output",                NULL,         OPT_ON,   AT(calib.output),    0,  0,       GROUP_RUN, NULL,
      "--imatrix-out: the output matrix too"},
     {"--in-file",                       "FILE",       OPT_LIST, AT(in_files),        0,  0,       GROUP_RUN, NULL,
-     "--imatrix-out: add the importance matrix FILE; may be given several times, and without a text"},
+     "--imatrix-out: add the importance matrix FILE; may be given several times, and without a text; --show-statistics: of FILE"},
 
     {"-s --seed",                       "N",          OPT_I64,  AT(seed),           -1,  0x1p63,  GROUP_SAMPLE, NULL,
      "equal seeds give equal text; -1 draws one and prints it on stderr"},
@@ -9818,8 +10035,9 @@ static const cli_opt cli_opts[] = {
      "write the answer to FILE in place of stdout; with --quantize, the model"},
     {"--ids",                           NULL,         OPT_ON,   AT(gen.ids),         0,  0,       GROUP_OUT, NULL,
      "print token ids, on one line, in place of text"},
-    {"--format",                        "text|json|md", OPT_WORD, AT(format),        0,  0,       GROUP_OUT, NULL,
-     "form of the answer where several exist: json with --inspect, --perplexity and --kl-divergence, md with --help and --list"},
+    {"--format",                        "text|json|csv|md", OPT_WORD, AT(format),        0,  0,       GROUP_OUT, NULL,
+     "form of the answer where several exist: json with --inspect, --perplexity, --kl-divergence and --show-statistics, csv with the "
+     "last, md with --help and --list"},
     {"--json",                          NULL,         OPT_ON,   AT(json),            0,  0,       GROUP_OUT, NULL,
      "--format json"},
     {"-q --quiet",                      NULL,         OPT_SET,  AT(log_level),       LOG_QUIET, 0, GROUP_OUT, NULL,
@@ -10096,7 +10314,9 @@ static bool cli_parse(config *c, int n, char *const *arg, err_t *e) {
 
 /* text is always one. */
 static bool cli__has_format(int action, const char *format) {
-    if (strcmp(format, "json") == 0) return action == ACT_INSPECT || action == ACT_PERPLEXITY || action == ACT_DIVERGENCE;
+    if (strcmp(format, "json") == 0)
+        return action == ACT_INSPECT || action == ACT_PERPLEXITY || action == ACT_DIVERGENCE || action == ACT_STATISTICS;
+    if (strcmp(format, "csv") == 0) return action == ACT_STATISTICS;
     if (strcmp(format, "md") == 0) return action == ACT_HELP || action == ACT_LIST;
     return true;
 }
@@ -10106,7 +10326,7 @@ static bool cli__exact(int action) {
     return action >= ACT_SCORE && action <= ACT_DIVERGENCE;
 }
 
-static bool cli__needs_model(int action) { return action < ACT_LIST; }
+static bool cli__needs_model(int action) { return action < ACT_STATISTICS; }
 static bool cli__needs_prompt(int action) { return action <= ACT_IMATRIX; }
 
 /* The byte that a backslash and c stand for, -1 when they stand for nothing. */
@@ -10212,6 +10432,8 @@ static bool cli_finish(config *c, err_t *e) {
                        "no model given, expected -m FILE or LLMRUN_MODEL in the environment (--help lists all options)");
     if (c->action == ACT_QUANTIZE && !c->quant.dry_run && (!c->output || !*c->output || strcmp(c->output, "-") == 0))
         return err_set(e, EXIT_INPUT, "--quantize: no file to write, expected -o FILE");
+    if (c->action == ACT_STATISTICS && c->in_files.n != 1)
+        return err_set(e, EXIT_INPUT, "--show-statistics: found %d importance matrices, expected one (--in-file FILE)", c->in_files.n);
     if (c->rope_freq_scale > 0) {
         if (c->rope_freq_scale < 1e-6f) return err_set(e, EXIT_INPUT, "--rope-freq-scale: expected 0 or a number from 1e-6 up");
         if (c->fwd.rope.factor > 0)
@@ -10941,6 +11163,26 @@ static bool cli__on_model(const config *c, double t_start, err_t *e) {
     return ok;
 }
 
+static bool cli__on_matrix(const config *c, err_t *e) {
+    const char      *file = c->in_files.v[0];
+    const calib_form form = strcmp(c->format, "json") == 0 ? CALIB_JSON : strcmp(c->format, "csv") == 0 ? CALIB_CSV : CALIB_TEXT;
+    calib_imatrix    im = {0};
+    str              text = {0};
+    out_t            out;
+    bool ok = (!c->output || cli__apart(c->output, file, "importance matrix", e)) && calib_imatrix_read(&im, file, e);
+    if (ok) {
+        calib_show(&im, form, &text);
+        ok = cli__output(&out, c->output, c, NULL, e) && out_begin(&out, e);
+    }
+    if (ok) {
+        out_put(&out, text.p, text.n);
+        ok = out_end(&out, e);
+    }
+    str_drop(&text);
+    calib_imatrix_drop(&im);
+    return ok;
+}
+
 static bool cli__on_nothing(const config *c, err_t *e) {
     str   text = {0};
     out_t out;
@@ -10969,6 +11211,7 @@ static int cli_main(int argc, char **argv) {
         if (!k_init(c.cpu)) err_set(&e, EXIT_INPUT, "--cpu: %s does not run on this machine (--list cpu)", c.cpu);
         else if (c.blas && !dev_blas_open(&e)) ok = false;
         else if (cli__needs_model(c.action)) cli__on_model(&c, t_start, &e);
+        else if (c.action == ACT_STATISTICS) cli__on_matrix(&c, &e);
         else cli__on_nothing(&c, &e);
     }
     cli_drop(&c);

@@ -6,7 +6,7 @@
 Needs the shared data (env SHARED, else ../shared beside the repository). One line per case, then a count.
 LLMRUN_SLOW=N stretches every time limit N times, for builds under a sanitizer.
 """
-import array, fcntl, json, math, os, pty, re, resource, shutil, signal, struct, subprocess, sys, tempfile, threading, time
+import array, csv, fcntl, json, math, os, pty, re, resource, shutil, signal, struct, subprocess, sys, tempfile, threading, time
 
 HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SHARED = os.environ.get("SHARED") or os.path.join(HERE, "..", "shared")
@@ -1274,6 +1274,31 @@ def imatrix_out():
     one = array.array("f", good("-m", a, "--dump-tensor", "blk.0.attn_q.weight.counts"))[0]
     two = array.array("f", good("-m", b, "--dump-tensor", "blk.0.attn_q.weight.counts"))[0]
     same(two, 2 * one, "counts of a matrix added to itself")
+
+
+@case
+def statistics():
+    """--show-statistics prints one importance matrix in three forms, and needs no model"""
+    gold = os.path.join(HERE, "tests", "data", "golden")
+    for name, n, layers in ("imatrix_llama.gguf", 15, 2), ("imatrix_llama.dat", 15, 2), ("imatrix_llama_moe.gguf", 16, 2):
+        ask = ("--show-statistics", "--in-file", os.path.join(gold, name))
+        text, rows = good(*ask).decode(), list(csv.DictReader(good(*ask, "--format", "csv").decode().splitlines()))
+        data = json.loads(good(*ask, "--json"))
+        same(text.count("\n"), n + layers + 5, "lines of " + name)
+        same((len(rows), len(data["tensors"]), len(data["layers"])), (n, n, layers), "rows of " + name)
+        same((data["datasets"], data["chunks"]), (["imatrix.txt"], 12), "where it is from")
+        for a, b, line in zip(rows, data["tensors"], text.splitlines()[3:]):
+            same({k: v if k == "name" else float(v) for k, v in a.items()}, b, "a row of CSV and JSON")
+            check("%.2f" % b["sum"] in line.split() and "%.4f" % b["cosine"] in line.split(), line)
+    refused(run("--show-statistics"), 2, "expected one", "no matrix")
+    refused(run(*ask, "--in-file", ask[2]), 2, "expected one", "two matrices")
+    refused(run("--show-statistics", "--in-file", model()), 2, "importance matrix", "a model")
+    copy = tmp("copy.im")
+    shutil.copy(ask[2], copy)
+    refused(run("--show-statistics", "--in-file", copy, "-o", copy), 2, "matrix itself", "over itself")
+    same(open(copy, "rb").read() == open(ask[2], "rb").read(), True, "the matrix is as it was")
+    good(*ask, "-o", tmp("stats.txt"))
+    same(open(tmp("stats.txt")).read(), text, "-o")
 
 
 @case
