@@ -549,7 +549,7 @@ def perplexity_refusals():
     base = tmp("refuse.base")
     before = open(model(), "rb").read(), open(story(), "rb").read()
     good("-m", model(), "-q", "--perplexity", "-f", story(), "-c", "64", "--chunks", "1", "--kl-divergence-base", base)
-    for args, word in ((["--perplexity", "-p", "too short"], "at least one window of 512"), (["--perplexity", "-f", story(), "-c", "3"], "at least 4"),
+    for args, word in ((["--perplexity", "-p", "too short"], "at least the 512 of one chunk"), (["--perplexity", "-f", story(), "-c", "3"], "at least 4"),
                        (["--perplexity", "-f", story(), "--chunks", "0"], "--chunks"), (["--perplexity", "-f", story(), "--ppl-stride", "512"], "--ppl-stride"),
                        (["--perplexity", "-f", story(), "--format", "md"], "has no form md"), (["--perplexity", "--score", "-p", "x"], "two actions"),
                        (["--perplexity"], "0 tokens|1 tokens"), (["-p", "x", "--kl-divergence-base", base], "--perplexity"),
@@ -1312,6 +1312,10 @@ def imatrix_refused():
     for name in "-", "":
         refused(run("-m", m, "-f", text, "--imatrix-out", name, "-c", "64", "-q"), 2, "expected a file to write", repr(name))
     refused(run("-m", m, "-f", text, "--imatrix-out", bad, "--in-file", "/nonexistent", "-q"), 2, "/nonexistent", "nothing to add")
+    for name, words in (tmp("none/bad.im"), "cannot create"), (tmp("dangling"), "link to nothing"):
+        if words != "cannot create":
+            os.symlink(bad, name)
+        refused(run("-m", m, "-p", "Too short.", "--imatrix-out", name, "-q"), 2, words, "a name that cannot be written is told before the run")
     check(not os.path.exists(bad), "a refused run leaves a file")
     for data in (b"", b"GGUF", b"\1\0\0\0\2", struct.pack("<4i", 1, 1, 65, 0) + b"\0" * 8):
         open(bad, "wb").write(data)
@@ -1322,6 +1326,21 @@ def imatrix_refused():
 
 def floats(*args):
     return array.array("f", good(*args))
+
+
+@case
+def calibrate_memory():
+    """a text that takes more memory than there is is refused before the run, with the chunks that fit"""
+    if sanitized():
+        raise Skip("a sanitizer wants the address space for itself")
+    out, long = tmp("small.gguf"), tmp("long.txt")
+    open(long, "wb").write(open(calibration(), "rb").read() * 4)
+    limit = lambda: resource.setrlimit(resource.RLIMIT_AS, (90 << 20, 90 << 20))
+    ask = ("-m", model(), "--quantize", "Q4_0", "--pure", "-q", "-o", out, "--calibrate", long, "-c", "128", "-t", "1")
+    r = run(*ask, preexec_fn=limit)
+    refused(r, 3, "are free, expected at most --chunks ", "a text too long for the memory")
+    check(not os.path.exists(out), "a refused run leaves a file")
+    good(*ask, "--chunks", r.err.split()[-1].decode(), preexec_fn=limit)
 
 
 @case
@@ -1345,7 +1364,7 @@ def quantize_calibrated():
     good(*quant, two, "--calibrate", text, "-c", "50", "--chunks", "9")
     refused(run(*quant, tmp("no.gguf"), "--calibrate", tmp("none.txt")), 2, "none.txt", "no text")
     open(tmp("short.txt"), "w").write("A short text.")
-    refused(run(*quant, tmp("no.gguf"), "--calibrate", tmp("short.txt")), 2, "--calibrate", "a short text")
+    refused(run(*quant, tmp("no.gguf"), "--calibrate", tmp("short.txt")), 2, "of one chunk", "a short text")
     data = bytearray(open(m, "rb").read())
     at = next(t["offset"] for t in json.loads(good("-m", m, "--inspect", "--json"))["tensors"] if t["name"] == "blk.2.ffn_up.weight")
     data[at + 4000:at + 4004] = struct.pack("<f", math.nan)
