@@ -562,8 +562,8 @@ static void pool__cgroups(const char *controller, pool__look *look, void *ctx) {
     if (f) fclose(f);
 }
 
-/* Cuts *ctx, an int, to the directory's quota in whole CPUs, at least 1. Version 2 keeps quota and period in cpu.max, version 1
- * in two files. */
+/* Cuts *ctx, an int, to the directory's quota in whole CPUs, at least 1. Version 2 keeps quota and period in
+ * cpu.max, version 1 in two files. */
 static void pool__cpu_quota(void *ctx, const char *dir, bool v2) {
     char      path[8400];
     int      *most = ctx;
@@ -601,7 +601,8 @@ static uint64_t pool__number(const char *path, const char *word) {
     return v;
 }
 
-/* Cuts *ctx, a uint64_t, to the bytes that the directory's limit leaves. Pages of files are taken from whoever has them. */
+/* Cuts *ctx, a uint64_t, to the bytes that the directory's limit leaves. Pages of files are taken from whoever
+ * has them. */
 static void pool__memory_left(void *ctx, const char *dir, bool v2) {
     char      path[8400];
     uint64_t *most = ctx;
@@ -618,15 +619,16 @@ static void pool__memory_left(void *ctx, const char *dir, bool v2) {
     if (left < *most) *most = left;
 }
 
-/* Bytes that this process may still fill: what the machine has, its cgroups allow and its own limit leaves. UINT64_MAX: nobody
- * says. An estimate: others take memory too. */
+/* Bytes that this process may still fill: what the machine has, its cgroups allow and its own limit leaves.
+ * UINT64_MAX: nobody says. An estimate: others take memory too. */
 static uint64_t pool_memory(void) {
     const uint64_t free_kib = pool__number("/proc/meminfo", "MemAvailable");
     uint64_t       most = free_kib ? free_kib * 1024 : UINT64_MAX;
     struct rlimit  own;
     long long      pages[2];
     pool__cgroups("memory", pool__memory_left, &most);
-    if (getrlimit(RLIMIT_AS, &own) || own.rlim_cur == RLIM_INFINITY || pool__read_pair("/proc/self/statm", pages) < 1) return most;
+    if (getrlimit(RLIMIT_AS, &own) || own.rlim_cur == RLIM_INFINITY) return most;
+    if (pool__read_pair("/proc/self/statm", pages) < 1) return most;
     const uint64_t held = (uint64_t)pages[0] * (uint64_t)sysconf(_SC_PAGESIZE);
     const uint64_t left = own.rlim_cur > held ? own.rlim_cur - held : 0;
     return left < most ? left : most;
@@ -1578,8 +1580,8 @@ static bool gguf__replaceable(const char *path, const gguf_file *in, err_t *e) {
     return true;
 }
 
-/* Removes what a writer left that was killed: a file of ours, begun as a GGUF file, that nobody holds. A writer holds its file from
- * its first byte to the end, also in another container, where it may have our number. */
+/* Removes what a writer left that was killed: a file of ours, begun as a GGUF file, that nobody holds. A writer
+ * holds its file from its first byte to the end, also in another container, where it may have our number. */
 static bool gguf__clear(const char *tmp) {
     struct stat st;
     char        head[4];
@@ -1593,7 +1595,8 @@ static bool gguf__clear(const char *tmp) {
     return left;
 }
 
-/* A new file under a name nobody has: w->path, this process, and a number where that is taken. -1: errno says why. */
+/* A new file under a name nobody has: w->path, this process, and a number where that is taken. -1: errno says
+ * why. */
 static int gguf__create(gguf_writer *w, size_t room) {
     enum { NAMES = 100 };
     int fd = -1;
@@ -2628,12 +2631,14 @@ static void tok_ids_drop(tok_ids *t) {
     *t = (tok_ids){0};
 }
 
-/* How many chunks of `size` tokens are taken from a text of n: all (ask -1), or at most `ask`. Each begins `step` tokens after the
- * one before; where they overlap, a token has to follow the last. 0, with words in e, where none is left. */
+/* How many chunks of `size` tokens are taken from a text of n: all (ask -1), or at most `ask`. Each begins `step`
+ * tokens after the one before; where they overlap, a token has to follow the last. 0, with words in e, where none
+ * is left. */
 static int tok_chunks(size_t n, int size, int step, int ask, err_t *e) {
     const int64_t room = (int64_t)n - size, over = step < size;
     const int64_t all = room < over ? 0 : over ? (room + step - 1) / step : (int64_t)n / size;
-    if (!all) err_set(e, EXIT_INPUT, "the text has %zu tokens, expected at least the %d of one chunk (-c N)", n, size);
+    if (!all)
+        err_set(e, EXIT_INPUT, "the text has %zu tokens, expected at least the %d of one chunk (-c N)", n, size);
     else if (!ask) err_set(e, EXIT_INPUT, "--chunks: 0 leaves nothing to read, expected at least 1");
     return ask >= 0 && ask < all ? ask : all > INT_MAX ? INT_MAX : (int)all;
 }
@@ -6776,7 +6781,8 @@ static calib_stat *calib_stats(const calib_imatrix *im, size_t *n) {
         if (!st.n) continue;
         snprintf(name, sizeof name, "blk.%d.%s", st.layer - 1, rest);
         if (st.layer > 0) before = calib_imatrix_find(im, bytes_of(name));
-        if (before && before->n_in * before->n_mat == st.en->n_in * st.en->n_mat) st.like = calib__cosine(st.en, before);
+        if (before && before->n_in * before->n_mat == st.en->n_in * st.en->n_mat)
+            st.like = calib__cosine(st.en, before);
         all[(*n)++] = st;
     }
     return all;
@@ -6797,8 +6803,8 @@ static int calib__by_layer(const void *a, const void *b) {
     return x->layer != y->layer ? (x->layer > y->layer) - (x->layer < y->layer) : calib__by_kind(a, b);
 }
 
-/* The first of a run of one layer, sorted so, becomes the mean of the run, each tensor weighed by its channels. Returns how
- * many there are in the run. */
+/* The first of a run of one layer, sorted so, becomes the mean of the run, each tensor weighed by its channels.
+ * Returns how many there are in the run. */
 static size_t calib__layer_mean(calib_stat *st, size_t n) {
     calib_stat mean = {.en = st->en, .layer = st->layer};
     size_t     i = 0;
@@ -6833,16 +6839,18 @@ static void calib__say_text(const calib_imatrix *im, const calib_stat *st, size_
         if ((int)st[i].kind.n > wide) wide = (int)st[i].kind.n;
     str_fmt(out, "%zu tensors, %u chunks", n, im->n_chunk);
     if (im->chunk) str_fmt(out, " of %u tokens", im->chunk);
-    str_fmt(out, "; mean squares of the channels:\n\nlayer  %-*s %12s %12s %12s %12s %12s %8s %9s %8s %8s %8s %7s\n", wide, "tensor", "sum",
-            "least", "most", "mean", "deviation", "active", "channels", "entropy", "of even", "high", "cosine");
+    str_put(out, "; mean squares of the channels:\n\n");
+    str_fmt(out, "layer  %-*s %12s %12s %12s %12s %12s %8s %9s %8s %8s %8s %7s\n", wide, "tensor", "sum", "least",
+            "most", "mean", "deviation", "active", "channels", "entropy", "of even", "high", "cosine");
     for (size_t i = 0; i < n; i++, st++) {
         if (st->layer >= 0) str_fmt(out, "%5d  ", st->layer);
         else str_put(out, "    -  ");
         const size_t at = out->n;
         str_fmt(out, "%-*.*s", wide, (int)st->kind.n, (const char *)st->kind.p);
         log_tame(out->p + at, out->n - at);
-        str_fmt(out, " %12.2f %12.4f %12.4f %12.4f %12.4f %7.2f%% %9llu %8.4f %7.2f%% %7.2f%% %7.4f\n", st->sum, st->least, st->most,
-                st->mean, st->dev, 100 * st->active, GGUF_U(st->n), st->entropy, 100 * st->even, 100 * st->high, st->like);
+        str_fmt(out, " %12.2f %12.4f %12.4f %12.4f %12.4f", st->sum, st->least, st->most, st->mean, st->dev);
+        str_fmt(out, " %7.2f%% %9llu %8.4f %7.2f%% %7.2f%% %7.4f\n", 100 * st->active, GGUF_U(st->n), st->entropy,
+                100 * st->even, 100 * st->high, st->like);
     }
 }
 
@@ -6850,8 +6858,9 @@ static void calib__say_csv(const calib_stat *st, size_t n, str *out) {
     str_put(out, "name,layer,sum,least,most,mean,deviation,active,channels,entropy,even,high,cosine\n");
     for (size_t i = 0; i < n; i++, st++) {
         calib__csv(out, st->en->name);
-        str_fmt(out, ",%d,%.9g,%.9g,%.9g,%.9g,%.9g,%.9g,%llu,%.9g,%.9g,%.9g,%.9g\n", st->layer, st->sum, st->least, st->most, st->mean,
-                st->dev, st->active, GGUF_U(st->n), st->entropy, st->even, st->high, st->like);
+        str_fmt(out, ",%d,%.9g,%.9g,%.9g,%.9g,%.9g", st->layer, st->sum, st->least, st->most, st->mean, st->dev);
+        str_fmt(out, ",%.9g,%llu,%.9g,%.9g,%.9g,%.9g\n", st->active, GGUF_U(st->n), st->entropy, st->even, st->high,
+                st->like);
     }
 }
 
@@ -6865,24 +6874,28 @@ static void calib__say_json(const calib_imatrix *im, const calib_stat *st, size_
     for (size_t i = 0; i < n; i++, st++) {
         str_put(out, i ? ",\n{\"name\": " : "\n{\"name\": ");
         str_json(out, bytes_of(st->en->name));
-        str_fmt(out, ", \"layer\": %d, \"sum\": %.9g, \"least\": %.9g, \"most\": %.9g, \"mean\": %.9g, \"deviation\": %.9g", st->layer,
-                st->sum, st->least, st->most, st->mean, st->dev);
-        str_fmt(out, ", \"active\": %.9g, \"channels\": %llu, \"entropy\": %.9g, \"even\": %.9g, \"high\": %.9g, \"cosine\": %.9g}",
-                st->active, GGUF_U(st->n), st->entropy, st->even, st->high, st->like);
+        str_fmt(out, ", \"layer\": %d, \"sum\": %.9g, \"least\": %.9g, \"most\": %.9g", st->layer, st->sum, st->least,
+                st->most);
+        str_fmt(out, ", \"mean\": %.9g, \"deviation\": %.9g, \"active\": %.9g, \"channels\": %llu", st->mean, st->dev,
+                st->active, GGUF_U(st->n));
+        str_fmt(out, ", \"entropy\": %.9g, \"even\": %.9g, \"high\": %.9g, \"cosine\": %.9g}", st->entropy, st->even,
+                st->high, st->like);
     }
     str_put(out, "],\n");
 }
 
 /* A line for each layer; st is sorted by them. */
 static void calib__say_layers(calib_stat *st, size_t n, calib_form form, str *out) {
-    str_put(out, form == CALIB_JSON ? "\"layers\": [" : "\nlayer          sum     high  cosine   (means of its tensors, weighed by channels)\n");
+    str_put(out, form == CALIB_JSON ? "\"layers\": ["
+                                    : "\nlayer          sum     high  cosine   (means of its tensors, weighed by "
+                                      "channels)\n");
     bool first = true;
     for (size_t i = 0; i < n; first = false) {
         calib_stat *l = &st[i];
         i += calib__layer_mean(l, n - i);
         if (form == CALIB_JSON)
-            str_fmt(out, "%s\n{\"layer\": %d, \"sum\": %.9g, \"high\": %.9g, \"cosine\": %.9g}", first ? "" : ",", l->layer, l->sum, l->high,
-                    l->like);
+            str_fmt(out, "%s\n{\"layer\": %d, \"sum\": %.9g, \"high\": %.9g, \"cosine\": %.9g}", first ? "" : ",",
+                    l->layer, l->sum, l->high, l->like);
         else str_fmt(out, "%5d %12.2f %7.2f%% %7.4f\n", l->layer, l->sum, 100 * l->high, l->like);
     }
     if (form == CALIB_JSON) str_put(out, "]}\n");
@@ -7631,7 +7644,8 @@ static size_t round__runs(const round__extent *x) { return (x->n + x->span - 1) 
 static uint64_t round__room_bytes(const round__extent *x, int threads) {
     const uint64_t n = x->n, square = (uint64_t)x->span * x->span, units = 2 * x->span / 32 + 2;
     const uint64_t bench = 160 * n + 2 * ROUND_TILE * x->row + 8 * units * units + 136 * x->span;
-    return (8 * round__runs(x) + 8) * square + (4 * ROUND_CHUNK + 16) * n + 16 * x->rows + x->blocks + (uint64_t)threads * bench;
+    const uint64_t moments = (8 * round__runs(x) + 8) * square + (4 * ROUND_CHUNK + 16) * n + 16 * x->rows;
+    return moments + x->blocks + (uint64_t)threads * bench;
 }
 
 /* Room for the widest matrix, and the blocks of all. */
@@ -7639,7 +7653,8 @@ static void round__room(round_job *j) {
     const round__extent x = round__extent_of(j);
     for (uint64_t i = 0; i < j->g->n_tensor; i++) {
         const gguf_tensor *t = &j->g->tensor[i];
-        if (round__ours(j, i)) j->blocks[i] = mem_aligned(k_row_bytes(j->to[i], (int64_t)t->dim[0]), (size_t)(t->dim[1] * t->dim[2]));
+        if (!round__ours(j, i)) continue;
+        j->blocks[i] = mem_aligned(k_row_bytes(j->to[i], (int64_t)t->dim[0]), (size_t)(t->dim[1] * t->dim[2]));
     }
     j->h = mem_aligned(round__runs(&x) * x.span * x.span, sizeof *j->h);
     j->v = mem_aligned(round__runs(&x) * x.span * x.span, sizeof *j->v);
@@ -7666,26 +7681,27 @@ static void round_free(round_job *j) {
     mem_free(j);
 }
 
-/* Chunks of the text that the step takes, spread over it: as many as were asked for, by itself as ROUND_MEMORY holds. What they
- * need must be free, or a hungry run would be killed by the system hours later; fewer are never taken silently, since the file
- * that is made depends on them. */
+/* Chunks of the text that the step takes, spread over it: as many as were asked for, by itself as ROUND_MEMORY holds.
+ * What they need must be free, or a hungry run would be killed by the system hours later; fewer are never taken
+ * silently, since the file that is made depends on them. */
 static int round__chunks(const round_job *j, size_t n_ids, err_t *e) {
-    const int            chunk = j->o.chunk, most = INT_MAX / chunk;
-    const uint64_t       row = fwd_row_bytes(&j->m) + model_kv_bytes(&j->m.hp, j->o.kv.type_k, j->o.kv.type_v) + sizeof(fwd_row);
-    const uint64_t       each = row * (uint64_t)chunk, own = ((uint64_t)ROUND_MEMORY << 30) / each;
-    const round__extent  x = round__extent_of(j);
-    const uint64_t       fixed = round__room_bytes(&x, j->p->n) + ((uint64_t)ROUND_SPARE << 20), left = pool_memory();
-    int                  n = tok_chunks(n_ids, chunk, chunk, j->o.n_chunks, e);
+    const int           chunk = j->o.chunk, most = INT_MAX / chunk;
+    const uint64_t      kv = model_kv_bytes(&j->m.hp, j->o.kv.type_k, j->o.kv.type_v);
+    const uint64_t      each = (fwd_row_bytes(&j->m) + kv + sizeof(fwd_row)) * (uint64_t)chunk;
+    const uint64_t      own = ((uint64_t)ROUND_MEMORY << 30) / each, left = pool_memory();
+    const round__extent x = round__extent_of(j);
+    const uint64_t      fixed = round__room_bytes(&x, j->p->n) + ((uint64_t)ROUND_SPARE << 20);
+    int                 n = tok_chunks(n_ids, chunk, chunk, j->o.n_chunks, e);
     if (e->code) return 0;
     n = n < most ? n : most;
     if (j->o.n_chunks < 0 && (uint64_t)n > own) n = own ? (int)own : 1;
-    if (fixed + each * (uint64_t)n <= left) return n;
-    const uint64_t fit = left > fixed ? (left - fixed) / each : 0;
-    str            hint = {0};
-    if (fit) str_fmt(&hint, "expected at most --chunks %llu", GGUF_U(fit));
-    else str_fmt(&hint, "expected more memory, or shorter ones (-c N)");
-    err_set(e, EXIT_RESOURCE, "--calibrate: %d chunks of %d tokens take %.3g GiB, %.3g are free, %s", n, chunk,
-            (double)(fixed + each * (uint64_t)n) / 0x1p30, (double)left / 0x1p30, hint.p);
+    const uint64_t need = fixed + each * (uint64_t)n, fit = left > fixed ? (left - fixed) / each : 0;
+    if (need <= left) return n;
+    str hint = {0};
+    if (fit) str_fmt(&hint, "at most --chunks %llu", GGUF_U(fit));
+    else str_put(&hint, "more memory, or shorter ones (-c N)");
+    err_set(e, EXIT_RESOURCE, "--calibrate: %d chunks of %d tokens take %.3g GiB, %.3g are free, expected %s", n,
+            chunk, (double)need / 0x1p30, (double)left / 0x1p30, hint.p);
     str_drop(&hint);
     return 0;
 }
@@ -8222,7 +8238,8 @@ static double eval__rms_error(const eval_run *r) {
     return r->dp2.mean > 0 ? 0.5 / eval__rms(r) * eval__error(&r->dp2) : 0;
 }
 
-/* The running figures after a window: a record and no progress bar, so a pipe gets them too, in the form that scripts know. */
+/* The running figures after a window: a record and no progress bar, so a pipe gets them too, in the form that
+ * scripts know. */
 static void eval__tell(const eval_run *r) {
     const long long window = (long long)(r->at / eval__each(r->plan));
     const double    ppl = exp(r->nll.mean), same = (double)r->n_same / (double)r->at;
@@ -10562,7 +10579,8 @@ static bool cli_finish(config *c, err_t *e) {
     if (c->action == ACT_QUANTIZE && !c->quant.dry_run && (!c->output || !*c->output || strcmp(c->output, "-") == 0))
         return err_set(e, EXIT_INPUT, "--quantize: no file to write, expected -o FILE");
     if (c->action == ACT_STATISTICS && c->in_files.n != 1)
-        return err_set(e, EXIT_INPUT, "--show-statistics: found %d importance matrices, expected one (--in-file FILE)", c->in_files.n);
+        return err_set(e, EXIT_INPUT, "--show-statistics: found %d importance matrices, expected one (--in-file FILE)",
+                       c->in_files.n);
     if (c->rope_freq_scale > 0) {
         if (c->rope_freq_scale < 1e-6f) return err_set(e, EXIT_INPUT, "--rope-freq-scale: expected 0 or a number from 1e-6 up");
         if (c->fwd.rope.factor > 0)
@@ -11294,13 +11312,13 @@ static bool cli__on_model(const config *c, double t_start, err_t *e) {
 
 static bool cli__on_matrix(const config *c, err_t *e) {
     const char      *file = c->in_files.v[0];
-    const calib_form form = strcmp(c->format, "json") == 0 ? CALIB_JSON : strcmp(c->format, "csv") == 0 ? CALIB_CSV : CALIB_TEXT;
+    const bool       json = strcmp(c->format, "json") == 0, csv = strcmp(c->format, "csv") == 0;
     calib_imatrix    im = {0};
     str              text = {0};
     out_t            out;
     bool ok = (!c->output || cli__apart(c->output, file, "importance matrix", e)) && calib_imatrix_read(&im, file, e);
     if (ok) {
-        calib_show(&im, form, &text);
+        calib_show(&im, json ? CALIB_JSON : csv ? CALIB_CSV : CALIB_TEXT, &text);
         ok = cli__output(&out, c->output, c, NULL, e) && out_begin(&out, e);
     }
     if (ok) {
