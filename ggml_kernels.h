@@ -3140,12 +3140,15 @@ static float k_most(uint32_t id) {
  * NaN payloads and the sign of a NaN are outside the promise.
  * Door: k_acts, k_attn_row, k_attn_args, k_attn_scratch and the suffixed functions the table lists. */
 
-/* One batch of activation rows; row t of a product reads row idx ? idx[t] : t. */
+/* One batch of activation rows; row t of a product reads row idx ? idx[t] : t. A quantised row with outliers is the sum of
+ * two: where split[r] is set, what row r lost in rounding is row r + rest of the same arrays. */
 typedef struct {
     const float   *x;   size_t ldx;      /* f32 rows, for float weights                   */
     const int8_t  *q;   size_t ldq;      /* quantised rows, for quantised weights         */
     const int16_t *sum; size_t lds;      /* [n/16] sums of 16 quants                      */
     const float   *d;   size_t ldd;      /* [(n+255)/256] scales                          */
+    const uint8_t *split; int rest;      /* NULL: no row is split                         */
+    bool           gaps;                 /* most blocks are blank, scale 0: leave them out */
     const int32_t *idx; int nt;
 } k_acts;
 
@@ -4362,6 +4365,7 @@ static inline size_t k__super_bytes(uint32_t type) {
 typedef struct {
     int            n, nb, tail;                       /* columns; whole blocks; weights after them */
     int            offset;                            /* of the codes, for SCALE tiles */
+    bool           gaps;
     const int8_t  *q[K__COLS];
     const int16_t *sum[K__COLS];
     const float   *d[K__COLS];
@@ -4373,6 +4377,7 @@ static void k__cols_set(k__cols *x, const k_acts *a, int t0, int count, int n) {
     x->n = count;
     x->nb = n / K_SUPER;
     x->tail = n % K_SUPER;
+    x->gaps = a->gaps;
     for (int c = 0; c < count; c++) {
         size_t row = (size_t)k__row_of(a, t0 + c);
         x->q[c] = a->q + row * a->ldq;
@@ -4391,6 +4396,14 @@ static inline __attribute__((always_inline)) const int8_t *k__cols_q(const k__co
 }
 static inline __attribute__((always_inline)) const int16_t *k__cols_sum(const k__cols *x, int c, int b) {
     return b < x->nb ? x->sum[c] + (size_t)b * (K_SUPER / 16) : x->tsum[c];
+}
+
+/* Whether block b of a tile of n columns adds nothing. */
+static inline __attribute__((always_inline)) bool k__blank(const k__cols *x, int n, int b) {
+    if (!x->gaps) return false;
+    for (int t = 0; t < n; t++)
+        if (x->d[t][b] != 0) return false;
+    return true;
 }
 
 /* 256 weights of 32 rows. INT: sc as each level's dot wants it; mn: int16 pairs of groups 2p, 2p + 1. SCALE:
@@ -5144,6 +5157,7 @@ K__IN_512 void k__add_scaled512(float *y, __m512 u, float d) {
 K__IN_512 void k__int_tile512(int T, int group, bool has_min, bool narrow, bool off, const k__panel *w,
                               const k__cols *x, k__ahead *ahead, float (*y)[K__STRIP]) {
     for (int b = 0; b < x->nb; b++, w++) {
+        if (k__blank(x, T, b)) continue;
         __m512i       i0[K__TILE], i1[K__TILE];
         const int8_t *q[K__TILE];
         k__ahead512(ahead);
@@ -5187,6 +5201,7 @@ K__IN_512 void k__scale_tile512(int T, int group, bool has_min, const k__panel *
     const __m512i  ones = _mm512_set1_epi16(1);
     const unsigned minus = -(unsigned)x->offset & 0xffff;
     for (int b = 0; b < x->nb + (x->tail > 0); b++, w++) {
+        if (k__blank(x, T, b)) continue;
         __m512         f0[K__TILE], f1[K__TILE];
         const int8_t  *q[K__TILE];
         const int16_t *sum[K__TILE];
@@ -5639,6 +5654,7 @@ K__IN_AVX2 void k__add_scaled_avx2(float *y, __m256 u, float d) {
 K__IN_AVX2 void k__int_rows_avx2(int T, int steps, bool has_min, const k__panel *w, int at, const k__cols *x,
                                  float (*y)[K__STRIP]) {
     for (int b = 0; b < x->nb; b++, w++) {
+        if (k__blank(x, T, b)) continue;
         __m256i       isum[K__TILE];
         const int8_t *q[K__TILE];
         K__UNROLL for (int t = 0; t < T; t++) {
@@ -5665,6 +5681,7 @@ K__IN_AVX2 void k__scale_rows_avx2(int T, int steps, int group, bool has_min, co
                                    const k__cols *x, float (*y)[K__STRIP]) {
     const __m256i ones = _mm256_set1_epi16(1), minus = _mm256_set1_epi16((short)-x->offset);
     for (int b = 0; b < x->nb + (x->tail > 0); b++, w++) {
+        if (k__blank(x, T, b)) continue;
         __m256         f[K__TILE];
         const int8_t  *q[K__TILE];
         const int16_t *sum[K__TILE];
@@ -6051,17 +6068,95 @@ static int k_rows_step(uint32_t type, int nt) {
     return k_wants_q8(type) ? 128 : 32;
 }
 
+/* --- rows with outliers ---
+ * One scale for 256 activations leaves next to nothing of 255 of them when one is a hundred times larger, as single channels of
+ * trained models are. What such a block loses in rounding is quantised once more, and the row becomes two: they are columns of a
+ * product like any others, and the sum of the two is the row's. A row decides for itself, by its codes alone. */
+
+enum { K_SPLIT_PEAK = 32, K__SPLIT_COLS = 128, K__SPLIT_ROWS = 128, K__SPLIT_ONCE = 8 };
+
+/* Whether the largest of a block, whose code is 127 or -127, exceeds the others' mean magnitude K_SPLIT_PEAK times. */
+static bool k__peaked(const int8_t *q, int n, float d) {
+    int sum = 0;
+    for (int i = 0; i < n; i++) sum += q[i] < 0 ? -q[i] : q[i];
+    return d > 0 && d <= FLT_MAX && (sum - 127) * K_SPLIT_PEAK < 127 * (n - 1);
+}
+
+/* x[n], n % 32 == 0, to codes, sums of 16 and scales of 256, at q, sum, d; the rest of a row with outliers `rest` rows further
+ * on, of ldq codes each. True: there is a rest. */
+static bool k_quant_act(const float *x, int n, int8_t *q, int16_t *sum, float *d, size_t ldq, int rest) {
+    const size_t at = (size_t)rest * ldq;
+    bool         split = false;
+    g_k_level->quant_act(x, n, q, sum, d);
+    for (int k = 0; k < n; k += K_SUPER, d++) {
+        const int len = n - k < K_SUPER ? n - k : K_SUPER;
+        float     lost[K_SUPER];
+        if (!k__peaked(q + k, len, *d)) continue;
+        if (!split) {
+            memset(q + at, 0, (size_t)n);
+            memset(sum + at / 16, 0, (size_t)n / 16 * sizeof *sum);
+            memset(d - k / K_SUPER + at / K_SUPER, 0, ((size_t)n + K_SUPER - 1) / K_SUPER * sizeof *d);
+            split = true;
+        }
+        for (int i = 0; i < len; i++) lost[i] = x[k + i] - *d * (float)q[k + i];
+        g_k_level->quant_act(lost, len, q + at + k, sum + (at + (size_t)k) / 16, d + at / K_SUPER);
+    }
+    return split;
+}
+
+/* Some columns of a product: row[c] of the activations, to column to[c] of y. */
+typedef struct {
+    int32_t row[K__SPLIT_COLS], to[K__SPLIT_COLS];
+    int     n, fresh;                                 /* columns; how many are stored, the others are added */
+} k__split;
+
+static void k__mul_split(const k__split *s, uint32_t type, const uint8_t *w, size_t row_bytes, int nr, int n, k_acts a, float *y,
+                         size_t ldy, void *scratch) {
+    float out[K__SPLIT_COLS][K__SPLIT_ROWS];
+    a.idx = s->row;
+    a.nt = s->n;
+    a.gaps = !s->fresh;
+    for (int r = 0, rows; s->n && r < nr; r += rows) {
+        rows = nr - r < K__SPLIT_ROWS ? nr - r : K__SPLIT_ROWS;
+        g_k_level->mul_quant(type, w + (size_t)r * row_bytes, row_bytes, rows, n, &a, out[0], K__SPLIT_ROWS, scratch);
+        for (int c = 0; c < s->n; c++) {
+            float *to = y + (size_t)s->to[c] * ldy + r;
+            if (c < s->fresh) memcpy(to, out[c], (size_t)rows * sizeof *to);
+            else g_k_level->add(to, out[c], rows);
+        }
+    }
+}
+
+/* Few columns: rows and rests in one pass over the weights. Many: the rests after the rows. */
+static void k__mul_quant_rows(uint32_t type, const uint8_t *w, size_t row_bytes, int nr, int n, const k_acts *a, float *y,
+                              size_t ldy, void *scratch) {
+    int      n_rest = 0;
+    k__split s;
+    for (int t = 0; a->split && t < a->nt; t++) n_rest += a->split[a->idx ? a->idx[t] : t];
+    const bool once = n_rest && a->nt + n_rest <= K__SPLIT_ONCE;
+    s.n = s.fresh = once ? a->nt : 0;
+    for (int t = 0; t < s.n; t++) s.row[t] = a->idx ? a->idx[t] : t, s.to[t] = t;
+    if (!once) g_k_level->mul_quant(type, w, row_bytes, nr, n, a, y, ldy, scratch);
+    for (int t = 0; n_rest && t < a->nt; t++) {
+        const int row = a->idx ? a->idx[t] : t;
+        if (!a->split[row]) continue;
+        s.row[s.n] = row + a->rest;
+        s.to[s.n++] = t;
+        if (s.n < K__SPLIT_COLS) continue;
+        k__mul_split(&s, type, w, row_bytes, nr, n, *a, y, ldy, scratch);
+        s.n = 0;
+    }
+    if (n_rest) k__mul_split(&s, type, w, row_bytes, nr, n, *a, y, ldy, scratch);
+}
+
 static void k_mul_rows(uint32_t type, const void *w, size_t row_bytes, int nr, int n, const k_acts *a,
                        float *y, size_t ldy, void *scratch) {
     for (int t = 0; n <= 0 && t < a->nt; t++) memset(y + (size_t)t * ldy, 0, (size_t)nr * sizeof *y);   /* empty sums */
     if (n <= 0) return;
-    if (k_wants_q8(type)) g_k_level->mul_quant(type, w, row_bytes, nr, n, a, y, ldy, scratch);
+    if (k_wants_q8(type)) k__mul_quant_rows(type, w, row_bytes, nr, n, a, y, ldy, scratch);
     else g_k_level->mul_float(type, w, row_bytes, nr, n, a, y, ldy);
 }
 
-static void k_quant_act(const float *x, int n, int8_t *q, int16_t *sum, float *d) {
-    g_k_level->quant_act(x, n, q, sum, d);
-}
 static void k_rms_norm(const float *x, const float *w, float eps, int n, float *y) {
     g_k_level->rms_norm(x, w, eps, n, y);
 }

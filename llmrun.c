@@ -4,7 +4,7 @@
  * ROOMS, from the cellar up. A room uses only the rooms after its arrow. In round brackets: other prefixes it owns.
  *   [k]        formats and arithmetic: ggml_kernels.h, which has never heard of models
  *   [base]     (die log err mem bytes str out clock rng utf8)  exit codes, log, memory, bytes, output, clock, rng
- *   [pool]     worker threads, barriers, how many CPUs we may use       <- k base
+ *   [pool]     worker threads, barriers, CPUs and memory we may use     <- k base
  *   [gguf]     the model file: bounds-checked view, typed lookups       <- k base
  *   [tok]      vocabularies: text to token ids and back, to the byte    <- base gguf
  *   [arch]     architectures and their tensors as data                  <- k base gguf
@@ -46,6 +46,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/resource.h>
@@ -498,7 +499,7 @@ static void pool_free(pool *p) {
     mem_free(p);
 }
 
-/* --- how many CPUs this process may really use --- */
+/* --- what this process may really use: CPUs and memory --- */
 
 /* Two numbers, or one, from a small file; "max" reads as -1. Returns how many were read. */
 static int pool__read_pair(const char *path, long long v[2]) {
@@ -524,30 +525,59 @@ static int pool__read_pair(const char *path, long long v[2]) {
     return n;
 }
 
-/* The tightest CPU quota between the cgroup directory `dir` under `root` and the root itself, in whole CPUs, at
- * least 1; `most` where there is none. Version 2 keeps quota and period in cpu.max, version 1 in two files. */
-static int pool__quota(const char *root, const char *dir, bool v2, int most) {
+/* Looks at one cgroup directory, of version 2 or 1. */
+typedef void pool__look(void *ctx, const char *dir, bool v2);
+
+/* Every directory from `dir` under `root` up to the root itself: a limit holds for all that lies below it. */
+static void pool__climb(const char *root, const char *dir, bool v2, pool__look *look, void *ctx) {
     char at[4096];
     snprintf(at, sizeof at, "%s", dir);
     for (;;) {
-        char      path[8400];
-        long long v[2] = {-1, 0}, w[2];
-        bool      have;
-        if (v2) {
-            snprintf(path, sizeof path, "%s%s/cpu.max", root, at);
-            have = pool__read_pair(path, v) == 2;
-        } else {
-            snprintf(path, sizeof path, "%s%s/cpu.cfs_quota_us", root, at);
-            have = pool__read_pair(path, v) == 1;
-            snprintf(path, sizeof path, "%s%s/cpu.cfs_period_us", root, at);
-            have = have && pool__read_pair(path, w) == 1;
-            if (have) v[1] = w[0];
-        }
-        if (have && v[0] > 0 && v[1] > 0 && v[0] / v[1] < most) most = v[0] / v[1] < 1 ? 1 : (int)(v[0] / v[1]);
+        char path[8300];
+        snprintf(path, sizeof path, "%s%s", root, at);
+        look(ctx, path, v2);
         char *slash = strrchr(at, '/');
-        if (!slash) return most;
+        if (!slash) return;
         *slash = 0;                                   /* up one level; the root itself is the empty path */
     }
+}
+
+/* The directories of this process: those of version 2, and those of version 1 that hold the controller named. */
+static void pool__cgroups(const char *controller, pool__look *look, void *ctx) {
+    char  line[4096], root[256];
+    FILE *f = fopen("/proc/self/cgroup", "re");
+    while (f && fgets(line, sizeof line, f)) {        /* "0::/path" is version 2, "4:cpu,cpuacct:/path" version 1 */
+        line[strcspn(line, "\n")] = 0;
+        char *ctl = strchr(line, ':'), *dir = ctl ? strchr(ctl + 1, ':') : NULL;
+        if (!dir) continue;
+        *dir++ = 0;
+        ctl++;
+        if (!*ctl) pool__climb("/sys/fs/cgroup", dir, true, look, ctx);
+        for (char *save, *c = strtok_r(ctl, ",", &save); c; c = strtok_r(NULL, ",", &save)) {
+            if (strcmp(c, controller) != 0) continue;
+            snprintf(root, sizeof root, "/sys/fs/cgroup/%s", controller);
+            pool__climb(root, dir, false, look, ctx);
+            if (strcmp(c, "cpu") == 0) pool__climb("/sys/fs/cgroup/cpu,cpuacct", dir, false, look, ctx);
+        }
+    }
+    if (f) fclose(f);
+}
+
+/* Cuts *ctx, an int, to the directory's quota in whole CPUs, at least 1. Version 2 keeps quota and period in
+ * cpu.max, version 1 in two files. */
+static void pool__cpu_quota(void *ctx, const char *dir, bool v2) {
+    char      path[8400];
+    int      *most = ctx;
+    long long v[2] = {-1, 0}, w[2];
+    bool      have;
+    snprintf(path, sizeof path, "%s/%s", dir, v2 ? "cpu.max" : "cpu.cfs_quota_us");
+    have = pool__read_pair(path, v) == (v2 ? 2 : 1);
+    if (have && !v2) {
+        snprintf(path, sizeof path, "%s/cpu.cfs_period_us", dir);
+        have = pool__read_pair(path, w) == 1;
+        v[1] = have ? w[0] : 0;
+    }
+    if (have && v[0] > 0 && v[1] > 0 && v[0] / v[1] < *most) *most = v[0] / v[1] < 1 ? 1 : (int)(v[0] / v[1]);
 }
 
 /* CPUs in the affinity mask, cut to the cgroup's quota rounded down (a thread beyond the quota costs more than it
@@ -556,23 +586,53 @@ static int pool_default_threads(void) {
     cpu_set_t set;
     int       n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : (int)sysconf(_SC_NPROCESSORS_ONLN);
     if (n < 1) n = 1;
-    char  line[4096];
-    FILE *f = fopen("/proc/self/cgroup", "re");
-    while (f && fgets(line, sizeof line, f)) {        /* "0::/path" is version 2, "4:cpu,cpuacct:/path" version 1 */
-        line[strcspn(line, "\n")] = 0;
-        char *ctl = strchr(line, ':'), *dir = ctl ? strchr(ctl + 1, ':') : NULL;
-        if (!dir) continue;
-        *dir++ = 0;
-        ctl++;
-        if (!*ctl) n = pool__quota("/sys/fs/cgroup", dir, true, n);
-        for (char *save, *c = strtok_r(ctl, ",", &save); c; c = strtok_r(NULL, ",", &save)) {
-            if (strcmp(c, "cpu") != 0) continue;
-            n = pool__quota("/sys/fs/cgroup/cpu", dir, false, n);
-            n = pool__quota("/sys/fs/cgroup/cpu,cpuacct", dir, false, n);
-        }
-    }
-    if (f) fclose(f);
+    pool__cgroups("cpu", pool__cpu_quota, &n);
     return n;
+}
+
+/* The number behind a word at the beginning of a line; 0 where no line has it. */
+static uint64_t pool__number(const char *path, const char *word) {
+    char               line[256];
+    unsigned long long v = 0;
+    const size_t       n = strlen(word);
+    FILE              *f = fopen(path, "re");
+    while (f && fgets(line, sizeof line, f))
+        if (strncmp(line, word, n) == 0 && sscanf(line + n, "%*[: ]%llu", &v) == 1) break;
+    if (f) fclose(f);
+    return v;
+}
+
+/* Cuts *ctx, a uint64_t, to the bytes that the directory's limit leaves. Pages of files are taken from whoever
+ * has them. */
+static void pool__memory_left(void *ctx, const char *dir, bool v2) {
+    char      path[8400];
+    uint64_t *most = ctx;
+    long long limit[2], used[2];
+    snprintf(path, sizeof path, "%s/%s", dir, v2 ? "memory.max" : "memory.limit_in_bytes");
+    if (pool__read_pair(path, limit) < 1 || limit[0] < 0) return;
+    snprintf(path, sizeof path, "%s/%s", dir, v2 ? "memory.current" : "memory.usage_in_bytes");
+    if (pool__read_pair(path, used) < 1 || used[0] < 0) return;
+    snprintf(path, sizeof path, "%s/memory.stat", dir);
+    const uint64_t files = pool__number(path, v2 ? "active_file" : "total_active_file") +
+                           pool__number(path, v2 ? "inactive_file" : "total_inactive_file");
+    const uint64_t held = (uint64_t)used[0] > files ? (uint64_t)used[0] - files : 0;
+    const uint64_t left = (uint64_t)limit[0] > held ? (uint64_t)limit[0] - held : 0;
+    if (left < *most) *most = left;
+}
+
+/* Bytes that this process may still fill: what the machine has, its cgroups allow and its own limit leaves.
+ * UINT64_MAX: nobody says. An estimate: others take memory too. */
+static uint64_t pool_memory(void) {
+    const uint64_t free_kib = pool__number("/proc/meminfo", "MemAvailable");
+    uint64_t       most = free_kib ? free_kib * 1024 : UINT64_MAX;
+    struct rlimit  own;
+    long long      pages[2];
+    pool__cgroups("memory", pool__memory_left, &most);
+    if (getrlimit(RLIMIT_AS, &own) || own.rlim_cur == RLIM_INFINITY) return most;
+    if (pool__read_pair("/proc/self/statm", pages) < 1) return most;
+    const uint64_t held = (uint64_t)pages[0] * (uint64_t)sysconf(_SC_PAGESIZE);
+    const uint64_t left = own.rlim_cur > held ? own.rlim_cur - held : 0;
+    return left < most ? left : most;
 }
 
 /* ===== [gguf] the model file =====
@@ -1509,13 +1569,46 @@ static bool gguf__unwritten(const gguf_writer *w, err_t *e) {
 static bool gguf__replaceable(const char *path, const gguf_file *in, err_t *e) {
     struct stat to, part;
     if (!*path) return err_set(e, EXIT_INPUT, "no name, expected a file to write");
-    if (stat(path, &to)) return errno == ENOENT || gguf__refuse(e, err_code_of(errno), path, "%s", strerror(errno));
+    if (stat(path, &to)) {
+        if (errno != ENOENT) return gguf__refuse(e, err_code_of(errno), path, "%s", strerror(errno));
+        return lstat(path, &to) || gguf__refuse(e, EXIT_INPUT, path, "is a link to nothing, expected a file to write");
+    }
     if (!S_ISREG(to.st_mode))
         return gguf__refuse(e, EXIT_INPUT, path, "is %s, expected a file to write", gguf__kind(to.st_mode));
     for (int i = 0; in && i < in->n_parts; i++)
         if (in->part[i].fd >= 0 && fstat(in->part[i].fd, &part) == 0 && part.st_dev == to.st_dev && part.st_ino == to.st_ino)
             return gguf__refuse(e, EXIT_INPUT, path, "is the model itself, expected another file to write");
     return true;
+}
+
+/* Removes what a writer left that was killed: a file of ours, begun as a GGUF file, that nobody holds. A writer
+ * holds its file from its first byte to the end, also in another container, where it may have our number. */
+static bool gguf__clear(const char *tmp) {
+    struct stat st;
+    char        head[4];
+    int         fd = open(tmp, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    if (fd < 0) return false;
+    bool left = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid() && st.st_nlink == 1 &&
+                pread(fd, head, sizeof head, 0) == sizeof head && memcmp(head, "GGUF", sizeof head) == 0 &&
+                flock(fd, LOCK_EX | LOCK_NB) == 0;
+    left = left && unlink(tmp) == 0;
+    close(fd);
+    return left;
+}
+
+/* A new file under a name nobody has: w->path, this process, and a number where that is taken. -1: errno says
+ * why. */
+static int gguf__create(gguf_writer *w, size_t room) {
+    enum { NAMES = 100 };
+    int fd = -1;
+    for (int i = 0; fd < 0 && i < NAMES; i++) {
+        snprintf(w->tmp, room, i ? "%s.tmp.%ld.%d" : "%s.tmp.%ld", w->path, (long)getpid(), i);
+        fd = open(w->tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (fd < 0 && errno != EEXIST) break;
+        if (fd < 0 && gguf__clear(w->tmp)) i--;       /* it was taken, and is free now */
+    }
+    if (fd >= 0) flock(fd, LOCK_EX | LOCK_NB);        /* where files have no locks, nothing is cleared either */
+    return fd;
 }
 
 /* in: the file that is being read meanwhile, or NULL. A link is followed, so that it stays one. */
@@ -1526,13 +1619,12 @@ static bool gguf_write_start(gguf_writer *w, const char *path, uint64_t align, c
     if (!gguf__replaceable(path, in, e)) return false;
     char *real = realpath(path, NULL);
     w->path = real ? real : gguf__dup(path);
-    size_t n = strlen(w->path) + 32;
+    size_t n = strlen(w->path) + 48;
     w->tmp = mem_new(n, 1);
-    snprintf(w->tmp, n, "%s.tmp.%ld", w->path, (long)getpid());
     if (n > sizeof gguf__unfinished) errno = ENAMETOOLONG;
-    else w->fd = open(w->tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    else w->fd = gguf__create(w, n);
     if (w->fd < 0) {
-        gguf__refuse(e, err_code_of(errno), w->tmp, "cannot create: %s", strerror(errno));
+        gguf__refuse(e, err_code_of(errno), *w->tmp ? w->tmp : path, "cannot create: %s", strerror(errno));
         gguf_write_drop(w);
         return false;
     }
@@ -1541,6 +1633,14 @@ static bool gguf_write_start(gguf_writer *w, const char *path, uint64_t align, c
     atomic_signal_fence(memory_order_seq_cst);        /* a handler finds no name or the whole of it */
     gguf__unfinished[0] = w->tmp[0];
     return true;
+}
+
+/* Whether gguf_write_start() would go well now: to be asked before a long run whose result it is to hold. */
+static bool gguf_write_could(const char *path, const gguf_file *in, err_t *e) {
+    gguf_writer w;
+    bool        ok = gguf_write_start(&w, path, 32, in, e);
+    if (ok) gguf_write_drop(&w);
+    return ok;
 }
 
 static void gguf__add_u32(str *s, uint32_t v) { str_add(s, &v, sizeof v); }
@@ -2530,6 +2630,18 @@ static void tok_ids_add(tok_ids *t, int32_t id) {
 static void tok_ids_drop(tok_ids *t) {
     mem_free(t->id);
     *t = (tok_ids){0};
+}
+
+/* How many chunks of `size` tokens are taken from a text of n: all (ask -1), or at most `ask`. Each begins `step`
+ * tokens after the one before; where they overlap, a token has to follow the last. 0, with words in e, where none
+ * is left. */
+static int tok_chunks(size_t n, int size, int step, int ask, err_t *e) {
+    const int64_t room = (int64_t)n - size, over = step < size;
+    const int64_t all = room < over ? 0 : over ? (room + step - 1) / step : (int64_t)n / size;
+    if (!all)
+        err_set(e, EXIT_INPUT, "the text has %zu tokens, expected at least the %d of one chunk (-c N)", n, size);
+    else if (!ask) err_set(e, EXIT_INPUT, "--chunks: 0 leaves nothing to read, expected at least 1");
+    return ask >= 0 && ask < all ? ask : all > INT_MAX ? INT_MAX : (int)all;
 }
 
 /* --- encode: merging the symbols of one word. All that differs between the models is what two neighbours give and
@@ -3976,12 +4088,15 @@ static bool dev_blas_open(err_t *e) {
 #endif
 }
 
-/* Activations of one batch: float rows and their quantised form, filled by dev_quantise() where a matrix wants it. */
+/* Activations of one batch: float rows and their quantised form, filled by dev_quantise() where a matrix wants it. The second
+ * half of the quantised rows is for what rows with outliers lose. */
 typedef struct {
     float   *x;                                       /* [rows, ldx] */
-    int8_t  *q;                                       /* [rows, ldq] */
-    int16_t *sum;                                     /* [rows, ldq / 16] */
-    float   *d;                                       /* [rows, ldq / 256] */
+    int8_t  *q;                                       /* [2 * rows, ldq] */
+    int16_t *sum;                                     /* [2 * rows, ldq / 16] */
+    float   *d;                                       /* [2 * rows, ldq / 256] */
+    uint8_t *split;                                   /* [rows] whether the second half has a part of this one */
+    int      rows;
     size_t   ldx, ldq;                                /* ldq is a multiple of 256 */
 } dev_acts;
 
@@ -3995,6 +4110,8 @@ static k_acts dev__view(const dev_acts *a, const int32_t *idx, int first, int n)
                     .lds = a->ldq / 16,
                     .d = a->d + at * (a->ldq / 256),
                     .ldd = a->ldq / 256,
+                    .split = a->split + at,
+                    .rest = a->rows,
                     .idx = idx ? idx + first : NULL,
                     .nt = n};
 }
@@ -4002,8 +4119,8 @@ static k_acts dev__view(const dev_acts *a, const int32_t *idx, int first, int n)
 /* The quantised form of row r, n values; only where some matrix will read it. */
 static void dev_quantise(const dev_acts *a, int r, int n, bool wanted) {
     if (wanted)
-        k_quant_act(a->x + (size_t)r * a->ldx, n, a->q + (size_t)r * a->ldq, a->sum + (size_t)r * (a->ldq / 16),
-                    a->d + (size_t)r * (a->ldq / 256));
+        a->split[r] = k_quant_act(a->x + (size_t)r * a->ldx, n, a->q + (size_t)r * a->ldq, a->sum + (size_t)r * (a->ldq / 16),
+                                  a->d + (size_t)r * (a->ldq / 256), a->ldq, a->rows);
 }
 
 /* fn(ctx, r) for each of n rows. */
@@ -4145,11 +4262,12 @@ typedef struct {
 enum { FWD_ATTN_ROWS = 32 };                          /* positions of one attention task */
 
 static dev_acts fwd__acts(size_t rows, int n) {
-    dev_acts a = {.ldx = (size_t)n, .ldq = ((size_t)n + 255) & ~(size_t)255};
+    dev_acts a = {.ldx = (size_t)n, .ldq = ((size_t)n + 255) & ~(size_t)255, .rows = (int)rows};
     a.x = mem_aligned(rows * a.ldx, sizeof *a.x);
-    a.q = mem_aligned(rows * a.ldq, sizeof *a.q);
-    a.sum = mem_aligned(rows * (a.ldq / 16), sizeof *a.sum);
-    a.d = mem_aligned(rows * (a.ldq / 256), sizeof *a.d);
+    a.q = mem_aligned(2 * rows * a.ldq, sizeof *a.q);
+    a.sum = mem_aligned(2 * rows * (a.ldq / 16), sizeof *a.sum);
+    a.d = mem_aligned(2 * rows * (a.ldq / 256), sizeof *a.d);
+    a.split = mem_new(rows, sizeof *a.split);
     return a;
 }
 
@@ -4158,6 +4276,7 @@ static void fwd__acts_drop(dev_acts *a) {
     mem_free(a->q);
     mem_free(a->sum);
     mem_free(a->d);
+    mem_free(a->split);
 }
 
 static int fwd__max_layer(const arch_hparams *hp, arch_size d) {
@@ -6222,10 +6341,10 @@ static bool gen_logits(engine *eng, const tok_ids *ids, out_t *out, err_t *e) {
  * Runs a text through a model in chunks and watches what each weight matrix is multiplied with. The importance matrix: the
  * sum of squares of every input channel, for each expert of a stack, and how many rows were summed. It is written and read
  * in llama.cpp's GGUF form; its older form (.dat) is read too. What a file of either form holds is checked wholly: counts
- * and sums are finite and not negative, sizes fit the file.
+ * and sums are finite and not negative, sizes fit the file. What it says of each tensor can be shown.
  * Invariants: a channel is summed by one thread in row order, so the bits do not depend on the threads; entries stand in
  * order of their names, each once.
- * Door: calib_opts, calib_gather, calib_imatrix_*, calib_weights. */
+ * Door: calib_opts, calib_gather, calib_imatrix_*, calib_weights, calib_show. */
 
 typedef struct {
     int  n_chunks;                                    /* chunks of the text to take, -1: all */
@@ -6401,18 +6520,10 @@ static bool calib__chunk(engine *eng, const int32_t *ids, int n, int32_t bos, er
     return ok;
 }
 
-/* Chunks that a text of n tokens has for us; 0, with words in e, where it is too short for one. */
-static int calib_chunks(size_t n_ids, int chunk, const calib_opts *o, err_t *e) {
-    const size_t n = n_ids / (size_t)chunk;
-    if (!o->n_chunks) err_set(e, EXIT_INPUT, "--chunks: 0 leaves nothing to read, expected at least 1");
-    else if (!n) err_set(e, EXIT_INPUT, "the text has %zu tokens, expected at least the %d of one chunk (-c N)", n_ids, chunk);
-    return o->n_chunks >= 0 && (size_t)o->n_chunks < n ? o->n_chunks : n > INT_MAX ? INT_MAX : (int)n;
-}
-
 /* Sums over the chunks of a text. `text` is the name that the file tells. False: an error in e, or an interrupt. */
 static bool calib_gather(engine *eng, const tok_ids *ids, int chunk, const calib_opts *o, const char *text, calib_imatrix *im,
                          err_t *e) {
-    const int     n = calib_chunks(ids->n, chunk, o, e);
+    const int     n = tok_chunks(ids->n, chunk, chunk, o->n_chunks, e);
     const dev_tap tap = {calib__watch, im};
     const double  t0 = clock_now();
     const int32_t bos = tok_add_bos(eng->v) ? tok_bos(eng->v) : -1;
@@ -6657,6 +6768,228 @@ static bool calib_imatrix_merge(calib_imatrix *im, const calib_imatrix *from, ui
     return true;
 }
 
+/* --- showing --- */
+
+typedef enum { CALIB_TEXT, CALIB_CSV, CALIB_JSON } calib_form;
+
+/* What an entry says of its channels, by their mean squares over the rows. */
+typedef struct {
+    const calib_entry *en;
+    bytes              kind;                          /* the tensor without its layer and ".weight": attn_q */
+    int                layer;                         /* -1: of no layer */
+    uint64_t           n;                             /* channels that have data */
+    double             sum, least, most, mean, dev;
+    double             active;                        /* share of channels above CALIB_ACTIVE */
+    double             entropy, even;                 /* bits; over that of equal channels */
+    double             high;                          /* share of channels more than dev above the mean */
+    double             like;                          /* cosine to the same tensor one layer before, 0 without one */
+} calib_stat;
+
+static const double CALIB_ACTIVE = 1e-5;
+
+/* Layer of "blk.N.REST", and REST; -1, and the whole name, for any other. */
+static int calib__layer(const char *name, const char **rest) {
+    int layer = 0, at = 4;
+    *rest = name;
+    if (strncmp(name, "blk.", 4) != 0) return -1;
+    while (at < 12 && name[at] >= '0' && name[at] <= '9') layer = 10 * layer + (name[at++] - '0');
+    if (at == 4 || name[at] != '.') return -1;
+    *rest = name + at + 1;
+    return layer;
+}
+
+/* Mean squares of the channels that have data: [*n], owned by the caller. */
+static double *calib__means(const calib_entry *en, uint64_t *n) {
+    double *v = mem_new(en->n_in * en->n_mat, sizeof *v);
+    *n = 0;
+    for (uint64_t i = 0; i < en->n_in * en->n_mat; i++)
+        if (en->count[i / en->n_in] > 0) v[(*n)++] = en->sum2[i] / en->count[i / en->n_in];
+    return v;
+}
+
+static void calib__measure(calib_stat *st) {
+    double      *v = calib__means(st->en, &st->n), squares = 0;
+    const double n = st->n ? (double)st->n : 1;
+    st->least = st->n ? v[0] : 0;
+    for (uint64_t i = 0; i < st->n; i++) {
+        st->sum += v[i];
+        st->least = fmin(st->least, v[i]);
+        st->most = fmax(st->most, v[i]);
+        st->active += (v[i] > CALIB_ACTIVE) / n;
+    }
+    st->mean = st->sum / n;
+    for (uint64_t i = 0; i < st->n; i++) {
+        const double share = v[i] > 0 ? v[i] / st->sum : 0;
+        squares += (v[i] - st->mean) * (v[i] - st->mean);
+        if (share > 0) st->entropy -= share * log2(share);
+    }
+    st->dev = sqrt(squares / n);
+    for (uint64_t i = 0; i < st->n; i++) st->high += (v[i] - st->mean > st->dev) / n;
+    st->even = st->n > 1 ? st->entropy / log2(n) : 0;
+    mem_free(v);
+}
+
+/* Cosine of the sums; 0 where one of them is nothing but zeros. */
+static double calib__cosine(const calib_entry *a, const calib_entry *b) {
+    double ab = 0, aa = 0, bb = 0;
+    for (uint64_t i = 0; i < a->n_in * a->n_mat; i++) {
+        ab += a->sum2[i] * b->sum2[i];
+        aa += a->sum2[i] * a->sum2[i];
+        bb += b->sum2[i] * b->sum2[i];
+    }
+    return aa > 0 && bb > 0 ? ab / (sqrt(aa) * sqrt(bb)) : 0;
+}
+
+/* One for each entry that has data: [*n], owned by the caller. */
+static calib_stat *calib_stats(const calib_imatrix *im, size_t *n) {
+    calib_stat *all = mem_new(im->n, sizeof *all);
+    *n = 0;
+    for (size_t i = 0; i < im->n; i++) {
+        calib_stat         st = {.en = &im->e[i]};
+        const calib_entry *before = NULL;
+        const char        *rest;
+        char               name[GGUF_NAME_MAX + 32];
+        bytes              stem;
+        st.layer = calib__layer(st.en->name, &rest);
+        st.kind = (stem = calib__stem(bytes_of(rest), ".weight")).n ? stem : bytes_of(rest);
+        calib__measure(&st);
+        if (!st.n) continue;
+        snprintf(name, sizeof name, "blk.%d.%s", st.layer - 1, rest);
+        if (st.layer > 0) before = calib_imatrix_find(im, bytes_of(name));
+        if (before && before->n_in * before->n_mat == st.en->n_in * st.en->n_mat)
+            st.like = calib__cosine(st.en, before);
+        all[(*n)++] = st;
+    }
+    return all;
+}
+
+/* Tensors of one kind together, the largest sums first. */
+static int calib__by_kind(const void *a, const void *b) {
+    const calib_stat *x = a, *y = b;
+    const size_t      n = x->kind.n < y->kind.n ? x->kind.n : y->kind.n;
+    const int         order = memcmp(x->kind.p, y->kind.p, n);
+    if (order || x->kind.n != y->kind.n) return order ? order : x->kind.n < y->kind.n ? -1 : 1;
+    if (x->sum != y->sum) return x->sum > y->sum ? -1 : 1;
+    return strcmp(x->en->name, y->en->name);
+}
+
+static int calib__by_layer(const void *a, const void *b) {
+    const calib_stat *x = a, *y = b;
+    return x->layer != y->layer ? (x->layer > y->layer) - (x->layer < y->layer) : calib__by_kind(a, b);
+}
+
+/* The first of a run of one layer, sorted so, becomes the mean of the run, each tensor weighed by its channels.
+ * Returns how many there are in the run. */
+static size_t calib__layer_mean(calib_stat *st, size_t n) {
+    calib_stat mean = {.en = st->en, .layer = st->layer};
+    size_t     i = 0;
+    for (; i < n && st[i].layer == mean.layer; i++) {
+        const double w = (double)st[i].n;
+        mean.n += st[i].n;
+        mean.sum += w * st[i].sum;
+        mean.high += w * st[i].high;
+        mean.like += w * st[i].like;
+    }
+    mean.sum /= (double)mean.n;
+    mean.high /= (double)mean.n;
+    mean.like /= (double)mean.n;
+    *st = mean;
+    return i;
+}
+
+/* A field of CSV, quoted where it has to be. */
+static void calib__csv(str *out, const char *text) {
+    if (!text[strcspn(text, ",\"\r\n")]) {
+        str_put(out, text);
+        return;
+    }
+    str_put(out, "\"");
+    for (; *text; text++) str_add(out, *text == '"' ? "\"\"" : text, *text == '"' ? 2 : 1);
+    str_put(out, "\"");
+}
+
+static void calib__say_text(const calib_imatrix *im, const calib_stat *st, size_t n, str *out) {
+    int wide = 6;
+    for (size_t i = 0; i < n; i++)
+        if ((int)st[i].kind.n > wide) wide = (int)st[i].kind.n;
+    str_fmt(out, "%zu tensors, %u chunks", n, im->n_chunk);
+    if (im->chunk) str_fmt(out, " of %u tokens", im->chunk);
+    str_put(out, "; mean squares of the channels:\n\n");
+    str_fmt(out, "layer  %-*s %12s %12s %12s %12s %12s %8s %9s %8s %8s %8s %7s\n", wide, "tensor", "sum", "least",
+            "most", "mean", "deviation", "active", "channels", "entropy", "of even", "high", "cosine");
+    for (size_t i = 0; i < n; i++, st++) {
+        if (st->layer >= 0) str_fmt(out, "%5d  ", st->layer);
+        else str_put(out, "    -  ");
+        const size_t at = out->n;
+        str_fmt(out, "%-*.*s", wide, (int)st->kind.n, (const char *)st->kind.p);
+        log_tame(out->p + at, out->n - at);
+        str_fmt(out, " %12.2f %12.4f %12.4f %12.4f %12.4f", st->sum, st->least, st->most, st->mean, st->dev);
+        str_fmt(out, " %7.2f%% %9llu %8.4f %7.2f%% %7.2f%% %7.4f\n", 100 * st->active, GGUF_U(st->n), st->entropy,
+                100 * st->even, 100 * st->high, st->like);
+    }
+}
+
+static void calib__say_csv(const calib_stat *st, size_t n, str *out) {
+    str_put(out, "name,layer,sum,least,most,mean,deviation,active,channels,entropy,even,high,cosine\n");
+    for (size_t i = 0; i < n; i++, st++) {
+        calib__csv(out, st->en->name);
+        str_fmt(out, ",%d,%.9g,%.9g,%.9g,%.9g,%.9g", st->layer, st->sum, st->least, st->most, st->mean, st->dev);
+        str_fmt(out, ",%.9g,%llu,%.9g,%.9g,%.9g,%.9g\n", st->active, GGUF_U(st->n), st->entropy, st->even, st->high,
+                st->like);
+    }
+}
+
+static void calib__say_json(const calib_imatrix *im, const calib_stat *st, size_t n, str *out) {
+    str_put(out, "{\"datasets\": [");
+    for (size_t i = 0; i < im->n_dataset; i++) {
+        if (i) str_put(out, ", ");
+        str_json(out, str_bytes(&im->dataset[i]));
+    }
+    str_fmt(out, "], \"chunks\": %u, \"chunk_size\": %u, \"tensors\": [", im->n_chunk, im->chunk);
+    for (size_t i = 0; i < n; i++, st++) {
+        str_put(out, i ? ",\n{\"name\": " : "\n{\"name\": ");
+        str_json(out, bytes_of(st->en->name));
+        str_fmt(out, ", \"layer\": %d, \"sum\": %.9g, \"least\": %.9g, \"most\": %.9g", st->layer, st->sum, st->least,
+                st->most);
+        str_fmt(out, ", \"mean\": %.9g, \"deviation\": %.9g, \"active\": %.9g, \"channels\": %llu", st->mean, st->dev,
+                st->active, GGUF_U(st->n));
+        str_fmt(out, ", \"entropy\": %.9g, \"even\": %.9g, \"high\": %.9g, \"cosine\": %.9g}", st->entropy, st->even,
+                st->high, st->like);
+    }
+    str_put(out, "],\n");
+}
+
+/* A line for each layer; st is sorted by them. */
+static void calib__say_layers(calib_stat *st, size_t n, calib_form form, str *out) {
+    str_put(out, form == CALIB_JSON ? "\"layers\": ["
+                                    : "\nlayer          sum     high  cosine   (means of its tensors, weighed by "
+                                      "channels)\n");
+    bool first = true;
+    for (size_t i = 0; i < n; first = false) {
+        calib_stat *l = &st[i];
+        i += calib__layer_mean(l, n - i);
+        if (form == CALIB_JSON)
+            str_fmt(out, "%s\n{\"layer\": %d, \"sum\": %.9g, \"high\": %.9g, \"cosine\": %.9g}", first ? "" : ",",
+                    l->layer, l->sum, l->high, l->like);
+        else str_fmt(out, "%5d %12.2f %7.2f%% %7.4f\n", l->layer, l->sum, 100 * l->high, l->like);
+    }
+    if (form == CALIB_JSON) str_put(out, "]}\n");
+}
+
+/* Figures of every tensor, and of every layer (CSV, which is one table, leaves those out). */
+static void calib_show(const calib_imatrix *im, calib_form form, str *out) {
+    size_t      n, outside = 0;
+    calib_stat *st = calib_stats(im, &n);
+    if (n) qsort(st, n, sizeof *st, calib__by_kind);
+    if (form == CALIB_CSV) calib__say_csv(st, n, out);
+    else if (form == CALIB_JSON) calib__say_json(im, st, n, out);
+    else calib__say_text(im, st, n, out);
+    if (n) qsort(st, n, sizeof *st, calib__by_layer);    /* those of no layer come first */
+    while (outside < n && st[outside].layer < 0) outside++;
+    if (form != CALIB_CSV) calib__say_layers(st + outside, n - outside, form, out);
+    mem_free(st);
+}
+
 /* --- writing --- */
 
 static bool calib__put(gguf_writer *w, const double *x, uint64_t n, err_t *e) {
@@ -6714,7 +7047,7 @@ static bool calib_imatrix_write(const calib_imatrix *im, const char *path, const
  * The result is ordinary blocks. No row is left with more error than the plain fit has that is
  * weighed by H's diagonal.
  * H is kept for runs of up to ROUND_SPAN channels: longer rows have several. Neither threads nor levels change a bit. Memory
- * holds the step, which ROUND_MEMORY bounds, and all blocks that were made: it grows with the model.
+ * holds the step, which ROUND_MEMORY bounds where nobody says, and all blocks that were made: it grows with the model.
  * Door: round_opts, round_run, round_bytes, round_free. */
 
 enum {
@@ -6723,7 +7056,8 @@ enum {
     ROUND_CHUNK = 512,                                /* input rows summed into H at a time */
     ROUND_PANEL = 64,                                 /* columns of the factor made at a time */
     ROUND_SWEEPS = 8,                                 /* of the descent, at most */
-    ROUND_MEMORY = 4                                  /* GiB of scratch for a step: bounds the text */
+    ROUND_MEMORY = 4,                                 /* GiB of scratch for a step, unless its chunks are named */
+    ROUND_SPARE = 64                                  /* MiB left to whoever rounds up: slabs of the cache, slices of the writer */
 };
 
 typedef struct {
@@ -7357,30 +7691,56 @@ static void round__bench_drop(round__bench *b) {
     for (size_t i = 0; i < sizeof own / sizeof *own; i++) mem_free(own[i]);
 }
 
-/* Room for the widest matrix, and the blocks of all. */
-static void round__room(round_job *j) {
-    size_t n = 32, span = 32, rows = 1, row = 1;
+/* The widest of all matrices, one side at a time. */
+typedef struct {
+    size_t   n, span, rows, row;                      /* channels; channels of one H; rows; bytes of a row of blocks */
+    uint64_t blocks;                                  /* bytes of all blocks */
+} round__extent;
+
+static round__extent round__extent_of(const round_job *j) {
+    round__extent x = {32, 32, 1, 1, 0};
     for (uint64_t i = 0; i < j->g->n_tensor; i++) {
         const gguf_tensor *t = &j->g->tensor[i];
         if (!round__ours(j, i)) continue;
         const size_t len = (size_t)t->dim[0], one = k_row_bytes(j->to[i], (int64_t)len), s = (size_t)round__span((int)len);
-        j->blocks[i] = mem_aligned(one, (size_t)(t->dim[1] * t->dim[2]));
-        n = len > n ? len : n;
-        span = s > span ? s : span;
-        rows = t->dim[1] > rows ? (size_t)t->dim[1] : rows;
-        row = one > row ? one : row;
+        x.n = len > x.n ? len : x.n;
+        x.span = s > x.span ? s : x.span;
+        x.rows = t->dim[1] > x.rows ? (size_t)t->dim[1] : x.rows;
+        x.row = one > x.row ? one : x.row;
+        x.blocks += (uint64_t)one * t->dim[1] * t->dim[2];
     }
-    const size_t runs = (n + span - 1) / span + 1;    /* the widest row need not have the longest span */
-    j->h = mem_aligned(runs * span * span, sizeof *j->h);
-    j->v = mem_aligned(runs * span * span, sizeof *j->v);
-    j->chol = mem_aligned(span * span, sizeof *j->chol);
-    j->vd = mem_new(n, sizeof *j->vd);
-    j->hd = mem_new(n, sizeof *j->hd);
-    j->col = mem_new(n, sizeof *j->col);
-    j->xt = mem_aligned(n * ROUND_CHUNK, sizeof *j->xt);
-    j->err = mem_new(2 * rows, sizeof *j->err);
+    return x;
+}
+
+/* Runs of moments: the widest row need not have the longest span. */
+static size_t round__runs(const round__extent *x) { return (x->n + x->span - 1) / x->span + 1; }
+
+/* Bytes of round__room(), but for small change. */
+static uint64_t round__room_bytes(const round__extent *x, int threads) {
+    const uint64_t n = x->n, square = (uint64_t)x->span * x->span, units = 2 * x->span / 32 + 2;
+    const uint64_t bench = 160 * n + 2 * ROUND_TILE * x->row + 8 * units * units + 136 * x->span;
+    const uint64_t moments = (8 * round__runs(x) + 8) * square + (4 * ROUND_CHUNK + 16) * n + 16 * x->rows;
+    return moments + x->blocks + (uint64_t)threads * bench;
+}
+
+/* Room for the widest matrix, and the blocks of all. */
+static void round__room(round_job *j) {
+    const round__extent x = round__extent_of(j);
+    for (uint64_t i = 0; i < j->g->n_tensor; i++) {
+        const gguf_tensor *t = &j->g->tensor[i];
+        if (!round__ours(j, i)) continue;
+        j->blocks[i] = mem_aligned(k_row_bytes(j->to[i], (int64_t)t->dim[0]), (size_t)(t->dim[1] * t->dim[2]));
+    }
+    j->h = mem_aligned(round__runs(&x) * x.span * x.span, sizeof *j->h);
+    j->v = mem_aligned(round__runs(&x) * x.span * x.span, sizeof *j->v);
+    j->chol = mem_aligned(x.span * x.span, sizeof *j->chol);
+    j->vd = mem_new(x.n, sizeof *j->vd);
+    j->hd = mem_new(x.n, sizeof *j->hd);
+    j->col = mem_new(x.n, sizeof *j->col);
+    j->xt = mem_aligned(x.n * ROUND_CHUNK, sizeof *j->xt);
+    j->err = mem_new(2 * x.rows, sizeof *j->err);
     j->bench = mem_new((size_t)j->p->n, sizeof *j->bench);
-    for (int i = 0; i < j->p->n; i++) round__bench_new(&j->bench[i], n, span, row);
+    for (int i = 0; i < j->p->n; i++) round__bench_new(&j->bench[i], x.n, x.span, x.row);
 }
 
 static void round_free(round_job *j) {
@@ -7396,17 +7756,29 @@ static void round_free(round_job *j) {
     mem_free(j);
 }
 
-/* Chunks of the text that the step takes: as many as memory allows, spread over the text. */
+/* Chunks of the text that the step takes, spread over it: as many as were asked for, by itself as ROUND_MEMORY holds.
+ * What they need must be free, or a hungry run would be killed by the system hours later; fewer are never taken
+ * silently, since the file that is made depends on them. */
 static int round__chunks(const round_job *j, size_t n_ids, err_t *e) {
-    const size_t chunk = (size_t)j->o.chunk, all = n_ids / chunk;
-    const size_t each = fwd_row_bytes(&j->m) + model_kv_bytes(&j->m.hp, j->o.kv.type_k, j->o.kv.type_v) + sizeof(fwd_row);
-    size_t       most = ((size_t)ROUND_MEMORY << 30) / (each * chunk);
-    if (j->o.n_chunks >= 0 && (size_t)j->o.n_chunks < most) most = (size_t)j->o.n_chunks;
-    if (most > (size_t)INT32_MAX / chunk) most = (size_t)INT32_MAX / chunk;
-    if (!j->o.n_chunks) err_set(e, EXIT_INPUT, "--chunks: 0 leaves nothing to read, expected at least 1");
-    else if (!all) err_set(e, EXIT_INPUT, "--calibrate: the text has %zu tokens, expected at least the %zu of one chunk", n_ids, chunk);
-    else if (!most) err_set(e, EXIT_RESOURCE, "--calibrate: a chunk of %zu tokens takes more than %d GiB", chunk, ROUND_MEMORY);
-    return (int)(all < most ? all : most);
+    const int           chunk = j->o.chunk, most = INT_MAX / chunk;
+    const uint64_t      kv = model_kv_bytes(&j->m.hp, j->o.kv.type_k, j->o.kv.type_v);
+    const uint64_t      each = (fwd_row_bytes(&j->m) + kv + sizeof(fwd_row)) * (uint64_t)chunk;
+    const uint64_t      own = ((uint64_t)ROUND_MEMORY << 30) / each, left = pool_memory();
+    const round__extent x = round__extent_of(j);
+    const uint64_t      fixed = round__room_bytes(&x, j->p->n) + ((uint64_t)ROUND_SPARE << 20);
+    int                 n = tok_chunks(n_ids, chunk, chunk, j->o.n_chunks, e);
+    if (e->code) return 0;
+    n = n < most ? n : most;
+    if (j->o.n_chunks < 0 && (uint64_t)n > own) n = own ? (int)own : 1;
+    const uint64_t need = fixed + each * (uint64_t)n, fit = left > fixed ? (left - fixed) / each : 0;
+    if (need <= left) return n;
+    str hint = {0};
+    if (fit) str_fmt(&hint, "at most --chunks %llu", GGUF_U(fit));
+    else str_put(&hint, "more memory, or shorter ones (-c N)");
+    err_set(e, EXIT_RESOURCE, "--calibrate: %d chunks of %d tokens take %.3g GiB, %.3g are free, expected %s", n,
+            chunk, (double)need / 0x1p30, (double)left / 0x1p30, hint.p);
+    str_drop(&hint);
+    return 0;
 }
 
 /* The step over all chunks. False: an error in e, or an interrupt. */
@@ -7466,11 +7838,11 @@ static round_job *round_run(const gguf_file *g, const tok_ids *ids, int32_t bos,
     j->by_data = mem_new(g->n_tensor, sizeof *j->by_data);
     for (uint64_t i = 0; i < g->n_tensor; i++) j->by_data[i] = i;
     if (g->n_tensor) qsort_r(j->by_data, g->n_tensor, sizeof *j->by_data, round__by_data, (void *)(uintptr_t)g->tensor);
-    bool ok = model_open(&j->m, g, &o->rope, e) && (n = round__chunks(j, ids->n, e)) > 0 && !e->code;
+    j->p = pool_new(o->n_threads > 0 ? o->n_threads : pool_default_threads());
+    bool ok = model_open(&j->m, g, &o->rope, e) && (n = round__chunks(j, ids->n, e)) > 0;
     const int64_t blocks = ((int64_t)o->chunk + o->kv.block - 1) / o->kv.block;       /* a sequence takes whole ones */
     ok = ok && (j->kv = kv_new(&j->m.hp, &o->kv, n * blocks * o->kv.block, e)) != NULL;
     if (ok) {
-        j->p = pool_new(o->n_threads > 0 ? o->n_threads : pool_default_threads());
         j->f = fwd_new(&j->m, j->kv, j->p, n * o->chunk, 1);
         round__room(j);
         log_warn("calibrating on %d tokens in %d chunks", n * o->chunk, n);
@@ -7533,7 +7905,6 @@ static int32_t eval__token(const eval_plan *p, int chunk, int pos) {
 /* Windows of n_ctx tokens over ids. bos: the start token, -1 where the model wants none. */
 static bool eval_plan_text(eval_plan *p, const tok_ids *ids, int n_ctx, int32_t bos, const eval_opts *o,
                            err_t *e) {
-    const int64_t n = (int64_t)ids->n;
     *p = (eval_plan){.id = ids->id,
                      .step = o->stride ? o->stride : n_ctx,
                      .n_ctx = n_ctx,
@@ -7546,14 +7917,8 @@ static bool eval_plan_text(eval_plan *p, const tok_ids *ids, int n_ctx, int32_t 
         return err_set(e, EXIT_INPUT,
                        "--ppl-stride: %d does not fit a window of %d tokens, expected less (-c N)", o->stride,
                        n_ctx);
-    if (n < n_ctx + (o->stride > 0))
-        return err_set(e, EXIT_INPUT, "the text has %lld tokens, expected at least one window of %d (-c N)",
-                       (long long)n, n_ctx);
-    int64_t most = o->stride ? (n - n_ctx + o->stride - 1) / o->stride : n / n_ctx;
-    if (o->n_chunks >= 0 && o->n_chunks < most) most = o->n_chunks;
-    p->n_chunk = most > INT32_MAX ? INT32_MAX : (int)most;
-    return p->n_chunk > 0 ||
-           err_set(e, EXIT_INPUT, "--chunks: 0 leaves nothing to score, expected at least 1");
+    p->n_chunk = tok_chunks(ids->n, n_ctx, (int)p->step, o->n_chunks, e);
+    return p->n_chunk > 0;
 }
 
 /* --- a record: one distribution, its likeliest tokens and the rest of it --- */
@@ -7948,7 +8313,8 @@ static double eval__rms_error(const eval_run *r) {
     return r->dp2.mean > 0 ? 0.5 / eval__rms(r) * eval__error(&r->dp2) : 0;
 }
 
-/* The running figures after a window. */
+/* The running figures after a window: a record and no progress bar, so a pipe gets them too, in the form that
+ * scripts know. */
 static void eval__tell(const eval_run *r) {
     const long long window = (long long)(r->at / eval__each(r->plan));
     const double    ppl = exp(r->nll.mean), same = (double)r->n_same / (double)r->at;
@@ -10645,6 +11011,7 @@ typedef enum {
     ACT_DUMP,
     ACT_QUANTIZE,
     ACT_BENCH,
+    ACT_STATISTICS,
     ACT_LIST,
     ACT_VERSION,
     ACT_HELP
@@ -10753,6 +11120,8 @@ static const cli_opt cli_opts[] = {
      "how far the model's distributions are from those in BASE, which --kl-divergence-base wrote, on the text it was written from"},
     {"--imatrix-out",                   "FILE",       OPT_ACT,  AT(what), ACT_IMATRIX, 0,         GROUP_ACT, NULL,
      "run the text of -f in chunks of -c tokens (512 by itself) and write its importance matrix to FILE, as GGUF"},
+    {"--show-statistics",               NULL,         OPT_ACT,  AT(what), ACT_STATISTICS, 0,      GROUP_ACT, NULL,
+     "what the importance matrix of --in-file says of each tensor's inputs; needs no model"},
     {"--inspect",                       NULL,         OPT_ACT,  AT(what), ACT_INSPECT, 0,         GROUP_ACT, NULL,
      "check the model file wholly and print what is in it; runs nothing"},
     {"--dump-tensor",                   "NAME",       OPT_ACT,  AT(what), ACT_DUMP, 0,            GROUP_ACT, NULL,
@@ -10813,7 +11182,7 @@ static const cli_opt cli_opts[] = {
     {"--process-output",                NULL,         OPT_ON,   AT(calib.output),    0,  0,       GROUP_RUN, NULL,
      "--imatrix-out: the output matrix too"},
     {"--in-file",                       "FILE",       OPT_LIST, AT(in_files),        0,  0,       GROUP_RUN, NULL,
-     "--imatrix-out: add the importance matrix FILE; may be given several times, and without a text"},
+     "--imatrix-out: add the importance matrix FILE; may be given several times, and without a text; --show-statistics: of FILE"},
 
     {"-s --seed",                       "N",          OPT_I64,  AT(seed),           -1,  0x1p63,  GROUP_SAMPLE, NULL,
      "equal seeds give equal text; -1 draws one and prints it on stderr"},
@@ -10907,7 +11276,8 @@ static const cli_opt cli_opts[] = {
      "rotations below which a pair is wholly scaled; -1 as the model says"},
 
     {"--calibrate",                     "FILE",       OPT_STR,  AT(calibrate),       0,  0,       GROUP_QUANT, NULL,
-     "run the text of FILE and round by what each weight does to it, column after column; takes long"},
+     "run the text of FILE and round by what each weight does to it, column after column; takes long, and memory: as many chunks are "
+     "taken as 4 GiB hold, unless --chunks says"},
     {"--imatrix",                       "FILE",       OPT_STR,  AT(imatrix),         0,  0,       GROUP_QUANT, NULL,
      "importance matrix: which input channels matter, as measured on text"},
     {"--tensor-type",                   "PATTERN=TYPE", OPT_LIST, AT(tensor_types),  0,  0,       GROUP_QUANT, NULL,
@@ -10959,7 +11329,8 @@ static const cli_opt cli_opts[] = {
     {"--ids",                           NULL,         OPT_ON,   AT(gen.ids),         0,  0,       GROUP_OUT, NULL,
      "print token ids, on one line, in place of text"},
     {"--format",                        "text|json|jsonl|csv|md", OPT_WORD, AT(format), 0, 0,     GROUP_OUT, NULL,
-     "form of the answer where several exist: json with --inspect, --perplexity and --kl-divergence, md with --help and --list, all with --bench"},
+     "form of the answer where several exist: json with --inspect, --perplexity, --kl-divergence and --show-statistics, csv with the "
+     "last, md with --help and --list, all with --bench"},
     {"--json",                          NULL,         OPT_ON,   AT(json),            0,  0,       GROUP_OUT, NULL,
      "--format json"},
     {"-q --quiet",                      NULL,         OPT_SET,  AT(log_level),       LOG_QUIET, 0, GROUP_OUT, NULL,
@@ -11318,8 +11689,10 @@ static bool cli_parse(config *c, int n, char *const *arg, err_t *e) {
 /* text is always one. */
 static bool cli__has_format(int action, const char *format) {
     if (action == ACT_BENCH) return true;
-    if (strcmp(format, "jsonl") == 0 || strcmp(format, "csv") == 0) return false;
-    if (strcmp(format, "json") == 0) return action == ACT_INSPECT || action == ACT_PERPLEXITY || action == ACT_DIVERGENCE;
+    if (strcmp(format, "json") == 0)
+        return action == ACT_INSPECT || action == ACT_PERPLEXITY || action == ACT_DIVERGENCE || action == ACT_STATISTICS;
+    if (strcmp(format, "csv") == 0) return action == ACT_STATISTICS;
+    if (strcmp(format, "jsonl") == 0) return false;
     if (strcmp(format, "md") == 0) return action == ACT_HELP || action == ACT_LIST;
     return true;
 }
@@ -11329,7 +11702,7 @@ static bool cli__exact(int action) {
     return action >= ACT_SCORE && action <= ACT_DIVERGENCE;
 }
 
-static bool cli__needs_model(int action) { return action < ACT_LIST; }
+static bool cli__needs_model(int action) { return action < ACT_STATISTICS; }
 static bool cli__needs_prompt(int action) { return action <= ACT_IMATRIX; }
 
 /* The byte that a backslash and c stand for, -1 when they stand for nothing. */
@@ -11448,6 +11821,9 @@ static bool cli_finish(config *c, err_t *e) {
                        "no model given, expected -m FILE or LLMRUN_MODEL in the environment (--help lists all options)");
     if (c->action == ACT_QUANTIZE && !c->quant.dry_run && (!c->output || !*c->output || strcmp(c->output, "-") == 0))
         return err_set(e, EXIT_INPUT, "--quantize: no file to write, expected -o FILE");
+    if (c->action == ACT_STATISTICS && c->in_files.n != 1)
+        return err_set(e, EXIT_INPUT, "--show-statistics: found %d importance matrices, expected one (--in-file FILE)",
+                       c->in_files.n);
     if (c->rope_freq_scale > 0) {
         if (c->rope_freq_scale < 1e-6f) return err_set(e, EXIT_INPUT, "--rope-freq-scale: expected 0 or a number from 1e-6 up");
         if (c->fwd.rope.factor > 0)
@@ -11995,7 +12371,7 @@ static bool cli__imatrix(cli_run *r, err_t *e) {
     const int     chunk = c->fwd.n_ctx > 0 ? c->fwd.n_ctx : CALIB_CHUNK;
     const int     n = c->in_files.n;
     calib_imatrix im = {0}, *more = mem_new((size_t)n, sizeof *more);
-    bool          ok = cli__spares(r, c->what, e);
+    bool          ok = cli__spares(r, c->what, e) && gguf_write_could(c->what, r->g, e);
     for (int i = 0; ok && i < n; i++) ok = calib_imatrix_read(&more[i], c->in_files.v[i], e);
     if (ok && (r->ids.n || !n)) {
         fwd_opts fo = c->fwd;
@@ -12208,6 +12584,26 @@ static bool cli__bench(const config *c, err_t *e) {
     return out_end(&out, e) && ok;
 }
 
+static bool cli__on_matrix(const config *c, err_t *e) {
+    const char      *file = c->in_files.v[0];
+    const bool       json = strcmp(c->format, "json") == 0, csv = strcmp(c->format, "csv") == 0;
+    calib_imatrix    im = {0};
+    str              text = {0};
+    out_t            out;
+    bool ok = (!c->output || cli__apart(c->output, file, "importance matrix", e)) && calib_imatrix_read(&im, file, e);
+    if (ok) {
+        calib_show(&im, json ? CALIB_JSON : csv ? CALIB_CSV : CALIB_TEXT, &text);
+        ok = cli__output(&out, c->output, c, NULL, e) && out_begin(&out, e);
+    }
+    if (ok) {
+        out_put(&out, text.p, text.n);
+        ok = out_end(&out, e);
+    }
+    str_drop(&text);
+    calib_imatrix_drop(&im);
+    return ok;
+}
+
 static bool cli__on_nothing(const config *c, err_t *e) {
     str   text = {0};
     out_t out;
@@ -12237,6 +12633,7 @@ static int cli_main(int argc, char **argv) {
         else if (c.blas && !dev_blas_open(&e)) ok = false;
         else if (c.action == ACT_BENCH) cli__bench(&c, &e);
         else if (cli__needs_model(c.action)) cli__on_model(&c, t_start, &e);
+        else if (c.action == ACT_STATISTICS) cli__on_matrix(&c, &e);
         else cli__on_nothing(&c, &e);
     }
     cli_drop(&c);

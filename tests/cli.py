@@ -6,7 +6,7 @@
 Needs the shared data (env SHARED, else ../shared beside the repository). One line per case, then a count.
 LLMRUN_SLOW=N stretches every time limit N times, for builds under a sanitizer.
 """
-import array, fcntl, json, math, os, pty, re, resource, shutil, signal, struct, subprocess, sys, tempfile, threading, time
+import array, csv, fcntl, json, math, os, pty, re, resource, shutil, signal, struct, subprocess, sys, tempfile, threading, time
 
 HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SHARED = os.environ.get("SHARED") or os.path.join(HERE, "..", "shared")
@@ -549,7 +549,7 @@ def perplexity_refusals():
     base = tmp("refuse.base")
     before = open(model(), "rb").read(), open(story(), "rb").read()
     good("-m", model(), "-q", "--perplexity", "-f", story(), "-c", "64", "--chunks", "1", "--kl-divergence-base", base)
-    for args, word in ((["--perplexity", "-p", "too short"], "at least one window of 512"), (["--perplexity", "-f", story(), "-c", "3"], "at least 4"),
+    for args, word in ((["--perplexity", "-p", "too short"], "at least the 512 of one chunk"), (["--perplexity", "-f", story(), "-c", "3"], "at least 4"),
                        (["--perplexity", "-f", story(), "--chunks", "0"], "--chunks"), (["--perplexity", "-f", story(), "--ppl-stride", "512"], "--ppl-stride"),
                        (["--perplexity", "-f", story(), "--format", "md"], "has no form md"), (["--perplexity", "--score", "-p", "x"], "two actions"),
                        (["--perplexity"], "0 tokens|1 tokens"), (["-p", "x", "--kl-divergence-base", base], "--perplexity"),
@@ -1277,6 +1277,31 @@ def imatrix_out():
 
 
 @case
+def statistics():
+    """--show-statistics prints one importance matrix in three forms, and needs no model"""
+    gold = os.path.join(HERE, "tests", "data", "golden")
+    for name, n, layers in ("imatrix_llama.gguf", 15, 2), ("imatrix_llama.dat", 15, 2), ("imatrix_llama_moe.gguf", 16, 2):
+        ask = ("--show-statistics", "--in-file", os.path.join(gold, name))
+        text, rows = good(*ask).decode(), list(csv.DictReader(good(*ask, "--format", "csv").decode().splitlines()))
+        data = json.loads(good(*ask, "--json"))
+        same(text.count("\n"), n + layers + 5, "lines of " + name)
+        same((len(rows), len(data["tensors"]), len(data["layers"])), (n, n, layers), "rows of " + name)
+        same((data["datasets"], data["chunks"]), (["imatrix.txt"], 12), "where it is from")
+        for a, b, line in zip(rows, data["tensors"], text.splitlines()[3:]):
+            same({k: v if k == "name" else float(v) for k, v in a.items()}, b, "a row of CSV and JSON")
+            check("%.2f" % b["sum"] in line.split() and "%.4f" % b["cosine"] in line.split(), line)
+    refused(run("--show-statistics"), 2, "expected one", "no matrix")
+    refused(run(*ask, "--in-file", ask[2]), 2, "expected one", "two matrices")
+    refused(run("--show-statistics", "--in-file", model()), 2, "importance matrix", "a model")
+    copy = tmp("copy.im")
+    shutil.copy(ask[2], copy)
+    refused(run("--show-statistics", "--in-file", copy, "-o", copy), 2, "matrix itself", "over itself")
+    same(open(copy, "rb").read() == open(ask[2], "rb").read(), True, "the matrix is as it was")
+    good(*ask, "-o", tmp("stats.txt"))
+    same(open(tmp("stats.txt")).read(), text, "-o")
+
+
+@case
 def imatrix_refused():
     """what cannot be an importance matrix, or make one, is refused in one line"""
     m, text, bad = model(), calibration(), tmp("bad.im")
@@ -1287,6 +1312,10 @@ def imatrix_refused():
     for name in "-", "":
         refused(run("-m", m, "-f", text, "--imatrix-out", name, "-c", "64", "-q"), 2, "expected a file to write", repr(name))
     refused(run("-m", m, "-f", text, "--imatrix-out", bad, "--in-file", "/nonexistent", "-q"), 2, "/nonexistent", "nothing to add")
+    for name, words in (tmp("none/bad.im"), "cannot create"), (tmp("dangling"), "link to nothing"):
+        if words != "cannot create":
+            os.symlink(bad, name)
+        refused(run("-m", m, "-p", "Too short.", "--imatrix-out", name, "-q"), 2, words, "a name that cannot be written is told before the run")
     check(not os.path.exists(bad), "a refused run leaves a file")
     for data in (b"", b"GGUF", b"\1\0\0\0\2", struct.pack("<4i", 1, 1, 65, 0) + b"\0" * 8):
         open(bad, "wb").write(data)
@@ -1297,6 +1326,21 @@ def imatrix_refused():
 
 def floats(*args):
     return array.array("f", good(*args))
+
+
+@case
+def calibrate_memory():
+    """a text that takes more memory than there is is refused before the run, with the chunks that fit"""
+    if sanitized():
+        raise Skip("a sanitizer wants the address space for itself")
+    out, long = tmp("small.gguf"), tmp("long.txt")
+    open(long, "wb").write(open(calibration(), "rb").read() * 4)
+    limit = lambda: resource.setrlimit(resource.RLIMIT_AS, (90 << 20, 90 << 20))
+    ask = ("-m", model(), "--quantize", "Q4_0", "--pure", "-q", "-o", out, "--calibrate", long, "-c", "128", "-t", "1")
+    r = run(*ask, preexec_fn=limit)
+    refused(r, 3, "are free, expected at most --chunks ", "a text too long for the memory")
+    check(not os.path.exists(out), "a refused run leaves a file")
+    good(*ask, "--chunks", r.err.split()[-1].decode(), preexec_fn=limit)
 
 
 @case
@@ -1320,7 +1364,7 @@ def quantize_calibrated():
     good(*quant, two, "--calibrate", text, "-c", "50", "--chunks", "9")
     refused(run(*quant, tmp("no.gguf"), "--calibrate", tmp("none.txt")), 2, "none.txt", "no text")
     open(tmp("short.txt"), "w").write("A short text.")
-    refused(run(*quant, tmp("no.gguf"), "--calibrate", tmp("short.txt")), 2, "--calibrate", "a short text")
+    refused(run(*quant, tmp("no.gguf"), "--calibrate", tmp("short.txt")), 2, "of one chunk", "a short text")
     data = bytearray(open(m, "rb").read())
     at = next(t["offset"] for t in json.loads(good("-m", m, "--inspect", "--json"))["tensors"] if t["name"] == "blk.2.ffn_up.weight")
     data[at + 4000:at + 4004] = struct.pack("<f", math.nan)
