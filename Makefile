@@ -8,6 +8,7 @@ PYTHON   ?= python3
 SHARED   ?= ../shared
 FUZZ_SECONDS ?= 60
 MODEL    ?= models/pip-f16.gguf
+BENCH    ?= -p 512 -n 128
 
 # No -march: one binary holds every kernel level. -ffp-contract=off: the same bits at every level.
 BASE     := -std=gnu11 -g -Wall -Wextra -Wshadow -Wundef $(WERROR) -ffp-contract=off -fno-math-errno
@@ -53,6 +54,9 @@ fuzz: $(FUZZERS:%=build/fuzz/%)        ## each fuzzer for FUZZ_SECONDS (60)
 bench: build/bench/bench               ## kernel rates beside the memory bandwidth of the same minute, as CSV
 	build/bench/bench
 
+bench-peer: llmrun                     ## MODEL in llmrun and PEER (a llama-bench) in turn: ratios, as Markdown; BENCH="-p 512 -n 128"
+	@$(PYTHON) tests/bench/peer.py --llmrun ./llmrun --peer "$(PEER)" --model $(MODEL) $(BENCH)
+
 quality: llmrun                        ## what each weight type costs MODEL (models/pip-f16.gguf), as Markdown; LLAMA_CPP=DIR: beside it
 	@LLAMA_CPP="$(LLAMA_CPP)" $(PYTHON) tests/bench/quality.py --llmrun ./llmrun --model $(MODEL)
 
@@ -67,7 +71,7 @@ clean:                                 ## remove what was built
 	rm -rf build llmrun
 
 help:                                  ## this list
-	@sed -n 's/^\([a-z]*\):[^#]*##  */  make \1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 18
+	@sed -n 's/^\([a-z-]*\):[^#]*##  */  make \1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 18
 
 # --- variants, each in a folder of its own ---
 
@@ -104,4 +108,4 @@ build/$(VARIANT)/replay_%: tests/fuzz_%.c tests/replay.c $(SRC) $(TESTS) Makefil
 	@mkdir -p $(@D)
 	$(CC) $(VARIANT_FLAGS) $(BASE) $(CFLAGS) -DLLMRUN_NO_MAIN -Wno-unused-function -o $@ $< tests/replay.c $(LDFLAGS) $(LIBS)
 
-.PHONY: all test san tsan stress fuzz bench quality check install clean help replay
+.PHONY: all test san tsan stress fuzz bench bench-peer quality check install clean help replay

@@ -19,7 +19,8 @@
  *           [fit_grid] weights to blocks of tables and lattices   [fitters] one row per format that can be made
  *           [vec] float kernels at every level
  *           [cpu] what this machine can run   [quant] quantised products, scalar   [quant_x86] what the vector levels
- *           share   [quant_avx512] [quant_avx2] quantised products   [level] the doors   [thread] every thread's start */
+ *           share   [quant_avx512] [quant_avx2] quantised products   [probe] reads and products, for benchmarks
+ *           [level] the doors   [thread] every thread's start */
 #include <float.h>
 #include <math.h>
 #include <stdbool.h>
@@ -5848,6 +5849,139 @@ K__AVX2 void k_quant_act_avx2(const float *x, int n, int8_t *q, int16_t *sum, fl
 #define K__PANEL_BYTES 0
 #endif /* __x86_64__ */
 
+/* ===== [probe] what this machine gives: reads and products =====
+ * Loops that do nothing but what a limit is made of, for a benchmark to hold its figures against: bytes that stream from
+ * memory, and the products at the heart of a level's kernels with all operands in registers or the first cache. Each
+ * returns something made of all it did, so that no compiler leaves it out. */
+
+typedef struct {
+    uint64_t (*read)(const void *p, size_t n);           /* n bytes once, in order; p aligned to 64, n % 512 == 0 */
+    uint64_t (*i8)(const void *x, int n);                /* n rounds; x: K_PROBE_BYTES of small numbers, aligned to 64 */
+    float    (*f32)(const void *x, int n);
+    int      i8_round, f32_round;                        /* products of one round */
+} k_probe;
+
+enum { K_PROBE_BYTES = 8192 };                           /* half for either side of a product */
+#define K__LATER(x) __asm__ volatile("" : "+x"(x))       /* x may have changed: what was made of it is made again */
+
+static uint64_t k__probe_read_ref(const void *p, size_t n) {
+    const uint64_t *q = p;
+    uint64_t        s[4] = {0};
+    for (size_t i = 0; i + 4 <= n / 8; i += 4)
+        for (int j = 0; j < 4; j++) s[j] += q[i + (size_t)j];
+    return s[0] ^ s[1] ^ s[2] ^ s[3];
+}
+
+static uint64_t k__probe_i8_ref(const void *x, int n) {
+    const int8_t *a = x;
+    uint64_t      s = 0;
+    for (int i = 0; i < n; i++) {
+        __asm__ volatile("" ::: "memory");
+        s += (uint64_t)(int64_t)k__dot_ref(a, a + K_PROBE_BYTES / 2, 1024);
+    }
+    return s;
+}
+
+static float k__probe_f32_ref(const void *x, int n) {
+    const float *a = x;
+    float        s = 0;
+    for (int i = 0; i < n; i++) {
+        __asm__ volatile("" ::: "memory");
+        s += k_dot_ref(a, a + K_PROBE_BYTES / 8, 1024);
+    }
+    return s;
+}
+
+static const k_probe k_probe_ref = {k__probe_read_ref, k__probe_i8_ref, k__probe_f32_ref, 1024, 1024};
+
+#if defined(__x86_64__)
+/* As the row kernels do: some kilobytes ahead, which the hardware alone does not reach. */
+K__AVX2 uint64_t k__probe_read_avx2(const void *p, size_t n) {
+    const uint8_t *q = p;
+    __m256i        s[4] = {_mm256_setzero_si256(), _mm256_setzero_si256(), _mm256_setzero_si256(), _mm256_setzero_si256()};
+    uint64_t       out[4];
+    for (size_t i = 0; i + 128 <= n; i += 128) {
+        k__fetch_ahead(q + i, 128);
+        K__UNROLL for (int j = 0; j < 4; j++)
+            s[j] = _mm256_add_epi64(s[j], _mm256_load_si256((const __m256i *)(q + i + 32 * j)));
+    }
+    s[0] = _mm256_xor_si256(_mm256_xor_si256(s[0], s[1]), _mm256_xor_si256(s[2], s[3]));
+    _mm256_storeu_si256((__m256i *)out, s[0]);
+    return out[0] ^ out[1] ^ out[2] ^ out[3];
+}
+
+/* Pairs summed in 16 bits over eight steps, then widened: the fewest operations that codes of four bits allow. */
+K__AVX2 uint64_t k__probe_i8_avx2(const void *x, int n) {
+    const __m256i one = _mm256_set1_epi16(1), b = _mm256_load_si256((const __m256i *)x);
+    __m256i       a = _mm256_and_si256(b, _mm256_set1_epi8(7)), s[4];
+    uint64_t      out[4];
+    for (int c = 0; c < 4; c++) s[c] = _mm256_setzero_si256();
+    for (int i = 0; i < n; i++) {
+        __m256i t[4] = {_mm256_setzero_si256(), _mm256_setzero_si256(), _mm256_setzero_si256(), _mm256_setzero_si256()};
+        K__UNROLL for (int j = 0; j < 8; j++)
+            K__UNROLL for (int c = 0; c < 4; c++) {
+                K__LATER(a);
+                t[c] = _mm256_add_epi16(t[c], _mm256_maddubs_epi16(a, b));
+                K__LATER(t[c]);                          /* summed here, not parked */
+            }
+        K__UNROLL for (int c = 0; c < 4; c++) s[c] = _mm256_add_epi32(s[c], _mm256_madd_epi16(t[c], one));
+    }
+    s[0] = _mm256_xor_si256(_mm256_xor_si256(s[0], s[1]), _mm256_xor_si256(s[2], s[3]));
+    _mm256_storeu_si256((__m256i *)out, s[0]);
+    return out[0] ^ out[1] ^ out[2] ^ out[3];
+}
+
+K__AVX2 float k__probe_f32_avx2(const void *x, int n) {
+    __m256 a = _mm256_load_ps(x), b = _mm256_load_ps((const float *)x + K_PROBE_BYTES / 8), s[12];
+    float  out[8];
+    for (int c = 0; c < 12; c++) s[c] = _mm256_setzero_ps();
+    for (int i = 0; i < n; i++)
+        K__UNROLL for (int c = 0; c < 12; c++) {
+            K__LATER(a);
+            s[c] = _mm256_fmadd_ps(a, b, s[c]);
+        }
+    for (int c = 1; c < 12; c++) s[0] = _mm256_add_ps(s[0], s[c]);
+    _mm256_storeu_ps(out, s[0]);
+    return out[0] + out[7];
+}
+
+static const k_probe k_probe_avx2 = {k__probe_read_avx2, k__probe_i8_avx2, k__probe_f32_avx2, 4 * 8 * 32, 12 * 8};
+
+K__512 uint64_t k__probe_read_avx512(const void *p, size_t n) {
+    const uint8_t *q = p;
+    __m512i        s[4] = {_mm512_setzero_si512(), _mm512_setzero_si512(), _mm512_setzero_si512(), _mm512_setzero_si512()};
+    for (size_t i = 0; i + 256 <= n; i += 256) {
+        k__fetch_ahead(q + i, 256);
+        K__UNROLL for (int j = 0; j < 4; j++)
+            s[j] = _mm512_add_epi64(s[j], _mm512_load_si512((const void *)(q + i + 64 * j)));
+    }
+    return (uint64_t)_mm512_reduce_add_epi64(_mm512_add_epi64(_mm512_add_epi64(s[0], s[1]), _mm512_add_epi64(s[2], s[3])));
+}
+
+K__512 uint64_t k__probe_i8_avx512(const void *x, int n) {
+    __m512i a = _mm512_load_si512(x), b = _mm512_load_si512((const uint8_t *)x + K_PROBE_BYTES / 2), s[16];
+    for (int c = 0; c < 16; c++) s[c] = _mm512_setzero_si512();
+    for (int i = 0; i < n; i++)
+        K__UNROLL for (int c = 0; c < 16; c++) s[c] = _mm512_dpbusd_epi32(s[c], a, b);
+    for (int c = 1; c < 16; c++) s[0] = _mm512_add_epi32(s[0], s[c]);
+    return (uint64_t)_mm512_reduce_add_epi32(s[0]);
+}
+
+K__512 float k__probe_f32_avx512(const void *x, int n) {
+    __m512 a = _mm512_load_ps(x), b = _mm512_load_ps((const float *)x + K_PROBE_BYTES / 8), s[16];
+    for (int c = 0; c < 16; c++) s[c] = _mm512_setzero_ps();
+    for (int i = 0; i < n; i++)
+        K__UNROLL for (int c = 0; c < 16; c++) {
+            K__LATER(a);
+            s[c] = _mm512_fmadd_ps(a, b, s[c]);
+        }
+    for (int c = 1; c < 16; c++) s[0] = _mm512_add_ps(s[0], s[c]);
+    return _mm512_reduce_add_ps(s[0]);
+}
+
+static const k_probe k_probe_avx512 = {k__probe_read_avx512, k__probe_i8_avx512, k__probe_f32_avx512, 16 * 64, 16 * 16};
+#endif /* __x86_64__ */
+
 /* ===== [level] the doors, and which implementation stands behind them =====
  * A level is a row of functions. All rows give the same bits, so choosing one is a matter of speed alone. */
 
@@ -5868,13 +6002,14 @@ typedef struct {
     void  (*rope)(float *, int, int, int, bool, const float *);
     void  (*kv_store)(uint32_t, const float *, void *, int);
     void  (*attn)(const k_attn_args *, void *);
+    const k_probe *probe;
 } k_level;
 
 #define K__ROW(l)                                                                             \
     .quant_act = k_quant_act_##l, .mul_quant = k_mul_quant_##l, .mul_float = k_mul_float_##l, \
     .rms_norm = k_rms_norm_##l, .dot = k_dot_##l, .add = k_add_##l, .axpy = k_axpy_##l,       \
     .scale = k_scale_##l, .swiglu = k_swiglu_##l, .softmax = k_softmax_##l, .max = k_max_##l, \
-    .rope = k_rope_##l, .kv_store = k_kv_store_##l, .attn = k_attn_##l
+    .rope = k_rope_##l, .kv_store = k_kv_store_##l, .attn = k_attn_##l, .probe = &k_probe_##l
 
 /* Plainest first; "auto" takes the last that runs here. */
 static const k_level k_levels[] = {
@@ -6050,6 +6185,9 @@ static void k_kv_store(uint32_t type, const float *x, void *dst, int n) {
     g_k_level->kv_store(type, rest, (uint8_t *)dst + k_row_bytes(type, whole), block);
 }
 static void k_attn(const k_attn_args *a, void *scratch) { g_k_level->attn(a, scratch); }
+
+/* The loops of the level in use. */
+static const k_probe *k_probe_get(void) { return g_k_level->probe; }
 
 /* ===== [thread] what every thread does before it computes ===== */
 
