@@ -9967,7 +9967,7 @@ static bool inspect_print(const gguf_file *g, const char *pre, bool json, out_t 
  *   The sweep reads memory of its own in the largest pages the kernel gives, not the model's mapping: so it is the machine's
  * limit whatever the file is, small models have one too, and no weights are left in the caches by it. It is taken off the peak.
  *   Columns, keys and tests are those of llama-bench, with its meanings; ours stand behind them.
- * Door: bench_opts, bench_defaults, bench_form, bench_run. */
+ * Door: bench_opts, bench_list, bench_defaults, bench_form, bench_any, bench_run. */
 
 enum {
     BENCH_LIST = 64,                                  /* values of one option */
@@ -12013,6 +12013,20 @@ static void cli__list_cpu(str *out) {
                 strcmp(name[i], k_level_name()) == 0 ? ", chosen" : "");
 }
 
+/* Every spelling once, those of an option on one line. */
+static void cli__list_options(str *out) {
+    for (int i = 0; i < N_CLI_OPTS; i++) {
+        const char  *names = cli_opts[i].names;
+        const size_t start = out->n;
+        for (bytes w; cli__word(&names, ' ', &w);) {
+            if (cli__find(false, w) != &cli_opts[i]) continue;   /* told where it means something without --bench */
+            if (out->n > start) str_put(out, " ");
+            str_add(out, w.p, w.n);
+        }
+        if (out->n > start) str_put(out, "\n");
+    }
+}
+
 static void cli__list(const config *c, str *out) {
     bool md = strcmp(c->format, "md") == 0;
     if (strcmp(c->what, "types") == 0) cli__list_types(out, md);
@@ -12021,11 +12035,7 @@ static void cli__list(const config *c, str *out) {
     else if (strcmp(c->what, "cpu") == 0) cli__list_cpu(out);
     else if (strcmp(c->what, "pre") == 0) tok_list_pre(out);
     else if (md) cli_help_md(out);
-    else
-        for (int i = 0; i < N_CLI_OPTS; i++) {
-            cli__spell(&cli_opts[i], " ", out);
-            str_put(out, "\n");
-        }
+    else cli__list_options(out);
 }
 
 static void cli__version(str *out) {

@@ -150,7 +150,8 @@ def usage_errors():
     """a wrong command line: exit 2, one line that names what is wrong, nothing on stdout"""
     for args, word in (
         (["--tempp", "1"], "unknown option --tempp (did you mean --temp?)"),
-        (["--bench"], "unknown option --bench"),
+        (["--bench"], "no model given"),
+        (["-d", "4096"], "-d is an option of --bench"),
         (["--batch", "x"], "unknown option --batch"),
         (["--chat"], "unknown option --chat"),
         (["-ngl", "99"], "unknown option -ngl"),
@@ -1383,14 +1384,14 @@ def quantize_calibrated():
 
 # --- --bench: timings are whatever they are, everything around them is not ---
 
-TINY = os.path.join(HERE, "tests", "data", "tiny", "llama.gguf")
+SMALL = os.path.join(HERE, "tests", "data", "tiny", "llama.gguf")
 BENCH_KEYS = ("build_commit build_number cpu_info gpu_info backends model_filename model_type model_size model_n_params n_batch n_ubatch "
               "n_threads cpu_mask cpu_strict poll type_k type_v n_gpu_layers n_cpu_moe split_mode main_gpu no_kv_offload flash_attn devices "
               "tensor_split tensor_buft_overrides load_mode embeddings no_op_offload no_host fit_target fit_min_ctx n_prompt n_gen n_depth "
               "test_time avg_ns stddev_ns avg_ts stddev_ts").split()      # those of llama-bench, in its order
 BENCH_OWN = ("cpu_level n_parallel ttft_ms read_gbs sweep_gbs read_share int8_gops int8_peak_gops float_gops float_peak_gops peak_share "
              "peak_rss others_share").split()
-QUICK = ("--bench", "-m", TINY, "-p", "8", "-n", "4", "-r", "1")
+QUICK = ("--bench", "-m", SMALL, "-p", "8", "-n", "4", "-r", "1")
 
 
 @case
@@ -1417,7 +1418,7 @@ def bench_table():
 def bench_forms():
     """JSON, JSONL and CSV hold the keys of llama-bench in its order and ours, each value as it should be; lists multiply; -o FILE"""
     import csv
-    args = ("--bench", "-m", TINY, "-m", TINY, "-p", "8", "-n", "2", "-npl", "2", "-t", "1,2", "-ub", "4", "-r", "2", "-q")
+    args = ("--bench", "-m", SMALL, "-m", SMALL, "-p", "8", "-n", "2", "-npl", "2", "-t", "1,2", "-ub", "4", "-r", "2", "-q")
     path = tmp("bench.csv")
     same(good(*args, "-o", path, "--format", "csv"), b"", "stdout with -o FILE")
     with open(path, newline="") as f:
@@ -1431,7 +1432,7 @@ def bench_forms():
     for r in found:
         same(list(r), BENCH_KEYS + BENCH_OWN + ["samples_ns", "samples_ts"], "keys of JSON")
         same([r[k] for k in ("backends", "model_filename", "model_type", "n_batch", "n_ubatch", "type_k", "n_parallel")],
-             ["CPU", TINY, "llama 0.1M mostly f32", 2048, 512, "f16", 1], "words")
+             ["CPU", SMALL, "llama 0.1M mostly f32", 2048, 512, "f16", 1], "words")
         same(r["model_n_params"], 63216, "parameters")
         same((len(r["samples_ns"]), len(r["samples_ts"])), (3, 3), "samples")
         for name, n in (("ns", 1), ("ts", 1e-6)):
@@ -1459,11 +1460,11 @@ def bench_refused():
     refused(run("--bench", "-p", "8"), 2, "no model given", "no model")
     refused(run(*QUICK, "-o", "/nonexistent/x"), 2, "/nonexistent/x", "-o into nowhere")
     copy = tmp("bench.gguf")
-    shutil.copy(TINY, copy)
-    refused(run("--bench", "-m", TINY, "-m", copy, "-o", copy), 2, "is the model itself", "-o onto a model")
-    same(open(copy, "rb").read(), open(TINY, "rb").read(), "the model")
-    data = bytearray(open(TINY, "rb").read())
-    at = next(t["offset"] for t in json.loads(good("-m", TINY, "--inspect", "--json"))["tensors"] if t["name"] == "output_norm.weight")
+    shutil.copy(SMALL, copy)
+    refused(run("--bench", "-m", SMALL, "-m", copy, "-o", copy), 2, "is the model itself", "-o onto a model")
+    same(open(copy, "rb").read(), open(SMALL, "rb").read(), "the model")
+    data = bytearray(open(SMALL, "rb").read())
+    at = next(t["offset"] for t in json.loads(good("-m", SMALL, "--inspect", "--json"))["tensors"] if t["name"] == "output_norm.weight")
     data[at:at + 4] = struct.pack("<f", math.nan)
     open(copy, "wb").write(data)
     refused(run("--bench", "-m", copy, "-p", "4", "-n", "2", "-r", "1", "-q", "-o", "json"), 2, "NaN", "a norm that is no number")
@@ -1474,7 +1475,7 @@ def bench_interrupted():
     """SIGINT ends a benchmark with exit 130 and a table that is whole; a model cut short under it ends with exit 3"""
     for sig, rc in (signal.SIGINT, 130), (None, 3):
         path = tmp("cut.gguf")
-        shutil.copy(TINY, path)
+        shutil.copy(SMALL, path)
         p = start("--bench", "-m", path, "-p", "4", "-n", "100000", "-r", "1", "-o", "json", "-q")
         seen = b""
         while b"samples_ts" not in seen:              # the first test has ended, the second takes very long
@@ -1499,7 +1500,7 @@ def bench_peer():
         with open(path, "w") as f:
             f.write(text)
         os.chmod(path, 0o755)
-    peer = lambda *a: subprocess.run([sys.executable, os.path.join(HERE, "tests", "bench", "peer.py"), "--llmrun", BIN, "--model", TINY, "-p", "8", "-n", "0",
+    peer = lambda *a: subprocess.run([sys.executable, os.path.join(HERE, "tests", "bench", "peer.py"), "--llmrun", BIN, "--model", SMALL, "-p", "8", "-n", "0",
                                       "-pg", "4,2", "--rounds", "1", "-t", "1", *a], capture_output=True, timeout=300 * SLOW)
     r = peer("--peer", fake)
     check(r.returncode == 0, r.stderr.decode())

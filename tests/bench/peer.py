@@ -101,14 +101,15 @@ def expand(text):
 def tests(o):
     """The options that make one test each, in llama-bench's order."""
     for depth in expand(o.d):
+        at = ["-d", str(depth)] if depth else []       # older peers do not know the option
         for p in expand(o.p):
             if p:
-                yield ["-p", str(p), "-n", "0", "-d", str(depth)]
+                yield ["-p", str(p), "-n", "0"] + at
         for n in expand(o.n):
             if n:
-                yield ["-p", "0", "-n", str(n), "-d", str(depth)]
+                yield ["-p", "0", "-n", str(n)] + at
         for pg in o.pg:
-            yield ["-p", "0", "-n", "0", "-pg", pg, "-d", str(depth)]
+            yield ["-p", "0", "-n", "0", "-pg", pg] + at
 
 
 def label(r):
