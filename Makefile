@@ -60,6 +60,9 @@ bench-peer: llmrun                     ## MODEL in llmrun and PEER (a llama-benc
 quality: llmrun                        ## what each weight type costs MODEL (models/pip-f16.gguf), as Markdown; LLAMA_CPP=DIR: beside it
 	@LLAMA_CPP="$(LLAMA_CPP)" $(PYTHON) tests/bench/quality.py --llmrun ./llmrun --model $(MODEL)
 
+gate: llmrun                           ## what 8-bit activations and rounded caches cost MODEL, with and without outliers, as Markdown
+	@$(PYTHON) tests/bench/gate.py --llmrun ./llmrun --model $(MODEL)
+
 check: llmrun                          ## the house: contents, walls and doors; the README's tables
 	awk -f tests/house.awk llmrun.c ggml_kernels.h
 	@$(PYTHON) tests/readme.py ./llmrun README.md
@@ -108,4 +111,4 @@ build/$(VARIANT)/replay_%: tests/fuzz_%.c tests/replay.c $(SRC) $(TESTS) Makefil
 	@mkdir -p $(@D)
 	$(CC) $(VARIANT_FLAGS) $(BASE) $(CFLAGS) -DLLMRUN_NO_MAIN -Wno-unused-function -o $@ $< tests/replay.c $(LDFLAGS) $(LIBS)
 
-.PHONY: all test san tsan stress fuzz bench bench-peer quality check install clean help replay
+.PHONY: all test san tsan stress fuzz bench bench-peer quality gate check install clean help replay

@@ -11689,10 +11689,10 @@ static bool cli_parse(config *c, int n, char *const *arg, err_t *e) {
 /* text is always one. */
 static bool cli__has_format(int action, const char *format) {
     if (action == ACT_BENCH) return true;
+    if (strcmp(format, "jsonl") == 0) return false;
     if (strcmp(format, "json") == 0)
         return action == ACT_INSPECT || action == ACT_PERPLEXITY || action == ACT_DIVERGENCE || action == ACT_STATISTICS;
     if (strcmp(format, "csv") == 0) return action == ACT_STATISTICS;
-    if (strcmp(format, "jsonl") == 0) return false;
     if (strcmp(format, "md") == 0) return action == ACT_HELP || action == ACT_LIST;
     return true;
 }
@@ -12580,20 +12580,6 @@ static bool cli__on_model(const config *c, double t_start, err_t *e) {
     return ok;
 }
 
-static bool cli__bench(const config *c, err_t *e) {
-    const char *const *models = c->models.n ? c->models.v : &c->model;
-    const int          n = c->models.n ? c->models.n : 1;
-    const char        *f = c->format;
-    const bench_form   form = strcmp(f, "csv") == 0 ? BENCH_CSV : strcmp(f, "json") == 0 ? BENCH_JSON : strcmp(f, "jsonl") == 0 ? BENCH_JSONL : BENCH_MD;
-    out_t              out;
-    for (int i = 0; c->output && i < n; i++)
-        if (!cli__apart(c->output, models[i], "model", e)) return false;
-    if (!cli__output(&out, c->output, c, NULL, e)) return false;
-    cli__graceful = 1;
-    bool ok = bench_run(&c->bench, models, n, &c->fwd, &c->kv, form, cli_version, &out, e);
-    return out_end(&out, e) && ok;
-}
-
 static bool cli__on_matrix(const config *c, err_t *e) {
     const char      *file = c->in_files.v[0];
     const bool       json = strcmp(c->format, "json") == 0, csv = strcmp(c->format, "csv") == 0;
@@ -12612,6 +12598,22 @@ static bool cli__on_matrix(const config *c, err_t *e) {
     str_drop(&text);
     calib_imatrix_drop(&im);
     return ok;
+}
+
+static bool cli__bench(const config *c, err_t *e) {
+    const char *const *models = c->models.n ? c->models.v : &c->model;
+    const int          n = c->models.n ? c->models.n : 1;
+    const char        *f = c->format;
+    const bench_form   form = strcmp(f, "csv") == 0    ? BENCH_CSV
+                              : strcmp(f, "json") == 0 ? BENCH_JSON
+                                                       : strcmp(f, "jsonl") == 0 ? BENCH_JSONL : BENCH_MD;
+    out_t              out;
+    for (int i = 0; c->output && i < n; i++)
+        if (!cli__apart(c->output, models[i], "model", e)) return false;
+    if (!cli__output(&out, c->output, c, NULL, e)) return false;
+    cli__graceful = 1;
+    bool ok = bench_run(&c->bench, models, n, &c->fwd, &c->kv, form, cli_version, &out, e);
+    return out_end(&out, e) && ok;
 }
 
 static bool cli__on_nothing(const config *c, err_t *e) {

@@ -254,6 +254,8 @@ class Trainer:
         self.step, self.tokens, self.spent = state["step"], state["tokens"], state["spent"]
 
     def progress(self):
+        if self.args.tokens:
+            return min(1.0, self.tokens / self.args.tokens)
         return min(1.0, self.spent / (60 * self.args.minutes))
 
     def rate(self):
@@ -358,6 +360,7 @@ def options():
     start.add_argument("--resume", help="checkpoint to continue from")
     start.add_argument("--init", metavar="GGUF", help="file of export.py to begin with; the optimisers start afresh")
     ap.add_argument("--minutes", type=float, default=90, help="training time in all, resumed parts included")
+    ap.add_argument("--tokens", type=float, default=0, help="tokens in all, in place of minutes: for a machine that has other work too")
     ap.add_argument("--steps", type=int, default=0, help="stop after so many steps; 0: by time only")
     ap.add_argument("--rows", type=int, default=8, help="rows of n_ctx tokens in a step")
     ap.add_argument("--micro", type=int, default=4, help="rows in one pass")
