@@ -19,7 +19,9 @@
  *           [fit_grid] weights to blocks of tables and lattices   [fitters] one row per format that can be made
  *           [vec] float kernels at every level
  *           [cpu] what this machine can run   [quant] quantised products, scalar   [quant_x86] what the vector levels
- *           share   [quant_avx512] [quant_avx2] quantised products   [level] the doors   [thread] every thread's start */
+ *           share   [quant_avx512] [quant_avx2] quantised products
+ *           [packed] rows side by side, the other layout   [packed_x86] what the vector levels share of it
+ *           [packed_avx512] [packed_avx2] its products   [level] the doors   [thread] every thread's start */
 #include <float.h>
 #include <math.h>
 #include <stdbool.h>
@@ -4662,11 +4664,11 @@ static const uint8_t *k__pad_tail(uint32_t type, const uint8_t *p, int n, uint8_
 
 /* How a level multiplies one format. tile[i] takes i + 4 columns: any number from 12 up is a sum of such. */
 enum { K__TILE_MIN = 4, K__PANEL_COLS = 8, K__PANEL_ROWS = 8, K__ROWS = 8 };
+typedef void k__tile(const k__panel *w, const k__cols *x, k__ahead *ahead, float (*y)[K__STRIP]);
 typedef struct {
     void (*row)(uint32_t type, const uint8_t *p, int rows, const k__cols *x, float *term, size_t ld);
     void (*pack)(uint32_t type, const uint8_t *w, size_t row_bytes, int rows, int n, k__panel *panel);
-    void (*tile[K__TILE - K__TILE_MIN + 1])(const k__panel *w, const k__cols *x, k__ahead *ahead,
-                                            float (*y)[K__STRIP]);
+    k__tile *tile[K__TILE - K__TILE_MIN + 1];
 } k__plan;
 
 /* First of the columns that share i of `parts` equal shares of nt. */
@@ -4716,19 +4718,19 @@ static void k__mul_dots(const k__plan *p, uint32_t type, const uint8_t *w, size_
 
 /* One strip of at most 32 rows, already in panels, times all columns. ahead: bytes of the strip that comes
  * next. */
-static void k__mul_strip(const k__plan *p, const k__panel *panel, uint32_t type, int rows, int n,
-                         const k_acts *a, float *y, size_t ldy, const uint8_t *next, size_t next_bytes) {
+static void k__mul_strip(k__tile *const *tile, const k__panel *panel, int offset, int rows, int n, const k_acts *a,
+                         float *y, size_t ldy, const uint8_t *next, size_t next_bytes) {
     int      parts = (a->nt + K__TILE - 1) / K__TILE, blocks = (n + K_SUPER - 1) / K_SUPER;
     size_t   steps = (size_t)parts * (size_t)blocks, each = (next_bytes / 64 + steps - 1) / steps;
     k__ahead ahead = {next, (int)each};
     k__cols  x;
-    x.offset = k__off(type) < 0 ? 0 : 1 << k__off(type);
+    x.offset = offset;
     for (int i = 0; i < parts; i++) {
         int   t0 = k__share(a->nt, parts, i), count = k__share(a->nt, parts, i + 1) - t0;
         float out[K__TILE][K__STRIP] = {{0}};
         if (ahead.next >= next + next_bytes) ahead.lines = 0;
         k__cols_set(&x, a, t0, count, n);
-        p->tile[count - K__TILE_MIN](panel, &x, &ahead, out);
+        tile[count - K__TILE_MIN](panel, &x, &ahead, out);
         for (int c = 0; c < count; c++)
             memcpy(y + (size_t)(t0 + c) * ldy, out[c], (size_t)rows * sizeof(float));
     }
@@ -4739,13 +4741,13 @@ static void k__mul_quant(const k__plan *plans, uint32_t type, const void *w, siz
     const k__plan *p = &plans[type];
     const uint8_t *src = w;
     k__panel      *panel = (k__panel *)(((uintptr_t)scratch + 63) & ~(uintptr_t)63);
-    int            r = 0;
+    int            r = 0, offset = k__off(type) < 0 ? 0 : 1 << k__off(type);
     if (a->nt >= K__PANEL_COLS)
         for (int rows; nr - r >= K__PANEL_ROWS; r += rows) {
             rows = nr - r < K__STRIP ? nr - r : K__STRIP;
             int next = nr - r - rows < K__STRIP ? nr - r - rows : K__STRIP;
             p->pack(type, src + (size_t)r * row_bytes, row_bytes, rows, n, panel);
-            k__mul_strip(p, panel, type, rows, n, a, y + r, ldy, src + (size_t)(r + rows) * row_bytes,
+            k__mul_strip(p->tile, panel, offset, rows, n, a, y + r, ldy, src + (size_t)(r + rows) * row_bytes,
                          (size_t)next * row_bytes);
         }
     if (r < nr)
@@ -5831,6 +5833,960 @@ K__AVX2 void k_quant_act_avx2(const float *x, int n, int8_t *q, int16_t *sum, fl
 #define K__PANEL_BYTES 0
 #endif /* __x86_64__ */
 
+/* ===== [packed] rows side by side: the other layout of quantised weights =====
+ * Sixteen rows are interleaved, so that a vector's lanes are rows: no sum ever runs across lanes, scales are
+ * read as vectors, and a code unpacked once serves every column of activations. The products are those of
+ * k_mul_rows to the bit, at every level, for any number of columns.
+ *
+ * LAYOUT  A matrix is strips of 16 rows; a strip is one unit after another along its columns, all of it one
+ * sequential stream of 64-byte lines. A unit is 64, 128 or 256 columns (k__forms): for each 64 of them the
+ * planes of their codes, then the head, the scales of all. In a line of codes byte 4r + i belongs to row r; a
+ * "k-line" is the four columns 4k .. 4k + 3 of all rows, and a plane line of b bits holds 8/b k-lines:
+ *     4 bits  8 lines: k-line i in the low nibbles of line i, k-line 8 + i in the high ones
+ *     2 bits  4 lines: k-line 4l + i in bits 2i, 2i + 1 of line l
+ *     1 bit   2 lines: k-line 8l + i in bit i of line l
+ *     8 bits 16 lines
+ * Widths 3, 5 and 6 are two planes: the lower bits are in the wider one, which comes first. Codes are unsigned,
+ * q = u - off; where a format's values are few and uneven (tables and grids), u is a place in a table of them,
+ * so a grid costs nothing when it is multiplied. Nothing is rounded: unpacking gives what [unpack] gives.
+ *
+ * THE OWNER  asks k_pack_bytes(type, nr, n) and gives k_pack_rows that many bytes, 64-byte aligned, that he
+ * allocated and will free; the file's rows are not needed afterwards. Any multiple of K_PACK_ROWS rows begins
+ * k_pack_bytes(type, that many, n) bytes on, so threads pack and multiply parts of a matrix on their own. Few
+ * columns are bound by memory: pages of 2 MB, first written by the thread that will read them, pay. Bytes
+ * compared with the file's: equal for Q4_K Q5_K Q2_K IQ4_XS Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 IQ4_NL MXFP4 NVFP4 Q1_0
+ * Q2_0 if n is a multiple of the unit, +1 % Q6_K, +2 % Q3_K, +3 % TQ2_0, +26 % TQ1_0, 1.2 to 1.4 times for IQ3_*
+ * and IQ2_S, 1.5 to 1.6 for IQ2_X*, 2.0 to 2.1 for IQ1_*. A number of rows that is not a multiple of 16 is filled
+ * up with zero rows.
+ * Door: k_pack_bytes, k_pack_rows; k_mul_packed in [level]. */
+
+enum { K_PACK_ROWS = 16 };                            /* rows of a strip */
+
+/* What a unit's head holds, [line] or [value][row]; h and l: upper and lower bits. */
+enum {
+    K__HEAD_MIN6,   /* per 32: lines sc 0..3, sc 4..7, mn 0..3, 6 bits a byte, mn 4..7 in their upper bits; f16 d, dm */
+    K__HEAD_MIN4,   /* per 16: 4 lines of sc | mn << 4; f16 d, dm */
+    K__HEAD_S8,     /* per 16: 4 lines of signed sc; f32 d */
+    K__HEAD_S6,     /* per 16: sc + 32: 2 lines of low nibbles, one of upper bit pairs; f32 d */
+    K__HEAD_S6X2,   /* per 32: sc + 32: low nibbles; upper bit pairs below the f16 of d / factor */
+    K__HEAD_ONE,    /* sc is 1; f32 d */
+    K__HEAD_F16,    /* f16 fs of each half of the unit */
+    K__HEAD_F16M,   /* the same, then f16 fm */
+    K__HEAD_E8,     /* E8M0 per 32 */
+    K__HEAD_E4      /* E4M3 per 16 */
+};
+
+/* bits 0: the type is not packed. */
+typedef struct {
+    uint8_t       bits, segs, head, lines;            /* of a code; 64s of columns in a unit; K__HEAD_; its lines */
+    uint8_t       off, most;                          /* q = u - off; the largest u */
+    float         factor;                             /* d is the f16 of the file times this */
+    const int8_t *values;                             /* [16] q of each code, NULL: q = code - off */
+} k__form;
+
+static const int8_t k__values_q1[16] = {-1, 1};
+static const int8_t k__values_iq1[16] = {-9, -7, -1, 1, 7, 9};
+static const int8_t k__values_iq2[16] = {-43, -25, -8, 8, 25, 43};
+static const int8_t k__values_iq3_xxs[16] = {-62, -52, -44, -36, -28, -20, -12, -4, 4, 12, 20, 28, 36, 44, 52, 62};
+static const int8_t k__values_iq3_s[16] = {-15, -13, -11, -9, -7, -5, -3, -1, 1, 3, 5, 7, 9, 11, 13, 15};
+
+static const k__form k__forms[K_TYPE_MAX] = {
+    /*            bits segs head         lines off most factor values */
+    [K_Q4_K]    = {4, 4, K__HEAD_MIN6, 4,   0,  15, 1, NULL},
+    [K_Q5_K]    = {5, 4, K__HEAD_MIN6, 4,   0,  31, 1, NULL},
+    [K_Q2_K]    = {2, 4, K__HEAD_MIN4, 5,   0,   3, 1, NULL},
+    [K_Q6_K]    = {6, 4, K__HEAD_S8,   5,  32,  63, 1, NULL},
+    [K_Q3_K]    = {3, 4, K__HEAD_S6,   4,   4,   7, 1, NULL},
+    [K_TQ1_0]   = {2, 4, K__HEAD_ONE,  1,   1,   2, 1, NULL},
+    [K_TQ2_0]   = {2, 4, K__HEAD_ONE,  1,   1,   3, 1, NULL},
+    [K_IQ4_XS]  = {4, 4, K__HEAD_S6X2, 2, 128, 241, 1, k__iq4_values},
+    [K_IQ3_XXS] = {4, 4, K__HEAD_S6X2, 2,  62, 124, 0.25f, k__values_iq3_xxs},
+    [K_IQ3_S]   = {4, 4, K__HEAD_S6X2, 2,  15,  30, 1, k__values_iq3_s},
+    [K_IQ2_XXS] = {3, 4, K__HEAD_S6X2, 2,  43,  86, 0.125f, k__values_iq2},
+    [K_IQ2_XS]  = {3, 4, K__HEAD_S6,   4,  43,  86, 1, k__values_iq2},
+    [K_IQ2_S]   = {3, 4, K__HEAD_S6,   4,  43,  86, 1, k__values_iq2},
+    [K_IQ1_S]   = {3, 4, K__HEAD_S6X2, 2,   9,  18, 0.125f, k__values_iq1},
+    [K_IQ1_M]   = {3, 4, K__HEAD_S6,   4,   9,  18, 1, k__values_iq1},
+    [K_Q4_0]    = {4, 1, K__HEAD_F16,  1,   8,  15, 1, NULL},
+    [K_Q4_1]    = {4, 1, K__HEAD_F16M, 2,   0,  15, 1, NULL},
+    [K_Q5_0]    = {5, 1, K__HEAD_F16,  1,  16,  31, 1, NULL},
+    [K_Q5_1]    = {5, 1, K__HEAD_F16M, 2,   0,  31, 1, NULL},
+    [K_Q8_0]    = {8, 1, K__HEAD_F16,  1, 128, 255, 1, NULL},
+    [K_Q1_0]    = {1, 4, K__HEAD_F16,  1,   1,   2, 1, k__values_q1},
+    [K_Q2_0]    = {2, 2, K__HEAD_F16,  1,   1,   3, 1, NULL},
+    [K_IQ4_NL]  = {4, 1, K__HEAD_F16,  1, 128, 241, 1, k__iq4_values},
+    [K_MXFP4]   = {4, 2, K__HEAD_E8,   1,  12,  24, 1, k__fp4_values},
+    [K_NVFP4]   = {4, 1, K__HEAD_E4,   1,  12,  24, 1, k__fp4_values},
+};
+
+static inline size_t k__unit_bytes(const k__form *f) { return 64u * (2u * f->bits * f->segs + f->lines); }
+
+/* Where the head of unit `u` of a block begins; a block is 256 columns, or what is left of them. */
+static inline const uint8_t *k__unit_head(const k__form *f, const uint8_t *w, int u) {
+    return w + (size_t)u * k__unit_bytes(f) + 128u * f->bits * f->segs;
+}
+
+/* Units of n columns. */
+static inline int64_t k__units(const k__form *f, int64_t n) { return (n + 64 * f->segs - 1) / (64 * f->segs); }
+
+/* Bytes of nr packed rows of n weights; 0: they are not packed (no such form, part of a block, too many bytes). */
+static size_t k_pack_bytes(uint32_t type, int64_t nr, int64_t n) {
+    size_t bytes;
+    if (type >= K_TYPE_MAX || !k__forms[type].bits || nr <= 0 || n <= 0 || n % k_types[type].block) return 0;
+    const k__form *f = &k__forms[type];
+    if (nr > INT64_MAX - K_PACK_ROWS || n > INT64_MAX - K_SUPER) return 0;
+    if (__builtin_mul_overflow((size_t)k__units(f, n), k__unit_bytes(f), &bytes)) return 0;
+    return __builtin_mul_overflow(bytes, (size_t)((nr + K_PACK_ROWS - 1) / K_PACK_ROWS), &bytes) ? 0 : bytes;
+}
+
+/* Sixteen k-lines of 64 columns to planes, and back. */
+static void k__planes_put(int bits, uint8_t line[16][64], uint8_t *p) {
+    int at = 0;
+    if (bits == 8) memcpy(p, line, 1024);
+    if (bits & 4) {
+        for (int i = 0; i < 8; i++, p += 64)
+            for (int b = 0; b < 64; b++) p[b] = (uint8_t)((line[i][b] & 15) | line[8 + i][b] << 4);
+        at = 4;
+    }
+    if (bits & 2) {
+        for (int l = 0; l < 16; l += 4, p += 64)
+            for (int b = 0; b < 64; b++)
+                p[b] = (uint8_t)((line[l][b] >> at & 3) | (line[l + 1][b] >> at & 3) << 2 |
+                                 (line[l + 2][b] >> at & 3) << 4 | (line[l + 3][b] >> at & 3) << 6);
+        at += 2;
+    }
+    for (int l = 0; bits & 1 && l < 16; l += 8, p += 64)
+        for (int b = 0; b < 64; b++) {
+            int v = 0;
+            for (int i = 0; i < 8; i++) v |= (line[l + i][b] >> at & 1) << i;
+            p[b] = (uint8_t)v;
+        }
+}
+
+static void k__planes_get(int bits, const uint8_t *p, uint8_t line[16][64]) {
+    int at = 0;
+    if (bits == 8) memcpy(line, p, 1024);
+    else memset(line, 0, 1024);
+    if (bits & 4) {
+        for (int i = 0; i < 16; i++)
+            for (int b = 0; b < 64; b++) line[i][b] = (uint8_t)(p[64 * (i % 8) + b] >> i / 8 * 4 & 15);
+        at = 4;
+        p += 512;
+    }
+    if (bits & 2) {
+        for (int i = 0; i < 16; i++)
+            for (int b = 0; b < 64; b++) line[i][b] |= (uint8_t)((p[i / 4 * 64 + b] >> i % 4 * 2 & 3) << at);
+        at += 2;
+        p += 256;
+    }
+    for (int i = 0; bits & 1 && i < 16; i++)
+        for (int b = 0; b < 64; b++) line[i][b] |= (uint8_t)((p[i / 8 * 64 + b] >> i % 8 & 1) << at);
+}
+
+/* Value i of row r in a head. */
+static inline void k__head_put8(uint8_t *h, int i, int r, int v) { h[16 * i + r] = (uint8_t)v; }
+static inline void k__head_put16(uint8_t *h, int i, int r, uint16_t v) { memcpy(h + 32 * i + 2 * r, &v, 2); }
+static inline void k__head_put32(uint8_t *h, int i, int r, uint32_t v) { memcpy(h + 64 * i + 4 * r, &v, 4); }
+static inline uint16_t k__head_get16(const uint8_t *h, int i, int r) {
+    uint16_t v;
+    memcpy(&v, h + 32 * i + 2 * r, 2);
+    return v;
+}
+static inline uint32_t k__head_get32(const uint8_t *h, int i, int r) {
+    uint32_t v;
+    memcpy(&v, h + 64 * i + 4 * r, 4);
+    return v;
+}
+
+static inline uint32_t k__bits2(uint32_t v, int at) { return v >> at & 3; }
+
+/* The E8M0 byte behind k_e8m0_half, the E4M3 byte behind k_ue4m3_half (shifted left by 7 it is an f16 of 2^-7
+ * times that). */
+static inline int k__e8m0_of(float f) {
+    uint32_t u = k__bits_of(f);
+    return (int)(u < 0x00800000 ? u >> 22 : (u >> 23) + 1);
+}
+static inline int   k__ue4m3_of(float f) { return k_f32_to_f16(f * 0x1p-7f) >> 7; }
+static inline float k__ue4m3_float(uint8_t x) { return k_f16_to_f32((uint16_t)(x << 7)) * 0x1p7f; }
+
+/* The scales of row r into the head h of the unit whose columns begin at `first` of the block. */
+static void k__head_put(const k__form *f, const k__unpacked *u, int first, int r, uint8_t *h) {
+    uint32_t v[5] = {0};
+    int      n = f->lines - 1;                        /* lines of words, before the one that holds d */
+    switch (f->head) {
+    case K__HEAD_MIN6:
+        for (int j = 0; j < 4; j++) {
+            uint32_t m = (uint32_t)u->mn[8 + 2 * j];
+            v[0] |= ((uint32_t)u->sc[2 * j] | k__bits2(m, 0) << 6) << 8 * j;
+            v[1] |= ((uint32_t)u->sc[8 + 2 * j] | k__bits2(m, 2) << 6) << 8 * j;
+            v[2] |= ((uint32_t)u->mn[2 * j] | k__bits2(m, 4) << 6) << 8 * j;
+        }
+        break;
+    case K__HEAD_MIN4:
+        for (int g = 0; g < 16; g++) v[g / 4] |= (uint32_t)(u->sc[g] | u->mn[g] << 4) << g % 4 * 8;
+        break;
+    case K__HEAD_S8:
+        for (int g = 0; g < 16; g++) v[g / 4] |= (uint32_t)(u->sc[g] & 255) << g % 4 * 8;
+        break;
+    case K__HEAD_S6:
+        for (int g = 0; g < 16; g++) {
+            uint32_t s = (uint32_t)(u->sc[g] + 32);
+            v[g / 8] |= (s & 15) << g % 8 * 4;
+            v[2] |= s >> 4 << 2 * g;
+        }
+        break;
+    case K__HEAD_S6X2:
+        for (int g = 0; g < 8; g++) {
+            uint32_t s = (uint32_t)(u->sc[2 * g] + 32);
+            v[0] |= (s & 15) << 4 * g;
+            v[1] |= s >> 4 << 2 * g;
+        }
+        v[1] |= (uint32_t)k_f32_to_f16(u->d / f->factor) << 16;
+        n = 2;
+        break;
+    case K__HEAD_F16: case K__HEAD_F16M:
+        for (int i = 0; i < 2; i++) {
+            k__head_put16(h, i, r, k_f32_to_f16(u->fs[(first + 32 * f->segs * i) / 32]));
+            if (f->head == K__HEAD_F16M) k__head_put16(h, 2 + i, r, k_f32_to_f16(u->fm[first / 32 + i]));
+        }
+        return;
+    case K__HEAD_E8:
+        for (int i = 0; i < 4; i++) k__head_put8(h, i, r, k__e8m0_of(u->fs[first / 32 + i]));
+        return;
+    case K__HEAD_E4:
+        for (int i = 0; i < 4; i++) k__head_put8(h, i, r, k__ue4m3_of(u->fs[first / 16 + i]));
+        return;
+    }
+    for (int i = 0; i < n; i++) k__head_put32(h, i, r, v[i]);
+    if (f->head == K__HEAD_MIN6 || f->head == K__HEAD_MIN4) {
+        k__head_put16(h, 2 * n, r, k_f32_to_f16(u->d));
+        k__head_put16(h, 2 * n + 1, r, k_f32_to_f16(u->dm));
+    } else if (n < f->lines) {
+        k__head_put32(h, n, r, k__bits_of(u->d));
+    }
+}
+
+/* And back. */
+static void k__head_get(const k__form *f, const uint8_t *h, int first, int r, k__unpacked *u) {
+    uint32_t v[5];
+    for (int i = 0; i < f->lines; i++) v[i] = k__head_get32(h, i, r);
+    u->d = k__f32_of(v[f->lines - 1]);
+    switch (f->head) {
+    case K__HEAD_MIN6:
+        for (int j = 0; j < 4; j++) {
+            uint32_t a = v[0] >> 8 * j & 255, b = v[1] >> 8 * j & 255, c = v[2] >> 8 * j & 255;
+            k__fill16(u->sc + 2 * j, 2, (int)(a & 63));
+            k__fill16(u->sc + 8 + 2 * j, 2, (int)(b & 63));
+            k__fill16(u->mn + 2 * j, 2, (int)(c & 63));
+            k__fill16(u->mn + 8 + 2 * j, 2, (int)(a >> 6 | b >> 6 << 2 | c >> 6 << 4));
+        }
+        break;
+    case K__HEAD_MIN4:
+        for (int g = 0; g < 16; g++) {
+            u->sc[g] = (int16_t)(v[g / 4] >> g % 4 * 8 & 15);
+            u->mn[g] = (int16_t)(v[g / 4] >> (g % 4 * 8 + 4) & 15);
+        }
+        break;
+    case K__HEAD_S8:
+        for (int g = 0; g < 16; g++) u->sc[g] = (int8_t)(v[g / 4] >> g % 4 * 8);
+        break;
+    case K__HEAD_S6:
+        for (int g = 0; g < 16; g++)
+            u->sc[g] = (int16_t)((v[g / 8] >> g % 8 * 4 & 15) + (k__bits2(v[2], 2 * g) << 4)) - 32;
+        break;
+    case K__HEAD_S6X2:
+        for (int g = 0; g < 8; g++)
+            k__fill16(u->sc + 2 * g, 2, (int)((v[0] >> 4 * g & 15) + (k__bits2(v[1], 2 * g) << 4)) - 32);
+        u->d = k_f16_to_f32((uint16_t)(v[1] >> 16)) * f->factor;
+        break;
+    case K__HEAD_ONE: k__fill16(u->sc, 16, 1); break;
+    case K__HEAD_F16: case K__HEAD_F16M:
+        for (int i = 0; i < 2 * f->segs; i++) {       /* per 32 columns */
+            u->fs[first / 32 + i] = k_f16_to_f32(k__head_get16(h, i / f->segs, r));
+            if (f->head == K__HEAD_F16M) u->fm[first / 32 + i] = k_f16_to_f32(k__head_get16(h, 2 + i, r));
+        }
+        break;
+    case K__HEAD_E8:
+        for (int i = 0; i < 4; i++) u->fs[first / 32 + i] = k_e8m0_half(h[16 * i + r]);
+        break;
+    case K__HEAD_E4:
+        for (int i = 0; i < 4; i++) u->fs[first / 16 + i] = k__ue4m3_float(h[16 * i + r]);
+        break;
+    }
+    if (f->head == K__HEAD_MIN6 || f->head == K__HEAD_MIN4) {
+        u->d = k_f16_to_f32(k__head_get16(h, 2 * (f->lines - 1), r));
+        u->dm = k_f16_to_f32(k__head_get16(h, 2 * (f->lines - 1) + 1, r));
+    }
+}
+
+/* Up to 256 columns of sixteen rows, in whole units; code[(uint8_t)q] is what stands for q. Returns the end. */
+static uint8_t *k__block_put(const k__form *f, const uint8_t *code, const k__unpacked *u, int units, uint8_t *w) {
+    uint8_t line[16][64];
+    for (int i = 0; i < units; i++, w += k__unit_bytes(f)) {
+        uint8_t *head = w + 128 * f->bits * f->segs;
+        for (int s = 0; s < f->segs; s++) {
+            int first = 64 * (i * f->segs + s);
+            for (int r = 0; r < K_PACK_ROWS; r++)
+                for (int c = 0; c < 64; c++) line[c / 4][4 * r + c % 4] = code[(uint8_t)u[r].q[first + c]];
+            k__planes_put(f->bits, line, w + 128 * f->bits * s);
+        }
+        memset(head, 0, 64u * f->lines);
+        for (int r = 0; r < K_PACK_ROWS; r++) k__head_put(f, &u[r], 64 * f->segs * i, r, head);
+    }
+    return w;
+}
+
+static void k__block_get(const k__form *f, const uint8_t *w, int units, k__unpacked *u) {
+    uint8_t line[16][64];
+    for (int i = 0; i < units; i++, w += k__unit_bytes(f)) {
+        for (int s = 0; s < f->segs; s++) {
+            int first = 64 * (i * f->segs + s);
+            k__planes_get(f->bits, w + 128 * f->bits * s, line);
+            for (int r = 0; r < K_PACK_ROWS; r++)
+                for (int c = 0; c < 64; c++) {
+                    uint8_t v = line[c / 4][4 * r + c % 4];
+                    u[r].q[first + c] = (int8_t)(f->values ? f->values[v & 15] : v - f->off);
+                }
+        }
+        for (int r = 0; r < K_PACK_ROWS; r++) k__head_get(f, w + 128 * f->bits * f->segs, 64 * f->segs * i, r, &u[r]);
+    }
+}
+
+/* nr rows of n weights, row_bytes apart, to dst: k_pack_bytes(type, nr, n) bytes, which is not 0. */
+static void k_pack_rows(uint32_t type, const void *src, size_t row_bytes, int nr, int n, void *dst) {
+    const k__form *f = &k__forms[type];
+    const k_type  *ty = &k_types[type];
+    uint8_t        code[256] = {0}, *w = dst;
+    for (int q = -128; q < 128; q++)
+        if (!f->values) code[(uint8_t)q] = (uint8_t)(q + f->off);
+    for (int i = 15; f->values && i >= 0; i--)        /* of equal values the first */
+        if (i < 1 << f->bits) code[(uint8_t)f->values[i]] = (uint8_t)i;
+    for (int r0 = 0; r0 < nr; r0 += K_PACK_ROWS)
+        for (int k = 0; k < n; k += K_SUPER) {
+            k__unpacked u[K_PACK_ROWS];
+            int         len = n - k < K_SUPER ? n - k : K_SUPER;
+            memset(u, 0, sizeof u);
+            for (int r = 0; r < K_PACK_ROWS && r0 + r < nr; r++)
+                k__unpack_block(type, (const uint8_t *)src + (size_t)(r0 + r) * row_bytes + (size_t)(k / ty->block) * ty->bytes,
+                                len, &u[r]);
+            w = k__block_put(f, code, u, (int)k__units(f, len), w);
+        }
+}
+
+/* One strip times all columns. */
+static void k__mul_strip_ref(uint32_t type, const uint8_t *w, int rows, int n, const k_acts *a, float *y, size_t ldy) {
+    const k__form *f = &k__forms[type];
+    const k_type  *ty = &k_types[type];
+    for (int k = 0; k < n; k += K_SUPER) {
+        k__unpacked u[K_PACK_ROWS];
+        int         len = n - k < K_SUPER ? n - k : K_SUPER, units = (int)k__units(f, len);
+        k__block_get(f, w, units, u);
+        w += (size_t)units * k__unit_bytes(f);
+        for (int t = 0; t < a->nt; t++) {
+            size_t         row = (size_t)k__row_of(a, t);
+            const int8_t  *q = a->q + row * a->ldq + k;
+            const int16_t *sum = a->sum + row * a->lds + k / 16;
+            float          d = a->d[row * a->ldd + (size_t)(k / K_SUPER)];
+            for (int r = 0; r < rows; r++) {
+                float *out = &y[(size_t)t * ldy + (size_t)r];
+                float  v = ty->kind == K_KIND_INT ? k__int_block_ref(&u[r], ty->has_min, q, sum)
+                                                  : k__scale_block_ref(&u[r], ty->group, ty->has_min, q, sum, len);
+                *out = (k ? *out : 0.0f) + v * d;
+            }
+        }
+    }
+}
+
+static void k_mul_packed_ref(uint32_t type, const void *w, int nr, int n, const k_acts *a, float *y, size_t ldy,
+                             void *scratch) {
+    size_t strip = k_pack_bytes(type, K_PACK_ROWS, n);
+    (void)scratch;
+    for (int r = 0; r < nr; r += K_PACK_ROWS)
+        k__mul_strip_ref(type, (const uint8_t *)w + (size_t)(r / K_PACK_ROWS) * strip, nr - r < K_PACK_ROWS ? nr - r : K_PACK_ROWS,
+                         n, a, y + r, ldy);
+}
+
+/* ===== [packed_x86] what the vector levels share =====
+ * A block, 16 rows by 256 columns, is opened into one half of a panel in the first cache, codes as bytes and
+ * scales as lanes; all columns of activations meet it there, up to eight in one pass (cols). From many columns on
+ * two strips are opened whole and go the way of [quant_x86]: panels and tiles. */
+
+#if defined(__x86_64__)
+
+enum {
+    K__PASSES = 4,                                    /* passes of few columns, at most */
+    K__LANE_WHOLE, K__LANE_LOW, K__LANE_BOTH          /* sc in a lane: as int32; in the low word; in both */
+};
+
+typedef struct {
+    void (*codes)(const k__form *f, const uint8_t *w, int segs, k__panel *to, int at);
+    void (*heads)(const k__form *f, const uint8_t *w, int groups, k__panel *to, int at);
+    void (*cols[K__COLS])(const k__panel *w, const k__cols *x, int b, float (*y)[K_PACK_ROWS]);
+    k__tile *tile[K__TILE - K__TILE_MIN + 1];
+    int width, panel_cols;                            /* columns of a pass; columns from which panels pay */
+} k__packed_plan;
+
+/* Eight rows of a head's line. */
+K__IN_AVX2 __m256i k__lane_bits(__m256i v, int at, int mask) {
+    return _mm256_and_si256(_mm256_srli_epi32(v, at), _mm256_set1_epi32(mask));
+}
+
+/* sc of group g; v: the lines of the head. */
+K__IN_AVX2 __m256i k__lane_sc(int head, const __m256i *v, int g) {
+    switch (head) {
+    case K__HEAD_MIN6: return k__lane_bits(v[g / 8], g / 2 % 4 * 8, 63);
+    case K__HEAD_MIN4: return k__lane_bits(v[g / 4], g % 4 * 8, 15);
+    case K__HEAD_S8: return _mm256_srai_epi32(_mm256_slli_epi32(v[g / 4], 24 - g % 4 * 8), 24);
+    case K__HEAD_S6: case K__HEAD_S6X2: {
+        int     i = head == K__HEAD_S6 ? g : g / 2;
+        __m256i lo = k__lane_bits(v[head == K__HEAD_S6 ? g / 8 : 0], i % 8 * 4, 15), hi = v[head == K__HEAD_S6 ? 2 : 1];
+        hi = i < 2 ? _mm256_slli_epi32(hi, 4 - 2 * i) : _mm256_srli_epi32(hi, 2 * i - 4);
+        hi = _mm256_and_si256(hi, _mm256_set1_epi32(0x30));
+        return _mm256_sub_epi32(_mm256_or_si256(lo, hi), _mm256_set1_epi32(32));
+    }
+    default: return _mm256_set1_epi32(1);             /* K__HEAD_ONE */
+    }
+}
+
+K__IN_AVX2 __m256i k__lane_mn(int head, const __m256i *v, int g) {
+    if (head == K__HEAD_MIN4) return k__lane_bits(v[g / 4], g % 4 * 8 + 4, 15);
+    int at = g / 2 % 4 * 8;
+    if (g < 8) return k__lane_bits(v[2], at, 63);
+    __m256i lo = k__lane_bits(v[0], at + 6, 3), mid = k__lane_bits(v[1], at + 6, 3), hi = k__lane_bits(v[2], at + 6, 3);
+    return _mm256_or_si256(lo, _mm256_or_si256(_mm256_slli_epi32(mid, 2), _mm256_slli_epi32(hi, 4)));
+}
+
+/* Two words to a lane. */
+K__IN_AVX2 __m256i k__lane_pair(__m256i lo, __m256i hi) { return _mm256_blend_epi16(lo, _mm256_slli_epi32(hi, 16), 0xaa); }
+
+K__IN_AVX2 __m256 k__lane_halves(const uint8_t *p) { return _mm256_cvtph_ps(k__ld128(p)); }
+
+/* The head at h of an INT block. An offset becomes a minimum: sc*(u - off) = sc*u + (-sc*off)*1. */
+K__IN_AVX2 void k__open_int(int head, int lane, int lines, int off, float factor, const uint8_t *h, k__panel *to, int at) {
+    const bool has_min = head == K__HEAD_MIN6 || head == K__HEAD_MIN4;
+    for (int r = 0; r < K_PACK_ROWS; r += 8, h += 32) {
+        __m256i v[5], sc[2], mn[2];
+        __m256  d;
+        K__UNROLL for (int i = 0; i < 5; i++) v[i] = k__ld256(h + 64 * (i < lines ? i : 0));
+        K__UNROLL for (int p = 0; p < 8; p++) {
+            K__UNROLL for (int i = 0; i < 2; i++) {
+                __m256i s = sc[i] = k__lane_sc(head, v, 2 * p + i);
+                if (lane == K__LANE_LOW) s = _mm256_blend_epi16(s, _mm256_setzero_si256(), 0xaa);
+                if (lane == K__LANE_BOTH) s = k__lane_pair(s, s);
+                mn[i] = has_min ? k__lane_mn(head, v, 2 * p + i)
+                                : _mm256_mullo_epi16(sc[i], _mm256_set1_epi32(-off & 0xffff));
+                _mm256_store_si256((__m256i *)&to->sc[2 * p + i][at + r], s);
+            }
+            _mm256_store_si256((__m256i *)&to->mn[p][at + r], k__lane_pair(mn[0], mn[1]));
+        }
+        if (has_min) {
+            const uint8_t *halves = h - 2 * r + 64 * (lines - 1);
+            d = k__lane_halves(halves);
+            _mm256_store_ps(&to->dm[at + r], k__lane_halves(halves + 32));
+        } else if (head == K__HEAD_S6X2) {
+            __m256i f16 = _mm256_srli_epi32(v[1], 16);
+            f16 = _mm256_permute4x64_epi64(_mm256_packus_epi32(f16, f16), 0xd8);
+            d = _mm256_mul_ps(_mm256_cvtph_ps(_mm256_castsi256_si128(f16)), _mm256_set1_ps(factor));
+        } else {
+            d = _mm256_castsi256_ps(v[lines - 1]);
+        }
+        _mm256_store_ps(&to->d[at + r], d);
+    }
+}
+
+K__IN_AVX2 __m256 k__lane_e8(const uint8_t *p) {
+    __m256i e = _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)p)), one = _mm256_set1_epi32(1);
+    __m256i low = _mm256_sllv_epi32(_mm256_set1_epi32(0x00200000), e);
+    __m256i v = _mm256_slli_epi32(_mm256_sub_epi32(e, one), 23);
+    return _mm256_castsi256_ps(_mm256_blendv_epi8(low, v, _mm256_cmpgt_epi32(e, one)));
+}
+
+K__IN_AVX2 __m256 k__lane_e4(const uint8_t *p) {
+    __m128i v = _mm_slli_epi16(_mm_cvtepu8_epi16(_mm_loadl_epi64((const __m128i *)p)), 7);
+    return _mm256_mul_ps(_mm256_cvtph_ps(v), _mm256_set1_ps(0x1p7f));
+}
+
+/* The heads of a SCALE block's units; groups that are not there count zero times. */
+K__IN_AVX2 void k__open_scale(int head, int segs, size_t unit, int bits, const uint8_t *w, int groups, k__panel *to, int at) {
+    const int per = head == K__HEAD_E4 ? 16 : 32, each = 64 * segs / per, all = K_SUPER / per;
+    for (int r = 0; r < K_PACK_ROWS; r += 8) {
+        const uint8_t *h = w + 128 * bits * segs;
+        int            g = 0;
+        for (; g < groups; h += unit)
+            for (int i = 0; i < each; i++, g++) {
+                const uint8_t *half = h + 32 * (i / segs) + 2 * r;
+                __m256         s = head == K__HEAD_E8   ? k__lane_e8(h + 16 * i + r)
+                                   : head == K__HEAD_E4 ? k__lane_e4(h + 16 * i + r)
+                                                        : k__lane_halves(half);
+                _mm256_store_ps(&to->fs[g][at + r], s);
+                if (head == K__HEAD_F16M) _mm256_store_ps(&to->fs[8 + g][at + r], k__lane_halves(half + 64));
+            }
+        for (; g < all; g++) {
+            _mm256_store_ps(&to->fs[g][at + r], _mm256_setzero_ps());
+            if (head == K__HEAD_F16M) _mm256_store_ps(&to->fs[8 + g][at + r], _mm256_setzero_ps());
+        }
+    }
+}
+
+#define K__HEADS_INT(name, head, lines, lane)                                                                     \
+    K__AVX2 void k__heads_##name(const k__form *f, const uint8_t *w, int groups, k__panel *to, int at) {          \
+        (void)groups;                                                                                             \
+        k__open_int(head, lane, lines, f->off, f->factor, w + 512 * f->bits, to, at);                             \
+    }
+#define K__HEADS_SCALE(name, head)                                                                                \
+    K__AVX2 void k__heads_##name(const k__form *f, const uint8_t *w, int groups, k__panel *to, int at) {          \
+        k__open_scale(head, f->segs, k__unit_bytes(f), f->bits, w, groups, to, at);                               \
+    }
+K__HEADS_INT(min6_low, K__HEAD_MIN6, 4, K__LANE_LOW)
+K__HEADS_INT(min6_whole, K__HEAD_MIN6, 4, K__LANE_WHOLE)
+K__HEADS_INT(min6_both, K__HEAD_MIN6, 4, K__LANE_BOTH)
+K__HEADS_INT(min4_low, K__HEAD_MIN4, 5, K__LANE_LOW)
+K__HEADS_INT(min4_both, K__HEAD_MIN4, 5, K__LANE_BOTH)
+K__HEADS_INT(s8_whole, K__HEAD_S8, 5, K__LANE_WHOLE)
+K__HEADS_INT(s8_both, K__HEAD_S8, 5, K__LANE_BOTH)
+K__HEADS_INT(s6_low, K__HEAD_S6, 4, K__LANE_LOW)
+K__HEADS_INT(s6_whole, K__HEAD_S6, 4, K__LANE_WHOLE)
+K__HEADS_INT(s6_both, K__HEAD_S6, 4, K__LANE_BOTH)
+K__HEADS_INT(s6x2_whole, K__HEAD_S6X2, 2, K__LANE_WHOLE)
+K__HEADS_INT(s6x2_both, K__HEAD_S6X2, 2, K__LANE_BOTH)
+K__HEADS_INT(one_low, K__HEAD_ONE, 1, K__LANE_LOW)
+K__HEADS_INT(one_both, K__HEAD_ONE, 1, K__LANE_BOTH)
+K__HEADS_SCALE(f16, K__HEAD_F16)
+K__HEADS_SCALE(f16m, K__HEAD_F16M)
+K__HEADS_SCALE(e8, K__HEAD_E8)
+K__HEADS_SCALE(e4, K__HEAD_E4)
+
+/* One block of len columns into the panel, rows at .. at + 15. */
+static void k__open_block(const k__packed_plan *p, const k__form *f, const uint8_t *w, int len, k__panel *to, int at) {
+    p->codes(f, w, (len + 63) / 64, to, at);
+    p->heads(f, w, f->head == K__HEAD_E4 ? len / 16 : len / 32, to, at);
+}
+
+/* Few columns: a strip is read once, whatever their number. */
+static void k__packed_few(const k__packed_plan *p, uint32_t type, const uint8_t *w, int nr, int n, const k_acts *a, float *y,
+                          size_t ldy, k__panel *block) {
+    const k__form *f = &k__forms[type];
+    const int      parts = (a->nt + p->width - 1) / p->width;
+    k__cols        x[K__PASSES];
+    float          acc[K__PASSES][K__COLS][K_PACK_ROWS];
+    for (int i = 0; i < parts; i++) {
+        int t0 = k__share(a->nt, parts, i);
+        k__cols_set(&x[i], a, t0, k__share(a->nt, parts, i + 1) - t0, n);
+        x[i].offset = f->off;
+    }
+    for (int r = 0; r < nr; r += K_PACK_ROWS) {
+        memset(acc, 0, (size_t)parts * sizeof acc[0]);
+        for (int b = 0; b * K_SUPER < n; b++) {
+            int    len = n - b * K_SUPER < K_SUPER ? n - b * K_SUPER : K_SUPER;
+            size_t bytes = (size_t)k__units(f, len) * k__unit_bytes(f);
+            k__fetch_ahead(w, bytes);
+            k__open_block(p, f, w, len, block, 0);
+            for (int i = 0; i < parts; i++) p->cols[x[i].n - 1](block, &x[i], b, acc[i]);
+            w += bytes;
+        }
+        int rows = nr - r < K_PACK_ROWS ? nr - r : K_PACK_ROWS;
+        for (int t = 0; t < a->nt; t++) {
+            int i = 0;
+            while (t >= k__share(a->nt, parts, i + 1)) i++;
+            memcpy(y + (size_t)t * ldy + r, acc[i][t - k__share(a->nt, parts, i)], (size_t)rows * sizeof(float));
+        }
+    }
+}
+
+/* Two strips, or the last one twice, into panels. */
+static void k__packed_panels(const k__packed_plan *p, const k__form *f, const uint8_t *w, size_t strip, int rows, int n,
+                             k__panel *to) {
+    for (int b = 0; b * K_SUPER < n; b++, to++) {
+        int            len = n - b * K_SUPER < K_SUPER ? n - b * K_SUPER : K_SUPER;
+        const uint8_t *src = w + (size_t)b * (size_t)k__units(f, K_SUPER) * k__unit_bytes(f);
+        k__open_block(p, f, src, len, to, 0);
+        k__open_block(p, f, rows > K_PACK_ROWS ? src + strip : src, len, to, K_PACK_ROWS);
+    }
+}
+
+static void k__mul_packed(const k__packed_plan *plans, uint32_t type, const void *packed, int nr, int n, const k_acts *a,
+                          float *y, size_t ldy, void *scratch) {
+    const k__packed_plan *p = &plans[type];
+    const k__form        *f = &k__forms[type];
+    const uint8_t        *w = packed;
+    const size_t          strip = k_pack_bytes(type, K_PACK_ROWS, n);
+    k__panel             *panel = (k__panel *)(((uintptr_t)scratch + 63) & ~(uintptr_t)63);
+    if (a->nt < p->panel_cols) {
+        k__packed_few(p, type, w, nr, n, a, y, ldy, panel);
+        return;
+    }
+    for (int r = 0; r < nr; r += K__STRIP, w += 2 * strip) {
+        int rows = nr - r < K__STRIP ? nr - r : K__STRIP, next = nr - r - rows;
+        k__packed_panels(p, f, w, strip, rows, n, panel);
+        k__mul_strip(p->tile, panel, f->off, rows, n, a, y + r, ldy, w + 2 * strip,
+                     next <= 0 ? 0 : next <= K_PACK_ROWS ? strip : 2 * strip);
+    }
+}
+
+/* ===== [packed_avx512] ===== */
+
+/* v moved from bit `from` to bit `to` in each byte, then masked. */
+K__IN_512 __m512i k__moved512(__m512i v, int from, int to, int mask) {
+    if (from > to) v = _mm512_srli_epi16(v, (unsigned)(from - to));
+    if (from < to) v = _mm512_slli_epi16(v, (unsigned)(to - from));
+    return _mm512_and_si512(v, _mm512_set1_epi8((char)mask));
+}
+
+/* k-lines i and 8 + i of 64 columns at p. */
+K__IN_512 void k__lines512(int bits, bool table, __m512i t, const uint8_t *p, int i, __m512i *lo, __m512i *hi) {
+    *lo = *hi = _mm512_setzero_si512();
+    if (bits & 4) {
+        __m512i v = k__ld512(p + 64 * i);
+        *lo = k__moved512(v, 0, 0, 15);
+        *hi = k__moved512(v, 4, 0, 15);
+    }
+    if (bits & 2) {
+        const uint8_t *at = p + (bits & 4) * 128 + i / 4 * 64;
+        *lo = _mm512_or_si512(*lo, k__moved512(k__ld512(at), i % 4 * 2, bits & 4, 3 << (bits & 4)));
+        *hi = _mm512_or_si512(*hi, k__moved512(k__ld512(at + 128), i % 4 * 2, bits & 4, 3 << (bits & 4)));
+    }
+    if (bits & 1) {
+        const uint8_t *at = p + (bits & 6) * 128;
+        *lo = _mm512_or_si512(*lo, k__moved512(k__ld512(at), i, bits & 6, 1 << (bits & 6)));
+        *hi = _mm512_or_si512(*hi, k__moved512(k__ld512(at + 64), i, bits & 6, 1 << (bits & 6)));
+    }
+    if (table) {
+        *lo = _mm512_shuffle_epi8(t, *lo);
+        *hi = _mm512_shuffle_epi8(t, *hi);
+    }
+}
+
+K__IN_512 void k__codes_open512(int bits, bool table, const k__form *f, const uint8_t *w, int segs, k__panel *to, int at) {
+    __m512i t = _mm512_setzero_si512();
+    if (table)
+        t = _mm512_add_epi8(_mm512_broadcast_i32x4(k__ld128(f->values)), _mm512_set1_epi8((char)f->off));
+    for (int s = 0; s < segs; s++) {
+        const uint8_t *p = w + (size_t)(s / f->segs) * k__unit_bytes(f) + (size_t)(s % f->segs) * (size_t)(128 * bits);
+        uint8_t (*q)[K__STRIP][4] = &to->q[16 * s];
+        K__UNROLL for (int i = 0; i < 8; i++) {
+            __m512i lo, hi;
+            if (bits == 8) {
+                lo = k__ld512(p + 64 * i);
+                hi = k__ld512(p + 64 * i + 512);
+            } else {
+                k__lines512(bits, table, t, p, i, &lo, &hi);
+            }
+            _mm512_store_si512(q[i][at], lo);
+            _mm512_store_si512(q[8 + i][at], hi);
+        }
+    }
+}
+
+#define K__CODES_512(name, bits, table)                                                                         \
+    K__512 void k__codes_##name##_512(const k__form *f, const uint8_t *w, int segs, k__panel *to, int at) {     \
+        k__codes_open512(bits, table, f, w, segs, to, at);                                                      \
+    }
+K__CODES_512(1t, 1, true)
+K__CODES_512(2, 2, false)
+K__CODES_512(3, 3, false)
+K__CODES_512(3t, 3, true)
+K__CODES_512(4, 4, false)
+K__CODES_512(4t, 4, true)
+K__CODES_512(5, 5, false)
+K__CODES_512(6, 6, false)
+K__CODES_512(8, 8, false)
+
+/* a[t] += W * x[t] over count k-lines from k4. */
+K__IN_512 void k__col_dots512(int T, const k__panel *w, int k4, int count, const int8_t *const *q, __m512i *a) {
+    K__UNROLL for (int k = k4; k < k4 + count; k++) {
+        __m512i v = k__ld512(w->q[k][0]);
+        K__UNROLL for (int t = 0; t < T; t++) a[t] = _mm512_dpbusd_epi32(a[t], v, k__bcast512(q[t] + 4 * k));
+    }
+}
+
+K__IN_512 __m512i k__col_mins512(const k__panel *w, const int16_t *sum, __m512i i) {
+    K__UNROLL for (int p = 0; p < 8; p++) i = _mm512_dpwssd_epi32(i, k__ld512(&w->mn[p][0]), k__bcast512(sum + 2 * p));
+    return i;
+}
+
+/* Block b of an INT format: y[t] += u*d. narrow: as in k__int_tile512. */
+K__IN_512 void k__int_cols512(int T, int group, bool has_min, bool narrow, const k__panel *w, const k__cols *x, int b,
+                              float (*y)[K_PACK_ROWS]) {
+    __m512i       sum[K__COLS];
+    const int8_t *q[K__COLS];
+    K__UNROLL for (int t = 0; t < T; t++) {
+        q[t] = x->q[t] + (size_t)b * K_SUPER;
+        sum[t] = _mm512_setzero_si512();
+    }
+    for (int g = 0; g < K_SUPER / group; g++) {
+        __m512i a[K__COLS], s = k__ld512(&w->sc[g * group / 16][0]);
+        K__UNROLL for (int t = 0; t < T; t++) a[t] = _mm512_setzero_si512();
+        k__col_dots512(T, w, g * group / 4, group / 4, q, a);
+        K__UNROLL for (int t = 0; t < T; t++)
+            sum[t] = narrow ? _mm512_dpwssd_epi32(sum[t], a[t], s)
+                            : _mm512_add_epi32(sum[t], _mm512_mullo_epi32(a[t], s));
+    }
+    K__UNROLL for (int t = 0; t < T; t++) {
+        const int16_t *xs = x->sum[t] + (size_t)b * 16;
+        if (!has_min) sum[t] = k__col_mins512(w, xs, sum[t]);
+        __m512 u = _mm512_mul_ps(_mm512_loadu_ps(w->d), _mm512_cvtepi32_ps(sum[t]));
+        if (has_min)
+            u = _mm512_sub_ps(u, _mm512_mul_ps(_mm512_loadu_ps(w->dm),
+                                               _mm512_cvtepi32_ps(k__col_mins512(w, xs, _mm512_setzero_si512()))));
+        k__add_scaled512(y[t], u, x->d[t][b]);
+    }
+}
+
+/* Block b of a SCALE format; the offset as in k__scale_tile512. */
+K__IN_512 void k__scale_cols512(int T, int group, bool has_min, const k__panel *w, const k__cols *x, int b,
+                                float (*y)[K_PACK_ROWS]) {
+    const __m512i  ones = _mm512_set1_epi16(1);
+    const unsigned minus = -(unsigned)x->offset & 0xffff;
+    const int      groups = (b < x->nb ? K_SUPER : x->tail) / group;
+    __m512         f[K__COLS];
+    const int8_t  *q[K__COLS];
+    const int16_t *sum[K__COLS];
+    K__UNROLL for (int t = 0; t < T; t++) {
+        q[t] = k__cols_q(x, t, b);
+        sum[t] = k__cols_sum(x, t, b);
+        f[t] = _mm512_setzero_ps();
+    }
+    for (int g = 0; g < groups; g++) {
+        __m512i a[K__COLS], by = _mm512_set1_epi32((int)(group == 32 ? minus * 0x10001u : minus << g % 2 * 16));
+        K__UNROLL for (int t = 0; t < T; t++) {
+            a[t] = _mm512_setzero_si512();
+            if (!has_min) a[t] = _mm512_dpwssd_epi32(a[t], by, k__bcast512(sum[t] + g * group / 32 * 2));
+        }
+        k__col_dots512(T, w, g * group / 4, group / 4, q, a);
+        __m512 s = _mm512_loadu_ps(&w->fs[g][0]);
+        K__UNROLL for (int t = 0; t < T; t++) {
+            f[t] = _mm512_add_ps(f[t], _mm512_mul_ps(s, _mm512_cvtepi32_ps(a[t])));
+            if (!has_min) continue;
+            __m512 m = _mm512_cvtepi32_ps(_mm512_madd_epi16(ones, k__bcast512(sum[t] + 2 * g)));
+            f[t] = _mm512_add_ps(f[t], _mm512_mul_ps(_mm512_loadu_ps(&w->fs[8 + g][0]), m));
+        }
+    }
+    K__UNROLL for (int t = 0; t < T; t++) k__add_scaled512(y[t], f[t], x->d[t][b]);
+}
+
+#define K__COLS_N512(name, T_, call)                                                                              \
+    K__512 void k__cols_##name##_##T_##_512(const k__panel *w, const k__cols *x, int b, float (*y)[K_PACK_ROWS]) { \
+        const int T = T_;                                                                                         \
+        call;                                                                                                     \
+    }
+#define K__COLS_512(name, call)                                                           \
+    K__COLS_N512(name, 1, call) K__COLS_N512(name, 2, call) K__COLS_N512(name, 3, call)   \
+    K__COLS_N512(name, 4, call) K__COLS_N512(name, 5, call) K__COLS_N512(name, 6, call)   \
+    K__COLS_N512(name, 7, call) K__COLS_N512(name, 8, call)
+K__COLS_512(int16_min, k__int_cols512(T, 16, true, true, w, x, b, y)) /* group, has_min, narrow */
+K__COLS_512(int16_off, k__int_cols512(T, 16, false, true, w, x, b, y))
+K__COLS_512(int32_min, k__int_cols512(T, 32, true, false, w, x, b, y))
+K__COLS_512(int32_wide, k__int_cols512(T, 32, false, false, w, x, b, y))
+K__COLS_512(int16_wide, k__int_cols512(T, 16, false, false, w, x, b, y))
+K__COLS_512(scale32, k__scale_cols512(T, 32, false, w, x, b, y))
+K__COLS_512(scale32_min, k__scale_cols512(T, 32, true, w, x, b, y))
+K__COLS_512(scale16, k__scale_cols512(T, 16, false, w, x, b, y))
+
+#define K__PACKED_512(code, head, kind)                                                                            \
+    {                                                                                                              \
+        .codes = k__codes_##code##_512, .heads = k__heads_##head, .width = 8, .panel_cols = 16,                    \
+        .cols = {k__cols_##kind##_1_512, k__cols_##kind##_2_512, k__cols_##kind##_3_512, k__cols_##kind##_4_512,   \
+                 k__cols_##kind##_5_512, k__cols_##kind##_6_512, k__cols_##kind##_7_512, k__cols_##kind##_8_512},  \
+        .tile = {k__tile_##kind##_4_512, k__tile_##kind##_5_512, k__tile_##kind##_6_512},                          \
+    }
+static const k__packed_plan k__packed_512[K_TYPE_MAX] = {
+    [K_Q2_K]    = K__PACKED_512(2, min4_low, int16_min),
+    [K_Q3_K]    = K__PACKED_512(3, s6_low, int16_off),
+    [K_Q4_K]    = K__PACKED_512(4, min6_low, int16_min),
+    [K_Q5_K]    = K__PACKED_512(5, min6_whole, int32_min),
+    [K_Q6_K]    = K__PACKED_512(6, s8_whole, int16_wide),
+    [K_TQ1_0]   = K__PACKED_512(2, one_low, int16_off),
+    [K_TQ2_0]   = K__PACKED_512(2, one_low, int16_off),
+    [K_IQ1_S]   = K__PACKED_512(3t, s6x2_whole, int32_wide),
+    [K_IQ1_M]   = K__PACKED_512(3t, s6_whole, int16_wide),
+    [K_IQ2_XXS] = K__PACKED_512(3t, s6x2_whole, int32_wide),
+    [K_IQ2_XS]  = K__PACKED_512(3t, s6_whole, int16_wide),
+    [K_IQ2_S]   = K__PACKED_512(3t, s6_whole, int16_wide),
+    [K_IQ3_XXS] = K__PACKED_512(4t, s6x2_whole, int32_wide),
+    [K_IQ3_S]   = K__PACKED_512(4t, s6x2_whole, int32_wide),
+    [K_IQ4_XS]  = K__PACKED_512(4t, s6x2_whole, int32_wide),
+    [K_Q4_0]    = K__PACKED_512(4, f16, scale32),
+    [K_Q4_1]    = K__PACKED_512(4, f16m, scale32_min),
+    [K_Q5_0]    = K__PACKED_512(5, f16, scale32),
+    [K_Q5_1]    = K__PACKED_512(5, f16m, scale32_min),
+    [K_Q8_0]    = K__PACKED_512(8, f16, scale32),
+    [K_Q1_0]    = K__PACKED_512(1t, f16, scale32),
+    [K_Q2_0]    = K__PACKED_512(2, f16, scale32),
+    [K_IQ4_NL]  = K__PACKED_512(4t, f16, scale32),
+    [K_MXFP4]   = K__PACKED_512(4t, e8, scale32),
+    [K_NVFP4]   = K__PACKED_512(4t, e4, scale16),
+};
+
+static void k_mul_packed_avx512(uint32_t type, const void *w, int nr, int n, const k_acts *a, float *y, size_t ldy,
+                                void *scratch) {
+    k__mul_packed(k__packed_512, type, w, nr, n, a, y, ldy, scratch);
+}
+
+/* ===== [packed_avx2] ===== */
+
+K__IN_AVX2 __m256i k__moved_avx2(const uint8_t *p, int from, int to, int mask) {
+    return k__bits_avx2(p, from, to, mask);
+}
+
+/* k-line i of 64 columns at p, of eight rows; p is at the first of them in a line. */
+K__IN_AVX2 __m256i k__line_avx2(int bits, bool table, __m256i t, const uint8_t *p, int i) {
+    __m256i v = _mm256_setzero_si256();
+    if (bits & 4) v = k__bits_avx2(p + 64 * (i % 8), i / 8 * 4, 0, 15);
+    if (bits & 2)
+        v = _mm256_or_si256(v, k__bits_avx2(p + (bits & 4) * 128 + i / 4 * 64, i % 4 * 2, bits & 4, 3 << (bits & 4)));
+    if (bits & 1)
+        v = _mm256_or_si256(v, k__bits_avx2(p + (bits & 6) * 128 + i / 8 * 64, i % 8, bits & 6, 1 << (bits & 6)));
+    return table ? _mm256_shuffle_epi8(t, v) : v;
+}
+
+/* is_signed: codes are q, else u. */
+K__IN_AVX2 void k__codes_open_avx2(int bits, bool table, bool is_signed, const k__form *f, const uint8_t *w, int segs,
+                                   k__panel *to, int at) {
+    __m256i t = _mm256_setzero_si256();
+    if (table) t = _mm256_broadcastsi128_si256(k__ld128(f->values));
+    if (table && !is_signed) t = _mm256_add_epi8(t, _mm256_set1_epi8((char)f->off));
+    for (int s = 0; s < segs; s++) {
+        const uint8_t *p = w + (size_t)(s / f->segs) * k__unit_bytes(f) + (size_t)(s % f->segs) * (size_t)(128 * bits);
+        uint8_t (*q)[K__STRIP][4] = &to->q[16 * s];
+        K__UNROLL for (int i = 0; i < 16; i++)
+            K__UNROLL for (int r = 0; r < 2; r++) {
+                __m256i v = bits == 8 ? _mm256_xor_si256(k__ld256(p + 64 * i + 32 * r), _mm256_set1_epi8(-128))
+                                      : k__line_avx2(bits, table, t, p + 32 * r, i);
+                _mm256_store_si256((__m256i *)q[i][at + 8 * r], v);
+            }
+    }
+}
+
+#define K__CODES_AVX2(name, bits, table, is_signed)                                                              \
+    K__AVX2 void k__codes_##name##_avx2(const k__form *f, const uint8_t *w, int segs, k__panel *to, int at) {    \
+        k__codes_open_avx2(bits, table, is_signed, f, w, segs, to, at);                                          \
+    }
+K__CODES_AVX2(1t, 1, true, false)
+K__CODES_AVX2(2, 2, false, false)
+K__CODES_AVX2(3, 3, false, false)
+K__CODES_AVX2(3t, 3, true, false)
+K__CODES_AVX2(3q, 3, true, true)
+K__CODES_AVX2(4, 4, false, false)
+K__CODES_AVX2(4t, 4, true, false)
+K__CODES_AVX2(4q, 4, true, true)
+K__CODES_AVX2(5, 5, false, false)
+K__CODES_AVX2(6, 6, false, false)
+K__CODES_AVX2(8, 8, false, true)
+
+/* Block b of an INT format, eight rows at a time; steps as in k__dots_avx2. */
+K__IN_AVX2 void k__int_cols_avx2(int T, int steps, bool has_min, const k__panel *w, const k__cols *x, int b,
+                                 float (*y)[K_PACK_ROWS]) {
+    for (int at = 0; at < K_PACK_ROWS; at += 8) {
+        __m256i       sum[K__COLS];
+        const int8_t *q[K__COLS];
+        K__UNROLL for (int t = 0; t < T; t++) {
+            q[t] = x->q[t] + (size_t)b * K_SUPER;
+            sum[t] = _mm256_setzero_si256();
+        }
+        for (int g = 0; g < 16; g++) k__dots_avx2(T, steps, w, at, 4 * g, 4, q, k__ld256(&w->sc[g][at]), sum);
+        __m256 d = _mm256_loadu_ps(w->d + at), dm = _mm256_loadu_ps(w->dm + at);
+        K__UNROLL for (int t = 0; t < T; t++) {
+            const int16_t *xs = x->sum[t] + (size_t)b * 16;
+            if (!has_min && steps > 1) sum[t] = k__mins_avx2(w, at, xs, sum[t]);
+            __m256 u = _mm256_mul_ps(d, _mm256_cvtepi32_ps(sum[t]));
+            if (has_min)
+                u = _mm256_sub_ps(
+                    u, _mm256_mul_ps(dm, _mm256_cvtepi32_ps(k__mins_avx2(w, at, xs, _mm256_setzero_si256()))));
+            k__add_scaled_avx2(y[t] + at, u, x->d[t][b]);
+        }
+    }
+}
+
+/* Block b of a SCALE format. */
+K__IN_AVX2 void k__scale_cols_avx2(int T, int steps, int group, bool has_min, const k__panel *w, const k__cols *x, int b,
+                                   float (*y)[K_PACK_ROWS]) {
+    const __m256i ones = _mm256_set1_epi16(1), minus = _mm256_set1_epi16((short)-x->offset);
+    const int     groups = (b < x->nb ? K_SUPER : x->tail) / group;
+    for (int at = 0; at < K_PACK_ROWS; at += 8) {
+        __m256         f[K__COLS];
+        const int8_t  *q[K__COLS];
+        const int16_t *sum[K__COLS];
+        K__UNROLL for (int t = 0; t < T; t++) {
+            q[t] = k__cols_q(x, t, b);
+            sum[t] = k__cols_sum(x, t, b);
+            f[t] = _mm256_setzero_ps();
+        }
+        for (int g = 0; g < groups; g++) {
+            __m256i dot[K__COLS];
+            K__UNROLL for (int t = 0; t < T; t++) {
+                dot[t] = _mm256_setzero_si256();
+                if (!has_min && steps > 1) dot[t] = _mm256_madd_epi16(minus, k__bcast_avx2(sum[t] + 2 * g));
+            }
+            k__dots_avx2(T, steps, w, at, g * group / 4, group / 4, q, ones, dot);
+            K__UNROLL for (int t = 0; t < T; t++) {
+                f[t] = _mm256_add_ps(
+                    f[t], _mm256_mul_ps(_mm256_loadu_ps(&w->fs[g][at]), _mm256_cvtepi32_ps(dot[t])));
+                if (!has_min) continue;
+                __m256 m = _mm256_cvtepi32_ps(_mm256_madd_epi16(ones, k__bcast_avx2(sum[t] + 2 * g)));
+                f[t] = _mm256_add_ps(f[t], _mm256_mul_ps(_mm256_loadu_ps(&w->fs[8 + g][at]), m));
+            }
+        }
+        K__UNROLL for (int t = 0; t < T; t++) k__add_scaled_avx2(y[t] + at, f[t], x->d[t][b]);
+    }
+}
+
+#define K__COLS_NAVX2(name, T_, call)                                                                                \
+    K__AVX2 void k__cols_##name##_##T_##_avx2(const k__panel *w, const k__cols *x, int b, float (*y)[K_PACK_ROWS]) { \
+        const int T = T_;                                                                                            \
+        call;                                                                                                        \
+    }
+#define K__COLS_AVX2(name, call)                                                               \
+    K__COLS_NAVX2(name, 1, call) K__COLS_NAVX2(name, 2, call) K__COLS_NAVX2(name, 3, call)     \
+    K__COLS_NAVX2(name, 4, call)
+K__COLS_AVX2(int4_min, k__int_cols_avx2(T, 4, true, w, x, b, y))                      /* steps */
+K__COLS_AVX2(int4_off, k__int_cols_avx2(T, 4, false, w, x, b, y))
+K__COLS_AVX2(int2_off, k__int_cols_avx2(T, 2, false, w, x, b, y))
+K__COLS_AVX2(int_wide, k__int_cols_avx2(T, 1, false, w, x, b, y))
+K__COLS_AVX2(scale4_off, k__scale_cols_avx2(T, 4, 32, false, w, x, b, y))
+K__COLS_AVX2(scale4_min, k__scale_cols_avx2(T, 4, 32, true, w, x, b, y))
+K__COLS_AVX2(scale_wide, k__scale_cols_avx2(T, 1, 32, false, w, x, b, y))
+K__COLS_AVX2(scale16_wide, k__scale_cols_avx2(T, 1, 16, false, w, x, b, y))
+
+#define K__PACKED_AVX2(code, head, kind)                                                                             \
+    {                                                                                                                \
+        .codes = k__codes_##code##_avx2, .heads = k__heads_##head, .width = 4, .panel_cols = 16,                     \
+        .cols = {k__cols_##kind##_1_avx2, k__cols_##kind##_2_avx2, k__cols_##kind##_3_avx2, k__cols_##kind##_4_avx2}, \
+        .tile = {k__tile_##kind##_4_avx2, k__tile_##kind##_5_avx2, k__tile_##kind##_6_avx2},                         \
+    }
+static const k__packed_plan k__packed_avx2[K_TYPE_MAX] = {
+    [K_Q2_K]    = K__PACKED_AVX2(2, min4_both, int4_min),
+    [K_Q3_K]    = K__PACKED_AVX2(3, s6_both, int4_off),
+    [K_Q4_K]    = K__PACKED_AVX2(4, min6_both, int4_min),
+    [K_Q5_K]    = K__PACKED_AVX2(5, min6_both, int4_min),
+    [K_Q6_K]    = K__PACKED_AVX2(6, s8_both, int2_off),
+    [K_TQ1_0]   = K__PACKED_AVX2(2, one_both, int4_off),
+    [K_TQ2_0]   = K__PACKED_AVX2(2, one_both, int4_off),
+    [K_IQ1_S]   = K__PACKED_AVX2(3t, s6x2_both, int4_off),
+    [K_IQ1_M]   = K__PACKED_AVX2(3t, s6_both, int4_off),
+    [K_IQ2_XXS] = K__PACKED_AVX2(3q, s6x2_both, int_wide),
+    [K_IQ2_XS]  = K__PACKED_AVX2(3q, s6_both, int_wide),
+    [K_IQ2_S]   = K__PACKED_AVX2(3q, s6_both, int_wide),
+    [K_IQ3_XXS] = K__PACKED_AVX2(4q, s6x2_both, int_wide),
+    [K_IQ3_S]   = K__PACKED_AVX2(4t, s6x2_both, int4_off),
+    [K_IQ4_XS]  = K__PACKED_AVX2(4q, s6x2_both, int_wide),
+    [K_Q4_0]    = K__PACKED_AVX2(4, f16, scale4_off),
+    [K_Q4_1]    = K__PACKED_AVX2(4, f16m, scale4_min),
+    [K_Q5_0]    = K__PACKED_AVX2(5, f16, scale4_off),
+    [K_Q5_1]    = K__PACKED_AVX2(5, f16m, scale4_min),
+    [K_Q8_0]    = K__PACKED_AVX2(8, f16, scale_wide),
+    [K_Q1_0]    = K__PACKED_AVX2(1t, f16, scale4_off),
+    [K_Q2_0]    = K__PACKED_AVX2(2, f16, scale4_off),
+    [K_IQ4_NL]  = K__PACKED_AVX2(4q, f16, scale_wide),
+    [K_MXFP4]   = K__PACKED_AVX2(4t, e8, scale4_off),
+    [K_NVFP4]   = K__PACKED_AVX2(4q, e4, scale16_wide),
+};
+
+static void k_mul_packed_avx2(uint32_t type, const void *w, int nr, int n, const k_acts *a, float *y, size_t ldy, void *scratch) {
+    k__mul_packed(k__packed_avx2, type, w, nr, n, a, y, ldy, scratch);
+}
+
+#endif /* __x86_64__ */
+
 /* ===== [level] the doors, and which implementation stands behind them =====
  * A level is a row of functions. All rows give the same bits, so choosing one is a matter of speed alone. */
 
@@ -5839,6 +6795,7 @@ typedef struct {
     unsigned    needs;                                /* K_CPU_ bits */
     void  (*quant_act)(const float *, int, int8_t *, int16_t *, float *);
     void  (*mul_quant)(uint32_t, const void *, size_t, int, int, const k_acts *, float *, size_t, void *);
+    void  (*mul_packed)(uint32_t, const void *, int, int, const k_acts *, float *, size_t, void *);
     void  (*mul_float)(uint32_t, const void *, size_t, int, int, const k_acts *, float *, size_t);
     void  (*rms_norm)(const float *, const float *, float, int, float *);
     float (*dot)(const float *, const float *, int);
@@ -5855,7 +6812,7 @@ typedef struct {
 
 #define K__ROW(l)                                                                             \
     .quant_act = k_quant_act_##l, .mul_quant = k_mul_quant_##l, .mul_float = k_mul_float_##l, \
-    .rms_norm = k_rms_norm_##l, .dot = k_dot_##l, .add = k_add_##l, .axpy = k_axpy_##l,       \
+    .mul_packed = k_mul_packed_##l, .rms_norm = k_rms_norm_##l, .dot = k_dot_##l, .add = k_add_##l, .axpy = k_axpy_##l,       \
     .scale = k_scale_##l, .swiglu = k_swiglu_##l, .softmax = k_softmax_##l, .max = k_max_##l, \
     .rope = k_rope_##l, .kv_store = k_kv_store_##l, .attn = k_attn_##l
 
@@ -5922,6 +6879,12 @@ static void k_mul_rows(uint32_t type, const void *w, size_t row_bytes, int nr, i
     if (n <= 0) return;
     if (k_wants_q8(type)) g_k_level->mul_quant(type, w, row_bytes, nr, n, a, y, ldy, scratch);
     else g_k_level->mul_float(type, w, row_bytes, nr, n, a, y, ldy);
+}
+
+/* The same for rows that k_pack_rows wrote; packed begins at a strip, at row 0 of the nr. */
+static void k_mul_packed(uint32_t type, const void *packed, int nr, int n, const k_acts *a, float *y, size_t ldy,
+                         void *scratch) {
+    g_k_level->mul_packed(type, packed, nr, n, a, y, ldy, scratch);
 }
 
 static void k_quant_act(const float *x, int n, int8_t *q, int16_t *sum, float *d) {
