@@ -6218,10 +6218,28 @@ enum {
     K__LANE_WHOLE, K__LANE_LOW, K__LANE_BOTH          /* sc in a lane: as int32; in the low word; in both */
 };
 
+/* What a pass makes of the activations' sums beforehand, for each column and block sixteen words at most. */
+enum {
+    K__AUX_NONE,
+    K__AUX_OFF16, K__AUX_OFF32,                       /* -off * sum of each 16 or 32: where a group's dot starts */
+    K__AUX_OFF32X,                                    /* the same, 16 times as much for every other group */
+    K__AUX_PAIRS,                                     /* words (0, 2) (1, 3) (4, 6) (5, 7) of the sums of 32 */
+    K__AUX_FLOAT                                      /* the sums of 32 as float */
+};
+
+/* Columns that go together. */
+typedef struct {
+    k__cols  c;
+    int32_t *aux;                                     /* [blocks][columns][16] */
+} k__pass;
+
+typedef void k__cols_fn(const k__panel *open, const uint8_t *w, const k__pass *x, int b, float (*y)[K_PACK_ROWS]);
 typedef struct {
     void (*codes)(const k__form *f, const uint8_t *w, int segs, k__panel *to, int at);
     void (*heads)(const k__form *f, const uint8_t *w, int groups, k__panel *to, int at);
-    void (*cols[K__COLS])(const k__panel *w, const k__cols *x, int b, float (*y)[K_PACK_ROWS]);
+    k__cols_fn *cols[K__COLS];
+    bool direct;                                      /* cols reads the packed block itself, not the panel */
+    int  aux;
     k__tile *tile[K__TILE - K__TILE_MIN + 1];
     int width, panel_cols;                            /* columns of a pass; columns from which panels pay */
 } k__packed_plan;
@@ -6362,17 +6380,48 @@ static void k__open_block(const k__packed_plan *p, const k__form *f, const uint8
     p->heads(f, w, f->head == K__HEAD_E4 ? len / 16 : len / 32, to, at);
 }
 
-/* Few columns: a strip is read once, whatever their number. */
+static void k__aux_block(int kind, int off, const int16_t *sum, int32_t *to) {
+    int32_t s[8];
+    for (int g = 0; g < 8; g++) s[g] = sum[2 * g] + sum[2 * g + 1];
+    switch (kind) {
+    case K__AUX_OFF16:
+        for (int g = 0; g < 16; g++) to[g] = -off * sum[g];
+        break;
+    case K__AUX_OFF32: case K__AUX_OFF32X:
+        for (int g = 0; g < 8; g++) to[g] = -off * s[g] * (kind == K__AUX_OFF32X && g % 2 ? 16 : 1);
+        break;
+    case K__AUX_PAIRS:
+        for (int g = 0; g < 4; g++) to[g] = (int32_t)((uint32_t)s[g + g / 2 * 2 + 2] << 16 | (uint16_t)s[g + g / 2 * 2]);
+        break;
+    default:
+        for (int g = 0; g < 8; g++) to[g] = (int32_t)k__bits_of((float)s[g]);
+    }
+}
+
+/* mem: room for 64 bytes a block and column; returns what is left. */
+static int32_t *k__aux_set(k__pass *x, int kind, int off, int32_t *mem) {
+    const int blocks = x->c.nb + (x->c.tail > 0);
+    x->aux = mem;
+    if (kind == K__AUX_NONE) return mem;
+    for (int b = 0; b < blocks; b++)
+        for (int t = 0; t < x->c.n; t++, mem += 16) k__aux_block(kind, off, k__cols_sum(&x->c, t, b), mem);
+    return mem;
+}
+
+/* Few columns: a strip is read once, whatever their number. block: room for one panel more than the row has blocks; the
+ * first is the block in hand, in the rest of it fits what k__aux_set makes (2 KB a block for 32 columns). */
 static void k__packed_few(const k__packed_plan *p, uint32_t type, const uint8_t *w, int nr, int n, const k_acts *a, float *y,
                           size_t ldy, k__panel *block) {
     const k__form *f = &k__forms[type];
     const int      parts = (a->nt + p->width - 1) / p->width;
-    k__cols        x[K__PASSES];
+    int32_t       *mem = (int32_t *)(void *)(block + 1);
+    k__pass        x[K__PASSES];
     float          acc[K__PASSES][K__COLS][K_PACK_ROWS];
     for (int i = 0; i < parts; i++) {
         int t0 = k__share(a->nt, parts, i);
-        k__cols_set(&x[i], a, t0, k__share(a->nt, parts, i + 1) - t0, n);
-        x[i].offset = f->off;
+        k__cols_set(&x[i].c, a, t0, k__share(a->nt, parts, i + 1) - t0, n);
+        x[i].c.offset = f->off;
+        mem = k__aux_set(&x[i], p->aux, f->off, mem);
     }
     for (int r = 0; r < nr; r += K_PACK_ROWS) {
         memset(acc, 0, (size_t)parts * sizeof acc[0]);
@@ -6380,8 +6429,8 @@ static void k__packed_few(const k__packed_plan *p, uint32_t type, const uint8_t 
             int    len = n - b * K_SUPER < K_SUPER ? n - b * K_SUPER : K_SUPER;
             size_t bytes = (size_t)k__units(f, len) * k__unit_bytes(f);
             k__fetch_ahead(w, bytes);
-            k__open_block(p, f, w, len, block, 0);
-            for (int i = 0; i < parts; i++) p->cols[x[i].n - 1](block, &x[i], b, acc[i]);
+            if (!p->direct) k__open_block(p, f, w, len, block, 0);
+            for (int i = 0; i < parts; i++) p->cols[x[i].c.n - 1](block, w, &x[i], b, acc[i]);
             w += bytes;
         }
         int rows = nr - r < K_PACK_ROWS ? nr - r : K_PACK_ROWS;
@@ -6564,37 +6613,212 @@ K__IN_512 void k__scale_cols512(int T, int group, bool has_min, const k__panel *
     K__UNROLL for (int t = 0; t < T; t++) k__add_scaled512(y[t], f[t], x->d[t][b]);
 }
 
+/* --- straight from the packed block --- */
+
+/* k-lines i and 8 + i of 64 columns; plain nibbles stay where they are: the second is 16 times its codes. */
+K__IN_512 void k__direct512(int bits, bool table, __m512i t, const uint8_t *p, int i, __m512i *lo, __m512i *hi) {
+    if (bits == 8) {
+        *lo = k__ld512(p + 64 * i);
+        *hi = k__ld512(p + 64 * i + 512);
+    } else if (bits == 4 && !table) {
+        __m512i v = k__ld512(p + 64 * i);
+        *lo = _mm512_and_si512(v, _mm512_set1_epi8(15));
+        *hi = _mm512_and_si512(v, _mm512_set1_epi8(-16));
+    } else {
+        k__lines512(bits, table, t, p, i, lo, hi);
+    }
+}
+
+/* The chains a and c over k-lines from .. from + count - 1 and those 8 further of 64 columns; q: where they begin. */
+K__IN_512 void k__direct_dots512(int T, int bits, bool table, __m512i t, const uint8_t *p, int from, int count,
+                                 const int8_t *const *q, __m512i *a, __m512i *c) {
+    K__UNROLL for (int i = from; i < from + count; i++) {
+        __m512i lo, hi;
+        k__direct512(bits, table, t, p, i, &lo, &hi);
+        K__UNROLL for (int j = 0; j < T; j++) {
+            a[j] = _mm512_dpbusd_epi32(a[j], lo, k__bcast512(q[j] + 4 * i));
+            c[j] = _mm512_dpbusd_epi32(c[j], hi, k__bcast512(q[j] + 4 * i + 32));
+        }
+    }
+}
+
+/* Words (mn 0, 2) (1, 3) (4, 6) (5, 7) of a K__HEAD_MIN6. */
+K__IN_512 void k__min6_512(const uint8_t *h, __m512i *mn) {
+    const __m512i even = _mm512_set1_epi32(0x00ff00ff);
+    __m512i       v2 = k__ld512(h + 128), m0 = _mm512_and_si512(v2, _mm512_set1_epi8(63));
+    __m512i       m1 = k__moved512(k__ld512(h), 6, 0, 3);
+    m1 = _mm512_or_si512(m1, k__moved512(k__ld512(h + 64), 6, 2, 12));
+    m1 = _mm512_or_si512(m1, k__moved512(v2, 6, 4, 48));
+    mn[0] = _mm512_and_si512(m0, even);
+    mn[1] = _mm512_and_si512(_mm512_srli_epi32(m0, 8), even);
+    mn[2] = _mm512_and_si512(m1, even);
+    mn[3] = _mm512_and_si512(_mm512_srli_epi32(m1, 8), even);
+}
+
+/* y[t] += (d*isum - dm*imin) * d of the column; isum is whole, as float. */
+K__IN_512 void k__min6_finish512(int T, const uint8_t *h, const k__pass *x, const int32_t *aux, int b, const __m512 *isum,
+                                 float (*y)[K_PACK_ROWS]) {
+    __m512  d = _mm512_cvtph_ps(k__ld256(h + 192)), dm = _mm512_cvtph_ps(k__ld256(h + 224));
+    __m512i mn[4];
+    k__min6_512(h, mn);
+    K__UNROLL for (int t = 0; t < T; t++) {
+        __m512i m = _mm512_setzero_si512();
+        K__UNROLL for (int i = 0; i < 4; i++) m = _mm512_dpwssd_epi32(m, mn[i], k__bcast512(aux + 16 * t + i));
+        __m512 u = _mm512_sub_ps(_mm512_mul_ps(d, isum[t]), _mm512_mul_ps(dm, _mm512_cvtepi32_ps(m)));
+        k__add_scaled512(y[t], u, x->c.d[t][b]);
+    }
+}
+
+/* Q4_K. Scales are multiplied in float: 4 groups * 63 * 32 * 15 * 127 < 2^24, so that half a block's sum is exact, and
+ * the sum of two halves is rounded once, as the conversion of the integer is. */
+K__IN_512 void k__q4_K_direct512(int T, const uint8_t *w, const k__pass *x, int b, float (*y)[K_PACK_ROWS]) {
+    const uint8_t *h = w + 2048;
+    const int8_t  *q[K__COLS];
+    __m512         sum[2][K__COLS];
+    K__UNROLL for (int t = 0; t < T; t++) q[t] = x->c.q[t] + (size_t)b * K_SUPER;
+    K__NO_UNROLL for (int half = 0; half < 2; half++) {
+        __m512  f[K__COLS];
+        __m512i v = k__ld512(h + 64 * half), six = _mm512_set1_epi32(63);
+        K__UNROLL for (int t = 0; t < T; t++) f[t] = _mm512_setzero_ps();
+        K__NO_UNROLL for (int s = 0; s < 2; s++, w += 512, v = _mm512_srli_epi32(v, 16)) {
+            __m512i a[K__COLS], c[K__COLS];
+            K__UNROLL for (int t = 0; t < T; t++) a[t] = c[t] = _mm512_setzero_si512();
+            k__direct_dots512(T, 4, false, v, w, 0, 8, q, a, c);
+            __m512 s0 = _mm512_cvtepi32_ps(_mm512_and_si512(v, six));
+            __m512 s1 = _mm512_cvtepi32_ps(_mm512_and_si512(_mm512_srli_epi32(v, 8), six));
+            s1 = _mm512_mul_ps(s1, _mm512_set1_ps(0.0625f));
+            K__UNROLL for (int t = 0; t < T; t++) {
+                f[t] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(a[t]), s0, f[t]);
+                f[t] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(c[t]), s1, f[t]);
+                q[t] += 64;
+            }
+        }
+        K__UNROLL for (int t = 0; t < T; t++) sum[half][t] = f[t];
+    }
+    K__UNROLL for (int t = 0; t < T; t++) sum[0][t] = _mm512_add_ps(sum[0][t], sum[1][t]);
+    k__min6_finish512(T, h, x, x->aux + (size_t)b * (size_t)T * 16, b, sum[0], y);
+}
+
+/* sc of four groups of 64 columns, the s-th: first those of the lower k-lines. */
+K__IN_512 void k__direct_sc512(int head, const uint8_t *h, int s, __m512i *sc) {
+    if (head == K__HEAD_MIN6) {
+        __m512i v = _mm512_srl_epi32(k__ld512(h + 64 * (s / 2)), _mm_cvtsi32_si128(s % 2 * 16));
+        sc[0] = _mm512_and_si512(v, _mm512_set1_epi32(63));
+        sc[1] = _mm512_and_si512(_mm512_srli_epi32(v, 8), _mm512_set1_epi32(63));
+        return;
+    }
+    __m512i v = k__ld512(h + 64 * s);                 /* K__HEAD_S8 */
+    K__UNROLL for (int i = 0; i < 4; i++)
+        sc[i] = _mm512_srai_epi32(_mm512_slli_epi32(v, (unsigned)(24 - 8 * i)), 24);
+}
+
+/* Other INT formats, with groups of 16 or 32. */
+K__IN_512 void k__int_direct512(int T, int bits, int head, int group, const uint8_t *w, const k__pass *x, int b,
+                                float (*y)[K_PACK_ROWS]) {
+    const bool     has_min = head == K__HEAD_MIN6;
+    const uint8_t *h = w + 512 * bits;
+    const int32_t *aux = x->aux + (size_t)b * (size_t)T * 16, *start = aux;
+    const int8_t  *q[K__COLS];
+    __m512i        sum[K__COLS];
+    K__UNROLL for (int t = 0; t < T; t++) {
+        q[t] = x->c.q[t] + (size_t)b * K_SUPER;
+        sum[t] = _mm512_setzero_si512();
+    }
+    K__NO_UNROLL for (int s = 0; s < 4; s++, w += 128 * bits, start += 4) {
+        __m512i sc[4];
+        k__direct_sc512(head, h, s, sc);
+        K__UNROLL for (int from = 0, g = 0; from < 8; from += group / 4, g++) {
+            __m512i a[K__COLS], c[K__COLS];
+            K__UNROLL for (int t = 0; t < T; t++) {
+                a[t] = has_min ? _mm512_setzero_si512() : k__bcast512(start + 16 * t + g);
+                c[t] = has_min ? _mm512_setzero_si512() : k__bcast512(start + 16 * t + g + 2);
+            }
+            k__direct_dots512(T, bits, false, sc[0], w, from, group / 4, q, a, c);
+            K__UNROLL for (int t = 0; t < T; t++) {
+                __m512i v = _mm512_add_epi32(_mm512_mullo_epi32(a[t], sc[g]), _mm512_mullo_epi32(c[t], sc[g + 32 / group]));
+                sum[t] = _mm512_add_epi32(sum[t], v);
+            }
+        }
+        K__UNROLL for (int t = 0; t < T; t++) q[t] += 64;
+    }
+    __m512 f[K__COLS];
+    K__UNROLL for (int t = 0; t < T; t++) f[t] = _mm512_cvtepi32_ps(sum[t]);
+    if (has_min) {
+        k__min6_finish512(T, h, x, aux, b, f, y);
+        return;
+    }
+    K__UNROLL for (int t = 0; t < T; t++)
+        k__add_scaled512(y[t], _mm512_mul_ps(_mm512_loadu_ps((const float *)(const void *)(h + 256)), f[t]), x->c.d[t][b]);
+}
+
+/* Q4_0 and Q8_0. */
+K__IN_512 void k__scale_direct512(int T, int bits, const uint8_t *w, const k__pass *x, int b, float (*y)[K_PACK_ROWS]) {
+    const int      groups = (b < x->c.nb ? K_SUPER : x->c.tail) / 32;
+    const int32_t *aux = x->aux + (size_t)b * (size_t)T * 16;
+    const int8_t  *q[K__COLS];
+    __m512         f[K__COLS];
+    K__UNROLL for (int t = 0; t < T; t++) {
+        q[t] = k__cols_q(&x->c, t, b);
+        f[t] = _mm512_setzero_ps();
+    }
+    K__NO_UNROLL for (int g = 0; g < groups; g += 2, w += 128 * bits + 64, aux += 2) {
+        __m512i a[K__COLS], c[K__COLS];
+        K__UNROLL for (int t = 0; t < T; t++) {
+            a[t] = k__bcast512(aux + 16 * t);
+            c[t] = k__bcast512(aux + 16 * t + 1);
+        }
+        k__direct_dots512(T, bits, false, a[0], w, 0, 8, q, a, c);
+        __m512 s0 = _mm512_cvtph_ps(k__ld256(w + 128 * bits)), s1 = _mm512_cvtph_ps(k__ld256(w + 128 * bits + 32));
+        if (bits == 4) s1 = _mm512_mul_ps(s1, _mm512_set1_ps(0.0625f));
+        K__UNROLL for (int t = 0; t < T; t++) {
+            f[t] = _mm512_add_ps(f[t], _mm512_mul_ps(s0, _mm512_cvtepi32_ps(a[t])));
+            q[t] += 64;
+        }
+        if (g + 1 == groups) break;
+        K__UNROLL for (int t = 0; t < T; t++) f[t] = _mm512_add_ps(f[t], _mm512_mul_ps(s1, _mm512_cvtepi32_ps(c[t])));
+    }
+    K__UNROLL for (int t = 0; t < T; t++) k__add_scaled512(y[t], f[t], x->c.d[t][b]);
+}
+
 #define K__COLS_N512(name, T_, call)                                                                              \
-    K__512 void k__cols_##name##_##T_##_512(const k__panel *w, const k__cols *x, int b, float (*y)[K_PACK_ROWS]) { \
+    K__512 void k__cols_##name##_##T_##_512(const k__panel *open, const uint8_t *w, const k__pass *x, int b,       \
+                                            float (*y)[K_PACK_ROWS]) {                                            \
         const int T = T_;                                                                                         \
+        (void)open, (void)w;                                                                                      \
         call;                                                                                                     \
     }
 #define K__COLS_512(name, call)                                                           \
     K__COLS_N512(name, 1, call) K__COLS_N512(name, 2, call) K__COLS_N512(name, 3, call)   \
     K__COLS_N512(name, 4, call) K__COLS_N512(name, 5, call) K__COLS_N512(name, 6, call)   \
     K__COLS_N512(name, 7, call) K__COLS_N512(name, 8, call)
-K__COLS_512(int16_min, k__int_cols512(T, 16, true, true, w, x, b, y)) /* group, has_min, narrow */
-K__COLS_512(int16_off, k__int_cols512(T, 16, false, true, w, x, b, y))
-K__COLS_512(int32_min, k__int_cols512(T, 32, true, false, w, x, b, y))
-K__COLS_512(int32_wide, k__int_cols512(T, 32, false, false, w, x, b, y))
-K__COLS_512(int16_wide, k__int_cols512(T, 16, false, false, w, x, b, y))
-K__COLS_512(scale32, k__scale_cols512(T, 32, false, w, x, b, y))
-K__COLS_512(scale32_min, k__scale_cols512(T, 32, true, w, x, b, y))
-K__COLS_512(scale16, k__scale_cols512(T, 16, false, w, x, b, y))
+K__COLS_512(int16_min, k__int_cols512(T, 16, true, true, open, &x->c, b, y)) /* group, has_min, narrow */
+K__COLS_512(int16_off, k__int_cols512(T, 16, false, true, open, &x->c, b, y))
+K__COLS_512(int32_wide, k__int_cols512(T, 32, false, false, open, &x->c, b, y))
+K__COLS_512(int16_wide, k__int_cols512(T, 16, false, false, open, &x->c, b, y))
+K__COLS_512(scale32, k__scale_cols512(T, 32, false, open, &x->c, b, y))
+K__COLS_512(scale32_min, k__scale_cols512(T, 32, true, open, &x->c, b, y))
+K__COLS_512(scale16, k__scale_cols512(T, 16, false, open, &x->c, b, y))
+K__COLS_512(q4_K, k__q4_K_direct512(T, w, x, b, y))
+K__COLS_512(q5_K, k__int_direct512(T, 5, K__HEAD_MIN6, 32, w, x, b, y))
+K__COLS_512(q6_K, k__int_direct512(T, 6, K__HEAD_S8, 16, w, x, b, y))
+K__COLS_512(q4_0, k__scale_direct512(T, 4, w, x, b, y))
+K__COLS_512(q8_0, k__scale_direct512(T, 8, w, x, b, y))
 
-#define K__PACKED_512(code, head, kind)                                                                            \
-    {                                                                                                              \
-        .codes = k__codes_##code##_512, .heads = k__heads_##head, .width = 8, .panel_cols = 16,                    \
-        .cols = {k__cols_##kind##_1_512, k__cols_##kind##_2_512, k__cols_##kind##_3_512, k__cols_##kind##_4_512,   \
-                 k__cols_##kind##_5_512, k__cols_##kind##_6_512, k__cols_##kind##_7_512, k__cols_##kind##_8_512},  \
-        .tile = {k__tile_##kind##_4_512, k__tile_##kind##_5_512, k__tile_##kind##_6_512},                          \
-    }
+/* DIRECT: columns meet the packed block; else the panel it is opened into. */
+#define K__PACKED_BOTH512(code, head, name, kind)                                                                  \
+    .codes = k__codes_##code##_512, .heads = k__heads_##head, .width = 8, .panel_cols = 16,                        \
+    .cols = {k__cols_##name##_1_512, k__cols_##name##_2_512, k__cols_##name##_3_512, k__cols_##name##_4_512,       \
+             k__cols_##name##_5_512, k__cols_##name##_6_512, k__cols_##name##_7_512, k__cols_##name##_8_512},      \
+    .tile = {k__tile_##kind##_4_512, k__tile_##kind##_5_512, k__tile_##kind##_6_512}
+#define K__PACKED_512(code, head, kind) {K__PACKED_BOTH512(code, head, kind, kind)}
+#define K__DIRECT_512(code, head, name, kind, sums) \
+    {K__PACKED_BOTH512(code, head, name, kind), .direct = true, .aux = sums}
 static const k__packed_plan k__packed_512[K_TYPE_MAX] = {
     [K_Q2_K]    = K__PACKED_512(2, min4_low, int16_min),
     [K_Q3_K]    = K__PACKED_512(3, s6_low, int16_off),
-    [K_Q4_K]    = K__PACKED_512(4, min6_low, int16_min),
-    [K_Q5_K]    = K__PACKED_512(5, min6_whole, int32_min),
-    [K_Q6_K]    = K__PACKED_512(6, s8_whole, int16_wide),
+    [K_Q4_K]    = K__DIRECT_512(4, min6_low, q4_K, int16_min, K__AUX_PAIRS),
+    [K_Q5_K]    = K__DIRECT_512(5, min6_whole, q5_K, int32_min, K__AUX_PAIRS),
+    [K_Q6_K]    = K__DIRECT_512(6, s8_whole, q6_K, int16_wide, K__AUX_OFF16),
     [K_TQ1_0]   = K__PACKED_512(2, one_low, int16_off),
     [K_TQ2_0]   = K__PACKED_512(2, one_low, int16_off),
     [K_IQ1_S]   = K__PACKED_512(3t, s6x2_whole, int32_wide),
@@ -6605,11 +6829,11 @@ static const k__packed_plan k__packed_512[K_TYPE_MAX] = {
     [K_IQ3_XXS] = K__PACKED_512(4t, s6x2_whole, int32_wide),
     [K_IQ3_S]   = K__PACKED_512(4t, s6x2_whole, int32_wide),
     [K_IQ4_XS]  = K__PACKED_512(4t, s6x2_whole, int32_wide),
-    [K_Q4_0]    = K__PACKED_512(4, f16, scale32),
+    [K_Q4_0]    = K__DIRECT_512(4, f16, q4_0, scale32, K__AUX_OFF32X),
     [K_Q4_1]    = K__PACKED_512(4, f16m, scale32_min),
     [K_Q5_0]    = K__PACKED_512(5, f16, scale32),
     [K_Q5_1]    = K__PACKED_512(5, f16m, scale32_min),
-    [K_Q8_0]    = K__PACKED_512(8, f16, scale32),
+    [K_Q8_0]    = K__DIRECT_512(8, f16, q8_0, scale32, K__AUX_OFF32),
     [K_Q1_0]    = K__PACKED_512(1t, f16, scale32),
     [K_Q2_0]    = K__PACKED_512(2, f16, scale32),
     [K_IQ4_NL]  = K__PACKED_512(4t, f16, scale32),
@@ -6731,21 +6955,23 @@ K__IN_AVX2 void k__scale_cols_avx2(int T, int steps, int group, bool has_min, co
 }
 
 #define K__COLS_NAVX2(name, T_, call)                                                                                \
-    K__AVX2 void k__cols_##name##_##T_##_avx2(const k__panel *w, const k__cols *x, int b, float (*y)[K_PACK_ROWS]) { \
+    K__AVX2 void k__cols_##name##_##T_##_avx2(const k__panel *open, const uint8_t *w, const k__pass *x, int b,       \
+                                              float (*y)[K_PACK_ROWS]) {                                             \
         const int T = T_;                                                                                            \
+        (void)open, (void)w;                                                                                         \
         call;                                                                                                        \
     }
 #define K__COLS_AVX2(name, call)                                                               \
     K__COLS_NAVX2(name, 1, call) K__COLS_NAVX2(name, 2, call) K__COLS_NAVX2(name, 3, call)     \
     K__COLS_NAVX2(name, 4, call)
-K__COLS_AVX2(int4_min, k__int_cols_avx2(T, 4, true, w, x, b, y))                      /* steps */
-K__COLS_AVX2(int4_off, k__int_cols_avx2(T, 4, false, w, x, b, y))
-K__COLS_AVX2(int2_off, k__int_cols_avx2(T, 2, false, w, x, b, y))
-K__COLS_AVX2(int_wide, k__int_cols_avx2(T, 1, false, w, x, b, y))
-K__COLS_AVX2(scale4_off, k__scale_cols_avx2(T, 4, 32, false, w, x, b, y))
-K__COLS_AVX2(scale4_min, k__scale_cols_avx2(T, 4, 32, true, w, x, b, y))
-K__COLS_AVX2(scale_wide, k__scale_cols_avx2(T, 1, 32, false, w, x, b, y))
-K__COLS_AVX2(scale16_wide, k__scale_cols_avx2(T, 1, 16, false, w, x, b, y))
+K__COLS_AVX2(int4_min, k__int_cols_avx2(T, 4, true, open, &x->c, b, y))                      /* steps */
+K__COLS_AVX2(int4_off, k__int_cols_avx2(T, 4, false, open, &x->c, b, y))
+K__COLS_AVX2(int2_off, k__int_cols_avx2(T, 2, false, open, &x->c, b, y))
+K__COLS_AVX2(int_wide, k__int_cols_avx2(T, 1, false, open, &x->c, b, y))
+K__COLS_AVX2(scale4_off, k__scale_cols_avx2(T, 4, 32, false, open, &x->c, b, y))
+K__COLS_AVX2(scale4_min, k__scale_cols_avx2(T, 4, 32, true, open, &x->c, b, y))
+K__COLS_AVX2(scale_wide, k__scale_cols_avx2(T, 1, 32, false, open, &x->c, b, y))
+K__COLS_AVX2(scale16_wide, k__scale_cols_avx2(T, 1, 16, false, open, &x->c, b, y))
 
 #define K__PACKED_AVX2(code, head, kind)                                                                             \
     {                                                                                                                \
@@ -6861,9 +7087,9 @@ static bool k_wants_q8(uint32_t type) {
     return type < K_TYPE_MAX && (k_types[type].kind == K_KIND_INT || k_types[type].kind == K_KIND_SCALE);
 }
 
-/* Scratch of one thread for k_mul_rows with rows of up to n_max weights. */
+/* Scratch of one thread for k_mul_rows and k_mul_packed with rows of up to n_max weights. */
 static size_t k_scratch_bytes(int n_max) {
-    return ((size_t)n_max + K_SUPER - 1) / K_SUPER * K__PANEL_BYTES + 64;
+    return (((size_t)n_max + K_SUPER - 1) / K_SUPER + 1) * K__PANEL_BYTES + 64;   /* one block more for k__packed_few */
 }
 
 /* Rows per task that the kernels like best: whole strips, and enough of them in a row for each to be fetched
