@@ -6223,14 +6223,15 @@ enum {
     K__AUX_NONE,
     K__AUX_OFF16, K__AUX_OFF32,                       /* -off * sum of each 16 or 32: where a group's dot starts */
     K__AUX_OFF32X,                                    /* the same, 16 times as much for every other group */
-    K__AUX_PAIRS,                                     /* words (0, 2) (1, 3) (4, 6) (5, 7) of the sums of 32 */
+    K__AUX_PAIRS, K__AUX_PAIRS16,                     /* words (0, 2) (1, 3) (4, 6) (5, 7) .. of the sums of 32 or 16 */
     K__AUX_FLOAT                                      /* the sums of 32 as float */
 };
 
 /* Columns that go together. */
 typedef struct {
-    k__cols  c;
-    int32_t *aux;                                     /* [blocks][columns][16] */
+    const k__form *form;
+    int32_t       *aux;                               /* [blocks][columns][16] */
+    k__cols        c;
 } k__pass;
 
 typedef void k__cols_fn(const k__panel *open, const uint8_t *w, const k__pass *x, int b, float (*y)[K_PACK_ROWS]);
@@ -6238,7 +6239,7 @@ typedef struct {
     void (*codes)(const k__form *f, const uint8_t *w, int segs, k__panel *to, int at);
     void (*heads)(const k__form *f, const uint8_t *w, int groups, k__panel *to, int at);
     k__cols_fn *cols[K__COLS];
-    bool direct;                                      /* cols reads the packed block itself, not the panel */
+    bool opened;                                      /* cols wants the block in the panel, else it reads the packed one */
     int  aux;
     k__tile *tile[K__TILE - K__TILE_MIN + 1];
     int width, panel_cols;                            /* columns of a pass; columns from which panels pay */
@@ -6391,7 +6392,10 @@ static void k__aux_block(int kind, int off, const int16_t *sum, int32_t *to) {
         for (int g = 0; g < 8; g++) to[g] = -off * s[g] * (kind == K__AUX_OFF32X && g % 2 ? 16 : 1);
         break;
     case K__AUX_PAIRS:
-        for (int g = 0; g < 4; g++) to[g] = (int32_t)((uint32_t)s[g + g / 2 * 2 + 2] << 16 | (uint16_t)s[g + g / 2 * 2]);
+        for (int g = 0, i = 0; g < 4; g++, i = g + g / 2 * 2) to[g] = (int32_t)((uint32_t)s[i + 2] << 16 | (uint16_t)s[i]);
+        break;
+    case K__AUX_PAIRS16:
+        for (int g = 0, i = 0; g < 8; g++, i = g + g / 2 * 2) to[g] = (int32_t)((uint32_t)sum[i + 2] << 16 | (uint16_t)sum[i]);
         break;
     default:
         for (int g = 0; g < 8; g++) to[g] = (int32_t)k__bits_of((float)s[g]);
@@ -6408,6 +6412,19 @@ static int32_t *k__aux_set(k__pass *x, int kind, int off, int32_t *mem) {
     return mem;
 }
 
+/* Columns t0 .. t0 + count - 1, and the last one again where the plan has no kernel for just as many. */
+static void k__pass_set(k__pass *x, const k__packed_plan *p, const k__form *f, const k_acts *a, int t0, int count, int n) {
+    int32_t idx[K__COLS];
+    k_acts  some = *a;
+    int     width = count;
+    while (!p->cols[width - 1]) width++;
+    for (int c = 0; c < width; c++) idx[c] = k__row_of(a, t0 + (c < count ? c : count - 1));
+    some.idx = idx;
+    k__cols_set(&x->c, &some, 0, width, n);
+    x->c.offset = f->off;
+    x->form = f;
+}
+
 /* Few columns: a strip is read once, whatever their number. block: room for one panel more than the row has blocks; the
  * first is the block in hand, in the rest of it fits what k__aux_set makes (2 KB a block for 32 columns). */
 static void k__packed_few(const k__packed_plan *p, uint32_t type, const uint8_t *w, int nr, int n, const k_acts *a, float *y,
@@ -6418,9 +6435,8 @@ static void k__packed_few(const k__packed_plan *p, uint32_t type, const uint8_t 
     k__pass        x[K__PASSES];
     float          acc[K__PASSES][K__COLS][K_PACK_ROWS];
     for (int i = 0; i < parts; i++) {
-        int t0 = k__share(a->nt, parts, i);
-        k__cols_set(&x[i].c, a, t0, k__share(a->nt, parts, i + 1) - t0, n);
-        x[i].c.offset = f->off;
+        int t0 = i * p->width, left = a->nt - t0;
+        k__pass_set(&x[i], p, f, a, t0, left < p->width ? left : p->width, n);
         mem = k__aux_set(&x[i], p->aux, f->off, mem);
     }
     for (int r = 0; r < nr; r += K_PACK_ROWS) {
@@ -6429,16 +6445,13 @@ static void k__packed_few(const k__packed_plan *p, uint32_t type, const uint8_t 
             int    len = n - b * K_SUPER < K_SUPER ? n - b * K_SUPER : K_SUPER;
             size_t bytes = (size_t)k__units(f, len) * k__unit_bytes(f);
             k__fetch_ahead(w, bytes);
-            if (!p->direct) k__open_block(p, f, w, len, block, 0);
+            if (p->opened) k__open_block(p, f, w, len, block, 0);
             for (int i = 0; i < parts; i++) p->cols[x[i].c.n - 1](block, w, &x[i], b, acc[i]);
             w += bytes;
         }
         int rows = nr - r < K_PACK_ROWS ? nr - r : K_PACK_ROWS;
-        for (int t = 0; t < a->nt; t++) {
-            int i = 0;
-            while (t >= k__share(a->nt, parts, i + 1)) i++;
-            memcpy(y + (size_t)t * ldy + r, acc[i][t - k__share(a->nt, parts, i)], (size_t)rows * sizeof(float));
-        }
+        for (int t = 0; t < a->nt; t++)
+            memcpy(y + (size_t)t * ldy + r, acc[t / p->width][t % p->width], (size_t)rows * sizeof(float));
     }
 }
 
@@ -6540,80 +6553,7 @@ K__CODES_512(5, 5, false)
 K__CODES_512(6, 6, false)
 K__CODES_512(8, 8, false)
 
-/* a[t] += W * x[t] over count k-lines from k4. */
-K__IN_512 void k__col_dots512(int T, const k__panel *w, int k4, int count, const int8_t *const *q, __m512i *a) {
-    K__UNROLL for (int k = k4; k < k4 + count; k++) {
-        __m512i v = k__ld512(w->q[k][0]);
-        K__UNROLL for (int t = 0; t < T; t++) a[t] = _mm512_dpbusd_epi32(a[t], v, k__bcast512(q[t] + 4 * k));
-    }
-}
-
-K__IN_512 __m512i k__col_mins512(const k__panel *w, const int16_t *sum, __m512i i) {
-    K__UNROLL for (int p = 0; p < 8; p++) i = _mm512_dpwssd_epi32(i, k__ld512(&w->mn[p][0]), k__bcast512(sum + 2 * p));
-    return i;
-}
-
-/* Block b of an INT format: y[t] += u*d. narrow: as in k__int_tile512. */
-K__IN_512 void k__int_cols512(int T, int group, bool has_min, bool narrow, const k__panel *w, const k__cols *x, int b,
-                              float (*y)[K_PACK_ROWS]) {
-    __m512i       sum[K__COLS];
-    const int8_t *q[K__COLS];
-    K__UNROLL for (int t = 0; t < T; t++) {
-        q[t] = x->q[t] + (size_t)b * K_SUPER;
-        sum[t] = _mm512_setzero_si512();
-    }
-    for (int g = 0; g < K_SUPER / group; g++) {
-        __m512i a[K__COLS], s = k__ld512(&w->sc[g * group / 16][0]);
-        K__UNROLL for (int t = 0; t < T; t++) a[t] = _mm512_setzero_si512();
-        k__col_dots512(T, w, g * group / 4, group / 4, q, a);
-        K__UNROLL for (int t = 0; t < T; t++)
-            sum[t] = narrow ? _mm512_dpwssd_epi32(sum[t], a[t], s)
-                            : _mm512_add_epi32(sum[t], _mm512_mullo_epi32(a[t], s));
-    }
-    K__UNROLL for (int t = 0; t < T; t++) {
-        const int16_t *xs = x->sum[t] + (size_t)b * 16;
-        if (!has_min) sum[t] = k__col_mins512(w, xs, sum[t]);
-        __m512 u = _mm512_mul_ps(_mm512_loadu_ps(w->d), _mm512_cvtepi32_ps(sum[t]));
-        if (has_min)
-            u = _mm512_sub_ps(u, _mm512_mul_ps(_mm512_loadu_ps(w->dm),
-                                               _mm512_cvtepi32_ps(k__col_mins512(w, xs, _mm512_setzero_si512()))));
-        k__add_scaled512(y[t], u, x->d[t][b]);
-    }
-}
-
-/* Block b of a SCALE format; the offset as in k__scale_tile512. */
-K__IN_512 void k__scale_cols512(int T, int group, bool has_min, const k__panel *w, const k__cols *x, int b,
-                                float (*y)[K_PACK_ROWS]) {
-    const __m512i  ones = _mm512_set1_epi16(1);
-    const unsigned minus = -(unsigned)x->offset & 0xffff;
-    const int      groups = (b < x->nb ? K_SUPER : x->tail) / group;
-    __m512         f[K__COLS];
-    const int8_t  *q[K__COLS];
-    const int16_t *sum[K__COLS];
-    K__UNROLL for (int t = 0; t < T; t++) {
-        q[t] = k__cols_q(x, t, b);
-        sum[t] = k__cols_sum(x, t, b);
-        f[t] = _mm512_setzero_ps();
-    }
-    for (int g = 0; g < groups; g++) {
-        __m512i a[K__COLS], by = _mm512_set1_epi32((int)(group == 32 ? minus * 0x10001u : minus << g % 2 * 16));
-        K__UNROLL for (int t = 0; t < T; t++) {
-            a[t] = _mm512_setzero_si512();
-            if (!has_min) a[t] = _mm512_dpwssd_epi32(a[t], by, k__bcast512(sum[t] + g * group / 32 * 2));
-        }
-        k__col_dots512(T, w, g * group / 4, group / 4, q, a);
-        __m512 s = _mm512_loadu_ps(&w->fs[g][0]);
-        K__UNROLL for (int t = 0; t < T; t++) {
-            f[t] = _mm512_add_ps(f[t], _mm512_mul_ps(s, _mm512_cvtepi32_ps(a[t])));
-            if (!has_min) continue;
-            __m512 m = _mm512_cvtepi32_ps(_mm512_madd_epi16(ones, k__bcast512(sum[t] + 2 * g)));
-            f[t] = _mm512_add_ps(f[t], _mm512_mul_ps(_mm512_loadu_ps(&w->fs[8 + g][0]), m));
-        }
-    }
-    K__UNROLL for (int t = 0; t < T; t++) k__add_scaled512(y[t], f[t], x->d[t][b]);
-}
-
-/* --- straight from the packed block --- */
+/* --- few columns, straight from the packed block --- */
 
 /* k-lines i and 8 + i of 64 columns; plain nibbles stay where they are: the second is 16 times its codes. */
 K__IN_512 void k__direct512(int bits, bool table, __m512i t, const uint8_t *p, int i, __m512i *lo, __m512i *hi) {
@@ -6629,7 +6569,7 @@ K__IN_512 void k__direct512(int bits, bool table, __m512i t, const uint8_t *p, i
     }
 }
 
-/* The chains a and c over k-lines from .. from + count - 1 and those 8 further of 64 columns; q: where they begin. */
+/* The chains a and c over count k-lines from `from` and those 8 further of 64 columns; q: where they begin. */
 K__IN_512 void k__direct_dots512(int T, int bits, bool table, __m512i t, const uint8_t *p, int from, int count,
                                  const int8_t *const *q, __m512i *a, __m512i *c) {
     K__UNROLL for (int i = from; i < from + count; i++) {
@@ -6642,29 +6582,62 @@ K__IN_512 void k__direct_dots512(int T, int bits, bool table, __m512i t, const u
     }
 }
 
-/* Words (mn 0, 2) (1, 3) (4, 6) (5, 7) of a K__HEAD_MIN6. */
-K__IN_512 void k__min6_512(const uint8_t *h, __m512i *mn) {
+K__IN_512 __m512i k__values512(bool table, const k__form *f) {
+    if (!table) return _mm512_setzero_si512();
+    return _mm512_add_epi8(_mm512_broadcast_i32x4(k__ld128(f->values)), _mm512_set1_epi8((char)f->off));
+}
+
+/* Minima as words for the pairs of K__AUX_PAIRS and K__AUX_PAIRS16; returns how many lanes of them. */
+K__IN_512 int k__mins_open512(int head, const uint8_t *h, __m512i *mn) {
     const __m512i even = _mm512_set1_epi32(0x00ff00ff);
-    __m512i       v2 = k__ld512(h + 128), m0 = _mm512_and_si512(v2, _mm512_set1_epi8(63));
-    __m512i       m1 = k__moved512(k__ld512(h), 6, 0, 3);
+    if (head == K__HEAD_MIN4) {
+        K__UNROLL for (int l = 0; l < 4; l++) {
+            __m512i v = k__moved512(k__ld512(h + 64 * l), 4, 0, 15);
+            mn[2 * l] = _mm512_and_si512(v, even);
+            mn[2 * l + 1] = _mm512_and_si512(_mm512_srli_epi32(v, 8), even);
+        }
+        return 8;
+    }
+    __m512i v2 = k__ld512(h + 128), m0 = _mm512_and_si512(v2, _mm512_set1_epi8(63));
+    __m512i m1 = k__moved512(k__ld512(h), 6, 0, 3);
     m1 = _mm512_or_si512(m1, k__moved512(k__ld512(h + 64), 6, 2, 12));
     m1 = _mm512_or_si512(m1, k__moved512(v2, 6, 4, 48));
     mn[0] = _mm512_and_si512(m0, even);
     mn[1] = _mm512_and_si512(_mm512_srli_epi32(m0, 8), even);
     mn[2] = _mm512_and_si512(m1, even);
     mn[3] = _mm512_and_si512(_mm512_srli_epi32(m1, 8), even);
+    return 4;
 }
 
-/* y[t] += (d*isum - dm*imin) * d of the column; isum is whole, as float. */
-K__IN_512 void k__min6_finish512(int T, const uint8_t *h, const k__pass *x, const int32_t *aux, int b, const __m512 *isum,
-                                 float (*y)[K_PACK_ROWS]) {
-    __m512  d = _mm512_cvtph_ps(k__ld256(h + 192)), dm = _mm512_cvtph_ps(k__ld256(h + 224));
-    __m512i mn[4];
-    k__min6_512(h, mn);
+/* y[t] += u * d of the column; isum is whole, as float. */
+K__IN_512 void k__int_finish512(int T, int head, const uint8_t *h, const k__pass *x, int b, const __m512 *isum,
+                                float (*y)[K_PACK_ROWS]) {
+    const bool     has_min = head == K__HEAD_MIN6 || head == K__HEAD_MIN4;
+    const int32_t *aux = x->aux + (size_t)b * (size_t)T * 16;
+    const uint8_t *last = h + (head == K__HEAD_MIN4 || head == K__HEAD_S8       ? 256
+                               : head == K__HEAD_S6X2                           ? 64
+                               : head == K__HEAD_ONE                            ? 0
+                                                                                : 192);
+    __m512i        mn[8];
+    __m512         d, dm;
+    int            n = 0;
+    if (has_min) {
+        n = k__mins_open512(head, h, mn);
+        d = _mm512_cvtph_ps(k__ld256(last));
+        dm = _mm512_cvtph_ps(k__ld256(last + 32));
+    } else if (head == K__HEAD_S6X2) {
+        d = _mm512_cvtph_ps(_mm512_cvtepi32_epi16(_mm512_srli_epi32(k__ld512(last), 16)));
+        d = _mm512_mul_ps(d, _mm512_set1_ps(x->form->factor));
+    } else {
+        d = _mm512_castsi512_ps(k__ld512(last));
+    }
     K__UNROLL for (int t = 0; t < T; t++) {
-        __m512i m = _mm512_setzero_si512();
-        K__UNROLL for (int i = 0; i < 4; i++) m = _mm512_dpwssd_epi32(m, mn[i], k__bcast512(aux + 16 * t + i));
-        __m512 u = _mm512_sub_ps(_mm512_mul_ps(d, isum[t]), _mm512_mul_ps(dm, _mm512_cvtepi32_ps(m)));
+        __m512 u = _mm512_mul_ps(d, isum[t]);
+        if (has_min) {
+            __m512i m = _mm512_setzero_si512();
+            K__UNROLL for (int i = 0; i < n; i++) m = _mm512_dpwssd_epi32(m, mn[i], k__bcast512(aux + 16 * t + i));
+            u = _mm512_sub_ps(u, _mm512_mul_ps(dm, _mm512_cvtepi32_ps(m)));
+        }
         k__add_scaled512(y[t], u, x->c.d[t][b]);
     }
 }
@@ -6696,149 +6669,234 @@ K__IN_512 void k__q4_K_direct512(int T, const uint8_t *w, const k__pass *x, int 
         K__UNROLL for (int t = 0; t < T; t++) sum[half][t] = f[t];
     }
     K__UNROLL for (int t = 0; t < T; t++) sum[0][t] = _mm512_add_ps(sum[0][t], sum[1][t]);
-    k__min6_finish512(T, h, x, x->aux + (size_t)b * (size_t)T * 16, b, sum[0], y);
+    k__int_finish512(T, K__HEAD_MIN6, h, x, b, sum[0], y);
 }
 
-/* sc of four groups of 64 columns, the s-th: first those of the lower k-lines. */
-K__IN_512 void k__direct_sc512(int head, const uint8_t *h, int s, __m512i *sc) {
-    if (head == K__HEAD_MIN6) {
+/* sc of the groups of 64 columns, the s-th; narrow: in the lower word alone. */
+K__IN_512 void k__direct_sc512(int head, bool narrow, const uint8_t *h, int s, __m512i *sc) {
+    const __m512i minus = narrow ? _mm512_set1_epi32(32) : _mm512_set1_epi16(0);
+    switch (head) {
+    case K__HEAD_MIN6: {
         __m512i v = _mm512_srl_epi32(k__ld512(h + 64 * (s / 2)), _mm_cvtsi32_si128(s % 2 * 16));
         sc[0] = _mm512_and_si512(v, _mm512_set1_epi32(63));
         sc[1] = _mm512_and_si512(_mm512_srli_epi32(v, 8), _mm512_set1_epi32(63));
         return;
     }
-    __m512i v = k__ld512(h + 64 * s);                 /* K__HEAD_S8 */
-    K__UNROLL for (int i = 0; i < 4; i++)
-        sc[i] = _mm512_srai_epi32(_mm512_slli_epi32(v, (unsigned)(24 - 8 * i)), 24);
+    case K__HEAD_MIN4:
+        K__UNROLL for (unsigned i = 0; i < 4; i++)
+            sc[i] = _mm512_and_si512(_mm512_srli_epi32(k__ld512(h + 64 * s), 8 * i), _mm512_set1_epi32(15));
+        return;
+    case K__HEAD_S8:
+        K__UNROLL for (unsigned i = 0; i < 4; i++)
+            sc[i] = _mm512_srai_epi32(_mm512_slli_epi32(k__ld512(h + 64 * s), 24 - 8 * i), 24);
+        return;
+    case K__HEAD_S6: case K__HEAD_S6X2: {
+        const bool each16 = head == K__HEAD_S6;
+        __m512i    lo = k__ld512(each16 ? h + 64 * (s / 2) : h), hi = k__ld512(each16 ? h + 128 : h + 64);
+        lo = _mm512_srl_epi32(lo, _mm_cvtsi32_si128(each16 ? s % 2 * 16 : s * 8));
+        hi = _mm512_srl_epi32(hi, _mm_cvtsi32_si128(each16 ? s * 8 : s * 4));
+        K__UNROLL for (unsigned i = 0; i < 4; i++) {
+            if (!each16 && i == 2) break;
+            __m512i low = _mm512_and_si512(_mm512_srli_epi32(lo, 4 * i), _mm512_set1_epi32(15));
+            __m512i up = i < 2 ? _mm512_slli_epi32(hi, 4 - 2 * i) : _mm512_srli_epi32(hi, 2 * i - 4);
+            low = _mm512_or_si512(low, _mm512_and_si512(up, _mm512_set1_epi32(0x30)));
+            sc[i] = narrow ? _mm512_sub_epi16(low, minus) : _mm512_sub_epi32(low, _mm512_set1_epi32(32));
+        }
+        return;
+    }
+    }
 }
 
-/* Other INT formats, with groups of 16 or 32. */
-K__IN_512 void k__int_direct512(int T, int bits, int head, int group, const uint8_t *w, const k__pass *x, int b,
+/* The other INT formats. narrow: dots of 16 fit words. A dot starts at what the offset takes away. */
+K__IN_512 void k__int_direct512(int T, int bits, bool table, int head, bool narrow, const uint8_t *w, const k__pass *x, int b,
                                 float (*y)[K_PACK_ROWS]) {
-    const bool     has_min = head == K__HEAD_MIN6;
+    const bool     has_min = head == K__HEAD_MIN6 || head == K__HEAD_MIN4;
+    const int      group = head == K__HEAD_MIN4 || head == K__HEAD_S8 || head == K__HEAD_S6 ? 16 : 32;
     const uint8_t *h = w + 512 * bits;
-    const int32_t *aux = x->aux + (size_t)b * (size_t)T * 16, *start = aux;
+    const int32_t *start = x->aux + (size_t)b * (size_t)T * 16;
+    const __m512i  values = k__values512(table, x->form);
     const int8_t  *q[K__COLS];
     __m512i        sum[K__COLS];
     K__UNROLL for (int t = 0; t < T; t++) {
         q[t] = x->c.q[t] + (size_t)b * K_SUPER;
         sum[t] = _mm512_setzero_si512();
     }
-    K__NO_UNROLL for (int s = 0; s < 4; s++, w += 128 * bits, start += 4) {
+    K__NO_UNROLL for (int s = 0; s < 4; s++, w += 128 * bits, start += 64 / group) {
         __m512i sc[4];
-        k__direct_sc512(head, h, s, sc);
-        K__UNROLL for (int from = 0, g = 0; from < 8; from += group / 4, g++) {
+        k__direct_sc512(head, narrow, h, s, sc);
+        K__UNROLL for (int g = 0; g < 32 / group; g++) {
             __m512i a[K__COLS], c[K__COLS];
             K__UNROLL for (int t = 0; t < T; t++) {
                 a[t] = has_min ? _mm512_setzero_si512() : k__bcast512(start + 16 * t + g);
-                c[t] = has_min ? _mm512_setzero_si512() : k__bcast512(start + 16 * t + g + 2);
+                c[t] = has_min ? _mm512_setzero_si512() : k__bcast512(start + 16 * t + g + 32 / group);
             }
-            k__direct_dots512(T, bits, false, sc[0], w, from, group / 4, q, a, c);
+            k__direct_dots512(T, bits, table, values, w, g * group / 4, group / 4, q, a, c);
             K__UNROLL for (int t = 0; t < T; t++) {
-                __m512i v = _mm512_add_epi32(_mm512_mullo_epi32(a[t], sc[g]), _mm512_mullo_epi32(c[t], sc[g + 32 / group]));
-                sum[t] = _mm512_add_epi32(sum[t], v);
+                if (head == K__HEAD_ONE) {
+                    sum[t] = _mm512_add_epi32(sum[t], _mm512_add_epi32(a[t], c[t]));
+                } else if (narrow) {
+                    sum[t] = _mm512_dpwssd_epi32(sum[t], a[t], sc[g]);
+                    sum[t] = _mm512_dpwssd_epi32(sum[t], c[t], sc[g + 32 / group]);
+                } else {
+                    sum[t] = _mm512_add_epi32(sum[t], _mm512_add_epi32(_mm512_mullo_epi32(a[t], sc[g]),
+                                                                       _mm512_mullo_epi32(c[t], sc[g + 32 / group])));
+                }
             }
         }
         K__UNROLL for (int t = 0; t < T; t++) q[t] += 64;
     }
     __m512 f[K__COLS];
     K__UNROLL for (int t = 0; t < T; t++) f[t] = _mm512_cvtepi32_ps(sum[t]);
-    if (has_min) {
-        k__min6_finish512(T, h, x, aux, b, f, y);
-        return;
-    }
-    K__UNROLL for (int t = 0; t < T; t++)
-        k__add_scaled512(y[t], _mm512_mul_ps(_mm512_loadu_ps((const float *)(const void *)(h + 256)), f[t]), x->c.d[t][b]);
+    k__int_finish512(T, head, h, x, b, f, y);
 }
 
-/* Q4_0 and Q8_0. */
-K__IN_512 void k__scale_direct512(int T, int bits, const uint8_t *w, const k__pass *x, int b, float (*y)[K_PACK_ROWS]) {
+/* fs of a group of 32, the i-th of the s-th 64 columns of a unit. */
+K__IN_512 __m512 k__direct_fs512(int head, int segs, const uint8_t *h, int s, int i) {
+    if (head != K__HEAD_E8) return _mm512_cvtph_ps(k__ld256(h + 32 * ((2 * s + i) / segs)));
+    __m512i   e = _mm512_cvtepu8_epi32(k__ld128(h + 16 * (2 * s + i))), one = _mm512_set1_epi32(1);
+    __mmask16 low = _mm512_cmple_epi32_mask(e, one);
+    __m512i   v = _mm512_slli_epi32(_mm512_sub_epi32(e, one), 23);
+    return _mm512_castsi512_ps(_mm512_mask_sllv_epi32(v, low, _mm512_set1_epi32(0x00200000), e));
+}
+
+/* SCALE formats with groups of 32. */
+K__IN_512 void k__scale_direct512(int T, int bits, bool table, int head, int segs, const uint8_t *w, const k__pass *x, int b,
+                                  float (*y)[K_PACK_ROWS]) {
+    const bool     has_min = head == K__HEAD_F16M;
     const int      groups = (b < x->c.nb ? K_SUPER : x->c.tail) / 32;
     const int32_t *aux = x->aux + (size_t)b * (size_t)T * 16;
+    const __m512i  values = k__values512(table, x->form);
     const int8_t  *q[K__COLS];
     __m512         f[K__COLS];
     K__UNROLL for (int t = 0; t < T; t++) {
         q[t] = k__cols_q(&x->c, t, b);
         f[t] = _mm512_setzero_ps();
     }
-    K__NO_UNROLL for (int g = 0; g < groups; g += 2, w += 128 * bits + 64, aux += 2) {
-        __m512i a[K__COLS], c[K__COLS];
+    K__NO_UNROLL for (int g = 0, s = 0; g < groups; g += 2, w += 128 * bits, aux += 2) {
+        const uint8_t *h = w + 128 * bits * (segs - s);
+        __m512i        a[K__COLS], c[K__COLS];
         K__UNROLL for (int t = 0; t < T; t++) {
-            a[t] = k__bcast512(aux + 16 * t);
-            c[t] = k__bcast512(aux + 16 * t + 1);
+            a[t] = has_min ? _mm512_setzero_si512() : k__bcast512(aux + 16 * t);
+            c[t] = has_min ? _mm512_setzero_si512() : k__bcast512(aux + 16 * t + 1);
         }
-        k__direct_dots512(T, bits, false, a[0], w, 0, 8, q, a, c);
-        __m512 s0 = _mm512_cvtph_ps(k__ld256(w + 128 * bits)), s1 = _mm512_cvtph_ps(k__ld256(w + 128 * bits + 32));
-        if (bits == 4) s1 = _mm512_mul_ps(s1, _mm512_set1_ps(0.0625f));
+        k__direct_dots512(T, bits, table, values, w, 0, 8, q, a, c);
+        __m512 s0 = k__direct_fs512(head, segs, h, s, 0), s1 = k__direct_fs512(head, segs, h, s, 1);
+        if (bits == 4 && !table) s1 = _mm512_mul_ps(s1, _mm512_set1_ps(0.0625f));
         K__UNROLL for (int t = 0; t < T; t++) {
             f[t] = _mm512_add_ps(f[t], _mm512_mul_ps(s0, _mm512_cvtepi32_ps(a[t])));
+            if (has_min)
+                f[t] = _mm512_add_ps(f[t], _mm512_mul_ps(_mm512_cvtph_ps(k__ld256(h + 64)),
+                                                         _mm512_castsi512_ps(k__bcast512(aux + 16 * t))));
             q[t] += 64;
         }
         if (g + 1 == groups) break;
-        K__UNROLL for (int t = 0; t < T; t++) f[t] = _mm512_add_ps(f[t], _mm512_mul_ps(s1, _mm512_cvtepi32_ps(c[t])));
+        K__UNROLL for (int t = 0; t < T; t++) {
+            f[t] = _mm512_add_ps(f[t], _mm512_mul_ps(s1, _mm512_cvtepi32_ps(c[t])));
+            if (has_min)
+                f[t] = _mm512_add_ps(f[t], _mm512_mul_ps(_mm512_cvtph_ps(k__ld256(h + 96)),
+                                                         _mm512_castsi512_ps(k__bcast512(aux + 16 * t + 1))));
+        }
+        if (++s == segs) {                            /* over the head to the next unit */
+            s = 0;
+            w += head == K__HEAD_F16M ? 128 : 64;
+        }
     }
     K__UNROLL for (int t = 0; t < T; t++) k__add_scaled512(y[t], f[t], x->c.d[t][b]);
 }
 
-#define K__COLS_N512(name, T_, call)                                                                              \
-    K__512 void k__cols_##name##_##T_##_512(const k__panel *open, const uint8_t *w, const k__pass *x, int b,       \
-                                            float (*y)[K_PACK_ROWS]) {                                            \
-        const int T = T_;                                                                                         \
-        (void)open, (void)w;                                                                                      \
-        call;                                                                                                     \
-    }
-#define K__COLS_512(name, call)                                                           \
-    K__COLS_N512(name, 1, call) K__COLS_N512(name, 2, call) K__COLS_N512(name, 3, call)   \
-    K__COLS_N512(name, 4, call) K__COLS_N512(name, 5, call) K__COLS_N512(name, 6, call)   \
-    K__COLS_N512(name, 7, call) K__COLS_N512(name, 8, call)
-K__COLS_512(int16_min, k__int_cols512(T, 16, true, true, open, &x->c, b, y)) /* group, has_min, narrow */
-K__COLS_512(int16_off, k__int_cols512(T, 16, false, true, open, &x->c, b, y))
-K__COLS_512(int32_wide, k__int_cols512(T, 32, false, false, open, &x->c, b, y))
-K__COLS_512(int16_wide, k__int_cols512(T, 16, false, false, open, &x->c, b, y))
-K__COLS_512(scale32, k__scale_cols512(T, 32, false, open, &x->c, b, y))
-K__COLS_512(scale32_min, k__scale_cols512(T, 32, true, open, &x->c, b, y))
-K__COLS_512(scale16, k__scale_cols512(T, 16, false, open, &x->c, b, y))
-K__COLS_512(q4_K, k__q4_K_direct512(T, w, x, b, y))
-K__COLS_512(q5_K, k__int_direct512(T, 5, K__HEAD_MIN6, 32, w, x, b, y))
-K__COLS_512(q6_K, k__int_direct512(T, 6, K__HEAD_S8, 16, w, x, b, y))
-K__COLS_512(q4_0, k__scale_direct512(T, 4, w, x, b, y))
-K__COLS_512(q8_0, k__scale_direct512(T, 8, w, x, b, y))
+/* --- few columns of an opened block: groups of 16 with float scales, whose order the nibbles do not have --- */
 
-/* DIRECT: columns meet the packed block; else the panel it is opened into. */
-#define K__PACKED_BOTH512(code, head, name, kind)                                                                  \
-    .codes = k__codes_##code##_512, .heads = k__heads_##head, .width = 8, .panel_cols = 16,                        \
+K__IN_512 void k__scale16_cols512(int T, const k__panel *w, const k__pass *x, int b, float (*y)[K_PACK_ROWS]) {
+    const int      groups = (b < x->c.nb ? K_SUPER : x->c.tail) / 16;
+    const int32_t *aux = x->aux + (size_t)b * (size_t)T * 16;
+    __m512         f[K__COLS];
+    const int8_t  *q[K__COLS];
+    K__UNROLL for (int t = 0; t < T; t++) {
+        q[t] = k__cols_q(&x->c, t, b);
+        f[t] = _mm512_setzero_ps();
+    }
+    K__NO_UNROLL for (int g = 0; g < groups; g++) {
+        __m512i a[K__COLS];
+        K__UNROLL for (int t = 0; t < T; t++) a[t] = k__bcast512(aux + 16 * t + g);
+        K__UNROLL for (int k = 4 * g; k < 4 * g + 4; k++) {
+            __m512i v = k__ld512(w->q[k][0]);
+            K__UNROLL for (int t = 0; t < T; t++) a[t] = _mm512_dpbusd_epi32(a[t], v, k__bcast512(q[t] + 4 * k));
+        }
+        __m512 s = _mm512_loadu_ps(&w->fs[g][0]);
+        K__UNROLL for (int t = 0; t < T; t++) f[t] = _mm512_add_ps(f[t], _mm512_mul_ps(s, _mm512_cvtepi32_ps(a[t])));
+    }
+    K__UNROLL for (int t = 0; t < T; t++) k__add_scaled512(y[t], f[t], x->c.d[t][b]);
+}
+
+#define K__COLS_N512(name, T_, call)                                                                               \
+    K__512 void k__cols_##name##_##T_##_512(const k__panel *open, const uint8_t *w, const k__pass *x, int b,        \
+                                            float (*y)[K_PACK_ROWS]) {                                             \
+        const int T = T_;                                                                                          \
+        (void)open, (void)w;                                                                                       \
+        call;                                                                                                      \
+    }
+#define K__COLS4_512(name, call)                                                          \
+    K__COLS_N512(name, 1, call) K__COLS_N512(name, 2, call) K__COLS_N512(name, 4, call)   \
+    K__COLS_N512(name, 8, call)
+#define K__COLS8_512(name, call)                                                          \
+    K__COLS4_512(name, call) K__COLS_N512(name, 3, call) K__COLS_N512(name, 5, call)      \
+    K__COLS_N512(name, 6, call) K__COLS_N512(name, 7, call)
+K__COLS8_512(q4_K, k__q4_K_direct512(T, w, x, b, y))
+K__COLS8_512(q5_K, k__int_direct512(T, 5, false, K__HEAD_MIN6, false, w, x, b, y)) /* bits, table, head, narrow */
+K__COLS8_512(q6_K, k__int_direct512(T, 6, false, K__HEAD_S8, false, w, x, b, y))
+K__COLS8_512(q3_K, k__int_direct512(T, 3, false, K__HEAD_S6, true, w, x, b, y))
+K__COLS8_512(q2_K, k__int_direct512(T, 2, false, K__HEAD_MIN4, true, w, x, b, y))
+K__COLS8_512(iq4_xs, k__int_direct512(T, 4, true, K__HEAD_S6X2, false, w, x, b, y))
+K__COLS4_512(iq2_s, k__int_direct512(T, 3, true, K__HEAD_S6, false, w, x, b, y))
+K__COLS4_512(iq2_xxs, k__int_direct512(T, 3, true, K__HEAD_S6X2, false, w, x, b, y))
+K__COLS4_512(tq2_0, k__int_direct512(T, 2, false, K__HEAD_ONE, false, w, x, b, y))
+K__COLS8_512(q4_0, k__scale_direct512(T, 4, false, K__HEAD_F16, 1, w, x, b, y))    /* bits, table, head, segs */
+K__COLS8_512(q8_0, k__scale_direct512(T, 8, false, K__HEAD_F16, 1, w, x, b, y))
+K__COLS8_512(iq4_nl, k__scale_direct512(T, 4, true, K__HEAD_F16, 1, w, x, b, y))
+K__COLS8_512(mxfp4, k__scale_direct512(T, 4, true, K__HEAD_E8, 2, w, x, b, y))
+K__COLS4_512(q4_1, k__scale_direct512(T, 4, false, K__HEAD_F16M, 1, w, x, b, y))
+K__COLS4_512(q5_0, k__scale_direct512(T, 5, false, K__HEAD_F16, 1, w, x, b, y))
+K__COLS4_512(q5_1, k__scale_direct512(T, 5, false, K__HEAD_F16M, 1, w, x, b, y))
+K__COLS4_512(q1_0, k__scale_direct512(T, 1, true, K__HEAD_F16, 4, w, x, b, y))
+K__COLS4_512(q2_0, k__scale_direct512(T, 2, false, K__HEAD_F16, 2, w, x, b, y))
+K__COLS4_512(nvfp4, k__scale16_cols512(T, open, x, b, y))
+
+#define K__PACKED_512(code, head, tiles, sums, from)                                                               \
+    .codes = k__codes_##code##_512, .heads = k__heads_##head, .width = 8, .aux = sums, .panel_cols = from,         \
+    .tile = {k__tile_##tiles##_4_512, k__tile_##tiles##_5_512, k__tile_##tiles##_6_512}
+#define K__BY8_512(name)                                                                                           \
     .cols = {k__cols_##name##_1_512, k__cols_##name##_2_512, k__cols_##name##_3_512, k__cols_##name##_4_512,       \
-             k__cols_##name##_5_512, k__cols_##name##_6_512, k__cols_##name##_7_512, k__cols_##name##_8_512},      \
-    .tile = {k__tile_##kind##_4_512, k__tile_##kind##_5_512, k__tile_##kind##_6_512}
-#define K__PACKED_512(code, head, kind) {K__PACKED_BOTH512(code, head, kind, kind)}
-#define K__DIRECT_512(code, head, name, kind, sums) \
-    {K__PACKED_BOTH512(code, head, name, kind), .direct = true, .aux = sums}
+             k__cols_##name##_5_512, k__cols_##name##_6_512, k__cols_##name##_7_512, k__cols_##name##_8_512}
+#define K__BY4_512(name)                                                                                           \
+    .cols = {[0] = k__cols_##name##_1_512, [1] = k__cols_##name##_2_512, [3] = k__cols_##name##_4_512,             \
+             [7] = k__cols_##name##_8_512}
 static const k__packed_plan k__packed_512[K_TYPE_MAX] = {
-    [K_Q2_K]    = K__PACKED_512(2, min4_low, int16_min),
-    [K_Q3_K]    = K__PACKED_512(3, s6_low, int16_off),
-    [K_Q4_K]    = K__DIRECT_512(4, min6_low, q4_K, int16_min, K__AUX_PAIRS),
-    [K_Q5_K]    = K__DIRECT_512(5, min6_whole, q5_K, int32_min, K__AUX_PAIRS),
-    [K_Q6_K]    = K__DIRECT_512(6, s8_whole, q6_K, int16_wide, K__AUX_OFF16),
-    [K_TQ1_0]   = K__PACKED_512(2, one_low, int16_off),
-    [K_TQ2_0]   = K__PACKED_512(2, one_low, int16_off),
-    [K_IQ1_S]   = K__PACKED_512(3t, s6x2_whole, int32_wide),
-    [K_IQ1_M]   = K__PACKED_512(3t, s6_whole, int16_wide),
-    [K_IQ2_XXS] = K__PACKED_512(3t, s6x2_whole, int32_wide),
-    [K_IQ2_XS]  = K__PACKED_512(3t, s6_whole, int16_wide),
-    [K_IQ2_S]   = K__PACKED_512(3t, s6_whole, int16_wide),
-    [K_IQ3_XXS] = K__PACKED_512(4t, s6x2_whole, int32_wide),
-    [K_IQ3_S]   = K__PACKED_512(4t, s6x2_whole, int32_wide),
-    [K_IQ4_XS]  = K__PACKED_512(4t, s6x2_whole, int32_wide),
-    [K_Q4_0]    = K__DIRECT_512(4, f16, q4_0, scale32, K__AUX_OFF32X),
-    [K_Q4_1]    = K__PACKED_512(4, f16m, scale32_min),
-    [K_Q5_0]    = K__PACKED_512(5, f16, scale32),
-    [K_Q5_1]    = K__PACKED_512(5, f16m, scale32_min),
-    [K_Q8_0]    = K__DIRECT_512(8, f16, q8_0, scale32, K__AUX_OFF32),
-    [K_Q1_0]    = K__PACKED_512(1t, f16, scale32),
-    [K_Q2_0]    = K__PACKED_512(2, f16, scale32),
-    [K_IQ4_NL]  = K__PACKED_512(4t, f16, scale32),
-    [K_MXFP4]   = K__PACKED_512(4t, e8, scale32),
-    [K_NVFP4]   = K__PACKED_512(4t, e4, scale16),
+    /*                            codes head      tiles     sums beforehand   panels from */
+    [K_Q2_K]    = {K__PACKED_512(2, min4_low, int16_min, K__AUX_PAIRS16, 33), K__BY8_512(q2_K)},
+    [K_Q3_K]    = {K__PACKED_512(3, s6_low, int16_off, K__AUX_OFF16, 25), K__BY8_512(q3_K)},
+    [K_Q4_K]    = {K__PACKED_512(4, min6_low, int16_min, K__AUX_PAIRS, 33), K__BY8_512(q4_K)},
+    [K_Q5_K]    = {K__PACKED_512(5, min6_whole, int32_min, K__AUX_PAIRS, 33), K__BY8_512(q5_K)},
+    [K_Q6_K]    = {K__PACKED_512(6, s8_whole, int16_wide, K__AUX_OFF16, 33), K__BY8_512(q6_K)},
+    [K_TQ1_0]   = {K__PACKED_512(2, one_low, int16_off, K__AUX_OFF32, 33), K__BY4_512(tq2_0)},
+    [K_TQ2_0]   = {K__PACKED_512(2, one_low, int16_off, K__AUX_OFF32, 33), K__BY4_512(tq2_0)},
+    [K_IQ1_S]   = {K__PACKED_512(3t, s6x2_whole, int32_wide, K__AUX_OFF32, 17), K__BY4_512(iq2_xxs)},
+    [K_IQ1_M]   = {K__PACKED_512(3t, s6_whole, int16_wide, K__AUX_OFF16, 17), K__BY4_512(iq2_s)},
+    [K_IQ2_XXS] = {K__PACKED_512(3t, s6x2_whole, int32_wide, K__AUX_OFF32, 17), K__BY4_512(iq2_xxs)},
+    [K_IQ2_XS]  = {K__PACKED_512(3t, s6_whole, int16_wide, K__AUX_OFF16, 17), K__BY4_512(iq2_s)},
+    [K_IQ2_S]   = {K__PACKED_512(3t, s6_whole, int16_wide, K__AUX_OFF16, 17), K__BY4_512(iq2_s)},
+    [K_IQ3_XXS] = {K__PACKED_512(4t, s6x2_whole, int32_wide, K__AUX_OFF32, 33), K__BY8_512(iq4_xs)},
+    [K_IQ3_S]   = {K__PACKED_512(4t, s6x2_whole, int32_wide, K__AUX_OFF32, 33), K__BY8_512(iq4_xs)},
+    [K_IQ4_XS]  = {K__PACKED_512(4t, s6x2_whole, int32_wide, K__AUX_OFF32, 33), K__BY8_512(iq4_xs)},
+    [K_Q4_0]    = {K__PACKED_512(4, f16, scale32, K__AUX_OFF32X, 33), K__BY8_512(q4_0)},
+    [K_Q4_1]    = {K__PACKED_512(4, f16m, scale32_min, K__AUX_FLOAT, 33), K__BY4_512(q4_1)},
+    [K_Q5_0]    = {K__PACKED_512(5, f16, scale32, K__AUX_OFF32, 24), K__BY4_512(q5_0)},
+    [K_Q5_1]    = {K__PACKED_512(5, f16m, scale32_min, K__AUX_FLOAT, 24), K__BY4_512(q5_1)},
+    [K_Q8_0]    = {K__PACKED_512(8, f16, scale32, K__AUX_OFF32, 33), K__BY8_512(q8_0)},
+    [K_Q1_0]    = {K__PACKED_512(1t, f16, scale32, K__AUX_OFF32, 33), K__BY4_512(q1_0)},
+    [K_Q2_0]    = {K__PACKED_512(2, f16, scale32, K__AUX_OFF32, 33), K__BY4_512(q2_0)},
+    [K_IQ4_NL]  = {K__PACKED_512(4t, f16, scale32, K__AUX_OFF32, 25), K__BY8_512(iq4_nl)},
+    [K_MXFP4]   = {K__PACKED_512(4t, e8, scale32, K__AUX_OFF32, 24), K__BY8_512(mxfp4)},
+    [K_NVFP4]   = {K__PACKED_512(4t, e4, scale16, K__AUX_OFF16, 17), K__BY4_512(nvfp4), .opened = true},
 };
 
 static void k_mul_packed_avx512(uint32_t type, const void *w, int nr, int n, const k_acts *a, float *y, size_t ldy,
@@ -6975,7 +7033,7 @@ K__COLS_AVX2(scale16_wide, k__scale_cols_avx2(T, 1, 16, false, open, &x->c, b, y
 
 #define K__PACKED_AVX2(code, head, kind)                                                                             \
     {                                                                                                                \
-        .codes = k__codes_##code##_avx2, .heads = k__heads_##head, .width = 4, .panel_cols = 16,                     \
+        .codes = k__codes_##code##_avx2, .heads = k__heads_##head, .width = 4, .panel_cols = 16, .opened = true,     \
         .cols = {k__cols_##kind##_1_avx2, k__cols_##kind##_2_avx2, k__cols_##kind##_3_avx2, k__cols_##kind##_4_avx2}, \
         .tile = {k__tile_##kind##_4_avx2, k__tile_##kind##_5_avx2, k__tile_##kind##_6_avx2},                         \
     }
