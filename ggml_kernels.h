@@ -6119,15 +6119,20 @@ static void k__head_get(const k__form *f, const uint8_t *h, int first, int r, k_
     }
 }
 
-/* Up to 256 columns of sixteen rows, in whole units; code[(uint8_t)q] is what stands for q. Returns the end. */
+/* Up to 256 columns of sixteen rows, in whole units; code[(uint8_t)q] is what stands for q where the form has a table.
+ * Returns the end. */
 static uint8_t *k__block_put(const k__form *f, const uint8_t *code, const k__unpacked *u, int units, uint8_t *w) {
-    uint8_t line[16][64];
+    uint8_t codes[K_PACK_ROWS][K_SUPER], line[16][64];
+    for (int r = 0; r < K_PACK_ROWS; r++)
+        if (f->values)
+            for (int c = 0; c < K_SUPER; c++) codes[r][c] = code[(uint8_t)u[r].q[c]];
+        else
+            for (int c = 0; c < K_SUPER; c++) codes[r][c] = (uint8_t)(u[r].q[c] + f->off);
     for (int i = 0; i < units; i++, w += k__unit_bytes(f)) {
         uint8_t *head = w + 128 * f->bits * f->segs;
         for (int s = 0; s < f->segs; s++) {
-            int first = 64 * (i * f->segs + s);
-            for (int r = 0; r < K_PACK_ROWS; r++)
-                for (int c = 0; c < 64; c++) line[c / 4][4 * r + c % 4] = code[(uint8_t)u[r].q[first + c]];
+            for (int k = 0; k < 16; k++)
+                for (int r = 0; r < K_PACK_ROWS; r++) memcpy(line[k] + 4 * r, codes[r] + 64 * (i * f->segs + s) + 4 * k, 4);
             k__planes_put(f->bits, line, w + 128 * f->bits * s);
         }
         memset(head, 0, 64u * f->lines);
@@ -6157,8 +6162,6 @@ static void k_pack_rows(uint32_t type, const void *src, size_t row_bytes, int nr
     const k__form *f = &k__forms[type];
     const k_type  *ty = &k_types[type];
     uint8_t        code[256] = {0}, *w = dst;
-    for (int q = -128; q < 128; q++)
-        if (!f->values) code[(uint8_t)q] = (uint8_t)(q + f->off);
     for (int i = 15; f->values && i >= 0; i--)        /* of equal values the first */
         if (i < 1 << f->bits) code[(uint8_t)f->values[i]] = (uint8_t)i;
     for (int r0 = 0; r0 < nr; r0 += K_PACK_ROWS)
@@ -6215,6 +6218,7 @@ static void k_mul_packed_ref(uint32_t type, const void *w, int nr, int n, const 
 
 enum {
     K__PASSES = 4,                                    /* passes of few columns, at most */
+    K__FAR = 16384,                                   /* bytes ahead of a packed stream that are asked for */
     K__LANE_WHOLE, K__LANE_LOW, K__LANE_BOTH          /* sc in a lane: as int32; in the low word; in both */
 };
 
@@ -6244,6 +6248,16 @@ typedef struct {
     k__tile *tile[K__TILE - K__TILE_MIN + 1];
     int width, panel_cols;                            /* columns of a pass; columns from which panels pay */
 } k__packed_plan;
+
+/* Lines are asked for one by one, as they are read: many at once would fill the core's buffers and hold up the reading.
+ * They may lie beyond the matrix. */
+static inline __attribute__((always_inline)) void k__line_ahead(const uint8_t *p) {
+    _mm_prefetch((const char *)((uintptr_t)p + K__FAR), _MM_HINT_T1);
+}
+static inline __attribute__((always_inline)) void k__head_ahead(const uint8_t *h, int lines) {
+    K__UNROLL for (int i = 0; i < 5; i++)
+        if (i < lines) k__line_ahead(h + 64 * i);
+}
 
 /* Eight rows of a head's line. */
 K__IN_AVX2 __m256i k__lane_bits(__m256i v, int at, int mask) {
@@ -6444,8 +6458,10 @@ static void k__packed_few(const k__packed_plan *p, uint32_t type, const uint8_t 
         for (int b = 0; b * K_SUPER < n; b++) {
             int    len = n - b * K_SUPER < K_SUPER ? n - b * K_SUPER : K_SUPER;
             size_t bytes = (size_t)k__units(f, len) * k__unit_bytes(f);
-            k__fetch_ahead(w, bytes);
-            if (p->opened) k__open_block(p, f, w, len, block, 0);
+            if (p->opened) {
+                k__fetch_ahead(w, bytes);
+                k__open_block(p, f, w, len, block, 0);
+            }
             for (int i = 0; i < parts; i++) p->cols[x[i].c.n - 1](block, w, &x[i], b, acc[i]);
             w += bytes;
         }
@@ -6574,6 +6590,8 @@ K__IN_512 void k__direct_dots512(int T, int bits, bool table, __m512i t, const u
                                  const int8_t *const *q, __m512i *a, __m512i *c) {
     K__UNROLL for (int i = from; i < from + count; i++) {
         __m512i lo, hi;
+        K__UNROLL for (int l = 0; l < 2; l++)
+            if (i * bits / 4 + l < (i + 1) * bits / 4) k__line_ahead(p + 64 * (i * bits / 4 + l));
         k__direct512(bits, table, t, p, i, &lo, &hi);
         K__UNROLL for (int j = 0; j < T; j++) {
             a[j] = _mm512_dpbusd_epi32(a[j], lo, k__bcast512(q[j] + 4 * i));
@@ -6621,6 +6639,7 @@ K__IN_512 void k__int_finish512(int T, int head, const uint8_t *h, const k__pass
     __m512i        mn[8];
     __m512         d, dm;
     int            n = 0;
+    k__head_ahead(h, (int)(last - h) / 64 + 1);
     if (has_min) {
         n = k__mins_open512(head, h, mn);
         d = _mm512_cvtph_ps(k__ld256(last));
@@ -6797,6 +6816,7 @@ K__IN_512 void k__scale_direct512(int T, int bits, bool table, int head, int seg
                                                          _mm512_castsi512_ps(k__bcast512(aux + 16 * t + 1))));
         }
         if (++s == segs) {                            /* over the head to the next unit */
+            k__head_ahead(h, head == K__HEAD_F16M ? 2 : 1);
             s = 0;
             w += head == K__HEAD_F16M ? 128 : 64;
         }
@@ -6906,10 +6926,6 @@ static void k_mul_packed_avx512(uint32_t type, const void *w, int nr, int n, con
 
 /* ===== [packed_avx2] ===== */
 
-K__IN_AVX2 __m256i k__moved_avx2(const uint8_t *p, int from, int to, int mask) {
-    return k__bits_avx2(p, from, to, mask);
-}
-
 /* k-line i of 64 columns at p, of eight rows; p is at the first of them in a line. */
 K__IN_AVX2 __m256i k__line_avx2(int bits, bool table, __m256i t, const uint8_t *p, int i) {
     __m256i v = _mm256_setzero_si256();
@@ -6955,60 +6971,163 @@ K__CODES_AVX2(5, 5, false, false)
 K__CODES_AVX2(6, 6, false, false)
 K__CODES_AVX2(8, 8, false, true)
 
-/* Block b of an INT format, eight rows at a time; steps as in k__dots_avx2. */
-K__IN_AVX2 void k__int_cols_avx2(int T, int steps, bool has_min, const k__panel *w, const k__cols *x, int b,
-                                 float (*y)[K_PACK_ROWS]) {
-    for (int at = 0; at < K_PACK_ROWS; at += 8) {
-        __m256i       sum[K__COLS];
-        const int8_t *q[K__COLS];
-        K__UNROLL for (int t = 0; t < T; t++) {
-            q[t] = x->q[t] + (size_t)b * K_SUPER;
-            sum[t] = _mm256_setzero_si256();
+/* --- few columns, straight from the packed block, eight rows at a time --- */
+
+K__IN_AVX2 __m256i k__direct_avx2(int bits, bool table, __m256i t, const uint8_t *p, int i) {
+    if (bits == 8) return _mm256_xor_si256(k__ld256(p + 64 * i), _mm256_set1_epi8(-128));
+    return k__line_avx2(bits, table, t, p, i);
+}
+
+/* acc[j] += products of count k-lines from `from` of 64 columns, each pair times its half of s; steps as in k__dots_avx2. */
+K__IN_AVX2 void k__direct_dots_avx2(int T, int steps, int bits, bool table, __m256i t, const uint8_t *p, int from, int count,
+                                    const int8_t *const *q, __m256i s, __m256i *acc) {
+    K__UNROLL for (int i = from; i < from + count; i += steps) {
+        __m256i v[K__COLS];
+        K__UNROLL for (int k = i; k < i + steps; k++) {
+            __m256i w = k__direct_avx2(bits, table, t, p, k);
+            K__UNROLL for (int j = 0; j < T; j++) {
+                __m256i x = k__pairs_avx2(steps == 1, w, k__bcast_avx2(q[j] + 4 * k));
+                v[j] = k == i ? x : _mm256_add_epi16(v[j], x);
+            }
         }
-        for (int g = 0; g < 16; g++) k__dots_avx2(T, steps, w, at, 4 * g, 4, q, k__ld256(&w->sc[g][at]), sum);
-        __m256 d = _mm256_loadu_ps(w->d + at), dm = _mm256_loadu_ps(w->dm + at);
-        K__UNROLL for (int t = 0; t < T; t++) {
-            const int16_t *xs = x->sum[t] + (size_t)b * 16;
-            if (!has_min && steps > 1) sum[t] = k__mins_avx2(w, at, xs, sum[t]);
-            __m256 u = _mm256_mul_ps(d, _mm256_cvtepi32_ps(sum[t]));
-            if (has_min)
-                u = _mm256_sub_ps(
-                    u, _mm256_mul_ps(dm, _mm256_cvtepi32_ps(k__mins_avx2(w, at, xs, _mm256_setzero_si256()))));
-            k__add_scaled_avx2(y[t] + at, u, x->d[t][b]);
+        K__UNROLL for (int j = 0; j < T; j++) acc[j] = _mm256_add_epi32(acc[j], _mm256_madd_epi16(v[j], s));
+    }
+}
+
+/* Values of a table: q where steps is 1, else u. */
+K__IN_AVX2 __m256i k__values_avx2(bool table, int steps, const k__form *f) {
+    if (!table) return _mm256_setzero_si256();
+    __m256i t = _mm256_broadcastsi128_si256(k__ld128(f->values));
+    return steps == 1 ? t : _mm256_add_epi8(t, _mm256_set1_epi8((char)f->off));
+}
+
+/* d and dm of eight rows; v: their lines of the head, last: the last one. */
+K__IN_AVX2 void k__direct_d_avx2(int head, const __m256i *v, const uint8_t *last, const k__form *f, __m256 *d, __m256 *dm) {
+    *dm = _mm256_setzero_ps();
+    switch (head) {
+    case K__HEAD_MIN6: case K__HEAD_MIN4:
+        *d = k__lane_halves(last);
+        *dm = k__lane_halves(last + 32);
+        return;
+    case K__HEAD_S6X2: {
+        __m256i f16 = _mm256_srli_epi32(v[1], 16);
+        f16 = _mm256_permute4x64_epi64(_mm256_packus_epi32(f16, f16), 0xd8);
+        *d = _mm256_mul_ps(_mm256_cvtph_ps(_mm256_castsi256_si128(f16)), _mm256_set1_ps(f->factor));
+        return;
+    }
+    default: *d = _mm256_castsi256_ps(v[f->lines - 1]);
+    }
+}
+
+K__IN_AVX2 void k__int_direct_avx2(int T, int steps, int bits, bool table, int head, const uint8_t *w, const k__pass *x, int b,
+                                   float (*y)[K_PACK_ROWS]) {
+    const bool     has_min = head == K__HEAD_MIN6 || head == K__HEAD_MIN4;
+    const k__form *form = x->form;
+    const __m256i  t = k__values_avx2(table, steps, form);
+    K__NO_UNROLL for (int r = 0; r < K_PACK_ROWS; r += 8) {
+        const uint8_t *p = w + 4 * r, *h = p + 512 * bits;
+        const int8_t  *q[K__COLS];
+        __m256i        v[5], sc[16], mn[8], sum[K__COLS];
+        __m256         d, dm;
+        K__UNROLL for (int i = 0; i < 5; i++) v[i] = k__ld256(h + 64 * (i < form->lines ? i : 0));
+        K__UNROLL for (int g = 0; g < 16; g++) {
+            __m256i s = k__lane_sc(head, v, g);
+            sc[g] = k__lane_pair(s, s);
+        }
+        K__UNROLL for (int g = 0; g < 8; g++)
+            mn[g] = has_min ? k__lane_pair(k__lane_mn(head, v, 2 * g), k__lane_mn(head, v, 2 * g + 1))
+                            : _mm256_blend_epi16(sc[2 * g], sc[2 * g + 1], 0xaa);
+        K__UNROLL for (int j = 0; j < T; j++) {
+            q[j] = x->c.q[j] + (size_t)b * K_SUPER;
+            sum[j] = _mm256_setzero_si256();
+        }
+        K__NO_UNROLL for (int s = 0; s < 4; s++, p += 128 * bits) {
+            if (!r) K__UNROLL for (int l = 0; l < 2 * bits; l++) k__line_ahead(p + 64 * l);
+            K__UNROLL for (int g = 0; g < 4; g++)
+                k__direct_dots_avx2(T, steps, bits, table, t, p, 4 * g, 4, q, sc[4 * s + g], sum);
+            K__UNROLL for (int j = 0; j < T; j++) q[j] += 64;
+        }
+        if (!r) k__head_ahead(h, form->lines);
+        k__direct_d_avx2(head, v, w + 512 * bits + 64 * (form->lines - 1) + 2 * r, form, &d, &dm);
+        K__UNROLL for (int j = 0; j < T; j++) {
+            const int16_t *xs = x->c.sum[j] + (size_t)b * 16;
+            __m256i        m = _mm256_setzero_si256();
+            if (has_min || steps > 1)
+                K__UNROLL for (int g = 0; g < 8; g++)
+                    m = _mm256_add_epi32(m, _mm256_madd_epi16(mn[g], k__bcast_avx2(xs + 2 * g)));
+            if (!has_min && steps > 1)                /* the offset */
+                sum[j] = _mm256_sub_epi32(sum[j], _mm256_mullo_epi32(m, _mm256_set1_epi32(form->off)));
+            __m256 u = _mm256_mul_ps(d, _mm256_cvtepi32_ps(sum[j]));
+            if (has_min) u = _mm256_sub_ps(u, _mm256_mul_ps(dm, _mm256_cvtepi32_ps(m)));
+            k__add_scaled_avx2(y[j] + r, u, x->c.d[j][b]);
         }
     }
 }
 
-/* Block b of a SCALE format. */
-K__IN_AVX2 void k__scale_cols_avx2(int T, int steps, int group, bool has_min, const k__panel *w, const k__cols *x, int b,
-                                   float (*y)[K_PACK_ROWS]) {
-    const __m256i ones = _mm256_set1_epi16(1), minus = _mm256_set1_epi16((short)-x->offset);
-    const int     groups = (b < x->nb ? K_SUPER : x->tail) / group;
-    for (int at = 0; at < K_PACK_ROWS; at += 8) {
-        __m256         f[K__COLS];
+/* SCALE formats with groups of 32; a dot starts at what the offset takes away. */
+K__IN_AVX2 void k__scale_direct_avx2(int T, int steps, int bits, bool table, int head, int segs, const uint8_t *w,
+                                     const k__pass *x, int b, float (*y)[K_PACK_ROWS]) {
+    const bool    has_min = head == K__HEAD_F16M;
+    const int     groups = (b < x->c.nb ? K_SUPER : x->c.tail) / 32;
+    const __m256i t = k__values_avx2(table, steps, x->form), ones = _mm256_set1_epi16(1);
+    K__NO_UNROLL for (int r = 0; r < K_PACK_ROWS; r += 8) {
+        const uint8_t *p = w + 4 * r, *unit = w;
+        const int32_t *aux = x->aux + (size_t)b * (size_t)T * 16;
         const int8_t  *q[K__COLS];
-        const int16_t *sum[K__COLS];
-        K__UNROLL for (int t = 0; t < T; t++) {
-            q[t] = k__cols_q(x, t, b);
-            sum[t] = k__cols_sum(x, t, b);
-            f[t] = _mm256_setzero_ps();
+        __m256         f[K__COLS];
+        K__UNROLL for (int j = 0; j < T; j++) {
+            q[j] = k__cols_q(&x->c, j, b);
+            f[j] = _mm256_setzero_ps();
         }
-        for (int g = 0; g < groups; g++) {
-            __m256i dot[K__COLS];
-            K__UNROLL for (int t = 0; t < T; t++) {
-                dot[t] = _mm256_setzero_si256();
-                if (!has_min && steps > 1) dot[t] = _mm256_madd_epi16(minus, k__bcast_avx2(sum[t] + 2 * g));
+        K__NO_UNROLL for (int g = 0, s = 0; g < groups; g += 2, p += 128 * bits) {
+            const uint8_t *h = unit + 128 * bits * segs;
+            if (!r) K__UNROLL for (int l = 0; l < 2 * bits + 1; l++) k__line_ahead(p + 64 * l);
+            K__UNROLL for (int i = 0; i < 2; i++) {
+                if (g + i == groups) break;
+                __m256i a[K__COLS];
+                K__UNROLL for (int j = 0; j < T; j++)
+                    a[j] = has_min || steps == 1 ? _mm256_setzero_si256() : k__bcast_avx2(aux + 16 * j + g + i);
+                k__direct_dots_avx2(T, steps, bits, table, t, p, 8 * i, 8, q, ones, a);
+                __m256 fs = head == K__HEAD_E8 ? k__lane_e8(h + 16 * (2 * s + i) + r)
+                                               : k__lane_halves(h + 32 * ((2 * s + i) / segs) + 2 * r);
+                K__UNROLL for (int j = 0; j < T; j++) {
+                    f[j] = _mm256_add_ps(f[j], _mm256_mul_ps(fs, _mm256_cvtepi32_ps(a[j])));
+                    if (has_min)
+                        f[j] = _mm256_add_ps(f[j], _mm256_mul_ps(k__lane_halves(h + 64 + 32 * i + 2 * r),
+                                                                 _mm256_castsi256_ps(k__bcast_avx2(aux + 16 * j + g + i))));
+                }
             }
-            k__dots_avx2(T, steps, w, at, g * group / 4, group / 4, q, ones, dot);
-            K__UNROLL for (int t = 0; t < T; t++) {
-                f[t] = _mm256_add_ps(
-                    f[t], _mm256_mul_ps(_mm256_loadu_ps(&w->fs[g][at]), _mm256_cvtepi32_ps(dot[t])));
-                if (!has_min) continue;
-                __m256 m = _mm256_cvtepi32_ps(_mm256_madd_epi16(ones, k__bcast_avx2(sum[t] + 2 * g)));
-                f[t] = _mm256_add_ps(f[t], _mm256_mul_ps(_mm256_loadu_ps(&w->fs[8 + g][at]), m));
+            K__UNROLL for (int j = 0; j < T; j++) q[j] += 64;
+            if (++s == segs) {                        /* over the head to the next unit */
+                s = 0;
+                p += head == K__HEAD_F16M ? 128 : 64;
+                unit += 128 * bits * segs + (head == K__HEAD_F16M ? 128 : 64);
             }
         }
-        K__UNROLL for (int t = 0; t < T; t++) k__add_scaled_avx2(y[t] + at, f[t], x->d[t][b]);
+        K__UNROLL for (int j = 0; j < T; j++) k__add_scaled_avx2(y[j] + r, f[j], x->c.d[j][b]);
+    }
+}
+
+/* --- few columns of an opened block: groups of 16 with float scales --- */
+
+K__IN_AVX2 void k__scale16_cols_avx2(int T, const k__panel *w, const k__pass *x, int b, float (*y)[K_PACK_ROWS]) {
+    const __m256i ones = _mm256_set1_epi16(1);
+    const int     groups = (b < x->c.nb ? K_SUPER : x->c.tail) / 16;
+    for (int r = 0; r < K_PACK_ROWS; r += 8) {
+        __m256        f[K__COLS];
+        const int8_t *q[K__COLS];
+        K__UNROLL for (int j = 0; j < T; j++) {
+            q[j] = k__cols_q(&x->c, j, b);
+            f[j] = _mm256_setzero_ps();
+        }
+        K__NO_UNROLL for (int g = 0; g < groups; g++) {
+            __m256i a[K__COLS];
+            K__UNROLL for (int j = 0; j < T; j++) a[j] = _mm256_setzero_si256();
+            k__dots_avx2(T, 1, w, r, 4 * g, 4, q, ones, a);
+            __m256 s = _mm256_loadu_ps(&w->fs[g][r]);
+            K__UNROLL for (int j = 0; j < T; j++) f[j] = _mm256_add_ps(f[j], _mm256_mul_ps(s, _mm256_cvtepi32_ps(a[j])));
+        }
+        K__UNROLL for (int j = 0; j < T; j++) k__add_scaled_avx2(y[j] + r, f[j], x->c.d[j][b]);
     }
 }
 
@@ -7022,47 +7141,58 @@ K__IN_AVX2 void k__scale_cols_avx2(int T, int steps, int group, bool has_min, co
 #define K__COLS_AVX2(name, call)                                                               \
     K__COLS_NAVX2(name, 1, call) K__COLS_NAVX2(name, 2, call) K__COLS_NAVX2(name, 3, call)     \
     K__COLS_NAVX2(name, 4, call)
-K__COLS_AVX2(int4_min, k__int_cols_avx2(T, 4, true, open, &x->c, b, y))                      /* steps */
-K__COLS_AVX2(int4_off, k__int_cols_avx2(T, 4, false, open, &x->c, b, y))
-K__COLS_AVX2(int2_off, k__int_cols_avx2(T, 2, false, open, &x->c, b, y))
-K__COLS_AVX2(int_wide, k__int_cols_avx2(T, 1, false, open, &x->c, b, y))
-K__COLS_AVX2(scale4_off, k__scale_cols_avx2(T, 4, 32, false, open, &x->c, b, y))
-K__COLS_AVX2(scale4_min, k__scale_cols_avx2(T, 4, 32, true, open, &x->c, b, y))
-K__COLS_AVX2(scale_wide, k__scale_cols_avx2(T, 1, 32, false, open, &x->c, b, y))
-K__COLS_AVX2(scale16_wide, k__scale_cols_avx2(T, 1, 16, false, open, &x->c, b, y))
+K__COLS_AVX2(q4_K, k__int_direct_avx2(T, 4, 4, false, K__HEAD_MIN6, w, x, b, y))   /* steps, bits, table, head */
+K__COLS_AVX2(q5_K, k__int_direct_avx2(T, 4, 5, false, K__HEAD_MIN6, w, x, b, y))
+K__COLS_AVX2(q6_K, k__int_direct_avx2(T, 2, 6, false, K__HEAD_S8, w, x, b, y))
+K__COLS_AVX2(q3_K, k__int_direct_avx2(T, 4, 3, false, K__HEAD_S6, w, x, b, y))
+K__COLS_AVX2(q2_K, k__int_direct_avx2(T, 4, 2, false, K__HEAD_MIN4, w, x, b, y))
+K__COLS_AVX2(tq2_0, k__int_direct_avx2(T, 4, 2, false, K__HEAD_ONE, w, x, b, y))
+K__COLS_AVX2(iq4_xs, k__int_direct_avx2(T, 1, 4, true, K__HEAD_S6X2, w, x, b, y))
+K__COLS_AVX2(iq3_s, k__int_direct_avx2(T, 4, 4, true, K__HEAD_S6X2, w, x, b, y))
+K__COLS_AVX2(iq2_s, k__int_direct_avx2(T, 1, 3, true, K__HEAD_S6, w, x, b, y))
+K__COLS_AVX2(iq2_xxs, k__int_direct_avx2(T, 1, 3, true, K__HEAD_S6X2, w, x, b, y))
+K__COLS_AVX2(q4_0, k__scale_direct_avx2(T, 4, 4, false, K__HEAD_F16, 1, w, x, b, y)) /* steps, bits, table, head, segs */
+K__COLS_AVX2(q4_1, k__scale_direct_avx2(T, 4, 4, false, K__HEAD_F16M, 1, w, x, b, y))
+K__COLS_AVX2(q5_0, k__scale_direct_avx2(T, 4, 5, false, K__HEAD_F16, 1, w, x, b, y))
+K__COLS_AVX2(q5_1, k__scale_direct_avx2(T, 4, 5, false, K__HEAD_F16M, 1, w, x, b, y))
+K__COLS_AVX2(q8_0, k__scale_direct_avx2(T, 1, 8, false, K__HEAD_F16, 1, w, x, b, y))
+K__COLS_AVX2(q1_0, k__scale_direct_avx2(T, 4, 1, true, K__HEAD_F16, 4, w, x, b, y))
+K__COLS_AVX2(q2_0, k__scale_direct_avx2(T, 4, 2, false, K__HEAD_F16, 2, w, x, b, y))
+K__COLS_AVX2(iq4_nl, k__scale_direct_avx2(T, 1, 4, true, K__HEAD_F16, 1, w, x, b, y))
+K__COLS_AVX2(mxfp4, k__scale_direct_avx2(T, 4, 4, true, K__HEAD_E8, 2, w, x, b, y))
+K__COLS_AVX2(nvfp4, k__scale16_cols_avx2(T, open, x, b, y))
 
-#define K__PACKED_AVX2(code, head, kind)                                                                             \
-    {                                                                                                                \
-        .codes = k__codes_##code##_avx2, .heads = k__heads_##head, .width = 4, .panel_cols = 16, .opened = true,     \
-        .cols = {k__cols_##kind##_1_avx2, k__cols_##kind##_2_avx2, k__cols_##kind##_3_avx2, k__cols_##kind##_4_avx2}, \
-        .tile = {k__tile_##kind##_4_avx2, k__tile_##kind##_5_avx2, k__tile_##kind##_6_avx2},                         \
-    }
+#define K__PACKED_AVX2(code, head, tiles, name, sums, from)                                                          \
+    .codes = k__codes_##code##_avx2, .heads = k__heads_##head, .width = 4, .aux = sums, .panel_cols = from,          \
+    .cols = {k__cols_##name##_1_avx2, k__cols_##name##_2_avx2, k__cols_##name##_3_avx2, k__cols_##name##_4_avx2},    \
+    .tile = {k__tile_##tiles##_4_avx2, k__tile_##tiles##_5_avx2, k__tile_##tiles##_6_avx2}
 static const k__packed_plan k__packed_avx2[K_TYPE_MAX] = {
-    [K_Q2_K]    = K__PACKED_AVX2(2, min4_both, int4_min),
-    [K_Q3_K]    = K__PACKED_AVX2(3, s6_both, int4_off),
-    [K_Q4_K]    = K__PACKED_AVX2(4, min6_both, int4_min),
-    [K_Q5_K]    = K__PACKED_AVX2(5, min6_both, int4_min),
-    [K_Q6_K]    = K__PACKED_AVX2(6, s8_both, int2_off),
-    [K_TQ1_0]   = K__PACKED_AVX2(2, one_both, int4_off),
-    [K_TQ2_0]   = K__PACKED_AVX2(2, one_both, int4_off),
-    [K_IQ1_S]   = K__PACKED_AVX2(3t, s6x2_both, int4_off),
-    [K_IQ1_M]   = K__PACKED_AVX2(3t, s6_both, int4_off),
-    [K_IQ2_XXS] = K__PACKED_AVX2(3q, s6x2_both, int_wide),
-    [K_IQ2_XS]  = K__PACKED_AVX2(3q, s6_both, int_wide),
-    [K_IQ2_S]   = K__PACKED_AVX2(3q, s6_both, int_wide),
-    [K_IQ3_XXS] = K__PACKED_AVX2(4q, s6x2_both, int_wide),
-    [K_IQ3_S]   = K__PACKED_AVX2(4t, s6x2_both, int4_off),
-    [K_IQ4_XS]  = K__PACKED_AVX2(4q, s6x2_both, int_wide),
-    [K_Q4_0]    = K__PACKED_AVX2(4, f16, scale4_off),
-    [K_Q4_1]    = K__PACKED_AVX2(4, f16m, scale4_min),
-    [K_Q5_0]    = K__PACKED_AVX2(5, f16, scale4_off),
-    [K_Q5_1]    = K__PACKED_AVX2(5, f16m, scale4_min),
-    [K_Q8_0]    = K__PACKED_AVX2(8, f16, scale_wide),
-    [K_Q1_0]    = K__PACKED_AVX2(1t, f16, scale4_off),
-    [K_Q2_0]    = K__PACKED_AVX2(2, f16, scale4_off),
-    [K_IQ4_NL]  = K__PACKED_AVX2(4q, f16, scale_wide),
-    [K_MXFP4]   = K__PACKED_AVX2(4t, e8, scale4_off),
-    [K_NVFP4]   = K__PACKED_AVX2(4q, e4, scale16_wide),
+    /*                             codes head      tiles     columns, sums beforehand, panels from */
+    [K_Q2_K]    = {K__PACKED_AVX2(2, min4_both, int4_min, q2_K, K__AUX_NONE, 17)},
+    [K_Q3_K]    = {K__PACKED_AVX2(3, s6_both, int4_off, q3_K, K__AUX_NONE, 17)},
+    [K_Q4_K]    = {K__PACKED_AVX2(4, min6_both, int4_min, q4_K, K__AUX_NONE, 17)},
+    [K_Q5_K]    = {K__PACKED_AVX2(5, min6_both, int4_min, q5_K, K__AUX_NONE, 17)},
+    [K_Q6_K]    = {K__PACKED_AVX2(6, s8_both, int2_off, q6_K, K__AUX_NONE, 12)},
+    [K_TQ1_0]   = {K__PACKED_AVX2(2, one_both, int4_off, tq2_0, K__AUX_NONE, 17)},
+    [K_TQ2_0]   = {K__PACKED_AVX2(2, one_both, int4_off, tq2_0, K__AUX_NONE, 17)},
+    [K_IQ1_S]   = {K__PACKED_AVX2(3t, s6x2_both, int4_off, iq2_xxs, K__AUX_NONE, 17)},
+    [K_IQ1_M]   = {K__PACKED_AVX2(3t, s6_both, int4_off, iq2_s, K__AUX_NONE, 17)},
+    [K_IQ2_XXS] = {K__PACKED_AVX2(3q, s6x2_both, int_wide, iq2_xxs, K__AUX_NONE, 17)},
+    [K_IQ2_XS]  = {K__PACKED_AVX2(3q, s6_both, int_wide, iq2_s, K__AUX_NONE, 17)},
+    [K_IQ2_S]   = {K__PACKED_AVX2(3q, s6_both, int_wide, iq2_s, K__AUX_NONE, 17)},
+    [K_IQ3_XXS] = {K__PACKED_AVX2(4q, s6x2_both, int_wide, iq4_xs, K__AUX_NONE, 17)},
+    [K_IQ3_S]   = {K__PACKED_AVX2(4t, s6x2_both, int4_off, iq3_s, K__AUX_NONE, 17)},
+    [K_IQ4_XS]  = {K__PACKED_AVX2(4q, s6x2_both, int_wide, iq4_xs, K__AUX_NONE, 17)},
+    [K_Q4_0]    = {K__PACKED_AVX2(4, f16, scale4_off, q4_0, K__AUX_OFF32, 17)},
+    [K_Q4_1]    = {K__PACKED_AVX2(4, f16m, scale4_min, q4_1, K__AUX_FLOAT, 17)},
+    [K_Q5_0]    = {K__PACKED_AVX2(5, f16, scale4_off, q5_0, K__AUX_OFF32, 17)},
+    [K_Q5_1]    = {K__PACKED_AVX2(5, f16m, scale4_min, q5_1, K__AUX_FLOAT, 17)},
+    [K_Q8_0]    = {K__PACKED_AVX2(8, f16, scale_wide, q8_0, K__AUX_NONE, 17)},
+    [K_Q1_0]    = {K__PACKED_AVX2(1t, f16, scale4_off, q1_0, K__AUX_OFF32, 17)},
+    [K_Q2_0]    = {K__PACKED_AVX2(2, f16, scale4_off, q2_0, K__AUX_OFF32, 17)},
+    [K_IQ4_NL]  = {K__PACKED_AVX2(4q, f16, scale_wide, iq4_nl, K__AUX_NONE, 17)},
+    [K_MXFP4]   = {K__PACKED_AVX2(4t, e8, scale4_off, mxfp4, K__AUX_OFF32, 17)},
+    [K_NVFP4]   = {K__PACKED_AVX2(4q, e4, scale16_wide, nvfp4, K__AUX_NONE, 17), .opened = true},
 };
 
 static void k_mul_packed_avx2(uint32_t type, const void *w, int nr, int n, const k_acts *a, float *y, size_t ldy, void *scratch) {
