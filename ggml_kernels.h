@@ -7264,26 +7264,33 @@ static float k__probe_f32_ref(const void *x, int n) {
 static const k_probe k_probe_ref = {k__probe_read_ref, k__probe_i8_ref, k__probe_f32_ref, 1024, 1024};
 
 #if defined(__x86_64__)
+/* A word that every lane has a part in. */
+K__IN_AVX2 uint64_t k__any256(__m256i v) {
+    uint64_t out[4];
+    _mm256_storeu_si256((__m256i *)out, v);
+    return out[0] ^ out[1] ^ out[2] ^ out[3];
+}
+
+K__IN_512 uint64_t k__any512(__m512i v) {
+    return k__any256(_mm256_xor_si256(_mm512_castsi512_si256(v), _mm512_extracti64x4_epi64(v, 1)));
+}
+
 /* As the row kernels do: some kilobytes ahead, which the hardware alone does not reach. */
 K__AVX2 uint64_t k__probe_read_avx2(const void *p, size_t n) {
     const uint8_t *q = p;
     __m256i        s[4] = {_mm256_setzero_si256(), _mm256_setzero_si256(), _mm256_setzero_si256(), _mm256_setzero_si256()};
-    uint64_t       out[4];
     for (size_t i = 0; i + 128 <= n; i += 128) {
         k__fetch_ahead(q + i, 128);
         K__UNROLL for (int j = 0; j < 4; j++)
             s[j] = _mm256_add_epi64(s[j], _mm256_load_si256((const __m256i *)(q + i + 32 * j)));
     }
-    s[0] = _mm256_xor_si256(_mm256_xor_si256(s[0], s[1]), _mm256_xor_si256(s[2], s[3]));
-    _mm256_storeu_si256((__m256i *)out, s[0]);
-    return out[0] ^ out[1] ^ out[2] ^ out[3];
+    return k__any256(_mm256_xor_si256(_mm256_xor_si256(s[0], s[1]), _mm256_xor_si256(s[2], s[3])));
 }
 
 /* Pairs summed in 16 bits over eight steps, then widened: the fewest operations that codes of four bits allow. */
 K__AVX2 uint64_t k__probe_i8_avx2(const void *x, int n) {
     const __m256i one = _mm256_set1_epi16(1), b = _mm256_load_si256((const __m256i *)x);
     __m256i       a = _mm256_and_si256(b, _mm256_set1_epi8(7)), s[4];
-    uint64_t      out[4];
     for (int c = 0; c < 4; c++) s[c] = _mm256_setzero_si256();
     for (int i = 0; i < n; i++) {
         __m256i t[4] = {_mm256_setzero_si256(), _mm256_setzero_si256(), _mm256_setzero_si256(), _mm256_setzero_si256()};
@@ -7295,9 +7302,7 @@ K__AVX2 uint64_t k__probe_i8_avx2(const void *x, int n) {
             }
         K__UNROLL for (int c = 0; c < 4; c++) s[c] = _mm256_add_epi32(s[c], _mm256_madd_epi16(t[c], one));
     }
-    s[0] = _mm256_xor_si256(_mm256_xor_si256(s[0], s[1]), _mm256_xor_si256(s[2], s[3]));
-    _mm256_storeu_si256((__m256i *)out, s[0]);
-    return out[0] ^ out[1] ^ out[2] ^ out[3];
+    return k__any256(_mm256_xor_si256(_mm256_xor_si256(s[0], s[1]), _mm256_xor_si256(s[2], s[3])));
 }
 
 K__AVX2 float k__probe_f32_avx2(const void *x, int n) {
@@ -7324,7 +7329,7 @@ K__512 uint64_t k__probe_read_avx512(const void *p, size_t n) {
         K__UNROLL for (int j = 0; j < 4; j++)
             s[j] = _mm512_add_epi64(s[j], _mm512_load_si512((const void *)(q + i + 64 * j)));
     }
-    return (uint64_t)_mm512_reduce_add_epi64(_mm512_add_epi64(_mm512_add_epi64(s[0], s[1]), _mm512_add_epi64(s[2], s[3])));
+    return k__any512(_mm512_add_epi64(_mm512_add_epi64(s[0], s[1]), _mm512_add_epi64(s[2], s[3])));
 }
 
 K__512 uint64_t k__probe_i8_avx512(const void *x, int n) {
@@ -7333,7 +7338,7 @@ K__512 uint64_t k__probe_i8_avx512(const void *x, int n) {
     for (int i = 0; i < n; i++)
         K__UNROLL for (int c = 0; c < 16; c++) s[c] = _mm512_dpbusd_epi32(s[c], a, b);
     for (int c = 1; c < 16; c++) s[0] = _mm512_add_epi32(s[0], s[c]);
-    return (uint64_t)_mm512_reduce_add_epi32(s[0]);
+    return k__any512(s[0]);
 }
 
 K__512 float k__probe_f32_avx512(const void *x, int n) {

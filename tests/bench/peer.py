@@ -11,7 +11,7 @@ medians over the rounds. Beside each stands the read bandwidth that llmrun's swe
 reason. What cannot be found out is said. Others who use the machine meanwhile are told too.
   --own and --theirs pass further options, such as --own="--cpu avx2" or --theirs="-rtr 1".
 """
-import argparse, ctypes, json, os, re, shlex, shutil, statistics, subprocess, sys
+import argparse, ctypes, json, os, re, resource, shlex, shutil, statistics, subprocess, sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 FEATURES = {"avx2": "avx2", "fma": "fma", "f16c": "f16c", "avx_vnni": "avx_vnni", "avx512": "avx512f", "avx512_vbmi": "avx512vbmi",
@@ -92,6 +92,17 @@ def judge(peer, foreign):
     return "%s: %s" % ("NOT NATIVE" if missing else "native", names)
 
 
+def cpu_time():
+    """Seconds of CPU: there were, taken by anybody, taken by the programs that were run from here."""
+    try:
+        with open("/proc/stat") as f:
+            v = [int(x) / os.sysconf("SC_CLK_TCK") for x in f.readline().split()[1:9]]
+    except (OSError, ValueError):
+        v = [0] * 8
+    own = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return sum(v), sum(v) - v[3] - v[4], own.ru_utime + own.ru_stime
+
+
 # --- tests ---
 
 def expand(text):
@@ -161,11 +172,10 @@ def main():
         ap.error("--rounds: expected 1 or more")
     try:
         native = judge(o.peer, o.foreign)
-        lines, busy, first = [], 0, None
+        lines, first, start = [], None, cpu_time()
         for test in tests(o):
             ours, peers = measure(o, test)
             first = first or (ours[0], peers[0])
-            busy = max([busy] + [r["others_share"] or 0 for r in ours])
             lines.append(line(ours, peers))
         if not first:
             raise Failed("no test: expected -p, -n or -pg")
@@ -173,11 +183,12 @@ def main():
         print("peer.py: %s" % why, file=sys.stderr)
         return 2
     a, b = first
+    every, busy, own = (y - x for x, y in zip(start, cpu_time()))
     print("%s, %d threads; %s, %s; medians of %d rounds\n" % (a["cpu_info"], a["n_threads"], os.path.basename(o.model), a["model_type"], o.rounds))
     print("- llmrun %s, %s" % (a["build_commit"], a["cpu_level"]))
     print("- peer: build %s (%s), backends %s; %s" % (b.get("build_commit"), b.get("build_number"), b.get("backends"), native))
-    if busy > 0.02:
-        print("- others took up to %.0f %% of the CPUs" % (100 * busy))
+    if every and busy - own > 0.02 * every:
+        print("- others took %.0f %% of the CPUs meanwhile: only a quiet machine tells" % (100 * (busy - own) / every))
     print("\n| test | llmrun t/s | peer t/s | ratio | least to most | sweep beside llmrun, GB/s | beside the peer | llmrun of sweep |")
     print("|---|---|---|---|---|---|---|---|")
     print("\n".join(lines))
