@@ -8,6 +8,7 @@ PYTHON   ?= python3
 SHARED   ?= ../shared
 FUZZ_SECONDS ?= 60
 MODEL    ?= models/pip-f16.gguf
+BENCH    ?= -p 512 -n 128
 
 # No -march: one binary holds every kernel level. -ffp-contract=off: the same bits at every level.
 BASE     := -std=gnu11 -g -Wall -Wextra -Wshadow -Wundef $(WERROR) -ffp-contract=off -fno-math-errno
@@ -34,13 +35,13 @@ run: llmrun                            ## build, and tell a story with the model
 test: llmrun build/test/tests replay   ## every test, in seconds; the last line counts them
 	@SHARED=$(SHARED) PYTHON=$(PYTHON) sh tests/run.sh ./llmrun build/test
 
-san: build/san/llmrun build/san/tests  ## every test under the address and undefined-behaviour sanitizers, the pool under the thread sanitizer
+san: build/san/llmrun build/san/tests  ## every test under the address and undefined-behaviour sanitizers, pool, steps and quantiser under the thread sanitizer
 	@$(MAKE) --no-print-directory replay VARIANT=san
 	@SHARED=$(SHARED) PYTHON=$(PYTHON) LLMRUN_SLOW=20 sh tests/run.sh build/san/llmrun build/san
 	@$(MAKE) --no-print-directory tsan
 
 tsan: build/tsan/tests
-	SHARED=$(SHARED) build/tsan/tests pool fwd
+	SHARED=$(SHARED) build/tsan/tests pool fwd quantize
 
 stress: build/test/tests               ## KV blocks of two tokens, prefill chunks of one
 	SHARED=$(SHARED) LLMRUN_STRESS=1 build/test/tests
@@ -53,11 +54,17 @@ fuzz: $(FUZZERS:%=build/fuzz/%)        ## each fuzzer for FUZZ_SECONDS (60)
 bench: build/bench/bench               ## kernel rates beside the memory bandwidth of the same minute, as CSV
 	build/bench/bench
 
-benchpack: build/bench/pack            ## file order against packed rows, kernels alone, as CSV
+bench-peer: llmrun                     ## MODEL in llmrun and PEER (a llama-bench) in turn: ratios, as Markdown; BENCH="-p 512 -n 128"
+	@$(PYTHON) tests/bench/peer.py --llmrun ./llmrun --peer "$(PEER)" --model $(MODEL) $(BENCH)
+
+bench-pack: build/bench/pack           ## file order against packed rows, kernels alone, as CSV
 	build/bench/pack
 
 quality: llmrun                        ## what each weight type costs MODEL (models/pip-f16.gguf), as Markdown; LLAMA_CPP=DIR: beside it
 	@LLAMA_CPP="$(LLAMA_CPP)" $(PYTHON) tests/bench/quality.py --llmrun ./llmrun --model $(MODEL)
+
+gate: llmrun                           ## what 8-bit activations and rounded caches cost MODEL, with and without outliers, as Markdown
+	@$(PYTHON) tests/bench/gate.py --llmrun ./llmrun --model $(MODEL)
 
 check: llmrun                          ## the house: contents, walls and doors; the README's tables
 	awk -f tests/house.awk llmrun.c ggml_kernels.h
@@ -70,7 +77,7 @@ clean:                                 ## remove what was built
 	rm -rf build llmrun
 
 help:                                  ## this list
-	@sed -n 's/^\([a-z]*\):[^#]*##  */  make \1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 18
+	@sed -n 's/^\([a-z-]*\):[^#]*##  */  make \1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 18
 
 # --- variants, each in a folder of its own ---
 
@@ -111,4 +118,4 @@ build/$(VARIANT)/replay_%: tests/fuzz_%.c tests/replay.c $(SRC) $(TESTS) Makefil
 	@mkdir -p $(@D)
 	$(CC) $(VARIANT_FLAGS) $(BASE) $(CFLAGS) -DLLMRUN_NO_MAIN -Wno-unused-function -o $@ $< tests/replay.c $(LDFLAGS) $(LIBS)
 
-.PHONY: all test san tsan stress fuzz bench benchpack quality check install clean help replay
+.PHONY: all test san tsan stress fuzz bench bench-pack bench-peer quality gate check install clean help replay

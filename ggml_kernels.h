@@ -21,7 +21,8 @@
  *           [cpu] what this machine can run   [quant] quantised products, scalar   [quant_x86] what the vector levels
  *           share   [quant_avx512] [quant_avx2] quantised products
  *           [packed] rows side by side, the other layout   [packed_x86] what the vector levels share of it
- *           [packed_avx512] [packed_avx2] its products   [level] the doors   [thread] every thread's start */
+ *           [packed_avx512] [packed_avx2] its products   [probe] reads and products, for benchmarks
+ *           [level] the doors   [thread] every thread's start */
 #include <float.h>
 #include <math.h>
 #include <stdbool.h>
@@ -3141,12 +3142,15 @@ static float k_most(uint32_t id) {
  * NaN payloads and the sign of a NaN are outside the promise.
  * Door: k_acts, k_attn_row, k_attn_args, k_attn_scratch and the suffixed functions the table lists. */
 
-/* One batch of activation rows; row t of a product reads row idx ? idx[t] : t. */
+/* One batch of activation rows; row t of a product reads row idx ? idx[t] : t. A quantised row with outliers is the sum of
+ * two: where split[r] is set, what row r lost in rounding is row r + rest of the same arrays. */
 typedef struct {
     const float   *x;   size_t ldx;      /* f32 rows, for float weights                   */
     const int8_t  *q;   size_t ldq;      /* quantised rows, for quantised weights         */
     const int16_t *sum; size_t lds;      /* [n/16] sums of 16 quants                      */
     const float   *d;   size_t ldd;      /* [(n+255)/256] scales                          */
+    const uint8_t *split; int rest;      /* NULL: no row is split                         */
+    bool           gaps;                 /* most blocks are blank, scale 0: leave them out */
     const int32_t *idx; int nt;
 } k_acts;
 
@@ -4363,6 +4367,7 @@ static inline size_t k__super_bytes(uint32_t type) {
 typedef struct {
     int            n, nb, tail;                       /* columns; whole blocks; weights after them */
     int            offset;                            /* of the codes, for SCALE tiles */
+    bool           gaps;
     const int8_t  *q[K__COLS];
     const int16_t *sum[K__COLS];
     const float   *d[K__COLS];
@@ -4374,6 +4379,7 @@ static void k__cols_set(k__cols *x, const k_acts *a, int t0, int count, int n) {
     x->n = count;
     x->nb = n / K_SUPER;
     x->tail = n % K_SUPER;
+    x->gaps = a->gaps;
     for (int c = 0; c < count; c++) {
         size_t row = (size_t)k__row_of(a, t0 + c);
         x->q[c] = a->q + row * a->ldq;
@@ -4392,6 +4398,14 @@ static inline __attribute__((always_inline)) const int8_t *k__cols_q(const k__co
 }
 static inline __attribute__((always_inline)) const int16_t *k__cols_sum(const k__cols *x, int c, int b) {
     return b < x->nb ? x->sum[c] + (size_t)b * (K_SUPER / 16) : x->tsum[c];
+}
+
+/* Whether block b of a tile of n columns adds nothing. */
+static inline __attribute__((always_inline)) bool k__blank(const k__cols *x, int n, int b) {
+    if (!x->gaps) return false;
+    for (int t = 0; t < n; t++)
+        if (x->d[t][b] != 0) return false;
+    return true;
 }
 
 /* 256 weights of 32 rows. INT: sc as each level's dot wants it; mn: int16 pairs of groups 2p, 2p + 1. SCALE:
@@ -5145,6 +5159,7 @@ K__IN_512 void k__add_scaled512(float *y, __m512 u, float d) {
 K__IN_512 void k__int_tile512(int T, int group, bool has_min, bool narrow, bool off, const k__panel *w,
                               const k__cols *x, k__ahead *ahead, float (*y)[K__STRIP]) {
     for (int b = 0; b < x->nb; b++, w++) {
+        if (k__blank(x, T, b)) continue;
         __m512i       i0[K__TILE], i1[K__TILE];
         const int8_t *q[K__TILE];
         k__ahead512(ahead);
@@ -5188,6 +5203,7 @@ K__IN_512 void k__scale_tile512(int T, int group, bool has_min, const k__panel *
     const __m512i  ones = _mm512_set1_epi16(1);
     const unsigned minus = -(unsigned)x->offset & 0xffff;
     for (int b = 0; b < x->nb + (x->tail > 0); b++, w++) {
+        if (k__blank(x, T, b)) continue;
         __m512         f0[K__TILE], f1[K__TILE];
         const int8_t  *q[K__TILE];
         const int16_t *sum[K__TILE];
@@ -5640,6 +5656,7 @@ K__IN_AVX2 void k__add_scaled_avx2(float *y, __m256 u, float d) {
 K__IN_AVX2 void k__int_rows_avx2(int T, int steps, bool has_min, const k__panel *w, int at, const k__cols *x,
                                  float (*y)[K__STRIP]) {
     for (int b = 0; b < x->nb; b++, w++) {
+        if (k__blank(x, T, b)) continue;
         __m256i       isum[K__TILE];
         const int8_t *q[K__TILE];
         K__UNROLL for (int t = 0; t < T; t++) {
@@ -5666,6 +5683,7 @@ K__IN_AVX2 void k__scale_rows_avx2(int T, int steps, int group, bool has_min, co
                                    const k__cols *x, float (*y)[K__STRIP]) {
     const __m256i ones = _mm256_set1_epi16(1), minus = _mm256_set1_epi16((short)-x->offset);
     for (int b = 0; b < x->nb + (x->tail > 0); b++, w++) {
+        if (k__blank(x, T, b)) continue;
         __m256         f[K__TILE];
         const int8_t  *q[K__TILE];
         const int16_t *sum[K__TILE];
@@ -7212,7 +7230,139 @@ static const k__packed_plan k__packed_avx2[K_TYPE_MAX] = {
 static void k_mul_packed_avx2(uint32_t type, const void *w, int nr, int n, const k_acts *a, float *y, size_t ldy, void *scratch) {
     k__mul_packed(k__packed_avx2, type, w, nr, n, a, y, ldy, scratch);
 }
+#endif /* __x86_64__ */
 
+/* ===== [probe] what this machine gives: reads and products =====
+ * Loops that do nothing but what a limit is made of, for a benchmark to hold its figures against: bytes that stream from
+ * memory, and the products at the heart of a level's kernels with all operands in registers or the first cache. Each
+ * returns something made of all it did, so that no compiler leaves it out. */
+
+typedef struct {
+    uint64_t (*read)(const void *p, size_t n);           /* n bytes once, in order; p aligned to 64, n % 512 == 0 */
+    uint64_t (*i8)(const void *x, int n);                /* n rounds; x: K_PROBE_BYTES of small numbers, aligned to 64 */
+    float    (*f32)(const void *x, int n);
+    int      i8_round, f32_round;                        /* products of one round */
+} k_probe;
+
+enum { K_PROBE_BYTES = 8192 };                           /* half for either side of a product */
+#define K__LATER(x) __asm__ volatile("" : "+x"(x))       /* x may have changed: what was made of it is made again */
+
+static uint64_t k__probe_read_ref(const void *p, size_t n) {
+    const uint64_t *q = p;
+    uint64_t        s[4] = {0};
+    for (size_t i = 0; i + 4 <= n / 8; i += 4)
+        for (int j = 0; j < 4; j++) s[j] += q[i + (size_t)j];
+    return s[0] ^ s[1] ^ s[2] ^ s[3];
+}
+
+static uint64_t k__probe_i8_ref(const void *x, int n) {
+    const int8_t *a = x;
+    uint64_t      s = 0;
+    for (int i = 0; i < n; i++) {
+        __asm__ volatile("" ::: "memory");
+        s += (uint64_t)(int64_t)k__dot_ref(a, a + K_PROBE_BYTES / 2, 1024);
+    }
+    return s;
+}
+
+static float k__probe_f32_ref(const void *x, int n) {
+    const float *a = x;
+    float        s = 0;
+    for (int i = 0; i < n; i++) {
+        __asm__ volatile("" ::: "memory");
+        s += k_dot_ref(a, a + K_PROBE_BYTES / 8, 1024);
+    }
+    return s;
+}
+
+static const k_probe k_probe_ref = {k__probe_read_ref, k__probe_i8_ref, k__probe_f32_ref, 1024, 1024};
+
+#if defined(__x86_64__)
+/* As the row kernels do: some kilobytes ahead, which the hardware alone does not reach. */
+K__AVX2 uint64_t k__probe_read_avx2(const void *p, size_t n) {
+    const uint8_t *q = p;
+    __m256i        s[4] = {_mm256_setzero_si256(), _mm256_setzero_si256(), _mm256_setzero_si256(), _mm256_setzero_si256()};
+    uint64_t       out[4];
+    for (size_t i = 0; i + 128 <= n; i += 128) {
+        k__fetch_ahead(q + i, 128);
+        K__UNROLL for (int j = 0; j < 4; j++)
+            s[j] = _mm256_add_epi64(s[j], _mm256_load_si256((const __m256i *)(q + i + 32 * j)));
+    }
+    s[0] = _mm256_xor_si256(_mm256_xor_si256(s[0], s[1]), _mm256_xor_si256(s[2], s[3]));
+    _mm256_storeu_si256((__m256i *)out, s[0]);
+    return out[0] ^ out[1] ^ out[2] ^ out[3];
+}
+
+/* Pairs summed in 16 bits over eight steps, then widened: the fewest operations that codes of four bits allow. */
+K__AVX2 uint64_t k__probe_i8_avx2(const void *x, int n) {
+    const __m256i one = _mm256_set1_epi16(1), b = _mm256_load_si256((const __m256i *)x);
+    __m256i       a = _mm256_and_si256(b, _mm256_set1_epi8(7)), s[4];
+    uint64_t      out[4];
+    for (int c = 0; c < 4; c++) s[c] = _mm256_setzero_si256();
+    for (int i = 0; i < n; i++) {
+        __m256i t[4] = {_mm256_setzero_si256(), _mm256_setzero_si256(), _mm256_setzero_si256(), _mm256_setzero_si256()};
+        K__UNROLL for (int j = 0; j < 8; j++)
+            K__UNROLL for (int c = 0; c < 4; c++) {
+                K__LATER(a);
+                t[c] = _mm256_add_epi16(t[c], _mm256_maddubs_epi16(a, b));
+                K__LATER(t[c]);                          /* summed here, not parked */
+            }
+        K__UNROLL for (int c = 0; c < 4; c++) s[c] = _mm256_add_epi32(s[c], _mm256_madd_epi16(t[c], one));
+    }
+    s[0] = _mm256_xor_si256(_mm256_xor_si256(s[0], s[1]), _mm256_xor_si256(s[2], s[3]));
+    _mm256_storeu_si256((__m256i *)out, s[0]);
+    return out[0] ^ out[1] ^ out[2] ^ out[3];
+}
+
+K__AVX2 float k__probe_f32_avx2(const void *x, int n) {
+    __m256 a = _mm256_load_ps(x), b = _mm256_load_ps((const float *)x + K_PROBE_BYTES / 8), s[12];
+    float  out[8];
+    for (int c = 0; c < 12; c++) s[c] = _mm256_setzero_ps();
+    for (int i = 0; i < n; i++)
+        K__UNROLL for (int c = 0; c < 12; c++) {
+            K__LATER(a);
+            s[c] = _mm256_fmadd_ps(a, b, s[c]);
+        }
+    for (int c = 1; c < 12; c++) s[0] = _mm256_add_ps(s[0], s[c]);
+    _mm256_storeu_ps(out, s[0]);
+    return out[0] + out[7];
+}
+
+static const k_probe k_probe_avx2 = {k__probe_read_avx2, k__probe_i8_avx2, k__probe_f32_avx2, 4 * 8 * 32, 12 * 8};
+
+K__512 uint64_t k__probe_read_avx512(const void *p, size_t n) {
+    const uint8_t *q = p;
+    __m512i        s[4] = {_mm512_setzero_si512(), _mm512_setzero_si512(), _mm512_setzero_si512(), _mm512_setzero_si512()};
+    for (size_t i = 0; i + 256 <= n; i += 256) {
+        k__fetch_ahead(q + i, 256);
+        K__UNROLL for (int j = 0; j < 4; j++)
+            s[j] = _mm512_add_epi64(s[j], _mm512_load_si512((const void *)(q + i + 64 * j)));
+    }
+    return (uint64_t)_mm512_reduce_add_epi64(_mm512_add_epi64(_mm512_add_epi64(s[0], s[1]), _mm512_add_epi64(s[2], s[3])));
+}
+
+K__512 uint64_t k__probe_i8_avx512(const void *x, int n) {
+    __m512i a = _mm512_load_si512(x), b = _mm512_load_si512((const uint8_t *)x + K_PROBE_BYTES / 2), s[16];
+    for (int c = 0; c < 16; c++) s[c] = _mm512_setzero_si512();
+    for (int i = 0; i < n; i++)
+        K__UNROLL for (int c = 0; c < 16; c++) s[c] = _mm512_dpbusd_epi32(s[c], a, b);
+    for (int c = 1; c < 16; c++) s[0] = _mm512_add_epi32(s[0], s[c]);
+    return (uint64_t)_mm512_reduce_add_epi32(s[0]);
+}
+
+K__512 float k__probe_f32_avx512(const void *x, int n) {
+    __m512 a = _mm512_load_ps(x), b = _mm512_load_ps((const float *)x + K_PROBE_BYTES / 8), s[16];
+    for (int c = 0; c < 16; c++) s[c] = _mm512_setzero_ps();
+    for (int i = 0; i < n; i++)
+        K__UNROLL for (int c = 0; c < 16; c++) {
+            K__LATER(a);
+            s[c] = _mm512_fmadd_ps(a, b, s[c]);
+        }
+    for (int c = 1; c < 16; c++) s[0] = _mm512_add_ps(s[0], s[c]);
+    return _mm512_reduce_add_ps(s[0]);
+}
+
+static const k_probe k_probe_avx512 = {k__probe_read_avx512, k__probe_i8_avx512, k__probe_f32_avx512, 16 * 64, 16 * 16};
 #endif /* __x86_64__ */
 
 /* ===== [level] the doors, and which implementation stands behind them =====
@@ -7236,13 +7386,14 @@ typedef struct {
     void  (*rope)(float *, int, int, int, bool, const float *);
     void  (*kv_store)(uint32_t, const float *, void *, int);
     void  (*attn)(const k_attn_args *, void *);
+    const k_probe *probe;
 } k_level;
 
 #define K__ROW(l)                                                                             \
     .quant_act = k_quant_act_##l, .mul_quant = k_mul_quant_##l, .mul_float = k_mul_float_##l, \
     .mul_packed = k_mul_packed_##l, .rms_norm = k_rms_norm_##l, .dot = k_dot_##l, .add = k_add_##l, .axpy = k_axpy_##l,       \
     .scale = k_scale_##l, .swiglu = k_swiglu_##l, .softmax = k_softmax_##l, .max = k_max_##l, \
-    .rope = k_rope_##l, .kv_store = k_kv_store_##l, .attn = k_attn_##l
+    .rope = k_rope_##l, .kv_store = k_kv_store_##l, .attn = k_attn_##l, .probe = &k_probe_##l
 
 /* Plainest first; "auto" takes the last that runs here. */
 static const k_level k_levels[] = {
@@ -7301,23 +7452,115 @@ static int k_rows_step(uint32_t type, int nt) {
     return k_wants_q8(type) ? 128 : 32;
 }
 
+/* --- rows with outliers ---
+ * One scale for 256 activations leaves next to nothing of 255 of them when one is a hundred times larger, as single channels of
+ * trained models are. What such a block loses in rounding is quantised once more, and the row becomes two: they are columns of a
+ * product like any others, and the sum of the two is the row's. A row decides for itself, by its codes alone. */
+
+enum { K_SPLIT_PEAK = 32, K__SPLIT_COLS = 128, K__SPLIT_ROWS = 128, K__SPLIT_ONCE = 8 };
+
+/* Whether the largest of a block, whose code is 127 or -127, exceeds the others' mean magnitude K_SPLIT_PEAK times. */
+static bool k__peaked(const int8_t *q, int n, float d) {
+    int sum = 0;
+    for (int i = 0; i < n; i++) sum += q[i] < 0 ? -q[i] : q[i];
+    return d > 0 && d <= FLT_MAX && (sum - 127) * K_SPLIT_PEAK < 127 * (n - 1);
+}
+
+/* x[n], n % 32 == 0, to codes, sums of 16 and scales of 256, at q, sum, d; the rest of a row with outliers `rest` rows further
+ * on, of ldq codes each. True: there is a rest. */
+static bool k_quant_act(const float *x, int n, int8_t *q, int16_t *sum, float *d, size_t ldq, int rest) {
+    const size_t at = (size_t)rest * ldq;
+    bool         split = false;
+    g_k_level->quant_act(x, n, q, sum, d);
+    for (int k = 0; k < n; k += K_SUPER, d++) {
+        const int len = n - k < K_SUPER ? n - k : K_SUPER;
+        float     lost[K_SUPER];
+        if (!k__peaked(q + k, len, *d)) continue;
+        if (!split) {
+            memset(q + at, 0, (size_t)n);
+            memset(sum + at / 16, 0, (size_t)n / 16 * sizeof *sum);
+            memset(d - k / K_SUPER + at / K_SUPER, 0, ((size_t)n + K_SUPER - 1) / K_SUPER * sizeof *d);
+            split = true;
+        }
+        for (int i = 0; i < len; i++) lost[i] = x[k + i] - *d * (float)q[k + i];
+        g_k_level->quant_act(lost, len, q + at + k, sum + (at + (size_t)k) / 16, d + at / K_SUPER);
+    }
+    return split;
+}
+
+/* Some columns of a product: row[c] of the activations, to column to[c] of y. */
+typedef struct {
+    int32_t row[K__SPLIT_COLS], to[K__SPLIT_COLS];
+    int     n, fresh;                                 /* columns; how many are stored, the others are added */
+} k__split;
+
+/* Rows of one matrix, in the file's layout or packed. */
+typedef struct {
+    uint32_t       type;
+    const uint8_t *data;
+    size_t         row_bytes;                         /* 0: packed */
+    int            n;
+} k__weights;
+
+/* Rows r .. r + nr; of packed ones r is a multiple of K_PACK_ROWS. */
+static void k__mul_at(const k__weights *w, int r, int nr, const k_acts *a, float *y, size_t ldy, void *scratch) {
+    if (w->row_bytes)
+        g_k_level->mul_quant(w->type, w->data + (size_t)r * w->row_bytes, w->row_bytes, nr, w->n, a, y, ldy, scratch);
+    else
+        g_k_level->mul_packed(w->type, w->data + (r ? k_pack_bytes(w->type, r, w->n) : 0), nr, w->n, a, y, ldy, scratch);
+}
+
+static void k__mul_split(const k__split *s, const k__weights *w, int nr, k_acts a, float *y, size_t ldy, void *scratch) {
+    float out[K__SPLIT_COLS][K__SPLIT_ROWS];
+    a.idx = s->row;
+    a.nt = s->n;
+    a.gaps = !s->fresh;
+    for (int r = 0, rows; s->n && r < nr; r += rows) {
+        rows = nr - r < K__SPLIT_ROWS ? nr - r : K__SPLIT_ROWS;
+        k__mul_at(w, r, rows, &a, out[0], K__SPLIT_ROWS, scratch);
+        for (int c = 0; c < s->n; c++) {
+            float *to = y + (size_t)s->to[c] * ldy + r;
+            if (c < s->fresh) memcpy(to, out[c], (size_t)rows * sizeof *to);
+            else g_k_level->add(to, out[c], rows);
+        }
+    }
+}
+
+/* Few columns: rows and rests in one pass over the weights. Many: the rests after the rows. */
+static void k__mul_either(const k__weights *w, int nr, const k_acts *a, float *y, size_t ldy, void *scratch) {
+    int      n_rest = 0;
+    k__split s;
+    for (int t = 0; a->split && t < a->nt; t++) n_rest += a->split[k__row_of(a, t)];
+    const bool once = n_rest && a->nt + n_rest <= K__SPLIT_ONCE;
+    s.n = s.fresh = once ? a->nt : 0;
+    for (int t = 0; t < s.n; t++) s.row[t] = k__row_of(a, t), s.to[t] = t;
+    if (!once) k__mul_at(w, 0, nr, a, y, ldy, scratch);
+    for (int t = 0; n_rest && t < a->nt; t++) {
+        const int row = k__row_of(a, t);
+        if (!a->split[row]) continue;
+        s.row[s.n] = row + a->rest;
+        s.to[s.n++] = t;
+        if (s.n < K__SPLIT_COLS) continue;
+        k__mul_split(&s, w, nr, *a, y, ldy, scratch);
+        s.n = 0;
+    }
+    if (n_rest) k__mul_split(&s, w, nr, *a, y, ldy, scratch);
+}
+
 static void k_mul_rows(uint32_t type, const void *w, size_t row_bytes, int nr, int n, const k_acts *a,
                        float *y, size_t ldy, void *scratch) {
     for (int t = 0; n <= 0 && t < a->nt; t++) memset(y + (size_t)t * ldy, 0, (size_t)nr * sizeof *y);   /* empty sums */
     if (n <= 0) return;
-    if (k_wants_q8(type)) g_k_level->mul_quant(type, w, row_bytes, nr, n, a, y, ldy, scratch);
+    if (k_wants_q8(type)) k__mul_either(&(k__weights){type, w, row_bytes, n}, nr, a, y, ldy, scratch);
     else g_k_level->mul_float(type, w, row_bytes, nr, n, a, y, ldy);
 }
 
 /* The same for rows that k_pack_rows wrote; packed begins at a strip, at row 0 of the nr. */
 static void k_mul_packed(uint32_t type, const void *packed, int nr, int n, const k_acts *a, float *y, size_t ldy,
                          void *scratch) {
-    g_k_level->mul_packed(type, packed, nr, n, a, y, ldy, scratch);
+    k__mul_either(&(k__weights){type, packed, 0, n}, nr, a, y, ldy, scratch);
 }
 
-static void k_quant_act(const float *x, int n, int8_t *q, int16_t *sum, float *d) {
-    g_k_level->quant_act(x, n, q, sum, d);
-}
 static void k_rms_norm(const float *x, const float *w, float eps, int n, float *y) {
     g_k_level->rms_norm(x, w, eps, n, y);
 }
@@ -7346,6 +7589,9 @@ static void k_kv_store(uint32_t type, const float *x, void *dst, int n) {
     g_k_level->kv_store(type, rest, (uint8_t *)dst + k_row_bytes(type, whole), block);
 }
 static void k_attn(const k_attn_args *a, void *scratch) { g_k_level->attn(a, scratch); }
+
+/* The loops of the level in use. */
+static const k_probe *k_probe_get(void) { return g_k_level->probe; }
 
 /* ===== [thread] what every thread does before it computes ===== */
 

@@ -4,7 +4,7 @@
  * ROOMS, from the cellar up. A room uses only the rooms after its arrow. In round brackets: other prefixes it owns.
  *   [k]        formats and arithmetic: ggml_kernels.h, which has never heard of models
  *   [base]     (die log err mem bytes str out clock rng utf8)  exit codes, log, memory, bytes, output, clock, rng
- *   [pool]     worker threads, barriers, how many CPUs we may use       <- k base
+ *   [pool]     worker threads, barriers, CPUs and memory we may use     <- k base
  *   [gguf]     the model file: bounds-checked view, typed lookups       <- k base
  *   [tok]      vocabularies: text to token ids and back, to the byte    <- base gguf
  *   [arch]     architectures and their tensors as data                  <- k base gguf
@@ -19,6 +19,7 @@
  *   [eval]     what a model is worth on a text: perplexity, divergence  <- k base pool gguf tok kv fwd gen
  *   [quant]    one model file into another, weights in other types      <- k base pool gguf
  *   [inspect]  what is in a model file                                  <- k base gguf tok arch model
+ *   [bench]    how fast a model runs here               <- k base pool gguf arch model kv fwd samp gen quant
  *   [cli]      (main) option table, config, actions, main               <- all
  *
  * SHAPES  B rows in the batch, T positions, D model width, H heads, G kv heads, HD head width, F ffn width, V vocabulary,
@@ -45,6 +46,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/resource.h>
@@ -497,7 +499,7 @@ static void pool_free(pool *p) {
     mem_free(p);
 }
 
-/* --- how many CPUs this process may really use --- */
+/* --- what this process may really use: CPUs and memory --- */
 
 /* Two numbers, or one, from a small file; "max" reads as -1. Returns how many were read. */
 static int pool__read_pair(const char *path, long long v[2]) {
@@ -523,30 +525,59 @@ static int pool__read_pair(const char *path, long long v[2]) {
     return n;
 }
 
-/* The tightest CPU quota between the cgroup directory `dir` under `root` and the root itself, in whole CPUs, at
- * least 1; `most` where there is none. Version 2 keeps quota and period in cpu.max, version 1 in two files. */
-static int pool__quota(const char *root, const char *dir, bool v2, int most) {
+/* Looks at one cgroup directory, of version 2 or 1. */
+typedef void pool__look(void *ctx, const char *dir, bool v2);
+
+/* Every directory from `dir` under `root` up to the root itself: a limit holds for all that lies below it. */
+static void pool__climb(const char *root, const char *dir, bool v2, pool__look *look, void *ctx) {
     char at[4096];
     snprintf(at, sizeof at, "%s", dir);
     for (;;) {
-        char      path[8400];
-        long long v[2] = {-1, 0}, w[2];
-        bool      have;
-        if (v2) {
-            snprintf(path, sizeof path, "%s%s/cpu.max", root, at);
-            have = pool__read_pair(path, v) == 2;
-        } else {
-            snprintf(path, sizeof path, "%s%s/cpu.cfs_quota_us", root, at);
-            have = pool__read_pair(path, v) == 1;
-            snprintf(path, sizeof path, "%s%s/cpu.cfs_period_us", root, at);
-            have = have && pool__read_pair(path, w) == 1;
-            if (have) v[1] = w[0];
-        }
-        if (have && v[0] > 0 && v[1] > 0 && v[0] / v[1] < most) most = v[0] / v[1] < 1 ? 1 : (int)(v[0] / v[1]);
+        char path[8300];
+        snprintf(path, sizeof path, "%s%s", root, at);
+        look(ctx, path, v2);
         char *slash = strrchr(at, '/');
-        if (!slash) return most;
+        if (!slash) return;
         *slash = 0;                                   /* up one level; the root itself is the empty path */
     }
+}
+
+/* The directories of this process: those of version 2, and those of version 1 that hold the controller named. */
+static void pool__cgroups(const char *controller, pool__look *look, void *ctx) {
+    char  line[4096], root[256];
+    FILE *f = fopen("/proc/self/cgroup", "re");
+    while (f && fgets(line, sizeof line, f)) {        /* "0::/path" is version 2, "4:cpu,cpuacct:/path" version 1 */
+        line[strcspn(line, "\n")] = 0;
+        char *ctl = strchr(line, ':'), *dir = ctl ? strchr(ctl + 1, ':') : NULL;
+        if (!dir) continue;
+        *dir++ = 0;
+        ctl++;
+        if (!*ctl) pool__climb("/sys/fs/cgroup", dir, true, look, ctx);
+        for (char *save, *c = strtok_r(ctl, ",", &save); c; c = strtok_r(NULL, ",", &save)) {
+            if (strcmp(c, controller) != 0) continue;
+            snprintf(root, sizeof root, "/sys/fs/cgroup/%s", controller);
+            pool__climb(root, dir, false, look, ctx);
+            if (strcmp(c, "cpu") == 0) pool__climb("/sys/fs/cgroup/cpu,cpuacct", dir, false, look, ctx);
+        }
+    }
+    if (f) fclose(f);
+}
+
+/* Cuts *ctx, an int, to the directory's quota in whole CPUs, at least 1. Version 2 keeps quota and period in
+ * cpu.max, version 1 in two files. */
+static void pool__cpu_quota(void *ctx, const char *dir, bool v2) {
+    char      path[8400];
+    int      *most = ctx;
+    long long v[2] = {-1, 0}, w[2];
+    bool      have;
+    snprintf(path, sizeof path, "%s/%s", dir, v2 ? "cpu.max" : "cpu.cfs_quota_us");
+    have = pool__read_pair(path, v) == (v2 ? 2 : 1);
+    if (have && !v2) {
+        snprintf(path, sizeof path, "%s/cpu.cfs_period_us", dir);
+        have = pool__read_pair(path, w) == 1;
+        v[1] = have ? w[0] : 0;
+    }
+    if (have && v[0] > 0 && v[1] > 0 && v[0] / v[1] < *most) *most = v[0] / v[1] < 1 ? 1 : (int)(v[0] / v[1]);
 }
 
 /* CPUs in the affinity mask, cut to the cgroup's quota rounded down (a thread beyond the quota costs more than it
@@ -555,23 +586,53 @@ static int pool_default_threads(void) {
     cpu_set_t set;
     int       n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : (int)sysconf(_SC_NPROCESSORS_ONLN);
     if (n < 1) n = 1;
-    char  line[4096];
-    FILE *f = fopen("/proc/self/cgroup", "re");
-    while (f && fgets(line, sizeof line, f)) {        /* "0::/path" is version 2, "4:cpu,cpuacct:/path" version 1 */
-        line[strcspn(line, "\n")] = 0;
-        char *ctl = strchr(line, ':'), *dir = ctl ? strchr(ctl + 1, ':') : NULL;
-        if (!dir) continue;
-        *dir++ = 0;
-        ctl++;
-        if (!*ctl) n = pool__quota("/sys/fs/cgroup", dir, true, n);
-        for (char *save, *c = strtok_r(ctl, ",", &save); c; c = strtok_r(NULL, ",", &save)) {
-            if (strcmp(c, "cpu") != 0) continue;
-            n = pool__quota("/sys/fs/cgroup/cpu", dir, false, n);
-            n = pool__quota("/sys/fs/cgroup/cpu,cpuacct", dir, false, n);
-        }
-    }
-    if (f) fclose(f);
+    pool__cgroups("cpu", pool__cpu_quota, &n);
     return n;
+}
+
+/* The number behind a word at the beginning of a line; 0 where no line has it. */
+static uint64_t pool__number(const char *path, const char *word) {
+    char               line[256];
+    unsigned long long v = 0;
+    const size_t       n = strlen(word);
+    FILE              *f = fopen(path, "re");
+    while (f && fgets(line, sizeof line, f))
+        if (strncmp(line, word, n) == 0 && sscanf(line + n, "%*[: ]%llu", &v) == 1) break;
+    if (f) fclose(f);
+    return v;
+}
+
+/* Cuts *ctx, a uint64_t, to the bytes that the directory's limit leaves. Pages of files are taken from whoever
+ * has them. */
+static void pool__memory_left(void *ctx, const char *dir, bool v2) {
+    char      path[8400];
+    uint64_t *most = ctx;
+    long long limit[2], used[2];
+    snprintf(path, sizeof path, "%s/%s", dir, v2 ? "memory.max" : "memory.limit_in_bytes");
+    if (pool__read_pair(path, limit) < 1 || limit[0] < 0) return;
+    snprintf(path, sizeof path, "%s/%s", dir, v2 ? "memory.current" : "memory.usage_in_bytes");
+    if (pool__read_pair(path, used) < 1 || used[0] < 0) return;
+    snprintf(path, sizeof path, "%s/memory.stat", dir);
+    const uint64_t files = pool__number(path, v2 ? "active_file" : "total_active_file") +
+                           pool__number(path, v2 ? "inactive_file" : "total_inactive_file");
+    const uint64_t held = (uint64_t)used[0] > files ? (uint64_t)used[0] - files : 0;
+    const uint64_t left = (uint64_t)limit[0] > held ? (uint64_t)limit[0] - held : 0;
+    if (left < *most) *most = left;
+}
+
+/* Bytes that this process may still fill: what the machine has, its cgroups allow and its own limit leaves.
+ * UINT64_MAX: nobody says. An estimate: others take memory too. */
+static uint64_t pool_memory(void) {
+    const uint64_t free_kib = pool__number("/proc/meminfo", "MemAvailable");
+    uint64_t       most = free_kib ? free_kib * 1024 : UINT64_MAX;
+    struct rlimit  own;
+    long long      pages[2];
+    pool__cgroups("memory", pool__memory_left, &most);
+    if (getrlimit(RLIMIT_AS, &own) || own.rlim_cur == RLIM_INFINITY) return most;
+    if (pool__read_pair("/proc/self/statm", pages) < 1) return most;
+    const uint64_t held = (uint64_t)pages[0] * (uint64_t)sysconf(_SC_PAGESIZE);
+    const uint64_t left = own.rlim_cur > held ? own.rlim_cur - held : 0;
+    return left < most ? left : most;
 }
 
 /* ===== [gguf] the model file =====
@@ -1508,13 +1569,46 @@ static bool gguf__unwritten(const gguf_writer *w, err_t *e) {
 static bool gguf__replaceable(const char *path, const gguf_file *in, err_t *e) {
     struct stat to, part;
     if (!*path) return err_set(e, EXIT_INPUT, "no name, expected a file to write");
-    if (stat(path, &to)) return errno == ENOENT || gguf__refuse(e, err_code_of(errno), path, "%s", strerror(errno));
+    if (stat(path, &to)) {
+        if (errno != ENOENT) return gguf__refuse(e, err_code_of(errno), path, "%s", strerror(errno));
+        return lstat(path, &to) || gguf__refuse(e, EXIT_INPUT, path, "is a link to nothing, expected a file to write");
+    }
     if (!S_ISREG(to.st_mode))
         return gguf__refuse(e, EXIT_INPUT, path, "is %s, expected a file to write", gguf__kind(to.st_mode));
     for (int i = 0; in && i < in->n_parts; i++)
         if (in->part[i].fd >= 0 && fstat(in->part[i].fd, &part) == 0 && part.st_dev == to.st_dev && part.st_ino == to.st_ino)
             return gguf__refuse(e, EXIT_INPUT, path, "is the model itself, expected another file to write");
     return true;
+}
+
+/* Removes what a writer left that was killed: a file of ours, begun as a GGUF file, that nobody holds. A writer
+ * holds its file from its first byte to the end, also in another container, where it may have our number. */
+static bool gguf__clear(const char *tmp) {
+    struct stat st;
+    char        head[4];
+    int         fd = open(tmp, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    if (fd < 0) return false;
+    bool left = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid() && st.st_nlink == 1 &&
+                pread(fd, head, sizeof head, 0) == sizeof head && memcmp(head, "GGUF", sizeof head) == 0 &&
+                flock(fd, LOCK_EX | LOCK_NB) == 0;
+    left = left && unlink(tmp) == 0;
+    close(fd);
+    return left;
+}
+
+/* A new file under a name nobody has: w->path, this process, and a number where that is taken. -1: errno says
+ * why. */
+static int gguf__create(gguf_writer *w, size_t room) {
+    enum { NAMES = 100 };
+    int fd = -1;
+    for (int i = 0; fd < 0 && i < NAMES; i++) {
+        snprintf(w->tmp, room, i ? "%s.tmp.%ld.%d" : "%s.tmp.%ld", w->path, (long)getpid(), i);
+        fd = open(w->tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (fd < 0 && errno != EEXIST) break;
+        if (fd < 0 && gguf__clear(w->tmp)) i--;       /* it was taken, and is free now */
+    }
+    if (fd >= 0) flock(fd, LOCK_EX | LOCK_NB);        /* where files have no locks, nothing is cleared either */
+    return fd;
 }
 
 /* in: the file that is being read meanwhile, or NULL. A link is followed, so that it stays one. */
@@ -1525,13 +1619,12 @@ static bool gguf_write_start(gguf_writer *w, const char *path, uint64_t align, c
     if (!gguf__replaceable(path, in, e)) return false;
     char *real = realpath(path, NULL);
     w->path = real ? real : gguf__dup(path);
-    size_t n = strlen(w->path) + 32;
+    size_t n = strlen(w->path) + 48;
     w->tmp = mem_new(n, 1);
-    snprintf(w->tmp, n, "%s.tmp.%ld", w->path, (long)getpid());
     if (n > sizeof gguf__unfinished) errno = ENAMETOOLONG;
-    else w->fd = open(w->tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    else w->fd = gguf__create(w, n);
     if (w->fd < 0) {
-        gguf__refuse(e, err_code_of(errno), w->tmp, "cannot create: %s", strerror(errno));
+        gguf__refuse(e, err_code_of(errno), *w->tmp ? w->tmp : path, "cannot create: %s", strerror(errno));
         gguf_write_drop(w);
         return false;
     }
@@ -1540,6 +1633,14 @@ static bool gguf_write_start(gguf_writer *w, const char *path, uint64_t align, c
     atomic_signal_fence(memory_order_seq_cst);        /* a handler finds no name or the whole of it */
     gguf__unfinished[0] = w->tmp[0];
     return true;
+}
+
+/* Whether gguf_write_start() would go well now: to be asked before a long run whose result it is to hold. */
+static bool gguf_write_could(const char *path, const gguf_file *in, err_t *e) {
+    gguf_writer w;
+    bool        ok = gguf_write_start(&w, path, 32, in, e);
+    if (ok) gguf_write_drop(&w);
+    return ok;
 }
 
 static void gguf__add_u32(str *s, uint32_t v) { str_add(s, &v, sizeof v); }
@@ -2529,6 +2630,18 @@ static void tok_ids_add(tok_ids *t, int32_t id) {
 static void tok_ids_drop(tok_ids *t) {
     mem_free(t->id);
     *t = (tok_ids){0};
+}
+
+/* How many chunks of `size` tokens are taken from a text of n: all (ask -1), or at most `ask`. Each begins `step`
+ * tokens after the one before; where they overlap, a token has to follow the last. 0, with words in e, where none
+ * is left. */
+static int tok_chunks(size_t n, int size, int step, int ask, err_t *e) {
+    const int64_t room = (int64_t)n - size, over = step < size;
+    const int64_t all = room < over ? 0 : over ? (room + step - 1) / step : (int64_t)n / size;
+    if (!all)
+        err_set(e, EXIT_INPUT, "the text has %zu tokens, expected at least the %d of one chunk (-c N)", n, size);
+    else if (!ask) err_set(e, EXIT_INPUT, "--chunks: 0 leaves nothing to read, expected at least 1");
+    return ask >= 0 && ask < all ? ask : all > INT_MAX ? INT_MAX : (int)all;
 }
 
 /* --- encode: merging the symbols of one word. All that differs between the models is what two neighbours give and
@@ -3630,7 +3743,7 @@ static uint64_t model_kv_bytes(const arch_hparams *hp, uint32_t type_k, uint32_t
  *   Layers of another geometry (latent K/V, K/V shared between layers) are another group with its own block size; a
  * recurrent layer keeps a state per sequence, and its snapshots hang on block numbers as K and V do.
  * Door: kv_new, kv_most, kv_free, kv_seq_new, kv_seq_free, kv_fork, kv_reserve, kv_truncate, kv_seq_blocks,
- * kv_blocks, kv_store_at, kv_bytes_peak. */
+ * kv_blocks, kv_store_at, kv_touch, kv_bytes_peak. */
 
 typedef struct {
     uint32_t type_k, type_v;
@@ -3915,6 +4028,15 @@ static void kv_store_at(const kv_seq *s, int il, int pos, const float *k, const 
     }
 }
 
+/* Writes to every page of the blocks that hold positions from `from` on alone: what they held is lost, and a step that
+ * stores there meets no page fault. */
+static void kv_touch(kv_seq *s, int from) {
+    const int block = s->kv->opts.block;
+    for (int i = 0; i < s->kv->n_group; i++)
+        for (int b = (from + block - 1) / block; b < s->n_blocks[i]; b++)
+            if (s->table[i][b] >= 0) memset(kv__block(&s->kv->group[i], s->table[i][b]), 0, s->kv->group[i].block_bytes);
+}
+
 /* Bytes of blocks at the peak. */
 static uint64_t kv_bytes_peak(const kv_cache *kv) {
     uint64_t n = 0;
@@ -3926,14 +4048,22 @@ static uint64_t kv_bytes_peak(const kv_cache *kv) {
  * The one seam between the step and what executes it. On the CPU every thread of the pool calls each operation with
  * the same arguments; an operation deals its tasks through the pool's counter and ends with a barrier, so the step
  * reads like straight code. How the tasks fall never changes a result: each output is summed by one thread in one order.
- * Door: dev_blas_open, dev_rows, dev_quantise, dev_watch, dev_matmul and the types they take. */
+ * Door: dev_blas_open, dev_barrier, dev_rows, dev_quantise, dev_watch, dev_matmul and the types they take. */
 
 typedef struct {
     pool  *p;
     int    ith;                                       /* this thread */
     void  *scratch;                                   /* this thread's, big enough for every operation */
     const struct dev_tap *tap;                        /* who watches the products, NULL: nobody */
+    double *waited;                                   /* seconds at the ends of stages, NULL: nobody counts */
 } dev;
+
+/* The end of a stage: every thread comes here. */
+static void dev_barrier(dev *dv) {
+    const double t0 = dv->waited ? clock_now() : 0;
+    pool_barrier(dv->p);
+    if (dv->waited) *dv->waited += clock_now() - t0;
+}
 
 /* cblas_sgemm of OpenBLAS, NULL unless dev_blas_open() found it. It sums in an order of its own that depends on the
  * batch, so it runs only where it is asked for. */
@@ -3958,12 +4088,15 @@ static bool dev_blas_open(err_t *e) {
 #endif
 }
 
-/* Activations of one batch: float rows and their quantised form, filled by dev_quantise() where a matrix wants it. */
+/* Activations of one batch: float rows and their quantised form, filled by dev_quantise() where a matrix wants it. The second
+ * half of the quantised rows is for what rows with outliers lose. */
 typedef struct {
     float   *x;                                       /* [rows, ldx] */
-    int8_t  *q;                                       /* [rows, ldq] */
-    int16_t *sum;                                     /* [rows, ldq / 16] */
-    float   *d;                                       /* [rows, ldq / 256] */
+    int8_t  *q;                                       /* [2 * rows, ldq] */
+    int16_t *sum;                                     /* [2 * rows, ldq / 16] */
+    float   *d;                                       /* [2 * rows, ldq / 256] */
+    uint8_t *split;                                   /* [rows] whether the second half has a part of this one */
+    int      rows;
     size_t   ldx, ldq;                                /* ldq is a multiple of 256 */
 } dev_acts;
 
@@ -3977,6 +4110,8 @@ static k_acts dev__view(const dev_acts *a, const int32_t *idx, int first, int n)
                     .lds = a->ldq / 16,
                     .d = a->d + at * (a->ldq / 256),
                     .ldd = a->ldq / 256,
+                    .split = a->split + at,
+                    .rest = a->rows,
                     .idx = idx ? idx + first : NULL,
                     .nt = n};
 }
@@ -3984,14 +4119,14 @@ static k_acts dev__view(const dev_acts *a, const int32_t *idx, int first, int n)
 /* The quantised form of row r, n values; only where some matrix will read it. */
 static void dev_quantise(const dev_acts *a, int r, int n, bool wanted) {
     if (wanted)
-        k_quant_act(a->x + (size_t)r * a->ldx, n, a->q + (size_t)r * a->ldq, a->sum + (size_t)r * (a->ldq / 16),
-                    a->d + (size_t)r * (a->ldq / 256));
+        a->split[r] = k_quant_act(a->x + (size_t)r * a->ldx, n, a->q + (size_t)r * a->ldq, a->sum + (size_t)r * (a->ldq / 16),
+                                  a->d + (size_t)r * (a->ldq / 256), a->ldq, a->rows);
 }
 
 /* fn(ctx, r) for each of n rows. */
 static void dev_rows(dev *dv, int n, void (*fn)(void *ctx, int r), void *ctx) {
     for (int r; (r = pool_next(dv->p)) < n;) fn(ctx, r);
-    pool_barrier(dv->p);
+    dev_barrier(dv);
 }
 
 /* One product of a list: y[t, :] = w . a[idx ? idx[first + t] : first + t, :] for t < n. */
@@ -4050,7 +4185,7 @@ static void dev_matmul(dev *dv, const dev_product *list, int n_list) {
         }
         base += n_task;
     }
-    pool_barrier(dv->p);
+    dev_barrier(dv);
 }
 
 /* ===== [fwd] one step over a batch of (sequence, position, token) rows =====
@@ -4058,7 +4193,21 @@ static void dev_matmul(dev *dv, const dev_product *list, int n_list) {
  * sequence stand together in rising position. Each row's result depends on its own past alone, to the last bit.
  *   In the last layer only rows that ask for logits go on past K and V. A watched step (tap) takes every row through every
  * layer, shows its watcher the last product too and leaves that one uncomputed: it has no logits.
- * Door: fwd_row_bytes, fwd_new, fwd_free, fwd_step. */
+ *   Where a step's time goes is counted, stage by stage, when f->times says where to; by the leading thread alone.
+ * Door: fwd_row_bytes, fwd_new, fwd_free, fwd_step, fwd_times, fwd_stage_names. */
+
+typedef enum { FWD_EMBED, FWD_NORM, FWD_QKV, FWD_CACHE, FWD_ATTN, FWD_WO, FWD_FFN, FWD_HEAD, FWD_STAGES } fwd_stage;
+
+static const char *const fwd_stage_names[FWD_STAGES] = {
+    [FWD_EMBED] = "embed", [FWD_NORM] = "norm",      [FWD_QKV] = "qkv", [FWD_CACHE] = "rope, cache",
+    [FWD_ATTN] = "attention", [FWD_WO] = "wo", [FWD_FFN] = "ffn", [FWD_HEAD] = "head",
+};
+
+typedef struct {                                      /* seconds, summed over steps */
+    double all[FWD_STAGES], wait[FWD_STAGES];         /* of a stage; of that, waiting for the other threads */
+    double at, waited;                                /* when the last stage ended; waiting since then */
+    long long steps;
+} fwd_times;
 
 typedef struct {
     int32_t token;
@@ -4073,6 +4222,7 @@ typedef struct {
     pool        *p;
     kv_cache    *kv;
     const dev_tap *tap;                               /* who watches, NULL: nobody */
+    fwd_times   *times;                               /* where time is counted, NULL: nowhere */
     int          max_rows, max_out;
     void       **scratch;                             /* [threads] for kernels */
     const uint8_t ***blocks;                          /* [threads][2 * n_blocks] block views for attention */
@@ -4112,11 +4262,12 @@ typedef struct {
 enum { FWD_ATTN_ROWS = 32 };                          /* positions of one attention task */
 
 static dev_acts fwd__acts(size_t rows, int n) {
-    dev_acts a = {.ldx = (size_t)n, .ldq = ((size_t)n + 255) & ~(size_t)255};
+    dev_acts a = {.ldx = (size_t)n, .ldq = ((size_t)n + 255) & ~(size_t)255, .rows = (int)rows};
     a.x = mem_aligned(rows * a.ldx, sizeof *a.x);
-    a.q = mem_aligned(rows * a.ldq, sizeof *a.q);
-    a.sum = mem_aligned(rows * (a.ldq / 16), sizeof *a.sum);
-    a.d = mem_aligned(rows * (a.ldq / 256), sizeof *a.d);
+    a.q = mem_aligned(2 * rows * a.ldq, sizeof *a.q);
+    a.sum = mem_aligned(2 * rows * (a.ldq / 16), sizeof *a.sum);
+    a.d = mem_aligned(2 * rows * (a.ldq / 256), sizeof *a.d);
+    a.split = mem_new(rows, sizeof *a.split);
     return a;
 }
 
@@ -4125,6 +4276,7 @@ static void fwd__acts_drop(dev_acts *a) {
     mem_free(a->q);
     mem_free(a->sum);
     mem_free(a->d);
+    mem_free(a->split);
 }
 
 static int fwd__max_layer(const arch_hparams *hp, arch_size d) {
@@ -4377,7 +4529,7 @@ static void fwd__attend(fwd *f, dev *dv) {
                          .block = f->kv->opts.block, .k_stride = kl->k_stride, .v_stride = kl->v_stride};
         k_attn(&a, dv->scratch);
     }
-    pool_barrier(dv->p);
+    dev_barrier(dv);
 }
 
 /* --- experts --- */
@@ -4453,7 +4605,7 @@ static void fwd__experts(fwd *f, dev *dv) {
                 (dev_product){&l->up_exps, e, &f->xn, f->slot_row, a, n, f->up + (size_t)a * f->ff.ldx, f->ff.ldx};
         }
     }
-    pool_barrier(dv->p);
+    dev_barrier(dv);
     dev_matmul(dv, f->products, 2 * E);
     if (dv->ith == 0)
         for (int e = 0; e < E; e++) {
@@ -4503,40 +4655,61 @@ static void fwd__select(fwd *f, int il) {
     f->span[f->n_span] = f->n_sel;
 }
 
+/* What has passed since the last mark was stage s. */
+static void fwd__mark(fwd *f, const dev *dv, fwd_stage s) {
+    if (!dv->waited) return;
+    fwd_times   *t = f->times;
+    const double now = clock_now();
+    t->all[s] += now - t->at;
+    t->wait[s] += t->waited;
+    t->at = now;
+    t->waited = 0;
+}
+
 /* Every thread runs it. */
 static void fwd__run(void *ctx, int ith) {
     fwd                *f = ctx;
     const arch_hparams *hp = &f->m->hp;
-    dev                 dv = {f->p, ith, f->scratch[ith], f->tap};
+    dev                 dv = {f->p, ith, f->scratch[ith], f->tap, f->times && ith == 0 ? &f->times->waited : NULL};
     dev_rows(&dv, f->n_rows, fwd__embed, f);
+    fwd__mark(f, &dv, FWD_EMBED);
     for (int il = 0; il < hp->n_layer; il++) {
         if (ith == 0) fwd__select(f, il);
-        pool_barrier(f->p);
+        dev_barrier(&dv);
         if (f->stop) return;
         const arch_layer *l = f->l;
         const size_t nq = (size_t)arch_dim(hp, D_Q, il), nk = (size_t)arch_dim(hp, D_K, il), nv = (size_t)arch_dim(hp, D_V, il);
         dev_rows(&dv, f->n_rows, fwd__attn_norm, f);
+        fwd__mark(f, &dv, FWD_NORM);
         const dev_product qkv[] = {{&l->wq, 0, &f->xn, f->sel, 0, f->n_sel, f->q, nq},
                                    {&l->wk, 0, &f->xn, NULL, 0, f->n_rows, f->k, nk},
                                    {&l->wv, 0, &f->xn, NULL, 0, f->n_rows, f->v, nv}};
         dev_matmul(&dv, qkv, 3);
+        fwd__mark(f, &dv, FWD_QKV);
         dev_rows(&dv, f->n_rows + f->n_sel, fwd__turn, f);
+        fwd__mark(f, &dv, FWD_CACHE);
         if (!f->n_sel) continue;                      /* nobody asks for more: K and V were all there was to do */
         fwd__attend(f, &dv);
         dev_rows(&dv, f->n_sel, fwd__att_quant, f);
+        fwd__mark(f, &dv, FWD_ATTN);
         dev_matmul(&dv, &(dev_product){&l->wo, 0, &f->att, NULL, 0, f->n_sel, f->y, (size_t)hp->n_embd}, 1);
+        fwd__mark(f, &dv, FWD_WO);
         dev_rows(&dv, f->n_sel, fwd__ffn_norm, f);
+        fwd__mark(f, &dv, FWD_NORM);
         if (hp->n_expert) fwd__experts(f, &dv);
         else fwd__dense(f, &dv);
         dev_rows(&dv, f->n_sel, fwd__add_ffn, f);
+        fwd__mark(f, &dv, FWD_FFN);
     }
     if (!f->n_sel) return;
     dev_rows(&dv, f->n_sel, fwd__out_norm, f);
+    fwd__mark(f, &dv, FWD_NORM);
     arch_mat head = f->m->glob.output;
     head.n_out = hp->n_vocab;                         /* rows past the vocabulary are padding */
     const dev_product last = {&head, 0, &f->xn, NULL, 0, f->n_sel, f->logits, (size_t)hp->n_vocab};
     if (f->tap) dev_watch(&dv, &last, 1);
     else dev_matmul(&dv, &last, 1);
+    fwd__mark(f, &dv, FWD_HEAD);
 }
 
 /* Room for the block views of sequences of up to n blocks. */
@@ -4560,6 +4733,7 @@ static float *fwd_step(fwd *f, const fwd_row *row, int n) {
     }
     ASSERT(f->n_out <= f->max_out);
     f->stop = false;
+    if (f->times) f->times->at = clock_now(), f->times->waited = 0, f->times->steps++;
     mem_freeze("a step");
     pool_run(f->p, fwd__run, f);
     mem_thaw();
@@ -5688,7 +5862,8 @@ __attribute__((unused)) static int32_t samp_probs(samp *s, float *logits, uint64
  * Opens a model for running and carries one request through it: prompt ids to a cache in chunks, token after token out
  * of the sampler, text out as it is made. Knows the stop rules and what a full context means. What goes wrong comes back in
  * err_t; an interrupt ends a run early and is not an error here.
- * Door: engine_open, engine_open_many, engine_close, gen_step_rows, gen_fits, gen_text, gen_score, gen_logits, gen_logprob. */
+ * Door: engine_open, engine_open_many, engine_open_seqs, engine_close, gen_step_rows, gen_fits, gen_text, gen_score, gen_logits,
+ * gen_logprob. */
 
 typedef struct {
     int       n_ctx;                                  /* positions; 0: as the model says, -1: what the request needs */
@@ -5801,6 +5976,18 @@ static engine *engine_open_many(const gguf_file *g, const tok_vocab *v, const fw
     eng->n_batch = n_rows < fo->n_batch ? (int)n_rows : fo->n_batch;
     const size_t out = GEN_LOGIT_BYTES / sizeof(float) / (size_t)eng->m.hp.n_vocab;
     if (engine__fill(eng, fo, ko, eng->n_batch / eng->n_ctx + 2, out > 1 ? (int)out : 1, e)) return eng;
+    engine_close(eng);
+    return NULL;
+}
+
+/* For n_seq sequences of fo->n_ctx positions, which may all be reserved at once; n_out rows of a step may ask for logits. Behind a
+ * window there is room for more, or the cache would bound the rows of a step. */
+static engine *engine_open_seqs(const gguf_file *g, const fwd_opts *fo, const kv_opts *ko, int n_seq, int n_out, err_t *e) {
+    engine *eng = engine__new(g, NULL, fo, clock_now(), e);
+    if (!eng) return NULL;
+    eng->n_ctx = fo->n_ctx + (eng->m.hp.window ? eng->m.hp.window + fo->n_batch + 2 * ko->block : 0);
+    eng->n_batch = fo->n_batch;
+    if (engine__fill(eng, fo, ko, n_seq, n_out, e)) return eng;
     engine_close(eng);
     return NULL;
 }
@@ -6154,10 +6341,10 @@ static bool gen_logits(engine *eng, const tok_ids *ids, out_t *out, err_t *e) {
  * Runs a text through a model in chunks and watches what each weight matrix is multiplied with. The importance matrix: the
  * sum of squares of every input channel, for each expert of a stack, and how many rows were summed. It is written and read
  * in llama.cpp's GGUF form; its older form (.dat) is read too. What a file of either form holds is checked wholly: counts
- * and sums are finite and not negative, sizes fit the file.
+ * and sums are finite and not negative, sizes fit the file. What it says of each tensor can be shown.
  * Invariants: a channel is summed by one thread in row order, so the bits do not depend on the threads; entries stand in
  * order of their names, each once.
- * Door: calib_opts, calib_gather, calib_imatrix_*, calib_weights. */
+ * Door: calib_opts, calib_gather, calib_imatrix_*, calib_weights, calib_show. */
 
 typedef struct {
     int  n_chunks;                                    /* chunks of the text to take, -1: all */
@@ -6333,18 +6520,10 @@ static bool calib__chunk(engine *eng, const int32_t *ids, int n, int32_t bos, er
     return ok;
 }
 
-/* Chunks that a text of n tokens has for us; 0, with words in e, where it is too short for one. */
-static int calib_chunks(size_t n_ids, int chunk, const calib_opts *o, err_t *e) {
-    const size_t n = n_ids / (size_t)chunk;
-    if (!o->n_chunks) err_set(e, EXIT_INPUT, "--chunks: 0 leaves nothing to read, expected at least 1");
-    else if (!n) err_set(e, EXIT_INPUT, "the text has %zu tokens, expected at least the %d of one chunk (-c N)", n_ids, chunk);
-    return o->n_chunks >= 0 && (size_t)o->n_chunks < n ? o->n_chunks : n > INT_MAX ? INT_MAX : (int)n;
-}
-
 /* Sums over the chunks of a text. `text` is the name that the file tells. False: an error in e, or an interrupt. */
 static bool calib_gather(engine *eng, const tok_ids *ids, int chunk, const calib_opts *o, const char *text, calib_imatrix *im,
                          err_t *e) {
-    const int     n = calib_chunks(ids->n, chunk, o, e);
+    const int     n = tok_chunks(ids->n, chunk, chunk, o->n_chunks, e);
     const dev_tap tap = {calib__watch, im};
     const double  t0 = clock_now();
     const int32_t bos = tok_add_bos(eng->v) ? tok_bos(eng->v) : -1;
@@ -6589,6 +6768,228 @@ static bool calib_imatrix_merge(calib_imatrix *im, const calib_imatrix *from, ui
     return true;
 }
 
+/* --- showing --- */
+
+typedef enum { CALIB_TEXT, CALIB_CSV, CALIB_JSON } calib_form;
+
+/* What an entry says of its channels, by their mean squares over the rows. */
+typedef struct {
+    const calib_entry *en;
+    bytes              kind;                          /* the tensor without its layer and ".weight": attn_q */
+    int                layer;                         /* -1: of no layer */
+    uint64_t           n;                             /* channels that have data */
+    double             sum, least, most, mean, dev;
+    double             active;                        /* share of channels above CALIB_ACTIVE */
+    double             entropy, even;                 /* bits; over that of equal channels */
+    double             high;                          /* share of channels more than dev above the mean */
+    double             like;                          /* cosine to the same tensor one layer before, 0 without one */
+} calib_stat;
+
+static const double CALIB_ACTIVE = 1e-5;
+
+/* Layer of "blk.N.REST", and REST; -1, and the whole name, for any other. */
+static int calib__layer(const char *name, const char **rest) {
+    int layer = 0, at = 4;
+    *rest = name;
+    if (strncmp(name, "blk.", 4) != 0) return -1;
+    while (at < 12 && name[at] >= '0' && name[at] <= '9') layer = 10 * layer + (name[at++] - '0');
+    if (at == 4 || name[at] != '.') return -1;
+    *rest = name + at + 1;
+    return layer;
+}
+
+/* Mean squares of the channels that have data: [*n], owned by the caller. */
+static double *calib__means(const calib_entry *en, uint64_t *n) {
+    double *v = mem_new(en->n_in * en->n_mat, sizeof *v);
+    *n = 0;
+    for (uint64_t i = 0; i < en->n_in * en->n_mat; i++)
+        if (en->count[i / en->n_in] > 0) v[(*n)++] = en->sum2[i] / en->count[i / en->n_in];
+    return v;
+}
+
+static void calib__measure(calib_stat *st) {
+    double      *v = calib__means(st->en, &st->n), squares = 0;
+    const double n = st->n ? (double)st->n : 1;
+    st->least = st->n ? v[0] : 0;
+    for (uint64_t i = 0; i < st->n; i++) {
+        st->sum += v[i];
+        st->least = fmin(st->least, v[i]);
+        st->most = fmax(st->most, v[i]);
+        st->active += (v[i] > CALIB_ACTIVE) / n;
+    }
+    st->mean = st->sum / n;
+    for (uint64_t i = 0; i < st->n; i++) {
+        const double share = v[i] > 0 ? v[i] / st->sum : 0;
+        squares += (v[i] - st->mean) * (v[i] - st->mean);
+        if (share > 0) st->entropy -= share * log2(share);
+    }
+    st->dev = sqrt(squares / n);
+    for (uint64_t i = 0; i < st->n; i++) st->high += (v[i] - st->mean > st->dev) / n;
+    st->even = st->n > 1 ? st->entropy / log2(n) : 0;
+    mem_free(v);
+}
+
+/* Cosine of the sums; 0 where one of them is nothing but zeros. */
+static double calib__cosine(const calib_entry *a, const calib_entry *b) {
+    double ab = 0, aa = 0, bb = 0;
+    for (uint64_t i = 0; i < a->n_in * a->n_mat; i++) {
+        ab += a->sum2[i] * b->sum2[i];
+        aa += a->sum2[i] * a->sum2[i];
+        bb += b->sum2[i] * b->sum2[i];
+    }
+    return aa > 0 && bb > 0 ? ab / (sqrt(aa) * sqrt(bb)) : 0;
+}
+
+/* One for each entry that has data: [*n], owned by the caller. */
+static calib_stat *calib_stats(const calib_imatrix *im, size_t *n) {
+    calib_stat *all = mem_new(im->n, sizeof *all);
+    *n = 0;
+    for (size_t i = 0; i < im->n; i++) {
+        calib_stat         st = {.en = &im->e[i]};
+        const calib_entry *before = NULL;
+        const char        *rest;
+        char               name[GGUF_NAME_MAX + 32];
+        bytes              stem;
+        st.layer = calib__layer(st.en->name, &rest);
+        st.kind = (stem = calib__stem(bytes_of(rest), ".weight")).n ? stem : bytes_of(rest);
+        calib__measure(&st);
+        if (!st.n) continue;
+        snprintf(name, sizeof name, "blk.%d.%s", st.layer - 1, rest);
+        if (st.layer > 0) before = calib_imatrix_find(im, bytes_of(name));
+        if (before && before->n_in * before->n_mat == st.en->n_in * st.en->n_mat)
+            st.like = calib__cosine(st.en, before);
+        all[(*n)++] = st;
+    }
+    return all;
+}
+
+/* Tensors of one kind together, the largest sums first. */
+static int calib__by_kind(const void *a, const void *b) {
+    const calib_stat *x = a, *y = b;
+    const size_t      n = x->kind.n < y->kind.n ? x->kind.n : y->kind.n;
+    const int         order = memcmp(x->kind.p, y->kind.p, n);
+    if (order || x->kind.n != y->kind.n) return order ? order : x->kind.n < y->kind.n ? -1 : 1;
+    if (x->sum != y->sum) return x->sum > y->sum ? -1 : 1;
+    return strcmp(x->en->name, y->en->name);
+}
+
+static int calib__by_layer(const void *a, const void *b) {
+    const calib_stat *x = a, *y = b;
+    return x->layer != y->layer ? (x->layer > y->layer) - (x->layer < y->layer) : calib__by_kind(a, b);
+}
+
+/* The first of a run of one layer, sorted so, becomes the mean of the run, each tensor weighed by its channels.
+ * Returns how many there are in the run. */
+static size_t calib__layer_mean(calib_stat *st, size_t n) {
+    calib_stat mean = {.en = st->en, .layer = st->layer};
+    size_t     i = 0;
+    for (; i < n && st[i].layer == mean.layer; i++) {
+        const double w = (double)st[i].n;
+        mean.n += st[i].n;
+        mean.sum += w * st[i].sum;
+        mean.high += w * st[i].high;
+        mean.like += w * st[i].like;
+    }
+    mean.sum /= (double)mean.n;
+    mean.high /= (double)mean.n;
+    mean.like /= (double)mean.n;
+    *st = mean;
+    return i;
+}
+
+/* A field of CSV, quoted where it has to be. */
+static void calib__csv(str *out, const char *text) {
+    if (!text[strcspn(text, ",\"\r\n")]) {
+        str_put(out, text);
+        return;
+    }
+    str_put(out, "\"");
+    for (; *text; text++) str_add(out, *text == '"' ? "\"\"" : text, *text == '"' ? 2 : 1);
+    str_put(out, "\"");
+}
+
+static void calib__say_text(const calib_imatrix *im, const calib_stat *st, size_t n, str *out) {
+    int wide = 6;
+    for (size_t i = 0; i < n; i++)
+        if ((int)st[i].kind.n > wide) wide = (int)st[i].kind.n;
+    str_fmt(out, "%zu tensors, %u chunks", n, im->n_chunk);
+    if (im->chunk) str_fmt(out, " of %u tokens", im->chunk);
+    str_put(out, "; mean squares of the channels:\n\n");
+    str_fmt(out, "layer  %-*s %12s %12s %12s %12s %12s %8s %9s %8s %8s %8s %7s\n", wide, "tensor", "sum", "least",
+            "most", "mean", "deviation", "active", "channels", "entropy", "of even", "high", "cosine");
+    for (size_t i = 0; i < n; i++, st++) {
+        if (st->layer >= 0) str_fmt(out, "%5d  ", st->layer);
+        else str_put(out, "    -  ");
+        const size_t at = out->n;
+        str_fmt(out, "%-*.*s", wide, (int)st->kind.n, (const char *)st->kind.p);
+        log_tame(out->p + at, out->n - at);
+        str_fmt(out, " %12.2f %12.4f %12.4f %12.4f %12.4f", st->sum, st->least, st->most, st->mean, st->dev);
+        str_fmt(out, " %7.2f%% %9llu %8.4f %7.2f%% %7.2f%% %7.4f\n", 100 * st->active, GGUF_U(st->n), st->entropy,
+                100 * st->even, 100 * st->high, st->like);
+    }
+}
+
+static void calib__say_csv(const calib_stat *st, size_t n, str *out) {
+    str_put(out, "name,layer,sum,least,most,mean,deviation,active,channels,entropy,even,high,cosine\n");
+    for (size_t i = 0; i < n; i++, st++) {
+        calib__csv(out, st->en->name);
+        str_fmt(out, ",%d,%.9g,%.9g,%.9g,%.9g,%.9g", st->layer, st->sum, st->least, st->most, st->mean, st->dev);
+        str_fmt(out, ",%.9g,%llu,%.9g,%.9g,%.9g,%.9g\n", st->active, GGUF_U(st->n), st->entropy, st->even, st->high,
+                st->like);
+    }
+}
+
+static void calib__say_json(const calib_imatrix *im, const calib_stat *st, size_t n, str *out) {
+    str_put(out, "{\"datasets\": [");
+    for (size_t i = 0; i < im->n_dataset; i++) {
+        if (i) str_put(out, ", ");
+        str_json(out, str_bytes(&im->dataset[i]));
+    }
+    str_fmt(out, "], \"chunks\": %u, \"chunk_size\": %u, \"tensors\": [", im->n_chunk, im->chunk);
+    for (size_t i = 0; i < n; i++, st++) {
+        str_put(out, i ? ",\n{\"name\": " : "\n{\"name\": ");
+        str_json(out, bytes_of(st->en->name));
+        str_fmt(out, ", \"layer\": %d, \"sum\": %.9g, \"least\": %.9g, \"most\": %.9g", st->layer, st->sum, st->least,
+                st->most);
+        str_fmt(out, ", \"mean\": %.9g, \"deviation\": %.9g, \"active\": %.9g, \"channels\": %llu", st->mean, st->dev,
+                st->active, GGUF_U(st->n));
+        str_fmt(out, ", \"entropy\": %.9g, \"even\": %.9g, \"high\": %.9g, \"cosine\": %.9g}", st->entropy, st->even,
+                st->high, st->like);
+    }
+    str_put(out, "],\n");
+}
+
+/* A line for each layer; st is sorted by them. */
+static void calib__say_layers(calib_stat *st, size_t n, calib_form form, str *out) {
+    str_put(out, form == CALIB_JSON ? "\"layers\": ["
+                                    : "\nlayer          sum     high  cosine   (means of its tensors, weighed by "
+                                      "channels)\n");
+    bool first = true;
+    for (size_t i = 0; i < n; first = false) {
+        calib_stat *l = &st[i];
+        i += calib__layer_mean(l, n - i);
+        if (form == CALIB_JSON)
+            str_fmt(out, "%s\n{\"layer\": %d, \"sum\": %.9g, \"high\": %.9g, \"cosine\": %.9g}", first ? "" : ",",
+                    l->layer, l->sum, l->high, l->like);
+        else str_fmt(out, "%5d %12.2f %7.2f%% %7.4f\n", l->layer, l->sum, 100 * l->high, l->like);
+    }
+    if (form == CALIB_JSON) str_put(out, "]}\n");
+}
+
+/* Figures of every tensor, and of every layer (CSV, which is one table, leaves those out). */
+static void calib_show(const calib_imatrix *im, calib_form form, str *out) {
+    size_t      n, outside = 0;
+    calib_stat *st = calib_stats(im, &n);
+    if (n) qsort(st, n, sizeof *st, calib__by_kind);
+    if (form == CALIB_CSV) calib__say_csv(st, n, out);
+    else if (form == CALIB_JSON) calib__say_json(im, st, n, out);
+    else calib__say_text(im, st, n, out);
+    if (n) qsort(st, n, sizeof *st, calib__by_layer);    /* those of no layer come first */
+    while (outside < n && st[outside].layer < 0) outside++;
+    if (form != CALIB_CSV) calib__say_layers(st + outside, n - outside, form, out);
+    mem_free(st);
+}
+
 /* --- writing --- */
 
 static bool calib__put(gguf_writer *w, const double *x, uint64_t n, err_t *e) {
@@ -6646,7 +7047,7 @@ static bool calib_imatrix_write(const calib_imatrix *im, const char *path, const
  * The result is ordinary blocks. No row is left with more error than the plain fit has that is
  * weighed by H's diagonal.
  * H is kept for runs of up to ROUND_SPAN channels: longer rows have several. Neither threads nor levels change a bit. Memory
- * holds the step, which ROUND_MEMORY bounds, and all blocks that were made: it grows with the model.
+ * holds the step, which ROUND_MEMORY bounds where nobody says, and all blocks that were made: it grows with the model.
  * Door: round_opts, round_run, round_bytes, round_free. */
 
 enum {
@@ -6655,7 +7056,8 @@ enum {
     ROUND_CHUNK = 512,                                /* input rows summed into H at a time */
     ROUND_PANEL = 64,                                 /* columns of the factor made at a time */
     ROUND_SWEEPS = 8,                                 /* of the descent, at most */
-    ROUND_MEMORY = 4                                  /* GiB of scratch for a step: bounds the text */
+    ROUND_MEMORY = 4,                                 /* GiB of scratch for a step, unless its chunks are named */
+    ROUND_SPARE = 64                                  /* MiB left to whoever rounds up: slabs of the cache, slices of the writer */
 };
 
 typedef struct {
@@ -7289,30 +7691,56 @@ static void round__bench_drop(round__bench *b) {
     for (size_t i = 0; i < sizeof own / sizeof *own; i++) mem_free(own[i]);
 }
 
-/* Room for the widest matrix, and the blocks of all. */
-static void round__room(round_job *j) {
-    size_t n = 32, span = 32, rows = 1, row = 1;
+/* The widest of all matrices, one side at a time. */
+typedef struct {
+    size_t   n, span, rows, row;                      /* channels; channels of one H; rows; bytes of a row of blocks */
+    uint64_t blocks;                                  /* bytes of all blocks */
+} round__extent;
+
+static round__extent round__extent_of(const round_job *j) {
+    round__extent x = {32, 32, 1, 1, 0};
     for (uint64_t i = 0; i < j->g->n_tensor; i++) {
         const gguf_tensor *t = &j->g->tensor[i];
         if (!round__ours(j, i)) continue;
         const size_t len = (size_t)t->dim[0], one = k_row_bytes(j->to[i], (int64_t)len), s = (size_t)round__span((int)len);
-        j->blocks[i] = mem_aligned(one, (size_t)(t->dim[1] * t->dim[2]));
-        n = len > n ? len : n;
-        span = s > span ? s : span;
-        rows = t->dim[1] > rows ? (size_t)t->dim[1] : rows;
-        row = one > row ? one : row;
+        x.n = len > x.n ? len : x.n;
+        x.span = s > x.span ? s : x.span;
+        x.rows = t->dim[1] > x.rows ? (size_t)t->dim[1] : x.rows;
+        x.row = one > x.row ? one : x.row;
+        x.blocks += (uint64_t)one * t->dim[1] * t->dim[2];
     }
-    const size_t runs = (n + span - 1) / span + 1;    /* the widest row need not have the longest span */
-    j->h = mem_aligned(runs * span * span, sizeof *j->h);
-    j->v = mem_aligned(runs * span * span, sizeof *j->v);
-    j->chol = mem_aligned(span * span, sizeof *j->chol);
-    j->vd = mem_new(n, sizeof *j->vd);
-    j->hd = mem_new(n, sizeof *j->hd);
-    j->col = mem_new(n, sizeof *j->col);
-    j->xt = mem_aligned(n * ROUND_CHUNK, sizeof *j->xt);
-    j->err = mem_new(2 * rows, sizeof *j->err);
+    return x;
+}
+
+/* Runs of moments: the widest row need not have the longest span. */
+static size_t round__runs(const round__extent *x) { return (x->n + x->span - 1) / x->span + 1; }
+
+/* Bytes of round__room(), but for small change. */
+static uint64_t round__room_bytes(const round__extent *x, int threads) {
+    const uint64_t n = x->n, square = (uint64_t)x->span * x->span, units = 2 * x->span / 32 + 2;
+    const uint64_t bench = 160 * n + 2 * ROUND_TILE * x->row + 8 * units * units + 136 * x->span;
+    const uint64_t moments = (8 * round__runs(x) + 8) * square + (4 * ROUND_CHUNK + 16) * n + 16 * x->rows;
+    return moments + x->blocks + (uint64_t)threads * bench;
+}
+
+/* Room for the widest matrix, and the blocks of all. */
+static void round__room(round_job *j) {
+    const round__extent x = round__extent_of(j);
+    for (uint64_t i = 0; i < j->g->n_tensor; i++) {
+        const gguf_tensor *t = &j->g->tensor[i];
+        if (!round__ours(j, i)) continue;
+        j->blocks[i] = mem_aligned(k_row_bytes(j->to[i], (int64_t)t->dim[0]), (size_t)(t->dim[1] * t->dim[2]));
+    }
+    j->h = mem_aligned(round__runs(&x) * x.span * x.span, sizeof *j->h);
+    j->v = mem_aligned(round__runs(&x) * x.span * x.span, sizeof *j->v);
+    j->chol = mem_aligned(x.span * x.span, sizeof *j->chol);
+    j->vd = mem_new(x.n, sizeof *j->vd);
+    j->hd = mem_new(x.n, sizeof *j->hd);
+    j->col = mem_new(x.n, sizeof *j->col);
+    j->xt = mem_aligned(x.n * ROUND_CHUNK, sizeof *j->xt);
+    j->err = mem_new(2 * x.rows, sizeof *j->err);
     j->bench = mem_new((size_t)j->p->n, sizeof *j->bench);
-    for (int i = 0; i < j->p->n; i++) round__bench_new(&j->bench[i], n, span, row);
+    for (int i = 0; i < j->p->n; i++) round__bench_new(&j->bench[i], x.n, x.span, x.row);
 }
 
 static void round_free(round_job *j) {
@@ -7328,17 +7756,29 @@ static void round_free(round_job *j) {
     mem_free(j);
 }
 
-/* Chunks of the text that the step takes: as many as memory allows, spread over the text. */
+/* Chunks of the text that the step takes, spread over it: as many as were asked for, by itself as ROUND_MEMORY holds.
+ * What they need must be free, or a hungry run would be killed by the system hours later; fewer are never taken
+ * silently, since the file that is made depends on them. */
 static int round__chunks(const round_job *j, size_t n_ids, err_t *e) {
-    const size_t chunk = (size_t)j->o.chunk, all = n_ids / chunk;
-    const size_t each = fwd_row_bytes(&j->m) + model_kv_bytes(&j->m.hp, j->o.kv.type_k, j->o.kv.type_v) + sizeof(fwd_row);
-    size_t       most = ((size_t)ROUND_MEMORY << 30) / (each * chunk);
-    if (j->o.n_chunks >= 0 && (size_t)j->o.n_chunks < most) most = (size_t)j->o.n_chunks;
-    if (most > (size_t)INT32_MAX / chunk) most = (size_t)INT32_MAX / chunk;
-    if (!j->o.n_chunks) err_set(e, EXIT_INPUT, "--chunks: 0 leaves nothing to read, expected at least 1");
-    else if (!all) err_set(e, EXIT_INPUT, "--calibrate: the text has %zu tokens, expected at least the %zu of one chunk", n_ids, chunk);
-    else if (!most) err_set(e, EXIT_RESOURCE, "--calibrate: a chunk of %zu tokens takes more than %d GiB", chunk, ROUND_MEMORY);
-    return (int)(all < most ? all : most);
+    const int           chunk = j->o.chunk, most = INT_MAX / chunk;
+    const uint64_t      kv = model_kv_bytes(&j->m.hp, j->o.kv.type_k, j->o.kv.type_v);
+    const uint64_t      each = (fwd_row_bytes(&j->m) + kv + sizeof(fwd_row)) * (uint64_t)chunk;
+    const uint64_t      own = ((uint64_t)ROUND_MEMORY << 30) / each, left = pool_memory();
+    const round__extent x = round__extent_of(j);
+    const uint64_t      fixed = round__room_bytes(&x, j->p->n) + ((uint64_t)ROUND_SPARE << 20);
+    int                 n = tok_chunks(n_ids, chunk, chunk, j->o.n_chunks, e);
+    if (e->code) return 0;
+    n = n < most ? n : most;
+    if (j->o.n_chunks < 0 && (uint64_t)n > own) n = own ? (int)own : 1;
+    const uint64_t need = fixed + each * (uint64_t)n, fit = left > fixed ? (left - fixed) / each : 0;
+    if (need <= left) return n;
+    str hint = {0};
+    if (fit) str_fmt(&hint, "at most --chunks %llu", GGUF_U(fit));
+    else str_put(&hint, "more memory, or shorter ones (-c N)");
+    err_set(e, EXIT_RESOURCE, "--calibrate: %d chunks of %d tokens take %.3g GiB, %.3g are free, expected %s", n,
+            chunk, (double)need / 0x1p30, (double)left / 0x1p30, hint.p);
+    str_drop(&hint);
+    return 0;
 }
 
 /* The step over all chunks. False: an error in e, or an interrupt. */
@@ -7398,11 +7838,11 @@ static round_job *round_run(const gguf_file *g, const tok_ids *ids, int32_t bos,
     j->by_data = mem_new(g->n_tensor, sizeof *j->by_data);
     for (uint64_t i = 0; i < g->n_tensor; i++) j->by_data[i] = i;
     if (g->n_tensor) qsort_r(j->by_data, g->n_tensor, sizeof *j->by_data, round__by_data, (void *)(uintptr_t)g->tensor);
-    bool ok = model_open(&j->m, g, &o->rope, e) && (n = round__chunks(j, ids->n, e)) > 0 && !e->code;
+    j->p = pool_new(o->n_threads > 0 ? o->n_threads : pool_default_threads());
+    bool ok = model_open(&j->m, g, &o->rope, e) && (n = round__chunks(j, ids->n, e)) > 0;
     const int64_t blocks = ((int64_t)o->chunk + o->kv.block - 1) / o->kv.block;       /* a sequence takes whole ones */
     ok = ok && (j->kv = kv_new(&j->m.hp, &o->kv, n * blocks * o->kv.block, e)) != NULL;
     if (ok) {
-        j->p = pool_new(o->n_threads > 0 ? o->n_threads : pool_default_threads());
         j->f = fwd_new(&j->m, j->kv, j->p, n * o->chunk, 1);
         round__room(j);
         log_warn("calibrating on %d tokens in %d chunks", n * o->chunk, n);
@@ -7465,7 +7905,6 @@ static int32_t eval__token(const eval_plan *p, int chunk, int pos) {
 /* Windows of n_ctx tokens over ids. bos: the start token, -1 where the model wants none. */
 static bool eval_plan_text(eval_plan *p, const tok_ids *ids, int n_ctx, int32_t bos, const eval_opts *o,
                            err_t *e) {
-    const int64_t n = (int64_t)ids->n;
     *p = (eval_plan){.id = ids->id,
                      .step = o->stride ? o->stride : n_ctx,
                      .n_ctx = n_ctx,
@@ -7478,14 +7917,8 @@ static bool eval_plan_text(eval_plan *p, const tok_ids *ids, int n_ctx, int32_t 
         return err_set(e, EXIT_INPUT,
                        "--ppl-stride: %d does not fit a window of %d tokens, expected less (-c N)", o->stride,
                        n_ctx);
-    if (n < n_ctx + (o->stride > 0))
-        return err_set(e, EXIT_INPUT, "the text has %lld tokens, expected at least one window of %d (-c N)",
-                       (long long)n, n_ctx);
-    int64_t most = o->stride ? (n - n_ctx + o->stride - 1) / o->stride : n / n_ctx;
-    if (o->n_chunks >= 0 && o->n_chunks < most) most = o->n_chunks;
-    p->n_chunk = most > INT32_MAX ? INT32_MAX : (int)most;
-    return p->n_chunk > 0 ||
-           err_set(e, EXIT_INPUT, "--chunks: 0 leaves nothing to score, expected at least 1");
+    p->n_chunk = tok_chunks(ids->n, n_ctx, (int)p->step, o->n_chunks, e);
+    return p->n_chunk > 0;
 }
 
 /* --- a record: one distribution, its likeliest tokens and the rest of it --- */
@@ -7880,7 +8313,8 @@ static double eval__rms_error(const eval_run *r) {
     return r->dp2.mean > 0 ? 0.5 / eval__rms(r) * eval__error(&r->dp2) : 0;
 }
 
-/* The running figures after a window. */
+/* The running figures after a window: a record and no progress bar, so a pipe gets them too, in the form that
+ * scripts know. */
 static void eval__tell(const eval_run *r) {
     const long long window = (long long)(r->at / eval__each(r->plan));
     const double    ppl = exp(r->nll.mean), same = (double)r->n_same / (double)r->at;
@@ -8202,7 +8636,7 @@ static bool eval_divergence(engine *eng, const eval_base *b, const eval_plan *pl
  * and neither threads nor pieces change a byte. Metadata and tensors keep their order; a model in parts becomes one file. A weight that is not
  * finite, or too large for the type (k_most), is refused by name. Nothing is left behind unless the whole file is.
  * To add a mixture: a row of quant_files, and rows of quant_rules for the tensors that leave its base.
- * Door: quant_opts, quant_guide, quant_run, quant_list. */
+ * Door: quant_opts, quant_guide, quant_run, quant_list, quant_file_name. */
 
 typedef enum {
     FT_F32, FT_F16, FT_BF16, FT_Q8_0, FT_Q6_K, FT_Q5_K_M, FT_Q5_K_S, FT_Q5_1, FT_Q5_0, FT_Q4_K_M, FT_Q4_K_S, FT_Q4_1,
@@ -8481,6 +8915,13 @@ static int quant__find(const char *name) {
 
 /* Whether blocks of this type can be made. */
 static bool quant__can(uint32_t type) { return k_type_weight(type) && (k_fitters[type].fit || k_types[type].quant); }
+
+/* What files of this general.file_type are called, NULL: nobody knows. */
+static const char *quant_file_name(uint64_t number) {
+    for (int i = 0; i < FT_COPY; i++)
+        if (quant_files[i].number == number) return quant_files[i].name;
+    return NULL;
+}
 
 static void quant_list(str *out) {
     for (int i = 0; i < N_FT; i++) {
@@ -9518,6 +9959,1029 @@ static bool inspect_print(const gguf_file *g, const char *pre, bool json, out_t 
     return !e->code;
 }
 
+/* ===== [bench] how fast a model runs here =====
+ * Times random tokens through fwd_step() alone: no text, no sampling. A test is P tokens of a prompt and then N generated ones,
+ * for S sequences side by side, behind D tokens that are there already; its memory is touched before its time runs. Before
+ * and after each repetition the same threads sweep memory and multiply in registers, so that every figure stands beside what
+ * the machine gave in that very second: shares are what a step cannot do without, counted from the shapes, over that.
+ *   The sweep reads memory of its own in the largest pages the kernel gives, not the model's mapping: so it is the machine's
+ * limit whatever the file is, small models have one too, and no weights are left in the caches by it. It is taken off the peak.
+ *   Columns, keys and tests are those of llama-bench, with its meanings; ours stand behind them.
+ * Door: bench_opts, bench_list, bench_defaults, bench_form, bench_any, bench_run. */
+
+enum {
+    BENCH_LIST = 64,                                  /* values of one option */
+    BENCH_MOST = 1 << 24,                             /* tokens of one part of a test */
+    BENCH_SEQS = 512,                                 /* sequences side by side */
+    BENCH_REPS = 1000,
+    BENCH_SWEEP = 256 << 20,                          /* bytes of a sweep */
+    BENCH_SWEEPS = 4,                                 /* most sweeps until the same memory is read again */
+    BENCH_CHUNK = 2 << 20,                            /* bytes that one thread sweeps in a row */
+    BENCH_BURST = 1 << 21,                            /* products between two looks at the clock */
+    BENCH_SEED = 1,
+};
+#define BENCH_PROBE_S 2e-3                            /* seconds of each kind of products */
+#define BENCH_BUSY    0.05                            /* share of the CPUs that others may take unremarked */
+
+typedef struct {
+    int n, v[BENCH_LIST];
+} bench_list;
+
+typedef struct {
+    bench_list prompt, gen, pair, depth, seqs;        /* tokens; pair: prompt, gen, prompt, gen, ...; sequences */
+    bench_list batch, ubatch, threads;                /* tokens between logits, tokens of a step; 0: all that may be used */
+    bench_list type_k, type_v;                        /* k_types ids */
+    bench_list level;                                 /* of k_levels_list, -1: the best */
+    int        reps;
+    bool       no_warmup;
+} bench_opts;
+
+#define BENCH_ONE(x) {1, {x}}
+static const bench_opts bench_defaults = {
+    .prompt = BENCH_ONE(512), .gen = BENCH_ONE(128), .depth = BENCH_ONE(0), .seqs = BENCH_ONE(1),
+    .batch = BENCH_ONE(2048), .ubatch = BENCH_ONE(512), .threads = BENCH_ONE(0),
+    .type_k = BENCH_ONE(K_F16), .type_v = BENCH_ONE(K_F16), .level = BENCH_ONE(-1), .reps = 5,
+};
+
+typedef enum { BENCH_MD, BENCH_CSV, BENCH_JSON, BENCH_JSONL } bench_form;
+
+typedef struct {
+    int n_prompt, n_gen, n_depth, n_seq;
+} bench_test;
+
+typedef struct {
+    int      level, batch, ubatch, threads;
+    uint32_t type_k, type_v;
+} bench_setup;
+
+typedef struct {                                      /* a second, all threads together */
+    double read, i8, f32;                             /* bytes; products of 8-bit integers, of floats */
+} bench_rate;
+
+typedef struct {
+    double     all, first;                            /* seconds; until the logits of the first token to come */
+    bench_rate rate;                                  /* of the machine, around it */
+} bench_sample;
+
+typedef struct {                                      /* what a repetition cannot do without */
+    double bytes, i8, f32;                            /* each weight once a step, K and V of a sequence once; products */
+} bench_work;
+
+/* One line of the table. Integers are int64_t and numbers double, as bench_fields reads them. */
+typedef struct {
+    const char *version, *cpu_info, *model_file, *model_type, *type_k, *type_v, *level, *test_time;
+    int64_t     model_bytes, model_weights, n_batch, n_ubatch, n_threads, n_prompt, n_gen, n_depth, n_seq;
+    int64_t     avg_ns, sd_ns, peak_bytes;
+    double      avg_ts, sd_ts;                        /* tokens per second */
+    double      ttft_ms, read_gbs, sweep_gbs, read_share, i8_gops, f32_gops, i8_peak, f32_peak, peak_share, others;
+    const double *ns, *ts;                            /* [n] of each repetition */
+    int           n;
+} bench_row;
+
+/* --- figures --- */
+
+static double bench__mean(const double *x, int n) {
+    double s = 0;
+    for (int i = 0; i < n; i++) s += x[i];
+    return n ? s / n : 0;
+}
+
+/* Of a sample: over n - 1; 0 for one value. */
+static double bench__deviation(const double *x, int n) {
+    double m = bench__mean(x, n), s = 0;
+    for (int i = 0; i < n; i++) s += (x[i] - m) * (x[i] - m);
+    return n > 1 ? sqrt(s / (n - 1)) : 0;
+}
+
+static int64_t bench__tokens(const bench_test *t) { return (int64_t)(t->n_prompt + t->n_gen) * t->n_seq; }
+
+/* The figures of n repetitions; ns and ts are room for n values each, which the row keeps. */
+static void bench__figures(bench_row *r, const bench_test *t, const bench_work *w, const bench_sample *s, int n, double *ns,
+                           double *ts) {
+    bench_rate rate = {0};
+    double     first = 0, read = 0, share = 0, peak = 0, per_s = 0;
+    for (int i = 0; i < n; i++) {
+        const bench_rate *m = &s[i].rate;
+        ns[i] = s[i].all * 1e9;
+        ts[i] = (double)bench__tokens(t) / s[i].all;
+        first += s[i].first / n;
+        per_s += 1 / s[i].all / n;
+        read += w->bytes / s[i].all / n;
+        share += w->bytes / s[i].all / m->read / n;
+        peak += (w->i8 / m->i8 + w->f32 / m->f32) / s[i].all / n;
+        rate = (bench_rate){rate.read + m->read / n, rate.i8 + m->i8 / n, rate.f32 + m->f32 / n};
+    }
+    r->n = n;
+    r->ns = ns;
+    r->ts = ts;
+    r->avg_ns = (int64_t)bench__mean(ns, n);
+    r->sd_ns = (int64_t)bench__deviation(ns, n);
+    r->avg_ts = bench__mean(ts, n);
+    r->sd_ts = bench__deviation(ts, n);
+    r->ttft_ms = first * 1e3;
+    r->read_gbs = read * 1e-9;
+    r->sweep_gbs = rate.read * 1e-9;
+    r->read_share = share;
+    r->i8_gops = 2 * w->i8 * per_s * 1e-9;            /* a product is two operations: multiply, add */
+    r->f32_gops = 2 * w->f32 * per_s * 1e-9;
+    r->i8_peak = 2 * rate.i8 * 1e-9;
+    r->f32_peak = 2 * rate.f32 * 1e-9;
+    r->peak_share = peak;
+}
+
+/* pp512, tg128, pp512+tg128, tg128 x8 @ d4096 */
+static void bench__label(int64_t n_prompt, int64_t n_gen, int64_t n_seq, int64_t n_depth, str *s) {
+    if (n_prompt) str_fmt(s, "pp%lld", (long long)n_prompt);
+    if (n_gen) str_fmt(s, "%stg%lld", n_prompt ? "+" : "", (long long)n_gen);
+    if (n_seq > 1) str_fmt(s, " x%lld", (long long)n_seq);
+    if (n_depth) str_fmt(s, " @ d%lld", (long long)n_depth);
+}
+
+/* --- the forms of a row --- */
+
+typedef enum {
+    BENCH_STR, BENCH_INT, BENCH_REAL,                 /* a field of bench_row */
+    BENCH_TEXT, BENCH_RAW, BENCH_NO,                  /* always the same: a text, a number, false */
+} bench_kind;
+
+#define BENCH_AT(f) offsetof(bench_row, f), NULL
+/* Up to stddev_ts as llama-bench has them; a choice that llmrun does not have stands there as it stands in a run of llama-bench
+ * that does not make it, so that tools find the rows of both alike. */
+static const struct {
+    const char *key;
+    bench_kind  kind;
+    size_t      at;
+    const char *fixed;
+} bench_fields[] = {
+    {"build_commit",   BENCH_STR,  BENCH_AT(version)},       {"build_number",   BENCH_RAW,  0, "0"},
+    {"cpu_info",       BENCH_STR,  BENCH_AT(cpu_info)},      {"gpu_info",       BENCH_TEXT, 0, ""},
+    {"backends",       BENCH_TEXT, 0, "CPU"},                {"model_filename", BENCH_STR,  BENCH_AT(model_file)},
+    {"model_type",     BENCH_STR,  BENCH_AT(model_type)},    {"model_size",     BENCH_INT,  BENCH_AT(model_bytes)},
+    {"model_n_params", BENCH_INT,  BENCH_AT(model_weights)}, {"n_batch",        BENCH_INT,  BENCH_AT(n_batch)},
+    {"n_ubatch",       BENCH_INT,  BENCH_AT(n_ubatch)},      {"n_threads",      BENCH_INT,  BENCH_AT(n_threads)},
+    {"cpu_mask",       BENCH_TEXT, 0, "0x0"},                {"cpu_strict",     BENCH_NO,   0, NULL},
+    {"poll",           BENCH_RAW,  0, "50"},                 {"type_k",         BENCH_STR,  BENCH_AT(type_k)},
+    {"type_v",         BENCH_STR,  BENCH_AT(type_v)},        {"n_gpu_layers",   BENCH_RAW,  0, "-1"},
+    {"n_cpu_moe",      BENCH_RAW,  0, "0"},                  {"split_mode",     BENCH_TEXT, 0, "layer"},
+    {"main_gpu",       BENCH_RAW,  0, "0"},                  {"no_kv_offload",  BENCH_NO,   0, NULL},
+    {"flash_attn",     BENCH_RAW,  0, "-1"},                 {"devices",        BENCH_TEXT, 0, "auto"},
+    {"tensor_split",   BENCH_TEXT, 0, "0.00"},               {"tensor_buft_overrides", BENCH_TEXT, 0, "none"},
+    {"load_mode",      BENCH_TEXT, 0, "mmap"},               {"embeddings",     BENCH_NO,   0, NULL},
+    {"no_op_offload",  BENCH_RAW,  0, "0"},                  {"no_host",        BENCH_NO,   0, NULL},
+    {"fit_target",     BENCH_RAW,  0, "0"},                  {"fit_min_ctx",    BENCH_RAW,  0, "0"},
+    {"n_prompt",       BENCH_INT,  BENCH_AT(n_prompt)},      {"n_gen",          BENCH_INT,  BENCH_AT(n_gen)},
+    {"n_depth",        BENCH_INT,  BENCH_AT(n_depth)},       {"test_time",      BENCH_STR,  BENCH_AT(test_time)},
+    {"avg_ns",         BENCH_INT,  BENCH_AT(avg_ns)},        {"stddev_ns",      BENCH_INT,  BENCH_AT(sd_ns)},
+    {"avg_ts",         BENCH_REAL, BENCH_AT(avg_ts)},        {"stddev_ts",      BENCH_REAL, BENCH_AT(sd_ts)},
+    /* ours */
+    {"cpu_level",      BENCH_STR,  BENCH_AT(level)},         {"n_parallel",     BENCH_INT,  BENCH_AT(n_seq)},
+    {"ttft_ms",        BENCH_REAL, BENCH_AT(ttft_ms)},       {"read_gbs",       BENCH_REAL, BENCH_AT(read_gbs)},
+    {"sweep_gbs",      BENCH_REAL, BENCH_AT(sweep_gbs)},     {"read_share",     BENCH_REAL, BENCH_AT(read_share)},
+    {"int8_gops",      BENCH_REAL, BENCH_AT(i8_gops)},       {"int8_peak_gops", BENCH_REAL, BENCH_AT(i8_peak)},
+    {"float_gops",     BENCH_REAL, BENCH_AT(f32_gops)},      {"float_peak_gops", BENCH_REAL, BENCH_AT(f32_peak)},
+    {"peak_share",     BENCH_REAL, BENCH_AT(peak_share)},    {"peak_rss",       BENCH_INT,  BENCH_AT(peak_bytes)},
+    {"others_share",   BENCH_REAL, BENCH_AT(others)},
+};
+enum { N_BENCH_FIELDS = sizeof bench_fields / sizeof *bench_fields };
+
+/* Field i without quotes; what is not a number is nothing. */
+static void bench__value(const bench_row *r, int i, str *s) {
+    const void *at = (const char *)r + bench_fields[i].at;
+    switch (bench_fields[i].kind) {
+    case BENCH_STR: str_put(s, *(const char *const *)at); break;
+    case BENCH_INT: str_fmt(s, "%lld", (long long)*(const int64_t *)at); break;
+    case BENCH_REAL:
+        if (isfinite(*(const double *)at)) str_fmt(s, "%f", *(const double *)at);
+        break;
+    case BENCH_TEXT:
+    case BENCH_RAW: str_put(s, bench_fields[i].fixed); break;
+    case BENCH_NO: str_put(s, "0"); break;
+    }
+}
+
+static void bench__csv_head(str *s) {
+    for (int i = 0; i < N_BENCH_FIELDS; i++) str_fmt(s, "%s%s", i ? "," : "", bench_fields[i].key);
+    str_put(s, "\n");
+}
+
+/* Every value in quotes, a quote doubled (RFC 4180). */
+static void bench__csv_row(const bench_row *r, str *s) {
+    for (int i = 0; i < N_BENCH_FIELDS; i++) {
+        str v = {0};
+        str_put(&v, "");
+        bench__value(r, i, &v);
+        str_put(s, i ? ",\"" : "\"");
+        for (const char *p = v.p; *p; p++) str_add(s, *p == '"' ? "\"\"" : p, *p == '"' ? 2 : 1);
+        str_put(s, "\"");
+        str_drop(&v);
+    }
+    str_put(s, "\n");
+}
+
+static void bench__json_value(const bench_row *r, int i, str *s) {
+    str v = {0};
+    str_put(&v, "");
+    bench__value(r, i, &v);
+    if (bench_fields[i].kind == BENCH_STR || bench_fields[i].kind == BENCH_TEXT) str_json(s, str_bytes(&v));
+    else if (bench_fields[i].kind == BENCH_NO) str_put(s, "false");
+    else str_put(s, v.n ? v.p : "null");
+    str_drop(&v);
+}
+
+/* between: what stands between two keys. */
+static void bench__json_row(const bench_row *r, const char *between, str *s) {
+    for (int i = 0; i < N_BENCH_FIELDS; i++) {
+        str_fmt(s, "\"%s\": ", bench_fields[i].key);
+        bench__json_value(r, i, s);
+        str_put(s, between);
+    }
+    str_put(s, "\"samples_ns\": [");
+    for (int i = 0; i < r->n; i++) str_fmt(s, "%s%.0f", i ? ", " : " ", r->ns[i]);
+    str_fmt(s, " ]%s\"samples_ts\": [", between);
+    for (int i = 0; i < r->n; i++) str_fmt(s, "%s%g", i ? ", " : " ", r->ts[i]);
+    str_put(s, " ]");
+}
+
+/* --- the table for people --- */
+
+typedef enum {
+    COL_MODEL, COL_SIZE, COL_PARAMS, COL_BACKEND, COL_THREADS, COL_BATCH, COL_UBATCH, COL_TYPE_K, COL_TYPE_V, COL_LEVEL, COL_TEST,
+    COL_TS, COL_TTFT, COL_READ, COL_SWEEP, COL_OF_SWEEP, COL_GOPS, COL_OF_PEAK, COL_PEAK, N_BENCH_COLS
+} bench_col;
+
+#define BENCH_IF(f) offsetof(bench_opts, f)
+#define BENCH_EVER  SIZE_MAX
+static const struct {
+    const char *title;
+    int         width;                                /* at least; negative: flush left */
+    size_t      when;                                 /* shown when this list of bench_opts is not the default */
+} bench_cols[N_BENCH_COLS] = {
+    [COL_MODEL] = {"model", -30, BENCH_EVER},           [COL_SIZE] = {"size", 10, BENCH_EVER},
+    [COL_PARAMS] = {"params", 10, BENCH_EVER},          [COL_BACKEND] = {"backend", -10, BENCH_EVER},
+    [COL_THREADS] = {"threads", 7, BENCH_EVER},         [COL_BATCH] = {"n_batch", 7, BENCH_IF(batch)},
+    [COL_UBATCH] = {"n_ubatch", 8, BENCH_IF(ubatch)},   [COL_TYPE_K] = {"type_k", 6, BENCH_IF(type_k)},
+    [COL_TYPE_V] = {"type_v", 6, BENCH_IF(type_v)},     [COL_LEVEL] = {"cpu", 6, BENCH_IF(level)},
+    [COL_TEST] = {"test", 20, BENCH_EVER},              [COL_TS] = {"t/s", 20, BENCH_EVER},
+    [COL_TTFT] = {"ttft ms", 9, BENCH_EVER},            [COL_READ] = {"read GB/s", 9, BENCH_EVER},
+    [COL_SWEEP] = {"sweep GB/s", 10, BENCH_EVER},       [COL_OF_SWEEP] = {"of sweep", 8, BENCH_EVER},
+    [COL_GOPS] = {"Gop/s", 8, BENCH_EVER},              [COL_OF_PEAK] = {"of peak", 7, BENCH_EVER},
+    [COL_PEAK] = {"peak MiB", 8, BENCH_EVER},
+};
+
+static bool bench__shown(const bench_opts *o, int col) {
+    if (bench_cols[col].when == BENCH_EVER) return true;
+    const bench_list *a = (const bench_list *)(const void *)((const char *)o + bench_cols[col].when);
+    const bench_list *b = (const bench_list *)(const void *)((const char *)&bench_defaults + bench_cols[col].when);
+    return a->n != b->n || memcmp(a->v, b->v, (size_t)a->n * sizeof *a->v) != 0;
+}
+
+/* 0.62 GiB or 3.36 MiB; 1.10 B or 5.51 M */
+static void bench__bytes(double n, str *s) {
+    if (n >= 0x1p30) str_fmt(s, "%.2f GiB", n / 0x1p30);
+    else str_fmt(s, "%.2f MiB", n / 0x1p20);
+}
+static void bench__count(double n, str *s) {
+    if (n >= 1e9) str_fmt(s, "%.2f B", n / 1e9);
+    else str_fmt(s, "%.2f M", n / 1e6);
+}
+
+static void bench__cell(const bench_row *r, int col, str *s) {
+    switch ((bench_col)col) {
+    case COL_MODEL: str_put(s, r->model_type); break;
+    case COL_SIZE: bench__bytes((double)r->model_bytes, s); break;
+    case COL_PARAMS: bench__count((double)r->model_weights, s); break;
+    case COL_BACKEND: str_put(s, "CPU"); break;
+    case COL_THREADS: str_fmt(s, "%lld", (long long)r->n_threads); break;
+    case COL_BATCH: str_fmt(s, "%lld", (long long)r->n_batch); break;
+    case COL_UBATCH: str_fmt(s, "%lld", (long long)r->n_ubatch); break;
+    case COL_TYPE_K: str_put(s, r->type_k); break;
+    case COL_TYPE_V: str_put(s, r->type_v); break;
+    case COL_LEVEL: str_put(s, r->level); break;
+    case COL_TEST: bench__label(r->n_prompt, r->n_gen, r->n_seq, r->n_depth, s); break;
+    case COL_TS: str_fmt(s, "%.2f \xc2\xb1 %.2f", r->avg_ts, r->sd_ts); break;
+    case COL_TTFT: str_fmt(s, r->ttft_ms < 10 ? "%.3f" : "%.1f", r->ttft_ms); break;
+    case COL_READ: str_fmt(s, "%.2f", r->read_gbs); break;
+    case COL_SWEEP: str_fmt(s, "%.2f", r->sweep_gbs); break;
+    case COL_OF_SWEEP: str_fmt(s, "%.1f %%", 100 * r->read_share); break;
+    case COL_GOPS: str_fmt(s, "%.1f", r->i8_gops + r->f32_gops); break;
+    case COL_OF_PEAK: str_fmt(s, "%.1f %%", 100 * r->peak_share); break;
+    case COL_PEAK: str_fmt(s, "%.1f", (double)r->peak_bytes / 0x1p20); break;
+    case N_BENCH_COLS: break;
+    }
+}
+
+/* | text | with bars and backslashes of the text escaped, so that a row keeps its cells; columns, not bytes, are counted. */
+static void bench__md_cell(const char *text, int width, str *s) {
+    str esc = {0};
+    int used = 0;
+    str_put(&esc, "");
+    for (const char *p = text; *p; p++) {
+        if (*p == '|' || *p == '\\') str_put(&esc, "\\"), used++;
+        str_add(&esc, p, 1);
+        used += ((uint8_t)*p & 0xc0) != 0x80;
+    }
+    int pad = abs(width) - used;
+    str_fmt(s, "| %*s%s%*s ", width > 0 && pad > 0 ? pad : 0, "", esc.p, width < 0 && pad > 0 ? pad : 0, "");
+    str_drop(&esc);
+}
+
+static void bench__md_head(const bench_opts *o, str *s) {
+    for (int i = 0; i < N_BENCH_COLS; i++)
+        if (bench__shown(o, i)) bench__md_cell(bench_cols[i].title, bench_cols[i].width, s);
+    str_put(s, "|\n");
+    for (int i = 0; i < N_BENCH_COLS; i++) {
+        if (!bench__shown(o, i)) continue;
+        str_put(s, "| ");
+        for (int k = 1; k < abs(bench_cols[i].width); k++) str_put(s, "-");
+        str_put(s, bench_cols[i].width < 0 ? "- " : ": ");
+    }
+    str_put(s, "|\n");
+}
+
+static void bench__md_row(const bench_opts *o, const bench_row *r, str *s) {
+    for (int i = 0; i < N_BENCH_COLS; i++) {
+        str cell = {0};
+        if (!bench__shown(o, i)) continue;
+        str_put(&cell, "");
+        bench__cell(r, i, &cell);
+        bench__md_cell(cell.p, bench_cols[i].width, s);
+        str_drop(&cell);
+    }
+    str_put(s, "|\n");
+}
+
+/* What stands before row number n, the row itself (NULL: the end), and what stands after the last. */
+static void bench_put(bench_form form, const bench_opts *o, const char *version, const bench_row *r, int n, str *s) {
+    switch (form) {
+    case BENCH_MD:
+        if (n == 0) bench__md_head(o, s);
+        if (r) bench__md_row(o, r, s);
+        else str_fmt(s, "\nbuild: llmrun %s\n", version);
+        break;
+    case BENCH_CSV:
+        if (n == 0) bench__csv_head(s);
+        if (r) bench__csv_row(r, s);
+        break;
+    case BENCH_JSON:
+        str_put(s, n == 0 ? "[\n" : r ? ",\n" : "\n");
+        if (r) {
+            str_put(s, "  {\n    ");
+            bench__json_row(r, ",\n    ", s);
+            str_put(s, "\n  }");
+        } else {
+            str_put(s, "]\n");
+        }
+        break;
+    case BENCH_JSONL:
+        if (!r) break;
+        str_put(s, "{");
+        bench__json_row(r, ", ", s);
+        str_put(s, "}\n");
+        break;
+    }
+}
+
+/* --- the machine: what it gives, what it has --- */
+
+typedef struct {
+    _Alignas(64) uint8_t x[K_PROBE_BYTES];            /* for products */
+    pool       *p;
+    uint8_t    *mem;                                  /* for sweeps: several parts, one a sweep, turn about */
+    size_t      bytes, at;                            /* of all parts; where the next sweep begins */
+    bench_rate *of;                                   /* [threads] products alone */
+    double      t0, t1;                               /* of the sweep */
+    _Atomic uint64_t sum;                             /* of all that was read and multiplied */
+} bench_machine;
+
+static bool bench__machine_open(bench_machine *m, err_t *e) {
+    const long   l3 = sysconf(_SC_LEVEL3_CACHE_SIZE);
+    const size_t cache = l3 > 0 ? (size_t)l3 : 0;
+    const size_t have = (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
+    const size_t most = have / 8 < (size_t)BENCH_SWEEPS * BENCH_SWEEP ? have / 8 : (size_t)BENCH_SWEEPS * BENCH_SWEEP;
+    m->bytes = BENCH_SWEEP;                           /* as many as make the last cache forget one until its turn comes */
+    while (m->bytes < 2 * cache && m->bytes + BENCH_SWEEP <= most) m->bytes += BENCH_SWEEP;
+    m->mem = mmap(NULL, m->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (m->mem == MAP_FAILED) {
+        m->mem = NULL;
+        return err_set(e, EXIT_RESOURCE, "no memory for a sweep of %zu bytes: %s", m->bytes, strerror(errno));
+    }
+    madvise(m->mem, m->bytes, MADV_HUGEPAGE);
+    for (size_t i = 0; i < m->bytes; i += 4096) m->mem[i] = 1;    /* pages of its own, not the one page of zeros */
+    for (size_t i = 0; i < sizeof m->x / sizeof(float); i++) {
+        const float v = 1.0f / (float)(i + 3);        /* as floats, ordinary ones; as integers, anything */
+        memcpy(m->x + i * sizeof v, &v, sizeof v);
+    }
+    return true;
+}
+
+static void bench__machine_close(bench_machine *m) {
+    if (m->mem) munmap(m->mem, m->bytes);
+    mem_free(m->of);
+    m->mem = NULL;
+    m->of = NULL;
+}
+
+static void bench__use_pool(bench_machine *m, pool *p) {
+    m->p = p;
+    m->of = mem_grow(m->of, (size_t)p->n, sizeof *m->of);
+}
+
+/* Chunks are dealt as the tasks of a step are: a thread that is held up is not waited for. */
+static void bench__read_all(void *ctx, int ith) {
+    bench_machine *m = ctx;
+    const int      n = BENCH_SWEEP / BENCH_CHUNK;
+    uint64_t       sum = 0;
+    pool_barrier(m->p);
+    if (ith == 0) m->t0 = clock_now();
+    for (int i; (i = pool_next(m->p)) < n;)
+        sum += k_probe_get()->read(m->mem + m->at + (size_t)i * BENCH_CHUNK, BENCH_CHUNK);
+    pool_barrier(m->p);
+    if (ith == 0) m->t1 = clock_now();
+    atomic_fetch_add(&m->sum, sum);
+}
+
+static void bench__multiply_all(void *ctx, int ith) {
+    bench_machine *m = ctx;
+    const k_probe *k = k_probe_get();
+    uint64_t       sum = 0;
+    pool_barrier(m->p);
+    for (int what = 0; what < 2; what++) {
+        const int    round = what ? k->f32_round : k->i8_round, n = BENCH_BURST / round;
+        const double t0 = clock_now();
+        double       t = 0, done = 0;
+        while (t < BENCH_PROBE_S) {
+            sum += what ? (uint64_t)(k->f32(m->x, n) > 0) : k->i8(m->x, n);
+            done += (double)n * round;
+            t = clock_now() - t0;
+        }
+        *(what ? &m->of[ith].f32 : &m->of[ith].i8) = done / t;
+    }
+    atomic_fetch_add(&m->sum, sum);
+}
+
+static bench_rate bench__probe(bench_machine *m) {
+    pool_run(m->p, bench__read_all, m);
+    bench_rate r = {BENCH_SWEEP / (m->t1 - m->t0), 0, 0};
+    m->at = (m->at + BENCH_SWEEP) % m->bytes;
+    pool_run(m->p, bench__multiply_all, m);
+    for (int i = 0; i < m->p->n; i++) r.i8 += m->of[i].i8, r.f32 += m->of[i].f32;
+    return r;
+}
+
+/* The processor's name, "" where the system does not tell. */
+static void bench__cpu_name(char *out, size_t n) {
+    char  line[512];
+    FILE *f = fopen("/proc/cpuinfo", "re");
+    *out = 0;
+    while (f && !*out && fgets(line, sizeof line, f)) {
+        char *v = strchr(line, ':');
+        if (!v || strncmp(line, "model name", 10) != 0) continue;
+        line[strcspn(line, "\n")] = 0;
+        snprintf(out, n, "%s", v + 1 + strspn(v + 1, " "));
+    }
+    if (f) fclose(f);
+}
+
+/* Seconds of CPU: taken by anybody, or by the machine's host; taken by us; there were. */
+typedef struct {
+    double busy, own, all;
+} bench_cpu;
+
+static bench_cpu bench__cpu_time(void) {
+    unsigned long long v[8] = {0};                    /* user nice system idle iowait irq softirq steal */
+    bench_cpu          c = {0};
+    struct rusage      ru;
+    const double       hz = (double)sysconf(_SC_CLK_TCK);
+    FILE              *f = fopen("/proc/stat", "re");
+    if (f && fscanf(f, "cpu") == 0)
+        for (int i = 0; i < 8 && fscanf(f, "%llu", &v[i]) == 1; i++) {
+            c.all += (double)v[i] / hz;
+            if (i != 3 && i != 4) c.busy += (double)v[i] / hz;
+        }
+    if (f) fclose(f);
+    getrusage(RUSAGE_SELF, &ru);
+    c.own = (double)(ru.ru_utime.tv_sec + ru.ru_stime.tv_sec) + (double)(ru.ru_utime.tv_usec + ru.ru_stime.tv_usec) * 1e-6;
+    return c;
+}
+
+/* Share of all CPUs that went elsewhere between a and b; NAN where the clock of the system is too coarse to tell. */
+static double bench__others(bench_cpu a, bench_cpu b) {
+    const double all = b.all - a.all, other = (b.busy - a.busy) - (b.own - a.own);
+    return all < 0.4 ? NAN : other < 0 ? 0 : other / all;
+}
+
+/* From here on the peak is counted anew, where the kernel lets us. */
+static void bench__peak_reset(void) {
+    int fd = open("/proc/self/clear_refs", O_WRONLY | O_CLOEXEC);
+    if (fd < 0) return;
+    if (write(fd, "5", 1) < 0) log_info("the peak of memory is that of the whole run");
+    close(fd);
+}
+
+static int64_t bench__peak_bytes(const bench_machine *m) {
+    struct rusage ru;
+    getrusage(RUSAGE_SELF, &ru);
+    int64_t n = (int64_t)ru.ru_maxrss * 1024 - (int64_t)m->bytes;
+    return n > 0 ? n : 0;
+}
+
+/* --- a model under test --- */
+
+typedef struct {
+    const bench_opts *o;
+    const fwd_opts   *fo;
+    const kv_opts    *ko;
+    const char       *version;
+    char              cpu[128], type[120], time[32];
+    bench_form        form;
+    out_t            *out;
+    int               n_put;                          /* rows written */
+    bench_machine     machine;
+    gguf_file         g;
+    uint64_t          bytes, weights;                 /* of the model's tensors */
+    bench_setup       set;
+    engine           *eng;
+    int               step;                           /* most rows of a prefill step */
+    kv_seq          **seq;                            /* [n_seq] */
+    int              *valid;                          /* [n_seq] positions that hold something */
+    int               n_seq;
+    bench_sample     *sample;                         /* [reps] */
+    double           *ns, *ts;                        /* [reps] */
+    fwd_times         times;
+    double            pick_s;                         /* seconds of picking one token */
+} bench_job;
+
+static int64_t bench__length(const bench_test *t) { return (int64_t)t->n_depth + t->n_prompt + t->n_gen; }
+
+/* Test number i of a depth: prompts, then generation, then both, each of the last two for every number of sequences. False
+ * past the last. What asks for nothing is left out. */
+static bool bench__test_at(const bench_opts *o, int depth, int i, bench_test *t) {
+    for (int k = 0; k < o->prompt.n; k++)
+        if (o->prompt.v[k] && i-- == 0) return *t = (bench_test){o->prompt.v[k], 0, depth, 1}, true;
+    for (int k = 0; k < o->gen.n + o->pair.n / 2; k++) {
+        const int *p = k < o->gen.n ? NULL : o->pair.v + 2 * (k - o->gen.n), n = p ? p[1] : o->gen.v[k];
+        for (int s = 0; s < o->seqs.n; s++)
+            if ((n || (p && p[0])) && i-- == 0) return *t = (bench_test){p ? p[0] : 0, n, depth, o->seqs.v[s]}, true;
+    }
+    return false;
+}
+
+/* Whether there is a test at all. */
+static bool bench_any(const bench_opts *o) {
+    bench_test t;
+    return bench__test_at(o, 0, 0, &t);
+}
+
+typedef struct {                                      /* over all tests */
+    int     len, n_seq;                               /* most positions of a sequence; most sequences */
+    int64_t all;                                      /* positions of all sequences together, each at its longest */
+} bench_extent;
+
+static bench_extent bench__extent(const bench_opts *o) {
+    bench_extent x = {1, 1, 0};
+    int64_t      of[BENCH_SEQS] = {0};
+    bench_test   t;
+    for (int d = 0; d < o->depth.n; d++)
+        for (int i = 0; bench__test_at(o, o->depth.v[d], i, &t); i++)
+            for (int s = 0; s < t.n_seq; s++) {
+                if (bench__length(&t) > of[s]) of[s] = bench__length(&t);
+                if (of[s] > x.len) x.len = (int)of[s];
+                if (s + 1 > x.n_seq) x.n_seq = s + 1;
+            }
+    for (int s = 0; s < x.n_seq; s++) x.all += of[s];
+    return x;
+}
+
+/* The row of sequence s at a position; its token is anything, and always the same. */
+static fwd_row bench__row(const bench_job *j, int s, int pos, bool logits) {
+    const uint64_t bits = rng_at(BENCH_SEED, (uint64_t)s, (uint64_t)pos, 0);
+    return (fwd_row){(int32_t)(bits % (uint64_t)j->eng->m.hp.n_vocab), pos, j->seq[s], logits};
+}
+
+/* Steps of a repetition's prompts. */
+static int64_t bench__prompt_steps(const bench_job *j, const bench_test *t) {
+    return ((int64_t)t->n_prompt * t->n_seq + j->step - 1) / j->step;
+}
+
+/* Rows of step number `step` of a repetition into eng->row; 0 past the last. *asks: how many want logits. A prompt asks for its
+ * last token, and for the last of every n_batch. */
+static int bench__rows(const bench_job *j, const bench_test *t, int64_t step, int *asks) {
+    const int64_t all = (int64_t)t->n_prompt * t->n_seq, n_pre = bench__prompt_steps(j, t);
+    fwd_row      *row = j->eng->row;
+    int           n = 0;
+    *asks = 0;
+    for (int64_t at = step * j->step; step < n_pre && at < all && n < j->step; at++, n++) {
+        const int  i = (int)(at % t->n_prompt);
+        const bool ask = i + 1 == t->n_prompt || (i + 1) % j->set.batch == 0;
+        row[n] = bench__row(j, (int)(at / t->n_prompt), t->n_depth + i, ask);
+        *asks += ask;
+    }
+    if (step < n_pre) return n;
+    for (; step - n_pre < t->n_gen && n < t->n_seq; n++)
+        row[n] = bench__row(j, n, t->n_depth + t->n_prompt + (int)(step - n_pre), true);
+    return *asks = n;
+}
+
+/* --- what a step takes --- */
+
+/* A matrix times `rows` rows in all; `mats` matrices of a stack are read for them. */
+static void bench__add_mat(bench_work *w, const arch_mat *m, double rows, double mats) {
+    const double size = (double)m->n_in * m->n_out;
+    if (!m->data || rows <= 0) return;
+    w->bytes += mats * (double)m->row_bytes * m->n_out;
+    *(k_wants_q8(m->type) ? &w->i8 : &w->f32) += rows * size;
+}
+
+static void bench__add_experts(bench_work *w, const arch_hparams *hp, const arch_layer *l, double rows) {
+    const double E = hp->n_expert, K = hp->n_expert_used;
+    const double met = E * (1 - pow(1 - K / E, rows));    /* experts that so many random rows come by */
+    const arch_mat *exps[] = {&l->gate_exps, &l->up_exps, &l->down_exps};
+    const arch_mat *own[] = {&l->router, &l->gate_shexp, &l->up_shexp, &l->down_shexp};
+    for (int i = 0; i < 3; i++) bench__add_mat(w, exps[i], rows * K, met);
+    for (int i = 0; i < 4; i++) bench__add_mat(w, own[i], rows, 1);
+}
+
+/* Of the rows of a step, all [0] and those that ask for logits [1], which alone go through the whole last layer. */
+typedef struct {
+    double rows[2], past[2], kept[2];                 /* rows; positions they see; positions of K and V that are read */
+} bench_span;
+
+static bench_span bench__span(const fwd_row *row, int n, int window) {
+    bench_span b = {{0}, {0}, {0}};
+    int        run[2] = {0};                          /* rows of this sequence so far */
+    for (int i = 0; i < n; i++) {
+        const int all = row[i].pos + 1, seen = window && all > window ? window : all;
+        for (int k = 0; k < 1 + row[i].logits; k++) {
+            b.rows[k]++;
+            b.past[k] += seen;
+            run[k]++;
+        }
+        if (i + 1 < n && row[i + 1].seq == row[i].seq) continue;
+        for (int k = 0; k < 2; k++) {                 /* windows of neighbours overlap but for one position */
+            const int reach = seen + run[k] - 1 < all ? seen + run[k] - 1 : all;
+            b.kept[k] += run[k] ? reach : 0;
+            run[k] = 0;
+        }
+    }
+    return b;
+}
+
+static void bench__add_layer(bench_work *w, const bench_job *j, int il, const bench_span *b) {
+    const arch_hparams  *hp = &j->eng->m.hp;
+    const arch_layer    *l = &j->eng->m.layer[il];
+    const arch_layer_hp *lh = &hp->layer[il];
+    const int            k = il == hp->n_layer - 1;
+    const arch_mat      *some[] = {&l->wq, &l->wo, &l->gate, &l->up, &l->down}, *all[] = {&l->wk, &l->wv};
+    const size_t         kv = k_kv_bytes(j->set.type_k, hp->hd_k) + k_kv_bytes(j->set.type_v, hp->hd_v);
+    for (int i = 0; i < 5; i++) bench__add_mat(w, some[i], b->rows[k], 1);
+    for (int i = 0; i < 2; i++) bench__add_mat(w, all[i], b->rows[0], 1);
+    if (hp->n_expert && b->rows[k] > 0) bench__add_experts(w, hp, l, b->rows[k]);
+    w->f32 += b->past[k] * lh->n_head * (hp->hd_k + hp->hd_v);
+    w->bytes += b->kept[k] * lh->n_head_kv * (double)kv;
+}
+
+/* What the first n rows of eng->row take. */
+static void bench__add_step(bench_work *w, const bench_job *j, int n) {
+    const model     *m = &j->eng->m;
+    const bench_span b = bench__span(j->eng->row, n, m->hp.window);
+    arch_mat         head = m->glob.output;
+    for (int il = 0; il < m->hp.n_layer; il++) bench__add_layer(w, j, il, &b);
+    head.n_out = m->hp.n_vocab;
+    bench__add_mat(w, &head, b.rows[1], 1);
+    w->bytes += (double)n * (double)m->glob.tok_embd.row_bytes;
+}
+
+static bench_work bench__work(const bench_job *j, const bench_test *t) {
+    bench_work w = {0};
+    int        asks;
+    for (int64_t i = 0;; i++) {
+        const int n = bench__rows(j, t, i, &asks);
+        if (!n) return w;
+        bench__add_step(&w, j, n);
+    }
+}
+
+/* --- a test --- */
+
+/* A line on a terminal while nothing else is to be seen. */
+static void bench__progress(const bench_test *t, const char *what, int i, int n) {
+    str s = {0};
+    if (g_log_level < LOG_NORMAL || !isatty(STDERR_FILENO)) return;
+    if (t) bench__label(t->n_prompt, t->n_gen, t->n_seq, t->n_depth, &s);
+    if (t) fprintf(stderr, "\r%s: %s %d of %d\033[K", s.p, what, i, n);
+    else fprintf(stderr, "\r\033[K");
+    fflush(stderr);
+    str_drop(&s);
+}
+
+static bool bench__reserve(kv_seq *seq, int n, err_t *e) {
+    return kv_reserve(seq, n) ||
+           err_set(e, EXIT_RESOURCE, "the KV cache has no room for %d tokens (--kv-mem, --kv-blocks)", n);
+}
+
+/* Tokens [valid, depth) of sequence s, untimed, and room for the test behind them, touched. */
+static bool bench__prepare_seq(bench_job *j, int s, const bench_test *t, err_t *e) {
+    float    *logits;
+    kv_seq   *seq = j->seq[s];
+    const int len = (int)bench__length(t), keep = j->valid[s] < t->n_depth ? j->valid[s] : t->n_depth;
+    j->valid[s] = kv_truncate(seq, keep < seq->n ? keep : seq->n);
+    for (int from, n; (from = j->valid[s]) < t->n_depth; j->valid[s] += n) {
+        n = t->n_depth - from < j->step ? t->n_depth - from : j->step;
+        bench__progress(t, "token", s * t->n_depth + from, t->n_seq * t->n_depth);
+        if (!bench__reserve(seq, from + n, e)) return false;
+        for (int i = 0; i < n; i++) j->eng->row[i] = bench__row(j, s, from + i, false);
+        if (!gen_step_rows(j->eng, n, 0, from + n - 1, &logits, e)) return false;
+    }
+    if (!bench__reserve(seq, len, e)) return false;
+    kv_touch(seq, t->n_depth);
+    return true;
+}
+
+/* One step of either kind, checked: weights are read, scratch is touched, and what is not a number is told. */
+static bool bench__warm_up(bench_job *j, const bench_test *t, err_t *e) {
+    const int64_t n_pre = bench__prompt_steps(j, t), at[] = {0, n_pre - 1, n_pre};
+    float        *logits;
+    for (int i = 0; i < 3; i++) {
+        int       asks;
+        const int n = at[i] < 0 || (i && at[i] == at[i - 1]) ? 0 : bench__rows(j, t, at[i], &asks);
+        if (n && !gen_step_rows(j->eng, n, asks, j->eng->row[n - 1].pos, &logits, e)) return false;
+    }
+    return true;
+}
+
+/* One repetition. False: an interrupt, or an error in e. */
+static bool bench__once(bench_job *j, const bench_test *t, bench_sample *s, err_t *e) {
+    const int64_t n_pre = bench__prompt_steps(j, t), first = n_pre ? n_pre - 1 : 0;
+    const double  t0 = clock_now();
+    float        *logits = NULL;
+    int           asks, n;
+    for (int64_t i = 0; (n = bench__rows(j, t, i, &asks)) > 0; i++) {
+        if (!(logits = fwd_step(j->eng->f, j->eng->row, n))) return false;
+        if (i == first) s->first = clock_now() - t0;
+    }
+    s->all = clock_now() - t0;
+    return gguf_alive(&j->g) ||
+           err_set(e, EXIT_RESOURCE, "%s: the file became shorter while the model was running", j->g.path);
+}
+
+static bench_rate bench__between(bench_rate a, bench_rate b) {
+    return (bench_rate){(a.read + b.read) / 2, (a.i8 + b.i8) / 2, (a.f32 + b.f32) / 2};
+}
+
+/* All repetitions, the machine probed between them: a sample has the mean of before and after. */
+static bool bench__repeat(bench_job *j, const bench_test *t, err_t *e) {
+    bench_rate before = bench__probe(&j->machine);
+    j->times = (fwd_times){0};
+    if (g_log_level >= LOG_VERBOSE) j->eng->f->times = &j->times;
+    bool ok = true;
+    for (int r = 0; ok && r < j->o->reps; r++) {
+        bench_sample *s = &j->sample[r];
+        bench__progress(t, "repetition", r + 1, j->o->reps);
+        if (!(ok = bench__once(j, t, s, e))) break;
+        bench_rate after = bench__probe(&j->machine);
+        s->rate = bench__between(before, after);
+        before = after;
+    }
+    j->eng->f->times = NULL;
+    return ok && !g_interrupt;
+}
+
+static bool bench__write(bench_job *j, const bench_row *r) {
+    str s = {0};
+    str_put(&s, "");
+    bench_put(j->form, j->o, j->version, r, j->n_put, &s);
+    j->n_put += r != NULL;
+    bool ok = out_put(j->out, s.p, s.n) && out_flush(j->out);
+    str_drop(&s);
+    return ok;
+}
+
+/* Where the time of the test's steps went, on stderr. Picking a token, which a test leaves out, stands behind. */
+static void bench__say_stages(const bench_job *j, const bench_test *t) {
+    const fwd_times *f = &j->times;
+    double           all = 0, wait = 0;
+    str              s = {0};
+    if (g_log_level < LOG_VERBOSE || !f->steps) return;
+    for (int i = 0; i < FWD_STAGES; i++) all += f->all[i], wait += f->wait[i];
+    bench__label(t->n_prompt, t->n_gen, t->n_seq, t->n_depth, &s);
+    fprintf(stderr, "llmrun: %s: %lld steps\n  %-12s %9s %7s %9s\n", s.p, f->steps, "stage", "ms/step", "share", "waiting");
+    for (int i = 0; i <= FWD_STAGES; i++) {
+        const bool   sum = i == FWD_STAGES;
+        const double a = sum ? all : f->all[i], b = sum ? wait : f->wait[i];
+        fprintf(stderr, "  %-12s %9.3f %6.1f%% %8.1f%%\n", sum ? "all" : fwd_stage_names[i], a * 1e3 / (double)f->steps,
+                100 * a / all, 100 * b / all);
+    }
+    fprintf(stderr, "  %-12s %9.3f  for each token, not part of the step\n", "sampling", j->pick_s * 1e3);
+    str_drop(&s);
+}
+
+/* Seconds that the default chain takes to pick from the logits of the last step. */
+static bool bench__pick(bench_job *j, err_t *e) {
+    samp *sm = samp_new(&samp_defaults, j->eng->m.hp.n_vocab, BENCH_SEED, 0, e);
+    if (!sm) return false;
+    const double t0 = clock_now();
+    samp_pick(sm, j->eng->f->logits, 0);
+    j->pick_s = clock_now() - t0;
+    samp_free(sm);
+    return true;
+}
+
+static void bench__now(char *out, size_t n) {
+    const time_t now = time(NULL);
+    struct tm    tm;
+    if (!gmtime_r(&now, &tm) || !strftime(out, n, "%Y-%m-%dT%H:%M:%SZ", &tm)) *out = 0;
+}
+
+static bench_row bench__result(bench_job *j, const bench_test *t, double others) {
+    const bench_work w = bench__work(j, t);
+    bench_row        r = {
+               .version = j->version, .cpu_info = j->cpu, .model_file = j->g.path, .model_type = j->type,
+               .level = k_level_name(), .test_time = j->time, .others = others,
+               .type_k = k_types[j->set.type_k].name, .type_v = k_types[j->set.type_v].name,
+               .model_bytes = (int64_t)j->bytes, .model_weights = (int64_t)j->weights,
+               .n_batch = j->set.batch, .n_ubatch = j->set.ubatch, .n_threads = j->eng->p->n,
+               .n_prompt = t->n_prompt, .n_gen = t->n_gen, .n_depth = t->n_depth, .n_seq = t->n_seq,
+               .peak_bytes = bench__peak_bytes(&j->machine)};
+    bench__figures(&r, t, &w, j->sample, j->o->reps, j->ns, j->ts);
+    return r;
+}
+
+static bool bench__test(bench_job *j, const bench_test *t, err_t *e) {
+    for (int s = 0; s < t->n_seq; s++)
+        if (!bench__prepare_seq(j, s, t, e)) return false;
+    if (!j->o->no_warmup && !bench__warm_up(j, t, e)) return false;
+    bench__now(j->time, sizeof j->time);
+    const bench_cpu a = bench__cpu_time();
+    const bool      ok = bench__repeat(j, t, e);
+    const double    others = bench__others(a, bench__cpu_time());
+    bench__progress(NULL, NULL, 0, 0);
+    if (!ok) return false;
+    for (int s = 0; s < t->n_seq; s++) j->valid[s] = (int)bench__length(t);
+    const bench_row row = bench__result(j, t, others);
+    if (others > BENCH_BUSY) log_warn("others took %.0f %% of the CPUs meanwhile", 100 * others);
+    if (g_log_level >= LOG_VERBOSE && !bench__pick(j, e)) return false;
+    bench__say_stages(j, t);
+    return bench__write(j, &row);
+}
+
+/* --- setups, models --- */
+
+/* Whether the machine could ever hold the sequences of all tests, asked before memory is taken that is not there. */
+static bool bench__holds(const bench_job *j, const arch_hparams *hp, const bench_extent *x, err_t *e) {
+    const double have = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
+    double       each = 0;                            /* bytes of a position, the widest types */
+    for (int k = 0; k < j->o->type_k.n; k++)
+        for (int v = 0; v < j->o->type_v.n; v++)
+            each = fmax(each, (double)model_kv_bytes(hp, (uint32_t)j->o->type_k.v[k], (uint32_t)j->o->type_v.v[v]));
+    const double need = (double)x->all * each + (double)x->n_seq * hp->n_vocab * sizeof(float);
+    if (need <= have) return true;
+    return err_set(e, EXIT_RESOURCE, "%s: %d sequences of up to %d tokens take %.0f MiB, this machine has %.0f",
+                   j->g.path, x->n_seq, x->len, need / 0x1p20, have / 0x1p20);
+}
+
+static bool bench__open(bench_job *j, const bench_extent *x, err_t *e) {
+    fwd_opts fo = *j->fo;
+    kv_opts  ko = *j->ko;
+    j->step = j->set.batch < j->set.ubatch ? j->set.batch : j->set.ubatch;
+    fo.n_ctx = x->len;
+    fo.n_batch = j->step > x->n_seq ? j->step : x->n_seq;
+    fo.n_threads = j->set.threads;
+    ko.type_k = j->set.type_k;
+    ko.type_v = j->set.type_v;
+    bench__peak_reset();
+    if (!(j->eng = engine_open_seqs(&j->g, &fo, &ko, x->n_seq, 2 * x->n_seq + 2, e))) return false;
+    if (j->eng->n_ctx < x->len || j->eng->n_batch < x->n_seq)
+        return err_set(e, EXIT_RESOURCE, "%s: no room for %d sequences of %d tokens (--kv-mem, --kv-blocks)",
+                       j->g.path, x->n_seq, x->len);
+    if (j->eng->n_batch < j->step && j->eng->n_batch < x->len)
+        log_warn("steps of %d tokens: more take too much memory", j->eng->n_batch);
+    if (j->eng->n_batch < j->step) j->step = j->eng->n_batch;
+    bench__use_pool(&j->machine, j->eng->p);
+    j->n_seq = x->n_seq;
+    j->seq = mem_new((size_t)j->n_seq, sizeof *j->seq);
+    j->valid = mem_new((size_t)j->n_seq, sizeof *j->valid);
+    for (int s = 0; s < j->n_seq; s++) j->seq[s] = kv_seq_new(j->eng->kv);
+    return true;
+}
+
+static void bench__close(bench_job *j) {
+    for (int s = 0; s < j->n_seq; s++) kv_seq_free(j->seq[s]);
+    mem_free(j->seq);
+    mem_free(j->valid);
+    engine_close(j->eng);
+    j->seq = NULL;
+    j->valid = NULL;
+    j->eng = NULL;
+    j->n_seq = 0;
+}
+
+/* One setup: every test at every depth. */
+static bool bench__setup(bench_job *j, err_t *e) {
+    const char        *names[16];
+    const bench_extent most = bench__extent(j->o);
+    bench_test         t;
+    k_levels_list(names, NULL);
+    k_init(j->set.level < 0 ? "auto" : names[j->set.level]);
+    bool ok = bench__open(j, &most, e);
+    for (int d = 0; ok && d < j->o->depth.n; d++)
+        for (int i = 0; ok && bench__test_at(j->o, j->o->depth.v[d], i, &t); i++) ok = bench__test(j, &t, e);
+    bench__close(j);
+    return ok;
+}
+
+/* llama 1.1B Q4_K_M */
+static void bench__describe(bench_job *j, const arch_hparams *hp) {
+    uint64_t    number = 0, of[K_TYPE_MAX] = {0};
+    uint32_t    most = 0;
+    err_t       none = {0};
+    const char *name = NULL;
+    j->bytes = j->weights = 0;
+    for (uint64_t i = 0; i < j->g.n_tensor; i++) {
+        const gguf_tensor *t = &j->g.tensor[i];
+        j->bytes += t->n_bytes;
+        j->weights += t->dim[0] * t->dim[1] * t->dim[2] * t->dim[3];
+        of[t->type] += t->n_bytes;
+    }
+    for (uint32_t i = 0; i < K_TYPE_MAX; i++)
+        if (of[i] > of[most]) most = i;
+    if (gguf_get_u64(&j->g, "general.file_type", 0, UINT32_MAX, &number, &none) == 1) name = quant_file_name(number);
+    const double n = (double)j->weights;
+    snprintf(j->type, sizeof j->type, n >= 1e9 ? "%s %.1fB %s%s" : "%s %.1fM %s%s", hp->desc->name,
+             n >= 1e9 ? n / 1e9 : n / 1e6, name ? "" : "mostly ", name ? name : k_types[most].name);
+}
+
+/* Every setup of the model in j->g: the lists in all their combinations, the first named the slowest to turn. */
+static bool bench__setups(bench_job *j, err_t *e) {
+    const bench_opts *o = j->o;
+    const bench_list *dial[] = {&o->level, &o->batch, &o->ubatch, &o->type_k, &o->type_v, &o->threads};
+    enum { DIALS = sizeof dial / sizeof *dial };
+    int     at[DIALS] = {0}, k = 0;
+    while (k >= 0) {
+        int v[DIALS];
+        for (int i = 0; i < DIALS; i++) v[i] = dial[i]->v[at[i]];
+        j->set = (bench_setup){v[0], v[1], v[2], v[5], (uint32_t)v[3], (uint32_t)v[4]};
+        if (!bench__setup(j, e)) return false;
+        for (k = DIALS - 1; k >= 0 && ++at[k] == dial[k]->n; k--) at[k] = 0;
+    }
+    return true;
+}
+
+/* Opens a file and binds its model; `run`: measures it, else only asks whether everything could be. */
+static bool bench__model(bench_job *j, const char *path, bool run, err_t *e) {
+    const bench_extent x = bench__extent(j->o);
+    const int          len = x.len;
+    model              m = {0};
+    if (!gguf_open(&j->g, path, e)) return false;
+    bool      ok = model_open(&m, &j->g, &j->fo->rope, e) && bench__holds(j, &m.hp, &x, e);
+    const int bound = j->fo->n_ctx < 0 ? INT_MAX : j->fo->n_ctx > 0 || !ok ? j->fo->n_ctx : m.hp.n_ctx_train;
+    if (ok && len > bound)
+        ok = err_set(e, EXIT_INPUT, "%s: a test takes %d tokens, the context holds %d (-c)", path, len, bound);
+    if (ok && !run && len > m.hp.n_ctx_train)
+        log_warn("%s: a test takes %d tokens; the model was trained with %d", path, len, m.hp.n_ctx_train);
+    if (ok && run) {
+        bench__describe(j, &m.hp);
+        ok = bench__setups(j, e);
+    }
+    model_close(&m);
+    gguf_close(&j->g);
+    return ok;
+}
+
+static bool bench__levels(const bench_opts *o, err_t *e) {
+    const char *names[16];
+    bool        can[16];
+    k_levels_list(names, can);
+    for (int i = 0; i < o->level.n; i++)
+        if (o->level.v[i] >= 0 && !can[o->level.v[i]])
+            return err_set(e, EXIT_INPUT, "--cpu: %s does not run on this machine (--list cpu)", names[o->level.v[i]]);
+    return true;
+}
+
+/* Measures every model and writes a row as each test ends; an interrupt ends the table. All files are looked at before the
+ * first is run. */
+static bool bench_run(const bench_opts *o, const char *const *models, int n_models, const fwd_opts *fo, const kv_opts *ko,
+                      bench_form form, const char *version, out_t *out, err_t *e) {
+    bench_job *j = mem_aligned(1, sizeof *j);
+    *j = (bench_job){.o = o, .fo = fo, .ko = ko, .version = version, .form = form, .out = out};
+    bench__cpu_name(j->cpu, sizeof j->cpu);
+    bool ok = bench__levels(o, e);
+    for (int i = 0; ok && i < n_models; i++) ok = bench__model(j, models[i], false, e);
+    ok = ok && bench__machine_open(&j->machine, e) && out_begin(out, e);
+    const bool begun = ok;
+    j->sample = mem_new((size_t)o->reps, sizeof *j->sample);
+    j->ns = mem_new((size_t)o->reps, sizeof *j->ns);
+    j->ts = mem_new((size_t)o->reps, sizeof *j->ts);
+    for (int i = 0; ok && i < n_models; i++) ok = bench__model(j, models[i], true, e);
+    bench__progress(NULL, NULL, 0, 0);
+    if (begun && (j->n_put || !e->code)) bench__write(j, NULL);   /* an error before the first row has no table */
+    bench__machine_close(&j->machine);
+    mem_free(j->sample);
+    mem_free(j->ns);
+    mem_free(j->ts);
+    mem_free(j);
+    return ok;
+}
+
 /* ===== [cli] option table, config, actions, main =====
  * What a person types becomes a config, and the config becomes one action. Only this room knows the whole config;
  * each room below sees its own options, by value. Parsing, range checks, --help, the README's table (--help
@@ -9546,6 +11010,8 @@ typedef enum {
     ACT_INSPECT,
     ACT_DUMP,
     ACT_QUANTIZE,
+    ACT_BENCH,
+    ACT_STATISTICS,
     ACT_LIST,
     ACT_VERSION,
     ACT_HELP
@@ -9578,13 +11044,15 @@ typedef struct {
     eval_opts   eval;
     int         chunks;                               /* of eval and calib */
     quant_opts  quant;
+    cli_list    models;                               /* of --bench, in place of model */
+    bench_opts  bench;
     bool        given[CLI_OPTS_MAX];                  /* by row of cli_opts: named on the command line */
 } config;
 
 static config cli_defaults(void) {
     return (config){.cpu = "auto", .special = -1, .log_level = LOG_NORMAL, .seed = -1,
                     .kv = kv_defaults, .fwd = fwd_defaults, .gen = gen_defaults, .calib = calib_defaults, .samp = samp_defaults,
-                    .eval = eval_defaults, .chunks = -1};
+                    .eval = eval_defaults, .chunks = -1, .bench = bench_defaults};
 }
 
 /* --- the table --- */
@@ -9597,11 +11065,15 @@ typedef enum {
     OPT_STR,
     OPT_WORD,                                         /* one of the words of the argument column */
     OPT_TYPE,                                         /* the same, kept as a k_types id */
+    OPT_NUMS,                                         /* bench_list of such numbers: 1,2,8 a-b a-b+step a-b*factor */
+    OPT_PAIR,                                         /* two numbers, at the end of a bench_list */
+    OPT_TYPES,                                        /* bench_list of k_types ids, words with commas between */
+    OPT_LEVELS,                                       /* bench_list of kernel levels, the same; auto is -1 */
     OPT_LIST,                                         /* cli_list, grows with each use */
     OPT_ACT,                                          /* action lo; its value, if the argument column has one, is `what` */
 } cli_kind;
 
-typedef enum { GROUP_ACT, GROUP_PROMPT, GROUP_RUN, GROUP_SAMPLE, GROUP_CACHE, GROUP_ROPE, GROUP_QUANT, GROUP_OUT, N_GROUPS } cli_group;
+typedef enum { GROUP_ACT, GROUP_PROMPT, GROUP_RUN, GROUP_SAMPLE, GROUP_CACHE, GROUP_ROPE, GROUP_QUANT, GROUP_BENCH, GROUP_OUT, N_GROUPS } cli_group;
 
 static const char *const cli_groups[N_GROUPS] = {
     [GROUP_ACT] = "Actions (at most one; without any, generate)",
@@ -9611,6 +11083,7 @@ static const char *const cli_groups[N_GROUPS] = {
     [GROUP_CACHE] = "KV cache and context",
     [GROUP_ROPE] = "Position encoding, when the model file is not to be believed",
     [GROUP_QUANT] = "Quantising (with --quantize)",
+    [GROUP_BENCH] = "Measuring (with --bench, where these names mean what stands here)",
     [GROUP_OUT] = "Output",
 };
 
@@ -9628,6 +11101,9 @@ typedef struct {
 #define AT(field) offsetof(config, field)
 #define CLI_BIG   2147483647.0
 
+#define CLI_CACHE_TYPES "f32|f16|bf16|q8_0|q4_0"
+#define CLI_LEVELS      "auto|scalar|avx2|avx512"
+
 static const cli_opt cli_opts[] = {
     /* names                            argument      kind      where                lo  hi       group      environment, help */
     {"--tokenize",                      NULL,         OPT_ACT,  AT(what), ACT_TOKENIZE, 0,        GROUP_ACT, NULL,
@@ -9644,12 +11120,16 @@ static const cli_opt cli_opts[] = {
      "how far the model's distributions are from those in BASE, which --kl-divergence-base wrote, on the text it was written from"},
     {"--imatrix-out",                   "FILE",       OPT_ACT,  AT(what), ACT_IMATRIX, 0,         GROUP_ACT, NULL,
      "run the text of -f in chunks of -c tokens (512 by itself) and write its importance matrix to FILE, as GGUF"},
+    {"--show-statistics",               NULL,         OPT_ACT,  AT(what), ACT_STATISTICS, 0,      GROUP_ACT, NULL,
+     "what the importance matrix of --in-file says of each tensor's inputs; needs no model"},
     {"--inspect",                       NULL,         OPT_ACT,  AT(what), ACT_INSPECT, 0,         GROUP_ACT, NULL,
      "check the model file wholly and print what is in it; runs nothing"},
     {"--dump-tensor",                   "NAME",       OPT_ACT,  AT(what), ACT_DUMP, 0,            GROUP_ACT, NULL,
      "one tensor, dequantised, as float32, little-endian, in file order"},
     {"--quantize",                      "TYPE",       OPT_ACT,  AT(what), ACT_QUANTIZE, 0,        GROUP_ACT, NULL,
      "write the model to -o with its weights in another type or mixture (--list quants); COPY leaves them as they are"},
+    {"--bench",                         NULL,         OPT_ACT,  AT(what), ACT_BENCH, 0,           GROUP_ACT, NULL,
+     "measure prefill and decode as llama-bench does, beside what the machine gives in the same second; -v: where the time goes"},
     {"--list",                          "types|archs|cpu|pre|quants|options", OPT_ACT, AT(what), ACT_LIST, 0, GROUP_ACT, NULL,
      "what this program can do: tensor types, architectures, kernel levels, pre-tokenizers, what --quantize makes, options"},
     {"--version",                       NULL,         OPT_ACT,  AT(what), ACT_VERSION, 0,         GROUP_ACT, NULL,
@@ -9690,7 +11170,7 @@ static const cli_opt cli_opts[] = {
      "with --perplexity: write the tokens and the log-probabilities of every scored position to FILE, for --kl-divergence"},
     {"--kl-top-k",                      "N",          OPT_INT,  AT(eval.top_k),      0,  CLI_BIG, GROUP_RUN, NULL,
      "likeliest tokens that it keeps of each, beside the mass of the others; 0 is all"},
-    {"--cpu",                           "auto|scalar|avx2|avx512", OPT_WORD, AT(cpu), 0, 0,       GROUP_RUN, NULL,
+    {"--cpu",                           CLI_LEVELS,   OPT_WORD, AT(cpu),             0,  0,       GROUP_RUN, NULL,
      "kernel level; every level computes the same bits"},
     {"--blas",                          NULL,         OPT_ON,   AT(blas),            0,  0,       GROUP_RUN, NULL,
      "multiply float weights with long prompts through OpenBLAS: the last bits then depend on the batch"},
@@ -9702,7 +11182,7 @@ static const cli_opt cli_opts[] = {
     {"--process-output",                NULL,         OPT_ON,   AT(calib.output),    0,  0,       GROUP_RUN, NULL,
      "--imatrix-out: the output matrix too"},
     {"--in-file",                       "FILE",       OPT_LIST, AT(in_files),        0,  0,       GROUP_RUN, NULL,
-     "--imatrix-out: add the importance matrix FILE; may be given several times, and without a text"},
+     "--imatrix-out: add the importance matrix FILE; may be given several times, and without a text; --show-statistics: of FILE"},
 
     {"-s --seed",                       "N",          OPT_I64,  AT(seed),           -1,  0x1p63,  GROUP_SAMPLE, NULL,
      "equal seeds give equal text; -1 draws one and prints it on stderr"},
@@ -9759,9 +11239,9 @@ static const cli_opt cli_opts[] = {
 
     {"-c --ctx-size",                   "N",          OPT_INT,  AT(fwd.n_ctx),      -1,  CLI_BIG, GROUP_CACHE, NULL,
      "context, in tokens; 0 is the model's own, -1 what the request needs, up to the model's own"},
-    {"-ctk --cache-type-k",             "f32|f16|bf16|q8_0|q4_0", OPT_TYPE, AT(kv.type_k), 0, 0,  GROUP_CACHE, NULL,
+    {"-ctk --cache-type-k",             CLI_CACHE_TYPES, OPT_TYPE, AT(kv.type_k), 0, 0,         GROUP_CACHE, NULL,
      "type of the cached keys; f32 with --score, --logits, --perplexity, --kl-divergence and --imatrix-out"},
-    {"-ctv --cache-type-v",             "f32|f16|bf16|q8_0|q4_0", OPT_TYPE, AT(kv.type_v), 0, 0,  GROUP_CACHE, NULL,
+    {"-ctv --cache-type-v",             CLI_CACHE_TYPES, OPT_TYPE, AT(kv.type_v), 0, 0,         GROUP_CACHE, NULL,
      "type of the cached values; f32 with --score, --logits, --perplexity, --kl-divergence and --imatrix-out"},
     {"--kv-block-size",                 "N",          OPT_INT,  AT(kv.block),        1,  65536,   GROUP_CACHE, NULL,
      "tokens in a block of the cache"},
@@ -9796,7 +11276,8 @@ static const cli_opt cli_opts[] = {
      "rotations below which a pair is wholly scaled; -1 as the model says"},
 
     {"--calibrate",                     "FILE",       OPT_STR,  AT(calibrate),       0,  0,       GROUP_QUANT, NULL,
-     "run the text of FILE and round by what each weight does to it, column after column; takes long"},
+     "run the text of FILE and round by what each weight does to it, column after column; takes long, and memory: as many chunks are "
+     "taken as 4 GiB hold, unless --chunks says"},
     {"--imatrix",                       "FILE",       OPT_STR,  AT(imatrix),         0,  0,       GROUP_QUANT, NULL,
      "importance matrix: which input channels matter, as measured on text"},
     {"--tensor-type",                   "PATTERN=TYPE", OPT_LIST, AT(tensor_types),  0,  0,       GROUP_QUANT, NULL,
@@ -9814,12 +11295,42 @@ static const cli_opt cli_opts[] = {
     {"--dry-run",                       NULL,         OPT_ON,   AT(quant.dry_run),   0,  0,       GROUP_QUANT, NULL,
      "print what would become of each tensor, and the sizes; write nothing"},
 
+    {"-m --model",                      "FILE",       OPT_LIST, AT(models),          0,  0,       GROUP_BENCH, NULL,
+     "model file; may be given several times"},
+    {"-p --n-prompt",                   "N,N",        OPT_NUMS, AT(bench.prompt),    0, BENCH_MOST, GROUP_BENCH, NULL,
+     "prefill tests of N tokens, 0 is none; as every list: values with commas, ranges 1-8, 1-8+2, 1-8*2, or the option several times"},
+    {"-n --n-gen",                      "N,N",        OPT_NUMS, AT(bench.gen),       0, BENCH_MOST, GROUP_BENCH, NULL,
+     "decode tests of N tokens, 0 is none"},
+    {"-pg --n-prompt-gen",              "P,N",        OPT_PAIR, AT(bench.pair),      0, BENCH_MOST, GROUP_BENCH, NULL,
+     "tests of P tokens of prefill and then N of decode"},
+    {"-d --n-depth",                    "N,N",        OPT_NUMS, AT(bench.depth),     0, BENCH_MOST, GROUP_BENCH, NULL,
+     "tokens that the cache holds before a test"},
+    {"-npl --n-parallel",               "N,N",        OPT_NUMS, AT(bench.seqs),      1, BENCH_SEQS, GROUP_BENCH, NULL,
+     "sequences that decode side by side"},
+    {"-b --batch-size --n-batch",       "N,N",        OPT_NUMS, AT(bench.batch),     1,  65536,   GROUP_BENCH, NULL,
+     "tokens of a prompt until one asks for logits"},
+    {"-ub --ubatch-size --n-ubatch",    "N,N",        OPT_NUMS, AT(bench.ubatch),    1,  65536,   GROUP_BENCH, NULL,
+     "tokens computed at a time"},
+    {"-t --threads",                    "N,N",        OPT_NUMS, AT(bench.threads),   0,  1024,    GROUP_BENCH, NULL,
+     "threads; 0 is the CPUs that this process may really use"},
+    {"-ctk --cache-type-k",             CLI_CACHE_TYPES, OPT_TYPES, AT(bench.type_k), 0, 0,       GROUP_BENCH, NULL,
+     "types of the cached keys"},
+    {"-ctv --cache-type-v",             CLI_CACHE_TYPES, OPT_TYPES, AT(bench.type_v), 0, 0,       GROUP_BENCH, NULL,
+     "types of the cached values"},
+    {"--cpu",                           CLI_LEVELS,   OPT_LEVELS, AT(bench.level),   0,  0,       GROUP_BENCH, NULL,
+     "kernel levels"},
+    {"-r --repetitions",                "N",          OPT_INT,  AT(bench.reps),      1, BENCH_REPS, GROUP_BENCH, NULL,
+     "how often each test is timed"},
+    {"--no-warmup",                     NULL,         OPT_ON,   AT(bench.no_warmup), 0,  0,       GROUP_BENCH, NULL,
+     "do not run a step of each test before its time"},
+
     {"-o --output",                     "FILE",       OPT_STR,  AT(output),          0,  0,       GROUP_OUT, NULL,
-     "write the answer to FILE in place of stdout; with --quantize, the model"},
+     "write the answer to FILE in place of stdout; with --quantize, the model; with --bench, md, csv, json and jsonl name a form"},
     {"--ids",                           NULL,         OPT_ON,   AT(gen.ids),         0,  0,       GROUP_OUT, NULL,
      "print token ids, on one line, in place of text"},
-    {"--format",                        "text|json|md", OPT_WORD, AT(format),        0,  0,       GROUP_OUT, NULL,
-     "form of the answer where several exist: json with --inspect, --perplexity and --kl-divergence, md with --help and --list"},
+    {"--format",                        "text|json|jsonl|csv|md", OPT_WORD, AT(format), 0, 0,     GROUP_OUT, NULL,
+     "form of the answer where several exist: json with --inspect, --perplexity, --kl-divergence and --show-statistics, csv with the "
+     "last, md with --help and --list, all with --bench"},
     {"--json",                          NULL,         OPT_ON,   AT(json),            0,  0,       GROUP_OUT, NULL,
      "--format json"},
     {"-q --quiet",                      NULL,         OPT_SET,  AT(log_level),       LOG_QUIET, 0, GROUP_OUT, NULL,
@@ -9840,12 +11351,15 @@ static bool cli__word(const char **list, char sep, bytes *out) {
     return true;
 }
 
-static const cli_opt *cli__find(bytes name) {
-    for (int i = 0; i < N_CLI_OPTS; i++) {
-        const char *names = cli_opts[i].names;
-        for (bytes w; cli__word(&names, ' ', &w);)
-            if (bytes_eq(w, name)) return &cli_opts[i];
-    }
+/* The row of a spelling. Several may have it: with --bench its group comes first, else last. */
+static const cli_opt *cli__find(bool bench, bytes name) {
+    for (int pass = 0; pass < 2; pass++)
+        for (int i = 0; i < N_CLI_OPTS; i++) {
+            const char *names = cli_opts[i].names;
+            if ((cli_opts[i].group == GROUP_BENCH) != (bench == (pass == 0))) continue;
+            for (bytes w; cli__word(&names, ' ', &w);)
+                if (bytes_eq(w, name)) return &cli_opts[i];
+        }
     return NULL;
 }
 
@@ -9886,7 +11400,7 @@ static bytes cli__near(bytes name) {
             if (!begun.n && name.n > 4 && w.n > name.n && memcmp(w.p, name.p, name.n) == 0) begun = w;
         }
     }
-    return best.n ? best : begun;
+    return best.n && (least < 2 || !begun.n) ? best : begun;
 }
 
 /* --- values --- */
@@ -9979,6 +11493,65 @@ static bool cli__choose(const cli_opt *o, const char *name, const char *val, err
     return false;
 }
 
+static bool cli__add(bench_list *l, const char *name, int64_t v, err_t *e) {
+    if (l->n == BENCH_LIST) return err_set(e, EXIT_INPUT, "%s: more than %d values", name, BENCH_LIST);
+    l->v[l->n++] = (int)v;
+    return true;
+}
+
+/* One value of a list, or a range: 4, 1-4, 1-9+2, 1-64*2. */
+static bool cli__span(const cli_opt *o, const char *name, const char *val, bench_list *l, err_t *e) {
+    char    first[64], last[64];
+    size_t  n = strspn(val, "0123456789"), m = val[n] == '-' ? strspn(val + n + 1, "0123456789") : 0;
+    int64_t a, b, by = 1;
+    if (!n || !m || n >= sizeof first || m >= sizeof last) return cli__int(o, name, val, &a, e) && cli__add(l, name, a, e);
+    const char *rest = val + n + 1 + m;
+    snprintf(first, sizeof first, "%.*s", (int)n, val);
+    snprintf(last, sizeof last, "%.*s", (int)m, val + n + 1);
+    if (!cli__int(o, name, first, &a, e) || !cli__int(o, name, last, &b, e)) return false;
+    const bool times = *rest == '*';
+    if (*rest && ((!times && *rest != '+') || !cli__i64(rest + 1, &by) || by < 1 + times || by > INT32_MAX || (times && a < 1)))
+        return err_set(e, EXIT_INPUT, "%s: expected a range such as 1-8, 1-8+2 or 1-8*2, found '%.100s'", name, val);
+    if (a > b) return err_set(e, EXIT_INPUT, "%s: %.100s is a range of nothing", name, val);
+    for (; a <= b; a = times ? a * by : a + by)
+        if (!cli__add(l, name, a, e)) return false;
+    return true;
+}
+
+static bool cli__level(const char *word, int *out) {
+    const char *names[16];
+    int         n = k_levels_list(names, NULL);
+    *out = -1;
+    for (int i = 0; i < n; i++)
+        if (strcmp(names[i], word) == 0) *out = i;
+    return *out >= 0 || strcmp(word, "auto") == 0;
+}
+
+/* A word of the argument column, as what its kind keeps. */
+static bool cli__word_value(const cli_opt *o, const char *name, const char *word, bench_list *l, err_t *e) {
+    int v = 0;
+    if (!cli__choose(o, name, word, e)) return false;
+    if (o->kind == OPT_TYPES) v = k_type_by_name(word);
+    else if (!cli__level(word, &v)) return err_set(e, EXIT_INPUT, "%s: %s is not part of this build (--list cpu)", name, word);
+    return cli__add(l, name, v, e);
+}
+
+/* Values with commas between. */
+static bool cli__values(const cli_opt *o, const char *name, const char *val, bench_list *l, err_t *e) {
+    const int had = l->n;
+    for (const char *p = val;; p++) {
+        char   one[128];
+        size_t n = strcspn(p, ",");
+        snprintf(one, sizeof one, "%.*s", n < sizeof one ? (int)n : (int)sizeof one - 1, p);
+        const bool words = o->kind == OPT_TYPES || o->kind == OPT_LEVELS;
+        if (!(words ? cli__word_value(o, name, one, l, e) : cli__span(o, name, one, l, e))) return false;
+        p += n;
+        if (!*p) break;
+    }
+    if (o->kind != OPT_PAIR || l->n == had + 2) return true;
+    return err_set(e, EXIT_INPUT, "%s: expected two numbers such as 512,128, found '%.100s'", name, val);
+}
+
 static void cli__push(cli_list *l, const char *text) {
     l->v = mem_grow(l->v, (size_t)l->n + 1, sizeof *l->v);
     l->v[l->n++] = text;
@@ -10047,6 +11620,12 @@ static bool cli__set(config *c, const cli_opt *o, const char *name, const char *
         if (!cli__choose(o, name, val, e)) return false;
         *(uint32_t *)field = (uint32_t)k_type_by_name(val);
         return true;
+    case OPT_NUMS:
+    case OPT_PAIR:
+    case OPT_TYPES:
+    case OPT_LEVELS:
+        if (!c->given[o - cli_opts]) ((bench_list *)field)->n = 0;    /* the first use puts the default aside */
+        return cli__values(o, name, val, field, e);
     case OPT_ACT:
         if (val && strchr(o->arg, '|') && !cli__choose(o, name, val, e)) return false;
         return cli__set_action(c, o, val, e);
@@ -10073,17 +11652,30 @@ static bool cli__unknown(bytes name, err_t *e) {
     return err_set(e, EXIT_INPUT, "unknown option %.*s (--help lists them)", n, name.p);
 }
 
+/* Whether --bench is among the options, which decides what the others mean. A value is not looked at. */
+static bool cli__benches(int n, char *const *arg) {
+    for (int i = 0; i < n; i++) {
+        const char    *eq = strchr(arg[i], '=');
+        const cli_opt *o = cli__find(true, (bytes){(const uint8_t *)arg[i], eq ? (size_t)(eq - arg[i]) : strlen(arg[i])});
+        if (!o || (o->kind == OPT_ACT && (int)o->lo == ACT_BENCH)) return o != NULL;
+        if (o->arg && !eq) i++;
+    }
+    return false;
+}
+
 /* arg[0 .. n): the command line without the program's name. Texts are kept by reference. */
 static bool cli_parse(config *c, int n, char *const *arg, err_t *e) {
+    const bool bench = cli__benches(n, arg);
     for (int i = 0; i < n; i++) {
         const char *a = arg[i], *eq = strchr(a, '=');
         if (a[0] != '-' || !a[1])
             return err_set(e, EXIT_INPUT, "unexpected argument '%.100s', expected an option (a prompt goes after -p)", a);
         bytes          name = {(const uint8_t *)a, eq ? (size_t)(eq - a) : strlen(a)};
-        const cli_opt *o = cli__find(name);
+        const cli_opt *o = cli__find(bench, name);
         if (!o) return cli__unknown(name, e);
         char as_typed[64];
         snprintf(as_typed, sizeof as_typed, "%.*s", (int)name.n, a);
+        if (o->group == GROUP_BENCH && !bench) return err_set(e, EXIT_INPUT, "%s is an option of --bench, expected both", as_typed);
         if (!o->arg && eq) return err_set(e, EXIT_INPUT, "%s takes no value, found '%.100s'", as_typed, eq + 1);
         if (o->arg && !eq && i + 1 == n)
             return err_set(e, EXIT_INPUT, "%s: expected %s after it, found nothing", as_typed, o->arg);
@@ -10096,7 +11688,11 @@ static bool cli_parse(config *c, int n, char *const *arg, err_t *e) {
 
 /* text is always one. */
 static bool cli__has_format(int action, const char *format) {
-    if (strcmp(format, "json") == 0) return action == ACT_INSPECT || action == ACT_PERPLEXITY || action == ACT_DIVERGENCE;
+    if (action == ACT_BENCH) return true;
+    if (strcmp(format, "jsonl") == 0) return false;
+    if (strcmp(format, "json") == 0)
+        return action == ACT_INSPECT || action == ACT_PERPLEXITY || action == ACT_DIVERGENCE || action == ACT_STATISTICS;
+    if (strcmp(format, "csv") == 0) return action == ACT_STATISTICS;
     if (strcmp(format, "md") == 0) return action == ACT_HELP || action == ACT_LIST;
     return true;
 }
@@ -10106,7 +11702,7 @@ static bool cli__exact(int action) {
     return action >= ACT_SCORE && action <= ACT_DIVERGENCE;
 }
 
-static bool cli__needs_model(int action) { return action < ACT_LIST; }
+static bool cli__needs_model(int action) { return action < ACT_STATISTICS; }
 static bool cli__needs_prompt(int action) { return action <= ACT_IMATRIX; }
 
 /* The byte that a backslash and c stand for, -1 when they stand for nothing. */
@@ -10195,9 +11791,22 @@ static bool cli__finish_eval(const config *c, err_t *e) {
     return true;
 }
 
+/* -o FORM, as llama-bench has it, is --format FORM. */
+static bool cli__finish_bench(config *c, err_t *e) {
+    static const char *const forms[] = {"md", "csv", "json", "jsonl"};
+    if (c->action != ACT_BENCH) return true;
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
+        if (c->output && !c->format && strcmp(c->output, forms[i]) == 0) c->format = forms[i], c->output = NULL;
+    if (c->models.n) c->model = c->models.v[0];
+    for (int i = 1; i < c->models.n; i++)
+        if (!*c->models.v[i]) c->model = "";
+    return bench_any(&c->bench) || err_set(e, EXIT_INPUT, "--bench: nothing to measure, expected -p, -n or -pg with tokens");
+}
+
 /* What several options together mean, and what they must not. After it c is ready to run. */
 static bool cli_finish(config *c, err_t *e) {
     if (c->prompt && c->file) return err_set(e, EXIT_INPUT, "--prompt and --file both give a prompt, expected one");
+    if (!cli__finish_bench(c, e)) return false;
     if (c->json && c->format && strcmp(c->format, "json") != 0)
         return err_set(e, EXIT_INPUT, "--json and --format %s disagree", c->format);
     if (c->json) c->format = "json";
@@ -10212,6 +11821,9 @@ static bool cli_finish(config *c, err_t *e) {
                        "no model given, expected -m FILE or LLMRUN_MODEL in the environment (--help lists all options)");
     if (c->action == ACT_QUANTIZE && !c->quant.dry_run && (!c->output || !*c->output || strcmp(c->output, "-") == 0))
         return err_set(e, EXIT_INPUT, "--quantize: no file to write, expected -o FILE");
+    if (c->action == ACT_STATISTICS && c->in_files.n != 1)
+        return err_set(e, EXIT_INPUT, "--show-statistics: found %d importance matrices, expected one (--in-file FILE)",
+                       c->in_files.n);
     if (c->rope_freq_scale > 0) {
         if (c->rope_freq_scale < 1e-6f) return err_set(e, EXIT_INPUT, "--rope-freq-scale: expected 0 or a number from 1e-6 up");
         if (c->fwd.rope.factor > 0)
@@ -10240,10 +11852,23 @@ static void cli_drop(config *c) {
     cli__list_drop(&c->breakers);
     cli__list_drop(&c->in_files);
     cli__list_drop(&c->tensor_types);
+    cli__list_drop(&c->models);
     mem_free(c->biases);
 }
 
 /* --- help --- */
+
+/* The values of a list as they are typed. */
+static void cli__spell_list(const cli_opt *o, const bench_list *l, str *out) {
+    const char *names[16];
+    k_levels_list(names, NULL);
+    for (int i = 0; i < l->n; i++) {
+        if (i) str_put(out, ",");
+        if (o->kind == OPT_TYPES) str_put(out, k_types[l->v[i]].name);
+        else if (o->kind == OPT_LEVELS) str_put(out, l->v[i] < 0 ? "auto" : names[l->v[i]]);
+        else str_fmt(out, "%d", l->v[i]);
+    }
+}
 
 /* The value an option has when nobody gives it; "" where there is nothing to say. */
 static void cli__default(const cli_opt *o, str *out) {
@@ -10259,6 +11884,10 @@ static void cli__default(const cli_opt *o, str *out) {
     case OPT_STR:
     case OPT_WORD: text = *(const char *const *)field ? *(const char *const *)field : ""; break;
     case OPT_TYPE: text = k_types[*(const uint32_t *)field].name; break;
+    case OPT_NUMS:
+    case OPT_PAIR:
+    case OPT_TYPES:
+    case OPT_LEVELS: cli__spell_list(o, field, out); break;
     default: break;
     }
     str_put(out, text);
@@ -10384,6 +12013,20 @@ static void cli__list_cpu(str *out) {
                 strcmp(name[i], k_level_name()) == 0 ? ", chosen" : "");
 }
 
+/* Every spelling once, those of an option on one line. */
+static void cli__list_options(str *out) {
+    for (int i = 0; i < N_CLI_OPTS; i++) {
+        const char  *names = cli_opts[i].names;
+        const size_t start = out->n;
+        for (bytes w; cli__word(&names, ' ', &w);) {
+            if (cli__find(false, w) != &cli_opts[i]) continue;   /* told where it means something without --bench */
+            if (out->n > start) str_put(out, " ");
+            str_add(out, w.p, w.n);
+        }
+        if (out->n > start) str_put(out, "\n");
+    }
+}
+
 static void cli__list(const config *c, str *out) {
     bool md = strcmp(c->format, "md") == 0;
     if (strcmp(c->what, "types") == 0) cli__list_types(out, md);
@@ -10392,11 +12035,7 @@ static void cli__list(const config *c, str *out) {
     else if (strcmp(c->what, "cpu") == 0) cli__list_cpu(out);
     else if (strcmp(c->what, "pre") == 0) tok_list_pre(out);
     else if (md) cli_help_md(out);
-    else
-        for (int i = 0; i < N_CLI_OPTS; i++) {
-            cli__spell(&cli_opts[i], " ", out);
-            str_put(out, "\n");
-        }
+    else cli__list_options(out);
 }
 
 static void cli__version(str *out) {
@@ -10742,7 +12381,7 @@ static bool cli__imatrix(cli_run *r, err_t *e) {
     const int     chunk = c->fwd.n_ctx > 0 ? c->fwd.n_ctx : CALIB_CHUNK;
     const int     n = c->in_files.n;
     calib_imatrix im = {0}, *more = mem_new((size_t)n, sizeof *more);
-    bool          ok = cli__spares(r, c->what, e);
+    bool          ok = cli__spares(r, c->what, e) && gguf_write_could(c->what, r->g, e);
     for (int i = 0; ok && i < n; i++) ok = calib_imatrix_read(&more[i], c->in_files.v[i], e);
     if (ok && (r->ids.n || !n)) {
         fwd_opts fo = c->fwd;
@@ -10879,7 +12518,7 @@ static bool cli__quantize(const config *c, const gguf_file *g, err_t *e) {
     return ok;
 }
 
-static bool cli__given(const config *c, const char *name) { return c->given[cli__find(bytes_of(name)) - cli_opts]; }
+static bool cli__given(const config *c, const char *name) { return c->given[cli__find(false, bytes_of(name)) - cli_opts]; }
 
 /* What a model's file recommends for sampling, where the command line is silent. */
 static bool cli__from_model(config *c, const gguf_file *g, err_t *e) {
@@ -10900,7 +12539,7 @@ static bool cli__from_model(config *c, const gguf_file *g, err_t *e) {
         {"general.sampling.mirostat_eta",    "--mirostat-lr",     AT(samp.mirostat_lr)},
     };
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
-        const cli_opt *o = cli__find(bytes_of(keys[i].option));
+        const cli_opt *o = cli__find(false, bytes_of(keys[i].option));
         void          *to = (char *)c + keys[i].at;
         double         x = 0;
         if (cli__given(c, keys[i].option)) continue;
@@ -10941,6 +12580,42 @@ static bool cli__on_model(const config *c, double t_start, err_t *e) {
     return ok;
 }
 
+static bool cli__on_matrix(const config *c, err_t *e) {
+    const char      *file = c->in_files.v[0];
+    const bool       json = strcmp(c->format, "json") == 0, csv = strcmp(c->format, "csv") == 0;
+    calib_imatrix    im = {0};
+    str              text = {0};
+    out_t            out;
+    bool ok = (!c->output || cli__apart(c->output, file, "importance matrix", e)) && calib_imatrix_read(&im, file, e);
+    if (ok) {
+        calib_show(&im, json ? CALIB_JSON : csv ? CALIB_CSV : CALIB_TEXT, &text);
+        ok = cli__output(&out, c->output, c, NULL, e) && out_begin(&out, e);
+    }
+    if (ok) {
+        out_put(&out, text.p, text.n);
+        ok = out_end(&out, e);
+    }
+    str_drop(&text);
+    calib_imatrix_drop(&im);
+    return ok;
+}
+
+static bool cli__bench(const config *c, err_t *e) {
+    const char *const *models = c->models.n ? c->models.v : &c->model;
+    const int          n = c->models.n ? c->models.n : 1;
+    const char        *f = c->format;
+    const bench_form   form = strcmp(f, "csv") == 0    ? BENCH_CSV
+                              : strcmp(f, "json") == 0 ? BENCH_JSON
+                                                       : strcmp(f, "jsonl") == 0 ? BENCH_JSONL : BENCH_MD;
+    out_t              out;
+    for (int i = 0; c->output && i < n; i++)
+        if (!cli__apart(c->output, models[i], "model", e)) return false;
+    if (!cli__output(&out, c->output, c, NULL, e)) return false;
+    cli__graceful = 1;
+    bool ok = bench_run(&c->bench, models, n, &c->fwd, &c->kv, form, cli_version, &out, e);
+    return out_end(&out, e) && ok;
+}
+
 static bool cli__on_nothing(const config *c, err_t *e) {
     str   text = {0};
     out_t out;
@@ -10968,7 +12643,9 @@ static int cli_main(int argc, char **argv) {
         g_log_level = c.log_level;
         if (!k_init(c.cpu)) err_set(&e, EXIT_INPUT, "--cpu: %s does not run on this machine (--list cpu)", c.cpu);
         else if (c.blas && !dev_blas_open(&e)) ok = false;
+        else if (c.action == ACT_BENCH) cli__bench(&c, &e);
         else if (cli__needs_model(c.action)) cli__on_model(&c, t_start, &e);
+        else if (c.action == ACT_STATISTICS) cli__on_matrix(&c, &e);
         else cli__on_nothing(&c, &e);
     }
     cli_drop(&c);

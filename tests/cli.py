@@ -6,7 +6,7 @@
 Needs the shared data (env SHARED, else ../shared beside the repository). One line per case, then a count.
 LLMRUN_SLOW=N stretches every time limit N times, for builds under a sanitizer.
 """
-import array, fcntl, json, math, os, pty, re, resource, shutil, signal, struct, subprocess, sys, tempfile, threading, time
+import array, csv, fcntl, json, math, os, pty, re, resource, shutil, signal, struct, subprocess, sys, tempfile, threading, time
 
 HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SHARED = os.environ.get("SHARED") or os.path.join(HERE, "..", "shared")
@@ -150,7 +150,8 @@ def usage_errors():
     """a wrong command line: exit 2, one line that names what is wrong, nothing on stdout"""
     for args, word in (
         (["--tempp", "1"], "unknown option --tempp (did you mean --temp?)"),
-        (["--bench"], "unknown option --bench"),
+        (["--bench"], "no model given"),
+        (["-d", "4096"], "-d is an option of --bench"),
         (["--batch", "x"], "unknown option --batch"),
         (["--chat"], "unknown option --chat"),
         (["-ngl", "99"], "unknown option -ngl"),
@@ -549,7 +550,7 @@ def perplexity_refusals():
     base = tmp("refuse.base")
     before = open(model(), "rb").read(), open(story(), "rb").read()
     good("-m", model(), "-q", "--perplexity", "-f", story(), "-c", "64", "--chunks", "1", "--kl-divergence-base", base)
-    for args, word in ((["--perplexity", "-p", "too short"], "at least one window of 512"), (["--perplexity", "-f", story(), "-c", "3"], "at least 4"),
+    for args, word in ((["--perplexity", "-p", "too short"], "at least the 512 of one chunk"), (["--perplexity", "-f", story(), "-c", "3"], "at least 4"),
                        (["--perplexity", "-f", story(), "--chunks", "0"], "--chunks"), (["--perplexity", "-f", story(), "--ppl-stride", "512"], "--ppl-stride"),
                        (["--perplexity", "-f", story(), "--format", "md"], "has no form md"), (["--perplexity", "--score", "-p", "x"], "two actions"),
                        (["--perplexity"], "0 tokens|1 tokens"), (["-p", "x", "--kl-divergence-base", base], "--perplexity"),
@@ -1277,6 +1278,31 @@ def imatrix_out():
 
 
 @case
+def statistics():
+    """--show-statistics prints one importance matrix in three forms, and needs no model"""
+    gold = os.path.join(HERE, "tests", "data", "golden")
+    for name, n, layers in ("imatrix_llama.gguf", 15, 2), ("imatrix_llama.dat", 15, 2), ("imatrix_llama_moe.gguf", 16, 2):
+        ask = ("--show-statistics", "--in-file", os.path.join(gold, name))
+        text, rows = good(*ask).decode(), list(csv.DictReader(good(*ask, "--format", "csv").decode().splitlines()))
+        data = json.loads(good(*ask, "--json"))
+        same(text.count("\n"), n + layers + 5, "lines of " + name)
+        same((len(rows), len(data["tensors"]), len(data["layers"])), (n, n, layers), "rows of " + name)
+        same((data["datasets"], data["chunks"]), (["imatrix.txt"], 12), "where it is from")
+        for a, b, line in zip(rows, data["tensors"], text.splitlines()[3:]):
+            same({k: v if k == "name" else float(v) for k, v in a.items()}, b, "a row of CSV and JSON")
+            check("%.2f" % b["sum"] in line.split() and "%.4f" % b["cosine"] in line.split(), line)
+    refused(run("--show-statistics"), 2, "expected one", "no matrix")
+    refused(run(*ask, "--in-file", ask[2]), 2, "expected one", "two matrices")
+    refused(run("--show-statistics", "--in-file", model()), 2, "importance matrix", "a model")
+    copy = tmp("copy.im")
+    shutil.copy(ask[2], copy)
+    refused(run("--show-statistics", "--in-file", copy, "-o", copy), 2, "matrix itself", "over itself")
+    same(open(copy, "rb").read() == open(ask[2], "rb").read(), True, "the matrix is as it was")
+    good(*ask, "-o", tmp("stats.txt"))
+    same(open(tmp("stats.txt")).read(), text, "-o")
+
+
+@case
 def imatrix_refused():
     """what cannot be an importance matrix, or make one, is refused in one line"""
     m, text, bad = model(), calibration(), tmp("bad.im")
@@ -1287,6 +1313,10 @@ def imatrix_refused():
     for name in "-", "":
         refused(run("-m", m, "-f", text, "--imatrix-out", name, "-c", "64", "-q"), 2, "expected a file to write", repr(name))
     refused(run("-m", m, "-f", text, "--imatrix-out", bad, "--in-file", "/nonexistent", "-q"), 2, "/nonexistent", "nothing to add")
+    for name, words in (tmp("none/bad.im"), "cannot create"), (tmp("dangling"), "link to nothing"):
+        if words != "cannot create":
+            os.symlink(bad, name)
+        refused(run("-m", m, "-p", "Too short.", "--imatrix-out", name, "-q"), 2, words, "a name that cannot be written is told before the run")
     check(not os.path.exists(bad), "a refused run leaves a file")
     for data in (b"", b"GGUF", b"\1\0\0\0\2", struct.pack("<4i", 1, 1, 65, 0) + b"\0" * 8):
         open(bad, "wb").write(data)
@@ -1297,6 +1327,21 @@ def imatrix_refused():
 
 def floats(*args):
     return array.array("f", good(*args))
+
+
+@case
+def calibrate_memory():
+    """a text that takes more memory than there is is refused before the run, with the chunks that fit"""
+    if sanitized():
+        raise Skip("a sanitizer wants the address space for itself")
+    out, long = tmp("small.gguf"), tmp("long.txt")
+    open(long, "wb").write(open(calibration(), "rb").read() * 4)
+    limit = lambda: resource.setrlimit(resource.RLIMIT_AS, (90 << 20, 90 << 20))
+    ask = ("-m", model(), "--quantize", "Q4_0", "--pure", "-q", "-o", out, "--calibrate", long, "-c", "128", "-t", "1")
+    r = run(*ask, preexec_fn=limit)
+    refused(r, 3, "are free, expected at most --chunks ", "a text too long for the memory")
+    check(not os.path.exists(out), "a refused run leaves a file")
+    good(*ask, "--chunks", r.err.split()[-1].decode(), preexec_fn=limit)
 
 
 @case
@@ -1320,7 +1365,7 @@ def quantize_calibrated():
     good(*quant, two, "--calibrate", text, "-c", "50", "--chunks", "9")
     refused(run(*quant, tmp("no.gguf"), "--calibrate", tmp("none.txt")), 2, "none.txt", "no text")
     open(tmp("short.txt"), "w").write("A short text.")
-    refused(run(*quant, tmp("no.gguf"), "--calibrate", tmp("short.txt")), 2, "--calibrate", "a short text")
+    refused(run(*quant, tmp("no.gguf"), "--calibrate", tmp("short.txt")), 2, "of one chunk", "a short text")
     data = bytearray(open(m, "rb").read())
     at = next(t["offset"] for t in json.loads(good("-m", m, "--inspect", "--json"))["tensors"] if t["name"] == "blk.2.ffn_up.weight")
     data[at + 4000:at + 4004] = struct.pack("<f", math.nan)
@@ -1335,6 +1380,138 @@ def quantize_calibrated():
     good(*args, one)
     good(*args, two, "--calibrate", text, "-c", "64")
     same(*(good("-m", x, "--dump-tensor", "blk.0.attn_rot_embd.weight") for x in (two, one)), "a tensor that no step reads")
+
+
+# --- --bench: timings are whatever they are, everything around them is not ---
+
+SMALL = os.path.join(HERE, "tests", "data", "tiny", "llama.gguf")
+BENCH_KEYS = ("build_commit build_number cpu_info gpu_info backends model_filename model_type model_size model_n_params n_batch n_ubatch "
+              "n_threads cpu_mask cpu_strict poll type_k type_v n_gpu_layers n_cpu_moe split_mode main_gpu no_kv_offload flash_attn devices "
+              "tensor_split tensor_buft_overrides load_mode embeddings no_op_offload no_host fit_target fit_min_ctx n_prompt n_gen n_depth "
+              "test_time avg_ns stddev_ns avg_ts stddev_ts").split()      # those of llama-bench, in its order
+BENCH_OWN = ("cpu_level n_parallel ttft_ms read_gbs sweep_gbs read_share int8_gops int8_peak_gops float_gops float_peak_gops peak_share "
+             "peak_rss others_share").split()
+QUICK = ("--bench", "-m", SMALL, "-p", "8", "-n", "4", "-r", "1")
+
+
+@case
+def bench_table():
+    """--bench prints llama-bench's columns and ours, a column for what is varied, a row for each test; -v tells the stages, -q nothing"""
+    r = run(*QUICK, "-pg", "4,2", "-d", "0,5", "-npl", "1,3", "-ctk", "q8_0", "-t", "2", "-v")
+    check(r.rc == 0, repr(r))
+    lines = r.out.decode().splitlines()
+    table = [[c.strip() for c in x.strip("|").split("|")] for x in lines if x.startswith("|")]
+    same(table[0], ["model", "size", "params", "backend", "threads", "type_k", "test", "t/s", "ttft ms", "read GB/s", "sweep GB/s", "of sweep",
+                    "Gop/s", "of peak", "peak MiB"], "columns")
+    want = [x + at for at in ("", " @ d5") for x in ("pp8", "tg4", "tg4 x3", "pp4+tg2", "pp4+tg2 x3")]
+    same([row[6] for row in table[2:]], want, "tests")
+    check(all(len(row) == 15 and row[4:6] == ["2", "q8_0"] and re.fullmatch(r"\d+\.\d\d \u00b1 0\.00", row[7]) for row in table[2:]), repr(table[2:]))
+    check(all(x == "-" * (len(x) - 1) + ":" or set(x) == {"-"} for x in table[1]), repr(table[1]))
+    check(lines[-1].startswith("build: llmrun "), lines[-1])
+    for word in b"attention", b"ffn", b"waiting", b"sampling":
+        check(r.err.count(word) == 10, "%d times %r in %r" % (r.err.count(word), word, r.err[:300]))
+    r = run(*QUICK, "-n", "0", "-q")
+    check(r.rc == 0 and r.err == b"" and b"pp8" in r.out and b"type_k" not in r.out, repr(r))
+
+
+@case
+def bench_forms():
+    """JSON, JSONL and CSV hold the keys of llama-bench in its order and ours, each value as it should be; lists multiply; -o FILE"""
+    import csv
+    args = ("--bench", "-m", SMALL, "-m", SMALL, "-p", "8", "-n", "2", "-npl", "2", "-t", "1,2", "-ub", "4", "-r", "2", "-q")
+    path = tmp("bench.csv")
+    same(good(*args, "-o", path, "--format", "csv"), b"", "stdout with -o FILE")
+    with open(path, newline="") as f:
+        head, *rows = list(csv.reader(f))
+    same(head, BENCH_KEYS + BENCH_OWN, "keys of CSV")
+    same([len(row) for row in rows], [len(head)] * 8, "values in a row")
+    check(all(line.startswith('"') and line.endswith('"') for line in open(path).read().splitlines()[1:]), "values without quotes")
+    same([(row[head.index("n_threads")], row[head.index("n_prompt")]) for row in rows[:4]], [("1", "8"), ("1", "0"), ("2", "8"), ("2", "0")], "the order of tests")
+    found = json.loads(good(*args[:5], *QUICK[3:], "-o", "json", "-r", "3", "--cpu", ",".join(levels())))
+    same(len(found), 4 * len(levels()), "objects")
+    for r in found:
+        same(list(r), BENCH_KEYS + BENCH_OWN + ["samples_ns", "samples_ts"], "keys of JSON")
+        same([r[k] for k in ("backends", "model_filename", "model_type", "n_batch", "n_ubatch", "type_k", "n_parallel")],
+             ["CPU", SMALL, "llama 0.1M mostly f32", 2048, 512, "f16", 1], "words")
+        same(r["model_n_params"], 63216, "parameters")
+        same((len(r["samples_ns"]), len(r["samples_ts"])), (3, 3), "samples")
+        for name, n in (("ns", 1), ("ts", 1e-6)):
+            mean = sum(r["samples_" + name]) / 3
+            sd = math.sqrt(sum((x - mean) ** 2 for x in r["samples_" + name]) / 2)
+            check(abs(r["avg_" + name] - mean) <= 1e-5 * mean + n and abs(r["stddev_" + name] - sd) <= 1e-3 * sd + 1e-5 * mean + n, "%r" % r)
+        check(abs(r["samples_ts"][0] - (r["n_prompt"] + r["n_gen"]) * 1e9 / r["samples_ns"][0]) < 1e-4 * r["samples_ts"][0], "%r" % r)
+        check(0 < r["ttft_ms"] <= r["avg_ns"] * 1.000001e-6 and all(r[k] > 0 for k in ("read_gbs", "sweep_gbs", "float_gops", "int8_peak_gops", "float_peak_gops", "peak_rss")), "%r" % r)
+        check(re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", r["test_time"]), r["test_time"])
+    same([r["cpu_level"] for r in found[::2]], 2 * levels(), "levels, models before them")
+    lines = good(*QUICK, "-o", "jsonl", "--no-warmup").decode().splitlines()
+    same([list(json.loads(x)) for x in lines], [list(found[0])] * 2, "JSONL")
+
+
+@case
+def bench_refused():
+    """--bench refuses what it cannot measure before it measures anything: files, bounds, levels, memory; weights that are no numbers"""
+    refused(run(*QUICK, "-m", tmp("none.gguf")), 2, "none.gguf", "a model that is not there")
+    refused(run(*QUICK, "-c", "7"), 2, "a test takes 8 tokens, the context holds 7", "-c below a test")
+    refused(run(*QUICK, "-d", "200000", "-c", "0"), 2, "the context holds", "beyond the model's context, which -c 0 keeps to")
+    refused(run(*QUICK, "--kv-mem", "1"), 3, "KV cache", "--kv-mem 1")
+    refused(run(*QUICK, "-d", "16000000", "-npl", "512"), 3, "this machine has", "more memory than there is")
+    refused(run(*QUICK, "--cpu", "mmx"), 2, "--cpu: expected", "a level that is none")
+    refused(run(*QUICK, "-p", "x"), 2, "-p: expected a whole number", "-p that is no number")
+    refused(run("--bench", "-p", "8"), 2, "no model given", "no model")
+    refused(run(*QUICK, "-o", "/nonexistent/x"), 2, "/nonexistent/x", "-o into nowhere")
+    copy = tmp("bench.gguf")
+    shutil.copy(SMALL, copy)
+    refused(run("--bench", "-m", SMALL, "-m", copy, "-o", copy), 2, "is the model itself", "-o onto a model")
+    same(open(copy, "rb").read(), open(SMALL, "rb").read(), "the model")
+    data = bytearray(open(SMALL, "rb").read())
+    at = next(t["offset"] for t in json.loads(good("-m", SMALL, "--inspect", "--json"))["tensors"] if t["name"] == "output_norm.weight")
+    data[at:at + 4] = struct.pack("<f", math.nan)
+    open(copy, "wb").write(data)
+    refused(run("--bench", "-m", copy, "-p", "4", "-n", "2", "-r", "1", "-q", "-o", "json"), 2, "NaN", "a norm that is no number")
+
+
+@case
+def bench_interrupted():
+    """SIGINT ends a benchmark with exit 130 and a table that is whole; a model cut short under it ends with exit 3"""
+    for sig, rc in (signal.SIGINT, 130), (None, 3):
+        path = tmp("cut.gguf")
+        shutil.copy(SMALL, path)
+        p = start("--bench", "-m", path, "-p", "4", "-n", "100000", "-r", "1", "-o", "json", "-q")
+        seen = b""
+        while b"samples_ts" not in seen:              # the first test has ended, the second takes very long
+            seen += os.read(p.stdout.fileno(), 65536)
+        time.sleep(0.3)
+        if sig:
+            p.send_signal(sig)
+        else:
+            os.truncate(path, 0)
+        r = finish(p, 60)
+        same(r.rc, rc, "exit code after %s" % (sig or "truncation"))
+        if sig:
+            same([x["n_prompt"] for x in json.loads(seen + r.out)], [4], "what had been measured")
+            check(b"\n" not in r.err, repr(r))
+
+
+@case
+def bench_peer():
+    """tests/bench/peer.py runs both programs in turn and prints their ratio; a peer that fails is told"""
+    fake, none = tmp("llama-bench"), tmp("no-bench")
+    for path, text in ((fake, '#!/bin/sh\nexec "%s" --bench -q "$@"\n' % BIN), (none, "#!/bin/sh\necho broken >&2; exit 1\n")):
+        with open(path, "w") as f:
+            f.write(text)
+        os.chmod(path, 0o755)
+    peer = lambda *a: subprocess.run([sys.executable, os.path.join(HERE, "tests", "bench", "peer.py"), "--llmrun", BIN, "--model", SMALL, "-p", "8", "-n", "0",
+                                      "-pg", "4,2", "--rounds", "1", "-t", "1", *a], capture_output=True, timeout=300 * SLOW)
+    r = peer("--peer", fake)
+    check(r.returncode == 0, r.stderr.decode())
+    out = r.stdout.decode()
+    check("backends CPU" in out and "| pp8 |" in out and "| pp4+tg2 |" in out and "cannot be found out" in out, out)
+    for line in out.splitlines():
+        if line.startswith("| pp"):
+            own, other, ratio = (float(x) for x in line.split("|")[2:5])
+            check(own > 0 and other > 0 and ratio > 0, line)
+    r = peer("--peer", none)
+    check(r.returncode == 2 and b"broken" in r.stderr, repr(r))
 
 
 def main():

@@ -23,6 +23,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
         for (uint64_t k = 0; k < en->n_in * en->n_mat; k++) ASSERT(w[k] >= 0 && en->sum2[k] >= 0 && isfinite(en->sum2[k]));
         mem_free(w);
     }
+    str text = {0};
+    for (int form = CALIB_TEXT; form <= CALIB_JSON; form++) calib_show(&im, (calib_form)form, &text);
+    ASSERT(!strstr(text.p, "nan") || memmem(data, n, "nan", 3));
+    str_drop(&text);
     calib_imatrix sum = {0};
     ASSERT(calib_imatrix_merge(&sum, &im, 512, &e) && sum.n == im.n);
     calib_imatrix_drop(&sum);

@@ -5,7 +5,6 @@
 #include "check.h"
 
 #include "t_fmt.c"
-#include "t_fit_grid.c"
 #include "t_float.c"
 #include "t_fit.c"
 #include "t_quant.c"
@@ -22,16 +21,18 @@
 #include "t_calib.c"
 #include "t_eval.c"
 #include "t_quantize.c"
+#include "t_bench.c"
 #include "t_cli.c"
 
 #define SUITE(cases) {cases, sizeof cases / sizeof cases[0]}
 static const struct {
     const t_case *c;
     size_t        n;
-} suites[] = {SUITE(t_fmt_cases), SUITE(t_fit_cases), SUITE(t_fit_grid_cases), SUITE(t_float_cases),
+} suites[] = {SUITE(t_fmt_cases), SUITE(t_fit_cases), SUITE(t_float_cases),
               SUITE(t_quant_cases), SUITE(t_pack_cases), SUITE(t_base_cases), SUITE(t_pool_cases),
               SUITE(t_gguf_cases), SUITE(t_tok_cases), SUITE(t_model_cases), SUITE(t_kv_cases), SUITE(t_fwd_cases),
-              SUITE(t_samp_cases), SUITE(t_gen_cases), SUITE(t_calib_cases), SUITE(t_eval_cases), SUITE(t_quantize_cases), SUITE(t_cli_cases)};
+              SUITE(t_samp_cases), SUITE(t_gen_cases), SUITE(t_calib_cases), SUITE(t_eval_cases), SUITE(t_quantize_cases),
+              SUITE(t_bench_cases), SUITE(t_cli_cases)};
 
 static bool wanted(const char *name, int argc, char **argv) {
     int asked = 0;

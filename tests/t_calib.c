@@ -146,6 +146,107 @@ static void tc_damage(void) {
     }
 }
 
+/* --- what it says --- */
+
+/* Half a unit of the last place that the peer prints, which sums in float32. */
+static bool tc_says(double ours, double theirs, int places) { return fabs(ours - theirs) <= 0.51 * pow(10, -places) + 1e-5 * fabs(theirs); }
+
+/* A row of the golden tables against the figures of the same tensor or layer. */
+static bool tc_stat_row(const char *row, calib_stat *st, size_t n) {
+    char   layer[16], kind[64];
+    double v[11];
+    int    cells = sscanf(row, "%15s %63s %lf %lf %lf %lf %lf %lf %lf %lf %lf %lf %lf", layer, kind, v, v + 1, v + 2, v + 3, v + 4, v + 5,
+                          v + 6, v + 7, v + 8, v + 9, v + 10);
+    const int number = layer[0] == '-' ? -1 : atoi(layer);
+    if (cells != 13 && (cells != 4 || sscanf(row, "%*s %lf %lf %lf", v, v + 1, v + 2) != 3)) return false;
+    for (size_t i = 0; i < n; i++) {
+        if (st[i].layer != number || (cells == 13 && !bytes_is(st[i].kind, kind))) continue;
+        if (cells == 13) {
+            const calib_stat *s = &st[i];
+            return tc_says(s->sum, v[0], 2) && tc_says(s->least, v[1], 4) && tc_says(s->most, v[2], 4) && tc_says(s->mean, v[3], 2) &&
+                   tc_says(s->dev, v[4], 2) && tc_says(100 * s->active, v[5], 2) && (double)s->n == v[6] && tc_says(s->entropy, v[7], 4) &&
+                   tc_says(100 * s->even, v[8], 2) && tc_says(100 * s->high, v[9], 2) && tc_says(s->like, v[10], 4);
+        }
+        calib__layer_mean(&st[i], n - i);
+        return tc_says(st[i].sum, v[0], 2) && tc_says(100 * st[i].high, v[1], 4) && tc_says(st[i].like, v[2], 4);
+    }
+    return false;
+}
+
+static void tc_stats(void) {
+    char         *text = t_read(tc_gold("imatrix_stats.txt"), NULL), *rows = text, *row, *save = NULL, now[64] = "";
+    calib_imatrix im = {0};
+    calib_stat   *st = NULL;
+    size_t        n = 0, seen = 0;
+    if (!CHECK(text)) return;
+    while ((row = strtok_r(rows, "\n", &save))) {
+        char  file[64];
+        err_t e = {0};
+        rows = NULL;
+        if (!CHECK(sscanf(row, "%63s", file) == 1)) break;
+        if (strcmp(file, now)) {                      /* a layer's mean takes the place of its first tensor */
+            mem_free(st);
+            calib_imatrix_drop(&im);
+            memcpy(now, file, sizeof now);
+            if (!CHECKF(calib_imatrix_read(&im, tc_gold(file), &e), "%s", e.text)) break;
+            st = calib_stats(&im, &n);
+            qsort(st, n, sizeof *st, calib__by_layer);
+        }
+        CHECKF(tc_stat_row(row + strlen(file), st, n), "llama.cpp says: %s", row);
+        seen++;
+    }
+    EQ_INT(seen, 15 + 2 + 16 + 2 + 15 + 2);
+    mem_free(st);
+    calib_imatrix_drop(&im);
+    mem_free(text);
+}
+
+/* No data, nothing but zeros, one channel, a layer without the one before, names that are none: figures without a NaN. */
+static void tc_stats_odd(void) {
+    calib_imatrix im = {0};
+    static const struct {
+        const char *name;
+        uint64_t    n_in, n_mat;
+        double      sum2, count;
+        int         layer;
+    } rows[] = {{"blk.0.a.weight", 4, 1, 0, 3, 0},       {"blk.1.a.weight", 4, 2, 5, 2, 1}, {"blk.12345678.a", 1, 1, 7, 7, 12345678},
+                {"blk.123456789.a", 1, 1, 7, 7, -1},     {"blk..weight", 2, 1, FLT_MAX, 1e-40, -1}, {"none", 3, 1, 1, 0, -1},
+                {"\"q\",\x1b", 3, 1, 1, 1, -1}};
+    size_t n, at = 0;
+    str    text = {0};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        calib_entry *en = calib__add(&im, bytes_of(rows[i].name), rows[i].n_in, rows[i].n_mat);
+        for (uint64_t k = 0; k < rows[i].n_in * rows[i].n_mat; k++) en->sum2[k] = rows[i].sum2;
+        for (uint64_t k = 0; k < rows[i].n_mat; k++) en->count[k] = rows[i].count;
+    }
+    qsort(im.e, im.n, sizeof *im.e, calib__by_name);
+    calib_stat *st = calib_stats(&im, &n);
+    EQ_INT(n, im.n - 1);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        for (size_t k = 0; k < n; k++)
+            if (!strcmp(st[k].en->name, rows[i].name)) {
+                const calib_stat *s = &st[k];
+                EQ_INT(s->layer, rows[i].layer);
+                CHECKF(isfinite(s->sum + s->least + s->most + s->mean + s->dev + s->active + s->entropy + s->even + s->high + s->like),
+                       "%s", s->en->name);
+                NEAR(s->dev, 0, 1e-9 * s->mean);
+                NEAR(s->even, rows[i].sum2 > 0 && s->n > 1, 1e-9);
+                at++;
+            }
+    EQ_INT(at, n);
+    calib_show(&im, CALIB_TEXT, &text);
+    CHECK(strstr(text.p, "\"q\",?") && !strchr(text.p, 0x1b));
+    str_clear(&text);
+    calib_show(&im, CALIB_CSV, &text);
+    CHECK(strstr(text.p, "\n\"\"\"q\"\",\x1b\",-1,3,"));
+    str_clear(&text);
+    calib_show(&im, CALIB_JSON, &text);
+    CHECK(strstr(text.p, "\"\\\"q\\\",\\u001b\", \"layer\": -1"));
+    mem_free(st);
+    str_drop(&text);
+    calib_imatrix_drop(&im);
+}
+
 /* --- rounding --- */
 
 enum { TC_N = 512, TC_OUT = 20, TC_ROWS = 700 };
@@ -309,6 +410,8 @@ static const t_case t_calib_cases[] = {
     {"calib_threads", "threads and batches do not change a sum", tc_threads},
     {"calib_round_trip", "an importance matrix is written, read, merged and used", tc_round_trip},
     {"calib_damage", "a damaged importance matrix is refused in words", tc_damage},
+    {"calib_stats", "figures of an importance matrix are llama.cpp's", tc_stats},
+    {"calib_stats_odd", "figures of odd matrices, in every form", tc_stats_odd},
     {"round_moments", "moments and errors against float64", tc_moments},
     {"round_types", "no type's row is left worse than plain, threads change nothing", tc_types},
     {"round_lengths", "rows longer than a run of moments, and short ones", tc_lengths},

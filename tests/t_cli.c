@@ -41,10 +41,20 @@ static bool t_cli__same(const cli_opt *o, const config *a, const config *b) {
         const cli_list *l = (const cli_list *)x, *m = (const cli_list *)y;
         return l->n == m->n && (!l->n || strcmp(l->v[0], m->v[0]) == 0);
     }
+    case OPT_NUMS:
+    case OPT_PAIR:
+    case OPT_TYPES:
+    case OPT_LEVELS: {
+        const bench_list *l = (const bench_list *)(const void *)x, *m = (const bench_list *)(const void *)y;
+        return l->n == m->n && memcmp(l->v, m->v, (size_t)l->n * sizeof *l->v) == 0;
+    }
     case OPT_ACT: return a->action == b->action;
     }
     return false;
 }
+
+/* What must stand before an option for it to mean what its row says. */
+static const char *t_cli__before(const cli_opt *o) { return o->group == GROUP_BENCH ? "--bench|" : ""; }
 
 /* A value that the row accepts. */
 static void t_cli__sample(const cli_opt *o, bool high, char *buf, size_t n) {
@@ -55,7 +65,11 @@ static void t_cli__sample(const cli_opt *o, bool high, char *buf, size_t n) {
     case OPT_FLT:
     case OPT_SIZE: cli__number(high ? o->hi : o->lo, buf, n); break;
     case OPT_WORD:
+    case OPT_TYPES:
+    case OPT_LEVELS:
     case OPT_TYPE: snprintf(buf, n, "%.*s", (int)strcspn(o->arg, "|"), o->arg); break;
+    case OPT_NUMS: snprintf(buf, n, "%.0f,%.0f", o->hi, o->lo); break;
+    case OPT_PAIR: snprintf(buf, n, "%.0f,%.0f", o->lo, o->hi); break;
     case OPT_ACT: snprintf(buf, n, "%.*s", bar ? (int)(bar - o->arg) : 4, bar ? o->arg : "name"); break;
     default: snprintf(buf, n, "some text, = and all");
     }
@@ -76,7 +90,12 @@ static void t_cli_table(void) {
         CHECKF(!t_cli__is_number(o) || o->lo < o->hi, "%s: an empty range", o->names);
         CHECKF(o->at < sizeof(config), "%s is outside of config", o->names);
         CHECKF((o->kind >= OPT_INT && o->kind <= OPT_LIST) == (o->arg != NULL) || o->kind == OPT_ACT, "%s: argument and kind disagree", o->names);
-        while (cli__word(&names, ' ', &w)) CHECKF(cli__find(w) == o, "%.*s belongs to two options", (int)w.n, w.p);
+        while (cli__word(&names, ' ', &w)) {
+            const bool     bench = o->group == GROUP_BENCH;
+            const cli_opt *other = cli__find(!bench, w);
+            CHECKF(cli__find(bench, w) == o, "%.*s belongs to two options", (int)w.n, w.p);
+            CHECKF(!other == !o || !other->arg == !o->arg, "%.*s takes a value only now and then", (int)w.n, w.p);
+        }
     }
 }
 
@@ -89,17 +108,18 @@ static void t_cli_spellings(void) {
             config a, b = cli_defaults();
             err_t  e;
             if (o->arg) t_cli__sample(o, true, val, sizeof val);
-            snprintf(line, sizeof line, "%.*s%s%s", (int)w.n, (const char *)w.p, o->arg ? "|" : "", val);
+            const char *before = t_cli__before(o);
+            snprintf(line, sizeof line, "%s%.*s%s%s", before, (int)w.n, (const char *)w.p, o->arg ? "|" : "", val);
             CHECKF(t_cli__parse(&a, line, &e), "%s: %s", line, e.text);
             if (o->arg) {
-                snprintf(line, sizeof line, "%.*s=%s", (int)w.n, (const char *)w.p, val);
+                snprintf(line, sizeof line, "%s%.*s=%s", before, (int)w.n, (const char *)w.p, val);
                 CHECKF(t_cli__parse(&b, line, &e), "%s: %s", line, e.text);
                 CHECKF(t_cli__same(o, &a, &b), "%.*s: the two spellings differ", (int)w.n, w.p);
                 cli_drop(&b);
-                snprintf(line, sizeof line, "%.*s", (int)w.n, (const char *)w.p);
+                snprintf(line, sizeof line, "%s%.*s", before, (int)w.n, (const char *)w.p);
                 CHECKF(!t_cli__parse(&b, line, &e) && e.code == EXIT_INPUT && strstr(e.text, "found nothing"), "%s without a value: %s", line, e.text);
             } else {
-                snprintf(line, sizeof line, "%.*s=1", (int)w.n, (const char *)w.p);
+                snprintf(line, sizeof line, "%s%.*s=1", before, (int)w.n, (const char *)w.p);
                 CHECKF(!t_cli__parse(&b, line, &e) && strstr(e.text, "takes no value"), "%s: %s", line, e.text);
             }
             cli_drop(&a);
@@ -119,7 +139,7 @@ static void t_cli_ranges(void) {
             config c;
             err_t  e;
             t_cli__sample(o, high, val, sizeof val);
-            snprintf(line, sizeof line, "%.*s=%s", (int)name.n, (const char *)name.p, val);
+            snprintf(line, sizeof line, "%s%.*s=%s", t_cli__before(o), (int)name.n, (const char *)name.p, val);
             CHECKF(t_cli__parse(&c, line, &e), "%s: %s", line, e.text);
             double got = o->kind == OPT_INT ? *(int *)((char *)&c + o->at) : o->kind == OPT_FLT ? (double)*(float *)((char *)&c + o->at)
                        : o->kind == OPT_I64 ? (double)*(int64_t *)((char *)&c + o->at) : (double)*(uint64_t *)((char *)&c + o->at);
@@ -128,7 +148,7 @@ static void t_cli_ranges(void) {
             double out = high ? o->hi + fmax(1, fabs(o->hi) * 1e-3) : o->lo - 1;
             snprintf(beyond, sizeof beyond, "%.0f", out);
             if (o->kind == OPT_SIZE && out < 0) continue;     /* a size has no sign */
-            snprintf(line, sizeof line, "%.*s=%s", (int)name.n, (const char *)name.p, beyond);
+            snprintf(line, sizeof line, "%s%.*s=%s", t_cli__before(o), (int)name.n, (const char *)name.p, beyond);
             CHECKF(!t_cli__parse(&c, line, &e), "%s was accepted", line);
             cli__number(o->lo, lo, sizeof lo);
             cli__number(o->hi, hi, sizeof hi);
@@ -163,6 +183,13 @@ static int t_cli__count(const char *text, const char *what) {
     return n;
 }
 
+/* Rows of the table that are spelled as row i is: an option may mean something of its own with --bench. */
+static int t_cli__alike(int i) {
+    int n = 0;
+    for (int k = 0; k < N_CLI_OPTS; k++) n += strcmp(cli_opts[k].names, cli_opts[i].names) == 0;
+    return n;
+}
+
 static void t_cli_help(void) {
     str plain = {0}, md = {0};
     cli_help(&plain);
@@ -172,11 +199,11 @@ static void t_cli_help(void) {
         str_put(&row, "\n  ");
         cli__spell(&cli_opts[i], ", ", &row);
         str_put(&row, cli_opts[i].arg ? " " : "");
-        CHECKF(t_cli__count(plain.p, row.p) == 1, "--help has %d rows of %s", t_cli__count(plain.p, row.p), cli_opts[i].names);
+        CHECKF(t_cli__count(plain.p, row.p) == t_cli__alike(i), "--help has %d rows of %s", t_cli__count(plain.p, row.p), cli_opts[i].names);
         str_put(&cell, "| `");
         cli__spell(&cli_opts[i], "`, `", &cell);
         str_put(&cell, "`");
-        CHECKF(t_cli__count(md.p, cell.p) == 1, "--help --format md has %d rows of %s", t_cli__count(md.p, cell.p), cli_opts[i].names);
+        CHECKF(t_cli__count(md.p, cell.p) == t_cli__alike(i), "--help --format md has %d rows of %s", t_cli__count(md.p, cell.p), cli_opts[i].names);
         str_drop(&row);
         str_drop(&cell);
     }
@@ -205,7 +232,7 @@ static void t_cli_defaults(void) {
         if (def.n) {
             char  line[512];
             bytes name = cli__long_name(o);
-            snprintf(line, sizeof line, "%.*s=%s", (int)name.n, (const char *)name.p, def.p);
+            snprintf(line, sizeof line, "%s%.*s=%s", t_cli__before(o), (int)name.n, (const char *)name.p, def.p);
             CHECKF(t_cli__parse(&c, line, &e), "%s: %s", line, e.text);
             CHECKF(t_cli__same(o, &c, &start), "%s is not the default", line);
         } else {
@@ -234,7 +261,7 @@ static void t_cli_near(void) {
             char slip[80];
             snprintf(slip, sizeof slip, "%.*s%.*s", (int)at, (const char *)name.p, (int)(name.n - at - 1), (const char *)name.p + at + 1);
             bytes near = cli__near(bytes_of(slip));
-            CHECKF(cli__find(bytes_of(slip)) || (near.n && cli__distance(bytes_of(slip), near) <= 1), "%s suggests %.*s", slip, (int)near.n, (const char *)near.p);
+            CHECKF(cli__find(false, bytes_of(slip)) || (near.n && cli__distance(bytes_of(slip), near) <= 1), "%s suggests %.*s", slip, (int)near.n, (const char *)near.p);
         }
     }
     config c;
@@ -313,6 +340,20 @@ static void t_cli_lines(void) {
         {"-m|x|-e|--stop|a\\x00b", "--stop: \\x00 cannot be part of it"},
         {"-ctk|q9_9", "-ctk: expected f32, f16, bf16, q8_0 or q4_0, found 'q9_9'"},
         {"--batch|x", "unknown option --batch (did you mean --batch-size?)"},
+        {"-m|x|--bench", NULL},
+        {"--bench|-m|x|-m|y|-p|1,2|-n|4|-r|2|-o|csv", NULL},
+        {"-m|x|-r|stop|-p|text|-n|5", NULL},          /* without --bench the same names mean what they mean */
+        {"-m|x|-p|--bench|-t|2", NULL},               /* a value is not an option */
+        {"-m|x|-p|a|-d|4096", "-d is an option of --bench, expected both"},
+        {"-m|x|-p|a|-npl|4", "-npl is an option of --bench, expected both"},
+        {"--bench", "no model given, expected -m FILE or LLMRUN_MODEL in the environment (--help lists all options)"},
+        {"--bench|-m|x|-m|", "no model given, expected -m FILE or LLMRUN_MODEL in the environment (--help lists all options)"},
+        {"--bench|-m|x|-p|0|-n|0", "--bench: nothing to measure, expected -p, -n or -pg with tokens"},
+        {"--bench|-m|x|-p|hello", "-p: expected a whole number, found 'hello'"},
+        {"--bench|-m|x|--json|-o|csv", "--json and --format csv disagree"},
+        {"--bench|--score|-m|x", "--bench and --score are two actions, expected one"},
+        {"-m|x|--score|-p|a|--format|csv", "--format: --score has no form csv"},
+        {"-m|x|-p|a|--format|jsonl", "--format: generation has no form jsonl"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         config c;
@@ -324,6 +365,77 @@ static void t_cli_lines(void) {
         } else {
             CHECKF(ok, "%s: %s", cases[i].line, e.text);
         }
+        cli_drop(&c);
+    }
+}
+
+/* Lists of --bench: values, ranges and repetition; -1 closes what is wanted. */
+static void t_cli_bench_lists(void) {
+    static const struct { const char *line; size_t at; int want[10]; const char *error; } cases[] = {
+        {"", AT(bench.prompt), {512, -1}, NULL},                       /* the default */
+        {"-p|16", AT(bench.prompt), {16, -1}, NULL},                   /* gives way */
+        {"-p|16,32|-p|64", AT(bench.prompt), {16, 32, 64, -1}, NULL},
+        {"-n|0,007", AT(bench.gen), {0, 7, -1}, NULL},
+        {"-d|2-5", AT(bench.depth), {2, 3, 4, 5, -1}, NULL},
+        {"-d|0-9+4,100", AT(bench.depth), {0, 4, 8, 100, -1}, NULL},
+        {"-npl|1-32*2", AT(bench.seqs), {1, 2, 4, 8, 16, 32, -1}, NULL},
+        {"-t|3-3", AT(bench.threads), {3, -1}, NULL},
+        {"-pg|512,128|-pg|16,0", AT(bench.pair), {512, 128, 16, 0, -1}, NULL},
+        {"-b|1,65536", AT(bench.batch), {1, 65536, -1}, NULL},
+        {"-ctk|q8_0,f16|-ctk|f32", AT(bench.type_k), {K_Q8_0, K_F16, K_F32, -1}, NULL},
+        {"--cpu|scalar", AT(bench.level), {0, -1}, NULL},
+        {"-p|", 0, {0}, "-p: expected a whole number, found ''"},
+        {"-p|1,", 0, {0}, "-p: expected a whole number, found ''"},
+        {"-p|,1", 0, {0}, "-p: expected a whole number, found ''"},
+        {"-p|-5", 0, {0}, "-p: -5 is out of range, expected 0 to 16777216"},
+        {"-p|16777217", 0, {0}, "-p: 16777217 is out of range, expected 0 to 16777216"},
+        {"-p|1-99999999999999999999", 0, {0}, "-p: 99999999999999999999 is out of range, expected 0 to 16777216"},
+        {"-npl|0", 0, {0}, "-npl: 0 is out of range, expected 1 to 512"},
+        {"-p|8-4", 0, {0}, "-p: 8-4 is a range of nothing"},
+        {"-p|1-", 0, {0}, "-p: expected a whole number, found '1-'"},
+        {"-p|1-8*1", 0, {0}, "-p: expected a range such as 1-8, 1-8+2 or 1-8*2, found '1-8*1'"},
+        {"-p|0-8*2", 0, {0}, "-p: expected a range such as 1-8, 1-8+2 or 1-8*2, found '0-8*2'"},
+        {"-p|1-8+0", 0, {0}, "-p: expected a range such as 1-8, 1-8+2 or 1-8*2, found '1-8+0'"},
+        {"-p|1-8x", 0, {0}, "-p: expected a range such as 1-8, 1-8+2 or 1-8*2, found '1-8x'"},
+        {"-p|1-65", 0, {0}, "-p: more than 64 values"},
+        {"-pg|512", 0, {0}, "-pg: expected two numbers such as 512,128, found '512'"},
+        {"-pg|1,2,3", 0, {0}, "-pg: expected two numbers such as 512,128, found '1,2,3'"},
+        {"-ctk|f16,q9", 0, {0}, "-ctk: expected f32, f16, bf16, q8_0 or q4_0, found 'q9'"},
+        {"--cpu|avx2,sse", 0, {0}, "--cpu: expected auto, scalar, avx2 or avx512, found 'sse'"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char   line[256];
+        config c;
+        err_t  e;
+        snprintf(line, sizeof line, "--bench|-m|x%s%s", *cases[i].line ? "|" : "", cases[i].line);
+        bool ok = t_cli__parse(&c, line, &e) && cli_finish(&c, &e);
+        CHECKF(ok == !cases[i].error, "%s: %s", line, e.text);
+        if (cases[i].error) EQ_STR(e.text, cases[i].error);
+        const bench_list *l = (const bench_list *)(const void *)((const char *)&c + cases[i].at);
+        int               n = 0;
+        while (ok && cases[i].want[n] >= 0) n++;
+        if (ok && CHECKF(l->n == n, "%s: %d values, want %d", line, l->n, n))
+            for (int k = 0; k < n; k++) EQ_INT(l->v[k], cases[i].want[k]);
+        cli_drop(&c);
+    }
+}
+
+/* -o names a form, as in llama-bench, or a file. */
+static void t_cli_bench_output(void) {
+    static const struct { const char *line, *format, *output; } cases[] = {
+        {"-r|7", "text", NULL}, {"-o|md", "md", NULL}, {"-o|jsonl", "jsonl", NULL}, {"-o|out.json", "text", "out.json"}, {"-o|./json", "text", "./json"},
+        {"-o|json|--format|csv", "csv", "json"}, {"--json", "json", NULL}, {"--format|jsonl", "jsonl", NULL},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char   line[256];
+        config c;
+        err_t  e;
+        snprintf(line, sizeof line, "-m|x|%s|--bench", cases[i].line);
+        CHECKF(t_cli__parse(&c, line, &e) && cli_finish(&c, &e), "%s: %s", line, e.text);
+        EQ_STR(c.format, cases[i].format);
+        EQ_STR(c.output ? c.output : "none", cases[i].output ? cases[i].output : "none");
+        EQ_INT(c.bench.reps, i ? 5 : 7);
+        EQ_INT(c.models.n, 1);
         cli_drop(&c);
     }
 }
@@ -530,6 +642,8 @@ static const t_case t_cli_cases[] = {
     {"cli_distance", "edits between two names are counted right", t_cli_distance},
     {"cli_numbers", "numbers are read strictly", t_cli_numbers},
     {"cli_lines", "command lines that are wrong as a whole are refused in words", t_cli_lines},
+    {"cli_bench_lists", "values, ranges and repetition make a list of --bench, and what is none is told", t_cli_bench_lists},
+    {"cli_bench_output", "-o of --bench is a form or a file", t_cli_bench_output},
     {"cli_meaning", "options arrive in the rooms that use them", t_cli_meaning},
     {"cli_environment", "LLMRUN_MODEL is read, and -m wins", t_cli_environment},
     {"cli_escapes", "-e reads escapes", t_cli_escapes},

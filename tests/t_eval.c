@@ -33,7 +33,7 @@ static void t_eval_windows(void) {
         CHECK((p.n_chunk - 1) * p.step + p.n_ctx <= rows[i].n);
     }
     static const struct { int n, n_ctx, chunks, stride; const char *word; } bad[] = {
-        {15, 16, -1, 0, "at least one window"}, {16, 16, -1, 4, "at least one window"}, {64, 3, -1, 0, "at least 4"},
+        {15, 16, -1, 0, "of one chunk"}, {16, 16, -1, 4, "of one chunk"}, {64, 3, -1, 0, "at least 4"},
         {64, 16, 0, 0, "--chunks"}, {64, 16, -1, 16, "--ppl-stride"}, {0, 16, -1, 0, "0 tokens"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {

@@ -1,7 +1,7 @@
-/* [fit] of ggml_kernels.h: no fitter's error exceeds that of ggml's quantiser (golden figures of gen/golden_fit.py), and
- * what must hold for any weights at all. */
+/* [fit] and [fit_grid] of ggml_kernels.h: no fitter's error exceeds that of ggml's quantiser (golden figures of gen/golden_fit.py
+ * and gen/fit_grid.py), a lattice's nearest point is the nearest, and what must hold for any weights at all. */
 
-enum { TF_N = 512, TF_ROWS = 16 };
+enum { TF_N = 512, TF_ROWS = 16, TF_GRID_N = 1024 };      /* weights in a row, rows of the one golden file; weights in those of the other */
 
 static uint64_t tf_seed;
 static double   tf_unit(void) { return rng_unit(rng_at(12, 0, tf_seed++, 0)); }
@@ -19,10 +19,10 @@ static double tf_error(const float *x, const float *w, const float *y, int n) {
     return s;
 }
 
-/* Fits n weights, at most TF_N, and reads them back; blocks, when wanted, gets the bytes. */
+/* Fits n weights, at most TF_GRID_N, and reads them back; blocks, when wanted, gets the bytes. */
 static double tf_fit(int id, const float *x, const float *w, int n, float *y, uint8_t *blocks) {
-    uint8_t own[TF_N * 4];
-    float   back[TF_N];
+    uint8_t own[TF_GRID_N * 4];
+    float   back[TF_GRID_N];
     k_fitters[id].fit(x, w, own, n);
     k_types[id].dequant(own, back, n);
     if (y) memcpy(y, back, (size_t)n * sizeof *y);
@@ -57,6 +57,89 @@ static void t_fit_golden(void) {
     mem_free(errors);
 }
 
+/* --- the rows of gen/fit_grid.py --- */
+
+static double tf_grid_unit(uint64_t seed, uint64_t i) {
+    return (double)(fmt__mix((seed << 32) + i) >> 40) * 0x1p-24;
+}
+
+static void tf_grid_row(int kind, float *x) {
+    for (int i = 0; i < TF_GRID_N; i++) {
+        double v = 0;
+        for (int k = 0; k < 4; k++) v += tf_grid_unit(50 + (uint64_t)kind, (uint64_t)(4 * i + k));
+        v -= 2;
+        if (kind == 1) v = v * v * v;
+        if (kind == 2 && i % 256 == 77) v *= 64;
+        if (kind == 3) v = ldexp(v, -(i / 32 % 6));
+        x[i] = (float)(v * 0.0625);
+    }
+}
+
+static void tf_grid_weights(float *w) {
+    for (int i = 0; i < TF_GRID_N; i++) {
+        double u = tf_grid_unit(99, (uint64_t)i);
+        w[i] = (float)(1 / (u * u + 0.0625));
+    }
+}
+
+static void t_fit_grid_golden(void) {
+    static float x[TF_GRID_N], w[TF_GRID_N];
+    fenv_t       env = fmt__denormals();
+    char        *whole, *line = (char *)fmt__golden("fit_grid.txt", &whole, &(size_t){0});
+    int          seen = 0;
+    tf_grid_weights(w);
+    for (; line && *line; line = strchr(line, '\n') + 1) {
+        char   name[32];
+        int    kind, weighed;
+        double limit;
+        bool read = sscanf(line, "%31s %d %d %lf", name, &kind, &weighed, &limit) == 4;
+        if (!CHECKF(read, "bad line: %.60s", line)) break;
+        int id = k_type_by_name(name);
+        if (!CHECKF(id >= 0 && tf_blocks(id), "%s has no quantiser", name)) continue;
+        tf_grid_row(kind, x);
+        double got = tf_fit(id, x, weighed ? w : NULL, TF_GRID_N, NULL, NULL);
+        CHECKF(got <= limit * (1 + 1e-6), "%s, row %d, weighed %d: %g, another's %g", name, kind, weighed, got,
+               limit);
+        CHECKF(got > limit * 0.05, "%s, row %d, weighed %d: %g is too good", name, kind, weighed, got);
+        seen++;
+    }
+    EQ_INT(seen, 15 * 8);
+    mem_free(whole);
+    fesetenv(&env);
+}
+
+/* The point found is the nearest of all. */
+static void t_fit_grid_nearest(void) {
+    static const k__fg_kind *const kinds[] = {&k__kind_iq2_xxs, &k__kind_iq2_xs,  &k__kind_iq2_s,
+                                              &k__kind_iq1_s,   &k__kind_iq3_xxs, &k__kind_iq3_s};
+    static struct k__lattice       L;
+    static float                   x[TF_GRID_N], w[TF_GRID_N];
+    tf_grid_row(0, x);
+    tf_grid_weights(w);
+    for (size_t t = 0; t < sizeof kinds / sizeof *kinds; t++) {
+        const k__fg_kind *k = kinds[t];
+        k__lattice_init(&L, k);
+        for (int j = 0; j < TF_GRID_N; j += k->dims) {
+            float  got = 0, s = k->start / 16 * (1 + (float)(j % 5)) / 2;
+            double least = INFINITY;
+            k__lattice_nearest(&L, k->value, x + j, w + j, s, &got);
+            for (int p = 0; p < k->points; p++) {
+                double cost = 0;
+                int    bits = 16 / k->dims;
+                for (int i = 0; i < k->dims; i++) {
+                    double v = (double)s * (double)k->value[k->grid[p] >> bits * i & ((1 << bits) - 1)];
+                    cost += (double)w[j + i] * v * (v - 2 * (double)x[j + i]);
+                }
+                least = fmin(least, cost);
+            }
+            bool near = NEAR((double)got, least, 1e-5 * fabs(least) + 1e-6);
+            CHECKF(near, "grid %d, weight %d: %g, least %g", (int)t, j, (double)got, least);
+        }
+    }
+}
+
+/* --- any weights --- */
+
 static void t_fit_better(void) {                      /* than reading the scale off the extremes */
     float   x[TF_N], y[TF_N];
     uint8_t plain[TF_N * 4];
@@ -71,16 +154,20 @@ static void t_fit_better(void) {                      /* than reading the scale 
 }
 
 static void t_fit_monotone(void) {
-    static const int order[][6] = {{K_Q2_K, K_Q3_K, K_Q4_K, K_Q5_K, K_Q6_K, K_Q8_0},
-                                         {K_Q4_0, K_Q4_1, K_Q5_0, K_Q5_1, K_Q8_0, K_F16}};
+    static const int order[][8] = {{K_Q2_K, K_Q3_K, K_Q4_K, K_Q5_K, K_Q6_K, K_Q8_0, K_F16, -1},
+                                   {K_Q4_0, K_Q4_1, K_Q5_0, K_Q5_1, K_Q8_0, K_F16, -1},
+                                   {K_IQ1_S, K_IQ1_M, K_IQ2_XXS, K_IQ2_XS, K_IQ2_S, K_IQ3_XXS, K_IQ3_S, K_IQ4_XS}};
     float            x[TF_N], w[TF_N];
     for (int r = 0; r < 20; r++) {
         for (int i = 0; i < TF_N; i++) x[i] = (float)tf_normal(), w[i] = (float)exp(tf_normal());
-        for (int o = 0; o < 2; o++)
-            for (int k = 1; k < 6; k++) {
-                double a = tf_fit(order[o][k - 1], x, w, TF_N, NULL, NULL), b = tf_fit(order[o][k], x, w, TF_N, NULL, NULL);
-                CHECKF(b < a, "%s has %.9g, %s only %.9g", k_types[order[o][k]].name, b, k_types[order[o][k - 1]].name, a);
+        for (int o = 0; o < 3; o++) {
+            double last = INFINITY;
+            for (int k = 0; k < 8 && order[o][k] >= 0; k++) {
+                double e = tf_fit(order[o][k], x, w, TF_N, NULL, NULL);
+                CHECKF(e < last, "%s has %.9g, fewer bits only %.9g", k_types[order[o][k]].name, e, last);
+                last = e;
             }
+        }
     }
 }
 
@@ -124,9 +211,13 @@ static void t_fit_recode(void) {
 }
 
 static void tf_odd_row(int id, const float *x, const char *what) {
-    float  y[TF_N];
-    double zero = 0, off = 0;
-    tf_fit(id, x, NULL, TF_N, y, NULL);
+    static const float none[TF_N];
+    float              y[TF_N];
+    uint8_t            a[TF_N * 4], b[TF_N * 4];
+    double             zero = 0, off = 0;
+    tf_fit(id, x, NULL, TF_N, y, a);
+    tf_fit(id, x, none, TF_N, NULL, b);
+    CHECKF(!memcmp(a, b, k_row_bytes((uint32_t)id, TF_N)), "%s, %s: no importance is not equal importance", k_types[id].name, what);
     for (int i = 0; i < TF_N; i++) {
         CHECKF(isfinite(y[i]), "%s, %s: weight %d is %g", k_types[id].name, what, i, y[i]);
         zero += (double)x[i] * x[i];
@@ -136,7 +227,7 @@ static void tf_odd_row(int id, const float *x, const char *what) {
 }
 
 static void t_fit_odd(void) {
-    static const float size[] = {1e-45f, 1e-38f, 1e-30f, 1e-10f, 3e-8f, 1e-6f, 1e5f, 2e6f, 1e30f, 3e38f};
+    static const float size[] = {1e-45f, 1e-40f, 1e-38f, 1e-30f, 1e-10f, 3e-8f, 1e-6f, 1e-3f, 1e5f, 2e6f, 1e15f, 1e30f, 3e38f};
     float              x[TF_N], y[TF_N];
     for (int id = 0; id < K_TYPE_MAX; id++) {
         if (!k_fitters[id].fit) continue;
@@ -178,46 +269,43 @@ static void t_fit_constant(void) {
     }
 }
 
-/* A power of two moves the scale and nothing else, and so do importances times one; none at all is all equal. */
+/* A power of two moves the scale and nothing else, and so do importances times one. */
 static void t_fit_scaled(void) {
-    float   x[TF_N], w[TF_N], x2[TF_N], w2[TF_N], y[TF_N], y2[TF_N];
-    uint8_t a[TF_N * 4], b[TF_N * 4];
+    float x[TF_N], w[TF_N], x2[TF_N], w2[TF_N], y[TF_N], y2[TF_N];
     for (int id = 0; id < K_TYPE_MAX; id++) {
         if (!tf_blocks(id)) continue;
         for (int i = 0; i < TF_N; i++) {
             x[i] = (float)tf_normal(), w[i] = (float)tf_unit();
             x2[i] = x[i] * 8, w2[i] = w[i] * 0x1p20f;
         }
-        size_t size = k_row_bytes((uint32_t)id, TF_N);
-        tf_fit(id, x, w, TF_N, y, a);
-        tf_fit(id, x2, w2, TF_N, y2, b);
+        tf_fit(id, x, w, TF_N, y, NULL);
+        tf_fit(id, x2, w2, TF_N, y2, NULL);
         for (int i = 0; i < TF_N; i++) CHECKF(y2[i] == y[i] * 8, "%s: weight %d of a scaled row", k_types[id].name, i);
-        for (int i = 0; i < TF_N; i++) w[i] = 0, w2[i] = 7;
-        tf_fit(id, x, NULL, TF_N, NULL, a);
-        tf_fit(id, x, w, TF_N, NULL, b);
-        CHECKF(!memcmp(a, b, size), "%s: no importance is not equal importance", k_types[id].name);
     }
 }
 
 /* Where importances are zero the codes still mean the weights, and a weight that matters more is closer. */
 static void t_fit_importance(void) {
-    float x[TF_N], w[TF_N], y[TF_N], y1[TF_N];
+    static const float zeros[TF_N];
+    float              x[TF_N], w[TF_N], y[TF_N], y1[TF_N];
     for (int id = 0; id < K_TYPE_MAX; id++) {
         if (!tf_blocks(id)) continue;
         for (int i = 0; i < TF_N; i++) x[i] = (float)tf_normal(), w[i] = i % 256 < 64 ? 0.f : i % 8 ? 0.01f : 1.f;
         tf_fit(id, x, w, TF_N, y, NULL);
         tf_fit(id, x, NULL, TF_N, y1, NULL);
-        CHECKF(tf_error(x, NULL, y, 64) < 0.5 * 64, "%s: weights of no importance are lost", k_types[id].name);
+        CHECKF(tf_error(x, NULL, y, 64) < 0.6 * tf_error(x, NULL, zeros, 64), "%s: weights of no importance are lost", k_types[id].name);
         CHECKF(tf_error(x, w, y, TF_N) < tf_error(x, w, y1, TF_N), "%s: importances do not tell", k_types[id].name);
     }
 }
 
 static const t_case t_fit_cases[] = {
     {"fit_golden", "no error above that of ggml's quantiser, with importances and without", t_fit_golden},
+    {"fit_grid_golden", "the same on the rows of another file", t_fit_grid_golden},
+    {"fit_grid_nearest", "a lattice's nearest point, against all of them", t_fit_grid_nearest},
     {"fit_better", "searched scales beat those read off the extremes", t_fit_better},
     {"fit_monotone", "more bits, less error", t_fit_monotone},
     {"fit_recode", "recode is the inverse of unpack, scales and neighbours untouched", t_fit_recode},
-    {"fit_odd", "zero, tiny, huge and lonely weights give finite blocks, no farther off than zero", t_fit_odd},
+    {"fit_odd", "zero, tiny, huge and lonely weights give finite blocks, no farther off than zero; importances of zero are as good as none", t_fit_odd},
     {"fit_constant", "blocks and groups of one value keep it", t_fit_constant},
     {"fit_scaled", "powers of two change the scales alone", t_fit_scaled},
     {"fit_importance", "importances pull the error where they say, and zero ones lose nothing", t_fit_importance},

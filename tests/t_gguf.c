@@ -853,6 +853,52 @@ static void t_gguf_write_fails(void) {
     tg_dir_drop(names);
 }
 
+/* A name that is taken already: what a dead writer of our number left goes, whatever else has the name stays and another is found. */
+static void t_gguf_write_taken(void) {
+    static const struct {
+        const char *text;                             /* as tg_put has it */
+        int         held, links, number;              /* by a lock; names beside this one; what is found: -1 the name itself */
+    } rows[] = {{"\"GGUFrest", 0, 0, -1}, {"\"GGUFrest", 1, 0, 1}, {"\"GGUFrest", 0, 1, 1}, {"\"notes", 0, 0, 1}, {"\"GG", 0, 0, 1}, {"", 0, 0, 1}};
+    static const char *const names[] = {"out.gguf", "twin", "link", NULL};
+    char                     taken[64], next[64];
+    if (!tg_dir_new()) return;
+    snprintf(taken, sizeof taken, "out.gguf.tmp.%ld", (long)getpid());
+    snprintf(next, sizeof next, "out.gguf.tmp.%ld.1", (long)getpid());
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        gguf_writer w;
+        err_t       e = {0};
+        tg_put(taken, rows[i].text);
+        int fd = rows[i].held ? open(tg_path(taken), O_RDONLY | O_CLOEXEC) : -1;
+        if (fd >= 0) CHECK(flock(fd, LOCK_EX) == 0);
+        if (rows[i].links) CHECK(link(tg_path(taken), tg_path("twin")) == 0);
+        if (!CHECKF(gguf_write_start(&w, tg_path("out.gguf"), 32, NULL, &e), "row %zu: %s", i, e.text)) continue;
+        CHECKF(!strcmp(strrchr(w.tmp, '/') + 1, rows[i].number < 0 ? taken : next), "row %zu: %s", i, w.tmp);
+        CHECKF(gguf_write_finish(&w, &e), "%s", e.text);
+        CHECKF(access(tg_path(taken), F_OK) == (rows[i].number < 0 ? -1 : 0), "row %zu", i);
+        if (fd >= 0) close(fd);
+        unlink(tg_path(taken));
+    }
+    gguf_writer w;
+    err_t       e = {0};
+    CHECK(symlink("twin", tg_path(taken)) == 0);      /* a link is not followed */
+    CHECK(gguf_write_could(tg_path("out.gguf"), NULL, &e) && access(tg_path("twin"), F_OK) == 0 && unlink(tg_path(taken)) == 0);
+    for (int i = 0; i < 100; i++) {
+        snprintf(next, sizeof next, i ? "%s.%d" : "%s", taken, i);
+        tg_put(next, "\"notes");
+    }
+    CHECK(!gguf_write_start(&w, tg_path("out.gguf"), 32, NULL, &e));
+    CHECKF(e.code == EXIT_INPUT && strstr(e.text, "cannot create: File exists"), "%s", e.text);
+    for (int i = 0; i < 100; i++) {
+        snprintf(next, sizeof next, i ? "%s.%d" : "%s", taken, i);
+        CHECK(unlink(tg_path(next)) == 0);
+    }
+    e = (err_t){0};
+    CHECK(symlink("nothing", tg_path("link")) == 0 && !gguf_write_start(&w, tg_path("link"), 32, NULL, &e));
+    CHECKF(e.code == EXIT_INPUT && strstr(e.text, "link: is a link to nothing, expected a file"), "%s", e.text);
+    CHECK(readlink(tg_path("link"), (char[8]){0}, 8) == 7);
+    tg_dir_drop(names);
+}
+
 static const t_case t_gguf_cases[] = {
     {"gguf/bad",       "every malformed container and tensor is refused with its words and its byte", t_gguf_bad},
     {"gguf/good",      "versions 1, 2 and 3 with every type; strings with a final NUL",               t_gguf_good},
@@ -868,5 +914,6 @@ static const t_case t_gguf_cases[] = {
     {"gguf/sigbus",    "a file cut under its mapping ends with one line and exit 3",                  t_gguf_sigbus},
     {"gguf/write",     "what is written from any version is the same file to the byte",               t_gguf_write},
     {"gguf/unwritten", "a writer that fails or is dropped leaves what was there",                     t_gguf_write_fails},
+    {"gguf/taken",     "a temporary name that is taken: cleared when dead and ours, else another",    t_gguf_write_taken},
     {"gguf/real",      "a real vocabulary and a real model",                                          t_gguf_real},
 };

@@ -7,6 +7,27 @@ static arch_hparams t_kv_shape(int n_layer, int heads, int hd, int window) {
     return hp;
 }
 
+typedef struct {
+    arch_hparams hp;
+    kv_cache    *kv;
+} t_kv_rig;
+
+/* A cache of float32 whose layers have as many heads of 8; max_blocks 0: as many as `tokens` ask for. */
+static t_kv_rig t_kv_open(int n_layer, int heads, int window, int block, int max_blocks, int tokens) {
+    t_kv_rig      r = {.hp = t_kv_shape(n_layer, heads, 8, window)};
+    err_t         e = {0};
+    const kv_opts o = {K_F32, K_F32, block, max_blocks, 0};
+    r.kv = kv_new(&r.hp, &o, tokens, &e);
+    return r;
+}
+
+/* When its sequences are gone nothing is left in it. */
+static void t_kv_close(t_kv_rig *r) {
+    EQ_INT(r->kv->group[0].n_used, 0);
+    kv_free(r->kv);
+    arch_drop(&r->hp);
+}
+
 /* A value that names (stream, position, layer, head, element); streams that share a past share the values of it. */
 static float t_kv_value(uint64_t stream, int pos, int il, int i) {
     return (float)(rng_at(stream, (uint64_t)pos, (uint64_t)il, (uint64_t)i) >> 40) - 8e6f;
@@ -46,10 +67,8 @@ enum { T_KV_SEQS = 6, T_KV_CTX = 200 };
 static void t_kv_random(void) {
     for (int round = 0; round < 12; round++) {
         static const int blocks[] = {1, 2, 3, 8, 32, 64};
-        arch_hparams     hp = t_kv_shape(2, 2, 8, 0);
-        kv_opts          o = {K_F32, K_F32, blocks[round % 6], 0, 0};
-        err_t            e = {0};
-        kv_cache        *kv = kv_new(&hp, &o, T_KV_CTX * 3, &e);
+        t_kv_rig         rig = t_kv_open(2, 2, 0, blocks[round % 6], 0, T_KV_CTX * 3);
+        kv_cache        *kv = rig.kv;
         kv_seq          *s[T_KV_SEQS] = {0};
         uint64_t         of[T_KV_SEQS][T_KV_CTX] = {{0}}, next = 1;
         for (int move = 0; move < 600; move++) {
@@ -91,9 +110,7 @@ static void t_kv_random(void) {
                     if (s[i]) t_kv_verify(s[i], of[i], 0);
         }
         for (int i = 0; i < T_KV_SEQS; i++) kv_seq_free(s[i]);
-        EQ_INT(kv->group[0].n_used, 0);
-        kv_free(kv);
-        arch_drop(&hp);
+        t_kv_close(&rig);
     }
 }
 
@@ -143,12 +160,10 @@ static void t_kv_bound(void) {
 static void t_kv_window(void) {
     for (int block = 1; block <= 16; block *= 2)
         for (int step = 1; step <= 30; step += 7) {
-            arch_hparams hp = t_kv_shape(1, 1, 8, 24);
-            kv_opts      o = {K_F32, K_F32, block, 0, 0};
-            err_t        e = {0};
-            kv_cache    *kv = kv_new(&hp, &o, 400, &e);
-            kv_seq      *s = kv_seq_new(kv);
-            uint64_t     of[400];
+            t_kv_rig  rig = t_kv_open(1, 1, 24, block, 0, 400);
+            kv_cache *kv = rig.kv;
+            kv_seq   *s = kv_seq_new(kv);
+            uint64_t  of[400];
             for (int i = 0; i < 400; i++) of[i] = 5;
             for (int n = step; n < 400; n += step) {
                 int from = s->n;
@@ -158,19 +173,15 @@ static void t_kv_window(void) {
                 CHECKF(kv->group[0].n_used <= (24 + step) / block + 2, "%d blocks of %d for a window of 24", kv->group[0].n_used, block);
             }
             kv_seq_free(s);
-            EQ_INT(kv->group[0].n_used, 0);
-            kv_free(kv);
-            arch_drop(&hp);
+            t_kv_close(&rig);
         }
 }
 
 /* A rollback into what a window gave back keeps nothing and says so; one that stays inside keeps what it says. */
 static void t_kv_rollback(void) {
-    arch_hparams hp = t_kv_shape(1, 1, 8, 8);
-    kv_opts      o = {K_F32, K_F32, 4, 0, 0};
-    err_t        e = {0};
-    kv_cache    *kv = kv_new(&hp, &o, 400, &e);
-    uint64_t     of[400];
+    t_kv_rig  rig = t_kv_open(1, 1, 8, 4, 0, 400);
+    kv_cache *kv = rig.kv;
+    uint64_t  of[400];
     for (int i = 0; i < 400; i++) of[i] = 9;
     for (int to = 1; to <= 100; to++) {
         kv_seq *s = kv_seq_new(kv);
@@ -190,19 +201,15 @@ static void t_kv_rollback(void) {
         EQ_INT(s->n, kept + (kept > 0));
         kv_seq_free(s);
     }
-    EQ_INT(kv->group[0].n_used, 0);
-    kv_free(kv);
-    arch_drop(&hp);
+    t_kv_close(&rig);
 }
 
 /* A reservation that fails leaves nothing behind: a fork made after it shares no block that both would write. */
 static void t_kv_failed(void) {
-    arch_hparams hp = t_kv_shape(1, 1, 8, 0);
-    kv_opts      o = {K_F32, K_F32, 4, 6, 0};
-    err_t        e = {0};
-    kv_cache    *kv = kv_new(&hp, &o, 400, &e);
-    kv_seq      *s = kv_seq_new(kv), *t;
-    uint64_t     of_s[64], of_t[64];
+    t_kv_rig  rig = t_kv_open(1, 1, 0, 4, 6, 400);
+    kv_cache *kv = rig.kv;
+    kv_seq   *s = kv_seq_new(kv), *t;
+    uint64_t  of_s[64], of_t[64];
     CHECK(kv_reserve(s, 8));
     for (int p = 0; p < 8; p++) of_s[p] = of_t[p] = 1, t_kv_write(s, 1, p);
     CHECK(!kv_reserve(s, 100));
@@ -214,9 +221,7 @@ static void t_kv_failed(void) {
     t_kv_verify(t, of_t, 0);
     kv_seq_free(s);
     kv_seq_free(t);
-    EQ_INT(kv->group[0].n_used, 0);
-    kv_free(kv);
-    arch_drop(&hp);
+    t_kv_close(&rig);
 }
 
 static const t_case t_kv_cases[] = {

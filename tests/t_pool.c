@@ -307,12 +307,48 @@ static void t_pool_quota(void) {
     for (size_t i = 0; i < sizeof t_pool_quotas / sizeof *t_pool_quotas; i++) {
         const t_pool_file *f = t_pool_quotas[i].files;
         t_pool_plant(root, f);
-        const int got = pool__quota(root, t_pool_quotas[i].dir, t_pool_quotas[i].v2, T_POOL_MOST);
+        int got = T_POOL_MOST, one = 1;
+        pool__climb(root, t_pool_quotas[i].dir, t_pool_quotas[i].v2, pool__cpu_quota, &got);
+        pool__climb(root, t_pool_quotas[i].dir, t_pool_quotas[i].v2, pool__cpu_quota, &one);
         CHECKF(got == t_pool_quotas[i].want, "%s: %d CPUs, want %d", t_pool_quotas[i].what, got, t_pool_quotas[i].want);
-        EQ_INT(pool__quota(root, t_pool_quotas[i].dir, t_pool_quotas[i].v2, 1), 1);   /* never more than there are */
+        EQ_INT(one, 1);                               /* never more than there are */
         t_pool_fell(root, f);
     }
     CHECKF(rmdir(root) == 0, "%s is not empty", root);
+}
+
+static const struct {
+    const char *what, *dir;
+    bool        v2;
+    uint64_t    want;
+    t_pool_file files[7];
+} t_pool_limits[] = {
+    {"nothing there", "/a", true, 1 << 30, {{0}}},
+    {"no limit", "/a", true, 1 << 30, {{"a/memory.max", "max\n"}, {"a/memory.current", "5\n"}}},
+    {"half of it is taken", "/a", true, 5000, {{"a/memory.max", "10000\n"}, {"a/memory.current", "5000\n"}}},
+    {"files give way", "/a", true, 7300, {{"a/memory.max", "10000\n"}, {"a/memory.current", "5000\n"},
+                                         {"a/memory.stat", "anon 2700\nfile 2300\ninactive_file 2000\nactive_file 300\n"}}},
+    {"more files than are counted", "/a", true, 10000, {{"a/memory.max", "10000\n"}, {"a/memory.current", "5\n"}, {"a/memory.stat", "active_file 300\n"}}},
+    {"over the limit", "/a", true, 0, {{"a/memory.max", "10000\n"}, {"a/memory.current", "10001\n"}}},
+    {"the top is tighter", "/a/b", true, 10, {{"a/memory.max", "100\n"}, {"a/memory.current", "90\n"}, {"a/b/memory.max", "100\n"}, {"a/b/memory.current", "9\n"}}},
+    {"a limit alone says nothing", "/a", true, 1 << 30, {{"a/memory.max", "100\n"}}},
+    {"v1", "/a", false, 4096 + 50, {{"a/memory.limit_in_bytes", "8192\n"}, {"a/memory.usage_in_bytes", "4096\n"},
+                                    {"a/memory.stat", "inactive_file 7\ntotal_inactive_file 20\ntotal_active_file 30\n"}}},
+    {"v1, no limit", "/a", false, 1 << 30, {{"a/memory.limit_in_bytes", "9223372036854771712\n"}, {"a/memory.usage_in_bytes", "4096\n"}}},
+};
+
+static void t_pool_memory(void) {
+    char root[] = "/tmp/llmrun-limit-XXXXXX";
+    if (!mkdtemp(root)) SKIP("no folder for temporary files");
+    for (size_t i = 0; i < sizeof t_pool_limits / sizeof *t_pool_limits; i++) {
+        uint64_t got = 1 << 30;
+        t_pool_plant(root, t_pool_limits[i].files);
+        pool__climb(root, t_pool_limits[i].dir, t_pool_limits[i].v2, pool__memory_left, &got);
+        CHECKF(got == t_pool_limits[i].want, "%s: %llu bytes, want %llu", t_pool_limits[i].what, GGUF_U(got), GGUF_U(t_pool_limits[i].want));
+        t_pool_fell(root, t_pool_limits[i].files);
+    }
+    CHECKF(rmdir(root) == 0, "%s is not empty", root);
+    CHECK(pool_memory() > 1 << 20);
 }
 
 static void t_pool_default_of(int n_cpu) {            /* the answer under an affinity mask of n CPUs */
@@ -339,5 +375,6 @@ static const t_case t_pool_cases[] = {
     {"pool sleep", "whoever waits long sleeps, and is woken, whoever is late", t_pool_sleep},
     {"pool oversubscribed", "more threads than CPUs end in bounded time, two teams beside each other too", t_pool_oversubscribed},
     {"pool quota", "the tightest cgroup limit, rounded down, versions 1 and 2", t_pool_quota},
+    {"pool memory", "limits of memory, whatever the files say", t_pool_memory},
     {"pool affinity", "the affinity mask is the most that is used", t_pool_affinity},
 };

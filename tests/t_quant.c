@@ -257,6 +257,89 @@ static void t_quant_acts_truth(void) {
     }
 }
 
+/* Rows of TQ_COLS columns, some of their blocks with a value a hundred times the others, quantised in two parts. */
+static void tq_peaked_acts(tq_case *c, int n, uint8_t *split) {
+    const int ldq = (n + 255) & ~255;
+    c->a = (k_acts){.x = c->x, .ldx = (size_t)n, .q = c->q, .ldq = (size_t)ldq, .sum = c->sum, .lds = (size_t)ldq / 16, .d = c->d,
+                    .ldd = (size_t)ldq / 256, .split = split, .rest = TQ_COLS};
+    for (int t = 0; t < TQ_COLS; t++) {
+        float *x = c->x + t * n;
+        for (int i = 0; i < n; i++) x[i] = tq_unit();
+        for (int b = 0; b * 256 < n; b++)
+            if ((t + b) % 3 == 0 && t % 4) x[256 * b + (t * 37 + b) % (n - 256 * b < 256 ? 32 : 256)] = t & 1 ? 100 : -60;
+        split[t] = k_quant_act(x, n, c->q + t * ldq, c->sum + t * (ldq / 16), c->d + t * (ldq / 256), (size_t)ldq, TQ_COLS);
+    }
+}
+
+/* Root of the squared distance from the product of the dequantised weights and the float activations, over its own. */
+static double tq_loss(tq_case *c, uint32_t type, int n, int nr, int nt, const float *y) {
+    float *w = mem_new((size_t)n, sizeof *w);
+    double off = 0, all = 0;
+    for (int r = 0; r < nr; r++) {
+        k_types[type].dequant(c->w + (size_t)r * c->row_bytes, w, n);
+        for (int t = 0; t < nt; t++) {
+            double want = 0;
+            for (int i = 0; i < n; i++) want += (double)w[i] * (double)c->x[t * n + i] * (fabsf(c->x[t * n + i]) < 10);
+            double got = (double)y[t * nr + r];
+            for (int i = 0; i < n; i++) got -= (double)w[i] * (double)c->x[t * n + i] * (fabsf(c->x[t * n + i]) >= 10);
+            off += (got - want) * (got - want);
+            all += want * want;
+        }
+    }
+    mem_free(w);
+    return sqrt(off / all);
+}
+
+/* What is left of a product when the outliers' own share is taken from it must be the others'. */
+static void t_quant_split(void) {
+    static const uint32_t types[] = {K_Q4_K, K_Q6_K, K_Q8_0, K_Q4_0, K_IQ3_S, K_MXFP4};
+    static const int      ns[] = {256, 288, 1024}, nts[] = {1, 3, 5, 8, 9, 33};
+    const char           *was = k_level_name();
+    uint8_t               split[TQ_COLS];
+    tq_case               c;
+    tq_new(&c);
+    c.q = mem_grow(c.q, 2 * TQ_COLS * TQ_N, 1);
+    c.sum = mem_grow(c.sum, 2 * TQ_COLS * TQ_N / 16, 2);
+    c.d = mem_grow(c.d, 2 * TQ_COLS * TQ_N / 256, 4);
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        for (int k = 0; k < 3; k++) {
+            const uint32_t type = types[i];
+            const int      n = ns[k], nr = 37;
+            if (n % k_types[type].block) continue;
+            tq_weights(&c, type, n, nr, -1);
+            for (int l = 0; l < K_LEVELS; l++) {
+                if (!k_init(k_levels[l].name)) continue;
+                tq_seed = 1000 + n;                   /* the same rows at every level */
+                tq_peaked_acts(&c, n, split);
+                for (int t = 0; t < TQ_COLS; t++) EQ_INT(split[t], t % 4 && (t % 3 == 0 || n > 256) && !(n == 288 && t % 3 == 1));
+                for (int j = 0; j < 6; j++) {
+                    float alone[37];
+                    memset(c.got, 0xa5, (size_t)nts[j] * (size_t)nr * 4);
+                    c.a.nt = nts[j];
+                    k_mul_rows(type, c.w, c.row_bytes, nr, n, &c.a, c.got, (size_t)nr, c.scratch);
+                    for (int t = 0; t < nts[j]; t++) {
+                        k_acts one = c.a;
+                        one.idx = &(int32_t){t};
+                        one.nt = 1;
+                        k_mul_rows(type, c.w, c.row_bytes, nr, n, &one, alone, (size_t)nr, c.scratch);
+                        CHECKF(!memcmp(alone, c.got + t * nr, sizeof alone), "%s at %s: n %d, column %d of %d is another alone",
+                               k_types[type].name, k_levels[l].name, n, t, nts[j]);
+                    }
+                }
+                if (l == 0) memcpy(c.want, c.got, TQ_COLS * (size_t)nr * 4);
+                CHECKF(!memcmp(c.want, c.got, TQ_COLS * (size_t)nr * 4), "%s at %s: n %d differs from scalar", k_types[type].name,
+                       k_levels[l].name, n);
+                const double two = tq_loss(&c, type, n, nr, TQ_COLS, c.got);
+                c.a.split = NULL;
+                k_mul_rows(type, c.w, c.row_bytes, nr, n, &c.a, c.got, (size_t)nr, c.scratch);
+                const double one = tq_loss(&c, type, n, nr, TQ_COLS, c.got);
+                CHECKF(two < 0.012 && one > 5 * two, "%s, n %d: loss %.4f, in one part %.4f", k_types[type].name, n, two, one);
+            }
+        }
+    k_init(was);
+    tq_drop(&c);
+}
+
 static void t_quant_init(void) {
     const char *names[K_LEVELS];
     bool        can[K_LEVELS];
@@ -287,5 +370,6 @@ static const t_case t_quant_cases[] = {
     {"quant_truth", "products are those of the dequantised weights", t_quant_truth},
     {"quant_acts", "activations quantise to the same bits at every level, odd values included", t_quant_acts},
     {"quant_acts_truth", "activation codes are the nearest, sums are sums", t_quant_acts_truth},
+    {"quant_split", "rows with outliers keep what stands beside them, at every level, alone and in company", t_quant_split},
     {"quant_init", "levels are chosen by name, and refused when they cannot run", t_quant_init},
 };

@@ -1,4 +1,4 @@
-"""A checkpoint as GGUF: matrices in F16 (or F32), norms in F32, tokenizer and chat template inside.
+"""A checkpoint as GGUF: matrices in F16 (or F32), norms in F32, tokenizer and chat template inside; and a model from such a file.
 
     python3 export.py run/target.pt ../pip-f16.gguf --name Pip
 """
@@ -7,10 +7,10 @@ import os
 
 import gguf
 import numpy as np
+import torch
 
-import train
 from tokenizer import CONTROL, EOT, IM_END, PRE, Tokenizer
-from model import EPS, n_params
+from model import EPS, load, n_params
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 CHAT_TEMPLATE = (
@@ -21,8 +21,9 @@ CHAT_TEMPLATE = (
 KINDS = {"f16": (np.float16, gguf.LlamaFileType.MOSTLY_F16), "f32": (np.float32, gguf.LlamaFileType.ALL_F32)}
 
 
+ARCH = "qwen3"
 def tensors(model):
-    """(name in the file, array, is a matrix)"""
+    """(name in the file, view of the parameter, is a matrix)"""
     yield "token_embd.weight", model.embd, True
     for i, blk in enumerate(model.blocks):
         q, k, v = blk.qkv.split((blk.d_q, blk.d_kv, blk.d_kv))
@@ -34,18 +35,13 @@ def tensors(model):
     yield "output_norm.weight", model.out_norm, False
 
 
-def write_hparams(w, cfg):
-    w.add_context_length(cfg.n_ctx)
-    w.add_embedding_length(cfg.n_embd)
-    w.add_block_count(cfg.n_layer)
-    w.add_feed_forward_length(cfg.n_ff)
-    w.add_head_count(cfg.n_head)
-    w.add_head_count_kv(cfg.n_head_kv)
-    w.add_key_length(cfg.head_dim)
-    w.add_value_length(cfg.head_dim)
-    w.add_layer_norm_rms_eps(EPS)
-    w.add_rope_freq_base(cfg.rope_base)
-    w.add_vocab_size(cfg.n_vocab)
+def hparams(cfg):
+    """What the file says of the model's shape, in its order, after the name of the architecture."""
+    return {
+        "context_length": cfg.n_ctx, "embedding_length": cfg.n_embd, "block_count": cfg.n_layer,
+        "feed_forward_length": cfg.n_ff, "attention.head_count": cfg.n_head, "attention.head_count_kv": cfg.n_head_kv,
+        "attention.key_length": cfg.head_dim, "attention.value_length": cfg.head_dim,
+        "attention.layer_norm_rms_epsilon": EPS, "rope.freq_base": cfg.rope_base, "vocab_size": cfg.n_vocab}
 
 
 def write_tokenizer(w, tok):
@@ -65,7 +61,7 @@ def write_tokenizer(w, tok):
 
 def export(model, tok, path, name, kind="f16"):
     dtype, file_type = KINDS[kind]
-    w = gguf.GGUFWriter(path, "qwen3")
+    w = gguf.GGUFWriter(path, ARCH)
     w.add_type(gguf.GGUFType.MODEL)
     w.add_name(name)
     w.add_description("A small model of a small world: stories, questions, sums, lists and records. "
@@ -76,14 +72,42 @@ def export(model, tok, path, name, kind="f16"):
     w.add_size_label(f"{n_params(model) / 1e6:.2g}M")
     w.add_file_type(file_type)
     w.add_quantization_version(gguf.GGML_QUANT_VERSION)
-    write_hparams(w, model.cfg)
+    for key, value in hparams(model.cfg).items():
+        (w.add_float32 if isinstance(value, float) else w.add_uint32)(f"{ARCH}.{key}", value)
     write_tokenizer(w, tok)
     for key, value, is_matrix in tensors(model):
-        w.add_tensor(key, value.float().numpy().astype(dtype if is_matrix else np.float32))
+        w.add_tensor(key, value.detach().float().cpu().numpy().astype(dtype if is_matrix else np.float32))
     w.write_header_to_file()
     w.write_kv_data_to_file()
     w.write_tensors_to_file()
     w.close()
+
+
+class Mismatch(ValueError):
+    """A file that is not what export() wrote of such a model."""
+
+
+@torch.no_grad()
+def fill(model, tok, path):
+    """Weights from a file that export() wrote of a model of the same Config and vocabulary."""
+    def expect(found, expected, what):
+        if found != expected:
+            raise Mismatch(f"{path}: {what}: {found}, expected {expected}")
+
+    def value(key):
+        return r.get_field(key).contents() if r.get_field(key) else None
+
+    r = gguf.GGUFReader(path)
+    expect(value("general.architecture"), ARCH, "architecture")
+    for key, want in hparams(model.cfg).items():
+        expect(value(f"{ARCH}.{key}"), float(np.float32(want)) if isinstance(want, float) else want, key)
+    expect(value("tokenizer.ggml.tokens") == tok.tokens, True, "the tokens are the tokenizer's")
+    have = {t.name: t.data for t in r.tensors}
+    expect(set(have), {name for name, _, _ in tensors(model)}, "names of tensors")
+    for name, view, _ in tensors(model):
+        expect(have[name].dtype in (np.float16, np.float32), True, f"{name} is F16 or F32")
+        expect(have[name].shape, tuple(view.shape), name)
+        view.copy_(torch.from_numpy(have[name].astype(np.float32)))
 
 
 def main():
@@ -94,7 +118,7 @@ def main():
     ap.add_argument("--type", choices=KINDS, default="f16")
     ap.add_argument("--tokenizer", default=os.path.join(HERE, "tokenizer.json"))
     args = ap.parse_args()
-    export(train.load(args.checkpoint), Tokenizer.load(args.tokenizer), args.out + ".tmp", args.name, args.type)
+    export(load(args.checkpoint), Tokenizer.load(args.tokenizer), args.out + ".tmp", args.name, args.type)
     os.replace(args.out + ".tmp", args.out)
 
 

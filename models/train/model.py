@@ -130,6 +130,14 @@ def n_params(model):
     return sum(p.numel() for p in model.parameters())
 
 
+def load(path):
+    """The model of a checkpoint, for use."""
+    state = torch.load(path, map_location="cpu", weights_only=False)
+    model = Model(Config(**state["cfg"]))
+    model.load_state_dict(state["model"])
+    return model.eval().requires_grad_(False)
+
+
 class Cache:
     """Keys and values of the tokens already seen, for batched generation. Rows are right-padded prompts: each row's own
     positions are passed to the model, and the mask hides the padding."""

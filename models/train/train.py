@@ -25,7 +25,7 @@ import torch.nn.functional as F
 
 import judge
 import world
-from model import SIZES, Model, n_params
+from model import SIZES, Model, load, n_params
 from tokenizer import EOT, Tokenizer
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -230,6 +230,9 @@ class Trainer:
         self.step, self.tokens, self.spent = 0, 0, 0.0
         self.packer_state = self.packer.state()
         self.teacher = load(args.teacher).to(self.dev) if args.teacher else None
+        if args.init:
+            import export                             # here, so that only what reads or writes GGUF needs that library
+            export.fill(self.model, self.tok, args.init)
         if args.resume:
             self.restore(torch.load(args.resume, map_location=self.dev, weights_only=False))
         self.loss = teacher_loss if self.teacher else data_loss
@@ -251,6 +254,8 @@ class Trainer:
         self.step, self.tokens, self.spent = state["step"], state["tokens"], state["spent"]
 
     def progress(self):
+        if self.args.tokens:
+            return min(1.0, self.tokens / self.args.tokens)
         return min(1.0, self.spent / (60 * self.args.minutes))
 
     def rate(self):
@@ -331,15 +336,6 @@ class Trainer:
         self.judge()
 
 
-def load(path):
-    """The model of a checkpoint, for use."""
-    from model import Config
-    state = torch.load(path, map_location="cpu", weights_only=False)
-    model = Model(Config(**state["cfg"]))
-    model.load_state_dict(state["model"])
-    return model.eval().requires_grad_(False)
-
-
 def say(line):
     print(line, flush=True)
 
@@ -354,14 +350,17 @@ def work(rank, args, store):
         dist.destroy_process_group()
 
 
-def main():
+def options():
     ap = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     ap.add_argument("--size", choices=SIZES, default="target")
     ap.add_argument("--teacher", help="checkpoint to learn from")
     ap.add_argument("--tokenizer", default=os.path.join(HERE, "tokenizer.json"))
     ap.add_argument("--out", required=True, help="checkpoint to write")
-    ap.add_argument("--resume", help="checkpoint to continue from")
+    start = ap.add_mutually_exclusive_group()
+    start.add_argument("--resume", help="checkpoint to continue from")
+    start.add_argument("--init", metavar="GGUF", help="file of export.py to begin with; the optimisers start afresh")
     ap.add_argument("--minutes", type=float, default=90, help="training time in all, resumed parts included")
+    ap.add_argument("--tokens", type=float, default=0, help="tokens in all, in place of minutes: for a machine that has other work too")
     ap.add_argument("--steps", type=int, default=0, help="stop after so many steps; 0: by time only")
     ap.add_argument("--rows", type=int, default=8, help="rows of n_ctx tokens in a step")
     ap.add_argument("--micro", type=int, default=4, help="rows in one pass")
@@ -379,7 +378,11 @@ def main():
     ap.add_argument("--judge-every", type=float, default=15, help="minutes")
     ap.add_argument("--judge-n", type=int, default=6, help="prompts of each task then")
     ap.add_argument("--no-compile", dest="compile", action="store_false")
-    args = ap.parse_args()
+    return ap
+
+
+def main():
+    args = options().parse_args()
     if args.procs == 1 or torch.cuda.is_available():
         args.procs = 1
         return work(0, args, None)

@@ -14,9 +14,8 @@ import gguf
 import numpy as np
 import torch
 
-import train
 import world
-from model import generate
+from model import generate, load
 from tokenizer import EOT, IM_END, Tokenizer
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -119,7 +118,7 @@ def main():
     ap.add_argument("--prompts", type=int, default=20)
     args = ap.parse_args()
     torch.set_num_threads(1)
-    tok, model = Tokenizer.load(args.tokenizer), train.load(args.checkpoint)
+    tok, model = Tokenizer.load(args.tokenizer), load(args.checkpoint)
     if any(t.tensor_type == gguf.GGMLQuantizationType.F16 for t in gguf.GGUFReader(args.gguf).tensors):
         for p in model.parameters():
             if p.dim() == 2:

@@ -1487,8 +1487,8 @@ def questions(s):
 
 HOPS = dict.fromkeys(ONE_HOP, 1)
 HOPS.update(two_hop=2, same_place=2, yesno=1, count=2, unknown=1)
-QUESTION_WEIGHT = {"where1": 4, "where_thing": 4, "holder": 4, "two_hop": 5, "colour": 1.2, "yesno": 2, "count": 1, "unknown": 1.4,
-                   "felt": 1.2, "first_place": 2, "same_place": 3, "who_did": 2}
+QUESTION_WEIGHT = {"where1": 4, "where_thing": 4, "holder": 4, "two_hop": 5, "colour": 1.4, "yesno": 3, "count": 1, "unknown": 2,
+                   "felt": 1.2, "first_place": 3, "same_place": 4, "who_did": 2}
 
 
 def choose_questions(s, n):
@@ -1535,8 +1535,8 @@ def write_story(rng):
 
 
 def write_qa(rng):
-    """Half of the stories are of a few steps only: whoever learns from them finds out sooner what a question asks for."""
-    s = quiz_story(rng, wander_briefly if rng.random() < 0.5 else None)
+    """Some of the stories are of a few steps only: whoever learns from them finds out sooner what a question asks for."""
+    s = quiz_story(rng, wander_briefly if rng.random() < 0.35 else None)
     t = Text()
     t.add(story_text(s) + "\n")
     for _, q, a in choose_questions(s, 3 + int(rng.random() * 6)):

@@ -2,7 +2,7 @@
 """What another quantiser achieves on fixed rows:  python3 tests/gen/fit_grid.py path/to/libggml-base.so
 
 Writes tests/data/golden/fit_grid.txt: type, kind of row, weighed or not, and the error sum w*(x - x^)^2 left by ggml's
-quantiser, whose blocks the `gguf` package reads. The rows are made by formulas that tests/t_fit_grid.c repeats. Types that
+quantiser, whose blocks the `gguf` package reads. The rows are made by formulas that tests/t_fit.c repeats. Types that
 ggml quantises only with an importance matrix get one of ones where the row is not weighed.
 """
 import ctypes

@@ -1,0 +1,388 @@
+/* --bench: figures and forms against goldens computed elsewhere, rows of every step against the rules that make them, the work of a
+ * step against the model's own tensors, and a whole run on a tiny model. What a clock says is not tested. */
+
+typedef struct {
+    bench_test   t;
+    bench_work   w;
+    double       others;
+    int          n;
+    bench_sample s[3];
+} t_bench_case;
+
+/* The same figures as in tests/gen/golden_bench.py. */
+static const t_bench_case t_bench_golden[] = {
+    {{512, 0, 0, 1}, {2.5e9, 5e11, 2e9}, NAN, 3,
+     {{2.0, 2.0, {2e10, 4e11, 1e11}}, {2.5, 2.5, {2.5e10, 4e11, 1e11}}, {1.6, 1.6, {3e10, 5e11, 1.25e11}}}},
+    {{32, 128, 4096, 8}, {6.4e10, 1e11, 3e10}, 0.125, 1, {{4.0, 0.25, {2e10, 4e11, 1e11}}}},
+};
+enum { T_BENCH_GOLDEN = sizeof t_bench_golden / sizeof *t_bench_golden };
+
+static bench_row t_bench__row(const t_bench_case *c, double *ns, double *ts) {
+    bench_row r = {.version = "0.0.1", .cpu_info = "A \"fast\" CPU\\", .model_file = "dir/a \"b\", c\n.gguf",
+                   .model_type = "llama 1.1B a|b \xc3\xa9", .type_k = "q8_0", .type_v = "f16", .level = "avx2",
+                   .test_time = "2026-08-01T12:00:00Z", .model_bytes = 667814528, .model_weights = 1100048384, .n_batch = 2048, .n_ubatch = 512,
+                   .n_threads = 2, .n_prompt = c->t.n_prompt, .n_gen = c->t.n_gen, .n_depth = c->t.n_depth, .n_seq = c->t.n_seq,
+                   .peak_bytes = 715653120, .others = c->others};
+    bench__figures(&r, &c->t, &c->w, c->s, c->n, ns, ts);
+    return r;
+}
+
+static void t_bench_forms(void) {
+    static const struct { bench_form form; const char *file; } forms[] = {
+        {BENCH_MD, "md"}, {BENCH_CSV, "csv"}, {BENCH_JSON, "json"}, {BENCH_JSONL, "jsonl"}};
+    bench_opts o = bench_defaults;
+    o.type_k = (bench_list){1, {K_Q8_0}};             /* not the default: the table shows it */
+    for (size_t f = 0; f < sizeof forms / sizeof *forms; f++) {
+        str  s = {0};
+        char path[64];
+        for (int i = 0; i <= T_BENCH_GOLDEN; i++) {
+            double    ns[3], ts[3];
+            bench_row r = t_bench__row(&t_bench_golden[i < T_BENCH_GOLDEN ? i : 0], ns, ts);
+            bench_put(forms[f].form, &o, "0.0.1", i < T_BENCH_GOLDEN ? &r : NULL, i, &s);
+        }
+        snprintf(path, sizeof path, "tests/data/golden/bench.%s", forms[f].file);
+        char *want = t_read(path, NULL);
+        if (CHECKF(want != NULL, "%s cannot be read", path) && strcmp(s.p, want) != 0) {
+            size_t at = 0, line = 0;
+            while (s.p[at] && s.p[at] == want[at]) at++;
+            for (line = at; line && want[line - 1] != '\n';) line--;
+            CHECKF(false, "%s, byte %zu: got \"%.60s\", want \"%.60s\"", path, at, s.p + line, want + line);
+        }
+        mem_free(want);
+        str_drop(&s);
+    }
+}
+
+/* A run that ends before its first row still writes what can be read. */
+static void t_bench_empty(void) {
+    static const struct { bench_form form; const char *want; } cases[] = {{BENCH_JSON, "[\n]\n"}, {BENCH_JSONL, ""}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        str s = {0};
+        str_put(&s, "");
+        bench_put(cases[i].form, &bench_defaults, "1", NULL, 0, &s);
+        if (cases[i].form == BENCH_JSON) CHECK(strstr(s.p, "[") && strstr(s.p, "]"));
+        else EQ_STR(s.p, cases[i].want);
+        str_drop(&s);
+    }
+}
+
+static void t_bench_statistics(void) {
+    static const struct { double x[4]; int n; double mean, sd; } cases[] = {
+        {{0}, 0, 0, 0}, {{5}, 1, 5, 0}, {{1, 3}, 2, 2, 1.4142135623730951}, {{2, 4, 4, 6}, 4, 4, 1.632993161855452}, {{7, 7, 7, 7}, 4, 7, 0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        NEAR(bench__mean(cases[i].x, cases[i].n), cases[i].mean, 1e-15);
+        NEAR(bench__deviation(cases[i].x, cases[i].n), cases[i].sd, 1e-15);
+    }
+}
+
+static void t_bench_labels(void) {
+    static const struct { bench_test t; const char *want; } cases[] = {
+        {{512, 0, 0, 1}, "pp512"}, {{0, 128, 0, 1}, "tg128"}, {{512, 128, 0, 1}, "pp512+tg128"}, {{512, 0, 4096, 1}, "pp512 @ d4096"},
+        {{0, 128, 0, 8}, "tg128 x8"}, {{1, 2, 3, 4}, "pp1+tg2 x4 @ d3"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        str s = {0};
+        bench__label(cases[i].t.n_prompt, cases[i].t.n_gen, cases[i].t.n_seq, cases[i].t.n_depth, &s);
+        EQ_STR(s.p, cases[i].want);
+        str_drop(&s);
+    }
+}
+
+static void t_bench_tests(void) {
+    const bench_opts o = {.prompt = {3, {512, 0, 16}}, .gen = {2, {128, 0}}, .pair = {4, {8, 4, 2, 0}}, .seqs = {2, {1, 4}}, .depth = {2, {0, 100}}};
+    static const bench_test want[] = {{512, 0, 7, 1}, {16, 0, 7, 1}, {0, 128, 7, 1}, {0, 128, 7, 4}, {8, 4, 7, 1}, {8, 4, 7, 4}, {2, 0, 7, 1}, {2, 0, 7, 4}};
+    bench_test t;
+    int        n = 0;
+    for (; bench__test_at(&o, 7, n, &t); n++)
+        if (n < (int)(sizeof want / sizeof *want)) EQ_MEM(&t, &want[n], sizeof t);
+    EQ_INT(n, sizeof want / sizeof *want);
+    const bench_extent x = bench__extent(&o);
+    EQ_INT(x.len, 612);
+    EQ_INT(x.n_seq, 4);
+    EQ_INT(x.all, 612 + 3 * 228);                     /* three sequences go no further than the decode at depth 100 */
+    const bench_opts none = {.prompt = {1, {0}}, .gen = {1, {0}}, .seqs = {1, {1}}, .depth = {1, {0}}};
+    CHECK(!bench_any(&none) && bench_any(&o) && bench_any(&bench_defaults));
+}
+
+/* A job over a tiny model, as bench__open makes it. */
+static bool t_bench__open(bench_job *j, const char *name, const bench_opts *o, bench_setup set) {
+    static const fwd_opts fo = {-1, 512, 0, {.yarn_ext = -1, .yarn_attn = -1, .yarn_fast = -1, .yarn_slow = -1}};
+    err_t e = {0};
+    char  path[128];
+    snprintf(path, sizeof path, "tests/data/tiny/%s.gguf", name);
+    *j = (bench_job){.o = o, .fo = &fo, .ko = &kv_defaults, .set = set};
+    if (!CHECKF(gguf_open(&j->g, path, &e), "%s", e.text)) return false;
+    const bench_extent x = bench__extent(o);
+    return CHECKF(bench__open(j, &x, &e), "%s", e.text);
+}
+
+static void t_bench__close(bench_job *j) {
+    mem_free(j->machine.of);
+    bench__close(j);
+    gguf_close(&j->g);
+}
+
+/* Every position of every sequence is computed once, in order; logits are asked for where llama-bench asks. */
+static void t_bench_rows(void) {
+    static const struct { bench_test t; int batch, ubatch, steps, asks; } cases[] = {
+        {{9, 0, 0, 1}, 2048, 512, 1, 1},  {{9, 0, 5, 1}, 2048, 4, 3, 1}, {{9, 0, 0, 1}, 4, 512, 3, 3}, {{9, 0, 0, 1}, 8, 4, 3, 2},
+        {{0, 3, 2, 1}, 2048, 512, 3, 3},  {{0, 3, 0, 4}, 2048, 2, 3, 12}, {{5, 2, 1, 3}, 2048, 4, 6, 9}, {{1, 1, 0, 4}, 1, 1, 5, 8},
+    };
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        const bench_test *t = &cases[c].t;
+        bench_opts        o = bench_defaults;
+        bench_job         j;
+        int               next[4], steps = 0, asks = 0, n, ask;
+        o.prompt = (bench_list){1, {0}};
+        o.gen = (bench_list){0};
+        o.pair = (bench_list){2, {t->n_prompt, t->n_gen}};
+        o.depth = (bench_list){1, {t->n_depth}};
+        o.seqs = (bench_list){1, {t->n_seq}};
+        if (!t_bench__open(&j, "llama", &o, (bench_setup){-1, cases[c].batch, cases[c].ubatch, 1, K_F16, K_F16})) return;
+        for (int s = 0; s < t->n_seq; s++) next[s] = t->n_depth;
+        for (; (n = bench__rows(&j, t, steps, &ask)) > 0; steps++) {
+            int with = 0;
+            for (int i = 0; i < n; i++) {
+                const fwd_row *r = &j.eng->row[i];
+                int            s = 0;
+                while (s < t->n_seq && r->seq != j.seq[s]) s++;
+                if (!CHECK(s < t->n_seq)) return;
+                EQ_INT(r->pos, next[s]++);
+                CHECK(r->token >= 0 && r->token < j.eng->m.hp.n_vocab);
+                with += r->logits;
+            }
+            EQ_INT(with, ask);
+            CHECK(n <= j.eng->n_batch && ask <= j.eng->max_out);
+            asks += ask;
+        }
+        for (int s = 0; s < t->n_seq; s++) EQ_INT(next[s], bench__length(t));
+        EQ_INT(steps, cases[c].steps);
+        EQ_INT(asks, cases[c].asks);
+        t_bench__close(&j);
+    }
+}
+
+/* Bytes and products of one token against the directory of tensors: every matrix once, of a stack the experts in use. */
+static void t_bench_work(void) {
+    static const char *const names[] = {"llama", "llama_mha", "qwen3_q8_0", "llama_q4_k_m", "llama_moe", "qwen2moe", "llama_moe_q4_0"};
+    bench_opts               o = bench_defaults;
+    const bench_test         t = {0, 1, 6, 1};
+    o.prompt = (bench_list){1, {0}};
+    o.gen = (bench_list){1, {1}};
+    o.depth = (bench_list){1, {6}};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        bench_job j;
+        double    need = 0, real = 0, whole = 0;
+        if (!t_bench__open(&j, names[i], &o, (bench_setup){-1, 2048, 512, 1, K_F16, K_Q8_0})) return;
+        const arch_hparams *hp = &j.eng->m.hp;
+        const bool          tied = !gguf_tensor_find(&j.g, "output.weight");
+        for (uint64_t k = 0; k < j.g.n_tensor; k++) {
+            const gguf_tensor *m = &j.g.tensor[k];
+            const bool         embd = bytes_is(m->name, "token_embd.weight");
+            const double       part = m->dim[2] > 1 ? (double)hp->n_expert_used / hp->n_expert : 1;
+            if (m->n_dims < 2) continue;
+            if (embd) need += (double)m->n_bytes / (double)m->dim[1];
+            if (embd && !tied) continue;
+            need += part * (double)m->n_bytes;
+            *(k_wants_q8(m->type) ? &whole : &real) += part * (double)(m->dim[0] * m->dim[1] * m->dim[2]);
+        }
+        for (int il = 0; il < hp->n_layer; il++) {
+            need += 7.0 * hp->layer[il].n_head_kv * (double)(k_kv_bytes(K_F16, hp->hd_k) + k_kv_bytes(K_Q8_0, hp->hd_v));
+            real += 7.0 * hp->layer[il].n_head * (hp->hd_k + hp->hd_v);
+        }
+        const bench_work w = bench__work(&j, &t);
+        CHECKF(fabs(w.bytes - need) < 0.5, "%s: %.1f bytes, want %.1f", names[i], w.bytes, need);
+        CHECKF(fabs(w.i8 - whole) < 0.5 && fabs(w.f32 - real) < 0.5, "%s: %.1f and %.1f products, want %.1f and %.1f", names[i], w.i8, w.f32, whole, real);
+        t_bench__close(&j);
+    }
+}
+
+/* Prompts: the last layer goes on with the rows that ask, a window bounds the past, a run of rows reads its past once. */
+static void t_bench_work_prompt(void) {
+    bench_opts       o = bench_defaults;
+    const bench_test t = {48, 0, 0, 1};
+    bench_job        j;
+    enum { R = 16 };                                  /* rows of a step: three, the last row of the last one asks */
+    o.prompt = (bench_list){1, {48}};
+    o.gen = (bench_list){1, {0}};
+    if (!t_bench__open(&j, "llama_window", &o, (bench_setup){-1, 2048, R, 1, K_F16, K_F16})) return;
+    const model        *m = &j.eng->m;
+    const arch_hparams *hp = &m->hp;
+    const double        kv = 2 * (double)k_kv_bytes(K_F16, hp->hd_k);
+    double              need = 0, real = 0;
+    for (int step = 0; step < 3; step++)
+        for (int il = 0; il < hp->n_layer; il++) {
+            const arch_layer *l = &m->layer[il];
+            const arch_mat   *some[] = {&l->wq, &l->wo, &l->gate, &l->up, &l->down}, *all[] = {&l->wk, &l->wv};
+            const bool        end = il == hp->n_layer - 1;
+            const int         rows = !end ? R : step == 2;
+            for (int i = 0; i < 5; i++) {
+                need += rows ? (double)some[i]->mat_bytes : 0;
+                real += (double)rows * some[i]->n_in * some[i]->n_out;
+            }
+            for (int i = 0; i < 2; i++) need += (double)all[i]->mat_bytes, real += (double)R * all[i]->n_in * all[i]->n_out;
+            double past = 0;
+            for (int r = end ? R - 1 : 0; rows && r < R; r++) past += fmin(R * step + r + 1, hp->window);
+            real += past * hp->layer[il].n_head * (hp->hd_k + hp->hd_v);
+            const double seen = fmin(R * step + R, hp->window + (end ? 0 : R - 1));
+            need += rows ? seen * hp->layer[il].n_head_kv * kv : 0;
+        }
+    need += (double)m->glob.output.row_bytes * hp->n_vocab + 48 * (double)m->glob.tok_embd.row_bytes;
+    real += (double)hp->n_embd * hp->n_vocab;
+    CHECK(hp->window > 0 && hp->window + R - 1 < 48);  /* the last step leaves something behind */
+    const bench_work w = bench__work(&j, &t);
+    NEAR(w.f32, real, 0.5);
+    NEAR(w.bytes, need, 0.5);
+    EQ_INT((long long)w.i8, 0);
+    t_bench__close(&j);
+}
+
+/* Depths up and down, behind a window too: what was given back is computed again, and no row meets a block that is not there. */
+static void t_bench_depths(void) {
+    static const char *const names[] = {"llama", "llama_window"};
+    static const bench_test  tests[] = {{8, 2, 0, 1}, {4, 2, 40, 3}, {0, 3, 10, 2}, {6, 0, 60, 1}, {2, 2, 0, 3}};
+    bench_opts               o = bench_defaults;
+    o.prompt = (bench_list){0};
+    o.gen = (bench_list){0};
+    o.pair = (bench_list){2, {8, 3}};
+    o.depth = (bench_list){1, {60}};
+    o.seqs = (bench_list){1, {3}};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        bench_job j;
+        err_t     e = {0};
+        if (!t_bench__open(&j, names[i], &o, (bench_setup){-1, 2048, 7, 2, K_F16, K_F16})) return;
+        for (size_t k = 0; k < sizeof tests / sizeof *tests; k++) {
+            const bench_test *t = &tests[k];
+            bench_sample      s = {0};
+            for (int q = 0; q < t->n_seq; q++) {
+                CHECKF(bench__prepare_seq(&j, q, t, &e), "%s", e.text);
+                EQ_INT(j.seq[q]->n, bench__length(t));
+            }
+            CHECKF(bench__warm_up(&j, t, &e) && bench__once(&j, t, &s, &e), "%s, test %zu: %s", names[i], k, e.text);
+            CHECK(s.all > 0 && s.first > 0 && s.first <= s.all);
+            for (int q = 0; q < t->n_seq; q++) j.valid[q] = (int)bench__length(t);
+        }
+        t_bench__close(&j);
+    }
+}
+
+/* Time that is counted by stage adds up, and counting changes no logit. */
+static void t_bench_stages(void) {
+    bench_opts       o = bench_defaults;
+    const bench_test t = {16, 4, 0, 2};
+    bench_job        j;
+    bench_sample     s;
+    err_t            e = {0};
+    o.pair = (bench_list){2, {16, 4}};
+    o.prompt = o.gen = (bench_list){0};
+    o.seqs = (bench_list){1, {2}};
+    for (int moe = 0; moe < 2; moe++) {
+        if (!t_bench__open(&j, moe ? "qwen2moe" : "llama", &o, (bench_setup){-1, 2048, 512, 2, K_F16, K_F16})) return;
+        const size_t n = (size_t)j.eng->m.hp.n_vocab * 2;
+        float       *plain = mem_new(n, sizeof *plain);
+        for (int q = 0; q < 2; q++) CHECK(bench__prepare_seq(&j, q, &t, &e));
+        CHECK(bench__once(&j, &t, &s, &e));
+        memcpy(plain, j.eng->f->logits, n * sizeof *plain);
+        j.eng->f->times = &j.times;
+        CHECK(bench__once(&j, &t, &s, &e));
+        EQ_MEM(j.eng->f->logits, plain, n * sizeof *plain);
+        double all = 0;
+        for (int i = 0; i < FWD_STAGES; i++) {
+            all += j.times.all[i];
+            CHECKF(j.times.all[i] > 0 && j.times.wait[i] >= 0 && j.times.wait[i] <= j.times.all[i], "stage %s: %g s, %g of it waiting", fwd_stage_names[i],
+                   j.times.all[i], j.times.wait[i]);
+        }
+        CHECKF(all <= s.all && j.times.steps == 5, "%g s in stages of %g, %lld steps", all, s.all, j.times.steps);
+        mem_free(plain);
+        t_bench__close(&j);
+    }
+}
+
+/* What bench_run writes, and what it returns; the caller frees. */
+static char *t_bench__run(const bench_opts *o, const char *path, const kv_opts *ko, int n_ctx, bool *ok, err_t *e) {
+    fwd_opts fo = fwd_defaults;
+    char    *text = NULL;
+    size_t   n = 0;
+    out_t    out = {open_memstream(&text, &n), "memory", 0};
+    fo.n_ctx = n_ctx;
+    *e = (err_t){0};
+    *ok = bench_run(o, (const char *const[]){path}, 1, &fo, ko, BENCH_CSV, "1", &out, e);
+    err_t none = {0};
+    out_end(&out, &none);
+    return text;
+}
+
+static void t_bench_run(void) {
+    bench_opts o = bench_defaults;
+    kv_opts    small = kv_defaults;
+    bool       ok;
+    err_t      e;
+    o.prompt = (bench_list){1, {8}};
+    o.gen = (bench_list){1, {4}};
+    o.threads = (bench_list){2, {1, 2}};
+    o.reps = 1;
+    char *text = t_bench__run(&o, "tests/data/tiny/llama.gguf", &kv_defaults, -1, &ok, &e);
+    CHECKF(ok, "%s", e.text);
+    int lines = 0;
+    for (char *p = text; (p = strchr(p, '\n')); p++) lines++;
+    EQ_INT(lines, 1 + 4);
+    free(text);
+    text = t_bench__run(&o, "tests/data/tiny/llama.gguf", &kv_defaults, 7, &ok, &e);
+    CHECKF(!ok && e.code == EXIT_INPUT && strstr(e.text, "a test takes 8 tokens, the context holds 7"), "%s", e.text);
+    EQ_STR(text, "");
+    free(text);
+    small.max_blocks = 1;
+    o.pair = (bench_list){2, {40, 4}};
+    text = t_bench__run(&o, "tests/data/tiny/llama.gguf", &small, -1, &ok, &e);
+    CHECKF(!ok && e.code == EXIT_RESOURCE && strstr(e.text, "no room for"), "%s", e.text);
+    free(text);
+    o.depth = (bench_list){1, {BENCH_MOST}};
+    o.seqs = (bench_list){1, {BENCH_SEQS}};
+    text = t_bench__run(&o, "tests/data/tiny/llama.gguf", &kv_defaults, -1, &ok, &e);
+    CHECKF(!ok && e.code == EXIT_RESOURCE && strstr(e.text, "this machine has"), "%s", e.text);
+    free(text);
+    g_interrupt = SIGINT;
+    o = bench_defaults;
+    text = t_bench__run(&o, "tests/data/tiny/llama.gguf", &kv_defaults, -1, &ok, &e);
+    g_interrupt = 0;
+    CHECKF(!ok && !e.code, "%s", e.text);
+    CHECK(text && strncmp(text, "build_commit,", 13) == 0);    /* a table without rows */
+    free(text);
+}
+
+/* The loops that stand for the machine's limits do all their work, at every level. */
+static void t_bench_probes(void) {
+    const char    *names[16];
+    bool           can[16];
+    uint64_t      *words = mem_aligned(1 << 16, 1);
+    for (int i = 0; i < (1 << 16) / 8; i++) words[i] = rng_at(3, (uint64_t)i, 0, 0) >> 32;
+    for (int l = 0, n = k_levels_list(names, can); l < n; l++) {
+        if (!can[l]) continue;
+        k_init(names[l]);
+        const k_probe *k = k_probe_get();
+        uint64_t       base = k->read(words, 1 << 16);
+        for (int i = 0; i < (1 << 16) / 8; i += 61) { /* any word that is read changes what comes back */
+            words[i] ^= 1;
+            CHECKF(k->read(words, 1 << 16) != base, "%s: word %d is not read", names[l], i);
+            words[i] ^= 1;
+        }
+        CHECK(k->i8_round > 0 && k->f32_round > 0);
+    }
+    mem_free(words);
+}
+
+static const t_case t_bench_cases[] = {
+    {"bench_forms", "Markdown, CSV, JSON and JSONL of made-up samples are those that another program makes", t_bench_forms},
+    {"bench_empty", "a run without rows is still whole", t_bench_empty},
+    {"bench_statistics", "mean and deviation", t_bench_statistics},
+    {"bench_labels", "tests are called as llama-bench calls them", t_bench_labels},
+    {"bench_tests", "lists become tests in order, and how much they need is known before", t_bench_tests},
+    {"bench_rows", "every position is computed once, in order, and logits are asked for where they should be", t_bench_rows},
+    {"bench_work", "bytes and products of a token are those of the tensors in the file", t_bench_work},
+    {"bench_work_prompt", "those of a prompt too, behind a window and with few logits", t_bench_work_prompt},
+    {"bench_depths", "depths may come in any order, behind a window too", t_bench_depths},
+    {"bench_stages", "time by stage adds up, and counting it changes nothing", t_bench_stages},
+    {"bench_run", "a run writes a row for each test of each setup, keeps to its bounds and ends at an interrupt", t_bench_run},
+    {"bench_probes", "the loops that show what the machine gives do their work", t_bench_probes},
+};
