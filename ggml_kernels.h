@@ -6683,30 +6683,36 @@ K__IN_512 void k__int_finish512(int T, int head, const uint8_t *h, const k__pass
  * the sum of two halves is rounded once, as the conversion of the integer is. */
 K__IN_512 void k__q4_K_direct512(int T, const uint8_t *w, const k__pass *x, int b, float (*y)[K_PACK_ROWS]) {
     const uint8_t *h = w + 2048;
+    const __m512i  six = _mm512_set1_epi32(63);
     const int8_t  *q[K__COLS];
-    __m512         sum[2][K__COLS];
-    K__UNROLL for (int t = 0; t < T; t++) q[t] = x->c.q[t] + (size_t)b * K_SUPER;
-    K__NO_UNROLL for (int half = 0; half < 2; half++) {
-        __m512  f[K__COLS];
-        __m512i v = k__ld512(h + 64 * half), six = _mm512_set1_epi32(63);
-        K__UNROLL for (int t = 0; t < T; t++) f[t] = _mm512_setzero_ps();
-        K__NO_UNROLL for (int s = 0; s < 2; s++, w += 512, v = _mm512_srli_epi32(v, 16)) {
-            __m512i a[K__COLS], c[K__COLS];
-            K__UNROLL for (int t = 0; t < T; t++) a[t] = c[t] = _mm512_setzero_si512();
-            k__direct_dots512(T, 4, false, v, w, 0, 8, q, a, c);
-            __m512 s0 = _mm512_cvtepi32_ps(_mm512_and_si512(v, six));
-            __m512 s1 = _mm512_cvtepi32_ps(_mm512_and_si512(_mm512_srli_epi32(v, 8), six));
-            s1 = _mm512_mul_ps(s1, _mm512_set1_ps(0.0625f));
+    __m512i        v = k__ld512(h);
+    __m512         f[K__COLS], half[K__COLS];
+    K__UNROLL for (int t = 0; t < T; t++) {
+        q[t] = x->c.q[t] + (size_t)b * K_SUPER;
+        f[t] = half[t] = _mm512_setzero_ps();
+    }
+    K__NO_UNROLL for (int s = 0; s < 4; s++, w += 512, v = _mm512_srli_epi32(v, 16)) {
+        __m512i a[K__COLS], c[K__COLS];
+        K__UNROLL for (int t = 0; t < T; t++) a[t] = c[t] = _mm512_setzero_si512();
+        k__direct_dots512(T, 4, false, v, w, 0, 8, q, a, c);
+        if (s == 2) {
+            v = k__ld512(h + 64);
             K__UNROLL for (int t = 0; t < T; t++) {
-                f[t] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(a[t]), s0, f[t]);
-                f[t] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(c[t]), s1, f[t]);
-                q[t] += 64;
+                half[t] = f[t];
+                f[t] = _mm512_setzero_ps();
             }
         }
-        K__UNROLL for (int t = 0; t < T; t++) sum[half][t] = f[t];
+        __m512 s0 = _mm512_cvtepi32_ps(_mm512_and_si512(v, six));
+        __m512 s1 = _mm512_cvtepi32_ps(_mm512_and_si512(_mm512_srli_epi32(v, 8), six));
+        s1 = _mm512_mul_ps(s1, _mm512_set1_ps(0.0625f));
+        K__UNROLL for (int t = 0; t < T; t++) {
+            f[t] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(a[t]), s0, f[t]);
+            f[t] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(c[t]), s1, f[t]);
+            q[t] += 64;
+        }
     }
-    K__UNROLL for (int t = 0; t < T; t++) sum[0][t] = _mm512_add_ps(sum[0][t], sum[1][t]);
-    k__int_finish512(T, K__HEAD_MIN6, h, x, b, sum[0], y);
+    K__UNROLL for (int t = 0; t < T; t++) f[t] = _mm512_add_ps(half[t], f[t]);
+    k__int_finish512(T, K__HEAD_MIN6, h, x, b, f, y);
 }
 
 /* sc of the groups of 64 columns, the s-th; narrow: in the lower word alone. */
@@ -7019,6 +7025,12 @@ K__IN_AVX2 __m256i k__values_avx2(bool table, int steps, const k__form *f) {
     return steps == 1 ? t : _mm256_add_epi8(t, _mm256_set1_epi8((char)f->off));
 }
 
+/* n, and the compiler does not know it: two turns of a long loop shall not become two copies of it. */
+static inline __attribute__((always_inline)) int k__opaque(int n) {
+    __asm__("" : "+r"(n));
+    return n;
+}
+
 /* d and dm of eight rows; v: their lines of the head, last: the last one. */
 K__IN_AVX2 void k__direct_d_avx2(int head, const __m256i *v, const uint8_t *last, const k__form *f, __m256 *d, __m256 *dm) {
     *dm = _mm256_setzero_ps();
@@ -7042,7 +7054,7 @@ K__IN_AVX2 void k__int_direct_avx2(int T, int steps, int bits, bool table, int h
     const bool     has_min = head == K__HEAD_MIN6 || head == K__HEAD_MIN4;
     const k__form *form = x->form;
     const __m256i  t = k__values_avx2(table, steps, form);
-    K__NO_UNROLL for (int r = 0; r < K_PACK_ROWS; r += 8) {
+    K__NO_UNROLL for (int r = 0; r < k__opaque(K_PACK_ROWS); r += 8) {
         const uint8_t *p = w + 4 * r, *h = p + 512 * bits;
         const int8_t  *q[K__COLS];
         __m256i        v[5], sc[16], mn[8], sum[K__COLS];
@@ -7088,7 +7100,7 @@ K__IN_AVX2 void k__scale_direct_avx2(int T, int steps, int bits, bool table, int
     const bool    has_min = head == K__HEAD_F16M;
     const int     groups = (b < x->c.nb ? K_SUPER : x->c.tail) / 32;
     const __m256i t = k__values_avx2(table, steps, x->form), ones = _mm256_set1_epi16(1);
-    K__NO_UNROLL for (int r = 0; r < K_PACK_ROWS; r += 8) {
+    K__NO_UNROLL for (int r = 0; r < k__opaque(K_PACK_ROWS); r += 8) {
         const uint8_t *p = w + 4 * r, *unit = w;
         const int32_t *aux = x->aux + (size_t)b * (size_t)T * 16;
         const int8_t  *q[K__COLS];
@@ -7156,61 +7168,63 @@ K__IN_AVX2 void k__scale16_cols_avx2(int T, const k__panel *w, const k__pass *x,
         (void)open, (void)w;                                                                                         \
         call;                                                                                                        \
     }
-#define K__COLS_AVX2(name, call)                                                               \
-    K__COLS_NAVX2(name, 1, call) K__COLS_NAVX2(name, 2, call) K__COLS_NAVX2(name, 3, call)     \
-    K__COLS_NAVX2(name, 4, call)
-K__COLS_AVX2(q4_K, k__int_direct_avx2(T, 4, 4, false, K__HEAD_MIN6, w, x, b, y))   /* steps, bits, table, head */
-K__COLS_AVX2(q5_K, k__int_direct_avx2(T, 4, 5, false, K__HEAD_MIN6, w, x, b, y))
-K__COLS_AVX2(q6_K, k__int_direct_avx2(T, 2, 6, false, K__HEAD_S8, w, x, b, y))
-K__COLS_AVX2(q3_K, k__int_direct_avx2(T, 4, 3, false, K__HEAD_S6, w, x, b, y))
-K__COLS_AVX2(q2_K, k__int_direct_avx2(T, 4, 2, false, K__HEAD_MIN4, w, x, b, y))
-K__COLS_AVX2(tq2_0, k__int_direct_avx2(T, 4, 2, false, K__HEAD_ONE, w, x, b, y))
-K__COLS_AVX2(iq4_xs, k__int_direct_avx2(T, 1, 4, true, K__HEAD_S6X2, w, x, b, y))
-K__COLS_AVX2(iq3_s, k__int_direct_avx2(T, 4, 4, true, K__HEAD_S6X2, w, x, b, y))
-K__COLS_AVX2(iq2_s, k__int_direct_avx2(T, 1, 3, true, K__HEAD_S6, w, x, b, y))
-K__COLS_AVX2(iq2_xxs, k__int_direct_avx2(T, 1, 3, true, K__HEAD_S6X2, w, x, b, y))
-K__COLS_AVX2(q4_0, k__scale_direct_avx2(T, 4, 4, false, K__HEAD_F16, 1, w, x, b, y)) /* steps, bits, table, head, segs */
-K__COLS_AVX2(q4_1, k__scale_direct_avx2(T, 4, 4, false, K__HEAD_F16M, 1, w, x, b, y))
-K__COLS_AVX2(q5_0, k__scale_direct_avx2(T, 4, 5, false, K__HEAD_F16, 1, w, x, b, y))
-K__COLS_AVX2(q5_1, k__scale_direct_avx2(T, 4, 5, false, K__HEAD_F16M, 1, w, x, b, y))
-K__COLS_AVX2(q8_0, k__scale_direct_avx2(T, 1, 8, false, K__HEAD_F16, 1, w, x, b, y))
-K__COLS_AVX2(q1_0, k__scale_direct_avx2(T, 4, 1, true, K__HEAD_F16, 4, w, x, b, y))
-K__COLS_AVX2(q2_0, k__scale_direct_avx2(T, 4, 2, false, K__HEAD_F16, 2, w, x, b, y))
-K__COLS_AVX2(iq4_nl, k__scale_direct_avx2(T, 1, 4, true, K__HEAD_F16, 1, w, x, b, y))
-K__COLS_AVX2(mxfp4, k__scale_direct_avx2(T, 4, 4, true, K__HEAD_E8, 2, w, x, b, y))
-K__COLS_AVX2(nvfp4, k__scale16_cols_avx2(T, open, x, b, y))
+#define K__COLS3_AVX2(name, call) K__COLS_NAVX2(name, 1, call) K__COLS_NAVX2(name, 2, call) K__COLS_NAVX2(name, 4, call)
+#define K__COLS4_AVX2(name, call) K__COLS3_AVX2(name, call) K__COLS_NAVX2(name, 3, call)
+K__COLS4_AVX2(q4_K, k__int_direct_avx2(T, 4, 4, false, K__HEAD_MIN6, w, x, b, y))   /* steps, bits, table, head */
+K__COLS4_AVX2(q5_K, k__int_direct_avx2(T, 4, 5, false, K__HEAD_MIN6, w, x, b, y))
+K__COLS4_AVX2(q6_K, k__int_direct_avx2(T, 2, 6, false, K__HEAD_S8, w, x, b, y))
+K__COLS4_AVX2(q3_K, k__int_direct_avx2(T, 4, 3, false, K__HEAD_S6, w, x, b, y))
+K__COLS4_AVX2(q2_K, k__int_direct_avx2(T, 4, 2, false, K__HEAD_MIN4, w, x, b, y))
+K__COLS3_AVX2(tq2_0, k__int_direct_avx2(T, 4, 2, false, K__HEAD_ONE, w, x, b, y))
+K__COLS4_AVX2(iq4_xs, k__int_direct_avx2(T, 1, 4, true, K__HEAD_S6X2, w, x, b, y))
+K__COLS3_AVX2(iq3_s, k__int_direct_avx2(T, 4, 4, true, K__HEAD_S6X2, w, x, b, y))
+K__COLS3_AVX2(iq2_s, k__int_direct_avx2(T, 1, 3, true, K__HEAD_S6, w, x, b, y))
+K__COLS3_AVX2(iq2_xxs, k__int_direct_avx2(T, 1, 3, true, K__HEAD_S6X2, w, x, b, y))
+K__COLS4_AVX2(q4_0, k__scale_direct_avx2(T, 4, 4, false, K__HEAD_F16, 1, w, x, b, y)) /* steps, bits, table, head, segs */
+K__COLS3_AVX2(q4_1, k__scale_direct_avx2(T, 4, 4, false, K__HEAD_F16M, 1, w, x, b, y))
+K__COLS3_AVX2(q5_0, k__scale_direct_avx2(T, 4, 5, false, K__HEAD_F16, 1, w, x, b, y))
+K__COLS3_AVX2(q5_1, k__scale_direct_avx2(T, 4, 5, false, K__HEAD_F16M, 1, w, x, b, y))
+K__COLS4_AVX2(q8_0, k__scale_direct_avx2(T, 1, 8, false, K__HEAD_F16, 1, w, x, b, y))
+K__COLS3_AVX2(q1_0, k__scale_direct_avx2(T, 4, 1, true, K__HEAD_F16, 4, w, x, b, y))
+K__COLS3_AVX2(q2_0, k__scale_direct_avx2(T, 4, 2, false, K__HEAD_F16, 2, w, x, b, y))
+K__COLS4_AVX2(iq4_nl, k__scale_direct_avx2(T, 1, 4, true, K__HEAD_F16, 1, w, x, b, y))
+K__COLS4_AVX2(mxfp4, k__scale_direct_avx2(T, 4, 4, true, K__HEAD_E8, 2, w, x, b, y))
+K__COLS3_AVX2(nvfp4, k__scale16_cols_avx2(T, open, x, b, y))
 
-#define K__PACKED_AVX2(code, head, tiles, name, sums, from)                                                          \
+#define K__PACKED_AVX2(code, head, tiles, sums, from)                                                                \
     .codes = k__codes_##code##_avx2, .heads = k__heads_##head, .width = 4, .aux = sums, .panel_cols = from,          \
-    .cols = {k__cols_##name##_1_avx2, k__cols_##name##_2_avx2, k__cols_##name##_3_avx2, k__cols_##name##_4_avx2},    \
     .tile = {k__tile_##tiles##_4_avx2, k__tile_##tiles##_5_avx2, k__tile_##tiles##_6_avx2}
+#define K__BY4_AVX2(name) \
+    .cols = {k__cols_##name##_1_avx2, k__cols_##name##_2_avx2, k__cols_##name##_3_avx2, k__cols_##name##_4_avx2}
+#define K__BY3_AVX2(name) \
+    .cols = {[0] = k__cols_##name##_1_avx2, [1] = k__cols_##name##_2_avx2, [3] = k__cols_##name##_4_avx2}
 static const k__packed_plan k__packed_avx2[K_TYPE_MAX] = {
     /*                             codes head      tiles     columns, sums beforehand, panels from */
-    [K_Q2_K]    = {K__PACKED_AVX2(2, min4_both, int4_min, q2_K, K__AUX_NONE, 17)},
-    [K_Q3_K]    = {K__PACKED_AVX2(3, s6_both, int4_off, q3_K, K__AUX_NONE, 17)},
-    [K_Q4_K]    = {K__PACKED_AVX2(4, min6_both, int4_min, q4_K, K__AUX_NONE, 17)},
-    [K_Q5_K]    = {K__PACKED_AVX2(5, min6_both, int4_min, q5_K, K__AUX_NONE, 17)},
-    [K_Q6_K]    = {K__PACKED_AVX2(6, s8_both, int2_off, q6_K, K__AUX_NONE, 12)},
-    [K_TQ1_0]   = {K__PACKED_AVX2(2, one_both, int4_off, tq2_0, K__AUX_NONE, 17)},
-    [K_TQ2_0]   = {K__PACKED_AVX2(2, one_both, int4_off, tq2_0, K__AUX_NONE, 17)},
-    [K_IQ1_S]   = {K__PACKED_AVX2(3t, s6x2_both, int4_off, iq2_xxs, K__AUX_NONE, 17)},
-    [K_IQ1_M]   = {K__PACKED_AVX2(3t, s6_both, int4_off, iq2_s, K__AUX_NONE, 17)},
-    [K_IQ2_XXS] = {K__PACKED_AVX2(3q, s6x2_both, int_wide, iq2_xxs, K__AUX_NONE, 17)},
-    [K_IQ2_XS]  = {K__PACKED_AVX2(3q, s6_both, int_wide, iq2_s, K__AUX_NONE, 17)},
-    [K_IQ2_S]   = {K__PACKED_AVX2(3q, s6_both, int_wide, iq2_s, K__AUX_NONE, 17)},
-    [K_IQ3_XXS] = {K__PACKED_AVX2(4q, s6x2_both, int_wide, iq4_xs, K__AUX_NONE, 17)},
-    [K_IQ3_S]   = {K__PACKED_AVX2(4t, s6x2_both, int4_off, iq3_s, K__AUX_NONE, 17)},
-    [K_IQ4_XS]  = {K__PACKED_AVX2(4q, s6x2_both, int_wide, iq4_xs, K__AUX_NONE, 17)},
-    [K_Q4_0]    = {K__PACKED_AVX2(4, f16, scale4_off, q4_0, K__AUX_OFF32, 17)},
-    [K_Q4_1]    = {K__PACKED_AVX2(4, f16m, scale4_min, q4_1, K__AUX_FLOAT, 17)},
-    [K_Q5_0]    = {K__PACKED_AVX2(5, f16, scale4_off, q5_0, K__AUX_OFF32, 17)},
-    [K_Q5_1]    = {K__PACKED_AVX2(5, f16m, scale4_min, q5_1, K__AUX_FLOAT, 17)},
-    [K_Q8_0]    = {K__PACKED_AVX2(8, f16, scale_wide, q8_0, K__AUX_NONE, 17)},
-    [K_Q1_0]    = {K__PACKED_AVX2(1t, f16, scale4_off, q1_0, K__AUX_OFF32, 17)},
-    [K_Q2_0]    = {K__PACKED_AVX2(2, f16, scale4_off, q2_0, K__AUX_OFF32, 17)},
-    [K_IQ4_NL]  = {K__PACKED_AVX2(4q, f16, scale_wide, iq4_nl, K__AUX_NONE, 17)},
-    [K_MXFP4]   = {K__PACKED_AVX2(4t, e8, scale4_off, mxfp4, K__AUX_OFF32, 17)},
-    [K_NVFP4]   = {K__PACKED_AVX2(4q, e4, scale16_wide, nvfp4, K__AUX_NONE, 17), .opened = true},
+    [K_Q2_K]    = {K__PACKED_AVX2(2, min4_both, int4_min, K__AUX_NONE, 17), K__BY4_AVX2(q2_K)},
+    [K_Q3_K]    = {K__PACKED_AVX2(3, s6_both, int4_off, K__AUX_NONE, 17), K__BY4_AVX2(q3_K)},
+    [K_Q4_K]    = {K__PACKED_AVX2(4, min6_both, int4_min, K__AUX_NONE, 17), K__BY4_AVX2(q4_K)},
+    [K_Q5_K]    = {K__PACKED_AVX2(5, min6_both, int4_min, K__AUX_NONE, 17), K__BY4_AVX2(q5_K)},
+    [K_Q6_K]    = {K__PACKED_AVX2(6, s8_both, int2_off, K__AUX_NONE, 12), K__BY4_AVX2(q6_K)},
+    [K_TQ1_0]   = {K__PACKED_AVX2(2, one_both, int4_off, K__AUX_NONE, 17), K__BY3_AVX2(tq2_0)},
+    [K_TQ2_0]   = {K__PACKED_AVX2(2, one_both, int4_off, K__AUX_NONE, 17), K__BY3_AVX2(tq2_0)},
+    [K_IQ1_S]   = {K__PACKED_AVX2(3t, s6x2_both, int4_off, K__AUX_NONE, 17), K__BY3_AVX2(iq2_xxs)},
+    [K_IQ1_M]   = {K__PACKED_AVX2(3t, s6_both, int4_off, K__AUX_NONE, 17), K__BY3_AVX2(iq2_s)},
+    [K_IQ2_XXS] = {K__PACKED_AVX2(3q, s6x2_both, int_wide, K__AUX_NONE, 17), K__BY3_AVX2(iq2_xxs)},
+    [K_IQ2_XS]  = {K__PACKED_AVX2(3q, s6_both, int_wide, K__AUX_NONE, 17), K__BY3_AVX2(iq2_s)},
+    [K_IQ2_S]   = {K__PACKED_AVX2(3q, s6_both, int_wide, K__AUX_NONE, 17), K__BY3_AVX2(iq2_s)},
+    [K_IQ3_XXS] = {K__PACKED_AVX2(4q, s6x2_both, int_wide, K__AUX_NONE, 17), K__BY4_AVX2(iq4_xs)},
+    [K_IQ3_S]   = {K__PACKED_AVX2(4t, s6x2_both, int4_off, K__AUX_NONE, 17), K__BY3_AVX2(iq3_s)},
+    [K_IQ4_XS]  = {K__PACKED_AVX2(4q, s6x2_both, int_wide, K__AUX_NONE, 17), K__BY4_AVX2(iq4_xs)},
+    [K_Q4_0]    = {K__PACKED_AVX2(4, f16, scale4_off, K__AUX_OFF32, 17), K__BY4_AVX2(q4_0)},
+    [K_Q4_1]    = {K__PACKED_AVX2(4, f16m, scale4_min, K__AUX_FLOAT, 17), K__BY3_AVX2(q4_1)},
+    [K_Q5_0]    = {K__PACKED_AVX2(5, f16, scale4_off, K__AUX_OFF32, 17), K__BY3_AVX2(q5_0)},
+    [K_Q5_1]    = {K__PACKED_AVX2(5, f16m, scale4_min, K__AUX_FLOAT, 17), K__BY3_AVX2(q5_1)},
+    [K_Q8_0]    = {K__PACKED_AVX2(8, f16, scale_wide, K__AUX_NONE, 17), K__BY4_AVX2(q8_0)},
+    [K_Q1_0]    = {K__PACKED_AVX2(1t, f16, scale4_off, K__AUX_OFF32, 17), K__BY3_AVX2(q1_0)},
+    [K_Q2_0]    = {K__PACKED_AVX2(2, f16, scale4_off, K__AUX_OFF32, 17), K__BY3_AVX2(q2_0)},
+    [K_IQ4_NL]  = {K__PACKED_AVX2(4q, f16, scale_wide, K__AUX_NONE, 17), K__BY4_AVX2(iq4_nl)},
+    [K_MXFP4]   = {K__PACKED_AVX2(4t, e8, scale4_off, K__AUX_OFF32, 17), K__BY4_AVX2(mxfp4)},
+    [K_NVFP4]   = {K__PACKED_AVX2(4q, e4, scale16_wide, K__AUX_NONE, 17), K__BY3_AVX2(nvfp4), .opened = true},
 };
 
 static void k_mul_packed_avx2(uint32_t type, const void *w, int nr, int n, const k_acts *a, float *y, size_t ldy, void *scratch) {

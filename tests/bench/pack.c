@@ -1,8 +1,8 @@
 /* File order against packed rows, kernels alone, as CSV on stdout:
  *     build/bench/pack [-t THREADS] [-r ROUNDS] [-l LEVEL] [-m MB] [TYPE ...]
- * Nanoseconds per 256 weights of one row, all columns and threads together, medians of the rounds; the rivals take turns within
- * a round, so ratios hold where the machine is shared. `where` is memory (MB of weights in either layout, 320 unless told) or
- * cache (1 MB for all threads, again and again). Rivals: `dot` one row of the file at a time, `panel` the file's rows unpacked
+ * Nanoseconds per 256 weights of one row, for all columns: the processor time of the slowest thread, so that other programs on the
+ * machine do not count, divided by all weights; medians of the rounds, in which the rivals take turns. `where` is memory (MB of
+ * weights in either layout, 320 unless told) or cache (1 MB for all threads, again and again). Rivals: `dot` one row of the file at a time, `panel` the file's rows unpacked
  * into panels, `few` packed rows as they lie, `packed panel` packed rows unpacked into panels. `sweep` reads the same bytes of
  * the file's rows and does nothing else. Timings decide nothing. */
 #include <pthread.h>
@@ -17,27 +17,28 @@ enum { PB_SWEEP, PB_DOT, PB_PANEL, PB_FEW, PB_PACKED_PANEL, PB_RIVALS };
 static const char *const pb_names[PB_RIVALS] = {"sweep", "dot", "panel", "few", "packed panel"};
 
 typedef struct {
-    const k__plan        *plans;
-    const k__packed_plan *packed_plans;
-    uint8_t              *w, *packed;
-    size_t                row_bytes;
-    uint32_t              type;
-    int                   n_rows, n_threads, rival, times;
-    k_acts                a;
-    float                *y;
-    uint64_t              sum;
+    const k__plan *plans;
+    k__packed_plan few[K_TYPE_MAX], panels[K_TYPE_MAX];   /* the level's, one way for any number of columns each */
+    uint8_t       *w, *packed;
+    size_t         row_bytes;
+    uint32_t       type;
+    int            n_rows, n_threads, rival, times;
+    k_acts         a;
+    float         *y;
 } pb;
 
 typedef struct {
     pb       *b;
     int       ith;
     void     *scratch;
+    double    seconds;
+    uint64_t  sum;
     pthread_t thread;
 } pb_worker;
 
 static double pb_now(void) {
     struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
@@ -58,17 +59,16 @@ static uint64_t pb_mix(uint64_t i) {
 }
 
 /* 128 rows from r, all columns. */
-static void pb_task(pb *b, int r, int nr, void *scratch) {
+static void pb_task(pb *b, int r, int nr, pb_worker *me) {
     const uint8_t *w = b->w + (size_t)r * b->row_bytes, *packed = b->packed + (r ? k_pack_bytes(b->type, r, PB_K) : 0);
-    k__panel      *panel = (k__panel *)(((uintptr_t)scratch + 63) & ~(uintptr_t)63);
+    k__panel      *panel = (k__panel *)(((uintptr_t)me->scratch + 63) & ~(uintptr_t)63);
     k__plan        plan = b->plans[b->type];
-    k__packed_plan packed_plan = b->packed_plans[b->type];
     const size_t   ldy = (size_t)b->n_rows;
     uint64_t       s = 0;
     switch (b->rival) {
     case PB_SWEEP:
         for (size_t i = 0; i + 64 <= (size_t)nr * b->row_bytes; i += 64) s ^= *(const uint64_t *)(const void *)(w + i);
-        b->sum += s;
+        me->sum += s;
         break;
     case PB_DOT: k__mul_dots(&plan, b->type, w, b->row_bytes, nr, PB_K, &b->a, b->y + r, ldy, (float *)panel); break;
     case PB_PANEL:
@@ -79,8 +79,7 @@ static void pb_task(pb *b, int r, int nr, void *scratch) {
         }
         break;
     default:
-        packed_plan.panel_cols = b->rival == PB_FEW ? PB_COLS + 1 : 1;
-        k__mul_packed(&packed_plan - b->type, b->type, packed, nr, PB_K, &b->a, b->y + r, ldy, scratch);
+        k__mul_packed(b->rival == PB_FEW ? b->few : b->panels, b->type, packed, nr, PB_K, &b->a, b->y + r, ldy, me->scratch);
     }
 }
 
@@ -89,23 +88,33 @@ static void *pb_work(void *ctx) {
     pb        *b = w->b;
     int        tasks = b->n_rows / PB_ROWS, from = tasks * w->ith / b->n_threads, to = tasks * (w->ith + 1) / b->n_threads;
     k_thread_start();
+    double t0 = pb_now();
     for (int i = 0; i < b->times; i++)
-        for (int t = from; t < to; t++) pb_task(b, t * PB_ROWS, PB_ROWS, w->scratch);
+        for (int t = from; t < to; t++) pb_task(b, t * PB_ROWS, PB_ROWS, w);
+    w->seconds = pb_now() - t0;
     return NULL;
 }
 
 static double pb_time(pb *b, pb_worker *team) {
-    double t0 = pb_now();
+    double most = 0;
     for (int i = 1; i < b->n_threads; i++)
         if (pthread_create(&team[i].thread, NULL, pb_work, &team[i])) exit(3);
     pb_work(&team[0]);
     for (int i = 1; i < b->n_threads; i++) pthread_join(team[i].thread, NULL);
-    return (pb_now() - t0) * 1e9 / ((double)b->times * b->n_rows * (PB_K / 256));
+    for (int i = 0; i < b->n_threads; i++) most = team[i].seconds > most ? team[i].seconds : most;
+    return most * 1e9 / ((double)b->times * b->n_rows * (PB_K / 256));
 }
 
 static int pb_cmp(const void *a, const void *b) {
     double x = *(const double *)a, y = *(const double *)b;
     return x < y ? -1 : x > y;
+}
+
+/* Panels want four columns a tile, so eight and more; the others have an upper limit. */
+static bool pb_applies(const pb *b, int rival) {
+    if (rival == PB_PANEL || rival == PB_PACKED_PANEL) return b->a.nt >= K__PANEL_COLS;
+    if (rival == PB_FEW) return b->a.nt < b->few[b->type].panel_cols;
+    return rival != PB_DOT || b->a.nt <= 16;
 }
 
 static void pb_type(pb *b, pb_worker *team, const char *level, size_t bytes, bool cache, int rounds) {
@@ -119,13 +128,12 @@ static void pb_type(pb *b, pb_worker *team, const char *level, size_t bytes, boo
         b->a.nt = n_cols[c];
         for (int r = -1; r < rounds; r++)
             for (b->rival = 0; b->rival < PB_RIVALS; b->rival++) {
-                if ((b->rival == PB_PANEL || b->rival == PB_PACKED_PANEL) && b->a.nt < K__PANEL_COLS) continue;
-                if (b->rival == PB_DOT && b->a.nt > 16) continue;
+                if (!pb_applies(b, b->rival)) continue;
                 t[b->rival][r < 0 ? 0 : r] = pb_time(b, team);
             }
         printf("%s,%d,%s,%s,%d", level, b->n_threads, k_types[b->type].name, cache ? "cache" : "memory", n_cols[c]);
         for (int i = 0; i < PB_RIVALS; i++) {
-            if (((i == PB_PANEL || i == PB_PACKED_PANEL) && b->a.nt < K__PANEL_COLS) || (i == PB_DOT && b->a.nt > 16)) {
+            if (!pb_applies(b, i)) {
                 printf(",");
                 continue;
             }
@@ -161,7 +169,11 @@ int main(int argc, char **argv) {
     if (!k_init(level) || b.n_threads < 1 || b.n_threads > PB_THREADS || rounds < 1 || rounds > PB_ROUNDS || mb > 1 << 16) return 2;
     if (!strcmp(k_level_name(), "scalar")) return 2;
     b.plans = strcmp(k_level_name(), "avx2") ? k__plans_512 : k__plans_avx2;
-    b.packed_plans = strcmp(k_level_name(), "avx2") ? k__packed_512 : k__packed_avx2;
+    for (int t = 0; t < K_TYPE_MAX; t++) {
+        b.few[t] = b.panels[t] = strcmp(k_level_name(), "avx2") ? k__packed_512[t] : k__packed_avx2[t];
+        b.few[t].panel_cols = b.few[t].width * K__PASSES + 1;
+        b.panels[t].panel_cols = 1;
+    }
     pb_worker team[PB_THREADS];
     for (int i = 0; i < b.n_threads; i++) team[i] = (pb_worker){.b = &b, .ith = i, .scratch = pb_alloc(k_scratch_bytes(PB_K))};
 
