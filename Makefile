@@ -57,6 +57,9 @@ bench: build/bench/bench               ## kernel rates beside the memory bandwid
 bench-peer: llmrun                     ## MODEL in llmrun and PEER (a llama-bench) in turn: ratios, as Markdown; BENCH="-p 512 -n 128"
 	@$(PYTHON) tests/bench/peer.py --llmrun ./llmrun --peer "$(PEER)" --model $(MODEL) $(BENCH)
 
+bench-pack: build/bench/pack           ## file order against packed rows, kernels alone, as CSV
+	build/bench/pack
+
 quality: llmrun                        ## what each weight type costs MODEL (models/pip-f16.gguf), as Markdown; LLAMA_CPP=DIR: beside it
 	@LLAMA_CPP="$(LLAMA_CPP)" $(PYTHON) tests/bench/quality.py --llmrun ./llmrun --model $(MODEL)
 
@@ -101,6 +104,10 @@ build/bench/bench: $(SRC) $(wildcard tests/bench/*.c) Makefile
 	@mkdir -p $(@D)
 	$(CC) $(OPT) $(BASE) $(CFLAGS) -DLLMRUN_NO_MAIN -Wno-unused-function -o $@ tests/bench/bench.c $(LDFLAGS) $(LIBS)
 
+build/bench/pack: tests/bench/pack.c ggml_kernels.h Makefile
+	@mkdir -p $(@D)
+	$(CC) $(OPT) $(BASE) $(CFLAGS) -Wno-unused-function -o $@ tests/bench/pack.c $(LDFLAGS) -lm -lpthread
+
 build/fuzz/%: tests/fuzz_%.c $(SRC) $(TESTS) Makefile
 	@mkdir -p $(@D)
 	$(CLANG) -O1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all $(BASE) $(CFLAGS) -DLLMRUN_NO_MAIN -Wno-unused-function -Wno-pass-failed -o $@ $< $(LDFLAGS) $(LIBS)
@@ -111,4 +118,4 @@ build/$(VARIANT)/replay_%: tests/fuzz_%.c tests/replay.c $(SRC) $(TESTS) Makefil
 	@mkdir -p $(@D)
 	$(CC) $(VARIANT_FLAGS) $(BASE) $(CFLAGS) -DLLMRUN_NO_MAIN -Wno-unused-function -o $@ $< tests/replay.c $(LDFLAGS) $(LIBS)
 
-.PHONY: all test san tsan stress fuzz bench bench-peer quality gate check install clean help replay
+.PHONY: all test san tsan stress fuzz bench bench-pack bench-peer quality gate check install clean help replay

@@ -19,7 +19,9 @@
  *           [fit_grid] weights to blocks of tables and lattices   [fitters] one row per format that can be made
  *           [vec] float kernels at every level
  *           [cpu] what this machine can run   [quant] quantised products, scalar   [quant_x86] what the vector levels
- *           share   [quant_avx512] [quant_avx2] quantised products   [probe] reads and products, for benchmarks
+ *           share   [quant_avx512] [quant_avx2] quantised products
+ *           [packed] rows side by side, the other layout   [packed_x86] what the vector levels share of it
+ *           [packed_avx512] [packed_avx2] its products   [probe] reads and products, for benchmarks
  *           [level] the doors   [thread] every thread's start */
 #include <float.h>
 #include <math.h>
@@ -4676,11 +4678,11 @@ static const uint8_t *k__pad_tail(uint32_t type, const uint8_t *p, int n, uint8_
 
 /* How a level multiplies one format. tile[i] takes i + 4 columns: any number from 12 up is a sum of such. */
 enum { K__TILE_MIN = 4, K__PANEL_COLS = 8, K__PANEL_ROWS = 8, K__ROWS = 8 };
+typedef void k__tile(const k__panel *w, const k__cols *x, k__ahead *ahead, float (*y)[K__STRIP]);
 typedef struct {
     void (*row)(uint32_t type, const uint8_t *p, int rows, const k__cols *x, float *term, size_t ld);
     void (*pack)(uint32_t type, const uint8_t *w, size_t row_bytes, int rows, int n, k__panel *panel);
-    void (*tile[K__TILE - K__TILE_MIN + 1])(const k__panel *w, const k__cols *x, k__ahead *ahead,
-                                            float (*y)[K__STRIP]);
+    k__tile *tile[K__TILE - K__TILE_MIN + 1];
 } k__plan;
 
 /* First of the columns that share i of `parts` equal shares of nt. */
@@ -4730,19 +4732,19 @@ static void k__mul_dots(const k__plan *p, uint32_t type, const uint8_t *w, size_
 
 /* One strip of at most 32 rows, already in panels, times all columns. ahead: bytes of the strip that comes
  * next. */
-static void k__mul_strip(const k__plan *p, const k__panel *panel, uint32_t type, int rows, int n,
-                         const k_acts *a, float *y, size_t ldy, const uint8_t *next, size_t next_bytes) {
+static void k__mul_strip(k__tile *const *tile, const k__panel *panel, int offset, int rows, int n, const k_acts *a,
+                         float *y, size_t ldy, const uint8_t *next, size_t next_bytes) {
     int      parts = (a->nt + K__TILE - 1) / K__TILE, blocks = (n + K_SUPER - 1) / K_SUPER;
     size_t   steps = (size_t)parts * (size_t)blocks, each = (next_bytes / 64 + steps - 1) / steps;
     k__ahead ahead = {next, (int)each};
     k__cols  x;
-    x.offset = k__off(type) < 0 ? 0 : 1 << k__off(type);
+    x.offset = offset;
     for (int i = 0; i < parts; i++) {
         int   t0 = k__share(a->nt, parts, i), count = k__share(a->nt, parts, i + 1) - t0;
         float out[K__TILE][K__STRIP] = {{0}};
         if (ahead.next >= next + next_bytes) ahead.lines = 0;
         k__cols_set(&x, a, t0, count, n);
-        p->tile[count - K__TILE_MIN](panel, &x, &ahead, out);
+        tile[count - K__TILE_MIN](panel, &x, &ahead, out);
         for (int c = 0; c < count; c++)
             memcpy(y + (size_t)(t0 + c) * ldy, out[c], (size_t)rows * sizeof(float));
     }
@@ -4753,13 +4755,13 @@ static void k__mul_quant(const k__plan *plans, uint32_t type, const void *w, siz
     const k__plan *p = &plans[type];
     const uint8_t *src = w;
     k__panel      *panel = (k__panel *)(((uintptr_t)scratch + 63) & ~(uintptr_t)63);
-    int            r = 0;
+    int            r = 0, offset = k__off(type) < 0 ? 0 : 1 << k__off(type);
     if (a->nt >= K__PANEL_COLS)
         for (int rows; nr - r >= K__PANEL_ROWS; r += rows) {
             rows = nr - r < K__STRIP ? nr - r : K__STRIP;
             int next = nr - r - rows < K__STRIP ? nr - r - rows : K__STRIP;
             p->pack(type, src + (size_t)r * row_bytes, row_bytes, rows, n, panel);
-            k__mul_strip(p, panel, type, rows, n, a, y + r, ldy, src + (size_t)(r + rows) * row_bytes,
+            k__mul_strip(p->tile, panel, offset, rows, n, a, y + r, ldy, src + (size_t)(r + rows) * row_bytes,
                          (size_t)next * row_bytes);
         }
     if (r < nr)
@@ -5849,6 +5851,1387 @@ K__AVX2 void k_quant_act_avx2(const float *x, int n, int8_t *q, int16_t *sum, fl
 #define K__PANEL_BYTES 0
 #endif /* __x86_64__ */
 
+/* ===== [packed] rows side by side: the other layout of quantised weights =====
+ * Sixteen rows are interleaved, so that a vector's lanes are rows: no sum ever runs across lanes, scales are
+ * read as vectors, and a code unpacked once serves every column of activations. The products are those of
+ * k_mul_rows to the bit, at every level, for any number of columns.
+ *
+ * LAYOUT  A matrix is strips of 16 rows; a strip is one unit after another along its columns, all of it one
+ * sequential stream of 64-byte lines. A unit is 64, 128 or 256 columns (k__forms): for each 64 of them the
+ * planes of their codes, then the head, the scales of all. In a line of codes byte 4r + i belongs to row r; a
+ * "k-line" is the four columns 4k .. 4k + 3 of all rows, and a plane line of b bits holds 8/b k-lines:
+ *     4 bits  8 lines: k-line i in the low nibbles of line i, k-line 8 + i in the high ones
+ *     2 bits  4 lines: k-line 4l + i in bits 2i, 2i + 1 of line l
+ *     1 bit   2 lines: k-line 8l + i in bit i of line l
+ *     8 bits 16 lines
+ * Widths 3, 5 and 6 are two planes: the lower bits are in the wider one, which comes first. Codes are unsigned,
+ * q = u - off; where a format's values are few and uneven (tables and grids), u is a place in a table of them,
+ * so a grid costs nothing when it is multiplied. Nothing is rounded: unpacking gives what [unpack] gives.
+ *
+ * THE OWNER  asks k_pack_bytes(type, nr, n) and gives k_pack_rows that many bytes, 64-byte aligned, that he
+ * allocated and will free; the file's rows are not needed afterwards. Any multiple of K_PACK_ROWS rows begins
+ * k_pack_bytes(type, that many, n) bytes on, so threads pack and multiply parts of a matrix on their own. Few
+ * columns are bound by memory: pages of 2 MB, first written by the thread that will read them, pay. Bytes
+ * compared with the file's: equal for Q4_K Q5_K Q2_K IQ4_XS Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 IQ4_NL MXFP4 NVFP4 Q1_0
+ * Q2_0 if n is a multiple of the unit, +1 % Q6_K, +2 % Q3_K, +3 % TQ2_0, +26 % TQ1_0, 1.2 to 1.4 times for IQ3_*
+ * and IQ2_S, 1.5 to 1.6 for IQ2_X*, 2.0 to 2.1 for IQ1_*. A number of rows that is not a multiple of 16 is filled
+ * up with zero rows.
+ * Door: k_pack_bytes, k_pack_rows; k_mul_packed in [level]. */
+
+enum { K_PACK_ROWS = 16 };                            /* rows of a strip */
+
+/* What a unit's head holds, [line] or [value][row]; h and l: upper and lower bits. */
+enum {
+    K__HEAD_MIN6,   /* per 32: lines sc 0..3, sc 4..7, mn 0..3, 6 bits a byte, mn 4..7 in their upper bits; f16 d, dm */
+    K__HEAD_MIN4,   /* per 16: 4 lines of sc | mn << 4; f16 d, dm */
+    K__HEAD_S8,     /* per 16: 4 lines of signed sc; f32 d */
+    K__HEAD_S6,     /* per 16: sc + 32: 2 lines of low nibbles, one of upper bit pairs; f32 d */
+    K__HEAD_S6X2,   /* per 32: sc + 32: low nibbles; upper bit pairs below the f16 of d / factor */
+    K__HEAD_ONE,    /* sc is 1; f32 d */
+    K__HEAD_F16,    /* f16 fs of each half of the unit */
+    K__HEAD_F16M,   /* the same, then f16 fm */
+    K__HEAD_E8,     /* E8M0 per 32 */
+    K__HEAD_E4      /* E4M3 per 16 */
+};
+
+/* bits 0: the type is not packed. */
+typedef struct {
+    uint8_t       bits, segs, head, lines;            /* of a code; 64s of columns in a unit; K__HEAD_; its lines */
+    uint8_t       off, most;                          /* q = u - off; the largest u */
+    float         factor;                             /* d is the f16 of the file times this */
+    const int8_t *values;                             /* [16] q of each code, NULL: q = code - off */
+} k__form;
+
+static const int8_t k__values_q1[16] = {-1, 1};
+static const int8_t k__values_iq1[16] = {-9, -7, -1, 1, 7, 9};
+static const int8_t k__values_iq2[16] = {-43, -25, -8, 8, 25, 43};
+static const int8_t k__values_iq3_xxs[16] = {-62, -52, -44, -36, -28, -20, -12, -4, 4, 12, 20, 28, 36, 44, 52, 62};
+static const int8_t k__values_iq3_s[16] = {-15, -13, -11, -9, -7, -5, -3, -1, 1, 3, 5, 7, 9, 11, 13, 15};
+
+static const k__form k__forms[K_TYPE_MAX] = {
+    /*            bits segs head         lines off most factor values */
+    [K_Q4_K]    = {4, 4, K__HEAD_MIN6, 4,   0,  15, 1, NULL},
+    [K_Q5_K]    = {5, 4, K__HEAD_MIN6, 4,   0,  31, 1, NULL},
+    [K_Q2_K]    = {2, 4, K__HEAD_MIN4, 5,   0,   3, 1, NULL},
+    [K_Q6_K]    = {6, 4, K__HEAD_S8,   5,  32,  63, 1, NULL},
+    [K_Q3_K]    = {3, 4, K__HEAD_S6,   4,   4,   7, 1, NULL},
+    [K_TQ1_0]   = {2, 4, K__HEAD_ONE,  1,   1,   2, 1, NULL},
+    [K_TQ2_0]   = {2, 4, K__HEAD_ONE,  1,   1,   3, 1, NULL},
+    [K_IQ4_XS]  = {4, 4, K__HEAD_S6X2, 2, 128, 241, 1, k__iq4_values},
+    [K_IQ3_XXS] = {4, 4, K__HEAD_S6X2, 2,  62, 124, 0.25f, k__values_iq3_xxs},
+    [K_IQ3_S]   = {4, 4, K__HEAD_S6X2, 2,  15,  30, 1, k__values_iq3_s},
+    [K_IQ2_XXS] = {3, 4, K__HEAD_S6X2, 2,  43,  86, 0.125f, k__values_iq2},
+    [K_IQ2_XS]  = {3, 4, K__HEAD_S6,   4,  43,  86, 1, k__values_iq2},
+    [K_IQ2_S]   = {3, 4, K__HEAD_S6,   4,  43,  86, 1, k__values_iq2},
+    [K_IQ1_S]   = {3, 4, K__HEAD_S6X2, 2,   9,  18, 0.125f, k__values_iq1},
+    [K_IQ1_M]   = {3, 4, K__HEAD_S6,   4,   9,  18, 1, k__values_iq1},
+    [K_Q4_0]    = {4, 1, K__HEAD_F16,  1,   8,  15, 1, NULL},
+    [K_Q4_1]    = {4, 1, K__HEAD_F16M, 2,   0,  15, 1, NULL},
+    [K_Q5_0]    = {5, 1, K__HEAD_F16,  1,  16,  31, 1, NULL},
+    [K_Q5_1]    = {5, 1, K__HEAD_F16M, 2,   0,  31, 1, NULL},
+    [K_Q8_0]    = {8, 1, K__HEAD_F16,  1, 128, 255, 1, NULL},
+    [K_Q1_0]    = {1, 4, K__HEAD_F16,  1,   1,   2, 1, k__values_q1},
+    [K_Q2_0]    = {2, 2, K__HEAD_F16,  1,   1,   3, 1, NULL},
+    [K_IQ4_NL]  = {4, 1, K__HEAD_F16,  1, 128, 241, 1, k__iq4_values},
+    [K_MXFP4]   = {4, 2, K__HEAD_E8,   1,  12,  24, 1, k__fp4_values},
+    [K_NVFP4]   = {4, 1, K__HEAD_E4,   1,  12,  24, 1, k__fp4_values},
+};
+
+static inline size_t k__unit_bytes(const k__form *f) { return 64u * (2u * f->bits * f->segs + f->lines); }
+
+/* Where the head of unit `u` of a block begins; a block is 256 columns, or what is left of them. */
+static inline const uint8_t *k__unit_head(const k__form *f, const uint8_t *w, int u) {
+    return w + (size_t)u * k__unit_bytes(f) + 128u * f->bits * f->segs;
+}
+
+/* Units of n columns. */
+static inline int64_t k__units(const k__form *f, int64_t n) { return (n + 64 * f->segs - 1) / (64 * f->segs); }
+
+/* Bytes of nr packed rows of n weights; 0: they are not packed (no such form, part of a block, too many bytes). */
+static size_t k_pack_bytes(uint32_t type, int64_t nr, int64_t n) {
+    size_t bytes;
+    if (type >= K_TYPE_MAX || !k__forms[type].bits || nr <= 0 || n <= 0 || n % k_types[type].block) return 0;
+    const k__form *f = &k__forms[type];
+    if (nr > INT64_MAX - K_PACK_ROWS || n > INT64_MAX - K_SUPER) return 0;
+    if (__builtin_mul_overflow((size_t)k__units(f, n), k__unit_bytes(f), &bytes)) return 0;
+    return __builtin_mul_overflow(bytes, (size_t)((nr + K_PACK_ROWS - 1) / K_PACK_ROWS), &bytes) ? 0 : bytes;
+}
+
+/* Sixteen k-lines of 64 columns to planes, and back. */
+static void k__planes_put(int bits, uint8_t line[16][64], uint8_t *p) {
+    int at = 0;
+    if (bits == 8) memcpy(p, line, 1024);
+    if (bits & 4) {
+        for (int i = 0; i < 8; i++, p += 64)
+            for (int b = 0; b < 64; b++) p[b] = (uint8_t)((line[i][b] & 15) | line[8 + i][b] << 4);
+        at = 4;
+    }
+    if (bits & 2) {
+        for (int l = 0; l < 16; l += 4, p += 64)
+            for (int b = 0; b < 64; b++)
+                p[b] = (uint8_t)((line[l][b] >> at & 3) | (line[l + 1][b] >> at & 3) << 2 |
+                                 (line[l + 2][b] >> at & 3) << 4 | (line[l + 3][b] >> at & 3) << 6);
+        at += 2;
+    }
+    for (int l = 0; bits & 1 && l < 16; l += 8, p += 64)
+        for (int b = 0; b < 64; b++) {
+            int v = 0;
+            for (int i = 0; i < 8; i++) v |= (line[l + i][b] >> at & 1) << i;
+            p[b] = (uint8_t)v;
+        }
+}
+
+static void k__planes_get(int bits, const uint8_t *p, uint8_t line[16][64]) {
+    int at = 0;
+    if (bits == 8) memcpy(line, p, 1024);
+    else memset(line, 0, 1024);
+    if (bits & 4) {
+        for (int i = 0; i < 16; i++)
+            for (int b = 0; b < 64; b++) line[i][b] = (uint8_t)(p[64 * (i % 8) + b] >> i / 8 * 4 & 15);
+        at = 4;
+        p += 512;
+    }
+    if (bits & 2) {
+        for (int i = 0; i < 16; i++)
+            for (int b = 0; b < 64; b++) line[i][b] |= (uint8_t)((p[i / 4 * 64 + b] >> i % 4 * 2 & 3) << at);
+        at += 2;
+        p += 256;
+    }
+    for (int i = 0; bits & 1 && i < 16; i++)
+        for (int b = 0; b < 64; b++) line[i][b] |= (uint8_t)((p[i / 8 * 64 + b] >> i % 8 & 1) << at);
+}
+
+/* Value i of row r in a head. */
+static inline void k__head_put8(uint8_t *h, int i, int r, int v) { h[16 * i + r] = (uint8_t)v; }
+static inline void k__head_put16(uint8_t *h, int i, int r, uint16_t v) { memcpy(h + 32 * i + 2 * r, &v, 2); }
+static inline void k__head_put32(uint8_t *h, int i, int r, uint32_t v) { memcpy(h + 64 * i + 4 * r, &v, 4); }
+static inline uint16_t k__head_get16(const uint8_t *h, int i, int r) {
+    uint16_t v;
+    memcpy(&v, h + 32 * i + 2 * r, 2);
+    return v;
+}
+static inline uint32_t k__head_get32(const uint8_t *h, int i, int r) {
+    uint32_t v;
+    memcpy(&v, h + 64 * i + 4 * r, 4);
+    return v;
+}
+
+static inline uint32_t k__bits2(uint32_t v, int at) { return v >> at & 3; }
+
+/* The E8M0 byte behind k_e8m0_half, the E4M3 byte behind k_ue4m3_half (shifted left by 7 it is an f16 of 2^-7
+ * times that). */
+static inline int k__e8m0_of(float f) {
+    uint32_t u = k__bits_of(f);
+    return (int)(u < 0x00800000 ? u >> 22 : (u >> 23) + 1);
+}
+static inline int   k__ue4m3_of(float f) { return k_f32_to_f16(f * 0x1p-7f) >> 7; }
+static inline float k__ue4m3_float(uint8_t x) { return k_f16_to_f32((uint16_t)(x << 7)) * 0x1p7f; }
+
+/* The scales of row r into the head h of the unit whose columns begin at `first` of the block. */
+static void k__head_put(const k__form *f, const k__unpacked *u, int first, int r, uint8_t *h) {
+    uint32_t v[5] = {0};
+    int      n = f->lines - 1;                        /* lines of words, before the one that holds d */
+    switch (f->head) {
+    case K__HEAD_MIN6:
+        for (int j = 0; j < 4; j++) {
+            uint32_t m = (uint32_t)u->mn[8 + 2 * j];
+            v[0] |= ((uint32_t)u->sc[2 * j] | k__bits2(m, 0) << 6) << 8 * j;
+            v[1] |= ((uint32_t)u->sc[8 + 2 * j] | k__bits2(m, 2) << 6) << 8 * j;
+            v[2] |= ((uint32_t)u->mn[2 * j] | k__bits2(m, 4) << 6) << 8 * j;
+        }
+        break;
+    case K__HEAD_MIN4:
+        for (int g = 0; g < 16; g++) v[g / 4] |= (uint32_t)(u->sc[g] | u->mn[g] << 4) << g % 4 * 8;
+        break;
+    case K__HEAD_S8:
+        for (int g = 0; g < 16; g++) v[g / 4] |= (uint32_t)(u->sc[g] & 255) << g % 4 * 8;
+        break;
+    case K__HEAD_S6:
+        for (int g = 0; g < 16; g++) {
+            uint32_t s = (uint32_t)(u->sc[g] + 32);
+            v[g / 8] |= (s & 15) << g % 8 * 4;
+            v[2] |= s >> 4 << 2 * g;
+        }
+        break;
+    case K__HEAD_S6X2:
+        for (int g = 0; g < 8; g++) {
+            uint32_t s = (uint32_t)(u->sc[2 * g] + 32);
+            v[0] |= (s & 15) << 4 * g;
+            v[1] |= s >> 4 << 2 * g;
+        }
+        v[1] |= (uint32_t)k_f32_to_f16(u->d / f->factor) << 16;
+        n = 2;
+        break;
+    case K__HEAD_F16: case K__HEAD_F16M:
+        for (int i = 0; i < 2; i++) {
+            k__head_put16(h, i, r, k_f32_to_f16(u->fs[(first + 32 * f->segs * i) / 32]));
+            if (f->head == K__HEAD_F16M) k__head_put16(h, 2 + i, r, k_f32_to_f16(u->fm[first / 32 + i]));
+        }
+        return;
+    case K__HEAD_E8:
+        for (int i = 0; i < 4; i++) k__head_put8(h, i, r, k__e8m0_of(u->fs[first / 32 + i]));
+        return;
+    case K__HEAD_E4:
+        for (int i = 0; i < 4; i++) k__head_put8(h, i, r, k__ue4m3_of(u->fs[first / 16 + i]));
+        return;
+    }
+    for (int i = 0; i < n; i++) k__head_put32(h, i, r, v[i]);
+    if (f->head == K__HEAD_MIN6 || f->head == K__HEAD_MIN4) {
+        k__head_put16(h, 2 * n, r, k_f32_to_f16(u->d));
+        k__head_put16(h, 2 * n + 1, r, k_f32_to_f16(u->dm));
+    } else if (n < f->lines) {
+        k__head_put32(h, n, r, k__bits_of(u->d));
+    }
+}
+
+/* And back. */
+static void k__head_get(const k__form *f, const uint8_t *h, int first, int r, k__unpacked *u) {
+    uint32_t v[5];
+    for (int i = 0; i < f->lines; i++) v[i] = k__head_get32(h, i, r);
+    u->d = k__f32_of(v[f->lines - 1]);
+    switch (f->head) {
+    case K__HEAD_MIN6:
+        for (int j = 0; j < 4; j++) {
+            uint32_t a = v[0] >> 8 * j & 255, b = v[1] >> 8 * j & 255, c = v[2] >> 8 * j & 255;
+            k__fill16(u->sc + 2 * j, 2, (int)(a & 63));
+            k__fill16(u->sc + 8 + 2 * j, 2, (int)(b & 63));
+            k__fill16(u->mn + 2 * j, 2, (int)(c & 63));
+            k__fill16(u->mn + 8 + 2 * j, 2, (int)(a >> 6 | b >> 6 << 2 | c >> 6 << 4));
+        }
+        break;
+    case K__HEAD_MIN4:
+        for (int g = 0; g < 16; g++) {
+            u->sc[g] = (int16_t)(v[g / 4] >> g % 4 * 8 & 15);
+            u->mn[g] = (int16_t)(v[g / 4] >> (g % 4 * 8 + 4) & 15);
+        }
+        break;
+    case K__HEAD_S8:
+        for (int g = 0; g < 16; g++) u->sc[g] = (int8_t)(v[g / 4] >> g % 4 * 8);
+        break;
+    case K__HEAD_S6:
+        for (int g = 0; g < 16; g++)
+            u->sc[g] = (int16_t)((v[g / 8] >> g % 8 * 4 & 15) + (k__bits2(v[2], 2 * g) << 4)) - 32;
+        break;
+    case K__HEAD_S6X2:
+        for (int g = 0; g < 8; g++)
+            k__fill16(u->sc + 2 * g, 2, (int)((v[0] >> 4 * g & 15) + (k__bits2(v[1], 2 * g) << 4)) - 32);
+        u->d = k_f16_to_f32((uint16_t)(v[1] >> 16)) * f->factor;
+        break;
+    case K__HEAD_ONE: k__fill16(u->sc, 16, 1); break;
+    case K__HEAD_F16: case K__HEAD_F16M:
+        for (int i = 0; i < 2 * f->segs; i++) {       /* per 32 columns */
+            u->fs[first / 32 + i] = k_f16_to_f32(k__head_get16(h, i / f->segs, r));
+            if (f->head == K__HEAD_F16M) u->fm[first / 32 + i] = k_f16_to_f32(k__head_get16(h, 2 + i, r));
+        }
+        break;
+    case K__HEAD_E8:
+        for (int i = 0; i < 4; i++) u->fs[first / 32 + i] = k_e8m0_half(h[16 * i + r]);
+        break;
+    case K__HEAD_E4:
+        for (int i = 0; i < 4; i++) u->fs[first / 16 + i] = k__ue4m3_float(h[16 * i + r]);
+        break;
+    }
+    if (f->head == K__HEAD_MIN6 || f->head == K__HEAD_MIN4) {
+        u->d = k_f16_to_f32(k__head_get16(h, 2 * (f->lines - 1), r));
+        u->dm = k_f16_to_f32(k__head_get16(h, 2 * (f->lines - 1) + 1, r));
+    }
+}
+
+/* Up to 256 columns of sixteen rows, in whole units; code[(uint8_t)q] is what stands for q where the form has a table.
+ * Returns the end. */
+static uint8_t *k__block_put(const k__form *f, const uint8_t *code, const k__unpacked *u, int units, uint8_t *w) {
+    uint8_t codes[K_PACK_ROWS][K_SUPER], line[16][64];
+    for (int r = 0; r < K_PACK_ROWS; r++)
+        if (f->values)
+            for (int c = 0; c < K_SUPER; c++) codes[r][c] = code[(uint8_t)u[r].q[c]];
+        else
+            for (int c = 0; c < K_SUPER; c++) codes[r][c] = (uint8_t)(u[r].q[c] + f->off);
+    for (int i = 0; i < units; i++, w += k__unit_bytes(f)) {
+        uint8_t *head = w + 128 * f->bits * f->segs;
+        for (int s = 0; s < f->segs; s++) {
+            for (int k = 0; k < 16; k++)
+                for (int r = 0; r < K_PACK_ROWS; r++) memcpy(line[k] + 4 * r, codes[r] + 64 * (i * f->segs + s) + 4 * k, 4);
+            k__planes_put(f->bits, line, w + 128 * f->bits * s);
+        }
+        memset(head, 0, 64u * f->lines);
+        for (int r = 0; r < K_PACK_ROWS; r++) k__head_put(f, &u[r], 64 * f->segs * i, r, head);
+    }
+    return w;
+}
+
+static void k__block_get(const k__form *f, const uint8_t *w, int units, k__unpacked *u) {
+    uint8_t line[16][64];
+    for (int i = 0; i < units; i++, w += k__unit_bytes(f)) {
+        for (int s = 0; s < f->segs; s++) {
+            int first = 64 * (i * f->segs + s);
+            k__planes_get(f->bits, w + 128 * f->bits * s, line);
+            for (int r = 0; r < K_PACK_ROWS; r++)
+                for (int c = 0; c < 64; c++) {
+                    uint8_t v = line[c / 4][4 * r + c % 4];
+                    u[r].q[first + c] = (int8_t)(f->values ? f->values[v & 15] : v - f->off);
+                }
+        }
+        for (int r = 0; r < K_PACK_ROWS; r++) k__head_get(f, w + 128 * f->bits * f->segs, 64 * f->segs * i, r, &u[r]);
+    }
+}
+
+/* nr rows of n weights, row_bytes apart, to dst: k_pack_bytes(type, nr, n) bytes, which is not 0. */
+static void k_pack_rows(uint32_t type, const void *src, size_t row_bytes, int nr, int n, void *dst) {
+    const k__form *f = &k__forms[type];
+    const k_type  *ty = &k_types[type];
+    uint8_t        code[256] = {0}, *w = dst;
+    for (int i = 15; f->values && i >= 0; i--)        /* of equal values the first */
+        if (i < 1 << f->bits) code[(uint8_t)f->values[i]] = (uint8_t)i;
+    for (int r0 = 0; r0 < nr; r0 += K_PACK_ROWS)
+        for (int k = 0; k < n; k += K_SUPER) {
+            k__unpacked u[K_PACK_ROWS];
+            int         len = n - k < K_SUPER ? n - k : K_SUPER;
+            memset(u, 0, sizeof u);
+            for (int r = 0; r < K_PACK_ROWS && r0 + r < nr; r++)
+                k__unpack_block(type, (const uint8_t *)src + (size_t)(r0 + r) * row_bytes + (size_t)(k / ty->block) * ty->bytes,
+                                len, &u[r]);
+            w = k__block_put(f, code, u, (int)k__units(f, len), w);
+        }
+}
+
+/* One strip times all columns. */
+static void k__mul_strip_ref(uint32_t type, const uint8_t *w, int rows, int n, const k_acts *a, float *y, size_t ldy) {
+    const k__form *f = &k__forms[type];
+    const k_type  *ty = &k_types[type];
+    for (int k = 0; k < n; k += K_SUPER) {
+        k__unpacked u[K_PACK_ROWS];
+        int         len = n - k < K_SUPER ? n - k : K_SUPER, units = (int)k__units(f, len);
+        k__block_get(f, w, units, u);
+        w += (size_t)units * k__unit_bytes(f);
+        for (int t = 0; t < a->nt; t++) {
+            size_t         row = (size_t)k__row_of(a, t);
+            const int8_t  *q = a->q + row * a->ldq + k;
+            const int16_t *sum = a->sum + row * a->lds + k / 16;
+            float          d = a->d[row * a->ldd + (size_t)(k / K_SUPER)];
+            for (int r = 0; r < rows; r++) {
+                float *out = &y[(size_t)t * ldy + (size_t)r];
+                float  v = ty->kind == K_KIND_INT ? k__int_block_ref(&u[r], ty->has_min, q, sum)
+                                                  : k__scale_block_ref(&u[r], ty->group, ty->has_min, q, sum, len);
+                *out = (k ? *out : 0.0f) + v * d;
+            }
+        }
+    }
+}
+
+static void k_mul_packed_ref(uint32_t type, const void *w, int nr, int n, const k_acts *a, float *y, size_t ldy,
+                             void *scratch) {
+    size_t strip = k_pack_bytes(type, K_PACK_ROWS, n);
+    (void)scratch;
+    for (int r = 0; r < nr; r += K_PACK_ROWS)
+        k__mul_strip_ref(type, (const uint8_t *)w + (size_t)(r / K_PACK_ROWS) * strip, nr - r < K_PACK_ROWS ? nr - r : K_PACK_ROWS,
+                         n, a, y + r, ldy);
+}
+
+/* ===== [packed_x86] what the vector levels share =====
+ * A block, 16 rows by 256 columns, is opened into one half of a panel in the first cache, codes as bytes and
+ * scales as lanes; all columns of activations meet it there, up to eight in one pass (cols). From many columns on
+ * two strips are opened whole and go the way of [quant_x86]: panels and tiles. */
+
+#if defined(__x86_64__)
+
+enum {
+    K__PASSES = 4,                                    /* passes of few columns, at most */
+    K__FAR = 16384,                                   /* bytes ahead of a packed stream that are asked for */
+    K__LANE_WHOLE, K__LANE_LOW, K__LANE_BOTH          /* sc in a lane: as int32; in the low word; in both */
+};
+
+/* What a pass makes of the activations' sums beforehand, for each column and block sixteen words at most. */
+enum {
+    K__AUX_NONE,
+    K__AUX_OFF16, K__AUX_OFF32,                       /* -off * sum of each 16 or 32: where a group's dot starts */
+    K__AUX_OFF32X,                                    /* the same, 16 times as much for every other group */
+    K__AUX_PAIRS, K__AUX_PAIRS16,                     /* words (0, 2) (1, 3) (4, 6) (5, 7) .. of the sums of 32 or 16 */
+    K__AUX_FLOAT                                      /* the sums of 32 as float */
+};
+
+/* Columns that go together. */
+typedef struct {
+    const k__form *form;
+    int32_t       *aux;                               /* [blocks][columns][16] */
+    k__cols        c;
+} k__pass;
+
+typedef void k__cols_fn(const k__panel *open, const uint8_t *w, const k__pass *x, int b, float (*y)[K_PACK_ROWS]);
+typedef struct {
+    void (*codes)(const k__form *f, const uint8_t *w, int segs, k__panel *to, int at);
+    void (*heads)(const k__form *f, const uint8_t *w, int groups, k__panel *to, int at);
+    k__cols_fn *cols[K__COLS];
+    bool opened;                                      /* cols wants the block in the panel, else it reads the packed one */
+    int  aux;
+    k__tile *tile[K__TILE - K__TILE_MIN + 1];
+    int width, panel_cols;                            /* columns of a pass; columns from which panels pay */
+} k__packed_plan;
+
+/* Lines are asked for one by one, as they are read: many at once would fill the core's buffers and hold up the reading.
+ * They may lie beyond the matrix. */
+static inline __attribute__((always_inline)) void k__line_ahead(const uint8_t *p) {
+    _mm_prefetch((const char *)((uintptr_t)p + K__FAR), _MM_HINT_T1);
+}
+static inline __attribute__((always_inline)) void k__head_ahead(const uint8_t *h, int lines) {
+    K__UNROLL for (int i = 0; i < 5; i++)
+        if (i < lines) k__line_ahead(h + 64 * i);
+}
+
+/* Eight rows of a head's line. */
+K__IN_AVX2 __m256i k__lane_bits(__m256i v, int at, int mask) {
+    return _mm256_and_si256(_mm256_srli_epi32(v, at), _mm256_set1_epi32(mask));
+}
+
+/* sc of group g; v: the lines of the head. */
+K__IN_AVX2 __m256i k__lane_sc(int head, const __m256i *v, int g) {
+    switch (head) {
+    case K__HEAD_MIN6: return k__lane_bits(v[g / 8], g / 2 % 4 * 8, 63);
+    case K__HEAD_MIN4: return k__lane_bits(v[g / 4], g % 4 * 8, 15);
+    case K__HEAD_S8: return _mm256_srai_epi32(_mm256_slli_epi32(v[g / 4], 24 - g % 4 * 8), 24);
+    case K__HEAD_S6: case K__HEAD_S6X2: {
+        int     i = head == K__HEAD_S6 ? g : g / 2;
+        __m256i lo = k__lane_bits(v[head == K__HEAD_S6 ? g / 8 : 0], i % 8 * 4, 15), hi = v[head == K__HEAD_S6 ? 2 : 1];
+        hi = i < 2 ? _mm256_slli_epi32(hi, 4 - 2 * i) : _mm256_srli_epi32(hi, 2 * i - 4);
+        hi = _mm256_and_si256(hi, _mm256_set1_epi32(0x30));
+        return _mm256_sub_epi32(_mm256_or_si256(lo, hi), _mm256_set1_epi32(32));
+    }
+    default: return _mm256_set1_epi32(1);             /* K__HEAD_ONE */
+    }
+}
+
+K__IN_AVX2 __m256i k__lane_mn(int head, const __m256i *v, int g) {
+    if (head == K__HEAD_MIN4) return k__lane_bits(v[g / 4], g % 4 * 8 + 4, 15);
+    int at = g / 2 % 4 * 8;
+    if (g < 8) return k__lane_bits(v[2], at, 63);
+    __m256i lo = k__lane_bits(v[0], at + 6, 3), mid = k__lane_bits(v[1], at + 6, 3), hi = k__lane_bits(v[2], at + 6, 3);
+    return _mm256_or_si256(lo, _mm256_or_si256(_mm256_slli_epi32(mid, 2), _mm256_slli_epi32(hi, 4)));
+}
+
+/* Two words to a lane. */
+K__IN_AVX2 __m256i k__lane_pair(__m256i lo, __m256i hi) { return _mm256_blend_epi16(lo, _mm256_slli_epi32(hi, 16), 0xaa); }
+
+K__IN_AVX2 __m256 k__lane_halves(const uint8_t *p) { return _mm256_cvtph_ps(k__ld128(p)); }
+
+/* The head at h of an INT block. An offset becomes a minimum: sc*(u - off) = sc*u + (-sc*off)*1. */
+K__IN_AVX2 void k__open_int(int head, int lane, int lines, int off, float factor, const uint8_t *h, k__panel *to, int at) {
+    const bool has_min = head == K__HEAD_MIN6 || head == K__HEAD_MIN4;
+    for (int r = 0; r < K_PACK_ROWS; r += 8, h += 32) {
+        __m256i v[5], sc[2], mn[2];
+        __m256  d;
+        K__UNROLL for (int i = 0; i < 5; i++) v[i] = k__ld256(h + 64 * (i < lines ? i : 0));
+        K__UNROLL for (int p = 0; p < 8; p++) {
+            K__UNROLL for (int i = 0; i < 2; i++) {
+                __m256i s = sc[i] = k__lane_sc(head, v, 2 * p + i);
+                if (lane == K__LANE_LOW) s = _mm256_blend_epi16(s, _mm256_setzero_si256(), 0xaa);
+                if (lane == K__LANE_BOTH) s = k__lane_pair(s, s);
+                mn[i] = has_min ? k__lane_mn(head, v, 2 * p + i)
+                                : _mm256_mullo_epi16(sc[i], _mm256_set1_epi32(-off & 0xffff));
+                _mm256_store_si256((__m256i *)&to->sc[2 * p + i][at + r], s);
+            }
+            _mm256_store_si256((__m256i *)&to->mn[p][at + r], k__lane_pair(mn[0], mn[1]));
+        }
+        if (has_min) {
+            const uint8_t *halves = h - 2 * r + 64 * (lines - 1);
+            d = k__lane_halves(halves);
+            _mm256_store_ps(&to->dm[at + r], k__lane_halves(halves + 32));
+        } else if (head == K__HEAD_S6X2) {
+            __m256i f16 = _mm256_srli_epi32(v[1], 16);
+            f16 = _mm256_permute4x64_epi64(_mm256_packus_epi32(f16, f16), 0xd8);
+            d = _mm256_mul_ps(_mm256_cvtph_ps(_mm256_castsi256_si128(f16)), _mm256_set1_ps(factor));
+        } else {
+            d = _mm256_castsi256_ps(v[lines - 1]);
+        }
+        _mm256_store_ps(&to->d[at + r], d);
+    }
+}
+
+K__IN_AVX2 __m256 k__lane_e8(const uint8_t *p) {
+    __m256i e = _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)p)), one = _mm256_set1_epi32(1);
+    __m256i low = _mm256_sllv_epi32(_mm256_set1_epi32(0x00200000), e);
+    __m256i v = _mm256_slli_epi32(_mm256_sub_epi32(e, one), 23);
+    return _mm256_castsi256_ps(_mm256_blendv_epi8(low, v, _mm256_cmpgt_epi32(e, one)));
+}
+
+K__IN_AVX2 __m256 k__lane_e4(const uint8_t *p) {
+    __m128i v = _mm_slli_epi16(_mm_cvtepu8_epi16(_mm_loadl_epi64((const __m128i *)p)), 7);
+    return _mm256_mul_ps(_mm256_cvtph_ps(v), _mm256_set1_ps(0x1p7f));
+}
+
+/* The heads of a SCALE block's units; groups that are not there count zero times. */
+K__IN_AVX2 void k__open_scale(int head, int segs, size_t unit, int bits, const uint8_t *w, int groups, k__panel *to, int at) {
+    const int per = head == K__HEAD_E4 ? 16 : 32, each = 64 * segs / per, all = K_SUPER / per;
+    for (int r = 0; r < K_PACK_ROWS; r += 8) {
+        const uint8_t *h = w + 128 * bits * segs;
+        int            g = 0;
+        for (; g < groups; h += unit)
+            for (int i = 0; i < each; i++, g++) {
+                const uint8_t *half = h + 32 * (i / segs) + 2 * r;
+                __m256         s = head == K__HEAD_E8   ? k__lane_e8(h + 16 * i + r)
+                                   : head == K__HEAD_E4 ? k__lane_e4(h + 16 * i + r)
+                                                        : k__lane_halves(half);
+                _mm256_store_ps(&to->fs[g][at + r], s);
+                if (head == K__HEAD_F16M) _mm256_store_ps(&to->fs[8 + g][at + r], k__lane_halves(half + 64));
+            }
+        for (; g < all; g++) {
+            _mm256_store_ps(&to->fs[g][at + r], _mm256_setzero_ps());
+            if (head == K__HEAD_F16M) _mm256_store_ps(&to->fs[8 + g][at + r], _mm256_setzero_ps());
+        }
+    }
+}
+
+#define K__HEADS_INT(name, head, lines, lane)                                                                     \
+    K__AVX2 void k__heads_##name(const k__form *f, const uint8_t *w, int groups, k__panel *to, int at) {          \
+        (void)groups;                                                                                             \
+        k__open_int(head, lane, lines, f->off, f->factor, w + 512 * f->bits, to, at);                             \
+    }
+#define K__HEADS_SCALE(name, head)                                                                                \
+    K__AVX2 void k__heads_##name(const k__form *f, const uint8_t *w, int groups, k__panel *to, int at) {          \
+        k__open_scale(head, f->segs, k__unit_bytes(f), f->bits, w, groups, to, at);                               \
+    }
+K__HEADS_INT(min6_low, K__HEAD_MIN6, 4, K__LANE_LOW)
+K__HEADS_INT(min6_whole, K__HEAD_MIN6, 4, K__LANE_WHOLE)
+K__HEADS_INT(min6_both, K__HEAD_MIN6, 4, K__LANE_BOTH)
+K__HEADS_INT(min4_low, K__HEAD_MIN4, 5, K__LANE_LOW)
+K__HEADS_INT(min4_both, K__HEAD_MIN4, 5, K__LANE_BOTH)
+K__HEADS_INT(s8_whole, K__HEAD_S8, 5, K__LANE_WHOLE)
+K__HEADS_INT(s8_both, K__HEAD_S8, 5, K__LANE_BOTH)
+K__HEADS_INT(s6_low, K__HEAD_S6, 4, K__LANE_LOW)
+K__HEADS_INT(s6_whole, K__HEAD_S6, 4, K__LANE_WHOLE)
+K__HEADS_INT(s6_both, K__HEAD_S6, 4, K__LANE_BOTH)
+K__HEADS_INT(s6x2_whole, K__HEAD_S6X2, 2, K__LANE_WHOLE)
+K__HEADS_INT(s6x2_both, K__HEAD_S6X2, 2, K__LANE_BOTH)
+K__HEADS_INT(one_low, K__HEAD_ONE, 1, K__LANE_LOW)
+K__HEADS_INT(one_both, K__HEAD_ONE, 1, K__LANE_BOTH)
+K__HEADS_SCALE(f16, K__HEAD_F16)
+K__HEADS_SCALE(f16m, K__HEAD_F16M)
+K__HEADS_SCALE(e8, K__HEAD_E8)
+K__HEADS_SCALE(e4, K__HEAD_E4)
+
+/* One block of len columns into the panel, rows at .. at + 15. */
+static void k__open_block(const k__packed_plan *p, const k__form *f, const uint8_t *w, int len, k__panel *to, int at) {
+    p->codes(f, w, (len + 63) / 64, to, at);
+    p->heads(f, w, f->head == K__HEAD_E4 ? len / 16 : len / 32, to, at);
+}
+
+static void k__aux_block(int kind, int off, const int16_t *sum, int32_t *to) {
+    int32_t s[8];
+    for (int g = 0; g < 8; g++) s[g] = sum[2 * g] + sum[2 * g + 1];
+    switch (kind) {
+    case K__AUX_OFF16:
+        for (int g = 0; g < 16; g++) to[g] = -off * sum[g];
+        break;
+    case K__AUX_OFF32: case K__AUX_OFF32X:
+        for (int g = 0; g < 8; g++) to[g] = -off * s[g] * (kind == K__AUX_OFF32X && g % 2 ? 16 : 1);
+        break;
+    case K__AUX_PAIRS:
+        for (int g = 0, i = 0; g < 4; g++, i = g + g / 2 * 2) to[g] = (int32_t)((uint32_t)s[i + 2] << 16 | (uint16_t)s[i]);
+        break;
+    case K__AUX_PAIRS16:
+        for (int g = 0, i = 0; g < 8; g++, i = g + g / 2 * 2) to[g] = (int32_t)((uint32_t)sum[i + 2] << 16 | (uint16_t)sum[i]);
+        break;
+    default:
+        for (int g = 0; g < 8; g++) to[g] = (int32_t)k__bits_of((float)s[g]);
+    }
+}
+
+/* mem: room for 64 bytes a block and column; returns what is left. */
+static int32_t *k__aux_set(k__pass *x, int kind, int off, int32_t *mem) {
+    const int blocks = x->c.nb + (x->c.tail > 0);
+    x->aux = mem;
+    if (kind == K__AUX_NONE) return mem;
+    for (int b = 0; b < blocks; b++)
+        for (int t = 0; t < x->c.n; t++, mem += 16) k__aux_block(kind, off, k__cols_sum(&x->c, t, b), mem);
+    return mem;
+}
+
+/* Columns t0 .. t0 + count - 1, and the last one again where the plan has no kernel for just as many. */
+static void k__pass_set(k__pass *x, const k__packed_plan *p, const k__form *f, const k_acts *a, int t0, int count, int n) {
+    int32_t idx[K__COLS];
+    k_acts  some = *a;
+    int     width = count;
+    while (!p->cols[width - 1]) width++;
+    for (int c = 0; c < width; c++) idx[c] = k__row_of(a, t0 + (c < count ? c : count - 1));
+    some.idx = idx;
+    k__cols_set(&x->c, &some, 0, width, n);
+    x->c.offset = f->off;
+    x->form = f;
+}
+
+/* Few columns: a strip is read once, whatever their number. block: room for one panel more than the row has blocks; the
+ * first is the block in hand, in the rest of it fits what k__aux_set makes (2 KB a block for 32 columns). */
+static void k__packed_few(const k__packed_plan *p, uint32_t type, const uint8_t *w, int nr, int n, const k_acts *a, float *y,
+                          size_t ldy, k__panel *block) {
+    const k__form *f = &k__forms[type];
+    const int      parts = (a->nt + p->width - 1) / p->width;
+    int32_t       *mem = (int32_t *)(void *)(block + 1);
+    k__pass        x[K__PASSES];
+    float          acc[K__PASSES][K__COLS][K_PACK_ROWS];
+    for (int i = 0; i < parts; i++) {
+        int t0 = i * p->width, left = a->nt - t0;
+        k__pass_set(&x[i], p, f, a, t0, left < p->width ? left : p->width, n);
+        mem = k__aux_set(&x[i], p->aux, f->off, mem);
+    }
+    for (int r = 0; r < nr; r += K_PACK_ROWS) {
+        memset(acc, 0, (size_t)parts * sizeof acc[0]);
+        for (int b = 0; b * K_SUPER < n; b++) {
+            int    len = n - b * K_SUPER < K_SUPER ? n - b * K_SUPER : K_SUPER;
+            size_t bytes = (size_t)k__units(f, len) * k__unit_bytes(f);
+            if (p->opened) {
+                k__fetch_ahead(w, bytes);
+                k__open_block(p, f, w, len, block, 0);
+            }
+            for (int i = 0; i < parts; i++) p->cols[x[i].c.n - 1](block, w, &x[i], b, acc[i]);
+            w += bytes;
+        }
+        int rows = nr - r < K_PACK_ROWS ? nr - r : K_PACK_ROWS;
+        for (int t = 0; t < a->nt; t++)
+            memcpy(y + (size_t)t * ldy + r, acc[t / p->width][t % p->width], (size_t)rows * sizeof(float));
+    }
+}
+
+/* Two strips, or the last one twice, into panels. */
+static void k__packed_panels(const k__packed_plan *p, const k__form *f, const uint8_t *w, size_t strip, int rows, int n,
+                             k__panel *to) {
+    for (int b = 0; b * K_SUPER < n; b++, to++) {
+        int            len = n - b * K_SUPER < K_SUPER ? n - b * K_SUPER : K_SUPER;
+        const uint8_t *src = w + (size_t)b * (size_t)k__units(f, K_SUPER) * k__unit_bytes(f);
+        k__open_block(p, f, src, len, to, 0);
+        k__open_block(p, f, rows > K_PACK_ROWS ? src + strip : src, len, to, K_PACK_ROWS);
+    }
+}
+
+static void k__mul_packed(const k__packed_plan *plans, uint32_t type, const void *packed, int nr, int n, const k_acts *a,
+                          float *y, size_t ldy, void *scratch) {
+    const k__packed_plan *p = &plans[type];
+    const k__form        *f = &k__forms[type];
+    const uint8_t        *w = packed;
+    const size_t          strip = k_pack_bytes(type, K_PACK_ROWS, n);
+    k__panel             *panel = (k__panel *)(((uintptr_t)scratch + 63) & ~(uintptr_t)63);
+    if (a->nt < p->panel_cols) {
+        k__packed_few(p, type, w, nr, n, a, y, ldy, panel);
+        return;
+    }
+    for (int r = 0; r < nr; r += K__STRIP, w += 2 * strip) {
+        int rows = nr - r < K__STRIP ? nr - r : K__STRIP, next = nr - r - rows;
+        k__packed_panels(p, f, w, strip, rows, n, panel);
+        k__mul_strip(p->tile, panel, f->off, rows, n, a, y + r, ldy, w + 2 * strip,
+                     next <= 0 ? 0 : next <= K_PACK_ROWS ? strip : 2 * strip);
+    }
+}
+
+/* ===== [packed_avx512] ===== */
+
+/* v moved from bit `from` to bit `to` in each byte, then masked. */
+K__IN_512 __m512i k__moved512(__m512i v, int from, int to, int mask) {
+    if (from > to) v = _mm512_srli_epi16(v, (unsigned)(from - to));
+    if (from < to) v = _mm512_slli_epi16(v, (unsigned)(to - from));
+    return _mm512_and_si512(v, _mm512_set1_epi8((char)mask));
+}
+
+/* k-lines i and 8 + i of 64 columns at p. */
+K__IN_512 void k__lines512(int bits, bool table, __m512i t, const uint8_t *p, int i, __m512i *lo, __m512i *hi) {
+    *lo = *hi = _mm512_setzero_si512();
+    if (bits & 4) {
+        __m512i v = k__ld512(p + 64 * i);
+        *lo = k__moved512(v, 0, 0, 15);
+        *hi = k__moved512(v, 4, 0, 15);
+    }
+    if (bits & 2) {
+        const uint8_t *at = p + (bits & 4) * 128 + i / 4 * 64;
+        *lo = _mm512_or_si512(*lo, k__moved512(k__ld512(at), i % 4 * 2, bits & 4, 3 << (bits & 4)));
+        *hi = _mm512_or_si512(*hi, k__moved512(k__ld512(at + 128), i % 4 * 2, bits & 4, 3 << (bits & 4)));
+    }
+    if (bits & 1) {
+        const uint8_t *at = p + (bits & 6) * 128;
+        *lo = _mm512_or_si512(*lo, k__moved512(k__ld512(at), i, bits & 6, 1 << (bits & 6)));
+        *hi = _mm512_or_si512(*hi, k__moved512(k__ld512(at + 64), i, bits & 6, 1 << (bits & 6)));
+    }
+    if (table) {
+        *lo = _mm512_shuffle_epi8(t, *lo);
+        *hi = _mm512_shuffle_epi8(t, *hi);
+    }
+}
+
+K__IN_512 void k__codes_open512(int bits, bool table, const k__form *f, const uint8_t *w, int segs, k__panel *to, int at) {
+    __m512i t = _mm512_setzero_si512();
+    if (table)
+        t = _mm512_add_epi8(_mm512_broadcast_i32x4(k__ld128(f->values)), _mm512_set1_epi8((char)f->off));
+    for (int s = 0; s < segs; s++) {
+        const uint8_t *p = w + (size_t)(s / f->segs) * k__unit_bytes(f) + (size_t)(s % f->segs) * (size_t)(128 * bits);
+        uint8_t (*q)[K__STRIP][4] = &to->q[16 * s];
+        K__UNROLL for (int i = 0; i < 8; i++) {
+            __m512i lo, hi;
+            if (bits == 8) {
+                lo = k__ld512(p + 64 * i);
+                hi = k__ld512(p + 64 * i + 512);
+            } else {
+                k__lines512(bits, table, t, p, i, &lo, &hi);
+            }
+            _mm512_store_si512(q[i][at], lo);
+            _mm512_store_si512(q[8 + i][at], hi);
+        }
+    }
+}
+
+#define K__CODES_512(name, bits, table)                                                                         \
+    K__512 void k__codes_##name##_512(const k__form *f, const uint8_t *w, int segs, k__panel *to, int at) {     \
+        k__codes_open512(bits, table, f, w, segs, to, at);                                                      \
+    }
+K__CODES_512(1t, 1, true)
+K__CODES_512(2, 2, false)
+K__CODES_512(3, 3, false)
+K__CODES_512(3t, 3, true)
+K__CODES_512(4, 4, false)
+K__CODES_512(4t, 4, true)
+K__CODES_512(5, 5, false)
+K__CODES_512(6, 6, false)
+K__CODES_512(8, 8, false)
+
+/* --- few columns, straight from the packed block --- */
+
+/* k-lines i and 8 + i of 64 columns; plain nibbles stay where they are: the second is 16 times its codes. */
+K__IN_512 void k__direct512(int bits, bool table, __m512i t, const uint8_t *p, int i, __m512i *lo, __m512i *hi) {
+    if (bits == 8) {
+        *lo = k__ld512(p + 64 * i);
+        *hi = k__ld512(p + 64 * i + 512);
+    } else if (bits == 4 && !table) {
+        __m512i v = k__ld512(p + 64 * i);
+        *lo = _mm512_and_si512(v, _mm512_set1_epi8(15));
+        *hi = _mm512_and_si512(v, _mm512_set1_epi8(-16));
+    } else {
+        k__lines512(bits, table, t, p, i, lo, hi);
+    }
+}
+
+/* The chains a and c over count k-lines from `from` and those 8 further of 64 columns; q: where they begin. */
+K__IN_512 void k__direct_dots512(int T, int bits, bool table, __m512i t, const uint8_t *p, int from, int count,
+                                 const int8_t *const *q, __m512i *a, __m512i *c) {
+    K__UNROLL for (int i = from; i < from + count; i++) {
+        __m512i lo, hi;
+        K__UNROLL for (int l = 0; l < 2; l++)
+            if (i * bits / 4 + l < (i + 1) * bits / 4) k__line_ahead(p + 64 * (i * bits / 4 + l));
+        k__direct512(bits, table, t, p, i, &lo, &hi);
+        K__UNROLL for (int j = 0; j < T; j++) {
+            a[j] = _mm512_dpbusd_epi32(a[j], lo, k__bcast512(q[j] + 4 * i));
+            c[j] = _mm512_dpbusd_epi32(c[j], hi, k__bcast512(q[j] + 4 * i + 32));
+        }
+    }
+}
+
+K__IN_512 __m512i k__values512(bool table, const k__form *f) {
+    if (!table) return _mm512_setzero_si512();
+    return _mm512_add_epi8(_mm512_broadcast_i32x4(k__ld128(f->values)), _mm512_set1_epi8((char)f->off));
+}
+
+/* Minima as words for the pairs of K__AUX_PAIRS and K__AUX_PAIRS16; returns how many lanes of them. */
+K__IN_512 int k__mins_open512(int head, const uint8_t *h, __m512i *mn) {
+    const __m512i even = _mm512_set1_epi32(0x00ff00ff);
+    if (head == K__HEAD_MIN4) {
+        K__UNROLL for (int l = 0; l < 4; l++) {
+            __m512i v = k__moved512(k__ld512(h + 64 * l), 4, 0, 15);
+            mn[2 * l] = _mm512_and_si512(v, even);
+            mn[2 * l + 1] = _mm512_and_si512(_mm512_srli_epi32(v, 8), even);
+        }
+        return 8;
+    }
+    __m512i v2 = k__ld512(h + 128), m0 = _mm512_and_si512(v2, _mm512_set1_epi8(63));
+    __m512i m1 = k__moved512(k__ld512(h), 6, 0, 3);
+    m1 = _mm512_or_si512(m1, k__moved512(k__ld512(h + 64), 6, 2, 12));
+    m1 = _mm512_or_si512(m1, k__moved512(v2, 6, 4, 48));
+    mn[0] = _mm512_and_si512(m0, even);
+    mn[1] = _mm512_and_si512(_mm512_srli_epi32(m0, 8), even);
+    mn[2] = _mm512_and_si512(m1, even);
+    mn[3] = _mm512_and_si512(_mm512_srli_epi32(m1, 8), even);
+    return 4;
+}
+
+/* y[t] += u * d of the column; isum is whole, as float. */
+K__IN_512 void k__int_finish512(int T, int head, const uint8_t *h, const k__pass *x, int b, const __m512 *isum,
+                                float (*y)[K_PACK_ROWS]) {
+    const bool     has_min = head == K__HEAD_MIN6 || head == K__HEAD_MIN4;
+    const int32_t *aux = x->aux + (size_t)b * (size_t)T * 16;
+    const uint8_t *last = h + (head == K__HEAD_MIN4 || head == K__HEAD_S8       ? 256
+                               : head == K__HEAD_S6X2                           ? 64
+                               : head == K__HEAD_ONE                            ? 0
+                                                                                : 192);
+    __m512i        mn[8];
+    __m512         d, dm;
+    int            n = 0;
+    k__head_ahead(h, (int)(last - h) / 64 + 1);
+    if (has_min) {
+        n = k__mins_open512(head, h, mn);
+        d = _mm512_cvtph_ps(k__ld256(last));
+        dm = _mm512_cvtph_ps(k__ld256(last + 32));
+    } else if (head == K__HEAD_S6X2) {
+        d = _mm512_cvtph_ps(_mm512_cvtepi32_epi16(_mm512_srli_epi32(k__ld512(last), 16)));
+        d = _mm512_mul_ps(d, _mm512_set1_ps(x->form->factor));
+    } else {
+        d = _mm512_castsi512_ps(k__ld512(last));
+    }
+    K__UNROLL for (int t = 0; t < T; t++) {
+        __m512 u = _mm512_mul_ps(d, isum[t]);
+        if (has_min) {
+            __m512i m = _mm512_setzero_si512();
+            K__UNROLL for (int i = 0; i < n; i++) m = _mm512_dpwssd_epi32(m, mn[i], k__bcast512(aux + 16 * t + i));
+            u = _mm512_sub_ps(u, _mm512_mul_ps(dm, _mm512_cvtepi32_ps(m)));
+        }
+        k__add_scaled512(y[t], u, x->c.d[t][b]);
+    }
+}
+
+/* Q4_K. Scales are multiplied in float: 4 groups * 63 * 32 * 15 * 127 < 2^24, so that half a block's sum is exact, and
+ * the sum of two halves is rounded once, as the conversion of the integer is. */
+K__IN_512 void k__q4_K_direct512(int T, const uint8_t *w, const k__pass *x, int b, float (*y)[K_PACK_ROWS]) {
+    const uint8_t *h = w + 2048;
+    const __m512i  six = _mm512_set1_epi32(63);
+    const int8_t  *q[K__COLS];
+    __m512i        v = k__ld512(h);
+    __m512         f[K__COLS], half[K__COLS];
+    K__UNROLL for (int t = 0; t < T; t++) {
+        q[t] = x->c.q[t] + (size_t)b * K_SUPER;
+        f[t] = half[t] = _mm512_setzero_ps();
+    }
+    K__NO_UNROLL for (int s = 0; s < 4; s++, w += 512, v = _mm512_srli_epi32(v, 16)) {
+        __m512i a[K__COLS], c[K__COLS];
+        K__UNROLL for (int t = 0; t < T; t++) a[t] = c[t] = _mm512_setzero_si512();
+        k__direct_dots512(T, 4, false, v, w, 0, 8, q, a, c);
+        if (s == 2) {
+            v = k__ld512(h + 64);
+            K__UNROLL for (int t = 0; t < T; t++) {
+                half[t] = f[t];
+                f[t] = _mm512_setzero_ps();
+            }
+        }
+        __m512 s0 = _mm512_cvtepi32_ps(_mm512_and_si512(v, six));
+        __m512 s1 = _mm512_cvtepi32_ps(_mm512_and_si512(_mm512_srli_epi32(v, 8), six));
+        s1 = _mm512_mul_ps(s1, _mm512_set1_ps(0.0625f));
+        K__UNROLL for (int t = 0; t < T; t++) {
+            f[t] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(a[t]), s0, f[t]);
+            f[t] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(c[t]), s1, f[t]);
+            q[t] += 64;
+        }
+    }
+    K__UNROLL for (int t = 0; t < T; t++) f[t] = _mm512_add_ps(half[t], f[t]);
+    k__int_finish512(T, K__HEAD_MIN6, h, x, b, f, y);
+}
+
+/* sc of the groups of 64 columns, the s-th; narrow: in the lower word alone. */
+K__IN_512 void k__direct_sc512(int head, bool narrow, const uint8_t *h, int s, __m512i *sc) {
+    const __m512i minus = narrow ? _mm512_set1_epi32(32) : _mm512_set1_epi16(0);
+    switch (head) {
+    case K__HEAD_MIN6: {
+        __m512i v = _mm512_srl_epi32(k__ld512(h + 64 * (s / 2)), _mm_cvtsi32_si128(s % 2 * 16));
+        sc[0] = _mm512_and_si512(v, _mm512_set1_epi32(63));
+        sc[1] = _mm512_and_si512(_mm512_srli_epi32(v, 8), _mm512_set1_epi32(63));
+        return;
+    }
+    case K__HEAD_MIN4:
+        K__UNROLL for (unsigned i = 0; i < 4; i++)
+            sc[i] = _mm512_and_si512(_mm512_srli_epi32(k__ld512(h + 64 * s), 8 * i), _mm512_set1_epi32(15));
+        return;
+    case K__HEAD_S8:
+        K__UNROLL for (unsigned i = 0; i < 4; i++)
+            sc[i] = _mm512_srai_epi32(_mm512_slli_epi32(k__ld512(h + 64 * s), 24 - 8 * i), 24);
+        return;
+    case K__HEAD_S6: case K__HEAD_S6X2: {
+        const bool each16 = head == K__HEAD_S6;
+        __m512i    lo = k__ld512(each16 ? h + 64 * (s / 2) : h), hi = k__ld512(each16 ? h + 128 : h + 64);
+        lo = _mm512_srl_epi32(lo, _mm_cvtsi32_si128(each16 ? s % 2 * 16 : s * 8));
+        hi = _mm512_srl_epi32(hi, _mm_cvtsi32_si128(each16 ? s * 8 : s * 4));
+        K__UNROLL for (unsigned i = 0; i < 4; i++) {
+            if (!each16 && i == 2) break;
+            __m512i low = _mm512_and_si512(_mm512_srli_epi32(lo, 4 * i), _mm512_set1_epi32(15));
+            __m512i up = i < 2 ? _mm512_slli_epi32(hi, 4 - 2 * i) : _mm512_srli_epi32(hi, 2 * i - 4);
+            low = _mm512_or_si512(low, _mm512_and_si512(up, _mm512_set1_epi32(0x30)));
+            sc[i] = narrow ? _mm512_sub_epi16(low, minus) : _mm512_sub_epi32(low, _mm512_set1_epi32(32));
+        }
+        return;
+    }
+    }
+}
+
+/* The other INT formats. narrow: dots of 16 fit words. A dot starts at what the offset takes away. */
+K__IN_512 void k__int_direct512(int T, int bits, bool table, int head, bool narrow, const uint8_t *w, const k__pass *x, int b,
+                                float (*y)[K_PACK_ROWS]) {
+    const bool     has_min = head == K__HEAD_MIN6 || head == K__HEAD_MIN4;
+    const int      group = head == K__HEAD_MIN4 || head == K__HEAD_S8 || head == K__HEAD_S6 ? 16 : 32;
+    const uint8_t *h = w + 512 * bits;
+    const int32_t *start = x->aux + (size_t)b * (size_t)T * 16;
+    const __m512i  values = k__values512(table, x->form);
+    const int8_t  *q[K__COLS];
+    __m512i        sum[K__COLS];
+    K__UNROLL for (int t = 0; t < T; t++) {
+        q[t] = x->c.q[t] + (size_t)b * K_SUPER;
+        sum[t] = _mm512_setzero_si512();
+    }
+    K__NO_UNROLL for (int s = 0; s < 4; s++, w += 128 * bits, start += 64 / group) {
+        __m512i sc[4];
+        k__direct_sc512(head, narrow, h, s, sc);
+        K__UNROLL for (int g = 0; g < 32 / group; g++) {
+            __m512i a[K__COLS], c[K__COLS];
+            K__UNROLL for (int t = 0; t < T; t++) {
+                a[t] = has_min ? _mm512_setzero_si512() : k__bcast512(start + 16 * t + g);
+                c[t] = has_min ? _mm512_setzero_si512() : k__bcast512(start + 16 * t + g + 32 / group);
+            }
+            k__direct_dots512(T, bits, table, values, w, g * group / 4, group / 4, q, a, c);
+            K__UNROLL for (int t = 0; t < T; t++) {
+                if (head == K__HEAD_ONE) {
+                    sum[t] = _mm512_add_epi32(sum[t], _mm512_add_epi32(a[t], c[t]));
+                } else if (narrow) {
+                    sum[t] = _mm512_dpwssd_epi32(sum[t], a[t], sc[g]);
+                    sum[t] = _mm512_dpwssd_epi32(sum[t], c[t], sc[g + 32 / group]);
+                } else {
+                    sum[t] = _mm512_add_epi32(sum[t], _mm512_add_epi32(_mm512_mullo_epi32(a[t], sc[g]),
+                                                                       _mm512_mullo_epi32(c[t], sc[g + 32 / group])));
+                }
+            }
+        }
+        K__UNROLL for (int t = 0; t < T; t++) q[t] += 64;
+    }
+    __m512 f[K__COLS];
+    K__UNROLL for (int t = 0; t < T; t++) f[t] = _mm512_cvtepi32_ps(sum[t]);
+    k__int_finish512(T, head, h, x, b, f, y);
+}
+
+/* fs of a group of 32, the i-th of the s-th 64 columns of a unit. */
+K__IN_512 __m512 k__direct_fs512(int head, int segs, const uint8_t *h, int s, int i) {
+    if (head != K__HEAD_E8) return _mm512_cvtph_ps(k__ld256(h + 32 * ((2 * s + i) / segs)));
+    __m512i   e = _mm512_cvtepu8_epi32(k__ld128(h + 16 * (2 * s + i))), one = _mm512_set1_epi32(1);
+    __mmask16 low = _mm512_cmple_epi32_mask(e, one);
+    __m512i   v = _mm512_slli_epi32(_mm512_sub_epi32(e, one), 23);
+    return _mm512_castsi512_ps(_mm512_mask_sllv_epi32(v, low, _mm512_set1_epi32(0x00200000), e));
+}
+
+/* SCALE formats with groups of 32. */
+K__IN_512 void k__scale_direct512(int T, int bits, bool table, int head, int segs, const uint8_t *w, const k__pass *x, int b,
+                                  float (*y)[K_PACK_ROWS]) {
+    const bool     has_min = head == K__HEAD_F16M;
+    const int      groups = (b < x->c.nb ? K_SUPER : x->c.tail) / 32;
+    const int32_t *aux = x->aux + (size_t)b * (size_t)T * 16;
+    const __m512i  values = k__values512(table, x->form);
+    const int8_t  *q[K__COLS];
+    __m512         f[K__COLS];
+    K__UNROLL for (int t = 0; t < T; t++) {
+        q[t] = k__cols_q(&x->c, t, b);
+        f[t] = _mm512_setzero_ps();
+    }
+    K__NO_UNROLL for (int g = 0, s = 0; g < groups; g += 2, w += 128 * bits, aux += 2) {
+        const uint8_t *h = w + 128 * bits * (segs - s);
+        __m512i        a[K__COLS], c[K__COLS];
+        K__UNROLL for (int t = 0; t < T; t++) {
+            a[t] = has_min ? _mm512_setzero_si512() : k__bcast512(aux + 16 * t);
+            c[t] = has_min ? _mm512_setzero_si512() : k__bcast512(aux + 16 * t + 1);
+        }
+        k__direct_dots512(T, bits, table, values, w, 0, 8, q, a, c);
+        __m512 s0 = k__direct_fs512(head, segs, h, s, 0), s1 = k__direct_fs512(head, segs, h, s, 1);
+        if (bits == 4 && !table) s1 = _mm512_mul_ps(s1, _mm512_set1_ps(0.0625f));
+        K__UNROLL for (int t = 0; t < T; t++) {
+            f[t] = _mm512_add_ps(f[t], _mm512_mul_ps(s0, _mm512_cvtepi32_ps(a[t])));
+            if (has_min)
+                f[t] = _mm512_add_ps(f[t], _mm512_mul_ps(_mm512_cvtph_ps(k__ld256(h + 64)),
+                                                         _mm512_castsi512_ps(k__bcast512(aux + 16 * t))));
+            q[t] += 64;
+        }
+        if (g + 1 == groups) break;
+        K__UNROLL for (int t = 0; t < T; t++) {
+            f[t] = _mm512_add_ps(f[t], _mm512_mul_ps(s1, _mm512_cvtepi32_ps(c[t])));
+            if (has_min)
+                f[t] = _mm512_add_ps(f[t], _mm512_mul_ps(_mm512_cvtph_ps(k__ld256(h + 96)),
+                                                         _mm512_castsi512_ps(k__bcast512(aux + 16 * t + 1))));
+        }
+        if (++s == segs) {                            /* over the head to the next unit */
+            k__head_ahead(h, head == K__HEAD_F16M ? 2 : 1);
+            s = 0;
+            w += head == K__HEAD_F16M ? 128 : 64;
+        }
+    }
+    K__UNROLL for (int t = 0; t < T; t++) k__add_scaled512(y[t], f[t], x->c.d[t][b]);
+}
+
+/* --- few columns of an opened block: groups of 16 with float scales, whose order the nibbles do not have --- */
+
+K__IN_512 void k__scale16_cols512(int T, const k__panel *w, const k__pass *x, int b, float (*y)[K_PACK_ROWS]) {
+    const int      groups = (b < x->c.nb ? K_SUPER : x->c.tail) / 16;
+    const int32_t *aux = x->aux + (size_t)b * (size_t)T * 16;
+    __m512         f[K__COLS];
+    const int8_t  *q[K__COLS];
+    K__UNROLL for (int t = 0; t < T; t++) {
+        q[t] = k__cols_q(&x->c, t, b);
+        f[t] = _mm512_setzero_ps();
+    }
+    K__NO_UNROLL for (int g = 0; g < groups; g++) {
+        __m512i a[K__COLS];
+        K__UNROLL for (int t = 0; t < T; t++) a[t] = k__bcast512(aux + 16 * t + g);
+        K__UNROLL for (int k = 4 * g; k < 4 * g + 4; k++) {
+            __m512i v = k__ld512(w->q[k][0]);
+            K__UNROLL for (int t = 0; t < T; t++) a[t] = _mm512_dpbusd_epi32(a[t], v, k__bcast512(q[t] + 4 * k));
+        }
+        __m512 s = _mm512_loadu_ps(&w->fs[g][0]);
+        K__UNROLL for (int t = 0; t < T; t++) f[t] = _mm512_add_ps(f[t], _mm512_mul_ps(s, _mm512_cvtepi32_ps(a[t])));
+    }
+    K__UNROLL for (int t = 0; t < T; t++) k__add_scaled512(y[t], f[t], x->c.d[t][b]);
+}
+
+#define K__COLS_N512(name, T_, call)                                                                               \
+    K__512 void k__cols_##name##_##T_##_512(const k__panel *open, const uint8_t *w, const k__pass *x, int b,        \
+                                            float (*y)[K_PACK_ROWS]) {                                             \
+        const int T = T_;                                                                                          \
+        (void)open, (void)w;                                                                                       \
+        call;                                                                                                      \
+    }
+#define K__COLS4_512(name, call)                                                          \
+    K__COLS_N512(name, 1, call) K__COLS_N512(name, 2, call) K__COLS_N512(name, 4, call)   \
+    K__COLS_N512(name, 8, call)
+#define K__COLS8_512(name, call)                                                          \
+    K__COLS4_512(name, call) K__COLS_N512(name, 3, call) K__COLS_N512(name, 5, call)      \
+    K__COLS_N512(name, 6, call) K__COLS_N512(name, 7, call)
+K__COLS8_512(q4_K, k__q4_K_direct512(T, w, x, b, y))
+K__COLS8_512(q5_K, k__int_direct512(T, 5, false, K__HEAD_MIN6, false, w, x, b, y)) /* bits, table, head, narrow */
+K__COLS8_512(q6_K, k__int_direct512(T, 6, false, K__HEAD_S8, false, w, x, b, y))
+K__COLS8_512(q3_K, k__int_direct512(T, 3, false, K__HEAD_S6, true, w, x, b, y))
+K__COLS8_512(q2_K, k__int_direct512(T, 2, false, K__HEAD_MIN4, true, w, x, b, y))
+K__COLS8_512(iq4_xs, k__int_direct512(T, 4, true, K__HEAD_S6X2, false, w, x, b, y))
+K__COLS4_512(iq2_s, k__int_direct512(T, 3, true, K__HEAD_S6, false, w, x, b, y))
+K__COLS4_512(iq2_xxs, k__int_direct512(T, 3, true, K__HEAD_S6X2, false, w, x, b, y))
+K__COLS4_512(tq2_0, k__int_direct512(T, 2, false, K__HEAD_ONE, false, w, x, b, y))
+K__COLS8_512(q4_0, k__scale_direct512(T, 4, false, K__HEAD_F16, 1, w, x, b, y))    /* bits, table, head, segs */
+K__COLS8_512(q8_0, k__scale_direct512(T, 8, false, K__HEAD_F16, 1, w, x, b, y))
+K__COLS8_512(iq4_nl, k__scale_direct512(T, 4, true, K__HEAD_F16, 1, w, x, b, y))
+K__COLS8_512(mxfp4, k__scale_direct512(T, 4, true, K__HEAD_E8, 2, w, x, b, y))
+K__COLS4_512(q4_1, k__scale_direct512(T, 4, false, K__HEAD_F16M, 1, w, x, b, y))
+K__COLS4_512(q5_0, k__scale_direct512(T, 5, false, K__HEAD_F16, 1, w, x, b, y))
+K__COLS4_512(q5_1, k__scale_direct512(T, 5, false, K__HEAD_F16M, 1, w, x, b, y))
+K__COLS4_512(q1_0, k__scale_direct512(T, 1, true, K__HEAD_F16, 4, w, x, b, y))
+K__COLS4_512(q2_0, k__scale_direct512(T, 2, false, K__HEAD_F16, 2, w, x, b, y))
+K__COLS4_512(nvfp4, k__scale16_cols512(T, open, x, b, y))
+
+#define K__PACKED_512(code, head, tiles, sums, from)                                                               \
+    .codes = k__codes_##code##_512, .heads = k__heads_##head, .width = 8, .aux = sums, .panel_cols = from,         \
+    .tile = {k__tile_##tiles##_4_512, k__tile_##tiles##_5_512, k__tile_##tiles##_6_512}
+#define K__BY8_512(name)                                                                                           \
+    .cols = {k__cols_##name##_1_512, k__cols_##name##_2_512, k__cols_##name##_3_512, k__cols_##name##_4_512,       \
+             k__cols_##name##_5_512, k__cols_##name##_6_512, k__cols_##name##_7_512, k__cols_##name##_8_512}
+#define K__BY4_512(name)                                                                                           \
+    .cols = {[0] = k__cols_##name##_1_512, [1] = k__cols_##name##_2_512, [3] = k__cols_##name##_4_512,             \
+             [7] = k__cols_##name##_8_512}
+static const k__packed_plan k__packed_512[K_TYPE_MAX] = {
+    /*                            codes head      tiles     sums beforehand   panels from */
+    [K_Q2_K]    = {K__PACKED_512(2, min4_low, int16_min, K__AUX_PAIRS16, 33), K__BY8_512(q2_K)},
+    [K_Q3_K]    = {K__PACKED_512(3, s6_low, int16_off, K__AUX_OFF16, 25), K__BY8_512(q3_K)},
+    [K_Q4_K]    = {K__PACKED_512(4, min6_low, int16_min, K__AUX_PAIRS, 33), K__BY8_512(q4_K)},
+    [K_Q5_K]    = {K__PACKED_512(5, min6_whole, int32_min, K__AUX_PAIRS, 33), K__BY8_512(q5_K)},
+    [K_Q6_K]    = {K__PACKED_512(6, s8_whole, int16_wide, K__AUX_OFF16, 33), K__BY8_512(q6_K)},
+    [K_TQ1_0]   = {K__PACKED_512(2, one_low, int16_off, K__AUX_OFF32, 33), K__BY4_512(tq2_0)},
+    [K_TQ2_0]   = {K__PACKED_512(2, one_low, int16_off, K__AUX_OFF32, 33), K__BY4_512(tq2_0)},
+    [K_IQ1_S]   = {K__PACKED_512(3t, s6x2_whole, int32_wide, K__AUX_OFF32, 17), K__BY4_512(iq2_xxs)},
+    [K_IQ1_M]   = {K__PACKED_512(3t, s6_whole, int16_wide, K__AUX_OFF16, 17), K__BY4_512(iq2_s)},
+    [K_IQ2_XXS] = {K__PACKED_512(3t, s6x2_whole, int32_wide, K__AUX_OFF32, 17), K__BY4_512(iq2_xxs)},
+    [K_IQ2_XS]  = {K__PACKED_512(3t, s6_whole, int16_wide, K__AUX_OFF16, 17), K__BY4_512(iq2_s)},
+    [K_IQ2_S]   = {K__PACKED_512(3t, s6_whole, int16_wide, K__AUX_OFF16, 17), K__BY4_512(iq2_s)},
+    [K_IQ3_XXS] = {K__PACKED_512(4t, s6x2_whole, int32_wide, K__AUX_OFF32, 33), K__BY8_512(iq4_xs)},
+    [K_IQ3_S]   = {K__PACKED_512(4t, s6x2_whole, int32_wide, K__AUX_OFF32, 33), K__BY8_512(iq4_xs)},
+    [K_IQ4_XS]  = {K__PACKED_512(4t, s6x2_whole, int32_wide, K__AUX_OFF32, 33), K__BY8_512(iq4_xs)},
+    [K_Q4_0]    = {K__PACKED_512(4, f16, scale32, K__AUX_OFF32X, 33), K__BY8_512(q4_0)},
+    [K_Q4_1]    = {K__PACKED_512(4, f16m, scale32_min, K__AUX_FLOAT, 33), K__BY4_512(q4_1)},
+    [K_Q5_0]    = {K__PACKED_512(5, f16, scale32, K__AUX_OFF32, 24), K__BY4_512(q5_0)},
+    [K_Q5_1]    = {K__PACKED_512(5, f16m, scale32_min, K__AUX_FLOAT, 24), K__BY4_512(q5_1)},
+    [K_Q8_0]    = {K__PACKED_512(8, f16, scale32, K__AUX_OFF32, 33), K__BY8_512(q8_0)},
+    [K_Q1_0]    = {K__PACKED_512(1t, f16, scale32, K__AUX_OFF32, 33), K__BY4_512(q1_0)},
+    [K_Q2_0]    = {K__PACKED_512(2, f16, scale32, K__AUX_OFF32, 33), K__BY4_512(q2_0)},
+    [K_IQ4_NL]  = {K__PACKED_512(4t, f16, scale32, K__AUX_OFF32, 25), K__BY8_512(iq4_nl)},
+    [K_MXFP4]   = {K__PACKED_512(4t, e8, scale32, K__AUX_OFF32, 24), K__BY8_512(mxfp4)},
+    [K_NVFP4]   = {K__PACKED_512(4t, e4, scale16, K__AUX_OFF16, 17), K__BY4_512(nvfp4), .opened = true},
+};
+
+static void k_mul_packed_avx512(uint32_t type, const void *w, int nr, int n, const k_acts *a, float *y, size_t ldy,
+                                void *scratch) {
+    k__mul_packed(k__packed_512, type, w, nr, n, a, y, ldy, scratch);
+}
+
+/* ===== [packed_avx2] ===== */
+
+/* k-line i of 64 columns at p, of eight rows; p is at the first of them in a line. */
+K__IN_AVX2 __m256i k__line_avx2(int bits, bool table, __m256i t, const uint8_t *p, int i) {
+    __m256i v = _mm256_setzero_si256();
+    if (bits & 4) v = k__bits_avx2(p + 64 * (i % 8), i / 8 * 4, 0, 15);
+    if (bits & 2)
+        v = _mm256_or_si256(v, k__bits_avx2(p + (bits & 4) * 128 + i / 4 * 64, i % 4 * 2, bits & 4, 3 << (bits & 4)));
+    if (bits & 1)
+        v = _mm256_or_si256(v, k__bits_avx2(p + (bits & 6) * 128 + i / 8 * 64, i % 8, bits & 6, 1 << (bits & 6)));
+    return table ? _mm256_shuffle_epi8(t, v) : v;
+}
+
+/* is_signed: codes are q, else u. */
+K__IN_AVX2 void k__codes_open_avx2(int bits, bool table, bool is_signed, const k__form *f, const uint8_t *w, int segs,
+                                   k__panel *to, int at) {
+    __m256i t = _mm256_setzero_si256();
+    if (table) t = _mm256_broadcastsi128_si256(k__ld128(f->values));
+    if (table && !is_signed) t = _mm256_add_epi8(t, _mm256_set1_epi8((char)f->off));
+    for (int s = 0; s < segs; s++) {
+        const uint8_t *p = w + (size_t)(s / f->segs) * k__unit_bytes(f) + (size_t)(s % f->segs) * (size_t)(128 * bits);
+        uint8_t (*q)[K__STRIP][4] = &to->q[16 * s];
+        K__UNROLL for (int i = 0; i < 16; i++)
+            K__UNROLL for (int r = 0; r < 2; r++) {
+                __m256i v = bits == 8 ? _mm256_xor_si256(k__ld256(p + 64 * i + 32 * r), _mm256_set1_epi8(-128))
+                                      : k__line_avx2(bits, table, t, p + 32 * r, i);
+                _mm256_store_si256((__m256i *)q[i][at + 8 * r], v);
+            }
+    }
+}
+
+#define K__CODES_AVX2(name, bits, table, is_signed)                                                              \
+    K__AVX2 void k__codes_##name##_avx2(const k__form *f, const uint8_t *w, int segs, k__panel *to, int at) {    \
+        k__codes_open_avx2(bits, table, is_signed, f, w, segs, to, at);                                          \
+    }
+K__CODES_AVX2(1t, 1, true, false)
+K__CODES_AVX2(2, 2, false, false)
+K__CODES_AVX2(3, 3, false, false)
+K__CODES_AVX2(3t, 3, true, false)
+K__CODES_AVX2(3q, 3, true, true)
+K__CODES_AVX2(4, 4, false, false)
+K__CODES_AVX2(4t, 4, true, false)
+K__CODES_AVX2(4q, 4, true, true)
+K__CODES_AVX2(5, 5, false, false)
+K__CODES_AVX2(6, 6, false, false)
+K__CODES_AVX2(8, 8, false, true)
+
+/* --- few columns, straight from the packed block, eight rows at a time --- */
+
+K__IN_AVX2 __m256i k__direct_avx2(int bits, bool table, __m256i t, const uint8_t *p, int i) {
+    if (bits == 8) return _mm256_xor_si256(k__ld256(p + 64 * i), _mm256_set1_epi8(-128));
+    return k__line_avx2(bits, table, t, p, i);
+}
+
+/* acc[j] += products of count k-lines from `from` of 64 columns, each pair times its half of s; steps as in k__dots_avx2. */
+K__IN_AVX2 void k__direct_dots_avx2(int T, int steps, int bits, bool table, __m256i t, const uint8_t *p, int from, int count,
+                                    const int8_t *const *q, __m256i s, __m256i *acc) {
+    K__UNROLL for (int i = from; i < from + count; i += steps) {
+        __m256i v[K__COLS];
+        K__UNROLL for (int k = i; k < i + steps; k++) {
+            __m256i w = k__direct_avx2(bits, table, t, p, k);
+            K__UNROLL for (int j = 0; j < T; j++) {
+                __m256i x = k__pairs_avx2(steps == 1, w, k__bcast_avx2(q[j] + 4 * k));
+                v[j] = k == i ? x : _mm256_add_epi16(v[j], x);
+            }
+        }
+        K__UNROLL for (int j = 0; j < T; j++) acc[j] = _mm256_add_epi32(acc[j], _mm256_madd_epi16(v[j], s));
+    }
+}
+
+/* Values of a table: q where steps is 1, else u. */
+K__IN_AVX2 __m256i k__values_avx2(bool table, int steps, const k__form *f) {
+    if (!table) return _mm256_setzero_si256();
+    __m256i t = _mm256_broadcastsi128_si256(k__ld128(f->values));
+    return steps == 1 ? t : _mm256_add_epi8(t, _mm256_set1_epi8((char)f->off));
+}
+
+/* n, and the compiler does not know it: two turns of a long loop shall not become two copies of it. */
+static inline __attribute__((always_inline)) int k__opaque(int n) {
+    __asm__("" : "+r"(n));
+    return n;
+}
+
+/* d and dm of eight rows; v: their lines of the head, last: the last one. */
+K__IN_AVX2 void k__direct_d_avx2(int head, const __m256i *v, const uint8_t *last, const k__form *f, __m256 *d, __m256 *dm) {
+    *dm = _mm256_setzero_ps();
+    switch (head) {
+    case K__HEAD_MIN6: case K__HEAD_MIN4:
+        *d = k__lane_halves(last);
+        *dm = k__lane_halves(last + 32);
+        return;
+    case K__HEAD_S6X2: {
+        __m256i f16 = _mm256_srli_epi32(v[1], 16);
+        f16 = _mm256_permute4x64_epi64(_mm256_packus_epi32(f16, f16), 0xd8);
+        *d = _mm256_mul_ps(_mm256_cvtph_ps(_mm256_castsi256_si128(f16)), _mm256_set1_ps(f->factor));
+        return;
+    }
+    default: *d = _mm256_castsi256_ps(v[f->lines - 1]);
+    }
+}
+
+K__IN_AVX2 void k__int_direct_avx2(int T, int steps, int bits, bool table, int head, const uint8_t *w, const k__pass *x, int b,
+                                   float (*y)[K_PACK_ROWS]) {
+    const bool     has_min = head == K__HEAD_MIN6 || head == K__HEAD_MIN4;
+    const k__form *form = x->form;
+    const __m256i  t = k__values_avx2(table, steps, form);
+    K__NO_UNROLL for (int r = 0; r < k__opaque(K_PACK_ROWS); r += 8) {
+        const uint8_t *p = w + 4 * r, *h = p + 512 * bits;
+        const int8_t  *q[K__COLS];
+        __m256i        v[5], sc[16], mn[8], sum[K__COLS];
+        __m256         d, dm;
+        K__UNROLL for (int i = 0; i < 5; i++) v[i] = k__ld256(h + 64 * (i < form->lines ? i : 0));
+        K__UNROLL for (int g = 0; g < 16; g++) {
+            __m256i s = k__lane_sc(head, v, g);
+            sc[g] = k__lane_pair(s, s);
+        }
+        K__UNROLL for (int g = 0; g < 8; g++)
+            mn[g] = has_min ? k__lane_pair(k__lane_mn(head, v, 2 * g), k__lane_mn(head, v, 2 * g + 1))
+                            : _mm256_blend_epi16(sc[2 * g], sc[2 * g + 1], 0xaa);
+        K__UNROLL for (int j = 0; j < T; j++) {
+            q[j] = x->c.q[j] + (size_t)b * K_SUPER;
+            sum[j] = _mm256_setzero_si256();
+        }
+        K__NO_UNROLL for (int s = 0; s < 4; s++, p += 128 * bits) {
+            if (!r) K__UNROLL for (int l = 0; l < 2 * bits; l++) k__line_ahead(p + 64 * l);
+            K__UNROLL for (int g = 0; g < 4; g++)
+                k__direct_dots_avx2(T, steps, bits, table, t, p, 4 * g, 4, q, sc[4 * s + g], sum);
+            K__UNROLL for (int j = 0; j < T; j++) q[j] += 64;
+        }
+        if (!r) k__head_ahead(h, form->lines);
+        k__direct_d_avx2(head, v, w + 512 * bits + 64 * (form->lines - 1) + 2 * r, form, &d, &dm);
+        K__UNROLL for (int j = 0; j < T; j++) {
+            const int16_t *xs = x->c.sum[j] + (size_t)b * 16;
+            __m256i        m = _mm256_setzero_si256();
+            if (has_min || steps > 1)
+                K__UNROLL for (int g = 0; g < 8; g++)
+                    m = _mm256_add_epi32(m, _mm256_madd_epi16(mn[g], k__bcast_avx2(xs + 2 * g)));
+            if (!has_min && steps > 1)                /* the offset */
+                sum[j] = _mm256_sub_epi32(sum[j], _mm256_mullo_epi32(m, _mm256_set1_epi32(form->off)));
+            __m256 u = _mm256_mul_ps(d, _mm256_cvtepi32_ps(sum[j]));
+            if (has_min) u = _mm256_sub_ps(u, _mm256_mul_ps(dm, _mm256_cvtepi32_ps(m)));
+            k__add_scaled_avx2(y[j] + r, u, x->c.d[j][b]);
+        }
+    }
+}
+
+/* SCALE formats with groups of 32; a dot starts at what the offset takes away. */
+K__IN_AVX2 void k__scale_direct_avx2(int T, int steps, int bits, bool table, int head, int segs, const uint8_t *w,
+                                     const k__pass *x, int b, float (*y)[K_PACK_ROWS]) {
+    const bool    has_min = head == K__HEAD_F16M;
+    const int     groups = (b < x->c.nb ? K_SUPER : x->c.tail) / 32;
+    const __m256i t = k__values_avx2(table, steps, x->form), ones = _mm256_set1_epi16(1);
+    K__NO_UNROLL for (int r = 0; r < k__opaque(K_PACK_ROWS); r += 8) {
+        const uint8_t *p = w + 4 * r, *unit = w;
+        const int32_t *aux = x->aux + (size_t)b * (size_t)T * 16;
+        const int8_t  *q[K__COLS];
+        __m256         f[K__COLS];
+        K__UNROLL for (int j = 0; j < T; j++) {
+            q[j] = k__cols_q(&x->c, j, b);
+            f[j] = _mm256_setzero_ps();
+        }
+        K__NO_UNROLL for (int g = 0, s = 0; g < groups; g += 2, p += 128 * bits) {
+            const uint8_t *h = unit + 128 * bits * segs;
+            if (!r) K__UNROLL for (int l = 0; l < 2 * bits + 1; l++) k__line_ahead(p + 64 * l);
+            K__UNROLL for (int i = 0; i < 2; i++) {
+                if (g + i == groups) break;
+                __m256i a[K__COLS];
+                K__UNROLL for (int j = 0; j < T; j++)
+                    a[j] = has_min || steps == 1 ? _mm256_setzero_si256() : k__bcast_avx2(aux + 16 * j + g + i);
+                k__direct_dots_avx2(T, steps, bits, table, t, p, 8 * i, 8, q, ones, a);
+                __m256 fs = head == K__HEAD_E8 ? k__lane_e8(h + 16 * (2 * s + i) + r)
+                                               : k__lane_halves(h + 32 * ((2 * s + i) / segs) + 2 * r);
+                K__UNROLL for (int j = 0; j < T; j++) {
+                    f[j] = _mm256_add_ps(f[j], _mm256_mul_ps(fs, _mm256_cvtepi32_ps(a[j])));
+                    if (has_min)
+                        f[j] = _mm256_add_ps(f[j], _mm256_mul_ps(k__lane_halves(h + 64 + 32 * i + 2 * r),
+                                                                 _mm256_castsi256_ps(k__bcast_avx2(aux + 16 * j + g + i))));
+                }
+            }
+            K__UNROLL for (int j = 0; j < T; j++) q[j] += 64;
+            if (++s == segs) {                        /* over the head to the next unit */
+                s = 0;
+                p += head == K__HEAD_F16M ? 128 : 64;
+                unit += 128 * bits * segs + (head == K__HEAD_F16M ? 128 : 64);
+            }
+        }
+        K__UNROLL for (int j = 0; j < T; j++) k__add_scaled_avx2(y[j] + r, f[j], x->c.d[j][b]);
+    }
+}
+
+/* --- few columns of an opened block: groups of 16 with float scales --- */
+
+K__IN_AVX2 void k__scale16_cols_avx2(int T, const k__panel *w, const k__pass *x, int b, float (*y)[K_PACK_ROWS]) {
+    const __m256i ones = _mm256_set1_epi16(1);
+    const int     groups = (b < x->c.nb ? K_SUPER : x->c.tail) / 16;
+    for (int r = 0; r < K_PACK_ROWS; r += 8) {
+        __m256        f[K__COLS];
+        const int8_t *q[K__COLS];
+        K__UNROLL for (int j = 0; j < T; j++) {
+            q[j] = k__cols_q(&x->c, j, b);
+            f[j] = _mm256_setzero_ps();
+        }
+        K__NO_UNROLL for (int g = 0; g < groups; g++) {
+            __m256i a[K__COLS];
+            K__UNROLL for (int j = 0; j < T; j++) a[j] = _mm256_setzero_si256();
+            k__dots_avx2(T, 1, w, r, 4 * g, 4, q, ones, a);
+            __m256 s = _mm256_loadu_ps(&w->fs[g][r]);
+            K__UNROLL for (int j = 0; j < T; j++) f[j] = _mm256_add_ps(f[j], _mm256_mul_ps(s, _mm256_cvtepi32_ps(a[j])));
+        }
+        K__UNROLL for (int j = 0; j < T; j++) k__add_scaled_avx2(y[j] + r, f[j], x->c.d[j][b]);
+    }
+}
+
+#define K__COLS_NAVX2(name, T_, call)                                                                                \
+    K__AVX2 void k__cols_##name##_##T_##_avx2(const k__panel *open, const uint8_t *w, const k__pass *x, int b,       \
+                                              float (*y)[K_PACK_ROWS]) {                                             \
+        const int T = T_;                                                                                            \
+        (void)open, (void)w;                                                                                         \
+        call;                                                                                                        \
+    }
+#define K__COLS3_AVX2(name, call) K__COLS_NAVX2(name, 1, call) K__COLS_NAVX2(name, 2, call) K__COLS_NAVX2(name, 4, call)
+#define K__COLS4_AVX2(name, call) K__COLS3_AVX2(name, call) K__COLS_NAVX2(name, 3, call)
+K__COLS4_AVX2(q4_K, k__int_direct_avx2(T, 4, 4, false, K__HEAD_MIN6, w, x, b, y))   /* steps, bits, table, head */
+K__COLS4_AVX2(q5_K, k__int_direct_avx2(T, 4, 5, false, K__HEAD_MIN6, w, x, b, y))
+K__COLS4_AVX2(q6_K, k__int_direct_avx2(T, 2, 6, false, K__HEAD_S8, w, x, b, y))
+K__COLS4_AVX2(q3_K, k__int_direct_avx2(T, 4, 3, false, K__HEAD_S6, w, x, b, y))
+K__COLS4_AVX2(q2_K, k__int_direct_avx2(T, 4, 2, false, K__HEAD_MIN4, w, x, b, y))
+K__COLS3_AVX2(tq2_0, k__int_direct_avx2(T, 4, 2, false, K__HEAD_ONE, w, x, b, y))
+K__COLS4_AVX2(iq4_xs, k__int_direct_avx2(T, 1, 4, true, K__HEAD_S6X2, w, x, b, y))
+K__COLS3_AVX2(iq3_s, k__int_direct_avx2(T, 4, 4, true, K__HEAD_S6X2, w, x, b, y))
+K__COLS3_AVX2(iq2_s, k__int_direct_avx2(T, 1, 3, true, K__HEAD_S6, w, x, b, y))
+K__COLS3_AVX2(iq2_xxs, k__int_direct_avx2(T, 1, 3, true, K__HEAD_S6X2, w, x, b, y))
+K__COLS4_AVX2(q4_0, k__scale_direct_avx2(T, 4, 4, false, K__HEAD_F16, 1, w, x, b, y)) /* steps, bits, table, head, segs */
+K__COLS3_AVX2(q4_1, k__scale_direct_avx2(T, 4, 4, false, K__HEAD_F16M, 1, w, x, b, y))
+K__COLS3_AVX2(q5_0, k__scale_direct_avx2(T, 4, 5, false, K__HEAD_F16, 1, w, x, b, y))
+K__COLS3_AVX2(q5_1, k__scale_direct_avx2(T, 4, 5, false, K__HEAD_F16M, 1, w, x, b, y))
+K__COLS4_AVX2(q8_0, k__scale_direct_avx2(T, 1, 8, false, K__HEAD_F16, 1, w, x, b, y))
+K__COLS3_AVX2(q1_0, k__scale_direct_avx2(T, 4, 1, true, K__HEAD_F16, 4, w, x, b, y))
+K__COLS3_AVX2(q2_0, k__scale_direct_avx2(T, 4, 2, false, K__HEAD_F16, 2, w, x, b, y))
+K__COLS4_AVX2(iq4_nl, k__scale_direct_avx2(T, 1, 4, true, K__HEAD_F16, 1, w, x, b, y))
+K__COLS4_AVX2(mxfp4, k__scale_direct_avx2(T, 4, 4, true, K__HEAD_E8, 2, w, x, b, y))
+K__COLS3_AVX2(nvfp4, k__scale16_cols_avx2(T, open, x, b, y))
+
+#define K__PACKED_AVX2(code, head, tiles, sums, from)                                                                \
+    .codes = k__codes_##code##_avx2, .heads = k__heads_##head, .width = 4, .aux = sums, .panel_cols = from,          \
+    .tile = {k__tile_##tiles##_4_avx2, k__tile_##tiles##_5_avx2, k__tile_##tiles##_6_avx2}
+#define K__BY4_AVX2(name) \
+    .cols = {k__cols_##name##_1_avx2, k__cols_##name##_2_avx2, k__cols_##name##_3_avx2, k__cols_##name##_4_avx2}
+#define K__BY3_AVX2(name) \
+    .cols = {[0] = k__cols_##name##_1_avx2, [1] = k__cols_##name##_2_avx2, [3] = k__cols_##name##_4_avx2}
+static const k__packed_plan k__packed_avx2[K_TYPE_MAX] = {
+    /*                             codes head      tiles     columns, sums beforehand, panels from */
+    [K_Q2_K]    = {K__PACKED_AVX2(2, min4_both, int4_min, K__AUX_NONE, 17), K__BY4_AVX2(q2_K)},
+    [K_Q3_K]    = {K__PACKED_AVX2(3, s6_both, int4_off, K__AUX_NONE, 17), K__BY4_AVX2(q3_K)},
+    [K_Q4_K]    = {K__PACKED_AVX2(4, min6_both, int4_min, K__AUX_NONE, 17), K__BY4_AVX2(q4_K)},
+    [K_Q5_K]    = {K__PACKED_AVX2(5, min6_both, int4_min, K__AUX_NONE, 17), K__BY4_AVX2(q5_K)},
+    [K_Q6_K]    = {K__PACKED_AVX2(6, s8_both, int2_off, K__AUX_NONE, 12), K__BY4_AVX2(q6_K)},
+    [K_TQ1_0]   = {K__PACKED_AVX2(2, one_both, int4_off, K__AUX_NONE, 17), K__BY3_AVX2(tq2_0)},
+    [K_TQ2_0]   = {K__PACKED_AVX2(2, one_both, int4_off, K__AUX_NONE, 17), K__BY3_AVX2(tq2_0)},
+    [K_IQ1_S]   = {K__PACKED_AVX2(3t, s6x2_both, int4_off, K__AUX_NONE, 17), K__BY3_AVX2(iq2_xxs)},
+    [K_IQ1_M]   = {K__PACKED_AVX2(3t, s6_both, int4_off, K__AUX_NONE, 17), K__BY3_AVX2(iq2_s)},
+    [K_IQ2_XXS] = {K__PACKED_AVX2(3q, s6x2_both, int_wide, K__AUX_NONE, 17), K__BY3_AVX2(iq2_xxs)},
+    [K_IQ2_XS]  = {K__PACKED_AVX2(3q, s6_both, int_wide, K__AUX_NONE, 17), K__BY3_AVX2(iq2_s)},
+    [K_IQ2_S]   = {K__PACKED_AVX2(3q, s6_both, int_wide, K__AUX_NONE, 17), K__BY3_AVX2(iq2_s)},
+    [K_IQ3_XXS] = {K__PACKED_AVX2(4q, s6x2_both, int_wide, K__AUX_NONE, 17), K__BY4_AVX2(iq4_xs)},
+    [K_IQ3_S]   = {K__PACKED_AVX2(4t, s6x2_both, int4_off, K__AUX_NONE, 17), K__BY3_AVX2(iq3_s)},
+    [K_IQ4_XS]  = {K__PACKED_AVX2(4q, s6x2_both, int_wide, K__AUX_NONE, 17), K__BY4_AVX2(iq4_xs)},
+    [K_Q4_0]    = {K__PACKED_AVX2(4, f16, scale4_off, K__AUX_OFF32, 17), K__BY4_AVX2(q4_0)},
+    [K_Q4_1]    = {K__PACKED_AVX2(4, f16m, scale4_min, K__AUX_FLOAT, 17), K__BY3_AVX2(q4_1)},
+    [K_Q5_0]    = {K__PACKED_AVX2(5, f16, scale4_off, K__AUX_OFF32, 17), K__BY3_AVX2(q5_0)},
+    [K_Q5_1]    = {K__PACKED_AVX2(5, f16m, scale4_min, K__AUX_FLOAT, 17), K__BY3_AVX2(q5_1)},
+    [K_Q8_0]    = {K__PACKED_AVX2(8, f16, scale_wide, K__AUX_NONE, 17), K__BY4_AVX2(q8_0)},
+    [K_Q1_0]    = {K__PACKED_AVX2(1t, f16, scale4_off, K__AUX_OFF32, 17), K__BY3_AVX2(q1_0)},
+    [K_Q2_0]    = {K__PACKED_AVX2(2, f16, scale4_off, K__AUX_OFF32, 17), K__BY3_AVX2(q2_0)},
+    [K_IQ4_NL]  = {K__PACKED_AVX2(4q, f16, scale_wide, K__AUX_NONE, 17), K__BY4_AVX2(iq4_nl)},
+    [K_MXFP4]   = {K__PACKED_AVX2(4t, e8, scale4_off, K__AUX_OFF32, 17), K__BY4_AVX2(mxfp4)},
+    [K_NVFP4]   = {K__PACKED_AVX2(4q, e4, scale16_wide, K__AUX_NONE, 17), K__BY3_AVX2(nvfp4), .opened = true},
+};
+
+static void k_mul_packed_avx2(uint32_t type, const void *w, int nr, int n, const k_acts *a, float *y, size_t ldy, void *scratch) {
+    k__mul_packed(k__packed_avx2, type, w, nr, n, a, y, ldy, scratch);
+}
+#endif /* __x86_64__ */
+
 /* ===== [probe] what this machine gives: reads and products =====
  * Loops that do nothing but what a limit is made of, for a benchmark to hold its figures against: bytes that stream from
  * memory, and the products at the heart of a level's kernels with all operands in registers or the first cache. Each
@@ -5995,6 +7378,7 @@ typedef struct {
     unsigned    needs;                                /* K_CPU_ bits */
     void  (*quant_act)(const float *, int, int8_t *, int16_t *, float *);
     void  (*mul_quant)(uint32_t, const void *, size_t, int, int, const k_acts *, float *, size_t, void *);
+    void  (*mul_packed)(uint32_t, const void *, int, int, const k_acts *, float *, size_t, void *);
     void  (*mul_float)(uint32_t, const void *, size_t, int, int, const k_acts *, float *, size_t);
     void  (*rms_norm)(const float *, const float *, float, int, float *);
     float (*dot)(const float *, const float *, int);
@@ -6012,7 +7396,7 @@ typedef struct {
 
 #define K__ROW(l)                                                                             \
     .quant_act = k_quant_act_##l, .mul_quant = k_mul_quant_##l, .mul_float = k_mul_float_##l, \
-    .rms_norm = k_rms_norm_##l, .dot = k_dot_##l, .add = k_add_##l, .axpy = k_axpy_##l,       \
+    .mul_packed = k_mul_packed_##l, .rms_norm = k_rms_norm_##l, .dot = k_dot_##l, .add = k_add_##l, .axpy = k_axpy_##l,       \
     .scale = k_scale_##l, .swiglu = k_swiglu_##l, .softmax = k_softmax_##l, .max = k_max_##l, \
     .rope = k_rope_##l, .kv_store = k_kv_store_##l, .attn = k_attn_##l, .probe = &k_probe_##l
 
@@ -6061,9 +7445,9 @@ static bool k_wants_q8(uint32_t type) {
     return type < K_TYPE_MAX && (k_types[type].kind == K_KIND_INT || k_types[type].kind == K_KIND_SCALE);
 }
 
-/* Scratch of one thread for k_mul_rows with rows of up to n_max weights. */
+/* Scratch of one thread for k_mul_rows and k_mul_packed with rows of up to n_max weights. */
 static size_t k_scratch_bytes(int n_max) {
-    return ((size_t)n_max + K_SUPER - 1) / K_SUPER * K__PANEL_BYTES + 64;
+    return (((size_t)n_max + K_SUPER - 1) / K_SUPER + 1) * K__PANEL_BYTES + 64;   /* one block more for k__packed_few */
 }
 
 /* Rows per task that the kernels like best: whole strips, and enough of them in a row for each to be fetched
@@ -6115,15 +7499,30 @@ typedef struct {
     int     n, fresh;                                 /* columns; how many are stored, the others are added */
 } k__split;
 
-static void k__mul_split(const k__split *s, uint32_t type, const uint8_t *w, size_t row_bytes, int nr, int n, k_acts a, float *y,
-                         size_t ldy, void *scratch) {
+/* Rows of one matrix, in the file's layout or packed. */
+typedef struct {
+    uint32_t       type;
+    const uint8_t *data;
+    size_t         row_bytes;                         /* 0: packed */
+    int            n;
+} k__weights;
+
+/* Rows r .. r + nr; of packed ones r is a multiple of K_PACK_ROWS. */
+static void k__mul_at(const k__weights *w, int r, int nr, const k_acts *a, float *y, size_t ldy, void *scratch) {
+    if (w->row_bytes)
+        g_k_level->mul_quant(w->type, w->data + (size_t)r * w->row_bytes, w->row_bytes, nr, w->n, a, y, ldy, scratch);
+    else
+        g_k_level->mul_packed(w->type, w->data + (r ? k_pack_bytes(w->type, r, w->n) : 0), nr, w->n, a, y, ldy, scratch);
+}
+
+static void k__mul_split(const k__split *s, const k__weights *w, int nr, k_acts a, float *y, size_t ldy, void *scratch) {
     float out[K__SPLIT_COLS][K__SPLIT_ROWS];
     a.idx = s->row;
     a.nt = s->n;
     a.gaps = !s->fresh;
     for (int r = 0, rows; s->n && r < nr; r += rows) {
         rows = nr - r < K__SPLIT_ROWS ? nr - r : K__SPLIT_ROWS;
-        g_k_level->mul_quant(type, w + (size_t)r * row_bytes, row_bytes, rows, n, &a, out[0], K__SPLIT_ROWS, scratch);
+        k__mul_at(w, r, rows, &a, out[0], K__SPLIT_ROWS, scratch);
         for (int c = 0; c < s->n; c++) {
             float *to = y + (size_t)s->to[c] * ldy + r;
             if (c < s->fresh) memcpy(to, out[c], (size_t)rows * sizeof *to);
@@ -6133,33 +7532,38 @@ static void k__mul_split(const k__split *s, uint32_t type, const uint8_t *w, siz
 }
 
 /* Few columns: rows and rests in one pass over the weights. Many: the rests after the rows. */
-static void k__mul_quant_rows(uint32_t type, const uint8_t *w, size_t row_bytes, int nr, int n, const k_acts *a, float *y,
-                              size_t ldy, void *scratch) {
+static void k__mul_either(const k__weights *w, int nr, const k_acts *a, float *y, size_t ldy, void *scratch) {
     int      n_rest = 0;
     k__split s;
-    for (int t = 0; a->split && t < a->nt; t++) n_rest += a->split[a->idx ? a->idx[t] : t];
+    for (int t = 0; a->split && t < a->nt; t++) n_rest += a->split[k__row_of(a, t)];
     const bool once = n_rest && a->nt + n_rest <= K__SPLIT_ONCE;
     s.n = s.fresh = once ? a->nt : 0;
-    for (int t = 0; t < s.n; t++) s.row[t] = a->idx ? a->idx[t] : t, s.to[t] = t;
-    if (!once) g_k_level->mul_quant(type, w, row_bytes, nr, n, a, y, ldy, scratch);
+    for (int t = 0; t < s.n; t++) s.row[t] = k__row_of(a, t), s.to[t] = t;
+    if (!once) k__mul_at(w, 0, nr, a, y, ldy, scratch);
     for (int t = 0; n_rest && t < a->nt; t++) {
-        const int row = a->idx ? a->idx[t] : t;
+        const int row = k__row_of(a, t);
         if (!a->split[row]) continue;
         s.row[s.n] = row + a->rest;
         s.to[s.n++] = t;
         if (s.n < K__SPLIT_COLS) continue;
-        k__mul_split(&s, type, w, row_bytes, nr, n, *a, y, ldy, scratch);
+        k__mul_split(&s, w, nr, *a, y, ldy, scratch);
         s.n = 0;
     }
-    if (n_rest) k__mul_split(&s, type, w, row_bytes, nr, n, *a, y, ldy, scratch);
+    if (n_rest) k__mul_split(&s, w, nr, *a, y, ldy, scratch);
 }
 
 static void k_mul_rows(uint32_t type, const void *w, size_t row_bytes, int nr, int n, const k_acts *a,
                        float *y, size_t ldy, void *scratch) {
     for (int t = 0; n <= 0 && t < a->nt; t++) memset(y + (size_t)t * ldy, 0, (size_t)nr * sizeof *y);   /* empty sums */
     if (n <= 0) return;
-    if (k_wants_q8(type)) k__mul_quant_rows(type, w, row_bytes, nr, n, a, y, ldy, scratch);
+    if (k_wants_q8(type)) k__mul_either(&(k__weights){type, w, row_bytes, n}, nr, a, y, ldy, scratch);
     else g_k_level->mul_float(type, w, row_bytes, nr, n, a, y, ldy);
+}
+
+/* The same for rows that k_pack_rows wrote; packed begins at a strip, at row 0 of the nr. */
+static void k_mul_packed(uint32_t type, const void *packed, int nr, int n, const k_acts *a, float *y, size_t ldy,
+                         void *scratch) {
+    k__mul_either(&(k__weights){type, packed, 0, n}, nr, a, y, ldy, scratch);
 }
 
 static void k_rms_norm(const float *x, const float *w, float eps, int n, float *y) {

@@ -8,7 +8,7 @@
  *   [gguf]     the model file: bounds-checked view, typed lookups       <- k base
  *   [tok]      vocabularies: text to token ids and back, to the byte    <- base gguf
  *   [arch]     architectures and their tensors as data                  <- k base gguf
- *   [model]    a model bound to its mapping, every shape checked        <- k base gguf arch
+ *   [model]    a model bound to its mapping, every shape checked        <- k base pool gguf arch
  *   [kv]       paged key/value cache                                    <- k base arch
  *   [dev]      the device that runs a step: kernels over the pool       <- k base pool arch
  *   [fwd]      one step over a batch of rows                            <- k base pool arch model kv dev
@@ -199,6 +199,18 @@ static void *mem_aligned(size_t n, size_t each) {
 }
 
 static void mem_free(void *p) { free(p); }
+
+/* Whole pages, zero, large ones where the kernel gives them; a page is taken when it is first written. */
+static void *mem_pages(size_t bytes) {
+    void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED) die(EXIT_RESOURCE, "out of memory: %zu bytes", bytes);
+    madvise(p, bytes, MADV_HUGEPAGE);
+    return p;
+}
+
+static void mem_pages_free(void *p, size_t bytes) {
+    if (p) munmap(p, bytes);
+}
 
 /* --- bytes: a view, never owned --- */
 
@@ -1528,6 +1540,15 @@ static bool gguf_alive(const gguf_file *g) {
         if (p->fd >= 0 && (fstat(p->fd, &st) || (uint64_t)st.st_size < p->n)) return false;
     }
     return true;
+}
+
+/* n bytes of the mapping have served: the kernel may have their pages back. They read the same if somebody comes again. */
+static void gguf_forget(const gguf_file *g, const uint8_t *p, size_t n) {
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), from = ((uintptr_t)p + page - 1) & ~(page - 1), to = ((uintptr_t)p + n) & ~(page - 1);
+    for (int i = 0; from < to && i < g->n_parts; i++) {
+        const gguf_part *part = &g->part[i];
+        if (part->fd >= 0 && p >= part->p && p < part->p + part->n) madvise((void *)from, to - from, MADV_DONTNEED);
+    }
 }
 
 /* --- writing ---
@@ -3415,6 +3436,8 @@ typedef struct {
     int      n_in, n_out;
     size_t   row_bytes, mat_bytes;
     const float *scale;                               /* factor on each matrix's product, or NULL */
+    uint8_t *packed;                                  /* the rows in the other layout, NULL: there are none */
+    size_t   packed_bytes;                            /* of one matrix of them */
 } arch_mat;
 
 typedef struct {
@@ -3505,8 +3528,8 @@ static bool arch_slot_applies(const arch_hparams *hp, const arch_slot *s) {
 /* ===== [model] a model bound to its mapping =====
  * Finds every tensor the slot tables name, checks its shape and type, and refuses a file that lacks one or holds one
  * that the step would not use (a weight left out in silence is a wrong text). Weights stay where they are: the model
- * is views into the mapping plus a table of RoPE frequencies.
- * Door: model_open, model_close, model_check, model_kv_bytes. */
+ * is views into the mapping plus a table of RoPE frequencies; once packed, its quantised matrices are memory of its own.
+ * Door: model_open, model_pack, model_close, model_check, model_kv_bytes. */
 
 typedef struct {
     const gguf_file *g;
@@ -3528,7 +3551,31 @@ typedef struct {
 
 static const rope_opts rope_defaults = {.yarn_ext = -1, .yarn_attn = -1, .yarn_fast = -1, .yarn_slow = -1};
 
+/* The matrices that a step multiplies by, one after the other; NULL after the last. */
+static arch_mat *model__mat(const model *m, int *il, int *slot, int *stack) {
+    for (; *il < m->hp.n_layer; ++*il, *slot = 0)
+        for (; *slot < ARCH_LAYER_SLOTS; ++*slot) {
+            const arch_slot *s = &arch_layer_slots[*slot];
+            arch_mat        *w = (arch_mat *)((char *)&m->layer[*il] + s->at);
+            if ((s->flags & S_VEC) || !arch_slot_applies(&m->hp, s) || w == &m->layer[*il].wqkv || !w->data) continue;
+            *stack = (int)arch_dim(&m->hp, s->stack, *il);
+            ++*slot;
+            return w;
+        }
+    *stack = 1;
+    return (*il)++ == m->hp.n_layer ? (arch_mat *)&m->glob.output : NULL;
+}
+
+static void model__unpack(model *m) {
+    int il = 0, slot = 0, stack;
+    for (arch_mat *w; m->layer && (w = model__mat(m, &il, &slot, &stack));) {
+        mem_pages_free(w->packed, w->packed_bytes * (size_t)stack);
+        w->packed = NULL;
+    }
+}
+
 static void model_close(model *m) {
+    model__unpack(m);
     mem_free(m->layer);
     mem_free(m->rope_freq);
     arch_drop(&m->hp);
@@ -3586,7 +3633,7 @@ static bool model__bind(model *m, const arch_slot *s, int il, void *base, bool *
         return gguf_bad(g, t->part, t->at, e, "tensor %s has type %s, expected a type of weights", name, k_types[t->type].name);
     size_t row = k_row_bytes(t->type, (int64_t)want[0]);
     arch_mat *mat = (arch_mat *)((char *)base + s->at);
-    *mat = (arch_mat){t->data, t->type, (int)want[0], (int)want[1], row, row * (size_t)want[1], NULL};
+    *mat = (arch_mat){t->data, t->type, (int)want[0], (int)want[1], row, row * (size_t)want[1], NULL, NULL, 0};
     return model__bind_scale(m, name, mat, (int)want[2], used, e);
 }
 
@@ -3716,6 +3763,45 @@ static bool model_open(model *m, const gguf_file *g, const rope_opts *o, err_t *
     model__longest(m);
     model__rope(m);
     return true;
+}
+
+/* --- the other layout --- */
+
+typedef struct {
+    pool     *p;
+    arch_mat *w;
+    int       stack;
+} model__packing;
+
+enum { MODEL_PACK_ROWS = 64 };                        /* rows of one task */
+
+static void model__pack_some(void *ctx, int ith) {
+    const model__packing *k = ctx;
+    const arch_mat       *w = k->w;
+    const int             per = (w->n_out + MODEL_PACK_ROWS - 1) / MODEL_PACK_ROWS;
+    (void)ith;
+    for (int i; (i = pool_next(k->p)) < per * k->stack;) {
+        const int    r = i % per * MODEL_PACK_ROWS, nr = w->n_out - r < MODEL_PACK_ROWS ? w->n_out - r : MODEL_PACK_ROWS;
+        const size_t mat = (size_t)(i / per), at = r ? k_pack_bytes(w->type, r, w->n_in) : 0;
+        k_pack_rows(w->type, w->data + mat * w->mat_bytes + (size_t)r * w->row_bytes, w->row_bytes, nr, w->n_in,
+                    w->packed + mat * w->packed_bytes + at);
+    }
+}
+
+/* Every matrix of quantised rows that has the other layout goes into it, each by the threads that will read it, and its pages of
+ * the file are given back as it goes. Results are the same to the bit. False, and all as it was, when an interrupt came. */
+static bool model_pack(model *m, pool *p) {
+    model__packing k = {.p = p};
+    int            il = 0, slot = 0;
+    while (!g_interrupt && (k.w = model__mat(m, &il, &slot, &k.stack))) {
+        k.w->packed_bytes = k_pack_bytes(k.w->type, k.w->n_out, k.w->n_in);
+        if (k.w->packed || !k.w->packed_bytes || k.w->packed_bytes > SIZE_MAX / (size_t)k.stack) continue;
+        k.w->packed = mem_pages(k.w->packed_bytes * (size_t)k.stack);
+        pool_run(p, model__pack_some, &k);
+        if (k.w->data != m->glob.tok_embd.data) gguf_forget(m->g, k.w->data, k.w->mat_bytes * (size_t)k.stack);
+    }
+    if (g_interrupt) model__unpack(m);
+    return !g_interrupt;
 }
 
 /* Everything model_open() checks, for --inspect. */
@@ -4163,7 +4249,10 @@ static void dev__mul(const dev *dv, const dev_product *m, int r, int nr) {
     const arch_mat *w = m->w;
     const uint8_t  *data = w->data + (size_t)m->stack * w->mat_bytes + (size_t)r * w->row_bytes;
     const k_acts    a = dev__view(m->a, m->idx, m->first, m->n);
-    if (g_sgemm && w->type == K_F32 && m->n >= DEV_BLAS_ROWS && !m->idx)
+    if (w->packed)
+        k_mul_packed(w->type, w->packed + (size_t)m->stack * w->packed_bytes + (r ? k_pack_bytes(w->type, r, w->n_in) : 0), nr, w->n_in,
+                     &a, m->y + r, m->ldy, dv->scratch);
+    else if (g_sgemm && w->type == K_F32 && m->n >= DEV_BLAS_ROWS && !m->idx)
         g_sgemm(101, 111, 112, m->n, nr, w->n_in, 1.0f, a.x, (int)a.ldx, (const float *)(const void *)data, w->n_in, 0.0f,
                 m->y + r, (int)m->ldy);
     else
@@ -5869,10 +5958,11 @@ typedef struct {
     int       n_ctx;                                  /* positions; 0: as the model says, -1: what the request needs */
     int       n_batch;                                /* rows of one prefill step */
     int       n_threads;                              /* 0: what the process may use */
+    const char *repack;                               /* auto, on, off */
     rope_opts rope;
 } fwd_opts;
 
-static const fwd_opts fwd_defaults = {-1, 512, 0, {.yarn_ext = -1, .yarn_attn = -1, .yarn_fast = -1, .yarn_slow = -1}};
+static const fwd_opts fwd_defaults = {-1, 512, 0, "auto", {.yarn_ext = -1, .yarn_attn = -1, .yarn_fast = -1, .yarn_slow = -1}};
 
 typedef struct {
     int64_t      n_predict;                           /* -1: until an end token or a full context */
@@ -5937,6 +6027,7 @@ static bool engine__fill(engine *eng, const fwd_opts *fo, const kv_opts *ko, int
     while (eng->n_batch > 1 && (size_t)eng->n_batch > GEN_SCRATCH / fwd_row_bytes(&eng->m)) eng->n_batch /= 2;
     eng->max_out = max_out < eng->n_batch ? max_out : eng->n_batch;
     eng->p = pool_new(fo->n_threads > 0 ? fo->n_threads : pool_default_threads());
+    if (fo->repack && strcmp(fo->repack, "on") == 0) model_pack(&eng->m, eng->p);
     eng->f = fwd_new(&eng->m, eng->kv, eng->p, eng->n_batch, eng->max_out);
     eng->row = mem_new((size_t)eng->n_batch, sizeof *eng->row);
     eng->t_open = clock_now() - eng->t_start;
@@ -9293,13 +9384,9 @@ static bool quant__refuse(const quant__job *j, uint64_t piece, err_t *e) {
                     GGUF_SHOW(t->name), bad, GGUF_U(piece / j->per_row), (double)j->most);
 }
 
-/* Pages of the model that have served: the kernel may have them back. */
+/* Part of a tensor has served. */
 static void quant__forget(const quant__plan *p, const gguf_tensor *t, uint64_t from, uint64_t to) {
-    if (p->g->part[t->part].fd < 0) return;
-    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), a = (uintptr_t)(t->data + from), b = (uintptr_t)(t->data + to);
-    a = (a + page - 1) & ~(page - 1);
-    b &= ~(page - 1);
-    if (a < b) madvise((void *)a, b - a, MADV_DONTNEED);
+    gguf_forget(p->g, t->data + from, to - from);
 }
 
 /* After each slice: goes on, or false, with words in e where it was not an interrupt. */
@@ -11170,6 +11257,8 @@ static const cli_opt cli_opts[] = {
      "with --perplexity: write the tokens and the log-probabilities of every scored position to FILE, for --kl-divergence"},
     {"--kl-top-k",                      "N",          OPT_INT,  AT(eval.top_k),      0,  CLI_BIG, GROUP_RUN, NULL,
      "likeliest tokens that it keeps of each, beside the mass of the others; 0 is all"},
+    {"--repack",                        "auto|on|off", OPT_WORD, AT(fwd.repack),     0,  0,       GROUP_RUN, NULL,
+     "quantised weights side by side in memory of the program's own, for batches; auto: when the work ahead repays it"},
     {"--cpu",                           CLI_LEVELS,   OPT_WORD, AT(cpu),             0,  0,       GROUP_RUN, NULL,
      "kernel level; every level computes the same bits"},
     {"--blas",                          NULL,         OPT_ON,   AT(blas),            0,  0,       GROUP_RUN, NULL,

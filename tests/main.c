@@ -8,6 +8,7 @@
 #include "t_float.c"
 #include "t_fit.c"
 #include "t_quant.c"
+#include "t_pack.c"
 #include "t_base.c"
 #include "t_pool.c"
 #include "t_gguf.c"
@@ -28,7 +29,7 @@ static const struct {
     const t_case *c;
     size_t        n;
 } suites[] = {SUITE(t_fmt_cases), SUITE(t_fit_cases), SUITE(t_float_cases),
-              SUITE(t_quant_cases), SUITE(t_base_cases), SUITE(t_pool_cases),
+              SUITE(t_quant_cases), SUITE(t_pack_cases), SUITE(t_base_cases), SUITE(t_pool_cases),
               SUITE(t_gguf_cases), SUITE(t_tok_cases), SUITE(t_model_cases), SUITE(t_kv_cases), SUITE(t_fwd_cases),
               SUITE(t_samp_cases), SUITE(t_gen_cases), SUITE(t_calib_cases), SUITE(t_eval_cases), SUITE(t_quantize_cases),
               SUITE(t_bench_cases), SUITE(t_cli_cases)};

@@ -107,7 +107,7 @@ static void t_bench_tests(void) {
 
 /* A job over a tiny model, as bench__open makes it. */
 static bool t_bench__open(bench_job *j, const char *name, const bench_opts *o, bench_setup set) {
-    static const fwd_opts fo = {-1, 512, 0, {.yarn_ext = -1, .yarn_attn = -1, .yarn_fast = -1, .yarn_slow = -1}};
+    static const fwd_opts fo = {-1, 512, 0, "auto", {.yarn_ext = -1, .yarn_attn = -1, .yarn_fast = -1, .yarn_slow = -1}};
     err_t e = {0};
     char  path[128];
     snprintf(path, sizeof path, "tests/data/tiny/%s.gguf", name);

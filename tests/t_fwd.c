@@ -11,9 +11,10 @@ typedef struct {                                      /* how a model is run */
     const char *level;
     int         threads, chunk, block;
     uint32_t    kv_type;
+    bool        packed;                               /* the matrices in their other layout */
 } t_how;
 
-static const t_how t_plain = {"scalar", 1, 512, 32, K_F32};
+static const t_how t_plain = {"scalar", 1, 512, 32, K_F32, false};
 
 static const char *t_tiny_path(const char *name) {
     static char path[4][160];
@@ -64,6 +65,7 @@ static bool t_rig_open(t_rig *r, const char *path, const t_how *how) {
     r->kv = kv_new(&r->m.hp, &ko, 4096, &e);
     if (!CHECKF(r->kv != NULL, "%s", e.text)) return false;
     r->p = pool_new(how->threads);
+    if (how->packed) CHECK(model_pack(&r->m, r->p));
     r->f = fwd_new(&r->m, r->kv, r->p, 128, 128);
     return true;
 }
@@ -138,9 +140,13 @@ static void t_fwd_golden(void) {
 
 /* Every way of running gives the bits of the plain way. */
 static void t_fwd_same_bits(void) {
-    static const t_how hows[] = {{"scalar", 2, 7, 16, K_F32},  {"avx2", 1, 512, 32, K_F32},   {"avx2", 2, 1, 2, K_F32},
-                                 {"avx2", 3, 7, 64, K_F32},    {"avx512", 1, 512, 32, K_F32}, {"avx512", 2, 1, 1, K_F32},
-                                 {"avx512", 3, 7, 256, K_F32}, {"avx512", 2, 33, 5, K_F32}};
+    static const t_how hows[] = {
+        {"scalar", 2, 7, 16, K_F32, false},  {"avx2", 1, 512, 32, K_F32, false},   {"avx2", 2, 1, 2, K_F32, false},
+        {"avx2", 3, 7, 64, K_F32, false},    {"avx512", 1, 512, 32, K_F32, false}, {"avx512", 2, 1, 1, K_F32, false},
+        {"avx512", 3, 7, 256, K_F32, false}, {"avx512", 2, 33, 5, K_F32, false},   {"scalar", 1, 7, 32, K_F32, true},
+        {"avx2", 2, 7, 32, K_F32, true},     {"avx2", 1, 1, 32, K_F32, true},      {"avx512", 2, 512, 32, K_F32, true},
+        {"avx512", 3, 1, 32, K_F32, true},   {"avx512", 1, 5, 32, K_F32, true},
+    };
     FILE  *f = fopen(t_tiny_path("manifest.txt"), "r");
     t_tiny t;
     if (!CHECK(f != NULL)) return;
@@ -154,8 +160,9 @@ static void t_fwd_same_bits(void) {
         for (size_t i = 0; i < sizeof hows / sizeof *hows; i++) {
             if (!k_init(hows[i].level) || !t_rig_open(&r, t_tiny_path(t.file), &hows[i])) continue;
             float *got = t_rig_logits(&r, ids, n, hows[i].chunk);
-            CHECKF(memcmp(got, want, (size_t)n * (size_t)t.n_vocab * sizeof *got) == 0, "%s: %s, %d threads, chunks of %d, blocks of %d: other bits",
-                   t.name, hows[i].level, hows[i].threads, hows[i].chunk, hows[i].block);
+            CHECKF(memcmp(got, want, (size_t)n * (size_t)t.n_vocab * sizeof *got) == 0,
+                   "%s: %s%s, %d threads, chunks of %d, blocks of %d: other bits", t.name, hows[i].level, hows[i].packed ? ", packed" : "",
+                   hows[i].threads, hows[i].chunk, hows[i].block);
             mem_free(got);
             t_rig_close(&r);
         }
@@ -176,7 +183,7 @@ static void t_fwd_cache_model(const char *name) {
     int32_t *ids = t_read_ids(t_tiny_path(t.ids), &n);
     for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
         t_rig r;
-        t_how how = {"auto", 1, 512, 32, types[i]}, other = {"auto", 2, 7, 3, types[i]};
+        t_how how = {"auto", 1, 512, 32, types[i], false}, other = {"auto", 2, 7, 3, types[i], false};
         if (!t_rig_open(&r, t_tiny_path(t.file), &how)) continue;
         float *want = t_rig_logits(&r, ids, n, how.chunk);
         double err = t_tiny_error(&t, want);
@@ -204,7 +211,7 @@ static void t_fwd_company(void) {
         t_tiny   t;
         t_rig    r;
         int      n;
-        t_how    how = {"auto", 2, 512, 16, K_F32};
+        t_how    how = {"auto", 2, 512, 16, K_F32, false};
         if (!t_tiny_find(names[k], &t) || !t_rig_open(&r, t_tiny_path(t.file), &how)) continue;
         const size_t V = (size_t)t.n_vocab;
         int32_t     *ids = t_read_ids(t_tiny_path(t.ids), &n), other[128];
@@ -239,7 +246,7 @@ static void t_fwd_company(void) {
 static void t_fwd_fork(void) {
     t_tiny t;
     t_rig  r;
-    t_how  how = {"auto", 2, 512, 8, K_F32};
+    t_how  how = {"auto", 2, 512, 8, K_F32, false};
     int    n;
     if (!t_tiny_find("llama", &t) || !t_rig_open(&r, t_tiny_path(t.file), &how)) return;
     const size_t V = (size_t)t.n_vocab;
@@ -283,7 +290,7 @@ static void t_fwd_greedy(void) {
     int    done = 0;
     while (f && t_tiny_next(f, &t)) {
         t_rig r;
-        t_how how = {"auto", 2, 512, 32, K_F16};
+        t_how how = {"auto", 2, 512, 32, K_F16, false};
         int   n, n_want;
         if (strcmp(t.greedy, "-") == 0 || !t_rig_open(&r, t_tiny_path(t.file), &how)) continue;
         int32_t *ids = t_read_ids(t_tiny_path(t.ids), &n), *want = t_read_ids(t_tiny_path(t.greedy), &n_want), next = 0;
@@ -358,7 +365,7 @@ static void t_fwd_faults(void) {
         t_tiny   t;
         t_rig    r;
         int      n;
-        t_how    how = {"auto", 1, 512, 32, K_F32};
+        t_how    how = {"auto", 1, 512, 32, K_F32, false};
         if (!t_tiny_find(faults[i].model, &t) || !t_rig_open(&r, t_tiny_path(t.file), &how)) continue;
         int32_t *ids = t_read_ids(t_tiny_path(t.ids), &n);
         faults[i].apply(&r);
@@ -375,7 +382,7 @@ static void t_fwd_faults(void) {
 static void t_fwd_asking(void) {
     t_tiny t;
     t_rig  r;
-    t_how  how = {"auto", 2, 512, 32, K_F32};
+    t_how  how = {"auto", 2, 512, 32, K_F32, false};
     int    n;
     if (!t_tiny_find("qwen3moe", &t) || !t_rig_open(&r, t_tiny_path(t.file), &how)) return;
     const size_t V = (size_t)t.n_vocab;
@@ -395,7 +402,7 @@ static void t_fwd_asking(void) {
 
 static const t_case t_fwd_cases[] = {
     {"fwd golden", "logits of every tiny model against the framework's in float64", t_fwd_golden},
-    {"fwd same bits", "levels, threads, chunks and block sizes give the same bits", t_fwd_same_bits},
+    {"fwd same bits", "levels, threads, chunks, block sizes and packed rows give the same bits", t_fwd_same_bits},
     {"fwd cache types", "f32 f16 bf16 q8_0 q4_0 caches, at any block size", t_fwd_cache_types},
     {"fwd company", "a row's logits do not depend on what runs beside it", t_fwd_company},
     {"fwd fork", "forked and rolled-back sequences", t_fwd_fork},

@@ -1,0 +1,289 @@
+/* Packed rows: whatever the format, the level, the number of columns and the shape, their products are those of the file's rows
+ * to the bit; packing writes its own bytes and no others. */
+
+enum { TP_GUARD = 128 };
+
+typedef struct {
+    tq_case  q;                                       /* weights and activations as the tests of [quant] make them */
+    uint8_t *mem, *packed;                            /* packed has TP_GUARD bytes of 0x5a on either side */
+    size_t   bytes;
+    float   *again;                                   /* [TQ_COLS][TQ_ROWS] */
+} tp_case;
+
+static void tp_new(tp_case *c) {
+    *c = (tp_case){0};
+    tq_new(&c->q);
+    c->again = mem_new(TQ_COLS * TQ_ROWS, 4);
+}
+
+static void tp_drop(tp_case *c) {
+    tq_drop(&c->q);
+    mem_free(c->mem);
+    mem_free(c->again);
+}
+
+static bool tp_is_packed(uint32_t type) { return k_pack_bytes(type, 1, k_types[type].block ? k_types[type].block : 1) > 0; }
+
+static bool tp_guarded(const tp_case *c) {
+    for (int i = 0; i < TP_GUARD; i++)
+        if (c->packed[-1 - i] != 0x5a || c->packed[c->bytes + (size_t)i] != 0x5a) return false;
+    return true;
+}
+
+/* Scratch of exactly the bytes that a row of n asks for, so that a sanitizer sees one more. */
+static void tp_scratch(tp_case *c, int n) {
+    mem_free(c->q.scratch);
+    c->q.scratch = mem_new(k_scratch_bytes(n), 1);
+}
+
+/* Packs c's weights, in parts of `part` rows: a multiple of 16, or all of them. */
+static void tp_pack(tp_case *c, uint32_t type, int n, int nr, int part) {
+    c->bytes = k_pack_bytes(type, nr, n);
+    tp_scratch(c, n);
+    mem_free(c->mem);
+    c->mem = mem_aligned(c->bytes + 2 * TP_GUARD, 1);
+    c->packed = c->mem + TP_GUARD;
+    memset(c->mem, 0x5a, c->bytes + 2 * TP_GUARD);
+    for (int r = 0; r < nr; r += part)
+        k_pack_rows(type, c->q.w + (size_t)r * c->q.row_bytes, c->q.row_bytes, nr - r < part ? nr - r : part, n,
+                    c->packed + (r ? k_pack_bytes(type, r, n) : 0));
+    CHECKF(tp_guarded(c), "%s: n %d, rows %d: written outside", k_types[type].name, n, nr);
+}
+
+static void tp_mul(tp_case *c, const k_level *l, uint32_t type, int n, int nr, int nt, float *y, int ldy) {
+    c->q.a.nt = nt;
+    memset(y, 0xa5, (size_t)nt * (size_t)ldy * 4);
+    l->mul_packed(type, c->packed, nr, n, &c->q.a, y, (size_t)ldy, c->q.scratch);
+}
+
+/* Bits, but one NaN is as good as another. */
+static bool tp_same(const float *a, const float *b, int n) {
+    for (int i = 0; i < n; i++)
+        if (k__bits_of(a[i]) != k__bits_of(b[i]) && !(a[i] != a[i] && b[i] != b[i])) return false;
+    return true;
+}
+
+static void tp_against_file(tp_case *c, uint32_t type, int n, int nr, int nt) {
+    tq_mul(&c->q, &k_levels[0], type, n, nr, nt, c->q.want, nr);
+    for (int l = 0; l < K_LEVELS; l++) {
+        if (!k__can(&k_levels[l])) continue;
+        tp_mul(c, &k_levels[l], type, n, nr, nt, c->q.got, nr);
+        CHECKF(tp_same(c->q.want, c->q.got, nr * nt), "%s at %s: n %d, rows %d, columns %d differ from the file's rows",
+               k_types[type].name, k_levels[l].name, n, nr, nt);
+    }
+}
+
+/* Every format, level, 1 to 17 columns and 33, rows that fill strips and rows that do not, rows that fill units and those that
+ * do not. The weights have exactly nr rows: reading one more is seen by a sanitizer. */
+static void t_pack_levels(void) {
+    static const int nr[] = {1, 15, 16, 17, 32, 33, 50}, ns[] = {32, 64, 96, 128, 192, 224, 256, 288, 352, 512, 1184, 2304};
+    tp_case          c;
+    tp_new(&c);
+    for (uint32_t type = 0; type < K_TYPE_MAX; type++)
+        for (size_t i = 0; tp_is_packed(type) && i < sizeof ns / sizeof *ns; i++) {
+            if (ns[i] % k_types[type].block) continue;
+            for (size_t r = 0; r < 7; r++) {
+                if (ns[i] > 512 && r % 3 != i % 3) continue;
+                tq_weights(&c.q, type, ns[i], nr[r], -1);
+                tq_acts(&c.q, ns[i], false);
+                tp_pack(&c, type, ns[i], nr[r], nr[r]);
+                for (int nt = 1; nt <= 18; nt++)
+                    if (ns[i] == 256 || ns[i] == 288 || nt == 1 || (nt + (int)(r + i)) % 5 == 0)
+                        tp_against_file(&c, type, ns[i], nr[r], nt == 18 ? 33 : nt);
+            }
+        }
+    tp_drop(&c);
+}
+
+/* The largest codes and scales against activations of +-127 everywhere: whatever can saturate does it here. */
+static void t_pack_extremes(void) {
+    static const int fill[] = {0xff, 0x00, 0x80, 0x7f, 0x88, 0x77, 0xf0, 0x0f}, nt[] = {1, 3, 8, 17};
+    tp_case          c;
+    tp_new(&c);
+    for (uint32_t type = 0; type < K_TYPE_MAX; type++)
+        for (size_t f = 0; tp_is_packed(type) && f < sizeof fill / sizeof *fill; f++) {
+            tq_weights(&c.q, type, 512, 17, fill[f]);
+            tq_acts(&c.q, 512, true);
+            tp_pack(&c, type, 512, 17, 17);
+            for (size_t t = 0; t < 4; t++) tp_against_file(&c, type, 512, 17, nt[t]);
+        }
+    tp_drop(&c);
+}
+
+/* Scales that are infinite, NaN, subnormal, the ends of the 8-bit kinds: whatever bytes a file holds. */
+static void t_pack_scales(void) {
+    tp_case c;
+    tp_new(&c);
+    for (uint32_t type = 0; type < K_TYPE_MAX; type++) {
+        if (!tp_is_packed(type)) continue;
+        int n = k_types[type].block < 256 ? 4 * k_types[type].block : 512;
+        for (int round = 0; round < 12; round++) {
+            tq_weights(&c.q, type, n, 33, -1);
+            for (size_t at = 0; at < 33 * c.q.row_bytes; at++)
+                if (round % 3) c.q.w[at] = (uint8_t)(round % 3 == 1 ? tq_rand() : tq_rand() % 4 * 85 & 0xfe);
+            tq_acts(&c.q, n, false);
+            tp_pack(&c, type, n, 33, 33);
+            tp_against_file(&c, type, n, 33, round % 4 * 5 + 1);
+        }
+    }
+    tp_drop(&c);
+}
+
+/* What was packed comes out again: codes, scales and minima of every row. */
+static void t_pack_again(void) {
+    tp_case c;
+    tp_new(&c);
+    for (uint32_t type = 0; type < K_TYPE_MAX; type++) {
+        if (!tp_is_packed(type)) continue;
+        const k_type *ty = &k_types[type];
+        int           n = ty->block < 256 ? ty->block : 256, groups = ty->kind == K_KIND_SCALE ? n / ty->group : 0;
+        tq_weights(&c.q, type, n, 16, -1);
+        tp_pack(&c, type, n, 16, 16);
+        k__unpacked got[K_PACK_ROWS];
+        k__block_get(&k__forms[type], c.packed, (int)k__units(&k__forms[type], n), got);
+        for (int r = 0; r < 16; r++) {
+            k__unpacked want;
+            k__unpack_block(type, c.q.w + (size_t)r * c.q.row_bytes, n, &want);
+            EQ_MEM(got[r].q, want.q, (size_t)n);
+            EQ_MEM(got[r].fs, want.fs, (size_t)groups * sizeof *want.fs);
+            if (groups && ty->has_min) EQ_MEM(got[r].fm, want.fm, (size_t)groups * sizeof *want.fm);
+            if (groups) continue;
+            EQ_MEM(got[r].sc, want.sc, sizeof want.sc);
+            EQ_MEM(&got[r].d, &want.d, sizeof want.d);
+            if (ty->has_min) EQ_MEM(got[r].mn, want.mn, sizeof want.mn);
+            if (ty->has_min) EQ_MEM(&got[r].dm, &want.dm, sizeof want.dm);
+        }
+    }
+    tp_drop(&c);
+}
+
+/* Threads pack and multiply parts: the bytes and the products are those of the whole. */
+static void t_pack_parts(void) {
+    static const int ns[] = {256, 384};
+    tp_case          c;
+    tp_new(&c);
+    for (uint32_t type = 0; type < K_TYPE_MAX; type++)
+        for (int i = 0; tp_is_packed(type) && i < 2; i++) {
+            int n = ns[i], nr = 70;
+            if (n % k_types[type].block) continue;
+            tq_weights(&c.q, type, n, nr, -1);
+            tq_acts(&c.q, n, false);
+            tp_pack(&c, type, n, nr, nr);
+            uint8_t *whole = mem_new(c.bytes, 1);
+            memcpy(whole, c.packed, c.bytes);
+            tp_pack(&c, type, n, nr, 32);
+            EQ_MEM(c.packed, whole, c.bytes);
+            mem_free(whole);
+            for (int nt = 1; nt <= 21; nt += 10) {
+                tp_mul(&c, g_k_level, type, n, nr, nt, c.q.want, nr);
+                c.q.a.nt = nt;
+                for (int r = 0; r < nr; r += 48)
+                    k_mul_packed(type, c.packed + (r ? k_pack_bytes(type, r, n) : 0), nr - r < 48 ? nr - r : 48, n, &c.q.a,
+                                 c.again + r, (size_t)nr, c.q.scratch);
+                EQ_MEM(c.again, c.q.want, (size_t)nr * (size_t)nt * 4);
+            }
+        }
+    tp_drop(&c);
+}
+
+/* idx picks activation rows; ldy is respected, nothing is written past the rows; the packed bytes are only read. */
+static void t_pack_gather(void) {
+    static const int32_t idx[] = {5, 0, 5, 31, 2, 2, 7, 19, 1, 30, 11, 4, 3, 8, 8, 6, 9, 32};
+    enum { N = 512, NR = 35, LDY = 41 };
+    tp_case c;
+    tp_new(&c);
+    for (uint32_t type = 0; type < K_TYPE_MAX; type++) {
+        if (!tp_is_packed(type)) continue;
+        tq_weights(&c.q, type, N, NR, -1);
+        tq_acts(&c.q, N, false);
+        tp_pack(&c, type, N, NR, NR);
+        uint64_t sum = 0, after = 0;
+        for (size_t i = 0; i < c.bytes; i++) sum = sum * 31 + c.packed[i];
+        for (int l = 0; l < K_LEVELS; l++) {
+            if (!k__can(&k_levels[l])) continue;
+            tp_mul(&c, &k_levels[l], type, N, NR, 33, c.q.want, NR);
+            for (int nt = 2; nt <= 18; nt += 16) {
+                c.q.a.idx = idx;
+                tp_mul(&c, &k_levels[l], type, N, NR, nt, c.q.got, LDY);
+                c.q.a.idx = NULL;
+                for (int t = 0; t < nt; t++) {
+                    CHECKF(!memcmp(c.q.got + t * LDY, c.q.want + idx[t] * NR, NR * 4), "%s at %s: gathered column %d of %d",
+                           k_types[type].name, k_levels[l].name, t, nt);
+                    for (int r = NR; r < LDY; r++) CHECKF(k__bits_of(c.q.got[t * LDY + r]) == 0xa5a5a5a5, "written past the rows");
+                }
+            }
+        }
+        for (size_t i = 0; i < c.bytes; i++) after = after * 31 + c.packed[i];
+        CHECK(sum == after && tp_guarded(&c));
+    }
+    tp_drop(&c);
+}
+
+/* Every line of a strip is read: bits of it flipped change a product, at every level. */
+static void t_pack_lines(void) {
+    tp_case c;
+    tp_new(&c);
+    for (uint32_t type = 0; type < K_TYPE_MAX; type++) {
+        if (!tp_is_packed(type)) continue;
+        tq_weights(&c.q, type, 256, 16, -1);
+        tq_acts(&c.q, 256, false);
+        tp_pack(&c, type, 256, 16, 16);
+        for (int l = 0; l < K_LEVELS; l++) {
+            if (!k__can(&k_levels[l])) continue;
+            for (int nt = 1; nt <= 17; nt += 16) {
+                tp_mul(&c, &k_levels[l], type, 256, 16, nt, c.q.want, 16);
+                for (size_t line = 0; line < c.bytes / 64; line++) {
+                    bool seen = false;
+                    for (int i = 0; i < 6 && !seen; i++) {
+                        uint8_t *p = c.packed + 64 * line + tq_rand() % 64, bit = (uint8_t)(1 << tq_rand() % 8);
+                        *p ^= bit;
+                        tp_mul(&c, &k_levels[l], type, 256, 16, nt, c.q.got, 16);
+                        *p ^= bit;
+                        seen = memcmp(c.q.want, c.q.got, 16 * 4 * (size_t)nt) != 0;
+                    }
+                    CHECKF(seen, "%s at %s, %d columns: line %zu is not read", k_types[type].name, k_levels[l].name, nt, line);
+                }
+            }
+        }
+    }
+    tp_drop(&c);
+}
+
+static void t_pack_sizes(void) {
+    static const struct { uint32_t type; int n, lines; } want[] = {   /* 64-byte lines of a strip */
+        {K_Q4_K, 256, 36}, {K_Q5_K, 512, 88}, {K_Q6_K, 256, 53}, {K_Q2_K, 256, 21}, {K_Q3_K, 256, 28}, {K_TQ1_0, 256, 17},
+        {K_IQ4_XS, 256, 34}, {K_IQ3_S, 256, 34}, {K_IQ2_XXS, 256, 26}, {K_IQ2_S, 256, 28}, {K_Q4_0, 32, 9}, {K_Q4_0, 256, 36},
+        {K_Q8_0, 64, 17}, {K_Q8_0, 96, 34}, {K_Q5_1, 64, 12}, {K_MXFP4, 32, 17}, {K_MXFP4, 2880, 391}, {K_NVFP4, 64, 9},
+        {K_Q1_0, 128, 9}, {K_Q1_0, 512, 18}, {K_Q2_0, 128, 9},
+    };
+    for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
+        EQ_INT(k_pack_bytes(want[i].type, 16, want[i].n), want[i].lines * 64);
+        EQ_INT(k_pack_bytes(want[i].type, 1, want[i].n), want[i].lines * 64);
+        EQ_INT(k_pack_bytes(want[i].type, 33, want[i].n), want[i].lines * 64 * 3);
+    }
+    EQ_INT(k_pack_bytes(K_F16, 16, 256), 0);
+    EQ_INT(k_pack_bytes(K_Q8_K, 16, 256), 0);
+    EQ_INT(k_pack_bytes(K_TYPE_MAX, 16, 256), 0);
+    EQ_INT(k_pack_bytes(UINT32_MAX, 16, 256), 0);
+    EQ_INT(k_pack_bytes(4, 16, 256), 0);              /* a removed type */
+    EQ_INT(k_pack_bytes(K_Q4_K, 16, 128), 0);
+    EQ_INT(k_pack_bytes(K_Q4_0, 16, 48), 0);
+    EQ_INT(k_pack_bytes(K_Q4_K, 0, 256), 0);
+    EQ_INT(k_pack_bytes(K_Q4_K, 16, 0), 0);
+    EQ_INT(k_pack_bytes(K_Q4_K, -1, 256), 0);
+    EQ_INT(k_pack_bytes(K_Q8_0, INT64_MAX, 32), 0);
+    EQ_INT(k_pack_bytes(K_Q8_0, 1, INT64_MAX - 31), 0);
+    EQ_INT(k_pack_bytes(K_Q8_0, (int64_t)1 << 40, (int64_t)1 << 40), 0);
+    for (uint32_t type = 0; type < K_TYPE_MAX; type++) EQ_INT(tp_is_packed(type), tq_is_quant(type));
+}
+
+static const t_case t_pack_cases[] = {
+    {"pack_levels", "packed rows give the bits of the file's rows: every format, level, shape, 1 to 17 columns", t_pack_levels},
+    {"pack_extremes", "nothing saturates at the largest codes and activations", t_pack_extremes},
+    {"pack_scales", "infinite, NaN and subnormal scales go through unchanged", t_pack_scales},
+    {"pack_again", "codes and scales come out as they went in", t_pack_again},
+    {"pack_parts", "parts packed and multiplied on their own are parts of the whole", t_pack_parts},
+    {"pack_gather", "idx and ldy are respected, nothing is written outside", t_pack_gather},
+    {"pack_lines", "every line of a strip has a say in the products", t_pack_lines},
+    {"pack_sizes", "bytes as the layout says, 0 for what is not packed or too large", t_pack_sizes},
+};
