@@ -10079,6 +10079,7 @@ typedef struct {
     bench_list batch, ubatch, threads;                /* tokens between logits, tokens of a step; 0: all that may be used */
     bench_list type_k, type_v;                        /* k_types ids */
     bench_list level;                                 /* of k_levels_list, -1: the best */
+    bench_list repack;                                /* of bench_repacks */
     int        reps;
     bool       no_warmup;
 } bench_opts;
@@ -10087,8 +10088,11 @@ typedef struct {
 static const bench_opts bench_defaults = {
     .prompt = BENCH_ONE(512), .gen = BENCH_ONE(128), .depth = BENCH_ONE(0), .seqs = BENCH_ONE(1),
     .batch = BENCH_ONE(2048), .ubatch = BENCH_ONE(512), .threads = BENCH_ONE(0),
-    .type_k = BENCH_ONE(K_F16), .type_v = BENCH_ONE(K_F16), .level = BENCH_ONE(-1), .reps = 5,
+    .type_k = BENCH_ONE(K_F16), .type_v = BENCH_ONE(K_F16), .level = BENCH_ONE(-1), .repack = BENCH_ONE(0),
+    .reps = 5,
 };
+
+static const char *const bench_repacks[] = {"auto", "on", "off"};    /* in the order of --repack's words */
 
 typedef enum { BENCH_MD, BENCH_CSV, BENCH_JSON, BENCH_JSONL } bench_form;
 
@@ -10097,7 +10101,7 @@ typedef struct {
 } bench_test;
 
 typedef struct {
-    int      level, batch, ubatch, threads;
+    int      level, repack, batch, ubatch, threads;
     uint32_t type_k, type_v;
 } bench_setup;
 
@@ -10116,7 +10120,7 @@ typedef struct {                                      /* what a repetition canno
 
 /* One line of the table. Integers are int64_t and numbers double, as bench_fields reads them. */
 typedef struct {
-    const char *version, *cpu_info, *model_file, *model_type, *type_k, *type_v, *level, *test_time;
+    const char *version, *cpu_info, *model_file, *model_type, *type_k, *type_v, *level, *repack, *test_time;
     int64_t     model_bytes, model_weights, n_batch, n_ubatch, n_threads, n_prompt, n_gen, n_depth, n_seq;
     int64_t     avg_ns, sd_ns, peak_bytes;
     double      avg_ts, sd_ts;                        /* tokens per second */
@@ -10227,7 +10231,7 @@ static const struct {
     {"int8_gops",      BENCH_REAL, BENCH_AT(i8_gops)},       {"int8_peak_gops", BENCH_REAL, BENCH_AT(i8_peak)},
     {"float_gops",     BENCH_REAL, BENCH_AT(f32_gops)},      {"float_peak_gops", BENCH_REAL, BENCH_AT(f32_peak)},
     {"peak_share",     BENCH_REAL, BENCH_AT(peak_share)},    {"peak_rss",       BENCH_INT,  BENCH_AT(peak_bytes)},
-    {"others_share",   BENCH_REAL, BENCH_AT(others)},
+    {"others_share",   BENCH_REAL, BENCH_AT(others)},        {"repack",         BENCH_STR,  BENCH_AT(repack)},
 };
 enum { N_BENCH_FIELDS = sizeof bench_fields / sizeof *bench_fields };
 
@@ -10292,8 +10296,8 @@ static void bench__json_row(const bench_row *r, const char *between, str *s) {
 /* --- the table for people --- */
 
 typedef enum {
-    COL_MODEL, COL_SIZE, COL_PARAMS, COL_BACKEND, COL_THREADS, COL_BATCH, COL_UBATCH, COL_TYPE_K, COL_TYPE_V, COL_LEVEL, COL_TEST,
-    COL_TS, COL_TTFT, COL_READ, COL_SWEEP, COL_OF_SWEEP, COL_GOPS, COL_OF_PEAK, COL_PEAK, N_BENCH_COLS
+    COL_MODEL, COL_SIZE, COL_PARAMS, COL_BACKEND, COL_THREADS, COL_BATCH, COL_UBATCH, COL_TYPE_K, COL_TYPE_V, COL_LEVEL, COL_REPACK,
+    COL_TEST,     COL_TS, COL_TTFT, COL_READ, COL_SWEEP, COL_OF_SWEEP, COL_GOPS, COL_OF_PEAK, COL_PEAK, N_BENCH_COLS
 } bench_col;
 
 #define BENCH_IF(f) offsetof(bench_opts, f)
@@ -10308,6 +10312,7 @@ static const struct {
     [COL_THREADS] = {"threads", 7, BENCH_EVER},         [COL_BATCH] = {"n_batch", 7, BENCH_IF(batch)},
     [COL_UBATCH] = {"n_ubatch", 8, BENCH_IF(ubatch)},   [COL_TYPE_K] = {"type_k", 6, BENCH_IF(type_k)},
     [COL_TYPE_V] = {"type_v", 6, BENCH_IF(type_v)},     [COL_LEVEL] = {"cpu", 6, BENCH_IF(level)},
+    [COL_REPACK] = {"repack", 6, BENCH_IF(repack)},
     [COL_TEST] = {"test", 20, BENCH_EVER},              [COL_TS] = {"t/s", 20, BENCH_EVER},
     [COL_TTFT] = {"ttft ms", 9, BENCH_EVER},            [COL_READ] = {"read GB/s", 9, BENCH_EVER},
     [COL_SWEEP] = {"sweep GB/s", 10, BENCH_EVER},       [COL_OF_SWEEP] = {"of sweep", 8, BENCH_EVER},
@@ -10344,6 +10349,7 @@ static void bench__cell(const bench_row *r, int col, str *s) {
     case COL_TYPE_K: str_put(s, r->type_k); break;
     case COL_TYPE_V: str_put(s, r->type_v); break;
     case COL_LEVEL: str_put(s, r->level); break;
+    case COL_REPACK: str_put(s, r->repack); break;
     case COL_TEST: bench__label(r->n_prompt, r->n_gen, r->n_seq, r->n_depth, s); break;
     case COL_TS: str_fmt(s, "%.2f \xc2\xb1 %.2f", r->avg_ts, r->sd_ts); break;
     case COL_TTFT: str_fmt(s, r->ttft_ms < 10 ? "%.3f" : "%.1f", r->ttft_ms); break;
@@ -10675,7 +10681,7 @@ static int bench__rows(const bench_job *j, const bench_test *t, int64_t step, in
 static void bench__add_mat(bench_work *w, const arch_mat *m, double rows, double mats) {
     const double size = (double)m->n_in * m->n_out;
     if (!m->data || rows <= 0) return;
-    w->bytes += mats * (double)m->row_bytes * m->n_out;
+    w->bytes += mats * (m->packed ? (double)m->packed_bytes : (double)m->row_bytes * m->n_out);
     *(k_wants_q8(m->type) ? &w->i8 : &w->f32) += rows * size;
 }
 
@@ -10883,7 +10889,7 @@ static bench_row bench__result(bench_job *j, const bench_test *t, double others)
     const bench_work w = bench__work(j, t);
     bench_row        r = {
                .version = j->version, .cpu_info = j->cpu, .model_file = j->g.path, .model_type = j->type,
-               .level = k_level_name(), .test_time = j->time, .others = others,
+               .level = k_level_name(), .repack = bench_repacks[j->set.repack], .test_time = j->time, .others = others,
                .type_k = k_types[j->set.type_k].name, .type_v = k_types[j->set.type_v].name,
                .model_bytes = (int64_t)j->bytes, .model_weights = (int64_t)j->weights,
                .n_batch = j->set.batch, .n_ubatch = j->set.ubatch, .n_threads = j->eng->p->n,
@@ -10933,6 +10939,7 @@ static bool bench__open(bench_job *j, const bench_extent *x, err_t *e) {
     fo.n_ctx = x->len;
     fo.n_batch = j->step > x->n_seq ? j->step : x->n_seq;
     fo.n_threads = j->set.threads;
+    fo.repack = bench_repacks[j->set.repack];
     ko.type_k = j->set.type_k;
     ko.type_v = j->set.type_v;
     bench__peak_reset();
@@ -11000,13 +11007,13 @@ static void bench__describe(bench_job *j, const arch_hparams *hp) {
 /* Every setup of the model in j->g: the lists in all their combinations, the first named the slowest to turn. */
 static bool bench__setups(bench_job *j, err_t *e) {
     const bench_opts *o = j->o;
-    const bench_list *dial[] = {&o->level, &o->batch, &o->ubatch, &o->type_k, &o->type_v, &o->threads};
+    const bench_list *dial[] = {&o->level, &o->repack, &o->batch, &o->ubatch, &o->type_k, &o->type_v, &o->threads};
     enum { DIALS = sizeof dial / sizeof *dial };
     int     at[DIALS] = {0}, k = 0;
     while (k >= 0) {
         int v[DIALS];
         for (int i = 0; i < DIALS; i++) v[i] = dial[i]->v[at[i]];
-        j->set = (bench_setup){v[0], v[1], v[2], v[5], (uint32_t)v[3], (uint32_t)v[4]};
+        j->set = (bench_setup){v[0], v[1], v[2], v[3], v[6], (uint32_t)v[4], (uint32_t)v[5]};
         if (!bench__setup(j, e)) return false;
         for (k = DIALS - 1; k >= 0 && ++at[k] == dial[k]->n; k--) at[k] = 0;
     }
@@ -11156,6 +11163,7 @@ typedef enum {
     OPT_PAIR,                                         /* two numbers, at the end of a bench_list */
     OPT_TYPES,                                        /* bench_list of k_types ids, words with commas between */
     OPT_LEVELS,                                       /* bench_list of kernel levels, the same; auto is -1 */
+    OPT_WORDS,                                        /* bench_list of places in the argument column, the same */
     OPT_LIST,                                         /* cli_list, grows with each use */
     OPT_ACT,                                          /* action lo; its value, if the argument column has one, is `what` */
 } cli_kind;
@@ -11190,6 +11198,7 @@ typedef struct {
 
 #define CLI_CACHE_TYPES "f32|f16|bf16|q8_0|q4_0"
 #define CLI_LEVELS      "auto|scalar|avx2|avx512"
+#define CLI_REPACKS     "auto|on|off"
 
 static const cli_opt cli_opts[] = {
     /* names                            argument      kind      where                lo  hi       group      environment, help */
@@ -11257,7 +11266,7 @@ static const cli_opt cli_opts[] = {
      "with --perplexity: write the tokens and the log-probabilities of every scored position to FILE, for --kl-divergence"},
     {"--kl-top-k",                      "N",          OPT_INT,  AT(eval.top_k),      0,  CLI_BIG, GROUP_RUN, NULL,
      "likeliest tokens that it keeps of each, beside the mass of the others; 0 is all"},
-    {"--repack",                        "auto|on|off", OPT_WORD, AT(fwd.repack),     0,  0,       GROUP_RUN, NULL,
+    {"--repack",                        CLI_REPACKS,  OPT_WORD, AT(fwd.repack),     0,  0,       GROUP_RUN, NULL,
      "quantised weights side by side in memory of the program's own, for batches; auto: when the work ahead repays it"},
     {"--cpu",                           CLI_LEVELS,   OPT_WORD, AT(cpu),             0,  0,       GROUP_RUN, NULL,
      "kernel level; every level computes the same bits"},
@@ -11408,6 +11417,8 @@ static const cli_opt cli_opts[] = {
      "types of the cached values"},
     {"--cpu",                           CLI_LEVELS,   OPT_LEVELS, AT(bench.level),   0,  0,       GROUP_BENCH, NULL,
      "kernel levels"},
+    {"--repack",                        CLI_REPACKS,  OPT_WORDS, AT(bench.repack),   0,  0,       GROUP_BENCH, NULL,
+     "layouts of quantised matrices"},
     {"-r --repetitions",                "N",          OPT_INT,  AT(bench.reps),      1, BENCH_REPS, GROUP_BENCH, NULL,
      "how often each test is timed"},
     {"--no-warmup",                     NULL,         OPT_ON,   AT(bench.no_warmup), 0,  0,       GROUP_BENCH, NULL,
@@ -11616,11 +11627,19 @@ static bool cli__level(const char *word, int *out) {
     return *out >= 0 || strcmp(word, "auto") == 0;
 }
 
+/* Which of the words between bars it is. */
+static int cli__place(const char *words, const char *word) {
+    int n = 0;
+    for (bytes w; cli__word(&words, '|', &w) && !bytes_is(w, word);) n++;
+    return n;
+}
+
 /* A word of the argument column, as what its kind keeps. */
 static bool cli__word_value(const cli_opt *o, const char *name, const char *word, bench_list *l, err_t *e) {
     int v = 0;
     if (!cli__choose(o, name, word, e)) return false;
     if (o->kind == OPT_TYPES) v = k_type_by_name(word);
+    else if (o->kind == OPT_WORDS) v = cli__place(o->arg, word);
     else if (!cli__level(word, &v)) return err_set(e, EXIT_INPUT, "%s: %s is not part of this build (--list cpu)", name, word);
     return cli__add(l, name, v, e);
 }
@@ -11632,7 +11651,7 @@ static bool cli__values(const cli_opt *o, const char *name, const char *val, ben
         char   one[128];
         size_t n = strcspn(p, ",");
         snprintf(one, sizeof one, "%.*s", n < sizeof one ? (int)n : (int)sizeof one - 1, p);
-        const bool words = o->kind == OPT_TYPES || o->kind == OPT_LEVELS;
+        const bool words = o->kind == OPT_TYPES || o->kind == OPT_LEVELS || o->kind == OPT_WORDS;
         if (!(words ? cli__word_value(o, name, one, l, e) : cli__span(o, name, one, l, e))) return false;
         p += n;
         if (!*p) break;
@@ -11713,6 +11732,7 @@ static bool cli__set(config *c, const cli_opt *o, const char *name, const char *
     case OPT_PAIR:
     case OPT_TYPES:
     case OPT_LEVELS:
+    case OPT_WORDS:
         if (!c->given[o - cli_opts]) ((bench_list *)field)->n = 0;    /* the first use puts the default aside */
         return cli__values(o, name, val, field, e);
     case OPT_ACT:
@@ -11955,6 +11975,7 @@ static void cli__spell_list(const cli_opt *o, const bench_list *l, str *out) {
         if (i) str_put(out, ",");
         if (o->kind == OPT_TYPES) str_put(out, k_types[l->v[i]].name);
         else if (o->kind == OPT_LEVELS) str_put(out, l->v[i] < 0 ? "auto" : names[l->v[i]]);
+        else if (o->kind == OPT_WORDS) str_put(out, bench_repacks[l->v[i]]);
         else str_fmt(out, "%d", l->v[i]);
     }
 }
@@ -11976,7 +11997,8 @@ static void cli__default(const cli_opt *o, str *out) {
     case OPT_NUMS:
     case OPT_PAIR:
     case OPT_TYPES:
-    case OPT_LEVELS: cli__spell_list(o, field, out); break;
+    case OPT_LEVELS:
+    case OPT_WORDS: cli__spell_list(o, field, out); break;
     default: break;
     }
     str_put(out, text);

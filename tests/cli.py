@@ -1390,7 +1390,7 @@ BENCH_KEYS = ("build_commit build_number cpu_info gpu_info backends model_filena
               "tensor_split tensor_buft_overrides load_mode embeddings no_op_offload no_host fit_target fit_min_ctx n_prompt n_gen n_depth "
               "test_time avg_ns stddev_ns avg_ts stddev_ts").split()      # those of llama-bench, in its order
 BENCH_OWN = ("cpu_level n_parallel ttft_ms read_gbs sweep_gbs read_share int8_gops int8_peak_gops float_gops float_peak_gops peak_share "
-             "peak_rss others_share").split()
+             "peak_rss others_share repack").split()
 QUICK = ("--bench", "-m", SMALL, "-p", "8", "-n", "4", "-r", "1")
 
 

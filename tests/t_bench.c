@@ -19,7 +19,7 @@ enum { T_BENCH_GOLDEN = sizeof t_bench_golden / sizeof *t_bench_golden };
 
 static bench_row t_bench__row(const t_bench_case *c, double *ns, double *ts) {
     bench_row r = {.version = "0.0.1", .cpu_info = "A \"fast\" CPU\\", .model_file = "dir/a \"b\", c\n.gguf",
-                   .model_type = "llama 1.1B a|b \xc3\xa9", .type_k = "q8_0", .type_v = "f16", .level = "avx2",
+                   .model_type = "llama 1.1B a|b \xc3\xa9", .type_k = "q8_0", .type_v = "f16", .level = "avx2", .repack = "on",
                    .test_time = "2026-08-01T12:00:00Z", .model_bytes = 667814528, .model_weights = 1100048384, .n_batch = 2048, .n_ubatch = 512,
                    .n_threads = 2, .n_prompt = c->t.n_prompt, .n_gen = c->t.n_gen, .n_depth = c->t.n_depth, .n_seq = c->t.n_seq,
                    .peak_bytes = 715653120, .others = c->others};
@@ -107,11 +107,10 @@ static void t_bench_tests(void) {
 
 /* A job over a tiny model, as bench__open makes it. */
 static bool t_bench__open(bench_job *j, const char *name, const bench_opts *o, bench_setup set) {
-    static const fwd_opts fo = {-1, 512, 0, "auto", {.yarn_ext = -1, .yarn_attn = -1, .yarn_fast = -1, .yarn_slow = -1}};
     err_t e = {0};
     char  path[128];
     snprintf(path, sizeof path, "tests/data/tiny/%s.gguf", name);
-    *j = (bench_job){.o = o, .fo = &fo, .ko = &kv_defaults, .set = set};
+    *j = (bench_job){.o = o, .fo = &fwd_defaults, .ko = &kv_defaults, .set = set};
     if (!CHECKF(gguf_open(&j->g, path, &e), "%s", e.text)) return false;
     const bench_extent x = bench__extent(o);
     return CHECKF(bench__open(j, &x, &e), "%s", e.text);
@@ -139,7 +138,7 @@ static void t_bench_rows(void) {
         o.pair = (bench_list){2, {t->n_prompt, t->n_gen}};
         o.depth = (bench_list){1, {t->n_depth}};
         o.seqs = (bench_list){1, {t->n_seq}};
-        if (!t_bench__open(&j, "llama", &o, (bench_setup){-1, cases[c].batch, cases[c].ubatch, 1, K_F16, K_F16})) return;
+        if (!t_bench__open(&j, "llama", &o, (bench_setup){-1, 0, cases[c].batch, cases[c].ubatch, 1, K_F16, K_F16})) return;
         for (int s = 0; s < t->n_seq; s++) next[s] = t->n_depth;
         for (; (n = bench__rows(&j, t, steps, &ask)) > 0; steps++) {
             int with = 0;
@@ -171,10 +170,11 @@ static void t_bench_work(void) {
     o.prompt = (bench_list){1, {0}};
     o.gen = (bench_list){1, {1}};
     o.depth = (bench_list){1, {6}};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        bench_job j;
-        double    need = 0, real = 0, whole = 0;
-        if (!t_bench__open(&j, names[i], &o, (bench_setup){-1, 2048, 512, 1, K_F16, K_Q8_0})) return;
+    for (size_t i = 0; i < 2 * sizeof names / sizeof *names; i++) {
+        const char *name = names[i / 2];
+        bench_job   j;
+        double      need = 0, real = 0, whole = 0;
+        if (!t_bench__open(&j, name, &o, (bench_setup){-1, i % 2 ? 1 : 2, 2048, 512, 1, K_F16, K_Q8_0})) return;
         const arch_hparams *hp = &j.eng->m.hp;
         const bool          tied = !gguf_tensor_find(&j.g, "output.weight");
         for (uint64_t k = 0; k < j.g.n_tensor; k++) {
@@ -184,7 +184,8 @@ static void t_bench_work(void) {
             if (m->n_dims < 2) continue;
             if (embd) need += (double)m->n_bytes / (double)m->dim[1];
             if (embd && !tied) continue;
-            need += part * (double)m->n_bytes;
+            const size_t packed = i % 2 ? k_pack_bytes(m->type, (int)m->dim[1], (int)m->dim[0]) : 0;
+            need += part * (packed ? (double)packed * (double)m->dim[2] : (double)m->n_bytes);
             *(k_wants_q8(m->type) ? &whole : &real) += part * (double)(m->dim[0] * m->dim[1] * m->dim[2]);
         }
         for (int il = 0; il < hp->n_layer; il++) {
@@ -192,8 +193,8 @@ static void t_bench_work(void) {
             real += 7.0 * hp->layer[il].n_head * (hp->hd_k + hp->hd_v);
         }
         const bench_work w = bench__work(&j, &t);
-        CHECKF(fabs(w.bytes - need) < 0.5, "%s: %.1f bytes, want %.1f", names[i], w.bytes, need);
-        CHECKF(fabs(w.i8 - whole) < 0.5 && fabs(w.f32 - real) < 0.5, "%s: %.1f and %.1f products, want %.1f and %.1f", names[i], w.i8, w.f32, whole, real);
+        CHECKF(fabs(w.bytes - need) < 0.5, "%s: %.1f bytes, want %.1f", name, w.bytes, need);
+        CHECKF(fabs(w.i8 - whole) < 0.5 && fabs(w.f32 - real) < 0.5, "%s: %.1f and %.1f products, want %.1f and %.1f", name, w.i8, w.f32, whole, real);
         t_bench__close(&j);
     }
 }
@@ -206,7 +207,7 @@ static void t_bench_work_prompt(void) {
     enum { R = 16 };                                  /* rows of a step: three, the last row of the last one asks */
     o.prompt = (bench_list){1, {48}};
     o.gen = (bench_list){1, {0}};
-    if (!t_bench__open(&j, "llama_window", &o, (bench_setup){-1, 2048, R, 1, K_F16, K_F16})) return;
+    if (!t_bench__open(&j, "llama_window", &o, (bench_setup){-1, 0, 2048, R, 1, K_F16, K_F16})) return;
     const model        *m = &j.eng->m;
     const arch_hparams *hp = &m->hp;
     const double        kv = 2 * (double)k_kv_bytes(K_F16, hp->hd_k);
@@ -251,7 +252,7 @@ static void t_bench_depths(void) {
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         bench_job j;
         err_t     e = {0};
-        if (!t_bench__open(&j, names[i], &o, (bench_setup){-1, 2048, 7, 2, K_F16, K_F16})) return;
+        if (!t_bench__open(&j, names[i], &o, (bench_setup){-1, 0, 2048, 7, 2, K_F16, K_F16})) return;
         for (size_t k = 0; k < sizeof tests / sizeof *tests; k++) {
             const bench_test *t = &tests[k];
             bench_sample      s = {0};
@@ -278,7 +279,7 @@ static void t_bench_stages(void) {
     o.prompt = o.gen = (bench_list){0};
     o.seqs = (bench_list){1, {2}};
     for (int moe = 0; moe < 2; moe++) {
-        if (!t_bench__open(&j, moe ? "qwen2moe" : "llama", &o, (bench_setup){-1, 2048, 512, 2, K_F16, K_F16})) return;
+        if (!t_bench__open(&j, moe ? "qwen2moe" : "llama", &o, (bench_setup){-1, 0, 2048, 512, 2, K_F16, K_F16})) return;
         const size_t n = (size_t)j.eng->m.hp.n_vocab * 2;
         float       *plain = mem_new(n, sizeof *plain);
         for (int q = 0; q < 2; q++) CHECK(bench__prepare_seq(&j, q, &t, &e));

@@ -44,7 +44,8 @@ static bool t_cli__same(const cli_opt *o, const config *a, const config *b) {
     case OPT_NUMS:
     case OPT_PAIR:
     case OPT_TYPES:
-    case OPT_LEVELS: {
+    case OPT_LEVELS:
+    case OPT_WORDS: {
         const bench_list *l = (const bench_list *)(const void *)x, *m = (const bench_list *)(const void *)y;
         return l->n == m->n && memcmp(l->v, m->v, (size_t)l->n * sizeof *l->v) == 0;
     }
@@ -67,6 +68,7 @@ static void t_cli__sample(const cli_opt *o, bool high, char *buf, size_t n) {
     case OPT_WORD:
     case OPT_TYPES:
     case OPT_LEVELS:
+    case OPT_WORDS:
     case OPT_TYPE: snprintf(buf, n, "%.*s", (int)strcspn(o->arg, "|"), o->arg); break;
     case OPT_NUMS: snprintf(buf, n, "%.0f,%.0f", o->hi, o->lo); break;
     case OPT_PAIR: snprintf(buf, n, "%.0f,%.0f", o->lo, o->hi); break;
@@ -384,6 +386,8 @@ static void t_cli_bench_lists(void) {
         {"-b|1,65536", AT(bench.batch), {1, 65536, -1}, NULL},
         {"-ctk|q8_0,f16|-ctk|f32", AT(bench.type_k), {K_Q8_0, K_F16, K_F32, -1}, NULL},
         {"--cpu|scalar", AT(bench.level), {0, -1}, NULL},
+        {"--repack|off,on|--repack|auto", AT(bench.repack), {2, 1, 0, -1}, NULL},
+        {"--repack|no", 0, {0}, "--repack: expected auto, on or off, found 'no'"},
         {"-p|", 0, {0}, "-p: expected a whole number, found ''"},
         {"-p|1,", 0, {0}, "-p: expected a whole number, found ''"},
         {"-p|,1", 0, {0}, "-p: expected a whole number, found ''"},

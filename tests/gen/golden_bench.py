@@ -12,14 +12,14 @@ KEYS = ("build_commit build_number cpu_info gpu_info backends model_filename mod
         "n_threads cpu_mask cpu_strict poll type_k type_v n_gpu_layers n_cpu_moe split_mode main_gpu no_kv_offload flash_attn devices "
         "tensor_split tensor_buft_overrides load_mode embeddings no_op_offload no_host fit_target fit_min_ctx n_prompt n_gen n_depth "
         "test_time avg_ns stddev_ns avg_ts stddev_ts cpu_level n_parallel ttft_ms read_gbs sweep_gbs read_share int8_gops int8_peak_gops "
-        "float_gops float_peak_gops peak_share peak_rss others_share").split()
+        "float_gops float_peak_gops peak_share peak_rss others_share repack").split()
 ALIKE = {"build_commit": "0.0.1", "build_number": 0, "cpu_info": 'A "fast" CPU\\', "gpu_info": "", "backends": "CPU",
          "model_filename": 'dir/a "b", c\n.gguf', "model_type": "llama 1.1B a|b \u00e9", "model_size": 667814528, "model_n_params": 1100048384,
          "n_batch": 2048, "n_ubatch": 512, "n_threads": 2, "cpu_mask": "0x0", "cpu_strict": False, "poll": 50, "type_k": "q8_0",
          "type_v": "f16", "n_gpu_layers": -1, "n_cpu_moe": 0, "split_mode": "layer", "main_gpu": 0, "no_kv_offload": False,
          "flash_attn": -1, "devices": "auto", "tensor_split": "0.00", "tensor_buft_overrides": "none", "load_mode": "mmap",
          "embeddings": False, "no_op_offload": 0, "no_host": False, "fit_target": 0, "fit_min_ctx": 0,
-         "test_time": "2026-08-01T12:00:00Z", "cpu_level": "avx2", "peak_rss": 715653120}
+         "test_time": "2026-08-01T12:00:00Z", "cpu_level": "avx2", "peak_rss": 715653120, "repack": "on"}
 # n_prompt, n_gen, n_depth, sequences; bytes, products of integers and floats; share of others; samples:
 # seconds, until the first logits, and what the machine gave: bytes, products of either kind, a second
 ROWS = [
