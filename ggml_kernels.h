@@ -6242,8 +6242,8 @@ static void k_mul_packed_ref(uint32_t type, const void *w, int nr, int n, const 
 /* ===== [packed_x86] what the vector levels share =====
  * Few columns, up to eight in one pass (cols), meet the packed block itself: a line is read, its codes are
  * unpacked in registers, once for all of them. For many columns two strips are opened into panels and go the
- * way of [quant_x86]: tiles. What offsets and minima need of the activations' sums is made beforehand (aux), so
- * that it costs a broadcast load where a dot begins. A block is 16 rows by 256 columns. */
+ * way of [quant_x86]: tiles. What offsets and minima need of the activations' sums is made beforehand (aux),
+ * so that it costs a broadcast load where a dot begins. A block is 16 rows by 256 columns. */
 
 #if defined(__x86_64__)
 
@@ -6482,7 +6482,7 @@ static void k__pass_set(k__pass *x, const k__packed_plan *p, const k__form *f, c
 }
 
 /* Few columns: a strip is read once, whatever their number. block: room for one panel more than the row has
- * blocks; the first is the block in hand, in the rest fits what k__aux_set makes: 2 KB a block of 32 columns. */
+ * blocks; the first is the block in hand, in the rest fits what k__aux_set makes (2 KB a block). */
 static void k__packed_few(const k__packed_plan *p, uint32_t type, const uint8_t *w, int nr, int n,
                           const k_acts *a, float *y, size_t ldy, k__panel *block) {
     const k__form *f = &k__forms[type];
@@ -6780,16 +6780,41 @@ K__IN_512 void k__direct_sc512(int head, bool narrow, const uint8_t *h, int s, _
     }
 }
 
-/* The other INT formats. narrow: dots of 16 fit words. A dot starts at what the offset takes away. */
+/* Group g of either half of 64 columns at w: sum[t] += sc * dot. A dot starts at what the offset takes. */
+K__IN_512 void k__int_group512(int T, int bits, bool table, int head, bool narrow, int group, int g,
+                               __m512i values, const uint8_t *w, const int32_t *start, const int8_t *const *q,
+                               const __m512i *sc, __m512i *sum) {
+    const bool has_min = head == K__HEAD_MIN6 || head == K__HEAD_MIN4;
+    const int  other = g + 32 / group;
+    __m512i    a[K__COLS], c[K__COLS];
+    K__UNROLL for (int t = 0; t < T; t++) {
+        a[t] = has_min ? _mm512_setzero_si512() : k__bcast512(start + 16 * t + g);
+        c[t] = has_min ? _mm512_setzero_si512() : k__bcast512(start + 16 * t + other);
+    }
+    k__direct_dots512(T, bits, table, values, w, g * group / 4, group / 4, q, a, c);
+    K__UNROLL for (int t = 0; t < T; t++) {
+        if (head == K__HEAD_ONE) {
+            sum[t] = _mm512_add_epi32(sum[t], _mm512_add_epi32(a[t], c[t]));
+        } else if (narrow) {
+            sum[t] = _mm512_dpwssd_epi32(sum[t], a[t], sc[g]);
+            sum[t] = _mm512_dpwssd_epi32(sum[t], c[t], sc[other]);
+        } else {
+            __m512i v = _mm512_mullo_epi32(a[t], sc[g]);
+            sum[t] = _mm512_add_epi32(sum[t], _mm512_add_epi32(v, _mm512_mullo_epi32(c[t], sc[other])));
+        }
+    }
+}
+
+/* The other INT formats. narrow: dots of 16 fit words. */
 K__IN_512 void k__int_direct512(int T, int bits, bool table, int head, bool narrow, const uint8_t *w,
                                 const k__pass *x, int b, float (*y)[K_PACK_ROWS]) {
-    const bool     has_min = head == K__HEAD_MIN6 || head == K__HEAD_MIN4;
     const int      group = head == K__HEAD_MIN4 || head == K__HEAD_S8 || head == K__HEAD_S6 ? 16 : 32;
     const uint8_t *h = w + 512 * bits;
     const int32_t *start = x->aux + (size_t)b * (size_t)T * 16;
     const __m512i  values = k__values512(table, x->form);
     const int8_t  *q[K__COLS];
     __m512i        sum[K__COLS];
+    __m512         f[K__COLS];
     K__UNROLL for (int t = 0; t < T; t++) {
         q[t] = x->c.q[t] + (size_t)b * K_SUPER;
         sum[t] = _mm512_setzero_si512();
@@ -6797,29 +6822,11 @@ K__IN_512 void k__int_direct512(int T, int bits, bool table, int head, bool narr
     K__NO_UNROLL for (int s = 0; s < 4; s++, w += 128 * bits, start += 64 / group) {
         __m512i sc[4];
         k__direct_sc512(head, narrow, h, s, sc);
-        K__UNROLL for (int g = 0; g < 32 / group; g++) {
-            __m512i a[K__COLS], c[K__COLS];
-            K__UNROLL for (int t = 0; t < T; t++) {
-                a[t] = has_min ? _mm512_setzero_si512() : k__bcast512(start + 16 * t + g);
-                c[t] = has_min ? _mm512_setzero_si512() : k__bcast512(start + 16 * t + g + 32 / group);
-            }
-            k__direct_dots512(T, bits, table, values, w, g * group / 4, group / 4, q, a, c);
-            K__UNROLL for (int t = 0; t < T; t++) {
-                if (head == K__HEAD_ONE) {
-                    sum[t] = _mm512_add_epi32(sum[t], _mm512_add_epi32(a[t], c[t]));
-                } else if (narrow) {
-                    sum[t] = _mm512_dpwssd_epi32(sum[t], a[t], sc[g]);
-                    sum[t] = _mm512_dpwssd_epi32(sum[t], c[t], sc[g + 32 / group]);
-                } else {
-                    sum[t] = _mm512_add_epi32(sum[t],
-                                              _mm512_add_epi32(_mm512_mullo_epi32(a[t], sc[g]),
-                                                               _mm512_mullo_epi32(c[t], sc[g + 32 / group])));
-                }
-            }
-        }
+        k__int_group512(T, bits, table, head, narrow, group, 0, values, w, start, q, sc, sum);
+        if (group == 16)
+            k__int_group512(T, bits, table, head, narrow, group, 1, values, w, start, q, sc, sum);
         K__UNROLL for (int t = 0; t < T; t++) q[t] += 64;
     }
-    __m512 f[K__COLS];
     K__UNROLL for (int t = 0; t < T; t++) f[t] = _mm512_cvtepi32_ps(sum[t]);
     k__int_finish512(T, head, h, x, b, f, y);
 }
@@ -7138,14 +7145,34 @@ K__IN_AVX2 void k__int_direct_avx2(int T, int steps, int bits, bool table, int h
     }
 }
 
-/* SCALE formats with groups of 32; a dot starts at what the offset takes away. */
+/* Group i of the s-th 64 columns of a unit: codes at p, those of eight rows, head at h, rows from r.
+ * f[j] += fs * dot + fm * sum. A dot starts at what the offset takes away. */
+K__IN_AVX2 void k__scale_group_avx2(int T, int steps, int bits, bool table, int head, int segs, __m256i t,
+                                    const uint8_t *p, const uint8_t *h, int r, int s, int i,
+                                    const int32_t *aux, const int8_t *const *q, __m256 *f) {
+    const bool has_min = head == K__HEAD_F16M;
+    __m256i    a[K__COLS];
+    K__UNROLL for (int j = 0; j < T; j++)
+        a[j] = has_min || steps == 1 ? _mm256_setzero_si256() : k__bcast_avx2(aux + 16 * j + i);
+    k__direct_dots_avx2(T, steps, bits, table, t, p, 8 * i, 8, q, _mm256_set1_epi16(1), a);
+    __m256 fs = head == K__HEAD_E8 ? k__lane_e8(h + 16 * (2 * s + i) + r)
+                                   : k__lane_halves(h + 32 * ((2 * s + i) / segs) + 2 * r);
+    K__UNROLL for (int j = 0; j < T; j++) {
+        f[j] = _mm256_add_ps(f[j], _mm256_mul_ps(fs, _mm256_cvtepi32_ps(a[j])));
+        if (!has_min) continue;
+        __m256 fm = k__lane_halves(h + 64 + 32 * i + 2 * r),
+               sum = _mm256_castsi256_ps(k__bcast_avx2(aux + 16 * j + i));
+        f[j] = _mm256_add_ps(f[j], _mm256_mul_ps(fm, sum));
+    }
+}
+
+/* SCALE formats with groups of 32. */
 K__IN_AVX2 void k__scale_direct_avx2(int T, int steps, int bits, bool table, int head, int segs,
                                      const uint8_t *w, const k__pass *x, int b, float (*y)[K_PACK_ROWS]) {
-    const bool    has_min = head == K__HEAD_F16M;
-    const int     groups = (b < x->c.nb ? K_SUPER : x->c.tail) / 32;
-    const __m256i t = k__values_avx2(table, steps, x->form), ones = _mm256_set1_epi16(1);
+    const int     groups = (b < x->c.nb ? K_SUPER : x->c.tail) / 32, tail = head == K__HEAD_F16M ? 128 : 64;
+    const __m256i t = k__values_avx2(table, steps, x->form);
     K__NO_UNROLL for (int r = 0; r < k__opaque(K_PACK_ROWS); r += 8) {
-        const uint8_t *p = w + 4 * r, *unit = w;
+        const uint8_t *p = w + 4 * r, *h = w + 128 * bits * segs;
         const int32_t *aux = x->aux + (size_t)b * (size_t)T * 16;
         const int8_t  *q[K__COLS];
         __m256         f[K__COLS];
@@ -7153,30 +7180,16 @@ K__IN_AVX2 void k__scale_direct_avx2(int T, int steps, int bits, bool table, int
             q[j] = k__cols_q(&x->c, j, b);
             f[j] = _mm256_setzero_ps();
         }
-        K__NO_UNROLL for (int g = 0, s = 0; g < groups; g += 2, p += 128 * bits) {
-            const uint8_t *h = unit + 128 * bits * segs;
+        K__NO_UNROLL for (int g = 0, s = 0; g < groups; g += 2, p += 128 * bits, aux += 2) {
             if (!r) K__UNROLL for (int l = 0; l < 2 * bits + 1; l++) k__line_ahead(p + 64 * l);
-            K__UNROLL for (int i = 0; i < 2; i++) {
-                if (g + i == groups) break;
-                __m256i a[K__COLS];
-                K__UNROLL for (int j = 0; j < T; j++)
-                    a[j] = has_min || steps == 1 ? _mm256_setzero_si256() : k__bcast_avx2(aux + 16 * j + g + i);
-                k__direct_dots_avx2(T, steps, bits, table, t, p, 8 * i, 8, q, ones, a);
-                __m256 fs = head == K__HEAD_E8 ? k__lane_e8(h + 16 * (2 * s + i) + r)
-                                               : k__lane_halves(h + 32 * ((2 * s + i) / segs) + 2 * r);
-                K__UNROLL for (int j = 0; j < T; j++) {
-                    f[j] = _mm256_add_ps(f[j], _mm256_mul_ps(fs, _mm256_cvtepi32_ps(a[j])));
-                    if (has_min)
-                        f[j] = _mm256_add_ps(
-                            f[j], _mm256_mul_ps(k__lane_halves(h + 64 + 32 * i + 2 * r),
-                                                _mm256_castsi256_ps(k__bcast_avx2(aux + 16 * j + g + i))));
-                }
-            }
+            k__scale_group_avx2(T, steps, bits, table, head, segs, t, p, h, r, s, 0, aux, q, f);
+            if (g + 1 == groups) break;
+            k__scale_group_avx2(T, steps, bits, table, head, segs, t, p, h, r, s, 1, aux, q, f);
             K__UNROLL for (int j = 0; j < T; j++) q[j] += 64;
             if (++s == segs) {                        /* over the head to the next unit */
                 s = 0;
-                p += head == K__HEAD_F16M ? 128 : 64;
-                unit += 128 * bits * segs + (head == K__HEAD_F16M ? 128 : 64);
+                p += tail;
+                h += 128 * bits * segs + tail;
             }
         }
         K__UNROLL for (int j = 0; j < T; j++) k__add_scaled_avx2(y[j] + r, f[j], x->c.d[j][b]);
