@@ -5864,25 +5864,27 @@ K__AVX2 void k_quant_act_avx2(const float *x, int n, int8_t *q, int16_t *sum, fl
  *     2 bits  4 lines: k-line 4l + i in bits 2i, 2i + 1 of line l
  *     1 bit   2 lines: k-line 8l + i in bit i of line l
  *     8 bits 16 lines
- * Widths 3, 5 and 6 are two planes: the lower bits are in the wider one, which comes first. Codes are unsigned,
- * q = u - off; where a format's values are few and uneven (tables and grids), u is a place in a table of them,
- * so a grid costs nothing when it is multiplied. Nothing is rounded: unpacking gives what [unpack] gives.
+ * Widths 3, 5 and 6 are two planes: the lower bits are in the wider one, which comes first. Codes are
+ * unsigned, q = u - off; where a format's values are few and uneven (tables and grids), u is a place in a
+ * table of them, so a grid costs nothing when it is multiplied. Nothing is rounded: what comes out is what
+ * [unpack] gives.
  *
  * THE OWNER  asks k_pack_bytes(type, nr, n) and gives k_pack_rows that many bytes, 64-byte aligned, that he
  * allocated and will free; the file's rows are not needed afterwards. Any multiple of K_PACK_ROWS rows begins
  * k_pack_bytes(type, that many, n) bytes on, so threads pack and multiply parts of a matrix on their own. Few
  * columns are bound by memory: pages of 2 MB, first written by the thread that will read them, pay. Bytes
  * compared with the file's: equal for Q4_K Q5_K Q2_K IQ4_XS Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 IQ4_NL MXFP4 NVFP4 Q1_0
- * Q2_0 if n is a multiple of the unit, +1 % Q6_K, +2 % Q3_K, +3 % TQ2_0, +26 % TQ1_0, 1.2 to 1.4 times for IQ3_*
- * and IQ2_S, 1.5 to 1.6 for IQ2_X*, 2.0 to 2.1 for IQ1_*. A number of rows that is not a multiple of 16 is filled
- * up with zero rows.
+ * Q2_0 if n is a multiple of the unit, +1 % Q6_K, +2 % Q3_K, +3 % TQ2_0, +26 % TQ1_0, 1.2 to 1.4 times for
+ * IQ3_* and IQ2_S, 1.5 to 1.6 for IQ2_X*, 2.0 to 2.1 for IQ1_*. A number of rows that is not a multiple of 16
+ * is filled up with zero rows. Prefill needs no second copy: for many columns the panels are cut
+ * from the packed rows.
  * Door: k_pack_bytes, k_pack_rows; k_mul_packed in [level]. */
 
 enum { K_PACK_ROWS = 16 };                            /* rows of a strip */
 
 /* What a unit's head holds, [line] or [value][row]; h and l: upper and lower bits. */
 enum {
-    K__HEAD_MIN6,   /* per 32: lines sc 0..3, sc 4..7, mn 0..3, 6 bits a byte, mn 4..7 in their upper bits; f16 d, dm */
+    K__HEAD_MIN6,   /* per 32: lines sc 0..3, sc 4..7, mn 0..3, 6 bits, mn 4..7 in the upper 2; f16 d, dm */
     K__HEAD_MIN4,   /* per 16: 4 lines of sc | mn << 4; f16 d, dm */
     K__HEAD_S8,     /* per 16: 4 lines of signed sc; f32 d */
     K__HEAD_S6,     /* per 16: sc + 32: 2 lines of low nibbles, one of upper bit pairs; f32 d */
@@ -5896,7 +5898,7 @@ enum {
 
 /* bits 0: the type is not packed. */
 typedef struct {
-    uint8_t       bits, segs, head, lines;            /* of a code; 64s of columns in a unit; K__HEAD_; its lines */
+    uint8_t       bits, segs, head, lines;            /* of a code; 64s of columns; K__HEAD_, its lines */
     uint8_t       off, most;                          /* q = u - off; the largest u */
     float         factor;                             /* d is the f16 of the file times this */
     const int8_t *values;                             /* [16] q of each code, NULL: q = code - off */
@@ -5905,7 +5907,8 @@ typedef struct {
 static const int8_t k__values_q1[16] = {-1, 1};
 static const int8_t k__values_iq1[16] = {-9, -7, -1, 1, 7, 9};
 static const int8_t k__values_iq2[16] = {-43, -25, -8, 8, 25, 43};
-static const int8_t k__values_iq3_xxs[16] = {-62, -52, -44, -36, -28, -20, -12, -4, 4, 12, 20, 28, 36, 44, 52, 62};
+static const int8_t k__values_iq3_xxs[16] = {-62, -52, -44, -36, -28, -20, -12, -4,
+                                             4,   12,  20,  28,  36,  44,  52,  62};
 static const int8_t k__values_iq3_s[16] = {-15, -13, -11, -9, -7, -5, -3, -1, 1, 3, 5, 7, 9, 11, 13, 15};
 
 static const k__form k__forms[K_TYPE_MAX] = {
@@ -5945,9 +5948,11 @@ static inline const uint8_t *k__unit_head(const k__form *f, const uint8_t *w, in
 }
 
 /* Units of n columns. */
-static inline int64_t k__units(const k__form *f, int64_t n) { return (n + 64 * f->segs - 1) / (64 * f->segs); }
+static inline int64_t k__units(const k__form *f, int64_t n) {
+    return (n + 64 * f->segs - 1) / (64 * f->segs);
+}
 
-/* Bytes of nr packed rows of n weights; 0: they are not packed (no such form, part of a block, too many bytes). */
+/* Bytes of nr packed rows of n weights; 0: they are not packed (no form, part of a block, too many bytes). */
 static size_t k_pack_bytes(uint32_t type, int64_t nr, int64_t n) {
     size_t bytes;
     if (type >= K_TYPE_MAX || !k__forms[type].bits || nr <= 0 || n <= 0 || n % k_types[type].block) return 0;
@@ -6137,9 +6142,10 @@ static void k__head_get(const k__form *f, const uint8_t *h, int first, int r, k_
     }
 }
 
-/* Up to 256 columns of sixteen rows, in whole units; code[(uint8_t)q] is what stands for q where the form has a table.
- * Returns the end. */
-static uint8_t *k__block_put(const k__form *f, const uint8_t *code, const k__unpacked *u, int units, uint8_t *w) {
+/* Up to 256 columns of sixteen rows, in whole units; code[(uint8_t)q] is what stands for q where the form has
+ * a table. Returns the end. */
+static uint8_t *k__block_put(const k__form *f, const uint8_t *code, const k__unpacked *u, int units,
+                             uint8_t *w) {
     uint8_t codes[K_PACK_ROWS][K_SUPER], line[16][64];
     for (int r = 0; r < K_PACK_ROWS; r++)
         if (f->values)
@@ -6150,7 +6156,8 @@ static uint8_t *k__block_put(const k__form *f, const uint8_t *code, const k__unp
         uint8_t *head = w + 128 * f->bits * f->segs;
         for (int s = 0; s < f->segs; s++) {
             for (int k = 0; k < 16; k++)
-                for (int r = 0; r < K_PACK_ROWS; r++) memcpy(line[k] + 4 * r, codes[r] + 64 * (i * f->segs + s) + 4 * k, 4);
+                for (int r = 0; r < K_PACK_ROWS; r++)
+                    memcpy(line[k] + 4 * r, codes[r] + 64 * (i * f->segs + s) + 4 * k, 4);
             k__planes_put(f->bits, line, w + 128 * f->bits * s);
         }
         memset(head, 0, 64u * f->lines);
@@ -6171,7 +6178,8 @@ static void k__block_get(const k__form *f, const uint8_t *w, int units, k__unpac
                     u[r].q[first + c] = (int8_t)(f->values ? f->values[v & 15] : v - f->off);
                 }
         }
-        for (int r = 0; r < K_PACK_ROWS; r++) k__head_get(f, w + 128 * f->bits * f->segs, 64 * f->segs * i, r, &u[r]);
+        for (int r = 0; r < K_PACK_ROWS; r++)
+            k__head_get(f, w + 128 * f->bits * f->segs, 64 * f->segs * i, r, &u[r]);
     }
 }
 
@@ -6188,14 +6196,17 @@ static void k_pack_rows(uint32_t type, const void *src, size_t row_bytes, int nr
             int         len = n - k < K_SUPER ? n - k : K_SUPER;
             memset(u, 0, sizeof u);
             for (int r = 0; r < K_PACK_ROWS && r0 + r < nr; r++)
-                k__unpack_block(type, (const uint8_t *)src + (size_t)(r0 + r) * row_bytes + (size_t)(k / ty->block) * ty->bytes,
+                k__unpack_block(type,
+                                (const uint8_t *)src + (size_t)(r0 + r) * row_bytes +
+                                    (size_t)(k / ty->block) * ty->bytes,
                                 len, &u[r]);
             w = k__block_put(f, code, u, (int)k__units(f, len), w);
         }
 }
 
 /* One strip times all columns. */
-static void k__mul_strip_ref(uint32_t type, const uint8_t *w, int rows, int n, const k_acts *a, float *y, size_t ldy) {
+static void k__mul_strip_ref(uint32_t type, const uint8_t *w, int rows, int n, const k_acts *a, float *y,
+                             size_t ldy) {
     const k__form *f = &k__forms[type];
     const k_type  *ty = &k_types[type];
     for (int k = 0; k < n; k += K_SUPER) {
@@ -6210,27 +6221,29 @@ static void k__mul_strip_ref(uint32_t type, const uint8_t *w, int rows, int n, c
             float          d = a->d[row * a->ldd + (size_t)(k / K_SUPER)];
             for (int r = 0; r < rows; r++) {
                 float *out = &y[(size_t)t * ldy + (size_t)r];
-                float  v = ty->kind == K_KIND_INT ? k__int_block_ref(&u[r], ty->has_min, q, sum)
-                                                  : k__scale_block_ref(&u[r], ty->group, ty->has_min, q, sum, len);
+                float  v = ty->kind == K_KIND_INT
+                               ? k__int_block_ref(&u[r], ty->has_min, q, sum)
+                               : k__scale_block_ref(&u[r], ty->group, ty->has_min, q, sum, len);
                 *out = (k ? *out : 0.0f) + v * d;
             }
         }
     }
 }
 
-static void k_mul_packed_ref(uint32_t type, const void *w, int nr, int n, const k_acts *a, float *y, size_t ldy,
-                             void *scratch) {
+static void k_mul_packed_ref(uint32_t type, const void *w, int nr, int n, const k_acts *a, float *y,
+                             size_t ldy, void *scratch) {
     size_t strip = k_pack_bytes(type, K_PACK_ROWS, n);
     (void)scratch;
     for (int r = 0; r < nr; r += K_PACK_ROWS)
-        k__mul_strip_ref(type, (const uint8_t *)w + (size_t)(r / K_PACK_ROWS) * strip, nr - r < K_PACK_ROWS ? nr - r : K_PACK_ROWS,
-                         n, a, y + r, ldy);
+        k__mul_strip_ref(type, (const uint8_t *)w + (size_t)(r / K_PACK_ROWS) * strip,
+                         nr - r < K_PACK_ROWS ? nr - r : K_PACK_ROWS, n, a, y + r, ldy);
 }
 
 /* ===== [packed_x86] what the vector levels share =====
- * A block, 16 rows by 256 columns, is opened into one half of a panel in the first cache, codes as bytes and
- * scales as lanes; all columns of activations meet it there, up to eight in one pass (cols). From many columns on
- * two strips are opened whole and go the way of [quant_x86]: panels and tiles. */
+ * Few columns, up to eight in one pass (cols), meet the packed block itself: a line is read, its codes are
+ * unpacked in registers, once for all of them. For many columns two strips are opened into panels and go the
+ * way of [quant_x86]: tiles. What offsets and minima need of the activations' sums is made beforehand (aux),
+ * so that it costs a broadcast load where a dot begins. A block is 16 rows by 256 columns. */
 
 #if defined(__x86_64__)
 
@@ -6243,9 +6256,9 @@ enum {
 /* What a pass makes of the activations' sums beforehand, for each column and block sixteen words at most. */
 enum {
     K__AUX_NONE,
-    K__AUX_OFF16, K__AUX_OFF32,                       /* -off * sum of each 16 or 32: where a group's dot starts */
+    K__AUX_OFF16, K__AUX_OFF32,                       /* -off * sum of 16 or 32: where a group's dot starts */
     K__AUX_OFF32X,                                    /* the same, 16 times as much for every other group */
-    K__AUX_PAIRS, K__AUX_PAIRS16,                     /* words (0, 2) (1, 3) (4, 6) (5, 7) .. of the sums of 32 or 16 */
+    K__AUX_PAIRS, K__AUX_PAIRS16,                     /* (0, 2) (1, 3) (4, 6) .. of the sums of 32 or 16 */
     K__AUX_FLOAT                                      /* the sums of 32 as float */
 };
 
@@ -6256,19 +6269,20 @@ typedef struct {
     k__cols        c;
 } k__pass;
 
-typedef void k__cols_fn(const k__panel *open, const uint8_t *w, const k__pass *x, int b, float (*y)[K_PACK_ROWS]);
+typedef void k__cols_fn(const k__panel *open, const uint8_t *w, const k__pass *x, int b,
+                        float (*y)[K_PACK_ROWS]);
 typedef struct {
     void (*codes)(const k__form *f, const uint8_t *w, int segs, k__panel *to, int at);
     void (*heads)(const k__form *f, const uint8_t *w, int groups, k__panel *to, int at);
     k__cols_fn *cols[K__COLS];
-    bool opened;                                      /* cols wants the block in the panel, else it reads the packed one */
+    bool opened;                                      /* cols wants the block in the panel */
     int  aux;
     k__tile *tile[K__TILE - K__TILE_MIN + 1];
     int width, panel_cols;                            /* columns of a pass; columns from which panels pay */
 } k__packed_plan;
 
-/* Lines are asked for one by one, as they are read: many at once would fill the core's buffers and hold up the reading.
- * They may lie beyond the matrix. */
+/* Lines are asked for one by one, as they are read: many at once would fill the core's buffers and hold up
+ * the reading. They may lie beyond the matrix. */
 static inline __attribute__((always_inline)) void k__line_ahead(const uint8_t *p) {
     _mm_prefetch((const char *)((uintptr_t)p + K__FAR), _MM_HINT_T1);
 }
@@ -6290,7 +6304,8 @@ K__IN_AVX2 __m256i k__lane_sc(int head, const __m256i *v, int g) {
     case K__HEAD_S8: return _mm256_srai_epi32(_mm256_slli_epi32(v[g / 4], 24 - g % 4 * 8), 24);
     case K__HEAD_S6: case K__HEAD_S6X2: {
         int     i = head == K__HEAD_S6 ? g : g / 2;
-        __m256i lo = k__lane_bits(v[head == K__HEAD_S6 ? g / 8 : 0], i % 8 * 4, 15), hi = v[head == K__HEAD_S6 ? 2 : 1];
+        __m256i lo = k__lane_bits(v[head == K__HEAD_S6 ? g / 8 : 0], i % 8 * 4, 15),
+                hi = v[head == K__HEAD_S6 ? 2 : 1];
         hi = i < 2 ? _mm256_slli_epi32(hi, 4 - 2 * i) : _mm256_srli_epi32(hi, 2 * i - 4);
         hi = _mm256_and_si256(hi, _mm256_set1_epi32(0x30));
         return _mm256_sub_epi32(_mm256_or_si256(lo, hi), _mm256_set1_epi32(32));
@@ -6303,17 +6318,21 @@ K__IN_AVX2 __m256i k__lane_mn(int head, const __m256i *v, int g) {
     if (head == K__HEAD_MIN4) return k__lane_bits(v[g / 4], g % 4 * 8 + 4, 15);
     int at = g / 2 % 4 * 8;
     if (g < 8) return k__lane_bits(v[2], at, 63);
-    __m256i lo = k__lane_bits(v[0], at + 6, 3), mid = k__lane_bits(v[1], at + 6, 3), hi = k__lane_bits(v[2], at + 6, 3);
+    __m256i lo = k__lane_bits(v[0], at + 6, 3), mid = k__lane_bits(v[1], at + 6, 3),
+            hi = k__lane_bits(v[2], at + 6, 3);
     return _mm256_or_si256(lo, _mm256_or_si256(_mm256_slli_epi32(mid, 2), _mm256_slli_epi32(hi, 4)));
 }
 
 /* Two words to a lane. */
-K__IN_AVX2 __m256i k__lane_pair(__m256i lo, __m256i hi) { return _mm256_blend_epi16(lo, _mm256_slli_epi32(hi, 16), 0xaa); }
+K__IN_AVX2 __m256i k__lane_pair(__m256i lo, __m256i hi) {
+    return _mm256_blend_epi16(lo, _mm256_slli_epi32(hi, 16), 0xaa);
+}
 
 K__IN_AVX2 __m256 k__lane_halves(const uint8_t *p) { return _mm256_cvtph_ps(k__ld128(p)); }
 
 /* The head at h of an INT block. An offset becomes a minimum: sc*(u - off) = sc*u + (-sc*off)*1. */
-K__IN_AVX2 void k__open_int(int head, int lane, int lines, int off, float factor, const uint8_t *h, k__panel *to, int at) {
+K__IN_AVX2 void k__open_int(int head, int lane, int lines, int off, float factor, const uint8_t *h,
+                            k__panel *to, int at) {
     const bool has_min = head == K__HEAD_MIN6 || head == K__HEAD_MIN4;
     for (int r = 0; r < K_PACK_ROWS; r += 8, h += 32) {
         __m256i v[5], sc[2], mn[2];
@@ -6358,7 +6377,8 @@ K__IN_AVX2 __m256 k__lane_e4(const uint8_t *p) {
 }
 
 /* The heads of a SCALE block's units; groups that are not there count zero times. */
-K__IN_AVX2 void k__open_scale(int head, int segs, size_t unit, int bits, const uint8_t *w, int groups, k__panel *to, int at) {
+K__IN_AVX2 void k__open_scale(int head, int segs, size_t unit, int bits, const uint8_t *w, int groups,
+                              k__panel *to, int at) {
     const int per = head == K__HEAD_E4 ? 16 : 32, each = 64 * segs / per, all = K_SUPER / per;
     for (int r = 0; r < K_PACK_ROWS; r += 8) {
         const uint8_t *h = w + 128 * bits * segs;
@@ -6379,14 +6399,14 @@ K__IN_AVX2 void k__open_scale(int head, int segs, size_t unit, int bits, const u
     }
 }
 
-#define K__HEADS_INT(name, head, lines, lane)                                                                     \
-    K__AVX2 void k__heads_##name(const k__form *f, const uint8_t *w, int groups, k__panel *to, int at) {          \
-        (void)groups;                                                                                             \
-        k__open_int(head, lane, lines, f->off, f->factor, w + 512 * f->bits, to, at);                             \
+#define K__HEADS_INT(name, head, lines, lane)                                                            \
+    K__AVX2 void k__heads_##name(const k__form *f, const uint8_t *w, int groups, k__panel *to, int at) { \
+        (void)groups;                                                                                    \
+        k__open_int(head, lane, lines, f->off, f->factor, w + 512 * f->bits, to, at);                    \
     }
-#define K__HEADS_SCALE(name, head)                                                                                \
-    K__AVX2 void k__heads_##name(const k__form *f, const uint8_t *w, int groups, k__panel *to, int at) {          \
-        k__open_scale(head, f->segs, k__unit_bytes(f), f->bits, w, groups, to, at);                               \
+#define K__HEADS_SCALE(name, head)                                                                       \
+    K__AVX2 void k__heads_##name(const k__form *f, const uint8_t *w, int groups, k__panel *to, int at) { \
+        k__open_scale(head, f->segs, k__unit_bytes(f), f->bits, w, groups, to, at);                      \
     }
 K__HEADS_INT(min6_low, K__HEAD_MIN6, 4, K__LANE_LOW)
 K__HEADS_INT(min6_whole, K__HEAD_MIN6, 4, K__LANE_WHOLE)
@@ -6408,10 +6428,13 @@ K__HEADS_SCALE(e8, K__HEAD_E8)
 K__HEADS_SCALE(e4, K__HEAD_E4)
 
 /* One block of len columns into the panel, rows at .. at + 15. */
-static void k__open_block(const k__packed_plan *p, const k__form *f, const uint8_t *w, int len, k__panel *to, int at) {
+static void k__open_block(const k__packed_plan *p, const k__form *f, const uint8_t *w, int len, k__panel *to,
+                          int at) {
     p->codes(f, w, (len + 63) / 64, to, at);
     p->heads(f, w, f->head == K__HEAD_E4 ? len / 16 : len / 32, to, at);
 }
+
+static inline int32_t k__aux_pair(int lo, int hi) { return (int32_t)((uint32_t)hi << 16 | (uint16_t)lo); }
 
 static void k__aux_block(int kind, int off, const int16_t *sum, int32_t *to) {
     int32_t s[8];
@@ -6424,10 +6447,10 @@ static void k__aux_block(int kind, int off, const int16_t *sum, int32_t *to) {
         for (int g = 0; g < 8; g++) to[g] = -off * s[g] * (kind == K__AUX_OFF32X && g % 2 ? 16 : 1);
         break;
     case K__AUX_PAIRS:
-        for (int g = 0, i = 0; g < 4; g++, i = g + g / 2 * 2) to[g] = (int32_t)((uint32_t)s[i + 2] << 16 | (uint16_t)s[i]);
+        for (int g = 0; g < 4; g++) to[g] = k__aux_pair(s[g + g / 2 * 2], s[g + g / 2 * 2 + 2]);
         break;
     case K__AUX_PAIRS16:
-        for (int g = 0, i = 0; g < 8; g++, i = g + g / 2 * 2) to[g] = (int32_t)((uint32_t)sum[i + 2] << 16 | (uint16_t)sum[i]);
+        for (int g = 0; g < 8; g++) to[g] = k__aux_pair(sum[g + g / 2 * 2], sum[g + g / 2 * 2 + 2]);
         break;
     default:
         for (int g = 0; g < 8; g++) to[g] = (int32_t)k__bits_of((float)s[g]);
@@ -6445,7 +6468,8 @@ static int32_t *k__aux_set(k__pass *x, int kind, int off, int32_t *mem) {
 }
 
 /* Columns t0 .. t0 + count - 1, and the last one again where the plan has no kernel for just as many. */
-static void k__pass_set(k__pass *x, const k__packed_plan *p, const k__form *f, const k_acts *a, int t0, int count, int n) {
+static void k__pass_set(k__pass *x, const k__packed_plan *p, const k__form *f, const k_acts *a, int t0,
+                        int count, int n) {
     int32_t idx[K__COLS];
     k_acts  some = *a;
     int     width = count;
@@ -6457,10 +6481,10 @@ static void k__pass_set(k__pass *x, const k__packed_plan *p, const k__form *f, c
     x->form = f;
 }
 
-/* Few columns: a strip is read once, whatever their number. block: room for one panel more than the row has blocks; the
- * first is the block in hand, in the rest of it fits what k__aux_set makes (2 KB a block for 32 columns). */
-static void k__packed_few(const k__packed_plan *p, uint32_t type, const uint8_t *w, int nr, int n, const k_acts *a, float *y,
-                          size_t ldy, k__panel *block) {
+/* Few columns: a strip is read once, whatever their number. block: room for one panel more than the row has
+ * blocks; the first is the block in hand, in the rest fits what k__aux_set makes (2 KB a block). */
+static void k__packed_few(const k__packed_plan *p, uint32_t type, const uint8_t *w, int nr, int n,
+                          const k_acts *a, float *y, size_t ldy, k__panel *block) {
     const k__form *f = &k__forms[type];
     const int      parts = (a->nt + p->width - 1) / p->width;
     int32_t       *mem = (int32_t *)(void *)(block + 1);
@@ -6480,7 +6504,8 @@ static void k__packed_few(const k__packed_plan *p, uint32_t type, const uint8_t 
                 k__fetch_ahead(w, bytes);
                 k__open_block(p, f, w, len, block, 0);
             }
-            for (int i = 0; i < parts; i++) p->cols[x[i].c.n - 1](block, w, &x[i], b, acc[i]);
+            for (int i = 0; i < parts; i++)
+                if (!k__blank(&x[i].c, x[i].c.n, b)) p->cols[x[i].c.n - 1](block, w, &x[i], b, acc[i]);
             w += bytes;
         }
         int rows = nr - r < K_PACK_ROWS ? nr - r : K_PACK_ROWS;
@@ -6490,8 +6515,8 @@ static void k__packed_few(const k__packed_plan *p, uint32_t type, const uint8_t 
 }
 
 /* Two strips, or the last one twice, into panels. */
-static void k__packed_panels(const k__packed_plan *p, const k__form *f, const uint8_t *w, size_t strip, int rows, int n,
-                             k__panel *to) {
+static void k__packed_panels(const k__packed_plan *p, const k__form *f, const uint8_t *w, size_t strip,
+                             int rows, int n, k__panel *to) {
     for (int b = 0; b * K_SUPER < n; b++, to++) {
         int            len = n - b * K_SUPER < K_SUPER ? n - b * K_SUPER : K_SUPER;
         const uint8_t *src = w + (size_t)b * (size_t)k__units(f, K_SUPER) * k__unit_bytes(f);
@@ -6500,8 +6525,8 @@ static void k__packed_panels(const k__packed_plan *p, const k__form *f, const ui
     }
 }
 
-static void k__mul_packed(const k__packed_plan *plans, uint32_t type, const void *packed, int nr, int n, const k_acts *a,
-                          float *y, size_t ldy, void *scratch) {
+static void k__mul_packed(const k__packed_plan *plans, uint32_t type, const void *packed, int nr, int n,
+                          const k_acts *a, float *y, size_t ldy, void *scratch) {
     const k__packed_plan *p = &plans[type];
     const k__form        *f = &k__forms[type];
     const uint8_t        *w = packed;
@@ -6529,7 +6554,8 @@ K__IN_512 __m512i k__moved512(__m512i v, int from, int to, int mask) {
 }
 
 /* k-lines i and 8 + i of 64 columns at p. */
-K__IN_512 void k__lines512(int bits, bool table, __m512i t, const uint8_t *p, int i, __m512i *lo, __m512i *hi) {
+K__IN_512 void k__lines512(int bits, bool table, __m512i t, const uint8_t *p, int i, __m512i *lo,
+                           __m512i *hi) {
     *lo = *hi = _mm512_setzero_si512();
     if (bits & 4) {
         __m512i v = k__ld512(p + 64 * i);
@@ -6552,12 +6578,14 @@ K__IN_512 void k__lines512(int bits, bool table, __m512i t, const uint8_t *p, in
     }
 }
 
-K__IN_512 void k__codes_open512(int bits, bool table, const k__form *f, const uint8_t *w, int segs, k__panel *to, int at) {
+K__IN_512 void k__codes_open512(int bits, bool table, const k__form *f, const uint8_t *w, int segs,
+                                k__panel *to, int at) {
     __m512i t = _mm512_setzero_si512();
     if (table)
         t = _mm512_add_epi8(_mm512_broadcast_i32x4(k__ld128(f->values)), _mm512_set1_epi8((char)f->off));
     for (int s = 0; s < segs; s++) {
-        const uint8_t *p = w + (size_t)(s / f->segs) * k__unit_bytes(f) + (size_t)(s % f->segs) * (size_t)(128 * bits);
+        const uint8_t *p =
+            w + (size_t)(s / f->segs) * k__unit_bytes(f) + (size_t)(s % f->segs) * (size_t)(128 * bits);
         uint8_t (*q)[K__STRIP][4] = &to->q[16 * s];
         K__UNROLL for (int i = 0; i < 8; i++) {
             __m512i lo, hi;
@@ -6573,9 +6601,9 @@ K__IN_512 void k__codes_open512(int bits, bool table, const k__form *f, const ui
     }
 }
 
-#define K__CODES_512(name, bits, table)                                                                         \
-    K__512 void k__codes_##name##_512(const k__form *f, const uint8_t *w, int segs, k__panel *to, int at) {     \
-        k__codes_open512(bits, table, f, w, segs, to, at);                                                      \
+#define K__CODES_512(name, bits, table)                                                                     \
+    K__512 void k__codes_##name##_512(const k__form *f, const uint8_t *w, int segs, k__panel *to, int at) { \
+        k__codes_open512(bits, table, f, w, segs, to, at);                                                  \
     }
 K__CODES_512(1t, 1, true)
 K__CODES_512(2, 2, false)
@@ -6590,7 +6618,8 @@ K__CODES_512(8, 8, false)
 /* --- few columns, straight from the packed block --- */
 
 /* k-lines i and 8 + i of 64 columns; plain nibbles stay where they are: the second is 16 times its codes. */
-K__IN_512 void k__direct512(int bits, bool table, __m512i t, const uint8_t *p, int i, __m512i *lo, __m512i *hi) {
+K__IN_512 void k__direct512(int bits, bool table, __m512i t, const uint8_t *p, int i, __m512i *lo,
+                            __m512i *hi) {
     if (bits == 8) {
         *lo = k__ld512(p + 64 * i);
         *hi = k__ld512(p + 64 * i + 512);
@@ -6603,9 +6632,9 @@ K__IN_512 void k__direct512(int bits, bool table, __m512i t, const uint8_t *p, i
     }
 }
 
-/* The chains a and c over count k-lines from `from` and those 8 further of 64 columns; q: where they begin. */
-K__IN_512 void k__direct_dots512(int T, int bits, bool table, __m512i t, const uint8_t *p, int from, int count,
-                                 const int8_t *const *q, __m512i *a, __m512i *c) {
+/* The chains a and c over count k-lines from `from`, and those 8 further, of 64 columns; q: their first. */
+K__IN_512 void k__direct_dots512(int T, int bits, bool table, __m512i t, const uint8_t *p, int from,
+                                 int count, const int8_t *const *q, __m512i *a, __m512i *c) {
     K__UNROLL for (int i = from; i < from + count; i++) {
         __m512i lo, hi;
         K__UNROLL for (int l = 0; l < 2; l++)
@@ -6646,8 +6675,8 @@ K__IN_512 int k__mins_open512(int head, const uint8_t *h, __m512i *mn) {
 }
 
 /* y[t] += u * d of the column; isum is whole, as float. */
-K__IN_512 void k__int_finish512(int T, int head, const uint8_t *h, const k__pass *x, int b, const __m512 *isum,
-                                float (*y)[K_PACK_ROWS]) {
+K__IN_512 void k__int_finish512(int T, int head, const uint8_t *h, const k__pass *x, int b,
+                                const __m512 *isum, float (*y)[K_PACK_ROWS]) {
     const bool     has_min = head == K__HEAD_MIN6 || head == K__HEAD_MIN4;
     const int32_t *aux = x->aux + (size_t)b * (size_t)T * 16;
     const uint8_t *last = h + (head == K__HEAD_MIN4 || head == K__HEAD_S8       ? 256
@@ -6672,15 +6701,16 @@ K__IN_512 void k__int_finish512(int T, int head, const uint8_t *h, const k__pass
         __m512 u = _mm512_mul_ps(d, isum[t]);
         if (has_min) {
             __m512i m = _mm512_setzero_si512();
-            K__UNROLL for (int i = 0; i < n; i++) m = _mm512_dpwssd_epi32(m, mn[i], k__bcast512(aux + 16 * t + i));
+            K__UNROLL for (int i = 0; i < n; i++)
+                m = _mm512_dpwssd_epi32(m, mn[i], k__bcast512(aux + 16 * t + i));
             u = _mm512_sub_ps(u, _mm512_mul_ps(dm, _mm512_cvtepi32_ps(m)));
         }
         k__add_scaled512(y[t], u, x->c.d[t][b]);
     }
 }
 
-/* Q4_K. Scales are multiplied in float: 4 groups * 63 * 32 * 15 * 127 < 2^24, so that half a block's sum is exact, and
- * the sum of two halves is rounded once, as the conversion of the integer is. */
+/* Q4_K. Scales are multiplied in float: 4 groups * 63 * 32 * 15 * 127 < 2^24, so that half a block's sum is
+ * exact, and the sum of two halves is rounded once, as the conversion of the integer is. */
 K__IN_512 void k__q4_K_direct512(int T, const uint8_t *w, const k__pass *x, int b, float (*y)[K_PACK_ROWS]) {
     const uint8_t *h = w + 2048;
     const __m512i  six = _mm512_set1_epi32(63);
@@ -6750,16 +6780,41 @@ K__IN_512 void k__direct_sc512(int head, bool narrow, const uint8_t *h, int s, _
     }
 }
 
-/* The other INT formats. narrow: dots of 16 fit words. A dot starts at what the offset takes away. */
-K__IN_512 void k__int_direct512(int T, int bits, bool table, int head, bool narrow, const uint8_t *w, const k__pass *x, int b,
-                                float (*y)[K_PACK_ROWS]) {
-    const bool     has_min = head == K__HEAD_MIN6 || head == K__HEAD_MIN4;
+/* Group g of either half of 64 columns at w: sum[t] += sc * dot. A dot starts at what the offset takes. */
+K__IN_512 void k__int_group512(int T, int bits, bool table, int head, bool narrow, int group, int g,
+                               __m512i values, const uint8_t *w, const int32_t *start, const int8_t *const *q,
+                               const __m512i *sc, __m512i *sum) {
+    const bool has_min = head == K__HEAD_MIN6 || head == K__HEAD_MIN4;
+    const int  other = g + 32 / group;
+    __m512i    a[K__COLS], c[K__COLS];
+    K__UNROLL for (int t = 0; t < T; t++) {
+        a[t] = has_min ? _mm512_setzero_si512() : k__bcast512(start + 16 * t + g);
+        c[t] = has_min ? _mm512_setzero_si512() : k__bcast512(start + 16 * t + other);
+    }
+    k__direct_dots512(T, bits, table, values, w, g * group / 4, group / 4, q, a, c);
+    K__UNROLL for (int t = 0; t < T; t++) {
+        if (head == K__HEAD_ONE) {
+            sum[t] = _mm512_add_epi32(sum[t], _mm512_add_epi32(a[t], c[t]));
+        } else if (narrow) {
+            sum[t] = _mm512_dpwssd_epi32(sum[t], a[t], sc[g]);
+            sum[t] = _mm512_dpwssd_epi32(sum[t], c[t], sc[other]);
+        } else {
+            __m512i v = _mm512_mullo_epi32(a[t], sc[g]);
+            sum[t] = _mm512_add_epi32(sum[t], _mm512_add_epi32(v, _mm512_mullo_epi32(c[t], sc[other])));
+        }
+    }
+}
+
+/* The other INT formats. narrow: dots of 16 fit words. */
+K__IN_512 void k__int_direct512(int T, int bits, bool table, int head, bool narrow, const uint8_t *w,
+                                const k__pass *x, int b, float (*y)[K_PACK_ROWS]) {
     const int      group = head == K__HEAD_MIN4 || head == K__HEAD_S8 || head == K__HEAD_S6 ? 16 : 32;
     const uint8_t *h = w + 512 * bits;
     const int32_t *start = x->aux + (size_t)b * (size_t)T * 16;
     const __m512i  values = k__values512(table, x->form);
     const int8_t  *q[K__COLS];
     __m512i        sum[K__COLS];
+    __m512         f[K__COLS];
     K__UNROLL for (int t = 0; t < T; t++) {
         q[t] = x->c.q[t] + (size_t)b * K_SUPER;
         sum[t] = _mm512_setzero_si512();
@@ -6767,28 +6822,11 @@ K__IN_512 void k__int_direct512(int T, int bits, bool table, int head, bool narr
     K__NO_UNROLL for (int s = 0; s < 4; s++, w += 128 * bits, start += 64 / group) {
         __m512i sc[4];
         k__direct_sc512(head, narrow, h, s, sc);
-        K__UNROLL for (int g = 0; g < 32 / group; g++) {
-            __m512i a[K__COLS], c[K__COLS];
-            K__UNROLL for (int t = 0; t < T; t++) {
-                a[t] = has_min ? _mm512_setzero_si512() : k__bcast512(start + 16 * t + g);
-                c[t] = has_min ? _mm512_setzero_si512() : k__bcast512(start + 16 * t + g + 32 / group);
-            }
-            k__direct_dots512(T, bits, table, values, w, g * group / 4, group / 4, q, a, c);
-            K__UNROLL for (int t = 0; t < T; t++) {
-                if (head == K__HEAD_ONE) {
-                    sum[t] = _mm512_add_epi32(sum[t], _mm512_add_epi32(a[t], c[t]));
-                } else if (narrow) {
-                    sum[t] = _mm512_dpwssd_epi32(sum[t], a[t], sc[g]);
-                    sum[t] = _mm512_dpwssd_epi32(sum[t], c[t], sc[g + 32 / group]);
-                } else {
-                    sum[t] = _mm512_add_epi32(sum[t], _mm512_add_epi32(_mm512_mullo_epi32(a[t], sc[g]),
-                                                                       _mm512_mullo_epi32(c[t], sc[g + 32 / group])));
-                }
-            }
-        }
+        k__int_group512(T, bits, table, head, narrow, group, 0, values, w, start, q, sc, sum);
+        if (group == 16)
+            k__int_group512(T, bits, table, head, narrow, group, 1, values, w, start, q, sc, sum);
         K__UNROLL for (int t = 0; t < T; t++) q[t] += 64;
     }
-    __m512 f[K__COLS];
     K__UNROLL for (int t = 0; t < T; t++) f[t] = _mm512_cvtepi32_ps(sum[t]);
     k__int_finish512(T, head, h, x, b, f, y);
 }
@@ -6803,8 +6841,8 @@ K__IN_512 __m512 k__direct_fs512(int head, int segs, const uint8_t *h, int s, in
 }
 
 /* SCALE formats with groups of 32. */
-K__IN_512 void k__scale_direct512(int T, int bits, bool table, int head, int segs, const uint8_t *w, const k__pass *x, int b,
-                                  float (*y)[K_PACK_ROWS]) {
+K__IN_512 void k__scale_direct512(int T, int bits, bool table, int head, int segs, const uint8_t *w,
+                                  const k__pass *x, int b, float (*y)[K_PACK_ROWS]) {
     const bool     has_min = head == K__HEAD_F16M;
     const int      groups = (b < x->c.nb ? K_SUPER : x->c.tail) / 32;
     const int32_t *aux = x->aux + (size_t)b * (size_t)T * 16;
@@ -6848,9 +6886,10 @@ K__IN_512 void k__scale_direct512(int T, int bits, bool table, int head, int seg
     K__UNROLL for (int t = 0; t < T; t++) k__add_scaled512(y[t], f[t], x->c.d[t][b]);
 }
 
-/* --- few columns of an opened block: groups of 16 with float scales, whose order the nibbles do not have --- */
+/* --- few columns of an opened block: float scales per 16, whose order the nibbles do not have --- */
 
-K__IN_512 void k__scale16_cols512(int T, const k__panel *w, const k__pass *x, int b, float (*y)[K_PACK_ROWS]) {
+K__IN_512 void k__scale16_cols512(int T, const k__panel *w, const k__pass *x, int b,
+                                  float (*y)[K_PACK_ROWS]) {
     const int      groups = (b < x->c.nb ? K_SUPER : x->c.tail) / 16;
     const int32_t *aux = x->aux + (size_t)b * (size_t)T * 16;
     __m512         f[K__COLS];
@@ -6864,20 +6903,22 @@ K__IN_512 void k__scale16_cols512(int T, const k__panel *w, const k__pass *x, in
         K__UNROLL for (int t = 0; t < T; t++) a[t] = k__bcast512(aux + 16 * t + g);
         K__UNROLL for (int k = 4 * g; k < 4 * g + 4; k++) {
             __m512i v = k__ld512(w->q[k][0]);
-            K__UNROLL for (int t = 0; t < T; t++) a[t] = _mm512_dpbusd_epi32(a[t], v, k__bcast512(q[t] + 4 * k));
+            K__UNROLL for (int t = 0; t < T; t++)
+                a[t] = _mm512_dpbusd_epi32(a[t], v, k__bcast512(q[t] + 4 * k));
         }
         __m512 s = _mm512_loadu_ps(&w->fs[g][0]);
-        K__UNROLL for (int t = 0; t < T; t++) f[t] = _mm512_add_ps(f[t], _mm512_mul_ps(s, _mm512_cvtepi32_ps(a[t])));
+        K__UNROLL for (int t = 0; t < T; t++)
+            f[t] = _mm512_add_ps(f[t], _mm512_mul_ps(s, _mm512_cvtepi32_ps(a[t])));
     }
     K__UNROLL for (int t = 0; t < T; t++) k__add_scaled512(y[t], f[t], x->c.d[t][b]);
 }
 
-#define K__COLS_N512(name, T_, call)                                                                               \
-    K__512 void k__cols_##name##_##T_##_512(const k__panel *open, const uint8_t *w, const k__pass *x, int b,        \
-                                            float (*y)[K_PACK_ROWS]) {                                             \
-        const int T = T_;                                                                                          \
-        (void)open, (void)w;                                                                                       \
-        call;                                                                                                      \
+#define K__COLS_N512(name, T_, call)                                                                         \
+    K__512 void k__cols_##name##_##T_##_512(const k__panel *open, const uint8_t *w, const k__pass *x, int b, \
+                                            float(*y)[K_PACK_ROWS]) {                                        \
+        const int T = T_;                                                                                    \
+        (void)open, (void)w;                                                                                 \
+        call;                                                                                                \
     }
 #define K__COLS4_512(name, call)                                                          \
     K__COLS_N512(name, 1, call) K__COLS_N512(name, 2, call) K__COLS_N512(name, 4, call)   \
@@ -6886,7 +6927,8 @@ K__IN_512 void k__scale16_cols512(int T, const k__panel *w, const k__pass *x, in
     K__COLS4_512(name, call) K__COLS_N512(name, 3, call) K__COLS_N512(name, 5, call)      \
     K__COLS_N512(name, 6, call) K__COLS_N512(name, 7, call)
 K__COLS8_512(q4_K, k__q4_K_direct512(T, w, x, b, y))
-K__COLS8_512(q5_K, k__int_direct512(T, 5, false, K__HEAD_MIN6, false, w, x, b, y)) /* bits, table, head, narrow */
+/*                                     bits table  head          narrow */
+K__COLS8_512(q5_K, k__int_direct512(T, 5, false, K__HEAD_MIN6, false, w, x, b, y))
 K__COLS8_512(q6_K, k__int_direct512(T, 6, false, K__HEAD_S8, false, w, x, b, y))
 K__COLS8_512(q3_K, k__int_direct512(T, 3, false, K__HEAD_S6, true, w, x, b, y))
 K__COLS8_512(q2_K, k__int_direct512(T, 2, false, K__HEAD_MIN4, true, w, x, b, y))
@@ -6894,7 +6936,8 @@ K__COLS8_512(iq4_xs, k__int_direct512(T, 4, true, K__HEAD_S6X2, false, w, x, b, 
 K__COLS4_512(iq2_s, k__int_direct512(T, 3, true, K__HEAD_S6, false, w, x, b, y))
 K__COLS4_512(iq2_xxs, k__int_direct512(T, 3, true, K__HEAD_S6X2, false, w, x, b, y))
 K__COLS4_512(tq2_0, k__int_direct512(T, 2, false, K__HEAD_ONE, false, w, x, b, y))
-K__COLS8_512(q4_0, k__scale_direct512(T, 4, false, K__HEAD_F16, 1, w, x, b, y))    /* bits, table, head, segs */
+/*                                       bits table  head       segs */
+K__COLS8_512(q4_0, k__scale_direct512(T, 4, false, K__HEAD_F16, 1, w, x, b, y))
 K__COLS8_512(q8_0, k__scale_direct512(T, 8, false, K__HEAD_F16, 1, w, x, b, y))
 K__COLS8_512(iq4_nl, k__scale_direct512(T, 4, true, K__HEAD_F16, 1, w, x, b, y))
 K__COLS8_512(mxfp4, k__scale_direct512(T, 4, true, K__HEAD_E8, 2, w, x, b, y))
@@ -6905,14 +6948,16 @@ K__COLS4_512(q1_0, k__scale_direct512(T, 1, true, K__HEAD_F16, 4, w, x, b, y))
 K__COLS4_512(q2_0, k__scale_direct512(T, 2, false, K__HEAD_F16, 2, w, x, b, y))
 K__COLS4_512(nvfp4, k__scale16_cols512(T, open, x, b, y))
 
-#define K__PACKED_512(code, head, tiles, sums, from)                                                               \
-    .codes = k__codes_##code##_512, .heads = k__heads_##head, .width = 8, .aux = sums, .panel_cols = from,         \
+#define K__PACKED_512(code, head, tiles, sums, from)                                                       \
+    .codes = k__codes_##code##_512, .heads = k__heads_##head, .width = 8, .aux = sums, .panel_cols = from, \
     .tile = {k__tile_##tiles##_4_512, k__tile_##tiles##_5_512, k__tile_##tiles##_6_512}
-#define K__BY8_512(name)                                                                                           \
-    .cols = {k__cols_##name##_1_512, k__cols_##name##_2_512, k__cols_##name##_3_512, k__cols_##name##_4_512,       \
+#define K__BY8_512(name)                                                                                     \
+    .cols = {k__cols_##name##_1_512, k__cols_##name##_2_512, k__cols_##name##_3_512, k__cols_##name##_4_512, \
              k__cols_##name##_5_512, k__cols_##name##_6_512, k__cols_##name##_7_512, k__cols_##name##_8_512}
-#define K__BY4_512(name)                                                                                           \
-    .cols = {[0] = k__cols_##name##_1_512, [1] = k__cols_##name##_2_512, [3] = k__cols_##name##_4_512,             \
+#define K__BY4_512(name)                   \
+    .cols = {[0] = k__cols_##name##_1_512, \
+             [1] = k__cols_##name##_2_512, \
+             [3] = k__cols_##name##_4_512, \
              [7] = k__cols_##name##_8_512}
 static const k__packed_plan k__packed_512[K_TYPE_MAX] = {
     /*                            codes head      tiles     sums beforehand   panels from */
@@ -6943,8 +6988,8 @@ static const k__packed_plan k__packed_512[K_TYPE_MAX] = {
     [K_NVFP4]   = {K__PACKED_512(4t, e4, scale16, K__AUX_OFF16, 17), K__BY4_512(nvfp4), .opened = true},
 };
 
-static void k_mul_packed_avx512(uint32_t type, const void *w, int nr, int n, const k_acts *a, float *y, size_t ldy,
-                                void *scratch) {
+static void k_mul_packed_avx512(uint32_t type, const void *w, int nr, int n, const k_acts *a, float *y,
+                                size_t ldy, void *scratch) {
     k__mul_packed(k__packed_512, type, w, nr, n, a, y, ldy, scratch);
 }
 
@@ -6955,33 +7000,37 @@ K__IN_AVX2 __m256i k__line_avx2(int bits, bool table, __m256i t, const uint8_t *
     __m256i v = _mm256_setzero_si256();
     if (bits & 4) v = k__bits_avx2(p + 64 * (i % 8), i / 8 * 4, 0, 15);
     if (bits & 2)
-        v = _mm256_or_si256(v, k__bits_avx2(p + (bits & 4) * 128 + i / 4 * 64, i % 4 * 2, bits & 4, 3 << (bits & 4)));
+        v = _mm256_or_si256(
+            v, k__bits_avx2(p + (bits & 4) * 128 + i / 4 * 64, i % 4 * 2, bits & 4, 3 << (bits & 4)));
     if (bits & 1)
-        v = _mm256_or_si256(v, k__bits_avx2(p + (bits & 6) * 128 + i / 8 * 64, i % 8, bits & 6, 1 << (bits & 6)));
+        v = _mm256_or_si256(
+            v, k__bits_avx2(p + (bits & 6) * 128 + i / 8 * 64, i % 8, bits & 6, 1 << (bits & 6)));
     return table ? _mm256_shuffle_epi8(t, v) : v;
 }
 
 /* is_signed: codes are q, else u. */
-K__IN_AVX2 void k__codes_open_avx2(int bits, bool table, bool is_signed, const k__form *f, const uint8_t *w, int segs,
-                                   k__panel *to, int at) {
+K__IN_AVX2 void k__codes_open_avx2(int bits, bool table, bool is_signed, const k__form *f, const uint8_t *w,
+                                   int segs, k__panel *to, int at) {
     __m256i t = _mm256_setzero_si256();
     if (table) t = _mm256_broadcastsi128_si256(k__ld128(f->values));
     if (table && !is_signed) t = _mm256_add_epi8(t, _mm256_set1_epi8((char)f->off));
     for (int s = 0; s < segs; s++) {
-        const uint8_t *p = w + (size_t)(s / f->segs) * k__unit_bytes(f) + (size_t)(s % f->segs) * (size_t)(128 * bits);
+        const uint8_t *p =
+            w + (size_t)(s / f->segs) * k__unit_bytes(f) + (size_t)(s % f->segs) * (size_t)(128 * bits);
         uint8_t (*q)[K__STRIP][4] = &to->q[16 * s];
         K__UNROLL for (int i = 0; i < 16; i++)
             K__UNROLL for (int r = 0; r < 2; r++) {
-                __m256i v = bits == 8 ? _mm256_xor_si256(k__ld256(p + 64 * i + 32 * r), _mm256_set1_epi8(-128))
-                                      : k__line_avx2(bits, table, t, p + 32 * r, i);
-                _mm256_store_si256((__m256i *)q[i][at + 8 * r], v);
+            __m256i v = bits == 8 ? _mm256_xor_si256(k__ld256(p + 64 * i + 32 * r), _mm256_set1_epi8(-128))
+                                  : k__line_avx2(bits, table, t, p + 32 * r, i);
+            _mm256_store_si256((__m256i *)q[i][at + 8 * r], v);
             }
     }
 }
 
-#define K__CODES_AVX2(name, bits, table, is_signed)                                                              \
-    K__AVX2 void k__codes_##name##_avx2(const k__form *f, const uint8_t *w, int segs, k__panel *to, int at) {    \
-        k__codes_open_avx2(bits, table, is_signed, f, w, segs, to, at);                                          \
+#define K__CODES_AVX2(name, bits, table, is_signed)                                                 \
+    K__AVX2 void k__codes_##name##_avx2(const k__form *f, const uint8_t *w, int segs, k__panel *to, \
+                                        int at) {                                                   \
+        k__codes_open_avx2(bits, table, is_signed, f, w, segs, to, at);                             \
     }
 K__CODES_AVX2(1t, 1, true, false)
 K__CODES_AVX2(2, 2, false, false)
@@ -7002,9 +7051,10 @@ K__IN_AVX2 __m256i k__direct_avx2(int bits, bool table, __m256i t, const uint8_t
     return k__line_avx2(bits, table, t, p, i);
 }
 
-/* acc[j] += products of count k-lines from `from` of 64 columns, each pair times its half of s; steps as in k__dots_avx2. */
-K__IN_AVX2 void k__direct_dots_avx2(int T, int steps, int bits, bool table, __m256i t, const uint8_t *p, int from, int count,
-                                    const int8_t *const *q, __m256i s, __m256i *acc) {
+/* acc[j] += products of count k-lines from `from` of 64 columns, each pair times its half of s; steps as in
+ * k__dots_avx2. */
+K__IN_AVX2 void k__direct_dots_avx2(int T, int steps, int bits, bool table, __m256i t, const uint8_t *p,
+                                    int from, int count, const int8_t *const *q, __m256i s, __m256i *acc) {
     K__UNROLL for (int i = from; i < from + count; i += steps) {
         __m256i v[K__COLS];
         K__UNROLL for (int k = i; k < i + steps; k++) {
@@ -7032,7 +7082,8 @@ static inline __attribute__((always_inline)) int k__opaque(int n) {
 }
 
 /* d and dm of eight rows; v: their lines of the head, last: the last one. */
-K__IN_AVX2 void k__direct_d_avx2(int head, const __m256i *v, const uint8_t *last, const k__form *f, __m256 *d, __m256 *dm) {
+K__IN_AVX2 void k__direct_d_avx2(int head, const __m256i *v, const uint8_t *last, const k__form *f, __m256 *d,
+                                 __m256 *dm) {
     *dm = _mm256_setzero_ps();
     switch (head) {
     case K__HEAD_MIN6: case K__HEAD_MIN4:
@@ -7049,8 +7100,8 @@ K__IN_AVX2 void k__direct_d_avx2(int head, const __m256i *v, const uint8_t *last
     }
 }
 
-K__IN_AVX2 void k__int_direct_avx2(int T, int steps, int bits, bool table, int head, const uint8_t *w, const k__pass *x, int b,
-                                   float (*y)[K_PACK_ROWS]) {
+K__IN_AVX2 void k__int_direct_avx2(int T, int steps, int bits, bool table, int head, const uint8_t *w,
+                                   const k__pass *x, int b, float (*y)[K_PACK_ROWS]) {
     const bool     has_min = head == K__HEAD_MIN6 || head == K__HEAD_MIN4;
     const k__form *form = x->form;
     const __m256i  t = k__values_avx2(table, steps, form);
@@ -7094,14 +7145,34 @@ K__IN_AVX2 void k__int_direct_avx2(int T, int steps, int bits, bool table, int h
     }
 }
 
-/* SCALE formats with groups of 32; a dot starts at what the offset takes away. */
-K__IN_AVX2 void k__scale_direct_avx2(int T, int steps, int bits, bool table, int head, int segs, const uint8_t *w,
-                                     const k__pass *x, int b, float (*y)[K_PACK_ROWS]) {
-    const bool    has_min = head == K__HEAD_F16M;
-    const int     groups = (b < x->c.nb ? K_SUPER : x->c.tail) / 32;
-    const __m256i t = k__values_avx2(table, steps, x->form), ones = _mm256_set1_epi16(1);
+/* Group i of the s-th 64 columns of a unit: codes at p, those of eight rows, head at h, rows from r.
+ * f[j] += fs * dot + fm * sum. A dot starts at what the offset takes away. */
+K__IN_AVX2 void k__scale_group_avx2(int T, int steps, int bits, bool table, int head, int segs, __m256i t,
+                                    const uint8_t *p, const uint8_t *h, int r, int s, int i,
+                                    const int32_t *aux, const int8_t *const *q, __m256 *f) {
+    const bool has_min = head == K__HEAD_F16M;
+    __m256i    a[K__COLS];
+    K__UNROLL for (int j = 0; j < T; j++)
+        a[j] = has_min || steps == 1 ? _mm256_setzero_si256() : k__bcast_avx2(aux + 16 * j + i);
+    k__direct_dots_avx2(T, steps, bits, table, t, p, 8 * i, 8, q, _mm256_set1_epi16(1), a);
+    __m256 fs = head == K__HEAD_E8 ? k__lane_e8(h + 16 * (2 * s + i) + r)
+                                   : k__lane_halves(h + 32 * ((2 * s + i) / segs) + 2 * r);
+    K__UNROLL for (int j = 0; j < T; j++) {
+        f[j] = _mm256_add_ps(f[j], _mm256_mul_ps(fs, _mm256_cvtepi32_ps(a[j])));
+        if (!has_min) continue;
+        __m256 fm = k__lane_halves(h + 64 + 32 * i + 2 * r),
+               sum = _mm256_castsi256_ps(k__bcast_avx2(aux + 16 * j + i));
+        f[j] = _mm256_add_ps(f[j], _mm256_mul_ps(fm, sum));
+    }
+}
+
+/* SCALE formats with groups of 32. */
+K__IN_AVX2 void k__scale_direct_avx2(int T, int steps, int bits, bool table, int head, int segs,
+                                     const uint8_t *w, const k__pass *x, int b, float (*y)[K_PACK_ROWS]) {
+    const int     groups = (b < x->c.nb ? K_SUPER : x->c.tail) / 32, tail = head == K__HEAD_F16M ? 128 : 64;
+    const __m256i t = k__values_avx2(table, steps, x->form);
     K__NO_UNROLL for (int r = 0; r < k__opaque(K_PACK_ROWS); r += 8) {
-        const uint8_t *p = w + 4 * r, *unit = w;
+        const uint8_t *p = w + 4 * r, *h = w + 128 * bits * segs;
         const int32_t *aux = x->aux + (size_t)b * (size_t)T * 16;
         const int8_t  *q[K__COLS];
         __m256         f[K__COLS];
@@ -7109,29 +7180,16 @@ K__IN_AVX2 void k__scale_direct_avx2(int T, int steps, int bits, bool table, int
             q[j] = k__cols_q(&x->c, j, b);
             f[j] = _mm256_setzero_ps();
         }
-        K__NO_UNROLL for (int g = 0, s = 0; g < groups; g += 2, p += 128 * bits) {
-            const uint8_t *h = unit + 128 * bits * segs;
+        K__NO_UNROLL for (int g = 0, s = 0; g < groups; g += 2, p += 128 * bits, aux += 2) {
             if (!r) K__UNROLL for (int l = 0; l < 2 * bits + 1; l++) k__line_ahead(p + 64 * l);
-            K__UNROLL for (int i = 0; i < 2; i++) {
-                if (g + i == groups) break;
-                __m256i a[K__COLS];
-                K__UNROLL for (int j = 0; j < T; j++)
-                    a[j] = has_min || steps == 1 ? _mm256_setzero_si256() : k__bcast_avx2(aux + 16 * j + g + i);
-                k__direct_dots_avx2(T, steps, bits, table, t, p, 8 * i, 8, q, ones, a);
-                __m256 fs = head == K__HEAD_E8 ? k__lane_e8(h + 16 * (2 * s + i) + r)
-                                               : k__lane_halves(h + 32 * ((2 * s + i) / segs) + 2 * r);
-                K__UNROLL for (int j = 0; j < T; j++) {
-                    f[j] = _mm256_add_ps(f[j], _mm256_mul_ps(fs, _mm256_cvtepi32_ps(a[j])));
-                    if (has_min)
-                        f[j] = _mm256_add_ps(f[j], _mm256_mul_ps(k__lane_halves(h + 64 + 32 * i + 2 * r),
-                                                                 _mm256_castsi256_ps(k__bcast_avx2(aux + 16 * j + g + i))));
-                }
-            }
+            k__scale_group_avx2(T, steps, bits, table, head, segs, t, p, h, r, s, 0, aux, q, f);
+            if (g + 1 == groups) break;
+            k__scale_group_avx2(T, steps, bits, table, head, segs, t, p, h, r, s, 1, aux, q, f);
             K__UNROLL for (int j = 0; j < T; j++) q[j] += 64;
             if (++s == segs) {                        /* over the head to the next unit */
                 s = 0;
-                p += head == K__HEAD_F16M ? 128 : 64;
-                unit += 128 * bits * segs + (head == K__HEAD_F16M ? 128 : 64);
+                p += tail;
+                h += 128 * bits * segs + tail;
             }
         }
         K__UNROLL for (int j = 0; j < T; j++) k__add_scaled_avx2(y[j] + r, f[j], x->c.d[j][b]);
@@ -7140,7 +7198,8 @@ K__IN_AVX2 void k__scale_direct_avx2(int T, int steps, int bits, bool table, int
 
 /* --- few columns of an opened block: groups of 16 with float scales --- */
 
-K__IN_AVX2 void k__scale16_cols_avx2(int T, const k__panel *w, const k__pass *x, int b, float (*y)[K_PACK_ROWS]) {
+K__IN_AVX2 void k__scale16_cols_avx2(int T, const k__panel *w, const k__pass *x, int b,
+                                     float (*y)[K_PACK_ROWS]) {
     const __m256i ones = _mm256_set1_epi16(1);
     const int     groups = (b < x->c.nb ? K_SUPER : x->c.tail) / 16;
     for (int r = 0; r < K_PACK_ROWS; r += 8) {
@@ -7155,22 +7214,25 @@ K__IN_AVX2 void k__scale16_cols_avx2(int T, const k__panel *w, const k__pass *x,
             K__UNROLL for (int j = 0; j < T; j++) a[j] = _mm256_setzero_si256();
             k__dots_avx2(T, 1, w, r, 4 * g, 4, q, ones, a);
             __m256 s = _mm256_loadu_ps(&w->fs[g][r]);
-            K__UNROLL for (int j = 0; j < T; j++) f[j] = _mm256_add_ps(f[j], _mm256_mul_ps(s, _mm256_cvtepi32_ps(a[j])));
+            K__UNROLL for (int j = 0; j < T; j++)
+                f[j] = _mm256_add_ps(f[j], _mm256_mul_ps(s, _mm256_cvtepi32_ps(a[j])));
         }
         K__UNROLL for (int j = 0; j < T; j++) k__add_scaled_avx2(y[j] + r, f[j], x->c.d[j][b]);
     }
 }
 
-#define K__COLS_NAVX2(name, T_, call)                                                                                \
-    K__AVX2 void k__cols_##name##_##T_##_avx2(const k__panel *open, const uint8_t *w, const k__pass *x, int b,       \
-                                              float (*y)[K_PACK_ROWS]) {                                             \
-        const int T = T_;                                                                                            \
-        (void)open, (void)w;                                                                                         \
-        call;                                                                                                        \
+#define K__COLS_NAVX2(name, T_, call)                                                                   \
+    K__AVX2 void k__cols_##name##_##T_##_avx2(const k__panel *open, const uint8_t *w, const k__pass *x, \
+                                              int b, float(*y)[K_PACK_ROWS]) {                          \
+        const int T = T_;                                                                               \
+        (void)open, (void)w;                                                                            \
+        call;                                                                                           \
     }
-#define K__COLS3_AVX2(name, call) K__COLS_NAVX2(name, 1, call) K__COLS_NAVX2(name, 2, call) K__COLS_NAVX2(name, 4, call)
+#define K__COLS3_AVX2(name, call) \
+    K__COLS_NAVX2(name, 1, call) K__COLS_NAVX2(name, 2, call) K__COLS_NAVX2(name, 4, call)
 #define K__COLS4_AVX2(name, call) K__COLS3_AVX2(name, call) K__COLS_NAVX2(name, 3, call)
-K__COLS4_AVX2(q4_K, k__int_direct_avx2(T, 4, 4, false, K__HEAD_MIN6, w, x, b, y))   /* steps, bits, table, head */
+/*                                        steps bits table head */
+K__COLS4_AVX2(q4_K, k__int_direct_avx2(T, 4, 4, false, K__HEAD_MIN6, w, x, b, y))
 K__COLS4_AVX2(q5_K, k__int_direct_avx2(T, 4, 5, false, K__HEAD_MIN6, w, x, b, y))
 K__COLS4_AVX2(q6_K, k__int_direct_avx2(T, 2, 6, false, K__HEAD_S8, w, x, b, y))
 K__COLS4_AVX2(q3_K, k__int_direct_avx2(T, 4, 3, false, K__HEAD_S6, w, x, b, y))
@@ -7180,7 +7242,8 @@ K__COLS4_AVX2(iq4_xs, k__int_direct_avx2(T, 1, 4, true, K__HEAD_S6X2, w, x, b, y
 K__COLS3_AVX2(iq3_s, k__int_direct_avx2(T, 4, 4, true, K__HEAD_S6X2, w, x, b, y))
 K__COLS3_AVX2(iq2_s, k__int_direct_avx2(T, 1, 3, true, K__HEAD_S6, w, x, b, y))
 K__COLS3_AVX2(iq2_xxs, k__int_direct_avx2(T, 1, 3, true, K__HEAD_S6X2, w, x, b, y))
-K__COLS4_AVX2(q4_0, k__scale_direct_avx2(T, 4, 4, false, K__HEAD_F16, 1, w, x, b, y)) /* steps, bits, table, head, segs */
+/*                                          steps bits table head    segs */
+K__COLS4_AVX2(q4_0, k__scale_direct_avx2(T, 4, 4, false, K__HEAD_F16, 1, w, x, b, y))
 K__COLS3_AVX2(q4_1, k__scale_direct_avx2(T, 4, 4, false, K__HEAD_F16M, 1, w, x, b, y))
 K__COLS3_AVX2(q5_0, k__scale_direct_avx2(T, 4, 5, false, K__HEAD_F16, 1, w, x, b, y))
 K__COLS3_AVX2(q5_1, k__scale_direct_avx2(T, 4, 5, false, K__HEAD_F16M, 1, w, x, b, y))
@@ -7191,11 +7254,12 @@ K__COLS4_AVX2(iq4_nl, k__scale_direct_avx2(T, 1, 4, true, K__HEAD_F16, 1, w, x, 
 K__COLS4_AVX2(mxfp4, k__scale_direct_avx2(T, 4, 4, true, K__HEAD_E8, 2, w, x, b, y))
 K__COLS3_AVX2(nvfp4, k__scale16_cols_avx2(T, open, x, b, y))
 
-#define K__PACKED_AVX2(code, head, tiles, sums, from)                                                                \
-    .codes = k__codes_##code##_avx2, .heads = k__heads_##head, .width = 4, .aux = sums, .panel_cols = from,          \
+#define K__PACKED_AVX2(code, head, tiles, sums, from)                                                       \
+    .codes = k__codes_##code##_avx2, .heads = k__heads_##head, .width = 4, .aux = sums, .panel_cols = from, \
     .tile = {k__tile_##tiles##_4_avx2, k__tile_##tiles##_5_avx2, k__tile_##tiles##_6_avx2}
-#define K__BY4_AVX2(name) \
-    .cols = {k__cols_##name##_1_avx2, k__cols_##name##_2_avx2, k__cols_##name##_3_avx2, k__cols_##name##_4_avx2}
+#define K__BY4_AVX2(name)                                                               \
+    .cols = {k__cols_##name##_1_avx2, k__cols_##name##_2_avx2, k__cols_##name##_3_avx2, \
+             k__cols_##name##_4_avx2}
 #define K__BY3_AVX2(name) \
     .cols = {[0] = k__cols_##name##_1_avx2, [1] = k__cols_##name##_2_avx2, [3] = k__cols_##name##_4_avx2}
 static const k__packed_plan k__packed_avx2[K_TYPE_MAX] = {
@@ -7227,7 +7291,8 @@ static const k__packed_plan k__packed_avx2[K_TYPE_MAX] = {
     [K_NVFP4]   = {K__PACKED_AVX2(4q, e4, scale16_wide, K__AUX_NONE, 17), K__BY3_AVX2(nvfp4), .opened = true},
 };
 
-static void k_mul_packed_avx2(uint32_t type, const void *w, int nr, int n, const k_acts *a, float *y, size_t ldy, void *scratch) {
+static void k_mul_packed_avx2(uint32_t type, const void *w, int nr, int n, const k_acts *a, float *y,
+                              size_t ldy, void *scratch) {
     k__mul_packed(k__packed_avx2, type, w, nr, n, a, y, ldy, scratch);
 }
 #endif /* __x86_64__ */

@@ -3529,7 +3529,7 @@ static bool arch_slot_applies(const arch_hparams *hp, const arch_slot *s) {
  * Finds every tensor the slot tables name, checks its shape and type, and refuses a file that lacks one or holds one
  * that the step would not use (a weight left out in silence is a wrong text). Weights stay where they are: the model
  * is views into the mapping plus a table of RoPE frequencies; once packed, its quantised matrices are memory of its own.
- * Door: model_open, model_pack, model_close, model_check, model_kv_bytes. */
+ * Door: model_open, model_pack, model_mat_bytes, model_close, model_check, model_kv_bytes. */
 
 typedef struct {
     const gguf_file *g;
@@ -3539,6 +3539,7 @@ typedef struct {
     double      *rope_freq;                           /* [n_rot/2] radians per position */
     float        rope_mscale;                         /* factor on cos and sin (YaRN) */
     int          n_in_max;                            /* longest row of a matrix */
+    int          pack_il, pack_slot;                  /* how far model_pack() came */
 } model;
 
 /* Overrides from the command line; 0 keeps what the file says. */
@@ -3788,20 +3789,30 @@ static void model__pack_some(void *ctx, int ith) {
     }
 }
 
-/* Every matrix of quantised rows that has the other layout goes into it, each by the threads that will read it, and its pages of
- * the file are given back as it goes. Results are the same to the bit. False, and all as it was, when an interrupt came. */
-static bool model_pack(model *m, pool *p) {
+/* Matrices of quantised rows that have the other layout go into it, the next ones until `most` bytes of the file's are done, each by the
+ * threads that will read it, and their pages of the file are given back. Results are the same to the bit, however far it went.
+ * True: there is more to do. An interrupt ends it between two matrices. */
+static bool model_pack(model *m, pool *p, size_t most) {
     model__packing k = {.p = p};
-    int            il = 0, slot = 0;
-    while (!g_interrupt && (k.w = model__mat(m, &il, &slot, &k.stack))) {
-        k.w->packed_bytes = k_pack_bytes(k.w->type, k.w->n_out, k.w->n_in);
-        if (k.w->packed || !k.w->packed_bytes || k.w->packed_bytes > SIZE_MAX / (size_t)k.stack) continue;
-        k.w->packed = mem_pages(k.w->packed_bytes * (size_t)k.stack);
+    for (size_t done = 0; done < most && !g_interrupt;) {
+        if (!(k.w = model__mat(m, &m->pack_il, &m->pack_slot, &k.stack))) return false;
+        const size_t each = k_pack_bytes(k.w->type, k.w->n_out, k.w->n_in), file = k.w->mat_bytes * (size_t)k.stack;
+        if (!each || each > SIZE_MAX / (size_t)k.stack) continue;
+        k.w->packed_bytes = each;
+        k.w->packed = mem_pages(each * (size_t)k.stack);
         pool_run(p, model__pack_some, &k);
-        if (k.w->data != m->glob.tok_embd.data) gguf_forget(m->g, k.w->data, k.w->mat_bytes * (size_t)k.stack);
+        if (k.w->data != m->glob.tok_embd.data) gguf_forget(m->g, k.w->data, file);
+        done += file;
     }
-    if (g_interrupt) model__unpack(m);
-    return !g_interrupt;
+    return m->pack_il <= m->hp.n_layer;
+}
+
+/* Bytes of the matrices, in the file's layout. */
+static size_t model_mat_bytes(const model *m) {
+    int    il = 0, slot = 0, stack;
+    size_t n = 0;
+    for (const arch_mat *w; (w = model__mat(m, &il, &slot, &stack));) n += w->mat_bytes * (size_t)stack;
+    return n;
 }
 
 /* Everything model_open() checks, for --inspect. */
@@ -5983,6 +5994,7 @@ typedef struct engine {
     fwd      *f;
     fwd_row  *row;                                    /* [n_batch] */
     int       n_ctx, n_batch, max_out;                /* positions of a sequence; rows of a step; rows with logits */
+    size_t    pack_bytes;                             /* of weights to pack between two tokens; 0: none, or done */
     double    t_start, t_open;                        /* when the program started; seconds until the model was open */
 } engine;
 
@@ -5998,6 +6010,8 @@ static void engine_close(engine *eng) {
 
 enum {
     GEN_SCRATCH = 256 << 20,                          /* bytes of a step's scratch */
+    GEN_PACK_WORTH = 64,                              /* tokens of an answer from which packing the weights repays itself */
+    GEN_PACK_STEPS = 16,                              /* tokens over which it is spread */
     GEN_LOGIT_ROWS = 64,                              /* rows of a step that all ask for logits */
     GEN_LOGIT_BYTES = 64 << 20,                       /* bytes of logits, where many sequences share a step */
     GEN_LONG = 100,                                   /* tokens from which a prompt is worth a progress line */
@@ -6027,11 +6041,16 @@ static bool engine__fill(engine *eng, const fwd_opts *fo, const kv_opts *ko, int
     while (eng->n_batch > 1 && (size_t)eng->n_batch > GEN_SCRATCH / fwd_row_bytes(&eng->m)) eng->n_batch /= 2;
     eng->max_out = max_out < eng->n_batch ? max_out : eng->n_batch;
     eng->p = pool_new(fo->n_threads > 0 ? fo->n_threads : pool_default_threads());
-    if (fo->repack && strcmp(fo->repack, "on") == 0) model_pack(&eng->m, eng->p);
+    if (strcmp(fo->repack, "on") == 0) model_pack(&eng->m, eng->p, SIZE_MAX);
     eng->f = fwd_new(&eng->m, eng->kv, eng->p, eng->n_batch, eng->max_out);
     eng->row = mem_new((size_t)eng->n_batch, sizeof *eng->row);
     eng->t_open = clock_now() - eng->t_start;
     return true;
+}
+
+/* --repack auto, and not at the scalar level, which gains nothing by it. */
+static bool engine__may_pack(const fwd_opts *fo) {
+    return strcmp(fo->repack, "auto") == 0 && strcmp(k_level_name(), "scalar") != 0;
 }
 
 static engine *engine__new(const gguf_file *g, const tok_vocab *v, const fwd_opts *fo, double t_start, err_t *e) {
@@ -6053,7 +6072,10 @@ static engine *engine_open(const gguf_file *g, const tok_vocab *v, const fwd_opt
     engine__context(eng, fo, n_need);
     eng->n_batch = all_logits && fo->n_batch > GEN_LOGIT_ROWS ? GEN_LOGIT_ROWS : fo->n_batch;
     if (n_need >= 0 && n_need < eng->n_batch) eng->n_batch = n_need > 0 ? (int)n_need : 1;
-    if (engine__fill(eng, fo, ko, 1, all_logits ? eng->n_batch : 1, e)) return eng;
+    if (engine__fill(eng, fo, ko, 1, all_logits ? eng->n_batch : 1, e)) {
+        if (engine__may_pack(fo)) eng->pack_bytes = model_mat_bytes(&eng->m) / GEN_PACK_STEPS + 1;
+        return eng;
+    }
     engine_close(eng);
     return NULL;
 }
@@ -6078,7 +6100,10 @@ static engine *engine_open_seqs(const gguf_file *g, const fwd_opts *fo, const kv
     if (!eng) return NULL;
     eng->n_ctx = fo->n_ctx + (eng->m.hp.window ? eng->m.hp.window + fo->n_batch + 2 * ko->block : 0);
     eng->n_batch = fo->n_batch;
-    if (engine__fill(eng, fo, ko, n_seq, n_out, e)) return eng;
+    if (engine__fill(eng, fo, ko, n_seq, n_out, e)) {
+        if (engine__may_pack(fo)) model_pack(&eng->m, eng->p, SIZE_MAX);
+        return eng;
+    }
     engine_close(eng);
     return NULL;
 }
@@ -6324,6 +6349,13 @@ static float *gen__next(gen_run *r, int keep, err_t *e) {
     return NULL;
 }
 
+/* Between two tokens some more matrices go into their other layout, if the tokens ahead repay it. */
+static void gen__pack(gen_run *r) {
+    engine *eng = r->eng;
+    if (r->st.n_gen == 1 && r->o->n_predict >= 0 && r->o->n_predict < GEN_PACK_WORTH) eng->pack_bytes = 0;
+    if (eng->pack_bytes && !model_pack(&eng->m, eng->p, eng->pack_bytes)) eng->pack_bytes = 0;
+}
+
 static void gen__loop(gen_run *r, err_t *e) {
     const gen_opts *o = r->o;
     const int       n = (int)r->ids.n;
@@ -6341,6 +6373,7 @@ static void gen__loop(gen_run *r, err_t *e) {
         if (!r->st.n_gen++) t_first = clock_now(), r->st.first_s = t_first - r->eng->t_start;
         tok_ids_add(&r->ids, id);
         if (!gen__emit(&r->sink, id) || r->st.n_gen == o->n_predict) break;
+        gen__pack(r);
         logits = gen__next(r, keep, e);
     }
     r->st.gen_s = t_first > 0 ? clock_now() - t_first : 0;

@@ -65,7 +65,7 @@ static bool t_rig_open(t_rig *r, const char *path, const t_how *how) {
     r->kv = kv_new(&r->m.hp, &ko, 4096, &e);
     if (!CHECKF(r->kv != NULL, "%s", e.text)) return false;
     r->p = pool_new(how->threads);
-    if (how->packed) CHECK(model_pack(&r->m, r->p));
+    if (how->packed) CHECK(!model_pack(&r->m, r->p, SIZE_MAX));
     r->f = fwd_new(&r->m, r->kv, r->p, 128, 128);
     return true;
 }

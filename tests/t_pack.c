@@ -219,6 +219,42 @@ static void t_pack_gather(void) {
     tp_drop(&c);
 }
 
+/* Rows with outliers, which are two columns each, in few columns and in many: what k_mul_rows makes of them. */
+static void t_pack_split(void) {
+    static const uint32_t types[] = {K_Q4_K, K_Q6_K, K_Q8_0, K_Q5_1, K_IQ3_S, K_MXFP4, K_NVFP4};
+    static const int      ns[] = {256, 320, 1024}, nts[] = {1, 3, 5, 9, 33};
+    const char           *was = k_level_name();
+    uint8_t               split[TQ_COLS];
+    tp_case               c;
+    tp_new(&c);
+    c.q.q = mem_grow(c.q.q, 2 * TQ_COLS * TQ_N, 1);
+    c.q.sum = mem_grow(c.q.sum, 2 * TQ_COLS * TQ_N / 16, 2);
+    c.q.d = mem_grow(c.q.d, 2 * TQ_COLS * TQ_N / 256, 4);
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        for (int k = 0; k < 3; k++) {
+            const uint32_t type = types[i];
+            const int      n = ns[k], nr = 37;
+            if (n % k_types[type].block) continue;
+            tq_weights(&c.q, type, n, nr, -1);
+            tp_pack(&c, type, n, nr, nr);
+            for (int l = 0; l < K_LEVELS; l++) {
+                if (!k_init(k_levels[l].name)) continue;
+                tq_peaked_acts(&c.q, n, split);
+                CHECK(memchr(split, 1, sizeof split));
+                for (int j = 0; j < 5; j++) {
+                    c.q.a.nt = nts[j];
+                    memset(c.q.got, 0xa5, (size_t)nts[j] * (size_t)nr * 4);
+                    k_mul_rows(type, c.q.w, c.q.row_bytes, nr, n, &c.q.a, c.q.want, (size_t)nr, c.q.scratch);
+                    k_mul_packed(type, c.packed, nr, n, &c.q.a, c.q.got, (size_t)nr, c.q.scratch);
+                    CHECKF(!memcmp(c.q.want, c.q.got, (size_t)nts[j] * (size_t)nr * 4), "%s at %s: n %d, columns %d differ",
+                           k_types[type].name, k_levels[l].name, n, nts[j]);
+                }
+            }
+        }
+    k_init(was);
+    tp_drop(&c);
+}
+
 /* Every line of a strip is read: bits of it flipped change a product, at every level. */
 static void t_pack_lines(void) {
     tp_case c;
@@ -284,6 +320,7 @@ static const t_case t_pack_cases[] = {
     {"pack_again", "codes and scales come out as they went in", t_pack_again},
     {"pack_parts", "parts packed and multiplied on their own are parts of the whole", t_pack_parts},
     {"pack_gather", "idx and ldy are respected, nothing is written outside", t_pack_gather},
+    {"pack_split", "rows with outliers give the bits that the file's rows give", t_pack_split},
     {"pack_lines", "every line of a strip has a say in the products", t_pack_lines},
     {"pack_sizes", "bytes as the layout says, 0 for what is not packed or too large", t_pack_sizes},
 };
