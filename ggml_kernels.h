@@ -6510,12 +6510,13 @@ static void k__packed_few(const k__packed_plan *p, uint32_t type, const uint8_t 
         for (int b = 0; b * K_SUPER < n; b++) {
             int    len = n - b * K_SUPER < K_SUPER ? n - b * K_SUPER : K_SUPER;
             size_t bytes = (size_t)k__units(f, len) * k__unit_bytes(f);
-            if (opened) {
-                k__fetch_ahead(w, bytes);
-                k__open_block(p, f, w, len, block, 0);
-            }
-            for (int i = 0; i < parts; i++)
+            int    lines = (int)(bytes / 64);
+            if (opened) k__open_block(p, f, w, len, block, 0);
+            for (int i = 0; i < parts; i++) {
+                for (int l = opened ? k__share(lines, parts, i) : lines; l < k__share(lines, parts, i + 1); l++)
+                    k__line_ahead(w + 64 * l);
                 if (!k__blank(&x[i].c, x[i].c.n, b)) x[i].fn(block, w, &x[i], b, acc[i]);
+            }
             w += bytes;
         }
         int rows = nr - r < K_PACK_ROWS ? nr - r : K_PACK_ROWS;
