@@ -5625,6 +5625,9 @@ K__IN_AVX2 void k__pack_avx2(uint32_t type, bool is_int, bool has_min, uint32_t 
 
 K__IN_AVX2 __m256i k__bcast_avx2(const void *p) { return _mm256_set1_epi32(k__i32(p)); }
 
+/* Keeps a compiler from making a tree of a chain of sums: it would hold all products at once, and spill them. */
+#define K__IN_ORDER(v) __asm__("" : "+x"(v))
+
 /* acc[t] += sum over count dwords of k from k4, each pair of products times its half of s. steps: how many
  * pair sums fit in 16 bits (4 for codes up to 31, 2 up to 63), 1: codes are signed */
 K__IN_AVX2 void k__dots_avx2(int T, int steps, const k__panel *w, int at, int k4, int count,
@@ -5636,6 +5639,7 @@ K__IN_AVX2 void k__dots_avx2(int T, int steps, const k__panel *w, int at, int k4
             K__UNROLL for (int t = 0; t < T; t++) {
                 __m256i v = k__pairs_avx2(steps == 1, wi, k__bcast_avx2(q[t] + 4 * i));
                 p[t] = i == k ? v : _mm256_add_epi16(p[t], v);
+                K__IN_ORDER(p[t]);
             }
         }
         K__UNROLL for (int t = 0; t < T; t++) acc[t] = _mm256_add_epi32(acc[t], _mm256_madd_epi16(p[t], s));
@@ -6248,7 +6252,7 @@ static void k_mul_packed_ref(uint32_t type, const void *w, int nr, int n, const 
 #if defined(__x86_64__)
 
 enum {
-    K__PASSES = 4,                                    /* passes of few columns, at most */
+    K__PASSES = 8,                                    /* passes of few columns, at most */
     K__FAR = 16384,                                   /* bytes ahead of a packed stream that are asked for */
     K__LANE_WHOLE, K__LANE_LOW, K__LANE_BOTH          /* sc in a lane: as int32; in the low word; in both */
 };
@@ -6263,18 +6267,20 @@ enum {
 };
 
 /* Columns that go together. */
-typedef struct {
-    const k__form *form;
-    int32_t       *aux;                               /* [blocks][columns][16] */
-    k__cols        c;
-} k__pass;
-
+typedef struct k__pass k__pass;
 typedef void k__cols_fn(const k__panel *open, const uint8_t *w, const k__pass *x, int b,
                         float (*y)[K_PACK_ROWS]);
+struct k__pass {
+    const k__form *form;
+    k__cols_fn    *fn;
+    int32_t       *aux;                               /* [blocks][columns][16] */
+    k__cols        c;
+};
+
 typedef struct {
     void (*codes)(const k__form *f, const uint8_t *w, int segs, k__panel *to, int at);
     void (*heads)(const k__form *f, const uint8_t *w, int groups, k__panel *to, int at);
-    k__cols_fn *cols[K__COLS];
+    k__cols_fn *cols[K__COLS], *more[K__COLS];        /* more: of the panel, for several passes */
     bool opened;                                      /* cols wants the block in the panel */
     int  aux;
     k__tile *tile[K__TILE - K__TILE_MIN + 1];
@@ -6467,32 +6473,36 @@ static int32_t *k__aux_set(k__pass *x, int kind, int off, int32_t *mem) {
     return mem;
 }
 
-/* Columns t0 .. t0 + count - 1, and the last one again where the plan has no kernel for just as many. */
-static void k__pass_set(k__pass *x, const k__packed_plan *p, const k__form *f, const k_acts *a, int t0,
+/* Columns t0 .. t0 + count - 1, and the last one again where there is no kernel for just as many. */
+static void k__pass_set(k__pass *x, k__cols_fn *const *cols, const k__form *f, const k_acts *a, int t0,
                         int count, int n) {
     int32_t idx[K__COLS];
     k_acts  some = *a;
     int     width = count;
-    while (!p->cols[width - 1]) width++;
+    while (!cols[width - 1]) width++;
     for (int c = 0; c < width; c++) idx[c] = k__row_of(a, t0 + (c < count ? c : count - 1));
     some.idx = idx;
     k__cols_set(&x->c, &some, 0, width, n);
     x->c.offset = f->off;
     x->form = f;
+    x->fn = cols[width - 1];
 }
 
 /* Few columns: a strip is read once, whatever their number. block: room for one panel more than the row has
- * blocks; the first is the block in hand, in the rest fits what k__aux_set makes (2 KB a block). */
+ * blocks; the first is the block in hand, in the rest fits what k__aux_set makes (4 KB a block). */
 static void k__packed_few(const k__packed_plan *p, uint32_t type, const uint8_t *w, int nr, int n,
                           const k_acts *a, float *y, size_t ldy, k__panel *block) {
     const k__form *f = &k__forms[type];
     const int      parts = (a->nt + p->width - 1) / p->width;
+    const bool     shared = parts > 1 && p->more[p->width - 1], opened = p->opened || shared;
     int32_t       *mem = (int32_t *)(void *)(block + 1);
+    int            first[K__PASSES + 1];
     k__pass        x[K__PASSES];
     float          acc[K__PASSES][K__COLS][K_PACK_ROWS];
+    for (int i = 0; i <= parts; i++)
+        first[i] = shared ? k__share(a->nt, parts, i) : i < parts ? i * p->width : a->nt;
     for (int i = 0; i < parts; i++) {
-        int t0 = i * p->width, left = a->nt - t0;
-        k__pass_set(&x[i], p, f, a, t0, left < p->width ? left : p->width, n);
+        k__pass_set(&x[i], shared ? p->more : p->cols, f, a, first[i], first[i + 1] - first[i], n);
         mem = k__aux_set(&x[i], p->aux, f->off, mem);
     }
     for (int r = 0; r < nr; r += K_PACK_ROWS) {
@@ -6500,17 +6510,19 @@ static void k__packed_few(const k__packed_plan *p, uint32_t type, const uint8_t 
         for (int b = 0; b * K_SUPER < n; b++) {
             int    len = n - b * K_SUPER < K_SUPER ? n - b * K_SUPER : K_SUPER;
             size_t bytes = (size_t)k__units(f, len) * k__unit_bytes(f);
-            if (p->opened) {
-                k__fetch_ahead(w, bytes);
-                k__open_block(p, f, w, len, block, 0);
+            int    lines = (int)(bytes / 64);
+            if (opened) k__open_block(p, f, w, len, block, 0);
+            for (int i = 0; i < parts; i++) {
+                for (int l = opened ? k__share(lines, parts, i) : lines; l < k__share(lines, parts, i + 1); l++)
+                    k__line_ahead(w + 64 * l);
+                if (!k__blank(&x[i].c, x[i].c.n, b)) x[i].fn(block, w, &x[i], b, acc[i]);
             }
-            for (int i = 0; i < parts; i++)
-                if (!k__blank(&x[i].c, x[i].c.n, b)) p->cols[x[i].c.n - 1](block, w, &x[i], b, acc[i]);
             w += bytes;
         }
         int rows = nr - r < K_PACK_ROWS ? nr - r : K_PACK_ROWS;
-        for (int t = 0; t < a->nt; t++)
-            memcpy(y + (size_t)t * ldy + r, acc[t / p->width][t % p->width], (size_t)rows * sizeof(float));
+        for (int i = 0; i < parts; i++)
+            for (int t = first[i]; t < first[i + 1]; t++)
+                memcpy(y + (size_t)t * ldy + r, acc[i][t - first[i]], (size_t)rows * sizeof(float));
     }
 }
 
@@ -7062,6 +7074,7 @@ K__IN_AVX2 void k__direct_dots_avx2(int T, int steps, int bits, bool table, __m2
             K__UNROLL for (int j = 0; j < T; j++) {
                 __m256i x = k__pairs_avx2(steps == 1, w, k__bcast_avx2(q[j] + 4 * k));
                 v[j] = k == i ? x : _mm256_add_epi16(v[j], x);
+                if (T > 1) K__IN_ORDER(v[j]);
             }
         }
         K__UNROLL for (int j = 0; j < T; j++) acc[j] = _mm256_add_epi32(acc[j], _mm256_madd_epi16(v[j], s));
@@ -7196,7 +7209,33 @@ K__IN_AVX2 void k__scale_direct_avx2(int T, int steps, int bits, bool table, int
     }
 }
 
-/* --- few columns of an opened block: groups of 16 with float scales --- */
+/* --- few columns of an opened block: several passes share it --- */
+
+K__IN_AVX2 void k__int_cols_avx2(int T, int steps, bool has_min, const k__panel *w, const k__pass *x, int b,
+                                 float (*y)[K_PACK_ROWS]) {
+    for (int r = 0; r < k__opaque(K_PACK_ROWS); r += 8) {
+        __m256i       sum[K__COLS];
+        const int8_t *q[K__COLS];
+        K__UNROLL for (int j = 0; j < T; j++) {
+            q[j] = x->c.q[j] + (size_t)b * K_SUPER;
+            sum[j] = _mm256_setzero_si256();
+        }
+        for (int g = 0; g < 16; g++) k__dots_avx2(T, steps, w, r, 4 * g, 4, q, k__ld256(&w->sc[g][r]), sum);
+        __m256 d = _mm256_loadu_ps(w->d + r), dm = _mm256_loadu_ps(w->dm + r);
+        K__UNROLL for (int j = 0; j < T; j++) {
+            const int16_t *xs = x->c.sum[j] + (size_t)b * 16;
+            if (!has_min && steps > 1) sum[j] = k__mins_avx2(w, r, xs, sum[j]);
+            __m256 u = _mm256_mul_ps(d, _mm256_cvtepi32_ps(sum[j]));
+            if (has_min) {
+                __m256i m = k__mins_avx2(w, r, xs, _mm256_setzero_si256());
+                u = _mm256_sub_ps(u, _mm256_mul_ps(dm, _mm256_cvtepi32_ps(m)));
+            }
+            k__add_scaled_avx2(y[j] + r, u, x->c.d[j][b]);
+        }
+    }
+}
+
+/* Groups of 16 with float scales. */
 
 K__IN_AVX2 void k__scale16_cols_avx2(int T, const k__panel *w, const k__pass *x, int b,
                                      float (*y)[K_PACK_ROWS]) {
@@ -7231,6 +7270,12 @@ K__IN_AVX2 void k__scale16_cols_avx2(int T, const k__panel *w, const k__pass *x,
 #define K__COLS3_AVX2(name, call) \
     K__COLS_NAVX2(name, 1, call) K__COLS_NAVX2(name, 2, call) K__COLS_NAVX2(name, 4, call)
 #define K__COLS4_AVX2(name, call) K__COLS3_AVX2(name, call) K__COLS_NAVX2(name, 3, call)
+#define K__MORE_AVX2(name, call) \
+    K__COLS_NAVX2(name, 2, call) K__COLS_NAVX2(name, 3, call) K__COLS_NAVX2(name, 4, call)
+K__MORE_AVX2(int4_min, k__int_cols_avx2(T, 4, true, open, x, b, y))    /* steps, has_min */
+K__MORE_AVX2(int4_off, k__int_cols_avx2(T, 4, false, open, x, b, y))
+K__MORE_AVX2(int2_off, k__int_cols_avx2(T, 2, false, open, x, b, y))
+K__MORE_AVX2(int_wide, k__int_cols_avx2(T, 1, false, open, x, b, y))
 /*                                        steps bits table head */
 K__COLS4_AVX2(q4_K, k__int_direct_avx2(T, 4, 4, false, K__HEAD_MIN6, w, x, b, y))
 K__COLS4_AVX2(q5_K, k__int_direct_avx2(T, 4, 5, false, K__HEAD_MIN6, w, x, b, y))
@@ -7252,43 +7297,47 @@ K__COLS3_AVX2(q1_0, k__scale_direct_avx2(T, 4, 1, true, K__HEAD_F16, 4, w, x, b,
 K__COLS3_AVX2(q2_0, k__scale_direct_avx2(T, 4, 2, false, K__HEAD_F16, 2, w, x, b, y))
 K__COLS4_AVX2(iq4_nl, k__scale_direct_avx2(T, 1, 4, true, K__HEAD_F16, 1, w, x, b, y))
 K__COLS4_AVX2(mxfp4, k__scale_direct_avx2(T, 4, 4, true, K__HEAD_E8, 2, w, x, b, y))
-K__COLS3_AVX2(nvfp4, k__scale16_cols_avx2(T, open, x, b, y))
+K__COLS4_AVX2(scale16_wide, k__scale16_cols_avx2(T, open, x, b, y))
 
 #define K__PACKED_AVX2(code, head, tiles, sums, from)                                                       \
     .codes = k__codes_##code##_avx2, .heads = k__heads_##head, .width = 4, .aux = sums, .panel_cols = from, \
     .tile = {k__tile_##tiles##_4_avx2, k__tile_##tiles##_5_avx2, k__tile_##tiles##_6_avx2}
+#define K__PACKED_INT_AVX2(code, head, tiles, from)                 \
+    K__PACKED_AVX2(code, head, tiles, K__AUX_NONE, from), .more = { \
+        [1] = k__cols_##tiles##_2_avx2, k__cols_##tiles##_3_avx2, k__cols_##tiles##_4_avx2}
 #define K__BY4_AVX2(name)                                                               \
     .cols = {k__cols_##name##_1_avx2, k__cols_##name##_2_avx2, k__cols_##name##_3_avx2, \
              k__cols_##name##_4_avx2}
 #define K__BY3_AVX2(name) \
     .cols = {[0] = k__cols_##name##_1_avx2, [1] = k__cols_##name##_2_avx2, [3] = k__cols_##name##_4_avx2}
 static const k__packed_plan k__packed_avx2[K_TYPE_MAX] = {
-    /*                             codes head      tiles     columns, sums beforehand, panels from */
-    [K_Q2_K]    = {K__PACKED_AVX2(2, min4_both, int4_min, K__AUX_NONE, 17), K__BY4_AVX2(q2_K)},
-    [K_Q3_K]    = {K__PACKED_AVX2(3, s6_both, int4_off, K__AUX_NONE, 17), K__BY4_AVX2(q3_K)},
-    [K_Q4_K]    = {K__PACKED_AVX2(4, min6_both, int4_min, K__AUX_NONE, 17), K__BY4_AVX2(q4_K)},
-    [K_Q5_K]    = {K__PACKED_AVX2(5, min6_both, int4_min, K__AUX_NONE, 17), K__BY4_AVX2(q5_K)},
-    [K_Q6_K]    = {K__PACKED_AVX2(6, s8_both, int2_off, K__AUX_NONE, 12), K__BY4_AVX2(q6_K)},
-    [K_TQ1_0]   = {K__PACKED_AVX2(2, one_both, int4_off, K__AUX_NONE, 17), K__BY3_AVX2(tq2_0)},
-    [K_TQ2_0]   = {K__PACKED_AVX2(2, one_both, int4_off, K__AUX_NONE, 17), K__BY3_AVX2(tq2_0)},
-    [K_IQ1_S]   = {K__PACKED_AVX2(3t, s6x2_both, int4_off, K__AUX_NONE, 17), K__BY3_AVX2(iq2_xxs)},
-    [K_IQ1_M]   = {K__PACKED_AVX2(3t, s6_both, int4_off, K__AUX_NONE, 17), K__BY3_AVX2(iq2_s)},
-    [K_IQ2_XXS] = {K__PACKED_AVX2(3q, s6x2_both, int_wide, K__AUX_NONE, 17), K__BY3_AVX2(iq2_xxs)},
-    [K_IQ2_XS]  = {K__PACKED_AVX2(3q, s6_both, int_wide, K__AUX_NONE, 17), K__BY3_AVX2(iq2_s)},
-    [K_IQ2_S]   = {K__PACKED_AVX2(3q, s6_both, int_wide, K__AUX_NONE, 17), K__BY3_AVX2(iq2_s)},
-    [K_IQ3_XXS] = {K__PACKED_AVX2(4q, s6x2_both, int_wide, K__AUX_NONE, 17), K__BY4_AVX2(iq4_xs)},
-    [K_IQ3_S]   = {K__PACKED_AVX2(4t, s6x2_both, int4_off, K__AUX_NONE, 17), K__BY3_AVX2(iq3_s)},
-    [K_IQ4_XS]  = {K__PACKED_AVX2(4q, s6x2_both, int_wide, K__AUX_NONE, 17), K__BY4_AVX2(iq4_xs)},
-    [K_Q4_0]    = {K__PACKED_AVX2(4, f16, scale4_off, K__AUX_OFF32, 17), K__BY4_AVX2(q4_0)},
-    [K_Q4_1]    = {K__PACKED_AVX2(4, f16m, scale4_min, K__AUX_FLOAT, 17), K__BY3_AVX2(q4_1)},
-    [K_Q5_0]    = {K__PACKED_AVX2(5, f16, scale4_off, K__AUX_OFF32, 17), K__BY3_AVX2(q5_0)},
-    [K_Q5_1]    = {K__PACKED_AVX2(5, f16m, scale4_min, K__AUX_FLOAT, 17), K__BY3_AVX2(q5_1)},
-    [K_Q8_0]    = {K__PACKED_AVX2(8, f16, scale_wide, K__AUX_NONE, 17), K__BY4_AVX2(q8_0)},
-    [K_Q1_0]    = {K__PACKED_AVX2(1t, f16, scale4_off, K__AUX_OFF32, 17), K__BY3_AVX2(q1_0)},
-    [K_Q2_0]    = {K__PACKED_AVX2(2, f16, scale4_off, K__AUX_OFF32, 17), K__BY3_AVX2(q2_0)},
+    /*                                codes head      tiles   (sums)  panels from */
+    [K_Q2_K]    = {K__PACKED_INT_AVX2(2, min4_both, int4_min, 33), K__BY4_AVX2(q2_K)},
+    [K_Q3_K]    = {K__PACKED_INT_AVX2(3, s6_both, int4_off, 33), K__BY4_AVX2(q3_K)},
+    [K_Q4_K]    = {K__PACKED_INT_AVX2(4, min6_both, int4_min, 33), K__BY4_AVX2(q4_K)},
+    [K_Q5_K]    = {K__PACKED_INT_AVX2(5, min6_both, int4_min, 33), K__BY4_AVX2(q5_K)},
+    [K_Q6_K]    = {K__PACKED_INT_AVX2(6, s8_both, int2_off, 33), K__BY4_AVX2(q6_K)},
+    [K_TQ1_0]   = {K__PACKED_INT_AVX2(2, one_both, int4_off, 33), K__BY3_AVX2(tq2_0)},
+    [K_TQ2_0]   = {K__PACKED_INT_AVX2(2, one_both, int4_off, 33), K__BY3_AVX2(tq2_0)},
+    [K_IQ1_S]   = {K__PACKED_INT_AVX2(3t, s6x2_both, int4_off, 33), K__BY3_AVX2(iq2_xxs)},
+    [K_IQ1_M]   = {K__PACKED_INT_AVX2(3t, s6_both, int4_off, 33), K__BY3_AVX2(iq2_s)},
+    [K_IQ2_XXS] = {K__PACKED_INT_AVX2(3q, s6x2_both, int_wide, 33), K__BY3_AVX2(iq2_xxs)},
+    [K_IQ2_XS]  = {K__PACKED_INT_AVX2(3q, s6_both, int_wide, 33), K__BY3_AVX2(iq2_s)},
+    [K_IQ2_S]   = {K__PACKED_INT_AVX2(3q, s6_both, int_wide, 33), K__BY3_AVX2(iq2_s)},
+    [K_IQ3_XXS] = {K__PACKED_INT_AVX2(4q, s6x2_both, int_wide, 33), K__BY4_AVX2(iq4_xs)},
+    [K_IQ3_S]   = {K__PACKED_INT_AVX2(4t, s6x2_both, int4_off, 33), K__BY3_AVX2(iq3_s)},
+    [K_IQ4_XS]  = {K__PACKED_INT_AVX2(4q, s6x2_both, int_wide, 33), K__BY4_AVX2(iq4_xs)},
+    [K_Q4_0]    = {K__PACKED_AVX2(4, f16, scale4_off, K__AUX_OFF32, 33), K__BY4_AVX2(q4_0)},
+    [K_Q4_1]    = {K__PACKED_AVX2(4, f16m, scale4_min, K__AUX_FLOAT, 33), K__BY3_AVX2(q4_1)},
+    [K_Q5_0]    = {K__PACKED_AVX2(5, f16, scale4_off, K__AUX_OFF32, 25), K__BY3_AVX2(q5_0)},
+    [K_Q5_1]    = {K__PACKED_AVX2(5, f16m, scale4_min, K__AUX_FLOAT, 25), K__BY3_AVX2(q5_1)},
+    [K_Q8_0]    = {K__PACKED_AVX2(8, f16, scale_wide, K__AUX_NONE, 33), K__BY4_AVX2(q8_0)},
+    [K_Q1_0]    = {K__PACKED_AVX2(1t, f16, scale4_off, K__AUX_OFF32, 25), K__BY3_AVX2(q1_0)},
+    [K_Q2_0]    = {K__PACKED_AVX2(2, f16, scale4_off, K__AUX_OFF32, 25), K__BY3_AVX2(q2_0)},
     [K_IQ4_NL]  = {K__PACKED_AVX2(4q, f16, scale_wide, K__AUX_NONE, 17), K__BY4_AVX2(iq4_nl)},
-    [K_MXFP4]   = {K__PACKED_AVX2(4t, e8, scale4_off, K__AUX_OFF32, 17), K__BY4_AVX2(mxfp4)},
-    [K_NVFP4]   = {K__PACKED_AVX2(4q, e4, scale16_wide, K__AUX_NONE, 17), K__BY3_AVX2(nvfp4), .opened = true},
+    [K_MXFP4]   = {K__PACKED_AVX2(4t, e8, scale4_off, K__AUX_OFF32, 25), K__BY4_AVX2(mxfp4)},
+    [K_NVFP4]   = {K__PACKED_AVX2(4q, e4, scale16_wide, K__AUX_NONE, 17), K__BY4_AVX2(scale16_wide),
+                   .opened = true},
 };
 
 static void k_mul_packed_avx2(uint32_t type, const void *w, int nr, int n, const k_acts *a, float *y,

@@ -73,7 +73,7 @@ static void tp_against_file(tp_case *c, uint32_t type, int n, int nr, int nt) {
     }
 }
 
-/* Every format, level, 1 to 17 columns and 33, rows that fill strips and rows that do not, rows that fill units and those that
+/* Every format, level, 1 to 17 columns and some more, rows that fill strips and rows that do not, rows that fill units and those that
  * do not. The weights have exactly nr rows: reading one more is seen by a sanitizer. */
 static void t_pack_levels(void) {
     static const int nr[] = {1, 15, 16, 17, 32, 33, 50}, ns[] = {32, 64, 96, 128, 192, 224, 256, 288, 352, 512, 1184, 2304};
@@ -87,9 +87,9 @@ static void t_pack_levels(void) {
                 tq_weights(&c.q, type, ns[i], nr[r], -1);
                 tq_acts(&c.q, ns[i], false);
                 tp_pack(&c, type, ns[i], nr[r], nr[r]);
-                for (int nt = 1; nt <= 18; nt++)
+                for (int nt = 1; nt <= 20; nt++)
                     if (ns[i] == 256 || ns[i] == 288 || nt == 1 || (nt + (int)(r + i)) % 5 == 0)
-                        tp_against_file(&c, type, ns[i], nr[r], nt == 18 ? 33 : nt);
+                        tp_against_file(&c, type, ns[i], nr[r], nt < 18 ? nt : nt == 18 ? 24 : nt == 19 ? 32 : 33);
             }
         }
     tp_drop(&c);
@@ -285,6 +285,19 @@ static void t_pack_lines(void) {
     tp_drop(&c);
 }
 
+/* What the vector levels' tables must hold: as many columns as are multiplied few at a time fit their passes. */
+static void t_pack_plans(void) {
+#if defined(__x86_64__)
+    for (uint32_t type = 0; type < K_TYPE_MAX; type++)
+        for (int l = 0; tp_is_packed(type) && l < 2; l++) {
+            const k__packed_plan *p = l ? &k__packed_512[type] : &k__packed_avx2[type];
+            CHECK(p->codes && p->heads && p->cols[0] && p->cols[p->width - 1] && p->tile[0]);
+            CHECK(p->panel_cols >= K__PANEL_COLS && p->panel_cols <= p->width * K__PASSES + 1);
+            CHECK(!p->more[p->width - 1] || p->more[p->width / 2 - 1]);    /* equal shares of two passes or more */
+        }
+#endif
+}
+
 static void t_pack_sizes(void) {
     static const struct { uint32_t type; int n, lines; } want[] = {   /* 64-byte lines of a strip */
         {K_Q4_K, 256, 36}, {K_Q5_K, 512, 88}, {K_Q6_K, 256, 53}, {K_Q2_K, 256, 21}, {K_Q3_K, 256, 28}, {K_TQ1_0, 256, 17},
@@ -322,5 +335,6 @@ static const t_case t_pack_cases[] = {
     {"pack_gather", "idx and ldy are respected, nothing is written outside", t_pack_gather},
     {"pack_split", "rows with outliers give the bits that the file's rows give", t_pack_split},
     {"pack_lines", "every line of a strip has a say in the products", t_pack_lines},
+    {"pack_plans", "the tables of the vector levels are whole", t_pack_plans},
     {"pack_sizes", "bytes as the layout says, 0 for what is not packed or too large", t_pack_sizes},
 };

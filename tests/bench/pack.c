@@ -1,10 +1,11 @@
 /* File order against packed rows, kernels alone, as CSV on stdout:
  *     build/bench/pack [-t THREADS] [-r ROUNDS] [-l LEVEL] [-m MB] [TYPE ...]
- * Nanoseconds per 256 weights of one row, for all columns: the processor time of the slowest thread, so that other programs on the
- * machine do not count, divided by all weights; medians of the rounds, in which the rivals take turns. `where` is memory (MB of
- * weights in either layout, 320 unless told) or cache (1 MB for all threads, again and again). Rivals: `dot` one row of the file at a time, `panel` the file's rows unpacked
- * into panels, `few` packed rows as they lie, `packed panel` packed rows unpacked into panels. `sweep` reads the same bytes of
- * the file's rows and does nothing else. Timings decide nothing. */
+ * Nanoseconds per 256 weights of one row, for all columns: the processor time of the slowest thread, so that other programs
+ * on the machine do not count, divided by all weights; medians of the rounds, in which the rivals take turns. `where` is
+ * memory (MB of weights in either layout, 320 unless told) or cache (1 MB for all threads, again and again). Rivals: `dot`
+ * one row of the file at a time, `panel` the file's rows unpacked into panels, `few` packed rows as they lie, `packed panel`
+ * packed rows unpacked into panels. `sweep` reads the same bytes of the file's rows and does nothing else. Timings decide
+ * nothing. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -166,7 +167,8 @@ int main(int argc, char **argv) {
         default: level = v;
         }
     }
-    if (!k_init(level) || b.n_threads < 1 || b.n_threads > PB_THREADS || rounds < 1 || rounds > PB_ROUNDS || mb > 1 << 16) return 2;
+    if (!k_init(level) || b.n_threads < 1 || b.n_threads > PB_THREADS) return 2;
+    if (rounds < 1 || rounds > PB_ROUNDS || mb > 1 << 16) return 2;
     if (!strcmp(k_level_name(), "scalar")) return 2;
     b.plans = strcmp(k_level_name(), "avx2") ? k__plans_512 : k__plans_avx2;
     for (int t = 0; t < K_TYPE_MAX; t++) {
@@ -181,7 +183,8 @@ int main(int argc, char **argv) {
     int8_t  *q = pb_alloc(PB_COLS * PB_K);
     int16_t *sum = pb_alloc(PB_COLS * PB_K / 16 * sizeof *sum);
     for (size_t i = 0; i < (size_t)PB_COLS * PB_K; i++) x[i] = (float)(pb_mix(i) >> 40) * 0x1p-24f - 0.5f;
-    for (int t = 0; t < PB_COLS; t++) g_k_level->quant_act(x + t * PB_K, PB_K, q + t * PB_K, sum + t * PB_K / 16, d + t * PB_K / 256);
+    for (int t = 0; t < PB_COLS; t++)
+        g_k_level->quant_act(x + t * PB_K, PB_K, q + t * PB_K, sum + t * PB_K / 16, d + t * PB_K / 256);
     b.a = (k_acts){.q = q, .ldq = PB_K, .sum = sum, .lds = PB_K / 16, .d = d, .ldd = PB_K / 256};
 
     printf("level,threads,type,where,columns");
