@@ -20,9 +20,9 @@ typedef struct {
 
 static void bench__product(void *ctx, int ith) {
     bench      *b = ctx;
-    dev         dv = {b->p, ith, b->scratch[ith]};
+    dev         dv = {.p = b->p, .ith = ith, .scratch = b->scratch[ith]};
     size_t      row = k_row_bytes(b->type, BENCH_K);
-    arch_mat    w = {b->w, b->type, BENCH_K, b->n_rows, row, 0};
+    arch_mat    w = {.data = b->w, .type = b->type, .n_in = BENCH_K, .n_out = b->n_rows, .row_bytes = row};
     dev_product m = {&w, 0, &b->a, NULL, 0, b->n_cols, b->y, (size_t)b->n_rows};
     dev_matmul(&dv, &m, 1);
 }
@@ -96,13 +96,14 @@ int main(int argc, char **argv) {
         *(argv[from][1] == 't' ? &n_threads : &rounds) = atoi(argv[from + 1]);
     if (n_threads < 1 || rounds < 1 || rounds > BENCH_ROUNDS) die(EXIT_INPUT, "bench: -t from 1, -r from 1 to %d", BENCH_ROUNDS);
     k_init("auto");
-    bench b = {.p = pool_new(n_threads), .a = {.ldx = BENCH_K, .ldq = BENCH_K}};
+    bench b = {.p = pool_new(n_threads), .a = {.ldx = BENCH_K, .ldq = BENCH_K, .rows = BENCH_COLS}};
     b.w = mem_aligned(BENCH_BYTES, 1);
     b.y = mem_aligned(BENCH_BYTES / 16, sizeof *b.y);
     b.a.x = mem_aligned(BENCH_COLS * BENCH_K, sizeof *b.a.x);
-    b.a.q = mem_aligned(BENCH_COLS * BENCH_K, 1);
-    b.a.sum = mem_aligned(BENCH_COLS * BENCH_K / 16, sizeof *b.a.sum);
-    b.a.d = mem_aligned(BENCH_COLS * BENCH_K / 256, sizeof *b.a.d);
+    b.a.q = mem_aligned(2 * BENCH_COLS * BENCH_K, 1);
+    b.a.sum = mem_aligned(2 * BENCH_COLS * BENCH_K / 16, sizeof *b.a.sum);
+    b.a.d = mem_aligned(2 * BENCH_COLS * BENCH_K / 256, sizeof *b.a.d);
+    b.a.split = mem_new(BENCH_COLS, sizeof *b.a.split);
     b.scratch = mem_new((size_t)b.p->n, sizeof *b.scratch);
     for (int i = 0; i < b.p->n; i++) b.scratch[i] = mem_aligned(k_scratch_bytes(BENCH_K), 1);
     memset(b.y, 0, (size_t)BENCH_BYTES / 16 * sizeof *b.y);
