@@ -6010,7 +6010,7 @@ static void engine_close(engine *eng) {
 
 enum {
     GEN_SCRATCH = 256 << 20,                          /* bytes of a step's scratch */
-    GEN_PACK_WORTH = 64,                              /* tokens of an answer from which packing the weights repays itself */
+    GEN_PACK_WORTH = 160,                             /* tokens of an answer from which packing the weights repays itself */
     GEN_PACK_STEPS = 16,                              /* tokens over which it is spread */
     GEN_LOGIT_ROWS = 64,                              /* rows of a step that all ask for logits */
     GEN_LOGIT_BYTES = 64 << 20,                       /* bytes of logits, where many sequences share a step */
@@ -6349,10 +6349,13 @@ static float *gen__next(gen_run *r, int keep, err_t *e) {
     return NULL;
 }
 
-/* Between two tokens some more matrices go into their other layout, if the tokens ahead repay it. */
+/* Between two tokens some more matrices go into their other layout, if the tokens ahead repay it; where nobody said how many
+ * they are, once as many have passed as would have repaid half of it. */
 static void gen__pack(gen_run *r) {
-    engine *eng = r->eng;
-    if (r->st.n_gen == 1 && r->o->n_predict >= 0 && r->o->n_predict < GEN_PACK_WORTH) eng->pack_bytes = 0;
+    engine       *eng = r->eng;
+    const int64_t n = r->o->n_predict;
+    if (n >= 0 && n < GEN_PACK_WORTH) eng->pack_bytes = 0;
+    if (n < 0 && r->st.n_gen < GEN_PACK_WORTH / 2) return;
     if (eng->pack_bytes && !model_pack(&eng->m, eng->p, eng->pack_bytes)) eng->pack_bytes = 0;
 }
 
