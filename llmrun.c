@@ -1544,7 +1544,8 @@ static bool gguf_alive(const gguf_file *g) {
 
 /* n bytes of the mapping have served: the kernel may have their pages back. They read the same if somebody comes again. */
 static void gguf_forget(const gguf_file *g, const uint8_t *p, size_t n) {
-    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), from = ((uintptr_t)p + page - 1) & ~(page - 1), to = ((uintptr_t)p + n) & ~(page - 1);
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), at = (uintptr_t)p;
+    const uintptr_t from = (at + page - 1) & ~(page - 1), to = (at + n) & ~(page - 1);
     for (int i = 0; from < to && i < g->n_parts; i++) {
         const gguf_part *part = &g->part[i];
         if (part->fd >= 0 && p >= part->p && p < part->p + part->n) madvise((void *)from, to - from, MADV_DONTNEED);
