@@ -1,7 +1,7 @@
 #!/bin/sh
 # Make the models of this folder again: tokenizer, target, draft, GGUF files, verdict.
 #     models/train/make_models.sh [RUN_FOLDER]
-# MINUTES and DRAFT_MINUTES bound the training (90 and 15); a run that was stopped continues from its checkpoint.
+# MINUTES and DRAFT_MINUTES bound the training (180 and 20); a run that was stopped continues from its checkpoint.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
@@ -13,16 +13,21 @@ mkdir -p "$run"
 
 resume() { if [ -f "$1" ]; then echo "--resume $1"; fi; }
 # shellcheck disable=SC2046
-$python "$here/train.py" --size target --out "$run/target.pt" --minutes "${MINUTES:-90}" $(resume "$run/target.pt")
+$python "$here/train.py" --size target --out "$run/target.pt" --minutes "${MINUTES:-180}" $(resume "$run/target.pt")
 # shellcheck disable=SC2046
-$python "$here/train.py" --size draft --teacher "$run/target.pt" --out "$run/draft.pt" --minutes "${DRAFT_MINUTES:-15}" \
+$python "$here/train.py" --size draft --teacher "$run/target.pt" --out "$run/draft.pt" --minutes "${DRAFT_MINUTES:-20}" \
     --first-seed 100000000 $(resume "$run/draft.pt")
 
 $python "$here/export.py" "$run/target.pt" "$root/models/pip-f16.gguf" --name "Pip"
 $python "$here/export.py" "$run/draft.pt" "$run/pip-draft-f16.gguf" --name "Pip draft"
 make -C "$root" llmrun
 $python "$here/verify.py" "$run/target.pt" "$root/models/pip-f16.gguf" ${LLAMA_BIN:+--llama-bin "$LLAMA_BIN"}
-"$root/llmrun" --quantize Q4_K_M -m "$root/models/pip-f16.gguf" -o "$root/models/pip-q4_k_m.gguf"
+(cd "$here" && $python -c '
+import world
+for seed in range(900):
+    print("<|endoftext|>" + world.document((1 << 29) + seed, "train").text, end="")
+') > "$run/calibration.txt"
+"$root/llmrun" --quantize Q4_K_M --calibrate "$run/calibration.txt" --special -m "$root/models/pip-f16.gguf" -o "$root/models/pip-q4_k_m.gguf"
 "$root/llmrun" --quantize Q8_0 -m "$run/pip-draft-f16.gguf" -o "$root/models/pip-draft-q8_0.gguf"
 for model in pip-f16 pip-q4_k_m pip-draft-q8_0; do
     echo "## $model"
