@@ -3808,11 +3808,15 @@ static bool model_pack(model *m, pool *p, size_t most) {
     return m->pack_il <= m->hp.n_layer;
 }
 
-/* Bytes of the matrices, in the file's layout. */
-static size_t model_mat_bytes(const model *m) {
+/* Bytes of the matrices in the file's layout, and what packing all of them takes. */
+static size_t model_mat_bytes(const model *m, uint64_t *packed) {
     int    il = 0, slot = 0, stack;
     size_t n = 0;
-    for (const arch_mat *w; (w = model__mat(m, &il, &slot, &stack));) n += w->mat_bytes * (size_t)stack;
+    *packed = 0;
+    for (const arch_mat *w; (w = model__mat(m, &il, &slot, &stack));) {
+        n += w->mat_bytes * (size_t)stack;
+        *packed += (uint64_t)k_pack_bytes(w->type, w->n_out, w->n_in) * (uint64_t)stack;
+    }
     return n;
 }
 
@@ -6049,9 +6053,13 @@ static bool engine__fill(engine *eng, const fwd_opts *fo, const kv_opts *ko, int
     return true;
 }
 
-/* --repack auto, and not at the scalar level, which gains nothing by it. */
-static bool engine__may_pack(const fwd_opts *fo) {
-    return strcmp(fo->repack, "auto") == 0 && strcmp(k_level_name(), "scalar") != 0;
+/* --repack auto: bytes of weights to pack between two tokens. 0 at the scalar level, which gains nothing by it, and where memory is
+ * short: the file's pages can be read again, packed ones can not. */
+static size_t engine__pack_bytes(const engine *eng, const fwd_opts *fo) {
+    uint64_t     packed;
+    const size_t all = model_mat_bytes(&eng->m, &packed);
+    if (strcmp(fo->repack, "auto") != 0 || strcmp(k_level_name(), "scalar") == 0) return 0;
+    return packed < pool_memory() / 4 * 3 ? all / GEN_PACK_STEPS + 1 : 0;
 }
 
 static engine *engine__new(const gguf_file *g, const tok_vocab *v, const fwd_opts *fo, double t_start, err_t *e) {
@@ -6074,7 +6082,7 @@ static engine *engine_open(const gguf_file *g, const tok_vocab *v, const fwd_opt
     eng->n_batch = all_logits && fo->n_batch > GEN_LOGIT_ROWS ? GEN_LOGIT_ROWS : fo->n_batch;
     if (n_need >= 0 && n_need < eng->n_batch) eng->n_batch = n_need > 0 ? (int)n_need : 1;
     if (engine__fill(eng, fo, ko, 1, all_logits ? eng->n_batch : 1, e)) {
-        if (engine__may_pack(fo)) eng->pack_bytes = model_mat_bytes(&eng->m) / GEN_PACK_STEPS + 1;
+        eng->pack_bytes = engine__pack_bytes(eng, fo);
         return eng;
     }
     engine_close(eng);
@@ -6102,7 +6110,7 @@ static engine *engine_open_seqs(const gguf_file *g, const fwd_opts *fo, const kv
     eng->n_ctx = fo->n_ctx + (eng->m.hp.window ? eng->m.hp.window + fo->n_batch + 2 * ko->block : 0);
     eng->n_batch = fo->n_batch;
     if (engine__fill(eng, fo, ko, n_seq, n_out, e)) {
-        if (engine__may_pack(fo)) model_pack(&eng->m, eng->p, SIZE_MAX);
+        if (engine__pack_bytes(eng, fo)) model_pack(&eng->m, eng->p, SIZE_MAX);
         return eng;
     }
     engine_close(eng);
