@@ -5882,7 +5882,7 @@ K__AVX2 void k_quant_act_avx2(const float *x, int n, int8_t *q, int16_t *sum, fl
  * IQ3_* and IQ2_S, 1.5 to 1.6 for IQ2_X*, 2.0 to 2.1 for IQ1_*. A number of rows that is not a multiple of 16
  * is filled up with zero rows. Prefill needs no second copy: for many columns the panels are cut
  * from the packed rows.
- * Door: k_pack_bytes, k_pack_rows; k_mul_packed in [level]. */
+ * Door: k_pack_bytes, k_pack_at, k_pack_rows; k_mul_packed in [level]. */
 
 enum { K_PACK_ROWS = 16 };                            /* rows of a strip */
 
@@ -5965,6 +5965,9 @@ static size_t k_pack_bytes(uint32_t type, int64_t nr, int64_t n) {
     if (__builtin_mul_overflow((size_t)k__units(f, n), k__unit_bytes(f), &bytes)) return 0;
     return __builtin_mul_overflow(bytes, (size_t)((nr + K_PACK_ROWS - 1) / K_PACK_ROWS), &bytes) ? 0 : bytes;
 }
+
+/* Where row r of packed rows begins; r is a multiple of K_PACK_ROWS. */
+static size_t k_pack_at(uint32_t type, int r, int n) { return r ? k_pack_bytes(type, r, n) : 0; }
 
 /* Sixteen k-lines of 64 columns to planes, and back. */
 static void k__planes_put(int bits, uint8_t line[16][64], uint8_t *p) {
@@ -7626,7 +7629,7 @@ static void k__mul_at(const k__weights *w, int r, int nr, const k_acts *a, float
     if (w->row_bytes)
         g_k_level->mul_quant(w->type, w->data + (size_t)r * w->row_bytes, w->row_bytes, nr, w->n, a, y, ldy, scratch);
     else
-        g_k_level->mul_packed(w->type, w->data + (r ? k_pack_bytes(w->type, r, w->n) : 0), nr, w->n, a, y, ldy, scratch);
+        g_k_level->mul_packed(w->type, w->data + k_pack_at(w->type, r, w->n), nr, w->n, a, y, ldy, scratch);
 }
 
 static void k__mul_split(const k__split *s, const k__weights *w, int nr, k_acts a, float *y, size_t ldy, void *scratch) {

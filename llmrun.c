@@ -3784,9 +3784,9 @@ static void model__pack_some(void *ctx, int ith) {
     (void)ith;
     for (int i; (i = pool_next(k->p)) < per * k->stack;) {
         const int    r = i % per * MODEL_PACK_ROWS, nr = w->n_out - r < MODEL_PACK_ROWS ? w->n_out - r : MODEL_PACK_ROWS;
-        const size_t mat = (size_t)(i / per), at = r ? k_pack_bytes(w->type, r, w->n_in) : 0;
+        const size_t mat = (size_t)(i / per);
         k_pack_rows(w->type, w->data + mat * w->mat_bytes + (size_t)r * w->row_bytes, w->row_bytes, nr, w->n_in,
-                    w->packed + mat * w->packed_bytes + at);
+                    w->packed + mat * w->packed_bytes + k_pack_at(w->type, r, w->n_in));
     }
 }
 
@@ -4266,8 +4266,8 @@ static void dev__mul(const dev *dv, const dev_product *m, int r, int nr) {
     const uint8_t  *data = w->data + (size_t)m->stack * w->mat_bytes + (size_t)r * w->row_bytes;
     const k_acts    a = dev__view(m->a, m->idx, m->first, m->n);
     if (w->packed)
-        k_mul_packed(w->type, w->packed + (size_t)m->stack * w->packed_bytes + (r ? k_pack_bytes(w->type, r, w->n_in) : 0), nr, w->n_in,
-                     &a, m->y + r, m->ldy, dv->scratch);
+        k_mul_packed(w->type, w->packed + (size_t)m->stack * w->packed_bytes + k_pack_at(w->type, r, w->n_in), nr, w->n_in, &a,
+                     m->y + r, m->ldy, dv->scratch);
     else if (g_sgemm && w->type == K_F32 && m->n >= DEV_BLAS_ROWS && !m->idx)
         g_sgemm(101, 111, 112, m->n, nr, w->n_in, 1.0f, a.x, (int)a.ldx, (const float *)(const void *)data, w->n_in, 0.0f,
                 m->y + r, (int)m->ldy);
@@ -5999,7 +5999,8 @@ typedef struct engine {
     fwd      *f;
     fwd_row  *row;                                    /* [n_batch] */
     int       n_ctx, n_batch, max_out;                /* positions of a sequence; rows of a step; rows with logits */
-    size_t    pack_bytes;                             /* of weights to pack between two tokens; 0: none, or done */
+    bool      may_pack;                               /* between two tokens; until all is packed */
+    size_t    pack_bytes;                             /* of weights each time; 0: not asked yet */
     double    t_start, t_open;                        /* when the program started; seconds until the model was open */
 } engine;
 
@@ -6053,12 +6054,15 @@ static bool engine__fill(engine *eng, const fwd_opts *fo, const kv_opts *ko, int
     return true;
 }
 
-/* --repack auto: bytes of weights to pack between two tokens. 0 at the scalar level, which gains nothing by it, and where memory is
- * short: the file's pages can be read again, packed ones can not. */
-static size_t engine__pack_bytes(const engine *eng, const fwd_opts *fo) {
+/* --repack auto, and not at the scalar level, which gains nothing by it. */
+static bool engine__may_pack(const fwd_opts *fo) {
+    return strcmp(fo->repack, "auto") == 0 && strcmp(k_level_name(), "scalar") != 0;
+}
+
+/* Bytes of weights to pack between two tokens; 0 where memory is short: the file's pages can be read again, packed ones can not. */
+static size_t engine__pack_bytes(const engine *eng) {
     uint64_t     packed;
     const size_t all = model_mat_bytes(&eng->m, &packed);
-    if (strcmp(fo->repack, "auto") != 0 || strcmp(k_level_name(), "scalar") == 0) return 0;
     return packed < pool_memory() / 4 * 3 ? all / GEN_PACK_STEPS + 1 : 0;
 }
 
@@ -6082,7 +6086,7 @@ static engine *engine_open(const gguf_file *g, const tok_vocab *v, const fwd_opt
     eng->n_batch = all_logits && fo->n_batch > GEN_LOGIT_ROWS ? GEN_LOGIT_ROWS : fo->n_batch;
     if (n_need >= 0 && n_need < eng->n_batch) eng->n_batch = n_need > 0 ? (int)n_need : 1;
     if (engine__fill(eng, fo, ko, 1, all_logits ? eng->n_batch : 1, e)) {
-        eng->pack_bytes = engine__pack_bytes(eng, fo);
+        eng->may_pack = engine__may_pack(fo);
         return eng;
     }
     engine_close(eng);
@@ -6110,7 +6114,7 @@ static engine *engine_open_seqs(const gguf_file *g, const fwd_opts *fo, const kv
     eng->n_ctx = fo->n_ctx + (eng->m.hp.window ? eng->m.hp.window + fo->n_batch + 2 * ko->block : 0);
     eng->n_batch = fo->n_batch;
     if (engine__fill(eng, fo, ko, n_seq, n_out, e)) {
-        if (engine__pack_bytes(eng, fo)) model_pack(&eng->m, eng->p, SIZE_MAX);
+        if (engine__may_pack(fo) && engine__pack_bytes(eng)) model_pack(&eng->m, eng->p, SIZE_MAX);
         return eng;
     }
     engine_close(eng);
@@ -6363,9 +6367,9 @@ static float *gen__next(gen_run *r, int keep, err_t *e) {
 static void gen__pack(gen_run *r) {
     engine       *eng = r->eng;
     const int64_t n = r->o->n_predict;
-    if (n >= 0 && n < GEN_PACK_WORTH) eng->pack_bytes = 0;
-    if (n < 0 && r->st.n_gen < GEN_PACK_WORTH / 2) return;
-    if (eng->pack_bytes && !model_pack(&eng->m, eng->p, eng->pack_bytes)) eng->pack_bytes = 0;
+    if (!eng->may_pack || (n < 0 ? r->st.n_gen < GEN_PACK_WORTH / 2 : n < GEN_PACK_WORTH)) return;
+    if (!eng->pack_bytes) eng->pack_bytes = engine__pack_bytes(eng);
+    eng->may_pack = eng->pack_bytes && model_pack(&eng->m, eng->p, eng->pack_bytes);
 }
 
 static void gen__loop(gen_run *r, err_t *e) {

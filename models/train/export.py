@@ -19,9 +19,9 @@ CHAT_TEMPLATE = (
     "{% endfor %}"
     "{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}")
 KINDS = {"f16": (np.float16, gguf.LlamaFileType.MOSTLY_F16), "f32": (np.float32, gguf.LlamaFileType.ALL_F32)}
-
-
 ARCH = "qwen3"
+
+
 def tensors(model):
     """(name in the file, view of the parameter, is a matrix)"""
     yield "token_embd.weight", model.embd, True
