@@ -3327,36 +3327,46 @@ static void k_kv_store_ref(uint32_t type, const float *x, void *dst, int n) { k_
 
 /* --- attention: what all levels share ---
  * Positions go in tiles of 32 at absolute multiples of 32. A tile of K and V is widened to f32 once and serves
- * all rows; each row keeps the maximum m so far, the denominator l and the unnormalised output o:
+ * all rows, K turned so that a lane is a position and no sum goes across lanes: s = fma(q[d], k[d], s), d in order.
+ * Each row keeps the maximum m so far, the denominator l and the unnormalised output o:
  *     m' = max(m, s);  c = exp(m - m');  p = exp(s - m');  l = l*c + sum(p);  o = o*c, then o += p[i]*v[i], i in order
  * A row touches only its own positions of a tile, so neither neighbours nor the call's shape can change it. */
 
 enum { K_TILE = 32, K_ATTN_GROUP = 4 };         /* positions per tile; rows a level works on together */
 
+/* What the next tile will read and nobody has asked for yet: a level asks for a line of K with every dimension of the scores, and
+ * for two of V with every position it gathers. Hardware follows no stream from block to block, and all at once would be waited for. */
+typedef struct {
+    const uint8_t *k, *k_end, *v, *v_end;
+} k__attn_soon;
+
 typedef struct {
     /* n_pos positions of n floats, stride bytes apart, to f32 rows ld apart */
     void  (*widen)(uint32_t type, const uint8_t *src, size_t stride, int n_pos, int n, float *dst, int ld);
-    /* s[r*32 + i] = q[r] . k[i] for lo <= i < hi, and what it likes in the other 32 - hi + lo; q and k padded with
-     * zeros to ld, a multiple of 32 */
-    void  (*scores)(const float *const *q, int n_rows, const float *k, int ld, int lo, int hi, float *s);
+    /* kt[d*32 + i] = k[i*ld + d], ld a multiple of 32 */
+    void  (*turn)(const float *k, int ld, float *kt);
+    /* s[r*32 + i] = q[r] . kt[., i] over n */
+    void  (*scores)(const float *const *q, int n_rows, const float *kt, int n, k__attn_soon *soon, float *s);
     /* scores to weights p, outside [lo, hi) 0; moves m and l; returns c */
     float (*weigh)(float *s, int lo, int hi, float scale, float softcap, float *m, float *l);
     /* o[r] = o[r]*c[r], then += s[r*32 + i] * v[i] for i = lo..hi-1; ld a multiple of 32 */
-    void  (*gather)(float *const *o, const float *c, int n_rows, const float *s, const float *v, int ld, int lo, int hi);
+    void  (*gather)(float *const *o, const float *c, int n_rows, const float *s, const float *v, int ld, int lo, int hi,
+                    k__attn_soon *soon);
 } k__attn_level;
 
 typedef struct {
-    float *k, *v, *s;                           /* [32][ld_k], [32][ld_v], [K_ATTN_GROUP][32] */
+    float *k, *kt, *v, *s;                      /* [32][ld_k], [ld_k][32], [32][ld_v], [K_ATTN_GROUP][32] */
     float *q, *o;                               /* [n_rows][ld_k] padded copies, [n_rows][ld_v] */
     float *m, *l;                               /* [n_rows] */
     int    ld_k, ld_v;
+    k__attn_soon soon;
 } k__attn_mem;
 
 static int k__round_up(int n, int to) { return (n + to - 1) / to * to; }
 
 static size_t k_attn_scratch(int n_rows, int hd_k, int hd_v) {
-    size_t row = (size_t)k__round_up(hd_k, 32) + (size_t)k__round_up(hd_v, 32);
-    return ((row + 1) * ((size_t)n_rows + K_TILE) + K_ATTN_GROUP * K_TILE + (size_t)n_rows) * sizeof(float) + 64;
+    const size_t ld_k = (size_t)k__round_up(hd_k, 32), ld_v = (size_t)k__round_up(hd_v, 32), n = (size_t)n_rows;
+    return (K_TILE * (2 * ld_k + ld_v + K_ATTN_GROUP) + n * (ld_k + ld_v + 2)) * sizeof(float) + 64;
 }
 
 static k__attn_mem k__attn_carve(const k_attn_args *a, void *scratch) {
@@ -3364,6 +3374,7 @@ static k__attn_mem k__attn_carve(const k_attn_args *a, void *scratch) {
     size_t      n = (size_t)a->n_rows;
     float      *p = (float *)(((uintptr_t)scratch + 63) & ~(uintptr_t)63);
     w.k = p, p += (size_t)w.ld_k * K_TILE;
+    w.kt = p, p += (size_t)w.ld_k * K_TILE;
     w.v = p, p += (size_t)w.ld_v * K_TILE;
     w.s = p, p += K_ATTN_GROUP * K_TILE;
     w.q = p, p += (size_t)w.ld_k * n;
@@ -3374,10 +3385,8 @@ static k__attn_mem k__attn_carve(const k_attn_args *a, void *scratch) {
 }
 
 static void k__attn_start(const k_attn_args *a, const k__attn_mem *w) {
-    size_t used = (size_t)(w->ld_k + w->ld_v + K_ATTN_GROUP) * K_TILE;
-    if (w->ld_k != a->hd_k || w->ld_v != a->hd_v) memset(w->k, 0, used * sizeof(float));
-    memset(w->s, 0, K_ATTN_GROUP * K_TILE * sizeof(float));
-    memset(w->q, 0, (size_t)(w->ld_k + w->ld_v) * (size_t)a->n_rows * sizeof(float));
+    const size_t rows = (size_t)(w->ld_k + w->ld_v) * (size_t)a->n_rows, tile = (size_t)(2 * w->ld_k + w->ld_v + K_ATTN_GROUP) * K_TILE;
+    memset(w->k, 0, (tile + rows) * sizeof(float));
     for (int r = 0; r < a->n_rows; r++) {
         memcpy(w->q + (size_t)r * (size_t)w->ld_k, a->rows[r].q, (size_t)a->hd_k * sizeof(float));
         w->m[r] = -INFINITY;
@@ -3422,40 +3431,53 @@ static int k__least(const int *v, int n) { int m = v[0]; for (int i = 1; i < n; 
 static int k__most(const int *v, int n) { int m = v[0]; for (int i = 1; i < n; i++) m = v[i] > m ? v[i] : m; return m; }
 
 /* Each row sums its own span in order; what the spans share is summed for all rows together. */
-static void k__attn_gather(const k__attn_level *lv, const k__attn_mem *w, k__attn_rows *g, float *c) {
+static void k__attn_gather(const k__attn_level *lv, k__attn_mem *w, k__attn_rows *g, float *c) {
     int lo = k__most(g->lo, g->n), hi = k__least(g->hi, g->n);
     if (lo > hi) hi = lo;
     for (int r = 0; r < g->n; r++)
         if (g->lo[r] < lo) {
             int stop = g->hi[r] < lo ? g->hi[r] : lo;
-            lv->gather(&g->o[r], &c[r], 1, w->s + r * K_TILE, w->v, w->ld_v, g->lo[r], stop);
+            lv->gather(&g->o[r], &c[r], 1, w->s + r * K_TILE, w->v, w->ld_v, g->lo[r], stop, &w->soon);
             c[r] = 1;
         }
-    if (lo < hi) lv->gather(g->o, c, g->n, w->s, w->v, w->ld_v, lo, hi);
+    if (lo < hi) lv->gather(g->o, c, g->n, w->s, w->v, w->ld_v, lo, hi, &w->soon);
     for (int r = 0; r < g->n; r++) {
         int from = g->lo[r] > hi ? g->lo[r] : hi;
         if (lo < hi) c[r] = 1;
-        if (from < g->hi[r]) lv->gather(&g->o[r], &c[r], 1, w->s + r * K_TILE, w->v, w->ld_v, from, g->hi[r]);
+        if (from < g->hi[r]) lv->gather(&g->o[r], &c[r], 1, w->s + r * K_TILE, w->v, w->ld_v, from, g->hi[r], &w->soon);
     }
 }
 
-static void k__attn_group(const k__attn_level *lv, const k_attn_args *a, const k__attn_mem *w, k__attn_rows *g) {
+static void k__attn_group(const k__attn_level *lv, const k_attn_args *a, k__attn_mem *w, k__attn_rows *g) {
     float c[K_ATTN_GROUP];
     if (!g->n) return;
-    lv->scores(g->q, g->n, w->k, w->ld_k, k__least(g->lo, g->n), k__most(g->hi, g->n), w->s);
+    lv->scores(g->q, g->n, w->kt, a->hd_k, &w->soon, w->s);
     for (int r = 0; r < g->n; r++)
         c[r] = lv->weigh(w->s + r * K_TILE, g->lo[r], g->hi[r], a->scale, a->softcap, &w->m[g->row[r]], &w->l[g->row[r]]);
     k__attn_gather(lv, w, g, c);
     g->n = 0;
 }
 
-static void k__attn_tile(const k__attn_level *lv, const k_attn_args *a, const k__attn_mem *w, int64_t base) {
+/* Where the positions of the tile at p lie and how far they reach; nothing where one block does not hold them all. */
+static const uint8_t *k__attn_next(const k_attn_args *a, const uint8_t *const *blocks, size_t stride, int64_t p, const uint8_t **end) {
+    int            run;
+    const uint8_t *at = k__attn_find(blocks, stride, a->block, p, K_TILE, &run);
+    *end = at && run == K_TILE ? at + K_TILE * stride : at;
+    return at;
+}
+
+static void k__attn_tile(const k__attn_level *lv, const k_attn_args *a, k__attn_mem *w, int64_t base, int64_t last) {
     k__attn_rows g = {0};
     int          lo, hi, from = K_TILE, to = 0;
     for (int r = 0; r < a->n_rows; r++)
         if (k__attn_span(&a->rows[r], base, &lo, &hi)) from = lo < from ? lo : from, to = hi > to ? hi : to;
-    if (to - from < K_TILE) memset(w->k, 0, (size_t)w->ld_k * K_TILE * sizeof(float));
     k__attn_fetch(lv, a->type_k, a->k_blocks, a->k_stride, a->block, a->hd_k, base, from, to, w->k, w->ld_k);
+    lv->turn(w->k, w->ld_k, w->kt);
+    w->soon = (k__attn_soon){0};
+    if (base + K_TILE < last) {
+        w->soon.k = k__attn_next(a, a->k_blocks, a->k_stride, base + K_TILE, &w->soon.k_end);
+        w->soon.v = k__attn_next(a, a->v_blocks, a->v_stride, base + K_TILE, &w->soon.v_end);
+    }
     k__attn_fetch(lv, a->type_v, a->v_blocks, a->v_stride, a->block, a->hd_v, base, from, to, w->v, w->ld_v);
     for (int r = 0; r < a->n_rows; r++) {
         if (!k__attn_span(&a->rows[r], base, &g.lo[g.n], &g.hi[g.n])) continue;
@@ -3490,7 +3512,7 @@ static void k__attn_run(const k__attn_level *lv, const k_attn_args *a, void *scr
         first = row->begin < first ? row->begin : first;
         last = row->end > last ? row->end : last;
     }
-    for (int64_t base = first / K_TILE * K_TILE; base < last; base += K_TILE) k__attn_tile(lv, a, &w, base);
+    for (int64_t base = first / K_TILE * K_TILE; base < last; base += K_TILE) k__attn_tile(lv, a, &w, base, last);
     for (int r = 0; r < a->n_rows; r++) k__attn_finish(a, &w, r);
 }
 
@@ -3498,9 +3520,17 @@ static void k__attn_widen_ref(uint32_t type, const uint8_t *src, size_t stride, 
     for (int i = 0; i < n_pos; i++) k_types[type].dequant(src + (size_t)i * stride, dst + (size_t)i * (size_t)ld, n);
 }
 
-static void k__attn_scores_ref(const float *const *q, int n_rows, const float *k, int ld, int lo, int hi, float *s) {
-    for (int r = 0; r < n_rows; r++)
-        for (int i = lo; i < hi; i++) s[r * K_TILE + i] = k_dot_ref(q[r], k + (size_t)i * (size_t)ld, ld);
+static void k__attn_turn_ref(const float *k, int ld, float *kt) {
+    for (int d = 0; d < ld; d++)
+        for (int i = 0; i < K_TILE; i++) kt[d * K_TILE + i] = k[(size_t)i * (size_t)ld + (size_t)d];
+}
+
+static void k__attn_scores_ref(const float *const *q, int n_rows, const float *kt, int n, k__attn_soon *soon, float *s) {
+    (void)soon;
+    for (int r = 0; r < n_rows; r++, s += K_TILE) {
+        memset(s, 0, K_TILE * sizeof *s);
+        for (int d = 0; d < n; d++) k__axpy(s, kt + (size_t)d * K_TILE, q[r][d], K_TILE);
+    }
 }
 
 static float k__attn_weigh_ref(float *s, int lo, int hi, float scale, float softcap, float *m, float *l) {
@@ -3519,7 +3549,8 @@ static float k__attn_weigh_ref(float *s, int lo, int hi, float scale, float soft
 }
 
 static void k__attn_gather_ref(float *const *o, const float *c, int n_rows, const float *s, const float *v, int ld, int lo,
-                               int hi) {
+                               int hi, k__attn_soon *soon) {
+    (void)soon;
     for (int r = 0; r < n_rows; r++) {
         k__scale(o[r], c[r], ld);
         for (int i = lo; i < hi; i++) k__axpy(o[r], v + (size_t)i * (size_t)ld, s[r * K_TILE + i], ld);
@@ -3527,11 +3558,33 @@ static void k__attn_gather_ref(float *const *o, const float *c, int n_rows, cons
 }
 
 static void k_attn_ref(const k_attn_args *a, void *scratch) {
-    static const k__attn_level lv = {k__attn_widen_ref, k__attn_scores_ref, k__attn_weigh_ref, k__attn_gather_ref};
+    static const k__attn_level lv = {k__attn_widen_ref, k__attn_turn_ref, k__attn_scores_ref,
+                                     k__attn_weigh_ref, k__attn_gather_ref};
     k__attn_run(&lv, a, scratch);
 }
 
 #if defined(__x86_64__)
+#if defined(__clang__)
+#define K__UNROLL    _Pragma("clang loop unroll(full)")
+#define K__NO_UNROLL _Pragma("clang loop unroll(disable)")
+#else
+#define K__UNROLL    _Pragma("GCC unroll 16")
+#define K__NO_UNROLL _Pragma("GCC unroll 1")
+#endif
+
+static inline __attribute__((always_inline)) void k__fetch(const uint8_t **next, const uint8_t *end) {
+    _mm_prefetch((const char *)*next, _MM_HINT_T1);
+    *next += *next < end ? 64 : 0;
+}
+
+/* Asks for the bytes that a sequential reader at p will want soon: the hardware alone leaves a third of the
+ * bandwidth unused. They may lie beyond the matrix; a prefetch never faults. */
+enum { K__AHEAD = 8192 };
+static inline __attribute__((always_inline)) void k__fetch_ahead(const uint8_t *p, size_t bytes) {
+    K__UNROLL for (size_t i = 0; i < bytes; i += 64)
+        _mm_prefetch((const char *)((uintptr_t)p + K__AHEAD + i), _MM_HINT_T1);
+}
+
 /* --- avx2 level: 32 lanes are four registers; tails go through padded copies or masks --- */
 
 #define K_VEC_AVX2 __attribute__((target("avx2,fma,f16c")))
@@ -3609,7 +3662,10 @@ K__V256 void k__row_avx2(const uint32_t type, const int C, const uint8_t *w, con
     int       i = 0;
     for (int c = 0; c < C; c++)
         for (int h = 0; h < 4; h++) acc[c][h] = _mm256_setzero_ps();
-    for (; i + 32 <= n; i += 32) k__step_avx2(type, C, w + (size_t)i * (size_t)size, x, i, acc);
+    for (; i + 32 <= n; i += 32) {
+        k__fetch_ahead(w + (size_t)i * (size_t)size, 32 * (size_t)size);
+        k__step_avx2(type, C, w + (size_t)i * (size_t)size, x, i, acc);
+    }
     if (i < n) {
         uint8_t      wp[32 * sizeof(float)] = {0};
         float        xp[3][32] = {{0}};
@@ -3759,42 +3815,50 @@ static K_VEC_AVX2 void k__attn_widen_avx2(uint32_t type, const uint8_t *src, siz
     }
 }
 
-/* Two dots over one K row, folded to 8 lanes each. */
-K__V256 void k__dots2_avx2(const float *q0, const float *q1, const float *k, int ld, __m256 *v0, __m256 *v1) {
-    __m256 s[2][4];
-    for (int h = 0; h < 4; h++) s[0][h] = s[1][h] = _mm256_setzero_ps();
-    for (int d = 0; d < ld; d += 32)
+/* Blocks of 8 x 8. */
+static K_VEC_AVX2 void k__attn_turn_avx2(const float *k, int ld, float *kt) {
+    for (int d = 0; d < ld; d += 8)
+        for (int i = 0; i < K_TILE; i += 8) {
+            __m256 r[8], t[8];
+            for (int j = 0; j < 8; j++) r[j] = _mm256_loadu_ps(k + (size_t)(i + j) * (size_t)ld + d);
+            for (int j = 0; j < 8; j += 2) {
+                t[j] = _mm256_unpacklo_ps(r[j], r[j + 1]);
+                t[j + 1] = _mm256_unpackhi_ps(r[j], r[j + 1]);
+            }
+            for (int j = 0; j < 8; j += 4)                          /* r[j + c]: columns c and c + 4 of rows j .. j + 3 */
+                for (int c = 0; c < 4; c++)
+                    r[j + c] = c & 1 ? _mm256_shuffle_ps(t[j + c / 2], t[j + c / 2 + 2], 0xee)
+                                     : _mm256_shuffle_ps(t[j + c / 2], t[j + c / 2 + 2], 0x44);
+            for (int c = 0; c < 4; c++) {
+                _mm256_storeu_ps(kt + (size_t)(d + c) * K_TILE + i, _mm256_permute2f128_ps(r[c], r[c + 4], 0x20));
+                _mm256_storeu_ps(kt + (size_t)(d + c + 4) * K_TILE + i, _mm256_permute2f128_ps(r[c], r[c + 4], 0x31));
+            }
+        }
+}
+
+K__V256 void k__scores_avx2(const int R, const float *const *q, const float *kt, int n, k__attn_soon *soon, float *s) {
+    const uint8_t *next = soon->k;
+    __m256 acc[3][4];
+    for (int r = 0; r < R; r++)
+        for (int h = 0; h < 4; h++) acc[r][h] = _mm256_setzero_ps();
+    for (int d = 0; d < n; d++, kt += K_TILE) {
+        __m256 qv[3];
+        k__fetch(&next, soon->k_end);
+        for (int r = 0; r < R; r++) qv[r] = _mm256_set1_ps(q[r][d]);
         for (int h = 0; h < 4; h++) {
-            __m256 kv = _mm256_loadu_ps(k + d + 8 * h);
-            s[0][h] = _mm256_fmadd_ps(_mm256_loadu_ps(q0 + d + 8 * h), kv, s[0][h]);
-            s[1][h] = _mm256_fmadd_ps(_mm256_loadu_ps(q1 + d + 8 * h), kv, s[1][h]);
+            const __m256 kv = _mm256_loadu_ps(kt + 8 * h);
+            for (int r = 0; r < R; r++) acc[r][h] = _mm256_fmadd_ps(qv[r], kv, acc[r][h]);
         }
-    *v0 = k__fold_avx2(s[0]);
-    *v1 = k__fold_avx2(s[1]);
-}
-
-/* Eight lane sets of 8 to eight sums: 8 -> 4 across the halves, 4 -> 2 across pairs, 2 -> 1. */
-K__V256 __m256 k__fold8_avx2(const __m256 *v) {
-    __m256 e[4], f[2];
-    for (int i = 0; i < 4; i++)                 /* [v_i | v_i+4], 4 lanes each */
-        e[i] = _mm256_add_ps(_mm256_permute2f128_ps(v[i], v[i + 4], 0x20), _mm256_permute2f128_ps(v[i], v[i + 4], 0x31));
-    for (int i = 0; i < 2; i++) {
-        __m256d a = _mm256_castps_pd(e[2 * i]), b = _mm256_castps_pd(e[2 * i + 1]);
-        f[i] = _mm256_add_ps(_mm256_castpd_ps(_mm256_unpacklo_pd(a, b)), _mm256_castpd_ps(_mm256_unpackhi_pd(a, b)));
     }
-    return _mm256_add_ps(_mm256_shuffle_ps(f[0], f[1], 0x88), _mm256_shuffle_ps(f[0], f[1], 0xdd));
+    for (int r = 0; r < R; r++)
+        for (int h = 0; h < 4; h++) _mm256_storeu_ps(s + r * K_TILE + 8 * h, acc[r][h]);
+    soon->k = next;
 }
 
-/* Two rows (or one twice) by eight positions. */
-static K_VEC_AVX2 void k__attn_scores_avx2(const float *const *q, int n_rows, const float *k, int ld, int lo, int hi, float *s) {
-    for (int r = 0; r < n_rows; r += 2)
-        for (int i = lo & ~7; i < hi; i += 8) {
-            int    both = r + 1 < n_rows;
-            __m256 v[2][8];
-            for (int p = 0; p < 8; p++)
-                k__dots2_avx2(q[r], q[r + both], k + (size_t)(i + p) * (size_t)ld, ld, &v[0][p], &v[1][p]);
-            for (int b = 0; b <= both; b++) _mm256_storeu_ps(s + (r + b) * K_TILE + i, k__fold8_avx2(v[b]));
-        }
+static K_VEC_AVX2 void k__attn_scores_avx2(const float *const *q, int n_rows, const float *kt, int n, k__attn_soon *soon, float *s) {
+    for (; n_rows >= 3; n_rows -= 3, q += 3, s += 3 * K_TILE) k__scores_avx2(3, q, kt, n, soon, s);
+    if (n_rows == 2) k__scores_avx2(2, q, kt, n, soon, s);
+    else if (n_rows) k__scores_avx2(1, q, kt, n, soon, s);
 }
 
 static K_VEC_AVX2 float k__attn_weigh_avx2(float *s, int lo, int hi, float scale, float softcap, float *m, float *l) {
@@ -3821,11 +3885,13 @@ static K_VEC_AVX2 float k__attn_weigh_avx2(float *s, int lo, int hi, float scale
 
 /* D registers of o for R rows stay put while the positions pass. */
 K__V256 void k__gather_avx2(const int R, const int D, float *const *o, int at, const float *c, const float *s, const float *v,
-                            int ld, int lo, int hi) {
+                            int ld, int lo, int hi, k__attn_soon *soon) {
+    const uint8_t *next = soon->v;
     __m256 acc[2][4];
     for (int r = 0; r < R; r++)
         for (int d = 0; d < D; d++) acc[r][d] = _mm256_mul_ps(_mm256_loadu_ps(o[r] + at + 8 * d), _mm256_set1_ps(c[r]));
     for (int i = lo; i < hi; i++) {
+        for (int k = 0; k < 2; k++) k__fetch(&next, soon->v_end);
         const float *vi = v + (size_t)i * (size_t)ld + at;
         __m256       vv[4];
         for (int d = 0; d < D; d++) vv[d] = _mm256_loadu_ps(vi + 8 * d);
@@ -3834,18 +3900,20 @@ K__V256 void k__gather_avx2(const int R, const int D, float *const *o, int at, c
     }
     for (int r = 0; r < R; r++)
         for (int d = 0; d < D; d++) _mm256_storeu_ps(o[r] + at + 8 * d, acc[r][d]);
+    soon->v = next;
 }
 
 static K_VEC_AVX2 void k__attn_gather_avx2(float *const *o, const float *c, int n_rows, const float *s, const float *v, int ld,
-                                           int lo, int hi) {
+                                           int lo, int hi, k__attn_soon *soon) {
     int r = 0;
     for (; r + 2 <= n_rows; r += 2)
-        for (int at = 0; at < ld; at += 32) k__gather_avx2(2, 4, o + r, at, c + r, s + r * K_TILE, v, ld, lo, hi);
-    for (int at = 0; r < n_rows && at < ld; at += 32) k__gather_avx2(1, 4, o + r, at, c + r, s + r * K_TILE, v, ld, lo, hi);
+        for (int at = 0; at < ld; at += 32) k__gather_avx2(2, 4, o + r, at, c + r, s + r * K_TILE, v, ld, lo, hi, soon);
+    for (int at = 0; r < n_rows && at < ld; at += 32) k__gather_avx2(1, 4, o + r, at, c + r, s + r * K_TILE, v, ld, lo, hi, soon);
 }
 
 static K_VEC_AVX2 void k_attn_avx2(const k_attn_args *a, void *scratch) {
-    static const k__attn_level lv = {k__attn_widen_avx2, k__attn_scores_avx2, k__attn_weigh_avx2, k__attn_gather_avx2};
+    static const k__attn_level lv = {k__attn_widen_avx2, k__attn_turn_avx2, k__attn_scores_avx2,
+                                     k__attn_weigh_avx2, k__attn_gather_avx2};
     k__attn_run(&lv, a, scratch);
 }
 
@@ -3899,69 +3967,144 @@ K__V512 __m512 k__load_avx512(const uint32_t type, const uint8_t *p, const bool 
     return type == K_F16 ? _mm512_cvtph_ps(h) : _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(h), 16));
 }
 
-/* One step of 32 elements for R rows and C columns: acc[r*C + c] has the two halves of the lanes. */
-K__V512 void k__step_avx512(const uint32_t type, const int R, const int C, const uint8_t *const *w, const float *const *x, int i,
-                            const bool whole, int left, __m512 (*acc)[2]) {
+/* One step of 32 elements of a row times C columns: acc[c] has the two halves of the lanes. */
+K__V512 void k__step_avx512(const uint32_t type, const int C, const uint8_t *w, const float *const *x, int i, const bool whole,
+                            int left, __m512 (*acc)[2]) {
     const size_t size = type == K_F32 ? 4 : 2;
     for (int h = 0; h < 2; h++) {
         __mmask16 m = whole ? 0xffff : k__mask_avx512(left - 16 * h);
         size_t    at = (size_t)(i + 16 * h);
-        __m512    xv[4];
-        for (int c = 0; c < C; c++) xv[c] = whole ? _mm512_loadu_ps(x[c] + at) : _mm512_maskz_loadu_ps(m, x[c] + at);
-        for (int r = 0; r < R; r++) {
-            __m512 wv = k__load_avx512(type, w[r] + at * size, whole, m);
-            for (int c = 0; c < C; c++) acc[r * C + c][h] = _mm512_fmadd_ps(wv, xv[c], acc[r * C + c][h]);
-        }
-    }
-}
-
-K__V512 void k__tile_avx512(const uint32_t type, const int R, const int C, const uint8_t *w, size_t row_bytes,
-                            const float *const *x, int n, float *y, size_t ldy) {
-    __m512         acc[12][2];
-    const uint8_t *row[4];
-    int            i = 0;
-    for (int r = 0; r < R; r++) row[r] = w + (size_t)r * row_bytes;
-    for (int k = 0; k < R * C; k++) acc[k][0] = acc[k][1] = _mm512_setzero_ps();
-    for (; i + 32 <= n; i += 32) k__step_avx512(type, R, C, row, x, i, true, 32, acc);
-    if (i < n) k__step_avx512(type, R, C, row, x, i, false, n - i, acc);
-    for (int r = 0; r < R; r++)
+        __m512    wv = k__load_avx512(type, w + at * size, whole, m);
         for (int c = 0; c < C; c++)
-            y[(size_t)c * ldy + (size_t)r] = k__sum_avx512(_mm512_add_ps(acc[r * C + c][0], acc[r * C + c][1]));
-}
-
-/* Up to four columns of one row. */
-K__V512 void k__row_avx512(const uint32_t type, int n_cols, const uint8_t *w, const float *const *x, int n, float *y,
-                           size_t ldy) {
-    switch (n_cols) {
-    case 1: k__tile_avx512(type, 1, 1, w, 0, x, n, y, ldy); break;
-    case 2: k__tile_avx512(type, 1, 2, w, 0, x, n, y, ldy); break;
-    case 3: k__tile_avx512(type, 1, 3, w, 0, x, n, y, ldy); break;
-    default: k__tile_avx512(type, 1, 4, w, 0, x, n, y, ldy);
+            acc[c][h] = _mm512_fmadd_ps(wv, whole ? _mm512_loadu_ps(x[c] + at) : _mm512_maskz_loadu_ps(m, x[c] + at), acc[c][h]);
     }
 }
 
-/* Up to 4 columns: the rows are one sequential stream. More: 4 rows x 3 columns in registers, columns outside, since the
- * rows of a task stay in L2. */
+/* One row times C columns. */
+K__V512 void k__row_avx512(const uint32_t type, const int C, const uint8_t *w, const float *const *x, int n, float *y, size_t ldy) {
+    const size_t size = type == K_F32 ? 4 : 2;
+    __m512       acc[4][2];
+    int          i = 0;
+    for (int c = 0; c < C; c++) acc[c][0] = acc[c][1] = _mm512_setzero_ps();
+    for (; i + 32 <= n; i += 32) {
+        k__fetch_ahead(w + (size_t)i * size, 32 * size);
+        k__step_avx512(type, C, w, x, i, true, 32, acc);
+    }
+    if (i < n) k__step_avx512(type, C, w, x, i, false, n - i, acc);
+    for (int c = 0; c < C; c++) y[(size_t)c * ldy] = k__sum_avx512(_mm512_add_ps(acc[c][0], acc[c][1]));
+}
+
+K__V512 void k__cols_avx512(const uint32_t type, int n_cols, const uint8_t *w, const float *const *x, int n, float *y, size_t ldy) {
+    switch (n_cols) {
+    case 1: k__row_avx512(type, 1, w, x, n, y, ldy); break;
+    case 2: k__row_avx512(type, 2, w, x, n, y, ldy); break;
+    case 3: k__row_avx512(type, 3, w, x, n, y, ldy); break;
+    default: k__row_avx512(type, 4, w, x, n, y, ldy);
+    }
+}
+
+/* Many columns: four rows are widened once for up to K__WIDE_COLS of them, a span of k at a time, and a tile of 4 x 6 keeps one
+ * half of the lanes in registers: the halves take turns, so that 10 loads serve 24 multiplications. Between spans and halves
+ * the lanes lie in `acc`. */
+enum { K__WIDE_ROWS = 4, K__WIDE_TILE = 6, K__WIDE_COLS = 48, K__WIDE_SPAN = 1024 };
+
+K__V512 void k__wide_step(const int C, const float *w, const float *const *x, size_t at, const bool whole, __mmask16 m,
+                          __m512 (*s)[K__WIDE_ROWS]) {
+    __m512 wv[K__WIDE_ROWS];
+    K__UNROLL for (int r = 0; r < K__WIDE_ROWS; r++) wv[r] = _mm512_load_ps(w + 16 * r);
+    K__UNROLL for (int c = 0; c < C; c++) {
+        __m512 xv = whole ? _mm512_loadu_ps(x[c] + at) : _mm512_maskz_loadu_ps(m, x[c] + at);
+        K__UNROLL for (int r = 0; r < K__WIDE_ROWS; r++) s[c][r] = _mm512_fmadd_ps(wv[r], xv, s[c][r]);
+    }
+}
+
+/* w[step][row][16] of one half; x[c] from `at`, 32 apart; m: which lanes there are of one more step; acc[c][row]. */
+K__V512 void k__wide_tile(const int C, const float *w, const float *const *x, size_t at, int steps, __mmask16 m, bool fresh,
+                          __m512 (*acc)[K__WIDE_ROWS]) {
+    __m512 s[K__WIDE_TILE][K__WIDE_ROWS];
+    K__UNROLL for (int c = 0; c < C; c++)
+        K__UNROLL for (int r = 0; r < K__WIDE_ROWS; r++) s[c][r] = fresh ? _mm512_setzero_ps() : acc[c][r];
+    for (int i = 0; i < steps; i++, w += 16 * K__WIDE_ROWS, at += 32) k__wide_step(C, w, x, at, true, 0, s);
+    if (m) k__wide_step(C, w, x, at, false, m, s);
+    K__UNROLL for (int c = 0; c < C; c++)
+        K__UNROLL for (int r = 0; r < K__WIDE_ROWS; r++) acc[c][r] = s[c][r];
+}
+
+/* C columns of a span: w[half][step][row][16], acc[half][column][row]. */
+K__V512 void k__wide_halves(const int C, float (*w)[K__WIDE_SPAN / 32 + 1][K__WIDE_ROWS][16], const float *const *x, size_t at, int len,
+                            bool fresh, __m512 (*acc)[K__WIDE_COLS][K__WIDE_ROWS]) {
+    for (int h = 0; h < 2; h++)
+        k__wide_tile(C, w[h][0][0], x, at + 16 * (size_t)h, len / 32, k__mask_avx512(len % 32 - 16 * h), fresh, acc[h]);
+}
+
+K__V512 void k__wide_tiles(int n_cols, float (*w)[K__WIDE_SPAN / 32 + 1][K__WIDE_ROWS][16], const float *const *x, size_t at, int len,
+                           bool fresh, __m512 (*acc)[K__WIDE_COLS][K__WIDE_ROWS]) {
+    for (; n_cols >= K__WIDE_TILE; n_cols -= K__WIDE_TILE, x += K__WIDE_TILE, acc = (__m512 (*)[K__WIDE_COLS][K__WIDE_ROWS])(&acc[0][K__WIDE_TILE]))
+        k__wide_halves(K__WIDE_TILE, w, x, at, len, fresh, acc);
+    switch (n_cols) {
+    case 1: k__wide_halves(1, w, x, at, len, fresh, acc); break;
+    case 2: k__wide_halves(2, w, x, at, len, fresh, acc); break;
+    case 3: k__wide_halves(3, w, x, at, len, fresh, acc); break;
+    case 4: k__wide_halves(4, w, x, at, len, fresh, acc); break;
+    case 5: k__wide_halves(5, w, x, at, len, fresh, acc); break;
+    }
+}
+
+/* Four rows at once, as k__sum_avx512. */
+K__V512 void k__wide_sum(const __m512 *v, float *y) {
+    __m512 q[2];
+    for (int i = 0; i < 2; i++)
+        q[i] = _mm512_add_ps(_mm512_shuffle_f32x4(v[2 * i], v[2 * i + 1], 0x44), _mm512_shuffle_f32x4(v[2 * i], v[2 * i + 1], 0xee));
+    q[0] = _mm512_add_ps(_mm512_shuffle_f32x4(q[0], q[1], 0x88), _mm512_shuffle_f32x4(q[0], q[1], 0xdd));
+    q[0] = _mm512_add_ps(q[0], _mm512_permute_ps(q[0], 0x4e));
+    q[0] = _mm512_add_ps(q[0], _mm512_movehdup_ps(q[0]));
+    _mm_storeu_ps(y, _mm512_castps512_ps128(_mm512_permutexvar_ps(_mm512_setr_epi32(0, 4, 8, 12, 0, 4, 8, 12, 0, 4, 8, 12, 0, 4, 8, 12), q[0])));
+}
+
+/* Four rows times up to K__WIDE_COLS columns. */
+K__V512 void k__wide_rows(const uint32_t type, const uint8_t *w, size_t row_bytes, const float *const *x, int n_cols, int n,
+                          float *y, size_t ldy) {
+    const size_t size = type == K_F32 ? 4 : 2;
+    float        wide[2][K__WIDE_SPAN / 32 + 1][K__WIDE_ROWS][16] __attribute__((aligned(64)));
+    __m512       acc[2][K__WIDE_COLS][K__WIDE_ROWS];
+    for (int k = 0; k < n; k += K__WIDE_SPAN) {
+        const int len = n - k < K__WIDE_SPAN ? n - k : K__WIDE_SPAN, steps = len / 32, left = len % 32;
+        for (int r = 0; r < K__WIDE_ROWS; r++) {
+            const uint8_t *p = w + (size_t)r * row_bytes + (size_t)k * size;
+            for (int i = 0; i <= steps; i++)
+                for (int h = 0; h < 2; h++) {
+                    const size_t    at = ((size_t)i * 32 + (size_t)h * 16) * size;
+                    const __mmask16 m = k__mask_avx512(left - 16 * h);
+                    if (i < steps) _mm512_store_ps(wide[h][i][r], k__load_avx512(type, p + at, true, 0));
+                    else if (m) _mm512_store_ps(wide[h][i][r], k__load_avx512(type, p + at, false, m));
+                }
+        }
+        k__wide_tiles(n_cols, wide, x, (size_t)k, len, k == 0, acc);
+    }
+    for (int c = 0; c < n_cols; c++) {
+        __m512 v[K__WIDE_ROWS];
+        for (int r = 0; r < K__WIDE_ROWS; r++) v[r] = _mm512_add_ps(acc[0][c][r], acc[1][c][r]);
+        k__wide_sum(v, y + (size_t)c * ldy);
+    }
+}
+
+/* Up to four columns, and what is left of the rows: one sequential stream. */
 K__V512 void k__mul_avx512(const uint32_t type, const uint8_t *w, size_t row_bytes, int nr, int n, const k_acts *a, float *y,
                            size_t ldy) {
-    const int    few = 4, wide = a->nt <= few ? 4 : 3;
-    const float *x[4];
-    if (a->nt <= few) {
-        for (int r = 0; r < nr; r++)
-            for (int t = 0; t < a->nt; t += wide) {
-                int cols = a->nt - t < wide ? a->nt - t : wide;
-                for (int c = 0; c < cols; c++) x[c] = k__act_row(a, t + c);
-                k__row_avx512(type, cols, w + (size_t)r * row_bytes, x, n, y + (size_t)t * ldy + r, ldy);
-            }
-        return;
-    }
-    for (int t = 0; t < a->nt; t += wide) {
-        int cols = a->nt - t < wide ? a->nt - t : wide, r = 0;
+    const int    few = 4, wide = a->nt <= few ? 0 : nr - nr % K__WIDE_ROWS;
+    const float *x[K__WIDE_COLS];
+    for (int t = 0, cols; wide && t < a->nt; t += cols) {
+        cols = a->nt - t < K__WIDE_COLS ? a->nt - t : K__WIDE_COLS;
         for (int c = 0; c < cols; c++) x[c] = k__act_row(a, t + c);
-        for (; cols == 3 && r + 4 <= nr; r += 4)
-            k__tile_avx512(type, 4, 3, w + (size_t)r * row_bytes, row_bytes, x, n, y + (size_t)t * ldy + r, ldy);
-        for (; r < nr; r++) k__row_avx512(type, cols, w + (size_t)r * row_bytes, x, n, y + (size_t)t * ldy + r, ldy);
+        for (int r = 0; r < wide; r += K__WIDE_ROWS)
+            k__wide_rows(type, w + (size_t)r * row_bytes, row_bytes, x, cols, n, y + (size_t)t * ldy + r, ldy);
     }
+    for (int r = wide; r < nr; r++)
+        for (int t = 0; t < a->nt; t += few) {
+            int cols = a->nt - t < few ? a->nt - t : few;
+            for (int c = 0; c < cols; c++) x[c] = k__act_row(a, t + c);
+            k__cols_avx512(type, cols, w + (size_t)r * row_bytes, x, n, y + (size_t)t * ldy + r, ldy);
+        }
 }
 
 static K_VEC_AVX512 void k_mul_float_avx512(uint32_t type, const void *w, size_t row_bytes, int nr, int n, const k_acts *a,
@@ -3973,7 +4116,7 @@ static K_VEC_AVX512 void k_mul_float_avx512(uint32_t type, const void *w, size_t
 
 static K_VEC_AVX512 float k_dot_avx512(const float *a, const float *b, int n) {
     float y;
-    k__tile_avx512(K_F32, 1, 1, (const uint8_t *)a, 0, &b, n, &y, 0);
+    k__row_avx512(K_F32, 1, (const uint8_t *)a, &b, n, &y, 0);
     return y;
 }
 
@@ -4090,43 +4233,57 @@ static K_VEC_AVX512 void k__attn_widen_avx512(uint32_t type, const uint8_t *src,
         }
 }
 
-/* Eight dots at once: R rows x P positions, R*P = 8. Each lane set of 32 folds to 16 by an add; then pairs of registers
- * fold into one, halving lanes in the prescribed order, until one register holds all eight sums. */
-K__V512 __m256 k__dots8_avx512(const int R, const int P, const float *const *q, const float *k, int ld) {
-    const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 2, 6, 10, 14, 0, 4, 8, 12, 2, 6, 10, 14);
-    __m512        s[8][2], v[8], e[4], f[2];
-    for (int i = 0; i < 8; i++) s[i][0] = s[i][1] = _mm512_setzero_ps();
-    for (int d = 0; d < ld; d += 32)
-        for (int h = 0; h < 2; h++)
-            for (int p = 0; p < P; p++) {
-                __m512 kv = _mm512_loadu_ps(k + (size_t)p * (size_t)ld + d + 16 * h);
-                for (int r = 0; r < R; r++)
-                    s[r * P + p][h] = _mm512_fmadd_ps(_mm512_loadu_ps(q[r] + d + 16 * h), kv, s[r * P + p][h]);
+/* Blocks of 16 x 16: 4 x 4 inside 128 bits, then the 128 bits. */
+static K_VEC_AVX512 void k__attn_turn_avx512(const float *k, int ld, float *kt) {
+    for (int d = 0; d < ld; d += 16)
+        for (int i = 0; i < K_TILE; i += 16) {
+            __m512 r[16], t[16];
+            for (int j = 0; j < 16; j++) r[j] = _mm512_loadu_ps(k + (size_t)(i + j) * (size_t)ld + d);
+            for (int j = 0; j < 16; j += 2) {
+                t[j] = _mm512_unpacklo_ps(r[j], r[j + 1]);
+                t[j + 1] = _mm512_unpackhi_ps(r[j], r[j + 1]);
             }
-    for (int i = 0; i < 8; i++) v[i] = _mm512_add_ps(s[i][0], s[i][1]);
-    for (int i = 0; i < 4; i++)                 /* [v0: 8 lanes | v1: 8 lanes] */
-        e[i] =
-            _mm512_add_ps(_mm512_shuffle_f32x4(v[2 * i], v[2 * i + 1], 0x44), _mm512_shuffle_f32x4(v[2 * i], v[2 * i + 1], 0xee));
-    for (int i = 0; i < 2; i++)                 /* [v0 | v1 | v2 | v3], 4 lanes each */
-        f[i] =
-            _mm512_add_ps(_mm512_shuffle_f32x4(e[2 * i], e[2 * i + 1], 0x88), _mm512_shuffle_f32x4(e[2 * i], e[2 * i + 1], 0xdd));
-    __m512d a = _mm512_castps_pd(f[0]), b = _mm512_castps_pd(f[1]);
-    __m512  two = _mm512_add_ps(_mm512_castpd_ps(_mm512_unpacklo_pd(a, b)), _mm512_castpd_ps(_mm512_unpackhi_pd(a, b)));
-    two = _mm512_add_ps(two, _mm512_permute_ps(two, 0xb1)); /* v0 v0 v4 v4 | v1 v1 v5 v5 | ... */
-    return _mm512_castps512_ps256(_mm512_permutexvar_ps(order, two));
+            for (int j = 0; j < 16; j += 4)                         /* r[j + c]: columns c, c + 4, .. of rows j .. j + 3 */
+                for (int c = 0; c < 4; c++)
+                    r[j + c] = c & 1 ? _mm512_shuffle_ps(t[j + c / 2], t[j + c / 2 + 2], 0xee)
+                                     : _mm512_shuffle_ps(t[j + c / 2], t[j + c / 2 + 2], 0x44);
+            for (int c = 0; c < 4; c++) {
+                const __m512 even[2] = {_mm512_shuffle_f32x4(r[c], r[c + 4], 0x88), _mm512_shuffle_f32x4(r[c + 8], r[c + 12], 0x88)};
+                const __m512 odd[2] = {_mm512_shuffle_f32x4(r[c], r[c + 4], 0xdd), _mm512_shuffle_f32x4(r[c + 8], r[c + 12], 0xdd)};
+                float       *to = kt + (size_t)(d + c) * K_TILE + i;
+                _mm512_storeu_ps(to, _mm512_shuffle_f32x4(even[0], even[1], 0x88));
+                _mm512_storeu_ps(to + 4 * K_TILE, _mm512_shuffle_f32x4(odd[0], odd[1], 0x88));
+                _mm512_storeu_ps(to + 8 * K_TILE, _mm512_shuffle_f32x4(even[0], even[1], 0xdd));
+                _mm512_storeu_ps(to + 12 * K_TILE, _mm512_shuffle_f32x4(odd[0], odd[1], 0xdd));
+            }
+        }
 }
 
-static K_VEC_AVX512 void k__attn_scores_avx512(const float *const *q, int n_rows, const float *k, int ld, int lo, int hi,
-                                               float *s) {
-    int r = 0;
-    for (; r + 2 <= n_rows; r += 2)
-        for (int i = lo & ~3; i < hi; i += 4) {
-            __m256 v = k__dots8_avx512(2, 4, q + r, k + (size_t)i * (size_t)ld, ld);
-            _mm_storeu_ps(s + r * K_TILE + i, _mm256_castps256_ps128(v));
-            _mm_storeu_ps(s + (r + 1) * K_TILE + i, _mm256_extractf128_ps(v, 1));
+K__V512 void k__scores_avx512(const int R, const float *const *q, const float *kt, int n, k__attn_soon *soon, float *s) {
+    const uint8_t *next = soon->k;
+    __m512 acc[K_ATTN_GROUP][2];
+    for (int r = 0; r < R; r++) acc[r][0] = acc[r][1] = _mm512_setzero_ps();
+    for (int d = 0; d < n; d++, kt += K_TILE) {
+        const __m512 lo = _mm512_loadu_ps(kt), hi = _mm512_loadu_ps(kt + 16);
+        k__fetch(&next, soon->k_end);
+        for (int r = 0; r < R; r++) {
+            const __m512 qv = _mm512_set1_ps(q[r][d]);
+            acc[r][0] = _mm512_fmadd_ps(qv, lo, acc[r][0]);
+            acc[r][1] = _mm512_fmadd_ps(qv, hi, acc[r][1]);
         }
-    for (int i = lo & ~7; r < n_rows && i < hi; i += 8)
-        _mm256_storeu_ps(s + r * K_TILE + i, k__dots8_avx512(1, 8, q + r, k + (size_t)i * (size_t)ld, ld));
+    }
+    for (int r = 0; r < R; r++)
+        for (int h = 0; h < 2; h++) _mm512_storeu_ps(s + r * K_TILE + 16 * h, acc[r][h]);
+    soon->k = next;
+}
+
+static K_VEC_AVX512 void k__attn_scores_avx512(const float *const *q, int n_rows, const float *kt, int n, k__attn_soon *soon, float *s) {
+    switch (n_rows) {
+    case 1: k__scores_avx512(1, q, kt, n, soon, s); break;
+    case 2: k__scores_avx512(2, q, kt, n, soon, s); break;
+    case 3: k__scores_avx512(3, q, kt, n, soon, s); break;
+    default: k__scores_avx512(K_ATTN_GROUP, q, kt, n, soon, s);
+    }
 }
 
 static K_VEC_AVX512 float k__attn_weigh_avx512(float *s, int lo, int hi, float scale, float softcap, float *m, float *l) {
@@ -4151,11 +4308,13 @@ static K_VEC_AVX512 float k__attn_weigh_avx512(float *s, int lo, int hi, float s
 
 /* D registers of o for R rows stay put while the positions pass. */
 K__V512 void k__gather_avx512(const int R, const int D, float *const *o, int at, const float *c, const float *s, const float *v,
-                              int ld, int lo, int hi) {
+                              int ld, int lo, int hi, k__attn_soon *soon) {
+    const uint8_t *next = soon->v;
     __m512 acc[4][4];
     for (int r = 0; r < R; r++)
         for (int d = 0; d < D; d++) acc[r][d] = _mm512_mul_ps(_mm512_loadu_ps(o[r] + at + 16 * d), _mm512_set1_ps(c[r]));
     for (int i = lo; i < hi; i++) {
+        for (int k = 0; k < 2; k++) k__fetch(&next, soon->v_end);
         const float *vi = v + (size_t)i * (size_t)ld + at;
         __m512       vv[4];
         for (int d = 0; d < D; d++) vv[d] = _mm512_loadu_ps(vi + 16 * d);
@@ -4164,25 +4323,27 @@ K__V512 void k__gather_avx512(const int R, const int D, float *const *o, int at,
     }
     for (int r = 0; r < R; r++)
         for (int d = 0; d < D; d++) _mm512_storeu_ps(o[r] + at + 16 * d, acc[r][d]);
+    soon->v = next;
 }
 
 K__V512 void k__gather_rows_avx512(const int R, float *const *o, const float *c, const float *s, const float *v, int ld, int lo,
-                                   int hi) {
+                                   int hi, k__attn_soon *soon) {
     int at = 0;
-    for (; at + 64 <= ld; at += 64) k__gather_avx512(R, 4, o, at, c, s, v, ld, lo, hi);
-    for (; at < ld; at += 32) k__gather_avx512(R, 2, o, at, c, s, v, ld, lo, hi);
+    for (; at + 64 <= ld; at += 64) k__gather_avx512(R, 4, o, at, c, s, v, ld, lo, hi, soon);
+    for (; at < ld; at += 32) k__gather_avx512(R, 2, o, at, c, s, v, ld, lo, hi, soon);
 }
 
 static K_VEC_AVX512 void k__attn_gather_avx512(float *const *o, const float *c, int n_rows, const float *s, const float *v,
-                                               int ld, int lo, int hi) {
+                                               int ld, int lo, int hi, k__attn_soon *soon) {
     int r = 0;
-    for (; r + 4 <= n_rows; r += 4) k__gather_rows_avx512(4, o + r, c + r, s + r * K_TILE, v, ld, lo, hi);
-    for (; r + 2 <= n_rows; r += 2) k__gather_rows_avx512(2, o + r, c + r, s + r * K_TILE, v, ld, lo, hi);
-    for (; r < n_rows; r++) k__gather_rows_avx512(1, o + r, c + r, s + r * K_TILE, v, ld, lo, hi);
+    for (; r + 4 <= n_rows; r += 4) k__gather_rows_avx512(4, o + r, c + r, s + r * K_TILE, v, ld, lo, hi, soon);
+    for (; r + 2 <= n_rows; r += 2) k__gather_rows_avx512(2, o + r, c + r, s + r * K_TILE, v, ld, lo, hi, soon);
+    for (; r < n_rows; r++) k__gather_rows_avx512(1, o + r, c + r, s + r * K_TILE, v, ld, lo, hi, soon);
 }
 
 static K_VEC_AVX512 void k_attn_avx512(const k_attn_args *a, void *scratch) {
-    static const k__attn_level lv = {k__attn_widen_avx512, k__attn_scores_avx512, k__attn_weigh_avx512, k__attn_gather_avx512};
+    static const k__attn_level lv = {k__attn_widen_avx512, k__attn_turn_avx512, k__attn_scores_avx512,
+                                     k__attn_weigh_avx512, k__attn_gather_avx512};
     k__attn_run(&lv, a, scratch);
 }
 #endif
@@ -4328,14 +4489,6 @@ static void k_mul_quant_ref(uint32_t type, const void *w, size_t row_bytes, int 
 
 #if defined(__x86_64__)
 
-#if defined(__clang__)
-#define K__UNROLL    _Pragma("clang loop unroll(full)")
-#define K__NO_UNROLL _Pragma("clang loop unroll(disable)")
-#else
-#define K__UNROLL    _Pragma("GCC unroll 16")
-#define K__NO_UNROLL _Pragma("GCC unroll 1")
-#endif
-
 enum { K__ANY = K_TYPE_MAX };                         /* "type" of what a scalar unpacker has written */
 enum {
     K__COLS  = 8,                                     /* columns of one dot, at most */
@@ -4433,14 +4586,6 @@ typedef struct {
 #define K__LIST512 "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,f16c"
 #define K__IN_512  static inline __attribute__((always_inline, target(K__LIST512)))
 #define K__512     static __attribute__((noinline, target(K__LIST512)))
-
-/* Asks for the bytes that a sequential reader at p will want soon: the hardware alone leaves a third of the
- * bandwidth unused. They may lie beyond the matrix; a prefetch never faults. */
-enum { K__AHEAD = 8192 };
-static inline __attribute__((always_inline)) void k__fetch_ahead(const uint8_t *p, size_t bytes) {
-    K__UNROLL for (size_t i = 0; i < bytes; i += 64)
-        _mm_prefetch((const char *)((uintptr_t)p + K__AHEAD + i), _MM_HINT_T1);
-}
 
 /* Loads from any address. */
 static inline int32_t  k__i32(const void *p) { int32_t v; memcpy(&v, p, 4); return v; }

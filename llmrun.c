@@ -4366,8 +4366,14 @@ typedef struct {
 
 enum { FWD_ATTN_ROWS = 32 };                          /* positions of one attention task */
 
+/* Values between two rows of n: a multiple of `unit`, and no multiple of 1 KB, or the rows of a tile would share few sets of a cache. */
+static size_t fwd__stride(int n, size_t unit, size_t size) {
+    const size_t ld = ((size_t)n + unit - 1) / unit * unit;
+    return ld * size % 1024 ? ld : ld + unit;
+}
+
 static dev_acts fwd__acts(size_t rows, int n) {
-    dev_acts a = {.ldx = (size_t)n, .ldq = ((size_t)n + 255) & ~(size_t)255, .rows = (int)rows};
+    dev_acts a = {.ldx = fwd__stride(n, 16, sizeof *a.x), .ldq = fwd__stride(n, 256, sizeof *a.q), .rows = (int)rows};
     a.x = mem_aligned(rows * a.ldx, sizeof *a.x);
     a.q = mem_aligned(2 * rows * a.ldq, sizeof *a.q);
     a.sum = mem_aligned(2 * rows * (a.ldq / 16), sizeof *a.sum);
@@ -4456,7 +4462,7 @@ static fwd *fwd_new(const model *m, kv_cache *kv, pool *p, int max_rows, int max
     size_t       slots = B * K;
     if (hp->n_ff_shexp > F) F = hp->n_ff_shexp;
     f->ff = fwd__acts(slots, F);
-    f->up = mem_aligned(slots * (size_t)F, sizeof *f->up);
+    f->up = mem_aligned(slots * f->ff.ldx, sizeof *f->up);
     if (hp->n_expert) fwd__new_experts(f, B);
     f->logits = mem_aligned((size_t)max_out * (size_t)hp->n_vocab, sizeof *f->logits);
     return f;
