@@ -7703,6 +7703,15 @@ static int k_levels_list(const char **names, bool *can) {
     return K_LEVELS;
 }
 
+/* Whether a few columns times rows in the file's layout wait for weights unpacked one by one: many times slower than packed ones. */
+static bool k_slow_unpacked(uint32_t type) {
+#if defined(__x86_64__)
+    return type < K_TYPE_MAX && (k__plans_avx2[type].row == k__row_any_int_avx2 || k__plans_avx2[type].row == k__row_any_scale_avx2);
+#else
+    return (void)type, false;
+#endif
+}
+
 static bool k_wants_q8(uint32_t type) {
     return type < K_TYPE_MAX && (k_types[type].kind == K_KIND_INT || k_types[type].kind == K_KIND_SCALE);
 }

@@ -3530,7 +3530,7 @@ static bool arch_slot_applies(const arch_hparams *hp, const arch_slot *s) {
  * Finds every tensor the slot tables name, checks its shape and type, and refuses a file that lacks one or holds one
  * that the step would not use (a weight left out in silence is a wrong text). Weights stay where they are: the model
  * is views into the mapping plus a table of RoPE frequencies; once packed, its quantised matrices are memory of its own.
- * Door: model_open, model_pack, model_mat_bytes, model_close, model_check, model_kv_bytes. */
+ * Door: model_open, model_pack, model_weigh, model_close, model_check, model_kv_bytes. */
 
 typedef struct {
     const gguf_file *g;
@@ -3808,16 +3808,21 @@ static bool model_pack(model *m, pool *p, size_t most) {
     return m->pack_il <= m->hp.n_layer;
 }
 
-/* Bytes of the matrices in the file's layout, and what packing all of them takes. */
-static size_t model_mat_bytes(const model *m, uint64_t *packed) {
-    int    il = 0, slot = 0, stack;
-    size_t n = 0;
-    *packed = 0;
+/* Bytes of the matrices in the file's layout, of those among them that are slow there, and what packing all of them takes. */
+typedef struct {
+    uint64_t file, slow, packed;
+} model_bytes;
+
+static model_bytes model_weigh(const model *m) {
+    int         il = 0, slot = 0, stack;
+    model_bytes b = {0};
     for (const arch_mat *w; (w = model__mat(m, &il, &slot, &stack));) {
-        n += w->mat_bytes * (size_t)stack;
-        *packed += (uint64_t)k_pack_bytes(w->type, w->n_out, w->n_in) * (uint64_t)stack;
+        const uint64_t file = (uint64_t)w->mat_bytes * (uint64_t)stack;
+        b.file += file;
+        b.slow += k_slow_unpacked(w->type) ? file : 0;
+        b.packed += (uint64_t)k_pack_bytes(w->type, w->n_out, w->n_in) * (uint64_t)stack;
     }
-    return n;
+    return b;
 }
 
 /* Everything model_open() checks, for --inspect. */
@@ -6006,7 +6011,8 @@ typedef struct engine {
     fwd_row  *row;                                    /* [n_batch] */
     int       n_ctx, n_batch, max_out;                /* positions of a sequence; rows of a step; rows with logits */
     bool      may_pack;                               /* between two tokens; until all is packed */
-    size_t    pack_bytes;                             /* of weights each time; 0: not asked yet */
+    int       pack_worth;                             /* tokens ahead that repay it; 0: not asked yet */
+    size_t    pack_bytes;                             /* of weights each time */
     double    t_start, t_open;                        /* when the program started; seconds until the model was open */
 } engine;
 
@@ -6024,6 +6030,9 @@ enum {
     GEN_SCRATCH = 256 << 20,                          /* bytes of a step's scratch */
     GEN_PACK_WORTH = 160,                             /* tokens of an answer from which packing the weights repays itself */
     GEN_PACK_STEPS = 16,                              /* tokens over which it is spread */
+    GEN_SLOW_WORTH = 4,                               /* the same where many weights are slow in the file's layout */
+    GEN_SLOW_STEPS = 2,
+    GEN_SLOW_SHARE = 4,                               /* many: one in so many */
     GEN_LOGIT_ROWS = 64,                              /* rows of a step that all ask for logits */
     GEN_LOGIT_BYTES = 64 << 20,                       /* bytes of logits, where many sequences share a step */
     GEN_LONG = 100,                                   /* tokens from which a prompt is worth a progress line */
@@ -6065,11 +6074,13 @@ static bool engine__may_pack(const fwd_opts *fo) {
     return strcmp(fo->repack, "auto") == 0 && strcmp(k_level_name(), "scalar") != 0;
 }
 
-/* Bytes of weights to pack between two tokens; 0 where memory is short: the file's pages can be read again, packed ones can not. */
-static size_t engine__pack_bytes(const engine *eng) {
-    uint64_t     packed;
-    const size_t all = model_mat_bytes(&eng->m, &packed);
-    return packed < pool_memory() / 4 * 3 ? all / GEN_PACK_STEPS + 1 : 0;
+/* When packing repays itself and how much is packed between two tokens: nothing where memory is short, since the file's pages can be
+ * read again and packed ones can not. */
+static void engine__plan_pack(engine *eng) {
+    const model_bytes b = model_weigh(&eng->m);
+    const bool        slow = b.slow > b.file / GEN_SLOW_SHARE;
+    eng->pack_worth = slow ? GEN_SLOW_WORTH : GEN_PACK_WORTH;
+    eng->pack_bytes = b.packed < pool_memory() / 4 * 3 ? (size_t)b.file / (slow ? GEN_SLOW_STEPS : GEN_PACK_STEPS) + 1 : 0;
 }
 
 static engine *engine__new(const gguf_file *g, const tok_vocab *v, const fwd_opts *fo, double t_start, err_t *e) {
@@ -6120,7 +6131,8 @@ static engine *engine_open_seqs(const gguf_file *g, const fwd_opts *fo, const kv
     eng->n_ctx = fo->n_ctx + (eng->m.hp.window ? eng->m.hp.window + fo->n_batch + 2 * ko->block : 0);
     eng->n_batch = fo->n_batch;
     if (engine__fill(eng, fo, ko, n_seq, n_out, e)) {
-        if (engine__may_pack(fo) && engine__pack_bytes(eng)) model_pack(&eng->m, eng->p, SIZE_MAX);
+        engine__plan_pack(eng);
+        if (engine__may_pack(fo) && eng->pack_bytes) model_pack(&eng->m, eng->p, SIZE_MAX);
         return eng;
     }
     engine_close(eng);
@@ -6373,8 +6385,9 @@ static float *gen__next(gen_run *r, int keep, err_t *e) {
 static void gen__pack(gen_run *r) {
     engine       *eng = r->eng;
     const int64_t n = r->o->n_predict;
-    if (!eng->may_pack || (n < 0 ? r->st.n_gen < GEN_PACK_WORTH / 2 : n < GEN_PACK_WORTH)) return;
-    if (!eng->pack_bytes) eng->pack_bytes = engine__pack_bytes(eng);
+    if (!eng->may_pack) return;
+    if (!eng->pack_worth) engine__plan_pack(eng);
+    if (n < 0 ? r->st.n_gen < eng->pack_worth / 2 : n < eng->pack_worth) return;
     eng->may_pack = eng->pack_bytes && model_pack(&eng->m, eng->p, eng->pack_bytes);
 }
 

@@ -324,6 +324,10 @@ static void t_pack_sizes(void) {
     EQ_INT(k_pack_bytes(K_Q8_0, 1, INT64_MAX - 31), 0);
     EQ_INT(k_pack_bytes(K_Q8_0, (int64_t)1 << 40, (int64_t)1 << 40), 0);
     for (uint32_t type = 0; type < K_TYPE_MAX; type++) EQ_INT(tp_is_packed(type), tq_is_quant(type));
+    static const uint32_t slow[] = {K_IQ1_S, K_IQ1_M, K_IQ2_XXS, K_IQ2_XS, K_IQ2_S, K_IQ3_XXS, K_IQ3_S},
+                          quick[] = {K_F16, K_Q2_K, K_Q4_K, K_Q6_K, K_Q8_0, K_Q4_0, K_IQ4_XS, K_IQ4_NL, K_MXFP4, K_TYPE_MAX, UINT32_MAX};
+    for (size_t i = 0; i < sizeof slow / sizeof *slow; i++) CHECK(k_slow_unpacked(slow[i]) && tp_is_packed(slow[i]));
+    for (size_t i = 0; i < sizeof quick / sizeof *quick; i++) CHECK(!k_slow_unpacked(quick[i]));
 }
 
 static const t_case t_pack_cases[] = {
