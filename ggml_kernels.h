@@ -3138,6 +3138,7 @@ static float k_most(uint32_t id) {
  * - a fused multiply-add happens exactly where fmaf() or an fmadd intrinsic is written, nowhere else;
  * - a sum runs in 32 lanes (lane l takes elements l, l+32, ... from 0, the short tail padded with zeros),
  *   then the upper half of the lanes is added to the lower half: 32, 16, 8, 4, 2, 1;
+ *   attention's scores have a lane for each position instead, and are summed in order;
  * - exp and tanh are the polynomials below at every level.
  * NaN payloads and the sign of a NaN are outside the promise.
  * Door: k_acts, k_attn_row, k_attn_args, k_attn_scratch and the suffixed functions the table lists. */
@@ -3385,7 +3386,8 @@ static k__attn_mem k__attn_carve(const k_attn_args *a, void *scratch) {
 }
 
 static void k__attn_start(const k_attn_args *a, const k__attn_mem *w) {
-    const size_t rows = (size_t)(w->ld_k + w->ld_v) * (size_t)a->n_rows, tile = (size_t)(2 * w->ld_k + w->ld_v + K_ATTN_GROUP) * K_TILE;
+    const size_t rows = (size_t)(w->ld_k + w->ld_v) * (size_t)a->n_rows;
+    const size_t tile = (size_t)(2 * w->ld_k + w->ld_v + K_ATTN_GROUP) * K_TILE;
     memset(w->k, 0, (tile + rows) * sizeof(float));
     for (int r = 0; r < a->n_rows; r++) {
         memcpy(w->q + (size_t)r * (size_t)w->ld_k, a->rows[r].q, (size_t)a->hd_k * sizeof(float));
@@ -3572,9 +3574,10 @@ static void k_attn_ref(const k_attn_args *a, void *scratch) {
 #define K__NO_UNROLL _Pragma("GCC unroll 1")
 #endif
 
+/* Asks for the line at *next, and moves on until `end`. */
 static inline __attribute__((always_inline)) void k__fetch(const uint8_t **next, const uint8_t *end) {
     _mm_prefetch((const char *)*next, _MM_HINT_T1);
-    *next += *next < end ? 64 : 0;
+    if (*next < end) *next += 64;
 }
 
 /* Asks for the bytes that a sequential reader at p will want soon: the hardware alone leaves a third of the
@@ -3838,7 +3841,7 @@ static K_VEC_AVX2 void k__attn_turn_avx2(const float *k, int ld, float *kt) {
 
 K__V256 void k__scores_avx2(const int R, const float *const *q, const float *kt, int n, k__attn_soon *soon, float *s) {
     const uint8_t *next = soon->k;
-    __m256 acc[3][4];
+    __m256         acc[3][4];
     for (int r = 0; r < R; r++)
         for (int h = 0; h < 4; h++) acc[r][h] = _mm256_setzero_ps();
     for (int d = 0; d < n; d++, kt += K_TILE) {
@@ -3887,7 +3890,7 @@ static K_VEC_AVX2 float k__attn_weigh_avx2(float *s, int lo, int hi, float scale
 K__V256 void k__gather_avx2(const int R, const int D, float *const *o, int at, const float *c, const float *s, const float *v,
                             int ld, int lo, int hi, k__attn_soon *soon) {
     const uint8_t *next = soon->v;
-    __m256 acc[2][4];
+    __m256         acc[2][4];
     for (int r = 0; r < R; r++)
         for (int d = 0; d < D; d++) acc[r][d] = _mm256_mul_ps(_mm256_loadu_ps(o[r] + at + 8 * d), _mm256_set1_ps(c[r]));
     for (int i = lo; i < hi; i++) {
@@ -4030,23 +4033,27 @@ K__V512 void k__wide_tile(const int C, const float *w, const float *const *x, si
         K__UNROLL for (int r = 0; r < K__WIDE_ROWS; r++) acc[c][r] = s[c][r];
 }
 
-/* C columns of a span: w[half][step][row][16], acc[half][column][row]. */
-K__V512 void k__wide_halves(const int C, float (*w)[K__WIDE_SPAN / 32 + 1][K__WIDE_ROWS][16], const float *const *x, size_t at, int len,
-                            bool fresh, __m512 (*acc)[K__WIDE_COLS][K__WIDE_ROWS]) {
+/* Four rows of a span, widened, and what they have summed with each column. */
+typedef struct {
+    float  w[2][K__WIDE_SPAN / 32 + 1][K__WIDE_ROWS][16];           /* [half][step] */
+    __m512 acc[2][K__WIDE_COLS][K__WIDE_ROWS];
+} k__wide;
+
+/* Columns c0 .. c0 + C of values at .. at + len. */
+K__V512 void k__wide_halves(const int C, k__wide *v, int c0, const float *const *x, size_t at, int len, bool fresh) {
     for (int h = 0; h < 2; h++)
-        k__wide_tile(C, w[h][0][0], x, at + 16 * (size_t)h, len / 32, k__mask_avx512(len % 32 - 16 * h), fresh, acc[h]);
+        k__wide_tile(C, v->w[h][0][0], x + c0, at + 16 * (size_t)h, len / 32, k__mask_avx512(len % 32 - 16 * h), fresh, v->acc[h] + c0);
 }
 
-K__V512 void k__wide_tiles(int n_cols, float (*w)[K__WIDE_SPAN / 32 + 1][K__WIDE_ROWS][16], const float *const *x, size_t at, int len,
-                           bool fresh, __m512 (*acc)[K__WIDE_COLS][K__WIDE_ROWS]) {
-    for (; n_cols >= K__WIDE_TILE; n_cols -= K__WIDE_TILE, x += K__WIDE_TILE, acc = (__m512 (*)[K__WIDE_COLS][K__WIDE_ROWS])(&acc[0][K__WIDE_TILE]))
-        k__wide_halves(K__WIDE_TILE, w, x, at, len, fresh, acc);
-    switch (n_cols) {
-    case 1: k__wide_halves(1, w, x, at, len, fresh, acc); break;
-    case 2: k__wide_halves(2, w, x, at, len, fresh, acc); break;
-    case 3: k__wide_halves(3, w, x, at, len, fresh, acc); break;
-    case 4: k__wide_halves(4, w, x, at, len, fresh, acc); break;
-    case 5: k__wide_halves(5, w, x, at, len, fresh, acc); break;
+K__V512 void k__wide_tiles(k__wide *v, int n_cols, const float *const *x, size_t at, int len, bool fresh) {
+    int c = 0;
+    for (; n_cols - c >= K__WIDE_TILE; c += K__WIDE_TILE) k__wide_halves(K__WIDE_TILE, v, c, x, at, len, fresh);
+    switch (n_cols - c) {
+    case 1: k__wide_halves(1, v, c, x, at, len, fresh); break;
+    case 2: k__wide_halves(2, v, c, x, at, len, fresh); break;
+    case 3: k__wide_halves(3, v, c, x, at, len, fresh); break;
+    case 4: k__wide_halves(4, v, c, x, at, len, fresh); break;
+    case 5: k__wide_halves(5, v, c, x, at, len, fresh); break;
     }
 }
 
@@ -4058,15 +4065,15 @@ K__V512 void k__wide_sum(const __m512 *v, float *y) {
     q[0] = _mm512_add_ps(_mm512_shuffle_f32x4(q[0], q[1], 0x88), _mm512_shuffle_f32x4(q[0], q[1], 0xdd));
     q[0] = _mm512_add_ps(q[0], _mm512_permute_ps(q[0], 0x4e));
     q[0] = _mm512_add_ps(q[0], _mm512_movehdup_ps(q[0]));
-    _mm_storeu_ps(y, _mm512_castps512_ps128(_mm512_permutexvar_ps(_mm512_setr_epi32(0, 4, 8, 12, 0, 4, 8, 12, 0, 4, 8, 12, 0, 4, 8, 12), q[0])));
+    const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 0, 4, 8, 12, 0, 4, 8, 12, 0, 4, 8, 12);
+    _mm_storeu_ps(y, _mm512_castps512_ps128(_mm512_permutexvar_ps(order, q[0])));
 }
 
 /* Four rows times up to K__WIDE_COLS columns. */
 K__V512 void k__wide_rows(const uint32_t type, const uint8_t *w, size_t row_bytes, const float *const *x, int n_cols, int n,
                           float *y, size_t ldy) {
     const size_t size = type == K_F32 ? 4 : 2;
-    float        wide[2][K__WIDE_SPAN / 32 + 1][K__WIDE_ROWS][16] __attribute__((aligned(64)));
-    __m512       acc[2][K__WIDE_COLS][K__WIDE_ROWS];
+    k__wide      v;
     for (int k = 0; k < n; k += K__WIDE_SPAN) {
         const int len = n - k < K__WIDE_SPAN ? n - k : K__WIDE_SPAN, steps = len / 32, left = len % 32;
         for (int r = 0; r < K__WIDE_ROWS; r++) {
@@ -4075,16 +4082,16 @@ K__V512 void k__wide_rows(const uint32_t type, const uint8_t *w, size_t row_byte
                 for (int h = 0; h < 2; h++) {
                     const size_t    at = ((size_t)i * 32 + (size_t)h * 16) * size;
                     const __mmask16 m = k__mask_avx512(left - 16 * h);
-                    if (i < steps) _mm512_store_ps(wide[h][i][r], k__load_avx512(type, p + at, true, 0));
-                    else if (m) _mm512_store_ps(wide[h][i][r], k__load_avx512(type, p + at, false, m));
+                    if (i < steps) _mm512_store_ps(v.w[h][i][r], k__load_avx512(type, p + at, true, 0));
+                    else if (m) _mm512_store_ps(v.w[h][i][r], k__load_avx512(type, p + at, false, m));
                 }
         }
-        k__wide_tiles(n_cols, wide, x, (size_t)k, len, k == 0, acc);
+        k__wide_tiles(&v, n_cols, x, (size_t)k, len, k == 0);
     }
     for (int c = 0; c < n_cols; c++) {
-        __m512 v[K__WIDE_ROWS];
-        for (int r = 0; r < K__WIDE_ROWS; r++) v[r] = _mm512_add_ps(acc[0][c][r], acc[1][c][r]);
-        k__wide_sum(v, y + (size_t)c * ldy);
+        __m512 sum[K__WIDE_ROWS];
+        for (int r = 0; r < K__WIDE_ROWS; r++) sum[r] = _mm512_add_ps(v.acc[0][c][r], v.acc[1][c][r]);
+        k__wide_sum(sum, y + (size_t)c * ldy);
     }
 }
 
@@ -4261,7 +4268,7 @@ static K_VEC_AVX512 void k__attn_turn_avx512(const float *k, int ld, float *kt) 
 
 K__V512 void k__scores_avx512(const int R, const float *const *q, const float *kt, int n, k__attn_soon *soon, float *s) {
     const uint8_t *next = soon->k;
-    __m512 acc[K_ATTN_GROUP][2];
+    __m512         acc[K_ATTN_GROUP][2];
     for (int r = 0; r < R; r++) acc[r][0] = acc[r][1] = _mm512_setzero_ps();
     for (int d = 0; d < n; d++, kt += K_TILE) {
         const __m512 lo = _mm512_loadu_ps(kt), hi = _mm512_loadu_ps(kt + 16);
@@ -4310,7 +4317,7 @@ static K_VEC_AVX512 float k__attn_weigh_avx512(float *s, int lo, int hi, float s
 K__V512 void k__gather_avx512(const int R, const int D, float *const *o, int at, const float *c, const float *s, const float *v,
                               int ld, int lo, int hi, k__attn_soon *soon) {
     const uint8_t *next = soon->v;
-    __m512 acc[4][4];
+    __m512         acc[4][4];
     for (int r = 0; r < R; r++)
         for (int d = 0; d < D; d++) acc[r][d] = _mm512_mul_ps(_mm512_loadu_ps(o[r] + at + 16 * d), _mm512_set1_ps(c[r]));
     for (int i = lo; i < hi; i++) {
@@ -4356,7 +4363,7 @@ static K_VEC_AVX512 void k_attn_avx512(const k_attn_args *a, void *scratch) {
 #include <immintrin.h>
 #endif
 
-enum { K_CPU_AVX2 = 1, K_CPU_FMA = 2, K_CPU_F16C = 4, K_CPU_AVX512 = 8 /* F BW DQ VL */, K_CPU_VNNI = 16 };
+enum { K_CPU_AVX2 = 1, K_CPU_FMA = 2, K_CPU_F16C = 4, K_CPU_AVX512 = 8 /* F BW DQ VL */, K_CPU_VNNI = 16, K_CPU_AVX_VNNI = 32 };
 
 /* The features that both the processor has and the system saves across task switches. */
 static unsigned k__cpu_probe(void) {
@@ -4375,6 +4382,7 @@ static unsigned k__cpu_probe(void) {
     unsigned all = bit_AVX512F | bit_AVX512BW | bit_AVX512DQ | bit_AVX512VL;
     if (zmm && (b & all) == all) have |= K_CPU_AVX512;
     if (zmm && (c & bit_AVX512VNNI)) have |= K_CPU_VNNI;
+    if (__get_cpuid_count(7, 1, &a, &b, &c, &d) && (a & 1 << 4)) have |= K_CPU_AVX_VNNI;
 #endif
     return have;
 }
@@ -4895,7 +4903,10 @@ static void k__mul_strip(k__tile *const *tile, const k__panel *panel, int offset
     }
 }
 
-static void k__mul_quant(const k__plan *plans, uint32_t type, const void *w, size_t row_bytes, int nr, int n,
+/* Other tiles that do the work of these. */
+typedef k__tile *const *k__swap(k__tile *const *tile);
+
+static void k__mul_quant(const k__plan *plans, k__swap *swap, uint32_t type, const void *w, size_t row_bytes, int nr, int n,
                          const k_acts *a, float *y, size_t ldy, void *scratch) {
     const k__plan *p = &plans[type];
     const uint8_t *src = w;
@@ -4906,7 +4917,7 @@ static void k__mul_quant(const k__plan *plans, uint32_t type, const void *w, siz
             rows = nr - r < K__STRIP ? nr - r : K__STRIP;
             int next = nr - r - rows < K__STRIP ? nr - r - rows : K__STRIP;
             p->pack(type, src + (size_t)r * row_bytes, row_bytes, rows, n, panel);
-            k__mul_strip(p->tile, panel, offset, rows, n, a, y + r, ldy, src + (size_t)(r + rows) * row_bytes,
+            k__mul_strip(swap ? swap(p->tile) : p->tile, panel, offset, rows, n, a, y + r, ldy, src + (size_t)(r + rows) * row_bytes,
                          (size_t)next * row_bytes);
         }
     if (r < nr)
@@ -5489,7 +5500,7 @@ static const k__plan k__plans_512[K_TYPE_MAX] = {
 
 static void k_mul_quant_avx512(uint32_t type, const void *w, size_t row_bytes, int nr, int n, const k_acts *a,
                                float *y, size_t ldy, void *scratch) {
-    k__mul_quant(k__plans_512, type, w, row_bytes, nr, n, a, y, ldy, scratch);
+    k__mul_quant(k__plans_512, NULL, type, w, row_bytes, nr, n, a, y, ldy, scratch);
 }
 
 /* The sixteen floats at x as codes; NaN gives 0. */
@@ -5522,6 +5533,7 @@ K__512 void k_quant_act_avx512(const float *x, int n, int8_t *q, int16_t *sum, f
 }
 
 /* ===== [quant_avx2] =====
+ * And avx_vnni, which is avx2 with other tiles.
  * Codes of up to 6 bits meet the activations as u8 (q + 2^off); wider ones as |q|, with the sign moved to the
  * activation. Either way vpmaddubsw makes pairs of at most 2*128*127 = 32512 and cannot saturate. */
 
@@ -5773,10 +5785,47 @@ K__IN_AVX2 __m256i k__bcast_avx2(const void *p) { return _mm256_set1_epi32(k__i3
 /* Keeps a compiler from making a tree of a chain of sums: it would hold all products at once, and spill them. */
 #define K__IN_ORDER(v) __asm__("" : "+x"(v))
 
-/* acc[t] += sum over count dwords of k from k4, each pair of products times its half of s. steps: how many
- * pair sums fit in 16 bits (4 for codes up to 31, 2 up to 63), 1: codes are signed */
-K__IN_AVX2 void k__dots_avx2(int T, int steps, const k__panel *w, int at, int k4, int count,
+/* How the products of a group are summed. 1, 2, 4: so many pair sums of 16 bits at once (4 for codes up to 31, 2 up to 63; 1: codes
+ * are signed). From K__VNNI on four products at once in 32 bits, which the avx_vnni level has: sums of a group that fit 16 bits,
+ * any, of signed codes. */
+enum { K__VNNI = 16, K__VNNI_NARROW = 16, K__VNNI_WIDE, K__VNNI_SIGNED };
+K__IN_AVX2 bool k__signed_codes(int steps) { return steps == 1 || steps == K__VNNI_SIGNED; }
+
+/* By name, so that code that is compiled for AVX2 may hold them; only the avx_vnni level gets here. */
+K__IN_AVX2 void k__dot8_vnni(__m256i *acc, __m256i u, __m256i x) {
+    __asm__("%{vex%} vpdpbusd %2, %1, %0" : "+x"(*acc) : "x"(u), "x"(x));
+}
+K__IN_AVX2 void k__dot16_vnni(__m256i *acc, __m256i a, __m256i b) {
+    __asm__("%{vex%} vpdpwssd %2, %1, %0" : "+x"(*acc) : "x"(a), "x"(b));
+}
+
+/* As k__dots_avx2. scaled: s holds one scale for the whole group, twice; else it is all ones. */
+K__IN_AVX2 void k__dots_vnni(int T, int how, bool scaled, const k__panel *w, int at, int k4, int count, const int8_t *const *q,
+                             __m256i s, __m256i *acc) {
+    __m256i dot[K__TILE];
+    K__UNROLL for (int t = 0; t < T; t++) dot[t] = scaled ? _mm256_setzero_si256() : acc[t];
+    K__UNROLL for (int k = k4; k < k4 + count; k++) {
+        const __m256i wk = k__ld256(w->q[k][at]), u = how == K__VNNI_SIGNED ? _mm256_abs_epi8(wk) : wk;
+        K__UNROLL for (int t = 0; t < T; t++) {
+            const __m256i x = k__bcast_avx2(q[t] + 4 * k);
+            k__dot8_vnni(&dot[t], u, how == K__VNNI_SIGNED ? _mm256_sign_epi8(x, wk) : x);
+        }
+    }
+    s = how == K__VNNI_NARROW ? _mm256_srli_epi32(s, 16) : _mm256_srai_epi32(s, 16);
+    K__UNROLL for (int t = 0; t < T; t++) {
+        if (!scaled) acc[t] = dot[t];
+        else if (how == K__VNNI_NARROW) k__dot16_vnni(&acc[t], dot[t], s);
+        else acc[t] = _mm256_add_epi32(acc[t], _mm256_mullo_epi32(dot[t], s));
+    }
+}
+
+/* acc[t] += sum over count dwords of k from k4, each pair of products times its half of s. */
+K__IN_AVX2 void k__dots_avx2(int T, int steps, bool scaled, const k__panel *w, int at, int k4, int count,
                              const int8_t *const *q, __m256i s, __m256i *acc) {
+    if (steps >= K__VNNI) {
+        k__dots_vnni(T, steps, scaled, w, at, k4, count, q, s, acc);
+        return;
+    }
     K__UNROLL for (int k = k4; k < k4 + count; k += steps) {
         __m256i p[K__TILE];
         K__UNROLL for (int i = k; i < k + steps; i++) {
@@ -5813,11 +5862,11 @@ K__IN_AVX2 void k__int_rows_avx2(int T, int steps, bool has_min, const k__panel 
             isum[t] = _mm256_setzero_si256();
         }
         for (int g = 0; g < 16; g++)
-            k__dots_avx2(T, steps, w, at, 4 * g, 4, q, k__ld256(&w->sc[g][at]), isum);
+            k__dots_avx2(T, steps, true, w, at, 4 * g, 4, q, k__ld256(&w->sc[g][at]), isum);
         __m256 d = _mm256_loadu_ps(w->d + at), dm = _mm256_loadu_ps(w->dm + at);
         K__UNROLL for (int t = 0; t < T; t++) {
             const int16_t *sum = x->sum[t] + (size_t)b * 16;
-            if (!has_min && steps > 1) isum[t] = k__mins_avx2(w, at, sum, isum[t]);
+            if (!has_min && !k__signed_codes(steps)) isum[t] = k__mins_avx2(w, at, sum, isum[t]);
             __m256 u = _mm256_mul_ps(d, _mm256_cvtepi32_ps(isum[t]));
             if (has_min)
                 u = _mm256_sub_ps(
@@ -5845,9 +5894,9 @@ K__IN_AVX2 void k__scale_rows_avx2(int T, int steps, int group, bool has_min, co
             __m256i dot[K__TILE];
             K__UNROLL for (int t = 0; t < T; t++) {
                 dot[t] = _mm256_setzero_si256();
-                if (!has_min && steps > 1) dot[t] = _mm256_madd_epi16(minus, k__bcast_avx2(sum[t] + 2 * g));
+                if (!has_min && !k__signed_codes(steps)) dot[t] = _mm256_madd_epi16(minus, k__bcast_avx2(sum[t] + 2 * g));
             }
-            k__dots_avx2(T, steps, w, at, g * group / 4, group / 4, q, ones, dot);
+            k__dots_avx2(T, steps, false, w, at, g * group / 4, group / 4, q, ones, dot);
             K__UNROLL for (int t = 0; t < T; t++) {
                 f[t] = _mm256_add_ps(
                     f[t], _mm256_mul_ps(_mm256_loadu_ps(&w->fs[g][at]), _mm256_cvtepi32_ps(dot[t])));
@@ -5914,6 +5963,7 @@ K__SCALE_AVX2(any_scale, K__ANY, 32, false)
 #define K__TILES_AVX2(name, call) \
     K__TILE_AVX2(name, 4, call) K__TILE_AVX2(name, 5, call) K__TILE_AVX2(name, 6, call)
 K__TILES_AVX2(int4_min, k__int_rows_avx2(T, 4, true, w, at, x, y))                 /* steps */
+K__TILES_AVX2(int5_min, k__int_rows_avx2(T, 4, true, w, at, x, y))
 K__TILES_AVX2(int4_off, k__int_rows_avx2(T, 4, false, w, at, x, y))
 K__TILES_AVX2(int2_off, k__int_rows_avx2(T, 2, false, w, at, x, y))
 K__TILES_AVX2(int_wide, k__int_rows_avx2(T, 1, false, w, at, x, y))
@@ -5932,7 +5982,7 @@ static const k__plan k__plans_avx2[K_TYPE_MAX] = {
     [K_Q2_K]    = K__PLAN_AVX2(q2_K, int4_min),
     [K_Q3_K]    = K__PLAN_AVX2(q3_K, int4_off),
     [K_Q4_K]    = K__PLAN_AVX2(q4_K, int4_min),
-    [K_Q5_K]    = K__PLAN_AVX2(q5_K, int4_min),
+    [K_Q5_K]    = K__PLAN_AVX2(q5_K, int5_min),
     [K_Q6_K]    = K__PLAN_AVX2(q6_K, int2_off),
     [K_TQ1_0]   = K__PLAN_AVX2(any_int, int_wide),
     [K_TQ2_0]   = K__PLAN_AVX2(tq2_0, int4_off),
@@ -5958,7 +6008,42 @@ static const k__plan k__plans_avx2[K_TYPE_MAX] = {
 
 static void k_mul_quant_avx2(uint32_t type, const void *w, size_t row_bytes, int nr, int n, const k_acts *a,
                              float *y, size_t ldy, void *scratch) {
-    k__mul_quant(k__plans_avx2, type, w, row_bytes, nr, n, a, y, ldy, scratch);
+    k__mul_quant(k__plans_avx2, NULL, type, w, row_bytes, nr, n, a, y, ldy, scratch);
+}
+
+/* --- avx_vnni: the avx2 level, but for tiles --- */
+
+K__TILES_AVX2(int4_min_vnni, k__int_rows_avx2(T, K__VNNI_NARROW, true, w, at, x, y))
+K__TILES_AVX2(int5_min_vnni, k__int_rows_avx2(T, K__VNNI_WIDE, true, w, at, x, y))
+K__TILES_AVX2(int4_off_vnni, k__int_rows_avx2(T, K__VNNI_WIDE, false, w, at, x, y))
+K__TILES_AVX2(int_wide_vnni, k__int_rows_avx2(T, K__VNNI_SIGNED, false, w, at, x, y))
+K__TILES_AVX2(scale4_off_vnni, k__scale_rows_avx2(T, K__VNNI_WIDE, 32, false, w, at, x, y))
+K__TILES_AVX2(scale4_min_vnni, k__scale_rows_avx2(T, K__VNNI_WIDE, 32, true, w, at, x, y))
+K__TILES_AVX2(scale_wide_vnni, k__scale_rows_avx2(T, K__VNNI_SIGNED, 32, false, w, at, x, y))
+K__TILES_AVX2(scale16_wide_vnni, k__scale_rows_avx2(T, K__VNNI_SIGNED, 16, false, w, at, x, y))
+
+#define K__TILE_SET_AVX2(tile) {k__tile_##tile##_4_avx2, k__tile_##tile##_5_avx2, k__tile_##tile##_6_avx2}
+static k__tile *const k__tiles_vnni[][2][K__TILE - K__TILE_MIN + 1] = {   /* in place of the one, the other */
+    {K__TILE_SET_AVX2(int4_min), K__TILE_SET_AVX2(int4_min_vnni)},
+    {K__TILE_SET_AVX2(int5_min), K__TILE_SET_AVX2(int5_min_vnni)},
+    {K__TILE_SET_AVX2(int4_off), K__TILE_SET_AVX2(int4_off_vnni)},
+    {K__TILE_SET_AVX2(int2_off), K__TILE_SET_AVX2(int4_off_vnni)},
+    {K__TILE_SET_AVX2(int_wide), K__TILE_SET_AVX2(int_wide_vnni)},
+    {K__TILE_SET_AVX2(scale4_off), K__TILE_SET_AVX2(scale4_off_vnni)},
+    {K__TILE_SET_AVX2(scale4_min), K__TILE_SET_AVX2(scale4_min_vnni)},
+    {K__TILE_SET_AVX2(scale_wide), K__TILE_SET_AVX2(scale_wide_vnni)},
+    {K__TILE_SET_AVX2(scale16_wide), K__TILE_SET_AVX2(scale16_wide_vnni)},
+};
+
+static k__tile *const *k__swap_vnni(k__tile *const *tile) {
+    for (size_t i = 0; i < sizeof k__tiles_vnni / sizeof k__tiles_vnni[0]; i++)
+        if (tile[0] == k__tiles_vnni[i][0][0]) return k__tiles_vnni[i][1];
+    return tile;
+}
+
+static void k_mul_quant_vnni(uint32_t type, const void *w, size_t row_bytes, int nr, int n, const k_acts *a, float *y, size_t ldy,
+                             void *scratch) {
+    k__mul_quant(k__plans_avx2, k__swap_vnni, type, w, row_bytes, nr, n, a, y, ldy, scratch);
 }
 
 K__IN_AVX2 __m256i k__round_avx2(const float *x, __m256 inv) {
@@ -6685,7 +6770,7 @@ static void k__packed_panels(const k__packed_plan *p, const k__form *f, const ui
     }
 }
 
-static void k__mul_packed(const k__packed_plan *plans, uint32_t type, const void *packed, int nr, int n,
+static void k__mul_packed(const k__packed_plan *plans, k__swap *swap, uint32_t type, const void *packed, int nr, int n,
                           const k_acts *a, float *y, size_t ldy, void *scratch) {
     const k__packed_plan *p = &plans[type];
     const k__form        *f = &k__forms[type];
@@ -6699,7 +6784,7 @@ static void k__mul_packed(const k__packed_plan *plans, uint32_t type, const void
     for (int r = 0; r < nr; r += K__STRIP, w += 2 * strip) {
         int rows = nr - r < K__STRIP ? nr - r : K__STRIP, next = nr - r - rows;
         k__packed_panels(p, f, w, strip, rows, n, panel);
-        k__mul_strip(p->tile, panel, f->off, rows, n, a, y + r, ldy, w + 2 * strip,
+        k__mul_strip(swap ? swap(p->tile) : p->tile, panel, f->off, rows, n, a, y + r, ldy, w + 2 * strip,
                      next <= 0 ? 0 : next <= K_PACK_ROWS ? strip : 2 * strip);
     }
 }
@@ -7150,7 +7235,7 @@ static const k__packed_plan k__packed_512[K_TYPE_MAX] = {
 
 static void k_mul_packed_avx512(uint32_t type, const void *w, int nr, int n, const k_acts *a, float *y,
                                 size_t ldy, void *scratch) {
-    k__mul_packed(k__packed_512, type, w, nr, n, a, y, ldy, scratch);
+    k__mul_packed(k__packed_512, NULL, type, w, nr, n, a, y, ldy, scratch);
 }
 
 /* ===== [packed_avx2] ===== */
@@ -7368,7 +7453,7 @@ K__IN_AVX2 void k__int_cols_avx2(int T, int steps, bool has_min, const k__panel 
             q[j] = x->c.q[j] + (size_t)b * K_SUPER;
             sum[j] = _mm256_setzero_si256();
         }
-        for (int g = 0; g < 16; g++) k__dots_avx2(T, steps, w, r, 4 * g, 4, q, k__ld256(&w->sc[g][r]), sum);
+        for (int g = 0; g < 16; g++) k__dots_avx2(T, steps, true, w, r, 4 * g, 4, q, k__ld256(&w->sc[g][r]), sum);
         __m256 d = _mm256_loadu_ps(w->d + r), dm = _mm256_loadu_ps(w->dm + r);
         K__UNROLL for (int j = 0; j < T; j++) {
             const int16_t *xs = x->c.sum[j] + (size_t)b * 16;
@@ -7399,7 +7484,7 @@ K__IN_AVX2 void k__scale16_cols_avx2(int T, const k__panel *w, const k__pass *x,
         K__NO_UNROLL for (int g = 0; g < groups; g++) {
             __m256i a[K__COLS];
             K__UNROLL for (int j = 0; j < T; j++) a[j] = _mm256_setzero_si256();
-            k__dots_avx2(T, 1, w, r, 4 * g, 4, q, ones, a);
+            k__dots_avx2(T, 1, false, w, r, 4 * g, 4, q, ones, a);
             __m256 s = _mm256_loadu_ps(&w->fs[g][r]);
             K__UNROLL for (int j = 0; j < T; j++)
                 f[j] = _mm256_add_ps(f[j], _mm256_mul_ps(s, _mm256_cvtepi32_ps(a[j])));
@@ -7421,6 +7506,7 @@ K__IN_AVX2 void k__scale16_cols_avx2(int T, const k__panel *w, const k__pass *x,
 #define K__MORE_AVX2(name, call) \
     K__COLS_NAVX2(name, 2, call) K__COLS_NAVX2(name, 3, call) K__COLS_NAVX2(name, 4, call)
 K__MORE_AVX2(int4_min, k__int_cols_avx2(T, 4, true, open, x, b, y))    /* steps, has_min */
+K__MORE_AVX2(int5_min, k__int_cols_avx2(T, 4, true, open, x, b, y))
 K__MORE_AVX2(int4_off, k__int_cols_avx2(T, 4, false, open, x, b, y))
 K__MORE_AVX2(int2_off, k__int_cols_avx2(T, 2, false, open, x, b, y))
 K__MORE_AVX2(int_wide, k__int_cols_avx2(T, 1, false, open, x, b, y))
@@ -7463,7 +7549,7 @@ static const k__packed_plan k__packed_avx2[K_TYPE_MAX] = {
     [K_Q2_K]    = {K__PACKED_INT_AVX2(2, min4_both, int4_min, 33), K__BY4_AVX2(q2_K)},
     [K_Q3_K]    = {K__PACKED_INT_AVX2(3, s6_both, int4_off, 33), K__BY4_AVX2(q3_K)},
     [K_Q4_K]    = {K__PACKED_INT_AVX2(4, min6_both, int4_min, 33), K__BY4_AVX2(q4_K)},
-    [K_Q5_K]    = {K__PACKED_INT_AVX2(5, min6_both, int4_min, 33), K__BY4_AVX2(q5_K)},
+    [K_Q5_K]    = {K__PACKED_INT_AVX2(5, min6_both, int5_min, 33), K__BY4_AVX2(q5_K)},
     [K_Q6_K]    = {K__PACKED_INT_AVX2(6, s8_both, int2_off, 33), K__BY4_AVX2(q6_K)},
     [K_TQ1_0]   = {K__PACKED_INT_AVX2(2, one_both, int4_off, 33), K__BY3_AVX2(tq2_0)},
     [K_TQ2_0]   = {K__PACKED_INT_AVX2(2, one_both, int4_off, 33), K__BY3_AVX2(tq2_0)},
@@ -7490,7 +7576,11 @@ static const k__packed_plan k__packed_avx2[K_TYPE_MAX] = {
 
 static void k_mul_packed_avx2(uint32_t type, const void *w, int nr, int n, const k_acts *a, float *y,
                               size_t ldy, void *scratch) {
-    k__mul_packed(k__packed_avx2, type, w, nr, n, a, y, ldy, scratch);
+    k__mul_packed(k__packed_avx2, NULL, type, w, nr, n, a, y, ldy, scratch);
+}
+
+static void k_mul_packed_vnni(uint32_t type, const void *w, int nr, int n, const k_acts *a, float *y, size_t ldy, void *scratch) {
+    k__mul_packed(k__packed_avx2, k__swap_vnni, type, w, nr, n, a, y, ldy, scratch);
 }
 #endif /* __x86_64__ */
 
@@ -7595,6 +7685,16 @@ K__AVX2 float k__probe_f32_avx2(const void *x, int n) {
     return out[0] + out[7];
 }
 
+K__AVX2 uint64_t k__probe_i8_vnni(const void *x, int n) {
+    __m256i a = _mm256_load_si256((const __m256i *)x), b = _mm256_load_si256((const __m256i *)x + 1), s[12];
+    for (int c = 0; c < 12; c++) s[c] = _mm256_setzero_si256();
+    for (int i = 0; i < n; i++)
+        K__UNROLL for (int c = 0; c < 12; c++) k__dot8_vnni(&s[c], a, b);
+    for (int c = 1; c < 12; c++) s[0] = _mm256_add_epi32(s[0], s[c]);
+    return k__any256(s[0]);
+}
+
+static const k_probe k_probe_vnni = {k__probe_read_avx2, k__probe_i8_vnni, k__probe_f32_avx2, 12 * 32, 12 * 8};
 static const k_probe k_probe_avx2 = {k__probe_read_avx2, k__probe_i8_avx2, k__probe_f32_avx2, 4 * 8 * 32, 12 * 8};
 
 K__512 uint64_t k__probe_read_avx512(const void *p, size_t n) {
@@ -7656,17 +7756,19 @@ typedef struct {
     const k_probe *probe;
 } k_level;
 
-#define K__ROW(l)                                                                             \
-    .quant_act = k_quant_act_##l, .mul_quant = k_mul_quant_##l, .mul_float = k_mul_float_##l, \
-    .mul_packed = k_mul_packed_##l, .rms_norm = k_rms_norm_##l, .dot = k_dot_##l, .add = k_add_##l, .axpy = k_axpy_##l,       \
+#define K__ROW(l) K__ROW_TILES(l, l)
+#define K__ROW_TILES(l, tiles)                                                                    \
+    .quant_act = k_quant_act_##l, .mul_quant = k_mul_quant_##tiles, .mul_float = k_mul_float_##l, \
+    .mul_packed = k_mul_packed_##tiles, .rms_norm = k_rms_norm_##l, .dot = k_dot_##l, .add = k_add_##l, .axpy = k_axpy_##l,       \
     .scale = k_scale_##l, .swiglu = k_swiglu_##l, .softmax = k_softmax_##l, .max = k_max_##l, \
-    .rope = k_rope_##l, .kv_store = k_kv_store_##l, .attn = k_attn_##l, .probe = &k_probe_##l
+    .rope = k_rope_##l, .kv_store = k_kv_store_##l, .attn = k_attn_##l, .probe = &k_probe_##tiles
 
 /* Plainest first; "auto" takes the last that runs here. */
 static const k_level k_levels[] = {
     {.name = "scalar", .needs = 0, K__ROW(ref)},
 #if defined(__x86_64__)
     {.name = "avx2", .needs = K_CPU_AVX2 | K_CPU_FMA | K_CPU_F16C, K__ROW(avx2)},
+    {.name = "avx_vnni", .needs = K_CPU_AVX2 | K_CPU_FMA | K_CPU_F16C | K_CPU_AVX_VNNI, K__ROW_TILES(avx2, vnni)},
     {.name = "avx512",
      .needs = K_CPU_AVX2 | K_CPU_FMA | K_CPU_F16C | K_CPU_AVX512 | K_CPU_VNNI,
      K__ROW(avx512)},

@@ -11265,7 +11265,7 @@ typedef struct {
 #define CLI_BIG   2147483647.0
 
 #define CLI_CACHE_TYPES "f32|f16|bf16|q8_0|q4_0"
-#define CLI_LEVELS      "auto|scalar|avx2|avx512"
+#define CLI_LEVELS      "auto|scalar|avx2|avx_vnni|avx512"
 #define CLI_REPACKS     "auto|on|off"
 
 static const cli_opt cli_opts[] = {

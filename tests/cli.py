@@ -164,7 +164,7 @@ def usage_errors():
         (["--mirostat-lr", "101"], "--mirostat-lr: 101 is out of range, expected 0 to 100"),
         (["--threads=-1"], "--threads: -1 is out of range, expected 0 to 1024"),
         (["--seed", "99999999999999999999999"], "out of range"),
-        (["--cpu", "turbo"], "expected auto, scalar, avx2 or avx512"),
+        (["--cpu", "turbo"], "expected auto, scalar, avx2, avx_vnni or avx512"),
         (["-ctk", "q2_K"], "-ctk: expected f32, f16"),
         (["--quiet=1"], "--quiet takes no value"),
         (["--list", "cats"], "--list: expected types, archs"),
