@@ -3689,17 +3689,76 @@ K__V256 void k__cols_avx2(const uint32_t type, int n_cols, const uint8_t *w, con
     else k__row_avx2(type, 3, w, x, n, y, ldy);
 }
 
-/* Few columns: the rows are one sequential stream. Many: columns outside, since the rows of a task stay in L2. */
+/* Many columns: four rows are widened once for up to K__WIDE_COLS of them, a span of k at a time, and a tile of 4 x 3 keeps a
+ * quarter of the lanes in registers; the quarters take turns. Between spans and quarters the lanes lie in `acc`. */
+enum { K__WIDE_ROWS = 4, K__WIDE_COLS = 48, K__WIDE_SPAN = 1024, K__WIDE_TILE_AVX2 = 3 };
+
+typedef struct {
+    float  w[4][K__WIDE_SPAN / 32][K__WIDE_ROWS][8];                /* [quarter][step] */
+    __m256 acc[4][K__WIDE_COLS][K__WIDE_ROWS];
+} k__wide256;
+
+/* w[step][row][8] of a quarter, x[c] from `at`, 32 apart. */
+K__V256 void k__wide_tile_avx2(const int C, const float *w, const float *const *x, size_t at, int steps, bool fresh,
+                               __m256 (*acc)[K__WIDE_ROWS]) {
+    __m256 s[K__WIDE_TILE_AVX2][K__WIDE_ROWS];
+    K__UNROLL for (int c = 0; c < C; c++)
+        K__UNROLL for (int r = 0; r < K__WIDE_ROWS; r++) s[c][r] = fresh ? _mm256_setzero_ps() : acc[c][r];
+    for (int i = 0; i < steps; i++, w += 8 * K__WIDE_ROWS, at += 32) {
+        __m256 xv[K__WIDE_TILE_AVX2];
+        K__UNROLL for (int c = 0; c < C; c++) xv[c] = _mm256_loadu_ps(x[c] + at);
+        K__UNROLL for (int r = 0; r < K__WIDE_ROWS; r++) {
+            const __m256 wv = _mm256_load_ps(w + 8 * r);
+            K__UNROLL for (int c = 0; c < C; c++) s[c][r] = _mm256_fmadd_ps(wv, xv[c], s[c][r]);
+        }
+    }
+    K__UNROLL for (int c = 0; c < C; c++)
+        K__UNROLL for (int r = 0; r < K__WIDE_ROWS; r++) acc[c][r] = s[c][r];
+}
+
+K__V256 void k__wide_cols_avx2(const int C, k__wide256 *v, int c0, const float *const *x, size_t at, int steps, bool fresh) {
+    for (int h = 0; h < 4; h++) k__wide_tile_avx2(C, v->w[h][0][0], x + c0, at + 8 * (size_t)h, steps, fresh, v->acc[h] + c0);
+}
+
+/* Four rows of n weights, n % 32 == 0, times up to K__WIDE_COLS columns. */
+K__V256 void k__wide_rows_avx2(const uint32_t type, const uint8_t *w, size_t row_bytes, const float *const *x, int n_cols, int n,
+                               float *y, size_t ldy) {
+    const size_t size = type == K_F32 ? 4 : 2;
+    k__wide256   v;
+    for (int k = 0; k < n; k += K__WIDE_SPAN) {
+        const int steps = (n - k < K__WIDE_SPAN ? n - k : K__WIDE_SPAN) / 32;
+        int       c = 0;
+        for (int r = 0; r < K__WIDE_ROWS; r++)
+            for (int i = 0; i < steps; i++)
+                for (int h = 0; h < 4; h++)
+                    _mm256_store_ps(v.w[h][i][r], k__load_avx2(type, w + (size_t)r * row_bytes + ((size_t)(k + 32 * i) + 8 * (size_t)h) * size));
+        for (; n_cols - c >= 3; c += 3) k__wide_cols_avx2(3, &v, c, x, (size_t)k, steps, k == 0);
+        if (n_cols - c == 2) k__wide_cols_avx2(2, &v, c, x, (size_t)k, steps, k == 0);
+        else if (n_cols - c) k__wide_cols_avx2(1, &v, c, x, (size_t)k, steps, k == 0);
+    }
+    for (int c = 0; c < n_cols; c++)
+        for (int r = 0; r < K__WIDE_ROWS; r++) {
+            const __m256 s[4] = {v.acc[0][c][r], v.acc[1][c][r], v.acc[2][c][r], v.acc[3][c][r]};
+            y[(size_t)c * ldy + (size_t)r] = k__sum_avx2(k__fold_avx2(s));
+        }
+}
+
+/* Up to four columns, what is left of the rows, and rows that end inside a step: one sequential stream. */
 K__V256 void k__mul_avx2(const uint32_t type, const uint8_t *w, size_t row_bytes, int nr, int n, const k_acts *a, float *y,
                          size_t ldy) {
-    const int    outer = a->nt <= 12 ? nr : 1, inner = a->nt <= 12 ? 1 : nr;
-    const float *x[3];
-    for (int r0 = 0; r0 < outer; r0++)
+    const int    wide = a->nt <= 4 || n % 32 ? 0 : nr - nr % K__WIDE_ROWS;
+    const float *x[K__WIDE_COLS];
+    for (int t = 0, cols; wide && t < a->nt; t += cols) {
+        cols = a->nt - t < K__WIDE_COLS ? a->nt - t : K__WIDE_COLS;
+        for (int c = 0; c < cols; c++) x[c] = k__act_row(a, t + c);
+        for (int r = 0; r < wide; r += K__WIDE_ROWS)
+            k__wide_rows_avx2(type, w + (size_t)r * row_bytes, row_bytes, x, cols, n, y + (size_t)t * ldy + r, ldy);
+    }
+    for (int r = wide; r < nr; r++)
         for (int t = 0; t < a->nt; t += 3) {
             int cols = a->nt - t < 3 ? a->nt - t : 3;
             for (int c = 0; c < cols; c++) x[c] = k__act_row(a, t + c);
-            for (int r = r0; r < r0 + inner; r++)
-                k__cols_avx2(type, cols, w + (size_t)r * row_bytes, x, n, y + (size_t)t * ldy + r, ldy);
+            k__cols_avx2(type, cols, w + (size_t)r * row_bytes, x, n, y + (size_t)t * ldy + r, ldy);
         }
 }
 
@@ -4009,7 +4068,7 @@ K__V512 void k__cols_avx512(const uint32_t type, int n_cols, const uint8_t *w, c
 /* Many columns: four rows are widened once for up to K__WIDE_COLS of them, a span of k at a time, and a tile of 4 x 6 keeps one
  * half of the lanes in registers: the halves take turns, so that 10 loads serve 24 multiplications. Between spans and halves
  * the lanes lie in `acc`. */
-enum { K__WIDE_ROWS = 4, K__WIDE_TILE = 6, K__WIDE_COLS = 48, K__WIDE_SPAN = 1024 };
+enum { K__WIDE_TILE = 6 };
 
 K__V512 void k__wide_step(const int C, const float *w, const float *const *x, size_t at, const bool whole, __mmask16 m,
                           __m512 (*s)[K__WIDE_ROWS]) {
