@@ -3743,31 +3743,54 @@ K__V256 void k__wide_rows_avx2(const uint32_t type, const uint8_t *w, size_t row
         }
 }
 
+/* How a level multiplies float rows. */
+typedef struct {
+    /* one row times up to `few` columns */
+    void (*few_cols)(uint32_t type, int n_cols, const uint8_t *w, const float *const *x, int n, float *y, size_t ldy);
+    /* K__WIDE_ROWS rows times up to K__WIDE_COLS columns, n % 32 == 0 */
+    void (*wide_rows)(uint32_t type, const uint8_t *w, size_t row_bytes, const float *const *x, int n_cols, int n, float *y, size_t ldy);
+    int  few;
+} k__float_level;
+
 /* Up to four columns, what is left of the rows, and rows that end inside a step: one sequential stream. */
-K__V256 void k__mul_avx2(const uint32_t type, const uint8_t *w, size_t row_bytes, int nr, int n, const k_acts *a, float *y,
-                         size_t ldy) {
+static void k__mul_float(const k__float_level *lv, uint32_t type, const uint8_t *w, size_t row_bytes, int nr, int n, const k_acts *a,
+                         float *y, size_t ldy) {
     const int    wide = a->nt <= 4 || n % 32 ? 0 : nr - nr % K__WIDE_ROWS;
     const float *x[K__WIDE_COLS];
     for (int t = 0, cols; wide && t < a->nt; t += cols) {
         cols = a->nt - t < K__WIDE_COLS ? a->nt - t : K__WIDE_COLS;
         for (int c = 0; c < cols; c++) x[c] = k__act_row(a, t + c);
         for (int r = 0; r < wide; r += K__WIDE_ROWS)
-            k__wide_rows_avx2(type, w + (size_t)r * row_bytes, row_bytes, x, cols, n, y + (size_t)t * ldy + r, ldy);
+            lv->wide_rows(type, w + (size_t)r * row_bytes, row_bytes, x, cols, n, y + (size_t)t * ldy + r, ldy);
     }
     for (int r = wide; r < nr; r++)
-        for (int t = 0; t < a->nt; t += 3) {
-            int cols = a->nt - t < 3 ? a->nt - t : 3;
+        for (int t = 0, cols; t < a->nt; t += cols) {
+            cols = a->nt - t < lv->few ? a->nt - t : lv->few;
             for (int c = 0; c < cols; c++) x[c] = k__act_row(a, t + c);
-            k__cols_avx2(type, cols, w + (size_t)r * row_bytes, x, n, y + (size_t)t * ldy + r, ldy);
+            lv->few_cols(type, cols, w + (size_t)r * row_bytes, x, n, y + (size_t)t * ldy + r, ldy);
         }
 }
 
-static K_VEC_AVX2 void k_mul_float_avx2(uint32_t type, const void *w, size_t row_bytes, int nr, int n, const k_acts *a, float *y,
-                                        size_t ldy) {
-    if (type == K_F32) k__mul_avx2(K_F32, (const uint8_t *)w, row_bytes, nr, n, a, y, ldy);
-    else if (type == K_F16) k__mul_avx2(K_F16, (const uint8_t *)w, row_bytes, nr, n, a, y, ldy);
-    else k__mul_avx2(K_BF16, (const uint8_t *)w, row_bytes, nr, n, a, y, ldy);
-}
+/* A level's pair, with the type settled before the loops begin. */
+#define K__FLOAT_LEVEL(l, vec, few)                                                                                               \
+    static vec void k__float_few_##l(uint32_t type, int n_cols, const uint8_t *w, const float *const *x, int n, float *y,         \
+                                     size_t ldy) {                                                                                \
+        if (type == K_F32) k__cols_##l(K_F32, n_cols, w, x, n, y, ldy);                                                           \
+        else if (type == K_F16) k__cols_##l(K_F16, n_cols, w, x, n, y, ldy);                                                      \
+        else k__cols_##l(K_BF16, n_cols, w, x, n, y, ldy);                                                                        \
+    }                                                                                                                             \
+    static vec void k__float_wide_##l(uint32_t type, const uint8_t *w, size_t row_bytes, const float *const *x, int n_cols, int n, \
+                                      float *y, size_t ldy) {                                                                     \
+        if (type == K_F32) k__wide_rows_##l(K_F32, w, row_bytes, x, n_cols, n, y, ldy);                                           \
+        else if (type == K_F16) k__wide_rows_##l(K_F16, w, row_bytes, x, n_cols, n, y, ldy);                                      \
+        else k__wide_rows_##l(K_BF16, w, row_bytes, x, n_cols, n, y, ldy);                                                        \
+    }                                                                                                                             \
+    static void k_mul_float_##l(uint32_t type, const void *w, size_t row_bytes, int nr, int n, const k_acts *a, float *y,         \
+                                size_t ldy) {                                                                                     \
+        static const k__float_level lv = {k__float_few_##l, k__float_wide_##l, few};                                              \
+        k__mul_float(&lv, type, w, row_bytes, nr, n, a, y, ldy);                                                                  \
+    }
+K__FLOAT_LEVEL(avx2, K_VEC_AVX2, 3)
 
 static K_VEC_AVX2 float k_dot_avx2(const float *a, const float *b, int n) {
     float y;
@@ -4065,55 +4088,35 @@ K__V512 void k__cols_avx512(const uint32_t type, int n_cols, const uint8_t *w, c
     }
 }
 
-/* Many columns: four rows are widened once for up to K__WIDE_COLS of them, a span of k at a time, and a tile of 4 x 6 keeps one
- * half of the lanes in registers: the halves take turns, so that 10 loads serve 24 multiplications. Between spans and halves
- * the lanes lie in `acc`. */
-enum { K__WIDE_TILE = 6 };
+/* Many columns, as at the avx2 level, with tiles of 4 x 6 and half of the lanes: 10 loads serve 24 multiplications. */
+enum { K__WIDE_TILE_AVX512 = 6 };
 
-K__V512 void k__wide_step(const int C, const float *w, const float *const *x, size_t at, const bool whole, __mmask16 m,
-                          __m512 (*s)[K__WIDE_ROWS]) {
-    __m512 wv[K__WIDE_ROWS];
-    K__UNROLL for (int r = 0; r < K__WIDE_ROWS; r++) wv[r] = _mm512_load_ps(w + 16 * r);
-    K__UNROLL for (int c = 0; c < C; c++) {
-        __m512 xv = whole ? _mm512_loadu_ps(x[c] + at) : _mm512_maskz_loadu_ps(m, x[c] + at);
-        K__UNROLL for (int r = 0; r < K__WIDE_ROWS; r++) s[c][r] = _mm512_fmadd_ps(wv[r], xv, s[c][r]);
-    }
-}
+/* Four rows of a span, widened, and what they have summed with each column. */
+typedef struct {
+    float  w[2][K__WIDE_SPAN / 32][K__WIDE_ROWS][16];               /* [half][step] */
+    __m512 acc[2][K__WIDE_COLS][K__WIDE_ROWS];
+} k__wide512;
 
-/* w[step][row][16] of one half; x[c] from `at`, 32 apart; m: which lanes there are of one more step; acc[c][row]. */
-K__V512 void k__wide_tile(const int C, const float *w, const float *const *x, size_t at, int steps, __mmask16 m, bool fresh,
-                          __m512 (*acc)[K__WIDE_ROWS]) {
-    __m512 s[K__WIDE_TILE][K__WIDE_ROWS];
+/* w[step][row][16] of a half, x[c] from `at`, 32 apart. */
+K__V512 void k__wide_tile_avx512(const int C, const float *w, const float *const *x, size_t at, int steps, bool fresh,
+                                 __m512 (*acc)[K__WIDE_ROWS]) {
+    __m512 s[K__WIDE_TILE_AVX512][K__WIDE_ROWS];
     K__UNROLL for (int c = 0; c < C; c++)
         K__UNROLL for (int r = 0; r < K__WIDE_ROWS; r++) s[c][r] = fresh ? _mm512_setzero_ps() : acc[c][r];
-    for (int i = 0; i < steps; i++, w += 16 * K__WIDE_ROWS, at += 32) k__wide_step(C, w, x, at, true, 0, s);
-    if (m) k__wide_step(C, w, x, at, false, m, s);
+    for (int i = 0; i < steps; i++, w += 16 * K__WIDE_ROWS, at += 32) {
+        __m512 wv[K__WIDE_ROWS];
+        K__UNROLL for (int r = 0; r < K__WIDE_ROWS; r++) wv[r] = _mm512_load_ps(w + 16 * r);
+        K__UNROLL for (int c = 0; c < C; c++) {
+            const __m512 xv = _mm512_loadu_ps(x[c] + at);
+            K__UNROLL for (int r = 0; r < K__WIDE_ROWS; r++) s[c][r] = _mm512_fmadd_ps(wv[r], xv, s[c][r]);
+        }
+    }
     K__UNROLL for (int c = 0; c < C; c++)
         K__UNROLL for (int r = 0; r < K__WIDE_ROWS; r++) acc[c][r] = s[c][r];
 }
 
-/* Four rows of a span, widened, and what they have summed with each column. */
-typedef struct {
-    float  w[2][K__WIDE_SPAN / 32 + 1][K__WIDE_ROWS][16];           /* [half][step] */
-    __m512 acc[2][K__WIDE_COLS][K__WIDE_ROWS];
-} k__wide;
-
-/* Columns c0 .. c0 + C of values at .. at + len. */
-K__V512 void k__wide_halves(const int C, k__wide *v, int c0, const float *const *x, size_t at, int len, bool fresh) {
-    for (int h = 0; h < 2; h++)
-        k__wide_tile(C, v->w[h][0][0], x + c0, at + 16 * (size_t)h, len / 32, k__mask_avx512(len % 32 - 16 * h), fresh, v->acc[h] + c0);
-}
-
-K__V512 void k__wide_tiles(k__wide *v, int n_cols, const float *const *x, size_t at, int len, bool fresh) {
-    int c = 0;
-    for (; n_cols - c >= K__WIDE_TILE; c += K__WIDE_TILE) k__wide_halves(K__WIDE_TILE, v, c, x, at, len, fresh);
-    switch (n_cols - c) {
-    case 1: k__wide_halves(1, v, c, x, at, len, fresh); break;
-    case 2: k__wide_halves(2, v, c, x, at, len, fresh); break;
-    case 3: k__wide_halves(3, v, c, x, at, len, fresh); break;
-    case 4: k__wide_halves(4, v, c, x, at, len, fresh); break;
-    case 5: k__wide_halves(5, v, c, x, at, len, fresh); break;
-    }
+K__V512 void k__wide_cols_avx512(const int C, k__wide512 *v, int c0, const float *const *x, size_t at, int steps, bool fresh) {
+    for (int h = 0; h < 2; h++) k__wide_tile_avx512(C, v->w[h][0][0], x + c0, at + 16 * (size_t)h, steps, fresh, v->acc[h] + c0);
 }
 
 /* Four rows at once, as k__sum_avx512. */
@@ -4128,24 +4131,28 @@ K__V512 void k__wide_sum(const __m512 *v, float *y) {
     _mm_storeu_ps(y, _mm512_castps512_ps128(_mm512_permutexvar_ps(order, q[0])));
 }
 
-/* Four rows times up to K__WIDE_COLS columns. */
-K__V512 void k__wide_rows(const uint32_t type, const uint8_t *w, size_t row_bytes, const float *const *x, int n_cols, int n,
-                          float *y, size_t ldy) {
+/* Four rows of n weights, n % 32 == 0, times up to K__WIDE_COLS columns. */
+K__V512 void k__wide_rows_avx512(const uint32_t type, const uint8_t *w, size_t row_bytes, const float *const *x, int n_cols, int n,
+                                 float *y, size_t ldy) {
     const size_t size = type == K_F32 ? 4 : 2;
-    k__wide      v;
+    k__wide512   v;
     for (int k = 0; k < n; k += K__WIDE_SPAN) {
-        const int len = n - k < K__WIDE_SPAN ? n - k : K__WIDE_SPAN, steps = len / 32, left = len % 32;
-        for (int r = 0; r < K__WIDE_ROWS; r++) {
-            const uint8_t *p = w + (size_t)r * row_bytes + (size_t)k * size;
-            for (int i = 0; i <= steps; i++)
+        const int steps = (n - k < K__WIDE_SPAN ? n - k : K__WIDE_SPAN) / 32;
+        int       c = 0;
+        for (int r = 0; r < K__WIDE_ROWS; r++)
+            for (int i = 0; i < steps; i++)
                 for (int h = 0; h < 2; h++) {
-                    const size_t    at = ((size_t)i * 32 + (size_t)h * 16) * size;
-                    const __mmask16 m = k__mask_avx512(left - 16 * h);
-                    if (i < steps) _mm512_store_ps(v.w[h][i][r], k__load_avx512(type, p + at, true, 0));
-                    else if (m) _mm512_store_ps(v.w[h][i][r], k__load_avx512(type, p + at, false, m));
+                    const size_t at = (size_t)(k + 32 * i) + 16 * (size_t)h;
+                    _mm512_store_ps(v.w[h][i][r], k__load_avx512(type, w + (size_t)r * row_bytes + at * size, true, 0));
                 }
+        for (; n_cols - c >= 6; c += 6) k__wide_cols_avx512(6, &v, c, x, (size_t)k, steps, k == 0);
+        switch (n_cols - c) {
+        case 1: k__wide_cols_avx512(1, &v, c, x, (size_t)k, steps, k == 0); break;
+        case 2: k__wide_cols_avx512(2, &v, c, x, (size_t)k, steps, k == 0); break;
+        case 3: k__wide_cols_avx512(3, &v, c, x, (size_t)k, steps, k == 0); break;
+        case 4: k__wide_cols_avx512(4, &v, c, x, (size_t)k, steps, k == 0); break;
+        case 5: k__wide_cols_avx512(5, &v, c, x, (size_t)k, steps, k == 0); break;
         }
-        k__wide_tiles(&v, n_cols, x, (size_t)k, len, k == 0);
     }
     for (int c = 0; c < n_cols; c++) {
         __m512 sum[K__WIDE_ROWS];
@@ -4154,31 +4161,7 @@ K__V512 void k__wide_rows(const uint32_t type, const uint8_t *w, size_t row_byte
     }
 }
 
-/* Up to four columns, and what is left of the rows: one sequential stream. */
-K__V512 void k__mul_avx512(const uint32_t type, const uint8_t *w, size_t row_bytes, int nr, int n, const k_acts *a, float *y,
-                           size_t ldy) {
-    const int    few = 4, wide = a->nt <= few ? 0 : nr - nr % K__WIDE_ROWS;
-    const float *x[K__WIDE_COLS];
-    for (int t = 0, cols; wide && t < a->nt; t += cols) {
-        cols = a->nt - t < K__WIDE_COLS ? a->nt - t : K__WIDE_COLS;
-        for (int c = 0; c < cols; c++) x[c] = k__act_row(a, t + c);
-        for (int r = 0; r < wide; r += K__WIDE_ROWS)
-            k__wide_rows(type, w + (size_t)r * row_bytes, row_bytes, x, cols, n, y + (size_t)t * ldy + r, ldy);
-    }
-    for (int r = wide; r < nr; r++)
-        for (int t = 0; t < a->nt; t += few) {
-            int cols = a->nt - t < few ? a->nt - t : few;
-            for (int c = 0; c < cols; c++) x[c] = k__act_row(a, t + c);
-            k__cols_avx512(type, cols, w + (size_t)r * row_bytes, x, n, y + (size_t)t * ldy + r, ldy);
-        }
-}
-
-static K_VEC_AVX512 void k_mul_float_avx512(uint32_t type, const void *w, size_t row_bytes, int nr, int n, const k_acts *a,
-                                            float *y, size_t ldy) {
-    if (type == K_F32) k__mul_avx512(K_F32, (const uint8_t *)w, row_bytes, nr, n, a, y, ldy);
-    else if (type == K_F16) k__mul_avx512(K_F16, (const uint8_t *)w, row_bytes, nr, n, a, y, ldy);
-    else k__mul_avx512(K_BF16, (const uint8_t *)w, row_bytes, nr, n, a, y, ldy);
-}
+K__FLOAT_LEVEL(avx512, K_VEC_AVX512, 4)
 
 static K_VEC_AVX512 float k_dot_avx512(const float *a, const float *b, int n) {
     float y;
@@ -4968,6 +4951,7 @@ typedef k__tile *const *k__swap(k__tile *const *tile);
 static void k__mul_quant(const k__plan *plans, k__swap *swap, uint32_t type, const void *w, size_t row_bytes, int nr, int n,
                          const k_acts *a, float *y, size_t ldy, void *scratch) {
     const k__plan *p = &plans[type];
+    k__tile *const *tile = swap ? swap(p->tile) : p->tile;
     const uint8_t *src = w;
     k__panel      *panel = (k__panel *)(((uintptr_t)scratch + 63) & ~(uintptr_t)63);
     int            r = 0, offset = k__off(type) < 0 ? 0 : 1 << k__off(type);
@@ -4976,7 +4960,7 @@ static void k__mul_quant(const k__plan *plans, k__swap *swap, uint32_t type, con
             rows = nr - r < K__STRIP ? nr - r : K__STRIP;
             int next = nr - r - rows < K__STRIP ? nr - r - rows : K__STRIP;
             p->pack(type, src + (size_t)r * row_bytes, row_bytes, rows, n, panel);
-            k__mul_strip(swap ? swap(p->tile) : p->tile, panel, offset, rows, n, a, y + r, ldy, src + (size_t)(r + rows) * row_bytes,
+            k__mul_strip(tile, panel, offset, rows, n, a, y + r, ldy, src + (size_t)(r + rows) * row_bytes,
                          (size_t)next * row_bytes);
         }
     if (r < nr)
@@ -6031,12 +6015,8 @@ K__TILES_AVX2(scale4_min, k__scale_rows_avx2(T, 4, 32, true, w, at, x, y))
 K__TILES_AVX2(scale_wide, k__scale_rows_avx2(T, 1, 32, false, w, at, x, y))
 K__TILES_AVX2(scale16_wide, k__scale_rows_avx2(T, 1, 16, false, w, at, x, y))
 
-#define K__PLAN_AVX2(name, tile)                                                      \
-    {                                                                                 \
-        k__row_##name##_avx2, k__pack_##name##_avx2, {                                \
-            k__tile_##tile##_4_avx2, k__tile_##tile##_5_avx2, k__tile_##tile##_6_avx2 \
-        }                                                                             \
-    }
+#define K__TILE_SET_AVX2(tile) {k__tile_##tile##_4_avx2, k__tile_##tile##_5_avx2, k__tile_##tile##_6_avx2}
+#define K__PLAN_AVX2(name, tile) {k__row_##name##_avx2, k__pack_##name##_avx2, K__TILE_SET_AVX2(tile)}
 static const k__plan k__plans_avx2[K_TYPE_MAX] = {
     [K_Q2_K]    = K__PLAN_AVX2(q2_K, int4_min),
     [K_Q3_K]    = K__PLAN_AVX2(q3_K, int4_off),
@@ -6081,7 +6061,6 @@ K__TILES_AVX2(scale4_min_vnni, k__scale_rows_avx2(T, K__VNNI_WIDE, 32, true, w, 
 K__TILES_AVX2(scale_wide_vnni, k__scale_rows_avx2(T, K__VNNI_SIGNED, 32, false, w, at, x, y))
 K__TILES_AVX2(scale16_wide_vnni, k__scale_rows_avx2(T, K__VNNI_SIGNED, 16, false, w, at, x, y))
 
-#define K__TILE_SET_AVX2(tile) {k__tile_##tile##_4_avx2, k__tile_##tile##_5_avx2, k__tile_##tile##_6_avx2}
 static k__tile *const k__tiles_vnni[][2][K__TILE - K__TILE_MIN + 1] = {   /* in place of the one, the other */
     {K__TILE_SET_AVX2(int4_min), K__TILE_SET_AVX2(int4_min_vnni)},
     {K__TILE_SET_AVX2(int5_min), K__TILE_SET_AVX2(int5_min_vnni)},
@@ -6840,10 +6819,11 @@ static void k__mul_packed(const k__packed_plan *plans, k__swap *swap, uint32_t t
         k__packed_few(p, type, w, nr, n, a, y, ldy, panel);
         return;
     }
+    k__tile *const *tile = swap ? swap(p->tile) : p->tile;
     for (int r = 0; r < nr; r += K__STRIP, w += 2 * strip) {
         int rows = nr - r < K__STRIP ? nr - r : K__STRIP, next = nr - r - rows;
         k__packed_panels(p, f, w, strip, rows, n, panel);
-        k__mul_strip(swap ? swap(p->tile) : p->tile, panel, f->off, rows, n, a, y + r, ldy, w + 2 * strip,
+        k__mul_strip(tile, panel, f->off, rows, n, a, y + r, ldy, w + 2 * strip,
                      next <= 0 ? 0 : next <= K_PACK_ROWS ? strip : 2 * strip);
     }
 }
@@ -7594,7 +7574,7 @@ K__COLS4_AVX2(scale16_wide, k__scale16_cols_avx2(T, open, x, b, y))
 
 #define K__PACKED_AVX2(code, head, tiles, sums, from)                                                       \
     .codes = k__codes_##code##_avx2, .heads = k__heads_##head, .width = 4, .aux = sums, .panel_cols = from, \
-    .tile = {k__tile_##tiles##_4_avx2, k__tile_##tiles##_5_avx2, k__tile_##tiles##_6_avx2}
+    .tile = K__TILE_SET_AVX2(tiles)
 #define K__PACKED_INT_AVX2(code, head, tiles, from)                 \
     K__PACKED_AVX2(code, head, tiles, K__AUX_NONE, from), .more = { \
         [1] = k__cols_##tiles##_2_avx2, k__cols_##tiles##_3_avx2, k__cols_##tiles##_4_avx2}
