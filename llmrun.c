@@ -3847,10 +3847,14 @@ static uint64_t model_kv_bytes(const arch_hparams *hp, uint32_t type_k, uint32_t
  * each [head][position][bytes of one head]. Blocks are taken as positions are reserved and come from slabs mapped on
  * demand, so memory follows the tokens in use. Blocks are counted by reference: kv_fork() shares them, and a shared
  * block is copied before it is written to. A group with a window gives back the blocks that have left it.
+ *   After kv_share() full blocks are known by what they hold: nodes of a tree, each the tokens of one block behind those of
+ * its parent, compared one by one; a hash only finds them. The tree holds a reference of its own; a block that nobody else
+ * holds is idle, stays for whoever begins with the same tokens, and is taken again, the one idle longest first, where no
+ * free one is left. A node whose block is gone stays while something hangs on it.
  *   Layers of another geometry (latent K/V, K/V shared between layers) are another group with its own block size; a
  * recurrent layer keeps a state per sequence, and its snapshots hang on block numbers as K and V do.
  * Door: kv_new, kv_most, kv_free, kv_seq_new, kv_seq_free, kv_fork, kv_reserve, kv_truncate, kv_seq_blocks,
- * kv_blocks, kv_store_at, kv_touch, kv_bytes_peak. */
+ * kv_blocks, kv_store_at, kv_touch, kv_bytes_peak; kv_share, kv_adopt, kv_claim, kv_settle, kv_room, kv_held. */
 
 typedef struct {
     uint32_t type_k, type_v;
@@ -3874,8 +3878,30 @@ typedef struct {
     int      n_slab, slab_blocks, max_blocks;
     uint32_t *refs;                                   /* [n_slab * slab_blocks] */
     int32_t  *spare;                                  /* [n_slab * slab_blocks] free block numbers, a stack */
+    int32_t  *node;                                   /* [n_slab * slab_blocks] of the tree, -1: none */
     int      n_spare, n_used, n_peak;
 } kv_group;
+
+/* A block's tokens behind those of its parent. Numbers of other nodes; -1: none. */
+typedef struct {
+    int32_t parent, child, left, right;               /* child: the first; left, right: its siblings */
+    int32_t chain;                                    /* the next one of the same slot; of an unused node, the next unused */
+    int32_t older, newer;                             /* among the idle */
+    int32_t block;                                    /* -1: it has been taken away */
+    int     pins;                                     /* sequences whose last known block this is */
+    bool    ready;                                    /* the step that fills it has run */
+} kv_node;
+
+typedef struct {
+    kv_node *node;                                    /* [cap]; 0 is the root, which has no tokens */
+    int32_t *token;                                   /* [cap][block] */
+    int32_t *slot;                                    /* [n_slot] a power of two: first of a chain */
+    int32_t *fresh;                                   /* [n_fresh] nodes that are not ready */
+    int      cap, n, n_slot, n_fresh, fresh_cap;
+    int32_t  unused, oldest, newest;
+    int      n_idle;
+    uint64_t seed;
+} kv_tree;
 
 typedef struct {
     kv_opts   opts;
@@ -3883,6 +3909,7 @@ typedef struct {
     int       n_layer, hd_k, hd_v;
     kv_group *group;
     int       n_group;
+    kv_tree  *tree;                                   /* NULL: nothing is shared by content */
 } kv_cache;
 
 typedef struct kv_seq {
@@ -3890,6 +3917,9 @@ typedef struct kv_seq {
     int       n;                                      /* positions reserved: 0 <= p < n may be read and written */
     int32_t **table;                                  /* [n_group][cap] block numbers, -1: given back */
     int      *n_blocks, *cap, *first;                 /* [n_group] entries in use; room for; first one not given back */
+    int       n_known;                                /* blocks that the tree knows, from the first on */
+    int32_t   tip;                                    /* the node of the last of them, the root's without one */
+    int       keep;                                   /* once the sequence is gone, positions below may stay for others */
 } kv_seq;
 
 enum { KV_SLAB_BYTES = 4 << 20 };
@@ -3963,43 +3993,201 @@ static void kv_free(kv_cache *kv) {
         mem_free(gr->slab);
         mem_free(gr->refs);
         mem_free(gr->spare);
+        mem_free(gr->node);
+    }
+    if (kv->tree) {
+        void *own[] = {kv->tree->node, kv->tree->token, kv->tree->slot, kv->tree->fresh, kv->tree};
+        for (size_t i = 0; i < sizeof own / sizeof *own; i++) mem_free(own[i]);
     }
     mem_free(kv->group);
     mem_free(kv->layer);
     mem_free(kv);
 }
 
-/* A block with one reference, -1 when the bound or the system's memory is reached. */
-static int32_t kv__take(kv_group *gr) {
-    if (!gr->n_spare) {
-        int more = kv__slab_blocks(gr, gr->n_slab);
-        if (more <= 0) return -1;
-        void *p = mmap(NULL, (size_t)more * gr->block_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        if (p == MAP_FAILED) return -1;
-        int32_t first = gr->n_slab * gr->slab_blocks;
-        size_t  n = (size_t)(first + more);
-        gr->slab = mem_grow(gr->slab, (size_t)gr->n_slab + 1, sizeof *gr->slab);
-        gr->refs = mem_grow(gr->refs, n, sizeof *gr->refs);
-        gr->spare = mem_grow(gr->spare, n, sizeof *gr->spare);
-        memset(gr->refs + first, 0, (size_t)more * sizeof *gr->refs);
-        gr->slab[gr->n_slab++] = p;
-        for (int i = more - 1; i >= 0; i--) gr->spare[gr->n_spare++] = first + i;
+/* --- the tree of known blocks --- */
+
+/* The slot of the node behind `parent` with these tokens. */
+static int32_t *kv__slot(const kv_cache *kv, int32_t parent, const int32_t *ids) {
+    const kv_tree *t = kv->tree;
+    const bytes    b = {(const uint8_t *)ids, (size_t)kv->opts.block * sizeof *ids};
+    return &t->slot[bytes_hash(t->seed ^ (uint64_t)parent, b) & (uint64_t)(t->n_slot - 1)];
+}
+
+static int32_t *kv__tokens(const kv_cache *kv, int32_t i) { return kv->tree->token + (size_t)i * (size_t)kv->opts.block; }
+
+/* -1: there is none. */
+static int32_t kv__find(const kv_cache *kv, int32_t parent, const int32_t *ids) {
+    const size_t n = (size_t)kv->opts.block * sizeof *ids;
+    for (int32_t i = *kv__slot(kv, parent, ids); i >= 0; i = kv->tree->node[i].chain)
+        if (kv->tree->node[i].parent == parent && memcmp(kv__tokens(kv, i), ids, n) == 0) return i;
+    return -1;
+}
+
+static void kv__tree_room(kv_cache *kv) {
+    kv_tree  *t = kv->tree;
+    const int cap = t->cap ? 2 * t->cap : 256;
+    if (t->unused >= 0) return;
+    t->node = mem_grow(t->node, (size_t)cap, sizeof *t->node);
+    t->token = mem_grow(t->token, (size_t)cap * (size_t)kv->opts.block, sizeof *t->token);
+    t->slot = mem_grow(t->slot, t->n_slot = (size_t)cap, sizeof *t->slot);
+    for (int i = cap - 1; i >= t->cap; i--) {
+        t->node[i].chain = t->unused;
+        t->unused = i;
     }
-    int32_t b = gr->spare[--gr->n_spare];
-    gr->refs[b] = 1;
-    if (++gr->n_used > gr->n_peak) gr->n_peak = gr->n_used;
+    for (int i = 0; i < t->n_slot; i++) t->slot[i] = -1;
+    for (int i = 1; i < t->cap; i++) {                /* all of them are in use */
+        int32_t *slot = kv__slot(kv, t->node[i].parent, kv__tokens(kv, i));
+        t->node[i].chain = *slot;
+        *slot = i;
+    }
+    t->cap = cap;
+}
+
+static int32_t kv__node_new(kv_cache *kv, int32_t parent, const int32_t *ids) {
+    kv_tree *t = kv->tree;
+    kv__tree_room(kv);
+    const int32_t i = t->unused, sibling = t->node[parent].child;
+    t->unused = t->node[i].chain;
+    memcpy(kv__tokens(kv, i), ids, (size_t)kv->opts.block * sizeof *ids);
+    int32_t *slot = kv__slot(kv, parent, ids);
+    t->node[i] = (kv_node){.parent = parent, .child = -1, .left = -1, .right = sibling, .chain = *slot,
+                           .older = -1, .newer = -1, .block = -1, .ready = true};
+    if (sibling >= 0) t->node[sibling].left = i;
+    t->node[parent].child = *slot = i;
+    return i;
+}
+
+/* Forgets the node, and then its parents, while nothing is left of them. */
+static void kv__prune(kv_cache *kv, int32_t i) {
+    kv_tree *t = kv->tree;
+    while (i > 0 && t->node[i].block < 0 && t->node[i].child < 0 && !t->node[i].pins) {
+        const kv_node n = t->node[i];
+        int32_t      *at = kv__slot(kv, n.parent, kv__tokens(kv, i));
+        while (*at != i) at = &t->node[*at].chain;
+        *at = n.chain;
+        if (n.left >= 0) t->node[n.left].right = n.right;
+        else t->node[n.parent].child = n.right;
+        if (n.right >= 0) t->node[n.right].left = n.left;
+        t->node[i].chain = t->unused;
+        t->unused = i;
+        i = n.parent;
+    }
+}
+
+static void kv__idle(kv_tree *t, int32_t i) {
+    t->node[i].older = t->newest;
+    t->node[i].newer = -1;
+    if (t->newest >= 0) t->node[t->newest].newer = i;
+    else t->oldest = i;
+    t->newest = i;
+    t->n_idle++;
+}
+
+static void kv__busy(kv_tree *t, int32_t i) {
+    const kv_node n = t->node[i];
+    if (n.older >= 0) t->node[n.older].newer = n.newer;
+    else t->oldest = n.newer;
+    if (n.newer >= 0) t->node[n.newer].older = n.older;
+    else t->newest = n.older;
+    t->n_idle--;
+}
+
+/* The tree lets go of the node's block: returns its number. */
+static int32_t kv__forget(kv_cache *kv, int32_t i) {
+    const int32_t b = kv->tree->node[i].block;
+    kv->tree->node[i].block = -1;
+    kv->group[0].node[b] = -1;
+    kv__prune(kv, i);
     return b;
 }
 
-static void kv__release(kv_group *gr, int32_t b) {
-    if (b < 0 || --gr->refs[b]) return;
+/* Blocks are known by their tokens from now on. */
+static void kv_share(kv_cache *kv) {
+    ASSERT(kv->n_group == 1 && !kv->group[0].n_slab);
+    kv->tree = mem_new(1, sizeof *kv->tree);
+    kv->tree->unused = kv->tree->oldest = kv->tree->newest = -1;
+    kv->tree->seed = rng_mix(rng_fresh());
+    kv__tree_room(kv);
+    kv->tree->unused = kv->tree->node[0].chain;
+    kv->tree->node[0] = (kv_node){.parent = -1, .child = -1, .left = -1, .right = -1, .chain = -1, .block = -1, .ready = true};
+}
+
+/* --- blocks --- */
+
+/* Another slab of spare blocks; false when the bound or the system's memory is reached. */
+static bool kv__more(kv_group *gr) {
+    int more = kv__slab_blocks(gr, gr->n_slab);
+    if (more <= 0) return false;
+    void *p = mmap(NULL, (size_t)more * gr->block_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED) return false;
+    int32_t first = gr->n_slab * gr->slab_blocks;
+    size_t  n = (size_t)(first + more);
+    gr->slab = mem_grow(gr->slab, (size_t)gr->n_slab + 1, sizeof *gr->slab);
+    gr->refs = mem_grow(gr->refs, n, sizeof *gr->refs);
+    gr->spare = mem_grow(gr->spare, n, sizeof *gr->spare);
+    gr->node = mem_grow(gr->node, n, sizeof *gr->node);
+    memset(gr->refs + first, 0, (size_t)more * sizeof *gr->refs);
+    gr->slab[gr->n_slab++] = p;
+    for (int i = more - 1; i >= 0; i--) {
+        gr->node[first + i] = -1;
+        gr->spare[gr->n_spare++] = first + i;
+    }
+    return true;
+}
+
+/* A block with one reference: a spare one, or the one idle longest. -1: every block is held. */
+static int32_t kv__take(kv_cache *kv, kv_group *gr) {
+    int32_t b;
+    if (gr->n_spare || kv__more(gr)) {
+        b = gr->spare[--gr->n_spare];
+        gr->n_used++;
+    } else if (kv->tree && kv->tree->oldest >= 0) {
+        const int32_t i = kv->tree->oldest;
+        kv__busy(kv->tree, i);
+        b = kv__forget(kv, i);
+    } else return -1;
+    gr->refs[b] = 1;
+    if (gr->n_used > gr->n_peak) gr->n_peak = gr->n_used;
+    return b;
+}
+
+/* One reference less. stay: a block that only the tree holds then is idle; else it is forgotten. */
+static void kv__release(kv_cache *kv, kv_group *gr, int32_t b, bool stay) {
+    if (b < 0) return;
+    const int32_t i = gr->node[b];
+    gr->refs[b]--;
+    if (i >= 0 && gr->refs[b] == 1) {
+        ASSERT(kv->tree->node[i].ready);
+        if (stay) kv__idle(kv->tree, i);
+        else kv__forget(kv, i), gr->refs[b] = 0;
+    }
+    if (gr->refs[b]) return;
     gr->spare[gr->n_spare++] = b;
     gr->n_used--;
+}
+
+/* Blocks that can still be had: spare, idle, or not yet mapped. */
+static int64_t kv_room(const kv_cache *kv) {
+    int64_t n = INT64_MAX;
+    for (int i = 0; i < kv->n_group; i++) {
+        const kv_group *gr = &kv->group[i];
+        const int64_t   left = (int64_t)gr->max_blocks - gr->n_used + (kv->tree ? kv->tree->n_idle : 0);
+        n = left < n ? left : n;
+    }
+    return n;
+}
+
+/* Blocks that sequences hold; peak: the most that were ever taken, idle ones among them. */
+static int kv_held(const kv_cache *kv, int *peak) {
+    *peak = kv->group[0].n_peak;
+    return kv->group[0].n_used - (kv->tree ? kv->tree->n_idle : 0);
 }
 
 static kv_seq *kv_seq_new(kv_cache *kv) {
     kv_seq *s = mem_new(1, sizeof *s);
     s->kv = kv;
+    s->keep = INT_MAX;
+    if (kv->tree) kv->tree->node[0].pins++;
     s->table = mem_new((size_t)kv->n_group, sizeof *s->table);
     s->n_blocks = mem_new((size_t)kv->n_group, sizeof *s->n_blocks);
     s->first = mem_new((size_t)kv->n_group, sizeof *s->first);
@@ -4014,6 +4202,15 @@ static void kv__table_room(kv_seq *s, int i) {
     s->table[i] = mem_grow(s->table[i], (size_t)s->cap[i], sizeof **s->table);
 }
 
+/* The node of the sequence's last known block is another. */
+static void kv__tip(kv_seq *s, int32_t i) {
+    const int32_t old = s->tip;
+    s->kv->tree->node[i].pins++;
+    s->kv->tree->node[old].pins--;
+    s->tip = i;
+    kv__prune(s->kv, old);
+}
+
 /* Keeps positions 0 <= p < n and returns n; or 0, keeping nothing, when a window has already given back what the row at
  * position n would look at. */
 static int kv_truncate(kv_seq *s, int n) {
@@ -4023,16 +4220,21 @@ static int kv_truncate(kv_seq *s, int n) {
     }
     for (int i = 0; i < s->kv->n_group; i++) {
         int keep = n ? (n - 1) / s->kv->opts.block + 1 : 0;
-        while (s->n_blocks[i] > keep) kv__release(&s->kv->group[i], s->table[i][--s->n_blocks[i]]);
+        for (; s->n_blocks[i] > keep; s->n_blocks[i]--) {
+            const bool stay = (int64_t)s->n_blocks[i] * s->kv->opts.block <= s->keep;
+            kv__release(s->kv, &s->kv->group[i], s->table[i][s->n_blocks[i] - 1], stay);
+        }
         if (s->first[i] > s->n_blocks[i]) s->first[i] = s->n_blocks[i];
     }
     if (n < s->n) s->n = n;
+    for (; s->n_known > n / s->kv->opts.block; s->n_known--) kv__tip(s, s->kv->tree->node[s->tip].parent);
     return n;
 }
 
 static void kv_seq_free(kv_seq *s) {
     if (!s) return;
     kv_truncate(s, 0);
+    if (s->kv->tree) s->kv->tree->node[s->tip].pins--;
     for (int i = 0; i < s->kv->n_group; i++) mem_free(s->table[i]);
     mem_free(s->table);
     mem_free(s->n_blocks);
@@ -4041,10 +4243,13 @@ static void kv_seq_free(kv_seq *s) {
     mem_free(s);
 }
 
-/* A second sequence with the same past; both may grow apart. Tests alone fork today. */
-__attribute__((unused)) static kv_seq *kv_fork(const kv_seq *from) {
+/* A second sequence with the same past; both may grow apart. */
+static kv_seq *kv_fork(const kv_seq *from) {
     kv_seq *s = kv_seq_new(from->kv);
     s->n = from->n;
+    s->keep = from->keep;
+    if (from->kv->tree) kv__tip(s, from->tip);
+    s->n_known = from->n_known;
     for (int i = 0; i < s->kv->n_group; i++) {
         s->n_blocks[i] = s->cap[i] = from->n_blocks[i];
         s->first[i] = from->first[i];
@@ -4065,10 +4270,10 @@ static bool kv__own_last(kv_seq *s, int i) {
     int32_t old = s->table[i][at];
     ASSERT(old >= 0);
     if (gr->refs[old] == 1) return true;
-    int32_t own = kv__take(gr);
+    int32_t own = kv__take(s->kv, gr);
     if (own < 0) return false;
     memcpy(kv__block(gr, own), kv__block(gr, old), gr->block_bytes);
-    kv__release(gr, old);
+    kv__release(s->kv, gr, old, true);
     s->table[i][at] = own;
     return true;
 }
@@ -4079,11 +4284,11 @@ static bool kv__grow(kv_seq *s, int i, int n) {
     kv_group *gr = &s->kv->group[i];
     if (!kv__own_last(s, i)) return false;
     for (int past = gr->window ? (s->n - gr->window) / block : 0; s->first[i] < past; s->first[i]++) {
-        kv__release(gr, s->table[i][s->first[i]]);
+        kv__release(s->kv, gr, s->table[i][s->first[i]], (int64_t)(s->first[i] + 1) * block <= s->keep);
         s->table[i][s->first[i]] = -1;
     }
     for (int need = (n - 1) / block + 1; s->n_blocks[i] < need; s->n_blocks[i]++) {
-        int32_t b = kv__take(gr);
+        int32_t b = kv__take(s->kv, gr);
         if (b < 0) return false;
         kv__table_room(s, i);
         s->table[i][s->n_blocks[i]] = b;
@@ -4100,6 +4305,101 @@ static bool kv_reserve(kv_seq *s, int n) {
     if (ok) s->n = n;
     else kv_truncate(s, s->n);
     return ok;
+}
+
+/* --- blocks shared by what they hold --- */
+
+/* The next block of the sequence is the node's, of which `n` positions serve. */
+static void kv__attach(kv_seq *s, int32_t i, int n) {
+    kv_group     *gr = &s->kv->group[0];
+    const int32_t b = i < 0 ? -1 : s->kv->tree->node[i].block;
+    kv__table_room(s, 0);
+    s->table[0][s->n_blocks[0]++] = b;
+    s->n += n;
+    if (b < 0) s->first[0] = s->n_blocks[0];
+    else if (gr->refs[b]++ == 1) kv__busy(s->kv->tree, i);
+}
+
+/* First block that the row at position n looks at. */
+static int kv__seen(const kv_cache *kv, int n) {
+    const int window = kv->group[0].window;
+    return window && n > window ? (n - window) / kv->opts.block : 0;
+}
+
+/* The child of the tip whose tokens begin with the most of ids[0, n); -1: none begins with one of them. */
+static int32_t kv__nearest(const kv_seq *s, const int32_t *ids, int n, int *same) {
+    const kv_tree *t = s->kv->tree;
+    int32_t        best = -1;
+    *same = 0;
+    if (n > s->kv->opts.block) n = s->kv->opts.block;
+    for (int32_t i = t->node[s->tip].child; i >= 0; i = t->node[i].right) {
+        const int32_t *mine = kv__tokens(s->kv, i);
+        int            k = 0;
+        if (t->node[i].block < 0 || !t->node[i].ready) continue;
+        while (k < n && mine[k] == ids[k]) k++;
+        if (k > *same) *same = k, best = i;
+    }
+    return best;
+}
+
+/* Takes over what the tree knows of ids[0, n) behind what the sequence holds, whole blocks and then a part of one, which is copied
+ * when it is written to. Returns the positions held then; *wait: the next block is being computed by somebody else. */
+static int kv_adopt(kv_seq *s, const int32_t *ids, int n, bool *wait) {
+    const int block = s->kv->opts.block, from = s->n_known;
+    *wait = false;
+    if (!s->kv->tree || s->n != from * block) return s->n;
+    int     walked = from, last = from, gap = -1;     /* blocks; of those, what can be taken over; the last one that has gone */
+    int32_t tip = s->tip;
+    for (int32_t i; (walked + 1) * block <= n && (i = kv__find(s->kv, tip, ids + walked * block)) >= 0; tip = i) {
+        const kv_node *nd = &s->kv->tree->node[i];
+        if (!nd->ready) {
+            *wait = true;
+            break;
+        }
+        if (nd->block < 0) gap = walked;
+        if (gap < kv__seen(s->kv, ++walked * block)) last = walked;
+    }
+    for (int at = from; at < last; at++) {
+        const int32_t i = kv__find(s->kv, s->tip, ids + at * block);
+        kv__attach(s, at < kv__seen(s->kv, last * block) ? -1 : i, block);
+        kv__tip(s, i);
+    }
+    s->n_known = last;
+    *wait = *wait && last == walked;
+    if (*wait || n <= s->n) return s->n;
+    int           same;
+    const int32_t i = kv__nearest(s, ids + s->n, n - s->n, &same);
+    if (i >= 0) kv__attach(s, i, same);
+    return s->n;
+}
+
+/* The full blocks of ids[0, s->n) that the coming step completes: others wait for them. */
+static void kv_claim(kv_seq *s, const int32_t *ids) {
+    kv_tree  *t = s->kv->tree;
+    const int block = s->kv->opts.block;
+    for (; t && (s->n_known + 1) * block <= s->n; s->n_known++) {
+        const int32_t *own = ids + s->n_known * block, b = s->table[0][s->n_known];
+        int32_t        i = kv__find(s->kv, s->tip, own);
+        if (i < 0) i = kv__node_new(s->kv, s->tip, own);
+        if (t->node[i].block < 0 && b >= 0 && s->kv->group[0].node[b] < 0) {
+            t->node[i].block = b;
+            t->node[i].ready = false;
+            s->kv->group[0].node[b] = i;
+            s->kv->group[0].refs[b]++;
+            if (t->n_fresh == t->fresh_cap) t->fresh = mem_grow(t->fresh, (size_t)(t->fresh_cap = 2 * t->fresh_cap + 64), sizeof *t->fresh);
+            t->fresh[t->n_fresh++] = i;
+        }
+        kv__tip(s, i);
+    }
+}
+
+/* After the step: what it was to fill is there, or (!done) is not and never was. */
+static void kv_settle(kv_cache *kv, bool done) {
+    for (kv_tree *t = kv->tree; t && t->n_fresh;) {
+        const int32_t i = t->fresh[--t->n_fresh];
+        t->node[i].ready = true;
+        if (!done) kv->group[0].refs[kv__forget(kv, i)]--;
+    }
 }
 
 /* Most blocks in any table of the sequence. */
@@ -5978,8 +6278,8 @@ __attribute__((unused)) static int32_t samp_probs(samp *s, float *logits, uint64
  * Opens a model for running and carries one request through it: prompt ids to a cache in chunks, token after token out
  * of the sampler, text out as it is made. Knows the stop rules and what a full context means. What goes wrong comes back in
  * err_t; an interrupt ends a run early and is not an error here.
- * Door: engine_open, engine_open_many, engine_open_seqs, engine_close, gen_step_rows, gen_fits, gen_text, gen_score, gen_logits,
- * gen_logprob. */
+ * Door: engine_open, engine_open_many, engine_open_seqs, engine_open_batch, engine_close, engine_pack, gen_step_rows, gen_whole,
+ * gen_finite, gen_banned, gen_stop_at, gen_fits, gen_text, gen_score, gen_logits, gen_logprob. */
 
 typedef struct {
     int       n_ctx;                                  /* positions; 0: as the model says, -1: what the request needs */
@@ -6083,6 +6383,15 @@ static void engine__plan_pack(engine *eng) {
     eng->pack_bytes = b.packed < pool_memory() / 4 * 3 ? (size_t)b.file / (slow ? GEN_SLOW_STEPS : GEN_PACK_STEPS) + 1 : 0;
 }
 
+/* Between two steps some more matrices go into their other layout, if the n tokens of the whole run repay it; where nobody said
+ * how many they are (-1), once as many have passed as would have repaid half of it. */
+static void engine_pack(engine *eng, int64_t n, int64_t passed) {
+    if (!eng->may_pack) return;
+    if (!eng->pack_worth) engine__plan_pack(eng);
+    if (n < 0 ? passed < eng->pack_worth / 2 : n < eng->pack_worth) return;
+    eng->may_pack = eng->pack_bytes && model_pack(&eng->m, eng->p, eng->pack_bytes);
+}
+
 static engine *engine__new(const gguf_file *g, const tok_vocab *v, const fwd_opts *fo, double t_start, err_t *e) {
     engine *eng = mem_new(1, sizeof *eng);
     eng->g = g;
@@ -6139,14 +6448,41 @@ static engine *engine_open_seqs(const gguf_file *g, const fwd_opts *fo, const kv
     return NULL;
 }
 
+enum { ENGINE_SPARE = 256 << 20 };                    /* bytes of memory that a cache without a bound leaves to others */
+
+/* Memory for a cache that nobody bounded: what is free, less packed weights and a margin. */
+static uint64_t engine__cache_bytes(const model *m) {
+    const uint64_t all = pool_memory(), taken = model_weigh(m).packed + ENGINE_SPARE;
+    return all == UINT64_MAX ? 0 : all > 2 * taken ? all - taken : all / 2;
+}
+
+/* For requests that come and go, n_seqs of them at once, blocks shared by what they hold. Each may reach the context, but all of them
+ * only as far as the cache's memory goes. */
+static engine *engine_open_batch(const gguf_file *g, const tok_vocab *v, const fwd_opts *fo, const kv_opts *ko, int n_seqs,
+                                 double t_start, err_t *e) {
+    engine *eng = engine__new(g, v, fo, t_start, e);
+    kv_opts own = *ko;
+    if (!eng) return NULL;
+    engine__context(eng, fo, -1);
+    if (!own.mem_bytes) own.mem_bytes = engine__cache_bytes(&eng->m);
+    eng->n_batch = fo->n_batch > n_seqs ? fo->n_batch : n_seqs;
+    if (engine__fill(eng, fo, &own, n_seqs, n_seqs, e)) {
+        kv_share(eng->kv);
+        eng->may_pack = engine__may_pack(fo);
+        return eng;
+    }
+    engine_close(eng);
+    return NULL;
+}
+
 /* A file cut short under the mapping reads as zeros up to the end of its last page: after every step we look. */
-static bool gen__whole(const engine *eng, err_t *e) {
+static bool gen_whole(const engine *eng, err_t *e) {
     return gguf_alive(eng->g) ||
            err_set(e, EXIT_RESOURCE, "%s: the file became shorter while the model was running", eng->g->path);
 }
 
 /* True when every one of n floats is finite. */
-static bool gen__finite(const float *x, size_t n) {
+static bool gen_finite(const float *x, size_t n) {
     uint32_t bad = 0, u;
     for (size_t i = 0; i < n; i++) {
         memcpy(&u, x + i, sizeof u);
@@ -6161,8 +6497,8 @@ typedef enum { GEN_NONE, GEN_LAST, GEN_ALL } gen_rows;   /* which rows of a step
  * interrupt. */
 static bool gen_step_rows(engine *eng, int n, int n_out, long long last, float **logits, err_t *e) {
     *logits = fwd_step(eng->f, eng->row, n);
-    if (!*logits || !gen__whole(eng, e)) return false;
-    return gen__finite(*logits, (size_t)eng->m.hp.n_vocab * (size_t)n_out) ||
+    if (!*logits || !gen_whole(eng, e)) return false;
+    return gen_finite(*logits, (size_t)eng->m.hp.n_vocab * (size_t)n_out) ||
            err_set(e, EXIT_INPUT,
                    "%s: the logits after token %lld hold a NaN or an infinity: damaged weights, or a model out of range",
                    eng->g->path, last);
@@ -6205,10 +6541,21 @@ static float *gen__prefill(engine *eng, kv_seq *seq, const int32_t *ids, int fro
 
 /* --- output --- */
 
+/* Where the first of n stop strings begins in the text from byte `from` on, or the text's length. */
+static size_t gen_stop_at(const str *text, size_t from, const bytes *stop, int n) {
+    size_t first = text->n;
+    for (int i = 0; i < n; i++) {
+        const char *p = stop[i].n && first > from ? memmem(text->p + from, text->n - from, stop[i].p, stop[i].n) : NULL;
+        if (p && (size_t)(p - text->p) < first) first = (size_t)(p - text->p);
+    }
+    return first;
+}
+
 /* Text on its way out. The end of it that may yet become a stop string is held back, and so are the tokens of that end. */
 typedef struct {
     out_t          *out;
     const gen_opts *o;
+    bytes          *stop;                             /* [o->n_stop] */
     tok_stream      stream;
     str             held;
     struct gen_piece {
@@ -6231,23 +6578,12 @@ static bool gen__write(gen_sink *s, const void *p, size_t n) {
 static size_t gen__may_stop(const gen_sink *s) {
     size_t most = 0;
     for (int i = 0; i < s->o->n_stop; i++) {
-        size_t len = strlen(s->o->stop[i]), n = len ? len - 1 : 0;
+        size_t n = s->stop[i].n ? s->stop[i].n - 1 : 0;
         if (n > s->held.n) n = s->held.n;
         for (; n > most; n--)
-            if (memcmp(s->held.p + s->held.n - n, s->o->stop[i], n) == 0) most = n;
+            if (memcmp(s->held.p + s->held.n - n, s->stop[i].p, n) == 0) most = n;
     }
     return most;
-}
-
-/* Where the first stop string begins in the held text, or its length. */
-static size_t gen__stop_at(const gen_sink *s) {
-    size_t first = s->held.n;
-    for (int i = 0; i < s->o->n_stop; i++) {
-        size_t      len = strlen(s->o->stop[i]);
-        const char *p = len && s->held.n ? memmem(s->held.p, s->held.n, s->o->stop[i], len) : NULL;
-        if (p && (size_t)(p - s->held.p) < first) first = (size_t)(p - s->held.p);
-    }
-    return first;
 }
 
 /* The tokens whose text ends within the first `go` held bytes, as numbers. */
@@ -6280,7 +6616,7 @@ static bool gen__emit(gen_sink *s, int32_t id) {
         if (s->n_piece == s->piece_cap) s->piece = mem_grow(s->piece, s->piece_cap = 2 * s->piece_cap + 16, sizeof *s->piece);
         s->piece[s->n_piece++] = (struct gen_piece){id, s->held.n + (size_t)s->stream.n_held + s->stream.f4};
     }
-    size_t stop = gen__stop_at(s);
+    size_t stop = gen_stop_at(&s->held, 0, s->stop, s->o->n_stop);
     if (stop == s->held.n) return gen__release(s, s->held.n - gen__may_stop(s));
     gen__release(s, stop);
     tok_stream_flush(&s->stream, &s->held);           /* what stands behind the stop string goes with it */
@@ -6296,6 +6632,7 @@ static void gen__finish(gen_sink *s) {
     if (s->o->ids || (isatty(fileno(s->out->f)) && s->any && s->last != '\n')) gen__write(s, "\n", 1);
     str_drop(&s->held);
     mem_free(s->piece);
+    mem_free(s->stop);
 }
 
 /* --- generation --- */
@@ -6323,7 +6660,7 @@ static void gen__summary(const engine *eng, const gen_stats *st, uint64_t seed) 
 }
 
 /* Ids that are never picked: those the file suppresses and, for --ignore-eos, those that end a text. */
-static bool gen__banned(const engine *eng, bool ends, tok_ids *out, err_t *e) {
+static bool gen_banned(const engine *eng, bool ends, tok_ids *out, err_t *e) {
     const gguf_kv *kv = NULL;
     int            got = gguf_get_arr(eng->g, "tokenizer.ggml.suppress_tokens", &kv, e);
     for (uint64_t i = 0; got == 1 && i < kv->count; i++) {
@@ -6380,16 +6717,6 @@ static float *gen__next(gen_run *r, int keep, err_t *e) {
     return NULL;
 }
 
-/* Between two tokens some more matrices go into their other layout, if the tokens ahead repay it; where nobody said how many
- * they are, once as many have passed as would have repaid half of it. */
-static void gen__pack(gen_run *r) {
-    engine       *eng = r->eng;
-    const int64_t n = r->o->n_predict;
-    if (!eng->may_pack) return;
-    if (!eng->pack_worth) engine__plan_pack(eng);
-    if (n < 0 ? r->st.n_gen < eng->pack_worth / 2 : n < eng->pack_worth) return;
-    eng->may_pack = eng->pack_bytes && model_pack(&eng->m, eng->p, eng->pack_bytes);
-}
 
 static void gen__loop(gen_run *r, err_t *e) {
     const gen_opts *o = r->o;
@@ -6408,7 +6735,7 @@ static void gen__loop(gen_run *r, err_t *e) {
         if (!r->st.n_gen++) t_first = clock_now(), r->st.first_s = t_first - r->eng->t_start;
         tok_ids_add(&r->ids, id);
         if (!gen__emit(&r->sink, id) || r->st.n_gen == o->n_predict) break;
-        gen__pack(r);
+        engine_pack(r->eng, o->n_predict, r->st.n_gen);
         logits = gen__next(r, keep, e);
     }
     r->st.gen_s = t_first > 0 ? clock_now() - t_first : 0;
@@ -6425,7 +6752,7 @@ static bool gen_fits(const engine *eng, const tok_ids *prompt, err_t *e) {
 static bool gen_text(engine *eng, const tok_ids *prompt, const gen_opts *o, const samp_opts *so, uint64_t seed, out_t *out,
                      err_t *e) {
     gen_run r = {.eng = eng, .o = o, .sink = {.out = out, .o = o}};
-    if (!gen__banned(eng, o->ignore_eos, &r.banned, e) || !(r.sm = samp_new(so, eng->m.hp.n_vocab, seed, 0, e))) {
+    if (!gen_banned(eng, o->ignore_eos, &r.banned, e) || !(r.sm = samp_new(so, eng->m.hp.n_vocab, seed, 0, e))) {
         tok_ids_drop(&r.banned);
         return false;
     }
@@ -6436,6 +6763,8 @@ static bool gen_text(engine *eng, const tok_ids *prompt, const gen_opts *o, cons
     r.seq = kv_seq_new(eng->kv);
     tok_stream_init(&r.sink.stream, eng->v, prompt->n == 1 && prompt->id[0] == tok_bos(eng->v));
     r.sink.stream.special = o->special_out;
+    r.sink.stop = mem_new((size_t)o->n_stop, sizeof *r.sink.stop);
+    for (int i = 0; i < o->n_stop; i++) r.sink.stop[i] = bytes_of(o->stop[i]);
     gen__loop(&r, e);
     gen__finish(&r.sink);
     if (!e->code && !out->why) gen__summary(eng, &r.st, seed);
