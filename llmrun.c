@@ -6465,7 +6465,7 @@ static engine *engine_open_batch(const gguf_file *g, const tok_vocab *v, const f
     if (!eng) return NULL;
     engine__context(eng, fo, -1);
     if (!own.mem_bytes) own.mem_bytes = engine__cache_bytes(&eng->m);
-    eng->n_batch = fo->n_batch > n_seqs ? fo->n_batch : n_seqs;
+    eng->n_batch = fo->n_batch + n_seqs;
     if (engine__fill(eng, fo, &own, n_seqs, n_seqs, e)) {
         kv_share(eng->kv);
         eng->may_pack = engine__may_pack(fo);
