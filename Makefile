@@ -12,7 +12,7 @@ BENCH    ?= -p 512 -n 128
 
 # No -march: one binary holds every kernel level. -ffp-contract=off: the same bits at every level.
 BASE     := -std=gnu11 -g -Wall -Wextra -Wshadow -Wundef $(WERROR) -ffp-contract=off -fno-math-errno
-LIBS     := -lpcre2-8 -ldl -lm -lpthread
+LIBS     := -lpcre2-8 -ljansson -ldl -lm -lpthread
 
 # OpenBLAS is looked for when a run asks for it (--blas); BLAS=0 leaves that out.
 BLAS     ?= 1

@@ -14,6 +14,7 @@
  *   [fwd]      one step over a batch of rows                            <- k base pool arch model kv dev
  *   [samp]     logits to token                                          <- base
  *   [gen]      (engine) one request: prefill, decode, stop, scores      <- k base pool gguf tok model kv fwd samp
+ *   [req]      one line of a batch file, and its answer as one            <- base tok samp
  *   [calib]    what a text shows of a model's inputs                    <- k base pool gguf tok kv dev fwd gen
  *   [round]    weights rounded by what they do to a text               <- k base pool gguf tok model kv dev fwd
  *   [eval]     what a model is worth on a text: perplexity, divergence  <- k base pool gguf tok kv fwd gen
@@ -58,6 +59,8 @@
 
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
+
+#include <jansson.h>
 
 /* ===== [k] formats and arithmetic =====
  * A header of its own with sections of its own; it stands below everything, knows libc only and owns the names that
@@ -377,8 +380,7 @@ static bool utf8_open(const uint8_t *p, size_t n) {
     return false;
 }
 
-/* A JSON string literal, quotes included. Bytes that are not UTF-8 become U+FFFD. */
-static void str_json(str *s, bytes b) {
+static void str__json(str *s, bytes b, bool raw) {
     str_put(s, "\"");
     for (size_t i = 0; i < b.n;) {
         uint8_t c = b.p[i];
@@ -388,12 +390,18 @@ static void str_json(str *s, bytes b) {
         else if (c == '\t') str_put(s, "\\t");
         else if (c == '\r') str_put(s, "\\r");
         else if (c < 0x20 || c == 0x7f) str_fmt(s, "\\u%04x", c);
-        else if (!len) str_put(s, "\xef\xbf\xbd");
-        else str_add(s, b.p + i, (size_t)len);
+        else if (!len && !raw) str_put(s, "\xef\xbf\xbd");
+        else str_add(s, b.p + i, len ? (size_t)len : 1);
         i += len ? (size_t)len : 1;
     }
     str_put(s, "\"");
 }
+
+/* A JSON string literal, quotes included. Bytes that are not UTF-8 become U+FFFD. */
+static void str_json(str *s, bytes b) { str__json(s, b, false); }
+
+/* The same with every byte kept: JSON as far as the text is UTF-8, and the very text where it is not. */
+static void str_json_raw(str *s, bytes b) { str__json(s, b, true); }
 
 /* ===== [pool] worker threads =====
  * One team of threads for the life of a run. pool_run() lets every thread (the caller is thread 0) execute one
@@ -6825,6 +6833,716 @@ static bool gen_logits(engine *eng, const tok_ids *ids, out_t *out, err_t *e) {
     return gen__each(eng, ids, gen__put_logits, out, e);
 }
 
+/* ===== [req] one line of a batch file =====
+ * Bytes to a request, an answer to bytes. A line is OpenAI's Batch envelope, the bare body of one, or, in a file of plain
+ * text, the prompt itself; what comes out is one record of one line, its keys always in the same order and without
+ * blanks. jansson parses and lives here only; records are written by hand.
+ *
+ * Invariants:
+ * - Text is bytes. JSON is made of characters and jansson refuses all else, so a line that is not UTF-8 is veiled before
+ *   it is parsed: see req__veil. A record holds the bytes of a text as they are, escaped only where JSON must.
+ * - A key that would change the answer is honoured or an error that names it; null is a key that was not given. What a
+ *   body says stands in place of what the command said, a logit_bias as a whole.
+ * - A line that fails is told by req_read in words and by req.fault in one: the run goes on. Out of memory ends it.
+ *
+ * To add a body key: its field, a reader of its kind where there is none, a row in req_keys.
+ * Door: req_read, req_drop, req_print, req_print_error, req_json_version. */
+
+enum {
+    REQ_DEEP = 64,                                    /* lists and objects inside each other */
+    REQ_PARTS = 1 << 16,                              /* lists and objects of a line; each costs some 250 bytes */
+    REQ_VALUES = 1 << 22,                             /* its values; each costs some 40 bytes */
+    REQ_N = 128, REQ_STOPS = 16, REQ_TOP = 20,        /* completions, stop strings, alternatives at most */
+};
+
+/* What is wrong with a line, as the error of a record names it. */
+static const char req_bad_json[] = "invalid_json_line", req_invalid[] = "invalid_request", req_unsupported[] = "unsupported";
+
+typedef struct {
+    bytes       custom_id;                            /* owned, as all that follows */
+    bool        has_id;
+    bool        chat;                                 /* answers in the chat shape */
+    bytes       prompt;                               /* the text */
+    tok_ids     ids;                                  /* in place of the text where n > 0: each below n_vocab */
+    int         n;                                    /* completions, 1 .. REQ_N */
+    int64_t     max_tokens;                           /* -1: not said */
+    samp_opts   samp;                                 /* the base, changed by the body */
+    samp_bias  *bias;                                 /* what samp.bias points to where the body has its own */
+    uint64_t    seed;                                 /* where has_seed: the body's 64 bits, a negative one as its complement */
+    bool        has_seed;
+    bool        has_ignore_eos, ignore_eos;           /* said by the body, and what */
+    bytes      *stop;                                 /* [n_stop] none empty; NULL: not said */
+    int         n_stop;
+    bool        logprobs;                             /* asked for */
+    int         top;                                  /* alternatives told of each token, 0 .. REQ_TOP */
+    int         priority;                             /* lower runs earlier; 0 where not said */
+    const char *fault;                                /* one of the three above; NULL: none */
+} req;
+
+typedef struct {
+    int32_t id;
+    float   lp;                                       /* log-probability; what is not finite is told as -9999 */
+    size_t  end;                                      /* bytes of text once this token is out */
+} req_token;
+
+typedef struct {
+    bytes          text;                              /* printed as it is, whatever its bytes */
+    const char    *finish;                            /* "stop", "length" */
+    const req_token *tok;                             /* [n_tok], where log-probabilities are asked for */
+    int            n_tok;
+    const int32_t *top_id;                            /* [n_tok, top] the likeliest first; -1: fewer than that */
+    const float   *top_lp;                            /* [n_tok, top] */
+    int            n_generated;                       /* what usage counts */
+} req_answer;
+
+typedef struct {
+    uint64_t    line;                                 /* in the input file, from 1 */
+    uint64_t    hash;                                 /* of the line's bytes: bytes_hash(0, line without its ending) */
+    const char *model_name;
+    int64_t     created;                              /* seconds since 1970 */
+    int         n_prompt, n_cached;                   /* tokens; those of them that were not computed for this line */
+} req_origin;
+
+static const char *req_json_version(void) { return jansson_version_str(); }
+
+static void req_drop(req *q) {
+    mem_free((void *)(uintptr_t)q->custom_id.p);
+    mem_free((void *)(uintptr_t)q->prompt.p);
+    for (int i = 0; i < q->n_stop; i++) mem_free((void *)(uintptr_t)q->stop[i].p);
+    mem_free(q->stop);
+    mem_free(q->bias);
+    tok_ids_drop(&q->ids);
+    *q = (req){0};
+}
+
+/* --- the veil: any bytes as characters, and back --- */
+
+static bool req__is_utf8(bytes b) {
+    for (size_t i = 0; i < b.n;) {
+        int len = utf8_len(b.p + i, b.n - i);
+        if (!len) return false;
+        i += (size_t)len;
+    }
+    return true;
+}
+
+/* The byte b, 0x80 or more, as the character U+10FF00 + b. */
+static void req__veil_byte(str *out, uint8_t b) {
+    const uint8_t c[4] = {0xf4, 0x8f, 0xbc | b >> 6, 0x80 | (b & 0x3f)};
+    str_add(out, c, sizeof c);
+}
+
+/* One of those 128 characters, U+10FF80 to U+10FFFF. */
+static bool req__is_veil(const uint8_t *p, size_t n) {
+    return n >= 4 && p[0] == 0xf4 && p[1] == 0x8f && (p[2] == 0xbe || p[2] == 0xbf) && (p[3] & 0xc0) == 0x80;
+}
+
+/* The same character as JSON escapes it, \udbff\udf80 to \udbff\udfff in either case: its last byte in UTF-8 and the one
+ * before it; 0: it is not one. */
+static unsigned req__veil_escape(const uint8_t *p, size_t n) {
+    char text[13] = "";
+    if (n < 12) return 0;
+    for (int i = 0; i < 12; i++) text[i] = (char)(p[i] >= 'A' && p[i] <= 'Z' ? p[i] + 32 : p[i]);
+    if (p[1] != 'u' || p[7] != 'u' || strncmp(text, "\\udbff\\udf", 10) != 0 || strspn(text + 10, "0123456789abcdef") != 2)
+        return 0;
+    unsigned low = (unsigned)strtoul(text + 10, NULL, 16);
+    return low < 0x80 ? 0 : (0xbcu | low >> 6) << 8 | 0x80u | (low & 0x3f);
+}
+
+/* Every byte that belongs to no well-formed character becomes a character of its own at the very end of Unicode, where
+ * nobody is at home; should somebody be, each byte of theirs is veiled too, so that nothing is ever mistaken. */
+static void req__veil(bytes in, str *out) {
+    for (size_t i = 0, len; i < in.n; i += len) {
+        const uint8_t *p = in.p + i;
+        const unsigned escape = *p == '\\' ? req__veil_escape(p, in.n - i) : 0;
+        const uint8_t  spelled[4] = {0xf4, 0x8f, (uint8_t)(escape >> 8), (uint8_t)escape};
+        len = (size_t)utf8_len(p, in.n - i);
+        const bool     veil = !len || escape || req__is_veil(p, in.n - i);
+        const uint8_t *from = escape ? spelled : p;
+        for (size_t k = 0; veil && k < (!len ? 1 : 4); k++) req__veil_byte(out, from[k]);
+        if (!len) len = 1;
+        if (escape) len = 12;
+        else if (*p == '\\' && i + 1 < in.n && p[1] < 0x80) len = 2;       /* an escaped backslash begins nothing */
+        if (!veil) str_add(out, p, len);
+    }
+}
+
+static void req__unveil(bytes in, str *out) {
+    for (size_t i = 0; i < in.n;) {
+        const uint8_t *p = in.p + i;
+        const bool     veil = req__is_veil(p, in.n - i);
+        const uint8_t  b = veil ? (uint8_t)(p[2] << 6 | (p[3] & 0x3f)) : *p;
+        str_add(out, &b, 1);
+        i += veil ? 4 : 1;
+    }
+}
+
+/* --- reading --- */
+
+typedef struct {                                      /* one line on its way in */
+    req     *q;
+    bool     veiled, messages;                        /* not UTF-8; messages seen */
+    int32_t  n_vocab;
+    int      top;                                     /* top_logprobs; -1: not said */
+    err_t   *e;
+} req_in;
+
+enum { REQ_COMPLETION = 1, REQ_CHAT = 2 };
+
+typedef struct req_key {
+    const char *name;
+    unsigned    where;                                /* the shapes it belongs to */
+    bool      (*take)(req_in *r, const struct req_key *k, const json_t *v);
+    size_t      at;                                   /* in req, of the type that `take` writes */
+    double      lo, hi;
+} req_key;
+
+static void *req__alloc(size_t n) { return mem_grow(NULL, n, 1); }
+
+/* Bytes of the line's own, as they stood in it. */
+static bytes req__own(const req_in *r, bytes b) {
+    str s = {0};
+    str_room(&s, b.n);
+    s.p[0] = 0;
+    if (r->veiled) req__unveil(b, &s);
+    else str_add(&s, b.p, b.n);
+    return str_bytes(&s);
+}
+
+static bytes req__string(const req_in *r, const json_t *v) {
+    return req__own(r, (bytes){(const uint8_t *)json_string_value(v), json_string_length(v)});
+}
+
+/* As much of a string as a message has room for. */
+typedef struct {
+    char text[128];
+} req_shown;
+
+static req_shown req__show(const req_in *r, const char *p, size_t n) {
+    req_shown s;
+    bytes     b = req__own(r, (bytes){(const uint8_t *)p, n < 400 ? n : 400});
+    for (size_t i = 0; i < b.n; i++)
+        if (!b.p[i]) ((uint8_t *)(uintptr_t)b.p)[i] = '?';
+    snprintf(s.text, sizeof s.text, "%.100s%s", (const char *)b.p, b.n > 100 ? "..." : "");
+    mem_free((void *)(uintptr_t)b.p);
+    return s;
+}
+
+static const char *req__kind(const json_t *v) {
+    static const char *const kinds[] = {
+        [JSON_OBJECT] = "an object", [JSON_ARRAY] = "a list", [JSON_STRING] = "a string", [JSON_INTEGER] = "a number",
+        [JSON_REAL] = "a number", [JSON_TRUE] = "true", [JSON_FALSE] = "false", [JSON_NULL] = "null"};
+    return v ? kinds[json_typeof(v)] : "nothing";
+}
+
+static bool req__not(const req_in *r, const char *name, const json_t *v, const char *expected) {
+    return err_set(r->e, EXIT_INPUT, "%s: found %s, expected %s", name, req__kind(v), expected);
+}
+
+static bool req__later(const req_in *r, const char *what) {
+    r->q->fault = req_unsupported;
+    return err_set(r->e, EXIT_INPUT, "%s: not supported yet", what);
+}
+
+static bool req__number(const req_in *r, const req_key *k, const json_t *v, double *x) {
+    if (!json_is_number(v)) return req__not(r, k->name, v, "a number");
+    *x = json_number_value(v);
+    if (*x >= k->lo && *x <= k->hi) return true;
+    return err_set(r->e, EXIT_INPUT, "%s: %.10g is out of range, expected %.10g to %.10g", k->name, *x, k->lo, k->hi);
+}
+
+/* 3.0 is a whole number to JSON, which has one kind of them only. */
+static bool req__whole(const req_in *r, const req_key *k, const json_t *v, int64_t *n) {
+    double x;
+    if (!req__number(r, k, v, &x)) return false;
+    if (json_is_integer(v)) return *n = json_integer_value(v), true;
+    if (x != floor(x) || !(fabs(x) < 0x1p63))
+        return err_set(r->e, EXIT_INPUT, "%s: found %.10g, expected a whole number", k->name, x);
+    return *n = (int64_t)x, true;
+}
+
+static bool req__take_int(req_in *r, const req_key *k, const json_t *v) {
+    int64_t n;
+    return req__whole(r, k, v, &n) && (*(int *)((char *)r->q + k->at) = (int)n, true);
+}
+
+static bool req__take_float(req_in *r, const req_key *k, const json_t *v) {
+    double x;
+    return req__number(r, k, v, &x) && (*(float *)((char *)r->q + k->at) = (float)x, true);
+}
+
+/* Both names of one thing may stand in a body if they agree. */
+static bool req__take_max(req_in *r, const req_key *k, const json_t *v) {
+    int64_t n, *max = &r->q->max_tokens;
+    if (!req__whole(r, k, v, &n)) return false;
+    if (*max >= 0 && *max != n)
+        return err_set(r->e, EXIT_INPUT, "%s: %lld beside another limit of %lld, expected one", k->name, (long long)n, (long long)*max);
+    return *max = n, true;
+}
+
+static bool req__take_seed(req_in *r, const req_key *k, const json_t *v) {
+    int64_t n;
+    if (!req__whole(r, k, v, &n)) return false;
+    r->q->seed = (uint64_t)n;
+    return r->q->has_seed = true;
+}
+
+static bool req__take_ignore_eos(req_in *r, const req_key *k, const json_t *v) {
+    if (!json_is_boolean(v)) return req__not(r, k->name, v, "true or false");
+    r->q->ignore_eos = json_is_true(v);
+    return r->q->has_ignore_eos = true;
+}
+
+static bool req__add_stop(req_in *r, const req_key *k, const json_t *v) {
+    if (!json_is_string(v)) return req__not(r, k->name, v, "a string or a list of strings");
+    if (!json_string_length(v)) return err_set(r->e, EXIT_INPUT, "%s: an empty string, expected text", k->name);
+    r->q->stop[r->q->n_stop++] = req__string(r, v);
+    return true;
+}
+
+static bool req__take_stop(req_in *r, const req_key *k, const json_t *v) {
+    const size_t n = json_is_array(v) ? json_array_size(v) : 1;
+    if (n > REQ_STOPS) return err_set(r->e, EXIT_INPUT, "%s: %zu strings, expected at most %d", k->name, n, REQ_STOPS);
+    r->q->stop = mem_new(n, sizeof *r->q->stop);
+    if (!json_is_array(v)) return req__add_stop(r, k, v);
+    for (size_t i = 0; i < n; i++)
+        if (!req__add_stop(r, k, json_array_get(v, i))) return false;
+    return true;
+}
+
+/* A completion says how many alternatives it wants, 0 for the tokens alone; a chat says whether, and top_logprobs says
+ * how many. */
+static bool req__take_logprobs(req_in *r, const req_key *k, const json_t *v) {
+    req *q = r->q;
+    if (!q->chat) return req__take_int(r, k, v) && (q->logprobs = true);
+    if (!json_is_boolean(v)) return req__not(r, k->name, v, "true or false");
+    q->logprobs = json_is_true(v);
+    return true;
+}
+
+static bool req__take_top(req_in *r, const req_key *k, const json_t *v) {
+    int64_t n;
+    return req__whole(r, k, v, &n) && (r->top = (int)n, true);
+}
+
+/* The decimal digits of a token id without leading zeros, so that no two keys are one token. */
+static bool req__token_key(const char *text, int32_t n_vocab, int32_t *id) {
+    size_t n = strspn(text, "0123456789");
+    if (!n || n > 10 || text[n] || (text[0] == '0' && n > 1)) return false;
+    long long x = strtoll(text, NULL, 10);
+    *id = (int32_t)x;
+    return x < n_vocab;
+}
+
+/* A bias is added to the logit as it is: OpenAI's -100 and 100 are not another word for never and always, though they act
+ * like it on the logits of real models. */
+static bool req__take_bias(req_in *r, const req_key *k, const json_t *v) {
+    req *q = r->q;
+    if (!json_is_object(v)) return req__not(r, k->name, v, "an object of token ids and biases");
+    json_t *o = (json_t *)(uintptr_t)v;               /* walking an object does not change it, whatever jansson's types say */
+    q->bias = mem_new(json_object_size(v), sizeof *q->bias);
+    q->samp.bias = q->bias;
+    q->samp.n_bias = 0;
+    for (void *at = json_object_iter(o); at; at = json_object_iter_next(o, at)) {
+        const char *name = json_object_iter_key(at);
+        samp_bias  *b = &q->bias[q->samp.n_bias++];
+        double      x;
+        if (!req__token_key(name, r->n_vocab, &b->id))
+            return err_set(r->e, EXIT_INPUT, "%s: found '%s', expected token ids from 0 to %d", k->name,
+                           req__show(r, name, strlen(name)).text, r->n_vocab - 1);
+        if (!req__number(r, k, json_object_iter_value(at), &x)) return false;
+        b->bias = (float)x;
+    }
+    return true;
+}
+
+static bool req__take_ids(req_in *r, const req_key *k, const json_t *list) {
+    const req_key id_key = {.name = k->name, .lo = 0, .hi = r->n_vocab - 1};
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *v = json_array_get(list, i);
+        int64_t       id;
+        if (!json_is_number(v)) return req__not(r, k->name, v, "token ids alone in this list");
+        if (!req__whole(r, &id_key, v, &id)) return false;
+        tok_ids_add(&r->q->ids, (int32_t)id);
+    }
+    return true;
+}
+
+/* Text, token ids, or a list with one of either. */
+static bool req__take_prompt(req_in *r, const req_key *k, const json_t *v) {
+    static const char expected[] = "text or a list of token ids";
+    const json_t     *first = json_is_array(v) ? json_array_get(v, 0) : NULL;
+    if (json_is_array(v) && !first) return err_set(r->e, EXIT_INPUT, "%s: an empty list, expected %s", k->name, expected);
+    if (json_is_number(first)) return req__take_ids(r, k, v);
+    if (json_is_string(first) || json_is_array(first)) {
+        if (json_array_size(v) > 1)
+            return err_set(r->e, EXIT_INPUT, "%s: a list of %zu prompts, expected one prompt a line", k->name, json_array_size(v));
+        v = first;
+        if (json_is_array(v) && !json_array_size(v)) return err_set(r->e, EXIT_INPUT, "%s: an empty list, expected %s", k->name, expected);
+        if (json_is_array(v)) return req__take_ids(r, k, v);
+    }
+    if (!json_is_string(v)) return req__not(r, k->name, first ? first : v, expected);
+    r->q->prompt = req__string(r, v);
+    return true;
+}
+
+static bool req__message(const req_in *r, const req_key *k, const json_t *m) {
+    const json_t *role = json_object_get(m, "role"), *content = json_object_get(m, "content");
+    if (!json_is_object(m)) return req__not(r, k->name, m, "objects with role and content in this list");
+    if (!json_is_string(role)) return req__not(r, "messages: role", role, "a string");
+    return !content || json_is_string(content) || json_is_null(content) || json_is_array(content) ||
+           req__not(r, "messages: content", content, "a string");
+}
+
+static bool req__take_messages(req_in *r, const req_key *k, const json_t *v) {
+    if (!json_is_array(v) || !json_array_size(v)) return req__not(r, k->name, v, "a list of at least one message");
+    for (size_t i = 0; i < json_array_size(v); i++)
+        if (!req__message(r, k, json_array_get(v, i))) return false;
+    return r->messages = true;
+}
+
+static bool req__take_format(req_in *r, const req_key *k, const json_t *v) {
+    const json_t *type = json_object_get(v, "type");
+    if (!json_is_object(v) || !json_is_string(type)) return req__not(r, k->name, v, "an object with a type");
+    const char *name = json_string_value(type);
+    if (strcmp(name, "text") == 0) return true;
+    char what[160];
+    snprintf(what, sizeof what, "%s: type '%s'", k->name, req__show(r, name, json_string_length(type)).text);
+    return req__later(r, what);
+}
+
+static bool req__take_object(req_in *r, const req_key *k, const json_t *v) {
+    return json_is_object(v) || req__not(r, k->name, v, "an object");
+}
+
+static bool req__take_stream(req_in *r, const req_key *k, const json_t *v) {
+    if (json_is_false(v)) return true;
+    if (!json_is_true(v)) return req__not(r, k->name, v, "true or false");
+    r->q->fault = req_unsupported;
+    return err_set(r->e, EXIT_INPUT, "%s: true, expected false: the answer to a line is one record", k->name);
+}
+
+static bool req__take_later(req_in *r, const req_key *k, const json_t *v) {
+    (void)v;
+    return req__later(r, k->name);
+}
+
+static bool req__take_nothing(req_in *r, const req_key *k, const json_t *v) {
+    (void)r, (void)k, (void)v;
+    return true;
+}
+
+#define REQ_AT(f) offsetof(req, f)
+static const req_key req_keys[] = {
+    /* name                    shapes                        reader                where                            lo     hi */
+    {"prompt",                 REQ_COMPLETION,               req__take_prompt,     0,                               0,     0},
+    {"messages",               REQ_CHAT,                     req__take_messages,   0,                               0,     0},
+    {"max_tokens",             REQ_COMPLETION | REQ_CHAT,    req__take_max,        REQ_AT(max_tokens),              0,     0x1p63},
+    {"max_completion_tokens",  REQ_COMPLETION | REQ_CHAT,    req__take_max,        REQ_AT(max_tokens),              0,     0x1p63},
+    {"temperature",            REQ_COMPLETION | REQ_CHAT,    req__take_float,      REQ_AT(samp.temp),               0,     1e6},
+    {"top_p",                  REQ_COMPLETION | REQ_CHAT,    req__take_float,      REQ_AT(samp.top_p),              0,     1},
+    {"top_k",                  REQ_COMPLETION | REQ_CHAT,    req__take_int,        REQ_AT(samp.top_k),              -1,    INT32_MAX},
+    {"min_p",                  REQ_COMPLETION | REQ_CHAT,    req__take_float,      REQ_AT(samp.min_p),              0,     1},
+    {"seed",                   REQ_COMPLETION | REQ_CHAT,    req__take_seed,       REQ_AT(seed),                    -0x1p63, 0x1p63},
+    {"stop",                   REQ_COMPLETION | REQ_CHAT,    req__take_stop,       REQ_AT(stop),                    0,     0},
+    {"n",                      REQ_COMPLETION | REQ_CHAT,    req__take_int,        REQ_AT(n),                       1,     REQ_N},
+    {"logprobs",               REQ_COMPLETION | REQ_CHAT,    req__take_logprobs,   REQ_AT(top),                     0,     REQ_TOP},
+    {"top_logprobs",           REQ_CHAT,                     req__take_top,        REQ_AT(top),                     0,     REQ_TOP},
+    {"presence_penalty",       REQ_COMPLETION | REQ_CHAT,    req__take_float,      REQ_AT(samp.presence_penalty),   -100,  100},
+    {"frequency_penalty",      REQ_COMPLETION | REQ_CHAT,    req__take_float,      REQ_AT(samp.frequency_penalty),  -100,  100},
+    {"repetition_penalty",     REQ_COMPLETION | REQ_CHAT,    req__take_float,      REQ_AT(samp.repeat_penalty),     1e-3,  1000},
+    {"logit_bias",             REQ_COMPLETION | REQ_CHAT,    req__take_bias,       REQ_AT(samp.bias),               -1e30, 1e30},
+    {"ignore_eos",             REQ_COMPLETION | REQ_CHAT,    req__take_ignore_eos, REQ_AT(ignore_eos),              0,     0},
+    {"priority",               REQ_COMPLETION | REQ_CHAT,    req__take_int,        REQ_AT(priority),                INT32_MIN, INT32_MAX},
+    {"response_format",        REQ_COMPLETION | REQ_CHAT,    req__take_format,     0,                               0,     0},
+    {"grammar",                REQ_COMPLETION | REQ_CHAT,    req__take_later,      0,                               0,     0},
+    {"regex",                  REQ_COMPLETION | REQ_CHAT,    req__take_later,      0,                               0,     0},
+    {"chat_template_kwargs",   REQ_CHAT,                     req__take_object,     0,                               0,     0},
+    {"model",                  REQ_COMPLETION | REQ_CHAT,    req__take_nothing,    0,                               0,     0},
+    {"user",                   REQ_COMPLETION | REQ_CHAT,    req__take_nothing,    0,                               0,     0},
+    {"metadata",               REQ_COMPLETION | REQ_CHAT,    req__take_nothing,    0,                               0,     0},
+    {"stream",                 REQ_COMPLETION | REQ_CHAT,    req__take_stream,     0,                               0,     0},
+};
+#undef REQ_AT
+
+static const char req_url[] = "/v1/completions", req_chat_url[] = "/v1/chat/completions";
+
+static bool req__key(req_in *r, const char *name, const json_t *v) {
+    const req_key *k = req_keys, *end = req_keys + sizeof req_keys / sizeof *req_keys;
+    while (k < end && strcmp(k->name, name) != 0) k++;
+    if (k == end)
+        return err_set(r->e, EXIT_INPUT, "unknown key '%s' in the body", req__show(r, name, strlen(name)).text);
+    if (json_is_null(v)) return true;
+    if (!(k->where & (r->q->chat ? REQ_CHAT : REQ_COMPLETION)))
+        return err_set(r->e, EXIT_INPUT, "%s: belongs to %s, found in a body for %s", name, r->q->chat ? req_url : req_chat_url,
+                       r->q->chat ? req_chat_url : req_url);
+    return k->take(r, k, v);
+}
+
+/* What keys mean together, once all are read. */
+static bool req__whole_body(req_in *r) {
+    req *q = r->q;
+    if (r->top >= 0) q->top = r->top;
+    if (r->top > 0 && !q->logprobs) return err_set(r->e, EXIT_INPUT, "top_logprobs: without logprobs, expected \"logprobs\":true");
+    if (q->chat && !r->messages) return err_set(r->e, EXIT_INPUT, "the body has no messages");
+    if (!q->chat && !q->prompt.p && !q->ids.n) return err_set(r->e, EXIT_INPUT, "the body has no prompt");
+    if (!q->chat) return true;
+    q->fault = req_unsupported;
+    return err_set(r->e, EXIT_INPUT, "messages: chat templates do not run yet, expected a prompt");
+}
+
+/* bare: the body is the whole line, and custom_id may stand in it. */
+static bool req__body(req_in *r, json_t *body, bool bare) {
+    for (void *at = json_object_iter(body); at; at = json_object_iter_next(body, at)) {
+        const char *name = json_object_iter_key(at);
+        if (bare && strcmp(name, "custom_id") == 0) continue;
+        if (!req__key(r, name, json_object_iter_value(at))) return false;
+    }
+    return req__whole_body(r);
+}
+
+static bool req__custom_id(req_in *r, const json_t *v) {
+    if (!v || json_is_null(v)) return true;
+    if (!json_is_string(v)) return req__not(r, "custom_id", v, "a string");
+    r->q->custom_id = req__string(r, v);
+    return r->q->has_id = true;
+}
+
+/* The value of an envelope's key, which has to be one of two strings; returns which, or -1. */
+static int req__choice(const req_in *r, const json_t *v, const char *name, const char *a, const char *b) {
+    if (json_is_string(v) && strcmp(json_string_value(v), a) == 0) return 0;
+    if (json_is_string(v) && b && strcmp(json_string_value(v), b) == 0) return 1;
+    const char *or = b ? " or " : "", *other = b ? b : "";
+    if (json_is_string(v))
+        err_set(r->e, EXIT_INPUT, "%s: found '%s', expected %s%s%s", name,
+                req__show(r, json_string_value(v), json_string_length(v)).text, a, or, other);
+    else err_set(r->e, EXIT_INPUT, "%s: found %s, expected %s%s%s", name, req__kind(v), a, or, other);
+    return -1;
+}
+
+static bool req__envelope(req_in *r, json_t *line) {
+    static const char *const names[] = {"custom_id", "method", "url", "body"};
+    json_t                  *body = json_object_get(line, "body");
+    for (void *at = json_object_iter(line); at; at = json_object_iter_next(line, at)) {
+        const char *name = json_object_iter_key(at);
+        size_t      i = 0;
+        while (i < 4 && strcmp(names[i], name) != 0) i++;
+        if (i == 4)
+            return err_set(r->e, EXIT_INPUT, "unknown key '%s' beside custom_id, method, url and body",
+                           req__show(r, name, strlen(name)).text);
+    }
+    if (req__choice(r, json_object_get(line, "method"), "method", "POST", NULL) < 0) return false;
+    const int shape = req__choice(r, json_object_get(line, "url"), "url", req_url, req_chat_url);
+    if (shape < 0) return false;
+    r->q->chat = shape == 1;
+    return json_is_object(body) ? req__body(r, body, false) : req__not(r, "body", body, "an object");
+}
+
+static bool req__object(req_in *r, json_t *line) {
+    static const char *const marks[] = {"method", "url", "body"};
+    if (!json_is_object(line)) return req__not(r, "the line", line, "an object");
+    if (!req__custom_id(r, json_object_get(line, "custom_id"))) return false;
+    for (size_t i = 0; i < 3; i++)
+        if (json_object_get(line, marks[i])) return req__envelope(r, line);
+    const json_t *messages = json_object_get(line, "messages");
+    r->q->chat = messages && !json_is_null(messages);
+    return req__body(r, line, true);
+}
+
+/* Bounds what a parser that recurses and allocates can be made to do: looked at before it runs. What stands in strings
+ * does not count; where strings end is plain up to the first fault, and there the parser stops. */
+static bool req__bounded(bytes line, err_t *e) {
+    size_t parts = 0, values = 0, deep = 0;
+    bool   in_string = false;
+    for (size_t i = 0; i < line.n; i++) {
+        const uint8_t c = line.p[i];
+        if (in_string && c == '\\') i++;
+        else if (c == '"') in_string = !in_string;
+        else if (in_string) continue;
+        else if (c == ',') values++;
+        else if (c == '[' || c == '{') parts++, deep++;
+        else if ((c == ']' || c == '}') && deep) deep--;
+        if (deep > REQ_DEEP)
+            return err_set(e, EXIT_INPUT, "byte %zu: lists and objects more than %d deep", i, REQ_DEEP);
+        if (parts > REQ_PARTS) return err_set(e, EXIT_INPUT, "byte %zu: more than %d lists and objects", i, REQ_PARTS);
+        if (values > REQ_VALUES) return err_set(e, EXIT_INPUT, "byte %zu: more than %d values", i, REQ_VALUES);
+    }
+    return true;
+}
+
+/* What jansson found, its place counted in the line's own bytes. */
+static bool req__bad_json(const req_in *r, bytes parsed, const json_error_t *why) {
+    size_t at = why->position > 0 && (size_t)why->position <= parsed.n ? (size_t)why->position : 0;
+    bytes  before = req__own(r, (bytes){parsed.p, at});
+    err_set(r->e, EXIT_INPUT, "bad JSON before byte %zu: %s", before.n, req__show(r, why->text, strlen(why->text)).text);
+    mem_free((void *)(uintptr_t)before.p);
+    return false;
+}
+
+static bool req__json(req_in *r, bytes line) {
+    str          veiled = {0};
+    json_error_t why;
+    r->q->fault = req_bad_json;
+    if (!req__bounded(line, r->e)) return false;
+    r->veiled = !req__is_utf8(line);
+    if (r->veiled) req__veil(line, &veiled);
+    bytes text = r->veiled ? str_bytes(&veiled) : line;
+    json_set_alloc_funcs(req__alloc, mem_free);       /* jansson forgets to look at some of its own */
+    json_t *root = json_loadb((const char *)text.p, text.n, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &why);
+    if (root) r->q->fault = req_invalid;
+    bool ok = root ? req__object(r, root) : req__bad_json(r, text, &why);
+    json_decref(root);
+    str_drop(&veiled);
+    return ok;
+}
+
+/* A line without its ending: JSON, or (json false) the prompt itself. base: what the command says of sampling, copied
+ * with its pointers. *q need not hold anything before, holds custom_id wherever one could be read, and is dropped by the
+ * caller in either case. False: e says why. */
+static bool req_read(req *q, bytes line, bool json, const samp_opts *base, int32_t n_vocab, err_t *e) {
+    req_in r = {.q = q, .n_vocab = n_vocab, .top = -1, .e = e};
+    *q = (req){.n = 1, .max_tokens = -1, .samp = *base};
+    if (!json) {
+        q->prompt = req__own(&r, line);
+        return true;
+    }
+    if (!req__json(&r, line)) return false;
+    q->fault = NULL;
+    return true;
+}
+
+/* --- writing --- */
+
+static void req__print_id(const req_origin *o, bytes custom_id, bool has_id, str *out) {
+    str_fmt(out, "{\"id\":\"batch_req_%llu_%016llx\",\"custom_id\":", (unsigned long long)o->line, (unsigned long long)o->hash);
+    if (has_id) str_json_raw(out, custom_id);
+    else str_put(out, "null");
+}
+
+/* JSON has no infinities; -9999 is how the field's servers say next to impossible. */
+static void req__print_lp(str *out, float lp) { str_fmt(out, "%.9g", isfinite(lp) ? (double)lp : -9999.0); }
+
+/* Control tokens are spelled as the vocabulary spells them. */
+static bytes req__spell(const tok_vocab *v, int32_t id) { return tok_is_control(v, id) ? tok_text(v, id) : tok_piece(v, id); }
+
+/* The alternatives of one token as an object of texts, the chosen one last where it is not among them. Of tokens with one
+ * spelling only the likeliest is told: keys are unique. */
+static void req__print_tops(const req_answer *a, int i, int top, const tok_vocab *v, str *out) {
+    const int32_t *id = a->top_id + (size_t)i * (size_t)top;
+    bytes          told[REQ_TOP + 1];
+    int            n = 0;
+    str_put(out, "{");
+    for (int k = 0; k <= top; k++) {
+        const int32_t one = k < top ? id[k] : a->tok[i].id;
+        bool          twice = one < 0;
+        told[n] = req__spell(v, one);
+        for (int j = 0; j < n && !twice; j++) twice = bytes_eq(told[j], told[n]);
+        if (twice) continue;
+        if (n) str_put(out, ",");
+        str_json_raw(out, told[n++]);
+        str_put(out, ":");
+        req__print_lp(out, k < top ? a->top_lp[(size_t)i * (size_t)top + (size_t)k] : a->tok[i].lp);
+    }
+    str_put(out, "}");
+}
+
+/* The legacy form. text_offset counts bytes of this answer's text, from 0; a token that a stop string cut off begins at
+ * the end of it. */
+static void req__print_legacy(const req *q, const req_answer *a, const tok_vocab *v, str *out) {
+    str_put(out, "{\"tokens\":[");
+    for (int i = 0; i < a->n_tok; i++) {
+        if (i) str_put(out, ",");
+        str_json_raw(out, req__spell(v, a->tok[i].id));
+    }
+    str_put(out, "],\"token_logprobs\":[");
+    for (int i = 0; i < a->n_tok; i++) {
+        if (i) str_put(out, ",");
+        req__print_lp(out, a->tok[i].lp);
+    }
+    str_put(out, "],\"top_logprobs\":");
+    for (int i = 0; q->top && i < a->n_tok; i++) {
+        str_put(out, i ? "," : "[");
+        req__print_tops(a, i, q->top, v, out);
+    }
+    str_put(out, !q->top ? "null" : a->n_tok ? "]" : "[]");
+    str_put(out, ",\"text_offset\":[");
+    for (int i = 0; i < a->n_tok; i++) {
+        const size_t at = i ? a->tok[i - 1].end : 0;
+        str_fmt(out, "%s%zu", i ? "," : "", at < a->text.n ? at : a->text.n);
+    }
+    str_put(out, "]}");
+}
+
+/* {"token","logprob","bytes" without the last brace */
+static void req__print_token(int32_t id, float lp, const tok_vocab *v, str *out) {
+    const bytes b = req__spell(v, id);
+    str_put(out, "{\"token\":");
+    str_json_raw(out, b);
+    str_put(out, ",\"logprob\":");
+    req__print_lp(out, lp);
+    str_put(out, ",\"bytes\":[");
+    for (size_t i = 0; i < b.n; i++) str_fmt(out, "%s%d", i ? "," : "", b.p[i]);
+    str_put(out, "]");
+}
+
+static void req__print_content(const req *q, const req_answer *a, const tok_vocab *v, str *out) {
+    str_put(out, "{\"content\":[");
+    for (int i = 0; i < a->n_tok; i++) {
+        if (i) str_put(out, ",");
+        req__print_token(a->tok[i].id, a->tok[i].lp, v, out);
+        str_put(out, ",\"top_logprobs\":[");
+        for (int k = 0; k < q->top; k++) {
+            const size_t at = (size_t)i * (size_t)q->top + (size_t)k;
+            if (a->top_id[at] < 0) break;
+            if (k) str_put(out, ",");
+            req__print_token(a->top_id[at], a->top_lp[at], v, out);
+            str_put(out, "}");
+        }
+        str_put(out, "]}");
+    }
+    str_put(out, "]}");
+}
+
+static void req__print_choice(const req *q, const req_answer *a, int index, const tok_vocab *v, str *out) {
+    str_fmt(out, "{\"index\":%d,%s", index, q->chat ? "\"message\":{\"role\":\"assistant\",\"content\":" : "\"text\":");
+    str_json_raw(out, a->text);
+    str_put(out, q->chat ? "},\"logprobs\":" : ",\"logprobs\":");
+    if (!q->logprobs) str_put(out, "null");
+    else if (q->chat) req__print_content(q, a, v, out);
+    else req__print_legacy(q, a, v, out);
+    str_fmt(out, ",\"finish_reason\":\"%s\"}", a->finish);
+}
+
+/* The whole record of a line, newline and all: a is [q->n], one answer a choice. */
+static void req_print(const req *q, const req_answer *a, const req_origin *o, const tok_vocab *v, str *out) {
+    long long          made = 0;
+    unsigned long long line = o->line;
+    req__print_id(o, q->custom_id, q->has_id, out);
+    str_fmt(out, ",\"response\":{\"status_code\":200,\"request_id\":\"req_%llu\",\"body\":{\"id\":\"%s-%llu\",\"object\":\"%s\"", line,
+            q->chat ? "chatcmpl" : "cmpl", line, q->chat ? "chat.completion" : "text_completion");
+    str_fmt(out, ",\"created\":%lld,\"model\":", (long long)o->created);
+    str_json(out, bytes_of(o->model_name));
+    str_put(out, ",\"choices\":[");
+    for (int i = 0; i < q->n; i++) {
+        if (i) str_put(out, ",");
+        req__print_choice(q, &a[i], i, v, out);
+        made += a[i].n_generated;
+    }
+    str_fmt(out, "],\"usage\":{\"prompt_tokens\":%d,\"completion_tokens\":%lld,\"total_tokens\":%lld", o->n_prompt, made,
+            made + o->n_prompt);
+    str_fmt(out, ",\"prompt_tokens_details\":{\"cached_tokens\":%d}}}},\"error\":null}\n", o->n_cached);
+}
+
+/* The record of a line that failed. */
+static void req_print_error(bytes custom_id, bool has_id, const req_origin *o, const char *code, const char *message, str *out) {
+    req__print_id(o, custom_id, has_id, out);
+    str_put(out, ",\"response\":null,\"error\":{\"code\":");
+    str_json(out, bytes_of(code));
+    str_put(out, ",\"message\":");
+    str_json(out, bytes_of(message));
+    str_put(out, "}}\n");
+}
+
 /* ===== [calib] what a text shows of a model's inputs =====
  * Runs a text through a model in chunks and watches what each weight matrix is multiplied with. The importance matrix: the
  * sum of squares of every input channel, for each expert of a stack, and how many rows were summed. It is written and read
@@ -12552,7 +13270,7 @@ static void cli__version(str *out) {
     err_t none = {0};
     str_fmt(out, "llmrun %s\n", cli_version);
     str_fmt(out, "compiler  %s%s\n", strstr(__VERSION__, "lang") ? "" : "gcc ", __VERSION__);
-    str_fmt(out, "kernels   %s\nPCRE2     %s\n", k_level_name(), pcre);
+    str_fmt(out, "kernels   %s\nPCRE2     %s\njansson   %s\n", k_level_name(), pcre, req_json_version());
     str_fmt(out, "OpenBLAS  %s\n",
             dev_blas_open(&none) ? "found, runs with --blas"
             : LLMRUN_BLAS        ? "not found"
