@@ -15,6 +15,7 @@
  *   [samp]     logits to token                                          <- base
  *   [gen]      (engine) one request: prefill, decode, stop, scores      <- k base pool gguf tok model kv fwd samp
  *   [req]      one line of a batch file, and its answer as one            <- base tok samp
+ *   [sched]    (hist) many requests through one model                   <- k base pool tok model kv fwd samp gen req
  *   [calib]    what a text shows of a model's inputs                    <- k base pool gguf tok kv dev fwd gen
  *   [round]    weights rounded by what they do to a text               <- k base pool gguf tok model kv dev fwd
  *   [eval]     what a model is worth on a text: perplexity, divergence  <- k base pool gguf tok kv fwd gen
@@ -7541,6 +7542,538 @@ static void req_print_error(bytes custom_id, bool has_id, const req_origin *o, c
     str_put(out, ",\"message\":");
     str_json(out, bytes_of(message));
     str_put(out, "}}\n");
+}
+
+/* ===== [sched] many requests through one model =====
+ * Continuous batching: every step takes one row of each sequence that is being continued and fills up with rows of prompts
+ * that are being read, oldest first; a sequence leaves when it ends and the next one takes its place. Prompts are read in
+ * chunks, so that nobody who is being continued waits longer than SCHED_STEP_S for a step.
+ *   Blocks that the cache knows are adopted, those that another sequence is computing are waited for. A sequence comes in
+ * when the cache has room for its prompt; when blocks run out the youngest makes room, and is read again when its turn
+ * comes. Neither changes a text: a row's result depends on its own past alone, and a draw on its seed and place alone.
+ *
+ * Invariants:
+ * - sched.run is in the order in which its sequences were added; those that made room come back before any newcomer.
+ * - Whoever holds blocks and cannot go on gives way to older ones, never the other way: the oldest always gets on.
+ * - What goes wrong with one sequence ends that one, in words (sched_seq.err); only what hits all of them ends the run.
+ * Door: sched_new, sched_free, sched_seq_new, sched_seq_free, sched_add, sched_hungry, sched_step, sched_ended, hist_*. */
+
+/* --- a histogram of seconds: 32 buckets to a factor of two, so that a percentile is told within 2.2 % --- */
+
+enum { HIST_FINE = 32, HIST_N = 45 * HIST_FINE };     /* from a microsecond up to a year */
+
+typedef struct {
+    uint64_t n[HIST_N], all;
+} hist;
+
+static void hist_add(hist *h, double s) {
+    int i = s > 1e-6 ? (int)(log2(s * 1e6) * HIST_FINE) : 0;
+    h->n[i < HIST_N ? i : HIST_N - 1]++;
+    h->all++;
+}
+
+/* The smallest value that is not below the share p of them; 0 of none. */
+static double hist_at(const hist *h, double p) {
+    uint64_t seen = 0;
+    int      i = 0;
+    if (!h->all) return 0;
+    while (i < HIST_N - 1 && (double)(seen += h->n[i]) < p * (double)h->all) i++;
+    return exp2((i + 0.5) / HIST_FINE) * 1e-6;
+}
+
+/* --- a sequence --- */
+
+typedef struct {
+    int  n_seqs;                                      /* sequences in flight */
+    int  chunk;                                       /* rows of prompts in a step */
+    bool fixed;                                       /* for comparison: all of them end before the next ones begin */
+    bool stress;                                      /* the youngest makes room before every step */
+} sched_opts;
+
+static const sched_opts sched_defaults = {.n_seqs = 32, .chunk = 512};
+
+enum {
+    SCHED_ROWS_LEAST = 32,                            /* rows of a step that reads prompts, however slow */
+};
+#define SCHED_STEP_S 0.25                             /* how long a step may take while somebody waits for his next token */
+
+typedef struct sched_seq {
+    tok_ids      ids;                                 /* prompt, answer behind it */
+    int          n_prompt;
+    int64_t      n_most;                              /* tokens of the answer, -1: until it ends */
+    samp        *sm;
+    const bytes *stop;                                /* [n_stop] the owner's */
+    int          n_stop;
+    bool         ignore_eos, scored;                  /* scored: log-probabilities are asked for */
+    int          top;                                 /* alternatives of each, 0 .. REQ_TOP */
+    int          keep;                                /* positions that others may ask for when it has ended */
+    struct sched_seq *twin;                           /* one with the same prompt, added before and not yet freed; NULL: none */
+    void        *owner;
+
+    str          text;                                /* the answer; once it has ended, up to the stop string */
+    req_token   *tok;                                 /* [n_gen] where scored */
+    int32_t     *top_id;                              /* [n_gen, top] */
+    float       *top_lp;
+    const char  *finish;                              /* NULL: on its way */
+    err_t        err;                                 /* what ended it in place of an answer */
+    int          n_gen, n_cached, n_preempted;
+    double       t_in, t_first, t_last;               /* when its turn came, its first and its last token */
+
+    uint64_t     no;
+    kv_seq      *kv;                                  /* NULL: nothing of it is in the cache */
+    int          done;                                /* positions whose keys and values are there */
+    bool         queued;                              /* it has rows in this step */
+    tok_stream   stream;
+    float       *raw;                                 /* [V] logits before the sampler, where scored */
+    int32_t      picked;
+    float        lp;
+    int          cap;
+    struct sched_seq *next;
+} sched_seq;
+
+static void sched_seq_free(sched_seq *q) {
+    if (!q) return;
+    kv_seq_free(q->kv);
+    samp_free(q->sm);
+    tok_ids_drop(&q->ids);
+    str_drop(&q->text);
+    void *own[] = {q->tok, q->top_id, q->top_lp, q->raw, q};
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++) mem_free(own[i]);
+}
+
+/* A sequence behind this prompt; it takes the sampler over, who has not seen the prompt. */
+static sched_seq *sched_seq_new(const engine *eng, const tok_ids *prompt, samp *sm, bool scored, int top) {
+    sched_seq *q = mem_new(1, sizeof *q);
+    q->sm = sm;
+    q->n_most = -1;
+    q->keep = INT_MAX;
+    q->scored = scored;
+    q->top = top;
+    q->n_prompt = (int)prompt->n;
+    for (size_t i = 0; i < prompt->n; i++) {
+        tok_ids_add(&q->ids, prompt->id[i]);
+        samp_accept(sm, prompt->id[i], true);
+    }
+    tok_stream_init(&q->stream, eng->v, prompt->n == 1 && prompt->id[0] == tok_bos(eng->v));
+    str_add(&q->text, "", 0);
+    if (scored) q->raw = mem_aligned((size_t)eng->m.hp.n_vocab, sizeof *q->raw);
+    return q;
+}
+
+/* --- the schedule --- */
+
+typedef struct {
+    long long steps, prefill, decode, cached, preempted, ended;   /* steps; rows of each kind; prompt tokens adopted; sequences */
+    double    busy_s;                                 /* in steps */
+    double    slots, waste;                           /* summed over steps: positions of held blocks; those without a token */
+    hist      ttft, tpot, itl, e2e;
+} sched_stats;
+
+typedef struct {
+    engine      *eng;
+    sched_opts   o;
+    sched_seq  **run;                                 /* [n_run] in flight, by age */
+    sched_seq  **out;                                 /* [n_out] whose logits the step gives */
+    int          n_run, n_out, n_rows;
+    bool         filling;                             /* fixed: newcomers may still join */
+    sched_seq   *first, *last;                        /* waiting, in order */
+    sched_seq   *ended, *ended_last;
+    int          n_waiting;
+    uint64_t     n_added;
+    float       *logits;
+    tok_ids      never, ends;                         /* ids never picked; those that end a text */
+    double       row_s;                               /* seconds for each row of a step, lately; 0: not known */
+    sched_stats  st;
+} sched;
+
+static void sched_free(sched *sc) {
+    if (!sc) return;
+    for (int i = 0; i < sc->n_run; i++) sched_seq_free(sc->run[i]);
+    for (sched_seq *lists[] = {sc->first, sc->ended}, **l = lists; l < lists + 2; l++)
+        for (sched_seq *q = *l, *next; q; q = next) {
+            next = q->next;
+            sched_seq_free(q);
+        }
+    tok_ids_drop(&sc->never);
+    tok_ids_drop(&sc->ends);
+    mem_free(sc->run);
+    mem_free(sc->out);
+    mem_free(sc);
+}
+
+/* The engine is one of engine_open_batch() for as many sequences. */
+static sched *sched_new(engine *eng, const sched_opts *o, err_t *e) {
+    sched *sc = mem_new(1, sizeof *sc);
+    sc->eng = eng;
+    sc->o = *o;
+    if (sc->o.n_seqs > eng->max_out) sc->o.n_seqs = eng->max_out;
+    sc->run = mem_new((size_t)sc->o.n_seqs, sizeof *sc->run);
+    sc->out = mem_new((size_t)sc->o.n_seqs, sizeof *sc->out);
+    if (gen_banned(eng, false, &sc->never, e)) {
+        for (int32_t id = 0; id < eng->m.hp.n_vocab; id++)
+            if (tok_is_eog(eng->v, id)) tok_ids_add(&sc->ends, id);
+        return sc;
+    }
+    sched_free(sc);
+    return NULL;
+}
+
+static void sched__append(sched_seq **first, sched_seq **last, sched_seq *q) {
+    q->next = NULL;
+    if (*last) (*last)->next = q;
+    else *first = q;
+    *last = q;
+}
+
+/* The sequence waits for its turn; it is the schedule's until sched_ended() gives it back. */
+static void sched_add(sched *sc, sched_seq *q) {
+    q->no = sc->n_added++;
+    sc->n_waiting++;
+    sched__append(&sc->first, &sc->last, q);
+}
+
+/* Whether one more could be taken soon. */
+static bool sched_hungry(const sched *sc) { return sc->n_run + sc->n_waiting <= sc->o.n_seqs; }
+
+/* A sequence that has ended, for the caller to free; NULL: there is none. */
+static sched_seq *sched_ended(sched *sc) {
+    sched_seq *q = sc->ended;
+    if (q && !(sc->ended = q->next)) sc->ended_last = NULL;
+    return q;
+}
+
+static void sched__leave(sched *sc, int i) {
+    memmove(sc->run + i, sc->run + i + 1, (size_t)(--sc->n_run - i) * sizeof *sc->run);
+}
+
+/* The text is over: what was held back comes out, unless a stop string ended it. */
+static void sched__end(sched *sc, sched_seq *q, const char *finish) {
+    int i = 0;
+    while (sc->run[i] != q) i++;
+    sched__leave(sc, i);
+    q->finish = finish;
+    kv_seq_free(q->kv);
+    q->kv = NULL;
+    sc->st.ended++;
+    if (q->n_gen) hist_add(&sc->st.e2e, q->t_last - q->t_in);
+    if (q->n_gen > 1) hist_add(&sc->st.tpot, (q->t_last - q->t_first) / (q->n_gen - 1));
+    sched__append(&sc->ended, &sc->ended_last, q);
+}
+
+/* Its blocks are free for others; until they are taken they stay known. */
+static void sched__yield(sched *sc, sched_seq *q) {
+    if (!q->kv) return;
+    q->kv->keep = INT_MAX;
+    kv_seq_free(q->kv);
+    q->kv = NULL;
+    q->done = 0;
+    if (q->n_gen) return;
+    sc->st.cached -= q->n_cached;
+    q->n_cached = 0;
+}
+
+/* Gives its blocks up and waits before all others. */
+static void sched__preempt(sched *sc, int i) {
+    sched_seq *q = sc->run[i];
+    sched__leave(sc, i);
+    sched__yield(sc, q);
+    q->n_preempted++;
+    sc->st.preempted++;
+    q->next = sc->first;
+    sc->first = q;
+    if (!sc->last) sc->last = q;
+    sc->n_waiting++;
+}
+
+/* The youngest that holds blocks and has no rows in this step; -1: there is none. */
+static int sched__youngest(const sched *sc) {
+    int i = sc->n_run - 1;
+    while (i >= 0 && (!sc->run[i]->kv || sc->run[i]->queued)) i--;
+    return i;
+}
+
+/* Room for positions below `to`, which younger sequences make. False: it was itself the youngest and has made room for others, or
+ * there is nobody else. */
+static bool sched__reserve(sched *sc, sched_seq *q, int to) {
+    while (!kv_reserve(q->kv, to)) {
+        const int i = sched__youngest(sc);
+        if (sc->run[i] == q && sc->n_run == 1) return false;
+        const bool own = sc->run[i] == q;
+        sched__preempt(sc, i);
+        if (own) return false;
+    }
+    return true;
+}
+
+/* Rows for positions [from, q->kv->n), which are reserved. */
+static void sched__rows(sched *sc, sched_seq *q, int from) {
+    const int n = (int)q->ids.n;
+    for (int i = from; i < q->kv->n; i++) sc->eng->row[sc->n_rows++] = (fwd_row){q->ids.id[i], i, q->kv, i == n - 1};
+    if (q->kv->n == n) sc->out[sc->n_out++] = q;
+    q->queued = true;
+    kv_claim(q->kv, q->ids.id);
+}
+
+static bool sched__twin_runs(const sched *sc, const sched_seq *q) {
+    bool yes = false;
+    for (int i = 0; q->twin && i < sc->n_run; i++) yes = yes || sc->run[i] == q->twin;
+    return yes;
+}
+
+/* What the sequence may begin with: the blocks of a twin who has read the same prompt, or what the cache knows. False: it has to
+ * wait for somebody who is computing what it needs. */
+static bool sched__begin(sched *sc, sched_seq *q) {
+    bool wait = false;
+    if (!q->kv) {
+        const bool twin = sched__twin_runs(sc, q);
+        if (twin && q->twin->done < q->n_prompt) return false;
+        q->kv = twin ? kv_fork(q->twin->kv) : kv_seq_new(sc->eng->kv);
+        if (twin) kv_truncate(q->kv, q->n_prompt - 1);
+        q->kv->keep = q->keep;
+    }
+    const int got = kv_adopt(q->kv, q->ids.id, (int)q->ids.n - 1, &wait) - q->done;
+    q->done += got;
+    if (!q->n_gen) q->n_cached += got, sc->st.cached += got;
+    return !wait;
+}
+
+/* One row of every sequence that is being continued. */
+static void sched__decode(sched *sc) {
+    for (int i = 0; i < sc->n_run; i++) {
+        sched_seq *q = sc->run[i];
+        const int  n = (int)q->ids.n;
+        if (!q->kv || q->done != n - 1 || !q->n_gen) continue;
+        if (sched__reserve(sc, q, n)) sched__rows(sc, q, n - 1);
+        else if (q->kv) {
+            err_set(&q->err, EXIT_RESOURCE, "the KV cache has no room for %d tokens (--kv-mem, --kv-blocks)", n);
+            sched__end(sc, q, NULL);
+        }
+        if (i < sc->n_run && sc->run[i] != q) i--;
+    }
+}
+
+/* Rows that a step may have: fewer where somebody waits for his next token. */
+static int sched__budget(const sched *sc) {
+    const int room = sc->eng->n_batch - sc->n_rows, most = sc->n_rows + (sc->o.chunk < room ? sc->o.chunk : room);
+    if (!sc->n_rows || sc->row_s <= 0) return most;
+    const double n = SCHED_STEP_S / sc->row_s;
+    const int    least = sc->n_rows + SCHED_ROWS_LEAST;
+    return n >= most ? most : n > least ? (int)n : least < most ? least : most;
+}
+
+/* As much of the prompt as the step has rows left for; cut at a block's end, where others can go on from. */
+static void sched__read(sched *sc, sched_seq *q, int budget) {
+    const int block = sc->eng->kv->opts.block, n = (int)q->ids.n, from = q->done;
+    int       to = n - from > budget - sc->n_rows ? from + budget - sc->n_rows : n;
+    if (to < n && to - to % block > from) to -= to % block;
+    if (to > from && kv_reserve(q->kv, to)) sched__rows(sc, q, from);
+}
+
+/* Blocks that the sequence still lacks for what it has, and for one token more. */
+static int sched__lacks(const sched *sc, const sched_seq *q) {
+    const int block = sc->eng->kv->opts.block, all = ((int)q->ids.n + block) / block + 1;
+    if (!q->kv) return sched__twin_runs(sc, q) ? 2 : all;
+    return all > kv_seq_blocks(q->kv) ? all - kv_seq_blocks(q->kv) : 0;
+}
+
+/* Newcomers, as long as there are places, rows that they could fill, and room for their prompts beside what those in flight lack. */
+static void sched__admit(sched *sc, int budget) {
+    int ahead = 0, lack = sc->n_run;
+    for (int i = 0; i < sc->n_run; i++) {
+        if (!sc->run[i]->queued) ahead += (int)sc->run[i]->ids.n - sc->run[i]->done;
+        lack += sched__lacks(sc, sc->run[i]);
+    }
+    if (!sc->n_run) sc->filling = true;
+    while (sc->first && sc->n_run < sc->o.n_seqs && ahead < budget - sc->n_rows && (sc->filling || !sc->o.fixed)) {
+        sched_seq *q = sc->first;
+        sched__begin(sc, q);
+        lack += sched__lacks(sc, q) + 1;
+        if (sc->n_run && kv_room(sc->eng->kv) < lack) {
+            sched__yield(sc, q);
+            break;
+        }
+        if (!(sc->first = q->next)) sc->last = NULL;
+        sc->n_waiting--;
+        sc->run[sc->n_run++] = q;
+        if (q->t_in <= 0) q->t_in = clock_now();
+        ahead += (int)q->ids.n - q->done;
+    }
+    sc->filling = sc->filling && sc->n_run < sc->o.n_seqs && sc->first;
+}
+
+/* The rows of the next step. */
+static int sched__plan(sched *sc) {
+    for (;;) {
+        sc->n_rows = sc->n_out = 0;
+        for (int i = 0; i < sc->n_run; i++) sc->run[i]->queued = false;
+        sched__decode(sc);
+        const int budget = sched__budget(sc);
+        sched__admit(sc, budget);
+        for (int i = 0; i < sc->n_run && sc->n_rows < budget; i++)
+            if (!sc->run[i]->queued && sched__begin(sc, sc->run[i])) sched__read(sc, sc->run[i], budget);
+        if (sc->n_rows || !sc->n_run) return sc->n_rows;
+        const int i = sched__youngest(sc);
+        if (i > 0) sched__preempt(sc, i);
+        else {                                        /* the oldest alone, and it still does not fit */
+            err_set(&sc->run[0]->err, EXIT_RESOURCE, "the KV cache has no room for %zu tokens (--kv-mem, --kv-blocks)", sc->run[0]->ids.n);
+            sched__end(sc, sc->run[0], NULL);
+        }
+    }
+}
+
+/* --- tokens --- */
+
+/* Log-probabilities of the model itself, whatever the sampler makes of them: of the picked token and of the likeliest. */
+static void sched__score(sched_seq *q, int n_vocab) {
+    const double norm = (double)q->raw[q->picked] - gen_logprob(q->raw, n_vocab, q->picked);
+    int32_t     *id = q->top_id + (size_t)q->n_gen * (size_t)q->top;
+    float       *lp = q->top_lp + (size_t)q->n_gen * (size_t)q->top;
+    int          n = 0;
+    for (int32_t i = 0; q->top && i < n_vocab; i++) {
+        int at = n < q->top ? n : q->top;
+        while (at > 0 && lp[at - 1] < q->raw[i]) at--;
+        if (at == q->top) continue;
+        if (n < q->top) n++;
+        memmove(id + at + 1, id + at, (size_t)(n - 1 - at) * sizeof *id);
+        memmove(lp + at + 1, lp + at, (size_t)(n - 1 - at) * sizeof *lp);
+        id[at] = i;
+        lp[at] = q->raw[i];
+    }
+    for (int i = 0; i < q->top; i++) {
+        if (i >= n) id[i] = -1;
+        else lp[i] = (float)((double)lp[i] - norm);
+    }
+    q->lp = (float)((double)q->raw[q->picked] - norm);
+}
+
+/* Every thread: picks the next token of some sequences. Which thread does it changes nothing. */
+static void sched__pick(void *ctx, int ith) {
+    sched    *sc = ctx;
+    const int n_vocab = sc->eng->m.hp.n_vocab;
+    (void)ith;
+    for (int i; (i = pool_next(sc->eng->p)) < sc->n_out;) {
+        sched_seq *q = sc->out[i];
+        float     *logits = sc->logits + (size_t)i * (size_t)n_vocab;
+        q->picked = -2;
+        if (!gen_finite(logits, (size_t)n_vocab)) continue;
+        if (q->scored) memcpy(q->raw, logits, (size_t)n_vocab * sizeof *logits);
+        for (size_t k = 0; k < sc->never.n; k++) logits[sc->never.id[k]] = -INFINITY;
+        for (size_t k = 0; q->ignore_eos && k < sc->ends.n; k++) logits[sc->ends.id[k]] = -INFINITY;
+        q->picked = samp_pick(q->sm, logits, (uint64_t)q->n_gen);
+        if (q->picked < 0) continue;
+        samp_accept(q->sm, q->picked, false);
+        if (q->scored) sched__score(q, n_vocab);
+    }
+}
+
+/* Room for the scores of one more token. */
+static void sched__score_room(sched_seq *q) {
+    if (!q->scored || q->n_gen < q->cap) return;
+    q->cap = q->cap ? 2 * q->cap : 64;
+    q->tok = mem_grow(q->tok, (size_t)q->cap, sizeof *q->tok);
+    q->top_id = mem_grow(q->top_id, (size_t)q->cap * (size_t)q->top, sizeof *q->top_id);
+    q->top_lp = mem_grow(q->top_lp, (size_t)q->cap * (size_t)q->top, sizeof *q->top_lp);
+}
+
+/* Bytes that a stop string may still grow out of. */
+static size_t sched__tail(const sched_seq *q) {
+    size_t most = 1;
+    for (int i = 0; i < q->n_stop; i++) most = q->stop[i].n > most ? q->stop[i].n : most;
+    return most - 1;
+}
+
+/* The picked token joins the text. Returns why the text ends with it, NULL: it goes on. */
+static const char *sched__join(sched *sc, sched_seq *q) {
+    const size_t had = q->text.n, tail = sched__tail(q);
+    if (!q->ignore_eos && tok_is_eog(sc->eng->v, q->picked)) {
+        tok_stream_flush(&q->stream, &q->text);
+        return "stop";
+    }
+    tok_ids_add(&q->ids, q->picked);
+    tok_stream_push(&q->stream, q->picked, &q->text);
+    if (q->scored) q->tok[q->n_gen] = (req_token){q->picked, q->lp, q->text.n + (size_t)q->stream.n_held + q->stream.f4};
+    q->n_gen++;
+    const size_t stop = gen_stop_at(&q->text, had > tail ? had - tail : 0, q->stop, q->n_stop);
+    if (stop < q->text.n) {
+        q->text.n = stop;
+        q->text.p[stop] = 0;
+        return "stop";
+    }
+    if (q->n_gen != q->n_most && (int)q->ids.n <= sc->eng->n_ctx) return NULL;
+    tok_stream_flush(&q->stream, &q->text);
+    return "length";
+}
+
+static void sched__told(sched *sc, sched_seq *q, double now) {
+    if (q->n_gen == 1) q->t_first = now, hist_add(&sc->st.ttft, now - q->t_in);
+    else hist_add(&sc->st.itl, now - q->t_last);
+    q->t_last = now;
+}
+
+static void sched__tokens(sched *sc) {
+    for (int i = 0; i < sc->n_out; i++) sched__score_room(sc->out[i]);
+    mem_freeze("sampling");
+    pool_run(sc->eng->p, sched__pick, sc);
+    mem_thaw();
+    const double now = clock_now();
+    for (int i = 0; i < sc->n_out; i++) {
+        sched_seq  *q = sc->out[i];
+        const int   had = q->n_gen;
+        const char *finish = NULL;
+        if (q->picked >= 0) finish = sched__join(sc, q);
+        else if (q->picked == -1)
+            err_set(&q->err, EXIT_INPUT, "no token is possible after token %zu: the logit biases forbid all of them", q->ids.n - 1);
+        else err_set(&q->err, EXIT_INPUT, "the logits after token %zu hold a NaN or an infinity: damaged weights, or a model out of range", q->ids.n - 1);
+        if (q->n_gen > had) sched__told(sc, q, now);
+        if (finish || q->err.code) sched__end(sc, q, finish);
+    }
+}
+
+/* --- the step --- */
+
+static void sched__count(sched *sc, double seconds) {
+    sched_stats *st = &sc->st;
+    const int    block = sc->eng->kv->opts.block;
+    int          peak, decode = 0;
+    double       held = (double)kv_held(sc->eng->kv, &peak) * block, tails = 0;
+    for (int i = 0; i < sc->n_run; i++) {
+        const sched_seq *q = sc->run[i];
+        decode += q->queued && q->n_gen;
+        if (q->kv) tails += (double)kv_seq_blocks(q->kv) * block - q->kv->n;
+    }
+    st->steps++;
+    st->decode += decode;
+    st->prefill += sc->n_rows - decode;
+    st->busy_s += seconds;
+    st->slots += held;
+    st->waste += tails;
+    if (sc->n_rows >= SCHED_ROWS_LEAST) {
+        const double row = seconds / sc->n_rows;
+        sc->row_s = sc->row_s > 0 ? 0.8 * sc->row_s + 0.2 * row : row;
+    }
+}
+
+/* One step. False: nobody is there, or (e->code) something ended the run, or an interrupt did. */
+static bool sched_step(sched *sc, int64_t n_ahead, err_t *e) {
+    if (sc->o.stress) {
+        for (int i = 0; i < sc->n_run; i++) sc->run[i]->queued = false;
+        const int i = sched__youngest(sc);
+        if (i > 0) sched__preempt(sc, i);
+    }
+    if (!sched__plan(sc)) return false;
+    const double t0 = clock_now();
+    sc->logits = fwd_step(sc->eng->f, sc->eng->row, sc->n_rows);
+    if (!sc->logits || !gen_whole(sc->eng, e)) {
+        kv_settle(sc->eng->kv, false);
+        return false;
+    }
+    kv_settle(sc->eng->kv, true);
+    sched__count(sc, clock_now() - t0);
+    for (int i = 0; i < sc->n_run; i++)
+        if (sc->run[i]->queued) sc->run[i]->done = sc->run[i]->kv->n;
+    if (sc->n_out) sched__tokens(sc);
+    engine_pack(sc->eng, n_ahead, sc->st.decode);
+    return true;
 }
 
 /* ===== [calib] what a text shows of a model's inputs =====
