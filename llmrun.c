@@ -7686,14 +7686,9 @@ typedef struct {
     sched_stats  st;
 } sched;
 
+/* The sequences are their owners'. */
 static void sched_free(sched *sc) {
     if (!sc) return;
-    for (int i = 0; i < sc->n_run; i++) sched_seq_free(sc->run[i]);
-    for (sched_seq *lists[] = {sc->first, sc->ended}, **l = lists; l < lists + 2; l++)
-        for (sched_seq *q = *l, *next; q; q = next) {
-            next = q->next;
-            sched_seq_free(q);
-        }
     tok_ids_drop(&sc->never);
     tok_ids_drop(&sc->ends);
     mem_free(sc->run);
@@ -7725,7 +7720,7 @@ static void sched__append(sched_seq **first, sched_seq **last, sched_seq *q) {
     *last = q;
 }
 
-/* The sequence waits for its turn; it is the schedule's until sched_ended() gives it back. */
+/* The sequence waits for its turn; it must stay until sched_ended() tells of it, or the schedule is gone. */
 static void sched_add(sched *sc, sched_seq *q) {
     q->no = sc->n_added++;
     sc->n_waiting++;
@@ -7735,7 +7730,7 @@ static void sched_add(sched *sc, sched_seq *q) {
 /* Whether one more could be taken soon. */
 static bool sched_hungry(const sched *sc) { return sc->n_run + sc->n_waiting <= sc->o.n_seqs; }
 
-/* A sequence that has ended, for the caller to free; NULL: there is none. */
+/* A sequence that has ended; NULL: there is none. */
 static sched_seq *sched_ended(sched *sc) {
     sched_seq *q = sc->ended;
     if (q && !(sc->ended = q->next)) sc->ended_last = NULL;
