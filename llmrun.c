@@ -14,6 +14,7 @@
  *   [fwd]      one step over a batch of rows                            <- k base pool arch model kv dev
  *   [samp]     logits to token                                          <- base
  *   [gen]      (engine) one request: prefill, decode, stop, scores      <- k base pool gguf tok model kv fwd samp
+ *   [lines]    (results) long files in, results that are never lost     <- base
  *   [calib]    what a text shows of a model's inputs                    <- k base pool gguf tok kv dev fwd gen
  *   [round]    weights rounded by what they do to a text               <- k base pool gguf tok model kv dev fwd
  *   [eval]     what a model is worth on a text: perplexity, divergence  <- k base pool gguf tok kv fwd gen
@@ -6496,6 +6497,885 @@ static bool gen_logits(engine *eng, const tok_ids *ids, out_t *out, err_t *e) {
     return gen__each(eng, ids, gen__put_logits, out, e);
 }
 
+/* ===== [lines] long files in, results that are never lost =====
+ * Both ends of a batch: a reader of lines that keeps one of them in memory, and a file of results, one record a
+ * line, that no end of a run damages. A record is
+ *     {"id":"batch_req_LINE_HASH","custom_id":...,"response":...,"error":...}
+ * without blanks, LINE its line in the input (1 is the first) and HASH 16 hex digits, bytes_hash(0, that line),
+ * so that its beginning tells what it answers. Beside a file of results lies its header, the same name with
+ * .llmrun behind it: the settings of the run, one name=value a line, there before the first record.
+ *   Invariants: memory is bounded by the longest line allowed, by 16 bytes for each record of a file that is
+ * resumed and by LINES_IDS custom_ids; a file of results has one writer, who holds its lock; all of it but the
+ * last line is whole records, and what a killed run left of a last one is cut off by the next.
+ *   A shard is a part of a file's lines: those whose prompts begin alike stay together, LINES_GROUP at most.
+ * Door: lines_open, lines_next, lines_close, lines_shard_*; results_open, results_setting, results_new_id,
+ * results_has, results_put, results_close, results_merge. */
+
+enum {
+    LINES_CHUNK = 1 << 18,                            /* bytes of one read */
+    LINES_KEEP = 1 << 20,                             /* bytes of buffer that a long line may leave behind */
+    LINES_PAUSE = 100,                                /* milliseconds between two looks at g_interrupt */
+    LINES_ENDLESS = 64,                               /* a stream's line so many bounds long has no end */
+    LINES_IDS = 4 << 20,                              /* custom_ids among which a second one is found */
+    LINES_RECORD = 1 << 30,                           /* bytes of a record */
+    LINES_HEADER = 1 << 20,                           /* bytes of a header */
+    LINES_ALIKE = 256,                                /* bytes of a prompt that decide about its group */
+    LINES_GROUP = 64,                                 /* lines of a group */
+    LINES_GROUPS = 1 << 20,                           /* groups open at a time */
+    LINES_SHARDS = 1 << 20
+};
+
+/* --- the reader --- */
+
+typedef enum {
+    LINES_LINE,
+    LINES_END,
+    LINES_LATER,                                      /* nothing to read yet, or a signal asks us to stop */
+    LINES_LONG,                                       /* a line over the bound has been passed over */
+    LINES_FAILED
+} lines_got;
+
+typedef struct {
+    const char *name;                                 /* in errors: a path, or standard input */
+    int         fd;
+    bool        lent;                                 /* fd is somebody else's to close */
+    bool        stream;                               /* no regular file: may pause, may have no end */
+    uint64_t    size;                                 /* bytes of a regular file, else 0 */
+    uint64_t    most;                                 /* bytes of a line */
+    uint8_t    *buf;                                  /* [cap]; [from, to) is read and not given yet */
+    size_t      cap, from, to;
+    size_t      seen;                                 /* bytes at `from` among which there is no newline */
+    uint64_t    passed;                               /* bytes of the line at `from` that were let go */
+    uint64_t    next;                                 /* offset of that line in the file */
+    bool        begun, ended;                         /* any byte order mark is behind us; the last byte is */
+    uint64_t    no, at, n_bytes;                      /* the last line: number, offset, bytes without ending */
+    bool        whole;                                /* it had an ending */
+} lines_in;
+
+static void lines_close(lines_in *in) {
+    if (!in) return;
+    if (!in->lent) close(in->fd);
+    mem_free(in->buf);
+    mem_free(in);
+}
+
+static lines_in *lines__on(int fd, bool lent, const char *name, uint64_t most, err_t *e) {
+    lines_in   *in = mem_new(1, sizeof *in);
+    struct stat st;
+    *in = (lines_in){.name = name, .fd = fd, .lent = lent, .stream = true};
+    in->most = most < SIZE_MAX / 4 ? most : SIZE_MAX / 4;
+    if (fstat(fd, &st)) err_set(e, err_code_of(errno), "%s: %s", name, strerror(errno));
+    else if (S_ISDIR(st.st_mode))
+        err_set(e, EXIT_INPUT, "%s: is a directory, expected a file of lines", name);
+    else if (isatty(fd)) err_set(e, EXIT_INPUT, "%s: is a terminal, expected a file or a pipe", name);
+    else if (S_ISREG(st.st_mode)) in->stream = false, in->size = (uint64_t)st.st_size;
+    if (!e->code) return in;
+    lines_close(in);
+    return NULL;
+}
+
+/* path "-": standard input. most: bytes of the longest line that is given. A pipe with a name is waited for
+ * by lines_next(), not here. */
+static lines_in *lines_open(const char *path, uint64_t most, err_t *e) {
+    if (strcmp(path, "-") == 0) return lines__on(STDIN_FILENO, true, "standard input", most, e);
+    int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    if (fd >= 0) return lines__on(fd, false, path, most, e);
+    err_set(e, err_code_of(errno), "%s: %s", path, strerror(errno));
+    return NULL;
+}
+
+/* Whether a read would not wait. Looks away from the stream now and then: a signal may come just before
+ * poll(). */
+static bool lines__ready(const lines_in *in, bool wait) {
+    struct pollfd p = {.fd = in->fd, .events = POLLIN};
+    do {
+        if (g_interrupt) return false;
+        int n = in->stream ? poll(&p, 1, wait ? LINES_PAUSE : 0) : 1;
+        if (n > 0 || (n < 0 && errno != EINTR)) return true;   /* what is wrong, the read will tell */
+    } while (wait);
+    return false;
+}
+
+/* Room for one read; a buffer that a long line has left is given back. */
+static void lines__room(lines_in *in) {
+    size_t n = in->to - in->from;
+    if (in->from && n) memmove(in->buf, in->buf + in->from, n);
+    in->from = 0;
+    in->to = n;
+    size_t cap = in->cap > LINES_KEEP && n <= LINES_CHUNK ? LINES_KEEP : in->cap;
+    if (cap - n < LINES_CHUNK) {
+        size_t most = (size_t)in->most + 2 * (size_t)LINES_CHUNK;
+        cap = cap * 2 < most ? cap * 2 : most;
+        if (cap < n + LINES_CHUNK) cap = n + LINES_CHUNK;
+    }
+    if (cap == in->cap) return;
+    in->buf = mem_grow(in->buf, cap, 1);
+    in->cap = cap;
+}
+
+/* One read. LINES_LINE: there are more bytes now, or `ended` is set. */
+static lines_got lines__fill(lines_in *in, bool wait, err_t *e) {
+    for (;;) {
+        if (!lines__ready(in, wait)) return LINES_LATER;
+        lines__room(in);
+        ssize_t got = read(in->fd, in->buf + in->to, LINES_CHUNK);
+        if (got >= 0) {
+            in->to += (size_t)got;
+            in->ended = got == 0;
+            return LINES_LINE;
+        }
+        if (errno == EINTR) continue;
+        if (errno == EAGAIN && wait) continue;
+        if (errno == EAGAIN) return LINES_LATER;
+        err_set(e, err_code_of(errno), "%s: cannot read at byte %llu: %s", in->name,
+                (unsigned long long)(in->next + in->passed + (in->to - in->from)), strerror(errno));
+        return LINES_FAILED;
+    }
+}
+
+/* A byte order mark at the very beginning is no part of the first line. False: too few bytes to tell. */
+static bool lines__begin(lines_in *in) {
+    static const uint8_t mark[3] = {0xef, 0xbb, 0xbf};
+    if (in->begun) return true;
+    size_t n = in->to - in->from < sizeof mark ? in->to - in->from : sizeof mark;
+    bool   like = n == 0 || memcmp(in->buf + in->from, mark, n) == 0;
+    if (like && n < sizeof mark && !in->ended) return false;
+    if (like && n == sizeof mark) in->from += n, in->next += n;
+    return in->begun = true;
+}
+
+/* The n bytes at `from` end a line. */
+static lines_got lines__give(lines_in *in, size_t n, bool newline, bytes *line, uint64_t *no) {
+    const uint8_t *p = in->buf + in->from;
+    in->at = in->next;
+    in->next += in->passed + n + newline;
+    in->from += n + newline;
+    in->seen = 0;
+    in->whole = newline;
+    if (newline && n && p[n - 1] == '\r') n--;
+    in->n_bytes = in->passed + n;
+    in->passed = 0;
+    *no = ++in->no;
+    if (in->n_bytes > in->most) return LINES_LONG;
+    *line = (bytes){p, n};
+    return LINES_LINE;
+}
+
+/* Lets go what is too long already, but for its last byte, which may belong to the ending. */
+static bool lines__pass(lines_in *in, err_t *e) {
+    size_t n = in->to - in->from;
+    if (n > in->most + 1 || (in->passed && n > 1)) {
+        in->passed += n - 1;
+        in->from = in->to - 1;
+    }
+    in->seen = in->to - in->from;
+    if (!in->stream || in->passed / LINES_ENDLESS <= in->most + LINES_CHUNK) return true;
+    return err_set(e, EXIT_INPUT, "%s: line %llu has %llu bytes and no end in sight, expected at most %llu",
+                   in->name, (unsigned long long)in->no + 1, (unsigned long long)in->passed,
+                   (unsigned long long)in->most);
+}
+
+/* The next line, without its ending (LF or CR LF), and its number, 1 for the first. It lies in the reader's
+ * buffer until the next call. A line over the bound is empty here; in->n_bytes says how long it was. wait: a
+ * pipe is waited for. */
+static lines_got lines_next(lines_in *in, bool wait, bytes *line, uint64_t *no, err_t *e) {
+    *line = (bytes){0};
+    for (;;) {
+        if (lines__begin(in)) {
+            size_t n = in->to - in->from;
+            if (n > in->seen) {
+                const uint8_t *at = in->buf + in->from, *end = memchr(at + in->seen, '\n', n - in->seen);
+                if (end) return lines__give(in, (size_t)(end - at), true, line, no);
+            }
+            if (in->ended && !n) return LINES_END;
+            if (in->ended) return lines__give(in, n, false, line, no);
+            if (!lines__pass(in, e)) return LINES_FAILED;
+        }
+        lines_got got = lines__fill(in, wait, e);
+        if (got != LINES_LINE) return got;
+    }
+}
+
+/* --- a table of hashes: 16 bytes an entry, open addressing --- */
+
+typedef struct {
+    uint64_t a, b;                                    /* a 0: free */
+} lines__entry;
+
+typedef struct {
+    lines__entry *at;                                 /* [cap], a power of two */
+    size_t        cap, n;
+    uint64_t      key;                                /* nobody knows it, so nobody can fill one corner */
+    uint64_t      mask;                               /* bits of b that are hash; the others are a value */
+} lines__table;
+
+/* Bits that nobody can guess. */
+static uint64_t lines__secret(void) { return rng_mix(rng_fresh() << 32 ^ rng_fresh()); }
+
+static void lines__table_init(lines__table *t, uint64_t mask) {
+    *t = (lines__table){mem_new(1024, sizeof *t->at), 1024, 0, lines__secret(), mask};
+}
+
+/* The entry of this hash, or the free one that it would get. a is not 0. */
+static lines__entry *lines__find(const lines__table *t, uint64_t a, uint64_t b) {
+    size_t i = rng_mix(a ^ t->key) & (t->cap - 1);
+    while (t->at[i].a && (t->at[i].a != a || ((t->at[i].b ^ b) & t->mask))) i = (i + 1) & (t->cap - 1);
+    return &t->at[i];
+}
+
+/* The same, and it is there afterwards. Entries move. */
+static lines__entry *lines__enter(lines__table *t, uint64_t a, uint64_t b) {
+    if (t->n >= t->cap / 4 * 3) {
+        lines__table old = *t;
+        t->cap *= 2;
+        t->at = mem_new(t->cap, sizeof *t->at);
+        for (size_t i = 0; i < old.cap; i++)
+            if (old.at[i].a) *lines__find(t, old.at[i].a, old.at[i].b) = old.at[i];
+        mem_free(old.at);
+    }
+    lines__entry *en = lines__find(t, a, b);
+    if (!en->a) *en = (lines__entry){a, b & t->mask}, t->n++;
+    return en;
+}
+
+/* --- shards --- */
+
+typedef struct {
+    uint32_t     i, n;                                /* ours is i of n, 1 the first */
+    uint64_t     n_group;
+    lines__table open;                                /* beginning of a prompt: group << 8 | lines in it */
+} lines_shard;
+
+static bool lines__count(const char **s, uint32_t *out) {
+    uint64_t    v = 0;
+    const char *p = *s;
+    for (; *p >= '0' && *p <= '9' && v <= LINES_SHARDS; p++) v = v * 10 + (uint64_t)(*p - '0');
+    bool ok = p > *s && v >= 1 && v <= LINES_SHARDS;
+    *s = p;
+    *out = (uint32_t)v;
+    return ok;
+}
+
+/* "2/8": the second of eight. */
+__attribute__((unused)) static bool lines_shard_parse(const char *text, lines_shard *s, err_t *e) {
+    const char *p = text;
+    *s = (lines_shard){0};
+    if (!lines__count(&p, &s->i) || *p++ != '/' || !lines__count(&p, &s->n) || *p || s->i > s->n)
+        return err_set(e, EXIT_INPUT, "--shard: expected I/N, part I of N (1/8 to 8/8), found '%.100s'",
+                       text);
+    lines__table_init(&s->open, 0);
+    return true;
+}
+
+__attribute__((unused)) static void lines_shard_drop(lines_shard *s) {
+    mem_free(s->open.at);
+    *s = (lines_shard){0};
+}
+
+/* Whether the next line of the file, whose prompt begins so, is ours: asked for every line once, in order.
+ * Groups are numbered as they begin and dealt out in turn. Where very many are open all are closed, which
+ * every shard does at the same line. */
+__attribute__((unused)) static bool lines_shard_is_mine(lines_shard *s, bytes prompt) {
+    if (prompt.n > LINES_ALIKE) prompt.n = LINES_ALIKE;
+    if (s->open.n >= LINES_GROUPS) {
+        memset(s->open.at, 0, s->open.cap * sizeof *s->open.at);
+        s->open.n = 0;
+    }
+    lines__entry *en = lines__enter(&s->open, bytes_hash(0, prompt) | 1, 0);
+    if ((en->b & 0xff) % LINES_GROUP == 0) en->b = s->n_group++ << 8;
+    en->b++;
+    return (en->b >> 8) % s->n == s->i - 1;
+}
+
+/* --- the beginning of a record --- */
+
+typedef struct {
+    uint64_t line, hash;
+    bool     has_id, twice;                           /* twice: it says that its custom_id came before */
+} results__head;
+
+static const char results__twice[] = "duplicate_custom_id";
+
+static bool results__word(bytes *b, const char *word) {
+    size_t n = strlen(word);
+    if (b->n < n || memcmp(b->p, word, n) != 0) return false;
+    b->p += n;
+    b->n -= n;
+    return true;
+}
+
+/* A line number, as it is printed. */
+static bool results__line(bytes *b, uint64_t *out) {
+    size_t   i = 0;
+    uint64_t v = 0;
+    for (; i < b->n && b->p[i] >= '0' && b->p[i] <= '9'; i++)
+        if (__builtin_mul_overflow(v, 10, &v) || __builtin_add_overflow(v, (uint64_t)(b->p[i] - '0'), &v))
+            return false;
+    if (!i || b->p[0] == '0') return false;
+    *b = (bytes){b->p + i, b->n - i};
+    *out = v;
+    return true;
+}
+
+/* n hex digits; upper: capitals too. */
+static bool results__hex(bytes *b, int n, bool upper, uint64_t *out) {
+    uint64_t v = 0;
+    if (b->n < (size_t)n) return false;
+    for (int i = 0; i < n; i++) {
+        uint8_t c = b->p[i];
+        if (c >= '0' && c <= '9') c = (uint8_t)(c - '0');
+        else if (c >= 'a' && c <= 'f') c = (uint8_t)(c - 'a' + 10);
+        else if (upper && c >= 'A' && c <= 'F') c = (uint8_t)(c - 'A' + 10);
+        else return false;
+        v = v << 4 | c;
+    }
+    *b = (bytes){b->p + n, b->n - (size_t)n};
+    *out = v;
+    return true;
+}
+
+static void results__put_char(str *s, uint32_t c) {
+    char b[4] = {(char)c};
+    int  n = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
+    for (int i = n - 1; n > 1 && i > 0; i--, c >>= 6) b[i] = (char)(0x80 | (c & 0x3f));
+    if (n > 1) b[0] = (char)(c | (0xf00u >> n & 0xff));
+    str_add(s, b, (size_t)n);
+}
+
+/* What follows \u, a second half included where the first one asks for it. */
+static bool results__unicode(bytes *b, str *s) {
+    uint64_t c, low;
+    if (!results__hex(b, 4, true, &c) || (c >= 0xdc00 && c <= 0xdfff)) return false;
+    if (c >= 0xd800 && c <= 0xdbff) {
+        if (!results__word(b, "\\u") || !results__hex(b, 4, true, &low) || low < 0xdc00 || low > 0xdfff)
+            return false;
+        c = 0x10000 + ((c - 0xd800) << 10) + (low - 0xdc00);
+    }
+    results__put_char(s, (uint32_t)c);
+    return true;
+}
+
+/* A JSON string with both its quotes, as the bytes it stands for: those beyond ASCII pass as they are. */
+static bool results__string(bytes *b, str *s) {
+    static const char names[] = "\"\\/bfnrt", values[] = "\"\\/\b\f\n\r\t";
+    if (!results__word(b, "\"")) return false;
+    for (;;) {
+        size_t n = 0;
+        while (n < b->n && b->p[n] >= 0x20 && b->p[n] != '"' && b->p[n] != '\\') n++;
+        str_add(s, b->p, n);
+        *b = (bytes){b->p + n, b->n - n};
+        if (results__word(b, "\"")) return true;
+        if (!results__word(b, "\\") || !b->n) return false;
+        const char *name = memchr(names, *b->p, sizeof names - 1);
+        const bool  code = *b->p == 'u';
+        if (!name && !code) return false;
+        *b = (bytes){b->p + 1, b->n - 1};
+        if (name) str_add(s, &values[name - names], 1);
+        else if (!results__unicode(b, s)) return false;
+    }
+}
+
+/* A record without its newline. False: it is none of ours. id is its custom_id, where it has one. */
+static bool results__read(bytes b, results__head *h, str *id) {
+    *h = (results__head){0};
+    str_clear(id);
+    if (!b.n || b.p[b.n - 1] != '}') return false;
+    if (!results__word(&b, "{\"id\":\"batch_req_") || !results__line(&b, &h->line) ||
+        !results__word(&b, "_") || !results__hex(&b, 16, false, &h->hash) ||
+        !results__word(&b, "\",\"custom_id\":"))
+        return false;
+    h->has_id = !results__word(&b, "null");
+    if (h->has_id && !results__string(&b, id)) return false;
+    if (!results__word(&b, ",\"response\":")) return false;
+    h->twice = results__word(&b, "null,\"error\":{\"code\":\"") && results__word(&b, results__twice) &&
+               results__word(&b, "\"");
+    return true;
+}
+
+/* The last line of a file of results is none. */
+static bool results__foreign(const lines_in *in, err_t *e) {
+    return err_set(e, EXIT_INPUT, "%s: byte %llu: line %llu is no record, expected results of llmrun", in->name,
+                   (unsigned long long)in->at, (unsigned long long)in->no);
+}
+
+/* --- the header --- */
+
+static const char results__first[] = "llmrun results 1\n";
+
+/* The next line of a text whose lines all have their ends. */
+static bool results__each(bytes *text, bytes *line) {
+    const uint8_t *end = text->n ? memchr(text->p, '\n', text->n) : NULL;
+    if (!end) return false;
+    *line = (bytes){text->p, (size_t)(end - text->p)};
+    *text = (bytes){end + 1, text->n - line->n - 1};
+    return true;
+}
+
+/* Whether a line is a setting of this name. */
+static bool results__named(bytes line, bytes name, bytes *value) {
+    if (line.n <= name.n || line.p[name.n] != '=' || memcmp(line.p, name.p, name.n) != 0) return false;
+    *value = (bytes){line.p + name.n + 1, line.n - name.n - 1};
+    return true;
+}
+
+static bytes results__name(bytes line) {
+    const uint8_t *eq = line.n ? memchr(line.p, '=', line.n) : NULL;
+    return (bytes){line.p, eq ? (size_t)(eq - line.p) : line.n};
+}
+
+static bool results__find(bytes settings, bytes name, bytes *value) {
+    for (bytes line; results__each(&settings, &line);)
+        if (results__named(line, name, value)) return true;
+    return false;
+}
+
+/* A header's bytes: its first line, then settings, each with a name. */
+static bool results__header_read(bytes text, const char *name, bytes *settings, err_t *e) {
+    bytes b = text;
+    if (!results__word(&b, results__first))
+        return err_set(e, EXIT_INPUT, "%s: byte 0: found no header of results, expected '%.*s'", name,
+                       (int)sizeof results__first - 2, results__first);
+    *settings = b;
+    for (bytes line; b.n;) {
+        size_t at = text.n - b.n;
+        if (!results__each(&b, &line))
+            return err_set(e, EXIT_INPUT, "%s: byte %zu: found half a line, expected its end", name, at);
+        if (!results__name(line).n || results__name(line).n == line.n)
+            return err_set(e, EXIT_INPUT, "%s: byte %zu: found no setting, expected name=value", name, at);
+    }
+    return true;
+}
+
+static int results__shown(bytes b) { return b.n < 100 ? (int)b.n : 100; }
+
+static bool results__unlike(const char *file, bytes name, const bytes *was, const bytes *now, err_t *e) {
+    static const bytes none = {(const uint8_t *)"nothing", 7};
+    const bytes        w = was ? *was : none, n = now ? *now : none;
+    return err_set(e, EXIT_INPUT, "%s: was made with %.*s %.*s, this run has %.*s, expected the same settings",
+                   file, results__shown(name), (const char *)name.p, results__shown(w), (const char *)w.p,
+                   results__shown(n), (const char *)n.p);
+}
+
+/* Whether two runs had the same settings; the first that differs is told. */
+static bool results__same(const char *file, bytes was, bytes now, err_t *e) {
+    bytes b = now, line, value;
+    while (results__each(&b, &line)) {
+        bytes name = results__name(line), mine = {0};
+        results__named(line, name, &mine);
+        bool has = results__find(was, name, &value);
+        if (!has || !bytes_eq(value, mine)) return results__unlike(file, name, has ? &value : NULL, &mine, e);
+    }
+    for (b = was; results__each(&b, &line);) {
+        bytes name = results__name(line), theirs = {0};
+        results__named(line, name, &theirs);
+        if (!results__find(now, name, &value)) return results__unlike(file, name, &theirs, NULL, e);
+    }
+    return true;
+}
+
+/* The header's name: beside the file itself, whatever links lead to it. */
+static void results__header_name(const char *path, str *out) {
+    char *real = realpath(path, NULL);
+    str_put(out, real ? real : path);
+    str_put(out, ".llmrun");
+    mem_free(real);
+}
+
+/* The settings of a header, within its text; no text when there is none. */
+static bool results__header_load(const char *name, str *text, bytes *settings, err_t *e) {
+    int fd = open(name, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    str_add(text, "", 0);
+    *settings = (bytes){0};
+    if (fd < 0 && errno == ENOENT) return true;
+    if (fd < 0) return err_set(e, err_code_of(errno), "%s: %s", name, strerror(errno));
+    for (ssize_t got = 1; got && !e->code;) {
+        str_room(text, 4096);
+        got = read(fd, text->p + text->n, 4096);
+        if (got < 0 && errno == EINTR) got = 1;
+        else if (got < 0) err_set(e, err_code_of(errno), "%s: cannot read: %s", name, strerror(errno));
+        else text->n += (size_t)got;
+        if (text->n > LINES_HEADER)
+            err_set(e, EXIT_INPUT, "%s: more than %d bytes, expected a header of results", name,
+                    LINES_HEADER);
+    }
+    close(fd);
+    return !e->code && results__header_read(str_bytes(text), name, settings, e);
+}
+
+static bool results__write(int fd, const void *p, size_t n, size_t *done) {
+    for (*done = 0; *done < n;) {
+        ssize_t got = write(fd, (const uint8_t *)p + *done, n - *done);
+        if (got > 0) *done += (size_t)got;
+        else if (got < 0 && errno == EAGAIN)
+            poll(&(struct pollfd){.fd = fd, .events = POLLOUT}, 1, LINES_PAUSE);
+        else if (got == 0 || errno != EINTR) return false;
+    }
+    return true;
+}
+
+/* Under a name of its own until it is on the disk. Whoever writes holds the lock of the results, so that what
+ * lies under that name is left by a run that has ended. */
+static bool results__header_save(const char *name, bytes settings, err_t *e) {
+    str    tmp = {0}, text = {0};
+    size_t done;
+    ASSERT(!settings.n || settings.p[settings.n - 1] == '\n');
+    str_fmt(&tmp, "%s.tmp", name);
+    str_put(&text, results__first);
+    str_add(&text, settings.p, settings.n);
+    unlink(tmp.p);
+    int  fd = open(tmp.p, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+    bool ok = fd >= 0 && results__write(fd, text.p, text.n, &done) && fsync(fd) == 0;
+    int  why = errno;
+    if (fd >= 0 && close(fd) && ok) ok = false, why = errno;
+    if (ok && rename(tmp.p, name)) ok = false, why = errno;
+    if (!ok && fd >= 0) unlink(tmp.p);
+    if (!ok) err_set(e, err_code_of(why), "%s: cannot write: %s", name, strerror(why));
+    str_drop(&tmp);
+    str_drop(&text);
+    return ok;
+}
+
+/* --- the results of a run --- */
+
+/* The value of an entry: whether the input has had it, and twice the records that answer it. */
+enum { RESULTS_SEEN = 1, RESULTS_ONE = 2, RESULTS_VALUE = 0xffffff };
+
+typedef struct {
+    const char  *name;                                /* in errors: a path, or stdout */
+    int          fd;
+    bool         file;                                /* a regular file that we opened and locked */
+    int          why;                                 /* errno of a failed write; EPIPE: the reader has gone */
+    uint64_t     n_old, n_new;                        /* records that a resumed file held; those put since */
+    uint64_t     key[2];
+    lines__table ids;                                 /* custom_ids; line and hash where there is none */
+    uint64_t     n_ids;                               /* of those, how many results_new_id() brought */
+    bool         warned;
+} results;
+
+static void results__free(results *r) {
+    if (r->fd != STDOUT_FILENO && r->fd >= 0) close(r->fd);
+    mem_free(r->ids.at);
+    mem_free(r);
+}
+
+/* Two hashes of a custom_id, or of a line that has none. */
+static void results__hash(const results *r, uint64_t line, uint64_t hash, bytes id, bool has_id,
+                          uint64_t h[2]) {
+    const uint64_t place[2] = {line, hash};
+    const bytes    what = has_id ? id : (bytes){(const uint8_t *)place, sizeof place};
+    for (int i = 0; i < 2; i++) h[i] = bytes_hash(has_id ? r->key[i] : ~r->key[i], what);
+    if (!h[0]) h[0] = 1;
+}
+
+/* Whether a line is answered by the file that is resumed. Asked once for each line of the input, in order:
+ * where lines share a custom_id, as many of them are answered as there are records of it. One that
+ * results_new_id() refused is asked for without its custom_id. */
+__attribute__((unused)) static bool results_has(results *r, uint64_t line, uint64_t hash, bytes id, bool has_id) {
+    uint64_t h[2];
+    results__hash(r, line, hash, id, has_id, h);
+    lines__entry *en = lines__find(&r->ids, h[0], h[1]);
+    if (!en->a || (en->b & RESULTS_VALUE) < RESULTS_ONE) return false;
+    en->b -= RESULTS_ONE;
+    return true;
+}
+
+/* Whether the input has not had this custom_id yet; from now on it has. Beyond LINES_IDS nobody knows, and it
+ * is new. */
+__attribute__((unused)) static bool results_new_id(results *r, bytes id) {
+    uint64_t h[2];
+    results__hash(r, 0, 0, id, true, h);
+    lines__entry *en = lines__find(&r->ids, h[0], h[1]);
+    if (!en->a && r->n_ids == LINES_IDS) {
+        if (!r->warned)
+            log_warn("more than %d custom_ids; those after it are not looked for among them", LINES_IDS);
+        r->warned = true;
+        return true;
+    }
+    if (!en->a) en = lines__enter(&r->ids, h[0], h[1]), r->n_ids++;
+    bool first = !(en->b & RESULTS_SEEN);
+    en->b |= RESULTS_SEEN;
+    return first;
+}
+
+static bool results__note(results *r, bytes record, str *id) {
+    results__head h;
+    uint64_t      k[2];
+    if (!results__read(record, &h, id)) return false;
+    results__hash(r, h.line, h.hash, str_bytes(id), h.has_id && !h.twice, k);
+    lines__entry *en = lines__enter(&r->ids, k[0], k[1]);
+    if ((en->b & RESULTS_VALUE) < RESULTS_VALUE - RESULTS_ONE) en->b += RESULTS_ONE;
+    r->n_old++;
+    return true;
+}
+
+/* Cuts the file to n bytes: what lies behind them is no whole record. */
+static bool results__cut(const results *r, uint64_t n, uint64_t torn, err_t *e) {
+    while (ftruncate(r->fd, (off_t)n))
+        if (errno != EINTR)
+            return err_set(e, err_code_of(errno), "%s: cannot cut off a torn last line: %s", r->name,
+                           strerror(errno));
+    log_warn("%s: %llu bytes of a torn last line are cut off", r->name, (unsigned long long)torn);
+    return true;
+}
+
+/* Remembers what the file answers. False without words: a signal asks us to stop. */
+static bool results__resume(results *r, err_t *e) {
+    lines_in *in = lseek(r->fd, 0, SEEK_SET) == 0 ? lines__on(r->fd, true, r->name, LINES_RECORD, e) : NULL;
+    str       id = {0};
+    bytes     line;
+    uint64_t  no;
+    lines_got got;
+    if (!in) return err_set(e, err_code_of(errno), "%s: cannot read: %s", r->name, strerror(errno));
+    while ((got = lines_next(in, true, &line, &no, e)) == LINES_LINE && in->whole)
+        if (!results__note(r, line, &id)) break;
+    if (got == LINES_LINE && !in->whole) results__cut(r, in->at, in->next - in->at, e);
+    else if (got == LINES_LINE || got == LINES_LONG)
+        results__foreign(in, e);
+    lines_close(in);
+    str_drop(&id);
+    return got != LINES_LATER && !e->code;
+}
+
+/* One run writes a file. A lock ends with its holder, however that ends. */
+static bool results__lock(const results *r, err_t *e) {
+    while (flock(r->fd, LOCK_EX | LOCK_NB)) {
+        if (errno == EINTR) continue;
+        if (errno == EWOULDBLOCK)
+            return err_set(e, EXIT_INPUT, "%s: another run is writing it, expected a file of our own",
+                           r->name);
+        log_warn("%s: cannot be locked (%s); no other run may write it", r->name, strerror(errno));
+        return true;
+    }
+    return true;
+}
+
+/* The header is compared before the file is touched, and written before the first record. */
+static bool results__prepare(results *r, uint64_t size, bool resume, bytes settings, err_t *e) {
+    str   name = {0}, text = {0};
+    bytes was;
+    bool  ok;
+    results__header_name(r->name, &name);
+    if (!size) ok = results__header_save(name.p, settings, e);
+    else if (!resume)
+        ok = err_set(e, EXIT_INPUT, "%s: holds %llu bytes, expected a new file (--resume goes on with this one)",
+                     r->name, (unsigned long long)size);
+    else if ((ok = results__header_load(name.p, &text, &was, e)) && !text.n)
+        ok = err_set(e, EXIT_INPUT,
+                     "%s: not found beside the results, whose settings it holds, expected it there", name.p);
+    else
+        ok = ok && results__same(r->name, was, settings, e) && results__resume(r, e);
+    str_drop(&name);
+    str_drop(&text);
+    return ok;
+}
+
+static bool results__open(results *r, const char *path, bool resume, bytes settings, err_t *e) {
+    struct stat st;
+    r->name = path;
+    r->file = stat(path, &st) != 0 || S_ISREG(st.st_mode);
+    if (!r->file && resume)
+        return err_set(e, EXIT_INPUT, "%s: is no regular file, expected one to --resume", path);
+    r->fd = open(path, (r->file ? O_RDWR | O_CREAT | O_APPEND : O_WRONLY) | O_NOCTTY | O_CLOEXEC, 0666);
+    if (r->fd < 0) return err_set(e, err_code_of(errno), "%s: %s", path, strerror(errno));
+    if (!r->file) return true;
+    if (!results__lock(r, e)) return false;
+    if (fstat(r->fd, &st)) return err_set(e, err_code_of(errno), "%s: %s", path, strerror(errno));
+    return results__prepare(r, (uint64_t)st.st_size, resume, settings, e);
+}
+
+/* path NULL or "-": stdout, which has neither header nor lock. settings: one name=value a line, no newline in
+ * a value. NULL without words: a signal asks us to stop. */
+__attribute__((unused)) static results *results_open(const char *path, bool resume, bytes settings, err_t *e) {
+    results *r = mem_new(1, sizeof *r);
+    bool     out = !path || strcmp(path, "-") == 0;
+    *r = (results){.name = "stdout", .fd = STDOUT_FILENO, .key = {lines__secret(), lines__secret()}};
+    lines__table_init(&r->ids, ~(uint64_t)RESULTS_VALUE);
+    if (out ? !resume || err_set(e, EXIT_INPUT, "--resume: results go to stdout, expected -o FILE")
+            : results__open(r, path, resume, settings, e)) return r;
+    results__free(r);
+    return NULL;
+}
+
+/* A setting that the header beside `path` holds. False: it holds none, or, with words, it cannot be read. */
+__attribute__((unused)) static bool results_setting(const char *path, const char *name, str *value, err_t *e) {
+    str   file = {0}, text = {0};
+    bytes settings, v;
+    results__header_name(path, &file);
+    bool found = results__header_load(file.p, &text, &settings, e) && text.n &&
+                 results__find(settings, bytes_of(name), &v);
+    str_clear(value);
+    if (found) str_add(value, v.p, v.n);
+    str_drop(&file);
+    str_drop(&text);
+    return found;
+}
+
+/* Takes back the `done` bytes of a record whose rest could not be written, where they are the file's last. */
+static void results__take_back(const results *r, size_t done) {
+    struct stat st;
+    off_t       end = lseek(r->fd, 0, SEEK_CUR);
+    if (!done || end < (off_t)done || fstat(r->fd, &st) || !S_ISREG(st.st_mode) || st.st_size != end) return;
+    if (ftruncate(r->fd, end - (off_t)done) == 0) lseek(r->fd, end - (off_t)done, SEEK_SET);
+}
+
+/* One record with its newline, whole. False: words in e, or none when the reader has gone, as it did with the
+ * last one. */
+__attribute__((unused)) static bool results_put(results *r, bytes record, err_t *e) {
+    size_t done;
+    ASSERT(record.n && record.p[record.n - 1] == '\n');
+    if (r->why) return false;
+    if (results__write(r->fd, record.p, record.n, &done)) {
+        r->n_new++;
+        return true;
+    }
+    r->why = errno ? errno : EIO;
+    results__take_back(r, done);
+    if (r->why == EPIPE) return false;
+    return err_set(e, EXIT_RESOURCE, "%s: cannot write: %s; %llu results are whole%s", r->name,
+                   strerror(r->why), (unsigned long long)(r->n_old + r->n_new),
+                   r->file ? ", --resume goes on from there" : "");
+}
+
+/* False: some of what was put did not reach the disk. */
+__attribute__((unused)) static bool results_close(results *r, err_t *e) {
+    if (!r) return true;
+    bool ok = !r->file || r->why || fsync(r->fd) == 0 || errno == EINVAL || errno == ENOSYS ||
+              err_set(e, EXIT_RESOURCE, "%s: cannot write: %s", r->name, strerror(errno));
+    results__free(r);
+    return ok;
+}
+
+/* --- several files of results as one --- */
+
+typedef struct {
+    uint64_t line, at;                                /* at: offset in its file */
+    uint32_t n, file;                                 /* bytes without the newline */
+} results__place;
+
+typedef struct {
+    const char *const *path;
+    int               *fd;                            /* [files] */
+    results__place    *place;                         /* [n] */
+    size_t             n, cap;
+    uint8_t           *buf[2];                        /* [LINES_CHUNK] each */
+} results__pile;
+
+static int results__by_line(const void *pa, const void *pb) {
+    const results__place *a = pa, *b = pb;
+    if (a->line != b->line) return a->line < b->line ? -1 : 1;
+    if (a->file != b->file) return a->file < b->file ? -1 : 1;
+    return a->at < b->at ? -1 : a->at > b->at;
+}
+
+static bool results__gather(results__pile *p, uint32_t file, str *id, err_t *e) {
+    lines_in     *in = lines_open(p->path[file], LINES_RECORD, e);
+    results__head h;
+    bytes         line;
+    uint64_t      no;
+    lines_got     got;
+    if (!in) return false;
+    if (in->stream || in->lent)
+        err_set(e, EXIT_INPUT, "%s: is no regular file, expected one with results", in->name);
+    else p->fd[file] = in->fd, in->lent = true;
+    while (!e->code && (got = lines_next(in, true, &line, &no, e)) != LINES_END && got != LINES_FAILED &&
+           got != LINES_LATER) {
+        if (got == LINES_LINE && !in->whole) log_warn("%s: its last line is torn and left out", in->name);
+        else if (got == LINES_LONG || !results__read(line, &h, id))
+            results__foreign(in, e);
+        else {
+            if (p->n == p->cap)
+                p->place = mem_grow(p->place, p->cap = p->cap ? p->cap * 2 : 1024, sizeof *p->place);
+            p->place[p->n++] = (results__place){h.line, in->at, (uint32_t)line.n, file};
+        }
+    }
+    lines_close(in);
+    return !e->code && !g_interrupt;
+}
+
+/* n bytes of a file that were there a moment ago. */
+static bool results__fetch(const results__pile *p, const results__place *w, uint64_t from, uint8_t *to,
+                           size_t n, err_t *e) {
+    for (size_t done = 0; done < n;) {
+        ssize_t got = pread(p->fd[w->file], to + done, n - done, (off_t)(w->at + from + done));
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0)
+            return err_set(e, err_code_of(errno), "%s: cannot read: %s", p->path[w->file], strerror(errno));
+        if (got == 0)
+            return err_set(e, EXIT_RESOURCE, "%s: shrank while it was read, expected it to stay as it was",
+                           p->path[w->file]);
+        done += (size_t)got;
+    }
+    return true;
+}
+
+/* The record w: to out, or (*same) compared with another one. */
+static bool results__pass(const results__pile *p, const results__place *w, out_t *out,
+                          const results__place *like, bool *same, err_t *e) {
+    if (like) *same = w->n == like->n;
+    for (uint64_t at = 0; at < w->n && !(like && !*same);) {
+        size_t n = w->n - at < LINES_CHUNK ? (size_t)(w->n - at) : LINES_CHUNK;
+        if (!results__fetch(p, w, at, p->buf[0], n, e) ||
+            (like && !results__fetch(p, like, at, p->buf[1], n, e)))
+            return false;
+        if (like) *same = memcmp(p->buf[0], p->buf[1], n) == 0;
+        else if (!out_put(out, p->buf[0], n)) return false;
+        at += n;
+    }
+    return like || out_put(out, "\n", 1);
+}
+
+static bool results__put_all(const results__pile *p, out_t *out, err_t *e) {
+    uint64_t n_other = 0, n_lines = 0;
+    size_t   first = 0;
+    for (size_t i = 0; i < p->n; i++) {
+        const results__place *w = &p->place[i];
+        bool                  same = false;
+        if (g_interrupt) return false;
+        if (i && w->line == p->place[first].line) {
+            if (!results__pass(p, w, NULL, &p->place[first], &same, e)) return false;
+            n_other += !same;
+            continue;
+        }
+        first = i;
+        n_lines++;
+        if (!results__pass(p, w, out, NULL, NULL, e)) return false;
+    }
+    const uint64_t last = p->n ? p->place[p->n - 1].line : 0;
+    if (n_other)
+        log_warn("%llu results differ from the first of their line, which stays",
+                 (unsigned long long)n_other);
+    if (last > n_lines)
+        log_warn("%llu of the lines 1 to %llu have no result (empty lines have none)",
+                 (unsigned long long)(last - n_lines), (unsigned long long)last);
+    return true;
+}
+
+/* The records of n files in the order of their lines. Of several for one line the first stays, in the order
+ * of the files. False without words: out has no reader any more, or a signal asks us to stop. */
+static bool results_merge(const char *const *path, int n, out_t *out, err_t *e) {
+    results__pile p = {.path = path, .fd = mem_new((size_t)n, sizeof *p.fd)};
+    struct rlimit most;
+    str           id = {0};
+    bool          ok = true;
+    if (getrlimit(RLIMIT_NOFILE, &most) == 0 && most.rlim_cur < most.rlim_max) {
+        most.rlim_cur = most.rlim_max;                /* a file for each machine is open at once */
+        setrlimit(RLIMIT_NOFILE, &most);
+    }
+    for (int i = 0; i < 2; i++) p.buf[i] = mem_new(LINES_CHUNK, 1);
+    for (int i = 0; i < n; i++) p.fd[i] = -1;
+    for (int i = 0; ok && i < n; i++) ok = results__gather(&p, (uint32_t)i, &id, e);
+    if (ok && p.n) qsort(p.place, p.n, sizeof *p.place, results__by_line);
+    ok = ok && out_begin(out, e) && results__put_all(&p, out, e);
+    for (int i = 0; i < n; i++)
+        if (p.fd[i] >= 0) close(p.fd[i]);
+    mem_free(p.fd);
+    mem_free(p.place);
+    mem_free(p.buf[0]);
+    mem_free(p.buf[1]);
+    str_drop(&id);
+    return ok;
+}
+
 /* ===== [calib] what a text shows of a model's inputs =====
  * Runs a text through a model in chunks and watches what each weight matrix is multiplied with. The importance matrix: the
  * sum of squares of every input channel, for each expert of a stack, and how many rows were summed. It is written and read
@@ -11174,6 +12054,7 @@ typedef enum {
     ACT_QUANTIZE,
     ACT_BENCH,
     ACT_STATISTICS,
+    ACT_MERGE,
     ACT_LIST,
     ACT_VERSION,
     ACT_HELP
@@ -11202,6 +12083,7 @@ typedef struct {
     gen_opts    gen;
     calib_opts  calib;
     cli_list    in_files;                             /* importance matrices to add to the one gathered */
+    cli_list    merge;                                /* files of results */
     samp_opts   samp;
     eval_opts   eval;
     int         chunks;                               /* of eval and calib */
@@ -11286,6 +12168,8 @@ static const cli_opt cli_opts[] = {
      "run the text of -f in chunks of -c tokens (512 by itself) and write its importance matrix to FILE, as GGUF"},
     {"--show-statistics",               NULL,         OPT_ACT,  AT(what), ACT_STATISTICS, 0,      GROUP_ACT, NULL,
      "what the importance matrix of --in-file says of each tensor's inputs; needs no model"},
+    {"--merge",                         "FILE",       OPT_ACT,  AT(what), ACT_MERGE, 0,           GROUP_ACT, NULL,
+     "the batch results of FILE and of all files after it, each line's first, in the order of the input; needs no model"},
     {"--inspect",                       NULL,         OPT_ACT,  AT(what), ACT_INSPECT, 0,         GROUP_ACT, NULL,
      "check the model file wholly and print what is in it; runs nothing"},
     {"--dump-tensor",                   "NAME",       OPT_ACT,  AT(what), ACT_DUMP, 0,            GROUP_ACT, NULL,
@@ -11756,6 +12640,7 @@ static bool cli__set_action(config *c, const cli_opt *o, const char *val, err_t 
     }
     c->action = action;
     c->what = val;
+    if (action == ACT_MERGE) cli__push(&c->merge, val);
     return true;
 }
 
@@ -11845,6 +12730,10 @@ static bool cli_parse(config *c, int n, char *const *arg, err_t *e) {
     const bool bench = cli__benches(n, arg);
     for (int i = 0; i < n; i++) {
         const char *a = arg[i], *eq = strchr(a, '=');
+        if (a[0] != '-' && c->action == ACT_MERGE) {
+            cli__push(&c->merge, a);
+            continue;
+        }
         if (a[0] != '-' || !a[1])
             return err_set(e, EXIT_INPUT, "unexpected argument '%.100s', expected an option (a prompt goes after -p)", a);
         bytes          name = {(const uint8_t *)a, eq ? (size_t)(eq - a) : strlen(a)};
@@ -12028,6 +12917,7 @@ static void cli_drop(config *c) {
     cli__list_drop(&c->bias);
     cli__list_drop(&c->breakers);
     cli__list_drop(&c->in_files);
+    cli__list_drop(&c->merge);
     cli__list_drop(&c->tensor_types);
     cli__list_drop(&c->models);
     mem_free(c->biases);
@@ -12779,6 +13669,15 @@ static bool cli__on_matrix(const config *c, err_t *e) {
     return ok;
 }
 
+static bool cli__merge(const config *c, err_t *e) {
+    out_t out;
+    for (int i = 0; c->output && i < c->merge.n; i++)
+        if (!cli__apart(c->output, c->merge.v[i], "input", e)) return false;
+    if (!cli__output(&out, c->output, c, NULL, e)) return false;
+    bool ok = results_merge(c->merge.v, c->merge.n, &out, e);
+    return out_end(&out, e) && ok;
+}
+
 static bool cli__bench(const config *c, err_t *e) {
     const char *const *models = c->models.n ? c->models.v : &c->model;
     const int          n = c->models.n ? c->models.n : 1;
@@ -12825,6 +13724,7 @@ static int cli_main(int argc, char **argv) {
         else if (c.action == ACT_BENCH) cli__bench(&c, &e);
         else if (cli__needs_model(c.action)) cli__on_model(&c, t_start, &e);
         else if (c.action == ACT_STATISTICS) cli__on_matrix(&c, &e);
+        else if (c.action == ACT_MERGE) cli__merge(&c, &e);
         else cli__on_nothing(&c, &e);
     }
     cli_drop(&c);
