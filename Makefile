@@ -16,7 +16,7 @@ LIBS     := -lpcre2-8 -ljansson -ldl -lm -lpthread
 
 # OpenBLAS is looked for when a run asks for it (--blas); BLAS=0 leaves that out.
 BLAS     ?= 1
-BASE     += -DLLMRUN_BLAS=$(BLAS)
+BASE     += -DLLMRUN_BLAS=$(BLAS) -DLLMRUN_STRESS=0
 
 SRC      := llmrun.c ggml_kernels.h
 TESTS    := $(wildcard tests/*.c tests/*.h)

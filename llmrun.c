@@ -14,8 +14,10 @@
  *   [fwd]      one step over a batch of rows                            <- k base pool arch model kv dev
  *   [samp]     logits to token                                          <- base
  *   [gen]      (engine) one request: prefill, decode, stop, scores      <- k base pool gguf tok model kv fwd samp
- *   [req]      one line of a batch file, and its answer as one            <- base tok samp
- *   [sched]    (hist) many requests through one model                   <- k base pool tok model kv fwd samp gen req
+ *   [lines]    (results) long files in, results that are never lost     <- base
+ *   [req]      one line of a batch file, and its answer as one          <- base tok samp
+ *   [sched]    (hist) many requests through one model                   <- base pool tok kv fwd samp gen req
+ *   [batch]    a file of requests, one a line                           <- base tok kv samp gen lines req sched
  *   [calib]    what a text shows of a model's inputs                    <- k base pool gguf tok kv dev fwd gen
  *   [round]    weights rounded by what they do to a text               <- k base pool gguf tok model kv dev fwd
  *   [eval]     what a model is worth on a text: perplexity, divergence  <- k base pool gguf tok kv fwd gen
@@ -1401,6 +1403,27 @@ static void gguf__unmap(gguf_part *part) {
 }
 
 /* --- files --- */
+
+enum { GGUF_SAMPLE = 4096 };                          /* bytes of a tensor's beginning, middle and end */
+
+/* A number that tells this model from others: of all metadata, of the directory, and of samples of every tensor. Files with the same
+ * weights under other names have the same. */
+static uint64_t gguf_fingerprint(const gguf_file *g) {
+    uint64_t h = rng_mix(g->n_tensor);
+    for (uint64_t i = 0; i < g->n_kv; i++) {
+        const gguf_kv *kv = &g->kv[i];
+        if (kv->key.n > 6 && memcmp(kv->key.p, "split.", 6) == 0) continue;
+        h = bytes_hash(bytes_hash(h, kv->key), (bytes){kv->data, (size_t)kv->n_bytes});
+    }
+    for (uint64_t i = 0; i < g->n_tensor; i++) {
+        const gguf_tensor *t = &g->tensor[i];
+        const size_t       n = (size_t)t->n_bytes, some = n < GGUF_SAMPLE ? n : GGUF_SAMPLE;
+        h = rng_mix(bytes_hash(h, t->name) ^ t->type);
+        h = bytes_hash(h, (bytes){(const uint8_t *)t->dim, sizeof t->dim});
+        for (int k = 0; k < 3; k++) h = bytes_hash(h, (bytes){t->data + (n - some) / 2 * (size_t)k, some});
+    }
+    return h;
+}
 
 static void gguf_close(gguf_file *g) {
     for (int i = 0; i < g->n_parts; i++) gguf__unmap(&g->part[i]);
@@ -3872,7 +3895,8 @@ typedef struct {
     uint64_t mem_bytes;                               /* the same in bytes */
 } kv_opts;
 
-static const kv_opts kv_defaults = {K_F16, K_F16, 32, 0, 0};
+/* LLMRUN_STRESS: 1 where rare events shall be frequent (make stress), else 0. */
+static const kv_opts kv_defaults = {K_F16, K_F16, LLMRUN_STRESS ? 2 : 32, 0, 0};
 
 typedef struct {                                      /* where a layer's K and V lie inside a block of its group */
     int    group, n_head;
@@ -6298,7 +6322,7 @@ typedef struct {
     rope_opts rope;
 } fwd_opts;
 
-static const fwd_opts fwd_defaults = {-1, 512, 0, "auto", {.yarn_ext = -1, .yarn_attn = -1, .yarn_fast = -1, .yarn_slow = -1}};
+static const fwd_opts fwd_defaults = {-1, LLMRUN_STRESS ? 1 : 512, 0, "auto", {.yarn_ext = -1, .yarn_attn = -1, .yarn_fast = -1, .yarn_slow = -1}};
 
 typedef struct {
     int64_t      n_predict;                           /* -1: until an end token or a full context */
@@ -6474,6 +6498,7 @@ static engine *engine_open_batch(const gguf_file *g, const tok_vocab *v, const f
     if (!eng) return NULL;
     engine__context(eng, fo, -1);
     if (!own.mem_bytes) own.mem_bytes = engine__cache_bytes(&eng->m);
+    if (LLMRUN_STRESS && !own.max_blocks) own.max_blocks = eng->n_ctx / own.block + 4;
     eng->n_batch = fo->n_batch + n_seqs;
     if (engine__fill(eng, fo, &own, n_seqs, n_seqs, e)) {
         kv_share(eng->kv);
@@ -6832,6 +6857,885 @@ static bool gen_score(engine *eng, const tok_ids *ids, out_t *out, err_t *e) {
 /* Raw little-endian f32, [n][V]. */
 static bool gen_logits(engine *eng, const tok_ids *ids, out_t *out, err_t *e) {
     return gen__each(eng, ids, gen__put_logits, out, e);
+}
+
+/* ===== [lines] long files in, results that are never lost =====
+ * Both ends of a batch: a reader of lines that keeps one of them in memory, and a file of results, one record a
+ * line, that no end of a run damages. A record is
+ *     {"id":"batch_req_LINE_HASH","custom_id":...,"response":...,"error":...}
+ * without blanks, LINE its line in the input (1 is the first) and HASH 16 hex digits, bytes_hash(0, that line),
+ * so that its beginning tells what it answers. Beside a file of results lies its header, the same name with
+ * .llmrun behind it: the settings of the run, one name=value a line, there before the first record.
+ *   Invariants: memory is bounded by the longest line allowed, by 16 bytes for each record of a file that is
+ * resumed and by LINES_IDS custom_ids; a file of results has one writer, who holds its lock; all of it but the
+ * last line is whole records, and what a killed run left of a last one is cut off by the next.
+ *   A shard is a part of a file's lines: those whose prompts begin alike stay together, LINES_GROUP at most.
+ * Door: lines_open, lines_next, lines_close, lines_shard_*; results_open, results_setting, results_new_id,
+ * results_has, results_put, results_close, results_merge. */
+
+enum {
+    LINES_CHUNK = 1 << 18,                            /* bytes of one read */
+    LINES_KEEP = 1 << 20,                             /* bytes of buffer that a long line may leave behind */
+    LINES_PAUSE = 100,                                /* milliseconds between two looks at g_interrupt */
+    LINES_ENDLESS = 64,                               /* a stream's line so many bounds long has no end */
+    LINES_IDS = 4 << 20,                              /* custom_ids among which a second one is found */
+    LINES_RECORD = 1 << 30,                           /* bytes of a record */
+    LINES_HEADER = 1 << 20,                           /* bytes of a header */
+    LINES_ALIKE = 256,                                /* bytes of a prompt that decide about its group */
+    LINES_GROUP = 64,                                 /* lines of a group */
+    LINES_GROUPS = 1 << 20,                           /* groups open at a time */
+    LINES_SHARDS = 1 << 20
+};
+
+/* --- the reader --- */
+
+typedef enum {
+    LINES_LINE,
+    LINES_END,
+    LINES_LATER,                                      /* nothing to read yet, or a signal asks us to stop */
+    LINES_LONG,                                       /* a line over the bound has been passed over */
+    LINES_FAILED
+} lines_got;
+
+typedef struct {
+    const char *name;                                 /* in errors: a path, or standard input */
+    int         fd;
+    bool        lent;                                 /* fd is somebody else's to close */
+    bool        stream;                               /* no regular file: may pause, may have no end */
+    uint64_t    size;                                 /* bytes of a regular file, else 0 */
+    uint64_t    most;                                 /* bytes of a line */
+    uint8_t    *buf;                                  /* [cap]; [from, to) is read and not given yet */
+    size_t      cap, from, to;
+    size_t      seen;                                 /* bytes at `from` among which there is no newline */
+    uint64_t    passed;                               /* bytes of the line at `from` that were let go */
+    uint64_t    next;                                 /* offset of that line in the file */
+    bool        begun, ended;                         /* any byte order mark is behind us; the last byte is */
+    uint64_t    no, at, n_bytes;                      /* the last line: number, offset, bytes without ending */
+    bool        whole;                                /* it had an ending */
+} lines_in;
+
+static void lines_close(lines_in *in) {
+    if (!in) return;
+    if (!in->lent) close(in->fd);
+    mem_free(in->buf);
+    mem_free(in);
+}
+
+static lines_in *lines__on(int fd, bool lent, const char *name, uint64_t most, err_t *e) {
+    lines_in   *in = mem_new(1, sizeof *in);
+    struct stat st;
+    *in = (lines_in){.name = name, .fd = fd, .lent = lent, .stream = true};
+    in->most = most < SIZE_MAX / 4 ? most : SIZE_MAX / 4;
+    if (fstat(fd, &st)) err_set(e, err_code_of(errno), "%s: %s", name, strerror(errno));
+    else if (S_ISDIR(st.st_mode))
+        err_set(e, EXIT_INPUT, "%s: is a directory, expected a file of lines", name);
+    else if (isatty(fd)) err_set(e, EXIT_INPUT, "%s: is a terminal, expected a file or a pipe", name);
+    else if (S_ISREG(st.st_mode)) in->stream = false, in->size = (uint64_t)st.st_size;
+    if (!e->code) return in;
+    lines_close(in);
+    return NULL;
+}
+
+/* path "-": standard input. most: bytes of the longest line that is given. A pipe with a name is waited for
+ * by lines_next(), not here. */
+static lines_in *lines_open(const char *path, uint64_t most, err_t *e) {
+    if (strcmp(path, "-") == 0) return lines__on(STDIN_FILENO, true, "standard input", most, e);
+    int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    if (fd >= 0) return lines__on(fd, false, path, most, e);
+    err_set(e, err_code_of(errno), "%s: %s", path, strerror(errno));
+    return NULL;
+}
+
+/* Whether a read would not wait. Looks away from the stream now and then: a signal may come just before
+ * poll(). */
+static bool lines__ready(const lines_in *in, bool wait) {
+    struct pollfd p = {.fd = in->fd, .events = POLLIN};
+    do {
+        if (g_interrupt) return false;
+        int n = in->stream ? poll(&p, 1, wait ? LINES_PAUSE : 0) : 1;
+        if (n > 0 || (n < 0 && errno != EINTR)) return true;   /* what is wrong, the read will tell */
+    } while (wait);
+    return false;
+}
+
+/* Room for one read; a buffer that a long line has left is given back. */
+static void lines__room(lines_in *in) {
+    size_t n = in->to - in->from;
+    if (in->from && n) memmove(in->buf, in->buf + in->from, n);
+    in->from = 0;
+    in->to = n;
+    size_t cap = in->cap > LINES_KEEP && n <= LINES_CHUNK ? LINES_KEEP : in->cap;
+    if (cap - n < LINES_CHUNK) {
+        size_t most = (size_t)in->most + 2 * (size_t)LINES_CHUNK;
+        cap = cap * 2 < most ? cap * 2 : most;
+        if (cap < n + LINES_CHUNK) cap = n + LINES_CHUNK;
+    }
+    if (cap == in->cap) return;
+    in->buf = mem_grow(in->buf, cap, 1);
+    in->cap = cap;
+}
+
+/* One read. LINES_LINE: there are more bytes now, or `ended` is set. */
+static lines_got lines__fill(lines_in *in, bool wait, err_t *e) {
+    for (;;) {
+        if (!lines__ready(in, wait)) return LINES_LATER;
+        lines__room(in);
+        ssize_t got = read(in->fd, in->buf + in->to, LINES_CHUNK);
+        if (got >= 0) {
+            in->to += (size_t)got;
+            in->ended = got == 0;
+            return LINES_LINE;
+        }
+        if (errno == EINTR) continue;
+        if (errno == EAGAIN && wait) continue;
+        if (errno == EAGAIN) return LINES_LATER;
+        err_set(e, err_code_of(errno), "%s: cannot read at byte %llu: %s", in->name,
+                (unsigned long long)(in->next + in->passed + (in->to - in->from)), strerror(errno));
+        return LINES_FAILED;
+    }
+}
+
+/* A byte order mark at the very beginning is no part of the first line. False: too few bytes to tell. */
+static bool lines__begin(lines_in *in) {
+    static const uint8_t mark[3] = {0xef, 0xbb, 0xbf};
+    if (in->begun) return true;
+    size_t n = in->to - in->from < sizeof mark ? in->to - in->from : sizeof mark;
+    bool   like = n == 0 || memcmp(in->buf + in->from, mark, n) == 0;
+    if (like && n < sizeof mark && !in->ended) return false;
+    if (like && n == sizeof mark) in->from += n, in->next += n;
+    return in->begun = true;
+}
+
+/* The n bytes at `from` end a line. */
+static lines_got lines__give(lines_in *in, size_t n, bool newline, bytes *line, uint64_t *no) {
+    const uint8_t *p = in->buf + in->from;
+    in->at = in->next;
+    in->next += in->passed + n + newline;
+    in->from += n + newline;
+    in->seen = 0;
+    in->whole = newline;
+    if (newline && n && p[n - 1] == '\r') n--;
+    in->n_bytes = in->passed + n;
+    in->passed = 0;
+    *no = ++in->no;
+    if (in->n_bytes > in->most) return LINES_LONG;
+    *line = (bytes){p, n};
+    return LINES_LINE;
+}
+
+/* Lets go what is too long already, but for its last byte, which may belong to the ending. */
+static bool lines__pass(lines_in *in, err_t *e) {
+    size_t n = in->to - in->from;
+    if (n > in->most + 1 || (in->passed && n > 1)) {
+        in->passed += n - 1;
+        in->from = in->to - 1;
+    }
+    in->seen = in->to - in->from;
+    if (!in->stream || in->passed / LINES_ENDLESS <= in->most + LINES_CHUNK) return true;
+    return err_set(e, EXIT_INPUT, "%s: line %llu has %llu bytes and no end in sight, expected at most %llu",
+                   in->name, (unsigned long long)in->no + 1, (unsigned long long)in->passed,
+                   (unsigned long long)in->most);
+}
+
+/* The next line, without its ending (LF or CR LF), and its number, 1 for the first. It lies in the reader's
+ * buffer until the next call. A line over the bound is empty here; in->n_bytes says how long it was. wait: a
+ * pipe is waited for. */
+static lines_got lines_next(lines_in *in, bool wait, bytes *line, uint64_t *no, err_t *e) {
+    *line = (bytes){0};
+    for (;;) {
+        if (lines__begin(in)) {
+            size_t n = in->to - in->from;
+            if (n > in->seen) {
+                const uint8_t *at = in->buf + in->from, *end = memchr(at + in->seen, '\n', n - in->seen);
+                if (end) return lines__give(in, (size_t)(end - at), true, line, no);
+            }
+            if (in->ended && !n) return LINES_END;
+            if (in->ended) return lines__give(in, n, false, line, no);
+            if (!lines__pass(in, e)) return LINES_FAILED;
+        }
+        lines_got got = lines__fill(in, wait, e);
+        if (got != LINES_LINE) return got;
+    }
+}
+
+/* --- a table of hashes: 16 bytes an entry, open addressing --- */
+
+typedef struct {
+    uint64_t a, b;                                    /* a 0: free */
+} lines__entry;
+
+typedef struct {
+    lines__entry *at;                                 /* [cap], a power of two */
+    size_t        cap, n;
+    uint64_t      key;                                /* nobody knows it, so nobody can fill one corner */
+    uint64_t      mask;                               /* bits of b that are hash; the others are a value */
+} lines__table;
+
+/* Bits that nobody can guess. */
+static uint64_t lines__secret(void) { return rng_mix(rng_fresh() << 32 ^ rng_fresh()); }
+
+static void lines__table_init(lines__table *t, uint64_t mask) {
+    *t = (lines__table){mem_new(1024, sizeof *t->at), 1024, 0, lines__secret(), mask};
+}
+
+/* The entry of this hash, or the free one that it would get. a is not 0. */
+static lines__entry *lines__find(const lines__table *t, uint64_t a, uint64_t b) {
+    size_t i = rng_mix(a ^ t->key) & (t->cap - 1);
+    while (t->at[i].a && (t->at[i].a != a || ((t->at[i].b ^ b) & t->mask))) i = (i + 1) & (t->cap - 1);
+    return &t->at[i];
+}
+
+/* The same, and it is there afterwards. Entries move. */
+static lines__entry *lines__enter(lines__table *t, uint64_t a, uint64_t b) {
+    if (t->n >= t->cap / 4 * 3) {
+        lines__table old = *t;
+        t->cap *= 2;
+        t->at = mem_new(t->cap, sizeof *t->at);
+        for (size_t i = 0; i < old.cap; i++)
+            if (old.at[i].a) *lines__find(t, old.at[i].a, old.at[i].b) = old.at[i];
+        mem_free(old.at);
+    }
+    lines__entry *en = lines__find(t, a, b);
+    if (!en->a) *en = (lines__entry){a, b & t->mask}, t->n++;
+    return en;
+}
+
+/* --- shards --- */
+
+typedef struct {
+    uint32_t     i, n;                                /* ours is i of n, 1 the first */
+    uint64_t     n_group;
+    lines__table open;                                /* beginning of a prompt: group << 8 | lines in it */
+} lines_shard;
+
+static bool lines__count(const char **s, uint32_t *out) {
+    uint64_t    v = 0;
+    const char *p = *s;
+    for (; *p >= '0' && *p <= '9' && v <= LINES_SHARDS; p++) v = v * 10 + (uint64_t)(*p - '0');
+    bool ok = p > *s && v >= 1 && v <= LINES_SHARDS;
+    *s = p;
+    *out = (uint32_t)v;
+    return ok;
+}
+
+/* "2/8": the second of eight. */
+static bool lines_shard_parse(const char *text, lines_shard *s, err_t *e) {
+    const char *p = text;
+    *s = (lines_shard){0};
+    if (!lines__count(&p, &s->i) || *p++ != '/' || !lines__count(&p, &s->n) || *p || s->i > s->n)
+        return err_set(e, EXIT_INPUT, "--shard: expected I/N, part I of N (1/8 to 8/8), found '%.100s'",
+                       text);
+    lines__table_init(&s->open, 0);
+    return true;
+}
+
+static void lines_shard_drop(lines_shard *s) {
+    mem_free(s->open.at);
+    *s = (lines_shard){0};
+}
+
+/* Whether the next line of the file, whose prompt begins so, is ours: asked for every line once, in order.
+ * Groups are numbered as they begin and dealt out in turn. Where very many are open all are closed, which
+ * every shard does at the same line. */
+static bool lines_shard_is_mine(lines_shard *s, bytes prompt) {
+    if (prompt.n > LINES_ALIKE) prompt.n = LINES_ALIKE;
+    if (s->open.n >= LINES_GROUPS) {
+        memset(s->open.at, 0, s->open.cap * sizeof *s->open.at);
+        s->open.n = 0;
+    }
+    lines__entry *en = lines__enter(&s->open, bytes_hash(0, prompt) | 1, 0);
+    if ((en->b & 0xff) % LINES_GROUP == 0) en->b = s->n_group++ << 8;
+    en->b++;
+    return (en->b >> 8) % s->n == s->i - 1;
+}
+
+/* --- the beginning of a record --- */
+
+typedef struct {
+    uint64_t line, hash;
+    bool     has_id, twice;                           /* twice: it says that its custom_id came before */
+} results__head;
+
+static const char results__twice[] = "duplicate_custom_id";
+
+static bool results__word(bytes *b, const char *word) {
+    size_t n = strlen(word);
+    if (b->n < n || memcmp(b->p, word, n) != 0) return false;
+    b->p += n;
+    b->n -= n;
+    return true;
+}
+
+/* A line number, as it is printed. */
+static bool results__line(bytes *b, uint64_t *out) {
+    size_t   i = 0;
+    uint64_t v = 0;
+    for (; i < b->n && b->p[i] >= '0' && b->p[i] <= '9'; i++)
+        if (__builtin_mul_overflow(v, 10, &v) || __builtin_add_overflow(v, (uint64_t)(b->p[i] - '0'), &v))
+            return false;
+    if (!i || b->p[0] == '0') return false;
+    *b = (bytes){b->p + i, b->n - i};
+    *out = v;
+    return true;
+}
+
+/* n hex digits; upper: capitals too. */
+static bool results__hex(bytes *b, int n, bool upper, uint64_t *out) {
+    uint64_t v = 0;
+    if (b->n < (size_t)n) return false;
+    for (int i = 0; i < n; i++) {
+        uint8_t c = b->p[i];
+        if (c >= '0' && c <= '9') c = (uint8_t)(c - '0');
+        else if (c >= 'a' && c <= 'f') c = (uint8_t)(c - 'a' + 10);
+        else if (upper && c >= 'A' && c <= 'F') c = (uint8_t)(c - 'A' + 10);
+        else return false;
+        v = v << 4 | c;
+    }
+    *b = (bytes){b->p + n, b->n - (size_t)n};
+    *out = v;
+    return true;
+}
+
+static void results__put_char(str *s, uint32_t c) {
+    char b[4] = {(char)c};
+    int  n = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
+    for (int i = n - 1; n > 1 && i > 0; i--, c >>= 6) b[i] = (char)(0x80 | (c & 0x3f));
+    if (n > 1) b[0] = (char)(c | (0xf00u >> n & 0xff));
+    str_add(s, b, (size_t)n);
+}
+
+/* What follows \u, a second half included where the first one asks for it. */
+static bool results__unicode(bytes *b, str *s) {
+    uint64_t c, low;
+    if (!results__hex(b, 4, true, &c) || (c >= 0xdc00 && c <= 0xdfff)) return false;
+    if (c >= 0xd800 && c <= 0xdbff) {
+        if (!results__word(b, "\\u") || !results__hex(b, 4, true, &low) || low < 0xdc00 || low > 0xdfff)
+            return false;
+        c = 0x10000 + ((c - 0xd800) << 10) + (low - 0xdc00);
+    }
+    results__put_char(s, (uint32_t)c);
+    return true;
+}
+
+/* A JSON string with both its quotes, as the bytes it stands for: those beyond ASCII pass as they are. */
+static bool results__string(bytes *b, str *s) {
+    static const char names[] = "\"\\/bfnrt", values[] = "\"\\/\b\f\n\r\t";
+    if (!results__word(b, "\"")) return false;
+    for (;;) {
+        size_t n = 0;
+        while (n < b->n && b->p[n] >= 0x20 && b->p[n] != '"' && b->p[n] != '\\') n++;
+        str_add(s, b->p, n);
+        *b = (bytes){b->p + n, b->n - n};
+        if (results__word(b, "\"")) return true;
+        if (!results__word(b, "\\") || !b->n) return false;
+        const char *name = memchr(names, *b->p, sizeof names - 1);
+        const bool  code = *b->p == 'u';
+        if (!name && !code) return false;
+        *b = (bytes){b->p + 1, b->n - 1};
+        if (name) str_add(s, &values[name - names], 1);
+        else if (!results__unicode(b, s)) return false;
+    }
+}
+
+/* A record without its newline. False: it is none of ours. id is its custom_id, where it has one. */
+static bool results__read(bytes b, results__head *h, str *id) {
+    *h = (results__head){0};
+    str_clear(id);
+    if (!b.n || b.p[b.n - 1] != '}') return false;
+    if (!results__word(&b, "{\"id\":\"batch_req_") || !results__line(&b, &h->line) ||
+        !results__word(&b, "_") || !results__hex(&b, 16, false, &h->hash) ||
+        !results__word(&b, "\",\"custom_id\":"))
+        return false;
+    h->has_id = !results__word(&b, "null");
+    if (h->has_id && !results__string(&b, id)) return false;
+    if (!results__word(&b, ",\"response\":")) return false;
+    h->twice = results__word(&b, "null,\"error\":{\"code\":\"") && results__word(&b, results__twice) &&
+               results__word(&b, "\"");
+    return true;
+}
+
+/* The last line of a file of results is none. */
+static bool results__foreign(const lines_in *in, err_t *e) {
+    return err_set(e, EXIT_INPUT, "%s: byte %llu: line %llu is no record, expected results of llmrun", in->name,
+                   (unsigned long long)in->at, (unsigned long long)in->no);
+}
+
+/* --- the header --- */
+
+static const char results__first[] = "llmrun results 1\n";
+
+/* The next line of a text whose lines all have their ends. */
+static bool results__each(bytes *text, bytes *line) {
+    const uint8_t *end = text->n ? memchr(text->p, '\n', text->n) : NULL;
+    if (!end) return false;
+    *line = (bytes){text->p, (size_t)(end - text->p)};
+    *text = (bytes){end + 1, text->n - line->n - 1};
+    return true;
+}
+
+/* Whether a line is a setting of this name. */
+static bool results__named(bytes line, bytes name, bytes *value) {
+    if (line.n <= name.n || line.p[name.n] != '=' || memcmp(line.p, name.p, name.n) != 0) return false;
+    *value = (bytes){line.p + name.n + 1, line.n - name.n - 1};
+    return true;
+}
+
+static bytes results__name(bytes line) {
+    const uint8_t *eq = line.n ? memchr(line.p, '=', line.n) : NULL;
+    return (bytes){line.p, eq ? (size_t)(eq - line.p) : line.n};
+}
+
+static bool results__find(bytes settings, bytes name, bytes *value) {
+    for (bytes line; results__each(&settings, &line);)
+        if (results__named(line, name, value)) return true;
+    return false;
+}
+
+/* A header's bytes: its first line, then settings, each with a name. */
+static bool results__header_read(bytes text, const char *name, bytes *settings, err_t *e) {
+    bytes b = text;
+    if (!results__word(&b, results__first))
+        return err_set(e, EXIT_INPUT, "%s: byte 0: found no header of results, expected '%.*s'", name,
+                       (int)sizeof results__first - 2, results__first);
+    *settings = b;
+    for (bytes line; b.n;) {
+        size_t at = text.n - b.n;
+        if (!results__each(&b, &line))
+            return err_set(e, EXIT_INPUT, "%s: byte %zu: found half a line, expected its end", name, at);
+        if (!results__name(line).n || results__name(line).n == line.n)
+            return err_set(e, EXIT_INPUT, "%s: byte %zu: found no setting, expected name=value", name, at);
+    }
+    return true;
+}
+
+static int results__shown(bytes b) { return b.n < 100 ? (int)b.n : 100; }
+
+static bool results__unlike(const char *file, bytes name, const bytes *was, const bytes *now, err_t *e) {
+    static const bytes none = {(const uint8_t *)"nothing", 7};
+    const bytes        w = was ? *was : none, n = now ? *now : none;
+    return err_set(e, EXIT_INPUT, "%s: was made with %.*s %.*s, this run has %.*s, expected the same settings",
+                   file, results__shown(name), (const char *)name.p, results__shown(w), (const char *)w.p,
+                   results__shown(n), (const char *)n.p);
+}
+
+/* Whether two runs had the same settings; the first that differs is told. */
+static bool results__same(const char *file, bytes was, bytes now, err_t *e) {
+    bytes b = now, line, value;
+    while (results__each(&b, &line)) {
+        bytes name = results__name(line), mine = {0};
+        results__named(line, name, &mine);
+        bool has = results__find(was, name, &value);
+        if (!has || !bytes_eq(value, mine)) return results__unlike(file, name, has ? &value : NULL, &mine, e);
+    }
+    for (b = was; results__each(&b, &line);) {
+        bytes name = results__name(line), theirs = {0};
+        results__named(line, name, &theirs);
+        if (!results__find(now, name, &value)) return results__unlike(file, name, &theirs, NULL, e);
+    }
+    return true;
+}
+
+/* The header's name: beside the file itself, whatever links lead to it. */
+static void results__header_name(const char *path, str *out) {
+    char *real = realpath(path, NULL);
+    str_put(out, real ? real : path);
+    str_put(out, ".llmrun");
+    mem_free(real);
+}
+
+/* The settings of a header, within its text; no text when there is none. */
+static bool results__header_load(const char *name, str *text, bytes *settings, err_t *e) {
+    int fd = open(name, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    str_add(text, "", 0);
+    *settings = (bytes){0};
+    if (fd < 0 && errno == ENOENT) return true;
+    if (fd < 0) return err_set(e, err_code_of(errno), "%s: %s", name, strerror(errno));
+    for (ssize_t got = 1; got && !e->code;) {
+        str_room(text, 4096);
+        got = read(fd, text->p + text->n, 4096);
+        if (got < 0 && errno == EINTR) got = 1;
+        else if (got < 0) err_set(e, err_code_of(errno), "%s: cannot read: %s", name, strerror(errno));
+        else text->n += (size_t)got;
+        if (text->n > LINES_HEADER)
+            err_set(e, EXIT_INPUT, "%s: more than %d bytes, expected a header of results", name,
+                    LINES_HEADER);
+    }
+    close(fd);
+    return !e->code && results__header_read(str_bytes(text), name, settings, e);
+}
+
+static bool results__write(int fd, const void *p, size_t n, size_t *done) {
+    for (*done = 0; *done < n;) {
+        ssize_t got = write(fd, (const uint8_t *)p + *done, n - *done);
+        if (got > 0) *done += (size_t)got;
+        else if (got < 0 && errno == EAGAIN)
+            poll(&(struct pollfd){.fd = fd, .events = POLLOUT}, 1, LINES_PAUSE);
+        else if (got == 0 || errno != EINTR) return false;
+    }
+    return true;
+}
+
+/* Under a name of its own until it is on the disk. Whoever writes holds the lock of the results, so that what
+ * lies under that name is left by a run that has ended. */
+static bool results__header_save(const char *name, bytes settings, err_t *e) {
+    str    tmp = {0}, text = {0};
+    size_t done;
+    ASSERT(!settings.n || settings.p[settings.n - 1] == '\n');
+    str_fmt(&tmp, "%s.tmp", name);
+    str_put(&text, results__first);
+    str_add(&text, settings.p, settings.n);
+    unlink(tmp.p);
+    int  fd = open(tmp.p, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+    bool ok = fd >= 0 && results__write(fd, text.p, text.n, &done) && fsync(fd) == 0;
+    int  why = errno;
+    if (fd >= 0 && close(fd) && ok) ok = false, why = errno;
+    if (ok && rename(tmp.p, name)) ok = false, why = errno;
+    if (!ok && fd >= 0) unlink(tmp.p);
+    if (!ok) err_set(e, err_code_of(why), "%s: cannot write: %s", name, strerror(why));
+    str_drop(&tmp);
+    str_drop(&text);
+    return ok;
+}
+
+/* --- the results of a run --- */
+
+/* The value of an entry: whether the input has had it, and twice the records that answer it. */
+enum { RESULTS_SEEN = 1, RESULTS_ONE = 2, RESULTS_VALUE = 0xffffff };
+
+typedef struct {
+    const char  *name;                                /* in errors: a path, or stdout */
+    int          fd;
+    bool         file;                                /* a regular file that we opened and locked */
+    int          why;                                 /* errno of a failed write; EPIPE: the reader has gone */
+    uint64_t     n_old, n_new;                        /* records that a resumed file held; those put since */
+    uint64_t     key[2];
+    lines__table ids;                                 /* custom_ids; line and hash where there is none */
+    uint64_t     n_ids;                               /* of those, how many results_new_id() brought */
+    bool         warned;
+} results;
+
+static void results__free(results *r) {
+    if (r->fd != STDOUT_FILENO && r->fd >= 0) close(r->fd);
+    mem_free(r->ids.at);
+    mem_free(r);
+}
+
+/* Two hashes of a custom_id, or of a line that has none. */
+static void results__hash(const results *r, uint64_t line, uint64_t hash, bytes id, bool has_id,
+                          uint64_t h[2]) {
+    const uint64_t place[2] = {line, hash};
+    const bytes    what = has_id ? id : (bytes){(const uint8_t *)place, sizeof place};
+    for (int i = 0; i < 2; i++) h[i] = bytes_hash(has_id ? r->key[i] : ~r->key[i], what);
+    if (!h[0]) h[0] = 1;
+}
+
+/* Whether a line is answered by the file that is resumed. Asked once for each line of the input, in order:
+ * where lines share a custom_id, as many of them are answered as there are records of it. One that
+ * results_new_id() refused is asked for without its custom_id. */
+static bool results_has(results *r, uint64_t line, uint64_t hash, bytes id, bool has_id) {
+    uint64_t h[2];
+    results__hash(r, line, hash, id, has_id, h);
+    lines__entry *en = lines__find(&r->ids, h[0], h[1]);
+    if (!en->a || (en->b & RESULTS_VALUE) < RESULTS_ONE) return false;
+    en->b -= RESULTS_ONE;
+    return true;
+}
+
+/* Whether the input has not had this custom_id yet; from now on it has. Beyond LINES_IDS nobody knows, and it
+ * is new. */
+static bool results_new_id(results *r, bytes id) {
+    uint64_t h[2];
+    results__hash(r, 0, 0, id, true, h);
+    lines__entry *en = lines__find(&r->ids, h[0], h[1]);
+    if (!en->a && r->n_ids == LINES_IDS) {
+        if (!r->warned)
+            log_warn("more than %d custom_ids; those after it are not looked for among them", LINES_IDS);
+        r->warned = true;
+        return true;
+    }
+    if (!en->a) en = lines__enter(&r->ids, h[0], h[1]), r->n_ids++;
+    bool first = !(en->b & RESULTS_SEEN);
+    en->b |= RESULTS_SEEN;
+    return first;
+}
+
+static bool results__note(results *r, bytes record, str *id) {
+    results__head h;
+    uint64_t      k[2];
+    if (!results__read(record, &h, id)) return false;
+    results__hash(r, h.line, h.hash, str_bytes(id), h.has_id && !h.twice, k);
+    lines__entry *en = lines__enter(&r->ids, k[0], k[1]);
+    if ((en->b & RESULTS_VALUE) < RESULTS_VALUE - RESULTS_ONE) en->b += RESULTS_ONE;
+    r->n_old++;
+    return true;
+}
+
+/* Cuts the file to n bytes: what lies behind them is no whole record. */
+static bool results__cut(const results *r, uint64_t n, uint64_t torn, err_t *e) {
+    while (ftruncate(r->fd, (off_t)n))
+        if (errno != EINTR)
+            return err_set(e, err_code_of(errno), "%s: cannot cut off a torn last line: %s", r->name,
+                           strerror(errno));
+    log_warn("%s: %llu bytes of a torn last line are cut off", r->name, (unsigned long long)torn);
+    return true;
+}
+
+/* Remembers what the file answers. False without words: a signal asks us to stop. */
+static bool results__resume(results *r, err_t *e) {
+    lines_in *in = lseek(r->fd, 0, SEEK_SET) == 0 ? lines__on(r->fd, true, r->name, LINES_RECORD, e) : NULL;
+    str       id = {0};
+    bytes     line;
+    uint64_t  no;
+    lines_got got;
+    if (!in) return err_set(e, err_code_of(errno), "%s: cannot read: %s", r->name, strerror(errno));
+    while ((got = lines_next(in, true, &line, &no, e)) == LINES_LINE && in->whole)
+        if (!results__note(r, line, &id)) break;
+    if (got == LINES_LINE && !in->whole) results__cut(r, in->at, in->next - in->at, e);
+    else if (got == LINES_LINE || got == LINES_LONG)
+        results__foreign(in, e);
+    lines_close(in);
+    str_drop(&id);
+    return got != LINES_LATER && !e->code;
+}
+
+/* One run writes a file. A lock ends with its holder, however that ends. */
+static bool results__lock(const results *r, err_t *e) {
+    while (flock(r->fd, LOCK_EX | LOCK_NB)) {
+        if (errno == EINTR) continue;
+        if (errno == EWOULDBLOCK)
+            return err_set(e, EXIT_INPUT, "%s: another run is writing it, expected a file of our own",
+                           r->name);
+        log_warn("%s: cannot be locked (%s); no other run may write it", r->name, strerror(errno));
+        return true;
+    }
+    return true;
+}
+
+/* The header is compared before the file is touched, and written before the first record. */
+static bool results__prepare(results *r, uint64_t size, bool resume, bytes settings, err_t *e) {
+    str   name = {0}, text = {0};
+    bytes was;
+    bool  ok;
+    results__header_name(r->name, &name);
+    if (!size) ok = results__header_save(name.p, settings, e);
+    else if (!resume)
+        ok = err_set(e, EXIT_INPUT, "%s: holds %llu bytes, expected a new file (--resume goes on with this one)",
+                     r->name, (unsigned long long)size);
+    else if ((ok = results__header_load(name.p, &text, &was, e)) && !text.n)
+        ok = err_set(e, EXIT_INPUT,
+                     "%s: not found beside the results, whose settings it holds, expected it there", name.p);
+    else
+        ok = ok && results__same(r->name, was, settings, e) && results__resume(r, e);
+    str_drop(&name);
+    str_drop(&text);
+    return ok;
+}
+
+static bool results__open(results *r, const char *path, bool resume, bytes settings, err_t *e) {
+    struct stat st;
+    r->name = path;
+    r->file = stat(path, &st) != 0 || S_ISREG(st.st_mode);
+    if (!r->file && resume)
+        return err_set(e, EXIT_INPUT, "%s: is no regular file, expected one to --resume", path);
+    r->fd = open(path, (r->file ? O_RDWR | O_CREAT | O_APPEND : O_WRONLY) | O_NOCTTY | O_CLOEXEC, 0666);
+    if (r->fd < 0) return err_set(e, err_code_of(errno), "%s: %s", path, strerror(errno));
+    if (!r->file) return true;
+    if (!results__lock(r, e)) return false;
+    if (fstat(r->fd, &st)) return err_set(e, err_code_of(errno), "%s: %s", path, strerror(errno));
+    return results__prepare(r, (uint64_t)st.st_size, resume, settings, e);
+}
+
+/* path NULL or "-": stdout, which has neither header nor lock. settings: one name=value a line, no newline in
+ * a value. NULL without words: a signal asks us to stop. */
+static results *results_open(const char *path, bool resume, bytes settings, err_t *e) {
+    results *r = mem_new(1, sizeof *r);
+    bool     out = !path || strcmp(path, "-") == 0;
+    *r = (results){.name = "stdout", .fd = STDOUT_FILENO, .key = {lines__secret(), lines__secret()}};
+    lines__table_init(&r->ids, ~(uint64_t)RESULTS_VALUE);
+    if (out ? !resume || err_set(e, EXIT_INPUT, "--resume: results go to stdout, expected -o FILE")
+            : results__open(r, path, resume, settings, e)) return r;
+    results__free(r);
+    return NULL;
+}
+
+/* A setting that the header beside `path` holds. False: it holds none, or, with words, it cannot be read. */
+static bool results_setting(const char *path, const char *name, str *value, err_t *e) {
+    str   file = {0}, text = {0};
+    bytes settings, v;
+    results__header_name(path, &file);
+    bool found = results__header_load(file.p, &text, &settings, e) && text.n &&
+                 results__find(settings, bytes_of(name), &v);
+    str_clear(value);
+    if (found) str_add(value, v.p, v.n);
+    str_drop(&file);
+    str_drop(&text);
+    return found;
+}
+
+/* Takes back the `done` bytes of a record whose rest could not be written, where they are the file's last. */
+static void results__take_back(const results *r, size_t done) {
+    struct stat st;
+    off_t       end = lseek(r->fd, 0, SEEK_CUR);
+    if (!done || end < (off_t)done || fstat(r->fd, &st) || !S_ISREG(st.st_mode) || st.st_size != end) return;
+    if (ftruncate(r->fd, end - (off_t)done) == 0) lseek(r->fd, end - (off_t)done, SEEK_SET);
+}
+
+/* One record with its newline, whole. False: words in e, or none when the reader has gone, as it did with the
+ * last one. */
+static bool results_put(results *r, bytes record, err_t *e) {
+    size_t done;
+    ASSERT(record.n && record.p[record.n - 1] == '\n');
+    if (r->why) return false;
+    if (results__write(r->fd, record.p, record.n, &done)) {
+        r->n_new++;
+        return true;
+    }
+    r->why = errno ? errno : EIO;
+    results__take_back(r, done);
+    if (r->why == EPIPE) return false;
+    return err_set(e, EXIT_RESOURCE, "%s: cannot write: %s; %llu results are whole%s", r->name,
+                   strerror(r->why), (unsigned long long)(r->n_old + r->n_new),
+                   r->file ? ", --resume goes on from there" : "");
+}
+
+/* False: some of what was put did not reach the disk. */
+static bool results_close(results *r, err_t *e) {
+    if (!r) return true;
+    bool ok = !r->file || r->why || fsync(r->fd) == 0 || errno == EINVAL || errno == ENOSYS ||
+              err_set(e, EXIT_RESOURCE, "%s: cannot write: %s", r->name, strerror(errno));
+    results__free(r);
+    return ok;
+}
+
+/* --- several files of results as one --- */
+
+typedef struct {
+    uint64_t line, at;                                /* at: offset in its file */
+    uint32_t n, file;                                 /* bytes without the newline */
+} results__place;
+
+typedef struct {
+    const char *const *path;
+    int               *fd;                            /* [files] */
+    results__place    *place;                         /* [n] */
+    size_t             n, cap;
+    uint8_t           *buf[2];                        /* [LINES_CHUNK] each */
+} results__pile;
+
+static int results__by_line(const void *pa, const void *pb) {
+    const results__place *a = pa, *b = pb;
+    if (a->line != b->line) return a->line < b->line ? -1 : 1;
+    if (a->file != b->file) return a->file < b->file ? -1 : 1;
+    return a->at < b->at ? -1 : a->at > b->at;
+}
+
+static bool results__gather(results__pile *p, uint32_t file, str *id, err_t *e) {
+    lines_in     *in = lines_open(p->path[file], LINES_RECORD, e);
+    results__head h;
+    bytes         line;
+    uint64_t      no;
+    lines_got     got;
+    if (!in) return false;
+    if (in->stream || in->lent)
+        err_set(e, EXIT_INPUT, "%s: is no regular file, expected one with results", in->name);
+    else p->fd[file] = in->fd, in->lent = true;
+    while (!e->code && (got = lines_next(in, true, &line, &no, e)) != LINES_END && got != LINES_FAILED &&
+           got != LINES_LATER) {
+        if (got == LINES_LINE && !in->whole) log_warn("%s: its last line is torn and left out", in->name);
+        else if (got == LINES_LONG || !results__read(line, &h, id))
+            results__foreign(in, e);
+        else {
+            if (p->n == p->cap)
+                p->place = mem_grow(p->place, p->cap = p->cap ? p->cap * 2 : 1024, sizeof *p->place);
+            p->place[p->n++] = (results__place){h.line, in->at, (uint32_t)line.n, file};
+        }
+    }
+    lines_close(in);
+    return !e->code && !g_interrupt;
+}
+
+/* n bytes of a file that were there a moment ago. */
+static bool results__fetch(const results__pile *p, const results__place *w, uint64_t from, uint8_t *to,
+                           size_t n, err_t *e) {
+    for (size_t done = 0; done < n;) {
+        ssize_t got = pread(p->fd[w->file], to + done, n - done, (off_t)(w->at + from + done));
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0)
+            return err_set(e, err_code_of(errno), "%s: cannot read: %s", p->path[w->file], strerror(errno));
+        if (got == 0)
+            return err_set(e, EXIT_RESOURCE, "%s: shrank while it was read, expected it to stay as it was",
+                           p->path[w->file]);
+        done += (size_t)got;
+    }
+    return true;
+}
+
+/* The record w: to out, or (*same) compared with another one. */
+static bool results__pass(const results__pile *p, const results__place *w, out_t *out,
+                          const results__place *like, bool *same, err_t *e) {
+    if (like) *same = w->n == like->n;
+    for (uint64_t at = 0; at < w->n && !(like && !*same);) {
+        size_t n = w->n - at < LINES_CHUNK ? (size_t)(w->n - at) : LINES_CHUNK;
+        if (!results__fetch(p, w, at, p->buf[0], n, e) ||
+            (like && !results__fetch(p, like, at, p->buf[1], n, e)))
+            return false;
+        if (like) *same = memcmp(p->buf[0], p->buf[1], n) == 0;
+        else if (!out_put(out, p->buf[0], n)) return false;
+        at += n;
+    }
+    return like || out_put(out, "\n", 1);
+}
+
+static bool results__put_all(const results__pile *p, out_t *out, err_t *e) {
+    uint64_t n_other = 0, n_lines = 0;
+    size_t   first = 0;
+    for (size_t i = 0; i < p->n; i++) {
+        const results__place *w = &p->place[i];
+        bool                  same = false;
+        if (g_interrupt) return false;
+        if (i && w->line == p->place[first].line) {
+            if (!results__pass(p, w, NULL, &p->place[first], &same, e)) return false;
+            n_other += !same;
+            continue;
+        }
+        first = i;
+        n_lines++;
+        if (!results__pass(p, w, out, NULL, NULL, e)) return false;
+    }
+    const uint64_t last = p->n ? p->place[p->n - 1].line : 0;
+    if (n_other)
+        log_warn("%llu results differ from the first of their line, which stays",
+                 (unsigned long long)n_other);
+    if (last > n_lines)
+        log_warn("%llu of the lines 1 to %llu have no result (empty lines have none)",
+                 (unsigned long long)(last - n_lines), (unsigned long long)last);
+    return true;
+}
+
+/* The records of n files in the order of their lines. Of several for one line the first stays, in the order
+ * of the files. False without words: out has no reader any more, or a signal asks us to stop. */
+static bool results_merge(const char *const *path, int n, out_t *out, err_t *e) {
+    results__pile p = {.path = path, .fd = mem_new((size_t)n, sizeof *p.fd)};
+    struct rlimit most;
+    str           id = {0};
+    bool          ok = true;
+    if (getrlimit(RLIMIT_NOFILE, &most) == 0 && most.rlim_cur < most.rlim_max) {
+        most.rlim_cur = most.rlim_max;                /* a file for each machine is open at once */
+        setrlimit(RLIMIT_NOFILE, &most);
+    }
+    for (int i = 0; i < 2; i++) p.buf[i] = mem_new(LINES_CHUNK, 1);
+    for (int i = 0; i < n; i++) p.fd[i] = -1;
+    for (int i = 0; ok && i < n; i++) ok = results__gather(&p, (uint32_t)i, &id, e);
+    if (ok && p.n) qsort(p.place, p.n, sizeof *p.place, results__by_line);
+    ok = ok && out_begin(out, e) && results__put_all(&p, out, e);
+    for (int i = 0; i < n; i++)
+        if (p.fd[i] >= 0) close(p.fd[i]);
+    mem_free(p.fd);
+    mem_free(p.place);
+    mem_free(p.buf[0]);
+    mem_free(p.buf[1]);
+    str_drop(&id);
+    return ok;
 }
 
 /* ===== [req] one line of a batch file =====
@@ -7590,8 +8494,6 @@ typedef struct {
     bool stress;                                      /* the youngest makes room before every step */
 } sched_opts;
 
-static const sched_opts sched_defaults = {.n_seqs = 32, .chunk = 512};
-
 enum {
     SCHED_ROWS_LEAST = 32,                            /* rows of a step that reads prompts, however slow */
 };
@@ -8069,6 +8971,483 @@ static bool sched_step(sched *sc, int64_t n_ahead, err_t *e) {
     if (sc->n_out) sched__tokens(sc);
     engine_pack(sc->eng, n_ahead, sc->st.decode);
     return true;
+}
+
+/* ===== [batch] a file of requests, one a line =====
+ * Reads lines ahead, plans them, feeds the schedule, writes each answer as it ends. What is read ahead is bounded by lines
+ * and by tokens, whatever the file's length; of a file that fits it is the whole file.
+ *   The plan: requests whose prompts begin alike run one after the other, in the order of a walk through the tree of their
+ * tokens, so that every shared beginning is read once and its blocks are kept only while somebody ahead needs them. Groups
+ * keep the order of the file, and a lower priority number comes first.
+ *   A bad line is one record with an error. A line is answered once: whole, or not at all.
+ * Door: batch_defaults, batch_run. */
+
+typedef struct {
+    const char *order;                                /* plan, input */
+    int         n_parallel;                           /* sequences in flight */
+    bool        fixed;                                /* static batches, for comparison */
+    int         window;                               /* lines read ahead */
+    uint64_t    line_bytes;                           /* longest line */
+    float       cost;                                 /* of an hour, 0: not told */
+    const char *shard;                                /* I/N, NULL: all of the file */
+} batch_opts;
+
+static const batch_opts batch_defaults = {.order = "plan", .n_parallel = 32, .window = 1024, .line_bytes = 16 << 20};
+
+enum {
+    BATCH_TOKENS = 16 << 20,                          /* tokens of prompts read ahead */
+};
+#define BATCH_SHOW_S 0.25                             /* between two looks at the progress on a terminal */
+#define BATCH_TELL_S 10.0                             /* and elsewhere */
+
+/* What a run takes from the command. */
+typedef struct {
+    const char      *path;                            /* "-": standard input */
+    const char      *model_name;
+    const gen_opts  *gen;
+    const samp_opts *samp;
+    uint64_t         seed;
+    bool             own_seeds;                       /* a line without a seed has one of its own */
+    bool             special, bos;                    /* control tokens in prompts; a start token whatever the file says */
+    bool             json;                            /* the summary's form */
+} batch_job;
+
+typedef struct batch_line {
+    req         q;
+    uint64_t    no, hash, first;                      /* first: the earliest line of its group */
+    tok_ids     ids;
+    int         place, keep;                          /* in the walk; positions that the ones behind it share */
+    int         n_added, n_ended;
+    sched_seq **seq;                                  /* [n_added] */
+    struct batch_line *next;                          /* of those begun */
+} batch_line;
+
+typedef struct {
+    engine          *eng;
+    const batch_opts *o;
+    const batch_job *job;
+    lines_in        *in;
+    results         *out;
+    sched           *sc;
+    lines_shard      shard;
+    bytes           *stop;                            /* [gen->n_stop] of lines that say nothing */
+    batch_line     **line;                            /* [first, n) read and not yet begun */
+    size_t           first, n, cap;
+    size_t           tokens;                          /* of their prompts */
+    batch_line      *open;                            /* some of its completions wait to be added */
+    batch_line      *begun;                           /* in the schedule */
+    bool             known, json, over;               /* the first line has been seen; lines are JSON; the file has ended */
+    str              rec;
+    long long        n_read, n_ok, n_bad, n_before, n_other;   /* lines read; answered, errors, answered before, other shards' */
+    long long        n_prompt, n_gen, n_wanted;       /* tokens; the most that the lines read so far may take */
+    double           t0, t_told;
+    long long        told_prefill, told_decode;
+    bool             shown;
+} batch_work;
+
+static void batch__line_free(batch_line *l) {
+    for (int i = 0; i < l->n_added; i++) sched_seq_free(l->seq[i]);
+    mem_free(l->seq);
+    tok_ids_drop(&l->ids);
+    req_drop(&l->q);
+    mem_free(l);
+}
+
+/* --- lines in --- */
+
+static req_origin batch__origin(const batch_work *b, uint64_t no, uint64_t hash) {
+    return (req_origin){.line = no, .hash = hash, .model_name = b->job->model_name, .created = (int64_t)time(NULL)};
+}
+
+static bool batch__put(batch_work *b, err_t *e) {
+    const bool ok = results_put(b->out, str_bytes(&b->rec), e);
+    str_clear(&b->rec);
+    return ok;
+}
+
+static bool batch__fail(batch_work *b, const req *q, uint64_t no, uint64_t hash, const char *code, const char *why, err_t *e) {
+    const req_origin o = batch__origin(b, no, hash);
+    b->n_bad++;
+    req_print_error(q->custom_id, q->has_id, &o, code, why, &b->rec);
+    return batch__put(b, e);
+}
+
+/* The prompt's tokens, as the command has them for -p. */
+static bool batch__encode(const batch_work *b, batch_line *l, err_t *e) {
+    const tok_vocab *v = b->eng->v;
+    const bool       begin = tok_bos(v) >= 0 && (tok_add_bos(v) || !l->q.prompt.n);
+    if (!l->q.ids.n)
+        return tok_encode(v, l->q.prompt, (b->job->special ? TOK_SPECIAL : 0) | (begin || b->job->bos ? TOK_BOS : 0), &l->ids, e);
+    l->ids = l->q.ids;
+    l->q.ids = (tok_ids){0};
+    return true;
+}
+
+/* A line becomes one that waits, or a record that says why not. False: nothing more can be written. */
+static bool batch__take(batch_work *b, bytes line, uint64_t no, err_t *e) {
+    batch_line    *l = mem_new(1, sizeof *l);
+    const uint64_t hash = bytes_hash(0, line);
+    const char    *code = NULL;
+    err_t          why = {0};
+    samp_opts      base = *b->job->samp;
+    if (!req_read(&l->q, line, b->json, &base, b->eng->m.hp.n_vocab, &why)) code = l->q.fault ? l->q.fault : req_invalid;
+    const bool twice = l->q.has_id && !results_new_id(b->out, l->q.custom_id);
+    if (twice) code = "duplicate_custom_id", why.code = 0, err_set(&why, EXIT_INPUT, "an earlier line has the same custom_id");
+    const bool mine = !b->o->shard || lines_shard_is_mine(&b->shard, code ? line : l->q.prompt);
+    const bool before = mine && results_has(b->out, no, hash, l->q.custom_id, l->q.has_id && !twice);
+    b->n_other += !mine;
+    b->n_before += before;
+    if (!mine || before) return batch__line_free(l), true;
+    if (!code && !batch__encode(b, l, &why)) code = req_invalid;
+    if (!code && !gen_fits(b->eng, &l->ids, &why)) code = l->ids.n ? "context_length_exceeded" : req_invalid;
+    if (!code) {
+        samp_opts so = l->q.samp;                     /* what a sampler will say of them, said now */
+        if (!samp_check(&so, b->eng->m.hp.n_vocab, &why)) code = req_invalid;
+    }
+    if (code) {
+        const bool ok = batch__fail(b, &l->q, no, hash, code, why.text, e);
+        batch__line_free(l);
+        return ok;
+    }
+    l->no = no;
+    l->hash = hash;
+    l->keep = INT_MAX;
+    const int64_t most = l->q.max_tokens >= 0 ? l->q.max_tokens : b->job->gen->n_predict;
+    b->n_wanted += (most >= 0 && most < b->eng->n_ctx ? most : b->eng->n_ctx) * l->q.n + (long long)l->ids.n;
+    b->n_prompt += (long long)l->ids.n * l->q.n;
+    b->tokens += l->ids.n;
+    if (b->n == b->cap) b->line = mem_grow(b->line, b->cap = 2 * b->cap + 64, sizeof *b->line);
+    b->line[b->n++] = l;
+    return true;
+}
+
+static bool batch__blank(bytes line) {
+    for (size_t i = 0; i < line.n; i++)
+        if (!strchr(" \t\r\v\f", line.p[i]) || !line.p[i]) return false;
+    return true;
+}
+
+/* The first line that is not blank says what the file is. */
+static void batch__kind(batch_work *b, bytes line) {
+    size_t i = 0;
+    while (i < line.n && isspace(line.p[i])) i++;
+    b->json = line.p[i] == '{';
+    b->known = true;
+}
+
+/* Reads ahead until the window is full. wait: there is nothing else to do. False: an error in e, or nobody to write to. */
+static bool batch__refill(batch_work *b, bool wait, err_t *e) {
+    const size_t had = b->n;
+    while (!b->over && !g_interrupt && b->n - b->first < (size_t)b->o->window && b->tokens < BATCH_TOKENS) {
+        bytes           line;
+        uint64_t        no;
+        const lines_got got = lines_next(b->in, wait && b->n == had, &line, &no, e);
+        req             none = {0};
+        if (got == LINES_FAILED) return false;
+        if (got == LINES_LATER) break;
+        if (got == LINES_END) {
+            b->over = true;
+            break;
+        }
+        if (got == LINES_LINE && batch__blank(line)) continue;
+        b->n_read++;
+        if (got == LINES_LONG) {
+            char why[128];
+            snprintf(why, sizeof why, "a line of more than %llu bytes (--batch-line)", (unsigned long long)b->o->line_bytes);
+            const bytes key = {(const uint8_t *)&no, sizeof no};
+            if (b->o->shard && !lines_shard_is_mine(&b->shard, key)) b->n_other++;
+            else if (results_has(b->out, no, 0, none.custom_id, false)) b->n_before++;
+            else if (!batch__fail(b, &none, no, 0, "line_too_long", why, e)) return false;
+            continue;
+        }
+        if (!b->known) batch__kind(b, line);
+        if (!batch__take(b, line, no, e)) return false;
+    }
+    return true;
+}
+
+/* --- the plan --- */
+
+static int batch__alike(const tok_ids *x, const tok_ids *y) {
+    size_t n = 0;
+    while (n < x->n && n < y->n && x->id[n] == y->id[n]) n++;
+    return (int)n;
+}
+
+static int batch__by_tokens(const void *pa, const void *pb) {
+    const batch_line *x = *(batch_line *const *)pa, *y = *(batch_line *const *)pb;
+    const size_t      n = (size_t)batch__alike(&x->ids, &y->ids);
+    if (x->q.priority != y->q.priority) return x->q.priority < y->q.priority ? -1 : 1;
+    if (n < x->ids.n && n < y->ids.n) return x->ids.id[n] < y->ids.id[n] ? -1 : 1;
+    if (x->ids.n != y->ids.n) return x->ids.n < y->ids.n ? -1 : 1;
+    return x->no < y->no ? -1 : x->no > y->no;
+}
+
+static int batch__by_turn(const void *pa, const void *pb) {
+    const batch_line *x = *(batch_line *const *)pa, *y = *(batch_line *const *)pb;
+    if (x->q.priority != y->q.priority) return x->q.priority < y->q.priority ? -1 : 1;
+    if (x->first != y->first) return x->first < y->first ? -1 : 1;
+    return x->place - y->place;
+}
+
+/* Orders what waits. Prompts that share a block make a group. */
+static void batch__plan(batch_work *b) {
+    const size_t n = b->n - b->first;
+    const int    block = b->eng->kv->opts.block;
+    batch_line **l = b->line + b->first;
+    memmove(b->line, l, n * sizeof *l);
+    b->first = 0;
+    b->n = n;
+    l = b->line;
+    if (!n || strcmp(b->o->order, "plan") != 0) return;
+    qsort(l, n, sizeof *l, batch__by_tokens);
+    for (size_t i = 0, end; i < n; i = end) {
+        uint64_t first = l[i]->no;
+        l[i]->keep = 0;
+        for (end = i + 1; end < n && l[end]->q.priority == l[i]->q.priority; end++) {
+            const int same = batch__alike(&l[end - 1]->ids, &l[end]->ids);
+            if (same < block) break;
+            const int keep = (same + block - 1) / block * block;
+            if (keep > l[end - 1]->keep) l[end - 1]->keep = keep;
+            l[end]->keep = b->over ? 0 : keep;        /* others may follow that have not been read yet */
+            if (l[end]->no < first) first = l[end]->no;
+        }
+        for (size_t k = i; k < end; k++) l[k]->first = first, l[k]->place = (int)k;
+    }
+    qsort(l, n, sizeof *l, batch__by_turn);
+}
+
+/* --- answers out --- */
+
+/* The next completion of a line; the first one reads the prompt for all. */
+static bool batch__add(batch_work *b, batch_line *l, err_t *e) {
+    const int       i = l->n_added;
+    const gen_opts *g = b->job->gen;
+    samp_opts       so = l->q.samp;
+    const uint64_t  seed = l->q.has_seed ? l->q.seed : b->job->own_seeds ? rng_mix(b->job->seed ^ l->no) : b->job->seed;
+    if (!l->seq) {
+        l->seq = mem_new((size_t)l->q.n, sizeof *l->seq);
+        l->next = b->begun;
+        b->begun = l;
+    }
+    samp *sm = samp_new(&so, b->eng->m.hp.n_vocab, seed + (uint64_t)i, 0, e);
+    if (!sm) return false;
+    sched_seq *s = l->seq[i] = sched_seq_new(b->eng, &l->ids, sm, l->q.logprobs, l->q.top);
+    s->n_most = l->q.max_tokens >= 0 ? l->q.max_tokens : g->n_predict;
+    s->ignore_eos = l->q.has_ignore_eos ? l->q.ignore_eos : g->ignore_eos;
+    s->stop = l->q.stop ? l->q.stop : b->stop;
+    s->n_stop = l->q.stop ? l->q.n_stop : g->n_stop;
+    s->stream.special = g->special_out;
+    s->keep = i + 1 < l->q.n ? INT_MAX : l->keep;
+    s->twin = i ? l->seq[0] : NULL;
+    s->owner = l;
+    l->n_added++;
+    sched_add(b->sc, s);
+    return true;
+}
+
+/* Tokens whose text a stop string has not cut off. */
+static int batch__told(const sched_seq *s) {
+    int n = s->n_gen;
+    while (n > 1 && s->tok[n - 2].end >= s->text.n && s->finish[0] == 's') n--;
+    return n;
+}
+
+/* All completions of a line have ended. */
+static bool batch__answer(batch_work *b, batch_line *l, err_t *e) {
+    req_answer *a = mem_new((size_t)l->q.n, sizeof *a);
+    req_origin  o = batch__origin(b, l->no, l->hash);
+    const err_t *why = NULL;
+    o.n_prompt = (int)l->ids.n;
+    for (int i = 0; i < l->q.n; i++) {
+        const sched_seq *s = l->seq ? l->seq[i] : NULL;
+        a[i] = (req_answer){.text = {(const uint8_t *)"", 0}, .finish = "length"};
+        if (!s) continue;
+        if (s->err.code && !why) why = &s->err;
+        if (s->err.code) continue;
+        if (!i) o.n_cached = s->n_cached;
+        a[i] = (req_answer){.text = str_bytes(&s->text), .finish = s->finish, .tok = s->tok, .top_id = s->top_id, .top_lp = s->top_lp,
+                            .n_tok = s->scored ? batch__told(s) : 0, .n_generated = s->n_gen};
+        b->n_gen += s->n_gen;
+    }
+    bool ok;
+    if (why) ok = batch__fail(b, &l->q, l->no, l->hash, why->code == EXIT_RESOURCE ? "out_of_room" : req_invalid, why->text, e);
+    else {
+        b->n_ok++;
+        req_print(&l->q, a, &o, b->eng->v, &b->rec);
+        ok = batch__put(b, e);
+    }
+    mem_free(a);
+    for (batch_line **at = &b->begun; *at; at = &(*at)->next)
+        if (*at == l) {
+            *at = l->next;
+            break;
+        }
+    batch__line_free(l);
+    return ok;
+}
+
+/* Lines go to the schedule as long as it takes them. */
+static bool batch__feed(batch_work *b, err_t *e) {
+    while (sched_hungry(b->sc)) {
+        if (!b->open) {
+            if (b->first == b->n) return true;
+            b->open = b->line[b->first++];
+            b->tokens -= b->open->ids.n;
+        }
+        batch_line *l = b->open;
+        const bool  none = (l->q.max_tokens >= 0 ? l->q.max_tokens : b->job->gen->n_predict) == 0;
+        if (none || l->n_added == l->q.n) b->open = NULL;
+        if (none ? !batch__answer(b, l, e) : l->n_added < l->q.n && !batch__add(b, l, e)) return false;
+    }
+    return true;
+}
+
+static bool batch__collect(batch_work *b, err_t *e) {
+    for (sched_seq *s; (s = sched_ended(b->sc));) {
+        batch_line *l = s->owner;
+        if (++l->n_ended < l->q.n) continue;
+        if (b->open == l) b->open = NULL;
+        if (!batch__answer(b, l, e)) return false;
+    }
+    return true;
+}
+
+/* --- what a person sees --- */
+
+/* Seconds until the end, by the lines done so far; -1: nobody can say. */
+static double batch__left(const batch_work *b, double now) {
+    const double done = (double)(b->n_ok + b->n_bad), had = (double)(b->n_before + b->n_other);
+    double       all = (double)b->n_read - had;
+    if (!b->over && (!b->in->size || !b->in->at)) return -1;
+    if (!b->over) all *= (double)b->in->size / (double)b->in->at;
+    return done > 0 ? (now - b->t0) * (all - done) / done : -1;
+}
+
+static void batch__progress(batch_work *b, bool last) {
+    const double       now = clock_now(), gone = now - b->t_told;
+    const bool         tty = isatty(STDERR_FILENO);
+    const sched_stats *st = &b->sc->st;
+    if (g_log_level < LOG_NORMAL) return;
+    if (last) {
+        if (b->shown && tty) fprintf(stderr, "\r\033[K");
+        return;
+    }
+    if (gone < (tty ? BATCH_SHOW_S : BATCH_TELL_S)) return;
+    const double left = batch__left(b, now), seen = (double)(st->prefill + st->cached);
+    fprintf(stderr, "%s%lld done, %d running, %zu waiting%s | %.0f tokens/s read, %.0f written | %.0f %% shared", tty ? "\r" : "llmrun: ",
+            b->n_ok + b->n_bad, b->sc->n_run, b->n - b->first, b->over ? "" : "+", (double)(st->prefill - b->told_prefill) / gone,
+            (double)(st->decode - b->told_decode) / gone, seen > 0 ? 100 * (double)st->cached / seen : 0.0);
+    if (left >= 0) fprintf(stderr, " | %.0f:%02d left", floor(left / 60), (int)fmod(left, 60));
+    fprintf(stderr, tty ? "\033[K" : "\n");
+    fflush(stderr);
+    b->t_told = now;
+    b->told_prefill = st->prefill;
+    b->told_decode = st->decode;
+    b->shown = true;
+}
+
+typedef struct {                                      /* one figure of the summary */
+    const char *name;
+    double      v;
+} batch_figure;
+
+/* Seconds at three percentiles, as text or as JSON. */
+static void batch__percentiles(str *s, bool json, const char *name, const char *words, const hist *h) {
+    const double p50 = hist_at(h, 0.5), p95 = hist_at(h, 0.95), p99 = hist_at(h, 0.99);
+    if (json) str_fmt(s, ", \"%s_s\": {\"p50\": %.6g, \"p95\": %.6g, \"p99\": %.6g}", name, p50, p95, p99);
+    else str_fmt(s, "llmrun: %-11s %.3f s, %.3f, %.3f (p50, p95, p99)\n", words, p50, p95, p99);
+}
+
+static void batch__summary(const batch_work *b) {
+    const sched_stats *st = &b->sc->st;
+    const kv_cache    *kv = b->eng->kv;
+    const double       all = clock_now() - b->t0, waste = st->slots > 0 ? st->waste / st->slots : 0;
+    const double       million = b->o->cost > 0 && b->n_prompt + b->n_gen ? (double)b->o->cost * all / 3600 * 1e6 / (double)(b->n_prompt + b->n_gen) : 0;
+    const bool         json = b->job->json;
+    const batch_figure figures[] = {
+        {"requests", (double)(b->n_ok + b->n_bad)}, {"answered", (double)b->n_ok}, {"errors", (double)b->n_bad},
+        {"answered_before", (double)b->n_before}, {"other_shards", (double)b->n_other}, {"seconds", all},
+        {"prompt_tokens", (double)b->n_prompt}, {"shared_tokens", (double)st->cached}, {"computed_prompt_tokens", (double)st->prefill},
+        {"completion_tokens", (double)b->n_gen}, {"requests_per_s", (double)(b->n_ok + b->n_bad) / all},
+        {"prompt_tokens_per_s", (double)b->n_prompt / all}, {"completion_tokens_per_s", (double)b->n_gen / all},
+        {"steps", (double)st->steps}, {"steps_s", st->busy_s}, {"kv_blocks_peak", (double)kv->group[0].n_peak},
+        {"kv_block_tokens", (double)kv->opts.block}, {"kv_bytes_peak", (double)kv_bytes_peak(kv)}, {"kv_unused", waste},
+        {"preemptions", (double)st->preempted}, {"seed", (double)b->job->seed},
+    };
+    str s = {0};
+    if (json) {
+        for (size_t i = 0; i < sizeof figures / sizeof *figures; i++) str_fmt(&s, "%s\"%s\": %.12g", i ? ", " : "{", figures[i].name, figures[i].v);
+        if (million > 0) str_fmt(&s, ", \"cost_per_million_tokens\": %.6g", million);
+    } else {
+        str_fmt(&s, "llmrun: requests    %lld in %.2f s (%.2f/s): %lld answered, %lld error%s", b->n_ok + b->n_bad, all,
+                (double)(b->n_ok + b->n_bad) / all, b->n_ok, b->n_bad, b->n_bad == 1 ? "" : "s");
+        if (b->n_before) str_fmt(&s, ", %lld answered before", b->n_before);
+        if (b->n_other) str_fmt(&s, ", %lld left to other shards", b->n_other);
+        str_fmt(&s, "\nllmrun: prompts     %lld tokens (%.1f tokens/s), %lld of them shared and not computed again\n", b->n_prompt,
+                (double)b->n_prompt / all, st->cached);
+        str_fmt(&s, "llmrun: generated   %lld tokens (%.1f tokens/s) in %lld steps\n", b->n_gen, (double)b->n_gen / all, st->steps);
+    }
+    batch__percentiles(&s, json, "ttft", "first token", &st->ttft);
+    batch__percentiles(&s, json, "tpot", "per token", &st->tpot);
+    batch__percentiles(&s, json, "itl", "next token", &st->itl);
+    batch__percentiles(&s, json, "e2e", "request", &st->e2e);
+    if (json) str_put(&s, "}\n");
+    else {
+        str_fmt(&s, "llmrun: cache       %d blocks of %d tokens at the peak (%.1f MiB), %.1f %% of it unused, %lld preemption%s\n", kv->group[0].n_peak,
+                kv->opts.block, (double)kv_bytes_peak(kv) / 1048576, 100 * waste, st->preempted, st->preempted == 1 ? "" : "s");
+        if (million > 0) str_fmt(&s, "llmrun: cost        %.4g for a million tokens read or written\n", million);
+        str_fmt(&s, "llmrun: seed        %llu\n", (unsigned long long)b->job->seed);
+    }
+    if (g_log_level >= LOG_NORMAL) fputs(s.p, stderr);
+    str_drop(&s);
+}
+
+/* --- the run --- */
+
+static void batch__loop(batch_work *b, err_t *e) {
+    while (!g_interrupt) {
+        const bool idle = !b->sc->n_run && !b->sc->first && !b->open && b->first == b->n;
+        const bool low = b->n - b->first <= (size_t)b->o->window / 2;
+        if (idle && b->over) return;
+        if (!b->over && low) {
+            const size_t had = b->n - b->first;
+            if (!batch__refill(b, idle, e)) return;
+            if (b->n - b->first > had || b->over) batch__plan(b);
+        }
+        if (!batch__feed(b, e) || (!sched_step(b->sc, b->n_wanted, e) && e->code) || !batch__collect(b, e)) return;
+        batch__progress(b, false);
+    }
+}
+
+/* Answers the lines of job->path in `out`. Returns the number of records with an error, -1 with words in e, or without: nobody to
+ * write to, or an interrupt. */
+static long long batch_run(engine *eng, results *out, const batch_opts *o, const batch_job *job, err_t *e) {
+    batch_work b = {.eng = eng, .o = o, .job = job, .out = out, .t0 = clock_now()};
+    sched_opts so = {o->n_parallel, eng->n_batch - o->n_parallel, o->fixed, LLMRUN_STRESS};
+    b.t_told = b.t0;
+    if ((o->shard && !lines_shard_parse(o->shard, &b.shard, e)) || !(b.in = lines_open(job->path, o->line_bytes, e)) ||
+        !(b.sc = sched_new(eng, &so, e))) goto done;
+    b.stop = mem_new((size_t)job->gen->n_stop, sizeof *b.stop);
+    for (int i = 0; i < job->gen->n_stop; i++) b.stop[i] = bytes_of(job->gen->stop[i]);
+    batch__loop(&b, e);
+    batch__progress(&b, true);
+    if (!out->why) batch__summary(&b);
+    if (g_interrupt && out->file) log_warn("%s: %lld lines are answered; --resume goes on with the others", out->name, b.n_before + b.n_ok + b.n_bad);
+done:
+    if (b.open && !b.open->seq) batch__line_free(b.open);
+    for (batch_line *l = b.begun, *next; l; l = next) {
+        next = l->next;
+        batch__line_free(l);
+    }
+    for (size_t i = b.first; i < b.n; i++) batch__line_free(b.line[i]);
+    sched_free(b.sc);
+    lines_close(b.in);
+    lines_shard_drop(&b.shard);
+    mem_free(b.line);
+    mem_free(b.stop);
+    str_drop(&b.rec);
+    return e->code || g_interrupt || out->why ? -1 : b.n_bad;
 }
 
 /* ===== [calib] what a text shows of a model's inputs =====
@@ -12747,8 +14126,10 @@ typedef enum {
     ACT_INSPECT,
     ACT_DUMP,
     ACT_QUANTIZE,
+    ACT_BATCH,
     ACT_BENCH,
     ACT_STATISTICS,
+    ACT_MERGE,
     ACT_LIST,
     ACT_VERSION,
     ACT_HELP
@@ -12777,10 +14158,13 @@ typedef struct {
     gen_opts    gen;
     calib_opts  calib;
     cli_list    in_files;                             /* importance matrices to add to the one gathered */
+    cli_list    merge;                                /* files of results */
     samp_opts   samp;
     eval_opts   eval;
     int         chunks;                               /* of eval and calib */
     quant_opts  quant;
+    batch_opts  batch;
+    bool        resume;
     cli_list    models;                               /* of --bench, in place of model */
     bench_opts  bench;
     bool        given[CLI_OPTS_MAX];                  /* by row of cli_opts: named on the command line */
@@ -12789,7 +14173,7 @@ typedef struct {
 static config cli_defaults(void) {
     return (config){.cpu = "auto", .special = -1, .log_level = LOG_NORMAL, .seed = -1,
                     .kv = kv_defaults, .fwd = fwd_defaults, .gen = gen_defaults, .calib = calib_defaults, .samp = samp_defaults,
-                    .eval = eval_defaults, .chunks = -1, .bench = bench_defaults};
+                    .eval = eval_defaults, .chunks = -1, .batch = batch_defaults, .bench = bench_defaults};
 }
 
 /* --- the table --- */
@@ -12797,7 +14181,7 @@ static config cli_defaults(void) {
 typedef enum {
     OPT_ON, OPT_OFF,                                  /* bool; no value */
     OPT_SET,                                          /* int becomes lo; no value */
-    OPT_INT, OPT_I64, OPT_FLT,                        /* lo <= value <= hi */
+    OPT_INT, OPT_I64, OPT_FLT,               /* lo <= value <= hi */
     OPT_SIZE,                                         /* uint64_t bytes, suffix K M G T (1024) */
     OPT_STR,
     OPT_WORD,                                         /* one of the words of the argument column */
@@ -12811,7 +14195,7 @@ typedef enum {
     OPT_ACT,                                          /* action lo; its value, if the argument column has one, is `what` */
 } cli_kind;
 
-typedef enum { GROUP_ACT, GROUP_PROMPT, GROUP_RUN, GROUP_SAMPLE, GROUP_CACHE, GROUP_ROPE, GROUP_QUANT, GROUP_BENCH, GROUP_OUT, N_GROUPS } cli_group;
+typedef enum { GROUP_ACT, GROUP_PROMPT, GROUP_RUN, GROUP_SAMPLE, GROUP_CACHE, GROUP_ROPE, GROUP_QUANT, GROUP_BATCH, GROUP_BENCH, GROUP_OUT, N_GROUPS } cli_group;
 
 static const char *const cli_groups[N_GROUPS] = {
     [GROUP_ACT] = "Actions (at most one; without any, generate)",
@@ -12821,6 +14205,7 @@ static const char *const cli_groups[N_GROUPS] = {
     [GROUP_CACHE] = "KV cache and context",
     [GROUP_ROPE] = "Position encoding, when the model file is not to be believed",
     [GROUP_QUANT] = "Quantising (with --quantize)",
+    [GROUP_BATCH] = "Batch files (with --batch)",
     [GROUP_BENCH] = "Measuring (with --bench, where these names mean what stands here)",
     [GROUP_OUT] = "Output",
 };
@@ -12861,12 +14246,16 @@ static const cli_opt cli_opts[] = {
      "run the text of -f in chunks of -c tokens (512 by itself) and write its importance matrix to FILE, as GGUF"},
     {"--show-statistics",               NULL,         OPT_ACT,  AT(what), ACT_STATISTICS, 0,      GROUP_ACT, NULL,
      "what the importance matrix of --in-file says of each tensor's inputs; needs no model"},
+    {"--merge",                         "FILE",       OPT_ACT,  AT(what), ACT_MERGE, 0,           GROUP_ACT, NULL,
+     "the batch results of FILE and of all files after it, each line's first, in the order of the input; needs no model"},
     {"--inspect",                       NULL,         OPT_ACT,  AT(what), ACT_INSPECT, 0,         GROUP_ACT, NULL,
      "check the model file wholly and print what is in it; runs nothing"},
     {"--dump-tensor",                   "NAME",       OPT_ACT,  AT(what), ACT_DUMP, 0,            GROUP_ACT, NULL,
      "one tensor, dequantised, as float32, little-endian, in file order"},
     {"--quantize",                      "TYPE",       OPT_ACT,  AT(what), ACT_QUANTIZE, 0,        GROUP_ACT, NULL,
      "write the model to -o with its weights in another type or mixture (--list quants); COPY leaves them as they are"},
+    {"--batch",                         "FILE",       OPT_ACT,  AT(what), ACT_BATCH, 0,           GROUP_ACT, NULL,
+     "answer every line of FILE (- is standard input): OpenAI batch lines, bare bodies or plain prompts; results to -o or stdout as they come"},
     {"--bench",                         NULL,         OPT_ACT,  AT(what), ACT_BENCH, 0,           GROUP_ACT, NULL,
      "measure prefill and decode as llama-bench does, beside what the machine gives in the same second; -v: where the time goes"},
     {"--list",                          "types|archs|cpu|pre|quants|options", OPT_ACT, AT(what), ACT_LIST, 0, GROUP_ACT, NULL,
@@ -13036,6 +14425,23 @@ static const cli_opt cli_opts[] = {
     {"--dry-run",                       NULL,         OPT_ON,   AT(quant.dry_run),   0,  0,       GROUP_QUANT, NULL,
      "print what would become of each tensor, and the sizes; write nothing"},
 
+    {"-np --parallel",                  "N",          OPT_INT,  AT(batch.n_parallel), 1, 1024,    GROUP_BATCH, NULL,
+     "most sequences in flight; fewer run where the cache has no room"},
+    {"--resume",                        NULL,         OPT_ON,   AT(resume),          0,  0,       GROUP_BATCH, NULL,
+     "go on with the results in -o FILE: what it answers is not asked again"},
+    {"--batch-order",                   "plan|input", OPT_WORD, AT(batch.order),     0,  0,       GROUP_BATCH, NULL,
+     "plan: prompts that begin alike run one after the other, so that each shared beginning is read once; input: as they stand in the file"},
+    {"--batch-window",                  "N",          OPT_INT,  AT(batch.window),    1, 1 << 20,  GROUP_BATCH, NULL,
+     "lines read ahead, which is how far a plan sees"},
+    {"--batch-line",                    "SIZE",       OPT_SIZE, AT(batch.line_bytes), 1, 0x1p32,  GROUP_BATCH, NULL,
+     "longest line that is read; a longer one is answered with an error"},
+    {"--batch-static",                  NULL,         OPT_ON,   AT(batch.fixed),     0,  0,       GROUP_BATCH, NULL,
+     "begin new requests only when all before them have ended, to see what continuous batching is worth"},
+    {"--shard",                         "I/N",        OPT_STR,  AT(batch.shard),     0,  0,       GROUP_BATCH, NULL,
+     "the I-th of N parts of the file, prompts that begin alike in one part; --merge puts the results of all parts together"},
+    {"--cost-per-hour",                 "X",          OPT_FLT,  AT(batch.cost),      0,  1e9,     GROUP_BATCH, NULL,
+     "what an hour of this machine costs: the summary tells what a million tokens did"},
+
     {"-m --model",                      "FILE",       OPT_LIST, AT(models),          0,  0,       GROUP_BENCH, NULL,
      "model file; may be given several times"},
     {"-p --n-prompt",                   "N,N",        OPT_NUMS, AT(bench.prompt),    0, BENCH_MOST, GROUP_BENCH, NULL,
@@ -13073,7 +14479,7 @@ static const cli_opt cli_opts[] = {
      "print token ids, on one line, in place of text"},
     {"--format",                        "text|json|jsonl|csv|md", OPT_WORD, AT(format), 0, 0,     GROUP_OUT, NULL,
      "form of the answer where several exist: json with --inspect, --perplexity, --kl-divergence and --show-statistics, csv with the "
-     "last, md with --help and --list, all with --bench"},
+     "last, md with --help and --list, all with --bench; json with --batch: of the summary"},
     {"--json",                          NULL,         OPT_ON,   AT(json),            0,  0,       GROUP_OUT, NULL,
      "--format json"},
     {"-q --quiet",                      NULL,         OPT_SET,  AT(log_level),       LOG_QUIET, 0, GROUP_OUT, NULL,
@@ -13331,6 +14737,7 @@ static bool cli__set_action(config *c, const cli_opt *o, const char *val, err_t 
     }
     c->action = action;
     c->what = val;
+    if (action == ACT_MERGE) cli__push(&c->merge, val);
     return true;
 }
 
@@ -13420,6 +14827,10 @@ static bool cli_parse(config *c, int n, char *const *arg, err_t *e) {
     const bool bench = cli__benches(n, arg);
     for (int i = 0; i < n; i++) {
         const char *a = arg[i], *eq = strchr(a, '=');
+        if (a[0] != '-' && c->action == ACT_MERGE) {
+            cli__push(&c->merge, a);
+            continue;
+        }
         if (a[0] != '-' || !a[1])
             return err_set(e, EXIT_INPUT, "unexpected argument '%.100s', expected an option (a prompt goes after -p)", a);
         bytes          name = {(const uint8_t *)a, eq ? (size_t)(eq - a) : strlen(a)};
@@ -13443,7 +14854,8 @@ static bool cli__has_format(int action, const char *format) {
     if (action == ACT_BENCH) return true;
     if (strcmp(format, "jsonl") == 0) return false;
     if (strcmp(format, "json") == 0)
-        return action == ACT_INSPECT || action == ACT_PERPLEXITY || action == ACT_DIVERGENCE || action == ACT_STATISTICS;
+        return action == ACT_INSPECT || action == ACT_PERPLEXITY || action == ACT_DIVERGENCE || action == ACT_STATISTICS ||
+               action == ACT_BATCH;
     if (strcmp(format, "csv") == 0) return action == ACT_STATISTICS;
     if (strcmp(format, "md") == 0) return action == ACT_HELP || action == ACT_LIST;
     return true;
@@ -13603,6 +15015,7 @@ static void cli_drop(config *c) {
     cli__list_drop(&c->bias);
     cli__list_drop(&c->breakers);
     cli__list_drop(&c->in_files);
+    cli__list_drop(&c->merge);
     cli__list_drop(&c->tensor_types);
     cli__list_drop(&c->models);
     mem_free(c->biases);
@@ -13623,16 +15036,18 @@ static void cli__spell_list(const cli_opt *o, const bench_list *l, str *out) {
     }
 }
 
-/* The value an option has when nobody gives it; "" where there is nothing to say. */
-static void cli__default(const cli_opt *o, str *out) {
-    config      c = cli_defaults();
-    const void *field = (const char *)&c + o->at;
+/* The value an option has; "" where there is nothing to say. */
+static void cli__value(const cli_opt *o, const config *c, str *out) {
+    const void *field = (const char *)c + o->at;
     char        num[32] = "";
     const char *text = num;
     switch (o->kind) {
     case OPT_INT: snprintf(num, sizeof num, "%d", *(const int *)field); break;
     case OPT_I64: snprintf(num, sizeof num, "%lld", (long long)*(const int64_t *)field); break;
-    case OPT_FLT: snprintf(num, sizeof num, "%g", (double)*(const float *)field); break;
+    case OPT_FLT:
+        snprintf(num, sizeof num, "%g", (double)*(const float *)field);
+        if (strtof(num, NULL) != *(const float *)field) snprintf(num, sizeof num, "%.9g", (double)*(const float *)field);
+        break;
     case OPT_SIZE: snprintf(num, sizeof num, "%llu", (unsigned long long)*(const uint64_t *)field); break;
     case OPT_STR:
     case OPT_WORD: text = *(const char *const *)field ? *(const char *const *)field : ""; break;
@@ -13645,6 +15060,12 @@ static void cli__default(const cli_opt *o, str *out) {
     default: break;
     }
     str_put(out, text);
+}
+
+/* The same when nobody gives it. */
+static void cli__default(const cli_opt *o, str *out) {
+    const config c = cli_defaults();
+    cli__value(o, &c, out);
 }
 
 /* "-c, --ctx-size N" */
@@ -14046,16 +15467,21 @@ static void cli__breakers(const config *c, tok_vocab *v, samp_breakers *out) {
     samp_breakers_seal(out);
 }
 
+/* The sampler's options, and DRY's breakers where it is on, which the caller drops. */
+static samp_opts cli__samp(const config *c, tok_vocab *v, int n_ctx, samp_breakers *breakers) {
+    samp_opts so = c->samp;
+    so.n_ctx = n_ctx;
+    if (so.dry_multiplier <= 0) return so;
+    cli__breakers(c, v, breakers);
+    so.dry_breakers = breakers;
+    return so;
+}
+
 static bool cli__generate(cli_run *r, engine *en, err_t *e) {
     const config *c = r->c;
-    samp_opts     so = c->samp;
-    samp_breakers breakers = {0};
-    uint64_t      seed = c->seed < 0 ? rng_fresh() : (uint64_t)c->seed;
-    so.n_ctx = en->n_ctx;
-    if (so.dry_multiplier > 0) {
-        cli__breakers(c, r->vocab, &breakers);
-        so.dry_breakers = &breakers;
-    }
+    samp_breakers   breakers = {0};
+    const samp_opts so = cli__samp(c, r->vocab, en->n_ctx, &breakers);
+    const uint64_t  seed = c->seed < 0 ? rng_fresh() : (uint64_t)c->seed;
     bool ok = gen_text(en, &r->ids, &c->gen, &so, seed, &r->out, e);
     samp_breakers_drop(&breakers);
     return ok;
@@ -14306,6 +15732,78 @@ static bool cli__from_model(config *c, const gguf_file *g, err_t *e) {
     return true;
 }
 
+/* What decides about the answers of a batch, a line for each: results that were made otherwise do not go into one file. */
+static void cli__settings(const config *c, const gguf_file *g, const char *seed, str *out) {
+    static const char *const more[] = {"-n", "-c", "-ctk", "-ctv", "--pre", "--stop", "--ignore-eos", "--special", "--bos", "--blas", "--shard"};
+    str_fmt(out, "model=%016llx\nseed=%s\n", (unsigned long long)gguf_fingerprint(g), seed);
+    for (int i = 0; i < N_CLI_OPTS; i++) {
+        const cli_opt *o = &cli_opts[i];
+        bool           want = o->group == GROUP_ROPE || (o->group == GROUP_SAMPLE && o != cli__find(false, bytes_of("--seed")));
+        for (size_t k = 0; k < sizeof more / sizeof *more; k++) want = want || o == cli__find(false, bytes_of(more[k]));
+        if (!want) continue;
+        const bytes name = cli__long_name(o);
+        const void *field = (const char *)c + o->at;
+        str         v = {0};
+        str_add(&v, "", 0);
+        if (o->kind == OPT_LIST) {
+            const cli_list *l = field;
+            for (int k = 0; k < l->n; k++) str_json(&v, bytes_of(l->v[k]));
+        } else if (o->kind == OPT_ON) str_put(&v, *(const bool *)field ? "on" : "off");
+        else if (o->kind == OPT_SET) str_fmt(&v, "%d", *(const int *)field);
+        else if (o->kind == OPT_STR) str_json(&v, bytes_of(*(const char *const *)field ? *(const char *const *)field : ""));
+        else cli__value(o, c, &v);
+        str_fmt(out, "%.*s=%s\n", (int)name.n - 2, name.p + 2, v.p);
+        str_drop(&v);
+    }
+}
+
+/* The seed of a batch: the one given, or the one that the results to go on with were begun with, or a fresh one. *drawn: nobody
+ * gave it. */
+static bool cli__batch_seed(const config *c, uint64_t *seed, bool *drawn, str *told, err_t *e) {
+    static const char mark[] = "drawn ";
+    *drawn = c->seed < 0;
+    *seed = *drawn ? rng_fresh() : (uint64_t)c->seed;
+    if (*drawn && c->resume && c->output && results_setting(c->output, "seed", told, e) && strncmp(told->p, mark, sizeof mark - 1) == 0)
+        *seed = strtoull(told->p + sizeof mark - 1, NULL, 10);
+    str_clear(told);
+    str_fmt(told, "%s%llu", *drawn ? mark : "", (unsigned long long)*seed);
+    return !e->code;
+}
+
+/* The name of a path's last part. */
+static const char *cli__base_name(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+static bool cli__batch(config *c, gguf_file *g, double t_start, err_t *e) {
+    batch_job     job = {.path = c->what, .model_name = cli__base_name(g->path), .gen = &c->gen, .special = c->special != 0, .bos = c->bos,
+                         .json = strcmp(c->format, "json") == 0};
+    samp_breakers breakers = {0};
+    str           seed = {0}, settings = {0};
+    engine       *en = NULL;
+    results      *out = NULL;
+    long long     bad = -1;
+    tok_vocab    *v = tok_load(g, c->pre, e);
+    bool ok = v && (!c->output || cli__apart(c->output, c->what, "batch file", e)) && cli__batch_seed(c, &job.seed, &job.own_seeds, &seed, e);
+    if (ok) cli__settings(c, g, seed.p, &settings);
+    ok = ok && (en = engine_open_batch(g, v, &c->fwd, &c->kv, c->batch.n_parallel, t_start, e));
+    cli__graceful = 1;
+    if (ok && (out = results_open(c->output, c->resume, str_bytes(&settings), e))) {
+        const samp_opts so = cli__samp(c, v, en->n_ctx, &breakers);
+        job.samp = &so;
+        bad = batch_run(en, out, &c->batch, &job, e);
+        results_close(out, e);
+    }
+    if (bad > 0) err_set(e, EXIT_NO, "%s: %lld line%s answered with an error", c->what, bad, bad == 1 ? " is" : "s are");
+    samp_breakers_drop(&breakers);
+    engine_close(en);
+    tok_free(v);
+    str_drop(&seed);
+    str_drop(&settings);
+    return !e->code;
+}
+
 static bool cli__on_model(const config *c, double t_start, err_t *e) {
     gguf_file g;
     if (cli__needs_prompt(c->action) && !cli__prompt_exists(c, 0, e)) return false;
@@ -14316,6 +15814,11 @@ static bool cli__on_model(const config *c, double t_start, err_t *e) {
         return ok;
     }
     config  own = *c;
+    if (c->action == ACT_BATCH) {
+        bool ok = cli__from_model(&own, &g, e) && cli__batch(&own, &g, t_start, e);
+        gguf_close(&g);
+        return ok;
+    }
     bool    exact = cli__exact(c->action);
     if (exact && !cli__given(c, "-ctk")) own.kv.type_k = K_F32;
     if (exact && !cli__given(c, "-ctv")) own.kv.type_v = K_F32;
@@ -14352,6 +15855,15 @@ static bool cli__on_matrix(const config *c, err_t *e) {
     str_drop(&text);
     calib_imatrix_drop(&im);
     return ok;
+}
+
+static bool cli__merge(const config *c, err_t *e) {
+    out_t out;
+    for (int i = 0; c->output && i < c->merge.n; i++)
+        if (!cli__apart(c->output, c->merge.v[i], "input", e)) return false;
+    if (!cli__output(&out, c->output, c, NULL, e)) return false;
+    bool ok = results_merge(c->merge.v, c->merge.n, &out, e);
+    return out_end(&out, e) && ok;
 }
 
 static bool cli__bench(const config *c, err_t *e) {
@@ -14400,6 +15912,7 @@ static int cli_main(int argc, char **argv) {
         else if (c.action == ACT_BENCH) cli__bench(&c, &e);
         else if (cli__needs_model(c.action)) cli__on_model(&c, t_start, &e);
         else if (c.action == ACT_STATISTICS) cli__on_matrix(&c, &e);
+        else if (c.action == ACT_MERGE) cli__merge(&c, &e);
         else cli__on_nothing(&c, &e);
     }
     cli_drop(&c);
