@@ -10,6 +10,7 @@
  *   [arch]     architectures and their tensors as data                  <- k base gguf
  *   [model]    a model bound to its mapping, every shape checked        <- k base pool gguf arch
  *   [kv]       paged key/value cache                                    <- k base arch
+ *   [store]    blocks of prompts in a file, between runs                <- k base gguf kv
  *   [dev]      the device that runs a step: kernels over the pool       <- k base pool arch
  *   [fwd]      one step over a batch of rows                            <- k base pool arch model kv dev
  *   [samp]     logits to token                                          <- base
@@ -3886,7 +3887,8 @@ static uint64_t model_kv_bytes(const arch_hparams *hp, uint32_t type_k, uint32_t
  *   Layers of another geometry (latent K/V, K/V shared between layers) are another group with its own block size; a
  * recurrent layer keeps a state per sequence, and its snapshots hang on block numbers as K and V do.
  * Door: kv_new, kv_most, kv_free, kv_seq_new, kv_seq_free, kv_fork, kv_reserve, kv_truncate, kv_seq_blocks,
- * kv_blocks, kv_store_at, kv_touch, kv_bytes_peak; kv_share, kv_adopt, kv_claim, kv_settle, kv_room, kv_held. */
+ * kv_blocks, kv_store_at, kv_touch, kv_bytes_peak; kv_share, kv_adopt, kv_claim, kv_settle, kv_room, kv_held;
+ * kv_know, kv_fetcher, kv_next, kv_node_tokens, kv_bytes. */
 
 typedef struct {
     uint32_t type_k, type_v;
@@ -3921,6 +3923,8 @@ typedef struct {
     int32_t chain;                                    /* the next one of the same slot; of an unused node, the next unused */
     int32_t older, newer;                             /* among the idle */
     int32_t block;                                    /* -1: it has been taken away */
+    int32_t stored;                                   /* where its keys and values are kept besides, -1: nowhere */
+    bool    used;                                     /* in this run */
     int     pins;                                     /* sequences whose last known block this is */
     bool    ready;                                    /* the step that fills it has run */
 } kv_node;
@@ -3934,6 +3938,8 @@ typedef struct {
     int32_t  unused, oldest, newest;
     int      n_idle;
     uint64_t seed;
+    bool   (*fetch)(void *ctx, int32_t stored, uint8_t *block);   /* brings what is kept elsewhere; false: it cannot be had */
+    void    *fetch_ctx;
 } kv_tree;
 
 typedef struct {
@@ -4084,7 +4090,7 @@ static int32_t kv__node_new(kv_cache *kv, int32_t parent, const int32_t *ids) {
     memcpy(kv__tokens(kv, i), ids, (size_t)kv->opts.block * sizeof *ids);
     int32_t *slot = kv__slot(kv, parent, ids);
     t->node[i] = (kv_node){.parent = parent, .child = -1, .left = -1, .right = sibling, .chain = *slot,
-                           .older = -1, .newer = -1, .block = -1, .ready = true};
+                           .older = -1, .newer = -1, .block = -1, .stored = -1, .ready = true};
     if (sibling >= 0) t->node[sibling].left = i;
     t->node[parent].child = *slot = i;
     return i;
@@ -4093,7 +4099,7 @@ static int32_t kv__node_new(kv_cache *kv, int32_t parent, const int32_t *ids) {
 /* Forgets the node, and then its parents, while nothing is left of them. */
 static void kv__prune(kv_cache *kv, int32_t i) {
     kv_tree *t = kv->tree;
-    while (i > 0 && t->node[i].block < 0 && t->node[i].child < 0 && !t->node[i].pins) {
+    while (i > 0 && t->node[i].block < 0 && t->node[i].stored < 0 && t->node[i].child < 0 && !t->node[i].pins) {
         const kv_node n = t->node[i];
         int32_t      *at = kv__slot(kv, n.parent, kv__tokens(kv, i));
         while (*at != i) at = &t->node[*at].chain;
@@ -4142,7 +4148,31 @@ static void kv_share(kv_cache *kv) {
     kv->tree->seed = rng_mix(rng_fresh());
     kv__tree_room(kv);
     kv->tree->unused = kv->tree->node[0].chain;
-    kv->tree->node[0] = (kv_node){.parent = -1, .child = -1, .left = -1, .right = -1, .chain = -1, .block = -1, .ready = true};
+    kv->tree->node[0] = (kv_node){.parent = -1, .child = -1, .left = -1, .right = -1, .chain = -1, .block = -1, .stored = -1, .ready = true};
+}
+
+/* The node behind another in a walk through the tree, parents first; 0 begins and ends it. */
+static int32_t kv_next(const kv_tree *t, int32_t i) {
+    if (t->node[i].child >= 0) return t->node[i].child;
+    while (i > 0 && t->node[i].right < 0) i = t->node[i].parent;
+    return i > 0 ? t->node[i].right : 0;
+}
+
+static const int32_t *kv_node_tokens(const kv_cache *kv, int32_t i) { return kv__tokens(kv, i); }
+static const uint8_t *kv_bytes(const kv_cache *kv, int32_t b) { return kv__block(&kv->group[0], b); }
+
+/* Who brings blocks that are kept elsewhere. */
+static void kv_fetcher(kv_cache *kv, bool (*fetch)(void *ctx, int32_t stored, uint8_t *block), void *ctx) {
+    kv->tree->fetch = fetch;
+    kv->tree->fetch_ctx = ctx;
+}
+
+/* A block that is kept elsewhere (stored -1: gone, but others hang on it) behind node `parent`. Returns its node. */
+static int32_t kv_know(kv_cache *kv, int32_t parent, const int32_t *ids, int32_t stored) {
+    int32_t i = kv__find(kv, parent, ids);
+    if (i < 0) i = kv__node_new(kv, parent, ids);
+    kv->tree->node[i].stored = stored;
+    return i;
 }
 
 /* --- blocks --- */
@@ -4342,15 +4372,39 @@ static bool kv_reserve(kv_seq *s, int n) {
 
 /* --- blocks shared by what they hold --- */
 
-/* The next block of the sequence is the node's, of which `n` positions serve. */
-static void kv__attach(kv_seq *s, int32_t i, int n) {
-    kv_group     *gr = &s->kv->group[0];
-    const int32_t b = i < 0 ? -1 : s->kv->tree->node[i].block;
+/* Whether the node has a block, or what is kept elsewhere has been brought into one, idle as yet. */
+static bool kv__fetch(kv_cache *kv, int32_t i) {
+    kv_tree  *t = kv->tree;
+    kv_group *gr = &kv->group[0];
+    if (t->node[i].block >= 0) return true;
+    const int32_t b = t->node[i].stored < 0 ? -1 : kv__take(kv, gr);
+    if (b < 0) return false;
+    if (!t->fetch(t->fetch_ctx, t->node[i].stored, kv__block(gr, b))) {
+        t->node[i].stored = -1;
+        kv__release(kv, gr, b, false);
+        return false;
+    }
+    t->node[i].block = b;
+    gr->node[b] = i;
+    kv__idle(t, i);
+    return true;
+}
+
+/* The next block of the sequence is the node's, of which `n` positions serve; i -1: none, it is behind every window. */
+static bool kv__attach(kv_seq *s, int32_t i, int n) {
+    kv_tree *t = s->kv->tree;
+    if (i >= 0 && !kv__fetch(s->kv, i)) return false;
+    const int32_t b = i < 0 ? -1 : t->node[i].block;
     kv__table_room(s, 0);
     s->table[0][s->n_blocks[0]++] = b;
     s->n += n;
-    if (b < 0) s->first[0] = s->n_blocks[0];
-    else if (gr->refs[b]++ == 1) kv__busy(s->kv->tree, i);
+    if (b < 0) {
+        s->first[0] = s->n_blocks[0];
+        return true;
+    }
+    t->node[i].used = true;
+    if (s->kv->group[0].refs[b]++ == 1) kv__busy(t, i);
+    return true;
 }
 
 /* First block that the row at position n looks at. */
@@ -4368,7 +4422,7 @@ static int32_t kv__nearest(const kv_seq *s, const int32_t *ids, int n, int *same
     for (int32_t i = t->node[s->tip].child; i >= 0; i = t->node[i].right) {
         const int32_t *mine = kv__tokens(s->kv, i);
         int            k = 0;
-        if (t->node[i].block < 0 || !t->node[i].ready) continue;
+        if ((t->node[i].block < 0 && t->node[i].stored < 0) || !t->node[i].ready) continue;
         while (k < n && mine[k] == ids[k]) k++;
         if (k > *same) *same = k, best = i;
     }
@@ -4389,15 +4443,18 @@ static int kv_adopt(kv_seq *s, const int32_t *ids, int n, bool *wait) {
             *wait = true;
             break;
         }
-        if (nd->block < 0) gap = walked;
+        if (nd->block < 0 && nd->stored < 0) gap = walked;
         if (gap < kv__seen(s->kv, ++walked * block)) last = walked;
     }
     for (int at = from; at < last; at++) {
         const int32_t i = kv__find(s->kv, s->tip, ids + at * block);
-        kv__attach(s, at < kv__seen(s->kv, last * block) ? -1 : i, block);
+        if (i < 0 || !kv__attach(s, at < kv__seen(s->kv, last * block) ? -1 : i, block)) {
+            *wait = false;                            /* fewer are to be had than were seen */
+            return s->kv->group[0].window ? kv_truncate(s, from * block) : s->n;
+        }
         kv__tip(s, i);
+        s->n_known = at + 1;
     }
-    s->n_known = last;
     *wait = *wait && last == walked;
     if (*wait || n <= s->n) return s->n;
     int           same;
@@ -4414,6 +4471,7 @@ static void kv_claim(kv_seq *s, const int32_t *ids) {
         const int32_t *own = ids + s->n_known * block, b = s->table[0][s->n_known];
         int32_t        i = kv__find(s->kv, s->tip, own);
         if (i < 0) i = kv__node_new(s->kv, s->tip, own);
+        t->node[i].used = true;
         if (t->node[i].block < 0 && b >= 0 && s->kv->group[0].node[b] < 0) {
             t->node[i].block = b;
             t->node[i].ready = false;
@@ -4482,6 +4540,223 @@ static uint64_t kv_bytes_peak(const kv_cache *kv) {
     uint64_t n = 0;
     for (int i = 0; i < kv->n_group; i++) n += (uint64_t)kv->group[i].n_peak * kv->group[i].block_bytes;
     return n;
+}
+
+/* ===== [store] blocks of prompts in a file =====
+ * What --prompt-cache keeps between runs: nodes of the cache's tree with their blocks, in a GGUF file of our own that is read
+ * as any stranger's. Tensor `blocks` has a row for each node, parents first: the row of its parent, how many runs ago it was
+ * last used, the row of its keys and values in tensor `data`, their hash, and its tokens.
+ *   A file of another model, of another layout of blocks or of another version, and one whose directory does not have its
+ * hash, is ignored with a word, and so is a block without its own. A block is read when a prompt begins with it.
+ * Door: store_open, store_close, store_save. */
+
+enum { STORE_VERSION = 1, STORE_PARENT = 0, STORE_AGE, STORE_DATA, STORE_SUM, STORE_HEAD = 5, STORE_AGE_MAX = 1000 };
+
+typedef struct store {
+    kv_cache      *kv;
+    const char    *path;
+    char           model[17];                         /* its fingerprint */
+    str            layout;
+    gguf_file      g;
+    bool           open;                              /* the file holds something we can use */
+    const int32_t *row;                               /* [n, STORE_HEAD + block] */
+    int64_t        n;
+    int32_t       *node;                              /* [n] of the tree */
+    const uint8_t *data;                              /* [n_data, block bytes] */
+} store;
+
+static size_t store__row(const store *s) { return STORE_HEAD + (size_t)s->kv->opts.block; }
+
+static uint64_t store__sum(const int32_t *row) { return (uint64_t)(uint32_t)row[STORE_SUM] | (uint64_t)(uint32_t)row[STORE_SUM + 1] << 32; }
+
+/* The keys and values of row i, when they are what was written. */
+static bool store__fetch(void *ctx, int32_t i, uint8_t *block) {
+    const store   *s = ctx;
+    const int32_t *row = s->row + (size_t)i * store__row(s);
+    const size_t   n = s->kv->group[0].block_bytes;
+    memcpy(block, s->data + (size_t)row[STORE_DATA] * n, n);
+    if (bytes_hash(0, (bytes){block, n}) == store__sum(row)) return true;
+    log_warn("%s: a block is damaged and not used", s->path);
+    return false;
+}
+
+static bool store__word(const store *s, const char *key, const char *want, err_t *e) {
+    bytes got;
+    if (gguf_get_str(&s->g, key, &got, e) == 1 && bytes_is(got, want)) return true;
+    return err_set(e, EXIT_INPUT, "%s: %s differs", s->path, key);
+}
+
+/* Whether every row can be used as it stands. */
+static bool store__rows_good(const store *s, int64_t n_data, int32_t n_vocab) {
+    for (int64_t i = 0; i < s->n; i++) {
+        const int32_t *row = s->row + (size_t)i * store__row(s);
+        if (row[STORE_PARENT] < -1 || row[STORE_PARENT] >= i || row[STORE_AGE] < 0 || row[STORE_DATA] < -1 || row[STORE_DATA] >= n_data)
+            return false;
+        for (int k = 0; k < s->kv->opts.block; k++)
+            if (row[STORE_HEAD + k] < 0 || row[STORE_HEAD + k] >= n_vocab) return false;
+    }
+    return true;
+}
+
+/* The file's tensors, when they are what this cache can take over. */
+static bool store__bind(store *s, int32_t n_vocab, err_t *e) {
+    const gguf_tensor *rows = gguf_tensor_find(&s->g, "blocks"), *data = gguf_tensor_find(&s->g, "data");
+    char               sum[17];
+    uint64_t           version = 0;
+    if (gguf_get_u64(&s->g, "prompt_cache.version", 0, UINT32_MAX, &version, e) != 1 || version != STORE_VERSION)
+        return err_set(e, EXIT_INPUT, "%s: no prompt cache of version %d", s->path, STORE_VERSION);
+    if (!store__word(s, "prompt_cache.model", s->model, e) || !store__word(s, "prompt_cache.layout", s->layout.p, e)) return false;
+    if (!rows || !data || rows->type != K_I32 || data->type != K_I8 || rows->n_dims != 2 || data->n_dims != 2 ||
+        rows->dim[0] != store__row(s) || data->dim[0] != s->kv->group[0].block_bytes || rows->dim[1] > INT32_MAX || data->dim[1] > INT32_MAX)
+        return err_set(e, EXIT_INPUT, "%s: its tensors have other shapes", s->path);
+    snprintf(sum, sizeof sum, "%016llx", (unsigned long long)bytes_hash(0, (bytes){rows->data, (size_t)rows->n_bytes}));
+    if (!store__word(s, "prompt_cache.sum", sum, e)) return false;
+    s->row = (const int32_t *)(const void *)rows->data;
+    s->data = data->data;
+    s->n = (int64_t)rows->dim[1];
+    return store__rows_good(s, (int64_t)data->dim[1], n_vocab) || err_set(e, EXIT_INPUT, "%s: its directory is damaged", s->path);
+}
+
+/* Makes the cache, which shares blocks, know what the file at `path` holds. fingerprint: of the model; rope: what else decides about keys. */
+static store *store_open(kv_cache *kv, const char *path, uint64_t fingerprint, const char *rope, int32_t n_vocab) {
+    store      *s = mem_new(1, sizeof *s);
+    struct stat st;
+    err_t       why = {0};
+    s->kv = kv;
+    s->path = path;
+    snprintf(s->model, sizeof s->model, "%016llx", (unsigned long long)fingerprint);
+    str_fmt(&s->layout, "%s %s %d %zu %s", k_types[kv->opts.type_k].name, k_types[kv->opts.type_v].name, kv->opts.block,
+            kv->group[0].block_bytes, rope);
+    if (stat(path, &st) && errno == ENOENT) return s;
+    if (!gguf_open(&s->g, path, &why) || !store__bind(s, n_vocab, &why)) {
+        log_warn("%s; the prompt cache is not used", why.text);
+        gguf_close(&s->g);
+        return s;
+    }
+    s->open = true;
+    s->node = mem_new((size_t)s->n, sizeof *s->node);
+    kv_fetcher(kv, store__fetch, s);
+    for (int64_t i = 0; i < s->n; i++) {
+        const int32_t *row = s->row + (size_t)i * store__row(s);
+        s->node[i] = kv_know(kv, row[STORE_PARENT] < 0 ? 0 : s->node[row[STORE_PARENT]], row + STORE_HEAD,
+                             row[STORE_DATA] < 0 ? -1 : (int32_t)i);
+    }
+    return s;
+}
+
+static void store_close(store *s) {
+    if (!s) return;
+    if (s->open) gguf_close(&s->g);
+    mem_free(s->node);
+    str_drop(&s->layout);
+    mem_free(s);
+}
+
+/* --- writing --- */
+
+typedef struct {
+    store   *s;
+    int32_t *at;                                      /* [n_tree] row of each node, -1: it is left out */
+    int32_t *order;                                   /* [n] nodes, parents first */
+    int32_t *rows;                                    /* [n, STORE_HEAD + block] */
+    int32_t  n, n_data;
+} store__plan;
+
+static int32_t store__age(const store *s, const kv_node *nd) {
+    if (nd->used || nd->stored < 0) return 0;
+    const int32_t age = s->row[(size_t)nd->stored * store__row(s) + STORE_AGE];
+    return age < STORE_AGE_MAX ? age + 1 : STORE_AGE_MAX;
+}
+
+/* Bytes of the block of a node, from memory or from the old file; NULL: it has none. */
+static const uint8_t *store__bytes(const store *s, const kv_node *nd) {
+    if (nd->block >= 0) return kv_bytes(s->kv, nd->block);
+    return nd->stored < 0 ? NULL : s->data + (size_t)s->row[(size_t)nd->stored * store__row(s) + STORE_DATA] * s->kv->group[0].block_bytes;
+}
+
+/* The age up to which blocks fit into so many bytes. A block is never younger than one behind it. */
+static int32_t store__oldest(const store *s, uint64_t most) {
+    const kv_tree *t = s->kv->tree;
+    uint64_t      *n = mem_new(STORE_AGE_MAX + 1, sizeof *n), all = 0;
+    int32_t        age = -1;
+    for (int32_t i = kv_next(t, 0); i > 0; i = kv_next(t, i))
+        if (store__bytes(s, &t->node[i])) n[store__age(s, &t->node[i])]++;
+    while (age < STORE_AGE_MAX && (all += n[age + 1] * s->kv->group[0].block_bytes) <= most) age++;
+    mem_free(n);
+    return age;
+}
+
+/* Rows for the nodes that are kept: those with a block, and those that lead to one. */
+static void store__choose(store__plan *p, int32_t oldest) {
+    store         *s = p->s;
+    const kv_tree *t = s->kv->tree;
+    bool          *leads = mem_new((size_t)t->cap, sizeof *leads);
+    for (int32_t i = kv_next(t, 0); i > 0; i = kv_next(t, i))
+        for (int32_t k = i; k > 0 && !leads[k] && store__bytes(s, &t->node[i]) && store__age(s, &t->node[i]) <= oldest; k = t->node[k].parent)
+            leads[k] = true;
+    for (int32_t i = kv_next(t, 0); i > 0; i = kv_next(t, i)) {
+        const kv_node *nd = &t->node[i];
+        p->at[i] = leads[i] ? p->n : -1;
+        if (!leads[i]) continue;
+        int32_t       *row = p->rows + (size_t)p->n * store__row(s);
+        const uint8_t *b = store__bytes(s, nd);
+        const uint64_t sum = !b ? 0 : nd->block < 0 ? store__sum(s->row + (size_t)nd->stored * store__row(s))
+                                                    : bytes_hash(0, (bytes){b, s->kv->group[0].block_bytes});
+        row[STORE_PARENT] = nd->parent > 0 ? p->at[nd->parent] : -1;
+        row[STORE_AGE] = store__age(s, nd);
+        row[STORE_DATA] = b ? p->n_data++ : -1;
+        row[STORE_SUM] = (int32_t)(uint32_t)sum;
+        row[STORE_SUM + 1] = (int32_t)(uint32_t)(sum >> 32);
+        memcpy(row + STORE_HEAD, kv_node_tokens(s->kv, i), (size_t)s->kv->opts.block * sizeof *row);
+        p->order[p->n++] = i;
+    }
+    mem_free(leads);
+}
+
+static bool store__write(store__plan *p, err_t *e) {
+    store         *s = p->s;
+    gguf_writer    w;
+    const size_t   each = s->kv->group[0].block_bytes;
+    const uint64_t rows[2] = {store__row(s), (uint64_t)p->n}, data[2] = {each, (uint64_t)p->n_data};
+    const bytes    all = {(const uint8_t *)p->rows, (size_t)p->n * store__row(s) * sizeof *p->rows};
+    char           sum[17];
+    if (!gguf_write_start(&w, s->path, 64, NULL, e)) return false;
+    snprintf(sum, sizeof sum, "%016llx", (unsigned long long)bytes_hash(0, all));
+    gguf_write_str(&w, "general.architecture", bytes_of("prompt_cache"));
+    gguf_write_u32(&w, "general.alignment", 64);
+    gguf_write_u32(&w, "prompt_cache.version", STORE_VERSION);
+    gguf_write_str(&w, "prompt_cache.model", bytes_of(s->model));
+    gguf_write_str(&w, "prompt_cache.layout", str_bytes(&s->layout));
+    gguf_write_str(&w, "prompt_cache.sum", bytes_of(sum));
+    gguf_write_tensor(&w, bytes_of("blocks"), K_I32, 2, rows);
+    gguf_write_tensor(&w, bytes_of("data"), K_I8, 2, data);
+    bool ok = gguf_write_data(&w, all.p, all.n, e);
+    for (int32_t i = 0; ok && i < p->n; i++) {
+        const uint8_t *b = store__bytes(s, &s->kv->tree->node[p->order[i]]);
+        ok = !b || gguf_write_data(&w, b, each, e);
+    }
+    if (ok) return gguf_write_finish(&w, e);
+    gguf_write_drop(&w);
+    return false;
+}
+
+/* Writes what the cache knows by now, the blocks used last where `most` bytes do not hold all. Nothing is written when nothing is new. */
+static bool store_save(store *s, uint64_t most, err_t *e) {
+    const kv_tree *t = s->kv->tree;
+    bool           news = false;
+    int32_t        n = 0;
+    for (int32_t i = kv_next(t, 0); i > 0; i = kv_next(t, i), n++) news = news || (t->node[i].block >= 0 && t->node[i].stored < 0);
+    if (!news) return true;
+    store__plan p = {.s = s};
+    p.at = mem_new((size_t)t->cap, sizeof *p.at);
+    p.order = mem_new((size_t)n, sizeof *p.order);
+    p.rows = mem_new((size_t)n * store__row(s), sizeof *p.rows);
+    store__choose(&p, store__oldest(s, most));
+    const bool ok = !p.n_data || store__write(&p, e);
+    mem_free(p.at);
+    mem_free(p.order);
+    mem_free(p.rows);
+    return ok;
 }
 
 /* ===== [dev] the device that runs a step =====
@@ -7972,7 +8247,7 @@ static bool req__take_int(req_in *r, const req_key *k, const json_t *v) {
 }
 
 static bool req__take_float(req_in *r, const req_key *k, const json_t *v) {
-    double x;
+    double x = 0;
     return req__number(r, k, v, &x) && (*(float *)((char *)r->q + k->at) = (float)x, true);
 }
 
@@ -8026,7 +8301,7 @@ static bool req__take_logprobs(req_in *r, const req_key *k, const json_t *v) {
 }
 
 static bool req__take_top(req_in *r, const req_key *k, const json_t *v) {
-    int64_t n;
+    int64_t n = 0;
     return req__whole(r, k, v, &n) && (r->top = (int)n, true);
 }
 
