@@ -7491,8 +7491,7 @@ static bool results__resume(results *r, err_t *e) {
     while ((got = lines_next(in, true, &line, &no, e)) == LINES_LINE && in->whole)
         if (!results__note(r, line, &id)) break;
     if (got == LINES_LINE && !in->whole) results__cut(r, in->at, in->next - in->at, e);
-    else if (got == LINES_LINE || got == LINES_LONG)
-        results__foreign(in, e);
+    else if (got == LINES_LINE || got == LINES_LONG) results__foreign(in, e);
     lines_close(in);
     str_drop(&id);
     return got != LINES_LATER && !e->code;
@@ -7524,8 +7523,7 @@ static bool results__prepare(results *r, uint64_t size, bool resume, bytes setti
     else if ((ok = results__header_load(name.p, &text, &was, e)) && !text.n)
         ok = err_set(e, EXIT_INPUT,
                      "%s: not found beside the results, whose settings it holds, expected it there", name.p);
-    else
-        ok = ok && results__same(r->name, was, settings, e) && results__resume(r, e);
+    else ok = ok && results__same(r->name, was, settings, e) && results__resume(r, e);
     str_drop(&name);
     str_drop(&text);
     return ok;
@@ -7642,8 +7640,7 @@ static bool results__gather(results__pile *p, uint32_t file, str *id, err_t *e) 
     while (!e->code && (got = lines_next(in, true, &line, &no, e)) != LINES_END && got != LINES_FAILED &&
            got != LINES_LATER) {
         if (got == LINES_LINE && !in->whole) log_warn("%s: its last line is torn and left out", in->name);
-        else if (got == LINES_LONG || !results__read(line, &h, id))
-            results__foreign(in, e);
+        else if (got == LINES_LONG || !results__read(line, &h, id)) results__foreign(in, e);
         else {
             if (p->n == p->cap)
                 p->place = mem_grow(p->place, p->cap = p->cap ? p->cap * 2 : 1024, sizeof *p->place);
