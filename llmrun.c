@@ -7153,7 +7153,7 @@ static bool lines_shard_is_mine(lines_shard *s, bytes prompt) {
 
 typedef struct {
     uint64_t line, hash;
-    bool     has_id, twice;                           /* twice: it says that its custom_id came before */
+    bool     has_id, failed, twice;                   /* failed: an error; twice: that its custom_id came before */
 } results__head;
 
 static const char results__twice[] = "duplicate_custom_id";
@@ -7249,7 +7249,8 @@ static bool results__read(bytes b, results__head *h, str *id) {
     h->has_id = !results__word(&b, "null");
     if (h->has_id && !results__string(&b, id)) return false;
     if (!results__word(&b, ",\"response\":")) return false;
-    h->twice = results__word(&b, "null,\"error\":{\"code\":\"") && results__word(&b, results__twice) &&
+    h->failed = results__word(&b, "null,");
+    h->twice = h->failed && results__word(&b, "\"error\":{\"code\":\"") && results__word(&b, results__twice) &&
                results__word(&b, "\"");
     return true;
 }
@@ -7408,6 +7409,7 @@ typedef struct {
     bool         file;                                /* a regular file that we opened and locked */
     int          why;                                 /* errno of a failed write; EPIPE: the reader has gone */
     uint64_t     n_old, n_new;                        /* records that a resumed file held; those put since */
+    uint64_t     n_old_failed;                        /* of those that it held: with an error */
     uint64_t     key[2];
     lines__table ids;                                 /* custom_ids; line and hash where there is none */
     uint64_t     n_ids;                               /* of those, how many results_new_id() brought */
@@ -7467,6 +7469,7 @@ static bool results__note(results *r, bytes record, str *id) {
     lines__entry *en = lines__enter(&r->ids, k[0], k[1]);
     if ((en->b & RESULTS_VALUE) < RESULTS_VALUE - RESULTS_ONE) en->b += RESULTS_ONE;
     r->n_old++;
+    r->n_old_failed += h.failed;
     return true;
 }
 

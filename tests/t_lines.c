@@ -475,6 +475,8 @@ static void t_lines_ids(void) {
     tl_file("ids.jsonl", s.p, s.n);
     results *r = tl_open(path, true, &e);
     if (!CHECKF(r != NULL, "%s", e.text)) return;
+    EQ_INT(r->n_old, 3);
+    EQ_INT(r->n_old_failed, 1);
     bytes twin = bytes_of("twin"), late = bytes_of("late");
     CHECK(results_has(r, 1, 1, twin, true));          /* the file was sorted anew: the custom_id counts, not the place */
     CHECK(results_has(r, 2, 2, twin, true) && !results_has(r, 3, 3, twin, true));
