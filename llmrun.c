@@ -7428,7 +7428,7 @@ static bool lines_shard_is_mine(lines_shard *s, bytes prompt) {
 
 typedef struct {
     uint64_t line, hash;
-    bool     has_id, twice;                           /* twice: it says that its custom_id came before */
+    bool     has_id, failed, twice;                   /* failed: an error; twice: that its custom_id came before */
 } results__head;
 
 static const char results__twice[] = "duplicate_custom_id";
@@ -7524,7 +7524,8 @@ static bool results__read(bytes b, results__head *h, str *id) {
     h->has_id = !results__word(&b, "null");
     if (h->has_id && !results__string(&b, id)) return false;
     if (!results__word(&b, ",\"response\":")) return false;
-    h->twice = results__word(&b, "null,\"error\":{\"code\":\"") && results__word(&b, results__twice) &&
+    h->failed = results__word(&b, "null,");
+    h->twice = h->failed && results__word(&b, "\"error\":{\"code\":\"") && results__word(&b, results__twice) &&
                results__word(&b, "\"");
     return true;
 }
@@ -7683,6 +7684,7 @@ typedef struct {
     bool         file;                                /* a regular file that we opened and locked */
     int          why;                                 /* errno of a failed write; EPIPE: the reader has gone */
     uint64_t     n_old, n_new;                        /* records that a resumed file held; those put since */
+    uint64_t     n_old_failed;                        /* of those that it held: with an error */
     uint64_t     key[2];
     lines__table ids;                                 /* custom_ids; line and hash where there is none */
     uint64_t     n_ids;                               /* of those, how many results_new_id() brought */
@@ -7742,6 +7744,7 @@ static bool results__note(results *r, bytes record, str *id) {
     lines__entry *en = lines__enter(&r->ids, k[0], k[1]);
     if ((en->b & RESULTS_VALUE) < RESULTS_VALUE - RESULTS_ONE) en->b += RESULTS_ONE;
     r->n_old++;
+    r->n_old_failed += h.failed;
     return true;
 }
 
@@ -7766,8 +7769,7 @@ static bool results__resume(results *r, err_t *e) {
     while ((got = lines_next(in, true, &line, &no, e)) == LINES_LINE && in->whole)
         if (!results__note(r, line, &id)) break;
     if (got == LINES_LINE && !in->whole) results__cut(r, in->at, in->next - in->at, e);
-    else if (got == LINES_LINE || got == LINES_LONG)
-        results__foreign(in, e);
+    else if (got == LINES_LINE || got == LINES_LONG) results__foreign(in, e);
     lines_close(in);
     str_drop(&id);
     return got != LINES_LATER && !e->code;
@@ -7799,8 +7801,7 @@ static bool results__prepare(results *r, uint64_t size, bool resume, bytes setti
     else if ((ok = results__header_load(name.p, &text, &was, e)) && !text.n)
         ok = err_set(e, EXIT_INPUT,
                      "%s: not found beside the results, whose settings it holds, expected it there", name.p);
-    else
-        ok = ok && results__same(r->name, was, settings, e) && results__resume(r, e);
+    else ok = ok && results__same(r->name, was, settings, e) && results__resume(r, e);
     str_drop(&name);
     str_drop(&text);
     return ok;
@@ -7917,8 +7918,7 @@ static bool results__gather(results__pile *p, uint32_t file, str *id, err_t *e) 
     while (!e->code && (got = lines_next(in, true, &line, &no, e)) != LINES_END && got != LINES_FAILED &&
            got != LINES_LATER) {
         if (got == LINES_LINE && !in->whole) log_warn("%s: its last line is torn and left out", in->name);
-        else if (got == LINES_LONG || !results__read(line, &h, id))
-            results__foreign(in, e);
+        else if (got == LINES_LONG || !results__read(line, &h, id)) results__foreign(in, e);
         else {
             if (p->n == p->cap)
                 p->place = mem_grow(p->place, p->cap = p->cap ? p->cap * 2 : 1024, sizeof *p->place);

@@ -1,7 +1,14 @@
 /* Both ends of a batch: what is a line of a file and what is not, in bounded memory; results that survive every cut, a
  * full disk and a second writer; several files of them as one; shards that together are the whole. */
 
-static char tl_dir[64];
+static char  tl_dir[64];
+static pid_t tl_owner;                                /* who made the folder, and removes it: no child does */
+
+static void tl_clean(void) {
+    char command[128];
+    snprintf(command, sizeof command, "rm -rf %s", tl_dir);
+    if (getpid() == tl_owner && system(command)) perror(tl_dir);
+}
 
 /* A path in a folder of this process; it stays where it is for as many names as the tests have. */
 static const char *tl_path(const char *name) {
@@ -10,8 +17,8 @@ static const char *tl_path(const char *name) {
     char        want[160];
     if (!tl_dir[0]) {
         snprintf(tl_dir, sizeof tl_dir, "/tmp/llmrun-lines-XXXXXX");
-        if (!mkdtemp(tl_dir)) abort();
-        n = 0;
+        if (!mkdtemp(tl_dir) || atexit(tl_clean)) abort();
+        tl_owner = getpid();
     }
     snprintf(want, sizeof want, "%s/%s", tl_dir, name);
     for (int i = 0; i < n; i++)
@@ -450,7 +457,9 @@ static void t_lines_torn(void) {
         CHECK(!tl_has(r, N + 1) && !tl_has(r, 2));    /* asked for once, line 2 is not answered twice */
         CHECK(tl_is(path, (str){all.p, at, 0}));
         if (at < all.n) CHECK(results_put(r, (bytes){(uint8_t *)all.p + at, all.n - at}, &e));
-        CHECK(results_close(r, &e) && tl_is(path, all));
+        if (cut % 64) results__free(r);               /* without waiting for the disk */
+        else CHECK(results_close(r, &e));
+        CHECK(tl_is(path, all));
     }
     str_drop(&all);
 }
@@ -466,10 +475,14 @@ static void t_lines_ids(void) {
     tl_file("ids.jsonl", s.p, s.n);
     results *r = tl_open(path, true, &e);
     if (!CHECKF(r != NULL, "%s", e.text)) return;
+    EQ_INT(r->n_old, 3);
+    EQ_INT(r->n_old_failed, 1);
     bytes twin = bytes_of("twin"), late = bytes_of("late");
     CHECK(results_has(r, 1, 1, twin, true));          /* the file was sorted anew: the custom_id counts, not the place */
     CHECK(results_has(r, 2, 2, twin, true) && !results_has(r, 3, 3, twin, true));
     CHECK(!results_has(r, 4, 4, late, true));         /* that record answers another line */
+    const uint64_t place[2] = {6, 66};                /* nor is a custom_id of these bytes that line */
+    CHECK(!results_has(r, 8, 8, (bytes){(const uint8_t *)place, sizeof place}, true));
     CHECK(results_has(r, 6, 66, late, false) && !results_has(r, 6, 66, late, false));
     CHECK(!results_has(r, 5, 55, (bytes){0}, false)); /* a line without custom_id is not one with */
     CHECK(results_new_id(r, twin) && !results_new_id(r, twin) && results_new_id(r, late));
@@ -605,6 +618,52 @@ static void t_lines_lock(void) {
     results_close(b, &e);
     for (int i = 0; i < 2; i++) close(up[i]), close(down[i]);
     str_drop(&all);
+}
+
+/* In a child: answers what is not answered yet, and tells over a pipe that it has begun. */
+static void tl_work(const char *path, int n, int up) {
+    str      s = {0};
+    char     id[32];
+    err_t    e;
+    results *r = tl_open(path, true, &e);
+    if (!r || write(up, "y", 1) != 1) _exit(90);
+    for (int i = 1; i <= n; i++) {
+        if (tl_has(r, i)) continue;
+        snprintf(id, sizeof id, "id \"%d\"", i);
+        str_clear(&s);
+        tl_add(&s, (uint64_t)i, rng_mix((uint64_t)i), i % 2 ? NULL : id, "a text");
+        if (!results_put(r, str_bytes(&s), &e)) _exit(91);
+        if (i % 8 == 0) usleep(20);
+    }
+    _exit(results_close(r, &e) ? 0 : 92);
+}
+
+/* Killed again and again, a run ends with one whole record for each line, as if nothing had been. */
+static void t_lines_killed(void) {
+    enum { N = 4000 };
+    const char *path = tl_path("killed.jsonl");
+    str         all = tl_whole(path, N), none = tl_whole(path, 0);
+    int         status = 0, kills = 0;
+    for (int turn = 0; turn < 1000; turn++) {
+        int  up[2];
+        char c;
+        if (pipe(up)) abort();
+        fflush(NULL);
+        pid_t pid = fork();
+        if (pid == 0) tl_work(path, N, up[1]);
+        close(up[1]);
+        bool begun = read(up[0], &c, 1) == 1;
+        close(up[0]);
+        usleep((useconds_t)(rng_at(1, 2, 3, (uint64_t)turn) % 3000));
+        if (turn < 20) kill(pid, SIGKILL);
+        if (!CHECK(begun && waitpid(pid, &status, 0) == pid)) break;
+        if (WIFEXITED(status)) break;
+        kills++;
+    }
+    CHECKF(WIFEXITED(status) && WEXITSTATUS(status) == 0, "status %d after %d kills", status, kills);
+    CHECK(kills > 0 && tl_is(path, all));             /* one after the other, each run goes on where the last was cut */
+    str_drop(&all);
+    str_drop(&none);
 }
 
 /* In a child: a bound on the size of its files, so that record 4 is cut within. */
@@ -745,14 +804,6 @@ static void t_lines_merge_notes(void) {
     }
 }
 
-static void t_lines_clean(void) {
-    if (!tl_dir[0]) return;
-    char command[128];
-    snprintf(command, sizeof command, "rm -r %s", tl_dir);
-    EQ_INT(system(command), 0);
-    tl_dir[0] = 0;
-}
-
 static const t_case t_lines_cases[] = {
     {"lines odd", "endings, marks, NULs and long lines, from a file and from a pipe byte by byte", t_lines_odd},
     {"lines sizes", "lines around the size of a read are whole, and large buffers are given back", t_lines_sizes},
@@ -768,8 +819,8 @@ static const t_case t_lines_cases[] = {
     {"lines refuse", "other settings, no header, foreign lines: refused in words, nothing changed", t_lines_refuse},
     {"lines header", "written before the first record, found through links, read back alone", t_lines_header},
     {"lines lock", "a file has one writer; a killed one leaves no lock", t_lines_lock},
+    {"lines killed", "kill -9 at any moment costs no result and doubles none", t_lines_killed},
     {"lines disk", "a full disk leaves whole records; a reader who left is no error", t_lines_disk},
     {"lines merge", "shuffled files become the input's order, twice is once, the first of two stays", t_lines_merge},
     {"lines merge notes", "missing, differing and torn results are told", t_lines_merge_notes},
-    {"lines clean", "its files are gone", t_lines_clean},
 };
