@@ -14,7 +14,7 @@
  *   [dev]      the device that runs a step: kernels over the pool       <- k base pool arch
  *   [fwd]      one step over a batch of rows                            <- k base pool arch model kv dev
  *   [samp]     logits to token                                          <- base
- *   [gen]      (engine) one request: prefill, decode, stop, scores      <- k base pool gguf tok model kv fwd samp
+ *   [gen]      (engine) one request: prefill, decode, stop, scores      <- k base pool gguf tok model kv store fwd samp
  *   [lines]    (results) long files in, results that are never lost     <- base
  *   [req]      one line of a batch file, and its answer as one          <- base tok samp
  *   [sched]    (hist) many requests through one model                   <- base pool tok kv fwd samp gen req
@@ -3895,10 +3895,13 @@ typedef struct {
     int      block;                                   /* positions per block */
     int      max_blocks;                              /* most blocks, 0: no bound but the context */
     uint64_t mem_bytes;                               /* the same in bytes */
+    const char *cache;                                /* file that keeps blocks between runs, NULL: none */
+    uint64_t cache_bytes;                             /* of its blocks at most */
+    bool     cache_ro, cache_all;                     /* it is only read; what answers hold is kept in any case */
 } kv_opts;
 
 /* LLMRUN_STRESS: 1 where rare events shall be frequent (make stress), else 0. */
-static const kv_opts kv_defaults = {K_F16, K_F16, LLMRUN_STRESS ? 2 : 32, 0, 0};
+static const kv_opts kv_defaults = {K_F16, K_F16, LLMRUN_STRESS ? 2 : 32, 0, 0, NULL, 1 << 30, false, false};
 
 typedef struct {                                      /* where a layer's K and V lie inside a block of its group */
     int    group, n_head;
@@ -4547,18 +4550,20 @@ static uint64_t kv_bytes_peak(const kv_cache *kv) {
  * as any stranger's. Tensor `blocks` has a row for each node, parents first: the row of its parent, how many runs ago it was
  * last used, the row of its keys and values in tensor `data`, their hash, and its tokens.
  *   A file of another model, of another layout of blocks or of another version, and one whose directory does not have its
- * hash, is ignored with a word, and so is a block without its own. A block is read when a prompt begins with it.
+ * hash, is ignored with a word, and so is a block without its own. A file that is no prompt cache is never replaced. A block is read when a prompt begins with it.
  * Door: store_open, store_close, store_save. */
 
 enum { STORE_VERSION = 1, STORE_PARENT = 0, STORE_AGE, STORE_DATA, STORE_SUM, STORE_HEAD = 5, STORE_AGE_MAX = 1000 };
 
+static const char store_arch[] = "prompt_cache";
+
 typedef struct store {
     kv_cache      *kv;
     const char    *path;
-    char           model[17];                         /* its fingerprint */
+    char           mark[17];                          /* the model's fingerprint */
     str            layout;
     gguf_file      g;
-    bool           open;                              /* the file holds something we can use */
+    bool           open, strange;                     /* the file holds something we can use; it is no prompt cache and stays as it is */
     const int32_t *row;                               /* [n, STORE_HEAD + block] */
     int64_t        n;
     int32_t       *node;                              /* [n] of the tree */
@@ -4605,7 +4610,7 @@ static bool store__bind(store *s, int32_t n_vocab, err_t *e) {
     uint64_t           version = 0;
     if (gguf_get_u64(&s->g, "prompt_cache.version", 0, UINT32_MAX, &version, e) != 1 || version != STORE_VERSION)
         return err_set(e, EXIT_INPUT, "%s: no prompt cache of version %d", s->path, STORE_VERSION);
-    if (!store__word(s, "prompt_cache.model", s->model, e) || !store__word(s, "prompt_cache.layout", s->layout.p, e)) return false;
+    if (!store__word(s, "prompt_cache.model", s->mark, e) || !store__word(s, "prompt_cache.layout", s->layout.p, e)) return false;
     if (!rows || !data || rows->type != K_I32 || data->type != K_I8 || rows->n_dims != 2 || data->n_dims != 2 ||
         rows->dim[0] != store__row(s) || data->dim[0] != s->kv->group[0].block_bytes || rows->dim[1] > INT32_MAX || data->dim[1] > INT32_MAX)
         return err_set(e, EXIT_INPUT, "%s: its tensors have other shapes", s->path);
@@ -4617,6 +4622,13 @@ static bool store__bind(store *s, int32_t n_vocab, err_t *e) {
     return store__rows_good(s, (int64_t)data->dim[1], n_vocab) || err_set(e, EXIT_INPUT, "%s: its directory is damaged", s->path);
 }
 
+/* Whether the file is a prompt cache at all: nothing else is ever replaced. */
+static bool store__ours(store *s, err_t *e) {
+    bytes arch;
+    s->strange = gguf_get_str(&s->g, "general.architecture", &arch, e) != 1 || !bytes_is(arch, store_arch);
+    return !s->strange || err_set(e, EXIT_INPUT, "%s: is no prompt cache", s->path);
+}
+
 /* Makes the cache, which shares blocks, know what the file at `path` holds. fingerprint: of the model; rope: what else decides about keys. */
 static store *store_open(kv_cache *kv, const char *path, uint64_t fingerprint, const char *rope, int32_t n_vocab) {
     store      *s = mem_new(1, sizeof *s);
@@ -4624,12 +4636,16 @@ static store *store_open(kv_cache *kv, const char *path, uint64_t fingerprint, c
     err_t       why = {0};
     s->kv = kv;
     s->path = path;
-    snprintf(s->model, sizeof s->model, "%016llx", (unsigned long long)fingerprint);
+    s->strange = true;                                /* until it has been looked at */
+    snprintf(s->mark, sizeof s->mark, "%016llx", (unsigned long long)fingerprint);
     str_fmt(&s->layout, "%s %s %d %zu %s", k_types[kv->opts.type_k].name, k_types[kv->opts.type_v].name, kv->opts.block,
             kv->group[0].block_bytes, rope);
-    if (stat(path, &st) && errno == ENOENT) return s;
-    if (!gguf_open(&s->g, path, &why) || !store__bind(s, n_vocab, &why)) {
-        log_warn("%s; the prompt cache is not used", why.text);
+    if (stat(path, &st) ? errno == ENOENT : !st.st_size) {
+        s->strange = false;
+        return s;
+    }
+    if (!gguf_open(&s->g, path, &why) || !store__ours(s, &why) || !store__bind(s, n_vocab, &why)) {
+        log_warn("%s; it is not used%s", why.text, s->strange ? ", and left as it is" : " and made anew");
         gguf_close(&s->g);
         return s;
     }
@@ -4722,10 +4738,10 @@ static bool store__write(store__plan *p, err_t *e) {
     char           sum[17];
     if (!gguf_write_start(&w, s->path, 64, NULL, e)) return false;
     snprintf(sum, sizeof sum, "%016llx", (unsigned long long)bytes_hash(0, all));
-    gguf_write_str(&w, "general.architecture", bytes_of("prompt_cache"));
+    gguf_write_str(&w, "general.architecture", bytes_of(store_arch));
     gguf_write_u32(&w, "general.alignment", 64);
     gguf_write_u32(&w, "prompt_cache.version", STORE_VERSION);
-    gguf_write_str(&w, "prompt_cache.model", bytes_of(s->model));
+    gguf_write_str(&w, "prompt_cache.model", bytes_of(s->mark));
     gguf_write_str(&w, "prompt_cache.layout", str_bytes(&s->layout));
     gguf_write_str(&w, "prompt_cache.sum", bytes_of(sum));
     gguf_write_tensor(&w, bytes_of("blocks"), K_I32, 2, rows);
@@ -4746,7 +4762,7 @@ static bool store_save(store *s, uint64_t most, err_t *e) {
     bool           news = false;
     int32_t        n = 0;
     for (int32_t i = kv_next(t, 0); i > 0; i = kv_next(t, i), n++) news = news || (t->node[i].block >= 0 && t->node[i].stored < 0);
-    if (!news) return true;
+    if (!news || s->strange) return true;
     store__plan p = {.s = s};
     p.at = mem_new((size_t)t->cap, sizeof *p.at);
     p.order = mem_new((size_t)n, sizeof *p.order);
@@ -6586,7 +6602,7 @@ __attribute__((unused)) static int32_t samp_probs(samp *s, float *logits, uint64
  * Opens a model for running and carries one request through it: prompt ids to a cache in chunks, token after token out
  * of the sampler, text out as it is made. Knows the stop rules and what a full context means. What goes wrong comes back in
  * err_t; an interrupt ends a run early and is not an error here.
- * Door: engine_open, engine_open_many, engine_open_seqs, engine_open_batch, engine_close, engine_pack, gen_step_rows, gen_whole,
+ * Door: engine_open, engine_open_many, engine_open_seqs, engine_open_batch, engine_close, engine_save, engine_pack, gen_step_rows, gen_whole,
  * gen_finite, gen_banned, gen_stop_at, gen_fits, gen_text, gen_score, gen_logits, gen_logprob. */
 
 typedef struct {
@@ -6615,6 +6631,7 @@ typedef struct engine {
     model     m;
     pool     *p;
     kv_cache *kv;
+    store    *kept;                                   /* blocks that a file keeps, NULL: none does */
     fwd      *f;
     fwd_row  *row;                                    /* [n_batch] */
     int       n_ctx, n_batch, max_out;                /* positions of a sequence; rows of a step; rows with logits */
@@ -6627,6 +6644,7 @@ typedef struct engine {
 static void engine_close(engine *eng) {
     if (!eng) return;
     fwd_free(eng->f);
+    store_close(eng->kept);
     kv_free(eng->kv);
     pool_free(eng->p);
     model_close(&eng->m);
@@ -6654,12 +6672,28 @@ static void engine__context(engine *eng, const fwd_opts *fo, int64_t n_need) {
     if (eng->n_ctx > train) log_warn("a context of %d tokens; the model was trained with %d", eng->n_ctx, train);
 }
 
+/* The cache knows what a file keeps. */
+static void engine__keep(engine *eng, const fwd_opts *fo, const kv_opts *ko) {
+    const rope_opts *r = &fo->rope;
+    char             rope[256];
+    snprintf(rope, sizeof rope, "rope %s %.9g %.9g %d %.9g %.9g %.9g %.9g", r->scaling ? r->scaling : "-", (double)r->factor, (double)r->base,
+             r->orig_ctx, (double)r->yarn_ext, (double)r->yarn_attn, (double)r->yarn_fast, (double)r->yarn_slow);
+    kv_share(eng->kv);
+    eng->kept = store_open(eng->kv, ko->cache, gguf_fingerprint(eng->g), rope, eng->m.hp.n_vocab);
+}
+
+/* The file keeps what has become known by now. */
+static bool engine_save(engine *eng, const kv_opts *ko, err_t *e) {
+    return !eng->kept || ko->cache_ro || store_save(eng->kept, ko->cache_bytes, e);
+}
+
 /* A cache for n_seq sequences, whose bound may cut the context; a step of n_batch rows, cut to what cache and scratch can take,
  * of which max_out ask for logits. */
 static bool engine__fill(engine *eng, const fwd_opts *fo, const kv_opts *ko, int n_seq, int max_out, err_t *e) {
     const int64_t each = ((int64_t)eng->n_ctx + ko->block - 1) / ko->block * ko->block;
     int           rows;
     if (!(eng->kv = kv_new(&eng->m.hp, ko, n_seq * each, e))) return false;
+    if (ko->cache) engine__keep(eng, fo, ko);
     int most = kv_most(eng->kv, &rows);
     if (most < eng->n_ctx) {
         log_info("the cache is bounded to %d tokens, the context with it", most);
@@ -6776,7 +6810,7 @@ static engine *engine_open_batch(const gguf_file *g, const tok_vocab *v, const f
     if (LLMRUN_STRESS && !own.max_blocks) own.max_blocks = eng->n_ctx / own.block + 4;
     eng->n_batch = fo->n_batch + n_seqs;
     if (engine__fill(eng, fo, &own, n_seqs, n_seqs, e)) {
-        kv_share(eng->kv);
+        if (!eng->kept) kv_share(eng->kv);
         eng->may_pack = engine__may_pack(fo);
         return eng;
     }
@@ -6819,7 +6853,10 @@ static bool gen__step(engine *eng, kv_seq *seq, const int32_t *ids, int from, in
         return err_set(e, EXIT_RESOURCE, "the KV cache has no room for %d tokens (--kv-mem, --kv-blocks)", to);
     for (int i = from; i < to; i++)
         eng->row[i - from] = (fwd_row){ids[i], i, seq, ask == GEN_ALL || (ask == GEN_LAST && i == to - 1)};
-    if (gen_step_rows(eng, to - from, ask == GEN_ALL ? to - from : ask == GEN_LAST, to - 1, logits, e)) return true;
+    kv_claim(seq, ids);
+    const bool done = gen_step_rows(eng, to - from, ask == GEN_ALL ? to - from : ask == GEN_LAST, to - 1, logits, e);
+    kv_settle(eng->kv, done);
+    if (done) return true;
     kv_truncate(seq, from);                           /* what the step did not finish is not there */
     return false;
 }
@@ -6947,7 +6984,7 @@ static void gen__finish(gen_sink *s) {
 /* --- generation --- */
 
 typedef struct {                                      /* what the summary tells */
-    int    n_prompt, n_gen;
+    int    n_kept, n_prompt, n_gen;                   /* tokens of the prompt that were known, that were read; of the answer */
     double prompt_s, first_s, gen_s;                  /* prefill; program start to first token; the others after it */
 } gen_stats;
 
@@ -6961,6 +6998,7 @@ static void gen__summary(const engine *eng, const gen_stats *st, uint64_t seed) 
             eng->p->n > 1 ? "s" : "");
     fprintf(stderr, "llmrun: prompt      %d tokens in %.3f s (%.2f tokens/s)\n", st->n_prompt, st->prompt_s,
             st->n_prompt / (st->prompt_s + 1e-9));
+    if (st->n_kept) fprintf(stderr, "llmrun: prompt      %d tokens before them came from %s\n", st->n_kept, eng->kv->opts.cache);
     if (st->n_gen) fprintf(stderr, "llmrun: first token after %.3f s\n", st->first_s);
     fprintf(stderr, "llmrun: generated   %d tokens in %.3f s%s\n", st->n_gen, st->gen_s, rate);
     fprintf(stderr, "llmrun: memory      %.1f MiB of KV cache, %.1f MiB at the peak, the mapped model among it\n",
@@ -7033,9 +7071,11 @@ static void gen__loop(gen_run *r, err_t *e) {
     int             keep = o->n_keep < 0 || o->n_keep > n ? n : (int)o->n_keep;
     double          t0 = clock_now(), t_first = 0;
     if (keep == 0 && r->ids.id[0] == tok_bos(r->eng->v)) keep = 1;   /* a text without its start token is another text */
-    float *logits = gen__prefill(r->eng, r->seq, r->ids.id, 0, n, e);
+    bool wait;
+    r->st.n_kept = kv_adopt(r->seq, r->ids.id, n - 1, &wait);
+    float *logits = gen__prefill(r->eng, r->seq, r->ids.id, r->st.n_kept, n, e);
     r->st.prompt_s = clock_now() - t0;
-    r->st.n_prompt = logits ? n : r->seq->n;
+    r->st.n_prompt = (logits ? n : r->seq->n) - r->st.n_kept;
     while (logits && !g_interrupt && (o->n_predict < 0 || r->st.n_gen < o->n_predict)) {
         int32_t id = gen__pick(r, logits);
         if (id < 0)
@@ -9475,16 +9515,17 @@ static void batch__plan(batch_work *b) {
     b->n = n;
     l = b->line;
     if (!n || strcmp(b->o->order, "plan") != 0) return;
+    const bool all = b->eng->kept != NULL;            /* a file keeps the prompts for the next run */
     qsort(l, n, sizeof *l, batch__by_tokens);
     for (size_t i = 0, end; i < n; i = end) {
         uint64_t first = l[i]->no;
-        l[i]->keep = 0;
+        l[i]->keep = all ? INT_MAX : 0;
         for (end = i + 1; end < n && l[end]->q.priority == l[i]->q.priority; end++) {
             const int same = batch__alike(&l[end - 1]->ids, &l[end]->ids);
             if (same < block) break;
             const int keep = (same + block - 1) / block * block;
             if (keep > l[end - 1]->keep) l[end - 1]->keep = keep;
-            l[end]->keep = b->over ? 0 : keep;        /* others may follow that have not been read yet */
+            l[end]->keep = all ? INT_MAX : b->over ? 0 : keep;        /* others may follow that have not been read yet */
             if (l[end]->no < first) first = l[end]->no;
         }
         for (size_t k = i; k < end; k++) l[k]->first = first, l[k]->place = (int)k;
@@ -14654,6 +14695,14 @@ static const cli_opt cli_opts[] = {
      "most blocks in the cache; 0 is no bound but the context"},
     {"--kv-mem",                        "SIZE",       OPT_SIZE, AT(kv.mem_bytes),    0,  0x1p50,  GROUP_CACHE, NULL,
      "the same as memory, with suffix K, M, G"},
+    {"--prompt-cache",                  "FILE",       OPT_STR,  AT(kv.cache),        0,  0,       GROUP_CACHE, NULL,
+     "keep what was computed of prompts in FILE, which is made when it is not there, and take over from it whatever a prompt begins with"},
+    {"--prompt-cache-ro",               NULL,         OPT_ON,   AT(kv.cache_ro),     0,  0,       GROUP_CACHE, NULL,
+     "take over only; FILE stays as it is"},
+    {"--prompt-cache-all",              NULL,         OPT_ON,   AT(kv.cache_all),    0,  0,       GROUP_CACHE, NULL,
+     "what happens in any case: answers are kept too"},
+    {"--prompt-cache-size",             "SIZE",       OPT_SIZE, AT(kv.cache_bytes),  0,  0x1p50,  GROUP_CACHE, NULL,
+     "most that FILE holds; what was used last stays"},
     {"--context-shift",                 NULL,         OPT_ON,   AT(gen.context_shift), 0, 0,      GROUP_CACHE, NULL,
      "when the context is full, forget the older half and go on"},
     {"--no-context-shift",              NULL,         OPT_OFF,  AT(gen.context_shift), 0, 0,      GROUP_CACHE, NULL,
@@ -15253,6 +15302,8 @@ static bool cli_finish(config *c, err_t *e) {
     bytes act = c->action ? cli__long_name(cli__action_opt(c->action)) : bytes_of("generation");
     if (!cli__has_format(c->action, c->format))
         return err_set(e, EXIT_INPUT, "--format: %.*s has no form %s", (int)act.n, act.p, c->format);
+    if (c->kv.cache && c->action != ACT_GENERATE && c->action != ACT_BATCH)
+        return err_set(e, EXIT_INPUT, "--prompt-cache: serves answers, %.*s gives none", (int)act.n, act.p);
     if (c->output && (c->action == ACT_LOGITS || c->action == ACT_IMATRIX))
         return err_set(e, EXIT_INPUT, "--output: %.*s names its file itself", (int)act.n, act.p);
     if (cli__needs_model(c->action) && (!c->model || !*c->model))
@@ -15772,7 +15823,7 @@ static bool cli__with_engine(cli_run *r, err_t *e) {
     bool ok = gen_fits(en, &r->ids, e) && out_begin(&r->out, e);
     if (ok && c->action == ACT_SCORE) ok = gen_score(en, &r->ids, &r->out, e);
     else if (ok && c->action == ACT_LOGITS) ok = gen_logits(en, &r->ids, &r->out, e);
-    else if (ok) ok = cli__generate(r, en, e);
+    else if (ok) ok = cli__generate(r, en, e) && engine_save(en, &c->kv, e);
     engine_close(en);
     return ok;
 }
@@ -16068,7 +16119,9 @@ static bool cli__batch(config *c, gguf_file *g, double t_start, err_t *e) {
         const samp_opts so = cli__samp(c, v, en->n_ctx, &breakers);
         job.samp = &so;
         bad = batch_run(en, out, &c->batch, &job, e);
+        if (bad >= 0) bad += (long long)out->n_old_failed;
         results_close(out, e);
+        engine_save(en, &c->kv, e);
     }
     if (bad > 0) err_set(e, EXIT_NO, "%s: %lld line%s answered with an error", c->what, bad, bad == 1 ? " is" : "s are");
     samp_breakers_drop(&breakers);
@@ -16083,6 +16136,10 @@ static bool cli__on_model(const config *c, double t_start, err_t *e) {
     gguf_file g;
     if (cli__needs_prompt(c->action) && !cli__prompt_exists(c, 0, e)) return false;
     if (!gguf_open(&g, c->model, e)) return false;
+    if (c->kv.cache && !c->kv.cache_ro && !gguf_write_could(c->kv.cache, &g, e)) {
+        gguf_close(&g);
+        return false;
+    }
     if (c->action == ACT_QUANTIZE) {
         bool ok = cli__quantize(c, &g, e);
         gguf_close(&g);
