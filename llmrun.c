@@ -8805,7 +8805,7 @@ static double hist_at(const hist *h, double p) {
 typedef struct {
     int  n_seqs;                                      /* sequences in flight */
     int  chunk;                                       /* rows of prompts in a step */
-    bool fixed;                                       /* for comparison: all of them end before the next ones begin */
+    bool fixed;                                       /* static batches, for comparison: their rows run until the last one has ended */
     bool stress;                                      /* the youngest makes room before every step */
 } sched_opts;
 
@@ -8840,6 +8840,7 @@ typedef struct sched_seq {
     kv_seq      *kv;                                  /* NULL: nothing of it is in the cache */
     int          done;                                /* positions whose keys and values are there */
     bool         queued;                              /* it has rows in this step */
+    bool         over;                                /* fixed: it has ended, and its row goes on with the others' */
     tok_stream   stream;
     float       *raw;                                 /* [V] logits before the sampler, where scored */
     int32_t      picked;
@@ -8959,11 +8960,10 @@ static void sched__leave(sched *sc, int i) {
 }
 
 /* The text is over: what was held back comes out, unless a stop string ended it. */
-static void sched__end(sched *sc, sched_seq *q, const char *finish) {
+static void sched__end(sched *sc, sched_seq *q) {
     int i = 0;
     while (sc->run[i] != q) i++;
     sched__leave(sc, i);
-    q->finish = finish;
     kv_seq_free(q->kv);
     q->kv = NULL;
     sc->st.ended++;
@@ -9054,11 +9054,11 @@ static void sched__decode(sched *sc) {
     for (int i = 0; i < sc->n_run; i++) {
         sched_seq *q = sc->run[i];
         const int  n = (int)q->ids.n;
-        if (!q->kv || q->done != n - 1 || !q->n_gen) continue;
+        if (!q->kv || q->done != n - 1 || !q->n_gen || n > sc->eng->n_ctx) continue;
         if (sched__reserve(sc, q, n)) sched__rows(sc, q, n - 1);
         else if (q->kv) {
             err_set(&q->err, EXIT_RESOURCE, "the KV cache has no room for %d tokens (--kv-mem, --kv-blocks)", n);
-            sched__end(sc, q, NULL);
+            sched__end(sc, q);
         }
         if (i < sc->n_run && sc->run[i] != q) i--;
     }
@@ -9122,13 +9122,13 @@ static int sched__plan(sched *sc) {
         const int budget = sched__budget(sc);
         sched__admit(sc, budget);
         for (int i = 0; i < sc->n_run && sc->n_rows < budget; i++)
-            if (!sc->run[i]->queued && sched__begin(sc, sc->run[i])) sched__read(sc, sc->run[i], budget);
+            if (!sc->run[i]->queued && !sc->run[i]->over && sched__begin(sc, sc->run[i])) sched__read(sc, sc->run[i], budget);
         if (sc->n_rows || !sc->n_run) return sc->n_rows;
         const int i = sched__youngest(sc);
         if (i > 0) sched__preempt(sc, i);
         else {                                        /* the oldest alone, and it still does not fit */
             err_set(&sc->run[0]->err, EXIT_RESOURCE, "the KV cache has no room for %zu tokens (--kv-mem, --kv-blocks)", sc->run[0]->ids.n);
-            sched__end(sc, sc->run[0], NULL);
+            sched__end(sc, sc->run[0]);
         }
     }
 }
@@ -9174,7 +9174,7 @@ static void sched__pick(void *ctx, int ith) {
         q->picked = samp_pick(q->sm, logits, (uint64_t)q->n_gen);
         if (q->picked < 0) continue;
         samp_accept(q->sm, q->picked, false);
-        if (q->scored) sched__score(q, n_vocab);
+        if (q->scored && !q->over) sched__score(q, n_vocab);
     }
 }
 
@@ -9232,13 +9232,22 @@ static void sched__tokens(sched *sc) {
         sched_seq  *q = sc->out[i];
         const int   had = q->n_gen;
         const char *finish = NULL;
+        if (q->over) {                                /* what it says now is nobody's */
+            tok_ids_add(&q->ids, q->picked < 0 ? q->ids.id[0] : q->picked);
+            continue;
+        }
         if (q->picked >= 0) finish = sched__join(sc, q);
         else if (q->picked == -1)
             err_set(&q->err, EXIT_INPUT, "no token is possible after token %zu: the logit biases forbid all of them", q->ids.n - 1);
         else err_set(&q->err, EXIT_INPUT, "the logits after token %zu hold a NaN or an infinity: damaged weights, or a model out of range", q->ids.n - 1);
         if (q->n_gen > had) sched__told(sc, q, now);
-        if (finish || q->err.code) sched__end(sc, q, finish);
+        q->over = finish || q->err.code;
+        q->finish = finish;
+        if (q->over && !sc->o.fixed) sched__end(sc, q);
     }
+    bool all = sc->o.fixed;
+    for (int i = 0; i < sc->n_run; i++) all = all && sc->run[i]->over;
+    while (all && sc->n_run) sched__end(sc, sc->run[0]);
 }
 
 /* --- the step --- */
@@ -9250,7 +9259,7 @@ static void sched__count(sched *sc, double seconds) {
     double       held = (double)kv_held(sc->eng->kv, &peak) * block, tails = 0;
     for (int i = 0; i < sc->n_run; i++) {
         const sched_seq *q = sc->run[i];
-        decode += q->queued && q->n_gen;
+        decode += q->queued && q->n_gen && !q->over;
         if (q->kv) tails += (double)kv_seq_blocks(q->kv) * block - q->kv->n;
     }
     st->steps++;
@@ -14760,7 +14769,7 @@ static const cli_opt cli_opts[] = {
     {"--batch-line",                    "SIZE",       OPT_SIZE, AT(batch.line_bytes), 1, 0x1p32,  GROUP_BATCH, NULL,
      "longest line that is read; a longer one is answered with an error"},
     {"--batch-static",                  NULL,         OPT_ON,   AT(batch.fixed),     0,  0,       GROUP_BATCH, NULL,
-     "begin new requests only when all before them have ended, to see what continuous batching is worth"},
+     "static batches, to see what continuous ones are worth: as many requests as fit are taken, and their rows run until the last one ends"},
     {"--shard",                         "I/N",        OPT_STR,  AT(batch.shard),     0,  0,       GROUP_BATCH, NULL,
      "the I-th of N parts of the file, prompts that begin alike in one part; --merge puts the results of all parts together"},
     {"--cost-per-hour",                 "X",          OPT_FLT,  AT(batch.cost),      0,  1e9,     GROUP_BATCH, NULL,
