@@ -8193,6 +8193,11 @@ static bytes req__string(const req_in *r, const json_t *v) {
     return req__own(r, (bytes){(const uint8_t *)json_string_value(v), json_string_length(v)});
 }
 
+/* strcmp would stop at a NUL, which strings may hold. */
+static bool req__is(const json_t *v, const char *text) {
+    return json_is_string(v) && bytes_is((bytes){(const uint8_t *)json_string_value(v), json_string_length(v)}, text);
+}
+
 /* As much of a string as a message has room for. */
 typedef struct {
     char text[128];
@@ -8236,8 +8241,8 @@ static bool req__whole(const req_in *r, const req_key *k, const json_t *v, int64
     double x;
     if (!req__number(r, k, v, &x)) return false;
     if (json_is_integer(v)) return *n = json_integer_value(v), true;
-    if (x != floor(x) || !(fabs(x) < 0x1p63))
-        return err_set(r->e, EXIT_INPUT, "%s: found %.10g, expected a whole number", k->name, x);
+    if (x != floor(x)) return err_set(r->e, EXIT_INPUT, "%s: found %.10g, expected a whole number", k->name, x);
+    if (x == 0x1p63) return err_set(r->e, EXIT_INPUT, "%s: found %.10g, expected a whole number below 2^63", k->name, x);
     return *n = (int64_t)x, true;
 }
 
@@ -8384,10 +8389,9 @@ static bool req__take_messages(req_in *r, const req_key *k, const json_t *v) {
 static bool req__take_format(req_in *r, const req_key *k, const json_t *v) {
     const json_t *type = json_object_get(v, "type");
     if (!json_is_object(v) || !json_is_string(type)) return req__not(r, k->name, v, "an object with a type");
-    const char *name = json_string_value(type);
-    if (strcmp(name, "text") == 0) return true;
+    if (req__is(type, "text")) return true;
     char what[160];
-    snprintf(what, sizeof what, "%s: type '%s'", k->name, req__show(r, name, json_string_length(type)).text);
+    snprintf(what, sizeof what, "%s: type '%s'", k->name, req__show(r, json_string_value(type), json_string_length(type)).text);
     return req__later(r, what);
 }
 
@@ -8490,8 +8494,8 @@ static bool req__custom_id(req_in *r, const json_t *v) {
 
 /* The value of an envelope's key, which has to be one of two strings; returns which, or -1. */
 static int req__choice(const req_in *r, const json_t *v, const char *name, const char *a, const char *b) {
-    if (json_is_string(v) && strcmp(json_string_value(v), a) == 0) return 0;
-    if (json_is_string(v) && b && strcmp(json_string_value(v), b) == 0) return 1;
+    if (req__is(v, a)) return 0;
+    if (b && req__is(v, b)) return 1;
     const char *or = b ? " or " : "", *other = b ? b : "";
     if (json_is_string(v))
         err_set(r->e, EXIT_INPUT, "%s: found '%s', expected %s%s%s", name,
