@@ -186,9 +186,9 @@ static void t_req_refuses(void) {
         {"{\"messages\":[\"x\"]}", "invalid_request: messages: found a string, expected objects with role and content in this list"},
         {"{\"messages\":[{\"content\":\"x\"}]}", "invalid_request: messages: role: found nothing, expected a string"},
         {"{\"messages\":[{\"role\":\"user\",\"content\":5}]}", "invalid_request: messages: content: found a number, expected a string"},
-        {"{\"messages\":[{\"role\":\"user\"}],\"top_logprobs\":2}", "invalid_request: top_logprobs: without logprobs, expected \"logprobs\":true"},
-        {"{\"prompt\":[]}", "invalid_request: prompt: an empty list, expected text or a list of token ids"},
-        {"{\"prompt\":[[]]}", "invalid_request: prompt: an empty list, expected text or a list of token ids"},
+        {"{\"messages\":[{\"role\":\"user\"}],\"top_logprobs\":2}", "invalid_request: top_logprobs: alone, expected \"logprobs\":true beside it"},
+        {"{\"prompt\":[]}", "invalid_request: prompt: an empty list, expected text or token ids"},
+        {"{\"prompt\":[[]]}", "invalid_request: prompt: an empty list, expected text or token ids"},
         {"{\"prompt\":[\"a\",\"b\",\"c\"]}", "invalid_request: prompt: a list of 3 prompts, expected one prompt a line"},
         {"{\"prompt\":[[1],[2]]}", "invalid_request: prompt: a list of 2 prompts, expected one prompt a line"},
         {"{\"prompt\":[1000]}", "invalid_request: prompt: 1000 is out of range, expected 0 to 999"},
@@ -219,8 +219,8 @@ static void t_req_refuses(void) {
         {"{\"prompt\":\"\",\"logit_bias\":{\"1\":\"x\"}}", "invalid_request: logit_bias: found a string, expected a number"},
         {"{\"prompt\":\"\",\"logit_bias\":{\"1\":1e39}}", "invalid_request: logit_bias: 1e+39 is out of range, expected -1e+30 to 1e+30"},
         {"{\"prompt\":\"\",\"stream\":true}", "unsupported: stream: true, expected false: the answer to a line is one record"},
-        {"{\"prompt\":\"\",\"response_format\":{\"type\":\"json_object\"}}", "unsupported: response_format: type 'json_object': not supported yet"},
-        {"{\"prompt\":\"\",\"response_format\":{\"type\":\"text\\u0000\"}}", "unsupported: response_format: type 'text?': not supported yet"},
+        {"{\"prompt\":\"\",\"response_format\":{\"type\":\"json_object\"}}", "unsupported: response_format: type 'json_object' is not supported yet, expected text"},
+        {"{\"prompt\":\"\",\"response_format\":{\"type\":\"text\\u0000\"}}", "unsupported: response_format: type 'text?' is not supported yet, expected text"},
         {"{\"prompt\":\"\",\"response_format\":{}}", "invalid_request: response_format: found an object, expected an object with a type"},
         {"{\"prompt\":\"\",\"grammar\":\"root ::= x\"}", "unsupported: grammar: not supported yet"},
         {"{\"prompt\":\"\",\"regex\":\"x\"}", "unsupported: regex: not supported yet"},
@@ -237,7 +237,7 @@ static void t_req_bad_json(void) {
         "{\"n\":01}", "{\"n\":+1}", "{\"n\":.5}", "{\"n\":1e999}", "{\"n\":99999999999999999999}", "{\"prompt\":\"a\",\"prompt\":\"b\"}",
         "{\"prompt\\u0000\":\"a\"}", "{\"prompt\":TRUE}", "{\"prompt\":\"a\"}{\"prompt\":\"b\"}", "nul", "\"a\"", "1", "\xef\xbb\xbf{\"prompt\":\"a\"}",
         "{\"prompt\":\xff}", "\xff", "{\"\xff\":1,\"\xff\":2}", "{\"prompt\":\"\xff\"", "\\udbff\\udf80", "{\"prompt\":\"\xff\\udbff\"}",
-        "{\"prompt\":\"\xff\\\xff\"}", "/* c */{\"prompt\":\"a\"}",
+        "{\"prompt\":\"\xff\\\xff\"}", "/* c */{\"prompt\":\"a\"}", "{\"prompt\":\"\xff\\\\udbff\\udf80\"}",
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         req   q;
@@ -458,10 +458,10 @@ static void t_req_prints(void) {
     int32_t       ab = 0;
     while (!bytes_is(tok_piece(o.v, ab), "ab")) ab++;
     CHECK(bytes_is(tok_piece(o.v, ff), "\xff") && tok_is_control(o.v, bos));
-    const req_token tok[] = {{ab, -0.5f, 2}, {ff, -INFINITY, 3}, {bos, -1e-9f, 3}, {ab, -2.25f, 5}};
+    const req_token tok[] = {{ab, -0.5f, 2}, {ff, -INFINITY, 3}, {bos, -1e-9f, 5}, {ab, -2.25f, 7}};
     const int32_t   top_id[] = {ab, ff, ff, ab, bos, -1, ff, ff};
     const float     top_lp[] = {-0.5f, -1.5f, -0.25f, -3.0f, -1e-9f, 0, -0.125f, -4.0f};
-    const bytes     cut = {(const uint8_t *)"ab\xff" "a", 4};   /* a stop string cut the last token's b off */
+    const bytes     cut = {(const uint8_t *)"ab\xff" "a", 4};   /* a stop string cut off what came after it */
     req_answer      with[2] = {{cut, "stop", tok, 4, top_id, top_lp, 4}, {bytes_of("two\nlines"), "length", NULL, 0, NULL, NULL, 5}};
     const struct {
         const char *what;
@@ -476,13 +476,13 @@ static void t_req_prints(void) {
          "{\"index\":1,\"text\":\"two\\nlines\",\"logprobs\":null,\"finish_reason\":\"length\"}" TR_USAGE("9", "18")},
         {"tokens alone", false, true, 0, 2,
          TR_BODY("cmpl", "text_completion") "{\"index\":0,\"text\":\"ab\xff" "a\",\"logprobs\":{\"tokens\":[\"ab\",\"\xff\",\"<s>\",\"ab\"],"
-         "\"token_logprobs\":[-0.5,-9999,-9.99999972e-10,-2.25],\"top_logprobs\":null,\"text_offset\":[0,2,3,3]},\"finish_reason\":\"stop\"},"
+         "\"token_logprobs\":[-0.5,-9999,-9.99999972e-10,-2.25],\"top_logprobs\":null,\"text_offset\":[0,2,3,4]},\"finish_reason\":\"stop\"},"
          "{\"index\":1,\"text\":\"two\\nlines\",\"logprobs\":{\"tokens\":[],\"token_logprobs\":[],\"top_logprobs\":null,\"text_offset\":[]},"
          "\"finish_reason\":\"length\"}" TR_USAGE("9", "18")},
         {"two alternatives", false, true, 2, 2,
          TR_BODY("cmpl", "text_completion") "{\"index\":0,\"text\":\"ab\xff" "a\",\"logprobs\":{\"tokens\":[\"ab\",\"\xff\",\"<s>\",\"ab\"],"
          "\"token_logprobs\":[-0.5,-9999,-9.99999972e-10,-2.25],\"top_logprobs\":[{\"ab\":-0.5,\"\xff\":-1.5},{\"\xff\":-0.25,\"ab\":-3},"
-         "{\"<s>\":-9.99999972e-10},{\"\xff\":-0.125,\"ab\":-2.25}],\"text_offset\":[0,2,3,3]},\"finish_reason\":\"stop\"},"
+         "{\"<s>\":-9.99999972e-10},{\"\xff\":-0.125,\"ab\":-2.25}],\"text_offset\":[0,2,3,4]},\"finish_reason\":\"stop\"},"
          "{\"index\":1,\"text\":\"two\\nlines\",\"logprobs\":{\"tokens\":[],\"token_logprobs\":[],\"top_logprobs\":[],\"text_offset\":[]},"
          "\"finish_reason\":\"length\"}" TR_USAGE("9", "18")},
         {"chat", true, false, 0, 1,
