@@ -8076,7 +8076,8 @@ enum {
 };
 
 /* What is wrong with a line, as the error of a record names it. */
-static const char req_bad_json[] = "invalid_json_line", req_invalid[] = "invalid_request", req_unsupported[] = "unsupported";
+static const char req_bad_json[] = "invalid_json_line";
+static const char req_invalid[] = "invalid_request", req_unsupported[] = "unsupported";
 
 typedef struct {
     bytes       custom_id;                            /* owned, as all that follows */
@@ -8158,13 +8159,13 @@ static bool req__is_veil(const uint8_t *p, size_t n) {
 }
 
 /* The same character as JSON escapes it, \udbff\udf80 to \udbff\udfff in either case: its last byte in UTF-8 and the one
- * before it; 0: it is not one. */
+ * before it; 0: it is not one. Behind another backslash the rest is half a pair, and the line no JSON either way. */
 static unsigned req__veil_escape(const uint8_t *p, size_t n) {
     char text[13] = "";
     if (n < 12) return 0;
     for (int i = 0; i < 12; i++) text[i] = (char)(p[i] >= 'A' && p[i] <= 'Z' ? p[i] + 32 : p[i]);
-    if (p[1] != 'u' || p[7] != 'u' || strncmp(text, "\\udbff\\udf", 10) != 0 || strspn(text + 10, "0123456789abcdef") != 2)
-        return 0;
+    if (p[1] != 'u' || p[7] != 'u' || strncmp(text, "\\udbff\\udf", 10) != 0) return 0;
+    if (strspn(text + 10, "0123456789abcdef") != 2) return 0;
     unsigned low = (unsigned)strtoul(text + 10, NULL, 16);
     return low < 0x80 ? 0 : (0xbcu | low >> 6) << 8 | 0x80u | (low & 0x3f);
 }
@@ -8182,7 +8183,6 @@ static void req__veil(bytes in, str *out) {
         for (size_t k = 0; veil && k < (!len ? 1 : 4); k++) req__veil_byte(out, from[k]);
         if (!len) len = 1;
         if (escape) len = 12;
-        else if (*p == '\\' && i + 1 < in.n && p[1] < 0x80) len = 2;       /* an escaped backslash begins nothing */
         if (!veil) str_add(out, p, len);
     }
 }
@@ -8207,14 +8207,14 @@ typedef struct {                                      /* one line on its way in 
     err_t   *e;
 } req_in;
 
-enum { REQ_COMPLETION = 1, REQ_CHAT = 2 };
+enum { REQ_COMPLETION = 1, REQ_CHAT = 2, REQ_ANY = 3 };
 
 typedef struct req_key {
     const char *name;
     unsigned    where;                                /* the shapes it belongs to */
     bool      (*take)(req_in *r, const struct req_key *k, const json_t *v);
-    size_t      at;                                   /* in req, of the type that `take` writes */
-    double      lo, hi;
+    size_t      at;                                   /* in req, where one int or float is all it changes */
+    double      lo, hi;                               /* of a number */
 } req_key;
 
 static void *req__alloc(size_t n) { return mem_grow(NULL, n, 1); }
@@ -8229,18 +8229,19 @@ static bytes req__own(const req_in *r, bytes b) {
     return str_bytes(&s);
 }
 
-static bytes req__string(const req_in *r, const json_t *v) {
-    return req__own(r, (bytes){(const uint8_t *)json_string_value(v), json_string_length(v)});
-}
+/* A string as jansson has it, veiled perhaps; none for what is not a string. */
+static bytes req__view(const json_t *v) { return (bytes){(const uint8_t *)json_string_value(v), json_string_length(v)}; }
+
+static bool req__is(const json_t *v, const char *text) { return json_is_string(v) && bytes_is(req__view(v), text); }
 
 /* As much of a string as a message has room for. */
 typedef struct {
     char text[128];
 } req_shown;
 
-static req_shown req__show(const req_in *r, const char *p, size_t n) {
+static req_shown req__show(const req_in *r, bytes of) {
     req_shown s;
-    bytes     b = req__own(r, (bytes){(const uint8_t *)p, n < 400 ? n : 400});
+    bytes     b = req__own(r, (bytes){of.p, of.n < 400 ? of.n : 400});
     for (size_t i = 0; i < b.n; i++)
         if (!b.p[i]) ((uint8_t *)(uintptr_t)b.p)[i] = '?';
     snprintf(s.text, sizeof s.text, "%.100s%s", (const char *)b.p, b.n > 100 ? "..." : "");
@@ -8255,20 +8256,25 @@ static const char *req__kind(const json_t *v) {
     return v ? kinds[json_typeof(v)] : "nothing";
 }
 
-static bool req__not(const req_in *r, const char *name, const json_t *v, const char *expected) {
-    return err_set(r->e, EXIT_INPUT, "%s: found %s, expected %s", name, req__kind(v), expected);
+/* What is wrong with the key `name`. */
+__attribute__((format(printf, 3, 4))) static bool req__bad(const req_in *r, const char *name, const char *fmt, ...) {
+    char    why[400];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(why, sizeof why, fmt, ap);
+    va_end(ap);
+    return err_set(r->e, EXIT_INPUT, "%s: %s", name, why);
 }
 
-static bool req__later(const req_in *r, const char *what) {
-    r->q->fault = req_unsupported;
-    return err_set(r->e, EXIT_INPUT, "%s: not supported yet", what);
+static bool req__not(const req_in *r, const char *name, const json_t *v, const char *expected) {
+    return req__bad(r, name, "found %s, expected %s", req__kind(v), expected);
 }
 
 static bool req__number(const req_in *r, const req_key *k, const json_t *v, double *x) {
     if (!json_is_number(v)) return req__not(r, k->name, v, "a number");
     *x = json_number_value(v);
     if (*x >= k->lo && *x <= k->hi) return true;
-    return err_set(r->e, EXIT_INPUT, "%s: %.10g is out of range, expected %.10g to %.10g", k->name, *x, k->lo, k->hi);
+    return req__bad(r, k->name, "%.10g is out of range, expected %.10g to %.10g", *x, k->lo, k->hi);
 }
 
 /* 3.0 is a whole number to JSON, which has one kind of them only. */
@@ -8276,8 +8282,8 @@ static bool req__whole(const req_in *r, const req_key *k, const json_t *v, int64
     double x;
     if (!req__number(r, k, v, &x)) return false;
     if (json_is_integer(v)) return *n = json_integer_value(v), true;
-    if (x != floor(x) || !(fabs(x) < 0x1p63))
-        return err_set(r->e, EXIT_INPUT, "%s: found %.10g, expected a whole number", k->name, x);
+    if (x != floor(x)) return req__bad(r, k->name, "found %.10g, expected a whole number", x);
+    if (x == 0x1p63) return req__bad(r, k->name, "found %.10g, expected a whole number below 2^63", x);
     return *n = (int64_t)x, true;
 }
 
@@ -8296,7 +8302,7 @@ static bool req__take_max(req_in *r, const req_key *k, const json_t *v) {
     int64_t n, *max = &r->q->max_tokens;
     if (!req__whole(r, k, v, &n)) return false;
     if (*max >= 0 && *max != n)
-        return err_set(r->e, EXIT_INPUT, "%s: %lld beside another limit of %lld, expected one", k->name, (long long)n, (long long)*max);
+        return req__bad(r, k->name, "%lld beside another limit of %lld, expected one", (long long)n, (long long)*max);
     return *max = n, true;
 }
 
@@ -8315,14 +8321,14 @@ static bool req__take_ignore_eos(req_in *r, const req_key *k, const json_t *v) {
 
 static bool req__add_stop(req_in *r, const req_key *k, const json_t *v) {
     if (!json_is_string(v)) return req__not(r, k->name, v, "a string or a list of strings");
-    if (!json_string_length(v)) return err_set(r->e, EXIT_INPUT, "%s: an empty string, expected text", k->name);
-    r->q->stop[r->q->n_stop++] = req__string(r, v);
+    if (!json_string_length(v)) return req__bad(r, k->name, "an empty string, expected text");
+    r->q->stop[r->q->n_stop++] = req__own(r, req__view(v));
     return true;
 }
 
 static bool req__take_stop(req_in *r, const req_key *k, const json_t *v) {
     const size_t n = json_is_array(v) ? json_array_size(v) : 1;
-    if (n > REQ_STOPS) return err_set(r->e, EXIT_INPUT, "%s: %zu strings, expected at most %d", k->name, n, REQ_STOPS);
+    if (n > REQ_STOPS) return req__bad(r, k->name, "%zu strings, expected at most %d", n, REQ_STOPS);
     r->q->stop = mem_new(n, sizeof *r->q->stop);
     if (!json_is_array(v)) return req__add_stop(r, k, v);
     for (size_t i = 0; i < n; i++)
@@ -8359,7 +8365,7 @@ static bool req__token_key(const char *text, int32_t n_vocab, int32_t *id) {
 static bool req__take_bias(req_in *r, const req_key *k, const json_t *v) {
     req *q = r->q;
     if (!json_is_object(v)) return req__not(r, k->name, v, "an object of token ids and biases");
-    json_t *o = (json_t *)(uintptr_t)v;               /* walking an object does not change it, whatever jansson's types say */
+    json_t *o = (json_t *)(uintptr_t)v;               /* jansson's walk changes nothing, though its types say so */
     q->bias = mem_new(json_object_size(v), sizeof *q->bias);
     q->samp.bias = q->bias;
     q->samp.n_bias = 0;
@@ -8368,8 +8374,8 @@ static bool req__take_bias(req_in *r, const req_key *k, const json_t *v) {
         samp_bias  *b = &q->bias[q->samp.n_bias++];
         double      x;
         if (!req__token_key(name, r->n_vocab, &b->id))
-            return err_set(r->e, EXIT_INPUT, "%s: found '%s', expected token ids from 0 to %d", k->name,
-                           req__show(r, name, strlen(name)).text, r->n_vocab - 1);
+            return req__bad(r, k->name, "found '%s', expected token ids from 0 to %d", req__show(r, bytes_of(name)).text,
+                            r->n_vocab - 1);
         if (!req__number(r, k, json_object_iter_value(at), &x)) return false;
         b->bias = (float)x;
     }
@@ -8390,19 +8396,14 @@ static bool req__take_ids(req_in *r, const req_key *k, const json_t *list) {
 
 /* Text, token ids, or a list with one of either. */
 static bool req__take_prompt(req_in *r, const req_key *k, const json_t *v) {
-    static const char expected[] = "text or a list of token ids";
-    const json_t     *first = json_is_array(v) ? json_array_get(v, 0) : NULL;
-    if (json_is_array(v) && !first) return err_set(r->e, EXIT_INPUT, "%s: an empty list, expected %s", k->name, expected);
-    if (json_is_number(first)) return req__take_ids(r, k, v);
-    if (json_is_string(first) || json_is_array(first)) {
-        if (json_array_size(v) > 1)
-            return err_set(r->e, EXIT_INPUT, "%s: a list of %zu prompts, expected one prompt a line", k->name, json_array_size(v));
-        v = first;
-        if (json_is_array(v) && !json_array_size(v)) return err_set(r->e, EXIT_INPUT, "%s: an empty list, expected %s", k->name, expected);
-        if (json_is_array(v)) return req__take_ids(r, k, v);
-    }
-    if (!json_is_string(v)) return req__not(r, k->name, first ? first : v, expected);
-    r->q->prompt = req__string(r, v);
+    const bool list = json_is_array(v);
+    if (list && !json_is_number(json_array_get(v, 0)) && json_array_size(v) > 1)
+        return req__bad(r, k->name, "a list of %zu prompts, expected one prompt a line", json_array_size(v));
+    if (list && json_array_size(v) && !json_is_number(json_array_get(v, 0))) v = json_array_get(v, 0);
+    if (json_is_array(v) && !json_array_size(v)) return req__bad(r, k->name, "an empty list, expected text or token ids");
+    if (json_is_array(v)) return req__take_ids(r, k, v);
+    if (!json_is_string(v)) return req__not(r, k->name, v, "text or a list of token ids");
+    r->q->prompt = req__own(r, req__view(v));
     return true;
 }
 
@@ -8424,11 +8425,9 @@ static bool req__take_messages(req_in *r, const req_key *k, const json_t *v) {
 static bool req__take_format(req_in *r, const req_key *k, const json_t *v) {
     const json_t *type = json_object_get(v, "type");
     if (!json_is_object(v) || !json_is_string(type)) return req__not(r, k->name, v, "an object with a type");
-    const char *name = json_string_value(type);
-    if (strcmp(name, "text") == 0) return true;
-    char what[160];
-    snprintf(what, sizeof what, "%s: type '%s'", k->name, req__show(r, name, json_string_length(type)).text);
-    return req__later(r, what);
+    if (req__is(type, "text")) return true;
+    r->q->fault = req_unsupported;
+    return req__bad(r, k->name, "type '%s' is not supported yet, expected text", req__show(r, req__view(type)).text);
 }
 
 static bool req__take_object(req_in *r, const req_key *k, const json_t *v) {
@@ -8439,12 +8438,13 @@ static bool req__take_stream(req_in *r, const req_key *k, const json_t *v) {
     if (json_is_false(v)) return true;
     if (!json_is_true(v)) return req__not(r, k->name, v, "true or false");
     r->q->fault = req_unsupported;
-    return err_set(r->e, EXIT_INPUT, "%s: true, expected false: the answer to a line is one record", k->name);
+    return req__bad(r, k->name, "true, expected false: the answer to a line is one record");
 }
 
 static bool req__take_later(req_in *r, const req_key *k, const json_t *v) {
     (void)v;
-    return req__later(r, k->name);
+    r->q->fault = req_unsupported;
+    return req__bad(r, k->name, "not supported yet");
 }
 
 static bool req__take_nothing(req_in *r, const req_key *k, const json_t *v) {
@@ -8454,34 +8454,34 @@ static bool req__take_nothing(req_in *r, const req_key *k, const json_t *v) {
 
 #define REQ_AT(f) offsetof(req, f)
 static const req_key req_keys[] = {
-    /* name                    shapes                        reader                where                            lo     hi */
-    {"prompt",                 REQ_COMPLETION,               req__take_prompt,     0,                               0,     0},
-    {"messages",               REQ_CHAT,                     req__take_messages,   0,                               0,     0},
-    {"max_tokens",             REQ_COMPLETION | REQ_CHAT,    req__take_max,        REQ_AT(max_tokens),              0,     0x1p63},
-    {"max_completion_tokens",  REQ_COMPLETION | REQ_CHAT,    req__take_max,        REQ_AT(max_tokens),              0,     0x1p63},
-    {"temperature",            REQ_COMPLETION | REQ_CHAT,    req__take_float,      REQ_AT(samp.temp),               0,     1e6},
-    {"top_p",                  REQ_COMPLETION | REQ_CHAT,    req__take_float,      REQ_AT(samp.top_p),              0,     1},
-    {"top_k",                  REQ_COMPLETION | REQ_CHAT,    req__take_int,        REQ_AT(samp.top_k),              -1,    INT32_MAX},
-    {"min_p",                  REQ_COMPLETION | REQ_CHAT,    req__take_float,      REQ_AT(samp.min_p),              0,     1},
-    {"seed",                   REQ_COMPLETION | REQ_CHAT,    req__take_seed,       REQ_AT(seed),                    -0x1p63, 0x1p63},
-    {"stop",                   REQ_COMPLETION | REQ_CHAT,    req__take_stop,       REQ_AT(stop),                    0,     0},
-    {"n",                      REQ_COMPLETION | REQ_CHAT,    req__take_int,        REQ_AT(n),                       1,     REQ_N},
-    {"logprobs",               REQ_COMPLETION | REQ_CHAT,    req__take_logprobs,   REQ_AT(top),                     0,     REQ_TOP},
-    {"top_logprobs",           REQ_CHAT,                     req__take_top,        REQ_AT(top),                     0,     REQ_TOP},
-    {"presence_penalty",       REQ_COMPLETION | REQ_CHAT,    req__take_float,      REQ_AT(samp.presence_penalty),   -100,  100},
-    {"frequency_penalty",      REQ_COMPLETION | REQ_CHAT,    req__take_float,      REQ_AT(samp.frequency_penalty),  -100,  100},
-    {"repetition_penalty",     REQ_COMPLETION | REQ_CHAT,    req__take_float,      REQ_AT(samp.repeat_penalty),     1e-3,  1000},
-    {"logit_bias",             REQ_COMPLETION | REQ_CHAT,    req__take_bias,       REQ_AT(samp.bias),               -1e30, 1e30},
-    {"ignore_eos",             REQ_COMPLETION | REQ_CHAT,    req__take_ignore_eos, REQ_AT(ignore_eos),              0,     0},
-    {"priority",               REQ_COMPLETION | REQ_CHAT,    req__take_int,        REQ_AT(priority),                INT32_MIN, INT32_MAX},
-    {"response_format",        REQ_COMPLETION | REQ_CHAT,    req__take_format,     0,                               0,     0},
-    {"grammar",                REQ_COMPLETION | REQ_CHAT,    req__take_later,      0,                               0,     0},
-    {"regex",                  REQ_COMPLETION | REQ_CHAT,    req__take_later,      0,                               0,     0},
-    {"chat_template_kwargs",   REQ_CHAT,                     req__take_object,     0,                               0,     0},
-    {"model",                  REQ_COMPLETION | REQ_CHAT,    req__take_nothing,    0,                               0,     0},
-    {"user",                   REQ_COMPLETION | REQ_CHAT,    req__take_nothing,    0,                               0,     0},
-    {"metadata",               REQ_COMPLETION | REQ_CHAT,    req__take_nothing,    0,                               0,     0},
-    {"stream",                 REQ_COMPLETION | REQ_CHAT,    req__take_stream,     0,                               0,     0},
+    /* name                  shapes          reader                where                           lowest     highest */
+    {"prompt",                REQ_COMPLETION, req__take_prompt,     0,                              0,         0},
+    {"messages",              REQ_CHAT,       req__take_messages,   0,                              0,         0},
+    {"max_tokens",            REQ_ANY,        req__take_max,        0,                              0,         0x1p63},
+    {"max_completion_tokens", REQ_ANY,        req__take_max,        0,                              0,         0x1p63},
+    {"temperature",           REQ_ANY,        req__take_float,      REQ_AT(samp.temp),              0,         1e6},
+    {"top_p",                 REQ_ANY,        req__take_float,      REQ_AT(samp.top_p),             0,         1},
+    {"top_k",                 REQ_ANY,        req__take_int,        REQ_AT(samp.top_k),             -1,        INT32_MAX},
+    {"min_p",                 REQ_ANY,        req__take_float,      REQ_AT(samp.min_p),             0,         1},
+    {"seed",                  REQ_ANY,        req__take_seed,       0,                              -0x1p63,   0x1p63},
+    {"stop",                  REQ_ANY,        req__take_stop,       0,                              0,         0},
+    {"n",                     REQ_ANY,        req__take_int,        REQ_AT(n),                      1,         REQ_N},
+    {"logprobs",              REQ_ANY,        req__take_logprobs,   REQ_AT(top),                    0,         REQ_TOP},
+    {"top_logprobs",          REQ_CHAT,       req__take_top,        0,                              0,         REQ_TOP},
+    {"presence_penalty",      REQ_ANY,        req__take_float,      REQ_AT(samp.presence_penalty),  -100,      100},
+    {"frequency_penalty",     REQ_ANY,        req__take_float,      REQ_AT(samp.frequency_penalty), -100,      100},
+    {"repetition_penalty",    REQ_ANY,        req__take_float,      REQ_AT(samp.repeat_penalty),    1e-3,      1000},
+    {"logit_bias",            REQ_ANY,        req__take_bias,       0,                              -1e30,     1e30},
+    {"ignore_eos",            REQ_ANY,        req__take_ignore_eos, 0,                              0,         0},
+    {"priority",              REQ_ANY,        req__take_int,        REQ_AT(priority),               INT32_MIN, INT32_MAX},
+    {"response_format",       REQ_ANY,        req__take_format,     0,                              0,         0},
+    {"grammar",               REQ_ANY,        req__take_later,      0,                              0,         0},
+    {"regex",                 REQ_ANY,        req__take_later,      0,                              0,         0},
+    {"chat_template_kwargs",  REQ_CHAT,       req__take_object,     0,                              0,         0},
+    {"model",                 REQ_ANY,        req__take_nothing,    0,                              0,         0},
+    {"user",                  REQ_ANY,        req__take_nothing,    0,                              0,         0},
+    {"metadata",              REQ_ANY,        req__take_nothing,    0,                              0,         0},
+    {"stream",                REQ_ANY,        req__take_stream,     0,                              0,         0},
 };
 #undef REQ_AT
 
@@ -8491,11 +8491,11 @@ static bool req__key(req_in *r, const char *name, const json_t *v) {
     const req_key *k = req_keys, *end = req_keys + sizeof req_keys / sizeof *req_keys;
     while (k < end && strcmp(k->name, name) != 0) k++;
     if (k == end)
-        return err_set(r->e, EXIT_INPUT, "unknown key '%s' in the body", req__show(r, name, strlen(name)).text);
+        return err_set(r->e, EXIT_INPUT, "unknown key '%s' in the body", req__show(r, bytes_of(name)).text);
     if (json_is_null(v)) return true;
     if (!(k->where & (r->q->chat ? REQ_CHAT : REQ_COMPLETION)))
-        return err_set(r->e, EXIT_INPUT, "%s: belongs to %s, found in a body for %s", name, r->q->chat ? req_url : req_chat_url,
-                       r->q->chat ? req_chat_url : req_url);
+        return req__bad(r, name, "belongs to %s, found in a body for %s", r->q->chat ? req_url : req_chat_url,
+                        r->q->chat ? req_chat_url : req_url);
     return k->take(r, k, v);
 }
 
@@ -8503,12 +8503,12 @@ static bool req__key(req_in *r, const char *name, const json_t *v) {
 static bool req__whole_body(req_in *r) {
     req *q = r->q;
     if (r->top >= 0) q->top = r->top;
-    if (r->top > 0 && !q->logprobs) return err_set(r->e, EXIT_INPUT, "top_logprobs: without logprobs, expected \"logprobs\":true");
+    if (r->top > 0 && !q->logprobs) return req__bad(r, "top_logprobs", "alone, expected \"logprobs\":true beside it");
     if (q->chat && !r->messages) return err_set(r->e, EXIT_INPUT, "the body has no messages");
     if (!q->chat && !q->prompt.p && !q->ids.n) return err_set(r->e, EXIT_INPUT, "the body has no prompt");
     if (!q->chat) return true;
     q->fault = req_unsupported;
-    return err_set(r->e, EXIT_INPUT, "messages: chat templates do not run yet, expected a prompt");
+    return req__bad(r, "messages", "chat templates do not run yet, expected a prompt");
 }
 
 /* bare: the body is the whole line, and custom_id may stand in it. */
@@ -8524,19 +8524,17 @@ static bool req__body(req_in *r, json_t *body, bool bare) {
 static bool req__custom_id(req_in *r, const json_t *v) {
     if (!v || json_is_null(v)) return true;
     if (!json_is_string(v)) return req__not(r, "custom_id", v, "a string");
-    r->q->custom_id = req__string(r, v);
+    r->q->custom_id = req__own(r, req__view(v));
     return r->q->has_id = true;
 }
 
 /* The value of an envelope's key, which has to be one of two strings; returns which, or -1. */
 static int req__choice(const req_in *r, const json_t *v, const char *name, const char *a, const char *b) {
-    if (json_is_string(v) && strcmp(json_string_value(v), a) == 0) return 0;
-    if (json_is_string(v) && b && strcmp(json_string_value(v), b) == 0) return 1;
+    if (req__is(v, a)) return 0;
+    if (b && req__is(v, b)) return 1;
     const char *or = b ? " or " : "", *other = b ? b : "";
-    if (json_is_string(v))
-        err_set(r->e, EXIT_INPUT, "%s: found '%s', expected %s%s%s", name,
-                req__show(r, json_string_value(v), json_string_length(v)).text, a, or, other);
-    else err_set(r->e, EXIT_INPUT, "%s: found %s, expected %s%s%s", name, req__kind(v), a, or, other);
+    if (json_is_string(v)) req__bad(r, name, "found '%s', expected %s%s%s", req__show(r, req__view(v)).text, a, or, other);
+    else req__bad(r, name, "found %s, expected %s%s%s", req__kind(v), a, or, other);
     return -1;
 }
 
@@ -8549,7 +8547,7 @@ static bool req__envelope(req_in *r, json_t *line) {
         while (i < 4 && strcmp(names[i], name) != 0) i++;
         if (i == 4)
             return err_set(r->e, EXIT_INPUT, "unknown key '%s' beside custom_id, method, url and body",
-                           req__show(r, name, strlen(name)).text);
+                           req__show(r, bytes_of(name)).text);
     }
     if (req__choice(r, json_object_get(line, "method"), "method", "POST", NULL) < 0) return false;
     const int shape = req__choice(r, json_object_get(line, "url"), "url", req_url, req_chat_url);
@@ -8594,7 +8592,7 @@ static bool req__bounded(bytes line, err_t *e) {
 static bool req__bad_json(const req_in *r, bytes parsed, const json_error_t *why) {
     size_t at = why->position > 0 && (size_t)why->position <= parsed.n ? (size_t)why->position : 0;
     bytes  before = req__own(r, (bytes){parsed.p, at});
-    err_set(r->e, EXIT_INPUT, "bad JSON before byte %zu: %s", before.n, req__show(r, why->text, strlen(why->text)).text);
+    err_set(r->e, EXIT_INPUT, "bad JSON before byte %zu: %s", before.n, req__show(r, bytes_of(why->text)).text);
     mem_free((void *)(uintptr_t)before.p);
     return false;
 }
@@ -8634,7 +8632,8 @@ static bool req_read(req *q, bytes line, bool json, const samp_opts *base, int32
 /* --- writing --- */
 
 static void req__print_id(const req_origin *o, bytes custom_id, bool has_id, str *out) {
-    str_fmt(out, "{\"id\":\"batch_req_%llu_%016llx\",\"custom_id\":", (unsigned long long)o->line, (unsigned long long)o->hash);
+    const unsigned long long line = o->line, hash = o->hash;
+    str_fmt(out, "{\"id\":\"batch_req_%llu_%016llx\",\"custom_id\":", line, hash);
     if (has_id) str_json_raw(out, custom_id);
     else str_put(out, "null");
 }
@@ -8643,7 +8642,9 @@ static void req__print_id(const req_origin *o, bytes custom_id, bool has_id, str
 static void req__print_lp(str *out, float lp) { str_fmt(out, "%.9g", isfinite(lp) ? (double)lp : -9999.0); }
 
 /* Control tokens are spelled as the vocabulary spells them. */
-static bytes req__spell(const tok_vocab *v, int32_t id) { return tok_is_control(v, id) ? tok_text(v, id) : tok_piece(v, id); }
+static bytes req__spell(const tok_vocab *v, int32_t id) {
+    return tok_is_control(v, id) ? tok_text(v, id) : tok_piece(v, id);
+}
 
 /* The alternatives of one token as an object of texts, the chosen one last where it is not among them. Of tokens with one
  * spelling only the likeliest is told: keys are unique. */
@@ -8735,11 +8736,12 @@ static void req__print_choice(const req *q, const req_answer *a, int index, cons
 
 /* The whole record of a line, newline and all: a is [q->n], one answer a choice. */
 static void req_print(const req *q, const req_answer *a, const req_origin *o, const tok_vocab *v, str *out) {
-    long long          made = 0;
-    unsigned long long line = o->line;
+    const unsigned long long line = o->line;
+    long long                made = 0;
     req__print_id(o, q->custom_id, q->has_id, out);
-    str_fmt(out, ",\"response\":{\"status_code\":200,\"request_id\":\"req_%llu\",\"body\":{\"id\":\"%s-%llu\",\"object\":\"%s\"", line,
-            q->chat ? "chatcmpl" : "cmpl", line, q->chat ? "chat.completion" : "text_completion");
+    str_fmt(out, ",\"response\":{\"status_code\":200,\"request_id\":\"req_%llu\",\"body\":{", line);
+    if (q->chat) str_fmt(out, "\"id\":\"chatcmpl-%llu\",\"object\":\"chat.completion\"", line);
+    else str_fmt(out, "\"id\":\"cmpl-%llu\",\"object\":\"text_completion\"", line);
     str_fmt(out, ",\"created\":%lld,\"model\":", (long long)o->created);
     str_json(out, bytes_of(o->model_name));
     str_put(out, ",\"choices\":[");
@@ -8748,13 +8750,14 @@ static void req_print(const req *q, const req_answer *a, const req_origin *o, co
         req__print_choice(q, &a[i], i, v, out);
         made += a[i].n_generated;
     }
-    str_fmt(out, "],\"usage\":{\"prompt_tokens\":%d,\"completion_tokens\":%lld,\"total_tokens\":%lld", o->n_prompt, made,
-            made + o->n_prompt);
+    str_fmt(out, "],\"usage\":{\"prompt_tokens\":%d,\"completion_tokens\":%lld", o->n_prompt, made);
+    str_fmt(out, ",\"total_tokens\":%lld", made + o->n_prompt);
     str_fmt(out, ",\"prompt_tokens_details\":{\"cached_tokens\":%d}}}},\"error\":null}\n", o->n_cached);
 }
 
 /* The record of a line that failed. */
-static void req_print_error(bytes custom_id, bool has_id, const req_origin *o, const char *code, const char *message, str *out) {
+static void req_print_error(bytes custom_id, bool has_id, const req_origin *o, const char *code, const char *message,
+                            str *out) {
     req__print_id(o, custom_id, has_id, out);
     str_put(out, ",\"response\":null,\"error\":{\"code\":");
     str_json(out, bytes_of(code));
