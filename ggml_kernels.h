@@ -3141,7 +3141,7 @@ static float k_most(uint32_t id) {
  *   attention's scores have a lane for each position instead, and are summed in order;
  * - exp and tanh are the polynomials below at every level.
  * NaN payloads and the sign of a NaN are outside the promise.
- * Door: k_acts, k_attn_row, k_attn_args, k_attn_scratch and the suffixed functions the table lists. */
+ * Door: k_acts, k_attn_row, k_attn_args, k_attn_scratch, k_spread and the suffixed functions the table lists. */
 
 /* One batch of activation rows; row t of a product reads row idx ? idx[t] : t. A quantised row with outliers is the sum of
  * two: where split[r] is set, what row r lost in rounding is row r + rest of the same arrays. */
@@ -3233,6 +3233,41 @@ K__BODY void k__rope(float *x, int n_heads, int hd, int n_rot, bool halves, cons
             p[0] = a * c - b * s;
             p[far] = a * s + b * c;
         }
+}
+
+/* --- spreading ---
+ * The Walsh-Hadamard transform over runs of `size` values, divided by sqrt(size): a rotation that is its own inverse and leaves
+ * products of two spread rows what they were. One large value comes out as `size` values of one magnitude. Every pass adds and
+ * subtracts values half a run apart into pairs, so all passes are alike and none shuffles within a vector. */
+
+enum { K_SPREAD_MAX = 256 };
+
+/* The longest run for rows of n values: the largest power of two that divides n. 1: they stay as they are. */
+static int k_spread_size(int n) {
+    const int size = n & -n;
+    return size < K_SPREAD_MAX ? size : K_SPREAD_MAX;
+}
+
+static void k__spread_pass(const float *restrict x, float *restrict y, int size) {
+    for (int i = 0; i < size / 2; i++) {
+        const float a = x[i], b = x[i + size / 2];
+        y[2 * i] = a + b;
+        y[2 * i + 1] = a - b;
+    }
+}
+
+/* x[n] in place; n is a multiple of size, a power of two up to K_SPREAD_MAX. */
+static void k_spread(float *x, int n, int size) {
+    const float unit = 1.0f / sqrtf((float)size);
+    for (int at = 0; size > 1 && at < n; at += size, x += size) {
+        float  run[2][K_SPREAD_MAX];
+        float *from = x;
+        for (int pass = 0; 1 << pass < size; pass++) {
+            k__spread_pass(from, run[pass & 1], size);
+            from = run[pass & 1];
+        }
+        for (int i = 0; i < size; i++) x[i] = from[i] * unit;
+    }
 }
 
 /* The first index that holds the maximum m; 0 when nothing does (no element beats NaN or there are none). */

@@ -3884,6 +3884,7 @@ static uint64_t model_kv_bytes(const arch_hparams *hp, uint32_t type_k, uint32_t
  * its parent, compared one by one; a hash only finds them. The tree holds a reference of its own; a block that nobody else
  * holds is idle, stays for whoever begins with the same tokens, and is taken again, the one idle longest first, where no
  * free one is left. A node whose block is gone stays while something hangs on it.
+ *   K and V of quantised types are stored spread (k_spread): whoever writes spreads them, whoever reads spreads Q and the output.
  *   Layers of another geometry (latent K/V, K/V shared between layers) are another group with its own block size; a
  * recurrent layer keeps a state per sequence, and its snapshots hang on block numbers as K and V do.
  * Door: kv_new, kv_most, kv_free, kv_seq_new, kv_seq_free, kv_fork, kv_reserve, kv_truncate, kv_seq_blocks,
@@ -3949,6 +3950,7 @@ typedef struct {
     kv_opts   opts;
     kv_layer *layer;                                  /* [n_layer] */
     int       n_layer, hd_k, hd_v;
+    int       spread_k, spread_v;                     /* runs of k_spread that K and V lie in, 1: as they are */
     kv_group *group;
     int       n_group;
     kv_tree  *tree;                                   /* NULL: nothing is shared by content */
@@ -3976,6 +3978,9 @@ static uint8_t *kv__block(const kv_group *gr, int32_t b) {
     return gr->slab[b / gr->slab_blocks] + (size_t)(b % gr->slab_blocks) * gr->block_bytes;
 }
 
+/* A quantised block has one scale: a channel far above the others, as trained models have, would leave next to nothing of them. */
+static int kv__spread(uint32_t type, int hd) { return k_types[type].block > 1 ? k_spread_size(hd) : 1; }
+
 /* max_tokens: positions that all sequences together may hold at once. NULL: the bound holds not even one block. */
 static kv_cache *kv_new(const arch_hparams *hp, const kv_opts *o, int64_t max_tokens, err_t *e) {
     kv_cache *kv = mem_new(1, sizeof *kv);
@@ -3983,6 +3988,8 @@ static kv_cache *kv_new(const arch_hparams *hp, const kv_opts *o, int64_t max_to
     kv->n_layer = hp->n_layer;
     kv->hd_k = hp->hd_k;
     kv->hd_v = hp->hd_v;
+    kv->spread_k = kv__spread(o->type_k, hp->hd_k);
+    kv->spread_v = kv__spread(o->type_v, hp->hd_v);
     kv->layer = mem_new((size_t)hp->n_layer, sizeof *kv->layer);
     kv->n_group = 1;                                  /* every layer of these architectures has the same window */
     kv->group = mem_new((size_t)kv->n_group, sizeof *kv->group);
@@ -5155,7 +5162,7 @@ static void fwd__head_norm(float *x, const float *w, int n_head, int hd, float e
     for (int h = 0; w && h < n_head; h++) k_rms_norm(x + (size_t)h * (size_t)hd, w, eps, hd, x + (size_t)h * (size_t)hd);
 }
 
-/* Bias, head norm and RoPE of K, bias of V, both into the cache. */
+/* Bias, head norm and RoPE of K, bias of V, both spread as the cache wants them and stored. */
 static void fwd__store_kv(void *ctx, int r) {
     fwd                *f = ctx;
     const arch_hparams *hp = &f->m->hp;
@@ -5166,6 +5173,8 @@ static void fwd__store_kv(void *ctx, int r) {
     fwd__bias(v, f->l->bv, nv);
     fwd__head_norm(k, f->l->k_norm, heads, hp->hd_k, hp->eps);
     k_rope(k, heads, hp->hd_k, hp->n_rot, hp->desc->rope == ROPE_HALVES, f->cs + (size_t)r * (size_t)hp->n_rot);
+    k_spread(k, (int)nk, f->kv->spread_k);
+    k_spread(v, (int)nv, f->kv->spread_v);
     kv_store_at(f->row[r].seq, f->il, f->row[r].pos, k, v);
 }
 
@@ -5242,7 +5251,8 @@ static void fwd__out_norm(void *ctx, int s) {
 
 /* --- attention --- */
 
-/* Tasks: (run of up to FWD_ATTN_ROWS selected rows of one sequence, K/V head). */
+/* Tasks: (run of up to FWD_ATTN_ROWS selected rows of one sequence, K/V head). Q meets K as the cache holds it; what comes of
+ * spread V is spread, and spreading undoes that. */
 static void fwd__attend(fwd *f, dev *dv) {
     const arch_hparams  *hp = &f->m->hp;
     const arch_layer_hp *lh = &hp->layer[f->il];
@@ -5258,7 +5268,9 @@ static void fwd__attend(fwd *f, dev *dv) {
         for (int s = first; s < end; s++)
             for (int h = head * g; h < (head + 1) * g; h++) {
                 const int64_t past = f->row[f->sel[s]].pos + 1;
-                rows[n++] = (k_attn_row){.q = f->q + (size_t)s * nq + (size_t)(h * hp->hd_k),
+                float        *q = f->q + (size_t)s * nq + (size_t)(h * hp->hd_k);
+                k_spread(q, hp->hd_k, f->kv->spread_k);
+                rows[n++] = (k_attn_row){.q = q,
                                          .o = f->att.x + (size_t)s * f->att.ldx + (size_t)(h * hp->hd_v),
                                          .begin = hp->window && past > hp->window ? past - hp->window : 0,
                                          .end = past};
@@ -5268,6 +5280,7 @@ static void fwd__attend(fwd *f, dev *dv) {
                          .type_k = f->kv->opts.type_k, .type_v = f->kv->opts.type_v, .k_blocks = kb, .v_blocks = vb,
                          .block = f->kv->opts.block, .k_stride = kl->k_stride, .v_stride = kl->v_stride};
         k_attn(&a, dv->scratch);
+        for (int i = 0; i < n; i++) k_spread(rows[i].o, hp->hd_v, f->kv->spread_v);
     }
     dev_barrier(dv);
 }

@@ -173,8 +173,8 @@ static void t_fwd_same_bits(void) {
     fclose(f);
 }
 
-/* Chunks and block sizes for each cache type; blocks must not change what a quantised cache holds. Heads of 32 fill the
- * blocks of a quantised type, heads of 20 do not. */
+/* Levels, threads, chunks and block sizes for each cache type must not change what a quantised cache holds. Heads of 32 fill
+ * the blocks of a quantised type, heads of 20 do not. */
 static void t_fwd_cache_model(const char *name) {
     static const uint32_t types[] = {K_F32, K_F16, K_BF16, K_Q8_0, K_Q4_0};
     static const double   limit[] = {1e-6, 1e-5, 1e-3, 1e-2, 0.3};       /* NMSE against the float64 logits */
@@ -184,18 +184,22 @@ static void t_fwd_cache_model(const char *name) {
     int32_t *ids = t_read_ids(t_tiny_path(t.ids), &n);
     for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
         t_rig r;
-        t_how how = {"auto", 1, 512, 32, types[i], false}, other = {"auto", 2, 7, 3, types[i], false};
+        t_how how = {"scalar", 1, 512, 32, types[i], false};
+        t_how others[] = {{"auto", 2, 7, 3, types[i], false}, {"avx2", 2, 5, 32, types[i], false}, {"avx512", 1, 33, 8, types[i], true}};
         if (!t_rig_open(&r, t_tiny_path(t.file), &how)) continue;
         float *want = t_rig_logits(&r, ids, n, how.chunk);
         double err = t_tiny_error(&t, want);
         CHECKF(err <= limit[i], "%s, cache %s: NMSE %.3g, at most %.3g", name, k_types[types[i]].name, err, limit[i]);
         t_rig_close(&r);
-        if (!t_rig_open(&r, t_tiny_path(t.file), &other)) continue;
-        float *got = t_rig_logits(&r, ids, n, other.chunk);
-        CHECKF(memcmp(got, want, (size_t)n * (size_t)t.n_vocab * sizeof *got) == 0, "%s, cache %s: blocks of 3 give other bits", name, k_types[types[i]].name);
-        mem_free(got);
+        for (size_t k = 0; k < sizeof others / sizeof *others; k++) {
+            if (!k_init(others[k].level) || !t_rig_open(&r, t_tiny_path(t.file), &others[k])) continue;
+            float *got = t_rig_logits(&r, ids, n, others[k].chunk);
+            CHECKF(memcmp(got, want, (size_t)n * (size_t)t.n_vocab * sizeof *got) == 0, "%s, cache %s: %s, blocks of %d give other bits",
+                   name, k_types[types[i]].name, others[k].level, others[k].block);
+            mem_free(got);
+            t_rig_close(&r);
+        }
         mem_free(want);
-        t_rig_close(&r);
     }
     mem_free(ids);
 }
@@ -205,14 +209,74 @@ static void t_fwd_cache_types(void) {
     t_fwd_cache_model("llama_odd");
 }
 
+/* One channel of K and one of V, of every head, as far above the others as trained models have them: a factor on them here, one
+ * over it on Q and wo, so that the logits stay. The matrices become copies of their own: copy[4 * layer ..]. */
+static void t_outliers(t_rig *r, float factor, float **copy) {
+    const arch_hparams *hp = &r->m.hp;
+    const int           pair[] = {5, 5 + hp->n_rot / 2};
+    for (int il = 0; il < hp->n_layer; il++, copy += 4) {
+        arch_layer  *l = &r->m.layer[il];
+        const int    heads = hp->layer[il].n_head, kv_heads = hp->layer[il].n_head_kv;
+        const size_t nv = (size_t)l->wv.n_in * (size_t)l->wv.n_out, no = (size_t)l->wo.n_in * (size_t)l->wo.n_out;
+        const void  *from[] = {l->k_norm, l->q_norm, l->wv.data, l->wo.data};
+        const size_t size[] = {(size_t)hp->hd_k, (size_t)hp->hd_k, nv, no};
+        for (int i = 0; i < 4; i++) copy[i] = memcpy(mem_new(size[i], sizeof **copy), from[i], size[i] * sizeof **copy);
+        for (int i = 0; i < 2; i++) copy[0][pair[i]] *= factor, copy[1][pair[i]] /= factor;
+        for (int h = 0; h < kv_heads; h++) k_scale(copy[2] + (size_t)(h * hp->hd_v + 9) * (size_t)l->wv.n_in, factor, l->wv.n_in);
+        for (int i = 0; i < l->wo.n_out; i++)
+            for (int h = 0; h < heads; h++) copy[3][(size_t)i * (size_t)l->wo.n_in + (size_t)(h * hp->hd_v + 9)] /= factor;
+        l->k_norm = copy[0];
+        l->q_norm = copy[1];
+        l->wv.data = (const uint8_t *)copy[2];
+        l->wo.data = (const uint8_t *)copy[3];
+    }
+}
+
+/* Spreading keeps what outliers would take from a quantised cache, on either side. */
+static void t_fwd_spread(void) {
+    static const struct {
+        uint32_t k, v;
+        float    factor;
+        double   limit;                               /* NMSE with both spread, a third of what it is with neither */
+    } cases[] = {
+        {K_F32, K_F32, 32, 1e-6}, {K_Q8_0, K_F32, 32, 0.005}, {K_F32, K_Q8_0, 32, 0.003}, {K_Q4_0, K_F32, 8, 0.15}, {K_F32, K_Q4_0, 8, 0.07},
+    };
+    t_tiny t;
+    int    n;
+    if (!t_tiny_find("qwen3", &t)) return;
+    int32_t *ids = t_read_ids(t_tiny_path(t.ids), &n);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        for (int plain = 0; plain < 2; plain++) {
+            t_rig   r;
+            err_t   e = {0};
+            kv_opts o = {cases[i].k, cases[i].v, 32, 0, 0};
+            if (!t_rig_open(&r, t_tiny_path(t.file), &t_plain)) continue;
+            float **copy = mem_new(4 * (size_t)r.m.hp.n_layer, sizeof *copy);
+            t_outliers(&r, cases[i].factor, copy);
+            kv_free(r.kv);
+            r.f->kv = r.kv = kv_new(&r.m.hp, &o, 4096, &e);
+            if (plain) r.kv->spread_k = r.kv->spread_v = 1;
+            float *got = t_rig_logits(&r, ids, n, 512);
+            double err = t_tiny_error(&t, got), limit = cases[i].limit;
+            const bool pass = plain && cases[i].k != cases[i].v ? err > 3 * limit : err <= limit;
+            CHECKF(pass, "K %s, V %s%s: NMSE %.3g, limit %.3g", k_types[o.type_k].name, k_types[o.type_v].name, plain ? ", not spread" : "",
+                   err, limit);
+            for (int k = 0; k < 4 * r.m.hp.n_layer; k++) mem_free(copy[k]);
+            mem_free(copy);
+            mem_free(got);
+            t_rig_close(&r);
+        }
+    mem_free(ids);
+}
+
 /* Three sequences at different places in one batch give each what it gets alone. */
-static void t_fwd_company(void) {
+static void t_fwd_company_of(uint32_t cache) {
     static const char *names[] = {"llama", "qwen3", "qwen2moe", "llama_window", "llama_q4_k_m"};
     for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
         t_tiny   t;
         t_rig    r;
         int      n;
-        t_how    how = {"auto", 2, 512, 16, K_F32, false};
+        t_how    how = {"auto", 2, 512, 16, cache, false};
         if (!t_tiny_find(names[k], &t) || !t_rig_open(&r, t_tiny_path(t.file), &how)) continue;
         const size_t V = (size_t)t.n_vocab;
         int32_t     *ids = t_read_ids(t_tiny_path(t.ids), &n), other[128];
@@ -241,6 +305,12 @@ static void t_fwd_company(void) {
         mem_free(ids);
         t_rig_close(&r);
     }
+}
+
+static void t_fwd_company(void) {
+    t_fwd_company_of(K_F32);
+    t_fwd_company_of(K_Q8_0);
+    t_fwd_company_of(K_Q4_0);
 }
 
 /* A fork shares the past, grows apart, and disturbs nobody; a rollback forgets. */
@@ -404,7 +474,8 @@ static void t_fwd_asking(void) {
 static const t_case t_fwd_cases[] = {
     {"fwd golden", "logits of every tiny model against the framework's in float64", t_fwd_golden},
     {"fwd same bits", "levels, threads, chunks, block sizes and packed rows give the same bits", t_fwd_same_bits},
-    {"fwd cache types", "f32 f16 bf16 q8_0 q4_0 caches, at any block size", t_fwd_cache_types},
+    {"fwd cache types", "f32 f16 bf16 q8_0 q4_0 caches, at any level, chunk and block size", t_fwd_cache_types},
+    {"fwd spread", "outliers of K and V leave a quantised cache its precision", t_fwd_spread},
     {"fwd company", "a row's logits do not depend on what runs beside it", t_fwd_company},
     {"fwd fork", "forked and rolled-back sequences", t_fwd_fork},
     {"fwd greedy", "greedy ids of the framework", t_fwd_greedy},

@@ -156,6 +156,31 @@ static void t_kv_bound(void) {
     arch_drop(&hp);
 }
 
+/* Quantised K and V lie spread, each by its own type and head; floats lie as they are. */
+static void t_kv_spread(void) {
+    static const struct {
+        uint32_t type;
+        int      hd, run;
+    } cases[] = {
+        {K_F32, 64, 1},   {K_F16, 64, 1},  {K_BF16, 128, 1}, {K_Q8_0, 64, 64}, {K_Q4_0, 64, 64},
+        {K_Q4_0, 80, 16}, {K_Q8_0, 20, 4}, {K_Q4_0, 128, 128}, {K_Q8_0, 512, 256},
+    };
+    enum { N = sizeof cases / sizeof *cases };
+    for (int i = 0; i < N; i++) {
+        const int     j = (i * 5 + 3) % N;
+        err_t         e = {0};
+        const kv_opts o = {cases[i].type, cases[j].type, 32, 0, 0};
+        arch_hparams  hp = t_kv_shape(1, 1, 0, 0);
+        hp.hd_k = cases[i].hd;
+        hp.hd_v = cases[j].hd;
+        kv_cache *kv = kv_new(&hp, &o, 64, &e);
+        EQ_INT(kv->spread_k, cases[i].run);
+        EQ_INT(kv->spread_v, cases[j].run);
+        kv_free(kv);
+        arch_drop(&hp);
+    }
+}
+
 /* A window gives back what it has left behind, and no more. */
 static void t_kv_window(void) {
     for (int block = 1; block <= 16; block *= 2)
@@ -227,6 +252,7 @@ static void t_kv_failed(void) {
 static const t_case t_kv_cases[] = {
     {"kv random", "values and reference counts through random growth, forks and rollbacks", t_kv_random},
     {"kv bound", "memory follows the tokens, up to the bound", t_kv_bound},
+    {"kv spread", "which caches hold K and V spread, and in which runs", t_kv_spread},
     {"kv rollback", "a rollback past a window's memory keeps nothing and says so", t_kv_rollback},
     {"kv failed", "a failed reservation changes nothing", t_kv_failed},
     {"kv window", "a window gives back its past", t_kv_window},
