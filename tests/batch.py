@@ -318,7 +318,8 @@ def shapes():
                 same((len(lp["token_logprobs"]), len(lp["text_offset"])), (n, n), where + "lists")
                 check(all(-1000 < x <= 1e-6 for x in lp["token_logprobs"]), where + repr(lp["token_logprobs"]))
                 check(lp["text_offset"] == sorted(lp["text_offset"]), where + "offsets")
-                check("".join(lp["tokens"]).startswith(c["text"]) or "\ufffd" in c["text"] + "".join(lp["tokens"]) or "\udc80" <= max(c["text"]) <= "\udcff", where + "tokens spell the text")
+                spelt, text = (b"".join(x.encode("utf-8", "surrogateescape") for x in part) for part in (lp["tokens"], [c["text"]]))
+                check(spelt.startswith(text), where + "%r does not begin with %r" % (spelt, text))
                 if ask["logprobs"]:
                     same(len(lp["top_logprobs"]), n, where + "top_logprobs")
                     for top, x in zip(lp["top_logprobs"], lp["token_logprobs"]):
@@ -714,8 +715,9 @@ def kills():
     fault, rng, ended, left = Fault(), random.Random(O.seed), 0, O.kills
     while left > 0:
         out = fresh("killed.jsonl")
-        done, before = False, 0
+        done, before = False, set()
         while not done:
+            t0 = time.time()
             p = start(*fault.args(out, "--resume", "-np", str(rng.choice((1, 4, 16))), "-t", str(rng.choice((1, 2))), *rng.choice(((), ("--batch-order", "input"), FEW))))
             if left > 0:
                 moment(rng, p, out, fault)
@@ -726,11 +728,12 @@ def kills():
             done = r.rc == 0
             what = "%d kills before the end, %s" % (left, sig.name)
             if not done:
-                check(hit and r.rc == {signal.SIGKILL: -9, signal.SIGTERM: 143, signal.SIGINT: 130}[sig], "%s: %r" % (what, r))
-                check(sig == signal.SIGKILL or b"--resume" in r.err or b"bug" not in r.err, "%s: %r" % (what, r))
+                early = time.time() - t0 < 0.1 and r.rc == -sig             # the program was not there yet to be asked
+                check(hit and (early or r.rc == {signal.SIGKILL: -9, signal.SIGTERM: 143, signal.SIGINT: 130}[sig]), "%s: %r" % (what, r))
+                check(b"bug" not in r.err and b"annot" not in r.err, "%s: %r" % (what, r))
                 left -= 1
-            now = len(fault.part(read(out), what, torn=sig == signal.SIGKILL))
-            check(now >= before, "%s: %d answers, %d before" % (what, now, before))
+            now = set(fault.part(read(out), what, torn=sig == signal.SIGKILL))
+            check(now >= before, "%s: answers %r are gone" % (what, before - now))
             before = now
         equal(records(read(out)), fault.want, "after kills")
         ended += 1
@@ -772,7 +775,6 @@ def torn():
     with open(out, "ab") as f:
         f.write(b'{"id":"somebody else"}\n')
     refused(run(*fault.args(out, "--resume")), 2, "torn.jsonl", "a record of another kind")
-    check(read(out).startswith(whole[:ends[0]]) or True, "")
     strange = tmp("strange.jsonl")
     fresh("strange.jsonl")
     put("strange.jsonl", b"these are my notes\n")

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """llmrun --batch beside llama.cpp's batched benchmark and its server under the same load, as Markdown.
 
-    make bench-batch PEERS=path/to/llama.cpp/build/bin MODEL=model.gguf [BATCH="--rounds 3"]
+    make bench-file PEERS=path/to/llama.cpp/build/bin MODEL=model.gguf [BATCH="--rounds 3"]
     python3 tests/bench/batch.py --peers path/to/llama.cpp/build/bin --model model.gguf --only decode,mixed,shared,static
 
   decode   tokens a second of N sequences side by side: llama-batched-bench and llmrun --bench -npl, in turn.
