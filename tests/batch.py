@@ -972,6 +972,59 @@ def prompt_cache():
     equal(records(r.out), wanted(SMALL), "another model's file")
 
 
+# --- the benchmark ---
+
+PEER = """#!%s
+import http.server, json, sys
+opt = lambda name: sys.argv[sys.argv.index(name) + 1]
+if "-npl" in sys.argv:
+    print(json.dumps({"pl": int(opt("-npl")), "tg": int(opt("-ntg")), "speed_tg": 100.0}))
+    sys.exit()
+
+class Answer(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    def reply(self, data):
+        data = json.dumps(data).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+    def do_GET(self):
+        self.reply({"status": "ok"})
+    def do_POST(self):
+        q = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.reply({"tokens_evaluated": len(q["prompt"]), "tokens_predicted": q["n_predict"] + LESS, "timings": {"cache_n": 3}})
+    def log_message(self, *_):
+        pass
+
+http.server.ThreadingHTTPServer(("127.0.0.1", int(opt("--port"))), Answer).serve_forever()
+"""
+
+
+@case
+def bench_file():
+    """tests/bench/batch.py holds llmrun against a server and a benchmark and prints ratios; a server that computes less is told"""
+    peers = tmp("peers")
+    os.mkdir(peers)
+    script = lambda *a: subprocess.run([sys.executable, os.path.join(HERE, "tests", "bench", "batch.py"), "--llmrun", O.binary, "--model", PIP, "--rounds", "1",
+                                        "-np", "4", "--scale", "0.04", "--peers", peers, "--slots", "1,2", *a], capture_output=True, timeout=300 * SLOW)
+    for less, rc in (0, 0), (-1, 2):
+        for name in "llama-server", "llama-batched-bench":
+            with open(os.path.join(peers, name), "w") as f:
+                f.write((PEER % sys.executable).replace("LESS", str(less)))
+            os.chmod(os.path.join(peers, name), 0o755)
+        r = script("--only", "decode,mixed", "--sequences", "1,2", "--new", "4", "--depth", "4") if not less else script("--only", "mixed")
+        check(r.returncode == rc, r.stderr.decode())
+        out = r.stdout.decode()
+        if less:
+            check(b"tokens, expected" in r.stderr, r.stderr.decode())
+            continue
+        rows = [[c.strip() for c in line.strip("|").split("|")] for line in out.splitlines() if re.match(r"\| (\d+ mixed|\d)", line)]
+        same([row[0] for row in rows], ["1", "2", "8 mixed prompts", "8 mixed prompts"], "rows of %s" % out)
+        check(all(float(row[3]) > 0 for row in rows[:2]) and all(float(row[10]) > 0 for row in rows[2:]), out)
+        same([row[9] for row in rows[2:]], ["24", "24"], "tokens that the server found in its cache")
+
+
 def main():
     global O
     ap = argparse.ArgumentParser(description=__doc__.split("\n")[0], formatter_class=argparse.RawDescriptionHelpFormatter, epilog=__doc__)
