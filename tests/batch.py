@@ -485,6 +485,14 @@ def good_lines():
         check(no in got and got[no].error is None, "%s: %r" % (short(line), got.get(no) and got[no].error))
         same(got[no].texts(), want, short(line))
     same(got[4].id, odd[3]["custom_id"], "custom_id")
+    none = batch([dict(base, max_tokens=0), dict(base, max_tokens=0, n=2, logprobs=1, custom_id="none")])
+    same([(r.texts(), r.body["usage"]["completion_tokens"], r.body["choices"][0]["finish_reason"]) for r in none.values()], [([b""], 0, "length"), ([b""] * 2, 0, "length")], "no tokens")
+    full = {"prompt": "Once upon a time", "temperature": 0, "ignore_eos": True}
+    for model in PIP, SMALL:                              # no bound at all, or one beyond the context: until the context is full
+        got = batch([full, dict(full, max_tokens=10**9)], model=model)
+        path = put("prompt.txt", full["prompt"].encode())
+        text = good("-m", model, "-f", path, "--temp", "0", "--ignore-eos", "-q")
+        same([(r.texts(), r.body["choices"][0]["finish_reason"]) for _, r in sorted(got.items())], [([text], "length")] * 2, "a full context")
     raw = run("-m", PIP, "--batch", put("in.jsonl", b'{"custom_id":"\xff\xc3(","prompt":"a","max_tokens":1}\n'), "-q")
     check(b'"custom_id":"\xff\xc3(",' in raw.out, "a custom_id that is no UTF-8 comes back byte for byte: %r" % raw)
 
