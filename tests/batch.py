@@ -287,6 +287,14 @@ def invariant(model, *configs):
         equal(batch(lines_of(model), *SEED, model=model, binary=O.stress), want, "the stress build")
 
 
+def told(lines, *args, model=PIP, rc=0):
+    """Runs a file: its records in the order in which they came, and the summary."""
+    path = put("in.jsonl", lines)
+    r = run("-m", model, "--batch", path, "--format", "json", *args)
+    check(r.rc == rc, "%s: want exit %d, got %r" % (" ".join(args), rc, r))
+    return [Record(x) for x in r.out.split(b"\n")[:-1]], json.loads(next(x for x in r.err.splitlines() if x.startswith(b"{")))
+
+
 # --- a line's answer does not depend on how it is run ---
 
 @case
@@ -343,7 +351,7 @@ def invariance():
 @case
 def invariance_small():
     """the same on a tiny model, with many more shapes of run, and at every kernel level"""
-    invariant(SMALL, "-np 1", "-np 2", "-np 3", "-np 32", "-np 64", "-t 1", "-t 2", "-t 3", "-b 1", "-b 7", "-b 64", "-b 4096", "--batch-order input", "--batch-order input -np 1",
+    invariant(SMALL, "--batch-window 1", "--batch-window 3 -np 2", "--batch-static -np 5", "-np 1024 -c 200", "-np 1", "-np 2", "-np 3", "-np 32", "-np 64", "-t 1", "-t 2", "-t 3", "-b 1", "-b 7", "-b 64", "-b 4096", "--batch-order input", "--batch-order input -np 1",
               *("--kv-block-size %d" % n for n in (1, 2, 7, 16, 32, 512)), "--kv-block-size 2 -b 1 -np 2", "--kv-block-size 5 -b 3 -np 5 -t 2",
               *("--kv-block-size 4 --kv-blocks %d -np %d" % x for x in ((64, 32), (70, 8), (90, 4))), "--kv-block-size 1 --kv-blocks 260 -np 32 -b 3",
               *("--cpu %s -np %d -b %d" % (x, i + 1, 5 * i + 1) for i, x in enumerate(levels())))
@@ -404,6 +412,64 @@ def run_seed():
     same(len(set(texts("-s", "5"))), 1, "texts with -s 5")
     check(len(set(texts())) > 1, "four lines with drawn seeds all say the same")
     check(texts() != texts(), "two runs drew one seed")
+
+
+@case
+def pressure():
+    """a small pool is under pressure: sequences make room, are read again, and say the same; a large one is not"""
+    lines = [{"prompt": story(random.Random(i), 40 + i), "max_tokens": 60, "temperature": 0, "ignore_eos": True, "logprobs": 0} for i in range(16)]
+    want, calm = told(lines, "-np", "16", model=SMALL)
+    same(calm["preemptions"], 0, "preemptions without a bound")
+    for config in ("--kv-blocks", "12", "--kv-block-size", "16"), ("--kv-blocks", "40", *FEW, "-b", "20"), ("--kv-blocks", "150", "--kv-block-size", "1", "--batch-order", "input"):
+        got, tight = told(lines, "-np", "16", *config, model=SMALL)
+        check(tight["preemptions"] > 0 and tight["kv_blocks_peak"] <= int(config[1]), "%s: %r" % (" ".join(config), tight))
+        equal({r.no: r for r in got}, {r.no: r for r in want}, " ".join(config))
+
+
+@case
+def sharing():
+    """a shared beginning is computed once, by whoever comes first, also for several answers to one prompt and with a quantised cache"""
+    tale = story(random.Random(8), 700)
+    n_tale = len(good("-m", PIP, "--tokenize", "--bos", "-p", tale).split())
+    lines = [{"prompt": tale + " %d" % i, "max_tokens": 4, "temperature": 0} for i in range(12)]
+    mixed = [x for i, line in enumerate(lines) for x in (line, {"prompt": story(random.Random(i), 80), "max_tokens": 4, "temperature": 0})]
+    for config in ("-np", "12"), ("-np", "1"), ("-np", "3", "-ctk", "q8_0", "-ctv", "q8_0"), ("-np", "12", "--kv-block-size", "8", "-b", "64"):
+        for what in lines, mixed:
+            got, s = told(what, *config)
+            tokens = sum(r.body["usage"]["prompt_tokens"] for r in got)
+            same((s["prompt_tokens"], s["prompt_tokens"] - s["computed_prompt_tokens"]), (tokens, s["shared_tokens"]), "%s: tokens" % " ".join(config))
+            same(sum(r.body["usage"]["prompt_tokens_details"]["cached_tokens"] for r in got), s["shared_tokens"], "%s: tokens of the records" % " ".join(config))
+            check(s["shared_tokens"] >= 11 * (n_tale - 32), "%s: %d of %d tokens shared" % (" ".join(config), s["shared_tokens"], 11 * n_tale))
+    got, s = told([{"prompt": tale, "n": 6, "max_tokens": 4, "seed": 1}])
+    check(s["computed_prompt_tokens"] <= n_tale + 6, "six answers to one prompt computed %d tokens of %d" % (s["computed_prompt_tokens"], n_tale))
+    got, s = told(mixed[:2] + [dict(line) for line in mixed[:2]], "--batch-order", "input", "-np", "1")
+    same([r.no for r in got], [1, 2, 3, 4], "the order of the file")
+    check(s["shared_tokens"] >= n_tale - 32, "%d tokens shared in the order of the file" % s["shared_tokens"])
+
+
+@case
+def turns():
+    """lower priority numbers come first, equals in the order of the file; nothing waits for ever"""
+    lines = [{"prompt": "%c tale" % (65 + i), "max_tokens": 2, "temperature": 0, **({"priority": p} if p else {})} for i, p in enumerate((5, 0, -7, 5, 0, 100, -7))]
+    for order, want in ("plan", [3, 7, 2, 5, 1, 4, 6]), ("input", [1, 2, 3, 4, 5, 6, 7]):
+        got, _ = told(lines, "-np", "1", "--batch-order", order)
+        same([r.no for r in got], want, order)
+    got, s = told([{"prompt": "%d" % i, "max_tokens": 1 + 40 * (i % 3 == 0), "ignore_eos": True} for i in range(20)], "-np", "4", "-s", "1")
+    check(sorted(r.no for r in got) == list(range(1, 21)) and s["steps"] < 280, "%d steps" % s["steps"])
+
+
+@case
+def no_room():
+    """a line that no pool or context can hold is an error of that line; the others answer; a pool for nobody is exit 3"""
+    small = {"prompt": "Once", "max_tokens": 4, "temperature": 0}
+    big, long = {"prompt": "Once upon a time " * 12, "max_tokens": 4}, {"prompt": "Once", "max_tokens": 150, "temperature": 0, "ignore_eos": True}
+    whole = batch([small, small, long, small], model=SMALL)
+    for args in ("--kv-blocks", "3", "--kv-block-size", "16"), ("--kv-blocks", "2", "--kv-block-size", "32"), ("-c", "40"):
+        got = batch([small, big, long, small], *args, model=SMALL, rc=1)
+        same({no for no, r in got.items() if r.error}, {2}, "%s: errors %r" % (" ".join(args), [r.error for r in got.values()]))
+        equal({no: got[no] for no in (1, 4)}, {no: whole[no] for no in (1, 4)}, " ".join(args))
+        check(whole[3].texts()[0].startswith(got[3].texts()[0]) and got[3].body["choices"][0]["finish_reason"] == "length", "%s: %r" % (" ".join(args), got[3].body))
+    refused(run("-m", SMALL, "--batch", put("in.jsonl", [small]), "--kv-mem", "1", "-q"), 3, "KV cache", "--kv-mem 1")
 
 
 FLAGS = {"temperature": "--temp", "top_k": "--top-k", "top_p": "--top-p", "min_p": "--min-p", "presence_penalty": "--presence-penalty", "max_tokens": "-n",
@@ -478,7 +544,7 @@ def good_lines():
     odd = [dict(base, custom_id="", user=None, metadata={"a": ["b"]}, stream=False, model=None), dict(base, stop=None, n=None, seed=None, logprobs=None, top_p=None),
            dict(base, n=1, logprobs=0, response_format={"type": "text"}), {"custom_id": "x\u0000\"\\\n\u4e16\U0001f600", "body": base, "method": "POST", "url": "/v1/completions"},
            {"max_completion_tokens" if k == "max_tokens" else k: v for k, v in base.items()}, dict(base, max_completion_tokens=8), dict(base, prompt=[base["prompt"]]),
-           dict(base, priority=3), dict(base, priority=-3), b"  " + text + b" \t", text.replace(b" ", b""), text + b"\r", text.replace(b"O", b"\\u004f"),
+           dict(base, priority=3), dict(base, priority=-3), b"  " + text + b" \t", json.dumps(base, separators=(",", ":")).encode(), text + b"\r", text.replace(b"O", b"\\u004f"),
            dict(base, prompt=[int(x) for x in good("-m", PIP, "--tokenize", "--bos", "-p", base["prompt"]).split()]), dict(base, max_tokens=8, stop=["no such", "words"])]
     got = batch(odd)
     for no, line in enumerate(odd, 1):
@@ -518,7 +584,7 @@ BAD = [  # a line, a word that its message holds
     ({"prompt": "a", "logit_bias": {"5": "x"}}, "logit_bias"), ({"prompt": "a", "stream": True}, "stream"), ({"prompt": "a", "ignore_eos": 1}, "ignore_eos"),
     ({"prompt": "a", "response_format": {"type": "nonsense"}}, "response_format"), ({"prompt": "a", "grammar": 5}, "grammar"), ({"prompt": "a", "regex": {}}, "regex"),
     ({"prompt": "a", "chat_template_kwargs": {}}, "chat_template_kwargs"), ({"prompt": [99999999]}, "prompt|token"), ({"prompt": [-1]}, "prompt|token"), ({"prompt": [1.5]}, "prompt"),
-    ({"prompt": [[1]]}, "prompt"), ({"prompt": ["a", "b"]}, "prompt"), ({"prompt": 5}, "prompt"), ({"prompt": None}, "prompt"), ({"prompt": []}, "prompt"),
+    ({"prompt": [[1], [2]]}, "prompt"), ({"prompt": [["a"]]}, "prompt"), ({"prompt": [[]]}, "prompt"), ({"prompt": [1, "a"]}, "prompt"), ({"prompt": ["a", "b"]}, "prompt"), ({"prompt": 5}, "prompt"), ({"prompt": None}, "prompt"), ({"prompt": []}, "prompt"),
     ({"prompt": LONG, "max_tokens": 1}, "context"), ({"prompt": "a", "messages": [{"role": "user", "content": "a"}]}, ""), ({"messages": "hello"}, "messages"),
     (b'{"prompt":"\\ud800"}', ""), (b'{"prompt":"\\x"}', ""), (b'{"prompt":"a\tb"}', ""), (b'{"prompt":"a\0b"}', ""), (b'{"prompt":"a","metadata":' + b"[" * 100000 + b"]" * 100000 + b"}", ""),
     ({"prompt": "a", "custom_id": "good 1"}, "custom_id|twice|good 1|duplicate"),
@@ -559,13 +625,15 @@ def exits():
     same(quiet.err, b"", "stderr with -q")
     out = fresh("out.jsonl")
     put("in.txt", b"x\n")
-    for args, word in ((["--batch", tmp("none")], "none"), (["--batch", TMP], os.path.basename(TMP)), (["--batch", one, "--resume"], "--resume"), (["--batch", one, "-p", "x"], "-p|--prompt"),
-                       (["--batch", one, "-o", "/nonexistent/x"], "/nonexistent/x"), (["--batch", one, "-o", one], "one.jsonl"), (["--batch", one, "--score"], "--score|two actions")):
+    for args, word in ((["--batch", tmp("none")], "none"), (["--batch", TMP], os.path.basename(TMP)), (["--batch", one, "--resume"], "--resume"),
+                       (["--batch", one, "-o", "/nonexistent/x"], "/nonexistent/x"), (["--batch", one, "-o", TMP], os.path.basename(TMP)), (["--batch", one, "--score"], "--score|two actions")):
         refused(run("-m", PIP, *args, "-q"), 2, word, " ".join(args))
     refused(run("--batch", one), 2, "no model given", "no model")
     copy = tmp("copy.gguf")
     shutil.copy(SMALL, copy)
-    refused(run("-m", copy, "--batch", one, "-o", copy, "-q"), 2, "model", "output onto the model")
+    for more in (), ("--resume",):
+        refused(run("-m", copy, "--batch", one, "-o", copy, "-q", *more), 2, "copy.gguf", "output onto the model")
+        refused(run("-m", copy, "--batch", one, "-o", one, "-q", *more), 2, "one.jsonl", "output onto the input")
     same(read(copy) == read(SMALL), True, "the model as it was")
     same(read(one), jsonl([{"prompt": "a", "max_tokens": 2}]), "the input as it was")
     good("-m", PIP, "--batch", one, "-o", out, "-q")
@@ -885,7 +953,7 @@ def settings():
     whole = read(out)
     half = whole[:whole.index(b"\n", len(whole) // 2) + 1]
     for model, more, word in ((DRAFT, ("-s", "4"), "model"), (PIP, ("-s", "5"), "seed"), (PIP, ("-s", "4", "--temp", "0.7"), "temp"), (PIP, ("-s", "4", "--top-k", "7"), "top.k"),
-                              (PIP, ("-s", "4", "-ctk", "q8_0"), "cache|type|ctk"), (PIP, ("-s", "4", "--stop", "x"), "stop"), (PIP, ("-s", "4", "--ignore-eos"), "ignore"),
+                              (PIP, ("-s", "4", "-ctk", "q8_0"), "cache|type|ctk"), (PIP, ("-s", "4", "--stop", "x"), "stop|reverse"), (PIP, ("-s", "4", "--ignore-eos"), "ignore"),
                               (PIP, ("-s", "4", "-n", "3"), "predict|-n|n=|max")):
         with open(out, "wb") as f:
             f.write(half)
