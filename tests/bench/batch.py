@@ -8,8 +8,9 @@
   mixed    a file of 200 prompts of 20 to 200 random tokens, 20 to 150 new tokens each.
   shared   64 questions over one document of 1,000 tokens, 32 new tokens each.
   static   lengths drawn from 10 to 500 tokens, evenly and by their logarithm: continuous batching against groups that wait
-           for their longest line, which is what static batching does; llmrun alone. `padded`: a line that has ended keeps its
-           place until the group ends; `leaving`: it makes the steps smaller, which is kinder to static batching than most are.
+           for their longest line (--batch-static); llmrun alone. `padded`: a line that has ended keeps its place until the group
+           ends, as where static batching is at home; `leaving`: it makes the steps smaller. Also the share of the cache's memory
+           that is allocated and unused while continuous batching runs.
 
 The server is driven by as many clients as it has slots, over connections that stay open; the prompts are the same token ids, greedy,
 without an end token, so that both programs compute the same number of tokens, which is checked. It is started afresh for every run
@@ -66,7 +67,7 @@ def drawn(o, rng, form):
 # --- llmrun ---
 
 def record(line, load, path):
-    """(line number, prompt tokens, new tokens, tokens taken from the cache) of an answer, which must be the one asked for."""
+    """The line number of an answer, which must have as many tokens as were asked for."""
     r = json.loads(line.decode("utf-8", "replace"))
     no = int(r["id"].split("_")[2])
     if r["error"] or not r["response"]:
@@ -75,11 +76,11 @@ def record(line, load, path):
     prompt, new = load.lines[no - 1]
     if (use["prompt_tokens"], use["completion_tokens"]) != (len(prompt), new):
         raise Failed("llmrun: line %d of %s: %d and %d tokens, expected %d and %d" % (no, path, use["prompt_tokens"], use["completion_tokens"], len(prompt), new))
-    return no, use.get("prompt_tokens_details", {}).get("cached_tokens", 0)
+    return no
 
 
 def own_run(o, load, folder, *args):
-    """Runs the load: seconds from start to end, tokens that were taken from shared blocks."""
+    """Runs the load: seconds from start to end, and what the run tells of itself."""
     path, out = os.path.join(folder, "in.jsonl"), os.path.join(folder, "out.jsonl")
     with open(path, "w") as f:
         for prompt, n in load.lines:
@@ -87,15 +88,18 @@ def own_run(o, load, folder, *args):
     for old in out, out + ".llmrun":
         if os.path.exists(old):
             os.unlink(old)
-    args = [o.llmrun, "--batch", path, "-o", out, "-q", "-m", o.model, "-np", str(o.parallel), *args] + threads(o) + shlex.split(o.own)
+    args = [o.llmrun, "--batch", path, "-o", out, "--format", "json", "-m", o.model, "-np", str(o.parallel), *args] + threads(o) + shlex.split(o.own)
     t0 = time.perf_counter()
-    peer.run(*args)
+    r = subprocess.run(args, stdin=subprocess.DEVNULL, capture_output=True)
     took = time.perf_counter() - t0
+    told = [json.loads(line) for line in r.stderr.splitlines() if line.startswith(b"{")]
+    if r.returncode or len(told) != 1:
+        raise Failed("%s: exit %d: %s" % (" ".join(args), r.returncode, r.stderr.decode(errors="replace")[-200:]))
     with open(out, "rb") as f:
-        got = [record(line, load, path) for line in f]
-    if sorted(no for no, _ in got) != list(range(1, len(load.lines) + 1)):
-        raise Failed("llmrun: %d answers to %d lines" % (len(got), len(load.lines)))
-    return took, sum(cached for _, cached in got)
+        answered = sorted(record(line, load, path) for line in f)
+    if answered != list(range(1, len(load.lines) + 1)):
+        raise Failed("llmrun: %d answers to %d lines" % (len(answered), len(load.lines)))
+    return took, told[0]
 
 
 def threads(o):
@@ -203,7 +207,7 @@ def load_rows(o, load, folder):
         ratio = [t / a for (t, _), a in zip(theirs[slots], own_of[slots])]
         a, t = med(x for x, _ in own), med(x for x, _ in theirs[slots])
         yield "| %s | %d | %d | %d | %.1f | %.0f | %d | %.1f | %.0f | %d | %.2f | %.2f to %.2f |" % (
-            load.name, load.n_prompt, load.n_new, slots, a, (load.n_prompt + load.n_new) / a, med(c for _, c in own), t,
+            load.name, load.n_prompt, load.n_new, slots, a, (load.n_prompt + load.n_new) / a, med(s["shared_tokens"] for _, s in own), t,
             (load.n_prompt + load.n_new) / t, med(c for _, c in theirs[slots]), med(ratio), min(ratio), max(ratio))
 
 
@@ -239,29 +243,25 @@ def decode_rows(o):
 
 # --- static against continuous ---
 
-def groups(load, size):
-    return [load.lines[i:i + size] for i in range(0, len(load.lines), size)]
-
-
-def static_run(o, load, folder, padded, startup):
-    """The load in groups of as many lines as run side by side, each group a run of its own, less what starting costs."""
-    took = 0
-    for lines in groups(load, o.parallel):
-        most = max(n for _, n in lines)
-        took += own_run(o, Load("group", [(p, most if padded else n) for p, n in lines]), folder)[0] - startup
-    return took
+def padded(load, size):
+    """The load with every answer as long as the longest of its group."""
+    groups = [load.lines[i:i + size] for i in range(0, len(load.lines), size)]
+    return Load(load.name, [(p, max(n for _, n in lines)) for lines in groups for p, _ in lines])
 
 
 def static_rows(o, load, folder):
-    times = {"continuous": [], "leaving": [], "padded": []}
+    static = ("--batch-static", "--batch-order", "input")
+    ways = {"continuous": (load,), "leaving": (load, *static), "padded": (padded(load, o.parallel), *static)}
+    told = {kind: [] for kind in ways}
     for i in range(o.rounds):
-        startup = own_run(o, Load("start", [(load.lines[0][0][:1], 1)]), folder)[0]
-        times["continuous"].append(own_run(o, load, folder)[0] - startup)
-        for kind in "leaving", "padded":
-            times[kind].append(static_run(o, load, folder, kind == "padded", startup))
-        say("%s, round %d of %d: continuous %.1f s, leaving %.1f s, padded %.1f s" % (load.name, i + 1, o.rounds, *(times[k][-1] for k in times)))
-    c, leaving, padded = (med(times[k]) for k in ("continuous", "leaving", "padded"))
-    yield "| %s | %d | %d | %d | %.1f | %.1f | %.2f | %.1f | %.2f |" % (load.name, load.n_prompt, load.n_new, o.parallel, c, leaving, leaving / c, padded, padded / c)
+        for kind, (lines, *args) in ways.items():
+            told[kind].append(own_run(o, lines, folder, *args)[1])
+        say("%s, round %d of %d: %s" % (load.name, i + 1, o.rounds, ", ".join("%s %.1f s" % (k, told[k][-1]["seconds"]) for k in told)))
+    seconds = {kind: med(s["seconds"] for s in told[kind]) for kind in told}
+    ratio = {kind: med(a["seconds"] / b["seconds"] for a, b in zip(told[kind], told["continuous"])) for kind in told}
+    yield "| %s | %d | %d | %d | %.1f | %.1f | %.2f | %.1f | %.2f | %.1f %% |" % (
+        load.name, load.n_prompt, load.n_new, o.parallel, seconds["continuous"], seconds["leaving"], ratio["leaving"], seconds["padded"], ratio["padded"],
+        100 * med(s["kv_unused"] for s in told["continuous"]))
 
 
 # --- what is printed ---
@@ -270,7 +270,7 @@ TABLES = {
     "decode": ("Decode, %(new)d tokens a sequence after %(depth)d", "| sequences | llmrun t/s | peer t/s | ratio | least to most |"),
     "loads": ("Files of prompts; `%(parallel)d` sequences of llmrun at most; t/s counts prompt and new tokens",
               "| load | prompt tokens | new tokens | slots | llmrun s | t/s | of the prompts cached | server s | t/s | of the prompts cached | ratio | least to most |"),
-    "static": ("Continuous against static batching, llmrun alone", "| load | prompt tokens | new tokens | group | continuous s | leaving s | ratio | padded s | ratio |"),
+    "static": ("Continuous against static batching, llmrun alone", "| load | prompt tokens | new tokens | group | continuous s | leaving s | ratio | padded s | ratio | cache unused |"),
 }
 
 
