@@ -4593,7 +4593,7 @@ static bool store__fetch(void *ctx, int32_t i, uint8_t *block) {
 }
 
 static bool store__word(const store *s, const char *key, const char *want, err_t *e) {
-    bytes got;
+    bytes got = {0};
     if (gguf_get_str(&s->g, key, &got, e) == 1 && bytes_is(got, want)) return true;
     return err_set(e, EXIT_INPUT, "%s: %s differs", s->path, key);
 }
@@ -4631,7 +4631,7 @@ static bool store__bind(store *s, int32_t n_vocab, err_t *e) {
 
 /* Whether the file is a prompt cache at all: nothing else is ever replaced. */
 static bool store__ours(store *s, err_t *e) {
-    bytes arch;
+    bytes arch = {0};
     s->strange = gguf_get_str(&s->g, "general.architecture", &arch, e) != 1 || !bytes_is(arch, store_arch);
     return !s->strange || err_set(e, EXIT_INPUT, "%s: is no prompt cache", s->path);
 }
@@ -8284,8 +8284,8 @@ static bool req__not(const req_in *r, const char *name, const json_t *v, const c
 }
 
 static bool req__number(const req_in *r, const req_key *k, const json_t *v, double *x) {
+    *x = json_number_value(v);                        /* 0 of what is none */
     if (!json_is_number(v)) return req__not(r, k->name, v, "a number");
-    *x = json_number_value(v);
     if (*x >= k->lo && *x <= k->hi) return true;
     return req__bad(r, k->name, "%.10g is out of range, expected %.10g to %.10g", *x, k->lo, k->hi);
 }
@@ -8293,6 +8293,7 @@ static bool req__number(const req_in *r, const req_key *k, const json_t *v, doub
 /* 3.0 is a whole number to JSON, which has one kind of them only. */
 static bool req__whole(const req_in *r, const req_key *k, const json_t *v, int64_t *n) {
     double x;
+    *n = 0;
     if (!req__number(r, k, v, &x)) return false;
     if (json_is_integer(v)) return *n = json_integer_value(v), true;
     if (x != floor(x)) return req__bad(r, k->name, "found %.10g, expected a whole number", x);
@@ -8306,7 +8307,7 @@ static bool req__take_int(req_in *r, const req_key *k, const json_t *v) {
 }
 
 static bool req__take_float(req_in *r, const req_key *k, const json_t *v) {
-    double x = 0;
+    double x;
     return req__number(r, k, v, &x) && (*(float *)((char *)r->q + k->at) = (float)x, true);
 }
 
@@ -8360,7 +8361,7 @@ static bool req__take_logprobs(req_in *r, const req_key *k, const json_t *v) {
 }
 
 static bool req__take_top(req_in *r, const req_key *k, const json_t *v) {
-    int64_t n = 0;
+    int64_t n;
     return req__whole(r, k, v, &n) && (r->top = (int)n, true);
 }
 
