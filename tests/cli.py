@@ -152,7 +152,7 @@ def usage_errors():
         (["--tempp", "1"], "unknown option --tempp (did you mean --temp?)"),
         (["--bench"], "no model given"),
         (["-d", "4096"], "-d is an option of --bench"),
-        (["--batch", "x"], "unknown option --batch"),
+        (["--batch"], "--batch: expected FILE"),
         (["--chat"], "unknown option --chat"),
         (["-ngl", "99"], "unknown option -ngl"),
         (["--grammar", "x"], "unknown option --grammar"),

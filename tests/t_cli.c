@@ -341,7 +341,7 @@ static void t_cli_lines(void) {
         {"-m|x|-p|a|-l|99999999999+1", "--logit-bias: expected a token id and a signed number such as 15043+1, found '99999999999+1'"},
         {"-m|x|-e|--stop|a\\x00b", "--stop: \\x00 cannot be part of it"},
         {"-ctk|q9_9", "-ctk: expected f32, f16, bf16, q8_0 or q4_0, found 'q9_9'"},
-        {"--batch|x", "unknown option --batch (did you mean --batch-size?)"},
+        {"--batsh|x", "unknown option --batsh (did you mean --batch?)"},
         {"-m|x|--bench", NULL},
         {"--bench|-m|x|-m|y|-p|1,2|-n|4|-r|2|-o|csv", NULL},
         {"-m|x|-r|stop|-p|text|-n|5", NULL},          /* without --bench the same names mean what they mean */
