@@ -12,11 +12,11 @@ BENCH    ?= -p 512 -n 128
 
 # No -march: one binary holds every kernel level. -ffp-contract=off: the same bits at every level.
 BASE     := -std=gnu11 -g -Wall -Wextra -Wshadow -Wundef $(WERROR) -ffp-contract=off -fno-math-errno
-LIBS     := -lpcre2-8 -ldl -lm -lpthread
+LIBS     := -lpcre2-8 -ljansson -ldl -lm -lpthread
 
 # OpenBLAS is looked for when a run asks for it (--blas); BLAS=0 leaves that out.
 BLAS     ?= 1
-BASE     += -DLLMRUN_BLAS=$(BLAS)
+BASE     += -DLLMRUN_BLAS=$(BLAS) -DLLMRUN_STRESS=0
 
 SRC      := llmrun.c ggml_kernels.h
 TESTS    := $(wildcard tests/*.c tests/*.h)
@@ -56,6 +56,9 @@ bench: build/bench/bench               ## kernel rates beside the memory bandwid
 
 bench-peer: llmrun                     ## MODEL in llmrun and PEER (a llama-bench) in turn: ratios, as Markdown; BENCH="-p 512 -n 128"
 	@$(PYTHON) tests/bench/peer.py --llmrun ./llmrun --peer "$(PEER)" --model $(MODEL) $(BENCH)
+
+bench-file: llmrun                    ## MODEL: files of prompts in llmrun and in PEERS (a folder with llama-server), as Markdown; BATCH="--only mixed"
+	@$(PYTHON) tests/bench/batch.py --llmrun ./llmrun --peers "$(PEERS)" --model $(MODEL) $(BATCH)
 
 bench-pack: build/bench/pack           ## file order against packed rows, kernels alone, as CSV
 	build/bench/pack
@@ -118,4 +121,4 @@ build/$(VARIANT)/replay_%: tests/fuzz_%.c tests/replay.c $(SRC) $(TESTS) Makefil
 	@mkdir -p $(@D)
 	$(CC) $(VARIANT_FLAGS) $(BASE) $(CFLAGS) -DLLMRUN_NO_MAIN -Wno-unused-function -o $@ $< tests/replay.c $(LDFLAGS) $(LIBS)
 
-.PHONY: all test san tsan stress fuzz bench bench-pack bench-peer quality gate check install clean help replay
+.PHONY: all test san tsan stress fuzz bench bench-file bench-pack bench-peer quality gate check install clean help replay

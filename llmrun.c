@@ -10,10 +10,15 @@
  *   [arch]     architectures and their tensors as data                  <- k base gguf
  *   [model]    a model bound to its mapping, every shape checked        <- k base pool gguf arch
  *   [kv]       paged key/value cache                                    <- k base arch
+ *   [store]    blocks of prompts in a file, between runs                <- k base gguf kv
  *   [dev]      the device that runs a step: kernels over the pool       <- k base pool arch
  *   [fwd]      one step over a batch of rows                            <- k base pool arch model kv dev
  *   [samp]     logits to token                                          <- base
- *   [gen]      (engine) one request: prefill, decode, stop, scores      <- k base pool gguf tok model kv fwd samp
+ *   [gen]      (engine) one request: prefill, decode, stop, scores      <- k base pool gguf tok model kv store fwd samp
+ *   [lines]    (results) long files in, results that are never lost     <- base
+ *   [req]      one line of a batch file, and its answer as one          <- base tok samp
+ *   [sched]    (hist) many requests through one model                   <- base pool tok kv fwd samp gen req
+ *   [batch]    a file of requests, one a line                           <- base tok kv samp gen lines req sched
  *   [calib]    what a text shows of a model's inputs                    <- k base pool gguf tok kv dev fwd gen
  *   [round]    weights rounded by what they do to a text               <- k base pool gguf tok model kv dev fwd
  *   [eval]     what a model is worth on a text: perplexity, divergence  <- k base pool gguf tok kv fwd gen
@@ -58,6 +63,8 @@
 
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
+
+#include <jansson.h>
 
 /* ===== [k] formats and arithmetic =====
  * A header of its own with sections of its own; it stands below everything, knows libc only and owns the names that
@@ -377,8 +384,7 @@ static bool utf8_open(const uint8_t *p, size_t n) {
     return false;
 }
 
-/* A JSON string literal, quotes included. Bytes that are not UTF-8 become U+FFFD. */
-static void str_json(str *s, bytes b) {
+static void str__json(str *s, bytes b, bool raw) {
     str_put(s, "\"");
     for (size_t i = 0; i < b.n;) {
         uint8_t c = b.p[i];
@@ -388,12 +394,18 @@ static void str_json(str *s, bytes b) {
         else if (c == '\t') str_put(s, "\\t");
         else if (c == '\r') str_put(s, "\\r");
         else if (c < 0x20 || c == 0x7f) str_fmt(s, "\\u%04x", c);
-        else if (!len) str_put(s, "\xef\xbf\xbd");
-        else str_add(s, b.p + i, (size_t)len);
+        else if (!len && !raw) str_put(s, "\xef\xbf\xbd");
+        else str_add(s, b.p + i, len ? (size_t)len : 1);
         i += len ? (size_t)len : 1;
     }
     str_put(s, "\"");
 }
+
+/* A JSON string literal, quotes included. Bytes that are not UTF-8 become U+FFFD. */
+static void str_json(str *s, bytes b) { str__json(s, b, false); }
+
+/* The same with every byte kept: JSON as far as the text is UTF-8, and the very text where it is not. */
+static void str_json_raw(str *s, bytes b) { str__json(s, b, true); }
 
 /* ===== [pool] worker threads =====
  * One team of threads for the life of a run. pool_run() lets every thread (the caller is thread 0) execute one
@@ -1392,6 +1404,27 @@ static void gguf__unmap(gguf_part *part) {
 }
 
 /* --- files --- */
+
+enum { GGUF_SAMPLE = 4096 };                          /* bytes of a tensor's beginning, middle and end */
+
+/* A number that tells this model from others: of all metadata, of the directory, and of samples of every tensor. Files with the same
+ * weights under other names have the same. */
+static uint64_t gguf_fingerprint(const gguf_file *g) {
+    uint64_t h = rng_mix(g->n_tensor);
+    for (uint64_t i = 0; i < g->n_kv; i++) {
+        const gguf_kv *kv = &g->kv[i];
+        if (kv->key.n > 6 && memcmp(kv->key.p, "split.", 6) == 0) continue;
+        h = bytes_hash(bytes_hash(h, kv->key), (bytes){kv->data, (size_t)kv->n_bytes});
+    }
+    for (uint64_t i = 0; i < g->n_tensor; i++) {
+        const gguf_tensor *t = &g->tensor[i];
+        const size_t       n = (size_t)t->n_bytes, some = n < GGUF_SAMPLE ? n : GGUF_SAMPLE;
+        h = rng_mix(bytes_hash(h, t->name) ^ t->type);
+        h = bytes_hash(h, (bytes){(const uint8_t *)t->dim, sizeof t->dim});
+        for (int k = 0; k < 3; k++) h = bytes_hash(h, (bytes){t->data + (n - some) / 2 * (size_t)k, some});
+    }
+    return h;
+}
 
 static void gguf_close(gguf_file *g) {
     for (int i = 0; i < g->n_parts; i++) gguf__unmap(&g->part[i]);
@@ -3847,20 +3880,29 @@ static uint64_t model_kv_bytes(const arch_hparams *hp, uint32_t type_k, uint32_t
  * each [head][position][bytes of one head]. Blocks are taken as positions are reserved and come from slabs mapped on
  * demand, so memory follows the tokens in use. Blocks are counted by reference: kv_fork() shares them, and a shared
  * block is copied before it is written to. A group with a window gives back the blocks that have left it.
- * K and V of quantised types are stored spread (k_spread): whoever writes spreads them, whoever reads spreads Q and the output.
+ *   After kv_share() full blocks are known by what they hold: nodes of a tree, each the tokens of one block behind those of
+ * its parent, compared one by one; a hash only finds them. The tree holds a reference of its own; a block that nobody else
+ * holds is idle, stays for whoever begins with the same tokens, and is taken again, the one idle longest first, where no
+ * free one is left. A node whose block is gone stays while something hangs on it.
+ *   K and V of quantised types are stored spread (k_spread): whoever writes spreads them, whoever reads spreads Q and the output.
  *   Layers of another geometry (latent K/V, K/V shared between layers) are another group with its own block size; a
  * recurrent layer keeps a state per sequence, and its snapshots hang on block numbers as K and V do.
  * Door: kv_new, kv_most, kv_free, kv_seq_new, kv_seq_free, kv_fork, kv_reserve, kv_truncate, kv_seq_blocks,
- * kv_blocks, kv_store_at, kv_touch, kv_bytes_peak. */
+ * kv_blocks, kv_store_at, kv_touch, kv_bytes_peak; kv_share, kv_adopt, kv_claim, kv_settle, kv_room, kv_held;
+ * kv_know, kv_fetcher, kv_next, kv_node_tokens, kv_bytes. */
 
 typedef struct {
     uint32_t type_k, type_v;
     int      block;                                   /* positions per block */
     int      max_blocks;                              /* most blocks, 0: no bound but the context */
     uint64_t mem_bytes;                               /* the same in bytes */
+    const char *cache;                                /* file that keeps blocks between runs, NULL: none */
+    uint64_t cache_bytes;                             /* of its blocks at most */
+    bool     cache_ro, cache_all;                     /* it is only read; what answers hold is kept in any case */
 } kv_opts;
 
-static const kv_opts kv_defaults = {K_F16, K_F16, 32, 0, 0};
+/* LLMRUN_STRESS: 1 where rare events shall be frequent (make stress), else 0. */
+static const kv_opts kv_defaults = {K_F16, K_F16, LLMRUN_STRESS ? 2 : 32, 0, 0, NULL, 1 << 30, false, false};
 
 typedef struct {                                      /* where a layer's K and V lie inside a block of its group */
     int    group, n_head;
@@ -3875,8 +3917,34 @@ typedef struct {
     int      n_slab, slab_blocks, max_blocks;
     uint32_t *refs;                                   /* [n_slab * slab_blocks] */
     int32_t  *spare;                                  /* [n_slab * slab_blocks] free block numbers, a stack */
+    int32_t  *node;                                   /* [n_slab * slab_blocks] of the tree, -1: none */
     int      n_spare, n_used, n_peak;
 } kv_group;
+
+/* A block's tokens behind those of its parent. Numbers of other nodes; -1: none. */
+typedef struct {
+    int32_t parent, child, left, right;               /* child: the first; left, right: its siblings */
+    int32_t chain;                                    /* the next one of the same slot; of an unused node, the next unused */
+    int32_t older, newer;                             /* among the idle */
+    int32_t block;                                    /* -1: it has been taken away */
+    int32_t stored;                                   /* where its keys and values are kept besides, -1: nowhere */
+    bool    used;                                     /* in this run */
+    int     pins;                                     /* sequences whose last known block this is */
+    bool    ready;                                    /* the step that fills it has run */
+} kv_node;
+
+typedef struct {
+    kv_node *node;                                    /* [cap]; 0 is the root, which has no tokens */
+    int32_t *token;                                   /* [cap][block] */
+    int32_t *slot;                                    /* [n_slot] a power of two: first of a chain */
+    int32_t *fresh;                                   /* [n_fresh] nodes that are not ready */
+    int      cap, n, n_slot, n_fresh, fresh_cap;
+    int32_t  unused, oldest, newest;
+    int      n_idle;
+    uint64_t seed;
+    bool   (*fetch)(void *ctx, int32_t stored, uint8_t *block);   /* brings what is kept elsewhere; false: it cannot be had */
+    void    *fetch_ctx;
+} kv_tree;
 
 typedef struct {
     kv_opts   opts;
@@ -3885,6 +3953,7 @@ typedef struct {
     int       spread_k, spread_v;                     /* runs of k_spread that K and V lie in, 1: as they are */
     kv_group *group;
     int       n_group;
+    kv_tree  *tree;                                   /* NULL: nothing is shared by content */
 } kv_cache;
 
 typedef struct kv_seq {
@@ -3892,6 +3961,9 @@ typedef struct kv_seq {
     int       n;                                      /* positions reserved: 0 <= p < n may be read and written */
     int32_t **table;                                  /* [n_group][cap] block numbers, -1: given back */
     int      *n_blocks, *cap, *first;                 /* [n_group] entries in use; room for; first one not given back */
+    int       n_known;                                /* blocks that the tree knows, from the first on */
+    int32_t   tip;                                    /* the node of the last of them, the root's without one */
+    int       keep;                                   /* once the sequence is gone, positions below may stay for others */
 } kv_seq;
 
 enum { KV_SLAB_BYTES = 4 << 20 };
@@ -3970,43 +4042,225 @@ static void kv_free(kv_cache *kv) {
         mem_free(gr->slab);
         mem_free(gr->refs);
         mem_free(gr->spare);
+        mem_free(gr->node);
+    }
+    if (kv->tree) {
+        void *own[] = {kv->tree->node, kv->tree->token, kv->tree->slot, kv->tree->fresh, kv->tree};
+        for (size_t i = 0; i < sizeof own / sizeof *own; i++) mem_free(own[i]);
     }
     mem_free(kv->group);
     mem_free(kv->layer);
     mem_free(kv);
 }
 
-/* A block with one reference, -1 when the bound or the system's memory is reached. */
-static int32_t kv__take(kv_group *gr) {
-    if (!gr->n_spare) {
-        int more = kv__slab_blocks(gr, gr->n_slab);
-        if (more <= 0) return -1;
-        void *p = mmap(NULL, (size_t)more * gr->block_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        if (p == MAP_FAILED) return -1;
-        int32_t first = gr->n_slab * gr->slab_blocks;
-        size_t  n = (size_t)(first + more);
-        gr->slab = mem_grow(gr->slab, (size_t)gr->n_slab + 1, sizeof *gr->slab);
-        gr->refs = mem_grow(gr->refs, n, sizeof *gr->refs);
-        gr->spare = mem_grow(gr->spare, n, sizeof *gr->spare);
-        memset(gr->refs + first, 0, (size_t)more * sizeof *gr->refs);
-        gr->slab[gr->n_slab++] = p;
-        for (int i = more - 1; i >= 0; i--) gr->spare[gr->n_spare++] = first + i;
+/* --- the tree of known blocks --- */
+
+/* The slot of the node behind `parent` with these tokens. */
+static int32_t *kv__slot(const kv_cache *kv, int32_t parent, const int32_t *ids) {
+    const kv_tree *t = kv->tree;
+    const bytes    b = {(const uint8_t *)ids, (size_t)kv->opts.block * sizeof *ids};
+    return &t->slot[bytes_hash(t->seed ^ (uint64_t)parent, b) & (uint64_t)(t->n_slot - 1)];
+}
+
+static int32_t *kv__tokens(const kv_cache *kv, int32_t i) { return kv->tree->token + (size_t)i * (size_t)kv->opts.block; }
+
+/* -1: there is none. */
+static int32_t kv__find(const kv_cache *kv, int32_t parent, const int32_t *ids) {
+    const size_t n = (size_t)kv->opts.block * sizeof *ids;
+    for (int32_t i = *kv__slot(kv, parent, ids); i >= 0; i = kv->tree->node[i].chain)
+        if (kv->tree->node[i].parent == parent && memcmp(kv__tokens(kv, i), ids, n) == 0) return i;
+    return -1;
+}
+
+static void kv__tree_room(kv_cache *kv) {
+    kv_tree  *t = kv->tree;
+    const int cap = t->cap ? 2 * t->cap : 256;
+    if (t->unused >= 0) return;
+    t->node = mem_grow(t->node, (size_t)cap, sizeof *t->node);
+    t->token = mem_grow(t->token, (size_t)cap * (size_t)kv->opts.block, sizeof *t->token);
+    t->slot = mem_grow(t->slot, t->n_slot = (size_t)cap, sizeof *t->slot);
+    for (int i = cap - 1; i >= t->cap; i--) {
+        t->node[i].chain = t->unused;
+        t->unused = i;
     }
-    int32_t b = gr->spare[--gr->n_spare];
-    gr->refs[b] = 1;
-    if (++gr->n_used > gr->n_peak) gr->n_peak = gr->n_used;
+    for (int i = 0; i < t->n_slot; i++) t->slot[i] = -1;
+    for (int i = 1; i < t->cap; i++) {                /* all of them are in use */
+        int32_t *slot = kv__slot(kv, t->node[i].parent, kv__tokens(kv, i));
+        t->node[i].chain = *slot;
+        *slot = i;
+    }
+    t->cap = cap;
+}
+
+static int32_t kv__node_new(kv_cache *kv, int32_t parent, const int32_t *ids) {
+    kv_tree *t = kv->tree;
+    kv__tree_room(kv);
+    const int32_t i = t->unused, sibling = t->node[parent].child;
+    t->unused = t->node[i].chain;
+    memcpy(kv__tokens(kv, i), ids, (size_t)kv->opts.block * sizeof *ids);
+    int32_t *slot = kv__slot(kv, parent, ids);
+    t->node[i] = (kv_node){.parent = parent, .child = -1, .left = -1, .right = sibling, .chain = *slot,
+                           .older = -1, .newer = -1, .block = -1, .stored = -1, .ready = true};
+    if (sibling >= 0) t->node[sibling].left = i;
+    t->node[parent].child = *slot = i;
+    return i;
+}
+
+/* Forgets the node, and then its parents, while nothing is left of them. */
+static void kv__prune(kv_cache *kv, int32_t i) {
+    kv_tree *t = kv->tree;
+    while (i > 0 && t->node[i].block < 0 && t->node[i].stored < 0 && t->node[i].child < 0 && !t->node[i].pins) {
+        const kv_node n = t->node[i];
+        int32_t      *at = kv__slot(kv, n.parent, kv__tokens(kv, i));
+        while (*at != i) at = &t->node[*at].chain;
+        *at = n.chain;
+        if (n.left >= 0) t->node[n.left].right = n.right;
+        else t->node[n.parent].child = n.right;
+        if (n.right >= 0) t->node[n.right].left = n.left;
+        t->node[i].chain = t->unused;
+        t->unused = i;
+        i = n.parent;
+    }
+}
+
+static void kv__idle(kv_tree *t, int32_t i) {
+    t->node[i].older = t->newest;
+    t->node[i].newer = -1;
+    if (t->newest >= 0) t->node[t->newest].newer = i;
+    else t->oldest = i;
+    t->newest = i;
+    t->n_idle++;
+}
+
+static void kv__busy(kv_tree *t, int32_t i) {
+    const kv_node n = t->node[i];
+    if (n.older >= 0) t->node[n.older].newer = n.newer;
+    else t->oldest = n.newer;
+    if (n.newer >= 0) t->node[n.newer].older = n.older;
+    else t->newest = n.older;
+    t->n_idle--;
+}
+
+/* The tree lets go of the node's block: returns its number. */
+static int32_t kv__forget(kv_cache *kv, int32_t i) {
+    const int32_t b = kv->tree->node[i].block;
+    kv->tree->node[i].block = -1;
+    kv->group[0].node[b] = -1;
+    kv__prune(kv, i);
     return b;
 }
 
-static void kv__release(kv_group *gr, int32_t b) {
-    if (b < 0 || --gr->refs[b]) return;
+/* Blocks are known by their tokens from now on. */
+static void kv_share(kv_cache *kv) {
+    ASSERT(kv->n_group == 1 && !kv->group[0].n_slab);
+    kv->tree = mem_new(1, sizeof *kv->tree);
+    kv->tree->unused = kv->tree->oldest = kv->tree->newest = -1;
+    kv->tree->seed = rng_mix(rng_fresh());
+    kv__tree_room(kv);
+    kv->tree->unused = kv->tree->node[0].chain;
+    kv->tree->node[0] = (kv_node){.parent = -1, .child = -1, .left = -1, .right = -1, .chain = -1, .block = -1, .stored = -1, .ready = true};
+}
+
+/* The node behind another in a walk through the tree, parents first; 0 begins and ends it. */
+static int32_t kv_next(const kv_tree *t, int32_t i) {
+    if (t->node[i].child >= 0) return t->node[i].child;
+    while (i > 0 && t->node[i].right < 0) i = t->node[i].parent;
+    return i > 0 ? t->node[i].right : 0;
+}
+
+static const int32_t *kv_node_tokens(const kv_cache *kv, int32_t i) { return kv__tokens(kv, i); }
+static const uint8_t *kv_bytes(const kv_cache *kv, int32_t b) { return kv__block(&kv->group[0], b); }
+
+/* Who brings blocks that are kept elsewhere. */
+static void kv_fetcher(kv_cache *kv, bool (*fetch)(void *ctx, int32_t stored, uint8_t *block), void *ctx) {
+    kv->tree->fetch = fetch;
+    kv->tree->fetch_ctx = ctx;
+}
+
+/* A block that is kept elsewhere (stored -1: gone, but others hang on it) behind node `parent`. Returns its node. */
+static int32_t kv_know(kv_cache *kv, int32_t parent, const int32_t *ids, int32_t stored) {
+    int32_t i = kv__find(kv, parent, ids);
+    if (i < 0) i = kv__node_new(kv, parent, ids);
+    kv->tree->node[i].stored = stored;
+    return i;
+}
+
+/* --- blocks --- */
+
+/* Another slab of spare blocks; false when the bound or the system's memory is reached. */
+static bool kv__more(kv_group *gr) {
+    int more = kv__slab_blocks(gr, gr->n_slab);
+    if (more <= 0) return false;
+    void *p = mmap(NULL, (size_t)more * gr->block_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED) return false;
+    int32_t first = gr->n_slab * gr->slab_blocks;
+    size_t  n = (size_t)(first + more);
+    gr->slab = mem_grow(gr->slab, (size_t)gr->n_slab + 1, sizeof *gr->slab);
+    gr->refs = mem_grow(gr->refs, n, sizeof *gr->refs);
+    gr->spare = mem_grow(gr->spare, n, sizeof *gr->spare);
+    gr->node = mem_grow(gr->node, n, sizeof *gr->node);
+    memset(gr->refs + first, 0, (size_t)more * sizeof *gr->refs);
+    gr->slab[gr->n_slab++] = p;
+    for (int i = more - 1; i >= 0; i--) {
+        gr->node[first + i] = -1;
+        gr->spare[gr->n_spare++] = first + i;
+    }
+    return true;
+}
+
+/* A block with one reference: a spare one, or the one idle longest. -1: every block is held. */
+static int32_t kv__take(kv_cache *kv, kv_group *gr) {
+    int32_t b;
+    if (gr->n_spare || kv__more(gr)) {
+        b = gr->spare[--gr->n_spare];
+        gr->n_used++;
+    } else if (kv->tree && kv->tree->oldest >= 0) {
+        const int32_t i = kv->tree->oldest;
+        kv__busy(kv->tree, i);
+        b = kv__forget(kv, i);
+    } else return -1;
+    gr->refs[b] = 1;
+    if (gr->n_used > gr->n_peak) gr->n_peak = gr->n_used;
+    return b;
+}
+
+/* One reference less. stay: a block that only the tree holds then is idle; else it is forgotten. */
+static void kv__release(kv_cache *kv, kv_group *gr, int32_t b, bool stay) {
+    if (b < 0) return;
+    const int32_t i = gr->node[b];
+    gr->refs[b]--;
+    if (i >= 0 && gr->refs[b] == 1) {
+        ASSERT(kv->tree->node[i].ready);
+        if (stay) kv__idle(kv->tree, i);
+        else kv__forget(kv, i), gr->refs[b] = 0;
+    }
+    if (gr->refs[b]) return;
     gr->spare[gr->n_spare++] = b;
     gr->n_used--;
+}
+
+/* Blocks that can still be had: spare, idle, or not yet mapped. */
+static int64_t kv_room(const kv_cache *kv) {
+    int64_t n = INT64_MAX;
+    for (int i = 0; i < kv->n_group; i++) {
+        const kv_group *gr = &kv->group[i];
+        const int64_t   left = (int64_t)gr->max_blocks - gr->n_used + (kv->tree ? kv->tree->n_idle : 0);
+        n = left < n ? left : n;
+    }
+    return n;
+}
+
+/* Blocks that sequences hold; peak: the most that were ever taken, idle ones among them. */
+static int kv_held(const kv_cache *kv, int *peak) {
+    *peak = kv->group[0].n_peak;
+    return kv->group[0].n_used - (kv->tree ? kv->tree->n_idle : 0);
 }
 
 static kv_seq *kv_seq_new(kv_cache *kv) {
     kv_seq *s = mem_new(1, sizeof *s);
     s->kv = kv;
+    s->keep = INT_MAX;
+    if (kv->tree) kv->tree->node[0].pins++;
     s->table = mem_new((size_t)kv->n_group, sizeof *s->table);
     s->n_blocks = mem_new((size_t)kv->n_group, sizeof *s->n_blocks);
     s->first = mem_new((size_t)kv->n_group, sizeof *s->first);
@@ -4021,6 +4275,15 @@ static void kv__table_room(kv_seq *s, int i) {
     s->table[i] = mem_grow(s->table[i], (size_t)s->cap[i], sizeof **s->table);
 }
 
+/* The node of the sequence's last known block is another. */
+static void kv__tip(kv_seq *s, int32_t i) {
+    const int32_t old = s->tip;
+    s->kv->tree->node[i].pins++;
+    s->kv->tree->node[old].pins--;
+    s->tip = i;
+    kv__prune(s->kv, old);
+}
+
 /* Keeps positions 0 <= p < n and returns n; or 0, keeping nothing, when a window has already given back what the row at
  * position n would look at. */
 static int kv_truncate(kv_seq *s, int n) {
@@ -4030,16 +4293,21 @@ static int kv_truncate(kv_seq *s, int n) {
     }
     for (int i = 0; i < s->kv->n_group; i++) {
         int keep = n ? (n - 1) / s->kv->opts.block + 1 : 0;
-        while (s->n_blocks[i] > keep) kv__release(&s->kv->group[i], s->table[i][--s->n_blocks[i]]);
+        for (; s->n_blocks[i] > keep; s->n_blocks[i]--) {
+            const bool stay = (int64_t)s->n_blocks[i] * s->kv->opts.block <= s->keep;
+            kv__release(s->kv, &s->kv->group[i], s->table[i][s->n_blocks[i] - 1], stay);
+        }
         if (s->first[i] > s->n_blocks[i]) s->first[i] = s->n_blocks[i];
     }
     if (n < s->n) s->n = n;
+    for (; s->n_known > n / s->kv->opts.block; s->n_known--) kv__tip(s, s->kv->tree->node[s->tip].parent);
     return n;
 }
 
 static void kv_seq_free(kv_seq *s) {
     if (!s) return;
     kv_truncate(s, 0);
+    if (s->kv->tree) s->kv->tree->node[s->tip].pins--;
     for (int i = 0; i < s->kv->n_group; i++) mem_free(s->table[i]);
     mem_free(s->table);
     mem_free(s->n_blocks);
@@ -4048,10 +4316,13 @@ static void kv_seq_free(kv_seq *s) {
     mem_free(s);
 }
 
-/* A second sequence with the same past; both may grow apart. Tests alone fork today. */
-__attribute__((unused)) static kv_seq *kv_fork(const kv_seq *from) {
+/* A second sequence with the same past; both may grow apart. */
+static kv_seq *kv_fork(const kv_seq *from) {
     kv_seq *s = kv_seq_new(from->kv);
     s->n = from->n;
+    s->keep = from->keep;
+    if (from->kv->tree) kv__tip(s, from->tip);
+    s->n_known = from->n_known;
     for (int i = 0; i < s->kv->n_group; i++) {
         s->n_blocks[i] = s->cap[i] = from->n_blocks[i];
         s->first[i] = from->first[i];
@@ -4072,10 +4343,10 @@ static bool kv__own_last(kv_seq *s, int i) {
     int32_t old = s->table[i][at];
     ASSERT(old >= 0);
     if (gr->refs[old] == 1) return true;
-    int32_t own = kv__take(gr);
+    int32_t own = kv__take(s->kv, gr);
     if (own < 0) return false;
     memcpy(kv__block(gr, own), kv__block(gr, old), gr->block_bytes);
-    kv__release(gr, old);
+    kv__release(s->kv, gr, old, true);
     s->table[i][at] = own;
     return true;
 }
@@ -4086,11 +4357,11 @@ static bool kv__grow(kv_seq *s, int i, int n) {
     kv_group *gr = &s->kv->group[i];
     if (!kv__own_last(s, i)) return false;
     for (int past = gr->window ? (s->n - gr->window) / block : 0; s->first[i] < past; s->first[i]++) {
-        kv__release(gr, s->table[i][s->first[i]]);
+        kv__release(s->kv, gr, s->table[i][s->first[i]], (int64_t)(s->first[i] + 1) * block <= s->keep);
         s->table[i][s->first[i]] = -1;
     }
     for (int need = (n - 1) / block + 1; s->n_blocks[i] < need; s->n_blocks[i]++) {
-        int32_t b = kv__take(gr);
+        int32_t b = kv__take(s->kv, gr);
         if (b < 0) return false;
         kv__table_room(s, i);
         s->table[i][s->n_blocks[i]] = b;
@@ -4107,6 +4378,129 @@ static bool kv_reserve(kv_seq *s, int n) {
     if (ok) s->n = n;
     else kv_truncate(s, s->n);
     return ok;
+}
+
+/* --- blocks shared by what they hold --- */
+
+/* Whether the node has a block, or what is kept elsewhere has been brought into one, idle as yet. */
+static bool kv__fetch(kv_cache *kv, int32_t i) {
+    kv_tree  *t = kv->tree;
+    kv_group *gr = &kv->group[0];
+    if (t->node[i].block >= 0) return true;
+    const int32_t b = t->node[i].stored < 0 ? -1 : kv__take(kv, gr);
+    if (b < 0) return false;
+    if (!t->fetch(t->fetch_ctx, t->node[i].stored, kv__block(gr, b))) {
+        t->node[i].stored = -1;
+        kv__release(kv, gr, b, false);
+        return false;
+    }
+    t->node[i].block = b;
+    gr->node[b] = i;
+    kv__idle(t, i);
+    return true;
+}
+
+/* The next block of the sequence is the node's, of which `n` positions serve; i -1: none, it is behind every window. */
+static bool kv__attach(kv_seq *s, int32_t i, int n) {
+    kv_tree *t = s->kv->tree;
+    if (i >= 0 && !kv__fetch(s->kv, i)) return false;
+    const int32_t b = i < 0 ? -1 : t->node[i].block;
+    kv__table_room(s, 0);
+    s->table[0][s->n_blocks[0]++] = b;
+    s->n += n;
+    if (b < 0) {
+        s->first[0] = s->n_blocks[0];
+        return true;
+    }
+    t->node[i].used = true;
+    if (s->kv->group[0].refs[b]++ == 1) kv__busy(t, i);
+    return true;
+}
+
+/* First block that the row at position n looks at. */
+static int kv__seen(const kv_cache *kv, int n) {
+    const int window = kv->group[0].window;
+    return window && n > window ? (n - window) / kv->opts.block : 0;
+}
+
+/* The child of the tip whose tokens begin with the most of ids[0, n); -1: none begins with one of them. */
+static int32_t kv__nearest(const kv_seq *s, const int32_t *ids, int n, int *same) {
+    const kv_tree *t = s->kv->tree;
+    int32_t        best = -1;
+    *same = 0;
+    if (n > s->kv->opts.block) n = s->kv->opts.block;
+    for (int32_t i = t->node[s->tip].child; i >= 0; i = t->node[i].right) {
+        const int32_t *mine = kv__tokens(s->kv, i);
+        int            k = 0;
+        if ((t->node[i].block < 0 && t->node[i].stored < 0) || !t->node[i].ready) continue;
+        while (k < n && mine[k] == ids[k]) k++;
+        if (k > *same) *same = k, best = i;
+    }
+    return best;
+}
+
+/* Takes over what the tree knows of ids[0, n) behind what the sequence holds, whole blocks and then a part of one, which is copied
+ * when it is written to. Returns the positions held then; *wait: the next block is being computed by somebody else. */
+static int kv_adopt(kv_seq *s, const int32_t *ids, int n, bool *wait) {
+    const int block = s->kv->opts.block, from = s->n_known;
+    *wait = false;
+    if (!s->kv->tree || s->n != from * block) return s->n;
+    int     walked = from, last = from, gap = -1;     /* blocks; of those, what can be taken over; the last one that has gone */
+    int32_t tip = s->tip;
+    for (int32_t i; (walked + 1) * block <= n && (i = kv__find(s->kv, tip, ids + walked * block)) >= 0; tip = i) {
+        const kv_node *nd = &s->kv->tree->node[i];
+        if (!nd->ready) {
+            *wait = true;
+            break;
+        }
+        if (nd->block < 0 && nd->stored < 0) gap = walked;
+        if (gap < kv__seen(s->kv, ++walked * block)) last = walked;
+    }
+    for (int at = from; at < last; at++) {
+        const int32_t i = kv__find(s->kv, s->tip, ids + at * block);
+        if (i < 0 || !kv__attach(s, at < kv__seen(s->kv, last * block) ? -1 : i, block)) {
+            *wait = false;                            /* fewer are to be had than were seen */
+            return s->kv->group[0].window ? kv_truncate(s, from * block) : s->n;
+        }
+        kv__tip(s, i);
+        s->n_known = at + 1;
+    }
+    *wait = *wait && last == walked;
+    if (*wait || n <= s->n) return s->n;
+    int           same;
+    const int32_t i = kv__nearest(s, ids + s->n, n - s->n, &same);
+    if (i >= 0) kv__attach(s, i, same);
+    return s->n;
+}
+
+/* The full blocks of ids[0, s->n) that the coming step completes: others wait for them. */
+static void kv_claim(kv_seq *s, const int32_t *ids) {
+    kv_tree  *t = s->kv->tree;
+    const int block = s->kv->opts.block;
+    for (; t && (s->n_known + 1) * block <= s->n; s->n_known++) {
+        const int32_t *own = ids + s->n_known * block, b = s->table[0][s->n_known];
+        int32_t        i = kv__find(s->kv, s->tip, own);
+        if (i < 0) i = kv__node_new(s->kv, s->tip, own);
+        t->node[i].used = true;
+        if (t->node[i].block < 0 && b >= 0 && s->kv->group[0].node[b] < 0) {
+            t->node[i].block = b;
+            t->node[i].ready = false;
+            s->kv->group[0].node[b] = i;
+            s->kv->group[0].refs[b]++;
+            if (t->n_fresh == t->fresh_cap) t->fresh = mem_grow(t->fresh, (size_t)(t->fresh_cap = 2 * t->fresh_cap + 64), sizeof *t->fresh);
+            t->fresh[t->n_fresh++] = i;
+        }
+        kv__tip(s, i);
+    }
+}
+
+/* After the step: what it was to fill is there, or (!done) is not and never was. */
+static void kv_settle(kv_cache *kv, bool done) {
+    for (kv_tree *t = kv->tree; t && t->n_fresh;) {
+        const int32_t i = t->fresh[--t->n_fresh];
+        t->node[i].ready = true;
+        if (!done) kv->group[0].refs[kv__forget(kv, i)]--;
+    }
 }
 
 /* Most blocks in any table of the sequence. */
@@ -4156,6 +4550,236 @@ static uint64_t kv_bytes_peak(const kv_cache *kv) {
     uint64_t n = 0;
     for (int i = 0; i < kv->n_group; i++) n += (uint64_t)kv->group[i].n_peak * kv->group[i].block_bytes;
     return n;
+}
+
+/* ===== [store] blocks of prompts in a file =====
+ * What --prompt-cache keeps between runs: nodes of the cache's tree with their blocks, in a GGUF file of our own that is read
+ * as any stranger's. Tensor `blocks` has a row for each node, parents first: the row of its parent, how many runs ago it was
+ * last used, the row of its keys and values in tensor `data`, their hash, and its tokens.
+ *   A file of another model, of another layout of blocks or of another version, and one whose directory does not have its
+ * hash, is ignored with a word, and so is a block without its own. A file that is no prompt cache is never replaced. A block is read when a prompt begins with it.
+ * Door: store_open, store_close, store_save. */
+
+enum { STORE_VERSION = 1, STORE_PARENT = 0, STORE_AGE, STORE_DATA, STORE_SUM, STORE_HEAD = 5, STORE_AGE_MAX = 1000 };
+
+static const char store_arch[] = "prompt_cache";
+
+typedef struct store {
+    kv_cache      *kv;
+    const char    *path;
+    char           mark[17];                          /* the model's fingerprint */
+    str            layout;
+    gguf_file      g;
+    bool           open, strange;                     /* the file holds something we can use; it is no prompt cache and stays as it is */
+    const int32_t *row;                               /* [n, STORE_HEAD + block] */
+    int64_t        n;
+    int32_t       *node;                              /* [n] of the tree */
+    const uint8_t *data;                              /* [n_data, block bytes] */
+} store;
+
+static size_t store__row(const store *s) { return STORE_HEAD + (size_t)s->kv->opts.block; }
+
+static uint64_t store__sum(const int32_t *row) { return (uint64_t)(uint32_t)row[STORE_SUM] | (uint64_t)(uint32_t)row[STORE_SUM + 1] << 32; }
+
+/* The keys and values of row i, when they are what was written. */
+static bool store__fetch(void *ctx, int32_t i, uint8_t *block) {
+    const store   *s = ctx;
+    const int32_t *row = s->row + (size_t)i * store__row(s);
+    const size_t   n = s->kv->group[0].block_bytes;
+    memcpy(block, s->data + (size_t)row[STORE_DATA] * n, n);
+    if (bytes_hash(0, (bytes){block, n}) == store__sum(row)) return true;
+    log_warn("%s: a block is damaged and not used", s->path);
+    return false;
+}
+
+static bool store__word(const store *s, const char *key, const char *want, err_t *e) {
+    bytes got = {0};
+    if (gguf_get_str(&s->g, key, &got, e) == 1 && bytes_is(got, want)) return true;
+    return err_set(e, EXIT_INPUT, "%s: %s differs", s->path, key);
+}
+
+/* Whether every row can be used as it stands. */
+static bool store__rows_good(const store *s, int64_t n_data, int32_t n_vocab) {
+    for (int64_t i = 0; i < s->n; i++) {
+        const int32_t *row = s->row + (size_t)i * store__row(s);
+        if (row[STORE_PARENT] < -1 || row[STORE_PARENT] >= i || row[STORE_AGE] < 0 || row[STORE_DATA] < -1 || row[STORE_DATA] >= n_data)
+            return false;
+        for (int k = 0; k < s->kv->opts.block; k++)
+            if (row[STORE_HEAD + k] < 0 || row[STORE_HEAD + k] >= n_vocab) return false;
+    }
+    return true;
+}
+
+/* The file's tensors, when they are what this cache can take over. */
+static bool store__bind(store *s, int32_t n_vocab, err_t *e) {
+    const gguf_tensor *rows = gguf_tensor_find(&s->g, "blocks"), *data = gguf_tensor_find(&s->g, "data");
+    char               sum[17];
+    uint64_t           version = 0;
+    if (gguf_get_u64(&s->g, "prompt_cache.version", 0, UINT32_MAX, &version, e) != 1 || version != STORE_VERSION)
+        return err_set(e, EXIT_INPUT, "%s: no prompt cache of version %d", s->path, STORE_VERSION);
+    if (!store__word(s, "prompt_cache.model", s->mark, e) || !store__word(s, "prompt_cache.layout", s->layout.p, e)) return false;
+    if (!rows || !data || rows->type != K_I32 || data->type != K_I8 || rows->n_dims != 2 || data->n_dims != 2 ||
+        rows->dim[0] != store__row(s) || data->dim[0] != s->kv->group[0].block_bytes || rows->dim[1] > INT32_MAX || data->dim[1] > INT32_MAX)
+        return err_set(e, EXIT_INPUT, "%s: its tensors have other shapes", s->path);
+    snprintf(sum, sizeof sum, "%016llx", (unsigned long long)bytes_hash(0, (bytes){rows->data, (size_t)rows->n_bytes}));
+    if (!store__word(s, "prompt_cache.sum", sum, e)) return false;
+    s->row = (const int32_t *)(const void *)rows->data;
+    s->data = data->data;
+    s->n = (int64_t)rows->dim[1];
+    return store__rows_good(s, (int64_t)data->dim[1], n_vocab) || err_set(e, EXIT_INPUT, "%s: its directory is damaged", s->path);
+}
+
+/* Whether the file is a prompt cache at all: nothing else is ever replaced. */
+static bool store__ours(store *s, err_t *e) {
+    bytes arch = {0};
+    s->strange = gguf_get_str(&s->g, "general.architecture", &arch, e) != 1 || !bytes_is(arch, store_arch);
+    return !s->strange || err_set(e, EXIT_INPUT, "%s: is no prompt cache", s->path);
+}
+
+/* Makes the cache, which shares blocks, know what the file at `path` holds. fingerprint: of the model; rope: what else decides about keys. */
+static store *store_open(kv_cache *kv, const char *path, uint64_t fingerprint, const char *rope, int32_t n_vocab) {
+    store      *s = mem_new(1, sizeof *s);
+    struct stat st;
+    err_t       why = {0};
+    s->kv = kv;
+    s->path = path;
+    s->strange = true;                                /* until it has been looked at */
+    snprintf(s->mark, sizeof s->mark, "%016llx", (unsigned long long)fingerprint);
+    str_fmt(&s->layout, "%s %s %d %zu %s", k_types[kv->opts.type_k].name, k_types[kv->opts.type_v].name, kv->opts.block,
+            kv->group[0].block_bytes, rope);
+    if (stat(path, &st) ? errno == ENOENT : !st.st_size) {
+        s->strange = false;
+        return s;
+    }
+    if (!gguf_open(&s->g, path, &why) || !store__ours(s, &why) || !store__bind(s, n_vocab, &why)) {
+        log_warn("%s; it is not used%s", why.text, s->strange ? ", and left as it is" : " and made anew");
+        gguf_close(&s->g);
+        return s;
+    }
+    s->open = true;
+    s->node = mem_new((size_t)s->n, sizeof *s->node);
+    kv_fetcher(kv, store__fetch, s);
+    for (int64_t i = 0; i < s->n; i++) {
+        const int32_t *row = s->row + (size_t)i * store__row(s);
+        s->node[i] = kv_know(kv, row[STORE_PARENT] < 0 ? 0 : s->node[row[STORE_PARENT]], row + STORE_HEAD,
+                             row[STORE_DATA] < 0 ? -1 : (int32_t)i);
+    }
+    return s;
+}
+
+static void store_close(store *s) {
+    if (!s) return;
+    if (s->open) gguf_close(&s->g);
+    mem_free(s->node);
+    str_drop(&s->layout);
+    mem_free(s);
+}
+
+/* --- writing --- */
+
+typedef struct {
+    store   *s;
+    int32_t *at;                                      /* [n_tree] row of each node, -1: it is left out */
+    int32_t *order;                                   /* [n] nodes, parents first */
+    int32_t *rows;                                    /* [n, STORE_HEAD + block] */
+    int32_t  n, n_data;
+} store__plan;
+
+static int32_t store__age(const store *s, const kv_node *nd) {
+    if (nd->used || nd->stored < 0) return 0;
+    const int32_t age = s->row[(size_t)nd->stored * store__row(s) + STORE_AGE];
+    return age < STORE_AGE_MAX ? age + 1 : STORE_AGE_MAX;
+}
+
+/* Bytes of the block of a node, from memory or from the old file; NULL: it has none. */
+static const uint8_t *store__bytes(const store *s, const kv_node *nd) {
+    if (nd->block >= 0) return kv_bytes(s->kv, nd->block);
+    return nd->stored < 0 ? NULL : s->data + (size_t)s->row[(size_t)nd->stored * store__row(s) + STORE_DATA] * s->kv->group[0].block_bytes;
+}
+
+/* The age up to which blocks fit into so many bytes. A block is never younger than one behind it. */
+static int32_t store__oldest(const store *s, uint64_t most) {
+    const kv_tree *t = s->kv->tree;
+    uint64_t      *n = mem_new(STORE_AGE_MAX + 1, sizeof *n), all = 0;
+    int32_t        age = -1;
+    for (int32_t i = kv_next(t, 0); i > 0; i = kv_next(t, i))
+        if (store__bytes(s, &t->node[i])) n[store__age(s, &t->node[i])]++;
+    while (age < STORE_AGE_MAX && (all += n[age + 1] * s->kv->group[0].block_bytes) <= most) age++;
+    mem_free(n);
+    return age;
+}
+
+/* Rows for the nodes that are kept: those with a block, and those that lead to one. */
+static void store__choose(store__plan *p, int32_t oldest) {
+    store         *s = p->s;
+    const kv_tree *t = s->kv->tree;
+    bool          *leads = mem_new((size_t)t->cap, sizeof *leads);
+    for (int32_t i = kv_next(t, 0); i > 0; i = kv_next(t, i))
+        for (int32_t k = i; k > 0 && !leads[k] && store__bytes(s, &t->node[i]) && store__age(s, &t->node[i]) <= oldest; k = t->node[k].parent)
+            leads[k] = true;
+    for (int32_t i = kv_next(t, 0); i > 0; i = kv_next(t, i)) {
+        const kv_node *nd = &t->node[i];
+        p->at[i] = leads[i] ? p->n : -1;
+        if (!leads[i]) continue;
+        int32_t       *row = p->rows + (size_t)p->n * store__row(s);
+        const uint8_t *b = store__bytes(s, nd);
+        const uint64_t sum = !b ? 0 : nd->block < 0 ? store__sum(s->row + (size_t)nd->stored * store__row(s))
+                                                    : bytes_hash(0, (bytes){b, s->kv->group[0].block_bytes});
+        row[STORE_PARENT] = nd->parent > 0 ? p->at[nd->parent] : -1;
+        row[STORE_AGE] = store__age(s, nd);
+        row[STORE_DATA] = b ? p->n_data++ : -1;
+        row[STORE_SUM] = (int32_t)(uint32_t)sum;
+        row[STORE_SUM + 1] = (int32_t)(uint32_t)(sum >> 32);
+        memcpy(row + STORE_HEAD, kv_node_tokens(s->kv, i), (size_t)s->kv->opts.block * sizeof *row);
+        p->order[p->n++] = i;
+    }
+    mem_free(leads);
+}
+
+static bool store__write(store__plan *p, err_t *e) {
+    store         *s = p->s;
+    gguf_writer    w;
+    const size_t   each = s->kv->group[0].block_bytes;
+    const uint64_t rows[2] = {store__row(s), (uint64_t)p->n}, data[2] = {each, (uint64_t)p->n_data};
+    const bytes    all = {(const uint8_t *)p->rows, (size_t)p->n * store__row(s) * sizeof *p->rows};
+    char           sum[17];
+    if (!gguf_write_start(&w, s->path, 64, NULL, e)) return false;
+    snprintf(sum, sizeof sum, "%016llx", (unsigned long long)bytes_hash(0, all));
+    gguf_write_str(&w, "general.architecture", bytes_of(store_arch));
+    gguf_write_u32(&w, "general.alignment", 64);
+    gguf_write_u32(&w, "prompt_cache.version", STORE_VERSION);
+    gguf_write_str(&w, "prompt_cache.model", bytes_of(s->mark));
+    gguf_write_str(&w, "prompt_cache.layout", str_bytes(&s->layout));
+    gguf_write_str(&w, "prompt_cache.sum", bytes_of(sum));
+    gguf_write_tensor(&w, bytes_of("blocks"), K_I32, 2, rows);
+    gguf_write_tensor(&w, bytes_of("data"), K_I8, 2, data);
+    bool ok = gguf_write_data(&w, all.p, all.n, e);
+    for (int32_t i = 0; ok && i < p->n; i++) {
+        const uint8_t *b = store__bytes(s, &s->kv->tree->node[p->order[i]]);
+        ok = !b || gguf_write_data(&w, b, each, e);
+    }
+    if (ok) return gguf_write_finish(&w, e);
+    gguf_write_drop(&w);
+    return false;
+}
+
+/* Writes what the cache knows by now, the blocks used last where `most` bytes do not hold all. Nothing is written when nothing is new. */
+static bool store_save(store *s, uint64_t most, err_t *e) {
+    const kv_tree *t = s->kv->tree;
+    bool           news = false;
+    int32_t        n = 0;
+    for (int32_t i = kv_next(t, 0); i > 0; i = kv_next(t, i), n++) news = news || (t->node[i].block >= 0 && t->node[i].stored < 0);
+    if (!news || s->strange) return true;
+    store__plan p = {.s = s};
+    p.at = mem_new((size_t)t->cap, sizeof *p.at);
+    p.order = mem_new((size_t)n, sizeof *p.order);
+    p.rows = mem_new((size_t)n * store__row(s), sizeof *p.rows);
+    store__choose(&p, store__oldest(s, most));
+    const bool ok = !p.n_data || store__write(&p, e);
+    mem_free(p.at);
+    mem_free(p.order);
+    mem_free(p.rows);
+    return ok;
 }
 
 /* ===== [dev] the device that runs a step =====
@@ -5990,8 +6614,8 @@ __attribute__((unused)) static int32_t samp_probs(samp *s, float *logits, uint64
  * Opens a model for running and carries one request through it: prompt ids to a cache in chunks, token after token out
  * of the sampler, text out as it is made. Knows the stop rules and what a full context means. What goes wrong comes back in
  * err_t; an interrupt ends a run early and is not an error here.
- * Door: engine_open, engine_open_many, engine_open_seqs, engine_close, gen_step_rows, gen_fits, gen_text, gen_score, gen_logits,
- * gen_logprob. */
+ * Door: engine_open, engine_open_many, engine_open_seqs, engine_open_batch, engine_close, engine_save, engine_pack, gen_step_rows, gen_whole,
+ * gen_finite, gen_banned, gen_stop_at, gen_fits, gen_text, gen_score, gen_logits, gen_logprob. */
 
 typedef struct {
     int       n_ctx;                                  /* positions; 0: as the model says, -1: what the request needs */
@@ -6001,7 +6625,7 @@ typedef struct {
     rope_opts rope;
 } fwd_opts;
 
-static const fwd_opts fwd_defaults = {-1, 512, 0, "auto", {.yarn_ext = -1, .yarn_attn = -1, .yarn_fast = -1, .yarn_slow = -1}};
+static const fwd_opts fwd_defaults = {-1, LLMRUN_STRESS ? 1 : 512, 0, "auto", {.yarn_ext = -1, .yarn_attn = -1, .yarn_fast = -1, .yarn_slow = -1}};
 
 typedef struct {
     int64_t      n_predict;                           /* -1: until an end token or a full context */
@@ -6019,6 +6643,7 @@ typedef struct engine {
     model     m;
     pool     *p;
     kv_cache *kv;
+    store    *kept;                                   /* blocks that a file keeps, NULL: none does */
     fwd      *f;
     fwd_row  *row;                                    /* [n_batch] */
     int       n_ctx, n_batch, max_out;                /* positions of a sequence; rows of a step; rows with logits */
@@ -6031,6 +6656,7 @@ typedef struct engine {
 static void engine_close(engine *eng) {
     if (!eng) return;
     fwd_free(eng->f);
+    store_close(eng->kept);
     kv_free(eng->kv);
     pool_free(eng->p);
     model_close(&eng->m);
@@ -6058,12 +6684,28 @@ static void engine__context(engine *eng, const fwd_opts *fo, int64_t n_need) {
     if (eng->n_ctx > train) log_warn("a context of %d tokens; the model was trained with %d", eng->n_ctx, train);
 }
 
+/* The cache knows what a file keeps. */
+static void engine__keep(engine *eng, const fwd_opts *fo, const kv_opts *ko) {
+    const rope_opts *r = &fo->rope;
+    char             rope[256];
+    snprintf(rope, sizeof rope, "rope %s %.9g %.9g %d %.9g %.9g %.9g %.9g", r->scaling ? r->scaling : "-", (double)r->factor, (double)r->base,
+             r->orig_ctx, (double)r->yarn_ext, (double)r->yarn_attn, (double)r->yarn_fast, (double)r->yarn_slow);
+    kv_share(eng->kv);
+    eng->kept = store_open(eng->kv, ko->cache, gguf_fingerprint(eng->g), rope, eng->m.hp.n_vocab);
+}
+
+/* The file keeps what has become known by now. */
+static bool engine_save(engine *eng, const kv_opts *ko, err_t *e) {
+    return !eng->kept || ko->cache_ro || store_save(eng->kept, ko->cache_bytes, e);
+}
+
 /* A cache for n_seq sequences, whose bound may cut the context; a step of n_batch rows, cut to what cache and scratch can take,
  * of which max_out ask for logits. */
 static bool engine__fill(engine *eng, const fwd_opts *fo, const kv_opts *ko, int n_seq, int max_out, err_t *e) {
     const int64_t each = ((int64_t)eng->n_ctx + ko->block - 1) / ko->block * ko->block;
     int           rows;
     if (!(eng->kv = kv_new(&eng->m.hp, ko, n_seq * each, e))) return false;
+    if (ko->cache) engine__keep(eng, fo, ko);
     int most = kv_most(eng->kv, &rows);
     if (most < eng->n_ctx) {
         log_info("the cache is bounded to %d tokens, the context with it", most);
@@ -6093,6 +6735,15 @@ static void engine__plan_pack(engine *eng) {
     const bool        slow = b.slow > b.file / GEN_SLOW_SHARE;
     eng->pack_worth = slow ? GEN_SLOW_WORTH : GEN_PACK_WORTH;
     eng->pack_bytes = b.packed < pool_memory() / 4 * 3 ? (size_t)b.file / (slow ? GEN_SLOW_STEPS : GEN_PACK_STEPS) + 1 : 0;
+}
+
+/* Between two steps some more matrices go into their other layout, if the n tokens of the whole run repay it; where nobody said
+ * how many they are (-1), once as many have passed as would have repaid half of it. */
+static void engine_pack(engine *eng, int64_t n, int64_t passed) {
+    if (!eng->may_pack) return;
+    if (!eng->pack_worth) engine__plan_pack(eng);
+    if (n < 0 ? passed < eng->pack_worth / 2 : n < eng->pack_worth) return;
+    eng->may_pack = eng->pack_bytes && model_pack(&eng->m, eng->p, eng->pack_bytes);
 }
 
 static engine *engine__new(const gguf_file *g, const tok_vocab *v, const fwd_opts *fo, double t_start, err_t *e) {
@@ -6151,14 +6802,42 @@ static engine *engine_open_seqs(const gguf_file *g, const fwd_opts *fo, const kv
     return NULL;
 }
 
+enum { ENGINE_SPARE = 256 << 20 };                    /* bytes of memory that a cache without a bound leaves to others */
+
+/* Memory for a cache that nobody bounded: what is free, less packed weights and a margin. */
+static uint64_t engine__cache_bytes(const model *m) {
+    const uint64_t all = pool_memory(), taken = model_weigh(m).packed + ENGINE_SPARE;
+    return all == UINT64_MAX ? 0 : all > 2 * taken ? all - taken : all / 2;
+}
+
+/* For requests that come and go, n_seqs of them at once, blocks shared by what they hold. Each may reach the context, but all of them
+ * only as far as the cache's memory goes. */
+static engine *engine_open_batch(const gguf_file *g, const tok_vocab *v, const fwd_opts *fo, const kv_opts *ko, int n_seqs,
+                                 double t_start, err_t *e) {
+    engine *eng = engine__new(g, v, fo, t_start, e);
+    kv_opts own = *ko;
+    if (!eng) return NULL;
+    engine__context(eng, fo, -1);
+    if (!own.mem_bytes) own.mem_bytes = engine__cache_bytes(&eng->m);
+    if (LLMRUN_STRESS && !own.max_blocks) own.max_blocks = eng->n_ctx / own.block + 4;
+    eng->n_batch = fo->n_batch + n_seqs;
+    if (engine__fill(eng, fo, &own, n_seqs, n_seqs, e)) {
+        if (!eng->kept) kv_share(eng->kv);
+        eng->may_pack = engine__may_pack(fo);
+        return eng;
+    }
+    engine_close(eng);
+    return NULL;
+}
+
 /* A file cut short under the mapping reads as zeros up to the end of its last page: after every step we look. */
-static bool gen__whole(const engine *eng, err_t *e) {
+static bool gen_whole(const engine *eng, err_t *e) {
     return gguf_alive(eng->g) ||
            err_set(e, EXIT_RESOURCE, "%s: the file became shorter while the model was running", eng->g->path);
 }
 
 /* True when every one of n floats is finite. */
-static bool gen__finite(const float *x, size_t n) {
+static bool gen_finite(const float *x, size_t n) {
     uint32_t bad = 0, u;
     for (size_t i = 0; i < n; i++) {
         memcpy(&u, x + i, sizeof u);
@@ -6173,8 +6852,8 @@ typedef enum { GEN_NONE, GEN_LAST, GEN_ALL } gen_rows;   /* which rows of a step
  * interrupt. */
 static bool gen_step_rows(engine *eng, int n, int n_out, long long last, float **logits, err_t *e) {
     *logits = fwd_step(eng->f, eng->row, n);
-    if (!*logits || !gen__whole(eng, e)) return false;
-    return gen__finite(*logits, (size_t)eng->m.hp.n_vocab * (size_t)n_out) ||
+    if (!*logits || !gen_whole(eng, e)) return false;
+    return gen_finite(*logits, (size_t)eng->m.hp.n_vocab * (size_t)n_out) ||
            err_set(e, EXIT_INPUT,
                    "%s: the logits after token %lld hold a NaN or an infinity: damaged weights, or a model out of range",
                    eng->g->path, last);
@@ -6186,7 +6865,10 @@ static bool gen__step(engine *eng, kv_seq *seq, const int32_t *ids, int from, in
         return err_set(e, EXIT_RESOURCE, "the KV cache has no room for %d tokens (--kv-mem, --kv-blocks)", to);
     for (int i = from; i < to; i++)
         eng->row[i - from] = (fwd_row){ids[i], i, seq, ask == GEN_ALL || (ask == GEN_LAST && i == to - 1)};
-    if (gen_step_rows(eng, to - from, ask == GEN_ALL ? to - from : ask == GEN_LAST, to - 1, logits, e)) return true;
+    kv_claim(seq, ids);
+    const bool done = gen_step_rows(eng, to - from, ask == GEN_ALL ? to - from : ask == GEN_LAST, to - 1, logits, e);
+    kv_settle(eng->kv, done);
+    if (done) return true;
     kv_truncate(seq, from);                           /* what the step did not finish is not there */
     return false;
 }
@@ -6217,10 +6899,21 @@ static float *gen__prefill(engine *eng, kv_seq *seq, const int32_t *ids, int fro
 
 /* --- output --- */
 
+/* Where the first of n stop strings begins in the text from byte `from` on, or the text's length. */
+static size_t gen_stop_at(const str *text, size_t from, const bytes *stop, int n) {
+    size_t first = text->n;
+    for (int i = 0; i < n; i++) {
+        const char *p = stop[i].n && first > from ? memmem(text->p + from, text->n - from, stop[i].p, stop[i].n) : NULL;
+        if (p && (size_t)(p - text->p) < first) first = (size_t)(p - text->p);
+    }
+    return first;
+}
+
 /* Text on its way out. The end of it that may yet become a stop string is held back, and so are the tokens of that end. */
 typedef struct {
     out_t          *out;
     const gen_opts *o;
+    bytes          *stop;                             /* [o->n_stop] */
     tok_stream      stream;
     str             held;
     struct gen_piece {
@@ -6243,23 +6936,12 @@ static bool gen__write(gen_sink *s, const void *p, size_t n) {
 static size_t gen__may_stop(const gen_sink *s) {
     size_t most = 0;
     for (int i = 0; i < s->o->n_stop; i++) {
-        size_t len = strlen(s->o->stop[i]), n = len ? len - 1 : 0;
+        size_t n = s->stop[i].n ? s->stop[i].n - 1 : 0;
         if (n > s->held.n) n = s->held.n;
         for (; n > most; n--)
-            if (memcmp(s->held.p + s->held.n - n, s->o->stop[i], n) == 0) most = n;
+            if (memcmp(s->held.p + s->held.n - n, s->stop[i].p, n) == 0) most = n;
     }
     return most;
-}
-
-/* Where the first stop string begins in the held text, or its length. */
-static size_t gen__stop_at(const gen_sink *s) {
-    size_t first = s->held.n;
-    for (int i = 0; i < s->o->n_stop; i++) {
-        size_t      len = strlen(s->o->stop[i]);
-        const char *p = len && s->held.n ? memmem(s->held.p, s->held.n, s->o->stop[i], len) : NULL;
-        if (p && (size_t)(p - s->held.p) < first) first = (size_t)(p - s->held.p);
-    }
-    return first;
 }
 
 /* The tokens whose text ends within the first `go` held bytes, as numbers. */
@@ -6292,7 +6974,7 @@ static bool gen__emit(gen_sink *s, int32_t id) {
         if (s->n_piece == s->piece_cap) s->piece = mem_grow(s->piece, s->piece_cap = 2 * s->piece_cap + 16, sizeof *s->piece);
         s->piece[s->n_piece++] = (struct gen_piece){id, s->held.n + (size_t)s->stream.n_held + s->stream.f4};
     }
-    size_t stop = gen__stop_at(s);
+    size_t stop = gen_stop_at(&s->held, 0, s->stop, s->o->n_stop);
     if (stop == s->held.n) return gen__release(s, s->held.n - gen__may_stop(s));
     gen__release(s, stop);
     tok_stream_flush(&s->stream, &s->held);           /* what stands behind the stop string goes with it */
@@ -6308,12 +6990,13 @@ static void gen__finish(gen_sink *s) {
     if (s->o->ids || (isatty(fileno(s->out->f)) && s->any && s->last != '\n')) gen__write(s, "\n", 1);
     str_drop(&s->held);
     mem_free(s->piece);
+    mem_free(s->stop);
 }
 
 /* --- generation --- */
 
 typedef struct {                                      /* what the summary tells */
-    int    n_prompt, n_gen;
+    int    n_kept, n_prompt, n_gen;                   /* tokens of the prompt that were known, that were read; of the answer */
     double prompt_s, first_s, gen_s;                  /* prefill; program start to first token; the others after it */
 } gen_stats;
 
@@ -6327,6 +7010,7 @@ static void gen__summary(const engine *eng, const gen_stats *st, uint64_t seed) 
             eng->p->n > 1 ? "s" : "");
     fprintf(stderr, "llmrun: prompt      %d tokens in %.3f s (%.2f tokens/s)\n", st->n_prompt, st->prompt_s,
             st->n_prompt / (st->prompt_s + 1e-9));
+    if (st->n_kept) fprintf(stderr, "llmrun: prompt      %d tokens before them came from %s\n", st->n_kept, eng->kv->opts.cache);
     if (st->n_gen) fprintf(stderr, "llmrun: first token after %.3f s\n", st->first_s);
     fprintf(stderr, "llmrun: generated   %d tokens in %.3f s%s\n", st->n_gen, st->gen_s, rate);
     fprintf(stderr, "llmrun: memory      %.1f MiB of KV cache, %.1f MiB at the peak, the mapped model among it\n",
@@ -6335,7 +7019,7 @@ static void gen__summary(const engine *eng, const gen_stats *st, uint64_t seed) 
 }
 
 /* Ids that are never picked: those the file suppresses and, for --ignore-eos, those that end a text. */
-static bool gen__banned(const engine *eng, bool ends, tok_ids *out, err_t *e) {
+static bool gen_banned(const engine *eng, bool ends, tok_ids *out, err_t *e) {
     const gguf_kv *kv = NULL;
     int            got = gguf_get_arr(eng->g, "tokenizer.ggml.suppress_tokens", &kv, e);
     for (uint64_t i = 0; got == 1 && i < kv->count; i++) {
@@ -6392,16 +7076,6 @@ static float *gen__next(gen_run *r, int keep, err_t *e) {
     return NULL;
 }
 
-/* Between two tokens some more matrices go into their other layout, if the tokens ahead repay it; where nobody said how many
- * they are, once as many have passed as would have repaid half of it. */
-static void gen__pack(gen_run *r) {
-    engine       *eng = r->eng;
-    const int64_t n = r->o->n_predict;
-    if (!eng->may_pack) return;
-    if (!eng->pack_worth) engine__plan_pack(eng);
-    if (n < 0 ? r->st.n_gen < eng->pack_worth / 2 : n < eng->pack_worth) return;
-    eng->may_pack = eng->pack_bytes && model_pack(&eng->m, eng->p, eng->pack_bytes);
-}
 
 static void gen__loop(gen_run *r, err_t *e) {
     const gen_opts *o = r->o;
@@ -6409,9 +7083,11 @@ static void gen__loop(gen_run *r, err_t *e) {
     int             keep = o->n_keep < 0 || o->n_keep > n ? n : (int)o->n_keep;
     double          t0 = clock_now(), t_first = 0;
     if (keep == 0 && r->ids.id[0] == tok_bos(r->eng->v)) keep = 1;   /* a text without its start token is another text */
-    float *logits = gen__prefill(r->eng, r->seq, r->ids.id, 0, n, e);
+    bool wait;
+    r->st.n_kept = kv_adopt(r->seq, r->ids.id, n - 1, &wait);
+    float *logits = gen__prefill(r->eng, r->seq, r->ids.id, r->st.n_kept, n, e);
     r->st.prompt_s = clock_now() - t0;
-    r->st.n_prompt = logits ? n : r->seq->n;
+    r->st.n_prompt = (logits ? n : r->seq->n) - r->st.n_kept;
     while (logits && !g_interrupt && (o->n_predict < 0 || r->st.n_gen < o->n_predict)) {
         int32_t id = gen__pick(r, logits);
         if (id < 0)
@@ -6420,7 +7096,7 @@ static void gen__loop(gen_run *r, err_t *e) {
         if (!r->st.n_gen++) t_first = clock_now(), r->st.first_s = t_first - r->eng->t_start;
         tok_ids_add(&r->ids, id);
         if (!gen__emit(&r->sink, id) || r->st.n_gen == o->n_predict) break;
-        gen__pack(r);
+        engine_pack(r->eng, o->n_predict, r->st.n_gen);
         logits = gen__next(r, keep, e);
     }
     r->st.gen_s = t_first > 0 ? clock_now() - t_first : 0;
@@ -6437,7 +7113,7 @@ static bool gen_fits(const engine *eng, const tok_ids *prompt, err_t *e) {
 static bool gen_text(engine *eng, const tok_ids *prompt, const gen_opts *o, const samp_opts *so, uint64_t seed, out_t *out,
                      err_t *e) {
     gen_run r = {.eng = eng, .o = o, .sink = {.out = out, .o = o}};
-    if (!gen__banned(eng, o->ignore_eos, &r.banned, e) || !(r.sm = samp_new(so, eng->m.hp.n_vocab, seed, 0, e))) {
+    if (!gen_banned(eng, o->ignore_eos, &r.banned, e) || !(r.sm = samp_new(so, eng->m.hp.n_vocab, seed, 0, e))) {
         tok_ids_drop(&r.banned);
         return false;
     }
@@ -6448,6 +7124,8 @@ static bool gen_text(engine *eng, const tok_ids *prompt, const gen_opts *o, cons
     r.seq = kv_seq_new(eng->kv);
     tok_stream_init(&r.sink.stream, eng->v, prompt->n == 1 && prompt->id[0] == tok_bos(eng->v));
     r.sink.stream.special = o->special_out;
+    r.sink.stop = mem_new((size_t)o->n_stop, sizeof *r.sink.stop);
+    for (int i = 0; i < o->n_stop; i++) r.sink.stop[i] = bytes_of(o->stop[i]);
     gen__loop(&r, e);
     gen__finish(&r.sink);
     if (!e->code && !out->why) gen__summary(eng, &r.st, seed);
@@ -6506,6 +7184,2611 @@ static bool gen_score(engine *eng, const tok_ids *ids, out_t *out, err_t *e) {
 /* Raw little-endian f32, [n][V]. */
 static bool gen_logits(engine *eng, const tok_ids *ids, out_t *out, err_t *e) {
     return gen__each(eng, ids, gen__put_logits, out, e);
+}
+
+/* ===== [lines] long files in, results that are never lost =====
+ * Both ends of a batch: a reader of lines that keeps one of them in memory, and a file of results, one record a
+ * line, that no end of a run damages. A record is
+ *     {"id":"batch_req_LINE_HASH","custom_id":...,"response":...,"error":...}
+ * without blanks, LINE its line in the input (1 is the first) and HASH 16 hex digits, bytes_hash(0, that line),
+ * so that its beginning tells what it answers. Beside a file of results lies its header, the same name with
+ * .llmrun behind it: the settings of the run, one name=value a line, there before the first record.
+ *   Invariants: memory is bounded by the longest line allowed, by 16 bytes for each record of a file that is
+ * resumed and by LINES_IDS custom_ids; a file of results has one writer, who holds its lock; all of it but the
+ * last line is whole records, and what a killed run left of a last one is cut off by the next.
+ *   A shard is a part of a file's lines: those whose prompts begin alike stay together, LINES_GROUP at most.
+ * Door: lines_open, lines_next, lines_close, lines_shard_*; results_open, results_setting, results_new_id,
+ * results_has, results_put, results_close, results_merge. */
+
+enum {
+    LINES_CHUNK = 1 << 18,                            /* bytes of one read */
+    LINES_KEEP = 1 << 20,                             /* bytes of buffer that a long line may leave behind */
+    LINES_PAUSE = 100,                                /* milliseconds between two looks at g_interrupt */
+    LINES_ENDLESS = 64,                               /* a stream's line so many bounds long has no end */
+    LINES_IDS = 4 << 20,                              /* custom_ids among which a second one is found */
+    LINES_RECORD = 1 << 30,                           /* bytes of a record */
+    LINES_HEADER = 1 << 20,                           /* bytes of a header */
+    LINES_ALIKE = 256,                                /* bytes of a prompt that decide about its group */
+    LINES_GROUP = 64,                                 /* lines of a group */
+    LINES_GROUPS = 1 << 20,                           /* groups open at a time */
+    LINES_SHARDS = 1 << 20
+};
+
+/* --- the reader --- */
+
+typedef enum {
+    LINES_LINE,
+    LINES_END,
+    LINES_LATER,                                      /* nothing to read yet, or a signal asks us to stop */
+    LINES_LONG,                                       /* a line over the bound has been passed over */
+    LINES_FAILED
+} lines_got;
+
+typedef struct {
+    const char *name;                                 /* in errors: a path, or standard input */
+    int         fd;
+    bool        lent;                                 /* fd is somebody else's to close */
+    bool        stream;                               /* no regular file: may pause, may have no end */
+    uint64_t    size;                                 /* bytes of a regular file, else 0 */
+    uint64_t    most;                                 /* bytes of a line */
+    uint8_t    *buf;                                  /* [cap]; [from, to) is read and not given yet */
+    size_t      cap, from, to;
+    size_t      seen;                                 /* bytes at `from` among which there is no newline */
+    uint64_t    passed;                               /* bytes of the line at `from` that were let go */
+    uint64_t    next;                                 /* offset of that line in the file */
+    bool        begun, ended;                         /* any byte order mark is behind us; the last byte is */
+    uint64_t    no, at, n_bytes;                      /* the last line: number, offset, bytes without ending */
+    bool        whole;                                /* it had an ending */
+} lines_in;
+
+static void lines_close(lines_in *in) {
+    if (!in) return;
+    if (!in->lent) close(in->fd);
+    mem_free(in->buf);
+    mem_free(in);
+}
+
+static lines_in *lines__on(int fd, bool lent, const char *name, uint64_t most, err_t *e) {
+    lines_in   *in = mem_new(1, sizeof *in);
+    struct stat st;
+    *in = (lines_in){.name = name, .fd = fd, .lent = lent, .stream = true};
+    in->most = most < SIZE_MAX / 4 ? most : SIZE_MAX / 4;
+    if (fstat(fd, &st)) err_set(e, err_code_of(errno), "%s: %s", name, strerror(errno));
+    else if (S_ISDIR(st.st_mode))
+        err_set(e, EXIT_INPUT, "%s: is a directory, expected a file of lines", name);
+    else if (isatty(fd)) err_set(e, EXIT_INPUT, "%s: is a terminal, expected a file or a pipe", name);
+    else if (S_ISREG(st.st_mode)) in->stream = false, in->size = (uint64_t)st.st_size;
+    if (!e->code) return in;
+    lines_close(in);
+    return NULL;
+}
+
+/* path "-": standard input. most: bytes of the longest line that is given. A pipe with a name is waited for
+ * by lines_next(), not here. */
+static lines_in *lines_open(const char *path, uint64_t most, err_t *e) {
+    if (strcmp(path, "-") == 0) return lines__on(STDIN_FILENO, true, "standard input", most, e);
+    int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    if (fd >= 0) return lines__on(fd, false, path, most, e);
+    err_set(e, err_code_of(errno), "%s: %s", path, strerror(errno));
+    return NULL;
+}
+
+/* Whether a read would not wait. Looks away from the stream now and then: a signal may come just before
+ * poll(). */
+static bool lines__ready(const lines_in *in, bool wait) {
+    struct pollfd p = {.fd = in->fd, .events = POLLIN};
+    do {
+        if (g_interrupt) return false;
+        int n = in->stream ? poll(&p, 1, wait ? LINES_PAUSE : 0) : 1;
+        if (n > 0 || (n < 0 && errno != EINTR)) return true;   /* what is wrong, the read will tell */
+    } while (wait);
+    return false;
+}
+
+/* Room for one read; a buffer that a long line has left is given back. */
+static void lines__room(lines_in *in) {
+    size_t n = in->to - in->from;
+    if (in->from && n) memmove(in->buf, in->buf + in->from, n);
+    in->from = 0;
+    in->to = n;
+    size_t cap = in->cap > LINES_KEEP && n <= LINES_CHUNK ? LINES_KEEP : in->cap;
+    if (cap - n < LINES_CHUNK) {
+        size_t most = (size_t)in->most + 2 * (size_t)LINES_CHUNK;
+        cap = cap * 2 < most ? cap * 2 : most;
+        if (cap < n + LINES_CHUNK) cap = n + LINES_CHUNK;
+    }
+    if (cap == in->cap) return;
+    in->buf = mem_grow(in->buf, cap, 1);
+    in->cap = cap;
+}
+
+/* One read. LINES_LINE: there are more bytes now, or `ended` is set. */
+static lines_got lines__fill(lines_in *in, bool wait, err_t *e) {
+    for (;;) {
+        if (!lines__ready(in, wait)) return LINES_LATER;
+        lines__room(in);
+        ssize_t got = read(in->fd, in->buf + in->to, LINES_CHUNK);
+        if (got >= 0) {
+            in->to += (size_t)got;
+            in->ended = got == 0;
+            return LINES_LINE;
+        }
+        if (errno == EINTR) continue;
+        if (errno == EAGAIN && wait) continue;
+        if (errno == EAGAIN) return LINES_LATER;
+        err_set(e, err_code_of(errno), "%s: cannot read at byte %llu: %s", in->name,
+                (unsigned long long)(in->next + in->passed + (in->to - in->from)), strerror(errno));
+        return LINES_FAILED;
+    }
+}
+
+/* A byte order mark at the very beginning is no part of the first line. False: too few bytes to tell. */
+static bool lines__begin(lines_in *in) {
+    static const uint8_t mark[3] = {0xef, 0xbb, 0xbf};
+    if (in->begun) return true;
+    size_t n = in->to - in->from < sizeof mark ? in->to - in->from : sizeof mark;
+    bool   like = n == 0 || memcmp(in->buf + in->from, mark, n) == 0;
+    if (like && n < sizeof mark && !in->ended) return false;
+    if (like && n == sizeof mark) in->from += n, in->next += n;
+    return in->begun = true;
+}
+
+/* The n bytes at `from` end a line. */
+static lines_got lines__give(lines_in *in, size_t n, bool newline, bytes *line, uint64_t *no) {
+    const uint8_t *p = in->buf + in->from;
+    in->at = in->next;
+    in->next += in->passed + n + newline;
+    in->from += n + newline;
+    in->seen = 0;
+    in->whole = newline;
+    if (newline && n && p[n - 1] == '\r') n--;
+    in->n_bytes = in->passed + n;
+    in->passed = 0;
+    *no = ++in->no;
+    if (in->n_bytes > in->most) return LINES_LONG;
+    *line = (bytes){p, n};
+    return LINES_LINE;
+}
+
+/* Lets go what is too long already, but for its last byte, which may belong to the ending. */
+static bool lines__pass(lines_in *in, err_t *e) {
+    size_t n = in->to - in->from;
+    if (n > in->most + 1 || (in->passed && n > 1)) {
+        in->passed += n - 1;
+        in->from = in->to - 1;
+    }
+    in->seen = in->to - in->from;
+    if (!in->stream || in->passed / LINES_ENDLESS <= in->most + LINES_CHUNK) return true;
+    return err_set(e, EXIT_INPUT, "%s: line %llu has %llu bytes and no end in sight, expected at most %llu",
+                   in->name, (unsigned long long)in->no + 1, (unsigned long long)in->passed,
+                   (unsigned long long)in->most);
+}
+
+/* The next line, without its ending (LF or CR LF), and its number, 1 for the first. It lies in the reader's
+ * buffer until the next call. A line over the bound is empty here; in->n_bytes says how long it was. wait: a
+ * pipe is waited for. */
+static lines_got lines_next(lines_in *in, bool wait, bytes *line, uint64_t *no, err_t *e) {
+    *line = (bytes){0};
+    for (;;) {
+        if (lines__begin(in)) {
+            size_t n = in->to - in->from;
+            if (n > in->seen) {
+                const uint8_t *at = in->buf + in->from, *end = memchr(at + in->seen, '\n', n - in->seen);
+                if (end) return lines__give(in, (size_t)(end - at), true, line, no);
+            }
+            if (in->ended && !n) return LINES_END;
+            if (in->ended) return lines__give(in, n, false, line, no);
+            if (!lines__pass(in, e)) return LINES_FAILED;
+        }
+        lines_got got = lines__fill(in, wait, e);
+        if (got != LINES_LINE) return got;
+    }
+}
+
+/* --- a table of hashes: 16 bytes an entry, open addressing --- */
+
+typedef struct {
+    uint64_t a, b;                                    /* a 0: free */
+} lines__entry;
+
+typedef struct {
+    lines__entry *at;                                 /* [cap], a power of two */
+    size_t        cap, n;
+    uint64_t      key;                                /* nobody knows it, so nobody can fill one corner */
+    uint64_t      mask;                               /* bits of b that are hash; the others are a value */
+} lines__table;
+
+/* Bits that nobody can guess. */
+static uint64_t lines__secret(void) { return rng_mix(rng_fresh() << 32 ^ rng_fresh()); }
+
+static void lines__table_init(lines__table *t, uint64_t mask) {
+    *t = (lines__table){mem_new(1024, sizeof *t->at), 1024, 0, lines__secret(), mask};
+}
+
+/* The entry of this hash, or the free one that it would get. a is not 0. */
+static lines__entry *lines__find(const lines__table *t, uint64_t a, uint64_t b) {
+    size_t i = rng_mix(a ^ t->key) & (t->cap - 1);
+    while (t->at[i].a && (t->at[i].a != a || ((t->at[i].b ^ b) & t->mask))) i = (i + 1) & (t->cap - 1);
+    return &t->at[i];
+}
+
+/* The same, and it is there afterwards. Entries move. */
+static lines__entry *lines__enter(lines__table *t, uint64_t a, uint64_t b) {
+    if (t->n >= t->cap / 4 * 3) {
+        lines__table old = *t;
+        t->cap *= 2;
+        t->at = mem_new(t->cap, sizeof *t->at);
+        for (size_t i = 0; i < old.cap; i++)
+            if (old.at[i].a) *lines__find(t, old.at[i].a, old.at[i].b) = old.at[i];
+        mem_free(old.at);
+    }
+    lines__entry *en = lines__find(t, a, b);
+    if (!en->a) *en = (lines__entry){a, b & t->mask}, t->n++;
+    return en;
+}
+
+/* --- shards --- */
+
+typedef struct {
+    uint32_t     i, n;                                /* ours is i of n, 1 the first */
+    uint64_t     n_group;
+    lines__table open;                                /* beginning of a prompt: group << 8 | lines in it */
+} lines_shard;
+
+static bool lines__count(const char **s, uint32_t *out) {
+    uint64_t    v = 0;
+    const char *p = *s;
+    for (; *p >= '0' && *p <= '9' && v <= LINES_SHARDS; p++) v = v * 10 + (uint64_t)(*p - '0');
+    bool ok = p > *s && v >= 1 && v <= LINES_SHARDS;
+    *s = p;
+    *out = (uint32_t)v;
+    return ok;
+}
+
+/* "2/8": the second of eight. */
+static bool lines_shard_parse(const char *text, lines_shard *s, err_t *e) {
+    const char *p = text;
+    *s = (lines_shard){0};
+    if (!lines__count(&p, &s->i) || *p++ != '/' || !lines__count(&p, &s->n) || *p || s->i > s->n)
+        return err_set(e, EXIT_INPUT, "--shard: expected I/N, part I of N (1/8 to 8/8), found '%.100s'",
+                       text);
+    lines__table_init(&s->open, 0);
+    return true;
+}
+
+static void lines_shard_drop(lines_shard *s) {
+    mem_free(s->open.at);
+    *s = (lines_shard){0};
+}
+
+/* Whether the next line of the file, whose prompt begins so, is ours: asked for every line once, in order.
+ * Groups are numbered as they begin and dealt out in turn. Where very many are open all are closed, which
+ * every shard does at the same line. */
+static bool lines_shard_is_mine(lines_shard *s, bytes prompt) {
+    if (prompt.n > LINES_ALIKE) prompt.n = LINES_ALIKE;
+    if (s->open.n >= LINES_GROUPS) {
+        memset(s->open.at, 0, s->open.cap * sizeof *s->open.at);
+        s->open.n = 0;
+    }
+    lines__entry *en = lines__enter(&s->open, bytes_hash(0, prompt) | 1, 0);
+    if ((en->b & 0xff) % LINES_GROUP == 0) en->b = s->n_group++ << 8;
+    en->b++;
+    return (en->b >> 8) % s->n == s->i - 1;
+}
+
+/* --- the beginning of a record --- */
+
+typedef struct {
+    uint64_t line, hash;
+    bool     has_id, failed, twice;                   /* failed: an error; twice: that its custom_id came before */
+} results__head;
+
+static const char results__twice[] = "duplicate_custom_id";
+
+static bool results__word(bytes *b, const char *word) {
+    size_t n = strlen(word);
+    if (b->n < n || memcmp(b->p, word, n) != 0) return false;
+    b->p += n;
+    b->n -= n;
+    return true;
+}
+
+/* A line number, as it is printed. */
+static bool results__line(bytes *b, uint64_t *out) {
+    size_t   i = 0;
+    uint64_t v = 0;
+    for (; i < b->n && b->p[i] >= '0' && b->p[i] <= '9'; i++)
+        if (__builtin_mul_overflow(v, 10, &v) || __builtin_add_overflow(v, (uint64_t)(b->p[i] - '0'), &v))
+            return false;
+    if (!i || b->p[0] == '0') return false;
+    *b = (bytes){b->p + i, b->n - i};
+    *out = v;
+    return true;
+}
+
+/* n hex digits; upper: capitals too. */
+static bool results__hex(bytes *b, int n, bool upper, uint64_t *out) {
+    uint64_t v = 0;
+    if (b->n < (size_t)n) return false;
+    for (int i = 0; i < n; i++) {
+        uint8_t c = b->p[i];
+        if (c >= '0' && c <= '9') c = (uint8_t)(c - '0');
+        else if (c >= 'a' && c <= 'f') c = (uint8_t)(c - 'a' + 10);
+        else if (upper && c >= 'A' && c <= 'F') c = (uint8_t)(c - 'A' + 10);
+        else return false;
+        v = v << 4 | c;
+    }
+    *b = (bytes){b->p + n, b->n - (size_t)n};
+    *out = v;
+    return true;
+}
+
+static void results__put_char(str *s, uint32_t c) {
+    char b[4] = {(char)c};
+    int  n = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
+    for (int i = n - 1; n > 1 && i > 0; i--, c >>= 6) b[i] = (char)(0x80 | (c & 0x3f));
+    if (n > 1) b[0] = (char)(c | (0xf00u >> n & 0xff));
+    str_add(s, b, (size_t)n);
+}
+
+/* What follows \u, a second half included where the first one asks for it. */
+static bool results__unicode(bytes *b, str *s) {
+    uint64_t c, low;
+    if (!results__hex(b, 4, true, &c) || (c >= 0xdc00 && c <= 0xdfff)) return false;
+    if (c >= 0xd800 && c <= 0xdbff) {
+        if (!results__word(b, "\\u") || !results__hex(b, 4, true, &low) || low < 0xdc00 || low > 0xdfff)
+            return false;
+        c = 0x10000 + ((c - 0xd800) << 10) + (low - 0xdc00);
+    }
+    results__put_char(s, (uint32_t)c);
+    return true;
+}
+
+/* A JSON string with both its quotes, as the bytes it stands for: those beyond ASCII pass as they are. */
+static bool results__string(bytes *b, str *s) {
+    static const char names[] = "\"\\/bfnrt", values[] = "\"\\/\b\f\n\r\t";
+    if (!results__word(b, "\"")) return false;
+    for (;;) {
+        size_t n = 0;
+        while (n < b->n && b->p[n] >= 0x20 && b->p[n] != '"' && b->p[n] != '\\') n++;
+        str_add(s, b->p, n);
+        *b = (bytes){b->p + n, b->n - n};
+        if (results__word(b, "\"")) return true;
+        if (!results__word(b, "\\") || !b->n) return false;
+        const char *name = memchr(names, *b->p, sizeof names - 1);
+        const bool  code = *b->p == 'u';
+        if (!name && !code) return false;
+        *b = (bytes){b->p + 1, b->n - 1};
+        if (name) str_add(s, &values[name - names], 1);
+        else if (!results__unicode(b, s)) return false;
+    }
+}
+
+/* A record without its newline. False: it is none of ours. id is its custom_id, where it has one. */
+static bool results__read(bytes b, results__head *h, str *id) {
+    *h = (results__head){0};
+    str_clear(id);
+    if (!b.n || b.p[b.n - 1] != '}') return false;
+    if (!results__word(&b, "{\"id\":\"batch_req_") || !results__line(&b, &h->line) ||
+        !results__word(&b, "_") || !results__hex(&b, 16, false, &h->hash) ||
+        !results__word(&b, "\",\"custom_id\":"))
+        return false;
+    h->has_id = !results__word(&b, "null");
+    if (h->has_id && !results__string(&b, id)) return false;
+    if (!results__word(&b, ",\"response\":")) return false;
+    h->failed = results__word(&b, "null,");
+    h->twice = h->failed && results__word(&b, "\"error\":{\"code\":\"") && results__word(&b, results__twice) &&
+               results__word(&b, "\"");
+    return true;
+}
+
+/* The last line of a file of results is none. */
+static bool results__foreign(const lines_in *in, err_t *e) {
+    return err_set(e, EXIT_INPUT, "%s: byte %llu: line %llu is no record, expected results of llmrun", in->name,
+                   (unsigned long long)in->at, (unsigned long long)in->no);
+}
+
+/* --- the header --- */
+
+static const char results__first[] = "llmrun results 1\n";
+
+/* The next line of a text whose lines all have their ends. */
+static bool results__each(bytes *text, bytes *line) {
+    const uint8_t *end = text->n ? memchr(text->p, '\n', text->n) : NULL;
+    if (!end) return false;
+    *line = (bytes){text->p, (size_t)(end - text->p)};
+    *text = (bytes){end + 1, text->n - line->n - 1};
+    return true;
+}
+
+/* Whether a line is a setting of this name. */
+static bool results__named(bytes line, bytes name, bytes *value) {
+    if (line.n <= name.n || line.p[name.n] != '=' || memcmp(line.p, name.p, name.n) != 0) return false;
+    *value = (bytes){line.p + name.n + 1, line.n - name.n - 1};
+    return true;
+}
+
+static bytes results__name(bytes line) {
+    const uint8_t *eq = line.n ? memchr(line.p, '=', line.n) : NULL;
+    return (bytes){line.p, eq ? (size_t)(eq - line.p) : line.n};
+}
+
+static bool results__find(bytes settings, bytes name, bytes *value) {
+    for (bytes line; results__each(&settings, &line);)
+        if (results__named(line, name, value)) return true;
+    return false;
+}
+
+/* A header's bytes: its first line, then settings, each with a name. */
+static bool results__header_read(bytes text, const char *name, bytes *settings, err_t *e) {
+    bytes b = text;
+    if (!results__word(&b, results__first))
+        return err_set(e, EXIT_INPUT, "%s: byte 0: found no header of results, expected '%.*s'", name,
+                       (int)sizeof results__first - 2, results__first);
+    *settings = b;
+    for (bytes line; b.n;) {
+        size_t at = text.n - b.n;
+        if (!results__each(&b, &line))
+            return err_set(e, EXIT_INPUT, "%s: byte %zu: found half a line, expected its end", name, at);
+        if (!results__name(line).n || results__name(line).n == line.n)
+            return err_set(e, EXIT_INPUT, "%s: byte %zu: found no setting, expected name=value", name, at);
+    }
+    return true;
+}
+
+static int results__shown(bytes b) { return b.n < 100 ? (int)b.n : 100; }
+
+static bool results__unlike(const char *file, bytes name, const bytes *was, const bytes *now, err_t *e) {
+    static const bytes none = {(const uint8_t *)"nothing", 7};
+    const bytes        w = was ? *was : none, n = now ? *now : none;
+    return err_set(e, EXIT_INPUT, "%s: was made with %.*s %.*s, this run has %.*s, expected the same settings",
+                   file, results__shown(name), (const char *)name.p, results__shown(w), (const char *)w.p,
+                   results__shown(n), (const char *)n.p);
+}
+
+/* Whether two runs had the same settings; the first that differs is told. */
+static bool results__same(const char *file, bytes was, bytes now, err_t *e) {
+    bytes b = now, line, value;
+    while (results__each(&b, &line)) {
+        bytes name = results__name(line), mine = {0};
+        results__named(line, name, &mine);
+        bool has = results__find(was, name, &value);
+        if (!has || !bytes_eq(value, mine)) return results__unlike(file, name, has ? &value : NULL, &mine, e);
+    }
+    for (b = was; results__each(&b, &line);) {
+        bytes name = results__name(line), theirs = {0};
+        results__named(line, name, &theirs);
+        if (!results__find(now, name, &value)) return results__unlike(file, name, &theirs, NULL, e);
+    }
+    return true;
+}
+
+/* The header's name: beside the file itself, whatever links lead to it. */
+static void results__header_name(const char *path, str *out) {
+    char *real = realpath(path, NULL);
+    str_put(out, real ? real : path);
+    str_put(out, ".llmrun");
+    mem_free(real);
+}
+
+/* The settings of a header, within its text; no text when there is none. */
+static bool results__header_load(const char *name, str *text, bytes *settings, err_t *e) {
+    int fd = open(name, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    str_add(text, "", 0);
+    *settings = (bytes){0};
+    if (fd < 0 && errno == ENOENT) return true;
+    if (fd < 0) return err_set(e, err_code_of(errno), "%s: %s", name, strerror(errno));
+    for (ssize_t got = 1; got && !e->code;) {
+        str_room(text, 4096);
+        got = read(fd, text->p + text->n, 4096);
+        if (got < 0 && errno == EINTR) got = 1;
+        else if (got < 0) err_set(e, err_code_of(errno), "%s: cannot read: %s", name, strerror(errno));
+        else text->n += (size_t)got;
+        if (text->n > LINES_HEADER)
+            err_set(e, EXIT_INPUT, "%s: more than %d bytes, expected a header of results", name,
+                    LINES_HEADER);
+    }
+    close(fd);
+    return !e->code && results__header_read(str_bytes(text), name, settings, e);
+}
+
+static bool results__write(int fd, const void *p, size_t n, size_t *done) {
+    for (*done = 0; *done < n;) {
+        ssize_t got = write(fd, (const uint8_t *)p + *done, n - *done);
+        if (got > 0) *done += (size_t)got;
+        else if (got < 0 && errno == EAGAIN)
+            poll(&(struct pollfd){.fd = fd, .events = POLLOUT}, 1, LINES_PAUSE);
+        else if (got == 0 || errno != EINTR) return false;
+    }
+    return true;
+}
+
+/* Under a name of its own until it is on the disk. Whoever writes holds the lock of the results, so that what
+ * lies under that name is left by a run that has ended. */
+static bool results__header_save(const char *name, bytes settings, err_t *e) {
+    str    tmp = {0}, text = {0};
+    size_t done;
+    ASSERT(!settings.n || settings.p[settings.n - 1] == '\n');
+    str_fmt(&tmp, "%s.tmp", name);
+    str_put(&text, results__first);
+    str_add(&text, settings.p, settings.n);
+    unlink(tmp.p);
+    int  fd = open(tmp.p, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+    bool ok = fd >= 0 && results__write(fd, text.p, text.n, &done) && fsync(fd) == 0;
+    int  why = errno;
+    if (fd >= 0 && close(fd) && ok) ok = false, why = errno;
+    if (ok && rename(tmp.p, name)) ok = false, why = errno;
+    if (!ok && fd >= 0) unlink(tmp.p);
+    if (!ok) err_set(e, err_code_of(why), "%s: cannot write: %s", name, strerror(why));
+    str_drop(&tmp);
+    str_drop(&text);
+    return ok;
+}
+
+/* --- the results of a run --- */
+
+/* The value of an entry: whether the input has had it, and twice the records that answer it. */
+enum { RESULTS_SEEN = 1, RESULTS_ONE = 2, RESULTS_VALUE = 0xffffff };
+
+typedef struct {
+    const char  *name;                                /* in errors: a path, or stdout */
+    int          fd;
+    bool         file;                                /* a regular file that we opened and locked */
+    int          why;                                 /* errno of a failed write; EPIPE: the reader has gone */
+    uint64_t     n_old, n_new;                        /* records that a resumed file held; those put since */
+    uint64_t     n_old_failed;                        /* of those that it held: with an error */
+    uint64_t     key[2];
+    lines__table ids;                                 /* custom_ids; line and hash where there is none */
+    uint64_t     n_ids;                               /* of those, how many results_new_id() brought */
+    bool         warned;
+} results;
+
+static void results__free(results *r) {
+    if (r->fd != STDOUT_FILENO && r->fd >= 0) close(r->fd);
+    mem_free(r->ids.at);
+    mem_free(r);
+}
+
+/* Two hashes of a custom_id, or of a line that has none. */
+static void results__hash(const results *r, uint64_t line, uint64_t hash, bytes id, bool has_id,
+                          uint64_t h[2]) {
+    const uint64_t place[2] = {line, hash};
+    const bytes    what = has_id ? id : (bytes){(const uint8_t *)place, sizeof place};
+    for (int i = 0; i < 2; i++) h[i] = bytes_hash(has_id ? r->key[i] : ~r->key[i], what);
+    if (!h[0]) h[0] = 1;
+}
+
+/* Whether a line is answered by the file that is resumed. Asked once for each line of the input, in order:
+ * where lines share a custom_id, as many of them are answered as there are records of it. One that
+ * results_new_id() refused is asked for without its custom_id. */
+static bool results_has(results *r, uint64_t line, uint64_t hash, bytes id, bool has_id) {
+    uint64_t h[2];
+    results__hash(r, line, hash, id, has_id, h);
+    lines__entry *en = lines__find(&r->ids, h[0], h[1]);
+    if (!en->a || (en->b & RESULTS_VALUE) < RESULTS_ONE) return false;
+    en->b -= RESULTS_ONE;
+    return true;
+}
+
+/* Whether the input has not had this custom_id yet; from now on it has. Beyond LINES_IDS nobody knows, and it
+ * is new. */
+static bool results_new_id(results *r, bytes id) {
+    uint64_t h[2];
+    results__hash(r, 0, 0, id, true, h);
+    lines__entry *en = lines__find(&r->ids, h[0], h[1]);
+    if (!en->a && r->n_ids == LINES_IDS) {
+        if (!r->warned)
+            log_warn("more than %d custom_ids; those after it are not looked for among them", LINES_IDS);
+        r->warned = true;
+        return true;
+    }
+    if (!en->a) en = lines__enter(&r->ids, h[0], h[1]), r->n_ids++;
+    bool first = !(en->b & RESULTS_SEEN);
+    en->b |= RESULTS_SEEN;
+    return first;
+}
+
+static bool results__note(results *r, bytes record, str *id) {
+    results__head h;
+    uint64_t      k[2];
+    if (!results__read(record, &h, id)) return false;
+    results__hash(r, h.line, h.hash, str_bytes(id), h.has_id && !h.twice, k);
+    lines__entry *en = lines__enter(&r->ids, k[0], k[1]);
+    if ((en->b & RESULTS_VALUE) < RESULTS_VALUE - RESULTS_ONE) en->b += RESULTS_ONE;
+    r->n_old++;
+    r->n_old_failed += h.failed;
+    return true;
+}
+
+/* Cuts the file to n bytes: what lies behind them is no whole record. */
+static bool results__cut(const results *r, uint64_t n, uint64_t torn, err_t *e) {
+    while (ftruncate(r->fd, (off_t)n))
+        if (errno != EINTR)
+            return err_set(e, err_code_of(errno), "%s: cannot cut off a torn last line: %s", r->name,
+                           strerror(errno));
+    log_warn("%s: %llu bytes of a torn last line are cut off", r->name, (unsigned long long)torn);
+    return true;
+}
+
+/* Remembers what the file answers. False without words: a signal asks us to stop. */
+static bool results__resume(results *r, err_t *e) {
+    lines_in *in = lseek(r->fd, 0, SEEK_SET) == 0 ? lines__on(r->fd, true, r->name, LINES_RECORD, e) : NULL;
+    str       id = {0};
+    bytes     line;
+    uint64_t  no;
+    lines_got got;
+    if (!in) return err_set(e, err_code_of(errno), "%s: cannot read: %s", r->name, strerror(errno));
+    while ((got = lines_next(in, true, &line, &no, e)) == LINES_LINE && in->whole)
+        if (!results__note(r, line, &id)) break;
+    if (got == LINES_LINE && !in->whole) results__cut(r, in->at, in->next - in->at, e);
+    else if (got == LINES_LINE || got == LINES_LONG) results__foreign(in, e);
+    lines_close(in);
+    str_drop(&id);
+    return got != LINES_LATER && !e->code;
+}
+
+/* One run writes a file. A lock ends with its holder, however that ends. */
+static bool results__lock(const results *r, err_t *e) {
+    while (flock(r->fd, LOCK_EX | LOCK_NB)) {
+        if (errno == EINTR) continue;
+        if (errno == EWOULDBLOCK)
+            return err_set(e, EXIT_INPUT, "%s: another run is writing it, expected a file of our own",
+                           r->name);
+        log_warn("%s: cannot be locked (%s); no other run may write it", r->name, strerror(errno));
+        return true;
+    }
+    return true;
+}
+
+/* The header is compared before the file is touched, and written before the first record. */
+static bool results__prepare(results *r, uint64_t size, bool resume, bytes settings, err_t *e) {
+    str   name = {0}, text = {0};
+    bytes was;
+    bool  ok;
+    results__header_name(r->name, &name);
+    if (!size) ok = results__header_save(name.p, settings, e);
+    else if (!resume)
+        ok = err_set(e, EXIT_INPUT, "%s: holds %llu bytes, expected a new file (--resume goes on with this one)",
+                     r->name, (unsigned long long)size);
+    else if ((ok = results__header_load(name.p, &text, &was, e)) && !text.n)
+        ok = err_set(e, EXIT_INPUT,
+                     "%s: not found beside the results, whose settings it holds, expected it there", name.p);
+    else ok = ok && results__same(r->name, was, settings, e) && results__resume(r, e);
+    str_drop(&name);
+    str_drop(&text);
+    return ok;
+}
+
+static bool results__open(results *r, const char *path, bool resume, bytes settings, err_t *e) {
+    struct stat st;
+    r->name = path;
+    r->file = stat(path, &st) != 0 || S_ISREG(st.st_mode);
+    if (!r->file && resume)
+        return err_set(e, EXIT_INPUT, "%s: is no regular file, expected one to --resume", path);
+    r->fd = open(path, (r->file ? O_RDWR | O_CREAT | O_APPEND : O_WRONLY) | O_NOCTTY | O_CLOEXEC, 0666);
+    if (r->fd < 0) return err_set(e, err_code_of(errno), "%s: %s", path, strerror(errno));
+    if (!r->file) return true;
+    if (!results__lock(r, e)) return false;
+    if (fstat(r->fd, &st)) return err_set(e, err_code_of(errno), "%s: %s", path, strerror(errno));
+    return results__prepare(r, (uint64_t)st.st_size, resume, settings, e);
+}
+
+/* path NULL or "-": stdout, which has neither header nor lock. settings: one name=value a line, no newline in
+ * a value. NULL without words: a signal asks us to stop. */
+static results *results_open(const char *path, bool resume, bytes settings, err_t *e) {
+    results *r = mem_new(1, sizeof *r);
+    bool     out = !path || strcmp(path, "-") == 0;
+    *r = (results){.name = "stdout", .fd = STDOUT_FILENO, .key = {lines__secret(), lines__secret()}};
+    lines__table_init(&r->ids, ~(uint64_t)RESULTS_VALUE);
+    if (out ? !resume || err_set(e, EXIT_INPUT, "--resume: results go to stdout, expected -o FILE")
+            : results__open(r, path, resume, settings, e)) return r;
+    results__free(r);
+    return NULL;
+}
+
+/* A setting that the header beside `path` holds. False: it holds none, or, with words, it cannot be read. */
+static bool results_setting(const char *path, const char *name, str *value, err_t *e) {
+    str   file = {0}, text = {0};
+    bytes settings, v;
+    results__header_name(path, &file);
+    bool found = results__header_load(file.p, &text, &settings, e) && text.n &&
+                 results__find(settings, bytes_of(name), &v);
+    str_clear(value);
+    if (found) str_add(value, v.p, v.n);
+    str_drop(&file);
+    str_drop(&text);
+    return found;
+}
+
+/* Takes back the `done` bytes of a record whose rest could not be written, where they are the file's last. */
+static void results__take_back(const results *r, size_t done) {
+    struct stat st;
+    off_t       end = lseek(r->fd, 0, SEEK_CUR);
+    if (!done || end < (off_t)done || fstat(r->fd, &st) || !S_ISREG(st.st_mode) || st.st_size != end) return;
+    if (ftruncate(r->fd, end - (off_t)done) == 0) lseek(r->fd, end - (off_t)done, SEEK_SET);
+}
+
+/* One record with its newline, whole. False: words in e, or none when the reader has gone, as it did with the
+ * last one. */
+static bool results_put(results *r, bytes record, err_t *e) {
+    size_t done;
+    ASSERT(record.n && record.p[record.n - 1] == '\n');
+    if (r->why) return false;
+    if (results__write(r->fd, record.p, record.n, &done)) {
+        r->n_new++;
+        return true;
+    }
+    r->why = errno ? errno : EIO;
+    results__take_back(r, done);
+    if (r->why == EPIPE) return false;
+    return err_set(e, EXIT_RESOURCE, "%s: cannot write: %s; %llu results are whole%s", r->name,
+                   strerror(r->why), (unsigned long long)(r->n_old + r->n_new),
+                   r->file ? ", --resume goes on from there" : "");
+}
+
+/* False: some of what was put did not reach the disk. */
+static bool results_close(results *r, err_t *e) {
+    if (!r) return true;
+    bool ok = !r->file || r->why || fsync(r->fd) == 0 || errno == EINVAL || errno == ENOSYS ||
+              err_set(e, EXIT_RESOURCE, "%s: cannot write: %s", r->name, strerror(errno));
+    results__free(r);
+    return ok;
+}
+
+/* --- several files of results as one --- */
+
+typedef struct {
+    uint64_t line, at;                                /* at: offset in its file */
+    uint32_t n, file;                                 /* bytes without the newline */
+} results__place;
+
+typedef struct {
+    const char *const *path;
+    int               *fd;                            /* [files] */
+    results__place    *place;                         /* [n] */
+    size_t             n, cap;
+    uint8_t           *buf[2];                        /* [LINES_CHUNK] each */
+} results__pile;
+
+static int results__by_line(const void *pa, const void *pb) {
+    const results__place *a = pa, *b = pb;
+    if (a->line != b->line) return a->line < b->line ? -1 : 1;
+    if (a->file != b->file) return a->file < b->file ? -1 : 1;
+    return a->at < b->at ? -1 : a->at > b->at;
+}
+
+static bool results__gather(results__pile *p, uint32_t file, str *id, err_t *e) {
+    lines_in     *in = lines_open(p->path[file], LINES_RECORD, e);
+    results__head h;
+    bytes         line;
+    uint64_t      no;
+    lines_got     got;
+    if (!in) return false;
+    if (in->stream || in->lent)
+        err_set(e, EXIT_INPUT, "%s: is no regular file, expected one with results", in->name);
+    else p->fd[file] = in->fd, in->lent = true;
+    while (!e->code && (got = lines_next(in, true, &line, &no, e)) != LINES_END && got != LINES_FAILED &&
+           got != LINES_LATER) {
+        if (got == LINES_LINE && !in->whole) log_warn("%s: its last line is torn and left out", in->name);
+        else if (got == LINES_LONG || !results__read(line, &h, id)) results__foreign(in, e);
+        else {
+            if (p->n == p->cap)
+                p->place = mem_grow(p->place, p->cap = p->cap ? p->cap * 2 : 1024, sizeof *p->place);
+            p->place[p->n++] = (results__place){h.line, in->at, (uint32_t)line.n, file};
+        }
+    }
+    lines_close(in);
+    return !e->code && !g_interrupt;
+}
+
+/* n bytes of a file that were there a moment ago. */
+static bool results__fetch(const results__pile *p, const results__place *w, uint64_t from, uint8_t *to,
+                           size_t n, err_t *e) {
+    for (size_t done = 0; done < n;) {
+        ssize_t got = pread(p->fd[w->file], to + done, n - done, (off_t)(w->at + from + done));
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0)
+            return err_set(e, err_code_of(errno), "%s: cannot read: %s", p->path[w->file], strerror(errno));
+        if (got == 0)
+            return err_set(e, EXIT_RESOURCE, "%s: shrank while it was read, expected it to stay as it was",
+                           p->path[w->file]);
+        done += (size_t)got;
+    }
+    return true;
+}
+
+/* The record w: to out, or (*same) compared with another one. */
+static bool results__pass(const results__pile *p, const results__place *w, out_t *out,
+                          const results__place *like, bool *same, err_t *e) {
+    if (like) *same = w->n == like->n;
+    for (uint64_t at = 0; at < w->n && !(like && !*same);) {
+        size_t n = w->n - at < LINES_CHUNK ? (size_t)(w->n - at) : LINES_CHUNK;
+        if (!results__fetch(p, w, at, p->buf[0], n, e) ||
+            (like && !results__fetch(p, like, at, p->buf[1], n, e)))
+            return false;
+        if (like) *same = memcmp(p->buf[0], p->buf[1], n) == 0;
+        else if (!out_put(out, p->buf[0], n)) return false;
+        at += n;
+    }
+    return like || out_put(out, "\n", 1);
+}
+
+static bool results__put_all(const results__pile *p, out_t *out, err_t *e) {
+    uint64_t n_other = 0, n_lines = 0;
+    size_t   first = 0;
+    for (size_t i = 0; i < p->n; i++) {
+        const results__place *w = &p->place[i];
+        bool                  same = false;
+        if (g_interrupt) return false;
+        if (i && w->line == p->place[first].line) {
+            if (!results__pass(p, w, NULL, &p->place[first], &same, e)) return false;
+            n_other += !same;
+            continue;
+        }
+        first = i;
+        n_lines++;
+        if (!results__pass(p, w, out, NULL, NULL, e)) return false;
+    }
+    const uint64_t last = p->n ? p->place[p->n - 1].line : 0;
+    if (n_other)
+        log_warn("%llu results differ from the first of their line, which stays",
+                 (unsigned long long)n_other);
+    if (last > n_lines)
+        log_warn("%llu of the lines 1 to %llu have no result (empty lines have none)",
+                 (unsigned long long)(last - n_lines), (unsigned long long)last);
+    return true;
+}
+
+/* The records of n files in the order of their lines. Of several for one line the first stays, in the order
+ * of the files. False without words: out has no reader any more, or a signal asks us to stop. */
+static bool results_merge(const char *const *path, int n, out_t *out, err_t *e) {
+    results__pile p = {.path = path, .fd = mem_new((size_t)n, sizeof *p.fd)};
+    struct rlimit most;
+    str           id = {0};
+    bool          ok = true;
+    if (getrlimit(RLIMIT_NOFILE, &most) == 0 && most.rlim_cur < most.rlim_max) {
+        most.rlim_cur = most.rlim_max;                /* a file for each machine is open at once */
+        setrlimit(RLIMIT_NOFILE, &most);
+    }
+    for (int i = 0; i < 2; i++) p.buf[i] = mem_new(LINES_CHUNK, 1);
+    for (int i = 0; i < n; i++) p.fd[i] = -1;
+    for (int i = 0; ok && i < n; i++) ok = results__gather(&p, (uint32_t)i, &id, e);
+    if (ok && p.n) qsort(p.place, p.n, sizeof *p.place, results__by_line);
+    ok = ok && out_begin(out, e) && results__put_all(&p, out, e);
+    for (int i = 0; i < n; i++)
+        if (p.fd[i] >= 0) close(p.fd[i]);
+    mem_free(p.fd);
+    mem_free(p.place);
+    mem_free(p.buf[0]);
+    mem_free(p.buf[1]);
+    str_drop(&id);
+    return ok;
+}
+
+/* ===== [req] one line of a batch file =====
+ * Bytes to a request, an answer to bytes. A line is OpenAI's Batch envelope, the bare body of one, or, in a file of plain
+ * text, the prompt itself; what comes out is one record of one line, its keys always in the same order and without
+ * blanks. jansson parses and lives here only; records are written by hand.
+ *
+ * Invariants:
+ * - Text is bytes. JSON is made of characters and jansson refuses all else, so a line that is not UTF-8 is veiled before
+ *   it is parsed: see req__veil. A record holds the bytes of a text as they are, escaped only where JSON must.
+ * - A key that would change the answer is honoured or an error that names it; null is a key that was not given. What a
+ *   body says stands in place of what the command said, a logit_bias as a whole.
+ * - A line that fails is told by req_read in words and by req.fault in one: the run goes on. Out of memory ends it.
+ *
+ * To add a body key: its field, a reader of its kind where there is none, a row in req_keys.
+ * Door: req_read, req_drop, req_print, req_print_error, req_json_version. */
+
+enum {
+    REQ_DEEP = 64,                                    /* lists and objects inside each other */
+    REQ_PARTS = 1 << 16,                              /* lists and objects of a line; each costs some 250 bytes */
+    REQ_VALUES = 1 << 22,                             /* its values; each costs some 40 bytes */
+    REQ_N = 128, REQ_STOPS = 16, REQ_TOP = 20,        /* completions, stop strings, alternatives at most */
+};
+
+/* What is wrong with a line, as the error of a record names it. */
+static const char req_bad_json[] = "invalid_json_line";
+static const char req_invalid[] = "invalid_request", req_unsupported[] = "unsupported";
+
+typedef struct {
+    bytes       custom_id;                            /* owned, as all that follows */
+    bool        has_id;
+    bool        chat;                                 /* answers in the chat shape */
+    bytes       prompt;                               /* the text */
+    tok_ids     ids;                                  /* in place of the text where n > 0: each below n_vocab */
+    int         n;                                    /* completions, 1 .. REQ_N */
+    int64_t     max_tokens;                           /* -1: not said */
+    samp_opts   samp;                                 /* the base, changed by the body */
+    samp_bias  *bias;                                 /* what samp.bias points to where the body has its own */
+    uint64_t    seed;                                 /* where has_seed: the body's 64 bits, a negative one as its complement */
+    bool        has_seed;
+    bool        has_ignore_eos, ignore_eos;           /* said by the body, and what */
+    bytes      *stop;                                 /* [n_stop] none empty; NULL: not said */
+    int         n_stop;
+    bool        logprobs;                             /* asked for */
+    int         top;                                  /* alternatives told of each token, 0 .. REQ_TOP */
+    int         priority;                             /* lower runs earlier; 0 where not said */
+    const char *fault;                                /* one of the three above; NULL: none */
+} req;
+
+typedef struct {
+    int32_t id;
+    float   lp;                                       /* log-probability; what is not finite is told as -9999 */
+    size_t  end;                                      /* bytes of text once this token is out */
+} req_token;
+
+typedef struct {
+    bytes          text;                              /* printed as it is, whatever its bytes */
+    const char    *finish;                            /* "stop", "length" */
+    const req_token *tok;                             /* [n_tok], where log-probabilities are asked for */
+    int            n_tok;
+    const int32_t *top_id;                            /* [n_tok, top] the likeliest first; -1: fewer than that */
+    const float   *top_lp;                            /* [n_tok, top] */
+    int            n_generated;                       /* what usage counts */
+} req_answer;
+
+typedef struct {
+    uint64_t    line;                                 /* in the input file, from 1 */
+    uint64_t    hash;                                 /* of the line's bytes: bytes_hash(0, line without its ending) */
+    const char *model_name;
+    int64_t     created;                              /* seconds since 1970 */
+    int         n_prompt, n_cached;                   /* tokens; those of them that were not computed for this line */
+} req_origin;
+
+static const char *req_json_version(void) { return jansson_version_str(); }
+
+static void req_drop(req *q) {
+    mem_free((void *)(uintptr_t)q->custom_id.p);
+    mem_free((void *)(uintptr_t)q->prompt.p);
+    for (int i = 0; i < q->n_stop; i++) mem_free((void *)(uintptr_t)q->stop[i].p);
+    mem_free(q->stop);
+    mem_free(q->bias);
+    tok_ids_drop(&q->ids);
+    *q = (req){0};
+}
+
+/* --- the veil: any bytes as characters, and back --- */
+
+static bool req__is_utf8(bytes b) {
+    for (size_t i = 0; i < b.n;) {
+        int len = utf8_len(b.p + i, b.n - i);
+        if (!len) return false;
+        i += (size_t)len;
+    }
+    return true;
+}
+
+/* The byte b, 0x80 or more, as the character U+10FF00 + b. */
+static void req__veil_byte(str *out, uint8_t b) {
+    const uint8_t c[4] = {0xf4, 0x8f, 0xbc | b >> 6, 0x80 | (b & 0x3f)};
+    str_add(out, c, sizeof c);
+}
+
+/* One of those 128 characters, U+10FF80 to U+10FFFF. */
+static bool req__is_veil(const uint8_t *p, size_t n) {
+    return n >= 4 && p[0] == 0xf4 && p[1] == 0x8f && (p[2] == 0xbe || p[2] == 0xbf) && (p[3] & 0xc0) == 0x80;
+}
+
+/* The same character as JSON escapes it, \udbff\udf80 to \udbff\udfff in either case: its last byte in UTF-8 and the one
+ * before it; 0: it is not one. Behind another backslash the rest is half a pair, and the line no JSON either way. */
+static unsigned req__veil_escape(const uint8_t *p, size_t n) {
+    char text[13] = "";
+    if (n < 12) return 0;
+    for (int i = 0; i < 12; i++) text[i] = (char)(p[i] >= 'A' && p[i] <= 'Z' ? p[i] + 32 : p[i]);
+    if (p[1] != 'u' || p[7] != 'u' || strncmp(text, "\\udbff\\udf", 10) != 0) return 0;
+    if (strspn(text + 10, "0123456789abcdef") != 2) return 0;
+    unsigned low = (unsigned)strtoul(text + 10, NULL, 16);
+    return low < 0x80 ? 0 : (0xbcu | low >> 6) << 8 | 0x80u | (low & 0x3f);
+}
+
+/* Every byte that belongs to no well-formed character becomes a character of its own at the very end of Unicode, where
+ * nobody is at home; should somebody be, each byte of theirs is veiled too, so that nothing is ever mistaken. */
+static void req__veil(bytes in, str *out) {
+    for (size_t i = 0, len; i < in.n; i += len) {
+        const uint8_t *p = in.p + i;
+        const unsigned escape = *p == '\\' ? req__veil_escape(p, in.n - i) : 0;
+        const uint8_t  spelled[4] = {0xf4, 0x8f, (uint8_t)(escape >> 8), (uint8_t)escape};
+        len = (size_t)utf8_len(p, in.n - i);
+        const bool     veil = !len || escape || req__is_veil(p, in.n - i);
+        const uint8_t *from = escape ? spelled : p;
+        for (size_t k = 0; veil && k < (!len ? 1 : 4); k++) req__veil_byte(out, from[k]);
+        if (!len) len = 1;
+        if (escape) len = 12;
+        if (!veil) str_add(out, p, len);
+    }
+}
+
+static void req__unveil(bytes in, str *out) {
+    for (size_t i = 0; i < in.n;) {
+        const uint8_t *p = in.p + i;
+        const bool     veil = req__is_veil(p, in.n - i);
+        const uint8_t  b = veil ? (uint8_t)(p[2] << 6 | (p[3] & 0x3f)) : *p;
+        str_add(out, &b, 1);
+        i += veil ? 4 : 1;
+    }
+}
+
+/* --- reading --- */
+
+typedef struct {                                      /* one line on its way in */
+    req     *q;
+    bool     veiled, messages;                        /* not UTF-8; messages seen */
+    int32_t  n_vocab;
+    int      top;                                     /* top_logprobs; -1: not said */
+    err_t   *e;
+} req_in;
+
+enum { REQ_COMPLETION = 1, REQ_CHAT = 2, REQ_ANY = 3 };
+
+typedef struct req_key {
+    const char *name;
+    unsigned    where;                                /* the shapes it belongs to */
+    bool      (*take)(req_in *r, const struct req_key *k, const json_t *v);
+    size_t      at;                                   /* in req, where one int or float is all it changes */
+    double      lo, hi;                               /* of a number */
+} req_key;
+
+static void *req__alloc(size_t n) { return mem_grow(NULL, n, 1); }
+
+/* Bytes of the line's own, as they stood in it. */
+static bytes req__own(const req_in *r, bytes b) {
+    str s = {0};
+    str_room(&s, b.n);
+    s.p[0] = 0;
+    if (r->veiled) req__unveil(b, &s);
+    else str_add(&s, b.p, b.n);
+    return str_bytes(&s);
+}
+
+/* A string as jansson has it, veiled perhaps; none for what is not a string. */
+static bytes req__view(const json_t *v) { return (bytes){(const uint8_t *)json_string_value(v), json_string_length(v)}; }
+
+static bool req__is(const json_t *v, const char *text) { return json_is_string(v) && bytes_is(req__view(v), text); }
+
+/* As much of a string as a message has room for. */
+typedef struct {
+    char text[128];
+} req_shown;
+
+static req_shown req__show(const req_in *r, bytes of) {
+    req_shown s;
+    bytes     b = req__own(r, (bytes){of.p, of.n < 400 ? of.n : 400});
+    for (size_t i = 0; i < b.n; i++)
+        if (!b.p[i]) ((uint8_t *)(uintptr_t)b.p)[i] = '?';
+    snprintf(s.text, sizeof s.text, "%.100s%s", (const char *)b.p, b.n > 100 ? "..." : "");
+    mem_free((void *)(uintptr_t)b.p);
+    return s;
+}
+
+static const char *req__kind(const json_t *v) {
+    static const char *const kinds[] = {
+        [JSON_OBJECT] = "an object", [JSON_ARRAY] = "a list", [JSON_STRING] = "a string", [JSON_INTEGER] = "a number",
+        [JSON_REAL] = "a number", [JSON_TRUE] = "true", [JSON_FALSE] = "false", [JSON_NULL] = "null"};
+    return v ? kinds[json_typeof(v)] : "nothing";
+}
+
+/* What is wrong with the key `name`. */
+__attribute__((format(printf, 3, 4))) static bool req__bad(const req_in *r, const char *name, const char *fmt, ...) {
+    char    why[400];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(why, sizeof why, fmt, ap);
+    va_end(ap);
+    return err_set(r->e, EXIT_INPUT, "%s: %s", name, why);
+}
+
+static bool req__not(const req_in *r, const char *name, const json_t *v, const char *expected) {
+    return req__bad(r, name, "found %s, expected %s", req__kind(v), expected);
+}
+
+static bool req__number(const req_in *r, const req_key *k, const json_t *v, double *x) {
+    *x = json_number_value(v);                        /* 0 of what is none */
+    if (!json_is_number(v)) return req__not(r, k->name, v, "a number");
+    if (*x >= k->lo && *x <= k->hi) return true;
+    return req__bad(r, k->name, "%.10g is out of range, expected %.10g to %.10g", *x, k->lo, k->hi);
+}
+
+/* 3.0 is a whole number to JSON, which has one kind of them only. */
+static bool req__whole(const req_in *r, const req_key *k, const json_t *v, int64_t *n) {
+    double x;
+    *n = 0;
+    if (!req__number(r, k, v, &x)) return false;
+    if (json_is_integer(v)) return *n = json_integer_value(v), true;
+    if (x != floor(x)) return req__bad(r, k->name, "found %.10g, expected a whole number", x);
+    if (x == 0x1p63) return req__bad(r, k->name, "found %.10g, expected a whole number below 2^63", x);
+    return *n = (int64_t)x, true;
+}
+
+static bool req__take_int(req_in *r, const req_key *k, const json_t *v) {
+    int64_t n;
+    return req__whole(r, k, v, &n) && (*(int *)((char *)r->q + k->at) = (int)n, true);
+}
+
+static bool req__take_float(req_in *r, const req_key *k, const json_t *v) {
+    double x;
+    return req__number(r, k, v, &x) && (*(float *)((char *)r->q + k->at) = (float)x, true);
+}
+
+/* Both names of one thing may stand in a body if they agree. */
+static bool req__take_max(req_in *r, const req_key *k, const json_t *v) {
+    int64_t n, *max = &r->q->max_tokens;
+    if (!req__whole(r, k, v, &n)) return false;
+    if (*max >= 0 && *max != n)
+        return req__bad(r, k->name, "%lld beside another limit of %lld, expected one", (long long)n, (long long)*max);
+    return *max = n, true;
+}
+
+static bool req__take_seed(req_in *r, const req_key *k, const json_t *v) {
+    int64_t n;
+    if (!req__whole(r, k, v, &n)) return false;
+    r->q->seed = (uint64_t)n;
+    return r->q->has_seed = true;
+}
+
+static bool req__take_ignore_eos(req_in *r, const req_key *k, const json_t *v) {
+    if (!json_is_boolean(v)) return req__not(r, k->name, v, "true or false");
+    r->q->ignore_eos = json_is_true(v);
+    return r->q->has_ignore_eos = true;
+}
+
+static bool req__add_stop(req_in *r, const req_key *k, const json_t *v) {
+    if (!json_is_string(v)) return req__not(r, k->name, v, "a string or a list of strings");
+    if (!json_string_length(v)) return req__bad(r, k->name, "an empty string, expected text");
+    r->q->stop[r->q->n_stop++] = req__own(r, req__view(v));
+    return true;
+}
+
+static bool req__take_stop(req_in *r, const req_key *k, const json_t *v) {
+    const size_t n = json_is_array(v) ? json_array_size(v) : 1;
+    if (n > REQ_STOPS) return req__bad(r, k->name, "%zu strings, expected at most %d", n, REQ_STOPS);
+    r->q->stop = mem_new(n, sizeof *r->q->stop);
+    if (!json_is_array(v)) return req__add_stop(r, k, v);
+    for (size_t i = 0; i < n; i++)
+        if (!req__add_stop(r, k, json_array_get(v, i))) return false;
+    return true;
+}
+
+/* A completion says how many alternatives it wants, 0 for the tokens alone; a chat says whether, and top_logprobs says
+ * how many. */
+static bool req__take_logprobs(req_in *r, const req_key *k, const json_t *v) {
+    req *q = r->q;
+    if (!q->chat) return req__take_int(r, k, v) && (q->logprobs = true);
+    if (!json_is_boolean(v)) return req__not(r, k->name, v, "true or false");
+    q->logprobs = json_is_true(v);
+    return true;
+}
+
+static bool req__take_top(req_in *r, const req_key *k, const json_t *v) {
+    int64_t n;
+    return req__whole(r, k, v, &n) && (r->top = (int)n, true);
+}
+
+/* The decimal digits of a token id without leading zeros, so that no two keys are one token. */
+static bool req__token_key(const char *text, int32_t n_vocab, int32_t *id) {
+    size_t n = strspn(text, "0123456789");
+    if (!n || n > 10 || text[n] || (text[0] == '0' && n > 1)) return false;
+    long long x = strtoll(text, NULL, 10);
+    *id = (int32_t)x;
+    return x < n_vocab;
+}
+
+/* A bias is added to the logit as it is: OpenAI's -100 and 100 are not another word for never and always, though they act
+ * like it on the logits of real models. */
+static bool req__take_bias(req_in *r, const req_key *k, const json_t *v) {
+    req *q = r->q;
+    if (!json_is_object(v)) return req__not(r, k->name, v, "an object of token ids and biases");
+    json_t *o = (json_t *)(uintptr_t)v;               /* jansson's walk changes nothing, though its types say so */
+    q->bias = mem_new(json_object_size(v), sizeof *q->bias);
+    q->samp.bias = q->bias;
+    q->samp.n_bias = 0;
+    for (void *at = json_object_iter(o); at; at = json_object_iter_next(o, at)) {
+        const char *name = json_object_iter_key(at);
+        samp_bias  *b = &q->bias[q->samp.n_bias++];
+        double      x;
+        if (!req__token_key(name, r->n_vocab, &b->id))
+            return req__bad(r, k->name, "found '%s', expected token ids from 0 to %d", req__show(r, bytes_of(name)).text,
+                            r->n_vocab - 1);
+        if (!req__number(r, k, json_object_iter_value(at), &x)) return false;
+        b->bias = (float)x;
+    }
+    return true;
+}
+
+static bool req__take_ids(req_in *r, const req_key *k, const json_t *list) {
+    const req_key id_key = {.name = k->name, .lo = 0, .hi = r->n_vocab - 1};
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *v = json_array_get(list, i);
+        int64_t       id;
+        if (!json_is_number(v)) return req__not(r, k->name, v, "token ids alone in this list");
+        if (!req__whole(r, &id_key, v, &id)) return false;
+        tok_ids_add(&r->q->ids, (int32_t)id);
+    }
+    return true;
+}
+
+/* Text, token ids, or a list with one of either. */
+static bool req__take_prompt(req_in *r, const req_key *k, const json_t *v) {
+    const bool list = json_is_array(v);
+    if (list && !json_is_number(json_array_get(v, 0)) && json_array_size(v) > 1)
+        return req__bad(r, k->name, "a list of %zu prompts, expected one prompt a line", json_array_size(v));
+    if (list && json_array_size(v) && !json_is_number(json_array_get(v, 0))) v = json_array_get(v, 0);
+    if (json_is_array(v) && !json_array_size(v)) return req__bad(r, k->name, "an empty list, expected text or token ids");
+    if (json_is_array(v)) return req__take_ids(r, k, v);
+    if (!json_is_string(v)) return req__not(r, k->name, v, "text or a list of token ids");
+    r->q->prompt = req__own(r, req__view(v));
+    return true;
+}
+
+static bool req__message(const req_in *r, const req_key *k, const json_t *m) {
+    const json_t *role = json_object_get(m, "role"), *content = json_object_get(m, "content");
+    if (!json_is_object(m)) return req__not(r, k->name, m, "objects with role and content in this list");
+    if (!json_is_string(role)) return req__not(r, "messages: role", role, "a string");
+    return !content || json_is_string(content) || json_is_null(content) || json_is_array(content) ||
+           req__not(r, "messages: content", content, "a string");
+}
+
+static bool req__take_messages(req_in *r, const req_key *k, const json_t *v) {
+    if (!json_is_array(v) || !json_array_size(v)) return req__not(r, k->name, v, "a list of at least one message");
+    for (size_t i = 0; i < json_array_size(v); i++)
+        if (!req__message(r, k, json_array_get(v, i))) return false;
+    return r->messages = true;
+}
+
+static bool req__take_format(req_in *r, const req_key *k, const json_t *v) {
+    const json_t *type = json_object_get(v, "type");
+    if (!json_is_object(v) || !json_is_string(type)) return req__not(r, k->name, v, "an object with a type");
+    if (req__is(type, "text")) return true;
+    r->q->fault = req_unsupported;
+    return req__bad(r, k->name, "type '%s' is not supported yet, expected text", req__show(r, req__view(type)).text);
+}
+
+static bool req__take_object(req_in *r, const req_key *k, const json_t *v) {
+    return json_is_object(v) || req__not(r, k->name, v, "an object");
+}
+
+static bool req__take_stream(req_in *r, const req_key *k, const json_t *v) {
+    if (json_is_false(v)) return true;
+    if (!json_is_true(v)) return req__not(r, k->name, v, "true or false");
+    r->q->fault = req_unsupported;
+    return req__bad(r, k->name, "true, expected false: the answer to a line is one record");
+}
+
+static bool req__take_later(req_in *r, const req_key *k, const json_t *v) {
+    (void)v;
+    r->q->fault = req_unsupported;
+    return req__bad(r, k->name, "not supported yet");
+}
+
+static bool req__take_nothing(req_in *r, const req_key *k, const json_t *v) {
+    (void)r, (void)k, (void)v;
+    return true;
+}
+
+#define REQ_AT(f) offsetof(req, f)
+static const req_key req_keys[] = {
+    /* name                  shapes          reader                where                           lowest     highest */
+    {"prompt",                REQ_COMPLETION, req__take_prompt,     0,                              0,         0},
+    {"messages",              REQ_CHAT,       req__take_messages,   0,                              0,         0},
+    {"max_tokens",            REQ_ANY,        req__take_max,        0,                              0,         0x1p63},
+    {"max_completion_tokens", REQ_ANY,        req__take_max,        0,                              0,         0x1p63},
+    {"temperature",           REQ_ANY,        req__take_float,      REQ_AT(samp.temp),              0,         1e6},
+    {"top_p",                 REQ_ANY,        req__take_float,      REQ_AT(samp.top_p),             0,         1},
+    {"top_k",                 REQ_ANY,        req__take_int,        REQ_AT(samp.top_k),             -1,        INT32_MAX},
+    {"min_p",                 REQ_ANY,        req__take_float,      REQ_AT(samp.min_p),             0,         1},
+    {"seed",                  REQ_ANY,        req__take_seed,       0,                              -0x1p63,   0x1p63},
+    {"stop",                  REQ_ANY,        req__take_stop,       0,                              0,         0},
+    {"n",                     REQ_ANY,        req__take_int,        REQ_AT(n),                      1,         REQ_N},
+    {"logprobs",              REQ_ANY,        req__take_logprobs,   REQ_AT(top),                    0,         REQ_TOP},
+    {"top_logprobs",          REQ_CHAT,       req__take_top,        0,                              0,         REQ_TOP},
+    {"presence_penalty",      REQ_ANY,        req__take_float,      REQ_AT(samp.presence_penalty),  -100,      100},
+    {"frequency_penalty",     REQ_ANY,        req__take_float,      REQ_AT(samp.frequency_penalty), -100,      100},
+    {"repetition_penalty",    REQ_ANY,        req__take_float,      REQ_AT(samp.repeat_penalty),    1e-3,      1000},
+    {"logit_bias",            REQ_ANY,        req__take_bias,       0,                              -1e30,     1e30},
+    {"ignore_eos",            REQ_ANY,        req__take_ignore_eos, 0,                              0,         0},
+    {"priority",              REQ_ANY,        req__take_int,        REQ_AT(priority),               INT32_MIN, INT32_MAX},
+    {"response_format",       REQ_ANY,        req__take_format,     0,                              0,         0},
+    {"grammar",               REQ_ANY,        req__take_later,      0,                              0,         0},
+    {"regex",                 REQ_ANY,        req__take_later,      0,                              0,         0},
+    {"chat_template_kwargs",  REQ_CHAT,       req__take_object,     0,                              0,         0},
+    {"model",                 REQ_ANY,        req__take_nothing,    0,                              0,         0},
+    {"user",                  REQ_ANY,        req__take_nothing,    0,                              0,         0},
+    {"metadata",              REQ_ANY,        req__take_nothing,    0,                              0,         0},
+    {"stream",                REQ_ANY,        req__take_stream,     0,                              0,         0},
+};
+#undef REQ_AT
+
+static const char req_url[] = "/v1/completions", req_chat_url[] = "/v1/chat/completions";
+
+static bool req__key(req_in *r, const char *name, const json_t *v) {
+    const req_key *k = req_keys, *end = req_keys + sizeof req_keys / sizeof *req_keys;
+    while (k < end && strcmp(k->name, name) != 0) k++;
+    if (k == end)
+        return err_set(r->e, EXIT_INPUT, "unknown key '%s' in the body", req__show(r, bytes_of(name)).text);
+    if (json_is_null(v)) return true;
+    if (!(k->where & (r->q->chat ? REQ_CHAT : REQ_COMPLETION)))
+        return req__bad(r, name, "belongs to %s, found in a body for %s", r->q->chat ? req_url : req_chat_url,
+                        r->q->chat ? req_chat_url : req_url);
+    return k->take(r, k, v);
+}
+
+/* What keys mean together, once all are read. */
+static bool req__whole_body(req_in *r) {
+    req *q = r->q;
+    if (r->top >= 0) q->top = r->top;
+    if (r->top > 0 && !q->logprobs) return req__bad(r, "top_logprobs", "alone, expected \"logprobs\":true beside it");
+    if (q->chat && !r->messages) return err_set(r->e, EXIT_INPUT, "the body has no messages");
+    if (!q->chat && !q->prompt.p && !q->ids.n) return err_set(r->e, EXIT_INPUT, "the body has no prompt");
+    if (!q->chat) return true;
+    q->fault = req_unsupported;
+    return req__bad(r, "messages", "chat templates do not run yet, expected a prompt");
+}
+
+/* bare: the body is the whole line, and custom_id may stand in it. */
+static bool req__body(req_in *r, json_t *body, bool bare) {
+    for (void *at = json_object_iter(body); at; at = json_object_iter_next(body, at)) {
+        const char *name = json_object_iter_key(at);
+        if (bare && strcmp(name, "custom_id") == 0) continue;
+        if (!req__key(r, name, json_object_iter_value(at))) return false;
+    }
+    return req__whole_body(r);
+}
+
+static bool req__custom_id(req_in *r, const json_t *v) {
+    if (!v || json_is_null(v)) return true;
+    if (!json_is_string(v)) return req__not(r, "custom_id", v, "a string");
+    r->q->custom_id = req__own(r, req__view(v));
+    return r->q->has_id = true;
+}
+
+/* The value of an envelope's key, which has to be one of two strings; returns which, or -1. */
+static int req__choice(const req_in *r, const json_t *v, const char *name, const char *a, const char *b) {
+    if (req__is(v, a)) return 0;
+    if (b && req__is(v, b)) return 1;
+    const char *or = b ? " or " : "", *other = b ? b : "";
+    if (json_is_string(v)) req__bad(r, name, "found '%s', expected %s%s%s", req__show(r, req__view(v)).text, a, or, other);
+    else req__bad(r, name, "found %s, expected %s%s%s", req__kind(v), a, or, other);
+    return -1;
+}
+
+static bool req__envelope(req_in *r, json_t *line) {
+    static const char *const names[] = {"custom_id", "method", "url", "body"};
+    json_t                  *body = json_object_get(line, "body");
+    for (void *at = json_object_iter(line); at; at = json_object_iter_next(line, at)) {
+        const char *name = json_object_iter_key(at);
+        size_t      i = 0;
+        while (i < 4 && strcmp(names[i], name) != 0) i++;
+        if (i == 4)
+            return err_set(r->e, EXIT_INPUT, "unknown key '%s' beside custom_id, method, url and body",
+                           req__show(r, bytes_of(name)).text);
+    }
+    if (req__choice(r, json_object_get(line, "method"), "method", "POST", NULL) < 0) return false;
+    const int shape = req__choice(r, json_object_get(line, "url"), "url", req_url, req_chat_url);
+    if (shape < 0) return false;
+    r->q->chat = shape == 1;
+    return json_is_object(body) ? req__body(r, body, false) : req__not(r, "body", body, "an object");
+}
+
+static bool req__object(req_in *r, json_t *line) {
+    static const char *const marks[] = {"method", "url", "body"};
+    if (!json_is_object(line)) return req__not(r, "the line", line, "an object");
+    if (!req__custom_id(r, json_object_get(line, "custom_id"))) return false;
+    for (size_t i = 0; i < 3; i++)
+        if (json_object_get(line, marks[i])) return req__envelope(r, line);
+    const json_t *messages = json_object_get(line, "messages");
+    r->q->chat = messages && !json_is_null(messages);
+    return req__body(r, line, true);
+}
+
+/* Bounds what a parser that recurses and allocates can be made to do: looked at before it runs. What stands in strings
+ * does not count; where strings end is plain up to the first fault, and there the parser stops. */
+static bool req__bounded(bytes line, err_t *e) {
+    size_t parts = 0, values = 0, deep = 0;
+    bool   in_string = false;
+    for (size_t i = 0; i < line.n; i++) {
+        const uint8_t c = line.p[i];
+        if (in_string && c == '\\') i++;
+        else if (c == '"') in_string = !in_string;
+        else if (in_string) continue;
+        else if (c == ',') values++;
+        else if (c == '[' || c == '{') parts++, deep++;
+        else if ((c == ']' || c == '}') && deep) deep--;
+        if (deep > REQ_DEEP)
+            return err_set(e, EXIT_INPUT, "byte %zu: lists and objects more than %d deep", i, REQ_DEEP);
+        if (parts > REQ_PARTS) return err_set(e, EXIT_INPUT, "byte %zu: more than %d lists and objects", i, REQ_PARTS);
+        if (values > REQ_VALUES) return err_set(e, EXIT_INPUT, "byte %zu: more than %d values", i, REQ_VALUES);
+    }
+    return true;
+}
+
+/* What jansson found, its place counted in the line's own bytes. */
+static bool req__bad_json(const req_in *r, bytes parsed, const json_error_t *why) {
+    size_t at = why->position > 0 && (size_t)why->position <= parsed.n ? (size_t)why->position : 0;
+    bytes  before = req__own(r, (bytes){parsed.p, at});
+    err_set(r->e, EXIT_INPUT, "bad JSON before byte %zu: %s", before.n, req__show(r, bytes_of(why->text)).text);
+    mem_free((void *)(uintptr_t)before.p);
+    return false;
+}
+
+static bool req__json(req_in *r, bytes line) {
+    str          veiled = {0};
+    json_error_t why;
+    r->q->fault = req_bad_json;
+    if (!req__bounded(line, r->e)) return false;
+    r->veiled = !req__is_utf8(line);
+    if (r->veiled) req__veil(line, &veiled);
+    bytes text = r->veiled ? str_bytes(&veiled) : line;
+    json_set_alloc_funcs(req__alloc, mem_free);       /* jansson forgets to look at some of its own */
+    json_t *root = json_loadb((const char *)text.p, text.n, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &why);
+    if (root) r->q->fault = req_invalid;
+    bool ok = root ? req__object(r, root) : req__bad_json(r, text, &why);
+    json_decref(root);
+    str_drop(&veiled);
+    return ok;
+}
+
+/* A line without its ending: JSON, or (json false) the prompt itself. base: what the command says of sampling, copied
+ * with its pointers. *q need not hold anything before, holds custom_id wherever one could be read, and is dropped by the
+ * caller in either case. False: e says why. */
+static bool req_read(req *q, bytes line, bool json, const samp_opts *base, int32_t n_vocab, err_t *e) {
+    req_in r = {.q = q, .n_vocab = n_vocab, .top = -1, .e = e};
+    *q = (req){.n = 1, .max_tokens = -1, .samp = *base};
+    if (!json) {
+        q->prompt = req__own(&r, line);
+        return true;
+    }
+    if (!req__json(&r, line)) return false;
+    q->fault = NULL;
+    return true;
+}
+
+/* --- writing --- */
+
+static void req__print_id(const req_origin *o, bytes custom_id, bool has_id, str *out) {
+    const unsigned long long line = o->line, hash = o->hash;
+    str_fmt(out, "{\"id\":\"batch_req_%llu_%016llx\",\"custom_id\":", line, hash);
+    if (has_id) str_json_raw(out, custom_id);
+    else str_put(out, "null");
+}
+
+/* JSON has no infinities; -9999 is how the field's servers say next to impossible. */
+static void req__print_lp(str *out, float lp) { str_fmt(out, "%.9g", isfinite(lp) ? (double)lp : -9999.0); }
+
+/* Control tokens are spelled as the vocabulary spells them. */
+static bytes req__spell(const tok_vocab *v, int32_t id) {
+    return tok_is_control(v, id) ? tok_text(v, id) : tok_piece(v, id);
+}
+
+/* The alternatives of one token as an object of texts, the chosen one last where it is not among them. Of tokens with one
+ * spelling only the likeliest is told: keys are unique. */
+static void req__print_tops(const req_answer *a, int i, int top, const tok_vocab *v, str *out) {
+    const int32_t *id = a->top_id + (size_t)i * (size_t)top;
+    bytes          told[REQ_TOP + 1];
+    int            n = 0;
+    str_put(out, "{");
+    for (int k = 0; k <= top; k++) {
+        const int32_t one = k < top ? id[k] : a->tok[i].id;
+        bool          twice = one < 0;
+        told[n] = req__spell(v, one);
+        for (int j = 0; j < n && !twice; j++) twice = bytes_eq(told[j], told[n]);
+        if (twice) continue;
+        if (n) str_put(out, ",");
+        str_json_raw(out, told[n++]);
+        str_put(out, ":");
+        req__print_lp(out, k < top ? a->top_lp[(size_t)i * (size_t)top + (size_t)k] : a->tok[i].lp);
+    }
+    str_put(out, "}");
+}
+
+/* The legacy form. text_offset counts bytes of this answer's text, from 0; a token that a stop string cut off begins at
+ * the end of it. */
+static void req__print_legacy(const req *q, const req_answer *a, const tok_vocab *v, str *out) {
+    str_put(out, "{\"tokens\":[");
+    for (int i = 0; i < a->n_tok; i++) {
+        if (i) str_put(out, ",");
+        str_json_raw(out, req__spell(v, a->tok[i].id));
+    }
+    str_put(out, "],\"token_logprobs\":[");
+    for (int i = 0; i < a->n_tok; i++) {
+        if (i) str_put(out, ",");
+        req__print_lp(out, a->tok[i].lp);
+    }
+    str_put(out, "],\"top_logprobs\":");
+    for (int i = 0; q->top && i < a->n_tok; i++) {
+        str_put(out, i ? "," : "[");
+        req__print_tops(a, i, q->top, v, out);
+    }
+    str_put(out, !q->top ? "null" : a->n_tok ? "]" : "[]");
+    str_put(out, ",\"text_offset\":[");
+    for (int i = 0; i < a->n_tok; i++) {
+        const size_t at = i ? a->tok[i - 1].end : 0;
+        str_fmt(out, "%s%zu", i ? "," : "", at < a->text.n ? at : a->text.n);
+    }
+    str_put(out, "]}");
+}
+
+/* {"token","logprob","bytes" without the last brace */
+static void req__print_token(int32_t id, float lp, const tok_vocab *v, str *out) {
+    const bytes b = req__spell(v, id);
+    str_put(out, "{\"token\":");
+    str_json_raw(out, b);
+    str_put(out, ",\"logprob\":");
+    req__print_lp(out, lp);
+    str_put(out, ",\"bytes\":[");
+    for (size_t i = 0; i < b.n; i++) str_fmt(out, "%s%d", i ? "," : "", b.p[i]);
+    str_put(out, "]");
+}
+
+static void req__print_content(const req *q, const req_answer *a, const tok_vocab *v, str *out) {
+    str_put(out, "{\"content\":[");
+    for (int i = 0; i < a->n_tok; i++) {
+        if (i) str_put(out, ",");
+        req__print_token(a->tok[i].id, a->tok[i].lp, v, out);
+        str_put(out, ",\"top_logprobs\":[");
+        for (int k = 0; k < q->top; k++) {
+            const size_t at = (size_t)i * (size_t)q->top + (size_t)k;
+            if (a->top_id[at] < 0) break;
+            if (k) str_put(out, ",");
+            req__print_token(a->top_id[at], a->top_lp[at], v, out);
+            str_put(out, "}");
+        }
+        str_put(out, "]}");
+    }
+    str_put(out, "]}");
+}
+
+static void req__print_choice(const req *q, const req_answer *a, int index, const tok_vocab *v, str *out) {
+    str_fmt(out, "{\"index\":%d,%s", index, q->chat ? "\"message\":{\"role\":\"assistant\",\"content\":" : "\"text\":");
+    str_json_raw(out, a->text);
+    str_put(out, q->chat ? "},\"logprobs\":" : ",\"logprobs\":");
+    if (!q->logprobs) str_put(out, "null");
+    else if (q->chat) req__print_content(q, a, v, out);
+    else req__print_legacy(q, a, v, out);
+    str_fmt(out, ",\"finish_reason\":\"%s\"}", a->finish);
+}
+
+/* The whole record of a line, newline and all: a is [q->n], one answer a choice. */
+static void req_print(const req *q, const req_answer *a, const req_origin *o, const tok_vocab *v, str *out) {
+    const unsigned long long line = o->line;
+    long long                made = 0;
+    req__print_id(o, q->custom_id, q->has_id, out);
+    str_fmt(out, ",\"response\":{\"status_code\":200,\"request_id\":\"req_%llu\",\"body\":{", line);
+    if (q->chat) str_fmt(out, "\"id\":\"chatcmpl-%llu\",\"object\":\"chat.completion\"", line);
+    else str_fmt(out, "\"id\":\"cmpl-%llu\",\"object\":\"text_completion\"", line);
+    str_fmt(out, ",\"created\":%lld,\"model\":", (long long)o->created);
+    str_json(out, bytes_of(o->model_name));
+    str_put(out, ",\"choices\":[");
+    for (int i = 0; i < q->n; i++) {
+        if (i) str_put(out, ",");
+        req__print_choice(q, &a[i], i, v, out);
+        made += a[i].n_generated;
+    }
+    str_fmt(out, "],\"usage\":{\"prompt_tokens\":%d,\"completion_tokens\":%lld", o->n_prompt, made);
+    str_fmt(out, ",\"total_tokens\":%lld", made + o->n_prompt);
+    str_fmt(out, ",\"prompt_tokens_details\":{\"cached_tokens\":%d}}}},\"error\":null}\n", o->n_cached);
+}
+
+/* The record of a line that failed. */
+static void req_print_error(bytes custom_id, bool has_id, const req_origin *o, const char *code, const char *message,
+                            str *out) {
+    req__print_id(o, custom_id, has_id, out);
+    str_put(out, ",\"response\":null,\"error\":{\"code\":");
+    str_json(out, bytes_of(code));
+    str_put(out, ",\"message\":");
+    str_json(out, bytes_of(message));
+    str_put(out, "}}\n");
+}
+
+/* ===== [sched] many requests through one model =====
+ * Continuous batching: every step takes one row of each sequence that is being continued and fills up with rows of prompts
+ * that are being read, oldest first; a sequence leaves when it ends and the next one takes its place. Prompts are read in
+ * chunks, so that nobody who is being continued waits longer than SCHED_STEP_S for a step.
+ *   Blocks that the cache knows are adopted, those that another sequence is computing are waited for. A sequence comes in
+ * when the cache has room for its prompt; when blocks run out the youngest makes room, and is read again when its turn
+ * comes. Neither changes a text: a row's result depends on its own past alone, and a draw on its seed and place alone.
+ *
+ * Invariants:
+ * - sched.run is in the order in which its sequences were added; those that made room come back before any newcomer.
+ * - Whoever holds blocks and cannot go on gives way to older ones, never the other way: the oldest always gets on.
+ * - What goes wrong with one sequence ends that one, in words (sched_seq.err); only what hits all of them ends the run.
+ * Door: sched_new, sched_free, sched_seq_new, sched_seq_free, sched_add, sched_hungry, sched_step, sched_ended, hist_*. */
+
+/* --- a histogram of seconds: 32 buckets to a factor of two, so that a percentile is told within 2.2 % --- */
+
+enum { HIST_FINE = 32, HIST_N = 45 * HIST_FINE };     /* from a microsecond up to a year */
+
+typedef struct {
+    uint64_t n[HIST_N], all;
+} hist;
+
+static void hist_add(hist *h, double s) {
+    int i = s > 1e-6 ? (int)(log2(s * 1e6) * HIST_FINE) : 0;
+    h->n[i < HIST_N ? i : HIST_N - 1]++;
+    h->all++;
+}
+
+/* The smallest value that is not below the share p of them; 0 of none. */
+static double hist_at(const hist *h, double p) {
+    uint64_t seen = 0;
+    int      i = 0;
+    if (!h->all) return 0;
+    while (i < HIST_N - 1 && (double)(seen += h->n[i]) < p * (double)h->all) i++;
+    return exp2((i + 0.5) / HIST_FINE) * 1e-6;
+}
+
+/* --- a sequence --- */
+
+typedef struct {
+    int  n_seqs;                                      /* sequences in flight */
+    int  chunk;                                       /* rows of prompts in a step */
+    bool fixed;                                       /* static batches, for comparison: their rows run until the last one has ended */
+    bool stress;                                      /* the youngest makes room before every step */
+} sched_opts;
+
+enum {
+    SCHED_ROWS_LEAST = 32,                            /* rows of a step that reads prompts, however slow */
+};
+#define SCHED_STEP_S 0.25                             /* how long a step may take while somebody waits for his next token */
+
+typedef struct sched_seq {
+    tok_ids      ids;                                 /* prompt, answer behind it */
+    int          n_prompt;
+    int64_t      n_most;                              /* tokens of the answer, -1: until it ends */
+    samp        *sm;
+    const bytes *stop;                                /* [n_stop] the owner's */
+    int          n_stop;
+    bool         ignore_eos, scored;                  /* scored: log-probabilities are asked for */
+    int          top;                                 /* alternatives of each, 0 .. REQ_TOP */
+    int          keep;                                /* positions that others may ask for when it has ended */
+    struct sched_seq *twin;                           /* one with the same prompt, added before and not yet freed; NULL: none */
+    void        *owner;
+
+    str          text;                                /* the answer; once it has ended, up to the stop string */
+    req_token   *tok;                                 /* [n_gen] where scored */
+    int32_t     *top_id;                              /* [n_gen, top] */
+    float       *top_lp;
+    const char  *finish;                              /* NULL: on its way */
+    err_t        err;                                 /* what ended it in place of an answer */
+    int          n_gen, n_cached, n_preempted;
+    double       t_in, t_first, t_last;               /* when its turn came, its first and its last token */
+
+    uint64_t     no;
+    kv_seq      *kv;                                  /* NULL: nothing of it is in the cache */
+    int          done;                                /* positions whose keys and values are there */
+    bool         queued;                              /* it has rows in this step */
+    bool         over;                                /* fixed: it has ended, and its row goes on with the others' */
+    tok_stream   stream;
+    float       *raw;                                 /* [V] logits before the sampler, where scored */
+    int32_t      picked;
+    float        lp;
+    int          cap;
+    struct sched_seq *next;
+} sched_seq;
+
+static void sched_seq_free(sched_seq *q) {
+    if (!q) return;
+    kv_seq_free(q->kv);
+    samp_free(q->sm);
+    tok_ids_drop(&q->ids);
+    str_drop(&q->text);
+    void *own[] = {q->tok, q->top_id, q->top_lp, q->raw, q};
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++) mem_free(own[i]);
+}
+
+/* A sequence behind this prompt; it takes the sampler over, who has not seen the prompt. */
+static sched_seq *sched_seq_new(const engine *eng, const tok_ids *prompt, samp *sm, bool scored, int top) {
+    sched_seq *q = mem_new(1, sizeof *q);
+    q->sm = sm;
+    q->n_most = -1;
+    q->keep = INT_MAX;
+    q->scored = scored;
+    q->top = top;
+    q->n_prompt = (int)prompt->n;
+    for (size_t i = 0; i < prompt->n; i++) {
+        tok_ids_add(&q->ids, prompt->id[i]);
+        samp_accept(sm, prompt->id[i], true);
+    }
+    tok_stream_init(&q->stream, eng->v, prompt->n == 1 && prompt->id[0] == tok_bos(eng->v));
+    str_add(&q->text, "", 0);
+    if (scored) q->raw = mem_aligned((size_t)eng->m.hp.n_vocab, sizeof *q->raw);
+    return q;
+}
+
+/* --- the schedule --- */
+
+typedef struct {
+    long long steps, prefill, decode, cached, preempted, ended;   /* steps; rows of each kind; prompt tokens adopted; sequences */
+    double    busy_s;                                 /* in steps */
+    double    slots, waste;                           /* summed over steps: positions of held blocks; those without a token */
+    hist      ttft, tpot, itl, e2e;
+} sched_stats;
+
+typedef struct {
+    engine      *eng;
+    sched_opts   o;
+    sched_seq  **run;                                 /* [n_run] in flight, by age */
+    sched_seq  **out;                                 /* [n_out] whose logits the step gives */
+    int          n_run, n_out, n_rows;
+    bool         filling;                             /* fixed: newcomers may still join */
+    sched_seq   *first, *last;                        /* waiting, in order */
+    sched_seq   *ended, *ended_last;
+    int          n_waiting;
+    uint64_t     n_added;
+    float       *logits;
+    tok_ids      never, ends;                         /* ids never picked; those that end a text */
+    double       row_s;                               /* seconds for each row of a step, lately; 0: not known */
+    sched_stats  st;
+} sched;
+
+/* The sequences are their owners'. */
+static void sched_free(sched *sc) {
+    if (!sc) return;
+    tok_ids_drop(&sc->never);
+    tok_ids_drop(&sc->ends);
+    mem_free(sc->run);
+    mem_free(sc->out);
+    mem_free(sc);
+}
+
+/* The engine is one of engine_open_batch() for as many sequences. */
+static sched *sched_new(engine *eng, const sched_opts *o, err_t *e) {
+    sched *sc = mem_new(1, sizeof *sc);
+    sc->eng = eng;
+    sc->o = *o;
+    if (sc->o.n_seqs > eng->max_out) sc->o.n_seqs = eng->max_out;
+    sc->run = mem_new((size_t)sc->o.n_seqs, sizeof *sc->run);
+    sc->out = mem_new((size_t)sc->o.n_seqs, sizeof *sc->out);
+    if (gen_banned(eng, false, &sc->never, e)) {
+        for (int32_t id = 0; id < eng->m.hp.n_vocab; id++)
+            if (tok_is_eog(eng->v, id)) tok_ids_add(&sc->ends, id);
+        return sc;
+    }
+    sched_free(sc);
+    return NULL;
+}
+
+static void sched__append(sched_seq **first, sched_seq **last, sched_seq *q) {
+    q->next = NULL;
+    if (*last) (*last)->next = q;
+    else *first = q;
+    *last = q;
+}
+
+/* The sequence waits for its turn; it must stay until sched_ended() tells of it, or the schedule is gone. */
+static void sched_add(sched *sc, sched_seq *q) {
+    q->no = sc->n_added++;
+    sc->n_waiting++;
+    sched__append(&sc->first, &sc->last, q);
+}
+
+/* Whether one more could be taken soon. */
+static bool sched_hungry(const sched *sc) { return sc->n_run + sc->n_waiting <= sc->o.n_seqs; }
+
+/* A sequence that has ended; NULL: there is none. */
+static sched_seq *sched_ended(sched *sc) {
+    sched_seq *q = sc->ended;
+    if (q && !(sc->ended = q->next)) sc->ended_last = NULL;
+    return q;
+}
+
+static void sched__leave(sched *sc, int i) {
+    memmove(sc->run + i, sc->run + i + 1, (size_t)(--sc->n_run - i) * sizeof *sc->run);
+}
+
+/* The text is over: what was held back comes out, unless a stop string ended it. */
+static void sched__end(sched *sc, sched_seq *q) {
+    int i = 0;
+    while (sc->run[i] != q) i++;
+    sched__leave(sc, i);
+    kv_seq_free(q->kv);
+    q->kv = NULL;
+    sc->st.ended++;
+    if (q->n_gen) hist_add(&sc->st.e2e, q->t_last - q->t_in);
+    if (q->n_gen > 1) hist_add(&sc->st.tpot, (q->t_last - q->t_first) / (q->n_gen - 1));
+    sched__append(&sc->ended, &sc->ended_last, q);
+}
+
+/* Its blocks are free for others; until they are taken they stay known. */
+static void sched__yield(sched *sc, sched_seq *q) {
+    if (!q->kv) return;
+    q->kv->keep = INT_MAX;
+    kv_seq_free(q->kv);
+    q->kv = NULL;
+    q->done = 0;
+    if (q->n_gen) return;
+    sc->st.cached -= q->n_cached;
+    q->n_cached = 0;
+}
+
+/* Gives its blocks up and waits before all others. */
+static void sched__preempt(sched *sc, int i) {
+    sched_seq *q = sc->run[i];
+    sched__leave(sc, i);
+    sched__yield(sc, q);
+    q->n_preempted++;
+    sc->st.preempted++;
+    q->next = sc->first;
+    sc->first = q;
+    if (!sc->last) sc->last = q;
+    sc->n_waiting++;
+}
+
+/* The youngest that holds blocks and has no rows in this step; -1: there is none. */
+static int sched__youngest(const sched *sc) {
+    int i = sc->n_run - 1;
+    while (i >= 0 && (!sc->run[i]->kv || sc->run[i]->queued)) i--;
+    return i;
+}
+
+/* Room for positions below `to`, which younger sequences make. False: it was itself the youngest and has made room for others, or
+ * there is nobody else. */
+static bool sched__reserve(sched *sc, sched_seq *q, int to) {
+    while (!kv_reserve(q->kv, to)) {
+        const int i = sched__youngest(sc);
+        if (sc->run[i] == q && sc->n_run == 1) return false;
+        const bool own = sc->run[i] == q;
+        sched__preempt(sc, i);
+        if (own) return false;
+    }
+    return true;
+}
+
+/* Rows for positions [from, q->kv->n), which are reserved. */
+static void sched__rows(sched *sc, sched_seq *q, int from) {
+    const int n = (int)q->ids.n;
+    for (int i = from; i < q->kv->n; i++) sc->eng->row[sc->n_rows++] = (fwd_row){q->ids.id[i], i, q->kv, i == n - 1};
+    if (q->kv->n == n) sc->out[sc->n_out++] = q;
+    q->queued = true;
+    kv_claim(q->kv, q->ids.id);
+}
+
+static bool sched__twin_runs(const sched *sc, const sched_seq *q) {
+    bool yes = false;
+    for (int i = 0; q->twin && i < sc->n_run; i++) yes = yes || sc->run[i] == q->twin;
+    return yes;
+}
+
+/* What the sequence may begin with: the blocks of a twin who has read the same prompt, or what the cache knows. False: it has to
+ * wait for somebody who is computing what it needs. */
+static bool sched__begin(sched *sc, sched_seq *q) {
+    bool wait = false;
+    if (!q->kv) {
+        const bool twin = sched__twin_runs(sc, q);
+        if (twin && q->twin->done < q->n_prompt) return false;
+        q->kv = twin ? kv_fork(q->twin->kv) : kv_seq_new(sc->eng->kv);
+        if (twin) kv_truncate(q->kv, q->n_prompt - 1);
+        q->kv->keep = q->keep;
+    }
+    const int got = kv_adopt(q->kv, q->ids.id, (int)q->ids.n - 1, &wait) - q->done;
+    q->done += got;
+    if (!q->n_gen) q->n_cached += got, sc->st.cached += got;
+    return !wait;
+}
+
+/* One row of every sequence that is being continued. */
+static void sched__decode(sched *sc) {
+    for (int i = 0; i < sc->n_run; i++) {
+        sched_seq *q = sc->run[i];
+        const int  n = (int)q->ids.n;
+        if (!q->kv || q->done != n - 1 || !q->n_gen || n > sc->eng->n_ctx) continue;
+        if (sched__reserve(sc, q, n)) sched__rows(sc, q, n - 1);
+        else if (q->kv) {
+            err_set(&q->err, EXIT_RESOURCE, "the KV cache has no room for %d tokens (--kv-mem, --kv-blocks)", n);
+            sched__end(sc, q);
+        }
+        if (i < sc->n_run && sc->run[i] != q) i--;
+    }
+}
+
+/* Rows that a step may have: fewer where somebody waits for his next token. */
+static int sched__budget(const sched *sc) {
+    const int room = sc->eng->n_batch - sc->n_rows, most = sc->n_rows + (sc->o.chunk < room ? sc->o.chunk : room);
+    if (!sc->n_rows || sc->row_s <= 0) return most;
+    const double n = SCHED_STEP_S / sc->row_s;
+    const int    least = sc->n_rows + SCHED_ROWS_LEAST;
+    return n >= most ? most : n > least ? (int)n : least < most ? least : most;
+}
+
+/* As much of the prompt as the step has rows left for; cut at a block's end, where others can go on from. */
+static void sched__read(sched *sc, sched_seq *q, int budget) {
+    const int block = sc->eng->kv->opts.block, n = (int)q->ids.n, from = q->done;
+    int       to = n - from > budget - sc->n_rows ? from + budget - sc->n_rows : n;
+    if (to < n && to - to % block > from) to -= to % block;
+    if (to > from && kv_reserve(q->kv, to)) sched__rows(sc, q, from);
+}
+
+/* Blocks that the sequence still lacks for what it has, and for one token more. */
+static int sched__lacks(const sched *sc, const sched_seq *q) {
+    const int block = sc->eng->kv->opts.block, all = ((int)q->ids.n + block) / block + 1;
+    if (!q->kv) return sched__twin_runs(sc, q) ? 2 : all;
+    return all > kv_seq_blocks(q->kv) ? all - kv_seq_blocks(q->kv) : 0;
+}
+
+/* Newcomers, as long as there are places, rows that they could fill, and room for their prompts beside what those in flight lack. */
+static void sched__admit(sched *sc, int budget) {
+    int ahead = 0, lack = sc->n_run;
+    for (int i = 0; i < sc->n_run; i++) {
+        if (!sc->run[i]->queued) ahead += (int)sc->run[i]->ids.n - sc->run[i]->done;
+        lack += sched__lacks(sc, sc->run[i]);
+    }
+    if (!sc->n_run) sc->filling = true;
+    while (sc->first && sc->n_run < sc->o.n_seqs && ahead < budget - sc->n_rows && (sc->filling || !sc->o.fixed)) {
+        sched_seq *q = sc->first;
+        sched__begin(sc, q);
+        lack += sched__lacks(sc, q) + 1;
+        if (sc->n_run && kv_room(sc->eng->kv) < lack) {
+            sched__yield(sc, q);
+            break;
+        }
+        if (!(sc->first = q->next)) sc->last = NULL;
+        sc->n_waiting--;
+        sc->run[sc->n_run++] = q;
+        if (q->t_in <= 0) q->t_in = clock_now();
+        ahead += (int)q->ids.n - q->done;
+    }
+    sc->filling = sc->filling && sc->n_run < sc->o.n_seqs && sc->first;
+}
+
+/* The rows of the next step. */
+static int sched__plan(sched *sc) {
+    for (;;) {
+        sc->n_rows = sc->n_out = 0;
+        for (int i = 0; i < sc->n_run; i++) sc->run[i]->queued = false;
+        sched__decode(sc);
+        const int budget = sched__budget(sc);
+        sched__admit(sc, budget);
+        for (int i = 0; i < sc->n_run && sc->n_rows < budget; i++)
+            if (!sc->run[i]->queued && !sc->run[i]->over && sched__begin(sc, sc->run[i])) sched__read(sc, sc->run[i], budget);
+        if (sc->n_rows || !sc->n_run) return sc->n_rows;
+        const int i = sched__youngest(sc);
+        if (i > 0) sched__preempt(sc, i);
+        else {                                        /* the oldest alone, and it still does not fit */
+            err_set(&sc->run[0]->err, EXIT_RESOURCE, "the KV cache has no room for %zu tokens (--kv-mem, --kv-blocks)", sc->run[0]->ids.n);
+            sched__end(sc, sc->run[0]);
+        }
+    }
+}
+
+/* --- tokens --- */
+
+/* Log-probabilities of the model itself, whatever the sampler makes of them: of the picked token and of the likeliest. */
+static void sched__score(sched_seq *q, int n_vocab) {
+    const double norm = (double)q->raw[q->picked] - gen_logprob(q->raw, n_vocab, q->picked);
+    int32_t     *id = q->top_id + (size_t)q->n_gen * (size_t)q->top;
+    float       *lp = q->top_lp + (size_t)q->n_gen * (size_t)q->top;
+    int          n = 0;
+    for (int32_t i = 0; q->top && i < n_vocab; i++) {
+        int at = n < q->top ? n : q->top;
+        while (at > 0 && lp[at - 1] < q->raw[i]) at--;
+        if (at == q->top) continue;
+        if (n < q->top) n++;
+        memmove(id + at + 1, id + at, (size_t)(n - 1 - at) * sizeof *id);
+        memmove(lp + at + 1, lp + at, (size_t)(n - 1 - at) * sizeof *lp);
+        id[at] = i;
+        lp[at] = q->raw[i];
+    }
+    for (int i = 0; i < q->top; i++) {
+        if (i >= n) id[i] = -1;
+        else lp[i] = (float)((double)lp[i] - norm);
+    }
+    q->lp = (float)((double)q->raw[q->picked] - norm);
+}
+
+/* Every thread: picks the next token of some sequences. Which thread does it changes nothing. */
+static void sched__pick(void *ctx, int ith) {
+    sched    *sc = ctx;
+    const int n_vocab = sc->eng->m.hp.n_vocab;
+    (void)ith;
+    for (int i; (i = pool_next(sc->eng->p)) < sc->n_out;) {
+        sched_seq *q = sc->out[i];
+        float     *logits = sc->logits + (size_t)i * (size_t)n_vocab;
+        q->picked = -2;
+        if (!gen_finite(logits, (size_t)n_vocab)) continue;
+        if (q->scored) memcpy(q->raw, logits, (size_t)n_vocab * sizeof *logits);
+        for (size_t k = 0; k < sc->never.n; k++) logits[sc->never.id[k]] = -INFINITY;
+        for (size_t k = 0; q->ignore_eos && k < sc->ends.n; k++) logits[sc->ends.id[k]] = -INFINITY;
+        q->picked = samp_pick(q->sm, logits, (uint64_t)q->n_gen);
+        if (q->picked < 0) continue;
+        samp_accept(q->sm, q->picked, false);
+        if (q->scored && !q->over) sched__score(q, n_vocab);
+    }
+}
+
+/* Room for the scores of one more token. */
+static void sched__score_room(sched_seq *q) {
+    if (!q->scored || q->n_gen < q->cap) return;
+    q->cap = q->cap ? 2 * q->cap : 64;
+    q->tok = mem_grow(q->tok, (size_t)q->cap, sizeof *q->tok);
+    q->top_id = mem_grow(q->top_id, (size_t)q->cap * (size_t)q->top, sizeof *q->top_id);
+    q->top_lp = mem_grow(q->top_lp, (size_t)q->cap * (size_t)q->top, sizeof *q->top_lp);
+}
+
+/* Bytes that a stop string may still grow out of. */
+static size_t sched__tail(const sched_seq *q) {
+    size_t most = 1;
+    for (int i = 0; i < q->n_stop; i++) most = q->stop[i].n > most ? q->stop[i].n : most;
+    return most - 1;
+}
+
+/* The picked token joins the text. Returns why the text ends with it, NULL: it goes on. */
+static const char *sched__join(sched *sc, sched_seq *q) {
+    const size_t had = q->text.n, tail = sched__tail(q);
+    if (!q->ignore_eos && tok_is_eog(sc->eng->v, q->picked)) {
+        tok_stream_flush(&q->stream, &q->text);
+        return "stop";
+    }
+    tok_ids_add(&q->ids, q->picked);
+    tok_stream_push(&q->stream, q->picked, &q->text);
+    if (q->scored) q->tok[q->n_gen] = (req_token){q->picked, q->lp, q->text.n + (size_t)q->stream.n_held + q->stream.f4};
+    q->n_gen++;
+    const size_t stop = gen_stop_at(&q->text, had > tail ? had - tail : 0, q->stop, q->n_stop);
+    if (stop < q->text.n) {
+        q->text.n = stop;
+        q->text.p[stop] = 0;
+        return "stop";
+    }
+    if (q->n_gen != q->n_most && (int)q->ids.n <= sc->eng->n_ctx) return NULL;
+    tok_stream_flush(&q->stream, &q->text);
+    return "length";
+}
+
+static void sched__told(sched *sc, sched_seq *q, double now) {
+    if (q->n_gen == 1) q->t_first = now, hist_add(&sc->st.ttft, now - q->t_in);
+    else hist_add(&sc->st.itl, now - q->t_last);
+    q->t_last = now;
+}
+
+static void sched__tokens(sched *sc) {
+    for (int i = 0; i < sc->n_out; i++) sched__score_room(sc->out[i]);
+    mem_freeze("sampling");
+    pool_run(sc->eng->p, sched__pick, sc);
+    mem_thaw();
+    const double now = clock_now();
+    for (int i = 0; i < sc->n_out; i++) {
+        sched_seq  *q = sc->out[i];
+        const int   had = q->n_gen;
+        const char *finish = NULL;
+        if (q->over) {                                /* what it says now is nobody's */
+            tok_ids_add(&q->ids, q->picked < 0 ? q->ids.id[0] : q->picked);
+            continue;
+        }
+        if (q->picked >= 0) finish = sched__join(sc, q);
+        else if (q->picked == -1)
+            err_set(&q->err, EXIT_INPUT, "no token is possible after token %zu: the logit biases forbid all of them", q->ids.n - 1);
+        else err_set(&q->err, EXIT_INPUT, "the logits after token %zu hold a NaN or an infinity: damaged weights, or a model out of range", q->ids.n - 1);
+        if (q->n_gen > had) sched__told(sc, q, now);
+        q->over = finish || q->err.code;
+        q->finish = finish;
+        if (q->over && !sc->o.fixed) sched__end(sc, q);
+    }
+    bool all = sc->o.fixed;
+    for (int i = 0; i < sc->n_run; i++) all = all && sc->run[i]->over;
+    while (all && sc->n_run) sched__end(sc, sc->run[0]);
+}
+
+/* --- the step --- */
+
+static void sched__count(sched *sc, double seconds) {
+    sched_stats *st = &sc->st;
+    const int    block = sc->eng->kv->opts.block;
+    int          peak, decode = 0;
+    double       held = (double)kv_held(sc->eng->kv, &peak) * block, tails = 0;
+    for (int i = 0; i < sc->n_run; i++) {
+        const sched_seq *q = sc->run[i];
+        decode += q->queued && q->n_gen && !q->over;
+        if (q->kv) tails += (double)kv_seq_blocks(q->kv) * block - q->kv->n;
+    }
+    st->steps++;
+    st->decode += decode;
+    st->prefill += sc->n_rows - decode;
+    st->busy_s += seconds;
+    st->slots += held;
+    st->waste += tails;
+    if (sc->n_rows >= SCHED_ROWS_LEAST) {
+        const double row = seconds / sc->n_rows;
+        sc->row_s = sc->row_s > 0 ? 0.8 * sc->row_s + 0.2 * row : row;
+    }
+}
+
+/* One step. False: nobody is there, or (e->code) something ended the run, or an interrupt did. */
+static bool sched_step(sched *sc, int64_t n_ahead, err_t *e) {
+    if (sc->o.stress) {
+        for (int i = 0; i < sc->n_run; i++) sc->run[i]->queued = false;
+        const int i = sched__youngest(sc);
+        if (i > 0) sched__preempt(sc, i);
+    }
+    if (!sched__plan(sc)) return false;
+    const double t0 = clock_now();
+    sc->logits = fwd_step(sc->eng->f, sc->eng->row, sc->n_rows);
+    if (!sc->logits || !gen_whole(sc->eng, e)) {
+        kv_settle(sc->eng->kv, false);
+        return false;
+    }
+    kv_settle(sc->eng->kv, true);
+    sched__count(sc, clock_now() - t0);
+    for (int i = 0; i < sc->n_run; i++)
+        if (sc->run[i]->queued) sc->run[i]->done = sc->run[i]->kv->n;
+    if (sc->n_out) sched__tokens(sc);
+    engine_pack(sc->eng, n_ahead, sc->st.decode);
+    return true;
+}
+
+/* ===== [batch] a file of requests, one a line =====
+ * Reads lines ahead, plans them, feeds the schedule, writes each answer as it ends. What is read ahead is bounded by lines
+ * and by tokens, whatever the file's length; of a file that fits it is the whole file.
+ *   The plan: requests whose prompts begin alike run one after the other, in the order of a walk through the tree of their
+ * tokens, so that every shared beginning is read once and its blocks are kept only while somebody ahead needs them. Groups
+ * keep the order of the file, and a lower priority number comes first.
+ *   A bad line is one record with an error. A line is answered once: whole, or not at all.
+ * Door: batch_defaults, batch_run. */
+
+typedef struct {
+    const char *order;                                /* plan, input */
+    int         n_parallel;                           /* sequences in flight */
+    bool        fixed;                                /* static batches, for comparison */
+    int         window;                               /* lines read ahead */
+    uint64_t    line_bytes;                           /* longest line */
+    float       cost;                                 /* of an hour, 0: not told */
+    const char *shard;                                /* I/N, NULL: all of the file */
+} batch_opts;
+
+static const batch_opts batch_defaults = {.order = "plan", .n_parallel = 32, .window = 1024, .line_bytes = 16 << 20};
+
+enum {
+    BATCH_TOKENS = 16 << 20,                          /* tokens of prompts read ahead */
+};
+#define BATCH_SHOW_S 0.25                             /* between two looks at the progress on a terminal */
+#define BATCH_TELL_S 10.0                             /* and elsewhere */
+
+/* What a run takes from the command. */
+typedef struct {
+    const char      *path;                            /* "-": standard input */
+    const char      *model_name;
+    const gen_opts  *gen;
+    const samp_opts *samp;
+    uint64_t         seed;
+    bool             own_seeds;                       /* a line without a seed has one of its own */
+    bool             special, bos;                    /* control tokens in prompts; a start token whatever the file says */
+    bool             json;                            /* the summary's form */
+} batch_job;
+
+typedef struct batch_line {
+    req         q;
+    uint64_t    no, hash, first;                      /* first: the earliest line of its group */
+    tok_ids     ids;
+    int         place, keep;                          /* in the walk; positions that the ones behind it share */
+    int         n_added, n_ended;
+    sched_seq **seq;                                  /* [n_added] */
+    struct batch_line *next;                          /* of those begun */
+} batch_line;
+
+typedef struct {
+    engine          *eng;
+    const batch_opts *o;
+    const batch_job *job;
+    lines_in        *in;
+    results         *out;
+    sched           *sc;
+    lines_shard      shard;
+    bytes           *stop;                            /* [gen->n_stop] of lines that say nothing */
+    batch_line     **line;                            /* [first, n) read and not yet begun */
+    size_t           first, n, cap;
+    size_t           tokens;                          /* of their prompts */
+    batch_line      *open;                            /* some of its completions wait to be added */
+    batch_line      *begun;                           /* in the schedule */
+    bool             known, json, over;               /* the first line has been seen; lines are JSON; the file has ended */
+    str              rec;
+    long long        n_read, n_ok, n_bad, n_before, n_other;   /* lines read; answered, errors, answered before, other shards' */
+    long long        n_prompt, n_gen, n_wanted;       /* tokens; the most that the lines read so far may take */
+    double           t0, t_told;
+    long long        told_prefill, told_decode;
+    bool             shown;
+} batch_work;
+
+static void batch__line_free(batch_line *l) {
+    for (int i = 0; i < l->n_added; i++) sched_seq_free(l->seq[i]);
+    mem_free(l->seq);
+    tok_ids_drop(&l->ids);
+    req_drop(&l->q);
+    mem_free(l);
+}
+
+/* --- lines in --- */
+
+static req_origin batch__origin(const batch_work *b, uint64_t no, uint64_t hash) {
+    return (req_origin){.line = no, .hash = hash, .model_name = b->job->model_name, .created = (int64_t)time(NULL)};
+}
+
+static bool batch__put(batch_work *b, err_t *e) {
+    const bool ok = results_put(b->out, str_bytes(&b->rec), e);
+    str_clear(&b->rec);
+    return ok;
+}
+
+static bool batch__fail(batch_work *b, const req *q, uint64_t no, uint64_t hash, const char *code, const char *why, err_t *e) {
+    const req_origin o = batch__origin(b, no, hash);
+    b->n_bad++;
+    req_print_error(q->custom_id, q->has_id, &o, code, why, &b->rec);
+    return batch__put(b, e);
+}
+
+/* The prompt's tokens, as the command has them for -p. */
+static bool batch__encode(const batch_work *b, batch_line *l, err_t *e) {
+    const tok_vocab *v = b->eng->v;
+    const bool       begin = tok_bos(v) >= 0 && (tok_add_bos(v) || !l->q.prompt.n);
+    if (!l->q.ids.n)
+        return tok_encode(v, l->q.prompt, (b->job->special ? TOK_SPECIAL : 0) | (begin || b->job->bos ? TOK_BOS : 0), &l->ids, e);
+    l->ids = l->q.ids;
+    l->q.ids = (tok_ids){0};
+    return true;
+}
+
+/* A line becomes one that waits, or a record that says why not. False: nothing more can be written. */
+static bool batch__take(batch_work *b, bytes line, uint64_t no, err_t *e) {
+    batch_line    *l = mem_new(1, sizeof *l);
+    const uint64_t hash = bytes_hash(0, line);
+    const char    *code = NULL;
+    err_t          why = {0};
+    samp_opts      base = *b->job->samp;
+    if (!req_read(&l->q, line, b->json, &base, b->eng->m.hp.n_vocab, &why)) code = l->q.fault ? l->q.fault : req_invalid;
+    const bool twice = l->q.has_id && !results_new_id(b->out, l->q.custom_id);
+    if (twice) code = "duplicate_custom_id", why.code = 0, err_set(&why, EXIT_INPUT, "an earlier line has the same custom_id");
+    const bool mine = !b->o->shard || lines_shard_is_mine(&b->shard, code ? line : l->q.prompt);
+    const bool before = mine && results_has(b->out, no, hash, l->q.custom_id, l->q.has_id && !twice);
+    b->n_other += !mine;
+    b->n_before += before;
+    if (!mine || before) return batch__line_free(l), true;
+    if (!code && !batch__encode(b, l, &why)) code = req_invalid;
+    if (!code && !gen_fits(b->eng, &l->ids, &why)) code = l->ids.n ? "context_length_exceeded" : req_invalid;
+    if (!code) {
+        samp_opts so = l->q.samp;                     /* what a sampler will say of them, said now */
+        if (!samp_check(&so, b->eng->m.hp.n_vocab, &why)) code = req_invalid;
+    }
+    if (code) {
+        const bool ok = batch__fail(b, &l->q, no, hash, code, why.text, e);
+        batch__line_free(l);
+        return ok;
+    }
+    l->no = no;
+    l->hash = hash;
+    l->keep = INT_MAX;
+    const int64_t most = l->q.max_tokens >= 0 ? l->q.max_tokens : b->job->gen->n_predict;
+    b->n_wanted += (most >= 0 && most < b->eng->n_ctx ? most : b->eng->n_ctx) * l->q.n + (long long)l->ids.n;
+    b->n_prompt += (long long)l->ids.n * l->q.n;
+    b->tokens += l->ids.n;
+    if (b->n == b->cap) b->line = mem_grow(b->line, b->cap = 2 * b->cap + 64, sizeof *b->line);
+    b->line[b->n++] = l;
+    return true;
+}
+
+static bool batch__blank(bytes line) {
+    for (size_t i = 0; i < line.n; i++)
+        if (!strchr(" \t\r\v\f", line.p[i]) || !line.p[i]) return false;
+    return true;
+}
+
+/* The first line that is not blank says what the file is. */
+static void batch__kind(batch_work *b, bytes line) {
+    size_t i = 0;
+    while (i < line.n && isspace(line.p[i])) i++;
+    b->json = line.p[i] == '{';
+    b->known = true;
+}
+
+/* Reads ahead until the window is full. wait: there is nothing else to do. False: an error in e, or nobody to write to. */
+static bool batch__refill(batch_work *b, bool wait, err_t *e) {
+    const size_t had = b->n;
+    while (!b->over && !g_interrupt && b->n - b->first < (size_t)b->o->window && b->tokens < BATCH_TOKENS) {
+        bytes           line;
+        uint64_t        no;
+        const lines_got got = lines_next(b->in, wait && b->n == had, &line, &no, e);
+        req             none = {0};
+        if (got == LINES_FAILED) return false;
+        if (got == LINES_LATER) break;
+        if (got == LINES_END) {
+            b->over = true;
+            break;
+        }
+        if (got == LINES_LINE && batch__blank(line)) continue;
+        b->n_read++;
+        if (got == LINES_LONG) {
+            char why[128];
+            snprintf(why, sizeof why, "a line of more than %llu bytes (--batch-line)", (unsigned long long)b->o->line_bytes);
+            const bytes key = {(const uint8_t *)&no, sizeof no};
+            if (b->o->shard && !lines_shard_is_mine(&b->shard, key)) b->n_other++;
+            else if (results_has(b->out, no, 0, none.custom_id, false)) b->n_before++;
+            else if (!batch__fail(b, &none, no, 0, "line_too_long", why, e)) return false;
+            continue;
+        }
+        if (!b->known) batch__kind(b, line);
+        if (!batch__take(b, line, no, e)) return false;
+    }
+    return true;
+}
+
+/* --- the plan --- */
+
+static int batch__alike(const tok_ids *x, const tok_ids *y) {
+    size_t n = 0;
+    while (n < x->n && n < y->n && x->id[n] == y->id[n]) n++;
+    return (int)n;
+}
+
+static int batch__by_tokens(const void *pa, const void *pb) {
+    const batch_line *x = *(batch_line *const *)pa, *y = *(batch_line *const *)pb;
+    const size_t      n = (size_t)batch__alike(&x->ids, &y->ids);
+    if (x->q.priority != y->q.priority) return x->q.priority < y->q.priority ? -1 : 1;
+    if (n < x->ids.n && n < y->ids.n) return x->ids.id[n] < y->ids.id[n] ? -1 : 1;
+    if (x->ids.n != y->ids.n) return x->ids.n < y->ids.n ? -1 : 1;
+    return x->no < y->no ? -1 : x->no > y->no;
+}
+
+static int batch__by_turn(const void *pa, const void *pb) {
+    const batch_line *x = *(batch_line *const *)pa, *y = *(batch_line *const *)pb;
+    if (x->q.priority != y->q.priority) return x->q.priority < y->q.priority ? -1 : 1;
+    if (x->first != y->first) return x->first < y->first ? -1 : 1;
+    return x->place - y->place;
+}
+
+/* Orders what waits. Prompts that share a block make a group. */
+static void batch__plan(batch_work *b) {
+    const size_t n = b->n - b->first;
+    const int    block = b->eng->kv->opts.block;
+    batch_line **l = b->line + b->first;
+    memmove(b->line, l, n * sizeof *l);
+    b->first = 0;
+    b->n = n;
+    l = b->line;
+    if (!n || strcmp(b->o->order, "plan") != 0) return;
+    const bool all = b->eng->kept != NULL;            /* a file keeps the prompts for the next run */
+    qsort(l, n, sizeof *l, batch__by_tokens);
+    for (size_t i = 0, end; i < n; i = end) {
+        uint64_t first = l[i]->no;
+        l[i]->keep = all ? INT_MAX : 0;
+        for (end = i + 1; end < n && l[end]->q.priority == l[i]->q.priority; end++) {
+            const int same = batch__alike(&l[end - 1]->ids, &l[end]->ids);
+            if (same < block) break;
+            const int keep = (same + block - 1) / block * block;
+            if (keep > l[end - 1]->keep) l[end - 1]->keep = keep;
+            l[end]->keep = all ? INT_MAX : b->over ? 0 : keep;        /* others may follow that have not been read yet */
+            if (l[end]->no < first) first = l[end]->no;
+        }
+        for (size_t k = i; k < end; k++) l[k]->first = first, l[k]->place = (int)k;
+    }
+    qsort(l, n, sizeof *l, batch__by_turn);
+}
+
+/* --- answers out --- */
+
+/* The next completion of a line; the first one reads the prompt for all. */
+static bool batch__add(batch_work *b, batch_line *l, err_t *e) {
+    const int       i = l->n_added;
+    const gen_opts *g = b->job->gen;
+    samp_opts       so = l->q.samp;
+    const uint64_t  seed = l->q.has_seed ? l->q.seed : b->job->own_seeds ? rng_mix(b->job->seed ^ l->no) : b->job->seed;
+    if (!l->seq) {
+        l->seq = mem_new((size_t)l->q.n, sizeof *l->seq);
+        l->next = b->begun;
+        b->begun = l;
+    }
+    samp *sm = samp_new(&so, b->eng->m.hp.n_vocab, seed + (uint64_t)i, 0, e);
+    if (!sm) return false;
+    sched_seq *s = l->seq[i] = sched_seq_new(b->eng, &l->ids, sm, l->q.logprobs, l->q.top);
+    s->n_most = l->q.max_tokens >= 0 ? l->q.max_tokens : g->n_predict;
+    s->ignore_eos = l->q.has_ignore_eos ? l->q.ignore_eos : g->ignore_eos;
+    s->stop = l->q.stop ? l->q.stop : b->stop;
+    s->n_stop = l->q.stop ? l->q.n_stop : g->n_stop;
+    s->stream.special = g->special_out;
+    s->keep = i + 1 < l->q.n ? INT_MAX : l->keep;
+    s->twin = i ? l->seq[0] : NULL;
+    s->owner = l;
+    l->n_added++;
+    sched_add(b->sc, s);
+    return true;
+}
+
+/* Tokens whose text a stop string has not cut off. */
+static int batch__told(const sched_seq *s) {
+    int n = s->n_gen;
+    while (n > 1 && s->tok[n - 2].end >= s->text.n && s->finish[0] == 's') n--;
+    return n;
+}
+
+/* All completions of a line have ended. */
+static bool batch__answer(batch_work *b, batch_line *l, err_t *e) {
+    req_answer *a = mem_new((size_t)l->q.n, sizeof *a);
+    req_origin  o = batch__origin(b, l->no, l->hash);
+    const err_t *why = NULL;
+    o.n_prompt = (int)l->ids.n;
+    for (int i = 0; i < l->q.n; i++) {
+        const sched_seq *s = l->seq ? l->seq[i] : NULL;
+        a[i] = (req_answer){.text = {(const uint8_t *)"", 0}, .finish = "length"};
+        if (!s) continue;
+        if (s->err.code && !why) why = &s->err;
+        if (s->err.code) continue;
+        if (!i) o.n_cached = s->n_cached;
+        a[i] = (req_answer){.text = str_bytes(&s->text), .finish = s->finish, .tok = s->tok, .top_id = s->top_id, .top_lp = s->top_lp,
+                            .n_tok = s->scored ? batch__told(s) : 0, .n_generated = s->n_gen};
+        b->n_gen += s->n_gen;
+    }
+    bool ok;
+    if (why) ok = batch__fail(b, &l->q, l->no, l->hash, why->code == EXIT_RESOURCE ? "out_of_room" : req_invalid, why->text, e);
+    else {
+        b->n_ok++;
+        req_print(&l->q, a, &o, b->eng->v, &b->rec);
+        ok = batch__put(b, e);
+    }
+    mem_free(a);
+    for (batch_line **at = &b->begun; *at; at = &(*at)->next)
+        if (*at == l) {
+            *at = l->next;
+            break;
+        }
+    batch__line_free(l);
+    return ok;
+}
+
+/* Lines go to the schedule as long as it takes them. */
+static bool batch__feed(batch_work *b, err_t *e) {
+    while (sched_hungry(b->sc)) {
+        if (!b->open) {
+            if (b->first == b->n) return true;
+            b->open = b->line[b->first++];
+            b->tokens -= b->open->ids.n;
+        }
+        batch_line *l = b->open;
+        const bool  none = (l->q.max_tokens >= 0 ? l->q.max_tokens : b->job->gen->n_predict) == 0;
+        if (none || l->n_added == l->q.n) b->open = NULL;
+        if (none ? !batch__answer(b, l, e) : l->n_added < l->q.n && !batch__add(b, l, e)) return false;
+    }
+    return true;
+}
+
+static bool batch__collect(batch_work *b, err_t *e) {
+    for (sched_seq *s; (s = sched_ended(b->sc));) {
+        batch_line *l = s->owner;
+        if (++l->n_ended < l->q.n) continue;
+        if (b->open == l) b->open = NULL;
+        if (!batch__answer(b, l, e)) return false;
+    }
+    return true;
+}
+
+/* --- what a person sees --- */
+
+/* Seconds until the end, by the lines done so far; -1: nobody can say. */
+static double batch__left(const batch_work *b, double now) {
+    const double done = (double)(b->n_ok + b->n_bad), had = (double)(b->n_before + b->n_other);
+    double       all = (double)b->n_read - had;
+    if (!b->over && (!b->in->size || !b->in->at)) return -1;
+    if (!b->over) all *= (double)b->in->size / (double)b->in->at;
+    return done > 0 ? (now - b->t0) * (all - done) / done : -1;
+}
+
+static void batch__progress(batch_work *b, bool last) {
+    const double       now = clock_now(), gone = now - b->t_told;
+    const bool         tty = isatty(STDERR_FILENO);
+    const sched_stats *st = &b->sc->st;
+    if (g_log_level < LOG_NORMAL) return;
+    if (last) {
+        if (b->shown && tty) fprintf(stderr, "\r\033[K");
+        return;
+    }
+    if (gone < (tty ? BATCH_SHOW_S : BATCH_TELL_S)) return;
+    const double left = batch__left(b, now), seen = (double)(st->prefill + st->cached);
+    fprintf(stderr, "%s%lld done, %d running, %zu waiting%s | %.0f tokens/s read, %.0f written | %.0f %% shared", tty ? "\r" : "llmrun: ",
+            b->n_ok + b->n_bad, b->sc->n_run, b->n - b->first, b->over ? "" : "+", (double)(st->prefill - b->told_prefill) / gone,
+            (double)(st->decode - b->told_decode) / gone, seen > 0 ? 100 * (double)st->cached / seen : 0.0);
+    if (left >= 0) fprintf(stderr, " | %.0f:%02d left", floor(left / 60), (int)fmod(left, 60));
+    fprintf(stderr, tty ? "\033[K" : "\n");
+    fflush(stderr);
+    b->t_told = now;
+    b->told_prefill = st->prefill;
+    b->told_decode = st->decode;
+    b->shown = true;
+}
+
+typedef struct {                                      /* one figure of the summary */
+    const char *name;
+    double      v;
+} batch_figure;
+
+/* Seconds at three percentiles, as text or as JSON. */
+static void batch__percentiles(str *s, bool json, const char *name, const char *words, const hist *h) {
+    const double p50 = hist_at(h, 0.5), p95 = hist_at(h, 0.95), p99 = hist_at(h, 0.99);
+    if (json) str_fmt(s, ", \"%s_s\": {\"p50\": %.6g, \"p95\": %.6g, \"p99\": %.6g}", name, p50, p95, p99);
+    else str_fmt(s, "llmrun: %-11s %.3f s, %.3f, %.3f (p50, p95, p99)\n", words, p50, p95, p99);
+}
+
+static void batch__summary(const batch_work *b) {
+    const sched_stats *st = &b->sc->st;
+    const kv_cache    *kv = b->eng->kv;
+    const double       all = clock_now() - b->t0, waste = st->slots > 0 ? st->waste / st->slots : 0;
+    const double       million = b->o->cost > 0 && b->n_prompt + b->n_gen ? (double)b->o->cost * all / 3600 * 1e6 / (double)(b->n_prompt + b->n_gen) : 0;
+    const bool         json = b->job->json;
+    const batch_figure figures[] = {
+        {"requests", (double)(b->n_ok + b->n_bad)}, {"answered", (double)b->n_ok}, {"errors", (double)b->n_bad},
+        {"answered_before", (double)b->n_before}, {"other_shards", (double)b->n_other}, {"seconds", all},
+        {"prompt_tokens", (double)b->n_prompt}, {"shared_tokens", (double)st->cached}, {"computed_prompt_tokens", (double)st->prefill},
+        {"completion_tokens", (double)b->n_gen}, {"requests_per_s", (double)(b->n_ok + b->n_bad) / all},
+        {"prompt_tokens_per_s", (double)b->n_prompt / all}, {"completion_tokens_per_s", (double)b->n_gen / all},
+        {"steps", (double)st->steps}, {"steps_s", st->busy_s}, {"kv_blocks_peak", (double)kv->group[0].n_peak},
+        {"kv_block_tokens", (double)kv->opts.block}, {"kv_bytes_peak", (double)kv_bytes_peak(kv)}, {"kv_unused", waste},
+        {"preemptions", (double)st->preempted}, {"seed", (double)b->job->seed},
+    };
+    str s = {0};
+    if (json) {
+        for (size_t i = 0; i < sizeof figures / sizeof *figures; i++) str_fmt(&s, "%s\"%s\": %.12g", i ? ", " : "{", figures[i].name, figures[i].v);
+        if (million > 0) str_fmt(&s, ", \"cost_per_million_tokens\": %.6g", million);
+    } else {
+        str_fmt(&s, "llmrun: requests    %lld in %.2f s (%.2f/s): %lld answered, %lld error%s", b->n_ok + b->n_bad, all,
+                (double)(b->n_ok + b->n_bad) / all, b->n_ok, b->n_bad, b->n_bad == 1 ? "" : "s");
+        if (b->n_before) str_fmt(&s, ", %lld answered before", b->n_before);
+        if (b->n_other) str_fmt(&s, ", %lld left to other shards", b->n_other);
+        str_fmt(&s, "\nllmrun: prompts     %lld tokens (%.1f tokens/s), %lld of them shared and not computed again\n", b->n_prompt,
+                (double)b->n_prompt / all, st->cached);
+        str_fmt(&s, "llmrun: generated   %lld tokens (%.1f tokens/s) in %lld steps\n", b->n_gen, (double)b->n_gen / all, st->steps);
+    }
+    batch__percentiles(&s, json, "ttft", "first token", &st->ttft);
+    batch__percentiles(&s, json, "tpot", "per token", &st->tpot);
+    batch__percentiles(&s, json, "itl", "next token", &st->itl);
+    batch__percentiles(&s, json, "e2e", "request", &st->e2e);
+    if (json) str_put(&s, "}\n");
+    else {
+        str_fmt(&s, "llmrun: cache       %d blocks of %d tokens at the peak (%.1f MiB), %.1f %% of it unused, %lld preemption%s\n", kv->group[0].n_peak,
+                kv->opts.block, (double)kv_bytes_peak(kv) / 1048576, 100 * waste, st->preempted, st->preempted == 1 ? "" : "s");
+        if (million > 0) str_fmt(&s, "llmrun: cost        %.4g for a million tokens read or written\n", million);
+        str_fmt(&s, "llmrun: seed        %llu\n", (unsigned long long)b->job->seed);
+    }
+    if (g_log_level >= LOG_NORMAL) fputs(s.p, stderr);
+    str_drop(&s);
+}
+
+/* --- the run --- */
+
+static void batch__loop(batch_work *b, err_t *e) {
+    while (!g_interrupt) {
+        const bool idle = !b->sc->n_run && !b->sc->first && !b->open && b->first == b->n;
+        const bool low = b->n - b->first <= (size_t)b->o->window / 2;
+        if (idle && b->over) return;
+        if (!b->over && low) {
+            const size_t had = b->n - b->first;
+            if (!batch__refill(b, idle, e)) return;
+            if (b->n - b->first > had || b->over) batch__plan(b);
+        }
+        if (!batch__feed(b, e) || (!sched_step(b->sc, b->n_wanted, e) && e->code) || !batch__collect(b, e)) return;
+        batch__progress(b, false);
+    }
+}
+
+/* Answers the lines of job->path in `out`. Returns the number of records with an error, -1 with words in e, or without: nobody to
+ * write to, or an interrupt. */
+static long long batch_run(engine *eng, results *out, const batch_opts *o, const batch_job *job, err_t *e) {
+    batch_work b = {.eng = eng, .o = o, .job = job, .out = out, .t0 = clock_now()};
+    sched_opts so = {o->n_parallel, eng->n_batch - o->n_parallel, o->fixed, LLMRUN_STRESS};
+    b.t_told = b.t0;
+    if ((o->shard && !lines_shard_parse(o->shard, &b.shard, e)) || !(b.in = lines_open(job->path, o->line_bytes, e)) ||
+        !(b.sc = sched_new(eng, &so, e))) goto done;
+    b.stop = mem_new((size_t)job->gen->n_stop, sizeof *b.stop);
+    for (int i = 0; i < job->gen->n_stop; i++) b.stop[i] = bytes_of(job->gen->stop[i]);
+    batch__loop(&b, e);
+    batch__progress(&b, true);
+    if (!out->why) batch__summary(&b);
+    if (g_interrupt && out->file) log_warn("%s: %lld lines are answered; --resume goes on with the others", out->name, b.n_before + b.n_ok + b.n_bad);
+done:
+    if (b.open && !b.open->seq) batch__line_free(b.open);
+    for (batch_line *l = b.begun, *next; l; l = next) {
+        next = l->next;
+        batch__line_free(l);
+    }
+    for (size_t i = b.first; i < b.n; i++) batch__line_free(b.line[i]);
+    sched_free(b.sc);
+    lines_close(b.in);
+    lines_shard_drop(&b.shard);
+    mem_free(b.line);
+    mem_free(b.stop);
+    str_drop(&b.rec);
+    return e->code || g_interrupt || out->why ? -1 : b.n_bad;
 }
 
 /* ===== [calib] what a text shows of a model's inputs =====
@@ -11184,8 +14467,10 @@ typedef enum {
     ACT_INSPECT,
     ACT_DUMP,
     ACT_QUANTIZE,
+    ACT_BATCH,
     ACT_BENCH,
     ACT_STATISTICS,
+    ACT_MERGE,
     ACT_LIST,
     ACT_VERSION,
     ACT_HELP
@@ -11214,10 +14499,13 @@ typedef struct {
     gen_opts    gen;
     calib_opts  calib;
     cli_list    in_files;                             /* importance matrices to add to the one gathered */
+    cli_list    merge;                                /* files of results */
     samp_opts   samp;
     eval_opts   eval;
     int         chunks;                               /* of eval and calib */
     quant_opts  quant;
+    batch_opts  batch;
+    bool        resume;
     cli_list    models;                               /* of --bench, in place of model */
     bench_opts  bench;
     bool        given[CLI_OPTS_MAX];                  /* by row of cli_opts: named on the command line */
@@ -11226,7 +14514,7 @@ typedef struct {
 static config cli_defaults(void) {
     return (config){.cpu = "auto", .special = -1, .log_level = LOG_NORMAL, .seed = -1,
                     .kv = kv_defaults, .fwd = fwd_defaults, .gen = gen_defaults, .calib = calib_defaults, .samp = samp_defaults,
-                    .eval = eval_defaults, .chunks = -1, .bench = bench_defaults};
+                    .eval = eval_defaults, .chunks = -1, .batch = batch_defaults, .bench = bench_defaults};
 }
 
 /* --- the table --- */
@@ -11234,7 +14522,7 @@ static config cli_defaults(void) {
 typedef enum {
     OPT_ON, OPT_OFF,                                  /* bool; no value */
     OPT_SET,                                          /* int becomes lo; no value */
-    OPT_INT, OPT_I64, OPT_FLT,                        /* lo <= value <= hi */
+    OPT_INT, OPT_I64, OPT_FLT,               /* lo <= value <= hi */
     OPT_SIZE,                                         /* uint64_t bytes, suffix K M G T (1024) */
     OPT_STR,
     OPT_WORD,                                         /* one of the words of the argument column */
@@ -11248,7 +14536,7 @@ typedef enum {
     OPT_ACT,                                          /* action lo; its value, if the argument column has one, is `what` */
 } cli_kind;
 
-typedef enum { GROUP_ACT, GROUP_PROMPT, GROUP_RUN, GROUP_SAMPLE, GROUP_CACHE, GROUP_ROPE, GROUP_QUANT, GROUP_BENCH, GROUP_OUT, N_GROUPS } cli_group;
+typedef enum { GROUP_ACT, GROUP_PROMPT, GROUP_RUN, GROUP_SAMPLE, GROUP_CACHE, GROUP_ROPE, GROUP_QUANT, GROUP_BATCH, GROUP_BENCH, GROUP_OUT, N_GROUPS } cli_group;
 
 static const char *const cli_groups[N_GROUPS] = {
     [GROUP_ACT] = "Actions (at most one; without any, generate)",
@@ -11258,6 +14546,7 @@ static const char *const cli_groups[N_GROUPS] = {
     [GROUP_CACHE] = "KV cache and context",
     [GROUP_ROPE] = "Position encoding, when the model file is not to be believed",
     [GROUP_QUANT] = "Quantising (with --quantize)",
+    [GROUP_BATCH] = "Batch files (with --batch)",
     [GROUP_BENCH] = "Measuring (with --bench, where these names mean what stands here)",
     [GROUP_OUT] = "Output",
 };
@@ -11298,12 +14587,16 @@ static const cli_opt cli_opts[] = {
      "run the text of -f in chunks of -c tokens (512 by itself) and write its importance matrix to FILE, as GGUF"},
     {"--show-statistics",               NULL,         OPT_ACT,  AT(what), ACT_STATISTICS, 0,      GROUP_ACT, NULL,
      "what the importance matrix of --in-file says of each tensor's inputs; needs no model"},
+    {"--merge",                         "FILE",       OPT_ACT,  AT(what), ACT_MERGE, 0,           GROUP_ACT, NULL,
+     "the batch results of FILE and of all files after it, each line's first, in the order of the input; needs no model"},
     {"--inspect",                       NULL,         OPT_ACT,  AT(what), ACT_INSPECT, 0,         GROUP_ACT, NULL,
      "check the model file wholly and print what is in it; runs nothing"},
     {"--dump-tensor",                   "NAME",       OPT_ACT,  AT(what), ACT_DUMP, 0,            GROUP_ACT, NULL,
      "one tensor, dequantised, as float32, little-endian, in file order"},
     {"--quantize",                      "TYPE",       OPT_ACT,  AT(what), ACT_QUANTIZE, 0,        GROUP_ACT, NULL,
      "write the model to -o with its weights in another type or mixture (--list quants); COPY leaves them as they are"},
+    {"--batch",                         "FILE",       OPT_ACT,  AT(what), ACT_BATCH, 0,           GROUP_ACT, NULL,
+     "answer every line of FILE (- is standard input): OpenAI batch lines, bare bodies or plain prompts; results to -o or stdout as they come"},
     {"--bench",                         NULL,         OPT_ACT,  AT(what), ACT_BENCH, 0,           GROUP_ACT, NULL,
      "measure prefill and decode as llama-bench does, beside what the machine gives in the same second; -v: where the time goes"},
     {"--list",                          "types|archs|cpu|pre|quants|options", OPT_ACT, AT(what), ACT_LIST, 0, GROUP_ACT, NULL,
@@ -11427,6 +14720,14 @@ static const cli_opt cli_opts[] = {
      "most blocks in the cache; 0 is no bound but the context"},
     {"--kv-mem",                        "SIZE",       OPT_SIZE, AT(kv.mem_bytes),    0,  0x1p50,  GROUP_CACHE, NULL,
      "the same as memory, with suffix K, M, G"},
+    {"--prompt-cache",                  "FILE",       OPT_STR,  AT(kv.cache),        0,  0,       GROUP_CACHE, NULL,
+     "keep what was computed of prompts in FILE, which is made when it is not there, and take over from it whatever a prompt begins with"},
+    {"--prompt-cache-ro",               NULL,         OPT_ON,   AT(kv.cache_ro),     0,  0,       GROUP_CACHE, NULL,
+     "take over only; FILE stays as it is"},
+    {"--prompt-cache-all",              NULL,         OPT_ON,   AT(kv.cache_all),    0,  0,       GROUP_CACHE, NULL,
+     "what happens in any case: answers are kept too"},
+    {"--prompt-cache-size",             "SIZE",       OPT_SIZE, AT(kv.cache_bytes),  0,  0x1p50,  GROUP_CACHE, NULL,
+     "most that FILE holds; what was used last stays"},
     {"--context-shift",                 NULL,         OPT_ON,   AT(gen.context_shift), 0, 0,      GROUP_CACHE, NULL,
      "when the context is full, forget the older half and go on"},
     {"--no-context-shift",              NULL,         OPT_OFF,  AT(gen.context_shift), 0, 0,      GROUP_CACHE, NULL,
@@ -11473,6 +14774,23 @@ static const cli_opt cli_opts[] = {
     {"--dry-run",                       NULL,         OPT_ON,   AT(quant.dry_run),   0,  0,       GROUP_QUANT, NULL,
      "print what would become of each tensor, and the sizes; write nothing"},
 
+    {"-np --parallel",                  "N",          OPT_INT,  AT(batch.n_parallel), 1, 1024,    GROUP_BATCH, NULL,
+     "most sequences in flight; fewer run where the cache has no room"},
+    {"--resume",                        NULL,         OPT_ON,   AT(resume),          0,  0,       GROUP_BATCH, NULL,
+     "go on with the results in -o FILE: what it answers is not asked again"},
+    {"--batch-order",                   "plan|input", OPT_WORD, AT(batch.order),     0,  0,       GROUP_BATCH, NULL,
+     "plan: prompts that begin alike run one after the other, so that each shared beginning is read once; input: as they stand in the file"},
+    {"--batch-window",                  "N",          OPT_INT,  AT(batch.window),    1, 1 << 20,  GROUP_BATCH, NULL,
+     "lines read ahead, which is how far a plan sees"},
+    {"--batch-line",                    "SIZE",       OPT_SIZE, AT(batch.line_bytes), 1, 0x1p32,  GROUP_BATCH, NULL,
+     "longest line that is read; a longer one is answered with an error"},
+    {"--batch-static",                  NULL,         OPT_ON,   AT(batch.fixed),     0,  0,       GROUP_BATCH, NULL,
+     "static batches, to see what continuous ones are worth: as many requests as fit are taken, and their rows run until the last one ends"},
+    {"--shard",                         "I/N",        OPT_STR,  AT(batch.shard),     0,  0,       GROUP_BATCH, NULL,
+     "the I-th of N parts of the file, prompts that begin alike in one part; --merge puts the results of all parts together"},
+    {"--cost-per-hour",                 "X",          OPT_FLT,  AT(batch.cost),      0,  1e9,     GROUP_BATCH, NULL,
+     "what an hour of this machine costs: the summary tells what a million tokens did"},
+
     {"-m --model",                      "FILE",       OPT_LIST, AT(models),          0,  0,       GROUP_BENCH, NULL,
      "model file; may be given several times"},
     {"-p --n-prompt",                   "N,N",        OPT_NUMS, AT(bench.prompt),    0, BENCH_MOST, GROUP_BENCH, NULL,
@@ -11510,7 +14828,7 @@ static const cli_opt cli_opts[] = {
      "print token ids, on one line, in place of text"},
     {"--format",                        "text|json|jsonl|csv|md", OPT_WORD, AT(format), 0, 0,     GROUP_OUT, NULL,
      "form of the answer where several exist: json with --inspect, --perplexity, --kl-divergence and --show-statistics, csv with the "
-     "last, md with --help and --list, all with --bench"},
+     "last, md with --help and --list, all with --bench; json with --batch: of the summary"},
     {"--json",                          NULL,         OPT_ON,   AT(json),            0,  0,       GROUP_OUT, NULL,
      "--format json"},
     {"-q --quiet",                      NULL,         OPT_SET,  AT(log_level),       LOG_QUIET, 0, GROUP_OUT, NULL,
@@ -11768,6 +15086,7 @@ static bool cli__set_action(config *c, const cli_opt *o, const char *val, err_t 
     }
     c->action = action;
     c->what = val;
+    if (action == ACT_MERGE) cli__push(&c->merge, val);
     return true;
 }
 
@@ -11857,6 +15176,10 @@ static bool cli_parse(config *c, int n, char *const *arg, err_t *e) {
     const bool bench = cli__benches(n, arg);
     for (int i = 0; i < n; i++) {
         const char *a = arg[i], *eq = strchr(a, '=');
+        if (a[0] != '-' && c->action == ACT_MERGE) {
+            cli__push(&c->merge, a);
+            continue;
+        }
         if (a[0] != '-' || !a[1])
             return err_set(e, EXIT_INPUT, "unexpected argument '%.100s', expected an option (a prompt goes after -p)", a);
         bytes          name = {(const uint8_t *)a, eq ? (size_t)(eq - a) : strlen(a)};
@@ -11880,7 +15203,8 @@ static bool cli__has_format(int action, const char *format) {
     if (action == ACT_BENCH) return true;
     if (strcmp(format, "jsonl") == 0) return false;
     if (strcmp(format, "json") == 0)
-        return action == ACT_INSPECT || action == ACT_PERPLEXITY || action == ACT_DIVERGENCE || action == ACT_STATISTICS;
+        return action == ACT_INSPECT || action == ACT_PERPLEXITY || action == ACT_DIVERGENCE || action == ACT_STATISTICS ||
+               action == ACT_BATCH;
     if (strcmp(format, "csv") == 0) return action == ACT_STATISTICS;
     if (strcmp(format, "md") == 0) return action == ACT_HELP || action == ACT_LIST;
     return true;
@@ -12003,6 +15327,8 @@ static bool cli_finish(config *c, err_t *e) {
     bytes act = c->action ? cli__long_name(cli__action_opt(c->action)) : bytes_of("generation");
     if (!cli__has_format(c->action, c->format))
         return err_set(e, EXIT_INPUT, "--format: %.*s has no form %s", (int)act.n, act.p, c->format);
+    if (c->kv.cache && c->action != ACT_GENERATE && c->action != ACT_BATCH)
+        return err_set(e, EXIT_INPUT, "--prompt-cache: serves answers, %.*s gives none", (int)act.n, act.p);
     if (c->output && (c->action == ACT_LOGITS || c->action == ACT_IMATRIX))
         return err_set(e, EXIT_INPUT, "--output: %.*s names its file itself", (int)act.n, act.p);
     if (cli__needs_model(c->action) && (!c->model || !*c->model))
@@ -12040,6 +15366,7 @@ static void cli_drop(config *c) {
     cli__list_drop(&c->bias);
     cli__list_drop(&c->breakers);
     cli__list_drop(&c->in_files);
+    cli__list_drop(&c->merge);
     cli__list_drop(&c->tensor_types);
     cli__list_drop(&c->models);
     mem_free(c->biases);
@@ -12060,16 +15387,18 @@ static void cli__spell_list(const cli_opt *o, const bench_list *l, str *out) {
     }
 }
 
-/* The value an option has when nobody gives it; "" where there is nothing to say. */
-static void cli__default(const cli_opt *o, str *out) {
-    config      c = cli_defaults();
-    const void *field = (const char *)&c + o->at;
+/* The value an option has; "" where there is nothing to say. */
+static void cli__value(const cli_opt *o, const config *c, str *out) {
+    const void *field = (const char *)c + o->at;
     char        num[32] = "";
     const char *text = num;
     switch (o->kind) {
     case OPT_INT: snprintf(num, sizeof num, "%d", *(const int *)field); break;
     case OPT_I64: snprintf(num, sizeof num, "%lld", (long long)*(const int64_t *)field); break;
-    case OPT_FLT: snprintf(num, sizeof num, "%g", (double)*(const float *)field); break;
+    case OPT_FLT:
+        snprintf(num, sizeof num, "%g", (double)*(const float *)field);
+        if (strtof(num, NULL) != *(const float *)field) snprintf(num, sizeof num, "%.9g", (double)*(const float *)field);
+        break;
     case OPT_SIZE: snprintf(num, sizeof num, "%llu", (unsigned long long)*(const uint64_t *)field); break;
     case OPT_STR:
     case OPT_WORD: text = *(const char *const *)field ? *(const char *const *)field : ""; break;
@@ -12082,6 +15411,12 @@ static void cli__default(const cli_opt *o, str *out) {
     default: break;
     }
     str_put(out, text);
+}
+
+/* The same when nobody gives it. */
+static void cli__default(const cli_opt *o, str *out) {
+    const config c = cli_defaults();
+    cli__value(o, &c, out);
 }
 
 /* "-c, --ctx-size N" */
@@ -12235,7 +15570,7 @@ static void cli__version(str *out) {
     err_t none = {0};
     str_fmt(out, "llmrun %s\n", cli_version);
     str_fmt(out, "compiler  %s%s\n", strstr(__VERSION__, "lang") ? "" : "gcc ", __VERSION__);
-    str_fmt(out, "kernels   %s\nPCRE2     %s\n", k_level_name(), pcre);
+    str_fmt(out, "kernels   %s\nPCRE2     %s\njansson   %s\n", k_level_name(), pcre, req_json_version());
     str_fmt(out, "OpenBLAS  %s\n",
             dev_blas_open(&none) ? "found, runs with --blas"
             : LLMRUN_BLAS        ? "not found"
@@ -12483,16 +15818,21 @@ static void cli__breakers(const config *c, tok_vocab *v, samp_breakers *out) {
     samp_breakers_seal(out);
 }
 
+/* The sampler's options, and DRY's breakers where it is on, which the caller drops. */
+static samp_opts cli__samp(const config *c, tok_vocab *v, int n_ctx, samp_breakers *breakers) {
+    samp_opts so = c->samp;
+    so.n_ctx = n_ctx;
+    if (so.dry_multiplier <= 0) return so;
+    cli__breakers(c, v, breakers);
+    so.dry_breakers = breakers;
+    return so;
+}
+
 static bool cli__generate(cli_run *r, engine *en, err_t *e) {
     const config *c = r->c;
-    samp_opts     so = c->samp;
-    samp_breakers breakers = {0};
-    uint64_t      seed = c->seed < 0 ? rng_fresh() : (uint64_t)c->seed;
-    so.n_ctx = en->n_ctx;
-    if (so.dry_multiplier > 0) {
-        cli__breakers(c, r->vocab, &breakers);
-        so.dry_breakers = &breakers;
-    }
+    samp_breakers   breakers = {0};
+    const samp_opts so = cli__samp(c, r->vocab, en->n_ctx, &breakers);
+    const uint64_t  seed = c->seed < 0 ? rng_fresh() : (uint64_t)c->seed;
     bool ok = gen_text(en, &r->ids, &c->gen, &so, seed, &r->out, e);
     samp_breakers_drop(&breakers);
     return ok;
@@ -12508,7 +15848,7 @@ static bool cli__with_engine(cli_run *r, err_t *e) {
     bool ok = gen_fits(en, &r->ids, e) && out_begin(&r->out, e);
     if (ok && c->action == ACT_SCORE) ok = gen_score(en, &r->ids, &r->out, e);
     else if (ok && c->action == ACT_LOGITS) ok = gen_logits(en, &r->ids, &r->out, e);
-    else if (ok) ok = cli__generate(r, en, e);
+    else if (ok) ok = cli__generate(r, en, e) && engine_save(en, &c->kv, e);
     engine_close(en);
     return ok;
 }
@@ -12743,16 +16083,99 @@ static bool cli__from_model(config *c, const gguf_file *g, err_t *e) {
     return true;
 }
 
+/* What decides about the answers of a batch, a line for each: results that were made otherwise do not go into one file. */
+static void cli__settings(const config *c, const gguf_file *g, const char *seed, str *out) {
+    static const char *const more[] = {"-n", "-c", "-ctk", "-ctv", "--pre", "--stop", "--ignore-eos", "--special", "--bos", "--blas", "--shard"};
+    str_fmt(out, "model=%016llx\nseed=%s\n", (unsigned long long)gguf_fingerprint(g), seed);
+    for (int i = 0; i < N_CLI_OPTS; i++) {
+        const cli_opt *o = &cli_opts[i];
+        bool           want = o->group == GROUP_ROPE || (o->group == GROUP_SAMPLE && o != cli__find(false, bytes_of("--seed")));
+        for (size_t k = 0; k < sizeof more / sizeof *more; k++) want = want || o == cli__find(false, bytes_of(more[k]));
+        if (!want) continue;
+        const bytes name = cli__long_name(o);
+        const void *field = (const char *)c + o->at;
+        str         v = {0};
+        str_add(&v, "", 0);
+        if (o->kind == OPT_LIST) {
+            const cli_list *l = field;
+            for (int k = 0; k < l->n; k++) str_json(&v, bytes_of(l->v[k]));
+        } else if (o->kind == OPT_ON) str_put(&v, *(const bool *)field ? "on" : "off");
+        else if (o->kind == OPT_SET) str_fmt(&v, "%d", *(const int *)field);
+        else if (o->kind == OPT_STR) str_json(&v, bytes_of(*(const char *const *)field ? *(const char *const *)field : ""));
+        else cli__value(o, c, &v);
+        str_fmt(out, "%.*s=%s\n", (int)name.n - 2, name.p + 2, v.p);
+        str_drop(&v);
+    }
+}
+
+/* The seed of a batch: the one given, or the one that the results to go on with were begun with, or a fresh one. *drawn: nobody
+ * gave it. */
+static bool cli__batch_seed(const config *c, uint64_t *seed, bool *drawn, str *told, err_t *e) {
+    static const char mark[] = "drawn ";
+    *drawn = c->seed < 0;
+    *seed = *drawn ? rng_fresh() : (uint64_t)c->seed;
+    if (*drawn && c->resume && c->output && results_setting(c->output, "seed", told, e) && strncmp(told->p, mark, sizeof mark - 1) == 0)
+        *seed = strtoull(told->p + sizeof mark - 1, NULL, 10);
+    str_clear(told);
+    str_fmt(told, "%s%llu", *drawn ? mark : "", (unsigned long long)*seed);
+    return !e->code;
+}
+
+/* The name of a path's last part. */
+static const char *cli__base_name(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+static bool cli__batch(config *c, gguf_file *g, double t_start, err_t *e) {
+    batch_job     job = {.path = c->what, .model_name = cli__base_name(g->path), .gen = &c->gen, .special = c->special != 0, .bos = c->bos,
+                         .json = strcmp(c->format, "json") == 0};
+    samp_breakers breakers = {0};
+    str           seed = {0}, settings = {0};
+    engine       *en = NULL;
+    results      *out = NULL;
+    long long     bad = -1;
+    tok_vocab    *v = tok_load(g, c->pre, e);
+    bool ok = v && (!c->output || cli__apart(c->output, c->what, "batch file", e)) && cli__batch_seed(c, &job.seed, &job.own_seeds, &seed, e);
+    if (ok) cli__settings(c, g, seed.p, &settings);
+    ok = ok && (en = engine_open_batch(g, v, &c->fwd, &c->kv, c->batch.n_parallel, t_start, e));
+    cli__graceful = 1;
+    if (ok && (out = results_open(c->output, c->resume, str_bytes(&settings), e))) {
+        const samp_opts so = cli__samp(c, v, en->n_ctx, &breakers);
+        job.samp = &so;
+        bad = batch_run(en, out, &c->batch, &job, e);
+        if (bad >= 0) bad += (long long)out->n_old_failed;
+        results_close(out, e);
+        engine_save(en, &c->kv, e);
+    }
+    if (bad > 0) err_set(e, EXIT_NO, "%s: %lld line%s answered with an error", c->what, bad, bad == 1 ? " is" : "s are");
+    samp_breakers_drop(&breakers);
+    engine_close(en);
+    tok_free(v);
+    str_drop(&seed);
+    str_drop(&settings);
+    return !e->code;
+}
+
 static bool cli__on_model(const config *c, double t_start, err_t *e) {
     gguf_file g;
     if (cli__needs_prompt(c->action) && !cli__prompt_exists(c, 0, e)) return false;
     if (!gguf_open(&g, c->model, e)) return false;
+    if (c->kv.cache && !c->kv.cache_ro && !gguf_write_could(c->kv.cache, &g, e)) {
+        gguf_close(&g);
+        return false;
+    }
     if (c->action == ACT_QUANTIZE) {
         bool ok = cli__quantize(c, &g, e);
         gguf_close(&g);
         return ok;
     }
     config  own = *c;
+    if (c->action == ACT_BATCH) {
+        bool ok = cli__from_model(&own, &g, e) && cli__batch(&own, &g, t_start, e);
+        gguf_close(&g);
+        return ok;
+    }
     bool    exact = cli__exact(c->action);
     if (exact && !cli__given(c, "-ctk")) own.kv.type_k = K_F32;
     if (exact && !cli__given(c, "-ctv")) own.kv.type_v = K_F32;
@@ -12789,6 +16212,15 @@ static bool cli__on_matrix(const config *c, err_t *e) {
     str_drop(&text);
     calib_imatrix_drop(&im);
     return ok;
+}
+
+static bool cli__merge(const config *c, err_t *e) {
+    out_t out;
+    for (int i = 0; c->output && i < c->merge.n; i++)
+        if (!cli__apart(c->output, c->merge.v[i], "input", e)) return false;
+    if (!cli__output(&out, c->output, c, NULL, e)) return false;
+    bool ok = results_merge(c->merge.v, c->merge.n, &out, e);
+    return out_end(&out, e) && ok;
 }
 
 static bool cli__bench(const config *c, err_t *e) {
@@ -12837,6 +16269,7 @@ static int cli_main(int argc, char **argv) {
         else if (c.action == ACT_BENCH) cli__bench(&c, &e);
         else if (cli__needs_model(c.action)) cli__on_model(&c, t_start, &e);
         else if (c.action == ACT_STATISTICS) cli__on_matrix(&c, &e);
+        else if (c.action == ACT_MERGE) cli__merge(&c, &e);
         else cli__on_nothing(&c, &e);
     }
     cli_drop(&c);

@@ -1277,6 +1277,55 @@ def imatrix_out():
     same(two, 2 * one, "counts of a matrix added to itself")
 
 
+def record(line, text="t", custom_id=None):
+    """A line of batch results as llmrun writes it."""
+    return json.dumps({"id": "batch_req_%d_%016x" % (line, line * 0x9e3779b97f4a7c15 % 2 ** 64), "custom_id": custom_id,
+                       "response": {"status_code": 200, "request_id": "req_%d" % line, "body": {"text": text}}, "error": None},
+                      separators=(",", ":")).encode() + b"\n"
+
+
+@case
+def merge():
+    """--merge puts results of several files back into the order of the input, each line once, and says what is missing; needs no model"""
+    lines = [record(i, "text %d \u20ac" % i, "id-%d" % i if i % 3 else None) for i in range(1, 101)]
+    names = [tmp("part%d.jsonl" % i) for i in range(3)]
+    for i, name in enumerate(names):
+        open(name, "wb").write(b"".join(sorted(lines[i::3])))
+    r = run("--merge", *names)
+    same((r.rc, r.out, r.err), (0, b"".join(lines), b""), "three parts")
+    out = tmp("all.jsonl")
+    same(good("--merge", names[2], "-o", out, names[0], names[1], names[0]), b"", "-o between the files, one of them twice")
+    same(open(out, "rb").read(), b"".join(lines), "the same")
+    same(good("--merge=" + names[1], "--merge", names[0], "--merge", names[2]), b"".join(lines), "an option for each")
+    r = run("--merge", *names[:2])
+    same((r.rc, r.out), (0, b"".join(line for i, line in enumerate(lines) if i % 3 < 2)), "two parts")
+    check(one_line(r.err) and b"33 of the lines 1 to 100 have no result" in r.err, r.err)
+    same(run("--merge", *names[:2], "-q").err, b"", "-q")
+    odd = tmp("odd.jsonl")
+    open(odd, "wb").write(record(4, "other") + record(5, "text 5 \u20ac", "id-5") + record(6)[:-20])
+    r = run("--merge", *names, odd)
+    same((r.rc, r.out), (0, b"".join(lines)), "the first result of a line stays")
+    check(b"last line is torn" in r.err and b"1 results differ" in r.err and r.err.count(b"\n") == 2, r.err)
+    refused(run("--merge"), 2, "expected FILE", "no file")
+    refused(run("--merge", tmp("absent.jsonl")), 2, "No such file", "absent")
+    refused(run("--merge", TMP), 2, "is a directory", "a folder")
+    refused(run("--merge", "-", inp=lines[0]), 2, "no regular file", "a pipe")
+    refused(run(names[0], "--merge", names[1]), 2, "unexpected argument", "a file before the option")
+    refused(run("--merge", names[0], "--bench"), 2, "two actions", "two actions")
+    refused(run("--merge", names[0], "--format", "json"), 2, "no form json", "a form")
+    refused(run("--merge", names[0], "-o", names[0]), 2, "input itself", "over itself")
+    same(open(names[0], "rb").read(), b"".join(sorted(lines[0::3])), "the input is as it was")
+    open(odd, "wb").write(lines[0] + b'{"id": "batch_7"}\n')
+    refused(run("--merge", odd, "-o", out), 2, "byte %d: line 2 is no record" % len(lines[0]), "a line of something else")
+    same(open(out, "rb").read(), b"".join(lines), "the output keeps its bytes until there are others")
+    check(run("--merge", *names, "-o", "/dev/full").rc == 3, "a full disk")
+    p = start("--merge", *names * 200)
+    p.stdout.close()
+    p.stdout = None
+    r = finish(p)
+    same((r.rc, r.err), (0, b""), "a reader who left")
+
+
 @case
 def statistics():
     """--show-statistics prints one importance matrix in three forms, and needs no model"""

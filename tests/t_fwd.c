@@ -61,7 +61,7 @@ static bool t_rig_open(t_rig *r, const char *path, const t_how *how) {
     k_init(how->level);
     if (!CHECKF(gguf_open(&r->g, path, &e), "%s", e.text)) return false;
     if (!CHECKF(model_open(&r->m, &r->g, &rope_defaults, &e), "%s", e.text)) return false;
-    kv_opts ko = {how->kv_type, how->kv_type, t_stress() ? 2 : how->block, 0, 0};
+    kv_opts ko = {.type_k = how->kv_type, .type_v = how->kv_type, .block = t_stress() ? 2 : how->block};
     r->kv = kv_new(&r->m.hp, &ko, 4096, &e);
     if (!CHECKF(r->kv != NULL, "%s", e.text)) return false;
     r->p = pool_new(how->threads);
@@ -249,7 +249,7 @@ static void t_fwd_spread(void) {
         for (int plain = 0; plain < 2; plain++) {
             t_rig   r;
             err_t   e = {0};
-            kv_opts o = {cases[i].k, cases[i].v, 32, 0, 0};
+            kv_opts o = {.type_k = cases[i].k, .type_v = cases[i].v, .block = 32};
             if (!t_rig_open(&r, t_tiny_path(t.file), &t_plain)) continue;
             float **copy = mem_new(4 * (size_t)r.m.hp.n_layer, sizeof *copy);
             t_outliers(&r, cases[i].factor, copy);

@@ -16,7 +16,7 @@ typedef struct {
 static t_kv_rig t_kv_open(int n_layer, int heads, int window, int block, int max_blocks, int tokens) {
     t_kv_rig      r = {.hp = t_kv_shape(n_layer, heads, 8, window)};
     err_t         e = {0};
-    const kv_opts o = {K_F32, K_F32, block, max_blocks, 0};
+    const kv_opts o = {.type_k = K_F32, .type_v = K_F32, .block = block, .max_blocks = max_blocks};
     r.kv = kv_new(&r.hp, &o, tokens, &e);
     return r;
 }
@@ -118,7 +118,7 @@ static void t_kv_random(void) {
 static void t_kv_bound(void) {
     arch_hparams hp = t_kv_shape(4, 2, 32, 0);
     err_t        e = {0};
-    kv_opts      o = {K_F16, K_F16, 16, 0, 0};
+    kv_opts      o = {.type_k = K_F16, .type_v = K_F16, .block = 16};
     kv_cache    *kv = kv_new(&hp, &o, 1 << 28, &e);
     EQ_INT(model_kv_bytes(&hp, K_F16, K_F16), 4 * 2 * 2 * 32 * 2);
     EQ_INT(kv_bytes_peak(kv), 0);
@@ -143,7 +143,7 @@ static void t_kv_bound(void) {
     CHECK(kv_new(&hp, &o, 4096, &e) == NULL);
     EQ_INT(e.code, EXIT_RESOURCE);
     e = (err_t){0};
-    o = (kv_opts){K_Q8_0, K_F16, 32, 3, 0};           /* heads of 20 take whole blocks of 32 */
+    o = (kv_opts){.type_k = K_Q8_0, .type_v = K_F16, .block = 32, .max_blocks = 3};           /* heads of 20 take whole blocks of 32 */
     arch_drop(&hp);
     hp = t_kv_shape(1, 1, 20, 0);
     EQ_INT(model_kv_bytes(&hp, K_Q8_0, K_F16), 34 + 40);
@@ -169,7 +169,7 @@ static void t_kv_spread(void) {
     for (int i = 0; i < N; i++) {
         const int     j = (i * 5 + 3) % N;
         err_t         e = {0};
-        const kv_opts o = {cases[i].type, cases[j].type, 32, 0, 0};
+        const kv_opts o = {.type_k = cases[i].type, .type_v = cases[j].type, .block = 32};
         arch_hparams  hp = t_kv_shape(1, 1, 0, 0);
         hp.hd_k = cases[i].hd;
         hp.hd_v = cases[j].hd;

@@ -1,0 +1,1133 @@
+#!/usr/bin/env python3
+"""Batch files from outside: what a line answers is the same however it is run, and no answer is ever lost.
+
+    python3 tests/batch.py ./llmrun [--stress BINARY] [--kills N] [--seed N] [WORD ...]     cases whose name holds a word, else all
+
+--stress: a build with blocks of two tokens, chunks of one and a preemption at every step; its answers are held against those of the
+first. --kills: how often the run over one file is killed (12). --seed: of the moments at which that happens. One line per case, then a
+count. LLMRUN_SLOW=N stretches every time limit N times, for builds under a sanitizer.
+  Two answers are compared as bytes: whole records without the time of day (`created`) and the tokens that were found in the cache
+(`cached_tokens`). A file of one line is that line behind as many blank ones as it had lines before it, so that it keeps its number.
+"""
+import argparse, collections, json, math, os, random, re, resource, shutil, signal, subprocess, sys, tempfile, threading, time
+
+HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+sys.path.insert(0, os.path.join(HERE, "models", "train"))
+import world
+
+PIP = os.path.join(HERE, "models", "pip-q4_k_m.gguf")
+DRAFT = os.path.join(HERE, "models", "pip-draft-q8_0.gguf")
+TINY = os.path.join(HERE, "tests", "data", "tiny")
+SMALL = os.path.join(TINY, "llama.gguf")
+SLOW = float(os.environ.get("LLMRUN_SLOW") or 1)
+TMP = tempfile.mkdtemp(prefix="llmrun-batch-")
+ENV = {k: v for k, v in os.environ.items() if not k.startswith(("LLMRUN_MODEL", "LC_", "LANG"))}
+O = None                               # options of this script
+CASES = []
+
+
+class Skip(Exception):
+    pass
+
+
+def case(f):
+    CASES.append(f)
+    return f
+
+
+def check(ok, why):
+    if not ok:
+        raise AssertionError(why)
+
+
+def short(x):
+    r = repr(x)
+    return r if len(r) < 240 else r[:160] + " ... " + r[-70:]
+
+
+def same(got, want, what):
+    if got != want:
+        raise AssertionError("%s: got %s, want %s" % (what, short(got), short(want)))
+
+
+def tmp(name):
+    return os.path.join(TMP, name)
+
+
+def fresh(name):
+    """A name in the folder of this run, with no file of that name and no header beside it."""
+    path = tmp(name)
+    for old in path, path + ".llmrun":
+        if os.path.exists(old):
+            os.unlink(old)
+    return path
+
+
+class Done:
+    def __init__(self, rc, out, err, usage=None):
+        self.rc, self.out, self.err, self.usage = rc, out, err, usage
+
+    def __repr__(self):
+        return "exit %d, stdout %s, stderr %r" % (self.rc, short(self.out), self.err[-400:])
+
+
+def start(*args, binary=None, **kw):
+    kw.setdefault("stdin", subprocess.DEVNULL)
+    kw.setdefault("stdout", subprocess.PIPE)
+    return subprocess.Popen([binary or O.binary, *args], stderr=subprocess.PIPE, env=ENV, **kw)
+
+
+def finish(p, timeout=60):
+    try:
+        out, err = p.communicate(timeout=timeout * SLOW)
+    except subprocess.TimeoutExpired:
+        p.kill()
+        p.communicate()
+        raise AssertionError("still running after %g s" % (timeout * SLOW))
+    return Done(p.returncode, out or b"", err or b"")
+
+
+def run(*args, inp=None, timeout=60, **kw):
+    if inp is None:
+        return finish(start(*args, **kw), timeout)
+    p = start(*args, stdin=subprocess.PIPE, **kw)
+    try:
+        out, err = p.communicate(inp, timeout=timeout * SLOW)
+    except subprocess.TimeoutExpired:
+        p.kill()
+        p.communicate()
+        raise AssertionError("still running after %g s" % (timeout * SLOW))
+    return Done(p.returncode, out, err)
+
+
+def good(*args, **kw):
+    r = run(*args, **kw)
+    check(r.rc == 0, "%s: %r" % (" ".join(args), r))
+    return r.out
+
+
+def one_line(err):
+    return err.count(b"\n") == 1 and err.startswith(b"llmrun: ") and err.endswith(b"\n")
+
+
+def refused(r, rc, word, what):
+    """A failure: this exit code, one line that holds the word, nothing on stdout."""
+    check(r.rc == rc, "%s: want exit %d, got %r" % (what, rc, r))
+    check(one_line(r.err), "%s: want one line on stderr, got %r" % (what, r.err))
+    check(re.search(word.encode(), r.err), "%s: want %r in %r" % (what, word, r.err))
+    same(r.out, b"", what + ": stdout")
+
+
+def knows(option):
+    """Whether this binary has the option; one that a build lacks makes a case skip."""
+    if not hasattr(knows, "names"):
+        knows.names = set(good("--list", "options").decode().split())
+    return option in knows.names
+
+
+def need(*names):
+    for name in names:
+        if not knows(name):
+            raise Skip("no option " + name)
+
+
+def levels():
+    return [line.split()[0] for line in good("--list", "cpu").decode().splitlines() if "runs here" in line]
+
+
+# --- records ---
+
+RECORD = re.compile(rb'\{"id":"batch_req_(\d+)_([0-9a-f]{16})","custom_id":(null|"(?:[^"\\]|\\.)*"),"response":'
+                    rb'(null|\{"status_code":200,"request_id":"req_\1","body":\{.*\}\}),"error":(null|\{"code":"[a-z0-9_]+","message":"(?:[^"\\]|\\.)*"\})\}', re.S)
+PASSING = re.compile(rb'("(?:created|cached_tokens)":)\d+')
+
+
+class Record:
+    """One record: no, hash, id (None or bytes), error (None or a dict), body (None or a dict), plain: its bytes, less what may differ."""
+
+    def __init__(self, line):
+        m = RECORD.fullmatch(line)
+        check(m, "not a record: %s" % short(line))
+        try:
+            self.whole = json.loads(line.decode("utf-8", "surrogateescape"))
+        except ValueError as e:
+            raise AssertionError("a record that is no JSON (%s): %s" % (e, short(line)))
+        self.no, self.hash, self.id = int(m.group(1)), m.group(2), self.whole["custom_id"]
+        self.error, answer = self.whole["error"], self.whole["response"]
+        check((self.error is None) != (answer is None), "an answer or an error, not both: %s" % short(line))
+        self.body = answer and answer["body"]
+        self.plain = PASSING.sub(rb"\g<1>0", line)
+
+    def texts(self):
+        return [c["text"].encode("utf-8", "surrogateescape") for c in self.body["choices"]]
+
+
+def records(data, torn=False):
+    """{line number: record}: every record whole and once. torn: what stands behind the last newline may be the beginning of one."""
+    lines = data.split(b"\n")
+    tail = lines.pop()
+    check(torn or tail == b"", "a torn last record: %s" % short(tail))
+    found = {}
+    for line in lines:
+        r = Record(line)
+        check(r.no not in found, "line %d is answered twice" % r.no)
+        found[r.no] = r
+    return found
+
+
+def plain(found):
+    return {no: r.plain for no, r in found.items()}
+
+
+def equal(got, want, what):
+    """Two sets of records answer the same lines with the same bytes."""
+    got, want = plain(got), plain(want)
+    same(sorted(got), sorted(want), what + ": lines answered")
+    for no in sorted(want):
+        if got[no] != want[no]:
+            at = next(i for i, (a, b) in enumerate(zip(got[no] + b"\0", want[no] + b"\1")) if a != b)
+            raise AssertionError("%s: line %d differs at byte %d: got ...%r, want ...%r" % (what, no, at, got[no][max(0, at - 60):at + 60], want[no][max(0, at - 60):at + 60]))
+
+
+def jsonl(lines):
+    """The bytes of a file: bytes stand as they are, anything else as JSON."""
+    return b"".join((x if isinstance(x, bytes) else json.dumps(x).encode()) + b"\n" for x in lines)
+
+
+def put(name, data):
+    path = tmp(name)
+    with open(path, "wb") as f:
+        f.write(data if isinstance(data, bytes) else jsonl(data))
+    return path
+
+
+def read(path):
+    try:
+        with open(path, "rb") as f:
+            return f.read()
+    except FileNotFoundError:
+        return b""
+
+
+def batch(lines, *args, model=PIP, rc=0, binary=None, timeout=120):
+    """Runs a file of these lines, answers on stdout: {line number: record}."""
+    path = put("in.jsonl", lines)
+    r = run("-m", model, "--batch", path, "-q", *args, binary=binary, timeout=timeout)
+    check(r.rc == rc, "%s: want exit %d, got %r" % (" ".join(args), rc, r))
+    return records(r.out)
+
+
+# --- lines ---
+
+def story(rng, chars):
+    """At least so many characters of Pip's world, cut to that."""
+    text = ""
+    while len(text) < chars:
+        text += world.write_story(rng).text
+    return text[:chars]
+
+
+def odd_lines(seed, chars, vocab):
+    """Twenty-five lines of many kinds: shared beginnings, several answers, stops, log-probabilities, ids, every sampler a line may ask for."""
+    rng = random.Random(seed)
+    tale = story(rng, chars)
+    ids = lambda n: [rng.randrange(10, vocab) for _ in range(n)]
+    greedy = {"temperature": 0}
+    lines = [{"prompt": tale + "\nQuestion: %s\nAnswer:" % q, "max_tokens": 12, "stop": "\n", "logprobs": i % 3, **greedy}
+             for i, q in enumerate(("Where is the ball?", "Where is Roman?", "Who sang?", "Where is Ida?", "What is red?"))]
+    lines += [{"custom_id": "twin %d" % i, "prompt": tale, "max_tokens": 25, "temperature": 0.9, "seed": i, "logprobs": 3} for i in range(2)]
+    lines += [{"prompt": tale[:chars // 2], "n": 3, "seed": 7, "temperature": 1.1, "max_tokens": 20, "logprobs": 1},
+              {"prompt": tale[:chars // 3], "n": 2, "max_tokens": 9, "logprobs": 0, **greedy},
+              {"prompt": "", "max_tokens": 20, "logprobs": 1},
+              {"prompt": "a", "max_tokens": 1, "logprobs": 5},
+              {"prompt": tale[::-1] + tale[:chars // 4], "max_tokens": 5, "logprobs": 1, **greedy},
+              {"prompt": "Once upon a time", "max_tokens": 40, "ignore_eos": True, "logprobs": 0, **greedy},
+              {"prompt": "Once upon a time", "max_tokens": 30, "seed": -3, "temperature": 1.5},
+              {"prompt": "Once upon", "max_tokens": 20, "presence_penalty": 0.5, "frequency_penalty": 0.3, "repetition_penalty": 1.2, "seed": 5, "logprobs": 2},
+              {"prompt": tale[:40], "max_tokens": 20, "top_k": 5, "top_p": 0.9, "min_p": 0.1, "seed": 1 << 40},
+              {"prompt": tale[:41], "max_tokens": 10, "logit_bias": {"200": 4.5, "201": -100}, "seed": 6, "logprobs": 2},
+              {"prompt": tale[:60], "max_tokens": 40, "stop": [" the", "zebra", "."], "seed": 2},
+              {"custom_id": "env", "method": "POST", "url": "/v1/completions", "body": {"model": "x", "prompt": tale[:70], "max_tokens": 10, "user": "u", **greedy}},
+              {"prompt": [5], "max_tokens": 10, "seed": 3}]
+    lines += [{"prompt": ids(n), "max_tokens": 8, "logprobs": 2, "ignore_eos": True, **greedy} for n in (15, 32, 33, 64)]
+    return lines + [b'{"prompt":"' + b"Lily \xff\xc3(\x80" + b'","max_tokens":8,"seed":4}']
+
+
+SEED = ("-s", "11")                    # of the lines that have none
+LINES = {PIP: (1, 420, 3000), SMALL: (2, 90, 270)}
+FEW = ("--kv-block-size", "4")         # blocks so small that every line has many
+
+
+def lines_of(model):
+    return odd_lines(*LINES[model])
+
+
+def wanted(model):
+    """The answers that all others are held against, made once."""
+    if model not in wanted.made:
+        wanted.made[model] = batch(lines_of(model), *SEED, "-np", "8", model=model)
+    return wanted.made[model]
+
+
+wanted.made = {}
+
+
+def builds():
+    return [None] + ([O.stress] if O.stress else [])
+
+
+def invariant(model, *configs):
+    want = wanted(model)
+    same(sorted(want), list(range(1, len(lines_of(model)) + 1)), "lines answered")
+    for no, r in want.items():
+        check(r.error is None, "line %d: %r" % (no, r.error))
+    for config in configs:
+        equal(batch(lines_of(model), *SEED, *config.split(), model=model), want, config)
+    if O.stress:
+        equal(batch(lines_of(model), *SEED, model=model, binary=O.stress), want, "the stress build")
+
+
+def told(lines, *args, model=PIP, rc=0):
+    """Runs a file: its records in the order in which they came, and the summary."""
+    path = put("in.jsonl", lines)
+    r = run("-m", model, "--batch", path, "--format", "json", *args)
+    check(r.rc == rc, "%s: want exit %d, got %r" % (" ".join(args), rc, r))
+    return [Record(x) for x in r.out.split(b"\n")[:-1]], json.loads(next(x for x in r.err.splitlines() if x.startswith(b"{")))
+
+
+# --- a line's answer does not depend on how it is run ---
+
+@case
+def shapes():
+    """records have the promised keys in their order; counts, offsets and texts agree with each other"""
+    lines, got = lines_of(PIP), wanted(PIP)
+    same(len({r.hash for r in got.values()}), len(lines), "hashes of lines")
+    for no, r in sorted(got.items()):
+        line = lines[no - 1]
+        ask = {} if isinstance(line, bytes) else line.get("body", line)
+        where = "line %d: " % no
+        same(r.id, None if isinstance(line, bytes) else line.get("custom_id"), where + "custom_id")
+        same(list(r.whole), ["id", "custom_id", "response", "error"], where + "keys")
+        same(list(r.whole["response"]), ["status_code", "request_id", "body"], where + "keys of the response")
+        same(list(r.body), ["id", "object", "created", "model", "choices", "usage"], where + "keys of the body")
+        same((r.body["id"], r.body["object"]), ("cmpl-%d" % no, "text_completion"), where + "kind")
+        check(abs(r.body["created"] - time.time()) < 600 * SLOW, where + "created %r" % r.body["created"])
+        same([c["index"] for c in r.body["choices"]], list(range(ask.get("n", 1))), where + "choices")
+        use, new = r.body["usage"], 0
+        for c in r.body["choices"]:
+            same(list(c), ["index", "text", "logprobs", "finish_reason"], where + "keys of a choice")
+            check(c["finish_reason"] in ("stop", "length"), where + repr(c["finish_reason"]))
+            for stop in [ask["stop"]] if isinstance(ask.get("stop"), str) else ask.get("stop", []):
+                check(stop not in c["text"], where + "a stop text is printed")
+            lp = c["logprobs"]
+            same(lp is not None, ask.get("logprobs") is not None, where + "logprobs")
+            if lp:
+                n = len(lp["tokens"])
+                same((len(lp["token_logprobs"]), len(lp["text_offset"])), (n, n), where + "lists")
+                check(all(-1000 < x <= 1e-6 for x in lp["token_logprobs"]), where + repr(lp["token_logprobs"]))
+                check(lp["text_offset"] == sorted(lp["text_offset"]), where + "offsets")
+                spelt, text = (b"".join(x.encode("utf-8", "surrogateescape") for x in part) for part in (lp["tokens"], [c["text"]]))
+                check(spelt.startswith(text), where + "%r does not begin with %r" % (spelt, text))
+                if ask["logprobs"]:
+                    same(len(lp["top_logprobs"]), n, where + "top_logprobs")
+                    for top, x in zip(lp["top_logprobs"], lp["token_logprobs"]):
+                        check(0 < len(top) <= ask["logprobs"] + 1 and max(top.values()) >= x, where + "%r beside %r" % (top, x))
+                check(n <= ask["max_tokens"] and (c["finish_reason"] == "stop" or n == ask["max_tokens"]), where + "%d tokens, %s" % (n, c["finish_reason"]))
+                new += n
+        same(use["total_tokens"], use["prompt_tokens"] + use["completion_tokens"], where + "total")
+        check(0 <= use["prompt_tokens_details"]["cached_tokens"] <= use["prompt_tokens"], where + repr(use))
+        if isinstance(ask.get("prompt"), list):
+            same(use["prompt_tokens"], len(ask["prompt"]), where + "prompt_tokens")
+        if ask.get("logprobs") is not None:
+            same(use["completion_tokens"], new, where + "completion_tokens")
+
+
+@case
+def invariance():
+    """rows, threads, chunks, block sizes, order and preemption leave every byte of every record as it was"""
+    invariant(PIP, "-np 1 --batch-order input", "-np 2 -t 1", "-np 32 -t 2 -b 64", "-np 8 -b 7", "--kv-block-size 2 -np 16", "--kv-block-size 16 --kv-blocks 30 -np 16")
+
+
+@case
+def invariance_small():
+    """the same on a tiny model, with many more shapes of run, and at every kernel level"""
+    invariant(SMALL, "--batch-window 1", "--batch-window 3 -np 2", "--batch-static -np 5", "-np 1024 -c 200", "-np 1", "-np 2", "-np 3", "-np 32", "-np 64", "-t 1", "-t 2", "-t 3", "-b 1", "-b 7", "-b 64", "-b 4096", "--batch-order input", "--batch-order input -np 1",
+              *("--kv-block-size %d" % n for n in (1, 2, 7, 16, 32, 512)), "--kv-block-size 2 -b 1 -np 2", "--kv-block-size 5 -b 3 -np 5 -t 2",
+              *("--kv-block-size 4 --kv-blocks %d -np %d" % x for x in ((64, 32), (70, 8), (90, 4))), "--kv-block-size 1 --kv-blocks 260 -np 32 -b 3",
+              *("--cpu %s -np %d -b %d" % (x, i + 1, 5 * i + 1) for i, x in enumerate(levels())))
+
+
+@case
+def invariance_levels():
+    """kernel levels beside each other: lines of every kind, with the quantised types of a mixture"""
+    lines, model = odd_lines(3, 60, 250), os.path.join(TINY, "llama_q4_k_m.gguf")
+    want = batch(lines, *SEED, "-np", "1", "-b", "1", model=model)
+    for level in levels():
+        equal(batch(lines, *SEED, "--cpu", level, "-np", "8", model=model), want, level)
+    few, want = lines_of(PIP)[::6], None
+    for level in levels():
+        got = batch(few, *SEED, "--cpu", level, "-np", "4")
+        want = want or got
+        equal(got, want, level + " on Pip")
+
+
+@case
+def invariance_models():
+    """every architecture and weight type: alone and in a crowd, with small blocks and a small pool"""
+    names = sorted(x for x in os.listdir(TINY) if x.endswith(".gguf"))
+    check(len(names) > 30, "%d tiny models" % len(names))
+    lines = odd_lines(4, 50, 200)[3:] + [{"prompt": "x" * 30, "max_tokens": 40, "temperature": 0, "logprobs": 1, "ignore_eos": True}]
+    for name in names:
+        model = os.path.join(TINY, name)
+        want = batch(lines, *SEED, "-np", "1", "-t", "1", model=model)
+        equal(batch(lines, *SEED, "-np", "16", "-b", "9", "-t", "2", *FEW, "--kv-blocks", "60", model=model), want, name)
+
+
+@case
+def invariance_cache():
+    """quantised and other caches: each with itself, alone, in a crowd, in chunks, with preemption"""
+    for k, v in (("q8_0", "q8_0"), ("q4_0", "q4_0"), ("q8_0", "q4_0"), ("f32", "bf16")):
+        kind = ("-ctk", k, "-ctv", v)
+        for model, configs in ((SMALL, ("-np 8", "-np 32 -b 7 -t 2", "--kv-block-size 3", "--kv-block-size 4 --kv-blocks 70 -np 16 --batch-order input")),
+                               (PIP, ("-np 16 -b 50",))):
+            lines = lines_of(model)[::1 if model == SMALL else 3]
+            want = batch(lines, *SEED, *kind, "-np", "1", model=model)
+            for config in configs:
+                equal(batch(lines, *SEED, *kind, *config.split(), model=model), want, "%s, %s" % (" ".join(kind), config))
+
+
+@case
+def alone():
+    """each line in a file of its own answers what it answers among the others"""
+    lines, want = lines_of(PIP), wanted(PIP)
+    for no, line in enumerate(lines, 1):
+        equal(batch([b""] * (no - 1) + [line], *SEED, "-t", str(no % 2 + 1)), {no: want[no]}, "line %d alone" % no)
+
+
+@case
+def run_seed():
+    """lines without a seed: -s gives all the same one, a drawn seed gives each its own"""
+    lines = [{"prompt": "Once upon a time", "max_tokens": 30, "temperature": 1.3}] * 4
+    texts = lambda *a: [r.texts()[0] for _, r in sorted(batch(lines, *a).items())]
+    same(len(set(texts("-s", "5"))), 1, "texts with -s 5")
+    check(len(set(texts())) > 1, "four lines with drawn seeds all say the same")
+    check(texts() != texts(), "two runs drew one seed")
+
+
+@case
+def pressure():
+    """a small pool is under pressure: sequences make room, are read again, and say the same; a large one is not"""
+    lines = [{"prompt": story(random.Random(i), 40 + i), "max_tokens": 60, "temperature": 0, "ignore_eos": True, "logprobs": 0} for i in range(16)]
+    want, calm = told(lines, "-np", "16", model=SMALL)
+    same(calm["preemptions"], 0, "preemptions without a bound")
+    for config in ("--kv-blocks", "12", "--kv-block-size", "16"), ("--kv-blocks", "40", *FEW, "-b", "20"), ("--kv-blocks", "150", "--kv-block-size", "1", "--batch-order", "input"):
+        got, tight = told(lines, "-np", "16", *config, model=SMALL)
+        check(tight["preemptions"] > 0 and tight["kv_blocks_peak"] <= int(config[1]), "%s: %r" % (" ".join(config), tight))
+        equal({r.no: r for r in got}, {r.no: r for r in want}, " ".join(config))
+
+
+@case
+def sharing():
+    """a shared beginning is computed once, by whoever comes first, also for several answers to one prompt and with a quantised cache"""
+    tale = story(random.Random(8), 700)
+    n_tale = len(good("-m", PIP, "--tokenize", "--bos", "-p", tale).split())
+    lines = [{"prompt": tale + " %d" % i, "max_tokens": 4, "temperature": 0} for i in range(12)]
+    mixed = [x for i, line in enumerate(lines) for x in (line, {"prompt": story(random.Random(i), 80), "max_tokens": 4, "temperature": 0})]
+    for config in ("-np", "12"), ("-np", "1"), ("-np", "3", "-ctk", "q8_0", "-ctv", "q8_0"), ("-np", "12", "--kv-block-size", "8", "-b", "64"):
+        for what in lines, mixed:
+            got, s = told(what, *config)
+            tokens = sum(r.body["usage"]["prompt_tokens"] for r in got)
+            same((s["prompt_tokens"], s["prompt_tokens"] - s["computed_prompt_tokens"]), (tokens, s["shared_tokens"]), "%s: tokens" % " ".join(config))
+            same(sum(r.body["usage"]["prompt_tokens_details"]["cached_tokens"] for r in got), s["shared_tokens"], "%s: tokens of the records" % " ".join(config))
+            check(s["shared_tokens"] >= 11 * (n_tale - 32), "%s: %d of %d tokens shared" % (" ".join(config), s["shared_tokens"], 11 * n_tale))
+    got, s = told([{"prompt": tale, "n": 6, "max_tokens": 4, "seed": 1}])
+    check(s["computed_prompt_tokens"] <= n_tale + 6, "six answers to one prompt computed %d tokens of %d" % (s["computed_prompt_tokens"], n_tale))
+    got, s = told(mixed[:2] + [dict(line) for line in mixed[:2]], "--batch-order", "input", "-np", "1")
+    same([r.no for r in got], [1, 2, 3, 4], "the order of the file")
+    check(s["shared_tokens"] >= n_tale - 32, "%d tokens shared in the order of the file" % s["shared_tokens"])
+
+
+@case
+def turns():
+    """lower priority numbers come first, equals in the order of the file; nothing waits for ever"""
+    lines = [{"prompt": "%c tale" % (65 + i), "max_tokens": 2, "temperature": 0, **({"priority": p} if p else {})} for i, p in enumerate((5, 0, -7, 5, 0, 100, -7))]
+    for order, want in ("plan", [3, 7, 2, 5, 1, 4, 6]), ("input", [1, 2, 3, 4, 5, 6, 7]):
+        got, _ = told(lines, "-np", "1", "--batch-order", order)
+        same([r.no for r in got], want, order)
+    got, s = told([{"prompt": "%d" % i, "max_tokens": 1 + 40 * (i % 3 == 0), "ignore_eos": True} for i in range(20)], "-np", "4", "-s", "1")
+    check(sorted(r.no for r in got) == list(range(1, 21)) and s["steps"] < 280, "%d steps" % s["steps"])
+
+
+@case
+def no_room():
+    """a line that no pool or context can hold is an error of that line; the others answer; a pool for nobody is exit 3"""
+    small = {"prompt": "Once", "max_tokens": 4, "temperature": 0}
+    big, long = {"prompt": "Once upon a time " * 12, "max_tokens": 4}, {"prompt": "Once", "max_tokens": 150, "temperature": 0, "ignore_eos": True}
+    whole = batch([small, small, long, small], model=SMALL)
+    for args in ("--kv-blocks", "3", "--kv-block-size", "16"), ("--kv-blocks", "2", "--kv-block-size", "32"), ("-c", "40"):
+        got = batch([small, big, long, small], *args, model=SMALL, rc=1)
+        same({no for no, r in got.items() if r.error}, {2}, "%s: errors %r" % (" ".join(args), [r.error for r in got.values()]))
+        equal({no: got[no] for no in (1, 4)}, {no: whole[no] for no in (1, 4)}, " ".join(args))
+        check(whole[3].texts()[0].startswith(got[3].texts()[0]) and got[3].body["choices"][0]["finish_reason"] == "length", "%s: %r" % (" ".join(args), got[3].body))
+    refused(run("-m", SMALL, "--batch", put("in.jsonl", [small]), "--kv-mem", "1", "-q"), 3, "KV cache", "--kv-mem 1")
+
+
+FLAGS = {"temperature": "--temp", "top_k": "--top-k", "top_p": "--top-p", "min_p": "--min-p", "presence_penalty": "--presence-penalty", "max_tokens": "-n",
+         "frequency_penalty": "--frequency-penalty", "repetition_penalty": "--repeat-penalty"}
+
+
+def as_command(ask, choice):
+    """The options of a one-shot run that is this line's answer number `choice`."""
+    args = [x for key, flag in FLAGS.items() if key in ask for x in (flag, str(ask[key]))]
+    for stop in [ask["stop"]] if isinstance(ask.get("stop"), str) else ask.get("stop", []):
+        args += ["--stop", stop]
+    for token, bias in ask.get("logit_bias", {}).items():
+        args += ["-l", "%s%+g" % (token, bias)]
+    seed = ask.get("seed", 11) + choice
+    return args + ["-s", str(seed)] + (["--ignore-eos"] if ask.get("ignore_eos") else [])
+
+
+@case
+def one_shot():
+    """the text of a line is what the command prints for its prompt and its settings"""
+    for model in PIP, SMALL:
+        for no, r in sorted(wanted(model).items()):
+            line = lines_of(model)[no - 1]
+            ask = {"prompt": line, "max_tokens": 8, "seed": 4} if isinstance(line, bytes) else line.get("body", line)
+            prompt = b"Lily \xff\xc3(\x80" if isinstance(line, bytes) else ask["prompt"]
+            if isinstance(prompt, list) or ask.get("seed", 0) < 0:
+                continue                               # the command takes neither ids nor a negative seed
+            path = put("prompt.txt", prompt if isinstance(prompt, bytes) else prompt.encode())
+            for i, text in enumerate(r.texts()):
+                same(text, good("-m", model, "-f", path, "-q", *as_command(ask, i)), "%s, line %d, answer %d" % (os.path.basename(model), no, i))
+
+
+@case
+def scored():
+    """log-probabilities are those of --score over the prompt and the answer"""
+    exact, seen = ("-ctk", "f32", "-ctv", "f32"), 0
+    lines = [{"prompt": story(random.Random(i), 60 + 20 * i), "max_tokens": 20, "temperature": i % 2, "seed": i, "logprobs": 0, "ignore_eos": True} for i in range(8)]
+    for no, r in batch(lines, *exact, "-np", "8").items():
+        prompt, text = lines[no - 1]["prompt"], r.body["choices"][0]["text"]
+        ids = lambda t: good("-m", PIP, "--tokenize", "--bos", "--special", "-p", t).split()
+        lp, rows = r.body["choices"][0]["logprobs"]["token_logprobs"], good("-m", PIP, "--score", "-q", "-p", prompt + text).decode().splitlines()
+        if len(ids(prompt + text)) != len(ids(prompt)) + len(lp) or ids(prompt + text)[:len(ids(prompt))] != ids(prompt):
+            continue                                   # the answer is not spelt with the tokens it was made of
+        same(["%.6g" % x for x in lp], ["%.6g" % float(row.split()[2]) for row in rows[-len(lp):]], "line %d" % no)
+        seen += 1
+    check(seen >= 3, "only %d of 8 answers could be compared" % seen)
+
+
+# --- forms of a file ---
+
+@case
+def plain_text():
+    """a text file: each line that is not blank is a prompt, whatever its bytes; line endings and a BOM are no part of it"""
+    prompts = [b"Once upon a time", b"{ is a bracket", b"a\0b", b"\xff\xfe", b"  lead and trail ", b"Lily"]
+    want = batch([{"prompt": p.decode("latin-1")} if p == b"Lily" else b'{"prompt":"%s"}' % p.replace(b"\0", b"\\u0000") for p in prompts], "-n", "12", *SEED)
+    text = lambda found: {no: r.texts() for no, r in found.items()}
+    for name, data, at in (("plain", b"\n".join(prompts) + b"\n", range(1, 7)), ("no last newline", b"\n".join(prompts), range(1, 7)), ("CRLF", b"\r\n".join(prompts) + b"\r\n", range(1, 7)),
+                           ("BOM", b"\xef\xbb\xbf" + b"\n".join(prompts), range(1, 7)), ("blank lines", b"\n\r\n" + b"\n\n".join(prompts) + b"\n\n", range(3, 15, 2))):
+        got = batch(data, "-n", "12", *SEED)
+        same(sorted(got), list(at), name + ": lines")
+        same([text(got)[no] for no in at], [text(want)[no] for no in range(1, 7)], name + ": texts")
+    for data in b"", b"\n", b"\r\n\n", b"\xef\xbb\xbf":
+        same(batch(data), {}, "%r" % data)
+
+
+@case
+def good_lines():
+    """odd but good lines answer what their plain forms do"""
+    base = {"prompt": "Once upon a time", "max_tokens": 8, "temperature": 0}
+    want = batch([base])[1].texts()
+    text = json.dumps(base).encode()
+    odd = [dict(base, custom_id="", user=None, metadata={"a": ["b"]}, stream=False, model=None), dict(base, stop=None, n=None, seed=None, logprobs=None, top_p=None),
+           dict(base, n=1, logprobs=0, response_format={"type": "text"}), {"custom_id": "x\u0000\"\\\n\u4e16\U0001f600", "body": base, "method": "POST", "url": "/v1/completions"},
+           {"max_completion_tokens" if k == "max_tokens" else k: v for k, v in base.items()}, dict(base, max_completion_tokens=8), dict(base, prompt=[base["prompt"]]),
+           dict(base, priority=3), dict(base, priority=-3), b"  " + text + b" \t", json.dumps(base, separators=(",", ":")).encode(), text + b"\r", text.replace(b"O", b"\\u004f"),
+           dict(base, prompt=[int(x) for x in good("-m", PIP, "--tokenize", "--bos", "-p", base["prompt"]).split()]), dict(base, max_tokens=8, stop=["no such", "words"])]
+    got = batch(odd)
+    for no, line in enumerate(odd, 1):
+        check(no in got and got[no].error is None, "%s: %r" % (short(line), got.get(no) and got[no].error))
+        same(got[no].texts(), want, short(line))
+    same(got[4].id, odd[3]["custom_id"], "custom_id")
+    none = batch([dict(base, max_tokens=0), dict(base, max_tokens=0, n=2, logprobs=1, custom_id="none")])
+    same([(r.texts(), r.body["usage"]["completion_tokens"], r.body["choices"][0]["finish_reason"]) for r in none.values()], [([b""], 0, "length"), ([b""] * 2, 0, "length")], "no tokens")
+    full = {"prompt": "Once upon a time", "temperature": 0, "ignore_eos": True}
+    for model in PIP, SMALL:                              # no bound at all, or one beyond the context: until the context is full
+        got = batch([full, dict(full, max_tokens=10**9)], model=model)
+        path = put("prompt.txt", full["prompt"].encode())
+        text = good("-m", model, "-f", path, "--temp", "0", "--ignore-eos", "-q")
+        same([(r.texts(), r.body["choices"][0]["finish_reason"]) for _, r in sorted(got.items())], [([text], "length")] * 2, "a full context")
+    raw = run("-m", PIP, "--batch", put("in.jsonl", b'{"custom_id":"\xff\xc3(","prompt":"a","max_tokens":1}\n'), "-q")
+    check(b'"custom_id":"\xff\xc3(",' in raw.out, "a custom_id that is no UTF-8 comes back byte for byte: %r" % raw)
+
+
+P = b'"prompt":"Once"'
+LONG = "Once upon a time there was a dog. " * 400
+BAD = [  # a line, a word that its message holds
+    (b"hello", ""), (b"{", ""), (b"{" + P, ""), (b"{" + P + b"} x", ""), (b"{" + P + b",}", ""), (b"[1,2]", ""), (b'"text"', ""), (b"null", ""), (b"12", ""), (b"{}", "prompt"),
+    (b'{"prompt":"a","prompt":"b"}', ""), (b"{" + P + b',"frobnicate":1}', "frobnicate"), (b"{" + P + b',"max_tokens":1,"Max_tokens":1}', "Max_tokens"),
+    ({"custom_id": "get", "method": "GET", "url": "/v1/completions", "body": {"prompt": "a"}}, "GET"),
+    ({"custom_id": "url", "method": "POST", "url": "/v1/embeddings", "body": {"prompt": "a"}}, "/v1/embeddings"),
+    ({"custom_id": "key", "method": "POST", "url": "/v1/completions", "body": {"prompt": "a"}, "colour": 1}, "colour"),
+    ({"custom_id": "body", "method": "POST", "url": "/v1/completions"}, "body"), ({"custom_id": "list", "method": "POST", "url": "/v1/completions", "body": []}, "body"),
+    ({"custom_id": 7, "prompt": "a"}, "custom_id"), ({"custom_id": "mix", "method": "POST", "url": "/v1/chat/completions", "body": {"prompt": "a"}}, ""),
+    ({"prompt": "a", "temperature": "hot"}, "temperature"), (b'{"prompt":"a","temperature":NaN}', ""), (b'{"prompt":"a","temperature":1e999}', ""), ({"prompt": "a", "temperature": -1}, "temperature"),
+    ({"prompt": "a", "top_p": "x"}, "top_p"), ({"prompt": "a", "top_k": 1.5}, "top_k"), ({"prompt": "a", "min_p": []}, "min_p"), ({"prompt": "a", "repetition_penalty": 0}, "repetition_penalty"),
+    ({"prompt": "a", "max_tokens": -5}, "max_tokens"), ({"prompt": "a", "max_tokens": 1.5}, "max_tokens"), ({"prompt": "a", "max_tokens": "10"}, "max_tokens"),
+    (b'{"prompt":"a","max_tokens":99999999999999999999}', ""), ({"prompt": "a", "max_tokens": 1, "max_completion_tokens": 2}, "max_"),
+    ({"prompt": "a", "n": 0}, "\\bn\\b"), ({"prompt": "a", "n": 129}, "\\bn\\b"), ({"prompt": "a", "n": True}, "\\bn\\b"),
+    ({"prompt": "a", "stop": 5}, "stop"), ({"prompt": "a", "stop": [""]}, "stop"), ({"prompt": "a", "stop": ["x"] * 400}, "stop"),
+    ({"prompt": "a", "logprobs": 99}, "logprobs"), ({"prompt": "a", "logprobs": -1}, "logprobs"), ({"prompt": "a", "seed": 1.5}, "seed"), ({"prompt": "a", "seed": "x"}, "seed"),
+    ({"prompt": "a", "logit_bias": [1]}, "logit_bias"), ({"prompt": "a", "logit_bias": {"x": 1}}, "logit_bias"), ({"prompt": "a", "logit_bias": {"99999999": 1}}, "logit_bias"),
+    ({"prompt": "a", "logit_bias": {"5": "x"}}, "logit_bias"), ({"prompt": "a", "stream": True}, "stream"), ({"prompt": "a", "ignore_eos": 1}, "ignore_eos"),
+    ({"prompt": "a", "response_format": {"type": "nonsense"}}, "response_format"), ({"prompt": "a", "grammar": 5}, "grammar"), ({"prompt": "a", "regex": {}}, "regex"),
+    ({"prompt": "a", "chat_template_kwargs": {}}, "chat_template_kwargs"), ({"prompt": [99999999]}, "prompt|token"), ({"prompt": [-1]}, "prompt|token"), ({"prompt": [1.5]}, "prompt"),
+    ({"prompt": [[1], [2]]}, "prompt"), ({"prompt": [["a"]]}, "prompt"), ({"prompt": [[]]}, "prompt"), ({"prompt": [1, "a"]}, "prompt"), ({"prompt": ["a", "b"]}, "prompt"), ({"prompt": 5}, "prompt"), ({"prompt": None}, "prompt"), ({"prompt": []}, "prompt"),
+    ({"prompt": LONG, "max_tokens": 1}, "context"), ({"prompt": "a", "messages": [{"role": "user", "content": "a"}]}, ""), ({"messages": "hello"}, "messages"),
+    (b'{"prompt":"\\ud800"}', ""), (b'{"prompt":"\\x"}', ""), (b'{"prompt":"a\tb"}', ""), (b'{"prompt":"a\0b"}', ""), (b'{"prompt":"a","metadata":' + b"[" * 100000 + b"]" * 100000 + b"}", ""),
+    ({"prompt": "a", "custom_id": "good 1"}, "custom_id|twice|good 1|duplicate"),
+]
+
+
+@case
+def bad_lines():
+    """each bad line is one error record that says why; the good lines between them answer as if they were alone; exit 1"""
+    ok = [{"custom_id": "good %d" % i, "prompt": story(random.Random(i), 30 + i), "max_tokens": 6, "temperature": 0, "logprobs": 1} for i in range(len(BAD) // 4 + 2)]
+    lines, blank = [ok[0], ok[1]], [ok[0], ok[1]]
+    for i, (line, _) in enumerate(BAD):
+        lines.append(line), blank.append(b"")
+        if i % 4 == 3:
+            lines.append(ok[2 + i // 4]), blank.append(ok[2 + i // 4])
+    want = batch(blank)
+    for config in (), ("-np", "1", "--batch-order", "input"), ("-np", "32", *FEW, "--kv-blocks", "130"):
+        got = batch(lines, *config, rc=1)
+        same(sorted(got), list(range(1, len(lines) + 1)), "lines with a record")
+        equal({no: r for no, r in got.items() if no in want}, want, "the good lines")
+        for no in sorted(set(got) - set(want)):
+            line, word = lines[no - 1], next(w for x, w in BAD if x is lines[no - 1])
+            check(got[no].error, "an answer to %s" % short(line))
+            check(got[no].error["message"] and re.search(word, got[no].error["message"]), "%s: want %r in %r" % (short(line), word, got[no].error))
+            check(len(got[no].error["message"]) < 500, "a message of %d characters for %s" % (len(got[no].error["message"]), short(line)))
+            same(got[no].id, line["custom_id"] if not isinstance(line, bytes) and isinstance(line.get("custom_id"), str) else None, "custom_id of %s" % short(line))
+    r = run("-m", PIP, "--batch", put("in.jsonl", lines))
+    check(r.rc == 1 and str(len(BAD)).encode() in r.err, "the number of lines with an error is told: %r" % r.err)
+
+
+@case
+def exits():
+    """all good is exit 0, any error 1; what is wrong with the command itself is 2, before anything is written"""
+    one = put("one.jsonl", [{"prompt": "a", "max_tokens": 2}])
+    same(run("-m", PIP, "--batch", one, "-q").rc, 0, "all good")
+    same(run("-m", PIP, "--batch", put("bad.jsonl", [{"prompt": 5}]), "-q").rc, 1, "all bad")
+    quiet = run("-m", PIP, "--batch", one, "-q")
+    same(quiet.err, b"", "stderr with -q")
+    out = fresh("out.jsonl")
+    put("in.txt", b"x\n")
+    for args, word in ((["--batch", tmp("none")], "none"), (["--batch", TMP], os.path.basename(TMP)), (["--batch", one, "--resume"], "--resume"),
+                       (["--batch", one, "-o", "/nonexistent/x"], "/nonexistent/x"), (["--batch", one, "-o", TMP], os.path.basename(TMP)), (["--batch", one, "--score"], "--score|two actions")):
+        refused(run("-m", PIP, *args, "-q"), 2, word, " ".join(args))
+    refused(run("--batch", one), 2, "no model given", "no model")
+    copy = tmp("copy.gguf")
+    shutil.copy(SMALL, copy)
+    for more in (), ("--resume",):
+        refused(run("-m", copy, "--batch", one, "-o", copy, "-q", *more), 2, "copy.gguf", "output onto the model")
+        refused(run("-m", copy, "--batch", one, "-o", one, "-q", *more), 2, "one.jsonl", "output onto the input")
+    same(read(copy) == read(SMALL), True, "the model as it was")
+    same(read(one), jsonl([{"prompt": "a", "max_tokens": 2}]), "the input as it was")
+    good("-m", PIP, "--batch", one, "-o", out, "-q")
+    before = read(out)
+    refused(run("-m", PIP, "--batch", one, "-o", out, "-q"), 2, "--resume", "an output that holds answers")
+    same(read(out), before, "the answers")
+
+
+@case
+def summary():
+    """what is told at the end goes to stderr: text without colour in a pipe, or JSON that counts the lines"""
+    path = put("in.jsonl", lines_of(PIP)[:6] + [b"{"])
+    r = run("-m", PIP, "--batch", path, *SEED)
+    check(r.rc == 1 and len(records(r.out)) == 7, repr(r))
+    check(b"\x1b" not in r.err and b"\r" not in r.err and r.err, "colour or nothing in a pipe: %r" % r.err)
+    r = run("-m", PIP, "--batch", path, *SEED, "--format", "json")
+    told = [json.loads(x) for x in r.err.decode().splitlines() if x.startswith("{")]
+    check(r.rc == 1 and len(told) == 1, "one JSON object on stderr: %r" % r.err)
+
+
+def lines_from(p, n, timeout=20):
+    """The next n lines of a process's stdout, or as many as come in time."""
+    got = []
+    reader = threading.Thread(target=lambda: [got.append(p.stdout.readline()) for _ in range(n)], daemon=True)
+    reader.start()
+    reader.join(timeout * SLOW)
+    return [x for x in got if x]
+
+
+@case
+def slow_producer():
+    """--batch - answers a line before the next one is written; the end of the pipe ends the run"""
+    for plain_lines in False, True:
+        p = start("-m", PIP, "--batch", "-", "-q", "-n", "5", "-s", "1", stdin=subprocess.PIPE)
+        for no in range(1, 4):
+            p.stdin.write(b"Once upon\n" if plain_lines else b'{"custom_id":"%d","prompt":"Once upon"}\n' % no)
+            p.stdin.flush()
+            got = lines_from(p, 1)
+            check(got, "no answer to line %d while the pipe is open" % no)
+            same(Record(got[0][:-1]).no, no, "line number")
+        p.stdin.write(b"the last line has no newline" if plain_lines else b'{"prompt":"x"}')
+        p.stdin.close()
+        p.stdin = None
+        r = finish(p)
+        check(r.rc == 0 and list(records(r.out)) == [4], repr(r))
+    p = start("-m", PIP, "--batch", "-", "-q", stdin=subprocess.PIPE)
+    time.sleep(0.3 * SLOW)
+    p.send_signal(signal.SIGINT)
+    same(finish(p).rc, 130, "SIGINT while waiting for a line")
+
+
+def peak(*args, **kw):
+    """Runs to the end: (exit code, stderr, most memory held, bytes)."""
+    p = start(*args, stdout=subprocess.DEVNULL, **kw)
+    err = []
+    reader = threading.Thread(target=lambda: err.append(p.stderr.read()))
+    reader.start()
+    _, status, usage = os.wait4(p.pid, 0)
+    reader.join()
+    p.returncode = os.waitstatus_to_exitcode(status)
+    p.stderr.close()
+    return p.returncode, err[0], usage.ru_maxrss * 1024
+
+
+def sanitized():
+    return SLOW > 1
+
+
+@case
+def long_line():
+    """a line of 200 MB is one error record, is not kept in memory, and its neighbours answer"""
+    path, out = tmp("long.jsonl"), fresh("out.jsonl")
+    with open(path, "wb") as f:
+        f.write(b'{"prompt":"a","max_tokens":2}\n{"custom_id":"long","prompt":"')
+        for _ in range(200):
+            f.write(b"a" * (1 << 20))
+        f.write(b'"}\n{"prompt":"b","max_tokens":2}\n')
+    rc, err, most = peak("-m", PIP, "--batch", path, "-o", out, "-q")
+    os.unlink(path)
+    got = records(read(out))
+    same((rc, sorted(got)), (1, [1, 2, 3]), "exit code and lines; stderr %r" % err)
+    check(got[2].error and not got[1].error and not got[3].error, "errors: %r" % [r.error for r in got.values()])
+    check(sanitized() or most < 180 << 20, "%d MiB of memory" % (most >> 20))
+
+
+@case
+def long_file():
+    """memory does not grow with the number of lines"""
+    held = []
+    for n in 2000, 100000:
+        path, out = tmp("many.jsonl"), fresh("out.jsonl")
+        with open(path, "wb") as f:
+            f.write(b"{}\n" + b'{"prompt":1}\n' * (n - 2) + b'{"prompt":"b","max_tokens":2}\n')
+        rc, err, most = peak("-m", SMALL, "--batch", path, "-o", out, "-q")
+        data = read(out)
+        same((rc, data.count(b"\n")), (1, n), "exit code and records; stderr %r" % err)
+        held.append(most)
+    check(sanitized() or held[1] - held[0] < 16 << 20, "%d and %d KiB for 2,000 and 100,000 lines" % (held[0] >> 10, held[1] >> 10))
+
+
+# --- no answer is lost ---
+
+def fault_lines():
+    """Sixty lines whose answers take a while and fill a file that is larger than a small disk."""
+    rng = random.Random(9)
+    tale = story(rng, 300)
+    return [{"prompt": tale[:rng.randrange(300)] if i % 3 else tale + " %d" % i, "max_tokens": rng.randint(5, 60), "temperature": i % 2, "seed": i, "ignore_eos": True,
+             **({"custom_id": "c%d" % i} if i % 2 else {}), **({"logprobs": 2} if i % 4 < 2 else {})} for i in range(60)]
+
+
+class Fault:
+    """The file of faults, and what it answers when nothing goes wrong."""
+    want = None
+
+    def __init__(self):
+        if Fault.want is None:
+            Fault.path = put("fault.jsonl", fault_lines())
+            t0 = time.time()
+            out = self.run(fresh("whole.jsonl"))
+            Fault.took, Fault.want, Fault.size = time.time() - t0, records(out), len(out)
+            same(sorted(self.want), list(range(1, 61)), "lines answered")
+
+    def args(self, out, *more):
+        return ("-m", PIP, "--batch", self.path, "-o", out, "-q", *more)
+
+    def run(self, out, *more):
+        r = run(*self.args(out, *more))
+        check(r.rc == 0, "%s: %r" % (" ".join(more), r))
+        return read(out)
+
+    def part(self, data, what, torn=False):
+        """What is written so far is whole records of the uninterrupted run."""
+        got = records(data, torn)
+        for no, r in got.items():
+            same(r.plain, self.want[no].plain, "%s: line %d" % (what, no))
+        return got
+
+    def resume(self, out, what):
+        equal(records(self.run(out, "--resume")), self.want, what)
+
+
+def moment(rng, p, out, fault):
+    """Lets the run go on for a while: some time, or until its file has grown by some bytes."""
+    if rng.random() < 0.4:
+        deadline, until = time.time() + rng.uniform(0, fault.took), 1 << 60
+    else:
+        deadline, until = time.time() + 60 * SLOW, len(read(out)) + rng.randrange(1, fault.size // 3)
+    while time.time() < deadline and p.poll() is None and (os.path.getsize(out) if os.path.exists(out) else 0) < until:
+        time.sleep(0.001)
+
+
+@case
+def kills():
+    """killed at random moments by 9, 15 and 2 and resumed each time, a file ends with every record once, as if nothing had happened"""
+    fault, rng, ended, left = Fault(), random.Random(O.seed), 0, O.kills
+    while left > 0:
+        out = fresh("killed.jsonl")
+        done, before = False, set()
+        while not done:
+            t0 = time.time()
+            p = start(*fault.args(out, "--resume", "-np", str(rng.choice((1, 4, 16))), "-t", str(rng.choice((1, 2))), *rng.choice(((), ("--batch-order", "input"), FEW))))
+            if left > 0:
+                moment(rng, p, out, fault)
+            sig, hit = rng.choice((signal.SIGKILL, signal.SIGTERM, signal.SIGINT)), left > 0 and p.poll() is None
+            if hit:
+                p.send_signal(sig)
+            r = finish(p)
+            done = r.rc == 0
+            what = "%d kills before the end, %s" % (left, sig.name)
+            if not done:
+                early = time.time() - t0 < 0.1 and r.rc == -sig             # the program was not there yet to be asked
+                check(hit and (early or r.rc == {signal.SIGKILL: -9, signal.SIGTERM: 143, signal.SIGINT: 130}[sig]), "%s: %r" % (what, r))
+                check(b"bug" not in r.err and b"annot" not in r.err, "%s: %r" % (what, r))
+                left -= 1
+            now = set(fault.part(read(out), what, torn=sig == signal.SIGKILL))
+            check(now >= before, "%s: answers %r are gone" % (what, before - now))
+            before = now
+        equal(records(read(out)), fault.want, "after kills")
+        ended += 1
+    check(ended > 0, "no run came to its end")
+
+
+@case
+def told_to_resume():
+    """an interrupt tells how to go on, and a second one ends the run at once"""
+    fault, out = Fault(), fresh("told.jsonl")
+    p = start("-m", PIP, "--batch", fault.path, "-o", out)
+    while p.poll() is None and len(read(out)) < 100:
+        time.sleep(0.001)
+    p.send_signal(signal.SIGINT)
+    r = finish(p)
+    check(r.rc == 130 and b"--resume" in r.err, repr(r))
+    fault.part(read(out), "interrupted")
+    fault.resume(out, "resumed")
+    p = start(*fault.args(fresh("twice.jsonl")))
+    time.sleep(fault.took / 4)
+    p.send_signal(signal.SIGTERM), p.send_signal(signal.SIGTERM)
+    same(finish(p).rc, 143, "two signals")
+
+
+@case
+def torn():
+    """a file cut at any byte is resumed; what was whole is kept, what was torn is made again"""
+    fault, rng = Fault(), random.Random(3)
+    out = fresh("torn.jsonl")
+    whole = fault.run(out)
+    ends = [i + 1 for i, c in enumerate(whole) if c == 10]
+    for cut in [0, 1, ends[0] - 1, ends[0], ends[0] + 1, ends[-1] - 1, len(whole)] + [rng.randrange(len(whole)) for _ in range(4)]:
+        os.truncate(out, cut) if cut <= os.path.getsize(out) else None
+        with open(out, "wb") as f:
+            f.write(whole[:cut])
+        kept = whole[:max([0] + [e for e in ends if e <= cut])]
+        fault.resume(out, "cut at byte %d" % cut)
+        check(read(out).startswith(kept), "cut at byte %d: whole records were written again" % cut)
+    with open(out, "ab") as f:
+        f.write(b'{"id":"somebody else"}\n')
+    refused(run(*fault.args(out, "--resume")), 2, "torn.jsonl", "a record of another kind")
+    strange = tmp("strange.jsonl")
+    fresh("strange.jsonl")
+    put("strange.jsonl", b"these are my notes\n")
+    refused(run(*fault.args(strange, "--resume")), 2, "strange.jsonl", "a file that is no results")
+    same(read(strange), b"these are my notes\n", "the notes")
+
+
+@case
+def full_disk():
+    """a write that fails ends with exit 3, whole records and a word about --resume, which goes on from there"""
+    fault = Fault()
+    for limit in 1, 700, fault.size // 3, fault.size // 2 + 17, fault.size - 1:
+        out = fresh("full.jsonl")
+        r = run(*fault.args(out), preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)))
+        refused(r, 3, "full.jsonl", "%d bytes" % limit)
+        if limit >= fault.size // 3:
+            check(b"--resume" in r.err, repr(r.err))
+            check(len(fault.part(read(out), "%d bytes" % limit)) > 0, "nothing was written")
+        fault.resume(out, "after %d bytes" % limit)
+    if os.path.exists("/dev/full"):
+        with open("/dev/full", "wb") as full:
+            r = run("-m", PIP, "--batch", fault.path, "-q", stdout=full)
+        check(r.rc == 3 and one_line(r.err), "stdout on a full disk: %r" % r)
+
+
+@case
+def full_file_system():
+    """a file system of 64 KB fills up; on a larger one the run goes on"""
+    fault, folder = Fault(), tmp("disk")
+    os.mkdir(folder)
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", folder], capture_output=True).returncode:
+        raise Skip("no right to mount a file system")
+    try:
+        check(fault.size > 80000, "the answers are %d bytes, the disk is larger" % fault.size)
+        out = os.path.join(folder, "out.jsonl")
+        refused(run(*fault.args(out)), 3, "out.jsonl", "the disk is full")
+        refused(run(*fault.args(out, "--resume")), 3, "out.jsonl", "the disk is still full")
+        kept = fault.part(read(out), "the disk is full")
+        check(kept, "nothing was written")
+        for end in "", ".llmrun":
+            shutil.copy(out + end, tmp("moved.jsonl" + end))
+    finally:
+        subprocess.run(["umount", folder])
+    fault.resume(tmp("moved.jsonl"), "on a larger disk")
+
+
+@case
+def reader_leaves():
+    """a reader that has enough (| head) ends the run quietly, exit 0"""
+    fault = Fault()
+    p = start("-m", PIP, "--batch", fault.path, "-q")
+    first = p.stdout.readline()
+    p.stdout.close()
+    p.wait(20 * SLOW)
+    same((p.returncode, p.stderr.read()), (0, b""), "exit code and stderr")
+    p.stderr.close()
+    fault.part(first, "the first record")
+
+
+def held_open(out):
+    """A run that has answered one line into `out` and waits for the next."""
+    p = start("-m", PIP, "--batch", "-", "-o", out, "-q", "-n", "3", stdin=subprocess.PIPE)
+    p.stdin.write(b"Once\n")
+    p.stdin.flush()
+    deadline = time.time() + 20 * SLOW
+    while not read(out).endswith(b"\n") and time.time() < deadline and p.poll() is None:
+        time.sleep(0.01)
+    check(read(out).endswith(b"\n"), "no answer in the file while the pipe is open")
+    return p
+
+
+@case
+def two_runs():
+    """two runs cannot write one file; a killed one leaves no lock behind"""
+    out = fresh("two.jsonl")
+    path = put("in.jsonl", b"Once\nTwice\n")
+    p = held_open(out)
+    before = read(out)
+    refused(run("-m", PIP, "--batch", path, "-o", out, "-q", "-n", "3", "--resume"), 2, "two.jsonl", "a second run that resumes")
+    refused(run("-m", PIP, "--batch", path, "-o", out, "-q", "-n", "3"), 2, "two.jsonl", "a second run that begins")
+    same(read(out), before, "the file of the first")
+    p.stdin.close()
+    p.stdin = None
+    same(finish(p).rc, 0, "the first run")
+    out = fresh("two.jsonl")
+    p = held_open(out)
+    p.kill()
+    finish(p)
+    good("-m", PIP, "--batch", path, "-o", out, "-q", "-n", "3", "--resume")
+    same(sorted(records(read(out))), [1, 2], "after a kill")
+
+
+@case
+def settings():
+    """answers of another model or of other settings are not mixed: exit 2 names what differs, and the file stays as it was"""
+    path, out = put("in.jsonl", [{"prompt": "Once %d" % i, "max_tokens": 10} for i in range(6)]), fresh("set.jsonl")
+    base = ("--batch", path, "-o", out, "-q")
+    want = records(good("-m", PIP, "--batch", path, "-q", "-s", "4"))
+    good("-m", PIP, *base, "-s", "4")
+    whole = read(out)
+    half = whole[:whole.index(b"\n", len(whole) // 2) + 1]
+    for model, more, word in ((DRAFT, ("-s", "4"), "model"), (PIP, ("-s", "5"), "seed"), (PIP, ("-s", "4", "--temp", "0.7"), "temp"), (PIP, ("-s", "4", "--top-k", "7"), "top.k"),
+                              (PIP, ("-s", "4", "-ctk", "q8_0"), "cache|type|ctk"), (PIP, ("-s", "4", "--stop", "x"), "stop|reverse"), (PIP, ("-s", "4", "--ignore-eos"), "ignore"),
+                              (PIP, ("-s", "4", "-n", "3"), "predict|-n|n=|max")):
+        with open(out, "wb") as f:
+            f.write(half)
+        refused(run("-m", model, *base, *more, "--resume"), 2, word, " ".join(more))
+        same(read(out), half, " ".join(more) + ": the answers")
+    for more in (), ("-t", "1", "-np", "3", "-b", "5", "--batch-order", "input", "--kv-block-size", "8"):
+        with open(out, "wb") as f:
+            f.write(half)
+        good("-m", PIP, *base, "-s", "4", *more, "--resume")
+        equal(records(read(out)), want, "resumed with " + " ".join(more))
+    os.unlink(out + ".llmrun")
+    refused(run("-m", PIP, *base, "-s", "4", "--resume"), 2, "set.jsonl", "no header")
+    out = fresh("drawn.jsonl")                        # a drawn seed is kept for the rest of the file
+    good("-m", PIP, "--batch", path, "-o", out, "-q")
+    whole = read(out)
+    with open(out, "wb") as f:
+        f.write(whole[:whole.index(b"\n") + 1])
+    good("-m", PIP, "--batch", path, "-o", out, "-q", "--resume")
+    equal(records(read(out)), records(whole), "a drawn seed")
+
+
+@case
+def changed_input():
+    """on --resume a line is answered when its custom_id is, else when a line of that number and content is"""
+    lines = [{"prompt": "Once %d" % i, "max_tokens": 4, "temperature": 0, **({"custom_id": "c%d" % i} if i < 3 else {})} for i in range(6)]
+    path, out = put("in.jsonl", lines), fresh("changed.jsonl")
+    good("-m", PIP, "--batch", path, "-o", out, "-q")
+    before = read(out)
+    good("-m", PIP, "--batch", path, "-o", out, "-q", "--resume")
+    same(read(out), before, "resumed when all was answered")
+    more = lines + [{"prompt": "new", "max_tokens": 4, "temperature": 0}]
+    good("-m", PIP, "--batch", put("in.jsonl", more), "-o", out, "-q", "--resume")
+    check(read(out).startswith(before) and sorted(records(read(out))) == list(range(1, 8)), "lines that were added: %r" % sorted(records(read(out))))
+
+
+# --- many machines ---
+
+@case
+def shards():
+    """three shards hold every line once; merged they are the whole run in the order of the file"""
+    need("--shard", "--merge")
+    rng = random.Random(5)
+    tales = [story(rng, 400) for _ in range(7)]
+    lines = [{"prompt": rng.choice(tales)[:rng.choice((300, 400))] + " %d" % i, "max_tokens": 4, "temperature": i % 2, "seed": i} for i in range(60)] + [b"{", {"prompt": 5}]
+    path, parts, mine = put("in.jsonl", lines), [], []
+    for i in range(1, 4):
+        parts.append(fresh("part%d.jsonl" % i))
+        r = run("-m", PIP, "--batch", path, "--shard", "%d/3" % i, "-o", parts[-1], "-q")
+        check(r.rc in (0, 1), repr(r))
+        mine.append(set(records(read(parts[-1]))))
+    same(sorted(no for part in mine for no in part), list(range(1, len(lines) + 1)), "lines of the shards")
+    check(min(len(part) for part in mine) > 0, "shards of %r lines" % [len(part) for part in mine])
+    whole = batch(lines, rc=1)
+    for order in parts, parts[::-1]:
+        out = fresh("merged.jsonl")
+        r = run("--merge", *order, "-o", out, "-q")
+        check(r.rc in (0, 1), repr(r))
+        data = read(out)
+        equal(records(data), whole, "merged")
+        same([Record(x).no for x in data.split(b"\n")[:-1]], list(range(1, len(lines) + 1)), "order")
+    stdout = run("--merge", parts[0], "-q")
+    same([Record(x).no for x in stdout.out.split(b"\n")[:-1]], sorted(mine[0]), "one part on stdout")
+    for bad in "0/3", "4/3", "1/0", "1", "a/b", "-1/3", "1/3/3", "1/99999999999999999999":
+        refused(run("-m", PIP, "--batch", path, "--shard", bad, "-q"), 2, "--shard", bad)
+    refused(run("--merge", parts[0], tmp("none.jsonl"), "-q"), 2, "none.jsonl", "a part that is not there")
+    refused(run("--merge", parts[0], put("notes.txt", b"my notes\n"), "-q"), 2, "notes.txt", "a part that is no results")
+
+
+@case
+def prompt_cache():
+    """--prompt-cache FILE: the same answers, less to compute; a damaged, foreign or stale file is told of and not used"""
+    need("--prompt-cache")
+    lines, cache = lines_of(PIP), tmp("prompts.cache")
+    want = wanted(PIP)
+    cached = lambda found: sum(r.body["usage"]["prompt_tokens_details"]["cached_tokens"] for r in found.values())
+    use = ("--prompt-cache", cache)
+    first = batch(lines, *SEED, *use)
+    equal(first, want, "the run that writes the file")
+    size = os.path.getsize(cache)
+    second = batch(lines, *SEED, *use)
+    equal(second, want, "the run that reads it")
+    check(cached(second) > cached(first), "%d tokens found, %d without the file" % (cached(second), cached(first)))
+    data, rng = read(cache), random.Random(1)
+    for name, broken in (("empty", b""), ("cut", data[:size // 2]), ("cut in the head", data[:9]), ("zeros", bytes(4096)), ("another file", read(SMALL)),
+                         *(("byte %d" % i, data[:i] + bytes([data[i] ^ 0x55]) + data[i + 1:]) for i in [0, 4, 8, 16, 40] + [rng.randrange(size) for _ in range(8)])):
+        put("prompts.cache", broken)
+        equal(batch(lines, *SEED, *use), want, name)
+    put("prompts.cache", data)
+    path = put("in.jsonl", lines_of(SMALL))
+    r = run("-m", SMALL, "--batch", path, *SEED, *use)
+    check(r.rc == 0 and b"prompts.cache" in r.err, "a word about another model's file: %r" % r.err)
+    equal(records(r.out), wanted(SMALL), "another model's file")
+
+
+# --- the benchmark ---
+
+PEER = """#!%s
+import http.server, json, sys
+opt = lambda name: sys.argv[sys.argv.index(name) + 1]
+if "-npl" in sys.argv:
+    print(json.dumps({"pl": int(opt("-npl")), "tg": int(opt("-ntg")), "speed_tg": 100.0}))
+    sys.exit()
+
+class Answer(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    def reply(self, data):
+        data = json.dumps(data).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+    def do_GET(self):
+        self.reply({"status": "ok"})
+    def do_POST(self):
+        q = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.reply({"tokens_evaluated": len(q["prompt"]), "tokens_predicted": q["n_predict"] + LESS, "timings": {"cache_n": 3}})
+    def log_message(self, *_):
+        pass
+
+http.server.ThreadingHTTPServer(("127.0.0.1", int(opt("--port"))), Answer).serve_forever()
+"""
+
+
+@case
+def bench_file():
+    """tests/bench/batch.py holds llmrun against a server and a benchmark and prints ratios; a server that computes less is told"""
+    peers = tmp("peers")
+    os.mkdir(peers)
+    script = lambda *a: subprocess.run([sys.executable, os.path.join(HERE, "tests", "bench", "batch.py"), "--llmrun", O.binary, "--model", PIP, "--rounds", "1",
+                                        "-np", "4", "--scale", "0.04", "--peers", peers, "--slots", "1,2", *a], capture_output=True, timeout=300 * SLOW)
+    for less, rc in (0, 0), (-1, 2):
+        for name in "llama-server", "llama-batched-bench":
+            with open(os.path.join(peers, name), "w") as f:
+                f.write((PEER % sys.executable).replace("LESS", str(less)))
+            os.chmod(os.path.join(peers, name), 0o755)
+        r = script("--only", "decode,mixed", "--sequences", "1,2", "--new", "4", "--depth", "4") if not less else script("--only", "mixed")
+        check(r.returncode == rc, r.stderr.decode())
+        out = r.stdout.decode()
+        if less:
+            check(b"tokens, expected" in r.stderr, r.stderr.decode())
+            continue
+        rows = [[c.strip() for c in line.strip("|").split("|")] for line in out.splitlines() if re.match(r"\| (\d+ mixed|\d)", line)]
+        same([row[0] for row in rows], ["1", "2", "8 mixed prompts", "8 mixed prompts"], "rows of %s" % out)
+        check(all(float(row[3]) > 0 for row in rows[:2]) and all(float(row[10]) > 0 for row in rows[2:]), out)
+        same([row[9] for row in rows[2:]], ["24", "24"], "tokens that the server found in its cache")
+
+
+def main():
+    global O
+    ap = argparse.ArgumentParser(description=__doc__.split("\n")[0], formatter_class=argparse.RawDescriptionHelpFormatter, epilog=__doc__)
+    ap.add_argument("binary")
+    ap.add_argument("--stress", type=os.path.abspath, help="a stress build to hold against BINARY")
+    ap.add_argument("--kills", type=int, default=12)
+    ap.add_argument("--seed", type=int, default=1)
+    ap.add_argument("words", nargs="*")
+    O = ap.parse_args()
+    O.binary = os.path.abspath(O.binary)
+    counts = collections.Counter()
+    for f in CASES:
+        if O.words and not any(w in f.__name__ for w in O.words):
+            continue
+        t0, state, why = time.time(), "ok", f.__doc__
+        try:
+            need("--batch")
+            f()
+        except Skip as e:
+            state, why = "skip", str(e)
+        except (AssertionError, OSError, ValueError, KeyError, TypeError, IndexError, subprocess.TimeoutExpired) as e:
+            state, why = "FAIL", "%s (%s: %s)" % (f.__doc__, type(e).__name__, e)
+        counts[state] += 1
+        print("%-4s  %s: %s (%.1f s)" % (state, f.__name__, why, time.time() - t0), flush=True)
+    shutil.rmtree(TMP, ignore_errors=True)
+    print("batch: %d passed, %d failed, %d skipped" % (counts["ok"], counts["FAIL"], counts["skip"]))
+    sys.exit(counts["FAIL"] > 0)
+
+
+main()

@@ -1,0 +1,89 @@
+/* A stranger's files beside a batch: the bytes as an input under several bounds, as results that are resumed, as their
+ * header and as a shard. Whatever they are, lines come out as the plain split has them, and a refusal comes with words. */
+#ifndef LLMRUN_NO_MAIN
+#define LLMRUN_NO_MAIN
+#endif
+#include "../llmrun.c"
+
+/* The input as a file without a name, read from its beginning. */
+static int fz_file(const uint8_t *data, size_t n) {
+    int fd = memfd_create("FILE", MFD_CLOEXEC);
+    ASSERT(fd >= 0 && (!n || write(fd, data, n) == (ssize_t)n) && lseek(fd, 0, SEEK_SET) == 0);
+    return fd;
+}
+
+/* Every line against the bytes at the offset it claims; together they are the whole input. */
+static void fz_reader(const uint8_t *data, size_t n, uint64_t most) {
+    err_t     e = {0};
+    lines_in *in = lines__on(fz_file(data, n), false, "FILE", most, &e);
+    uint64_t  at = n >= 3 && !memcmp(data, "\xef\xbb\xbf", 3) ? 3 : 0, no, last = 0;
+    bytes     line;
+    lines_got got;
+    ASSERT(in);
+    while ((got = lines_next(in, true, &line, &no, &e)) != LINES_END) {
+        ASSERT(in->at == at && no == ++last && (got == LINES_LONG ? in->n_bytes > most && !line.n : got == LINES_LINE));
+        const uint8_t *end = memchr(data + at, '\n', n - at);
+        ASSERT(in->whole == (end != NULL));
+        size_t all = end ? (size_t)(end - data - (ptrdiff_t)at) : (size_t)(n - at), own = all;
+        if (end && own && data[at + own - 1] == '\r') own--;
+        ASSERT(in->n_bytes == own && (got == LINES_LONG || (line.n == own && (!own || !memcmp(line.p, data + at, own)))));
+        at += all + (end != NULL);
+    }
+    ASSERT(at == n && !e.code);
+    lines_close(in);
+}
+
+static void fz_results(const uint8_t *data, size_t n) {
+    results r = {.name = "FILE", .fd = fz_file(data, n), .file = true};
+    err_t   e = {0};
+    lines__table_init(&r.ids, ~(uint64_t)RESULTS_VALUE);
+    bool        ok = results__resume(&r, &e);
+    struct stat st;
+    ASSERT(fstat(r.fd, &st) == 0 && ok == !e.code && (size_t)st.st_size <= n);
+    if (ok) ASSERT(!st.st_size || data[st.st_size - 1] == '\n' || (st.st_size == 3 && data[0] == 0xef));   /* a mark */
+    else ASSERT(e.code == EXIT_INPUT && !strncmp(e.text, "FILE: byte ", 11) && (size_t)st.st_size == n);
+    close(r.fd);
+    mem_free(r.ids.at);
+}
+
+static void fz_header(bytes b) {
+    err_t e = {0};
+    bytes settings, value;
+    if (!results__header_read(b, "FILE", &settings, &e)) {
+        ASSERT(e.code == EXIT_INPUT && !strncmp(e.text, "FILE: byte ", 11));
+        return;
+    }
+    ASSERT(!e.code && settings.n < b.n);
+    results__find(settings, bytes_of("seed"), &value);
+    bytes all = settings, line, own;
+    bool  once = true;                                /* a name that comes twice has one value, the first */
+    while (results__each(&all, &line))
+        once = once && results__find(settings, results__name(line), &value) &&
+               results__named(line, results__name(line), &own) && bytes_eq(value, own);
+    ASSERT(results__same("FILE", settings, settings, &e) == once);
+}
+
+static void fz_shard(bytes b) {
+    lines_shard s;
+    err_t       e = {0};
+    char        text[32];
+    snprintf(text, sizeof text, "%.*s", (int)(b.n < 31 ? b.n : 31), b.n ? (const char *)b.p : "");
+    if (!lines_shard_parse(text, &s, &e)) {
+        ASSERT(e.code == EXIT_INPUT);
+        return;
+    }
+    ASSERT(s.i >= 1 && s.i <= s.n);
+    lines_shard_drop(&s);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
+    g_log_level = LOG_QUIET;
+    fz_reader(data, n, 0);
+    fz_reader(data, n, 7);
+    fz_reader(data, n, 1 << 30);
+    fz_results(data, n);
+    fz_header((bytes){data, n});
+    fz_shard((bytes){data, n});
+    return 0;
+}

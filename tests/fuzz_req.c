@@ -1,0 +1,95 @@
+/* Lines of a batch file from strangers. An odd first byte of the input: the rest is a line of JSON, else the rest is
+ * plain text. What is read must satisfy the sampler, and its strings, written again, must be read as the same; whatever
+ * is refused must say why. Either way the record is one line of JSON, as far as its text is UTF-8, and begins with its id. */
+#ifndef LLMRUN_NO_MAIN
+#define LLMRUN_NO_MAIN
+#endif
+#include "../llmrun.c"
+#include "tok_mem.h"
+
+enum { FZ_TOKENS = 4 };
+
+static const tok_vocab *fz_vocab(void) {
+    static gguf_file  file;
+    static str        mem;
+    static tok_vocab *v;
+    err_t             e = {0};
+    if (v) return v;
+    mem = tm_tiny_file(&tm_tinies[0], NULL);
+    ASSERT(gguf_parse(&file, (const uint8_t *)mem.p, mem.n, "fuzz", &e) && (v = tok_load(&file, NULL, &e)));
+    return v;
+}
+
+/* One line, which begins as [lines] looks for it and is JSON once what is not UTF-8 is veiled. */
+static void fz_record(const str *s) {
+    static const char head[] = "{\"id\":\"batch_req_7_000000000000002a\",\"custom_id\":";
+    str               veiled = {0};
+    json_error_t      why;
+    ASSERT(s->n > sizeof head && memcmp(s->p, head, sizeof head - 1) == 0);
+    ASSERT(memchr(s->p, '\n', s->n) == s->p + s->n - 1);
+    req__veil(str_bytes(s), &veiled);
+    json_t *root = json_loadb(veiled.p, veiled.n, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &why);
+    ASSERT(root != NULL);
+    ASSERT(json_object_size(root) == 4);
+    json_decref(root);
+    str_drop(&veiled);
+}
+
+static void fz_field(str *s, const char *before, bytes b) {
+    str_put(s, before);
+    str_json_raw(s, b);
+}
+
+/* The strings of q as a line of its own, read again. */
+static void fz_again(const req *q) {
+    str   line = {0};
+    req   twin;
+    err_t e = {0};
+    fz_field(&line, "{\"prompt\":", q->prompt);
+    if (q->has_id) fz_field(&line, ",\"custom_id\":", q->custom_id);
+    for (int i = 0; i < q->n_stop; i++) fz_field(&line, i ? "," : ",\"stop\":[", q->stop[i]);
+    str_put(&line, q->n_stop ? "]}" : "}");
+    ASSERT(req_read(&twin, str_bytes(&line), true, &samp_defaults, 1, &e));
+    ASSERT(bytes_eq(twin.prompt, q->prompt) && bytes_eq(twin.custom_id, q->custom_id) && twin.n_stop == q->n_stop);
+    for (int i = 0; i < q->n_stop; i++) ASSERT(bytes_eq(twin.stop[i], q->stop[i]));
+    req_drop(&twin);
+    str_drop(&line);
+}
+
+static void fz_answer(const req *q, const req_origin *o, const tok_vocab *v, str *out) {
+    static int32_t top_id[FZ_TOKENS * REQ_TOP];
+    static float   top_lp[FZ_TOKENS * REQ_TOP];
+    req_token      tok[FZ_TOKENS];
+    req_answer     a[REQ_N];
+    for (int i = 0; i < FZ_TOKENS * REQ_TOP; i++) top_id[i] = i * 37 % tok_count(v), top_lp[i] = -(float)i;
+    for (int i = 0; i < FZ_TOKENS; i++) tok[i] = (req_token){i * 91 % tok_count(v), -1, (size_t)i};
+    for (int i = 0; i < q->n; i++) a[i] = (req_answer){q->prompt, "stop", tok, i ? FZ_TOKENS : 0, top_id, top_lp, FZ_TOKENS};
+    req_print(q, a, o, v, out);
+    fz_record(out);
+    str_clear(out);
+    req shape = *q;                                   /* the other shape of the same answer */
+    shape.chat = true;
+    req_print(&shape, a, o, v, out);
+    fz_record(out);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    static const req_origin origin = {.line = 7, .hash = 42, .model_name = "m", .created = 1, .n_prompt = 1, .n_cached = 1};
+    const tok_vocab        *v = fz_vocab();
+    req                     q;
+    err_t                   e = {0};
+    str                     out = {0};
+    g_log_level = LOG_QUIET;
+    if (!size) return 0;
+    bool ok = req_read(&q, (bytes){data + 1, size - 1}, data[0] & 1, &samp_defaults, tok_count(v), &e);
+    ASSERT(ok == !e.code && ok == !q.fault && (ok || (e.code == EXIT_INPUT && e.text[0])));
+    if (!ok) req_print_error(q.custom_id, q.has_id, &origin, q.fault, e.text, &out), fz_record(&out);
+    else {
+        ASSERT(samp_check(&q.samp, tok_count(v), &e) && q.n >= 1 && q.n <= REQ_N && q.top >= 0 && q.top <= REQ_TOP && q.n_stop <= REQ_STOPS);
+        for (size_t i = 0; i < q.ids.n; i++) ASSERT(q.ids.id[i] >= 0 && q.ids.id[i] < tok_count(v));
+        if (q.prompt.p) fz_again(&q), fz_answer(&q, &origin, v, &out);
+    }
+    str_drop(&out);
+    req_drop(&q);
+    return 0;
+}

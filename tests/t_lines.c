@@ -1,0 +1,826 @@
+/* Both ends of a batch: what is a line of a file and what is not, in bounded memory; results that survive every cut, a
+ * full disk and a second writer; several files of them as one; shards that together are the whole. */
+
+static char  tl_dir[64];
+static pid_t tl_owner;                                /* who made the folder, and removes it: no child does */
+
+static void tl_clean(void) {
+    char command[128];
+    snprintf(command, sizeof command, "rm -rf %s", tl_dir);
+    if (getpid() == tl_owner && system(command)) perror(tl_dir);
+}
+
+/* A path in a folder of this process; it stays where it is for as many names as the tests have. */
+static const char *tl_path(const char *name) {
+    static char path[64][160];
+    static int  n;
+    char        want[160];
+    if (!tl_dir[0]) {
+        snprintf(tl_dir, sizeof tl_dir, "/tmp/llmrun-lines-XXXXXX");
+        if (!mkdtemp(tl_dir) || atexit(tl_clean)) abort();
+        tl_owner = getpid();
+    }
+    snprintf(want, sizeof want, "%s/%s", tl_dir, name);
+    for (int i = 0; i < n; i++)
+        if (!strcmp(path[i], want)) return path[i];
+    ASSERT(n < 64);
+    return strcpy(path[n++], want);
+}
+
+static const char *tl_file(const char *name, const void *p, size_t n) {
+    const char *path = tl_path(name);
+    int         fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    if (fd < 0 || (n && write(fd, p, n) != (ssize_t)n)) abort();
+    close(fd);
+    return path;
+}
+
+/* --- the reader --- */
+
+/* What a call gave: " 3=abc" for a line, " 3!7" for one of 7 bytes that is too long, " ." for the end, " ?" for later. */
+static void tl_say(str *s, const lines_in *in, lines_got got, bytes line, uint64_t no) {
+    if (got == LINES_LINE) str_fmt(s, " %llu=", (unsigned long long)no);
+    for (size_t i = 0; i < line.n; i++) {
+        uint8_t c = line.p[i];
+        if (c < 0x20 || c >= 0x7f) str_fmt(s, "<%02x>", c);
+        else str_add(s, &line.p[i], 1);
+    }
+    if (got == LINES_LONG) str_fmt(s, " %llu!%llu", (unsigned long long)no, (unsigned long long)in->n_bytes);
+    if (got == LINES_END) str_put(s, " .");
+    if (got == LINES_FAILED) str_put(s, " failed");
+}
+
+static void tl_read_on(lines_in *in, bool wait, str *s) {
+    lines_got got;
+    bytes     line;
+    uint64_t  no = 0;
+    err_t     e = {0};
+    do {
+        got = lines_next(in, wait, &line, &no, &e);
+        tl_say(s, in, got, line, no);
+    } while (got == LINES_LINE || got == LINES_LONG);
+}
+
+typedef struct {
+    const char *text;
+    size_t      n;
+    uint64_t    most;
+    const char *want;
+} tl_row;
+
+#define TL(text) text, sizeof text - 1
+static const tl_row tl_rows[] = {
+    {TL(""), 100, " ."},
+    {TL("a"), 100, " 1=a ."},
+    {TL("a\n"), 100, " 1=a ."},
+    {TL("\n"), 100, " 1= ."},
+    {TL("a\n\nb"), 100, " 1=a 2= 3=b ."},
+    {TL("a\r\nb\r\n"), 100, " 1=a 2=b ."},
+    {TL("\r\n\r\n"), 100, " 1= 2= ."},
+    {TL("a\rb\r\r\nc\r"), 100, " 1=a<0d>b<0d> 2=c<0d> ."},
+    {TL("\xef\xbb\xbf" "a\nb\n"), 100, " 1=a 2=b ."},
+    {TL("\xef\xbb\xbf"), 100, " ."},
+    {TL("\xef\xbb\xbf\n"), 100, " 1= ."},
+    {TL("\xef\xbb"), 100, " 1=<ef><bb> ."},
+    {TL("\xef\xbb" "a\n"), 100, " 1=<ef><bb>a ."},
+    {TL("\xef\xbb\xbf\xef\xbb\xbf" "a"), 100, " 1=<ef><bb><bf>a ."},
+    {TL("a\n\xef\xbb\xbf" "b\n"), 100, " 1=a 2=<ef><bb><bf>b ."},
+    {TL("a\0b\n\0\n\0"), 100, " 1=a<00>b 2=<00> 3=<00> ."},
+    {TL("\xff\xfe\n\x80"), 100, " 1=<ff><fe> 2=<80> ."},
+    {TL("abc\nabcd\nab\r\nabc\r\nabcd\r\nabcde"), 3, " 1=abc 2!4 3=ab 4=abc 5!4 6!5 ."},
+    {TL("\xef\xbb\xbf" "abc\n\xef\xbb\xbf\n"), 3, " 1=abc 2=<ef><bb><bf> ."},
+    {TL("abcdefghijklm\nab\n"), 3, " 1!13 2=ab ."},
+    {TL("abcdefghijklm\r\nab\r"), 3, " 1!13 2=ab<0d> ."},
+    {TL("\n\r\na\nab"), 0, " 1= 2= 3!1 4!2 ."},
+};
+
+static void t_lines_odd(void) {
+    for (size_t i = 0; i < sizeof tl_rows / sizeof *tl_rows; i++) {
+        const tl_row *r = &tl_rows[i];
+        str           s = {0};
+        err_t         e = {0};
+        lines_in     *in = lines_open(tl_file("odd", r->text, r->n), r->most, &e);
+        if (!CHECKF(in != NULL, "row %zu: %s", i, e.text)) continue;
+        EQ_INT(in->size, r->n);
+        tl_read_on(in, true, &s);
+        CHECKF(!strcmp(s.p, r->want), "row %zu of a file: \"%s\", want \"%s\"", i, s.p, r->want);
+        lines_close(in);
+
+        int p[2];
+        if (pipe(p)) abort();
+        str_clear(&s);
+        in = lines__on(p[0], false, "PIPE", r->most, &e);
+        for (size_t k = 0; k < r->n; k++) {           /* a byte at a time, looked at after each */
+            if (write(p[1], r->text + k, 1) != 1) abort();
+            tl_read_on(in, false, &s);
+        }
+        close(p[1]);
+        tl_read_on(in, true, &s);
+        CHECKF(!strcmp(s.p, r->want), "row %zu of a pipe: \"%s\", want \"%s\"", i, s.p, r->want);
+        EQ_INT(lines_next(in, true, &(bytes){0}, &(uint64_t){0}, &e), LINES_END);
+        lines_close(in);
+        str_drop(&s);
+    }
+}
+
+/* Lines around the sizes of a read, against the plain split of the same bytes; offsets too. */
+static void t_lines_sizes(void) {
+    static const size_t len[] = {0, 1, LINES_CHUNK - 2, 5, LINES_CHUNK - 1, LINES_CHUNK, LINES_CHUNK + 1, 0, 3 * LINES_CHUNK,
+                                 7, 5 * LINES_CHUNK + 3, 1, 1, 8 * LINES_CHUNK, 2, LINES_CHUNK / 2, LINES_CHUNK / 2, 9};
+    static const uint64_t most[] = {1 << 30, LINES_CHUNK, LINES_CHUNK - 1, 5 * LINES_CHUNK, 8, 0};
+    const size_t          n_len = sizeof len / sizeof *len;
+    str                   text = {0};
+    for (size_t i = 0; i < n_len; i++) {
+        str_room(&text, len[i] + 2);
+        for (size_t k = 0; k < len[i]; k++) text.p[text.n++] = (char)('a' + (i + k) % 26);
+        str_put(&text, i % 3 ? "\n" : "\r\n");
+    }
+    const char *path = tl_file("sizes", text.p, text.n);
+    for (size_t m = 0; m < sizeof most / sizeof *most; m++) {
+        err_t     e = {0};
+        lines_in *in = lines_open(path, most[m], &e);
+        bytes     line;
+        uint64_t  no, at = 0;
+        if (!CHECK(in != NULL)) continue;
+        for (size_t i = 0; i < n_len; i++) {
+            lines_got got = lines_next(in, true, &line, &no, &e);
+            CHECKF(got == (len[i] > most[m] ? LINES_LONG : LINES_LINE) && no == i + 1 && in->n_bytes == len[i] && in->at == at,
+                   "line %zu under %llu: %d, %llu bytes at %llu", i, (unsigned long long)most[m], got,
+                   (unsigned long long)in->n_bytes, (unsigned long long)in->at);
+            if (got == LINES_LINE) CHECK(line.n == len[i] && (!line.n || !memcmp(line.p, text.p + at, line.n)));
+            else CHECK(line.n == 0);
+            at += len[i] + (i % 3 ? 1 : 2);
+            CHECK(in->cap <= most[m] + 2 * LINES_CHUNK + LINES_KEEP);
+        }
+        EQ_INT(lines_next(in, true, &line, &no, &e), LINES_END);
+        CHECK(in->cap <= LINES_KEEP);
+        lines_close(in);
+    }
+    str_drop(&text);
+}
+
+/* Two million lines from another process, of which some are long. */
+static void t_lines_many(void) {
+    enum { N = 2000000 };
+    int   p[2];
+    err_t e = {0};
+    if (pipe(p)) abort();
+    fflush(NULL);
+    pid_t pid = fork();
+    if (pid == 0) {
+        FILE *f = fdopen(p[1], "w");
+        for (int i = 1; i <= N; i++) fprintf(f, "%d %.*s\n", i, i % 100000 ? i % 20 : 0, "abcdefghijklmnopqrst");
+        fflush(f);
+        _exit(0);
+    }
+    close(p[1]);
+    lines_in *in = lines__on(p[0], false, "PIPE", 1 << 20, &e);
+    bytes     line;
+    uint64_t  no, last = 0;
+    while (lines_next(in, true, &line, &no, &e) == LINES_LINE && no == last + 1) {
+        char want[40];
+        int  n = snprintf(want, sizeof want, "%d %.*s", (int)no, no % 100000 ? (int)(no % 20) : 0, "abcdefghijklmnopqrst");
+        if (!bytes_eq(line, (bytes){(uint8_t *)want, (size_t)n})) break;
+        last = no;
+    }
+    EQ_INT(last, N);
+    CHECK(in->cap <= LINES_KEEP);
+    lines_close(in);
+    waitpid(pid, NULL, 0);
+}
+
+static void tl_alarm(int sig) { g_interrupt = sig; }
+
+static void t_lines_waits(void) {
+    int      p[2];
+    err_t    e = {0};
+    bytes    line;
+    uint64_t no;
+    if (pipe(p)) abort();
+    lines_in *in = lines__on(p[0], false, "PIPE", 100, &e);
+    EQ_INT(lines_next(in, false, &line, &no, &e), LINES_LATER);
+    if (write(p[1], "half", 4) != 4) abort();
+    EQ_INT(lines_next(in, false, &line, &no, &e), LINES_LATER);
+
+    struct sigaction act = {.sa_handler = tl_alarm, .sa_flags = SA_RESTART}, old;
+    sigaction(SIGALRM, &act, &old);
+    ualarm(20000, 0);
+    EQ_INT(lines_next(in, true, &line, &no, &e), LINES_LATER);     /* the signal ends the wait, and no byte is lost */
+    sigaction(SIGALRM, &old, NULL);
+    EQ_INT(g_interrupt, SIGALRM);
+    g_interrupt = 0;
+    if (write(p[1], " a line\nrest", 12) != 12) abort();
+    EQ_INT(lines_next(in, true, &line, &no, &e), LINES_LINE);
+    CHECK(bytes_is(line, "half a line") && no == 1);
+    close(p[1]);
+    EQ_INT(lines_next(in, true, &line, &no, &e), LINES_LINE);
+    CHECK(bytes_is(line, "rest") && !in->whole && !e.code);
+    lines_close(in);
+
+    const char *fifo = tl_path("fifo");
+    unlink(fifo);
+    if (mkfifo(fifo, 0600)) abort();
+    in = lines_open(fifo, 100, &e);                   /* nobody has opened the other end: no end, but later */
+    if (!CHECKF(in != NULL, "%s", e.text)) return;
+    EQ_INT(lines_next(in, false, &line, &no, &e), LINES_LATER);
+    int w = open(fifo, O_WRONLY);
+    if (write(w, "x\n", 2) != 2) abort();
+    close(w);
+    EQ_INT(lines_next(in, true, &line, &no, &e), LINES_LINE);
+    EQ_INT(lines_next(in, true, &line, &no, &e), LINES_END);
+    lines_close(in);
+}
+
+static void t_lines_bad(void) {
+    int      none = open("/dev/null", O_WRONLY), tty = posix_openpt(O_RDWR | O_NOCTTY);
+    bytes    line;
+    uint64_t no;
+    struct { const char *path; int fd; const char *word; } rows[] = {
+        {tl_path("absent"), -1, "No such file"}, {tl_path("."), -1, "is a directory"}, {"", -1, "No such file"},
+        {NULL, tty, "is a terminal"}, {NULL, 1000, "Bad file"}, {NULL, none, "cannot read at byte 0"},
+        {"/dev/zero", -1, "no end in sight"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        err_t e = {0};
+        if (!rows[i].path && rows[i].fd < 0) continue;
+        lines_in *in = rows[i].path ? lines_open(rows[i].path, 4096, &e) : lines__on(rows[i].fd, true, "FD", 4096, &e);
+        if (in) EQ_INT(lines_next(in, true, &line, &no, &e), LINES_FAILED);
+        lines_close(in);
+        CHECKF(e.code == EXIT_INPUT && strstr(e.text, rows[i].word), "row %zu: \"%s\"", i, e.text);
+    }
+    close(none);
+    close(tty);
+}
+
+/* --- shards --- */
+
+static void t_lines_shard_parse(void) {
+    static const struct { const char *text; uint32_t i, n; } good[] = {
+        {"1/1", 1, 1}, {"2/8", 2, 8}, {"8/8", 8, 8}, {"0003/4", 3, 4}, {"1048576/1048576", 1048576, 1048576}};
+    static const char *const bad[] = {"", "/", "1", "1/", "/1", "0/1", "2/1", "1/0", "-1/2", "1/-2", "+1/2", " 1/2", "1/2 ", "1/2/3",
+                                      "1.0/2", "1/1048577", "18446744073709551617/18446744073709551617", "a/b", "1\\2"};
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        lines_shard s;
+        err_t       e = {0};
+        if (!CHECKF(lines_shard_parse(good[i].text, &s, &e), "%s: %s", good[i].text, e.text)) continue;
+        CHECK(s.i == good[i].i && s.n == good[i].n);
+        lines_shard_drop(&s);
+    }
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        lines_shard s;
+        err_t       e = {0};
+        CHECKF(!lines_shard_parse(bad[i], &s, &e) && e.code == EXIT_INPUT && strstr(e.text, "--shard"), "'%s'", bad[i]);
+    }
+}
+
+/* Prompt number i of a file: of one group, of groups of 10 that are mixed, or all different. */
+static bytes tl_prompt(int kind, int i, char *buf, size_t cap) {
+    int n = kind == 0   ? snprintf(buf, cap, "%0300d%d", 7, i)
+            : kind == 1 ? snprintf(buf, cap, "%0300d%d", i / 7 % 40 * 2 + i % 2, i)
+                        : snprintf(buf, cap, "%d, a prompt", i);
+    return (bytes){(uint8_t *)buf, (size_t)n};
+}
+
+static void t_lines_shard(void) {
+    enum { N = 10000 };
+    for (int kind = 0; kind < 3; kind++)
+        for (uint32_t n = 1; n <= 7; n += 3) {
+            uint8_t owners[N] = {0};
+            size_t  least = N, most = 0;
+            for (uint32_t i = 1; i <= n; i++) {
+                char        text[32], buf[400];
+                err_t       e = {0};
+                size_t      mine = 0;
+                lines_shard s;
+                snprintf(text, sizeof text, "%u/%u", i, n);
+                if (!CHECK(lines_shard_parse(text, &s, &e))) return;
+                for (int k = 0; k < N; k++) {
+                    bool is = lines_shard_is_mine(&s, tl_prompt(kind, k, buf, sizeof buf));
+                    mine += is;
+                    owners[k] += is;
+                    if (kind == 0) CHECKF(is == ((uint32_t)k / LINES_GROUP % n == i - 1), "line %d of %d/%d", k, i, n);
+                    if (kind == 2) CHECKF(is == ((uint32_t)k % n == i - 1), "line %d of %d/%d", k, i, n);
+                }
+                lines_shard_drop(&s);
+                if (mine < least) least = mine;
+                if (mine > most) most = mine;
+            }
+            for (int k = 0; k < N; k++) CHECKF(owners[k] == 1, "line %d has %d owners", k, owners[k]);
+            CHECKF(most - least <= (kind == 2 ? 1 : kind == 0 ? LINES_GROUP : 40 * 2 * LINES_GROUP), "%zu to %zu", least, most);
+        }
+}
+
+/* More groups than may be open: still one owner each, and no more memory. */
+static void t_lines_shard_many(void) {
+    lines_shard a, b;
+    err_t       e = {0};
+    if (!CHECK(lines_shard_parse("1/2", &a, &e) && lines_shard_parse("2/2", &b, &e))) return;
+    for (int k = 0; k < LINES_GROUPS + LINES_GROUPS / 4; k++) {
+        char  buf[40];
+        bytes p = tl_prompt(2, k, buf, sizeof buf);
+        bool  x = lines_shard_is_mine(&a, p), y = lines_shard_is_mine(&b, p);
+        if (!CHECKF(x != y && x == (k % 2 == 0), "line %d", k)) break;
+    }
+    CHECK(a.open.cap <= 2 * LINES_GROUPS && a.open.n < LINES_GROUPS);
+    lines_shard_drop(&a);
+    lines_shard_drop(&b);
+}
+
+/* --- records and headers --- */
+
+static void tl_add(str *s, uint64_t line, uint64_t hash, const char *id, const char *text) {
+    str_fmt(s, "{\"id\":\"batch_req_%llu_%016llx\",\"custom_id\":", (unsigned long long)line, (unsigned long long)hash);
+    if (id) str_json(s, bytes_of(id));
+    else str_put(s, "null");
+    if (text) str_fmt(s, ",\"response\":{\"status_code\":200,\"body\":{\"text\":\"%s\"}},\"error\":null}\n", text);
+    else str_put(s, ",\"response\":null,\"error\":{\"code\":\"duplicate_custom_id\",\"message\":\"m\"}}\n");
+}
+
+#define TL_HEAD "{\"id\":\"batch_req_1_00000000000000ff\",\"custom_id\":"
+static void t_lines_record(void) {
+    static const struct { const char *text; size_t n; const char *id; size_t n_id; } good[] = {
+        {TL(TL_HEAD "null,\"response\":{}}"), NULL, 0},
+        {TL(TL_HEAD "\"\",\"response\":{}}"), TL("")},
+        {TL(TL_HEAD "\"a b\",\"response\":null}"), TL("a b")},
+        {TL(TL_HEAD "\"\\\"\\\\\\/\\b\\f\\n\\r\\t\",\"response\":{}}"), TL("\"\\/\b\f\n\r\t")},
+        {TL(TL_HEAD "\"\\u0000\\u0041\\u00e9\\u20aC\\ud83d\\uDE00\",\"response\":{}}"), TL("\0A\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80")},
+        {TL(TL_HEAD "\"\xff\x80\xc3\xa9\x7f\",\"response\":{}}"), TL("\xff\x80\xc3\xa9\x7f")},
+    };
+    static const struct { const char *text; size_t n; } bad[] = {
+        {TL("")}, {TL("}")}, {TL("{}")}, {TL("\n")}, {TL(" " TL_HEAD "null,\"response\":{}}")},
+        {TL(TL_HEAD "null,\"response\":{")}, {TL(TL_HEAD "null}")}, {TL(TL_HEAD "}")}, {TL(TL_HEAD "\"}")},
+        {TL(TL_HEAD "\"a}")}, {TL(TL_HEAD "\"a\"}")}, {TL(TL_HEAD "1,\"response\":{}}")},
+        {TL(TL_HEAD "\"\\x\",\"response\":{}}")}, {TL(TL_HEAD "\"\\u12\",\"response\":{}}")},
+        {TL(TL_HEAD "\"\\ud800\",\"response\":{}}")}, {TL(TL_HEAD "\"\\udc00\",\"response\":{}}")},
+        {TL(TL_HEAD "\"\\ud800\\u0041\",\"response\":{}}")}, {TL(TL_HEAD "\"\x01\",\"response\":{}}")},
+        {TL("{\"id\":\"batch_req_0_00000000000000ff\",\"custom_id\":null,\"response\":{}}")},
+        {TL("{\"id\":\"batch_req_01_00000000000000ff\",\"custom_id\":null,\"response\":{}}")},
+        {TL("{\"id\":\"batch_req__00000000000000ff\",\"custom_id\":null,\"response\":{}}")},
+        {TL("{\"id\":\"batch_req_18446744073709551616_00000000000000ff\",\"custom_id\":null,\"response\":{}}")},
+        {TL("{\"id\":\"batch_req_1_00000000000000f\",\"custom_id\":null,\"response\":{}}")},
+        {TL("{\"id\":\"batch_req_1_00000000000000FF\",\"custom_id\":null,\"response\":{}}")},
+        {TL("{\"id\":\"batch_req_1_000000000000000ff\",\"custom_id\":null,\"response\":{}}")},
+        {TL("{\"id\":\"batch_abc\",\"custom_id\":null,\"response\":{}}")},
+        {TL("{\"id\": \"batch_req_1_00000000000000ff\", \"custom_id\": null, \"response\": {}}")},
+        {TL("{\"custom_id\":null,\"id\":\"batch_req_1_00000000000000ff\",\"response\":{}}")},
+    };
+    results__head h;
+    str           id = {0};
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        if (!CHECKF(results__read((bytes){(const uint8_t *)good[i].text, good[i].n}, &h, &id), "row %zu", i)) continue;
+        CHECKF(h.line == 1 && h.hash == 255 && h.has_id == (good[i].id != NULL) && !h.twice, "row %zu", i);
+        CHECKF(id.n == good[i].n_id && (!id.n || !memcmp(id.p, good[i].id, id.n)), "row %zu: custom_id", i);
+    }
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        char *exact = mem_new(bad[i].n, 1);           /* nothing behind the last byte */
+        memcpy(exact, bad[i].text, bad[i].n);
+        CHECKF(!results__read((bytes){(uint8_t *)exact, bad[i].n}, &h, &id), "row %zu: %s", i, bad[i].text);
+        mem_free(exact);
+    }
+    str s = {0};
+    tl_add(&s, UINT64_MAX, UINT64_MAX, "x", NULL);
+    CHECK(results__read((bytes){(uint8_t *)s.p, s.n - 1}, &h, &id) && h.twice && h.line == UINT64_MAX && h.hash == UINT64_MAX);
+    for (uint32_t c = 1; c < 0x110000; c += c < 0x3000 ? 1 : 997) {           /* characters by code, and as they are */
+        char   text[128], want[8];
+        bytes  b = {(uint8_t *)text, 0};
+        if (c >= 0xd800 && c < 0xe000) continue;
+        if (c < 0x10000) b.n = (size_t)snprintf(text, sizeof text, "\"\\u%04x\"", c);
+        else b.n = (size_t)snprintf(text, sizeof text, "\"\\u%04x\\u%04x\"", 0xd800 + ((c - 0x10000) >> 10), 0xdc00 + (c & 0x3ff));
+        str_clear(&id);
+        CHECK(results__string(&b, &id) && !b.n && utf8_len((uint8_t *)id.p, id.n) == (int)id.n);
+        str_clear(&s);
+        memcpy(want, id.p, id.n + 1);
+        str_json(&s, str_bytes(&id));
+        b = str_bytes(&s);
+        str_clear(&id);
+        CHECKF(results__string(&b, &id) && !b.n && !strcmp(id.p, want), "U+%04X", c);
+    }
+    str_drop(&s);
+    str_drop(&id);
+}
+
+static const bytes tl_settings = {(const uint8_t *)"model=m\nseed=7\ntemp=0.5\n", 24};
+
+static results *tl_open(const char *path, bool resume, err_t *e) {
+    *e = (err_t){0};
+    return results_open(path, resume, tl_settings, e);
+}
+
+/* A file of n records, lines 1 to n, and its header; those whose number is even have a custom_id. */
+static str tl_whole(const char *path, int n) {
+    str      s = {0};
+    char     id[32];
+    err_t    e;
+    unlink(path);
+    results *r = tl_open(path, false, &e);
+    if (!CHECKF(r != NULL, "%s", e.text)) return s;
+    for (int i = 1; i <= n; i++) {
+        size_t from = s.n;
+        snprintf(id, sizeof id, "id \"%d\"", i);
+        tl_add(&s, (uint64_t)i, rng_mix((uint64_t)i), i % 2 ? NULL : id, "a text");
+        CHECK(results_put(r, (bytes){(uint8_t *)s.p + from, s.n - from}, &e));
+    }
+    CHECK(results_close(r, &e));
+    return s;
+}
+
+static bool tl_has(results *r, int i) {
+    char id[32];
+    snprintf(id, sizeof id, "id \"%d\"", i);
+    return results_has(r, (uint64_t)i, rng_mix((uint64_t)i), i % 2 ? (bytes){0} : bytes_of(id), i % 2 == 0);
+}
+
+static bool tl_is(const char *path, str want) {
+    size_t n = 0;
+    char  *got = t_read(path, &n);
+    bool   same = got && n == want.n && (!n || !memcmp(got, want.p, n));
+    mem_free(got);
+    return same;
+}
+
+/* Cut at every byte, a file keeps its whole records, and the next run adds what is missing. */
+static void t_lines_torn(void) {
+    enum { N = 3 };
+    const char *path = tl_path("torn.jsonl");
+    str         all = tl_whole(path, N);
+    for (size_t cut = 0; cut <= all.n; cut++) {
+        err_t e;
+        if (truncate(tl_file("torn.jsonl", all.p, all.n), (off_t)cut)) abort();
+        results *r = tl_open(path, true, &e);
+        if (!CHECKF(r != NULL, "cut at %zu: %s", cut, e.text)) break;
+        int    whole = 0;
+        size_t at = 0;
+        for (size_t i = 0; i < cut; i++)
+            if (all.p[i] == '\n') whole++, at = i + 1;
+        EQ_INT(r->n_old, whole);
+        for (int i = 1; i <= N; i++) CHECKF(tl_has(r, i) == (i <= whole), "cut at %zu, line %d", cut, i);
+        CHECK(!tl_has(r, N + 1) && !tl_has(r, 2));    /* asked for once, line 2 is not answered twice */
+        CHECK(tl_is(path, (str){all.p, at, 0}));
+        if (at < all.n) CHECK(results_put(r, (bytes){(uint8_t *)all.p + at, all.n - at}, &e));
+        if (cut % 64) results__free(r);               /* without waiting for the disk */
+        else CHECK(results_close(r, &e));
+        CHECK(tl_is(path, all));
+    }
+    str_drop(&all);
+}
+
+static void t_lines_ids(void) {
+    const char *path = tl_path("ids.jsonl");
+    str         s = {0};
+    err_t       e;
+    str none = tl_whole(path, 0);
+    tl_add(&s, 5, 55, "twin", "first");
+    tl_add(&s, 9, 99, "twin", "second");
+    tl_add(&s, 6, 66, "late", NULL);                  /* says that an earlier line has its custom_id */
+    tl_file("ids.jsonl", s.p, s.n);
+    results *r = tl_open(path, true, &e);
+    if (!CHECKF(r != NULL, "%s", e.text)) return;
+    EQ_INT(r->n_old, 3);
+    EQ_INT(r->n_old_failed, 1);
+    bytes twin = bytes_of("twin"), late = bytes_of("late");
+    CHECK(results_has(r, 1, 1, twin, true));          /* the file was sorted anew: the custom_id counts, not the place */
+    CHECK(results_has(r, 2, 2, twin, true) && !results_has(r, 3, 3, twin, true));
+    CHECK(!results_has(r, 4, 4, late, true));         /* that record answers another line */
+    const uint64_t place[2] = {6, 66};                /* nor is a custom_id of these bytes that line */
+    CHECK(!results_has(r, 8, 8, (bytes){(const uint8_t *)place, sizeof place}, true));
+    CHECK(results_has(r, 6, 66, late, false) && !results_has(r, 6, 66, late, false));
+    CHECK(!results_has(r, 5, 55, (bytes){0}, false)); /* a line without custom_id is not one with */
+    CHECK(results_new_id(r, twin) && !results_new_id(r, twin) && results_new_id(r, late));
+    CHECK(results_new_id(r, bytes_of("")) && !results_new_id(r, bytes_of("")));
+    CHECK(!results_has(r, 7, 7, bytes_of(""), true));
+    for (int i = 0; i < 20000; i++) {
+        char id[16];
+        snprintf(id, sizeof id, "%d", i);
+        if (!CHECKF(results_new_id(r, bytes_of(id)) && !results_new_id(r, bytes_of(id)), "id %d", i)) break;
+    }
+    r->n_ids = LINES_IDS;                             /* as many as are remembered: known ones are, others are taken */
+    CHECK(!results_new_id(r, twin) && results_new_id(r, bytes_of("new")) && results_new_id(r, bytes_of("new")));
+    results_close(r, &e);
+    str_drop(&s);
+    str_drop(&none);
+}
+
+static void t_lines_refuse(void) {
+    static const struct { const char *settings, *word; } unlike[] = {
+        {"model=m\nseed=7\ntemp=0.6\n", "temp 0.5, this run has 0.6"},
+        {"model=other\nseed=8\ntemp=0.6\n", "model m, this run has other"},
+        {"model=m\nseed=7\n", "temp 0.5, this run has nothing"},
+        {"model=m\nseed=7\ntemp=0.5\nn=1\n", "n nothing, this run has 1"},
+        {"model=\nseed=7\ntemp=0.5\n", "model m, this run has ,"},
+        {"temp=0.5\nmodel=m\nseed=77\n", "seed 7, this run has 77"},
+    };
+    static const struct { const char *text, *word; } header[] = {
+        {"", "byte 0"}, {"llmrun results 2\nmodel=m\n", "byte 0"}, {"llmrun results 1", "byte 0"},
+        {"llmrun results 1\nmodel=m", "byte 17: found half a line"}, {"llmrun results 1\nmodel=m\nseed\n", "byte 25: found no setting"},
+        {"llmrun results 1\n=m\n", "byte 17"}, {"llmrun results 1\n\n", "byte 17"},
+    };
+    const char *path = tl_path("refuse.jsonl"), *side = tl_path("refuse.jsonl.llmrun");
+    str         all = tl_whole(path, 3), s = {0};
+    err_t       e;
+    CHECK(!tl_open(path, false, &e));
+    CHECKF(e.code == EXIT_INPUT && strstr(e.text, "--resume"), "\"%s\"", e.text);
+    for (size_t i = 0; i < sizeof unlike / sizeof *unlike; i++) {
+        e = (err_t){0};
+        CHECK(!results_open(path, true, bytes_of(unlike[i].settings), &e));
+        CHECKF(e.code == EXIT_INPUT && strstr(e.text, unlike[i].word), "row %zu: \"%s\"", i, e.text);
+    }
+    for (size_t i = 0; i < sizeof header / sizeof *header; i++) {
+        tl_file("refuse.jsonl.llmrun", header[i].text, strlen(header[i].text));
+        CHECK(!tl_open(path, true, &e));
+        CHECKF(e.code == EXIT_INPUT && strstr(e.text, header[i].word) && strstr(e.text, side), "header %zu: \"%s\"", i, e.text);
+        e = (err_t){0};
+        CHECK(!results_setting(path, "seed", &s, &e) && e.code == EXIT_INPUT);
+    }
+    unlink(side);
+    CHECK(!tl_open(path, true, &e));
+    CHECKF(e.code == EXIT_INPUT && strstr(e.text, side) && strstr(e.text, "not found"), "\"%s\"", e.text);
+    e = (err_t){0};
+    CHECK(!results_setting(path, "seed", &s, &e) && !e.code && s.n == 0);
+    CHECK(tl_is(path, all));                          /* whoever was refused changed nothing */
+
+    str_drop(&all);
+    all = tl_whole(path, 1);
+    size_t one = all.n;
+    str_put(&all, "a line that somebody wrote\n");
+    tl_file("refuse.jsonl", all.p, all.n);
+    CHECK(!tl_open(path, true, &e));
+    char want[64];
+    snprintf(want, sizeof want, "byte %zu: line 2 is no record", one);
+    CHECKF(e.code == EXIT_INPUT && strstr(e.text, want), "\"%s\"", e.text);
+    CHECK(tl_is(path, all));
+    static const struct { const char *path; bool resume; const char *word; } where[] = {
+        {NULL, true, "stdout"}, {"-", true, "stdout"}, {"/dev/null", true, "no regular file"}, {"", false, "No such file"},
+        {"/tmp/", false, "irectory"}, {"/nowhere/out.jsonl", false, "No such file"}, {"/nowhere/out.jsonl", true, "No such file"},
+    };
+    for (size_t i = 0; i < sizeof where / sizeof *where; i++) {
+        CHECK(!tl_open(where[i].path, where[i].resume, &e));
+        CHECKF(e.code == EXIT_INPUT && strstr(e.text, where[i].word), "where %zu: \"%s\"", i, e.text);
+    }
+    str_drop(&all);
+    str_drop(&s);
+}
+
+/* A header of a run that ended before its first record; of one that left half a header; behind a link. */
+static void t_lines_header(void) {
+    const char *path = tl_path("head.jsonl"), *side = tl_path("head.jsonl.llmrun"), *link = tl_path("head.link");
+    str         s = {0}, all = tl_whole(path, 0);
+    err_t       e = {0};
+    CHECK(results_setting(path, "seed", &s, &e) && !strcmp(s.p, "7") && !results_setting(path, "see", &s, &e) && !e.code);
+    CHECK(!results_setting(path, "", &s, &e) && !e.code);
+    tl_file("head.jsonl.llmrun.tmp", "llmrun res", 10);
+    for (int resume = 0; resume < 2; resume++) {      /* no results yet: no settings to keep */
+        results *r = results_open(path, resume, bytes_of("model=m\nseed=8\n"), &e);
+        if (!CHECKF(r != NULL, "%s", e.text)) return;
+        CHECK(results_close(r, &e) && results_setting(path, "seed", &s, &e) && !strcmp(s.p, "8"));
+    }
+    CHECK(access(tl_path("head.jsonl.llmrun.tmp"), F_OK) != 0);
+    str_drop(&all);
+    all = tl_whole(path, 2);
+    unlink(link);
+    if (symlink("head.jsonl", link)) abort();
+    results *r = tl_open(link, true, &e);             /* the same header through a link */
+    if (!CHECKF(r != NULL, "%s", e.text)) return;
+    EQ_INT(r->n_old, 2);
+    results_close(r, &e);
+    char *text = t_read(side, NULL);
+    EQ_STR(text ? text : "", "llmrun results 1\nmodel=m\nseed=7\ntemp=0.5\n");
+    mem_free(text);
+    str_drop(&s);
+    str_drop(&all);
+}
+
+static void t_lines_lock(void) {
+    const char *path = tl_path("lock.jsonl");
+    str         all = tl_whole(path, 2);
+    int         up[2], down[2], status;
+    char        c;
+    err_t       e;
+    if (pipe(up) || pipe(down)) abort();
+    fflush(NULL);
+    pid_t pid = fork();
+    if (pid == 0) {
+        results *r = tl_open(path, true, &e);
+        if (write(up[1], r ? "y" : "n", 1) != 1 || read(down[0], &c, 1) != 1) _exit(1);
+        kill(getpid(), SIGKILL);
+    }
+    CHECK(read(up[0], &c, 1) == 1 && c == 'y');
+    for (int resume = 0; resume < 2; resume++) {
+        CHECK(!tl_open(path, resume, &e));
+        CHECKF(e.code == EXIT_INPUT && strstr(e.text, "another run"), "\"%s\"", e.text);
+    }
+    CHECK(write(down[1], "x", 1) == 1 && waitpid(pid, &status, 0) == pid && WIFSIGNALED(status));
+    results *r = tl_open(path, true, &e);             /* the lock of a dead run is gone */
+    CHECKF(r != NULL, "%s", e.text);
+    if (r) results_close(r, &e);
+    results *a = tl_open("/dev/null", false, &e), *b = tl_open("/dev/null", false, &e);
+    CHECKF(a && b, "%s", e.text);                     /* what is no file has no single writer */
+    results_close(a, &e);
+    results_close(b, &e);
+    for (int i = 0; i < 2; i++) close(up[i]), close(down[i]);
+    str_drop(&all);
+}
+
+/* In a child: answers what is not answered yet, and tells over a pipe that it has begun. */
+static void tl_work(const char *path, int n, int up) {
+    str      s = {0};
+    char     id[32];
+    err_t    e;
+    results *r = tl_open(path, true, &e);
+    if (!r || write(up, "y", 1) != 1) _exit(90);
+    for (int i = 1; i <= n; i++) {
+        if (tl_has(r, i)) continue;
+        snprintf(id, sizeof id, "id \"%d\"", i);
+        str_clear(&s);
+        tl_add(&s, (uint64_t)i, rng_mix((uint64_t)i), i % 2 ? NULL : id, "a text");
+        if (!results_put(r, str_bytes(&s), &e)) _exit(91);
+        if (i % 8 == 0) usleep(20);
+    }
+    _exit(results_close(r, &e) ? 0 : 92);
+}
+
+/* Killed again and again, a run ends with one whole record for each line, as if nothing had been. */
+static void t_lines_killed(void) {
+    enum { N = 4000 };
+    const char *path = tl_path("killed.jsonl");
+    str         all = tl_whole(path, N), none = tl_whole(path, 0);
+    int         status = 0, kills = 0;
+    for (int turn = 0; turn < 1000; turn++) {
+        int  up[2];
+        char c;
+        if (pipe(up)) abort();
+        fflush(NULL);
+        pid_t pid = fork();
+        if (pid == 0) tl_work(path, N, up[1]);
+        close(up[1]);
+        bool begun = read(up[0], &c, 1) == 1;
+        close(up[0]);
+        usleep((useconds_t)(rng_at(1, 2, 3, (uint64_t)turn) % 3000));
+        if (turn < 20) kill(pid, SIGKILL);
+        if (!CHECK(begun && waitpid(pid, &status, 0) == pid)) break;
+        if (WIFEXITED(status)) break;
+        kills++;
+    }
+    CHECKF(WIFEXITED(status) && WEXITSTATUS(status) == 0, "status %d after %d kills", status, kills);
+    CHECK(kills > 0 && tl_is(path, all));             /* one after the other, each run goes on where the last was cut */
+    str_drop(&all);
+    str_drop(&none);
+}
+
+/* In a child: a bound on the size of its files, so that record 4 is cut within. */
+static void tl_full(int cut) {
+    const char   *path = tl_path("full.jsonl");
+    struct rlimit bound = {(rlim_t)cut, (rlim_t)cut};
+    str           s = {0};
+    err_t         e;
+    signal(SIGXFSZ, SIG_IGN);
+    results *r = tl_open(path, false, &e);
+    if (!r || setrlimit(RLIMIT_FSIZE, &bound)) _exit(90);
+    for (int i = 1; i <= 10; i++) {
+        str_clear(&s);
+        tl_add(&s, (uint64_t)i, rng_mix((uint64_t)i), NULL, "of some length");
+        if (results_put(r, str_bytes(&s), &e)) continue;
+        err_t again = {0};
+        if (results_put(r, str_bytes(&s), &again) || again.code) _exit(91);
+        die(e.code, "%s", e.text);
+    }
+}
+
+static void tl_gone(int fd) {
+    err_t e = {0};
+    int   p[2];
+    str   s = {0};
+    signal(SIGPIPE, SIG_IGN);
+    if (pipe(p) || close(p[0]) || dup2(p[1], STDOUT_FILENO) < 0 || fd) _exit(90);
+    results *r = tl_open(NULL, false, &e);
+    tl_add(&s, 1, 1, NULL, "x");
+    if (!r || results_put(r, str_bytes(&s), &e) || e.code || r->why != EPIPE) _exit(91);
+    _exit(results_close(r, &e) && !e.code ? 0 : 92);
+}
+
+static void t_lines_disk(void) {
+    const char *path = tl_path("full.jsonl");
+    char        said[1000];
+    err_t       e;
+    str         one = {0};
+    tl_add(&one, 1, rng_mix(1), NULL, "of some length");
+    for (size_t cut = 3 * one.n; cut < 4 * one.n; cut += 13) {
+        unlink(path);
+        EQ_INT(t_base_child(tl_full, (int)cut, said, sizeof said), EXIT_RESOURCE);
+        CHECKF(t_base_one_line(said) && strstr(said, "File too large; 3 results are whole, --resume"), "\"%s\"", said);
+        struct stat st;
+        CHECKF(stat(path, &st) == 0 && (size_t)st.st_size == 3 * one.n, "%lld bytes", (long long)st.st_size);
+        results *r = tl_open(path, true, &e);
+        if (!CHECKF(r != NULL, "%s", e.text)) break;
+        EQ_INT(r->n_old, 3);
+        results_close(r, &e);
+    }
+    EQ_INT(t_base_child(tl_gone, 0, said, sizeof said), 0);
+    results *r = tl_open("/dev/full", false, &e);
+    if (r) {
+        CHECK(!results_put(r, str_bytes(&one), &e) && e.code == EXIT_RESOURCE);
+        CHECKF(strstr(e.text, "No space left") && !strstr(e.text, "--resume"), "\"%s\"", e.text);
+        results_close(r, &e);
+    }
+    str_drop(&one);
+}
+
+/* --- several files as one --- */
+
+static bool tl_merge(const char *const *path, int n, const char *to, err_t *e) {
+    FILE *f = fopen(to, "wb");
+    out_t out = {f, to, 0};
+    bool  ok = results_merge(path, n, &out, e);
+    return out_end(&out, e) && ok;
+}
+
+static void t_lines_merge(void) {
+    enum { N = 300, FILES = 3 };
+    static const char *const name[FILES] = {"m0", "m1", "m2"};
+    const char              *path[FILES + 1] = {0};
+    str                      part[FILES] = {0}, want = {0}, big = {0}, extra = {0};
+    err_t                    e = {0};
+    const char              *to = tl_path("merged");
+    str_room(&big, 3 * LINES_CHUNK);                  /* a record of several reads */
+    for (int i = 0; i < 2 * LINES_CHUNK + 100; i++) big.p[big.n++] = (char)('a' + i % 26);
+    big.p[big.n] = 0;
+    for (int i = 1; i <= N; i++) tl_add(&want, (uint64_t)i, rng_mix((uint64_t)i), i % 2 ? "id" : NULL, i == 77 ? big.p : "t");
+    for (int i = 0; i < N; i++) {                     /* in an order of its own, each in a file of its own */
+        int k = i * 7 % N + 1, f = (int)(rng_mix((uint64_t)k) % FILES);
+        tl_add(&part[f], (uint64_t)k, rng_mix((uint64_t)k), k % 2 ? "id" : NULL, k == 77 ? big.p : "t");
+    }
+    for (int f = 0; f < FILES; f++) path[f] = tl_file(name[f], part[f].p, part[f].n);
+    CHECKF(tl_merge(path, FILES, to, &e), "%s", e.text);
+    CHECK(tl_is(to, want));
+    path[FILES] = path[1];
+    CHECKF(tl_merge(path, FILES + 1, to, &e) && tl_is(to, want), "the same records twice: %s", e.text);
+
+    tl_add(&extra, 77, rng_mix(77), "id", "another text");
+    tl_add(&extra, 78, rng_mix(78), NULL, "t");
+    size_t whole = extra.n;
+    tl_add(&extra, 79, rng_mix(79), "id", "t");
+    path[FILES] = tl_file("m3", extra.p, extra.n - 1);                 /* torn: a newline short */
+    CHECKF(tl_merge(path, FILES + 1, to, &e) && tl_is(to, want), "the first stays: %s", e.text);
+    const char *turned[] = {path[FILES], path[0]};
+    CHECK(tl_merge(turned, 2, to, &e));
+    char *text = t_read(to, NULL);
+    CHECK(text && strstr(text, "another text") && !strstr(text, "xyzabc"));
+    mem_free(text);
+    CHECKF(tl_merge(turned, 1, to, &e) && tl_is(to, (str){extra.p, whole, 0}), "two records and a torn one");
+
+    const char *empty[] = {tl_file("m4", "", 0)};
+    CHECK(tl_merge(empty, 1, to, &e) && tl_is(to, (str){0}));
+    const struct { const char *path, *word; } bad[] = {
+        {tl_path("absent"), "No such file"}, {tl_path("."), "is a directory"}, {"/dev/null", "no regular file"}, {"-", "stdin"},
+        {tl_file("m5", "no record\n", 10), "byte 0: line 1 is no record"},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        e = (err_t){0};
+        CHECK(!tl_merge(&bad[i].path, 1, to, &e));
+        CHECKF(e.code == EXIT_INPUT && (strstr(e.text, bad[i].word) || strstr(e.text, "standard input")), "row %zu: \"%s\"", i, e.text);
+    }
+    for (int f = 0; f < FILES; f++) str_drop(&part[f]);
+    str_drop(&want);
+    str_drop(&big);
+    str_drop(&extra);
+}
+
+/* What a merge says of lines without a result and of results that differ. */
+static void tl_notes(int which) {
+    str   s = {0}, other = {0};
+    err_t e = {0};
+    for (int i = 2; i <= 10; i += 2) tl_add(&s, (uint64_t)i, 1, NULL, "t");
+    tl_add(&other, 4, 1, NULL, "u");
+    const char *path[2] = {tl_file("n0", s.p, which == 2 ? s.n - 5 : s.n), tl_file("n1", other.p, other.n)};
+    g_log_level = LOG_NORMAL;
+    _exit(tl_merge(path, which == 1 ? 2 : 1, tl_path("noted"), &e) ? 0 : e.code);
+}
+
+static void t_lines_merge_notes(void) {
+    static const char *const want[] = {"5 of the lines 1 to 10 have no result", "1 results differ", "torn"};
+    char said[1000];
+    for (int i = 0; i < 3; i++) {
+        EQ_INT(t_base_child(tl_notes, i, said, sizeof said), 0);
+        CHECKF(strstr(said, want[i]) != NULL, "note %d: \"%s\"", i, said);
+    }
+}
+
+static const t_case t_lines_cases[] = {
+    {"lines odd", "endings, marks, NULs and long lines, from a file and from a pipe byte by byte", t_lines_odd},
+    {"lines sizes", "lines around the size of a read are whole, and large buffers are given back", t_lines_sizes},
+    {"lines many", "two million lines of a pipe in the memory of a few", t_lines_many},
+    {"lines waits", "a pipe that pauses is waited for, or not; a signal ends the wait and loses nothing", t_lines_waits},
+    {"lines bad", "folders, terminals, closed descriptors and files without end are refused", t_lines_bad},
+    {"lines shard parse", "I/N, and nothing else", t_lines_shard_parse},
+    {"lines shard", "each line has one owner, groups stay together, parts are even", t_lines_shard},
+    {"lines shard many", "more groups than fit do not grow the table, nor change owners", t_lines_shard_many},
+    {"lines record", "the beginning of a record is read back, of another shape refused", t_lines_record},
+    {"lines torn", "cut at every byte, a file keeps its whole records and goes on", t_lines_torn},
+    {"lines ids", "answered by custom_id or by place; the second of a kind is found", t_lines_ids},
+    {"lines refuse", "other settings, no header, foreign lines: refused in words, nothing changed", t_lines_refuse},
+    {"lines header", "written before the first record, found through links, read back alone", t_lines_header},
+    {"lines lock", "a file has one writer; a killed one leaves no lock", t_lines_lock},
+    {"lines killed", "kill -9 at any moment costs no result and doubles none", t_lines_killed},
+    {"lines disk", "a full disk leaves whole records; a reader who left is no error", t_lines_disk},
+    {"lines merge", "shuffled files become the input's order, twice is once, the first of two stays", t_lines_merge},
+    {"lines merge notes", "missing, differing and torn results are told", t_lines_merge_notes},
+};

@@ -1,0 +1,549 @@
+/* [req]: lines of a batch file and what is read of them; records and every byte of them. Texts of a vocabulary come from
+ * tok_mem.h, by way of t_tok.c. */
+
+enum { TR_VOCAB = 1000 };
+
+static void tr__text(str *s, const char *name, bytes b) {
+    str_fmt(s, " %s=", name);
+    str_json(s, b);
+}
+
+/* What a request says beyond the defaults, in words; a fault as its name and message. */
+static str tr__tell(const req *q, bool ok, const err_t *e) {
+    const samp_opts *o = &q->samp, *d = &samp_defaults;
+    str              s = {0};
+    str_put(&s, ok ? "ok" : q->fault ? q->fault : "no fault");
+    if (!ok) str_fmt(&s, ": %s", e->text);
+    if (q->has_id) tr__text(&s, "id", q->custom_id);
+    if (!ok) return s;
+    if (q->prompt.p) tr__text(&s, "prompt", q->prompt);
+    for (size_t i = 0; i < q->ids.n; i++) str_fmt(&s, "%s%d", i ? "," : " ids=", q->ids.id[i]);
+    if (q->n != 1) str_fmt(&s, " n=%d", q->n);
+    if (q->max_tokens != -1) str_fmt(&s, " max=%lld", (long long)q->max_tokens);
+    if (q->has_seed) str_fmt(&s, " seed=%llu", (unsigned long long)q->seed);
+    for (int i = 0; i < q->n_stop; i++) tr__text(&s, "stop", q->stop[i]);
+    if (q->stop && !q->n_stop) str_put(&s, " stop=none");
+    if (q->logprobs) str_fmt(&s, " logprobs=%d", q->top);
+    if (q->has_ignore_eos) str_fmt(&s, " ignore_eos=%d", q->ignore_eos);
+    if (q->priority) str_fmt(&s, " priority=%d", q->priority);
+    if (o->temp != d->temp) str_fmt(&s, " temp=%g", (double)o->temp);
+    if (o->top_p != d->top_p) str_fmt(&s, " top_p=%g", (double)o->top_p);
+    if (o->top_k != d->top_k) str_fmt(&s, " top_k=%d", o->top_k);
+    if (o->min_p != d->min_p) str_fmt(&s, " min_p=%g", (double)o->min_p);
+    if (o->presence_penalty != d->presence_penalty) str_fmt(&s, " presence=%g", (double)o->presence_penalty);
+    if (o->frequency_penalty != d->frequency_penalty) str_fmt(&s, " frequency=%g", (double)o->frequency_penalty);
+    if (o->repeat_penalty != d->repeat_penalty) str_fmt(&s, " repetition=%g", (double)o->repeat_penalty);
+    for (int i = 0; i < o->n_bias; i++) str_fmt(&s, " bias=%d:%g", o->bias[i].id, (double)o->bias[i].bias);
+    return s;
+}
+
+static void tr__read(bytes line, bool json, const char *want) {
+    req   q;
+    err_t e = {0};
+    bool  ok = req_read(&q, line, json, &samp_defaults, TR_VOCAB, &e);
+    str   got = tr__tell(&q, ok, &e);
+    CHECKF(strcmp(got.p, want) == 0, "%.200s\n      got  %s\n      want %s", (const char *)line.p, got.p, want);
+    CHECK(ok ? !e.code && !q.fault : e.code == EXIT_INPUT && q.fault);
+    str_drop(&got);
+    req_drop(&q);
+}
+
+typedef struct {
+    const char *line, *want;
+} tr_row;
+
+static void tr__rows(const tr_row *row, size_t n) {
+    for (size_t i = 0; i < n; i++) tr__read(bytes_of(row[i].line), true, row[i].want);
+}
+#define TR_ROWS(r) tr__rows(r, sizeof r / sizeof *r)
+
+/* --- what is read --- */
+
+static void t_req_shapes(void) {
+    static const tr_row rows[] = {
+        {"{\"prompt\":\"Hi\"}", "ok prompt=\"Hi\""},
+        {" { \"prompt\" : \"Hi\" } ", "ok prompt=\"Hi\""},
+        {"{\"prompt\":\"\"}", "ok prompt=\"\""},
+        {"{\"custom_id\":\"a\",\"prompt\":\"Hi\"}", "ok id=\"a\" prompt=\"Hi\""},
+        {"{\"prompt\":\"Hi\",\"custom_id\":\"\"}", "ok id=\"\" prompt=\"Hi\""},
+        {"{\"custom_id\":null,\"prompt\":\"Hi\"}", "ok prompt=\"Hi\""},
+        {"{\"custom_id\":\"r-1\",\"method\":\"POST\",\"url\":\"/v1/completions\",\"body\":{\"model\":\"m\",\"prompt\":\"Hi\",\"max_tokens\":64}}",
+         "ok id=\"r-1\" prompt=\"Hi\" max=64"},
+        {"{\"body\":{\"prompt\":\"Hi\"},\"url\":\"/v1/completions\",\"method\":\"POST\"}", "ok prompt=\"Hi\""},
+        {"{\"prompt\":[5]}", "ok ids=5"},
+        {"{\"prompt\":[0,999,3.0]}", "ok ids=0,999,3"},
+        {"{\"prompt\":[[7,8]]}", "ok ids=7,8"},
+        {"{\"prompt\":[\"one\"]}", "ok prompt=\"one\""},
+        {"{\"prompt\":\"a\\u0000b\\n\"}", "ok prompt=\"a\\u0000b\\n\""},
+        {"{\"custom_id\":\"\\u00e9\\ud83d\\ude00\",\"prompt\":\"\\\"\\\\\\/\\b\"}", "ok id=\"é😀\" prompt=\"\\\"\\\\/\\u0008\""},
+        {"{\"prompt\":\"Hi\",\"messages\":null}", "ok prompt=\"Hi\""},
+        {"{\"custom_id\":\"a\",\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"}]}",
+         "unsupported: messages: chat templates do not run yet, expected a prompt id=\"a\""},
+        {"{\"custom_id\":\"a\",\"method\":\"POST\",\"url\":\"/v1/chat/completions\",\"body\":{\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"},"
+         "{\"role\":\"assistant\",\"content\":null},{\"role\":\"user\",\"content\":[]},{\"role\":\"tool\"}],\"logprobs\":true,\"top_logprobs\":3,"
+         "\"chat_template_kwargs\":{\"enable_thinking\":false}}}",
+         "unsupported: messages: chat templates do not run yet, expected a prompt id=\"a\""},
+    };
+    TR_ROWS(rows);
+}
+
+static void t_req_keys(void) {
+    static const tr_row rows[] = {
+        {"{\"prompt\":\"\",\"temperature\":0,\"top_p\":0.5,\"top_k\":-1,\"min_p\":0.25}", "ok prompt=\"\" temp=0 top_p=0.5 top_k=-1 min_p=0.25"},
+        {"{\"prompt\":\"\",\"presence_penalty\":-1.5,\"frequency_penalty\":2,\"repetition_penalty\":1.25}",
+         "ok prompt=\"\" presence=-1.5 frequency=2 repetition=1.25"},
+        {"{\"prompt\":\"\",\"max_tokens\":0}", "ok prompt=\"\" max=0"},
+        {"{\"prompt\":\"\",\"max_tokens\":9223372036854775807}", "ok prompt=\"\" max=9223372036854775807"},
+        {"{\"prompt\":\"\",\"max_tokens\":16,\"max_completion_tokens\":16.0}", "ok prompt=\"\" max=16"},
+        {"{\"prompt\":\"\",\"max_tokens\":16,\"max_completion_tokens\":null}", "ok prompt=\"\" max=16"},
+        {"{\"prompt\":\"\",\"max_completion_tokens\":1e2}", "ok prompt=\"\" max=100"},
+        {"{\"prompt\":\"\",\"seed\":0}", "ok prompt=\"\" seed=0"},
+        {"{\"prompt\":\"\",\"seed\":-1}", "ok prompt=\"\" seed=18446744073709551615"},
+        {"{\"prompt\":\"\",\"seed\":9223372036854775807}", "ok prompt=\"\" seed=9223372036854775807"},
+        {"{\"prompt\":\"\",\"seed\":-9223372036854775808}", "ok prompt=\"\" seed=9223372036854775808"},
+        {"{\"prompt\":\"\",\"stop\":\"a\"}", "ok prompt=\"\" stop=\"a\""},
+        {"{\"prompt\":\"\",\"stop\":[\"a\",\"b\\u0000\"]}", "ok prompt=\"\" stop=\"a\" stop=\"b\\u0000\""},
+        {"{\"prompt\":\"\",\"stop\":[]}", "ok prompt=\"\" stop=none"},
+        {"{\"prompt\":\"\",\"n\":128,\"priority\":-5,\"ignore_eos\":true}", "ok prompt=\"\" n=128 ignore_eos=1 priority=-5"},
+        {"{\"prompt\":\"\",\"ignore_eos\":false}", "ok prompt=\"\" ignore_eos=0"},
+        {"{\"prompt\":\"\",\"logprobs\":0}", "ok prompt=\"\" logprobs=0"},
+        {"{\"prompt\":\"\",\"logprobs\":20}", "ok prompt=\"\" logprobs=20"},
+        {"{\"prompt\":\"\",\"logit_bias\":{\"0\":-100,\"999\":2.5}}", "ok prompt=\"\" bias=0:-100 bias=999:2.5"},
+        {"{\"prompt\":\"\",\"logit_bias\":{}}", "ok prompt=\"\""},
+        {"{\"prompt\":\"\",\"response_format\":{\"type\":\"text\"}}", "ok prompt=\"\""},
+        {"{\"prompt\":\"\",\"model\":\"m\",\"user\":\"u\",\"metadata\":{\"a\":[1]},\"stream\":false}", "ok prompt=\"\""},
+    };
+    TR_ROWS(rows);
+}
+
+/* A body's biases stand in place of the command's; without any, those hold. */
+static void t_req_base(void) {
+    static const samp_bias own[] = {{3, 1}};
+    samp_opts              base = samp_defaults;
+    req                    q;
+    err_t                  e = {0};
+    base.bias = own, base.n_bias = 1, base.temp = 2;
+    CHECK(req_read(&q, bytes_of("{\"prompt\":\"\",\"top_k\":7}"), true, &base, TR_VOCAB, &e));
+    CHECK(q.samp.bias == own && q.samp.n_bias == 1 && q.samp.temp == 2 && q.samp.top_k == 7);
+    req_drop(&q);
+    CHECK(req_read(&q, bytes_of("{\"prompt\":\"\",\"logit_bias\":{}}"), true, &base, TR_VOCAB, &e));
+    EQ_INT(q.samp.n_bias, 0);
+    req_drop(&q);
+    CHECK(req_read(&q, bytes_of("plain"), false, &base, TR_VOCAB, &e));
+    CHECK(q.samp.bias == own && q.samp.temp == 2);
+    req_drop(&q);
+}
+
+static void t_req_plain(void) {
+    static const uint8_t odd[] = {0, '{', 0xff, '"', 0xc3};
+    req                  q;
+    err_t                e = {0};
+    tr__read(bytes_of("Once upon a time"), false, "ok prompt=\"Once upon a time\"");
+    tr__read(bytes_of("{\"prompt\":1}"), false, "ok prompt=\"{\\\"prompt\\\":1}\"");
+    tr__read((bytes){NULL, 0}, false, "ok prompt=\"\"");
+    CHECK(req_read(&q, (bytes){odd, sizeof odd}, false, &samp_defaults, TR_VOCAB, &e));
+    CHECK(bytes_eq(q.prompt, (bytes){odd, sizeof odd}) && q.prompt.p != odd);
+    req_drop(&q);
+}
+
+/* --- what is refused --- */
+
+static void t_req_refuses(void) {
+    static const tr_row rows[] = {
+        {"{}", "invalid_request: the body has no prompt"},
+        {"[]", "invalid_request: the line: found a list, expected an object"},
+        {"{\"custom_id\":\"a\"}", "invalid_request: the body has no prompt id=\"a\""},
+        {"{\"custom_id\":7,\"prompt\":\"\"}", "invalid_request: custom_id: found a number, expected a string"},
+        {"{\"custom_id\":\"a\",\"promt\":\"x\"}", "invalid_request: unknown key 'promt' in the body id=\"a\""},
+        {"{\"prompt\":\"x\",\"best_of\":2}", "invalid_request: unknown key 'best_of' in the body"},
+        {"{\"prompt\":\"x\",\"Temperature\":null}", "invalid_request: unknown key 'Temperature' in the body"},
+        {"{\"prompt\":\"x\",\"\":1}", "invalid_request: unknown key '' in the body"},
+        {"{\"method\":\"GET\",\"custom_id\":\"a\",\"url\":\"/v1/completions\",\"body\":{}}",
+         "invalid_request: method: found 'GET', expected POST id=\"a\""},
+        {"{\"custom_id\":\"a\",\"url\":\"/v1/completions\",\"body\":{\"prompt\":\"\"}}", "invalid_request: method: found nothing, expected POST id=\"a\""},
+        {"{\"method\":\"POST\",\"url\":\"/v1/embeddings\",\"body\":{\"input\":\"x\"}}",
+         "invalid_request: url: found '/v1/embeddings', expected /v1/completions or /v1/chat/completions"},
+        {"{\"method\":\"POST\",\"url\":\"/v1/completions\\u0000\",\"body\":{\"prompt\":\"x\"}}",
+         "invalid_request: url: found '/v1/completions?', expected /v1/completions or /v1/chat/completions"},
+        {"{\"method\":\"POST\",\"body\":{\"prompt\":\"x\"}}", "invalid_request: url: found nothing, expected /v1/completions or /v1/chat/completions"},
+        {"{\"method\":\"POST\",\"url\":\"/v1/completions\"}", "invalid_request: body: found nothing, expected an object"},
+        {"{\"method\":\"POST\",\"url\":\"/v1/completions\",\"body\":\"x\"}", "invalid_request: body: found a string, expected an object"},
+        {"{\"method\":\"POST\",\"url\":\"/v1/completions\",\"body\":{\"prompt\":\"x\",\"custom_id\":\"a\"}}",
+         "invalid_request: unknown key 'custom_id' in the body"},
+        {"{\"method\":\"POST\",\"url\":\"/v1/completions\",\"body\":{\"prompt\":\"x\"},\"prompt\":\"y\"}",
+         "invalid_request: unknown key 'prompt' beside custom_id, method, url and body"},
+        {"{\"method\":\"POST\",\"url\":\"/v1/completions\",\"body\":{\"messages\":[]}}",
+         "invalid_request: messages: belongs to /v1/chat/completions, found in a body for /v1/completions"},
+        {"{\"method\":\"POST\",\"url\":\"/v1/chat/completions\",\"body\":{\"prompt\":\"x\"}}",
+         "invalid_request: prompt: belongs to /v1/completions, found in a body for /v1/chat/completions"},
+        {"{\"method\":\"POST\",\"url\":\"/v1/chat/completions\",\"body\":{}}", "invalid_request: the body has no messages"},
+        {"{\"prompt\":\"x\",\"messages\":[{\"role\":\"user\",\"content\":\"y\"}]}",
+         "invalid_request: prompt: belongs to /v1/completions, found in a body for /v1/chat/completions"},
+        {"{\"prompt\":\"x\",\"top_logprobs\":2}", "invalid_request: top_logprobs: belongs to /v1/chat/completions, found in a body for /v1/completions"},
+        {"{\"prompt\":\"x\",\"chat_template_kwargs\":{}}",
+         "invalid_request: chat_template_kwargs: belongs to /v1/chat/completions, found in a body for /v1/completions"},
+        {"{\"messages\":[]}", "invalid_request: messages: found a list, expected a list of at least one message"},
+        {"{\"messages\":[\"x\"]}", "invalid_request: messages: found a string, expected objects with role and content in this list"},
+        {"{\"messages\":[{\"content\":\"x\"}]}", "invalid_request: messages: role: found nothing, expected a string"},
+        {"{\"messages\":[{\"role\":\"user\",\"content\":5}]}", "invalid_request: messages: content: found a number, expected a string"},
+        {"{\"messages\":[{\"role\":\"user\"}],\"top_logprobs\":2}", "invalid_request: top_logprobs: alone, expected \"logprobs\":true beside it"},
+        {"{\"prompt\":[]}", "invalid_request: prompt: an empty list, expected text or token ids"},
+        {"{\"prompt\":[[]]}", "invalid_request: prompt: an empty list, expected text or token ids"},
+        {"{\"prompt\":[\"a\",\"b\",\"c\"]}", "invalid_request: prompt: a list of 3 prompts, expected one prompt a line"},
+        {"{\"prompt\":[[1],[2]]}", "invalid_request: prompt: a list of 2 prompts, expected one prompt a line"},
+        {"{\"prompt\":[1000]}", "invalid_request: prompt: 1000 is out of range, expected 0 to 999"},
+        {"{\"prompt\":[-1]}", "invalid_request: prompt: -1 is out of range, expected 0 to 999"},
+        {"{\"prompt\":[1.5]}", "invalid_request: prompt: found 1.5, expected a whole number"},
+        {"{\"prompt\":[1,\"a\"]}", "invalid_request: prompt: found a string, expected token ids alone in this list"},
+        {"{\"prompt\":[[[1]]]}", "invalid_request: prompt: found a list, expected token ids alone in this list"},
+        {"{\"prompt\":[null]}", "invalid_request: prompt: found null, expected text or a list of token ids"},
+        {"{\"prompt\":\"\",\"max_tokens\":16,\"max_completion_tokens\":17}",
+         "invalid_request: max_completion_tokens: 17 beside another limit of 16, expected one"},
+        {"{\"prompt\":\"\",\"max_tokens\":-1}", "invalid_request: max_tokens: -1 is out of range, expected 0 to 9.223372037e+18"},
+        {"{\"prompt\":\"\",\"max_tokens\":1e19}", "invalid_request: max_tokens: 1e+19 is out of range, expected 0 to 9.223372037e+18"},
+        {"{\"prompt\":\"\",\"max_tokens\":9223372036854775808.0}", "invalid_request: max_tokens: found 9.223372037e+18, expected a whole number below 2^63"},
+        {"{\"prompt\":\"\",\"temperature\":\"NaN\"}", "invalid_request: temperature: found a string, expected a number"},
+        {"{\"prompt\":\"\",\"temperature\":-0.5}", "invalid_request: temperature: -0.5 is out of range, expected 0 to 1000000"},
+        {"{\"prompt\":\"\",\"stop\":\"\"}", "invalid_request: stop: an empty string, expected text"},
+        {"{\"prompt\":\"\",\"stop\":[\"a\",\"\"]}", "invalid_request: stop: an empty string, expected text"},
+        {"{\"prompt\":\"\",\"stop\":[\"a\",null]}", "invalid_request: stop: found null, expected a string or a list of strings"},
+        {"{\"prompt\":\"\",\"stop\":[\"1\",\"2\",\"3\",\"4\",\"5\",\"6\",\"7\",\"8\",\"9\",\"10\",\"11\",\"12\",\"13\",\"14\",\"15\",\"16\",\"17\"]}",
+         "invalid_request: stop: 17 strings, expected at most 16"},
+        {"{\"prompt\":\"\",\"logit_bias\":{\"1000\":1}}", "invalid_request: logit_bias: found '1000', expected token ids from 0 to 999"},
+        {"{\"prompt\":\"\",\"logit_bias\":{\"01\":1}}", "invalid_request: logit_bias: found '01', expected token ids from 0 to 999"},
+        {"{\"prompt\":\"\",\"logit_bias\":{\"-1\":1}}", "invalid_request: logit_bias: found '-1', expected token ids from 0 to 999"},
+        {"{\"prompt\":\"\",\"logit_bias\":{\"\":1}}", "invalid_request: logit_bias: found '', expected token ids from 0 to 999"},
+        {"{\"prompt\":\"\",\"logit_bias\":{\"99999999999999999999\":1}}",
+         "invalid_request: logit_bias: found '99999999999999999999', expected token ids from 0 to 999"},
+        {"{\"prompt\":\"\",\"logit_bias\":{\"4294967297\":1}}", "invalid_request: logit_bias: found '4294967297', expected token ids from 0 to 999"},
+        {"{\"prompt\":\"\",\"logit_bias\":{\"1\":\"x\"}}", "invalid_request: logit_bias: found a string, expected a number"},
+        {"{\"prompt\":\"\",\"logit_bias\":{\"1\":1e39}}", "invalid_request: logit_bias: 1e+39 is out of range, expected -1e+30 to 1e+30"},
+        {"{\"prompt\":\"\",\"stream\":true}", "unsupported: stream: true, expected false: the answer to a line is one record"},
+        {"{\"prompt\":\"\",\"response_format\":{\"type\":\"json_object\"}}", "unsupported: response_format: type 'json_object' is not supported yet, expected text"},
+        {"{\"prompt\":\"\",\"response_format\":{\"type\":\"text\\u0000\"}}", "unsupported: response_format: type 'text?' is not supported yet, expected text"},
+        {"{\"prompt\":\"\",\"response_format\":{}}", "invalid_request: response_format: found an object, expected an object with a type"},
+        {"{\"prompt\":\"\",\"grammar\":\"root ::= x\"}", "unsupported: grammar: not supported yet"},
+        {"{\"prompt\":\"\",\"regex\":\"x\"}", "unsupported: regex: not supported yet"},
+    };
+    TR_ROWS(rows);
+}
+
+/* jansson's words are its own: only who spoke and that a record follows are asked. */
+static void t_req_bad_json(void) {
+    static const char *const rows[] = {
+        "", " ", "{", "}", "x", "{\"prompt\":}", "{\"prompt\":\"a\"", "{\"prompt\":\"a}", "{prompt:\"a\"}", "{'prompt':'a'}",
+        "{\"prompt\":\"a\",}", "{\"prompt\":\"a\"}}", "{\"prompt\":\"a\"} x", "{\"prompt\":\"\\ud800\"}", "{\"prompt\":\"\\udc00\"}",
+        "{\"prompt\":\"\\ud800\\u0041\"}", "{\"prompt\":\"\\x41\"}", "{\"prompt\":\"\\u12\"}", "{\"prompt\":\"a\tb\"}", "{\"n\":NaN}", "{\"n\":Infinity}",
+        "{\"n\":01}", "{\"n\":+1}", "{\"n\":.5}", "{\"n\":1e999}", "{\"n\":99999999999999999999}", "{\"prompt\":\"a\",\"prompt\":\"b\"}",
+        "{\"prompt\\u0000\":\"a\"}", "{\"prompt\":TRUE}", "{\"prompt\":\"a\"}{\"prompt\":\"b\"}", "nul", "\"a\"", "1", "\xef\xbb\xbf{\"prompt\":\"a\"}",
+        "{\"prompt\":\xff}", "\xff", "{\"\xff\":1,\"\xff\":2}", "{\"prompt\":\"\xff\"", "\\udbff\\udf80", "{\"prompt\":\"\xff\\udbff\"}",
+        "{\"prompt\":\"\xff\\\xff\"}", "/* c */{\"prompt\":\"a\"}", "{\"prompt\":\"\xff\\\\udbff\\udf80\"}",
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        req   q;
+        err_t e = {0};
+        bool  ok = req_read(&q, bytes_of(rows[i]), true, &samp_defaults, TR_VOCAB, &e);
+        CHECKF(!ok && q.fault == req_bad_json && e.code == EXIT_INPUT && strncmp(e.text, "bad JSON before byte ", 21) == 0,
+               "%s: %s: %s", rows[i], q.fault ? q.fault : "ok", e.text);
+        CHECKF(strtoul(e.text + 21, NULL, 10) <= strlen(rows[i]), "%s: %s", rows[i], e.text);
+        req_drop(&q);
+    }
+}
+
+/* Every key with a value of every kind and at both ends of its range. */
+static void t_req_kinds(void) {
+    static const struct {
+        char        kind;
+        const char *text;
+    } values[] = {{'o', "{\"type\":\"text\"}"}, {'l', "[\"x\"]"}, {'s', "\"x\""}, {'w', "1"}, {'r', "0.5"}, {'t', "true"}, {'f', "false"}, {'z', "null"}};
+    static const struct {
+        const char *name, *takes;                     /* the kinds it takes besides null */
+    } keys[] = {
+        {"prompt", "ls"}, {"messages", ""}, {"max_tokens", "w"}, {"max_completion_tokens", "w"}, {"temperature", "wr"}, {"top_p", "wr"},
+        {"top_k", "w"}, {"min_p", "wr"}, {"seed", "w"}, {"stop", "ls"}, {"n", "w"}, {"logprobs", "w"}, {"top_logprobs", ""},
+        {"presence_penalty", "wr"}, {"frequency_penalty", "wr"}, {"repetition_penalty", "wr"}, {"logit_bias", ""}, {"ignore_eos", "tf"},
+        {"priority", "w"}, {"response_format", "o"}, {"grammar", ""}, {"regex", ""}, {"chat_template_kwargs", ""}, {"model", "olswrtf"},
+        {"user", "olswrtf"}, {"metadata", "olswrtf"}, {"stream", "f"},
+    };
+    enum { KEYS = sizeof keys / sizeof *keys };
+    EQ_INT(KEYS, sizeof req_keys / sizeof *req_keys);
+    for (size_t k = 0; k < KEYS; k++)
+        for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
+            char  line[200];
+            req   q;
+            err_t e = {0};
+            EQ_STR(req_keys[k].name, keys[k].name);
+            snprintf(line, sizeof line, "{%s\"%s\":%s}", k ? "\"prompt\":\"\"," : "", keys[k].name, values[i].text);
+            bool want = values[i].kind == 'z' ? k != 0 : strchr(keys[k].takes, values[i].kind) != NULL;
+            bool ok = req_read(&q, bytes_of(line), true, &samp_defaults, TR_VOCAB, &e);
+            CHECKF(ok == want, "%s: %s", line, ok ? "was taken" : e.text);
+            bool named = strstr(e.text, keys[k].name) || strcmp(keys[k].name, "messages") == 0;
+            CHECKF(ok || named, "%s: %s", line, e.text);
+            req_drop(&q);
+        }
+}
+
+static bool tr__takes(const char *name, double x) {
+    char  line[200];
+    req   q;
+    err_t e = {0};
+    if (strcmp(name, "logit_bias") == 0) snprintf(line, sizeof line, "{\"prompt\":\"\",\"%s\":{\"5\":%.17g}}", name, x);
+    else snprintf(line, sizeof line, "{\"prompt\":\"\",\"%s\":%.17g}", name, x);
+    bool ok = req_read(&q, bytes_of(line), true, &samp_defaults, TR_VOCAB, &e);
+    if (!ok) CHECKF(strstr(e.text, name) && (strstr(e.text, "out of range") || strstr(e.text, "whole number")), "%s: %s", line, e.text);
+    else if (strncmp(name, "max", 3) && strcmp(name, "seed")) CHECKF(samp_check(&q.samp, TR_VOCAB, &e), "%s: %s", line, e.text);
+    req_drop(&q);
+    return ok;
+}
+
+static void t_req_ranges(void) {
+    for (size_t k = 0; k < sizeof req_keys / sizeof *req_keys; k++) {
+        const req_key *key = &req_keys[k];
+        const double   step = key->take == req__take_float ? 1e-4 : 1, far = 1e300;
+        if (key->lo >= key->hi || !(key->where & REQ_COMPLETION)) continue;
+        CHECKF(tr__takes(key->name, key->lo), "%s: %g", key->name, key->lo);
+        CHECKF(!tr__takes(key->name, -far) && !tr__takes(key->name, far), "%s: %g", key->name, far);
+        if (key->hi < 0x1p63) CHECKF(tr__takes(key->name, key->hi), "%s: %g", key->name, key->hi);
+        if (key->hi < 1e15) CHECKF(!tr__takes(key->name, key->hi + step), "%s: above %g", key->name, key->hi);
+        if (key->lo > -1e15) CHECKF(!tr__takes(key->name, key->lo - step), "%s: below %g", key->name, key->lo);
+    }
+}
+
+/* --- any bytes, there and back --- */
+
+/* id, prompt and a stop string of one text, as it is in the line; must come back as it is. */
+static void tr__there_and_back(bytes text) {
+    str   line = {0};
+    req   q;
+    err_t e = {0};
+    if (!text.n) return;                              /* no stop string is empty */
+    str_put(&line, "{\"custom_id\":");
+    str_json_raw(&line, text);
+    str_put(&line, ",\"prompt\":");
+    str_json_raw(&line, text);
+    str_put(&line, ",\"stop\":");
+    str_json_raw(&line, text);
+    str_put(&line, "}");
+    CHECK(!memchr(line.p, '\n', line.n));
+    bool ok = req_read(&q, str_bytes(&line), true, &samp_defaults, TR_VOCAB, &e);
+    CHECKF(ok && bytes_eq(q.custom_id, text) && bytes_eq(q.prompt, text) && q.n_stop == 1 && bytes_eq(q.stop[0], text),
+           "%zu bytes, %02x %02x ...: %s", text.n, text.p[0], text.n > 1 ? text.p[1] : 0, e.text);
+    req_drop(&q);
+    str_drop(&line);
+}
+
+static void t_req_bytes(void) {
+    static const uint8_t near[] = {0xf4, 0x8f, 0xbe, 0xbf, 0xbd, 0x80, 0xc0, 0xff, 'u', 'd', 'b', 'f', '\\', '"', 0, 0xc3, 0xa9, '\n'};
+    uint8_t              all[256], two[2], some[40];
+    for (int i = 0; i < 256; i++) all[i] = (uint8_t)i;
+    tr__there_and_back((bytes){all, 256});
+    for (int i = 0; i < 256 * 256; i++) {
+        two[0] = (uint8_t)(i >> 8), two[1] = (uint8_t)i;
+        tr__there_and_back((bytes){two, 2});
+    }
+    for (uint64_t i = 0; i < 20000; i++) {            /* mostly the bytes that the veil itself is made of */
+        const size_t n = 1 + rng_at(5, 0, i, 99) % sizeof some;
+        for (size_t k = 0; k < n; k++) some[k] = near[rng_at(5, 0, i, k) % sizeof near];
+        tr__there_and_back((bytes){some, n});
+    }
+}
+
+/* The characters of the veil, as themselves and escaped, in lines that are UTF-8 and in lines that are not. */
+static void t_req_veil(void) {
+    static const struct {
+        const char *prompt, *want;
+    } rows[] = {
+        {"\xf4\x8f\xbe\x80", "\xf4\x8f\xbe\x80"},
+        {"\xf4\x8f\xbe\x80\xff", "\xf4\x8f\xbe\x80\xff"},
+        {"\\udbff\\udf80", "\xf4\x8f\xbe\x80"},
+        {"\\udbff\\udf80\xff", "\xf4\x8f\xbe\x80\xff"},
+        {"\xff\\uDBFF\\uDfFf", "\xff\xf4\x8f\xbf\xbf"},
+        {"\xff\\udbff\\udfbf\\udbff\\udfc0", "\xff\xf4\x8f\xbe\xbf\xf4\x8f\xbf\x80"},
+        {"\xff\\udbff\\udf7f", "\xff\xf4\x8f\xbd\xbf"},
+        {"\xff\\\\udbff\\\\udf80", "\xff\\udbff\\udf80"},
+        {"\xff\\\\\\udbff\\udf80", "\xff\\\xf4\x8f\xbe\x80"},
+        {"\xff\\\\u0041\\u0041", "\xff\\u0041\x41"},
+        {"\xff\\ud83d\\ude00", "\xff\xf0\x9f\x98\x80"},
+        {"\xf4\x8f\xbe", "\xf4\x8f\xbe"},
+        {"\xed\xa0\x80", "\xed\xa0\x80"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char  line[200];
+        req   q;
+        err_t e = {0};
+        snprintf(line, sizeof line, "{\"prompt\":\"%s\"}", rows[i].prompt);
+        CHECKF(req_read(&q, bytes_of(line), true, &samp_defaults, TR_VOCAB, &e) && bytes_is(q.prompt, rows[i].want), "row %zu: %s", i, e.text);
+        req_drop(&q);
+    }
+    for (int c = 0x10ff7e; c <= 0x10ffff; c++) {      /* every one, both ways of writing it */
+        char   escaped[64], plain[8] = {0};
+        req    q;
+        err_t  e = {0};
+        plain[0] = (char)0xf4, plain[1] = (char)0x8f, plain[2] = (char)(0x80 | (c >> 6 & 0x3f)), plain[3] = (char)(0x80 | (c & 0x3f));
+        snprintf(escaped, sizeof escaped, "{\"prompt\":\"\\udbff\\u%04x\",\"user\":\"\xff\"}", (unsigned)(0xdc00 | (c & 0x3ff)));
+        CHECKF(req_read(&q, bytes_of(escaped), true, &samp_defaults, TR_VOCAB, &e) && bytes_is(q.prompt, plain), "U+%X: %s", (unsigned)c, e.text);
+        req_drop(&q);
+        tr__there_and_back(bytes_of(plain));
+    }
+    tr__read(bytes_of("{\"custom_id\":\"a\xff\",\"k\xfe\":1}"), true, "invalid_request: unknown key 'k\xfe' in the body id=\"a\xef\xbf\xbd\"");
+    tr__read(bytes_of("{\"user\":\"\xff\xff\xff\xff\",}"), true, "invalid_json_line: bad JSON before byte 16: string or '}' expected near '}'");
+}
+
+/* --- bounds --- */
+
+static void tr__repeat(str *s, const char *text, int n) {
+    for (int i = 0; i < n; i++) str_put(s, text);
+}
+
+static void t_req_bounds(void) {
+    static const struct {
+        const char *head, *each;
+        int         n;
+        const char *middle, *back, *tail, *want;
+    } rows[] = {
+        {"{\"prompt\":\"\",\"user\":", "[", REQ_DEEP - 1, "", "]", "}", "ok prompt=\"\""},
+        {"{\"prompt\":\"\",\"user\":", "[", REQ_DEEP, "", "]", "}", "invalid_json_line: byte 83: lists and objects more than 64 deep"},
+        {"{\"prompt\":\"\",\"user\":", "{\"a\":", REQ_DEEP - 1, "1", "}", "}", "ok prompt=\"\""},
+        {"{\"prompt\":\"\",\"user\":", "[", 100000, "", "", "", "invalid_json_line: byte 83: lists and objects more than 64 deep"},
+        {"{\"prompt\":\"\",\"user\":\"", "[", 200, "", "", "\"}", "ok prompt=\"\""},
+        {"{\"prompt\":\"\",\"user\":\"", "\\\"[{", 200, "", "", "\"}", "ok prompt=\"\""},
+        {"{\"prompt\":\"\",\"user\":[", "[],", REQ_PARTS - 3, "[]", "", "]}", "ok prompt=\"\""},
+        {"{\"prompt\":\"\",\"user\":[", "[],", REQ_PARTS - 2, "[]", "", "]}", "invalid_json_line: byte 196623: more than 65536 lists and objects"},
+        {"{\"prompt\":\"\",\"user\":[", "1,", REQ_VALUES + 1, "1", "", "]}", "invalid_json_line: byte 8388628: more than 4194304 values"},
+        {"", "]", 1000, "", "", "", "invalid_json_line: bad JSON before byte 1: '[' or '{' expected near ']'"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        str line = {0};
+        str_put(&line, rows[i].head);
+        tr__repeat(&line, rows[i].each, rows[i].n);
+        str_put(&line, rows[i].middle);
+        tr__repeat(&line, rows[i].back, rows[i].n);
+        str_put(&line, rows[i].tail);
+        tr__read(str_bytes(&line), true, rows[i].want);
+        str_drop(&line);
+    }
+}
+
+/* --- records --- */
+
+static const char tr_head[] = "{\"id\":\"batch_req_3_00000000deadbeef\",\"custom_id\":";
+
+/* The record's one line, as JSON where it is that. */
+static void tr__record(const str *got, const char *custom_id, const char *want, const char *what) {
+    str all = {0};
+    str_put(&all, tr_head);
+    str_put(&all, custom_id);
+    str_put(&all, want);
+    str_put(&all, "\n");
+    CHECKF(got->n == all.n && memcmp(got->p, all.p, all.n) == 0, "%s\n      got  %s      want %s", what, got->p, all.p);
+    CHECK(memchr(got->p, '\n', got->n) == got->p + got->n - 1);
+    if (req__is_utf8(str_bytes(got))) {
+        json_t *v = json_loadb(got->p, got->n, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, NULL);
+        CHECKF(v != NULL, "%s: not JSON", what);
+        json_decref(v);
+    }
+    str_drop(&all);
+}
+
+#define TR_BODY(id, object) ",\"response\":{\"status_code\":200,\"request_id\":\"req_3\",\"body\":{\"id\":\"" id "-3\",\"object\":\"" object \
+                            "\",\"created\":1700000000,\"model\":\"m\\\"1\",\"choices\":["
+#define TR_USAGE(made, all) "],\"usage\":{\"prompt_tokens\":9,\"completion_tokens\":" made ",\"total_tokens\":" all \
+                            ",\"prompt_tokens_details\":{\"cached_tokens\":4}}}},\"error\":null}"
+
+static void t_req_prints(void) {
+    static const req_origin origin = {.line = 3, .hash = 0xdeadbeef, .model_name = "m\"1", .created = 1700000000, .n_prompt = 9, .n_cached = 4};
+    tt_open o;
+    if (!tt_open_tiny(&o, &tm_tinies[0], NULL)) return;
+    const int32_t ff = 3 + 255, bos = 1;              /* the byte tokens of this vocabulary stand behind three others */
+    int32_t       ab = 0;
+    while (!bytes_is(tok_piece(o.v, ab), "ab")) ab++;
+    CHECK(bytes_is(tok_piece(o.v, ff), "\xff") && tok_is_control(o.v, bos));
+    const req_token tok[] = {{ab, -0.5f, 2}, {ff, -INFINITY, 3}, {bos, -1e-9f, 5}, {ab, -2.25f, 7}};
+    const int32_t   top_id[] = {ab, ff, ff, ab, bos, -1, ff, ff};
+    const float     top_lp[] = {-0.5f, -1.5f, -0.25f, -3.0f, -1e-9f, 0, -0.125f, -4.0f};
+    const bytes     cut = {(const uint8_t *)"ab\xff" "a", 4};   /* a stop string cut off what came after it */
+    req_answer      with[2] = {{cut, "stop", tok, 4, top_id, top_lp, 4}, {bytes_of("two\nlines"), "length", NULL, 0, NULL, NULL, 5}};
+    const struct {
+        const char *what;
+        bool        chat, logprobs;
+        int         top, n;
+        const char *want;
+    } rows[] = {
+        {"one", false, false, 0, 1,
+         TR_BODY("cmpl", "text_completion") "{\"index\":0,\"text\":\"ab\xff" "a\",\"logprobs\":null,\"finish_reason\":\"stop\"}" TR_USAGE("4", "13")},
+        {"two", false, false, 0, 2,
+         TR_BODY("cmpl", "text_completion") "{\"index\":0,\"text\":\"ab\xff" "a\",\"logprobs\":null,\"finish_reason\":\"stop\"},"
+         "{\"index\":1,\"text\":\"two\\nlines\",\"logprobs\":null,\"finish_reason\":\"length\"}" TR_USAGE("9", "18")},
+        {"tokens alone", false, true, 0, 2,
+         TR_BODY("cmpl", "text_completion") "{\"index\":0,\"text\":\"ab\xff" "a\",\"logprobs\":{\"tokens\":[\"ab\",\"\xff\",\"<s>\",\"ab\"],"
+         "\"token_logprobs\":[-0.5,-9999,-9.99999972e-10,-2.25],\"top_logprobs\":null,\"text_offset\":[0,2,3,4]},\"finish_reason\":\"stop\"},"
+         "{\"index\":1,\"text\":\"two\\nlines\",\"logprobs\":{\"tokens\":[],\"token_logprobs\":[],\"top_logprobs\":null,\"text_offset\":[]},"
+         "\"finish_reason\":\"length\"}" TR_USAGE("9", "18")},
+        {"two alternatives", false, true, 2, 2,
+         TR_BODY("cmpl", "text_completion") "{\"index\":0,\"text\":\"ab\xff" "a\",\"logprobs\":{\"tokens\":[\"ab\",\"\xff\",\"<s>\",\"ab\"],"
+         "\"token_logprobs\":[-0.5,-9999,-9.99999972e-10,-2.25],\"top_logprobs\":[{\"ab\":-0.5,\"\xff\":-1.5},{\"\xff\":-0.25,\"ab\":-3},"
+         "{\"<s>\":-9.99999972e-10},{\"\xff\":-0.125,\"ab\":-2.25}],\"text_offset\":[0,2,3,4]},\"finish_reason\":\"stop\"},"
+         "{\"index\":1,\"text\":\"two\\nlines\",\"logprobs\":{\"tokens\":[],\"token_logprobs\":[],\"top_logprobs\":[],\"text_offset\":[]},"
+         "\"finish_reason\":\"length\"}" TR_USAGE("9", "18")},
+        {"chat", true, false, 0, 1,
+         TR_BODY("chatcmpl", "chat.completion") "{\"index\":0,\"message\":{\"role\":\"assistant\",\"content\":\"ab\xff" "a\"},\"logprobs\":null,"
+         "\"finish_reason\":\"stop\"}" TR_USAGE("4", "13")},
+        {"chat with alternatives", true, true, 2, 1,
+         TR_BODY("chatcmpl", "chat.completion") "{\"index\":0,\"message\":{\"role\":\"assistant\",\"content\":\"ab\xff" "a\"},\"logprobs\":{\"content\":["
+         "{\"token\":\"ab\",\"logprob\":-0.5,\"bytes\":[97,98],\"top_logprobs\":[{\"token\":\"ab\",\"logprob\":-0.5,\"bytes\":[97,98]},"
+         "{\"token\":\"\xff\",\"logprob\":-1.5,\"bytes\":[255]}]},"
+         "{\"token\":\"\xff\",\"logprob\":-9999,\"bytes\":[255],\"top_logprobs\":[{\"token\":\"\xff\",\"logprob\":-0.25,\"bytes\":[255]},"
+         "{\"token\":\"ab\",\"logprob\":-3,\"bytes\":[97,98]}]},"
+         "{\"token\":\"<s>\",\"logprob\":-9.99999972e-10,\"bytes\":[60,115,62],\"top_logprobs\":[{\"token\":\"<s>\",\"logprob\":-9.99999972e-10,"
+         "\"bytes\":[60,115,62]}]},"
+         "{\"token\":\"ab\",\"logprob\":-2.25,\"bytes\":[97,98],\"top_logprobs\":[{\"token\":\"\xff\",\"logprob\":-0.125,\"bytes\":[255]},"
+         "{\"token\":\"\xff\",\"logprob\":-4,\"bytes\":[255]}]}"
+         "]},\"finish_reason\":\"stop\"}" TR_USAGE("4", "13")},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const req q = {.custom_id = bytes_of("r\"1"), .has_id = true, .chat = rows[i].chat, .n = rows[i].n, .logprobs = rows[i].logprobs, .top = rows[i].top};
+        str       out = {0};
+        req_print(&q, with, &origin, o.v, &out);
+        tr__record(&out, "\"r\\\"1\"", rows[i].want, rows[i].what);
+        str_drop(&out);
+    }
+    with[0].text = bytes_of("abba");                  /* the same in UTF-8, which then has to be JSON */
+    const req q = {.n = 2, .logprobs = true};
+    const req_token plain[] = {{ab, -0.5f, 2}, {ab, NAN, 4}};
+    with[0].tok = plain, with[0].n_tok = 2;
+    str out = {0};
+    req_print(&q, with, &origin, o.v, &out);
+    tr__record(&out, "null", TR_BODY("cmpl", "text_completion") "{\"index\":0,\"text\":\"abba\",\"logprobs\":{\"tokens\":[\"ab\",\"ab\"],"
+               "\"token_logprobs\":[-0.5,-9999],\"top_logprobs\":null,\"text_offset\":[0,2]},\"finish_reason\":\"stop\"},"
+               "{\"index\":1,\"text\":\"two\\nlines\",\"logprobs\":{\"tokens\":[],\"token_logprobs\":[],\"top_logprobs\":null,\"text_offset\":[]},"
+               "\"finish_reason\":\"length\"}" TR_USAGE("9", "18"), "plain");
+    str_drop(&out);
+    tt_close(&o);
+}
+
+static void t_req_prints_error(void) {
+    static const req_origin origin = {.line = 3, .hash = 0xdeadbeef};
+    str                     out = {0};
+    req_print_error((bytes){0}, false, &origin, req_bad_json, "a \"b\"\n\xff", &out);
+    tr__record(&out, "null", ",\"response\":null,\"error\":{\"code\":\"invalid_json_line\",\"message\":\"a \\\"b\\\"\\n\xef\xbf\xbd\"}}", "no id");
+    str_clear(&out);
+    req_print_error(bytes_of("\xff"), true, &origin, req_invalid, "m", &out);
+    tr__record(&out, "\"\xff\"", ",\"response\":null,\"error\":{\"code\":\"invalid_request\",\"message\":\"m\"}}", "any id");
+    str_drop(&out);
+}
+
+static const t_case t_req_cases[] = {
+    {"req shapes", "envelopes and bare bodies are one request", t_req_shapes},
+    {"req keys", "every key of a body lands in its field", t_req_keys},
+    {"req base", "what a body does not say stays as the command said it", t_req_base},
+    {"req plain", "a line of plain text is its bytes", t_req_plain},
+    {"req refuses", "a line that cannot be run says why, and whose it is", t_req_refuses},
+    {"req bad json", "what is no JSON is told with its place", t_req_bad_json},
+    {"req kinds", "every key refuses values of every other kind and is named", t_req_kinds},
+    {"req ranges", "both ends of a range are in it, what is beyond is not", t_req_ranges},
+    {"req bytes", "any bytes in a string come back", t_req_bytes},
+    {"req veil", "the characters that stand for bytes stand for themselves too", t_req_veil},
+    {"req bounds", "depth and number of values are bounded before the parser runs", t_req_bounds},
+    {"req prints", "records of both shapes, to the byte", t_req_prints},
+    {"req prints error", "the record of a line that failed", t_req_prints_error},
+};
