@@ -4645,8 +4645,8 @@ static store *store_open(kv_cache *kv, const char *path, uint64_t fingerprint, c
     s->path = path;
     s->strange = true;                                /* until it has been looked at */
     snprintf(s->mark, sizeof s->mark, "%016llx", (unsigned long long)fingerprint);
-    str_fmt(&s->layout, "%s %s %d %zu %s", k_types[kv->opts.type_k].name, k_types[kv->opts.type_v].name, kv->opts.block,
-            kv->group[0].block_bytes, rope);
+    str_fmt(&s->layout, "%s:%d %s:%d %d %zu %s", k_types[kv->opts.type_k].name, kv->spread_k, k_types[kv->opts.type_v].name, kv->spread_v,
+            kv->opts.block, kv->group[0].block_bytes, rope);
     if (stat(path, &st) ? errno == ENOENT : !st.st_size) {
         s->strange = false;
         return s;
