@@ -3141,7 +3141,7 @@ static float k_most(uint32_t id) {
  *   attention's scores have a lane for each position instead, and are summed in order;
  * - exp and tanh are the polynomials below at every level.
  * NaN payloads and the sign of a NaN are outside the promise.
- * Door: k_acts, k_attn_row, k_attn_args, k_attn_scratch, k_spread and the suffixed functions the table lists. */
+ * Door: k_acts, k_attn_row, k_attn_args, k_attn_scratch, k_spread_size and the suffixed functions the table lists. */
 
 /* One batch of activation rows; row t of a product reads row idx ? idx[t] : t. A quantised row with outliers is the sum of
  * two: where split[r] is set, what row r lost in rounding is row r + rest of the same arrays. */
@@ -3235,41 +3235,6 @@ K__BODY void k__rope(float *x, int n_heads, int hd, int n_rot, bool halves, cons
         }
 }
 
-/* --- spreading ---
- * The Walsh-Hadamard transform over runs of `size` values, divided by sqrt(size): a rotation that is its own inverse and leaves
- * products of two spread rows what they were. One large value comes out as `size` values of one magnitude. Every pass adds and
- * subtracts values half a run apart into pairs, so all passes are alike and none shuffles within a vector. */
-
-enum { K_SPREAD_MAX = 256 };
-
-/* The longest run for rows of n values: the largest power of two that divides n. 1: they stay as they are. */
-static int k_spread_size(int n) {
-    const int size = n & -n;
-    return size < K_SPREAD_MAX ? size : K_SPREAD_MAX;
-}
-
-static void k__spread_pass(const float *restrict x, float *restrict y, int size) {
-    for (int i = 0; i < size / 2; i++) {
-        const float a = x[i], b = x[i + size / 2];
-        y[2 * i] = a + b;
-        y[2 * i + 1] = a - b;
-    }
-}
-
-/* x[n] in place; n is a multiple of size, a power of two up to K_SPREAD_MAX. */
-static void k_spread(float *x, int n, int size) {
-    const float unit = 1.0f / sqrtf((float)size);
-    for (int at = 0; size > 1 && at < n; at += size, x += size) {
-        float  run[2][K_SPREAD_MAX];
-        float *from = x;
-        for (int pass = 0; 1 << pass < size; pass++) {
-            k__spread_pass(from, run[pass & 1], size);
-            from = run[pass & 1];
-        }
-        for (int i = 0; i < size; i++) x[i] = from[i] * unit;
-    }
-}
-
 /* The first index that holds the maximum m; 0 when nothing does (no element beats NaN or there are none). */
 K__BODY int k__find(const float *x, int n, float m) {
     for (int i = 0; i < n; i++)
@@ -3334,6 +3299,44 @@ static void k_axpy_ref(float *y, const float *x, float s, int n) { k__axpy(y, x,
 static void k_scale_ref(float *y, float s, int n) { k__scale(y, s, n); }
 static void k_rope_ref(float *x, int n_heads, int hd, int n_rot, bool halves, const float *cs) {
     k__rope(x, n_heads, hd, n_rot, halves, cs);
+}
+
+/* --- spreading ---
+ * The Walsh-Hadamard transform over runs of `size` values, divided by sqrt(size): a rotation that is its own inverse and leaves
+ * products of two spread rows what they were. One large value comes out as `size` values of one magnitude. Sums and differences
+ * are taken of values size/2 apart, then size/4, down to neighbours. */
+
+enum { K_SPREAD_MAX = 256 };
+
+/* The longest run for rows of n values: the largest power of two that divides n. 1: they stay as they are. */
+static int k_spread_size(int n) {
+    const int size = n & -n;
+    return size < K_SPREAD_MAX ? size : K_SPREAD_MAX;
+}
+
+static float k__spread_unit(int size) { return 1.0f / sqrtf((float)size); }
+
+/* Sums and differences of values half a run apart, each pair side by side: the next pass meets its pairs half a run apart again. */
+static void k__spread_pass(const float *restrict x, float *restrict y, int size) {
+    for (int i = 0; i < size / 2; i++) {
+        const float a = x[i], b = x[i + size / 2];
+        y[2 * i] = a + b;
+        y[2 * i + 1] = a - b;
+    }
+}
+
+/* x[n] in place; n is a multiple of size, a power of two up to K_SPREAD_MAX. */
+static void k_spread_ref(float *x, int n, int size) {
+    const float unit = k__spread_unit(size);
+    for (int at = 0; at < n; at += size, x += size) {
+        float  run[2][K_SPREAD_MAX];
+        float *from = x;
+        for (int pass = 0; 1 << pass < size; pass++) {
+            k__spread_pass(from, run[pass & 1], size);
+            from = run[pass & 1];
+        }
+        for (int i = 0; i < size; i++) x[i] = from[i] * unit;
+    }
 }
 
 static void k_swiglu_ref(float *gate, const float *up, int n) {
@@ -3844,6 +3847,30 @@ static K_VEC_AVX2 void k_rms_norm_avx2(const float *x, const float *w, float eps
     k__norm(x, w, 1.0f / sqrtf(k_dot_avx2(x, x, n) / (float)n + eps), n, y);
 }
 
+static K_VEC_AVX2 void k_spread_avx2(float *x, int n, int size) {
+    const __m256 unit = _mm256_set1_ps(k__spread_unit(size));
+    if (size < 8) {
+        k_spread_ref(x, n, size);
+        return;
+    }
+    for (int h = size / 2; h >= 8; h /= 2)
+        for (int i = 0; i < n; i += 2 * h)
+            for (int j = i; j < i + h; j += 8) {
+                __m256 a = _mm256_loadu_ps(x + j), b = _mm256_loadu_ps(x + j + h);
+                _mm256_storeu_ps(x + j, _mm256_add_ps(a, b));
+                _mm256_storeu_ps(x + j + h, _mm256_sub_ps(a, b));
+            }
+    for (int i = 0; i < n; i += 8) {                  /* p: the lanes the other way round; the blend's mask: the upper ones */
+        __m256 v = _mm256_loadu_ps(x + i), p = _mm256_permute2f128_ps(v, v, 0x01);
+        v = _mm256_blend_ps(_mm256_add_ps(p, v), _mm256_sub_ps(p, v), 0xf0);
+        p = _mm256_permute_ps(v, 0x4e);
+        v = _mm256_blend_ps(_mm256_add_ps(p, v), _mm256_sub_ps(p, v), 0xcc);
+        p = _mm256_permute_ps(v, 0xb1);
+        v = _mm256_blend_ps(_mm256_add_ps(p, v), _mm256_sub_ps(p, v), 0xaa);
+        _mm256_storeu_ps(x + i, _mm256_mul_ps(v, unit));
+    }
+}
+
 static K_VEC_AVX2 void k_swiglu_avx2(float *gate, const float *up, int n) {
     for (int i = 0; i < n; i += 8) {
         __m256i m = k__mask_avx2(n - i);
@@ -4213,6 +4240,32 @@ static K_VEC_AVX512 void k_rope_avx512(float *x, int n_heads, int hd, int n_rot,
 
 static K_VEC_AVX512 void k_rms_norm_avx512(const float *x, const float *w, float eps, int n, float *y) {
     k__norm(x, w, 1.0f / sqrtf(k_dot_avx512(x, x, n) / (float)n + eps), n, y);
+}
+
+static K_VEC_AVX512 void k_spread_avx512(float *x, int n, int size) {
+    const __m512 unit = _mm512_set1_ps(k__spread_unit(size));
+    if (size < 16) {
+        k_spread_avx2(x, n, size);
+        return;
+    }
+    for (int h = size / 2; h >= 16; h /= 2)
+        for (int i = 0; i < n; i += 2 * h)
+            for (int j = i; j < i + h; j += 16) {
+                __m512 a = _mm512_loadu_ps(x + j), b = _mm512_loadu_ps(x + j + h);
+                _mm512_storeu_ps(x + j, _mm512_add_ps(a, b));
+                _mm512_storeu_ps(x + j + h, _mm512_sub_ps(a, b));
+            }
+    for (int i = 0; i < n; i += 16) {                 /* p: the lanes the other way round; the mask: the upper ones */
+        __m512 v = _mm512_loadu_ps(x + i), p = _mm512_shuffle_f32x4(v, v, 0x4e);
+        v = _mm512_mask_sub_ps(_mm512_add_ps(p, v), 0xff00, p, v);
+        p = _mm512_shuffle_f32x4(v, v, 0xb1);
+        v = _mm512_mask_sub_ps(_mm512_add_ps(p, v), 0xf0f0, p, v);
+        p = _mm512_permute_ps(v, 0x4e);
+        v = _mm512_mask_sub_ps(_mm512_add_ps(p, v), 0xcccc, p, v);
+        p = _mm512_permute_ps(v, 0xb1);
+        v = _mm512_mask_sub_ps(_mm512_add_ps(p, v), 0xaaaa, p, v);
+        _mm512_storeu_ps(x + i, _mm512_mul_ps(v, unit));
+    }
 }
 
 static K_VEC_AVX512 void k_swiglu_avx512(float *gate, const float *up, int n) {
@@ -7825,6 +7878,7 @@ typedef struct {
     void  (*softmax)(float *, int);
     float (*max)(const float *, int, int *);
     void  (*rope)(float *, int, int, int, bool, const float *);
+    void  (*spread)(float *, int, int);
     void  (*kv_store)(uint32_t, const float *, void *, int);
     void  (*attn)(const k_attn_args *, void *);
     const k_probe *probe;
@@ -7835,7 +7889,7 @@ typedef struct {
     .quant_act = k_quant_act_##l, .mul_quant = k_mul_quant_##tiles, .mul_float = k_mul_float_##l, \
     .mul_packed = k_mul_packed_##tiles, .rms_norm = k_rms_norm_##l, .dot = k_dot_##l, .add = k_add_##l, .axpy = k_axpy_##l,       \
     .scale = k_scale_##l, .swiglu = k_swiglu_##l, .softmax = k_softmax_##l, .max = k_max_##l, \
-    .rope = k_rope_##l, .kv_store = k_kv_store_##l, .attn = k_attn_##l, .probe = &k_probe_##tiles
+    .rope = k_rope_##l, .spread = k_spread_##l, .kv_store = k_kv_store_##l, .attn = k_attn_##l, .probe = &k_probe_##tiles
 
 /* Plainest first; "auto" takes the last that runs here. */
 static const k_level k_levels[] = {
@@ -8026,6 +8080,10 @@ static void  k_softmax(float *x, int n) { g_k_level->softmax(x, n); }
 static float k_max(const float *x, int n, int *arg) { return g_k_level->max(x, n, arg); }
 static void  k_rope(float *x, int n_heads, int hd, int n_rot, bool halves, const float *cs) {
     g_k_level->rope(x, n_heads, hd, n_rot, halves, cs);
+}
+
+static void k_spread(float *x, int n, int size) {
+    if (size > 1) g_k_level->spread(x, n, size);
 }
 
 /* Bytes of n values in the cache: whole blocks. */

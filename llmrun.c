@@ -4645,8 +4645,8 @@ static store *store_open(kv_cache *kv, const char *path, uint64_t fingerprint, c
     s->path = path;
     s->strange = true;                                /* until it has been looked at */
     snprintf(s->mark, sizeof s->mark, "%016llx", (unsigned long long)fingerprint);
-    str_fmt(&s->layout, "%s %s %d %zu %s", k_types[kv->opts.type_k].name, k_types[kv->opts.type_v].name, kv->opts.block,
-            kv->group[0].block_bytes, rope);
+    str_fmt(&s->layout, "%s:%d %s:%d %d %zu %s", k_types[kv->opts.type_k].name, kv->spread_k, k_types[kv->opts.type_v].name, kv->spread_v,
+            kv->opts.block, kv->group[0].block_bytes, rope);
     if (stat(path, &st) ? errno == ENOENT : !st.st_size) {
         s->strange = false;
         return s;
@@ -5265,22 +5265,21 @@ static void fwd__attend(fwd *f, dev *dv) {
         const uint8_t **kb = f->blocks[dv->ith], **vb = kb + f->n_blocks;
         k_attn_row    *rows = f->attn_rows[dv->ith];
         int            n = 0;
-        for (int s = first; s < end; s++)
-            for (int h = head * g; h < (head + 1) * g; h++) {
-                const int64_t past = f->row[f->sel[s]].pos + 1;
-                float        *q = f->q + (size_t)s * nq + (size_t)(h * hp->hd_k);
-                k_spread(q, hp->hd_k, f->kv->spread_k);
-                rows[n++] = (k_attn_row){.q = q,
-                                         .o = f->att.x + (size_t)s * f->att.ldx + (size_t)(h * hp->hd_v),
-                                         .begin = hp->window && past > hp->window ? past - hp->window : 0,
-                                         .end = past};
-            }
+        for (int s = first; s < end; s++) {
+            const int64_t past = f->row[f->sel[s]].pos + 1;
+            float        *q = f->q + (size_t)s * nq + (size_t)(head * g * hp->hd_k);
+            float        *o = f->att.x + (size_t)s * f->att.ldx + (size_t)(head * g * hp->hd_v);
+            k_spread(q, g * hp->hd_k, f->kv->spread_k);
+            for (int h = 0; h < g; h++)
+                rows[n++] = (k_attn_row){.q = q + (size_t)(h * hp->hd_k), .o = o + (size_t)(h * hp->hd_v),
+                                         .begin = hp->window && past > hp->window ? past - hp->window : 0, .end = past};
+        }
         kv_blocks(seq, f->il, head, kb, vb);
         k_attn_args a = {.n_rows = n, .rows = rows, .hd_k = hp->hd_k, .hd_v = hp->hd_v, .scale = hp->attn_scale,
                          .type_k = f->kv->opts.type_k, .type_v = f->kv->opts.type_v, .k_blocks = kb, .v_blocks = vb,
                          .block = f->kv->opts.block, .k_stride = kl->k_stride, .v_stride = kl->v_stride};
         k_attn(&a, dv->scratch);
-        for (int i = 0; i < n; i++) k_spread(rows[i].o, hp->hd_v, f->kv->spread_v);
+        for (int i = 0; i < n; i += g) k_spread(rows[i].o, g * hp->hd_v, f->kv->spread_v);
     }
     dev_barrier(dv);
 }

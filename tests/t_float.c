@@ -267,7 +267,7 @@ static void tf_spread(void) {
     } shape[] = {{2, 2}, {20, 4}, {80, 16}, {96, 32}, {64, 64}, {128, 128}, {192, 64}, {256, 256}, {512, 256}, {15, 1}, {8, 8}, {24, 8}};
     for (size_t s = 0; s < sizeof shape / sizeof *shape; s++) {
         const int n = shape[s].n, size = shape[s].size;
-        float     x[512] = {0}, y[512], top = 0;
+        float     x[512] = {0}, y[512], z[513], top = 0;
         EQ_INT(k_spread_size(n), size);
         for (int i = 0; i < n; i++) x[i] = (float)(i * 37 % 255 - 127);
         memcpy(y, x, (size_t)n * sizeof *y);
@@ -279,6 +279,14 @@ static void tf_spread(void) {
         }
         k_spread(y, n, size);                         /* sqrt(size) is a power of two where size is one of four: exact */
         for (int i = 0; i < n; i++) NEAR(y[i], x[i], __builtin_ctz((unsigned)size) & 1 ? 1e-4 : 0);
+        for (int l = 0; l < tf_levels(); l++) {       /* values that round; and one at an odd address */
+            tf_at = 0;
+            tf_fill(z + 1, n, 1e3f);
+            k_init(tf_level[l]);
+            k_spread(z + 1, n, size);
+            if (!l) memcpy(y, z + 1, (size_t)n * sizeof *y);
+            EQ_MEM(z + 1, y, (size_t)n * sizeof *y);
+        }
         memset(x, 0, sizeof x);
         x[n / 3] = -100;
         k_spread(x, n, size);
@@ -287,6 +295,7 @@ static void tf_spread(void) {
     }
     EQ_INT(k_spread_size(1), 1);
     EQ_INT(k_spread_size(1 << 20), K_SPREAD_MAX);
+    k_init("auto");
 }
 
 /* --- the cache's types --- */
@@ -640,7 +649,7 @@ static const t_case t_float_cases[] = {
     {"float softmax",      "softmax of all -inf is zeros, huge values survive, NaN shows",                     tf_softmax_edges},
     {"float max",          "max finds the lowest index; NaN never wins",                                       tf_max},
     {"float rope",         "both pairings, partial rotation, same bits",                                       tf_rope},
-    {"float spread",       "the Walsh-Hadamard matrix, its own inverse, one large value over a whole run",      tf_spread},
+    {"float spread",       "the Walsh-Hadamard matrix, its own inverse, one large value over a run; same bits", tf_spread},
     {"float kv store",     "cache rows are what the type's quantiser writes, within its step",                 tf_kv_store},
     {"float mul",          "F32 F16 BF16 products: right, same bits for any level, column mix and address",    tf_mul},
     {"float attn types",   "attention equals the double one for all pairs of K and V types",                   tf_attn_types},
