@@ -9,7 +9,7 @@ count. LLMRUN_SLOW=N stretches every time limit N times, for builds under a sani
   Two answers are compared as bytes: whole records without the time of day (`created`) and the tokens that were found in the cache
 (`cached_tokens`). A file of one line is that line behind as many blank ones as it had lines before it, so that it keeps its number.
 """
-import argparse, collections, json, math, os, random, re, resource, shutil, signal, subprocess, sys, tempfile, threading, time
+import argparse, collections, json, os, pty, random, re, resource, shutil, signal, subprocess, sys, tempfile, threading, time
 
 HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, os.path.join(HERE, "models", "train"))
@@ -295,6 +295,14 @@ def told(lines, *args, model=PIP, rc=0):
     return [Record(x) for x in r.out.split(b"\n")[:-1]], json.loads(next(x for x in r.err.splitlines() if x.startswith(b"{")))
 
 
+def stressed():
+    """Whether this binary is a stress build, which preempts without a need."""
+    if not hasattr(stressed, "known"):
+        _, s = told([{"prompt": "Once %d" % i, "max_tokens": 8, "ignore_eos": True} for i in range(4)], model=SMALL)
+        stressed.known = s["preemptions"] > 0
+    return stressed.known
+
+
 # --- a line's answer does not depend on how it is run ---
 
 @case
@@ -419,7 +427,7 @@ def pressure():
     """a small pool is under pressure: sequences make room, are read again, and say the same; a large one is not"""
     lines = [{"prompt": story(random.Random(i), 40 + i), "max_tokens": 60, "temperature": 0, "ignore_eos": True, "logprobs": 0} for i in range(16)]
     want, calm = told(lines, "-np", "16", model=SMALL)
-    same(calm["preemptions"], 0, "preemptions without a bound")
+    check(stressed() or not calm["preemptions"], "%d preemptions without a bound" % calm["preemptions"])
     for config in ("--kv-blocks", "12", "--kv-block-size", "16"), ("--kv-blocks", "40", *FEW, "-b", "20"), ("--kv-blocks", "150", "--kv-block-size", "1", "--batch-order", "input"):
         got, tight = told(lines, "-np", "16", *config, model=SMALL)
         check(tight["preemptions"] > 0 and tight["kv_blocks_peak"] <= int(config[1]), "%s: %r" % (" ".join(config), tight))
@@ -437,14 +445,16 @@ def sharing():
         for what in lines, mixed:
             got, s = told(what, *config)
             tokens = sum(r.body["usage"]["prompt_tokens"] for r in got)
+            if stressed():
+                continue                               # what was given up is computed again
             same((s["prompt_tokens"], s["prompt_tokens"] - s["computed_prompt_tokens"]), (tokens, s["shared_tokens"]), "%s: tokens" % " ".join(config))
             same(sum(r.body["usage"]["prompt_tokens_details"]["cached_tokens"] for r in got), s["shared_tokens"], "%s: tokens of the records" % " ".join(config))
             check(s["shared_tokens"] >= 11 * (n_tale - 32), "%s: %d of %d tokens shared" % (" ".join(config), s["shared_tokens"], 11 * n_tale))
     got, s = told([{"prompt": tale, "n": 6, "max_tokens": 4, "seed": 1}])
-    check(s["computed_prompt_tokens"] <= n_tale + 6, "six answers to one prompt computed %d tokens of %d" % (s["computed_prompt_tokens"], n_tale))
+    check(stressed() or s["computed_prompt_tokens"] <= n_tale + 6, "six answers to one prompt computed %d tokens of %d" % (s["computed_prompt_tokens"], n_tale))
     got, s = told(mixed[:2] + [dict(line) for line in mixed[:2]], "--batch-order", "input", "-np", "1")
     same([r.no for r in got], [1, 2, 3, 4], "the order of the file")
-    check(s["shared_tokens"] >= n_tale - 32, "%d tokens shared in the order of the file" % s["shared_tokens"])
+    check(stressed() or s["shared_tokens"] >= n_tale - 32, "%d tokens shared in the order of the file" % s["shared_tokens"])
 
 
 @case
@@ -654,6 +664,41 @@ def summary():
     check(r.rc == 1 and len(told) == 1, "one JSON object on stderr: %r" % r.err)
 
 
+@case
+def terminal():
+    """on a terminal one line of progress is drawn over and over and is gone at the end; -q draws none"""
+    for more in (), ("-q",):
+        master, slave = pty.openpty()
+        path = put("in.jsonl", [{"prompt": "Once %d" % i, "max_tokens": 200, "ignore_eos": True, "seed": i} for i in range(40)])
+        p = subprocess.Popen([O.binary, "-m", PIP, "--batch", path, "-np", "4", *more], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=slave, env=ENV)
+        os.close(slave)
+        seen = b""
+        try:
+            while True:
+                seen += os.read(master, 65536)
+        except OSError:
+            pass
+        os.close(master)
+        same(p.wait(60 * SLOW), 0, "exit code")
+        draws = seen.split(b"llmrun: requests")[0]
+        if more:
+            same(seen, b"", "stderr with -q")
+        else:
+            check(draws.count(b"\r") >= 2 and b"running" in draws and draws.endswith(b"\r\x1b[K"), repr(draws[-300:]))
+            check(draws.count(b"\n") == 0, "progress takes more than a line: %r" % draws[-300:])
+
+
+@case
+def many_answers():
+    """128 answers to one prompt, more than run side by side, are the answers of 128 lines with the seeds that follow each other"""
+    ask = {"prompt": "", "temperature": 2, "max_tokens": 6}
+    got = batch([dict(ask, n=128, seed=5)], "-np", "12", model=PIP)[1]
+    one = batch([dict(ask, seed=5 + i) for i in range(128)])
+    same(got.texts(), [one[i + 1].texts()[0] for i in range(128)], "texts")
+    check(len(set(got.texts())) > 20, "128 answers are %d texts" % len(set(got.texts())))
+    same(got.body["usage"]["completion_tokens"], sum(r.body["usage"]["completion_tokens"] for r in one.values()), "tokens")
+
+
 def lines_from(p, n, timeout=20):
     """The next n lines of a process's stdout, or as many as come in time."""
     got = []
@@ -859,6 +904,38 @@ def torn():
 
 
 @case
+def resumed_errors():
+    """error records are answers too: a file of good, bad and repeated lines, resumed behind each record, is what it would have been"""
+    line = {"prompt": "Once", "max_tokens": 3, "temperature": 0}
+    lines = [dict(line, custom_id="a"), {"prompt": 5}, dict(line, custom_id="a"), {"custom_id": "b", "prompt": 5}, line, line, dict(line, custom_id="b"), b"{", dict(line, custom_id="c")]
+    path, out = put("in.jsonl", lines), fresh("errors.jsonl")
+    same(run("-m", PIP, "--batch", path, "-o", out, "-q").rc, 1, "exit code")
+    whole = read(out)
+    same([no for no, r in sorted(records(whole).items()) if r.error], [2, 3, 4, 7, 8], "lines with an error")
+    for end in [0] + [i + 1 for i, c in enumerate(whole) if c == 10]:
+        with open(out, "wb") as f:
+            f.write(whole[:end])
+        r = run("-m", PIP, "--batch", path, "-o", out, "-q", "--resume", "-np", "2")
+        check(r.rc in (0, 1), repr(r))
+        equal(records(read(out)), records(whole), "resumed behind byte %d" % end)
+
+
+@case
+def model_shrinks():
+    """a model file that is cut short under the run ends it with exit 3; the answers stay whole"""
+    copy, out = tmp("shrinks.gguf"), fresh("shrinks.jsonl")
+    shutil.copy(PIP, copy)
+    p = held_open(out, copy, "--repack", "off")
+    os.truncate(copy, 4096)
+    p.stdin.write(b"Twice upon a time there was a dog.\n")
+    p.stdin.close()
+    p.stdin = None
+    r = finish(p)
+    check(r.rc == 3 and one_line(r.err), repr(r))
+    same(sorted(records(read(out))), [1], "answers")
+
+
+@case
 def full_disk():
     """a write that fails ends with exit 3, whole records and a word about --resume, which goes on from there"""
     fault = Fault()
@@ -910,9 +987,9 @@ def reader_leaves():
     fault.part(first, "the first record")
 
 
-def held_open(out):
+def held_open(out, model=PIP, *more):
     """A run that has answered one line into `out` and waits for the next."""
-    p = start("-m", PIP, "--batch", "-", "-o", out, "-q", "-n", "3", stdin=subprocess.PIPE)
+    p = start("-m", model, "--batch", "-", "-o", out, "-q", "-n", "3", *more, stdin=subprocess.PIPE)
     p.stdin.write(b"Once\n")
     p.stdin.flush()
     deadline = time.time() + 20 * SLOW
@@ -1109,7 +1186,7 @@ def main():
     ap.add_argument("--kills", type=int, default=12)
     ap.add_argument("--seed", type=int, default=1)
     ap.add_argument("words", nargs="*")
-    O = ap.parse_args()
+    O = ap.parse_intermixed_args()
     O.binary = os.path.abspath(O.binary)
     counts = collections.Counter()
     for f in CASES:
