@@ -596,6 +596,7 @@ BAD = [  # a line, a word that its message holds
     ({"prompt": "a", "chat_template_kwargs": {}}, "chat_template_kwargs"), ({"prompt": [99999999]}, "prompt|token"), ({"prompt": [-1]}, "prompt|token"), ({"prompt": [1.5]}, "prompt"),
     ({"prompt": [[1], [2]]}, "prompt"), ({"prompt": [["a"]]}, "prompt"), ({"prompt": [[]]}, "prompt"), ({"prompt": [1, "a"]}, "prompt"), ({"prompt": ["a", "b"]}, "prompt"), ({"prompt": 5}, "prompt"), ({"prompt": None}, "prompt"), ({"prompt": []}, "prompt"),
     ({"prompt": LONG, "max_tokens": 1}, "context"), ({"prompt": "a", "messages": [{"role": "user", "content": "a"}]}, ""), ({"messages": "hello"}, "messages"),
+    ({"messages": [{"role": "user", "content": "Hi"}]}, "template"),
     (b'{"prompt":"\\ud800"}', ""), (b'{"prompt":"\\x"}', ""), (b'{"prompt":"a\tb"}', ""), (b'{"prompt":"a\0b"}', ""), (b'{"prompt":"a","metadata":' + b"[" * 100000 + b"]" * 100000 + b"}", ""),
     ({"prompt": "a", "custom_id": "good 1"}, "custom_id|twice|good 1|duplicate"),
 ]
@@ -659,9 +660,17 @@ def summary():
     r = run("-m", PIP, "--batch", path, *SEED)
     check(r.rc == 1 and len(records(r.out)) == 7, repr(r))
     check(b"\x1b" not in r.err and b"\r" not in r.err and r.err, "colour or nothing in a pipe: %r" % r.err)
-    r = run("-m", PIP, "--batch", path, *SEED, "--format", "json")
-    told = [json.loads(x) for x in r.err.decode().splitlines() if x.startswith("{")]
-    check(r.rc == 1 and len(told) == 1, "one JSON object on stderr: %r" % r.err)
+    got, s = told(lines_of(PIP)[:8] + [b"{"], *SEED, "--cost-per-hour", "36", rc=1)
+    use = lambda key: sum(r.body["usage"][key] for r in got if r.body)
+    same([s[k] for k in ("requests", "answered", "errors", "answered_before", "other_shards", "seed", "kv_block_tokens")][:6], [9, 8, 1, 0, 0, 11], "counts")
+    same((s["prompt_tokens"] >= use("prompt_tokens"), s["completion_tokens"]), (True, use("completion_tokens")), "tokens")
+    for name in "ttft_s", "tpot_s", "itl_s", "e2e_s":
+        check(0 < s[name]["p50"] <= s[name]["p95"] <= s[name]["p99"] < 60 * SLOW, "%s: %r" % (name, s[name]))
+    check(0 <= s["kv_unused"] < 1 and 0 < s["steps_s"] <= s["seconds"] and s["kv_blocks_peak"] > 0 and s["kv_bytes_peak"] > 0, repr(s))
+    cost = 36 * s["seconds"] / 3600 * 1e6 / (s["prompt_tokens"] + s["completion_tokens"])
+    check(abs(s["cost_per_million_tokens"] / cost - 1) < 1e-3, "cost %r, expected %g" % (s["cost_per_million_tokens"], cost))
+    for rate, count in (("requests_per_s", "requests"), ("prompt_tokens_per_s", "prompt_tokens"), ("completion_tokens_per_s", "completion_tokens")):
+        check(abs(s[rate] * s["seconds"] / s[count] - 1) < 1e-3, "%s %r" % (rate, s[rate]))
 
 
 @case
