@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Batch files from outside: what a line answers is the same however it is run, and no answer is ever lost.
 
-    python3 tests/batch.py ./llmrun [--stress BINARY] [--kills N] [--seed N] [WORD ...]     cases whose name holds a word, else all
+    python3 tests/batch.py ./llmrun [--stress BINARY] [--kills N] [--files N] [--seed N] [WORD ...]     cases whose name holds a word, else all
 
 --stress: a build with blocks of two tokens, chunks of one and a preemption at every step; its answers are held against those of the
-first. --kills: how often the run over one file is killed (12). --seed: of the moments at which that happens. One line per case, then a
-count. LLMRUN_SLOW=N stretches every time limit N times, for builds under a sanitizer.
+first. --kills: how often the run over one file is killed (12). --files: random files (8). --seed: of those and of the moments of kills.
+One line per case, then a count. LLMRUN_SLOW=N stretches every time limit N times, for builds under a sanitizer.
   Two answers are compared as bytes: whole records without the time of day (`created`) and the tokens that were found in the cache
 (`cached_tokens`). A file of one line is that line behind as many blank ones as it had lines before it, so that it keeps its number.
 """
@@ -389,6 +389,46 @@ def invariance_cache():
             want = batch(lines, *SEED, *kind, "-np", "1", model=model)
             for config in configs:
                 equal(batch(lines, *SEED, *kind, *config.split(), model=model), want, "%s, %s" % (" ".join(kind), config))
+
+
+def random_lines(rng, vocab):
+    """A file of token prompts that share beginnings of every length, asked with whatever a line may ask for."""
+    stems, lines = [[rng.randrange(10, vocab) for _ in range(rng.choice((1, 3, 16, 31, 32, 33, 64, 70)))] for _ in range(3)], []
+    for _ in range(rng.choice((2, 6, 20, 40))):
+        prompt = rng.choice(stems)[:rng.choice((1, 5, 16, 32, 64, 100))] + [rng.randrange(10, vocab) for _ in range(rng.choice((0, 1, 2, 8, 31, 32, 60)))]
+        line = {"prompt": prompt, "max_tokens": rng.choice((0, 1, 2, 7, 33, 70, 150)), "temperature": rng.choice((0, 0.7, 1.5)), "seed": rng.randrange(5)}
+        for share, more in ((0.6, {"logprobs": rng.choice((0, 1, 4))}), (0.2, {"n": rng.choice((1, 2, 5, 9))}), (0.5, {"ignore_eos": True}), (0.2, {"priority": rng.randrange(3)}),
+                            (0.2, {"stop": [rng.choice("aeiou"), "th"]}), (0.2, {"repetition_penalty": 1.3, "presence_penalty": 0.5})):
+            if rng.random() < share:
+                line.update(more)
+        lines.append(line)
+    return lines
+
+
+def random_config(rng, context):
+    """Options that change how a file is run and nothing of what it answers; a pool holds at least one full context."""
+    block = rng.choice((1, 2, 3, 4, 8, 16, 32, 64, 300))
+    config = ["-np", rng.choice((1, 2, 3, 5, 9, 17, 40)), "-t", rng.choice((1, 2, 3)), "-b", rng.choice((1, 2, 5, 17, 64, 512)), "--kv-block-size", block]
+    for share, more in ((0.6, ["--kv-blocks", -(-context // block) + rng.choice((0, 1, 2, 5, 20))]), (0.4, ["--batch-order", "input"]),
+                        (0.3, ["--batch-window", rng.choice((1, 2, 5))]), (0.3, ["--repack", rng.choice(("on", "off"))])):
+        if rng.random() < share:
+            config += more
+    return [str(x) for x in config]
+
+
+@case
+def random_files():
+    """random files under random options answer what they answer one line after the other (--files N of them)"""
+    models = [os.path.join(TINY, x) for x in sorted(os.listdir(TINY)) if x.endswith(".gguf")] + [PIP] * 6
+    for seed in range(O.seed, O.seed + O.files):
+        rng = random.Random(seed)
+        model = rng.choice(models)
+        lines = random_lines(rng, 3000 if model == PIP else 200)
+        kind = rng.choice(([], ["-ctk", "q8_0", "-ctv", "q8_0"], ["-ctk", "q4_0", "-ctv", "q4_0"], ["-ctk", "f32", "-ctv", "q8_0"]))
+        want = batch(lines, *kind, "-np", "1", "-t", "1", model=model)
+        for binary in builds():
+            config = random_config(rng, 512 if model == PIP else 256)
+            equal(batch(lines, *kind, *config, model=model, binary=binary), want, "--seed %d, %s, %s" % (seed, os.path.basename(model), " ".join(kind + config)))
 
 
 @case
@@ -1206,6 +1246,7 @@ def main():
     ap.add_argument("binary")
     ap.add_argument("--stress", type=os.path.abspath, help="a stress build to hold against BINARY")
     ap.add_argument("--kills", type=int, default=12)
+    ap.add_argument("--files", type=int, default=8)
     ap.add_argument("--seed", type=int, default=1)
     ap.add_argument("words", nargs="*")
     O = ap.parse_intermixed_args()
