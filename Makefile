@@ -43,8 +43,10 @@ san: build/san/llmrun build/san/tests  ## every test under the address and undef
 tsan: build/tsan/tests
 	SHARED=$(SHARED) build/tsan/tests pool fwd quantize
 
-stress: build/test/tests               ## KV blocks of two tokens, prefill chunks of one
+stress: build/test/tests llmrun build/stress/llmrun ## KV blocks of two tokens, prefill chunks of one, preemption at every step: steps, and every test of batch files
 	SHARED=$(SHARED) LLMRUN_STRESS=1 build/test/tests
+	$(PYTHON) tests/batch.py ./llmrun --stress build/stress/llmrun invariance
+	$(PYTHON) tests/batch.py build/stress/llmrun
 
 fuzz: $(FUZZERS:%=build/fuzz/%)        ## each fuzzer for FUZZ_SECONDS (60)
 	@for f in $(FUZZERS); do mkdir -p build/fuzz/corpus-$$f; echo "fuzz $$f"; \
@@ -98,6 +100,10 @@ build/san/tests: $(SRC) $(TESTS) Makefile
 build/tsan/tests: $(SRC) $(TESTS) Makefile
 	@mkdir -p $(@D)
 	$(CC) $(TSAN) $(BASE) $(CFLAGS) -DLLMRUN_NO_MAIN -Wno-unused-function -o $@ tests/main.c $(LDFLAGS) $(LIBS)
+
+build/stress/llmrun: $(SRC) Makefile
+	@mkdir -p $(@D)
+	$(CC) -O2 $(BASE) -ULLMRUN_STRESS -DLLMRUN_STRESS=1 $(CFLAGS) -o $@ llmrun.c $(LDFLAGS) $(LIBS)
 
 build/san/llmrun: $(SRC) Makefile
 	@mkdir -p $(@D)

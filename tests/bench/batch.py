@@ -7,10 +7,10 @@
   decode   tokens a second of N sequences side by side: llama-batched-bench and llmrun --bench -npl, in turn.
   mixed    a file of 200 prompts of 20 to 200 random tokens, 20 to 150 new tokens each.
   shared   64 questions over one document of 1,000 tokens, 32 new tokens each.
-  static   lengths drawn from 10 to 500 tokens, evenly and by their logarithm: continuous batching against groups that wait
-           for their longest line (--batch-static); llmrun alone. `padded`: a line that has ended keeps its place until the group
-           ends, as where static batching is at home; `leaving`: it makes the steps smaller. Also the share of the cache's memory
-           that is allocated and unused while continuous batching runs.
+  static   lengths drawn from 10 to 500 tokens, evenly and by their logarithm: continuous batching against --batch-static, where
+           the rows of a group run until its last line ends; llmrun alone. `leaving` is kinder to groups: each is a run of its
+           own, whose steps become smaller as its lines end. Beside it the share of the cache's memory that is allocated and
+           unused while continuous batching runs.
 
 The server is driven by as many clients as it has slots, over connections that stay open; the prompts are the same token ids, greedy,
 without an end token, so that both programs compute the same number of tokens, which is checked. It is started afresh for every run
@@ -243,25 +243,22 @@ def decode_rows(o):
 
 # --- static against continuous ---
 
-def padded(load, size):
-    """The load with every answer as long as the longest of its group."""
-    groups = [load.lines[i:i + size] for i in range(0, len(load.lines), size)]
-    return Load(load.name, [(p, max(n for _, n in lines)) for lines in groups for p, _ in lines])
+def leaving(o, load, folder):
+    """Seconds of the load in groups of as many lines as run side by side, each group a run of its own."""
+    groups = [load.lines[i:i + o.parallel] for i in range(0, len(load.lines), o.parallel)]
+    return sum(own_run(o, Load("group", lines), folder)[1]["seconds"] for lines in groups)
 
 
 def static_rows(o, load, folder):
-    static = ("--batch-static", "--batch-order", "input")
-    ways = {"continuous": (load,), "leaving": (load, *static), "padded": (padded(load, o.parallel), *static)}
-    told = {kind: [] for kind in ways}
+    own, times = [], {"static": [], "leaving": []}
     for i in range(o.rounds):
-        for kind, (lines, *args) in ways.items():
-            told[kind].append(own_run(o, lines, folder, *args)[1])
-        say("%s, round %d of %d: %s" % (load.name, i + 1, o.rounds, ", ".join("%s %.1f s" % (k, told[k][-1]["seconds"]) for k in told)))
-    seconds = {kind: med(s["seconds"] for s in told[kind]) for kind in told}
-    ratio = {kind: med(a["seconds"] / b["seconds"] for a, b in zip(told[kind], told["continuous"])) for kind in told}
-    yield "| %s | %d | %d | %d | %.1f | %.1f | %.2f | %.1f | %.2f | %.1f %% |" % (
-        load.name, load.n_prompt, load.n_new, o.parallel, seconds["continuous"], seconds["leaving"], ratio["leaving"], seconds["padded"], ratio["padded"],
-        100 * med(s["kv_unused"] for s in told["continuous"]))
+        own.append(own_run(o, load, folder)[1])
+        times["static"].append(own_run(o, load, folder, "--batch-static", "--batch-order", "input")[1]["seconds"])
+        times["leaving"].append(leaving(o, load, folder))
+        say("%s, round %d of %d: continuous %.1f s, %s" % (load.name, i + 1, o.rounds, own[-1]["seconds"], ", ".join("%s %.1f s" % (k, t[-1]) for k, t in times.items())))
+    columns = ["%.1f | %.2f" % (med(t), med(x / s["seconds"] for x, s in zip(t, own))) for t in times.values()]
+    yield "| %s | %d | %d | %d | %.1f | %s | %.1f %% |" % (load.name, load.n_prompt, load.n_new, o.parallel, med(s["seconds"] for s in own), " | ".join(columns),
+                                                         100 * med(s["kv_unused"] for s in own))
 
 
 # --- what is printed ---
@@ -270,7 +267,7 @@ TABLES = {
     "decode": ("Decode, %(new)d tokens a sequence after %(depth)d", "| sequences | llmrun t/s | peer t/s | ratio | least to most |"),
     "loads": ("Files of prompts; `%(parallel)d` sequences of llmrun at most; t/s counts prompt and new tokens",
               "| load | prompt tokens | new tokens | slots | llmrun s | t/s | of the prompts cached | server s | t/s | of the prompts cached | ratio | least to most |"),
-    "static": ("Continuous against static batching, llmrun alone", "| load | prompt tokens | new tokens | group | continuous s | leaving s | ratio | padded s | ratio | cache unused |"),
+    "static": ("Continuous against static batching, llmrun alone", "| load | prompt tokens | new tokens | group | continuous s | static s | ratio | leaving s | ratio | cache unused |"),
 }
 
 
