@@ -4335,7 +4335,8 @@ static kv_seq *kv_fork(const kv_seq *from) {
     return s;
 }
 
-/* Positions from s->n on are about to be written: the block that s->n falls into must be ours alone. */
+/* Positions from s->n on are about to be written: the block that s->n falls into must be ours alone. Where there is none to copy
+ * it to, the tree lets go of it. */
 static bool kv__own_last(kv_seq *s, int i) {
     kv_group *gr = &s->kv->group[i];
     int       at = s->n / s->kv->opts.block;
@@ -4344,6 +4345,11 @@ static bool kv__own_last(kv_seq *s, int i) {
     ASSERT(old >= 0);
     if (gr->refs[old] == 1) return true;
     int32_t own = kv__take(s->kv, gr);
+    if (own < 0 && gr->refs[old] == 2 && gr->node[old] >= 0 && s->kv->tree->node[gr->node[old]].ready) {
+        kv__forget(s->kv, gr->node[old]);
+        gr->refs[old] = 1;
+        return true;
+    }
     if (own < 0) return false;
     memcpy(kv__block(gr, own), kv__block(gr, old), gr->block_bytes);
     kv__release(s->kv, gr, old, true);
@@ -4351,15 +4357,21 @@ static bool kv__own_last(kv_seq *s, int i) {
     return true;
 }
 
+/* The sequence gives back its blocks of group i before `past`. */
+static void kv__leave(kv_seq *s, int i, int past) {
+    for (; s->first[i] < past; s->first[i]++) {
+        const bool stay = (int64_t)(s->first[i] + 1) * s->kv->opts.block <= s->keep;
+        kv__release(s->kv, &s->kv->group[i], s->table[i][s->first[i]], stay);
+        s->table[i][s->first[i]] = -1;
+    }
+}
+
 /* Blocks of one group for positions below n; gives back what the window of the rows from s->n on has left. */
 static bool kv__grow(kv_seq *s, int i, int n) {
     const int block = s->kv->opts.block;
     kv_group *gr = &s->kv->group[i];
     if (!kv__own_last(s, i)) return false;
-    for (int past = gr->window ? (s->n - gr->window) / block : 0; s->first[i] < past; s->first[i]++) {
-        kv__release(s->kv, gr, s->table[i][s->first[i]], (int64_t)(s->first[i] + 1) * block <= s->keep);
-        s->table[i][s->first[i]] = -1;
-    }
+    if (gr->window) kv__leave(s, i, (s->n - gr->window) / block);
     for (int need = (n - 1) / block + 1; s->n_blocks[i] < need; s->n_blocks[i]++) {
         int32_t b = kv__take(s->kv, gr);
         if (b < 0) return false;
@@ -4382,7 +4394,7 @@ static bool kv_reserve(kv_seq *s, int n) {
 
 /* --- blocks shared by what they hold --- */
 
-/* Whether the node has a block, or what is kept elsewhere has been brought into one, idle as yet. */
+/* Whether the node has a block, or what is kept elsewhere has been brought into one, idle as yet. What cannot be had is forgotten. */
 static bool kv__fetch(kv_cache *kv, int32_t i) {
     kv_tree  *t = kv->tree;
     kv_group *gr = &kv->group[0];
@@ -4392,6 +4404,7 @@ static bool kv__fetch(kv_cache *kv, int32_t i) {
     if (!t->fetch(t->fetch_ctx, t->node[i].stored, kv__block(gr, b))) {
         t->node[i].stored = -1;
         kv__release(kv, gr, b, false);
+        kv__prune(kv, i);
         return false;
     }
     t->node[i].block = b;
@@ -4409,7 +4422,7 @@ static bool kv__attach(kv_seq *s, int32_t i, int n) {
     s->table[0][s->n_blocks[0]++] = b;
     s->n += n;
     if (b < 0) {
-        s->first[0] = s->n_blocks[0];
+        kv__leave(s, 0, s->n_blocks[0]);
         return true;
     }
     t->node[i].used = true;
