@@ -14,7 +14,7 @@ static bool tc_gather(const char *name, int threads, int batch, calib_imatrix *i
     gguf_file  g;
     err_t      e = {0};
     fwd_opts   fo = fwd_defaults;
-    kv_opts    ko = {K_F32, K_F32, 32, 0, 0};
+    kv_opts    ko = {.type_k = K_F32, .type_v = K_F32, .block = 32};
     tok_ids    ids = {0};
     calib_opts o = {.n_chunks = 12, .output = true};
     size_t     n;

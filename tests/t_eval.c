@@ -186,7 +186,7 @@ static void t_eval_cache(void) {
     for (int blocks = 0; blocks <= 4; blocks++) {     /* of 4 tokens: 15 rows of a window need 4 of them */
         te_rig   r = {.eng = NULL};
         fwd_opts fo = fwd_defaults;
-        kv_opts  ko = {K_F32, K_F32, 4, blocks, 0};
+        kv_opts  ko = {.type_k = K_F32, .type_v = K_F32, .block = 4, .max_blocks = blocks};
         fo.n_ctx = 16;
         fo.n_threads = 1;
         e = (err_t){0};
