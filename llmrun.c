@@ -4570,7 +4570,8 @@ static uint64_t kv_bytes_peak(const kv_cache *kv) {
  * as any stranger's. Tensor `blocks` has a row for each node, parents first: the row of its parent, how many runs ago it was
  * last used, the row of its keys and values in tensor `data`, their hash, and its tokens.
  *   A file of another model, of another layout of blocks or of another version, and one whose directory does not have its
- * hash, is ignored with a word, and so is a block without its own. A file that is no prompt cache is never replaced. A block is read when a prompt begins with it.
+ * hash, is ignored with a word, and so is a block without its own. A file that is no prompt cache is never replaced. A block
+ * is read when a prompt begins with it. Of two runs that write at once the last one's file stays, whole.
  * Door: store_open, store_close, store_save. */
 
 enum { STORE_VERSION = 1, STORE_PARENT = 0, STORE_AGE, STORE_DATA, STORE_SUM, STORE_HEAD = 5, STORE_AGE_MAX = 1000 };
@@ -15748,6 +15749,8 @@ static bool cli__output(out_t *out, const char *path, const config *c, const ggu
             err_set(e, EXIT_INPUT, "%s: is the model itself, expected another file to write", path);
     if (c->file && strcmp(c->file, "-") != 0 && cli__same_file(fd, c->file))
         err_set(e, EXIT_INPUT, "%s: is the prompt itself, expected another file to write", path);
+    if (c->kv.cache && cli__same_file(fd, c->kv.cache))
+        err_set(e, EXIT_INPUT, "%s: is the prompt cache itself, expected another file to write", path);
     *out = (out_t){e->code ? NULL : fdopen(fd, "wb"), path, 0};
     if (out->f) return true;
     close(fd);
@@ -16198,7 +16201,8 @@ static bool cli__batch(config *c, gguf_file *g, double t_start, err_t *e) {
     results      *out = NULL;
     long long     bad = -1;
     tok_vocab    *v = tok_load(g, c->pre, e);
-    bool ok = v && (!c->output || cli__apart(c->output, c->what, "batch file", e)) && cli__batch_seed(c, &job.seed, &job.own_seeds, &seed, e);
+    bool ok = v && (!c->output || (cli__apart(c->output, c->what, "batch file", e) && cli__apart(c->output, c->kv.cache, "prompt cache", e))) &&
+              cli__batch_seed(c, &job.seed, &job.own_seeds, &seed, e);
     if (ok) cli__settings(c, g, seed.p, &settings);
     ok = ok && (en = engine_open_batch(g, v, &c->fwd, &c->kv, c->batch.n_parallel, t_start, e));
     cli__graceful = 1;

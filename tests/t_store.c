@@ -249,10 +249,11 @@ static void t_store_bound(void) {
     h.ko.cache_bytes = (uint64_t)(each - 2) * size;  /* not even one run: its beginning */
     tok_ids e = t_store_ids(15, 128);
     t_store_same(&h, &e);
-    EQ_INT(t_store_same(&look, &e), (each - 2) * block);
+    const int begun = (each - 2) * block < 127 ? (each - 2) * block : 127;
+    EQ_INT(t_store_same(&look, &e), begun);
     h.ko.cache_bytes = 10;
     t_store_same(&h, &a);
-    CHECKF(t_store_same(&look, &e) == (each - 2) * block, "a bound that holds no block has made the file worse");
+    CHECKF(t_store_same(&look, &e) == begun, "a bound that holds no block has made the file worse");
     unlink(h.ko.cache);
     tok_ids *all[] = {&a, &b, &c, &d, &e, &b_more};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) tok_ids_drop(all[i]);
