@@ -4335,7 +4335,8 @@ static kv_seq *kv_fork(const kv_seq *from) {
     return s;
 }
 
-/* Positions from s->n on are about to be written: the block that s->n falls into must be ours alone. */
+/* Positions from s->n on are about to be written: the block that s->n falls into must be ours alone. Where there is none to copy
+ * it to, the tree lets go of it. */
 static bool kv__own_last(kv_seq *s, int i) {
     kv_group *gr = &s->kv->group[i];
     int       at = s->n / s->kv->opts.block;
@@ -4344,6 +4345,11 @@ static bool kv__own_last(kv_seq *s, int i) {
     ASSERT(old >= 0);
     if (gr->refs[old] == 1) return true;
     int32_t own = kv__take(s->kv, gr);
+    if (own < 0 && gr->refs[old] == 2 && gr->node[old] >= 0 && s->kv->tree->node[gr->node[old]].ready) {
+        kv__forget(s->kv, gr->node[old]);
+        gr->refs[old] = 1;
+        return true;
+    }
     if (own < 0) return false;
     memcpy(kv__block(gr, own), kv__block(gr, old), gr->block_bytes);
     kv__release(s->kv, gr, old, true);
@@ -4351,15 +4357,21 @@ static bool kv__own_last(kv_seq *s, int i) {
     return true;
 }
 
+/* The sequence gives back its blocks of group i before `past`. */
+static void kv__leave(kv_seq *s, int i, int past) {
+    for (; s->first[i] < past; s->first[i]++) {
+        const bool stay = (int64_t)(s->first[i] + 1) * s->kv->opts.block <= s->keep;
+        kv__release(s->kv, &s->kv->group[i], s->table[i][s->first[i]], stay);
+        s->table[i][s->first[i]] = -1;
+    }
+}
+
 /* Blocks of one group for positions below n; gives back what the window of the rows from s->n on has left. */
 static bool kv__grow(kv_seq *s, int i, int n) {
     const int block = s->kv->opts.block;
     kv_group *gr = &s->kv->group[i];
     if (!kv__own_last(s, i)) return false;
-    for (int past = gr->window ? (s->n - gr->window) / block : 0; s->first[i] < past; s->first[i]++) {
-        kv__release(s->kv, gr, s->table[i][s->first[i]], (int64_t)(s->first[i] + 1) * block <= s->keep);
-        s->table[i][s->first[i]] = -1;
-    }
+    if (gr->window) kv__leave(s, i, (s->n - gr->window) / block);
     for (int need = (n - 1) / block + 1; s->n_blocks[i] < need; s->n_blocks[i]++) {
         int32_t b = kv__take(s->kv, gr);
         if (b < 0) return false;
@@ -4382,7 +4394,7 @@ static bool kv_reserve(kv_seq *s, int n) {
 
 /* --- blocks shared by what they hold --- */
 
-/* Whether the node has a block, or what is kept elsewhere has been brought into one, idle as yet. */
+/* Whether the node has a block, or what is kept elsewhere has been brought into one, idle as yet. What cannot be had is forgotten. */
 static bool kv__fetch(kv_cache *kv, int32_t i) {
     kv_tree  *t = kv->tree;
     kv_group *gr = &kv->group[0];
@@ -4392,6 +4404,7 @@ static bool kv__fetch(kv_cache *kv, int32_t i) {
     if (!t->fetch(t->fetch_ctx, t->node[i].stored, kv__block(gr, b))) {
         t->node[i].stored = -1;
         kv__release(kv, gr, b, false);
+        kv__prune(kv, i);
         return false;
     }
     t->node[i].block = b;
@@ -4409,7 +4422,7 @@ static bool kv__attach(kv_seq *s, int32_t i, int n) {
     s->table[0][s->n_blocks[0]++] = b;
     s->n += n;
     if (b < 0) {
-        s->first[0] = s->n_blocks[0];
+        kv__leave(s, 0, s->n_blocks[0]);
         return true;
     }
     t->node[i].used = true;
@@ -4557,7 +4570,8 @@ static uint64_t kv_bytes_peak(const kv_cache *kv) {
  * as any stranger's. Tensor `blocks` has a row for each node, parents first: the row of its parent, how many runs ago it was
  * last used, the row of its keys and values in tensor `data`, their hash, and its tokens.
  *   A file of another model, of another layout of blocks or of another version, and one whose directory does not have its
- * hash, is ignored with a word, and so is a block without its own. A file that is no prompt cache is never replaced. A block is read when a prompt begins with it.
+ * hash, is ignored with a word, and so is a block without its own. A file that is no prompt cache is never replaced. A block
+ * is read when a prompt begins with it. Of two runs that write at once the last one's file stays, whole.
  * Door: store_open, store_close, store_save. */
 
 enum { STORE_VERSION = 1, STORE_PARENT = 0, STORE_AGE, STORE_DATA, STORE_SUM, STORE_HEAD = 5, STORE_AGE_MAX = 1000 };
@@ -4636,18 +4650,40 @@ static bool store__ours(store *s, err_t *e) {
     return !s->strange || err_set(e, EXIT_INPUT, "%s: is no prompt cache", s->path);
 }
 
+/* What a block's bytes depend on beside the model and its tokens. */
+static void store__layout(store *s, const char *rope) {
+    const kv_cache *kv = s->kv;
+    str_fmt(&s->layout, "%s %s %d %zu spread %d %d %s", k_types[kv->opts.type_k].name, k_types[kv->opts.type_v].name, kv->opts.block,
+            kv->group[0].block_bytes, kv->spread_k, kv->spread_v, rope);
+}
+
+/* The cache knows the rows that store__bind() has found good. */
+static void store__learn(store *s) {
+    s->node = mem_new((size_t)s->n, sizeof *s->node);
+    kv_fetcher(s->kv, store__fetch, s);
+    for (int64_t i = 0; i < s->n; i++) {
+        const int32_t *row = s->row + (size_t)i * store__row(s);
+        s->node[i] = kv_know(s->kv, row[STORE_PARENT] < 0 ? 0 : s->node[row[STORE_PARENT]], row + STORE_HEAD,
+                             row[STORE_DATA] < 0 ? -1 : (int32_t)i);
+    }
+}
+
+/* Nothing stands there, or an empty file does. */
+static bool store__vacant(const char *path) {
+    struct stat st;
+    return stat(path, &st) ? errno == ENOENT : S_ISREG(st.st_mode) && !st.st_size;
+}
+
 /* Makes the cache, which shares blocks, know what the file at `path` holds. fingerprint: of the model; rope: what else decides about keys. */
 static store *store_open(kv_cache *kv, const char *path, uint64_t fingerprint, const char *rope, int32_t n_vocab) {
-    store      *s = mem_new(1, sizeof *s);
-    struct stat st;
-    err_t       why = {0};
+    store *s = mem_new(1, sizeof *s);
+    err_t  why = {0};
     s->kv = kv;
     s->path = path;
     s->strange = true;                                /* until it has been looked at */
     snprintf(s->mark, sizeof s->mark, "%016llx", (unsigned long long)fingerprint);
-    str_fmt(&s->layout, "%s:%d %s:%d %d %zu %s", k_types[kv->opts.type_k].name, kv->spread_k, k_types[kv->opts.type_v].name, kv->spread_v,
-            kv->opts.block, kv->group[0].block_bytes, rope);
-    if (stat(path, &st) ? errno == ENOENT : !st.st_size) {
+    store__layout(s, rope);
+    if (store__vacant(path)) {
         s->strange = false;
         return s;
     }
@@ -4657,13 +4693,7 @@ static store *store_open(kv_cache *kv, const char *path, uint64_t fingerprint, c
         return s;
     }
     s->open = true;
-    s->node = mem_new((size_t)s->n, sizeof *s->node);
-    kv_fetcher(kv, store__fetch, s);
-    for (int64_t i = 0; i < s->n; i++) {
-        const int32_t *row = s->row + (size_t)i * store__row(s);
-        s->node[i] = kv_know(kv, row[STORE_PARENT] < 0 ? 0 : s->node[row[STORE_PARENT]], row + STORE_HEAD,
-                             row[STORE_DATA] < 0 ? -1 : (int32_t)i);
-    }
+    store__learn(s);
     return s;
 }
 
@@ -4679,10 +4709,12 @@ static void store_close(store *s) {
 
 typedef struct {
     store   *s;
-    int32_t *at;                                      /* [n_tree] row of each node, -1: it is left out */
+    int32_t *at;                                      /* [n_tree] row of each node that has one */
     int32_t *order;                                   /* [n] nodes, parents first */
     int32_t *rows;                                    /* [n, STORE_HEAD + block] */
     int32_t  n, n_data;
+    int32_t  oldest;                                  /* age up to which all blocks are kept */
+    uint64_t more;                                    /* blocks that are kept of the next age */
 } store__plan;
 
 static int32_t store__age(const store *s, const kv_node *nd) {
@@ -4697,42 +4729,58 @@ static const uint8_t *store__bytes(const store *s, const kv_node *nd) {
     return nd->stored < 0 ? NULL : s->data + (size_t)s->row[(size_t)nd->stored * store__row(s) + STORE_DATA] * s->kv->group[0].block_bytes;
 }
 
-/* The age up to which blocks fit into so many bytes. A block is never younger than one behind it. */
-static int32_t store__oldest(const store *s, uint64_t most) {
-    const kv_tree *t = s->kv->tree;
-    uint64_t      *n = mem_new(STORE_AGE_MAX + 1, sizeof *n), all = 0;
-    int32_t        age = -1;
+/* Which ages fit into so many bytes. */
+static void store__bound(store__plan *p, uint64_t most) {
+    const kv_tree *t = p->s->kv->tree;
+    uint64_t      *n = mem_new(STORE_AGE_MAX + 1, sizeof *n);
     for (int32_t i = kv_next(t, 0); i > 0; i = kv_next(t, i))
-        if (store__bytes(s, &t->node[i])) n[store__age(s, &t->node[i])]++;
-    while (age < STORE_AGE_MAX && (all += n[age + 1] * s->kv->group[0].block_bytes) <= most) age++;
+        if (store__bytes(p->s, &t->node[i])) n[store__age(p->s, &t->node[i])]++;
+    p->more = most / p->s->kv->group[0].block_bytes;
+    for (p->oldest = -1; p->oldest < STORE_AGE_MAX && n[p->oldest + 1] <= p->more; p->oldest++) p->more -= n[p->oldest + 1];
     mem_free(n);
-    return age;
 }
 
-/* Rows for the nodes that are kept: those with a block, and those that lead to one. */
-static void store__choose(store__plan *p, int32_t oldest) {
-    store         *s = p->s;
-    const kv_tree *t = s->kv->tree;
-    bool          *leads = mem_new((size_t)t->cap, sizeof *leads);
-    for (int32_t i = kv_next(t, 0); i > 0; i = kv_next(t, i))
-        for (int32_t k = i; k > 0 && !leads[k] && store__bytes(s, &t->node[i]) && store__age(s, &t->node[i]) <= oldest; k = t->node[k].parent)
-            leads[k] = true;
+/* Whether the block of a node is kept; asked once of each, parents first. */
+static bool store__stays(store__plan *p, const kv_node *nd) {
+    const int32_t age = store__bytes(p->s, nd) ? store__age(p->s, nd) : INT32_MAX;
+    if (age <= p->oldest) return true;
+    if (age > p->oldest + 1 || !p->more) return false;
+    p->more--;
+    return true;
+}
+
+static uint64_t store__sum_of(const store *s, const kv_node *nd) {
+    if (nd->block < 0) return store__sum(s->row + (size_t)nd->stored * store__row(s));
+    return bytes_hash(0, (bytes){kv_bytes(s->kv, nd->block), s->kv->group[0].block_bytes});
+}
+
+/* The next row is node i's. */
+static void store__add(store__plan *p, int32_t i, bool data) {
+    const store   *s = p->s;
+    const kv_node *nd = &s->kv->tree->node[i];
+    const uint64_t sum = data ? store__sum_of(s, nd) : 0;
+    int32_t       *row = p->rows + (size_t)p->n * store__row(s);
+    row[STORE_PARENT] = nd->parent > 0 ? p->at[nd->parent] : -1;
+    row[STORE_AGE] = store__age(s, nd);
+    row[STORE_DATA] = data ? p->n_data++ : -1;
+    row[STORE_SUM] = (int32_t)(uint32_t)sum;
+    row[STORE_SUM + 1] = (int32_t)(uint32_t)(sum >> 32);
+    memcpy(row + STORE_HEAD, kv_node_tokens(s->kv, i), (size_t)s->kv->opts.block * sizeof *row);
+    p->order[p->n] = i;
+    p->at[i] = p->n++;
+}
+
+/* Rows for the nodes whose blocks are kept, and for those that lead to one. */
+static void store__choose(store__plan *p) {
+    const kv_tree *t = p->s->kv->tree;
+    bool          *stays = mem_new((size_t)t->cap, sizeof *stays), *leads = mem_new((size_t)t->cap, sizeof *leads);
     for (int32_t i = kv_next(t, 0); i > 0; i = kv_next(t, i)) {
-        const kv_node *nd = &t->node[i];
-        p->at[i] = leads[i] ? p->n : -1;
-        if (!leads[i]) continue;
-        int32_t       *row = p->rows + (size_t)p->n * store__row(s);
-        const uint8_t *b = store__bytes(s, nd);
-        const uint64_t sum = !b ? 0 : nd->block < 0 ? store__sum(s->row + (size_t)nd->stored * store__row(s))
-                                                    : bytes_hash(0, (bytes){b, s->kv->group[0].block_bytes});
-        row[STORE_PARENT] = nd->parent > 0 ? p->at[nd->parent] : -1;
-        row[STORE_AGE] = store__age(s, nd);
-        row[STORE_DATA] = b ? p->n_data++ : -1;
-        row[STORE_SUM] = (int32_t)(uint32_t)sum;
-        row[STORE_SUM + 1] = (int32_t)(uint32_t)(sum >> 32);
-        memcpy(row + STORE_HEAD, kv_node_tokens(s->kv, i), (size_t)s->kv->opts.block * sizeof *row);
-        p->order[p->n++] = i;
+        stays[i] = store__stays(p, &t->node[i]);
+        for (int32_t k = i; stays[i] && k > 0 && !leads[k]; k = t->node[k].parent) leads[k] = true;
     }
+    for (int32_t i = kv_next(t, 0); i > 0; i = kv_next(t, i))
+        if (leads[i]) store__add(p, i, stays[i]);
+    mem_free(stays);
     mem_free(leads);
 }
 
@@ -4755,12 +4803,26 @@ static bool store__write(store__plan *p, err_t *e) {
     gguf_write_tensor(&w, bytes_of("data"), K_I8, 2, data);
     bool ok = gguf_write_data(&w, all.p, all.n, e);
     for (int32_t i = 0; ok && i < p->n; i++) {
-        const uint8_t *b = store__bytes(s, &s->kv->tree->node[p->order[i]]);
-        ok = !b || gguf_write_data(&w, b, each, e);
+        const bool has = p->rows[(size_t)i * store__row(s) + STORE_DATA] >= 0;
+        ok = !has || gguf_write_data(&w, store__bytes(s, &s->kv->tree->node[p->order[i]]), each, e);
     }
     if (ok) return gguf_write_finish(&w, e);
     gguf_write_drop(&w);
     return false;
+}
+
+/* Whether another file has come to stand there since, which is no prompt cache. */
+static bool store__supplanted(store *s) {
+    gguf_file g = s->g;
+    err_t     why = {0};
+    bool      ours = store__vacant(s->path);
+    if (!ours && gguf_open(&s->g, s->path, &why)) {
+        ours = store__ours(s, &why);
+        gguf_close(&s->g);
+    }
+    s->g = g;
+    if (!ours) log_warn("%s; it is left as it is", why.text);
+    return !ours;
 }
 
 /* Writes what the cache knows by now, the blocks used last where `most` bytes do not hold all. Nothing is written when nothing is new. */
@@ -4769,12 +4831,13 @@ static bool store_save(store *s, uint64_t most, err_t *e) {
     bool           news = false;
     int32_t        n = 0;
     for (int32_t i = kv_next(t, 0); i > 0; i = kv_next(t, i), n++) news = news || (t->node[i].block >= 0 && t->node[i].stored < 0);
-    if (!news || s->strange) return true;
+    if (!news || s->strange || store__supplanted(s)) return true;
     store__plan p = {.s = s};
     p.at = mem_new((size_t)t->cap, sizeof *p.at);
     p.order = mem_new((size_t)n, sizeof *p.order);
     p.rows = mem_new((size_t)n * store__row(s), sizeof *p.rows);
-    store__choose(&p, store__oldest(s, most));
+    store__bound(&p, most);
+    store__choose(&p);
     const bool ok = !p.n_data || store__write(&p, e);
     mem_free(p.at);
     mem_free(p.order);
@@ -15686,6 +15749,8 @@ static bool cli__output(out_t *out, const char *path, const config *c, const ggu
             err_set(e, EXIT_INPUT, "%s: is the model itself, expected another file to write", path);
     if (c->file && strcmp(c->file, "-") != 0 && cli__same_file(fd, c->file))
         err_set(e, EXIT_INPUT, "%s: is the prompt itself, expected another file to write", path);
+    if (c->kv.cache && cli__same_file(fd, c->kv.cache))
+        err_set(e, EXIT_INPUT, "%s: is the prompt cache itself, expected another file to write", path);
     *out = (out_t){e->code ? NULL : fdopen(fd, "wb"), path, 0};
     if (out->f) return true;
     close(fd);
@@ -16136,7 +16201,8 @@ static bool cli__batch(config *c, gguf_file *g, double t_start, err_t *e) {
     results      *out = NULL;
     long long     bad = -1;
     tok_vocab    *v = tok_load(g, c->pre, e);
-    bool ok = v && (!c->output || cli__apart(c->output, c->what, "batch file", e)) && cli__batch_seed(c, &job.seed, &job.own_seeds, &seed, e);
+    bool ok = v && (!c->output || (cli__apart(c->output, c->what, "batch file", e) && cli__apart(c->output, c->kv.cache, "prompt cache", e))) &&
+              cli__batch_seed(c, &job.seed, &job.own_seeds, &seed, e);
     if (ok) cli__settings(c, g, seed.p, &settings);
     ok = ok && (en = engine_open_batch(g, v, &c->fwd, &c->kv, c->batch.n_parallel, t_start, e));
     cli__graceful = 1;

@@ -1009,6 +1009,75 @@ def bounded_window():
 
 
 @case
+def prompt_cache():
+    """a second run reads the last token alone and says the same, and so does a batch; a file that is none stays"""
+    def answered(*args):
+        r = run(*args)
+        check(r.rc == 0, repr((args, r)))
+        return r
+
+    text = "Once upon a time there was a little girl named Lily who lived in a small house by the sea with her mother and a dog."
+    args = ["-m", model(), "-p", text, "-n", "30", "--temp", "0"]
+    plain, kept = answered(*args), tmp("kept.gguf")
+    came = re.compile(rb"prompt +(\d+) tokens before them came from ")
+    first = answered(*args, "--prompt-cache", kept)
+    second = answered(*args, "--prompt-cache", kept)
+    same(first.out, plain.out, "the text beside a new file")
+    same(second.out, plain.out, "the text out of the file")
+    check(not came.search(first.err), repr(first))
+    check(int(came.search(second.err).group(1)) >= 20 and re.search(rb"prompt +1 tokens in", second.err), repr(second))
+    lines = tmp("kept.txt")
+    with open(lines, "w") as f:
+        f.write(text + "\n")
+    record = json.loads(answered("-m", model(), "--batch", lines, "-n", "30", "--temp", "0", "--prompt-cache", kept).out)["response"]["body"]
+    same(record["choices"][0]["text"].encode(), plain.out, "the answer of a batch")
+    same(record["usage"]["prompt_tokens_details"]["cached_tokens"], record["usage"]["prompt_tokens"] - 1, "tokens that a batch is spared")
+    with open(kept, "rb") as f:
+        was = f.read()
+    more = answered("-m", model(), "-p", text + " They went to the park.", "-n", "40", "--temp", "0", "--prompt-cache", kept, "--prompt-cache-ro")
+    check(came.search(more.err), repr(more))
+    with open(kept, "rb") as f:
+        same(f.read(), was, "a file that is only read")
+    other = answered(*args, "--prompt-cache", kept, "-ctk", "q8_0")
+    check(b"layout differs" in other.err and b"made anew" in other.err and not came.search(other.err), repr(other))
+    check(came.search(answered(*args, "--prompt-cache", kept, "-ctk", "q8_0").err), "what was made anew is not used")
+    for name, data in [("text", b"these are words"), ("model", open(model(), "rb").read()), ("half", was[:len(was) // 2])]:
+        foreign = tmp("foreign-" + name)
+        with open(foreign, "wb") as f:
+            f.write(data)
+        got = answered(*args, "--prompt-cache", foreign)
+        same(got.out, plain.out, "the text beside a foreign file, " + name)
+        check(b"left as it is" in got.err, repr(got))
+        with open(foreign, "rb") as f:
+            same(f.read(), data, "a foreign file, " + name)
+    same([n for n in os.listdir(TMP) if ".tmp." in n], [], "what is left beside the files")
+
+
+@case
+def prompt_cache_refused():
+    """what cannot be kept is said before there is an answer"""
+    m, p = model(), ["-m", model(), "-p", "Once", "-n", "4"]
+    refused(run(*p, "--prompt-cache", tmp("no/such/folder")), 2, "No such file", "a folder that is not there")
+    refused(run(*p, "--prompt-cache", TMP), 2, "a directory", "a directory")
+    refused(run(*p, "--prompt-cache", "/dev/null"), 2, "a device", "a device")
+    refused(run(*p, "--prompt-cache", ""), 2, "no name", "no name")
+    own = tmp("own.gguf")
+    shutil.copy(m, own)
+    refused(run("-m", own, "-p", "Once", "-n", "4", "--prompt-cache", own), 2, "the model itself", "the model")
+    kept = tmp("both.gguf")
+    good("-m", m, "-p", "Once upon a time there was a little girl", "-n", "40", "--prompt-cache", kept)
+    with open(kept, "rb") as f:
+        was = f.read()
+    refused(run(*p, "--prompt-cache", kept, "-o", kept), 2, "the prompt cache itself", "one file for two")
+    with open(tmp("both.txt"), "w") as f:
+        f.write("Once\n")
+    refused(run("-m", m, "--batch", tmp("both.txt"), "-n", "4", "--prompt-cache", kept, "-o", kept), 2, "prompt cache itself", "one file for a batch's two")
+    with open(kept, "rb") as f:
+        same(f.read(), was, "a file that was refused as output")
+    refused(run("-m", m, "--score", "-p", "Once", "--prompt-cache", kept), 2, "serves answers", "--score")
+
+
+@case
 def stops_inside_characters():
     """with --ids no token of a stop string is told, though its character spans two tokens"""
     wild = ("--logit-bias", "198+1000", "--logit-bias", "172+1000", "--temp", "100", "--top-k", "0", "--top-p", "1", "--min-p", "0", "--stop", "\u00e9")

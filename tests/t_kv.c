@@ -249,6 +249,346 @@ static void t_kv_failed(void) {
     t_kv_close(&rig);
 }
 
+/* --- the tree of known blocks --- */
+
+enum { T_TREE_SEQS = 7, T_TREE_CTX = 72, T_TREE_KEPT = 4096 };
+
+typedef struct {
+    kv_seq  *s;
+    int32_t  ids[T_TREE_CTX];                         /* what it reads, s->n of them by now */
+    uint64_t of[T_TREE_CTX];                          /* the values of each position: the hash of all tokens up to it */
+    int      from;                                    /* in a step: what was there before */
+    bool     stepping;
+} t_tree_seq;
+
+/* What is kept elsewhere: the values of a block, by the hashes of its positions. */
+typedef struct {
+    const kv_cache *kv;
+    int             n, first[T_TREE_KEPT];            /* position of the block's first token */
+    uint64_t        of[T_TREE_KEPT][8];
+    uint64_t        turn, fails;                      /* one fetch of so many fails, 0: none */
+} t_tree_kept;
+
+typedef struct {
+    t_kv_rig    rig;
+    t_tree_seq  q[T_TREE_SEQS];
+    t_tree_kept *kept;
+    bool        one_slot;                             /* all nodes hang in one chain */
+} t_tree;
+
+static struct {
+    long long adopted, waited, failed, fetched;       /* how often, over all runs of a test */
+} t_tree_n;
+
+static bool t_tree_fetch(void *ctx, int32_t stored, uint8_t *block) {
+    t_tree_kept *k = ctx;
+    if (k->fails && rng_mix(++k->turn) % k->fails == 0) return false;
+    t_tree_n.fetched++;
+    for (int il = 0; il < k->kv->n_layer; il++) {
+        const kv_layer *l = &k->kv->layer[il];
+        for (int h = 0; h < l->n_head; h++)
+            for (int p = 0; p < k->kv->opts.block; p++) {
+                const size_t at = (size_t)(h * k->kv->opts.block + p);
+                float       *key = (float *)(void *)(block + l->k_at + at * l->k_stride), *val = (float *)(void *)(block + l->v_at + at * l->v_stride);
+                for (int i = 0; i < k->kv->hd_k; i++) {
+                    key[i] = t_kv_value(k->of[stored][p], k->first[stored] + p, il, h * k->kv->hd_k + i);
+                    val[i] = t_kv_value(k->of[stored][p], k->first[stored] + p, il, 1000 + h * k->kv->hd_k + i);
+                }
+            }
+    }
+    return true;
+}
+
+/* Tokens from `from` on: those of another sequence for a while, then some of two. */
+static void t_tree_ids(t_tree *t, int q, int from, uint64_t r) {
+    t_tree_seq *s = &t->q[q];
+    const int   other = (int)(r % T_TREE_SEQS);
+    int         same = (int)((r >> 8) % T_TREE_CTX);
+    if (from || (r >> 20) % 5 == 0) same = 0;
+    for (int p = from; p < T_TREE_CTX; p++) {
+        s->ids[p] = p < same ? t->q[other].ids[p] : (int32_t)(rng_at(3, r, (uint64_t)p, 0) % 2);
+        s->of[p] = rng_mix((p ? s->of[p - 1] : 77) + (uint64_t)s->ids[p]);
+    }
+}
+
+/* Every node into one chain, so that nothing but its tokens and its parent tells it from others. */
+static void t_tree_one_slot(kv_cache *kv) {
+    kv_tree *t = kv->tree;
+    t->n_slot = 1;
+    t->slot[0] = -1;
+    for (int32_t i = kv_next(t, 0); i > 0; i = kv_next(t, i)) {
+        t->node[i].chain = t->slot[0];
+        t->slot[0] = i;
+    }
+}
+
+/* The nodes: how they hang together, and in which chains they are. Returns how many there are. */
+static int t_tree_nodes(const kv_cache *kv, bool *live) {
+    const kv_tree *t = kv->tree;
+    int            n = 0, chained = 0, unused = 0;
+    for (int32_t i = kv_next(t, 0); i > 0; i = kv_next(t, i)) {
+        const kv_node *nd = &t->node[i];
+        if (!CHECKF(!live[i] && ++n < t->cap, "node %d comes twice", i)) return n;
+        live[i] = true;
+        CHECKF(nd->left < 0 ? t->node[nd->parent].child == i : t->node[nd->left].right == i, "node %d: its left neighbour does not know it", i);
+        CHECKF(nd->right < 0 || t->node[nd->right].left == i, "node %d: its right neighbour does not know it", i);
+        CHECKF(nd->right < 0 || t->node[nd->right].parent == nd->parent, "node %d: its right neighbour has another parent", i);
+        CHECKF(nd->child < 0 || t->node[nd->child].parent == i, "node %d: its child has another parent", i);
+        CHECKF(nd->block >= 0 || nd->stored >= 0 || nd->child >= 0 || nd->pins, "node %d serves nobody", i);
+        CHECKF(kv__find(kv, nd->parent, kv__tokens(kv, i)) == i, "node %d is not found", i);
+    }
+    for (int k = 0; k < t->n_slot; k++)
+        for (int32_t i = t->slot[k]; i >= 0; i = t->node[i].chain) {
+            if (!CHECKF(i > 0 && live[i] && ++chained <= n, "chain %d: node %d", k, i)) return n;
+            CHECK(kv__slot(kv, t->node[i].parent, kv__tokens(kv, i)) == &t->slot[k]);
+        }
+    EQ_INT(chained, n);
+    for (int32_t i = t->unused; i >= 0 && unused <= t->cap; i = t->node[i].chain) unused += CHECKF(!live[i], "node %d is used and not", i);
+    EQ_INT(unused, t->cap - 1 - n);
+    return n;
+}
+
+/* Blocks: references recounted from tables and tree, the idle ones, what can still be had. */
+static void t_tree_blocks(const t_tree *t, const bool *live) {
+    const kv_cache *kv = t->rig.kv;
+    const kv_group *gr = &kv->group[0];
+    const kv_tree  *tr = kv->tree;
+    const int       mapped = gr->n_slab * gr->slab_blocks < gr->max_blocks ? gr->n_slab * gr->slab_blocks : gr->max_blocks;
+    uint32_t        refs[512] = {0};
+    bool            spare[512] = {0};
+    int             used = 0, idle = 0, walked = 0;
+    for (int q = 0; q < T_TREE_SEQS; q++)
+        for (int b = 0; t->q[q].s && b < t->q[q].s->n_blocks[0]; b++) {
+            const int32_t at = t->q[q].s->table[0][b];
+            CHECKF(at >= 0 || b < t->q[q].s->first[0], "sequence %d lacks block %d, its first is %d", q, b, t->q[q].s->first[0]);
+            if (at >= 0) refs[at]++;
+        }
+    for (int b = 0; b < mapped; b++) {
+        const int32_t i = gr->node[b];
+        if (i >= 0) CHECKF(live[i] && tr->node[i].block == b, "block %d: node %d is not its own", b, i);
+        refs[b] += i >= 0;
+        EQ_INT(gr->refs[b], refs[b]);
+        used += refs[b] > 0;
+        idle += i >= 0 && refs[b] == 1;
+    }
+    for (int32_t i = 1; i < tr->cap; i++)
+        if (live[i] && tr->node[i].block >= 0) CHECKF(gr->node[tr->node[i].block] == i, "node %d: its block is another's", i);
+    for (int32_t i = tr->oldest, last = -1; i >= 0 && walked <= idle; last = i, i = tr->node[i].newer, walked++) {
+        CHECKF(live[i] && tr->node[i].block >= 0 && refs[tr->node[i].block] == 1 && tr->node[i].ready, "node %d is no idle one", i);
+        CHECKF(tr->node[i].older == last && (tr->node[i].newer >= 0 || tr->newest == i), "node %d: its neighbours among the idle", i);
+    }
+    EQ_INT(walked, idle);
+    EQ_INT(tr->n_idle, idle);
+    if (!idle) CHECK(tr->oldest < 0 && tr->newest < 0);
+    EQ_INT(gr->n_used, used);
+    EQ_INT(gr->n_spare, mapped - used);
+    for (int k = 0; k < gr->n_spare; k++) CHECKF(!refs[gr->spare[k]] && !spare[gr->spare[k]], "block %d is not spare", gr->spare[k]), spare[gr->spare[k]] = true;
+    EQ_INT(kv_room(kv), gr->max_blocks - used + idle);
+    int peak;
+    EQ_INT(kv_held(kv, &peak), used - idle);
+}
+
+/* Sequences: the nodes they stand at, who holds them there, and the values that their next row sees. */
+static void t_tree_held(const t_tree *t) {
+    const kv_cache *kv = t->rig.kv;
+    const kv_tree  *tr = kv->tree;
+    const int       block = kv->opts.block, window = kv->group[0].window;
+    int            *pins = mem_new((size_t)tr->cap, sizeof *pins);
+    for (int q = 0; q < T_TREE_SEQS; q++) {
+        const kv_seq *s = t->q[q].s;
+        if (!s) continue;
+        pins[s->tip]++;
+        int32_t at = s->tip;
+        for (int b = s->n_known - 1; b >= 0 && at > 0; at = tr->node[at].parent, b--)
+            CHECKF(memcmp(kv__tokens(kv, at), t->q[q].ids + b * block, (size_t)block * sizeof(int32_t)) == 0, "sequence %d: block %d is known as another", q, b);
+        CHECKF(at == 0 && s->n_known * block <= s->n, "sequence %d of %d: %d known", q, s->n, s->n_known);
+        t_kv_verify(s, t->q[q].of, window && s->n >= window ? s->n + 1 - window : 0);
+    }
+    for (int32_t i = 0; i < tr->cap; i = kv_next(tr, i)) {
+        EQ_INT(tr->node[i].pins, pins[i]);
+        if (!kv_next(tr, i)) break;
+    }
+    mem_free(pins);
+}
+
+static void t_tree_check(t_tree *t) {
+    const kv_cache *kv = t->rig.kv;
+    bool           *live = mem_new((size_t)kv->tree->cap, sizeof *live);
+    t_tree_nodes(kv, live);
+    t_tree_blocks(t, live);
+    t_tree_held(t);
+    EQ_INT(kv->tree->n_fresh, 0);
+    mem_free(live);
+}
+
+/* One step of some of them: each takes over what is known, reserves and says what it is going to fill; then all is filled, or
+ * nothing. */
+static void t_tree_step(t_tree *t, uint64_t r, bool done) {
+    kv_cache *kv = t->rig.kv;
+    const int block = kv->opts.block;
+    for (int q = 0; q < T_TREE_SEQS; q++) {
+        t_tree_seq    *x = &t->q[q];
+        const uint64_t own = rng_mix(r + (uint64_t)q);
+        const int      most = 1 + (int)((own >> 8) % (uint64_t)(T_TREE_CTX - 1));
+        bool           wait = false;
+        x->stepping = false;
+        if (own % 3 == 0 || !x->s) continue;
+        if ((own >> 4) % 4) {
+            const int had = x->s->n, got = kv_adopt(x->s, x->ids, most, &wait);
+            EQ_INT(got, x->s->n);
+            CHECKF(got <= (most > had ? most : had), "%d adopted of %d", got, most);
+            t_tree_n.adopted += got > had;
+            if (wait) {                               /* only for a block that this very step fills */
+                const int32_t i = kv__find(kv, x->s->tip, x->ids + got);
+                CHECKF(got == x->s->n_known * block && i >= 0 && !kv->tree->node[i].ready, "waits for nobody at %d", got);
+                t_tree_n.waited++;
+                continue;
+            }
+        }
+        x->from = x->s->n;
+        if (x->from >= T_TREE_CTX) continue;
+        const int n = x->from + 1 + (int)((own >> 24) % (uint64_t)(T_TREE_CTX - x->from));
+        if (!kv_reserve(x->s, n)) {
+            EQ_INT(x->s->n, x->from);
+            t_tree_n.failed++;
+            continue;
+        }
+        x->stepping = true;
+        kv_claim(x->s, x->ids);
+    }
+    for (int q = 0; q < T_TREE_SEQS; q++)
+        for (int p = t->q[q].from; t->q[q].stepping && p < t->q[q].s->n; p++) t_kv_write(t->q[q].s, done ? t->q[q].of[p] : 666, p);
+    kv_settle(kv, done);
+    for (int q = 0; q < T_TREE_SEQS; q++)
+        if (t->q[q].stepping && !done) kv_truncate(t->q[q].s, t->q[q].from);
+}
+
+/* Some block of the tree is kept elsewhere from now on, or no longer. */
+static void t_tree_keep(t_tree *t, uint64_t r) {
+    kv_cache *kv = t->rig.kv;
+    kv_tree  *tr = kv->tree;
+    int       n = 0;
+    for (int32_t i = kv_next(tr, 0); i > 0; i = kv_next(tr, i)) n++;
+    if (!n || t->kept->n == T_TREE_KEPT) return;
+    int     at = (int)(r % (uint64_t)n), depth = 0;
+    int32_t i = kv_next(tr, 0), path[T_TREE_CTX];
+    while (at--) i = kv_next(tr, i);
+    for (int32_t k = i; k > 0; k = tr->node[k].parent) path[depth++] = k;
+    uint64_t h = 77;
+    for (int d = depth - 1; d >= 0; d--)
+        for (int p = 0; p < kv->opts.block; p++) {
+            h = rng_mix(h + (uint64_t)kv__tokens(kv, path[d])[p]);
+            if (!d) t->kept->of[t->kept->n][p] = h;
+        }
+    t->kept->first[t->kept->n] = (depth - 1) * kv->opts.block;
+    EQ_INT(kv_know(kv, tr->node[i].parent, kv__tokens(kv, i), t->kept->n), i);
+    t->kept->n++;
+}
+
+static void t_tree_move(t_tree *t, uint64_t r) {
+    const int   q = (int)(r % T_TREE_SEQS), other = (int)((r >> 8) % T_TREE_SEQS), what = (int)((r >> 16) % 16);
+    t_tree_seq *x = &t->q[q];
+    if (what < 6) {
+        t_tree_step(t, r, what > 0);
+    } else if (t->kept && what < 8) {
+        t_tree_keep(t, r >> 24);
+    } else if (!x->s && what < 11 && t->q[other].s) {
+        *x = t->q[other];
+        x->s = kv_fork(t->q[other].s);
+        t_tree_ids(t, q, x->s->n, r >> 24);
+    } else if (!x->s) {
+        t_tree_ids(t, q, 0, r >> 24);
+        x->s = kv_seq_new(t->rig.kv);
+        if ((r >> 60) % 3 == 0) x->s->keep = (int)((r >> 50) % T_TREE_CTX);
+    } else if (what < 11) {
+        kv_truncate(x->s, (int)((r >> 24) % (uint64_t)(x->s->n + 1)));
+        if ((r >> 40) % 2) t_tree_ids(t, q, x->s->n, r >> 41);
+    } else if (what < 15) {
+        kv_seq_free(x->s);
+        x->s = NULL;
+    } else {
+        for (int i = 0; i < T_TREE_SEQS; i++) kv_seq_free(t->q[i].s), t->q[i].s = NULL;
+    }
+}
+
+/* Everything goes: sequences, idle blocks, nodes. */
+static void t_tree_end(t_tree *t) {
+    kv_cache *kv = t->rig.kv;
+    for (int q = 0; q < T_TREE_SEQS; q++) kv_seq_free(t->q[q].s), t->q[q].s = NULL;
+    t_tree_check(t);
+    EQ_INT(kv_room(kv), kv->group[0].max_blocks);
+    kv_seq *s = kv_seq_new(kv);
+    CHECK(kv_reserve(s, kv->group[0].max_blocks * kv->opts.block));
+    EQ_INT(kv->tree->n_idle, 0);
+    int left = 0;
+    for (int32_t i = kv_next(kv->tree, 0); i > 0; i = kv_next(kv->tree, i)) left++;
+    if (!t->kept) EQ_INT(left, 0);
+    kv_seq_free(s);
+    t_tree_check(t);
+    t_kv_close(&t->rig);
+}
+
+/* fails: one fetch of so many does; -1: nothing is kept elsewhere. */
+static void t_tree_run(int block, int window, int blocks, int fails, bool one_slot, int moves) {
+    t_tree *t = mem_new(1, sizeof *t);
+    t->rig = t_kv_open(2, 2, window, block, blocks, 1 << 20);
+    t->one_slot = one_slot;
+    kv_share(t->rig.kv);
+    t->rig.kv->tree->seed = 5;
+    if (fails >= 0) {
+        t->kept = mem_new(1, sizeof *t->kept);
+        t->kept->kv = t->rig.kv;
+        t->kept->fails = (uint64_t)fails;
+        kv_fetcher(t->rig.kv, t_tree_fetch, t->kept);
+    }
+    const int before = t_failed;
+    for (int move = 0; move < moves && t_failed == before; move++) {
+        if (one_slot && t->rig.kv->tree->n_slot > 1) t_tree_one_slot(t->rig.kv);
+        t_tree_move(t, rng_at(11, (uint64_t)(block * 1000 + window), (uint64_t)(blocks * 10 + fails), (uint64_t)move));
+        t_tree_check(t);
+        CHECKF(t_failed == before, "blocks of %d, a window of %d, %d blocks, fetches %d: move %d", block, window, blocks, fails, move);
+    }
+    if (blocks > 256) CHECKF(t->rig.kv->tree->cap > 256, "the tree has not grown");
+    t_tree_end(t);
+    mem_free(t->kept);
+    mem_free(t);
+}
+
+/* What the runs of a test were to meet, they have met often. */
+static void t_tree_met(bool kept) {
+    CHECKF(t_tree_n.adopted > 300 && t_tree_n.waited > 20 && t_tree_n.failed > 300, "%lld adopted, %lld waited, %lld failed", t_tree_n.adopted,
+           t_tree_n.waited, t_tree_n.failed);
+    if (kept) CHECKF(t_tree_n.fetched > 30, "%lld fetched", t_tree_n.fetched);
+    memset(&t_tree_n, 0, sizeof t_tree_n);
+}
+
+static void t_kv_tree(void) {
+    static const int blocks[] = {1, 2, 3, 8};
+    for (int b = 0; b < 4; b++)
+        for (int most = 12; most <= 60; most *= 2) t_tree_run(blocks[b], 0, most, -1, false, 400);
+    t_tree_run(1, 0, 400, -1, false, 300);            /* more nodes than the tree has room for at first */
+    t_tree_met(false);
+}
+
+static void t_kv_tree_window(void) {
+    static const int blocks[] = {1, 2, 3, 8}, windows[] = {1, 5, 16};
+    for (int b = 0; b < 4; b++)
+        for (int w = 0; w < 3; w++) t_tree_run(blocks[b], windows[w], 40, w - 1, false, 800);
+    t_tree_met(true);
+}
+
+static void t_kv_tree_kept(void) {
+    static const int blocks[] = {1, 2, 3, 8};
+    for (int b = 0; b < 4; b++)
+        for (int fails = 0; fails <= 3; fails += 3) t_tree_run(blocks[b], 0, 24, fails, false, 500);
+    t_tree_met(true);
+}
+
+static void t_kv_tree_collide(void) {
+    for (int block = 1; block <= 3; block++) t_tree_run(block, block == 2 ? 6 : 0, 30, 4, true, 1000);
+    t_tree_met(true);
+}
+
 static const t_case t_kv_cases[] = {
     {"kv random", "values and reference counts through random growth, forks and rollbacks", t_kv_random},
     {"kv bound", "memory follows the tokens, up to the bound", t_kv_bound},
@@ -256,4 +596,8 @@ static const t_case t_kv_cases[] = {
     {"kv rollback", "a rollback past a window's memory keeps nothing and says so", t_kv_rollback},
     {"kv failed", "a failed reservation changes nothing", t_kv_failed},
     {"kv window", "a window gives back its past", t_kv_window},
+    {"kv tree", "blocks shared by content: values, references, idle blocks, nodes through random steps", t_kv_tree},
+    {"kv tree_window", "the same behind a window", t_kv_tree_window},
+    {"kv tree_kept", "the same with blocks that are fetched, or cannot be", t_kv_tree_kept},
+    {"kv tree_collide", "the same with every hash alike: tokens tell blocks apart", t_kv_tree_collide},
 };

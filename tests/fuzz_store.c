@@ -1,0 +1,118 @@
+/* A stranger's prompt cache: bytes as the file, its hashes made right where they would end the matter. Whatever it is, a block
+ * is taken over only with its own hash, and what would be written next is good again. */
+#ifndef LLMRUN_NO_MAIN
+#define LLMRUN_NO_MAIN
+#endif
+#include "../llmrun.c"
+
+enum { FZ_VOCAB = 50, FZ_BLOCK = 2, FZ_BLOCKS = 12, FZ_DEEP = 200 };
+
+/* One layer, one head of 8 floats: blocks of 128 bytes. */
+static kv_cache *fz_cache(void) {
+    static arch_layer_hp layer = {1, 1, 1};
+    arch_hparams         hp = {.n_layer = 1, .hd_k = 8, .hd_v = 8, .layer = &layer};
+    const kv_opts        o = {.type_k = K_F32, .type_v = K_F32, .block = FZ_BLOCK, .max_blocks = FZ_BLOCKS};
+    err_t                e = {0};
+    kv_cache            *kv = kv_new(&hp, &o, 1 << 20, &e);
+    ASSERT(kv);
+    kv_share(kv);
+    kv->tree->seed = 1;
+    return kv;
+}
+
+/* Hashes of most blocks and of the directory, where there are such; p: the file's bytes, which are ours. */
+static void fz_hashes(store *s, uint8_t *p) {
+    const gguf_tensor *rows = gguf_tensor_find(&s->g, "blocks"), *data = gguf_tensor_find(&s->g, "data");
+    bytes              sum;
+    err_t              none = {0};
+    char               text[17];
+    if (!rows || !data || rows->type != K_I32 || data->type != K_I8 || rows->dim[0] != store__row(s) ||
+        data->dim[0] != s->kv->group[0].block_bytes)
+        return;
+    for (uint64_t i = 0; i < rows->n_bytes / 4 / store__row(s); i++) {
+        int32_t *row = (int32_t *)(void *)(p + (rows->data - s->g.part[0].p)) + i * store__row(s);
+        if (i % 5 == 4 || row[STORE_DATA] < 0 || (uint64_t)row[STORE_DATA] >= data->n_bytes / data->dim[0]) continue;
+        const uint64_t h = bytes_hash(0, (bytes){data->data + (size_t)row[STORE_DATA] * data->dim[0], (size_t)data->dim[0]});
+        memcpy(row + STORE_SUM, &h, sizeof h);
+    }
+    if (gguf_get_str(&s->g, "prompt_cache.sum", &sum, &none) != 1 || sum.n != 16) return;
+    snprintf(text, sizeof text, "%016llx", (unsigned long long)bytes_hash(0, (bytes){rows->data, (size_t)rows->n_bytes}));
+    memcpy(p + (sum.p - s->g.part[0].p), text, 16);
+}
+
+/* A prompt that begins with all the tokens up to row i, and goes on with others. What is computed here is zeros. */
+static void fz_prompt(store *s, int64_t i) {
+    static const uint8_t none[128];
+    const uint64_t       zeros = bytes_hash(0, (bytes){none, s->kv->group[0].block_bytes});
+    int32_t              ids[FZ_DEEP * FZ_BLOCK];
+    int                  depth = 0, n;
+    bool                 wait;
+    kv_cache            *kv = s->kv;
+    for (int32_t k = s->node[i]; k > 0; k = kv->tree->node[k].parent) depth++;
+    if (depth >= FZ_DEEP) return;
+    n = depth * FZ_BLOCK;
+    for (int32_t k = s->node[i]; k > 0; k = kv->tree->node[k].parent)
+        memcpy(ids + --depth * FZ_BLOCK, kv_node_tokens(kv, k), FZ_BLOCK * sizeof *ids);
+    ids[n] = ids[n + 1] = (int32_t)(i % FZ_VOCAB);
+    kv_seq   *q = kv_seq_new(kv);
+    const int got = kv_adopt(q, ids, n + 1, &wait);
+    ASSERT(got >= 0 && got <= n + 1 && got == q->n && !wait);
+    for (int b = 0; b < q->n_known; b++) {
+        const int32_t at = q->table[0][b], stored = kv->tree->node[kv->group[0].node[at]].stored;
+        const bytes   block = {kv_bytes(kv, at), kv->group[0].block_bytes};
+        if (stored < 0 || bytes_hash(0, block) == zeros) continue;
+        ASSERT(bytes_hash(0, block) == store__sum(s->row + (size_t)stored * store__row(s)));
+    }
+    if (kv_reserve(q, n + 2)) {
+        kv_claim(q, ids);
+        kv_touch(q, got);
+        kv_settle(kv, i % 7 != 6);
+    }
+    kv_seq_free(q);
+}
+
+/* What would be written under a bound of so many blocks. */
+static void fz_plan(store *s, uint64_t most) {
+    const kv_tree *t = s->kv->tree;
+    store__plan    p = {.s = s};
+    size_t         n = 0;
+    for (int32_t i = kv_next(t, 0); i > 0; i = kv_next(t, i)) n++;
+    p.at = mem_new((size_t)t->cap, sizeof *p.at);
+    p.order = mem_new(n, sizeof *p.order);
+    p.rows = mem_new(n * store__row(s), sizeof *p.rows);
+    store__bound(&p, most * s->kv->group[0].block_bytes);
+    store__choose(&p);
+    store next = *s;
+    next.row = p.rows;
+    next.n = p.n;
+    ASSERT((size_t)p.n <= n && (uint64_t)p.n_data <= most && store__rows_good(&next, p.n_data, FZ_VOCAB));
+    mem_free(p.at);
+    mem_free(p.order);
+    mem_free(p.rows);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
+    err_t    e = {0};
+    uint8_t *own = mem_aligned(n + 1, 1);
+    store    s = {.kv = fz_cache(), .path = "FILE", .strange = true};
+    g_log_level = LOG_QUIET;
+    memcpy(own, data, n);
+    snprintf(s.mark, sizeof s.mark, "%016x", 1234);
+    store__layout(&s, "plain");
+    if (gguf_parse(&s.g, own, n, "FILE", &e)) {
+        fz_hashes(&s, own);
+        if (store__ours(&s, &e) && store__bind(&s, FZ_VOCAB, &e)) {
+            store__learn(&s);
+            for (int64_t i = 0; i < s.n && i < 64; i++) fz_prompt(&s, (i * 7) % s.n);
+            for (uint64_t most = 0; most <= 1 << 20; most = 5 * most + 1) fz_plan(&s, most);
+        }
+        gguf_close(&s.g);
+    }
+    ASSERT(s.open || s.node || e.code);
+    kv_free(s.kv);
+    mem_free(s.node);
+    str_drop(&s.layout);
+    mem_free(own);
+    return 0;
+}

@@ -1,0 +1,522 @@
+/* Blocks of prompts in a file: a text is the same with it and without, whatever the file holds and whoever writes it. */
+
+typedef struct {
+    const char *model;
+    kv_opts     ko;
+    fwd_opts    fo;
+} t_store_how;
+
+enum { T_STORE_ANSWER = 20 };
+
+static char t_store_file[64];
+
+/* A path of this test alone, with nothing there. */
+static const char *t_store_path(const char *name) {
+    snprintf(t_store_file, sizeof t_store_file, "build/t_store.%d.%s", (int)getpid(), name);
+    unlink(t_store_file);
+    return t_store_file;
+}
+
+static t_store_how t_store_usual(const char *path, const char *file) {
+    t_store_how h = {path, kv_defaults, fwd_defaults};
+    h.ko.cache = file;
+    h.fo.n_threads = 1;
+    return h;
+}
+
+/* n tokens that begin the same for the same seed. */
+static tok_ids t_store_ids(uint64_t seed, size_t n) {
+    tok_ids ids = {0};
+    for (size_t i = 0; i < n; i++) tok_ids_add(&ids, (int32_t)(5 + rng_at(21, seed, i, 0) % 100));
+    return ids;
+}
+
+/* How many of the prompt's tokens the file spares an open engine. */
+static int t_store_kept(const engine *eng, const tok_ids *ids) {
+    bool    wait;
+    kv_seq *s = kv_seq_new(eng->kv);
+    const int kept = kv_adopt(s, ids->id, (int)ids->n - 1, &wait);
+    kv_seq_free(s);
+    return kept;
+}
+
+/* A run from its beginning to its end: the answer as numbers, and how many tokens of the prompt the file knew. */
+static char *t_store_run(const t_store_how *h, const tok_ids *ids, int *kept) {
+    t_run     r;
+    err_t     e = {0};
+    int       code;
+    gen_opts  o = gen_defaults;
+    samp_opts so = t_greedy();
+    o.n_predict = T_STORE_ANSWER;
+    o.ids = o.ignore_eos = true;
+    if (!t_run_open(&r, h->model, &h->fo, &h->ko, (int64_t)ids->n + o.n_predict, false)) exit(1);
+    *kept = h->ko.cache ? t_store_kept(r.eng, ids) : 0;
+    char *text = t_run_ids(&r, ids, &o, &so, 1, &code);
+    EQ_INT(code, 0);
+    CHECKF(engine_save(r.eng, &h->ko, &e), "%s", e.text);
+    t_run_close(&r);
+    return text;
+}
+
+/* The same as without a file; returns the tokens that it knew. */
+static int t_store_same(const t_store_how *h, const tok_ids *ids) {
+    t_store_how plain = *h;
+    int         kept, none;
+    plain.ko.cache = NULL;
+    char *want = t_store_run(&plain, ids, &none), *got = t_store_run(h, ids, &kept);
+    EQ_STR(got, want);
+    free(want);
+    free(got);
+    return kept;
+}
+
+static int t_store_block(const t_store_how *h) { return t_stress() ? 2 : h->ko.block; }
+
+/* What a run over n tokens leaves of a prompt for its next run. */
+static int t_store_left(const t_store_how *h, int n) {
+    const int block = t_store_block(h), full = (n + T_STORE_ANSWER - 1) / block * block;
+    return full < n - 1 ? full : n - 1;
+}
+
+static void t_store_again(void) {
+    static const struct { const char *model; uint32_t type; } cases[] = {
+        {"tests/data/tiny/llama.gguf", K_F16}, {"tests/data/tiny/llama_window.gguf", K_F16}, {"tests/data/tiny/qwen3.gguf", K_Q8_0},
+        {"tests/data/tiny/qwen3.gguf", K_Q4_0},
+    };
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        t_store_how h = t_store_usual(cases[c].model, t_store_path("again"));
+        h.ko.type_k = h.ko.type_v = cases[c].type;
+        for (int n = 1; n <= 140; n = n < 30 ? n + 12 : n + 27) {
+            tok_ids ids = t_store_ids((uint64_t)n, (size_t)n), longer = t_store_ids((uint64_t)n, (size_t)n + 40);
+            EQ_INT(t_store_same(&h, &ids), 0);
+            EQ_INT(t_store_same(&h, &ids), t_store_left(&h, n));
+            const int full = (n + T_STORE_ANSWER - 1) / t_store_block(&h) * t_store_block(&h);
+            EQ_INT(t_store_same(&h, &longer), full < n ? full : n);   /* the answer is another text than what follows there */
+            EQ_INT(t_store_same(&h, &ids), n - 1);
+            tok_ids_drop(&ids);
+            tok_ids_drop(&longer);
+        }
+        unlink(h.ko.cache);
+    }
+}
+
+/* The bytes behind the first `what` in a file become others. */
+static void t_store_patch(const char *path, const char *what, size_t behind, uint8_t flip) {
+    size_t n;
+    char  *all = t_read(path, &n), *at = memmem(all, n, what, strlen(what));
+    FILE  *f = fopen(path, "r+b");
+    if (CHECK(at && f)) {
+        fseek(f, (long)(at - all) + (long)(strlen(what) + behind), SEEK_SET);
+        fputc((uint8_t)at[strlen(what) + behind] ^ flip, f);
+        fclose(f);
+    }
+    mem_free(all);
+}
+
+/* What another model, another layout or another version has left is not used, and then it is ours. */
+static void t_store_other(void) {
+    tok_ids ids = t_store_ids(1, 100);
+    for (int c = 0; c < 8; c++) {
+        const t_store_how own = t_store_usual("tests/data/tiny/llama.gguf", t_store_path("other"));
+        t_store_how       h = own;
+        if (c == 0) h.model = "tests/data/tiny/llama_window.gguf";
+        if (c == 1) h.ko.type_k = K_Q8_0;
+        if (c == 2) h.ko.type_v = K_F32;
+        if (c == 3 && !t_stress()) h.ko.block = 16;
+        if (c == 4) h.fo.rope.base = 12345;
+        if (c == 5) h.fo.rope.scaling = "linear", h.fo.rope.factor = 2;
+        if (c == 6) h.fo.rope.scaling = "yarn", h.fo.rope.factor = 2, h.fo.rope.yarn_ext = 0.5f;
+        EQ_INT(t_store_same(&h, &ids), 0);
+        EQ_INT(t_store_same(&h, &ids), t_store_left(&h, 100));
+        if (c == 7) t_store_patch(own.ko.cache, "prompt_cache.version", 4, 3);
+        CHECKF(t_store_same(&own, &ids) == (c == 3 && t_stress() ? 99 : 0), "case %d is used", c);
+        EQ_INT(t_store_same(&own, &ids), t_store_left(&own, 100));
+        unlink(own.ko.cache);
+    }
+    tok_ids_drop(&ids);
+}
+
+static void t_store_put(const char *path, const char *p, size_t n) {
+    FILE *f = fopen(path, "wb");
+    if (CHECK(f != NULL)) CHECK(fwrite(p, 1, n, f) == n && fclose(f) == 0);
+}
+
+static void t_store_byte(const char *path, size_t at, char c) {
+    FILE *f = fopen(path, "r+b");
+    CHECK(f && fseek(f, (long)at, SEEK_SET) == 0 && fputc(c, f) != EOF && fclose(f) == 0);
+}
+
+/* What is no prompt cache stays as it is, byte for byte. */
+static void t_store_strange(void) {
+    tok_ids     ids = t_store_ids(2, 70);
+    t_store_how h = t_store_usual("tests/data/tiny/llama.gguf", t_store_path("strange"));
+    char       *was[5], *now;
+    size_t      n[5] = {0}, n_now;
+    t_store_same(&h, &ids);
+    was[0] = t_read(h.ko.cache, &n[0]);
+    n[0] -= 1;                                        /* cut short */
+    was[1] = t_read("tests/data/tiny/qwen3.gguf", &n[1]);
+    was[2] = t_read("tests/t_store.c", &n[2]);
+    was[3] = t_read(h.ko.cache, &n[3]);
+    was[4] = t_read("tests/data/tiny/llama.gguf", &n[4]);
+    if (CHECK(was[3] && n[3] > 100)) was[3][8] ^= 1;  /* another number of tensors */
+    for (int i = 0; i < 5; i++) {
+        t_store_put(h.ko.cache, was[i], n[i]);
+        EQ_INT(t_store_same(&h, &ids), 0);
+        now = t_read(h.ko.cache, &n_now);
+        if (EQ_INT(n_now, n[i])) EQ_MEM(now, was[i], n[i]);
+        mem_free(now);
+        mem_free(was[i]);
+    }
+    unlink(h.ko.cache);
+    CHECK(mkdir(h.ko.cache, 0777) == 0);
+    EQ_INT(t_store_same(&h, &ids), 0);
+    CHECK(rmdir(h.ko.cache) == 0 && mkfifo(h.ko.cache, 0666) == 0);
+    EQ_INT(t_store_same(&h, &ids), 0);
+    struct stat st;
+    CHECK(stat(h.ko.cache, &st) == 0 && S_ISFIFO(st.st_mode));
+    unlink(h.ko.cache);
+    t_store_put(h.ko.cache, "", 0);                   /* an empty one is as good as none */
+    EQ_INT(t_store_same(&h, &ids), 0);
+    EQ_INT(t_store_same(&h, &ids), t_store_left(&h, 70));
+    unlink(h.ko.cache);
+    tok_ids_drop(&ids);
+}
+
+/* A file that comes to stand there while a run goes on is left too. */
+static void t_store_supplanted(void) {
+    t_run             r;
+    err_t             e = {0};
+    tok_ids           ids = t_store_ids(3, 70);
+    const t_store_how h = t_store_usual("tests/data/tiny/llama.gguf", t_store_path("late"));
+    gen_opts          o = gen_defaults;
+    samp_opts         so = t_greedy();
+    int               code;
+    o.n_predict = 3;
+    if (!t_run_open(&r, h.model, &h.fo, &h.ko, 80, false)) return;
+    free(t_run_ids(&r, &ids, &o, &so, 1, &code));
+    t_store_put(h.ko.cache, "an answer", 9);
+    CHECK(engine_save(r.eng, &h.ko, &e) && !e.code);
+    t_run_close(&r);
+    char *now = t_read(h.ko.cache, NULL);
+    EQ_STR(now, "an answer");
+    mem_free(now);
+    unlink(h.ko.cache);
+    tok_ids_drop(&ids);
+}
+
+/* --ro takes over and writes nothing. */
+static void t_store_ro(void) {
+    tok_ids     ids = t_store_ids(4, 70), more = t_store_ids(4, 120);
+    t_store_how h = t_store_usual("tests/data/tiny/llama.gguf", t_store_path("ro"));
+    size_t      n, n_now;
+    t_store_same(&h, &ids);
+    char *was = t_read(h.ko.cache, &n);
+    h.ko.cache_ro = true;
+    EQ_INT(t_store_same(&h, &more), t_stress() ? 70 : 64);
+    char *now = t_read(h.ko.cache, &n_now);
+    if (EQ_INT(n_now, n)) EQ_MEM(now, was, n);
+    mem_free(was);
+    mem_free(now);
+    unlink(h.ko.cache);
+    tok_ids_drop(&ids);
+    tok_ids_drop(&more);
+}
+
+/* The bound: what was used last stays, of what does not fit wholly its beginning. */
+static void t_store_bound(void) {
+    t_store_how h = t_store_usual("tests/data/tiny/llama.gguf", t_store_path("bound"));
+    const int   block = t_store_block(&h), each = (128 + T_STORE_ANSWER - 1) / block;   /* blocks that a run leaves */
+    tok_ids     a = t_store_ids(11, 128), b = t_store_ids(12, 128), c = t_store_ids(13, 128), d = t_store_ids(14, 128);
+    t_run       r;
+    struct stat st;
+    if (!t_run_open(&r, h.model, &h.fo, &h.ko, 200, false)) return;
+    const size_t size = r.eng->kv->group[0].block_bytes;
+    t_run_close(&r);
+    h.ko.cache_bytes = (uint64_t)(2 * each + 1) * size + 5;
+    EQ_INT(t_store_same(&h, &a) + t_store_same(&h, &b) + t_store_same(&h, &c), 0);
+    CHECK(stat(h.ko.cache, &st) == 0 && (uint64_t)st.st_size > h.ko.cache_bytes - 5 && (uint64_t)st.st_size < h.ko.cache_bytes + 40000);
+    t_store_how look = h;
+    look.ko.cache_ro = true;
+    EQ_INT(t_store_same(&look, &c), 127);
+    EQ_INT(t_store_same(&look, &b), 127);
+    EQ_INT(t_store_same(&look, &a), block);
+    tok_ids b_more = t_store_ids(12, 128 + (size_t)block + T_STORE_ANSWER);
+    EQ_INT(t_store_same(&h, &b_more), 128);           /* it is used again, and has something new */
+    t_store_same(&h, &d);
+    EQ_INT(t_store_same(&look, &d), 127);
+    CHECKF(t_store_same(&look, &b) > t_store_same(&look, &c), "what was used before the last is not kept");
+    h.ko.cache_bytes = (uint64_t)(each - 2) * size;  /* not even one run: its beginning */
+    tok_ids e = t_store_ids(15, 128);
+    t_store_same(&h, &e);
+    const int begun = (each - 2) * block < 127 ? (each - 2) * block : 127;
+    EQ_INT(t_store_same(&look, &e), begun);
+    h.ko.cache_bytes = 10;
+    t_store_same(&h, &a);
+    CHECKF(t_store_same(&look, &e) == begun, "a bound that holds no block has made the file worse");
+    unlink(h.ko.cache);
+    tok_ids *all[] = {&a, &b, &c, &d, &e, &b_more};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) tok_ids_drop(all[i]);
+}
+
+/* --- the file itself, over a cache of a few bytes --- */
+
+enum { T_STORE_N = 21 };
+
+typedef struct {
+    t_kv_rig rig;
+    store   *st;
+    int32_t  ids[T_STORE_N];
+    uint64_t of[T_STORE_N];
+} t_store_rig;
+
+static t_store_rig t_store_rig_open(const char *path, int window, uint64_t seed) {
+    t_store_rig r = {.rig = t_kv_open(1, 1, window, 2, 30, 1 << 20)};
+    for (int p = 0; p < T_STORE_N; p++) {
+        r.ids[p] = (int32_t)(p < 8 ? (uint64_t)p : rng_at(9, seed, (uint64_t)p, 0) % 50);
+        r.of[p] = rng_mix((p ? r.of[p - 1] : 1) + (uint64_t)r.ids[p]);
+    }
+    kv_share(r.rig.kv);
+    r.st = store_open(r.rig.kv, path, 1234, "plain", 50);
+    return r;
+}
+
+static void t_store_rig_close(t_store_rig *r) {
+    store_close(r->st);
+    kv_free(r->rig.kv);
+    arch_drop(&r->rig.hp);
+}
+
+/* Takes over what is known of the first n, looks whether it is right, and computes the rest. Returns what was known. */
+static int t_store_rig_read(t_store_rig *r, int n) {
+    bool    wait;
+    kv_seq *s = kv_seq_new(r->rig.kv);
+    const int got = kv_adopt(s, r->ids, n - 1, &wait), window = r->rig.kv->group[0].window;
+    t_kv_verify(s, r->of, window && got >= window ? got + 1 - window : 0);
+    if (CHECK(kv_reserve(s, n))) {
+        kv_claim(s, r->ids);
+        for (int p = got; p < n; p++) t_kv_write(s, r->of[p], p);
+        kv_settle(r->rig.kv, true);
+        t_kv_verify(s, r->of, window && got >= window ? got + 1 - window : 0);
+    }
+    kv_seq_free(s);
+    return got;
+}
+
+static int t_store_once(const char *path, int window, uint64_t seed, int n, uint64_t most) {
+    t_store_rig r = t_store_rig_open(path, window, seed);
+    err_t       e = {0};
+    const int   got = t_store_rig_read(&r, n);
+    CHECKF(store_save(r.st, most, &e), "%s", e.text);
+    t_store_rig_close(&r);
+    return got;
+}
+
+/* Every byte of a file is turned into others: no value of it is ever taken for another. */
+static void t_store_flip(void) {
+    const char *path = t_store_path("flip");
+    size_t      n, n_now;
+    EQ_INT(t_store_once(path, 0, 1, T_STORE_N, 1 << 20), 0);
+    EQ_INT(t_store_once(path, 0, 2, T_STORE_N, 1 << 20), 8);
+    EQ_INT(t_store_once(path, 0, 1, T_STORE_N, 1 << 20), 20);
+    char *was = t_read(path, &n);
+    int   fewer = 0;
+    for (size_t i = 0; was && i < n; i++)
+        for (int k = 0; k < 3; k++) {
+            static const char flips[] = {1, (char)0x80, (char)0xff};
+            was[i] ^= flips[k];
+            t_store_byte(path, i, was[i]);
+            t_store_rig r = t_store_rig_open(path, 0, 1);
+            const int   got = t_store_rig_read(&r, T_STORE_N);
+            fewer += got < 20;
+            if (k == 0 && i % 16 == 0) {
+                err_t e = {0};
+                CHECKF(store_save(r.st, 1 << 20, &e), "%s", e.text);
+                t_store_rig_close(&r);
+                char *now = t_read(path, &n_now);
+                const bool left = n_now == n && memcmp(now, was, n) == 0;
+                CHECKF(left || t_store_once(path, 0, 1, T_STORE_N, 1 << 20) == 20, "byte %zu: neither left nor made anew", i);
+                mem_free(now);
+                t_store_put(path, was, n);
+            } else t_store_rig_close(&r);
+            was[i] ^= flips[k];
+            t_store_byte(path, i, was[i]);
+        }
+    CHECKF(fewer > 1500, "%d of %zu flips are seen", fewer, 3 * n);
+    for (size_t len = n; was && len-- > 0;) {
+        CHECK(truncate(path, (off_t)len) == 0);
+        t_store_rig r = t_store_rig_open(path, 0, 1);
+        EQ_INT(t_store_rig_read(&r, T_STORE_N), 0);
+        CHECKF(r.st->strange == (len > 0), "%zu of %zu bytes", len, n);
+        t_store_rig_close(&r);
+    }
+    mem_free(was);
+    unlink(path);
+}
+
+/* The same from prompt to text, at some of the bytes. */
+static void t_store_damaged(void) {
+    tok_ids     ids = t_store_ids(6, 75);
+    t_store_how h = t_store_usual("tests/data/tiny/llama.gguf", t_store_path("damaged"));
+    size_t      n;
+    int         none, kept;
+    t_store_same(&h, &ids);
+    char *was = t_read(h.ko.cache, &n), *want = t_store_run(&h, &ids, &none);
+    h.ko.cache_ro = true;
+    for (size_t i = 0; was && i < n; i += i < 600 ? 31 : n / 40) {
+        t_store_byte(h.ko.cache, i, (char)~was[i]);
+        char *got = t_store_run(&h, &ids, &kept);
+        CHECKF(strcmp(got, want) == 0, "byte %zu of %zu gives another text", i, n);
+        free(got);
+        t_store_byte(h.ko.cache, i, was[i]);
+    }
+    free(want);
+    mem_free(was);
+    unlink(h.ko.cache);
+    tok_ids_drop(&ids);
+}
+
+/* Behind a window what is not looked at ages; the rest hangs on nodes without blocks. */
+static void t_store_window(void) {
+    const char *path = t_store_path("window");
+    EQ_INT(t_store_once(path, 4, 1, 18, 1 << 20), 0);
+    for (int i = 0; i < 3; i++) {                     /* each adds a block, and lets the first ones age */
+        EQ_INT(t_store_once(path, 4, 1, 18 + i, 1 << 20), i ? 18 : 17);
+        EQ_INT(t_store_once(path, 4, (uint64_t)(5 + i), T_STORE_N, 1 << 20), 8);
+    }
+    t_store_rig r = t_store_rig_open(path, 4, 1);
+    const size_t size = r.rig.kv->group[0].block_bytes;
+    t_store_rig_close(&r);
+    t_store_once(path, 4, 1, T_STORE_N, 8 * size);
+    t_store_once(path, 4, 99, T_STORE_N, 8 * size);  /* 8 shared positions, of which a window of 4 is looked at */
+    r = t_store_rig_open(path, 4, 99);
+    int hollow = 0;
+    for (int64_t i = 0; i < r.st->n; i++) hollow += r.st->row[(size_t)i * store__row(r.st) + STORE_DATA] < 0;
+    CHECKF(hollow > 0, "no node without a block among %lld", (long long)r.st->n);
+    CHECKF(gguf_tensor_find(&r.st->g, "data")->dim[1] == 8, "%llu blocks", (unsigned long long)gguf_tensor_find(&r.st->g, "data")->dim[1]);
+    EQ_INT(t_store_rig_read(&r, T_STORE_N), 20);      /* all of it, though the first blocks are gone */
+    EQ_INT(t_store_rig_read(&r, 3), 0);               /* a short one needs those */
+    t_store_rig_close(&r);
+    unlink(path);
+}
+
+/* Rows that no run of ours writes. */
+static void t_store_rows(void) {
+    const char *path = t_store_path("rows");
+    t_store_once(path, 0, 1, T_STORE_N, 1 << 20);
+    t_store_rig r = t_store_rig_open(path, 0, 1);
+    const size_t each = store__row(r.st), n = (size_t)r.st->n * each;
+    int32_t     *rows = mem_new(n, sizeof *rows);
+    memcpy(rows, r.st->row, n * sizeof *rows);
+    r.st->row = rows;
+    CHECK(store__rows_good(r.st, 10, 50));
+    static const struct { int at; int32_t v; } bad[] = {
+        {STORE_PARENT, -2}, {STORE_PARENT, 1}, {STORE_PARENT, INT32_MAX}, {STORE_AGE, -1}, {STORE_DATA, -2}, {STORE_DATA, 10},
+        {STORE_DATA, INT32_MAX}, {STORE_HEAD, -1}, {STORE_HEAD + 1, 50}, {STORE_HEAD + 1, INT32_MIN},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        const int32_t was = rows[each + (size_t)bad[i].at];
+        rows[each + (size_t)bad[i].at] = bad[i].v;
+        CHECKF(!store__rows_good(r.st, 10, 50), "case %zu is taken", i);
+        rows[each + (size_t)bad[i].at] = was;
+    }
+    CHECK(!store__rows_good(r.st, 10, 7));
+    mem_free(rows);
+    t_store_rig_close(&r);
+    unlink(path);
+}
+
+/* Processes that write one file at once leave a whole one, and nothing beside it. */
+static void t_store_two(void) {
+    const char *path = t_store_path("two");
+    pid_t       child[3];
+    for (int c = 0; c < 3; c++) {
+        child[c] = fork();
+        if (child[c]) continue;
+        t_failed = 0;
+        for (int i = 0; i < 30; i++) t_store_once(path, 0, (uint64_t)(c * 100 + i), T_STORE_N, 4096);
+        _exit(t_failed ? 1 : 0);
+    }
+    for (int c = 0; c < 3; c++) {
+        int status = -1;
+        CHECK(child[c] > 0 && waitpid(child[c], &status, 0) == child[c]);
+        EQ_INT(status, 0);
+    }
+    CHECK(t_store_once(path, 0, 777, T_STORE_N, 4096) == 8);
+    unlink(path);
+}
+
+/* --- with batches --- */
+
+/* The answer of a batch of one. */
+static char *t_store_batch(const t_store_how *h, const tok_ids *ids, int *cached) {
+    gguf_file  g;
+    err_t      e = {0};
+    fwd_opts   fo = h->fo;
+    kv_opts    ko = h->ko;
+    sched_opts o = {4, 64, false, false};
+    samp_opts  so = t_greedy();
+    str        text = {0};
+    fo.n_ctx = 256;
+    if (t_stress()) ko.block = 2;
+    if (!CHECKF(gguf_open(&g, h->model, &e), "%s", e.text)) exit(1);
+    tok_vocab *v = tok_load(&g, NULL, &e);
+    engine    *eng = engine_open_batch(&g, v, &fo, &ko, 4, clock_now(), &e);
+    sched     *sc = eng ? sched_new(eng, &o, &e) : NULL;
+    if (!CHECKF(sc != NULL, "%s", e.text)) exit(1);
+    sched_seq *q = sched_seq_new(eng, ids, samp_new(&so, eng->m.hp.n_vocab, 1, 0, &e), false, 0);
+    q->n_most = T_STORE_ANSWER;
+    q->ignore_eos = true;
+    sched_add(sc, q);
+    while (!q->finish && CHECKF(sched_step(sc, -1, &e), "%s", e.text)) {}
+    CHECK(sched_ended(sc) == q);
+    for (size_t i = (size_t)q->n_prompt; i < q->ids.n; i++) str_fmt(&text, i > (size_t)q->n_prompt ? " %d" : "%d", q->ids.id[i]);
+    str_put(&text, "\n");
+    *cached = q->n_cached;
+    sched_seq_free(q);
+    sched_free(sc);
+    CHECKF(engine_save(eng, &ko, &e), "%s", e.text);
+    engine_close(eng);
+    tok_free(v);
+    gguf_close(&g);
+    return text.p;
+}
+
+static void t_store_shared(void) {
+    static const char *const models[] = {"tests/data/tiny/llama.gguf", "tests/data/tiny/llama_window.gguf"};
+    for (int m = 0; m < 2; m++) {
+        const t_store_how h = t_store_usual(models[m], t_store_path("shared"));
+        tok_ids           one = t_store_ids(31, 110), two = t_store_ids(32, 110);
+        int               none;
+        for (int turn = 0; turn < 2; turn++) {        /* each finds what the other has left */
+            int   kept, cached;
+            char *a = t_store_run(&h, turn ? &two : &one, &kept), *b = t_store_batch(&h, turn ? &two : &one, &cached);
+            EQ_STR(b, a);
+            EQ_INT(cached, 109);
+            EQ_INT(kept, turn ? 109 : 0);
+            mem_free(b);
+            if (!turn) b = t_store_batch(&h, &two, &none), mem_free(b);
+            free(a);
+        }
+        EQ_INT(t_store_same(&h, &one), 109);
+        EQ_INT(t_store_same(&h, &two), 109);
+        tok_ids_drop(&one);
+        tok_ids_drop(&two);
+        unlink(h.ko.cache);
+    }
+}
+
+static const t_case t_store_cases[] = {
+    {"store again", "a second run reads the last token alone and says the same", t_store_again},
+    {"store other", "what another model, layout or version left is not used", t_store_other},
+    {"store strange", "what is no prompt cache stays as it is", t_store_strange},
+    {"store supplanted", "a file that came to stand there meanwhile stays too", t_store_supplanted},
+    {"store ro", "a file that is only read stays as it is", t_store_ro},
+    {"store bound", "what was used last fits into the bound", t_store_bound},
+    {"store flip", "any byte turned, any length: no wrong value, no end of the run", t_store_flip},
+    {"store damaged", "a damaged file gives no other text", t_store_damaged},
+    {"store window", "blocks behind nodes that have none", t_store_window},
+    {"store rows", "rows that nobody writes are refused", t_store_rows},
+    {"store two", "processes that write one file at once", t_store_two},
+    {"store shared", "one-shot runs and batches share a file", t_store_shared},
+};
