@@ -19,7 +19,7 @@ numbers, because a server that shares no prefix between its slots is at its best
   Runs alternate within a round, and what stands in the tables are medians over the rounds. --scale 0.1 takes a tenth of the lines, to see
 whether everything works. As everywhere, only a quiet machine tells.
 """
-import argparse, http.client, json, math, os, queue, random, re, shlex, socket, statistics, subprocess, sys, tempfile, threading, time
+import argparse, http.client, json, math, os, queue, random, re, shlex, signal, socket, statistics, subprocess, sys, tempfile, threading, time
 
 import peer
 from peer import Failed
@@ -330,6 +330,7 @@ def options():
 
 def main():
     o = options()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))               # so that no server is left behind
     try:
         native = peer.judge(os.path.join(o.peers, "llama-server"), o.foreign) if o.peers else None
         o.vocab, start = vocabulary(o), peer.cpu_time()
