@@ -113,10 +113,32 @@ static void t_store_patch(const char *path, const char *what, size_t behind, uin
     mem_free(all);
 }
 
+static void t_store_put(const char *path, const char *p, size_t n) {
+    FILE *f = fopen(path, "wb");
+    if (CHECK(f != NULL)) CHECK(fwrite(p, 1, n, f) == n && fclose(f) == 0);
+}
+
+static void t_store_byte(const char *path, size_t at, char c) {
+    FILE *f = fopen(path, "r+b");
+    CHECK(f && fseek(f, (long)at, SEEK_SET) == 0 && fputc(c, f) != EOF && fclose(f) == 0);
+}
+
+/* A model that differs from the first one in one byte of a weight. */
+static const char *t_store_sibling(void) {
+    static char path[64];
+    size_t      n;
+    char       *all = t_read("tests/data/tiny/llama.gguf", &n);
+    snprintf(path, sizeof path, "build/t_store.%d.sibling", (int)getpid());
+    if (CHECK(all && n > 64)) all[n - 64] ^= 1;
+    t_store_put(path, all, n);
+    mem_free(all);
+    return path;
+}
+
 /* What another model, another layout or another version has left is not used, and then it is ours. */
 static void t_store_other(void) {
     tok_ids ids = t_store_ids(1, 100);
-    for (int c = 0; c < 8; c++) {
+    for (int c = 0; c < 9; c++) {
         const t_store_how own = t_store_usual("tests/data/tiny/llama.gguf", t_store_path("other"));
         t_store_how       h = own;
         if (c == 0) h.model = "tests/data/tiny/llama_window.gguf";
@@ -126,24 +148,16 @@ static void t_store_other(void) {
         if (c == 4) h.fo.rope.base = 12345;
         if (c == 5) h.fo.rope.scaling = "linear", h.fo.rope.factor = 2;
         if (c == 6) h.fo.rope.scaling = "yarn", h.fo.rope.factor = 2, h.fo.rope.yarn_ext = 0.5f;
+        if (c == 8) h.model = t_store_sibling();
         EQ_INT(t_store_same(&h, &ids), 0);
         EQ_INT(t_store_same(&h, &ids), t_store_left(&h, 100));
         if (c == 7) t_store_patch(own.ko.cache, "prompt_cache.version", 4, 3);
         CHECKF(t_store_same(&own, &ids) == (c == 3 && t_stress() ? 99 : 0), "case %d is used", c);
         EQ_INT(t_store_same(&own, &ids), t_store_left(&own, 100));
         unlink(own.ko.cache);
+        if (c == 8) unlink(h.model);
     }
     tok_ids_drop(&ids);
-}
-
-static void t_store_put(const char *path, const char *p, size_t n) {
-    FILE *f = fopen(path, "wb");
-    if (CHECK(f != NULL)) CHECK(fwrite(p, 1, n, f) == n && fclose(f) == 0);
-}
-
-static void t_store_byte(const char *path, size_t at, char c) {
-    FILE *f = fopen(path, "r+b");
-    CHECK(f && fseek(f, (long)at, SEEK_SET) == 0 && fputc(c, f) != EOF && fclose(f) == 0);
 }
 
 /* What is no prompt cache stays as it is, byte for byte. */
@@ -303,6 +317,29 @@ static int t_store_rig_read(t_store_rig *r, int n) {
     return got;
 }
 
+/* Every prompt that the cache knows of, by the tokens it names: what is taken over holds the values of those. */
+static void t_store_rig_all(t_store_rig *r) {
+    enum { PROMPTS = 40, DEEP = 40 };
+    static int32_t ids[PROMPTS][2 * DEEP];
+    kv_cache      *kv = r->rig.kv;
+    int            len[PROMPTS], n = 0;
+    bool           wait;
+    for (int32_t i = kv_next(kv->tree, 0); i > 0 && n < PROMPTS; i = kv_next(kv->tree, i), n++) {
+        int32_t path[DEEP];
+        int     depth = 0;
+        for (int32_t k = i; k > 0 && depth < DEEP; k = kv->tree->node[k].parent) path[depth++] = k;
+        for (len[n] = 0; depth--; len[n] += 2) memcpy(ids[n] + len[n], kv_node_tokens(kv, path[depth]), 2 * sizeof **ids);
+    }
+    for (int k = 0; k < n; k++) {
+        uint64_t of[2 * DEEP];
+        for (int p = 0; p < len[k]; p++) of[p] = rng_mix((p ? of[p - 1] : 1) + (uint64_t)ids[k][p]);
+        kv_seq *s = kv_seq_new(kv);
+        kv_adopt(s, ids[k], len[k], &wait);
+        t_kv_verify(s, of, 0);
+        kv_seq_free(s);
+    }
+}
+
 static int t_store_once(const char *path, int window, uint64_t seed, int n, uint64_t most) {
     t_store_rig r = t_store_rig_open(path, window, seed);
     err_t       e = {0};
@@ -329,6 +366,7 @@ static void t_store_flip(void) {
             t_store_rig r = t_store_rig_open(path, 0, 1);
             const int   got = t_store_rig_read(&r, T_STORE_N);
             fewer += got < 20;
+            t_store_rig_all(&r);
             if (k == 0 && i % 16 == 0) {
                 err_t e = {0};
                 CHECKF(store_save(r.st, 1 << 20, &e), "%s", e.text);
@@ -422,6 +460,19 @@ static void t_store_rows(void) {
     }
     CHECK(!store__rows_good(r.st, 10, 7));
     mem_free(rows);
+    gguf_tensor *t[2] = {(gguf_tensor *)(uintptr_t)gguf_tensor_find(&r.st->g, "blocks"), (gguf_tensor *)(uintptr_t)gguf_tensor_find(&r.st->g, "data")};
+    for (int i = 0; i < 8; i++) {                     /* and tensors of other shapes */
+        const gguf_tensor was = *t[i / 4];
+        err_t             e = {0};
+        if (i % 4 == 0) t[i / 4]->dim[0]--;
+        if (i % 4 == 1) t[i / 4]->dim[1] = (uint64_t)INT32_MAX + 1;
+        if (i % 4 == 2) t[i / 4]->type = i < 4 ? K_I8 : K_I32;
+        if (i % 4 == 3) t[i / 4]->n_dims = 3;
+        CHECKF(!store__bind(r.st, 50, &e) && strstr(e.text, "other shapes"), "case %d: \"%s\"", i, e.text);
+        *t[i / 4] = was;
+        e = (err_t){0};
+        CHECKF(store__bind(r.st, 50, &e), "%s", e.text);
+    }
     t_store_rig_close(&r);
     unlink(path);
 }
