@@ -9597,11 +9597,10 @@ static int batch__by_turn(const void *pa, const void *pb) {
 static void batch__plan(batch_work *b) {
     const size_t n = b->n - b->first;
     const int    block = b->eng->kv->opts.block;
-    batch_line **l = b->line + b->first;
-    memmove(b->line, l, n * sizeof *l);
+    batch_line **l = b->line;
+    if (n) memmove(l, l + b->first, n * sizeof *l);
     b->first = 0;
     b->n = n;
-    l = b->line;
     if (!n || strcmp(b->o->order, "plan") != 0) return;
     const bool all = b->eng->kept != NULL;            /* a file keeps the prompts for the next run */
     qsort(l, n, sizeof *l, batch__by_tokens);
