@@ -382,7 +382,7 @@ static void tc_model(void) {
         uint32_t *to = mem_new(g.n_tensor, sizeof *to);
         for (uint64_t k = 0; k < g.n_tensor; k++) to[k] = g.tensor[k].dim[0] % 32 || g.tensor[k].n_dims < 2 ? g.tensor[k].type : K_Q4_0;
         for (int k = 0; k < 200; k++) tok_ids_add(&ids, 3 + k * 7 % 200);
-        round_opts o = {.chunk = 32, .n_chunks = -1, .n_threads = 1, .damp = 0.01f, .rope = rope_defaults, .kv = {K_F32, K_F32, 32, 0, 0}};
+        round_opts o = {.chunk = 32, .n_chunks = -1, .n_threads = 1, .damp = 0.01f, .rope = rope_defaults, .kv = {.type_k = K_F32, .type_v = K_F32, .block = 32}};
         round_job *a = round_run(&g, &ids, 1, to, &o, &e);
         o.n_threads = 3;
         round_job *b = round_run(&g, &ids, 1, to, &o, &e);

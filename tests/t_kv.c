@@ -289,7 +289,8 @@ static bool t_tree_fetch(void *ctx, int32_t stored, uint8_t *block) {
         for (int h = 0; h < l->n_head; h++)
             for (int p = 0; p < k->kv->opts.block; p++) {
                 const size_t at = (size_t)(h * k->kv->opts.block + p);
-                float       *key = (float *)(void *)(block + l->k_at + at * l->k_stride), *val = (float *)(void *)(block + l->v_at + at * l->v_stride);
+                float       *key = (float *)(void *)(block + l->k_at + at * l->k_stride);
+                float       *val = (float *)(void *)(block + l->v_at + at * l->v_stride);
                 for (int i = 0; i < k->kv->hd_k; i++) {
                     key[i] = t_kv_value(k->of[stored][p], k->first[stored] + p, il, h * k->kv->hd_k + i);
                     val[i] = t_kv_value(k->of[stored][p], k->first[stored] + p, il, 1000 + h * k->kv->hd_k + i);
@@ -330,7 +331,8 @@ static int t_tree_nodes(const kv_cache *kv, bool *live) {
         const kv_node *nd = &t->node[i];
         if (!CHECKF(!live[i] && ++n < t->cap, "node %d comes twice", i)) return n;
         live[i] = true;
-        CHECKF(nd->left < 0 ? t->node[nd->parent].child == i : t->node[nd->left].right == i, "node %d: its left neighbour does not know it", i);
+        const bool led = nd->left < 0 ? t->node[nd->parent].child == i : t->node[nd->left].right == i;
+        CHECKF(led, "node %d: its left neighbour does not know it", i);
         CHECKF(nd->right < 0 || t->node[nd->right].left == i, "node %d: its right neighbour does not know it", i);
         CHECKF(nd->right < 0 || t->node[nd->right].parent == nd->parent, "node %d: its right neighbour has another parent", i);
         CHECKF(nd->child < 0 || t->node[nd->child].parent == i, "node %d: its child has another parent", i);
@@ -343,7 +345,8 @@ static int t_tree_nodes(const kv_cache *kv, bool *live) {
             CHECK(kv__slot(kv, t->node[i].parent, kv__tokens(kv, i)) == &t->slot[k]);
         }
     EQ_INT(chained, n);
-    for (int32_t i = t->unused; i >= 0 && unused <= t->cap; i = t->node[i].chain) unused += CHECKF(!live[i], "node %d is used and not", i);
+    for (int32_t i = t->unused; i >= 0 && unused <= t->cap; i = t->node[i].chain)
+        unused += CHECKF(!live[i], "node %d is used and not", i);
     EQ_INT(unused, t->cap - 1 - n);
     return n;
 }
@@ -382,7 +385,10 @@ static void t_tree_blocks(const t_tree *t, const bool *live) {
     if (!idle) CHECK(tr->oldest < 0 && tr->newest < 0);
     EQ_INT(gr->n_used, used);
     EQ_INT(gr->n_spare, mapped - used);
-    for (int k = 0; k < gr->n_spare; k++) CHECKF(!refs[gr->spare[k]] && !spare[gr->spare[k]], "block %d is not spare", gr->spare[k]), spare[gr->spare[k]] = true;
+    for (int k = 0; k < gr->n_spare; k++) {
+        CHECKF(!refs[gr->spare[k]] && !spare[gr->spare[k]], "block %d is not spare", gr->spare[k]);
+        spare[gr->spare[k]] = true;
+    }
     EQ_INT(kv_room(kv), gr->max_blocks - used + idle);
     int peak;
     EQ_INT(kv_held(kv, &peak), used - idle);
@@ -400,7 +406,8 @@ static void t_tree_held(const t_tree *t) {
         pins[s->tip]++;
         int32_t at = s->tip;
         for (int b = s->n_known - 1; b >= 0 && at > 0; at = tr->node[at].parent, b--)
-            CHECKF(memcmp(kv__tokens(kv, at), t->q[q].ids + b * block, (size_t)block * sizeof(int32_t)) == 0, "sequence %d: block %d is known as another", q, b);
+            CHECKF(memcmp(kv__tokens(kv, at), t->q[q].ids + b * block, (size_t)block * sizeof(int32_t)) == 0,
+                   "sequence %d: block %d is known as another", q, b);
         CHECKF(at == 0 && s->n_known * block <= s->n, "sequence %d of %d: %d known", q, s->n, s->n_known);
         t_kv_verify(s, t->q[q].of, window && s->n >= window ? s->n + 1 - window : 0);
     }
@@ -575,8 +582,8 @@ static void t_tree_run(int block, int window, int blocks, int fails, bool one_sl
 
 /* What the runs of a test were to meet, they have met often. */
 static void t_tree_met(bool kept) {
-    CHECKF(t_tree_n.adopted > 300 && t_tree_n.waited > 20 && t_tree_n.failed > 300, "%lld adopted, %lld waited, %lld failed", t_tree_n.adopted,
-           t_tree_n.waited, t_tree_n.failed);
+    CHECKF(t_tree_n.adopted > 300 && t_tree_n.waited > 20 && t_tree_n.failed > 300, "%lld adopted, %lld waited, %lld failed",
+           t_tree_n.adopted, t_tree_n.waited, t_tree_n.failed);
     if (kept) CHECKF(t_tree_n.fetched > 30, "%lld fetched", t_tree_n.fetched);
     memset(&t_tree_n, 0, sizeof t_tree_n);
 }

@@ -249,7 +249,8 @@ static void t_store_bound(void) {
     t_run_close(&r);
     h.ko.cache_bytes = (uint64_t)(2 * each + 1) * size + 5;
     EQ_INT(t_store_same(&h, &a) + t_store_same(&h, &b) + t_store_same(&h, &c), 0);
-    CHECK(stat(h.ko.cache, &st) == 0 && (uint64_t)st.st_size > h.ko.cache_bytes - 5 && (uint64_t)st.st_size < h.ko.cache_bytes + 40000);
+    const bool there = stat(h.ko.cache, &st) == 0;
+    CHECK(there && (uint64_t)st.st_size > h.ko.cache_bytes - 5 && (uint64_t)st.st_size < h.ko.cache_bytes + 40000);
     t_store_how look = h;
     look.ko.cache_ro = true;
     EQ_INT(t_store_same(&look, &c), 127);
@@ -431,7 +432,7 @@ static void t_store_window(void) {
     int hollow = 0;
     for (int64_t i = 0; i < r.st->n; i++) hollow += r.st->row[(size_t)i * store__row(r.st) + STORE_DATA] < 0;
     CHECKF(hollow > 0, "no node without a block among %lld", (long long)r.st->n);
-    CHECKF(gguf_tensor_find(&r.st->g, "data")->dim[1] == 8, "%llu blocks", (unsigned long long)gguf_tensor_find(&r.st->g, "data")->dim[1]);
+    EQ_INT(gguf_tensor_find(&r.st->g, "data")->dim[1], 8);
     EQ_INT(t_store_rig_read(&r, T_STORE_N), 20);      /* all of it, though the first blocks are gone */
     EQ_INT(t_store_rig_read(&r, 3), 0);               /* a short one needs those */
     t_store_rig_close(&r);
@@ -460,7 +461,8 @@ static void t_store_rows(void) {
     }
     CHECK(!store__rows_good(r.st, 10, 7));
     mem_free(rows);
-    gguf_tensor *t[2] = {(gguf_tensor *)(uintptr_t)gguf_tensor_find(&r.st->g, "blocks"), (gguf_tensor *)(uintptr_t)gguf_tensor_find(&r.st->g, "data")};
+    gguf_tensor *t[2] = {&r.st->g.tensor[0], &r.st->g.tensor[1]};
+    CHECK(bytes_is(t[0]->name, "blocks") && bytes_is(t[1]->name, "data"));
     for (int i = 0; i < 8; i++) {                     /* and tensors of other shapes */
         const gguf_tensor was = *t[i / 4];
         err_t             e = {0};
