@@ -14,7 +14,7 @@
  *   [dev]      the device that runs a step: kernels over the pool       <- k base pool arch
  *   [fwd]      one step over a batch of rows                            <- k base pool arch model kv dev
  *   [samp]     logits to token                                          <- base
- *   [gen]      (engine) one request: prefill, decode, stop, scores      <- k base pool gguf tok model kv store fwd samp
+ *   [gen]      (engine) one request: prefill, decode, stop, scores      <- k base pool gguf tok model kv store dev fwd samp
  *   [lines]    (results) long files in, results that are never lost     <- base
  *   [req]      one line of a batch file, and its answer as one          <- base tok samp
  *   [sched]    (hist) many requests through one model                   <- base pool tok kv fwd samp gen req
@@ -4849,7 +4849,7 @@ static bool store_save(store *s, uint64_t most, err_t *e) {
  * The one seam between the step and what executes it. On the CPU every thread of the pool calls each operation with
  * the same arguments; an operation deals its tasks through the pool's counter and ends with a barrier, so the step
  * reads like straight code. How the tasks fall never changes a result: each output is summed by one thread in one order.
- * Door: dev_blas_open, dev_barrier, dev_rows, dev_quantise, dev_watch, dev_matmul and the types they take. */
+ * Door: dev_blas_open, dev_blas_on, dev_barrier, dev_rows, dev_quantise, dev_watch, dev_matmul and the types they take. */
 
 typedef struct {
     pool  *p;
@@ -4888,6 +4888,8 @@ static bool dev_blas_open(err_t *e) {
     return err_set(e, EXIT_INPUT, "--blas: this binary was built with BLAS=0");
 #endif
 }
+
+static bool dev_blas_on(void) { return g_sgemm != NULL; }
 
 /* Activations of one batch: float rows and their quantised form, filled by dev_quantise() where a matrix wants it. The second
  * half of the quantised rows is for what rows with outliers lose. */
@@ -6751,8 +6753,9 @@ static void engine__context(engine *eng, const fwd_opts *fo, int64_t n_need) {
 static void engine__keep(engine *eng, const fwd_opts *fo, const kv_opts *ko) {
     const rope_opts *r = &fo->rope;
     char             rope[256];
-    snprintf(rope, sizeof rope, "rope %s %.9g %.9g %d %.9g %.9g %.9g %.9g", r->scaling ? r->scaling : "-", (double)r->factor, (double)r->base,
-             r->orig_ctx, (double)r->yarn_ext, (double)r->yarn_attn, (double)r->yarn_fast, (double)r->yarn_slow);
+    snprintf(rope, sizeof rope, "rope %s %.9g %.9g %d %.9g %.9g %.9g %.9g%s", r->scaling ? r->scaling : "-", (double)r->factor, (double)r->base,
+             r->orig_ctx, (double)r->yarn_ext, (double)r->yarn_attn, (double)r->yarn_fast, (double)r->yarn_slow,
+             dev_blas_on() ? " blas" : "");
     kv_share(eng->kv);
     eng->kept = store_open(eng->kv, ko->cache, gguf_fingerprint(eng->g), rope, eng->m.hp.n_vocab);
 }

@@ -1041,6 +1041,8 @@ def prompt_cache():
     other = answered(*args, "--prompt-cache", kept, "-ctk", "q8_0")
     check(b"layout differs" in other.err and b"made anew" in other.err and not came.search(other.err), repr(other))
     check(came.search(answered(*args, "--prompt-cache", kept, "-ctk", "q8_0").err), "what was made anew is not used")
+    blas = run(*args, "--prompt-cache", kept, "-ctk", "q8_0", "--blas")
+    check(blas.rc == 2 or b"layout differs" in blas.err, repr(blas))   # its last bits are its own
     for name, data in [("text", b"these are words"), ("model", open(model(), "rb").read()), ("half", was[:len(was) // 2])]:
         foreign = tmp("foreign-" + name)
         with open(foreign, "wb") as f:
