@@ -118,6 +118,16 @@ def refused(r, rc, word, what):
     same(r.out, b"", what + ": stdout")
 
 
+def sanitized():
+    return SLOW > 1
+
+
+def some(items, step=5):
+    """All of them, or under a sanitizer, which takes twenty times as long, every fifth."""
+    items = list(items)
+    return items[::step] if sanitized() else items
+
+
 def levels():
     return [line.split()[0] for line in good("--list", "cpu").decode().splitlines() if "runs here" in line]
 
@@ -268,7 +278,7 @@ def invariant(model, *configs):
     same(sorted(want), list(range(1, len(lines_of(model)) + 1)), "lines answered")
     for no, r in want.items():
         check(r.error is None, "line %d: %r" % (no, r.error))
-    for config in configs:
+    for config in some(configs):
         equal(batch(lines_of(model), *SEED, *config.split(), model=model), want, config)
     if O.stress:
         equal(batch(lines_of(model), *SEED, model=model, binary=O.stress), want, "the stress build")
@@ -372,7 +382,7 @@ def invariance_models():
     names = sorted(x for x in os.listdir(TINY) if x.endswith(".gguf"))
     check(len(names) > 30, "%d tiny models" % len(names))
     lines = odd_lines(4, 50, 200)[3:] + [{"prompt": "x" * 30, "max_tokens": 40, "temperature": 0, "logprobs": 1, "ignore_eos": True}]
-    for name in names:
+    for name in some(names):
         model = os.path.join(TINY, name)
         want = batch(lines, *SEED, "-np", "1", "-t", "1", model=model)
         equal(batch(lines, *SEED, "-np", "16", "-b", "9", "-t", "2", *FEW, "--kv-blocks", "60", model=model), want, name)
@@ -383,8 +393,8 @@ def invariance_cache():
     """quantised and other caches: each with itself, alone, in a crowd, in chunks, with preemption"""
     for k, v in (("q8_0", "q8_0"), ("q4_0", "q4_0"), ("q8_0", "q4_0"), ("f32", "bf16")):
         kind = ("-ctk", k, "-ctv", v)
-        for model, configs in ((SMALL, ("-np 8", "-np 32 -b 7 -t 2", "--kv-block-size 3", "--kv-block-size 4 --kv-blocks 70 -np 16 --batch-order input")),
-                               (PIP, ("-np 16 -b 50",))):
+        for model, configs in some(((SMALL, ("-np 8", "-np 32 -b 7 -t 2", "--kv-block-size 3", "--kv-block-size 4 --kv-blocks 70 -np 16 --batch-order input")),
+                                    (PIP, ("-np 16 -b 50",)))):
             lines = lines_of(model)[::1 if model == SMALL else 3]
             want = batch(lines, *SEED, *kind, "-np", "1", model=model)
             for config in configs:
@@ -420,7 +430,7 @@ def random_config(rng, context):
 def random_files():
     """random files under random options answer what they answer one line after the other (--files N of them)"""
     models = [os.path.join(TINY, x) for x in sorted(os.listdir(TINY)) if x.endswith(".gguf")] + [PIP] * 6
-    for seed in range(O.seed, O.seed + O.files):
+    for seed in some(range(O.seed, O.seed + O.files)):
         rng = random.Random(seed)
         model = rng.choice(models)
         lines = random_lines(rng, 3000 if model == PIP else 200)
@@ -435,7 +445,7 @@ def random_files():
 def alone():
     """each line in a file of its own answers what it answers among the others"""
     lines, want = lines_of(PIP), wanted(PIP)
-    for no, line in enumerate(lines, 1):
+    for no, line in some(enumerate(lines, 1)):
         equal(batch([b""] * (no - 1) + [line], *SEED, "-t", str(no % 2 + 1)), {no: want[no]}, "line %d alone" % no)
 
 
@@ -528,7 +538,7 @@ def as_command(ask, choice):
 def one_shot():
     """the text of a line is what the command prints for its prompt and its settings"""
     for model in PIP, SMALL:
-        for no, r in sorted(wanted(model).items()):
+        for no, r in some(sorted(wanted(model).items()), 3):
             line = lines_of(model)[no - 1]
             ask = {"prompt": line, "max_tokens": 8, "seed": 4} if isinstance(line, bytes) else line.get("body", line)
             prompt = b"Lily \xff\xc3(\x80" if isinstance(line, bytes) else ask["prompt"]
@@ -779,10 +789,6 @@ def peak(*args, **kw):
     return p.returncode, err[0], usage.ru_maxrss * 1024
 
 
-def sanitized():
-    return SLOW > 1
-
-
 @case
 def long_line():
     """a line of 200 MB is one error record, is not kept in memory, and its neighbours answer"""
@@ -869,7 +875,7 @@ def moment(rng, p, out, fault):
 @case
 def kills():
     """killed at random moments by 9, 15 and 2 and resumed each time, a file ends with every record once, as if nothing had happened"""
-    fault, rng, ended, left = Fault(), random.Random(O.seed), 0, O.kills
+    fault, rng, ended, left = Fault(), random.Random(O.seed), 0, len(some(range(O.kills)))
     while left > 0:
         out = fresh("killed.jsonl")
         done, before = False, set()
@@ -922,7 +928,7 @@ def torn():
     out = fresh("torn.jsonl")
     whole = fault.run(out)
     ends = [i + 1 for i, c in enumerate(whole) if c == 10]
-    for cut in [0, 1, ends[0] - 1, ends[0], ends[0] + 1, ends[-1] - 1, len(whole)] + [rng.randrange(len(whole)) for _ in range(4)]:
+    for cut in some([0, 1, ends[0] - 1, ends[0], ends[0] + 1, ends[-1] - 1, len(whole)] + [rng.randrange(len(whole)) for _ in range(4)], 4):
         os.truncate(out, cut) if cut <= os.path.getsize(out) else None
         with open(out, "wb") as f:
             f.write(whole[:cut])
@@ -975,7 +981,7 @@ def model_shrinks():
 def full_disk():
     """a write that fails ends with exit 3, whole records and a word about --resume, which goes on from there"""
     fault = Fault()
-    for limit in 1, 700, fault.size // 3, fault.size // 2 + 17, fault.size - 1:
+    for limit in some((1, 700, fault.size // 3, fault.size // 2 + 17, fault.size - 1), 3):
         out = fresh("full.jsonl")
         r = run(*fault.args(out), preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)))
         refused(r, 3, "full.jsonl", "%d bytes" % limit)
@@ -1163,7 +1169,7 @@ def prompt_cache():
 def prompt_cache_shared():
     """a cache file that runs are killed over, that two runs hold at once, or that may only be read: answers stay the same"""
     fault, cache, rng = Fault(), tmp("shared.cache"), random.Random(O.seed)
-    for _ in range(O.kills // 2):
+    for _ in some(range(O.kills // 2)):
         p = start(*fault.args(fresh("cached.jsonl"), "--prompt-cache", cache))
         time.sleep(rng.uniform(0.3, 1.3) * fault.took)
         p.send_signal(rng.choice((signal.SIGKILL, signal.SIGTERM, signal.SIGINT)))
@@ -1219,6 +1225,8 @@ http.server.ThreadingHTTPServer(("127.0.0.1", int(opt("--port"))), Answer).serve
 @case
 def bench_file():
     """tests/bench/batch.py holds llmrun against a server and a benchmark and prints ratios; a server that computes less is told"""
+    if sanitized():
+        raise Skip("a sanitizer says nothing of a script")
     peers = tmp("peers")
     os.mkdir(peers)
     script = lambda *a: subprocess.run([sys.executable, os.path.join(HERE, "tests", "bench", "batch.py"), "--llmrun", O.binary, "--model", PIP, "--rounds", "1",
