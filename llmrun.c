@@ -9066,11 +9066,12 @@ static void sched__yield(sched *sc, sched_seq *q) {
     q->n_cached = 0;
 }
 
-/* Gives its blocks up and waits before all others. */
+/* Gives its blocks up and waits before all others; in a static batch one that has ended keeps its place, without a row. */
 static void sched__preempt(sched *sc, int i) {
     sched_seq *q = sc->run[i];
-    sched__leave(sc, i);
     sched__yield(sc, q);
+    if (q->over) return;
+    sched__leave(sc, i);
     q->n_preempted++;
     sc->st.preempted++;
     q->next = sc->first;
@@ -9079,11 +9080,14 @@ static void sched__preempt(sched *sc, int i) {
     sc->n_waiting++;
 }
 
-/* The youngest that holds blocks and has no rows in this step; -1: there is none. */
+/* Who makes room: the youngest that holds blocks and has no rows in this step, before all others one that has ended; -1: nobody. */
 static int sched__youngest(const sched *sc) {
-    int i = sc->n_run - 1;
-    while (i >= 0 && (!sc->run[i]->kv || sc->run[i]->queued)) i--;
-    return i;
+    int best = -1;
+    for (int i = 0; i < sc->n_run; i++) {
+        const sched_seq *q = sc->run[i];
+        if (q->kv && !q->queued && (best < 0 || q->over >= sc->run[best]->over)) best = i;
+    }
+    return best;
 }
 
 /* Room for positions below `to`, which younger sequences make. False: it was itself the youngest and has made room for others, or
@@ -9195,6 +9199,13 @@ static void sched__admit(sched *sc, int budget) {
     sc->filling = sc->filling && sc->n_run < sc->o.n_seqs && sc->first;
 }
 
+/* A static batch is over when its last text is. */
+static void sched__dismiss(sched *sc) {
+    bool all = sc->o.fixed;
+    for (int i = 0; i < sc->n_run; i++) all = all && sc->run[i]->over;
+    while (all && sc->n_run) sched__end(sc, sc->run[0]);
+}
+
 /* The rows of the next step. */
 static int sched__plan(sched *sc) {
     for (;;) {
@@ -9207,7 +9218,7 @@ static int sched__plan(sched *sc) {
             if (!sc->run[i]->queued && !sc->run[i]->over && sched__begin(sc, sc->run[i])) sched__read(sc, sc->run[i], budget);
         if (sc->n_rows || !sc->n_run) return sc->n_rows;
         const int i = sched__youngest(sc);
-        if (i > 0) sched__preempt(sc, i);
+        if (i > 0 || (i == 0 && sc->run[0]->over)) sched__preempt(sc, i);
         else {                                        /* the oldest alone, and it still does not fit */
             err_set(&sc->run[0]->err, EXIT_RESOURCE, "the KV cache has no room for %zu tokens (--kv-mem, --kv-blocks)", sc->run[0]->ids.n);
             sched__end(sc, sc->run[0]);
@@ -9327,9 +9338,6 @@ static void sched__tokens(sched *sc) {
         q->finish = finish;
         if (q->over && !sc->o.fixed) sched__end(sc, q);
     }
-    bool all = sc->o.fixed;
-    for (int i = 0; i < sc->n_run; i++) all = all && sc->run[i]->over;
-    while (all && sc->n_run) sched__end(sc, sc->run[0]);
 }
 
 /* --- the step --- */
@@ -9375,6 +9383,7 @@ static bool sched_step(sched *sc, int64_t n_ahead, err_t *e) {
     for (int i = 0; i < sc->n_run; i++)
         if (sc->run[i]->queued) sc->run[i]->done = sc->run[i]->kv->n;
     if (sc->n_out) sched__tokens(sc);
+    sched__dismiss(sc);
     engine_pack(sc->eng, n_ahead, sc->st.decode);
     return true;
 }
@@ -9742,7 +9751,7 @@ static void batch__progress(batch_work *b, bool last) {
     if (gone < (tty ? BATCH_SHOW_S : BATCH_TELL_S)) return;
     const double left = batch__left(b, now), seen = (double)(st->prefill + st->cached);
     fprintf(stderr, "%s%lld done, %d running, %zu waiting%s | %.0f tokens/s read, %.0f written | %.0f %% shared", tty ? "\r" : "llmrun: ",
-            b->n_ok + b->n_bad, b->sc->n_run, b->n - b->first, b->over ? "" : "+", (double)(st->prefill - b->told_prefill) / gone,
+            b->n_ok + b->n_bad, b->sc->n_run, b->n - b->first + (size_t)b->sc->n_waiting, b->over ? "" : "+", (double)(st->prefill - b->told_prefill) / gone,
             (double)(st->decode - b->told_decode) / gone, seen > 0 ? 100 * (double)st->cached / seen : 0.0);
     if (left >= 0) fprintf(stderr, " | %.0f:%02d left", floor(left / 60), (int)fmod(left, 60));
     fprintf(stderr, tty ? "\033[K" : "\n");
@@ -9830,7 +9839,8 @@ static void batch__loop(batch_work *b, err_t *e) {
  * write to, or an interrupt. */
 static long long batch_run(engine *eng, results *out, const batch_opts *o, const batch_job *job, err_t *e) {
     batch_work b = {.eng = eng, .o = o, .job = job, .out = out, .t0 = clock_now()};
-    sched_opts so = {o->n_parallel, eng->n_batch - o->n_parallel, o->fixed, LLMRUN_STRESS};
+    const int  half = eng->n_batch > 1 ? eng->n_batch / 2 : 1, n_seqs = o->n_parallel < half ? o->n_parallel : half;
+    sched_opts so = {n_seqs, eng->n_batch > n_seqs ? eng->n_batch - n_seqs : 1, o->fixed, LLMRUN_STRESS};
     b.t_told = b.t0;
     if ((o->shard && !lines_shard_parse(o->shard, &b.shard, e)) || !(b.in = lines_open(job->path, o->line_bytes, e)) ||
         !(b.sc = sched_new(eng, &so, e))) goto done;
@@ -14517,6 +14527,7 @@ static const char cli_version[] = "0.1.0";
 
 enum {
     CLI_PROMPT_MAX = 1 << 30,
+    CLI_BATCH_BLOCK = LLMRUN_STRESS ? 2 : 16,         /* tokens: half of a sequence's last block lies empty, and a batch has many */
     CLI_OPTS_MAX = 128
 }; /* bytes of prompt taken from -p, -f and stdin together; rows of the table */
 
@@ -14780,7 +14791,7 @@ static const cli_opt cli_opts[] = {
     {"-ctv --cache-type-v",             CLI_CACHE_TYPES, OPT_TYPE, AT(kv.type_v), 0, 0,         GROUP_CACHE, NULL,
      "type of the cached values; f32 with --score, --logits, --perplexity, --kl-divergence and --imatrix-out"},
     {"--kv-block-size",                 "N",          OPT_INT,  AT(kv.block),        1,  65536,   GROUP_CACHE, NULL,
-     "tokens in a block of the cache"},
+     "tokens in a block of the cache; 16 with --batch where no --prompt-cache is shared with other runs"},
     {"--kv-blocks",                     "N",          OPT_INT,  AT(kv.max_blocks),   0,  CLI_BIG, GROUP_CACHE, NULL,
      "most blocks in the cache; 0 is no bound but the context"},
     {"--kv-mem",                        "SIZE",       OPT_SIZE, AT(kv.mem_bytes),    0,  0x1p50,  GROUP_CACHE, NULL,
@@ -15381,6 +15392,8 @@ static bool cli__finish_bench(config *c, err_t *e) {
     return bench_any(&c->bench) || err_set(e, EXIT_INPUT, "--bench: nothing to measure, expected -p, -n or -pg with tokens");
 }
 
+static bool cli__given(const config *c, const char *name) { return c->given[cli__find(false, bytes_of(name)) - cli_opts]; }
+
 /* What several options together mean, and what they must not. After it c is ready to run. */
 static bool cli_finish(config *c, err_t *e) {
     if (c->prompt && c->file) return err_set(e, EXIT_INPUT, "--prompt and --file both give a prompt, expected one");
@@ -15392,6 +15405,9 @@ static bool cli_finish(config *c, err_t *e) {
     bytes act = c->action ? cli__long_name(cli__action_opt(c->action)) : bytes_of("generation");
     if (!cli__has_format(c->action, c->format))
         return err_set(e, EXIT_INPUT, "--format: %.*s has no form %s", (int)act.n, act.p, c->format);
+    if (c->action == ACT_BATCH && (c->prompt || c->file))
+        return err_set(e, EXIT_INPUT, "--batch: its prompts stand in %s, expected neither -p nor -f", c->what);
+    if (c->action == ACT_BATCH && !c->kv.cache && !cli__given(c, "--kv-block-size")) c->kv.block = CLI_BATCH_BLOCK;
     if (c->kv.cache && c->action != ACT_GENERATE && c->action != ACT_BATCH)
         return err_set(e, EXIT_INPUT, "--prompt-cache: serves answers, %.*s gives none", (int)act.n, act.p);
     if (c->output && (c->action == ACT_LOGITS || c->action == ACT_IMATRIX))
@@ -16116,8 +16132,6 @@ static bool cli__quantize(const config *c, const gguf_file *g, err_t *e) {
     return ok;
 }
 
-static bool cli__given(const config *c, const char *name) { return c->given[cli__find(false, bytes_of(name)) - cli_opts]; }
-
 /* What a model's file recommends for sampling, where the command line is silent. */
 static bool cli__from_model(config *c, const gguf_file *g, err_t *e) {
     static const struct {
@@ -16151,9 +16165,9 @@ static bool cli__from_model(config *c, const gguf_file *g, err_t *e) {
 }
 
 /* What decides about the answers of a batch, a line for each: results that were made otherwise do not go into one file. */
-static void cli__settings(const config *c, const gguf_file *g, const char *seed, str *out) {
-    static const char *const more[] = {"-n", "-c", "-ctk", "-ctv", "--pre", "--stop", "--ignore-eos", "--special", "--bos", "--blas", "--shard"};
-    str_fmt(out, "model=%016llx\nseed=%s\n", (unsigned long long)gguf_fingerprint(g), seed);
+static void cli__settings(const config *c, const gguf_file *g, const char *seed, int n_ctx, str *out) {
+    static const char *const more[] = {"-n", "-ctk", "-ctv", "--pre", "--stop", "--ignore-eos", "--special", "--bos", "--blas", "--shard"};
+    str_fmt(out, "model=%016llx\nseed=%s\ncontext=%d\n", (unsigned long long)gguf_fingerprint(g), seed, n_ctx);
     for (int i = 0; i < N_CLI_OPTS; i++) {
         const cli_opt *o = &cli_opts[i];
         bool           want = o->group == GROUP_ROPE || (o->group == GROUP_SAMPLE && o != cli__find(false, bytes_of("--seed")));
@@ -16205,8 +16219,11 @@ static bool cli__batch(config *c, gguf_file *g, double t_start, err_t *e) {
     tok_vocab    *v = tok_load(g, c->pre, e);
     bool ok = v && (!c->output || (cli__apart(c->output, c->what, "batch file", e) && cli__apart(c->output, c->kv.cache, "prompt cache", e))) &&
               cli__batch_seed(c, &job.seed, &job.own_seeds, &seed, e);
-    if (ok) cli__settings(c, g, seed.p, &settings);
     ok = ok && (en = engine_open_batch(g, v, &c->fwd, &c->kv, c->batch.n_parallel, t_start, e));
+    if (ok) {                                         /* a context that free memory happens to bound is no setting */
+        const bool bound = c->kv.max_blocks || c->kv.mem_bytes;
+        cli__settings(c, g, seed.p, bound ? en->n_ctx : c->fwd.n_ctx > 0 ? c->fwd.n_ctx : en->m.hp.n_ctx_train, &settings);
+    }
     cli__graceful = 1;
     if (ok && (out = results_open(c->output, c->resume, str_bytes(&settings), e))) {
         const samp_opts so = cli__samp(c, v, en->n_ctx, &breakers);
