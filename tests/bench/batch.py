@@ -313,7 +313,7 @@ def options():
     ap.add_argument("--seed", type=int, default=1)
     ap.add_argument("--own", default="", help="further options for llmrun --batch")
     ap.add_argument("--own-bench", default="", help="further options for llmrun --bench")
-    ap.add_argument("--theirs", default="--cache-reuse 64", help="further options for llama-server (--cache-reuse 64)")
+    ap.add_argument("--theirs", default="--cache-reuse 64 --skip-chat-parsing", help="further options for llama-server (--cache-reuse 64 --skip-chat-parsing)")
     ap.add_argument("--theirs-bench", default="", help="further options for llama-batched-bench")
     ap.add_argument("--foreign", action="store_true", help="run a peer that was not built for this machine")
     o = ap.parse_args()
