@@ -314,7 +314,11 @@ def main():
     ap.add_argument("--seed", type=int, default=1, metavar="N", help="of the layers that add nothing [1]")
     args = vars(ap.parse_args())
     preset = PRESETS.get(args["like"], {})
-    shape = Shape(File(args["model"]), {k: args[k] or preset.get(k) for k in ("embd", "heads", "kv_heads", "ff", "layers")})
+    try:
+        src = File(args["model"])
+    except (OSError, KeyError, ValueError, struct.error) as e:
+        need(False, f"{args['model']}: cannot be read: {e}")
+    shape = Shape(src, {k: args[k] or preset.get(k) for k in ("embd", "heads", "kv_heads", "ff", "layers")})
     align, tensors = shape.src.align(), plan(shape, args["seed"])
     n_params = sum(size_of(dims, kind) // FLOATS[kind][1] for _, dims, kind, _ in tensors)
     write(args["output"] + ".tmp", shape.keys(n_params), tensors, align)
