@@ -9498,42 +9498,51 @@ static bool batch__encode(const batch_work *b, batch_line *l, err_t *e) {
     return true;
 }
 
-/* A line becomes one that waits, or a record that says why not. False: nothing more can be written. */
-static bool batch__take(batch_work *b, bytes line, uint64_t no, err_t *e) {
-    batch_line    *l = mem_new(1, sizeof *l);
-    const uint64_t hash = bytes_hash(0, line);
-    const char    *code = NULL;
-    err_t          why = {0};
-    samp_opts      base = *b->job->samp;
-    if (!req_read(&l->q, line, b->json, &base, b->eng->m.hp.n_vocab, &why)) code = l->q.fault ? l->q.fault : req_invalid;
-    const bool twice = l->q.has_id && !results_new_id(b->out, l->q.custom_id);
-    if (twice) code = "duplicate_custom_id", why.code = 0, err_set(&why, EXIT_INPUT, "an earlier line has the same custom_id");
-    const bool mine = !b->o->shard || lines_shard_is_mine(&b->shard, code ? line : l->q.prompt);
-    const bool before = mine && results_has(b->out, no, hash, l->q.custom_id, l->q.has_id && !twice);
-    b->n_other += !mine;
-    b->n_before += before;
-    if (!mine || before) return batch__line_free(l), true;
-    if (!code && !batch__encode(b, l, &why)) code = req_invalid;
-    if (!code && !gen_fits(b->eng, &l->ids, &why)) code = l->ids.n ? "context_length_exceeded" : req_invalid;
-    if (!code) {
-        samp_opts so = l->q.samp;                     /* what a sampler will say of them, said now */
-        if (!samp_check(&so, b->eng->m.hp.n_vocab, &why)) code = req_invalid;
-    }
-    if (code) {
-        const bool ok = batch__fail(b, &l->q, no, hash, code, why.text, e);
-        batch__line_free(l);
-        return ok;
-    }
-    l->no = no;
-    l->hash = hash;
-    l->keep = INT_MAX;
+/* Why a request that was read cannot run, as the error of a record names it, with words in why; NULL: it can. */
+static const char *batch__refuse(const batch_work *b, batch_line *l, err_t *why) {
+    if (!batch__encode(b, l, why)) return req_invalid;
+    if (!gen_fits(b->eng, &l->ids, why)) return l->ids.n ? "context_length_exceeded" : req_invalid;
+    return samp_check(&l->q.samp, b->eng->m.hp.n_vocab, why) ? NULL : req_invalid;
+}
+
+static void batch__wait(batch_work *b, batch_line *l) {
     const int64_t most = l->q.max_tokens >= 0 ? l->q.max_tokens : b->job->gen->n_predict;
+    l->keep = INT_MAX;
     b->n_wanted += (most >= 0 && most < b->eng->n_ctx ? most : b->eng->n_ctx) * l->q.n + (long long)l->ids.n;
     b->n_prompt += (long long)l->ids.n * l->q.n;
     b->tokens += l->ids.n;
     if (b->n == b->cap) b->line = mem_grow(b->line, b->cap = 2 * b->cap + 64, sizeof *b->line);
     b->line[b->n++] = l;
-    return true;
+}
+
+/* What decides about a line's shard: its prompt, or all of it where it has none. */
+static bytes batch__shard_key(const req *q, bytes line, bool bad) {
+    if (bad) return line;
+    return q->ids.n ? (bytes){(const uint8_t *)q->ids.id, q->ids.n * sizeof *q->ids.id} : q->prompt;
+}
+
+/* A line becomes one that waits, or a record that says why not. False: nothing more can be written. */
+static bool batch__take(batch_work *b, bytes line, uint64_t no, err_t *e) {
+    batch_line *l = mem_new(1, sizeof *l);
+    const char *code = NULL;
+    err_t       why = {0};
+    bool        ok = true;
+    l->no = no;
+    l->hash = bytes_hash(0, line);
+    if (!req_read(&l->q, line, b->json, b->job->samp, b->eng->m.hp.n_vocab, &why)) code = l->q.fault ? l->q.fault : req_invalid;
+    const bool twice = l->q.has_id && !results_new_id(b->out, l->q.custom_id);
+    if (twice) code = "duplicate_custom_id", why.code = 0, err_set(&why, EXIT_INPUT, "an earlier line has the same custom_id");
+    const bool mine = !b->o->shard || lines_shard_is_mine(&b->shard, batch__shard_key(&l->q, line, code != NULL));
+    const bool before = mine && results_has(b->out, no, l->hash, l->q.custom_id, l->q.has_id && !twice);
+    b->n_other += !mine;
+    b->n_before += before;
+    if (mine && !before) {
+        if (!code) code = batch__refuse(b, l, &why);
+        if (!code) return batch__wait(b, l), true;
+        ok = batch__fail(b, &l->q, no, l->hash, code, why.text, e);
+    }
+    batch__line_free(l);
+    return ok;
 }
 
 static bool batch__blank(bytes line) {
