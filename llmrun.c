@@ -14536,7 +14536,7 @@ static const char cli_version[] = "0.1.0";
 
 enum {
     CLI_PROMPT_MAX = 1 << 30,
-    CLI_BATCH_BLOCK = LLMRUN_STRESS ? 2 : 16,         /* tokens: half of a sequence's last block lies empty, and a batch has many */
+    CLI_BATCH_BLOCK = LLMRUN_STRESS ? 2 : 8,          /* tokens: half of a sequence's last block lies empty, and a batch has many */
     CLI_OPTS_MAX = 128
 }; /* bytes of prompt taken from -p, -f and stdin together; rows of the table */
 
@@ -14800,7 +14800,7 @@ static const cli_opt cli_opts[] = {
     {"-ctv --cache-type-v",             CLI_CACHE_TYPES, OPT_TYPE, AT(kv.type_v), 0, 0,         GROUP_CACHE, NULL,
      "type of the cached values; f32 with --score, --logits, --perplexity, --kl-divergence and --imatrix-out"},
     {"--kv-block-size",                 "N",          OPT_INT,  AT(kv.block),        1,  65536,   GROUP_CACHE, NULL,
-     "tokens in a block of the cache; 16 with --batch where no --prompt-cache is shared with other runs"},
+     "tokens in a block of the cache; 8 with --batch where no --prompt-cache is shared with other runs"},
     {"--kv-blocks",                     "N",          OPT_INT,  AT(kv.max_blocks),   0,  CLI_BIG, GROUP_CACHE, NULL,
      "most blocks in the cache; 0 is no bound but the context"},
     {"--kv-mem",                        "SIZE",       OPT_SIZE, AT(kv.mem_bytes),    0,  0x1p50,  GROUP_CACHE, NULL,
