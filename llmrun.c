@@ -9220,8 +9220,9 @@ static int sched__plan(sched *sc) {
         const int i = sched__youngest(sc);
         if (i > 0 || (i == 0 && sc->run[0]->over)) sched__preempt(sc, i);
         else {                                        /* the oldest alone, and it still does not fit */
-            err_set(&sc->run[0]->err, EXIT_RESOURCE, "the KV cache has no room for %zu tokens (--kv-mem, --kv-blocks)", sc->run[0]->ids.n);
-            sched__end(sc, sc->run[0]);
+            sched_seq *q = sc->run[0];
+            err_set(&q->err, EXIT_RESOURCE, "the KV cache has no room for %zu tokens (--kv-mem, --kv-blocks)", q->ids.n);
+            sched__end(sc, q);
         }
     }
 }
@@ -9332,7 +9333,9 @@ static void sched__tokens(sched *sc) {
         if (q->picked >= 0) finish = sched__join(sc, q);
         else if (q->picked == -1)
             err_set(&q->err, EXIT_INPUT, "no token is possible after token %zu: the logit biases forbid all of them", q->ids.n - 1);
-        else err_set(&q->err, EXIT_INPUT, "the logits after token %zu hold a NaN or an infinity: damaged weights, or a model out of range", q->ids.n - 1);
+        else
+            err_set(&q->err, EXIT_INPUT,
+                    "the logits after token %zu hold a NaN or an infinity: damaged weights, or a model out of range", q->ids.n - 1);
         if (q->n_gen > had) sched__told(sc, q, now);
         q->over = finish || q->err.code;
         q->finish = finish;
@@ -9759,8 +9762,10 @@ static void batch__progress(batch_work *b, bool last) {
     }
     if (gone < (tty ? BATCH_SHOW_S : BATCH_TELL_S)) return;
     const double left = batch__left(b, now), seen = (double)(st->prefill + st->cached);
-    fprintf(stderr, "%s%lld done, %d running, %zu waiting%s | %.0f tokens/s read, %.0f written | %.0f %% shared", tty ? "\r" : "llmrun: ",
-            b->n_ok + b->n_bad, b->sc->n_run, b->n - b->first + (size_t)b->sc->n_waiting, b->over ? "" : "+", (double)(st->prefill - b->told_prefill) / gone,
+    const size_t waiting = b->n - b->first + (size_t)b->sc->n_waiting;
+    fprintf(stderr, "%s%lld done, %d running, %zu waiting%s", tty ? "\r" : "llmrun: ", b->n_ok + b->n_bad, b->sc->n_run, waiting,
+            b->over ? "" : "+");
+    fprintf(stderr, " | %.0f tokens/s read, %.0f written | %.0f %% shared", (double)(st->prefill - b->told_prefill) / gone,
             (double)(st->decode - b->told_decode) / gone, seen > 0 ? 100 * (double)st->cached / seen : 0.0);
     if (left >= 0) fprintf(stderr, " | %.0f:%02d left", floor(left / 60), (int)fmod(left, 60));
     fprintf(stderr, tty ? "\033[K" : "\n");
@@ -9787,7 +9792,8 @@ static void batch__summary(const batch_work *b) {
     const sched_stats *st = &b->sc->st;
     const kv_cache    *kv = b->eng->kv;
     const double       all = clock_now() - b->t0, waste = st->slots > 0 ? st->waste / st->slots : 0;
-    const double       million = b->o->cost > 0 && b->n_prompt + b->n_gen ? (double)b->o->cost * all / 3600 * 1e6 / (double)(b->n_prompt + b->n_gen) : 0;
+    const long long    tokens = b->n_prompt + b->n_gen;
+    const double       million = tokens ? (double)b->o->cost * all / 3600 * 1e6 / (double)tokens : 0;
     const bool         json = b->job->json;
     const batch_figure figures[] = {
         {"requests", (double)(b->n_ok + b->n_bad)}, {"answered", (double)b->n_ok}, {"errors", (double)b->n_bad},
@@ -9801,7 +9807,8 @@ static void batch__summary(const batch_work *b) {
     };
     str s = {0};
     if (json) {
-        for (size_t i = 0; i < sizeof figures / sizeof *figures; i++) str_fmt(&s, "%s\"%s\": %.12g", i ? ", " : "{", figures[i].name, figures[i].v);
+        for (size_t i = 0; i < sizeof figures / sizeof *figures; i++)
+            str_fmt(&s, "%s\"%s\": %.12g", i ? ", " : "{", figures[i].name, figures[i].v);
         if (million > 0) str_fmt(&s, ", \"cost_per_million_tokens\": %.6g", million);
     } else {
         str_fmt(&s, "llmrun: requests    %lld in %.2f s (%.2f/s): %lld answered, %lld error%s", b->n_ok + b->n_bad, all,
@@ -9818,8 +9825,9 @@ static void batch__summary(const batch_work *b) {
     batch__percentiles(&s, json, "e2e", "request", &st->e2e);
     if (json) str_put(&s, "}\n");
     else {
-        str_fmt(&s, "llmrun: cache       %d blocks of %d tokens at the peak (%.1f MiB), %.1f %% of it unused, %lld preemption%s\n", kv->group[0].n_peak,
-                kv->opts.block, (double)kv_bytes_peak(kv) / 1048576, 100 * waste, st->preempted, st->preempted == 1 ? "" : "s");
+        str_fmt(&s, "llmrun: cache       %d blocks of %d tokens at the peak (%.1f MiB), %.1f %% of it unused, %lld preemption%s\n",
+                kv->group[0].n_peak, kv->opts.block, (double)kv_bytes_peak(kv) / 1048576, 100 * waste, st->preempted,
+                st->preempted == 1 ? "" : "s");
         if (million > 0) str_fmt(&s, "llmrun: cost        %.4g for a million tokens read or written\n", million);
         str_fmt(&s, "llmrun: seed        %llu\n", (unsigned long long)b->job->seed);
     }
@@ -9858,7 +9866,8 @@ static long long batch_run(engine *eng, results *out, const batch_opts *o, const
     batch__loop(&b, e);
     batch__progress(&b, true);
     if (!out->why) batch__summary(&b);
-    if (g_interrupt && out->file) log_warn("%s: %lld lines are answered; --resume goes on with the others", out->name, b.n_before + b.n_ok + b.n_bad);
+    if (g_interrupt && out->file)
+        log_warn("%s: %lld lines are answered; --resume goes on with the others", out->name, b.n_before + b.n_ok + b.n_bad);
 done:
     if (b.open && !b.open->seq) batch__line_free(b.open);
     for (batch_line *l = b.begun, *next; l; l = next) {
@@ -14621,7 +14630,9 @@ typedef enum {
     OPT_ACT,                                          /* action lo; its value, if the argument column has one, is `what` */
 } cli_kind;
 
-typedef enum { GROUP_ACT, GROUP_PROMPT, GROUP_RUN, GROUP_SAMPLE, GROUP_CACHE, GROUP_ROPE, GROUP_QUANT, GROUP_BATCH, GROUP_BENCH, GROUP_OUT, N_GROUPS } cli_group;
+typedef enum {
+    GROUP_ACT, GROUP_PROMPT, GROUP_RUN, GROUP_SAMPLE, GROUP_CACHE, GROUP_ROPE, GROUP_QUANT, GROUP_BATCH, GROUP_BENCH, GROUP_OUT, N_GROUPS
+} cli_group;
 
 static const char *const cli_groups[N_GROUPS] = {
     [GROUP_ACT] = "Actions (at most one; without any, generate)",
