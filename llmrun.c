@@ -3938,7 +3938,7 @@ typedef struct {
     int32_t *token;                                   /* [cap][block] */
     int32_t *slot;                                    /* [n_slot] a power of two: first of a chain */
     int32_t *fresh;                                   /* [n_fresh] nodes that are not ready */
-    int      cap, n, n_slot, n_fresh, fresh_cap;
+    int      cap, n_slot, n_fresh, fresh_cap;
     int32_t  unused, oldest, newest;
     int      n_idle;
     uint64_t seed;
@@ -8915,10 +8915,9 @@ typedef struct sched_seq {
     float       *top_lp;
     const char  *finish;                              /* NULL: on its way */
     err_t        err;                                 /* what ended it in place of an answer */
-    int          n_gen, n_cached, n_preempted;
+    int          n_gen, n_cached;
     double       t_in, t_first, t_last;               /* when its turn came, its first and its last token */
 
-    uint64_t     no;
     kv_seq      *kv;                                  /* NULL: nothing of it is in the cache */
     int          done;                                /* positions whose keys and values are there */
     bool         queued;                              /* it has rows in this step */
@@ -8979,9 +8978,8 @@ typedef struct {
     sched_seq   *first, *last;                        /* waiting, in order */
     sched_seq   *ended, *ended_last;
     int          n_waiting;
-    uint64_t     n_added;
     float       *logits;
-    tok_ids      never, ends;                         /* ids never picked; those that end a text */
+    tok_ids      never, endless;                      /* ids never picked; the same with those that end a text */
     double       row_s;                               /* seconds for each row of a step, lately; 0: not known */
     sched_stats  st;
 } sched;
@@ -8990,7 +8988,7 @@ typedef struct {
 static void sched_free(sched *sc) {
     if (!sc) return;
     tok_ids_drop(&sc->never);
-    tok_ids_drop(&sc->ends);
+    tok_ids_drop(&sc->endless);
     mem_free(sc->run);
     mem_free(sc->out);
     mem_free(sc);
@@ -9004,11 +9002,7 @@ static sched *sched_new(engine *eng, const sched_opts *o, err_t *e) {
     if (sc->o.n_seqs > eng->max_out) sc->o.n_seqs = eng->max_out;
     sc->run = mem_new((size_t)sc->o.n_seqs, sizeof *sc->run);
     sc->out = mem_new((size_t)sc->o.n_seqs, sizeof *sc->out);
-    if (gen_banned(eng, false, &sc->never, e)) {
-        for (int32_t id = 0; id < eng->m.hp.n_vocab; id++)
-            if (tok_is_eog(eng->v, id)) tok_ids_add(&sc->ends, id);
-        return sc;
-    }
+    if (gen_banned(eng, false, &sc->never, e) && gen_banned(eng, true, &sc->endless, e)) return sc;
     sched_free(sc);
     return NULL;
 }
@@ -9022,7 +9016,6 @@ static void sched__append(sched_seq **first, sched_seq **last, sched_seq *q) {
 
 /* The sequence waits for its turn; it must stay until sched_ended() tells of it, or the schedule is gone. */
 static void sched_add(sched *sc, sched_seq *q) {
-    q->no = sc->n_added++;
     sc->n_waiting++;
     sched__append(&sc->first, &sc->last, q);
 }
@@ -9041,7 +9034,7 @@ static void sched__leave(sched *sc, int i) {
     memmove(sc->run + i, sc->run + i + 1, (size_t)(--sc->n_run - i) * sizeof *sc->run);
 }
 
-/* The text is over: what was held back comes out, unless a stop string ended it. */
+/* The text is over: its place and its blocks are free, its figures are counted. */
 static void sched__end(sched *sc, sched_seq *q) {
     int i = 0;
     while (sc->run[i] != q) i++;
@@ -9072,7 +9065,6 @@ static void sched__preempt(sched *sc, int i) {
     sched__yield(sc, q);
     if (q->over) return;
     sched__leave(sc, i);
-    q->n_preempted++;
     sc->st.preempted++;
     q->next = sc->first;
     sc->first = q;
@@ -9263,8 +9255,8 @@ static void sched__pick(void *ctx, int ith) {
         q->picked = -2;
         if (!gen_finite(logits, (size_t)n_vocab)) continue;
         if (q->scored) memcpy(q->raw, logits, (size_t)n_vocab * sizeof *logits);
-        for (size_t k = 0; k < sc->never.n; k++) logits[sc->never.id[k]] = -INFINITY;
-        for (size_t k = 0; q->ignore_eos && k < sc->ends.n; k++) logits[sc->ends.id[k]] = -INFINITY;
+        const tok_ids *banned = q->ignore_eos ? &sc->endless : &sc->never;
+        for (size_t k = 0; k < banned->n; k++) logits[banned->id[k]] = -INFINITY;
         q->picked = samp_pick(q->sm, logits, (uint64_t)q->n_gen);
         if (q->picked < 0) continue;
         samp_accept(q->sm, q->picked, false);

@@ -10,6 +10,7 @@ One line per case, then a count. LLMRUN_SLOW=N stretches every time limit N time
 (`cached_tokens`). A file of one line is that line behind as many blank ones as it had lines before it, so that it keeps its number.
 """
 import argparse, collections, json, os, pty, random, re, resource, shutil, signal, subprocess, sys, tempfile, threading, time
+from kit import CASES, Skip, case, check, one_line
 
 HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, os.path.join(HERE, "models", "train"))
@@ -23,21 +24,6 @@ SLOW = float(os.environ.get("LLMRUN_SLOW") or 1)
 TMP = tempfile.mkdtemp(prefix="llmrun-batch-")
 ENV = {k: v for k, v in os.environ.items() if not k.startswith(("LLMRUN_MODEL", "LC_", "LANG"))}
 O = None                               # options of this script
-CASES = []
-
-
-class Skip(Exception):
-    """The machine lacks something that a case needs."""
-
-
-def case(f):
-    CASES.append(f)
-    return f
-
-
-def check(ok, why):
-    if not ok:
-        raise AssertionError(why)
 
 
 def short(x):
@@ -104,10 +90,6 @@ def good(*args, **kw):
     r = run(*args, **kw)
     check(r.rc == 0, "%s: %r" % (" ".join(args), r))
     return r.out
-
-
-def one_line(err):
-    return err.count(b"\n") == 1 and err.startswith(b"llmrun: ") and err.endswith(b"\n")
 
 
 def refused(r, rc, word, what):

@@ -7,6 +7,7 @@ Needs the shared data (env SHARED, else ../shared beside the repository). One li
 LLMRUN_SLOW=N stretches every time limit N times, for builds under a sanitizer.
 """
 import array, csv, fcntl, json, math, os, pty, re, resource, shutil, signal, struct, subprocess, sys, tempfile, threading, time
+from kit import CASES, Skip, case, check, one_line
 
 HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SHARED = os.environ.get("SHARED") or os.path.join(HERE, "..", "shared")
@@ -17,21 +18,6 @@ SLOW = float(os.environ.get("LLMRUN_SLOW") or 1)
 BIN = os.path.abspath(sys.argv[1]) if len(sys.argv) > 1 else os.path.join(HERE, "llmrun")
 TMP = tempfile.mkdtemp(prefix="llmrun-cli-")
 ENV = {k: v for k, v in os.environ.items() if not k.startswith(("LLMRUN_MODEL", "LC_", "LANG"))}
-CASES = []
-
-
-class Skip(Exception):
-    pass
-
-
-def case(f):
-    CASES.append(f)
-    return f
-
-
-def check(ok, why):
-    if not ok:
-        raise AssertionError(why)
 
 
 def same(got, want, what):
@@ -96,10 +82,6 @@ def good(*args, **kw):
     r = run(*args, **kw)
     check(r.rc == 0, "%s: %r" % (" ".join(args), r))
     return r.out
-
-
-def one_line(err):
-    return err.count(b"\n") == 1 and err.startswith(b"llmrun: ") and err.endswith(b"\n")
 
 
 def refused(r, rc, word, what):

@@ -6,6 +6,7 @@
 One line per case, then a count. LLMRUN_SLOW=N stretches every time limit N times.
 """
 import array, os, shutil, subprocess, sys, tempfile
+from kit import CASES, case, check
 
 HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, os.path.join(HERE, "tests", "gen"))
@@ -23,17 +24,6 @@ PROMPTS = ["Once upon a time", "Question: What is 7 plus 5?\nAnswer:", "Tom gave
 # Sums over more channels add in another order, gains and epsilon are rounded again: some roundings (2^-24) in each layer.
 # Largest measured: 2.3 * 2^-20 of the largest logit (tiny qwen3, whose queries are small beside the epsilon), Pip 0.4.
 LIMIT = 2.0 ** -18
-CASES = []
-
-
-def case(f):
-    CASES.append(f)
-    return f
-
-
-def check(ok, why):
-    if not ok:
-        raise AssertionError(why)
 
 
 def tmp(name):
