@@ -14,11 +14,13 @@
  *   [dev]      the device that runs a step: kernels over the pool       <- k base pool arch
  *   [fwd]      one step over a batch of rows                            <- k base pool arch model kv dev
  *   [samp]     logits to token                                          <- base
- *   [gen]      (engine) one request: prefill, decode, stop, scores      <- k base pool gguf tok model kv store dev fwd samp
+ *   [gen]      (engine) a model opened for running; scores              <- k base pool gguf tok model kv store dev fwd
  *   [lines]    (results) long files in, results that are never lost     <- base
  *   [req]      one line of a batch file, and its answer as one          <- base tok samp
- *   [sched]    (hist) many requests through one model                   <- base pool tok kv fwd samp gen req
- *   [batch]    a file of requests, one a line                           <- base tok kv samp gen lines req sched
+ *   [spec]     guesses at the tokens to come, and what they are worth   <- k base pool gguf tok kv fwd samp gen
+ *   [sched]    (hist) many requests through one model                   <- base pool tok kv fwd samp gen req spec
+ *   [text]     one request, its text as it is made                      <- k base tok kv samp gen sched spec
+ *   [batch]    a file of requests, one a line                           <- base tok kv samp gen lines req sched spec
  *   [calib]    what a text shows of a model's inputs                    <- k base pool gguf tok kv dev fwd gen
  *   [round]    weights rounded by what they do to a text               <- k base pool gguf tok model kv dev fwd
  *   [eval]     what a model is worth on a text: perplexity, divergence  <- k base pool gguf tok kv fwd gen
@@ -5575,7 +5577,7 @@ static float *fwd_step(fwd *f, const fwd_row *row, int n) {
  * - samp_pick and samp_probs leave the history alone, samp_accept advances it; none of them allocates.
  *
  * To add a sampler: options and their row in samp_ranges, an apply and an off function, a row in samp_table.
- * Door: samp_defaults, samp_check, samp_new, samp_free, samp_accept, samp_pick, samp_probs, samp_copy, samp_breakers_*
+ * Door: samp_defaults, samp_check, samp_new, samp_twin, samp_free, samp_accept, samp_pick, samp_chance, samp_probs, samp_copy, samp_breakers_*
  * (text for each text, then seal, then drop). */
 
 /* --- DRY sequence breakers: token sequences that no repetition may cross --- */
@@ -5779,6 +5781,7 @@ typedef struct samp {
     float      mu;                                    /* Mirostat: allowed surprise, in bits */
     float      surprise;                              /* of the token last picked, in bits */
     int32_t    picked;                                /* that token; -1 once it is accepted */
+    int32_t    at;                                    /* which candidate it was */
 
     /* candidates of the pick at hand */
     float     *l;                                     /* [n] logits: the caller's, or list_l */
@@ -6581,6 +6584,16 @@ static samp *samp_new(const samp_opts *o, int32_t n_vocab, uint64_t seed, uint64
     return s;
 }
 
+/* A sampler with the options of another one and its randomness; the history is samp_copy's. */
+static samp *samp_twin(const samp *from) {
+    err_t     none = {0};
+    samp_opts o = from->o;
+    o.bias = from->bias;
+    samp *s = samp_new(&o, from->n_vocab, from->seed, from->seq, &none);
+    ASSERT(s && s->n_past == from->n_past);
+    return s;
+}
+
 /* A token has become part of the text: one of the prompt, or the one picked. */
 static void samp_accept(samp *s, int32_t token, bool prompt) {
     ASSERT(token >= 0 && token < s->n_vocab);
@@ -6590,8 +6603,8 @@ static void samp_accept(samp *s, int32_t token, bool prompt) {
     s->picked = -1;
 }
 
-/* dst takes the state of src, a sampler with the same options and vocabulary: where a speculation may go back to. */
-__attribute__((unused)) static void samp_copy(samp *dst, const samp *src) {
+/* dst takes the state of src, a sampler with the same options and vocabulary. */
+static void samp_copy(samp *dst, const samp *src) {
     ASSERT(dst->n_vocab == src->n_vocab && dst->n_past == src->n_past);
     memcpy(dst->past, src->past, (size_t)src->n_past * sizeof *src->past);
     dst->n_seen = src->n_seen;
@@ -6652,11 +6665,14 @@ static int32_t samp_pick(samp *s, float *logits, uint64_t pos) {
     samp__run(s, logits, pos);
     s->picked = -1;
     if (!s->n) return -1;
-    int32_t at = s->greedy ? samp__best(s) : samp__cross(s, s->l, rng_unit(rng_at(s->seed, s->seq, pos, 0)), true);
+    int32_t at = s->at = s->greedy ? samp__best(s) : samp__cross(s, s->l, rng_unit(rng_at(s->seed, s->seq, pos, 0)), true);
     if (s->o.mirostat)
         s->surprise = s->greedy ? 0 : (float)-log2((double)samp__weight(s->l[at] - s->max) / samp__total(s));
     return s->picked = samp__id(s, at);
 }
+
+/* The share of the token just picked among those that the chain left; its logits are still there. */
+static float samp_chance(samp *s) { return (float)((double)samp__weight(s->l[s->at] - s->max) / samp__total(s)); }
 
 /* The distribution that samp_pick draws from at pos, in the order in which it draws: descending. Returns how many
  * candidates there are (0: no token is possible); *out is good until the next call. logits are changed. */
@@ -6675,12 +6691,12 @@ __attribute__((unused)) static int32_t samp_probs(samp *s, float *logits, uint64
     return s->n;
 }
 
-/* ===== [gen] one request: prompt, prefill, decode, stop =====
- * Opens a model for running and carries one request through it: prompt ids to a cache in chunks, token after token out
- * of the sampler, text out as it is made. Knows the stop rules and what a full context means. What goes wrong comes back in
- * err_t; an interrupt ends a run early and is not an error here.
- * Door: engine_open, engine_open_many, engine_open_seqs, engine_open_batch, engine_close, engine_save, engine_pack, gen_step_rows, gen_whole,
- * gen_finite, gen_banned, gen_stop_at, gen_fits, gen_text, gen_score, gen_logits, gen_logprob. */
+/* ===== [gen] a model opened for running =====
+ * A model with its threads, its cache and its step, opened for one request or for many; what every way to run it asks: whether a
+ * prompt fits, which tokens are never picked, where a text stops, what a prompt's own tokens are worth. What goes wrong comes back
+ * in err_t; an interrupt ends a run early and is not an error here.
+ * Door: engine_open, engine_open_many, engine_open_seqs, engine_open_batch, engine_open_beside, engine_close, engine_save, engine_pack,
+ * gen_step_rows, gen_whole, gen_finite, gen_banned, gen_stop_at, gen_fits, gen_score, gen_logits, gen_logprob. */
 
 typedef struct {
     int       n_ctx;                                  /* positions; 0: as the model says, -1: what the request needs */
@@ -6712,7 +6728,9 @@ typedef struct engine {
     fwd      *f;
     fwd_row  *row;                                    /* [n_batch] */
     int       n_ctx, n_batch, max_out;                /* positions of a sequence; rows of a step; rows with logits */
+    int       chunk;                                  /* rows of prompts in a step */
     bool      may_pack;                               /* between two tokens; until all is packed */
+    bool      guest;                                  /* its threads are another's */
     int       pack_worth;                             /* tokens ahead that repay it; 0: not asked yet */
     size_t    pack_bytes;                             /* of weights each time */
     double    t_start, t_open;                        /* when the program started; seconds until the model was open */
@@ -6723,7 +6741,7 @@ static void engine_close(engine *eng) {
     fwd_free(eng->f);
     store_close(eng->kept);
     kv_free(eng->kv);
-    pool_free(eng->p);
+    if (!eng->guest) pool_free(eng->p);
     model_close(&eng->m);
     mem_free(eng->row);
     mem_free(eng);
@@ -6738,7 +6756,6 @@ enum {
     GEN_SLOW_SHARE = 4,                               /* many: one in so many */
     GEN_LOGIT_ROWS = 64,                              /* rows of a step that all ask for logits */
     GEN_LOGIT_BYTES = 64 << 20,                       /* bytes of logits, where many sequences share a step */
-    GEN_LONG = 100,                                   /* tokens from which a prompt is worth a progress line */
 };
 
 /* The context: what is asked for, else what the request needs (n_need, -1: no limit) up to the model's own. */
@@ -6781,7 +6798,7 @@ static bool engine__fill(engine *eng, const fwd_opts *fo, const kv_opts *ko, int
     if (n_seq == 1 && eng->n_batch > eng->n_ctx) eng->n_batch = eng->n_ctx;
     while (eng->n_batch > 1 && (size_t)eng->n_batch > GEN_SCRATCH / fwd_row_bytes(&eng->m)) eng->n_batch /= 2;
     eng->max_out = max_out < eng->n_batch ? max_out : eng->n_batch;
-    eng->p = pool_new(fo->n_threads > 0 ? fo->n_threads : pool_default_threads());
+    if (!eng->guest) eng->p = pool_new(fo->n_threads > 0 ? fo->n_threads : pool_default_threads());
     if (strcmp(fo->repack, "on") == 0) model_pack(&eng->m, eng->p, SIZE_MAX);
     eng->f = fwd_new(&eng->m, eng->kv, eng->p, eng->n_batch, eng->max_out);
     eng->row = mem_new((size_t)eng->n_batch, sizeof *eng->row);
@@ -6803,6 +6820,12 @@ static void engine__plan_pack(engine *eng) {
     eng->pack_bytes = b.packed < pool_memory() / 4 * 3 ? (size_t)b.file / (slow ? GEN_SLOW_STEPS : GEN_PACK_STEPS) + 1 : 0;
 }
 
+/* All of it at once, for one that will run for long. */
+static void engine__pack_now(engine *eng, const fwd_opts *fo) {
+    engine__plan_pack(eng);
+    if (engine__may_pack(fo) && eng->pack_bytes) model_pack(&eng->m, eng->p, SIZE_MAX);
+}
+
 /* Between two steps some more matrices go into their other layout, if the n tokens of the whole run repay it; where nobody said
  * how many they are (-1), once as many have passed as would have repaid half of it. */
 static void engine_pack(engine *eng, int64_t n, int64_t passed) {
@@ -6822,16 +6845,17 @@ static engine *engine__new(const gguf_file *g, const tok_vocab *v, const fwd_opt
     return NULL;
 }
 
-/* n_need: positions the request takes at most, -1: no limit. all_logits: every prompt row asks for logits. The context is cut
- * to what the cache may hold, the step to what scratch may take. */
+/* n_need: positions the request takes at most, -1: no limit. all_logits: every prompt row asks for logits, else n_guess rows of a
+ * step may beside the last one. The context is cut to what the cache may hold, the step to what scratch may take. */
 static engine *engine_open(const gguf_file *g, const tok_vocab *v, const fwd_opts *fo, const kv_opts *ko, int64_t n_need,
-                           bool all_logits, double t_start, err_t *e) {
+                           bool all_logits, int n_guess, double t_start, err_t *e) {
     engine *eng = engine__new(g, v, fo, t_start, e);
     if (!eng) return NULL;
     engine__context(eng, fo, n_need);
-    eng->n_batch = all_logits && fo->n_batch > GEN_LOGIT_ROWS ? GEN_LOGIT_ROWS : fo->n_batch;
+    eng->n_batch = all_logits && fo->n_batch > GEN_LOGIT_ROWS ? GEN_LOGIT_ROWS : fo->n_batch > n_guess ? fo->n_batch : n_guess + 1;
     if (n_need >= 0 && n_need < eng->n_batch) eng->n_batch = n_need > 0 ? (int)n_need : 1;
-    if (engine__fill(eng, fo, ko, 1, all_logits ? eng->n_batch : 1, e)) {
+    if (engine__fill(eng, fo, ko, 1, all_logits ? eng->n_batch : 1 + n_guess, e)) {
+        eng->chunk = fo->n_batch < eng->n_batch ? fo->n_batch : eng->n_batch;
         eng->may_pack = engine__may_pack(fo);
         return eng;
     }
@@ -6860,8 +6884,7 @@ static engine *engine_open_seqs(const gguf_file *g, const fwd_opts *fo, const kv
     eng->n_ctx = fo->n_ctx + (eng->m.hp.window ? eng->m.hp.window + fo->n_batch + 2 * ko->block : 0);
     eng->n_batch = fo->n_batch;
     if (engine__fill(eng, fo, ko, n_seq, n_out, e)) {
-        engine__plan_pack(eng);
-        if (engine__may_pack(fo) && eng->pack_bytes) model_pack(&eng->m, eng->p, SIZE_MAX);
+        engine__pack_now(eng, fo);
         return eng;
     }
     engine_close(eng);
@@ -6876,9 +6899,9 @@ static uint64_t engine__cache_bytes(const model *m) {
     return all == UINT64_MAX ? 0 : all > 2 * taken ? all - taken : all / 2;
 }
 
-/* For requests that come and go, n_seqs of them at once, blocks shared by what they hold. Each may reach the context, but all of them
- * only as far as the cache's memory goes. */
-static engine *engine_open_batch(const gguf_file *g, const tok_vocab *v, const fwd_opts *fo, const kv_opts *ko, int n_seqs,
+/* For requests that come and go, n_seqs of them at once, with n_guess rows of guesses, blocks shared by what they hold. Each may reach
+ * the context, but all of them only as far as the cache's memory goes. */
+static engine *engine_open_batch(const gguf_file *g, const tok_vocab *v, const fwd_opts *fo, const kv_opts *ko, int n_seqs, int n_guess,
                                  double t_start, err_t *e) {
     engine *eng = engine__new(g, v, fo, t_start, e);
     kv_opts own = *ko;
@@ -6886,10 +6909,30 @@ static engine *engine_open_batch(const gguf_file *g, const tok_vocab *v, const f
     engine__context(eng, fo, -1);
     if (!own.mem_bytes) own.mem_bytes = engine__cache_bytes(&eng->m);
     if (LLMRUN_STRESS && !own.max_blocks) own.max_blocks = eng->n_ctx / own.block + 4;
-    eng->n_batch = fo->n_batch + n_seqs;
-    if (engine__fill(eng, fo, &own, n_seqs, n_seqs, e)) {
+    eng->n_batch = fo->n_batch + n_seqs + n_guess;
+    if (engine__fill(eng, fo, &own, n_seqs, n_seqs + n_guess, e)) {
         if (!eng->kept) kv_share(eng->kv);
+        eng->chunk = eng->n_batch > eng->max_out ? eng->n_batch - eng->max_out : 1;
         eng->may_pack = engine__may_pack(fo);
+        return eng;
+    }
+    engine_close(eng);
+    return NULL;
+}
+
+/* A second model beside another one, on its threads and for as long contexts, whatever it was trained with; steps of at least
+ * n_least rows. */
+static engine *engine_open_beside(const gguf_file *g, const tok_vocab *v, const fwd_opts *fo, const kv_opts *ko, const engine *host,
+                                  int n_seqs, int n_least, err_t *e) {
+    engine *eng = engine__new(g, v, fo, clock_now(), e);
+    if (!eng) return NULL;
+    eng->guest = true;
+    eng->p = host->p;
+    eng->n_ctx = host->n_ctx;
+    eng->n_batch = fo->n_batch > n_least ? fo->n_batch : n_least;
+    if (engine__fill(eng, fo, ko, n_seqs, n_seqs, e)) {
+        kv_share(eng->kv);
+        engine__pack_now(eng, fo);
         return eng;
     }
     engine_close(eng);
@@ -6912,8 +6955,6 @@ static bool gen_finite(const float *x, size_t n) {
     return !bad;
 }
 
-typedef enum { GEN_NONE, GEN_LAST, GEN_ALL } gen_rows;   /* which rows of a step ask for logits */
-
 /* Runs eng->row[0, n), n_out of which ask for logits. False: an error in e, which calls the last token number `last`, or an
  * interrupt. */
 static bool gen_step_rows(engine *eng, int n, int n_out, long long last, float **logits, err_t *e) {
@@ -6925,45 +6966,15 @@ static bool gen_step_rows(engine *eng, int n, int n_out, long long last, float *
                    eng->g->path, last);
 }
 
-/* Runs ids[from, to) as one step behind what the sequence holds. False: an error in e, or an interrupt. */
-static bool gen__step(engine *eng, kv_seq *seq, const int32_t *ids, int from, int to, gen_rows ask, float **logits, err_t *e) {
+/* Runs ids[from, to), each of which asks for logits, as one step behind what the sequence holds. False: an error in e, or an interrupt. */
+static bool gen__step(engine *eng, kv_seq *seq, const int32_t *ids, int from, int to, float **logits, err_t *e) {
     if (!kv_reserve(seq, to))
         return err_set(e, EXIT_RESOURCE, "the KV cache has no room for %d tokens (--kv-mem, --kv-blocks)", to);
-    for (int i = from; i < to; i++)
-        eng->row[i - from] = (fwd_row){ids[i], i, seq, ask == GEN_ALL || (ask == GEN_LAST && i == to - 1)};
-    kv_claim(seq, ids);
-    const bool done = gen_step_rows(eng, to - from, ask == GEN_ALL ? to - from : ask == GEN_LAST, to - 1, logits, e);
-    kv_settle(eng->kv, done);
-    if (done) return true;
-    kv_truncate(seq, from);                           /* what the step did not finish is not there */
-    return false;
+    for (int i = from; i < to; i++) eng->row[i - from] = (fwd_row){ids[i], i, seq, true};
+    return gen_step_rows(eng, to - from, to - from, to - 1, logits, e);
 }
 
-/* A line on a terminal while a long prompt is read. */
-static void gen__progress(int done, int all, double since) {
-    if (g_log_level < LOG_NORMAL || !isatty(STDERR_FILENO)) return;
-    if (done < all) fprintf(stderr, "\rreading the prompt: %d of %d tokens", done, all);
-    if (done && done < all) fprintf(stderr, ", %.0f/s", done / (clock_now() - since + 1e-9));
-    fprintf(stderr, done < all ? "\033[K" : "\r\033[K");
-    fflush(stderr);
-}
-
-/* Positions [from, n) of the prompt, in chunks. Logits of the last one; NULL: an error in e, or an interrupt. */
-static float *gen__prefill(engine *eng, kv_seq *seq, const int32_t *ids, int from, int n, err_t *e) {
-    const double t0 = clock_now();
-    const bool   show = n - from >= GEN_LONG;
-    float       *logits = NULL;
-    bool         ok = true;
-    if (show) gen__progress(0, n - from, t0);
-    for (int at = from, to; ok && at < n; at = to) {
-        to = n - at > eng->n_batch ? at + eng->n_batch : n;
-        ok = gen__step(eng, seq, ids, at, to, to == n ? GEN_LAST : GEN_NONE, &logits, e);
-        if (show) gen__progress(ok ? to - from : n - from, n - from, t0);
-    }
-    return ok ? logits : NULL;
-}
-
-/* --- output --- */
+/* --- what a text is --- */
 
 /* Where the first of n stop strings begins in the text from byte `from` on, or the text's length. */
 static size_t gen_stop_at(const str *text, size_t from, const bytes *stop, int n) {
@@ -6973,115 +6984,6 @@ static size_t gen_stop_at(const str *text, size_t from, const bytes *stop, int n
         if (p && (size_t)(p - text->p) < first) first = (size_t)(p - text->p);
     }
     return first;
-}
-
-/* Text on its way out. The end of it that may yet become a stop string is held back, and so are the tokens of that end. */
-typedef struct {
-    out_t          *out;
-    const gen_opts *o;
-    bytes          *stop;                             /* [o->n_stop] */
-    tok_stream      stream;
-    str             held;
-    struct gen_piece {
-        int32_t id;
-        size_t  end;                                  /* bytes held once all of this token has come out of the stream */
-    }     *piece;                                     /* --ids: the tokens not yet told */
-    size_t n_piece, piece_cap;
-    bool   any;                                       /* something has been written */
-    char   last;
-} gen_sink;
-
-static bool gen__write(gen_sink *s, const void *p, size_t n) {
-    if (!n) return true;
-    s->any = true;
-    s->last = ((const char *)p)[n - 1];
-    return out_put(s->out, p, n) && out_flush(s->out);
-}
-
-/* Longest end of the held text that begins some stop string. */
-static size_t gen__may_stop(const gen_sink *s) {
-    size_t most = 0;
-    for (int i = 0; i < s->o->n_stop; i++) {
-        size_t n = s->stop[i].n ? s->stop[i].n - 1 : 0;
-        if (n > s->held.n) n = s->held.n;
-        for (; n > most; n--)
-            if (memcmp(s->held.p + s->held.n - n, s->stop[i].p, n) == 0) most = n;
-    }
-    return most;
-}
-
-/* The tokens whose text ends within the first `go` held bytes, as numbers. */
-static bool gen__tell_ids(gen_sink *s, size_t go) {
-    bool   ok = true;
-    size_t n = 0;
-    for (; n < s->n_piece && s->piece[n].end <= go; n++) {
-        char num[16];
-        int  len = snprintf(num, sizeof num, s->any ? " %d" : "%d", s->piece[n].id);
-        ok = gen__write(s, num, (size_t)len);
-    }
-    s->n_piece -= n;
-    if (n && s->n_piece) memmove(s->piece, s->piece + n, s->n_piece * sizeof *s->piece);
-    for (size_t i = 0; i < s->n_piece; i++) s->piece[i].end -= go;
-    return ok;
-}
-
-/* The first `go` held bytes leave, as text or as the tokens that made them. */
-static bool gen__release(gen_sink *s, size_t go) {
-    bool ok = s->o->ids ? gen__tell_ids(s, go) : gen__write(s, s->held.p, go);
-    s->held.n -= go;
-    if (go && s->held.n) memmove(s->held.p, s->held.p + go, s->held.n);
-    return ok;
-}
-
-/* One token out. False: stop, because of a stop string or because nobody can be written to. */
-static bool gen__emit(gen_sink *s, int32_t id) {
-    tok_stream_push(&s->stream, id, &s->held);
-    if (s->o->ids) {
-        if (s->n_piece == s->piece_cap) s->piece = mem_grow(s->piece, s->piece_cap = 2 * s->piece_cap + 16, sizeof *s->piece);
-        s->piece[s->n_piece++] = (struct gen_piece){id, s->held.n + (size_t)s->stream.n_held + s->stream.f4};
-    }
-    size_t stop = gen_stop_at(&s->held, 0, s->stop, s->o->n_stop);
-    if (stop == s->held.n) return gen__release(s, s->held.n - gen__may_stop(s));
-    gen__release(s, stop);
-    tok_stream_flush(&s->stream, &s->held);           /* what stands behind the stop string goes with it */
-    str_clear(&s->held);
-    s->n_piece = 0;
-    return false;
-}
-
-/* What is still held, and the end of the line. */
-static void gen__finish(gen_sink *s) {
-    tok_stream_flush(&s->stream, &s->held);
-    gen__release(s, s->held.n);
-    if (s->o->ids || (isatty(fileno(s->out->f)) && s->any && s->last != '\n')) gen__write(s, "\n", 1);
-    str_drop(&s->held);
-    mem_free(s->piece);
-    mem_free(s->stop);
-}
-
-/* --- generation --- */
-
-typedef struct {                                      /* what the summary tells */
-    int    n_kept, n_prompt, n_gen;                   /* tokens of the prompt that were known, that were read; of the answer */
-    double prompt_s, first_s, gen_s;                  /* prefill; program start to first token; the others after it */
-} gen_stats;
-
-static void gen__summary(const engine *eng, const gen_stats *st, uint64_t seed) {
-    struct rusage ru;
-    char          rate[64] = "";
-    if (g_log_level < LOG_NORMAL) return;
-    getrusage(RUSAGE_SELF, &ru);
-    if (st->n_gen > 1 && st->gen_s > 0) snprintf(rate, sizeof rate, " (%.2f tokens/s)", (st->n_gen - 1) / st->gen_s);
-    fprintf(stderr, "llmrun: load        %.3f s, %s kernels, %d thread%s\n", eng->t_open, k_level_name(), eng->p->n,
-            eng->p->n > 1 ? "s" : "");
-    fprintf(stderr, "llmrun: prompt      %d tokens in %.3f s (%.2f tokens/s)\n", st->n_prompt, st->prompt_s,
-            st->n_prompt / (st->prompt_s + 1e-9));
-    if (st->n_kept) fprintf(stderr, "llmrun: prompt      %d tokens before them came from %s\n", st->n_kept, eng->kv->opts.cache);
-    if (st->n_gen) fprintf(stderr, "llmrun: first token after %.3f s\n", st->first_s);
-    fprintf(stderr, "llmrun: generated   %d tokens in %.3f s%s\n", st->n_gen, st->gen_s, rate);
-    fprintf(stderr, "llmrun: memory      %.1f MiB of KV cache, %.1f MiB at the peak, the mapped model among it\n",
-            (double)kv_bytes_peak(eng->kv) / 1048576, (double)ru.ru_maxrss / 1024);
-    fprintf(stderr, "llmrun: seed        %llu\n", (unsigned long long)seed);
 }
 
 /* Ids that are never picked: those the file suppresses and, for --ignore-eos, those that end a text. */
@@ -7101,105 +7003,11 @@ static bool gen_banned(const engine *eng, bool ends, tok_ids *out, err_t *e) {
     return got >= 0;
 }
 
-typedef struct {                                      /* one text on its way */
-    engine         *eng;
-    const gen_opts *o;
-    kv_seq         *seq;
-    samp           *sm;
-    gen_sink        sink;
-    tok_ids         ids, banned;                      /* prompt and answer; never picked */
-    gen_stats       st;
-} gen_run;
-
-/* A full context drops the older half of what stands behind the kept tokens and reads the rest again at its new place,
- * so that what follows is what a fresh run over the remaining tokens gives. Returns logits, or NULL. */
-static float *gen__shift(gen_run *r, int keep, err_t *e) {
-    const int n = (int)r->ids.n, drop = (n - keep + 1) / 2;
-    log_info("context full at %d tokens: %d dropped behind the first %d", n - 1, drop, keep);
-    memmove(r->ids.id + keep, r->ids.id + keep + drop, (size_t)(n - keep - drop) * sizeof *r->ids.id);
-    r->ids.n -= (size_t)drop;
-    return gen__prefill(r->eng, r->seq, r->ids.id, kv_truncate(r->seq, keep), n - drop, e);
-}
-
-/* Picks the next token; -1: none is possible. Allocates nothing, as the step before it. */
-static int32_t gen__pick(gen_run *r, float *logits) {
-    mem_freeze("sampling");
-    for (size_t i = 0; i < r->banned.n; i++) logits[r->banned.id[i]] = -INFINITY;
-    int32_t id = samp_pick(r->sm, logits, (uint64_t)r->st.n_gen);
-    if (id >= 0) samp_accept(r->sm, id, false);
-    mem_thaw();
-    return id;
-}
-
-/* The logits after the token just added, or NULL when the text ends here: context full, an error, an interrupt. */
-static float *gen__next(gen_run *r, int keep, err_t *e) {
-    const int n = (int)r->ids.n;
-    float    *logits = NULL;
-    if (n <= r->eng->n_ctx) return gen__step(r->eng, r->seq, r->ids.id, n - 1, n, GEN_LAST, &logits, e) ? logits : NULL;
-    if (r->o->context_shift && keep < n - 2) return gen__shift(r, keep, e);
-    log_warn("the context is full at %d tokens (-c, --kv-mem and --kv-blocks bound it%s)", n - 1,
-             r->o->context_shift ? "" : "; --context-shift goes on without the oldest");
-    return NULL;
-}
-
-
-static void gen__loop(gen_run *r, err_t *e) {
-    const gen_opts *o = r->o;
-    const int       n = (int)r->ids.n;
-    int             keep = o->n_keep < 0 || o->n_keep > n ? n : (int)o->n_keep;
-    double          t0 = clock_now(), t_first = 0;
-    if (keep == 0 && r->ids.id[0] == tok_bos(r->eng->v)) keep = 1;   /* a text without its start token is another text */
-    bool wait;
-    r->st.n_kept = kv_adopt(r->seq, r->ids.id, n - 1, &wait);
-    float *logits = gen__prefill(r->eng, r->seq, r->ids.id, r->st.n_kept, n, e);
-    r->st.prompt_s = clock_now() - t0;
-    r->st.n_prompt = (logits ? n : r->seq->n) - r->st.n_kept;
-    while (logits && !g_interrupt && (o->n_predict < 0 || r->st.n_gen < o->n_predict)) {
-        int32_t id = gen__pick(r, logits);
-        if (id < 0)
-            err_set(e, EXIT_INPUT, "no token is possible after token %zu: the logit biases forbid all of them", r->ids.n - 1);
-        if (id < 0 || (!o->ignore_eos && tok_is_eog(r->eng->v, id))) break;
-        if (!r->st.n_gen++) t_first = clock_now(), r->st.first_s = t_first - r->eng->t_start;
-        tok_ids_add(&r->ids, id);
-        if (!gen__emit(&r->sink, id) || r->st.n_gen == o->n_predict) break;
-        engine_pack(r->eng, o->n_predict, r->st.n_gen);
-        logits = gen__next(r, keep, e);
-    }
-    r->st.gen_s = t_first > 0 ? clock_now() - t_first : 0;
-}
-
 /* Whether the prompt is one and fits the context, asked before an answer is begun. */
 static bool gen_fits(const engine *eng, const tok_ids *prompt, err_t *e) {
     if (prompt->n == 0) return err_set(e, EXIT_INPUT, "the prompt is empty and this model has no start token, expected a prompt");
     return prompt->n <= (size_t)eng->n_ctx ||
            err_set(e, EXIT_INPUT, "the prompt has %zu tokens, the context holds %d (-c N)", prompt->n, eng->n_ctx);
-}
-
-/* Streams the continuation of `prompt`, which gen_fits(), to out. False: what went wrong is in e. */
-static bool gen_text(engine *eng, const tok_ids *prompt, const gen_opts *o, const samp_opts *so, uint64_t seed, out_t *out,
-                     err_t *e) {
-    gen_run r = {.eng = eng, .o = o, .sink = {.out = out, .o = o}};
-    if (!gen_banned(eng, o->ignore_eos, &r.banned, e) || !(r.sm = samp_new(so, eng->m.hp.n_vocab, seed, 0, e))) {
-        tok_ids_drop(&r.banned);
-        return false;
-    }
-    for (size_t i = 0; i < prompt->n; i++) {
-        tok_ids_add(&r.ids, prompt->id[i]);
-        samp_accept(r.sm, prompt->id[i], true);
-    }
-    r.seq = kv_seq_new(eng->kv);
-    tok_stream_init(&r.sink.stream, eng->v, prompt->n == 1 && prompt->id[0] == tok_bos(eng->v));
-    r.sink.stream.special = o->special_out;
-    r.sink.stop = mem_new((size_t)o->n_stop, sizeof *r.sink.stop);
-    for (int i = 0; i < o->n_stop; i++) r.sink.stop[i] = bytes_of(o->stop[i]);
-    gen__loop(&r, e);
-    gen__finish(&r.sink);
-    if (!e->code && !out->why) gen__summary(eng, &r.st, seed);
-    kv_seq_free(r.seq);
-    samp_free(r.sm);
-    tok_ids_drop(&r.ids);
-    tok_ids_drop(&r.banned);
-    return !e->code;
 }
 
 /* --- every position's logits --- */
@@ -7234,7 +7042,7 @@ static bool gen__each(engine *eng, const tok_ids *ids, gen_put *put, out_t *out,
     for (int at = 0, n = (int)ids->n, to; ok && at < n; at = to) {
         float *logits = NULL;
         to = n - at > eng->n_batch ? at + eng->n_batch : n;
-        ok = gen__step(eng, seq, ids->id, at, to, GEN_ALL, &logits, e);
+        ok = gen__step(eng, seq, ids->id, at, to, &logits, e);
         for (int i = at; ok && i < to; i++) put(eng, ids, (size_t)i, logits + (size_t)(i - at) * (size_t)eng->m.hp.n_vocab, out);
         ok = ok && !out->why;
     }
@@ -8845,6 +8653,727 @@ static void req_print_error(bytes custom_id, bool has_id, const req_origin *o, c
     str_put(out, "}}\n");
 }
 
+/* ===== [spec] guesses at the tokens to come =====
+ * Speculation: what may come next is guessed, and the step that computes the next token computes the rows of the guesses behind it
+ * as well. The sampler goes through their logits as long as it picks what was guessed; the rest is cut off the cache. A row depends
+ * on its own past alone and a draw on its seed and place alone, so the text is the one it would have been: that is why guesses are
+ * not accepted by min(1, p/q), which keeps the distribution but not the text.
+ *   Guesses come from the text itself (lookup: what followed where its end stood before, in it or in a finished text) or from a
+ * small model with the same vocabulary (draft), which draws with the target's own random numbers.
+ *   How many are worth a row is a matter of measurement: seconds of a step of n rows, the chance of a guess by its source and by how
+ * sure the source is, for each sequence and for all. Guesses are taken, the likeliest of all sequences first, up to where
+ * tokens per second are expected to be highest; both estimates fade, so that what did not pay is tried again.
+ * Door: spec_defaults, spec_rows, spec_open, spec_close, spec_seq_new, spec_seq_free, spec_rest, spec_cut, spec_propose, spec_verdict,
+ * spec_time, spec_finished, spec_save, spec_guessed, spec_accepted, spec_speedup, spec_report. */
+
+enum {
+    SPEC_MOST = 64,                                   /* guesses for a sequence in one step */
+    SPEC_ROWS = 32,                                   /* for all sequences, unless one may have more */
+    SPEC_COST = 64,                                   /* steps of up to so many rows are timed each for itself */
+    SPEC_GRAM = 2,                                    /* tokens that a match has at least */
+    SPEC_LONG = 64,                                   /* and at most: longer ones are as good */
+    SPEC_WALK = 32,                                   /* places that are looked at */
+    SPEC_PAST = 1 << 20,                              /* tokens of finished texts */
+    SPEC_LEAD = 8,                                    /* tokens of the prompt that stand before them */
+    SPEC_KINDS = 8,                                   /* degrees of sureness */
+    SPEC_LAG = 8,                                     /* tokens that a draft reads together with its first guess */
+    SPEC_AGE = 16,                                    /* steps for which a time is believed when it was taken once */
+    SPEC_PAD = 128,                                   /* tokens that one of two equal vocabularies may have more, for padding */
+    SPEC_VERSION = 1,
+};
+#define SPEC_HOPE   0.03                              /* what a row more costs, by one row's step, until it is known */
+#define SPEC_WEIGHT 4.0                               /* trials that what is known beforehand counts for */
+
+typedef enum { SPEC_LOOKUP, SPEC_DRAFT, SPEC_SOURCES } spec_source;
+
+static const char *const spec_names[SPEC_SOURCES] = {"lookup", "draft"};
+
+typedef struct {
+    const char *draft;                                /* model file, NULL: none */
+    int         most, least;                          /* guesses of a sequence in a step; least: whatever measurement says */
+    float       p_min;                                /* a less probable guess ends a draft */
+    bool        lookup;
+    const char *cache;                                /* file that keeps finished texts between runs, NULL: none */
+} spec_opts;
+
+static const spec_opts spec_defaults = {.most = 16, .lookup = true};
+
+typedef struct {                                      /* seconds of steps */
+    double    s[SPEC_COST + 1];                       /* of n rows, at pace 1; 0: not known */
+    int       n[SPEC_COST + 1];                       /* how often it was taken */
+    long long at[SPEC_COST + 1], now;                 /* when, in steps */
+    double    pace;                                   /* how slow the machine is of late */
+} spec_cost;
+
+typedef struct {
+    float hit, tried;
+} spec_rate;
+
+typedef struct {                                      /* tokens, found by the last SPEC_GRAM of them */
+    int32_t *id, *prev, *slot;                        /* [cap]; place of the same gram before, -1: none; first place of a chain */
+    int      n, cap;
+} spec_text;
+
+typedef struct spec_seq {
+    /* the owner's word before every step */
+    const tok_ids *ids, *banned;                      /* prompt and answer; never picked */
+    const samp    *sm;
+    int            room;                              /* guesses that the text has room for */
+    uint64_t       place;                             /* of the next token, as the sampler counts */
+    /* the answer */
+    int            n;
+    spec_source    from;
+    int32_t        id[SPEC_MOST];
+    uint8_t        kind[SPEC_MOST];
+    double         p[SPEC_MOST];                      /* chance that this one and all before it are right */
+
+    spec_text      text;
+    int            n_seen;                            /* of ids */
+    spec_rate      rate[SPEC_SOURCES][SPEC_KINDS], mean[SPEC_SOURCES];
+    kv_seq        *kv;                                /* of the draft, NULL: it knows nothing of the text */
+    int            done;                              /* positions that it has read */
+    samp          *twin;                              /* draws for the draft */
+    float          sure;                              /* of its last guess */
+    bool           foreign;                           /* the text has a token that the draft does not */
+} spec_seq;
+
+typedef struct spec {
+    spec_opts        o;
+    const engine    *eng;
+    engine          *draft;                           /* NULL: none */
+    gguf_file        g;
+    tok_vocab       *v;
+    int              n_rows;                          /* guesses in a step */
+    spec_cost        cost, draft_cost;
+    spec_rate        rate[SPEC_SOURCES][SPEC_KINDS], mean[SPEC_SOURCES];
+    spec_text        past;                            /* finished texts, -1 before each */
+    int              n_kept;                          /* of past, from the file */
+    uint64_t         mark;                            /* of the vocabulary */
+    bool             strange;                         /* the file is no lookup cache, and stays as it is */
+    spec_seq       **live;                            /* [n_seqs] those that the draft works for */
+    int             *taken;                           /* [n_seqs] guesses that a plan takes */
+    int             *order;                           /* [n_rows] whose they are, in the plan's order */
+    float           *logits;                          /* of the draft's step */
+    float           *wide;                            /* [n_seqs, V] where its vocabulary is the shorter one */
+    int              n_live;
+    double           plain_s, real_s, draft_s;        /* decode without guesses as it would have been; as it was; of that, drafting */
+    long long        tokens, turns;                   /* decoded; rows that would have been needed */
+    long long        guessed[SPEC_SOURCES], hit[SPEC_SOURCES];
+    long long        depth_tried[SPEC_SOURCES][SPEC_MOST], depth_hit[SPEC_SOURCES][SPEC_MOST];
+    long long        chosen[SPEC_MOST + 1];           /* how often so many were taken for a sequence */
+    double           drafting;                        /* seconds before the coming step */
+    bool             warm;                            /* a step has been timed */
+} spec;
+
+/* --- what a step costs --- */
+
+/* A time is believed for as long as it has been confirmed, within bounds. */
+static bool spec__known(const spec_cost *c, int n) {
+    const int times = c->n[n] < 5 ? c->n[n] : 5;
+    return c->n[n] && c->now - c->at[n] <= SPEC_AGE << times;
+}
+
+/* Seconds of a step of n rows: as taken, between two that were, or what may be hoped beyond them. 0: nothing is known. */
+static double spec__cost(const spec_cost *c, int n) {
+    int a = n < SPEC_COST ? n : SPEC_COST, b = n;
+    while (a > 0 && !spec__known(c, a)) a--;
+    while (b <= SPEC_COST && !spec__known(c, b)) b++;
+    if (a == n) return c->s[n] * c->pace;
+    if (a && b <= SPEC_COST) return (c->s[a] + (c->s[b] - c->s[a]) * (n - a) / (b - a)) * c->pace;
+    if (a) return c->s[a] * (1 + SPEC_HOPE * (n - a)) * c->pace;
+    return b <= SPEC_COST ? c->s[b] / (1 + SPEC_HOPE * (b - n)) * c->pace : 0;
+}
+
+/* Whether a step of about n rows is. */
+static bool spec__near(const spec_cost *c, int n) {
+    bool yes = false;
+    for (int k = n - n / 4; k <= n + n / 4 && k <= SPEC_COST; k++) yes = yes || spec__known(c, k);
+    return yes;
+}
+
+/* A step of n rows took so long. How fast the machine is changes from one moment to the next, for steps of all sizes alike. */
+static void spec__took(spec_cost *c, int n, double seconds) {
+    c->now++;
+    if (n < 1 || n > SPEC_COST) return;
+    if (c->pace <= 0) c->pace = 1;
+    const double off = c->n[n] ? seconds / (c->s[n] * c->pace) : 0;
+    if (!spec__known(c, n) && (off < 0.75 || off > 1.33)) {
+        c->n[n] = 1;
+        c->s[n] = seconds / c->pace;
+    } else {
+        const double by = fmin(fmax(off, 0.5), 2) - 1, most = 1.0 / ++c->n[n];
+        c->pace *= 1 + 0.25 * by;
+        c->s[n] *= 1 + (most > 0.1 ? most : 0.1) * by;
+    }
+    c->at[n] = c->now;
+}
+
+/* --- chances --- */
+
+/* Upper ends of the degrees of sureness, a match's length or a draft's probability, and what they are worth until that is known. */
+static const float spec_kinds[SPEC_SOURCES][SPEC_KINDS] = {{2, 3, 4, 6, 9, 15, 31, 1e9f}, {.1f, .2f, .35f, .5f, .7f, .85f, .95f, 1e9f}};
+static const float spec_hopes[SPEC_SOURCES][SPEC_KINDS] = {{.3f, .45f, .55f, .65f, .75f, .85f, .9f, .95f},
+                                                           {.05f, .15f, .27f, .42f, .6f, .77f, .9f, .97f}};
+static const float spec_hope[SPEC_SOURCES] = {.6f, .7f};
+
+static int spec__kind(spec_source from, float sure) {
+    int k = 0;
+    while (k < SPEC_KINDS - 1 && sure > spec_kinds[from][k]) k++;
+    return k;
+}
+
+static double spec__rate(const spec_rate *own, const spec_rate *all, double hope) {
+    const double known = (all->hit + SPEC_WEIGHT * hope) / (all->tried + SPEC_WEIGHT);
+    return (own->hit + SPEC_WEIGHT * known) / (own->tried + SPEC_WEIGHT);
+}
+
+static double spec__chance(const spec *sp, const spec_seq *q, spec_source from, int kind) {
+    return spec__rate(&q->rate[from][kind], &sp->rate[from][kind], (double)spec_hopes[from][kind]);
+}
+
+static double spec__mean(const spec *sp, const spec_seq *q, spec_source from) {
+    return spec__rate(&q->mean[from], &sp->mean[from], (double)spec_hope[from]);
+}
+
+static void spec__learn(spec_rate *own, spec_rate *all, bool hit) {
+    *own = (spec_rate){own->hit * 0.9f + hit, own->tried * 0.9f + 1};
+    *all = (spec_rate){all->hit * 0.98f + hit, all->tried * 0.98f + 1};
+}
+
+/* What has been learned counts less as time goes by. */
+static void spec__fade(spec_rate *r, int n, float keep) {
+    for (int i = 0; i < n; i++) r[i] = (spec_rate){r[i].hit * keep, r[i].tried * keep};
+}
+
+/* --- lookup --- */
+
+static int32_t *spec__slot(const spec_text *t, int at) {
+    uint64_t h = 0;
+    for (int i = 0; i < SPEC_GRAM; i++) h = rng_mix(h ^ (uint32_t)t->id[at - i]);
+    return &t->slot[h & (uint64_t)(t->cap - 1)];
+}
+
+static void spec__link(spec_text *t, int at) {
+    if (at < SPEC_GRAM - 1) return;
+    int32_t *slot = spec__slot(t, at);
+    t->prev[at] = *slot;
+    *slot = at;
+}
+
+static void spec__relink(spec_text *t) {
+    for (int i = 0; i < t->cap; i++) t->slot[i] = -1;
+    for (int i = 0; i < t->n; i++) spec__link(t, i);
+}
+
+static void spec__text_add(spec_text *t, int32_t id) {
+    if (t->n == t->cap) {
+        const size_t cap = t->cap ? 2 * (size_t)t->cap : 256;
+        t->id = mem_grow(t->id, cap, sizeof *t->id);
+        t->prev = mem_grow(t->prev, cap, sizeof *t->prev);
+        t->slot = mem_grow(t->slot, cap, sizeof *t->slot);
+        t->cap = (int)cap;
+        spec__relink(t);
+    }
+    t->id[t->n] = id;
+    spec__link(t, t->n++);
+}
+
+static void spec__text_drop(spec_text *t) {
+    mem_free(t->id);
+    mem_free(t->prev);
+    mem_free(t->slot);
+    *t = (spec_text){0};
+}
+
+/* Where in `in` the longest end of `text` stands, the last such place: that of its last token; -1: nowhere. *length: tokens that
+ * are the same. */
+static int spec__match(const spec_text *text, const spec_text *in, int *length) {
+    const int n = text->n;
+    int       best = -1, walk = SPEC_WALK;
+    *length = 0;
+    if (n < SPEC_GRAM || in->n < SPEC_GRAM) return -1;
+    uint64_t h = 0;
+    for (int i = 1; i <= SPEC_GRAM; i++) h = rng_mix(h ^ (uint32_t)text->id[n - i]);
+    for (int at = in->slot[h & (uint64_t)(in->cap - 1)]; at >= 0 && walk > 0; at = in->prev[at], walk--) {
+        int same = 0;
+        if (in == text && at == n - 1) continue;
+        while (same < SPEC_LONG && same <= at && same < n && in->id[at - same] == text->id[n - 1 - same] && in->id[at - same] >= 0) same++;
+        if (same >= SPEC_GRAM && same > *length) *length = same, best = at;
+    }
+    return best;
+}
+
+/* What followed there; a text that has come to its end there goes round. */
+static void spec__look(spec *sp, spec_seq *q, int most) {
+    int             own, other, at = spec__match(&q->text, &q->text, &own);
+    const int       past = spec__match(&q->text, &sp->past, &other);
+    const spec_text *in = &q->text;
+    q->from = SPEC_LOOKUP;
+    if (other > own) in = &sp->past, at = past, own = other;
+    for (double p = 1; at >= 0 && q->n < most; q->n++) {
+        const int     next = at + 1 + q->n;
+        const int32_t id = next < in->n ? in->id[next] : in == &q->text ? q->id[next - in->n] : -1;
+        if (id < 0) break;
+        q->id[q->n] = id;
+        q->kind[q->n] = (uint8_t)spec__kind(SPEC_LOOKUP, (float)(own + q->n));
+        q->p[q->n] = p *= spec__chance(sp, q, SPEC_LOOKUP, q->kind[q->n]);
+    }
+}
+
+/* The tokens that have come since, and their end of text. */
+static void spec__read(spec *sp, spec_seq *q) {
+    for (; q->n_seen < (int)q->ids->n; q->n_seen++) {
+        const int32_t id = q->ids->id[q->n_seen];
+        if (sp->o.lookup) spec__text_add(&q->text, id);
+        q->foreign = q->foreign || (sp->draft && id >= sp->draft->m.hp.n_vocab);
+    }
+}
+
+/* --- draft --- */
+
+/* The draft forgets the text; its blocks stay for those who begin alike. */
+static void spec_rest(spec_seq *q) {
+    if (!q) return;
+    kv_seq_free(q->kv);
+    q->kv = NULL;
+    q->done = 0;
+}
+
+/* The owner is about to drop `drop` of its tokens behind the first `keep`. What they say stays known. */
+static void spec_cut(spec *sp, spec_seq *q, int keep, int drop) {
+    if (!q) return;
+    spec__read(sp, q);
+    q->n_seen -= drop;
+    if (q->kv && q->done > keep) q->done = kv_truncate(q->kv, keep);
+}
+
+/* Whether the draft has read the text but for its last few tokens. What it has no room for it forgets. */
+static bool spec__follow(spec *sp, spec_seq *q) {
+    engine   *d = sp->draft;
+    const int n = (int)q->ids->n;
+    bool      wait;
+    if (q->foreign) return false;
+    if (!q->kv) q->kv = kv_seq_new(d->kv);
+    if (q->done > n - 1) q->done = n - 1;
+    if (q->kv->n > q->done) q->done = kv_truncate(q->kv, q->done);
+    q->done = kv_adopt(q->kv, q->ids->id, n - 1, &wait);
+    while (n - q->done > SPEC_LAG) {
+        const int to = n - 1 - q->done < d->n_batch ? n - 1 : q->done + d->n_batch;
+        int       rows = 0;
+        if (!kv_reserve(q->kv, to)) break;
+        for (int p = q->done; p < to; p++) d->row[rows++] = (fwd_row){q->ids->id[p], p, q->kv, false};
+        kv_claim(q->kv, q->ids->id);
+        const bool ok = fwd_step(d->f, d->row, rows) != NULL;
+        kv_settle(d->kv, ok);
+        if (!ok) break;
+        q->done = to;
+    }
+    if (n - q->done > SPEC_LAG) spec_rest(q);
+    return q->kv != NULL;
+}
+
+/* Every thread: the next guess of some sequences. */
+static void spec__pick(void *ctx, int ith) {
+    spec     *sp = ctx;
+    const int own = sp->draft->m.hp.n_vocab, all = sp->eng->m.hp.n_vocab;
+    (void)ith;
+    for (int i; (i = pool_next(sp->draft->p)) < sp->n_live;) {
+        spec_seq *q = sp->live[i];
+        float    *logits = sp->logits + (size_t)i * (size_t)own;
+        q->id[q->n] = -1;
+        if (!gen_finite(logits, (size_t)own)) continue;
+        if (sp->wide) {
+            float *wide = sp->wide + (size_t)i * (size_t)all;
+            memcpy(wide, logits, (size_t)own * sizeof *wide);
+            for (int k = own; k < all; k++) wide[k] = -INFINITY;
+            logits = wide;
+        }
+        for (size_t k = 0; k < q->banned->n; k++) logits[q->banned->id[k]] = -INFINITY;
+        samp_copy(q->twin, q->sm);
+        for (int k = 0; k < q->n; k++) samp_accept(q->twin, q->id[k], false);
+        q->id[q->n] = samp_pick(q->twin, logits, q->place + (uint64_t)q->n);
+        q->sure = q->id[q->n] < 0 ? 0 : samp_chance(q->twin);
+    }
+}
+
+/* Rows of the draft's next step, one with logits for each sequence that has room; those without leave. */
+static int spec__draft_rows(spec *sp) {
+    engine *d = sp->draft;
+    int     rows = 0, n = 0;
+    for (int i = 0; i < sp->n_live; i++) {
+        spec_seq *q = sp->live[i];
+        const int ids = (int)q->ids->n, to = ids + q->n;
+        if (!kv_reserve(q->kv, to)) continue;
+        for (int p = q->done; p < to; p++)
+            d->row[rows++] = (fwd_row){p < ids ? q->ids->id[p] : q->id[p - ids], p, q->kv, p == to - 1};
+        if (!q->n) kv_claim(q->kv, q->ids->id);
+        q->done = to;
+        sp->live[n++] = q;
+    }
+    sp->n_live = n;
+    return rows;
+}
+
+/* Whether one more guess of q is likely to repay its row and its share of a step of the draft; rate: tokens per second that time is worth. */
+static bool spec__goes_on(const spec *sp, const spec_seq *q, int rows, double rate) {
+    const double p = (q->n ? q->p[q->n - 1] : 1) * spec__mean(sp, q, SPEC_DRAFT);
+    const double row = spec__cost(&sp->cost, rows + 1) - spec__cost(&sp->cost, rows);
+    const double each = spec__cost(&sp->draft_cost, sp->n_live) / sp->n_live;
+    const int    most = q->room < sp->o.most ? q->room : sp->o.most;
+    return q->n < most && (q->n < sp->o.least || p > rate * (row + each));
+}
+
+/* The guess that was picked joins the others. False: it is none. */
+static bool spec__drafted(spec *sp, spec_seq *q) {
+    const int32_t id = q->id[q->n];
+    const bool    sure = q->sure >= sp->o.p_min || q->n < sp->o.least;
+    if (id < 0 || tok_is_eog(sp->eng->v, id) || !sure) return false;   /* behind an end there is nothing to guess */
+    q->kind[q->n] = (uint8_t)spec__kind(SPEC_DRAFT, q->sure);
+    q->p[q->n] = (q->n ? q->p[q->n - 1] : 1) * spec__chance(sp, q, SPEC_DRAFT, q->kind[q->n]);
+    q->n++;
+    return true;
+}
+
+/* Guesses of the draft for sp->live, round after round, as long as they are likely to pay beside `rows` rows. */
+static void spec__draft(spec *sp, int rows, double rate) {
+    const double t0 = clock_now();
+    int          n = 0;
+    for (int i = 0; i < sp->n_live; i++) {
+        sp->live[i]->from = SPEC_DRAFT;
+        sp->live[i]->n = 0;
+        if (spec__follow(sp, sp->live[i])) sp->live[n++] = sp->live[i];
+    }
+    for (sp->n_live = n; sp->n_live; sp->n_live = n) {
+        const double begun = clock_now();
+        const int    step = spec__draft_rows(sp), had = sp->n_live;
+        sp->logits = step ? fwd_step(sp->draft->f, sp->draft->row, step) : NULL;
+        kv_settle(sp->draft->kv, sp->logits != NULL);
+        if (!sp->logits) {
+            for (int i = 0; i < sp->n_live; i++) spec_rest(sp->live[i]);
+            break;
+        }
+        pool_run(sp->draft->p, spec__pick, sp);
+        if (step == had) spec__took(&sp->draft_cost, step, clock_now() - begun);
+        n = 0;
+        for (int i = 0; i < had; i++) {
+            spec_seq *q = sp->live[i];
+            const bool one = spec__drafted(sp, q);
+            rows += one;
+            if (one && spec__goes_on(sp, q, rows, rate)) sp->live[n++] = q;
+        }
+    }
+    sp->drafting += clock_now() - t0;
+}
+
+/* --- how many --- */
+
+/* Tokens per second that q can expect of its first guesses, the best number of them, and of as many as it likes of the draft's. */
+static double spec__best(const spec *sp, const spec_seq *q, int rows, double share, bool draft) {
+    const double base = spec__cost(&sp->cost, rows), mean = spec__mean(sp, q, SPEC_DRAFT);
+    const double each = draft && sp->draft_cost.pace > 0 ? spec__cost(&sp->draft_cost, 1) : 0;
+    const int    most = q->room < sp->o.most ? q->room : sp->o.most;
+    double       best = 1 / share, sum = 1, p = 1;
+    for (int k = 0; k < (draft ? most : q->n); k++) {
+        sum += draft ? p *= mean : q->p[k];
+        const double rate = sum / (share + spec__cost(&sp->cost, rows + k + 1) - base + each * (k + 1));
+        if (rate > best) best = rate;
+    }
+    return best;
+}
+
+/* Of all guesses the likeliest, as many as give the most tokens per second beside n sequences' own rows; `rows` of all kinds. */
+static void spec__choose(spec *sp, spec_seq **q, int n, int rows) {
+    const double base = spec__cost(&sp->cost, rows), plain = spec__cost(&sp->cost, n);
+    double       sum = n, best = n / plain;
+    int          m = 0, keep = 0;
+    memset(sp->taken, 0, (size_t)n * sizeof *sp->taken);
+    for (; m < sp->n_rows; m++) {
+        int who = -1;
+        for (int i = 0; i < n; i++) {
+            if (sp->taken[i] == q[i]->n) continue;
+            const bool due = sp->taken[i] < sp->o.least, held = who >= 0 && sp->taken[who] < sp->o.least;
+            if (who < 0 || due > held || (due == held && q[i]->p[sp->taken[i]] > q[who]->p[sp->taken[who]])) who = i;
+        }
+        if (who < 0) break;
+        const bool due = sp->taken[who] < sp->o.least;
+        sum += q[who]->p[sp->taken[who]++];
+        sp->order[m] = who;
+        const double rate = sum / (plain + spec__cost(&sp->cost, rows + m + 1) - base);
+        if (due || rate > best) best = rate, keep = m + 1;
+    }
+    memset(sp->taken, 0, (size_t)n * sizeof *sp->taken);
+    for (int i = 0; i < keep; i++) sp->taken[sp->order[i]]++;
+    for (int i = 0; i < n; i++) q[i]->n = sp->taken[i];
+}
+
+/* Guesses for each of n sequences that decode in the coming step, which has `others` rows beside. */
+static void spec_propose(spec *sp, spec_seq **q, int n, int others) {
+    const int rows = n + others;
+    sp->drafting = 0;
+    spec__fade(&sp->rate[0][0], SPEC_SOURCES * SPEC_KINDS, 0.999f);
+    spec__fade(sp->mean, SPEC_SOURCES, 0.999f);
+    for (int i = 0; i < n; i++) {
+        q[i]->n = 0;
+        spec__read(sp, q[i]);
+        spec__fade(&q[i]->rate[0][0], SPEC_SOURCES * SPEC_KINDS, 0.98f);
+        spec__fade(q[i]->mean, SPEC_SOURCES, 0.98f);
+    }
+    if (!n || !spec__near(&sp->cost, n)) return;   /* a step without guesses, to compare with */
+    const double plain = spec__cost(&sp->cost, n), share = plain / n;
+    sp->n_live = 0;
+    for (int i = 0; i < n; i++) {
+        const int most = q[i]->room < sp->o.most ? q[i]->room : sp->o.most;
+        if (sp->o.lookup) spec__look(sp, q[i], most);
+        if (!sp->draft || most < 1) continue;
+        const double own = q[i]->n ? spec__best(sp, q[i], rows, share, false) : 1 / share;
+        if (spec__best(sp, q[i], rows, share, true) > own || (sp->o.least && !q[i]->n)) sp->live[sp->n_live++] = q[i];
+    }
+    if (sp->n_live) spec__draft(sp, rows, n / plain);
+    spec__choose(sp, q, n, rows);
+}
+
+/* The first `right` guesses of q were what the sampler picked; `judged` of them were looked at. The first `done` tokens are as they were
+ * when they were guessed. */
+static void spec_verdict(spec *sp, spec_seq *q, int right, int judged, int done) {
+    for (int i = 0; i < judged; i++) {
+        spec__learn(&q->rate[q->from][q->kind[i]], &sp->rate[q->from][q->kind[i]], i < right);
+        spec__learn(&q->mean[q->from], &sp->mean[q->from], i < right);
+        sp->depth_tried[q->from][i]++;
+        sp->depth_hit[q->from][i] += i < right;
+    }
+    sp->guessed[q->from] += q->n;
+    sp->hit[q->from] += right;
+    sp->chosen[q->n]++;
+    if (q->done > done + right) q->done = done + right;
+}
+
+/* A step of `rows` rows, none of them a prompt's, gave n sequences so many tokens, in so many seconds with all that belongs to it. The
+ * first one is slow, since it touches memory that the others find touched. */
+static void spec_time(spec *sp, int n, int rows, int tokens, double seconds) {
+    if (!sp->warm) {
+        sp->warm = true;
+        return;
+    }
+    spec__took(&sp->cost, rows, seconds - sp->drafting);
+    sp->real_s += seconds;
+    sp->plain_s += spec__cost(&sp->cost, n) * tokens / n;
+    sp->draft_s += sp->drafting;
+    sp->tokens += tokens;
+    sp->turns += n;
+}
+
+/* --- finished texts --- */
+
+/* Room for n tokens more; the older half makes it. */
+static void spec__past_room(spec_text *t, int n) {
+    if (t->n + n <= SPEC_PAST) return;
+    int from = t->n / 2 > t->n + n - SPEC_PAST ? t->n / 2 : t->n + n - SPEC_PAST;
+    if (from > t->n) from = t->n;
+    memmove(t->id, t->id + from, (size_t)(t->n - from) * sizeof *t->id);
+    t->n -= from;
+    spec__relink(t);
+}
+
+/* The text is over, n_prompt of its tokens are the prompt: others may go the same way. */
+static void spec_finished(spec *sp, const tok_ids *ids, int n_prompt) {
+    if (!sp || !sp->o.lookup) return;
+    const int n = (int)ids->n, from = n_prompt > SPEC_LEAD ? n_prompt - SPEC_LEAD : 0;
+    if (n - from < SPEC_GRAM || n - from > SPEC_PAST / 4) return;
+    spec__past_room(&sp->past, n - from + 1);
+    spec__text_add(&sp->past, -1);
+    for (int i = from; i < n; i++) spec__text_add(&sp->past, ids->id[i]);
+}
+
+static const char spec_arch[] = "lookup_cache";
+
+static uint64_t spec__mark(const tok_vocab *v) {
+    uint64_t h = 0;
+    for (int32_t id = 0; id < tok_count(v); id++) h = bytes_hash(h, tok_text(v, id));
+    return h;
+}
+
+static void spec__sum(const int32_t *id, uint64_t n, char out[17]) {
+    snprintf(out, 17, "%016llx", (unsigned long long)bytes_hash(0, (bytes){(const uint8_t *)id, (size_t)n * sizeof *id}));
+}
+
+/* The tokens in an open file, when they are of this vocabulary and as they were written. */
+static bool spec__cache_tokens(spec *sp, const gguf_file *g, err_t *e) {
+    const gguf_tensor *t = gguf_tensor_find(g, "tokens");
+    bytes              arch = {0}, vocab = {0}, sum = {0};
+    uint64_t           version = 0;
+    char               want[17];
+    sp->strange = gguf_get_str(g, "general.architecture", &arch, e) != 1 || !bytes_is(arch, spec_arch);
+    if (sp->strange) return err_set(e, EXIT_INPUT, "%s: is no lookup cache", g->path);
+    if (gguf_get_u64(g, "lookup_cache.version", 0, UINT32_MAX, &version, e) != 1 || version != SPEC_VERSION)
+        return err_set(e, EXIT_INPUT, "%s: no lookup cache of version %d", g->path, SPEC_VERSION);
+    snprintf(want, sizeof want, "%016llx", (unsigned long long)sp->mark);
+    if (gguf_get_str(g, "lookup_cache.vocabulary", &vocab, e) != 1 || !bytes_is(vocab, want))
+        return err_set(e, EXIT_INPUT, "%s: of another vocabulary", g->path);
+    if (!t || t->type != K_I32 || t->n_dims != 1 || t->dim[0] > SPEC_PAST) return err_set(e, EXIT_INPUT, "%s: its tensor has another shape", g->path);
+    const int32_t *id = (const int32_t *)(const void *)t->data;
+    spec__sum(id, t->dim[0], want);
+    if (gguf_get_str(g, "lookup_cache.sum", &sum, e) != 1 || !bytes_is(sum, want)) return err_set(e, EXIT_INPUT, "%s: is damaged", g->path);
+    for (uint64_t i = 0; i < t->dim[0]; i++)
+        if (id[i] < -1 || id[i] >= sp->eng->m.hp.n_vocab) return err_set(e, EXIT_INPUT, "%s: is damaged", g->path);
+    for (uint64_t i = 0; i < t->dim[0]; i++) spec__text_add(&sp->past, id[i]);
+    sp->n_kept = sp->past.n;
+    return true;
+}
+
+/* Finished texts of earlier runs. What cannot be used is told and not used. */
+static void spec__cache_open(spec *sp) {
+    gguf_file   g;
+    err_t       why = {0};
+    struct stat st;
+    if (!sp->o.cache) return;
+    sp->mark = spec__mark(sp->eng->v);
+    if (stat(sp->o.cache, &st) ? errno == ENOENT : S_ISREG(st.st_mode) && !st.st_size) return;
+    sp->strange = true;                               /* until it has been looked at */
+    bool ok = gguf_open(&g, sp->o.cache, &why);
+    if (ok) {
+        ok = spec__cache_tokens(sp, &g, &why);
+        gguf_close(&g);
+    }
+    if (!ok) log_warn("%s; it is not used%s", why.text, sp->strange ? ", and left as it is" : " and made anew");
+}
+
+/* Keeps the finished texts, when there are new ones. */
+static bool spec_save(spec *sp, err_t *e) {
+    gguf_writer    w;
+    char           word[17];
+    const uint64_t n = sp ? (uint64_t)sp->past.n : 0;
+    if (!sp || !sp->o.cache || sp->strange || !n || sp->past.n == sp->n_kept) return true;
+    if (!gguf_write_start(&w, sp->o.cache, 64, NULL, e)) return false;
+    snprintf(word, sizeof word, "%016llx", (unsigned long long)sp->mark);
+    gguf_write_str(&w, "general.architecture", bytes_of(spec_arch));
+    gguf_write_u32(&w, "general.alignment", 64);
+    gguf_write_u32(&w, "lookup_cache.version", SPEC_VERSION);
+    gguf_write_str(&w, "lookup_cache.vocabulary", bytes_of(word));
+    spec__sum(sp->past.id, n, word);
+    gguf_write_str(&w, "lookup_cache.sum", bytes_of(word));
+    gguf_write_tensor(&w, bytes_of("tokens"), K_I32, 1, &n);
+    if (gguf_write_data(&w, sp->past.id, (size_t)n * sizeof *sp->past.id, e)) return gguf_write_finish(&w, e);
+    gguf_write_drop(&w);
+    return false;
+}
+
+/* --- opening --- */
+
+/* Guesses that a step may hold beside the rows of n_seqs sequences; 0: none are made. */
+static int spec_rows(const spec_opts *o, int n_seqs) {
+    if (!o->draft && !o->lookup) return 0;
+    return n_seqs > 1 && o->most < SPEC_ROWS ? SPEC_ROWS : o->most;
+}
+
+/* Whether both vocabularies are the same, token by token; one may have some more at its end, for padding. */
+static bool spec__same_words(const tok_vocab *a, const tok_vocab *b, const char *path, err_t *e) {
+    const int32_t na = tok_count(a), nb = tok_count(b), n = na < nb ? na : nb;
+    for (int32_t id = 0; id < n; id++) {
+        const bytes x = tok_text(a, id), y = tok_text(b, id);
+        if (!bytes_eq(x, y))
+            return err_set(e, EXIT_INPUT, "%s: not the target's vocabulary: token %d is '%.*s', the target's is '%.*s'", path, id,
+                           y.n < 100 ? (int)y.n : 100, y.p, x.n < 100 ? (int)x.n : 100, x.p);
+    }
+    return abs(na - nb) <= SPEC_PAD ||
+           err_set(e, EXIT_INPUT, "%s: not the target's vocabulary: it has %d tokens, the target %d", path, nb, na);
+}
+
+/* The draft model on the target's threads, with a cache for as many tokens. */
+static bool spec__draft_open(spec *sp, const char *pre, const fwd_opts *fo, const kv_opts *ko, int n_seqs, err_t *e) {
+    const int own = sp->eng->m.hp.n_vocab;
+    fwd_opts  fd = *fo;
+    kv_opts   kd = *ko;
+    if (!gguf_open(&sp->g, sp->o.draft, e)) return false;
+    if (!(sp->v = tok_load(&sp->g, pre, e)) || !spec__same_words(sp->eng->v, sp->v, sp->o.draft, e)) return false;
+    fd.rope = fwd_defaults.rope;
+    kd.block = sp->eng->kv->opts.block;
+    kd.cache = NULL;
+    kd.mem_bytes = 0;
+    kd.max_blocks = sp->eng->kv->group[0].max_blocks;
+    if (!(sp->draft = engine_open_beside(&sp->g, sp->v, &fd, &kd, sp->eng, n_seqs, SPEC_LAG * n_seqs, e))) return false;
+    if (sp->draft->m.hp.n_vocab < own) sp->wide = mem_aligned((size_t)n_seqs * (size_t)own, sizeof *sp->wide);
+    return true;
+}
+
+static void spec_close(spec *sp) {
+    if (!sp) return;
+    engine_close(sp->draft);
+    tok_free(sp->v);
+    if (sp->g.path) gguf_close(&sp->g);
+    spec__text_drop(&sp->past);
+    void *own[] = {sp->live, sp->taken, sp->order, sp->wide, sp};
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++) mem_free(own[i]);
+}
+
+/* For an engine whose steps have room for spec_rows() beside n_seqs sequences. NULL: words in e. */
+static spec *spec_open(const engine *eng, const spec_opts *o, const char *pre, const fwd_opts *fo, const kv_opts *ko, int n_seqs, err_t *e) {
+    const int room = (eng->max_out < eng->n_batch ? eng->max_out : eng->n_batch) - n_seqs, want = spec_rows(o, n_seqs);
+    spec     *sp = mem_new(1, sizeof *sp);
+    sp->o = *o;
+    sp->eng = eng;
+    sp->n_rows = want < room ? want : room > 0 ? room : 0;
+    if (sp->o.least > sp->o.most) sp->o.least = sp->o.most;
+    sp->live = mem_new((size_t)n_seqs, sizeof *sp->live);
+    sp->taken = mem_new((size_t)n_seqs, sizeof *sp->taken);
+    sp->order = mem_new((size_t)sp->n_rows, sizeof *sp->order);
+    if (!o->draft || spec__draft_open(sp, pre, fo, ko, n_seqs, e)) {
+        spec__cache_open(sp);
+        return sp;
+    }
+    spec_close(sp);
+    return NULL;
+}
+
+/* For a text whose tokens and sampler are the owner's. */
+static spec_seq *spec_seq_new(const spec *sp, const tok_ids *ids, const samp *sm, const tok_ids *banned) {
+    spec_seq *q = mem_new(1, sizeof *q);
+    q->ids = ids;
+    q->sm = sm;
+    q->banned = banned;
+    if (sp->draft) q->twin = samp_twin(sm);
+    return q;
+}
+
+static void spec_seq_free(spec_seq *q) {
+    if (!q) return;
+    spec_rest(q);
+    spec__text_drop(&q->text);
+    samp_free(q->twin);
+    mem_free(q);
+}
+
+/* --- what came of it --- */
+
+static long long spec_guessed(const spec *sp, spec_source from) { return sp ? sp->guessed[from] : 0; }
+static long long spec_accepted(const spec *sp, spec_source from) { return sp ? sp->hit[from] : 0; }
+static double    spec_speedup(const spec *sp) { return sp && sp->real_s > 0 && sp->plain_s > 0 ? sp->plain_s / sp->real_s : 1; }
+
+/* Lines for people, about the sources that guessed. */
+static void spec_report(const spec *sp, str *s) {
+    const long long all = sp ? sp->guessed[SPEC_LOOKUP] + sp->guessed[SPEC_DRAFT] : 0;
+    if (!all || !sp->turns) return;
+    str_fmt(s, "llmrun: speculation %.2fx plain decoding: %lld tokens in %lld steps, %.2f a step\n", spec_speedup(sp), sp->tokens, sp->turns,
+            (double)sp->tokens / (double)sp->turns);
+    for (int from = SPEC_SOURCES - 1; from >= 0; from--) {
+        if (!sp->guessed[from]) continue;
+        str_fmt(s, "llmrun: %-11s %lld guessed, %lld accepted (%.1f %%), by depth", spec_names[from], sp->guessed[from], sp->hit[from],
+                100.0 * (double)sp->hit[from] / (double)sp->guessed[from]);
+        for (int i = 0; i < SPEC_MOST && sp->depth_tried[from][i]; i++)
+            str_fmt(s, " %.0f", 100.0 * (double)sp->depth_hit[from][i] / (double)sp->depth_tried[from][i]);
+        str_put(s, from == SPEC_DRAFT ? " %;" : " %\n");
+        if (from == SPEC_DRAFT) str_fmt(s, " %.3f s of drafting\n", sp->draft_s);
+    }
+    if (g_log_level < LOG_VERBOSE) return;
+    str_put(s, "llmrun: guesses     taken:");
+    for (int i = 0; i <= SPEC_MOST; i++)
+        if (sp->chosen[i]) str_fmt(s, " %d in %lld,", i, sp->chosen[i]);
+    str_put(s, " steps; ms for rows:");
+    for (int i = 1; i <= SPEC_COST; i++)
+        if (sp->cost.n[i]) str_fmt(s, " %d %.2f,", i, sp->cost.s[i] * sp->cost.pace * 1e3);
+    if (sp->draft) str_fmt(s, " of the draft: 1 %.2f", spec__cost(&sp->draft_cost, 1) * 1e3);
+    str_put(s, "\n");
+}
+
 /* ===== [sched] many requests through one model =====
  * Continuous batching: every step takes one row of each sequence that is being continued and fills up with rows of prompts
  * that are being read, oldest first; a sequence leaves when it ends and the next one takes its place. Prompts are read in
@@ -8886,7 +9415,6 @@ static double hist_at(const hist *h, double p) {
 
 typedef struct {
     int  n_seqs;                                      /* sequences in flight */
-    int  chunk;                                       /* rows of prompts in a step */
     bool fixed;                                       /* static batches, for comparison: their rows run until the last one has ended */
     bool stress;                                      /* the youngest makes room before every step */
 } sched_opts;
@@ -8900,6 +9428,7 @@ typedef struct sched_seq {
     tok_ids      ids;                                 /* prompt, answer behind it */
     int          n_prompt;
     int64_t      n_most;                              /* tokens of the answer, -1: until it ends */
+    int          shift;                               /* tokens that stay when the context is full, and it goes on; -1: it ends */
     samp        *sm;
     const bytes *stop;                                /* [n_stop] the owner's */
     int          n_stop;
@@ -8910,8 +9439,8 @@ typedef struct sched_seq {
     void        *owner;
 
     str          text;                                /* the answer; once it has ended, up to the stop string */
-    req_token   *tok;                                 /* [n_gen] where scored */
-    int32_t     *top_id;                              /* [n_gen, top] */
+    req_token   *tok;                                 /* [n_gen] */
+    int32_t     *top_id;                              /* [n_gen, top] where scored */
     float       *top_lp;
     const char  *finish;                              /* NULL: on its way */
     err_t        err;                                 /* what ended it in place of an answer */
@@ -8924,8 +9453,13 @@ typedef struct sched_seq {
     bool         over;                                /* fixed: it has ended, and its row goes on with the others' */
     tok_stream   stream;
     float       *raw;                                 /* [V] logits before the sampler, where scored */
-    int32_t      picked;
-    float        lp;
+    spec_seq    *guess;                               /* NULL: none are made */
+    int          n_guess;                             /* in this step */
+    int          at, n_pick;                          /* its first row of logits; what the sampler made of them: */
+    struct {
+        int32_t  id;                                  /* -1: no token is possible, -2: the logits are none */
+        float    lp;
+    }            pick[SPEC_MOST + 1];
     int          cap;
     struct sched_seq *next;
 } sched_seq;
@@ -8933,6 +9467,7 @@ typedef struct sched_seq {
 static void sched_seq_free(sched_seq *q) {
     if (!q) return;
     kv_seq_free(q->kv);
+    spec_seq_free(q->guess);
     samp_free(q->sm);
     tok_ids_drop(&q->ids);
     str_drop(&q->text);
@@ -8945,6 +9480,7 @@ static sched_seq *sched_seq_new(const engine *eng, const tok_ids *prompt, samp *
     sched_seq *q = mem_new(1, sizeof *q);
     q->sm = sm;
     q->n_most = -1;
+    q->shift = -1;
     q->keep = INT_MAX;
     q->scored = scored;
     q->top = top;
@@ -8963,6 +9499,7 @@ static sched_seq *sched_seq_new(const engine *eng, const tok_ids *prompt, samp *
 
 typedef struct {
     long long steps, prefill, decode, cached, preempted, ended;   /* steps; rows of each kind; prompt tokens adopted; sequences */
+    long long written;                                /* tokens of answers */
     double    busy_s;                                 /* in steps */
     double    slots, waste;                           /* summed over steps: positions of held blocks; those without a token */
     hist      ttft, tpot, itl, e2e;
@@ -8970,10 +9507,12 @@ typedef struct {
 
 typedef struct {
     engine      *eng;
+    spec        *guesser;                             /* NULL: no guesses are made */
+    spec_seq   **asks;                                /* [n_seqs] who decodes in this step */
     sched_opts   o;
     sched_seq  **run;                                 /* [n_run] in flight, by age */
     sched_seq  **out;                                 /* [n_out] whose logits the step gives */
-    int          n_run, n_out, n_rows;
+    int          n_run, n_out, n_rows, n_logits;
     bool         filling;                             /* fixed: newcomers may still join */
     sched_seq   *first, *last;                        /* waiting, in order */
     sched_seq   *ended, *ended_last;
@@ -8991,17 +9530,20 @@ static void sched_free(sched *sc) {
     tok_ids_drop(&sc->endless);
     mem_free(sc->run);
     mem_free(sc->out);
+    mem_free(sc->asks);
     mem_free(sc);
 }
 
-/* The engine is one of engine_open_batch() for as many sequences. */
-static sched *sched_new(engine *eng, const sched_opts *o, err_t *e) {
+/* The engine is one for as many sequences; guesser: for the same number of them, NULL: no guesses. */
+static sched *sched_new(engine *eng, spec *guesser, const sched_opts *o, err_t *e) {
     sched *sc = mem_new(1, sizeof *sc);
     sc->eng = eng;
+    sc->guesser = o->fixed ? NULL : guesser;
     sc->o = *o;
     if (sc->o.n_seqs > eng->max_out) sc->o.n_seqs = eng->max_out;
     sc->run = mem_new((size_t)sc->o.n_seqs, sizeof *sc->run);
     sc->out = mem_new((size_t)sc->o.n_seqs, sizeof *sc->out);
+    sc->asks = mem_new((size_t)sc->o.n_seqs, sizeof *sc->asks);
     if (gen_banned(eng, false, &sc->never, e) && gen_banned(eng, true, &sc->endless, e)) return sc;
     sched_free(sc);
     return NULL;
@@ -9016,6 +9558,7 @@ static void sched__append(sched_seq **first, sched_seq **last, sched_seq *q) {
 
 /* The sequence waits for its turn; it must stay until sched_ended() tells of it, or the schedule is gone. */
 static void sched_add(sched *sc, sched_seq *q) {
+    if (sc->guesser && !q->guess) q->guess = spec_seq_new(sc->guesser, &q->ids, q->sm, q->ignore_eos ? &sc->endless : &sc->never);
     sc->n_waiting++;
     sched__append(&sc->first, &sc->last, q);
 }
@@ -9041,6 +9584,8 @@ static void sched__end(sched *sc, sched_seq *q) {
     sched__leave(sc, i);
     kv_seq_free(q->kv);
     q->kv = NULL;
+    spec_rest(q->guess);
+    if (q->finish) spec_finished(sc->guesser, &q->ids, q->n_prompt);
     sc->st.ended++;
     if (q->n_gen) hist_add(&sc->st.e2e, q->t_last - q->t_in);
     if (q->n_gen > 1) hist_add(&sc->st.tpot, (q->t_last - q->t_first) / (q->n_gen - 1));
@@ -9054,6 +9599,7 @@ static void sched__yield(sched *sc, sched_seq *q) {
     kv_seq_free(q->kv);
     q->kv = NULL;
     q->done = 0;
+    spec_rest(q->guess);
     if (q->n_gen) return;
     sc->st.cached -= q->n_cached;
     q->n_cached = 0;
@@ -9095,13 +9641,18 @@ static bool sched__reserve(sched *sc, sched_seq *q, int to) {
     return true;
 }
 
-/* Rows for positions [from, q->kv->n), which are reserved. */
+/* Rows for positions [from, q->kv->n), which are reserved, and behind the last token for its guesses if there is room. */
 static void sched__rows(sched *sc, sched_seq *q, int from) {
     const int n = (int)q->ids.n;
-    for (int i = from; i < q->kv->n; i++) sc->eng->row[sc->n_rows++] = (fwd_row){q->ids.id[i], i, q->kv, i == n - 1};
-    if (q->kv->n == n) sc->out[sc->n_out++] = q;
     q->queued = true;
+    q->at = sc->n_logits;
+    for (int i = from; i < q->kv->n; i++) sc->eng->row[sc->n_rows++] = (fwd_row){q->ids.id[i], i, q->kv, i == n - 1};
     kv_claim(q->kv, q->ids.id);
+    if (q->kv->n < n) return;
+    if (q->n_guess && !kv_reserve(q->kv, n + q->n_guess)) q->n_guess = 0;
+    for (int i = 0; i < q->n_guess; i++) sc->eng->row[sc->n_rows++] = (fwd_row){q->guess->id[i], n + i, q->kv, true};
+    sc->n_logits += 1 + q->n_guess;
+    sc->out[sc->n_out++] = q;
 }
 
 static bool sched__twin_runs(const sched *sc, const sched_seq *q) {
@@ -9127,12 +9678,38 @@ static bool sched__begin(sched *sc, sched_seq *q) {
     return !wait;
 }
 
-/* One row of every sequence that is being continued. */
+/* Whether one row continues the sequence. */
+static bool sched__decodes(const sched *sc, const sched_seq *q) {
+    const int n = (int)q->ids.n;
+    return q->kv && q->done == n - 1 && q->n_gen && n <= sc->eng->n_ctx;
+}
+
+/* Guesses for those who decode, as many as their texts have room for. */
+static void sched__guess(sched *sc) {
+    int n = 0, others = 0;
+    for (int i = 0; i < sc->n_run; i++) {
+        sched_seq *q = sc->run[i];
+        if (!sched__decodes(sc, q)) {
+            others += (int)q->ids.n - q->done;
+            continue;
+        }
+        const int64_t left = q->n_most < 0 ? INT_MAX : q->n_most - q->n_gen - 1, room = sc->eng->n_ctx - (int64_t)q->ids.n;
+        q->guess->room = (int)(left < room ? left : room);
+        q->guess->place = (uint64_t)q->n_gen;
+        sc->asks[n++] = q->guess;
+    }
+    spec_propose(sc->guesser, sc->asks, n, others < sc->eng->chunk ? others : sc->eng->chunk);
+    for (int i = 0; i < sc->n_run; i++)
+        if (sched__decodes(sc, sc->run[i])) sc->run[i]->n_guess = sc->run[i]->guess->n;
+}
+
+/* One row of every sequence that is being continued, and its guesses. */
 static void sched__decode(sched *sc) {
+    if (sc->guesser) sched__guess(sc);
     for (int i = 0; i < sc->n_run; i++) {
         sched_seq *q = sc->run[i];
         const int  n = (int)q->ids.n;
-        if (!q->kv || q->done != n - 1 || !q->n_gen || n > sc->eng->n_ctx) continue;
+        if (!sched__decodes(sc, q)) continue;
         if (sched__reserve(sc, q, n)) sched__rows(sc, q, n - 1);
         else if (q->kv) {
             err_set(&q->err, EXIT_RESOURCE, "the KV cache has no room for %d tokens (--kv-mem, --kv-blocks)", n);
@@ -9144,7 +9721,7 @@ static void sched__decode(sched *sc) {
 
 /* Rows that a step may have: fewer where somebody waits for his next token. */
 static int sched__budget(const sched *sc) {
-    const int room = sc->eng->n_batch - sc->n_rows, most = sc->n_rows + (sc->o.chunk < room ? sc->o.chunk : room);
+    const int room = sc->eng->n_batch - sc->n_rows, most = sc->n_rows + (sc->eng->chunk < room ? sc->eng->chunk : room);
     if (!sc->n_rows || sc->row_s <= 0) return most;
     const double n = SCHED_STEP_S / sc->row_s;
     const int    least = sc->n_rows + SCHED_ROWS_LEAST;
@@ -9201,8 +9778,8 @@ static void sched__dismiss(sched *sc) {
 /* The rows of the next step. */
 static int sched__plan(sched *sc) {
     for (;;) {
-        sc->n_rows = sc->n_out = 0;
-        for (int i = 0; i < sc->n_run; i++) sc->run[i]->queued = false;
+        sc->n_rows = sc->n_out = sc->n_logits = 0;
+        for (int i = 0; i < sc->n_run; i++) sc->run[i]->queued = false, sc->run[i]->n_guess = 0;
         sched__decode(sc);
         const int budget = sched__budget(sc);
         sched__admit(sc, budget);
@@ -9221,11 +9798,12 @@ static int sched__plan(sched *sc) {
 
 /* --- tokens --- */
 
-/* Log-probabilities of the model itself, whatever the sampler makes of them: of the picked token and of the likeliest. */
-static void sched__score(sched_seq *q, int n_vocab) {
-    const double norm = (double)q->raw[q->picked] - gen_logprob(q->raw, n_vocab, q->picked);
-    int32_t     *id = q->top_id + (size_t)q->n_gen * (size_t)q->top;
-    float       *lp = q->top_lp + (size_t)q->n_gen * (size_t)q->top;
+/* Log-probabilities of the model itself, whatever the sampler makes of them, at place i of the answer: of the likeliest, and, returned,
+ * of the picked token. */
+static float sched__score(sched_seq *q, int n_vocab, int32_t picked, int i_gen) {
+    const double norm = (double)q->raw[picked] - gen_logprob(q->raw, n_vocab, picked);
+    int32_t     *id = q->top_id + (size_t)i_gen * (size_t)q->top;
+    float       *lp = q->top_lp + (size_t)i_gen * (size_t)q->top;
     int          n = 0;
     for (int32_t i = 0; q->top && i < n_vocab; i++) {
         int at = n < q->top ? n : q->top;
@@ -9241,34 +9819,46 @@ static void sched__score(sched_seq *q, int n_vocab) {
         if (i >= n) id[i] = -1;
         else lp[i] = (float)((double)lp[i] - norm);
     }
-    q->lp = (float)((double)q->raw[q->picked] - norm);
+    return (float)((double)q->raw[picked] - norm);
 }
 
-/* Every thread: picks the next token of some sequences. Which thread does it changes nothing. */
+/* What the sampler takes from one row of logits, -1 or -2 as pick.id says. */
+static int32_t sched__pick_row(const sched *sc, sched_seq *q, float *logits) {
+    const int n_vocab = sc->eng->m.hp.n_vocab, i = q->n_gen + q->n_pick;
+    if (!gen_finite(logits, (size_t)n_vocab)) return -2;
+    if (q->scored) memcpy(q->raw, logits, (size_t)n_vocab * sizeof *logits);
+    const tok_ids *banned = q->ignore_eos ? &sc->endless : &sc->never;
+    for (size_t k = 0; k < banned->n; k++) logits[banned->id[k]] = -INFINITY;
+    const int32_t id = samp_pick(q->sm, logits, (uint64_t)i);
+    if (id < 0) return -1;
+    samp_accept(q->sm, id, false);
+    q->pick[q->n_pick].lp = q->scored && !q->over ? sched__score(q, n_vocab, id, i) : 0;
+    return id;
+}
+
+/* Every thread: picks the next tokens of some sequences, row after row as long as the guess was right. Which thread does it changes
+ * nothing. */
 static void sched__pick(void *ctx, int ith) {
-    sched    *sc = ctx;
-    const int n_vocab = sc->eng->m.hp.n_vocab;
+    sched *sc = ctx;
     (void)ith;
     for (int i; (i = pool_next(sc->eng->p)) < sc->n_out;) {
         sched_seq *q = sc->out[i];
-        float     *logits = sc->logits + (size_t)i * (size_t)n_vocab;
-        q->picked = -2;
-        if (!gen_finite(logits, (size_t)n_vocab)) continue;
-        if (q->scored) memcpy(q->raw, logits, (size_t)n_vocab * sizeof *logits);
-        const tok_ids *banned = q->ignore_eos ? &sc->endless : &sc->never;
-        for (size_t k = 0; k < banned->n; k++) logits[banned->id[k]] = -INFINITY;
-        q->picked = samp_pick(q->sm, logits, (uint64_t)q->n_gen);
-        if (q->picked < 0) continue;
-        samp_accept(q->sm, q->picked, false);
-        if (q->scored && !q->over) sched__score(q, n_vocab);
+        float     *logits = sc->logits + (size_t)q->at * (size_t)sc->eng->m.hp.n_vocab;
+        int32_t    id;
+        q->n_pick = 0;
+        do {
+            id = q->pick[q->n_pick].id = sched__pick_row(sc, q, logits);
+            logits += sc->eng->m.hp.n_vocab;
+        } while (q->n_pick++ < q->n_guess && id == q->guess->id[q->n_pick - 1] && !tok_is_eog(sc->eng->v, id));
     }
 }
 
-/* Room for the scores of one more token. */
-static void sched__score_room(sched_seq *q) {
-    if (!q->scored || q->n_gen < q->cap) return;
-    q->cap = q->cap ? 2 * q->cap : 64;
+/* Room for what is known of the tokens that may come. */
+static void sched__room(sched_seq *q) {
+    if (q->n_gen + q->n_guess < q->cap) return;
+    q->cap = 2 * q->cap + SPEC_MOST;
     q->tok = mem_grow(q->tok, (size_t)q->cap, sizeof *q->tok);
+    if (!q->scored) return;
     q->top_id = mem_grow(q->top_id, (size_t)q->cap * (size_t)q->top, sizeof *q->top_id);
     q->top_lp = mem_grow(q->top_lp, (size_t)q->cap * (size_t)q->top, sizeof *q->top_lp);
 }
@@ -9280,24 +9870,36 @@ static size_t sched__tail(const sched_seq *q) {
     return most - 1;
 }
 
-/* The picked token joins the text. Returns why the text ends with it, NULL: it goes on. */
-static const char *sched__join(sched *sc, sched_seq *q) {
+/* A full context drops the older half of what stands behind the kept tokens and reads the rest again at its new place, so that what
+ * follows is what a fresh run over the remaining tokens gives. */
+static void sched__shift(sched *sc, sched_seq *q) {
+    const int n = (int)q->ids.n, keep = q->shift, drop = (n - keep + 1) / 2;
+    log_info("context full at %d tokens: %d dropped behind the first %d", n - 1, drop, keep);
+    spec_cut(sc->guesser, q->guess, keep, drop);
+    memmove(q->ids.id + keep, q->ids.id + keep + drop, (size_t)(n - keep - drop) * sizeof *q->ids.id);
+    q->ids.n -= (size_t)drop;
+    if (q->n_prompt > keep) q->n_prompt = keep;
+    q->done = kv_truncate(q->kv, keep);
+}
+
+/* A picked token joins the text. Returns why the text ends with it, NULL: it goes on. */
+static const char *sched__join(sched *sc, sched_seq *q, int32_t id, float lp) {
     const size_t had = q->text.n, tail = sched__tail(q);
-    if (!q->ignore_eos && tok_is_eog(sc->eng->v, q->picked)) {
+    if (!q->ignore_eos && tok_is_eog(sc->eng->v, id)) {
         tok_stream_flush(&q->stream, &q->text);
         return "stop";
     }
-    tok_ids_add(&q->ids, q->picked);
-    tok_stream_push(&q->stream, q->picked, &q->text);
-    if (q->scored) q->tok[q->n_gen] = (req_token){q->picked, q->lp, q->text.n + (size_t)q->stream.n_held + q->stream.f4};
-    q->n_gen++;
+    tok_ids_add(&q->ids, id);
+    tok_stream_push(&q->stream, id, &q->text);
+    q->tok[q->n_gen++] = (req_token){id, lp, q->text.n + (size_t)q->stream.n_held + q->stream.f4};
+    sc->st.written++;
     const size_t stop = gen_stop_at(&q->text, had > tail ? had - tail : 0, q->stop, q->n_stop);
     if (stop < q->text.n) {
         q->text.n = stop;
         q->text.p[stop] = 0;
         return "stop";
     }
-    if (q->n_gen != q->n_most && (int)q->ids.n <= sc->eng->n_ctx) return NULL;
+    if (q->n_gen != q->n_most && ((int)q->ids.n <= sc->eng->n_ctx || (q->shift >= 0 && q->shift < (int)q->ids.n - 2))) return NULL;
     tok_stream_flush(&q->stream, &q->text);
     return "length";
 }
@@ -9308,31 +9910,47 @@ static void sched__told(sched *sc, sched_seq *q, double now) {
     q->t_last = now;
 }
 
-static void sched__tokens(sched *sc) {
-    for (int i = 0; i < sc->n_out; i++) sched__score_room(sc->out[i]);
-    mem_freeze("sampling");
-    pool_run(sc->eng->p, sched__pick, sc);
-    mem_thaw();
-    const double now = clock_now();
-    for (int i = 0; i < sc->n_out; i++) {
-        sched_seq  *q = sc->out[i];
-        const int   had = q->n_gen;
-        const char *finish = NULL;
-        if (q->over) {                                /* what it says now is nobody's */
-            tok_ids_add(&q->ids, q->picked < 0 ? q->ids.id[0] : q->picked);
-            continue;
-        }
-        if (q->picked >= 0) finish = sched__join(sc, q);
-        else if (q->picked == -1)
+/* All that was picked for q joins its text, up to where it ends. */
+static void sched__join_all(sched *sc, sched_seq *q, double now) {
+    const int had = q->n_gen, n = (int)q->ids.n;
+    int       right = 0;
+    if (!q->n_most) q->finish = "length";
+    for (int k = 0; k < q->n_pick && !q->finish && !q->err.code; k++) {
+        const int32_t id = q->pick[k].id;
+        if (id >= 0) q->finish = sched__join(sc, q, id, q->pick[k].lp);
+        else if (id == -1)
             err_set(&q->err, EXIT_INPUT, "no token is possible after token %zu: the logit biases forbid all of them", q->ids.n - 1);
         else
             err_set(&q->err, EXIT_INPUT,
-                    "the logits after token %zu hold a NaN or an infinity: damaged weights, or a model out of range", q->ids.n - 1);
-        if (q->n_gen > had) sched__told(sc, q, now);
-        q->over = finish || q->err.code;
-        q->finish = finish;
+                    "%s: the logits after token %zu hold a NaN or an infinity: damaged weights, or a model out of range",
+                    sc->eng->g->path, q->ids.n - 1);
+        right += k < q->n_guess && id == q->guess->id[k];
+        if (q->n_gen > had + k) sched__told(sc, q, now);
+    }
+    if (q->n_guess) spec_verdict(sc->guesser, q->guess, right, q->n_pick < q->n_guess ? q->n_pick : q->n_guess, n);
+    q->over = q->finish || q->err.code;
+    if (q->over) return;
+    q->done = kv_truncate(q->kv, n + right);
+    if ((int)q->ids.n > sc->eng->n_ctx) sched__shift(sc, q);
+}
+
+static void sched__tokens(sched *sc) {
+    const double now = clock_now();
+    for (int i = 0; i < sc->n_out; i++) {
+        sched_seq *q = sc->out[i];
+        if (q->over) tok_ids_add(&q->ids, q->pick[0].id < 0 ? q->ids.id[0] : q->pick[0].id);   /* what it says now is nobody's */
+        else sched__join_all(sc, q, now);
         if (q->over && !sc->o.fixed) sched__end(sc, q);
     }
+}
+
+/* Every token that the step has logits for. */
+static void sched__sample(sched *sc) {
+    for (int i = 0; i < sc->n_out; i++) sched__room(sc->out[i]);
+    mem_freeze("sampling");
+    pool_run(sc->eng->p, sched__pick, sc);
+    mem_thaw();
+    sched__tokens(sc);
 }
 
 /* --- the step --- */
@@ -9340,16 +9958,17 @@ static void sched__tokens(sched *sc) {
 static void sched__count(sched *sc, double seconds) {
     sched_stats *st = &sc->st;
     const int    block = sc->eng->kv->opts.block;
-    int          peak, decode = 0;
+    int          peak, decode = 0, guesses = 0;
     double       held = (double)kv_held(sc->eng->kv, &peak) * block, tails = 0;
     for (int i = 0; i < sc->n_run; i++) {
         const sched_seq *q = sc->run[i];
         decode += q->queued && q->n_gen && !q->over;
+        guesses += q->n_guess;
         if (q->kv) tails += (double)kv_seq_blocks(q->kv) * block - q->kv->n;
     }
     st->steps++;
     st->decode += decode;
-    st->prefill += sc->n_rows - decode;
+    st->prefill += sc->n_rows - decode - guesses;
     st->busy_s += seconds;
     st->slots += held;
     st->waste += tails;
@@ -9366,6 +9985,7 @@ static bool sched_step(sched *sc, int64_t n_ahead, err_t *e) {
         const int i = sched__youngest(sc);
         if (i > 0) sched__preempt(sc, i);
     }
+    const double begun = clock_now();
     if (!sched__plan(sc)) return false;
     const double t0 = clock_now();
     sc->logits = fwd_step(sc->eng->f, sc->eng->row, sc->n_rows);
@@ -9373,14 +9993,176 @@ static bool sched_step(sched *sc, int64_t n_ahead, err_t *e) {
         kv_settle(sc->eng->kv, false);
         return false;
     }
+    const long long decode = sc->st.decode, prefill = sc->st.prefill, written = sc->st.written;
     kv_settle(sc->eng->kv, true);
     sched__count(sc, clock_now() - t0);
     for (int i = 0; i < sc->n_run; i++)
-        if (sc->run[i]->queued) sc->run[i]->done = sc->run[i]->kv->n;
-    if (sc->n_out) sched__tokens(sc);
+        if (sc->run[i]->queued) sc->run[i]->done = sc->run[i]->kv->n - sc->run[i]->n_guess;
+    if (sc->n_out) sched__sample(sc);
+    if (sc->guesser && sc->st.prefill == prefill)
+        spec_time(sc->guesser, (int)(sc->st.decode - decode), sc->n_rows, (int)(sc->st.written - written), clock_now() - begun);
     sched__dismiss(sc);
-    engine_pack(sc->eng, n_ahead, sc->st.decode);
+    engine_pack(sc->eng, n_ahead, sc->st.written);
     return true;
+}
+
+/* ===== [text] one request, its text as it is made =====
+ * A schedule of one, told as it goes: what is certain of the text leaves at once.
+ * Door: text_run. */
+
+enum { TEXT_LONG = 100 };                             /* tokens from which a prompt is worth a progress line */
+
+/* Text on its way out. The end of it that may yet become a stop string is held back, and so are the tokens of that end. */
+typedef struct {
+    out_t          *out;
+    const gen_opts *o;
+    sched_seq      *q;
+    size_t          told;                             /* bytes that have left */
+    int             n_told;                           /* --ids: tokens */
+    bool            any;                              /* something has been written */
+    char            last;
+} text_sink;
+
+static bool text__write(text_sink *s, const void *p, size_t n) {
+    if (!n) return true;
+    s->any = true;
+    s->last = ((const char *)p)[n - 1];
+    return out_put(s->out, p, n) && out_flush(s->out);
+}
+
+/* Longest end of what has not left that begins some stop string. */
+static size_t text__may_stop(const text_sink *s) {
+    const str *t = &s->q->text;
+    size_t     most = 0;
+    for (int i = 0; i < s->q->n_stop; i++) {
+        const bytes stop = s->q->stop[i];
+        size_t      n = stop.n ? stop.n - 1 : 0;
+        if (n > t->n - s->told) n = t->n - s->told;
+        for (; n > most; n--)
+            if (memcmp(t->p + t->n - n, stop.p, n) == 0) most = n;
+    }
+    return most;
+}
+
+/* The tokens whose text ends within the first `go` bytes, as numbers. */
+static bool text__tell_ids(text_sink *s, size_t go) {
+    bool ok = true;
+    for (; ok && s->n_told < s->q->n_gen && s->q->tok[s->n_told].end <= go; s->n_told++) {
+        char num[16];
+        int  len = snprintf(num, sizeof num, s->any ? " %d" : "%d", s->q->tok[s->n_told].id);
+        ok = text__write(s, num, (size_t)len);
+    }
+    return ok;
+}
+
+/* What is certain by now leaves, as text or as the tokens that made it. False: nobody can be written to. */
+static bool text__tell(text_sink *s) {
+    const str   *t = &s->q->text;
+    const size_t go = s->q->finish ? t->n : t->n - text__may_stop(s), from = s->told;
+    s->told = go > from ? go : from;
+    return s->o->ids ? text__tell_ids(s, go) : go <= from || text__write(s, t->p + from, go - from);
+}
+
+/* What is still held, and the end of the line. */
+static void text__finish(text_sink *s) {
+    if (!s->q->finish) tok_stream_flush(&s->q->stream, &s->q->text);
+    s->q->finish = s->q->finish ? s->q->finish : "";
+    text__tell(s);
+    if (s->o->ids || (isatty(fileno(s->out->f)) && s->any && s->last != '\n')) text__write(s, "\n", 1);
+}
+
+/* A line on a terminal while a long prompt is read. */
+static void text__progress(const sched_seq *q, double since) {
+    const int  from = q->n_cached, all = q->n_prompt - from, done = q->done - from;
+    const bool over = q->n_gen || q->finish || q->err.code || done >= all;
+    if (g_log_level < LOG_NORMAL || all < TEXT_LONG || !isatty(STDERR_FILENO)) return;
+    if (!over) fprintf(stderr, "\rreading the prompt: %d of %d tokens", done, all);
+    if (!over && done > 0) fprintf(stderr, ", %.0f/s", done / (clock_now() - since + 1e-9));
+    fprintf(stderr, over ? "\r\033[K" : "\033[K");
+    fflush(stderr);
+}
+
+typedef struct {                                      /* what the summary tells */
+    int    n_prompt;                                  /* tokens of the prompt that were read */
+    double prompt_s, first_s, gen_s;                  /* prefill; program start to first token; the others after it */
+} text_stats;
+
+static void text__summary(const engine *eng, const spec *guesser, const sched_seq *q, const text_stats *st, uint64_t seed) {
+    struct rusage ru;
+    char          rate[64] = "";
+    str           s = {0};
+    if (g_log_level < LOG_NORMAL) return;
+    getrusage(RUSAGE_SELF, &ru);
+    if (q->n_gen > 1 && st->gen_s > 0) snprintf(rate, sizeof rate, " (%.2f tokens/s)", (q->n_gen - 1) / st->gen_s);
+    str_fmt(&s, "llmrun: load        %.3f s, %s kernels, %d thread%s\n", eng->t_open, k_level_name(), eng->p->n,
+            eng->p->n > 1 ? "s" : "");
+    str_fmt(&s, "llmrun: prompt      %d tokens in %.3f s (%.2f tokens/s)\n", st->n_prompt, st->prompt_s,
+            st->n_prompt / (st->prompt_s + 1e-9));
+    if (q->n_cached) str_fmt(&s, "llmrun: prompt      %d tokens before them came from %s\n", q->n_cached, eng->kv->opts.cache);
+    if (q->n_gen) str_fmt(&s, "llmrun: first token after %.3f s\n", st->first_s);
+    str_fmt(&s, "llmrun: generated   %d tokens in %.3f s%s\n", q->n_gen, st->gen_s, rate);
+    spec_report(guesser, &s);
+    str_fmt(&s, "llmrun: memory      %.1f MiB of KV cache, %.1f MiB at the peak, the mapped model among it\n",
+            (double)kv_bytes_peak(eng->kv) / 1048576, (double)ru.ru_maxrss / 1024);
+    str_fmt(&s, "llmrun: seed        %llu\n", (unsigned long long)seed);
+    fputs(s.p, stderr);
+    str_drop(&s);
+}
+
+/* Steps until the text ends, nobody listens, or an interrupt comes. */
+static void text__loop(sched *sc, text_sink *s, text_stats *st, err_t *e) {
+    const sched_seq *q = s->q;
+    const size_t     n_prompt = q->ids.n;
+    const double     t0 = clock_now();
+    double           t_first = 0;
+    text__progress(q, t0);
+    while (!g_interrupt && !q->finish && !q->err.code && sched_step(sc, q->n_gen ? s->o->n_predict : 0, e)) {
+        text__progress(q, t0);
+        if (!t_first && (q->n_gen || q->finish)) t_first = clock_now(), st->prompt_s = t_first - t0;
+        if (!text__tell(s)) break;
+    }
+    const double now = clock_now();
+    st->n_prompt = (q->n_gen || q->finish ? (int)n_prompt : q->done) - q->n_cached;
+    if (!t_first) st->prompt_s = now - t0;
+    if (q->n_gen) st->first_s = t_first - sc->eng->t_start, st->gen_s = now - t_first;
+}
+
+/* Streams the continuation of `prompt`, which gen_fits(), to out; guesser: NULL, or one for a single sequence. False: what went wrong is
+ * in e. */
+static bool text_run(engine *eng, spec *guesser, const tok_ids *prompt, const gen_opts *o, const samp_opts *so, uint64_t seed, out_t *out,
+                     err_t *e) {
+    const sched_opts alone = {1, false, false};
+    const int        n = (int)prompt->n, keep = o->n_keep < 0 || o->n_keep > n ? n : (int)o->n_keep;
+    const bool       begins = prompt->id[0] == tok_bos(eng->v);
+    sched           *sc = sched_new(eng, guesser, &alone, e);
+    samp            *sm = sc ? samp_new(so, eng->m.hp.n_vocab, seed, 0, e) : NULL;
+    text_sink        s = {.out = out, .o = o};
+    text_stats       st = {0};
+    if (!sm) {
+        sched_free(sc);
+        return false;
+    }
+    bytes *stop = mem_new((size_t)o->n_stop, sizeof *stop);
+    for (int i = 0; i < o->n_stop; i++) stop[i] = bytes_of(o->stop[i]);
+    sched_seq *q = s.q = sched_seq_new(eng, prompt, sm, false, 0);
+    q->n_most = o->n_predict < 0 ? -1 : o->n_predict;
+    q->ignore_eos = o->ignore_eos;
+    q->stop = stop;
+    q->n_stop = o->n_stop;
+    q->stream.special = o->special_out;
+    if (o->context_shift) q->shift = keep == 0 && begins ? 1 : keep;   /* a text without its start token is another text */
+    sched_add(sc, q);
+    text__loop(sc, &s, &st, e);
+    if (!e->code) *e = q->err;
+    if (q->finish && q->finish[0] == 'l' && q->n_gen != q->n_most)
+        log_warn("the context is full at %zu tokens (-c, --kv-mem and --kv-blocks bound it%s)", q->ids.n - 1,
+                 o->context_shift ? "" : "; --context-shift goes on without the oldest");
+    text__finish(&s);
+    if (!e->code && !out->why) text__summary(eng, guesser, q, &st, seed);
+    sched_seq_free(q);
+    sched_free(sc);
+    mem_free(stop);
+    return !e->code;
 }
 
 /* ===== [batch] a file of requests, one a line =====
@@ -9451,7 +10233,7 @@ typedef struct {
     long long        n_read, n_ok, n_bad, n_before, n_other;   /* lines read; answered, errors, answered before, other shards' */
     long long        n_prompt, n_gen, n_wanted;       /* tokens; the most that the lines read so far may take */
     double           t0, t_told;
-    long long        told_prefill, told_decode;
+    long long        told_prefill, told_written;
     bool             shown;
 } batch_work;
 
@@ -9758,13 +10540,13 @@ static void batch__progress(batch_work *b, bool last) {
     fprintf(stderr, "%s%lld done, %d running, %zu waiting%s", tty ? "\r" : "llmrun: ", b->n_ok + b->n_bad, b->sc->n_run, waiting,
             b->over ? "" : "+");
     fprintf(stderr, " | %.0f tokens/s read, %.0f written | %.0f %% shared", (double)(st->prefill - b->told_prefill) / gone,
-            (double)(st->decode - b->told_decode) / gone, seen > 0 ? 100 * (double)st->cached / seen : 0.0);
+            (double)(st->written - b->told_written) / gone, seen > 0 ? 100 * (double)st->cached / seen : 0.0);
     if (left >= 0) fprintf(stderr, " | %.0f:%02d left", floor(left / 60), (int)fmod(left, 60));
     fprintf(stderr, tty ? "\033[K" : "\n");
     fflush(stderr);
     b->t_told = now;
     b->told_prefill = st->prefill;
-    b->told_decode = st->decode;
+    b->told_written = st->written;
     b->shown = true;
 }
 
@@ -9782,6 +10564,7 @@ static void batch__percentiles(str *s, bool json, const char *name, const char *
 
 static void batch__summary(const batch_work *b) {
     const sched_stats *st = &b->sc->st;
+    const spec        *sp = b->sc->guesser;
     const kv_cache    *kv = b->eng->kv;
     const double       all = clock_now() - b->t0, waste = st->slots > 0 ? st->waste / st->slots : 0;
     const long long    tokens = b->n_prompt + b->n_gen;
@@ -9795,7 +10578,10 @@ static void batch__summary(const batch_work *b) {
         {"prompt_tokens_per_s", (double)b->n_prompt / all}, {"completion_tokens_per_s", (double)b->n_gen / all},
         {"steps", (double)st->steps}, {"steps_s", st->busy_s}, {"kv_blocks_peak", (double)kv->group[0].n_peak},
         {"kv_block_tokens", (double)kv->opts.block}, {"kv_bytes_peak", (double)kv_bytes_peak(kv)}, {"kv_unused", waste},
-        {"preemptions", (double)st->preempted}, {"seed", (double)b->job->seed},
+        {"preemptions", (double)st->preempted}, {"seed", (double)b->job->seed}, {"decode_steps", (double)st->decode},
+        {"draft_guessed", (double)spec_guessed(sp, SPEC_DRAFT)}, {"draft_accepted", (double)spec_accepted(sp, SPEC_DRAFT)},
+        {"lookup_guessed", (double)spec_guessed(sp, SPEC_LOOKUP)}, {"lookup_accepted", (double)spec_accepted(sp, SPEC_LOOKUP)},
+        {"speculation_speedup", spec_speedup(sp)},
     };
     str s = {0};
     if (json) {
@@ -9810,6 +10596,7 @@ static void batch__summary(const batch_work *b) {
         str_fmt(&s, "\nllmrun: prompts     %lld tokens (%.1f tokens/s), %lld of them shared and not computed again\n", b->n_prompt,
                 (double)b->n_prompt / all, st->cached);
         str_fmt(&s, "llmrun: generated   %lld tokens (%.1f tokens/s) in %lld steps\n", b->n_gen, (double)b->n_gen / all, st->steps);
+        spec_report(sp, &s);
     }
     batch__percentiles(&s, json, "ttft", "first token", &st->ttft);
     batch__percentiles(&s, json, "tpot", "per token", &st->tpot);
@@ -9844,15 +10631,15 @@ static void batch__loop(batch_work *b, err_t *e) {
     }
 }
 
-/* Answers the lines of job->path in `out`. Returns the number of records with an error, -1 with words in e, or without: nobody to
- * write to, or an interrupt. */
-static long long batch_run(engine *eng, results *out, const batch_opts *o, const batch_job *job, err_t *e) {
+/* Answers the lines of job->path in `out`; guesser: NULL, or one for as many sequences. Returns the number of records with an error, -1
+ * with words in e, or without: nobody to write to, or an interrupt. */
+static long long batch_run(engine *eng, spec *guesser, results *out, const batch_opts *o, const batch_job *job, err_t *e) {
     batch_work b = {.eng = eng, .o = o, .job = job, .out = out, .t0 = clock_now()};
     const int  half = eng->n_batch > 1 ? eng->n_batch / 2 : 1, n_seqs = o->n_parallel < half ? o->n_parallel : half;
-    sched_opts so = {n_seqs, eng->n_batch > n_seqs ? eng->n_batch - n_seqs : 1, o->fixed, LLMRUN_STRESS};
+    const sched_opts so = {n_seqs, o->fixed, LLMRUN_STRESS};
     b.t_told = b.t0;
     if ((o->shard && !lines_shard_parse(o->shard, &b.shard, e)) || !(b.in = lines_open(job->path, o->line_bytes, e)) ||
-        !(b.sc = sched_new(eng, &so, e))) goto done;
+        !(b.sc = sched_new(eng, guesser, &so, e))) goto done;
     b.stop = mem_new((size_t)job->gen->n_stop, sizeof *b.stop);
     for (int i = 0; i < job->gen->n_stop; i++) b.stop[i] = bytes_of(job->gen->stop[i]);
     batch__loop(&b, e);
@@ -14538,7 +15325,7 @@ static const char cli_version[] = "0.1.0";
 enum {
     CLI_PROMPT_MAX = 1 << 30,
     CLI_BATCH_BLOCK = LLMRUN_STRESS ? 2 : 8,          /* tokens: half of a sequence's last block lies empty, and a batch has many */
-    CLI_OPTS_MAX = 128
+    CLI_OPTS_MAX = 160
 }; /* bytes of prompt taken from -p, -f and stdin together; rows of the table */
 
 typedef enum {
@@ -14587,6 +15374,7 @@ typedef struct {
     cli_list    in_files;                             /* importance matrices to add to the one gathered */
     cli_list    merge;                                /* files of results */
     samp_opts   samp;
+    spec_opts   spec;
     eval_opts   eval;
     int         chunks;                               /* of eval and calib */
     quant_opts  quant;
@@ -14599,7 +15387,7 @@ typedef struct {
 
 static config cli_defaults(void) {
     return (config){.cpu = "auto", .special = -1, .log_level = LOG_NORMAL, .seed = -1,
-                    .kv = kv_defaults, .fwd = fwd_defaults, .gen = gen_defaults, .calib = calib_defaults, .samp = samp_defaults,
+                    .kv = kv_defaults, .fwd = fwd_defaults, .gen = gen_defaults, .calib = calib_defaults, .samp = samp_defaults, .spec = spec_defaults,
                     .eval = eval_defaults, .chunks = -1, .batch = batch_defaults, .bench = bench_defaults};
 }
 
@@ -14623,7 +15411,7 @@ typedef enum {
 } cli_kind;
 
 typedef enum {
-    GROUP_ACT, GROUP_PROMPT, GROUP_RUN, GROUP_SAMPLE, GROUP_CACHE, GROUP_ROPE, GROUP_QUANT, GROUP_BATCH, GROUP_BENCH, GROUP_OUT, N_GROUPS
+    GROUP_ACT, GROUP_PROMPT, GROUP_RUN, GROUP_SAMPLE, GROUP_SPEC, GROUP_CACHE, GROUP_ROPE, GROUP_QUANT, GROUP_BATCH, GROUP_BENCH, GROUP_OUT, N_GROUPS
 } cli_group;
 
 static const char *const cli_groups[N_GROUPS] = {
@@ -14631,6 +15419,7 @@ static const char *const cli_groups[N_GROUPS] = {
     [GROUP_PROMPT] = "Model and prompt",
     [GROUP_RUN] = "Running",
     [GROUP_SAMPLE] = "Sampling",
+    [GROUP_SPEC] = "Speculation: the same text, sooner",
     [GROUP_CACHE] = "KV cache and context",
     [GROUP_ROPE] = "Position encoding, when the model file is not to be believed",
     [GROUP_QUANT] = "Quantising (with --quantize)",
@@ -14795,6 +15584,21 @@ static const cli_opt cli_opts[] = {
      "its target entropy"},
     {"-l --logit-bias",                 "ID+X|ID-X",  OPT_LIST, AT(bias),            0,  0,       GROUP_SAMPLE, NULL,
      "add X to the logit of token ID, as in 15043+1 or 15043-inf; may be given several times"},
+
+    {"-md --model-draft --spec-draft-model", "FILE",  OPT_STR,  AT(spec.draft),      0,  0,       GROUP_SPEC, NULL,
+     "a small model with the same vocabulary guesses the next tokens, and one step of the model checks them all; used where it pays"},
+    {"--draft-max --draft --draft-n --spec-draft-n-max", "N", OPT_INT, AT(spec.most), 1, SPEC_MOST, GROUP_SPEC, NULL,
+     "most guesses for a text in one step; how many are made is measured"},
+    {"--draft-min --draft-n-min --spec-draft-n-min", "N", OPT_INT, AT(spec.least),   0,  SPEC_MOST, GROUP_SPEC, NULL,
+     "guesses that are made in any case, whether they pay or not"},
+    {"--draft-p-min --spec-draft-p-min", "P",         OPT_FLT,  AT(spec.p_min),      0,  1,       GROUP_SPEC, NULL,
+     "a guess of the draft that is less probable ends its guessing"},
+    {"--lookup",                        NULL,         OPT_ON,   AT(spec.lookup),     0,  0,       GROUP_SPEC, NULL,
+     "guess what followed when the last words stood in the text before, in a batch also in answers that are done; it happens by itself"},
+    {"--no-lookup",                     NULL,         OPT_OFF,  AT(spec.lookup),     0,  0,       GROUP_SPEC, NULL,
+     "no such guesses"},
+    {"--lookup-cache --lookup-cache-dynamic -lcd", "FILE", OPT_STR, AT(spec.cache),  0,  0,       GROUP_SPEC, NULL,
+     "keep what was answered in FILE, which is made when it is not there, and guess from it in later runs"},
 
     {"-c --ctx-size",                   "N",          OPT_INT,  AT(fwd.n_ctx),      -1,  CLI_BIG, GROUP_CACHE, NULL,
      "context, in tokens; 0 is the model's own, -1 what the request needs, up to the model's own"},
@@ -15420,6 +16224,11 @@ static bool cli_finish(config *c, err_t *e) {
     if (c->action == ACT_BATCH && (c->prompt || c->file))
         return err_set(e, EXIT_INPUT, "--batch: its prompts stand in %s, expected neither -p nor -f", c->what);
     if (c->action == ACT_BATCH && !c->kv.cache && !cli__given(c, "--kv-block-size")) c->kv.block = CLI_BATCH_BLOCK;
+    if (c->blas && !cli__given(c, "--lookup")) c->spec.lookup = false;   /* more rows may be other bits there */
+    if (c->spec.least > c->spec.most)
+        return err_set(e, EXIT_INPUT, "--draft-min: %d is more than --draft-max %d", c->spec.least, c->spec.most);
+    if (c->spec.draft && c->action != ACT_GENERATE && c->action != ACT_BATCH)
+        return err_set(e, EXIT_INPUT, "--model-draft: serves answers, %.*s gives none", (int)act.n, act.p);
     if (c->kv.cache && c->action != ACT_GENERATE && c->action != ACT_BATCH)
         return err_set(e, EXIT_INPUT, "--prompt-cache: serves answers, %.*s gives none", (int)act.n, act.p);
     if (c->output && (c->action == ACT_LOGITS || c->action == ACT_IMATRIX))
@@ -15923,12 +16732,19 @@ static samp_opts cli__samp(const config *c, tok_vocab *v, int n_ctx, samp_breake
     return so;
 }
 
+/* Who guesses for n_seqs sequences of the engine; NULL: nobody, or (e->code) not as asked. */
+static spec *cli__guesser(const config *c, const engine *en, int n_seqs, err_t *e) {
+    return spec_rows(&c->spec, n_seqs) ? spec_open(en, &c->spec, c->pre, &c->fwd, &c->kv, n_seqs, e) : NULL;
+}
+
 static bool cli__generate(cli_run *r, engine *en, err_t *e) {
     const config *c = r->c;
     samp_breakers   breakers = {0};
     const samp_opts so = cli__samp(c, r->vocab, en->n_ctx, &breakers);
     const uint64_t  seed = c->seed < 0 ? rng_fresh() : (uint64_t)c->seed;
-    bool ok = gen_text(en, &r->ids, &c->gen, &so, seed, &r->out, e);
+    spec           *guesser = cli__guesser(c, en, 1, e);
+    bool ok = !e->code && text_run(en, guesser, &r->ids, &c->gen, &so, seed, &r->out, e) && spec_save(guesser, e);
+    spec_close(guesser);
     samp_breakers_drop(&breakers);
     return ok;
 }
@@ -15937,7 +16753,7 @@ static bool cli__generate(cli_run *r, engine *en, err_t *e) {
 static bool cli__with_engine(cli_run *r, err_t *e) {
     const config *c = r->c;
     bool          all = c->action != ACT_GENERATE;    /* every row of the prompt asks for logits */
-    engine       *en = engine_open(r->g, r->vocab, &c->fwd, &c->kv, cli__need(c, r->ids.n), all, r->t_start, e);
+    engine       *en = engine_open(r->g, r->vocab, &c->fwd, &c->kv, cli__need(c, r->ids.n), all, all ? 0 : spec_rows(&c->spec, 1), r->t_start, e);
     if (!en) return false;
     cli__graceful = 1;
     bool ok = gen_fits(en, &r->ids, e) && out_begin(&r->out, e);
@@ -16012,7 +16828,7 @@ static bool cli__imatrix(cli_run *r, err_t *e) {
     if (ok && (r->ids.n || !n)) {
         fwd_opts fo = c->fwd;
         fo.n_ctx = chunk;
-        engine *en = engine_open(r->g, r->vocab, &fo, &c->kv, chunk, false, r->t_start, e);
+        engine *en = engine_open(r->g, r->vocab, &fo, &c->kv, chunk, false, 0, r->t_start, e);
         cli__graceful = 1;
         ok = en && calib_gather(en, &r->ids, chunk, &c->calib, c->file ? c->file : "", &im, e);
         engine_close(en);
@@ -16225,13 +17041,16 @@ static bool cli__batch(config *c, gguf_file *g, double t_start, err_t *e) {
                          .json = strcmp(c->format, "json") == 0};
     samp_breakers breakers = {0};
     str           seed = {0}, settings = {0};
+    const int     n_seqs = c->batch.n_parallel;
     engine       *en = NULL;
+    spec         *guesser = NULL;
     results      *out = NULL;
     long long     bad = -1;
     tok_vocab    *v = tok_load(g, c->pre, e);
     bool ok = v && (!c->output || (cli__apart(c->output, c->what, "batch file", e) && cli__apart(c->output, c->kv.cache, "prompt cache", e))) &&
               cli__batch_seed(c, &job.seed, &job.own_seeds, &seed, e);
-    ok = ok && (en = engine_open_batch(g, v, &c->fwd, &c->kv, c->batch.n_parallel, t_start, e));
+    ok = ok && (en = engine_open_batch(g, v, &c->fwd, &c->kv, n_seqs, spec_rows(&c->spec, n_seqs), t_start, e)) &&
+         ((guesser = cli__guesser(c, en, n_seqs, e)) || !e->code);
     if (ok) {                                         /* a context that free memory happens to bound is no setting */
         const bool bound = c->kv.max_blocks || c->kv.mem_bytes;
         cli__settings(c, g, seed.p, bound ? en->n_ctx : c->fwd.n_ctx > 0 ? c->fwd.n_ctx : en->m.hp.n_ctx_train, &settings);
@@ -16240,13 +17059,15 @@ static bool cli__batch(config *c, gguf_file *g, double t_start, err_t *e) {
     if (ok && (out = results_open(c->output, c->resume, str_bytes(&settings), e))) {
         const samp_opts so = cli__samp(c, v, en->n_ctx, &breakers);
         job.samp = &so;
-        bad = batch_run(en, out, &c->batch, &job, e);
+        bad = batch_run(en, guesser, out, &c->batch, &job, e);
         if (bad >= 0) bad += (long long)out->n_old_failed;
         results_close(out, e);
         engine_save(en, &c->kv, e);
+        spec_save(guesser, e);
     }
     if (bad > 0) err_set(e, EXIT_NO, "%s: %lld line%s answered with an error", c->what, bad, bad == 1 ? " is" : "s are");
     samp_breakers_drop(&breakers);
+    spec_close(guesser);
     engine_close(en);
     tok_free(v);
     str_drop(&seed);

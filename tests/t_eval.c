@@ -107,7 +107,7 @@ static double *te_plain(const char *path, const eval_plan *p, int *n) {
     ko.type_k = ko.type_v = K_F32;
     *n = 0;
     if (!CHECK(gguf_open(&g, path, &e))) return nll;
-    engine *eng = engine_open(&g, NULL, &fo, &ko, p->n_ctx, true, clock_now(), &e);
+    engine *eng = engine_open(&g, NULL, &fo, &ko, p->n_ctx, true, 0, clock_now(), &e);
     for (int c = 0; eng && c < p->n_chunk; c++) {
         char  *buf = NULL;
         size_t n_buf = 0;

@@ -20,7 +20,7 @@ static bool t_run_open(t_run *r, const char *path, const fwd_opts *fo, const kv_
     if (!CHECKF(gguf_open(&r->g, path, &e), "%s", e.text)) return false;
     r->v = tok_load(&r->g, NULL, &e);
     if (!CHECKF(r->v != NULL, "%s", e.text)) return false;
-    r->eng = engine_open(&r->g, r->v, fo, ko, n_need, all, clock_now(), &e);
+    r->eng = engine_open(&r->g, r->v, fo, ko, n_need, all, 0, clock_now(), &e);
     return CHECKF(r->eng != NULL, "%s", e.text);
 }
 
@@ -30,14 +30,14 @@ static void t_run_close(t_run *r) {
     gguf_close(&r->g);
 }
 
-/* What gen_text() writes for these ids; the caller frees. */
+/* What text_run() writes for these ids; the caller frees. */
 static char *t_run_ids(t_run *r, const tok_ids *ids, const gen_opts *o, const samp_opts *so, uint64_t seed, int *code) {
     err_t  e = {0};
     char  *text = NULL;
     size_t n = 0;
     out_t  out = {open_memstream(&text, &n), "memory", 0};
     CHECKF(gen_fits(r->eng, ids, &e), "%s", e.text);
-    gen_text(r->eng, ids, o, so, seed, &out, &e);
+    text_run(r->eng, NULL, ids, o, so, seed, &out, &e);
     CHECK(out_end(&out, &e));
     *code = e.code;
     return text;

@@ -54,6 +54,8 @@ typedef struct {
     const char *cpu;
     uint32_t    type_k, type_v;
     int         first, last;                          /* lines that are run */
+    int         guess;                                /* guesses of each in every step, of the text's own past */
+    const char *draft;                                /* or of this model */
 } t_sched_how;
 
 static bool t_sched_run(const char *path, const t_sched_line *l, const t_sched_how *h, t_sched_answer *a, sched_stats *st) {
@@ -61,7 +63,9 @@ static bool t_sched_run(const char *path, const t_sched_line *l, const t_sched_h
     gguf_file  g;
     fwd_opts   fo = fwd_defaults;
     kv_opts    ko = kv_defaults;
-    sched_opts o = {h->n_seqs, h->chunk, h->fixed, h->stress};
+    sched_opts o = {h->n_seqs, h->fixed, h->stress};
+    spec_opts  so = {.draft = h->draft, .lookup = h->guess && !h->draft, .most = h->guess, .least = h->guess};
+    spec      *guesser = NULL;
     sched_seq *q[T_SCHED_N] = {0};
     int        ended = 0;
     memset(a + h->first, 0, (size_t)(h->last - h->first + 1) * sizeof *a);
@@ -74,8 +78,9 @@ static bool t_sched_run(const char *path, const t_sched_line *l, const t_sched_h
     if (h->type_k) ko.type_k = h->type_k, ko.type_v = h->type_v;
     if (!CHECKF(gguf_open(&g, path, &e), "%s", e.text)) return false;
     tok_vocab *v = tok_load(&g, NULL, &e);
-    engine    *eng = v ? engine_open_batch(&g, v, &fo, &ko, h->n_seqs, clock_now(), &e) : NULL;
-    sched     *sc = eng ? sched_new(eng, &o, &e) : NULL;
+    engine    *eng = v ? engine_open_batch(&g, v, &fo, &ko, h->n_seqs, spec_rows(&so, h->n_seqs), clock_now(), &e) : NULL;
+    if (eng && h->guess) guesser = spec_open(eng, &so, NULL, &fo, &ko, h->n_seqs, &e);
+    sched     *sc = eng && !e.code ? sched_new(eng, guesser, &o, &e) : NULL;
     int        next = h->first;
     while (sc && ended <= h->last - h->first) {
         for (; next <= h->last && sched_hungry(sc); next++) {
@@ -111,8 +116,19 @@ static bool t_sched_run(const char *path, const t_sched_line *l, const t_sched_h
         EQ_INT(kv_held(eng->kv, &peak), 0);           /* nothing is held by nobody */
         EQ_INT(sc->st.ended, ended);
     }
+    if (h->guess && sc && !h->fixed) {
+        const spec_source from = h->draft ? SPEC_DRAFT : SPEC_LOOKUP;
+        const long long   made = spec_guessed(guesser, from), right = spec_accepted(guesser, from);
+        CHECKF(made > (h->draft ? 10 : 0) && right <= made, "%lld guesses, %lld of them right", made, right);
+        if (h->draft && strcmp(h->draft, path) == 0) CHECKF(right > made / 2, "its own draft: %lld of %lld guesses right", right, made);
+    }
     for (int i = h->first; i <= h->last; i++) sched_seq_free(q[i]);
     sched_free(sc);
+    if (guesser && guesser->draft) {
+        int peak;
+        EQ_INT(kv_held(guesser->draft->kv, &peak), 0);
+    }
+    spec_close(guesser);
     engine_close(eng);
     tok_free(v);
     gguf_close(&g);
@@ -137,12 +153,15 @@ static void t_sched_drop(t_sched_answer *a) {
 
 static void t_sched_model(const char *path, uint32_t type) {
     static const t_sched_how hows[] = {
-        /* seqs chunk block blocks threads fixed  stress */
-        {1, 512, 16, 0, 1, false, false, NULL, 0, 0, 0, 0},      {2, 64, 32, 0, 2, false, false, NULL, 0, 0, 0, 0},
-        {8, 7, 8, 0, 2, false, false, NULL, 0, 0, 0, 0},         {32, 512, 16, 0, 2, false, false, NULL, 0, 0, 0, 0},
-        {8, 33, 4, 64, 1, false, false, NULL, 0, 0, 0, 0},       {32, 512, 1, 270, 2, false, false, NULL, 0, 0, 0, 0},
-        {4, 1, 2, 80, 2, false, true, NULL, 0, 0, 0, 0},         {32, 5, 2, 110, 1, false, true, NULL, 0, 0, 0, 0},
-        {8, 512, 16, 0, 2, true, false, NULL, 0, 0, 0, 0},       {6, 16, 8, 0, 2, false, false, "scalar", 0, 0, 0, 0},
+        /* seqs chunk block blocks threads fixed  stress ... guesses, draft: the model itself */
+        {1, 512, 16, 0, 1, false, false, NULL, 0, 0, 0, 0, 0, NULL},      {2, 64, 32, 0, 2, false, false, NULL, 0, 0, 0, 0, 0, NULL},
+        {8, 7, 8, 0, 2, false, false, NULL, 0, 0, 0, 0, 0, NULL},         {32, 512, 16, 0, 2, false, false, NULL, 0, 0, 0, 0, 0, NULL},
+        {8, 33, 4, 64, 1, false, false, NULL, 0, 0, 0, 0, 0, NULL},       {32, 512, 1, 270, 2, false, false, NULL, 0, 0, 0, 0, 0, NULL},
+        {4, 1, 2, 80, 2, false, true, NULL, 0, 0, 0, 0, 0, NULL},         {32, 5, 2, 110, 1, false, true, NULL, 0, 0, 0, 0, 0, NULL},
+        {1, 512, 32, 0, 2, false, false, NULL, 0, 0, 0, 0, 3, NULL}, {32, 64, 8, 0, 2, false, false, NULL, 0, 0, 0, 0, 5, NULL},
+        {1, 512, 16, 0, 1, false, false, NULL, 0, 0, 0, 0, 1, ""},   {8, 7, 8, 0, 2, false, false, NULL, 0, 0, 0, 0, 8, ""},
+        {32, 512, 4, 0, 2, false, false, NULL, 0, 0, 0, 0, 16, ""},  {32, 5, 2, 110, 1, false, true, NULL, 0, 0, 0, 0, 4, ""},
+        {8, 512, 16, 0, 2, true, false, NULL, 0, 0, 0, 0, 0, NULL},       {6, 16, 8, 0, 2, false, false, "scalar", 0, 0, 0, 0, 0, NULL},
     };
     t_sched_line   l[T_SCHED_N];
     t_sched_answer alone[T_SCHED_N], a[T_SCHED_N];
@@ -155,7 +174,7 @@ static void t_sched_model(const char *path, uint32_t type) {
     tok_free(v);
     gguf_close(&g);
     for (int i = 0; i < T_SCHED_N; i++) {
-        const t_sched_how h = {1, 512, 32, 0, 1, false, false, NULL, type, type, i, i};
+        const t_sched_how h = {1, 512, 32, 0, 1, false, false, NULL, type, type, i, i, 0, NULL};
         if (!t_sched_run(path, l, &h, alone, &st)) return;
         EQ_INT(st.cached, 0);
     }
@@ -163,6 +182,7 @@ static void t_sched_model(const char *path, uint32_t type) {
         t_sched_how h = hows[k];
         char        how[64];
         snprintf(how, sizeof how, "%s %s way %zu", strrchr(path, '/') + 1, k_types[type].name, k);
+        if (h.draft) h.draft = path;
         h.type_k = h.type_v = type;
         h.last = T_SCHED_N - 1;
         if (!t_sched_run(path, l, &h, a, &st)) return;
@@ -197,7 +217,7 @@ static void t_sched_shares(void) {
         for (int k = 0; k < 100; k++) tok_ids_add(&l[i].prompt, 5 + k);
         if (i) l[i].twin = 0;
     }
-    const t_sched_how h = {T_SCHED_N, 512, 16, 0, 2, false, false, NULL, 0, 0, 0, T_SCHED_N - 1};
+    const t_sched_how h = {T_SCHED_N, 512, 16, 0, 2, false, false, NULL, 0, 0, 0, T_SCHED_N - 1, 0, NULL};
     if (t_sched_run("tests/data/tiny/llama.gguf", l, &h, a, &st)) {
         EQ_INT(a[0].n_cached, 0);
         for (int i = 1; i < T_SCHED_N; i++) EQ_INT(a[i].n_cached, 99);

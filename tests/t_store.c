@@ -507,15 +507,15 @@ static char *t_store_batch(const t_store_how *h, const tok_ids *ids, int *cached
     err_t      e = {0};
     fwd_opts   fo = h->fo;
     kv_opts    ko = h->ko;
-    sched_opts o = {4, 64, false, false};
+    sched_opts o = {4, false, false};
     samp_opts  so = t_greedy();
     str        text = {0};
     fo.n_ctx = 256;
     if (t_stress()) ko.block = 2;
     if (!CHECKF(gguf_open(&g, h->model, &e), "%s", e.text)) exit(1);
     tok_vocab *v = tok_load(&g, NULL, &e);
-    engine    *eng = engine_open_batch(&g, v, &fo, &ko, 4, clock_now(), &e);
-    sched     *sc = eng ? sched_new(eng, &o, &e) : NULL;
+    engine    *eng = engine_open_batch(&g, v, &fo, &ko, 4, 0, clock_now(), &e);
+    sched     *sc = eng ? sched_new(eng, NULL, &o, &e) : NULL;
     if (!CHECKF(sc != NULL, "%s", e.text)) exit(1);
     sched_seq *q = sched_seq_new(eng, ids, samp_new(&so, eng->m.hp.n_vocab, 1, 0, &e), false, 0);
     q->n_most = T_STORE_ANSWER;
