@@ -9594,6 +9594,7 @@ static void sched__end(sched *sc, sched_seq *q) {
 
 /* Its blocks are free for others; until they are taken they stay known. */
 static void sched__yield(sched *sc, sched_seq *q) {
+    q->n_guess = 0;
     if (!q->kv) return;
     q->kv->keep = INT_MAX;
     kv_seq_free(q->kv);
