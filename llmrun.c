@@ -5002,7 +5002,7 @@ static void dev_matmul(dev *dv, const dev_product *list, int n_list) {
  *   In the last layer only rows that ask for logits go on past K and V. A watched step (tap) takes every row through every
  * layer, shows its watcher the last product too and leaves that one uncomputed: it has no logits.
  *   Where a step's time goes is counted, stage by stage, when f->times says where to; by the leading thread alone.
- * Door: fwd_row_bytes, fwd_new, fwd_free, fwd_step, fwd_times, fwd_stage_names. */
+ * Door: fwd_row_bytes, fwd_new, fwd_free, fwd_trim, fwd_step, fwd_times, fwd_stage_names. */
 
 typedef enum { FWD_EMBED, FWD_NORM, FWD_QKV, FWD_CACHE, FWD_ATTN, FWD_WO, FWD_FFN, FWD_HEAD, FWD_STAGES } fwd_stage;
 
@@ -5032,6 +5032,7 @@ typedef struct {
     const dev_tap *tap;                               /* who watches, NULL: nobody */
     fwd_times   *times;                               /* where time is counted, NULL: nowhere */
     int          max_rows, max_out;
+    int          n_vocab;                             /* V, or fewer: logits of the first tokens alone */
     void       **scratch;                             /* [threads] for kernels */
     const uint8_t ***blocks;                          /* [threads][2 * n_blocks] block views for attention */
     int          n_blocks;
@@ -5136,6 +5137,7 @@ static fwd *fwd_new(const model *m, kv_cache *kv, pool *p, int max_rows, int max
     f->kv = kv;
     f->max_rows = max_rows;
     f->max_out = max_out;
+    f->n_vocab = hp->n_vocab;
     f->scratch = mem_new((size_t)p->n, sizeof *f->scratch);
     f->blocks = mem_new((size_t)p->n, sizeof *f->blocks);
     f->attn_rows = mem_new((size_t)p->n, sizeof *f->attn_rows);
@@ -5524,8 +5526,8 @@ static void fwd__run(void *ctx, int ith) {
     dev_rows(&dv, f->n_sel, fwd__out_norm, f);
     fwd__mark(f, &dv, FWD_NORM);
     arch_mat head = f->m->glob.output;
-    head.n_out = hp->n_vocab;                         /* rows past the vocabulary are padding */
-    const dev_product last = {&head, 0, &f->xn, NULL, 0, f->n_sel, f->logits, (size_t)hp->n_vocab};
+    head.n_out = f->n_vocab;                          /* rows past the vocabulary are padding */
+    const dev_product last = {&head, 0, &f->xn, NULL, 0, f->n_sel, f->logits, (size_t)f->n_vocab};
     if (f->tap) dev_watch(&dv, &last, 1);
     else dev_matmul(&dv, &last, 1);
     fwd__mark(f, &dv, FWD_HEAD);
@@ -5538,7 +5540,12 @@ static void fwd__views(fwd *f, int n) {
     for (int i = 0; i < f->p->n; i++) f->blocks[i] = mem_grow(f->blocks[i], 2 * (size_t)f->n_blocks, sizeof **f->blocks);
 }
 
-/* Runs the rows. Returns logits [rows that asked, V] in row order, valid until the next step; NULL when an interrupt came. Tokens
+/* From now on only the first n tokens have logits. */
+static void fwd_trim(fwd *f, int n) {
+    if (n < f->n_vocab) f->n_vocab = n;
+}
+
+/* Runs the rows. Returns logits [rows that asked, f->n_vocab] in row order, valid until the next step; NULL when an interrupt came. Tokens
  * are below the vocabulary's size, positions reserved; at most max_rows rows, at most max_out that ask. */
 static float *fwd_step(fwd *f, const fwd_row *row, int n) {
     ASSERT(n > 0 && n <= f->max_rows);
@@ -8692,6 +8699,7 @@ typedef struct {
     const char *draft;                                /* model file, NULL: none */
     int         most, least;                          /* guesses of a sequence in a step; least: whatever measurement says */
     float       p_min;                                /* a less probable guess ends a draft */
+    int         n_vocab;                              /* the draft guesses among so many first tokens, 0: among all */
     bool        lookup;
     const char *cache;                                /* file that keeps finished texts between runs, NULL: none */
 } spec_opts;
@@ -8975,7 +8983,7 @@ static bool spec__follow(spec *sp, spec_seq *q) {
 /* Every thread: the next guess of some sequences. */
 static void spec__pick(void *ctx, int ith) {
     spec     *sp = ctx;
-    const int own = sp->draft->m.hp.n_vocab, all = sp->eng->m.hp.n_vocab;
+    const int own = sp->draft->f->n_vocab, all = sp->eng->m.hp.n_vocab;
     (void)ith;
     for (int i; (i = pool_next(sp->draft->p)) < sp->n_live;) {
         spec_seq *q = sp->live[i];
@@ -9291,7 +9299,8 @@ static bool spec__draft_open(spec *sp, const char *pre, const fwd_opts *fo, cons
     kd.mem_bytes = 0;
     kd.max_blocks = sp->eng->kv->group[0].max_blocks;
     if (!(sp->draft = engine_open_beside(&sp->g, sp->v, &fd, &kd, sp->eng, n_seqs, SPEC_LAG * n_seqs, e))) return false;
-    if (sp->draft->m.hp.n_vocab < own) sp->wide = mem_aligned((size_t)n_seqs * (size_t)own, sizeof *sp->wide);
+    if (sp->o.n_vocab) fwd_trim(sp->draft->f, sp->o.n_vocab);
+    if (sp->draft->f->n_vocab < own) sp->wide = mem_aligned((size_t)n_seqs * (size_t)own, sizeof *sp->wide);
     return true;
 }
 
@@ -15594,6 +15603,8 @@ static const cli_opt cli_opts[] = {
      "guesses that are made in any case, whether they pay or not"},
     {"--draft-p-min --spec-draft-p-min", "P",         OPT_FLT,  AT(spec.p_min),      0,  1,       GROUP_SPEC, NULL,
      "a guess of the draft that is less probable ends its guessing"},
+    {"--draft-vocab",                   "N",          OPT_INT,  AT(spec.n_vocab),    0,  CLI_BIG, GROUP_SPEC, NULL,
+     "the draft guesses among the first N tokens alone, in most vocabularies the commonest ones, which spares it most of its output matrix; 0 is all"},
     {"--lookup",                        NULL,         OPT_ON,   AT(spec.lookup),     0,  0,       GROUP_SPEC, NULL,
      "guess what followed when the last words stood in the text before, in a batch also in answers that are done; it happens by itself"},
     {"--no-lookup",                     NULL,         OPT_OFF,  AT(spec.lookup),     0,  0,       GROUP_SPEC, NULL,
