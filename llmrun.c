@@ -8765,7 +8765,9 @@ typedef struct spec {
     float           *wide;                            /* [n_seqs, V] where its vocabulary is the shorter one */
     int              n_live;
     double           plain_s, real_s, draft_s;        /* decode without guesses as it would have been; as it was; of that, drafting */
-    long long        tokens, turns;                   /* decoded; rows that would have been needed */
+    double           plain_of[SPEC_SOURCES], real_of[SPEC_SOURCES];   /* the same of turns that had guesses */
+    int              turns_of[SPEC_SOURCES], won[SPEC_SOURCES];   /* in this step: sequences with guesses, tokens that these gave */
+    long long        tokens, turns;                   /* decoded; steps of sequences that it took */
     long long        guessed[SPEC_SOURCES], hit[SPEC_SOURCES];
     long long        depth_tried[SPEC_SOURCES][SPEC_MOST], depth_hit[SPEC_SOURCES][SPEC_MOST];
     long long        chosen[SPEC_MOST + 1];           /* how often so many were taken for a sequence */
@@ -8921,7 +8923,7 @@ static void spec__look(spec *sp, spec_seq *q, int most) {
     for (double p = 1; at >= 0 && q->n < most; q->n++) {
         const int     next = at + 1 + q->n;
         const int32_t id = next < in->n ? in->id[next] : in == &q->text ? q->id[next - in->n] : -1;
-        if (id < 0) break;
+        if (id < 0 || tok_is_eog(sp->eng->v, id)) break;   /* behind an end there is nothing to guess */
         q->id[q->n] = id;
         q->kind[q->n] = (uint8_t)spec__kind(SPEC_LOOKUP, (float)(own + q->n));
         q->p[q->n] = p *= spec__chance(sp, q, SPEC_LOOKUP, q->kind[q->n]);
@@ -9035,7 +9037,7 @@ static bool spec__goes_on(const spec *sp, const spec_seq *q, int rows, double ra
 static bool spec__drafted(spec *sp, spec_seq *q) {
     const int32_t id = q->id[q->n];
     const bool    sure = q->sure >= sp->o.p_min || q->n < sp->o.least;
-    if (id < 0 || tok_is_eog(sp->eng->v, id) || !sure) return false;   /* behind an end there is nothing to guess */
+    if (id < 0 || tok_is_eog(sp->eng->v, id) || !sure) return false;
     q->kind[q->n] = (uint8_t)spec__kind(SPEC_DRAFT, q->sure);
     q->p[q->n] = (q->n ? q->p[q->n - 1] : 1) * spec__chance(sp, q, SPEC_DRAFT, q->kind[q->n]);
     q->n++;
@@ -9118,6 +9120,8 @@ static void spec__choose(spec *sp, spec_seq **q, int n, int rows) {
 static void spec_propose(spec *sp, spec_seq **q, int n, int others) {
     const int rows = n + others;
     sp->drafting = 0;
+    memset(sp->turns_of, 0, sizeof sp->turns_of);
+    memset(sp->won, 0, sizeof sp->won);
     spec__fade(&sp->rate[0][0], SPEC_SOURCES * SPEC_KINDS, 0.999f);
     spec__fade(sp->mean, SPEC_SOURCES, 0.999f);
     for (int i = 0; i < n; i++) {
@@ -9151,6 +9155,8 @@ static void spec_verdict(spec *sp, spec_seq *q, int right, int judged, int done)
     }
     sp->guessed[q->from] += q->n;
     sp->hit[q->from] += right;
+    sp->turns_of[q->from]++;
+    sp->won[q->from] += right + 1;
     sp->chosen[q->n]++;
     if (q->done > done + right) q->done = done + right;
 }
@@ -9163,8 +9169,13 @@ static void spec_time(spec *sp, int n, int rows, int tokens, double seconds) {
         return;
     }
     spec__took(&sp->cost, rows, seconds - sp->drafting);
+    const double plain = spec__cost(&sp->cost, n) / n, each = (seconds - sp->drafting) / n;
+    for (int from = 0; from < SPEC_SOURCES; from++) {
+        sp->plain_of[from] += plain * sp->won[from];
+        sp->real_of[from] += each * sp->turns_of[from] + (from == SPEC_DRAFT ? sp->drafting : 0);
+    }
     sp->real_s += seconds;
-    sp->plain_s += spec__cost(&sp->cost, n) * tokens / n;
+    sp->plain_s += plain * tokens;
     sp->draft_s += sp->drafting;
     sp->tokens += tokens;
     sp->turns += n;
@@ -9369,8 +9380,10 @@ static void spec_report(const spec *sp, str *s) {
                 100.0 * (double)sp->hit[from] / (double)sp->guessed[from]);
         for (int i = 0; i < SPEC_MOST && sp->depth_tried[from][i]; i++)
             str_fmt(s, " %.0f", 100.0 * (double)sp->depth_hit[from][i] / (double)sp->depth_tried[from][i]);
-        str_put(s, from == SPEC_DRAFT ? " %;" : " %\n");
-        if (from == SPEC_DRAFT) str_fmt(s, " %.3f s of drafting\n", sp->draft_s);
+        str_put(s, " %");
+        if (from == SPEC_DRAFT) str_fmt(s, "; %.3f s of drafting", sp->draft_s);
+        if (sp->real_of[from] > 0) str_fmt(s, "; %.2fx where it guessed", sp->plain_of[from] / sp->real_of[from]);
+        str_put(s, "\n");
     }
     if (g_log_level < LOG_VERBOSE) return;
     str_put(s, "llmrun: guesses     taken:");
