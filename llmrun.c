@@ -6761,6 +6761,7 @@ enum {
     GEN_SLOW_WORTH = 4,                               /* the same where many weights are slow in the file's layout */
     GEN_SLOW_STEPS = 2,
     GEN_SLOW_SHARE = 4,                               /* many: one in so many */
+    GEN_SHARED = 4 << 20,                             /* bytes of weights from which a draft's step is worth more than one thread */
     GEN_LOGIT_ROWS = 64,                              /* rows of a step that all ask for logits */
     GEN_LOGIT_BYTES = 64 << 20,                       /* bytes of logits, where many sequences share a step */
 };
@@ -6927,19 +6928,21 @@ static engine *engine_open_batch(const gguf_file *g, const tok_vocab *v, const f
     return NULL;
 }
 
-/* A second model beside another one, on its threads and for as long contexts, whatever it was trained with; steps of at least
- * n_least rows. */
+/* A second model beside another one, for as long contexts, whatever it was trained with; steps of at least n_least rows. It runs on the
+ * other's threads, or, where waiting for each other would take longer than the work, on one. */
 static engine *engine_open_beside(const gguf_file *g, const tok_vocab *v, const fwd_opts *fo, const kv_opts *ko, const engine *host,
                                   int n_seqs, int n_least, err_t *e) {
     engine *eng = engine__new(g, v, fo, clock_now(), e);
     if (!eng) return NULL;
-    eng->guest = true;
-    eng->p = host->p;
+    fwd_opts own = *fo;
+    own.n_threads = 1;
+    eng->guest = model_weigh(&eng->m).file >= GEN_SHARED;
+    eng->p = eng->guest ? host->p : NULL;
     eng->n_ctx = host->n_ctx;
     eng->n_batch = fo->n_batch > n_least ? fo->n_batch : n_least;
-    if (engine__fill(eng, fo, ko, n_seqs, n_seqs, e)) {
+    if (engine__fill(eng, &own, ko, n_seqs, n_seqs, e)) {
         kv_share(eng->kv);
-        engine__pack_now(eng, fo);
+        engine__pack_now(eng, &own);
         return eng;
     }
     engine_close(eng);
@@ -8671,7 +8674,7 @@ static void req_print_error(bytes custom_id, bool has_id, const req_origin *o, c
  * sure the source is, for each sequence and for all. Guesses are taken, the likeliest of all sequences first, up to where
  * tokens per second are expected to be highest; both estimates fade, so that what did not pay is tried again.
  * Door: spec_defaults, spec_rows, spec_open, spec_close, spec_seq_new, spec_seq_free, spec_rest, spec_cut, spec_propose, spec_verdict,
- * spec_time, spec_finished, spec_save, spec_guessed, spec_accepted, spec_speedup, spec_report. */
+ * spec_time, spec_aside, spec_finished, spec_save, spec_guessed, spec_accepted, spec_speedup, spec_report. */
 
 enum {
     SPEC_MOST = 64,                                   /* guesses for a sequence in one step */
@@ -9179,6 +9182,12 @@ static void spec_time(spec *sp, int n, int rows, int tokens, double seconds) {
     sp->draft_s += sp->drafting;
     sp->tokens += tokens;
     sp->turns += n;
+}
+
+/* Seconds between two steps that would have passed without guesses too. */
+static void spec_aside(spec *sp, double seconds) {
+    sp->plain_s += seconds;
+    sp->real_s += seconds;
 }
 
 /* --- finished texts --- */
@@ -10025,7 +10034,9 @@ static bool sched_step(sched *sc, int64_t n_ahead, err_t *e) {
     if (sc->guesser && sc->st.prefill == prefill)
         spec_time(sc->guesser, (int)(sc->st.decode - decode), sc->n_rows, (int)(sc->st.written - written), clock_now() - begun);
     sched__dismiss(sc);
+    const double packs = clock_now();
     engine_pack(sc->eng, n_ahead, sc->st.written);
+    if (sc->guesser) spec_aside(sc->guesser, clock_now() - packs);
     return true;
 }
 
