@@ -8677,7 +8677,7 @@ enum {
     SPEC_LEAD = 8,                                    /* tokens of the prompt that stand before them */
     SPEC_KINDS = 8,                                   /* degrees of sureness */
     SPEC_LAG = 8,                                     /* tokens that a draft reads together with its first guess */
-    SPEC_AGE = 16,                                    /* steps for which a time is believed when it was taken once */
+    SPEC_AGE = 16,                                    /* steps for which a time is believed, twice as many each time it was taken */
     SPEC_PAD = 128,                                   /* tokens that one of two equal vocabularies may have more, for padding */
     SPEC_VERSION = 1,
 };
@@ -8797,7 +8797,8 @@ static void spec__took(spec_cost *c, int n, double seconds) {
     if (n < 1 || n > SPEC_COST) return;
     if (c->pace <= 0) c->pace = 1;
     const double off = c->n[n] ? seconds / (c->s[n] * c->pace) : 0;
-    if (!spec__known(c, n) && (off < 0.75 || off > 1.33)) {
+    const bool slip = c->n[n] < 3 && off < 0.75;       /* a first time may be slow for many reasons: a faster one takes its place */
+    if (slip || (!spec__known(c, n) && (off < 0.75 || off > 1.33))) {
         c->n[n] = 1;
         c->s[n] = seconds / c->pace;
     } else {
