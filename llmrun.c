@@ -8990,8 +8990,8 @@ static void spec__pick(void *ctx, int ith) {
             logits = wide;
         }
         for (size_t k = 0; k < q->banned->n; k++) logits[q->banned->id[k]] = -INFINITY;
-        samp_copy(q->twin, q->sm);
-        for (int k = 0; k < q->n; k++) samp_accept(q->twin, q->id[k], false);
+        if (q->n) samp_accept(q->twin, q->id[q->n - 1], false);
+        else samp_copy(q->twin, q->sm);
         q->id[q->n] = samp_pick(q->twin, logits, q->place + (uint64_t)q->n);
         q->sure = q->id[q->n] < 0 ? 0 : samp_chance(q->twin);
     }
