@@ -8687,7 +8687,7 @@ enum {
     SPEC_LEAD = 8,                                    /* tokens of the prompt that stand before them */
     SPEC_KINDS = 8,                                   /* degrees of sureness */
     SPEC_LAG = 8,                                     /* tokens that a draft reads together with its first guess */
-    SPEC_AGE = 16,                                    /* steps for which a time is believed when it was taken once */
+    SPEC_AGE = 16,                                    /* steps for which a time is believed, twice as many each time it was taken */
     SPEC_PAD = 128,                                   /* tokens that one of two equal vocabularies may have more, for padding */
     SPEC_VERSION = 1,
 };
@@ -8758,7 +8758,7 @@ typedef struct spec {
     spec_cost        cost, draft_cost;
     spec_rate        rate[SPEC_SOURCES][SPEC_KINDS], mean[SPEC_SOURCES];
     spec_text        past;                            /* finished texts, -1 before each */
-    int              n_kept;                          /* of past, from the file */
+    bool             news;                            /* past holds what the file does not */
     uint64_t         mark;                            /* of the vocabulary */
     bool             strange;                         /* the file is no lookup cache, and stays as it is */
     spec_seq       **live;                            /* [n_seqs] those that the draft works for */
@@ -8810,7 +8810,8 @@ static void spec__took(spec_cost *c, int n, double seconds) {
     if (n < 1 || n > SPEC_COST) return;
     if (c->pace <= 0) c->pace = 1;
     const double off = c->n[n] ? seconds / (c->s[n] * c->pace) : 0;
-    if (!spec__known(c, n) && (off < 0.75 || off > 1.33)) {
+    const bool slip = c->n[n] < 3 && off < 0.75;       /* a first time may be slow for many reasons: a faster one takes its place */
+    if (slip || (!spec__known(c, n) && (off < 0.75 || off > 1.33))) {
         c->n[n] = 1;
         c->s[n] = seconds / c->pace;
     } else {
@@ -9002,8 +9003,8 @@ static void spec__pick(void *ctx, int ith) {
             logits = wide;
         }
         for (size_t k = 0; k < q->banned->n; k++) logits[q->banned->id[k]] = -INFINITY;
-        samp_copy(q->twin, q->sm);
-        for (int k = 0; k < q->n; k++) samp_accept(q->twin, q->id[k], false);
+        if (q->n) samp_accept(q->twin, q->id[q->n - 1], false);
+        else samp_copy(q->twin, q->sm);
         q->id[q->n] = samp_pick(q->twin, logits, q->place + (uint64_t)q->n);
         q->sure = q->id[q->n] < 0 ? 0 : samp_chance(q->twin);
     }
@@ -9210,6 +9211,7 @@ static void spec_finished(spec *sp, const tok_ids *ids, int n_prompt) {
     spec__past_room(&sp->past, n - from + 1);
     spec__text_add(&sp->past, -1);
     for (int i = from; i < n; i++) spec__text_add(&sp->past, ids->id[i]);
+    sp->news = true;
 }
 
 static const char spec_arch[] = "lookup_cache";
@@ -9224,14 +9226,26 @@ static void spec__sum(const int32_t *id, uint64_t n, char out[17]) {
     snprintf(out, 17, "%016llx", (unsigned long long)bytes_hash(0, (bytes){(const uint8_t *)id, (size_t)n * sizeof *id}));
 }
 
+/* Nothing, or an empty file. */
+static bool spec__vacant(const char *path) {
+    struct stat st;
+    return stat(path, &st) ? errno == ENOENT : S_ISREG(st.st_mode) && !st.st_size;
+}
+
+static bool spec__is_cache(const gguf_file *g, err_t *e) {
+    bytes arch = {0};
+    return (gguf_get_str(g, "general.architecture", &arch, e) == 1 && bytes_is(arch, spec_arch)) ||
+           err_set(e, EXIT_INPUT, "%s: is no lookup cache", g->path);
+}
+
 /* The tokens in an open file, when they are of this vocabulary and as they were written. */
 static bool spec__cache_tokens(spec *sp, const gguf_file *g, err_t *e) {
     const gguf_tensor *t = gguf_tensor_find(g, "tokens");
-    bytes              arch = {0}, vocab = {0}, sum = {0};
+    bytes              vocab = {0}, sum = {0};
     uint64_t           version = 0;
     char               want[17];
-    sp->strange = gguf_get_str(g, "general.architecture", &arch, e) != 1 || !bytes_is(arch, spec_arch);
-    if (sp->strange) return err_set(e, EXIT_INPUT, "%s: is no lookup cache", g->path);
+    sp->strange = !spec__is_cache(g, e);
+    if (sp->strange) return false;
     if (gguf_get_u64(g, "lookup_cache.version", 0, UINT32_MAX, &version, e) != 1 || version != SPEC_VERSION)
         return err_set(e, EXIT_INPUT, "%s: no lookup cache of version %d", g->path, SPEC_VERSION);
     snprintf(want, sizeof want, "%016llx", (unsigned long long)sp->mark);
@@ -9244,18 +9258,16 @@ static bool spec__cache_tokens(spec *sp, const gguf_file *g, err_t *e) {
     for (uint64_t i = 0; i < t->dim[0]; i++)
         if (id[i] < -1 || id[i] >= sp->eng->m.hp.n_vocab) return err_set(e, EXIT_INPUT, "%s: is damaged", g->path);
     for (uint64_t i = 0; i < t->dim[0]; i++) spec__text_add(&sp->past, id[i]);
-    sp->n_kept = sp->past.n;
     return true;
 }
 
 /* Finished texts of earlier runs. What cannot be used is told and not used. */
 static void spec__cache_open(spec *sp) {
-    gguf_file   g;
-    err_t       why = {0};
-    struct stat st;
+    gguf_file g;
+    err_t     why = {0};
     if (!sp->o.cache) return;
     sp->mark = spec__mark(sp->eng->v);
-    if (stat(sp->o.cache, &st) ? errno == ENOENT : S_ISREG(st.st_mode) && !st.st_size) return;
+    if (spec__vacant(sp->o.cache)) return;
     sp->strange = true;                               /* until it has been looked at */
     bool ok = gguf_open(&g, sp->o.cache, &why);
     if (ok) {
@@ -9265,12 +9277,25 @@ static void spec__cache_open(spec *sp) {
     if (!ok) log_warn("%s; it is not used%s", why.text, sp->strange ? ", and left as it is" : " and made anew");
 }
 
+/* Whether something else has come to stand there since, which stays as it is. */
+static bool spec__supplanted(const char *path) {
+    gguf_file g;
+    err_t     why = {0};
+    bool      ours = spec__vacant(path);
+    if (!ours && gguf_open(&g, path, &why)) {
+        ours = spec__is_cache(&g, &why);
+        gguf_close(&g);
+    }
+    if (!ours) log_warn("%s; it is left as it is", why.text);
+    return !ours;
+}
+
 /* Keeps the finished texts, when there are new ones. */
 static bool spec_save(spec *sp, err_t *e) {
     gguf_writer    w;
     char           word[17];
     const uint64_t n = sp ? (uint64_t)sp->past.n : 0;
-    if (!sp || !sp->o.cache || sp->strange || !n || sp->past.n == sp->n_kept) return true;
+    if (!sp || !sp->o.cache || sp->strange || !sp->news || spec__supplanted(sp->o.cache)) return true;
     if (!gguf_write_start(&w, sp->o.cache, 64, NULL, e)) return false;
     snprintf(word, sizeof word, "%016llx", (unsigned long long)sp->mark);
     gguf_write_str(&w, "general.architecture", bytes_of(spec_arch));

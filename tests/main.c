@@ -20,6 +20,7 @@
 #include "t_gen.c"
 #include "t_sched.c"
 #include "t_store.c"
+#include "t_spec.c"
 #include "t_lines.c"
 #include "t_req.c"
 #include "t_calib.c"
@@ -35,7 +36,8 @@ static const struct {
 } suites[] = {SUITE(t_fmt_cases), SUITE(t_fit_cases), SUITE(t_float_cases),
               SUITE(t_quant_cases), SUITE(t_pack_cases), SUITE(t_base_cases), SUITE(t_pool_cases),
               SUITE(t_gguf_cases), SUITE(t_tok_cases), SUITE(t_model_cases), SUITE(t_kv_cases), SUITE(t_fwd_cases),
-              SUITE(t_samp_cases), SUITE(t_gen_cases), SUITE(t_sched_cases), SUITE(t_store_cases), SUITE(t_req_cases), SUITE(t_lines_cases),
+              SUITE(t_samp_cases), SUITE(t_gen_cases), SUITE(t_sched_cases), SUITE(t_store_cases), SUITE(t_spec_cases),
+              SUITE(t_req_cases), SUITE(t_lines_cases),
               SUITE(t_calib_cases), SUITE(t_eval_cases), SUITE(t_quantize_cases),
               SUITE(t_bench_cases), SUITE(t_cli_cases)};
 

@@ -1044,6 +1044,73 @@ static void t_samp_copy_and_rollback(void) {
     }
 }
 
+/* Logits of place i: those of l, moved along. */
+static void t_samp__moved(float *out, const float *l, int n, int i) {
+    for (int k = 0; k < n; k++) out[k] = l[(k + 7 * i) % n];
+}
+
+/* A twin that has taken the state over picks ahead what its original will pick; what it says of a pick's chance is that of the
+ * distribution (greedy: of the same options with temperature 1 at the end). */
+static void t_samp_twin(void) {
+    enum { N = 60, AHEAD = 5, STEPS = 150 };
+    static const struct { const char *opts; bool greedy, bias; } rows[] = {
+        {"temp=0.8 top_k=5", false, false}, {"temp=1.3 min_p=0.02 top_p=0.9", false, true}, {"typical_p=0.7", false, true},
+        {"repeat_penalty=1.5 frequency_penalty=0.7 repeat_last_n=9 temp=0.9", false, false},
+        {"dry_multiplier=2 dry_penalty_last_n=30 dry_allowed_length=1 top_nsigma=2", false, true},
+        {"repeat_penalty=1.2 repeat_last_n=-1 n_ctx=64", false, true}, {"xtc_probability=0.5 xtc_threshold=0.05", false, false},
+        {"temp=1 dynatemp_range=0.5 dynatemp_exp=1.5", false, true}, {"mirostat=1 mirostat_ent=3", false, false},
+        {"mirostat=2 mirostat_ent=2 mirostat_lr=0.4", false, true}, {"temp=0", true, true}, {"temp=0 top_k=3 top_p=0.5", true, false},
+        {"temp=0 repeat_penalty=1.4 presence_penalty=1 repeat_last_n=20", true, true},
+    };
+    static const samp_bias bias[] = {{3, 1.5f}, {7, -INFINITY}, {11, 0.5f}};
+    float                  l[N], work[N];
+    uint64_t               state = 22;
+    t_samp__logits(l, N, 0, &state);
+    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
+        samp_bias *own = mem_new(3, sizeof *own);
+        samp_opts  o = t_samp__off(), warm;
+        int32_t    got[AHEAD], id;
+        int        off = 0, changes = 0;
+        memcpy(own, bias, sizeof bias);
+        t_samp__set(&o, rows[r].opts);
+        if (rows[r].bias) o.bias = own, o.n_bias = 3;
+        warm = o;
+        if (rows[r].greedy) t_samp__set(&warm, "temp=1 top_k=0 top_p=1");
+        samp *s = t_samp__new(&o, N, 7), *ref = t_samp__new(&warm, N, 7);
+        memset(own, 0xff, 3 * sizeof *own);           /* the options are no longer there when the twin is made */
+        mem_free(own);
+        for (int i = 0; i < 40; i++) samp_accept(s, i * i % N, true);
+        samp *twin = samp_twin(s);
+        for (int i = 0; i < STEPS; i++) {
+            if (i % AHEAD == 0) samp_copy(twin, s);
+            for (int k = 0; i % AHEAD == 0 && k < AHEAD; k++) {
+                const samp_cand *c;
+                samp_copy(ref, twin);
+                t_samp__moved(work, l, N, i + k);
+                const int n = samp_probs(ref, work, (uint64_t)(i + k), &c);
+                t_samp__moved(work, l, N, i + k);
+                got[k] = samp_pick(twin, work, (uint64_t)(i + k));
+                const float chance = samp_chance(twin);
+                int         at = 0;
+                while (at < n && c[at].id != got[k]) at++;
+                if (CHECKF(at < n, "%s: %d is no candidate", rows[r].opts, got[k]))
+                    CHECKF(fabsf(chance - c[at].p) <= 1e-6f, "%s: chance %.7f, want %.7f", rows[r].opts, (double)chance, (double)c[at].p);
+                samp_accept(twin, got[k], false);
+            }
+            t_samp__moved(work, l, N, i);
+            id = samp_pick(s, work, (uint64_t)i);
+            off += id != got[i % AHEAD];
+            changes += i % AHEAD && id != got[i % AHEAD - 1];
+            samp_accept(s, id, false);
+        }
+        EQ_INT(off, 0);
+        CHECKF(changes > 10, "%s: it picks one and the same", rows[r].opts);
+        samp_free(s);
+        samp_free(ref);
+        samp_free(twin);
+    }
+}
+
 /* The penalties' window forgets; 1000 tokens against a count by hand. */
 static void t_samp_window_forgets(void) {
     samp_opts o = t_samp__off();
@@ -1221,6 +1288,7 @@ static const t_case t_samp_cases[] = {
     {"samp draws", "chi-square of 20,000 draws, with a control that must fail", t_samp_draws_follow},
     {"samp keyed draws", "equal seeds equal draws, whatever happens between; others independent", t_samp_keyed_draws},
     {"samp copy", "copies continue alike and rollback leaves no trace", t_samp_copy_and_rollback},
+    {"samp twin", "a twin picks ahead what its original picks, and knows the chance of it", t_samp_twin},
     {"samp window", "the penalties see the last n tokens and no more", t_samp_window_forgets},
     {"samp mirostat", "surprise converges to tau; mu moves by the rule", t_samp_mirostat},
     {"samp mirostat cut", "what Mirostat keeps follows from its formulas", t_samp_mirostat_cut},
