@@ -15,8 +15,8 @@ def case(f):
     return f
 
 
-def walk(name, words, folder):
-    """Runs the cases whose name holds one of the words, else all; a line each, then a count. Removes the folder; 1: a case failed."""
+def walk(name, words, folder, after=None):
+    """Runs the cases whose name holds one of the words, else all; a line each, what `after` prints, a count. Removes the folder. 1: a case failed."""
     counts = collections.Counter()
     for f in CASES:
         if words and not any(w in f.__name__ for w in words):
@@ -30,6 +30,8 @@ def walk(name, words, folder):
             state, why = "FAIL", "%s (%s: %s)" % (f.__doc__, type(e).__name__, e)
         counts[state] += 1
         print("%-4s  %s: %s (%.1f s)" % (state, f.__name__, why, time.time() - t0), flush=True)
+    if after:
+        after()
     shutil.rmtree(folder, ignore_errors=True)
     print("%s: %d passed, %d failed, %d skipped" % (name, counts["ok"], counts["FAIL"], counts["skip"]))
     return int(counts["FAIL"] > 0)
