@@ -92,13 +92,27 @@ def begin(command, **kw):
     return subprocess.Popen(command, stderr=subprocess.PIPE, env=ENV, **kw)
 
 
+def threads_of(pid):
+    """What the threads of a process do, where the system tells it."""
+    try:
+        folder, rows = "/proc/%d/task" % pid, []
+        for thread in os.listdir(folder):
+            with open(os.path.join(folder, thread, "stat")) as f:
+                field = f.read().rpartition(")")[2].split()
+            rows.append("%s after %.1f s" % (field[0], (int(field[11]) + int(field[12])) / os.sysconf("SC_CLK_TCK")))
+        return "%d threads, %s" % (len(rows), ", ".join(rows))
+    except OSError:
+        return "gone by now"
+
+
 def finish(p, timeout=60, inp=None):
     try:
         out, err = p.communicate(inp, timeout=timeout * SLOW)
     except subprocess.TimeoutExpired:
+        state = threads_of(p.pid)
         p.kill()
         p.communicate()
-        raise AssertionError("still running after %g s" % (timeout * SLOW))
+        raise AssertionError("still running after %g s: %s" % (timeout * SLOW, state))
     return Done(p.returncode, out or b"", err or b"")
 
 

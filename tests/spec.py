@@ -155,6 +155,7 @@ DRAFTS = {
     "endless": lambda: patched(DRAFT, "inf.gguf", fill_gains(3e38)),
     "of a short context": lambda: patched(DRAFT, "brief.gguf", set_number("qwen3.context_length", 64)),
 }
+MUTE = ("without numbers", "endless")  # they have no likeliest token
 
 
 # --- vocabularies, read from the file ---
@@ -188,21 +189,37 @@ def spelt(model):
     return [bytes([int(t[3:5], 16)]) if kind == 6 else t.replace("\u2581".encode(), b" ") for t, kind in zip(texts, types)]
 
 
-def change_token(no):
-    """Another last letter for one token, so that no token has its text."""
+def swap_tokens(no):
+    """Two tokens of one length change places; the first that differs is number no, where a later one is as long."""
     def patch(f, b):
-        texts = []
         raw = f.keys["tokenizer.ggml.tokens"][1]
-        start, at = bytes(f.b).index(raw), 12
-        for i in range(struct.unpack_from("<Q", raw, 4)[0]):
+        start, at, texts = bytes(f.b).index(raw), 12, []
+        for _ in range(struct.unpack_from("<Q", raw, 4)[0]):
             size = struct.unpack_from("<Q", raw, at)[0]
             texts.append((start + at + 8, raw[at + 8:at + 8 + size]))
             at += 8 + size
         where, text = texts[no]
-        known = {t for _, t in texts}
-        new = next(text[:-1] + bytes([c]) for c in range(33, 127) if text[:-1] + bytes([c]) not in known)
-        b[where:where + len(text)] = new
+        other, new = next(x for x in texts[no + 1:] + texts[:no][::-1] if len(x[1]) == len(text))
+        b[where:where + len(text)], b[other:other + len(text)] = new, text
     return patch
+
+
+def cut_vocabulary(model, drop):
+    """A float model without the last tokens of its vocabulary."""
+    path, f = tmp("%s-%d.gguf" % (stem(model), drop)), inflate.File(model)
+    n = len(tokenizer(model)) - drop
+    for key, (kind, raw) in list(f.keys.items()):
+        if key in ("tokenizer.ggml.tokens", "tokenizer.ggml.scores", "tokenizer.ggml.token_type"):
+            inner, at = struct.unpack_from("<I", raw)[0], 12
+            for _ in range(n):
+                at += 8 + struct.unpack_from("<Q", raw, at)[0] if inner == inflate.TEXT else 4
+            f.keys[key] = kind, struct.pack("<IQ", inner, n) + raw[12:at]
+    if "llama.vocab_size" in f.keys:
+        f.set_number("llama.vocab_size", n)
+    rows = lambda name, dims: [dims[0], n] if name in ("token_embd.weight", "output.weight") else dims
+    inflate.write(path, f.keys, [(name, rows(name, dims), kind, lambda name=name, dims=dims, kind=kind: f.data(name)[:inflate.size_of(rows(name, dims), kind)])
+                                 for name, (dims, kind, _) in f.tensors.items()], f.align())
+    return path
 
 
 def families():
@@ -225,19 +242,24 @@ def counts_of(s):
     return Counts(s["completion_tokens"], s["decode_steps"], {k: s[k + "_guessed"] for k in KINDS}, {k: s[k + "_accepted"] for k in KINDS}, s["speculation_speedup"])
 
 
-def guessed(c, source, what):
-    """Guesses came from this source ("none", "any": from nowhere, from wherever) and from no other."""
+def guessed(c, source, what, must=True):
+    """Guesses came from this source, or both, or none, and from no other; must: there were some."""
     for kind in KINDS:
         check(0 <= c.accepted[kind] <= c.guessed[kind], "%s: %d of %d guesses accepted" % (what, c.accepted[kind], c.guessed[kind]))
-        if source not in (kind, "both", "any"):
+        if source not in (kind, "both"):
             same(c.guessed[kind], 0, "%s: guesses of %s" % (what, kind))
-    if source not in ("none", "any"):
+    if source != "none" and must:
         check(sum(c.guessed.values()) > 0, what + ": no guess was made")
+
+
+def one_thread(args):
+    """Two would wait for each other in every little step when something else runs on the machine."""
+    return args if "-t" in args else ("-t", "1", *args)
 
 
 def told(lines, *args, model=PIP, rc=0, **kw):
     """Runs a file of these lines: its records, and the summary."""
-    r = run("-m", model, "--batch", put("in.jsonl", lines), "--format", "json", *args, **kw)
+    r = run("-m", model, "--batch", put("in.jsonl", lines), "--format", "json", *one_thread(args), **kw)
     check(r.rc == rc, "%s: want exit %d, got %r" % (" ".join(args), rc, r))
     return records(r.out), json.loads(next(x for x in r.err.splitlines() if x.startswith(b"{")))
 
@@ -260,13 +282,13 @@ def forced(k):
     return ("--draft-min", str(k), "--draft-max", str(k)) if k else ()
 
 
-def held(want, lines, source, *args, draft=DRAFT, k=0, what="", **kw):
-    """A run with speculation answers what is wanted; what it counted."""
+def held(want, lines, source, *args, draft=DRAFT, k=0, what="", must=True, **kw):
+    """A run with speculation answers what is wanted, and with k given made guesses; what it counted."""
     what = " ".join(x for x in (what, source, "k = %d" % k if k else "k by measurement", " ".join(args)) if x)
     got, s = told(lines, *by(source, draft), *forced(k), *args, **kw)
     equal(got, want, what)
     c = counts_of(s)
-    guessed(c, source if k else "any", what)
+    guessed(c, source, what, must and k > 0)
     TABLE.append((what, len(lines), c))
     return c
 
@@ -284,7 +306,7 @@ def counts_in(err, n):
 
 def alone(prompt, *args, model=PIP, **kw):
     """One run: (ids, what it counted, stderr)."""
-    r = run("-m", model, "-f", put("prompt.txt", prompt.encode()), "--ids", *args, **kw)
+    r = run("-m", model, "-f", put("prompt.txt", prompt.encode()), "--ids", *one_thread(args), **kw)
     check(r.rc == 0, "%s: %r" % (" ".join(args), r))
     ids = [int(x) for x in r.out.split()]
     return ids, counts_in(r.err, len(ids)), r.err
@@ -299,11 +321,9 @@ def held_alone(prompt, *args, runs, model=PIP, what=""):
         name = " ".join(("%s %s, k = %d" % (what, source, k), *args))
         ids, c, _ = alone(prompt, *by(source, draft), *forced(k), *args, model=model)
         same(ids, want, name)
-        guessed(c, "any", name)
-        if source != "both":
-            guessed(c._replace(guessed={source: 0, **{x: c.guessed[x] for x in KINDS if x != source}}), "none", name)
+        guessed(c, source, name, must=False)
         made += sum(c.guessed.values())
-    check(made > 0 or len(want) < 3, "%s %s: no guess was made" % (what, " ".join(args)))
+    check(made > 0 or len(want) < 8, "%s %s: no guess was made" % (what, " ".join(args)))
     return want
 
 
@@ -350,8 +370,8 @@ def every_length():
     want = unguessed(lines)
     for i, k in enumerate(some([*range(1, 17), 0])):
         for j, source in enumerate(SOURCES if O.all else [SOURCES[i % 3]]):
-            width = WIDTHS[(i // 3) % 3] if not O.all else 32
-            held(want, lines, source, "-np", str(width), "-t", str(1 + (i + j) % 2), k=k, timeout=3600)
+            width = WIDTHS[(i // 3) % 3] if not O.all else 32 // (k or 4)      # 32 guesses are most in a step of many texts
+            held(want, lines, source, "-np", str(max(1, width)), k=k, timeout=3600)
 
 
 @case
@@ -392,10 +412,13 @@ def drafts():
     want, want_greedy = unguessed(lines), unguessed(greedy)
     for i, (name, make) in enumerate(DRAFTS.items()):
         for k in (1, 2, 4, 8, 16, 0) if O.all else ((1, 7, 16)[i % 3], 0):
-            held(want, lines, "draft", "-np", "8", draft=make(), k=k, what=name, timeout=900)
-        c = held(want_greedy, greedy, "draft", "-np", "4", draft=make(), k=4, what=name)
+            held(want, lines, "draft", "-np", str(max(1, 32 // (k or 4))), draft=make(), k=k, what=name, must=name not in MUTE, timeout=900)
+        c = held(want_greedy, greedy, "draft", "-np", "4", draft=make(), k=4, what=name, must=name not in MUTE)
+        if name in MUTE:
+            same(c.guessed["draft"], 0, name + ": guesses")
+            continue
         share = c.accepted["draft"] / c.guessed["draft"]
-        low, high = {"right": (1, 1), "small": (0.2, 0.999), "of a short context": (0.01, 0.999)}.get(name, (0, 0.1))
+        low, high = {"right": (1, 1), "small": (0.2, 0.999), "of a short context": (0.2, 0.999)}.get(name, (0, 0.1))
         check(low <= share <= high, "%s: %d of %d guesses accepted" % (name, c.accepted["draft"], c.guessed["draft"]))
         if name == "right":
             check(c.tokens / c.steps > 3, "a draft that is always right: %d tokens in %d steps of 1 + 4" % (c.tokens, c.steps))
@@ -415,7 +438,7 @@ def at_every_level():
             held(want_small, small, source, "--cpu", level, draft=SMALL, k=5, model=SMALL)
     for i, shape in enumerate(some(shapes)):
         for source in SOURCES if O.all else [SOURCES[i % 3]]:
-            held(want_small, small, source, *shape.split(), draft=wrong(SMALL), k=i % 16 + 1, model=SMALL)
+            held(want_small, small, source, *shape.split(), draft=wrong(SMALL), k=i % 16 + 1, model=SMALL, must="static" not in shape)
             held(want_small, small, source, *shape.split(), draft=SMALL, k=0, model=SMALL)
 
 
@@ -486,15 +509,16 @@ def sampled():
 
 @case
 def least_probability():
-    """--draft-p-min ends drafts earlier, up to none, and changes no record"""
-    lines = [dict(x, ignore_eos=True) for x in greedy_lines(6, 50)]
-    want, made = unguessed(lines), []
-    for p in "0", "0.3", "0.8", "0.99":
-        got, s = told(lines, *by("draft"), *forced(8), "--draft-p-min", p)
-        equal(got, want, "--draft-p-min " + p)
-        c = counts_of(s)
-        made.append((c.guessed["draft"], c.accepted["draft"] / max(1, c.guessed["draft"])))
-    check(made[0][0] > made[2][0] and made[-1][1] > made[0][1], "guesses and the share accepted for growing --draft-p-min: %r" % made)
+    """--draft-p-min ends drafts earlier: at 1 there are next to none; no record changes"""
+    lines = [{"prompt": prompt(i), "max_tokens": 60, "seed": i, "ignore_eos": True} for i in range(4)]
+    want = unguessed(lines, *WHOLE, model=SMALL)
+    for p in "0", "0.1", "0.6", "1":
+        for least in "0", "3":
+            got, s = told(lines, *WHOLE, *by("draft", SMALL), "--draft-max", "8", "--draft-min", least, "--draft-p-min", p, model=SMALL)
+            c = counts_of(s)
+            equal(got, want, "--draft-p-min " + p)
+            guessed(c, "draft", "--draft-p-min " + p, must=least > "0")
+            check((p, least) != ("1", "0") or c.guessed["draft"] < 10, "--draft-p-min 1: %d guesses" % c.guessed["draft"])
 
 
 # --- ends of texts, of contexts and of the cache ---
@@ -515,7 +539,8 @@ def ends():
         want = unguessed(lines, "-c", "90", model=model)
         for k in (1, 4, 16, 0):
             held(want, lines, "draft", "-c", "90", "-np", str(k + 1), draft=model, k=k, model=model)
-    asks = [{"prompt": world.task(name, seed).prompt, "temperature": 0, "max_tokens": 40} for name in sorted(world.TASKS) for seed in range(10 if O.all else 1)]
+    asks = [{"prompt": world.task(name, seed).prompt, "temperature": 0, "max_tokens": 40, **({"stop": "\n"} if i % 2 else {})}
+            for i, name in enumerate(sorted(world.TASKS)) for seed in range(10 if O.all else 1)]
     want = unguessed(asks)
     check(sum(r.body["choices"][0]["finish_reason"] == "stop" for r in want.values()) > len(asks) // 2, "few answers end by themselves")
     for source, k in ("draft", 8), ("both", 3), ("lookup", 4), ("draft", 0):
@@ -701,7 +726,7 @@ class Exact:
     """What the first two tokens behind a prompt must be, n times: expectations by what they are in an answer. Ends of a text are out."""
 
     def __init__(self, model, prompt, n, keep):
-        self.words, self.model, self.keep, self.n = spelt(model), model, keep, n
+        self.words, self.model, self.keep, self.n, self.known = spelt(model), model, keep, n, set()
         ids = text_of(model, "-p", prompt)
         first = self.after(prompt.encode())
         self.no = {}
@@ -719,7 +744,7 @@ class Exact:
                 self.pairs[self.words[i], self.words[j]] += n * p * q
                 self.second[self.words[j]] += n * p * q
             left -= n * p
-            self.known = getattr(self, "known", set()) | {self.words[i]}
+            self.known.add(self.words[i])
         self.pairs["else"] = self.second["else"] = left
 
     def after(self, text):
@@ -823,22 +848,38 @@ def logits_of_the_oracle():
 def vocabularies():
     """a draft of another vocabulary is refused, exit 2, with the first token that differs; another architecture of the same is not"""
     args = ("-p", "Once", "-n", "4", "--temp", "0")
-    last = len(tokenizer(DRAFT)) - 1
-    for no in (0, 1, 300, 1700, last - 3):
-        draft = patched(DRAFT, "token%d.gguf" % no, change_token(no))
-        batch = ("--batch", put("in.jsonl", [{"prompt": "Once", "max_tokens": 4}]))
+    batch = ("--batch", put("in.jsonl", [{"prompt": "Once", "max_tokens": 4}]))
+    for no in (0, 1, 300, 1700, 3050):
+        draft = patched(DRAFT, "token%d.gguf" % no, swap_tokens(no))
         for how in args, batch:
             refused(run("-m", PIP, "-md", draft, *how), 2, r"token%d\.gguf.*\b%d\b" % (no, no), "token %d, %s" % (no, how[0]))
-    both = patched(patched(DRAFT, "two.gguf", change_token(900)), "three.gguf", change_token(950))
+    both = patched(patched(DRAFT, "two.gguf", swap_tokens(950)), "three.gguf", swap_tokens(900))
     refused(run("-m", PIP, "-md", both, *args), 2, r"\b900\b", "two tokens differ")
     for model, draft in (PIP, SMALL), (SMALL, DRAFT), (SMALL, os.path.join(TINY, "qwen3.gguf")), (os.path.join(TINY, "qwen2.gguf"), SMALL):
-        refused(run("-m", model, "-md", draft, *args), 2, os.path.basename(draft), "%s for %s" % (stem(draft), stem(model)))
-    refused(run("-m", PIP, "-md", SMALL, *args), 2, "272|3,?072", "sizes")
+        refused(run("-m", model, "-md", draft, *args), 2, os.path.basename(draft) + r".*\b0\b", "%s for %s" % (stem(draft), stem(model)))
     for group in families():
         names = {stem(x).split("_")[0]: x for x in group}
         for model in names.values():
             for draft in names.values():
                 held_alone("the hen", "-n", "12", "--temp", "0", "--ignore-eos", runs=[("draft", draft, 3)], model=model, what=stem(draft))
+
+
+@case
+def padded_vocabularies():
+    """a draft with some tokens fewer or more at the end serves, and guesses what it knows; one with many fewer does not"""
+    lines = small_lines(random.Random(3), 8, 60)
+    for drop in (1, 13):
+        short = cut_vocabulary(SMALL, drop)
+        want = unguessed(lines, model=SMALL)
+        for k in (1, 5, 0):
+            held(want, lines, "draft", "-np", "4", draft=short, k=k, model=SMALL)
+        lines_short = small_lines(random.Random(3), 8, 60, 255)
+        want = unguessed(lines_short, model=short)
+        for draft in SMALL, os.path.join(TINY, "llama_moe.gguf"):
+            held(want, lines_short, "draft", "-np", "2", draft=draft, k=6, model=short)
+    wide = [{"prompt": [259 + (7 * i) % 13 for i in range(20)], "max_tokens": 30, "temperature": 1.5, "seed": s, "ignore_eos": True} for s in range(4)]
+    held(unguessed(wide, model=SMALL), wide, "draft", draft=cut_vocabulary(SMALL, 13), k=4, model=SMALL, must=False)
+    refused(run("-m", SMALL, "-md", cut_vocabulary(SMALL, 140), "-p", "a", "-n", "4"), 2, "272.*132|132.*272", "140 tokens fewer")
 
 
 @case
@@ -865,20 +906,24 @@ class Kept:
         self.path, self.model, self.words = tmp(name), model, words
         self.how = ("-n", str(tokens), "-s", "5", "--temp", "1", "--ignore-eos")
         self.want, _, _ = alone(words, *PLAIN, *self.how, model=model)
-        self.first = self.run()
-        self.data = read(self.path)
+        self.first, self.data = self.run(), read(self.path)
+        self.whole = self.run()[0]
+        with open(self.path, "wb") as f:
+            f.write(self.data)
 
     def run(self, *more):
         ids, c, err = alone(self.words, "--lookup", *forced(4), "--lookup-cache", self.path, *self.how, *more, model=self.model)
         same(ids, self.want, "ids beside a lookup cache")
         return c, err
 
-    def damaged(self, data, what):
-        """The text stays, and a word is said."""
+    def damaged(self, data, what, harmless=False):
+        """The text stays, and a word is said; or, where the damage may be harmless, the guesses are those of the whole file."""
         with open(self.path, "wb") as f:
             f.write(data)
         c, err = self.run()
-        check(os.path.basename(self.path).encode() in err, "%s: nothing is said: %r" % (what, err))
+        word = os.path.basename(self.path).encode() in err
+        check(word or (harmless and c[2:4] == self.whole[2:4]), "%s: nothing is said: %r, %r" % (what, c, err))
+        return word
 
 
 @case
@@ -906,12 +951,12 @@ def lookup_cache_damaged():
     size = len(kept.data)
     check(size > 100, "a cache of %d bytes" % size)
     spots = range(size) if O.all and size < 5000 else sorted({*range(0, 64, 5), size - 1, *(rng.randrange(size) for _ in range(1000 if O.all else 25))})
-    for at in some(spots):
-        kept.damaged(kept.data[:at] + bytes([kept.data[at] ^ (1 << rng.randrange(8))]) + kept.data[at + 1:], "byte %d of %d" % (at, size))
+    words = [kept.damaged(kept.data[:at] + bytes([kept.data[at] ^ (1 << rng.randrange(8))]) + kept.data[at + 1:], "byte %d of %d" % (at, size), harmless=True) for at in some(spots)]
+    check(sum(words) > 0.7 * len(words), "a word about %d of %d bytes" % (sum(words), len(words)))
     for end in some(sorted({1, 2, 3, 4, 7, 8, 9, 16, 24, 31, 32, 33, 40, 64, 100, size // 2, size - 8, size - 1, *(rng.randrange(1, size) for _ in range(300 if O.all else 8))})):
-        kept.damaged(kept.data[:end], "%d of %d bytes" % (end, size))
+        kept.damaged(kept.data[:end], "%d of %d bytes" % (end, size), harmless=end > size - 64)
     for more in b"\0", kept.data, bytes(1000):
-        kept.damaged(kept.data + more, "%d bytes more" % len(more))
+        kept.damaged(kept.data + more, "%d bytes more" % len(more), harmless=True)
 
 
 @case
@@ -963,7 +1008,7 @@ def summaries():
         m, most = SPEC.search(err), int(args[-1] if args[-2] == "--draft-max" else args[1])
         check(m, "no line about speculation: %r" % err)
         check(abs(float(m.group(4)) - c.tokens / c.steps) < 0.0051, "%d tokens in %d steps are not %s a step" % (c.tokens, c.steps, m.group(4).decode()))
-        check(n - 1 <= c.tokens <= n, "%d tokens of %d" % (c.tokens, n))
+        check(n - 4 <= c.tokens <= n, "%d tokens of %d: the first are not timed" % (c.tokens, n))
         same(c.tokens, c.steps + sum(c.accepted.values()), "tokens, and steps with what was accepted")
         for kind, made, right, share, depths, spent in KIND.findall(err):
             check(0 <= int(right) <= int(made), repr(err))
@@ -987,8 +1032,8 @@ def summaries_of_batches():
         got, s = told(lines, *by(source), *forced(k))
         c = counts_of(s)
         guessed(c, source, source)
-        same(c.tokens, 240, "tokens")
-        check(0 < c.steps < c.tokens and c.speed > 0, repr(c))
+        same((c.tokens, c.tokens - len(lines)), (240, c.steps + sum(c.accepted.values())), "tokens; all but the first of each, and steps with what was accepted")
+        check(c.steps < c.tokens and c.speed > 0, repr(c))
         r = run("-m", PIP, "--batch", put("in.jsonl", lines), *by(source), *forced(k))
         check(SPEC.search(r.err), "no line about speculation: %r" % r.err)
         text = counts_in(r.err, 0)
