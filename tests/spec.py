@@ -294,7 +294,7 @@ def held(want, lines, source, *args, draft=DRAFT, k=0, what="", must=True, **kw)
 
 
 SPEC = re.compile(rb"(?m)^llmrun: speculation (\d+\.\d+)x plain decoding: (\d+) tokens in (\d+) steps, (\d+\.\d+) a step$")
-KIND = re.compile(rb"(?m)^llmrun: (draft|lookup) +(\d+) guessed, (\d+) accepted(?: \((\d+\.\d+) %\))?(?:, by depth((?: \d+)+) %)?(?:; (\d+\.\d+) s of drafting)?$")
+KIND = re.compile(rb"(?m)^llmrun: (draft|lookup) +(\d+) guessed, (\d+) accepted(?: \((\d+\.\d+) %\))?(?:, by depth((?: \d+)+) %)?(?:; (\d+\.\d+) s of drafting)?(?:; (\d+\.\d+)x where it guessed)?$")
 
 
 def counts_in(err, n):
@@ -519,6 +519,23 @@ def least_probability():
             equal(got, want, "--draft-p-min " + p)
             guessed(c, "draft", "--draft-p-min " + p, must=least > "0")
             check((p, least) != ("1", "0") or c.guessed["draft"] < 10, "--draft-p-min 1: %d guesses" % c.guessed["draft"])
+
+
+@case
+def trimmed():
+    """--draft-vocab: a draft that guesses among the first tokens alone changes no record; among few it guesses little that is right"""
+    lines = [dict(x, ignore_eos=True) for x in greedy_lines(5, 40)] + sampled_lines(5, 20)
+    want, right = unguessed(lines), []
+    for n in ("1", "20", "400", "2000", "3071", "3072", "99999", "0") if O.all else ("1", "400", "99999"):
+        c = held(want, lines, "draft", "-np", "4", "--draft-vocab", n, k=4, must=n != "1")
+        right.append(c.accepted["draft"])
+        held(want, lines, "both", "-np", "2", "--draft-vocab", n, draft=PIP, k=0)
+    check(right[0] * 4 < right[-1] and right[1] < right[-1], "guesses accepted for a growing --draft-vocab: %r" % right)
+    small = small_lines(random.Random(5))
+    want = unguessed(small, model=SMALL)
+    for n in "200", "259", "270":
+        held(want, small, "draft", "--draft-vocab", n, draft=SMALL, k=3, model=SMALL)
+        held(want, small, "draft", "--draft-vocab", n, draft=cut_vocabulary(SMALL, 13), k=3, model=SMALL)
 
 
 # --- ends of texts, of contexts and of the cache ---
@@ -893,7 +910,7 @@ def no_drafts():
                         ("cut", put("cut.gguf", data[:len(data) // 2])), ("head", put("head.gguf", data[:1000]))):
         refused(run(*args, "-md", draft), 2, os.path.basename(draft), name)
     for more, word in ((("--draft-max", "0"), "--draft-max"), (("--draft-max", "65"), "--draft-max"), (("--draft-min", "65"), "--draft-min"), (("--draft-min", "-1"), "--draft-min"),
-                       (("--draft-max", "x"), "--draft-max"), (("--draft-p-min", "1.5"), "--draft-p-min"), (("--draft-p-min", "-0.1"), "--draft-p-min"), (("--draft-p-min", "nan"), "--draft-p-min"),
+                       (("--draft-max", "x"), "--draft-max"), (("--draft-p-min", "1.5"), "--draft-p-min"), (("--draft-p-min", "-0.1"), "--draft-p-min"), (("--draft-p-min", "nan"), "--draft-p-min"), (("--draft-vocab", "-1"), "--draft-vocab"),
                        (("-md",), "-md|--model-draft"), (("--lookup-cache",), "--lookup-cache")):
         refused(run(*args, *more), 2, word, " ".join(more))
 
@@ -1011,12 +1028,12 @@ def summaries():
         check(abs(float(m.group(4)) - c.tokens / c.steps) < 0.0051, "%d tokens in %d steps are not %s a step" % (c.tokens, c.steps, m.group(4).decode()))
         check(n - 4 <= c.tokens <= n, "%d tokens of %d: the first are not timed" % (c.tokens, n))
         same(c.tokens, c.steps + sum(c.accepted.values()), "tokens, and steps with what was accepted")
-        for kind, made, right, share, depths, spent in KIND.findall(err):
+        for kind, made, right, share, depths, spent, worth in KIND.findall(err):
             check(0 <= int(right) <= int(made), repr(err))
             check(abs(float(share) - 100 * int(right) / int(made)) < 0.051, "%s: %s of %s are not %s %%" % (kind.decode(), right, made, share))
             shares = [int(x) for x in depths.split()]
             check(0 < len(shares) <= most and all(0 <= x <= 100 for x in shares), "shares by depth: %r" % shares)
-            same(bool(spent), kind == b"draft", "time of drafting")
+            same((bool(spent), bool(worth)), (kind == b"draft", True), "time of drafting, and what the source was worth: %r" % err)
     for args in PLAIN, ("-md", DRAFT, *PLAIN), ("--lookup",), ():
         ids, _, err = alone("Once upon a time", "-n", "30", "--temp", "0", *args)
         if "-md" not in args and args != ("--lookup",) and args:
@@ -1046,9 +1063,9 @@ def summaries_of_batches():
 
 @case
 def documented():
-    """--help tells every option, and says of -md that texts stay as they are"""
+    """--help tells every option"""
     text = " ".join(good("--help").decode().split())
-    for name in "-md, --model-draft", "--draft-max", "--draft-min", "--draft-p-min", "--lookup", "--no-lookup", "--lookup-cache":
+    for name in "-md, --model-draft", "--draft-max", "--draft-min", "--draft-p-min", "--draft-vocab", "--lookup", "--no-lookup", "--lookup-cache":
         check(re.search(re.escape(name) + r"[ ,]", text), name + " is not in --help")
 
 
