@@ -47,6 +47,8 @@ stress: build/test/tests llmrun build/stress/llmrun ## KV blocks of two tokens, 
 	SHARED=$(SHARED) LLMRUN_STRESS=1 build/test/tests
 	$(PYTHON) tests/batch.py ./llmrun --stress build/stress/llmrun invariance
 	$(PYTHON) tests/batch.py build/stress/llmrun
+	SHARED=$(SHARED) $(PYTHON) tests/spec.py ./llmrun --stress build/stress/llmrun kept
+	SHARED=$(SHARED) $(PYTHON) tests/spec.py build/stress/llmrun
 
 fuzz: $(FUZZERS:%=build/fuzz/%)        ## each fuzzer for FUZZ_SECONDS (60)
 	@for f in $(FUZZERS); do mkdir -p build/fuzz/corpus-$$f; echo "fuzz $$f"; \

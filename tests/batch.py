@@ -9,8 +9,8 @@ One line per case, then a count. LLMRUN_SLOW=N stretches every time limit N time
   Two answers are compared as bytes: whole records without the time of day (`created`) and the tokens that were found in the cache
 (`cached_tokens`). A file of one line is that line behind as many blank ones as it had lines before it, so that it keeps its number.
 """
-import argparse, collections, json, os, pty, random, re, resource, shutil, signal, subprocess, sys, tempfile, threading, time
-from kit import CASES, Skip, case, check, one_line
+import argparse, json, os, pty, random, re, resource, shutil, signal, subprocess, sys, tempfile, threading, time
+from kit import ENV, SLOW, Record, Skip, begin, case, check, equal, finish, jsonl, one_line, records, refused, same, sanitized, short, some, walk
 
 HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, os.path.join(HERE, "models", "train"))
@@ -20,20 +20,8 @@ PIP = os.path.join(HERE, "models", "pip-q4_k_m.gguf")
 DRAFT = os.path.join(HERE, "models", "pip-draft-q8_0.gguf")
 TINY = os.path.join(HERE, "tests", "data", "tiny")
 SMALL = os.path.join(TINY, "llama.gguf")
-SLOW = float(os.environ.get("LLMRUN_SLOW") or 1)
 TMP = tempfile.mkdtemp(prefix="llmrun-batch-")
-ENV = {k: v for k, v in os.environ.items() if not k.startswith(("LLMRUN_MODEL", "LC_", "LANG"))}
 O = None                               # options of this script
-
-
-def short(x):
-    r = repr(x)
-    return r if len(r) < 240 else r[:160] + " ... " + r[-70:]
-
-
-def same(got, want, what):
-    if got != want:
-        raise AssertionError("%s: got %s, want %s" % (what, short(got), short(want)))
 
 
 def tmp(name):
@@ -49,41 +37,14 @@ def fresh(name):
     return path
 
 
-class Done:
-    def __init__(self, rc, out, err, usage=None):
-        self.rc, self.out, self.err, self.usage = rc, out, err, usage
-
-    def __repr__(self):
-        return "exit %d, stdout %s, stderr %r" % (self.rc, short(self.out), self.err[-400:])
-
-
 def start(*args, binary=None, **kw):
-    kw.setdefault("stdin", subprocess.DEVNULL)
-    kw.setdefault("stdout", subprocess.PIPE)
-    return subprocess.Popen([binary or O.binary, *args], stderr=subprocess.PIPE, env=ENV, **kw)
-
-
-def finish(p, timeout=60):
-    try:
-        out, err = p.communicate(timeout=timeout * SLOW)
-    except subprocess.TimeoutExpired:
-        p.kill()
-        p.communicate()
-        raise AssertionError("still running after %g s" % (timeout * SLOW))
-    return Done(p.returncode, out or b"", err or b"")
+    return begin([binary or O.binary, *args], **kw)
 
 
 def run(*args, inp=None, timeout=60, **kw):
-    if inp is None:
-        return finish(start(*args, **kw), timeout)
-    p = start(*args, stdin=subprocess.PIPE, **kw)
-    try:
-        out, err = p.communicate(inp, timeout=timeout * SLOW)
-    except subprocess.TimeoutExpired:
-        p.kill()
-        p.communicate()
-        raise AssertionError("still running after %g s" % (timeout * SLOW))
-    return Done(p.returncode, out, err)
+    if inp is not None:
+        kw["stdin"] = subprocess.PIPE
+    return finish(start(*args, **kw), timeout, inp)
 
 
 def good(*args, **kw):
@@ -92,86 +53,11 @@ def good(*args, **kw):
     return r.out
 
 
-def refused(r, rc, word, what):
-    """A failure: this exit code, one line that holds the word, nothing on stdout."""
-    check(r.rc == rc, "%s: want exit %d, got %r" % (what, rc, r))
-    check(one_line(r.err), "%s: want one line on stderr, got %r" % (what, r.err))
-    check(re.search(word.encode(), r.err), "%s: want %r in %r" % (what, word, r.err))
-    same(r.out, b"", what + ": stdout")
-
-
-def sanitized():
-    return SLOW > 1
-
-
-def some(items, step=5):
-    """All of them, or under a sanitizer, which takes twenty times as long, every fifth."""
-    items = list(items)
-    return items[::step] if sanitized() else items
-
-
 def levels():
     return [line.split()[0] for line in good("--list", "cpu").decode().splitlines() if "runs here" in line]
 
 
-# --- records ---
-
-RECORD = re.compile(rb'\{"id":"batch_req_(\d+)_([0-9a-f]{16})","custom_id":(null|"(?:[^"\\]|\\.)*"),"response":'
-                    rb'(null|\{"status_code":200,"request_id":"req_\1","body":\{.*\}\}),"error":(null|\{"code":"[a-z0-9_]+","message":"(?:[^"\\]|\\.)*"\})\}', re.S)
-PASSING = re.compile(rb'("(?:created|cached_tokens)":)\d+')
-
-
-class Record:
-    """One record: no, hash, id (None or bytes), error (None or a dict), body (None or a dict), plain: its bytes, less what may differ."""
-
-    def __init__(self, line):
-        m = RECORD.fullmatch(line)
-        check(m, "not a record: %s" % short(line))
-        try:
-            self.whole = json.loads(line.decode("utf-8", "surrogateescape"))
-        except ValueError as e:
-            raise AssertionError("a record that is no JSON (%s): %s" % (e, short(line)))
-        self.no, self.hash, self.id = int(m.group(1)), m.group(2), self.whole["custom_id"]
-        self.error, answer = self.whole["error"], self.whole["response"]
-        check((self.error is None) != (answer is None), "an answer or an error, not both: %s" % short(line))
-        self.body = answer and answer["body"]
-        self.plain = PASSING.sub(rb"\g<1>0", line)
-
-    def texts(self):
-        return [c["text"].encode("utf-8", "surrogateescape") for c in self.body["choices"]]
-
-
-def records(data, torn=False):
-    """{line number: record}: every record whole and once. torn: what stands behind the last newline may be the beginning of one."""
-    lines = data.split(b"\n")
-    tail = lines.pop()
-    check(torn or tail == b"", "a torn last record: %s" % short(tail))
-    found = {}
-    for line in lines:
-        r = Record(line)
-        check(r.no not in found, "line %d is answered twice" % r.no)
-        found[r.no] = r
-    return found
-
-
-def plain(found):
-    return {no: r.plain for no, r in found.items()}
-
-
-def equal(got, want, what):
-    """Two sets of records answer the same lines with the same bytes."""
-    got, want = plain(got), plain(want)
-    same(sorted(got), sorted(want), what + ": lines answered")
-    for no in sorted(want):
-        if got[no] != want[no]:
-            at = next(i for i, (a, b) in enumerate(zip(got[no] + b"\0", want[no] + b"\1")) if a != b)
-            raise AssertionError("%s: line %d differs at byte %d: got ...%r, want ...%r" % (what, no, at, got[no][max(0, at - 60):at + 60], want[no][max(0, at - 60):at + 60]))
-
-
-def jsonl(lines):
-    """The bytes of a file: bytes stand as they are, anything else as JSON."""
-    return b"".join((x if isinstance(x, bytes) else json.dumps(x).encode()) + b"\n" for x in lines)
-
+# --- files of lines ---
 
 def put(name, data):
     path = tmp(name)
@@ -1241,22 +1127,7 @@ def main():
     ap.add_argument("words", nargs="*")
     O = ap.parse_intermixed_args()
     O.binary = os.path.abspath(O.binary)
-    counts = collections.Counter()
-    for f in CASES:
-        if O.words and not any(w in f.__name__ for w in O.words):
-            continue
-        t0, state, why = time.time(), "ok", f.__doc__
-        try:
-            f()
-        except Skip as e:
-            state, why = "skip", str(e)
-        except (AssertionError, OSError, ValueError, KeyError, TypeError, IndexError, subprocess.TimeoutExpired) as e:
-            state, why = "FAIL", "%s (%s: %s)" % (f.__doc__, type(e).__name__, e)
-        counts[state] += 1
-        print("%-4s  %s: %s (%.1f s)" % (state, f.__name__, why, time.time() - t0), flush=True)
-    shutil.rmtree(TMP, ignore_errors=True)
-    print("batch: %d passed, %d failed, %d skipped" % (counts["ok"], counts["FAIL"], counts["skip"]))
-    sys.exit(counts["FAIL"] > 0)
+    sys.exit(walk("batch", O.words, TMP))
 
 
 main()

@@ -1,5 +1,9 @@
-"""What the scripts that look at the command from outside have in common: cases, and what they check."""
+"""What the scripts that look at the command from outside have in common: cases, processes, records of a batch, and what they check."""
+import collections, json, os, re, shutil, subprocess, time
+
 CASES = []
+SLOW = float(os.environ.get("LLMRUN_SLOW") or 1)         # stretches every time limit, for builds under a sanitizer
+ENV = {k: v for k, v in os.environ.items() if not k.startswith(("LLMRUN_MODEL", "LC_", "LANG"))}
 
 
 class Skip(Exception):
@@ -11,10 +15,161 @@ def case(f):
     return f
 
 
+def walk(name, words, folder, after=None):
+    """Runs the cases whose name holds one of the words, else all; a line each, what `after` prints, a count. Removes the folder. 1: a case failed."""
+    counts = collections.Counter()
+    for f in CASES:
+        if words and not any(w in f.__name__ for w in words):
+            continue
+        t0, state, why = time.time(), "ok", f.__doc__
+        try:
+            f()
+        except Skip as e:
+            state, why = "skip", str(e)
+        except (AssertionError, OSError, ValueError, KeyError, TypeError, IndexError, subprocess.TimeoutExpired) as e:
+            state, why = "FAIL", "%s (%s: %s)" % (f.__doc__, type(e).__name__, e)
+        counts[state] += 1
+        print("%-4s  %s: %s (%.1f s)" % (state, f.__name__, why, time.time() - t0), flush=True)
+    if after:
+        after()
+    shutil.rmtree(folder, ignore_errors=True)
+    print("%s: %d passed, %d failed, %d skipped" % (name, counts["ok"], counts["FAIL"], counts["skip"]))
+    return int(counts["FAIL"] > 0)
+
+
+def sanitized():
+    return SLOW > 1
+
+
+def some(items, step=5):
+    """All of them, or under a sanitizer, which takes twenty times as long, every fifth."""
+    items = list(items)
+    return items[::step] if sanitized() else items
+
+
+# --- checks ---
+
 def check(ok, why):
     if not ok:
         raise AssertionError(why)
 
 
+def short(x):
+    r = repr(x)
+    return r if len(r) < 240 else r[:160] + " ... " + r[-70:]
+
+
+def same(got, want, what):
+    if got != want:
+        raise AssertionError("%s: got %s, want %s" % (what, short(got), short(want)))
+
+
 def one_line(err):
     return err.count(b"\n") == 1 and err.startswith(b"llmrun: ") and err.endswith(b"\n")
+
+
+def refused(r, rc, word, what):
+    """A failure: this exit code, one line that holds the word, nothing on stdout."""
+    check(r.rc == rc, "%s: want exit %d, got %r" % (what, rc, r))
+    check(one_line(r.err), "%s: want one line on stderr, got %r" % (what, r.err))
+    check(re.search(word.encode(), r.err), "%s: want %r in %r" % (what, word, r.err))
+    same(r.out, b"", what + ": stdout")
+
+
+# --- processes ---
+
+class Done:
+    def __init__(self, rc, out, err, usage=None):
+        self.rc, self.out, self.err, self.usage = rc, out, err, usage
+
+    def __repr__(self):
+        return "exit %d, stdout %s, stderr %r" % (self.rc, short(self.out), self.err[-400:])
+
+
+def begin(command, **kw):
+    kw.setdefault("stdin", subprocess.DEVNULL)
+    kw.setdefault("stdout", subprocess.PIPE)
+    return subprocess.Popen(command, stderr=subprocess.PIPE, env=ENV, **kw)
+
+
+def threads_of(pid):
+    """What the threads of a process do, where the system tells it."""
+    try:
+        folder, rows = "/proc/%d/task" % pid, []
+        for thread in os.listdir(folder):
+            with open(os.path.join(folder, thread, "stat")) as f:
+                field = f.read().rpartition(")")[2].split()
+            rows.append("%s after %.1f s" % (field[0], (int(field[11]) + int(field[12])) / os.sysconf("SC_CLK_TCK")))
+        return "%d threads, %s" % (len(rows), ", ".join(rows))
+    except OSError:
+        return "gone by now"
+
+
+def finish(p, timeout=60, inp=None):
+    try:
+        out, err = p.communicate(inp, timeout=timeout * SLOW)
+    except subprocess.TimeoutExpired:
+        state = threads_of(p.pid)
+        p.kill()
+        p.communicate()
+        raise AssertionError("still running after %g s: %s" % (timeout * SLOW, state))
+    return Done(p.returncode, out or b"", err or b"")
+
+
+# --- files of lines and their records ---
+
+def jsonl(lines):
+    """The bytes of a file: bytes stand as they are, anything else as JSON."""
+    return b"".join((x if isinstance(x, bytes) else json.dumps(x).encode()) + b"\n" for x in lines)
+
+
+RECORD = re.compile(rb'\{"id":"batch_req_(\d+)_([0-9a-f]{16})","custom_id":(null|"(?:[^"\\]|\\.)*"),"response":'
+                    rb'(null|\{"status_code":200,"request_id":"req_\1","body":\{.*\}\}),"error":(null|\{"code":"[a-z0-9_]+","message":"(?:[^"\\]|\\.)*"\})\}', re.S)
+PASSING = re.compile(rb'("(?:created|cached_tokens)":)\d+')
+
+
+class Record:
+    """One record: no, hash, id (None or bytes), error (None or a dict), body (None or a dict), plain: its bytes, less what may differ."""
+
+    def __init__(self, line):
+        m = RECORD.fullmatch(line)
+        check(m, "not a record: %s" % short(line))
+        try:
+            self.whole = json.loads(line.decode("utf-8", "surrogateescape"))
+        except ValueError as e:
+            raise AssertionError("a record that is no JSON (%s): %s" % (e, short(line)))
+        self.no, self.hash, self.id = int(m.group(1)), m.group(2), self.whole["custom_id"]
+        self.error, answer = self.whole["error"], self.whole["response"]
+        check((self.error is None) != (answer is None), "an answer or an error, not both: %s" % short(line))
+        self.body = answer and answer["body"]
+        self.plain = PASSING.sub(rb"\g<1>0", line)
+
+    def texts(self):
+        return [c["text"].encode("utf-8", "surrogateescape") for c in self.body["choices"]]
+
+
+def records(data, torn=False):
+    """{line number: record}: every record whole and once. torn: what stands behind the last newline may be the beginning of one."""
+    lines = data.split(b"\n")
+    tail = lines.pop()
+    check(torn or tail == b"", "a torn last record: %s" % short(tail))
+    found = {}
+    for line in lines:
+        r = Record(line)
+        check(r.no not in found, "line %d is answered twice" % r.no)
+        found[r.no] = r
+    return found
+
+
+def plain(found):
+    return {no: r.plain for no, r in found.items()}
+
+
+def equal(got, want, what):
+    """Two sets of records answer the same lines with the same bytes."""
+    got, want = plain(got), plain(want)
+    same(sorted(got), sorted(want), what + ": lines answered")
+    for no in sorted(want):
+        if got[no] != want[no]:
+            at = next(i for i, (a, b) in enumerate(zip(got[no] + b"\0", want[no] + b"\1")) if a != b)
+            raise AssertionError("%s: line %d differs at byte %d: got ...%r, want ...%r" % (what, no, at, got[no][max(0, at - 60):at + 60], want[no][max(0, at - 60):at + 60]))

@@ -20,6 +20,7 @@ done
 if command -v "${PYTHON:-python3}" > /dev/null; then
     suite cli "${PYTHON:-python3}" tests/cli.py "$bin"
     suite batch "${PYTHON:-python3}" tests/batch.py "$bin"
+    suite spec "${PYTHON:-python3}" tests/spec.py "$bin"
     suite hostile "${PYTHON:-python3}" tests/hostile.py "$bin" ${LLMRUN_SLOW:+--no-limit}
     [ -n "${LLMRUN_SLOW:-}" ] || suite inflate "${PYTHON:-python3}" tests/inflate.py "$bin"
     [ -n "${LLMRUN_SLOW:-}" ] || suite world "${PYTHON:-python3}" models/train/test_world.py

@@ -1,0 +1,1103 @@
+#!/usr/bin/env python3
+"""Speculation from outside: what is said does not depend on what was guessed, nor on who guessed it.
+
+    python3 tests/spec.py ./llmrun [--stress BINARY] [--all] [--prompts N] [--files N] [--seed N] [WORD ...]     cases whose name holds a word, else all
+
+--all: 500 prompts of 100 tokens (--prompts) for every draft length and source, 20,000 seeds, every sampler with every source, 300 random
+files; then a table of what was guessed. By itself a selection of that which takes seconds. --stress: a build that preempts at every
+step; its answers are held against those of the first. LLMRUN_SLOW=N stretches every time limit N times, for builds under a sanitizer.
+  Two answers are compared as bytes: whole records of a batch (less the time of day), log-probabilities among them, or the ids of a run.
+A comparison counts only where guesses were made, which the summary tells: a run without any is a failure of the case.
+  Distributions are tested by chi-square at p = 1e-4 against the softmax, in float64, of the logits that the model gives for the tokens
+before; the seeds are fixed, so the verdict is the same every time. Cells that expect less than 5 answers are one cell.
+"""
+import argparse, array, collections, functools, json, math, os, random, re, resource, shutil, struct, subprocess, sys, tempfile
+from kit import SLOW, Skip, begin, case, check, equal, finish, jsonl, records, refused, same, sanitized, some, walk
+
+HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+for folder in ("models", "train"), ("tests", "gen"):
+    sys.path.insert(0, os.path.join(HERE, *folder))
+import inflate, world
+
+PIP = os.path.join(HERE, "models", "pip-q4_k_m.gguf")
+DRAFT = os.path.join(HERE, "models", "pip-draft-q8_0.gguf")
+TINY = os.path.join(HERE, "tests", "data", "tiny")
+SMALL = os.path.join(TINY, "llama.gguf")
+SHARED = os.environ.get("SHARED") or os.path.join(HERE, "..", "shared")
+STORIES = os.path.join(os.path.abspath(SHARED), "data", "stories260K.gguf")
+TMP = tempfile.mkdtemp(prefix="llmrun-spec-")
+PLAIN = ("--no-lookup",)               # a run without guesses
+SOURCES = ("draft", "lookup", "both")
+O = None                               # options of this script
+TABLE = []                             # rows of the table
+
+
+def tmp(name):
+    return os.path.join(TMP, name)
+
+
+def put(name, data):
+    with open(tmp(name), "wb") as f:
+        f.write(data if isinstance(data, bytes) else jsonl(data))
+    return tmp(name)
+
+
+def read(path):
+    with open(path, "rb") as f:
+        return f.read()
+
+
+def run(*args, binary=None, timeout=120, **kw):
+    return finish(begin([binary or O.binary, *args], **kw), timeout)
+
+
+def good(*args, **kw):
+    r = run(*args, **kw)
+    check(r.rc == 0, "%s: %r" % (" ".join(args), r))
+    return r.out
+
+
+def levels():
+    return [line.split()[0] for line in good("--list", "cpu").decode().splitlines() if "runs here" in line]
+
+
+def text_of(model, *args):
+    """Ids of a text, the start token among them."""
+    return [int(x) for x in good("-m", model, "--tokenize", "--bos", "--special", *args).split()]
+
+
+# --- drafts ---
+
+UNIT = {0: 4, 1: 2, 8: 34, 30: 2}      # bytes of a weight, or of a block of them, by type
+
+
+def patched(model, name, patch):
+    """A copy of a model with some bytes changed: patch(file, bytes)."""
+    path = tmp(name)
+    if not os.path.exists(path):
+        f = inflate.File(model)
+        b = bytearray(f.b)
+        patch(f, b)
+        with open(path, "wb") as out:
+            out.write(b)
+    return path
+
+
+def gains(f):
+    """Where the gains of the last norm stand, float32, and how many they are."""
+    dims, kind, at = f.tensors["output_norm.weight"]
+    check(kind == 0, "gains of another type")
+    return f.base + at, dims[0]
+
+
+def turn_signs(f, b):
+    at, n = gains(f)
+    for i in range(n):
+        b[at + 4 * i + 3] ^= 0x80
+
+
+def fill_gains(value):
+    def patch(f, b):
+        at, n = gains(f)
+        b[at:at + 4 * n] = struct.pack("<f", value) * n
+    return patch
+
+
+def shuffle(f, b):
+    rng = random.Random(1)
+    for dims, kind, at in f.tensors.values():
+        if len(dims) > 1 and kind in UNIT:
+            unit, size = UNIT[kind], math.prod(dims) * UNIT[kind] // (32 if kind == 8 else 1)
+            parts = [b[i:i + unit] for i in range(f.base + at, f.base + at + size, unit)]
+            rng.shuffle(parts)
+            b[f.base + at:f.base + at + size] = b"".join(parts)
+
+
+def blur(share):
+    """Float matrices whose weights are off by a share of themselves."""
+    def patch(f, b):
+        rng = random.Random(1)
+        for dims, kind, at in f.tensors.values():
+            if len(dims) > 1 and kind == 0:
+                end = f.base + at + 4 * math.prod(dims)
+                w = array.array("f", bytes(b[f.base + at:end]))
+                b[f.base + at:end] = array.array("f", (x * (1 + rng.gauss(0, share)) for x in w)).tobytes()
+    return patch
+
+
+def set_number(key, value):
+    def patch(f, b):
+        kind, raw = f.keys[key]
+        check(kind == inflate.U32, key + ": another type")
+        name = key.encode()
+        at = bytes(f.b).index(struct.pack("<Q", len(name)) + name) + 8 + len(name) + 4
+        same(bytes(b[at:at + 4]), raw, key)
+        b[at:at + 4] = struct.pack("<I", value)
+    return patch
+
+
+def stem(model):
+    return os.path.basename(model)[:-len(".gguf")]
+
+
+def wrong(model):
+    """A draft that holds the least likely token for the likeliest."""
+    return patched(model, stem(model) + "-wrong.gguf", turn_signs)
+
+
+# A draft for Pip, made from one of the models that ship.
+DRAFTS = {
+    "small": lambda: DRAFT,
+    "right": lambda: PIP,
+    "wrong": lambda: wrong(DRAFT),
+    "shuffled": lambda: patched(DRAFT, "shuffled.gguf", shuffle),
+    "without numbers": lambda: patched(DRAFT, "nan.gguf", fill_gains(math.nan)),
+    "endless": lambda: patched(DRAFT, "inf.gguf", fill_gains(3e38)),
+    "of a short context": lambda: patched(DRAFT, "brief.gguf", set_number("qwen3.context_length", 64)),
+}
+MUTE = ("without numbers", "endless")  # they have no likeliest token
+
+
+# --- vocabularies, read from the file ---
+
+def vocab(model):
+    """(texts, types) of the tokens."""
+    f = inflate.File(model)
+
+    def items(key, form):
+        raw = f.keys["tokenizer.ggml." + key][1]
+        n, at, out = struct.unpack_from("<Q", raw, 4)[0], 12, []
+        for _ in range(n):
+            if form:
+                out.append(struct.unpack_from(form, raw, at)[0])
+                at += 4
+            else:
+                size = struct.unpack_from("<Q", raw, at)[0]
+                out.append(raw[at + 8:at + 8 + size])
+                at += 8 + size
+        return out
+    return items("tokens", ""), items("token_type", "<i")
+
+
+def tokenizer(model):
+    return vocab(model)[0]
+
+
+def spelt(model):
+    """What each token is in an answer, for a vocabulary of pieces: bytes as bytes, a low line as a blank."""
+    texts, types = vocab(model)
+    return [bytes([int(t[3:5], 16)]) if kind == 6 else t.replace("\u2581".encode(), b" ") for t, kind in zip(texts, types)]
+
+
+def swap_tokens(no):
+    """Two tokens of one length change places; the first that differs is number no, where a later one is as long."""
+    def patch(f, b):
+        raw = f.keys["tokenizer.ggml.tokens"][1]
+        start, at, texts = bytes(f.b).index(raw), 12, []
+        for _ in range(struct.unpack_from("<Q", raw, 4)[0]):
+            size = struct.unpack_from("<Q", raw, at)[0]
+            texts.append((start + at + 8, raw[at + 8:at + 8 + size]))
+            at += 8 + size
+        where, text = texts[no]
+        other, new = next(x for x in texts[no + 1:] + texts[:no][::-1] if len(x[1]) == len(text))
+        b[where:where + len(text)], b[other:other + len(text)] = new, text
+    return patch
+
+
+def cut_vocabulary(model, drop):
+    """A float model without the last tokens of its vocabulary."""
+    path, f = tmp("%s-%d.gguf" % (stem(model), drop)), inflate.File(model)
+    n = len(tokenizer(model)) - drop
+    for key, (kind, raw) in list(f.keys.items()):
+        if key in ("tokenizer.ggml.tokens", "tokenizer.ggml.scores", "tokenizer.ggml.token_type"):
+            inner, at = struct.unpack_from("<I", raw)[0], 12
+            for _ in range(n):
+                at += 8 + struct.unpack_from("<Q", raw, at)[0] if inner == inflate.TEXT else 4
+            f.keys[key] = kind, struct.pack("<IQ", inner, n) + raw[12:at]
+    if "llama.vocab_size" in f.keys:
+        f.set_number("llama.vocab_size", n)
+    rows = lambda name, dims: [dims[0], n] if name in ("token_embd.weight", "output.weight") else dims
+    inflate.write(path, f.keys, [(name, rows(name, dims), kind, lambda name=name, dims=dims, kind=kind: f.data(name)[:inflate.size_of(rows(name, dims), kind)])
+                                 for name, (dims, kind, _) in f.tensors.items()], f.align())
+    return path
+
+
+def families():
+    """The tiny models in groups of one vocabulary."""
+    groups = collections.defaultdict(list)
+    for name in sorted(x for x in os.listdir(TINY) if x.endswith(".gguf")):
+        path = os.path.join(TINY, name)
+        texts, types = vocab(path)
+        groups[tuple(texts), tuple(types)].append(path)
+    return list(groups.values())
+
+
+# --- runs, and what their summaries say ---
+
+KINDS = ("draft", "lookup")
+Counts = collections.namedtuple("Counts", "tokens steps guessed accepted speed")
+
+
+def counts_of(s):
+    return Counts(s["completion_tokens"], s["decode_steps"], {k: s[k + "_guessed"] for k in KINDS}, {k: s[k + "_accepted"] for k in KINDS}, s["speculation_speedup"])
+
+
+def guessed(c, source, what, must=True):
+    """Guesses came from this source, or both, or none, and from no other; must: there were some."""
+    for kind in KINDS:
+        check(0 <= c.accepted[kind] <= c.guessed[kind], "%s: %d of %d guesses accepted" % (what, c.accepted[kind], c.guessed[kind]))
+        if source not in (kind, "both"):
+            same(c.guessed[kind], 0, "%s: guesses of %s" % (what, kind))
+    if source != "none" and must:
+        check(sum(c.guessed.values()) > 0, what + ": no guess was made")
+
+
+def one_thread(args):
+    """Two would wait for each other in every little step when something else runs on the machine."""
+    return args if "-t" in args else ("-t", "1", *args)
+
+
+def told(lines, *args, model=PIP, rc=0, **kw):
+    """Runs a file of these lines: its records, and the summary."""
+    r = run("-m", model, "--batch", put("in.jsonl", lines), "--format", "json", *one_thread(args), **kw)
+    check(r.rc == rc, "%s: want exit %d, got %r" % (" ".join(args), rc, r))
+    return records(r.out), json.loads(next(x for x in r.err.splitlines() if x.startswith(b"{")))
+
+
+def unguessed(lines, *args, **kw):
+    """What a file answers without speculation: every line of it."""
+    got, s = told(lines, *PLAIN, *args, **kw)
+    guessed(counts_of(s), "none", "a plain run")
+    same([no for no, r in got.items() if r.error], [], "lines with an error")
+    return got
+
+
+def by(source, draft=DRAFT):
+    """The options that let a source guess."""
+    return (("-md", draft) if source != "lookup" else ()) + (("--no-lookup",) if source == "draft" else ("--lookup",))
+
+
+def forced(k):
+    """k guesses in each step, or as many as measurement says."""
+    return ("--draft-min", str(k), "--draft-max", str(k)) if k else ()
+
+
+def held(want, lines, source, *args, draft=DRAFT, k=0, what="", must=True, **kw):
+    """A run with speculation answers what is wanted, and with k given made guesses; what it counted."""
+    what = " ".join(x for x in (what, source, "k = %d" % k if k else "k by measurement", " ".join(args)) if x)
+    got, s = told(lines, *by(source, draft), *forced(k), *args, **kw)
+    equal(got, want, what)
+    c = counts_of(s)
+    guessed(c, source, what, must and k > 0)
+    TABLE.append((what, len(lines), c))
+    return c
+
+
+SPEC = re.compile(rb"(?m)^llmrun: speculation (\d+\.\d+)x plain decoding: (\d+) tokens in (\d+) steps, (\d+\.\d+) a step$")
+KIND = re.compile(rb"(?m)^llmrun: (draft|lookup) +(\d+) guessed, (\d+) accepted(?: \((\d+\.\d+) %\))?(?:, by depth((?: \d+)+) %)?(?:; (\d+\.\d+) s of drafting)?(?:; (\d+\.\d+)x where it guessed)?$")
+
+
+def counts_in(err, n):
+    """What the summary of a run of n tokens counts."""
+    m, kinds = SPEC.search(err), {x[0].decode(): x for x in KIND.findall(err)}
+    number = lambda kind, at: int(kinds[kind][at]) if kind in kinds else 0
+    return Counts(int(m.group(2)) if m else n, int(m.group(3)) if m else n, {k: number(k, 1) for k in KINDS}, {k: number(k, 2) for k in KINDS}, float(m.group(1)) if m else 1)
+
+
+def alone(prompt, *args, model=PIP, **kw):
+    """One run: (ids, what it counted, stderr)."""
+    r = run("-m", model, "-f", put("prompt.txt", prompt.encode()), "--ids", *one_thread(args), **kw)
+    check(r.rc == 0, "%s: %r" % (" ".join(args), r))
+    ids = [int(x) for x in r.out.split()]
+    return ids, counts_in(r.err, len(ids)), r.err
+
+
+def held_alone(prompt, *args, runs, model=PIP, what=""):
+    """A run says the same ids with each of these (source, draft, k), which make guesses; the plain ids."""
+    want, none, _ = alone(prompt, *PLAIN, *args, model=model)
+    guessed(none, "none", "a plain run")
+    made = 0
+    for source, draft, k in runs:
+        name = " ".join(("%s %s, k = %d" % (what, source, k), *args))
+        ids, c, _ = alone(prompt, *by(source, draft), *forced(k), *args, model=model)
+        same(ids, want, name)
+        guessed(c, source, name, must=False)
+        made += sum(c.guessed.values())
+    check(made > 0 or len(want) < 8, "%s %s: no guess was made" % (what, " ".join(args)))
+    return want
+
+
+# --- prompts ---
+
+def prompt(no):
+    """The beginning of a text of Pip's world: a story, questions, sums, lists, records, chats, cut anywhere."""
+    text = world.document(no, "test").text
+    return text[:random.Random(no).randrange(20, 300)]
+
+
+def greedy_lines(n, tokens):
+    """Most go on when the text ends, half tell log-probabilities."""
+    return [{"prompt": prompt(i), "max_tokens": tokens, "temperature": 0, **({"ignore_eos": True} if i % 4 else {}), **({"logprobs": 5} if i % 2 else {})}
+            for i in range(n)]
+
+
+def sampled_lines(n, tokens):
+    """Every sampler that a line may ask for, each line its own seed, several answers to one prompt."""
+    more = ({}, {"temperature": 1.5}, {"top_k": 5, "top_p": 0.9, "min_p": 0.1}, {"presence_penalty": 0.5, "frequency_penalty": 0.3, "repetition_penalty": 1.2},
+            {"logit_bias": {"200": 4.5, "201": -100}}, {"stop": [" the", "zebra", "."]}, {"n": 3}, {"top_k": 0, "top_p": 1, "min_p": 0, "temperature": 1}, {"max_tokens": 3})
+    return [{"prompt": prompt(100 + i // 2), "max_tokens": tokens, "temperature": 0.8, "seed": i, **({"ignore_eos": True} if i % 3 else {}),
+             **({"logprobs": 5} if i % 2 else {}), **more[i % len(more)]} for i in range(n)]
+
+
+def small_lines(rng, n=8, tokens=40, high=255):
+    """Prompts of ids, for any vocabulary of 272 tokens: some repeat themselves, some are long."""
+    lines = []
+    for i in range(n):
+        ids = [rng.randrange(10, high) for _ in range(rng.choice((1, 6, 30, 70)))]
+        lines.append({"prompt": ids * rng.choice((1, 2)), "max_tokens": tokens, "temperature": (0, 0, 0.8, 1.5)[i % 4], "seed": i, "ignore_eos": True, **({"logprobs": 5} if i % 3 else {})})
+    return lines
+
+
+# --- greedy ---
+
+WIDTHS = (32, 4, 1)
+
+
+@case
+def every_length():
+    """greedy records are the same for draft lengths of 1 to 16 and measured ones, whoever guesses, in batches of any width"""
+    lines = greedy_lines(O.prompts, 100 if O.all else 40)
+    want = unguessed(lines)
+    for i, k in enumerate(some([*range(1, 17), 0])):
+        for j, source in enumerate(SOURCES if O.all else [SOURCES[i % 3]]):
+            width = WIDTHS[(i // 3) % 3] if not O.all else 32 // (k or 4)      # 32 guesses are most in a step of many texts
+            held(want, lines, source, "-np", str(max(1, width)), k=k, timeout=3600)
+
+
+@case
+def widths():
+    """one, four and 32 at a time, with every source"""
+    lines = greedy_lines(60 if O.all else 6, 60)
+    want = unguessed(lines, "-np", "1")
+    for i, source in enumerate(SOURCES):
+        for width in WIDTHS:
+            for k in (2, 5, 11, 0) if O.all else [(2, 7, 0)[(i + width) % 3]]:
+                held(want, lines, source, "-np", str(width), k=k, timeout=600)
+
+
+@case
+def one_shot():
+    """one run prints the same ids: every source, forced and measured lengths"""
+    for i in range(O.prompts if O.all else 3):
+        runs = [(source, DRAFT, k) for k in (i % 16 + 1, 0) for source in ((SOURCES[i % 3],) if O.all else SOURCES)]
+        held_alone(prompt(i), "-n", "100", "--temp", "0", *(("--ignore-eos",) if i % 4 else ()), runs=runs)
+
+
+@case
+def streams():
+    """the text that is streamed is the same, with stop strings across guesses and without"""
+    for more in (), ("--stop", "the"), ("--stop", ". "), ("--stop", "\n"), ("--stop", "e w", "--stop", " a "), ("--special",):
+        args = ("-m", PIP, "-p", prompt(3), "-n", "60", "--temp", "0", "-q", *more)
+        want = good(*args, *PLAIN)
+        for source, k in ("both", 16), ("draft", 3), ("lookup", 5):
+            r = run(*args, *by(source), *forced(k))
+            same((r.rc, r.out, r.err), (0, want, b""), " ".join((source, *more)))
+
+
+@case
+def drafts():
+    """a draft that is always right, always wrong, random, without numbers or of a short context changes no record, only what is accepted"""
+    lines = greedy_lines(60 if O.all else 8, 100 if O.all else 50) + sampled_lines(40 if O.all else 9, 30)
+    greedy = [dict(x, ignore_eos=True) for x in lines[:8]]
+    want, want_greedy = unguessed(lines), unguessed(greedy)
+    for i, (name, make) in enumerate(DRAFTS.items()):
+        for k in (1, 2, 4, 8, 16, 0) if O.all else ((1, 7, 16)[i % 3], 0):
+            held(want, lines, "draft", "-np", str(max(1, 32 // (k or 4))), draft=make(), k=k, what=name, must=name not in MUTE, timeout=900)
+        c = held(want_greedy, greedy, "draft", "-np", "4", draft=make(), k=4, what=name, must=name not in MUTE)
+        if name in MUTE:
+            same(c.guessed["draft"], 0, name + ": guesses")
+            continue
+        share = c.accepted["draft"] / c.guessed["draft"]
+        low, high = {"right": (1, 1), "small": (0.2, 0.999), "of a short context": (0.2, 0.999)}.get(name, (0, 0.1))
+        check(low <= share <= high, "%s: %d of %d guesses accepted" % (name, c.accepted["draft"], c.guessed["draft"]))
+        if name == "right":
+            check(c.tokens / c.steps > 3, "a draft that is always right: %d tokens in %d steps of 1 + 4" % (c.tokens, c.steps))
+
+
+@case
+def at_every_level():
+    """kernel levels, threads, chunks and blocks: the same records with guesses as without"""
+    lines = greedy_lines(20 if O.all else 4, 40) + sampled_lines(18 if O.all else 4, 20)
+    want, small = unguessed(lines), small_lines(random.Random(2))
+    want_small = unguessed(small, model=SMALL)
+    shapes = ("-t 1", "-t 2", "-t 3", "-b 1", "-b 7", "-b 64 -t 1", "--kv-block-size 1", "--kv-block-size 2 -np 2", "--kv-block-size 7", "--kv-block-size 32", "--batch-order input -np 3",
+              "--batch-window 1", "--batch-static -np 5", "--repack on", "--repack off")
+    for i, level in enumerate(levels()):
+        for source in SOURCES if O.all else [SOURCES[i % 3]]:
+            held(want, lines, source, "--cpu", level, "-t", str(1 + i % 2), k=(3, 6, 12, 1)[i % 4])
+            held(want_small, small, source, "--cpu", level, draft=SMALL, k=5, model=SMALL)
+    for i, shape in enumerate(some(shapes)):
+        for source in SOURCES if O.all else [SOURCES[i % 3]]:
+            held(want_small, small, source, *shape.split(), draft=wrong(SMALL), k=i % 16 + 1, model=SMALL, must="static" not in shape)
+            held(want_small, small, source, *shape.split(), draft=SMALL, k=0, model=SMALL)
+
+
+@case
+def caches():
+    """cache types, each with itself: f32, f16, bf16, q8_0, q4_0 and mixed"""
+    for i, (k, v) in enumerate((("f16", "f16"), ("q8_0", "q8_0"), ("q4_0", "q4_0"), ("f32", "q4_0"), ("q8_0", "bf16"))):
+        kind = ("-ctk", k, "-ctv", v)
+        for model, draft, lines in ((PIP, DRAFT, greedy_lines(4, 40) + sampled_lines(3, 20)), (SMALL, SMALL, small_lines(random.Random(i)))):
+            want = unguessed(lines, *kind, "-np", "1", model=model)
+            for j, source in enumerate(SOURCES):
+                if O.all or model == SMALL or j == i % 3:
+                    held(want, lines, source, *kind, "-np", str(WIDTHS[j]), draft=draft, k=(4, 16, 9)[j], model=model)
+            held_alone(prompt(i) if model == PIP else "the hen", *kind, "-n", "40", "--temp", "0", "--ignore-eos", runs=[("both", draft, 3 + i)], model=model)
+
+
+@case
+def architectures():
+    """every tiny model, with itself, with one that is always wrong and with another of its vocabulary as its draft"""
+    groups = families()
+    check(sum(map(len, groups)) > 30 and all(len(g) > 1 for g in groups), "%r" % [len(g) for g in groups])
+    for i, (model, other) in enumerate(some([(m, g[j - 1]) for g in groups for j, m in enumerate(g)])):
+        lines = small_lines(random.Random(i), 8, 60)
+        want = unguessed(lines, "-np", "1", "-t", "1", model=model)
+        plan = [("draft", model, i % 16 + 1), ("both", wrong(model), (i + 7) % 16 + 1), ("draft", other, (i + 3) % 16 + 1), ("lookup", model, (i + 11) % 16 + 1)]
+        for j, (source, draft, k) in enumerate(plan if O.all else (plan[0], plan[1 + i % 3])):
+            for length in range(1, 17) if O.all else [k]:
+                held(want, lines, source, "-np", str((16, 4, 1)[j % 3]), draft=draft, k=length, what=stem(model), model=model)
+        greedy = [dict(x, temperature=0) for x in lines[:4]]
+        c = held(unguessed(greedy, model=model), greedy, "draft", draft=model, k=4, what=stem(model), model=model)
+        same(c.accepted["draft"], c.guessed["draft"], stem(model) + " as its own draft: guesses accepted")
+
+
+# --- samplers ---
+
+SETTINGS = ("--temp 0", "--temp 0.8", "--temp 1.5", "--temp 1 --top-k 0 --top-p 1 --min-p 0", "--temp 0 --repeat-penalty 1.3 --repeat-last-n 20",
+            "--temp 0.9 --presence-penalty 0.6 --frequency-penalty 0.4 --repeat-last-n -1", "--temp 0 --dry-multiplier 0.8 --dry-penalty-last-n -1 --dry-allowed-length 1",
+            "--temp 0.8 --dry-multiplier 0.8 --dry-penalty-last-n 30", "--mirostat 1 --temp 0.9", "--mirostat 2 --mirostat-lr 0.3 --mirostat-ent 3", "--temp 0 -l 200+3.5 -l 201-inf -l 220+2",
+            "--temp 0.8 -l 200+3.5", "--temp 0 --ignore-eos", "--temp 1.2 --xtc-probability 0.6 --xtc-threshold 0.1", "--temp 1 --typical 0.5", "--temp 1 --top-nsigma 1",
+            "--temp 1 --dynatemp-range 0.7", "--temp 0.8 --samplers temperature;top_k;top_p --top-k 7", "--temp 0 --stop he", "--temp 0.8 --stop the --stop a", "--temp 1 --min-p 0.3")
+
+
+@case
+def samplers():
+    """every sampler, penalty, bias and end, in one run and in a batch"""
+    for i, setting in enumerate(some(SETTINGS)):
+        args, sources = ("-s", str(i), *setting.split()), SOURCES if O.all else (SOURCES[i % 3],)
+        model, draft, text = ((PIP, DRAFT, prompt(i)), (SMALL, SMALL, "the hen and the the hen"))[0 if O.all else i % 2]
+        held_alone(text, "-n", "60", *args, runs=[(s, draft, k) for s in sources for k in (i % 7 + 2, 0)] + [("draft", model, 6)], model=model)
+        lines = [{"prompt": prompt(i + j)[:100], "max_tokens": 50, "seed": j, **({"logprobs": 5} if j % 2 else {})} for j in range(4)]
+        want = unguessed(lines, *args, model=model)
+        for s in sources:
+            held(want, lines, s, "-np", "4", *args, draft=draft, k=i % 11 + 2, model=model)
+
+
+@case
+def sampled():
+    """sampled lines, each its own seed and sampler, several answers to one prompt: texts and log-probabilities stay"""
+    lines = sampled_lines(90 if O.all else 12, 60 if O.all else 40)
+    want = unguessed(lines, "-np", "2")
+    for i, k in enumerate(range(17) if O.all else (1, 4, 9, 0)):
+        for source in SOURCES if O.all else (SOURCES[i % 3],):
+            held(want, lines, source, "-np", str((8, 32, 1)[i % 3]), k=k)
+    for seed in some(range(O.seed, O.seed + (40 if O.all else 4))):
+        for temp in "0.8", "1.5":
+            held_alone(prompt(seed), "-n", "50", "-s", str(seed), "--temp", temp, "--ignore-eos", runs=[(SOURCES[seed % 3], DRAFT, seed % 8 + 1), ("draft", PIP, 0)])
+
+
+@case
+def least_probability():
+    """--draft-p-min ends drafts earlier: at 1 there are next to none; no record changes"""
+    lines = [{"prompt": prompt(i), "max_tokens": 60, "seed": i, "ignore_eos": True} for i in range(4)]
+    want = unguessed(lines, *WHOLE, model=SMALL)
+    for p in "0", "0.1", "0.6", "1":
+        for least in "0", "3":
+            got, s = told(lines, *WHOLE, *by("draft", SMALL), "--draft-max", "8", "--draft-min", least, "--draft-p-min", p, model=SMALL)
+            c = counts_of(s)
+            equal(got, want, "--draft-p-min " + p)
+            guessed(c, "draft", "--draft-p-min " + p, must=least > "0")
+            check((p, least) != ("1", "0") or c.guessed["draft"] < 10, "--draft-p-min 1: %d guesses" % c.guessed["draft"])
+
+
+@case
+def trimmed():
+    """--draft-vocab: a draft that guesses among the first tokens alone changes no record; among few it guesses little that is right"""
+    lines = [dict(x, ignore_eos=True) for x in greedy_lines(5, 40)] + sampled_lines(5, 20)
+    want, right = unguessed(lines), []
+    for n in ("1", "20", "400", "2000", "3071", "3072", "99999", "0") if O.all else ("1", "400", "99999"):
+        c = held(want, lines, "draft", "-np", "4", "--draft-vocab", n, k=4, must=n != "1")
+        right.append(c.accepted["draft"])
+        held(want, lines, "both", "-np", "2", "--draft-vocab", n, draft=PIP, k=0)
+    check(right[0] * 4 < right[-1] and right[1] < right[-1], "guesses accepted for a growing --draft-vocab: %r" % right)
+    small = small_lines(random.Random(5))
+    want = unguessed(small, model=SMALL)
+    for n in "200", "259", "270":
+        held(want, small, "draft", "--draft-vocab", n, draft=SMALL, k=3, model=SMALL)
+        held(want, small, "draft", "--draft-vocab", n, draft=cut_vocabulary(SMALL, 13), k=3, model=SMALL)
+
+
+# --- ends of texts, of contexts and of the cache ---
+
+@case
+def ends():
+    """texts end where they did: after any number of tokens, with the context, at an end token, at a stop string"""
+    for n in (*range(0, 8), 17, 18):
+        ids = held_alone("Once upon a time", "-n", str(n), "--temp", "0", "--ignore-eos", runs=[("draft", PIP, 16), ("both", DRAFT, 5)])
+        same(len(ids), n, "tokens")
+    for c in (20, 33, 64, 65):
+        for model in PIP, SMALL:
+            ids = held_alone("Once", "-n", "-1", "-c", str(c), "--temp", "0", "--ignore-eos", runs=[("draft", model, k) for k in (1, 5, 16, 0)] + [("lookup", model, 7)], model=model)
+            check(0 < c - len(ids) < 30, "%d tokens in a context of %d" % (len(ids), c))
+    line = {"prompt": "Once", "temperature": 0, "ignore_eos": True}
+    lines = [{**line, "max_tokens": n} for n in (0, 1, 2, 3, 5, 8, 13)] + [line, {**line, "n": 2}, {**line, "max_tokens": 5, "stop": "e"}]
+    for model in PIP, SMALL:
+        want = unguessed(lines, "-c", "90", model=model)
+        for k in (1, 4, 16, 0):
+            held(want, lines, "draft", "-c", "90", "-np", str(k + 1), draft=model, k=k, model=model)
+    asks = [{"prompt": world.task(name, seed).prompt, "temperature": 0, "max_tokens": 40, **({"stop": "\n"} if i % 2 else {})}
+            for i, name in enumerate(sorted(world.TASKS)) for seed in range(10 if O.all else 1)]
+    want = unguessed(asks)
+    check(sum(r.body["choices"][0]["finish_reason"] == "stop" for r in want.values()) > len(asks) // 2, "few answers end by themselves")
+    for source, k in ("draft", 8), ("both", 3), ("lookup", 4), ("draft", 0):
+        held(want, asks, source, k=k)
+
+
+@case
+def shifted():
+    """--context-shift: beyond a full context the ids stay the same, whatever was kept"""
+    for model, draft in (PIP, DRAFT), (PIP, PIP), (SMALL, SMALL), (SMALL, wrong(SMALL)):
+        for c, keep in ((32, 0), (48, 4), (33, -1))[:1 if model == PIP and not O.all else 3]:
+            for temp in ("0", "0.9")[:1 if model == PIP and not O.all else 2]:
+                runs = [("draft", draft, k) for k in ((1, 2, 5, 16, 0) if O.all else (3, 16))] + [("lookup", draft, 6), ("both", draft, 4)]
+                ids = held_alone("Once upon a", "-n", "150", "-c", str(c), "--context-shift", "--keep", str(keep), "-s", "3", "--temp", temp, "--ignore-eos", runs=runs, model=model)
+                same(len(ids), 150, "tokens")
+
+
+@case
+def pressure():
+    """guesses that find no room in a small cache are left out, sequences that make room come back, and say the same"""
+    lines = [{"prompt": "the hen and the " * 2 + "x" * i, "max_tokens": 60, "temperature": i % 2, "seed": i, "ignore_eos": True, "logprobs": 0} for i in range(16)]
+    want = unguessed(lines, model=SMALL)
+    for i, config in enumerate(some(("--kv-blocks 12 --kv-block-size 16 -np 16", "--kv-blocks 40 --kv-block-size 4 -b 20 -np 16", "--kv-blocks 150 --kv-block-size 1 --batch-order input -np 8",
+                                     "--kv-blocks 105 --kv-block-size 1 -np 3", "--kv-blocks 14 --kv-block-size 8 -np 2"), 2)):
+        _, calm = told(lines, *PLAIN, *config.split(), model=SMALL)
+        check(calm["preemptions"] > 0, config + ": no preemption without guesses")
+        for source in SOURCES:
+            for draft, k in ((SMALL, 1), (SMALL, 16), (wrong(SMALL), 16), (SMALL, 0)) if O.all else ((SMALL, 16), (wrong(SMALL), 5)):
+                held(want, lines, source, *config.split(), draft=draft, k=k, model=SMALL)
+    _, s = told(lines, *PLAIN, "-np", "16", "--kv-block-size", "4", model=SMALL)
+    for share in (2, 4):
+        room = ("--kv-mem", str(int(s["kv_bytes_peak"]) // share), "--kv-block-size", "4", "-np", "16")
+        for source, k in ("draft", 16), ("both", 8), ("lookup", 16):
+            held(want, lines, source, *room, draft=SMALL, k=k, model=SMALL)
+    for blocks in (9, 12):                            # of eight tokens, for one text of 64 or more
+        held_alone("the hen", "-n", "55", "--temp", "0", "--ignore-eos", "--kv-block-size", "8", "--kv-blocks", str(blocks), runs=[("draft", SMALL, 16), ("both", SMALL, 3)], model=SMALL)
+
+
+@case
+def kept_prompts():
+    """beside --prompt-cache, --resume and a stress build the records are the same"""
+    lines = greedy_lines(8, 30) + sampled_lines(8, 20)
+    want = unguessed(lines)
+    for source in SOURCES:
+        for _ in range(2):
+            held(want, lines, source, "--prompt-cache", tmp(source + ".cache"), k=4)
+    path, out = put("whole.jsonl", lines), tmp("out.jsonl")
+    good("-m", PIP, "--batch", path, "-o", out, "-q", *PLAIN)
+    whole = read(out)
+    for more in (*by("both"), *forced(6)), by("lookup"), (*by("draft"), "--draft-p-min", "0.4"), PLAIN:
+        with open(out, "wb") as f:
+            f.write(whole[:whole.index(b"\n", len(whole) // 3) + 1])
+        good("-m", PIP, "--batch", path, "-o", out, "-q", "--resume", *more)
+        equal(records(read(out)), want, "resumed with " + " ".join(more))
+    if O.stress:
+        for source in SOURCES:
+            for k in (1, 5, 16, 0):
+                held(want, lines, source, k=k, binary=O.stress)
+
+
+# --- anything with anything ---
+
+def random_lines(rng, high):
+    stems, lines = [[rng.randrange(10, high) for _ in range(rng.choice((1, 3, 16, 33, 70)))] for _ in range(3)], []
+    for _ in range(rng.choice((1, 2, 6, 20))):
+        ids = rng.choice(stems)[:rng.choice((1, 5, 16, 100))] + [rng.randrange(10, high) for _ in range(rng.choice((0, 1, 2, 8, 31)))]
+        line = {"prompt": ids * rng.choice((1, 1, 3)), "max_tokens": rng.choice((0, 1, 2, 7, 33, 70, 100)), "temperature": rng.choice((0, 0, 0.7, 1.5)), "seed": rng.randrange(5)}
+        for share, more in ((0.5, {"logprobs": rng.choice((0, 1, 5))}), (0.2, {"n": rng.choice((1, 2, 5))}), (0.6, {"ignore_eos": True}), (0.2, {"priority": rng.randrange(3)}),
+                            (0.2, {"stop": [rng.choice("aeiou"), "th"]}), (0.2, {"repetition_penalty": 1.3, "presence_penalty": 0.5}), (0.1, {"logit_bias": {"40": 3, "41": -100}})):
+            if rng.random() < share:
+                line.update(more)
+        lines.append(line)
+    return lines
+
+
+def random_shape(rng):
+    """How a file is run: nothing of what it answers. A pool holds at least one full context of 256."""
+    block = rng.choice((1, 2, 3, 8, 16, 64))
+    shape = ["-np", rng.choice((1, 2, 3, 9, 17, 40)), "-t", rng.choice((1, 2, 3)), "-b", rng.choice((1, 2, 5, 17, 64, 512)), "--kv-block-size", block, "--cpu", rng.choice(levels())]
+    for share, more in ((0.5, ["--kv-blocks", -(-256 // block) + rng.choice((0, 1, 2, 5, 20))]), (0.3, ["--batch-order", "input"]), (0.2, ["--batch-window", rng.choice((1, 2, 5))]),
+                        (0.2, ["--repack", rng.choice(("on", "off"))])):
+        if rng.random() < share:
+            shape += more
+    return [str(x) for x in shape]
+
+
+def random_speculation(rng, drafts):
+    """(source, draft, options)"""
+    low, high = rng.choice((0, 0, 1, 2, 5, 16, 64)), rng.choice((1, 2, 3, 7, 16, 64))
+    return rng.choice(SOURCES), rng.choice(drafts), ["--draft-min", str(min(low, high)), "--draft-max", str(high)] + (["--draft-p-min", rng.choice(("0.1", "0.5", "0.95"))] if rng.random() < 0.2 else [])
+
+
+@case
+def random_files():
+    """random files under random options answer what they answer without guesses, one line after the other (--files N of them)"""
+    groups, guesses = families(), 0
+    for seed in some(range(O.seed, O.seed + O.files)):
+        rng = random.Random(seed)
+        group = rng.choice(groups)
+        model, lines = rng.choice(group), random_lines(rng, 255)
+        kind = rng.choice(([], ["-ctk", "q8_0", "-ctv", "q8_0"], ["-ctk", "q4_0", "-ctv", "q4_0"], ["--dry-multiplier", "0.8"], ["--mirostat", "2"], ["--xtc-probability", "0.5"]))
+        kind += rng.choice(([], [], ["-c", "150"]))
+        r = run("-m", model, "--batch", put("in.jsonl", lines), "-q", *PLAIN, *kind, "-np", "1", "-t", "1")
+        check(r.rc in (0, 1), repr(r))
+        want = records(r.out)
+        for _ in range(3):
+            source, draft, more = random_speculation(rng, (model, model, wrong(model), rng.choice(group)))
+            shape = random_shape(rng)
+            got, s = told(lines, *by(source, draft), *more, *kind, *shape, model=model, rc=r.rc)
+            equal(got, want, "--seed %d, %s, %s" % (seed, stem(model), " ".join((*by(source, stem(draft)), *more, *kind, *shape))))
+            guesses += sum(counts_of(s).guessed.values())
+    check(guesses > 0, "no guess was made")
+
+
+# --- distributions ---
+
+WORDS = "Once upon a time, there was a"
+WHOLE = ("--temp", "1", "--top-k", "0", "--top-p", "1", "--min-p", "0")
+EXACT = ("-ctk", "f32", "-ctv", "f32")
+
+
+def stories():
+    if not os.path.exists(STORIES):
+        raise Skip("no " + STORIES)
+    return STORIES
+
+
+def survival(x, freedom):
+    """The chance that chi-square of so many degrees of freedom exceeds x: the incomplete gamma function, by its series or its fraction."""
+    a, x = freedom / 2, x / 2
+    if x <= 0:
+        return 1.0
+    scale = math.exp(a * math.log(x) - x - math.lgamma(a))
+    if x < a + 1:
+        term = total = 1 / a
+        for n in range(1, 10000):
+            term *= x / (a + n)
+            total += term
+            if term < total * 1e-16:
+                break
+        return 1 - scale * total
+    b, c, d = x + 1 - a, 1e300, 1 / (x + 1 - a)
+    h = d
+    for n in range(1, 10000):
+        b, step = b + 2, n * (a - n)
+        d, c = 1 / (b + step * d), b + step / c
+        h *= d * c
+        if abs(d * c - 1) < 1e-16:
+            break
+    return scale * h
+
+
+def fit(seen, expected):
+    """p of these counts where {cell: expectation} are all cells there are; those that expect less than 5 are one, with the rarest other if need be."""
+    if any(expected.get(cell, 0) <= 0 for cell in seen):
+        return 0.0
+    cells, rare = [], [0.0, 0]
+    for cell, e in sorted(expected.items(), key=lambda x: x[1]):
+        if e < 5 or 0 < rare[0] < 5:
+            rare = [rare[0] + e, rare[1] + seen.get(cell, 0)]
+        else:
+            cells.append((e, seen.get(cell, 0)))
+    cells += [rare] if rare[0] else []
+    check(len(cells) > 2, "%d cells" % len(cells))
+    return survival(sum((n - e) ** 2 / e for e, n in cells), len(cells) - 1)
+
+
+def softmax(logits, keep):
+    top = sorted(range(len(logits)), key=lambda i: -logits[i])[:keep or None]
+    most = logits[top[0]]
+    w = {i: math.exp(logits[i] - most) for i in top}
+    total = math.fsum(w.values())
+    return {i: x / total for i, x in w.items()}
+
+
+@functools.cache
+def logits_after(model, text):
+    """The last row of --logits: float32, one for each token."""
+    raw = array.array("f", good("-m", model, "-f", put("text.txt", text), "--logits", "-", "-q", *EXACT))
+    return tuple(raw[-len(tokenizer(model)):])
+
+
+class Exact:
+    """What the first two tokens behind a prompt must be, n times: expectations by what they are in an answer. Ends of a text are out."""
+
+    def __init__(self, model, prompt, n, keep):
+        self.words, self.model, self.keep, self.n, self.known = spelt(model), model, keep, n, set()
+        ids = text_of(model, "-p", prompt)
+        first = self.after(prompt.encode())
+        self.no = {}
+        for i, p in first.items():
+            if p > first.get(self.no.get(self.words[i]), 0):
+                self.no[self.words[i]] = i
+        self.first, self.second, self.pairs, left = collections.Counter(), collections.Counter(), collections.Counter(), float(n)
+        for i, p in first.items():
+            self.first[self.words[i]] += n * p
+        for i, p in first.items():
+            text = prompt.encode() + self.words[i]
+            if n * p < 5 or self.no[self.words[i]] != i or text_of(model, "-f", put("text.txt", text)) != ids + [i]:
+                continue                               # too rare, or not what the text is read as: its pairs are in one cell
+            for j, q in self.after(text).items():
+                self.pairs[self.words[i], self.words[j]] += n * p * q
+                self.second[self.words[j]] += n * p * q
+            left -= n * p
+            self.known.add(self.words[i])
+        self.pairs["else"] = self.second["else"] = left
+
+    def after(self, text):
+        logits = list(logits_after(self.model, text))
+        logits[2] = -math.inf                          # the end token, by --ignore-eos
+        return {i: p for i, p in softmax(logits, self.keep).items() if p > 0}
+
+    def verdict(self, answers):
+        """p of first tokens, of second tokens, of pairs; answers: (first, second) of each."""
+        same(len(answers), self.n, "answers")
+        known = lambda a, cell: cell if a in self.known else "else"
+        return {"first tokens": fit(collections.Counter(a for a, _ in answers), self.first), "second tokens": fit(collections.Counter(known(a, b) for a, b in answers), self.second),
+                "pairs": fit(collections.Counter(known(a, (a, b)) for a, b in answers), self.pairs)}
+
+
+def two_of(record):
+    return tuple(x.encode("utf-8", "surrogateescape") for x in record.body["choices"][0]["logprobs"]["tokens"][:2])
+
+
+def draw(model, prompts, tokens, *args):
+    """A file of these prompts, line i with seed i: records and counts."""
+    lines = [{"prompt": x, "seed": i, "max_tokens": tokens, "logprobs": 0, "ignore_eos": True} for i, x in enumerate(prompts)]
+    got, s = told(lines, *WHOLE, *EXACT, *args, model=model, timeout=3600)
+    return got, counts_of(s)
+
+
+def distribution(keep, lengths):
+    """Against the exact distribution: plain answers, those with forced guesses, and, which must fail, those of the draft."""
+    model, n = stories(), 20000 if O.all else 2000
+    draft = patched(model, "blurred.gguf", blur(0.25))
+    more = ("--top-k", str(keep))
+    exact = Exact(model, WORDS, n, keep)
+    plain, c = draw(model, [WORDS] * n, 4, *more, *PLAIN)
+    guessed(c, "none", "plain")
+    told_p = {0: exact.verdict([two_of(r) for r in plain.values()])}
+    for k in lengths:
+        got, c = draw(model, [WORDS] * n, k + 3, *more, *by("draft", draft), *forced(k), "-np", str(32 // k))
+        guessed(c, "draft", "k = %d" % k)
+        share = c.accepted["draft"] / c.guessed["draft"]
+        check(0.05 < share < 0.95, "k = %d: %.3f of the guesses accepted" % (k, share))
+        told_p[k] = exact.verdict([two_of(r) for r in got.values()])
+    for k, verdict in told_p.items():
+        for what, p in verdict.items():
+            check(p >= 1e-4, "k = %d: %s: p = %.2e" % (k, what, p))
+    # The controls. Guesses that are accepted always: the second token is the draft's, behind the first of the model.
+    own, _ = draw(draft, [WORDS] * n, 4, *more, *PLAIN)
+    for what, p in exact.verdict([two_of(r) for r in own.values()]).items():
+        check(p < 1e-4, "the draft's %s in place of the model's: p = %.2e" % (what, p))
+    ids = text_of(model, "-p", WORDS)
+    firsts = [two_of(r)[0] for _, r in sorted(plain.items())]
+    guess, _ = draw(draft, [ids + [exact.no[a]] for a in firsts], 1, *more, *PLAIN)
+    verdict = exact.verdict([(a, two_of(r)[0]) for a, (_, r) in zip(firsts, sorted(guess.items()))])
+    check(verdict["first tokens"] >= 1e-4, "the model's first tokens: p = %.2e" % verdict["first tokens"])
+    for what in "second tokens", "pairs":
+        check(verdict[what] < 1e-4, "%s with guesses accepted always: p = %.2e" % (what, verdict[what]))
+    TABLE.append(("chi-square, %d seeds, %s: p" % (n, "top-k %d" % keep if keep else "temperature 1"), told_p))
+
+
+@case
+def chi_square():
+    """temperature 1, no other sampler: first tokens, second tokens and pairs are distributed as the model says; the draft's are not"""
+    distribution(0, (1, 3, 8))
+
+
+@case
+def chi_square_of_twenty():
+    """the same with --top-k 20"""
+    distribution(20, (1, 3, 8) if O.all else (3,))
+
+
+@case
+def chi_square_itself():
+    """the test's own arithmetic: known quantiles, a true die that passes and a loaded one that does not"""
+    for x, freedom, p in ((3.841459, 1, 0.05), (124.342113, 100, 0.05), (18.307038, 10, 0.05), (149.449253, 100, 0.001), (2.705543, 1, 0.1), (67.32756, 100, 0.995), (1074.6794, 1000, 0.05)):
+        check(abs(survival(x, freedom) / p - 1) < 1e-4, "survival(%g, %d) = %g" % (x, freedom, survival(x, freedom)))
+    rng, fair = random.Random(1), {i: 1000.0 for i in range(6)}
+    check(fit(collections.Counter(rng.randrange(6) for _ in range(6000)), fair) > 1e-4, "a fair die")
+    check(fit(collections.Counter(rng.choice((0, 1, 2, 3, 4, 5, 5, 0, 1, 2, 3, 4, 5)) for _ in range(6000)), fair) < 1e-4, "a loaded die")
+    check(fit(collections.Counter(rng.randrange(7) for _ in range(6000)), fair) == 0, "a seventh side")
+
+
+@case
+def logits_of_the_oracle():
+    """the logits that the expectations come from are those of a forward pass in float64 that shares nothing with the program"""
+    try:
+        sys.path.insert(0, os.path.join(HERE, "tests"))
+        import tiny_check
+    except ImportError as e:
+        raise Skip(str(e))
+    oracle, words = tiny_check.Model(stories()), spelt(stories())
+    for text in [WORDS.encode()] + [WORDS.encode() + words[i] for i in (263, 310, 400)]:
+        ids = text_of(STORIES, "-f", put("text.txt", text))
+        p, q = softmax(logits_after(STORIES, text), 0), softmax(list(oracle.logits(ids)[-1]), 0)
+        far = max(abs(p[i] - q[i]) for i in p)
+        check(far < 1e-5, "%r: probabilities %.1e apart" % (text, far))
+
+
+# --- what cannot be a draft ---
+
+@case
+def vocabularies():
+    """a draft of another vocabulary is refused, exit 2, with the first token that differs; another architecture of the same is not"""
+    args = ("-p", "Once", "-n", "4", "--temp", "0")
+    batch = ("--batch", put("in.jsonl", [{"prompt": "Once", "max_tokens": 4}]))
+    for no in (0, 1, 300, 1700, 3050):
+        draft = patched(DRAFT, "token%d.gguf" % no, swap_tokens(no))
+        for how in args, batch:
+            refused(run("-m", PIP, "-md", draft, *how), 2, r"token%d\.gguf.*\b%d\b" % (no, no), "token %d, %s" % (no, how[0]))
+    both = patched(patched(DRAFT, "two.gguf", swap_tokens(950)), "three.gguf", swap_tokens(900))
+    refused(run("-m", PIP, "-md", both, *args), 2, r"\b900\b", "two tokens differ")
+    for model, draft in (PIP, SMALL), (SMALL, DRAFT), (SMALL, os.path.join(TINY, "qwen3.gguf")), (os.path.join(TINY, "qwen2.gguf"), SMALL):
+        refused(run("-m", model, "-md", draft, *args), 2, os.path.basename(draft) + r".*\b0\b", "%s for %s" % (stem(draft), stem(model)))
+    for group in families():
+        names = {stem(x).split("_")[0]: x for x in group}
+        for model in names.values():
+            for draft in names.values():
+                held_alone("the hen", "-n", "12", "--temp", "0", "--ignore-eos", runs=[("draft", draft, 3)], model=model, what=stem(draft))
+
+
+@case
+def padded_vocabularies():
+    """a draft with some tokens fewer or more at the end serves, and guesses what it knows; one with many fewer does not"""
+    lines = small_lines(random.Random(3), 8, 60)
+    for drop in (1, 13):
+        short = cut_vocabulary(SMALL, drop)
+        want = unguessed(lines, model=SMALL)
+        for k in (1, 5, 0):
+            held(want, lines, "draft", "-np", "4", draft=short, k=k, model=SMALL)
+        lines_short = small_lines(random.Random(3), 8, 60, 255)
+        want = unguessed(lines_short, model=short)
+        for draft in SMALL, os.path.join(TINY, "llama_moe.gguf"):
+            held(want, lines_short, "draft", "-np", "2", draft=draft, k=6, model=short)
+    wide = [{"prompt": [259 + (7 * i) % 13 for i in range(20)], "max_tokens": 30, "temperature": 1.5, "seed": s, "ignore_eos": True} for s in range(4)]
+    held(unguessed(wide, model=SMALL), wide, "draft", draft=cut_vocabulary(SMALL, 13), k=4, model=SMALL, must=False)
+    refused(run("-m", SMALL, "-md", cut_vocabulary(SMALL, 140), "-p", "a", "-n", "4"), 2, "272.*132|132.*272", "140 tokens fewer")
+
+
+@case
+def no_drafts():
+    """a draft that is missing, damaged, cut short or no model is exit 2 with its name; options out of range are named"""
+    args = ("-m", PIP, "-p", "Once", "-n", "4")
+    data = read(DRAFT)
+    os.mkdir(tmp("folder"))
+    for name, draft in (("missing", tmp("missing.gguf")), ("text", put("text.gguf", b"these are words\n" * 9)), ("empty", put("empty.gguf", b"")), ("folder", tmp("folder")),
+                        ("cut", put("cut.gguf", data[:len(data) // 2])), ("head", put("head.gguf", data[:1000]))):
+        refused(run(*args, "-md", draft), 2, os.path.basename(draft), name)
+    for more, word in ((("--draft-max", "0"), "--draft-max"), (("--draft-max", "65"), "--draft-max"), (("--draft-min", "65"), "--draft-min"), (("--draft-min", "-1"), "--draft-min"),
+                       (("--draft-max", "x"), "--draft-max"), (("--draft-p-min", "1.5"), "--draft-p-min"), (("--draft-p-min", "-0.1"), "--draft-p-min"), (("--draft-p-min", "nan"), "--draft-p-min"), (("--draft-vocab", "-1"), "--draft-vocab"),
+                       (("-md",), "-md|--model-draft"), (("--lookup-cache",), "--lookup-cache")):
+        refused(run(*args, *more), 2, word, " ".join(more))
+
+
+# --- the lookup cache ---
+
+class Kept:
+    """A text that repeats nothing of itself, and a lookup cache of it."""
+
+    def __init__(self, name, model=SMALL, words="the hen", tokens=60):
+        self.path, self.model, self.words = tmp(name), model, words
+        self.how = ("-n", str(tokens), "-s", "5", "--temp", "1", "--ignore-eos")
+        self.want, _, _ = alone(words, *PLAIN, *self.how, model=model)
+        self.first, self.data = self.run(), read(self.path)
+        self.whole = self.run()[0]
+        with open(self.path, "wb") as f:
+            f.write(self.data)
+
+    def run(self, *more):
+        ids, c, err = alone(self.words, "--lookup", *forced(4), "--lookup-cache", self.path, *self.how, *more, model=self.model)
+        same(ids, self.want, "ids beside a lookup cache")
+        return c, err
+
+    def damaged(self, data, what, harmless=False):
+        """The text stays, and a word is said; or, where the damage may be harmless, the guesses are those of the whole file."""
+        with open(self.path, "wb") as f:
+            f.write(data)
+        c, err = self.run()
+        word = os.path.basename(self.path).encode() in err
+        check(word or (harmless and c[2:4] == self.whole[2:4]), "%s: nothing is said: %r, %r" % (what, c, err))
+        return word
+
+
+@case
+def lookup_cache():
+    """a second run finds its text in the cache, one shot and in a batch; a grown cache still serves"""
+    for model, words in (SMALL, "the hen"), (PIP, "Once upon a time"):
+        kept = Kept("used%d.lookup" % (model == PIP), model, words)
+        before, after = kept.first[0], kept.run()[0]
+        check(after.accepted["lookup"] > before.accepted["lookup"] + 20 and after.steps < before.steps, "%r without the cache, %r with it" % (before, after))
+        lines = [{"prompt": kept.words, "max_tokens": 60, "seed": 5, "temperature": 1, "ignore_eos": True, "logprobs": 2}]
+        want = unguessed(lines, model=model)
+        c = held(want, lines, "lookup", "--lookup-cache", kept.path, k=4, model=model)
+        check(c.accepted["lookup"] > before.accepted["lookup"] + 20, "a batch beside the cache: %r" % (c,))
+        others = small_lines(random.Random(7), 20) if model == SMALL else sampled_lines(20, 40)
+        for _ in range(2):
+            held(unguessed(others, model=model), others, "lookup", "--lookup-cache", kept.path, k=3, model=model)
+        again = kept.run()[0]
+        check(again.accepted["lookup"] > before.accepted["lookup"], "after other texts: %r" % (again,))
+
+
+@case
+def lookup_cache_damaged():
+    """damaged or cut short, a lookup cache is told of and not used: the text stays and the exit is 0"""
+    kept, rng = Kept("damaged.lookup"), random.Random(1)
+    size = len(kept.data)
+    check(size > 100, "a cache of %d bytes" % size)
+    spots = range(size) if O.all and size < 5000 else sorted({*range(0, 64, 5), size - 1, *(rng.randrange(size) for _ in range(1000 if O.all else 25))})
+    words = [kept.damaged(kept.data[:at] + bytes([kept.data[at] ^ (1 << rng.randrange(8))]) + kept.data[at + 1:], "byte %d of %d" % (at, size), harmless=True) for at in some(spots)]
+    check(sum(words) > 0.7 * len(words), "a word about %d of %d bytes" % (sum(words), len(words)))
+    for end in some(sorted({1, 2, 3, 4, 7, 8, 9, 16, 24, 31, 32, 33, 40, 64, 100, size // 2, size - 8, size - 1, *(rng.randrange(1, size) for _ in range(300 if O.all else 8))})):
+        kept.damaged(kept.data[:end], "%d of %d bytes" % (end, size), harmless=end > size - 64)
+    for more in b"\0", kept.data, bytes(1000):
+        kept.damaged(kept.data + more, "%d bytes more" % len(more), harmless=True)
+
+
+@case
+def lookup_cache_foreign():
+    """a file that is no lookup cache stays as it is; one of another vocabulary is not used"""
+    kept = Kept("foreign.lookup")
+    for name, data in ("words", b"these are my notes\n"), ("a model", read(SMALL)), ("zeros", bytes(4096)), ("JSON", b"{}\n"):
+        kept.damaged(data, name)
+        same(read(kept.path) == data, True, name + " as it was")
+    for model, words in ((PIP, "Once"), (os.path.join(TINY, "qwen3.gguf"), "the hen")):
+        other = Kept("other.lookup", model, words)
+        with open(other.path, "wb") as f:
+            f.write(kept.data)
+        _, err = other.run()
+        check(b"other.lookup" in err, "%s: nothing is said of another vocabulary's file: %r" % (stem(model), err))
+        os.unlink(other.path)
+    lines = [{"prompt": "the hen", "max_tokens": 20, "temperature": 0}]
+    want = unguessed(lines, model=SMALL)
+    path = put("batch.lookup", b"these are my notes\n")
+    r = run("-m", SMALL, "--batch", put("in.jsonl", lines), "--lookup-cache", path)
+    check(r.rc == 0 and b"batch.lookup" in r.err, repr(r))
+    equal(records(r.out), want, "a batch beside notes")
+    same(read(path), b"these are my notes\n", "the notes")
+    left = [x for x in os.listdir(TMP) if ".lookup" in x and not x.endswith(".lookup")]
+    same(left, [], "files left beside the caches")
+
+
+@case
+def lookup_cache_disk():
+    """a cache that cannot be written costs a word or exit 2 or 3, never the text nor the cache that was there"""
+    kept = Kept("disk.lookup")
+    for path in "/nonexistent/lookup", tmp(""), "/dev/full":
+        r = run("-m", SMALL, "-p", kept.words, "--ids", "--lookup-cache", path, *kept.how)
+        check(r.rc in (0, 2, 3) and r.err, "%s: %r" % (path, r))
+        check(r.rc == 2 or [int(x) for x in r.out.split()] == kept.want, "%s: %r" % (path, r))
+    limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (len(kept.data) // 2, len(kept.data) // 2))
+    r = run("-m", SMALL, "-p", "another hen", "--ids", "-n", "100", "--temp", "1.5", "-s", "9", "--ignore-eos", "--lookup-cache", kept.path, preexec_fn=limit)
+    check(r.rc in (0, 3) and b"disk.lookup" in r.err, "no room on the disk: %r" % r)
+    same(read(kept.path), kept.data, "the cache that was there")
+
+
+# --- the summary ---
+
+@case
+def summaries():
+    """the summary of a run adds up: tokens, steps, guesses, shares by depth; without guesses there is none, and none with -q"""
+    for model, args, n in ((DRAFT, ("--draft-max", "5", "--draft-min", "5"), 200), (PIP, forced(16), 120), (DRAFT, forced(1), 50)):
+        ids, c, err = alone("Once upon a time", "-n", str(n), "--temp", "0", "--ignore-eos", "-md", model, "--lookup", *args)
+        m, most = SPEC.search(err), int(args[-1] if args[-2] == "--draft-max" else args[1])
+        check(m, "no line about speculation: %r" % err)
+        check(abs(float(m.group(4)) - c.tokens / c.steps) < 0.0051, "%d tokens in %d steps are not %s a step" % (c.tokens, c.steps, m.group(4).decode()))
+        check(n - 4 <= c.tokens <= n, "%d tokens of %d: the first are not timed" % (c.tokens, n))
+        same(c.tokens, c.steps + sum(c.accepted.values()), "tokens, and steps with what was accepted")
+        for kind, made, right, share, depths, spent, worth in KIND.findall(err):
+            check(0 <= int(right) <= int(made), repr(err))
+            check(abs(float(share) - 100 * int(right) / int(made)) < 0.051, "%s: %s of %s are not %s %%" % (kind.decode(), right, made, share))
+            shares = [int(x) for x in depths.split()]
+            check(0 < len(shares) <= most and all(0 <= x <= 100 for x in shares), "shares by depth: %r" % shares)
+            same((bool(spent), bool(worth)), (kind == b"draft", True), "time of drafting, and what the source was worth: %r" % err)
+    for args in PLAIN, ("-md", DRAFT, *PLAIN), ("--lookup",), ():
+        ids, _, err = alone("Once upon a time", "-n", "30", "--temp", "0", *args)
+        if "-md" not in args and args != ("--lookup",) and args:
+            check(not SPEC.search(err) and not KIND.search(err) and b"speculation" not in err, "told of speculation without any: %r" % err)
+        quiet = run("-m", PIP, "-p", "Once upon a time", "-n", "30", "--temp", "0", "-q", *args)
+        same((quiet.rc, quiet.err), (0, b""), "-q")
+
+
+@case
+def summaries_of_batches():
+    """the summary of a batch counts the same way, as JSON and as text, and its counts are those of its lines"""
+    lines = [{"prompt": prompt(i), "max_tokens": 40, "temperature": 0, "ignore_eos": True} for i in range(6)]
+    for source, k in ("draft", 4), ("both", 3), ("lookup", 6):
+        got, s = told(lines, *by(source), *forced(k))
+        c = counts_of(s)
+        guessed(c, source, source)
+        same((c.tokens, c.tokens - len(lines)), (240, c.steps + sum(c.accepted.values())), "tokens; all but the first of each, and steps with what was accepted")
+        check(c.steps < c.tokens and c.speed > 0, repr(c))
+        r = run("-m", PIP, "--batch", put("in.jsonl", lines), *by(source), *forced(k))
+        check(SPEC.search(r.err), "no line about speculation: %r" % r.err)
+        guessed(counts_in(r.err, 0), source, source + ", as text")
+    _, s = told(lines, *PLAIN)
+    same(counts_of(s)._replace(speed=0), Counts(240, counts_of(s).steps, dict.fromkeys(KINDS, 0), dict.fromkeys(KINDS, 0), 0), "without guesses")
+    r = run("-m", PIP, "--batch", put("in.jsonl", lines), *PLAIN)
+    check(b"speculation" not in r.err and not KIND.search(r.err), "told of speculation without any: %r" % r.err)
+
+
+@case
+def documented():
+    """--help tells every option"""
+    text = " ".join(good("--help").decode().split())
+    for name in "-md, --model-draft", "--draft-max", "--draft-min", "--draft-p-min", "--draft-vocab", "--lookup", "--no-lookup", "--lookup-cache":
+        check(re.search(re.escape(name) + r"[ ,]", text), name + " is not in --help")
+
+
+def print_table():
+    """What was guessed in each comparison."""
+    print("| run | lines | tokens | steps | draft | lookup | speed |\n|---|---|---|---|---|---|---|")
+    share = lambda c, kind: "%d of %d (%.1f %%)" % (c.accepted[kind], c.guessed[kind], 100 * c.accepted[kind] / c.guessed[kind]) if c.guessed[kind] else ""
+    for row in TABLE:
+        if len(row) == 3:
+            what, n, c = row
+            print("| %s | %d | %d | %d | %s | %s | %.2f |" % (what.replace(TMP + "/", ""), n, c.tokens, c.steps, share(c, "draft"), share(c, "lookup"), c.speed))
+    for row in TABLE:
+        if len(row) == 2:
+            print("%s: %s" % (row[0], "; ".join("k = %d: %s" % (k, ", ".join("%s %.3g" % x for x in v.items())) for k, v in row[1].items())))
+
+
+def main():
+    global O
+    ap = argparse.ArgumentParser(description=__doc__.split("\n")[0], formatter_class=argparse.RawDescriptionHelpFormatter, epilog=__doc__)
+    ap.add_argument("binary")
+    ap.add_argument("--stress", type=os.path.abspath, help="a stress build to hold against BINARY")
+    ap.add_argument("--all", action="store_true")
+    ap.add_argument("--prompts", type=int)
+    ap.add_argument("--files", type=int)
+    ap.add_argument("--seed", type=int, default=1)
+    ap.add_argument("words", nargs="*")
+    O = ap.parse_intermixed_args()
+    O.binary = os.path.abspath(O.binary)
+    O.prompts = O.prompts or (500 if O.all else 8)
+    O.files = O.files or (300 if O.all else 6)
+    failed = walk("spec", O.words, TMP, print_table if O.all else None)
+    sys.exit(failed)
+
+
+main()
