@@ -63,7 +63,7 @@ bench-peer: llmrun                     ## MODEL in llmrun and PEER (a llama-benc
 bench-file: llmrun                    ## MODEL: files of prompts in llmrun and in PEERS (a folder with llama-server), as Markdown; BATCH="--only mixed"
 	@$(PYTHON) tests/bench/batch.py --llmrun ./llmrun --peers "$(PEERS)" --model $(MODEL) $(BATCH)
 
-bench-spec: llmrun                    ## MODEL: decoding with guesses (of DRAFT, of the text) and without, beside llama.cpp's in PEERS, as Markdown; SPEC="--only copy"
+bench-spec: llmrun                    ## MODEL: decoding with guesses (of DRAFT, of the text) and without, beside llama.cpp's in PEERS, as Markdown; SPEC="--only loops"
 	@$(PYTHON) tests/bench/spec.py --llmrun ./llmrun --peers "$(PEERS)" --model $(MODEL) --draft $(DRAFT) $(SPEC)
 
 bench-pack: build/bench/pack           ## file order against packed rows, kernels alone, as CSV

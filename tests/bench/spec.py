@@ -3,10 +3,11 @@
 
     python3 tests/gen/inflate.py models/pip-f16.gguf --like 1.1b -o big-f16.gguf && ./llmrun -m big-f16.gguf --quantize Q4_K_M -o big.gguf
     make bench-spec MODEL=big.gguf [DRAFT=models/pip-draft-q8_0.gguf] [PEERS=path/to/llama.cpp/build/bin] [SPEC="--rounds 3"]
-    python3 tests/bench/spec.py --model big.gguf --draft models/pip-draft-q8_0.gguf --only stories,copy,noise
+    python3 tests/bench/spec.py --model big.gguf --draft models/pip-draft-q8_0.gguf --only stories,loops,noise
 
   stories  beginnings of stories of models/train/world.py, continued at temperature 0.5; and greedy, the same greedily.
-  copy     text that repeats what stands in its prompt, greedy: llmrun guesses from the text alone.
+  loops    text that repeats its prompt, greedy: Pip copies nothing at length when it is asked to, but falls into repetition when
+           it must not end. The prompt is a document of its world and what it said after it, up to there.
   noise    the beginnings of stories at temperature 3 with every other sampler off, where nobody can guess.
 
 Prompts are taken in turn, and each is run in every way before the next one, forwards and backwards by turns, so that what is compared
@@ -30,6 +31,7 @@ import world
 
 med = statistics.median
 PLAIN = "plain"
+LEAD = 150                     # tokens of repetition in the prompts of loops
 
 
 class Differs(Exception):
@@ -53,20 +55,6 @@ class Load:
         told = {{"temp": "temperature"}.get(k, k): v for k, v in self.sampling.items()}
         return {"prompt": self.prompts[i], "n_predict": self.new, "seed": i + 1, "ignore_eos": not self.ends, "cache_prompt": False,
                 "return_tokens": True, **told}
-
-
-def story_prompts(o):
-    return [world.story_prompt(seed) for seed in range(o.seed, o.seed + o.prompts)]
-
-
-def make_loads(o):
-    begun = story_prompts(o)
-    return {
-        "stories": Load("stories, temperature 0.5", begun, o.new, ("draft", "both"), ends=False, temp=0.5),
-        "greedy": Load("stories, greedy", begun, o.new, ("draft", "both"), ends=False, temp=0),
-        "copy": Load("copies, greedy", copy_prompts(o), o.new, ("lookup",), ends=False, temp=0),
-        "noise": Load("temperature 3", begun, o.new, ("both", "lookup"), ends=False, temp=3, top_k=0, top_p=1, min_p=0),
-    }
 
 
 # --- ways: what runs a prompt of a load, and what it tells ---
@@ -104,6 +92,15 @@ class Own:
         found = [find(source + r" +(\d+) guessed, (\d+) accepted", r.stderr, (0, 0)) for source in ("draft", "lookup")]
         return Run(n - 1, seconds, whole, [int(x) for x in r.stdout.split()], sum(g for g, _ in found), sum(a for _, a in found), steps, said,
                    find(r"prompt +(\d+) tokens", r.stderr)[0])
+
+
+    def text(self, prompt, n):
+        """What n greedy tokens say, which may end within a character."""
+        args = [x for x in self.args if x != "--ids"] + ["-q", "-p", prompt, "-n", str(n), "--temp", "0", "--ignore-eos"]
+        r = subprocess.run(args, stdin=subprocess.DEVNULL, capture_output=True)
+        if r.returncode:
+            raise Failed("%s: exit %d: %s" % (args[0], r.returncode, r.stderr.decode(errors="replace")[-200:]))
+        return r.stdout.decode(errors="ignore")
 
 
 class Slot:
@@ -181,6 +178,32 @@ def their_ways(o, load):
 
 def has(o, program):
     return o.examples and os.access(os.path.join(o.peers, program), os.X_OK)
+
+
+# --- prompts ---
+
+def story_prompts(o):
+    return [world.story_prompt(seed) for seed in range(o.seed, o.seed + o.prompts)]
+
+
+# Documents of the test split after which Pip, greedy and without an end token, comes to say the same again and again.
+LOOPS = ("list", 7), ("sum", 1), ("record", 2), ("list", 8), ("sum", 2)
+
+
+def loop_prompts(o):
+    """Those documents with LEAD tokens of what the model makes of them: what follows repeats what stands there."""
+    plain = Own(o)
+    return [begun + plain.text(begun, LEAD) for kind, seed in LOOPS[:o.prompts] for begun in [world.document(seed, "test", kind).text]]
+
+
+def make_loads(o):
+    begun = story_prompts(o)
+    return {
+        "stories": Load("stories, temperature 0.5", begun, o.new, ("draft", "both"), ends=False, temp=0.5),
+        "greedy": Load("stories, greedy", begun, o.new, ("draft", "both"), ends=False, temp=0),
+        "loops": Load("loops, greedy", loop_prompts(o) if "loops" in o.only else [], o.new, ("lookup", "both"), ends=False, temp=0),
+        "noise": Load("temperature 3", begun, o.new, ("both", "lookup"), ends=False, temp=3, top_k=0, top_p=1, min_p=0),
+    }
 
 
 # --- rounds ---
@@ -308,7 +331,7 @@ def options():
     ap.add_argument("--model", required=True, help="the target: inflated, see above")
     ap.add_argument("--draft", default=os.path.join(ROOT, "models", "pip-draft-q8_0.gguf"))
     ap.add_argument("--peers", default="", help="folder with llama-server and, where they were built, llama-speculative-simple and llama-lookup")
-    ap.add_argument("--only", default="stories,greedy,copy,noise", help="what to measure, with commas between (all)")
+    ap.add_argument("--only", default="stories,greedy,loops,noise", help="what to measure, with commas between (all)")
     ap.add_argument("--threads", "-t", type=int, default=0, help="threads of all; by itself each takes its own default")
     ap.add_argument("--rounds", type=int, default=5)
     ap.add_argument("--prompts", type=int, default=5, help="prompts a load (5)")
@@ -327,8 +350,8 @@ def options():
         o.only, o.draft_n, o.ngrams = o.only.split(","), peer.expand(o.draft_n), [tuple(map(int, x.split(":"))) for x in o.ngrams.split(",") if x]
     except ValueError as e:
         ap.error(str(e))
-    if set(o.only) - {"stories", "greedy", "copy", "noise"} or min([o.rounds, o.prompts, o.new - 1, o.context] + o.draft_n) < 1 or any(len(x) != 2 for x in o.ngrams):
-        ap.error("expected --only stories,greedy,copy,noise, positive numbers, 2 new tokens or more, pairs of numbers in --ngrams")
+    if set(o.only) - {"stories", "greedy", "loops", "noise"} or min([o.rounds, o.prompts, o.new - 1, o.context] + o.draft_n) < 1 or any(len(x) != 2 for x in o.ngrams):
+        ap.error("expected --only stories,greedy,loops,noise, positive numbers, 2 new tokens or more, pairs of numbers in --ngrams")
     return o
 
 
