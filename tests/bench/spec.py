@@ -12,7 +12,8 @@
 
 Prompts are taken in turn, and each is run in every way before the next one, forwards and backwards by turns, so that what is compared
 lies within seconds. A round is all prompts; its rate is its tokens over its seconds, the first token of an answer left out: it
-comes from the prompt. Ratios are made within a round; what stands in the tables are medians over the rounds.
+comes from the prompt. Texts go on when they would end, so that all have the same length. Ratios are made within a round; what stands
+in the tables are medians over the rounds, of tokens and guesses means.
   llmrun must give the same ids in every way and every round: where it does not, the run ends with exit 1. The peers' texts are
 compared and counted. llmrun is run afresh for each answer, and "whole run" holds its seconds from start to end, loading among them,
 against those of the plain run. A server of llama.cpp stays up, one for each of its ways, and is asked in turn; a peer's
@@ -41,19 +42,19 @@ class Differs(Exception):
 # --- loads ---
 
 class Load:
-    """Prompts, and how they are continued: options by the names that both programs' commands have."""
+    """Prompts, what guesses in llmrun and in llama.cpp, and how they are continued: options by the names of both commands."""
 
-    def __init__(self, name, prompts, new, sources, **sampling):
-        self.name, self.prompts, self.new, self.sources = name, prompts, new, sources
-        self.ends, self.sampling = sampling.pop("ends"), sampling
+    def __init__(self, name, prompts, new, own, theirs, **sampling):
+        self.name, self.prompts, self.new, self.own, self.theirs = name, prompts, new, own, theirs
+        self.sampling = sampling
 
     def args(self, i):
         told = [x for k, v in self.sampling.items() for x in ("--" + k.replace("_", "-"), str(v))]
-        return ["-p", self.prompts[i], "-n", str(self.new), "-s", str(i + 1)] + told + ["--ignore-eos"] * (not self.ends)
+        return ["-p", self.prompts[i], "-n", str(self.new), "-s", str(i + 1)] + told + ["--ignore-eos"]
 
     def body(self, i):
         told = {{"temp": "temperature"}.get(k, k): v for k, v in self.sampling.items()}
-        return {"prompt": self.prompts[i], "n_predict": self.new, "seed": i + 1, "ignore_eos": not self.ends, "cache_prompt": False,
+        return {"prompt": self.prompts[i], "n_predict": self.new, "seed": i + 1, "ignore_eos": True, "cache_prompt": False,
                 "return_tokens": True, **told}
 
 
@@ -144,17 +145,23 @@ class Example(contextlib.nullcontext):
         self.own, self.plain, self.name, self.first = False, False, "%s: %s" % (program, name), first
         self.args = [os.path.join(o.peers, program), "-m", o.model, "-c", str(o.context), *batch.threads(o), *shlex.split(o.theirs_example), *args]
 
-    def run(self, load, i):
-        t0 = time.perf_counter()
-        r = subprocess.run(self.args + load.args(i), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-        whole, text = time.perf_counter() - t0, r.stdout.decode(errors="replace")
-        n_prompt, = find(r"encoded +(\d+) tokens", text, (0,))
-        n, seconds = find(r"decoded +(\d+) tokens in +([\d.]+) seconds", text, (0, 0))
-        if r.returncode or n < 2 or not seconds:
+    def told(self, load, i):
+        """What it says when it ends. Its log is written by a thread that may end before the last line: such a run is made again."""
+        for _ in range(10):
+            r = subprocess.run(self.args + load.args(i), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+            text = r.stdout.decode(errors="replace")
+            if r.returncode or re.search(r"\baccept +=", text):
+                break
+        if r.returncode or not re.search(r"\baccept +=", text):
             raise Failed("%s: exit %d: %s" % (self.name, r.returncode, (text.strip().splitlines() or ["nothing said"])[-1][:200]))
+        return text
+
+    def run(self, load, i):
+        text = self.told(load, i)
+        (n_prompt,), (n, seconds) = find(r"encoded +(\d+) tokens", text), find(r"decoded +(\d+) tokens in +([\d.]+) seconds", text)
         (guessed,), (accepted,) = (find(r"n_%s += +(\d+)" % what, text) for what in ("drafted", "accept"))
         n -= self.first
-        return Run(n, seconds, whole, None, guessed, accepted, n - accepted, 0, n_prompt)
+        return Run(n, max(seconds, 1e-3), 0, None, guessed, accepted, n - accepted, 0, n_prompt)
 
 
 def drafting(o, k):
@@ -162,18 +169,19 @@ def drafting(o, k):
 
 
 def their_ways(o, load):
-    """Plain decoding, and what llama.cpp has for the load's sources; its examples count the first token or do not."""
+    """Plain decoding, and what guesses for this load. An example that counts the first token says so."""
     yield Slot(o, PLAIN)
-    for k in o.draft_n if set(load.sources) & {"draft", "both"} else []:
+    drafts, ngrams, examples = (load.theirs.get(k, ()) for k in ("drafts", "ngrams", "examples"))
+    for k in drafts:
         yield Slot(o, "draft, n %d" % k, *drafting(o, k))
-        if has(o, "llama-speculative-simple"):
+        if examples and has(o, "llama-speculative-simple"):
             yield Example(o, "llama-speculative-simple", "n %d" % k, False, *drafting(o, k))
-    if "lookup" in load.sources:
-        for n, m in o.ngrams:
-            yield Slot(o, "ngram-simple, %d, %d" % (n, m), "--spec-type", "ngram-simple", "--spec-ngram-simple-size-n", str(n), "--spec-ngram-simple-size-m", str(m))
+    for n, m in ngrams:
+        yield Slot(o, "ngram-simple, %d, %d" % (n, m), "--spec-type", "ngram-simple", "--spec-ngram-simple-size-n", str(n), "--spec-ngram-simple-size-m", str(m))
+    if ngrams and examples:
         yield Slot(o, "ngram-cache", "--spec-type", "ngram-cache")
         if has(o, "llama-lookup"):
-            yield Example(o, "llama-lookup", "n %d" % o.draft_n[-1], True, "--spec-draft-n-max", str(o.draft_n[-1]), "-lcd", os.devnull)
+            yield Example(o, "llama-lookup", "n 16", True, "--spec-draft-n-max", "16", "-lcd", os.devnull)
 
 
 def has(o, program):
@@ -197,12 +205,12 @@ def loop_prompts(o):
 
 
 def make_loads(o):
-    begun = story_prompts(o)
+    begun, few = story_prompts(o), dict(drafts=o.draft_n[:1], ngrams=o.ngrams[:1])
     return {
-        "stories": Load("stories, temperature 0.5", begun, o.new, ("draft", "both"), ends=False, temp=0.5),
-        "greedy": Load("stories, greedy", begun, o.new, ("draft", "both"), ends=False, temp=0),
-        "loops": Load("loops, greedy", loop_prompts(o) if "loops" in o.only else [], o.new, ("lookup", "both"), ends=False, temp=0),
-        "noise": Load("temperature 3", begun, o.new, ("both", "lookup"), ends=False, temp=3, top_k=0, top_p=1, min_p=0),
+        "stories": Load("stories, temperature 0.5", begun, o.new, ("draft", "both"), dict(drafts=o.draft_n, examples=True), temp=0.5),
+        "greedy": Load("stories, greedy", begun, o.new, ("draft", "both"), dict(drafts=o.draft_n, examples=True), temp=0),
+        "loops": Load("loops, greedy", loop_prompts(o) if "loops" in o.only else [], o.new, ("lookup",), dict(ngrams=o.ngrams, examples=True), temp=0),
+        "noise": Load("temperature 3", begun, o.new, ("both", "lookup"), few, temp=3, top_k=0, top_p=1, min_p=0),
     }
 
 
@@ -214,12 +222,13 @@ class Rounds:
     def __init__(self, o, load, ways):
         self.load, self.ways, self.runs, self.first = load, ways, {w: [] for w in ways}, {}
         for r in range(o.rounds):
-            for w in ways:
+            now = [w for w in ways if w.own or r < o.peer_rounds]
+            for w in now:
                 self.runs[w].append([])
             for i in range(len(load.prompts)):
-                for w in ways if (r + i) % 2 == 0 else ways[::-1]:
+                for w in now if (r + i) % 2 == 0 else now[::-1]:
                     self.take(w, i)
-            batch.say("%s, round %d of %d: %s" % (load.name, r + 1, o.rounds, ", ".join("%s %.1f" % (w.name, self.rates(w)[-1]) for w in ways)))
+            batch.say("%s, round %d of %d: %s" % (load.name, r + 1, o.rounds, ", ".join("%s %.1f" % (w.name, self.rates(w)[-1]) for w in now)))
 
     def take(self, way, i):
         run = way.run(self.load, i)
@@ -251,8 +260,8 @@ class Rounds:
         return [x / y for x, y in zip(self.rates(a), self.rates(b))]
 
     def total(self, way, field):
-        """Of a round, in the middle of the rounds."""
-        return med(sum(getattr(x, field) for x in runs) for runs in self.runs[way])
+        """Of a round, on average."""
+        return sum(getattr(x, field) for runs in self.runs[way] for x in runs) / len(self.runs[way])
 
     def same(self, way):
         """How many of the first round's texts are those of the same program's plain decoding."""
@@ -282,7 +291,7 @@ def guess_rows(r):
         whole = "%.2f" % med(p / x for p, x in zip(*([sum(x.whole for x in runs) for runs in r.runs[v]] for v in (plain, w)))) if w.own else "-"
         said = [x.said for runs in r.runs[w] for x in runs if x.said]
         guessed, accepted = r.total(w, "guessed"), r.total(w, "accepted")
-        yield "| %s | %s%s | %d | %.1f | %.1f | %.2f | %.2f to %.2f | %s | %s | %d | %d | %s | %.2f | %s |" % (
+        yield "| %s | %s%s | %.0f | %.1f | %.1f | %.2f | %.2f to %.2f | %s | %s | %.0f | %.0f | %s | %.2f | %s |" % (
             r.load.name, "" if w.own else "llama.cpp's ", w.name, r.total(w, "n"), med(r.rates(plain)), med(r.rates(w)), med(ratio), min(ratio), max(ratio),
             whole, "%.2f" % med(said) if said else "-", guessed, accepted, "%.1f %%" % (100 * accepted / guessed) if guessed else "-",
             r.total(w, "n") / max(1, r.total(w, "steps")), r.same(w))
@@ -300,7 +309,7 @@ def peer_row(r):
 
 
 def measure_load(o, load):
-    own = [Own(o)] + [Own(o, source) for source in load.sources]
+    own = [Own(o)] + [Own(o, source) for source in load.own]
     with contextlib.ExitStack() as up:
         ways = own + [up.enter_context(w) for w in their_ways(o, load)] if o.peers else own
         if o.peers:
@@ -334,6 +343,7 @@ def options():
     ap.add_argument("--only", default="stories,greedy,loops,noise", help="what to measure, with commas between (all)")
     ap.add_argument("--threads", "-t", type=int, default=0, help="threads of all; by itself each takes its own default")
     ap.add_argument("--rounds", type=int, default=5)
+    ap.add_argument("--peer-rounds", type=int, default=5, help="in how many of the rounds llama.cpp takes part (5)")
     ap.add_argument("--prompts", type=int, default=5, help="prompts a load (5)")
     ap.add_argument("--new", type=int, default=200, help="tokens an answer (200)")
     ap.add_argument("--context", type=int, default=512, help="tokens of context (512)")
@@ -350,7 +360,7 @@ def options():
         o.only, o.draft_n, o.ngrams = o.only.split(","), peer.expand(o.draft_n), [tuple(map(int, x.split(":"))) for x in o.ngrams.split(",") if x]
     except ValueError as e:
         ap.error(str(e))
-    if set(o.only) - {"stories", "greedy", "loops", "noise"} or min([o.rounds, o.prompts, o.new - 1, o.context] + o.draft_n) < 1 or any(len(x) != 2 for x in o.ngrams):
+    if set(o.only) - {"stories", "greedy", "loops", "noise"} or min([o.rounds, o.peer_rounds, o.prompts, o.new - 1, o.context] + o.draft_n) < 1 or any(len(x) != 2 for x in o.ngrams):
         ap.error("expected --only stories,greedy,loops,noise, positive numbers, 2 new tokens or more, pairs of numbers in --ngrams")
     return o
 
