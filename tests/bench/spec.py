@@ -104,6 +104,10 @@ class Own:
         return r.stdout.decode(errors="ignore")
 
 
+    def ids(self, prompt):
+        return [int(x) for x in peer.run(self.o.llmrun, "-m", self.o.model, "-q", "--tokenize", "--special", "-p", prompt).split()]
+
+
 class Slot:
     """A server of llama.cpp that stays up, one slot."""
 
@@ -214,6 +218,13 @@ def make_loads(o):
     }
 
 
+def repeated(prompt, answer, run=8):
+    """The tokens of the answer that lie in runs of tokens which stand in the prompt."""
+    known, text = {tuple(prompt[i:i + run]) for i in range(len(prompt) - run + 1)}, prompt[1 - run:] + answer
+    covered = {i + k for i in range(len(text) - run + 1) if tuple(text[i:i + run]) in known for k in range(run)}
+    return sum(i >= len(text) - len(answer) for i in covered)
+
+
 # --- rounds ---
 
 class Rounds:
@@ -263,6 +274,13 @@ class Rounds:
         """Of a round, on average."""
         return sum(getattr(x, field) for runs in self.runs[way] for x in runs) / len(self.runs[way])
 
+    def label(self):
+        """The load's name, and for loops how much of the answers repeats their prompts."""
+        if self.load.theirs.get("drafts"):
+            return self.load.name
+        got = [(repeated(self.ways[0].ids(prompt), self.first[i]), len(self.first[i])) for i, prompt in enumerate(self.load.prompts)]
+        return "%s, %.0f %% in runs of 8 from the prompt" % (self.load.name, 100 * sum(a for a, _ in got) / sum(n for _, n in got))
+
     def same(self, way):
         """How many of the first round's texts are those of the same program's plain decoding."""
         pairs = [(a.ids, b.ids) for a, b in zip(self.runs[way][0], self.runs[self.plain(way.own)][0])]
@@ -283,6 +301,7 @@ def head(name):
 
 
 def guess_rows(r):
+    label = r.label()
     for w in r.ways:
         if w.plain:
             continue
@@ -292,7 +311,7 @@ def guess_rows(r):
         said = [x.said for runs in r.runs[w] for x in runs if x.said]
         guessed, accepted = r.total(w, "guessed"), r.total(w, "accepted")
         yield "| %s | %s%s | %.0f | %.1f | %.1f | %.2f | %.2f to %.2f | %s | %s | %.0f | %.0f | %s | %.2f | %s |" % (
-            r.load.name, "" if w.own else "llama.cpp's ", w.name, r.total(w, "n"), med(r.rates(plain)), med(r.rates(w)), med(ratio), min(ratio), max(ratio),
+            label, "" if w.own else "llama.cpp's ", w.name, r.total(w, "n"), med(r.rates(plain)), med(r.rates(w)), med(ratio), min(ratio), max(ratio),
             whole, "%.2f" % med(said) if said else "-", guessed, accepted, "%.1f %%" % (100 * accepted / guessed) if guessed else "-",
             r.total(w, "n") / max(1, r.total(w, "steps")), r.same(w))
 
