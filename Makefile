@@ -8,6 +8,7 @@ PYTHON   ?= python3
 SHARED   ?= ../shared
 FUZZ_SECONDS ?= 60
 MODEL    ?= models/pip-f16.gguf
+DRAFT    ?= models/pip-draft-q8_0.gguf
 BENCH    ?= -p 512 -n 128
 
 # No -march: one binary holds every kernel level. -ffp-contract=off: the same bits at every level.
@@ -63,6 +64,9 @@ bench-peer: llmrun                     ## MODEL in llmrun and PEER (a llama-benc
 
 bench-file: llmrun                    ## MODEL: files of prompts in llmrun and in PEERS (a folder with llama-server), as Markdown; BATCH="--only mixed"
 	@$(PYTHON) tests/bench/batch.py --llmrun ./llmrun --peers "$(PEERS)" --model $(MODEL) $(BATCH)
+
+bench-spec: llmrun                    ## MODEL: decoding with guesses (of DRAFT, of the text) and without, beside llama.cpp's in PEERS, as Markdown; SPEC="--only loops"
+	@$(PYTHON) tests/bench/spec.py --llmrun ./llmrun --peers "$(PEERS)" --model $(MODEL) --draft $(DRAFT) $(SPEC)
 
 bench-pack: build/bench/pack           ## file order against packed rows, kernels alone, as CSV
 	build/bench/pack
@@ -129,4 +133,4 @@ build/$(VARIANT)/replay_%: tests/fuzz_%.c tests/replay.c $(SRC) $(TESTS) Makefil
 	@mkdir -p $(@D)
 	$(CC) $(VARIANT_FLAGS) $(BASE) $(CFLAGS) -DLLMRUN_NO_MAIN -Wno-unused-function -o $@ $< tests/replay.c $(LDFLAGS) $(LIBS)
 
-.PHONY: all test san tsan stress fuzz bench bench-file bench-pack bench-peer quality gate check install clean help replay
+.PHONY: all test san tsan stress fuzz bench bench-file bench-pack bench-peer bench-spec quality gate check install clean help replay

@@ -1,0 +1,411 @@
+#!/usr/bin/env python3
+"""Decoding with guesses against plain decoding, in llmrun and in llama.cpp's programs, as Markdown.
+
+    python3 tests/gen/inflate.py models/pip-f16.gguf --like 1.1b -o big-f16.gguf && ./llmrun -m big-f16.gguf --quantize Q4_K_M -o big.gguf
+    make bench-spec MODEL=big.gguf [DRAFT=models/pip-draft-q8_0.gguf] [PEERS=path/to/llama.cpp/build/bin] [SPEC="--rounds 3"]
+    python3 tests/bench/spec.py --model big.gguf --draft models/pip-draft-q8_0.gguf --only stories,loops,noise
+
+  stories  beginnings of stories of models/train/world.py, continued at temperature 0.5; and greedy, the same greedily.
+  loops    text that repeats its prompt, greedy: Pip copies nothing at length when it is asked to, but falls into repetition when
+           it must not end. The prompt is a document of its world and what it said after it, up to there.
+  noise    the beginnings of stories at temperature 3 with every other sampler off, where nobody can guess.
+
+Prompts are taken in turn, and each is run in every way before the next one, forwards and backwards by turns, so that what is compared
+lies within seconds. A round is all prompts; its rate is its tokens over its seconds, the first token of an answer left out: it
+comes from the prompt. Texts go on when they would end, so that all have the same length. Ratios are made within a round; what stands
+in the tables are medians over the rounds, of tokens and guesses means.
+  llmrun must give the same ids in every way and every round: where it does not, the run ends with exit 1. The peers' texts are
+compared and counted. llmrun is run afresh for each answer, and "whole run" holds its seconds from start to end, loading among them,
+against those of the plain run. A server of llama.cpp stays up, one for each of its ways, and is asked in turn; a peer's
+example programs are run where the folder has them. --draft-n lists how many tokens llama.cpp drafts, since it does not choose.
+"""
+import argparse, contextlib, http.client, json, os, re, shlex, signal, statistics, subprocess, sys, time
+from collections import namedtuple
+
+import batch, peer
+from peer import Failed
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+sys.path.insert(0, os.path.join(ROOT, "models", "train"))
+import world
+
+med = statistics.median
+PLAIN = "plain"
+LEAD = 150                     # tokens of repetition in the prompts of loops
+
+
+class Differs(Exception):
+    """llmrun's text is not what it was without guesses."""
+
+
+# --- loads ---
+
+class Load:
+    """Prompts, what guesses in llmrun and in llama.cpp, and how they are continued: options by the names of both commands."""
+
+    def __init__(self, name, prompts, new, own, theirs, **sampling):
+        self.name, self.prompts, self.new, self.own, self.theirs = name, prompts, new, own, theirs
+        self.sampling = sampling
+
+    def args(self, i):
+        told = [x for k, v in self.sampling.items() for x in ("--" + k.replace("_", "-"), str(v))]
+        return ["-p", self.prompts[i], "-n", str(self.new), "-s", str(i + 1)] + told + ["--ignore-eos"]
+
+    def body(self, i):
+        told = {{"temp": "temperature"}.get(k, k): v for k, v in self.sampling.items()}
+        return {"prompt": self.prompts[i], "n_predict": self.new, "seed": i + 1, "ignore_eos": True, "cache_prompt": False,
+                "return_tokens": True, **told}
+
+
+# --- ways: what runs a prompt of a load, and what it tells ---
+
+# decode seconds of n tokens (the first one not among them); all seconds; ids or None; what the guesses did
+Run = namedtuple("Run", "n seconds whole ids guessed accepted steps said n_prompt")
+
+
+def find(pattern, text, default=None):
+    """The groups of the first match as numbers."""
+    m = re.search(pattern, text)
+    return [float(g) for g in m.groups()] if m else default
+
+
+class Own:
+    """llmrun, afresh for each prompt."""
+
+    SOURCES = {"draft": "a draft model", "both": "a draft model and the text", "lookup": "the text"}
+
+    def __init__(self, o, source=None):
+        self.o, self.own, self.plain = o, True, source is None
+        self.name = PLAIN if self.plain else self.SOURCES[source]
+        self.args = [o.llmrun, "-m", o.model, "--ids", "-c", str(o.context), *batch.threads(o), *shlex.split(o.own)]
+        self.args += ["-md", o.draft] * (source in ("draft", "both")) + ["--no-lookup"] * (source in (None, "draft"))
+
+    def run(self, load, i):
+        args = self.args + load.args(i)
+        t0 = time.perf_counter()
+        r = subprocess.run(args, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+        whole = time.perf_counter() - t0
+        n, seconds = find(r"generated +(\d+) tokens in ([\d.]+) s", r.stderr, (0, 0))
+        if r.returncode or n < 2 or not seconds:
+            raise Failed("%s: exit %d: %s" % (" ".join(map(shlex.quote, args)), r.returncode, (r.stderr.strip().splitlines() or ["nothing said"])[-1][:200]))
+        said, _, steps = find(r"speculation +([\d.]+)x [^:]*: (\d+) tokens in (\d+) steps", r.stderr, (0, 0, n - 1))
+        found = [find(source + r" +(\d+) guessed, (\d+) accepted", r.stderr, (0, 0)) for source in ("draft", "lookup")]
+        return Run(n - 1, seconds, whole, [int(x) for x in r.stdout.split()], sum(g for g, _ in found), sum(a for _, a in found), steps, said,
+                   find(r"prompt +(\d+) tokens", r.stderr)[0])
+
+
+    def text(self, prompt, n):
+        """What n greedy tokens say, which may end within a character."""
+        args = [x for x in self.args if x != "--ids"] + ["-q", "-p", prompt, "-n", str(n), "--temp", "0", "--ignore-eos"]
+        r = subprocess.run(args, stdin=subprocess.DEVNULL, capture_output=True)
+        if r.returncode:
+            raise Failed("%s: exit %d: %s" % (args[0], r.returncode, r.stderr.decode(errors="replace")[-200:]))
+        return r.stdout.decode(errors="ignore")
+
+
+    def ids(self, prompt):
+        return [int(x) for x in peer.run(self.o.llmrun, "-m", self.o.model, "-q", "--tokenize", "--special", "-p", prompt).split()]
+
+
+class Slot:
+    """A server of llama.cpp that stays up, one slot."""
+
+    def __init__(self, o, name, *args):
+        self.own, self.plain, self.name = False, name == PLAIN, "server: " + name
+        self.server = batch.Server(o, 1, o.context)
+        self.server.args += args
+
+    def __enter__(self):
+        self.server.__enter__()
+        return self
+
+    def __exit__(self, *why):
+        self.server.__exit__(*why)
+
+    def run(self, load, i):
+        t0 = time.perf_counter()
+        connection = http.client.HTTPConnection("127.0.0.1", self.server.port, timeout=3600)
+        try:
+            connection.request("POST", "/completion", json.dumps(load.body(i)), {"Content-Type": "application/json"})
+            answer = connection.getresponse()
+            data = answer.read()
+        finally:
+            connection.close()
+        whole = time.perf_counter() - t0
+        if answer.status != 200:
+            raise Failed("%s: status %d: %s" % (self.name, answer.status, data[:200].decode(errors="replace")))
+        r = json.loads(data)
+        t, n = r["timings"], r["tokens_predicted"] - 1
+        accepted = t.get("draft_n_accepted", 0)
+        return Run(n, t["predicted_ms"] / 1000, whole, r["tokens"], t.get("draft_n", 0), accepted, n - accepted, 0, r["tokens_evaluated"])
+
+
+class Example(contextlib.nullcontext):
+    """One of llama.cpp's example programs, afresh for each prompt."""
+
+    def __init__(self, o, program, name, first, *args):
+        super().__init__(self)
+        self.own, self.plain, self.name, self.first = False, False, "%s: %s" % (program, name), first
+        self.args = [os.path.join(o.peers, program), "-m", o.model, "-c", str(o.context), *batch.threads(o), *shlex.split(o.theirs_example), *args]
+
+    def told(self, load, i):
+        """What it says when it ends. Its log is written by a thread that may end before the last line: such a run is made again."""
+        for _ in range(10):
+            r = subprocess.run(self.args + load.args(i), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+            text = r.stdout.decode(errors="replace")
+            if r.returncode or re.search(r"\baccept +=", text):
+                break
+        if r.returncode or not re.search(r"\baccept +=", text):
+            raise Failed("%s: exit %d: %s" % (self.name, r.returncode, (text.strip().splitlines() or ["nothing said"])[-1][:200]))
+        return text
+
+    def run(self, load, i):
+        text = self.told(load, i)
+        (n_prompt,), (n, seconds) = find(r"encoded +(\d+) tokens", text), find(r"decoded +(\d+) tokens in +([\d.]+) seconds", text)
+        (guessed,), (accepted,) = (find(r"n_%s += +(\d+)" % what, text) for what in ("drafted", "accept"))
+        n -= self.first
+        return Run(n, max(seconds, 1e-3), 0, None, guessed, accepted, n - accepted, 0, n_prompt)
+
+
+def drafting(o, k):
+    return ["-md", o.draft, "--spec-type", "draft-simple", "--spec-draft-n-max", str(k)]
+
+
+def their_ways(o, load):
+    """Plain decoding, and what guesses for this load. An example that counts the first token says so."""
+    yield Slot(o, PLAIN)
+    drafts, ngrams, examples = (load.theirs.get(k, ()) for k in ("drafts", "ngrams", "examples"))
+    for k in drafts:
+        yield Slot(o, "draft, n %d" % k, *drafting(o, k))
+        if examples and has(o, "llama-speculative-simple"):
+            yield Example(o, "llama-speculative-simple", "n %d" % k, False, *drafting(o, k))
+    for n, m in ngrams:
+        yield Slot(o, "ngram-simple, %d, %d" % (n, m), "--spec-type", "ngram-simple", "--spec-ngram-simple-size-n", str(n), "--spec-ngram-simple-size-m", str(m))
+    if ngrams and examples:
+        yield Slot(o, "ngram-cache", "--spec-type", "ngram-cache")
+        if has(o, "llama-lookup"):
+            yield Example(o, "llama-lookup", "n 16", True, "--spec-draft-n-max", "16", "-lcd", os.devnull)
+
+
+def has(o, program):
+    return o.examples and os.access(os.path.join(o.peers, program), os.X_OK)
+
+
+# --- prompts ---
+
+def story_prompts(o):
+    return [world.story_prompt(seed) for seed in range(o.seed, o.seed + o.prompts)]
+
+
+# Documents of the test split after which Pip, greedy and without an end token, comes to say the same again and again.
+LOOPS = ("list", 7), ("sum", 1), ("record", 2), ("list", 8), ("sum", 2)
+
+
+def loop_prompts(o):
+    """Those documents with LEAD tokens of what the model makes of them: what follows repeats what stands there."""
+    plain = Own(o)
+    return [begun + plain.text(begun, LEAD) for kind, seed in LOOPS[:o.prompts] for begun in [world.document(seed, "test", kind).text]]
+
+
+def make_loads(o):
+    begun, few = story_prompts(o), dict(drafts=o.draft_n[:1], ngrams=o.ngrams[:1])
+    return {
+        "stories": Load("stories, temperature 0.5", begun, o.new, ("draft", "both"), dict(drafts=o.draft_n, examples=True), temp=0.5),
+        "greedy": Load("stories, greedy", begun, o.new, ("draft", "both"), dict(drafts=o.draft_n, examples=True), temp=0),
+        "loops": Load("loops, greedy", loop_prompts(o) if "loops" in o.only else [], o.new, ("lookup",), dict(ngrams=o.ngrams, examples=True), temp=0),
+        "noise": Load("temperature 3", begun, o.new, ("both", "lookup"), few, temp=3, top_k=0, top_p=1, min_p=0),
+    }
+
+
+def repeated(prompt, answer, run=8):
+    """The tokens of the answer that lie in runs of tokens which stand in the prompt."""
+    known, text = {tuple(prompt[i:i + run]) for i in range(len(prompt) - run + 1)}, prompt[1 - run:] + answer
+    covered = {i + k for i in range(len(text) - run + 1) if tuple(text[i:i + run]) in known for k in range(run)}
+    return sum(i >= len(text) - len(answer) for i in covered)
+
+
+# --- rounds ---
+
+class Rounds:
+    """What the ways of one load did: runs[way][round][prompt]."""
+
+    def __init__(self, o, load, ways):
+        self.load, self.ways, self.runs, self.first = load, ways, {w: [] for w in ways}, {}
+        for r in range(o.rounds):
+            now = [w for w in ways if w.own or r < o.peer_rounds]
+            for w in now:
+                self.runs[w].append([])
+            for i in range(len(load.prompts)):
+                for w in now if (r + i) % 2 == 0 else now[::-1]:
+                    self.take(w, i)
+            batch.say("%s, round %d of %d: %s" % (load.name, r + 1, o.rounds, ", ".join("%s %.1f" % (w.name, self.rates(w)[-1]) for w in now)))
+
+    def take(self, way, i):
+        run = way.run(self.load, i)
+        if way.own:
+            self.hold(way, i, run)
+        else:
+            time.sleep(0.3)                           # its workers spin for a moment after the last token
+        self.runs[way][-1].append(run)
+
+    def hold(self, way, i, run):
+        """Every run of llmrun gives the ids that the first one gave."""
+        ids = self.first.setdefault(i, run.ids)
+        if ids != run.ids:
+            at = next((k for k, (a, b) in enumerate(zip(ids, run.ids)) if a != b), min(len(ids), len(run.ids)))
+            raise Differs("%s, prompt %d (%r): with guesses from %s the text differs from token %d on" % (
+                self.load.name, i, self.load.prompts[i][:60], way.name, at))
+
+    def plain(self, own):
+        return next(w for w in self.ways if w.own == own and w.plain)
+
+    def rates(self, way):
+        return [sum(x.n for x in runs) / sum(x.seconds for x in runs) for runs in self.runs[way] if runs]
+
+    def best(self, own):
+        """The way with the highest rate, plain decoding among them."""
+        return max((w for w in self.ways if w.own == own), key=lambda w: med(self.rates(w)))
+
+    def ratios(self, a, b):
+        return [x / y for x, y in zip(self.rates(a), self.rates(b))]
+
+    def total(self, way, field):
+        """Of a round, on average."""
+        return sum(getattr(x, field) for runs in self.runs[way] for x in runs) / len(self.runs[way])
+
+    def label(self):
+        """The load's name, and for loops how much of the answers repeats their prompts."""
+        if self.load.theirs.get("drafts"):
+            return self.load.name
+        got = [(repeated(self.ways[0].ids(prompt), self.first[i]), len(self.first[i])) for i, prompt in enumerate(self.load.prompts)]
+        return "%s, %.0f %% in runs of 8 from the prompt" % (self.load.name, 100 * sum(a for a, _ in got) / sum(n for _, n in got))
+
+    def same(self, way):
+        """How many of the first round's texts are those of the same program's plain decoding."""
+        pairs = [(a.ids, b.ids) for a, b in zip(self.runs[way][0], self.runs[self.plain(way.own)][0])]
+        return "-" if any(a is None for a, _ in pairs) else "%d of %d" % (sum(a == b for a, b in pairs), len(pairs))
+
+
+HEADS = {
+    "guess": ("Guesses against plain decoding of the same program",
+              "| load | guesses from | tokens | plain t/s | t/s | ratio | least to most | whole run | it says | guessed | accepted | of them | tokens a step | same text |"),
+    "peers": ("llmrun beside llama.cpp: tokens/s, and llmrun's over llama.cpp's within a round",
+              "| load | llmrun plain | llama.cpp plain | ratio | llmrun's best | llama.cpp's best | ratio | least to most | greedy texts equal |"),
+}
+
+
+def head(name):
+    title, columns = HEADS[name]
+    print("\n%s\n\n%s\n%s" % (title, columns, re.sub(r"[^|]+", "---", columns)), flush=True)
+
+
+def guess_rows(r):
+    label = r.label()
+    for w in r.ways:
+        if w.plain:
+            continue
+        plain = r.plain(w.own)
+        ratio = r.ratios(w, plain)
+        whole = "%.2f" % med(p / x for p, x in zip(*([sum(x.whole for x in runs) for runs in r.runs[v]] for v in (plain, w)))) if w.own else "-"
+        said = [x.said for runs in r.runs[w] for x in runs if x.said]
+        guessed, accepted = r.total(w, "guessed"), r.total(w, "accepted")
+        yield "| %s | %s%s | %.0f | %.1f | %.1f | %.2f | %.2f to %.2f | %s | %s | %.0f | %.0f | %s | %.2f | %s |" % (
+            label, "" if w.own else "llama.cpp's ", w.name, r.total(w, "n"), med(r.rates(plain)), med(r.rates(w)), med(ratio), min(ratio), max(ratio),
+            whole, "%.2f" % med(said) if said else "-", guessed, accepted, "%.1f %%" % (100 * accepted / guessed) if guessed else "-",
+            r.total(w, "n") / max(1, r.total(w, "steps")), r.same(w))
+
+
+def peer_row(r):
+    (a, b), (x, y) = ((f(True), f(False)) for f in (r.plain, r.best))
+    ratio, equal = r.ratios(x, y), "-"
+    if r.load.sampling["temp"] == 0:
+        pairs = [(p.ids, q.ids) for p, q in zip(r.runs[a][0], r.runs[b][0])]
+        equal = "%d of %d" % (sum(p == q for p, q in pairs), len(pairs))
+    return "| %s | %.1f | %.1f | %.2f | %.1f (%s) | %.1f (%s) | %.2f | %.2f to %.2f | %s |" % (
+        r.load.name, med(r.rates(a)), med(r.rates(b)), med(r.ratios(a, b)), med(r.rates(x)), x.name, med(r.rates(y)), y.name,
+        med(ratio), min(ratio), max(ratio), equal)
+
+
+def measure_load(o, load):
+    own = [Own(o)] + [Own(o, source) for source in load.own]
+    with contextlib.ExitStack() as up:
+        ways = own + [up.enter_context(w) for w in their_ways(o, load)] if o.peers else own
+        if o.peers:
+            lengths = {w.name: w.run(load, 0).n_prompt for w in ways if w.plain}          # warms both up, too
+            if len(set(lengths.values())) != 1:
+                raise Failed("the prompt has different numbers of tokens: %s" % lengths)
+        return Rounds(o, load, ways)
+
+
+def measure(o):
+    loads, rows = make_loads(o), []
+    head("guess")
+    for name in o.only:
+        rounds = measure_load(o, loads[name])
+        print("\n".join(guess_rows(rounds)), flush=True)
+        if o.peers:
+            rows.append(peer_row(rounds))
+    if rows:
+        head("peers")
+        print("\n".join(rows))
+
+
+# --- what is asked for ---
+
+def options():
+    ap = argparse.ArgumentParser(description=__doc__.split("\n")[0], formatter_class=argparse.RawDescriptionHelpFormatter, epilog=__doc__)
+    ap.add_argument("--llmrun", default=os.path.join(ROOT, "llmrun"))
+    ap.add_argument("--model", required=True, help="the target: inflated, see above")
+    ap.add_argument("--draft", default=os.path.join(ROOT, "models", "pip-draft-q8_0.gguf"))
+    ap.add_argument("--peers", default="", help="folder with llama-server and, where they were built, llama-speculative-simple and llama-lookup")
+    ap.add_argument("--only", default="stories,greedy,loops,noise", help="what to measure, with commas between (all)")
+    ap.add_argument("--threads", "-t", type=int, default=0, help="threads of all; by itself each takes its own default")
+    ap.add_argument("--rounds", type=int, default=5)
+    ap.add_argument("--peer-rounds", type=int, default=5, help="in how many of the rounds llama.cpp takes part (5)")
+    ap.add_argument("--prompts", type=int, default=5, help="prompts a load (5)")
+    ap.add_argument("--new", type=int, default=200, help="tokens an answer (200)")
+    ap.add_argument("--context", type=int, default=512, help="tokens of context (512)")
+    ap.add_argument("--draft-n", default="3,8,16", help="tokens that llama.cpp drafts, a way for each (3,8,16)")
+    ap.add_argument("--ngrams", default="3:8,12:48", help="llama.cpp's ngram-simple: tokens looked up and taken (3:8,12:48)")
+    ap.add_argument("--no-examples", dest="examples", action="store_false", help="of llama.cpp the server alone")
+    ap.add_argument("--seed", type=int, default=0, help="of the prompts")
+    ap.add_argument("--own", default="", help="further options for llmrun")
+    ap.add_argument("--theirs", default="--skip-chat-parsing", help="further options for llama-server (--skip-chat-parsing)")
+    ap.add_argument("--theirs-example", default="", help="further options for llama.cpp's examples")
+    ap.add_argument("--foreign", action="store_true", help="run a peer that was not built for this machine")
+    o = ap.parse_args()
+    try:
+        o.only, o.draft_n, o.ngrams = o.only.split(","), peer.expand(o.draft_n), [tuple(map(int, x.split(":"))) for x in o.ngrams.split(",") if x]
+    except ValueError as e:
+        ap.error(str(e))
+    if set(o.only) - {"stories", "greedy", "loops", "noise"} or min([o.rounds, o.peer_rounds, o.prompts, o.new - 1, o.context] + o.draft_n) < 1 or any(len(x) != 2 for x in o.ngrams):
+        ap.error("expected --only stories,greedy,loops,noise, positive numbers, 2 new tokens or more, pairs of numbers in --ngrams")
+    return o
+
+
+def main():
+    o = options()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))               # so that no server is left behind
+    try:
+        native, start = peer.judge(os.path.join(o.peers, "llama-server"), o.foreign) if o.peers else None, peer.cpu_time()
+        print("%s, draft %s; %s; medians of %d rounds of %d prompts" % (
+            os.path.basename(o.model), os.path.basename(o.draft), peer.run(o.llmrun, "--version").splitlines()[0], o.rounds, o.prompts))
+        if native:
+            print("\n- peer: %s; server options: %s" % (native, o.theirs or "none"))
+        measure(o)
+    except (Failed, OSError) as why:
+        print("spec.py: %s" % why, file=sys.stderr)
+        return 2
+    except Differs as why:
+        print("spec.py: %s" % why, file=sys.stderr)
+        return 1
+    every, busy, own = (y - x for x, y in zip(start, peer.cpu_time()))
+    busy -= own + time.process_time()
+    if every and busy > 0.02 * every:
+        print("\nOthers took %.0f %% of the CPUs meanwhile: only a quiet machine tells." % (100 * busy / every))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
