@@ -674,7 +674,7 @@ static uint64_t pool_memory(void) {
  * of versions 1 and 2 counted a final NUL into every string for a while (llama.cpp issue 2836); the Python one
  * never did. A file of theirs is known by its first key.
  * Door: gguf_open, gguf_parse, gguf_close, gguf_alive, gguf_find, gguf_tensor_find, gguf_get_*, gguf_arr_u64,
- * gguf_strs_*, gguf_bad, gguf_type_name; gguf_write_* to make a file. */
+ * gguf_strs_*, gguf_bad, gguf_type_name; gguf_write_* to make a file; gguf_vacant, gguf_is_kind, gguf_may_replace for those of our own. */
 
 enum { GGUF_U8, GGUF_I8, GGUF_U16, GGUF_I16, GGUF_U32, GGUF_I32, GGUF_F32, GGUF_BOOL, GGUF_STR, GGUF_ARR,
       GGUF_U64, GGUF_I64, GGUF_F64 };
@@ -1698,6 +1698,34 @@ static bool gguf_write_could(const char *path, const gguf_file *in, err_t *e) {
     bool        ok = gguf_write_start(&w, path, 32, in, e);
     if (ok) gguf_write_drop(&w);
     return ok;
+}
+
+/* --- files of our own, which hold something between runs: each names its kind as its architecture --- */
+
+/* Nothing stands there, or an empty file does. */
+static bool gguf_vacant(const char *path) {
+    struct stat st;
+    return stat(path, &st) ? errno == ENOENT : S_ISREG(st.st_mode) && !st.st_size;
+}
+
+/* Whether the file is of this kind; what: in words. */
+static bool gguf_is_kind(const gguf_file *g, const char *kind, const char *what, err_t *e) {
+    bytes arch = {0};
+    return (gguf_get_str(g, "general.architecture", &arch, e) == 1 && bytes_is(arch, kind)) ||
+           err_set(e, EXIT_INPUT, "%s: is no %s", g->path, what);
+}
+
+/* Whether a file of this kind may be written there: nothing else is ever replaced. */
+static bool gguf_may_replace(const char *path, const char *kind, const char *what) {
+    gguf_file g;
+    err_t     why = {0};
+    bool      may = gguf_vacant(path);
+    if (!may && gguf_open(&g, path, &why)) {
+        may = gguf_is_kind(&g, kind, what, &why);
+        gguf_close(&g);
+    }
+    if (!may) log_warn("%s; it is left as it is", why.text);
+    return may;
 }
 
 static void gguf__add_u32(str *s, uint32_t v) { str_add(s, &v, sizeof v); }
@@ -4578,7 +4606,7 @@ static uint64_t kv_bytes_peak(const kv_cache *kv) {
 
 enum { STORE_VERSION = 1, STORE_PARENT = 0, STORE_AGE, STORE_DATA, STORE_SUM, STORE_HEAD = 5, STORE_AGE_MAX = 1000 };
 
-static const char store_arch[] = "prompt_cache";
+static const char store_arch[] = "prompt_cache", store_what[] = "prompt cache";
 
 typedef struct store {
     kv_cache      *kv;
@@ -4645,13 +4673,6 @@ static bool store__bind(store *s, int32_t n_vocab, err_t *e) {
     return store__rows_good(s, (int64_t)data->dim[1], n_vocab) || err_set(e, EXIT_INPUT, "%s: its directory is damaged", s->path);
 }
 
-/* Whether the file is a prompt cache at all: nothing else is ever replaced. */
-static bool store__ours(store *s, err_t *e) {
-    bytes arch = {0};
-    s->strange = gguf_get_str(&s->g, "general.architecture", &arch, e) != 1 || !bytes_is(arch, store_arch);
-    return !s->strange || err_set(e, EXIT_INPUT, "%s: is no prompt cache", s->path);
-}
-
 /* What a block's bytes depend on beside the model and its tokens. */
 static void store__layout(store *s, const char *rope) {
     const kv_cache *kv = s->kv;
@@ -4670,26 +4691,18 @@ static void store__learn(store *s) {
     }
 }
 
-/* Nothing stands there, or an empty file does. */
-static bool store__vacant(const char *path) {
-    struct stat st;
-    return stat(path, &st) ? errno == ENOENT : S_ISREG(st.st_mode) && !st.st_size;
-}
-
 /* Makes the cache, which shares blocks, know what the file at `path` holds. fingerprint: of the model; rope: what else decides about keys. */
 static store *store_open(kv_cache *kv, const char *path, uint64_t fingerprint, const char *rope, int32_t n_vocab) {
     store *s = mem_new(1, sizeof *s);
     err_t  why = {0};
     s->kv = kv;
     s->path = path;
-    s->strange = true;                                /* until it has been looked at */
     snprintf(s->mark, sizeof s->mark, "%016llx", (unsigned long long)fingerprint);
     store__layout(s, rope);
-    if (store__vacant(path)) {
-        s->strange = false;
-        return s;
-    }
-    if (!gguf_open(&s->g, path, &why) || !store__ours(s, &why) || !store__bind(s, n_vocab, &why)) {
+    if (gguf_vacant(path)) return s;
+    const bool open = gguf_open(&s->g, path, &why);
+    s->strange = !open || !gguf_is_kind(&s->g, store_arch, store_what, &why);
+    if (s->strange || !store__bind(s, n_vocab, &why)) {
         log_warn("%s; it is not used%s", why.text, s->strange ? ", and left as it is" : " and made anew");
         gguf_close(&s->g);
         return s;
@@ -4813,27 +4826,13 @@ static bool store__write(store__plan *p, err_t *e) {
     return false;
 }
 
-/* Whether another file has come to stand there since, which is no prompt cache. */
-static bool store__supplanted(store *s) {
-    gguf_file g = s->g;
-    err_t     why = {0};
-    bool      ours = store__vacant(s->path);
-    if (!ours && gguf_open(&s->g, s->path, &why)) {
-        ours = store__ours(s, &why);
-        gguf_close(&s->g);
-    }
-    s->g = g;
-    if (!ours) log_warn("%s; it is left as it is", why.text);
-    return !ours;
-}
-
 /* Writes what the cache knows by now, the blocks used last where `most` bytes do not hold all. Nothing is written when nothing is new. */
 static bool store_save(store *s, uint64_t most, err_t *e) {
     const kv_tree *t = s->kv->tree;
     bool           news = false;
     int32_t        n = 0;
     for (int32_t i = kv_next(t, 0); i > 0; i = kv_next(t, i), n++) news = news || (t->node[i].block >= 0 && t->node[i].stored < 0);
-    if (!news || s->strange || store__supplanted(s)) return true;
+    if (!news || s->strange || !gguf_may_replace(s->path, store_arch, store_what)) return true;
     store__plan p = {.s = s};
     p.at = mem_new((size_t)t->cap, sizeof *p.at);
     p.order = mem_new((size_t)n, sizeof *p.order);
@@ -9214,7 +9213,7 @@ static void spec_finished(spec *sp, const tok_ids *ids, int n_prompt) {
     sp->news = true;
 }
 
-static const char spec_arch[] = "lookup_cache";
+static const char spec_arch[] = "lookup_cache", spec_what[] = "lookup cache";
 
 static uint64_t spec__mark(const tok_vocab *v) {
     uint64_t h = 0;
@@ -9226,26 +9225,12 @@ static void spec__sum(const int32_t *id, uint64_t n, char out[17]) {
     snprintf(out, 17, "%016llx", (unsigned long long)bytes_hash(0, (bytes){(const uint8_t *)id, (size_t)n * sizeof *id}));
 }
 
-/* Nothing, or an empty file. */
-static bool spec__vacant(const char *path) {
-    struct stat st;
-    return stat(path, &st) ? errno == ENOENT : S_ISREG(st.st_mode) && !st.st_size;
-}
-
-static bool spec__is_cache(const gguf_file *g, err_t *e) {
-    bytes arch = {0};
-    return (gguf_get_str(g, "general.architecture", &arch, e) == 1 && bytes_is(arch, spec_arch)) ||
-           err_set(e, EXIT_INPUT, "%s: is no lookup cache", g->path);
-}
-
 /* The tokens in an open file, when they are of this vocabulary and as they were written. */
 static bool spec__cache_tokens(spec *sp, const gguf_file *g, err_t *e) {
     const gguf_tensor *t = gguf_tensor_find(g, "tokens");
     bytes              vocab = {0}, sum = {0};
     uint64_t           version = 0;
     char               want[17];
-    sp->strange = !spec__is_cache(g, e);
-    if (sp->strange) return false;
     if (gguf_get_u64(g, "lookup_cache.version", 0, UINT32_MAX, &version, e) != 1 || version != SPEC_VERSION)
         return err_set(e, EXIT_INPUT, "%s: no lookup cache of version %d", g->path, SPEC_VERSION);
     snprintf(want, sizeof want, "%016llx", (unsigned long long)sp->mark);
@@ -9267,27 +9252,12 @@ static void spec__cache_open(spec *sp) {
     err_t     why = {0};
     if (!sp->o.cache) return;
     sp->mark = spec__mark(sp->eng->v);
-    if (spec__vacant(sp->o.cache)) return;
-    sp->strange = true;                               /* until it has been looked at */
-    bool ok = gguf_open(&g, sp->o.cache, &why);
-    if (ok) {
-        ok = spec__cache_tokens(sp, &g, &why);
-        gguf_close(&g);
-    }
+    if (gguf_vacant(sp->o.cache)) return;
+    const bool open = gguf_open(&g, sp->o.cache, &why);
+    sp->strange = !open || !gguf_is_kind(&g, spec_arch, spec_what, &why);
+    const bool ok = !sp->strange && spec__cache_tokens(sp, &g, &why);
+    if (open) gguf_close(&g);
     if (!ok) log_warn("%s; it is not used%s", why.text, sp->strange ? ", and left as it is" : " and made anew");
-}
-
-/* Whether something else has come to stand there since, which stays as it is. */
-static bool spec__supplanted(const char *path) {
-    gguf_file g;
-    err_t     why = {0};
-    bool      ours = spec__vacant(path);
-    if (!ours && gguf_open(&g, path, &why)) {
-        ours = spec__is_cache(&g, &why);
-        gguf_close(&g);
-    }
-    if (!ours) log_warn("%s; it is left as it is", why.text);
-    return !ours;
 }
 
 /* Keeps the finished texts, when there are new ones. */
@@ -9295,7 +9265,7 @@ static bool spec_save(spec *sp, err_t *e) {
     gguf_writer    w;
     char           word[17];
     const uint64_t n = sp ? (uint64_t)sp->past.n : 0;
-    if (!sp || !sp->o.cache || sp->strange || !sp->news || spec__supplanted(sp->o.cache)) return true;
+    if (!sp || !sp->o.cache || sp->strange || !sp->news || !gguf_may_replace(sp->o.cache, spec_arch, spec_what)) return true;
     if (!gguf_write_start(&w, sp->o.cache, 64, NULL, e)) return false;
     snprintf(word, sizeof word, "%016llx", (unsigned long long)sp->mark);
     gguf_write_str(&w, "general.architecture", bytes_of(spec_arch));
@@ -16288,6 +16258,10 @@ static bool cli_finish(config *c, err_t *e) {
     if (c->blas && !cli__given(c, "--lookup")) c->spec.lookup = false;   /* more rows may be other bits there */
     if (c->spec.least > c->spec.most)
         return err_set(e, EXIT_INPUT, "--draft-min: %d is more than --draft-max %d", c->spec.least, c->spec.most);
+    if (c->spec.cache && c->action != ACT_GENERATE && c->action != ACT_BATCH)
+        return err_set(e, EXIT_INPUT, "--lookup-cache: serves answers, %.*s gives none", (int)act.n, act.p);
+    if (c->spec.cache && c->kv.cache && strcmp(c->spec.cache, c->kv.cache) == 0)
+        return err_set(e, EXIT_INPUT, "%s: is the prompt cache itself, expected another file for --lookup-cache", c->spec.cache);
     if (c->spec.draft && c->action != ACT_GENERATE && c->action != ACT_BATCH)
         return err_set(e, EXIT_INPUT, "--model-draft: serves answers, %.*s gives none", (int)act.n, act.p);
     if (c->kv.cache && c->action != ACT_GENERATE && c->action != ACT_BATCH)
@@ -16651,6 +16625,8 @@ static bool cli__output(out_t *out, const char *path, const config *c, const ggu
         err_set(e, EXIT_INPUT, "%s: is the prompt itself, expected another file to write", path);
     if (c->kv.cache && cli__same_file(fd, c->kv.cache))
         err_set(e, EXIT_INPUT, "%s: is the prompt cache itself, expected another file to write", path);
+    if (c->spec.cache && cli__same_file(fd, c->spec.cache))
+        err_set(e, EXIT_INPUT, "%s: is the lookup cache itself, expected another file to write", path);
     *out = (out_t){e->code ? NULL : fdopen(fd, "wb"), path, 0};
     if (out->f) return true;
     close(fd);
@@ -17108,7 +17084,8 @@ static bool cli__batch(config *c, gguf_file *g, double t_start, err_t *e) {
     results      *out = NULL;
     long long     bad = -1;
     tok_vocab    *v = tok_load(g, c->pre, e);
-    bool ok = v && (!c->output || (cli__apart(c->output, c->what, "batch file", e) && cli__apart(c->output, c->kv.cache, "prompt cache", e))) &&
+    bool ok = v && (!c->output || (cli__apart(c->output, c->what, "batch file", e) && cli__apart(c->output, c->kv.cache, "prompt cache", e) &&
+                             cli__apart(c->output, c->spec.cache, "lookup cache", e))) &&
               cli__batch_seed(c, &job.seed, &job.own_seeds, &seed, e);
     ok = ok && (en = engine_open_batch(g, v, &c->fwd, &c->kv, n_seqs, spec_rows(&c->spec, n_seqs), t_start, e)) &&
          ((guesser = cli__guesser(c, en, n_seqs, e)) || !e->code);
@@ -17140,7 +17117,8 @@ static bool cli__on_model(const config *c, double t_start, err_t *e) {
     gguf_file g;
     if (cli__needs_prompt(c->action) && !cli__prompt_exists(c, 0, e)) return false;
     if (!gguf_open(&g, c->model, e)) return false;
-    if (c->kv.cache && !c->kv.cache_ro && !gguf_write_could(c->kv.cache, &g, e)) {
+    if ((c->kv.cache && !c->kv.cache_ro && !gguf_write_could(c->kv.cache, &g, e)) ||
+        (c->spec.cache && !gguf_write_could(c->spec.cache, &g, e))) {
         gguf_close(&g);
         return false;
     }
