@@ -1,9 +1,10 @@
-/* A stranger's lookup cache: bytes as the file, as they are and then with its hashes made right where they would end the matter. Whatever
- * it is, only tokens of the vocabulary come out of it, and it serves as texts of our own do. */
+/* A stranger's lookup cache: bytes as the file, as they are and then with its hashes made right where they would end the matter.
+ * Whatever it is, only tokens of the vocabulary come out of it, and it serves as texts of our own do. */
 #ifndef LLMRUN_NO_MAIN
 #define LLMRUN_NO_MAIN
 #endif
 #include "../llmrun.c"
+#include "tok_mem.h"
 
 enum { FZ_VOCAB = 1000, FZ_PLACES = 50 };
 
@@ -37,7 +38,10 @@ static void fz_guess(spec *sp, int at) {
     for (int i = 0; i < length; i++) ASSERT(sp->past.id[found - i] == ids.id[ids.n - 1 - (size_t)i]);
     spec__look(sp, q, SPEC_MOST);
     ASSERT(q->n >= 0 && q->n <= SPEC_MOST);
-    for (int i = 0; i < q->n; i++) ASSERT(q->id[i] >= 0 && q->id[i] < FZ_VOCAB && q->p[i] > 0 && q->p[i] <= 1);
+    for (int i = 0; i < q->n; i++) {
+        ASSERT(q->id[i] >= 0 && q->id[i] < FZ_VOCAB && !tok_is_eog(sp->eng->v, q->id[i]));
+        ASSERT(q->p[i] > 0 && q->p[i] <= 1);
+    }
     spec_finished(sp, &ids, at % 3);
     spec_seq_free(q);
     tok_ids_drop(&ids);
@@ -54,9 +58,21 @@ static void fz_use(spec *sp) {
     ASSERT(!sp->past.n);
 }
 
+/* Some vocabulary, so that some tokens end a text. */
+static const tok_vocab *fz_vocab(void) {
+    static tok_vocab *v;
+    static gguf_file  g;
+    static str        mem;
+    err_t             e = {0};
+    if (v) return v;
+    mem = tm_tiny_file(&tm_tinies[0], NULL);
+    ASSERT(gguf_parse(&g, (const uint8_t *)mem.p, mem.n, "words", &e) && (v = tok_load(&g, NULL, &e)));
+    return v;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
-    engine   eng = {.m = {.hp = {.n_vocab = FZ_VOCAB}}};
+    engine   eng = {.v = fz_vocab(), .m = {.hp = {.n_vocab = FZ_VOCAB}}};
     uint8_t *own = mem_aligned(n + 1, 1);
     g_log_level = LOG_QUIET;
     memcpy(own, data, n);

@@ -1,7 +1,7 @@
-/* [spec]: where guesses come from, what they are thought to be worth, how many are taken, and what is kept of finished texts. That they
- * change no text is t_sched.c's. */
+/* [spec]: where guesses come from, what they are thought to be worth, how many are taken, and what is kept of finished texts.
+ * That they change no text is t_sched.c's. */
 
-enum { T_SPEC_VOCAB = 300 };
+enum { T_SPEC_VOCAB = 300, T_SPEC_A = 100, T_SPEC_END = 2 };   /* tokens: letters from there on; that which ends a text */
 
 /* A guesser over an engine that no model stands behind. */
 typedef struct {
@@ -49,14 +49,15 @@ static void t_spec_costs(spec_cost *c, double first, double each) {
 
 static void t_spec_cost(void) {
     static const struct { int n; double want; } rows[] = {
-        {1, 10 / 1.03}, {2, 10}, {3, 15}, {4, 20}, {5, 25}, {6, 30}, {7, 30 * 1.03}, {10, 30 * 1.12}, {64, 30 * 2.74}, {65, 30 * 2.77},
-        {1000, 30 * (1 + 0.03 * 994)},
+        {1, 10 / 1.03}, {2, 10}, {3, 15}, {4, 20}, {5, 25}, {6, 30}, {7, 30 * 1.03}, {10, 30 * 1.12}, {64, 30 * 2.74},
+        {65, 30 * 2.77}, {1000, 30 * (1 + 0.03 * 994)},
     };
     spec_cost c = {0};
     for (int n = 0; n <= SPEC_COST + 1; n++) NEAR(spec__cost(&c, n), 0, 0);
     c = (spec_cost){.s = {[2] = 10, [6] = 30}, .n = {[2] = 5, [6] = 5}, .pace = 1};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        CHECKF(fabs(spec__cost(&c, rows[i].n) - rows[i].want) < 1e-9, "%d rows: %g, want %g", rows[i].n, spec__cost(&c, rows[i].n), rows[i].want);
+        const double got = spec__cost(&c, rows[i].n);
+        CHECKF(fabs(got - rows[i].want) < 1e-9, "%d rows: %g, want %g", rows[i].n, got, rows[i].want);
         c.pace = 2;
         NEAR(spec__cost(&c, rows[i].n), 2 * rows[i].want, 1e-9 * rows[i].want);
         c.pace = 1;
@@ -64,7 +65,8 @@ static void t_spec_cost(void) {
     c = (spec_cost){.s = {[SPEC_COST] = 50}, .n = {[SPEC_COST] = 1}, .pace = 1};
     NEAR(spec__cost(&c, SPEC_COST), 50, 0);
     NEAR(spec__cost(&c, SPEC_COST + 1), 51.5, 1e-9);
-    for (int n = 0; n <= 100; n++) CHECKF(spec__near(&c, n) == (n >= 52 && n <= 85), "%d rows", n);   /* n - n/4 <= 64 <= n + n/4 */
+    for (int n = 0; n <= 100; n++)                    /* n - n/4 <= 64 <= n + n/4 */
+        CHECKF(spec__near(&c, n) == (n >= 52 && n <= 85), "%d rows", n);
 }
 
 static void t_spec_took(void) {
@@ -81,7 +83,8 @@ static void t_spec_took(void) {
 
 /* How long a time is believed: longer the oftener it was taken, and never for good. */
 static void t_spec_age(void) {
-    static const struct { int times; long long age; } rows[] = {{1, SPEC_AGE << 1}, {2, SPEC_AGE << 2}, {4, SPEC_AGE << 4}, {5, SPEC_AGE << 5}, {90, SPEC_AGE << 5}};
+    static const struct { int times; long long age; } rows[] = {
+        {1, SPEC_AGE << 1}, {2, SPEC_AGE << 2}, {4, SPEC_AGE << 4}, {5, SPEC_AGE << 5}, {90, SPEC_AGE << 5}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         spec_cost c = {0};
         for (int k = 0; k < rows[i].times; k++) spec__took(&c, 4, 1);
@@ -151,10 +154,10 @@ static void t_spec_spike(void) {
 
 /* --- lookup --- */
 
-/* Letters are tokens from 0; a bar stands before a finished text. */
+/* Letters, and a dot for the end; a bar stands before a finished text. */
 static spec_text t_spec_letters(const char *s) {
     spec_text t = {0};
-    for (; *s; s++) spec__text_add(&t, *s == '|' ? -1 : *s - 'a');
+    for (; *s; s++) spec__text_add(&t, *s == '|' ? -1 : *s == '.' ? T_SPEC_END : T_SPEC_A + *s - 'a');
     return t;
 }
 
@@ -179,10 +182,11 @@ static int t_spec_match(const spec_text *text, const spec_text *in, int *length)
 
 static void t_spec_match_words(void) {
     static const struct { const char *text, *in; int at, length; } rows[] = {   /* in NULL: the text itself */
-        {"", NULL, -1, 0}, {"a", NULL, -1, 0}, {"ab", NULL, -1, 0}, {"aa", NULL, -1, 0}, {"aaa", NULL, 1, 2}, {"aaaa", NULL, 2, 3},
-        {"abxab", NULL, 1, 2}, {"abxb", NULL, -1, 0}, {"xabyabzab", NULL, 5, 2}, {"xabyabzxab", NULL, 2, 3}, {"yabxabyab", NULL, 2, 3},
-        {"abcabcab", NULL, 4, 5}, {"ab", "", -1, 0}, {"ab", "|", -1, 0}, {"ab", "|ab", 2, 2}, {"", "|ab", -1, 0}, {"b", "|ab", -1, 0},
-        {"xab", "|ab|ab", 5, 2}, {"xab", "|xab|ab", 3, 3}, {"ab", "a|b", -1, 0}, {"cab", "c|ab", 3, 2}, {"abab", "|abab|ab", 4, 4},
+        {"", NULL, -1, 0}, {"a", NULL, -1, 0}, {"ab", NULL, -1, 0}, {"aa", NULL, -1, 0}, {"aaa", NULL, 1, 2},
+        {"aaaa", NULL, 2, 3}, {"abxab", NULL, 1, 2}, {"abxb", NULL, -1, 0}, {"xabyabzab", NULL, 5, 2},
+        {"xabyabzxab", NULL, 2, 3}, {"yabxabyab", NULL, 2, 3}, {"abcabcab", NULL, 4, 5}, {"ab", "", -1, 0},
+        {"ab", "|", -1, 0}, {"ab", "|ab", 2, 2}, {"", "|ab", -1, 0}, {"b", "|ab", -1, 0}, {"xab", "|ab|ab", 5, 2},
+        {"xab", "|xab|ab", 3, 3}, {"ab", "a|b", -1, 0}, {"cab", "c|ab", 3, 2}, {"abab", "|abab|ab", 4, 4},
         {"ab", "|cab|ab|b", 6, 2},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -210,15 +214,15 @@ static void t_spec_match_random(void) {
         const int n_sym = symbols[round % 7], n = 2 + round * 37 % (round % 10 ? 90 : 600);
         for (int i = 0; i < n; i++) {
             const uint64_t r = rng_at(61, (uint64_t)round, (uint64_t)i, 0), s = rng_at(62, (uint64_t)round, (uint64_t)i, 0);
-            const bool     bar = s % 23 == 0;
+            const bool     bar = s % 23 == 0, same = i && s % 3;
             spec__text_add(&t, (int32_t)(r % (uint64_t)n_sym));
-            spec__text_add(&in, bar ? -1 : i && s % 3 ? t.id[(int)((s >> 8) % (uint64_t)i)] : (int32_t)((s >> 8) % (uint64_t)n_sym));
+            spec__text_add(&in, bar ? -1 : same ? t.id[(s >> 8) % (uint64_t)i] : (int32_t)((s >> 8) % (uint64_t)n_sym));
             bars += bar;
             for (int own = 0; own < 2 && (i < 50 || i % 16 == 0 || i == n - 1); own++) {
                 int       length, want_length;
                 const int want = t_spec_match(&t, own ? &t : &in, &want_length), at = spec__match(&t, own ? &t : &in, &length);
-                if (!CHECKF(at == want && length == want_length, "round %d, %d tokens, own %d: at %d, %d long, want %d, %d", round, i + 1, own, at,
-                            length, want, want_length))
+                if (!CHECKF(at == want && length == want_length, "round %d, %d tokens, own %d: at %d, %d long, want %d, %d", round,
+                            i + 1, own, at, length, want, want_length))
                     goto out;
                 found += at >= 0;
                 missed += at < 0;
@@ -232,14 +236,17 @@ static void t_spec_match_random(void) {
         spec__text_drop(&t);
         spec__text_drop(&in);
     }
-    CHECKF(found > 10000 && missed > 10000 && shared > 1000 && bars > 1000, "%d found, %d not, %d of shared slots, %d bars", found, missed, shared, bars);
+    CHECKF(found > 10000 && missed > 10000 && shared > 1000 && bars > 1000, "%d found, %d not, %d of shared slots, %d bars", found,
+           missed, shared, bars);
 }
 
 static void t_spec_look(void) {
     static const struct { const char *text, *past; int most; const char *want; int length; } rows[] = {
-        {"abcabcab", "", 12, "cabcabcabcab", 5}, {"abcabcab", "", 1, "c", 5}, {"abcabcab", "", 0, "", 0}, {"abcabcab", "", -5, "", 0},
-        {"aaa", "", 6, "aaaaaa", 2}, {"abxab", "", 6, "xabxab", 2}, {"abxyzab", "", 3, "xyz", 2}, {"abc", "", 8, "", 0}, {"a", "|ab", 8, "", 0},
-        {"ab", "|abcd", 8, "cd", 2}, {"ab", "|abcd|efgh", 8, "cd", 2}, {"ab", "|abcd|efgh", 1, "c", 2}, {"ab", "|xab|efgh", 8, "", 0},
+        {"abcabcab", "", 12, "cabcabcabcab", 5}, {"abcabcab", "", 1, "c", 5}, {"abcabcab", "", 0, "", 0},
+        {"abcabcab", "", -5, "", 0}, {"aaa", "", 6, "aaaaaa", 2}, {"abxab", "", 6, "xabxab", 2},
+        {"abxyzab", "", 3, "xyz", 2}, {"abc", "", 8, "", 0}, {"a", "|ab", 8, "", 0}, {"ab", "|abcd", 8, "cd", 2},
+        {"ab", "|abcd|efgh", 8, "cd", 2}, {"ab", "|abcd|efgh", 1, "c", 2}, {"ab", "|xab|efgh", 8, "", 0},
+        {"ab", "|abcd.ef", 8, "cd", 2}, {"ab", "|ab.ef", 8, "", 2}, {"abc.ab", "", 8, "c", 2},   /* an end is no guess */
         {"xabyxab", "|abzz", 3, "yxa", 3},            /* its own is the longer one */
         {"abyxab", "|xabzz", 3, "zz", 3},             /* the finished text's is */
         {"xabyxab", "|xabzz", 3, "yxa", 3},           /* equal: its own */
@@ -257,13 +264,14 @@ static void t_spec_look(void) {
         spec__read(r->sp, q);
         spec__look(r->sp, q, rows[i].most);
         for (int k = 0; k < q->n; k++) {
-            got[k] = (char)('a' + q->id[k]);
+            got[k] = (char)('a' + q->id[k] - T_SPEC_A);
             EQ_INT(q->kind[k], spec__kind(SPEC_LOOKUP, (float)(rows[i].length + k)));
             p *= spec__chance(r->sp, q, SPEC_LOOKUP, q->kind[k]);
             NEAR(q->p[k], p, 1e-12);
         }
         EQ_INT(q->from, SPEC_LOOKUP);
-        CHECKF(strcmp(got, rows[i].want) == 0, "\"%s\", past \"%s\", at most %d: \"%s\", want \"%s\"", rows[i].text, rows[i].past, rows[i].most, got, rows[i].want);
+        CHECKF(strcmp(got, rows[i].want) == 0, "\"%s\", past \"%s\", at most %d: \"%s\", want \"%s\"", rows[i].text, rows[i].past,
+               rows[i].most, got, rows[i].want);
         spec_seq_free(q);
         spec__text_drop(&text);
         t_spec_close(r);
@@ -282,9 +290,9 @@ static tok_ids t_spec_text_ids(int i, int n) {
 /* What of a finished text is kept. */
 static void t_spec_finished(void) {
     static const struct { int n, n_prompt, kept; bool lookup; } rows[] = {
-        {0, 0, 0, true}, {1, 0, 0, true}, {2, 0, 2, true}, {30, 0, 30, true}, {30, 8, 30, true}, {30, 9, 29, true}, {30, 20, 18, true},
-        {30, 30, 8, true}, {9, 9, 8, true}, {1, 1, 0, true}, {SPEC_PAST / 4, 0, SPEC_PAST / 4, true}, {SPEC_PAST / 4 + 1, 0, 0, true},
-        {SPEC_PAST / 4 + 100, 108, SPEC_PAST / 4, true}, {30, 20, 0, false},
+        {0, 0, 0, true}, {1, 0, 0, true}, {2, 0, 2, true}, {30, 0, 30, true}, {30, 8, 30, true}, {30, 9, 29, true},
+        {30, 20, 18, true}, {30, 30, 8, true}, {9, 9, 8, true}, {1, 1, 0, true}, {SPEC_PAST / 4, 0, SPEC_PAST / 4, true},
+        {SPEC_PAST / 4 + 1, 0, 0, true}, {SPEC_PAST / 4 + 100, 108, SPEC_PAST / 4, true}, {30, 20, 0, false},
     };
     spec_finished(NULL, NULL, 0);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -422,7 +430,8 @@ static void t_spec_choose(void) {
         t_spec_close(r);
 #undef T_DRAW
     }
-    CHECKF(some > 200 && none > 200 && full > 100 && forced > 200, "%d of some, %d of none, %d of all rows, %d forced", some, none, full, forced);
+    CHECKF(some > 200 && none > 200 && full > 100 && forced > 200, "%d of some, %d of none, %d of all rows, %d forced", some, none,
+           full, forced);
 }
 
 /* --- chances --- */
@@ -454,13 +463,15 @@ static void t_spec_chance(void) {
             }
             CHECKF(was > 0.95 * hope && was <= hope, "%s %d: %g, at first %g", spec_names[from], kind, was, hope);
             for (int i = 0; i < 200; i++) spec__learn(&a.rate[from][kind], &sp.rate[from][kind], true);
-            CHECKF(spec__chance(&sp, &a, from, kind) > 0.97 && spec__chance(&sp, &a, from, kind) < 1, "%g", spec__chance(&sp, &a, from, kind));
+            was = spec__chance(&sp, &a, from, kind);
+            CHECKF(was > 0.97 && was < 1, "%s %d: %g after 200 hits", spec_names[from], kind, was);
             for (int i = 0; i < 2000; i++) spec__learn(&a.rate[from][kind], &sp.rate[from][kind], i % 10 < 7);
             NEAR(spec__chance(&sp, &a, from, kind), 0.7, 0.2);
         }
     static const struct { spec_source from; float sure; int kind; } kinds[] = {
-        {SPEC_LOOKUP, 2, 0}, {SPEC_LOOKUP, 3, 1}, {SPEC_LOOKUP, 4, 2}, {SPEC_LOOKUP, 5, 3}, {SPEC_LOOKUP, 31, 6}, {SPEC_LOOKUP, 32, 7},
-        {SPEC_LOOKUP, 200, 7}, {SPEC_DRAFT, 0, 0}, {SPEC_DRAFT, .1f, 0}, {SPEC_DRAFT, .6f, 4}, {SPEC_DRAFT, .96f, 7}, {SPEC_DRAFT, 1, 7},
+        {SPEC_LOOKUP, 2, 0}, {SPEC_LOOKUP, 3, 1}, {SPEC_LOOKUP, 4, 2}, {SPEC_LOOKUP, 5, 3}, {SPEC_LOOKUP, 31, 6},
+        {SPEC_LOOKUP, 32, 7}, {SPEC_LOOKUP, 200, 7}, {SPEC_DRAFT, 0, 0}, {SPEC_DRAFT, .1f, 0}, {SPEC_DRAFT, .6f, 4},
+        {SPEC_DRAFT, .96f, 7}, {SPEC_DRAFT, 1, 7},
     };
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) EQ_INT(spec__kind(kinds[i].from, kinds[i].sure), kinds[i].kind);
 }
@@ -481,7 +492,8 @@ static void t_spec_propose(void) {
     t_spec_rig     *r = t_spec_open(&o, 1), *f = t_spec_open(&forced, 1), *none = t_spec_open(&off, 1);
     spec_text       text = t_spec_letters("abcabcabcabcabcabcab");
     tok_ids         ids = {text.id, (size_t)text.n, (size_t)text.cap};
-    spec_seq       *q = spec_seq_new(r->sp, &ids, NULL, NULL), *qf = spec_seq_new(f->sp, &ids, NULL, NULL), *qn = spec_seq_new(none->sp, &ids, NULL, NULL);
+    spec_seq       *q = spec_seq_new(r->sp, &ids, NULL, NULL), *qf = spec_seq_new(f->sp, &ids, NULL, NULL);
+    spec_seq       *qn = spec_seq_new(none->sp, &ids, NULL, NULL);
     EQ_INT(t_spec_step(r, q, 0), 0);                  /* what a step costs is not known */
     t_spec_costs(&r->sp->cost, 0.010, 0.010);         /* a row is worth a step: guesses never pay */
     EQ_INT(t_spec_step(r, q, 0), 0);
@@ -519,12 +531,13 @@ static void t_spec_propose(void) {
 
 static void t_spec_verdict(void) {
     static const struct { spec_source from; int n, right, judged, done, had_done, left_done; } rows[] = {
-        {SPEC_LOOKUP, 4, 4, 4, 10, 0, 0}, {SPEC_LOOKUP, 4, 0, 1, 10, 0, 0}, {SPEC_LOOKUP, 3, 2, 3, 10, 0, 0}, {SPEC_DRAFT, 5, 3, 4, 20, 24, 23},
-        {SPEC_DRAFT, 2, 2, 2, 20, 21, 21}, {SPEC_DRAFT, 1, 0, 1, 20, 20, 20}, {SPEC_DRAFT, SPEC_MOST, SPEC_MOST, SPEC_MOST, 9, 72, 72},
-        {SPEC_DRAFT, SPEC_MOST, 0, 1, 9, 72, 9},
+        {SPEC_LOOKUP, 4, 4, 4, 10, 0, 0}, {SPEC_LOOKUP, 4, 0, 1, 10, 0, 0}, {SPEC_LOOKUP, 3, 2, 3, 10, 0, 0},
+        {SPEC_DRAFT, 5, 3, 4, 20, 24, 23}, {SPEC_DRAFT, 2, 2, 2, 20, 21, 21}, {SPEC_DRAFT, 1, 0, 1, 20, 20, 20},
+        {SPEC_DRAFT, SPEC_MOST, SPEC_MOST, SPEC_MOST, 9, 72, 72}, {SPEC_DRAFT, SPEC_MOST, 0, 1, 9, 72, 9},
     };
     spec      sp = {.n_rows = 0};
-    long long guessed[SPEC_SOURCES] = {0}, hit[SPEC_SOURCES] = {0}, tried_at[SPEC_SOURCES][SPEC_MOST] = {{0}}, hit_at[SPEC_SOURCES][SPEC_MOST] = {{0}};
+    long long guessed[SPEC_SOURCES] = {0}, hit[SPEC_SOURCES] = {0};
+    long long tried_at[SPEC_SOURCES][SPEC_MOST] = {{0}}, hit_at[SPEC_SOURCES][SPEC_MOST] = {{0}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         spec_seq q = {.from = rows[i].from, .n = rows[i].n, .done = rows[i].had_done};
         for (int k = 0; k < q.n; k++) q.kind[k] = (uint8_t)(k % SPEC_KINDS);
@@ -538,8 +551,13 @@ static void t_spec_verdict(void) {
         NEAR((double)q.mean[q.from].tried, (double)tried, 1e-4);
         NEAR((double)q.mean[q.from].hit, (double)hits, 1e-4);
         NEAR((double)q.mean[!q.from].tried, 0, 0);
-        for (int k = 0; k < SPEC_KINDS; k++) CHECK((q.rate[q.from][k].tried > 0) == (k < rows[i].judged) && q.rate[!q.from][k].tried <= 0);
+        for (int k = 0; k < SPEC_KINDS; k++)
+            CHECK((q.rate[q.from][k].tried > 0) == (k < rows[i].judged) && q.rate[!q.from][k].tried <= 0);
     }
+    EQ_INT(sp.turns_of[SPEC_LOOKUP], 3);              /* of one step: sequences, and tokens that these got */
+    EQ_INT(sp.won[SPEC_LOOKUP], 3 + 6);
+    EQ_INT(sp.turns_of[SPEC_DRAFT], 5);
+    EQ_INT(sp.won[SPEC_DRAFT], 5 + 5 + SPEC_MOST);
     for (spec_source from = 0; from < SPEC_SOURCES; from++) {
         EQ_INT(spec_guessed(&sp, from), guessed[from]);
         EQ_INT(spec_accepted(&sp, from), hit[from]);
@@ -596,8 +614,9 @@ static void t_spec_cut(void) {
 static void t_spec_rows(void) {
     static const struct { bool draft, lookup; int most, n_seqs, rows, n_batch, max_out, given; } rows[] = {
         {false, false, 16, 1, 0, 99, 99, 0}, {false, true, 16, 1, 16, 99, 99, 16}, {false, true, 16, 4, SPEC_ROWS, 99, 99, SPEC_ROWS},
-        {false, true, 64, 4, 64, 99, 99, 64}, {false, true, 64, 4, 64, 60, 99, 56}, {false, true, 64, 4, 64, 99, 40, 36}, {false, true, 64, 4, 64, 4, 4, 0},
-        {false, true, 64, 4, 64, 3, 3, 0}, {true, false, 5, 1, 5, 99, 99, 5}, {true, false, 5, 2, SPEC_ROWS, 99, 99, SPEC_ROWS},
+        {false, true, 64, 4, 64, 99, 99, 64}, {false, true, 64, 4, 64, 60, 99, 56}, {false, true, 64, 4, 64, 99, 40, 36},
+        {false, true, 64, 4, 64, 4, 4, 0}, {false, true, 64, 4, 64, 3, 3, 0}, {true, false, 5, 1, 5, 99, 99, 5},
+        {true, false, 5, 2, SPEC_ROWS, 99, 99, SPEC_ROWS},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         spec_opts o = {.draft = rows[i].draft ? "FILE" : NULL, .lookup = rows[i].lookup, .most = rows[i].most, .least = 70};
@@ -620,8 +639,8 @@ static void t_spec_rows(void) {
 
 static void t_spec_report(void) {
     static const char want[] = "llmrun: speculation 2.00x plain decoding: 30 tokens in 12 steps, 2.50 a step\n"
-                               "llmrun: draft       20 guessed, 15 accepted (75.0 %), by depth 90 50 %; 0.125 s of drafting\n"
-                               "llmrun: lookup      8 guessed, 2 accepted (25.0 %), by depth 25 %\n";
+                               "llmrun: draft       20 guessed, 15 accepted (75.0 %), by depth 90 50 %; 0.125 s of drafting; 3.00x where it guessed\n"
+                               "llmrun: lookup      8 guessed, 2 accepted (25.0 %), by depth 25 %; 0.50x where it guessed\n";
     spec sp = {.n_rows = 0};
     str  s = {0};
     spec_report(NULL, &s);
@@ -633,20 +652,31 @@ static void t_spec_report(void) {
     EQ_INT(sp.tokens + sp.turns, 0);
     spec_time(&sp, 2, 2, 2, 0.5);
     sp.drafting = 0.125;
+    sp.turns_of[SPEC_DRAFT] = sp.turns_of[SPEC_LOOKUP] = 1;
+    sp.won[SPEC_DRAFT] = 6, sp.won[SPEC_LOOKUP] = 2;
     spec_time(&sp, 2, 6, 8, 0.525);                   /* 0.4 without drafting; 8 tokens are 4 plain steps */
+    NEAR(sp.plain_of[SPEC_DRAFT], 6 * 0.25, 1e-9);
+    NEAR(sp.plain_of[SPEC_LOOKUP], 2 * 0.25, 1e-9);
+    NEAR(sp.real_of[SPEC_DRAFT], 0.2 + 0.125, 1e-9);
+    NEAR(sp.real_of[SPEC_LOOKUP], 0.2, 1e-9);
     EQ_INT(sp.tokens, 10);
     EQ_INT(sp.turns, 4);
     NEAR(spec__cost(&sp.cost, 6), 0.4, 1e-9);
     NEAR(sp.draft_s, 0.125, 1e-12);
     NEAR(sp.real_s, 1.025, 1e-12);
     NEAR(sp.plain_s, 0.5 + 4 * 0.5, 1e-9);
+    spec_aside(&sp, 0.25);
+    NEAR(sp.real_s, 1.275, 1e-12);
+    NEAR(sp.plain_s, 2.75, 1e-9);
     sp.plain_s = 2 * sp.real_s;
+    sp.plain_of[SPEC_DRAFT] = 3 * sp.real_of[SPEC_DRAFT], sp.plain_of[SPEC_LOOKUP] = 0.5 * sp.real_of[SPEC_LOOKUP];
     sp.tokens = 30;
     sp.turns = 12;
     spec_report(&sp, &s);
     EQ_INT(s.n, 0);                                   /* nothing was guessed */
     sp.guessed[SPEC_DRAFT] = 20, sp.hit[SPEC_DRAFT] = 15, sp.guessed[SPEC_LOOKUP] = 8, sp.hit[SPEC_LOOKUP] = 2;
-    sp.depth_tried[SPEC_DRAFT][0] = 10, sp.depth_hit[SPEC_DRAFT][0] = 9, sp.depth_tried[SPEC_DRAFT][1] = 8, sp.depth_hit[SPEC_DRAFT][1] = 4;
+    sp.depth_tried[SPEC_DRAFT][0] = 10, sp.depth_hit[SPEC_DRAFT][0] = 9;
+    sp.depth_tried[SPEC_DRAFT][1] = 8, sp.depth_hit[SPEC_DRAFT][1] = 4;
     sp.depth_tried[SPEC_LOOKUP][0] = 8, sp.depth_hit[SPEC_LOOKUP][0] = 2;
     spec_report(&sp, &s);
     EQ_STR(s.p, want);
@@ -761,7 +791,8 @@ static void t_spec_flip(void) {
                 const bool  strange = r->sp->strange;
                 t_spec_end(r, got ? 1 : 0, 40);
                 char *now = t_read(path, &n_now);
-                if (strange) CHECKF(n_now == n && now[i] == (char)(was[i] ^ flips[k]), "byte %zu: what is strange was written", i);
+                const bool  left = n_now == n && now[i] == (char)(was[i] ^ flips[k]);
+                if (strange) CHECKF(left, "byte %zu: what is strange was written", i);
                 else EQ_INT(t_spec_has(path, 40), got + 41);
                 mem_free(now);
                 t_store_put(path, was, n);
@@ -871,7 +902,8 @@ static bool t_spec_words(tt_open *o, int n, int at) {
         str_put(&types, i ? "\t1" : "1");
         str_put(&scores, i ? "\t0" : "0");
     }
-    const tm_kv rows[] = {{"tokenizer.ggml.model", 'S', "llama"}, {TM_TOKENS, 'A', tokens.p}, {TM_TYPES, 'I', types.p}, {TM_SCORES, 'F', scores.p}, {0}};
+    const tm_kv rows[] = {
+        {"tokenizer.ggml.model", 'S', "llama"}, {TM_TOKENS, 'A', tokens.p}, {TM_TYPES, 'I', types.p}, {TM_SCORES, 'F', scores.p}, {0}};
     const bool  ok = tt_open_mem(o, tm_build(rows, NULL), NULL, &e);
     str_drop(&tokens);
     str_drop(&types);
@@ -881,7 +913,8 @@ static bool t_spec_words(tt_open *o, int n, int at) {
 
 static void t_spec_same_words(void) {
     static const struct { int n, n_draft, at; const char *says; } rows[] = {
-        {200, 200, -1, NULL}, {200, 200 + SPEC_PAD, -1, NULL}, {200, 200 - SPEC_PAD, -1, NULL}, {200, 150, 170, NULL}, {200, 250, 230, NULL},
+        {200, 200, -1, NULL}, {200, 200 + SPEC_PAD, -1, NULL}, {200, 200 - SPEC_PAD, -1, NULL}, {200, 150, 170, NULL},
+        {200, 250, 230, NULL},
         {200, 201 + SPEC_PAD, -1, "FILE: not the target's vocabulary: it has 329 tokens, the target 200"},
         {200, 199 - SPEC_PAD, -1, "FILE: not the target's vocabulary: it has 71 tokens, the target 200"},
         {200, 200, 0, "FILE: not the target's vocabulary: token 0 is 'x0', the target's is 'w0'"},
