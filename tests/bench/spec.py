@@ -17,7 +17,8 @@ in the tables are medians over the rounds, of tokens and guesses means.
   llmrun must give the same ids in every way and every round: where it does not, the run ends with exit 1. The peers' texts are
 compared and counted. llmrun is run afresh for each answer, and "whole run" holds its seconds from start to end, loading among them,
 against those of the plain run. A server of llama.cpp stays up, one for each of its ways, and is asked in turn; a peer's
-example programs are run where the folder has them. --draft-n lists how many tokens llama.cpp drafts, since it does not choose.
+example programs are run where the folder has them. --draft-n lists how many tokens llama.cpp drafts, since it does not choose, and after
+which probability it may end.
 """
 import argparse, contextlib, http.client, json, os, re, shlex, signal, statistics, subprocess, sys, time
 from collections import namedtuple
@@ -168,18 +169,19 @@ class Example(contextlib.nullcontext):
         return Run(n, max(seconds, 1e-3), 0, None, guessed, accepted, n - accepted, 0, n_prompt)
 
 
-def drafting(o, k):
-    return ["-md", o.draft, "--spec-type", "draft-simple", "--spec-draft-n-max", str(k)]
+def drafting(o, k, p):
+    return ["-md", o.draft, "--spec-type", "draft-simple", "--spec-draft-n-max", str(int(k)), "--spec-draft-p-min", str(p)]
 
 
 def their_ways(o, load):
     """Plain decoding, and what guesses for this load. An example that counts the first token says so."""
     yield Slot(o, PLAIN)
     drafts, ngrams, examples = (load.theirs.get(k, ()) for k in ("drafts", "ngrams", "examples"))
-    for k in drafts:
-        yield Slot(o, "draft, n %d" % k, *drafting(o, k))
-        if examples and has(o, "llama-speculative-simple"):
-            yield Example(o, "llama-speculative-simple", "n %d" % k, False, *drafting(o, k))
+    for k, p in drafts:
+        name = "n %d" % k + (", p %g" % p if p else "")
+        yield Slot(o, "draft, " + name, *drafting(o, k, p))
+        if examples and not p and has(o, "llama-speculative-simple"):           # which aborts where a draft ends at once
+            yield Example(o, "llama-speculative-simple", name, False, *drafting(o, k, p))
     for n, m in ngrams:
         yield Slot(o, "ngram-simple, %d, %d" % (n, m), "--spec-type", "ngram-simple", "--spec-ngram-simple-size-n", str(n), "--spec-ngram-simple-size-m", str(m))
     if ngrams and examples:
@@ -366,7 +368,7 @@ def options():
     ap.add_argument("--prompts", type=int, default=5, help="prompts a load (5)")
     ap.add_argument("--new", type=int, default=200, help="tokens an answer (200)")
     ap.add_argument("--context", type=int, default=512, help="tokens of context (512)")
-    ap.add_argument("--draft-n", default="3,8,16", help="tokens that llama.cpp drafts, a way for each (3,8,16)")
+    ap.add_argument("--draft-n", default="3,8,16,16:0.5", help="tokens that llama.cpp drafts, and the probability that ends a draft, a way for each (3,8,16,16:0.5)")
     ap.add_argument("--ngrams", default="3:8,12:48", help="llama.cpp's ngram-simple: tokens looked up and taken (3:8,12:48)")
     ap.add_argument("--no-examples", dest="examples", action="store_false", help="of llama.cpp the server alone")
     ap.add_argument("--seed", type=int, default=0, help="of the prompts")
@@ -376,10 +378,11 @@ def options():
     ap.add_argument("--foreign", action="store_true", help="run a peer that was not built for this machine")
     o = ap.parse_args()
     try:
-        o.only, o.draft_n, o.ngrams = o.only.split(","), peer.expand(o.draft_n), [tuple(map(int, x.split(":"))) for x in o.ngrams.split(",") if x]
+        o.only, o.ngrams = o.only.split(","), [tuple(map(int, x.split(":"))) for x in o.ngrams.split(",") if x]
+        o.draft_n = [(float(k), float(p or 0)) for x in o.draft_n.split(",") if x for k, _, p in [x.partition(":")]]
     except ValueError as e:
         ap.error(str(e))
-    if set(o.only) - {"stories", "greedy", "loops", "noise"} or min([o.rounds, o.peer_rounds, o.prompts, o.new - 1, o.context] + o.draft_n) < 1 or any(len(x) != 2 for x in o.ngrams):
+    if set(o.only) - {"stories", "greedy", "loops", "noise"} or min([o.rounds, o.peer_rounds, o.prompts, o.new - 1, o.context] + [k for k, _ in o.draft_n]) < 1 or any(len(x) != 2 for x in o.ngrams):
         ap.error("expected --only stories,greedy,loops,noise, positive numbers, 2 new tokens or more, pairs of numbers in --ngrams")
     return o
 
