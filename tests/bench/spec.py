@@ -17,7 +17,8 @@ in the tables are medians over the rounds, of tokens and guesses means.
   llmrun must give the same ids in every way and every round: where it does not, the run ends with exit 1. The peers' texts are
 compared and counted. llmrun is run afresh for each answer, and "whole run" holds its seconds from start to end, loading among them,
 against those of the plain run. A server of llama.cpp stays up, one for each of its ways, and is asked in turn; a peer's
-example programs are run where the folder has them. --draft-n lists how many tokens llama.cpp drafts, since it does not choose.
+example programs are run where the folder has them. --draft-n lists how many tokens llama.cpp drafts, since it does not choose, and after
+which probability it may end.
 """
 import argparse, contextlib, http.client, json, os, re, shlex, signal, statistics, subprocess, sys, time
 from collections import namedtuple
@@ -32,7 +33,8 @@ import world
 
 med = statistics.median
 PLAIN = "plain"
-LEAD = 150                     # tokens of repetition in the prompts of loops
+LEAD = 150                      # tokens of repetition in the prompts of loops
+HIGH_BYTES = range(131, 259)    # Pip's tokens of the bytes from 0x80 on: the server answers 500 in place of text that is no UTF-8
 
 
 class Differs(Exception):
@@ -54,8 +56,9 @@ class Load:
 
     def body(self, i):
         told = {{"temp": "temperature"}.get(k, k): v for k, v in self.sampling.items()}
+        banned = [[token, False] for token in HIGH_BYTES if self.sampling["temp"] > 1]
         return {"prompt": self.prompts[i], "n_predict": self.new, "seed": i + 1, "ignore_eos": True, "cache_prompt": False,
-                "return_tokens": True, **told}
+                "logit_bias": banned, "return_tokens": True, **told}
 
 
 # --- ways: what runs a prompt of a load, and what it tells ---
@@ -68,6 +71,10 @@ def find(pattern, text, default=None):
     """The groups of the first match as numbers."""
     m = re.search(pattern, text)
     return [float(g) for g in m.groups()] if m else default
+
+
+def last(text):
+    return (text.strip().splitlines() or ["nothing said"])[-1][:200]
 
 
 class Own:
@@ -88,7 +95,7 @@ class Own:
         whole = time.perf_counter() - t0
         n, seconds = find(r"generated +(\d+) tokens in ([\d.]+) s", r.stderr, (0, 0))
         if r.returncode or n < 2 or not seconds:
-            raise Failed("%s: exit %d: %s" % (" ".join(map(shlex.quote, args)), r.returncode, (r.stderr.strip().splitlines() or ["nothing said"])[-1][:200]))
+            raise Failed("%s: exit %d: %s" % (" ".join(map(shlex.quote, args)), r.returncode, last(r.stderr)))
         said, _, steps = find(r"speculation +([\d.]+)x [^:]*: (\d+) tokens in (\d+) steps", r.stderr, (0, 0, n - 1))
         found = [find(source + r" +(\d+) guessed, (\d+) accepted", r.stderr, (0, 0)) for source in ("draft", "lookup")]
         return Run(n - 1, seconds, whole, [int(x) for x in r.stdout.split()], sum(g for g, _ in found), sum(a for _, a in found), steps, said,
@@ -100,7 +107,7 @@ class Own:
         args = [x for x in self.args if x != "--ids"] + ["-q", "-p", prompt, "-n", str(n), "--temp", "0", "--ignore-eos"]
         r = subprocess.run(args, stdin=subprocess.DEVNULL, capture_output=True)
         if r.returncode:
-            raise Failed("%s: exit %d: %s" % (args[0], r.returncode, r.stderr.decode(errors="replace")[-200:]))
+            raise Failed("%s: exit %d: %s" % (args[0], r.returncode, last(r.stderr.decode(errors="replace"))))
         return r.stdout.decode(errors="ignore")
 
 
@@ -157,7 +164,7 @@ class Example(contextlib.nullcontext):
             if r.returncode or re.search(r"\baccept +=", text):
                 break
         if r.returncode or not re.search(r"\baccept +=", text):
-            raise Failed("%s: exit %d: %s" % (self.name, r.returncode, (text.strip().splitlines() or ["nothing said"])[-1][:200]))
+            raise Failed("%s: exit %d: %s" % (self.name, r.returncode, last(text)))
         return text
 
     def run(self, load, i):
@@ -168,20 +175,22 @@ class Example(contextlib.nullcontext):
         return Run(n, max(seconds, 1e-3), 0, None, guessed, accepted, n - accepted, 0, n_prompt)
 
 
-def drafting(o, k):
-    return ["-md", o.draft, "--spec-type", "draft-simple", "--spec-draft-n-max", str(k)]
+def drafting(o, k, p):
+    return ["-md", o.draft, "--spec-type", "draft-simple", "--spec-draft-n-max", str(int(k)), "--spec-draft-p-min", str(p)]
 
 
 def their_ways(o, load):
     """Plain decoding, and what guesses for this load. An example that counts the first token says so."""
     yield Slot(o, PLAIN)
     drafts, ngrams, examples = (load.theirs.get(k, ()) for k in ("drafts", "ngrams", "examples"))
-    for k in drafts:
-        yield Slot(o, "draft, n %d" % k, *drafting(o, k))
-        if examples and has(o, "llama-speculative-simple"):
-            yield Example(o, "llama-speculative-simple", "n %d" % k, False, *drafting(o, k))
+    for k, p in drafts:
+        name = "n %d" % k + (", p %g" % p if p else "")
+        yield Slot(o, "draft, " + name, *drafting(o, k, p))
+        if examples and not p and has(o, "llama-speculative-simple"):           # which aborts where a draft ends at once
+            yield Example(o, "llama-speculative-simple", name, False, *drafting(o, k, p))
     for n, m in ngrams:
-        yield Slot(o, "ngram-simple, %d, %d" % (n, m), "--spec-type", "ngram-simple", "--spec-ngram-simple-size-n", str(n), "--spec-ngram-simple-size-m", str(m))
+        yield Slot(o, "ngram-simple, %d, %d" % (n, m), "--spec-type", "ngram-simple", "--spec-ngram-simple-size-n", str(n),
+                   "--spec-ngram-simple-size-m", str(m))
     if ngrams and examples:
         yield Slot(o, "ngram-cache", "--spec-type", "ngram-cache")
         if has(o, "llama-lookup"):
@@ -209,11 +218,12 @@ def loop_prompts(o):
 
 
 def make_loads(o):
-    begun, few = story_prompts(o), dict(drafts=o.draft_n[:1], ngrams=o.ngrams[:1])
+    begun, looped = story_prompts(o), loop_prompts(o) if "loops" in o.only else []
+    few = dict(drafts=o.draft_n[:1], ngrams=o.ngrams[:1])
     return {
         "stories": Load("stories, temperature 0.5", begun, o.new, ("draft", "both"), dict(drafts=o.draft_n, examples=True), temp=0.5),
         "greedy": Load("stories, greedy", begun, o.new, ("draft", "both"), dict(drafts=o.draft_n, examples=True), temp=0),
-        "loops": Load("loops, greedy", loop_prompts(o) if "loops" in o.only else [], o.new, ("lookup",), dict(ngrams=o.ngrams, examples=True), temp=0),
+        "loops": Load("loops, greedy", looped, o.new, ("lookup",), dict(ngrams=o.ngrams, examples=True), temp=0),
         "noise": Load("temperature 3", begun, o.new, ("both", "lookup"), few, temp=3, top_k=0, top_p=1, min_p=0),
     }
 
@@ -366,7 +376,8 @@ def options():
     ap.add_argument("--prompts", type=int, default=5, help="prompts a load (5)")
     ap.add_argument("--new", type=int, default=200, help="tokens an answer (200)")
     ap.add_argument("--context", type=int, default=512, help="tokens of context (512)")
-    ap.add_argument("--draft-n", default="3,8,16", help="tokens that llama.cpp drafts, a way for each (3,8,16)")
+    ap.add_argument("--draft-n", default="3,8,16,16:0.5",
+                    help="tokens that llama.cpp drafts, and the probability that ends a draft, a way for each (3,8,16,16:0.5)")
     ap.add_argument("--ngrams", default="3:8,12:48", help="llama.cpp's ngram-simple: tokens looked up and taken (3:8,12:48)")
     ap.add_argument("--no-examples", dest="examples", action="store_false", help="of llama.cpp the server alone")
     ap.add_argument("--seed", type=int, default=0, help="of the prompts")
@@ -376,10 +387,12 @@ def options():
     ap.add_argument("--foreign", action="store_true", help="run a peer that was not built for this machine")
     o = ap.parse_args()
     try:
-        o.only, o.draft_n, o.ngrams = o.only.split(","), peer.expand(o.draft_n), [tuple(map(int, x.split(":"))) for x in o.ngrams.split(",") if x]
+        o.only, o.ngrams = o.only.split(","), [tuple(map(int, x.split(":"))) for x in o.ngrams.split(",") if x]
+        o.draft_n = [(float(k), float(p or 0)) for x in o.draft_n.split(",") if x for k, _, p in [x.partition(":")]]
     except ValueError as e:
         ap.error(str(e))
-    if set(o.only) - {"stories", "greedy", "loops", "noise"} or min([o.rounds, o.peer_rounds, o.prompts, o.new - 1, o.context] + o.draft_n) < 1 or any(len(x) != 2 for x in o.ngrams):
+    least = min([o.rounds, o.peer_rounds, o.prompts, o.new - 1, o.context] + [k for k, _ in o.draft_n])
+    if set(o.only) - {"stories", "greedy", "loops", "noise"} or least < 1 or any(len(x) != 2 for x in o.ngrams):
         ap.error("expected --only stories,greedy,loops,noise, positive numbers, 2 new tokens or more, pairs of numbers in --ngrams")
     return o
 
