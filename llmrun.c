@@ -8848,7 +8848,8 @@ static double spec__mean(const spec *sp, const spec_seq *q, spec_source from) {
     return spec__rate(&q->mean[from], &sp->mean[from], (double)spec_hope[from]);
 }
 
-static void spec__learn(spec_rate *own, spec_rate *all, bool hit) {
+/* hit: 0, 1, or the chance of a guess that nobody looked at. */
+static void spec__learn(spec_rate *own, spec_rate *all, float hit) {
     *own = (spec_rate){own->hit * 0.9f + hit, own->tried * 0.9f + 1};
     *all = (spec_rate){all->hit * 0.98f + hit, all->tried * 0.98f + 1};
 }
@@ -9116,7 +9117,14 @@ static void spec__choose(spec *sp, spec_seq **q, int n, int rows) {
     }
     memset(sp->taken, 0, (size_t)n * sizeof *sp->taken);
     for (int i = 0; i < keep; i++) sp->taken[sp->order[i]]++;
-    for (int i = 0; i < n; i++) q[i]->n = sp->taken[i];
+    for (int i = 0; i < n; i++) {
+        spec_seq *one = q[i];
+        const int took = sp->taken[i];
+        if (one->from == SPEC_DRAFT && took < one->n)   /* a guess that is not worth its row tells what drafting is worth */
+            spec__learn(&one->mean[SPEC_DRAFT], &sp->mean[SPEC_DRAFT], (float)(one->p[took] / (took ? one->p[took - 1] : 1)));
+        one->n = took;
+        sp->chosen[took] += !took;                    /* those with guesses are counted when they are judged */
+    }
 }
 
 /* Guesses for each of n sequences that decode in the coming step, which has `others` rows beside. */
