@@ -514,6 +514,10 @@ static void t_spec_propose(void) {
     CHECKF(steps > 0 && steps < 100, "guesses that are all wrong end after %d steps", steps);
     for (steps = 0; !t_spec_step(r, q, 0) && steps < 100000;) steps++;
     CHECKF(steps > 3 && steps < 10000, "and begin again %d steps later", steps);
+    for (int k = 0; k < 200 * SPEC_KINDS; k++)        /* also when they have been wrong in many texts */
+        spec__learn(&q->rate[SPEC_LOOKUP][k % SPEC_KINDS], &r->sp->rate[SPEC_LOOKUP][k % SPEC_KINDS], false);
+    for (steps = 0; !t_spec_step(r, q, 0) && steps < 100000;) steps++;
+    CHECKF(steps > 100 && steps < 20000, "and begin again %d steps later", steps);
     t_spec_costs(&f->sp->cost, 0.010, 0.010);
     EQ_INT(t_spec_step(f, qf, 0), 4);                 /* whatever measurement says */
     t_spec_costs(&none->sp->cost, 0.010, 0);
