@@ -14342,6 +14342,7 @@ enum {
     BENCH_BURST = 1 << 21,                            /* products between two looks at the clock */
     BENCH_SEED = 1,
     BENCH_COINS = 5978,                               /* a seed of which 64 throws are already much like many */
+    BENCH_PLAIN = 16,                                 /* steps without guesses before each repetition with them */
     BENCH_LAG = 2,                                    /* rows of a draft's first step, behind guesses that were all right */
 };
 #define BENCH_PROBE_S 2e-3                            /* seconds of each kind of products */
@@ -14392,6 +14393,7 @@ typedef struct {                                      /* a second, all threads t
 typedef struct {
     double     all, first;                            /* seconds; until the logits of the first token to come */
     bench_rate rate;                                  /* of the machine, around it */
+    double     plain;                                 /* seconds that it would take without guesses, 0: it has none */
 } bench_sample;
 
 typedef struct {                                      /* what a repetition cannot do without */
@@ -14406,7 +14408,7 @@ typedef struct {
     int64_t     avg_ns, sd_ns, peak_bytes;
     double      avg_ts, sd_ts;                        /* tokens per second */
     double      ttft_ms, read_gbs, sweep_gbs, read_share, i8_gops, f32_gops, i8_peak, f32_peak, peak_share, others;
-    double      chance, per_step, speedup;            /* 0 .. 1; tokens of a sequence; over the test without guesses, NAN: not known */
+    double      chance, per_step, speedup;            /* 0 .. 1; tokens of a sequence; over the same without guesses, NAN: not asked */
     const double *ns, *ts;                            /* [n] of each repetition */
     int           n;
 } bench_row;
@@ -14432,12 +14434,13 @@ static int64_t bench__tokens(const bench_test *t) { return (int64_t)(t->n_prompt
 static void bench__figures(bench_row *r, const bench_test *t, const bench_work *w, const bench_sample *s, int n, double *ns,
                            double *ts) {
     bench_rate rate = {0};
-    double     first = 0, read = 0, share = 0, peak = 0, per_s = 0;
+    double     first = 0, read = 0, share = 0, peak = 0, per_s = 0, gain = 0;
     for (int i = 0; i < n; i++) {
         const bench_rate *m = &s[i].rate;
         ns[i] = s[i].all * 1e9;
         ts[i] = (double)bench__tokens(t) / s[i].all;
         first += s[i].first / n;
+        gain += s[i].plain / s[i].all / n;
         per_s += 1 / s[i].all / n;
         read += w->bytes / s[i].all / n;
         share += w->bytes / s[i].all / m->read / n;
@@ -14461,6 +14464,7 @@ static void bench__figures(bench_row *r, const bench_test *t, const bench_work *
     r->f32_peak = 2 * rate.f32 * 1e-9;
     r->peak_share = peak;
     r->per_step = w->steps > 0 ? t->n_gen / w->steps : 0;
+    r->speedup = t->n_guess ? gain : t->n_gen && !t->n_prompt ? 1 : NAN;
 }
 
 /* pp512, tg128, pp512+tg128, tg128 x8 @ d4096, tg128 k4 a80 */
@@ -14903,8 +14907,6 @@ typedef struct {
     engine           *draft;                          /* NULL: guesses are free */
     kv_seq           *draft_seq;
     int               draft_valid;
-    bench_test        plain;                          /* the last test without guesses, and its tokens per second */
-    double            plain_ts;
     bench_sample     *sample;                         /* [reps] */
     double           *ns, *ts;                        /* [reps] */
     fwd_times         times, draft_times;
@@ -15228,6 +15230,23 @@ static bool bench__warm_up(bench_job *j, const bench_test *t, err_t *e) {
     return true;
 }
 
+/* What the decode would take without guesses, from a few of its steps, spread over it: just now, since how fast the machine is changes
+ * from one minute to the next. */
+static bool bench__plain(bench_job *j, const bench_test *t, bench_sample *s, err_t *e) {
+    const bench_test without = {0, t->n_gen, t->n_depth, 1, 0, 0};
+    const int        n = t->n_gen < BENCH_PLAIN ? t->n_gen : BENCH_PLAIN;
+    if (!bench__reserve(j->seq[0], (int)bench__length(t), e)) return false;
+    const double t0 = clock_now();
+    for (int i = 0; i < n; i++) {
+        int       asks;
+        const int rows = bench__rows(j, &without, (int64_t)(2 * i + 1) * t->n_gen / (2 * n), &asks);
+        if (!fwd_step(j->eng->f, j->eng->row, rows)) return false;
+    }
+    s->plain = (clock_now() - t0) * t->n_gen / n;
+    kv_truncate(j->seq[0], t->n_depth);
+    return true;
+}
+
 /* One repetition with guesses. False: an interrupt, or an error in e. */
 static bool bench__rounds(bench_job *j, const bench_test *t, bench_sample *s, err_t *e) {
     bench_round  g = bench__begin(t);
@@ -15275,7 +15294,7 @@ static bool bench__repeat(bench_job *j, const bench_test *t, err_t *e) {
     bool ok = true;
     for (int r = 0; ok && r < j->o->reps; r++) {
         bench_sample *s = &j->sample[r];
-        if (t->n_guess && !bench__prepare(j, t, e)) return false;
+        if (t->n_guess && !(bench__prepare(j, t, e) && bench__plain(j, t, s, e))) return false;
         bench__progress(t, "repetition", r + 1, j->o->reps);
         bench__time_stages(j, g_log_level >= LOG_VERBOSE);
         ok = bench__once(j, t, s, e);
@@ -15340,13 +15359,6 @@ static void bench__now(char *out, size_t n) {
     if (!gmtime_r(&now, &tm) || !strftime(out, n, "%Y-%m-%dT%H:%M:%SZ", &tm)) *out = 0;
 }
 
-/* Over the same test without guesses, which came before where there is one; of a decode of one sequence without them 1. */
-static double bench__speedup(bench_job *j, const bench_test *t, double ts) {
-    const bool one = t->n_seq == 1 && !t->n_prompt;
-    if (one && !t->n_guess) j->plain = *t, j->plain_ts = ts;
-    return one && j->plain_ts > 0 && j->plain.n_gen == t->n_gen && j->plain.n_depth == t->n_depth ? ts / j->plain_ts : NAN;
-}
-
 static bench_row bench__result(bench_job *j, const bench_test *t, double others) {
     const bench_work w = bench__work(j, t);
     bench_row        r = {
@@ -15359,7 +15371,6 @@ static bench_row bench__result(bench_job *j, const bench_test *t, double others)
                .n_guess = t->n_guess, .chance = t->chance / 100.0, .draft_file = t->n_guess && j->draft ? j->draft_g.path : "",
                .peak_bytes = bench__peak_bytes(&j->machine)};
     bench__figures(&r, t, &w, j->sample, j->o->reps, j->ns, j->ts);
-    r.speedup = bench__speedup(j, t, r.avg_ts);
     return r;
 }
 
@@ -15442,7 +15453,6 @@ static bool bench__open(bench_job *j, const bench_extent *x, err_t *e) {
     j->seq = mem_new((size_t)j->n_seq, sizeof *j->seq);
     j->valid = mem_new((size_t)j->n_seq, sizeof *j->valid);
     for (int s = 0; s < j->n_seq; s++) j->seq[s] = kv_seq_new(j->eng->kv);
-    j->plain_ts = 0;
     return !j->o->draft || bench__open_draft(j, &fo, &ko, e);
 }
 

@@ -21,12 +21,12 @@ ALIKE = {"build_commit": "0.0.1", "build_number": 0, "cpu_info": 'A "fast" CPU\\
          "embeddings": False, "no_op_offload": 0, "no_host": False, "fit_target": 0, "fit_min_ctx": 0,
          "test_time": "2026-08-01T12:00:00Z", "cpu_level": "avx2", "peak_rss": 715653120, "repack": "on"}
 # n_prompt, n_gen, n_depth, sequences, guesses, their chance in per cent; steps that made tokens; bytes, products of integers and
-# floats; share of others; samples:
-# seconds, until the first logits, and what the machine gave: bytes, products of either kind, a second
+# floats; share of others; samples: seconds, until the first logits, what the machine gave (bytes, products of either kind, a second), and
+# seconds that it would have taken without guesses
 ROWS = [
-    (512, 0, 0, 1, 0, 0, 0, 2.5e9, 5e11, 2e9, None, [(2.0, 2.0, 2e10, 4e11, 1e11), (2.5, 2.5, 2.5e10, 4e11, 1e11), (1.6, 1.6, 3e10, 5e11, 1.25e11)]),
-    (32, 128, 4096, 8, 0, 0, 128, 6.4e10, 1e11, 3e10, 0.125, [(4.0, 0.25, 2e10, 4e11, 1e11)]),
-    (0, 128, 100, 1, 4, 85, 40, 2.4e10, 5e10, 1e9, 0.5, [(1.25, 0.05, 2e10, 4e11, 1e11), (1.0, 0.04, 2.5e10, 4e11, 1e11)]),
+    (512, 0, 0, 1, 0, 0, 0, 2.5e9, 5e11, 2e9, None, [(2.0, 2.0, 2e10, 4e11, 1e11, 0), (2.5, 2.5, 2.5e10, 4e11, 1e11, 0), (1.6, 1.6, 3e10, 5e11, 1.25e11, 0)]),
+    (32, 128, 4096, 8, 0, 0, 128, 6.4e10, 1e11, 3e10, 0.125, [(4.0, 0.25, 2e10, 4e11, 1e11, 0)]),
+    (0, 128, 100, 1, 4, 85, 40, 2.4e10, 5e10, 1e9, 0.5, [(1.25, 0.05, 2e10, 4e11, 1e11, 2), (1.0, 0.04, 2.5e10, 4e11, 1e11, 1.8)]),
 ]
 COLUMNS = [("model", -30), ("size", 10), ("params", 10), ("backend", -10), ("threads", 7), ("type_k", 6), ("test", 20), ("t/s", 20), ("speedup", 7),
            ("tok/step", 8), ("ttft ms", 9), ("read GB/s", 9), ("sweep GB/s", 10), ("of sweep", 8), ("Gop/s", 8), ("of peak", 7), ("peak MiB", 8)]
@@ -34,7 +34,7 @@ COLUMNS = [("model", -30), ("size", 10), ("params", 10), ("backend", -10), ("thr
 
 def row(n_prompt, n_gen, n_depth, n_seq, k, chance, steps, size, i8, f32, others, samples):
     mean, r = statistics.fmean, dict(ALIKE, n_prompt=n_prompt, n_gen=n_gen, n_depth=n_depth, n_parallel=n_seq, others_share=others,
-                                     n_draft=k, acceptance=chance / 100, draft_model='a "draft".gguf' if k else "", speedup=1.75 if k else None,
+                                     n_draft=k, acceptance=chance / 100, draft_model='a "draft".gguf' if k else "",
                                      tokens_per_step=n_gen / steps if steps else 0.0)
     sd = lambda x: statistics.stdev(x) if len(x) > 1 else 0.0
     ns = [s[0] * 1e9 for s in samples]
@@ -43,7 +43,8 @@ def row(n_prompt, n_gen, n_depth, n_seq, k, chance, steps, size, i8, f32, others
              read_gbs=mean(size / s[0] for s in samples) / 1e9, sweep_gbs=mean(s[2] for s in samples) / 1e9,
              read_share=mean(size / s[0] / s[2] for s in samples), int8_gops=mean(2 * i8 / s[0] for s in samples) / 1e9,
              int8_peak_gops=2 * mean(s[3] for s in samples) / 1e9, float_gops=mean(2 * f32 / s[0] for s in samples) / 1e9,
-             float_peak_gops=2 * mean(s[4] for s in samples) / 1e9, peak_share=mean((i8 / s[3] + f32 / s[4]) / s[0] for s in samples))
+             float_peak_gops=2 * mean(s[4] for s in samples) / 1e9, peak_share=mean((i8 / s[3] + f32 / s[4]) / s[0] for s in samples),
+             speedup=mean(s[5] / s[0] for s in samples) if k else 1.0 if n_gen and not n_prompt else None)
     return r, ns, ts
 
 
