@@ -15413,7 +15413,7 @@ static bool bench__holds(const bench_job *j, const arch_hparams *hp, const arch_
                    j->g.path, x->n_seq, x->len, need / 0x1p20, have / 0x1p20);
 }
 
-/* The draft model on the threads of the model, with a cache of the same types, whose bound is not its own. */
+/* The draft model beside the model, as [spec] has it, with a cache of the same types, whose bound is not its own. */
 static bool bench__open_draft(bench_job *j, const fwd_opts *fo, const kv_opts *ko, err_t *e) {
     fwd_opts fd = *fo;
     kv_opts  kd = *ko;
