@@ -26,7 +26,7 @@
  *   [eval]     what a model is worth on a text: perplexity, divergence  <- k base pool gguf tok kv fwd gen
  *   [quant]    one model file into another, weights in other types      <- k base pool gguf
  *   [inspect]  what is in a model file                                  <- k base gguf tok arch model
- *   [bench]    how fast a model runs here               <- k base pool gguf arch model kv fwd samp gen quant
+ *   [bench]    how fast a model runs here          <- k base pool gguf arch model kv fwd samp gen spec quant
  *   [cli]      (main) option table, config, actions, main               <- all
  *
  * SHAPES  B rows in the batch, T positions, D model width, H heads, G kv heads, HD head width, F ffn width, V vocabulary,
@@ -14325,8 +14325,11 @@ static bool inspect_print(const gguf_file *g, const char *pre, bool json, out_t 
  * the machine gave in that very second: shares are what a step cannot do without, counted from the shapes, over that.
  *   The sweep reads memory of its own in the largest pages the kernel gives, not the model's mapping: so it is the machine's
  * limit whatever the file is, small models have one too, and no weights are left in the caches by it. It is taken off the peak.
+ *   A test with guesses is a decode of one sequence as [spec] does it, round after round: steps of the draft, if there is one, then one
+ * of the model over a row and its guesses; but how many guesses there are is given, and throws of a coin tell which are right. Beside
+ * the same decode without guesses it shows from what chance on they pay.
  *   Columns, keys and tests are those of llama-bench, with its meanings; ours stand behind them.
- * Door: bench_opts, bench_list, bench_defaults, bench_form, bench_any, bench_run. */
+ * Door: bench_opts, bench_list, bench_defaults, bench_form, bench_any, bench_guesses, bench_run. */
 
 enum {
     BENCH_LIST = 64,                                  /* values of one option */
@@ -14338,6 +14341,9 @@ enum {
     BENCH_CHUNK = 2 << 20,                            /* bytes that one thread sweeps in a row */
     BENCH_BURST = 1 << 21,                            /* products between two looks at the clock */
     BENCH_SEED = 1,
+    BENCH_COINS = 5978,                               /* a seed of which 64 throws are already much like many */
+    BENCH_PLAIN = 16,                                 /* steps without guesses before each repetition with them */
+    BENCH_LAG = 2,                                    /* rows of a draft's first step, behind guesses that were all right */
 };
 #define BENCH_PROBE_S 2e-3                            /* seconds of each kind of products */
 #define BENCH_BUSY    0.05                            /* share of the CPUs that others may take unremarked */
@@ -14352,6 +14358,8 @@ typedef struct {
     bench_list type_k, type_v;                        /* k_types ids */
     bench_list level;                                 /* of k_levels_list, -1: the best */
     bench_list repack;                                /* of bench_repacks */
+    bench_list guess, chance;                         /* most guesses of a step, 0: none; that one is right, per cent */
+    const char *draft;                                /* model file, NULL: guesses are free */
     int        reps;
     bool       no_warmup;
 } bench_opts;
@@ -14361,7 +14369,7 @@ static const bench_opts bench_defaults = {
     .prompt = BENCH_ONE(512), .gen = BENCH_ONE(128), .depth = BENCH_ONE(0), .seqs = BENCH_ONE(1),
     .batch = BENCH_ONE(2048), .ubatch = BENCH_ONE(512), .threads = BENCH_ONE(0),
     .type_k = BENCH_ONE(K_F16), .type_v = BENCH_ONE(K_F16), .level = BENCH_ONE(-1), .repack = BENCH_ONE(0),
-    .reps = 5,
+    .guess = BENCH_ONE(0), .chance = BENCH_ONE(80), .reps = 5,
 };
 
 static const char *const bench_repacks[] = {"auto", "on", "off"};    /* in the order of --repack's words */
@@ -14370,6 +14378,7 @@ typedef enum { BENCH_MD, BENCH_CSV, BENCH_JSON, BENCH_JSONL } bench_form;
 
 typedef struct {
     int n_prompt, n_gen, n_depth, n_seq;
+    int n_guess, chance;                              /* as in bench_opts; only with one sequence and no prompt */
 } bench_test;
 
 typedef struct {
@@ -14384,19 +14393,22 @@ typedef struct {                                      /* a second, all threads t
 typedef struct {
     double     all, first;                            /* seconds; until the logits of the first token to come */
     bench_rate rate;                                  /* of the machine, around it */
+    double     plain;                                 /* seconds that it would take without guesses, 0: it has none */
 } bench_sample;
 
 typedef struct {                                      /* what a repetition cannot do without */
     double bytes, i8, f32;                            /* each weight once a step, K and V of a sequence once; products */
+    double steps;                                     /* of the model, that made tokens */
 } bench_work;
 
 /* One line of the table. Integers are int64_t and numbers double, as bench_fields reads them. */
 typedef struct {
-    const char *version, *cpu_info, *model_file, *model_type, *type_k, *type_v, *level, *repack, *test_time;
-    int64_t     model_bytes, model_weights, n_batch, n_ubatch, n_threads, n_prompt, n_gen, n_depth, n_seq;
+    const char *version, *cpu_info, *model_file, *model_type, *type_k, *type_v, *level, *repack, *test_time, *draft_file;
+    int64_t     model_bytes, model_weights, n_batch, n_ubatch, n_threads, n_prompt, n_gen, n_depth, n_seq, n_guess;
     int64_t     avg_ns, sd_ns, peak_bytes;
     double      avg_ts, sd_ts;                        /* tokens per second */
     double      ttft_ms, read_gbs, sweep_gbs, read_share, i8_gops, f32_gops, i8_peak, f32_peak, peak_share, others;
+    double      chance, per_step, speedup;            /* 0 .. 1; tokens of a sequence; over the same without guesses, NAN: not asked */
     const double *ns, *ts;                            /* [n] of each repetition */
     int           n;
 } bench_row;
@@ -14422,12 +14434,13 @@ static int64_t bench__tokens(const bench_test *t) { return (int64_t)(t->n_prompt
 static void bench__figures(bench_row *r, const bench_test *t, const bench_work *w, const bench_sample *s, int n, double *ns,
                            double *ts) {
     bench_rate rate = {0};
-    double     first = 0, read = 0, share = 0, peak = 0, per_s = 0;
+    double     first = 0, read = 0, share = 0, peak = 0, per_s = 0, gain = 0;
     for (int i = 0; i < n; i++) {
         const bench_rate *m = &s[i].rate;
         ns[i] = s[i].all * 1e9;
         ts[i] = (double)bench__tokens(t) / s[i].all;
         first += s[i].first / n;
+        gain += s[i].plain / s[i].all / n;
         per_s += 1 / s[i].all / n;
         read += w->bytes / s[i].all / n;
         share += w->bytes / s[i].all / m->read / n;
@@ -14450,14 +14463,17 @@ static void bench__figures(bench_row *r, const bench_test *t, const bench_work *
     r->i8_peak = 2 * rate.i8 * 1e-9;
     r->f32_peak = 2 * rate.f32 * 1e-9;
     r->peak_share = peak;
+    r->per_step = w->steps > 0 ? t->n_gen / w->steps : 0;
+    r->speedup = t->n_guess ? gain : t->n_gen && !t->n_prompt ? 1 : NAN;
 }
 
-/* pp512, tg128, pp512+tg128, tg128 x8 @ d4096 */
-static void bench__label(int64_t n_prompt, int64_t n_gen, int64_t n_seq, int64_t n_depth, str *s) {
-    if (n_prompt) str_fmt(s, "pp%lld", (long long)n_prompt);
-    if (n_gen) str_fmt(s, "%stg%lld", n_prompt ? "+" : "", (long long)n_gen);
-    if (n_seq > 1) str_fmt(s, " x%lld", (long long)n_seq);
-    if (n_depth) str_fmt(s, " @ d%lld", (long long)n_depth);
+/* pp512, tg128, pp512+tg128, tg128 x8 @ d4096, tg128 k4 a80 */
+static void bench__label(const bench_test *t, str *s) {
+    if (t->n_prompt) str_fmt(s, "pp%d", t->n_prompt);
+    if (t->n_gen) str_fmt(s, "%stg%d", t->n_prompt ? "+" : "", t->n_gen);
+    if (t->n_seq > 1) str_fmt(s, " x%d", t->n_seq);
+    if (t->n_guess) str_fmt(s, " k%d a%d", t->n_guess, t->chance);
+    if (t->n_depth) str_fmt(s, " @ d%d", t->n_depth);
 }
 
 /* --- the forms of a row --- */
@@ -14504,6 +14520,9 @@ static const struct {
     {"float_gops",     BENCH_REAL, BENCH_AT(f32_gops)},      {"float_peak_gops", BENCH_REAL, BENCH_AT(f32_peak)},
     {"peak_share",     BENCH_REAL, BENCH_AT(peak_share)},    {"peak_rss",       BENCH_INT,  BENCH_AT(peak_bytes)},
     {"others_share",   BENCH_REAL, BENCH_AT(others)},        {"repack",         BENCH_STR,  BENCH_AT(repack)},
+    {"n_draft",        BENCH_INT,  BENCH_AT(n_guess)},       {"acceptance",     BENCH_REAL, BENCH_AT(chance)},
+    {"draft_model",    BENCH_STR,  BENCH_AT(draft_file)},    {"tokens_per_step", BENCH_REAL, BENCH_AT(per_step)},
+    {"speedup",        BENCH_REAL, BENCH_AT(speedup)},
 };
 enum { N_BENCH_FIELDS = sizeof bench_fields / sizeof *bench_fields };
 
@@ -14569,7 +14588,8 @@ static void bench__json_row(const bench_row *r, const char *between, str *s) {
 
 typedef enum {
     COL_MODEL, COL_SIZE, COL_PARAMS, COL_BACKEND, COL_THREADS, COL_BATCH, COL_UBATCH, COL_TYPE_K, COL_TYPE_V, COL_LEVEL, COL_REPACK,
-    COL_TEST,     COL_TS, COL_TTFT, COL_READ, COL_SWEEP, COL_OF_SWEEP, COL_GOPS, COL_OF_PEAK, COL_PEAK, N_BENCH_COLS
+    COL_TEST,     COL_TS, COL_SPEEDUP, COL_PER_STEP, COL_TTFT, COL_READ, COL_SWEEP, COL_OF_SWEEP, COL_GOPS, COL_OF_PEAK, COL_PEAK,
+    N_BENCH_COLS
 } bench_col;
 
 #define BENCH_IF(f) offsetof(bench_opts, f)
@@ -14586,6 +14606,7 @@ static const struct {
     [COL_TYPE_V] = {"type_v", 6, BENCH_IF(type_v)},     [COL_LEVEL] = {"cpu", 6, BENCH_IF(level)},
     [COL_REPACK] = {"repack", 6, BENCH_IF(repack)},
     [COL_TEST] = {"test", 20, BENCH_EVER},              [COL_TS] = {"t/s", 20, BENCH_EVER},
+    [COL_SPEEDUP] = {"speedup", 7, BENCH_IF(guess)},    [COL_PER_STEP] = {"tok/step", 8, BENCH_IF(guess)},
     [COL_TTFT] = {"ttft ms", 9, BENCH_EVER},            [COL_READ] = {"read GB/s", 9, BENCH_EVER},
     [COL_SWEEP] = {"sweep GB/s", 10, BENCH_EVER},       [COL_OF_SWEEP] = {"of sweep", 8, BENCH_EVER},
     [COL_GOPS] = {"Gop/s", 8, BENCH_EVER},              [COL_OF_PEAK] = {"of peak", 7, BENCH_EVER},
@@ -14609,7 +14630,13 @@ static void bench__count(double n, str *s) {
     else str_fmt(s, "%.2f M", n / 1e6);
 }
 
+/* The test that a row tells of. */
+static bench_test bench__of_row(const bench_row *r) {
+    return (bench_test){(int)r->n_prompt, (int)r->n_gen, (int)r->n_depth, (int)r->n_seq, (int)r->n_guess, (int)lround(100 * r->chance)};
+}
+
 static void bench__cell(const bench_row *r, int col, str *s) {
+    const bench_test t = bench__of_row(r);
     switch ((bench_col)col) {
     case COL_MODEL: str_put(s, r->model_type); break;
     case COL_SIZE: bench__bytes((double)r->model_bytes, s); break;
@@ -14622,8 +14649,14 @@ static void bench__cell(const bench_row *r, int col, str *s) {
     case COL_TYPE_V: str_put(s, r->type_v); break;
     case COL_LEVEL: str_put(s, r->level); break;
     case COL_REPACK: str_put(s, r->repack); break;
-    case COL_TEST: bench__label(r->n_prompt, r->n_gen, r->n_seq, r->n_depth, s); break;
+    case COL_TEST: bench__label(&t, s); break;
     case COL_TS: str_fmt(s, "%.2f \xc2\xb1 %.2f", r->avg_ts, r->sd_ts); break;
+    case COL_SPEEDUP:
+        if (isfinite(r->speedup)) str_fmt(s, "%.2f", r->speedup);
+        break;
+    case COL_PER_STEP:
+        if (r->per_step > 0) str_fmt(s, "%.2f", r->per_step);
+        break;
     case COL_TTFT: str_fmt(s, r->ttft_ms < 10 ? "%.3f" : "%.1f", r->ttft_ms); break;
     case COL_READ: str_fmt(s, "%.2f", r->read_gbs); break;
     case COL_SWEEP: str_fmt(s, "%.2f", r->sweep_gbs); break;
@@ -14870,23 +14903,42 @@ typedef struct {
     kv_seq          **seq;                            /* [n_seq] */
     int              *valid;                          /* [n_seq] positions that hold something */
     int               n_seq;
+    gguf_file         draft_g;                        /* open where o->draft is given */
+    engine           *draft;                          /* NULL: guesses are free */
+    kv_seq           *draft_seq;
+    int               draft_valid;
     bench_sample     *sample;                         /* [reps] */
     double           *ns, *ts;                        /* [reps] */
-    fwd_times         times;
+    fwd_times         times, draft_times;
     double            pick_s;                         /* seconds of picking one token */
 } bench_job;
 
 static int64_t bench__length(const bench_test *t) { return (int64_t)t->n_depth + t->n_prompt + t->n_gen; }
 
-/* Test number i of a depth: prompts, then generation, then both, each of the last two for every number of sequences. False
- * past the last. What asks for nothing is left out. */
+/* Guesses of the round behind the first `there` tokens: the step makes one token more than are right. */
+static int bench__room(const bench_test *t, int there) {
+    const int room = t->n_gen - there - 1;
+    return room < 0 ? 0 : room < t->n_guess ? room : t->n_guess;
+}
+
+/* Number *i of the tests that decode n tokens with guesses, one sequence; what is passed by is taken off *i. */
+static bool bench__guess_test(const bench_opts *o, int n, int depth, int *i, bench_test *t) {
+    for (int k = 0; n && k < o->guess.n; k++)
+        for (int a = 0; o->guess.v[k] && a < o->chance.n; a++)
+            if ((*i)-- == 0) return *t = (bench_test){0, n, depth, 1, o->guess.v[k], o->chance.v[a]}, true;
+    return false;
+}
+
+/* Test number i of a depth: prompts, then generation, then both, each of the last two for every number of sequences; behind a
+ * generation the same with guesses. False past the last. What asks for nothing is left out. */
 static bool bench__test_at(const bench_opts *o, int depth, int i, bench_test *t) {
     for (int k = 0; k < o->prompt.n; k++)
-        if (o->prompt.v[k] && i-- == 0) return *t = (bench_test){o->prompt.v[k], 0, depth, 1}, true;
+        if (o->prompt.v[k] && i-- == 0) return *t = (bench_test){o->prompt.v[k], 0, depth, 1, 0, 0}, true;
     for (int k = 0; k < o->gen.n + o->pair.n / 2; k++) {
         const int *p = k < o->gen.n ? NULL : o->pair.v + 2 * (k - o->gen.n), n = p ? p[1] : o->gen.v[k];
         for (int s = 0; s < o->seqs.n; s++)
-            if ((n || (p && p[0])) && i-- == 0) return *t = (bench_test){p ? p[0] : 0, n, depth, o->seqs.v[s]}, true;
+            if ((n || (p && p[0])) && i-- == 0) return *t = (bench_test){p ? p[0] : 0, n, depth, o->seqs.v[s], 0, 0}, true;
+        if (!p && bench__guess_test(o, n, depth, &i, t)) return true;
     }
     return false;
 }
@@ -14897,30 +14949,42 @@ static bool bench_any(const bench_opts *o) {
     return bench__test_at(o, 0, 0, &t);
 }
 
+/* Whether there is one with guesses. */
+static bool bench_guesses(const bench_opts *o) {
+    bench_test t;
+    bool       any = false;
+    for (int i = 0; !any && bench__test_at(o, 0, i, &t); i++) any = t.n_guess > 0;
+    return any;
+}
+
 typedef struct {                                      /* over all tests */
     int     len, n_seq;                               /* most positions of a sequence; most sequences */
+    int     rows;                                     /* most rows of a step that makes tokens */
     int64_t all;                                      /* positions of all sequences together, each at its longest */
 } bench_extent;
 
 static bench_extent bench__extent(const bench_opts *o) {
-    bench_extent x = {1, 1, 0};
+    bench_extent x = {1, 1, 1, 0};
     int64_t      of[BENCH_SEQS] = {0};
     bench_test   t;
     for (int d = 0; d < o->depth.n; d++)
-        for (int i = 0; bench__test_at(o, o->depth.v[d], i, &t); i++)
+        for (int i = 0; bench__test_at(o, o->depth.v[d], i, &t); i++) {
+            const int rows = t.n_guess ? 1 + bench__room(&t, 0) : t.n_seq;
+            if (rows > x.rows) x.rows = rows;
             for (int s = 0; s < t.n_seq; s++) {
                 if (bench__length(&t) > of[s]) of[s] = bench__length(&t);
                 if (of[s] > x.len) x.len = (int)of[s];
                 if (s + 1 > x.n_seq) x.n_seq = s + 1;
             }
+        }
     for (int s = 0; s < x.n_seq; s++) x.all += of[s];
     return x;
 }
 
-/* The row of sequence s at a position; its token is anything, and always the same. */
-static fwd_row bench__row(const bench_job *j, int s, int pos, bool logits) {
+/* The row of sequence s, which is seq, at a position; its token is anything, and always the same. */
+static fwd_row bench__row(const engine *eng, kv_seq *seq, int s, int pos, bool logits) {
     const uint64_t bits = rng_at(BENCH_SEED, (uint64_t)s, (uint64_t)pos, 0);
-    return (fwd_row){(int32_t)(bits % (uint64_t)j->eng->m.hp.n_vocab), pos, j->seq[s], logits};
+    return (fwd_row){(int32_t)(bits % (uint64_t)eng->m.hp.n_vocab), pos, seq, logits};
 }
 
 /* Steps of a repetition's prompts. */
@@ -14938,13 +15002,59 @@ static int bench__rows(const bench_job *j, const bench_test *t, int64_t step, in
     for (int64_t at = step * j->step; step < n_pre && at < all && n < j->step; at++, n++) {
         const int  i = (int)(at % t->n_prompt);
         const bool ask = i + 1 == t->n_prompt || (i + 1) % j->set.batch == 0;
-        row[n] = bench__row(j, (int)(at / t->n_prompt), t->n_depth + i, ask);
+        const int  s = (int)(at / t->n_prompt);
+        row[n] = bench__row(j->eng, j->seq[s], s, t->n_depth + i, ask);
         *asks += ask;
     }
     if (step < n_pre) return n;
     for (; step - n_pre < t->n_gen && n < t->n_seq; n++)
-        row[n] = bench__row(j, n, t->n_depth + t->n_prompt + (int)(step - n_pre), true);
+        row[n] = bench__row(j->eng, j->seq[n], n, t->n_depth + t->n_prompt + (int)(step - n_pre), true);
     return *asks = n;
+}
+
+/* --- rounds of guesses --- */
+
+/* How far a repetition with guesses is. Tokens are counted from the test's first one. */
+typedef struct {
+    engine *eng;                                      /* whose step it is */
+    int     guesses, made;                            /* of this round; by the draft so far */
+    int     there, read;                              /* rows that stay; that the draft has read */
+    int64_t steps;                                    /* of the model */
+} bench_round;
+
+static bench_round bench__begin(const bench_test *t) { return (bench_round){.guesses = bench__room(t, 0)}; }
+
+/* The coin of a place: the same however many guesses are made, and heads for a higher chance wherever it is for a lower one. */
+static bool bench__right(const bench_test *t, int place) {
+    return rng_unit(rng_at(BENCH_COINS, 0, (uint64_t)place, 0)) * 100 < t->chance;
+}
+
+/* Rows of the next step into g->eng->row: the draft reads what it has not read and guesses one token more, or the model runs the row
+ * behind what is there and those of the guesses. 0 past the last. */
+static int bench__round_rows(const bench_job *j, const bench_test *t, bench_round *g) {
+    const bool drafts = j->draft && g->made < g->guesses;
+    const int  from = drafts ? g->read : g->there, to = g->there + (drafts ? g->made : g->guesses);
+    kv_seq    *seq = drafts ? j->draft_seq : j->seq[0];
+    int        n = 0;
+    g->eng = drafts ? j->draft : j->eng;
+    if (g->there >= t->n_gen) return 0;
+    for (int p = from; p <= to; p++) g->eng->row[n++] = bench__row(g->eng, seq, 0, t->n_depth + p, !drafts || p == to);
+    return n;
+}
+
+/* The step has run. Behind one of the model: what of the guesses was right stays. */
+static void bench__round_on(const bench_job *j, const bench_test *t, bench_round *g) {
+    if (g->eng == j->draft) {
+        g->read = g->there + ++g->made;
+        return;
+    }
+    int right = 0;
+    while (right < g->guesses && bench__right(t, g->there + 1 + right)) right++;
+    g->there += 1 + right;
+    if (g->read > g->there) g->read = g->there;
+    g->guesses = bench__room(t, g->there);
+    g->made = 0;
+    g->steps++;
 }
 
 /* --- what a step takes --- */
@@ -14991,13 +15101,13 @@ static bench_span bench__span(const fwd_row *row, int n, int window) {
     return b;
 }
 
-static void bench__add_layer(bench_work *w, const bench_job *j, int il, const bench_span *b) {
-    const arch_hparams  *hp = &j->eng->m.hp;
-    const arch_layer    *l = &j->eng->m.layer[il];
+static void bench__add_layer(bench_work *w, const engine *eng, int il, const bench_span *b) {
+    const arch_hparams  *hp = &eng->m.hp;
+    const arch_layer    *l = &eng->m.layer[il];
     const arch_layer_hp *lh = &hp->layer[il];
     const int            k = il == hp->n_layer - 1;
     const arch_mat      *some[] = {&l->wq, &l->wo, &l->gate, &l->up, &l->down}, *all[] = {&l->wk, &l->wv};
-    const size_t         kv = k_kv_bytes(j->set.type_k, hp->hd_k) + k_kv_bytes(j->set.type_v, hp->hd_v);
+    const size_t         kv = k_kv_bytes(eng->kv->opts.type_k, hp->hd_k) + k_kv_bytes(eng->kv->opts.type_v, hp->hd_v);
     for (int i = 0; i < 5; i++) bench__add_mat(w, some[i], b->rows[k], 1);
     for (int i = 0; i < 2; i++) bench__add_mat(w, all[i], b->rows[0], 1);
     if (hp->n_expert && b->rows[k] > 0) bench__add_experts(w, hp, l, b->rows[k]);
@@ -15006,23 +15116,32 @@ static void bench__add_layer(bench_work *w, const bench_job *j, int il, const be
 }
 
 /* What the first n rows of eng->row take. */
-static void bench__add_step(bench_work *w, const bench_job *j, int n) {
-    const model     *m = &j->eng->m;
-    const bench_span b = bench__span(j->eng->row, n, m->hp.window);
+static void bench__add_step(bench_work *w, const engine *eng, int n) {
+    const model     *m = &eng->m;
+    const bench_span b = bench__span(eng->row, n, m->hp.window);
     arch_mat         head = m->glob.output;
-    for (int il = 0; il < m->hp.n_layer; il++) bench__add_layer(w, j, il, &b);
+    for (int il = 0; il < m->hp.n_layer; il++) bench__add_layer(w, eng, il, &b);
     head.n_out = m->hp.n_vocab;
     bench__add_mat(w, &head, b.rows[1], 1);
     w->bytes += (double)n * (double)m->glob.tok_embd.row_bytes;
 }
 
+static bench_work bench__work_rounds(const bench_job *j, const bench_test *t) {
+    bench_work  w = {0};
+    bench_round g = bench__begin(t);
+    for (int n; (n = bench__round_rows(j, t, &g)) > 0; bench__round_on(j, t, &g)) bench__add_step(&w, g.eng, n);
+    w.steps = (double)g.steps;
+    return w;
+}
+
 static bench_work bench__work(const bench_job *j, const bench_test *t) {
-    bench_work w = {0};
+    bench_work w = {.steps = t->n_gen};
     int        asks;
+    if (t->n_guess) return bench__work_rounds(j, t);
     for (int64_t i = 0;; i++) {
         const int n = bench__rows(j, t, i, &asks);
         if (!n) return w;
-        bench__add_step(&w, j, n);
+        bench__add_step(&w, j->eng, n);
     }
 }
 
@@ -15032,7 +15151,7 @@ static bench_work bench__work(const bench_job *j, const bench_test *t) {
 static void bench__progress(const bench_test *t, const char *what, int i, int n) {
     str s = {0};
     if (g_log_level < LOG_NORMAL || !isatty(STDERR_FILENO)) return;
-    if (t) bench__label(t->n_prompt, t->n_gen, t->n_seq, t->n_depth, &s);
+    if (t) bench__label(t, &s);
     if (t) fprintf(stderr, "\r%s: %s %d of %d\033[K", s.p, what, i, n);
     else fprintf(stderr, "\r\033[K");
     fflush(stderr);
@@ -15044,21 +15163,57 @@ static bool bench__reserve(kv_seq *seq, int n, err_t *e) {
            err_set(e, EXIT_RESOURCE, "the KV cache has no room for %d tokens (--kv-mem, --kv-blocks)", n);
 }
 
-/* Tokens [valid, depth) of sequence s, untimed, and room for the test behind them, touched. */
-static bool bench__prepare_seq(bench_job *j, int s, const bench_test *t, err_t *e) {
+/* Tokens [*valid, depth) of seq, which is number s, untimed, and room for the test behind them, touched. */
+static bool bench__fill(const bench_job *j, engine *eng, kv_seq *seq, int s, int *valid, const bench_test *t, err_t *e) {
     float    *logits;
-    kv_seq   *seq = j->seq[s];
-    const int len = (int)bench__length(t), keep = j->valid[s] < t->n_depth ? j->valid[s] : t->n_depth;
-    j->valid[s] = kv_truncate(seq, keep < seq->n ? keep : seq->n);
-    for (int from, n; (from = j->valid[s]) < t->n_depth; j->valid[s] += n) {
-        n = t->n_depth - from < j->step ? t->n_depth - from : j->step;
+    const int len = (int)bench__length(t), keep = *valid < t->n_depth ? *valid : t->n_depth;
+    const int step = eng->n_batch < j->step ? eng->n_batch : j->step;
+    *valid = kv_truncate(seq, keep < seq->n ? keep : seq->n);
+    for (int from, n; (from = *valid) < t->n_depth; *valid += n) {
+        n = t->n_depth - from < step ? t->n_depth - from : step;
         bench__progress(t, "token", s * t->n_depth + from, t->n_seq * t->n_depth);
         if (!bench__reserve(seq, from + n, e)) return false;
-        for (int i = 0; i < n; i++) j->eng->row[i] = bench__row(j, s, from + i, false);
-        if (!gen_step_rows(j->eng, n, 0, from + n - 1, &logits, e)) return false;
+        for (int i = 0; i < n; i++) eng->row[i] = bench__row(eng, seq, s, from + i, false);
+        if (!gen_step_rows(eng, n, 0, from + n - 1, &logits, e)) return false;
     }
     if (!bench__reserve(seq, len, e)) return false;
     kv_touch(seq, t->n_depth);
+    return true;
+}
+
+/* All sequences stand at the test's depth. With guesses they take their blocks round by round, as text does. */
+static bool bench__prepare(bench_job *j, const bench_test *t, err_t *e) {
+    for (int s = 0; s < t->n_seq; s++)
+        if (!bench__fill(j, j->eng, j->seq[s], s, &j->valid[s], t, e)) return false;
+    if (!t->n_guess) return true;
+    kv_truncate(j->seq[0], t->n_depth);
+    if (!j->draft) return true;
+    if (!bench__fill(j, j->draft, j->draft_seq, 0, &j->draft_valid, t, e)) return false;
+    kv_truncate(j->draft_seq, t->n_depth);
+    return true;
+}
+
+/* Room for the step that comes, the draft's for all of its round: behind a window it could not be cut back otherwise. */
+static bool bench__round_room(const bench_job *j, const bench_test *t, const bench_round *g, err_t *e) {
+    const int to = t->n_depth + g->there + g->guesses;
+    return g->eng == j->draft ? bench__reserve(j->draft_seq, to, e) : bench__reserve(j->seq[0], to + 1, e);
+}
+
+static void bench__round_cut(const bench_job *j, const bench_test *t, const bench_round *g) {
+    kv_truncate(j->seq[0], t->n_depth + g->there);
+    if (j->draft) kv_truncate(j->draft_seq, t->n_depth + g->read);
+}
+
+/* One round, checked. */
+static bool bench__warm_round(bench_job *j, const bench_test *t, err_t *e) {
+    bench_round g = bench__begin(t);
+    while (!g.steps) {
+        float    *logits;
+        const int n = bench__round_rows(j, t, &g), asks = g.eng == j->draft ? 1 : n;
+        if (!bench__round_room(j, t, &g, e) || !gen_step_rows(g.eng, n, asks, g.eng->row[n - 1].pos, &logits, e)) return false;
+        bench__round_on(j, t, &g);
+    }
+    bench__round_cut(j, t, &g);
     return true;
 }
 
@@ -15066,6 +15221,7 @@ static bool bench__prepare_seq(bench_job *j, int s, const bench_test *t, err_t *
 static bool bench__warm_up(bench_job *j, const bench_test *t, err_t *e) {
     const int64_t n_pre = bench__prompt_steps(j, t), at[] = {0, n_pre - 1, n_pre};
     float        *logits;
+    if (t->n_guess) return bench__warm_round(j, t, e);
     for (int i = 0; i < 3; i++) {
         int       asks;
         const int n = at[i] < 0 || (i && at[i] == at[i - 1]) ? 0 : bench__rows(j, t, at[i], &asks);
@@ -15074,8 +15230,41 @@ static bool bench__warm_up(bench_job *j, const bench_test *t, err_t *e) {
     return true;
 }
 
+/* What the decode would take without guesses, from a few of its steps, spread over it: just now, since how fast the machine is changes
+ * from one minute to the next. */
+static bool bench__plain(bench_job *j, const bench_test *t, bench_sample *s, err_t *e) {
+    const bench_test without = {0, t->n_gen, t->n_depth, 1, 0, 0};
+    const int        n = t->n_gen < BENCH_PLAIN ? t->n_gen : BENCH_PLAIN;
+    if (!bench__reserve(j->seq[0], (int)bench__length(t), e)) return false;
+    const double t0 = clock_now();
+    for (int i = 0; i < n; i++) {
+        int       asks;
+        const int rows = bench__rows(j, &without, (int64_t)(2 * i + 1) * t->n_gen / (2 * n), &asks);
+        if (!fwd_step(j->eng->f, j->eng->row, rows)) return false;
+    }
+    s->plain = (clock_now() - t0) * t->n_gen / n;
+    kv_truncate(j->seq[0], t->n_depth);
+    return true;
+}
+
+/* One repetition with guesses. False: an interrupt, or an error in e. */
+static bool bench__rounds(bench_job *j, const bench_test *t, bench_sample *s, err_t *e) {
+    bench_round  g = bench__begin(t);
+    const double t0 = clock_now();
+    for (int n; (n = bench__round_rows(j, t, &g)) > 0;) {
+        if (!bench__round_room(j, t, &g, e) || !fwd_step(g.eng->f, g.eng->row, n)) return false;
+        bench__round_on(j, t, &g);
+        if (g.eng == j->draft) continue;
+        bench__round_cut(j, t, &g);
+        if (g.steps == 1) s->first = clock_now() - t0;
+    }
+    s->all = clock_now() - t0;
+    return gen_whole(j->eng, e) && (!j->draft || gen_whole(j->draft, e));
+}
+
 /* One repetition. False: an interrupt, or an error in e. */
 static bool bench__once(bench_job *j, const bench_test *t, bench_sample *s, err_t *e) {
+    if (t->n_guess) return bench__rounds(j, t, s, e);
     const int64_t n_pre = bench__prompt_steps(j, t), first = n_pre ? n_pre - 1 : 0;
     const double  t0 = clock_now();
     float        *logits = NULL;
@@ -15085,29 +15274,36 @@ static bool bench__once(bench_job *j, const bench_test *t, bench_sample *s, err_
         if (i == first) s->first = clock_now() - t0;
     }
     s->all = clock_now() - t0;
-    return gguf_alive(&j->g) ||
-           err_set(e, EXIT_RESOURCE, "%s: the file became shorter while the model was running", j->g.path);
+    return gen_whole(j->eng, e);
 }
 
 static bench_rate bench__between(bench_rate a, bench_rate b) {
     return (bench_rate){(a.read + b.read) / 2, (a.i8 + b.i8) / 2, (a.f32 + b.f32) / 2};
 }
 
+/* Whether the steps' time is counted by stage. */
+static void bench__time_stages(bench_job *j, bool on) {
+    j->eng->f->times = on ? &j->times : NULL;
+    if (j->draft) j->draft->f->times = on ? &j->draft_times : NULL;
+}
+
 /* All repetitions, the machine probed between them: a sample has the mean of before and after. */
 static bool bench__repeat(bench_job *j, const bench_test *t, err_t *e) {
     bench_rate before = bench__probe(&j->machine);
-    j->times = (fwd_times){0};
-    if (g_log_level >= LOG_VERBOSE) j->eng->f->times = &j->times;
+    j->times = j->draft_times = (fwd_times){0};
     bool ok = true;
     for (int r = 0; ok && r < j->o->reps; r++) {
         bench_sample *s = &j->sample[r];
+        if (t->n_guess && !(bench__prepare(j, t, e) && bench__plain(j, t, s, e))) return false;
         bench__progress(t, "repetition", r + 1, j->o->reps);
-        if (!(ok = bench__once(j, t, s, e))) break;
+        bench__time_stages(j, g_log_level >= LOG_VERBOSE);
+        ok = bench__once(j, t, s, e);
+        bench__time_stages(j, false);
+        if (!ok) break;
         bench_rate after = bench__probe(&j->machine);
         s->rate = bench__between(before, after);
         before = after;
     }
-    j->eng->f->times = NULL;
     return ok && !g_interrupt;
 }
 
@@ -15121,23 +15317,29 @@ static bool bench__write(bench_job *j, const bench_row *r) {
     return ok;
 }
 
-/* Where the time of the test's steps went, on stderr. Picking a token, which a test leaves out, stands behind. */
-static void bench__say_stages(const bench_job *j, const bench_test *t) {
-    const fwd_times *f = &j->times;
-    double           all = 0, wait = 0;
-    str              s = {0};
-    if (g_log_level < LOG_VERBOSE || !f->steps) return;
+/* Where the time of the steps of a test went, on stderr. */
+static void bench__say_times(const bench_test *t, const char *whose, const fwd_times *f) {
+    double all = 0, wait = 0;
+    str    s = {0};
+    if (!f->steps) return;
     for (int i = 0; i < FWD_STAGES; i++) all += f->all[i], wait += f->wait[i];
-    bench__label(t->n_prompt, t->n_gen, t->n_seq, t->n_depth, &s);
-    fprintf(stderr, "llmrun: %s: %lld steps\n  %-12s %9s %7s %9s\n", s.p, f->steps, "stage", "ms/step", "share", "waiting");
+    bench__label(t, &s);
+    fprintf(stderr, "llmrun: %s: %lld steps%s\n  %-12s %9s %7s %9s\n", s.p, f->steps, whose, "stage", "ms/step", "share", "waiting");
     for (int i = 0; i <= FWD_STAGES; i++) {
         const bool   sum = i == FWD_STAGES;
         const double a = sum ? all : f->all[i], b = sum ? wait : f->wait[i];
         fprintf(stderr, "  %-12s %9.3f %6.1f%% %8.1f%%\n", sum ? "all" : fwd_stage_names[i], a * 1e3 / (double)f->steps,
                 100 * a / all, 100 * b / all);
     }
-    fprintf(stderr, "  %-12s %9.3f  for each token, not part of the step\n", "sampling", j->pick_s * 1e3);
     str_drop(&s);
+}
+
+/* That of the model's, and of the draft's. Picking a token, which a test leaves out, stands behind. */
+static void bench__say_stages(const bench_job *j, const bench_test *t) {
+    if (g_log_level < LOG_VERBOSE || !j->times.steps) return;
+    bench__say_times(t, "", &j->times);
+    fprintf(stderr, "  %-12s %9.3f  for each token, not part of the step\n", "sampling", j->pick_s * 1e3);
+    bench__say_times(t, " of the draft", &j->draft_times);
 }
 
 /* Seconds that the default chain takes to pick from the logits of the last step. */
@@ -15166,14 +15368,14 @@ static bench_row bench__result(bench_job *j, const bench_test *t, double others)
                .model_bytes = (int64_t)j->bytes, .model_weights = (int64_t)j->weights,
                .n_batch = j->set.batch, .n_ubatch = j->set.ubatch, .n_threads = j->eng->p->n,
                .n_prompt = t->n_prompt, .n_gen = t->n_gen, .n_depth = t->n_depth, .n_seq = t->n_seq,
+               .n_guess = t->n_guess, .chance = t->chance / 100.0, .draft_file = t->n_guess && j->draft ? j->draft_g.path : "",
                .peak_bytes = bench__peak_bytes(&j->machine)};
     bench__figures(&r, t, &w, j->sample, j->o->reps, j->ns, j->ts);
     return r;
 }
 
 static bool bench__test(bench_job *j, const bench_test *t, err_t *e) {
-    for (int s = 0; s < t->n_seq; s++)
-        if (!bench__prepare_seq(j, s, t, e)) return false;
+    if (!bench__prepare(j, t, e)) return false;
     if (!j->o->no_warmup && !bench__warm_up(j, t, e)) return false;
     bench__now(j->time, sizeof j->time);
     const bench_cpu a = bench__cpu_time();
@@ -15191,17 +15393,40 @@ static bool bench__test(bench_job *j, const bench_test *t, err_t *e) {
 
 /* --- setups, models --- */
 
-/* Whether the machine could ever hold the sequences of all tests, asked before memory is taken that is not there. */
-static bool bench__holds(const bench_job *j, const arch_hparams *hp, const bench_extent *x, err_t *e) {
-    const double have = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
-    double       each = 0;                            /* bytes of a position, the widest types */
+/* Bytes of a position, the widest types. */
+static double bench__position(const bench_job *j, const arch_hparams *hp) {
+    double each = 0;
     for (int k = 0; k < j->o->type_k.n; k++)
         for (int v = 0; v < j->o->type_v.n; v++)
             each = fmax(each, (double)model_kv_bytes(hp, (uint32_t)j->o->type_k.v[k], (uint32_t)j->o->type_v.v[v]));
-    const double need = (double)x->all * each + (double)x->n_seq * hp->n_vocab * sizeof(float);
+    return each;
+}
+
+/* Whether the machine could ever hold the sequences of all tests, and the draft's (draft: NULL, there is none), asked before memory is
+ * taken that is not there. */
+static bool bench__holds(const bench_job *j, const arch_hparams *hp, const arch_hparams *draft, const bench_extent *x, err_t *e) {
+    const double have = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
+    const double beside = draft ? (double)x->len * bench__position(j, draft) : 0;
+    const double need = beside + (double)x->all * bench__position(j, hp) + (double)x->rows * hp->n_vocab * sizeof(float);
     if (need <= have) return true;
     return err_set(e, EXIT_RESOURCE, "%s: %d sequences of up to %d tokens take %.0f MiB, this machine has %.0f",
                    j->g.path, x->n_seq, x->len, need / 0x1p20, have / 0x1p20);
+}
+
+/* The draft model beside the model, as [spec] has it, with a cache of the same types, whose bound is not its own. */
+static bool bench__open_draft(bench_job *j, const fwd_opts *fo, const kv_opts *ko, err_t *e) {
+    fwd_opts fd = *fo;
+    kv_opts  kd = *ko;
+    fd.n_batch = j->step;
+    fd.rope = fwd_defaults.rope;
+    kd.mem_bytes = 0;
+    kd.max_blocks = 0;
+    if (!(j->draft = engine_open_beside(&j->draft_g, NULL, &fd, &kd, j->eng, 1, BENCH_LAG, e))) return false;
+    if (j->draft->n_batch < BENCH_LAG && j->draft->n_batch < j->draft->n_ctx)
+        return err_set(e, EXIT_RESOURCE, "%s: no room for steps of %d tokens", j->draft_g.path, BENCH_LAG);
+    j->draft_seq = kv_seq_new(j->draft->kv);
+    j->draft_valid = 0;
+    return true;
 }
 
 static bool bench__open(bench_job *j, const bench_extent *x, err_t *e) {
@@ -15209,14 +15434,15 @@ static bool bench__open(bench_job *j, const bench_extent *x, err_t *e) {
     kv_opts  ko = *j->ko;
     j->step = j->set.batch < j->set.ubatch ? j->set.batch : j->set.ubatch;
     fo.n_ctx = x->len;
-    fo.n_batch = j->step > x->n_seq ? j->step : x->n_seq;
+    fo.n_batch = j->step > x->rows ? j->step : x->rows;
     fo.n_threads = j->set.threads;
     fo.repack = bench_repacks[j->set.repack];
     ko.type_k = j->set.type_k;
     ko.type_v = j->set.type_v;
     bench__peak_reset();
-    if (!(j->eng = engine_open_seqs(&j->g, &fo, &ko, x->n_seq, 2 * x->n_seq + 2, e))) return false;
-    if (j->eng->n_ctx < x->len || j->eng->n_batch < x->n_seq)
+    const int asks = 2 * x->n_seq + 2 > x->rows ? 2 * x->n_seq + 2 : x->rows;
+    if (!(j->eng = engine_open_seqs(&j->g, &fo, &ko, x->n_seq, asks, e))) return false;
+    if (j->eng->n_ctx < x->len || j->eng->n_batch < x->rows)
         return err_set(e, EXIT_RESOURCE, "%s: no room for %d sequences of %d tokens (--kv-mem, --kv-blocks)",
                        j->g.path, x->n_seq, x->len);
     if (j->eng->n_batch < j->step && j->eng->n_batch < x->len)
@@ -15227,10 +15453,14 @@ static bool bench__open(bench_job *j, const bench_extent *x, err_t *e) {
     j->seq = mem_new((size_t)j->n_seq, sizeof *j->seq);
     j->valid = mem_new((size_t)j->n_seq, sizeof *j->valid);
     for (int s = 0; s < j->n_seq; s++) j->seq[s] = kv_seq_new(j->eng->kv);
-    return true;
+    return !j->o->draft || bench__open_draft(j, &fo, &ko, e);
 }
 
 static void bench__close(bench_job *j) {
+    kv_seq_free(j->draft_seq);
+    engine_close(j->draft);
+    j->draft_seq = NULL;
+    j->draft = NULL;
     for (int s = 0; s < j->n_seq; s++) kv_seq_free(j->seq[s]);
     mem_free(j->seq);
     mem_free(j->valid);
@@ -15292,13 +15522,26 @@ static bool bench__setups(bench_job *j, err_t *e) {
     return true;
 }
 
+/* Whether the draft, where there is one, could guess for the model, as far as a vocabulary's size tells, and memory holds both. */
+static bool bench__fits(const bench_job *j, const arch_hparams *hp, const bench_extent *x, err_t *e) {
+    model d = {0};
+    if (!j->o->draft) return bench__holds(j, hp, NULL, x, e);
+    bool ok = model_open(&d, &j->draft_g, &fwd_defaults.rope, e);
+    if (ok && abs(d.hp.n_vocab - hp->n_vocab) > SPEC_PAD)
+        ok = err_set(e, EXIT_INPUT, "%s: not the vocabulary of %s: it has %d tokens, expected about %d", j->draft_g.path, j->g.path,
+                     d.hp.n_vocab, hp->n_vocab);
+    ok = ok && bench__holds(j, hp, &d.hp, x, e);
+    model_close(&d);
+    return ok;
+}
+
 /* Opens a file and binds its model; `run`: measures it, else only asks whether everything could be. */
 static bool bench__model(bench_job *j, const char *path, bool run, err_t *e) {
     const bench_extent x = bench__extent(j->o);
     const int          len = x.len;
     model              m = {0};
     if (!gguf_open(&j->g, path, e)) return false;
-    bool      ok = model_open(&m, &j->g, &j->fo->rope, e) && bench__holds(j, &m.hp, &x, e);
+    bool      ok = model_open(&m, &j->g, &j->fo->rope, e) && bench__fits(j, &m.hp, &x, e);
     const int bound = j->fo->n_ctx < 0 ? INT_MAX : j->fo->n_ctx > 0 || !ok ? j->fo->n_ctx : m.hp.n_ctx_train;
     if (ok && len > bound)
         ok = err_set(e, EXIT_INPUT, "%s: a test takes %d tokens, the context holds %d (-c)", path, len, bound);
@@ -15330,7 +15573,7 @@ static bool bench_run(const bench_opts *o, const char *const *models, int n_mode
     bench_job *j = mem_aligned(1, sizeof *j);
     *j = (bench_job){.o = o, .fo = fo, .ko = ko, .version = version, .form = form, .out = out};
     bench__cpu_name(j->cpu, sizeof j->cpu);
-    bool ok = bench__levels(o, e);
+    bool ok = bench__levels(o, e) && (!o->draft || gguf_open(&j->draft_g, o->draft, e));
     for (int i = 0; ok && i < n_models; i++) ok = bench__model(j, models[i], false, e);
     ok = ok && bench__machine_open(&j->machine, e) && out_begin(out, e);
     const bool begun = ok;
@@ -15341,6 +15584,7 @@ static bool bench_run(const bench_opts *o, const char *const *models, int n_mode
     bench__progress(NULL, NULL, 0, 0);
     if (begun && (j->n_put || !e->code)) bench__write(j, NULL);   /* an error before the first row has no table */
     bench__machine_close(&j->machine);
+    if (j->draft_g.path) gguf_close(&j->draft_g);
     mem_free(j->sample);
     mem_free(j->ns);
     mem_free(j->ts);
@@ -15733,7 +15977,13 @@ static const cli_opt cli_opts[] = {
     {"-d --n-depth",                    "N,N",        OPT_NUMS, AT(bench.depth),     0, BENCH_MOST, GROUP_BENCH, NULL,
      "tokens that the cache holds before a test"},
     {"-npl --n-parallel",               "N,N",        OPT_NUMS, AT(bench.seqs),      1, BENCH_SEQS, GROUP_BENCH, NULL,
-     "sequences that decode side by side"},
+     "sequences that decode side by side; tests with guesses have one"},
+    {"-md --model-draft --spec-draft-model", "FILE",  OPT_STR,  AT(bench.draft),     0,  0,       GROUP_BENCH, NULL,
+     "draft model of the tests with guesses, whose steps count; without one guesses cost nothing but their rows, as those of --lookup"},
+    {"--draft-max --draft --draft-n --spec-draft-n-max", "N,N", OPT_NUMS, AT(bench.guess), 0, SPEC_MOST, GROUP_BENCH, NULL,
+     "beside each decode test the same with up to N guesses a step, 0 is none: where speculation breaks even"},
+    {"--acceptance",                    "X,X",        OPT_NUMS, AT(bench.chance),    0,  100,     GROUP_BENCH, NULL,
+     "chances, per cent, that such a guess is right if those before it are"},
     {"-b --batch-size --n-batch",       "N,N",        OPT_NUMS, AT(bench.batch),     1,  65536,   GROUP_BENCH, NULL,
      "tokens of a prompt until one asks for logits"},
     {"-ub --ubatch-size --n-ubatch",    "N,N",        OPT_NUMS, AT(bench.ubatch),    1,  65536,   GROUP_BENCH, NULL,
@@ -16235,6 +16485,8 @@ static bool cli__finish_eval(const config *c, err_t *e) {
     return true;
 }
 
+static bool cli__given(const config *c, const char *name) { return c->given[cli__find(false, bytes_of(name)) - cli_opts]; }
+
 /* -o FORM, as llama-bench has it, is --format FORM. */
 static bool cli__finish_bench(config *c, err_t *e) {
     static const char *const forms[] = {"md", "csv", "json", "jsonl"};
@@ -16244,10 +16496,13 @@ static bool cli__finish_bench(config *c, err_t *e) {
     if (c->models.n) c->model = c->models.v[0];
     for (int i = 1; i < c->models.n; i++)
         if (!*c->models.v[i]) c->model = "";
-    return bench_any(&c->bench) || err_set(e, EXIT_INPUT, "--bench: nothing to measure, expected -p, -n or -pg with tokens");
+    if (!bench_any(&c->bench)) return err_set(e, EXIT_INPUT, "--bench: nothing to measure, expected -p, -n or -pg with tokens");
+    const char *asks = c->bench.draft ? "--model-draft" : cli__given(c, "--acceptance") ? "--acceptance" : NULL;
+    for (int i = 0; i < c->bench.guess.n; i++)
+        if (c->bench.guess.v[i]) asks = "--draft-max";
+    return !asks || bench_guesses(&c->bench) ||
+           err_set(e, EXIT_INPUT, "%s: no test has guesses, expected --draft-max and -n with numbers above 0", asks);
 }
-
-static bool cli__given(const config *c, const char *name) { return c->given[cli__find(false, bytes_of(name)) - cli_opts]; }
 
 /* What several options together mean, and what they must not. After it c is ready to run. */
 static bool cli_finish(config *c, err_t *e) {
@@ -17198,6 +17453,7 @@ static bool cli__bench(const config *c, err_t *e) {
     out_t              out;
     for (int i = 0; c->output && i < n; i++)
         if (!cli__apart(c->output, models[i], "model", e)) return false;
+    if (c->output && c->bench.draft && !cli__apart(c->output, c->bench.draft, "model", e)) return false;
     if (!cli__output(&out, c->output, c, NULL, e)) return false;
     cli__graceful = 1;
     bool ok = bench_run(&c->bench, models, n, &c->fwd, &c->kv, form, cli_version, &out, e);

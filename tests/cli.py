@@ -1492,7 +1492,9 @@ BENCH_KEYS = ("build_commit build_number cpu_info gpu_info backends model_filena
               "tensor_split tensor_buft_overrides load_mode embeddings no_op_offload no_host fit_target fit_min_ctx n_prompt n_gen n_depth "
               "test_time avg_ns stddev_ns avg_ts stddev_ts").split()      # those of llama-bench, in its order
 BENCH_OWN = ("cpu_level n_parallel ttft_ms read_gbs sweep_gbs read_share int8_gops int8_peak_gops float_gops float_peak_gops peak_share "
-             "peak_rss others_share repack").split()
+             "peak_rss others_share repack n_draft acceptance draft_model tokens_per_step speedup").split()
+GUESSER = os.path.join(HERE, "tests", "data", "tiny", "llama_f16.gguf")
+PIP_DRAFT = os.path.join(HERE, "models", "pip-draft-q8_0.gguf")
 QUICK = ("--bench", "-m", SMALL, "-p", "8", "-n", "4", "-r", "1")
 
 
@@ -1514,6 +1516,34 @@ def bench_table():
         check(r.err.count(word) == 10, "%d times %r in %r" % (r.err.count(word), word, r.err[:300]))
     r = run(*QUICK, "-n", "0", "-q")
     check(r.rc == 0 and r.err == b"" and b"pp8" in r.out and b"type_k" not in r.out, repr(r))
+
+
+@case
+def bench_guesses():
+    """decode tests with guesses stand beside those without: columns of their own, tokens a step as the acceptance has it, -v the draft's stages"""
+    args = (*QUICK[:3], "-p", "0", "-n", "12", "-r", "1", "--draft-max", "0,1,4", "--acceptance", "0,100", "-npl", "3,1")
+    r = run(*args, "-md", GUESSER, "-v")
+    check(r.rc == 0, repr(r))
+    table = [[c.strip() for c in x.strip("|").split("|")] for x in r.out.decode().splitlines() if x.startswith("|")]
+    same(table[0][5:9], ["test", "t/s", "speedup", "tok/step"], "columns")
+    same([(row[5], row[8]) for row in table[2:]],
+         [("tg12 x3", "1.00"), ("tg12", "1.00"), ("tg12 k1 a0", "1.00"), ("tg12 k1 a100", "2.00"), ("tg12 k4 a0", "1.00"), ("tg12 k4 a100", "4.00")], "tests")
+    check(table[2][7] == table[3][7] == "1.00" and all(float(row[7]) > 0 for row in table[4:]), repr(table))
+    same(re.findall(r"tg12 (k\d a\d+): (\d+) steps of the draft", r.err.decode()),
+         [("k1 a0", "11"), ("k1 a100", "6"), ("k4 a0", "38"), ("k4 a100", "9")], "steps of the draft")
+    for more, draft in ((), ""), (("-md", GUESSER), GUESSER):
+        found = json.loads(good(*args, *more, "-d", "5", "-t", "1,2", "-ctk", "q8_0", "-q", "-o", "json"))
+        same(len(found), 12, "rows")
+        for x in found:
+            k, a = x["n_draft"], x["acceptance"]
+            check((k, a) in ((0, 0.0), (1, 0.0), (1, 1.0), (4, 0.0), (4, 1.0)), repr(x))
+            same((x["draft_model"], x["tokens_per_step"], x["n_gen"], x["n_depth"]), (draft if k else "", 4.0 if k == 4 and a else 1.0 + a, 12, 5),
+                 "k %d" % k)
+            check(x["speedup"] > 0 and (k and x["n_parallel"] == 1 or x["speedup"] == 1), repr(x))
+            check(abs(x["samples_ts"][0] - 12e9 * x["n_parallel"] / x["samples_ns"][0]) < 1e-4 * x["samples_ts"][0], repr(x))
+        at = lambda r, k, a: next(x for x in r if (x["n_draft"], x["acceptance"]) == (k, a))
+        byte = lambda x: x["read_gbs"] * x["avg_ns"]      # what the steps read: their number decides
+        check(3 < byte(at(found, 4, 0.0)) / byte(at(found, 4, 1.0)), "steps that are read")
 
 
 @case
@@ -1560,10 +1590,25 @@ def bench_refused():
     refused(run(*QUICK, "--cpu", "mmx"), 2, "--cpu: expected", "a level that is none")
     refused(run(*QUICK, "-p", "x"), 2, "-p: expected a whole number", "-p that is no number")
     refused(run("--bench", "-p", "8"), 2, "no model given", "no model")
+    refused(run("--acceptance", "50", "-m", SMALL, "-p", "x"), 2, "--acceptance is an option of --bench", "--acceptance without --bench")
     refused(run(*QUICK, "-o", "/nonexistent/x"), 2, "/nonexistent/x", "-o into nowhere")
     copy = tmp("bench.gguf")
     shutil.copy(SMALL, copy)
     refused(run("--bench", "-m", SMALL, "-m", copy, "-o", copy), 2, "is the model itself", "-o onto a model")
+    four = ("--draft-max", "4")
+    for args, word in (
+        (("--draft-max", "65"), "--draft-max: 65 is out of range, expected 0 to 64"),
+        (("--draft-max", "0,-1"), "--draft-max: -1 is out of range"),
+        ((*four, "--acceptance", "101"), "--acceptance: 101 is out of range, expected 0 to 100"),
+        (("--acceptance", "50"), "--acceptance: no test has guesses"),
+        (("-md", GUESSER), "--model-draft: no test has guesses"),
+        ((*four, "-md", tmp("none.gguf")), "none.gguf"),
+        ((*four, "-md", __file__), "cli.py"),
+        ((*four, "-md", PIP_DRAFT), "not the vocabulary of"),
+        ((*four, "-md", copy, "-o", copy), "is the model itself"),
+    ):
+        refused(run(*QUICK, *args), 2, word, " ".join(args))
+    refused(run(*QUICK[:5], "-n", "0", *four), 2, "--draft-max: no test has guesses", "guesses without decode")
     same(open(copy, "rb").read(), open(SMALL, "rb").read(), "the model")
     data = bytearray(open(SMALL, "rb").read())
     at = next(t["offset"] for t in json.loads(good("-m", SMALL, "--inspect", "--json"))["tensors"] if t["name"] == "output_norm.weight")

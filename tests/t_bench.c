@@ -11,9 +11,10 @@ typedef struct {
 
 /* The same figures as in tests/gen/golden_bench.py. */
 static const t_bench_case t_bench_golden[] = {
-    {{512, 0, 0, 1}, {2.5e9, 5e11, 2e9}, NAN, 3,
-     {{2.0, 2.0, {2e10, 4e11, 1e11}}, {2.5, 2.5, {2.5e10, 4e11, 1e11}}, {1.6, 1.6, {3e10, 5e11, 1.25e11}}}},
-    {{32, 128, 4096, 8}, {6.4e10, 1e11, 3e10}, 0.125, 1, {{4.0, 0.25, {2e10, 4e11, 1e11}}}},
+    {{512, 0, 0, 1, 0, 0}, {2.5e9, 5e11, 2e9, 0}, NAN, 3,
+     {{2.0, 2.0, {2e10, 4e11, 1e11}, 0}, {2.5, 2.5, {2.5e10, 4e11, 1e11}, 0}, {1.6, 1.6, {3e10, 5e11, 1.25e11}, 0}}},
+    {{32, 128, 4096, 8, 0, 0}, {6.4e10, 1e11, 3e10, 128}, 0.125, 1, {{4.0, 0.25, {2e10, 4e11, 1e11}, 0}}},
+    {{0, 128, 100, 1, 4, 85}, {2.4e10, 5e10, 1e9, 40}, 0.5, 2, {{1.25, 0.05, {2e10, 4e11, 1e11}, 2}, {1.0, 0.04, {2.5e10, 4e11, 1e11}, 1.8}}},
 };
 enum { T_BENCH_GOLDEN = sizeof t_bench_golden / sizeof *t_bench_golden };
 
@@ -22,6 +23,7 @@ static bench_row t_bench__row(const t_bench_case *c, double *ns, double *ts) {
                    .model_type = "llama 1.1B a|b \xc3\xa9", .type_k = "q8_0", .type_v = "f16", .level = "avx2", .repack = "on",
                    .test_time = "2026-08-01T12:00:00Z", .model_bytes = 667814528, .model_weights = 1100048384, .n_batch = 2048, .n_ubatch = 512,
                    .n_threads = 2, .n_prompt = c->t.n_prompt, .n_gen = c->t.n_gen, .n_depth = c->t.n_depth, .n_seq = c->t.n_seq,
+                   .n_guess = c->t.n_guess, .chance = c->t.chance / 100.0, .draft_file = c->t.n_guess ? "a \"draft\".gguf" : "",
                    .peak_bytes = 715653120, .others = c->others};
     bench__figures(&r, &c->t, &c->w, c->s, c->n, ns, ts);
     return r;
@@ -32,6 +34,7 @@ static void t_bench_forms(void) {
         {BENCH_MD, "md"}, {BENCH_CSV, "csv"}, {BENCH_JSON, "json"}, {BENCH_JSONL, "jsonl"}};
     bench_opts o = bench_defaults;
     o.type_k = (bench_list){1, {K_Q8_0}};             /* not the default: the table shows it */
+    o.guess = (bench_list){2, {0, 4}};
     for (size_t f = 0; f < sizeof forms / sizeof *forms; f++) {
         str  s = {0};
         char path[64];
@@ -78,12 +81,13 @@ static void t_bench_statistics(void) {
 
 static void t_bench_labels(void) {
     static const struct { bench_test t; const char *want; } cases[] = {
-        {{512, 0, 0, 1}, "pp512"}, {{0, 128, 0, 1}, "tg128"}, {{512, 128, 0, 1}, "pp512+tg128"}, {{512, 0, 4096, 1}, "pp512 @ d4096"},
-        {{0, 128, 0, 8}, "tg128 x8"}, {{1, 2, 3, 4}, "pp1+tg2 x4 @ d3"},
+        {{512, 0, 0, 1, 0, 0}, "pp512"}, {{0, 128, 0, 1, 0, 0}, "tg128"}, {{512, 128, 0, 1, 0, 0}, "pp512+tg128"}, {{512, 0, 4096, 1, 0, 0}, "pp512 @ d4096"},
+        {{0, 128, 0, 8, 0, 0}, "tg128 x8"}, {{1, 2, 3, 4, 0, 0}, "pp1+tg2 x4 @ d3"},
+        {{0, 128, 0, 1, 4, 80}, "tg128 k4 a80"}, {{0, 128, 4096, 1, 16, 0}, "tg128 k16 a0 @ d4096"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         str s = {0};
-        bench__label(cases[i].t.n_prompt, cases[i].t.n_gen, cases[i].t.n_seq, cases[i].t.n_depth, &s);
+        bench__label(&cases[i].t, &s);
         EQ_STR(s.p, cases[i].want);
         str_drop(&s);
     }
@@ -91,7 +95,10 @@ static void t_bench_labels(void) {
 
 static void t_bench_tests(void) {
     const bench_opts o = {.prompt = {3, {512, 0, 16}}, .gen = {2, {128, 0}}, .pair = {4, {8, 4, 2, 0}}, .seqs = {2, {1, 4}}, .depth = {2, {0, 100}}};
-    static const bench_test want[] = {{512, 0, 7, 1}, {16, 0, 7, 1}, {0, 128, 7, 1}, {0, 128, 7, 4}, {8, 4, 7, 1}, {8, 4, 7, 4}, {2, 0, 7, 1}, {2, 0, 7, 4}};
+    static const bench_test want[] = {
+        {512, 0, 7, 1, 0, 0}, {16, 0, 7, 1, 0, 0}, {0, 128, 7, 1, 0, 0}, {0, 128, 7, 4, 0, 0},
+        {8, 4, 7, 1, 0, 0},   {8, 4, 7, 4, 0, 0},  {2, 0, 7, 1, 0, 0},   {2, 0, 7, 4, 0, 0},
+    };
     bench_test t;
     int        n = 0;
     for (; bench__test_at(&o, 7, n, &t); n++)
@@ -101,8 +108,37 @@ static void t_bench_tests(void) {
     EQ_INT(x.len, 612);
     EQ_INT(x.n_seq, 4);
     EQ_INT(x.all, 612 + 3 * 228);                     /* three sequences go no further than the decode at depth 100 */
+    EQ_INT(x.rows, 4);
     const bench_opts none = {.prompt = {1, {0}}, .gen = {1, {0}}, .seqs = {1, {1}}, .depth = {1, {0}}};
     CHECK(!bench_any(&none) && bench_any(&o) && bench_any(&bench_defaults));
+}
+
+/* Tests with guesses stand behind the decode that they are compared with, for one sequence whatever the others have. */
+static void t_bench_tests_guessing(void) {
+    const bench_opts o = {.prompt = {1, {9}}, .gen = {3, {128, 0, 6}}, .pair = {2, {8, 4}}, .seqs = {1, {3}}, .depth = {1, {5}},
+                          .guess = {3, {0, 2, 64}}, .chance = {2, {0, 100}}};
+    static const bench_test want[] = {
+        {9, 0, 5, 1, 0, 0},     {0, 128, 5, 3, 0, 0}, {0, 128, 5, 1, 2, 0},  {0, 128, 5, 1, 2, 100},
+        {0, 128, 5, 1, 64, 0},  {0, 128, 5, 1, 64, 100}, {0, 6, 5, 3, 0, 0}, {0, 6, 5, 1, 2, 0},
+        {0, 6, 5, 1, 2, 100},   {0, 6, 5, 1, 64, 0},  {0, 6, 5, 1, 64, 100}, {8, 4, 5, 3, 0, 0},
+    };
+    bench_test t;
+    int        n = 0;
+    for (; bench__test_at(&o, 5, n, &t); n++)
+        if (n < (int)(sizeof want / sizeof *want)) EQ_MEM(&t, &want[n], sizeof t);
+    EQ_INT(n, sizeof want / sizeof *want);
+    const bench_extent x = bench__extent(&o);
+    EQ_INT(x.rows, 65);
+    EQ_INT(x.n_seq, 3);
+    CHECK(bench_guesses(&o) && !bench_guesses(&bench_defaults));
+    bench_opts other = o;
+    other.gen = (bench_list){2, {6, 3}};              /* no step has rows behind the test's end */
+    EQ_INT(bench__extent(&other).rows, 6);
+    other.gen = (bench_list){1, {0}};
+    CHECK(!bench_guesses(&other));
+    other = o;
+    other.guess = (bench_list){2, {0, 0}};
+    CHECK(!bench_guesses(&other));
 }
 
 /* A job over a tiny model, as bench__open makes it. */
@@ -112,6 +148,7 @@ static bool t_bench__open(bench_job *j, const char *name, const bench_opts *o, b
     snprintf(path, sizeof path, "tests/data/tiny/%s.gguf", name);
     *j = (bench_job){.o = o, .fo = &fwd_defaults, .ko = &kv_defaults, .set = set};
     if (!CHECKF(gguf_open(&j->g, path, &e), "%s", e.text)) return false;
+    if (o->draft && !CHECKF(gguf_open(&j->draft_g, o->draft, &e), "%s", e.text)) return false;
     const bench_extent x = bench__extent(o);
     return CHECKF(bench__open(j, &x, &e), "%s", e.text);
 }
@@ -120,13 +157,14 @@ static void t_bench__close(bench_job *j) {
     mem_free(j->machine.of);
     bench__close(j);
     gguf_close(&j->g);
+    if (j->draft_g.path) gguf_close(&j->draft_g);
 }
 
 /* Every position of every sequence is computed once, in order; logits are asked for where llama-bench asks. */
 static void t_bench_rows(void) {
     static const struct { bench_test t; int batch, ubatch, steps, asks; } cases[] = {
-        {{9, 0, 0, 1}, 2048, 512, 1, 1},  {{9, 0, 5, 1}, 2048, 4, 3, 1}, {{9, 0, 0, 1}, 4, 512, 3, 3}, {{9, 0, 0, 1}, 8, 4, 3, 2},
-        {{0, 3, 2, 1}, 2048, 512, 3, 3},  {{0, 3, 0, 4}, 2048, 2, 3, 12}, {{5, 2, 1, 3}, 2048, 4, 6, 9}, {{1, 1, 0, 4}, 1, 1, 5, 8},
+        {{9, 0, 0, 1, 0, 0}, 2048, 512, 1, 1},  {{9, 0, 5, 1, 0, 0}, 2048, 4, 3, 1}, {{9, 0, 0, 1, 0, 0}, 4, 512, 3, 3}, {{9, 0, 0, 1, 0, 0}, 8, 4, 3, 2},
+        {{0, 3, 2, 1, 0, 0}, 2048, 512, 3, 3},  {{0, 3, 0, 4, 0, 0}, 2048, 2, 3, 12}, {{5, 2, 1, 3, 0, 0}, 2048, 4, 6, 9}, {{1, 1, 0, 4, 0, 0}, 1, 1, 5, 8},
     };
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         const bench_test *t = &cases[c].t;
@@ -166,7 +204,7 @@ static void t_bench_rows(void) {
 static void t_bench_work(void) {
     static const char *const names[] = {"llama", "llama_mha", "qwen3_q8_0", "llama_q4_k_m", "llama_moe", "qwen2moe", "llama_moe_q4_0"};
     bench_opts               o = bench_defaults;
-    const bench_test         t = {0, 1, 6, 1};
+    const bench_test         t = {0, 1, 6, 1, 0, 0};
     o.prompt = (bench_list){1, {0}};
     o.gen = (bench_list){1, {1}};
     o.depth = (bench_list){1, {6}};
@@ -202,7 +240,7 @@ static void t_bench_work(void) {
 /* Prompts: the last layer goes on with the rows that ask, a window bounds the past, a run of rows reads its past once. */
 static void t_bench_work_prompt(void) {
     bench_opts       o = bench_defaults;
-    const bench_test t = {48, 0, 0, 1};
+    const bench_test t = {48, 0, 0, 1, 0, 0};
     bench_job        j;
     enum { R = 16 };                                  /* rows of a step: three, the last row of the last one asks */
     o.prompt = (bench_list){1, {48}};
@@ -242,7 +280,7 @@ static void t_bench_work_prompt(void) {
 /* Depths up and down, behind a window too: what was given back is computed again, and no row meets a block that is not there. */
 static void t_bench_depths(void) {
     static const char *const names[] = {"llama", "llama_window"};
-    static const bench_test  tests[] = {{8, 2, 0, 1}, {4, 2, 40, 3}, {0, 3, 10, 2}, {6, 0, 60, 1}, {2, 2, 0, 3}};
+    static const bench_test  tests[] = {{8, 2, 0, 1, 0, 0}, {4, 2, 40, 3, 0, 0}, {0, 3, 10, 2, 0, 0}, {6, 0, 60, 1, 0, 0}, {2, 2, 0, 3, 0, 0}};
     bench_opts               o = bench_defaults;
     o.prompt = (bench_list){0};
     o.gen = (bench_list){0};
@@ -256,10 +294,8 @@ static void t_bench_depths(void) {
         for (size_t k = 0; k < sizeof tests / sizeof *tests; k++) {
             const bench_test *t = &tests[k];
             bench_sample      s = {0};
-            for (int q = 0; q < t->n_seq; q++) {
-                CHECKF(bench__prepare_seq(&j, q, t, &e), "%s", e.text);
-                EQ_INT(j.seq[q]->n, bench__length(t));
-            }
+            CHECKF(bench__prepare(&j, t, &e), "%s", e.text);
+            for (int q = 0; q < t->n_seq; q++) EQ_INT(j.seq[q]->n, bench__length(t));
             CHECKF(bench__warm_up(&j, t, &e) && bench__once(&j, t, &s, &e), "%s, test %zu: %s", names[i], k, e.text);
             CHECK(s.all > 0 && s.first > 0 && s.first <= s.all);
             for (int q = 0; q < t->n_seq; q++) j.valid[q] = (int)bench__length(t);
@@ -268,10 +304,202 @@ static void t_bench_depths(void) {
     }
 }
 
+/* Options for tests of n tokens with up to 64 guesses behind up to 60 others, a draft beside or NULL. */
+static bench_opts t_bench__guessing(const char *draft, int n) {
+    bench_opts o = bench_defaults;
+    o.prompt = (bench_list){1, {0}};
+    o.gen = (bench_list){1, {n}};
+    o.depth = (bench_list){2, {0, 60}};
+    o.guess = (bench_list){1, {64}};
+    o.draft = draft;
+    return o;
+}
+
+/* Rounds against another count of them, from the same throws: steps and rows of both models. Every row's past has been run by
+ * the same model and not been cut off since, and the model runs every place that stays once. */
+static void t_bench_rounds(void) {
+    static const struct { int n, k, chance, steps, rows, drafts, read; } cases[] = {
+        {1, 4, 80, 1, 1, 0, 0},       {2, 4, 100, 1, 2, 1, 1},     {12, 1, 0, 12, 23, 11, 11},   {12, 1, 100, 6, 12, 6, 11},
+        {12, 4, 0, 12, 50, 38, 38},   {12, 4, 50, 6, 26, 20, 20},  {12, 4, 80, 3, 12, 9, 11},    {12, 4, 100, 3, 12, 9, 11},
+        {12, 64, 100, 1, 12, 11, 11}, {24, 3, 50, 14, 52, 38, 39}, {24, 8, 80, 6, 46, 40, 41},   {64, 4, 80, 19, 90, 71, 81},
+        {128, 16, 90, 15, 247, 232, 234},
+    };
+    static const char throws[] = "THHTHTTHHHTTHTTTHTTHTHTT";   /* places 1, 2, ...: H where an even chance is right */
+    const bench_test  even = {0, 1, 0, 1, 1, 50};
+    for (int i = 0; throws[i]; i++) EQ_INT(bench__right(&even, 1 + i), throws[i] == 'H');
+    for (size_t c = 0; c < 2 * sizeof cases / sizeof *cases; c++) {
+        const bool       drafted = c % 2;
+        const bench_test t = {0, cases[c / 2].n, 7, 1, cases[c / 2].k, cases[c / 2].chance};
+        const bench_opts o = t_bench__guessing(drafted ? "tests/data/tiny/qwen3.gguf" : NULL, t.n_gen);
+        bench_job        j;
+        if (!t_bench__open(&j, "llama", &o, (bench_setup){-1, 0, 2048, 4, 1, K_F16, K_F16})) return;
+        bench_round g = bench__begin(&t);
+        int         rows = 0, drafts = 0, read = 0, have[2] = {7, 7};
+        for (int n; (n = bench__round_rows(&j, &t, &g)) > 0; bench__round_on(&j, &t, &g)) {
+            const bool own = g.eng == j.eng;
+            const int  before = g.there;
+            CHECK(n <= g.eng->n_batch && (own ? n <= j.eng->max_out : n <= BENCH_LAG));
+            CHECK(g.eng->row[0].pos <= have[own]);
+            EQ_INT(g.eng->row[n - 1].pos, 7 + before + (own ? g.guesses : g.made));
+            for (int i = 0; i < n; i++) {
+                const fwd_row *r = &g.eng->row[i];
+                EQ_INT(r->pos, g.eng->row[0].pos + i);
+                CHECK(r->seq == (own ? j.seq[0] : j.draft_seq) && r->token >= 0 && r->token < g.eng->m.hp.n_vocab);
+                CHECK(r->logits == (own || i == n - 1) && r->pos < bench__length(&t));
+            }
+            if (own) EQ_INT(g.eng->row[0].pos, have[true]);
+            have[own] = g.eng->row[n - 1].pos + 1;
+            if (own) {                                /* what a round throws away is cut off both */
+                bench_round next = g;
+                bench__round_on(&j, &t, &next);
+                have[true] = 7 + next.there;
+                if (have[false] > have[true]) have[false] = have[true];
+                EQ_INT(next.read, drafted ? have[false] - 7 : 0);
+            }
+            *(own ? &rows : &read) += n;
+            drafts += !own;
+        }
+        EQ_INT(g.there, t.n_gen);
+        EQ_INT(g.steps, cases[c / 2].steps);
+        EQ_INT(rows, cases[c / 2].rows);
+        EQ_INT(drafts, drafted ? cases[c / 2].drafts : 0);
+        EQ_INT(read, drafted ? cases[c / 2].read : 0);
+        t_bench__close(&j);
+    }
+}
+
+/* Steps that n tokens take on average when each guess is right with chance p: behind `left` tokens to come. */
+static double t_bench__mean_steps(int n, int k, double p) {
+    double steps[513] = {0};
+    for (int left = 1; left <= n; left++) {
+        const int g = k < left - 1 ? k : left - 1;
+        steps[left] = 1;
+        for (int r = 0; r <= g; r++) steps[left] += pow(p, r) * (r < g ? 1 - p : 1) * steps[left - 1 - r];
+    }
+    return steps[n];
+}
+
+/* The throws are like chance, for few tokens too: a row shows what may be expected. */
+static void t_bench_coins(void) {
+    static const int lengths[] = {64, 96, 128, 256, 512}, guesses[] = {1, 2, 4, 8, 16};
+    engine           any = {0};
+    const bench_job  alone = {.eng = &any};
+    for (int l = 0; l < 5; l++)
+        for (int k = 0; k < 5; k++)
+            for (int chance = 0; chance <= 100; chance += 10) {
+                const bench_test t = {0, lengths[l], 0, 1, guesses[k], chance};
+                bench_round      g = bench__begin(&t);
+                for (g.eng = &any; g.there < t.n_gen;) bench__round_on(&alone, &t, &g);
+                const double want = t_bench__mean_steps(t.n_gen, t.n_guess, chance / 100.0), most = chance % 100 ? 0.12 : 1e-9;
+                CHECKF(fabs((double)g.steps / want - 1) <= most, "%d tokens, %d guesses at %d %%: %lld steps, expected about %.1f", t.n_gen,
+                       t.n_guess, chance, (long long)g.steps, want);
+            }
+}
+
+/* Bytes of a test with guesses against the directories of both models: all matrices once a step, a row of the embeddings for each
+ * row, and the keys and values of the past once a step. */
+static void t_bench_work_guessing(void) {
+    static const char *const names[] = {"tests/data/tiny/llama.gguf", "tests/data/tiny/llama_q4_k_m.gguf"};
+    bench_opts               o = t_bench__guessing(names[1], 24);
+    const bench_test         t = {0, 24, 7, 1, 3, 50};   /* 14 steps of 52 rows, 38 of the draft of 39: as in t_bench_rounds */
+    const double             steps[] = {14, 38}, rows[] = {52, 39};
+    bench_job                j;
+    double                   need = 0;
+    if (!t_bench__open(&j, "llama", &o, (bench_setup){-1, 2, 2048, 512, 1, K_F16, K_Q8_0})) return;
+    for (int who = 0; who < 2; who++) {
+        const gguf_file    *f = who ? &j.draft_g : &j.g;
+        const arch_hparams *hp = who ? &j.draft->m.hp : &j.eng->m.hp;
+        const bool          tied = !gguf_tensor_find(f, "output.weight");
+        double              past = 0;
+        for (uint64_t k = 0; k < f->n_tensor; k++) {
+            const gguf_tensor *m = &f->tensor[k];
+            const bool         embd = bytes_is(m->name, "token_embd.weight");
+            if (m->n_dims < 2) continue;
+            if (embd) need += rows[who] * (double)m->n_bytes / (double)m->dim[1];
+            if (!embd || tied) need += steps[who] * (double)m->n_bytes;
+        }
+        bench_round g = bench__begin(&t);
+        for (int n; (n = bench__round_rows(&j, &t, &g)) > 0; bench__round_on(&j, &t, &g))
+            if ((g.eng == j.draft) == who) past += g.eng->row[n - 1].pos + 1;
+        for (int il = 0; il < hp->n_layer; il++)
+            need += past * hp->layer[il].n_head_kv * (double)(k_kv_bytes(K_F16, hp->hd_k) + k_kv_bytes(K_Q8_0, hp->hd_v));
+    }
+    const bench_work w = bench__work(&j, &t);
+    CHECKF(fabs(w.bytes - need) < 0.5, "%.1f bytes, want %.1f", w.bytes, need);
+    EQ_INT((long long)w.steps, 14);
+    CHECK(w.i8 > 0 && w.f32 > 0);
+    const double       have = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
+    const double       most = fmin(0.95 * have / bench__position(&j, &j.eng->m.hp), INT_MAX);
+    const bench_extent x = {(int)most, 1, 1, (int64_t)most};
+    err_t              e = {0};
+    CHECK(bench__holds(&j, &j.eng->m.hp, NULL, &x, &e));
+    CHECK(most >= INT_MAX || (!bench__holds(&j, &j.eng->m.hp, &j.draft->m.hp, &x, &e) && e.code == EXIT_RESOURCE));
+    t_bench__close(&j);
+}
+
+/* Whether the draft's last logits in a test are those of a text read row by row up to there. */
+static bool t_bench__draft_agrees(bench_job *j, const bench_test *t) {
+    const size_t V = (size_t)j->draft->m.hp.n_vocab;
+    float       *last = mem_new(V, sizeof *last);
+    bench_round  g = bench__begin(t);
+    int          pos = -1;
+    memcpy(last, j->draft->f->logits, V * sizeof *last);
+    for (int n; (n = bench__round_rows(j, t, &g)) > 0; bench__round_on(j, t, &g))
+        if (g.eng == j->draft) pos = g.eng->row[n - 1].pos;
+    j->draft_valid = kv_truncate(j->draft_seq, 0);
+    for (int p = 0; p <= pos; p++) {
+        const fwd_row row = bench__row(j->draft, j->draft_seq, 0, p, true);
+        if (!CHECK(kv_reserve(j->draft_seq, p + 1) && fwd_step(j->draft->f, &row, 1))) break;
+    }
+    const bool same = pos < 0 ? t->n_gen == 1 : memcmp(last, j->draft->f->logits, V * sizeof *last) == 0;
+    mem_free(last);
+    return same;
+}
+
+/* A repetition with guesses ends with the logits of one without: whatever was cut off, behind a window too, every row met the past
+ * that belongs to it. So did those of the draft. */
+static void t_bench_guessing(void) {
+    static const char *const names[] = {"llama", "llama_window", "qwen2moe"};
+    static const char *const drafts[] = {NULL, "tests/data/tiny/llama.gguf", "tests/data/tiny/llama_window.gguf"};
+    static const bench_test  tests[] = {{0, 40, 60, 1, 3, 50}, {0, 40, 0, 1, 16, 80}, {0, 40, 60, 1, 64, 100}, {0, 40, 10, 1, 7, 0}, {0, 1, 5, 1, 4, 80}};
+    for (size_t i = 0; i < 9; i++) {
+        const bench_opts o = t_bench__guessing(drafts[i / 3], 40);
+        bench_job        j;
+        err_t            e = {0};
+        if (!t_bench__open(&j, names[i % 3], &o, (bench_setup){-1, 0, 2048, 7, 2, K_F16, K_F16})) return;
+        const size_t V = (size_t)j.eng->m.hp.n_vocab;
+        float       *plain = mem_new(V, sizeof *plain);
+        for (size_t k = 0; k < sizeof tests / sizeof *tests; k++) {
+            const bench_test *t = &tests[k], without = {0, t->n_gen, t->n_depth, 1, 0, 0};
+            bench_sample      s = {0};
+            CHECKF(bench__prepare(&j, &without, &e) && bench__once(&j, &without, &s, &e), "%s", e.text);
+            memcpy(plain, j.eng->f->logits, V * sizeof *plain);
+            CHECKF(bench__prepare(&j, t, &e) && bench__warm_up(&j, t, &e), "%s", e.text);
+            for (int rep = 0; rep < 2; rep++) {
+                s = (bench_sample){0};
+                if (!CHECKF(bench__prepare(&j, t, &e) && bench__plain(&j, t, &s, &e), "%s", e.text)) break;
+                EQ_INT(j.seq[0]->n, t->n_depth);
+                CHECK(s.plain > 0);
+                if (j.draft) EQ_INT(j.draft_seq->n, t->n_depth);
+                memset(j.eng->f->logits, 0, V * sizeof *plain);
+                if (!CHECKF(bench__once(&j, t, &s, &e), "%s", e.text)) break;
+                CHECK(s.all > 0 && s.first > 0 && s.first <= s.all);
+                EQ_INT(j.seq[0]->n, bench__length(t));
+                const float *last = j.eng->f->logits + (size_t)(j.eng->f->n_out - 1) * V;
+                CHECKF(memcmp(last, plain, V * sizeof *plain) == 0, "%s, draft %s, test %zu, repetition %d: other logits", names[i % 3],
+                       drafts[i / 3] ? drafts[i / 3] : "none", k, rep);
+            }
+            if (j.draft) CHECKF(t_bench__draft_agrees(&j, t), "%s, draft %s, test %zu: other logits of the draft", names[i % 3], drafts[i / 3], k);
+        }
+        mem_free(plain);
+        t_bench__close(&j);
+    }
+}
+
 /* Time that is counted by stage adds up, and counting changes no logit. */
 static void t_bench_stages(void) {
     bench_opts       o = bench_defaults;
-    const bench_test t = {16, 4, 0, 2};
+    const bench_test t = {16, 4, 0, 2, 0, 0};
     bench_job        j;
     bench_sample     s;
     err_t            e = {0};
@@ -282,7 +510,7 @@ static void t_bench_stages(void) {
         if (!t_bench__open(&j, moe ? "qwen2moe" : "llama", &o, (bench_setup){-1, 0, 2048, 512, 2, K_F16, K_F16})) return;
         const size_t n = (size_t)j.eng->m.hp.n_vocab * 2;
         float       *plain = mem_new(n, sizeof *plain);
-        for (int q = 0; q < 2; q++) CHECK(bench__prepare_seq(&j, q, &t, &e));
+        CHECK(bench__prepare(&j, &t, &e));
         CHECK(bench__once(&j, &t, &s, &e));
         memcpy(plain, j.eng->f->logits, n * sizeof *plain);
         j.eng->f->times = &j.times;
@@ -343,6 +571,11 @@ static void t_bench_run(void) {
     text = t_bench__run(&o, "tests/data/tiny/llama.gguf", &kv_defaults, -1, &ok, &e);
     CHECKF(!ok && e.code == EXIT_RESOURCE && strstr(e.text, "this machine has"), "%s", e.text);
     free(text);
+    o = t_bench__guessing("models/pip-draft-q8_0.gguf", 4);
+    text = t_bench__run(&o, "tests/data/tiny/llama.gguf", &kv_defaults, -1, &ok, &e);
+    CHECKF(!ok && e.code == EXIT_INPUT && strstr(e.text, "pip-draft-q8_0.gguf: not the vocabulary of tests/data/tiny/llama.gguf"), "%s", e.text);
+    EQ_STR(text, "");
+    free(text);
     g_interrupt = SIGINT;
     o = bench_defaults;
     text = t_bench__run(&o, "tests/data/tiny/llama.gguf", &kv_defaults, -1, &ok, &e);
@@ -379,6 +612,11 @@ static const t_case t_bench_cases[] = {
     {"bench_statistics", "mean and deviation", t_bench_statistics},
     {"bench_labels", "tests are called as llama-bench calls them", t_bench_labels},
     {"bench_tests", "lists become tests in order, and how much they need is known before", t_bench_tests},
+    {"bench_tests_guessing", "tests with guesses stand behind those without, with one sequence and rows that a step has room for", t_bench_tests_guessing},
+    {"bench_rounds", "rounds of guesses run the rows they should, of both models, and keep what the coins say", t_bench_rounds},
+    {"bench_coins", "few throws of the coins are already like chance", t_bench_coins},
+    {"bench_work_guessing", "bytes of a test with guesses are those of the tensors in both files, once a step", t_bench_work_guessing},
+    {"bench_guessing", "a decode with guesses ends with the logits of one without, behind a window too", t_bench_guessing},
     {"bench_rows", "every position is computed once, in order, and logits are asked for where they should be", t_bench_rows},
     {"bench_work", "bytes and products of a token are those of the tensors in the file", t_bench_work},
     {"bench_work_prompt", "those of a prompt too, behind a window and with few logits", t_bench_work_prompt},
