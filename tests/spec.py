@@ -369,7 +369,7 @@ def every_length():
     lines = greedy_lines(O.prompts, 100 if O.all else 40)
     want = unguessed(lines)
     for i, k in enumerate(some([*range(1, 17), 0])):
-        for j, source in enumerate(SOURCES if O.all else [SOURCES[i % 3]]):
+        for source in ("both", SOURCES[i % 2]) if O.all else [SOURCES[i % 3]]:
             width = WIDTHS[(i // 3) % 3] if not O.all else 32 // (k or 4)      # 32 guesses are most in a step of many texts
             held(want, lines, source, "-np", str(max(1, width)), k=k, timeout=3600)
 
@@ -491,7 +491,7 @@ def samplers():
         lines = [{"prompt": prompt(i + j)[:100], "max_tokens": 50, "seed": j, **({"logprobs": 5} if j % 2 else {})} for j in range(4)]
         want = unguessed(lines, *args, model=model)
         for s in sources:
-            held(want, lines, s, "-np", "4", *args, draft=draft, k=i % 11 + 2, model=model)
+            held(want, lines, s, "-np", "4", *args, draft=draft, k=i % 11 + 2, model=model, must="--stop" not in args)
 
 
 @case
