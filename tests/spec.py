@@ -395,7 +395,7 @@ def widths():
 @case
 def one_shot():
     """one run prints the same ids: every source, forced and measured lengths"""
-    for i in range(O.prompts if O.all else 3):
+    for i in some(range(O.prompts if O.all else 3), 3):
         runs = [(source, DRAFT, k) for k in (i % 16 + 1, 0) for source in ((SOURCES[i % 3],) if O.all else SOURCES)]
         held_alone(prompt(i), "-n", "100", "--temp", "0", *(("--ignore-eos",) if i % 4 else ()), runs=runs)
 
@@ -417,7 +417,7 @@ def drafts():
     lines = greedy_lines(60 if O.all else 8, 100 if O.all else 50) + sampled_lines(40 if O.all else 9, 30)
     greedy = [dict(x, ignore_eos=True) for x in lines[:8]]
     want, want_greedy = unguessed(lines), unguessed(greedy)
-    for i, (name, make) in enumerate(DRAFTS.items()):
+    for i, (name, make) in enumerate(some(DRAFTS.items(), 2)):
         for k in (1, 2, 4, 8, 16, 0) if O.all else ((1, 7, 16)[i % 3], 0):
             held(want, lines, "draft", "-np", str(max(1, 32 // (k or 4))), draft=make(), k=k, what=name, must=name not in MUTE, timeout=900)
         c = held(want_greedy, greedy, "draft", "-np", "4", draft=make(), k=4, what=name, must=name not in MUTE)
@@ -576,7 +576,7 @@ def ends():
 @case
 def shifted():
     """--context-shift: beyond a full context the ids stay the same, whatever was kept"""
-    for model, draft in (PIP, DRAFT), (PIP, PIP), (SMALL, SMALL), (SMALL, wrong(SMALL)):
+    for model, draft in some(((SMALL, wrong(SMALL)), (PIP, DRAFT), (PIP, PIP), (SMALL, SMALL)), 4):
         for c, keep in ((32, 0), (48, 4), (33, -1))[:1 if model == PIP and not O.all else 3]:
             for temp in ("0", "0.9")[:1 if model == PIP and not O.all else 2]:
                 runs = [("draft", draft, k) for k in ((1, 2, 5, 16, 0) if O.all else (3, 16))] + [("lookup", draft, 6), ("both", draft, 4)]
@@ -597,7 +597,7 @@ def pressure():
             for draft, k in ((SMALL, 1), (SMALL, 16), (wrong(SMALL), 16), (SMALL, 0)) if O.all else ((SMALL, 16), (wrong(SMALL), 5)):
                 held(want, lines, source, *config.split(), draft=draft, k=k, model=SMALL)
     _, s = told(lines, *PLAIN, "-np", "16", "--kv-block-size", "4", model=SMALL)
-    for share in (2, 4):
+    for share in () if stressed() else (2, 4):        # of what a run holds that makes no room before it has to
         room = ("--kv-mem", str(int(s["kv_bytes_peak"]) // share), "--kv-block-size", "4", "-np", "16")
         bounded = unguessed(lines, *room, model=SMALL)
         for source, k in ("draft", 16), ("both", 8), ("lookup", 16):
