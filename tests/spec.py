@@ -614,6 +614,7 @@ def kept_prompts():
     for source in SOURCES:
         for _ in range(2):
             held(want, lines, source, "--prompt-cache", tmp(source + ".cache"), k=4)
+    held_alone(prompt(4) * 2, "--prompt-cache", tmp("one.cache"), "-n", "60", "--temp", "0.7", "-s", "4", "--ignore-eos", runs=[(s, DRAFT, k) for s in SOURCES for k in (7, 0)])
     path, out = put("whole.jsonl", lines), tmp("out.jsonl")
     good("-m", PIP, "--batch", path, "-o", out, "-q", *PLAIN)
     whole = read(out)
