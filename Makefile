@@ -44,7 +44,7 @@ san: build/san/llmrun build/san/tests  ## every test under the address and undef
 tsan: build/tsan/tests
 	SHARED=$(SHARED) build/tsan/tests pool fwd quantize
 
-stress: build/test/tests llmrun build/stress/llmrun ## KV blocks of two tokens, prefill chunks of one, preemption at every step: steps, and every test of batch files
+stress: build/test/tests llmrun build/stress/llmrun ## KV blocks of two tokens, prefill chunks of one, preemption at every step: steps, and every test of batch files and of guesses
 	SHARED=$(SHARED) LLMRUN_STRESS=1 build/test/tests
 	$(PYTHON) tests/batch.py ./llmrun --stress build/stress/llmrun invariance
 	$(PYTHON) tests/batch.py build/stress/llmrun
