@@ -9141,7 +9141,7 @@ static void spec_propose(spec *sp, spec_seq **q, int n, int others) {
         spec__fade(&q[i]->rate[0][0], SPEC_SOURCES * SPEC_KINDS, 0.98f);
         spec__fade(q[i]->mean, SPEC_SOURCES, 0.98f);
     }
-    if (!n || !spec__near(&sp->cost, n)) return;   /* a step without guesses, to compare with */
+    if (!n || !(sp->o.least ? spec__cost(&sp->cost, n) > 0 : spec__near(&sp->cost, n))) return;   /* a step without guesses, to compare with */
     const double plain = spec__cost(&sp->cost, n), share = plain / n;
     sp->n_live = 0;
     for (int i = 0; i < n; i++) {

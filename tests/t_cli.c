@@ -181,7 +181,7 @@ static void t_cli_sampler_ranges(void) {
 
 static int t_cli__count(const char *text, const char *what) {
     int n = 0;
-    for (const char *p = text; (p = strstr(p, what)); p += strlen(what)) n++;
+    for (const char *p = text; (p = strstr(p, what)); p += strlen(what)) n += p[strlen(what)] != '-';   /* --lookup is not --lookup-cache */
     return n;
 }
 
