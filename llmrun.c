@@ -209,16 +209,25 @@ static void *mem_aligned(size_t n, size_t each) {
 
 static void mem_free(void *p) { free(p); }
 
-/* Whole pages, zero, large ones where the kernel gives them; a page is taken when it is first written. */
+/* Zeros, in large pages where the kernel gives them, so the first byte stands on the border of one; memory is taken as it is
+ * first written. */
+enum { MEM_LARGE = 2 << 20 };
+
+static size_t mem__large(size_t bytes) { return (bytes + MEM_LARGE - 1) & ~(size_t)(MEM_LARGE - 1); }
+
 static void *mem_pages(size_t bytes) {
-    void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (p == MAP_FAILED) die(EXIT_RESOURCE, "out of memory: %zu bytes", bytes);
-    madvise(p, bytes, MADV_HUGEPAGE);
-    return p;
+    const size_t whole = mem__large(bytes);
+    uint8_t     *all = mmap(NULL, whole + MEM_LARGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (bytes > SIZE_MAX / 2 || all == MAP_FAILED) die(EXIT_RESOURCE, "out of memory: %zu bytes", bytes);
+    const size_t before = mem__large((uintptr_t)all) - (uintptr_t)all;
+    if (before) munmap(all, before);
+    if (before < MEM_LARGE) munmap(all + before + whole, MEM_LARGE - before);
+    madvise(all + before, whole, MADV_HUGEPAGE);
+    return all + before;
 }
 
 static void mem_pages_free(void *p, size_t bytes) {
-    if (p) munmap(p, bytes);
+    if (p) munmap(p, mem__large(bytes));
 }
 
 /* --- bytes: a view, never owned --- */
@@ -3500,7 +3509,7 @@ typedef struct {
     int      n_in, n_out;
     size_t   row_bytes, mat_bytes;
     const float *scale;                               /* factor on each matrix's product, or NULL */
-    uint8_t *packed;                                  /* the rows in the other layout, NULL: there are none */
+    uint8_t *packed;                                  /* the rows in the other layout, in the model's `packs`; NULL: there are none */
     size_t   packed_bytes;                            /* of one matrix of them */
 } arch_mat;
 
@@ -3604,6 +3613,8 @@ typedef struct {
     float        rope_mscale;                         /* factor on cos and sin (YaRN) */
     int          n_in_max;                            /* longest row of a matrix */
     int          pack_il, pack_slot;                  /* how far model_pack() came */
+    uint8_t     *packs;                               /* addresses for all that it makes; memory comes as it is written */
+    size_t       packs_bytes, packs_used;
 } model;
 
 /* Overrides from the command line; 0 keeps what the file says. */
@@ -3631,16 +3642,8 @@ static arch_mat *model__mat(const model *m, int *il, int *slot, int *stack) {
     return (*il)++ == m->hp.n_layer ? (arch_mat *)&m->glob.output : NULL;
 }
 
-static void model__unpack(model *m) {
-    int il = 0, slot = 0, stack;
-    for (arch_mat *w; m->layer && (w = model__mat(m, &il, &slot, &stack));) {
-        mem_pages_free(w->packed, w->packed_bytes * (size_t)stack);
-        w->packed = NULL;
-    }
-}
-
 static void model_close(model *m) {
-    model__unpack(m);
+    mem_pages_free(m->packs, m->packs_bytes);
     mem_free(m->layer);
     mem_free(m->rope_freq);
     arch_drop(&m->hp);
@@ -3853,24 +3856,6 @@ static void model__pack_some(void *ctx, int ith) {
     }
 }
 
-/* Matrices of quantised rows that have the other layout go into it, the next ones until `most` bytes of the file's are done, each by the
- * threads that will read it, and their pages of the file are given back. Results are the same to the bit, however far it went.
- * True: there is more to do. An interrupt ends it between two matrices. */
-static bool model_pack(model *m, pool *p, size_t most) {
-    model__packing k = {.p = p};
-    for (size_t done = 0; done < most && !g_interrupt;) {
-        if (!(k.w = model__mat(m, &m->pack_il, &m->pack_slot, &k.stack))) return false;
-        const size_t each = k_pack_bytes(k.w->type, k.w->n_out, k.w->n_in), file = k.w->mat_bytes * (size_t)k.stack;
-        if (!each || each > SIZE_MAX / (size_t)k.stack) continue;
-        k.w->packed_bytes = each;
-        k.w->packed = mem_pages(each * (size_t)k.stack);
-        pool_run(p, model__pack_some, &k);
-        if (k.w->data != m->glob.tok_embd.data) gguf_forget(m->g, k.w->data, file);
-        done += file;
-    }
-    return m->pack_il <= m->hp.n_layer;
-}
-
 /* Bytes of the matrices in the file's layout, of those among them that are slow there, and what packing all of them takes. */
 typedef struct {
     uint64_t file, slow, packed;
@@ -3886,6 +3871,26 @@ static model_bytes model_weigh(const model *m) {
         b.packed += (uint64_t)k_pack_bytes(w->type, w->n_out, w->n_in) * (uint64_t)stack;
     }
     return b;
+}
+
+/* Matrices of quantised rows that have the other layout go into it, the next ones until `most` bytes of the file's are done, each by the
+ * threads that will read it, and their pages of the file are given back. Results are the same to the bit, however far it went.
+ * True: there is more to do. An interrupt ends it between two matrices. */
+static bool model_pack(model *m, pool *p, size_t most) {
+    model__packing k = {.p = p};
+    if (!m->packs && (m->packs_bytes = (size_t)model_weigh(m).packed)) m->packs = mem_pages(m->packs_bytes);
+    for (size_t done = 0; done < most && !g_interrupt;) {
+        if (!(k.w = model__mat(m, &m->pack_il, &m->pack_slot, &k.stack))) return false;
+        const size_t each = k_pack_bytes(k.w->type, k.w->n_out, k.w->n_in), file = k.w->mat_bytes * (size_t)k.stack;
+        if (!each) continue;
+        k.w->packed_bytes = each;
+        k.w->packed = m->packs + m->packs_used;
+        m->packs_used += each * (size_t)k.stack;
+        pool_run(p, model__pack_some, &k);
+        if (k.w->data != m->glob.tok_embd.data) gguf_forget(m->g, k.w->data, file);
+        done += file;
+    }
+    return m->pack_il <= m->hp.n_layer;
 }
 
 /* Everything model_open() checks, for --inspect. */
