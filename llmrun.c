@@ -6838,13 +6838,15 @@ static void engine__pack_now(engine *eng, const fwd_opts *fo) {
     if (engine__may_pack(fo) && eng->pack_bytes) model_pack(&eng->m, eng->p, SIZE_MAX);
 }
 
-/* Between two steps some more matrices go into their other layout, if the n tokens of the whole run repay it; where nobody said
- * how many they are (-1), once as many have passed as would have repaid half of it. */
-static void engine_pack(engine *eng, int64_t n, int64_t passed) {
-    if (!eng->may_pack) return;
+/* After a step that gave `fresh` tokens some more matrices go into their other layout, if the n tokens of the whole run repay it; where
+ * nobody said how many they are (-1), once as many have passed as would have repaid half of it. True: those were the last ones. */
+static bool engine_pack(engine *eng, int64_t n, int64_t passed, int64_t fresh) {
+    if (!eng->may_pack) return false;
     if (!eng->pack_worth) engine__plan_pack(eng);
-    if (n < 0 ? passed < eng->pack_worth / 2 : n < eng->pack_worth) return;
-    eng->may_pack = eng->pack_bytes && model_pack(&eng->m, eng->p, eng->pack_bytes);
+    if (n < 0 ? passed < eng->pack_worth / 2 : n < eng->pack_worth) return false;
+    const size_t most = fresh > GEN_PACK_STEPS ? SIZE_MAX : fresh > 1 ? eng->pack_bytes * (size_t)fresh : eng->pack_bytes;
+    eng->may_pack = eng->pack_bytes && model_pack(&eng->m, eng->p, most);
+    return !eng->may_pack;
 }
 
 static engine *engine__new(const gguf_file *g, const tok_vocab *v, const fwd_opts *fo, double t_start, err_t *e) {
@@ -8686,7 +8688,7 @@ enum {
     SPEC_COST = 64,                                   /* steps of up to so many rows are timed each for itself */
     SPEC_GRAM = 2,                                    /* tokens that a match has at least */
     SPEC_LONG = 64,                                   /* and at most: longer ones are as good */
-    SPEC_WALK = 32,                                   /* places that are looked at */
+    SPEC_WALK = 32,                                   /* places that are looked at, in a text and in finished ones */
     SPEC_PAST = 1 << 20,                              /* tokens of finished texts */
     SPEC_LEAD = 8,                                    /* tokens of the prompt that stand before them */
     SPEC_KINDS = 8,                                   /* degrees of sureness */
@@ -8828,16 +8830,23 @@ static void spec__took(spec_cost *c, int n, double seconds) {
 
 /* --- chances --- */
 
-/* Upper ends of the degrees of sureness, a match's length or a draft's probability, and what they are worth until that is known. */
-static const float spec_kinds[SPEC_SOURCES][SPEC_KINDS] = {{2, 3, 4, 6, 9, 15, 31, 1e9f}, {.1f, .2f, .35f, .5f, .7f, .85f, .95f, 1e9f}};
-static const float spec_hopes[SPEC_SOURCES][SPEC_KINDS] = {{.3f, .45f, .55f, .65f, .75f, .85f, .9f, .95f},
+/* What the degrees of sureness are worth until that is known. */
+static const float spec_hopes[SPEC_SOURCES][SPEC_KINDS] = {{.3f, .5f, .35f, .6f, .8f, .55f, .8f, .93f},
                                                            {.05f, .15f, .27f, .42f, .6f, .77f, .9f, .97f}};
 static const float spec_hope[SPEC_SOURCES] = {.6f, .7f};
 
-static int spec__kind(spec_source from, float sure) {
-    int k = 0;
-    while (k < SPEC_KINDS - 1 && sure > spec_kinds[from][k]) k++;
+/* Of a draft's guess, by its probability. */
+static int spec__kind(float sure) {
+    static const float upper[SPEC_KINDS - 1] = {.1f, .2f, .35f, .5f, .7f, .85f, .95f};
+    int                k = 0;
+    while (k < SPEC_KINDS - 1 && sure > upper[k]) k++;
     return k;
+}
+
+/* Of a guess that `same` of `all` places of the text agree on, where the longest match has `length` tokens. */
+static int spec__kind_of_match(int length, int same, int all) {
+    if (same < all) return 2 * same >= all;
+    return (all > 1 ? 5 : 2) + (length > 3) + (length > 9);
 }
 
 static double spec__rate(const spec_rate *own, const spec_rate *all, double hope) {
@@ -8904,38 +8913,62 @@ static void spec__text_drop(spec_text *t) {
     *t = (spec_text){0};
 }
 
-/* Where in `in` the longest end of `text` stands, the last such place: that of its last token; -1: nowhere. *length: tokens that
- * are the same. */
-static int spec__match(const spec_text *text, const spec_text *in, int *length) {
+typedef struct {                                      /* where the end of a text stands: its last token, tokens that are the same */
+    const spec_text *in;
+    int              at, same;
+} spec_place;
+
+/* Places in `in` where ends of `text` stand, the last ones first; how many. */
+static int spec__places(const spec_text *text, const spec_text *in, spec_place place[SPEC_WALK]) {
     const int n = text->n;
-    int       best = -1, walk = SPEC_WALK;
-    *length = 0;
-    if (n < SPEC_GRAM || in->n < SPEC_GRAM) return -1;
-    uint64_t h = 0;
+    int       found = 0, walk = SPEC_WALK;
+    uint64_t  h = 0;
+    if (n < SPEC_GRAM || in->n < SPEC_GRAM) return 0;
     for (int i = 1; i <= SPEC_GRAM; i++) h = rng_mix(h ^ (uint32_t)text->id[n - i]);
     for (int at = in->slot[h & (uint64_t)(in->cap - 1)]; at >= 0 && walk > 0; at = in->prev[at], walk--) {
         int same = 0;
         if (in == text && at == n - 1) continue;
-        while (same < SPEC_LONG && same <= at && same < n && in->id[at - same] == text->id[n - 1 - same] && in->id[at - same] >= 0) same++;
-        if (same >= SPEC_GRAM && same > *length) *length = same, best = at;
+        while (same < SPEC_LONG && same <= at && same < n && in->id[at - same] == text->id[n - 1 - same]) same++;
+        if (same >= SPEC_GRAM) place[found++] = (spec_place){in, at, same};
     }
+    return found;
+}
+
+/* Of n of them, at least one, the first that is longest. */
+static spec_place spec__longest(const spec_place *place, int n) {
+    spec_place best = place[0];
+    for (int i = 1; i < n; i++)
+        if (place[i].same > best.same) best = place[i];
     return best;
 }
 
-/* What followed there; a text that has come to its end there goes round. */
+/* Token k of what followed there, -1: none; the text itself has come to its end there and goes round. */
+static int32_t spec__after(const spec_seq *q, const spec_place *there, int k) {
+    const int next = there->at + 1 + k;
+    return next < there->in->n ? there->in->id[next] : there->in == &q->text ? q->id[next - there->in->n] : -1;
+}
+
+/* What followed where the longest end stood, the last time. Other places are asked where a good part of it stood as well: where they
+ * do not agree the text has taken several ways. */
 static void spec__look(spec *sp, spec_seq *q, int most) {
-    int             own, other, at = spec__match(&q->text, &q->text, &own);
-    const int       past = spec__match(&q->text, &sp->past, &other);
-    const spec_text *in = &q->text;
+    spec_place place[2 * SPEC_WALK];
+    int        n = spec__places(&q->text, &q->text, place), all = 0;
+    n += spec__places(&q->text, &sp->past, place + n);
+    if (!n) return;
+    const spec_place best = spec__longest(place, n);
+    for (int i = 0; i < n; i++)
+        if (2 * place[i].same >= best.same) place[all++] = place[i];
     q->from = SPEC_LOOKUP;
-    if (other > own) in = &sp->past, at = past, own = other;
-    for (double p = 1; at >= 0 && q->n < most; q->n++) {
-        const int     next = at + 1 + q->n;
-        const int32_t id = next < in->n ? in->id[next] : in == &q->text ? q->id[next - in->n] : -1;
+    for (double p = 1; q->n < most; q->n++) {
+        const int32_t id = spec__after(q, &best, q->n);
+        int           same = 0;
         if (id < 0 || tok_is_eog(sp->eng->v, id)) break;   /* behind an end there is nothing to guess */
+        for (int i = 0; i < all; i++)
+            if (spec__after(q, &place[i], q->n) == id) place[same++] = place[i];
         q->id[q->n] = id;
-        q->kind[q->n] = (uint8_t)spec__kind(SPEC_LOOKUP, (float)(own + q->n));
+        q->kind[q->n] = (uint8_t)spec__kind_of_match(best.same + q->n, same, all);
         q->p[q->n] = p *= spec__chance(sp, q, SPEC_LOOKUP, q->kind[q->n]);
+        all = same;
     }
 }
 
@@ -9047,7 +9080,7 @@ static bool spec__drafted(spec *sp, spec_seq *q) {
     const int32_t id = q->id[q->n];
     const bool    sure = q->sure >= sp->o.p_min || q->n < sp->o.least;
     if (id < 0 || tok_is_eog(sp->eng->v, id) || !sure) return false;
-    q->kind[q->n] = (uint8_t)spec__kind(SPEC_DRAFT, q->sure);
+    q->kind[q->n] = (uint8_t)spec__kind(q->sure);
     q->p[q->n] = (q->n ? q->p[q->n - 1] : 1) * spec__chance(sp, q, SPEC_DRAFT, q->kind[q->n]);
     q->n++;
     return true;
@@ -9197,10 +9230,11 @@ static void spec_time(spec *sp, int n, int rows, int tokens, double seconds) {
     sp->turns += n;
 }
 
-/* Seconds between two steps that would have passed without guesses too. */
-static void spec_aside(spec *sp, double seconds) {
+/* Seconds between two steps that would have passed without guesses too. anew: steps take another time from now on. */
+static void spec_aside(spec *sp, double seconds, bool anew) {
     sp->plain_s += seconds;
     sp->real_s += seconds;
+    if (anew) sp->cost = (spec_cost){0};
 }
 
 /* --- finished texts --- */
@@ -10043,8 +10077,8 @@ static bool sched_step(sched *sc, int64_t n_ahead, err_t *e) {
         spec_time(sc->guesser, (int)(sc->st.decode - decode), sc->n_rows, (int)(sc->st.written - written), clock_now() - begun);
     sched__dismiss(sc);
     const double packs = clock_now();
-    engine_pack(sc->eng, n_ahead, sc->st.written);
-    if (sc->guesser) spec_aside(sc->guesser, clock_now() - packs);
+    const bool packed = engine_pack(sc->eng, n_ahead, sc->st.written, sc->st.written - written);
+    if (sc->guesser) spec_aside(sc->guesser, clock_now() - packs, packed);
     return true;
 }
 

@@ -29,13 +29,15 @@ static void fz_hashes(const spec *sp, const gguf_file *g, uint8_t *p) {
 /* A text that ends as the past does at `at`: what is found is the same, and what followed it are tokens. */
 static void fz_guess(spec *sp, int at) {
     tok_ids ids = {0};
-    int     from = at, length;
+    int     from = at;
     while (from > 0 && at - from < 11 && sp->past.id[from - 1] >= 0) from--;
     for (int i = from; i <= at; i++) tok_ids_add(&ids, sp->past.id[i]);
     spec_seq *q = spec_seq_new(sp, &ids, NULL, NULL);
     spec__read(sp, q);
-    const int found = spec__match(&q->text, &sp->past, &length);
-    for (int i = 0; i < length; i++) ASSERT(sp->past.id[found - i] == ids.id[ids.n - 1 - (size_t)i]);
+    spec_place place[SPEC_WALK];
+    const int  n = spec__places(&q->text, &sp->past, place);
+    for (int k = 0; k < n; k++)
+        for (int i = 0; i < place[k].same; i++) ASSERT(sp->past.id[place[k].at - i] == ids.id[ids.n - 1 - (size_t)i]);
     spec__look(sp, q, SPEC_MOST);
     ASSERT(q->n >= 0 && q->n <= SPEC_MOST);
     for (int i = 0; i < q->n; i++) {

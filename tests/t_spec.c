@@ -180,6 +180,14 @@ static int t_spec_match(const spec_text *text, const spec_text *in, int *length)
     return best;
 }
 
+static int t_spec_found(const spec_text *text, const spec_text *in, int *length) {
+    spec_place       place[SPEC_WALK];
+    const int        n = spec__places(text, in, place);
+    const spec_place best = n ? spec__longest(place, n) : (spec_place){NULL, -1, 0};
+    *length = best.same;
+    return best.at;
+}
+
 static void t_spec_match_words(void) {
     static const struct { const char *text, *in; int at, length; } rows[] = {   /* in NULL: the text itself */
         {"", NULL, -1, 0}, {"a", NULL, -1, 0}, {"ab", NULL, -1, 0}, {"aa", NULL, -1, 0}, {"aaa", NULL, 1, 2},
@@ -191,7 +199,7 @@ static void t_spec_match_words(void) {
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         spec_text t = t_spec_letters(rows[i].text), in = t_spec_letters(rows[i].in ? rows[i].in : "");
-        int       length, at = spec__match(&t, rows[i].in ? &in : &t, &length);
+        int       length, at = t_spec_found(&t, rows[i].in ? &in : &t, &length);
         CHECKF(at == rows[i].at && length == rows[i].length, "\"%s\" in \"%s\": at %d, %d long, want %d, %d", rows[i].text,
                rows[i].in ? rows[i].in : "itself", at, length, rows[i].at, rows[i].length);
         spec__text_drop(&t);
@@ -200,7 +208,7 @@ static void t_spec_match_words(void) {
     spec_text t = {0};
     int       length;
     for (int i = 0; i < 3 * SPEC_LONG; i++) spec__text_add(&t, i % (SPEC_LONG + SPEC_LONG / 2));
-    EQ_INT(spec__match(&t, &t, &length), SPEC_LONG + SPEC_LONG / 2 - 1);
+    EQ_INT(t_spec_found(&t, &t, &length), SPEC_LONG + SPEC_LONG / 2 - 1);
     EQ_INT(length, SPEC_LONG);                        /* longer ones are as good */
     spec__text_drop(&t);
 }
@@ -220,7 +228,7 @@ static void t_spec_match_random(void) {
             bars += bar;
             for (int own = 0; own < 2 && (i < 50 || i % 16 == 0 || i == n - 1); own++) {
                 int       length, want_length;
-                const int want = t_spec_match(&t, own ? &t : &in, &want_length), at = spec__match(&t, own ? &t : &in, &length);
+                const int want = t_spec_match(&t, own ? &t : &in, &want_length), at = t_spec_found(&t, own ? &t : &in, &length);
                 if (!CHECKF(at == want && length == want_length, "round %d, %d tokens, own %d: at %d, %d long, want %d, %d", round,
                             i + 1, own, at, length, want, want_length))
                     goto out;
@@ -241,16 +249,20 @@ static void t_spec_match_random(void) {
 }
 
 static void t_spec_look(void) {
-    static const struct { const char *text, *past; int most; const char *want; int length; } rows[] = {
-        {"abcabcab", "", 12, "cabcabcabcab", 5}, {"abcabcab", "", 1, "c", 5}, {"abcabcab", "", 0, "", 0},
-        {"abcabcab", "", -5, "", 0}, {"aaa", "", 6, "aaaaaa", 2}, {"abxab", "", 6, "xabxab", 2},
-        {"abxyzab", "", 3, "xyz", 2}, {"abc", "", 8, "", 0}, {"a", "|ab", 8, "", 0}, {"ab", "|abcd", 8, "cd", 2},
-        {"ab", "|abcd|efgh", 8, "cd", 2}, {"ab", "|abcd|efgh", 1, "c", 2}, {"ab", "|xab|efgh", 8, "", 0},
-        {"ab", "|abcd.ef", 8, "cd", 2}, {"ab", "|ab.ef", 8, "", 2}, {"abc.ab", "", 8, "c", 2},   /* an end is no guess */
-        {"xabyxab", "|abzz", 3, "yxa", 3},            /* its own is the longer one */
-        {"abyxab", "|xabzz", 3, "zz", 3},             /* the finished text's is */
-        {"xabyxab", "|xabzz", 3, "yxa", 3},           /* equal: its own */
-        {"cdab", "|abef|abgh", 4, "gh", 2},           /* the last of equals */
+    static const struct { const char *text, *past; int most; const char *want, *kinds; } rows[] = {
+        {"abcabcab", "", 12, "cabcabcabcab", "333334444444"}, {"abcabcab", "", 1, "c", "3"}, {"abcabcab", "", 0, "", ""},
+        {"abcabcab", "", -5, "", ""}, {"aaa", "", 6, "aaaaaa", "223333"}, {"abxab", "", 6, "xabxab", "223333"},
+        {"abxyzab", "", 3, "xyz", "223"}, {"abc", "", 8, "", ""}, {"a", "|ab", 8, "", ""}, {"ab", "|abcd", 8, "cd", "22"},
+        {"ab", "|abcd|efgh", 8, "cd", "22"}, {"ab", "|abcd|efgh", 1, "c", "2"}, {"ab", "|xab|efgh", 8, "", ""},
+        {"ab", "|abcd.ef", 8, "cd", "22"}, {"ab", "|ab.ef", 8, "", ""}, {"abc.ab", "", 8, "c", "2"},   /* an end is no guess */
+        {"xabyxab", "|abzz", 3, "yxa", "133"},        /* its own is the longer one */
+        {"abyxab", "|xabzz", 3, "zz", "13"},          /* the finished text's is */
+        {"xabyxab", "|xabzz", 3, "yxa", "133"},       /* equal: its own */
+        {"cdab", "|abef|abgh", 4, "gh", "12"},        /* the last of equals */
+        {"abcabdab", "", 4, "dabd", "1233"},          /* after another way was taken before */
+        {"abcabcxab", "", 3, "cxa", "513"},           /* where both ways begin alike */
+        {"abcabcabdab", "", 2, "da", "02"},           /* the way of the fewest */
+        {"ab", "|abcdefghijkl|abcdefghijkl", 10, "cdefghijkl", "5566666677"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const spec_opts o = t_spec_opts(SPEC_MOST, 0);
@@ -265,7 +277,7 @@ static void t_spec_look(void) {
         spec__look(r->sp, q, rows[i].most);
         for (int k = 0; k < q->n; k++) {
             got[k] = (char)('a' + q->id[k] - T_SPEC_A);
-            EQ_INT(q->kind[k], spec__kind(SPEC_LOOKUP, (float)(rows[i].length + k)));
+            EQ_INT(q->kind[k], rows[i].kinds[k] - '0');
             p *= spec__chance(r->sp, q, SPEC_LOOKUP, q->kind[k]);
             NEAR(q->p[k], p, 1e-12);
         }
@@ -343,7 +355,7 @@ static void t_spec_past(void) {
         tok_ids   ids = t_spec_text_ids(i, 20);
         spec_text t = {0};
         for (int k = 0; k < 20; k++) spec__text_add(&t, ids.id[k]);
-        const int at = spec__match(&t, &sp.past, &length);
+        const int at = t_spec_found(&t, &sp.past, &length);
         known += length == 20;
         CHECKF(length == 20 || i < TEXTS - (SPEC_PAST / 2 / LENGTH - 1), "text %d of %d is gone: %d long", i, TEXTS, length);
         if (length == 20) EQ_INT(sp.past.id[at + 1], t_spec_token(i, 20));
@@ -468,12 +480,14 @@ static void t_spec_chance(void) {
             for (int i = 0; i < 2000; i++) spec__learn(&a.rate[from][kind], &sp.rate[from][kind], i % 10 < 7);
             NEAR(spec__chance(&sp, &a, from, kind), 0.7, 0.2);
         }
-    static const struct { spec_source from; float sure; int kind; } kinds[] = {
-        {SPEC_LOOKUP, 2, 0}, {SPEC_LOOKUP, 3, 1}, {SPEC_LOOKUP, 4, 2}, {SPEC_LOOKUP, 5, 3}, {SPEC_LOOKUP, 31, 6},
-        {SPEC_LOOKUP, 32, 7}, {SPEC_LOOKUP, 200, 7}, {SPEC_DRAFT, 0, 0}, {SPEC_DRAFT, .1f, 0}, {SPEC_DRAFT, .6f, 4},
-        {SPEC_DRAFT, .96f, 7}, {SPEC_DRAFT, 1, 7},
+    static const struct { float sure; int kind; } drafts[] = {{0, 0}, {.1f, 0}, {.11f, 1}, {.6f, 4}, {.95f, 6}, {.96f, 7}, {1, 7}};
+    for (size_t i = 0; i < sizeof drafts / sizeof *drafts; i++) EQ_INT(spec__kind(drafts[i].sure), drafts[i].kind);
+    static const struct { int length, same, all, kind; } matches[] = {
+        {2, 1, 3, 0}, {200, 1, 3, 0}, {2, 1, 2, 1}, {200, 31, 32, 1}, {2, 1, 1, 2}, {3, 1, 1, 2}, {4, 1, 1, 3}, {9, 1, 1, 3},
+        {10, 1, 1, 4}, {200, 1, 1, 4}, {3, 2, 2, 5}, {4, 3, 3, 6}, {9, 32, 32, 6}, {10, 2, 2, 7}, {200, 64, 64, 7},
     };
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) EQ_INT(spec__kind(kinds[i].from, kinds[i].sure), kinds[i].kind);
+    for (size_t i = 0; i < sizeof matches / sizeof *matches; i++)
+        EQ_INT(spec__kind_of_match(matches[i].length, matches[i].same, matches[i].all), matches[i].kind);
 }
 
 /* A step of a text that repeats itself: how many guesses are taken, and what came of the first `right` of them. */
@@ -669,7 +683,7 @@ static void t_spec_report(void) {
     NEAR(sp.draft_s, 0.125, 1e-12);
     NEAR(sp.real_s, 1.025, 1e-12);
     NEAR(sp.plain_s, 0.5 + 4 * 0.5, 1e-9);
-    spec_aside(&sp, 0.25);
+    spec_aside(&sp, 0.25, false);
     NEAR(sp.real_s, 1.275, 1e-12);
     NEAR(sp.plain_s, 2.75, 1e-9);
     sp.plain_s = 2 * sp.real_s;
@@ -685,6 +699,8 @@ static void t_spec_report(void) {
     spec_report(&sp, &s);
     EQ_STR(s.p, want);
     str_drop(&s);
+    spec_aside(&sp, 0, true);                         /* times of before say nothing */
+    NEAR(spec__cost(&sp.cost, 6), 0, 0);
 }
 
 /* --- the file of finished texts --- */
@@ -747,7 +763,7 @@ static void t_spec_round(void) {
     spec_text   t = {0};
     int         length;
     for (int k = 10; k < 30; k++) spec__text_add(&t, t_spec_token(2, k) % T_SPEC_VOCAB);
-    EQ_INT(spec__match(&t, &r->sp->past, &length), 2 * 41 + 1 + 29);
+    EQ_INT(t_spec_found(&t, &r->sp->past, &length), 2 * 41 + 1 + 29);
     EQ_INT(length, 20);
     spec__text_drop(&t);
     t_spec_close(r);

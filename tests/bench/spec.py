@@ -3,11 +3,12 @@
 
     python3 tests/gen/inflate.py models/pip-f16.gguf --like 1.1b -o big-f16.gguf && ./llmrun -m big-f16.gguf --quantize Q4_K_M -o big.gguf
     make bench-spec MODEL=big.gguf [DRAFT=models/pip-draft-q8_0.gguf] [PEERS=path/to/llama.cpp/build/bin] [SPEC="--rounds 3"]
-    python3 tests/bench/spec.py --model big.gguf --draft models/pip-draft-q8_0.gguf --only stories,loops,noise
+    python3 tests/bench/spec.py --model big.gguf --draft models/pip-draft-q8_0.gguf --only stories,copies,noise
 
   stories  beginnings of stories of models/train/world.py, continued at temperature 0.5; and greedy, the same greedily.
-  loops    text that repeats its prompt, greedy: Pip copies nothing at length when it is asked to, but falls into repetition when
-           it must not end. The prompt is a document of its world and what it said after it, up to there.
+  copies   text that repeats its prompt, greedy: Pip copies nothing at length when it is asked to, but falls into repetition when
+           it must not end. The prompt is a document of its world and what it said after it, up to there; what follows goes round.
+  loops    the same after documents that it goes on from now in one way, now in another.
   noise    the beginnings of stories at temperature 3 with every other sampler off, where nobody can guess.
 
 Prompts are taken in turn, and each is run in every way before the next one, forwards and backwards by turns, so that what is compared
@@ -33,7 +34,7 @@ import world
 
 med = statistics.median
 PLAIN = "plain"
-LEAD = 150                      # tokens of repetition in the prompts of loops
+LEAD = 150                      # tokens of repetition in the prompts of copies and loops
 HIGH_BYTES = range(131, 259)    # Pip's tokens of the bytes from 0x80 on: the server answers 500 in place of text that is no UTF-8
 
 
@@ -207,22 +208,24 @@ def story_prompts(o):
     return [world.story_prompt(seed) for seed in range(o.seed, o.seed + o.prompts)]
 
 
-# Documents of the test split after which Pip, greedy and without an end token, comes to say the same again and again.
-LOOPS = ("list", 7), ("sum", 1), ("record", 2), ("list", 8), ("sum", 2)
+# Documents of the test split after which Pip, greedy and without an end token, comes to say the same again and again, or nearly so.
+COPIES = ("list", 7), ("list", 12), ("sum", 11), ("sum", 2), ("sum", 3)
+LOOPS = ("list", 8), ("sum", 1), ("record", 2), ("record", 4), ("sum", 10)
 
 
-def loop_prompts(o):
+def repeating(o, documents):
     """Those documents with LEAD tokens of what the model makes of them: what follows repeats what stands there."""
     plain = Own(o)
-    return [begun + plain.text(begun, LEAD) for kind, seed in LOOPS[:o.prompts] for begun in [world.document(seed, "test", kind).text]]
+    return [begun + plain.text(begun, LEAD) for kind, seed in documents[:o.prompts] for begun in [world.document(seed, "test", kind).text]]
 
 
 def make_loads(o):
-    begun, looped = story_prompts(o), loop_prompts(o) if "loops" in o.only else []
+    begun, copied, looped = story_prompts(o), *(repeating(o, d) if name in o.only else [] for name, d in (("copies", COPIES), ("loops", LOOPS)))
     few = dict(drafts=o.draft_n[:1], ngrams=o.ngrams[:1])
     return {
         "stories": Load("stories, temperature 0.5", begun, o.new, ("draft", "both"), dict(drafts=o.draft_n, examples=True), temp=0.5),
         "greedy": Load("stories, greedy", begun, o.new, ("draft", "both"), dict(drafts=o.draft_n, examples=True), temp=0),
+        "copies": Load("copies, greedy", copied, o.new, ("lookup",), dict(ngrams=o.ngrams, examples=True), temp=0),
         "loops": Load("loops, greedy", looped, o.new, ("lookup",), dict(ngrams=o.ngrams, examples=True), temp=0),
         "noise": Load("temperature 3", begun, o.new, ("both", "lookup"), few, temp=3, top_k=0, top_p=1, min_p=0),
     }
@@ -285,7 +288,7 @@ class Rounds:
         return sum(getattr(x, field) for runs in self.runs[way] for x in runs) / len(self.runs[way])
 
     def label(self):
-        """The load's name, and for loops how much of the answers repeats their prompts."""
+        """The load's name, and for copies and loops how much of the answers repeats their prompts."""
         if self.load.theirs.get("drafts"):
             return self.load.name
         got = [(repeated(self.ways[0].ids(prompt), self.first[i]), len(self.first[i])) for i, prompt in enumerate(self.load.prompts)]
@@ -369,7 +372,7 @@ def options():
     ap.add_argument("--model", required=True, help="the target: inflated, see above")
     ap.add_argument("--draft", default=os.path.join(ROOT, "models", "pip-draft-q8_0.gguf"))
     ap.add_argument("--peers", default="", help="folder with llama-server and, where they were built, llama-speculative-simple and llama-lookup")
-    ap.add_argument("--only", default="stories,greedy,loops,noise", help="what to measure, with commas between (all)")
+    ap.add_argument("--only", default="stories,greedy,copies,loops,noise", help="what to measure, with commas between (all)")
     ap.add_argument("--threads", "-t", type=int, default=0, help="threads of all; by itself each takes its own default")
     ap.add_argument("--rounds", type=int, default=5)
     ap.add_argument("--peer-rounds", type=int, default=5, help="in how many of the rounds llama.cpp takes part (5)")
@@ -392,8 +395,8 @@ def options():
     except ValueError as e:
         ap.error(str(e))
     least = min([o.rounds, o.peer_rounds, o.prompts, o.new - 1, o.context] + [k for k, _ in o.draft_n])
-    if set(o.only) - {"stories", "greedy", "loops", "noise"} or least < 1 or any(len(x) != 2 for x in o.ngrams):
-        ap.error("expected --only stories,greedy,loops,noise, positive numbers, 2 new tokens or more, pairs of numbers in --ngrams")
+    if set(o.only) - {"stories", "greedy", "copies", "loops", "noise"} or least < 1 or any(len(x) != 2 for x in o.ngrams):
+        ap.error("expected --only stories,greedy,copies,loops,noise, positive numbers, 2 new tokens or more, pairs of numbers in --ngrams")
     return o
 
 
