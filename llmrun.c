@@ -216,9 +216,9 @@ enum { MEM_LARGE = 2 << 20 };
 static size_t mem__large(size_t bytes) { return (bytes + MEM_LARGE - 1) & ~(size_t)(MEM_LARGE - 1); }
 
 static void *mem_pages(size_t bytes) {
-    const size_t whole = mem__large(bytes);
-    uint8_t     *all = mmap(NULL, whole + MEM_LARGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (bytes > SIZE_MAX / 2 || all == MAP_FAILED) die(EXIT_RESOURCE, "out of memory: %zu bytes", bytes);
+    const size_t whole = bytes < SIZE_MAX / 2 ? mem__large(bytes) : SIZE_MAX / 2;
+    uint8_t     *all = mmap(NULL, whole + MEM_LARGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (all == MAP_FAILED) die(EXIT_RESOURCE, "out of memory: %zu bytes", bytes);
     const size_t before = mem__large((uintptr_t)all) - (uintptr_t)all;
     if (before) munmap(all, before);
     if (before < MEM_LARGE) munmap(all + before + whole, MEM_LARGE - before);
@@ -8830,7 +8830,8 @@ static void spec__took(spec_cost *c, int n, double seconds) {
 
 /* --- chances --- */
 
-/* What the degrees of sureness are worth until that is known. */
+/* What the degrees of sureness are worth until that is known: of a match, where few and where most places agree, for one place three
+ * lengths, for several that agree three; of a draft, by its probability. */
 static const float spec_hopes[SPEC_SOURCES][SPEC_KINDS] = {{.3f, .5f, .35f, .6f, .8f, .55f, .8f, .93f},
                                                            {.05f, .15f, .27f, .42f, .6f, .77f, .9f, .97f}};
 static const float spec_hope[SPEC_SOURCES] = {.6f, .7f};
@@ -8954,11 +8955,11 @@ static void spec__look(spec *sp, spec_seq *q, int most) {
     spec_place place[2 * SPEC_WALK];
     int        n = spec__places(&q->text, &q->text, place), all = 0;
     n += spec__places(&q->text, &sp->past, place + n);
+    q->from = SPEC_LOOKUP;
     if (!n) return;
     const spec_place best = spec__longest(place, n);
     for (int i = 0; i < n; i++)
         if (2 * place[i].same >= best.same) place[all++] = place[i];
-    q->from = SPEC_LOOKUP;
     for (double p = 1; q->n < most; q->n++) {
         const int32_t id = spec__after(q, &best, q->n);
         int           same = 0;
