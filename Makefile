@@ -36,13 +36,13 @@ run: llmrun                            ## build, and tell a story with the model
 test: llmrun build/test/tests replay   ## every test, in seconds; the last line counts them
 	@SHARED=$(SHARED) PYTHON=$(PYTHON) sh tests/run.sh ./llmrun build/test
 
-san: build/san/llmrun build/san/tests  ## every test under the address and undefined-behaviour sanitizers, pool, steps and quantiser under the thread sanitizer
+san: build/san/llmrun build/san/tests  ## every test under the address and undefined-behaviour sanitizers, pool, steps, quantiser, schedule and guesses under the thread sanitizer
 	@$(MAKE) --no-print-directory replay VARIANT=san
 	@SHARED=$(SHARED) PYTHON=$(PYTHON) LLMRUN_SLOW=20 sh tests/run.sh build/san/llmrun build/san
 	@$(MAKE) --no-print-directory tsan
 
 tsan: build/tsan/tests
-	SHARED=$(SHARED) build/tsan/tests pool fwd quantize
+	SHARED=$(SHARED) build/tsan/tests pool fwd quantize sched spec
 
 stress: build/test/tests llmrun build/stress/llmrun ## KV blocks of two tokens, prefill chunks of one, preemption at every step: steps, and every test of batch files and of guesses
 	SHARED=$(SHARED) LLMRUN_STRESS=1 build/test/tests

@@ -66,6 +66,7 @@ static void fz_prompt(store *s, int64_t i) {
     if (kv_reserve(q, n + 2)) {
         kv_claim(q, ids);
         kv_touch(q, got);
+        for (int b = got / FZ_BLOCK; b * FZ_BLOCK < n + 2; b++) memset(kv__block(&kv->group[0], q->table[0][b]), 0, kv->group[0].block_bytes);
         kv_settle(kv, i % 7 != 6);
     }
     kv_seq_free(q);
