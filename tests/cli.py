@@ -7,7 +7,7 @@ Needs the shared data (env SHARED, else ../shared beside the repository). One li
 LLMRUN_SLOW=N stretches every time limit N times, for builds under a sanitizer.
 """
 import array, csv, fcntl, json, math, os, pty, re, resource, shutil, signal, struct, subprocess, sys, tempfile, threading, time
-from kit import CASES, Skip, case, check, one_line
+from kit import Skip, case, check, one_line, walk
 
 HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SHARED = os.environ.get("SHARED") or os.path.join(HERE, "..", "shared")
@@ -1662,24 +1662,9 @@ def bench_peer():
 
 
 def main():
-    wanted, counts = sys.argv[2:], {"ok": 0, "FAIL": 0, "skip": 0}
     if not os.access(BIN, os.X_OK):
         sys.exit("usage: cli.py BINARY [WORD ...]: cannot run %s" % BIN)
-    for f in CASES:
-        if wanted and not any(w in f.__name__ for w in wanted):
-            continue
-        t0, state, why = time.time(), "ok", f.__doc__
-        try:
-            f()
-        except Skip as e:
-            state, why = "skip", str(e)
-        except (AssertionError, OSError, ValueError, KeyError, subprocess.TimeoutExpired) as e:
-            state, why = "FAIL", "%s (%s: %s)" % (f.__doc__, type(e).__name__, e)
-        counts[state] += 1
-        print("%-4s  %s: %s (%.1f s)" % (state, f.__name__, why, time.time() - t0), flush=True)
-    shutil.rmtree(TMP, ignore_errors=True)
-    print("cli: %d passed, %d failed, %d skipped" % (counts["ok"], counts["FAIL"], counts["skip"]))
-    sys.exit(counts["FAIL"] > 0)
+    sys.exit(walk("cli", sys.argv[2:], TMP))
 
 
 main()
