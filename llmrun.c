@@ -3922,7 +3922,7 @@ static uint64_t model_kv_bytes(const arch_hparams *hp, uint32_t type_k, uint32_t
  *   K and V of quantised types are stored spread (k_spread): whoever writes spreads them, whoever reads spreads Q and the output.
  *   Layers of another geometry (latent K/V, K/V shared between layers) are another group with its own block size; a
  * recurrent layer keeps a state per sequence, and its snapshots hang on block numbers as K and V do.
- * Door: kv_new, kv_most, kv_free, kv_seq_new, kv_seq_free, kv_fork, kv_reserve, kv_truncate, kv_seq_blocks,
+ * Door: kv_new, kv_most, kv_free, kv_seq_new, kv_seq_free, kv_fork, kv_reserve, kv_require, kv_full, kv_truncate, kv_seq_blocks,
  * kv_blocks, kv_store_at, kv_touch, kv_bytes_peak; kv_share, kv_adopt, kv_claim, kv_settle, kv_room, kv_held;
  * kv_know, kv_fetcher, kv_next, kv_node_tokens, kv_bytes. */
 
@@ -4426,6 +4426,14 @@ static bool kv_reserve(kv_seq *s, int n) {
     else kv_truncate(s, s->n);
     return ok;
 }
+
+/* The words where it is too small for n tokens at once; false. */
+static bool kv_full(int n, err_t *e) {
+    return err_set(e, EXIT_RESOURCE, "the KV cache has no room for %d tokens (--kv-mem, --kv-blocks)", n);
+}
+
+/* kv_reserve where nothing can be freed: false with the error in e. */
+static bool kv_require(kv_seq *s, int n, err_t *e) { return kv_reserve(s, n) || kv_full(n, e); }
 
 /* --- blocks shared by what they hold --- */
 
@@ -6984,8 +6992,7 @@ static bool gen_step_rows(engine *eng, int n, int n_out, long long last, float *
 
 /* Runs ids[from, to), each of which asks for logits, as one step behind what the sequence holds. False: an error in e, or an interrupt. */
 static bool gen__step(engine *eng, kv_seq *seq, const int32_t *ids, int from, int to, float **logits, err_t *e) {
-    if (!kv_reserve(seq, to))
-        return err_set(e, EXIT_RESOURCE, "the KV cache has no room for %d tokens (--kv-mem, --kv-blocks)", to);
+    if (!kv_require(seq, to, e)) return false;
     for (int i = from; i < to; i++) eng->row[i - from] = (fwd_row){ids[i], i, seq, true};
     return gen_step_rows(eng, to - from, to - from, to - 1, logits, e);
 }
@@ -9787,7 +9794,7 @@ static void sched__decode(sched *sc) {
         if (!sched__decodes(sc, q)) continue;
         if (sched__reserve(sc, q, n)) sched__rows(sc, q, n - 1);
         else if (q->kv) {
-            err_set(&q->err, EXIT_RESOURCE, "the KV cache has no room for %d tokens (--kv-mem, --kv-blocks)", n);
+            kv_full(n, &q->err);
             sched__end(sc, q);
         }
         if (i < sc->n_run && sc->run[i] != q) i--;
@@ -9865,7 +9872,7 @@ static int sched__plan(sched *sc) {
         if (i > 0 || (i == 0 && sc->run[0]->over)) sched__preempt(sc, i);
         else {                                        /* the oldest alone, and it still does not fit */
             sched_seq *q = sc->run[0];
-            err_set(&q->err, EXIT_RESOURCE, "the KV cache has no room for %zu tokens (--kv-mem, --kv-blocks)", q->ids.n);
+            kv_full((int)q->ids.n, &q->err);
             sched__end(sc, q);
         }
     }
@@ -10913,7 +10920,7 @@ static bool calib__chunk(engine *eng, const int32_t *ids, int n, int32_t bos, er
     bool    ok = true;
     for (int at = 0, to; ok && at < n; at = to) {
         to = n - at > eng->n_batch ? at + eng->n_batch : n;
-        ok = kv_reserve(seq, to) || err_set(e, EXIT_RESOURCE, "the KV cache has no room for %d tokens (--kv-mem, --kv-blocks)", to);
+        ok = kv_require(seq, to, e);
         for (int i = at; i < to; i++) eng->row[i - at] = (fwd_row){i == 0 && bos >= 0 ? bos : ids[i], i, seq, false};
         ok = ok && fwd_step(eng->f, eng->row, to - at) != NULL;
         ok = ok && (gguf_alive(eng->g) ||
@@ -12195,7 +12202,7 @@ static bool round__step(round_job *j, const tok_ids *ids, int32_t bos, int n, er
     for (int c = 0; ok && c < n; c++) {
         const int32_t *from = ids->id + (size_t)c * all / (size_t)n * (size_t)chunk;
         seq[c] = kv_seq_new(j->kv);
-        ok = kv_reserve(seq[c], chunk) || err_set(e, EXIT_RESOURCE, "the KV cache has no room for %d tokens (--kv-mem, --kv-blocks)", chunk);
+        ok = kv_require(seq[c], chunk, e);
         for (int i = 0; i < chunk; i++) row[c * chunk + i] = (fwd_row){i == 0 && bos >= 0 ? bos : from[i], i, seq[c], false};
     }
     j->f->tap = &tap;
@@ -15198,11 +15205,6 @@ static void bench__progress(const bench_test *t, const char *what, int i, int n)
     str_drop(&s);
 }
 
-static bool bench__reserve(kv_seq *seq, int n, err_t *e) {
-    return kv_reserve(seq, n) ||
-           err_set(e, EXIT_RESOURCE, "the KV cache has no room for %d tokens (--kv-mem, --kv-blocks)", n);
-}
-
 /* Tokens [*valid, depth) of seq, which is number s, untimed, and room for the test behind them, touched. */
 static bool bench__fill(const bench_job *j, engine *eng, kv_seq *seq, int s, int *valid, const bench_test *t, err_t *e) {
     float    *logits;
@@ -15212,11 +15214,11 @@ static bool bench__fill(const bench_job *j, engine *eng, kv_seq *seq, int s, int
     for (int from, n; (from = *valid) < t->n_depth; *valid += n) {
         n = t->n_depth - from < step ? t->n_depth - from : step;
         bench__progress(t, "token", s * t->n_depth + from, t->n_seq * t->n_depth);
-        if (!bench__reserve(seq, from + n, e)) return false;
+        if (!kv_require(seq, from + n, e)) return false;
         for (int i = 0; i < n; i++) eng->row[i] = bench__row(eng, seq, s, from + i, false);
         if (!gen_step_rows(eng, n, 0, from + n - 1, &logits, e)) return false;
     }
-    if (!bench__reserve(seq, len, e)) return false;
+    if (!kv_require(seq, len, e)) return false;
     kv_touch(seq, t->n_depth);
     return true;
 }
@@ -15236,7 +15238,7 @@ static bool bench__prepare(bench_job *j, const bench_test *t, err_t *e) {
 /* Room for the step that comes, the draft's for all of its round: behind a window it could not be cut back otherwise. */
 static bool bench__round_room(const bench_job *j, const bench_test *t, const bench_round *g, err_t *e) {
     const int to = t->n_depth + g->there + g->guesses;
-    return g->eng == j->draft ? bench__reserve(j->draft_seq, to, e) : bench__reserve(j->seq[0], to + 1, e);
+    return g->eng == j->draft ? kv_require(j->draft_seq, to, e) : kv_require(j->seq[0], to + 1, e);
 }
 
 static void bench__round_cut(const bench_job *j, const bench_test *t, const bench_round *g) {
@@ -15275,7 +15277,7 @@ static bool bench__warm_up(bench_job *j, const bench_test *t, err_t *e) {
 static bool bench__plain(bench_job *j, const bench_test *t, bench_sample *s, err_t *e) {
     const bench_test without = {0, t->n_gen, t->n_depth, 1, 0, 0};
     const int        n = t->n_gen < BENCH_PLAIN ? t->n_gen : BENCH_PLAIN;
-    if (!bench__reserve(j->seq[0], (int)bench__length(t), e)) return false;
+    if (!kv_require(j->seq[0], (int)bench__length(t), e)) return false;
     const double t0 = clock_now();
     for (int i = 0; i < n; i++) {
         int       asks;

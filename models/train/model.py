@@ -112,15 +112,18 @@ class Model(nn.Module):
             yield blk.gate_up, (self.cfg.n_ff, self.cfg.n_ff)
             yield blk.down, (self.cfg.n_embd,)
 
-    def hidden(self, ids, mask=None, pos=None, past=None):
-        """ids [B, T] -> [B, T, D] after the last norm; mask None means causal, else added to the scores [B, 1, T, T]"""
+    def hidden(self, ids, mask=None, pos=None, past=None, tap=None):
+        """ids [B, T] -> [B, T, D] after the last norm; mask None means causal, else added to the scores [B, 1, T, T].
+        With a tap also what stands after so many blocks, [B, T, D]."""
         cos, sin = self.cos[:ids.shape[1]], self.sin[:ids.shape[1]]
         if pos is not None:
             cos, sin = self.cos[pos][:, None], self.sin[pos][:, None]
-        x = F.embedding(ids, self.embd)
-        for blk in self.blocks:
+        x, tapped = F.embedding(ids, self.embd), None
+        for n, blk in enumerate(self.blocks, 1):
             x = blk(x, cos, sin, mask, past)
-        return rms_norm(x, self.out_norm)
+            tapped = x if n == tap else tapped
+        x = rms_norm(x, self.out_norm)
+        return x if tap is None else (x, tapped)
 
     def forward(self, ids, mask=None, pos=None, past=None):
         return F.linear(self.hidden(ids, mask, pos, past), self.embd)

@@ -135,6 +135,29 @@ def test_tasks():
         assert all(answers) and (name == "unknown" or len(set(answers)) > 1), name
 
 
+def test_mentions():
+    """What is said to be known where somebody is named agrees with a replay of the sentences before."""
+    compared = 0
+    for seed in range(200):
+        d = world.document(seed, "test", "qa" if seed % 2 else "story")
+        said = {end: (place, at) for end, place, at, _ in d.mentions}
+        reader, at = world.Reader(), 0
+        for s in world.sentences(d.text) + [None]:
+            end = d.text.index(s, at) + len(s) if s else len(d.text)
+            for stop in [e for e in said if at < e <= end]:
+                place, holder = said.pop(stop)
+                name = next(e for e in reader.people + list(reader.world.loc) + [None] if e is None or d.text[:stop].endswith(e))
+                if name is None:                        # nothing was said of it yet
+                    continue
+                known = reader.world.root(name)[0], reader.world.loc.get(name)
+                assert known == (place, holder), (d.text[:stop], known, place, holder)
+                compared += 1
+            at = end
+            assert s is None or reader.sentence(s), s
+        assert not said, (d.text, said)
+    assert compared > 2500, compared
+
+
 def digest():
     h = hashlib.sha256()
     for seed in range(300):
@@ -160,7 +183,7 @@ def main():
     """Every test, with the count that tests/run.sh adds up."""
     n = int(sys.argv[1]) if len(sys.argv) > 1 else 400
     failed = 0
-    todo = (test_templates, test_sentences, test_checker, lambda: test_stories(n), test_answers, test_tasks, test_determinism,
+    todo = (test_templates, test_sentences, test_checker, lambda: test_stories(n), test_answers, test_tasks, test_mentions, test_determinism,
             test_splits)
     for test in todo:
         try:

@@ -3,14 +3,16 @@
     python3 train.py --size target --out run/target.pt --minutes 90
     python3 train.py --size draft --teacher run/target.pt --out run/draft.pt --minutes 15
 
-The text is written while training runs, one document per seed, none used twice. A checkpoint holds everything that the next step
-depends on: `--resume` continues where the run stopped. The learning rate rises for a moment, stays, and falls to zero over
-the last part of the budget, so only the budget has to be known, not the speed of the machine.
+The text is written while training runs, one document per seed, none used twice. The world knows what its text only implies: where
+the person or the thing just named is. A linear head on a middle layer, thrown away afterwards, has to tell (States): a story names
+somebody thirty times and is asked about him once. A checkpoint holds everything that the next step depends on: `--resume`
+continues where the run stopped. The learning rate rises for a moment, stays, and falls to zero over the last part of the
+budget, so only the budget has to be known, not the speed of the machine.
 """
 import argparse
 import concurrent.futures
 import copy
-import math
+import dataclasses
 import os
 import sys
 import tempfile
@@ -22,6 +24,7 @@ import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
 import torch.nn.functional as F
+from torch import nn
 
 import judge
 import world
@@ -31,6 +34,21 @@ from tokenizer import EOT, Tokenizer
 HERE = os.path.dirname(os.path.abspath(__file__))
 RUNNING_EVERY = 8             # one plain document in so many joins the running text
 RUNNING_SKIP = ("chat",)      # kinds that never do: their control tokens are no plain text
+
+
+WHERE = {name: i for i, name in enumerate([None, "gone", *world.PHRASE, *world.NAMES, *world.BOXES, *world.CHESTS])}
+KEYS = ("x", "y", "doc", "z", "w", "a")     # of a batch
+NO_MENTION = (-1, -1, -1)
+BORDER = (EOT, False, NO_MENTION)
+
+
+def mention_classes(mentions):
+    """character after a name -> numbers of the place, of whom or what it is at, of the place at first"""
+    out = {}
+    for end, place, at, first in mentions:
+        at = at if at in WHERE else at.split()[-1]   # "red box"
+        out[end] = (WHERE[place], WHERE[at], WHERE[first])
+    return out
 
 
 class Packer:
@@ -47,15 +65,16 @@ class Packer:
     def restore(self, state):
         self.__dict__.update(copy.deepcopy(state))
 
-    def tokens(self, text, answers):
-        """(id, is part of an answer or ends one) for each token."""
-        out, spans = [], iter(sorted(answers))
+    def tokens(self, doc):
+        """(id, is part of an answer or ends one, classes of who is named up to here) for each token."""
+        out, spans, named = [], iter(sorted(doc.answers)), mention_classes(doc.mentions)
         span = next(spans, None)
-        for start, end, ids in self.tok.pieces(text):
+        for start, end, ids in self.tok.pieces(doc.text):
             while span and start > span[1]:
                 span = next(spans, None)
             inside = bool(span) and end > span[0] and start <= span[1]
-            out.extend((i, inside) for i in ids)
+            out.extend((i, inside, NO_MENTION) for i in ids[:-1])
+            out.append((ids[-1], inside, named.get(end, NO_MENTION)))
         return out
 
     def read_one(self):
@@ -64,19 +83,19 @@ class Packer:
         if doc.kind not in RUNNING_SKIP:
             self.n_plain += 1
             if self.n_plain % RUNNING_EVERY == 0:
-                self.running.extend(self.tokens(doc.text.rstrip("\n") + "\n\n", doc.answers))
+                self.running.extend(self.tokens(dataclasses.replace(doc, text=doc.text.rstrip("\n") + "\n\n")))
                 return
-        unit = self.tokens(doc.text, doc.answers)
+        unit = self.tokens(doc)
         if len(unit) < self.n_ctx:
-            self.pool.append([(EOT, False)] + unit + [(EOT, False)])
+            self.pool.append([BORDER] + unit + [BORDER])
 
     def row(self):
-        """(inputs, targets, weights, answer marks, document numbers), each n_ctx long"""
+        """As KEYS: inputs, targets, document numbers, classes of mentions, weights, answer marks, each n_ctx long"""
         while len(self.pool) < self.pool_size and len(self.running) < self.n_ctx:
             self.read_one()
         if len(self.running) >= self.n_ctx:
             cut, self.running = self.running[:self.n_ctx], self.running[self.n_ctx - 1:]
-            return self.finish([[(EOT, False)] + cut])
+            return self.finish([[BORDER] + cut])
         units, room = [self.pool.pop(0)], self.n_ctx
         room -= len(units[0]) - 1
         while True:                                   # the longest that still fits, the earliest of equals
@@ -88,19 +107,18 @@ class Packer:
             units.append(self.pool.pop(best))
 
     def finish(self, units):
-        x, y, w, a, d = [], [], [], [], []
+        x, y, d, z, w, a = [], [], [], [], [], []
         for number, unit in enumerate(units):
-            for (here, _), (there, answer) in zip(unit, unit[1:]):
-                x.append(here), y.append(there), a.append(float(answer)), d.append(number)
+            for (here, _, named), (there, answer, _) in zip(unit, unit[1:]):
+                x.append(here), y.append(there), d.append(number), z.append(named), a.append(float(answer))
                 w.append(self.answer_weight if answer else 1.0)
         pad = self.n_ctx - len(x)
         zeros = [0.0] * pad
-        return x + [EOT] * pad, y + [EOT] * pad, w + zeros, a + zeros, d + [len(units)] * pad
+        return x + [EOT] * pad, y + [EOT] * pad, d + [len(units)] * pad, z + [NO_MENTION] * pad, w + zeros, a + zeros
 
     def batch(self, n_rows):
-        rows = list(zip(*(self.row() for _ in range(n_rows))))
-        ints, floats = torch.tensor(rows[:2] + rows[4:]), torch.tensor(rows[2:4])
-        return {"x": ints[0], "y": ints[1], "doc": ints[2], "w": floats[0], "a": floats[1], "state": self.state()}
+        rows = zip(*(self.row() for _ in range(n_rows)))
+        return dict(zip(KEYS, map(torch.tensor, rows)), state=self.state())
 
 
 class Prefetch:
@@ -196,14 +214,33 @@ def doc_mask(doc):
     return torch.zeros(ok.shape, device=doc.device).masked_fill_(~ok, float("-inf"))[:, None]
 
 
-def data_loss(model, x, y, w, a, doc):
+class States(nn.Module):
+    """Reads from a middle layer, where a person or a thing has just been named, what the text implies about it: the place, whom
+    or what it is directly at, the place at first. Only training has it: that the model keeps these facts near the names is what
+    answers and stories are made from."""
+
+    def __init__(self, cfg, weight):
+        super().__init__()
+        self.tap, self.weight = 2 * cfg.n_layer // 3, weight
+        self.head = nn.Linear(cfg.n_embd, len(NO_MENTION) * len(WHERE), bias=False)
+        nn.init.zeros_(self.head.weight)
+
+    def loss(self, x, z):
+        """x [B, T, D] after block `tap`, z [B, T, 3] classes or -1 -> sum"""
+        logits = self.head(F.rms_norm(x, x.shape[-1:]))
+        return self.weight * F.cross_entropy(logits.view(-1, len(WHERE)).float(), z.flatten(), ignore_index=-1, reduction="sum")
+
+
+def data_loss(model, x, y, doc, z, w, a, states=None):
     """sums over the tokens: weighted loss, loss, loss of answers"""
-    logits = model(x, doc_mask(doc))
+    hidden, middle = model.hidden(x, doc_mask(doc), tap=states.tap if states else 0)
+    logits = F.linear(hidden, model.embd)
     ce = F.cross_entropy(logits.flatten(0, 1).float(), y.flatten(), reduction="none").view_as(w)
-    return (ce * w).sum(), (ce * (w > 0)).sum(), (ce * a).sum()
+    weighted = (ce * w).sum() + (states.loss(middle, z) if states else 0)
+    return weighted, (ce * (w > 0)).sum(), (ce * a).sum()
 
 
-def teacher_loss(model, x, y, w, a, doc, teacher, share=0.8):
+def teacher_loss(model, x, y, doc, z, w, a, teacher, share=0.8):
     """As data_loss; a share of the first is the distance from the teacher's distribution."""
     mask = doc_mask(doc)
     with torch.no_grad():
@@ -221,33 +258,37 @@ class Trainer:
         self.cfg = SIZES[args.size]
         self.tok = Tokenizer.load(args.tokenizer)
         self.model = Model(self.cfg, args.seed).to(self.dev)
+        self.teacher = load(args.teacher).to(self.dev) if args.teacher else None
+        self.states = None if self.teacher else States(self.cfg, args.state_weight).to(self.dev)
+        self.learning = list(self.model.parameters()) + list(self.states.parameters() if self.states else ())
         matrices = list(self.model.matrices())
         moved = {id(p) for p, _ in matrices}
         self.muon = Muon(matrices, team)
-        self.adam = torch.optim.AdamW([p for p in self.model.parameters() if id(p) not in moved], lr=args.lr_embd,
+        self.adam = torch.optim.AdamW([p for p in self.learning if id(p) not in moved], lr=args.lr_embd,
                                       betas=(0.9, 0.98), eps=1e-10, weight_decay=0.0, fused=True)
         self.packer = Packer(self.tok, self.cfg.n_ctx, "train", args.answer_weight, args.first_seed)
         self.step, self.tokens, self.spent = 0, 0, 0.0
         self.packer_state = self.packer.state()
-        self.teacher = load(args.teacher).to(self.dev) if args.teacher else None
         if args.init:
             import export                             # here, so that only what reads or writes GGUF needs that library
             export.fill(self.model, self.tok, args.init)
         if args.resume:
             self.restore(torch.load(args.resume, map_location=self.dev, weights_only=False))
-        self.loss = teacher_loss if self.teacher else data_loss
-        self.run_loss = torch.compile(self.loss) if args.compile else self.loss
+        loss = teacher_loss if self.teacher else data_loss
+        self.run_loss = torch.compile(loss) if args.compile else loss
         self.val = Packer(self.tok, self.cfg.n_ctx, "test", args.answer_weight).batch(12)
 
     def save(self):
         state = {"size": self.args.size, "cfg": vars(self.cfg), "model": self.model.state_dict(), "muon": self.muon.state(),
-                 "adam": self.adam.state_dict(), "packer": self.packer_state, "step": self.step, "tokens": self.tokens,
+                 "states": self.states and self.states.state_dict(), "adam": self.adam.state_dict(), "packer": self.packer_state, "step": self.step, "tokens": self.tokens,
                  "spent": self.spent}
         torch.save(state, self.args.out + ".tmp")
         os.replace(self.args.out + ".tmp", self.args.out)
 
     def restore(self, state):
         self.model.load_state_dict(state["model"])
+        if self.states:
+            self.states.load_state_dict(state["states"])
         self.muon.restore(state["muon"])
         self.adam.load_state_dict(state["adam"])
         self.packer.restore(state["packer"])
@@ -263,29 +304,28 @@ class Trainer:
         return rise * min(1.0, (1 - self.progress()) / self.args.decay)
 
     def slices(self, batch, n):
-        keys = ("x", "y", "w", "a", "doc")
         mine = self.team.mine(len(batch["x"]))
         for i in range(mine.start, mine.stop, n):
-            part = [batch[k][i:min(i + n, mine.stop)].to(self.dev) for k in keys]
-            yield part + ([self.teacher] if self.teacher else [])
+            yield [batch[k][i:min(i + n, mine.stop)].to(self.dev) for k in KEYS]
 
     def update(self, batch):
         """One step; (mean loss, mean loss of answers). The first process keeps the time for all."""
         sums, total = [0.0, 0.0], float(batch["w"].sum())
         for part in self.slices(batch, self.args.micro):
             with torch.autocast(self.dev, torch.bfloat16, enabled=self.dev == "cuda"):
-                weighted, plain, answers = self.run_loss(self.model, *part)
+                weighted, plain, answers = self.run_loss(self.model, *part, self.teacher or self.states)
             (weighted / total).backward()
             sums[0] += float(plain.detach())
             sums[1] += float(answers.detach())
-        plain, answers, self.spent = self.team.total([p.grad for p in self.model.parameters()],
+        plain, answers, self.spent = self.team.total([p.grad for p in self.learning],
                                                      sums + [0.0 if self.team.rank else self.before + time.monotonic() - self.clock])
         rate = self.rate()
         self.muon.step(self.args.lr * rate, momentum=0.85 + 0.10 * min(1.0, self.step / 200))
         for group in self.adam.param_groups:
             group["lr"] = self.args.lr_embd * rate
         self.adam.step()
-        self.model.zero_grad(set_to_none=True)
+        for p in self.learning:
+            p.grad = None
         n_real = int((batch["w"] > 0).sum())
         self.step, self.tokens, self.packer_state = self.step + 1, self.tokens + n_real, batch["state"]
         return plain / n_real, answers / max(1.0, float(batch["a"].sum()))
@@ -293,8 +333,8 @@ class Trainer:
     @torch.no_grad()
     def validate(self):
         sums = [0.0, 0.0]
-        for x, y, w, a, doc in (p[:5] for p in self.slices(self.val, self.args.micro)):
-            _, plain, answers = data_loss(self.model, x, y, w, a, doc)
+        for part in self.slices(self.val, self.args.micro):
+            _, plain, answers = data_loss(self.model, *part)
             sums[0] += float(plain)
             sums[1] += float(answers)
         plain, answers = self.team.total([], sums)
@@ -369,6 +409,7 @@ def options():
     ap.add_argument("--warmup", type=int, default=40, help="steps")
     ap.add_argument("--decay", type=float, default=0.6, help="last share of the budget, over which the rate falls to zero")
     ap.add_argument("--answer-weight", type=float, default=5.0)
+    ap.add_argument("--state-weight", type=float, default=3.0, help="of telling where those named are")
     ap.add_argument("--seed", type=int, default=1, help="of the initial weights")
     ap.add_argument("--first-seed", type=int, default=0, help="seed of the first document")
     ap.add_argument("--procs", type=int, default=2, help="processes that share the rows of a step")

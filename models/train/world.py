@@ -31,6 +31,7 @@ class Doc:
     kind: str
     text: str
     answers: list = field(default_factory=list)     # spans of the text that are exact answers, leading space included
+    mentions: list = field(default_factory=list)    # of mentions(): what is known where a person or a thing is named
 
 
 @dataclass
@@ -338,12 +339,14 @@ class Story:
         self.world = World()
         self.slots = Slots()
         self.out = []
+        self.before = []            # for each sentence what was where before it
         self.seen = set()
         self.used = set()
         self.log = []
         self.people = []
         self.things = []
         self.first = {}             # person -> first known place
+        self.strangers = []         # people and things that are asked for and never were there
         self.title = None
         self.hero = None
         self.topic = None
@@ -486,10 +489,10 @@ class Story:
 
     def apply(self, form, bind, text):
         get = bind.get
+        self.add(form.id, text)
         self.world.follow(form, bind)
         for log in form.logs:
             self.log.append(tuple(get(w, w) for w in log))
-        self.add(form.id, text)
         self.slots.after(form, bind)
         for s in form.people:
             name = bind[s]
@@ -500,6 +503,7 @@ class Story:
         self.used.add(form_id)
         self.seen.add(text)
         self.out.append(text)
+        self.before.append(dict(self.world.loc))
 
     def act(self, name):
         """Somebody does what people do at this place."""
@@ -1167,6 +1171,26 @@ def story_text(s, titled=False):
     return f"{s.title}\n\n{text}" if titled else text
 
 
+def mentions(s, text):
+    """Where a text that holds the story s, and questions about it after it, names a person or a thing: (character after the name,
+    the place where it is, whom or what it is directly at, where it was first), as far as the text before the sentence tells;
+    None stands for what is not known."""
+    out, at = [], text.index(s.out[0])
+    named = re.compile(r"\b(?:" + "|".join(s.people + s.things + s.strangers) + r")\b")
+    world, first, last = World(), {}, len(s.out)
+    for i in range(last + 1):
+        world.loc = s.before[i] if i < last else s.world.loc
+        for a in s.people:
+            if a not in first and world.loc.get(a) in PHRASE:
+                first[a] = world.loc[a]
+        end = text.index(s.out[i], at) + len(s.out[i]) if i < last else len(text)
+        for m in named.finditer(text, at, end):
+            e = m.group()
+            out.append((m.end(), world.root(e)[0], world.loc.get(e), first.get(e)))
+        at = end
+    return out
+
+
 # ===== reading stories
 
 SENTENCE_END = re.compile(r'[.!?]"?(?=\s+["A-Z]|\s*$)')
@@ -1461,10 +1485,11 @@ def ask_logic(s, found):
 
 def ask_unknown(s, found):
     if s.chance(0.5):
-        found("unknown", f"Where is {s.name_pool.pop()}?", "I do not know.")
+        s.strangers.append(s.name_pool.pop())
+        found("unknown", f"Where is {s.strangers[-1]}?", "I do not know.")
     else:
         x = s.any_thing()
-        s.things.pop()
+        s.strangers.append(s.things.pop())
         found("unknown", f"{s.pick(('Where is', 'Who has'))} the {x}?", "I do not know.")
 
 
@@ -1487,8 +1512,8 @@ def questions(s):
 
 HOPS = dict.fromkeys(ONE_HOP, 1)
 HOPS.update(two_hop=2, same_place=2, yesno=1, count=2, unknown=1)
-QUESTION_WEIGHT = {"where1": 4, "where_thing": 4, "holder": 4, "two_hop": 5, "colour": 1.4, "yesno": 3, "count": 1, "unknown": 2,
-                   "felt": 1.2, "first_place": 3, "same_place": 4, "who_did": 2}
+QUESTION_WEIGHT = {"where1": 4, "where_thing": 4, "holder": 4, "two_hop": 5, "colour": 1.4, "yesno": 5, "count": 1, "unknown": 4,
+                   "felt": 1.2, "first_place": 4, "same_place": 5, "who_did": 2}
 
 
 def choose_questions(s, n):
@@ -1523,27 +1548,28 @@ class Text:
         self.spans.append((self.size, self.size + len(text)))
         self.add(text)
 
-    def doc(self, kind):
-        return Doc(kind, "".join(self.parts), self.spans)
+    def doc(self, kind, story=None):
+        text = "".join(self.parts)
+        return Doc(kind, text, self.spans, mentions(story, text) if story else [])
 
 
 def write_story(rng):
     s = tell(rng)
     t = Text()
     t.add(story_text(s, rng.random() < 0.1) + "\n")
-    return t.doc("story")
+    return t.doc("story", s)
 
 
 def write_qa(rng):
     """Some of the stories are of a few steps only: whoever learns from them finds out sooner what a question asks for."""
-    s = quiz_story(rng, wander_briefly if rng.random() < 0.35 else None)
+    s = quiz_story(rng, wander_briefly if rng.random() < 0.15 else None)
     t = Text()
     t.add(story_text(s) + "\n")
-    for _, q, a in choose_questions(s, 3 + int(rng.random() * 6)):
+    for _, q, a in choose_questions(s, 4 + int(rng.random() * 7)):
         t.add(f"Question: {q}\nAnswer:")
         t.answer(" " + a)
         t.add("\n")
-    return t.doc("qa")
+    return t.doc("qa", s)
 
 
 # ===== sums
