@@ -423,27 +423,53 @@ static void str_json_raw(str *s, bytes b) { str__json(s, b, true); }
  * function; inside it, stages are separated by pool_barrier() and share work through pool_next(), a counter that
  * each barrier sets back to zero. Waiting spins for some tens of microseconds, then sleeps in the kernel, so that
  * two runs on the same cores do not starve each other. The number of threads never changes a result.
- * Door: pool_default_threads, pool_new, pool_free, pool_run, pool_barrier, pool_next. */
+ *   A thread whose CPU another process wants too is sent away for milliseconds every few milliseconds, and all others wait for the
+ * task in its hands. In a loose job (pool_run_loose) it goes by itself, between two tasks: it leaves the team, yields, and when it
+ * is back goes through the stages without work until it has caught up with the others. Such a job does all its work as tasks,
+ * nothing by the thread's number, and passes the same stages whatever the tasks do.
+ * Door: pool_default_threads, pool_new, pool_free, pool_run, pool_run_loose, pool_barrier, pool_next. */
 
+typedef struct pool pool;
+
+/* A thread of the team. */
 typedef struct {
+    _Alignas(64) pool *p;
+    int      ith;
+    uint32_t stage;                                   /* barriers of this job that it has passed */
+    bool     here;                                    /* a member of the team: barriers wait for it */
+    int      crowded;                                 /* jobs to come in which it takes its CPU for shared */
+    long     sent_away;                               /* how often the kernel has taken the CPU from it */
+    double   since, last;                             /* when it got the CPU, as far as it knows; its last task */
+} pool_seat;
+
+struct pool {
     _Alignas(64) _Atomic uint32_t epoch;              /* number of the job that workers run */
-    _Alignas(64) _Atomic uint32_t turn;               /* number of barriers passed */
-    _Alignas(64) _Atomic int arrived;                 /* threads at the current barrier */
+    _Alignas(64) _Atomic uint32_t turn;               /* the stage, for those who wait: the same as in `team` */
+    _Alignas(64) _Atomic uint64_t team;               /* stage << 32 | members at the barrier << 16 | members */
     _Alignas(64) _Atomic int next;                    /* next task of the current stage */
     _Alignas(64) _Atomic int asleep;                  /* threads inside futex */
+    _Alignas(64) _Atomic uint32_t home;               /* workers that are done with the job */
     int        n;                                     /* threads, the caller included */
     pthread_t *thread;
-    bool       quit;
+    pool_seat *seat;
+    bool       quit, loose;
     void (*fn)(void *ctx, int ith);
     void *ctx;
-} pool;
+};
 
-typedef struct {
-    pool *p;
-    int   ith;
-} pool__seat;
+static _Thread_local pool_seat *t_seat;               /* of this thread, in the job that it runs */
 
-enum { POOL_SPIN = 2000 };                            /* pauses before sleeping: about 50 microseconds */
+enum {
+    POOL_SPIN = 2000,                                 /* pauses before sleeping: about 50 microseconds */
+    POOL_NONE = INT_MAX,                              /* no task: this thread is behind the others */
+    POOL_CROWDED = 16,
+    POOL_MOST = 0xffff,                               /* threads that `team` can count */
+};
+
+static double pool_slice = 1.0e-3, pool_gap = 0.7e-3; /* seconds on a shared CPU; between tasks when sent away */
+
+static uint32_t pool__stage(uint64_t team) { return (uint32_t)(team >> 32); }
+static bool     pool__all_there(uint64_t team) { return (team >> 16 & 0xffff) == (team & 0xffff); }
 
 /* Returns once *word is no longer `old`. */
 static void pool__wait(pool *p, _Atomic uint32_t *word, uint32_t old) {
@@ -461,48 +487,115 @@ static void pool__advance(pool *p, _Atomic uint32_t *word) {
     if (atomic_load(&p->asleep)) syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 }
 
-/* Every thread of the running job calls it; what any wrote before is visible to all after. */
-static void pool_barrier(pool *p) {
-    uint32_t turn = atomic_load(&p->turn);
-    if (atomic_fetch_add(&p->arrived, 1) + 1 < p->n) {
-        pool__wait(p, &p->turn, turn);
-        return;
-    }
-    atomic_store(&p->arrived, 0);
+/* All members are at the barrier, so that nobody else changes `team` or `next`: on to the next stage. */
+static void pool__close(pool *p, uint64_t team) {
     atomic_store(&p->next, 0);
+    atomic_store(&p->team, (uint64_t)(pool__stage(team) + 1) << 32 | (team & 0xffff));
     pool__advance(p, &p->turn);
 }
 
+/* Back into the team, if that is in this thread's stage and not about to end it. */
+static bool pool__join(pool_seat *s) {
+    uint64_t team = atomic_load(&s->p->team);
+    while (pool__stage(team) == s->stage && !pool__all_there(team))
+        if (atomic_compare_exchange_weak(&s->p->team, &team, team + 1)) return s->here = true;
+    return false;
+}
+
+/* Out of it between two tasks, unless nobody else is left. */
+static void pool__leave(pool_seat *s) {
+    uint64_t team = atomic_load(&s->p->team);
+    do
+        if ((team & 0xffff) < 2) return;
+    while (!atomic_compare_exchange_weak(&s->p->team, &team, team - 1));
+    s->here = false;
+    if (pool__all_there(team - 1)) pool__close(s->p, team - 1);   /* they waited for this one only */
+}
+
+/* Every thread of the running job calls it; what any wrote before is visible to all after. */
+static void pool_barrier(pool *p) {
+    pool_seat *s = t_seat;
+    while (!s->here && pool__stage(atomic_load(&p->team)) == s->stage)
+        if (!pool__join(s)) k_pause();
+    const uint32_t stage = s->stage++;
+    if (!s->here) return;                             /* the others have passed it */
+    const uint64_t team = atomic_fetch_add(&p->team, 1 << 16) + (1 << 16);
+    if (pool__all_there(team)) pool__close(p, team);
+    else pool__wait(p, &p->turn, stage);
+}
+
+/* Leaves a CPU that another process wants before it is taken, and comes back. */
+static void pool__give_way(pool_seat *s) {
+    const double now = clock_now();
+    if (now - s->last > pool_gap) s->since = now;     /* it was taken, or had nothing to do */
+    s->last = now;
+    if (now - s->since < pool_slice) return;
+    pool__leave(s);
+    if (!s->here) sched_yield();
+    s->since = s->last = clock_now();
+}
+
 /* The next task number of this stage; the caller stops when it is past its last task. */
-static int pool_next(pool *p) { return atomic_fetch_add_explicit(&p->next, 1, memory_order_relaxed); }
+static int pool_next(pool *p) {
+    pool_seat *s = t_seat;
+    if (s->crowded && s->here && p->loose) pool__give_way(s);
+    if (!s->here && !pool__join(s)) return POOL_NONE;
+    return atomic_fetch_add_explicit(&p->next, 1, memory_order_relaxed);
+}
+
+/* This thread's part of a job. */
+static void pool__job(pool_seat *s) {
+    pool      *p = s->p;
+    pool_seat *outer = t_seat;
+    t_seat = s;
+    s->stage = 0;
+    s->here = true;
+    if (p->loose) {
+        struct rusage use;
+        getrusage(RUSAGE_THREAD, &use);
+        s->crowded = use.ru_nivcsw > s->sent_away ? POOL_CROWDED : s->crowded - (s->crowded > 0);
+        s->sent_away = use.ru_nivcsw;
+    }
+    p->fn(p->ctx, s->ith);
+    t_seat = outer;
+}
 
 static void *pool__worker(void *arg) {
-    pool__seat seat = *(pool__seat *)arg;
-    pool      *p = seat.p;
-    mem_free(arg);
+    pool_seat *s = arg;
+    pool      *p = s->p;
     k_thread_start();
     for (uint32_t epoch = 0;; epoch++) {
         pool__wait(p, &p->epoch, epoch);
         if (p->quit) return NULL;
-        p->fn(p->ctx, seat.ith);
-        pool_barrier(p);
+        pool__job(s);
+        pool__advance(p, &p->home);
     }
 }
 
-static void pool_run(pool *p, void (*fn)(void *ctx, int ith), void *ctx) {
+static void pool__start(pool *p, void (*fn)(void *ctx, int ith), void *ctx, bool loose) {
     p->fn = fn;
     p->ctx = ctx;
+    p->loose = loose;
     atomic_store(&p->next, 0);
+    atomic_store(&p->turn, 0);
+    atomic_store(&p->home, 0);
+    atomic_store(&p->team, (uint64_t)p->n);
     pool__advance(p, &p->epoch);
-    fn(ctx, 0);
-    pool_barrier(p);
+    pool__job(&p->seat[0]);
+    for (uint32_t n; (n = atomic_load(&p->home)) + 1 < (uint32_t)p->n;) pool__wait(p, &p->home, n);
 }
+
+static void pool_run(pool *p, void (*fn)(void *ctx, int ith), void *ctx) { pool__start(p, fn, ctx, false); }
+static void pool_run_loose(pool *p, void (*fn)(void *ctx, int ith), void *ctx) { pool__start(p, fn, ctx, true); }
 
 /* n threads, or fewer (said in words) where the system gives no more. Signals stay with the calling thread. */
 static pool *pool_new(int n) {
     pool *p = mem_aligned(1, sizeof *p);
     memset(p, 0, sizeof *p);
+    n = n < POOL_MOST ? n : POOL_MOST;
     p->thread = mem_new((size_t)n, sizeof *p->thread);
+    p->seat = mem_aligned((size_t)n, sizeof *p->seat);
+    for (int i = 0; i < n; i++) p->seat[i] = (pool_seat){.p = p, .ith = i};
     p->n = 1;
     k_thread_start();
     sigset_t all, old;
@@ -511,11 +604,8 @@ static pool *pool_new(int n) {
     sigdelset(&all, SIGSEGV);
     pthread_sigmask(SIG_SETMASK, &all, &old);
     while (p->n < n) {
-        pool__seat *seat = mem_new(1, sizeof *seat);
-        *seat = (pool__seat){p, p->n};
-        int rc = pthread_create(&p->thread[p->n], NULL, pool__worker, seat);
+        int rc = pthread_create(&p->thread[p->n], NULL, pool__worker, &p->seat[p->n]);
         if (rc) {
-            mem_free(seat);
             log_warn("%d thread%s instead of %d: %s", p->n, p->n > 1 ? "s" : "", n, strerror(rc));
             break;
         }
@@ -531,6 +621,7 @@ static void pool_free(pool *p) {
     pool__advance(p, &p->epoch);
     for (int i = 1; i < p->n; i++) pthread_join(p->thread[i], NULL);
     mem_free(p->thread);
+    mem_free(p->seat);
     mem_free(p);
 }
 
@@ -4995,7 +5086,7 @@ static void dev__mul(const dev *dv, const dev_product *m, int r, int nr) {
 static void dev_matmul(dev *dv, const dev_product *list, int n_list) {
     dev_watch(dv, list, n_list);
     int task = pool_next(dv->p), base = 0;
-    for (int i = 0; i < n_list; i++) {
+    for (int i = 0; i < n_list && task != POOL_NONE; i++) {
         const dev_product *m = &list[i];
         if (m->n <= 0) continue;
         const int step = dev__task_rows(dv, m), n_task = (m->w->n_out + step - 1) / step;
@@ -5036,7 +5127,14 @@ typedef struct {
     bool    logits;                                   /* this row asks for logits */
 } fwd_row;
 
-/* One step's rows, scratch and the layer in hand. All of it is allocated once. */
+/* Rows of a step, by number, and where each run of rows of one sequence starts among them: an attention task's rows. */
+typedef struct {
+    int      n, n_run;
+    int32_t *row;                                     /* [B] */
+    int     *run;                                     /* [B+1] */
+} fwd_rows;
+
+/* One step's rows and scratch. All of it is allocated once. */
 typedef struct {
     const model *m;
     pool        *p;
@@ -5051,12 +5149,8 @@ typedef struct {
     k_attn_row **attn_rows;                           /* [threads][FWD_ATTN_ROWS * most heads per group] */
 
     const fwd_row *row;                               /* [B] the rows of this step */
-    int            n_rows, n_sel, n_out;              /* rows; rows that go past K and V in this layer; rows with logits */
-    int32_t       *sel;                               /* [B] which those are */
-    int32_t          *span; /* [B+1] where each run of rows of one sequence starts, among the selected */
-    int            n_span;
-    int            il;
-    const arch_layer *l;
+    int            n_rows;
+    fwd_rows       every, asking;                     /* all of them; those that ask for logits */
 
     float    *x, *xs;                                 /* [B, D] residual stream; that of the selected rows */
     float    *cs;                                     /* [B, n_rot] cos, sin of each pair */
@@ -5074,11 +5168,19 @@ typedef struct {
     float    *moe;                                    /* [B*K, D] */
     float    *shexp;                                  /* [B] gate of the shared expert */
     int      *expert_at;                              /* [E+1] first slot of each expert */
-    dev_product *products;                            /* [2E + 2] */
+    dev_product *products;                            /* [3E] */
 
     float    *logits;                                 /* [n_out, V] of the last step */
-    bool      stop;                                   /* an interrupt came between two layers */
+    _Atomic bool stop;                                /* an interrupt came between two layers */
 } fwd;
+
+/* Where a thread is in a step: its layer, and the rows that go past K and V there. */
+typedef struct {
+    fwd              *f;
+    int               il;
+    const arch_layer *l;
+    const fwd_rows   *on;
+} fwd_at;
 
 enum { FWD_ATTN_ROWS = 32 };                          /* positions of one attention task */
 
@@ -5124,7 +5226,7 @@ static void fwd__new_experts(fwd *f, size_t B) {
     f->moe = mem_aligned(B * K * (size_t)hp->n_embd, sizeof *f->moe);
     f->shexp = mem_new(B, sizeof *f->shexp);
     f->expert_at = mem_new(E + 1, sizeof *f->expert_at);
-    f->products = mem_new(2 * E + 2, sizeof *f->products);
+    f->products = mem_new(3 * E, sizeof *f->products);
 }
 
 /* Bytes of scratch for each row of a step. */
@@ -5139,6 +5241,11 @@ static size_t fwd_row_bytes(const model *m) {
 }
 
 /* max_rows: most rows of a step; max_out: most of them that ask for logits. */
+static void fwd__new_rows(fwd_rows *to, size_t n) {
+    to->row = mem_new(n, sizeof *to->row);
+    to->run = mem_new(n + 1, sizeof *to->run);
+}
+
 static fwd *fwd_new(const model *m, kv_cache *kv, pool *p, int max_rows, int max_out) {
     const arch_hparams *hp = &m->hp;
     const size_t        B = (size_t)max_rows, D = (size_t)hp->n_embd;
@@ -5163,8 +5270,8 @@ static fwd *fwd_new(const model *m, kv_cache *kv, pool *p, int max_rows, int max
         f->scratch[i] = mem_aligned(need > attn ? need : attn, 1);
         f->attn_rows[i] = mem_new((size_t)FWD_ATTN_ROWS * (size_t)group, sizeof **f->attn_rows);
     }
-    f->sel = mem_new(B, sizeof *f->sel);
-    f->span = mem_new(B + 1, sizeof *f->span);
+    fwd__new_rows(&f->every, B);
+    fwd__new_rows(&f->asking, B);
     f->x = mem_aligned(B * D, sizeof *f->x);
     f->xs = mem_aligned(B * D, sizeof *f->xs);
     f->y = mem_aligned(B * D, sizeof *f->y);
@@ -5195,7 +5302,7 @@ static void fwd_free(fwd *f) {
     fwd__acts_drop(&f->xn);
     fwd__acts_drop(&f->att);
     fwd__acts_drop(&f->ff);
-    void *own[] = {f->scratch, f->blocks, f->attn_rows, f->sel,   f->span,      f->x,        f->xs,       f->y,
+    void *own[] = {f->scratch, f->blocks, f->attn_rows, f->every.row, f->every.run, f->asking.row, f->asking.run, f->x, f->xs, f->y,
                    f->cs,      f->q,      f->k,         f->v,     f->up,        f->score,    f->slot_row, f->slot_of,
                    f->pick,    f->weight, f->moe,       f->shexp, f->expert_at, f->products, f->logits};
     for (size_t i = 0; i < sizeof own / sizeof *own; i++) mem_free(own[i]);
@@ -5210,7 +5317,8 @@ static bool fwd__any_q8(const arch_mat *a, const arch_mat *b, const arch_mat *c)
 
 /* The embedding of the row's token, and the angles of its position. */
 static void fwd__embed(void *ctx, int r) {
-    fwd                *f = ctx;
+    const fwd_at       *at = ctx;
+    fwd                *f = at->f;
     const arch_hparams *hp = &f->m->hp;
     const arch_mat     *w = &f->m->glob.tok_embd;
     float              *cs = f->cs + (size_t)r * (size_t)hp->n_rot;
@@ -5231,8 +5339,10 @@ static void fwd__norm_rows(fwd *f, const float *x, const float *w, int r, bool q
 }
 
 static void fwd__attn_norm(void *ctx, int r) {
-    fwd *f = ctx;
-    fwd__norm_rows(f, f->x, f->l->attn_norm, r, fwd__any_q8(&f->l->wq, &f->l->wk, &f->l->wv));
+    const fwd_at *at = ctx;
+    fwd          *f = at->f;
+    if (r == 0 && g_interrupt) atomic_store_explicit(&f->stop, true, memory_order_relaxed);
+    fwd__norm_rows(f, f->x, at->l->attn_norm, r, fwd__any_q8(&at->l->wq, &at->l->wk, &at->l->wv));
 }
 
 static void fwd__bias(float *y, const float *b, int64_t n) {
@@ -5244,56 +5354,60 @@ static void fwd__head_norm(float *x, const float *w, int n_head, int hd, float e
 }
 
 /* Bias, head norm and RoPE of K, bias of V, both spread as the cache wants them and stored. */
-static void fwd__store_kv(void *ctx, int r) {
-    fwd                *f = ctx;
+static void fwd__store_kv(const fwd_at *at, int r) {
+    fwd                *f = at->f;
     const arch_hparams *hp = &f->m->hp;
-    const int64_t       nk = arch_dim(hp, D_K, f->il), nv = arch_dim(hp, D_V, f->il);
-    const int           heads = hp->layer[f->il].n_head_kv;
+    const int64_t       nk = arch_dim(hp, D_K, at->il), nv = arch_dim(hp, D_V, at->il);
+    const int           heads = hp->layer[at->il].n_head_kv;
     float              *k = f->k + (size_t)(r * nk), *v = f->v + (size_t)(r * nv);
-    fwd__bias(k, f->l->bk, nk);
-    fwd__bias(v, f->l->bv, nv);
-    fwd__head_norm(k, f->l->k_norm, heads, hp->hd_k, hp->eps);
+    fwd__bias(k, at->l->bk, nk);
+    fwd__bias(v, at->l->bv, nv);
+    fwd__head_norm(k, at->l->k_norm, heads, hp->hd_k, hp->eps);
     k_rope(k, heads, hp->hd_k, hp->n_rot, hp->desc->rope == ROPE_HALVES, f->cs + (size_t)r * (size_t)hp->n_rot);
     k_spread(k, (int)nk, f->kv->spread_k);
     k_spread(v, (int)nv, f->kv->spread_v);
-    kv_store_at(f->row[r].seq, f->il, f->row[r].pos, k, v);
+    kv_store_at(f->row[r].seq, at->il, f->row[r].pos, k, v);
 }
 
 /* The same for Q of a selected row. */
-static void fwd__turn_q(fwd *f, int s) {
+static void fwd__turn_q(const fwd_at *at, int s) {
+    fwd                *f = at->f;
     const arch_hparams *hp = &f->m->hp;
-    const int64_t       nq = arch_dim(hp, D_Q, f->il);
-    const int           heads = hp->layer[f->il].n_head;
+    const int64_t       nq = arch_dim(hp, D_Q, at->il);
+    const int           heads = hp->layer[at->il].n_head;
     float              *q = f->q + (size_t)(s * nq);
-    fwd__bias(q, f->l->bq, nq);
-    fwd__head_norm(q, f->l->q_norm, heads, hp->hd_k, hp->eps);
-    k_rope(q, heads, hp->hd_k, hp->n_rot, hp->desc->rope == ROPE_HALVES, f->cs + (size_t)f->sel[s] * (size_t)hp->n_rot);
+    fwd__bias(q, at->l->bq, nq);
+    fwd__head_norm(q, at->l->q_norm, heads, hp->hd_k, hp->eps);
+    k_rope(q, heads, hp->hd_k, hp->n_rot, hp->desc->rope == ROPE_HALVES, f->cs + (size_t)at->on->row[s] * (size_t)hp->n_rot);
 }
 
 /* Rows below n_rows store K and V; those from n_rows on turn Q. */
 static void fwd__turn(void *ctx, int i) {
-    fwd *f = ctx;
-    if (i < f->n_rows) fwd__store_kv(f, i);
-    else fwd__turn_q(f, i - f->n_rows);
+    const fwd_at       *at = ctx;
+    fwd                *f = at->f;
+    if (i < f->n_rows) fwd__store_kv(at, i);
+    else fwd__turn_q(at, i - f->n_rows);
 }
 
 static void fwd__att_quant(void *ctx, int s) {
-    fwd *f = ctx;
-    dev_quantise(&f->att, s, (int)arch_dim(&f->m->hp, D_O, f->il), k_wants_q8(f->l->wo.type));
+    const fwd_at       *at = ctx;
+    fwd                *f = at->f;
+    dev_quantise(&f->att, s, (int)arch_dim(&f->m->hp, D_O, at->il), k_wants_q8(at->l->wo.type));
 }
 
 /* Attention's output joins the stream; the norm before the feed-forward. */
 static void fwd__ffn_norm(void *ctx, int s) {
-    fwd         *f = ctx;
+    const fwd_at       *at = ctx;
+    fwd                *f = at->f;
     const size_t D = (size_t)f->m->hp.n_embd;
     float       *x = f->xs + (size_t)s * D, *y = f->y + (size_t)s * D;
-    fwd__bias(y, f->l->bo, (int64_t)D);
-    memcpy(x, f->x + (size_t)f->sel[s] * D, D * sizeof *x);
+    fwd__bias(y, at->l->bo, (int64_t)D);
+    memcpy(x, f->x + (size_t)at->on->row[s] * D, D * sizeof *x);
     k_add(x, y, (int)D);
-    bool q8 = f->m->hp.n_expert ? fwd__any_q8(&f->l->gate_exps, &f->l->up_exps, &f->l->router) ||
-                                      (f->l->gate_shexp.data && fwd__any_q8(&f->l->gate_shexp, &f->l->up_shexp, NULL))
-                                : fwd__any_q8(&f->l->gate, &f->l->up, NULL);
-    fwd__norm_rows(f, f->xs, f->l->ffn_norm, s, q8);
+    bool q8 = f->m->hp.n_expert ? fwd__any_q8(&at->l->gate_exps, &at->l->up_exps, &at->l->router) ||
+                                      (at->l->gate_shexp.data && fwd__any_q8(&at->l->gate_shexp, &at->l->up_shexp, NULL))
+                                : fwd__any_q8(&at->l->gate, &at->l->up, NULL);
+    fwd__norm_rows(f, f->xs, at->l->ffn_norm, s, q8);
 }
 
 /* gate = silu(gate) * up, ready for `down`. */
@@ -5304,29 +5418,37 @@ static void fwd__activate(fwd *f, int s, int n, const arch_mat *down) {
 }
 
 static void fwd__act_dense(void *ctx, int s) {
-    fwd       *f = ctx;
-    const int  n = (int)arch_dim(&f->m->hp, D_FF, f->il);
-    fwd__bias(f->ff.x + (size_t)s * f->ff.ldx, f->l->b_gate, n);
-    fwd__bias(f->up + (size_t)s * f->ff.ldx, f->l->b_up, n);
-    fwd__activate(f, s, n, &f->l->down);
+    const fwd_at       *at = ctx;
+    fwd                *f = at->f;
+    const int  n = (int)arch_dim(&f->m->hp, D_FF, at->il);
+    fwd__bias(f->ff.x + (size_t)s * f->ff.ldx, at->l->b_gate, n);
+    fwd__bias(f->up + (size_t)s * f->ff.ldx, at->l->b_up, n);
+    fwd__activate(f, s, n, &at->l->down);
 }
 
-static void fwd__act_exps(void *ctx, int s) { fwd__activate(ctx, s, ((fwd *)ctx)->m->hp.n_ff_exp, &((fwd *)ctx)->l->down_exps); }
+static void fwd__act_exps(void *ctx, int s) {
+    const fwd_at *at = ctx;
+    fwd__activate(at->f, s, at->f->m->hp.n_ff_exp, &at->l->down_exps);
+}
+
 static void fwd__act_shexp(void *ctx, int s) {
-    fwd__activate(ctx, s, ((fwd *)ctx)->m->hp.n_ff_shexp, &((fwd *)ctx)->l->down_shexp);
+    const fwd_at *at = ctx;
+    fwd__activate(at->f, s, at->f->m->hp.n_ff_shexp, &at->l->down_shexp);
 }
 
 static void fwd__add_ffn(void *ctx, int s) {
-    fwd         *f = ctx;
+    const fwd_at       *at = ctx;
+    fwd                *f = at->f;
     const size_t D = (size_t)f->m->hp.n_embd;
     float       *y = f->y + (size_t)s * D;
-    fwd__bias(y, f->l->b_down, (int64_t)D);
+    fwd__bias(y, at->l->b_down, (int64_t)D);
     k_add(f->xs + (size_t)s * D, y, (int)D);
-    memcpy(f->x + (size_t)f->sel[s] * D, f->xs + (size_t)s * D, D * sizeof *y);
+    memcpy(f->x + (size_t)at->on->row[s] * D, f->xs + (size_t)s * D, D * sizeof *y);
 }
 
 static void fwd__out_norm(void *ctx, int s) {
-    fwd *f = ctx;
+    const fwd_at       *at = ctx;
+    fwd                *f = at->f;
     fwd__norm_rows(f, f->xs, f->m->glob.output_norm, s, k_wants_q8(f->m->glob.output.type));
 }
 
@@ -5334,20 +5456,21 @@ static void fwd__out_norm(void *ctx, int s) {
 
 /* Tasks: (run of up to FWD_ATTN_ROWS selected rows of one sequence, K/V head). Q meets K as the cache holds it; what comes of
  * spread V is spread, and spreading undoes that. */
-static void fwd__attend(fwd *f, dev *dv) {
+static void fwd__attend(fwd_at *at, dev *dv) {
+    fwd                 *f = at->f;
     const arch_hparams  *hp = &f->m->hp;
-    const arch_layer_hp *lh = &hp->layer[f->il];
-    const kv_layer      *kl = &f->kv->layer[f->il];
+    const arch_layer_hp *lh = &hp->layer[at->il];
+    const kv_layer      *kl = &f->kv->layer[at->il];
     const int            g = lh->n_head / lh->n_head_kv;
-    const size_t         nq = (size_t)arch_dim(hp, D_Q, f->il);
-    for (int task; (task = pool_next(dv->p)) < f->n_span * lh->n_head_kv;) {
-        const int first = f->span[task / lh->n_head_kv], end = f->span[task / lh->n_head_kv + 1], head = task % lh->n_head_kv;
-        const kv_seq  *seq = f->row[f->sel[first]].seq;
+    const size_t         nq = (size_t)arch_dim(hp, D_Q, at->il);
+    for (int task; (task = pool_next(dv->p)) < at->on->n_run * lh->n_head_kv;) {
+        const int first = at->on->run[task / lh->n_head_kv], end = at->on->run[task / lh->n_head_kv + 1], head = task % lh->n_head_kv;
+        const kv_seq  *seq = f->row[at->on->row[first]].seq;
         const uint8_t **kb = f->blocks[dv->ith], **vb = kb + f->n_blocks;
         k_attn_row    *rows = f->attn_rows[dv->ith];
         int            n = 0;
         for (int s = first; s < end; s++) {
-            const int64_t past = f->row[f->sel[s]].pos + 1;
+            const int64_t past = f->row[at->on->row[s]].pos + 1;
             float        *q = f->q + (size_t)s * nq + (size_t)(head * g * hp->hd_k);
             float        *o = f->att.x + (size_t)s * f->att.ldx + (size_t)(head * g * hp->hd_v);
             k_spread(q, g * hp->hd_k, f->kv->spread_k);
@@ -5355,7 +5478,7 @@ static void fwd__attend(fwd *f, dev *dv) {
                 rows[n++] = (k_attn_row){.q = q + (size_t)(h * hp->hd_k), .o = o + (size_t)(h * hp->hd_v),
                                          .begin = hp->window && past > hp->window ? past - hp->window : 0, .end = past};
         }
-        kv_blocks(seq, f->il, head, kb, vb);
+        kv_blocks(seq, at->il, head, kb, vb);
         k_attn_args a = {.n_rows = n, .rows = rows, .hd_k = hp->hd_k, .hd_v = hp->hd_v, .scale = hp->attn_scale,
                          .type_k = f->kv->opts.type_k, .type_v = f->kv->opts.type_v, .k_blocks = kb, .v_blocks = vb,
                          .block = f->kv->opts.block, .k_stride = kl->k_stride, .v_stride = kl->v_stride};
@@ -5369,7 +5492,8 @@ static void fwd__attend(fwd *f, dev *dv) {
 
 /* Softmax over the router's logits, the K largest (lowest number first among equals), their weights. */
 static void fwd__route(void *ctx, int s) {
-    fwd                *f = ctx;
+    const fwd_at       *at = ctx;
+    fwd                *f = at->f;
     const arch_hparams *hp = &f->m->hp;
     const int           E = hp->n_expert, K = hp->n_expert_used;
     float              *p = f->score + (size_t)s * (size_t)E, *w = f->weight + (size_t)s * (size_t)K, sum = 0;
@@ -5383,31 +5507,50 @@ static void fwd__route(void *ctx, int s) {
         sum += w[i];
     }
     for (int i = 0; i < K; i++) w[i] = w[i] / (hp->topk_norm && sum > 0 ? sum : 1.0f) * hp->expert_scale;
-    if (f->l->shexp_gate) {
-        float z = k_dot(f->xn.x + (size_t)s * f->xn.ldx, f->l->shexp_gate, hp->n_embd);
+    if (at->l->shexp_gate) {
+        float z = k_dot(f->xn.x + (size_t)s * f->xn.ldx, at->l->shexp_gate, hp->n_embd);
         f->shexp[s] = k_sigmoid(z);
     }
 }
 
-/* Counting sort of the (row, rank) pairs by expert. */
-static void fwd__sort_slots(fwd *f) {
-    const int E = f->m->hp.n_expert, K = f->m->hp.n_expert_used, n = f->n_sel * K;
-    int      *at = f->expert_at;
-    memset(at, 0, ((size_t)E + 1) * sizeof *at);
-    for (int i = 0; i < n; i++) at[f->pick[i] + 1]++;
-    for (int e = 0; e < E; e++) at[e + 1] += at[e];
+/* Counting sort of n (row, rank) pairs by expert. */
+static void fwd__sort_slots(fwd *f, int n) {
+    const int E = f->m->hp.n_expert, K = f->m->hp.n_expert_used;
+    int      *from = f->expert_at;
+    memset(from, 0, ((size_t)E + 1) * sizeof *from);
+    for (int i = 0; i < n; i++) from[f->pick[i] + 1]++;
+    for (int e = 0; e < E; e++) from[e + 1] += from[e];
     for (int i = 0; i < n; i++) {
-        int slot = at[f->pick[i]]++;
+        int slot = from[f->pick[i]]++;
         f->slot_row[slot] = i / K;
         f->slot_of[i] = slot;
     }
-    for (int e = E; e > 0; e--) at[e] = at[e - 1];    /* back to the first slot of each expert */
-    at[0] = 0;
+    for (int e = E; e > 0; e--) from[e] = from[e - 1];   /* back to the first slot of each expert */
+    from[0] = 0;
+}
+
+/* The products of all experts: gates and ups in turn, then downs. */
+static void fwd__plan_experts(void *ctx, int only) {
+    const fwd_at     *at = ctx;
+    fwd              *f = at->f;
+    const arch_layer *l = at->l;
+    const int         E = f->m->hp.n_expert;
+    const size_t      D = (size_t)f->m->hp.n_embd;
+    (void)only;
+    fwd__sort_slots(f, at->on->n * f->m->hp.n_expert_used);
+    for (int e = 0; e < E; e++) {
+        const int a = f->expert_at[e], n = f->expert_at[e + 1] - a;
+        float    *gate = f->ff.x + (size_t)a * f->ff.ldx, *up = f->up + (size_t)a * f->ff.ldx;
+        f->products[2 * e] = (dev_product){&l->gate_exps, e, &f->xn, f->slot_row, a, n, gate, f->ff.ldx};
+        f->products[2 * e + 1] = (dev_product){&l->up_exps, e, &f->xn, f->slot_row, a, n, up, f->ff.ldx};
+        f->products[2 * E + e] = (dev_product){&l->down_exps, e, &f->ff, NULL, a, n, f->moe + (size_t)a * D, D};
+    }
 }
 
 /* Weighted sum by rank, so that a row's sum has one order whatever stands beside it. */
 static void fwd__mix(void *ctx, int s) {
-    fwd                *f = ctx;
+    const fwd_at       *at = ctx;
+    fwd                *f = at->f;
     const arch_hparams *hp = &f->m->hp;
     const int           K = hp->n_expert_used, D = hp->n_embd;
     float              *y = f->y + (size_t)s * (size_t)D;
@@ -5416,76 +5559,57 @@ static void fwd__mix(void *ctx, int s) {
 }
 
 static void fwd__mix_shexp(void *ctx, int s) {
-    fwd      *f = ctx;
+    const fwd_at       *at = ctx;
+    fwd                *f = at->f;
     const int D = f->m->hp.n_embd;
     k_axpy(f->y + (size_t)s * (size_t)D, f->moe + (size_t)s * (size_t)D, f->shexp[s], D);
 }
 
-static void fwd__experts(fwd *f, dev *dv) {
+static void fwd__experts(fwd_at *at, dev *dv) {
+    fwd                *f = at->f;
     const arch_hparams *hp = &f->m->hp;
-    const arch_layer   *l = f->l;
+    const arch_layer   *l = at->l;
     const size_t        D = (size_t)hp->n_embd;
-    const int           E = hp->n_expert;
-    dev_matmul(dv, &(dev_product){&l->router, 0, &f->xn, NULL, 0, f->n_sel, f->score, (size_t)E}, 1);
-    dev_rows(dv, f->n_sel, fwd__route, f);
-    if (dv->ith == 0) {
-        fwd__sort_slots(f);
-        for (int e = 0; e < E; e++) {
-            const int a = f->expert_at[e], n = f->expert_at[e + 1] - a;
-            f->products[2 * e] =
-                (dev_product){&l->gate_exps, e, &f->xn, f->slot_row, a, n, f->ff.x + (size_t)a * f->ff.ldx, f->ff.ldx};
-            f->products[2 * e + 1] =
-                (dev_product){&l->up_exps, e, &f->xn, f->slot_row, a, n, f->up + (size_t)a * f->ff.ldx, f->ff.ldx};
-        }
-    }
-    dev_barrier(dv);
+    const int           E = hp->n_expert, n = at->on->n;
+    dev_matmul(dv, &(dev_product){&l->router, 0, &f->xn, NULL, 0, n, f->score, (size_t)E}, 1);
+    dev_rows(dv, n, fwd__route, at);
+    dev_rows(dv, 1, fwd__plan_experts, at);
     dev_matmul(dv, f->products, 2 * E);
-    if (dv->ith == 0)
-        for (int e = 0; e < E; e++) {
-            const int a = f->expert_at[e], n = f->expert_at[e + 1] - a;
-            f->products[e] = (dev_product){&l->down_exps, e, &f->ff, NULL, a, n, f->moe + (size_t)a * D, D};
-        }
-    dev_rows(dv, f->n_sel * hp->n_expert_used, fwd__act_exps, f);
-    dev_matmul(dv, f->products, E);
-    dev_rows(dv, f->n_sel, fwd__mix, f);
+    dev_rows(dv, n * hp->n_expert_used, fwd__act_exps, at);
+    dev_matmul(dv, f->products + 2 * E, E);
+    dev_rows(dv, n, fwd__mix, at);
     if (!l->gate_shexp.data) return;
-    const dev_product shexp[] = {{&l->gate_shexp, 0, &f->xn, NULL, 0, f->n_sel, f->ff.x, f->ff.ldx},
-                                 {&l->up_shexp, 0, &f->xn, NULL, 0, f->n_sel, f->up, f->ff.ldx},
-                                 {&l->down_shexp, 0, &f->ff, NULL, 0, f->n_sel, f->moe, D}};
+    const dev_product shexp[] = {{&l->gate_shexp, 0, &f->xn, NULL, 0, n, f->ff.x, f->ff.ldx},
+                                 {&l->up_shexp, 0, &f->xn, NULL, 0, n, f->up, f->ff.ldx},
+                                 {&l->down_shexp, 0, &f->ff, NULL, 0, n, f->moe, D}};
     dev_matmul(dv, shexp, 2);
-    dev_rows(dv, f->n_sel, fwd__act_shexp, f);
+    dev_rows(dv, n, fwd__act_shexp, at);
     dev_matmul(dv, shexp + 2, 1);
-    dev_rows(dv, f->n_sel, fwd__mix_shexp, f);
+    dev_rows(dv, n, fwd__mix_shexp, at);
 }
 
-static void fwd__dense(fwd *f, dev *dv) {
-    const arch_layer *l = f->l;
-    const dev_product two[] = {{&l->gate, 0, &f->xn, NULL, 0, f->n_sel, f->ff.x, f->ff.ldx},
-                               {&l->up, 0, &f->xn, NULL, 0, f->n_sel, f->up, f->ff.ldx}};
+static void fwd__dense(fwd_at *at, dev *dv) {
+    fwd              *f = at->f;
+    const arch_layer *l = at->l;
+    const dev_product two[] = {{&l->gate, 0, &f->xn, NULL, 0, at->on->n, f->ff.x, f->ff.ldx},
+                               {&l->up, 0, &f->xn, NULL, 0, at->on->n, f->up, f->ff.ldx}};
     dev_matmul(dv, two, 2);
-    dev_rows(dv, f->n_sel, fwd__act_dense, f);
-    dev_matmul(dv, &(dev_product){&l->down, 0, &f->ff, NULL, 0, f->n_sel, f->y, (size_t)f->m->hp.n_embd}, 1);
+    dev_rows(dv, at->on->n, fwd__act_dense, at);
+    dev_matmul(dv, &(dev_product){&l->down, 0, &f->ff, NULL, 0, at->on->n, f->y, (size_t)f->m->hp.n_embd}, 1);
 }
 
 /* --- the step --- */
 
-/* Which rows go past K and V in layer il: all of them, in the last layer those that ask for logits (all when watched).
- * Runs of one sequence are cut into attention tasks. Thread 0 alone. */
-static void fwd__select(fwd *f, int il) {
-    f->stop = g_interrupt != 0;
-    f->il = il;
-    f->l = &f->m->layer[il];
-    if (il > 0 && il < f->m->hp.n_layer - 1) return;  /* the same as in layer 0 */
-    const bool all = f->tap || il < f->m->hp.n_layer - 1;
-    f->n_sel = f->n_span = 0;
+/* Sorts out the rows of a step: runs of one sequence are cut into attention tasks. */
+static void fwd__sort_rows(const fwd *f, fwd_rows *to, bool all) {
+    to->n = to->n_run = 0;
     for (int r = 0; r < f->n_rows; r++) {
         if (!all && !f->row[r].logits) continue;
-        const bool fresh = f->n_sel == 0 || f->row[f->sel[f->n_sel - 1]].seq != f->row[r].seq ||
-                           f->n_sel - f->span[f->n_span - 1] >= FWD_ATTN_ROWS;
-        if (fresh) f->span[f->n_span++] = f->n_sel;
-        f->sel[f->n_sel++] = r;
+        if (to->n == 0 || f->row[to->row[to->n - 1]].seq != f->row[r].seq || to->n - to->run[to->n_run - 1] >= FWD_ATTN_ROWS)
+            to->run[to->n_run++] = to->n;
+        to->row[to->n++] = r;
     }
-    f->span[f->n_span] = f->n_sel;
+    to->run[to->n_run] = to->n;
 }
 
 /* What has passed since the last mark was stage s. */
@@ -5499,47 +5623,48 @@ static void fwd__mark(fwd *f, const dev *dv, fwd_stage s) {
     t->waited = 0;
 }
 
-/* Every thread runs it. */
+/* Every thread runs it. Which way it goes is told by what stands fixed for the step, and by `stop`, which changes between two
+ * barriers: a thread that came late goes through the same stages. */
 static void fwd__run(void *ctx, int ith) {
     fwd                *f = ctx;
     const arch_hparams *hp = &f->m->hp;
     dev                 dv = {f->p, ith, f->scratch[ith], f->tap, f->times && ith == 0 ? &f->times->waited : NULL};
-    dev_rows(&dv, f->n_rows, fwd__embed, f);
+    fwd_at              at = {f, 0, NULL, &f->every};
+    dev_rows(&dv, f->n_rows, fwd__embed, &at);
     fwd__mark(f, &dv, FWD_EMBED);
-    for (int il = 0; il < hp->n_layer; il++) {
-        if (ith == 0) fwd__select(f, il);
-        dev_barrier(&dv);
-        if (f->stop) return;
-        const arch_layer *l = f->l;
-        const size_t nq = (size_t)arch_dim(hp, D_Q, il), nk = (size_t)arch_dim(hp, D_K, il), nv = (size_t)arch_dim(hp, D_V, il);
-        dev_rows(&dv, f->n_rows, fwd__attn_norm, f);
+    for (; at.il < hp->n_layer; at.il++) {
+        const arch_layer *l = at.l = &f->m->layer[at.il];
+        const size_t nq = (size_t)arch_dim(hp, D_Q, at.il), nk = (size_t)arch_dim(hp, D_K, at.il), nv = (size_t)arch_dim(hp, D_V, at.il);
+        if (at.il == hp->n_layer - 1 && !f->tap) at.on = &f->asking;
+        const int n = at.on->n;
+        dev_rows(&dv, f->n_rows, fwd__attn_norm, &at);
         fwd__mark(f, &dv, FWD_NORM);
-        const dev_product qkv[] = {{&l->wq, 0, &f->xn, f->sel, 0, f->n_sel, f->q, nq},
+        if (atomic_load_explicit(&f->stop, memory_order_relaxed)) return;
+        const dev_product qkv[] = {{&l->wq, 0, &f->xn, at.on->row, 0, n, f->q, nq},
                                    {&l->wk, 0, &f->xn, NULL, 0, f->n_rows, f->k, nk},
                                    {&l->wv, 0, &f->xn, NULL, 0, f->n_rows, f->v, nv}};
         dev_matmul(&dv, qkv, 3);
         fwd__mark(f, &dv, FWD_QKV);
-        dev_rows(&dv, f->n_rows + f->n_sel, fwd__turn, f);
+        dev_rows(&dv, f->n_rows + n, fwd__turn, &at);
         fwd__mark(f, &dv, FWD_CACHE);
-        if (!f->n_sel) continue;                      /* nobody asks for more: K and V were all there was to do */
-        fwd__attend(f, &dv);
-        dev_rows(&dv, f->n_sel, fwd__att_quant, f);
+        if (!n) return;                               /* nobody asks for more: K and V were all there was to do */
+        fwd__attend(&at, &dv);
+        dev_rows(&dv, n, fwd__att_quant, &at);
         fwd__mark(f, &dv, FWD_ATTN);
-        dev_matmul(&dv, &(dev_product){&l->wo, 0, &f->att, NULL, 0, f->n_sel, f->y, (size_t)hp->n_embd}, 1);
+        dev_matmul(&dv, &(dev_product){&l->wo, 0, &f->att, NULL, 0, n, f->y, (size_t)hp->n_embd}, 1);
         fwd__mark(f, &dv, FWD_WO);
-        dev_rows(&dv, f->n_sel, fwd__ffn_norm, f);
+        dev_rows(&dv, n, fwd__ffn_norm, &at);
         fwd__mark(f, &dv, FWD_NORM);
-        if (hp->n_expert) fwd__experts(f, &dv);
-        else fwd__dense(f, &dv);
-        dev_rows(&dv, f->n_sel, fwd__add_ffn, f);
+        if (hp->n_expert) fwd__experts(&at, &dv);
+        else fwd__dense(&at, &dv);
+        dev_rows(&dv, n, fwd__add_ffn, &at);
         fwd__mark(f, &dv, FWD_FFN);
     }
-    if (!f->n_sel) return;
-    dev_rows(&dv, f->n_sel, fwd__out_norm, f);
+    dev_rows(&dv, at.on->n, fwd__out_norm, &at);
     fwd__mark(f, &dv, FWD_NORM);
     arch_mat head = f->m->glob.output;
     head.n_out = f->n_vocab;                          /* rows past the vocabulary are padding */
-    const dev_product last = {&head, 0, &f->xn, NULL, 0, f->n_sel, f->logits, (size_t)f->n_vocab};
+    const dev_product last = {&head, 0, &f->xn, NULL, 0, at.on->n, f->logits, (size_t)f->n_vocab};
     if (f->tap) dev_watch(&dv, &last, 1);
     else dev_matmul(&dv, &last, 1);
     fwd__mark(f, &dv, FWD_HEAD);
@@ -5563,17 +5688,17 @@ static float *fwd_step(fwd *f, const fwd_row *row, int n) {
     ASSERT(n > 0 && n <= f->max_rows);
     f->row = row;
     f->n_rows = n;
-    f->n_out = 0;
     for (int i = 0; i < n; i++) {
         ASSERT(row[i].token >= 0 && row[i].token < f->m->hp.n_vocab && row[i].pos < row[i].seq->n);
-        f->n_out += row[i].logits;
         if (i == 0 || row[i].seq != row[i - 1].seq) fwd__views(f, kv_seq_blocks(row[i].seq));
     }
-    ASSERT(f->n_out <= f->max_out);
+    fwd__sort_rows(f, &f->every, true);
+    fwd__sort_rows(f, &f->asking, false);
+    ASSERT(f->asking.n <= f->max_out);
     f->stop = false;
     if (f->times) f->times->at = clock_now(), f->times->waited = 0, f->times->steps++;
     mem_freeze("a step");
-    pool_run(f->p, fwd__run, f);
+    (f->tap ? pool_run : pool_run_loose)(f->p, fwd__run, f);
     mem_thaw();
     return f->stop ? NULL : f->logits;
 }

@@ -485,7 +485,7 @@ static void t_bench_guessing(void) {
                 if (!CHECKF(bench__once(&j, t, &s, &e), "%s", e.text)) break;
                 CHECK(s.all > 0 && s.first > 0 && s.first <= s.all);
                 EQ_INT(j.seq[0]->n, bench__length(t));
-                const float *last = j.eng->f->logits + (size_t)(j.eng->f->n_out - 1) * V;
+                const float *last = j.eng->f->logits + (size_t)(j.eng->f->asking.n - 1) * V;
                 CHECKF(memcmp(last, plain, V * sizeof *plain) == 0, "%s, draft %s, test %zu, repetition %d: other logits", names[i % 3],
                        drafts[i / 3] ? drafts[i / 3] : "none", k, rep);
             }

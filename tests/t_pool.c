@@ -53,9 +53,11 @@ static void t_pool_once(void) {
 
 /* Each value of a stage is made of three of the stage before, by whoever comes: a late or early read changes the end. */
 typedef struct {
-    pool    *p;
-    int      n_stage;
-    uint32_t v[2][T_POOL_TASKS];
+    pool       *p;
+    int         n_stage;
+    bool        shy;                                  /* threads leave the team before every task */
+    _Atomic int gone;                                 /* how often one was not there for a task */
+    uint32_t    v[2][T_POOL_TASKS];
 } t_pool_wave;
 
 static uint32_t t_pool_mix(const uint32_t *v, int i) {
@@ -64,38 +66,63 @@ static uint32_t t_pool_mix(const uint32_t *v, int i) {
 
 static void t_pool_wave_job(void *ctx, int ith) {
     t_pool_wave *w = ctx;
-    (void)ith;
+    if (w->shy && ith % 3 != 2) t_seat->crowded = INT_MAX;
     for (int s = 0; s < w->n_stage; s++) {
         for (int i; (i = pool_next(w->p)) < T_POOL_TASKS;) w->v[(s + 1) & 1][i] = t_pool_mix(w->v[s & 1], i);
+        w->gone += !t_seat->here;
         pool_barrier(w->p);
     }
 }
 
-/* The end of a wave of `n_stage` stages (even) with n threads, in `out`. */
-static void t_pool_wave_end(int n, int n_stage, uint32_t out[T_POOL_TASKS]) {
+/* The end of a wave of `n_stage` stages (even) with n threads, in `out`. Returns how often a thread had left the team. */
+static int t_pool_wave_end(int n, int n_stage, bool shy, uint32_t out[T_POOL_TASKS]) {
     t_pool_wave *w = mem_new(1, sizeof *w);
     w->n_stage = n_stage;
+    w->shy = shy;
     for (int i = 0; i < T_POOL_TASKS; i++) w->v[0][i] = (uint32_t)i;
     if (n) {
         w->p = pool_new(n);
-        pool_run(w->p, t_pool_wave_job, w);
+        (shy ? pool_run_loose : pool_run)(w->p, t_pool_wave_job, w);
         pool_free(w->p);
     } else {
         for (int s = 0; s < n_stage; s++)
             for (int i = 0; i < T_POOL_TASKS; i++) w->v[(s + 1) & 1][i] = t_pool_mix(w->v[s & 1], i);
     }
     memcpy(out, w->v[0], sizeof w->v[0]);
+    const int gone = w->gone;
     mem_free(w);
+    return gone;
 }
 
 static void t_pool_order(void) {
     alarm(T_POOL_LIMIT);
     uint32_t want[T_POOL_TASKS], got[T_POOL_TASKS];
     for (int n = 1; n <= 8; n++) {
-        t_pool_wave_end(0, 2 * t_pool_stages(n), want);
-        t_pool_wave_end(n, 2 * t_pool_stages(n), got);
+        t_pool_wave_end(0, 2 * t_pool_stages(n), false, want);
+        EQ_INT(t_pool_wave_end(n, 2 * t_pool_stages(n), false, got), 0);
         EQ_MEM(got, want, sizeof want);
     }
+    alarm(0);
+}
+
+/* Threads that leave before a task, stay away and catch up: every task is done once and in its stage all the same. */
+static void t_pool_leaving(void) {
+    alarm(T_POOL_LIMIT);
+    const double slice = pool_slice, gap = pool_gap;
+    uint32_t     want[T_POOL_TASKS], got[T_POOL_TASKS];
+    int          gone = 0;
+    pool_slice = 0;
+    pool_gap = 1e9;
+    for (int round = 0; round < 6; round++) {
+        for (int n = 1; n <= 8; n++) {
+            t_pool_wave_end(0, 2 * t_pool_stages(n), false, want);
+            gone += t_pool_wave_end(n, 2 * t_pool_stages(n), true, got);
+            EQ_MEM(got, want, sizeof want);
+        }
+    }
+    CHECK(gone > 100);
+    pool_slice = slice;
+    pool_gap = gap;
     alarm(0);
 }
 
@@ -195,8 +222,8 @@ static void t_pool_crowd(int n) {
     uint32_t want[T_POOL_TASKS], got[T_POOL_TASKS];
     alarm(60);
     if (!t_pool_pin(1)) _exit(77);
-    t_pool_wave_end(0, 300, want);
-    t_pool_wave_end(n, 300, got);
+    t_pool_wave_end(0, 300, false, want);
+    t_pool_wave_end(n, 300, false, got);
     _exit(memcmp(want, got, sizeof want) != 0);
 }
 
@@ -371,6 +398,7 @@ static void t_pool_affinity(void) {
 static const t_case t_pool_cases[] = {
     {"pool once", "every task of every stage is done once, with 1 to 8 threads", t_pool_once},
     {"pool order", "a stage sees all that the stage before wrote", t_pool_order},
+    {"pool leaving", "threads that leave the team before tasks and catch up", t_pool_leaving},
     {"pool lives", "teams start, work and end hundreds of times and leave no thread behind", t_pool_lives},
     {"pool sleep", "whoever waits long sleeps, and is woken, whoever is late", t_pool_sleep},
     {"pool oversubscribed", "more threads than CPUs end in bounded time, two teams beside each other too", t_pool_oversubscribed},
