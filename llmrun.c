@@ -426,7 +426,8 @@ static void str_json_raw(str *s, bytes b) { str__json(s, b, true); }
  *   A thread whose CPU another process wants too is sent away for milliseconds every few milliseconds, and all others wait for the
  * task in its hands. In a loose job (pool_run_loose) it goes by itself, between two tasks: it leaves the team, yields, and when it
  * is back goes through the stages without work until it has caught up with the others. Such a job does all its work as tasks,
- * nothing by the thread's number, and passes the same stages whatever the tasks do.
+ * nothing by the thread's number, passes the same stages whatever the tasks do, and nobody passes a barrier before pool_next() had no
+ * more for him: what one who leaves has not taken, those who stay do.
  * Door: pool_default_threads, pool_new, pool_free, pool_run, pool_run_loose, pool_barrier, pool_next. */
 
 typedef struct pool pool;
@@ -438,13 +439,13 @@ typedef struct {
     uint32_t stage;                                   /* barriers of this job that it has passed */
     bool     here;                                    /* a member of the team: barriers wait for it */
     int      crowded;                                 /* jobs to come in which it takes its CPU for shared */
-    long     sent_away;                               /* how often the kernel has taken the CPU from it */
+    long     sent_away;                               /* how often it had to wait for a CPU, by force or by giving way */
     double   since, last;                             /* when it got the CPU, as far as it knows; its last task */
 } pool_seat;
 
 struct pool {
     _Alignas(64) _Atomic uint32_t epoch;              /* number of the job that workers run */
-    _Alignas(64) _Atomic uint32_t turn;               /* the stage, for those who wait: the same as in `team` */
+    _Alignas(64) _Atomic uint32_t turn;               /* changes after the stage has: what those who wait look at */
     _Alignas(64) _Atomic uint64_t team;               /* stage << 32 | members at the barrier << 16 | members */
     _Alignas(64) _Atomic int next;                    /* next task of the current stage */
     _Alignas(64) _Atomic int asleep;                  /* threads inside futex */
@@ -487,6 +488,16 @@ static void pool__advance(pool *p, _Atomic uint32_t *word) {
     if (atomic_load(&p->asleep)) syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 }
 
+/* Returns once the team is past this stage. `turn` may lag behind `team`, where the thread that closed the stage before was sent
+ * away between the two. */
+static void pool__wait_stage(pool *p, uint32_t stage) {
+    for (;;) {
+        const uint32_t turn = atomic_load(&p->turn);
+        if (pool__stage(atomic_load(&p->team)) != stage) return;
+        pool__wait(p, &p->turn, turn);
+    }
+}
+
 /* All members are at the barrier, so that nobody else changes `team` or `next`: on to the next stage. */
 static void pool__close(pool *p, uint64_t team) {
     atomic_store(&p->next, 0);
@@ -515,13 +526,14 @@ static void pool__leave(pool_seat *s) {
 /* Every thread of the running job calls it; what any wrote before is visible to all after. */
 static void pool_barrier(pool *p) {
     pool_seat *s = t_seat;
-    while (!s->here && pool__stage(atomic_load(&p->team)) == s->stage)
-        if (!pool__join(s)) k_pause();
     const uint32_t stage = s->stage++;
-    if (!s->here) return;                             /* the others have passed it */
+    if (!s->here) {                                   /* it found no task: they all are done, or about to be */
+        pool__wait_stage(p, stage);
+        return;
+    }
     const uint64_t team = atomic_fetch_add(&p->team, 1 << 16) + (1 << 16);
     if (pool__all_there(team)) pool__close(p, team);
-    else pool__wait(p, &p->turn, stage);
+    else pool__wait_stage(p, stage);
 }
 
 /* Leaves a CPU that another process wants before it is taken, and comes back. */
@@ -553,7 +565,7 @@ static void pool__job(pool_seat *s) {
     if (p->loose) {
         struct rusage use;
         getrusage(RUSAGE_THREAD, &use);
-        s->crowded = use.ru_nivcsw > s->sent_away ? POOL_CROWDED : s->crowded - (s->crowded > 0);
+        s->crowded = s->crowded > POOL_CROWDED || use.ru_nivcsw == s->sent_away ? s->crowded - (s->crowded > 0) : POOL_CROWDED;
         s->sent_away = use.ru_nivcsw;
     }
     p->fn(p->ctx, s->ith);

@@ -1512,8 +1512,8 @@ def questions(s):
 
 HOPS = dict.fromkeys(ONE_HOP, 1)
 HOPS.update(two_hop=2, same_place=2, yesno=1, count=2, unknown=1)
-QUESTION_WEIGHT = {"where1": 4, "where_thing": 4, "holder": 4, "two_hop": 5, "colour": 1.4, "yesno": 5, "count": 1, "unknown": 4,
-                   "felt": 1.2, "first_place": 4, "same_place": 5, "who_did": 2}
+QUESTION_WEIGHT = {"where1": 4, "where_thing": 4, "holder": 4, "two_hop": 5, "colour": 3, "yesno": 5, "count": 2, "unknown": 2,
+                   "felt": 3, "first_place": 2, "same_place": 5, "who_did": 4}
 
 
 def choose_questions(s, n):
@@ -1560,12 +1560,31 @@ def write_story(rng):
     return t.doc("story", s)
 
 
+def yes_and_no(s):
+    """Questions (type, question, answer) about each person and thing that are held against what is so: once true, once or twice not."""
+    out, loc = [], s.world.loc
+    for a in s.people:
+        at = loc.get(a)
+        if at in PHRASE:
+            out += [("yesno", f"Is {a} {PHRASE[p]}?", f"{'Yes' if p == at else 'No'}, {a} is {PHRASE[at]}.")
+                    for p in dict.fromkeys((at, s.other_place(at), s.other_place(at)))]
+    for x in s.things:
+        at = loc.get(x)
+        if at in NAME_SET:
+            out += [("yesno", f"Does {a} have the {x}?", f"{'Yes' if a == at else 'No'}, {at} has the {x}.") for a in s.people]
+    s.rng.shuffle(out)
+    return out
+
+
 def write_qa(rng):
-    """Some of the stories are of a few steps only: whoever learns from them finds out sooner what a question asks for."""
-    s = quiz_story(rng, wander_briefly if rng.random() < 0.15 else None)
+    """Some of the stories are of a few steps only: whoever learns from them finds out sooner what a question asks for. And some are
+    followed by questions for yes or no alone, which are learnt late: two things that were found must be compared before the answer's
+    first word."""
+    r = rng.random()
+    s = quiz_story(rng, wander_briefly if r < 0.2 else None)
     t = Text()
     t.add(story_text(s) + "\n")
-    for _, q, a in choose_questions(s, 4 + int(rng.random() * 7)):
+    for _, q, a in yes_and_no(s)[:12] if r < 0.1 or r > 0.8 else choose_questions(s, 4 + int(rng.random() * 7)):
         t.add(f"Question: {q}\nAnswer:")
         t.answer(" " + a)
         t.add("\n")
