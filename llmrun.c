@@ -463,7 +463,7 @@ static _Thread_local pool_seat *t_seat;               /* of this thread, in the 
 enum {
     POOL_SPIN = 2000,                                 /* pauses before sleeping: about 50 microseconds */
     POOL_NONE = INT_MAX,                              /* no task: this thread is behind the others */
-    POOL_CROWDED = 16,
+    POOL_CROWDED = 16,                                /* jobs for which a CPU that was taken once is taken for shared */
     POOL_MOST = 0xffff,                               /* threads that `team` can count */
 };
 

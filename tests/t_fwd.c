@@ -140,9 +140,6 @@ static void t_fwd_golden(void) {
 
 /* Every way of running gives the bits of the plain way; in every other one threads leave the team before each task. */
 static void t_fwd_same_bits(void) {
-    const double slice = pool_slice, gap = pool_gap;
-    pool_slice = 0;
-    pool_gap = 1e9;
     static const t_how hows[] = {
         {"scalar", 2, 7, 16, K_F32, false},  {"avx2", 1, 512, 32, K_F32, false},   {"avx2", 2, 1, 2, K_F32, false},
         {"avx2", 3, 7, 64, K_F32, false},    {"avx512", 1, 512, 32, K_F32, false}, {"avx512", 2, 1, 1, K_F32, false},
@@ -154,6 +151,7 @@ static void t_fwd_same_bits(void) {
     FILE  *f = fopen(t_tiny_path("manifest.txt"), "r");
     t_tiny t;
     if (!CHECK(f != NULL)) return;
+    t_pool_restless(true);
     while (t_tiny_next(f, &t)) {
         t_rig    r;
         int      n;
@@ -174,8 +172,7 @@ static void t_fwd_same_bits(void) {
         mem_free(want);
         mem_free(ids);
     }
-    pool_slice = slice;
-    pool_gap = gap;
+    t_pool_restless(false);
     fclose(f);
 }
 

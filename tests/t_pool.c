@@ -105,14 +105,20 @@ static void t_pool_order(void) {
     alarm(0);
 }
 
+/* On: whoever takes its CPU for shared leaves before every task. Off: as it was before. */
+static void t_pool_restless(bool on) {
+    static double slice, gap;
+    if (on) slice = pool_slice, gap = pool_gap;
+    pool_slice = on ? 0 : slice;
+    pool_gap = on ? 1e9 : gap;
+}
+
 /* Threads that leave before a task, stay away and catch up: every task is done once and in its stage all the same. */
 static void t_pool_leaving(void) {
     alarm(T_POOL_LIMIT);
-    const double slice = pool_slice, gap = pool_gap;
-    uint32_t     want[T_POOL_TASKS], got[T_POOL_TASKS];
-    int          gone = 0;
-    pool_slice = 0;
-    pool_gap = 1e9;
+    uint32_t want[T_POOL_TASKS], got[T_POOL_TASKS];
+    int      gone = 0;
+    t_pool_restless(true);
     for (int round = 0; round < 6; round++) {
         for (int n = 1; n <= 8; n++) {
             t_pool_wave_end(0, 2 * t_pool_stages(n), false, want);
@@ -121,8 +127,7 @@ static void t_pool_leaving(void) {
         }
     }
     CHECK(gone > 100);
-    pool_slice = slice;
-    pool_gap = gap;
+    t_pool_restless(false);
     alarm(0);
 }
 

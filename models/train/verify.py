@@ -72,10 +72,15 @@ def tied(model, start, want, got):
     return float(logits[want[at]] - logits[got[at]]) < TIE
 
 
+def draw_prompts(n):
+    """Beginnings of stories and tasks of every kind, by turns."""
+    names = list(world.TASKS)
+    return [world.story_prompt(s) if s % 2 else world.task(names[s % len(names)], s).prompt for s in range(n)]
+
+
 def check_greedy(args, model, tok):
     """Greedy text, equal to the letter; the peer's up to where it lost its tail."""
-    names, wrong, ties = list(world.TASKS), {"llmrun": 0, "llama.cpp": 0}, 0
-    prompts = [world.story_prompt(s) if s % 2 else world.task(names[s % len(names)], s).prompt for s in range(args.prompts)]
+    prompts, wrong, ties = draw_prompts(args.prompts), {"llmrun": 0, "llama.cpp": 0}, 0
     for prompt in prompts:
         start = [EOT] + tok.encode(prompt)
         ids = generate(model, [start], 48, (EOT, IM_END))[0]

@@ -15,7 +15,6 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 sys.path[:0] = [HERE, os.path.join(ROOT, "models", "train")]
 import verify                                            # noqa: E402
-import world                                             # noqa: E402
 from quality import TYPES                                # noqa: E402
 from tokenizer import Tokenizer                          # noqa: E402
 
@@ -59,8 +58,7 @@ def main():
     ap.add_argument("--tie", type=float, default=0.3, help="largest gap that rounding explains, in logits (default %(default)s)")
     args = ap.parse_args()
     args.llama_cpp = os.environ.get("LLAMA_CPP") or ap.error("LLAMA_CPP names no folder")
-    tok, names, bad = Tokenizer.load(os.path.join(ROOT, "models", "train", "tokenizer.json")), list(world.TASKS), []
-    prompts = [world.story_prompt(s) if s % 2 else world.task(names[s % len(names)], s).prompt for s in range(args.prompts)]
+    tok, prompts, bad = Tokenizer.load(os.path.join(ROOT, "models", "train", "tokenizer.json")), verify.draw_prompts(args.prompts), []
     print("| type | prompts | same text | parted at a gap of |\n|---|---|---|---|")
     with tempfile.TemporaryDirectory() as folder:
         for kind in args.types.split(","):
