@@ -14544,6 +14544,7 @@ typedef struct {
     bench_list repack;                                /* of bench_repacks */
     bench_list guess, chance;                         /* most guesses of a step, 0: none; that one is right, per cent */
     const char *draft;                                /* model file, NULL: guesses are free */
+    int        draft_vocab;                           /* tokens that it guesses among, 0: all */
     int        reps;
     bool       no_warmup;
 } bench_opts;
@@ -15603,6 +15604,7 @@ static bool bench__open_draft(bench_job *j, const fwd_opts *fo, const kv_opts *k
     if (!(j->draft = engine_open_beside(&j->draft_g, NULL, &fd, &kd, j->eng, 1, BENCH_LAG, e))) return false;
     if (j->draft->n_batch < BENCH_LAG && j->draft->n_batch < j->draft->n_ctx)
         return err_set(e, EXIT_RESOURCE, "%s: no room for steps of %d tokens", j->draft_g.path, BENCH_LAG);
+    if (j->o->draft_vocab) fwd_trim(j->draft->f, j->o->draft_vocab);
     j->draft_seq = kv_seq_new(j->draft->kv);
     j->draft_valid = 0;
     return true;
@@ -16159,6 +16161,8 @@ static const cli_opt cli_opts[] = {
      "sequences that decode side by side; tests with guesses have one"},
     {"-md --model-draft --spec-draft-model", "FILE",  OPT_STR,  AT(bench.draft),     0,  0,       GROUP_BENCH, NULL,
      "draft model of the tests with guesses, whose steps count; without one guesses cost nothing but their rows, as those of --lookup"},
+    {"--draft-vocab",                   "N",          OPT_INT,  AT(bench.draft_vocab), 0, CLI_BIG, GROUP_BENCH, NULL,
+     "tokens that the draft guesses among; 0 is all"},
     {"--draft-max --draft --draft-n --spec-draft-n-max", "N,N", OPT_NUMS, AT(bench.guess), 0, SPEC_MOST, GROUP_BENCH, NULL,
      "beside each decode test the same with up to N guesses a step, 0 is none: where speculation breaks even"},
     {"--acceptance",                    "X,X",        OPT_NUMS, AT(bench.chance),    0,  100,     GROUP_BENCH, NULL,

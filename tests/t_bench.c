@@ -312,6 +312,7 @@ static bench_opts t_bench__guessing(const char *draft, int n) {
     o.depth = (bench_list){2, {0, 60}};
     o.guess = (bench_list){1, {64}};
     o.draft = draft;
+    o.draft_vocab = 100;
     return o;
 }
 
@@ -333,6 +334,7 @@ static void t_bench_rounds(void) {
         const bench_opts o = t_bench__guessing(drafted ? "tests/data/tiny/qwen3.gguf" : NULL, t.n_gen);
         bench_job        j;
         if (!t_bench__open(&j, "llama", &o, (bench_setup){-1, 0, 2048, 4, 1, K_F16, K_F16})) return;
+        if (drafted) EQ_INT(j.draft->f->n_vocab, 100);
         bench_round g = bench__begin(&t);
         int         rows = 0, drafts = 0, read = 0, have[2] = {7, 7};
         for (int n; (n = bench__round_rows(&j, &t, &g)) > 0; bench__round_on(&j, &t, &g)) {

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Make the models of this folder again: tokenizer, target, draft, GGUF files, verdict.
 #     models/train/make_models.sh [RUN_FOLDER]
-# MINUTES and DRAFT_MINUTES bound the training (180 and 20); a run that was stopped continues from its checkpoint.
+# MINUTES, MEND_MINUTES and DRAFT_MINUTES bound the training (300, 26 and 20); a run that was stopped continues from its checkpoint.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
@@ -13,14 +13,19 @@ mkdir -p "$run"
 
 resume() { if [ -f "$1" ]; then echo "--resume $1"; fi; }
 # shellcheck disable=SC2046
-$python "$here/train.py" --size target --out "$run/target.pt" --minutes "${MINUTES:-180}" $(resume "$run/target.pt")
+$python "$here/train.py" --size target --out "$run/told.pt" --minutes "${MINUTES:-300}" $(resume "$run/told.pt")
+make -C "$root" llmrun
+$python "$here/export.py" "$run/told.pt" "$run/told.gguf"
+# shellcheck disable=SC2046
+$python "$here/train.py" --size target --out "$run/target.pt" --minutes "${MEND_MINUTES:-26}" --first-seed 50000000 \
+    --mend 0.1 --mend-groups 8 --rows 4 --micro 2 --lr 0.0015 --lr-embd 0.0003 \
+    $(if [ -f "$run/target.pt" ]; then resume "$run/target.pt"; else echo --init "$run/told.gguf"; fi)
 # shellcheck disable=SC2046
 $python "$here/train.py" --size draft --teacher "$run/target.pt" --out "$run/draft.pt" --minutes "${DRAFT_MINUTES:-20}" \
     --first-seed 100000000 $(resume "$run/draft.pt")
 
 $python "$here/export.py" "$run/target.pt" "$root/models/pip-f16.gguf" --name "Pip"
 $python "$here/export.py" "$run/draft.pt" "$run/pip-draft-f16.gguf" --name "Pip draft"
-make -C "$root" llmrun
 $python "$here/verify.py" "$run/target.pt" "$root/models/pip-f16.gguf" ${LLAMA_BIN:+--llama-bin "$LLAMA_BIN"}
 (cd "$here" && $python -c '
 import world

@@ -158,6 +158,26 @@ def test_mentions():
     assert compared > 2500, compared
 
 
+def test_faults():
+    """Sentence after sentence of a story can be true; of one with a change that cannot, the first that cannot is found."""
+    found = 0
+    for seed in range(100):
+        text = world.story_text(world.tell(world.stream_of("test", seed, "faults")))
+        assert world.first_fault(text) is None, text
+        at = 0
+        for sentence in world.sentences(text):
+            start, at = at, text.index(sentence, at) + len(sentence)
+            assert world.next_sentence(text[:start], text[start:])[:2] == (at - start, True), sentence
+        assert world.next_sentence(text[:at], text[at:] + " And then") is None
+        wrong = world.corrupted(world.stream_of("test", seed, "faults"))
+        at = wrong and world.first_fault(wrong)
+        if at:
+            found += 1
+            end, good, stake = world.next_sentence(wrong[:at], wrong[at:])
+            assert not good and stake and world.first_fault(wrong[:at]) is None and world.first_fault(wrong[:at + end]) == at, wrong
+    assert found > 50, found
+
+
 def digest():
     h = hashlib.sha256()
     for seed in range(300):
@@ -183,8 +203,8 @@ def main():
     """Every test, with the count that tests/run.sh adds up."""
     n = int(sys.argv[1]) if len(sys.argv) > 1 else 400
     failed = 0
-    todo = (test_templates, test_sentences, test_checker, lambda: test_stories(n), test_answers, test_tasks, test_mentions, test_determinism,
-            test_splits)
+    todo = (test_templates, test_sentences, test_checker, lambda: test_stories(n), test_answers, test_tasks, test_mentions, test_faults,
+            test_determinism, test_splits)
     for test in todo:
         try:
             test()

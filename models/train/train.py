@@ -27,6 +27,7 @@ import torch.nn.functional as F
 from torch import nn
 
 import judge
+import mend
 import world
 from model import SIZES, Model, load, n_params
 from tokenizer import EOT, Tokenizer
@@ -276,6 +277,7 @@ class Trainer:
             self.restore(torch.load(args.resume, map_location=self.dev, weights_only=False))
         loss = teacher_loss if self.teacher else data_loss
         self.run_loss = torch.compile(loss) if args.compile else loss
+        self.mender = mend.Mender(self.tok, team.rank, team.size, self.step) if args.mend else None
         self.val = Packer(self.tok, self.cfg.n_ctx, "test", args.answer_weight).batch(12)
 
     def save(self):
@@ -310,19 +312,23 @@ class Trainer:
 
     def update(self, batch):
         """One step; (mean loss, mean loss of answers). The first process keeps the time for all."""
-        sums, total = [0.0, 0.0], float(batch["w"].sum())
-        for part in self.slices(batch, self.args.micro):
+        args, sums, total = self.args, [0.0, 0.0], float(batch["w"].sum())
+        for part in self.slices(batch, args.micro):
             with torch.autocast(self.dev, torch.bfloat16, enabled=self.dev == "cuda"):
                 weighted, plain, answers = self.run_loss(self.model, *part, self.teacher or self.states)
             (weighted / total).backward()
             sums[0] += float(plain.detach())
             sums[1] += float(answers.detach())
+        if self.mender:
+            groups = self.mender.take(self.model, args.mend_groups)
+            if groups:
+                (args.mend / self.team.size * mend.loss(self.model, groups)).backward()
         plain, answers, self.spent = self.team.total([p.grad for p in self.learning],
                                                      sums + [0.0 if self.team.rank else self.before + time.monotonic() - self.clock])
         rate = self.rate()
-        self.muon.step(self.args.lr * rate, momentum=0.85 + 0.10 * min(1.0, self.step / 200))
+        self.muon.step(args.lr * rate, momentum=0.85 + 0.10 * min(1.0, self.step / 200))
         for group in self.adam.param_groups:
-            group["lr"] = self.args.lr_embd * rate
+            group["lr"] = args.lr_embd * rate
         self.adam.step()
         for p in self.learning:
             p.grad = None
@@ -362,7 +368,10 @@ class Trainer:
                 val, val_a = self.validate()
                 speed = (self.tokens - marks[0]) / (self.spent - marks[1] + 1e-9)
                 if first:
-                    say(f"{self.step},{self.tokens},{self.spent / 60:.2f},{loss:.4f},{loss_a:.4f},{val:.4f},{val_a:.4f},{speed:.0f}")
+                    wrong = f",{self.mender.wrong}/{self.mender.told}" if self.mender else ""
+                    say(f"{self.step},{self.tokens},{self.spent / 60:.2f},{loss:.4f},{loss_a:.4f},{val:.4f},{val_a:.4f},{speed:.0f}{wrong}")
+                    if wrong:
+                        self.mender.wrong = self.mender.told = 0
                 marks, loss, loss_a = (self.tokens, self.spent), 0.0, 0.0
             now = time.monotonic()
             if first and now - saved > 60 * args.save_every:
@@ -410,6 +419,8 @@ def options():
     ap.add_argument("--decay", type=float, default=0.6, help="last share of the budget, over which the rate falls to zero")
     ap.add_argument("--answer-weight", type=float, default=5.0)
     ap.add_argument("--state-weight", type=float, default=3.0, help="of telling where those named are")
+    ap.add_argument("--mend", type=float, default=0, help="weight of the sentences drawn where stories went wrong (mend.py)")
+    ap.add_argument("--mend-groups", type=int, default=3, help="places of stories in a step, of each process")
     ap.add_argument("--seed", type=int, default=1, help="of the initial weights")
     ap.add_argument("--first-seed", type=int, default=0, help="seed of the first document")
     ap.add_argument("--procs", type=int, default=2, help="processes that share the rows of a step")

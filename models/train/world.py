@@ -1224,6 +1224,7 @@ class Reader:
         self.people = []
         self.adjectives = {}                            # noun -> adjectives it was introduced with
         self.problems = []
+        self.stake = ()                                 # what the last sentence demands, by kind
 
     def who(self, word):
         """The person a name or pronoun stands for, or None."""
@@ -1325,8 +1326,10 @@ class Reader:
             if not problems:
                 break
         if best is None:
+            self.stake = ()
             return False
         form, bind, problems = best
+        self.stake = tuple(op for op, *_ in form.pre)
         self.problems += [f"{sentence}  [{p}]" for p in problems]
         self.change(form, bind)
         return True
@@ -1347,6 +1350,7 @@ class Reader:
         if self.world.loc.get(who, place) != place:
             self.problems.append(f"{sentence}  [{who} is at {self.world.loc[who]}]")
         self.world.loc[who] = place
+        self.stake = ("act",)
         self.slots.after_act(who)
         self.meet((who,))
         return True
@@ -1376,6 +1380,31 @@ def check(text):
         else:
             unparsed.append(sentence)
     return Report(reader.problems, parsed, unparsed)
+
+
+def first_fault(text):
+    """Character where the first sentence begins that cannot be true or be read, or None."""
+    reader, at = Reader(), 0
+    for sentence in sentences(text):
+        at = text.index(sentence, at)
+        if not reader.sentence(sentence) or reader.problems:
+            return at
+        at += len(sentence)
+    return None
+
+
+def next_sentence(before, after):
+    """(characters of `after` that finish its first sentence, whether that can be true, what it demands) or None when it finishes none"""
+    known, both = sentences(before), sentences(before + after)
+    if len(both) <= len(known) or both[:len(known)] != known:
+        return None
+    reader = Reader()
+    for sentence in known:
+        reader.sentence(sentence)
+    old, new = len(reader.problems), both[len(known)]
+    at = (before + after).index(new, len(before.rstrip()))
+    good = reader.sentence(new) and len(reader.problems) == old
+    return at + len(new) - len(before), good, reader.stake
 
 
 # ===== questions about a story
