@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from tokenizer import CONTROL, EOT, IM_END, PRE, Tokenizer
-from model import EPS, load, n_params
+from model import EPS, Model, load, n_params
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 CHAT_TEMPLATE = (
@@ -110,15 +110,34 @@ def fill(model, tok, path):
         view.copy_(torch.from_numpy(have[name].astype(np.float32)))
 
 
+def blend(model, tok, others):
+    """Moves the weights towards those of files of the same shape: others are (path, share), the rest of 1 is the model's own."""
+    own = 1 - sum(share for _, share in others)
+    mean = {key: own * value for key, value in model.state_dict().items()}
+    one = Model(model.cfg)
+    for path, share in others:
+        fill(one, tok, path)
+        for key, value in one.state_dict().items():
+            mean[key] += share * value
+    model.load_state_dict(mean)
+
+
 def main():
     ap = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     ap.add_argument("checkpoint")
-    ap.add_argument("out")
+    ap.add_argument("out", help="GGUF file, or a checkpoint for use where it ends in .pt")
     ap.add_argument("--name", default="Pip")
     ap.add_argument("--type", choices=KINDS, default="f16")
     ap.add_argument("--tokenizer", default=os.path.join(HERE, "tokenizer.json"))
+    ap.add_argument("--blend", nargs=2, action="append", metavar=("GGUF", "SHARE"), default=[],
+                    help="so much of the weights of this file in the mean; may be given several times")
     args = ap.parse_args()
-    export(load(args.checkpoint), Tokenizer.load(args.tokenizer), args.out + ".tmp", args.name, args.type)
+    model, tok = load(args.checkpoint), Tokenizer.load(args.tokenizer)
+    blend(model, tok, [(path, float(share)) for path, share in args.blend])
+    if args.out.endswith(".pt"):
+        torch.save({"cfg": vars(model.cfg), "model": model.state_dict()}, args.out + ".tmp")
+    else:
+        export(model, tok, args.out + ".tmp", args.name, args.type)
     os.replace(args.out + ".tmp", args.out)
 
 

@@ -17,9 +17,10 @@ $python "$here/train.py" --size target --out "$run/told.pt" --minutes "${MINUTES
 make -C "$root" llmrun
 $python "$here/export.py" "$run/told.pt" "$run/told.gguf"
 # shellcheck disable=SC2046
-$python "$here/train.py" --size target --out "$run/target.pt" --minutes "${MEND_MINUTES:-26}" --first-seed 50000000 \
+$python "$here/train.py" --size target --out "$run/mended.pt" --minutes "${MEND_MINUTES:-26}" --first-seed 50000000 \
     --mend 0.1 --mend-groups 8 --rows 4 --micro 2 --lr 0.0015 --lr-embd 0.0003 \
-    $(if [ -f "$run/target.pt" ]; then resume "$run/target.pt"; else echo --init "$run/told.gguf"; fi)
+    $(if [ -f "$run/mended.pt" ]; then resume "$run/mended.pt"; else echo --init "$run/told.gguf"; fi)
+$python "$here/export.py" "$run/mended.pt" "$run/target.pt" --blend "$run/told.gguf" 0.2
 # shellcheck disable=SC2046
 $python "$here/train.py" --size draft --teacher "$run/target.pt" --out "$run/draft.pt" --minutes "${DRAFT_MINUTES:-20}" \
     --first-seed 100000000 $(resume "$run/draft.pt")

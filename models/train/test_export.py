@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests of export.py, and of what train.py begins with:  python3 models/train/test_export.py
+"""Tests of export.py, of what train.py begins with and of what mend.py learns from:  python3 models/train/test_export.py
 
 Needs torch and gguf; without them the suite counts as skipped.
 """
@@ -13,6 +13,7 @@ try:
     import torch
 
     import export
+    import mend
     import train
     from model import SIZES, Config, Model
     from tokenizer import Tokenizer
@@ -87,11 +88,43 @@ def test_refused(folder, tok):
     assert "architecture: llama, expected qwen3" in words(path)
 
 
+def test_blend(folder, tok):
+    """The mean of three models, each with its share."""
+    models, paths = [noisy(SIZES["draft"], seed) for seed in (6, 7, 8)], [os.path.join(folder, f"{i}.gguf") for i in range(3)]
+    for model, path in zip(models, paths):
+        export.export(model, tok, path, "One")
+        export.fill(model, tok, path)                 # as the file rounds it
+    want = {key: 0.5 * value + 0.3 * models[1].state_dict()[key] + 0.2 * models[2].state_dict()[key] for key, value in models[0].state_dict().items()}
+    export.blend(models[0], tok, [(paths[1], 0.3), (paths[2], 0.2)])
+    assert all(torch.allclose(value, want[key], atol=1e-6) for key, value in models[0].state_dict().items())
+
+
+@torch.no_grad()
+def test_mend(folder, tok):
+    """Sentences that share a row are as likely as each alone; what is compared is what demands the same."""
+    model, mender = noisy(SIZES["draft"], 9), mend.Mender(tok, 0, 1, 0)
+    before = "Tim was in the barn. Sally was in the garden. A red ball was in the barn."
+    mender.add(before, [" Tim picked up the red ball. He", " Sally picked up the red ball. She", " Tim felt happy. He", " Tim went to the garden.",
+                        " Sally went to the pond.", " He zzyx it.", " Tim went to"])
+    mender.add("Tim was in the barn.", [" Tim picked up the red ball. Then", " Tim went to the garden. He"])
+    (ids, ways), = mender.groups                      # of the second place nothing is learnt: all can be true
+    assert tok.decode(ids) == "<|endoftext|>" + before
+    assert [(tok.decode(way), advantage) for way, advantage in ways] == [(" Tim picked up the red ball.", 0.5), (" Sally picked up the red ball.", -0.5),
+                                                                    (" He zzyx it.", -mend.LEAST)]
+    more = (tok.encode("Tim"), [(tok.encode(" sat. Then he"), -0.25), (tok.encode(" sat"), 0.75), (tok.encode(" ran"), 0.1)])
+    want = 0
+    for ids, ways in (mender.groups[0], more):
+        for way, advantage in ways:
+            logp = torch.log_softmax(model(torch.tensor([ids + way]))[0] / mend.TEMP, -1)
+            want -= advantage / mend.WAYS * sum(logp[len(ids) - 1 + i, t] for i, t in enumerate(way)) / 2
+    assert abs(float(mend.loss(model, [mender.groups[0], more]) / want) - 1) < 1e-5
+
+
 def main():
     """Every test, with the count that tests/run.sh adds up."""
     torch.set_num_threads(1)
     tok, failed = Tokenizer.load(TOKENS), 0
-    todo = (test_round_trip, test_shipped, test_refused)
+    todo = (test_round_trip, test_shipped, test_refused, test_blend, test_mend)
     for test in todo:
         try:
             with tempfile.TemporaryDirectory() as folder:

@@ -1224,7 +1224,7 @@ class Reader:
         self.people = []
         self.adjectives = {}                            # noun -> adjectives it was introduced with
         self.problems = []
-        self.stake = ()                                 # what the last sentence demands, by kind
+        self.stake = ()                                 # what the last sentence demands, by kind; None: it was not read
 
     def who(self, word):
         """The person a name or pronoun stands for, or None."""
@@ -1326,7 +1326,7 @@ class Reader:
             if not problems:
                 break
         if best is None:
-            self.stake = ()
+            self.stake = None
             return False
         form, bind, problems = best
         self.stake = tuple(op for op, *_ in form.pre)
