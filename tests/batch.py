@@ -9,7 +9,7 @@ One line per case, then a count. LLMRUN_SLOW=N stretches every time limit N time
   Two answers are compared as bytes: whole records without the time of day (`created`) and the tokens that were found in the cache
 (`cached_tokens`). A file of one line is that line behind as many blank ones as it had lines before it, so that it keeps its number.
 """
-import argparse, json, os, pty, random, re, resource, shutil, signal, subprocess, sys, tempfile, threading, time
+import argparse, json, os, pty, random, re, resource, select, shutil, signal, subprocess, sys, tempfile, threading, time
 from kit import ENV, SLOW, Record, Skip, begin, case, check, equal, finish, jsonl, one_line, records, refused, same, sanitized, short, some, walk
 
 HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -584,13 +584,19 @@ def terminal():
     """on a terminal one line of progress is drawn over and over and is gone at the end; -q draws none"""
     for more in (), ("-q",):
         master, slave = pty.openpty()
-        path = put("in.jsonl", [{"prompt": "Once %d" % i, "max_tokens": 150, "ignore_eos": True, "seed": i} for i in range(8 if more else 24)])
-        p = subprocess.Popen([O.binary, "-m", PIP, "--batch", path, "-np", "4", *more], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=slave, env=ENV)
+        p = subprocess.Popen([O.binary, "-m", PIP, "--batch", "-", "-np", "4", *more], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=slave, env=ENV)
         os.close(slave)
-        seen = b""
+        seen, asked, end = b"", 0, time.monotonic() + 60 * SLOW
         try:
             while True:
-                seen += os.read(master, 65536)
+                if not p.stdin.closed:                # work enough to be drawn twice, however fast the machine
+                    p.stdin.write(b'{"prompt":"Once %d","max_tokens":60,"ignore_eos":true}\n' % asked)
+                    p.stdin.flush()
+                    asked += 1
+                    if asked > 50 if more else seen.count(b"\r") >= 2 or time.monotonic() > end:
+                        p.stdin.close()
+                if p.stdin.closed or select.select([master], [], [], 0.01)[0]:
+                    seen += os.read(master, 65536)
         except OSError:
             pass
         os.close(master)
