@@ -88,7 +88,7 @@ class Mender:
 
 def loss(model, groups):
     """Mean over the groups. A row holds the text before and, each seeing that text and itself alone, the ways to go on."""
-    rows = []
+    rows, dev = [], model.embd.device
     for before, ways in groups:
         ids, part, pos = list(before), [0] * len(before), list(range(len(before)))
         source, target, weight = [], [], []
@@ -100,11 +100,11 @@ def loss(model, groups):
             pos += range(len(before), len(before) + len(way))
         rows.append((ids, part, pos, source, target, weight))
     n = max(len(row[0]) for row in rows)
-    ids, part, pos = (torch.tensor([row[k] + [fill] * (n - len(row[k])) for row in rows]) for k, fill in ((0, EOT), (1, -1), (2, 0)))
-    seen = torch.ones(n, n, dtype=torch.bool).tril() & ((part[:, None, :] == part[:, :, None]) | (part == 0)[:, None, :])
-    mask = torch.zeros(seen.shape).masked_fill_(~seen, float("-inf"))[:, None]
+    ids, part, pos = (torch.tensor([row[k] + [fill] * (n - len(row[k])) for row in rows], device=dev) for k, fill in ((0, EOT), (1, -1), (2, 0)))
+    seen = torch.ones(n, n, dtype=torch.bool, device=dev).tril() & ((part[:, None, :] == part[:, :, None]) | (part == 0)[:, None, :])
+    mask = torch.zeros(seen.shape, device=dev).masked_fill_(~seen, float("-inf"))[:, None]
     hidden = model.hidden(ids, mask, pos=pos)
-    at = torch.cat([torch.tensor(row[3]) + i * n for i, row in enumerate(rows)])
+    at = torch.tensor([i * n + source for i, row in enumerate(rows) for source in row[3]], device=dev)
     logp = torch.log_softmax(F.linear(hidden.flatten(0, 1)[at], model.embd) / TEMP, -1)
-    target, weight = (torch.tensor([x for row in rows for x in row[k]]) for k in (4, 5))
+    target, weight = (torch.tensor([x for row in rows for x in row[k]], device=dev) for k in (4, 5))
     return -(logp.gather(1, target[:, None])[:, 0] * weight).sum() / len(rows)
