@@ -226,15 +226,17 @@ def long_table(rows, peer):
     return out
 
 
-def short_table(rows):
-    """KLD of each type, by how it is made, and what calibration leaves of what the importance matrix leaves."""
+def short_table(rows, peer):
+    """A row for each type: the calibrated file (the plain one where nothing is searched), and the divergence of each file."""
     by = {}
-    for kind, how, ours, _ in rows:
-        by.setdefault(kind, {})[how] = ours
-    out = head(["type", "bits", *("KLD, " + h for h in HOWS), "calibrated / imatrix"])
-    for kind, got in by.items():
-        bits = next((r for r in got.values() if r), None)
-        out.append(line([kind, cell(bits, "bits", "%.2f"), *(cell(got.get(h), "kld", "%.5f") for h in HOWS), share(got.get("calibrated"), got.get("imatrix"))]))
+    for kind, how, ours, theirs in rows:
+        mine, other = by.setdefault(kind, ({}, {}))
+        mine[how], other[how] = ours, theirs
+    out = head(["type", "MiB", "PPL", "answers %", *("KLD, " + h for h in HOWS), *("llama.cpp: " + h for h in PEER_HOWS if peer)])
+    for kind, (mine, other) in by.items():
+        best = mine.get("calibrated") or mine.get("plain")
+        out.append(line([kind, cell(best, "mib", "%.2f"), cell(best, "ppl", "%.4f"), cell(best, "answers", "%.1f"),
+                         *(cell(mine.get(h), "kld", "%.5f") for h in HOWS), *(cell(other.get(h), "kld", "%.5f") for h in PEER_HOWS if peer)]))
     return out
 
 
@@ -271,7 +273,7 @@ def main():
     print("%s, %.2f M weights, judged on %s: perplexity %.4f ± %.4f, one-hop answers %s.\n" % (
         os.path.basename(o.model), b.weights / 1e6, os.path.basename(b.text), whole["ppl"], whole["ppl_error"], cell(whole, "answers", "%.1f %%")))
     print("\n".join(long_table(rows, b.peer)))
-    print("\n" + "\n".join(short_table(rows)))
+    print("\n" + "\n".join(short_table(rows, b.peer)))
     if b.failed:
         print("\nNot made:\n" + "\n".join("* " + x for x in b.failed))
 
