@@ -16,8 +16,14 @@ import sys
 import world
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+LLMRUN = os.path.join(HERE, "..", "..", "llmrun")
 STORY_TOKENS = 100
 STORY_TEMP = 0.5
+
+
+def sampling(temp):
+    """llmrun's options for draws from the whole distribution"""
+    return "--temp", str(temp), "--top-k", "0", "--top-p", "1", "--min-p", "0"
 
 
 def answer_of(task, text):
@@ -121,9 +127,8 @@ def judge(args):
         texts = pool.map(lambda t: ask(args, t[1].prompt, 96, "--temp", "0"), todo)
         for (name, task), text in zip(todo, texts):
             score.add_task(name, task, text)
-        sample = ("--temp", str(STORY_TEMP), "--top-k", "0", "--top-p", "1", "--min-p", "0")
         starts = [world.story_prompt(s) for s in range(args.stories)]
-        texts = pool.map(lambda s: ask(args, s[1], STORY_TOKENS, "-s", str(s[0]), *sample), enumerate(starts))
+        texts = pool.map(lambda s: ask(args, s[1], STORY_TOKENS, "-s", str(s[0]), *sampling(STORY_TEMP)), enumerate(starts))
         for start, text in zip(starts, texts):
             score.add_story(start + text)
     return score
@@ -132,7 +137,7 @@ def judge(args):
 def main():
     ap = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     ap.add_argument("--model", required=True, help="GGUF file")
-    ap.add_argument("--llmrun", default=os.path.join(HERE, "..", "..", "llmrun"))
+    ap.add_argument("--llmrun", default=LLMRUN)
     ap.add_argument("--n", type=int, default=100, help="prompts of each task (default %(default)s)")
     ap.add_argument("--stories", type=int, default=200, help="story samples (default %(default)s)")
     ap.add_argument("--tasks", nargs="*", help="only these tasks")

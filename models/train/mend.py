@@ -14,11 +14,10 @@ import torch
 import torch.nn.functional as F
 
 import export
+import judge
 import world
 from tokenizer import EOT
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-LLMRUN = os.path.join(HERE, "..", "..", "llmrun")
 FIRST = 1 << 40         # seeds of the prompts, away from those of the documents
 TEMP = 0.6
 STORIES = 96            # drawn in a round
@@ -31,7 +30,7 @@ LEAST = 0.2             # of the baseline: what is always wrong at a place becom
 def draw(gguf, prompts, seed, n, max_tokens):
     """n continuations of each prompt, by llmrun on one thread"""
     lines = "".join(json.dumps({"prompt": p, "n": n, "seed": seed + i, "max_tokens": max_tokens}) + "\n" for i, p in enumerate(prompts))
-    done = subprocess.run([LLMRUN, "-q", "-t", "1", "-m", gguf, "--batch", "-", "--temp", str(TEMP), "--top-k", "0", "--top-p", "1", "--min-p", "0"],
+    done = subprocess.run([judge.LLMRUN, "-q", "-t", "1", "-m", gguf, "--batch", "-", *judge.sampling(TEMP)],
                           input=lines.encode(), stdout=subprocess.PIPE, check=True)
     out = [None] * len(prompts)
     for line in done.stdout.splitlines():

@@ -7,13 +7,13 @@ DIR holds llama-quantize. Both write a file of each type from --model, plain and
 matrices that got the same type in both are compared: mean, least and most ratio of the sum of importance times squared error, and of the
 same times sqrt(mean square of 256 weights + weight squared), which both programs minimise below four bits. Needs numpy and gguf.
 """
-import argparse, os, subprocess, sys, tempfile
+import argparse, os, sys, tempfile
 
 import gguf
 import numpy as np
 from gguf.quants import dequantize
 
-from quality import ROOT, TYPES
+from quality import ROOT, TYPES, Failed, run
 
 FLOATS = ("F32", "F16", "BF16")
 
@@ -43,7 +43,7 @@ def ratios(true, ours, theirs, weight_of):
             continue
         w = weight_of.get(name, 1.0)
         errors = [[(w * k * (y - x) ** 2).sum() for y in (a, b)] for k in (1.0, spread(x))]
-        out.setdefault(kind, []).append(tuple(mine / other for mine, other in errors))
+        out.setdefault(kind, []).append(tuple(mine / peers for mine, peers in errors))
     return out
 
 
@@ -67,10 +67,10 @@ def main():
             for how, more, weight_of in ("plain", [], {}), ("imatrix", ["--imatrix", o.imatrix], weights):
                 try:
                     for command in ([o.llmrun, "-q", "--quantize", kind, "-m", o.model, "-o", a, *more], [theirs, *more, o.model, b, kind]):
-                        subprocess.run(command, check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+                        run(*command)
                     for one, pairs in ratios(true, matrices(a), matrices(b), weight_of).items():
                         print(f"| {kind} | {how} | {one} | {cells(pairs)} |", flush=True)
-                except (subprocess.CalledProcessError, NotImplementedError, ValueError) as why:
+                except (Failed, NotImplementedError, ValueError) as why:
                     failed.append(f"* {kind}, {how}: {why}")
     if failed:
         print("\nNot compared:\n" + "\n".join(failed))
