@@ -3620,7 +3620,7 @@ static inline __attribute__((always_inline)) void k__fetch(const uint8_t **next,
 
 /* Asks for the bytes that a sequential reader at p will want soon: the hardware alone leaves a third of the
  * bandwidth unused. They may lie beyond the matrix; a prefetch never faults. */
-enum { K__AHEAD = 8192 };
+enum { K__AHEAD = 6144 };
 static inline __attribute__((always_inline)) void k__fetch_ahead(const uint8_t *p, size_t bytes) {
     K__UNROLL for (size_t i = 0; i < bytes; i += 64)
         _mm_prefetch((const char *)((uintptr_t)p + K__AHEAD + i), _MM_HINT_T1);
@@ -4657,7 +4657,7 @@ static inline size_t k__super_bytes(uint32_t type) {
 /* Up to eight columns of a product. A tail of less than 256 weights is padded with zeros, on both sides. */
 typedef struct {
     int            n, nb, tail;                       /* columns; whole blocks; weights after them */
-    int            offset;                            /* of the codes, for SCALE tiles */
+    int            offset;                            /* of the codes: q = u - offset */
     bool           gaps;
     const int8_t  *q[K__COLS];
     const int16_t *sum[K__COLS];
@@ -5429,94 +5429,145 @@ K__IN_512 void k__dots512(int T, const k__panel *w, int k4, int count, const int
     }
 }
 
-/* i += sum over pairs of 16s of mn * sum16, for one column */
-K__IN_512 void k__mins512(const k__panel *w, const int16_t *sum, __m512i *i0, __m512i *i1) {
-    K__UNROLL for (int p = 0; p < 8; p++) {
-        __m512i s = k__bcast512(sum + 2 * p);
-        *i0 = _mm512_dpwssd_epi32(*i0, k__ld512(&w->mn[p][0]), s);
-        *i1 = _mm512_dpwssd_epi32(*i1, k__ld512(&w->mn[p][16]), s);
+/* How the dots of groups become a sum over a block: all words, where a group's dot is one, scaled and added by vpdpwssd; int32;
+ * or float, exact in each half of the block because 4 groups * sc * 32 * u * 127 < 2^24, and rounded once, as the conversion of the
+ * integer is, when the halves are added. */
+enum { K__BY_WORDS, K__BY_INTS, K__BY_FLOATS };
+
+/* What minima need of the sums of 16 of a column's block: pairs of words for each lane of mn. Sums of 32 where groups are. */
+K__IN_512 void k__pairs512(int group, const int16_t *sum, int16_t *to) {
+    const __m256i v = k__ld256(sum);
+    if (group == 16) _mm256_store_si256((__m256i *)to, v);
+    else _mm_store_si128((__m128i *)to, _mm256_cvtepi32_epi16(_mm256_madd_epi16(v, _mm256_set1_epi16(1))));
+}
+
+/* Where the dots of an offset's groups start: u.x - off*sum(x). */
+K__IN_512 void k__starts512(int group, int off, const int16_t *sum, int32_t *to) {
+    const __m256i v = k__ld256(sum);
+    if (group == 16) _mm512_store_si512(to, _mm512_mullo_epi32(_mm512_cvtepi16_epi32(v), _mm512_set1_epi32(-off)));
+    else _mm256_store_si256((__m256i *)to, _mm256_madd_epi16(v, _mm256_set1_epi16((int16_t)-off)));
+}
+
+K__IN_512 void k__sums512(const int16_t *sum, float *to) {
+    _mm256_store_ps(to, _mm256_cvtepi32_ps(_mm256_madd_epi16(k__ld256(sum), _mm256_set1_epi16(1))));
+}
+
+/* Minima of 16 rows of a panel for k__pairs512; returns how many lanes of them. A group of 32 has the same in both words. */
+K__IN_512 int k__mins512(int group, const k__panel *w, int at, __m512i *mn) {
+    K__UNROLL for (int p = 0; p < 256 / group / 2; p++) {
+        if (group == 16) mn[p] = k__ld512(&w->mn[p][at]);
+        else mn[p] = _mm512_mask_blend_epi16(0xaaaaaaaa, k__ld512(&w->mn[2 * p][at]), k__ld512(&w->mn[2 * p + 1][at]));
     }
+    return 256 / group / 2;
 }
 
 K__IN_512 void k__add_scaled512(float *y, __m512 u, float d) {
     _mm512_storeu_ps(y, _mm512_add_ps(_mm512_loadu_ps(y), _mm512_mul_ps(u, _mm512_set1_ps(d))));
 }
 
-/* narrow: a group's dot fits 16 bits, so that vpdpwssd scales and adds in one */
-K__IN_512 void k__int_tile512(int T, int group, bool has_min, bool narrow, bool off, const k__panel *w,
-                              const k__cols *x, k__ahead *ahead, float (*y)[K__STRIP]) {
-    for (int b = 0; b < x->nb; b++, w++) {
-        if (k__blank(x, T, b)) continue;
-        __m512i       i0[K__TILE], i1[K__TILE];
-        const int8_t *q[K__TILE];
-        k__ahead512(ahead);
-        K__UNROLL for (int t = 0; t < T; t++) {
-            q[t] = x->q[t] + (size_t)b * K_SUPER;
-            i0[t] = i1[t] = _mm512_setzero_si512();
-        }
-        for (int g = 0; g < K_SUPER / group; g++) {
-            __m512i a0[K__TILE], a1[K__TILE];
-            K__UNROLL for (int t = 0; t < T; t++) a0[t] = a1[t] = _mm512_setzero_si512();
-            k__dots512(T, w, g * group / 4, group / 4, q, a0, a1);
-            __m512i s0 = k__ld512(&w->sc[g * group / 16][0]), s1 = k__ld512(&w->sc[g * group / 16][16]);
-            K__UNROLL for (int t = 0; t < T; t++) {
-                i0[t] = narrow ? _mm512_dpwssd_epi32(i0[t], a0[t], s0)
-                               : _mm512_add_epi32(i0[t], _mm512_mullo_epi32(a0[t], s0));
-                i1[t] = narrow ? _mm512_dpwssd_epi32(i1[t], a1[t], s1)
-                               : _mm512_add_epi32(i1[t], _mm512_mullo_epi32(a1[t], s1));
+/* Whole sums join the columns of y. */
+K__IN_512 void k__int_end512(int T, int group, bool has_min, const k__panel *w, const int16_t (*pairs)[16], const __m512 *sum0,
+                             const __m512 *sum1, const k__cols *x, int b, float (*y)[K__STRIP]) {
+    const __m512 d0 = _mm512_loadu_ps(w->d), d1 = _mm512_loadu_ps(w->d + 16);
+    __m512i      mn0[8], mn1[8];
+    const int    n = has_min ? k__mins512(group, w, 0, mn0) : 0;
+    if (has_min) k__mins512(group, w, 16, mn1);
+    K__UNROLL for (int t = 0; t < T; t++) {
+        __m512 u0 = _mm512_mul_ps(d0, sum0[t]), u1 = _mm512_mul_ps(d1, sum1[t]);
+        if (has_min) {
+            __m512i m0 = _mm512_setzero_si512(), m1 = m0;
+            K__UNROLL for (int p = 0; p < n; p++) {
+                __m512i s = k__bcast512(pairs[t] + 2 * p);
+                m0 = _mm512_dpwssd_epi32(m0, mn0[p], s);
+                m1 = _mm512_dpwssd_epi32(m1, mn1[p], s);
             }
+            u0 = _mm512_sub_ps(u0, _mm512_mul_ps(_mm512_loadu_ps(w->dm), _mm512_cvtepi32_ps(m0)));
+            u1 = _mm512_sub_ps(u1, _mm512_mul_ps(_mm512_loadu_ps(w->dm + 16), _mm512_cvtepi32_ps(m1)));
         }
-        __m512 d0 = _mm512_loadu_ps(w->d), d1 = _mm512_loadu_ps(w->d + 16);
-        K__UNROLL for (int t = 0; t < T; t++) {
-            const int16_t *sum = x->sum[t] + (size_t)b * 16;
-            if (off) k__mins512(w, sum, &i0[t], &i1[t]);
-            __m512 u0 = _mm512_mul_ps(d0, _mm512_cvtepi32_ps(i0[t])),
-                   u1 = _mm512_mul_ps(d1, _mm512_cvtepi32_ps(i1[t]));
-            if (has_min) {
-                __m512i m0 = _mm512_setzero_si512(), m1 = m0;
-                k__mins512(w, sum, &m0, &m1);
-                u0 = _mm512_sub_ps(u0, _mm512_mul_ps(_mm512_loadu_ps(w->dm), _mm512_cvtepi32_ps(m0)));
-                u1 = _mm512_sub_ps(u1, _mm512_mul_ps(_mm512_loadu_ps(w->dm + 16), _mm512_cvtepi32_ps(m1)));
-            }
-            k__add_scaled512(y[t], u0, x->d[t][b]);
-            k__add_scaled512(y[t] + 16, u1, x->d[t][b]);
-        }
+        k__add_scaled512(y[t], u0, x->d[t][b]);
+        k__add_scaled512(y[t] + 16, u1, x->d[t][b]);
     }
 }
 
-/* The offset starts each group's sum: u.x - off*sum(x). Formats with a minimum have none. */
-K__IN_512 void k__scale_tile512(int T, int group, bool has_min, const k__panel *w, const k__cols *x,
-                                k__ahead *ahead, float (*y)[K__STRIP]) {
-    const __m512i  ones = _mm512_set1_epi16(1);
-    const unsigned minus = -(unsigned)x->offset & 0xffff;
-    for (int b = 0; b < x->nb + (x->tail > 0); b++, w++) {
+K__IN_512 void k__int_tile512(int T, int group, bool has_min, int by, const k__panel *w, const k__cols *x, k__ahead *ahead,
+                              float (*y)[K__STRIP]) {
+    const int groups = K_SUPER / group;
+    for (int b = 0; b < x->nb; b++, w++) {
         if (k__blank(x, T, b)) continue;
-        __m512         f0[K__TILE], f1[K__TILE];
-        const int8_t  *q[K__TILE];
-        const int16_t *sum[K__TILE];
+        _Alignas(64) int32_t start[K__TILE][16];
+        _Alignas(64) int16_t pairs[K__TILE][16];
+        __m512i       i0[K__TILE], i1[K__TILE];
+        __m512        f0[K__TILE], f1[K__TILE], half[2][K__TILE];
+        const int8_t *q[K__TILE];
         k__ahead512(ahead);
         K__UNROLL for (int t = 0; t < T; t++) {
+            const int16_t *sum = x->sum[t] + (size_t)b * 16;
+            if (has_min) k__pairs512(group, sum, pairs[t]);
+            else k__starts512(group, x->offset, sum, start[t]);
+            q[t] = x->q[t] + (size_t)b * K_SUPER;
+            i0[t] = i1[t] = _mm512_setzero_si512();
+            f0[t] = f1[t] = _mm512_setzero_ps();
+        }
+        for (int g = 0; g < groups; g++) {
+            __m512i a0[K__TILE], a1[K__TILE];
+            K__UNROLL for (int t = 0; t < T; t++) a0[t] = a1[t] = has_min ? _mm512_setzero_si512() : k__bcast512(&start[t][g]);
+            k__dots512(T, w, g * group / 4, group / 4, q, a0, a1);
+            __m512i s0 = k__ld512(&w->sc[g * group / 16][0]), s1 = k__ld512(&w->sc[g * group / 16][16]);
+            if (by == K__BY_FLOATS) {
+                __m512 r0 = _mm512_cvtepi32_ps(s0), r1 = _mm512_cvtepi32_ps(s1);
+                if (g == groups / 2) {
+                    K__UNROLL for (int t = 0; t < T; t++) {
+                        half[0][t] = f0[t];
+                        half[1][t] = f1[t];
+                        f0[t] = f1[t] = _mm512_setzero_ps();
+                    }
+                }
+                K__UNROLL for (int t = 0; t < T; t++) {
+                    f0[t] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(a0[t]), r0, f0[t]);
+                    f1[t] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(a1[t]), r1, f1[t]);
+                }
+                continue;
+            }
+            K__UNROLL for (int t = 0; t < T; t++) {
+                i0[t] = by == K__BY_WORDS ? _mm512_dpwssd_epi32(i0[t], a0[t], s0)
+                                          : _mm512_add_epi32(i0[t], _mm512_mullo_epi32(a0[t], s0));
+                i1[t] = by == K__BY_WORDS ? _mm512_dpwssd_epi32(i1[t], a1[t], s1)
+                                          : _mm512_add_epi32(i1[t], _mm512_mullo_epi32(a1[t], s1));
+            }
+        }
+        K__UNROLL for (int t = 0; t < T; t++) {
+            f0[t] = by == K__BY_FLOATS ? _mm512_add_ps(half[0][t], f0[t]) : _mm512_cvtepi32_ps(i0[t]);
+            f1[t] = by == K__BY_FLOATS ? _mm512_add_ps(half[1][t], f1[t]) : _mm512_cvtepi32_ps(i1[t]);
+        }
+        k__int_end512(T, group, has_min, w, pairs, f0, f1, x, b, y);
+    }
+}
+
+K__IN_512 void k__scale_tile512(int T, int group, bool has_min, const k__panel *w, const k__cols *x,
+                                k__ahead *ahead, float (*y)[K__STRIP]) {
+    for (int b = 0; b < x->nb + (x->tail > 0); b++, w++) {
+        if (k__blank(x, T, b)) continue;
+        _Alignas(64) int32_t start[K__TILE][16];
+        _Alignas(32) float   sums[K__TILE][8];
+        __m512        f0[K__TILE], f1[K__TILE];
+        const int8_t *q[K__TILE];
+        k__ahead512(ahead);
+        K__UNROLL for (int t = 0; t < T; t++) {
+            if (has_min) k__sums512(k__cols_sum(x, t, b), sums[t]);
+            else k__starts512(group, x->offset, k__cols_sum(x, t, b), start[t]);
             q[t] = k__cols_q(x, t, b);
-            sum[t] = k__cols_sum(x, t, b);
             f0[t] = f1[t] = _mm512_setzero_ps();
         }
         for (int g = 0; g < K_SUPER / group; g++) {
             __m512i a0[K__TILE], a1[K__TILE];
-            /* a pair of sums of 16; where the group is 16, one word of it is masked by its zero factor */
-            __m512i by = _mm512_set1_epi32((int)(group == 32 ? minus * 0x10001u : minus << g % 2 * 16));
-            K__UNROLL for (int t = 0; t < T; t++) {
-                a0[t] = _mm512_setzero_si512();
-                if (!has_min)
-                    a0[t] = _mm512_dpwssd_epi32(a0[t], by, k__bcast512(sum[t] + g * group / 32 * 2));
-                a1[t] = a0[t];
-            }
+            K__UNROLL for (int t = 0; t < T; t++) a0[t] = a1[t] = has_min ? _mm512_setzero_si512() : k__bcast512(&start[t][g]);
             k__dots512(T, w, g * group / 4, group / 4, q, a0, a1);
             __m512 s0 = _mm512_loadu_ps(&w->fs[g][0]), s1 = _mm512_loadu_ps(&w->fs[g][16]);
             K__UNROLL for (int t = 0; t < T; t++) {
                 f0[t] = _mm512_add_ps(f0[t], _mm512_mul_ps(s0, _mm512_cvtepi32_ps(a0[t])));
                 f1[t] = _mm512_add_ps(f1[t], _mm512_mul_ps(s1, _mm512_cvtepi32_ps(a1[t])));
                 if (!has_min) continue;
-                __m512 s = _mm512_cvtepi32_ps(_mm512_madd_epi16(ones, k__bcast512(sum[t] + 2 * g)));
+                __m512 s = _mm512_set1_ps(sums[t][g]);
                 f0[t] = _mm512_add_ps(f0[t], _mm512_mul_ps(_mm512_loadu_ps(&w->fs[8 + g][0]), s));
                 f1[t] = _mm512_add_ps(f1[t], _mm512_mul_ps(_mm512_loadu_ps(&w->fs[8 + g][16]), s));
             }
@@ -5552,7 +5603,7 @@ K__IN_512 void k__scale_tile512(int T, int group, bool has_min, const k__panel *
     }
 K__INT_512(q2_K, K_Q2_K, true, true)
 K__INT_512(q3_K, K_Q3_K, false, true)
-K__INT_512(q4_K, K_Q4_K, true, true)
+K__INT_512(q4_K, K_Q4_K, true, false)
 K__INT_512(q5_K, K_Q5_K, true, false)
 K__INT_512(q6_K, K_Q6_K, false, false)
 K__INT_512(tq2_0, K_TQ2_0, false, true)
@@ -5585,12 +5636,13 @@ K__SCALE_512(any_scale, K__ANY, 32, false)
         const int T = 6;                                                                 \
         call;                                                                            \
     }
-K__TILES_512(int16_min,
-             k__int_tile512(T, 16, true, true, false, w, x, a, y)) /* group, has_min, narrow, off */
-K__TILES_512(int16_off, k__int_tile512(T, 16, false, true, true, w, x, a, y))
-K__TILES_512(int32_min, k__int_tile512(T, 32, true, false, false, w, x, a, y))
-K__TILES_512(int32_wide, k__int_tile512(T, 32, false, false, true, w, x, a, y))
-K__TILES_512(int16_wide, k__int_tile512(T, 16, false, false, true, w, x, a, y))
+/*                                      group has_min by */
+K__TILES_512(int16_min, k__int_tile512(T, 16, true, K__BY_WORDS, w, x, a, y))
+K__TILES_512(int16_off, k__int_tile512(T, 16, false, K__BY_WORDS, w, x, a, y))
+K__TILES_512(int16_wide, k__int_tile512(T, 16, false, K__BY_INTS, w, x, a, y))
+K__TILES_512(int32_min, k__int_tile512(T, 32, true, K__BY_INTS, w, x, a, y))
+K__TILES_512(int32_wide, k__int_tile512(T, 32, false, K__BY_INTS, w, x, a, y))
+K__TILES_512(float32_min, k__int_tile512(T, 32, true, K__BY_FLOATS, w, x, a, y))
 K__TILES_512(scale32, k__scale_tile512(T, 32, false, w, x, a, y))
 K__TILES_512(scale32_min, k__scale_tile512(T, 32, true, w, x, a, y))
 K__TILES_512(scale16, k__scale_tile512(T, 16, false, w, x, a, y))
@@ -5604,7 +5656,7 @@ K__TILES_512(scale16, k__scale_tile512(T, 16, false, w, x, a, y))
 static const k__plan k__plans_512[K_TYPE_MAX] = {
     [K_Q2_K]    = K__PLAN_512(q2_K, int16_min),
     [K_Q3_K]    = K__PLAN_512(q3_K, int16_off),
-    [K_Q4_K]    = K__PLAN_512(q4_K, int16_min),
+    [K_Q4_K]    = K__PLAN_512(q4_K, float32_min),
     [K_Q5_K]    = K__PLAN_512(q5_K, int32_min),
     [K_Q6_K]    = K__PLAN_512(q6_K, int16_wide),
     [K_TQ1_0]   = K__PLAN_512(any_int, int32_wide),
@@ -6612,7 +6664,6 @@ static void k_mul_packed_ref(uint32_t type, const void *w, int nr, int n, const 
 
 enum {
     K__PASSES = 8,                                    /* passes of few columns, at most */
-    K__FAR = 16384,                                   /* bytes ahead of a packed stream that are asked for */
     K__LANE_WHOLE, K__LANE_LOW, K__LANE_BOTH          /* sc in a lane: as int32; in the low word; in both */
 };
 
@@ -6649,7 +6700,7 @@ typedef struct {
 /* Lines are asked for one by one, as they are read: many at once would fill the core's buffers and hold up
  * the reading. They may lie beyond the matrix. */
 static inline __attribute__((always_inline)) void k__line_ahead(const uint8_t *p) {
-    _mm_prefetch((const char *)((uintptr_t)p + K__FAR), _MM_HINT_T1);
+    _mm_prefetch((const char *)((uintptr_t)p + K__AHEAD), _MM_HINT_T1);
 }
 static inline __attribute__((always_inline)) void k__head_ahead(const uint8_t *h, int lines) {
     K__UNROLL for (int i = 0; i < 5; i++)
@@ -6773,7 +6824,6 @@ K__IN_AVX2 void k__open_scale(int head, int segs, size_t unit, int bits, const u
     K__AVX2 void k__heads_##name(const k__form *f, const uint8_t *w, int groups, k__panel *to, int at) { \
         k__open_scale(head, f->segs, k__unit_bytes(f), f->bits, w, groups, to, at);                      \
     }
-K__HEADS_INT(min6_low, K__HEAD_MIN6, 4, K__LANE_LOW)
 K__HEADS_INT(min6_whole, K__HEAD_MIN6, 4, K__LANE_WHOLE)
 K__HEADS_INT(min6_both, K__HEAD_MIN6, 4, K__LANE_BOTH)
 K__HEADS_INT(min4_low, K__HEAD_MIN4, 5, K__LANE_LOW)
@@ -7335,7 +7385,7 @@ static const k__packed_plan k__packed_512[K_TYPE_MAX] = {
     /*                            codes head      tiles     sums beforehand   panels from */
     [K_Q2_K]    = {K__PACKED_512(2, min4_low, int16_min, K__AUX_PAIRS16, 33), K__BY8_512(q2_K)},
     [K_Q3_K]    = {K__PACKED_512(3, s6_low, int16_off, K__AUX_OFF16, 25), K__BY8_512(q3_K)},
-    [K_Q4_K]    = {K__PACKED_512(4, min6_low, int16_min, K__AUX_PAIRS, 33), K__BY8_512(q4_K)},
+    [K_Q4_K]    = {K__PACKED_512(4, min6_whole, float32_min, K__AUX_PAIRS, 33), K__BY8_512(q4_K)},
     [K_Q5_K]    = {K__PACKED_512(5, min6_whole, int32_min, K__AUX_PAIRS, 33), K__BY8_512(q5_K)},
     [K_Q6_K]    = {K__PACKED_512(6, s8_whole, int16_wide, K__AUX_OFF16, 33), K__BY8_512(q6_K)},
     [K_TQ1_0]   = {K__PACKED_512(2, one_low, int16_off, K__AUX_OFF32, 33), K__BY4_512(tq2_0)},

@@ -421,14 +421,17 @@ static void str_json_raw(str *s, bytes b) { str__json(s, b, true); }
 /* ===== [pool] worker threads =====
  * One team of threads for the life of a run. pool_run() lets every thread (the caller is thread 0) execute one
  * function; inside it, stages are separated by pool_barrier() and share work through pool_next(), a counter that
- * each barrier sets back to zero. Waiting spins for some tens of microseconds, then sleeps in the kernel, so that
+ * each barrier sets back to zero, or pool_take(), where each thread has a run of tasks of its own and helps the others after.
+ * What is too little to share is done by the last one at a barrier, before it opens (pool_barrier_then). Waiting spins for some
+ * tens of microseconds, in which it fetches what the thread will read next (pool_soon), then sleeps in the kernel, so that
  * two runs on the same cores do not starve each other. The number of threads never changes a result.
  *   A thread whose CPU another process wants too is sent away for milliseconds every few milliseconds, and all others wait for the
  * task in its hands. In a loose job (pool_run_loose) it goes by itself, between two tasks: it leaves the team, yields, and when it
  * is back goes through the stages without work until it has caught up with the others. Such a job does all its work as tasks,
- * nothing by the thread's number, passes the same stages whatever the tasks do, and nobody passes a barrier before pool_next() had no
- * more for him: what one who leaves has not taken, those who stay do.
- * Door: pool_default_threads, pool_new, pool_free, pool_run, pool_run_loose, pool_barrier, pool_next. */
+ * nothing by the thread's number, passes the same stages whatever the tasks do, and nobody passes a barrier before the stage had no
+ * more tasks for him: what one who leaves has not taken, those who stay do.
+ * Door: pool_default_threads, pool_new, pool_free, pool_run, pool_run_loose, pool_barrier, pool_barrier_then, pool_works, pool_next,
+ * pool_share, pool_take, pool_soon. */
 
 typedef struct pool pool;
 
@@ -441,6 +444,8 @@ typedef struct {
     int      crowded;                                 /* jobs to come in which it takes its CPU for shared */
     long     sent_away;                               /* how often it had to wait for a CPU, by force or by giving way */
     double   since, last;                             /* when it got the CPU, as far as it knows; its last task */
+    const uint8_t *soon, *soon_end;                   /* what it reads next, not asked for yet */
+    _Alignas(64) _Atomic uint64_t taken;              /* stage + 1 << 32 | tasks of its own run taken in that stage */
 } pool_seat;
 
 struct pool {
@@ -472,10 +477,18 @@ static double pool_slice = 1.0e-3, pool_gap = 0.7e-3; /* seconds on a shared CPU
 static uint32_t pool__stage(uint64_t team) { return (uint32_t)(team >> 32); }
 static bool     pool__all_there(uint64_t team) { return (team >> 16 & 0xffff) == (team & 0xffff); }
 
+/* Asks for a line of what the thread reads next, and moves on. */
+static void pool__fetch(pool_seat *s) {
+    if (s->soon == s->soon_end) return;
+    __builtin_prefetch(s->soon, 0, 2);
+    s->soon += 64;
+}
+
 /* Returns once *word is no longer `old`. */
 static void pool__wait(pool *p, _Atomic uint32_t *word, uint32_t old) {
     for (int i = 0; i < POOL_SPIN; i++) {
         if (atomic_load_explicit(word, memory_order_acquire) != old) return;
+        if (t_seat) pool__fetch(t_seat);
         k_pause();
     }
     atomic_fetch_add(&p->asleep, 1);
@@ -499,7 +512,8 @@ static void pool__wait_stage(pool *p, uint32_t stage) {
 }
 
 /* All members are at the barrier, so that nobody else changes `team` or `next`: on to the next stage. */
-static void pool__close(pool *p, uint64_t team) {
+static void pool__close(pool *p, uint64_t team, void (*fn)(void *ctx), void *ctx) {
+    if (fn) fn(ctx);
     atomic_store(&p->next, 0);
     atomic_store(&p->team, (uint64_t)(pool__stage(team) + 1) << 32 | (team & 0xffff));
     pool__advance(p, &p->turn);
@@ -513,18 +527,18 @@ static bool pool__join(pool_seat *s) {
     return false;
 }
 
-/* Out of it between two tasks, unless nobody else is left. */
+/* Out of it between two tasks, unless all others wait for this one, or nobody else is left. */
 static void pool__leave(pool_seat *s) {
     uint64_t team = atomic_load(&s->p->team);
     do
-        if ((team & 0xffff) < 2) return;
+        if (pool__all_there(team + (1 << 16))) return;
     while (!atomic_compare_exchange_weak(&s->p->team, &team, team - 1));
     s->here = false;
-    if (pool__all_there(team - 1)) pool__close(s->p, team - 1);   /* they waited for this one only */
 }
 
-/* Every thread of the running job calls it; what any wrote before is visible to all after. */
-static void pool_barrier(pool *p) {
+/* Every thread of the running job calls it; what any wrote before is visible to fn, which one of them runs, and what any or fn
+ * wrote is visible to all after. */
+static void pool_barrier_then(pool *p, void (*fn)(void *ctx), void *ctx) {
     pool_seat *s = t_seat;
     const uint32_t stage = s->stage++;
     if (!s->here) {                                   /* it found no task: they all are done, or about to be */
@@ -532,9 +546,10 @@ static void pool_barrier(pool *p) {
         return;
     }
     const uint64_t team = atomic_fetch_add(&p->team, 1 << 16) + (1 << 16);
-    if (pool__all_there(team)) pool__close(p, team);
+    if (pool__all_there(team)) pool__close(p, team, fn, ctx);
     else pool__wait_stage(p, stage);
 }
+static void pool_barrier(pool *p) { pool_barrier_then(p, NULL, NULL); }
 
 /* Leaves a CPU that another process wants before it is taken, and comes back. */
 static void pool__give_way(pool_seat *s) {
@@ -547,12 +562,42 @@ static void pool__give_way(pool_seat *s) {
     s->since = s->last = clock_now();
 }
 
+/* Whether this thread works in this stage; one that does not may be stages behind, and what the others write is not to be read. */
+static bool pool_works(void) {
+    pool_seat *s = t_seat;
+    if (s->crowded && s->here && s->p->loose) pool__give_way(s);
+    return s->here || pool__join(s);
+}
+
 /* The next task number of this stage; the caller stops when it is past its last task. */
 static int pool_next(pool *p) {
+    return pool_works() ? atomic_fetch_add_explicit(&p->next, 1, memory_order_relaxed) : POOL_NONE;
+}
+
+/* Where the run of tasks of thread ith begins, among n. */
+static int pool_share(const pool *p, int n, int ith) { return (int)((int64_t)n * ith / p->n); }
+
+/* One of the n tasks of this stage, POOL_NONE when none is left: those of the thread's own run in their order, so that what it
+ * reads lies in one piece, then those that are left of the others'. A stage has either these or pool_next's. */
+static int pool_take(pool *p, int n) {
     pool_seat *s = t_seat;
-    if (s->crowded && s->here && p->loose) pool__give_way(s);
-    if (!s->here && !pool__join(s)) return POOL_NONE;
-    return atomic_fetch_add_explicit(&p->next, 1, memory_order_relaxed);
+    if (!pool_works()) return POOL_NONE;
+    const uint64_t none = (uint64_t)(s->stage + 1) << 32;
+    for (int i = 0; i < p->n; i++) {
+        const int of = (s->ith + i) % p->n, from = pool_share(p, n, of);
+        uint64_t  v = atomic_load(&p->seat[of].taken), have;
+        do have = v < none ? none : v;
+        while (have - none < (uint64_t)(pool_share(p, n, of + 1) - from) &&
+               !atomic_compare_exchange_weak(&p->seat[of].taken, &v, have + 1));
+        if (have - none < (uint64_t)(pool_share(p, n, of + 1) - from)) return from + (int)(have - none);
+    }
+    return POOL_NONE;
+}
+
+/* This thread reads the n bytes at p before long. */
+static void pool_soon(const uint8_t *p, size_t n) {
+    t_seat->soon = p;
+    t_seat->soon_end = p + (n + 63) / 64 * 64;
 }
 
 /* This thread's part of a job. */
@@ -562,6 +607,7 @@ static void pool__job(pool_seat *s) {
     t_seat = s;
     s->stage = 0;
     s->here = true;
+    s->soon = s->soon_end = NULL;
     if (p->loose) {
         struct rusage use;
         getrusage(RUSAGE_THREAD, &use);
@@ -592,6 +638,7 @@ static void pool__start(pool *p, void (*fn)(void *ctx, int ith), void *ctx, bool
     atomic_store(&p->turn, 0);
     atomic_store(&p->home, 0);
     atomic_store(&p->team, (uint64_t)p->n);
+    for (int i = 0; i < p->n; i++) atomic_store(&p->seat[i].taken, 0);
     pool__advance(p, &p->epoch);
     pool__job(&p->seat[0]);
     for (uint32_t n; (n = atomic_load(&p->home)) + 1 < (uint32_t)p->n;) pool__wait(p, &p->home, n);
@@ -4964,23 +5011,67 @@ static bool store_save(store *s, uint64_t most, err_t *e) {
 
 /* ===== [dev] the device that runs a step =====
  * The one seam between the step and what executes it. On the CPU every thread of the pool calls each operation with
- * the same arguments; an operation deals its tasks through the pool's counter and ends with a barrier, so the step
- * reads like straight code. How the tasks fall never changes a result: each output is summed by one thread in one order.
- * Door: dev_blas_open, dev_blas_on, dev_barrier, dev_rows, dev_quantise, dev_watch, dev_matmul and the types they take. */
+ * the same arguments. An operation first waits until all threads are done with the one before, then deals its tasks through the pool,
+ * so the step reads like straight code; one that has a single task for whoever comes last to that barrier costs no barrier
+ * of its own. How the tasks fall never changes a result: each output is summed by one thread in one order.
+ * Door: dev_blas_open, dev_blas_on, dev_begin, dev_end, dev_rows, dev_quantise, dev_watch, dev_matmul, dev_soon and the types they take. */
+
+enum { DEV_STAGES = 8 };                              /* kinds of operations that are told apart where time is counted */
+
+typedef struct {                                      /* seconds, summed over steps */
+    double all[DEV_STAGES], wait[DEV_STAGES];         /* of a stage; of that, waiting for the other threads */
+    double at, single;                                /* until when all is counted; what a single task took */
+    long long steps;
+} dev_times;
 
 typedef struct {
     pool  *p;
     int    ith;                                       /* this thread */
     void  *scratch;                                   /* this thread's, big enough for every operation */
     const struct dev_tap *tap;                        /* who watches the products, NULL: nobody */
-    double *waited;                                   /* seconds at the ends of stages, NULL: nobody counts */
+    dev_times *times;                                 /* NULL: nobody counts */
+    int    stage;                                     /* what the operations to come are counted as */
+    int    open;                                      /* 1 + the stage of the operation that others may be at; 0: none */
 } dev;
 
-/* The end of a stage: every thread comes here. */
-static void dev_barrier(dev *dv) {
-    const double t0 = dv->waited ? clock_now() : 0;
-    pool_barrier(dv->p);
-    if (dv->waited) *dv->waited += clock_now() - t0;
+/* One task for one thread. */
+typedef struct {
+    void (*fn)(void *ctx, int r);
+    void *ctx;
+    dev_times *times;
+} dev_single;
+
+static void dev__single(void *ctx) {
+    const dev_single *one = ctx;
+    const double      t0 = one->times ? clock_now() : 0;
+    one->fn(one->ctx, 0);
+    if (one->times) one->times->single = clock_now() - t0;
+}
+
+/* Waits for the operation before; `one`, if any, is then done by whoever was last. The leading thread counts. */
+static void dev__close(dev *dv, dev_single *one) {
+    dev_times   *t = dv->ith ? NULL : dv->times;
+    const int    was = dv->open - 1;
+    const double t0 = t ? clock_now() : 0;
+    if (was < 0) return;
+    dv->open = 0;
+    if (t) t->single = 0;
+    pool_barrier_then(dv->p, one ? dev__single : NULL, one);
+    if (!t) return;
+    const double now = clock_now();
+    t->all[dv->stage] += t->single;
+    t->all[was] += now - t->at - t->single;
+    t->wait[was] += now - t0 - t->single;
+    t->at = now;
+}
+
+/* After the last operation, which job's end waits for too: it is counted. */
+static void dev_end(dev *dv) { dev__close(dv, NULL); }
+
+/* Before the tasks of an operation. */
+static void dev_begin(dev *dv) {
+    dev__close(dv, NULL);
+    dv->open = dv->stage + 1;
 }
 
 /* cblas_sgemm of OpenBLAS, NULL unless dev_blas_open() found it. It sums in an order of its own that depends on the
@@ -4989,7 +5080,10 @@ typedef void      dev_sgemm(int order, int trans_a, int trans_b, int m, int n, i
                             const float *b, int ldb, float beta, float *c, int ldc);
 static dev_sgemm *g_sgemm;
 
-enum { DEV_BLAS_ROWS = 8 };                           /* fewer activation rows are our own kernels' */
+enum {
+    DEV_BLAS_ROWS = 8,                                /* fewer activation rows are our own kernels' */
+    DEV_SOON = 32768,                                 /* bytes of weights that are fetched while a thread waits */
+};
 
 /* Looks for OpenBLAS on this machine; one thread of it per thread of ours, and none of its own. */
 static bool dev_blas_open(err_t *e) {
@@ -5045,8 +5139,12 @@ static void dev_quantise(const dev_acts *a, int r, int n, bool wanted) {
 
 /* fn(ctx, r) for each of n rows. */
 static void dev_rows(dev *dv, int n, void (*fn)(void *ctx, int r), void *ctx) {
+    if (n == 1 && dv->open) {
+        dev__close(dv, &(dev_single){fn, ctx, dv->times});
+        return;
+    }
+    dev_begin(dv);
     for (int r; (r = pool_next(dv->p)) < n;) fn(ctx, r);
-    dev_barrier(dv);
 }
 
 /* One product of a list: y[t, :] = w . a[idx ? idx[first + t] : first + t, :] for t < n. */
@@ -5068,6 +5166,7 @@ typedef struct dev_tap {
 } dev_tap;
 
 static void dev_watch(dev *dv, const dev_product *list, int n) {
+    dev__close(dv, NULL);
     if (dv->tap) dv->tap->fn(dv->tap->ctx, dv, list, n);
 }
 
@@ -5078,14 +5177,19 @@ static int dev__task_rows(const dev *dv, const dev_product *m) {
     return rows < step ? step : rows > 512 && 512 % step == 0 ? 512 : rows;
 }
 
+/* Where the weights of row r lie. */
+static const uint8_t *dev__at(const dev_product *m, int r) {
+    const arch_mat *w = m->w;
+    return w->packed ? w->packed + (size_t)m->stack * w->packed_bytes + k_pack_at(w->type, r, w->n_in)
+                     : w->data + (size_t)m->stack * w->mat_bytes + (size_t)r * w->row_bytes;
+}
+
 /* Rows [r, r + nr) of one product. */
 static void dev__mul(const dev *dv, const dev_product *m, int r, int nr) {
     const arch_mat *w = m->w;
-    const uint8_t  *data = w->data + (size_t)m->stack * w->mat_bytes + (size_t)r * w->row_bytes;
+    const uint8_t  *data = dev__at(m, r);
     const k_acts    a = dev__view(m->a, m->idx, m->first, m->n);
-    if (w->packed)
-        k_mul_packed(w->type, w->packed + (size_t)m->stack * w->packed_bytes + k_pack_at(w->type, r, w->n_in), nr, w->n_in, &a,
-                     m->y + r, m->ldy, dv->scratch);
+    if (w->packed) k_mul_packed(w->type, data, nr, w->n_in, &a, m->y + r, m->ldy, dv->scratch);
     else if (g_sgemm && w->type == K_F32 && m->n >= DEV_BLAS_ROWS && !m->idx)
         g_sgemm(101, 111, 112, m->n, nr, w->n_in, 1.0f, a.x, (int)a.ldx, (const float *)(const void *)data, w->n_in, 0.0f,
                 m->y + r, (int)m->ldy);
@@ -5094,21 +5198,49 @@ static void dev__mul(const dev *dv, const dev_product *m, int r, int nr) {
     for (int t = 0; w->scale && t < m->n; t++) k_scale(m->y + (size_t)t * m->ldy + r, w->scale[m->stack], nr);
 }
 
+static int dev__tasks(const dev *dv, const dev_product *m) {
+    if (m->n <= 0) return 0;
+    const int step = dev__task_rows(dv, m);
+    return (m->w->n_out + step - 1) / step;
+}
+
+/* Tasks of a list, which are numbered product by product. */
+static int dev__all_tasks(const dev *dv, const dev_product *list, int n_list) {
+    int n = 0;
+    for (int i = 0; i < n_list; i++) n += dev__tasks(dv, &list[i]);
+    return n;
+}
+
+/* The product that a task is of; *task becomes its number in there. Products are looked for from *i on, where *base tasks are
+ * before it. */
+static const dev_product *dev__find(const dev *dv, const dev_product *list, int *i, int *base, int *task) {
+    if (*task < *base) *i = *base = 0;                /* one of another thread's */
+    for (int n; *task >= *base + (n = dev__tasks(dv, &list[*i])); ++*i) *base += n;
+    *task -= *base;
+    return &list[*i];
+}
+
 /* All products of the list, as one pile of tasks. */
 static void dev_matmul(dev *dv, const dev_product *list, int n_list) {
     dev_watch(dv, list, n_list);
-    int task = pool_next(dv->p), base = 0;
-    for (int i = 0; i < n_list && task != POOL_NONE; i++) {
-        const dev_product *m = &list[i];
-        if (m->n <= 0) continue;
-        const int step = dev__task_rows(dv, m), n_task = (m->w->n_out + step - 1) / step;
-        for (; task < base + n_task; task = pool_next(dv->p)) {
-            const int r = (task - base) * step;
-            dev__mul(dv, m, r, m->w->n_out - r < step ? m->w->n_out - r : step);
-        }
-        base += n_task;
+    dev_begin(dv);
+    if (!pool_works()) return;
+    const int n = dev__all_tasks(dv, list, n_list);
+    for (int task, i = 0, base = 0; (task = pool_take(dv->p, n)) != POOL_NONE;) {
+        const dev_product *m = dev__find(dv, list, &i, &base, &task);
+        const int          step = dev__task_rows(dv, m), r = task * step;
+        dev__mul(dv, m, r, m->w->n_out - r < step ? m->w->n_out - r : step);
     }
-    dev_barrier(dv);
+}
+
+/* The list is the next that will be multiplied: while this thread waits, it fetches the first weights of its share. */
+static void dev_soon(const dev *dv, const dev_product *list, int n_list) {
+    if (!pool_works()) return;
+    const int n = dev__all_tasks(dv, list, n_list);
+    int       task = pool_share(dv->p, n, dv->ith), i = 0, base = 0;
+    if (task >= n) return;
+    const dev_product *m = dev__find(dv, list, &i, &base, &task);
+    pool_soon(dev__at(m, task * dev__task_rows(dv, m)), DEV_SOON);
 }
 
 /* ===== [fwd] one step over a batch of (sequence, position, token) rows =====
@@ -5117,7 +5249,7 @@ static void dev_matmul(dev *dv, const dev_product *list, int n_list) {
  *   In the last layer only rows that ask for logits go on past K and V. A watched step (tap) takes every row through every
  * layer, shows its watcher the last product too and leaves that one uncomputed: it has no logits.
  *   Where a step's time goes is counted, stage by stage, when f->times says where to; by the leading thread alone.
- * Door: fwd_row_bytes, fwd_new, fwd_free, fwd_trim, fwd_step, fwd_times, fwd_stage_names. */
+ * Door: fwd_row_bytes, fwd_new, fwd_free, fwd_trim, fwd_step, fwd_stage_names. */
 
 typedef enum { FWD_EMBED, FWD_NORM, FWD_QKV, FWD_CACHE, FWD_ATTN, FWD_WO, FWD_FFN, FWD_HEAD, FWD_STAGES } fwd_stage;
 
@@ -5125,12 +5257,6 @@ static const char *const fwd_stage_names[FWD_STAGES] = {
     [FWD_EMBED] = "embed", [FWD_NORM] = "norm",      [FWD_QKV] = "qkv", [FWD_CACHE] = "rope, cache",
     [FWD_ATTN] = "attention", [FWD_WO] = "wo", [FWD_FFN] = "ffn", [FWD_HEAD] = "head",
 };
-
-typedef struct {                                      /* seconds, summed over steps */
-    double all[FWD_STAGES], wait[FWD_STAGES];         /* of a stage; of that, waiting for the other threads */
-    double at, waited;                                /* when the last stage ended; waiting since then */
-    long long steps;
-} fwd_times;
 
 typedef struct {
     int32_t token;
@@ -5152,7 +5278,7 @@ typedef struct {
     pool        *p;
     kv_cache    *kv;
     const dev_tap *tap;                               /* who watches, NULL: nobody */
-    fwd_times   *times;                               /* where time is counted, NULL: nowhere */
+    dev_times   *times;                               /* where time is counted, NULL: nowhere */
     int          max_rows, max_out;
     int          n_vocab;                             /* V, or fewer: logits of the first tokens alone */
     void       **scratch;                             /* [threads] for kernels */
@@ -5327,6 +5453,18 @@ static bool fwd__any_q8(const arch_mat *a, const arch_mat *b, const arch_mat *c)
     return (a && k_wants_q8(a->type)) || (b && k_wants_q8(b->type)) || (c && k_wants_q8(c->type));
 }
 
+static void fwd__norm_rows(fwd *f, const float *x, const float *w, int r, bool q8) {
+    const int n = f->m->hp.n_embd;
+    k_rms_norm(x + (size_t)r * (size_t)n, w, f->m->hp.eps, n, f->xn.x + (size_t)r * f->xn.ldx);
+    dev_quantise(&f->xn, r, n, q8);
+}
+
+/* Row r is ready for layer l. */
+static void fwd__attn_norm(fwd *f, const arch_layer *l, int r) {
+    if (r == 0 && g_interrupt) atomic_store_explicit(&f->stop, true, memory_order_relaxed);
+    fwd__norm_rows(f, f->x, l->attn_norm, r, fwd__any_q8(&l->wq, &l->wk, &l->wv));
+}
+
 /* The embedding of the row's token, and the angles of its position. */
 static void fwd__embed(void *ctx, int r) {
     const fwd_at       *at = ctx;
@@ -5342,19 +5480,7 @@ static void fwd__embed(void *ctx, int r) {
         cs[2 * i] = (float)cos(angle) * f->m->rope_mscale;
         cs[2 * i + 1] = (float)sin(angle) * f->m->rope_mscale;
     }
-}
-
-static void fwd__norm_rows(fwd *f, const float *x, const float *w, int r, bool q8) {
-    const int n = f->m->hp.n_embd;
-    k_rms_norm(x + (size_t)r * (size_t)n, w, f->m->hp.eps, n, f->xn.x + (size_t)r * f->xn.ldx);
-    dev_quantise(&f->xn, r, n, q8);
-}
-
-static void fwd__attn_norm(void *ctx, int r) {
-    const fwd_at *at = ctx;
-    fwd          *f = at->f;
-    if (r == 0 && g_interrupt) atomic_store_explicit(&f->stop, true, memory_order_relaxed);
-    fwd__norm_rows(f, f->x, at->l->attn_norm, r, fwd__any_q8(&at->l->wq, &at->l->wk, &at->l->wv));
+    fwd__attn_norm(f, at->l, r);
 }
 
 static void fwd__bias(float *y, const float *b, int64_t n) {
@@ -5448,6 +5574,7 @@ static void fwd__act_shexp(void *ctx, int s) {
     fwd__activate(at->f, s, at->f->m->hp.n_ff_shexp, &at->l->down_shexp);
 }
 
+/* The feed-forward's output joins the stream; the norm of what comes next. */
 static void fwd__add_ffn(void *ctx, int s) {
     const fwd_at       *at = ctx;
     fwd                *f = at->f;
@@ -5455,13 +5582,12 @@ static void fwd__add_ffn(void *ctx, int s) {
     float       *y = f->y + (size_t)s * D;
     fwd__bias(y, at->l->b_down, (int64_t)D);
     k_add(f->xs + (size_t)s * D, y, (int)D);
-    memcpy(f->x + (size_t)at->on->row[s] * D, f->xs + (size_t)s * D, D * sizeof *y);
-}
-
-static void fwd__out_norm(void *ctx, int s) {
-    const fwd_at       *at = ctx;
-    fwd                *f = at->f;
-    fwd__norm_rows(f, f->xs, f->m->glob.output_norm, s, k_wants_q8(f->m->glob.output.type));
+    if (at->il == f->m->hp.n_layer - 1) {
+        fwd__norm_rows(f, f->xs, f->m->glob.output_norm, s, k_wants_q8(f->m->glob.output.type));
+    } else {                                          /* below the last layer every row is here */
+        memcpy(f->x + (size_t)s * D, f->xs + (size_t)s * D, D * sizeof *y);
+        fwd__attn_norm(f, at->l + 1, s);
+    }
 }
 
 /* --- attention --- */
@@ -5475,6 +5601,7 @@ static void fwd__attend(fwd_at *at, dev *dv) {
     const kv_layer      *kl = &f->kv->layer[at->il];
     const int            g = lh->n_head / lh->n_head_kv;
     const size_t         nq = (size_t)arch_dim(hp, D_Q, at->il);
+    dev_begin(dv);
     for (int task; (task = pool_next(dv->p)) < at->on->n_run * lh->n_head_kv;) {
         const int first = at->on->run[task / lh->n_head_kv], end = at->on->run[task / lh->n_head_kv + 1], head = task % lh->n_head_kv;
         const kv_seq  *seq = f->row[at->on->row[first]].seq;
@@ -5497,7 +5624,6 @@ static void fwd__attend(fwd_at *at, dev *dv) {
         k_attn(&a, dv->scratch);
         for (int i = 0; i < n; i += g) k_spread(rows[i].o, g * hp->hd_v, f->kv->spread_v);
     }
-    dev_barrier(dv);
 }
 
 /* --- experts --- */
@@ -5583,10 +5709,10 @@ static void fwd__experts(fwd_at *at, dev *dv) {
     const arch_layer   *l = at->l;
     const size_t        D = (size_t)hp->n_embd;
     const int           E = hp->n_expert, n = at->on->n;
-    dev_matmul(dv, &(dev_product){&l->router, 0, &f->xn, NULL, 0, n, f->score, (size_t)E}, 1);
     dev_rows(dv, n, fwd__route, at);
     dev_rows(dv, 1, fwd__plan_experts, at);
     dev_matmul(dv, f->products, 2 * E);
+    dev_soon(dv, f->products + 2 * E, E);
     dev_rows(dv, n * hp->n_expert_used, fwd__act_exps, at);
     dev_matmul(dv, f->products + 2 * E, E);
     dev_rows(dv, n, fwd__mix, at);
@@ -5600,14 +5726,26 @@ static void fwd__experts(fwd_at *at, dev *dv) {
     dev_rows(dv, n, fwd__mix_shexp, at);
 }
 
-static void fwd__dense(fwd_at *at, dev *dv) {
+/* The feed-forward's first products; a layer with experts begins with the router. Returns how many. */
+static int fwd__gate_up(const fwd_at *at, dev_product to[2]) {
     fwd              *f = at->f;
     const arch_layer *l = at->l;
-    const dev_product two[] = {{&l->gate, 0, &f->xn, NULL, 0, at->on->n, f->ff.x, f->ff.ldx},
-                               {&l->up, 0, &f->xn, NULL, 0, at->on->n, f->up, f->ff.ldx}};
-    dev_matmul(dv, two, 2);
+    const int         n = at->on->n;
+    if (f->m->hp.n_expert) {
+        to[0] = (dev_product){&l->router, 0, &f->xn, NULL, 0, n, f->score, (size_t)f->m->hp.n_expert};
+        return 1;
+    }
+    to[0] = (dev_product){&l->gate, 0, &f->xn, NULL, 0, n, f->ff.x, f->ff.ldx};
+    to[1] = (dev_product){&l->up, 0, &f->xn, NULL, 0, n, f->up, f->ff.ldx};
+    return 2;
+}
+
+static void fwd__dense(fwd_at *at, dev *dv) {
+    fwd              *f = at->f;
+    const dev_product down = {&at->l->down, 0, &f->ff, NULL, 0, at->on->n, f->y, (size_t)f->m->hp.n_embd};
+    dev_soon(dv, &down, 1);
     dev_rows(dv, at->on->n, fwd__act_dense, at);
-    dev_matmul(dv, &(dev_product){&l->down, 0, &f->ff, NULL, 0, at->on->n, f->y, (size_t)f->m->hp.n_embd}, 1);
+    dev_matmul(dv, &down, 1);
 }
 
 /* --- the step --- */
@@ -5624,62 +5762,96 @@ static void fwd__sort_rows(const fwd *f, fwd_rows *to, bool all) {
     to->run[to->n_run] = to->n;
 }
 
-/* What has passed since the last mark was stage s. */
-static void fwd__mark(fwd *f, const dev *dv, fwd_stage s) {
-    if (!dv->waited) return;
-    fwd_times   *t = f->times;
-    const double now = clock_now();
-    t->all[s] += now - t->at;
-    t->wait[s] += t->waited;
-    t->at = now;
-    t->waited = 0;
+static void fwd__enter(fwd_at *at, int il) {
+    fwd *f = at->f;
+    at->il = il;
+    at->l = &f->m->layer[il];
+    at->on = il == f->m->hp.n_layer - 1 && !f->tap ? &f->asking : &f->every;
+}
+
+/* The layer's first products. */
+static void fwd__qkv(const fwd_at *at, dev_product to[3]) {
+    fwd                *f = at->f;
+    const arch_hparams *hp = &f->m->hp;
+    const arch_layer   *l = at->l;
+    to[0] = (dev_product){&l->wq, 0, &f->xn, at->on->row, 0, at->on->n, f->q, (size_t)arch_dim(hp, D_Q, at->il)};
+    to[1] = (dev_product){&l->wk, 0, &f->xn, NULL, 0, f->n_rows, f->k, (size_t)arch_dim(hp, D_K, at->il)};
+    to[2] = (dev_product){&l->wv, 0, &f->xn, NULL, 0, f->n_rows, f->v, (size_t)arch_dim(hp, D_V, at->il)};
+}
+
+/* The vocabulary head; rows past the vocabulary are padding. */
+static dev_product fwd__head(const fwd_at *at, arch_mat *head) {
+    fwd *f = at->f;
+    *head = f->m->glob.output;
+    head->n_out = f->n_vocab;
+    return (dev_product){head, 0, &f->xn, NULL, 0, at->on->n, f->logits, (size_t)f->n_vocab};
+}
+
+static void fwd__soon_next(const fwd_at *at, const dev *dv) {
+    fwd_at      next = *at;
+    dev_product list[3];
+    arch_mat    head;
+    if (at->il == at->f->m->hp.n_layer - 1) {
+        list[0] = fwd__head(at, &head);
+        dev_soon(dv, list, 1);
+    } else {
+        fwd__enter(&next, at->il + 1);
+        fwd__qkv(&next, list);
+        dev_soon(dv, list, 3);
+    }
+}
+
+/* One layer, from rows that are ready for it to rows that are ready for what comes next. False: the step ends here. */
+static bool fwd__layer(fwd_at *at, dev *dv) {
+    fwd      *f = at->f;
+    const int n = at->on->n;
+    dev_product qkv[3], wo = {&at->l->wo, 0, &f->att, NULL, 0, n, f->y, (size_t)f->m->hp.n_embd}, first[2];
+    const int   n_first = fwd__gate_up(at, first);
+    fwd__qkv(at, qkv);
+    dv->stage = FWD_QKV;
+    dev_matmul(dv, qkv, 3);
+    if (atomic_load_explicit(&f->stop, memory_order_relaxed)) return false;
+    dev_soon(dv, &wo, 1);
+    dv->stage = FWD_CACHE;
+    dev_rows(dv, f->n_rows + n, fwd__turn, at);
+    if (!n) return false;                             /* nobody asks for more: K and V were all there was to do */
+    dv->stage = FWD_ATTN;
+    fwd__attend(at, dv);
+    dev_rows(dv, n, fwd__att_quant, at);
+    dv->stage = FWD_WO;
+    dev_matmul(dv, &wo, 1);
+    dev_soon(dv, first, n_first);
+    dv->stage = FWD_NORM;
+    dev_rows(dv, n, fwd__ffn_norm, at);
+    dv->stage = FWD_FFN;
+    dev_matmul(dv, first, n_first);
+    if (f->m->hp.n_expert) fwd__experts(at, dv);
+    else fwd__dense(at, dv);
+    fwd__soon_next(at, dv);
+    dv->stage = FWD_NORM;
+    dev_rows(dv, n, fwd__add_ffn, at);
+    return true;
 }
 
 /* Every thread runs it. Which way it goes is told by what stands fixed for the step, and by `stop`, which changes between two
  * barriers: a thread that came late goes through the same stages. */
 static void fwd__run(void *ctx, int ith) {
-    fwd                *f = ctx;
-    const arch_hparams *hp = &f->m->hp;
-    dev                 dv = {f->p, ith, f->scratch[ith], f->tap, f->times && ith == 0 ? &f->times->waited : NULL};
-    fwd_at              at = {f, 0, NULL, &f->every};
+    fwd     *f = ctx;
+    fwd_at   at = {.f = f};
+    dev      dv = {.p = f->p, .ith = ith, .scratch = f->scratch[ith], .tap = f->tap, .times = f->times, .stage = FWD_EMBED};
+    arch_mat head;
+    bool     on = true;
+    fwd__enter(&at, 0);
     dev_rows(&dv, f->n_rows, fwd__embed, &at);
-    fwd__mark(f, &dv, FWD_EMBED);
-    for (; at.il < hp->n_layer; at.il++) {
-        const arch_layer *l = at.l = &f->m->layer[at.il];
-        const size_t nq = (size_t)arch_dim(hp, D_Q, at.il), nk = (size_t)arch_dim(hp, D_K, at.il), nv = (size_t)arch_dim(hp, D_V, at.il);
-        if (at.il == hp->n_layer - 1 && !f->tap) at.on = &f->asking;
-        const int n = at.on->n;
-        dev_rows(&dv, f->n_rows, fwd__attn_norm, &at);
-        fwd__mark(f, &dv, FWD_NORM);
-        if (atomic_load_explicit(&f->stop, memory_order_relaxed)) return;
-        const dev_product qkv[] = {{&l->wq, 0, &f->xn, at.on->row, 0, n, f->q, nq},
-                                   {&l->wk, 0, &f->xn, NULL, 0, f->n_rows, f->k, nk},
-                                   {&l->wv, 0, &f->xn, NULL, 0, f->n_rows, f->v, nv}};
-        dev_matmul(&dv, qkv, 3);
-        fwd__mark(f, &dv, FWD_QKV);
-        dev_rows(&dv, f->n_rows + n, fwd__turn, &at);
-        fwd__mark(f, &dv, FWD_CACHE);
-        if (!n) return;                               /* nobody asks for more: K and V were all there was to do */
-        fwd__attend(&at, &dv);
-        dev_rows(&dv, n, fwd__att_quant, &at);
-        fwd__mark(f, &dv, FWD_ATTN);
-        dev_matmul(&dv, &(dev_product){&l->wo, 0, &f->att, NULL, 0, n, f->y, (size_t)hp->n_embd}, 1);
-        fwd__mark(f, &dv, FWD_WO);
-        dev_rows(&dv, n, fwd__ffn_norm, &at);
-        fwd__mark(f, &dv, FWD_NORM);
-        if (hp->n_expert) fwd__experts(&at, &dv);
-        else fwd__dense(&at, &dv);
-        dev_rows(&dv, n, fwd__add_ffn, &at);
-        fwd__mark(f, &dv, FWD_FFN);
+    for (int il = 0; on && il < f->m->hp.n_layer; il++) {
+        fwd__enter(&at, il);
+        on = fwd__layer(&at, &dv);
     }
-    dev_rows(&dv, at.on->n, fwd__out_norm, &at);
-    fwd__mark(f, &dv, FWD_NORM);
-    arch_mat head = f->m->glob.output;
-    head.n_out = f->n_vocab;                          /* rows past the vocabulary are padding */
-    const dev_product last = {&head, 0, &f->xn, NULL, 0, at.on->n, f->logits, (size_t)f->n_vocab};
-    if (f->tap) dev_watch(&dv, &last, 1);
-    else dev_matmul(&dv, &last, 1);
-    fwd__mark(f, &dv, FWD_HEAD);
+    const dev_product last = fwd__head(&at, &head);
+    dv.stage = FWD_HEAD;
+    if (on && f->tap) dev_watch(&dv, &last, 1);
+    else if (on) dev_matmul(&dv, &last, 1);
+    dev_end(&dv);
 }
 
 /* Room for the block views of sequences of up to n blocks. */
@@ -5708,7 +5880,7 @@ static float *fwd_step(fwd *f, const fwd_row *row, int n) {
     fwd__sort_rows(f, &f->asking, false);
     ASSERT(f->asking.n <= f->max_out);
     f->stop = false;
-    if (f->times) f->times->at = clock_now(), f->times->waited = 0, f->times->steps++;
+    if (f->times) f->times->at = clock_now(), f->times->steps++;
     mem_freeze("a step");
     (f->tap ? pool_run : pool_run_loose)(f->p, fwd__run, f);
     mem_thaw();
@@ -7121,7 +7293,7 @@ static bool gen_finite(const float *x, size_t n) {
 static bool gen_step_rows(engine *eng, int n, int n_out, long long last, float **logits, err_t *e) {
     *logits = fwd_step(eng->f, eng->row, n);
     if (!*logits || !gen_whole(eng, e)) return false;
-    return gen_finite(*logits, (size_t)eng->m.hp.n_vocab * (size_t)n_out) ||
+    return gen_finite(*logits, (size_t)eng->f->n_vocab * (size_t)n_out) ||
            err_set(e, EXIT_INPUT,
                    "%s: the logits after token %lld hold a NaN or an infinity: damaged weights, or a model out of range",
                    eng->g->path, last);
@@ -15094,7 +15266,7 @@ typedef struct {
     int               draft_valid;
     bench_sample     *sample;                         /* [reps] */
     double           *ns, *ts;                        /* [reps] */
-    fwd_times         times, draft_times;
+    dev_times         times, draft_times;
     double            pick_s;                         /* seconds of picking one token */
 } bench_job;
 
@@ -15470,7 +15642,7 @@ static void bench__time_stages(bench_job *j, bool on) {
 /* All repetitions, the machine probed between them: a sample has the mean of before and after. */
 static bool bench__repeat(bench_job *j, const bench_test *t, err_t *e) {
     bench_rate before = bench__probe(&j->machine);
-    j->times = j->draft_times = (fwd_times){0};
+    j->times = j->draft_times = (dev_times){0};
     bool ok = true;
     for (int r = 0; ok && r < j->o->reps; r++) {
         bench_sample *s = &j->sample[r];
@@ -15498,7 +15670,7 @@ static bool bench__write(bench_job *j, const bench_row *r) {
 }
 
 /* Where the time of the steps of a test went, on stderr. */
-static void bench__say_times(const bench_test *t, const char *whose, const fwd_times *f) {
+static void bench__say_times(const bench_test *t, const char *whose, const dev_times *f) {
     double all = 0, wait = 0;
     str    s = {0};
     if (!f->steps) return;

@@ -80,7 +80,7 @@ static void pb_task(pb *b, int r, int nr, pb_worker *me) {
         }
         break;
     default:
-        k__mul_packed(b->rival == PB_FEW ? b->few : b->panels, b->type, packed, nr, PB_K, &b->a, b->y + r, ldy, me->scratch);
+        k__mul_packed(b->rival == PB_FEW ? b->few : b->panels, NULL, b->type, packed, nr, PB_K, &b->a, b->y + r, ldy, me->scratch);
     }
 }
 
