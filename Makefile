@@ -79,6 +79,7 @@ gate: llmrun                           ## what 8-bit activations and rounded cac
 
 check: llmrun                          ## the house: contents, walls and doors; the README's tables
 	awk -f tests/house.awk llmrun.c ggml_kernels.h
+	@for i in tests/bench/*.c; do $(CC) -fsyntax-only $(BASE) $(CFLAGS) -DLLMRUN_NO_MAIN -Wno-unused-function $$i || exit 1; done
 	@$(PYTHON) tests/readme.py ./llmrun README.md
 
 install: llmrun                        ## install to PREFIX (/usr/local)

@@ -26,7 +26,7 @@
  *   [eval]     what a model is worth on a text: perplexity, divergence  <- k base pool gguf tok kv fwd gen
  *   [quant]    one model file into another, weights in other types      <- k base pool gguf
  *   [inspect]  what is in a model file                                  <- k base gguf tok arch model
- *   [bench]    how fast a model runs here          <- k base pool gguf arch model kv fwd samp gen spec quant
+ *   [bench]    how fast a model runs here          <- k base pool gguf arch model kv dev fwd samp gen spec quant
  *   [cli]      (main) option table, config, actions, main               <- all
  *
  * SHAPES  B rows in the batch, T positions, D model width, H heads, G kv heads, HD head width, F ffn width, V vocabulary,
