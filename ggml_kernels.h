@@ -5027,6 +5027,12 @@ static void k__mul_strip(k__tile *const *tile, const k__panel *panel, int offset
         float out[K__TILE][K__STRIP] = {{0}};
         if (ahead.next >= next + next_bytes) ahead.lines = 0;
         k__cols_set(&x, a, t0, count, n);
+        for (int c = 0; c < count; c++) {             /* the lines of y are there when their sums are */
+            const float *to = y + (size_t)(t0 + c) * ldy;
+            __builtin_prefetch(to, 1);
+            __builtin_prefetch(to + 16, 1);
+            __builtin_prefetch(to + rows - 1, 1);
+        }
         tile[count - K__TILE_MIN](panel, &x, &ahead, out);
         for (int c = 0; c < count; c++)
             memcpy(y + (size_t)(t0 + c) * ldy, out[c], (size_t)rows * sizeof(float));
