@@ -6910,6 +6910,8 @@ static void k__packed_few(const k__packed_plan *p, uint32_t type, const uint8_t 
     const k__form *f = &k__forms[type];
     const int      parts = (a->nt + p->width - 1) / p->width;
     const bool     shared = parts > 1 && p->more[p->width - 1], opened = p->opened || shared;
+    const int      nb = n / K_SUPER, tail = n % K_SUPER;
+    const size_t   whole = (size_t)k__units(f, K_SUPER) * k__unit_bytes(f), last = (size_t)k__units(f, tail) * k__unit_bytes(f);
     int32_t       *mem = (int32_t *)(void *)(block + 1);
     int            first[K__PASSES + 1];
     k__pass        x[K__PASSES];
@@ -6921,12 +6923,11 @@ static void k__packed_few(const k__packed_plan *p, uint32_t type, const uint8_t 
         mem = k__aux_set(&x[i], p->aux, f->off, mem);
     }
     for (int r = 0; r < nr; r += K_PACK_ROWS) {
-        memset(acc, 0, (size_t)parts * sizeof acc[0]);
-        for (int b = 0; b * K_SUPER < n; b++) {
-            int    len = n - b * K_SUPER < K_SUPER ? n - b * K_SUPER : K_SUPER;
-            size_t bytes = (size_t)k__units(f, len) * k__unit_bytes(f);
-            int    lines = (int)(bytes / 64);
-            if (opened) k__open_block(p, f, w, len, block, 0);
+        for (int i = 0; i < parts; i++) memset(acc[i], 0, (size_t)x[i].c.n * sizeof acc[i][0]);
+        for (int b = 0; b < nb + (tail > 0); b++) {
+            const size_t bytes = b < nb ? whole : last;
+            const int    lines = (int)(bytes / 64);
+            if (opened) k__open_block(p, f, w, b < nb ? K_SUPER : tail, block, 0);
             for (int i = 0; i < parts; i++) {
                 for (int l = opened ? k__share(lines, parts, i) : lines; l < k__share(lines, parts, i + 1); l++)
                     k__line_ahead(w + 64 * l);
