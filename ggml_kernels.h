@@ -3621,6 +3621,7 @@ static inline __attribute__((always_inline)) void k__fetch(const uint8_t **next,
 /* Asks for the bytes that a sequential reader at p will want soon: the hardware alone leaves a third of the
  * bandwidth unused. They may lie beyond the matrix; a prefetch never faults. */
 enum { K__AHEAD = 6144 };
+static size_t g_k_ahead = K__AHEAD;                   /* of a packed stream for one column */
 static inline __attribute__((always_inline)) void k__fetch_ahead(const uint8_t *p, size_t bytes) {
     K__UNROLL for (size_t i = 0; i < bytes; i += 64)
         _mm_prefetch((const char *)((uintptr_t)p + K__AHEAD + i), _MM_HINT_T1);
@@ -6360,10 +6361,10 @@ static const k__form k__forms[K_TYPE_MAX] = {
 
 static inline size_t k__unit_bytes(const k__form *f) { return 64u * (2u * f->bits * f->segs + f->lines); }
 
-/* Where the head of unit `u` of a block begins; a block is 256 columns, or what is left of them. */
-static inline const uint8_t *k__unit_head(const k__form *f, const uint8_t *w, int u) {
-    return w + (size_t)u * k__unit_bytes(f) + 128u * f->bits * f->segs;
-}
+/* INT formats have the head of a unit before its codes, since scales are wanted first, and SCALE formats behind them: either way a
+ * reader's lines follow one another, which the hardware sees and fetches ahead. */
+static inline size_t k__head_at(const k__form *f) { return f->head <= K__HEAD_ONE ? 0 : 128u * f->bits * f->segs; }
+static inline size_t k__codes_at(const k__form *f) { return f->head <= K__HEAD_ONE ? 64u * f->lines : 0; }
 
 /* Units of n columns. */
 static inline int64_t k__units(const k__form *f, int64_t n) {
@@ -6383,48 +6384,46 @@ static size_t k_pack_bytes(uint32_t type, int64_t nr, int64_t n) {
 /* Where row r of packed rows begins; r is a multiple of K_PACK_ROWS. */
 static size_t k_pack_at(uint32_t type, int r, int n) { return r ? k_pack_bytes(type, r, n) : 0; }
 
+/* Planes of 64 columns, in the order in which they are read: the lines of upper single bits of k-lines 0..7 and of 8..15; then for
+ * k-lines 0..3, 8..11 and for 4..7, 12..15 alike: the lines of bit pairs of the lower and the upper four, four lines of nibbles, which
+ * hold k-line i and in their upper halves 8 + i. */
+static inline __attribute__((always_inline)) int k__plane1(int i) { return i / 8 * 64; }
+static inline __attribute__((always_inline)) int k__plane2(int bits, int i) {
+    return (bits & 1) * 128 + i / 4 % 2 * 64 * (bits & 6) + i / 8 * 64;
+}
+static inline __attribute__((always_inline)) int k__plane4(int bits, int i) {
+    return (bits & 1) * 128 + i / 4 % 2 * 64 * (bits & 6) + (bits & 2) * 64 + i % 4 * 64;
+}
+
 /* Sixteen k-lines of 64 columns to planes, and back. */
 static void k__planes_put(int bits, uint8_t line[16][64], uint8_t *p) {
-    int at = 0;
-    if (bits == 8) memcpy(p, line, 1024);
-    if (bits & 4) {
-        for (int i = 0; i < 8; i++, p += 64)
-            for (int b = 0; b < 64; b++) p[b] = (uint8_t)((line[i][b] & 15) | line[8 + i][b] << 4);
-        at = 4;
+    if (bits == 8) {
+        memcpy(p, line, 1024);
+        return;
     }
-    if (bits & 2) {
-        for (int l = 0; l < 16; l += 4, p += 64)
-            for (int b = 0; b < 64; b++)
-                p[b] = (uint8_t)((line[l][b] >> at & 3) | (line[l + 1][b] >> at & 3) << 2 |
-                                 (line[l + 2][b] >> at & 3) << 4 | (line[l + 3][b] >> at & 3) << 6);
-        at += 2;
-    }
-    for (int l = 0; bits & 1 && l < 16; l += 8, p += 64)
+    memset(p, 0, 128u * (unsigned)bits);
+    for (int i = 0; i < 16; i++)
         for (int b = 0; b < 64; b++) {
-            int v = 0;
-            for (int i = 0; i < 8; i++) v |= (line[l + i][b] >> at & 1) << i;
-            p[b] = (uint8_t)v;
+            const int v = line[i][b];
+            if (bits & 4) p[k__plane4(bits, i) + b] |= (uint8_t)((v & 15) << i / 8 * 4);
+            if (bits & 2) p[k__plane2(bits, i) + b] |= (uint8_t)((v >> (bits & 4) & 3) << i % 4 * 2);
+            if (bits & 1) p[k__plane1(i) + b] |= (uint8_t)((v >> (bits & 6) & 1) << i % 8);
         }
 }
 
 static void k__planes_get(int bits, const uint8_t *p, uint8_t line[16][64]) {
-    int at = 0;
-    if (bits == 8) memcpy(line, p, 1024);
-    else memset(line, 0, 1024);
-    if (bits & 4) {
-        for (int i = 0; i < 16; i++)
-            for (int b = 0; b < 64; b++) line[i][b] = (uint8_t)(p[64 * (i % 8) + b] >> i / 8 * 4 & 15);
-        at = 4;
-        p += 512;
+    if (bits == 8) {
+        memcpy(line, p, 1024);
+        return;
     }
-    if (bits & 2) {
-        for (int i = 0; i < 16; i++)
-            for (int b = 0; b < 64; b++) line[i][b] |= (uint8_t)((p[i / 4 * 64 + b] >> i % 4 * 2 & 3) << at);
-        at += 2;
-        p += 256;
-    }
-    for (int i = 0; bits & 1 && i < 16; i++)
-        for (int b = 0; b < 64; b++) line[i][b] |= (uint8_t)((p[i / 8 * 64 + b] >> i % 8 & 1) << at);
+    for (int i = 0; i < 16; i++)
+        for (int b = 0; b < 64; b++) {
+            int v = 0;
+            if (bits & 4) v = p[k__plane4(bits, i) + b] >> i / 8 * 4 & 15;
+            if (bits & 2) v |= (p[k__plane2(bits, i) + b] >> i % 4 * 2 & 3) << (bits & 4);
+            if (bits & 1) v |= (p[k__plane1(i) + b] >> i % 8 & 1) << (bits & 6);
+            line[i][b] = (uint8_t)v;
+        }
 }
 
 /* Value i of row r in a head. */
@@ -6512,7 +6511,7 @@ static void k__head_put(const k__form *f, const k__unpacked *u, int first, int r
 
 /* And back. */
 static void k__head_get(const k__form *f, const uint8_t *h, int first, int r, k__unpacked *u) {
-    uint32_t v[5];
+    uint32_t v[5] = {0};
     for (int i = 0; i < f->lines; i++) v[i] = k__head_get32(h, i, r);
     u->d = k__f32_of(v[f->lines - 1]);
     switch (f->head) {
@@ -6574,12 +6573,12 @@ static uint8_t *k__block_put(const k__form *f, const uint8_t *code, const k__unp
         else
             for (int c = 0; c < K_SUPER; c++) codes[r][c] = (uint8_t)(u[r].q[c] + f->off);
     for (int i = 0; i < units; i++, w += k__unit_bytes(f)) {
-        uint8_t *head = w + 128 * f->bits * f->segs;
+        uint8_t *head = w + k__head_at(f);
         for (int s = 0; s < f->segs; s++) {
             for (int k = 0; k < 16; k++)
                 for (int r = 0; r < K_PACK_ROWS; r++)
                     memcpy(line[k] + 4 * r, codes[r] + 64 * (i * f->segs + s) + 4 * k, 4);
-            k__planes_put(f->bits, line, w + 128 * f->bits * s);
+            k__planes_put(f->bits, line, w + k__codes_at(f) + 128 * f->bits * s);
         }
         memset(head, 0, 64u * f->lines);
         for (int r = 0; r < K_PACK_ROWS; r++) k__head_put(f, &u[r], 64 * f->segs * i, r, head);
@@ -6592,7 +6591,7 @@ static void k__block_get(const k__form *f, const uint8_t *w, int units, k__unpac
     for (int i = 0; i < units; i++, w += k__unit_bytes(f)) {
         for (int s = 0; s < f->segs; s++) {
             int first = 64 * (i * f->segs + s);
-            k__planes_get(f->bits, w + 128 * f->bits * s, line);
+            k__planes_get(f->bits, w + k__codes_at(f) + 128 * f->bits * s, line);
             for (int r = 0; r < K_PACK_ROWS; r++)
                 for (int c = 0; c < 64; c++) {
                     uint8_t v = line[c / 4][4 * r + c % 4];
@@ -6600,7 +6599,7 @@ static void k__block_get(const k__form *f, const uint8_t *w, int units, k__unpac
                 }
         }
         for (int r = 0; r < K_PACK_ROWS; r++)
-            k__head_get(f, w + 128 * f->bits * f->segs, 64 * f->segs * i, r, &u[r]);
+            k__head_get(f, w + k__head_at(f), 64 * f->segs * i, r, &u[r]);
     }
 }
 
@@ -6704,13 +6703,23 @@ typedef struct {
 } k__packed_plan;
 
 /* Lines are asked for one by one, as they are read: many at once would fill the core's buffers and hold up
- * the reading. They may lie beyond the matrix. */
-static inline __attribute__((always_inline)) void k__line_ahead(const uint8_t *p) {
-    _mm_prefetch((const char *)((uintptr_t)p + K__AHEAD), _MM_HINT_T1);
+ * the reading. They may lie beyond the matrix. Where one column is all, the hardware may fetch ahead better when it is left alone. */
+static inline __attribute__((always_inline)) void k__line_ahead(int T, const uint8_t *p) {
+    _mm_prefetch((const char *)((uintptr_t)p + (T == 1 ? g_k_ahead : K__AHEAD)), _MM_HINT_T1);
 }
-static inline __attribute__((always_inline)) void k__head_ahead(const uint8_t *h, int lines) {
+static inline __attribute__((always_inline)) void k__head_ahead(int T, const uint8_t *h, int lines) {
     K__UNROLL for (int i = 0; i < 5; i++)
-        if (i < lines) k__line_ahead(h + 64 * i);
+        if (i < lines) k__line_ahead(T, h + 64 * i);
+}
+
+/* Lines of the head of an INT format. */
+static inline __attribute__((always_inline)) int k__head_lines(int head) {
+    switch (head) {
+    case K__HEAD_MIN4: case K__HEAD_S8: return 5;
+    case K__HEAD_S6X2: return 2;
+    case K__HEAD_ONE: return 1;
+    default: return 4;
+    }
 }
 
 /* Eight rows of a head's line. */
@@ -6824,7 +6833,7 @@ K__IN_AVX2 void k__open_scale(int head, int segs, size_t unit, int bits, const u
 #define K__HEADS_INT(name, head, lines, lane)                                                            \
     K__AVX2 void k__heads_##name(const k__form *f, const uint8_t *w, int groups, k__panel *to, int at) { \
         (void)groups;                                                                                    \
-        k__open_int(head, lane, lines, f->off, f->factor, w + 512 * f->bits, to, at);                    \
+        k__open_int(head, lane, lines, f->off, f->factor, w, to, at);                                    \
     }
 #define K__HEADS_SCALE(name, head)                                                                       \
     K__AVX2 void k__heads_##name(const k__form *f, const uint8_t *w, int groups, k__panel *to, int at) { \
@@ -6930,7 +6939,7 @@ static void k__packed_few(const k__packed_plan *p, uint32_t type, const uint8_t 
             if (opened) k__open_block(p, f, w, b < nb ? K_SUPER : tail, block, 0);
             for (int i = 0; i < parts; i++) {
                 for (int l = opened ? k__share(lines, parts, i) : lines; l < k__share(lines, parts, i + 1); l++)
-                    k__line_ahead(w + 64 * l);
+                    k__line_ahead(K__COLS, w + 64 * l);
                 if (!k__blank(&x[i].c, x[i].c.n, b)) x[i].fn(block, w, &x[i], b, acc[i]);
             }
             w += bytes;
@@ -6986,20 +6995,18 @@ K__IN_512 __m512i k__moved512(__m512i v, int from, int to, int mask) {
 K__IN_512 void k__lines512(int bits, bool table, __m512i t, const uint8_t *p, int i, __m512i *lo,
                            __m512i *hi) {
     *lo = *hi = _mm512_setzero_si512();
-    if (bits & 4) {
-        __m512i v = k__ld512(p + 64 * i);
-        *lo = k__moved512(v, 0, 0, 15);
-        *hi = k__moved512(v, 4, 0, 15);
+    if (bits & 1) {
+        *lo = k__moved512(k__ld512(p + k__plane1(i)), i, bits & 6, 1 << (bits & 6));
+        *hi = k__moved512(k__ld512(p + k__plane1(8 + i)), i, bits & 6, 1 << (bits & 6));
     }
     if (bits & 2) {
-        const uint8_t *at = p + (bits & 4) * 128 + i / 4 * 64;
-        *lo = _mm512_or_si512(*lo, k__moved512(k__ld512(at), i % 4 * 2, bits & 4, 3 << (bits & 4)));
-        *hi = _mm512_or_si512(*hi, k__moved512(k__ld512(at + 128), i % 4 * 2, bits & 4, 3 << (bits & 4)));
+        *lo = _mm512_or_si512(*lo, k__moved512(k__ld512(p + k__plane2(bits, i)), i % 4 * 2, bits & 4, 3 << (bits & 4)));
+        *hi = _mm512_or_si512(*hi, k__moved512(k__ld512(p + k__plane2(bits, 8 + i)), i % 4 * 2, bits & 4, 3 << (bits & 4)));
     }
-    if (bits & 1) {
-        const uint8_t *at = p + (bits & 6) * 128;
-        *lo = _mm512_or_si512(*lo, k__moved512(k__ld512(at), i, bits & 6, 1 << (bits & 6)));
-        *hi = _mm512_or_si512(*hi, k__moved512(k__ld512(at + 64), i, bits & 6, 1 << (bits & 6)));
+    if (bits & 4) {
+        __m512i v = k__ld512(p + k__plane4(bits, i));
+        *lo = _mm512_or_si512(*lo, k__moved512(v, 0, 0, 15));
+        *hi = _mm512_or_si512(*hi, k__moved512(v, 4, 0, 15));
     }
     if (table) {
         *lo = _mm512_shuffle_epi8(t, *lo);
@@ -7014,7 +7021,7 @@ K__IN_512 void k__codes_open512(int bits, bool table, const k__form *f, const ui
         t = _mm512_add_epi8(_mm512_broadcast_i32x4(k__ld128(f->values)), _mm512_set1_epi8((char)f->off));
     for (int s = 0; s < segs; s++) {
         const uint8_t *p =
-            w + (size_t)(s / f->segs) * k__unit_bytes(f) + (size_t)(s % f->segs) * (size_t)(128 * bits);
+            w + (size_t)(s / f->segs) * k__unit_bytes(f) + k__codes_at(f) + (size_t)(s % f->segs) * (size_t)(128 * bits);
         uint8_t (*q)[K__STRIP][4] = &to->q[16 * s];
         K__UNROLL for (int i = 0; i < 8; i++) {
             __m512i lo, hi;
@@ -7049,10 +7056,7 @@ K__CODES_512(8, 8, false)
 /* k-lines i and 8 + i of 64 columns; plain nibbles stay where they are: the second is 16 times its codes. */
 K__IN_512 void k__direct512(int bits, bool table, __m512i t, const uint8_t *p, int i, __m512i *lo,
                             __m512i *hi) {
-    if (bits == 8) {
-        *lo = k__ld512(p + 64 * i);
-        *hi = k__ld512(p + 64 * i + 512);
-    } else if (bits == 4 && !table) {
+    if (bits == 4 && !table) {
         __m512i v = k__ld512(p + 64 * i);
         *lo = _mm512_and_si512(v, _mm512_set1_epi8(15));
         *hi = _mm512_and_si512(v, _mm512_set1_epi8(-16));
@@ -7061,13 +7065,27 @@ K__IN_512 void k__direct512(int bits, bool table, __m512i t, const uint8_t *p, i
     }
 }
 
-/* The chains a and c over count k-lines from `from`, and those 8 further, of 64 columns; q: their first. */
+/* The chains a and c over count k-lines from `from`, and those 8 further, of 64 columns; q: their first. Whole bytes are two runs of
+ * lines, and are read one after the other: in turn they would be two streams. */
 K__IN_512 void k__direct_dots512(int T, int bits, bool table, __m512i t, const uint8_t *p, int from,
                                  int count, const int8_t *const *q, __m512i *a, __m512i *c) {
+    if (bits == 8) {
+        K__UNROLL for (int i = from; i < from + count; i++) {
+            k__line_ahead(T, p + 64 * i);
+            K__UNROLL for (int j = 0; j < T; j++)
+                a[j] = _mm512_dpbusd_epi32(a[j], k__ld512(p + 64 * i), k__bcast512(q[j] + 4 * i));
+        }
+        K__UNROLL for (int i = 8 + from; i < 8 + from + count; i++) {
+            k__line_ahead(T, p + 64 * i);
+            K__UNROLL for (int j = 0; j < T; j++)
+                c[j] = _mm512_dpbusd_epi32(c[j], k__ld512(p + 64 * i), k__bcast512(q[j] + 4 * i));
+        }
+        return;
+    }
     K__UNROLL for (int i = from; i < from + count; i++) {
         __m512i lo, hi;
         K__UNROLL for (int l = 0; l < 2; l++)
-            if (i * bits / 4 + l < (i + 1) * bits / 4) k__line_ahead(p + 64 * (i * bits / 4 + l));
+            if (i * bits / 4 + l < (i + 1) * bits / 4) k__line_ahead(T, p + 64 * (i * bits / 4 + l));
         k__direct512(bits, table, t, p, i, &lo, &hi);
         K__UNROLL for (int j = 0; j < T; j++) {
             a[j] = _mm512_dpbusd_epi32(a[j], lo, k__bcast512(q[j] + 4 * i));
@@ -7079,6 +7097,15 @@ K__IN_512 void k__direct_dots512(int T, int bits, bool table, __m512i t, const u
 K__IN_512 __m512i k__values512(bool table, const k__form *f) {
     if (!table) return _mm512_setzero_si512();
     return _mm512_add_epi8(_mm512_broadcast_i32x4(k__ld128(f->values)), _mm512_set1_epi8((char)f->off));
+}
+
+/* The head's lines are read in their place in the stream, whenever their values are wanted. Returns how many there are. */
+K__IN_512 int k__head_touch512(int T, int head, const uint8_t *h) {
+    K__UNROLL for (int i = 0; i < k__head_lines(head); i++) {
+        k__line_ahead(T, h + 64 * i);
+        __asm__ volatile("" : : "v"(k__ld512(h + 64 * i)));
+    }
+    return k__head_lines(head);
 }
 
 /* Minima as words for the pairs of K__AUX_PAIRS and K__AUX_PAIRS16; returns how many lanes of them. */
@@ -7108,14 +7135,10 @@ K__IN_512 void k__int_finish512(int T, int head, const uint8_t *h, const k__pass
                                 const __m512 *isum, float (*y)[K_PACK_ROWS]) {
     const bool     has_min = head == K__HEAD_MIN6 || head == K__HEAD_MIN4;
     const int32_t *aux = x->aux + (size_t)b * (size_t)T * 16;
-    const uint8_t *last = h + (head == K__HEAD_MIN4 || head == K__HEAD_S8       ? 256
-                               : head == K__HEAD_S6X2                           ? 64
-                               : head == K__HEAD_ONE                            ? 0
-                                                                                : 192);
+    const uint8_t *last = h + 64 * (k__head_lines(head) - 1);
     __m512i        mn[8];
     __m512         d, dm;
     int            n = 0;
-    k__head_ahead(h, (int)(last - h) / 64 + 1);
     if (has_min) {
         n = k__mins_open512(head, h, mn);
         d = _mm512_cvtph_ps(k__ld256(last));
@@ -7141,7 +7164,7 @@ K__IN_512 void k__int_finish512(int T, int head, const uint8_t *h, const k__pass
 /* Q4_K. Scales are multiplied in float: 4 groups * 63 * 32 * 15 * 127 < 2^24, so that half a block's sum is
  * exact, and the sum of two halves is rounded once, as the conversion of the integer is. */
 K__IN_512 void k__q4_K_direct512(int T, const uint8_t *w, const k__pass *x, int b, float (*y)[K_PACK_ROWS]) {
-    const uint8_t *h = w + 2048;
+    const uint8_t *h = w;
     const __m512i  six = _mm512_set1_epi32(63);
     const int8_t  *q[K__COLS];
     __m512i        v = k__ld512(h);
@@ -7150,6 +7173,7 @@ K__IN_512 void k__q4_K_direct512(int T, const uint8_t *w, const k__pass *x, int 
         q[t] = x->c.q[t] + (size_t)b * K_SUPER;
         f[t] = half[t] = _mm512_setzero_ps();
     }
+    w += 64 * k__head_touch512(T, K__HEAD_MIN6, h);
     K__NO_UNROLL for (int s = 0; s < 4; s++, w += 512, v = _mm512_srli_epi32(v, 16)) {
         __m512i a[K__COLS], c[K__COLS];
         K__UNROLL for (int t = 0; t < T; t++) a[t] = c[t] = _mm512_setzero_si512();
@@ -7238,7 +7262,7 @@ K__IN_512 void k__int_group512(int T, int bits, bool table, int head, bool narro
 K__IN_512 void k__int_direct512(int T, int bits, bool table, int head, bool narrow, const uint8_t *w,
                                 const k__pass *x, int b, float (*y)[K_PACK_ROWS]) {
     const int      group = head == K__HEAD_MIN4 || head == K__HEAD_S8 || head == K__HEAD_S6 ? 16 : 32;
-    const uint8_t *h = w + 512 * bits;
+    const uint8_t *h = w;
     const int32_t *start = x->aux + (size_t)b * (size_t)T * 16;
     const __m512i  values = k__values512(table, x->form);
     const int8_t  *q[K__COLS];
@@ -7248,6 +7272,7 @@ K__IN_512 void k__int_direct512(int T, int bits, bool table, int head, bool narr
         q[t] = x->c.q[t] + (size_t)b * K_SUPER;
         sum[t] = _mm512_setzero_si512();
     }
+    w += 64 * k__head_touch512(T, head, h);
     K__NO_UNROLL for (int s = 0; s < 4; s++, w += 128 * bits, start += 64 / group) {
         __m512i sc[4];
         k__direct_sc512(head, narrow, h, s, sc);
@@ -7307,7 +7332,7 @@ K__IN_512 void k__scale_direct512(int T, int bits, bool table, int head, int seg
                                                          _mm512_castsi512_ps(k__bcast512(aux + 16 * t + 1))));
         }
         if (++s == segs) {                            /* over the head to the next unit */
-            k__head_ahead(h, head == K__HEAD_F16M ? 2 : 1);
+            k__head_ahead(T, h, head == K__HEAD_F16M ? 2 : 1);
             s = 0;
             w += head == K__HEAD_F16M ? 128 : 64;
         }
@@ -7427,13 +7452,10 @@ static void k_mul_packed_avx512(uint32_t type, const void *w, int nr, int n, con
 /* k-line i of 64 columns at p, of eight rows; p is at the first of them in a line. */
 K__IN_AVX2 __m256i k__line_avx2(int bits, bool table, __m256i t, const uint8_t *p, int i) {
     __m256i v = _mm256_setzero_si256();
-    if (bits & 4) v = k__bits_avx2(p + 64 * (i % 8), i / 8 * 4, 0, 15);
+    if (bits & 4) v = k__bits_avx2(p + k__plane4(bits, i), i / 8 * 4, 0, 15);
     if (bits & 2)
-        v = _mm256_or_si256(
-            v, k__bits_avx2(p + (bits & 4) * 128 + i / 4 * 64, i % 4 * 2, bits & 4, 3 << (bits & 4)));
-    if (bits & 1)
-        v = _mm256_or_si256(
-            v, k__bits_avx2(p + (bits & 6) * 128 + i / 8 * 64, i % 8, bits & 6, 1 << (bits & 6)));
+        v = _mm256_or_si256(v, k__bits_avx2(p + k__plane2(bits, i), i % 4 * 2, bits & 4, 3 << (bits & 4)));
+    if (bits & 1) v = _mm256_or_si256(v, k__bits_avx2(p + k__plane1(i), i % 8, bits & 6, 1 << (bits & 6)));
     return table ? _mm256_shuffle_epi8(t, v) : v;
 }
 
@@ -7445,7 +7467,7 @@ K__IN_AVX2 void k__codes_open_avx2(int bits, bool table, bool is_signed, const k
     if (table && !is_signed) t = _mm256_add_epi8(t, _mm256_set1_epi8((char)f->off));
     for (int s = 0; s < segs; s++) {
         const uint8_t *p =
-            w + (size_t)(s / f->segs) * k__unit_bytes(f) + (size_t)(s % f->segs) * (size_t)(128 * bits);
+            w + (size_t)(s / f->segs) * k__unit_bytes(f) + k__codes_at(f) + (size_t)(s % f->segs) * (size_t)(128 * bits);
         uint8_t (*q)[K__STRIP][4] = &to->q[16 * s];
         K__UNROLL for (int i = 0; i < 16; i++)
             K__UNROLL for (int r = 0; r < 2; r++) {
@@ -7536,7 +7558,7 @@ K__IN_AVX2 void k__int_direct_avx2(int T, int steps, int bits, bool table, int h
     const k__form *form = x->form;
     const __m256i  t = k__values_avx2(table, steps, form);
     K__NO_UNROLL for (int r = 0; r < k__opaque(K_PACK_ROWS); r += 8) {
-        const uint8_t *p = w + 4 * r, *h = p + 512 * bits;
+        const uint8_t *h = w + 4 * r, *p = h + 64 * k__head_lines(head);
         const int8_t  *q[K__COLS];
         __m256i        v[5], sc[16], mn[8], sum[K__COLS];
         __m256         d, dm;
@@ -7552,14 +7574,14 @@ K__IN_AVX2 void k__int_direct_avx2(int T, int steps, int bits, bool table, int h
             q[j] = x->c.q[j] + (size_t)b * K_SUPER;
             sum[j] = _mm256_setzero_si256();
         }
+        if (!r) k__head_ahead(T, w, k__head_lines(head));
         K__NO_UNROLL for (int s = 0; s < 4; s++, p += 128 * bits) {
-            if (!r) K__UNROLL for (int l = 0; l < 2 * bits; l++) k__line_ahead(p + 64 * l);
+            if (!r) K__UNROLL for (int l = 0; l < 2 * bits; l++) k__line_ahead(T, p + 64 * l);
             K__UNROLL for (int g = 0; g < 4; g++)
                 k__direct_dots_avx2(T, steps, bits, table, t, p, 4 * g, 4, q, sc[4 * s + g], sum);
             K__UNROLL for (int j = 0; j < T; j++) q[j] += 64;
         }
-        if (!r) k__head_ahead(h, form->lines);
-        k__direct_d_avx2(head, v, w + 512 * bits + 64 * (form->lines - 1) + 2 * r, form, &d, &dm);
+        k__direct_d_avx2(head, v, w + 64 * (k__head_lines(head) - 1) + 2 * r, form, &d, &dm);
         K__UNROLL for (int j = 0; j < T; j++) {
             const int16_t *xs = x->c.sum[j] + (size_t)b * 16;
             __m256i        m = _mm256_setzero_si256();
@@ -7611,7 +7633,7 @@ K__IN_AVX2 void k__scale_direct_avx2(int T, int steps, int bits, bool table, int
             f[j] = _mm256_setzero_ps();
         }
         K__NO_UNROLL for (int g = 0, s = 0; g < groups; g += 2, p += 128 * bits, aux += 2) {
-            if (!r) K__UNROLL for (int l = 0; l < 2 * bits + 1; l++) k__line_ahead(p + 64 * l);
+            if (!r) K__UNROLL for (int l = 0; l < 2 * bits + 1; l++) k__line_ahead(T, p + 64 * l);
             k__scale_group_avx2(T, steps, bits, table, head, segs, t, p, h, r, s, 0, aux, q, f);
             if (g + 1 == groups) break;
             k__scale_group_avx2(T, steps, bits, table, head, segs, t, p, h, r, s, 1, aux, q, f);
@@ -7965,6 +7987,15 @@ static const k_level *g_k_level = &k_levels[0];
 
 static bool k__can(const k_level *l) { return (k__cpu_probe() & l->needs) == l->needs; }
 
+/* Measured on Zen 4: left alone, its prefetchers read a packed stream as fast as a plain sweep, and slower when told (Intel's leave a
+ * third of the bandwidth unused). */
+static void k__fit_ahead(void) {
+#if defined(__x86_64__)
+    unsigned a, b, c, d;
+    if (__get_cpuid(0, &a, &b, &c, &d) && b == signature_AMD_ebx) g_k_ahead = 0;
+#endif
+}
+
 /* Choose the level; before any thread starts. NULL and "auto": the best. False: unknown here or not supported
  * here. */
 static bool k_init(const char *level) {
@@ -7973,6 +8004,7 @@ static bool k_init(const char *level) {
         if (!best && strcmp(level, k_levels[i].name)) continue;
         if (!k__can(&k_levels[i])) continue;
         g_k_level = &k_levels[i];
+        k__fit_ahead();
         return true;
     }
     return false;
