@@ -23,7 +23,7 @@ static void t_pool_count_job(void *ctx, int ith) {
     c->seats[ith]++;
     for (int s = 0; s < c->n_stage; s++) {
         const int n = t_pool_tasks(s);
-        for (int i; (i = pool_next(c->p)) < n;) c->hits[i]++;
+        for (int i; (i = s & 1 ? pool_take(c->p, n) : pool_next(c->p)) < n;) c->hits[i]++;
         pool_barrier(c->p);
         if (ith == s % c->p->n) {                     /* one thread looks at what all of them did */
             for (int i = 0; i < T_POOL_TASKS; i++) c->wrong += c->hits[i] != (i < n), c->hits[i] = 0;
@@ -57,6 +57,7 @@ typedef struct {
     int         n_stage;
     bool        shy;                                  /* threads leave the team before every task */
     _Atomic int gone;                                 /* how often one was not there for a task */
+    int         stage;                                /* as the single tasks count them */
     uint32_t    v[2][T_POOL_TASKS];
 } t_pool_wave;
 
@@ -64,13 +65,22 @@ static uint32_t t_pool_mix(const uint32_t *v, int i) {
     return (v[i] * 2654435761u ^ v[(i + 1) % T_POOL_TASKS]) + 31 * v[(i + T_POOL_TASKS - 1) % T_POOL_TASKS];
 }
 
+/* What one thread does at the end of each stage: too early, and a task overwrites it, too late, and the next stage does not see it. */
+static void t_pool_wave_single(void *ctx) {
+    t_pool_wave *w = ctx;
+    w->v[(w->stage + 1) & 1][w->stage % T_POOL_TASKS] += 7;
+    w->stage++;
+}
+
 static void t_pool_wave_job(void *ctx, int ith) {
     t_pool_wave *w = ctx;
     if (w->shy && ith % 3 != 2) t_seat->crowded = INT_MAX;
     for (int s = 0; s < w->n_stage; s++) {
-        for (int i; (i = pool_next(w->p)) < T_POOL_TASKS;) w->v[(s + 1) & 1][i] = t_pool_mix(w->v[s & 1], i);
+        for (int i; (i = s % 3 == 1 ? pool_take(w->p, T_POOL_TASKS) : pool_next(w->p)) < T_POOL_TASKS;)
+            w->v[(s + 1) & 1][i] = t_pool_mix(w->v[s & 1], i);
         w->gone += !t_seat->here;
-        pool_barrier(w->p);
+        if (s % 3 == 2) pool_soon((const uint8_t *)w->v, sizeof w->v);
+        pool_barrier_then(w->p, t_pool_wave_single, w);
     }
 }
 
@@ -85,8 +95,10 @@ static int t_pool_wave_end(int n, int n_stage, bool shy, uint32_t out[T_POOL_TAS
         (shy ? pool_run_loose : pool_run)(w->p, t_pool_wave_job, w);
         pool_free(w->p);
     } else {
-        for (int s = 0; s < n_stage; s++)
+        for (int s = 0; s < n_stage; s++) {
             for (int i = 0; i < T_POOL_TASKS; i++) w->v[(s + 1) & 1][i] = t_pool_mix(w->v[s & 1], i);
+            t_pool_wave_single(w);
+        }
     }
     memcpy(out, w->v[0], sizeof w->v[0]);
     const int gone = w->gone;
@@ -401,8 +413,8 @@ static void t_pool_affinity(void) {
 }
 
 static const t_case t_pool_cases[] = {
-    {"pool once", "every task of every stage is done once, with 1 to 8 threads", t_pool_once},
-    {"pool order", "a stage sees all that the stage before wrote", t_pool_order},
+    {"pool once", "every task of every stage is done once, with 1 to 8 threads, from one pile or from a run for each", t_pool_once},
+    {"pool order", "a stage sees all that the stage before wrote, and the single task behind it", t_pool_order},
     {"pool leaving", "threads that leave the team before tasks and catch up", t_pool_leaving},
     {"pool lives", "teams start, work and end hundreds of times and leave no thread behind", t_pool_lives},
     {"pool sleep", "whoever waits long sleeps, and is woken, whoever is late", t_pool_sleep},
