@@ -6276,14 +6276,15 @@ K__AVX2 void k_quant_act_avx2(const float *x, int n, int8_t *q, int16_t *sum, fl
  * k_mul_rows to the bit, at every level, for any number of columns.
  *
  * LAYOUT  A matrix is strips of 16 rows; a strip is one unit after another along its columns, all of it one
- * sequential stream of 64-byte lines. A unit is 64, 128 or 256 columns (k__forms): for each 64 of them the
- * planes of their codes, then the head, the scales of all. In a line of codes byte 4r + i belongs to row r; a
- * "k-line" is the four columns 4k .. 4k + 3 of all rows, and a plane line of b bits holds 8/b k-lines:
+ * sequential stream of 64-byte lines, read in its order. A unit is 64, 128 or 256 columns (k__forms): for each 64
+ * of them the planes of their codes, and before (INT) or behind them (SCALE) the head, the scales of all. In a line of codes
+ * byte 4r + i belongs to row r; a "k-line" is the four columns 4k .. 4k + 3 of all rows, and a plane line of b bits
+ * holds 8/b k-lines:
  *     4 bits  8 lines: k-line i in the low nibbles of line i, k-line 8 + i in the high ones
  *     2 bits  4 lines: k-line 4l + i in bits 2i, 2i + 1 of line l
  *     1 bit   2 lines: k-line 8l + i in bit i of line l
  *     8 bits 16 lines
- * Widths 3, 5 and 6 are two planes: the lower bits are in the wider one, which comes first. Codes are
+ * Widths 3, 5 and 6 are two planes, the lower bits in the wider one; k__plane1, 2 and 4 say where their lines are. Codes are
  * unsigned, q = u - off; where a format's values are few and uneven (tables and grids), u is a place in a
  * table of them, so a grid costs nothing when it is multiplied. Nothing is rounded: what comes out is what
  * [unpack] gives.

@@ -584,12 +584,12 @@ static int pool_take(pool *p, int n) {
     if (!pool_works()) return POOL_NONE;
     const uint64_t none = (uint64_t)(s->stage + 1) << 32;
     for (int i = 0; i < p->n; i++) {
-        const int of = (s->ith + i) % p->n, from = pool_share(p, n, of);
-        uint64_t  v = atomic_load(&p->seat[of].taken), have;
-        do have = v < none ? none : v;
-        while (have - none < (uint64_t)(pool_share(p, n, of + 1) - from) &&
-               !atomic_compare_exchange_weak(&p->seat[of].taken, &v, have + 1));
-        if (have - none < (uint64_t)(pool_share(p, n, of + 1) - from)) return from + (int)(have - none);
+        const int      of = (s->ith + i) % p->n, from = pool_share(p, n, of);
+        const uint64_t end = none + (uint64_t)(pool_share(p, n, of + 1) - from);
+        uint64_t       v = atomic_load(&p->seat[of].taken), have;
+        do have = v < none ? none : v;                /* what was taken in a stage before does not count */
+        while (have < end && !atomic_compare_exchange_weak(&p->seat[of].taken, &v, have + 1));
+        if (have < end) return from + (int)(have - none);
     }
     return POOL_NONE;
 }
@@ -5020,7 +5020,8 @@ enum { DEV_STAGES = 8 };                              /* kinds of operations tha
 
 typedef struct {                                      /* seconds, summed over steps */
     double all[DEV_STAGES], wait[DEV_STAGES];         /* of a stage; of that, waiting for the other threads */
-    double at, single;                                /* until when all is counted; what a single task took */
+    double at;                                        /* until when all is counted */
+    _Atomic double single;                            /* what a single task took, whoever did it */
     long long steps;
 } dev_times;
 
@@ -5058,10 +5059,10 @@ static void dev__close(dev *dv, dev_single *one) {
     if (t) t->single = 0;
     pool_barrier_then(dv->p, one ? dev__single : NULL, one);
     if (!t) return;
-    const double now = clock_now();
-    t->all[dv->stage] += t->single;
-    t->all[was] += now - t->at - t->single;
-    t->wait[was] += now - t0 - t->single;
+    const double now = clock_now(), single = t->single;
+    t->all[dv->stage] += single;
+    t->all[was] += now - t->at - single;
+    t->wait[was] += now - t0 - single;
     t->at = now;
 }
 
@@ -5253,6 +5254,7 @@ static void dev_soon(const dev *dv, const dev_product *list, int n_list) {
 
 typedef enum { FWD_EMBED, FWD_NORM, FWD_QKV, FWD_CACHE, FWD_ATTN, FWD_WO, FWD_FFN, FWD_HEAD, FWD_STAGES } fwd_stage;
 
+_Static_assert((int)FWD_STAGES <= DEV_STAGES, "times have room for every stage");
 static const char *const fwd_stage_names[FWD_STAGES] = {
     [FWD_EMBED] = "embed", [FWD_NORM] = "norm",      [FWD_QKV] = "qkv", [FWD_CACHE] = "rope, cache",
     [FWD_ATTN] = "attention", [FWD_WO] = "wo", [FWD_FFN] = "ffn", [FWD_HEAD] = "head",
