@@ -6316,9 +6316,19 @@ enum {
     K__HEAD_E4      /* E4M3 per 16 */
 };
 
+/* Lines of a unit's head. */
+static inline __attribute__((always_inline)) int k__head_lines(int head) {
+    switch (head) {
+    case K__HEAD_MIN4: case K__HEAD_S8: return 5;
+    case K__HEAD_MIN6: case K__HEAD_S6: return 4;
+    case K__HEAD_S6X2: case K__HEAD_F16M: return 2;
+    default: return 1;
+    }
+}
+
 /* bits 0: the type is not packed. */
 typedef struct {
-    uint8_t       bits, segs, head, lines;            /* of a code; 64s of columns; K__HEAD_, its lines */
+    uint8_t       bits, segs, head;                   /* of a code; 64s of columns; K__HEAD_ */
     uint8_t       off, most;                          /* q = u - off; the largest u */
     float         factor;                             /* d is the f16 of the file times this */
     const int8_t *values;                             /* [16] q of each code, NULL: q = code - off */
@@ -6332,40 +6342,40 @@ static const int8_t k__values_iq3_xxs[16] = {-62, -52, -44, -36, -28, -20, -12, 
 static const int8_t k__values_iq3_s[16] = {-15, -13, -11, -9, -7, -5, -3, -1, 1, 3, 5, 7, 9, 11, 13, 15};
 
 static const k__form k__forms[K_TYPE_MAX] = {
-    /*            bits segs head         lines off most factor values */
-    [K_Q4_K]    = {4, 4, K__HEAD_MIN6, 4,   0,  15, 1, NULL},
-    [K_Q5_K]    = {5, 4, K__HEAD_MIN6, 4,   0,  31, 1, NULL},
-    [K_Q2_K]    = {2, 4, K__HEAD_MIN4, 5,   0,   3, 1, NULL},
-    [K_Q6_K]    = {6, 4, K__HEAD_S8,   5,  32,  63, 1, NULL},
-    [K_Q3_K]    = {3, 4, K__HEAD_S6,   4,   4,   7, 1, NULL},
-    [K_TQ1_0]   = {2, 4, K__HEAD_ONE,  1,   1,   2, 1, NULL},
-    [K_TQ2_0]   = {2, 4, K__HEAD_ONE,  1,   1,   3, 1, NULL},
-    [K_IQ4_XS]  = {4, 4, K__HEAD_S6X2, 2, 128, 241, 1, k__iq4_values},
-    [K_IQ3_XXS] = {4, 4, K__HEAD_S6X2, 2,  62, 124, 0.25f, k__values_iq3_xxs},
-    [K_IQ3_S]   = {4, 4, K__HEAD_S6X2, 2,  15,  30, 1, k__values_iq3_s},
-    [K_IQ2_XXS] = {3, 4, K__HEAD_S6X2, 2,  43,  86, 0.125f, k__values_iq2},
-    [K_IQ2_XS]  = {3, 4, K__HEAD_S6,   4,  43,  86, 1, k__values_iq2},
-    [K_IQ2_S]   = {3, 4, K__HEAD_S6,   4,  43,  86, 1, k__values_iq2},
-    [K_IQ1_S]   = {3, 4, K__HEAD_S6X2, 2,   9,  18, 0.125f, k__values_iq1},
-    [K_IQ1_M]   = {3, 4, K__HEAD_S6,   4,   9,  18, 1, k__values_iq1},
-    [K_Q4_0]    = {4, 1, K__HEAD_F16,  1,   8,  15, 1, NULL},
-    [K_Q4_1]    = {4, 1, K__HEAD_F16M, 2,   0,  15, 1, NULL},
-    [K_Q5_0]    = {5, 1, K__HEAD_F16,  1,  16,  31, 1, NULL},
-    [K_Q5_1]    = {5, 1, K__HEAD_F16M, 2,   0,  31, 1, NULL},
-    [K_Q8_0]    = {8, 1, K__HEAD_F16,  1, 128, 255, 1, NULL},
-    [K_Q1_0]    = {1, 4, K__HEAD_F16,  1,   1,   2, 1, k__values_q1},
-    [K_Q2_0]    = {2, 2, K__HEAD_F16,  1,   1,   3, 1, NULL},
-    [K_IQ4_NL]  = {4, 1, K__HEAD_F16,  1, 128, 241, 1, k__iq4_values},
-    [K_MXFP4]   = {4, 2, K__HEAD_E8,   1,  12,  24, 1, k__fp4_values},
-    [K_NVFP4]   = {4, 1, K__HEAD_E4,   1,  12,  24, 1, k__fp4_values},
+    /*            bits segs head         off most factor values */
+    [K_Q4_K]    = {4, 4, K__HEAD_MIN6,   0,  15, 1, NULL},
+    [K_Q5_K]    = {5, 4, K__HEAD_MIN6,   0,  31, 1, NULL},
+    [K_Q2_K]    = {2, 4, K__HEAD_MIN4,   0,   3, 1, NULL},
+    [K_Q6_K]    = {6, 4, K__HEAD_S8,    32,  63, 1, NULL},
+    [K_Q3_K]    = {3, 4, K__HEAD_S6,     4,   7, 1, NULL},
+    [K_TQ1_0]   = {2, 4, K__HEAD_ONE,    1,   2, 1, NULL},
+    [K_TQ2_0]   = {2, 4, K__HEAD_ONE,    1,   3, 1, NULL},
+    [K_IQ4_XS]  = {4, 4, K__HEAD_S6X2, 128, 241, 1, k__iq4_values},
+    [K_IQ3_XXS] = {4, 4, K__HEAD_S6X2,  62, 124, 0.25f, k__values_iq3_xxs},
+    [K_IQ3_S]   = {4, 4, K__HEAD_S6X2,  15,  30, 1, k__values_iq3_s},
+    [K_IQ2_XXS] = {3, 4, K__HEAD_S6X2,  43,  86, 0.125f, k__values_iq2},
+    [K_IQ2_XS]  = {3, 4, K__HEAD_S6,    43,  86, 1, k__values_iq2},
+    [K_IQ2_S]   = {3, 4, K__HEAD_S6,    43,  86, 1, k__values_iq2},
+    [K_IQ1_S]   = {3, 4, K__HEAD_S6X2,   9,  18, 0.125f, k__values_iq1},
+    [K_IQ1_M]   = {3, 4, K__HEAD_S6,     9,  18, 1, k__values_iq1},
+    [K_Q4_0]    = {4, 1, K__HEAD_F16,    8,  15, 1, NULL},
+    [K_Q4_1]    = {4, 1, K__HEAD_F16M,   0,  15, 1, NULL},
+    [K_Q5_0]    = {5, 1, K__HEAD_F16,   16,  31, 1, NULL},
+    [K_Q5_1]    = {5, 1, K__HEAD_F16M,   0,  31, 1, NULL},
+    [K_Q8_0]    = {8, 1, K__HEAD_F16,  128, 255, 1, NULL},
+    [K_Q1_0]    = {1, 4, K__HEAD_F16,    1,   2, 1, k__values_q1},
+    [K_Q2_0]    = {2, 2, K__HEAD_F16,    1,   3, 1, NULL},
+    [K_IQ4_NL]  = {4, 1, K__HEAD_F16,  128, 241, 1, k__iq4_values},
+    [K_MXFP4]   = {4, 2, K__HEAD_E8,    12,  24, 1, k__fp4_values},
+    [K_NVFP4]   = {4, 1, K__HEAD_E4,    12,  24, 1, k__fp4_values},
 };
 
-static inline size_t k__unit_bytes(const k__form *f) { return 64u * (2u * f->bits * f->segs + f->lines); }
+static inline size_t k__unit_bytes(const k__form *f) { return 64u * (2u * f->bits * f->segs + (unsigned)k__head_lines(f->head)); }
 
 /* INT formats have the head of a unit before its codes, since scales are wanted first, and SCALE formats behind them: either way a
  * reader's lines follow one another, which the hardware sees and fetches ahead. */
 static inline size_t k__head_at(const k__form *f) { return f->head <= K__HEAD_ONE ? 0 : 128u * f->bits * f->segs; }
-static inline size_t k__codes_at(const k__form *f) { return f->head <= K__HEAD_ONE ? 64u * f->lines : 0; }
+static inline size_t k__codes_at(const k__form *f) { return f->head <= K__HEAD_ONE ? 64u * (unsigned)k__head_lines(f->head) : 0; }
 
 /* Units of n columns. */
 static inline int64_t k__units(const k__form *f, int64_t n) {
@@ -6456,7 +6466,7 @@ static inline float k__ue4m3_float(uint8_t x) { return k_f16_to_f32((uint16_t)(x
 /* The scales of row r into the head h of the unit whose columns begin at `first` of the block. */
 static void k__head_put(const k__form *f, const k__unpacked *u, int first, int r, uint8_t *h) {
     uint32_t v[5] = {0};
-    int      n = f->lines - 1;                        /* lines of words, before the one that holds d */
+    int      n = k__head_lines(f->head) - 1;          /* lines of words, before the one that holds d */
     switch (f->head) {
     case K__HEAD_MIN6:
         for (int j = 0; j < 4; j++) {
@@ -6505,16 +6515,17 @@ static void k__head_put(const k__form *f, const k__unpacked *u, int first, int r
     if (f->head == K__HEAD_MIN6 || f->head == K__HEAD_MIN4) {
         k__head_put16(h, 2 * n, r, k_f32_to_f16(u->d));
         k__head_put16(h, 2 * n + 1, r, k_f32_to_f16(u->dm));
-    } else if (n < f->lines) {
+    } else if (n < k__head_lines(f->head)) {
         k__head_put32(h, n, r, k__bits_of(u->d));
     }
 }
 
 /* And back. */
 static void k__head_get(const k__form *f, const uint8_t *h, int first, int r, k__unpacked *u) {
-    uint32_t v[5] = {0};
-    for (int i = 0; i < f->lines; i++) v[i] = k__head_get32(h, i, r);
-    u->d = k__f32_of(v[f->lines - 1]);
+    const int last = k__head_lines(f->head) - 1;
+    uint32_t  v[5] = {0};
+    for (int i = 0; i <= last; i++) v[i] = k__head_get32(h, i, r);
+    u->d = k__f32_of(v[last]);
     switch (f->head) {
     case K__HEAD_MIN6:
         for (int j = 0; j < 4; j++) {
@@ -6558,8 +6569,8 @@ static void k__head_get(const k__form *f, const uint8_t *h, int first, int r, k_
         break;
     }
     if (f->head == K__HEAD_MIN6 || f->head == K__HEAD_MIN4) {
-        u->d = k_f16_to_f32(k__head_get16(h, 2 * (f->lines - 1), r));
-        u->dm = k_f16_to_f32(k__head_get16(h, 2 * (f->lines - 1) + 1, r));
+        u->d = k_f16_to_f32(k__head_get16(h, 2 * last, r));
+        u->dm = k_f16_to_f32(k__head_get16(h, 2 * last + 1, r));
     }
 }
 
@@ -6581,7 +6592,7 @@ static uint8_t *k__block_put(const k__form *f, const uint8_t *code, const k__unp
                     memcpy(line[k] + 4 * r, codes[r] + 64 * (i * f->segs + s) + 4 * k, 4);
             k__planes_put(f->bits, line, w + k__codes_at(f) + 128 * f->bits * s);
         }
-        memset(head, 0, 64u * f->lines);
+        memset(head, 0, 64u * (unsigned)k__head_lines(f->head));
         for (int r = 0; r < K_PACK_ROWS; r++) k__head_put(f, &u[r], 64 * f->segs * i, r, head);
     }
     return w;
@@ -6711,16 +6722,6 @@ static inline __attribute__((always_inline)) void k__line_ahead(int T, const uin
 static inline __attribute__((always_inline)) void k__head_ahead(int T, const uint8_t *h, int lines) {
     K__UNROLL for (int i = 0; i < 5; i++)
         if (i < lines) k__line_ahead(T, h + 64 * i);
-}
-
-/* Lines of the head of an INT format. */
-static inline __attribute__((always_inline)) int k__head_lines(int head) {
-    switch (head) {
-    case K__HEAD_MIN4: case K__HEAD_S8: return 5;
-    case K__HEAD_S6X2: return 2;
-    case K__HEAD_ONE: return 1;
-    default: return 4;
-    }
 }
 
 /* Eight rows of a head's line. */
@@ -7333,9 +7334,9 @@ K__IN_512 void k__scale_direct512(int T, int bits, bool table, int head, int seg
                                                          _mm512_castsi512_ps(k__bcast512(aux + 16 * t + 1))));
         }
         if (++s == segs) {                            /* over the head to the next unit */
-            k__head_ahead(T, h, head == K__HEAD_F16M ? 2 : 1);
+            k__head_ahead(T, h, k__head_lines(head));
             s = 0;
-            w += head == K__HEAD_F16M ? 128 : 64;
+            w += 64 * k__head_lines(head);
         }
     }
     K__UNROLL for (int t = 0; t < T; t++) k__add_scaled512(y[t], f[t], x->c.d[t][b]);
@@ -7549,7 +7550,7 @@ K__IN_AVX2 void k__direct_d_avx2(int head, const __m256i *v, const uint8_t *last
         *d = _mm256_mul_ps(_mm256_cvtph_ps(_mm256_castsi256_si128(f16)), _mm256_set1_ps(f->factor));
         return;
     }
-    default: *d = _mm256_castsi256_ps(v[f->lines - 1]);
+    default: *d = _mm256_castsi256_ps(v[k__head_lines(f->head) - 1]);
     }
 }
 
@@ -7563,7 +7564,7 @@ K__IN_AVX2 void k__int_direct_avx2(int T, int steps, int bits, bool table, int h
         const int8_t  *q[K__COLS];
         __m256i        v[5], sc[16], mn[8], sum[K__COLS];
         __m256         d, dm;
-        K__UNROLL for (int i = 0; i < 5; i++) v[i] = k__ld256(h + 64 * (i < form->lines ? i : 0));
+        K__UNROLL for (int i = 0; i < 5; i++) v[i] = k__ld256(h + 64 * (i < k__head_lines(head) ? i : 0));
         K__UNROLL for (int g = 0; g < 16; g++) {
             __m256i s = k__lane_sc(head, v, g);
             sc[g] = k__lane_pair(s, s);
