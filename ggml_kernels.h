@@ -56,6 +56,7 @@ enum {
     K_TQ1_0 = 34, K_TQ2_0 = 35, K_MXFP4 = 39, K_NVFP4 = 40, K_Q1_0 = 41, K_Q2_0 = 42
 };
 #define K_TYPE_MAX 43
+#define K_F16_ROUND K_TYPE_MAX                           /* of no file: f16 weights, each rounded to bf16 as it is read */
 #define K_SUPER    256                                   /* weights in a super-block */
 
 #ifdef __cplusplus
@@ -139,6 +140,8 @@ static inline uint16_t k_f32_to_bf16(float f) {
     if ((u & 0x7fffffff) > 0x7f800000) return (uint16_t)(u >> 16 | 0x40);
     return (uint16_t)((u + 0x7fff + (u >> 16 & 1)) >> 16);
 }
+
+static inline float k__f16_round(uint16_t h) { return k_bf16_to_f32(k_f32_to_bf16(k_f16_to_f32(h))); }
 
 /* Half of the OCP E8M0 scale, 2^(e - 128): the E2M1 table it multiplies holds doubled values. Code 255
  * (NaN in the OCP document) is 2^127 here, as the field reads it. */
@@ -1038,6 +1041,7 @@ static void k_dequant_q8_K(const void *src, float *dst, int64_t n) {
 K_DEQUANT_PLAIN(f32, float, )
 K_DEQUANT_PLAIN(f16, uint16_t, k_f16_to_f32)
 K_DEQUANT_PLAIN(bf16, uint16_t, k_bf16_to_f32)
+K_DEQUANT_PLAIN(f16_round, uint16_t, k__f16_round)
 K_DEQUANT_PLAIN(f64, double, (float))
 K_DEQUANT_PLAIN(i8, int8_t, (float))
 K_DEQUANT_PLAIN(i16, int16_t, (float))
@@ -1192,7 +1196,7 @@ typedef struct {
     {#type, block, sizeof(block_##type), K_KIND_SCALE, group, min, k_dequant_##type, k_unpack_##type, quant}
 #define K_ROW_GONE(name) {name, 0, 0, K_KIND_NONE, 0, 0, NULL, NULL, NULL}
 
-static const k_type k_types[K_TYPE_MAX] = {
+static const k_type k_types[K_TYPE_MAX + 1] = {
     [K_F32]     = K_ROW_PLAIN(f32, 4, K_KIND_FLOAT, k_quant_f32),
     [K_F16]     = K_ROW_PLAIN(f16, 2, K_KIND_FLOAT, k_quant_f16),
     [K_BF16]    = K_ROW_PLAIN(bf16, 2, K_KIND_FLOAT, k_quant_bf16),
@@ -1229,6 +1233,7 @@ static const k_type k_types[K_TYPE_MAX] = {
     [K_IQ1_S]   = K_ROW_INT(iq1_s, false),
     [K_IQ1_M]   = K_ROW_INT(iq1_m, false),
     [K_IQ4_XS]  = K_ROW_INT(iq4_xs, false),
+    [K_F16_ROUND] = {"f16 as bf16", 1, 2, K_KIND_FLOAT, 0, 0, k_dequant_f16_round, NULL, NULL},
     [4]  = K_ROW_GONE("q4_2"),
     [5]  = K_ROW_GONE("q4_3"),
     [31] = K_ROW_GONE("q4_0_4_4"),
@@ -3139,14 +3144,20 @@ static float k_most(uint32_t id) {
  * - a sum runs in 32 lanes (lane l takes elements l, l+32, ... from 0, the short tail padded with zeros),
  *   then the upper half of the lanes is added to the lower half: 32, 16, 8, 4, 2, 1;
  *   attention's scores have a lane for each position instead, and are summed in order;
+ * - bf16 weights take activations rounded to bf16, and theirs are 16 lanes: of each run of 32 elements lane l adds the
+ *   product of element 2l + 1, then that of 2l, as the instruction vdpbf16ps does;
  * - exp and tanh are the polynomials below at every level.
  * NaN payloads and the sign of a NaN are outside the promise.
  * Door: k_acts, k_attn_row, k_attn_args, k_attn_scratch, k_spread_size and the suffixed functions the table lists. */
 
+/* Forms of activations, and so of products. */
+typedef enum { K_ACT_F32, K_ACT_BF16, K_ACT_I8, K_ACTS } k_act_kind;
+
 /* One batch of activation rows; row t of a product reads row idx ? idx[t] : t. A quantised row with outliers is the sum of
  * two: where split[r] is set, what row r lost in rounding is row r + rest of the same arrays. */
 typedef struct {
-    const float   *x;   size_t ldx;      /* f32 rows, for float weights                   */
+    const float   *x;   size_t ldx;      /* f32 rows, for f32 and f16 weights             */
+    const uint16_t *h;                   /* rows rounded to bf16, ldx apart, for weights that k__is_bf16() */
     const int8_t  *q;   size_t ldq;      /* quantised rows, for quantised weights         */
     const int16_t *sum; size_t lds;      /* [n/16] sums of 16 quants                      */
     const float   *d;   size_t ldd;      /* [(n+255)/256] scales                          */
@@ -3218,6 +3229,8 @@ K__BODY void k__add(float *y, const float *x, int n) { for (int i = 0; i < n; i+
 K__BODY void k__axpy(float *y, const float *x, float s, int n) { for (int i = 0; i < n; i++) y[i] = fmaf(s, x[i], y[i]); }
 K__BODY void k__scale(float *y, float s, int n) { for (int i = 0; i < n; i++) y[i] *= s; }
 
+K__BODY void k__round_bf16(const float *x, int n, uint16_t *h) { for (int i = 0; i < n; i++) h[i] = k_f32_to_bf16(x[i]); }
+
 /* y = x * r * w. */
 K__BODY void k__norm(const float *x, const float *w, float r, int n, float *y) {
     if (w) for (int i = 0; i < n; i++) y[i] = x[i] * r * w[i];
@@ -3245,14 +3258,22 @@ K__BODY int k__find(const float *x, int n, float m) {
 /* 1/sum, or the sum itself when it is 0 (all masked: zeros) or NaN. */
 static float k__share_of(float sum) { return sum > 0 ? 1.0f / sum : sum; }
 
-static const float *k__act_row(const k_acts *a, int t) {
-    return a->x + (size_t)(a->idx ? a->idx[t] : t) * a->ldx;
+/* Weights that are multiplied as bf16. */
+K__BODY bool k__is_bf16(uint32_t type) { return type == K_BF16 || type == K_F16_ROUND; }
+
+/* What activations they want, and a value's bytes. */
+K__BODY uint32_t k__act_type(uint32_t type) { return k__is_bf16(type) ? K_BF16 : K_F32; }
+K__BODY size_t   k__float_size(uint32_t type) { return type == K_F32 ? 4 : 2; }
+
+static const uint8_t *k__act_row(const k_acts *a, uint32_t type, int t) {
+    const size_t at = (size_t)(a->idx ? a->idx[t] : t) * a->ldx;
+    return k__is_bf16(type) ? (const uint8_t *)(a->h + at) : (const uint8_t *)(a->x + at);
 }
 
 /* --- scalar level --- */
 
-static float k__lanes_ref(float *s) {           /* s[32], destroyed */
-    for (int h = 16; h; h >>= 1)
+static float k__lanes_ref(float *s, int n) {    /* s[n], n a power of two; destroyed */
+    for (int h = n / 2; h; h >>= 1)
         for (int l = 0; l < h; l++) s[l] += s[l + h];
     return s[0];
 }
@@ -3261,7 +3282,7 @@ static void k__fma32_ref(const float *a, const float *b, float *s) {
     for (int l = 0; l < 32; l++) s[l] = fmaf(a[l], b[l], s[l]);
 }
 
-/* Row w of any float type times x. */
+/* Row w of f32 or f16 times x. */
 static float k__dot_row_ref(uint32_t type, const uint8_t *w, const float *x, int n) {
     float s[32] = {0}, wide[32], pad[32];
     int   bytes = k_types[type].bytes, i = 0;
@@ -3276,19 +3297,37 @@ static float k__dot_row_ref(uint32_t type, const uint8_t *w, const float *x, int
         memcpy(pad, x + i, (size_t)(n - i) * sizeof *x);
         k__fma32_ref(wide, pad, s);
     }
-    return k__lanes_ref(s);
+    return k__lanes_ref(s, 32);
+}
+
+/* Row w of bf16, or of what is rounded to it, times x of bf16. */
+static float k__dot_bf16_ref(uint32_t type, const uint8_t *w, const uint16_t *x, int n) {
+    float s[16] = {0};
+    for (int i = 0; i < n; i += 32) {
+        const int len = n - i < 32 ? n - i : 32;
+        float     a[32] = {0}, b[32] = {0};
+        k_types[type].dequant(w + 2 * (size_t)i, a, len);
+        k_dequant_bf16(x + i, b, len);
+        for (int l = 0; l < 16; l++) s[l] = fmaf(a[2 * l], b[2 * l], fmaf(a[2 * l + 1], b[2 * l + 1], s[l]));
+    }
+    return k__lanes_ref(s, 16);
 }
 
 static float k_dot_ref(const float *a, const float *b, int n) { return k__dot_row_ref(K_F32, (const uint8_t *)a, b, n); }
 
-/* y[t*ldy + r] = row r of F32, F16 or BF16 weights times activation row t; any n >= 0. */
+/* y[t*ldy + r] = row r of weights of a float type times activation row t; any n >= 0. */
 static void k_mul_float_ref(uint32_t type, const void *w, size_t row_bytes, int nr, int n, const k_acts *a, float *y,
                             size_t ldy) {
     for (int r = 0; r < nr; r++)
-        for (int t = 0; t < a->nt; t++)
-            y[(size_t)t * ldy + (size_t)r] =
-                k__dot_row_ref(type, (const uint8_t *)w + (size_t)r * row_bytes, k__act_row(a, t), n);
+        for (int t = 0; t < a->nt; t++) {
+            const uint8_t *row = (const uint8_t *)w + (size_t)r * row_bytes, *x = k__act_row(a, type, t);
+            y[(size_t)t * ldy + (size_t)r] = k__is_bf16(type) ? k__dot_bf16_ref(type, row, (const uint16_t *)(const void *)x, n)
+                                                              : k__dot_row_ref(type, row, (const float *)(const void *)x, n);
+        }
 }
+
+static void k_round_bf16_ref(const float *x, int n, uint16_t *h) { k__round_bf16(x, n, h); }
+
 
 static void k_rms_norm_ref(const float *x, const float *w, float eps, int n, float *y) {
     k__norm(x, w, 1.0f / sqrtf(k_dot_ref(x, x, n) / (float)n + eps), n, y);
@@ -3359,7 +3398,7 @@ static void k_softmax_ref(float *x, int n) {
         x[i] = k__exp_ref(x[i] - m);
         s[i & 31] += x[i];
     }
-    k__scale(x, k__share_of(k__lanes_ref(s)), n);
+    k__scale(x, k__share_of(k__lanes_ref(s, 32)), n);
 }
 
 static void k_kv_store_ref(uint32_t type, const float *x, void *dst, int n) { k_types[type].quant(x, dst, n); }
@@ -3583,7 +3622,7 @@ static float k__attn_weigh_ref(float *s, int lo, int hi, float scale, float soft
     }
     float base = top == -INFINITY ? 0 : top, c = top == *m ? 1.0f : k__exp_ref(*m - base);
     for (int i = 0; i < K_TILE; i++) lane[i] = s[i] = k__exp_ref(s[i] - base);
-    *l = fmaf(*l, c, k__lanes_ref(lane));
+    *l = fmaf(*l, c, k__lanes_ref(lane, 32));
     *m = top;
     return c;
 }
@@ -3683,146 +3722,189 @@ K__V256 float k__top_avx2(__m256 h) {
     return _mm_cvtss_f32(_mm_max_ss(q, _mm_movehdup_ps(q)));
 }
 
-/* 8 values of a float type, widened. */
+/* 8 values of f32, f16 or bf16, widened. */
 K__V256 __m256 k__load_avx2(const uint32_t type, const uint8_t *p) {
     if (type == K_F32) return _mm256_loadu_ps((const float *)(const void *)p);
     __m128i h = _mm_loadu_si128((const __m128i *)p);
     return type == K_F16 ? _mm256_cvtph_ps(h) : _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(h), 16));
 }
 
-K__V256 void k__step_avx2(const uint32_t type, const int C, const uint8_t *w, const float *const *x, int i, __m256 (*acc)[4]) {
-    for (int h = 0; h < 4; h++) {
-        __m256 wv = k__load_avx2(type, w + (size_t)8 * h * (type == K_F32 ? 4 : 2));
-        for (int c = 0; c < C; c++) acc[c][h] = _mm256_fmadd_ps(wv, _mm256_loadu_ps(x[c] + i + 8 * h), acc[c][h]);
+/* 8 values as k_f32_to_bf16 rounds them, in the upper halves of the lanes; the lower ones are left over. */
+K__V256 __m256i k__round16_avx2(__m256 x) {
+    const __m256i u = _mm256_castps_si256(x), odd = _mm256_and_si256(_mm256_srli_epi32(u, 16), _mm256_set1_epi32(1));
+    const __m256i r = _mm256_add_epi32(u, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff)));
+    return _mm256_blendv_epi8(r, _mm256_or_si256(u, _mm256_set1_epi32(0x400000)), _mm256_castps_si256(_mm256_cmp_ps(x, x, _CMP_UNORD_Q)));
+}
+
+/* 16 weights or activations of bf16. */
+K__V256 __m256i k__bf16_avx2(const uint32_t type, const uint8_t *p) {
+    if (type == K_BF16) return _mm256_loadu_si256((const __m256i *)p);
+    const __m256i a = _mm256_srli_epi32(k__round16_avx2(k__load_avx2(K_F16, p)), 16),
+                  b = _mm256_srli_epi32(k__round16_avx2(k__load_avx2(K_F16, p + 16)), 16);
+    return _mm256_permute4x64_epi64(_mm256_packus_epi32(a, b), 0xd8);
+}
+
+/* Quarter h of a step of 32: values 8h to 8h + 7; of bf16, from half h / 2, those in odd places and then the others. */
+K__V256 __m256 k__part_avx2(const uint32_t type, const uint8_t *p, const int h) {
+    if (!k__is_bf16(type)) return k__load_avx2(type, p + (size_t)8 * (size_t)h * k__float_size(type));
+    const __m256i v = k__bf16_avx2(type, p + 32 * (h / 2));
+    return _mm256_castsi256_ps(h % 2 ? _mm256_slli_epi32(v, 16) : _mm256_and_si256(v, _mm256_set1_epi32((int)0xffff0000)));
+}
+
+K__V256 void k__step_avx2(const uint32_t type, const int C, const uint8_t *w, const uint8_t *const *x, size_t at, __m256 (*acc)[4]) {
+    const uint32_t xt = k__act_type(type);
+    K__UNROLL for (int h = 0; h < 4; h++) {
+        const __m256 wv = k__part_avx2(type, w, h);
+        const int    to = k__is_bf16(type) ? h / 2 : h;
+        for (int c = 0; c < C; c++) acc[c][to] = _mm256_fmadd_ps(wv, k__part_avx2(xt, x[c] + at, h), acc[c][to]);
     }
 }
 
+/* What the lanes of a row hold in the end; of bf16 there are half as many. */
+K__V256 float k__whole_avx2(const uint32_t type, const __m256 *s) {
+    return k__sum_avx2(k__is_bf16(type) ? _mm256_add_ps(s[0], s[1]) : k__fold_avx2(s));
+}
+
 /* One row times C columns. */
-K__V256 void k__row_avx2(const uint32_t type, const int C, const uint8_t *w, const float *const *x, int n, float *y, size_t ldy) {
-    const int size = type == K_F32 ? 4 : 2;
-    __m256    acc[3][4];
-    int       i = 0;
+K__V256 void k__row_avx2(const uint32_t type, const int C, const uint8_t *w, const uint8_t *const *x, int n, float *y, size_t ldy) {
+    const size_t size = k__float_size(type), x_size = k__float_size(k__act_type(type));
+    __m256       acc[3][4];
+    int          i = 0;
     for (int c = 0; c < C; c++)
         for (int h = 0; h < 4; h++) acc[c][h] = _mm256_setzero_ps();
     for (; i + 32 <= n; i += 32) {
-        k__fetch_ahead(w + (size_t)i * (size_t)size, 32 * (size_t)size);
-        k__step_avx2(type, C, w + (size_t)i * (size_t)size, x, i, acc);
+        k__fetch_ahead(w + (size_t)i * size, 32 * size);
+        k__step_avx2(type, C, w + (size_t)i * size, x, (size_t)i * x_size, acc);
     }
     if (i < n) {
-        uint8_t      wp[32 * sizeof(float)] = {0};
-        float        xp[3][32] = {{0}};
-        const float *xs[3];
-        memcpy(wp, w + (size_t)i * (size_t)size, (size_t)(n - i) * (size_t)size);
+        uint8_t        wp[32 * sizeof(float)] = {0}, xp[3][32 * sizeof(float)] = {{0}};
+        const uint8_t *xs[3];
+        memcpy(wp, w + (size_t)i * size, (size_t)(n - i) * size);
         for (int c = 0; c < C; c++) {
-            memcpy(xp[c], x[c] + i, (size_t)(n - i) * sizeof(float));
+            memcpy(xp[c], x[c] + (size_t)i * x_size, (size_t)(n - i) * x_size);
             xs[c] = xp[c];
         }
         k__step_avx2(type, C, wp, xs, 0, acc);
     }
-    for (int c = 0; c < C; c++) y[(size_t)c * ldy] = k__sum_avx2(k__fold_avx2(acc[c]));
+    for (int c = 0; c < C; c++) y[(size_t)c * ldy] = k__whole_avx2(type, acc[c]);
 }
 
-K__V256 void k__cols_avx2(const uint32_t type, int n_cols, const uint8_t *w, const float *const *x, int n, float *y, size_t ldy) {
+K__V256 void k__cols_avx2(const uint32_t type, int n_cols, const uint8_t *w, const uint8_t *const *x, int n, float *y, size_t ldy) {
     if (n_cols == 1) k__row_avx2(type, 1, w, x, n, y, ldy);
     else if (n_cols == 2) k__row_avx2(type, 2, w, x, n, y, ldy);
     else k__row_avx2(type, 3, w, x, n, y, ldy);
 }
 
 /* Many columns: four rows are widened once for up to K__WIDE_COLS of them, a span of k at a time, and a tile of 4 x 3 keeps a
- * quarter of the lanes in registers; the quarters take turns. Between spans and quarters the lanes lie in `acc`. */
-enum { K__WIDE_ROWS = 4, K__WIDE_COLS = 48, K__WIDE_SPAN = 1024, K__WIDE_TILE_AVX2 = 3 };
+ * quarter of the lanes in registers (of bf16 a half); they take turns. Between spans and turns the lanes lie in `acc`. */
+enum { K__WIDE_ROWS = 4, K__WIDE_COLS = 48, K__WIDE_SPAN_AVX2 = 1024, K__WIDE_TILE_AVX2 = 3 };
 
 typedef struct {
-    float  w[4][K__WIDE_SPAN / 32][K__WIDE_ROWS][8];                /* [quarter][step] */
+    float  w[4][K__WIDE_SPAN_AVX2 / 32][K__WIDE_ROWS][8];           /* [part][step] */
     __m256 acc[4][K__WIDE_COLS][K__WIDE_ROWS];
 } k__wide256;
 
-/* w[step][row][8] of a quarter, x[c] from `at`, 32 apart. */
-K__V256 void k__wide_tile_avx2(const int C, const float *w, const float *const *x, size_t at, int steps, bool fresh,
-                               __m256 (*acc)[K__WIDE_ROWS]) {
-    __m256 s[K__WIDE_TILE_AVX2][K__WIDE_ROWS];
+/* Steps of 32 in the next span: as many as in any other of a row, and at most `most` weights. */
+static int k__wide_steps(int k, int n, int most) {
+    const int spans = (n + most - 1) / most, steps = (n / 32 + spans - 1) / spans;
+    return steps * 32 < n - k ? steps : (n - k) / 32;
+}
+
+/* Parts h0 to h1 of each step; x[c] from byte `at`. */
+K__V256 void k__wide_tile_avx2(const uint32_t type, const int C, const int h0, const int h1, const k__wide256 *v,
+                               const uint8_t *const *x, size_t at, int steps, bool fresh, __m256 (*acc)[K__WIDE_ROWS]) {
+    const uint32_t xt = k__act_type(type);
+    const size_t   step = 32 * k__float_size(xt);
+    __m256         s[K__WIDE_TILE_AVX2][K__WIDE_ROWS];
     K__UNROLL for (int c = 0; c < C; c++)
         K__UNROLL for (int r = 0; r < K__WIDE_ROWS; r++) s[c][r] = fresh ? _mm256_setzero_ps() : acc[c][r];
-    for (int i = 0; i < steps; i++, w += 8 * K__WIDE_ROWS, at += 32) {
-        __m256 xv[K__WIDE_TILE_AVX2];
-        K__UNROLL for (int c = 0; c < C; c++) xv[c] = _mm256_loadu_ps(x[c] + at);
-        K__UNROLL for (int r = 0; r < K__WIDE_ROWS; r++) {
-            const __m256 wv = _mm256_load_ps(w + 8 * r);
-            K__UNROLL for (int c = 0; c < C; c++) s[c][r] = _mm256_fmadd_ps(wv, xv[c], s[c][r]);
+    for (int i = 0; i < steps; i++, at += step)
+        K__UNROLL for (int h = h0; h < h1; h++) {
+            __m256 xv[K__WIDE_TILE_AVX2];
+            K__UNROLL for (int c = 0; c < C; c++) xv[c] = k__part_avx2(xt, x[c] + at, h);
+            K__UNROLL for (int r = 0; r < K__WIDE_ROWS; r++) {
+                const __m256 wv = _mm256_load_ps(v->w[h][i][r]);
+                K__UNROLL for (int c = 0; c < C; c++) s[c][r] = _mm256_fmadd_ps(wv, xv[c], s[c][r]);
+            }
         }
-    }
     K__UNROLL for (int c = 0; c < C; c++)
         K__UNROLL for (int r = 0; r < K__WIDE_ROWS; r++) acc[c][r] = s[c][r];
 }
 
-K__V256 void k__wide_cols_avx2(const int C, k__wide256 *v, int c0, const float *const *x, size_t at, int steps, bool fresh) {
-    for (int h = 0; h < 4; h++) k__wide_tile_avx2(C, v->w[h][0][0], x + c0, at + 8 * (size_t)h, steps, fresh, v->acc[h] + c0);
+K__V256 void k__wide_cols_avx2(const uint32_t type, const int C, k__wide256 *v, int c0, const uint8_t *const *x, size_t at, int steps,
+                               bool fresh) {
+    const int per = k__is_bf16(type) ? 2 : 1;
+    K__UNROLL for (int p = 0; p < 4 / per; p++)
+        k__wide_tile_avx2(type, C, p * per, p * per + per, v, x + c0, at, steps, fresh, v->acc[p] + c0);
 }
 
 /* Four rows of n weights, n % 32 == 0, times up to K__WIDE_COLS columns. */
-K__V256 void k__wide_rows_avx2(const uint32_t type, const uint8_t *w, size_t row_bytes, const float *const *x, int n_cols, int n,
+K__V256 void k__wide_rows_avx2(const uint32_t type, const uint8_t *w, size_t row_bytes, const uint8_t *const *x, int n_cols, int n,
                                float *y, size_t ldy) {
-    const size_t size = type == K_F32 ? 4 : 2;
+    const size_t size = k__float_size(type), x_size = k__float_size(k__act_type(type));
     k__wide256   v;
-    for (int k = 0; k < n; k += K__WIDE_SPAN) {
-        const int steps = (n - k < K__WIDE_SPAN ? n - k : K__WIDE_SPAN) / 32;
-        int       c = 0;
+    for (int k = 0, steps; k < n; k += 32 * steps) {
+        const size_t at = (size_t)k * x_size;
+        int          c = 0;
+        steps = k__wide_steps(k, n, K__WIDE_SPAN_AVX2);
         for (int r = 0; r < K__WIDE_ROWS; r++)
             for (int i = 0; i < steps; i++)
-                for (int h = 0; h < 4; h++)
-                    _mm256_store_ps(v.w[h][i][r], k__load_avx2(type, w + (size_t)r * row_bytes + ((size_t)(k + 32 * i) + 8 * (size_t)h) * size));
-        for (; n_cols - c >= 3; c += 3) k__wide_cols_avx2(3, &v, c, x, (size_t)k, steps, k == 0);
-        if (n_cols - c == 2) k__wide_cols_avx2(2, &v, c, x, (size_t)k, steps, k == 0);
-        else if (n_cols - c) k__wide_cols_avx2(1, &v, c, x, (size_t)k, steps, k == 0);
+                K__UNROLL for (int h = 0; h < 4; h++)
+                    _mm256_store_ps(v.w[h][i][r], k__part_avx2(type, w + (size_t)r * row_bytes + (size_t)(k + 32 * i) * size, h));
+        for (; n_cols - c >= 3; c += 3) k__wide_cols_avx2(type, 3, &v, c, x, at, steps, k == 0);
+        if (n_cols - c == 2) k__wide_cols_avx2(type, 2, &v, c, x, at, steps, k == 0);
+        else if (n_cols - c) k__wide_cols_avx2(type, 1, &v, c, x, at, steps, k == 0);
     }
     for (int c = 0; c < n_cols; c++)
         for (int r = 0; r < K__WIDE_ROWS; r++) {
             const __m256 s[4] = {v.acc[0][c][r], v.acc[1][c][r], v.acc[2][c][r], v.acc[3][c][r]};
-            y[(size_t)c * ldy + (size_t)r] = k__sum_avx2(k__fold_avx2(s));
+            y[(size_t)c * ldy + (size_t)r] = k__whole_avx2(type, s);
         }
 }
 
 /* How a level multiplies float rows. */
 typedef struct {
     /* one row times up to `few` columns */
-    void (*few_cols)(uint32_t type, int n_cols, const uint8_t *w, const float *const *x, int n, float *y, size_t ldy);
+    void (*few_cols)(uint32_t type, int n_cols, const uint8_t *w, const uint8_t *const *x, int n, float *y, size_t ldy);
     /* K__WIDE_ROWS rows times up to K__WIDE_COLS columns, n % 32 == 0 */
-    void (*wide_rows)(uint32_t type, const uint8_t *w, size_t row_bytes, const float *const *x, int n_cols, int n, float *y, size_t ldy);
+    void (*wide_rows)(uint32_t type, const uint8_t *w, size_t row_bytes, const uint8_t *const *x, int n_cols, int n, float *y, size_t ldy);
     int  few;
 } k__float_level;
 
 /* Up to four columns, what is left of the rows, and rows that end inside a step: one sequential stream. */
 static void k__mul_float(const k__float_level *lv, uint32_t type, const uint8_t *w, size_t row_bytes, int nr, int n, const k_acts *a,
                          float *y, size_t ldy) {
-    const int    wide = a->nt <= 4 || n % 32 ? 0 : nr - nr % K__WIDE_ROWS;
-    const float *x[K__WIDE_COLS];
+    const int      wide = a->nt <= 4 || n % 32 ? 0 : nr - nr % K__WIDE_ROWS;
+    const uint8_t *x[K__WIDE_COLS];
     for (int t = 0, cols; wide && t < a->nt; t += cols) {
         cols = a->nt - t < K__WIDE_COLS ? a->nt - t : K__WIDE_COLS;
-        for (int c = 0; c < cols; c++) x[c] = k__act_row(a, t + c);
+        for (int c = 0; c < cols; c++) x[c] = k__act_row(a, type, t + c);
         for (int r = 0; r < wide; r += K__WIDE_ROWS)
             lv->wide_rows(type, w + (size_t)r * row_bytes, row_bytes, x, cols, n, y + (size_t)t * ldy + r, ldy);
     }
     for (int r = wide; r < nr; r++)
         for (int t = 0, cols; t < a->nt; t += cols) {
             cols = a->nt - t < lv->few ? a->nt - t : lv->few;
-            for (int c = 0; c < cols; c++) x[c] = k__act_row(a, t + c);
+            for (int c = 0; c < cols; c++) x[c] = k__act_row(a, type, t + c);
             lv->few_cols(type, cols, w + (size_t)r * row_bytes, x, n, y + (size_t)t * ldy + r, ldy);
         }
 }
 
 /* A level's pair, with the type settled before the loops begin. */
 #define K__FLOAT_LEVEL(l, vec, few)                                                                                               \
-    static vec void k__float_few_##l(uint32_t type, int n_cols, const uint8_t *w, const float *const *x, int n, float *y,         \
+    static vec void k__float_few_##l(uint32_t type, int n_cols, const uint8_t *w, const uint8_t *const *x, int n, float *y,         \
                                      size_t ldy) {                                                                                \
-        if (type == K_F32) k__cols_##l(K_F32, n_cols, w, x, n, y, ldy);                                                           \
-        else if (type == K_F16) k__cols_##l(K_F16, n_cols, w, x, n, y, ldy);                                                      \
-        else k__cols_##l(K_BF16, n_cols, w, x, n, y, ldy);                                                                        \
+        if (type == K_F32) k__cols_##l(K_F32, n_cols, w, x, n, y, ldy);\
+        else if (type == K_F16) k__cols_##l(K_F16, n_cols, w, x, n, y, ldy);\
+        else if (type == K_BF16) k__cols_##l(K_BF16, n_cols, w, x, n, y, ldy);\
+        else k__cols_##l(K_F16_ROUND, n_cols, w, x, n, y, ldy);\
     }                                                                                                                             \
-    static vec void k__float_wide_##l(uint32_t type, const uint8_t *w, size_t row_bytes, const float *const *x, int n_cols, int n, \
+    static vec void k__float_wide_##l(uint32_t type, const uint8_t *w, size_t row_bytes, const uint8_t *const *x, int n_cols, int n, \
                                       float *y, size_t ldy) {                                                                     \
-        if (type == K_F32) k__wide_rows_##l(K_F32, w, row_bytes, x, n_cols, n, y, ldy);                                           \
-        else if (type == K_F16) k__wide_rows_##l(K_F16, w, row_bytes, x, n_cols, n, y, ldy);                                      \
-        else k__wide_rows_##l(K_BF16, w, row_bytes, x, n_cols, n, y, ldy);                                                        \
+        if (type == K_F32) k__wide_rows_##l(K_F32, w, row_bytes, x, n_cols, n, y, ldy);\
+        else if (type == K_F16) k__wide_rows_##l(K_F16, w, row_bytes, x, n_cols, n, y, ldy);\
+        else if (type == K_BF16) k__wide_rows_##l(K_BF16, w, row_bytes, x, n_cols, n, y, ldy);\
+        else k__wide_rows_##l(K_F16_ROUND, w, row_bytes, x, n_cols, n, y, ldy);\
     }                                                                                                                             \
     static void k_mul_float_##l(uint32_t type, const void *w, size_t row_bytes, int nr, int n, const k_acts *a, float *y,         \
                                 size_t ldy) {                                                                                     \
@@ -3833,10 +3915,11 @@ K__FLOAT_LEVEL(avx2, K_VEC_AVX2, 3)
 
 static K_VEC_AVX2 float k_dot_avx2(const float *a, const float *b, int n) {
     float y;
-    k__row_avx2(K_F32, 1, (const uint8_t *)a, &b, n, &y, 0);
+    k__row_avx2(K_F32, 1, (const uint8_t *)a, &(const uint8_t *){(const uint8_t *)b}, n, &y, 0);
     return y;
 }
 
+static K_VEC_AVX2 void k_round_bf16_avx2(const float *x, int n, uint16_t *h) { k__round_bf16(x, n, h); }
 static K_VEC_AVX2 void k_add_avx2(float *y, const float *x, int n) { k__add(y, x, n); }
 static K_VEC_AVX2 void k_axpy_avx2(float *y, const float *x, float s, int n) { k__axpy(y, x, s, n); }
 static K_VEC_AVX2 void k_scale_avx2(float *y, float s, int n) { k__scale(y, s, n); }
@@ -4108,41 +4191,63 @@ K__V512 float k__sum_avx512(__m512 v) {
     return _mm_cvtss_f32(_mm_add_ss(q, _mm_movehdup_ps(q)));
 }
 
-/* 16 values of a float type, widened; m: which of them exist. */
+/* 16 values of f32, f16 or bf16, widened; m: which of them exist. */
 K__V512 __m512 k__load_avx512(const uint32_t type, const uint8_t *p, const bool whole, __mmask16 m) {
     if (type == K_F32) return whole ? _mm512_loadu_ps(p) : _mm512_maskz_loadu_ps(m, p);
     __m256i h = whole ? _mm256_loadu_si256((const __m256i *)p) : _mm256_maskz_loadu_epi16(m, p);
     return type == K_F16 ? _mm512_cvtph_ps(h) : _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(h), 16));
 }
 
-/* One step of 32 elements of a row times C columns: acc[c] has the two halves of the lanes. */
-K__V512 void k__step_avx512(const uint32_t type, const int C, const uint8_t *w, const float *const *x, int i, const bool whole,
+/* 16 values as k_f32_to_bf16 rounds them. */
+K__V512 __m256i k__round16_avx512(__m512 x) {
+    const __m512i u = _mm512_castps_si512(x), odd = _mm512_and_si512(_mm512_srli_epi32(u, 16), _mm512_set1_epi32(1));
+    const __m512i r = _mm512_add_epi32(u, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff)));
+    const __m512i v = _mm512_mask_or_epi32(r, _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q), u, _mm512_set1_epi32(0x400000));
+    return _mm512_cvtepi32_epi16(_mm512_srli_epi32(v, 16));
+}
+
+/* The first `left` of 32 weights or activations of bf16, then zeros. */
+K__V512 __m512i k__bf16_avx512(const uint32_t type, const uint8_t *p, const bool whole, int left) {
+    const __mmask16 lo = whole ? 0xffff : k__mask_avx512(left), hi = whole ? 0xffff : k__mask_avx512(left - 16);
+    if (type == K_BF16) return whole ? _mm512_loadu_si512(p) : _mm512_maskz_loadu_epi16((__mmask32)hi << 16 | lo, p);
+    return _mm512_inserti64x4(_mm512_castsi256_si512(k__round16_avx512(k__load_avx512(K_F16, p, whole, lo))),
+                              k__round16_avx512(k__load_avx512(K_F16, p + 32, whole, hi)), 1);
+}
+
+/* Half h of a step of 32, of which `left` exist: values 16h to 16h + 15; of bf16 those in odd places, then the others. */
+K__V512 __m512 k__part_avx512(const uint32_t type, const uint8_t *p, const int h, const bool whole, int left) {
+    if (!k__is_bf16(type))
+        return k__load_avx512(type, p + (size_t)16 * (size_t)h * k__float_size(type), whole, k__mask_avx512(left - 16 * h));
+    const __m512i v = k__bf16_avx512(type, p, whole, left);
+    return _mm512_castsi512_ps(h ? _mm512_slli_epi32(v, 16) : _mm512_and_si512(v, _mm512_set1_epi32((int)0xffff0000)));
+}
+
+/* One step of 32 elements of a row times C columns: acc[c] has the two halves of the lanes, of bf16 all of them in the first. */
+K__V512 void k__step_avx512(const uint32_t type, const int C, const uint8_t *w, const uint8_t *const *x, size_t at, const bool whole,
                             int left, __m512 (*acc)[2]) {
-    const size_t size = type == K_F32 ? 4 : 2;
-    for (int h = 0; h < 2; h++) {
-        __mmask16 m = whole ? 0xffff : k__mask_avx512(left - 16 * h);
-        size_t    at = (size_t)(i + 16 * h);
-        __m512    wv = k__load_avx512(type, w + at * size, whole, m);
-        for (int c = 0; c < C; c++)
-            acc[c][h] = _mm512_fmadd_ps(wv, whole ? _mm512_loadu_ps(x[c] + at) : _mm512_maskz_loadu_ps(m, x[c] + at), acc[c][h]);
+    const uint32_t xt = k__act_type(type);
+    K__UNROLL for (int h = 0; h < 2; h++) {
+        const __m512 wv = k__part_avx512(type, w, h, whole, left);
+        const int    to = k__is_bf16(type) ? 0 : h;
+        for (int c = 0; c < C; c++) acc[c][to] = _mm512_fmadd_ps(wv, k__part_avx512(xt, x[c] + at, h, whole, left), acc[c][to]);
     }
 }
 
 /* One row times C columns. */
-K__V512 void k__row_avx512(const uint32_t type, const int C, const uint8_t *w, const float *const *x, int n, float *y, size_t ldy) {
-    const size_t size = type == K_F32 ? 4 : 2;
+K__V512 void k__row_avx512(const uint32_t type, const int C, const uint8_t *w, const uint8_t *const *x, int n, float *y, size_t ldy) {
+    const size_t size = k__float_size(type), x_size = k__float_size(k__act_type(type));
     __m512       acc[4][2];
     int          i = 0;
     for (int c = 0; c < C; c++) acc[c][0] = acc[c][1] = _mm512_setzero_ps();
     for (; i + 32 <= n; i += 32) {
         k__fetch_ahead(w + (size_t)i * size, 32 * size);
-        k__step_avx512(type, C, w, x, i, true, 32, acc);
+        k__step_avx512(type, C, w + (size_t)i * size, x, (size_t)i * x_size, true, 32, acc);
     }
-    if (i < n) k__step_avx512(type, C, w, x, i, false, n - i, acc);
-    for (int c = 0; c < C; c++) y[(size_t)c * ldy] = k__sum_avx512(_mm512_add_ps(acc[c][0], acc[c][1]));
+    if (i < n) k__step_avx512(type, C, w + (size_t)i * size, x, (size_t)i * x_size, false, n - i, acc);
+    for (int c = 0; c < C; c++) y[(size_t)c * ldy] = k__sum_avx512(k__is_bf16(type) ? acc[c][0] : _mm512_add_ps(acc[c][0], acc[c][1]));
 }
 
-K__V512 void k__cols_avx512(const uint32_t type, int n_cols, const uint8_t *w, const float *const *x, int n, float *y, size_t ldy) {
+K__V512 void k__cols_avx512(const uint32_t type, int n_cols, const uint8_t *w, const uint8_t *const *x, int n, float *y, size_t ldy) {
     switch (n_cols) {
     case 1: k__row_avx512(type, 1, w, x, n, y, ldy); break;
     case 2: k__row_avx512(type, 2, w, x, n, y, ldy); break;
@@ -4151,36 +4256,36 @@ K__V512 void k__cols_avx512(const uint32_t type, int n_cols, const uint8_t *w, c
     }
 }
 
-/* Many columns, as at the avx2 level, with tiles of 4 x 6 and half of the lanes: 10 loads serve 24 multiplications. */
-enum { K__WIDE_TILE_AVX512 = 6 };
+/* Many columns, as at the avx2 level, with tiles of 4 x 6 and half of the lanes (of bf16 all): 10 loads serve 24 multiplications.
+ * The last span's sums go to y from the registers. */
+enum { K__WIDE_TILE_AVX512 = 6, K__WIDE_SPAN_AVX512 = 2816 };
 
 /* Four rows of a span, widened, and what they have summed with each column. */
 typedef struct {
-    float  w[2][K__WIDE_SPAN / 32][K__WIDE_ROWS][16];               /* [half][step] */
+    float  w[2][K__WIDE_SPAN_AVX512 / 32][K__WIDE_ROWS][16];        /* [part][step] */
     __m512 acc[2][K__WIDE_COLS][K__WIDE_ROWS];
 } k__wide512;
 
-/* w[step][row][16] of a half, x[c] from `at`, 32 apart. */
-K__V512 void k__wide_tile_avx512(const int C, const float *w, const float *const *x, size_t at, int steps, bool fresh,
-                                 __m512 (*acc)[K__WIDE_ROWS]) {
-    __m512 s[K__WIDE_TILE_AVX512][K__WIDE_ROWS];
-    K__UNROLL for (int c = 0; c < C; c++)
-        K__UNROLL for (int r = 0; r < K__WIDE_ROWS; r++) s[c][r] = fresh ? _mm512_setzero_ps() : acc[c][r];
-    for (int i = 0; i < steps; i++, w += 16 * K__WIDE_ROWS, at += 32) {
-        __m512 wv[K__WIDE_ROWS];
-        K__UNROLL for (int r = 0; r < K__WIDE_ROWS; r++) wv[r] = _mm512_load_ps(w + 16 * r);
-        K__UNROLL for (int c = 0; c < C; c++) {
-            const __m512 xv = _mm512_loadu_ps(x[c] + at);
-            K__UNROLL for (int r = 0; r < K__WIDE_ROWS; r++) s[c][r] = _mm512_fmadd_ps(wv[r], xv, s[c][r]);
-        }
-    }
-    K__UNROLL for (int c = 0; c < C; c++)
-        K__UNROLL for (int r = 0; r < K__WIDE_ROWS; r++) acc[c][r] = s[c][r];
-}
+/* A tile's columns and span. */
+typedef struct {
+    const uint8_t *const *x;
+    size_t                at;                                       /* bytes into each */
+    int                   steps;
+    bool                  fresh;                                    /* the first span: from 0 */
+    float                *y;                                        /* NULL: another span or half follows */
+    size_t                ldy;
+} k__wide_at;
 
-K__V512 void k__wide_cols_avx512(const int C, k__wide512 *v, int c0, const float *const *x, size_t at, int steps, bool fresh) {
-    for (int h = 0; h < 2; h++) k__wide_tile_avx512(C, v->w[h][0][0], x + c0, at + 16 * (size_t)h, steps, fresh, v->acc[h] + c0);
-}
+/* f(C, ...) with a constant C, 1 to K__WIDE_TILE_AVX512. */
+#define K__BY_COLS(C, f, ...)                                                                      \
+    switch (C) {                                                                                   \
+    case 1: f(1, __VA_ARGS__); break;                                                              \
+    case 2: f(2, __VA_ARGS__); break;                                                              \
+    case 3: f(3, __VA_ARGS__); break;                                                              \
+    case 4: f(4, __VA_ARGS__); break;                                                              \
+    case 5: f(5, __VA_ARGS__); break;                                                              \
+    default: f(6, __VA_ARGS__);                                                                    \
+    }
 
 /* Four rows at once, as k__sum_avx512. */
 K__V512 void k__wide_sum(const __m512 *v, float *y) {
@@ -4194,44 +4299,183 @@ K__V512 void k__wide_sum(const __m512 *v, float *y) {
     _mm_storeu_ps(y, _mm512_castps512_ps128(_mm512_permutexvar_ps(order, q[0])));
 }
 
+/* What a tile begins with, and where its sums go: to y, with those of the lower half if there is one, or to acc. */
+K__V512 void k__wide_begin(const int C, bool fresh, __m512 (*acc)[K__WIDE_ROWS], __m512 (*s)[K__WIDE_ROWS]) {
+    K__UNROLL for (int c = 0; c < C; c++)
+        K__UNROLL for (int r = 0; r < K__WIDE_ROWS; r++) s[c][r] = fresh ? _mm512_setzero_ps() : acc[c][r];
+}
+
+K__V512 void k__wide_end(const int C, const k__wide_at *t, __m512 (*lo)[K__WIDE_ROWS], __m512 (*acc)[K__WIDE_ROWS],
+                         __m512 (*s)[K__WIDE_ROWS]) {
+    K__UNROLL for (int c = 0; c < C; c++) {
+        if (t->y && lo)
+            K__UNROLL for (int r = 0; r < K__WIDE_ROWS; r++) s[c][r] = _mm512_add_ps(lo[c][r], s[c][r]);
+        if (t->y) k__wide_sum(s[c], t->y + (size_t)c * t->ldy);
+        else
+            K__UNROLL for (int r = 0; r < K__WIDE_ROWS; r++) acc[c][r] = s[c][r];
+    }
+}
+
+/* Parts h0 to h1 of each step. */
+K__V512 void k__wide_tile_avx512(const uint32_t type, const int C, const int h0, const int h1, const k__wide512 *v, const k__wide_at *t,
+                                 __m512 (*lo)[K__WIDE_ROWS], __m512 (*acc)[K__WIDE_ROWS]) {
+    const uint32_t xt = k__act_type(type);
+    const size_t   step = 32 * k__float_size(xt);
+    size_t         at = t->at;
+    __m512         s[K__WIDE_TILE_AVX512][K__WIDE_ROWS];
+    k__wide_begin(C, t->fresh, acc, s);
+    for (int i = 0; i < t->steps; i++, at += step)
+        K__UNROLL for (int h = h0; h < h1; h++) {
+            __m512 wv[K__WIDE_ROWS];
+            K__UNROLL for (int r = 0; r < K__WIDE_ROWS; r++) wv[r] = _mm512_load_ps(v->w[h][i][r]);
+            K__UNROLL for (int c = 0; c < C; c++) {
+                const __m512 xv = k__part_avx512(xt, t->x[c] + at, h, true, 32);
+                K__UNROLL for (int r = 0; r < K__WIDE_ROWS; r++) s[c][r] = _mm512_fmadd_ps(wv[r], xv, s[c][r]);
+            }
+        }
+    k__wide_end(C, t, lo, acc, s);
+}
+
+K__V512 void k__wide_cols_avx512(const int C, const uint32_t type, k__wide512 *v, int c, k__wide_at t) {
+    if (k__is_bf16(type)) {
+        k__wide_tile_avx512(type, C, 0, 2, v, &t, NULL, v->acc[0] + c);
+        return;
+    }
+    k__wide_at low = t;
+    low.y = NULL;
+    k__wide_tile_avx512(type, C, 0, 1, v, &low, NULL, v->acc[0] + c);
+    k__wide_tile_avx512(type, C, 1, 2, v, &t, v->acc[0] + c, v->acc[1] + c);
+}
+
 /* Four rows of n weights, n % 32 == 0, times up to K__WIDE_COLS columns. */
-K__V512 void k__wide_rows_avx512(const uint32_t type, const uint8_t *w, size_t row_bytes, const float *const *x, int n_cols, int n,
+K__V512 void k__wide_rows_avx512(const uint32_t type, const uint8_t *w, size_t row_bytes, const uint8_t *const *x, int n_cols, int n,
                                  float *y, size_t ldy) {
-    const size_t size = type == K_F32 ? 4 : 2;
+    const size_t size = k__float_size(type), x_size = k__float_size(k__act_type(type));
     k__wide512   v;
-    for (int k = 0; k < n; k += K__WIDE_SPAN) {
-        const int steps = (n - k < K__WIDE_SPAN ? n - k : K__WIDE_SPAN) / 32;
-        int       c = 0;
+    for (int k = 0, steps; k < n; k += 32 * steps) {
+        steps = k__wide_steps(k, n, K__WIDE_SPAN_AVX512);
         for (int r = 0; r < K__WIDE_ROWS; r++)
             for (int i = 0; i < steps; i++)
-                for (int h = 0; h < 2; h++) {
-                    const size_t at = (size_t)(k + 32 * i) + 16 * (size_t)h;
-                    _mm512_store_ps(v.w[h][i][r], k__load_avx512(type, w + (size_t)r * row_bytes + at * size, true, 0));
-                }
-        for (; n_cols - c >= 6; c += 6) k__wide_cols_avx512(6, &v, c, x, (size_t)k, steps, k == 0);
-        switch (n_cols - c) {
-        case 1: k__wide_cols_avx512(1, &v, c, x, (size_t)k, steps, k == 0); break;
-        case 2: k__wide_cols_avx512(2, &v, c, x, (size_t)k, steps, k == 0); break;
-        case 3: k__wide_cols_avx512(3, &v, c, x, (size_t)k, steps, k == 0); break;
-        case 4: k__wide_cols_avx512(4, &v, c, x, (size_t)k, steps, k == 0); break;
-        case 5: k__wide_cols_avx512(5, &v, c, x, (size_t)k, steps, k == 0); break;
+                K__UNROLL for (int h = 0; h < 2; h++)
+                    _mm512_store_ps(v.w[h][i][r],
+                                    k__part_avx512(type, w + (size_t)r * row_bytes + (size_t)(k + 32 * i) * size, h, true, 32));
+        for (int c = 0, C; c < n_cols; c += C) {
+            C = n_cols - c < K__WIDE_TILE_AVX512 ? n_cols - c : K__WIDE_TILE_AVX512;
+            const k__wide_at t = {x + c, (size_t)k * x_size, steps, k == 0, k + 32 * steps < n ? NULL : y + (size_t)c * ldy, ldy};
+            K__BY_COLS(C, k__wide_cols_avx512, type, &v, c, t)
         }
-    }
-    for (int c = 0; c < n_cols; c++) {
-        __m512 sum[K__WIDE_ROWS];
-        for (int r = 0; r < K__WIDE_ROWS; r++) sum[r] = _mm512_add_ps(v.acc[0][c][r], v.acc[1][c][r]);
-        k__wide_sum(sum, y + (size_t)c * ldy);
     }
 }
 
 K__FLOAT_LEVEL(avx512, K_VEC_AVX512, 4)
 
+/* --- avx512_bf16 level: products of bf16 by vdpbf16ps. It adds the product in the odd place to the sum, rounds, adds the other and
+ * rounds, with denormals as zeros (Intel SDM, vol. 2): the law's order; k__dots_in_order() looks whether it does so here. --- */
+
+#define K_VEC_BF16 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx2,fma,f16c")))
+#define K__VBF16 static inline __attribute__((always_inline)) K_VEC_BF16
+
+K__VBF16 __m512 k__dots_add(__m512 s, __m512i a, __m512i b) { return _mm512_dpbf16_ps(s, (__m512bh)a, (__m512bh)b); }
+
+/* Whether this processor's instruction gives the bits of two fused additions: sums in which every order and rounding but
+ * the law's shows. */
+static K_VEC_BF16 bool k__dots_in_order(void) {
+    static const float ab[8][3] = {{1, 1.0f, 0x1p-24f},     {1, 0x1p-24f, 0x1p-24f},   {1, 0x1p-24f, -1},        {-3, 3, 0x1.02p-25f},
+                                   {0x1p24f, 1, 1},         {0x1p24f, -0x1p24f, 0.5f}, {0.1f, 0.3f, -0x1.9ap-2f}, {0x1.fffffep0f, 0x1p-23f, 1}};
+    float got[16], want[16], c[16];
+    uint16_t a[32], one[32];
+    for (int i = 0; i < 16; i++) {
+        const float *t = ab[i % 8];
+        c[i] = i < 8 ? t[0] : -t[0];
+        a[2 * i + 1] = k_f32_to_bf16(t[1]), a[2 * i] = k_f32_to_bf16(t[2]);
+        one[2 * i] = one[2 * i + 1] = k_f32_to_bf16(1.5f);
+        want[i] = fmaf(k_bf16_to_f32(a[2 * i]), 1.5f, fmaf(k_bf16_to_f32(a[2 * i + 1]), 1.5f, c[i]));
+    }
+    _mm512_storeu_ps(got, k__dots_add(_mm512_loadu_ps(c), _mm512_loadu_si512(a), _mm512_loadu_si512(one)));
+    return memcmp(got, want, sizeof got) == 0;
+}
+
+/* As k__bf16_avx512. */
+K__VBF16 __m512i k__dots_load(const uint32_t type, const uint8_t *p, const bool whole, int left) {
+    if (type == K_BF16) return k__bf16_avx512(K_BF16, p, whole, left);
+    return (__m512i)_mm512_cvtne2ps_pbh(k__load_avx512(K_F16, p + 32, whole, k__mask_avx512(left - 16)),
+                                        k__load_avx512(K_F16, p, whole, k__mask_avx512(left)));
+}
+
+/* One row times C columns. */
+K__VBF16 void k__dots_row(const int C, const uint32_t type, const uint8_t *w, const uint8_t *const *x, int n, float *y, size_t ldy) {
+    __m512 acc[K__WIDE_TILE_AVX512];
+    int    i = 0;
+    for (int c = 0; c < C; c++) acc[c] = _mm512_setzero_ps();
+    for (; i + 32 <= n; i += 32) {
+        k__fetch_ahead(w + 2 * (size_t)i, 64);
+        const __m512i wv = k__dots_load(type, w + 2 * (size_t)i, true, 32);
+        for (int c = 0; c < C; c++) acc[c] = k__dots_add(acc[c], wv, _mm512_loadu_si512(x[c] + 2 * (size_t)i));
+    }
+    if (i < n) {
+        const __m512i wv = k__dots_load(type, w + 2 * (size_t)i, false, n - i);
+        for (int c = 0; c < C; c++) acc[c] = k__dots_add(acc[c], wv, k__dots_load(K_BF16, x[c] + 2 * (size_t)i, false, n - i));
+    }
+    for (int c = 0; c < C; c++) y[(size_t)c * ldy] = k__sum_avx512(acc[c]);
+}
+
+K__VBF16 void k__dots_tile(const int C, k__wide512 *v, int c0, const k__wide_at *t) {
+    size_t at = t->at;
+    __m512 s[K__WIDE_TILE_AVX512][K__WIDE_ROWS];
+    k__wide_begin(C, t->fresh, v->acc[0] + c0, s);
+    for (int i = 0; i < t->steps; i++, at += 64) {
+        __m512i wv[K__WIDE_ROWS];
+        K__UNROLL for (int r = 0; r < K__WIDE_ROWS; r++) wv[r] = _mm512_load_si512(v->w[0][i][r]);
+        K__UNROLL for (int c = 0; c < C; c++) {
+            const __m512i xv = _mm512_loadu_si512(t->x[c] + at);
+            K__UNROLL for (int r = 0; r < K__WIDE_ROWS; r++) s[c][r] = k__dots_add(s[c][r], wv[r], xv);
+        }
+    }
+    k__wide_end(C, t, NULL, v->acc[0] + c0, s);
+}
+
+/* Four rows of n weights, n % 32 == 0, times up to K__WIDE_COLS columns. */
+K__VBF16 void k__dots_rows(const uint32_t type, const uint8_t *w, size_t row_bytes, const uint8_t *const *x, int n_cols, int n, float *y,
+                           size_t ldy) {
+    k__wide512 v;
+    for (int k = 0, steps; k < n; k += 32 * steps) {
+        steps = k__wide_steps(k, n, K__WIDE_SPAN_AVX512);
+        for (int r = 0; r < K__WIDE_ROWS; r++)
+            for (int i = 0; i < steps; i++)
+                _mm512_store_si512(v.w[0][i][r], k__dots_load(type, w + (size_t)r * row_bytes + 2 * (size_t)(k + 32 * i), true, 32));
+        for (int c = 0, C; c < n_cols; c += C) {
+            C = n_cols - c < K__WIDE_TILE_AVX512 ? n_cols - c : K__WIDE_TILE_AVX512;
+            const k__wide_at t = {x + c, 2 * (size_t)k, steps, k == 0, k + 32 * steps < n ? NULL : y + (size_t)c * ldy, ldy};
+            K__BY_COLS(C, k__dots_tile, &v, c, &t)
+        }
+    }
+}
+
+static K_VEC_BF16 void k__dots_few(uint32_t type, int n_cols, const uint8_t *w, const uint8_t *const *x, int n, float *y, size_t ldy) {
+    if (type == K_BF16) K__BY_COLS(n_cols, k__dots_row, K_BF16, w, x, n, y, ldy)
+    else if (type == K_F16_ROUND) K__BY_COLS(n_cols, k__dots_row, K_F16_ROUND, w, x, n, y, ldy)
+    else k__float_few_avx512(type, n_cols, w, x, n, y, ldy);
+}
+
+static K_VEC_BF16 void k__dots_wide(uint32_t type, const uint8_t *w, size_t row_bytes, const uint8_t *const *x, int n_cols, int n,
+                                    float *y, size_t ldy) {
+    if (type == K_BF16) k__dots_rows(K_BF16, w, row_bytes, x, n_cols, n, y, ldy);
+    else if (type == K_F16_ROUND) k__dots_rows(K_F16_ROUND, w, row_bytes, x, n_cols, n, y, ldy);
+    else k__float_wide_avx512(type, w, row_bytes, x, n_cols, n, y, ldy);
+}
+
+static void k_mul_float_bf16(uint32_t type, const void *w, size_t row_bytes, int nr, int n, const k_acts *a, float *y, size_t ldy) {
+    static const k__float_level lv = {k__dots_few, k__dots_wide, 4};
+    k__mul_float(&lv, type, w, row_bytes, nr, n, a, y, ldy);
+}
+
 static K_VEC_AVX512 float k_dot_avx512(const float *a, const float *b, int n) {
     float y;
-    k__row_avx512(K_F32, 1, (const uint8_t *)a, &b, n, &y, 0);
+    k__row_avx512(K_F32, 1, (const uint8_t *)a, &(const uint8_t *){(const uint8_t *)b}, n, &y, 0);
     return y;
 }
 
+static K_VEC_AVX512 void k_round_bf16_avx512(const float *x, int n, uint16_t *h) { k__round_bf16(x, n, h); }
 static K_VEC_AVX512 void k_add_avx512(float *y, const float *x, int n) { k__add(y, x, n); }
 static K_VEC_AVX512 void k_axpy_avx512(float *y, const float *x, float s, int n) { k__axpy(y, x, s, n); }
 static K_VEC_AVX512 void k_scale_avx512(float *y, float s, int n) { k__scale(y, s, n); }
@@ -4494,7 +4738,8 @@ static K_VEC_AVX512 void k_attn_avx512(const k_attn_args *a, void *scratch) {
 #include <immintrin.h>
 #endif
 
-enum { K_CPU_AVX2 = 1, K_CPU_FMA = 2, K_CPU_F16C = 4, K_CPU_AVX512 = 8 /* F BW DQ VL */, K_CPU_VNNI = 16, K_CPU_AVX_VNNI = 32 };
+enum { K_CPU_AVX2 = 1, K_CPU_FMA = 2, K_CPU_F16C = 4, K_CPU_AVX512 = 8 /* F BW DQ VL */, K_CPU_VNNI = 16, K_CPU_AVX_VNNI = 32,
+       K_CPU_BF16 = 64 /* AVX512_BF16, in the law's order */ };
 
 /* The features that both the processor has and the system saves across task switches. */
 static unsigned k__cpu_probe(void) {
@@ -4513,7 +4758,9 @@ static unsigned k__cpu_probe(void) {
     unsigned all = bit_AVX512F | bit_AVX512BW | bit_AVX512DQ | bit_AVX512VL;
     if (zmm && (b & all) == all) have |= K_CPU_AVX512;
     if (zmm && (c & bit_AVX512VNNI)) have |= K_CPU_VNNI;
-    if (__get_cpuid_count(7, 1, &a, &b, &c, &d) && (a & 1 << 4)) have |= K_CPU_AVX_VNNI;
+    if (!__get_cpuid_count(7, 1, &a, &b, &c, &d)) return have;
+    if (a & 1 << 4) have |= K_CPU_AVX_VNNI;
+    if (have & K_CPU_AVX512 && a & 1 << 5 && k__dots_in_order()) have |= K_CPU_BF16;
 #endif
     return have;
 }
@@ -7799,9 +8046,8 @@ static void k_mul_packed_vnni(uint32_t type, const void *w, int nr, int n, const
 
 typedef struct {
     uint64_t (*read)(const void *p, size_t n);           /* n bytes once, in order; p aligned to 64, n % 512 == 0 */
-    uint64_t (*i8)(const void *x, int n);                /* n rounds; x: K_PROBE_BYTES of small numbers, aligned to 64 */
-    float    (*f32)(const void *x, int n);
-    int      i8_round, f32_round;                        /* products of one round */
+    uint64_t (*mul[K_ACTS])(const void *x, int n);       /* n rounds; x: K_PROBE_BYTES of small numbers, aligned to 64 */
+    int      round[K_ACTS];                              /* products of one round */
 } k_probe;
 
 enum { K_PROBE_BYTES = 8192 };                           /* half for either side of a product */
@@ -7825,17 +8071,17 @@ static uint64_t k__probe_i8_ref(const void *x, int n) {
     return s;
 }
 
-static float k__probe_f32_ref(const void *x, int n) {
+static uint64_t k__probe_f32_ref(const void *x, int n) {
     const float *a = x;
     float        s = 0;
     for (int i = 0; i < n; i++) {
         __asm__ volatile("" ::: "memory");
         s += k_dot_ref(a, a + K_PROBE_BYTES / 8, 1024);
     }
-    return s;
+    return s > 0;
 }
 
-static const k_probe k_probe_ref = {k__probe_read_ref, k__probe_i8_ref, k__probe_f32_ref, 1024, 1024};
+static const k_probe k_probe_ref = {k__probe_read_ref, {k__probe_f32_ref, k__probe_f32_ref, k__probe_i8_ref}, {1024, 1024, 1024}};
 
 #if defined(__x86_64__)
 /* A word that every lane has a part in. */
@@ -7879,7 +8125,7 @@ K__AVX2 uint64_t k__probe_i8_avx2(const void *x, int n) {
     return k__any256(_mm256_xor_si256(_mm256_xor_si256(s[0], s[1]), _mm256_xor_si256(s[2], s[3])));
 }
 
-K__AVX2 float k__probe_f32_avx2(const void *x, int n) {
+K__AVX2 uint64_t k__probe_f32_avx2(const void *x, int n) {
     __m256 a = _mm256_load_ps(x), b = _mm256_load_ps((const float *)x + K_PROBE_BYTES / 8), s[12];
     float  out[8];
     for (int c = 0; c < 12; c++) s[c] = _mm256_setzero_ps();
@@ -7890,7 +8136,7 @@ K__AVX2 float k__probe_f32_avx2(const void *x, int n) {
         }
     for (int c = 1; c < 12; c++) s[0] = _mm256_add_ps(s[0], s[c]);
     _mm256_storeu_ps(out, s[0]);
-    return out[0] + out[7];
+    return out[0] + out[7] > 0;
 }
 
 K__AVX2 uint64_t k__probe_i8_vnni(const void *x, int n) {
@@ -7902,8 +8148,10 @@ K__AVX2 uint64_t k__probe_i8_vnni(const void *x, int n) {
     return k__any256(s[0]);
 }
 
-static const k_probe k_probe_vnni = {k__probe_read_avx2, k__probe_i8_vnni, k__probe_f32_avx2, 12 * 32, 12 * 8};
-static const k_probe k_probe_avx2 = {k__probe_read_avx2, k__probe_i8_avx2, k__probe_f32_avx2, 4 * 8 * 32, 12 * 8};
+static const k_probe k_probe_vnni = {
+    k__probe_read_avx2, {k__probe_f32_avx2, k__probe_f32_avx2, k__probe_i8_vnni}, {12 * 8, 12 * 8, 12 * 32}};
+static const k_probe k_probe_avx2 = {
+    k__probe_read_avx2, {k__probe_f32_avx2, k__probe_f32_avx2, k__probe_i8_avx2}, {12 * 8, 12 * 8, 4 * 8 * 32}};
 
 K__512 uint64_t k__probe_read_avx512(const void *p, size_t n) {
     const uint8_t *q = p;
@@ -7925,7 +8173,7 @@ K__512 uint64_t k__probe_i8_avx512(const void *x, int n) {
     return k__any512(s[0]);
 }
 
-K__512 float k__probe_f32_avx512(const void *x, int n) {
+K__512 uint64_t k__probe_f32_avx512(const void *x, int n) {
     __m512 a = _mm512_load_ps(x), b = _mm512_load_ps((const float *)x + K_PROBE_BYTES / 8), s[16];
     for (int c = 0; c < 16; c++) s[c] = _mm512_setzero_ps();
     for (int i = 0; i < n; i++)
@@ -7934,10 +8182,23 @@ K__512 float k__probe_f32_avx512(const void *x, int n) {
             s[c] = _mm512_fmadd_ps(a, b, s[c]);
         }
     for (int c = 1; c < 16; c++) s[0] = _mm512_add_ps(s[0], s[c]);
-    return _mm512_reduce_add_ps(s[0]);
+    return _mm512_reduce_add_ps(s[0]) > 0;
 }
 
-static const k_probe k_probe_avx512 = {k__probe_read_avx512, k__probe_i8_avx512, k__probe_f32_avx512, 16 * 64, 16 * 16};
+K__VBF16 uint64_t k__probe_dots(const void *x, int n) {
+    const __m512i a = _mm512_load_si512(x), b = _mm512_load_si512((const uint8_t *)x + K_PROBE_BYTES / 2);
+    __m512        s[16];
+    for (int c = 0; c < 16; c++) s[c] = _mm512_setzero_ps();
+    for (int i = 0; i < n; i++)
+        K__UNROLL for (int c = 0; c < 16; c++) s[c] = k__dots_add(s[c], a, b);
+    for (int c = 1; c < 16; c++) s[0] = _mm512_add_ps(s[0], s[c]);
+    return _mm512_reduce_add_ps(s[0]) > 0;
+}
+
+static const k_probe k_probe_avx512 = {
+    k__probe_read_avx512, {k__probe_f32_avx512, k__probe_f32_avx512, k__probe_i8_avx512}, {16 * 16, 16 * 16, 16 * 64}};
+static const k_probe k_probe_bf16 = {
+    k__probe_read_avx512, {k__probe_f32_avx512, k__probe_dots, k__probe_i8_avx512}, {16 * 16, 16 * 32, 16 * 64}};
 #endif /* __x86_64__ */
 
 /* ===== [level] the doors, and which implementation stands behind them =====
@@ -7947,6 +8208,7 @@ typedef struct {
     const char *name;
     unsigned    needs;                                /* K_CPU_ bits */
     void  (*quant_act)(const float *, int, int8_t *, int16_t *, float *);
+    void  (*round_bf16)(const float *, int, uint16_t *);
     void  (*mul_quant)(uint32_t, const void *, size_t, int, int, const k_acts *, float *, size_t, void *);
     void  (*mul_packed)(uint32_t, const void *, int, int, const k_acts *, float *, size_t, void *);
     void  (*mul_float)(uint32_t, const void *, size_t, int, int, const k_acts *, float *, size_t);
@@ -7965,22 +8227,25 @@ typedef struct {
     const k_probe *probe;
 } k_level;
 
-#define K__ROW(l) K__ROW_TILES(l, l)
-#define K__ROW_TILES(l, tiles)                                                                    \
-    .quant_act = k_quant_act_##l, .mul_quant = k_mul_quant_##tiles, .mul_float = k_mul_float_##l, \
-    .mul_packed = k_mul_packed_##tiles, .rms_norm = k_rms_norm_##l, .dot = k_dot_##l, .add = k_add_##l, .axpy = k_axpy_##l,       \
+#define K__ROW(l) K__ROW_TILES(l, l, l, l)
+#define K__ROW_TILES(l, tiles, floats, probes)                                                         \
+    .quant_act = k_quant_act_##l, .mul_quant = k_mul_quant_##tiles, .mul_float = k_mul_float_##floats, \
+    .round_bf16 = k_round_bf16_##l, .mul_packed = k_mul_packed_##tiles, .rms_norm = k_rms_norm_##l, .dot = k_dot_##l, .add = k_add_##l, .axpy = k_axpy_##l,       \
     .scale = k_scale_##l, .swiglu = k_swiglu_##l, .softmax = k_softmax_##l, .max = k_max_##l, \
-    .rope = k_rope_##l, .spread = k_spread_##l, .kv_store = k_kv_store_##l, .attn = k_attn_##l, .probe = &k_probe_##tiles
+    .rope = k_rope_##l, .spread = k_spread_##l, .kv_store = k_kv_store_##l, .attn = k_attn_##l, .probe = &k_probe_##probes
 
 /* Plainest first; "auto" takes the last that runs here. */
 static const k_level k_levels[] = {
     {.name = "scalar", .needs = 0, K__ROW(ref)},
 #if defined(__x86_64__)
     {.name = "avx2", .needs = K_CPU_AVX2 | K_CPU_FMA | K_CPU_F16C, K__ROW(avx2)},
-    {.name = "avx_vnni", .needs = K_CPU_AVX2 | K_CPU_FMA | K_CPU_F16C | K_CPU_AVX_VNNI, K__ROW_TILES(avx2, vnni)},
+    {.name = "avx_vnni", .needs = K_CPU_AVX2 | K_CPU_FMA | K_CPU_F16C | K_CPU_AVX_VNNI, K__ROW_TILES(avx2, vnni, avx2, vnni)},
     {.name = "avx512",
      .needs = K_CPU_AVX2 | K_CPU_FMA | K_CPU_F16C | K_CPU_AVX512 | K_CPU_VNNI,
      K__ROW(avx512)},
+    {.name = "avx512_bf16",
+     .needs = K_CPU_AVX2 | K_CPU_FMA | K_CPU_F16C | K_CPU_AVX512 | K_CPU_VNNI | K_CPU_BF16,
+     K__ROW_TILES(avx512, avx512, bf16, bf16)},
 #endif
 };
 enum { K_LEVELS = sizeof k_levels / sizeof k_levels[0] };
@@ -7998,6 +8263,24 @@ static void k__fit_ahead(void) {
 #endif
 }
 
+/* Whether products of bf16 gain by an instruction of their own here: some processors do them at half the rate of FMA's. The faster
+ * of three short tries of either. */
+static bool k__dots_pay(void) {
+#if defined(__x86_64__)
+    float              x[K_PROBE_BYTES / sizeof(float)] __attribute__((aligned(64))) = {0};
+    unsigned long long least[2] = {~0ull, ~0ull};
+    for (int i = 0; i < 6; i++) {
+        const unsigned long long t0 = __rdtsc();
+        if (k_probe_bf16.mul[i % 2](x, 500 / (1 + i % 2))) return false;         /* 128000 products; all of them 0 */
+        const unsigned long long t = __rdtsc() - t0;
+        least[i % 2] = t < least[i % 2] ? t : least[i % 2];
+    }
+    return least[K_ACT_BF16] < least[K_ACT_F32];
+#else
+    return false;
+#endif
+}
+
 /* Choose the level; before any thread starts. NULL and "auto": the best. False: unknown here or not supported
  * here. */
 static bool k_init(const char *level) {
@@ -8005,6 +8288,7 @@ static bool k_init(const char *level) {
     for (int i = K_LEVELS - 1; i >= 0; i--) {
         if (!best && strcmp(level, k_levels[i].name)) continue;
         if (!k__can(&k_levels[i])) continue;
+        if (best && k_levels[i].needs & K_CPU_BF16 && !k__dots_pay()) continue;
         g_k_level = &k_levels[i];
         k__fit_ahead();
         return true;
@@ -8033,9 +8317,13 @@ static bool k_slow_unpacked(uint32_t type) {
 #endif
 }
 
-static bool k_wants_q8(uint32_t type) {
-    return type < K_TYPE_MAX && (k_types[type].kind == K_KIND_INT || k_types[type].kind == K_KIND_SCALE);
+/* The form in which weights of a type take activations. */
+static k_act_kind k_act_of(uint32_t type) {
+    if (type < K_TYPE_MAX && (k_types[type].kind == K_KIND_INT || k_types[type].kind == K_KIND_SCALE)) return K_ACT_I8;
+    return k__is_bf16(type) ? K_ACT_BF16 : K_ACT_F32;
 }
+
+static bool k_wants_q8(uint32_t type) { return k_act_of(type) == K_ACT_I8; }
 
 /* Scratch of one thread for k_mul_rows and k_mul_packed with rows of up to n_max weights. */
 static size_t k_scratch_bytes(int n_max) {
@@ -8161,6 +8449,7 @@ static void k_mul_packed(uint32_t type, const void *packed, int nr, int n, const
 static void k_rms_norm(const float *x, const float *w, float eps, int n, float *y) {
     g_k_level->rms_norm(x, w, eps, n, y);
 }
+static void  k_round_bf16(const float *x, int n, uint16_t *h) { g_k_level->round_bf16(x, n, h); }
 static float k_dot(const float *a, const float *b, int n) { return g_k_level->dot(a, b, n); }
 static void  k_add(float *y, const float *x, int n) { g_k_level->add(y, x, n); }
 static void  k_axpy(float *y, const float *x, float s, int n) { g_k_level->axpy(y, x, s, n); }

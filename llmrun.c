@@ -3752,7 +3752,7 @@ static bool arch_slot_applies(const arch_hparams *hp, const arch_slot *s) {
  * Finds every tensor the slot tables name, checks its shape and type, and refuses a file that lacks one or holds one
  * that the step would not use (a weight left out in silence is a wrong text). Weights stay where they are: the model
  * is views into the mapping plus a table of RoPE frequencies; once packed, its quantised matrices are memory of its own.
- * Door: model_open, model_pack, model_weigh, model_close, model_check, model_kv_bytes. */
+ * Door: model_open, model_as_bf16, model_pack, model_weigh, model_close, model_check, model_kv_bytes. */
 
 typedef struct {
     const gguf_file *g;
@@ -4021,6 +4021,15 @@ static model_bytes model_weigh(const model *m) {
         b.packed += (uint64_t)k_pack_bytes(w->type, w->n_out, w->n_in) * (uint64_t)stack;
     }
     return b;
+}
+
+/* From here on the matrices of f16 are what they would be in a file of bf16, and multiply as fast. */
+static void model_as_bf16(model *m) {
+    int       il = 0, slot = 0, stack;
+    arch_mat *embd = (arch_mat *)&m->glob.tok_embd;
+    if (embd->type == K_F16) embd->type = K_F16_ROUND;
+    for (arch_mat *w; (w = model__mat(m, &il, &slot, &stack));)
+        if (w->type == K_F16) w->type = K_F16_ROUND;
 }
 
 /* Matrices of quantised rows that have the other layout go into it, the next ones until `most` bytes of the file's are done, each by the
@@ -5014,7 +5023,7 @@ static bool store_save(store *s, uint64_t most, err_t *e) {
  * the same arguments. An operation first waits until all threads are done with the one before, then deals its tasks through the pool,
  * so the step reads like straight code; one that has a single task for whoever comes last to that barrier costs no barrier
  * of its own. How the tasks fall never changes a result: each output is summed by one thread in one order.
- * Door: dev_blas_open, dev_blas_on, dev_begin, dev_end, dev_rows, dev_quantise, dev_watch, dev_matmul, dev_soon and the types they take. */
+ * Door: dev_blas_open, dev_blas_on, dev_begin, dev_end, dev_rows, dev_wants, dev_form, dev_watch, dev_matmul, dev_soon and the types they take. */
 
 enum { DEV_STAGES = 8 };                              /* kinds of operations that are told apart where time is counted */
 
@@ -5103,10 +5112,11 @@ static bool dev_blas_open(err_t *e) {
 
 static bool dev_blas_on(void) { return g_sgemm != NULL; }
 
-/* Activations of one batch: float rows and their quantised form, filled by dev_quantise() where a matrix wants it. The second
+/* Activations of one batch: float rows and the forms of them that dev_form() fills where a matrix wants one. The second
  * half of the quantised rows is for what rows with outliers lose. */
 typedef struct {
     float   *x;                                       /* [rows, ldx] */
+    uint16_t *h;                                      /* [rows, ldx] rounded to bf16 */
     int8_t  *q;                                       /* [2 * rows, ldq] */
     int16_t *sum;                                     /* [2 * rows, ldq / 16] */
     float   *d;                                       /* [2 * rows, ldq / 256] */
@@ -5119,6 +5129,7 @@ static k_acts dev__view(const dev_acts *a, const int32_t *idx, int first, int n)
     const size_t at = idx ? 0 : (size_t)first;
     return (k_acts){.x = a->x + at * a->ldx,
                     .ldx = a->ldx,
+                    .h = a->h + at * a->ldx,
                     .q = a->q + at * a->ldq,
                     .ldq = a->ldq,
                     .sum = a->sum + at * (a->ldq / 16),
@@ -5131,10 +5142,15 @@ static k_acts dev__view(const dev_acts *a, const int32_t *idx, int first, int n)
                     .nt = n};
 }
 
-/* The quantised form of row r, n values; only where some matrix will read it. */
-static void dev_quantise(const dev_acts *a, int r, int n, bool wanted) {
-    if (wanted)
-        a->split[r] = k_quant_act(a->x + (size_t)r * a->ldx, n, a->q + (size_t)r * a->ldq, a->sum + (size_t)r * (a->ldq / 16),
+/* The form that a matrix wants, as a bit; 0: the model has none. */
+static unsigned dev_wants(const arch_mat *w) { return w->data ? 1u << k_act_of(w->type) : 0; }
+
+/* The wanted forms of row r, n values. */
+static void dev_form(const dev_acts *a, int r, int n, unsigned wanted) {
+    const float *x = a->x + (size_t)r * a->ldx;
+    if (wanted & 1u << K_ACT_BF16) k_round_bf16(x, n, a->h + (size_t)r * a->ldx);
+    if (wanted & 1u << K_ACT_I8)
+        a->split[r] = k_quant_act(x, n, a->q + (size_t)r * a->ldq, a->sum + (size_t)r * (a->ldq / 16),
                                   a->d + (size_t)r * (a->ldq / 256), a->ldq, a->rows);
 }
 
@@ -5333,6 +5349,7 @@ static size_t fwd__stride(int n, size_t unit, size_t size) {
 static dev_acts fwd__acts(size_t rows, int n) {
     dev_acts a = {.ldx = fwd__stride(n, 16, sizeof *a.x), .ldq = fwd__stride(n, 256, sizeof *a.q), .rows = (int)rows};
     a.x = mem_aligned(rows * a.ldx, sizeof *a.x);
+    a.h = mem_aligned(rows * a.ldx, sizeof *a.h);
     a.q = mem_aligned(2 * rows * a.ldq, sizeof *a.q);
     a.sum = mem_aligned(2 * rows * (a.ldq / 16), sizeof *a.sum);
     a.d = mem_aligned(2 * rows * (a.ldq / 256), sizeof *a.d);
@@ -5342,6 +5359,7 @@ static dev_acts fwd__acts(size_t rows, int n) {
 
 static void fwd__acts_drop(dev_acts *a) {
     mem_free(a->x);
+    mem_free(a->h);
     mem_free(a->q);
     mem_free(a->sum);
     mem_free(a->d);
@@ -5451,20 +5469,16 @@ static void fwd_free(fwd *f) {
 
 /* --- row tasks: each thread takes a row --- */
 
-static bool fwd__any_q8(const arch_mat *a, const arch_mat *b, const arch_mat *c) {
-    return (a && k_wants_q8(a->type)) || (b && k_wants_q8(b->type)) || (c && k_wants_q8(c->type));
-}
-
-static void fwd__norm_rows(fwd *f, const float *x, const float *w, int r, bool q8) {
+static void fwd__norm_rows(fwd *f, const float *x, const float *w, int r, unsigned wanted) {
     const int n = f->m->hp.n_embd;
     k_rms_norm(x + (size_t)r * (size_t)n, w, f->m->hp.eps, n, f->xn.x + (size_t)r * f->xn.ldx);
-    dev_quantise(&f->xn, r, n, q8);
+    dev_form(&f->xn, r, n, wanted);
 }
 
 /* Row r is ready for layer l. */
 static void fwd__attn_norm(fwd *f, const arch_layer *l, int r) {
     if (r == 0 && g_interrupt) atomic_store_explicit(&f->stop, true, memory_order_relaxed);
-    fwd__norm_rows(f, f->x, l->attn_norm, r, fwd__any_q8(&l->wq, &l->wk, &l->wv));
+    fwd__norm_rows(f, f->x, l->attn_norm, r, dev_wants(&l->wq) | dev_wants(&l->wk) | dev_wants(&l->wv));
 }
 
 /* The embedding of the row's token, and the angles of its position. */
@@ -5532,7 +5546,7 @@ static void fwd__turn(void *ctx, int i) {
 static void fwd__att_quant(void *ctx, int s) {
     const fwd_at       *at = ctx;
     fwd                *f = at->f;
-    dev_quantise(&f->att, s, (int)arch_dim(&f->m->hp, D_O, at->il), k_wants_q8(at->l->wo.type));
+    dev_form(&f->att, s, (int)arch_dim(&f->m->hp, D_O, at->il), dev_wants(&at->l->wo));
 }
 
 /* Attention's output joins the stream; the norm before the feed-forward. */
@@ -5544,17 +5558,18 @@ static void fwd__ffn_norm(void *ctx, int s) {
     fwd__bias(y, at->l->bo, (int64_t)D);
     memcpy(x, f->x + (size_t)at->on->row[s] * D, D * sizeof *x);
     k_add(x, y, (int)D);
-    bool q8 = f->m->hp.n_expert ? fwd__any_q8(&at->l->gate_exps, &at->l->up_exps, &at->l->router) ||
-                                      (at->l->gate_shexp.data && fwd__any_q8(&at->l->gate_shexp, &at->l->up_shexp, NULL))
-                                : fwd__any_q8(&at->l->gate, &at->l->up, NULL);
-    fwd__norm_rows(f, f->xs, at->l->ffn_norm, s, q8);
+    const arch_mat *in[] = {&at->l->gate, &at->l->up, &at->l->router, &at->l->gate_exps, &at->l->up_exps, &at->l->gate_shexp,
+                            &at->l->up_shexp};
+    unsigned        wanted = 0;
+    for (size_t i = 0; i < sizeof in / sizeof *in; i++) wanted |= dev_wants(in[i]);
+    fwd__norm_rows(f, f->xs, at->l->ffn_norm, s, wanted);
 }
 
 /* gate = silu(gate) * up, ready for `down`. */
 static void fwd__activate(fwd *f, int s, int n, const arch_mat *down) {
     float *gate = f->ff.x + (size_t)s * f->ff.ldx;
     k_swiglu(gate, f->up + (size_t)s * f->ff.ldx, n);
-    dev_quantise(&f->ff, s, n, k_wants_q8(down->type));
+    dev_form(&f->ff, s, n, dev_wants(down));
 }
 
 static void fwd__act_dense(void *ctx, int s) {
@@ -5585,7 +5600,7 @@ static void fwd__add_ffn(void *ctx, int s) {
     fwd__bias(y, at->l->b_down, (int64_t)D);
     k_add(f->xs + (size_t)s * D, y, (int)D);
     if (at->il == f->m->hp.n_layer - 1) {
-        fwd__norm_rows(f, f->xs, f->m->glob.output_norm, s, k_wants_q8(f->m->glob.output.type));
+        fwd__norm_rows(f, f->xs, f->m->glob.output_norm, s, dev_wants(&f->m->glob.output));
     } else {                                          /* below the last layer every row is here */
         memcpy(f->x + (size_t)s * D, f->xs + (size_t)s * D, D * sizeof *y);
         fwd__attn_norm(f, at->l + 1, s);
@@ -7033,10 +7048,11 @@ typedef struct {
     int       n_batch;                                /* rows of one prefill step */
     int       n_threads;                              /* 0: what the process may use */
     const char *repack;                               /* auto, on, off */
+    bool      as_bf16;                                /* f16 matrices multiply as bf16 */
     rope_opts rope;
 } fwd_opts;
 
-static const fwd_opts fwd_defaults = {-1, LLMRUN_STRESS ? 1 : 512, 0, "auto", {.yarn_ext = -1, .yarn_attn = -1, .yarn_fast = -1, .yarn_slow = -1}};
+static const fwd_opts fwd_defaults = {-1, LLMRUN_STRESS ? 1 : 512, 0, "auto", false, {.yarn_ext = -1, .yarn_attn = -1, .yarn_fast = -1, .yarn_slow = -1}};
 
 typedef struct {
     int64_t      n_predict;                           /* -1: until an end token or a full context */
@@ -7101,9 +7117,9 @@ static void engine__context(engine *eng, const fwd_opts *fo, int64_t n_need) {
 static void engine__keep(engine *eng, const fwd_opts *fo, const kv_opts *ko) {
     const rope_opts *r = &fo->rope;
     char             rope[256];
-    snprintf(rope, sizeof rope, "rope %s %.9g %.9g %d %.9g %.9g %.9g %.9g%s", r->scaling ? r->scaling : "-", (double)r->factor, (double)r->base,
+    snprintf(rope, sizeof rope, "rope %s %.9g %.9g %d %.9g %.9g %.9g %.9g%s%s", r->scaling ? r->scaling : "-", (double)r->factor, (double)r->base,
              r->orig_ctx, (double)r->yarn_ext, (double)r->yarn_attn, (double)r->yarn_fast, (double)r->yarn_slow,
-             dev_blas_on() ? " blas" : "");
+             dev_blas_on() ? " blas" : "", fo->as_bf16 ? " bf16" : "");
     kv_share(eng->kv);
     eng->kept = store_open(eng->kv, ko->cache, gguf_fingerprint(eng->g), rope, eng->m.hp.n_vocab);
 }
@@ -7173,9 +7189,12 @@ static engine *engine__new(const gguf_file *g, const tok_vocab *v, const fwd_opt
     eng->g = g;
     eng->v = v;
     eng->t_start = t_start;
-    if (model_open(&eng->m, g, &fo->rope, e)) return eng;
-    engine_close(eng);
-    return NULL;
+    if (!model_open(&eng->m, g, &fo->rope, e)) {
+        engine_close(eng);
+        return NULL;
+    }
+    if (fo->as_bf16) model_as_bf16(&eng->m);
+    return eng;
 }
 
 /* n_need: positions the request takes at most, -1: no limit. all_logits: every prompt row asks for logits, else n_guess rows of a
@@ -14746,7 +14765,7 @@ typedef struct {
 } bench_setup;
 
 typedef struct {                                      /* a second, all threads together */
-    double read, i8, f32;                             /* bytes; products of 8-bit integers, of floats */
+    double read, mul[K_ACTS];                         /* bytes; products of each form */
 } bench_rate;
 
 typedef struct {
@@ -14756,7 +14775,7 @@ typedef struct {
 } bench_sample;
 
 typedef struct {                                      /* what a repetition cannot do without */
-    double bytes, i8, f32;                            /* each weight once a step, K and V of a sequence once; products */
+    double bytes, mul[K_ACTS];                        /* each weight once a step, K and V of a sequence once; products */
     double steps;                                     /* of the model, that made tokens */
 } bench_work;
 
@@ -14766,7 +14785,8 @@ typedef struct {
     int64_t     model_bytes, model_weights, n_batch, n_ubatch, n_threads, n_prompt, n_gen, n_depth, n_seq, n_guess;
     int64_t     avg_ns, sd_ns, peak_bytes;
     double      avg_ts, sd_ts;                        /* tokens per second */
-    double      ttft_ms, read_gbs, sweep_gbs, read_share, i8_gops, f32_gops, i8_peak, f32_peak, peak_share, others;
+    double      ttft_ms, read_gbs, sweep_gbs, read_share, peak_share, others;
+    double      gops[K_ACTS], gops_peak[K_ACTS];
     double      chance, per_step, speedup;            /* 0 .. 1; tokens of a sequence; over the same without guesses, NAN: not asked */
     const double *ns, *ts;                            /* [n] of each repetition */
     int           n;
@@ -14803,8 +14823,11 @@ static void bench__figures(bench_row *r, const bench_test *t, const bench_work *
         per_s += 1 / s[i].all / n;
         read += w->bytes / s[i].all / n;
         share += w->bytes / s[i].all / m->read / n;
-        peak += (w->i8 / m->i8 + w->f32 / m->f32) / s[i].all / n;
-        rate = (bench_rate){rate.read + m->read / n, rate.i8 + m->i8 / n, rate.f32 + m->f32 / n};
+        rate.read += m->read / n;
+        for (int k = 0; k < K_ACTS; k++) {
+            peak += w->mul[k] / m->mul[k] / s[i].all / n;
+            rate.mul[k] += m->mul[k] / n;
+        }
     }
     r->n = n;
     r->ns = ns;
@@ -14817,10 +14840,10 @@ static void bench__figures(bench_row *r, const bench_test *t, const bench_work *
     r->read_gbs = read * 1e-9;
     r->sweep_gbs = rate.read * 1e-9;
     r->read_share = share;
-    r->i8_gops = 2 * w->i8 * per_s * 1e-9;            /* a product is two operations: multiply, add */
-    r->f32_gops = 2 * w->f32 * per_s * 1e-9;
-    r->i8_peak = 2 * rate.i8 * 1e-9;
-    r->f32_peak = 2 * rate.f32 * 1e-9;
+    for (int k = 0; k < K_ACTS; k++) {                /* a product is two operations: multiply, add */
+        r->gops[k] = 2 * w->mul[k] * per_s * 1e-9;
+        r->gops_peak[k] = 2 * rate.mul[k] * 1e-9;
+    }
     r->peak_share = peak;
     r->per_step = w->steps > 0 ? t->n_gen / w->steps : 0;
     r->speedup = t->n_guess ? gain : t->n_gen && !t->n_prompt ? 1 : NAN;
@@ -14875,8 +14898,9 @@ static const struct {
     {"cpu_level",      BENCH_STR,  BENCH_AT(level)},         {"n_parallel",     BENCH_INT,  BENCH_AT(n_seq)},
     {"ttft_ms",        BENCH_REAL, BENCH_AT(ttft_ms)},       {"read_gbs",       BENCH_REAL, BENCH_AT(read_gbs)},
     {"sweep_gbs",      BENCH_REAL, BENCH_AT(sweep_gbs)},     {"read_share",     BENCH_REAL, BENCH_AT(read_share)},
-    {"int8_gops",      BENCH_REAL, BENCH_AT(i8_gops)},       {"int8_peak_gops", BENCH_REAL, BENCH_AT(i8_peak)},
-    {"float_gops",     BENCH_REAL, BENCH_AT(f32_gops)},      {"float_peak_gops", BENCH_REAL, BENCH_AT(f32_peak)},
+    {"int8_gops",      BENCH_REAL, BENCH_AT(gops[K_ACT_I8])},   {"int8_peak_gops", BENCH_REAL, BENCH_AT(gops_peak[K_ACT_I8])},
+    {"float_gops",     BENCH_REAL, BENCH_AT(gops[K_ACT_F32])},  {"float_peak_gops", BENCH_REAL, BENCH_AT(gops_peak[K_ACT_F32])},
+    {"bf16_gops",      BENCH_REAL, BENCH_AT(gops[K_ACT_BF16])}, {"bf16_peak_gops", BENCH_REAL, BENCH_AT(gops_peak[K_ACT_BF16])},
     {"peak_share",     BENCH_REAL, BENCH_AT(peak_share)},    {"peak_rss",       BENCH_INT,  BENCH_AT(peak_bytes)},
     {"others_share",   BENCH_REAL, BENCH_AT(others)},        {"repack",         BENCH_STR,  BENCH_AT(repack)},
     {"n_draft",        BENCH_INT,  BENCH_AT(n_guess)},       {"acceptance",     BENCH_REAL, BENCH_AT(chance)},
@@ -15020,7 +15044,7 @@ static void bench__cell(const bench_row *r, int col, str *s) {
     case COL_READ: str_fmt(s, "%.2f", r->read_gbs); break;
     case COL_SWEEP: str_fmt(s, "%.2f", r->sweep_gbs); break;
     case COL_OF_SWEEP: str_fmt(s, "%.1f %%", 100 * r->read_share); break;
-    case COL_GOPS: str_fmt(s, "%.1f", r->i8_gops + r->f32_gops); break;
+    case COL_GOPS: str_fmt(s, "%.1f", r->gops[K_ACT_I8] + r->gops[K_ACT_BF16] + r->gops[K_ACT_F32]); break;
     case COL_OF_PEAK: str_fmt(s, "%.1f %%", 100 * r->peak_share); break;
     case COL_PEAK: str_fmt(s, "%.1f", (double)r->peak_bytes / 0x1p20); break;
     case N_BENCH_COLS: break;
@@ -15162,26 +15186,27 @@ static void bench__multiply_all(void *ctx, int ith) {
     const k_probe *k = k_probe_get();
     uint64_t       sum = 0;
     pool_barrier(m->p);
-    for (int what = 0; what < 2; what++) {
-        const int    round = what ? k->f32_round : k->i8_round, n = BENCH_BURST / round;
+    for (int what = 0; what < K_ACTS; what++) {
+        const int    n = BENCH_BURST / k->round[what];
         const double t0 = clock_now();
         double       t = 0, done = 0;
         while (t < BENCH_PROBE_S) {
-            sum += what ? (uint64_t)(k->f32(m->x, n) > 0) : k->i8(m->x, n);
-            done += (double)n * round;
+            sum += k->mul[what](m->x, n);
+            done += (double)n * k->round[what];
             t = clock_now() - t0;
         }
-        *(what ? &m->of[ith].f32 : &m->of[ith].i8) = done / t;
+        m->of[ith].mul[what] = done / t;
     }
     atomic_fetch_add(&m->sum, sum);
 }
 
 static bench_rate bench__probe(bench_machine *m) {
     pool_run(m->p, bench__read_all, m);
-    bench_rate r = {BENCH_SWEEP / (m->t1 - m->t0), 0, 0};
+    bench_rate r = {BENCH_SWEEP / (m->t1 - m->t0), {0}};
     m->at = (m->at + BENCH_SWEEP) % m->bytes;
     pool_run(m->p, bench__multiply_all, m);
-    for (int i = 0; i < m->p->n; i++) r.i8 += m->of[i].i8, r.f32 += m->of[i].f32;
+    for (int i = 0; i < m->p->n; i++)
+        for (int k = 0; k < K_ACTS; k++) r.mul[k] += m->of[i].mul[k];
     return r;
 }
 
@@ -15423,7 +15448,7 @@ static void bench__add_mat(bench_work *w, const arch_mat *m, double rows, double
     const double size = (double)m->n_in * m->n_out;
     if (!m->data || rows <= 0) return;
     w->bytes += mats * (m->packed ? (double)m->packed_bytes : (double)m->row_bytes * m->n_out);
-    *(k_wants_q8(m->type) ? &w->i8 : &w->f32) += rows * size;
+    w->mul[k_act_of(m->type)] += rows * size;
 }
 
 static void bench__add_experts(bench_work *w, const arch_hparams *hp, const arch_layer *l, double rows) {
@@ -15470,7 +15495,7 @@ static void bench__add_layer(bench_work *w, const engine *eng, int il, const ben
     for (int i = 0; i < 5; i++) bench__add_mat(w, some[i], b->rows[k], 1);
     for (int i = 0; i < 2; i++) bench__add_mat(w, all[i], b->rows[0], 1);
     if (hp->n_expert && b->rows[k] > 0) bench__add_experts(w, hp, l, b->rows[k]);
-    w->f32 += b->past[k] * lh->n_head * (hp->hd_k + hp->hd_v);
+    w->mul[K_ACT_F32] += b->past[k] * lh->n_head * (hp->hd_k + hp->hd_v);
     w->bytes += b->kept[k] * lh->n_head_kv * (double)kv;
 }
 
@@ -15632,7 +15657,9 @@ static bool bench__once(bench_job *j, const bench_test *t, bench_sample *s, err_
 }
 
 static bench_rate bench__between(bench_rate a, bench_rate b) {
-    return (bench_rate){(a.read + b.read) / 2, (a.i8 + b.i8) / 2, (a.f32 + b.f32) / 2};
+    a.read = (a.read + b.read) / 2;
+    for (int k = 0; k < K_ACTS; k++) a.mul[k] = (a.mul[k] + b.mul[k]) / 2;
+    return a;
 }
 
 /* Whether the steps' time is counted by stage. */
@@ -16079,7 +16106,7 @@ typedef struct {
 #define CLI_BIG   2147483647.0
 
 #define CLI_CACHE_TYPES "f32|f16|bf16|q8_0|q4_0"
-#define CLI_LEVELS      "auto|scalar|avx2|avx_vnni|avx512"
+#define CLI_LEVELS      "auto|scalar|avx2|avx_vnni|avx512|avx512_bf16"
 #define CLI_REPACKS     "auto|on|off"
 
 static const cli_opt cli_opts[] = {
@@ -16156,6 +16183,8 @@ static const cli_opt cli_opts[] = {
      "quantised weights side by side in memory of the program's own, for batches; auto: when the work ahead repays it"},
     {"--cpu",                           CLI_LEVELS,   OPT_WORD, AT(cpu),             0,  0,       GROUP_RUN, NULL,
      "kernel level; every level computes the same bits"},
+    {"--f16-as-bf16",                   NULL,         OPT_ON,   AT(fwd.as_bf16),     0,  0,       GROUP_RUN, NULL,
+     "round f16 weights to bf16 as they are read: prompts run up to twice as fast where the processor multiplies bf16"},
     {"--blas",                          NULL,         OPT_ON,   AT(blas),            0,  0,       GROUP_RUN, NULL,
      "multiply float weights with long prompts through OpenBLAS: the last bits then depend on the batch"},
     {"-r --reverse-prompt --stop",      "TEXT",       OPT_LIST, AT(stop),            0,  0,       GROUP_RUN, NULL,

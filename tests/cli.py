@@ -146,7 +146,7 @@ def usage_errors():
         (["--mirostat-lr", "101"], "--mirostat-lr: 101 is out of range, expected 0 to 100"),
         (["--threads=-1"], "--threads: -1 is out of range, expected 0 to 1024"),
         (["--seed", "99999999999999999999999"], "out of range"),
-        (["--cpu", "turbo"], "expected auto, scalar, avx2, avx_vnni or avx512"),
+        (["--cpu", "turbo"], "expected auto, scalar, avx2, avx_vnni, avx512 or avx512_bf16"),
         (["-ctk", "q2_K"], "-ctk: expected f32, f16"),
         (["--quiet=1"], "--quiet takes no value"),
         (["--list", "cats"], "--list: expected types, archs"),
@@ -1491,8 +1491,8 @@ BENCH_KEYS = ("build_commit build_number cpu_info gpu_info backends model_filena
               "n_threads cpu_mask cpu_strict poll type_k type_v n_gpu_layers n_cpu_moe split_mode main_gpu no_kv_offload flash_attn devices "
               "tensor_split tensor_buft_overrides load_mode embeddings no_op_offload no_host fit_target fit_min_ctx n_prompt n_gen n_depth "
               "test_time avg_ns stddev_ns avg_ts stddev_ts").split()      # those of llama-bench, in its order
-BENCH_OWN = ("cpu_level n_parallel ttft_ms read_gbs sweep_gbs read_share int8_gops int8_peak_gops float_gops float_peak_gops peak_share "
-             "peak_rss others_share repack n_draft acceptance draft_model tokens_per_step speedup").split()
+BENCH_OWN = ("cpu_level n_parallel ttft_ms read_gbs sweep_gbs read_share int8_gops int8_peak_gops float_gops float_peak_gops bf16_gops "
+             "bf16_peak_gops peak_share peak_rss others_share repack n_draft acceptance draft_model tokens_per_step speedup").split()
 GUESSER = os.path.join(HERE, "tests", "data", "tiny", "llama_f16.gguf")
 PIP_DRAFT = os.path.join(HERE, "models", "pip-draft-q8_0.gguf")
 QUICK = ("--bench", "-m", SMALL, "-p", "8", "-n", "4", "-r", "1")
@@ -1572,7 +1572,7 @@ def bench_forms():
             sd = math.sqrt(sum((x - mean) ** 2 for x in r["samples_" + name]) / 2)
             check(abs(r["avg_" + name] - mean) <= 1e-5 * mean + n and abs(r["stddev_" + name] - sd) <= 1e-3 * sd + 1e-5 * mean + n, "%r" % r)
         check(abs(r["samples_ts"][0] - (r["n_prompt"] + r["n_gen"]) * 1e9 / r["samples_ns"][0]) < 1e-4 * r["samples_ts"][0], "%r" % r)
-        check(0 < r["ttft_ms"] <= r["avg_ns"] * 1.000001e-6 and all(r[k] > 0 for k in ("read_gbs", "sweep_gbs", "float_gops", "int8_peak_gops", "float_peak_gops", "peak_rss")), "%r" % r)
+        check(0 < r["ttft_ms"] <= r["avg_ns"] * 1.000001e-6 and all(r[k] > 0 for k in ("read_gbs", "sweep_gbs", "float_gops", "int8_peak_gops", "float_peak_gops", "bf16_peak_gops", "peak_rss")), "%r" % r)
         check(re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", r["test_time"]), r["test_time"])
     same([r["cpu_level"] for r in found[::2]], 2 * levels(), "levels, models before them")
     lines = good(*QUICK, "-o", "jsonl", "--no-warmup").decode().splitlines()

@@ -11,10 +11,13 @@ typedef struct {
 
 /* The same figures as in tests/gen/golden_bench.py. */
 static const t_bench_case t_bench_golden[] = {
-    {{512, 0, 0, 1, 0, 0}, {2.5e9, 5e11, 2e9, 0}, NAN, 3,
-     {{2.0, 2.0, {2e10, 4e11, 1e11}, 0}, {2.5, 2.5, {2.5e10, 4e11, 1e11}, 0}, {1.6, 1.6, {3e10, 5e11, 1.25e11}, 0}}},
-    {{32, 128, 4096, 8, 0, 0}, {6.4e10, 1e11, 3e10, 128}, 0.125, 1, {{4.0, 0.25, {2e10, 4e11, 1e11}, 0}}},
-    {{0, 128, 100, 1, 4, 85}, {2.4e10, 5e10, 1e9, 40}, 0.5, 2, {{1.25, 0.05, {2e10, 4e11, 1e11}, 2}, {1.0, 0.04, {2.5e10, 4e11, 1e11}, 1.8}}},
+    {{512, 0, 0, 1, 0, 0}, {2.5e9, {2e9, 3e9, 5e11}, 0}, NAN, 3,
+     {{2.0, 2.0, {2e10, {1e11, 2e11, 4e11}}, 0},
+      {2.5, 2.5, {2.5e10, {1e11, 2e11, 4e11}}, 0},
+      {1.6, 1.6, {3e10, {1.25e11, 2.5e11, 5e11}}, 0}}},
+    {{32, 128, 4096, 8, 0, 0}, {6.4e10, {3e10, 0, 1e11}, 128}, 0.125, 1, {{4.0, 0.25, {2e10, {1e11, 1e11, 4e11}}, 0}}},
+    {{0, 128, 100, 1, 4, 85}, {2.4e10, {1e9, 8e9, 5e10}, 40}, 0.5, 2,
+     {{1.25, 0.05, {2e10, {1e11, 2e11, 4e11}}, 2}, {1.0, 0.04, {2.5e10, {1e11, 2.5e11, 4e11}}, 1.8}}},
 };
 enum { T_BENCH_GOLDEN = sizeof t_bench_golden / sizeof *t_bench_golden };
 
@@ -202,7 +205,7 @@ static void t_bench_rows(void) {
 
 /* Bytes and products of one token against the directory of tensors: every matrix once, of a stack the experts in use. */
 static void t_bench_work(void) {
-    static const char *const names[] = {"llama", "llama_mha", "qwen3_q8_0", "llama_q4_k_m", "llama_moe", "qwen2moe", "llama_moe_q4_0"};
+    static const char *const names[] = {"llama", "llama_mha", "qwen3_q8_0", "llama_q4_k_m", "llama_moe", "qwen2moe", "llama_moe_q4_0", "qwen2_bf16"};
     bench_opts               o = bench_defaults;
     const bench_test         t = {0, 1, 6, 1, 0, 0};
     o.prompt = (bench_list){1, {0}};
@@ -211,7 +214,7 @@ static void t_bench_work(void) {
     for (size_t i = 0; i < 2 * sizeof names / sizeof *names; i++) {
         const char *name = names[i / 2];
         bench_job   j;
-        double      need = 0, real = 0, whole = 0;
+        double      need = 0, want[K_ACTS] = {0};
         if (!t_bench__open(&j, name, &o, (bench_setup){-1, i % 2 ? 1 : 2, 2048, 512, 1, K_F16, K_Q8_0})) return;
         const arch_hparams *hp = &j.eng->m.hp;
         const bool          tied = !gguf_tensor_find(&j.g, "output.weight");
@@ -224,15 +227,16 @@ static void t_bench_work(void) {
             if (embd && !tied) continue;
             const size_t packed = i % 2 ? k_pack_bytes(m->type, (int)m->dim[1], (int)m->dim[0]) : 0;
             need += part * (packed ? (double)packed * (double)m->dim[2] : (double)m->n_bytes);
-            *(k_wants_q8(m->type) ? &whole : &real) += part * (double)(m->dim[0] * m->dim[1] * m->dim[2]);
+            want[k_act_of(m->type)] += part * (double)(m->dim[0] * m->dim[1] * m->dim[2]);
         }
         for (int il = 0; il < hp->n_layer; il++) {
             need += 7.0 * hp->layer[il].n_head_kv * (double)(k_kv_bytes(K_F16, hp->hd_k) + k_kv_bytes(K_Q8_0, hp->hd_v));
-            real += 7.0 * hp->layer[il].n_head * (hp->hd_k + hp->hd_v);
+            want[K_ACT_F32] += 7.0 * hp->layer[il].n_head * (hp->hd_k + hp->hd_v);
         }
         const bench_work w = bench__work(&j, &t);
         CHECKF(fabs(w.bytes - need) < 0.5, "%s: %.1f bytes, want %.1f", name, w.bytes, need);
-        CHECKF(fabs(w.i8 - whole) < 0.5 && fabs(w.f32 - real) < 0.5, "%s: %.1f and %.1f products, want %.1f and %.1f", name, w.i8, w.f32, whole, real);
+        for (int k = 0; k < K_ACTS; k++)
+            CHECKF(fabs(w.mul[k] - want[k]) < 0.5, "%s: %.1f products of kind %d, want %.1f", name, w.mul[k], k, want[k]);
         t_bench__close(&j);
     }
 }
@@ -271,9 +275,9 @@ static void t_bench_work_prompt(void) {
     real += (double)hp->n_embd * hp->n_vocab;
     CHECK(hp->window > 0 && hp->window + R - 1 < 48);  /* the last step leaves something behind */
     const bench_work w = bench__work(&j, &t);
-    NEAR(w.f32, real, 0.5);
+    NEAR(w.mul[K_ACT_F32], real, 0.5);
     NEAR(w.bytes, need, 0.5);
-    EQ_INT((long long)w.i8, 0);
+    EQ_INT((long long)w.mul[K_ACT_I8], 0);
     t_bench__close(&j);
 }
 
@@ -429,7 +433,7 @@ static void t_bench_work_guessing(void) {
     const bench_work w = bench__work(&j, &t);
     CHECKF(fabs(w.bytes - need) < 0.5, "%.1f bytes, want %.1f", w.bytes, need);
     EQ_INT((long long)w.steps, 14);
-    CHECK(w.i8 > 0 && w.f32 > 0);
+    CHECK(w.mul[K_ACT_I8] > 0 && w.mul[K_ACT_F32] > 0);
     const double       have = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
     const double       most = fmin(0.95 * have / bench__position(&j, &j.eng->m.hp), INT_MAX);
     const bench_extent x = {(int)most, 1, 1, (int64_t)most};
@@ -603,7 +607,7 @@ static void t_bench_probes(void) {
             CHECKF(k->read(words, 1 << 16) != base, "%s: word %d is not read", names[l], i);
             words[i] ^= 1;
         }
-        CHECK(k->i8_round > 0 && k->f32_round > 0);
+        for (int kind = 0; kind < K_ACTS; kind++) CHECK(k->mul[kind] && k->round[kind] > 0);
     }
     mem_free(words);
 }

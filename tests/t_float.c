@@ -336,30 +336,35 @@ static void tf_kv_store(void) {
 /* --- products with float weights --- */
 
 static void tf_mul_case(uint32_t type, int n, int nr, int nt, bool pick) {
-    size_t   row_bytes = k_row_bytes(type, n) + 3, ldx = (size_t)n + 1, ldy = (size_t)nr + 2, y_n = ldy * (size_t)nt;
+    const uint32_t file = type == K_F16_ROUND ? K_F16 : type;
+    size_t   row_bytes = k_row_bytes(file, n) + 3, ldx = (size_t)n + 1, ldy = (size_t)nr + 2, y_n = ldy * (size_t)nt;
     float   *x = mem_new(ldx * (size_t)nt, sizeof *x), *wf = mem_new((size_t)n, sizeof *wf);
     float   *want = mem_new(y_n, sizeof *want), *y = mem_new(y_n, sizeof *y), *one = mem_new(ldy, sizeof *one);
     uint8_t *w = mem_new(row_bytes * (size_t)nr, 1);  /* rows at odd addresses; the last ends with the allocation */
-    int32_t  idx[64];
+    uint16_t *h = mem_new(ldx * (size_t)nt, sizeof *h);
+    int32_t  idx[128];
     tf_fill(x, (int)ldx * nt, 1);
+    k_round_bf16(x, (int)ldx * nt, h);
+    if (k_act_of(type) == K_ACT_BF16) k_types[K_BF16].dequant(h, x, (int64_t)ldx * nt);
     for (int t = 0; t < nt; t++) idx[t] = (t * 7 + 3) % nt;
     for (int r = 0; r < nr; r++) {
         tf_fill(wf, n, 1);
-        k_types[type].quant(wf, w + (size_t)r * row_bytes + 3, n);
+        k_types[file].quant(wf, w + (size_t)r * row_bytes + 3, n);
     }
-    k_acts a = {.x = x, .ldx = ldx, .idx = pick ? idx : NULL, .nt = nt};
+    k_acts a = {.x = x, .h = h, .ldx = ldx, .idx = pick ? idx : NULL, .nt = nt};
     for (int l = 0; l < tf_levels(); l++) {
         k_init(tf_level[l]);
         memset(y, 0x55, y_n * sizeof *y);
         k_mul_rows(type, w + 3, row_bytes, nr, n, &a, y, ldy, NULL);
         if (!l) memcpy(want, y, y_n * sizeof *y);
-        CHECKF(!memcmp(want, y, y_n * sizeof *y), "%s x f32 at level %s: n %d, %d rows, %d columns", k_types[type].name,
+        CHECKF(!memcmp(want, y, y_n * sizeof *y), "type %u at level %s: n %d, %d rows, %d columns", type,
                tf_level[l], n, nr, nt);
         for (int t = 0; t < nt; t++) {                /* a column alone is the column in company */
-            k_acts alone = {.x = x + (size_t)(pick ? idx[t] : t) * ldx, .ldx = 0, .nt = 1};
+            const size_t at = (size_t)(pick ? idx[t] : t) * ldx;
+            k_acts       alone = {.x = x + at, .h = h + at, .ldx = 0, .nt = 1};
             k_mul_rows(type, w + 3, row_bytes, nr, n, &alone, one, ldy, NULL);
-            CHECKF(!memcmp(one, want + (size_t)t * ldy, (size_t)nr * sizeof *one), "%s at level %s: column %d of %d, n %d",
-                   k_types[type].name, tf_level[l], t, nt, n);
+            CHECKF(!memcmp(one, want + (size_t)t * ldy, (size_t)nr * sizeof *one), "type %u at level %s: column %d of %d, n %d",
+                   type, tf_level[l], t, nt, n);
         }
     }
     for (int r = 0; r < nr; r++) {
@@ -367,17 +372,22 @@ static void tf_mul_case(uint32_t type, int n, int nr, int nt, bool pick) {
         for (int t = 0; t < nt; t++)
             NEAR(want[(size_t)t * ldy + (size_t)r], tf_want_dot(wf, x + (size_t)(pick ? idx[t] : t) * ldx, n, 0), 2e-6 * sqrt(n));
     }
-    mem_free(x), mem_free(wf), mem_free(want), mem_free(y), mem_free(one), mem_free(w);
+    mem_free(x), mem_free(h), mem_free(wf), mem_free(want), mem_free(y), mem_free(one), mem_free(w);
 }
 
 static void tf_mul(void) {
-    static const uint32_t type[] = {K_F32, K_F16, K_BF16};
+    static const uint32_t type[] = {K_F32, K_F16, K_BF16, K_F16_ROUND};
+    static const struct { int n, rows, cols; } large[] = {   /* more columns than a block has, a span with more to come */
+        {64, 9, 49}, {96, 4, 101}, {1056, 5, 53}, {2848, 8, 7}, {5632, 4, 13}, {5664, 4, 5}};
     static const int      len[] = {1, 2, 3, 15, 16, 17, 31, 32, 33, 47, 48, 63, 64, 65, 95, 100, 127, 255, 257, 1023};
     static const int      cols[] = {1, 2, 3, 4, 5, 6, 7, 8, 11, 12, 13, 14, 15, 16};
-    for (size_t k = 0; k < 3; k++)
+    for (size_t k = 0; k < sizeof type / sizeof *type; k++) {
+        for (size_t i = 0; i < sizeof large / sizeof *large; i++)
+            tf_mul_case(type[k], large[i].n, large[i].rows, large[i].cols, i & 1);
         for (size_t i = 0; i < sizeof len / sizeof *len; i++)
             for (size_t c = 0; c < sizeof cols / sizeof *cols; c++)
                 tf_mul_case(type[k], len[i], 1 + (int)(i * 5 + c * 3) % 9, cols[c], (i + c) & 1);
+    }
     k_init("auto");
 }
 
@@ -651,7 +661,7 @@ static const t_case t_float_cases[] = {
     {"float rope",         "both pairings, partial rotation, same bits",                                       tf_rope},
     {"float spread",       "the Walsh-Hadamard matrix, its own inverse, one large value over a run; same bits", tf_spread},
     {"float kv store",     "cache rows are what the type's quantiser writes, within its step",                 tf_kv_store},
-    {"float mul",          "F32 F16 BF16 products: right, same bits for any level, column mix and address",    tf_mul},
+    {"float mul",          "F32 F16 BF16 products, and of F16 as BF16: right, same bits for any level, column mix and address",    tf_mul},
     {"float attn types",   "attention equals the double one for all pairs of K and V types",                   tf_attn_types},
     {"float attn shapes",  "groups, windows, caps, sinks: same bits for any level, block size and chunking",   tf_attn_shapes},
     {"float attn private", "a row is untouched by what it does not see",                                       tf_attn_private},

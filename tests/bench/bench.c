@@ -100,6 +100,7 @@ int main(int argc, char **argv) {
     b.w = mem_aligned(BENCH_BYTES, 1);
     b.y = mem_aligned(BENCH_BYTES / 16, sizeof *b.y);
     b.a.x = mem_aligned(BENCH_COLS * BENCH_K, sizeof *b.a.x);
+    b.a.h = mem_aligned(BENCH_COLS * BENCH_K, sizeof *b.a.h);
     b.a.q = mem_aligned(2 * BENCH_COLS * BENCH_K, 1);
     b.a.sum = mem_aligned(2 * BENCH_COLS * BENCH_K / 16, sizeof *b.a.sum);
     b.a.d = mem_aligned(2 * BENCH_COLS * BENCH_K / 256, sizeof *b.a.d);
@@ -109,7 +110,7 @@ int main(int argc, char **argv) {
     memset(b.y, 0, (size_t)BENCH_BYTES / 16 * sizeof *b.y);
     for (size_t i = 0; i < BENCH_BYTES / 8; i++) ((uint64_t *)(void *)b.w)[i] = rng_at(1, i, 0, 0) & 0xbfffbfffbfffbfffu;  /* no f16 infinities */
     for (size_t i = 0; i < (size_t)BENCH_COLS * BENCH_K; i++) b.a.x[i] = (float)rng_unit(rng_at(2, i, 0, 0)) - 0.5f;
-    for (int r = 0; r < BENCH_COLS; r++) dev_quantise(&b.a, r, BENCH_K, true);
+    for (int r = 0; r < BENCH_COLS; r++) dev_form(&b.a, r, BENCH_K, 1u << K_ACT_I8 | 1u << K_ACT_BF16);
 
     const char *names[8];
     bool        can[8];

@@ -100,7 +100,7 @@ def spec_of(name):
     s = dict(BASE, name=name, attn_factor=1.0)
     s.update(MODELS[name])
     s["eps"], s["seed"] = f32(s["eps"]), zlib.crc32(name.encode())
-    s["metric"] = "nmse" if s["type"] in ("F32", "F16", "BF16") else "kl"
+    s["metric"] = "nmse" if s["type"] in ("F32", "F16") else "kl"
     s["limit"] = "1e-6" if s["metric"] == "nmse" else "1e-3"
     return s
 
