@@ -3795,11 +3795,12 @@ K__V256 void k__cols_avx2(const uint32_t type, int n_cols, const uint8_t *w, con
     else k__row_avx2(type, 3, w, x, n, y, ldy);
 }
 
-/* Many columns: four rows are widened once for up to K__WIDE_COLS of them, a span of k at a time, and a tile of 4 x 3 keeps a
- * quarter of the lanes in registers (of bf16 a half); they take turns. Between spans and turns the lanes lie in `acc`. */
-enum { K__WIDE_ROWS = 4, K__WIDE_COLS = 48, K__WIDE_SPAN_AVX2 = 1024, K__WIDE_TILE_AVX2 = 3 };
+/* Many columns: up to K__WIDE_GROUPS times four rows are widened once for up to K__WIDE_COLS of them, a span of k at a time, and
+ * stay in the second cache, while what a tile reads of its columns stays in the first. A tile of 4 x 3 keeps a quarter of the
+ * lanes in registers (of bf16 a half); they take turns. Between spans and turns the lanes lie in `acc`. */
+enum { K__WIDE_ROWS = 4, K__WIDE_GROUPS = 4, K__WIDE_COLS = 48, K__WIDE_SPAN_AVX2 = 1024, K__WIDE_TILE_AVX2 = 3 };
 
-typedef struct {
+typedef struct {                                                    /* of four rows */
     float  w[4][K__WIDE_SPAN_AVX2 / 32][K__WIDE_ROWS][8];           /* [part][step] */
     __m256 acc[4][K__WIDE_COLS][K__WIDE_ROWS];
 } k__wide256;
@@ -3810,54 +3811,73 @@ static int k__wide_steps(int k, int n, int most) {
     return steps * 32 < n - k ? steps : (n - k) / 32;
 }
 
-/* Parts h0 to h1 of each step; x[c] from byte `at`. */
-K__V256 void k__wide_tile_avx2(const uint32_t type, const int C, const int h0, const int h1, const k__wide256 *v,
-                               const uint8_t *const *x, size_t at, int steps, bool fresh, __m256 (*acc)[K__WIDE_ROWS]) {
+/* C columns of a span: x[c] from byte `at`, to column c0 + c of the sums. */
+typedef struct {
+    const uint8_t *const *x;
+    size_t                at;
+    int                   steps, c0;
+    bool                  fresh;                                    /* the first span: from 0 */
+} k__wide256_at;
+
+/* Parts h0 to h1 of each step, to lanes p of the sums, with all groups. */
+K__V256 void k__wide_turn_avx2(const int C, const uint32_t type, const int p, const int h0, const int h1, k__wide256 *v, int groups,
+                               const k__wide256_at *t) {
     const uint32_t xt = k__act_type(type);
-    const size_t   step = 32 * k__float_size(xt);
-    __m256         s[K__WIDE_TILE_AVX2][K__WIDE_ROWS];
-    K__UNROLL for (int c = 0; c < C; c++)
-        K__UNROLL for (int r = 0; r < K__WIDE_ROWS; r++) s[c][r] = fresh ? _mm256_setzero_ps() : acc[c][r];
-    for (int i = 0; i < steps; i++, at += step)
-        K__UNROLL for (int h = h0; h < h1; h++) {
-            __m256 xv[K__WIDE_TILE_AVX2];
-            K__UNROLL for (int c = 0; c < C; c++) xv[c] = k__part_avx2(xt, x[c] + at, h);
-            K__UNROLL for (int r = 0; r < K__WIDE_ROWS; r++) {
-                const __m256 wv = _mm256_load_ps(v->w[h][i][r]);
-                K__UNROLL for (int c = 0; c < C; c++) s[c][r] = _mm256_fmadd_ps(wv, xv[c], s[c][r]);
+    for (; groups > 0; groups--, v++) {
+        __m256(*const acc)[K__WIDE_ROWS] = v->acc[p] + t->c0;
+        __m256 s[K__WIDE_TILE_AVX2][K__WIDE_ROWS];
+        size_t at = t->at;
+        K__UNROLL for (int c = 0; c < C; c++)
+            K__UNROLL for (int r = 0; r < K__WIDE_ROWS; r++) s[c][r] = t->fresh ? _mm256_setzero_ps() : acc[c][r];
+        for (int i = 0; i < t->steps; i++, at += 32 * k__float_size(xt))
+            K__UNROLL for (int h = h0; h < h1; h++) {
+                __m256 xv[K__WIDE_TILE_AVX2];
+                K__UNROLL for (int c = 0; c < C; c++) xv[c] = k__part_avx2(xt, t->x[c] + at, h);
+                K__UNROLL for (int r = 0; r < K__WIDE_ROWS; r++) {
+                    const __m256 wv = _mm256_load_ps(v->w[h][i][r]);
+                    K__UNROLL for (int c = 0; c < C; c++) s[c][r] = _mm256_fmadd_ps(wv, xv[c], s[c][r]);
+                }
             }
-        }
-    K__UNROLL for (int c = 0; c < C; c++)
-        K__UNROLL for (int r = 0; r < K__WIDE_ROWS; r++) acc[c][r] = s[c][r];
+        K__UNROLL for (int c = 0; c < C; c++)
+            K__UNROLL for (int r = 0; r < K__WIDE_ROWS; r++) acc[c][r] = s[c][r];
+    }
 }
 
-K__V256 void k__wide_cols_avx2(const uint32_t type, const int C, k__wide256 *v, int c0, const uint8_t *const *x, size_t at, int steps,
-                               bool fresh) {
-    const int per = k__is_bf16(type) ? 2 : 1;
-    K__UNROLL for (int p = 0; p < 4 / per; p++)
-        k__wide_tile_avx2(type, C, p * per, p * per + per, v, x + c0, at, steps, fresh, v->acc[p] + c0);
+K__V256 void k__wide_cols_avx2(const int C, const uint32_t type, k__wide256 *v, int groups, const k__wide256_at *t) {
+    if (k__is_bf16(type)) {
+        k__wide_turn_avx2(C, type, 0, 0, 2, v, groups, t);
+        k__wide_turn_avx2(C, type, 1, 2, 4, v, groups, t);
+        return;
+    }
+    k__wide_turn_avx2(C, type, 0, 0, 1, v, groups, t);
+    k__wide_turn_avx2(C, type, 1, 1, 2, v, groups, t);
+    k__wide_turn_avx2(C, type, 2, 2, 3, v, groups, t);
+    k__wide_turn_avx2(C, type, 3, 3, 4, v, groups, t);
 }
 
-/* Four rows of n weights, n % 32 == 0, times up to K__WIDE_COLS columns. */
-K__V256 void k__wide_rows_avx2(const uint32_t type, const uint8_t *w, size_t row_bytes, const uint8_t *const *x, int n_cols, int n,
-                               float *y, size_t ldy) {
+/* 4 * groups rows of n weights, n % 32 == 0, times up to K__WIDE_COLS columns. */
+K__V256 void k__wide_rows_avx2(const uint32_t type, const uint8_t *w, size_t row_bytes, int groups, const uint8_t *const *x, int n_cols,
+                               int n, float *y, size_t ldy) {
     const size_t size = k__float_size(type), x_size = k__float_size(k__act_type(type));
-    k__wide256   v;
+    k__wide256   v[K__WIDE_GROUPS];
     for (int k = 0, steps; k < n; k += 32 * steps) {
-        const size_t at = (size_t)k * x_size;
-        int          c = 0;
         steps = k__wide_steps(k, n, K__WIDE_SPAN_AVX2);
-        for (int r = 0; r < K__WIDE_ROWS; r++)
+        for (int r = 0; r < groups * K__WIDE_ROWS; r++)
             for (int i = 0; i < steps; i++)
                 K__UNROLL for (int h = 0; h < 4; h++)
-                    _mm256_store_ps(v.w[h][i][r], k__part_avx2(type, w + (size_t)r * row_bytes + (size_t)(k + 32 * i) * size, h));
-        for (; n_cols - c >= 3; c += 3) k__wide_cols_avx2(type, 3, &v, c, x, at, steps, k == 0);
-        if (n_cols - c == 2) k__wide_cols_avx2(type, 2, &v, c, x, at, steps, k == 0);
-        else if (n_cols - c) k__wide_cols_avx2(type, 1, &v, c, x, at, steps, k == 0);
+                    _mm256_store_ps(v[r / K__WIDE_ROWS].w[h][i][r % K__WIDE_ROWS],
+                                    k__part_avx2(type, w + (size_t)r * row_bytes + (size_t)(k + 32 * i) * size, h));
+        for (int c = 0; c < n_cols; c += K__WIDE_TILE_AVX2) {
+            const k__wide256_at t = {x + c, (size_t)k * x_size, steps, c, k == 0};
+            if (n_cols - c >= 3) k__wide_cols_avx2(3, type, v, groups, &t);
+            else if (n_cols - c == 2) k__wide_cols_avx2(2, type, v, groups, &t);
+            else k__wide_cols_avx2(1, type, v, groups, &t);
+        }
     }
     for (int c = 0; c < n_cols; c++)
-        for (int r = 0; r < K__WIDE_ROWS; r++) {
-            const __m256 s[4] = {v.acc[0][c][r], v.acc[1][c][r], v.acc[2][c][r], v.acc[3][c][r]};
+        for (int r = 0; r < groups * K__WIDE_ROWS; r++) {
+            const k__wide256 *g = &v[r / K__WIDE_ROWS];
+            const __m256      s[4] = {g->acc[0][c][r % 4], g->acc[1][c][r % 4], g->acc[2][c][r % 4], g->acc[3][c][r % 4]};
             y[(size_t)c * ldy + (size_t)r] = k__whole_avx2(type, s);
         }
 }
@@ -3866,8 +3886,8 @@ K__V256 void k__wide_rows_avx2(const uint32_t type, const uint8_t *w, size_t row
 typedef struct {
     /* one row times up to `few` columns */
     void (*few_cols)(uint32_t type, int n_cols, const uint8_t *w, const uint8_t *const *x, int n, float *y, size_t ldy);
-    /* K__WIDE_ROWS rows times up to K__WIDE_COLS columns, n % 32 == 0 */
-    void (*wide_rows)(uint32_t type, const uint8_t *w, size_t row_bytes, const uint8_t *const *x, int n_cols, int n, float *y, size_t ldy);
+    /* K__WIDE_ROWS * groups rows times up to K__WIDE_COLS columns, n % 32 == 0 */
+    void (*wide_rows)(uint32_t type, const uint8_t *w, size_t row_bytes, int groups, const uint8_t *const *x, int n_cols, int n, float *y, size_t ldy);
     int  few;
 } k__float_level;
 
@@ -3879,8 +3899,10 @@ static void k__mul_float(const k__float_level *lv, uint32_t type, const uint8_t 
     for (int t = 0, cols; wide && t < a->nt; t += cols) {
         cols = a->nt - t < K__WIDE_COLS ? a->nt - t : K__WIDE_COLS;
         for (int c = 0; c < cols; c++) x[c] = k__act_row(a, type, t + c);
-        for (int r = 0; r < wide; r += K__WIDE_ROWS)
-            lv->wide_rows(type, w + (size_t)r * row_bytes, row_bytes, x, cols, n, y + (size_t)t * ldy + r, ldy);
+        for (int r = 0, groups; r < wide; r += groups * K__WIDE_ROWS) {
+            groups = (wide - r) / K__WIDE_ROWS < K__WIDE_GROUPS ? (wide - r) / K__WIDE_ROWS : K__WIDE_GROUPS;
+            lv->wide_rows(type, w + (size_t)r * row_bytes, row_bytes, groups, x, cols, n, y + (size_t)t * ldy + r, ldy);
+        }
     }
     for (int r = wide; r < nr; r++)
         for (int t = 0, cols; t < a->nt; t += cols) {
@@ -3899,12 +3921,12 @@ static void k__mul_float(const k__float_level *lv, uint32_t type, const uint8_t 
         else if (type == K_BF16) k__cols_##l(K_BF16, n_cols, w, x, n, y, ldy);\
         else k__cols_##l(K_F16_ROUND, n_cols, w, x, n, y, ldy);\
     }                                                                                                                             \
-    static vec void k__float_wide_##l(uint32_t type, const uint8_t *w, size_t row_bytes, const uint8_t *const *x, int n_cols, int n, \
+    static vec void k__float_wide_##l(uint32_t type, const uint8_t *w, size_t row_bytes, int groups, const uint8_t *const *x, int n_cols, int n, \
                                       float *y, size_t ldy) {                                                                     \
-        if (type == K_F32) k__wide_rows_##l(K_F32, w, row_bytes, x, n_cols, n, y, ldy);\
-        else if (type == K_F16) k__wide_rows_##l(K_F16, w, row_bytes, x, n_cols, n, y, ldy);\
-        else if (type == K_BF16) k__wide_rows_##l(K_BF16, w, row_bytes, x, n_cols, n, y, ldy);\
-        else k__wide_rows_##l(K_F16_ROUND, w, row_bytes, x, n_cols, n, y, ldy);\
+        if (type == K_F32) k__wide_rows_##l(K_F32, w, row_bytes, groups, x, n_cols, n, y, ldy);\
+        else if (type == K_F16) k__wide_rows_##l(K_F16, w, row_bytes, groups, x, n_cols, n, y, ldy);\
+        else if (type == K_BF16) k__wide_rows_##l(K_BF16, w, row_bytes, groups, x, n_cols, n, y, ldy);\
+        else k__wide_rows_##l(K_F16_ROUND, w, row_bytes, groups, x, n_cols, n, y, ldy);\
     }                                                                                                                             \
     static void k_mul_float_##l(uint32_t type, const void *w, size_t row_bytes, int nr, int n, const k_acts *a, float *y,         \
                                 size_t ldy) {                                                                                     \
@@ -4260,7 +4282,8 @@ K__V512 void k__cols_avx512(const uint32_t type, int n_cols, const uint8_t *w, c
  * The last span's sums go to y from the registers. */
 enum { K__WIDE_TILE_AVX512 = 6, K__WIDE_SPAN_AVX512 = 2816 };
 
-/* Four rows of a span, widened, and what they have summed with each column. */
+/* Four rows of a span, widened, and what they have summed with each column. Of bf16 the level with products of its own takes rows as
+ * they are, in the first part. */
 typedef struct {
     float  w[2][K__WIDE_SPAN_AVX512 / 32][K__WIDE_ROWS][16];        /* [part][step] */
     __m512 acc[2][K__WIDE_COLS][K__WIDE_ROWS];
@@ -4336,33 +4359,35 @@ K__V512 void k__wide_tile_avx512(const uint32_t type, const int C, const int h0,
     k__wide_end(C, t, lo, acc, s);
 }
 
-K__V512 void k__wide_cols_avx512(const int C, const uint32_t type, k__wide512 *v, int c, k__wide_at t) {
-    if (k__is_bf16(type)) {
-        k__wide_tile_avx512(type, C, 0, 2, v, &t, NULL, v->acc[0] + c);
-        return;
-    }
+/* C columns from c with all groups. */
+K__V512 void k__wide_cols_avx512(const int C, const uint32_t type, k__wide512 *v, int groups, int c, k__wide_at t) {
     k__wide_at low = t;
     low.y = NULL;
-    k__wide_tile_avx512(type, C, 0, 1, v, &low, NULL, v->acc[0] + c);
-    k__wide_tile_avx512(type, C, 1, 2, v, &t, v->acc[0] + c, v->acc[1] + c);
+    if (k__is_bf16(type)) {
+        for (int g = 0; g < groups; g++, t.y += t.y ? K__WIDE_ROWS : 0) k__wide_tile_avx512(type, C, 0, 2, v + g, &t, NULL, v[g].acc[0] + c);
+        return;
+    }
+    for (int g = 0; g < groups; g++) k__wide_tile_avx512(type, C, 0, 1, v + g, &low, NULL, v[g].acc[0] + c);
+    for (int g = 0; g < groups; g++, t.y += t.y ? K__WIDE_ROWS : 0)
+        k__wide_tile_avx512(type, C, 1, 2, v + g, &t, v[g].acc[0] + c, v[g].acc[1] + c);
 }
 
-/* Four rows of n weights, n % 32 == 0, times up to K__WIDE_COLS columns. */
-K__V512 void k__wide_rows_avx512(const uint32_t type, const uint8_t *w, size_t row_bytes, const uint8_t *const *x, int n_cols, int n,
-                                 float *y, size_t ldy) {
+/* 4 * groups rows of n weights, n % 32 == 0, times up to K__WIDE_COLS columns. */
+K__V512 void k__wide_rows_avx512(const uint32_t type, const uint8_t *w, size_t row_bytes, int groups, const uint8_t *const *x, int n_cols,
+                                 int n, float *y, size_t ldy) {
     const size_t size = k__float_size(type), x_size = k__float_size(k__act_type(type));
-    k__wide512   v;
+    k__wide512   v[K__WIDE_GROUPS];
     for (int k = 0, steps; k < n; k += 32 * steps) {
         steps = k__wide_steps(k, n, K__WIDE_SPAN_AVX512);
-        for (int r = 0; r < K__WIDE_ROWS; r++)
+        for (int r = 0; r < groups * K__WIDE_ROWS; r++)
             for (int i = 0; i < steps; i++)
                 K__UNROLL for (int h = 0; h < 2; h++)
-                    _mm512_store_ps(v.w[h][i][r],
+                    _mm512_store_ps(v[r / K__WIDE_ROWS].w[h][i][r % K__WIDE_ROWS],
                                     k__part_avx512(type, w + (size_t)r * row_bytes + (size_t)(k + 32 * i) * size, h, true, 32));
         for (int c = 0, C; c < n_cols; c += C) {
             C = n_cols - c < K__WIDE_TILE_AVX512 ? n_cols - c : K__WIDE_TILE_AVX512;
             const k__wide_at t = {x + c, (size_t)k * x_size, steps, k == 0, k + 32 * steps < n ? NULL : y + (size_t)c * ldy, ldy};
-            K__BY_COLS(C, k__wide_cols_avx512, type, &v, c, t)
+            K__BY_COLS(C, k__wide_cols_avx512, type, v, groups, c, t)
         }
     }
 }
@@ -4434,19 +4459,24 @@ K__VBF16 void k__dots_tile(const int C, k__wide512 *v, int c0, const k__wide_at 
     k__wide_end(C, t, NULL, v->acc[0] + c0, s);
 }
 
-/* Four rows of n weights, n % 32 == 0, times up to K__WIDE_COLS columns. */
-K__VBF16 void k__dots_rows(const uint32_t type, const uint8_t *w, size_t row_bytes, const uint8_t *const *x, int n_cols, int n, float *y,
-                           size_t ldy) {
-    k__wide512 v;
+K__VBF16 void k__dots_cols(const int C, k__wide512 *v, int groups, int c, k__wide_at t) {
+    for (int g = 0; g < groups; g++, t.y += t.y ? K__WIDE_ROWS : 0) k__dots_tile(C, v + g, c, &t);
+}
+
+/* As k__wide_rows_avx512, for bf16. */
+K__VBF16 void k__dots_rows(const uint32_t type, const uint8_t *w, size_t row_bytes, int groups, const uint8_t *const *x, int n_cols, int n,
+                           float *y, size_t ldy) {
+    k__wide512 v[K__WIDE_GROUPS];
     for (int k = 0, steps; k < n; k += 32 * steps) {
         steps = k__wide_steps(k, n, K__WIDE_SPAN_AVX512);
-        for (int r = 0; r < K__WIDE_ROWS; r++)
+        for (int r = 0; r < groups * K__WIDE_ROWS; r++)
             for (int i = 0; i < steps; i++)
-                _mm512_store_si512(v.w[0][i][r], k__dots_load(type, w + (size_t)r * row_bytes + 2 * (size_t)(k + 32 * i), true, 32));
+                _mm512_store_si512(v[r / K__WIDE_ROWS].w[0][i][r % K__WIDE_ROWS],
+                                   k__dots_load(type, w + (size_t)r * row_bytes + 2 * (size_t)(k + 32 * i), true, 32));
         for (int c = 0, C; c < n_cols; c += C) {
             C = n_cols - c < K__WIDE_TILE_AVX512 ? n_cols - c : K__WIDE_TILE_AVX512;
             const k__wide_at t = {x + c, 2 * (size_t)k, steps, k == 0, k + 32 * steps < n ? NULL : y + (size_t)c * ldy, ldy};
-            K__BY_COLS(C, k__dots_tile, &v, c, &t)
+            K__BY_COLS(C, k__dots_cols, v, groups, c, t)
         }
     }
 }
@@ -4457,11 +4487,11 @@ static K_VEC_BF16 void k__dots_few(uint32_t type, int n_cols, const uint8_t *w, 
     else k__float_few_avx512(type, n_cols, w, x, n, y, ldy);
 }
 
-static K_VEC_BF16 void k__dots_wide(uint32_t type, const uint8_t *w, size_t row_bytes, const uint8_t *const *x, int n_cols, int n,
-                                    float *y, size_t ldy) {
-    if (type == K_BF16) k__dots_rows(K_BF16, w, row_bytes, x, n_cols, n, y, ldy);
-    else if (type == K_F16_ROUND) k__dots_rows(K_F16_ROUND, w, row_bytes, x, n_cols, n, y, ldy);
-    else k__float_wide_avx512(type, w, row_bytes, x, n_cols, n, y, ldy);
+static K_VEC_BF16 void k__dots_wide(uint32_t type, const uint8_t *w, size_t row_bytes, int groups, const uint8_t *const *x, int n_cols,
+                                    int n, float *y, size_t ldy) {
+    if (type == K_BF16) k__dots_rows(K_BF16, w, row_bytes, groups, x, n_cols, n, y, ldy);
+    else if (type == K_F16_ROUND) k__dots_rows(K_F16_ROUND, w, row_bytes, groups, x, n_cols, n, y, ldy);
+    else k__float_wide_avx512(type, w, row_bytes, groups, x, n_cols, n, y, ldy);
 }
 
 static void k_mul_float_bf16(uint32_t type, const void *w, size_t row_bytes, int nr, int n, const k_acts *a, float *y, size_t ldy) {
@@ -5708,7 +5738,7 @@ K__IN_512 void k__sums512(const int16_t *sum, float *to) {
 
 /* Minima of 16 rows of a panel for k__pairs512; returns how many lanes of them. A group of 32 has the same in both words. */
 K__IN_512 int k__mins512(int group, const k__panel *w, int at, __m512i *mn) {
-    K__UNROLL for (int p = 0; p < 256 / group / 2; p++) {
+    for (int p = 0; p < 256 / group / 2; p++) {
         if (group == 16) mn[p] = k__ld512(&w->mn[p][at]);
         else mn[p] = _mm512_mask_blend_epi16(0xaaaaaaaa, k__ld512(&w->mn[2 * p][at]), k__ld512(&w->mn[2 * p + 1][at]));
     }
