@@ -461,6 +461,20 @@ def blas():
 
 
 @case
+def f16_as_bf16():
+    """--f16-as-bf16 gives the logits of a BF16 file made of the model, at every level, and not those of F16"""
+    made = tmp("made-bf16.gguf")
+    good("--quantize", "BF16", "-m", GUESSER, "-o", made)
+    want = good("-m", made, "-p", PROMPT, "--logits", "-")
+    for level in levels():
+        same(good("-m", GUESSER, "--f16-as-bf16", "-p", PROMPT, "--logits", "-", "--cpu", level) == want, True, "as BF16 at level " + level)
+    check(good("-m", GUESSER, "-p", PROMPT, "--logits", "-") != want, "the option changes nothing")
+    kept = tmp("bf16.cache")
+    good("-m", GUESSER, "-p", PROMPT, "-n", "1", "--prompt-cache", kept)
+    check(b"layout differs" in run("-m", GUESSER, "-p", PROMPT, "-n", "1", "--f16-as-bf16", "--prompt-cache", kept).err, "a cache of F16 is taken")
+
+
+@case
 def scores():
     """--score lines are the log-probabilities that --logits gives"""
     raw = array.array("f", logits())
