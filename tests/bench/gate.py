@@ -17,7 +17,7 @@ import numpy as np
 
 from quality import ROOT, line, head, run, write_documents
 
-TYPES = ["Q8_0", "Q6_K", "Q5_K", "Q5_0", "Q4_K", "Q4_1", "Q4_0", "IQ4_NL", "IQ4_XS", "MXFP4", "Q3_K", "IQ3_S", "Q2_K", "IQ2_XS", "TQ2_0"]
+TYPES = ["BF16", "Q8_0", "Q6_K", "Q5_K", "Q5_0", "Q4_K", "Q4_1", "Q4_0", "IQ4_NL", "IQ4_XS", "MXFP4", "Q3_K", "IQ3_S", "Q2_K", "IQ2_XS", "TQ2_0"]
 CACHES = [("bf16", "bf16"), ("f16", "f16"), ("q8_0", "f32"), ("f32", "q8_0"), ("q8_0", "q8_0"),
           ("q4_0", "f32"), ("f32", "q4_0"), ("q4_0", "q4_0"), ("q8_0", "q4_0")]
 LIMIT_KLD, LIMIT_PPL, COARSE = 1e-3, 1e-3, "q4_0"
