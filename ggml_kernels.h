@@ -3138,8 +3138,8 @@ static float k_most(uint32_t id) {
 }
 
 /* ===== [vec] float products, norm, softmax, rope, activation, attention =====
- * What the forward pass does in f32, three times over: _ref in plain C, _avx2, _avx512. The level table in
- * [cpu] picks one set. All three give the same bits, for any batch, tile, block size or alignment, because
+ * What the forward pass does in f32, three times over: _ref in plain C, _avx2, _avx512, and products of bf16 once more
+ * (k__dots_). The level table in [level] picks one set. All give the same bits, for any batch, tile, block size or alignment, because
  * - a fused multiply-add happens exactly where fmaf() or an fmadd intrinsic is written, nowhere else;
  * - a sum runs in 32 lanes (lane l takes elements l, l+32, ... from 0, the short tail padded with zeros),
  *   then the upper half of the lanes is added to the lower half: 32, 16, 8, 4, 2, 1;
@@ -3729,18 +3729,18 @@ K__V256 __m256 k__load_avx2(const uint32_t type, const uint8_t *p) {
     return type == K_F16 ? _mm256_cvtph_ps(h) : _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(h), 16));
 }
 
-/* 8 values as k_f32_to_bf16 rounds them, in the upper halves of the lanes; the lower ones are left over. */
+/* 8 values as k_f32_to_bf16 rounds them, in 32 bits each. */
 K__V256 __m256i k__round16_avx2(__m256 x) {
     const __m256i u = _mm256_castps_si256(x), odd = _mm256_and_si256(_mm256_srli_epi32(u, 16), _mm256_set1_epi32(1));
     const __m256i r = _mm256_add_epi32(u, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff)));
-    return _mm256_blendv_epi8(r, _mm256_or_si256(u, _mm256_set1_epi32(0x400000)), _mm256_castps_si256(_mm256_cmp_ps(x, x, _CMP_UNORD_Q)));
+    const __m256i nan = _mm256_castps_si256(_mm256_cmp_ps(x, x, _CMP_UNORD_Q));
+    return _mm256_srli_epi32(_mm256_blendv_epi8(r, _mm256_or_si256(u, _mm256_set1_epi32(0x400000)), nan), 16);
 }
 
 /* 16 weights or activations of bf16. */
 K__V256 __m256i k__bf16_avx2(const uint32_t type, const uint8_t *p) {
     if (type == K_BF16) return _mm256_loadu_si256((const __m256i *)p);
-    const __m256i a = _mm256_srli_epi32(k__round16_avx2(k__load_avx2(K_F16, p)), 16),
-                  b = _mm256_srli_epi32(k__round16_avx2(k__load_avx2(K_F16, p + 16)), 16);
+    const __m256i a = k__round16_avx2(k__load_avx2(K_F16, p)), b = k__round16_avx2(k__load_avx2(K_F16, p + 16));
     return _mm256_permute4x64_epi64(_mm256_packus_epi32(a, b), 0xd8);
 }
 
@@ -3913,25 +3913,25 @@ static void k__mul_float(const k__float_level *lv, uint32_t type, const uint8_t 
 }
 
 /* A level's pair, with the type settled before the loops begin. */
-#define K__FLOAT_LEVEL(l, vec, few)                                                                                               \
-    static vec void k__float_few_##l(uint32_t type, int n_cols, const uint8_t *w, const uint8_t *const *x, int n, float *y,         \
-                                     size_t ldy) {                                                                                \
-        if (type == K_F32) k__cols_##l(K_F32, n_cols, w, x, n, y, ldy);\
-        else if (type == K_F16) k__cols_##l(K_F16, n_cols, w, x, n, y, ldy);\
-        else if (type == K_BF16) k__cols_##l(K_BF16, n_cols, w, x, n, y, ldy);\
-        else k__cols_##l(K_F16_ROUND, n_cols, w, x, n, y, ldy);\
-    }                                                                                                                             \
-    static vec void k__float_wide_##l(uint32_t type, const uint8_t *w, size_t row_bytes, int groups, const uint8_t *const *x, int n_cols, int n, \
-                                      float *y, size_t ldy) {                                                                     \
-        if (type == K_F32) k__wide_rows_##l(K_F32, w, row_bytes, groups, x, n_cols, n, y, ldy);\
-        else if (type == K_F16) k__wide_rows_##l(K_F16, w, row_bytes, groups, x, n_cols, n, y, ldy);\
-        else if (type == K_BF16) k__wide_rows_##l(K_BF16, w, row_bytes, groups, x, n_cols, n, y, ldy);\
-        else k__wide_rows_##l(K_F16_ROUND, w, row_bytes, groups, x, n_cols, n, y, ldy);\
-    }                                                                                                                             \
-    static void k_mul_float_##l(uint32_t type, const void *w, size_t row_bytes, int nr, int n, const k_acts *a, float *y,         \
-                                size_t ldy) {                                                                                     \
-        static const k__float_level lv = {k__float_few_##l, k__float_wide_##l, few};                                              \
-        k__mul_float(&lv, type, w, row_bytes, nr, n, a, y, ldy);                                                                  \
+#define K__FLOAT_LEVEL(l, vec, few)                                                                                                               \
+    static vec void k__float_few_##l(uint32_t type, int n_cols, const uint8_t *w, const uint8_t *const *x, int n, float *y,                       \
+                                     size_t ldy) {                                                                                                \
+        if (type == K_F32) k__cols_##l(K_F32, n_cols, w, x, n, y, ldy);                                                                           \
+        else if (type == K_F16) k__cols_##l(K_F16, n_cols, w, x, n, y, ldy);                                                                      \
+        else if (type == K_BF16) k__cols_##l(K_BF16, n_cols, w, x, n, y, ldy);                                                                    \
+        else k__cols_##l(K_F16_ROUND, n_cols, w, x, n, y, ldy);                                                                                   \
+    }                                                                                                                                             \
+    static vec void k__float_wide_##l(uint32_t type, const uint8_t *w, size_t row_bytes, int groups, const uint8_t *const *x, int n_cols, int n,  \
+                                      float *y, size_t ldy) {                                                                                     \
+        if (type == K_F32) k__wide_rows_##l(K_F32, w, row_bytes, groups, x, n_cols, n, y, ldy);                                                   \
+        else if (type == K_F16) k__wide_rows_##l(K_F16, w, row_bytes, groups, x, n_cols, n, y, ldy);                                              \
+        else if (type == K_BF16) k__wide_rows_##l(K_BF16, w, row_bytes, groups, x, n_cols, n, y, ldy);                                            \
+        else k__wide_rows_##l(K_F16_ROUND, w, row_bytes, groups, x, n_cols, n, y, ldy);                                                           \
+    }                                                                                                                                             \
+    static void k_mul_float_##l(uint32_t type, const void *w, size_t row_bytes, int nr, int n, const k_acts *a, float *y,                         \
+                                size_t ldy) {                                                                                                     \
+        static const k__float_level lv = {k__float_few_##l, k__float_wide_##l, few};                                                              \
+        k__mul_float(&lv, type, w, row_bytes, nr, n, a, y, ldy);                                                                                  \
     }
 K__FLOAT_LEVEL(avx2, K_VEC_AVX2, 3)
 
@@ -8215,7 +8215,7 @@ K__512 uint64_t k__probe_f32_avx512(const void *x, int n) {
     return _mm512_reduce_add_ps(s[0]) > 0;
 }
 
-K__VBF16 uint64_t k__probe_dots(const void *x, int n) {
+static K_VEC_BF16 uint64_t k__probe_dots(const void *x, int n) {
     const __m512i a = _mm512_load_si512(x), b = _mm512_load_si512((const uint8_t *)x + K_PROBE_BYTES / 2);
     __m512        s[16];
     for (int c = 0; c < 16; c++) s[c] = _mm512_setzero_ps();
