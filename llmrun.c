@@ -3752,7 +3752,7 @@ static bool arch_slot_applies(const arch_hparams *hp, const arch_slot *s) {
  * Finds every tensor the slot tables name, checks its shape and type, and refuses a file that lacks one or holds one
  * that the step would not use (a weight left out in silence is a wrong text). Weights stay where they are: the model
  * is views into the mapping plus a table of RoPE frequencies; once packed, its quantised matrices are memory of its own.
- * Door: model_open, model_as_bf16, model_pack, model_weigh, model_close, model_check, model_kv_bytes. */
+ * Door: model_open, model_as_bf16, model_has_bf16, model_pack, model_weigh, model_close, model_check, model_kv_bytes. */
 
 typedef struct {
     const gguf_file *g;
@@ -4030,6 +4030,14 @@ static void model_as_bf16(model *m) {
     if (embd->type == K_F16) embd->type = K_F16_ROUND;
     for (arch_mat *w; (w = model__mat(m, &il, &slot, &stack));)
         if (w->type == K_F16) w->type = K_F16_ROUND;
+}
+
+/* Whether a matrix takes activations rounded to bf16: what is kept of a model then depends on it. */
+static bool model_has_bf16(const model *m) {
+    int il = 0, slot = 0, stack;
+    for (const arch_mat *w; (w = model__mat(m, &il, &slot, &stack));)
+        if (k_act_of(w->type) == K_ACT_BF16) return true;
+    return false;
 }
 
 /* Matrices of quantised rows that have the other layout go into it, the next ones until `most` bytes of the file's are done, each by the
@@ -5394,8 +5402,8 @@ static size_t fwd_row_bytes(const model *m) {
     const int           F = hp->n_expert ? hp->n_ff_exp : fwd__max_layer(hp, D_FF);
     const size_t        ff = K * (size_t)(F > hp->n_ff_shexp ? F : hp->n_ff_shexp);
     const size_t heads = (size_t)fwd__max_layer(hp, D_Q) + (size_t)fwd__max_layer(hp, D_K) + (size_t)fwd__max_layer(hp, D_V);
-    const size_t        experts = hp->n_expert ? (size_t)hp->n_expert + K * D : 0;
-    return sizeof(float) * (5 * D + heads + 2 * (size_t)fwd__max_layer(hp, D_O) + 3 * ff + experts + (size_t)hp->n_rot);
+    const size_t        experts = hp->n_expert ? (size_t)hp->n_expert + K * D : 0, o = (size_t)fwd__max_layer(hp, D_O);
+    return sizeof(float) * (5 * D + heads + 2 * o + 3 * ff + experts + (size_t)hp->n_rot) + sizeof(uint16_t) * (D + o + ff);
 }
 
 /* max_rows: most rows of a step; max_out: most of them that ask for logits. */
@@ -7119,7 +7127,7 @@ static void engine__keep(engine *eng, const fwd_opts *fo, const kv_opts *ko) {
     char             rope[256];
     snprintf(rope, sizeof rope, "rope %s %.9g %.9g %d %.9g %.9g %.9g %.9g%s%s", r->scaling ? r->scaling : "-", (double)r->factor, (double)r->base,
              r->orig_ctx, (double)r->yarn_ext, (double)r->yarn_attn, (double)r->yarn_fast, (double)r->yarn_slow,
-             dev_blas_on() ? " blas" : "", fo->as_bf16 ? " bf16" : "");
+             dev_blas_on() ? " blas" : "", model_has_bf16(&eng->m) ? " bf16" : "");
     kv_share(eng->kv);
     eng->kept = store_open(eng->kv, ko->cache, gguf_fingerprint(eng->g), rope, eng->m.hp.n_vocab);
 }
