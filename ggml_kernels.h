@@ -1057,12 +1057,15 @@ static void k_quant_f16(const float *src, void *dst, int64_t n) {
     }
 }
 
-static void k_quant_bf16(const float *src, void *dst, int64_t n) {
+/* Compiled once more under each level's target. */
+static inline __attribute__((always_inline)) void k__quant_bf16(const float *src, void *dst, int64_t n) {
     for (int64_t i = 0; i < n; i++) {
         uint16_t h = k_f32_to_bf16(src[i]);
         memcpy((uint8_t *)dst + 2 * i, &h, 2);
     }
 }
+
+static void k_quant_bf16(const float *src, void *dst, int64_t n) { k__quant_bf16(src, dst, n); }
 
 /* The value of largest magnitude, sign kept, the first of equals; NaN never is. */
 static inline float k__extreme(const float *x, int n) {
@@ -3229,8 +3232,6 @@ K__BODY void k__add(float *y, const float *x, int n) { for (int i = 0; i < n; i+
 K__BODY void k__axpy(float *y, const float *x, float s, int n) { for (int i = 0; i < n; i++) y[i] = fmaf(s, x[i], y[i]); }
 K__BODY void k__scale(float *y, float s, int n) { for (int i = 0; i < n; i++) y[i] *= s; }
 
-K__BODY void k__round_bf16(const float *x, int n, uint16_t *h) { for (int i = 0; i < n; i++) h[i] = k_f32_to_bf16(x[i]); }
-
 /* y = x * r * w. */
 K__BODY void k__norm(const float *x, const float *w, float r, int n, float *y) {
     if (w) for (int i = 0; i < n; i++) y[i] = x[i] * r * w[i];
@@ -3325,9 +3326,6 @@ static void k_mul_float_ref(uint32_t type, const void *w, size_t row_bytes, int 
                                                               : k__dot_row_ref(type, row, (const float *)(const void *)x, n);
         }
 }
-
-static void k_round_bf16_ref(const float *x, int n, uint16_t *h) { k__round_bf16(x, n, h); }
-
 
 static void k_rms_norm_ref(const float *x, const float *w, float eps, int n, float *y) {
     k__norm(x, w, 1.0f / sqrtf(k_dot_ref(x, x, n) / (float)n + eps), n, y);
@@ -3941,7 +3939,6 @@ static K_VEC_AVX2 float k_dot_avx2(const float *a, const float *b, int n) {
     return y;
 }
 
-static K_VEC_AVX2 void k_round_bf16_avx2(const float *x, int n, uint16_t *h) { k__round_bf16(x, n, h); }
 static K_VEC_AVX2 void k_add_avx2(float *y, const float *x, int n) { k__add(y, x, n); }
 static K_VEC_AVX2 void k_axpy_avx2(float *y, const float *x, float s, int n) { k__axpy(y, x, s, n); }
 static K_VEC_AVX2 void k_scale_avx2(float *y, float s, int n) { k__scale(y, s, n); }
@@ -4505,7 +4502,6 @@ static K_VEC_AVX512 float k_dot_avx512(const float *a, const float *b, int n) {
     return y;
 }
 
-static K_VEC_AVX512 void k_round_bf16_avx512(const float *x, int n, uint16_t *h) { k__round_bf16(x, n, h); }
 static K_VEC_AVX512 void k_add_avx512(float *y, const float *x, int n) { k__add(y, x, n); }
 static K_VEC_AVX512 void k_axpy_avx512(float *y, const float *x, float s, int n) { k__axpy(y, x, s, n); }
 static K_VEC_AVX512 void k_scale_avx512(float *y, float s, int n) { k__scale(y, s, n); }
@@ -4585,6 +4581,14 @@ static K_VEC_AVX512 void k_softmax_avx512(float *x, int n) {
 
 static K_VEC_AVX512 void k_kv_store_avx512(uint32_t type, const float *x, void *dst, int n) {
     uint8_t *out = (uint8_t *)dst;
+    if (type == K_BF16) {
+        k__quant_bf16(x, dst, n);
+        return;
+    }
+    if (type == K_BF16) {
+        k__quant_bf16(x, dst, n);
+        return;
+    }
     if (type != K_F16) {
         k_types[type].quant(x, dst, n);
         return;
@@ -8238,7 +8242,6 @@ typedef struct {
     const char *name;
     unsigned    needs;                                /* K_CPU_ bits */
     void  (*quant_act)(const float *, int, int8_t *, int16_t *, float *);
-    void  (*round_bf16)(const float *, int, uint16_t *);
     void  (*mul_quant)(uint32_t, const void *, size_t, int, int, const k_acts *, float *, size_t, void *);
     void  (*mul_packed)(uint32_t, const void *, int, int, const k_acts *, float *, size_t, void *);
     void  (*mul_float)(uint32_t, const void *, size_t, int, int, const k_acts *, float *, size_t);
@@ -8260,7 +8263,7 @@ typedef struct {
 #define K__ROW(l) K__ROW_TILES(l, l, l, l)
 #define K__ROW_TILES(l, tiles, floats, probes)                                                         \
     .quant_act = k_quant_act_##l, .mul_quant = k_mul_quant_##tiles, .mul_float = k_mul_float_##floats, \
-    .round_bf16 = k_round_bf16_##l, .mul_packed = k_mul_packed_##tiles, .rms_norm = k_rms_norm_##l, .dot = k_dot_##l, .add = k_add_##l, .axpy = k_axpy_##l,       \
+    .mul_packed = k_mul_packed_##tiles, .rms_norm = k_rms_norm_##l, .dot = k_dot_##l, .add = k_add_##l, .axpy = k_axpy_##l,       \
     .scale = k_scale_##l, .swiglu = k_swiglu_##l, .softmax = k_softmax_##l, .max = k_max_##l, \
     .rope = k_rope_##l, .spread = k_spread_##l, .kv_store = k_kv_store_##l, .attn = k_attn_##l, .probe = &k_probe_##probes
 
@@ -8479,7 +8482,6 @@ static void k_mul_packed(uint32_t type, const void *packed, int nr, int n, const
 static void k_rms_norm(const float *x, const float *w, float eps, int n, float *y) {
     g_k_level->rms_norm(x, w, eps, n, y);
 }
-static void  k_round_bf16(const float *x, int n, uint16_t *h) { g_k_level->round_bf16(x, n, h); }
 static float k_dot(const float *a, const float *b, int n) { return g_k_level->dot(a, b, n); }
 static void  k_add(float *y, const float *x, int n) { g_k_level->add(y, x, n); }
 static void  k_axpy(float *y, const float *x, float s, int n) { g_k_level->axpy(y, x, s, n); }

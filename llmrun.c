@@ -5156,7 +5156,7 @@ static unsigned dev_wants(const arch_mat *w) { return w->data ? 1u << k_act_of(w
 /* The wanted forms of row r, n values. */
 static void dev_form(const dev_acts *a, int r, int n, unsigned wanted) {
     const float *x = a->x + (size_t)r * a->ldx;
-    if (wanted & 1u << K_ACT_BF16) k_round_bf16(x, n, a->h + (size_t)r * a->ldx);
+    if (wanted & 1u << K_ACT_BF16) k_kv_store(K_BF16, x, a->h + (size_t)r * a->ldx, n);
     if (wanted & 1u << K_ACT_I8)
         a->split[r] = k_quant_act(x, n, a->q + (size_t)r * a->ldq, a->sum + (size_t)r * (a->ldq / 16),
                                   a->d + (size_t)r * (a->ldq / 256), a->ldq, a->rows);

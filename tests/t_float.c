@@ -344,7 +344,7 @@ static void tf_mul_case(uint32_t type, int n, int nr, int nt, bool pick) {
     uint16_t *h = mem_new(ldx * (size_t)nt, sizeof *h);
     int32_t  idx[128];
     tf_fill(x, (int)ldx * nt, 1);
-    k_round_bf16(x, (int)ldx * nt, h);
+    k_types[K_BF16].quant(x, h, (int64_t)ldx * nt);
     if (k_act_of(type) == K_ACT_BF16) k_types[K_BF16].dequant(h, x, (int64_t)ldx * nt);
     for (int t = 0; t < nt; t++) idx[t] = (t * 7 + 3) % nt;
     for (int r = 0; r < nr; r++) {
@@ -357,14 +357,14 @@ static void tf_mul_case(uint32_t type, int n, int nr, int nt, bool pick) {
         memset(y, 0x55, y_n * sizeof *y);
         k_mul_rows(type, w + 3, row_bytes, nr, n, &a, y, ldy, NULL);
         if (!l) memcpy(want, y, y_n * sizeof *y);
-        CHECKF(!memcmp(want, y, y_n * sizeof *y), "type %u at level %s: n %d, %d rows, %d columns", type,
+        CHECKF(!memcmp(want, y, y_n * sizeof *y), "%s at level %s: n %d, %d rows, %d columns", k_types[type].name,
                tf_level[l], n, nr, nt);
         for (int t = 0; t < nt; t++) {                /* a column alone is the column in company */
             const size_t at = (size_t)(pick ? idx[t] : t) * ldx;
             k_acts       alone = {.x = x + at, .h = h + at, .ldx = 0, .nt = 1};
             k_mul_rows(type, w + 3, row_bytes, nr, n, &alone, one, ldy, NULL);
-            CHECKF(!memcmp(one, want + (size_t)t * ldy, (size_t)nr * sizeof *one), "type %u at level %s: column %d of %d, n %d",
-                   type, tf_level[l], t, nt, n);
+            CHECKF(!memcmp(one, want + (size_t)t * ldy, (size_t)nr * sizeof *one), "%s at level %s: column %d of %d, n %d",
+                   k_types[type].name, tf_level[l], t, nt, n);
         }
     }
     for (int r = 0; r < nr; r++) {
