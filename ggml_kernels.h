@@ -3403,12 +3403,15 @@ static void k_kv_store_ref(uint32_t type, const float *x, void *dst, int n) { k_
 
 /* --- attention: what all levels share ---
  * Positions go in tiles of 32 at absolute multiples of 32. A tile of K and V is widened to f32 once and serves
- * all rows, K turned so that a lane is a position and no sum goes across lanes: s = fma(q[d], k[d], s), d in order.
+ * all rows, K turned so that a lane is a position and no sum goes across lanes: s = fma(q[d], k[d], s).
  * Each row keeps the maximum m so far, the denominator l and the unnormalised output o:
- *     m' = max(m, s);  c = exp(m - m');  p = exp(s - m');  l = l*c + sum(p);  o = o*c, then o += p[i]*v[i], i in order
- * A row touches only its own positions of a tile, so neither neighbours nor the call's shape can change it. */
+ *     m' = max(m, s);  c = exp(m - m');  p = exp(s - m');  l = l*c + sum(p);  o = o*c, then o = fma(p[i], v[i], o)
+ * Dimensions of s and positions of o go in pairs, the odd one first. Caches of bf16 and of quantised types are multiplied as bf16:
+ * what they hold is rounded to it, and so is what meets it, q with keys and p with values (FlashAttention rounds the same). So
+ * vdpbf16ps, where the processor has it, computes these very sums. A row touches only its own positions of a tile, so neither
+ * neighbours nor the call's shape can change it. */
 
-enum { K_TILE = 32, K_ATTN_GROUP = 4 };         /* positions per tile; rows a level works on together */
+enum { K_TILE = 32, K_ATTN_GROUP = 8 };         /* positions per tile; rows a level works on together */
 
 /* What the next tile will read and nobody has asked for yet: a level asks for a line of K with every dimension of the scores, and
  * for two of V with every position it gathers. Hardware follows no stream from block to block, and all at once would be waited for. */
@@ -3416,18 +3419,45 @@ typedef struct {
     const uint8_t *k, *k_end, *v, *v_end;
 } k__attn_soon;
 
+/* Up to K_ATTN_GROUP rows, their spans [lo, hi) of the tile, what each has so far (m, l, o), and what the tile makes of that (c).
+ * Rows that are missing from a whole four have empty spans, so that a level may weigh four at a time. */
 typedef struct {
-    /* n_pos positions of n floats, stride bytes apart, to f32 rows ld apart */
-    void  (*widen)(uint32_t type, const uint8_t *src, size_t stride, int n_pos, int n, float *dst, int ld);
-    /* kt[d*32 + i] = k[i*ld + d], ld a multiple of 32 */
-    void  (*turn)(const float *k, int ld, float *kt);
-    /* s[r*32 + i] = q[r] . kt[., i] over n */
-    void  (*scores)(const float *const *q, int n_rows, const float *kt, int n, k__attn_soon *soon, float *s);
-    /* scores to weights p, outside [lo, hi) 0; moves m and l; returns c */
-    float (*weigh)(float *s, int lo, int hi, float scale, float softcap, float *m, float *l);
+    int          n, row[K_ATTN_GROUP], lo[K_ATTN_GROUP], hi[K_ATTN_GROUP];
+    const float *q[K_ATTN_GROUP];
+    float       *o[K_ATTN_GROUP], m[K_ATTN_GROUP], l[K_ATTN_GROUP], c[K_ATTN_GROUP];
+} k__attn_rows;
+
+/* n_pos positions of n values, stride bytes apart, to rows ld floats apart. */
+typedef void k__attn_widen(uint32_t type, const uint8_t *src, size_t stride, int n_pos, int n, float *dst, int ld);
+
+/* How a level multiplies keys of one kind: as f32, or pairs of bf16, each in the place of a float. */
+typedef struct {
+    int            per;                         /* dimensions in the place of a float */
+    k__attn_widen *widen;
+    /* kt[d*32 + i] = k[i*ld + d], ld a multiple of 16 */
+    void (*turn)(const float *k, int ld, float *kt);
+    /* a query rounded to bf16, in the form of the keys */
+    void (*round)(const float *q, int n, float *dst);
+    /* s[r*32 + i] = q[r] . kt[., i] over n floats of either */
+    void (*scores)(const float *const *q, int n_rows, const float *kt, int n, k__attn_soon *soon, float *s);
+} k__attn_keys;
+
+/* The same of values; pairs are of positions: [16][ld] of them. */
+typedef struct {
+    int            per;
+    k__attn_widen *widen;
+    /* rows of bf16 [32][ld] to pairs; NULL with f32 */
+    void (*pair)(const float *v, int ld, float *pairs);
     /* o[r] = o[r]*c[r], then += s[r*32 + i] * v[i] for i = lo..hi-1; ld a multiple of 32 */
-    void  (*gather)(float *const *o, const float *c, int n_rows, const float *s, const float *v, int ld, int lo, int hi,
-                    k__attn_soon *soon);
+    void (*gather)(float *const *o, const float *c, int n_rows, const float *s, const float *v, int ld, int lo, int hi,
+                   k__attn_soon *soon);
+} k__attn_values;
+
+typedef struct {
+    const k__attn_keys   *keys;
+    const k__attn_values *values;
+    /* scores s[r*32 + i] to weights p, outside the spans 0, rounded to bf16 where values are; moves m and l, sets c */
+    void (*weigh)(const k_attn_args *a, k__attn_rows *g, float *s);
 } k__attn_level;
 
 typedef struct {
@@ -3445,6 +3475,9 @@ static size_t k_attn_scratch(int n_rows, int hd_k, int hd_v) {
     return (K_TILE * (2 * ld_k + ld_v + K_ATTN_GROUP) + n * (ld_k + ld_v + 2)) * sizeof(float) + 64;
 }
 
+/* Caches of the type are multiplied as bf16. */
+K__BODY bool k__kv_rounds(uint32_t type) { return type != K_F32 && type != K_F16; }
+
 static k__attn_mem k__attn_carve(const k_attn_args *a, void *scratch) {
     k__attn_mem w = {.ld_k = k__round_up(a->hd_k, 32), .ld_v = k__round_up(a->hd_v, 32)};
     size_t      n = (size_t)a->n_rows;
@@ -3460,12 +3493,14 @@ static k__attn_mem k__attn_carve(const k_attn_args *a, void *scratch) {
     return w;
 }
 
-static void k__attn_start(const k_attn_args *a, const k__attn_mem *w) {
+static void k__attn_start(const k__attn_level *lv, const k_attn_args *a, const k__attn_mem *w) {
     const size_t rows = (size_t)(w->ld_k + w->ld_v) * (size_t)a->n_rows;
     const size_t tile = (size_t)(2 * w->ld_k + w->ld_v + K_ATTN_GROUP) * K_TILE;
     memset(w->k, 0, (tile + rows) * sizeof(float));
     for (int r = 0; r < a->n_rows; r++) {
-        memcpy(w->q + (size_t)r * (size_t)w->ld_k, a->rows[r].q, (size_t)a->hd_k * sizeof(float));
+        float *q = w->q + (size_t)r * (size_t)w->ld_k;
+        if (k__kv_rounds(a->type_k)) lv->keys->round(a->rows[r].q, a->hd_k, q);
+        else memcpy(q, a->rows[r].q, (size_t)a->hd_k * sizeof *q);
         w->m[r] = -INFINITY;
         w->l[r] = 0;
     }
@@ -3481,12 +3516,12 @@ static const uint8_t *k__attn_find(const uint8_t *const *blocks, size_t stride, 
 
 /* Positions [lo, hi) of the tile at base. Dropped blocks are passed over: no row of the call sees them. A head that ends
  * inside a quantised block was stored with zeros up to the block's end, and zeros is what the padding up to ld holds. */
-static void k__attn_fetch(const k__attn_level *lv, uint32_t type, const uint8_t *const *blocks, size_t stride, int block,
+static void k__attn_fetch(k__attn_widen *widen, uint32_t type, const uint8_t *const *blocks, size_t stride, int block,
                           int n, int64_t base, int lo, int hi, float *dst, int ld) {
     n = k__round_up(n, k_types[type].block);
     for (int run; lo < hi; lo += run) {
         const uint8_t *src = k__attn_find(blocks, stride, block, base + lo, hi - lo, &run);
-        if (src) lv->widen(type, src, stride, run, n, dst + (size_t)lo * (size_t)ld, ld);
+        if (src) widen(type, src, stride, run, n, dst + (size_t)lo * (size_t)ld, ld);
     }
 }
 
@@ -3498,40 +3533,45 @@ static bool k__attn_span(const k_attn_row *r, int64_t base, int *lo, int *hi) {
     return *lo < *hi;
 }
 
-typedef struct {                                /* up to K_ATTN_GROUP rows and their spans of the tile */
-    int          n, row[K_ATTN_GROUP], lo[K_ATTN_GROUP], hi[K_ATTN_GROUP];
-    const float *q[K_ATTN_GROUP];
-    float       *o[K_ATTN_GROUP];
-} k__attn_rows;
-
 static int k__least(const int *v, int n) { int m = v[0]; for (int i = 1; i < n; i++) m = v[i] < m ? v[i] : m; return m; }
 static int k__most(const int *v, int n) { int m = v[0]; for (int i = 1; i < n; i++) m = v[i] > m ? v[i] : m; return m; }
 
-/* Each row sums its own span in order; what the spans share is summed for all rows together. */
-static void k__attn_gather(const k__attn_level *lv, k__attn_mem *w, k__attn_rows *g, float *c) {
-    int lo = k__most(g->lo, g->n), hi = k__least(g->hi, g->n);
+/* Turn t of a span's positions, the odd one of each pair first: false where that position is not in the span. */
+K__BODY bool k__pair_turn(int t, int lo, int hi, int *i) {
+    *i = t ^ 1;
+    return *i >= lo && *i < hi;
+}
+
+/* Each row sums its own span in order; what whole pairs the spans share is summed for all rows together. */
+static void k__attn_gather(const k__attn_values *lv, k__attn_mem *w, k__attn_rows *g) {
+    int lo = k__round_up(k__most(g->lo, g->n), 2), hi = k__least(g->hi, g->n) & ~1;
     if (lo > hi) hi = lo;
     for (int r = 0; r < g->n; r++)
         if (g->lo[r] < lo) {
             int stop = g->hi[r] < lo ? g->hi[r] : lo;
-            lv->gather(&g->o[r], &c[r], 1, w->s + r * K_TILE, w->v, w->ld_v, g->lo[r], stop, &w->soon);
-            c[r] = 1;
+            lv->gather(&g->o[r], &g->c[r], 1, w->s + r * K_TILE, w->v, w->ld_v, g->lo[r], stop, &w->soon);
+            g->c[r] = 1;
         }
-    if (lo < hi) lv->gather(g->o, c, g->n, w->s, w->v, w->ld_v, lo, hi, &w->soon);
+    if (lo < hi) lv->gather(g->o, g->c, g->n, w->s, w->v, w->ld_v, lo, hi, &w->soon);
     for (int r = 0; r < g->n; r++) {
         int from = g->lo[r] > hi ? g->lo[r] : hi;
-        if (lo < hi) c[r] = 1;
-        if (from < g->hi[r]) lv->gather(&g->o[r], &c[r], 1, w->s + r * K_TILE, w->v, w->ld_v, from, g->hi[r], &w->soon);
+        if (lo < hi) g->c[r] = 1;
+        if (from < g->hi[r]) lv->gather(&g->o[r], &g->c[r], 1, w->s + r * K_TILE, w->v, w->ld_v, from, g->hi[r], &w->soon);
     }
 }
 
 static void k__attn_group(const k__attn_level *lv, const k_attn_args *a, k__attn_mem *w, k__attn_rows *g) {
-    float c[K_ATTN_GROUP];
     if (!g->n) return;
-    lv->scores(g->q, g->n, w->kt, a->hd_k, &w->soon, w->s);
-    for (int r = 0; r < g->n; r++)
-        c[r] = lv->weigh(w->s + r * K_TILE, g->lo[r], g->hi[r], a->scale, a->softcap, &w->m[g->row[r]], &w->l[g->row[r]]);
-    k__attn_gather(lv, w, g, c);
+    for (int r = 0; r < k__round_up(g->n, 4); r++) {
+        const bool there = r < g->n;
+        g->m[r] = there ? w->m[g->row[r]] : -INFINITY;
+        g->l[r] = there ? w->l[g->row[r]] : 0;
+        if (!there) g->lo[r] = g->hi[r] = 0;
+    }
+    lv->keys->scores(g->q, g->n, w->kt, a->hd_k / lv->keys->per, &w->soon, w->s);
+    lv->weigh(a, g, w->s);
+    for (int r = 0; r < g->n; r++) w->m[g->row[r]] = g->m[r], w->l[g->row[r]] = g->l[r];
+    k__attn_gather(lv->values, w, g);
     g->n = 0;
 }
 
@@ -3544,18 +3584,21 @@ static const uint8_t *k__attn_next(const k_attn_args *a, const uint8_t *const *b
 }
 
 static void k__attn_tile(const k__attn_level *lv, const k_attn_args *a, k__attn_mem *w, int64_t base, int64_t last) {
+    const int    ld_k = w->ld_k / lv->keys->per, ld_v = w->ld_v / lv->values->per;
+    float       *v = w->v + (size_t)(w->ld_v - ld_v) * K_TILE;      /* what is to be paired lies behind the pairs */
     k__attn_rows g = {0};
     int          lo, hi, from = K_TILE, to = 0;
     for (int r = 0; r < a->n_rows; r++)
         if (k__attn_span(&a->rows[r], base, &lo, &hi)) from = lo < from ? lo : from, to = hi > to ? hi : to;
-    k__attn_fetch(lv, a->type_k, a->k_blocks, a->k_stride, a->block, a->hd_k, base, from, to, w->k, w->ld_k);
-    lv->turn(w->k, w->ld_k, w->kt);
+    k__attn_fetch(lv->keys->widen, a->type_k, a->k_blocks, a->k_stride, a->block, a->hd_k, base, from, to, w->k, ld_k);
+    lv->keys->turn(w->k, ld_k, w->kt);
     w->soon = (k__attn_soon){0};
     if (base + K_TILE < last) {
         w->soon.k = k__attn_next(a, a->k_blocks, a->k_stride, base + K_TILE, &w->soon.k_end);
         w->soon.v = k__attn_next(a, a->v_blocks, a->v_stride, base + K_TILE, &w->soon.v_end);
     }
-    k__attn_fetch(lv, a->type_v, a->v_blocks, a->v_stride, a->block, a->hd_v, base, from, to, w->v, w->ld_v);
+    k__attn_fetch(lv->values->widen, a->type_v, a->v_blocks, a->v_stride, a->block, a->hd_v, base, from, to, v, ld_v);
+    if (lv->values->pair) lv->values->pair(v, w->ld_v, w->v);
     for (int r = 0; r < a->n_rows; r++) {
         if (!k__attn_span(&a->rows[r], base, &g.lo[g.n], &g.hi[g.n])) continue;
         g.row[g.n] = r;
@@ -3566,7 +3609,8 @@ static void k__attn_tile(const k__attn_level *lv, const k_attn_args *a, k__attn_
     k__attn_group(lv, a, w, &g);
 }
 
-/* The sink joins the denominator as one more position without a value; then o / l. */
+/* The sink joins the denominator as one more position without a value; then o / l. A pair of which one position is the row's adds
+ * + 0 for the other, or nothing: no sum keeps the difference but a zero's sign, which ends here. */
 static void k__attn_finish(const k_attn_args *a, const k__attn_mem *w, int r) {
     float m = w->m[r], l = w->l[r], c = 1;
     if (a->sinks && a->sinks[r] != -INFINITY) {
@@ -3576,13 +3620,13 @@ static void k__attn_finish(const k_attn_args *a, const k__attn_mem *w, int r) {
     }
     const float *o = w->o + (size_t)r * (size_t)w->ld_v;
     float        s = k__share_of(l) * c;
-    for (int i = 0; i < a->hd_v; i++) a->rows[r].o[i] = o[i] * s;
+    for (int i = 0; i < a->hd_v; i++) a->rows[r].o[i] = o[i] * s + 0.0f;
 }
 
 static void k__attn_run(const k__attn_level *lv, const k_attn_args *a, void *scratch) {
     k__attn_mem w = k__attn_carve(a, scratch);
     int64_t     first = INT64_MAX, last = 0;
-    k__attn_start(a, &w);
+    k__attn_start(lv, a, &w);
     for (int r = 0; r < a->n_rows; r++) {
         const k_attn_row *row = &a->rows[r];
         if (row->begin >= row->end) continue;
@@ -3593,8 +3637,16 @@ static void k__attn_run(const k__attn_level *lv, const k_attn_args *a, void *scr
     for (int r = 0; r < a->n_rows; r++) k__attn_finish(a, &w, r);
 }
 
+/* What f32 holds of values rounded to bf16. */
+K__BODY void k__round_row(const float *x, int n, float *y) {
+    for (int i = 0; i < n; i++) y[i] = k_bf16_to_f32(k_f32_to_bf16(x[i]));
+}
+
 static void k__attn_widen_ref(uint32_t type, const uint8_t *src, size_t stride, int n_pos, int n, float *dst, int ld) {
-    for (int i = 0; i < n_pos; i++) k_types[type].dequant(src + (size_t)i * stride, dst + (size_t)i * (size_t)ld, n);
+    for (int i = 0; i < n_pos; i++, dst += ld) {
+        k_types[type].dequant(src + (size_t)i * stride, dst, n);
+        if (k__kv_rounds(type)) k__round_row(dst, n, dst);
+    }
 }
 
 static void k__attn_turn_ref(const float *k, int ld, float *kt) {
@@ -3606,23 +3658,29 @@ static void k__attn_scores_ref(const float *const *q, int n_rows, const float *k
     (void)soon;
     for (int r = 0; r < n_rows; r++, s += K_TILE) {
         memset(s, 0, K_TILE * sizeof *s);
-        for (int d = 0; d < n; d++) k__axpy(s, kt + (size_t)d * K_TILE, q[r][d], K_TILE);
+        for (int i = 0; i < n; i++) k__axpy(s, kt + (size_t)(i ^ 1) * K_TILE, q[r][i ^ 1], K_TILE);
     }
 }
 
-static float k__attn_weigh_ref(float *s, int lo, int hi, float scale, float softcap, float *m, float *l) {
-    float top = *m, lane[K_TILE];
-    for (int i = 0; i < K_TILE; i++) {
-        float v = s[i] * scale;
-        if (softcap != 0) v = softcap * k__tanh_ref(v / softcap);
-        s[i] = i >= lo && i < hi ? v : -INFINITY;
-        if (s[i] > top) top = s[i];
+static void k__attn_round_ref(const float *q, int n, float *dst) { k__round_row(q, n, dst); }
+
+static void k__attn_weigh_ref(const k_attn_args *a, k__attn_rows *g, float *s) {
+    for (int r = 0; r < g->n; r++, s += K_TILE) {
+        float top = g->m[r], lane[K_TILE];
+        for (int i = 0; i < K_TILE; i++) {
+            float v = s[i] * a->scale;
+            if (a->softcap != 0) v = a->softcap * k__tanh_ref(v / a->softcap);
+            s[i] = i >= g->lo[r] && i < g->hi[r] ? v : -INFINITY;
+            if (s[i] > top) top = s[i];
+        }
+        const float base = top == -INFINITY ? 0 : top;
+        g->c[r] = top == g->m[r] ? 1.0f : k__exp_ref(g->m[r] - base);
+        for (int i = 0; i < K_TILE; i++) s[i] = k__exp_ref(s[i] - base);
+        if (k__kv_rounds(a->type_v)) k__round_row(s, K_TILE, s);
+        memcpy(lane, s, sizeof lane);
+        g->l[r] = fmaf(g->l[r], g->c[r], k__lanes_ref(lane, 32));
+        g->m[r] = top;
     }
-    float base = top == -INFINITY ? 0 : top, c = top == *m ? 1.0f : k__exp_ref(*m - base);
-    for (int i = 0; i < K_TILE; i++) lane[i] = s[i] = k__exp_ref(s[i] - base);
-    *l = fmaf(*l, c, k__lanes_ref(lane, 32));
-    *m = top;
-    return c;
 }
 
 static void k__attn_gather_ref(float *const *o, const float *c, int n_rows, const float *s, const float *v, int ld, int lo,
@@ -3630,14 +3688,15 @@ static void k__attn_gather_ref(float *const *o, const float *c, int n_rows, cons
     (void)soon;
     for (int r = 0; r < n_rows; r++) {
         k__scale(o[r], c[r], ld);
-        for (int i = lo; i < hi; i++) k__axpy(o[r], v + (size_t)i * (size_t)ld, s[r * K_TILE + i], ld);
+        for (int t = lo & ~1, i; t <= hi; t++)
+            if (k__pair_turn(t, lo, hi, &i)) k__axpy(o[r], v + (size_t)i * (size_t)ld, s[r * K_TILE + i], ld);
     }
 }
 
 static void k_attn_ref(const k_attn_args *a, void *scratch) {
-    static const k__attn_level lv = {k__attn_widen_ref, k__attn_turn_ref, k__attn_scores_ref,
-                                     k__attn_weigh_ref, k__attn_gather_ref};
-    k__attn_run(&lv, a, scratch);
+    static const k__attn_keys   keys = {1, k__attn_widen_ref, k__attn_turn_ref, k__attn_round_ref, k__attn_scores_ref};
+    static const k__attn_values values = {1, k__attn_widen_ref, NULL, k__attn_gather_ref};
+    k__attn_run(&(k__attn_level){&keys, &values, k__attn_weigh_ref}, a, scratch);
 }
 
 #if defined(__x86_64__)
@@ -3727,13 +3786,18 @@ K__V256 __m256 k__load_avx2(const uint32_t type, const uint8_t *p) {
     return type == K_F16 ? _mm256_cvtph_ps(h) : _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(h), 16));
 }
 
-/* 8 values as k_f32_to_bf16 rounds them, in 32 bits each. */
-K__V256 __m256i k__round16_avx2(__m256 x) {
+/* 8 values as k_f32_to_bf16 rounds them, in the high halves; the low ones hold anything. */
+K__V256 __m256i k__near16_avx2(__m256 x) {
     const __m256i u = _mm256_castps_si256(x), odd = _mm256_and_si256(_mm256_srli_epi32(u, 16), _mm256_set1_epi32(1));
     const __m256i r = _mm256_add_epi32(u, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff)));
     const __m256i nan = _mm256_castps_si256(_mm256_cmp_ps(x, x, _CMP_UNORD_Q));
-    return _mm256_srli_epi32(_mm256_blendv_epi8(r, _mm256_or_si256(u, _mm256_set1_epi32(0x400000)), nan), 16);
+    return _mm256_blendv_epi8(r, _mm256_or_si256(u, _mm256_set1_epi32(0x400000)), nan);
 }
+K__V256 __m256 k__rounded_avx2(__m256 x) {
+    return _mm256_castsi256_ps(_mm256_and_si256(k__near16_avx2(x), _mm256_set1_epi32(-0x10000)));
+}
+/* In 32 bits each. */
+K__V256 __m256i k__round16_avx2(__m256 x) { return _mm256_srli_epi32(k__near16_avx2(x), 16); }
 
 /* 16 weights or activations of bf16. */
 K__V256 __m256i k__bf16_avx2(const uint32_t type, const uint8_t *p) {
@@ -4036,7 +4100,7 @@ K__V256 void k__widen_q8_0_avx2(const uint8_t *src, int n, float *dst) {
         __m256 dv = _mm256_set1_ps(_cvtsh_ss(d));
         for (int h = 0; h < 4; h++) {
             __m256i q = _mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)(src + 2 + 8 * h)));
-            _mm256_storeu_ps(dst + i + 8 * h, _mm256_mul_ps(dv, _mm256_cvtepi32_ps(q)));
+            _mm256_storeu_ps(dst + i + 8 * h, k__rounded_avx2(_mm256_mul_ps(dv, _mm256_cvtepi32_ps(q))));
         }
     }
 }
@@ -4049,7 +4113,8 @@ K__V256 void k__widen_q4_0_avx2(const uint8_t *src, int n, float *dst) {
         for (int h = 0; h < 4; h++) {
             __m256i b = _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(src + 2 + 8 * (h & 1))));
             __m256i q = h < 2 ? _mm256_and_si256(b, _mm256_set1_epi32(15)) : _mm256_srli_epi32(b, 4);
-            _mm256_storeu_ps(dst + i + 8 * h, _mm256_mul_ps(dv, _mm256_cvtepi32_ps(_mm256_sub_epi32(q, _mm256_set1_epi32(8)))));
+            q = _mm256_sub_epi32(q, _mm256_set1_epi32(8));
+            _mm256_storeu_ps(dst + i + 8 * h, k__rounded_avx2(_mm256_mul_ps(dv, _mm256_cvtepi32_ps(q))));
         }
     }
 }
@@ -4091,12 +4156,14 @@ K__V256 void k__scores_avx2(const int R, const float *const *q, const float *kt,
     __m256         acc[3][4];
     for (int r = 0; r < R; r++)
         for (int h = 0; h < 4; h++) acc[r][h] = _mm256_setzero_ps();
-    for (int d = 0; d < n; d++, kt += K_TILE) {
-        __m256 qv[3];
+    for (int i = 0; i < n; i++) {
+        const int    d = i ^ 1;
+        const float *kd = kt + (size_t)d * K_TILE;
+        __m256       qv[3];
         k__fetch(&next, soon->k_end);
         for (int r = 0; r < R; r++) qv[r] = _mm256_set1_ps(q[r][d]);
         for (int h = 0; h < 4; h++) {
-            const __m256 kv = _mm256_loadu_ps(kt + 8 * h);
+            const __m256 kv = _mm256_loadu_ps(kd + 8 * h);
             for (int r = 0; r < R; r++) acc[r][h] = _mm256_fmadd_ps(qv[r], kv, acc[r][h]);
         }
     }
@@ -4111,26 +4178,30 @@ static K_VEC_AVX2 void k__attn_scores_avx2(const float *const *q, int n_rows, co
     else if (n_rows) k__scores_avx2(1, q, kt, n, soon, s);
 }
 
-static K_VEC_AVX2 float k__attn_weigh_avx2(float *s, int lo, int hi, float scale, float softcap, float *m, float *l) {
-    const __m256 low = _mm256_set1_ps(-INFINITY), cap = _mm256_set1_ps(softcap), old = _mm256_set1_ps(*m);
-    __m256       v[4], max = old;
-    for (int h = 0; h < 4; h++) {
-        v[h] = _mm256_mul_ps(_mm256_loadu_ps(s + 8 * h), _mm256_set1_ps(scale));
-        if (softcap != 0) v[h] = _mm256_mul_ps(cap, k__tanh_avx2(_mm256_div_ps(v[h], cap)));
-        __m256i in = _mm256_andnot_si256(k__mask_avx2(lo - 8 * h), k__mask_avx2(hi - 8 * h));
-        v[h] = _mm256_blendv_ps(low, v[h], _mm256_castsi256_ps(in));
-        max = _mm256_max_ps(v[h], max);
+static K_VEC_AVX2 void k__attn_round_avx2(const float *q, int n, float *dst) { k__round_row(q, n, dst); }
+
+static K_VEC_AVX2 void k__attn_weigh_avx2(const k_attn_args *a, k__attn_rows *g, float *s) {
+    const __m256 low = _mm256_set1_ps(-INFINITY), cap = _mm256_set1_ps(a->softcap);
+    for (int r = 0; r < g->n; r++, s += K_TILE) {
+        __m256 v[4], old = _mm256_set1_ps(g->m[r]), max = old;
+        for (int h = 0; h < 4; h++) {
+            v[h] = _mm256_mul_ps(_mm256_loadu_ps(s + 8 * h), _mm256_set1_ps(a->scale));
+            if (a->softcap != 0) v[h] = _mm256_mul_ps(cap, k__tanh_avx2(_mm256_div_ps(v[h], cap)));
+            __m256i in = _mm256_andnot_si256(k__mask_avx2(g->lo[r] - 8 * h), k__mask_avx2(g->hi[r] - 8 * h));
+            v[h] = _mm256_blendv_ps(low, v[h], _mm256_castsi256_ps(in));
+            max = _mm256_max_ps(v[h], max);
+        }
+        const float  top = k__top_avx2(max);
+        const __m256 base = _mm256_set1_ps(top == -INFINITY ? 0 : top);
+        g->c[r] = top == g->m[r] ? 1 : _mm256_cvtss_f32(k__exp_avx2(_mm256_sub_ps(old, base)));
+        for (int h = 0; h < 4; h++) {
+            v[h] = k__exp_avx2(_mm256_sub_ps(v[h], base));
+            if (k__kv_rounds(a->type_v)) v[h] = k__rounded_avx2(v[h]);
+            _mm256_storeu_ps(s + 8 * h, v[h]);
+        }
+        g->l[r] = fmaf(g->l[r], g->c[r], k__sum_avx2(k__fold_avx2(v)));
+        g->m[r] = top;
     }
-    float  top = k__top_avx2(max), c = 1;
-    __m256 base = _mm256_set1_ps(top == -INFINITY ? 0 : top);
-    if (top != *m) c = _mm256_cvtss_f32(k__exp_avx2(_mm256_sub_ps(old, base)));
-    for (int h = 0; h < 4; h++) {
-        v[h] = k__exp_avx2(_mm256_sub_ps(v[h], base));
-        _mm256_storeu_ps(s + 8 * h, v[h]);
-    }
-    *l = fmaf(*l, c, k__sum_avx2(k__fold_avx2(v)));
-    *m = top;
-    return c;
 }
 
 /* D registers of o for R rows stay put while the positions pass. */
@@ -4140,7 +4211,8 @@ K__V256 void k__gather_avx2(const int R, const int D, float *const *o, int at, c
     __m256         acc[2][4];
     for (int r = 0; r < R; r++)
         for (int d = 0; d < D; d++) acc[r][d] = _mm256_mul_ps(_mm256_loadu_ps(o[r] + at + 8 * d), _mm256_set1_ps(c[r]));
-    for (int i = lo; i < hi; i++) {
+    for (int t = lo & ~1, i; t <= hi; t++) {
+        if (!k__pair_turn(t, lo, hi, &i)) continue;
         for (int k = 0; k < 2; k++) k__fetch(&next, soon->v_end);
         const float *vi = v + (size_t)i * (size_t)ld + at;
         __m256       vv[4];
@@ -4161,10 +4233,11 @@ static K_VEC_AVX2 void k__attn_gather_avx2(float *const *o, const float *c, int 
     for (int at = 0; r < n_rows && at < ld; at += 32) k__gather_avx2(1, 4, o + r, at, c + r, s + r * K_TILE, v, ld, lo, hi, soon);
 }
 
+static const k__attn_keys   k__attn_keys_avx2 = {1, k__attn_widen_avx2, k__attn_turn_avx2, k__attn_round_avx2, k__attn_scores_avx2};
+static const k__attn_values k__attn_values_avx2 = {1, k__attn_widen_avx2, NULL, k__attn_gather_avx2};
+
 static K_VEC_AVX2 void k_attn_avx2(const k_attn_args *a, void *scratch) {
-    static const k__attn_level lv = {k__attn_widen_avx2, k__attn_turn_avx2, k__attn_scores_avx2,
-                                     k__attn_weigh_avx2, k__attn_gather_avx2};
-    k__attn_run(&lv, a, scratch);
+    k__attn_run(&(k__attn_level){&k__attn_keys_avx2, &k__attn_values_avx2, k__attn_weigh_avx2}, a, scratch);
 }
 
 /* --- avx512 level: 32 lanes are two registers; tails are masked --- */
@@ -4174,7 +4247,8 @@ static K_VEC_AVX2 void k_attn_avx2(const k_attn_args *a, void *scratch) {
 
 K__V512 __mmask16 k__mask_avx512(int left) { return left >= 16 ? 0xffff : left > 0 ? (__mmask16)((1u << left) - 1) : 0; }
 
-K__V512 __m512 k__exp_avx512(__m512 x) {
+/* Of x that is no larger than 0, or NaN. */
+K__V512 __m512 k__decay_avx512(__m512 x) {
     __m512 t = _mm512_fmadd_ps(x, _mm512_set1_ps(K_LOG2E), _mm512_set1_ps(K_ROUND)),
            n = _mm512_sub_ps(t, _mm512_set1_ps(K_ROUND));
     __m512  r = _mm512_fmadd_ps(n, _mm512_set1_ps(-K_LN2_LO), _mm512_fmadd_ps(n, _mm512_set1_ps(-K_LN2_HI), x));
@@ -4185,8 +4259,10 @@ K__V512 __m512 k__exp_avx512(__m512 x) {
     p = _mm512_add_ps(_mm512_fmadd_ps(p, _mm512_mul_ps(r, r), r), _mm512_set1_ps(1.0f));
     p = _mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(p), _mm512_slli_epi32(_mm512_castps_si512(t), 23)));
     p = _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(x, _mm512_set1_ps(K_EXP_LO), _CMP_NLT_UQ), p);
-    p = _mm512_mask_mov_ps(p, _mm512_cmp_ps_mask(x, _mm512_set1_ps(K_EXP_HI), _CMP_GT_OQ), _mm512_set1_ps(INFINITY));
     return _mm512_mask_mov_ps(p, _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q), x);
+}
+K__V512 __m512 k__exp_avx512(__m512 x) {
+    return _mm512_mask_mov_ps(k__decay_avx512(x), _mm512_cmp_ps_mask(x, _mm512_set1_ps(K_EXP_HI), _CMP_GT_OQ), _mm512_set1_ps(INFINITY));
 }
 
 K__V512 __m512 k__tanh_avx512(__m512 x) {
@@ -4217,13 +4293,16 @@ K__V512 __m512 k__load_avx512(const uint32_t type, const uint8_t *p, const bool 
     return type == K_F16 ? _mm512_cvtph_ps(h) : _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(h), 16));
 }
 
-/* 16 values as k_f32_to_bf16 rounds them. */
-K__V512 __m256i k__round16_avx512(__m512 x) {
+/* 16 values as k_f32_to_bf16 rounds them, in the high halves; the low ones hold anything. */
+K__V512 __m512i k__near16_avx512(__m512 x) {
     const __m512i u = _mm512_castps_si512(x), odd = _mm512_and_si512(_mm512_srli_epi32(u, 16), _mm512_set1_epi32(1));
     const __m512i r = _mm512_add_epi32(u, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff)));
-    const __m512i v = _mm512_mask_or_epi32(r, _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q), u, _mm512_set1_epi32(0x400000));
-    return _mm512_cvtepi32_epi16(_mm512_srli_epi32(v, 16));
+    return _mm512_mask_or_epi32(r, _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q), u, _mm512_set1_epi32(0x400000));
 }
+K__V512 __m512 k__rounded_avx512(__m512 x) {
+    return _mm512_castsi512_ps(_mm512_and_si512(k__near16_avx512(x), _mm512_set1_epi32(-0x10000)));
+}
+K__V512 __m256i k__round16_avx512(__m512 x) { return _mm512_cvtepi32_epi16(_mm512_srli_epi32(k__near16_avx512(x), 16)); }
 
 /* The first `left` of 32 weights or activations of bf16, then zeros. */
 K__V512 __m512i k__bf16_avx512(const uint32_t type, const uint8_t *p, const bool whole, int left) {
@@ -4585,10 +4664,6 @@ static K_VEC_AVX512 void k_kv_store_avx512(uint32_t type, const float *x, void *
         k__quant_bf16(x, dst, n);
         return;
     }
-    if (type == K_BF16) {
-        k__quant_bf16(x, dst, n);
-        return;
-    }
     if (type != K_F16) {
         k_types[type].quant(x, dst, n);
         return;
@@ -4613,27 +4688,36 @@ K__V512 void k__widen_float_avx512(const uint32_t type, const uint8_t *src, size
     }
 }
 
-K__V512 void k__widen_q8_0_avx512(const uint8_t *src, int n, float *dst) {
-    for (int i = 0; i < n; i += 32, src += sizeof(block_q8_0)) {
-        uint16_t d;
-        memcpy(&d, src, 2);
-        __m512  dv = _mm512_set1_ps(_cvtsh_ss(d));
-        __m512i q[2] = {_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)(src + 2))),
-                        _mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)(src + 18)))};
-        for (int h = 0; h < 2; h++) _mm512_storeu_ps(dst + i + 16 * h, _mm512_mul_ps(dv, _mm512_cvtepi32_ps(q[h])));
+/* The 32 values of a block, as they are. */
+K__V512 void k__kv_q8_0_avx512(const uint8_t *src, __m512 *v) {
+    uint16_t d;
+    memcpy(&d, src, 2);
+    for (int h = 0; h < 2; h++) {
+        const __m512i q = _mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)(src + 2 + 16 * h)));
+        v[h] = _mm512_mul_ps(_mm512_set1_ps(_cvtsh_ss(d)), _mm512_cvtepi32_ps(q));
     }
 }
 
-K__V512 void k__widen_q4_0_avx512(const uint8_t *src, int n, float *dst) {
-    for (int i = 0; i < n; i += 32, src += sizeof(block_q4_0)) {
-        uint16_t d;
-        memcpy(&d, src, 2);
-        __m512  dv = _mm512_set1_ps(_cvtsh_ss(d));
-        __m512i b = _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(src + 2)));
-        __m512i q[2] = {_mm512_and_si512(b, _mm512_set1_epi32(15)), _mm512_srli_epi32(b, 4)};
-        for (int h = 0; h < 2; h++)
-            _mm512_storeu_ps(dst + i + 16 * h,
-                             _mm512_mul_ps(dv, _mm512_cvtepi32_ps(_mm512_sub_epi32(q[h], _mm512_set1_epi32(8)))));
+K__V512 void k__kv_q4_0_avx512(const uint8_t *src, __m512 *v) {
+    uint16_t d;
+    memcpy(&d, src, 2);
+    const __m512i b = _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(src + 2)));
+    for (int h = 0; h < 2; h++) {
+        const __m512i q = h ? _mm512_srli_epi32(b, 4) : _mm512_and_si512(b, _mm512_set1_epi32(15));
+        v[h] = _mm512_mul_ps(_mm512_set1_ps(_cvtsh_ss(d)), _mm512_cvtepi32_ps(_mm512_sub_epi32(q, _mm512_set1_epi32(8))));
+    }
+}
+K__V512 const uint8_t *k__kv_values_avx512(const uint32_t type, const uint8_t *src, __m512 *v) {
+    if (type == K_Q8_0) k__kv_q8_0_avx512(src, v);
+    else k__kv_q4_0_avx512(src, v);
+    return src + (type == K_Q8_0 ? sizeof(block_q8_0) : sizeof(block_q4_0));
+}
+
+K__V512 void k__widen_blocks_avx512(const uint32_t type, const uint8_t *src, int n, float *dst) {
+    __m512 v[2];
+    for (int i = 0; i < n; i += 32) {
+        src = k__kv_values_avx512(type, src, v);
+        for (int h = 0; h < 2; h++) _mm512_storeu_ps(dst + i + 16 * h, k__rounded_avx512(v[h]));
     }
 }
 
@@ -4644,8 +4728,8 @@ static K_VEC_AVX512 void k__attn_widen_avx512(uint32_t type, const uint8_t *src,
     else if (type == K_F32) k__widen_float_avx512(K_F32, src, stride, n_pos, n, dst, ld);
     else
         for (int i = 0; i < n_pos; i++, src += stride, dst += ld) {
-            if (type == K_Q8_0) k__widen_q8_0_avx512(src, n, dst);
-            else k__widen_q4_0_avx512(src, n, dst);
+            if (type == K_Q8_0) k__widen_blocks_avx512(K_Q8_0, src, n, dst);
+            else k__widen_blocks_avx512(K_Q4_0, src, n, dst);
         }
 }
 
@@ -4679,8 +4763,9 @@ K__V512 void k__scores_avx512(const int R, const float *const *q, const float *k
     const uint8_t *next = soon->k;
     __m512         acc[K_ATTN_GROUP][2];
     for (int r = 0; r < R; r++) acc[r][0] = acc[r][1] = _mm512_setzero_ps();
-    for (int d = 0; d < n; d++, kt += K_TILE) {
-        const __m512 lo = _mm512_loadu_ps(kt), hi = _mm512_loadu_ps(kt + 16);
+    for (int i = 0; i < n; i++) {
+        const int    d = i ^ 1;
+        const __m512 lo = _mm512_loadu_ps(kt + (size_t)d * K_TILE), hi = _mm512_loadu_ps(kt + (size_t)d * K_TILE + 16);
         k__fetch(&next, soon->k_end);
         for (int r = 0; r < R; r++) {
             const __m512 qv = _mm512_set1_ps(q[r][d]);
@@ -4694,32 +4779,75 @@ K__V512 void k__scores_avx512(const int R, const float *const *q, const float *k
 }
 
 static K_VEC_AVX512 void k__attn_scores_avx512(const float *const *q, int n_rows, const float *kt, int n, k__attn_soon *soon, float *s) {
-    switch (n_rows) {
-    case 1: k__scores_avx512(1, q, kt, n, soon, s); break;
-    case 2: k__scores_avx512(2, q, kt, n, soon, s); break;
-    case 3: k__scores_avx512(3, q, kt, n, soon, s); break;
-    default: k__scores_avx512(K_ATTN_GROUP, q, kt, n, soon, s);
+    for (; n_rows >= 8; n_rows -= 8, q += 8, s += 8 * K_TILE) k__scores_avx512(8, q, kt, n, soon, s);
+    for (; n_rows >= 4; n_rows -= 4, q += 4, s += 4 * K_TILE) k__scores_avx512(4, q, kt, n, soon, s);
+    for (; n_rows >= 2; n_rows -= 2, q += 2, s += 2 * K_TILE) k__scores_avx512(2, q, kt, n, soon, s);
+    if (n_rows) k__scores_avx512(1, q, kt, n, soon, s);
+}
+
+static K_VEC_AVX512 void k__attn_round_avx512(const float *q, int n, float *dst) { k__round_row(q, n, dst); }
+
+/* Lanes 0 to 3 of each of four rows as lane r of four vectors, in the order in which k__sum_avx512 takes them. */
+#define K__ACROSS_FOUR(op, v)                                                                        \
+    do {                                                                                             \
+        const __m128 ab = op(_mm_unpacklo_ps(v[0], v[1]), _mm_unpackhi_ps(v[0], v[1]));              \
+        const __m128 cd = op(_mm_unpacklo_ps(v[2], v[3]), _mm_unpackhi_ps(v[2], v[3]));              \
+        v[0] = op(_mm_movelh_ps(ab, cd), _mm_movehl_ps(cd, ab));                                     \
+    } while (0)
+
+K__V512 __m128 k__max4_avx512(__m512 v) {
+    const __m256 h = _mm256_max_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps(v, 1));
+    return _mm_max_ps(_mm256_castps256_ps128(h), _mm256_extractf128_ps(h, 1));
+}
+
+K__V512 __m128 k__add4_avx512(__m512 v) {
+    const __m256 h = _mm256_add_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps(v, 1));
+    return _mm_add_ps(_mm256_castps256_ps128(h), _mm256_extractf128_ps(h, 1));
+}
+
+/* Four rows at a time: what is one number of a row is a lane. */
+K__V512 void k__weigh_avx512(const bool capped, const bool round, const k_attn_args *a, k__attn_rows *g, float *s) {
+    const __m512 scale = _mm512_set1_ps(a->scale), cap = _mm512_set1_ps(a->softcap), low = _mm512_set1_ps(-INFINITY);
+    for (int at = 0; at < g->n; at += 4, s += 4 * K_TILE) {
+        const __m128 old = _mm_loadu_ps(g->m + at);
+        __m512       v[4][2];
+        __m128       f[4];
+        float        base[4];
+        for (int r = 0; r < 4; r++) {
+            const uint64_t in = ((uint64_t)1 << g->hi[at + r]) - ((uint64_t)1 << g->lo[at + r]);
+            const __m512   m = _mm512_set1_ps(g->m[at + r]);
+            for (int h = 0; h < 2; h++) {
+                v[r][h] = _mm512_mul_ps(_mm512_loadu_ps(s + r * K_TILE + 16 * h), scale);
+                if (capped) v[r][h] = _mm512_mul_ps(cap, k__tanh_avx512(_mm512_div_ps(v[r][h], cap)));
+                v[r][h] = _mm512_mask_mov_ps(low, (__mmask16)(in >> (16 * h)), v[r][h]);
+            }
+            f[r] = k__max4_avx512(_mm512_max_ps(_mm512_max_ps(v[r][0], m), _mm512_max_ps(v[r][1], m)));
+        }
+        K__ACROSS_FOUR(_mm_max_ps, f);
+        const __m128   top = f[0], from = _mm_maskz_mov_ps(_mm_cmp_ps_mask(top, _mm_set1_ps(-INFINITY), _CMP_NEQ_UQ), top);
+        const __mmask8 same = _mm_cmp_ps_mask(top, old, _CMP_EQ_OQ);
+        __m128         c = _mm512_castps512_ps128(k__decay_avx512(_mm512_castps128_ps512(_mm_sub_ps(old, from))));
+        c = _mm_mask_mov_ps(c, same, _mm_set1_ps(1));
+        _mm_storeu_ps(base, from);
+        for (int r = 0; r < 4; r++) {
+            for (int h = 0; h < 2; h++) {
+                v[r][h] = k__decay_avx512(_mm512_sub_ps(v[r][h], _mm512_set1_ps(base[r])));
+                if (round) v[r][h] = k__rounded_avx512(v[r][h]);
+                _mm512_storeu_ps(s + r * K_TILE + 16 * h, v[r][h]);
+            }
+            f[r] = k__add4_avx512(_mm512_add_ps(v[r][0], v[r][1]));
+        }
+        K__ACROSS_FOUR(_mm_add_ps, f);
+        _mm_storeu_ps(g->l + at, _mm_fmadd_ps(_mm_loadu_ps(g->l + at), c, f[0]));
+        _mm_storeu_ps(g->c + at, c);
+        _mm_storeu_ps(g->m + at, top);
     }
 }
 
-static K_VEC_AVX512 float k__attn_weigh_avx512(float *s, int lo, int hi, float scale, float softcap, float *m, float *l) {
-    uint32_t in = (hi == 32 ? 0xffffffffu : (1u << hi) - 1) & ~((1u << lo) - 1);
-    __m512   v[2], cap = _mm512_set1_ps(softcap), old = _mm512_set1_ps(*m);
-    for (int h = 0; h < 2; h++) {
-        v[h] = _mm512_mul_ps(_mm512_loadu_ps(s + 16 * h), _mm512_set1_ps(scale));
-        if (softcap != 0) v[h] = _mm512_mul_ps(cap, k__tanh_avx512(_mm512_div_ps(v[h], cap)));
-        v[h] = _mm512_mask_mov_ps(_mm512_set1_ps(-INFINITY), (__mmask16)(in >> (16 * h)), v[h]);
-    }
-    float  top = _mm512_reduce_max_ps(_mm512_max_ps(_mm512_max_ps(v[0], old), _mm512_max_ps(v[1], old))), c = 1;
-    __m512 base = _mm512_set1_ps(top == -INFINITY ? 0 : top);
-    if (top != *m) c = _mm512_cvtss_f32(k__exp_avx512(_mm512_sub_ps(old, base)));
-    for (int h = 0; h < 2; h++) {
-        v[h] = k__exp_avx512(_mm512_sub_ps(v[h], base));
-        _mm512_storeu_ps(s + 16 * h, v[h]);
-    }
-    *l = fmaf(*l, c, k__sum_avx512(_mm512_add_ps(v[0], v[1])));
-    *m = top;
-    return c;
+static K_VEC_AVX512 void k__attn_weigh_avx512(const k_attn_args *a, k__attn_rows *g, float *s) {
+    if (a->softcap != 0) k__weigh_avx512(true, k__kv_rounds(a->type_v), a, g, s);
+    else if (k__kv_rounds(a->type_v)) k__weigh_avx512(false, true, a, g, s);
+    else k__weigh_avx512(false, false, a, g, s);
 }
 
 /* D registers of o for R rows stay put while the positions pass. */
@@ -4729,7 +4857,8 @@ K__V512 void k__gather_avx512(const int R, const int D, float *const *o, int at,
     __m512         acc[4][4];
     for (int r = 0; r < R; r++)
         for (int d = 0; d < D; d++) acc[r][d] = _mm512_mul_ps(_mm512_loadu_ps(o[r] + at + 16 * d), _mm512_set1_ps(c[r]));
-    for (int i = lo; i < hi; i++) {
+    for (int t = lo & ~1, i; t <= hi; t++) {
+        if (!k__pair_turn(t, lo, hi, &i)) continue;
         for (int k = 0; k < 2; k++) k__fetch(&next, soon->v_end);
         const float *vi = v + (size_t)i * (size_t)ld + at;
         __m512       vv[4];
@@ -4757,10 +4886,113 @@ static K_VEC_AVX512 void k__attn_gather_avx512(float *const *o, const float *c, 
     for (; r < n_rows; r++) k__gather_rows_avx512(1, o + r, c + r, s + r * K_TILE, v, ld, lo, hi, soon);
 }
 
+static const k__attn_keys   k__attn_keys_avx512 = {1, k__attn_widen_avx512, k__attn_turn_avx512, k__attn_round_avx512, k__attn_scores_avx512};
+static const k__attn_values k__attn_values_avx512 = {1, k__attn_widen_avx512, NULL, k__attn_gather_avx512};
+
 static K_VEC_AVX512 void k_attn_avx512(const k_attn_args *a, void *scratch) {
-    static const k__attn_level lv = {k__attn_widen_avx512, k__attn_turn_avx512, k__attn_scores_avx512,
-                                     k__attn_weigh_avx512, k__attn_gather_avx512};
-    k__attn_run(&lv, a, scratch);
+    k__attn_run(&(k__attn_level){&k__attn_keys_avx512, &k__attn_values_avx512, k__attn_weigh_avx512}, a, scratch);
+}
+
+/* --- avx512_bf16 level: attention over caches of bf16, its tiles as pairs --- */
+
+K__VBF16 void k__round_blocks_bf16(const uint32_t type, const uint8_t *src, int n, float *dst) {
+    __m512 v[2];
+    for (int i = 0; i < n; i += 32) {
+        src = k__kv_values_avx512(type, src, v);
+        _mm512_storeu_si512(dst + i / 2, (__m512i)_mm512_cvtne2ps_pbh(v[1], v[0]));
+    }
+}
+
+static K_VEC_BF16 void k__attn_widen_bf16(uint32_t type, const uint8_t *src, size_t stride, int n_pos, int n, float *dst, int ld) {
+    for (int i = 0; i < n_pos; i++, src += stride, dst += ld) {
+        if (type == K_BF16) memcpy(dst, src, 2 * (size_t)n);
+        else if (type == K_Q8_0) k__round_blocks_bf16(K_Q8_0, src, n, dst);
+        else k__round_blocks_bf16(K_Q4_0, src, n, dst);
+    }
+}
+
+static K_VEC_BF16 void k__attn_round_bf16(const float *q, int n, float *dst) { k_kv_store_avx512(K_BF16, q, dst, n); }
+
+K__VBF16 void k__scores_bf16(const int R, const float *const *q, const float *kt, int n, k__attn_soon *soon, float *s) {
+    const uint8_t *next = soon->k;
+    __m512         acc[K_ATTN_GROUP][2];
+    for (int r = 0; r < R; r++) acc[r][0] = acc[r][1] = _mm512_setzero_ps();
+    for (int d = 0; d < n; d++, kt += K_TILE) {
+        const __m512i lo = _mm512_loadu_si512(kt), hi = _mm512_loadu_si512(kt + 16);
+        for (int i = 0; i < 2; i++) k__fetch(&next, soon->k_end);
+        for (int r = 0; r < R; r++) {
+            const __m512i qv = _mm512_castps_si512(_mm512_set1_ps(q[r][d]));
+            acc[r][0] = k__dots_add(acc[r][0], lo, qv);
+            acc[r][1] = k__dots_add(acc[r][1], hi, qv);
+        }
+    }
+    for (int r = 0; r < R; r++)
+        for (int h = 0; h < 2; h++) _mm512_storeu_ps(s + r * K_TILE + 16 * h, acc[r][h]);
+    soon->k = next;
+}
+
+static K_VEC_BF16 void k__attn_scores_bf16(const float *const *q, int n_rows, const float *kt, int n, k__attn_soon *soon, float *s) {
+    for (; n_rows >= 8; n_rows -= 8, q += 8, s += 8 * K_TILE) k__scores_bf16(8, q, kt, n, soon, s);
+    for (; n_rows >= 4; n_rows -= 4, q += 4, s += 4 * K_TILE) k__scores_bf16(4, q, kt, n, soon, s);
+    for (; n_rows >= 2; n_rows -= 2, q += 2, s += 2 * K_TILE) k__scores_bf16(2, q, kt, n, soon, s);
+    if (n_rows) k__scores_bf16(1, q, kt, n, soon, s);
+}
+
+/* Value l of the even position in the low half of lane l, of the odd one in the high half. */
+static K_VEC_BF16 void k__attn_pair_bf16(const float *v, int ld, float *pairs) {
+    for (int i = 0; i < K_TILE / 2; i++, v += ld, pairs += ld)      /* two rows of ld values are ld floats */
+        for (int d = 0; d < ld; d += 16) {
+            const __m512i even = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)(const void *)(v + d / 2)));
+            const __m512i odd = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)(const void *)(v + (ld + d) / 2)));
+            _mm512_storeu_si512(pairs + d, _mm512_or_si512(even, _mm512_slli_epi32(odd, 16)));
+        }
+}
+
+/* D registers of o for R rows stay put while the pairs pass; p: 16 pairs for each row. At the ends of the span a pair may have one
+ * value that is not the rows'. */
+K__VBF16 void k__gather_bf16(const int R, const int D, float *const *o, int at, const float *c, const uint32_t *p, const float *v, int ld,
+                             int lo, int hi, k__attn_soon *soon) {
+    const uint8_t *next = soon->v;
+    __m512         acc[4][4];
+    for (int r = 0; r < R; r++)
+        for (int d = 0; d < D; d++) acc[r][d] = _mm512_mul_ps(_mm512_loadu_ps(o[r] + at + 16 * d), _mm512_set1_ps(c[r]));
+    for (int i = lo / 2; i < (hi + 1) / 2; i++) {
+        for (int k = 0; k < 4; k++) k__fetch(&next, soon->v_end);
+        const float   *vi = v + (size_t)i * (size_t)ld + at;
+        const uint32_t in = (2 * i < lo ? 0 : 0xffff) | (2 * i + 1 < hi ? 0xffff0000u : 0);
+        __m512i        vv[4];
+        for (int d = 0; d < D; d++) vv[d] = _mm512_and_si512(_mm512_loadu_si512(vi + 16 * d), _mm512_set1_epi32((int)in));
+        for (int r = 0; r < R; r++)
+            for (int d = 0; d < D; d++) acc[r][d] = k__dots_add(acc[r][d], vv[d], _mm512_set1_epi32((int)p[16 * r + i]));
+    }
+    for (int r = 0; r < R; r++)
+        for (int d = 0; d < D; d++) _mm512_storeu_ps(o[r] + at + 16 * d, acc[r][d]);
+    soon->v = next;
+}
+
+K__VBF16 void k__gather_rows_bf16(const int R, float *const *o, const float *c, const float *s, const float *v, int ld, int lo, int hi,
+                                  k__attn_soon *soon) {
+    uint32_t p[16 * 4];
+    for (int r = 0; r < R; r++, s += K_TILE)
+        _mm512_storeu_si512(p + 16 * r, (__m512i)_mm512_cvtne2ps_pbh(_mm512_loadu_ps(s + 16), _mm512_loadu_ps(s)));
+    int at = 0;
+    for (; at + 64 <= ld; at += 64) k__gather_bf16(R, 4, o, at, c, p, v, ld, lo, hi, soon);
+    for (; at < ld; at += 32) k__gather_bf16(R, 2, o, at, c, p, v, ld, lo, hi, soon);
+}
+
+static K_VEC_BF16 void k__attn_gather_bf16(float *const *o, const float *c, int n_rows, const float *s, const float *v, int ld, int lo,
+                                           int hi, k__attn_soon *soon) {
+    int r = 0;
+    for (; r + 4 <= n_rows; r += 4) k__gather_rows_bf16(4, o + r, c + r, s + r * K_TILE, v, ld, lo, hi, soon);
+    for (; r + 2 <= n_rows; r += 2) k__gather_rows_bf16(2, o + r, c + r, s + r * K_TILE, v, ld, lo, hi, soon);
+    for (; r < n_rows; r++) k__gather_rows_bf16(1, o + r, c + r, s + r * K_TILE, v, ld, lo, hi, soon);
+}
+
+static void k_attn_bf16(const k_attn_args *a, void *scratch) {
+    static const k__attn_keys   keys = {2, k__attn_widen_bf16, k__attn_turn_avx512, k__attn_round_bf16, k__attn_scores_bf16};
+    static const k__attn_values values = {2, k__attn_widen_bf16, k__attn_pair_bf16, k__attn_gather_bf16};
+    k__attn_run(&(k__attn_level){k__kv_rounds(a->type_k) ? &keys : &k__attn_keys_avx512, k__kv_rounds(a->type_v) ? &values : &k__attn_values_avx512,
+                                 k__attn_weigh_avx512}, a, scratch);
 }
 #endif
 /* ===== [cpu] what this machine can run =====
@@ -8265,7 +8497,7 @@ typedef struct {
     .quant_act = k_quant_act_##l, .mul_quant = k_mul_quant_##tiles, .mul_float = k_mul_float_##floats, \
     .mul_packed = k_mul_packed_##tiles, .rms_norm = k_rms_norm_##l, .dot = k_dot_##l, .add = k_add_##l, .axpy = k_axpy_##l,       \
     .scale = k_scale_##l, .swiglu = k_swiglu_##l, .softmax = k_softmax_##l, .max = k_max_##l, \
-    .rope = k_rope_##l, .spread = k_spread_##l, .kv_store = k_kv_store_##l, .attn = k_attn_##l, .probe = &k_probe_##probes
+    .rope = k_rope_##l, .spread = k_spread_##l, .kv_store = k_kv_store_##l, .attn = k_attn_##floats, .probe = &k_probe_##probes
 
 /* Plainest first; "auto" takes the last that runs here. */
 static const k_level k_levels[] = {

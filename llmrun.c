@@ -4104,7 +4104,7 @@ typedef struct {
 } kv_opts;
 
 /* LLMRUN_STRESS: 1 where rare events shall be frequent (make stress), else 0. */
-static const kv_opts kv_defaults = {K_F16, K_F16, LLMRUN_STRESS ? 2 : 32, 0, 0, NULL, 1 << 30, false, false};
+static const kv_opts kv_defaults = {K_BF16, K_BF16, LLMRUN_STRESS ? 2 : 32, 0, 0, NULL, 1 << 30, false, false};
 
 typedef struct {                                      /* where a layer's K and V lie inside a block of its group */
     int    group, n_head;
@@ -14754,7 +14754,7 @@ typedef struct {
 static const bench_opts bench_defaults = {
     .prompt = BENCH_ONE(512), .gen = BENCH_ONE(128), .depth = BENCH_ONE(0), .seqs = BENCH_ONE(1),
     .batch = BENCH_ONE(2048), .ubatch = BENCH_ONE(512), .threads = BENCH_ONE(0),
-    .type_k = BENCH_ONE(K_F16), .type_v = BENCH_ONE(K_F16), .level = BENCH_ONE(-1), .repack = BENCH_ONE(0),
+    .type_k = BENCH_ONE(K_BF16), .type_v = BENCH_ONE(K_BF16), .level = BENCH_ONE(-1), .repack = BENCH_ONE(0),
     .guess = BENCH_ONE(0), .chance = BENCH_ONE(80), .reps = 5,
 };
 

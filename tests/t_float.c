@@ -495,23 +495,37 @@ static void tf_attend_all(const tf_attn_case *t, const tf_cache *c, const tf_ask
     for (int r = 0; r < k->n; r += chunk) tf_attend(t, c, k, r, k->n - r < chunk ? k->n - r : chunk);
 }
 
-/* Row r in double, over the numbers the cache really holds. */
+/* Caches but those of f32 and f16 are multiplied as bf16. */
+static bool   tf_rounds(uint32_t type) { return type != K_F32 && type != K_F16; }
+static double tf_rounded(double x, uint32_t type) { return tf_rounds(type) ? k_bf16_to_f32(k_f32_to_bf16((float)x)) : x; }
+
+/* Row r in double, over the numbers the cache really holds; weights are rounded below the largest score up to their tile's end. */
 static void tf_attn_naive(const tf_attn_case *t, const tf_cache *c, const tf_ask *k, int r, double *o) {
     float   x[256];
-    double *s = mem_new((size_t)c->T, sizeof *s), top = t->sinks ? k->sink[r] : -INFINITY, sum = 0;
+    double *s = mem_new((size_t)c->T, sizeof *s), top = -INFINITY, sum = 0;
     for (int64_t p = k->row[r].begin; p < k->row[r].end; p++) {
         k_types[t->type_k].dequant(c->kh[p / c->block] + (size_t)(p % c->block) * c->k_row * 2, x, t->hd_k);
-        for (int d = 0; d < t->hd_k; d++) s[p] += (double)k->row[r].q[d] * x[d];
+        for (int d = 0; d < t->hd_k; d++) s[p] += tf_rounded(k->row[r].q[d], t->type_k) * tf_rounded(x[d], t->type_k);
         s[p] *= 0.125;
         if (t->softcap > 0) s[p] = t->softcap * tanh(s[p] / t->softcap);
-        top = fmax(top, s[p]);
     }
-    if (t->sinks) sum = exp(k->sink[r] - top);
     for (int d = 0; d < t->hd_v; d++) o[d] = 0;
     for (int64_t p = k->row[r].begin; p < k->row[r].end; p++) {
+        if (p == k->row[r].begin || p % K_TILE == 0) {
+            const double old = top;
+            for (int64_t i = p; i < k->row[r].end && i / K_TILE == p / K_TILE; i++) top = fmax(top, s[i]);
+            for (int d = 0; d < t->hd_v; d++) o[d] *= exp(old - top);
+            sum *= exp(old - top);
+        }
         k_types[t->type_v].dequant(c->vh[p / c->block] + (size_t)(p % c->block) * c->v_row * 2, x, t->hd_v);
-        sum += exp(s[p] - top);
-        for (int d = 0; d < t->hd_v; d++) o[d] += exp(s[p] - top) * x[d];
+        const double weight = tf_rounded(exp(s[p] - top), t->type_v);
+        sum += weight;
+        for (int d = 0; d < t->hd_v; d++) o[d] += weight * tf_rounded(x[d], t->type_v);
+    }
+    if (t->sinks) {
+        const double all = fmax(top, k->sink[r]);
+        for (int d = 0; d < t->hd_v; d++) o[d] *= exp(top - all);
+        sum = sum * exp(top - all) + exp(k->sink[r] - all);
     }
     for (int d = 0; d < t->hd_v; d++) o[d] = sum > 0 ? o[d] / sum : 0;
     mem_free(s);
@@ -534,7 +548,7 @@ static void tf_attn_run(const tf_attn_case *t) {
             for (int r = 0; r < k.n; r++) {
                 tf_attn_naive(t, &c, &k, r, o);
                 for (int d = 0; d < t->hd_v; d++)
-                    if (!NEAR(k.o[r * t->hd_v + d], o[d], 3e-6)) r = k.n, d = t->hd_v;
+                    if (!NEAR(k.o[r * t->hd_v + d], o[d], tf_rounds(t->type_v) ? 1e-4 : 3e-6)) r = k.n, d = t->hd_v;
             }
         }
         for (int l = 0; l < tf_levels(); l++) {
