@@ -1578,7 +1578,7 @@ def bench_forms():
     for r in found:
         same(list(r), BENCH_KEYS + BENCH_OWN + ["samples_ns", "samples_ts"], "keys of JSON")
         same([r[k] for k in ("backends", "model_filename", "model_type", "n_batch", "n_ubatch", "type_k", "n_parallel")],
-             ["CPU", SMALL, "llama 0.1M mostly f32", 2048, 512, "f16", 1], "words")
+             ["CPU", SMALL, "llama 0.1M mostly f32", 2048, 512, "bf16", 1], "words")
         same(r["model_n_params"], 63216, "parameters")
         same((len(r["samples_ns"]), len(r["samples_ts"])), (3, 3), "samples")
         for name, n in (("ns", 1), ("ts", 1e-6)):
