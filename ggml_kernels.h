@@ -8588,6 +8588,9 @@ static k_act_kind k_act_of(uint32_t type) {
     return k__is_bf16(type) ? K_ACT_BF16 : K_ACT_F32;
 }
 
+/* The form in which attention multiplies a cache of this type. */
+static k_act_kind k_kv_act(uint32_t type) { return k__kv_rounds(type) ? K_ACT_BF16 : K_ACT_F32; }
+
 static bool k_wants_q8(uint32_t type) { return k_act_of(type) == K_ACT_I8; }
 
 /* Scratch of one thread for k_mul_rows and k_mul_packed with rows of up to n_max weights. */

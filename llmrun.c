@@ -15503,7 +15503,8 @@ static void bench__add_layer(bench_work *w, const engine *eng, int il, const ben
     for (int i = 0; i < 5; i++) bench__add_mat(w, some[i], b->rows[k], 1);
     for (int i = 0; i < 2; i++) bench__add_mat(w, all[i], b->rows[0], 1);
     if (hp->n_expert && b->rows[k] > 0) bench__add_experts(w, hp, l, b->rows[k]);
-    w->mul[K_ACT_F32] += b->past[k] * lh->n_head * (hp->hd_k + hp->hd_v);
+    w->mul[k_kv_act(eng->kv->opts.type_k)] += b->past[k] * lh->n_head * hp->hd_k;
+    w->mul[k_kv_act(eng->kv->opts.type_v)] += b->past[k] * lh->n_head * hp->hd_v;
     w->bytes += b->kept[k] * lh->n_head_kv * (double)kv;
 }
 

@@ -231,7 +231,8 @@ static void t_bench_work(void) {
         }
         for (int il = 0; il < hp->n_layer; il++) {
             need += 7.0 * hp->layer[il].n_head_kv * (double)(k_kv_bytes(K_F16, hp->hd_k) + k_kv_bytes(K_Q8_0, hp->hd_v));
-            want[K_ACT_F32] += 7.0 * hp->layer[il].n_head * (hp->hd_k + hp->hd_v);
+            want[K_ACT_F32] += 7.0 * hp->layer[il].n_head * hp->hd_k;                            /* a cache of f16 */
+            want[K_ACT_BF16] += 7.0 * hp->layer[il].n_head * hp->hd_v;                           /* of q8_0 */
         }
         const bench_work w = bench__work(&j, &t);
         CHECKF(fabs(w.bytes - need) < 0.5, "%s: %.1f bytes, want %.1f", name, w.bytes, need);
