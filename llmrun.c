@@ -429,7 +429,8 @@ static void str_json_raw(str *s, bytes b) { str__json(s, b, true); }
  * task in its hands. In a loose job (pool_run_loose) it goes by itself, between two tasks: it leaves the team, yields, and when it
  * is back goes through the stages without work until it has caught up with the others. Such a job does all its work as tasks,
  * nothing by the thread's number, passes the same stages whatever the tasks do, and nobody passes a barrier before the stage had no
- * more tasks for him: what one who leaves has not taken, those who stay do.
+ * more tasks for him: what one who leaves has not taken, those who stay do. Meanwhile it stays on a CPU of its own, where there is one
+ * for each thread: the kernel is as content with the team on one CPU and the other process on the next.
  * Door: pool_default_threads, pool_new, pool_free, pool_run, pool_run_loose, pool_barrier, pool_barrier_then, pool_works, pool_next,
  * pool_share, pool_take, pool_soon. */
 
@@ -444,6 +445,8 @@ typedef struct {
     int      crowded;                                 /* jobs to come in which it takes its CPU for shared */
     long     sent_away;                               /* how often it had to wait for a CPU, by force or by giving way */
     double   since, last;                             /* when it got the CPU, as far as it knows; its last task */
+    double   task;                                    /* seconds from its last task but one to the last, in one stage */
+    uint32_t last_stage;
     const uint8_t *soon, *soon_end;                   /* what it reads next, not asked for yet */
     _Alignas(64) _Atomic uint64_t taken;              /* stage + 1 << 32 | tasks of its own run taken in that stage */
 } pool_seat;
@@ -459,6 +462,8 @@ struct pool {
     pthread_t *thread;
     pool_seat *seat;
     bool       quit, loose;
+    bool       one_each;                              /* there is a CPU for each thread, and no other */
+    cpu_set_t  cpus;                                  /* what the process may run on */
     void (*fn)(void *ctx, int ith);
     void *ctx;
 };
@@ -472,7 +477,7 @@ enum {
     POOL_MOST = 0xffff,                               /* threads that `team` can count */
 };
 
-static double pool_slice = 1.0e-3, pool_gap = 0.7e-3; /* seconds on a shared CPU; between tasks when sent away */
+static double pool_slice = 1.0e-3, pool_gap = 0.7e-3; /* seconds on a shared CPU; between tasks, beyond two of them, when sent away */
 
 static uint32_t pool__stage(uint64_t team) { return (uint32_t)(team >> 32); }
 static bool     pool__all_there(uint64_t team) { return (team >> 16 & 0xffff) == (team & 0xffff); }
@@ -553,9 +558,11 @@ static void pool_barrier(pool *p) { pool_barrier_then(p, NULL, NULL); }
 
 /* Leaves a CPU that another process wants before it is taken, and comes back. */
 static void pool__give_way(pool_seat *s) {
-    const double now = clock_now();
-    if (now - s->last > pool_gap) s->since = now;     /* it was taken, or had nothing to do */
+    const double now = clock_now(), passed = now - s->last;
+    if (passed > pool_gap + 2 * s->task) s->since = now;            /* it was taken, or had nothing to do */
+    else if (s->stage == s->last_stage) s->task = passed;
     s->last = now;
+    s->last_stage = s->stage;
     if (now - s->since < pool_slice) return;
     pool__leave(s);
     if (!s->here) sched_yield();
@@ -600,6 +607,15 @@ static void pool_soon(const uint8_t *p, size_t n) {
     t_seat->soon_end = p + (n + 63) / 64 * 64;
 }
 
+/* Onto the CPU of its own, or wherever the process may run. */
+static void pool__settle(const pool_seat *s, bool own) {
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    for (int cpu = 0, i = 0; cpu < CPU_SETSIZE; cpu++)
+        if (CPU_ISSET(cpu, &s->p->cpus) && i++ == s->ith) CPU_SET(cpu, &one);
+    sched_setaffinity(0, sizeof one, own ? &one : &s->p->cpus);
+}
+
 /* This thread's part of a job. */
 static void pool__job(pool_seat *s) {
     pool      *p = s->p;
@@ -614,7 +630,10 @@ static void pool__job(pool_seat *s) {
         s->crowded = s->crowded > POOL_CROWDED || use.ru_nivcsw == s->sent_away ? s->crowded - (s->crowded > 0) : POOL_CROWDED;
         s->sent_away = use.ru_nivcsw;
     }
+    const bool settled = p->loose && s->crowded && p->one_each;
+    if (settled) pool__settle(s, true);
     p->fn(p->ctx, s->ith);
+    if (settled) pool__settle(s, false);
     t_seat = outer;
 }
 
@@ -671,6 +690,7 @@ static pool *pool_new(int n) {
         p->n++;
     }
     pthread_sigmask(SIG_SETMASK, &old, NULL);
+    p->one_each = sched_getaffinity(0, sizeof p->cpus, &p->cpus) == 0 && CPU_COUNT(&p->cpus) == p->n;
     return p;
 }
 

@@ -143,6 +143,43 @@ static void t_pool_leaving(void) {
     alarm(0);
 }
 
+/* --- crowded CPUs --- */
+
+typedef struct { int cpus, first; } t_pool_place;     /* how many CPUs a thread may run on, and the first of them */
+
+static t_pool_place t_pool_where(void) {
+    cpu_set_t    set;
+    t_pool_place at = {0, 0};
+    if (!EQ_INT(sched_getaffinity(0, sizeof set, &set), 0)) return at;
+    at.cpus = CPU_COUNT(&set);
+    while (!CPU_ISSET(at.first, &set)) at.first++;
+    return at;
+}
+
+static void t_pool_place_job(void *ctx, int ith) { ((t_pool_place *)ctx)[ith] = t_pool_where(); }
+
+/* In a loose job a thread that takes its CPU for shared has one of its own, if there is one for each thread; not a moment longer. */
+static void t_pool_settled(void) {
+    alarm(T_POOL_LIMIT);
+    const t_pool_place home = t_pool_where();
+    for (int n = home.cpus > 1 ? home.cpus - 1 : 1; n <= home.cpus + 1; n++) {
+        t_pool_place *in = mem_new((size_t)n, sizeof *in), *after = mem_new((size_t)n, sizeof *after);
+        pool         *p = pool_new(n);
+        const bool    own = n == home.cpus;
+        for (int i = 0; i < n; i++) p->seat[i].crowded = POOL_CROWDED + 2;
+        pool_run_loose(p, t_pool_place_job, in);
+        pool_run(p, t_pool_place_job, after);
+        for (int i = 0; i < n; i++) {
+            EQ_INT(in[i].cpus, own ? 1 : home.cpus);
+            for (int j = 0; own && j < i; j++) CHECK(in[i].first != in[j].first);
+            EQ_INT(after[i].cpus, home.cpus);
+        }
+        pool_free(p);
+        mem_free(in), mem_free(after);
+    }
+    alarm(0);
+}
+
 /* --- lives --- */
 
 static int t_pool_alive(void) {                       /* threads of this process, counted by the kernel */
@@ -416,6 +453,7 @@ static const t_case t_pool_cases[] = {
     {"pool once", "every task of every stage is done once, with 1 to 8 threads, from one pile or from a run for each", t_pool_once},
     {"pool order", "a stage sees all that the stage before wrote, and the single task behind it", t_pool_order},
     {"pool leaving", "threads that leave the team before tasks and catch up", t_pool_leaving},
+    {"pool settled", "beside other processes each thread stays on a CPU of its own, during the job", t_pool_settled},
     {"pool lives", "teams start, work and end hundreds of times and leave no thread behind", t_pool_lives},
     {"pool sleep", "whoever waits long sleeps, and is woken, whoever is late", t_pool_sleep},
     {"pool oversubscribed", "more threads than CPUs end in bounded time, two teams beside each other too", t_pool_oversubscribed},
