@@ -6537,8 +6537,12 @@ K__IN_AVX2 void k__dots_avx2(int T, int steps, bool scaled, const k__panel *w, i
                 __m256i v = k__pairs_avx2(steps == 1, wi, k__bcast_avx2(q[t] + 4 * i));
                 p[t] = i == k ? v : _mm256_add_epi16(p[t], v);
                 K__IN_ORDER(p[t]);
+                if (steps > 1) continue;
+                acc[t] = _mm256_add_epi32(acc[t], _mm256_madd_epi16(p[t], s));
+                K__IN_ORDER(acc[t]);
             }
         }
+        if (steps == 1) continue;
         K__UNROLL for (int t = 0; t < T; t++) acc[t] = _mm256_add_epi32(acc[t], _mm256_madd_epi16(p[t], s));
     }
 }
