@@ -3402,8 +3402,8 @@ static void k_softmax_ref(float *x, int n) {
 static void k_kv_store_ref(uint32_t type, const float *x, void *dst, int n) { k_types[type].quant(x, dst, n); }
 
 /* --- attention: what all levels share ---
- * Positions go in tiles of 32 at absolute multiples of 32. A tile of K and V is widened to f32 once and serves
- * all rows, K turned so that a lane is a position and no sum goes across lanes: s = fma(q[d], k[d], s).
+ * Positions go in tiles of 32 at absolute multiples of 32. A tile of K and V is widened to f32 once (or taken
+ * as pairs of bf16) and serves all rows, K turned so that a lane is a position and no sum goes across lanes: s = fma(q[d], k[d], s).
  * Each row keeps the maximum m so far, the denominator l and the unnormalised output o:
  *     m' = max(m, s);  c = exp(m - m');  p = exp(s - m');  l = l*c + sum(p);  o = o*c, then o = fma(p[i], v[i], o)
  * Dimensions of s and positions of o go in pairs, the odd one first. Caches of bf16 and of quantised types are multiplied as bf16:
@@ -4279,9 +4279,12 @@ K__V512 __m512 k__tanh_avx512(__m512 x) {
 }
 
 /* Lanes 16 -> 8 -> 4 -> 2 -> 1. */
+K__V512 __m128 k__add4_avx512(__m512 v) {
+    const __m256 h = _mm256_add_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps(v, 1));
+    return _mm_add_ps(_mm256_castps256_ps128(h), _mm256_extractf128_ps(h, 1));
+}
 K__V512 float k__sum_avx512(__m512 v) {
-    __m256 h = _mm256_add_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps(v, 1));
-    __m128 q = _mm_add_ps(_mm256_castps256_ps128(h), _mm256_extractf128_ps(h, 1));
+    __m128 q = k__add4_avx512(v);
     q = _mm_add_ps(q, _mm_movehl_ps(q, q));
     return _mm_cvtss_f32(_mm_add_ss(q, _mm_movehdup_ps(q)));
 }
@@ -4787,7 +4790,7 @@ static K_VEC_AVX512 void k__attn_scores_avx512(const float *const *q, int n_rows
 
 static K_VEC_AVX512 void k__attn_round_avx512(const float *q, int n, float *dst) { k__round_row(q, n, dst); }
 
-/* Lanes 0 to 3 of each of four rows as lane r of four vectors, in the order in which k__sum_avx512 takes them. */
+/* The four lanes of each of four rows as one: lane r of v[0] is row r's, made in the order of k__sum_avx512. */
 #define K__ACROSS_FOUR(op, v)                                                                        \
     do {                                                                                             \
         const __m128 ab = op(_mm_unpacklo_ps(v[0], v[1]), _mm_unpackhi_ps(v[0], v[1]));              \
@@ -4798,11 +4801,6 @@ static K_VEC_AVX512 void k__attn_round_avx512(const float *q, int n, float *dst)
 K__V512 __m128 k__max4_avx512(__m512 v) {
     const __m256 h = _mm256_max_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps(v, 1));
     return _mm_max_ps(_mm256_castps256_ps128(h), _mm256_extractf128_ps(h, 1));
-}
-
-K__V512 __m128 k__add4_avx512(__m512 v) {
-    const __m256 h = _mm256_add_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps(v, 1));
-    return _mm_add_ps(_mm256_castps256_ps128(h), _mm256_extractf128_ps(h, 1));
 }
 
 /* Four rows at a time: what is one number of a row is a lane. */

@@ -462,8 +462,6 @@ struct pool {
     pthread_t *thread;
     pool_seat *seat;
     bool       quit, loose;
-    bool       one_each;                              /* there is a CPU for each thread, and no other */
-    cpu_set_t  cpus;                                  /* what the process may run on */
     void (*fn)(void *ctx, int ith);
     void *ctx;
 };
@@ -607,13 +605,14 @@ static void pool_soon(const uint8_t *p, size_t n) {
     t_seat->soon_end = p + (n + 63) / 64 * 64;
 }
 
-/* Onto the CPU of its own, or wherever the process may run. */
-static void pool__settle(const pool_seat *s, bool own) {
-    cpu_set_t one;
-    CPU_ZERO(&one);
+/* Onto a CPU of its own, if there is one for each thread and no other; where it might run before is kept. */
+static bool pool__settle(const pool_seat *s, cpu_set_t *before) {
+    cpu_set_t own;
+    CPU_ZERO(&own);
+    if (sched_getaffinity(0, sizeof *before, before) || CPU_COUNT(before) != s->p->n) return false;
     for (int cpu = 0, i = 0; cpu < CPU_SETSIZE; cpu++)
-        if (CPU_ISSET(cpu, &s->p->cpus) && i++ == s->ith) CPU_SET(cpu, &one);
-    sched_setaffinity(0, sizeof one, own ? &one : &s->p->cpus);
+        if (CPU_ISSET(cpu, before) && i++ == s->ith) CPU_SET(cpu, &own);
+    return sched_setaffinity(0, sizeof own, &own) == 0;
 }
 
 /* This thread's part of a job. */
@@ -630,10 +629,10 @@ static void pool__job(pool_seat *s) {
         s->crowded = s->crowded > POOL_CROWDED || use.ru_nivcsw == s->sent_away ? s->crowded - (s->crowded > 0) : POOL_CROWDED;
         s->sent_away = use.ru_nivcsw;
     }
-    const bool settled = p->loose && s->crowded && p->one_each;
-    if (settled) pool__settle(s, true);
+    cpu_set_t  before;
+    const bool settled = p->loose && s->crowded && pool__settle(s, &before);
     p->fn(p->ctx, s->ith);
-    if (settled) pool__settle(s, false);
+    if (settled) sched_setaffinity(0, sizeof before, &before);
     t_seat = outer;
 }
 
@@ -690,7 +689,6 @@ static pool *pool_new(int n) {
         p->n++;
     }
     pthread_sigmask(SIG_SETMASK, &old, NULL);
-    p->one_each = sched_getaffinity(0, sizeof p->cpus, &p->cpus) == 0 && CPU_COUNT(&p->cpus) == p->n;
     return p;
 }
 
@@ -4873,10 +4871,10 @@ static bool store__bind(store *s, int32_t n_vocab, err_t *e) {
     return store__rows_good(s, (int64_t)data->dim[1], n_vocab) || err_set(e, EXIT_INPUT, "%s: its directory is damaged", s->path);
 }
 
-/* What a block's bytes depend on beside the model and its tokens. */
+/* What a block's bytes depend on beside the model and its tokens; "pairs" is the order in which attention sums. */
 static void store__layout(store *s, const char *rope) {
     const kv_cache *kv = s->kv;
-    str_fmt(&s->layout, "%s %s %d %zu spread %d %d %s", k_types[kv->opts.type_k].name, k_types[kv->opts.type_v].name, kv->opts.block,
+    str_fmt(&s->layout, "%s %s %d %zu pairs spread %d %d %s", k_types[kv->opts.type_k].name, k_types[kv->opts.type_v].name, kv->opts.block,
             kv->group[0].block_bytes, kv->spread_k, kv->spread_v, rope);
 }
 
