@@ -4762,6 +4762,18 @@ static K_VEC_AVX512 void k__attn_turn_avx512(const float *k, int ld, float *kt) 
         }
 }
 
+/* The rows of a group by eights, fours, twos and ones (the gathers by fours at most: a row has more sums there). */
+#define K__SCORES_BY_ROWS(fn)                                                           \
+    for (; n_rows >= 8; n_rows -= 8, q += 8, s += 8 * K_TILE) fn(8, q, kt, n, soon, s); \
+    for (; n_rows >= 4; n_rows -= 4, q += 4, s += 4 * K_TILE) fn(4, q, kt, n, soon, s); \
+    for (; n_rows >= 2; n_rows -= 2, q += 2, s += 2 * K_TILE) fn(2, q, kt, n, soon, s); \
+    if (n_rows) fn(1, q, kt, n, soon, s);
+#define K__GATHER_BY_ROWS(fn)                                                                 \
+    int r = 0;                                                                                \
+    for (; r + 4 <= n_rows; r += 4) fn(4, o + r, c + r, s + r * K_TILE, v, ld, lo, hi, soon); \
+    for (; r + 2 <= n_rows; r += 2) fn(2, o + r, c + r, s + r * K_TILE, v, ld, lo, hi, soon); \
+    for (; r < n_rows; r++) fn(1, o + r, c + r, s + r * K_TILE, v, ld, lo, hi, soon);
+
 K__V512 void k__scores_avx512(const int R, const float *const *q, const float *kt, int n, k__attn_soon *soon, float *s) {
     const uint8_t *next = soon->k;
     __m512         acc[K_ATTN_GROUP][2];
@@ -4782,10 +4794,7 @@ K__V512 void k__scores_avx512(const int R, const float *const *q, const float *k
 }
 
 static K_VEC_AVX512 void k__attn_scores_avx512(const float *const *q, int n_rows, const float *kt, int n, k__attn_soon *soon, float *s) {
-    for (; n_rows >= 8; n_rows -= 8, q += 8, s += 8 * K_TILE) k__scores_avx512(8, q, kt, n, soon, s);
-    for (; n_rows >= 4; n_rows -= 4, q += 4, s += 4 * K_TILE) k__scores_avx512(4, q, kt, n, soon, s);
-    for (; n_rows >= 2; n_rows -= 2, q += 2, s += 2 * K_TILE) k__scores_avx512(2, q, kt, n, soon, s);
-    if (n_rows) k__scores_avx512(1, q, kt, n, soon, s);
+    K__SCORES_BY_ROWS(k__scores_avx512)
 }
 
 static K_VEC_AVX512 void k__attn_round_avx512(const float *q, int n, float *dst) { k__round_row(q, n, dst); }
@@ -4878,10 +4887,7 @@ K__V512 void k__gather_rows_avx512(const int R, float *const *o, const float *c,
 
 static K_VEC_AVX512 void k__attn_gather_avx512(float *const *o, const float *c, int n_rows, const float *s, const float *v,
                                                int ld, int lo, int hi, k__attn_soon *soon) {
-    int r = 0;
-    for (; r + 4 <= n_rows; r += 4) k__gather_rows_avx512(4, o + r, c + r, s + r * K_TILE, v, ld, lo, hi, soon);
-    for (; r + 2 <= n_rows; r += 2) k__gather_rows_avx512(2, o + r, c + r, s + r * K_TILE, v, ld, lo, hi, soon);
-    for (; r < n_rows; r++) k__gather_rows_avx512(1, o + r, c + r, s + r * K_TILE, v, ld, lo, hi, soon);
+    K__GATHER_BY_ROWS(k__gather_rows_avx512)
 }
 
 static const k__attn_keys   k__attn_keys_avx512 = {1, k__attn_widen_avx512, k__attn_turn_avx512, k__attn_round_avx512, k__attn_scores_avx512};
@@ -4930,10 +4936,7 @@ K__VBF16 void k__scores_bf16(const int R, const float *const *q, const float *kt
 }
 
 static K_VEC_BF16 void k__attn_scores_bf16(const float *const *q, int n_rows, const float *kt, int n, k__attn_soon *soon, float *s) {
-    for (; n_rows >= 8; n_rows -= 8, q += 8, s += 8 * K_TILE) k__scores_bf16(8, q, kt, n, soon, s);
-    for (; n_rows >= 4; n_rows -= 4, q += 4, s += 4 * K_TILE) k__scores_bf16(4, q, kt, n, soon, s);
-    for (; n_rows >= 2; n_rows -= 2, q += 2, s += 2 * K_TILE) k__scores_bf16(2, q, kt, n, soon, s);
-    if (n_rows) k__scores_bf16(1, q, kt, n, soon, s);
+    K__SCORES_BY_ROWS(k__scores_bf16)
 }
 
 /* Value l of the even position in the low half of lane l, of the odd one in the high half. */
@@ -4980,10 +4983,7 @@ K__VBF16 void k__gather_rows_bf16(const int R, float *const *o, const float *c, 
 
 static K_VEC_BF16 void k__attn_gather_bf16(float *const *o, const float *c, int n_rows, const float *s, const float *v, int ld, int lo,
                                            int hi, k__attn_soon *soon) {
-    int r = 0;
-    for (; r + 4 <= n_rows; r += 4) k__gather_rows_bf16(4, o + r, c + r, s + r * K_TILE, v, ld, lo, hi, soon);
-    for (; r + 2 <= n_rows; r += 2) k__gather_rows_bf16(2, o + r, c + r, s + r * K_TILE, v, ld, lo, hi, soon);
-    for (; r < n_rows; r++) k__gather_rows_bf16(1, o + r, c + r, s + r * K_TILE, v, ld, lo, hi, soon);
+    K__GATHER_BY_ROWS(k__gather_rows_bf16)
 }
 
 static void k_attn_bf16(const k_attn_args *a, void *scratch) {
