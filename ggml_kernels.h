@@ -3228,7 +3228,7 @@ static float k__tanh_ref(float x) {
 
 #define K__BODY static inline __attribute__((always_inline))
 
-K__BODY void k__add(float *y, const float *x, int n) { for (int i = 0; i < n; i++) y[i] += x[i]; }
+K__BODY void k__add(float *y, const float *a, const float *b, int n) { for (int i = 0; i < n; i++) y[i] = a[i] + b[i]; }
 K__BODY void k__axpy(float *y, const float *x, float s, int n) { for (int i = 0; i < n; i++) y[i] = fmaf(s, x[i], y[i]); }
 K__BODY void k__scale(float *y, float s, int n) { for (int i = 0; i < n; i++) y[i] *= s; }
 
@@ -3331,7 +3331,7 @@ static void k_rms_norm_ref(const float *x, const float *w, float eps, int n, flo
     k__norm(x, w, 1.0f / sqrtf(k_dot_ref(x, x, n) / (float)n + eps), n, y);
 }
 
-static void k_add_ref(float *y, const float *x, int n) { k__add(y, x, n); }
+static void k_add_ref(float *y, const float *a, const float *b, int n) { k__add(y, a, b, n); }
 static void k_axpy_ref(float *y, const float *x, float s, int n) { k__axpy(y, x, s, n); }
 static void k_scale_ref(float *y, float s, int n) { k__scale(y, s, n); }
 static void k_rope_ref(float *x, int n_heads, int hd, int n_rot, bool halves, const float *cs) {
@@ -4003,7 +4003,7 @@ static K_VEC_AVX2 float k_dot_avx2(const float *a, const float *b, int n) {
     return y;
 }
 
-static K_VEC_AVX2 void k_add_avx2(float *y, const float *x, int n) { k__add(y, x, n); }
+static K_VEC_AVX2 void k_add_avx2(float *y, const float *a, const float *b, int n) { k__add(y, a, b, n); }
 static K_VEC_AVX2 void k_axpy_avx2(float *y, const float *x, float s, int n) { k__axpy(y, x, s, n); }
 static K_VEC_AVX2 void k_scale_avx2(float *y, float s, int n) { k__scale(y, s, n); }
 static K_VEC_AVX2 void k_rope_avx2(float *x, int n_heads, int hd, int n_rot, bool halves, const float *cs) {
@@ -4584,7 +4584,7 @@ static K_VEC_AVX512 float k_dot_avx512(const float *a, const float *b, int n) {
     return y;
 }
 
-static K_VEC_AVX512 void k_add_avx512(float *y, const float *x, int n) { k__add(y, x, n); }
+static K_VEC_AVX512 void k_add_avx512(float *y, const float *a, const float *b, int n) { k__add(y, a, b, n); }
 static K_VEC_AVX512 void k_axpy_avx512(float *y, const float *x, float s, int n) { k__axpy(y, x, s, n); }
 static K_VEC_AVX512 void k_scale_avx512(float *y, float s, int n) { k__scale(y, s, n); }
 static K_VEC_AVX512 void k_rope_avx512(float *x, int n_heads, int hd, int n_rot, bool halves, const float *cs) {
@@ -5033,31 +5033,31 @@ static unsigned k__cpu_probe(void) {
  * The obvious form of the law at the head of this file: integers are summed exactly inside a block of 256
  * weights, and what is left in float has one order. Every other level must give the same bits. */
 
-/* q, one scale per 256 and sums of 16 of one activation row; n % 32 == 0. A NaN makes its scale NaN, an
- * infinity makes it infinite, and the code of either is 0: the damage shows in the result and nothing here is
- * undefined. */
-static void k_quant_act_ref(const float *x, int n, int8_t *q, int16_t *sum, float *d) {
-    for (int k = 0; k < n; k += K_SUPER, d++) {
-        int   len = n - k < K_SUPER ? n - k : K_SUPER;
-        float amax = 0;
-        bool  nan = false;
-        for (int i = 0; i < len; i++) {
-            float m = fabsf(x[k + i]);
-            if (m > amax) amax = m;
-            if (m != m) nan = true;
-        }
-        float inv = amax > 0 ? 127.0f / amax : 0.0f;
-        *d = nan ? NAN : amax / 127.0f;
-        for (int i = 0; i < len; i++) {
-            float v = rintf(x[k + i] * inv);
-            q[k + i] = (int8_t)(v > 127 ? 127 : v < -127 ? -127 : v == v ? (int)v : 0);
-        }
-        for (int g = 0; g < len / 16; g++) {
-            int s = 0;
-            for (int i = 0; i < 16; i++) s += q[k + 16 * g + i];
-            sum[k / 16 + g] = (int16_t)s;
-        }
+/* Codes q, sums of 16 of them and the scale of one block of n activations, n % 32 == 0 and at most 256. A NaN makes the
+ * scale NaN, an infinity makes it infinite, and the code of either is 0: the damage shows in the result and nothing here
+ * is undefined. Returns the sum of the codes' magnitudes. */
+static int k_quant_act_ref(const float *x, int n, int8_t *q, int16_t *sum, float *d) {
+    float amax = 0;
+    bool  nan = false;
+    int   all = 0;
+    for (int i = 0; i < n; i++) {
+        float m = fabsf(x[i]);
+        if (m > amax) amax = m;
+        if (m != m) nan = true;
     }
+    float inv = amax > 0 ? 127.0f / amax : 0.0f;
+    *d = nan ? NAN : amax / 127.0f;
+    for (int i = 0; i < n; i++) {
+        float v = rintf(x[i] * inv);
+        q[i] = (int8_t)(v > 127 ? 127 : v < -127 ? -127 : v == v ? (int)v : 0);
+        all += q[i] < 0 ? -q[i] : q[i];
+    }
+    for (int g = 0; g < n / 16; g++) {
+        int s = 0;
+        for (int i = 0; i < 16; i++) s += q[16 * g + i];
+        sum[g] = (int16_t)s;
+    }
+    return all;
 }
 
 /* Codes and scales of one block of 256. */
@@ -5525,9 +5525,25 @@ static void k__mul_dots(const k__plan *p, uint32_t type, const uint8_t *w, size_
     }
 }
 
+/* The lines of y that the sums of these rows will go to. */
+static inline void k__sums_ahead(const float *y, int rows) {
+    __builtin_prefetch(y, 1);
+    if (rows > 16) __builtin_prefetch(y + 16, 1);
+    __builtin_prefetch(y + rows - 1, 1);
+}
+
+/* Sixteen floats, as one vector where the target has one. */
+typedef float k__v16 __attribute__((vector_size(64), aligned(4), may_alias));
+
+/* The sums of a column to y. Whole strips are copied as vectors: a copy of unknown length costs what thirty stores do. */
+K__BODY void k__put_sums(float *y, const float *sum, int rows, int usual) {
+    if (rows != usual) memcpy(y, sum, (size_t)rows * sizeof(float));
+    else K__UNROLL for (int i = 0; i < usual; i += 16) *(k__v16 *)(y + i) = *(const k__v16 *)(sum + i);
+}
+
 /* One strip of at most 32 rows, already in panels, times all columns. ahead: bytes of the strip that comes
  * next. */
-static void k__mul_strip(k__tile *const *tile, const k__panel *panel, int offset, int rows, int n, const k_acts *a,
+K__BODY void k__mul_strip(k__tile *const *tile, const k__panel *panel, int offset, int rows, int n, const k_acts *a,
                          float *y, size_t ldy, const uint8_t *next, size_t next_bytes) {
     int      parts = (a->nt + K__TILE - 1) / K__TILE, blocks = (n + K_SUPER - 1) / K_SUPER;
     size_t   steps = (size_t)parts * (size_t)blocks, each = (next_bytes / 64 + steps - 1) / steps;
@@ -5536,25 +5552,19 @@ static void k__mul_strip(k__tile *const *tile, const k__panel *panel, int offset
     x.offset = offset;
     for (int i = 0; i < parts; i++) {
         int   t0 = k__share(a->nt, parts, i), count = k__share(a->nt, parts, i + 1) - t0;
-        float out[K__TILE][K__STRIP] = {{0}};
+        _Alignas(64) float out[K__TILE][K__STRIP] = {{0}};
         if (ahead.next >= next + next_bytes) ahead.lines = 0;
         k__cols_set(&x, a, t0, count, n);
-        for (int c = 0; c < count; c++) {             /* the lines of y are there when their sums are */
-            const float *to = y + (size_t)(t0 + c) * ldy;
-            __builtin_prefetch(to, 1);
-            __builtin_prefetch(to + 16, 1);
-            __builtin_prefetch(to + rows - 1, 1);
-        }
+        for (int c = 0; c < count; c++) k__sums_ahead(y + (size_t)(t0 + c) * ldy, rows);
         tile[count - K__TILE_MIN](panel, &x, &ahead, out);
-        for (int c = 0; c < count; c++)
-            memcpy(y + (size_t)(t0 + c) * ldy, out[c], (size_t)rows * sizeof(float));
+        for (int c = 0; c < count; c++) k__put_sums(y + (size_t)(t0 + c) * ldy, out[c], rows, K__STRIP);
     }
 }
 
 /* Other tiles that do the work of these. */
 typedef k__tile *const *k__swap(k__tile *const *tile);
 
-static void k__mul_quant(const k__plan *plans, k__swap *swap, uint32_t type, const void *w, size_t row_bytes, int nr, int n,
+K__BODY void k__mul_quant(const k__plan *plans, k__swap *swap, uint32_t type, const void *w, size_t row_bytes, int nr, int n,
                          const k_acts *a, float *y, size_t ldy, void *scratch) {
     const k__plan *p = &plans[type];
     k__tile *const *tile = swap ? swap(p->tile) : p->tile;
@@ -6199,38 +6209,40 @@ static const k__plan k__plans_512[K_TYPE_MAX] = {
     [K_NVFP4]   = K__PLAN_512(nvfp4, scale16),
 };
 
-static void k_mul_quant_avx512(uint32_t type, const void *w, size_t row_bytes, int nr, int n, const k_acts *a,
+K__512 void k_mul_quant_avx512(uint32_t type, const void *w, size_t row_bytes, int nr, int n, const k_acts *a,
                                float *y, size_t ldy, void *scratch) {
     k__mul_quant(k__plans_512, NULL, type, w, row_bytes, nr, n, a, y, ldy, scratch);
 }
 
-/* The sixteen floats at x as codes; NaN gives 0. */
-K__IN_512 __m512i k__round512(const float *x, __m512 inv) {
-    __m512 v = _mm512_mul_ps(_mm512_loadu_ps(x), inv);
-    v = _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(v, v, _CMP_ORD_Q), v);
-    v = _mm512_max_ps(_mm512_min_ps(v, _mm512_set1_ps(127)), _mm512_set1_ps(-127));
-    return _mm512_cvtps_epi32(v);
+/* v[i] = what of p[i] lies in 128-bit lane L, added up, at 4L + i. */
+K__IN_512 __m512i k__lane_sums512(const __m512i *p) {
+    __m512i a = _mm512_add_epi32(_mm512_unpacklo_epi32(p[0], p[1]), _mm512_unpackhi_epi32(p[0], p[1]));
+    __m512i b = _mm512_add_epi32(_mm512_unpacklo_epi32(p[2], p[3]), _mm512_unpackhi_epi32(p[2], p[3]));
+    return _mm512_add_epi32(_mm512_unpacklo_epi64(a, b), _mm512_unpackhi_epi64(a, b));
 }
 
-K__512 void k_quant_act_avx512(const float *x, int n, int8_t *q, int16_t *sum, float *d) {
-    for (int k = 0; k < n; k += K_SUPER, d++) {
-        int      len = n - k < K_SUPER ? n - k : K_SUPER;
-        __m512   most = _mm512_setzero_ps();
-        unsigned nan = 0;
-        for (int i = 0; i < len; i += 16) {
-            __m512 v = _mm512_abs_ps(_mm512_loadu_ps(x + k + i));
-            nan |= _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q);
-            most = _mm512_max_ps(v, most);            /* a NaN yields the second operand */
-        }
-        float  amax = _mm512_reduce_max_ps(most);
-        __m512 inv = _mm512_set1_ps(amax > 0 ? 127.0f / amax : 0.0f);
-        *d = nan ? NAN : amax / 127.0f;
-        for (int i = 0; i < len; i += 16) {
-            __m512i v = k__round512(x + k + i, inv);
-            _mm_storeu_si128((__m128i *)(q + k + i), _mm512_cvtepi32_epi8(v));
-            sum[(k + i) / 16] = (int16_t)_mm512_reduce_add_epi32(v);
-        }
+/* Magnitudes are compared as integers, so that a NaN is the largest. Where it is, or an infinity, or values so small that
+ * their inverse is none, the reference is asked. */
+K__512 int k_quant_act_avx512(const float *x, int n, int8_t *q, int16_t *sum, float *d) {
+    const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15), zero = _mm512_setzero_si512();
+    __m512i       most = zero, fours[4], all = zero;
+    for (int i = 0; i < n; i += 16) most = _mm512_max_epi32(most, _mm512_and_si512(k__ld512(x + i), _mm512_set1_epi32(0x7fffffff)));
+    const float amax = k__f32_of((uint32_t)_mm512_reduce_max_epi32(most)), inv = amax > 0 ? 127.0f / amax : 0.0f;
+    if (!(amax <= FLT_MAX && inv <= FLT_MAX)) return k_quant_act_ref(x, n, q, sum, d);
+    *d = amax / 127.0f;
+    for (int i = 0; i < n; i += 16) {
+        const __m512 v = _mm512_mul_ps(_mm512_loadu_ps(x + i), _mm512_set1_ps(inv));
+        _mm_storeu_si128((__m128i *)(q + i), _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(v)));
     }
+    K__UNROLL for (int i = 0; i < 4; i++) {
+        const int     left = n - 64 * i;
+        const __m512i v = _mm512_maskz_loadu_epi8(left >= 64 ? ~0ull : left > 0 ? (1ull << left) - 1 : 0, q + 64 * i);
+        fours[i] = _mm512_dpbusd_epi32(zero, _mm512_set1_epi8(1), v);
+        all = _mm512_add_epi64(all, _mm512_sad_epu8(_mm512_abs_epi8(v), zero));
+    }
+    const __m512i groups = _mm512_permutexvar_epi32(order, k__lane_sums512(fours));
+    _mm256_mask_storeu_epi16(sum, (__mmask16)((1u << n / 16) - 1), _mm512_cvtepi32_epi16(groups));
+    return (int)_mm512_reduce_add_epi64(all);
 }
 
 /* ===== [quant_avx2] =====
@@ -6707,7 +6719,7 @@ static const k__plan k__plans_avx2[K_TYPE_MAX] = {
     [K_NVFP4]   = K__PLAN_AVX2(nvfp4, scale16_wide),
 };
 
-static void k_mul_quant_avx2(uint32_t type, const void *w, size_t row_bytes, int nr, int n, const k_acts *a,
+K__AVX2 void k_mul_quant_avx2(uint32_t type, const void *w, size_t row_bytes, int nr, int n, const k_acts *a,
                              float *y, size_t ldy, void *scratch) {
     k__mul_quant(k__plans_avx2, NULL, type, w, row_bytes, nr, n, a, y, ldy, scratch);
 }
@@ -6741,43 +6753,37 @@ static k__tile *const *k__swap_vnni(k__tile *const *tile) {
     return tile;
 }
 
-static void k_mul_quant_vnni(uint32_t type, const void *w, size_t row_bytes, int nr, int n, const k_acts *a, float *y, size_t ldy,
+K__AVX2 void k_mul_quant_vnni(uint32_t type, const void *w, size_t row_bytes, int nr, int n, const k_acts *a, float *y, size_t ldy,
                              void *scratch) {
     k__mul_quant(k__plans_avx2, k__swap_vnni, type, w, row_bytes, nr, n, a, y, ldy, scratch);
 }
 
-K__IN_AVX2 __m256i k__round_avx2(const float *x, __m256 inv) {
-    __m256 v = _mm256_mul_ps(_mm256_loadu_ps(x), inv);
-    v = _mm256_and_ps(v, _mm256_cmp_ps(v, v, _CMP_ORD_Q));
-    v = _mm256_max_ps(_mm256_min_ps(v, _mm256_set1_ps(127)), _mm256_set1_ps(-127));
-    return _mm256_cvtps_epi32(v);
-}
-
-K__AVX2 void k_quant_act_avx2(const float *x, int n, int8_t *q, int16_t *sum, float *d) {
-    for (int k = 0; k < n; k += K_SUPER, d++) {
-        int    len = n - k < K_SUPER ? n - k : K_SUPER;
-        float  m[8], amax = 0;
-        __m256 most = _mm256_setzero_ps(), nan = most;
-        for (int i = 0; i < len; i += 8) {
-            __m256 v = _mm256_andnot_ps(_mm256_set1_ps(-0.0f), _mm256_loadu_ps(x + k + i));
-            nan = _mm256_or_ps(nan, _mm256_cmp_ps(v, v, _CMP_UNORD_Q));
-            most = _mm256_max_ps(v, most);            /* a NaN yields the second operand */
-        }
-        _mm256_storeu_ps(m, most);
-        for (int i = 0; i < 8; i++) amax = m[i] > amax ? m[i] : amax;
-        __m256 inv = _mm256_set1_ps(amax > 0 ? 127.0f / amax : 0.0f);
-        *d = _mm256_movemask_ps(nan) ? NAN : amax / 127.0f;
-        for (int i = 0; i < len; i += 16) {
-            __m256i a = k__round_avx2(x + k + i, inv), b = k__round_avx2(x + k + i + 8, inv);
-            __m256i w = _mm256_permute4x64_epi64(_mm256_packs_epi32(a, b), 0xd8),
-                    s = _mm256_madd_epi16(w, _mm256_set1_epi16(1));
-            _mm_storeu_si128((__m128i *)(q + k + i),
-                             _mm_packs_epi16(_mm256_castsi256_si128(w), _mm256_extracti128_si256(w, 1)));
-            s = _mm256_hadd_epi32(s, s);
-            s = _mm256_hadd_epi32(s, s);
-            sum[(k + i) / 16] = (int16_t)(_mm256_extract_epi32(s, 0) + _mm256_extract_epi32(s, 4));
-        }
+/* As k_quant_act_avx512. */
+K__AVX2 int k_quant_act_avx2(const float *x, int n, int8_t *q, int16_t *sum, float *d) {
+    const __m256i zero = _mm256_setzero_si256(), one = _mm256_set1_epi16(1);
+    __m256i       most = zero, all = zero;
+    for (int i = 0; i < n; i += 8) most = _mm256_max_epi32(most, _mm256_and_si256(k__ld256(x + i), _mm256_set1_epi32(0x7fffffff)));
+    __m128i m = _mm_max_epi32(_mm256_castsi256_si128(most), _mm256_extracti128_si256(most, 1));
+    m = _mm_max_epi32(m, _mm_shuffle_epi32(m, 0x4e));
+    m = _mm_max_epi32(m, _mm_shuffle_epi32(m, 0xb1));
+    const float amax = k__f32_of((uint32_t)_mm_cvtsi128_si32(m)), inv = amax > 0 ? 127.0f / amax : 0.0f;
+    if (!(amax <= FLT_MAX && inv <= FLT_MAX)) return k_quant_act_ref(x, n, q, sum, d);
+    *d = amax / 127.0f;
+    for (int i = 0; i < n; i += 32) {
+        __m256i v[4];
+        K__UNROLL for (int k = 0; k < 4; k++)
+            v[k] = _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_loadu_ps(x + i + 8 * k), _mm256_set1_ps(inv)));
+        __m256i a = _mm256_packs_epi32(v[0], v[1]), b = _mm256_packs_epi32(v[2], v[3]);    /* a fourth in each lane */
+        __m256i codes = _mm256_permutevar8x32_epi32(_mm256_packs_epi16(a, b), _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
+        __m256i s = _mm256_hadd_epi32(_mm256_madd_epi16(a, one), _mm256_madd_epi16(b, one));
+        __m128i t = _mm_add_epi32(_mm256_castsi256_si128(s), _mm256_extracti128_si256(s, 1));
+        _mm256_storeu_si256((__m256i *)(void *)(q + i), codes);
+        sum[i / 16] = (int16_t)(_mm_extract_epi32(t, 0) + _mm_extract_epi32(t, 1));
+        sum[i / 16 + 1] = (int16_t)(_mm_extract_epi32(t, 2) + _mm_extract_epi32(t, 3));
+        all = _mm256_add_epi64(all, _mm256_sad_epu8(_mm256_abs_epi8(codes), zero));
     }
+    __m128i two = _mm_add_epi64(_mm256_castsi256_si128(all), _mm256_extracti128_si256(all, 1));
+    return _mm_cvtsi128_si32(two) + _mm_extract_epi32(two, 2);
 }
 
 #define K__PANEL_BYTES sizeof(k__panel)           /* also holds what a dot of eight rows and columns parks */
@@ -7381,31 +7387,34 @@ static void k__open_block(const k__packed_plan *p, const k__form *f, const uint8
     p->heads(f, w, f->head == K__HEAD_E4 ? len / 16 : len / 32, to, at);
 }
 
-static inline int32_t k__aux_pair(int lo, int hi) { return (int32_t)((uint32_t)hi << 16 | (uint16_t)lo); }
+/* Words 0 1 2 3 of each half as 0 2 1 3. */
+K__BODY __m128i k__aux_crossed(__m128i v) { return _mm_shufflehi_epi16(_mm_shufflelo_epi16(v, 0xd8), 0xd8); }
 
-static void k__aux_block(int kind, int off, const int16_t *sum, int32_t *to) {
-    int32_t s[8];
-    for (int g = 0; g < 8; g++) s[g] = sum[2 * g] + sum[2 * g + 1];
-    switch (kind) {
-    case K__AUX_OFF16:
-        for (int g = 0; g < 16; g++) to[g] = -off * sum[g];
-        break;
-    case K__AUX_OFF32: case K__AUX_OFF32X:
-        for (int g = 0; g < 8; g++) to[g] = -off * s[g] * (kind == K__AUX_OFF32X && g % 2 ? 16 : 1);
-        break;
-    case K__AUX_PAIRS:
-        for (int g = 0; g < 4; g++) to[g] = k__aux_pair(s[g + g / 2 * 2], s[g + g / 2 * 2 + 2]);
-        break;
-    case K__AUX_PAIRS16:
-        for (int g = 0; g < 8; g++) to[g] = k__aux_pair(sum[g + g / 2 * 2], sum[g + g / 2 * 2 + 2]);
-        break;
-    default:
-        for (int g = 0; g < 8; g++) to[g] = (int32_t)k__bits_of((float)s[g]);
+/* What a kernel takes of the sums of one column's block, by the baseline's vectors: it is made again for every task. */
+K__BODY void k__aux_block(int kind, int off, const int16_t *sum, int32_t *to) {
+    const __m128i v[2] = {_mm_loadu_si128((const __m128i *)(const void *)sum), _mm_loadu_si128((const __m128i *)(const void *)(sum + 8))};
+    const __m128i even = _mm_set1_epi16((short)-off), odd = _mm_set1_epi16((short)(kind == K__AUX_OFF32X ? -16 * off : -off));
+    const __m128i by = kind == K__AUX_OFF32 || kind == K__AUX_OFF32X ? _mm_unpacklo_epi32(even, odd) : _mm_set1_epi16(1);
+    const __m128i s[2] = {_mm_madd_epi16(v[0], by), _mm_madd_epi16(v[1], by)}, zero = _mm_setzero_si128();
+    __m128i      *m = (__m128i *)(void *)to;
+    if (kind == K__AUX_PAIRS) {
+        _mm_storeu_si128(m, k__aux_crossed(_mm_packs_epi32(s[0], s[1])));
+        return;
     }
+    for (int h = 0; h < 2; h++)
+        switch (kind) {
+        case K__AUX_OFF16:
+            _mm_storeu_si128(m + 2 * h, _mm_madd_epi16(_mm_unpacklo_epi16(v[h], zero), even));
+            _mm_storeu_si128(m + 2 * h + 1, _mm_madd_epi16(_mm_unpackhi_epi16(v[h], zero), even));
+            break;
+        case K__AUX_PAIRS16: _mm_storeu_si128(m + h, k__aux_crossed(v[h])); break;
+        case K__AUX_FLOAT:   _mm_storeu_ps((float *)to + 4 * h, _mm_cvtepi32_ps(s[h])); break;
+        default:             _mm_storeu_si128(m + h, s[h]);
+        }
 }
 
 /* mem: room for 64 bytes a block and column; returns what is left. */
-static int32_t *k__aux_set(k__pass *x, int kind, int off, int32_t *mem) {
+K__BODY int32_t *k__aux_set(k__pass *x, int kind, int off, int32_t *mem) {
     const int blocks = x->c.nb + (x->c.tail > 0);
     x->aux = mem;
     if (kind == K__AUX_NONE) return mem;
@@ -7431,7 +7440,7 @@ static void k__pass_set(k__pass *x, k__cols_fn *const *cols, const k__form *f, c
 
 /* Few columns: a strip is read once, whatever their number. block: room for one panel more than the row has
  * blocks; the first is the block in hand, in the rest fits what k__aux_set makes (4 KB a block). */
-static void k__packed_few(const k__packed_plan *p, uint32_t type, const uint8_t *w, int nr, int n,
+K__BODY void k__packed_few(const k__packed_plan *p, uint32_t type, const uint8_t *w, int nr, int n,
                           const k_acts *a, float *y, size_t ldy, k__panel *block) {
     const k__form *f = &k__forms[type];
     const int      parts = (a->nt + p->width - 1) / p->width;
@@ -7441,7 +7450,7 @@ static void k__packed_few(const k__packed_plan *p, uint32_t type, const uint8_t 
     int32_t       *mem = (int32_t *)(void *)(block + 1);
     int            first[K__PASSES + 1];
     k__pass        x[K__PASSES];
-    float          acc[K__PASSES][K__COLS][K_PACK_ROWS];
+    _Alignas(64) float acc[K__PASSES][K__COLS][K_PACK_ROWS];
     for (int i = 0; i <= parts; i++)
         first[i] = shared ? k__share(a->nt, parts, i) : i < parts ? i * p->width : a->nt;
     for (int i = 0; i < parts; i++) {
@@ -7449,7 +7458,10 @@ static void k__packed_few(const k__packed_plan *p, uint32_t type, const uint8_t 
         mem = k__aux_set(&x[i], p->aux, f->off, mem);
     }
     for (int r = 0; r < nr; r += K_PACK_ROWS) {
-        for (int i = 0; i < parts; i++) memset(acc[i], 0, (size_t)x[i].c.n * sizeof acc[i][0]);
+        const int rows = nr - r < K_PACK_ROWS ? nr - r : K_PACK_ROWS;
+        for (int t = 0; t < a->nt; t++) k__sums_ahead(y + (size_t)t * ldy + r, rows);
+        for (int i = 0; i < parts; i++)
+            for (int t = 0; t < x[i].c.n; t++) *(k__v16 *)acc[i][t] = (k__v16){0};
         for (int b = 0; b < nb + (tail > 0); b++) {
             const size_t bytes = b < nb ? whole : last;
             const int    lines = (int)(bytes / 64);
@@ -7461,10 +7473,9 @@ static void k__packed_few(const k__packed_plan *p, uint32_t type, const uint8_t 
             }
             w += bytes;
         }
-        int rows = nr - r < K_PACK_ROWS ? nr - r : K_PACK_ROWS;
         for (int i = 0; i < parts; i++)
             for (int t = first[i]; t < first[i + 1]; t++)
-                memcpy(y + (size_t)t * ldy + r, acc[i][t - first[i]], (size_t)rows * sizeof(float));
+                k__put_sums(y + (size_t)t * ldy + r, acc[i][t - first[i]], rows, K_PACK_ROWS);
     }
 }
 
@@ -7479,7 +7490,7 @@ static void k__packed_panels(const k__packed_plan *p, const k__form *f, const ui
     }
 }
 
-static void k__mul_packed(const k__packed_plan *plans, k__swap *swap, uint32_t type, const void *packed, int nr, int n,
+K__BODY void k__mul_packed(const k__packed_plan *plans, k__swap *swap, uint32_t type, const void *packed, int nr, int n,
                           const k_acts *a, float *y, size_t ldy, void *scratch) {
     const k__packed_plan *p = &plans[type];
     const k__form        *f = &k__forms[type];
@@ -7959,7 +7970,7 @@ static const k__packed_plan k__packed_512[K_TYPE_MAX] = {
     [K_NVFP4]   = {K__PACKED_512(4t, e4, scale16, K__AUX_OFF16, 17), K__BY4_512(nvfp4), .opened = true},
 };
 
-static void k_mul_packed_avx512(uint32_t type, const void *w, int nr, int n, const k_acts *a, float *y,
+K__512 void k_mul_packed_avx512(uint32_t type, const void *w, int nr, int n, const k_acts *a, float *y,
                                 size_t ldy, void *scratch) {
     k__mul_packed(k__packed_512, NULL, type, w, nr, n, a, y, ldy, scratch);
 }
@@ -8297,12 +8308,12 @@ static const k__packed_plan k__packed_avx2[K_TYPE_MAX] = {
                    .opened = true},
 };
 
-static void k_mul_packed_avx2(uint32_t type, const void *w, int nr, int n, const k_acts *a, float *y,
+K__AVX2 void k_mul_packed_avx2(uint32_t type, const void *w, int nr, int n, const k_acts *a, float *y,
                               size_t ldy, void *scratch) {
     k__mul_packed(k__packed_avx2, NULL, type, w, nr, n, a, y, ldy, scratch);
 }
 
-static void k_mul_packed_vnni(uint32_t type, const void *w, int nr, int n, const k_acts *a, float *y, size_t ldy, void *scratch) {
+K__AVX2 void k_mul_packed_vnni(uint32_t type, const void *w, int nr, int n, const k_acts *a, float *y, size_t ldy, void *scratch) {
     k__mul_packed(k__packed_avx2, k__swap_vnni, type, w, nr, n, a, y, ldy, scratch);
 }
 #endif /* __x86_64__ */
@@ -8475,13 +8486,13 @@ static const k_probe k_probe_bf16 = {
 typedef struct {
     const char *name;
     unsigned    needs;                                /* K_CPU_ bits */
-    void  (*quant_act)(const float *, int, int8_t *, int16_t *, float *);
+    int   (*quant_act)(const float *, int, int8_t *, int16_t *, float *);
     void  (*mul_quant)(uint32_t, const void *, size_t, int, int, const k_acts *, float *, size_t, void *);
     void  (*mul_packed)(uint32_t, const void *, int, int, const k_acts *, float *, size_t, void *);
     void  (*mul_float)(uint32_t, const void *, size_t, int, int, const k_acts *, float *, size_t);
     void  (*rms_norm)(const float *, const float *, float, int, float *);
     float (*dot)(const float *, const float *, int);
-    void  (*add)(float *, const float *, int);
+    void  (*add)(float *, const float *, const float *, int);
     void  (*axpy)(float *, const float *, float, int);
     void  (*scale)(float *, float, int);
     void  (*swiglu)(float *, const float *, int);
@@ -8614,23 +8625,20 @@ static int k_rows_step(uint32_t type, int nt) {
 
 enum { K_SPLIT_PEAK = 32, K__SPLIT_COLS = 128, K__SPLIT_ROWS = 128, K__SPLIT_ONCE = 8 };
 
-/* Whether the largest of a block, whose code is 127 or -127, exceeds the others' mean magnitude K_SPLIT_PEAK times. */
-static bool k__peaked(const int8_t *q, int n, float d) {
-    int sum = 0;
-    for (int i = 0; i < n; i++) sum += q[i] < 0 ? -q[i] : q[i];
-    return d > 0 && d <= FLT_MAX && (sum - 127) * K_SPLIT_PEAK < 127 * (n - 1);
-}
+/* Whether the largest of a block of n, whose code is 127 or -127, exceeds the others' mean magnitude K_SPLIT_PEAK times; all:
+ * the sum of the magnitudes. */
+static bool k__peaked(int all, int n, float d) { return d > 0 && d <= FLT_MAX && (all - 127) * K_SPLIT_PEAK < 127 * (n - 1); }
 
 /* x[n], n % 32 == 0, to codes, sums of 16 and scales of 256, at q, sum, d; the rest of a row with outliers `rest` rows further
  * on, of ldq codes each. True: there is a rest. */
 static bool k_quant_act(const float *x, int n, int8_t *q, int16_t *sum, float *d, size_t ldq, int rest) {
     const size_t at = (size_t)rest * ldq;
     bool         split = false;
-    g_k_level->quant_act(x, n, q, sum, d);
     for (int k = 0; k < n; k += K_SUPER, d++) {
         const int len = n - k < K_SUPER ? n - k : K_SUPER;
+        const int all = g_k_level->quant_act(x + k, len, q + k, sum + k / 16, d);
         float     lost[K_SUPER];
-        if (!k__peaked(q + k, len, *d)) continue;
+        if (!k__peaked(all, len, *d)) continue;
         if (!split) {
             memset(q + at, 0, (size_t)n);
             memset(sum + at / 16, 0, (size_t)n / 16 * sizeof *sum);
@@ -8676,7 +8684,7 @@ static void k__mul_split(const k__split *s, const k__weights *w, int nr, k_acts 
         for (int c = 0; c < s->n; c++) {
             float *to = y + (size_t)s->to[c] * ldy + r;
             if (c < s->fresh) memcpy(to, out[c], (size_t)rows * sizeof *to);
-            else g_k_level->add(to, out[c], rows);
+            else g_k_level->add(to, to, out[c], rows);
         }
     }
 }
@@ -8720,7 +8728,7 @@ static void k_rms_norm(const float *x, const float *w, float eps, int n, float *
     g_k_level->rms_norm(x, w, eps, n, y);
 }
 static float k_dot(const float *a, const float *b, int n) { return g_k_level->dot(a, b, n); }
-static void  k_add(float *y, const float *x, int n) { g_k_level->add(y, x, n); }
+static void  k_add(float *y, const float *a, const float *b, int n) { g_k_level->add(y, a, b, n); }    /* y = a + b */
 static void  k_axpy(float *y, const float *x, float s, int n) { g_k_level->axpy(y, x, s, n); }
 static float k_sigmoid(float x) { return 1.0f / (1.0f + k__exp_ref(-x)); }
 static void  k_scale(float *y, float s, int n) { g_k_level->scale(y, s, n); }

@@ -5526,7 +5526,7 @@ static void fwd__embed(void *ctx, int r) {
 }
 
 static void fwd__bias(float *y, const float *b, int64_t n) {
-    if (b) k_add(y, b, (int)n);
+    if (b) k_add(y, y, b, (int)n);
 }
 
 static void fwd__head_norm(float *x, const float *w, int n_head, int hd, float eps) {
@@ -5580,10 +5580,9 @@ static void fwd__ffn_norm(void *ctx, int s) {
     const fwd_at       *at = ctx;
     fwd                *f = at->f;
     const size_t D = (size_t)f->m->hp.n_embd;
-    float       *x = f->xs + (size_t)s * D, *y = f->y + (size_t)s * D;
+    float       *y = f->y + (size_t)s * D;
     fwd__bias(y, at->l->bo, (int64_t)D);
-    memcpy(x, f->x + (size_t)at->on->row[s] * D, D * sizeof *x);
-    k_add(x, y, (int)D);
+    k_add(f->xs + (size_t)s * D, f->x + (size_t)at->on->row[s] * D, y, (int)D);
     const arch_mat *in[] = {&at->l->gate, &at->l->up, &at->l->router, &at->l->gate_exps, &at->l->up_exps, &at->l->gate_shexp,
                             &at->l->up_shexp};
     unsigned        wanted = 0;
@@ -5622,13 +5621,13 @@ static void fwd__add_ffn(void *ctx, int s) {
     const fwd_at       *at = ctx;
     fwd                *f = at->f;
     const size_t D = (size_t)f->m->hp.n_embd;
-    float       *y = f->y + (size_t)s * D;
+    const bool   last = at->il == f->m->hp.n_layer - 1;    /* below it every row is here */
+    float       *y = f->y + (size_t)s * D, *xs = f->xs + (size_t)s * D;
     fwd__bias(y, at->l->b_down, (int64_t)D);
-    k_add(f->xs + (size_t)s * D, y, (int)D);
-    if (at->il == f->m->hp.n_layer - 1) {
+    k_add(last ? xs : f->x + (size_t)s * D, xs, y, (int)D);
+    if (last) {
         fwd__norm_rows(f, f->xs, f->m->glob.output_norm, s, dev_wants(&f->m->glob.output));
-    } else {                                          /* below the last layer every row is here */
-        memcpy(f->x + (size_t)s * D, f->xs + (size_t)s * D, D * sizeof *y);
+    } else {
         fwd__attn_norm(f, at->l + 1, s);
     }
 }

@@ -83,7 +83,7 @@ typedef struct {
     double tol;                                                          /* inputs lie in -4..4 */
 } tf_row_fn;
 
-static void tf_run_add(float *y, const float *a, const float *b, int n) { (void)a; k_add(y, b, n); }
+static void tf_run_add(float *y, const float *a, const float *b, int n) { k_add(y, a, b, n); }
 static void tf_run_axpy(float *y, const float *a, const float *b, int n) { (void)a; k_axpy(y, b, 0.7f, n); }
 static void tf_run_scale(float *y, const float *a, const float *b, int n) { (void)a, (void)b; k_scale(y, 0.3f, n); }
 static void tf_run_swiglu(float *y, const float *a, const float *b, int n) { (void)a; k_swiglu(y, b, n); }

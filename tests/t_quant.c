@@ -55,6 +55,14 @@ static void tq_put_scales(uint32_t type, uint8_t *p, float mag) {
     }
 }
 
+/* A row's blocks, one after the other. */
+static void tq_quant(const k_level *l, const float *x, int n, int8_t *q, int16_t *sum, float *d, int *all) {
+    for (int k = 0; k < n; k += 256) {
+        int got = l->quant_act(x + k, n - k < 256 ? n - k : 256, q + k, sum + k / 16, d + k / 256);
+        if (all) all[k / 256] = got;
+    }
+}
+
 /* fill: -1 random bytes, else every byte of the codes */
 static void tq_weights(tq_case *c, uint32_t type, int n, int rows, int fill) {
     c->row_bytes = k_row_bytes(type, n);
@@ -69,7 +77,7 @@ static void tq_acts(tq_case *c, int n, bool extreme) {
                     .ldd = (size_t)(n + 255) / 256};
     for (int t = 0; t < TQ_COLS; t++) {
         for (int i = 0; i < n; i++) c->x[t * n + i] = extreme ? (t % 3 == 2 ? (i & 1 ? 1.f : -1.f) : t % 3 ? -1.f : 1.f) : tq_unit() * tq_unit();
-        k_quant_act_ref(c->x + t * n, n, c->q + t * n, c->sum + t * (n / 16), c->d + t * ((n + 255) / 256));
+        tq_quant(&k_levels[0], c->x + t * n, n, c->q + t * n, c->sum + t * (n / 16), c->d + t * ((n + 255) / 256), NULL);
     }
 }
 
@@ -204,16 +212,18 @@ static void tq_act_case(const float *x, int n, const char *what) {
     int8_t  q[2][600];
     int16_t sum[2][40];
     float   d[2][3];
+    int     all[2][3] = {{0}};
     memset(q, 1, sizeof q);
     memset(sum, 1, sizeof sum);
     memset(d, 1, sizeof d);
-    k_quant_act_ref(x, n, q[0], sum[0], d[0]);
+    tq_quant(&k_levels[0], x, n, q[0], sum[0], d[0], all[0]);
     for (int l = 1; l < K_LEVELS; l++) {
         if (!k__can(&k_levels[l])) continue;
-        k_levels[l].quant_act(x, n, q[1], sum[1], d[1]);
+        tq_quant(&k_levels[l], x, n, q[1], sum[1], d[1], all[1]);
         CHECKF(!memcmp(q[0], q[1], sizeof q[0]), "%s, n %d at %s: codes differ", what, n, k_levels[l].name);
         CHECKF(!memcmp(sum[0], sum[1], sizeof sum[0]), "%s, n %d at %s: sums differ", what, n, k_levels[l].name);
         CHECKF(!memcmp(d[0], d[1], sizeof d[0]), "%s, n %d at %s: scales differ", what, n, k_levels[l].name);
+        CHECKF(!memcmp(all[0], all[1], sizeof all[0]), "%s, n %d at %s: magnitudes differ", what, n, k_levels[l].name);
     }
     for (int i = 0; i < n; i++) CHECKF(q[0][i] >= -127, "%s: code -128", what);
 }
@@ -247,9 +257,14 @@ static void t_quant_acts_truth(void) {
     float   x[320], d[2];
     int8_t  q[320];
     int16_t sum[20];
+    int     all[2], want[2] = {0};
     for (int i = 0; i < 320; i++) x[i] = tq_unit() * (i < 256 ? 3 : 100);
-    k_quant_act_ref(x, 320, q, sum, d);
-    for (int i = 0; i < 320; i++) NEAR(q[i] * d[i / 256], x[i], 0.5001 * d[i / 256]);
+    tq_quant(&k_levels[0], x, 320, q, sum, d, all);
+    for (int i = 0; i < 320; i++) {
+        NEAR(q[i] * d[i / 256], x[i], 0.5001 * d[i / 256]);
+        want[i / 256] += abs(q[i]);
+    }
+    for (int b = 0; b < 2; b++) EQ_INT(all[b], want[b]);
     for (int g = 0; g < 20; g++) {
         int s = 0;
         for (int i = 0; i < 16; i++) s += q[16 * g + i];

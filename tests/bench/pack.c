@@ -184,7 +184,7 @@ int main(int argc, char **argv) {
     int16_t *sum = pb_alloc(PB_COLS * PB_K / 16 * sizeof *sum);
     for (size_t i = 0; i < (size_t)PB_COLS * PB_K; i++) x[i] = (float)(pb_mix(i) >> 40) * 0x1p-24f - 0.5f;
     for (int t = 0; t < PB_COLS; t++)
-        g_k_level->quant_act(x + t * PB_K, PB_K, q + t * PB_K, sum + t * PB_K / 16, d + t * PB_K / 256);
+        for (int k = t * PB_K; k < (t + 1) * PB_K; k += K_SUPER) g_k_level->quant_act(x + k, K_SUPER, q + k, sum + k / 16, d + k / K_SUPER);
     b.a = (k_acts){.q = q, .ldq = PB_K, .sum = sum, .lds = PB_K / 16, .d = d, .ldd = PB_K / 256};
 
     printf("level,threads,type,where,columns");
