@@ -3156,14 +3156,17 @@ static float k_most(uint32_t id) {
 /* Forms of activations, and so of products. */
 typedef enum { K_ACT_F32, K_ACT_BF16, K_ACT_I8, K_ACTS } k_act_kind;
 
+/* Sums of the codes of one block of 256: of each 16, and of each 32 in the order 0 2 1 3 4 6 5 7, which is that of minima. What a
+ * shorter block lacks is 0. */
+typedef struct { int16_t of16[16], of32[8]; } k_sums;
+
 /* One batch of activation rows; row t of a product reads row idx ? idx[t] : t. A quantised row with outliers is the sum of
  * two: where split[r] is set, what row r lost in rounding is row r + rest of the same arrays. */
 typedef struct {
     const float   *x;   size_t ldx;      /* f32 rows, for f32 and f16 weights             */
     const uint16_t *h;                   /* rows rounded to bf16, ldx apart, for weights that k__is_bf16() */
     const int8_t  *q;   size_t ldq;      /* quantised rows, for quantised weights         */
-    const int16_t *sum; size_t lds;      /* [n/16] sums of 16 quants                      */
-    const float   *d;   size_t ldd;      /* [(n+255)/256] scales                          */
+    const k_sums  *sum; const float *d; size_t ldd;  /* [(n+255)/256] sums and scales      */
     const uint8_t *split; int rest;      /* NULL: no row is split                         */
     bool           gaps;                 /* most blocks are blank, scale 0: leave them out */
     const int32_t *idx; int nt;
@@ -5033,10 +5036,10 @@ static unsigned k__cpu_probe(void) {
  * The obvious form of the law at the head of this file: integers are summed exactly inside a block of 256
  * weights, and what is left in float has one order. Every other level must give the same bits. */
 
-/* Codes q, sums of 16 of them and the scale of one block of n activations, n % 32 == 0 and at most 256. A NaN makes the
+/* Codes q, their sums and the scale of one block of n activations, n % 32 == 0 and at most 256. A NaN makes the
  * scale NaN, an infinity makes it infinite, and the code of either is 0: the damage shows in the result and nothing here
  * is undefined. Returns the sum of the codes' magnitudes. */
-static int k_quant_act_ref(const float *x, int n, int8_t *q, int16_t *sum, float *d) {
+static int k_quant_act_ref(const float *x, int n, int8_t *q, k_sums *sum, float *d) {
     float amax = 0;
     bool  nan = false;
     int   all = 0;
@@ -5052,10 +5055,11 @@ static int k_quant_act_ref(const float *x, int n, int8_t *q, int16_t *sum, float
         q[i] = (int8_t)(v > 127 ? 127 : v < -127 ? -127 : v == v ? (int)v : 0);
         all += q[i] < 0 ? -q[i] : q[i];
     }
-    for (int g = 0; g < n / 16; g++) {
-        int s = 0;
-        for (int i = 0; i < 16; i++) s += q[16 * g + i];
-        sum[g] = (int16_t)s;
+    memset(sum, 0, sizeof *sum);
+    for (int i = 0; i < n; i++) sum->of16[i / 16] = (int16_t)(sum->of16[i / 16] + q[i]);
+    for (int i = 0; i < 8; i++) {                     /* bits 0 and 1 of a group's number change places */
+        const int g = (i & 4) | (i & 1) << 1 | (i & 2) >> 1;
+        sum->of32[i] = (int16_t)(sum->of16[2 * g] + sum->of16[2 * g + 1]);
     }
     return all;
 }
@@ -5118,7 +5122,7 @@ static void k_mul_quant_ref(uint32_t type, const void *w, size_t row_bytes, int 
             for (int t = 0; t < a->nt; t++) {
                 size_t         row = (size_t)k__row_of(a, t);
                 const int8_t  *q = a->q + row * a->ldq + k;
-                const int16_t *sum = a->sum + row * a->lds + k / 16;
+                const int16_t *sum = a->sum[row * a->ldd + (size_t)k / K_SUPER].of16;
                 float          v = ty->kind == K_KIND_INT
                                        ? k__int_block_ref(&u, ty->has_min, q, sum)
                                        : k__scale_block_ref(&u, ty->group, ty->has_min, q, sum, len);
@@ -5172,10 +5176,10 @@ typedef struct {
     int            offset;                            /* of the codes: q = u - offset */
     bool           gaps;
     const int8_t  *q[K__COLS];
-    const int16_t *sum[K__COLS];
+    const k_sums  *sum[K__COLS];
     const float   *d[K__COLS];
     int8_t         tq[K__COLS][K_SUPER];
-    int16_t        tsum[K__COLS][K_SUPER / 16];
+    k_sums         tsum[K__COLS];
 } k__cols;
 
 static void k__cols_set(k__cols *x, const k_acts *a, int t0, int count, int n) {
@@ -5186,21 +5190,23 @@ static void k__cols_set(k__cols *x, const k_acts *a, int t0, int count, int n) {
     for (int c = 0; c < count; c++) {
         size_t row = (size_t)k__row_of(a, t0 + c);
         x->q[c] = a->q + row * a->ldq;
-        x->sum[c] = a->sum + row * a->lds;
+        x->sum[c] = a->sum + row * a->ldd;
         x->d[c] = a->d + row * a->ldd;
         if (!x->tail) continue;
         memset(x->tq[c], 0, sizeof x->tq[c]);
-        memset(x->tsum[c], 0, sizeof x->tsum[c]);
         memcpy(x->tq[c], x->q[c] + x->nb * K_SUPER, (size_t)x->tail);
-        memcpy(x->tsum[c], x->sum[c] + x->nb * (K_SUPER / 16), (size_t)(x->tail / 16) * sizeof(int16_t));
+        x->tsum[c] = x->sum[c][x->nb];
     }
 }
 
 static inline __attribute__((always_inline)) const int8_t *k__cols_q(const k__cols *x, int c, int b) {
     return b < x->nb ? x->q[c] + (size_t)b * K_SUPER : x->tq[c];
 }
+static inline __attribute__((always_inline)) const k_sums *k__cols_sums(const k__cols *x, int c, int b) {
+    return b < x->nb ? x->sum[c] + b : &x->tsum[c];
+}
 static inline __attribute__((always_inline)) const int16_t *k__cols_sum(const k__cols *x, int c, int b) {
-    return b < x->nb ? x->sum[c] + (size_t)b * (K_SUPER / 16) : x->tsum[c];
+    return k__cols_sums(x, c, b)->of16;
 }
 
 /* Whether block b of a tile of n columns adds nothing. */
@@ -5236,6 +5242,9 @@ typedef struct {
 #define K__LIST512 "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,f16c"
 #define K__IN_512  static inline __attribute__((always_inline, target(K__LIST512)))
 #define K__512     static __attribute__((noinline, target(K__LIST512)))
+
+/* Words 0 1 2 3 of each half as 0 2 1 3. */
+K__BODY __m128i k__crossed(__m128i v) { return _mm_shufflehi_epi16(_mm_shufflelo_epi16(v, 0xd8), 0xd8); }
 
 /* Loads from any address. */
 static inline int32_t  k__i32(const void *p) { int32_t v; memcpy(&v, p, 4); return v; }
@@ -5763,7 +5772,7 @@ K__IN_512 void k__int_row512(uint32_t type, bool has_min, const uint8_t *p, int 
             k__factors512(type, src, h.sc, s);
             park.d[i] = h.d;
             K__NO_UNROLL for (int c = 0; c < nc; c++) {
-                __m256i sum = k__ld256(x->sum[c] + (size_t)b * 16);
+                __m256i sum = k__ld256(x->sum[c][b].of16);
                 __m256i r = k__scaled512(narrow, w, s, x->q[c] + (size_t)b * K_SUPER);
                 if (k__off(type) >= 0)
                     r = _mm256_sub_epi32(r, _mm256_slli_epi32(_mm256_madd_epi16(h.sc, sum), k__off(type)));
@@ -5962,13 +5971,6 @@ K__IN_512 void k__dots512(int T, const k__panel *w, int k4, int count, const int
  * integer is, when the halves are added. */
 enum { K__BY_WORDS, K__BY_INTS, K__BY_FLOATS };
 
-/* What minima need of the sums of 16 of a column's block: pairs of words for each lane of mn. Sums of 32 where groups are. */
-K__IN_512 void k__pairs512(int group, const int16_t *sum, int16_t *to) {
-    const __m256i v = k__ld256(sum);
-    if (group == 16) _mm256_store_si256((__m256i *)to, v);
-    else _mm_store_si128((__m128i *)to, _mm256_cvtepi32_epi16(_mm256_madd_epi16(v, _mm256_set1_epi16(1))));
-}
-
 /* Where the dots of an offset's groups start: u.x - off*sum(x). */
 K__IN_512 void k__starts512(int group, int off, const int16_t *sum, int32_t *to) {
     const __m256i v = k__ld256(sum);
@@ -5980,13 +5982,16 @@ K__IN_512 void k__sums512(const int16_t *sum, float *to) {
     _mm256_store_ps(to, _mm256_cvtepi32_ps(_mm256_madd_epi16(k__ld256(sum), _mm256_set1_epi16(1))));
 }
 
-/* Minima of 16 rows of a panel for k__pairs512; returns how many lanes of them. A group of 32 has the same in both words. */
+/* Minima of 16 rows of a panel, a pair of words in each lane, in the order of of16 or of32 by their group; returns how many lanes
+ * of them. A group of 32 has the same in both words of a panel's. */
 K__IN_512 int k__mins512(int group, const k__panel *w, int at, __m512i *mn) {
-    for (int p = 0; p < 256 / group / 2; p++) {
-        if (group == 16) mn[p] = k__ld512(&w->mn[p][at]);
-        else mn[p] = _mm512_mask_blend_epi16(0xaaaaaaaa, k__ld512(&w->mn[2 * p][at]), k__ld512(&w->mn[2 * p + 1][at]));
+    const int n = 256 / group / 2;
+    K__UNROLL for (int i = 0; i < n; i++) {
+        const int p = i / 2 * 4 + i % 2;
+        if (group == 16) mn[i] = k__ld512(&w->mn[i][at]);
+        else mn[i] = _mm512_mask_blend_epi16(0xaaaaaaaa, k__ld512(&w->mn[p][at]), k__ld512(&w->mn[p + 2][at]));
     }
-    return 256 / group / 2;
+    return n;
 }
 
 K__IN_512 void k__add_scaled512(float *y, __m512 u, float d) {
@@ -5994,7 +5999,7 @@ K__IN_512 void k__add_scaled512(float *y, __m512 u, float d) {
 }
 
 /* Whole sums join the columns of y. */
-K__IN_512 void k__int_end512(int T, int group, bool has_min, const k__panel *w, const int16_t (*pairs)[16], const __m512 *sum0,
+K__IN_512 void k__int_end512(int T, int group, bool has_min, const k__panel *w, const __m512 *sum0,
                              const __m512 *sum1, const k__cols *x, int b, float (*y)[K__STRIP]) {
     const __m512 d0 = _mm512_loadu_ps(w->d), d1 = _mm512_loadu_ps(w->d + 16);
     __m512i      mn0[8], mn1[8];
@@ -6003,9 +6008,10 @@ K__IN_512 void k__int_end512(int T, int group, bool has_min, const k__panel *w, 
     K__UNROLL for (int t = 0; t < T; t++) {
         __m512 u0 = _mm512_mul_ps(d0, sum0[t]), u1 = _mm512_mul_ps(d1, sum1[t]);
         if (has_min) {
-            __m512i m0 = _mm512_setzero_si512(), m1 = m0;
+            const int16_t *pairs = group == 16 ? x->sum[t][b].of16 : x->sum[t][b].of32;
+            __m512i        m0 = _mm512_setzero_si512(), m1 = m0;
             K__UNROLL for (int p = 0; p < n; p++) {
-                __m512i s = k__bcast512(pairs[t] + 2 * p);
+                __m512i s = k__bcast512(pairs + 2 * p);
                 m0 = _mm512_dpwssd_epi32(m0, mn0[p], s);
                 m1 = _mm512_dpwssd_epi32(m1, mn1[p], s);
             }
@@ -6023,15 +6029,12 @@ K__IN_512 void k__int_tile512(int T, int group, bool has_min, int by, const k__p
     for (int b = 0; b < x->nb; b++, w++) {
         if (k__blank(x, T, b)) continue;
         _Alignas(64) int32_t start[K__TILE][16];
-        _Alignas(64) int16_t pairs[K__TILE][16];
         __m512i       i0[K__TILE], i1[K__TILE];
         __m512        f0[K__TILE], f1[K__TILE], half[2][K__TILE];
         const int8_t *q[K__TILE];
         k__ahead512(ahead);
         K__UNROLL for (int t = 0; t < T; t++) {
-            const int16_t *sum = x->sum[t] + (size_t)b * 16;
-            if (has_min) k__pairs512(group, sum, pairs[t]);
-            else k__starts512(group, x->offset, sum, start[t]);
+            if (!has_min) k__starts512(group, x->offset, x->sum[t][b].of16, start[t]);
             q[t] = x->q[t] + (size_t)b * K_SUPER;
             i0[t] = i1[t] = _mm512_setzero_si512();
             f0[t] = f1[t] = _mm512_setzero_ps();
@@ -6067,7 +6070,7 @@ K__IN_512 void k__int_tile512(int T, int group, bool has_min, int by, const k__p
             f0[t] = by == K__BY_FLOATS ? _mm512_add_ps(half[0][t], f0[t]) : _mm512_cvtepi32_ps(i0[t]);
             f1[t] = by == K__BY_FLOATS ? _mm512_add_ps(half[1][t], f1[t]) : _mm512_cvtepi32_ps(i1[t]);
         }
-        k__int_end512(T, group, has_min, w, pairs, f0, f1, x, b, y);
+        k__int_end512(T, group, has_min, w, f0, f1, x, b, y);
     }
 }
 
@@ -6223,7 +6226,7 @@ K__IN_512 __m512i k__lane_sums512(const __m512i *p) {
 
 /* Magnitudes are compared as integers, so that a NaN is the largest. Where it is, or an infinity, or values so small that
  * their inverse is none, the reference is asked. */
-K__512 int k_quant_act_avx512(const float *x, int n, int8_t *q, int16_t *sum, float *d) {
+K__512 int k_quant_act_avx512(const float *x, int n, int8_t *q, k_sums *sum, float *d) {
     const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15), zero = _mm512_setzero_si512();
     __m512i       most = zero, fours[4], all = zero;
     for (int i = 0; i < n; i += 16) most = _mm512_max_epi32(most, _mm512_and_si512(k__ld512(x + i), _mm512_set1_epi32(0x7fffffff)));
@@ -6240,8 +6243,10 @@ K__512 int k_quant_act_avx512(const float *x, int n, int8_t *q, int16_t *sum, fl
         fours[i] = _mm512_dpbusd_epi32(zero, _mm512_set1_epi8(1), v);
         all = _mm512_add_epi64(all, _mm512_sad_epu8(_mm512_abs_epi8(v), zero));
     }
-    const __m512i groups = _mm512_permutexvar_epi32(order, k__lane_sums512(fours));
-    _mm256_mask_storeu_epi16(sum, (__mmask16)((1u << n / 16) - 1), _mm512_cvtepi32_epi16(groups));
+    const __m256i of16 = _mm512_cvtepi32_epi16(_mm512_permutexvar_epi32(order, k__lane_sums512(fours)));
+    _mm256_storeu_si256((__m256i *)(void *)sum->of16, of16);
+    _mm_storeu_si128((__m128i *)(void *)sum->of32,
+                     k__crossed(_mm256_cvtepi32_epi16(_mm256_madd_epi16(of16, _mm256_set1_epi16(1)))));
     return (int)_mm512_reduce_add_epi64(all);
 }
 
@@ -6346,7 +6351,7 @@ K__IN_AVX2 void k__int_row_avx2(uint32_t type, bool has_min, const uint8_t *p, i
             park.d[i] = h.d;
             for (int c = 0; c < nc; c++) {
                 const int8_t *q = x->q[c] + (size_t)b * K_SUPER;
-                __m256i       sum = k__ld256(x->sum[c] + (size_t)b * 16), v = _mm256_setzero_si256();
+                __m256i       sum = k__ld256(x->sum[c][b].of16), v = _mm256_setzero_si256();
                 K__UNROLL for (int j = 0; j < 8; j++) v = _mm256_add_epi32(
                     v, _mm256_madd_epi16(k__pairs_avx2(wide, w[j], k__ld256(q + 32 * j)), s[j]));
                 if (!wide && k__off(type) >= 0)
@@ -6582,7 +6587,7 @@ K__IN_AVX2 void k__int_rows_avx2(int T, int steps, bool has_min, const k__panel 
             k__dots_avx2(T, steps, true, w, at, 4 * g, 4, q, k__ld256(&w->sc[g][at]), isum);
         __m256 d = _mm256_loadu_ps(w->d + at), dm = _mm256_loadu_ps(w->dm + at);
         K__UNROLL for (int t = 0; t < T; t++) {
-            const int16_t *sum = x->sum[t] + (size_t)b * 16;
+            const int16_t *sum = x->sum[t][b].of16;
             if (!has_min && !k__signed_codes(steps)) isum[t] = k__mins_avx2(w, at, sum, isum[t]);
             __m256 u = _mm256_mul_ps(d, _mm256_cvtepi32_ps(isum[t]));
             if (has_min)
@@ -6759,7 +6764,7 @@ K__AVX2 void k_mul_quant_vnni(uint32_t type, const void *w, size_t row_bytes, in
 }
 
 /* As k_quant_act_avx512. */
-K__AVX2 int k_quant_act_avx2(const float *x, int n, int8_t *q, int16_t *sum, float *d) {
+K__AVX2 int k_quant_act_avx2(const float *x, int n, int8_t *q, k_sums *sum, float *d) {
     const __m256i zero = _mm256_setzero_si256(), one = _mm256_set1_epi16(1);
     __m256i       most = zero, all = zero;
     for (int i = 0; i < n; i += 8) most = _mm256_max_epi32(most, _mm256_and_si256(k__ld256(x + i), _mm256_set1_epi32(0x7fffffff)));
@@ -6769,6 +6774,7 @@ K__AVX2 int k_quant_act_avx2(const float *x, int n, int8_t *q, int16_t *sum, flo
     const float amax = k__f32_of((uint32_t)_mm_cvtsi128_si32(m)), inv = amax > 0 ? 127.0f / amax : 0.0f;
     if (!(amax <= FLT_MAX && inv <= FLT_MAX)) return k_quant_act_ref(x, n, q, sum, d);
     *d = amax / 127.0f;
+    memset(sum, 0, sizeof *sum);
     for (int i = 0; i < n; i += 32) {
         __m256i v[4];
         K__UNROLL for (int k = 0; k < 4; k++)
@@ -6778,10 +6784,13 @@ K__AVX2 int k_quant_act_avx2(const float *x, int n, int8_t *q, int16_t *sum, flo
         __m256i s = _mm256_hadd_epi32(_mm256_madd_epi16(a, one), _mm256_madd_epi16(b, one));
         __m128i t = _mm_add_epi32(_mm256_castsi256_si128(s), _mm256_extracti128_si256(s, 1));
         _mm256_storeu_si256((__m256i *)(void *)(q + i), codes);
-        sum[i / 16] = (int16_t)(_mm_extract_epi32(t, 0) + _mm_extract_epi32(t, 1));
-        sum[i / 16 + 1] = (int16_t)(_mm_extract_epi32(t, 2) + _mm_extract_epi32(t, 3));
+        sum->of16[i / 16] = (int16_t)(_mm_extract_epi32(t, 0) + _mm_extract_epi32(t, 1));
+        sum->of16[i / 16 + 1] = (int16_t)(_mm_extract_epi32(t, 2) + _mm_extract_epi32(t, 3));
         all = _mm256_add_epi64(all, _mm256_sad_epu8(_mm256_abs_epi8(codes), zero));
     }
+    __m128i lo = _mm_madd_epi16(k__ld128(sum->of16), _mm256_castsi256_si128(one)),
+            hi = _mm_madd_epi16(k__ld128(sum->of16 + 8), _mm256_castsi256_si128(one));
+    _mm_storeu_si128((__m128i *)(void *)sum->of32, k__crossed(_mm_packs_epi32(lo, hi)));
     __m128i two = _mm_add_epi64(_mm256_castsi256_si128(all), _mm256_extracti128_si256(all, 1));
     return _mm_cvtsi128_si32(two) + _mm_extract_epi32(two, 2);
 }
@@ -7170,7 +7179,7 @@ static void k__mul_strip_ref(uint32_t type, const uint8_t *w, int rows, int n, c
         for (int t = 0; t < a->nt; t++) {
             size_t         row = (size_t)k__row_of(a, t);
             const int8_t  *q = a->q + row * a->ldq + k;
-            const int16_t *sum = a->sum + row * a->lds + k / 16;
+            const int16_t *sum = a->sum[row * a->ldd + (size_t)k / K_SUPER].of16;
             float          d = a->d[row * a->ldd + (size_t)(k / K_SUPER)];
             for (int r = 0; r < rows; r++) {
                 float *out = &y[(size_t)t * ldy + (size_t)r];
@@ -7210,7 +7219,7 @@ enum {
     K__AUX_NONE,
     K__AUX_OFF16, K__AUX_OFF32,                       /* -off * sum of 16 or 32: where a group's dot starts */
     K__AUX_OFF32X,                                    /* the same, 16 times as much for every other group */
-    K__AUX_PAIRS, K__AUX_PAIRS16,                     /* (0, 2) (1, 3) (4, 6) .. of the sums of 32 or 16 */
+    K__AUX_PAIRS16,                                   /* (0, 2) (1, 3) (4, 6) .. of the sums of 16 */
     K__AUX_FLOAT                                      /* the sums of 32 as float */
 };
 
@@ -7387,9 +7396,6 @@ static void k__open_block(const k__packed_plan *p, const k__form *f, const uint8
     p->heads(f, w, f->head == K__HEAD_E4 ? len / 16 : len / 32, to, at);
 }
 
-/* Words 0 1 2 3 of each half as 0 2 1 3. */
-K__BODY __m128i k__aux_crossed(__m128i v) { return _mm_shufflehi_epi16(_mm_shufflelo_epi16(v, 0xd8), 0xd8); }
-
 /* What a kernel takes of the sums of one column's block, by the baseline's vectors: it is made again for every task. */
 K__BODY void k__aux_block(int kind, int off, const int16_t *sum, int32_t *to) {
     const __m128i v[2] = {_mm_loadu_si128((const __m128i *)(const void *)sum), _mm_loadu_si128((const __m128i *)(const void *)(sum + 8))};
@@ -7397,17 +7403,13 @@ K__BODY void k__aux_block(int kind, int off, const int16_t *sum, int32_t *to) {
     const __m128i by = kind == K__AUX_OFF32 || kind == K__AUX_OFF32X ? _mm_unpacklo_epi32(even, odd) : _mm_set1_epi16(1);
     const __m128i s[2] = {_mm_madd_epi16(v[0], by), _mm_madd_epi16(v[1], by)}, zero = _mm_setzero_si128();
     __m128i      *m = (__m128i *)(void *)to;
-    if (kind == K__AUX_PAIRS) {
-        _mm_storeu_si128(m, k__aux_crossed(_mm_packs_epi32(s[0], s[1])));
-        return;
-    }
     for (int h = 0; h < 2; h++)
         switch (kind) {
         case K__AUX_OFF16:
             _mm_storeu_si128(m + 2 * h, _mm_madd_epi16(_mm_unpacklo_epi16(v[h], zero), even));
             _mm_storeu_si128(m + 2 * h + 1, _mm_madd_epi16(_mm_unpackhi_epi16(v[h], zero), even));
             break;
-        case K__AUX_PAIRS16: _mm_storeu_si128(m + h, k__aux_crossed(v[h])); break;
+        case K__AUX_PAIRS16: _mm_storeu_si128(m + h, k__crossed(v[h])); break;
         case K__AUX_FLOAT:   _mm_storeu_ps((float *)to + 4 * h, _mm_cvtepi32_ps(s[h])); break;
         default:             _mm_storeu_si128(m + h, s[h]);
         }
@@ -7636,7 +7638,7 @@ K__IN_512 int k__head_touch512(int T, int head, const uint8_t *h) {
     return k__head_lines(head);
 }
 
-/* Minima as words for the pairs of K__AUX_PAIRS and K__AUX_PAIRS16; returns how many lanes of them. */
+/* Minima as words for the pairs of of32 and of K__AUX_PAIRS16; returns how many lanes of them. */
 K__IN_512 int k__mins_open512(int head, const uint8_t *h, __m512i *mn) {
     const __m512i even = _mm512_set1_epi32(0x00ff00ff);
     if (head == K__HEAD_MIN4) {
@@ -7680,9 +7682,10 @@ K__IN_512 void k__int_finish512(int T, int head, const uint8_t *h, const k__pass
     K__UNROLL for (int t = 0; t < T; t++) {
         __m512 u = _mm512_mul_ps(d, isum[t]);
         if (has_min) {
-            __m512i m = _mm512_setzero_si512();
+            const void *pairs = head == K__HEAD_MIN6 ? (const void *)x->c.sum[t][b].of32 : (const void *)(aux + 16 * t);
+            __m512i     m = _mm512_setzero_si512();
             K__UNROLL for (int i = 0; i < n; i++)
-                m = _mm512_dpwssd_epi32(m, mn[i], k__bcast512(aux + 16 * t + i));
+                m = _mm512_dpwssd_epi32(m, mn[i], k__bcast512((const int32_t *)pairs + i));
             u = _mm512_sub_ps(u, _mm512_mul_ps(dm, _mm512_cvtepi32_ps(m)));
         }
         k__add_scaled512(y[t], u, x->c.d[t][b]);
@@ -7945,8 +7948,8 @@ static const k__packed_plan k__packed_512[K_TYPE_MAX] = {
     /*                            codes head      tiles     sums beforehand   panels from */
     [K_Q2_K]    = {K__PACKED_512(2, min4_low, int16_min, K__AUX_PAIRS16, 33), K__BY8_512(q2_K)},
     [K_Q3_K]    = {K__PACKED_512(3, s6_low, int16_off, K__AUX_OFF16, 25), K__BY8_512(q3_K)},
-    [K_Q4_K]    = {K__PACKED_512(4, min6_whole, float32_min, K__AUX_PAIRS, 33), K__BY8_512(q4_K)},
-    [K_Q5_K]    = {K__PACKED_512(5, min6_whole, int32_min, K__AUX_PAIRS, 33), K__BY8_512(q5_K)},
+    [K_Q4_K]    = {K__PACKED_512(4, min6_whole, float32_min, K__AUX_NONE, 33), K__BY8_512(q4_K)},
+    [K_Q5_K]    = {K__PACKED_512(5, min6_whole, int32_min, K__AUX_NONE, 33), K__BY8_512(q5_K)},
     [K_Q6_K]    = {K__PACKED_512(6, s8_whole, int16_wide, K__AUX_OFF16, 33), K__BY8_512(q6_K)},
     [K_TQ1_0]   = {K__PACKED_512(2, one_low, int16_off, K__AUX_OFF32, 33), K__BY4_512(tq2_0)},
     [K_TQ2_0]   = {K__PACKED_512(2, one_low, int16_off, K__AUX_OFF32, 33), K__BY4_512(tq2_0)},
@@ -8111,7 +8114,7 @@ K__IN_AVX2 void k__int_direct_avx2(int T, int steps, int bits, bool table, int h
         }
         k__direct_d_avx2(head, v, w + 64 * (k__head_lines(head) - 1) + 2 * r, form, &d, &dm);
         K__UNROLL for (int j = 0; j < T; j++) {
-            const int16_t *xs = x->c.sum[j] + (size_t)b * 16;
+            const int16_t *xs = x->c.sum[j][b].of16;
             __m256i        m = _mm256_setzero_si256();
             if (has_min || steps > 1)
                 K__UNROLL for (int g = 0; g < 8; g++)
@@ -8190,7 +8193,7 @@ K__IN_AVX2 void k__int_cols_avx2(int T, int steps, bool has_min, const k__panel 
         for (int g = 0; g < 16; g++) k__dots_avx2(T, steps, true, w, r, 4 * g, 4, q, k__ld256(&w->sc[g][r]), sum);
         __m256 d = _mm256_loadu_ps(w->d + r), dm = _mm256_loadu_ps(w->dm + r);
         K__UNROLL for (int j = 0; j < T; j++) {
-            const int16_t *xs = x->c.sum[j] + (size_t)b * 16;
+            const int16_t *xs = x->c.sum[j][b].of16;
             if (!has_min && steps > 1) sum[j] = k__mins_avx2(w, r, xs, sum[j]);
             __m256 u = _mm256_mul_ps(d, _mm256_cvtepi32_ps(sum[j]));
             if (has_min) {
@@ -8486,7 +8489,7 @@ static const k_probe k_probe_bf16 = {
 typedef struct {
     const char *name;
     unsigned    needs;                                /* K_CPU_ bits */
-    int   (*quant_act)(const float *, int, int8_t *, int16_t *, float *);
+    int   (*quant_act)(const float *, int, int8_t *, k_sums *, float *);
     void  (*mul_quant)(uint32_t, const void *, size_t, int, int, const k_acts *, float *, size_t, void *);
     void  (*mul_packed)(uint32_t, const void *, int, int, const k_acts *, float *, size_t, void *);
     void  (*mul_float)(uint32_t, const void *, size_t, int, int, const k_acts *, float *, size_t);
@@ -8629,24 +8632,25 @@ enum { K_SPLIT_PEAK = 32, K__SPLIT_COLS = 128, K__SPLIT_ROWS = 128, K__SPLIT_ONC
  * the sum of the magnitudes. */
 static bool k__peaked(int all, int n, float d) { return d > 0 && d <= FLT_MAX && (all - 127) * K_SPLIT_PEAK < 127 * (n - 1); }
 
-/* x[n], n % 32 == 0, to codes, sums of 16 and scales of 256, at q, sum, d; the rest of a row with outliers `rest` rows further
+/* x[n], n % 32 == 0, to codes, and the sums and scales of blocks of 256, at q, sum, d; the rest of a row with outliers `rest` rows further
  * on, of ldq codes each. True: there is a rest. */
-static bool k_quant_act(const float *x, int n, int8_t *q, int16_t *sum, float *d, size_t ldq, int rest) {
-    const size_t at = (size_t)rest * ldq;
+static bool k_quant_act(const float *x, int n, int8_t *q, k_sums *sum, float *d, size_t ldq, int rest) {
+    const size_t at = (size_t)rest * ldq, blocks = ((size_t)n + K_SUPER - 1) / K_SUPER;
     bool         split = false;
-    for (int k = 0; k < n; k += K_SUPER, d++) {
-        const int len = n - k < K_SUPER ? n - k : K_SUPER;
-        const int all = g_k_level->quant_act(x + k, len, q + k, sum + k / 16, d);
-        float     lost[K_SUPER];
-        if (!k__peaked(all, len, *d)) continue;
+    for (size_t b = 0, far = at / K_SUPER; b < blocks; b++, far++) {
+        const size_t k = b * K_SUPER;
+        const int    len = n - (int)k < K_SUPER ? n - (int)k : K_SUPER;
+        const int    all = g_k_level->quant_act(x + k, len, q + k, sum + b, d + b);
+        float        lost[K_SUPER];
+        if (!k__peaked(all, len, d[b])) continue;
         if (!split) {
             memset(q + at, 0, (size_t)n);
-            memset(sum + at / 16, 0, (size_t)n / 16 * sizeof *sum);
-            memset(d - k / K_SUPER + at / K_SUPER, 0, ((size_t)n + K_SUPER - 1) / K_SUPER * sizeof *d);
+            memset(sum + at / K_SUPER, 0, blocks * sizeof *sum);
+            memset(d + at / K_SUPER, 0, blocks * sizeof *d);
             split = true;
         }
-        for (int i = 0; i < len; i++) lost[i] = x[k + i] - *d * (float)q[k + i];
-        g_k_level->quant_act(lost, len, q + at + k, sum + (at + (size_t)k) / 16, d + at / K_SUPER);
+        for (int i = 0; i < len; i++) lost[i] = x[k + (size_t)i] - d[b] * (float)q[k + (size_t)i];
+        g_k_level->quant_act(lost, len, q + at + k, sum + far, d + far);
     }
     return split;
 }

@@ -5144,7 +5144,7 @@ typedef struct {
     float   *x;                                       /* [rows, ldx] */
     uint16_t *h;                                      /* [rows, ldx] rounded to bf16 */
     int8_t  *q;                                       /* [2 * rows, ldq] */
-    int16_t *sum;                                     /* [2 * rows, ldq / 16] */
+    k_sums  *sum;                                     /* [2 * rows, ldq / 256] */
     float   *d;                                       /* [2 * rows, ldq / 256] */
     uint8_t *split;                                   /* [rows] whether the second half has a part of this one */
     int      rows;
@@ -5158,8 +5158,7 @@ static k_acts dev__view(const dev_acts *a, const int32_t *idx, int first, int n)
                     .h = a->h + at * a->ldx,
                     .q = a->q + at * a->ldq,
                     .ldq = a->ldq,
-                    .sum = a->sum + at * (a->ldq / 16),
-                    .lds = a->ldq / 16,
+                    .sum = a->sum + at * (a->ldq / 256),
                     .d = a->d + at * (a->ldq / 256),
                     .ldd = a->ldq / 256,
                     .split = a->split + at,
@@ -5176,7 +5175,7 @@ static void dev_form(const dev_acts *a, int r, int n, unsigned wanted) {
     const float *x = a->x + (size_t)r * a->ldx;
     if (wanted & 1u << K_ACT_BF16) k_kv_store(K_BF16, x, a->h + (size_t)r * a->ldx, n);
     if (wanted & 1u << K_ACT_I8)
-        a->split[r] = k_quant_act(x, n, a->q + (size_t)r * a->ldq, a->sum + (size_t)r * (a->ldq / 16),
+        a->split[r] = k_quant_act(x, n, a->q + (size_t)r * a->ldq, a->sum + (size_t)r * (a->ldq / 256),
                                   a->d + (size_t)r * (a->ldq / 256), a->ldq, a->rows);
 }
 
@@ -5377,7 +5376,7 @@ static dev_acts fwd__acts(size_t rows, int n) {
     a.x = mem_aligned(rows * a.ldx, sizeof *a.x);
     a.h = mem_aligned(rows * a.ldx, sizeof *a.h);
     a.q = mem_aligned(2 * rows * a.ldq, sizeof *a.q);
-    a.sum = mem_aligned(2 * rows * (a.ldq / 16), sizeof *a.sum);
+    a.sum = mem_aligned(2 * rows * (a.ldq / 256), sizeof *a.sum);
     a.d = mem_aligned(2 * rows * (a.ldq / 256), sizeof *a.d);
     a.split = mem_new(rows, sizeof *a.split);
     return a;

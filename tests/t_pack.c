@@ -228,7 +228,7 @@ static void t_pack_split(void) {
     tp_case               c;
     tp_new(&c);
     c.q.q = mem_grow(c.q.q, 2 * TQ_COLS * TQ_N, 1);
-    c.q.sum = mem_grow(c.q.sum, 2 * TQ_COLS * TQ_N / 16, 2);
+    c.q.sum = mem_grow(c.q.sum, 2 * TQ_COLS * TQ_N / 256, sizeof(k_sums));
     c.q.d = mem_grow(c.q.d, 2 * TQ_COLS * TQ_N / 256, 4);
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
         for (int k = 0; k < 3; k++) {

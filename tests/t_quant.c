@@ -8,7 +8,7 @@ typedef struct {
     size_t   row_bytes;
     float   *x, *d;
     int8_t  *q;
-    int16_t *sum;
+    k_sums  *sum;
     float   *want, *got;                              /* [TQ_COLS][TQ_ROWS] */
     void    *scratch;
     k_acts   a;
@@ -20,7 +20,7 @@ static float    tq_unit(void) { return (float)(rng_unit(tq_rand()) * 2 - 1); }
 
 static void tq_new(tq_case *c) {
     *c = (tq_case){.x = mem_new(TQ_COLS * TQ_N, 4), .d = mem_new(TQ_COLS * TQ_N / 256, 4), .q = mem_new(TQ_COLS * TQ_N, 1),
-                   .sum = mem_new(TQ_COLS * TQ_N / 16, 2), .want = mem_new(TQ_COLS * TQ_ROWS, 4), .got = mem_new(TQ_COLS * TQ_ROWS, 4),
+                   .sum = mem_new(TQ_COLS * TQ_N / 256, sizeof(k_sums)), .want = mem_new(TQ_COLS * TQ_ROWS, 4), .got = mem_new(TQ_COLS * TQ_ROWS, 4),
                    .scratch = mem_new(k_scratch_bytes(TQ_N), 1)};
 }
 
@@ -56,9 +56,9 @@ static void tq_put_scales(uint32_t type, uint8_t *p, float mag) {
 }
 
 /* A row's blocks, one after the other. */
-static void tq_quant(const k_level *l, const float *x, int n, int8_t *q, int16_t *sum, float *d, int *all) {
+static void tq_quant(const k_level *l, const float *x, int n, int8_t *q, k_sums *sum, float *d, int *all) {
     for (int k = 0; k < n; k += 256) {
-        int got = l->quant_act(x + k, n - k < 256 ? n - k : 256, q + k, sum + k / 16, d + k / 256);
+        int got = l->quant_act(x + k, n - k < 256 ? n - k : 256, q + k, sum + k / 256, d + k / 256);
         if (all) all[k / 256] = got;
     }
 }
@@ -73,11 +73,11 @@ static void tq_weights(tq_case *c, uint32_t type, int n, int rows, int fill) {
 }
 
 static void tq_acts(tq_case *c, int n, bool extreme) {
-    c->a = (k_acts){.x = c->x, .ldx = (size_t)n, .q = c->q, .ldq = (size_t)n, .sum = c->sum, .lds = (size_t)n / 16, .d = c->d,
+    c->a = (k_acts){.x = c->x, .ldx = (size_t)n, .q = c->q, .ldq = (size_t)n, .sum = c->sum, .d = c->d,
                     .ldd = (size_t)(n + 255) / 256};
     for (int t = 0; t < TQ_COLS; t++) {
         for (int i = 0; i < n; i++) c->x[t * n + i] = extreme ? (t % 3 == 2 ? (i & 1 ? 1.f : -1.f) : t % 3 ? -1.f : 1.f) : tq_unit() * tq_unit();
-        tq_quant(&k_levels[0], c->x + t * n, n, c->q + t * n, c->sum + t * (n / 16), c->d + t * ((n + 255) / 256), NULL);
+        tq_quant(&k_levels[0], c->x + t * n, n, c->q + t * n, c->sum + t * ((n + 255) / 256), c->d + t * ((n + 255) / 256), NULL);
     }
 }
 
@@ -210,7 +210,7 @@ static void t_quant_truth(void) {
 
 static void tq_act_case(const float *x, int n, const char *what) {
     int8_t  q[2][600];
-    int16_t sum[2][40];
+    k_sums  sum[2][3];
     float   d[2][3];
     int     all[2][3] = {{0}};
     memset(q, 1, sizeof q);
@@ -256,7 +256,7 @@ static void t_quant_acts(void) {
 static void t_quant_acts_truth(void) {
     float   x[320], d[2];
     int8_t  q[320];
-    int16_t sum[20];
+    k_sums  sum[2];
     int     all[2], want[2] = {0};
     for (int i = 0; i < 320; i++) x[i] = tq_unit() * (i < 256 ? 3 : 100);
     tq_quant(&k_levels[0], x, 320, q, sum, d, all);
@@ -268,21 +268,26 @@ static void t_quant_acts_truth(void) {
     for (int g = 0; g < 20; g++) {
         int s = 0;
         for (int i = 0; i < 16; i++) s += q[16 * g + i];
-        EQ_INT(sum[g], s);
+        EQ_INT(sum[g / 16].of16[g % 16], s);
+    }
+    for (int i = 0; i < 8; i++) {
+        static const int order[8] = {0, 2, 1, 3, 4, 6, 5, 7};
+        EQ_INT(sum[0].of32[i], sum[0].of16[2 * order[i]] + sum[0].of16[2 * order[i] + 1]);
+        EQ_INT(sum[1].of32[i], order[i] > 1 ? 0 : sum[1].of16[2 * order[i]] + sum[1].of16[2 * order[i] + 1]);
     }
 }
 
 /* Rows of TQ_COLS columns, some of their blocks with a value a hundred times the others, quantised in two parts. */
 static void tq_peaked_acts(tq_case *c, int n, uint8_t *split) {
     const int ldq = (n + 255) & ~255;
-    c->a = (k_acts){.x = c->x, .ldx = (size_t)n, .q = c->q, .ldq = (size_t)ldq, .sum = c->sum, .lds = (size_t)ldq / 16, .d = c->d,
+    c->a = (k_acts){.x = c->x, .ldx = (size_t)n, .q = c->q, .ldq = (size_t)ldq, .sum = c->sum, .d = c->d,
                     .ldd = (size_t)ldq / 256, .split = split, .rest = TQ_COLS};
     for (int t = 0; t < TQ_COLS; t++) {
         float *x = c->x + t * n;
         for (int i = 0; i < n; i++) x[i] = tq_unit();
         for (int b = 0; b * 256 < n; b++)
             if ((t + b) % 3 == 0 && t % 4) x[256 * b + (t * 37 + b) % (n - 256 * b < 256 ? 32 : 256)] = t & 1 ? 100 : -60;
-        split[t] = k_quant_act(x, n, c->q + t * ldq, c->sum + t * (ldq / 16), c->d + t * (ldq / 256), (size_t)ldq, TQ_COLS);
+        split[t] = k_quant_act(x, n, c->q + t * ldq, c->sum + t * (ldq / 256), c->d + t * (ldq / 256), (size_t)ldq, TQ_COLS);
     }
 }
 
@@ -314,7 +319,7 @@ static void t_quant_split(void) {
     tq_case               c;
     tq_new(&c);
     c.q = mem_grow(c.q, 2 * TQ_COLS * TQ_N, 1);
-    c.sum = mem_grow(c.sum, 2 * TQ_COLS * TQ_N / 16, 2);
+    c.sum = mem_grow(c.sum, 2 * TQ_COLS * TQ_N / 256, sizeof(k_sums));
     c.d = mem_grow(c.d, 2 * TQ_COLS * TQ_N / 256, 4);
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
         for (int k = 0; k < 3; k++) {

@@ -181,11 +181,11 @@ int main(int argc, char **argv) {
 
     float   *x = pb_alloc(PB_COLS * PB_K * sizeof *x), *d = pb_alloc(PB_COLS * PB_K / 256 * sizeof *d);
     int8_t  *q = pb_alloc(PB_COLS * PB_K);
-    int16_t *sum = pb_alloc(PB_COLS * PB_K / 16 * sizeof *sum);
+    k_sums  *sum = pb_alloc(PB_COLS * PB_K / K_SUPER * sizeof *sum);
     for (size_t i = 0; i < (size_t)PB_COLS * PB_K; i++) x[i] = (float)(pb_mix(i) >> 40) * 0x1p-24f - 0.5f;
     for (int t = 0; t < PB_COLS; t++)
-        for (int k = t * PB_K; k < (t + 1) * PB_K; k += K_SUPER) g_k_level->quant_act(x + k, K_SUPER, q + k, sum + k / 16, d + k / K_SUPER);
-    b.a = (k_acts){.q = q, .ldq = PB_K, .sum = sum, .lds = PB_K / 16, .d = d, .ldd = PB_K / 256};
+        for (int k = t * PB_K; k < (t + 1) * PB_K; k += K_SUPER) g_k_level->quant_act(x + k, K_SUPER, q + k, sum + k / K_SUPER, d + k / K_SUPER);
+    b.a = (k_acts){.q = q, .ldq = PB_K, .sum = sum, .d = d, .ldd = PB_K / 256};
 
     printf("level,threads,type,where,columns");
     for (int i = 0; i < PB_RIVALS; i++) printf(",%s", pb_names[i]);
