@@ -5553,7 +5553,7 @@ K__BODY void k__put_sums(float *y, const float *sum, int rows, int usual) {
 /* One strip of at most 32 rows, already in panels, times all columns. ahead: bytes of the strip that comes
  * next. */
 K__BODY void k__mul_strip(k__tile *const *tile, const k__panel *panel, int offset, int rows, int n, const k_acts *a,
-                         float *y, size_t ldy, const uint8_t *next, size_t next_bytes) {
+                          float *y, size_t ldy, const uint8_t *next, size_t next_bytes) {
     int      parts = (a->nt + K__TILE - 1) / K__TILE, blocks = (n + K_SUPER - 1) / K_SUPER;
     size_t   steps = (size_t)parts * (size_t)blocks, each = (next_bytes / 64 + steps - 1) / steps;
     k__ahead ahead = {next, (int)each};
@@ -5574,7 +5574,7 @@ K__BODY void k__mul_strip(k__tile *const *tile, const k__panel *panel, int offse
 typedef k__tile *const *k__swap(k__tile *const *tile);
 
 K__BODY void k__mul_quant(const k__plan *plans, k__swap *swap, uint32_t type, const void *w, size_t row_bytes, int nr, int n,
-                         const k_acts *a, float *y, size_t ldy, void *scratch) {
+                          const k_acts *a, float *y, size_t ldy, void *scratch) {
     const k__plan *p = &plans[type];
     k__tile *const *tile = swap ? swap(p->tile) : p->tile;
     const uint8_t *src = w;
@@ -6725,7 +6725,7 @@ static const k__plan k__plans_avx2[K_TYPE_MAX] = {
 };
 
 K__AVX2 void k_mul_quant_avx2(uint32_t type, const void *w, size_t row_bytes, int nr, int n, const k_acts *a,
-                             float *y, size_t ldy, void *scratch) {
+                              float *y, size_t ldy, void *scratch) {
     k__mul_quant(k__plans_avx2, NULL, type, w, row_bytes, nr, n, a, y, ldy, scratch);
 }
 
@@ -6759,7 +6759,7 @@ static k__tile *const *k__swap_vnni(k__tile *const *tile) {
 }
 
 K__AVX2 void k_mul_quant_vnni(uint32_t type, const void *w, size_t row_bytes, int nr, int n, const k_acts *a, float *y, size_t ldy,
-                             void *scratch) {
+                              void *scratch) {
     k__mul_quant(k__plans_avx2, k__swap_vnni, type, w, row_bytes, nr, n, a, y, ldy, scratch);
 }
 
@@ -7443,7 +7443,7 @@ static void k__pass_set(k__pass *x, k__cols_fn *const *cols, const k__form *f, c
 /* Few columns: a strip is read once, whatever their number. block: room for one panel more than the row has
  * blocks; the first is the block in hand, in the rest fits what k__aux_set makes (4 KB a block). */
 K__BODY void k__packed_few(const k__packed_plan *p, uint32_t type, const uint8_t *w, int nr, int n,
-                          const k_acts *a, float *y, size_t ldy, k__panel *block) {
+                           const k_acts *a, float *y, size_t ldy, k__panel *block) {
     const k__form *f = &k__forms[type];
     const int      parts = (a->nt + p->width - 1) / p->width;
     const bool     shared = parts > 1 && p->more[p->width - 1], opened = p->opened || shared;
@@ -7493,7 +7493,7 @@ static void k__packed_panels(const k__packed_plan *p, const k__form *f, const ui
 }
 
 K__BODY void k__mul_packed(const k__packed_plan *plans, k__swap *swap, uint32_t type, const void *packed, int nr, int n,
-                          const k_acts *a, float *y, size_t ldy, void *scratch) {
+                           const k_acts *a, float *y, size_t ldy, void *scratch) {
     const k__packed_plan *p = &plans[type];
     const k__form        *f = &k__forms[type];
     const uint8_t        *w = packed;
@@ -8312,7 +8312,7 @@ static const k__packed_plan k__packed_avx2[K_TYPE_MAX] = {
 };
 
 K__AVX2 void k_mul_packed_avx2(uint32_t type, const void *w, int nr, int n, const k_acts *a, float *y,
-                              size_t ldy, void *scratch) {
+                               size_t ldy, void *scratch) {
     k__mul_packed(k__packed_avx2, NULL, type, w, nr, n, a, y, ldy, scratch);
 }
 
