@@ -5202,11 +5202,8 @@ static void k__cols_set(k__cols *x, const k_acts *a, int t0, int count, int n) {
 static inline __attribute__((always_inline)) const int8_t *k__cols_q(const k__cols *x, int c, int b) {
     return b < x->nb ? x->q[c] + (size_t)b * K_SUPER : x->tq[c];
 }
-static inline __attribute__((always_inline)) const k_sums *k__cols_sums(const k__cols *x, int c, int b) {
-    return b < x->nb ? x->sum[c] + b : &x->tsum[c];
-}
 static inline __attribute__((always_inline)) const int16_t *k__cols_sum(const k__cols *x, int c, int b) {
-    return k__cols_sums(x, c, b)->of16;
+    return b < x->nb ? x->sum[c][b].of16 : x->tsum[c].of16;
 }
 
 /* Whether block b of a tile of n columns adds nothing. */
@@ -6217,13 +6214,6 @@ K__512 void k_mul_quant_avx512(uint32_t type, const void *w, size_t row_bytes, i
     k__mul_quant(k__plans_512, NULL, type, w, row_bytes, nr, n, a, y, ldy, scratch);
 }
 
-/* v[i] = what of p[i] lies in 128-bit lane L, added up, at 4L + i. */
-K__IN_512 __m512i k__lane_sums512(const __m512i *p) {
-    __m512i a = _mm512_add_epi32(_mm512_unpacklo_epi32(p[0], p[1]), _mm512_unpackhi_epi32(p[0], p[1]));
-    __m512i b = _mm512_add_epi32(_mm512_unpacklo_epi32(p[2], p[3]), _mm512_unpackhi_epi32(p[2], p[3]));
-    return _mm512_add_epi32(_mm512_unpacklo_epi64(a, b), _mm512_unpackhi_epi64(a, b));
-}
-
 /* Magnitudes are compared as integers, so that a NaN is the largest. Where it is, or an infinity, or values so small that
  * their inverse is none, the reference is asked. */
 K__512 int k_quant_act_avx512(const float *x, int n, int8_t *q, k_sums *sum, float *d) {
@@ -6243,7 +6233,7 @@ K__512 int k_quant_act_avx512(const float *x, int n, int8_t *q, k_sums *sum, flo
         fours[i] = _mm512_dpbusd_epi32(zero, _mm512_set1_epi8(1), v);
         all = _mm512_add_epi64(all, _mm512_sad_epu8(_mm512_abs_epi8(v), zero));
     }
-    const __m256i of16 = _mm512_cvtepi32_epi16(_mm512_permutexvar_epi32(order, k__lane_sums512(fours)));
+    const __m256i of16 = _mm512_cvtepi32_epi16(_mm512_permutexvar_epi32(order, k__sum4x4(fours)));
     _mm256_storeu_si256((__m256i *)(void *)sum->of16, of16);
     _mm_storeu_si128((__m128i *)(void *)sum->of32,
                      k__crossed(_mm256_cvtepi32_epi16(_mm256_madd_epi16(of16, _mm256_set1_epi16(1)))));
@@ -7682,10 +7672,9 @@ K__IN_512 void k__int_finish512(int T, int head, const uint8_t *h, const k__pass
     K__UNROLL for (int t = 0; t < T; t++) {
         __m512 u = _mm512_mul_ps(d, isum[t]);
         if (has_min) {
-            const void *pairs = head == K__HEAD_MIN6 ? (const void *)x->c.sum[t][b].of32 : (const void *)(aux + 16 * t);
-            __m512i     m = _mm512_setzero_si512();
-            K__UNROLL for (int i = 0; i < n; i++)
-                m = _mm512_dpwssd_epi32(m, mn[i], k__bcast512((const int32_t *)pairs + i));
+            const int16_t *pairs = head == K__HEAD_MIN6 ? x->c.sum[t][b].of32 : (const int16_t *)(aux + 16 * t);
+            __m512i        m = _mm512_setzero_si512();
+            K__UNROLL for (int i = 0; i < n; i++) m = _mm512_dpwssd_epi32(m, mn[i], k__bcast512(pairs + 2 * i));
             u = _mm512_sub_ps(u, _mm512_mul_ps(dm, _mm512_cvtepi32_ps(m)));
         }
         k__add_scaled512(y[t], u, x->c.d[t][b]);
