@@ -3144,11 +3144,11 @@ static float k_most(uint32_t id) {
  * What the forward pass does in f32, three times over: _ref in plain C, _avx2, _avx512, and products of bf16 once more
  * (k__dots_). The level table in [level] picks one set. All give the same bits, for any batch, tile, block size or alignment, because
  * - a fused multiply-add happens exactly where fmaf() or an fmadd intrinsic is written, nowhere else;
- * - a sum runs in 32 lanes (lane l takes elements l, l+32, ... from 0, the short tail padded with zeros),
- *   then the upper half of the lanes is added to the lower half: 32, 16, 8, 4, 2, 1;
+ * - a dot product runs in 16 lanes (lane l takes elements l, l+16, ... from 0, the short tail padded with zeros), softmax and
+ *   attention over positions in 32; then the upper half of the lanes is added to the lower half: 32, 16, 8, 4, 2, 1;
  *   attention's scores have a lane for each position instead, and are summed in order;
- * - bf16 weights take activations rounded to bf16, and theirs are 16 lanes: of each run of 32 elements lane l adds the
- *   product of element 2l + 1, then that of 2l, as the instruction vdpbf16ps does;
+ * - bf16 weights take activations rounded to bf16: of each run of 32 elements lane l adds the product of element 2l + 1,
+ *   then that of 2l, as the instruction vdpbf16ps does;
  * - exp and tanh are the polynomials below at every level.
  * NaN payloads and the sign of a NaN are outside the promise.
  * Door: k_acts, k_attn_row, k_attn_args, k_attn_scratch, k_spread_size and the suffixed functions the table lists. */
@@ -3282,26 +3282,17 @@ static float k__lanes_ref(float *s, int n) {    /* s[n], n a power of two; destr
     return s[0];
 }
 
-static void k__fma32_ref(const float *a, const float *b, float *s) {
-    for (int l = 0; l < 32; l++) s[l] = fmaf(a[l], b[l], s[l]);
-}
-
 /* Row w of f32 or f16 times x. */
 static float k__dot_row_ref(uint32_t type, const uint8_t *w, const float *x, int n) {
-    float s[32] = {0}, wide[32], pad[32];
-    int   bytes = k_types[type].bytes, i = 0;
-    for (; i + 32 <= n; i += 32) {
-        k_types[type].dequant(w + (size_t)i * (size_t)bytes, wide, 32);
-        k__fma32_ref(wide, x + i, s);
+    float s[16] = {0};
+    for (int i = 0; i < n; i += 16) {
+        const int len = n - i < 16 ? n - i : 16;
+        float     a[16] = {0}, b[16] = {0};
+        k_types[type].dequant(w + (size_t)i * (size_t)k_types[type].bytes, a, len);
+        memcpy(b, x + i, (size_t)len * sizeof *b);
+        for (int l = 0; l < 16; l++) s[l] = fmaf(a[l], b[l], s[l]);
     }
-    if (i < n) {
-        memset(wide, 0, sizeof wide);
-        memset(pad, 0, sizeof pad);
-        k_types[type].dequant(w + (size_t)i * (size_t)bytes, wide, n - i);
-        memcpy(pad, x + i, (size_t)(n - i) * sizeof *x);
-        k__fma32_ref(wide, pad, s);
-    }
-    return k__lanes_ref(s, 32);
+    return k__lanes_ref(s, 16);
 }
 
 /* Row w of bf16, or of what is rounded to it, times x of bf16. */
@@ -3726,7 +3717,7 @@ static inline __attribute__((always_inline)) void k__fetch_ahead(const uint8_t *
         _mm_prefetch((const char *)((uintptr_t)p + K__AHEAD + i), _MM_HINT_T1);
 }
 
-/* --- avx2 level: 32 lanes are four registers; tails go through padded copies or masks --- */
+/* --- avx2 level: 16 lanes are two registers; tails go through padded copies or masks --- */
 
 #define K_VEC_AVX2 __attribute__((target("avx2,fma,f16c")))
 #define K__V256 static inline __attribute__((always_inline)) K_VEC_AVX2
@@ -3816,27 +3807,24 @@ K__V256 __m256 k__part_avx2(const uint32_t type, const uint8_t *p, const int h) 
     return _mm256_castsi256_ps(h % 2 ? _mm256_slli_epi32(v, 16) : _mm256_and_si256(v, _mm256_set1_epi32((int)0xffff0000)));
 }
 
-K__V256 void k__step_avx2(const uint32_t type, const int C, const uint8_t *w, const uint8_t *const *x, size_t at, __m256 (*acc)[4]) {
-    const uint32_t xt = k__act_type(type);
-    K__UNROLL for (int h = 0; h < 4; h++) {
-        const __m256 wv = k__part_avx2(type, w, h);
-        const int    to = k__is_bf16(type) ? h / 2 : h;
-        for (int c = 0; c < C; c++) acc[c][to] = _mm256_fmadd_ps(wv, k__part_avx2(xt, x[c] + at, h), acc[c][to]);
-    }
-}
+/* The i-th part of each step, 0 or 1, that half p of the lanes takes. */
+K__BODY int k__part_of(uint32_t type, int p, int i) { return k__is_bf16(type) ? 2 * p + i : p + 2 * i; }
 
-/* What the lanes of a row hold in the end; of bf16 there are half as many. */
-K__V256 float k__whole_avx2(const uint32_t type, const __m256 *s) {
-    return k__sum_avx2(k__is_bf16(type) ? _mm256_add_ps(s[0], s[1]) : k__fold_avx2(s));
+K__V256 void k__step_avx2(const uint32_t type, const int C, const uint8_t *w, const uint8_t *const *x, size_t at, __m256 (*acc)[2]) {
+    const uint32_t xt = k__act_type(type);
+    K__UNROLL for (int i = 0; i < 4; i++) {
+        const int    h = k__part_of(type, i % 2, i / 2);
+        const __m256 wv = k__part_avx2(type, w, h);
+        for (int c = 0; c < C; c++) acc[c][i % 2] = _mm256_fmadd_ps(wv, k__part_avx2(xt, x[c] + at, h), acc[c][i % 2]);
+    }
 }
 
 /* One row times C columns. */
 K__V256 void k__row_avx2(const uint32_t type, const int C, const uint8_t *w, const uint8_t *const *x, int n, float *y, size_t ldy) {
     const size_t size = k__float_size(type), x_size = k__float_size(k__act_type(type));
-    __m256       acc[3][4];
+    __m256       acc[3][2];
     int          i = 0;
-    for (int c = 0; c < C; c++)
-        for (int h = 0; h < 4; h++) acc[c][h] = _mm256_setzero_ps();
+    for (int c = 0; c < C; c++) acc[c][0] = acc[c][1] = _mm256_setzero_ps();
     for (; i + 32 <= n; i += 32) {
         k__fetch_ahead(w + (size_t)i * size, 32 * size);
         k__step_avx2(type, C, w + (size_t)i * size, x, (size_t)i * x_size, acc);
@@ -3851,7 +3839,7 @@ K__V256 void k__row_avx2(const uint32_t type, const int C, const uint8_t *w, con
         }
         k__step_avx2(type, C, wp, xs, 0, acc);
     }
-    for (int c = 0; c < C; c++) y[(size_t)c * ldy] = k__whole_avx2(type, acc[c]);
+    for (int c = 0; c < C; c++) y[(size_t)c * ldy] = k__sum_avx2(_mm256_add_ps(acc[c][0], acc[c][1]));
 }
 
 K__V256 void k__cols_avx2(const uint32_t type, int n_cols, const uint8_t *w, const uint8_t *const *x, int n, float *y, size_t ldy) {
@@ -3861,13 +3849,13 @@ K__V256 void k__cols_avx2(const uint32_t type, int n_cols, const uint8_t *w, con
 }
 
 /* Many columns: up to K__WIDE_GROUPS times four rows are widened once for up to K__WIDE_COLS of them, a span of k at a time, and
- * stay in the second cache, while what a tile reads of its columns stays in the first. A tile of 4 x 3 keeps a quarter of the
- * lanes in registers (of bf16 a half); they take turns. Between spans and turns the lanes lie in `acc`. */
+ * stay in the second cache, while what a tile reads of its columns stays in the first. A tile of 4 x 3 keeps half of the
+ * lanes in registers; they take turns. Between spans and turns the lanes lie in `acc`. */
 enum { K__WIDE_ROWS = 4, K__WIDE_GROUPS = 4, K__WIDE_COLS = 48, K__WIDE_SPAN_AVX2 = 1024, K__WIDE_TILE_AVX2 = 3 };
 
 typedef struct {                                                    /* of four rows */
-    float  w[4][K__WIDE_SPAN_AVX2 / 32][K__WIDE_ROWS][8];           /* [part][step] */
-    __m256 acc[4][K__WIDE_COLS][K__WIDE_ROWS];
+    float  w[2][K__WIDE_SPAN_AVX2 / 32][2][K__WIDE_ROWS][8];        /* [half of the lanes][step][its part] */
+    __m256 acc[2][K__WIDE_COLS][K__WIDE_ROWS];
 } k__wide256;
 
 /* Steps of 32 in the next span: as many as in any other of a row, and at most `most` weights. */
@@ -3884,9 +3872,8 @@ typedef struct {
     bool                  fresh;                                    /* the first span: from 0 */
 } k__wide256_at;
 
-/* Parts h0 to h1 of each step, to lanes p of the sums, with all groups. */
-K__V256 void k__wide_turn_avx2(const int C, const uint32_t type, const int p, const int h0, const int h1, k__wide256 *v, int groups,
-                               const k__wide256_at *t) {
+/* Half p of the lanes, with all groups. */
+K__V256 void k__wide_turn_avx2(const int C, const uint32_t type, const int p, k__wide256 *v, int groups, const k__wide256_at *t) {
     const uint32_t xt = k__act_type(type);
     for (; groups > 0; groups--, v++) {
         __m256(*const acc)[K__WIDE_ROWS] = v->acc[p] + t->c0;
@@ -3895,11 +3882,11 @@ K__V256 void k__wide_turn_avx2(const int C, const uint32_t type, const int p, co
         K__UNROLL for (int c = 0; c < C; c++)
             K__UNROLL for (int r = 0; r < K__WIDE_ROWS; r++) s[c][r] = t->fresh ? _mm256_setzero_ps() : acc[c][r];
         for (int i = 0; i < t->steps; i++, at += 32 * k__float_size(xt))
-            K__UNROLL for (int h = h0; h < h1; h++) {
+            K__UNROLL for (int j = 0; j < 2; j++) {
                 __m256 xv[K__WIDE_TILE_AVX2];
-                K__UNROLL for (int c = 0; c < C; c++) xv[c] = k__part_avx2(xt, t->x[c] + at, h);
+                K__UNROLL for (int c = 0; c < C; c++) xv[c] = k__part_avx2(xt, t->x[c] + at, k__part_of(type, p, j));
                 K__UNROLL for (int r = 0; r < K__WIDE_ROWS; r++) {
-                    const __m256 wv = _mm256_load_ps(v->w[h][i][r]);
+                    const __m256 wv = _mm256_load_ps(v->w[p][i][j][r]);
                     K__UNROLL for (int c = 0; c < C; c++) s[c][r] = _mm256_fmadd_ps(wv, xv[c], s[c][r]);
                 }
             }
@@ -3909,15 +3896,8 @@ K__V256 void k__wide_turn_avx2(const int C, const uint32_t type, const int p, co
 }
 
 K__V256 void k__wide_cols_avx2(const int C, const uint32_t type, k__wide256 *v, int groups, const k__wide256_at *t) {
-    if (k__is_bf16(type)) {
-        k__wide_turn_avx2(C, type, 0, 0, 2, v, groups, t);
-        k__wide_turn_avx2(C, type, 1, 2, 4, v, groups, t);
-        return;
-    }
-    k__wide_turn_avx2(C, type, 0, 0, 1, v, groups, t);
-    k__wide_turn_avx2(C, type, 1, 1, 2, v, groups, t);
-    k__wide_turn_avx2(C, type, 2, 2, 3, v, groups, t);
-    k__wide_turn_avx2(C, type, 3, 3, 4, v, groups, t);
+    k__wide_turn_avx2(C, type, 0, v, groups, t);
+    k__wide_turn_avx2(C, type, 1, v, groups, t);
 }
 
 /* 4 * groups rows of n weights, n % 32 == 0, times up to K__WIDE_COLS columns. */
@@ -3929,9 +3909,10 @@ K__V256 void k__wide_rows_avx2(const uint32_t type, const uint8_t *w, size_t row
         steps = k__wide_steps(k, n, K__WIDE_SPAN_AVX2);
         for (int r = 0; r < groups * K__WIDE_ROWS; r++)
             for (int i = 0; i < steps; i++)
-                K__UNROLL for (int h = 0; h < 4; h++)
-                    _mm256_store_ps(v[r / K__WIDE_ROWS].w[h][i][r % K__WIDE_ROWS],
-                                    k__part_avx2(type, w + (size_t)r * row_bytes + (size_t)(k + 32 * i) * size, h));
+                K__UNROLL for (int j = 0; j < 4; j++)
+                    _mm256_store_ps(v[r / K__WIDE_ROWS].w[j % 2][i][j / 2][r % K__WIDE_ROWS],
+                                    k__part_avx2(type, w + (size_t)r * row_bytes + (size_t)(k + 32 * i) * size,
+                                                 k__part_of(type, j % 2, j / 2)));
         for (int c = 0; c < n_cols; c += K__WIDE_TILE_AVX2) {
             const k__wide256_at t = {x + c, (size_t)k * x_size, steps, c, k == 0};
             if (n_cols - c >= 3) k__wide_cols_avx2(3, type, v, groups, &t);
@@ -3942,8 +3923,7 @@ K__V256 void k__wide_rows_avx2(const uint32_t type, const uint8_t *w, size_t row
     for (int c = 0; c < n_cols; c++)
         for (int r = 0; r < groups * K__WIDE_ROWS; r++) {
             const k__wide256 *g = &v[r / K__WIDE_ROWS];
-            const __m256      s[4] = {g->acc[0][c][r % 4], g->acc[1][c][r % 4], g->acc[2][c][r % 4], g->acc[3][c][r % 4]};
-            y[(size_t)c * ldy + (size_t)r] = k__whole_avx2(type, s);
+            y[(size_t)c * ldy + (size_t)r] = k__sum_avx2(_mm256_add_ps(g->acc[0][c][r % K__WIDE_ROWS], g->acc[1][c][r % K__WIDE_ROWS]));
         }
 }
 
@@ -4243,7 +4223,7 @@ static K_VEC_AVX2 void k_attn_avx2(const k_attn_args *a, void *scratch) {
     k__attn_run(&(k__attn_level){&k__attn_keys_avx2, &k__attn_values_avx2, k__attn_weigh_avx2}, a, scratch);
 }
 
-/* --- avx512 level: 32 lanes are two registers; tails are masked --- */
+/* --- avx512 level: 16 lanes are one register; tails are masked --- */
 
 #define K_VEC_AVX512 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")))
 #define K__V512 static inline __attribute__((always_inline)) K_VEC_AVX512
@@ -4326,62 +4306,7 @@ K__V512 __m512 k__part_avx512(const uint32_t type, const uint8_t *p, const int h
     return _mm512_castsi512_ps(h ? _mm512_slli_epi32(v, 16) : _mm512_and_si512(v, _mm512_set1_epi32((int)0xffff0000)));
 }
 
-/* One step of 32 elements of a row times C columns: acc[c] has the two halves of the lanes, of bf16 all of them in the first. */
-K__V512 void k__step_avx512(const uint32_t type, const int C, const uint8_t *w, const uint8_t *const *x, size_t at, const bool whole,
-                            int left, __m512 (*acc)[2]) {
-    const uint32_t xt = k__act_type(type);
-    K__UNROLL for (int h = 0; h < 2; h++) {
-        const __m512 wv = k__part_avx512(type, w, h, whole, left);
-        const int    to = k__is_bf16(type) ? 0 : h;
-        for (int c = 0; c < C; c++) acc[c][to] = _mm512_fmadd_ps(wv, k__part_avx512(xt, x[c] + at, h, whole, left), acc[c][to]);
-    }
-}
-
-/* One row times C columns. */
-K__V512 void k__row_avx512(const uint32_t type, const int C, const uint8_t *w, const uint8_t *const *x, int n, float *y, size_t ldy) {
-    const size_t size = k__float_size(type), x_size = k__float_size(k__act_type(type));
-    __m512       acc[4][2];
-    int          i = 0;
-    for (int c = 0; c < C; c++) acc[c][0] = acc[c][1] = _mm512_setzero_ps();
-    for (; i + 32 <= n; i += 32) {
-        k__fetch_ahead(w + (size_t)i * size, 32 * size);
-        k__step_avx512(type, C, w + (size_t)i * size, x, (size_t)i * x_size, true, 32, acc);
-    }
-    if (i < n) k__step_avx512(type, C, w + (size_t)i * size, x, (size_t)i * x_size, false, n - i, acc);
-    for (int c = 0; c < C; c++) y[(size_t)c * ldy] = k__sum_avx512(k__is_bf16(type) ? acc[c][0] : _mm512_add_ps(acc[c][0], acc[c][1]));
-}
-
-K__V512 void k__cols_avx512(const uint32_t type, int n_cols, const uint8_t *w, const uint8_t *const *x, int n, float *y, size_t ldy) {
-    switch (n_cols) {
-    case 1: k__row_avx512(type, 1, w, x, n, y, ldy); break;
-    case 2: k__row_avx512(type, 2, w, x, n, y, ldy); break;
-    case 3: k__row_avx512(type, 3, w, x, n, y, ldy); break;
-    default: k__row_avx512(type, 4, w, x, n, y, ldy);
-    }
-}
-
-/* Many columns, as at the avx2 level, with tiles of 4 x 6 and half of the lanes (of bf16 all): 10 loads serve 24 multiplications.
- * The last span's sums go to y from the registers. */
-enum { K__WIDE_TILE_AVX512 = 6, K__WIDE_SPAN_AVX512 = 2816 };
-
-/* Four rows of a span, widened, and what they have summed with each column. Of bf16 the level with products of its own takes rows as
- * they are, in the first part. */
-typedef struct {
-    float  w[2][K__WIDE_SPAN_AVX512 / 32][K__WIDE_ROWS][16];        /* [part][step] */
-    __m512 acc[2][K__WIDE_COLS][K__WIDE_ROWS];
-} k__wide512;
-
-/* A tile's columns and span. */
-typedef struct {
-    const uint8_t *const *x;
-    size_t                at;                                       /* bytes into each */
-    int                   steps;
-    bool                  fresh;                                    /* the first span: from 0 */
-    float                *y;                                        /* NULL: another span or half follows */
-    size_t                ldy;
-} k__wide_at;
-
-/* f(C, ...) with a constant C, 1 to K__WIDE_TILE_AVX512. */
+/* f(C, ...) with a constant C, 1 to K__TILE_AVX512. */
 #define K__BY_COLS(C, f, ...)                                                                      \
     switch (C) {                                                                                   \
     case 1: f(1, __VA_ARGS__); break;                                                              \
@@ -4393,7 +4318,7 @@ typedef struct {
     }
 
 /* Four rows at once, as k__sum_avx512. */
-K__V512 void k__wide_sum(const __m512 *v, float *y) {
+K__V512 void k__sum_rows_avx512(const __m512 *v, float *y) {
     __m512 q[2];
     for (int i = 0; i < 2; i++)
         q[i] = _mm512_add_ps(_mm512_shuffle_f32x4(v[2 * i], v[2 * i + 1], 0x44), _mm512_shuffle_f32x4(v[2 * i], v[2 * i + 1], 0xee));
@@ -4404,77 +4329,64 @@ K__V512 void k__wide_sum(const __m512 *v, float *y) {
     _mm_storeu_ps(y, _mm512_castps512_ps128(_mm512_permutexvar_ps(order, q[0])));
 }
 
-/* What a tile begins with, and where its sums go: to y, with those of the lower half if there is one, or to acc. */
-K__V512 void k__wide_begin(const int C, bool fresh, __m512 (*acc)[K__WIDE_ROWS], __m512 (*s)[K__WIDE_ROWS]) {
+/* Tiles of four rows for k__float_level.wide_rows: groups of rows before columns, so that six columns serve them all. */
+#define K__TILES(tile)                                                                             \
+    for (int c = 0; c < n_cols; c += K__TILE_AVX512)                                               \
+        for (int r = 0; r < groups * K__WIDE_ROWS; r += K__WIDE_ROWS)                              \
+            K__BY_COLS(n_cols - c, tile, K__WIDE_ROWS, type, w + (size_t)r * row_bytes, row_bytes, \
+                       x + c, n, y + (size_t)c * ldy + r, ldy)
+
+/* Sums of one row or four with C columns, to y. */
+K__V512 void k__tile_end_avx512(const int C, const int R, __m512 (*s)[K__WIDE_ROWS], float *y, size_t ldy) {
     K__UNROLL for (int c = 0; c < C; c++)
-        K__UNROLL for (int r = 0; r < K__WIDE_ROWS; r++) s[c][r] = fresh ? _mm512_setzero_ps() : acc[c][r];
+        if (R == 1) y[(size_t)c * ldy] = k__sum_avx512(s[c][0]);
+        else k__sum_rows_avx512(s[c], y + (size_t)c * ldy);
 }
 
-K__V512 void k__wide_end(const int C, const k__wide_at *t, __m512 (*lo)[K__WIDE_ROWS], __m512 (*acc)[K__WIDE_ROWS],
-                         __m512 (*s)[K__WIDE_ROWS]) {
-    K__UNROLL for (int c = 0; c < C; c++) {
-        if (t->y && lo)
-            K__UNROLL for (int r = 0; r < K__WIDE_ROWS; r++) s[c][r] = _mm512_add_ps(lo[c][r], s[c][r]);
-        if (t->y) k__wide_sum(s[c], t->y + (size_t)c * t->ldy);
-        else
-            K__UNROLL for (int r = 0; r < K__WIDE_ROWS; r++) acc[c][r] = s[c][r];
-    }
-}
+/* One row or four times up to six columns, all lanes in registers: 10 loads serve 24 multiplications. Weights are widened as they are
+ * loaded, once for six columns: a copy's stores cost more, and twice the bytes would come from the second cache. */
+enum { K__TILE_AVX512 = 6 };
 
-/* Parts h0 to h1 of each step. */
-K__V512 void k__wide_tile_avx512(const uint32_t type, const int C, const int h0, const int h1, const k__wide512 *v, const k__wide_at *t,
-                                 __m512 (*lo)[K__WIDE_ROWS], __m512 (*acc)[K__WIDE_ROWS]) {
+/* One step of 32 elements, of which `left` exist, from element k. */
+K__V512 void k__step_avx512(const int C, const int R, const uint32_t type, const uint8_t *w, size_t row_bytes, const uint8_t *const *x, int k,
+                            const bool whole, int left, __m512 (*s)[K__WIDE_ROWS]) {
     const uint32_t xt = k__act_type(type);
-    const size_t   step = 32 * k__float_size(xt);
-    size_t         at = t->at;
-    __m512         s[K__WIDE_TILE_AVX512][K__WIDE_ROWS];
-    k__wide_begin(C, t->fresh, acc, s);
-    for (int i = 0; i < t->steps; i++, at += step)
-        K__UNROLL for (int h = h0; h < h1; h++) {
-            __m512 wv[K__WIDE_ROWS];
-            K__UNROLL for (int r = 0; r < K__WIDE_ROWS; r++) wv[r] = _mm512_load_ps(v->w[h][i][r]);
-            K__UNROLL for (int c = 0; c < C; c++) {
-                const __m512 xv = k__part_avx512(xt, t->x[c] + at, h, true, 32);
-                K__UNROLL for (int r = 0; r < K__WIDE_ROWS; r++) s[c][r] = _mm512_fmadd_ps(wv[r], xv, s[c][r]);
-            }
+    const size_t   at = (size_t)k * k__float_size(type), x_at = (size_t)k * k__float_size(xt);
+    K__UNROLL for (int h = 0; h < 2; h++) {
+        __m512 wv[K__WIDE_ROWS];
+        K__UNROLL for (int r = 0; r < R; r++) wv[r] = k__part_avx512(type, w + (size_t)r * row_bytes + at, h, whole, left);
+        K__UNROLL for (int c = 0; c < C; c++) {
+            const __m512 xv = k__part_avx512(xt, x[c] + x_at, h, whole, left);
+            K__UNROLL for (int r = 0; r < R; r++) s[c][r] = _mm512_fmadd_ps(wv[r], xv, s[c][r]);
         }
-    k__wide_end(C, t, lo, acc, s);
-}
-
-/* C columns from c with all groups. */
-K__V512 void k__wide_cols_avx512(const int C, const uint32_t type, k__wide512 *v, int groups, int c, k__wide_at t) {
-    k__wide_at low = t;
-    low.y = NULL;
-    if (k__is_bf16(type)) {
-        for (int g = 0; g < groups; g++, t.y += t.y ? K__WIDE_ROWS : 0) k__wide_tile_avx512(type, C, 0, 2, v + g, &t, NULL, v[g].acc[0] + c);
-        return;
     }
-    for (int g = 0; g < groups; g++) k__wide_tile_avx512(type, C, 0, 1, v + g, &low, NULL, v[g].acc[0] + c);
-    for (int g = 0; g < groups; g++, t.y += t.y ? K__WIDE_ROWS : 0)
-        k__wide_tile_avx512(type, C, 1, 2, v + g, &t, v[g].acc[0] + c, v[g].acc[1] + c);
 }
 
-/* 4 * groups rows of n weights, n % 32 == 0, times up to K__WIDE_COLS columns. */
+/* n % 32 == 0 of four rows. */
+K__V512 void k__tile_avx512(const int C, const int R, const uint32_t type, const uint8_t *w, size_t row_bytes, const uint8_t *const *x, int n,
+                            float *y, size_t ldy) {
+    __m512 s[K__TILE_AVX512][K__WIDE_ROWS];
+    int    k = 0;
+    K__UNROLL for (int c = 0; c < C; c++)
+        K__UNROLL for (int r = 0; r < R; r++) s[c][r] = _mm512_setzero_ps();
+    for (; k + 32 <= n; k += 32) {
+        if (R == 1) k__fetch_ahead(w + (size_t)k * k__float_size(type), 32 * k__float_size(type));
+        k__step_avx512(C, R, type, w, row_bytes, x, k, true, 32, s);
+    }
+    if (R == 1 && k < n) k__step_avx512(C, R, type, w, row_bytes, x, k, false, n - k, s);
+    k__tile_end_avx512(C, R, s, y, ldy);
+}
+
+K__V512 void k__cols_avx512(const uint32_t type, int n_cols, const uint8_t *w, const uint8_t *const *x, int n, float *y, size_t ldy) {
+    K__BY_COLS(n_cols, k__tile_avx512, 1, type, w, 0, x, n, y, ldy)
+}
+
 K__V512 void k__wide_rows_avx512(const uint32_t type, const uint8_t *w, size_t row_bytes, int groups, const uint8_t *const *x, int n_cols,
                                  int n, float *y, size_t ldy) {
-    const size_t size = k__float_size(type), x_size = k__float_size(k__act_type(type));
-    k__wide512   v[K__WIDE_GROUPS];
-    for (int k = 0, steps; k < n; k += 32 * steps) {
-        steps = k__wide_steps(k, n, K__WIDE_SPAN_AVX512);
-        for (int r = 0; r < groups * K__WIDE_ROWS; r++)
-            for (int i = 0; i < steps; i++)
-                K__UNROLL for (int h = 0; h < 2; h++)
-                    _mm512_store_ps(v[r / K__WIDE_ROWS].w[h][i][r % K__WIDE_ROWS],
-                                    k__part_avx512(type, w + (size_t)r * row_bytes + (size_t)(k + 32 * i) * size, h, true, 32));
-        for (int c = 0, C; c < n_cols; c += C) {
-            C = n_cols - c < K__WIDE_TILE_AVX512 ? n_cols - c : K__WIDE_TILE_AVX512;
-            const k__wide_at t = {x + c, (size_t)k * x_size, steps, k == 0, k + 32 * steps < n ? NULL : y + (size_t)c * ldy, ldy};
-            K__BY_COLS(C, k__wide_cols_avx512, type, v, groups, c, t)
-        }
-    }
+    K__TILES(k__tile_avx512)
 }
 
-K__FLOAT_LEVEL(avx512, K_VEC_AVX512, 4)
+K__FLOAT_LEVEL(avx512, K_VEC_AVX512, K__TILE_AVX512)
 
 /* --- avx512_bf16 level: products of bf16 by vdpbf16ps. It adds the product in the odd place to the sum, rounds, adds the other and
  * rounds, with denormals as zeros (Intel SDM, vol. 2): the law's order; k__dots_in_order() looks whether it does so here. --- */
@@ -4509,63 +4421,40 @@ K__VBF16 __m512i k__dots_load(const uint32_t type, const uint8_t *p, const bool 
                                         k__load_avx512(K_F16, p, whole, k__mask_avx512(left)));
 }
 
-/* One row times C columns. */
-K__VBF16 void k__dots_row(const int C, const uint32_t type, const uint8_t *w, const uint8_t *const *x, int n, float *y, size_t ldy) {
-    __m512 acc[K__WIDE_TILE_AVX512];
-    int    i = 0;
-    for (int c = 0; c < C; c++) acc[c] = _mm512_setzero_ps();
-    for (; i + 32 <= n; i += 32) {
-        k__fetch_ahead(w + 2 * (size_t)i, 64);
-        const __m512i wv = k__dots_load(type, w + 2 * (size_t)i, true, 32);
-        for (int c = 0; c < C; c++) acc[c] = k__dots_add(acc[c], wv, _mm512_loadu_si512(x[c] + 2 * (size_t)i));
+/* As k__step_avx512 and k__tile_avx512. */
+K__VBF16 void k__dots_step(const int C, const int R, const uint32_t type, const uint8_t *w, size_t row_bytes, const uint8_t *const *x, int k,
+                           const bool whole, int left, __m512 (*s)[K__WIDE_ROWS]) {
+    const size_t at = 2 * (size_t)k;
+    __m512i      wv[K__WIDE_ROWS];
+    K__UNROLL for (int r = 0; r < R; r++) wv[r] = k__dots_load(type, w + (size_t)r * row_bytes + at, whole, left);
+    K__UNROLL for (int c = 0; c < C; c++) {
+        const __m512i xv = k__dots_load(K_BF16, x[c] + at, whole, left);
+        K__UNROLL for (int r = 0; r < R; r++) s[c][r] = k__dots_add(s[c][r], wv[r], xv);
     }
-    if (i < n) {
-        const __m512i wv = k__dots_load(type, w + 2 * (size_t)i, false, n - i);
-        for (int c = 0; c < C; c++) acc[c] = k__dots_add(acc[c], wv, k__dots_load(K_BF16, x[c] + 2 * (size_t)i, false, n - i));
-    }
-    for (int c = 0; c < C; c++) y[(size_t)c * ldy] = k__sum_avx512(acc[c]);
 }
 
-K__VBF16 void k__dots_tile(const int C, k__wide512 *v, int c0, const k__wide_at *t) {
-    size_t at = t->at;
-    __m512 s[K__WIDE_TILE_AVX512][K__WIDE_ROWS];
-    k__wide_begin(C, t->fresh, v->acc[0] + c0, s);
-    for (int i = 0; i < t->steps; i++, at += 64) {
-        __m512i wv[K__WIDE_ROWS];
-        K__UNROLL for (int r = 0; r < K__WIDE_ROWS; r++) wv[r] = _mm512_load_si512(v->w[0][i][r]);
-        K__UNROLL for (int c = 0; c < C; c++) {
-            const __m512i xv = _mm512_loadu_si512(t->x[c] + at);
-            K__UNROLL for (int r = 0; r < K__WIDE_ROWS; r++) s[c][r] = k__dots_add(s[c][r], wv[r], xv);
-        }
+K__VBF16 void k__dots_tile(const int C, const int R, const uint32_t type, const uint8_t *w, size_t row_bytes, const uint8_t *const *x, int n,
+                           float *y, size_t ldy) {
+    __m512 s[K__TILE_AVX512][K__WIDE_ROWS];
+    int    k = 0;
+    K__UNROLL for (int c = 0; c < C; c++)
+        K__UNROLL for (int r = 0; r < R; r++) s[c][r] = _mm512_setzero_ps();
+    for (; k + 32 <= n; k += 32) {
+        if (R == 1) k__fetch_ahead(w + 2 * (size_t)k, 64);
+        k__dots_step(C, R, type, w, row_bytes, x, k, true, 32, s);
     }
-    k__wide_end(C, t, NULL, v->acc[0] + c0, s);
+    if (R == 1 && k < n) k__dots_step(C, R, type, w, row_bytes, x, k, false, n - k, s);
+    k__tile_end_avx512(C, R, s, y, ldy);
 }
 
-K__VBF16 void k__dots_cols(const int C, k__wide512 *v, int groups, int c, k__wide_at t) {
-    for (int g = 0; g < groups; g++, t.y += t.y ? K__WIDE_ROWS : 0) k__dots_tile(C, v + g, c, &t);
-}
-
-/* As k__wide_rows_avx512, for bf16. */
 K__VBF16 void k__dots_rows(const uint32_t type, const uint8_t *w, size_t row_bytes, int groups, const uint8_t *const *x, int n_cols, int n,
                            float *y, size_t ldy) {
-    k__wide512 v[K__WIDE_GROUPS];
-    for (int k = 0, steps; k < n; k += 32 * steps) {
-        steps = k__wide_steps(k, n, K__WIDE_SPAN_AVX512);
-        for (int r = 0; r < groups * K__WIDE_ROWS; r++)
-            for (int i = 0; i < steps; i++)
-                _mm512_store_si512(v[r / K__WIDE_ROWS].w[0][i][r % K__WIDE_ROWS],
-                                   k__dots_load(type, w + (size_t)r * row_bytes + 2 * (size_t)(k + 32 * i), true, 32));
-        for (int c = 0, C; c < n_cols; c += C) {
-            C = n_cols - c < K__WIDE_TILE_AVX512 ? n_cols - c : K__WIDE_TILE_AVX512;
-            const k__wide_at t = {x + c, 2 * (size_t)k, steps, k == 0, k + 32 * steps < n ? NULL : y + (size_t)c * ldy, ldy};
-            K__BY_COLS(C, k__dots_cols, v, groups, c, t)
-        }
-    }
+    K__TILES(k__dots_tile)
 }
 
 static K_VEC_BF16 void k__dots_few(uint32_t type, int n_cols, const uint8_t *w, const uint8_t *const *x, int n, float *y, size_t ldy) {
-    if (type == K_BF16) K__BY_COLS(n_cols, k__dots_row, K_BF16, w, x, n, y, ldy)
-    else if (type == K_F16_ROUND) K__BY_COLS(n_cols, k__dots_row, K_F16_ROUND, w, x, n, y, ldy)
+    if (type == K_BF16) K__BY_COLS(n_cols, k__dots_tile, 1, K_BF16, w, 0, x, n, y, ldy)
+    else if (type == K_F16_ROUND) K__BY_COLS(n_cols, k__dots_tile, 1, K_F16_ROUND, w, 0, x, n, y, ldy)
     else k__float_few_avx512(type, n_cols, w, x, n, y, ldy);
 }
 
@@ -4577,13 +4466,13 @@ static K_VEC_BF16 void k__dots_wide(uint32_t type, const uint8_t *w, size_t row_
 }
 
 static void k_mul_float_bf16(uint32_t type, const void *w, size_t row_bytes, int nr, int n, const k_acts *a, float *y, size_t ldy) {
-    static const k__float_level lv = {k__dots_few, k__dots_wide, 4};
+    static const k__float_level lv = {k__dots_few, k__dots_wide, K__TILE_AVX512};
     k__mul_float(&lv, type, w, row_bytes, nr, n, a, y, ldy);
 }
 
 static K_VEC_AVX512 float k_dot_avx512(const float *a, const float *b, int n) {
     float y;
-    k__row_avx512(K_F32, 1, (const uint8_t *)a, &(const uint8_t *){(const uint8_t *)b}, n, &y, 0);
+    k__tile_avx512(1, 1, K_F32, (const uint8_t *)a, 0, &(const uint8_t *){(const uint8_t *)b}, n, &y, 0);
     return y;
 }
 

@@ -166,9 +166,9 @@ static void tf_dot_order(void) {
     static float a[TF_MAX], b[TF_MAX];
     tf_fill(a, TF_MAX, 3), tf_fill(b, TF_MAX, 3);
     for (int n = 0; n <= TF_MAX; n += 7) {
-        float lane[32] = {0};
-        for (int i = 0; i < (n + 31) / 32 * 32; i++) lane[i % 32] = fmaf(i < n ? a[i] : 0, i < n ? b[i] : 0, lane[i % 32]);
-        for (int h = 16; h; h /= 2)
+        float lane[16] = {0};
+        for (int i = 0; i < (n + 15) / 16 * 16; i++) lane[i % 16] = fmaf(i < n ? a[i] : 0, i < n ? b[i] : 0, lane[i % 16]);
+        for (int h = 8; h; h /= 2)
             for (int i = 0; i < h; i++) lane[i] += lane[i + h];
         for (int l = 0; l < tf_levels(); l++) {
             k_init(tf_level[l]);
