@@ -3858,9 +3858,9 @@ typedef struct {                                                    /* of four r
     __m256 acc[2][K__WIDE_COLS][K__WIDE_ROWS];
 } k__wide256;
 
-/* Steps of 32 in the next span: as many as in any other of a row, and at most `most` weights. */
-static int k__wide_steps(int k, int n, int most) {
-    const int spans = (n + most - 1) / most, steps = (n / 32 + spans - 1) / spans;
+/* Steps of 32 in the next span: as many as in any other of a row. */
+static int k__wide_steps(int k, int n) {
+    const int spans = (n + K__WIDE_SPAN_AVX2 - 1) / K__WIDE_SPAN_AVX2, steps = (n / 32 + spans - 1) / spans;
     return steps * 32 < n - k ? steps : (n - k) / 32;
 }
 
@@ -3906,7 +3906,7 @@ K__V256 void k__wide_rows_avx2(const uint32_t type, const uint8_t *w, size_t row
     const size_t size = k__float_size(type), x_size = k__float_size(k__act_type(type));
     k__wide256   v[K__WIDE_GROUPS];
     for (int k = 0, steps; k < n; k += 32 * steps) {
-        steps = k__wide_steps(k, n, K__WIDE_SPAN_AVX2);
+        steps = k__wide_steps(k, n);
         for (int r = 0; r < groups * K__WIDE_ROWS; r++)
             for (int i = 0; i < steps; i++)
                 K__UNROLL for (int j = 0; j < 4; j++)
@@ -4362,20 +4362,22 @@ K__V512 void k__step_avx512(const int C, const int R, const uint32_t type, const
     }
 }
 
-/* n % 32 == 0 of four rows. */
-K__V512 void k__tile_avx512(const int C, const int R, const uint32_t type, const uint8_t *w, size_t row_bytes, const uint8_t *const *x, int n,
-                            float *y, size_t ldy) {
-    __m512 s[K__TILE_AVX512][K__WIDE_ROWS];
-    int    k = 0;
-    K__UNROLL for (int c = 0; c < C; c++)
-        K__UNROLL for (int r = 0; r < R; r++) s[c][r] = _mm512_setzero_ps();
-    for (; k + 32 <= n; k += 32) {
-        if (R == 1) k__fetch_ahead(w + (size_t)k * k__float_size(type), 32 * k__float_size(type));
-        k__step_avx512(C, R, type, w, row_bytes, x, k, true, 32, s);
+/* A level's tile of its steps; of four rows n % 32 == 0. */
+#define K__TILE(tile, vec, step)                                                                                             \
+    vec void tile(const int C, const int R, const uint32_t type, const uint8_t *w, size_t row_bytes, const uint8_t *const *x, \
+                  int n, float *y, size_t ldy) {                                                                             \
+        __m512 s[K__TILE_AVX512][K__WIDE_ROWS];                                                                              \
+        int    k = 0;                                                                                                        \
+        K__UNROLL for (int c = 0; c < C; c++)                                                                                \
+            K__UNROLL for (int r = 0; r < R; r++) s[c][r] = _mm512_setzero_ps();                                             \
+        for (; k + 32 <= n; k += 32) {                                                                                       \
+            if (R == 1) k__fetch_ahead(w + (size_t)k * k__float_size(type), 32 * k__float_size(type));                       \
+            step(C, R, type, w, row_bytes, x, k, true, 32, s);                                                               \
+        }                                                                                                                    \
+        if (R == 1 && k < n) step(C, R, type, w, row_bytes, x, k, false, n - k, s);                                          \
+        k__tile_end_avx512(C, R, s, y, ldy);                                                                                 \
     }
-    if (R == 1 && k < n) k__step_avx512(C, R, type, w, row_bytes, x, k, false, n - k, s);
-    k__tile_end_avx512(C, R, s, y, ldy);
-}
+K__TILE(k__tile_avx512, K__V512, k__step_avx512)
 
 K__V512 void k__cols_avx512(const uint32_t type, int n_cols, const uint8_t *w, const uint8_t *const *x, int n, float *y, size_t ldy) {
     K__BY_COLS(n_cols, k__tile_avx512, 1, type, w, 0, x, n, y, ldy)
@@ -4421,7 +4423,7 @@ K__VBF16 __m512i k__dots_load(const uint32_t type, const uint8_t *p, const bool 
                                         k__load_avx512(K_F16, p, whole, k__mask_avx512(left)));
 }
 
-/* As k__step_avx512 and k__tile_avx512. */
+/* As k__step_avx512. */
 K__VBF16 void k__dots_step(const int C, const int R, const uint32_t type, const uint8_t *w, size_t row_bytes, const uint8_t *const *x, int k,
                            const bool whole, int left, __m512 (*s)[K__WIDE_ROWS]) {
     const size_t at = 2 * (size_t)k;
@@ -4433,19 +4435,7 @@ K__VBF16 void k__dots_step(const int C, const int R, const uint32_t type, const 
     }
 }
 
-K__VBF16 void k__dots_tile(const int C, const int R, const uint32_t type, const uint8_t *w, size_t row_bytes, const uint8_t *const *x, int n,
-                           float *y, size_t ldy) {
-    __m512 s[K__TILE_AVX512][K__WIDE_ROWS];
-    int    k = 0;
-    K__UNROLL for (int c = 0; c < C; c++)
-        K__UNROLL for (int r = 0; r < R; r++) s[c][r] = _mm512_setzero_ps();
-    for (; k + 32 <= n; k += 32) {
-        if (R == 1) k__fetch_ahead(w + 2 * (size_t)k, 64);
-        k__dots_step(C, R, type, w, row_bytes, x, k, true, 32, s);
-    }
-    if (R == 1 && k < n) k__dots_step(C, R, type, w, row_bytes, x, k, false, n - k, s);
-    k__tile_end_avx512(C, R, s, y, ldy);
-}
+K__TILE(k__dots_tile, K__VBF16, k__dots_step)
 
 K__VBF16 void k__dots_rows(const uint32_t type, const uint8_t *w, size_t row_bytes, int groups, const uint8_t *const *x, int n_cols, int n,
                            float *y, size_t ldy) {
