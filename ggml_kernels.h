@@ -3321,6 +3321,15 @@ static void k_mul_float_ref(uint32_t type, const void *w, size_t row_bytes, int 
         }
 }
 
+/* n weights of f16 to bf16. */
+static void k_f16_round_ref(const uint8_t *w, int n, uint16_t *to) {
+    for (int i = 0; i < n; i++) {
+        uint16_t h;
+        memcpy(&h, w + 2 * (size_t)i, 2);
+        to[i] = k_f32_to_bf16(k_f16_to_f32(h));
+    }
+}
+
 static void k_rms_norm_ref(const float *x, const float *w, float eps, int n, float *y) {
     k__norm(x, w, 1.0f / sqrtf(k_dot_ref(x, x, n) / (float)n + eps), n, y);
 }
@@ -3799,6 +3808,19 @@ K__V256 __m256i k__bf16_avx2(const uint32_t type, const uint8_t *p) {
     const __m256i a = k__round16_avx2(k__load_avx2(K_F16, p)), b = k__round16_avx2(k__load_avx2(K_F16, p + 16));
     return _mm256_permute4x64_epi64(_mm256_packus_epi32(a, b), 0xd8);
 }
+
+/* A level's k_f16_round; put: of 32 weights at w, to `to`. */
+#define K__F16_ROUND(l, vec, put)                                            \
+    static vec void k_f16_round_##l(const uint8_t *w, int n, uint16_t *to) { \
+        int i = 0;                                                           \
+        for (; i + 32 <= n; i += 32, w += 64, to += 32) {                    \
+            k__fetch_ahead(w, 64);                                           \
+            put;                                                             \
+        }                                                                    \
+        k_f16_round_ref(w, n - i, to);                                       \
+    }
+K__F16_ROUND(avx2, K_VEC_AVX2,
+             for (int h = 0; h < 32; h += 16) _mm256_storeu_si256((__m256i *)(void *)(to + h), k__bf16_avx2(K_F16_ROUND, w + 2 * h)))
 
 /* Quarter h of a step of 32: values 8h to 8h + 7; of bf16, from half h / 2, those in odd places and then the others. */
 K__V256 __m256 k__part_avx2(const uint32_t type, const uint8_t *p, const int h) {
@@ -4298,6 +4320,8 @@ K__V512 __m512i k__bf16_avx512(const uint32_t type, const uint8_t *p, const bool
                               k__round16_avx512(k__load_avx512(K_F16, p + 32, whole, hi)), 1);
 }
 
+K__F16_ROUND(avx512, K_VEC_AVX512, _mm512_storeu_si512(to, k__bf16_avx512(K_F16_ROUND, w, true, 32)))
+
 /* Half h of a step of 32, of which `left` exist: values 16h to 16h + 15; of bf16 those in odd places, then the others. */
 K__V512 __m512 k__part_avx512(const uint32_t type, const uint8_t *p, const int h, const bool whole, int left) {
     if (!k__is_bf16(type))
@@ -4422,6 +4446,8 @@ K__VBF16 __m512i k__dots_load(const uint32_t type, const uint8_t *p, const bool 
     return (__m512i)_mm512_cvtne2ps_pbh(k__load_avx512(K_F16, p + 32, whole, k__mask_avx512(left - 16)),
                                         k__load_avx512(K_F16, p, whole, k__mask_avx512(left)));
 }
+
+K__F16_ROUND(bf16, K_VEC_BF16, _mm512_storeu_si512(to, k__dots_load(K_F16_ROUND, w, true, 32)))
 
 /* As k__step_avx512. */
 K__VBF16 void k__dots_step(const int C, const int R, const uint32_t type, const uint8_t *w, size_t row_bytes, const uint8_t *const *x, int k,
@@ -8361,6 +8387,7 @@ typedef struct {
     void  (*mul_quant)(uint32_t, const void *, size_t, int, int, const k_acts *, float *, size_t, void *);
     void  (*mul_packed)(uint32_t, const void *, int, int, const k_acts *, float *, size_t, void *);
     void  (*mul_float)(uint32_t, const void *, size_t, int, int, const k_acts *, float *, size_t);
+    void  (*f16_round)(const uint8_t *, int, uint16_t *);
     void  (*rms_norm)(const float *, const float *, float, int, float *);
     float (*dot)(const float *, const float *, int);
     void  (*add)(float *, const float *, const float *, int);
@@ -8377,10 +8404,11 @@ typedef struct {
 } k_level;
 
 #define K__ROW(l) K__ROW_TILES(l, l, l, l)
-#define K__ROW_TILES(l, tiles, floats, probes)                                                         \
-    .quant_act = k_quant_act_##l, .mul_quant = k_mul_quant_##tiles, .mul_float = k_mul_float_##floats, \
-    .mul_packed = k_mul_packed_##tiles, .rms_norm = k_rms_norm_##l, .dot = k_dot_##l, .add = k_add_##l, .axpy = k_axpy_##l,       \
-    .scale = k_scale_##l, .swiglu = k_swiglu_##l, .softmax = k_softmax_##l, .max = k_max_##l, \
+#define K__ROW_TILES(l, tiles, floats, probes)                                                            \
+    .quant_act = k_quant_act_##l, .mul_quant = k_mul_quant_##tiles, .mul_float = k_mul_float_##floats,    \
+    .mul_packed = k_mul_packed_##tiles, .f16_round = k_f16_round_##floats, .rms_norm = k_rms_norm_##l,    \
+    .dot = k_dot_##l, .add = k_add_##l, .axpy = k_axpy_##l, .scale = k_scale_##l, .swiglu = k_swiglu_##l, \
+    .softmax = k_softmax_##l, .max = k_max_##l,                                                           \
     .rope = k_rope_##l, .spread = k_spread_##l, .kv_store = k_kv_store_##l, .attn = k_attn_##floats, .probe = &k_probe_##probes
 
 /* Plainest first; "auto" takes the last that runs here. */
@@ -8477,9 +8505,15 @@ static k_act_kind k_kv_act(uint32_t type) { return k__kv_rounds(type) ? K_ACT_BF
 
 static bool k_wants_q8(uint32_t type) { return k_act_of(type) == K_ACT_I8; }
 
+/* Rows of f16 that are rounded together, as many as tiles take at a time, and columns from which that is faster than to round them in
+ * each tile: below, what limits is how steadily weights come from memory. */
+enum { K__ROUND_ROWS = 16, K__ROUND_COLS = 17 };
+
 /* Scratch of one thread for k_mul_rows and k_mul_packed with rows of up to n_max weights. */
 static size_t k_scratch_bytes(int n_max) {
-    return (((size_t)n_max + K_SUPER - 1) / K_SUPER + 1) * K__PANEL_BYTES + 64;   /* one block more for k__packed_few */
+    const size_t panels = (((size_t)n_max + K_SUPER - 1) / K_SUPER + 1) * K__PANEL_BYTES + 64;   /* one block more for k__packed_few */
+    const size_t rounded = K__ROUND_ROWS * sizeof(uint16_t) * (size_t)n_max;
+    return panels > rounded ? panels : rounded;
 }
 
 /* Rows per task that the kernels like best: whole strips, and enough of them in a row for each to be fetched
@@ -8582,11 +8616,21 @@ static void k__mul_either(const k__weights *w, int nr, const k_acts *a, float *y
     if (n_rest) k__mul_split(&s, w, nr, *a, y, ldy, scratch);
 }
 
+/* Rows of f16 as bf16, each rounded once for all columns. */
+static void k__mul_rounded(const uint8_t *w, size_t row_bytes, int nr, int n, const k_acts *a, float *y, size_t ldy, uint16_t *rows) {
+    for (int r = 0, some; r < nr; r += some) {
+        some = nr - r < K__ROUND_ROWS ? nr - r : K__ROUND_ROWS;
+        for (int i = 0; i < some; i++) g_k_level->f16_round(w + (size_t)(r + i) * row_bytes, n, rows + (size_t)i * (size_t)n);
+        g_k_level->mul_float(K_BF16, rows, sizeof *rows * (size_t)n, some, n, a, y + r, ldy);
+    }
+}
+
 static void k_mul_rows(uint32_t type, const void *w, size_t row_bytes, int nr, int n, const k_acts *a,
                        float *y, size_t ldy, void *scratch) {
     for (int t = 0; n <= 0 && t < a->nt; t++) memset(y + (size_t)t * ldy, 0, (size_t)nr * sizeof *y);   /* empty sums */
     if (n <= 0) return;
     if (k_wants_q8(type)) k__mul_either(&(k__weights){type, w, row_bytes, n}, nr, a, y, ldy, scratch);
+    else if (type == K_F16_ROUND && a->nt >= K__ROUND_COLS) k__mul_rounded(w, row_bytes, nr, n, a, y, ldy, scratch);
     else g_k_level->mul_float(type, w, row_bytes, nr, n, a, y, ldy);
 }
 

@@ -342,6 +342,7 @@ static void tf_mul_case(uint32_t type, int n, int nr, int nt, bool pick) {
     float   *want = mem_new(y_n, sizeof *want), *y = mem_new(y_n, sizeof *y), *one = mem_new(ldy, sizeof *one);
     uint8_t *w = mem_new(row_bytes * (size_t)nr, 1);  /* rows at odd addresses; the last ends with the allocation */
     uint16_t *h = mem_new(ldx * (size_t)nt, sizeof *h);
+    void     *scratch = mem_new(k_scratch_bytes(n), 1);
     int32_t  idx[128];
     tf_fill(x, (int)ldx * nt, 1);
     k_types[K_BF16].quant(x, h, (int64_t)ldx * nt);
@@ -355,14 +356,14 @@ static void tf_mul_case(uint32_t type, int n, int nr, int nt, bool pick) {
     for (int l = 0; l < tf_levels(); l++) {
         k_init(tf_level[l]);
         memset(y, 0x55, y_n * sizeof *y);
-        k_mul_rows(type, w + 3, row_bytes, nr, n, &a, y, ldy, NULL);
+        k_mul_rows(type, w + 3, row_bytes, nr, n, &a, y, ldy, scratch);
         if (!l) memcpy(want, y, y_n * sizeof *y);
         CHECKF(!memcmp(want, y, y_n * sizeof *y), "%s at level %s: n %d, %d rows, %d columns", k_types[type].name,
                tf_level[l], n, nr, nt);
         for (int t = 0; t < nt; t++) {                /* a column alone is the column in company */
             const size_t at = (size_t)(pick ? idx[t] : t) * ldx;
             k_acts       alone = {.x = x + at, .h = h + at, .ldx = 0, .nt = 1};
-            k_mul_rows(type, w + 3, row_bytes, nr, n, &alone, one, ldy, NULL);
+            k_mul_rows(type, w + 3, row_bytes, nr, n, &alone, one, ldy, scratch);
             CHECKF(!memcmp(one, want + (size_t)t * ldy, (size_t)nr * sizeof *one), "%s at level %s: column %d of %d, n %d",
                    k_types[type].name, tf_level[l], t, nt, n);
         }
@@ -372,13 +373,32 @@ static void tf_mul_case(uint32_t type, int n, int nr, int nt, bool pick) {
         for (int t = 0; t < nt; t++)
             NEAR(want[(size_t)t * ldy + (size_t)r], tf_want_dot(wf, x + (size_t)(pick ? idx[t] : t) * ldx, n, 0), 2e-6 * sqrt(n));
     }
-    mem_free(x), mem_free(h), mem_free(wf), mem_free(want), mem_free(y), mem_free(one), mem_free(w);
+    mem_free(x), mem_free(h), mem_free(wf), mem_free(want), mem_free(y), mem_free(one), mem_free(w), mem_free(scratch);
+}
+
+/* Every f16 there is, in rows that end inside a step. */
+static void tf_round(void) {
+    static uint16_t h[1 << 16], got[1 << 16], want[1 << 16];
+    for (int i = 0; i < 1 << 16; i++) {
+        h[i] = (uint16_t)i;
+        want[i] = k_f32_to_bf16(k_f16_to_f32(h[i]));
+    }
+    for (int l = 0; l < tf_levels(); l++) {
+        k_init(tf_level[l]);
+        memset(got, 0x55, sizeof got);
+        for (int i = 0, n = 0; i < 1 << 16; i += n) {
+            n = (1 << 16) - i < 1021 ? (1 << 16) - i : 1021;
+            g_k_level->f16_round((const uint8_t *)(h + i), n, got + i);
+        }
+        CHECKF(!memcmp(got, want, sizeof got), "f16 to bf16 at level %s", tf_level[l]);
+    }
+    k_init("auto");
 }
 
 static void tf_mul(void) {
     static const uint32_t type[] = {K_F32, K_F16, K_BF16, K_F16_ROUND};
     static const struct { int n, rows, cols; } large[] = {   /* more columns than a block has, and rows a span or a task */
-        {64, 29, 49}, {96, 16, 101}, {1056, 13, 53}, {2848, 23, 7}, {5632, 4, 13}, {5664, 4, 5}};
+        {64, 29, 49}, {95, 35, 40}, {96, 16, 101}, {1056, 13, 53}, {2848, 23, 7}, {5632, 4, 13}, {5664, 4, 5}};
     static const int      len[] = {1, 2, 3, 15, 16, 17, 31, 32, 33, 47, 48, 63, 64, 65, 95, 100, 127, 255, 257, 1023};
     static const int      cols[] = {1, 2, 3, 4, 5, 6, 7, 8, 11, 12, 13, 14, 15, 16};
     for (size_t k = 0; k < sizeof type / sizeof *type; k++) {
@@ -675,6 +695,7 @@ static const t_case t_float_cases[] = {
     {"float rope",         "both pairings, partial rotation, same bits",                                       tf_rope},
     {"float spread",       "the Walsh-Hadamard matrix, its own inverse, one large value over a run; same bits", tf_spread},
     {"float kv store",     "cache rows are what the type's quantiser writes, within its step",                 tf_kv_store},
+    {"float round",        "every f16 to bf16, the same at each level",                                        tf_round},
     {"float mul",          "F32 F16 BF16 products, and of F16 as BF16: right, same bits for any level, column mix and address",    tf_mul},
     {"float attn types",   "attention equals the double one for all pairs of K and V types",                   tf_attn_types},
     {"float attn shapes",  "groups, windows, caps, sinks: same bits for any level, block size and chunking",   tf_attn_shapes},
