@@ -3873,7 +3873,7 @@ K__V256 void k__cols_avx2(const uint32_t type, int n_cols, const uint8_t *w, con
 /* Many columns: up to K__WIDE_GROUPS times four rows are widened once for up to K__WIDE_COLS of them, a span of k at a time, and
  * stay in the second cache, while what a tile reads of its columns stays in the first. A tile of 4 x 3 keeps half of the
  * lanes in registers; they take turns. Between spans and turns the lanes lie in `acc`. */
-enum { K__WIDE_ROWS = 4, K__WIDE_GROUPS = 4, K__WIDE_COLS = 48, K__WIDE_SPAN_AVX2 = 1024, K__WIDE_TILE_AVX2 = 3 };
+enum { K__WIDE_ROWS = 4, K__WIDE_GROUPS = 4, K__WIDE_COLS = 96, K__WIDE_SPAN_AVX2 = 1024, K__WIDE_TILE_AVX2 = 3 };
 
 typedef struct {                                                    /* of four rows */
     float  w[2][K__WIDE_SPAN_AVX2 / 32][2][K__WIDE_ROWS][8];        /* [half of the lanes][step][its part] */
@@ -3922,6 +3922,17 @@ K__V256 void k__wide_cols_avx2(const int C, const uint32_t type, k__wide256 *v, 
     k__wide_turn_avx2(C, type, 1, v, groups, t);
 }
 
+/* Four rows at once, as k__sum_avx2, of the lanes' halves a and b. */
+K__V256 void k__sum_rows_avx2(const __m256 *a, const __m256 *b, float *y) {
+    __m128 q[4], pair[2];
+    K__UNROLL for (int r = 0; r < 4; r++) {
+        const __m256 h = _mm256_add_ps(a[r], b[r]);
+        q[r] = _mm_add_ps(_mm256_castps256_ps128(h), _mm256_extractf128_ps(h, 1));
+    }
+    K__UNROLL for (int i = 0; i < 2; i++) pair[i] = _mm_add_ps(_mm_movelh_ps(q[2 * i], q[2 * i + 1]), _mm_movehl_ps(q[2 * i + 1], q[2 * i]));
+    _mm_storeu_ps(y, _mm_add_ps(_mm_shuffle_ps(pair[0], pair[1], 0x88), _mm_shuffle_ps(pair[0], pair[1], 0xdd)));
+}
+
 /* 4 * groups rows of n weights, n % 32 == 0, times up to K__WIDE_COLS columns. */
 K__V256 void k__wide_rows_avx2(const uint32_t type, const uint8_t *w, size_t row_bytes, int groups, const uint8_t *const *x, int n_cols,
                                int n, float *y, size_t ldy) {
@@ -3942,11 +3953,8 @@ K__V256 void k__wide_rows_avx2(const uint32_t type, const uint8_t *w, size_t row
             else k__wide_cols_avx2(1, type, v, groups, &t);
         }
     }
-    for (int c = 0; c < n_cols; c++)
-        for (int r = 0; r < groups * K__WIDE_ROWS; r++) {
-            const k__wide256 *g = &v[r / K__WIDE_ROWS];
-            y[(size_t)c * ldy + (size_t)r] = k__sum_avx2(_mm256_add_ps(g->acc[0][c][r % K__WIDE_ROWS], g->acc[1][c][r % K__WIDE_ROWS]));
-        }
+    for (int g = 0; g < groups; g++)
+        for (int c = 0; c < n_cols; c++) k__sum_rows_avx2(v[g].acc[0][c], v[g].acc[1][c], y + (size_t)c * ldy + g * K__WIDE_ROWS);
 }
 
 /* How a level multiplies float rows. */
