@@ -3810,7 +3810,7 @@ K__V256 __m256i k__bf16_avx2(const uint32_t type, const uint8_t *p) {
 }
 
 /* A level's k_f16_round; put: of 32 weights at w, to `to`. */
-#define K__F16_ROUND(l, vec, put)                                            \
+#define K__ROUND_LEVEL(l, vec, put)                                          \
     static vec void k_f16_round_##l(const uint8_t *w, int n, uint16_t *to) { \
         int i = 0;                                                           \
         for (; i + 32 <= n; i += 32, w += 64, to += 32) {                    \
@@ -3819,8 +3819,8 @@ K__V256 __m256i k__bf16_avx2(const uint32_t type, const uint8_t *p) {
         }                                                                    \
         k_f16_round_ref(w, n - i, to);                                       \
     }
-K__F16_ROUND(avx2, K_VEC_AVX2,
-             for (int h = 0; h < 32; h += 16) _mm256_storeu_si256((__m256i *)(void *)(to + h), k__bf16_avx2(K_F16_ROUND, w + 2 * h)))
+K__ROUND_LEVEL(avx2, K_VEC_AVX2,
+               for (int h = 0; h < 32; h += 16) _mm256_storeu_si256((__m256i *)(void *)(to + h), k__bf16_avx2(K_F16_ROUND, w + 2 * h)))
 
 /* Quarter h of a step of 32: values 8h to 8h + 7; of bf16, from half h / 2, those in odd places and then the others. */
 K__V256 __m256 k__part_avx2(const uint32_t type, const uint8_t *p, const int h) {
@@ -4328,7 +4328,7 @@ K__V512 __m512i k__bf16_avx512(const uint32_t type, const uint8_t *p, const bool
                               k__round16_avx512(k__load_avx512(K_F16, p + 32, whole, hi)), 1);
 }
 
-K__F16_ROUND(avx512, K_VEC_AVX512, _mm512_storeu_si512(to, k__bf16_avx512(K_F16_ROUND, w, true, 32)))
+K__ROUND_LEVEL(avx512, K_VEC_AVX512, _mm512_storeu_si512(to, k__bf16_avx512(K_F16_ROUND, w, true, 32)))
 
 /* Half h of a step of 32, of which `left` exist: values 16h to 16h + 15; of bf16 those in odd places, then the others. */
 K__V512 __m512 k__part_avx512(const uint32_t type, const uint8_t *p, const int h, const bool whole, int left) {
@@ -4395,19 +4395,19 @@ K__V512 void k__step_avx512(const int C, const int R, const uint32_t type, const
 }
 
 /* A level's tile of its steps; of four rows n % 32 == 0. */
-#define K__TILE(tile, vec, step)                                                                                             \
+#define K__TILE(tile, vec, step)                                                                                              \
     vec void tile(const int C, const int R, const uint32_t type, const uint8_t *w, size_t row_bytes, const uint8_t *const *x, \
-                  int n, float *y, size_t ldy) {                                                                             \
-        __m512 s[K__TILE_AVX512][K__WIDE_ROWS];                                                                              \
-        int    k = 0;                                                                                                        \
-        K__UNROLL for (int c = 0; c < C; c++)                                                                                \
-            K__UNROLL for (int r = 0; r < R; r++) s[c][r] = _mm512_setzero_ps();                                             \
-        for (; k + 32 <= n; k += 32) {                                                                                       \
-            if (R == 1) k__fetch_ahead(w + (size_t)k * k__float_size(type), 32 * k__float_size(type));                       \
-            step(C, R, type, w, row_bytes, x, k, true, 32, s);                                                               \
-        }                                                                                                                    \
-        if (R == 1 && k < n) step(C, R, type, w, row_bytes, x, k, false, n - k, s);                                          \
-        k__tile_end_avx512(C, R, s, y, ldy);                                                                                 \
+                  int n, float *y, size_t ldy) {                                                                              \
+        __m512 s[K__TILE_AVX512][K__WIDE_ROWS];                                                                               \
+        int    k = 0;                                                                                                         \
+        K__UNROLL for (int c = 0; c < C; c++)                                                                                 \
+            K__UNROLL for (int r = 0; r < R; r++) s[c][r] = _mm512_setzero_ps();                                              \
+        for (; k + 32 <= n; k += 32) {                                                                                        \
+            if (R == 1) k__fetch_ahead(w + (size_t)k * k__float_size(type), 32 * k__float_size(type));                        \
+            step(C, R, type, w, row_bytes, x, k, true, 32, s);                                                                \
+        }                                                                                                                     \
+        if (R == 1 && k < n) step(C, R, type, w, row_bytes, x, k, false, n - k, s);                                           \
+        k__tile_end_avx512(C, R, s, y, ldy);                                                                                  \
     }
 K__TILE(k__tile_avx512, K__V512, k__step_avx512)
 
@@ -4455,7 +4455,7 @@ K__VBF16 __m512i k__dots_load(const uint32_t type, const uint8_t *p, const bool 
                                         k__load_avx512(K_F16, p, whole, k__mask_avx512(left)));
 }
 
-K__F16_ROUND(bf16, K_VEC_BF16, _mm512_storeu_si512(to, k__dots_load(K_F16_ROUND, w, true, 32)))
+K__ROUND_LEVEL(bf16, K_VEC_BF16, _mm512_storeu_si512(to, k__dots_load(K_F16_ROUND, w, true, 32)))
 
 /* As k__step_avx512. */
 K__VBF16 void k__dots_step(const int C, const int R, const uint32_t type, const uint8_t *w, size_t row_bytes, const uint8_t *const *x, int k,

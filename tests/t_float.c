@@ -398,7 +398,7 @@ static void tf_round(void) {
 static void tf_mul(void) {
     static const uint32_t type[] = {K_F32, K_F16, K_BF16, K_F16_ROUND};
     static const struct { int n, rows, cols; } large[] = {   /* more columns than a block has, and rows a span or a task */
-        {64, 29, 49}, {95, 35, 40}, {96, 16, 101}, {1056, 13, 53}, {2848, 23, 7}, {5632, 4, 13}, {5664, 4, 5}};
+        {64, 29, 97}, {95, 35, 40}, {96, 16, 101}, {1056, 13, 101}, {2848, 23, 7}, {5632, 4, 13}, {5664, 4, 5}};
     static const int      len[] = {1, 2, 3, 15, 16, 17, 31, 32, 33, 47, 48, 63, 64, 65, 95, 100, 127, 255, 257, 1023};
     static const int      cols[] = {1, 2, 3, 4, 5, 6, 7, 8, 11, 12, 13, 14, 15, 16};
     for (size_t k = 0; k < sizeof type / sizeof *type; k++) {
