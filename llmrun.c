@@ -395,28 +395,49 @@ static bool utf8_open(const uint8_t *p, size_t n) {
     return false;
 }
 
-static void str__json(str *s, bytes b, bool raw) {
+/* Bytes at p, at least one, that one U+FFFD stands for where no well-formed character begins: the longest beginning of
+ * one that does not go on (Unicode's maximal subpart, as Python's errors="replace" counts). */
+static size_t utf8_bad(const uint8_t *p, size_t n) {
+    size_t len = n < 3 ? n : 3;
+    while (len > 1 && !utf8_open(p, len)) len--;
+    return len;
+}
+
+static bool utf8_whole(bytes b) {
+    for (size_t i = 0, len; i < b.n; i += len)
+        if (!(len = (size_t)utf8_len(b.p + i, b.n - i))) return false;
+    return true;
+}
+
+/* A JSON string literal, quotes included, always valid UTF-8. */
+static void str_json(str *s, bytes b) {
     str_put(s, "\"");
-    for (size_t i = 0; i < b.n;) {
-        uint8_t c = b.p[i];
-        int     len = utf8_len(b.p + i, b.n - i);
+    for (size_t i = 0, len; i < b.n; i += len) {
+        const uint8_t c = b.p[i];
+        len = (size_t)utf8_len(b.p + i, b.n - i);
         if (c == '"' || c == '\\') str_fmt(s, "\\%c", c);
         else if (c == '\n') str_put(s, "\\n");
         else if (c == '\t') str_put(s, "\\t");
         else if (c == '\r') str_put(s, "\\r");
         else if (c < 0x20 || c == 0x7f) str_fmt(s, "\\u%04x", c);
-        else if (!len && !raw) str_put(s, "\xef\xbf\xbd");
-        else str_add(s, b.p + i, len ? (size_t)len : 1);
-        i += len ? (size_t)len : 1;
+        else if (len) str_add(s, b.p + i, len);
+        else str_put(s, "\xef\xbf\xbd"), len = utf8_bad(b.p + i, b.n - i);
     }
     str_put(s, "\"");
 }
 
-/* A JSON string literal, quotes included. Bytes that are not UTF-8 become U+FFFD. */
-static void str_json(str *s, bytes b) { str__json(s, b, false); }
-
-/* The same with every byte kept: JSON as far as the text is UTF-8, and the very text where it is not. */
-static void str_json_raw(str *s, bytes b) { str__json(s, b, true); }
+/* Base64 with padding (RFC 4648), without quotes. */
+static void str_base64(str *s, bytes b) {
+    static const char digit[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    for (size_t i = 0; i < b.n; i += 3) {
+        const size_t   n = b.n - i < 3 ? b.n - i : 3;
+        const uint32_t v = (uint32_t)b.p[i] << 16 | (n > 1 ? (uint32_t)b.p[i + 1] << 8 : 0) | (n > 2 ? b.p[i + 2] : 0);
+        char           four[4] = {digit[v >> 18], digit[v >> 12 & 63], '=', '='};
+        if (n > 1) four[2] = digit[v >> 6 & 63];
+        if (n > 2) four[3] = digit[v & 63];
+        str_add(s, four, 4);
+    }
+}
 
 /* ===== [pool] worker threads =====
  * One team of threads for the life of a run. pool_run() lets every thread (the caller is thread 0) execute one
@@ -8323,7 +8344,8 @@ static bool results_merge(const char *const *path, int n, out_t *out, err_t *e) 
  *
  * Invariants:
  * - Text is bytes. JSON is made of characters and jansson refuses all else, so a line that is not UTF-8 is veiled before
- *   it is parsed: see req__veil. A record holds the bytes of a text as they are, escaped only where JSON must.
+ *   it is parsed: see req__veil. A record is valid UTF-8: U+FFFD stands for bytes that are not, and the exact bytes stand
+ *   beside them, as base64 for a text and as numbers for a token.
  * - A key that would change the answer is honoured or an error that names it; null is a key that was not given. What a
  *   body says stands in place of what the command said, a logit_bias as a whole.
  * - A line that fails is told by req_read in words and by req.fault in one: the run goes on. Out of memory ends it.
@@ -8370,7 +8392,7 @@ typedef struct {
 } req_token;
 
 typedef struct {
-    bytes          text;                              /* printed as it is, whatever its bytes */
+    bytes          text;                              /* any bytes */
     const char    *finish;                            /* "stop", "length" */
     const req_token *tok;                             /* [n_tok], where log-probabilities are asked for */
     int            n_tok;
@@ -8400,15 +8422,6 @@ static void req_drop(req *q) {
 }
 
 /* --- the veil: any bytes as characters, and back --- */
-
-static bool req__is_utf8(bytes b) {
-    for (size_t i = 0; i < b.n;) {
-        int len = utf8_len(b.p + i, b.n - i);
-        if (!len) return false;
-        i += (size_t)len;
-    }
-    return true;
-}
 
 /* The byte b, 0x80 or more, as the character U+10FF00 + b. */
 static void req__veil_byte(str *out, uint8_t b) {
@@ -8866,7 +8879,7 @@ static bool req__json(req_in *r, bytes line) {
     json_error_t why;
     r->q->fault = req_bad_json;
     if (!req__bounded(line, r->e)) return false;
-    r->veiled = !req__is_utf8(line);
+    r->veiled = !utf8_whole(line);
     if (r->veiled) req__veil(line, &veiled);
     bytes text = r->veiled ? str_bytes(&veiled) : line;
     json_set_alloc_funcs(req__alloc, mem_free);       /* jansson forgets to look at some of its own */
@@ -8898,7 +8911,7 @@ static bool req_read(req *q, bytes line, bool json, const samp_opts *base, int32
 static void req__print_id(const req_origin *o, bytes custom_id, bool has_id, str *out) {
     const unsigned long long line = o->line, hash = o->hash;
     str_fmt(out, "{\"id\":\"batch_req_%llu_%016llx\",\"custom_id\":", line, hash);
-    if (has_id) str_json_raw(out, custom_id);
+    if (has_id) str_json(out, custom_id);
     else str_put(out, "null");
 }
 
@@ -8910,25 +8923,39 @@ static bytes req__spell(const tok_vocab *v, int32_t id) {
     return tok_is_control(v, id) ? tok_text(v, id) : tok_piece(v, id);
 }
 
-/* The alternatives of one token as an object of texts, the chosen one last where it is not among them. Of tokens with one
- * spelling only the likeliest is told: keys are unique. */
+/* The alternatives of one token as an object of texts, the chosen one last where it is not among them. Keys are unique: of
+ * tokens with one spelling the likeliest stands there. */
 static void req__print_tops(const req_answer *a, int i, int top, const tok_vocab *v, str *out) {
     const int32_t *id = a->top_id + (size_t)i * (size_t)top;
-    bytes          told[REQ_TOP + 1];
+    size_t         begin[REQ_TOP + 1];                /* of the keys, in out */
     int            n = 0;
     str_put(out, "{");
     for (int k = 0; k <= top; k++) {
         const int32_t one = k < top ? id[k] : a->tok[i].id;
-        bool          twice = one < 0;
-        told[n] = req__spell(v, one);
-        for (int j = 0; j < n && !twice; j++) twice = bytes_eq(told[j], told[n]);
-        if (twice) continue;
+        const size_t  before = out->n;
+        if (one < 0) continue;
         if (n) str_put(out, ",");
-        str_json_raw(out, told[n++]);
+        begin[n] = out->n;
+        str_json(out, req__spell(v, one));
+        const size_t len = out->n - begin[n];
+        bool         twice = false;
+        for (int j = 0; j < n && !twice; j++)
+            twice = memcmp(out->p + begin[j], out->p + begin[n], len) == 0;
+        if (twice) {
+            out->n = before;
+            continue;
+        }
+        n++;
         str_put(out, ":");
         req__print_lp(out, k < top ? a->top_lp[(size_t)i * (size_t)top + (size_t)k] : a->tok[i].lp);
     }
     str_put(out, "}");
+}
+
+static void req__print_bytes(bytes b, str *out) {
+    str_put(out, "[");
+    for (size_t i = 0; i < b.n; i++) str_fmt(out, "%s%d", i ? "," : "", b.p[i]);
+    str_put(out, "]");
 }
 
 /* The legacy form. text_offset counts bytes of this answer's text, from 0; a token that a stop string cut off begins at
@@ -8937,7 +8964,7 @@ static void req__print_legacy(const req *q, const req_answer *a, const tok_vocab
     str_put(out, "{\"tokens\":[");
     for (int i = 0; i < a->n_tok; i++) {
         if (i) str_put(out, ",");
-        str_json_raw(out, req__spell(v, a->tok[i].id));
+        str_json(out, req__spell(v, a->tok[i].id));
     }
     str_put(out, "],\"token_logprobs\":[");
     for (int i = 0; i < a->n_tok; i++) {
@@ -8955,6 +8982,11 @@ static void req__print_legacy(const req *q, const req_answer *a, const tok_vocab
         const size_t at = i ? a->tok[i - 1].end : 0;
         str_fmt(out, "%s%zu", i ? "," : "", at < a->text.n ? at : a->text.n);
     }
+    str_put(out, "],\"bytes\":[");
+    for (int i = 0; i < a->n_tok; i++) {
+        if (i) str_put(out, ",");
+        req__print_bytes(req__spell(v, a->tok[i].id), out);
+    }
     str_put(out, "]}");
 }
 
@@ -8962,12 +8994,11 @@ static void req__print_legacy(const req *q, const req_answer *a, const tok_vocab
 static void req__print_token(int32_t id, float lp, const tok_vocab *v, str *out) {
     const bytes b = req__spell(v, id);
     str_put(out, "{\"token\":");
-    str_json_raw(out, b);
+    str_json(out, b);
     str_put(out, ",\"logprob\":");
     req__print_lp(out, lp);
-    str_put(out, ",\"bytes\":[");
-    for (size_t i = 0; i < b.n; i++) str_fmt(out, "%s%d", i ? "," : "", b.p[i]);
-    str_put(out, "]");
+    str_put(out, ",\"bytes\":");
+    req__print_bytes(b, out);
 }
 
 static void req__print_content(const req *q, const req_answer *a, const tok_vocab *v, str *out) {
@@ -8990,8 +9021,14 @@ static void req__print_content(const req *q, const req_answer *a, const tok_voca
 
 static void req__print_choice(const req *q, const req_answer *a, int index, const tok_vocab *v, str *out) {
     str_fmt(out, "{\"index\":%d,%s", index, q->chat ? "\"message\":{\"role\":\"assistant\",\"content\":" : "\"text\":");
-    str_json_raw(out, a->text);
-    str_put(out, q->chat ? "},\"logprobs\":" : ",\"logprobs\":");
+    str_json(out, a->text);
+    if (q->chat) str_put(out, "}");
+    if (!utf8_whole(a->text)) {
+        str_put(out, ",\"bytes\":\"");
+        str_base64(out, a->text);
+        str_put(out, "\"");
+    }
+    str_put(out, ",\"logprobs\":");
     if (!q->logprobs) str_put(out, "null");
     else if (q->chat) req__print_content(q, a, v, out);
     else req__print_legacy(q, a, v, out);

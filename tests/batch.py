@@ -10,7 +10,7 @@ One line per case, then a count. LLMRUN_SLOW=N stretches every time limit N time
 (`cached_tokens`). A file of one line is that line behind as many blank ones as it had lines before it, so that it keeps its number.
 """
 import argparse, json, os, pty, random, re, resource, select, shutil, signal, subprocess, sys, tempfile, threading, time
-from kit import ENV, SLOW, Record, Skip, begin, case, check, equal, finish, jsonl, one_line, records, refused, same, sanitized, short, some, walk
+from kit import ENV, SLOW, Record, Skip, begin, case, check, equal, finish, jsonl, one_line, records, refused, same, sanitized, short, some, text_of, walk
 
 HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, os.path.join(HERE, "models", "train"))
@@ -188,7 +188,7 @@ def shapes():
         same([c["index"] for c in r.body["choices"]], list(range(ask.get("n", 1))), where + "choices")
         use, new = r.body["usage"], 0
         for c in r.body["choices"]:
-            same(list(c), ["index", "text", "logprobs", "finish_reason"], where + "keys of a choice")
+            same(list(c), ["index", "text", *(["bytes"] if "bytes" in c else []), "logprobs", "finish_reason"], where + "keys of a choice")
             check(c["finish_reason"] in ("stop", "length"), where + repr(c["finish_reason"]))
             for stop in [ask["stop"]] if isinstance(ask.get("stop"), str) else ask.get("stop", []):
                 check(stop not in c["text"], where + "a stop text is printed")
@@ -199,7 +199,8 @@ def shapes():
                 same((len(lp["token_logprobs"]), len(lp["text_offset"])), (n, n), where + "lists")
                 check(all(-1000 < x <= 1e-6 for x in lp["token_logprobs"]), where + repr(lp["token_logprobs"]))
                 check(lp["text_offset"] == sorted(lp["text_offset"]), where + "offsets")
-                spelt, text = (b"".join(x.encode("utf-8", "surrogateescape") for x in part) for part in (lp["tokens"], [c["text"]]))
+                spelt, text = b"".join(map(bytes, lp["bytes"])), text_of(c)
+                same([bytes(x).decode("utf-8", "replace") for x in lp["bytes"]], lp["tokens"], where + "bytes of tokens")
                 check(spelt.startswith(text), where + "%r does not begin with %r" % (spelt, text))
                 if ask["logprobs"]:
                     same(len(lp["top_logprobs"]), n, where + "top_logprobs")
@@ -476,7 +477,7 @@ def good_lines():
         text = good("-m", model, "-f", path, "--temp", "0", "--ignore-eos", "-q")
         same([(r.texts(), r.body["choices"][0]["finish_reason"]) for _, r in sorted(got.items())], [([text], "length")] * 2, "a full context")
     raw = run("-m", PIP, "--batch", put("in.jsonl", b'{"custom_id":"\xff\xc3(","prompt":"a","max_tokens":1}\n'), "-q")
-    check(b'"custom_id":"\xff\xc3(",' in raw.out, "a custom_id that is no UTF-8 comes back byte for byte: %r" % raw)
+    same([r.id for r in records(raw.out).values()], ["\ufffd\ufffd("], "a custom_id that is not UTF-8")
 
 
 P = b'"prompt":"Once"'

@@ -1,6 +1,6 @@
 /* Lines of a batch file from strangers. An odd first byte of the input: the rest is a line of JSON, else the rest is
  * plain text. What is read must satisfy the sampler, and its strings, written again, must be read as the same; whatever
- * is refused must say why. Either way the record is one line of JSON, as far as its text is UTF-8, and begins with its id. */
+ * is refused must say why. Either way the record is one line of JSON and begins with its id. */
 #ifndef LLMRUN_NO_MAIN
 #define LLMRUN_NO_MAIN
 #endif
@@ -20,24 +20,26 @@ static const tok_vocab *fz_vocab(void) {
     return v;
 }
 
-/* One line, which begins as [lines] looks for it and is JSON once what is not UTF-8 is veiled. */
+/* One line of JSON, which begins as [lines] looks for it. */
 static void fz_record(const str *s) {
     static const char head[] = "{\"id\":\"batch_req_7_000000000000002a\",\"custom_id\":";
-    str               veiled = {0};
     json_error_t      why;
     ASSERT(s->n > sizeof head && memcmp(s->p, head, sizeof head - 1) == 0);
     ASSERT(memchr(s->p, '\n', s->n) == s->p + s->n - 1);
-    req__veil(str_bytes(s), &veiled);
-    json_t *root = json_loadb(veiled.p, veiled.n, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &why);
+    json_t *root = json_loadb(s->p, s->n, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &why);
     ASSERT(root != NULL);
     ASSERT(json_object_size(root) == 4);
     json_decref(root);
-    str_drop(&veiled);
 }
 
+/* A string of these very bytes, UTF-8 or not. */
 static void fz_field(str *s, const char *before, bytes b) {
-    str_put(s, before);
-    str_json_raw(s, b);
+    str_fmt(s, "%s\"", before);
+    for (size_t i = 0; i < b.n; i++) {
+        if (b.p[i] < 0x20 || b.p[i] == '"' || b.p[i] == '\\') str_fmt(s, "\\u%04x", b.p[i]);
+        else str_add(s, &b.p[i], 1);
+    }
+    str_put(s, "\"");
 }
 
 /* The strings of q as a line of its own, read again. */

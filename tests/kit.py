@@ -1,5 +1,5 @@
 """What the scripts that look at the command from outside have in common: cases, processes, records of a batch, and what they check."""
-import collections, json, os, re, shutil, subprocess, time
+import base64, collections, json, os, re, shutil, subprocess, time
 
 CASES = []
 SLOW = float(os.environ.get("LLMRUN_SLOW") or 1)         # stretches every time limit, for builds under a sanitizer
@@ -128,6 +128,15 @@ RECORD = re.compile(rb'\{"id":"batch_req_(\d+)_([0-9a-f]{16})","custom_id":(null
 PASSING = re.compile(rb'("(?:created|cached_tokens)":)\d+')
 
 
+def text_of(choice):
+    """The exact bytes of a completion: those beside a text that is not UTF-8 become this text where each bad part is one U+FFFD."""
+    if "bytes" not in choice:
+        return choice["text"].encode()
+    exact = base64.b64decode(choice["bytes"], validate=True)
+    same(choice["text"], exact.decode("utf-8", "replace"), "text beside bytes")
+    return exact
+
+
 class Record:
     """One record: no, hash, id (None or bytes), error (None or a dict), body (None or a dict), plain: its bytes, less what may differ."""
 
@@ -135,7 +144,7 @@ class Record:
         m = RECORD.fullmatch(line)
         check(m, "not a record: %s" % short(line))
         try:
-            self.whole = json.loads(line.decode("utf-8", "surrogateescape"))
+            self.whole = json.loads(line.decode("utf-8"))
         except ValueError as e:
             raise AssertionError("a record that is no JSON (%s): %s" % (e, short(line)))
         self.no, self.hash, self.id = int(m.group(1)), m.group(2), self.whole["custom_id"]
@@ -145,7 +154,7 @@ class Record:
         self.plain = PASSING.sub(rb"\g<1>0", line)
 
     def texts(self):
-        return [c["text"].encode("utf-8", "surrogateescape") for c in self.body["choices"]]
+        return [text_of(c) for c in self.body["choices"]]
 
 
 def records(data, torn=False):

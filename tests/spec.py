@@ -790,7 +790,7 @@ class Exact:
 
 
 def two_of(record):
-    return tuple(x.encode("utf-8", "surrogateescape") for x in record.body["choices"][0]["logprobs"]["tokens"][:2])
+    return tuple(map(bytes, record.body["choices"][0]["logprobs"]["bytes"][:2]))
 
 
 def draw(model, prompts, tokens, *args):
