@@ -77,10 +77,16 @@ quality: llmrun                        ## what each weight type costs MODEL (mod
 gate: llmrun                           ## what 8-bit activations and rounded caches cost MODEL, with and without outliers, as Markdown
 	@$(PYTHON) tests/bench/gate.py --llmrun ./llmrun --model $(MODEL)
 
+plots:                                 ## tests/bench/RESULTS.md and the pictures beside it, from tests/bench/results/
+	@$(PYTHON) tests/bench/results.py
+	@$(PYTHON) tests/bench/plots.py
+
 check: llmrun                          ## the house: contents, walls and doors; the README's tables
 	awk -f tests/house.awk llmrun.c ggml_kernels.h
 	@for i in tests/bench/*.c; do $(CC) -fsyntax-only $(BASE) $(CFLAGS) -DLLMRUN_NO_MAIN -Wno-unused-function $$i || exit 1; done
 	@$(PYTHON) tests/readme.py ./llmrun README.md
+	@$(PYTHON) tests/bench/results.py --check
+	@$(PYTHON) tests/bench/plots.py --check
 
 install: llmrun                        ## install to PREFIX (/usr/local)
 	install -D -m 755 llmrun $(DESTDIR)$(PREFIX)/bin/llmrun
@@ -134,4 +140,4 @@ build/$(VARIANT)/replay_%: tests/fuzz_%.c tests/replay.c $(SRC) $(TESTS) Makefil
 	@mkdir -p $(@D)
 	$(CC) $(VARIANT_FLAGS) $(BASE) $(CFLAGS) -DLLMRUN_NO_MAIN -Wno-unused-function -o $@ $< tests/replay.c $(LDFLAGS) $(LIBS)
 
-.PHONY: all test san tsan stress fuzz bench bench-file bench-pack bench-peer bench-spec quality gate check install clean help replay
+.PHONY: all test san tsan stress fuzz bench bench-file bench-pack bench-peer bench-spec quality gate plots check install clean help replay
