@@ -3,7 +3,7 @@
  *
  * ROOMS, from the cellar up. A room uses only the rooms after its arrow. In round brackets: other prefixes it owns.
  *   [k]        formats and arithmetic: ggml_kernels.h, which has never heard of models
- *   [base]     (die log err mem bytes str out clock rng utf8)  exit codes, log, memory, bytes, output, clock, rng
+ *   [base]     (die log err mem bytes str out clock rng utf8 progress)  exit codes, log, memory, bytes, output, progress
  *   [pool]     worker threads, barriers, CPUs and memory we may use     <- k base
  *   [gguf]     the model file: bounds-checked view, typed lookups       <- k base
  *   [tok]      vocabularies: text to token ids and back, to the byte    <- base gguf
@@ -54,6 +54,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/resource.h>
@@ -78,7 +79,7 @@
  * The ground floor: how the program ends, speaks, allocates and measures time. Owns the few globals.
  * Invariants: every product of sizes is checked in 64 bits; out of memory ends the run with exit 3 and
  * one line; after mem_freeze() any allocation is a bug and dies naming the phase.
- * Door: die, log_*, err_*, mem_*, str_*, bytes_*, clock_*, rng_*. */
+ * Door: die, log_*, err_*, mem_*, str_*, bytes_*, clock_*, rng_*, progress_*. */
 
 enum { EXIT_DONE = 0, EXIT_NO = 1, EXIT_INPUT = 2, EXIT_RESOURCE = 3, EXIT_INT = 130, EXIT_TERM = 143 };
 enum { LOG_QUIET = 0, LOG_NORMAL = 1, LOG_VERBOSE = 2 };
@@ -97,12 +98,32 @@ static void log_tame(char *p, size_t n) {
     }
 }
 
+/* The progress line that stands on the terminal (see progress_show). */
+static struct {
+    volatile sig_atomic_t shown;
+    double                last;                       /* clock_now() of the last drawing */
+} base__progress;
+
+/* Removes it; whoever writes to the terminal does so first. Safe in a handler. */
+static void progress_clear(void) {
+    static const char erase[] = "\r\033[K";
+    if (!base__progress.shown) return;
+    base__progress.shown = 0;
+    if (write(STDERR_FILENO, erase, sizeof erase - 1) < 0) {}
+}
+
+/* The same before fd is written to, if it is a terminal too. */
+static void progress_yield(int fd) {
+    if (base__progress.shown && isatty(fd)) progress_clear();
+}
+
 static void log__line(const char *fmt, va_list ap) {
     char line[2048];
     int  n = vsnprintf(line, sizeof line, fmt, ap);
     if (n < 0) return;
     if ((size_t)n >= sizeof line) n = (int)sizeof line - 1;
     log_tame(line, (size_t)n);
+    progress_clear();
     fprintf(stderr, "llmrun: %s\n", line);
 }
 
@@ -142,6 +163,7 @@ __attribute__((format(printf, 1, 2))) static void log_info(const char *fmt, ...)
 /* On in every build: a failed ASSERT is a bug of ours, never a property of the input. */
 #define ASSERT(c) ((c) ? (void)0 : base__assert(#c, __FILE__, __LINE__))
 __attribute__((noreturn)) static void base__assert(const char *what, const char *file, int line) {
+    progress_clear();
     fprintf(stderr, "llmrun: bug: %s:%d: %s does not hold\n", file, line, what);
     abort();
 }
@@ -293,6 +315,7 @@ typedef struct {
 } out_t;
 
 static bool out_put(out_t *o, const void *p, size_t n) {
+    progress_yield(fileno(o->f));
     errno = 0;
     if (!o->why && n && fwrite(p, 1, n, o->f) != n) o->why = errno ? errno : EIO;
     return !o->why;
@@ -394,6 +417,67 @@ static bool utf8_open(const uint8_t *p, size_t n) {
     }
     return false;
 }
+
+/* --- progress: one line on a terminal, drawn again in place, cut to the window's width. Nothing where standard error is no
+ * terminal, and nothing under -q. --- */
+
+#define PROGRESS_PAUSE_S 0.1                          /* between two drawings */
+
+static bool progress_on(void) { return g_log_level >= LOG_NORMAL && isatty(STDERR_FILENO); }
+
+/* Whether it is time to draw. */
+static bool progress_due(void) {
+    return progress_on() && (!base__progress.shown || clock_now() - base__progress.last >= PROGRESS_PAUSE_S);
+}
+
+static int progress__columns(void) {
+    struct winsize w;
+    return ioctl(STDERR_FILENO, TIOCGWINSZ, &w) == 0 && w.ws_col ? w.ws_col : 80;
+}
+
+/* Bytes of the text that fit so many columns. A character beyond ASCII may take two. */
+static size_t progress__fit(const char *text, int columns) {
+    const size_t n = strlen(text);
+    size_t       i = 0;
+    while (i < n) {
+        const int len = utf8_len((const uint8_t *)text + i, n - i);
+        if ((columns -= len > 1 ? 2 : 1) < 0) break;
+        i += len ? (size_t)len : 1;
+    }
+    return i;
+}
+
+/* Draws the line where it is time to. The last column stays free: a terminal would begin the next line. Allocates nothing. */
+__attribute__((format(printf, 1, 2))) static void progress_show(const char *fmt, ...) {
+    char    text[512], line[sizeof text + 8];
+    va_list ap;
+    if (!progress_due()) return;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    log_tame(text, strlen(text));
+    const int n = snprintf(line, sizeof line, "\r%.*s\033[K", (int)progress__fit(text, progress__columns() - 1), text);
+    base__progress.shown = 1;
+    base__progress.last = clock_now();
+    if (write(STDERR_FILENO, line, (size_t)n) < 0) {}
+}
+
+typedef struct {
+    char p[32];
+} progress_time;
+
+/* ", 1:02:03 left" or ", 2:03 left", by how much was done since; "" until a second has passed. */
+static progress_time progress_left(double since, double done, double all) {
+    progress_time t = {""};
+    const double  gone = clock_now() - since, left = done > 0 ? gone / done * (all - done) : 1e9;
+    if (gone < 1 || left > 1e6) return t;
+    const int s = (int)left;
+    if (s >= 3600) snprintf(t.p, sizeof t.p, ", %d:%02d:%02d left", s / 3600, s / 60 % 60, s % 60);
+    else snprintf(t.p, sizeof t.p, ", %d:%02d left", s / 60, s % 60);
+    return t;
+}
+
+/* --- JSON --- */
 
 /* Bytes at p, at least one, that one U+FFFD stands for where no well-formed character begins: the longest beginning of
  * one that does not go on (Unicode's maximal subpart, as Python's errors="replace" counts). */
@@ -1531,6 +1615,7 @@ static void gguf__sigbus(int sig, siginfo_t *info, void *context) {
         for (const char *p = gguf__maps[i].path; *p && n < 4096; p++) line[n++] = *p;
         log_tame(line, n);
         for (const char *p = tail; *p; p++) line[n++] = *p;
+        progress_clear();
         if (write(STDERR_FILENO, line, n) < 0) {}
         gguf_write_sweep();
         _exit(EXIT_RESOURCE);
@@ -5342,6 +5427,8 @@ typedef struct {
     pool        *p;
     kv_cache    *kv;
     const dev_tap *tap;                               /* who watches, NULL: nobody */
+    void (*on_layer)(void *ctx, int il, int n_layer); /* called by thread 0 as it enters a layer; NULL: not called */
+    void *on_layer_ctx;
     dev_times   *times;                               /* where time is counted, NULL: nowhere */
     int          max_rows, max_out;
     int          n_vocab;                             /* V, or fewer: logits of the first tokens alone */
@@ -5907,6 +5994,7 @@ static void fwd__run(void *ctx, int ith) {
     dev_rows(&dv, f->n_rows, fwd__embed, &at);
     for (int il = 0; on && il < f->m->hp.n_layer; il++) {
         fwd__enter(&at, il);
+        if (ith == 0 && f->on_layer) f->on_layer(f->on_layer_ctx, il, f->m->hp.n_layer);
         on = fwd__layer(&at, &dv);
     }
     const dev_product last = fwd__head(&at, &head);
@@ -7086,7 +7174,8 @@ __attribute__((unused)) static int32_t samp_probs(samp *s, float *logits, uint64
  * prompt fits, which tokens are never picked, where a text stops, what a prompt's own tokens are worth. What goes wrong comes back
  * in err_t; an interrupt ends a run early and is not an error here.
  * Door: engine_open, engine_open_many, engine_open_seqs, engine_open_batch, engine_open_beside, engine_close, engine_save, engine_pack,
- * gen_step_rows, gen_whole, gen_finite, gen_banned, gen_stop_at, gen_fits, gen_score, gen_logits, gen_logprob. */
+ * gen_meter_start, gen_meter_step, gen_meter_stop, gen_step_rows, gen_whole, gen_finite, gen_banned, gen_stop_at, gen_fits, gen_score,
+ * gen_logits, gen_logprob. */
 
 typedef struct {
     int       n_ctx;                                  /* positions; 0: as the model says, -1: what the request needs */
@@ -7145,6 +7234,7 @@ enum {
     GEN_SLOW_WORTH = 4,                               /* the same where many weights are slow in the file's layout */
     GEN_SLOW_STEPS = 2,
     GEN_SLOW_SHARE = 4,                               /* many: one in so many */
+    GEN_PACK_PIECE = 16 << 20,                        /* bytes of weights packed between two drawings of the progress line */
     GEN_SHARED = 4 << 20,                             /* bytes of weights from which a draft's step is worth more than one thread */
     GEN_LOGIT_ROWS = 64,                              /* rows of a step that all ask for logits */
     GEN_LOGIT_BYTES = 64 << 20,                       /* bytes of logits, where many sequences share a step */
@@ -7174,6 +7264,13 @@ static bool engine_save(engine *eng, const kv_opts *ko, err_t *e) {
     return !eng->kept || ko->cache_ro || store_save(eng->kept, ko->cache_bytes, e);
 }
 
+/* All matrices into their other layout. */
+static void engine__pack_all(engine *eng) {
+    for (bool more = true; more && !g_interrupt; more = model_pack(&eng->m, eng->p, GEN_PACK_PIECE))
+        progress_show("packing the weights: %.0f %%", 100.0 * (double)eng->m.packs_used / (double)(eng->m.packs_bytes + 1));
+    progress_clear();
+}
+
 /* A cache for n_seq sequences, whose bound may cut the context; a step of n_batch rows, cut to what cache and scratch can take,
  * of which max_out ask for logits. */
 static bool engine__fill(engine *eng, const fwd_opts *fo, const kv_opts *ko, int n_seq, int max_out, err_t *e) {
@@ -7191,7 +7288,7 @@ static bool engine__fill(engine *eng, const fwd_opts *fo, const kv_opts *ko, int
     while (eng->n_batch > 1 && (size_t)eng->n_batch > GEN_SCRATCH / fwd_row_bytes(&eng->m)) eng->n_batch /= 2;
     eng->max_out = max_out < eng->n_batch ? max_out : eng->n_batch;
     if (!eng->guest) eng->p = pool_new(fo->n_threads > 0 ? fo->n_threads : pool_default_threads());
-    if (strcmp(fo->repack, "on") == 0) model_pack(&eng->m, eng->p, SIZE_MAX);
+    if (strcmp(fo->repack, "on") == 0) engine__pack_all(eng);
     eng->f = fwd_new(&eng->m, eng->kv, eng->p, eng->n_batch, eng->max_out);
     eng->row = mem_new((size_t)eng->n_batch, sizeof *eng->row);
     eng->t_open = clock_now() - eng->t_start;
@@ -7215,7 +7312,7 @@ static void engine__plan_pack(engine *eng) {
 /* All of it at once, for one that will run for long. */
 static void engine__pack_now(engine *eng, const fwd_opts *fo) {
     engine__plan_pack(eng);
-    if (engine__may_pack(fo) && eng->pack_bytes) model_pack(&eng->m, eng->p, SIZE_MAX);
+    if (engine__may_pack(fo) && eng->pack_bytes) engine__pack_all(eng);
 }
 
 /* After a step that gave `fresh` tokens some more matrices go into their other layout, if the n tokens of the whole run repay it; where
@@ -7338,6 +7435,47 @@ static engine *engine_open_beside(const gguf_file *g, const tok_vocab *v, const 
     return NULL;
 }
 
+/* --- progress of steps, layer by layer: a step of many rows may take minutes --- */
+
+#define GEN_QUIET_S 1.0                               /* seconds before the first line of work that is likely short */
+
+typedef struct {
+    fwd        *f;                                    /* NULL: stopped */
+    const char *what;                                 /* "reading the text" */
+    char        more[64];                             /* what stands between the count and the time left */
+    int64_t     done, step, all;                      /* tokens before this step, of this step, of all steps */
+    double      since, from;                          /* clock_now() of the beginning; no line before `from` */
+} gen_meter;
+
+static void gen__meter_show(void *ctx, int il, int n_layer) {
+    const gen_meter *m = ctx;
+    if (clock_now() < m->from || !progress_due()) return;
+    const double done = (double)m->done + (double)m->step * il / n_layer;
+    progress_show("%s: %.0f of %lld tokens%s%s", m->what, floor(done), (long long)m->all, m->more,
+                  progress_left(m->since, done, (double)m->all).p);
+}
+
+/* From now on steps show how far they are. `after`: seconds without a line. */
+static void gen_meter_start(gen_meter *m, engine *eng, const char *what, int64_t all, double after) {
+    const double now = clock_now();
+    *m = (gen_meter){.f = eng->f, .what = what, .all = all, .since = now, .from = now + after};
+    eng->f->on_layer = gen__meter_show;
+    eng->f->on_layer_ctx = m;
+}
+
+/* The next step has n tokens. */
+static void gen_meter_step(gen_meter *m, int64_t n) {
+    m->done += m->step;
+    m->step = n;
+}
+
+static void gen_meter_stop(gen_meter *m) {
+    if (!m->f) return;
+    m->f->on_layer = NULL;
+    m->f = NULL;
+    progress_clear();
+}
+
 /* A file cut short under the mapping reads as zeros up to the end of its last page: after every step we look. */
 static bool gen_whole(const engine *eng, err_t *e) {
     return gguf_alive(eng->g) ||
@@ -7433,19 +7571,24 @@ static void gen__put_score(const engine *eng, const tok_ids *ids, size_t i, cons
     out_put(out, line, (size_t)n);
 }
 
-/* put() with the logits after each token of the prompt, which gen_fits(). */
+/* put() with the logits after each token of the prompt, which gen_fits(). False: an error in e, an interrupt, or nobody to write to. */
 static bool gen__each(engine *eng, const tok_ids *ids, gen_put *put, out_t *out, err_t *e) {
-    kv_seq *seq = kv_seq_new(eng->kv);
-    bool    ok = true;
+    kv_seq   *seq = kv_seq_new(eng->kv);
+    bool      ok = true;
+    gen_meter meter;
+    gen_meter_start(&meter, eng, "running the prompt", (int64_t)ids->n, 0);
+    if (isatty(fileno(out->f))) gen_meter_stop(&meter);   /* the lines themselves show how far it is */
     for (int at = 0, n = (int)ids->n, to; ok && at < n; at = to) {
         float *logits = NULL;
         to = n - at > eng->n_batch ? at + eng->n_batch : n;
+        gen_meter_step(&meter, to - at);
         ok = gen__step(eng, seq, ids->id, at, to, &logits, e);
         for (int i = at; ok && i < to; i++) put(eng, ids, (size_t)i, logits + (size_t)(i - at) * (size_t)eng->m.hp.n_vocab, out);
         ok = ok && !out->why;
     }
+    gen_meter_stop(&meter);
     kv_seq_free(seq);
-    return !e->code;
+    return ok;
 }
 
 /* `index id logprob` for each token that has one before it; the start token, where there is one, has index 0. */
@@ -8186,6 +8329,7 @@ static bool results_put(results *r, bytes record, err_t *e) {
     size_t done;
     ASSERT(record.n && record.p[record.n - 1] == '\n');
     if (r->why) return false;
+    progress_yield(r->fd);
     if (results__write(r->fd, record.p, record.n, &done)) {
         r->n_new++;
         return true;
@@ -10546,15 +10690,16 @@ static void text__finish(text_sink *s) {
     if (s->o->ids || (isatty(fileno(s->out->f)) && s->any && s->last != '\n')) text__write(s, "\n", 1);
 }
 
-/* A line on a terminal while a long prompt is read. */
-static void text__progress(const sched_seq *q, double since) {
-    const int  from = q->n_cached, all = q->n_prompt - from, done = q->done - from;
-    const bool over = q->n_gen || q->finish || q->err.code || done >= all;
-    if (g_log_level < LOG_NORMAL || all < TEXT_LONG || !isatty(STDERR_FILENO)) return;
-    if (!over) fprintf(stderr, "\rreading the prompt: %d of %d tokens", done, all);
-    if (!over && done > 0) fprintf(stderr, ", %.0f/s", done / (clock_now() - since + 1e-9));
-    fprintf(stderr, over ? "\r\033[K" : "\033[K");
-    fflush(stderr);
+/* Counts the prompt's tokens until all are read. */
+static void text__progress(const engine *eng, gen_meter *m, const sched_seq *q) {
+    const int all = q->n_prompt - q->n_cached, left = q->n_prompt - q->done;
+    if (left <= 0 || q->n_gen || q->finish || q->err.code) {
+        gen_meter_stop(m);
+        return;
+    }
+    m->all = all;
+    m->done = all - left;
+    m->step = left < eng->chunk ? left : eng->chunk;
 }
 
 typedef struct {                                      /* what the summary tells */
@@ -10590,12 +10735,15 @@ static void text__loop(sched *sc, text_sink *s, text_stats *st, err_t *e) {
     const size_t     n_prompt = q->ids.n;
     const double     t0 = clock_now();
     double           t_first = 0;
-    text__progress(q, t0);
+    gen_meter        meter;
+    gen_meter_start(&meter, sc->eng, "reading the prompt", (int64_t)n_prompt, n_prompt < TEXT_LONG ? GEN_QUIET_S : 0);
+    text__progress(sc->eng, &meter, q);
     while (!g_interrupt && !q->finish && !q->err.code && sched_step(sc, q->n_gen ? s->o->n_predict : 0, e)) {
-        text__progress(q, t0);
+        text__progress(sc->eng, &meter, q);
         if (!t_first && (q->n_gen || q->finish)) t_first = clock_now(), st->prompt_s = t_first - t0;
         if (!text__tell(s)) break;
     }
+    gen_meter_stop(&meter);
     const double now = clock_now();
     st->n_prompt = (q->n_gen || q->finish ? (int)n_prompt : q->done) - q->n_cached;
     if (!t_first) st->prompt_s = now - t0;
@@ -10709,7 +10857,6 @@ typedef struct {
     long long        n_prompt, n_gen, n_wanted;       /* tokens; the most that the lines read so far may take */
     double           t0, t_told;
     long long        told_prefill, told_written;
-    bool             shown;
 } batch_work;
 
 static void batch__line_free(batch_line *l) {
@@ -11000,29 +11147,24 @@ static double batch__left(const batch_work *b, double now) {
     return done > 0 ? (now - b->t0) * (all - done) / done : -1;
 }
 
-static void batch__progress(batch_work *b, bool last) {
+static void batch__progress(batch_work *b) {
     const double       now = clock_now(), gone = now - b->t_told;
-    const bool         tty = isatty(STDERR_FILENO);
+    const bool         tty = progress_on();
     const sched_stats *st = &b->sc->st;
-    if (g_log_level < LOG_NORMAL) return;
-    if (last) {
-        if (b->shown && tty) fprintf(stderr, "\r\033[K");
-        return;
-    }
-    if (gone < (tty ? BATCH_SHOW_S : BATCH_TELL_S)) return;
+    if (g_log_level < LOG_NORMAL || gone < (tty ? BATCH_SHOW_S : BATCH_TELL_S)) return;
     const double left = batch__left(b, now), seen = (double)(st->prefill + st->cached);
     const size_t waiting = b->n - b->first + (size_t)b->sc->n_waiting;
-    fprintf(stderr, "%s%lld done, %d running, %zu waiting%s", tty ? "\r" : "llmrun: ", b->n_ok + b->n_bad, b->sc->n_run, waiting,
-            b->over ? "" : "+");
-    fprintf(stderr, " | %.0f tokens/s read, %.0f written | %.0f %% shared", (double)(st->prefill - b->told_prefill) / gone,
-            (double)(st->written - b->told_written) / gone, seen > 0 ? 100 * (double)st->cached / seen : 0.0);
-    if (left >= 0) fprintf(stderr, " | %.0f:%02d left", floor(left / 60), (int)fmod(left, 60));
-    fprintf(stderr, tty ? "\033[K" : "\n");
-    fflush(stderr);
+    char eta[32] = "";
+    if (left >= 0) snprintf(eta, sizeof eta, " | %.0f:%02d left", floor(left / 60), (int)fmod(left, 60));
+    char line[256];
+    snprintf(line, sizeof line, "%lld done, %d running, %zu waiting%s | %.0f tokens/s read, %.0f written | %.0f %% shared%s",
+             b->n_ok + b->n_bad, b->sc->n_run, waiting, b->over ? "" : "+", (double)(st->prefill - b->told_prefill) / gone,
+             (double)(st->written - b->told_written) / gone, seen > 0 ? 100 * (double)st->cached / seen : 0.0, eta);
+    if (tty) progress_show("%s", line);
+    else log_warn("%s", line);
     b->t_told = now;
     b->told_prefill = st->prefill;
     b->told_written = st->written;
-    b->shown = true;
 }
 
 typedef struct {                                      /* one figure of the summary */
@@ -11102,7 +11244,7 @@ static void batch__loop(batch_work *b, err_t *e) {
             if (b->n - b->first > had || b->over) batch__plan(b);
         }
         if (!batch__feed(b, e) || (!sched_step(b->sc, b->n_wanted, e) && e->code) || !batch__collect(b, e)) return;
-        batch__progress(b, false);
+        batch__progress(b);
     }
 }
 
@@ -11118,7 +11260,7 @@ static long long batch_run(engine *eng, spec *guesser, results *out, const batch
     b.stop = mem_new((size_t)job->gen->n_stop, sizeof *b.stop);
     for (int i = 0; i < job->gen->n_stop; i++) b.stop[i] = bytes_of(job->gen->stop[i]);
     batch__loop(&b, e);
-    batch__progress(&b, true);
+    progress_clear();
     if (!out->why) batch__summary(&b);
     if (g_interrupt && out->file)
         log_warn("%s: %lld lines are answered; --resume goes on with the others", out->name, b.n_before + b.n_ok + b.n_bad);
@@ -11296,22 +11438,15 @@ static bool calib__finite(const calib_imatrix *im, const char *path, err_t *e) {
     return true;
 }
 
-static void calib__progress(int done, int all, double since) {
-    if (g_log_level < LOG_NORMAL || !isatty(STDERR_FILENO)) return;
-    if (done == all) fprintf(stderr, "\r\033[K");
-    else fprintf(stderr, "\rreading the text: %d of %d chunks, %.0f s left\033[K", done, all,
-                 done ? (clock_now() - since) / done * (all - done) : 0.0);
-    fflush(stderr);
-}
-
 /* One chunk of n tokens as a sequence of its own. With a start token (bos >= 0) that stands in place of the chunk's first
  * token, as llama.cpp has it. False: an error in e, or an interrupt. */
-static bool calib__chunk(engine *eng, const int32_t *ids, int n, int32_t bos, err_t *e) {
+static bool calib__chunk(engine *eng, const int32_t *ids, int n, int32_t bos, gen_meter *meter, err_t *e) {
     kv_seq *seq = kv_seq_new(eng->kv);
     bool    ok = true;
     for (int at = 0, to; ok && at < n; at = to) {
         to = n - at > eng->n_batch ? at + eng->n_batch : n;
         ok = kv_require(seq, to, e);
+        gen_meter_step(meter, to - at);
         for (int i = at; i < to; i++) eng->row[i - at] = (fwd_row){i == 0 && bos >= 0 ? bos : ids[i], i, seq, false};
         ok = ok && fwd_step(eng->f, eng->row, to - at) != NULL;
         ok = ok && (gguf_alive(eng->g) ||
@@ -11326,18 +11461,16 @@ static bool calib_gather(engine *eng, const tok_ids *ids, int chunk, const calib
                          err_t *e) {
     const int     n = tok_chunks(ids->n, chunk, chunk, o->n_chunks, e);
     const dev_tap tap = {calib__watch, im};
-    const double  t0 = clock_now();
+    gen_meter     meter;
     const int32_t bos = tok_add_bos(eng->v) ? tok_bos(eng->v) : -1;
     bool          ok = !e->code;
     if (ok && chunk > eng->n_ctx)
         ok = err_set(e, EXIT_INPUT, "chunks of %d tokens, the cache holds %d (-c N, --kv-mem)", chunk, eng->n_ctx);
     calib__entries(im, eng->g, o->output);
     eng->f->tap = &tap;
-    for (int i = 0; ok && i < n; i++) {
-        calib__progress(i, n, t0);
-        ok = calib__chunk(eng, ids->id + (size_t)i * (size_t)chunk, chunk, bos, e);
-    }
-    calib__progress(n, n, t0);
+    gen_meter_start(&meter, eng, "reading the text", (int64_t)n * chunk, 0);
+    for (int i = 0; ok && i < n; i++) ok = calib__chunk(eng, ids->id + (size_t)i * (size_t)chunk, chunk, bos, &meter, e);
+    gen_meter_stop(&meter);
     eng->f->tap = NULL;
     calib__settle(im);
     calib__add_dataset(im, bytes_of(text));
@@ -11905,6 +12038,7 @@ typedef struct {
     float           *xt;                              /* [n, ROUND_CHUNK] input rows, turned */
     round__bench    *bench;                           /* [threads] */
     double          *err;                             /* [rows, 2] of the matrix in hand: plain, made */
+    double           t0, worked, work;                /* when it began; weights of the matrices done, of all */
 } round_job;
 
 /* --- moments --- */
@@ -12403,17 +12537,28 @@ static void round__told(round_job *j, const dev_product *m, uint32_t type) {
     for (int r = 0; r < 2 * m->w->n_out; r++) sum[r % 2] += j->err[r];
     j->before += sum[0];
     j->after += sum[1];
+    j->worked += (double)m->w->n_out * m->w->n_in;
     const gguf_tensor *t = &j->g->tensor[round__tensor(j, m->w->data)];
     log_info("%.*s: %s, %.1f %% of the plain error over the text", GGUF_SHOW(t->name), k_types[type].name,
              sum[0] > 0 ? 100 * sum[1] / sum[0] : 100.0);
+}
+
+/* How far all matrices are when r rows of m are done. */
+static void round__progress(const round_job *j, const dev_product *m, int r) {
+    const gguf_tensor *t = &j->g->tensor[round__tensor(j, m->w->data)];
+    const double       done = j->worked + (double)r * m->w->n_in;
+    if (!progress_due()) return;
+    progress_show("calibrating: %.0f %%%s, %.*s", 100 * done / (j->work + 1), progress_left(j->t0, done, j->work).p, GGUF_SHOW(t->name));
 }
 
 /* All rows of one matrix. All threads. */
 static void round__matrix(round_job *j, dev *dv, const dev_product *m, uint32_t type, uint8_t *dst) {
     const size_t row = k_row_bytes(type, m->w->n_in);
     j->bench[dv->ith].most = k_most(type);
-    for (int r; (r = pool_next(dv->p) * ROUND_TILE) < m->w->n_out && !g_interrupt;)
+    for (int r; (r = pool_next(dv->p) * ROUND_TILE) < m->w->n_out && !g_interrupt;) {
+        if (dv->ith == 0) round__progress(j, m, r);
         round__tile(j, &j->bench[dv->ith], m, type, r, m->w->n_out - r < ROUND_TILE ? m->w->n_out - r : ROUND_TILE, dst + (size_t)r * row);
+    }
     pool_barrier(dv->p);
     if (dv->ith == 0) round__told(j, m, type);
     pool_barrier(dv->p);
@@ -12422,7 +12567,7 @@ static void round__matrix(round_job *j, dev *dv, const dev_product *m, uint32_t 
 /* Moments, order and factor of the input of m; false where no row came, or not a finite one. All threads. */
 static bool round__input(round_job *j, dev *dv, const dev_product *m) {
     pool_barrier(dv->p);
-    if (dv->ith == 0) j->n = m->w->n_in, j->span = round__span(j->n);
+    if (dv->ith == 0) j->n = m->w->n_in, j->span = round__span(j->n), round__progress(j, m, 0);
     pool_barrier(dv->p);
     if (!m->n) return false;
     round__moments(j, dv, m);
@@ -12531,6 +12676,7 @@ static void round__room(round_job *j) {
         const gguf_tensor *t = &j->g->tensor[i];
         if (!round__ours(j, i)) continue;
         j->blocks[i] = mem_aligned(k_row_bytes(j->to[i], (int64_t)t->dim[0]), (size_t)(t->dim[1] * t->dim[2]));
+        j->work += (double)t->dim[0] * (double)(t->dim[1] * t->dim[2]);
     }
     j->h = mem_aligned(round__runs(&x) * x.span * x.span, sizeof *j->h);
     j->v = mem_aligned(round__runs(&x) * x.span * x.span, sizeof *j->v);
@@ -12630,10 +12776,9 @@ static bool round__sound(const round_job *j, err_t *e) {
 /* Rounds the matrices of g to the types in `to` [n_tensor] by the text `ids`; with a start token (bos >= 0) that stands first
  * in every chunk. NULL: an error in e, or an interrupt. */
 static round_job *round_run(const gguf_file *g, const tok_ids *ids, int32_t bos, const uint32_t *to, const round_opts *o, err_t *e) {
-    const double t0 = clock_now();
-    round_job   *j = mem_new(1, sizeof *j);
-    int          n = 0;
-    *j = (round_job){.g = g, .o = *o, .to = to, .bad = UINT64_MAX, .lost = UINT64_MAX};
+    round_job *j = mem_new(1, sizeof *j);
+    int        n = 0;
+    *j = (round_job){.t0 = clock_now(), .g = g, .o = *o, .to = to, .bad = UINT64_MAX, .lost = UINT64_MAX};
     j->blocks = mem_new(g->n_tensor, sizeof *j->blocks);
     j->rows = mem_new(g->n_tensor, sizeof *j->rows);
     j->by_data = mem_new(g->n_tensor, sizeof *j->by_data);
@@ -12648,9 +12793,10 @@ static round_job *round_run(const gguf_file *g, const tok_ids *ids, int32_t bos,
         round__room(j);
         log_warn("calibrating on %d tokens in %d chunks", n * o->chunk, n);
         ok = round__step(j, ids, bos, n, e) && round__sound(j, e);
+        progress_clear();
         round__settle(j);
     }
-    if (ok && j->before > 0) log_warn("%.1f %% of the plain error over the text is left, %.1f s", 100 * j->after / j->before, clock_now() - t0);
+    if (ok && j->before > 0) log_warn("%.1f %% of the plain error over the text is left, %.1f s", 100 * j->after / j->before, clock_now() - j->t0);
     if (ok) return j;
     round_free(j);
     return NULL;
@@ -13049,6 +13195,7 @@ typedef struct {
     double          *klds, *dps;                      /* [scored], against a base */
     int64_t          n_same;
     double           t0;
+    gen_meter        meter;
 } eval_run;
 
 /* Each thread takes rows of logits. */
@@ -13114,11 +13261,14 @@ static double eval__rms_error(const eval_run *r) {
     return r->dp2.mean > 0 ? 0.5 / eval__rms(r) * eval__error(&r->dp2) : 0;
 }
 
-/* The running figures after a window: a record and no progress bar, so a pipe gets them too, in the form that
- * scripts know. */
+/* Whether the running figures are written: on a terminal a progress line stands in their place, unless -v asks for both. */
+static bool eval__tells(void) { return g_log_level >= (progress_on() ? LOG_VERBOSE : LOG_NORMAL); }
+
+/* The running figures after a window, in the form that scripts know. */
 static void eval__tell(const eval_run *r) {
     const long long window = (long long)(r->at / eval__each(r->plan));
     const double    ppl = exp(r->nll.mean), same = (double)r->n_same / (double)r->at;
+    progress_clear();
     if (!r->base) {
         fprintf(stderr, "[%lld]%.4f,", window, ppl);
         return;
@@ -13143,7 +13293,7 @@ static void eval__take_base(eval_run *r, const eval_score *s) {
 
 /* Adds what the threads found, in the order of the text, and tells the running figures after each window. */
 static bool eval__take(eval_run *r, err_t *e) {
-    const bool tell = g_log_level >= LOG_NORMAL;
+    const bool tell = eval__tells();
     for (int i = 0; i < r->n_out; i++) {
         const eval_score *s = &r->score[i];
         if (r->base && s->wrong)
@@ -13154,6 +13304,7 @@ static bool eval__take(eval_run *r, err_t *e) {
         if (r->base) eval__take_base(r, s);
         if (++r->at % eval__each(r->plan) == 0 && tell) eval__tell(r);
     }
+    snprintf(r->meter.more, sizeof r->meter.more, ", perplexity %.4f", exp(r->nll.mean));
     if (tell) fflush(stderr);
     return !r->to || gguf_write_data(r->to, r->rec, (size_t)r->n_out * r->form.bytes, e);
 }
@@ -13168,6 +13319,7 @@ static bool eval__steps(eval_run *r, eval_cursor *c, err_t *e) {
                            "the KV cache has no room for a window of %d tokens (--kv-mem, --kv-blocks)",
                            r->plan->n_ctx);
         const long long last = c->chunk * r->plan->step + c->pos - 1;
+        gen_meter_step(&r->meter, n);
         const bool      ok = gen_step_rows(r->eng, n, r->n_out, last, &logits, e);
         while (c->n_done) kv_seq_free(c->done[--c->n_done]);
         if (!ok) return false;
@@ -13186,7 +13338,7 @@ static void eval__head(const eval_run *r) {
     if (g_log_level < LOG_NORMAL) return;
     fprintf(stderr, "llmrun: %d windows of %d tokens, %d scored in each, up to %d rows a step\n",
             r->plan->n_chunk, r->plan->n_ctx, eval__each(r->plan), r->eng->n_batch);
-    if (r->base)
+    if (r->base && eval__tells())
         fprintf(stderr, "chunk             PPL               ln(PPL(Q)/PPL(base))          KL Divergence     "
                         "         Δp RMS            Same top p\n");
 }
@@ -13226,8 +13378,10 @@ static bool eval__run(eval_run *r, err_t *e) {
     if (r->base) r->klds = mem_new(all, sizeof *r->klds), r->dps = mem_new(all, sizeof *r->dps);
     r->t0 = clock_now();
     eval__head(r);
+    gen_meter_start(&r->meter, r->eng, "reading the text", (int64_t)r->plan->n_chunk * (r->plan->n_ctx - 1), 0);
     bool ok = eval__steps(r, &c, e);
-    if (!r->base && r->at >= eval__each(r->plan) && g_log_level >= LOG_NORMAL) fprintf(stderr, "\n");   /* behind the figures */
+    gen_meter_stop(&r->meter);
+    if (!r->base && r->at >= eval__each(r->plan) && eval__tells()) fprintf(stderr, "\n");   /* behind the figures */
     if (ok) eval__foot(r);
     kv_seq_free(c.seq);
     mem_free(c.done);
@@ -14152,35 +14306,31 @@ static bool quant__carry(const quant__plan *p, const gguf_tensor *t, gguf_writer
     return true;
 }
 
-/* One line on a terminal, over and over; without a step it is cleared. */
-static void quant__progress(const quant__plan *p, uint64_t done, const quant__step *s) {
-    if (g_log_level < LOG_NORMAL || !isatty(STDERR_FILENO)) return;
-    char name[GGUF_NAME_MAX + 1] = "";
-    if (s) snprintf(name, sizeof name, "%.*s", (int)s->t->name.n, (const char *)s->t->name.p);
-    log_tame(name, strlen(name));
-    if (s) fprintf(stderr, "\r[%llu/%llu] %3.0f %%  %s -> %s", GGUF_U(s - p->step + 1), GGUF_U(p->g->n_tensor),
-                   100.0 * (double)done / (double)(p->from_bytes + !p->from_bytes), name, k_types[s->to].name);
-    fprintf(stderr, s ? "\033[K" : "\r\033[K");
-    fflush(stderr);
+static void quant__progress(const quant__plan *p, double since, uint64_t done, const quant__step *s) {
+    const double all = (double)p->from_bytes + 1;
+    if (!progress_due()) return;
+    progress_show("quantising: %.0f %%%s, %.*s -> %s", 100 * (double)done / all, progress_left(since, (double)done, all).p,
+                  (int)s->t->name.n, (const char *)s->t->name.p, k_types[s->to].name);
 }
 
 static bool quant__data(const quant__plan *p, gguf_writer *w, err_t *e) {
     pool      *team = pool_new(p->o->n_threads > 0 ? p->o->n_threads : pool_default_threads());
     quant__job job = {.p = p, .pool = team, .out = mem_aligned(QUANT_SLICE, sizeof(float))};
+    const double t0 = clock_now();
     job.buf = mem_new((size_t)team->n, sizeof *job.buf);
     for (int i = 0; i < team->n; i++) job.buf[i] = mem_aligned(2 * QUANT_PIECE, sizeof **job.buf);
     uint64_t done = 0;
     bool     ok = true;
     for (uint64_t i = 0; ok && i < p->g->n_tensor; i++) {
         job.s = &p->step[i];
-        quant__progress(p, done, job.s);
+        quant__progress(p, t0, done, job.s);
         log_info("%.*s: %s -> %s", GGUF_SHOW(job.s->t->name), k_types[job.s->t->type].name, k_types[job.s->to].name);
         const uint8_t *ready = quant__ready(p, i);
         if (ready) ok = gguf_write_data(w, ready, (size_t)job.s->n_bytes, e) && quant__whole(p, e);
         else ok = job.s->to == job.s->t->type ? quant__carry(p, job.s->t, w, e) : quant__convert(&job, w, e);
         done += job.s->t->n_bytes;
     }
-    quant__progress(p, 0, NULL);
+    progress_clear();
     for (int i = 0; i < team->n; i++) mem_free(job.buf[i]);
     mem_free(job.buf);
     mem_free(job.out);
@@ -14229,7 +14379,6 @@ static bool quant__write(const quant__plan *p, const char *path, err_t *e) {
     ok = ok && quant__data(p, &w, e);
     if (ok) return gguf_write_finish(&w, e);
     gguf_write_drop(&w);
-    if (!e->code) log_warn("%s is not written: interrupted", path);
     return false;
 }
 
@@ -15593,14 +15742,11 @@ static bench_work bench__work(const bench_job *j, const bench_test *t) {
 
 /* --- a test --- */
 
-/* A line on a terminal while nothing else is to be seen. */
 static void bench__progress(const bench_test *t, const char *what, int i, int n) {
     str s = {0};
-    if (g_log_level < LOG_NORMAL || !isatty(STDERR_FILENO)) return;
-    if (t) bench__label(t, &s);
-    if (t) fprintf(stderr, "\r%s: %s %d of %d\033[K", s.p, what, i, n);
-    else fprintf(stderr, "\r\033[K");
-    fflush(stderr);
+    if (!progress_due()) return;
+    bench__label(t, &s);
+    progress_show("%s: %s %d of %d", s.p, what, i, n);
     str_drop(&s);
 }
 
@@ -15824,7 +15970,7 @@ static bool bench__test(bench_job *j, const bench_test *t, err_t *e) {
     const bench_cpu a = bench__cpu_time();
     const bool      ok = bench__repeat(j, t, e);
     const double    others = bench__others(a, bench__cpu_time());
-    bench__progress(NULL, NULL, 0, 0);
+    progress_clear();
     if (!ok) return false;
     for (int s = 0; s < t->n_seq; s++) j->valid[s] = (int)bench__length(t);
     const bench_row row = bench__result(j, t, others);
@@ -16025,7 +16171,7 @@ static bool bench_run(const bench_opts *o, const char *const *models, int n_mode
     j->ns = mem_new((size_t)o->reps, sizeof *j->ns);
     j->ts = mem_new((size_t)o->reps, sizeof *j->ts);
     for (int i = 0; ok && i < n_models; i++) ok = bench__model(j, models[i], true, e);
-    bench__progress(NULL, NULL, 0, 0);
+    progress_clear();
     if (begun && (j->n_put || !e->code)) bench__write(j, NULL);   /* an error before the first row has no table */
     bench__machine_close(&j->machine);
     if (j->draft_g.path) gguf_close(&j->draft_g);
@@ -17290,15 +17436,33 @@ static bool cli_prompt(const config *c, int in, bool alone, str *out, err_t *e) 
 /* --- streams and signals --- */
 
 static volatile sig_atomic_t cli__graceful;           /* a run is under way that watches g_interrupt */
+static char                  cli__lost[1024];         /* the line that says what an interrupt leaves unwritten, "" where there is none */
 
 /* The first signal asks a run to stop at the next token; the second, or one that nobody watches for, ends at once. */
 static void cli__on_signal(int sig) {
     if (g_interrupt || !cli__graceful) {
+        progress_clear();
         gguf_write_sweep();
+        if (cli__lost[0] && write(STDERR_FILENO, cli__lost, strlen(cli__lost)) < 0) {}
         _exit(128 + sig);
     }
     g_interrupt = sig;
 }
+
+/* What an interrupt leaves without its result, until cli__kept() says that the result is there. */
+static void cli__may_lose(const config *c) {
+    const char *file = c->action == ACT_IMATRIX || c->action == ACT_LOGITS ? c->what : c->action == ACT_PERPLEXITY && c->eval.base ? c->eval.base : c->output;
+    const bool  partly = c->action == ACT_SCORE || c->action == ACT_LOGITS;
+    const bool  figures = c->action == ACT_PERPLEXITY || c->action == ACT_DIVERGENCE;
+    if (g_log_level < LOG_NORMAL || !(partly || figures || c->action == ACT_QUANTIZE || c->action == ACT_IMATRIX) || c->quant.dry_run) return;
+    if (file && strcmp(file, "-") != 0)
+        snprintf(cli__lost, sizeof cli__lost - 1, "llmrun: interrupted: %.900s is %s", file, partly ? "not complete" : "not written");
+    else snprintf(cli__lost, sizeof cli__lost - 1, "llmrun: interrupted: the output is %s", partly ? "not complete" : "not written");
+    log_tame(cli__lost, strlen(cli__lost));
+    strcat(cli__lost, "\n");
+}
+
+static void cli__kept(void) { cli__lost[0] = 0; }
 
 /* Interrupted calls go on by themselves: a write of the answer is not torn in half. */
 static void cli__signals(void) {
@@ -17833,8 +17997,10 @@ static bool cli__on_model(const config *c, double t_start, err_t *e) {
         gguf_close(&g);
         return false;
     }
+    cli__may_lose(c);
     if (c->action == ACT_QUANTIZE) {
         bool ok = cli__quantize(c, &g, e);
+        if (ok) cli__kept();
         gguf_close(&g);
         return ok;
     }
@@ -17857,6 +18023,7 @@ static bool cli__on_model(const config *c, double t_start, err_t *e) {
         else if (c->action == ACT_DUMP) ok = cli__dump_tensor(&g, c->what, &r.out, e);
         else ok = cli__on_prompt(&r, e);
         ok = out_end(&r.out, e) && ok;
+        if (ok) cli__kept();
     }
     gguf_close(&g);
     return ok;
@@ -17943,6 +18110,7 @@ static int cli_main(int argc, char **argv) {
     }
     cli_drop(&c);
     if (e.code) log_error("%s", e.text);
+    else if (g_interrupt && cli__lost[0]) fputs(cli__lost, stderr);
     return g_interrupt ? 128 + g_interrupt : e.code;
 }
 

@@ -6,13 +6,14 @@
 Needs the shared data (env SHARED, else ../shared beside the repository). One line per case, then a count.
 LLMRUN_SLOW=N stretches every time limit N times, for builds under a sanitizer.
 """
-import array, csv, fcntl, json, math, os, pty, re, resource, shutil, signal, struct, subprocess, sys, tempfile, threading, time
+import array, csv, fcntl, json, math, os, pty, re, resource, shutil, signal, struct, subprocess, sys, tempfile, termios, threading, time
 from kit import Skip, case, check, one_line, walk
 
 HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SHARED = os.environ.get("SHARED") or os.path.join(HERE, "..", "shared")
 DATA = os.path.join(os.path.abspath(SHARED), "data")
 MODEL = os.path.join(DATA, "stories260K.gguf")
+PIP = os.path.join(HERE, "models", "pip-q4_k_m.gguf")
 VOCABS = ["llama-spm", "llama-bpe", "qwen2", "gpt-2", "starcoder", "deepseek-llm"]
 SLOW = float(os.environ.get("LLMRUN_SLOW") or 1)
 BIN = os.path.abspath(sys.argv[1]) if len(sys.argv) > 1 else os.path.join(HERE, "llmrun")
@@ -287,6 +288,137 @@ def output_file():
         refused(run("-m", copy, "-p", "Once", "-n", "5", *extra), 2, "is the model itself", "output onto the model")
         check(open(copy, "rb").read() == before, "the model was harmed")
     refused(run(*args, "-o", "/nonexistent/x"), 2, "/nonexistent/x", "-o into nowhere")
+
+
+# --- a terminal ---
+
+class Terminal:
+    """The command with stderr on a terminal of so many columns (out=True: stdout too, and nothing in `out`)."""
+
+    def __init__(self, *args, columns=80, out=False, stdin=subprocess.DEVNULL):
+        self.columns = columns
+        self.end, follower = pty.openpty()
+        fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+        self.p = subprocess.Popen([BIN, *args], stdin=stdin, stdout=follower if out else subprocess.PIPE, stderr=follower, env=ENV)
+        os.close(follower)
+        self.seen = b""
+
+    def more(self):
+        """What comes next; nothing when it has ended."""
+        try:
+            part = os.read(self.end, 65536)
+        except OSError:
+            part = b""
+        self.seen += part
+        return part
+
+    def until(self, word):
+        while word not in self.seen and self.more():
+            pass
+        check(word in self.seen, "no %r in %r" % (word, self.seen[-300:]))
+
+    def finish(self):
+        while self.more():
+            pass
+        self.out = self.p.stdout.read() if self.p.stdout else b""
+        os.close(self.end)
+        self.rc = self.p.wait(timeout=60 * SLOW)
+        return self
+
+    def drawn(self):
+        """The progress lines."""
+        return [x.decode() for x in re.findall(rb"\r([^\r\n]+?)\x1b\[K", self.seen)]
+
+    def left(self):
+        """What stands on the terminal in the end, as lines."""
+        lines = [""]
+        for c in re.findall(r"\x1b\[K|.", self.seen.decode("utf-8", "replace"), re.S):
+            if c == "\n":
+                lines.append("")
+            elif c in ("\r", "\x1b[K"):
+                lines[-1] = "" if c == "\x1b[K" else lines[-1]
+            else:
+                lines[-1] += c
+        return [x for x in lines if x]
+
+
+def long_text():
+    path = tmp("long.txt")
+    if not os.path.exists(path):
+        with open(path, "w") as f:
+            f.write("Once upon a time there was a little dog who liked to play. " * 30)
+    return path
+
+
+def long_jobs():
+    """(arguments, how their progress line begins)"""
+    text, gone = long_text(), tmp("job.gguf")
+    base = ("-m", PIP)
+    quantize = (*base, "--quantize", "Q8_0", "--allow-requantize", "-o", gone)
+    return ((("--score", *base, "-f", text), "running the prompt: "),
+            (("--perplexity", *base, "-f", text, "-c", "64", "--chunks", "2"), "reading the text: "),
+            (("--imatrix-out", tmp("job.imatrix"), *base, "-f", text, "-c", "64", "--chunks", "1"), "reading the text: "),
+            ((*base, "-f", text, "-n", "1"), "reading the prompt: "),
+            ((*base, "-p", "a", "-n", "1", "--repack", "on"), "packing the weights: "),
+            (quantize, "quantising: "),
+            ((*base, "--quantize", "Q4_K_M", "--allow-requantize", "-o", gone, "--calibrate", text, "-c", "64", "--chunks", "1", "--tensor-type", "attn_q=q8_0"),
+             "calibrating: "))
+
+
+@case
+def progress_fits():
+    """what takes long shows one line on a terminal, drawn again in place, cut to the window's width, and gone in the end"""
+    for args, word in long_jobs():
+        for columns in (10, 36, 200):
+            t = Terminal(*args, columns=columns).finish()
+            check(t.rc == 0, "%s: exit %d: %r" % (" ".join(args), t.rc, t.seen[-300:]))
+            drawn = t.drawn()
+            check(any(x.startswith(word[:columns - 1]) for x in drawn), "%s at %d columns: %r" % (" ".join(args), columns, t.seen[:500]))
+            check(all(len(x) < columns for x in drawn), "wider than %d: %r" % (columns, drawn))
+            check(not any(x.startswith(word[:columns - 1]) for x in t.left()), "left on the terminal: %r" % t.left())
+
+
+@case
+def progress_only_on_a_terminal():
+    """a pipe gets no progress line, and -q none on a terminal either"""
+    for args, word in long_jobs():
+        r = run(*args)
+        check(r.rc == 0 and b"\r" not in r.err and b"\x1b" not in r.err, "%s: %r" % (" ".join(args), r.err))
+        t = Terminal("-q", *args).finish()
+        check(t.rc == 0 and t.seen == b"", "-q %s: %r" % (" ".join(args), t.seen))
+
+
+@case
+def progress_and_answer():
+    """an answer on the same terminal stands whole: the progress line goes first"""
+    want = good("-m", PIP, "-f", long_text(), "-n", "8", *GREEDY).decode().replace("\n", "")
+    t = Terminal("-m", PIP, "-f", long_text(), "-n", "8", *GREEDY, out=True).finish()
+    check(t.drawn() and want in "".join(t.left()), "%r not in %r" % (want, t.left()))
+
+
+@case
+def interrupted_progress():
+    """an interrupt clears the progress line and says what is not written; a file that was to be written anew stays"""
+    text = tmp("endless.txt")
+    with open(text, "w") as f:
+        f.write("Once upon a time there was a little dog who liked to play. " * 60000)
+    for args, word, file, state in (
+        (("--imatrix-out", tmp("int.imatrix"), "-m", PIP, "-f", text), "reading the text", tmp("int.imatrix"), "not written"),
+        (("--perplexity", "-m", PIP, "-f", text), "reading the text", "the output", "not written"),
+        (("--perplexity", "-m", PIP, "-f", text, "--kl-divergence-base", tmp("int.base")), "reading the text", tmp("int.base"), "not written"),
+        (("--score", "-m", PIP, "-f", text, "-c", "4000000", "-o", tmp("int.scores")), "running the prompt", tmp("int.scores"), "not complete"),
+    ):
+        for times in (1, 2):
+            t = Terminal(*args, columns=300)
+            t.until(word.encode())
+            for _ in range(times):
+                t.p.send_signal(signal.SIGINT)
+            t.finish()
+            left = t.left()
+            same(t.rc, 130, " ".join(args))
+            same(left[-1], "llmrun: interrupted: %s is %s" % (file, state), " ".join(args))
+            check(not any(x.startswith(word) for x in left), repr(left))
+            check(state == "not complete" or not os.path.exists(file), file + " is there")
 
 
 # --- prompts ---
