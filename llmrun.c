@@ -9009,27 +9009,98 @@ static bool req__bounded(bytes line, err_t *e) {
     return true;
 }
 
-/* What jansson found, its place counted in the line's own bytes. */
+/* What jansson found, its place counted in the line's own bytes. A number beyond its types is JSON all the same. */
 static bool req__bad_json(const req_in *r, bytes parsed, const json_error_t *why) {
     size_t at = why->position > 0 && (size_t)why->position <= parsed.n ? (size_t)why->position : 0;
     bytes  before = req__own(r, (bytes){parsed.p, at});
-    err_set(r->e, EXIT_INPUT, "bad JSON before byte %zu: %s", before.n, req__show(r, bytes_of(why->text)).text);
+    if (json_error_code(why) == json_error_numeric_overflow) {
+        r->q->fault = req_invalid;
+        err_set(r->e, EXIT_INPUT, "the number before byte %zu is beyond 64 bits, expected one that fits", before.n);
+    } else err_set(r->e, EXIT_INPUT, "bad JSON before byte %zu: %s", before.n, req__show(r, bytes_of(why->text)).text);
     mem_free((void *)(uintptr_t)before.p);
     return false;
+}
+
+/* --- the custom_id of a line that the parser refuses --- */
+
+static void req__skip_blanks(bytes *b) {
+    while (b->n && memchr(" \t\r\n", b->p[0], 4)) b->p++, b->n--;
+}
+
+/* The JSON value at the beginning of b, cut off from it: a string with its quotes, a list or an object to its last bracket,
+ * else all up to the next comma or bracket. Empty: there is none. What stands inside is not checked. */
+static bytes req__skip_value(bytes *b) {
+    size_t n = 0, deep = 0;
+    bool   in_string = false;
+    for (; n < b->n; n++) {
+        const uint8_t c = b->p[n];
+        if (in_string && c == '\\') n++;
+        else if (c == '"') in_string = !in_string;
+        else if (in_string) continue;
+        else if (c == '[' || c == '{') deep++;
+        else if (!deep && memchr(",:]}", c, 4)) break;
+        else if (c == ']' || c == '}') deep--;
+        if (!deep && !in_string && memchr("\"]}", c, 3)) {
+            n++;
+            break;
+        }
+    }
+    if (n > b->n) n = b->n;
+    const bytes value = {b->p, n};
+    *b = (bytes){b->p + n, b->n - n};
+    return value;
+}
+
+static bool req__skip(bytes *b, char c) {
+    req__skip_blanks(b);
+    if (!b->n || b->p[0] != c) return false;
+    *b = (bytes){b->p + 1, b->n - 1};
+    return true;
+}
+
+/* Whether this string, with its quotes, is the key custom_id. */
+static bool req__is_id_key(bytes key) {
+    static const char plain[] = "\"custom_id\"";
+    if (bytes_is(key, plain)) return true;
+    if (!key.n || !memchr(key.p, '\\', key.n) || key.n > 6 * sizeof plain) return false;
+    json_t    *v = json_loadb((const char *)key.p, key.n, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
+    const bool is = req__is(v, "custom_id");
+    json_decref(v);
+    return is;
+}
+
+/* Looks for custom_id among the keys of the object that the line is, as far as it has the shape of one. Of several the last
+ * one counts, as in other readers of JSON. */
+static void req__find_id(req_in *r, bytes line) {
+    bytes value = {0};
+    bool  more = req__skip(&line, '{');
+    while (more) {
+        req__skip_blanks(&line);
+        const bytes key = req__skip_value(&line);
+        if (!req__skip(&line, ':')) break;
+        req__skip_blanks(&line);
+        const bytes v = req__skip_value(&line);
+        if (v.n && req__is_id_key(key)) value = v;
+        more = req__skip(&line, ',');
+    }
+    json_t *v = value.n ? json_loadb((const char *)value.p, value.n, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL) : NULL;
+    if (json_is_string(v)) req__custom_id(r, v);
+    json_decref(v);
 }
 
 static bool req__json(req_in *r, bytes line) {
     str          veiled = {0};
     json_error_t why;
     r->q->fault = req_bad_json;
-    if (!req__bounded(line, r->e)) return false;
     r->veiled = !utf8_whole(line);
     if (r->veiled) req__veil(line, &veiled);
-    bytes text = r->veiled ? str_bytes(&veiled) : line;
+    const bytes text = r->veiled ? str_bytes(&veiled) : line;
+    const bool  bounded = req__bounded(line, r->e);
     json_set_alloc_funcs(req__alloc, mem_free);       /* jansson forgets to look at some of its own */
-    json_t *root = json_loadb((const char *)text.p, text.n, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &why);
+    json_t *root = bounded ? json_loadb((const char *)text.p, text.n, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &why) : NULL;
     if (root) r->q->fault = req_invalid;
-    bool ok = root ? req__object(r, root) : req__bad_json(r, text, &why);
+    else req__find_id(r, text);
+    const bool ok = root ? req__object(r, root) : bounded && req__bad_json(r, text, &why);
     json_decref(root);
     str_drop(&veiled);
     return ok;

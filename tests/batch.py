@@ -483,6 +483,8 @@ def good_lines():
 P = b'"prompt":"Once"'
 LONG = "Once upon a time there was a dog. " * 400
 BAD = [  # a line, a word that its message holds
+    (b'{"custom_id":"big","prompt":"a","seed":99999999999999999999}', "64 bits"), (b'{"temperature":1e400,"custom_id":"huge","prompt":"a"}', "64 bits"),
+    (b'{"custom_id":"same key","prompt":"a","prompt":"b"}', "duplicate"), (b'{"custom_id":"deep","prompt":"a","user":' + b"[" * 99 + b"]" * 99 + b"}", "deep"),
     (b"hello", ""), (b"{", ""), (b"{" + P, ""), (b"{" + P + b"} x", ""), (b"{" + P + b",}", ""), (b"[1,2]", ""), (b'"text"', ""), (b"null", ""), (b"12", ""), (b"{}", "prompt"),
     (b'{"prompt":"a","prompt":"b"}', ""), (b"{" + P + b',"frobnicate":1}', "frobnicate"), (b"{" + P + b',"max_tokens":1,"Max_tokens":1}', "Max_tokens"),
     ({"custom_id": "get", "method": "GET", "url": "/v1/completions", "body": {"prompt": "a"}}, "GET"),
@@ -509,6 +511,15 @@ BAD = [  # a line, a word that its message holds
 ]
 
 
+def id_of(line):
+    """The custom_id that Python's own reader finds in a line."""
+    try:
+        o = json.loads(line) if isinstance(line, bytes) else line
+    except (ValueError, RecursionError):
+        return None
+    return o["custom_id"] if isinstance(o, dict) and isinstance(o.get("custom_id"), str) else None
+
+
 @case
 def bad_lines():
     """each bad line is one error record that says why; the good lines between them answer as if they were alone; exit 1"""
@@ -528,7 +539,7 @@ def bad_lines():
             check(got[no].error, "an answer to %s" % short(line))
             check(got[no].error["message"] and re.search(word, got[no].error["message"]), "%s: want %r in %r" % (short(line), word, got[no].error))
             check(len(got[no].error["message"]) < 500, "a message of %d characters for %s" % (len(got[no].error["message"]), short(line)))
-            same(got[no].id, line["custom_id"] if not isinstance(line, bytes) and isinstance(line.get("custom_id"), str) else None, "custom_id of %s" % short(line))
+            same(got[no].id, id_of(line), "custom_id of %s" % short(line))
     r = run("-m", PIP, "--batch", put("in.jsonl", lines))
     check(r.rc == 1 and str(len(BAD)).encode() in r.err, "the number of lines with an error is told: %r" % r.err)
 

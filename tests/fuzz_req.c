@@ -75,6 +75,16 @@ static void fz_answer(const req *q, const req_origin *o, const tok_vocab *v, str
     fz_record(out);
 }
 
+/* The id that is found without the parser is the parser's. */
+static void fz_same_id(const req *q, bytes line) {
+    req    found = {0};
+    err_t  e = {0};
+    req_in r = {.q = &found, .e = &e};
+    req__find_id(&r, line);
+    ASSERT(found.has_id == q->has_id && bytes_eq(found.custom_id, q->custom_id));
+    req_drop(&found);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static const req_origin origin = {.line = 7, .hash = 42, .model_name = "m", .created = 1, .n_prompt = 1, .n_cached = 1};
     const tok_vocab        *v = fz_vocab();
@@ -85,6 +95,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (!size) return 0;
     bool ok = req_read(&q, (bytes){data + 1, size - 1}, data[0] & 1, &samp_defaults, tok_count(v), &e);
     ASSERT(ok == !e.code && ok == !q.fault && (ok || (e.code == EXIT_INPUT && e.text[0])));
+    if (ok && data[0] & 1 && utf8_whole((bytes){data + 1, size - 1})) fz_same_id(&q, (bytes){data + 1, size - 1});
     if (!ok) req_print_error(q.custom_id, q.has_id, &origin, q.fault, e.text, &out), fz_record(&out);
     else {
         ASSERT(samp_check(&q.samp, tok_count(v), &e) && q.n >= 1 && q.n <= REQ_N && q.top >= 0 && q.top <= REQ_TOP && q.n_stop <= REQ_STOPS);
