@@ -327,9 +327,30 @@ static bool out_flush(out_t *o) {
     return !o->why;
 }
 
+/* A file that this run has made and not begun to write, "" when there is none. */
+static char out__made[PATH_MAX];
+
+/* Removes it: a run that fails early leaves no empty file behind. Async-signal-safe. */
+static void out_sweep(void) {
+    if (out__made[0]) unlink(out__made);
+    out__made[0] = 0;
+}
+
+/* Opens a file to be written, -1 and errno where that fails. Its old bytes stay until out_begin(). */
+static int out_open(const char *path) {
+    static bool sweeps;
+    int         fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    const bool  made = fd >= 0 && strlen(path) < sizeof out__made;
+    if (fd < 0 && errno == EEXIST) fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+    if (!sweeps) sweeps = atexit(out_sweep) == 0;
+    if (made) strcpy(out__made, path);
+    return fd;
+}
+
 /* Empties a file that is about to be written: nothing is lost before the answer begins. */
 static bool out_begin(out_t *o, err_t *e) {
     struct stat st;
+    if (o->f != stdout) out__made[0] = 0;             /* from now on it stays */
     if (o->f == stdout || fstat(fileno(o->f), &st) != 0 || !S_ISREG(st.st_mode) || ftruncate(fileno(o->f), 0) == 0) return true;
     return err_set(e, err_code_of(errno), "%s: cannot write: %s", o->name, strerror(errno));
 }
@@ -337,6 +358,7 @@ static bool out_begin(out_t *o, err_t *e) {
 /* False, with words in e, unless every byte was written or the reader has gone. */
 static bool out_end(out_t *o, err_t *e) {
     out_flush(o);
+    out_sweep();
     errno = 0;
     if (fclose(o->f) != 0 && !o->why) o->why = errno ? errno : EIO;
     return !o->why || o->why == EPIPE || err_set(e, EXIT_RESOURCE, "%s: cannot write: %s", o->name, strerror(o->why));
@@ -7619,6 +7641,7 @@ enum {
     LINES_CHUNK = 1 << 18,                            /* bytes of one read */
     LINES_KEEP = 1 << 20,                             /* bytes of buffer that a long line may leave behind */
     LINES_PAUSE = 100,                                /* milliseconds between two looks at g_interrupt */
+    LINES_PATIENCE = 10,                              /* pauses until it is said that the stream is waited for */
     LINES_ENDLESS = 64,                               /* a stream's line so many bounds long has no end */
     LINES_IDS = 4 << 20,                              /* custom_ids among which a second one is found */
     LINES_RECORD = 1 << 30,                           /* bytes of a record */
@@ -7644,6 +7667,7 @@ typedef struct {
     int         fd;
     bool        lent;                                 /* fd is somebody else's to close */
     bool        stream;                               /* no regular file: may pause, may have no end */
+    int         pauses;                               /* in which nothing came */
     uint64_t    size;                                 /* bytes of a regular file, else 0 */
     uint64_t    most;                                 /* bytes of a line */
     uint8_t    *buf;                                  /* [cap]; [from, to) is read and not given yet */
@@ -7690,12 +7714,13 @@ static lines_in *lines_open(const char *path, uint64_t most, err_t *e) {
 
 /* Whether a read would not wait. Looks away from the stream now and then: a signal may come just before
  * poll(). */
-static bool lines__ready(const lines_in *in, bool wait) {
+static bool lines__ready(lines_in *in, bool wait) {
     struct pollfd p = {.fd = in->fd, .events = POLLIN};
     do {
         if (g_interrupt) return false;
         int n = in->stream ? poll(&p, 1, wait ? LINES_PAUSE : 0) : 1;
         if (n > 0 || (n < 0 && errno != EINTR)) return true;   /* what is wrong, the read will tell */
+        if (wait && n == 0 && ++in->pauses == LINES_PATIENCE) log_warn("waiting for %s", in->name);
     } while (wait);
     return false;
 }
@@ -10821,7 +10846,7 @@ static void text__loop(sched *sc, text_sink *s, text_stats *st, err_t *e) {
     if (q->n_gen) st->first_s = t_first - sc->eng->t_start, st->gen_s = now - t_first;
 }
 
-/* Streams the continuation of `prompt`, which gen_fits(), to out; guesser: NULL, or one for a single sequence. False: what went wrong is
+/* Begins out and streams the continuation of `prompt`, which gen_fits(), to it; guesser: NULL, or one for a single sequence. False: what went wrong is
  * in e. */
 static bool text_run(engine *eng, spec *guesser, const tok_ids *prompt, const gen_opts *o, const samp_opts *so, uint64_t seed, out_t *out,
                      err_t *e) {
@@ -10832,7 +10857,8 @@ static bool text_run(engine *eng, spec *guesser, const tok_ids *prompt, const ge
     samp            *sm = sc ? samp_new(so, eng->m.hp.n_vocab, seed, 0, e) : NULL;
     text_sink        s = {.out = out, .o = o};
     text_stats       st = {0};
-    if (!sm) {
+    if (!sm || !out_begin(out, e)) {
+        samp_free(sm);
         sched_free(sc);
         return false;
     }
@@ -16301,7 +16327,7 @@ typedef struct {
     int         action;                               /* cli_act */
     const char *what;                                 /* what the action acts on: a tensor, a file, a list */
     const char *output, *format, *cpu, *pre;          /* format, pre: NULL unless asked for */
-    bool        json, bos, escape, blas;
+    bool        json, bos, escape, blas, no_stdin;
     int         special;                              /* -1: as the action does by itself; 0, 1: asked for */
     int         log_level;
     int64_t     seed;                                 /* -1: draw one */
@@ -16428,9 +16454,11 @@ static const cli_opt cli_opts[] = {
     {"-m --model",                      "FILE",       OPT_STR,  AT(model),           0,  0,       GROUP_PROMPT, "LLMRUN_MODEL",
      "model file, GGUF; of a split model the first part"},
     {"-p --prompt",                     "TEXT",       OPT_STR,  AT(prompt),          0,  0,       GROUP_PROMPT, NULL,
-     "prompt; standard input, when it is not a terminal and not empty, is appended after a newline"},
+     "prompt; standard input, when it is not a terminal and not empty, is appended after a newline (--no-stdin: it is not)"},
     {"-f --file",                       "FILE",       OPT_STR,  AT(file),            0,  0,       GROUP_PROMPT, NULL,
      "prompt from FILE, byte for byte (- is standard input, which is also read when neither -p nor -f is given)"},
+    {"--no-stdin",                      NULL,         OPT_ON,   AT(no_stdin),        0,  0,       GROUP_PROMPT, NULL,
+     "do not read standard input: in a shell's `while read` loop it holds the lines of the loop"},
     {"-e --escape",                     NULL,         OPT_ON,   AT(escape),          0,  0,       GROUP_PROMPT, NULL,
      "read \\n \\t \\r \\\\ \\' \\\" \\xHH in -p, --stop and --dry-sequence-breaker; without it a text is exact bytes"},
     {"--no-escape",                     NULL,         OPT_OFF,  AT(escape),          0,  0,       GROUP_PROMPT, NULL,
@@ -17169,6 +17197,16 @@ static bool cli__finish_bench(config *c, err_t *e) {
            err_set(e, EXIT_INPUT, "%s: no test has guesses, expected --draft-max and -n with numbers above 0", asks);
 }
 
+/* Texts that name standard input, and those that no answer can hold. */
+static bool cli__finish_texts(const config *c, err_t *e) {
+    if (c->no_stdin && c->file && strcmp(c->file, "-") == 0) return err_set(e, EXIT_INPUT, "--no-stdin and --file - disagree");
+    if (c->no_stdin && c->action == ACT_BATCH && strcmp(c->what, "-") == 0)
+        return err_set(e, EXIT_INPUT, "--no-stdin and --batch - disagree");
+    for (int i = 0; i < c->stop.n; i++)
+        if (!*c->stop.v[i]) return err_set(e, EXIT_INPUT, "--stop: found an empty text, expected at least one byte");
+    return true;
+}
+
 /* What several options together mean, and what they must not. After it c is ready to run. */
 static bool cli_finish(config *c, err_t *e) {
     if (c->prompt && c->file) return err_set(e, EXIT_INPUT, "--prompt and --file both give a prompt, expected one");
@@ -17211,7 +17249,7 @@ static bool cli_finish(config *c, err_t *e) {
         c->fwd.rope.factor = 1 / c->rope_freq_scale;
     }
     c->eval.n_chunks = c->calib.n_chunks = c->chunks;
-    if (!cli__finish_eval(c, e)) return false;
+    if (!cli__finish_eval(c, e) || !cli__finish_texts(c, e)) return false;
     if (c->gen.n_predict < 0) c->gen.n_predict = -1;
     if (c->escape &&
         !(cli__unescape_list(&c->stop, "--stop", e) && cli__unescape_list(&c->breakers, "--dry-sequence-breaker", e)))
@@ -17444,21 +17482,27 @@ static void cli__version(str *out) {
 
 /* --- prompt --- */
 
-/* Says why nothing happens, to whoever waits at a terminal for a pipe that nobody closes. */
-static void cli__say_waiting(int fd) {
+static const char cli_stdin[] = "standard input";
+
+/* Says so when nothing has come for a second. True: it was said. */
+static bool cli__say_waiting(int fd, bool appends) {
     struct pollfd p = {.fd = fd, .events = POLLIN};
-    if (poll(&p, 1, 2000) == 0) log_warn("waiting for the end of standard input");
+    if (poll(&p, 1, 1000) != 0) return false;
+    log_warn("waiting for the end of standard input%s", appends ? ", which is appended to the prompt (--no-stdin leaves it alone)" : "");
+    return true;
 }
 
 /* Appends all of fd. A descriptor that is not open holds nothing. */
 static bool cli__read_all(int fd, const char *name, str *out, err_t *e) {
     struct stat st;
-    bool        huge = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > CLI_PROMPT_MAX;
+    const bool  appends = out->n > 0;
+    bool        patient = name != cli_stdin, huge = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > CLI_PROMPT_MAX;
     for (;;) {
         if (huge || out->n > CLI_PROMPT_MAX)
             return err_set(e, EXIT_INPUT, "%s: more than %d bytes, expected a prompt", name, CLI_PROMPT_MAX);
         str_room(out, 65536);
         size_t  room = out->cap - out->n - 1;
+        if (!patient) patient = cli__say_waiting(fd, appends);
         ssize_t got = read(fd, out->p + out->n, room);
         if (got < 0 && errno == EINTR) continue;
         if (got < 0 && errno == EBADF) got = 0;
@@ -17477,31 +17521,48 @@ static bool cli__read_file(const char *path, str *out, err_t *e) {
     return ok;
 }
 
+/* A backslash and an n in a text are likely meant as a newline. */
+static void cli__note_escapes(const config *c) {
+    const char *where = c->prompt && strstr(c->prompt, "\\n") ? "--prompt" : NULL;
+    for (int i = 0; i < c->stop.n; i++)
+        if (!where && strstr(c->stop.v[i], "\\n")) where = "--stop";
+    for (int i = 0; i < c->breakers.n; i++)
+        if (!where && strstr(c->breakers.v[i], "\\n")) where = "--dry-sequence-breaker";
+    if (where && !c->escape && !cli__given(c, "--no-escape"))
+        log_warn("%s: \\n stays a backslash and an n (-e reads it as a newline, --no-escape removes this note)", where);
+}
+
 /* Whether a prompt can be had without asking a terminal. */
 static bool cli__prompt_exists(const config *c, int in, err_t *e) {
     bool open_in = fcntl(in, F_GETFL) != -1 && (fcntl(in, F_GETFL) & O_ACCMODE) != O_WRONLY;
     if (c->file && strcmp(c->file, "-") == 0 && isatty(in))
         return err_set(e, EXIT_INPUT, "--file -: standard input is a terminal, expected a file or a pipe");
-    if (c->prompt || c->file || (open_in && !isatty(in))) return true;
+    if (c->prompt || c->file || (open_in && !isatty(in) && !c->no_stdin)) return true;
+    if (c->no_stdin) return err_set(e, EXIT_INPUT, "no prompt given, expected -p TEXT or -f FILE (--no-stdin leaves standard input alone)");
     return err_set(e, EXIT_INPUT, "no prompt given, expected -p TEXT, -f FILE or text on standard input");
 }
 
+/* Standard input behind a prompt, on a new line, where there is any. */
+static bool cli__append_stdin(int in, str *out, err_t *e) {
+    const size_t own = out->n;
+    str_put(out, "\n");
+    if (!cli__read_all(in, cli_stdin, out, e)) return false;
+    const size_t more = out->n - own - 1;
+    if (more) log_warn("%zu byte%s of standard input appended to the prompt", more, more == 1 ? "" : "s");
+    else out->p[out->n = own] = 0;
+    return true;
+}
+
 /* The prompt, byte for byte: -f FILE; or standard input; or -p TEXT, after which standard input, where it is not a
- * terminal and not empty, follows on a new line (`alone`: it does not). */
+ * terminal and not empty, follows on a new line (`alone` and --no-stdin: it does not). */
 static bool cli_prompt(const config *c, int in, bool alone, str *out, err_t *e) {
     bool in_reads = !isatty(in);
     str_add(out, "", 0);
     if (c->file && strcmp(c->file, "-") != 0) return cli__read_file(c->file, out, e);
-    if (!c->prompt) return in_reads ? cli__read_all(in, "standard input", out, e) : true;
+    if (!c->prompt) return in_reads ? cli__read_all(in, cli_stdin, out, e) : true;
     if (c->escape) cli__unescape(c->prompt, out);
     else str_put(out, c->prompt);
-    if (alone || !in_reads) return true;
-    size_t own = out->n;
-    str_put(out, "\n");
-    cli__say_waiting(in);
-    if (!cli__read_all(in, "standard input", out, e)) return false;
-    if (out->n == own + 1) out->p[--out->n] = 0;
-    return true;
+    return alone || c->no_stdin || !in_reads || cli__append_stdin(in, out, e);
 }
 
 /* --- streams and signals --- */
@@ -17514,6 +17575,7 @@ static void cli__on_signal(int sig) {
     if (g_interrupt || !cli__graceful) {
         progress_clear();
         gguf_write_sweep();
+        out_sweep();
         if (cli__lost[0] && write(STDERR_FILENO, cli__lost, strlen(cli__lost)) < 0) {}
         _exit(128 + sig);
     }
@@ -17562,7 +17624,7 @@ static bool cli__same_file(int fd, const char *path) {
 static bool cli__output(out_t *out, const char *path, const config *c, const gguf_file *g, err_t *e) {
     *out = (out_t){stdout, "stdout", 0};
     if (!path || strcmp(path, "-") == 0) return true;
-    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+    int fd = out_open(path);
     if (fd < 0) return err_set(e, err_code_of(errno), "%s: %s", path, strerror(errno));
     for (int i = 0; g && i < g->n_parts; i++)
         if (cli__same_file(fd, g->part[i].path))
@@ -17577,6 +17639,14 @@ static bool cli__output(out_t *out, const char *path, const config *c, const ggu
     if (out->f) return true;
     close(fd);
     return err_set(e, EXIT_RESOURCE, "%s: %s", path, strerror(errno));
+}
+
+/* Raw floats would garble a terminal. */
+static bool cli__fit_for_floats(const config *c, const out_t *out, err_t *e) {
+    const bool logits = c->action == ACT_LOGITS;
+    if (!(logits || c->action == ACT_DUMP) || !isatty(fileno(out->f))) return true;
+    return err_set(e, EXIT_INPUT, "%s: raw floats are not written to a terminal, expected a file (%s) or a redirection (> FILE)",
+                   logits ? "--logits" : "--dump-tensor", logits ? "--logits FILE" : "-o FILE");
 }
 
 /* --- actions on a model --- */
@@ -17739,7 +17809,7 @@ static bool cli__with_engine(cli_run *r, err_t *e) {
     engine       *en = engine_open(r->g, r->vocab, &c->fwd, &c->kv, cli__need(c, r->ids.n), all, all ? 0 : spec_rows(&c->spec, 1), r->t_start, e);
     if (!en) return false;
     cli__graceful = 1;
-    bool ok = gen_fits(en, &r->ids, e) && out_begin(&r->out, e);
+    bool ok = gen_fits(en, &r->ids, e) && (c->action == ACT_GENERATE || out_begin(&r->out, e));
     if (ok && c->action == ACT_SCORE) ok = gen_score(en, &r->ids, &r->out, e);
     else if (ok && c->action == ACT_LOGITS) ok = gen_logits(en, &r->ids, &r->out, e);
     else if (ok) ok = cli__generate(r, en, e) && engine_save(en, &c->kv, e);
@@ -18069,6 +18139,7 @@ static bool cli__on_model(const config *c, double t_start, err_t *e) {
         return false;
     }
     cli__may_lose(c);
+    cli__note_escapes(c);
     if (c->action == ACT_QUANTIZE) {
         bool ok = cli__quantize(c, &g, e);
         if (ok) cli__kept();
@@ -18088,7 +18159,8 @@ static bool cli__on_model(const config *c, double t_start, err_t *e) {
     bool    ok = (c->action != ACT_GENERATE || cli__from_model(&own, &g, e)) &&
               cli__output(&r.out, c->action == ACT_LOGITS ? c->what : c->output, c, &g, e);
     if (ok) {
-        if (c->action == ACT_INSPECT)
+        if (!cli__fit_for_floats(c, &r.out, e)) ok = false;
+        else if (c->action == ACT_INSPECT)
             ok = out_begin(&r.out, e) && inspect_print(&g, c->pre, strcmp(c->format, "json") == 0, &r.out, e);
         else if (c->action == ACT_DIVERGENCE) ok = cli__divergence(&r, e);
         else if (c->action == ACT_DUMP) ok = cli__dump_tensor(&g, c->what, &r.out, e);

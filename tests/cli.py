@@ -155,6 +155,10 @@ def usage_errors():
         (["-m", "x", "-p", "a", "--samplers", "top_k;nonsense"], "nonsense"),
         (["-m", "x", "-p", "a", "-l", "x"], "--logit-bias"),
         (["hello"], "unexpected argument 'hello'"),
+        (["-m", "x", "-p", "a", "--stop", ""], "--stop: found an empty text"),
+        (["-m", "x", "--no-stdin"], "no prompt given, expected -p TEXT or -f FILE"),
+        (["-m", "x", "--no-stdin", "-f", "-"], "--no-stdin and --file - disagree"),
+        (["-m", "x", "--no-stdin", "--batch", "-"], "--no-stdin and --batch - disagree"),
         (["-m", "x", "-p", "a", "-f", "b"], "--prompt and --file"),
         (["-p", "a"], "no model given"),
         ([], "no model given"),
@@ -290,6 +294,37 @@ def output_file():
     refused(run(*args, "-o", "/nonexistent/x"), 2, "/nonexistent/x", "-o into nowhere")
 
 
+@case
+def new_files_of_runs_that_fail():
+    """a run that fails before its answer begins leaves no new -o file, and one that was there as it was"""
+    broken, batch = tmp("broken.gguf"), tmp("no.jsonl")
+    with open(PIP, "rb") as f:
+        whole = f.read()
+    with open(broken, "wb") as f:
+        f.write(whole.replace(b"tokenizer.ggml.model", b"tokenizer.ggml.m0del"))
+    for args in (["-m", PIP, "-f", "/nonexistent"], ["-m", broken, "-p", "a"], ["-m", broken, "--tokenize", "-p", "a"], ["-m", PIP, "--detokenize", "-p", "x"],
+                 ["-m", PIP, "-p", "a b c d e f g h i j", "-c", "2"], ["-m", PIP, "--dump-tensor", "none"], ["--merge", "/nonexistent"],
+                 ["-m", PIP, "--perplexity", "-p", "a"], ["-m", PIP, "-p", "a", "-l", "99999999+1"]):
+        new, old = tmp("new.out"), tmp("old.out")
+        with open(old, "wb") as f:
+            f.write(b"before")
+        for path in new, old:
+            r = run(*args, "-o", path)
+            check(r.rc == 2 and r.out == b"", "%s: %r" % (" ".join(args), r))
+        check(not os.path.exists(new), "%s: left an empty file" % " ".join(args))
+        same(open(old, "rb").read(), b"before", " ".join(args))
+    new = tmp("new.logits")
+    refused(run("-m", PIP, "--logits", new, "-f", "/nonexistent"), 2, "/nonexistent", "--logits")
+    check(not os.path.exists(new), "--logits left an empty file")
+    p = start("-m", PIP, "-o", new, stdin=subprocess.PIPE)
+    while not os.path.exists(new):
+        check(p.poll() is None, "ended early")
+        time.sleep(0.01)
+    p.send_signal(signal.SIGTERM)
+    same(finish(p).rc, 143, "a signal while the prompt is read")
+    check(not os.path.exists(new), "the signal left an empty file")
+
+
 # --- a terminal ---
 
 class Terminal:
@@ -397,6 +432,15 @@ def progress_and_answer():
 
 
 @case
+def no_floats_on_a_terminal():
+    """raw floats are refused on a terminal, and go anywhere else"""
+    for args in ("--dump-tensor", "output_norm.weight"), ("--logits", "-", "-p", "a"):
+        t = Terminal("-m", PIP, *args, out=True).finish()
+        check(t.rc == 2 and re.fullmatch(rb"llmrun: %s: raw floats are not written to a terminal, expected [^\n]*\r\n" % args[0].encode(), t.seen), repr(t.seen))
+        check(len(good("-m", PIP, *args)) % 4 == 0, "a pipe")
+
+
+@case
 def interrupted_progress():
     """an interrupt clears the progress line and says what is not written; a file that was to be written anew stays"""
     text = tmp("endless.txt")
@@ -469,6 +513,41 @@ def stdin_appended():
     os.close(leader), os.close(follower)
     refused(run("-m", vocab("gpt-2"), "--tokenize", preexec_fn=lambda: os.close(0)), 2, "no prompt given", "closed stdin and no prompt")
     same(tokens(), b"\n", "an empty stdin is an empty prompt")
+
+
+@case
+def stdin_is_announced():
+    """what stdin adds to -p is said; --no-stdin leaves it to others, such as a while-read loop; a wait for it is said"""
+    args = ("-m", PIP, "-p", "Once upon", "-n", "4", *GREEDY)
+    r = run(*args, inp=b"a time")
+    check(r.rc == 0 and b"llmrun: 6 bytes of standard input appended to the prompt\n" in r.err, repr(r))
+    check(b"llmrun: 1 byte of standard input" in run(*args, inp=b"x").err, "one byte")
+    check(b"standard input" not in run(*args).err, "nothing on stdin")
+    same(run("-q", *args, inp=b"a time").err, b"", "-q")
+    alone = run(*args, "--no-stdin", inp=b"a time")
+    check(alone.rc == 0 and alone.out == run(*args).out and b"standard input" not in alone.err, repr(alone))
+    script = "while read x; do %s -q -m %s -p \"$x\" -n 0 --no-stdin; echo \"[$x]\"; done" % (BIN, PIP)
+    p = subprocess.run(["sh", "-c", script], input=b"one\ntwo\nthree\n", stdout=subprocess.PIPE, timeout=60 * SLOW)
+    same(p.stdout, b"[one]\n[two]\n[three]\n", "a loop over three lines")
+    for more, word in (args, b"--no-stdin leaves it alone"), (args[:2] + args[4:], b"waiting for the end of standard input\n"), \
+                      (("-m", PIP, "--batch", "-", "-n", "1"), b"waiting for standard input\n"):
+        p = start(*more, stdin=subprocess.PIPE)
+        line = p.stderr.readline()
+        check(line.startswith(b"llmrun: waiting for ") and line.endswith(word if word.endswith(b"\n") else word + b")\n"), "%s: %r" % (" ".join(more), line))
+        r = finish(p)
+        same(r.rc, 0, " ".join(more))
+
+
+@case
+def literal_newlines():
+    """a backslash and an n in a text get a note, unless -e or --no-escape says what is meant"""
+    args = ("-m", PIP, "-n", "1", "--no-stdin")
+    for more, word in (["-p", "a\\nb"], b"--prompt"), (["-p", "a", "--stop", "\\n"], b"--stop"), (["-p", "a", "--dry-sequence-breaker", "\\n"], b"--dry-sequence-breaker"):
+        note = b"llmrun: " + word + b": \\n stays a backslash and an n (-e reads it as a newline"
+        check(note in run(*args, *more).err, "%s: no note" % " ".join(more))
+        for flag in "-e", "--no-escape", "-q":
+            check(note not in run(*args, *more, flag).err, "%s %s: a note" % (" ".join(more), flag))
+    check(b"stays" not in run(*args, "-p", "a\nb").err, "a note about a newline")
 
 
 @case

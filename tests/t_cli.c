@@ -512,7 +512,7 @@ static int t_cli__input(const char *text, size_t n) {
 }
 
 static void t_cli_prompt(void) {
-    static const struct { const char *p, *in; size_t n_in; bool escape, alone; const char *want; size_t n; } cases[] = {
+    static const struct { const char *p, *in; size_t n_in; bool escape, alone; const char *want; size_t n; bool no_stdin; } cases[] = {
         {NULL, "hi\n", 3, false, false, "hi\n", 3},           /* byte for byte, the last newline too */
         {NULL, "a\0b\xff", 4, false, false, "a\0b\xff", 4},
         {NULL, "", 0, false, false, "", 0},
@@ -524,6 +524,7 @@ static void t_cli_prompt(void) {
         {"a\\n", "b\\n", 3, false, false, "a\\n\nb\\n", 7},
         {"a\\n", "b\\n", 3, true, false, "a\n\nb\\n", 6},     /* escapes are read in -p alone */
         {"1 2", "3", 1, false, true, "1 2", 3},               /* --detokenize: ids in -p or on stdin */
+        {"hi", "x", 1, false, false, "hi", 2, true},          /* --no-stdin */
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         config c = cli_defaults();
@@ -532,6 +533,7 @@ static void t_cli_prompt(void) {
         int    fd = t_cli__input(cases[i].in, cases[i].n_in);
         c.prompt = cases[i].p;
         c.escape = cases[i].escape;
+        c.no_stdin = cases[i].no_stdin;
         CHECK(cli_prompt(&c, fd, cases[i].alone, &s, &e));
         CHECKF(s.n == cases[i].n && !memcmp(s.p, cases[i].want, s.n), "case %zu: '%.*s'", i, (int)s.n, s.p);
         close(fd);
