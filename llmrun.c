@@ -263,6 +263,31 @@ static bytes bytes_of(const char *s) { return (bytes){(const uint8_t *)s, strlen
 static bool  bytes_eq(bytes a, bytes b) { return a.n == b.n && (a.n == 0 || memcmp(a.p, b.p, a.n) == 0); }
 static bool  bytes_is(bytes a, const char *s) { return bytes_eq(a, bytes_of(s)); }
 
+/* Edits (insert, delete, replace, swap neighbours) that turn a into b, for names of up to 63 bytes; 64 beyond. */
+static int bytes_distance(bytes a, bytes b) {
+    uint8_t row[3][65];
+    if (a.n > 63 || b.n > 63) return 64;
+    uint8_t *before = row[0], *prev = row[1], *cur = row[2];
+    for (size_t j = 0; j <= b.n; j++) prev[j] = (uint8_t)j;
+    for (size_t i = 1; i <= a.n; i++) {
+        cur[0] = (uint8_t)i;
+        for (size_t j = 1; j <= b.n; j++) {
+            int best = prev[j - 1] + (a.p[i - 1] != b.p[j - 1]);
+            if (prev[j] + 1 < best) best = prev[j] + 1;
+            if (cur[j - 1] + 1 < best) best = cur[j - 1] + 1;
+            if (i > 1 && j > 1 && a.p[i - 1] == b.p[j - 2] && a.p[i - 2] == b.p[j - 1] && before[j - 2] + 1 < best)
+                best = before[j - 2] + 1;
+            cur[j] = (uint8_t)best;
+        }
+        uint8_t *t = before;
+        before = prev, prev = cur, cur = t;
+    }
+    return prev[b.n];
+}
+
+/* How far off a name may be and still be meant: a third of its letters, at most three. */
+static int bytes_slack(bytes name) { return name.n < 4 ? 0 : name.n < 8 ? 1 + (name.n > 5) : 3; }
+
 /* --- str: a growable byte string, always followed by a NUL that n does not count --- */
 
 typedef struct {
@@ -16314,8 +16339,23 @@ typedef enum {
     ACT_MERGE,
     ACT_LIST,
     ACT_VERSION,
-    ACT_HELP
+    ACT_USAGE,
+    ACT_HELP,
+    N_ACTS
 } cli_act;
+
+/* Sets of actions, for the column of the option table that says which actions an option has an effect on. */
+#define ON(action) (1u << ACT_##action)
+enum {
+    ON_BATCH = ON(BATCH),
+    ON_BENCH = ON(BENCH),
+    ON_QUANTIZE = ON(QUANTIZE),
+    ON_EVAL = ON(PERPLEXITY) | ON(DIVERGENCE),
+    ON_ANSWER = ON(GENERATE) | ON_BATCH,              /* tokens are sampled */
+    ON_TEXT = ON(GENERATE) | ON(TOKENIZE) | ON(DETOKENIZE) | ON(SCORE) | ON(LOGITS) | ON(PERPLEXITY) | ON(IMATRIX),  /* a prompt is read */
+    ON_STEPS = ON_ANSWER | ON_EVAL | ON_BENCH | ON(SCORE) | ON(LOGITS) | ON(IMATRIX),                                /* the model runs */
+    ON_ALL = (1u << N_ACTS) - 1
+};
 
 typedef struct {
     const char **v;
@@ -16350,7 +16390,8 @@ typedef struct {
     bool        resume;
     cli_list    models;                               /* of --bench, in place of model */
     bench_opts  bench;
-    bool        given[CLI_OPTS_MAX];                  /* by row of cli_opts: named on the command line */
+    const char *given[CLI_OPTS_MAX];                  /* by row of cli_opts: the argument that named it, NULL: none did */
+    cli_list    idle;                                 /* options of llama.cpp that change nothing here, as given */
 } config;
 
 static config cli_defaults(void) {
@@ -16379,7 +16420,7 @@ typedef enum {
 } cli_kind;
 
 typedef enum {
-    GROUP_ACT, GROUP_PROMPT, GROUP_RUN, GROUP_SAMPLE, GROUP_SPEC, GROUP_CACHE, GROUP_ROPE, GROUP_QUANT, GROUP_BATCH, GROUP_BENCH, GROUP_OUT, N_GROUPS
+    GROUP_ACT, GROUP_PROMPT, GROUP_RUN, GROUP_SAMPLE, GROUP_SPEC, GROUP_CACHE, GROUP_ROPE, GROUP_EVAL, GROUP_QUANT, GROUP_BATCH, GROUP_BENCH, GROUP_OUT, N_GROUPS
 } cli_group;
 
 static const char *const cli_groups[N_GROUPS] = {
@@ -16390,6 +16431,7 @@ static const char *const cli_groups[N_GROUPS] = {
     [GROUP_SPEC] = "Speculation: the same text, sooner",
     [GROUP_CACHE] = "KV cache and context",
     [GROUP_ROPE] = "Position encoding, when the model file is not to be believed",
+    [GROUP_EVAL] = "Evaluation and importance matrices",
     [GROUP_QUANT] = "Quantising (with --quantize)",
     [GROUP_BATCH] = "Batch files (with --batch)",
     [GROUP_BENCH] = "Measuring (with --bench, where these names mean what stands here)",
@@ -16403,6 +16445,7 @@ typedef struct {
     size_t      at;                                   /* offset in config */
     double      lo, hi;
     cli_group   group;
+    uint32_t    serves;                               /* actions it has an effect on, as ON(...) bits */
     const char *env;                                  /* environment variable read first, or NULL */
     const char *help;
 } cli_opt;
@@ -16415,303 +16458,397 @@ typedef struct {
 #define CLI_REPACKS     "auto|on|off"
 
 static const cli_opt cli_opts[] = {
-    /* names                            argument      kind      where                lo  hi       group      environment, help */
-    {"--tokenize",                      NULL,         OPT_ACT,  AT(what), ACT_TOKENIZE, 0,        GROUP_ACT, NULL,
+    /* names                            argument      kind      where                lo  hi       group, serves, environment, help */
+    {"--tokenize",                      NULL,         OPT_ACT,  AT(what), ACT_TOKENIZE, 0,        GROUP_ACT, ON_ALL, NULL,
      "the prompt as token ids, on one line; needs a vocabulary only"},
-    {"--detokenize",                    NULL,         OPT_ACT,  AT(what), ACT_DETOKENIZE, 0,      GROUP_ACT, NULL,
+    {"--detokenize",                    NULL,         OPT_ACT,  AT(what), ACT_DETOKENIZE, 0,      GROUP_ACT, ON_ALL, NULL,
      "token ids, from -p, -f or stdin, as exact bytes"},
-    {"--score",                         NULL,         OPT_ACT,  AT(what), ACT_SCORE, 0,           GROUP_ACT, NULL,
+    {"--score",                         NULL,         OPT_ACT,  AT(what), ACT_SCORE, 0,           GROUP_ACT, ON_ALL, NULL,
      "log-probability of each token of the prompt, a line each: index id logprob"},
-    {"--logits",                        "FILE",       OPT_ACT,  AT(what), ACT_LOGITS, 0,          GROUP_ACT, NULL,
+    {"--logits",                        "FILE",       OPT_ACT,  AT(what), ACT_LOGITS, 0,          GROUP_ACT, ON_ALL, NULL,
      "run the prompt and write the logits of every position to FILE (- is stdout): float32, little-endian, [tokens][vocabulary]"},
-    {"--perplexity",                    NULL,         OPT_ACT,  AT(what), ACT_PERPLEXITY, 0,      GROUP_ACT, NULL,
+    {"--perplexity",                    NULL,         OPT_ACT,  AT(what), ACT_PERPLEXITY, 0,      GROUP_ACT, ON_ALL, NULL,
      "perplexity of the text with its standard error, over windows of -c tokens (512), the second half of each scored"},
-    {"--kl-divergence",                 "BASE",       OPT_ACT,  AT(what), ACT_DIVERGENCE, 0,      GROUP_ACT, NULL,
+    {"--kl-divergence",                 "BASE",       OPT_ACT,  AT(what), ACT_DIVERGENCE, 0,      GROUP_ACT, ON_ALL, NULL,
      "how far the model's distributions are from those in BASE, which --kl-divergence-base wrote, on the text it was written from"},
-    {"--imatrix-out",                   "FILE",       OPT_ACT,  AT(what), ACT_IMATRIX, 0,         GROUP_ACT, NULL,
+    {"--imatrix-out",                   "FILE",       OPT_ACT,  AT(what), ACT_IMATRIX, 0,         GROUP_ACT, ON_ALL, NULL,
      "run the text of -f in chunks of -c tokens (512 by itself) and write its importance matrix to FILE, as GGUF"},
-    {"--show-statistics",               NULL,         OPT_ACT,  AT(what), ACT_STATISTICS, 0,      GROUP_ACT, NULL,
+    {"--show-statistics",               NULL,         OPT_ACT,  AT(what), ACT_STATISTICS, 0,      GROUP_ACT, ON_ALL, NULL,
      "what the importance matrix of --in-file says of each tensor's inputs; needs no model"},
-    {"--merge",                         "FILE",       OPT_ACT,  AT(what), ACT_MERGE, 0,           GROUP_ACT, NULL,
+    {"--merge",                         "FILE",       OPT_ACT,  AT(what), ACT_MERGE, 0,           GROUP_ACT, ON_ALL, NULL,
      "the batch results of FILE and of all files after it, each line's first, in the order of the input; needs no model"},
-    {"--inspect",                       NULL,         OPT_ACT,  AT(what), ACT_INSPECT, 0,         GROUP_ACT, NULL,
+    {"--inspect",                       NULL,         OPT_ACT,  AT(what), ACT_INSPECT, 0,         GROUP_ACT, ON_ALL, NULL,
      "check the model file wholly and print what is in it; runs nothing"},
-    {"--dump-tensor",                   "NAME",       OPT_ACT,  AT(what), ACT_DUMP, 0,            GROUP_ACT, NULL,
+    {"--dump-tensor",                   "NAME",       OPT_ACT,  AT(what), ACT_DUMP, 0,            GROUP_ACT, ON_ALL, NULL,
      "one tensor, dequantised, as float32, little-endian, in file order"},
-    {"--quantize",                      "TYPE",       OPT_ACT,  AT(what), ACT_QUANTIZE, 0,        GROUP_ACT, NULL,
+    {"--quantize",                      "TYPE",       OPT_ACT,  AT(what), ACT_QUANTIZE, 0,        GROUP_ACT, ON_ALL, NULL,
      "write the model to -o with its weights in another type or mixture (--list quants); COPY leaves them as they are"},
-    {"--batch",                         "FILE",       OPT_ACT,  AT(what), ACT_BATCH, 0,           GROUP_ACT, NULL,
+    {"--batch",                         "FILE",       OPT_ACT,  AT(what), ACT_BATCH, 0,           GROUP_ACT, ON_ALL, NULL,
      "answer every line of FILE (- is standard input): OpenAI batch lines, bare bodies or plain prompts; results to -o or stdout as they come"},
-    {"--bench",                         NULL,         OPT_ACT,  AT(what), ACT_BENCH, 0,           GROUP_ACT, NULL,
+    {"--bench",                         NULL,         OPT_ACT,  AT(what), ACT_BENCH, 0,           GROUP_ACT, ON_ALL, NULL,
      "measure prefill and decode as llama-bench does, beside what the machine gives in the same second; -v: where the time goes"},
-    {"--list",                          "types|archs|cpu|pre|quants|options", OPT_ACT, AT(what), ACT_LIST, 0, GROUP_ACT, NULL,
+    {"--list",                          "types|archs|cpu|pre|quants|options", OPT_ACT, AT(what), ACT_LIST, 0, GROUP_ACT, ON_ALL, NULL,
      "what this program can do: tensor types, architectures, kernel levels, pre-tokenizers, what --quantize makes, options"},
-    {"--version",                       NULL,         OPT_ACT,  AT(what), ACT_VERSION, 0,         GROUP_ACT, NULL,
+    {"--version",                       NULL,         OPT_ACT,  AT(what), ACT_VERSION, 0,         GROUP_ACT, ON_ALL, NULL,
      "version, compiler, kernel level, libraries"},
-    {"-h --help --usage",               NULL,         OPT_ACT,  AT(what), ACT_HELP, 0,            GROUP_ACT, NULL,
-     "this text"},
+    {"-h --usage",                      "[TOPIC]",    OPT_ACT,  AT(what), ACT_USAGE, 0,           GROUP_ACT, ON_ALL, NULL,
+     "the most used options on one screen, or the options of TOPIC"},
+    {"--help",                          "[TOPIC]",    OPT_ACT,  AT(what), ACT_HELP, 0,            GROUP_ACT, ON_ALL, NULL,
+     "all options, or those of TOPIC"},
 
-    {"-m --model",                      "FILE",       OPT_STR,  AT(model),           0,  0,       GROUP_PROMPT, "LLMRUN_MODEL",
+    {"-m --model",                      "FILE",       OPT_STR,  AT(model),           0,  0,       GROUP_PROMPT, ON_ALL, "LLMRUN_MODEL",
      "model file, GGUF; of a split model the first part"},
-    {"-p --prompt",                     "TEXT",       OPT_STR,  AT(prompt),          0,  0,       GROUP_PROMPT, NULL,
+    {"-p --prompt",                     "TEXT",       OPT_STR,  AT(prompt),          0,  0,       GROUP_PROMPT, ON_TEXT, NULL,
      "prompt; standard input, when it is not a terminal and not empty, is appended after a newline (--no-stdin: it is not)"},
-    {"-f --file",                       "FILE",       OPT_STR,  AT(file),            0,  0,       GROUP_PROMPT, NULL,
+    {"-f --file",                       "FILE",       OPT_STR,  AT(file),            0,  0,       GROUP_PROMPT, ON_TEXT, NULL,
      "prompt from FILE, byte for byte (- is standard input, which is also read when neither -p nor -f is given)"},
-    {"--no-stdin",                      NULL,         OPT_ON,   AT(no_stdin),        0,  0,       GROUP_PROMPT, NULL,
+    {"--no-stdin",                      NULL,         OPT_ON,   AT(no_stdin),        0,  0,       GROUP_PROMPT, ON_TEXT | ON_BATCH, NULL,
      "do not read standard input: in a shell's `while read` loop it holds the lines of the loop"},
-    {"-e --escape",                     NULL,         OPT_ON,   AT(escape),          0,  0,       GROUP_PROMPT, NULL,
+    {"-e --escape",                     NULL,         OPT_ON,   AT(escape),          0,  0,       GROUP_PROMPT, ON_TEXT | ON_BATCH, NULL,
      "read \\n \\t \\r \\\\ \\' \\\" \\xHH in -p, --stop and --dry-sequence-breaker; without it a text is exact bytes"},
-    {"--no-escape",                     NULL,         OPT_OFF,  AT(escape),          0,  0,       GROUP_PROMPT, NULL,
+    {"--no-escape",                     NULL,         OPT_OFF,  AT(escape),          0,  0,       GROUP_PROMPT, ON_TEXT | ON_BATCH, NULL,
      "the opposite, and what happens by itself"},
-    {"--bos",                           NULL,         OPT_ON,   AT(bos),             0,  0,       GROUP_PROMPT, NULL,
+    {"--bos",                           NULL,         OPT_ON,   AT(bos),             0,  0,       GROUP_PROMPT, (ON_TEXT & ~ON(DETOKENIZE)) | ON_BATCH, NULL,
      "begin with the start token whatever the file says (--tokenize adds none by itself)"},
-    {"-sp --special",                   NULL,         OPT_SET,  AT(special),         1,  1,       GROUP_PROMPT, NULL,
+    {"-sp --special",                   NULL,         OPT_SET,  AT(special),         1,  1,       GROUP_PROMPT, ON_TEXT | ON_BATCH | ON_QUANTIZE, NULL,
      "control tokens: parse them in --tokenize, spell them out in --detokenize and in the answer"},
-    {"--no-special",                    NULL,         OPT_SET,  AT(special),         0,  0,       GROUP_PROMPT, NULL,
+    {"--no-special",                    NULL,         OPT_SET,  AT(special),         0,  0,       GROUP_PROMPT, ON_TEXT | ON_BATCH | ON_QUANTIZE, NULL,
      "do not parse control tokens in the prompt (a run does by itself)"},
-    {"--pre",                           "NAME",       OPT_STR,  AT(pre),             0,  0,       GROUP_PROMPT, NULL,
+    {"--pre",                           "NAME",       OPT_STR,  AT(pre),             0,  0,       GROUP_PROMPT, ON_TEXT | ON_BATCH | ON_QUANTIZE | ON(INSPECT), NULL,
      "pre-tokenizer to use in place of the file's (--list pre)"},
 
-    {"-n --predict --n-predict",        "N",          OPT_I64,  AT(gen.n_predict),  -2,  CLI_BIG, GROUP_RUN, NULL,
+    {"-n --predict --n-predict",        "N",          OPT_I64,  AT(gen.n_predict),  -2,  CLI_BIG, GROUP_RUN, ON_ANSWER, NULL,
      "tokens to generate; -1 until the end token or until the context is full"},
-    {"-t --threads",                    "N",          OPT_INT,  AT(fwd.n_threads),   0,  1024,    GROUP_RUN, NULL,
+    {"-t --threads",                    "N",          OPT_INT,  AT(fwd.n_threads),   0,  1024,    GROUP_RUN, ON_ALL, NULL,
      "threads; 0 is the CPUs that this process may really use (affinity and cgroup quota)"},
-    {"-b --batch-size -ub --ubatch-size", "N",        OPT_INT,  AT(fwd.n_batch),     1,  65536,   GROUP_RUN, NULL,
+    {"-b --batch-size -ub --ubatch-size", "N",        OPT_INT,  AT(fwd.n_batch),     1,  65536,   GROUP_RUN, ON_STEPS, NULL,
      "tokens of a prompt computed at a time"},
-    {"--chunks",                        "N",          OPT_INT,  AT(chunks),         -1,  CLI_BIG, GROUP_RUN, NULL,
+    {"--chunks",                        "N",          OPT_INT,  AT(chunks),         -1,  CLI_BIG, GROUP_EVAL, ON_EVAL | ON(IMATRIX) | ON_QUANTIZE, NULL,
      "windows that --perplexity and --kl-divergence run, chunks of text that --imatrix-out and --calibrate use; -1 is all"},
-    {"--ppl-stride",                    "N",          OPT_INT,  AT(eval.stride),     0,  CLI_BIG, GROUP_RUN, NULL,
+    {"--ppl-stride",                    "N",          OPT_INT,  AT(eval.stride),     0,  CLI_BIG, GROUP_EVAL, ON(PERPLEXITY), NULL,
      "--perplexity over windows that begin N tokens apart, the last N tokens of each scored; 0 is end to end"},
-    {"--kl-divergence-base --save-all-logits", "FILE", OPT_STR, AT(eval.base),      0,  0,       GROUP_RUN, NULL,
+    {"--kl-divergence-base --save-all-logits", "FILE", OPT_STR, AT(eval.base),      0,  0,       GROUP_EVAL, ON(PERPLEXITY), NULL,
      "with --perplexity: write the tokens and the log-probabilities of every scored position to FILE, for --kl-divergence"},
-    {"--kl-top-k",                      "N",          OPT_INT,  AT(eval.top_k),      0,  CLI_BIG, GROUP_RUN, NULL,
+    {"--kl-top-k",                      "N",          OPT_INT,  AT(eval.top_k),      0,  CLI_BIG, GROUP_EVAL, ON(PERPLEXITY), NULL,
      "likeliest tokens that it keeps of each, beside the mass of the others; 0 is all"},
-    {"--repack",                        CLI_REPACKS,  OPT_WORD, AT(fwd.repack),     0,  0,       GROUP_RUN, NULL,
+    {"--repack",                        CLI_REPACKS,  OPT_WORD, AT(fwd.repack),     0,  0,       GROUP_RUN, ON_STEPS, NULL,
      "quantised weights side by side in memory of the program's own, for batches; auto: when the work ahead repays it"},
-    {"--cpu",                           CLI_LEVELS,   OPT_WORD, AT(cpu),             0,  0,       GROUP_RUN, NULL,
+    {"--cpu",                           CLI_LEVELS,   OPT_WORD, AT(cpu),             0,  0,       GROUP_RUN, ON_ALL, NULL,
      "kernel level; every level computes the same bits"},
-    {"--f16-as-bf16",                   NULL,         OPT_ON,   AT(fwd.as_bf16),     0,  0,       GROUP_RUN, NULL,
+    {"--f16-as-bf16",                   NULL,         OPT_ON,   AT(fwd.as_bf16),     0,  0,       GROUP_RUN, ON_STEPS, NULL,
      "round f16 weights to bf16 as they are read: prompts run up to twice as fast where the processor multiplies bf16"},
-    {"--blas",                          NULL,         OPT_ON,   AT(blas),            0,  0,       GROUP_RUN, NULL,
+    {"--blas",                          NULL,         OPT_ON,   AT(blas),            0,  0,       GROUP_RUN, ON_STEPS, NULL,
      "multiply float weights with long prompts through OpenBLAS: the last bits then depend on the batch"},
-    {"-r --reverse-prompt --stop",      "TEXT",       OPT_LIST, AT(stop),            0,  0,       GROUP_RUN, NULL,
+    {"-r --reverse-prompt --stop",      "TEXT",       OPT_LIST, AT(stop),            0,  0,       GROUP_RUN, ON_ANSWER, NULL,
      "end when the answer holds TEXT, which is not printed; may be given several times"},
-    {"--ignore-eos",                    NULL,         OPT_ON,   AT(gen.ignore_eos),  0,  0,       GROUP_RUN, NULL,
+    {"--ignore-eos",                    NULL,         OPT_ON,   AT(gen.ignore_eos),  0,  0,       GROUP_RUN, ON_ANSWER, NULL,
      "never pick an end token"},
 
-    {"--process-output",                NULL,         OPT_ON,   AT(calib.output),    0,  0,       GROUP_RUN, NULL,
+    {"--process-output",                NULL,         OPT_ON,   AT(calib.output),    0,  0,       GROUP_EVAL, ON(IMATRIX), NULL,
      "--imatrix-out: the output matrix too"},
-    {"--in-file",                       "FILE",       OPT_LIST, AT(in_files),        0,  0,       GROUP_RUN, NULL,
+    {"--in-file",                       "FILE",       OPT_LIST, AT(in_files),        0,  0,       GROUP_EVAL, ON(IMATRIX) | ON(STATISTICS), NULL,
      "--imatrix-out: add the importance matrix FILE; may be given several times, and without a text; --show-statistics: of FILE"},
 
-    {"-s --seed",                       "N",          OPT_I64,  AT(seed),           -1,  0x1p63,  GROUP_SAMPLE, NULL,
+    {"-s --seed",                       "N",          OPT_I64,  AT(seed),           -1,  0x1p63,  GROUP_SAMPLE, ON_ANSWER, NULL,
      "equal seeds give equal text; -1 draws one and prints it on stderr"},
-    {"--samplers",                      "LIST",       OPT_STR,  AT(samp.samplers),   0,  0,       GROUP_SAMPLE, NULL,
+    {"--samplers",                      "LIST",       OPT_STR,  AT(samp.samplers),   0,  0,       GROUP_SAMPLE, ON_ANSWER, NULL,
      "the chain, in order, names separated by semicolons"},
-    {"--sampling-seq --sampler-seq",    "LETTERS",    OPT_STR,  AT(samp.sampling_seq), 0, 0,      GROUP_SAMPLE, NULL,
+    {"--sampling-seq --sampler-seq",    "LETTERS",    OPT_STR,  AT(samp.sampling_seq), 0, 0,      GROUP_SAMPLE, ON_ANSWER, NULL,
      "the same as letters, as in edskypmxt"},
-    {"--temp --temperature",            "X",          OPT_FLT,  AT(samp.temp),       -1e6, 1e6,   GROUP_SAMPLE, NULL,
+    {"--temp --temperature",            "X",          OPT_FLT,  AT(samp.temp),       -1e6, 1e6,   GROUP_SAMPLE, ON_ANSWER, NULL,
      "temperature; 0 or less is greedy"},
-    {"--top-k",                         "N",          OPT_INT,  AT(samp.top_k),      -1, CLI_BIG, GROUP_SAMPLE, NULL,
+    {"--top-k",                         "N",          OPT_INT,  AT(samp.top_k),      -1, CLI_BIG, GROUP_SAMPLE, ON_ANSWER, NULL,
      "keep the N likeliest tokens; 0 or less is off"},
-    {"--top-p",                         "X",          OPT_FLT,  AT(samp.top_p),      -1e6, 1e6,      GROUP_SAMPLE, NULL,
+    {"--top-p",                         "X",          OPT_FLT,  AT(samp.top_p),      -1e6, 1e6,      GROUP_SAMPLE, ON_ANSWER, NULL,
      "keep the likeliest tokens that add up to X; 1 is off"},
-    {"--min-p",                         "X",          OPT_FLT,  AT(samp.min_p),      -1e6, 1e6,      GROUP_SAMPLE, NULL,
+    {"--min-p",                         "X",          OPT_FLT,  AT(samp.min_p),      -1e6, 1e6,      GROUP_SAMPLE, ON_ANSWER, NULL,
      "keep tokens at least X times as likely as the likeliest; 0 is off"},
-    {"--typical --typical-p",           "X",          OPT_FLT,  AT(samp.typical_p),  -1e6, 1e6,      GROUP_SAMPLE, NULL,
+    {"--typical --typical-p",           "X",          OPT_FLT,  AT(samp.typical_p),  -1e6, 1e6,      GROUP_SAMPLE, ON_ANSWER, NULL,
      "locally typical sampling; 1 is off"},
-    {"--top-nsigma --top-n-sigma",      "X",          OPT_FLT,  AT(samp.top_nsigma), -1, 100,     GROUP_SAMPLE, NULL,
+    {"--top-nsigma --top-n-sigma",      "X",          OPT_FLT,  AT(samp.top_nsigma), -1, 100,     GROUP_SAMPLE, ON_ANSWER, NULL,
      "keep logits within X standard deviations of the highest; 0 or less is off"},
-    {"--xtc-probability",               "X",          OPT_FLT,  AT(samp.xtc_probability), -1e6, 1e6,  GROUP_SAMPLE, NULL,
+    {"--xtc-probability",               "X",          OPT_FLT,  AT(samp.xtc_probability), -1e6, 1e6,  GROUP_SAMPLE, ON_ANSWER, NULL,
      "chance of excluding the top choices; 0 is off"},
-    {"--xtc-threshold",                 "X",          OPT_FLT,  AT(samp.xtc_threshold), -1e6, 1e6,    GROUP_SAMPLE, NULL,
+    {"--xtc-threshold",                 "X",          OPT_FLT,  AT(samp.xtc_threshold), -1e6, 1e6,    GROUP_SAMPLE, ON_ANSWER, NULL,
      "probability from which a token counts as a top choice; above 0.5 is off"},
-    {"--dynatemp-range",                "X",          OPT_FLT,  AT(samp.dynatemp_range), 0, 100,  GROUP_SAMPLE, NULL,
+    {"--dynatemp-range",                "X",          OPT_FLT,  AT(samp.dynatemp_range), 0, 100,  GROUP_SAMPLE, ON_ANSWER, NULL,
      "temperature moves within temp - X .. temp + X by entropy; 0 is off"},
-    {"--dynatemp-exp",                  "X",          OPT_FLT,  AT(samp.dynatemp_exp), 0, 100,    GROUP_SAMPLE, NULL,
+    {"--dynatemp-exp",                  "X",          OPT_FLT,  AT(samp.dynatemp_exp), 0, 100,    GROUP_SAMPLE, ON_ANSWER, NULL,
      "exponent of that"},
-    {"--repeat-penalty",                "X",          OPT_FLT,  AT(samp.repeat_penalty), 1e-3, 1000, GROUP_SAMPLE, NULL,
+    {"--repeat-penalty",                "X",          OPT_FLT,  AT(samp.repeat_penalty), 1e-3, 1000, GROUP_SAMPLE, ON_ANSWER, NULL,
      "divide the logits of tokens seen lately; 1 is off"},
-    {"--repeat-last-n",                 "N",          OPT_INT,  AT(samp.repeat_last_n), -1, CLI_BIG, GROUP_SAMPLE, NULL,
+    {"--repeat-last-n",                 "N",          OPT_INT,  AT(samp.repeat_last_n), -1, CLI_BIG, GROUP_SAMPLE, ON_ANSWER, NULL,
      "how many tokens are lately; 0 is off, -1 is the context"},
-    {"--presence-penalty",              "X",          OPT_FLT,  AT(samp.presence_penalty), -100, 100, GROUP_SAMPLE, NULL,
+    {"--presence-penalty",              "X",          OPT_FLT,  AT(samp.presence_penalty), -100, 100, GROUP_SAMPLE, ON_ANSWER, NULL,
      "subtract X from logits of tokens seen lately"},
-    {"--frequency-penalty",             "X",          OPT_FLT,  AT(samp.frequency_penalty), -100, 100, GROUP_SAMPLE, NULL,
+    {"--frequency-penalty",             "X",          OPT_FLT,  AT(samp.frequency_penalty), -100, 100, GROUP_SAMPLE, ON_ANSWER, NULL,
      "subtract X for each time a token was seen lately"},
-    {"--dry-multiplier",                "X",          OPT_FLT,  AT(samp.dry_multiplier), 0, 100,  GROUP_SAMPLE, NULL,
+    {"--dry-multiplier",                "X",          OPT_FLT,  AT(samp.dry_multiplier), 0, 100,  GROUP_SAMPLE, ON_ANSWER, NULL,
      "strength of the penalty on repeated sequences (DRY); 0 is off"},
-    {"--dry-base",                      "X",          OPT_FLT,  AT(samp.dry_base),   0,  1000,    GROUP_SAMPLE, NULL,
+    {"--dry-base",                      "X",          OPT_FLT,  AT(samp.dry_base),   0,  1000,    GROUP_SAMPLE, ON_ANSWER, NULL,
      "growth of it with the length of the repetition; below 1 is off"},
-    {"--dry-allowed-length",            "N",          OPT_INT,  AT(samp.dry_allowed_length), 0, 65536, GROUP_SAMPLE, NULL,
+    {"--dry-allowed-length",            "N",          OPT_INT,  AT(samp.dry_allowed_length), 0, 65536, GROUP_SAMPLE, ON_ANSWER, NULL,
      "repetitions up to N tokens are free"},
-    {"--dry-penalty-last-n",            "N",          OPT_INT,  AT(samp.dry_penalty_last_n), -1, CLI_BIG, GROUP_SAMPLE, NULL,
+    {"--dry-penalty-last-n",            "N",          OPT_INT,  AT(samp.dry_penalty_last_n), -1, CLI_BIG, GROUP_SAMPLE, ON_ANSWER, NULL,
      "how far back repetitions are looked for; 0 is off, -1 is the context"},
-    {"--dry-sequence-breaker",          "TEXT",       OPT_LIST, AT(breakers),        0,  0,       GROUP_SAMPLE, NULL,
+    {"--dry-sequence-breaker",          "TEXT",       OPT_LIST, AT(breakers),        0,  0,       GROUP_SAMPLE, ON_ANSWER, NULL,
      "no repetition crosses TEXT; given once it replaces newline, colon, quote and star, `none` leaves none"},
-    {"--mirostat",                      "N",          OPT_INT,  AT(samp.mirostat),   0,  2,       GROUP_SAMPLE, NULL,
+    {"--mirostat",                      "N",          OPT_INT,  AT(samp.mirostat),   0,  2,       GROUP_SAMPLE, ON_ANSWER, NULL,
      "Mirostat 1 or 2 in place of the chain; 0 is off"},
-    {"--mirostat-lr",                   "X",          OPT_FLT,  AT(samp.mirostat_lr), 0, 100,     GROUP_SAMPLE, NULL,
+    {"--mirostat-lr",                   "X",          OPT_FLT,  AT(samp.mirostat_lr), 0, 100,     GROUP_SAMPLE, ON_ANSWER, NULL,
      "its learning rate"},
-    {"--mirostat-ent",                  "X",          OPT_FLT,  AT(samp.mirostat_ent), 0, 100,    GROUP_SAMPLE, NULL,
+    {"--mirostat-ent",                  "X",          OPT_FLT,  AT(samp.mirostat_ent), 0, 100,    GROUP_SAMPLE, ON_ANSWER, NULL,
      "its target entropy"},
-    {"-l --logit-bias",                 "ID+X|ID-X",  OPT_LIST, AT(bias),            0,  0,       GROUP_SAMPLE, NULL,
+    {"-l --logit-bias",                 "ID+X|ID-X",  OPT_LIST, AT(bias),            0,  0,       GROUP_SAMPLE, ON_ANSWER, NULL,
      "add X to the logit of token ID, as in 15043+1 or 15043-inf; may be given several times"},
 
-    {"-md --model-draft --spec-draft-model", "FILE",  OPT_STR,  AT(spec.draft),      0,  0,       GROUP_SPEC, NULL,
+    {"-md --model-draft --spec-draft-model", "FILE",  OPT_STR,  AT(spec.draft),      0,  0,       GROUP_SPEC, ON_ANSWER, NULL,
      "a small model with the same vocabulary guesses the next tokens, and one step of the model checks them all; used where it pays"},
-    {"--draft-max --draft --draft-n --spec-draft-n-max", "N", OPT_INT, AT(spec.most), 1, SPEC_MOST, GROUP_SPEC, NULL,
+    {"--draft-max --draft --draft-n --spec-draft-n-max", "N", OPT_INT, AT(spec.most), 1, SPEC_MOST, GROUP_SPEC, ON_ANSWER, NULL,
      "most guesses for a text in one step; how many are made is measured"},
-    {"--draft-min --draft-n-min --spec-draft-n-min", "N", OPT_INT, AT(spec.least),   0,  SPEC_MOST, GROUP_SPEC, NULL,
+    {"--draft-min --draft-n-min --spec-draft-n-min", "N", OPT_INT, AT(spec.least),   0,  SPEC_MOST, GROUP_SPEC, ON_ANSWER, NULL,
      "guesses that are made in any case, whether they pay or not"},
-    {"--draft-p-min --spec-draft-p-min", "P",         OPT_FLT,  AT(spec.p_min),      0,  1,       GROUP_SPEC, NULL,
+    {"--draft-p-min --spec-draft-p-min", "P",         OPT_FLT,  AT(spec.p_min),      0,  1,       GROUP_SPEC, ON_ANSWER, NULL,
      "a guess of the draft that is less probable ends its guessing"},
-    {"--draft-vocab",                   "N",          OPT_INT,  AT(spec.n_vocab),    0,  CLI_BIG, GROUP_SPEC, NULL,
+    {"--draft-vocab",                   "N",          OPT_INT,  AT(spec.n_vocab),    0,  CLI_BIG, GROUP_SPEC, ON_ANSWER, NULL,
      "the draft guesses among the first N tokens alone, in most vocabularies the commonest ones, which spares it most of its output matrix; 0 is all"},
-    {"--lookup",                        NULL,         OPT_ON,   AT(spec.lookup),     0,  0,       GROUP_SPEC, NULL,
+    {"--lookup",                        NULL,         OPT_ON,   AT(spec.lookup),     0,  0,       GROUP_SPEC, ON_ANSWER, NULL,
      "guess what followed when the last words stood in the text before, in a batch also in answers that are done; it happens by itself"},
-    {"--no-lookup",                     NULL,         OPT_OFF,  AT(spec.lookup),     0,  0,       GROUP_SPEC, NULL,
+    {"--no-lookup",                     NULL,         OPT_OFF,  AT(spec.lookup),     0,  0,       GROUP_SPEC, ON_ANSWER, NULL,
      "no such guesses"},
-    {"--lookup-cache --lookup-cache-dynamic -lcd", "FILE", OPT_STR, AT(spec.cache),  0,  0,       GROUP_SPEC, NULL,
+    {"--lookup-cache --lookup-cache-dynamic -lcd", "FILE", OPT_STR, AT(spec.cache),  0,  0,       GROUP_SPEC, ON_ANSWER, NULL,
      "keep what was answered in FILE, which is made when it is not there, and guess from it in later runs"},
 
-    {"-c --ctx-size",                   "N",          OPT_INT,  AT(fwd.n_ctx),      -1,  CLI_BIG, GROUP_CACHE, NULL,
+    {"-c --ctx-size",                   "N",          OPT_INT,  AT(fwd.n_ctx),      -1,  CLI_BIG, GROUP_CACHE, (ON_STEPS & ~ON(DIVERGENCE)) | ON_QUANTIZE, NULL,
      "context, in tokens; 0 is the model's own, -1 what the request needs, up to the model's own"},
-    {"-ctk --cache-type-k",             CLI_CACHE_TYPES, OPT_TYPE, AT(kv.type_k), 0, 0,         GROUP_CACHE, NULL,
+    {"-ctk --cache-type-k",             CLI_CACHE_TYPES, OPT_TYPE, AT(kv.type_k), 0, 0,         GROUP_CACHE, ON_STEPS | ON_QUANTIZE, NULL,
      "type of the cached keys; f32 with --score, --logits, --perplexity, --kl-divergence and --imatrix-out"},
-    {"-ctv --cache-type-v",             CLI_CACHE_TYPES, OPT_TYPE, AT(kv.type_v), 0, 0,         GROUP_CACHE, NULL,
+    {"-ctv --cache-type-v",             CLI_CACHE_TYPES, OPT_TYPE, AT(kv.type_v), 0, 0,         GROUP_CACHE, ON_STEPS | ON_QUANTIZE, NULL,
      "type of the cached values; f32 with --score, --logits, --perplexity, --kl-divergence and --imatrix-out"},
-    {"--kv-block-size",                 "N",          OPT_INT,  AT(kv.block),        1,  65536,   GROUP_CACHE, NULL,
+    {"--kv-block-size",                 "N",          OPT_INT,  AT(kv.block),        1,  65536,   GROUP_CACHE, ON_STEPS | ON_QUANTIZE, NULL,
      "tokens in a block of the cache; 8 with --batch where no --prompt-cache is shared with other runs"},
-    {"--kv-blocks",                     "N",          OPT_INT,  AT(kv.max_blocks),   0,  CLI_BIG, GROUP_CACHE, NULL,
+    {"--kv-blocks",                     "N",          OPT_INT,  AT(kv.max_blocks),   0,  CLI_BIG, GROUP_CACHE, ON_STEPS | ON_QUANTIZE, NULL,
      "most blocks in the cache; 0 is no bound but the context"},
-    {"--kv-mem",                        "SIZE",       OPT_SIZE, AT(kv.mem_bytes),    0,  0x1p50,  GROUP_CACHE, NULL,
+    {"--kv-mem",                        "SIZE",       OPT_SIZE, AT(kv.mem_bytes),    0,  0x1p50,  GROUP_CACHE, ON_STEPS | ON_QUANTIZE, NULL,
      "the same as memory, with suffix K, M, G"},
-    {"--prompt-cache",                  "FILE",       OPT_STR,  AT(kv.cache),        0,  0,       GROUP_CACHE, NULL,
+    {"--prompt-cache",                  "FILE",       OPT_STR,  AT(kv.cache),        0,  0,       GROUP_CACHE, ON_ANSWER, NULL,
      "keep what was computed of prompts in FILE, which is made when it is not there, and take over from it whatever a prompt begins with"},
-    {"--prompt-cache-ro",               NULL,         OPT_ON,   AT(kv.cache_ro),     0,  0,       GROUP_CACHE, NULL,
+    {"--prompt-cache-ro",               NULL,         OPT_ON,   AT(kv.cache_ro),     0,  0,       GROUP_CACHE, ON_ANSWER, NULL,
      "take over only; FILE stays as it is"},
-    {"--prompt-cache-all",              NULL,         OPT_ON,   AT(kv.cache_all),    0,  0,       GROUP_CACHE, NULL,
+    {"--prompt-cache-all",              NULL,         OPT_ON,   AT(kv.cache_all),    0,  0,       GROUP_CACHE, ON_ANSWER, NULL,
      "what happens in any case: answers are kept too"},
-    {"--prompt-cache-size",             "SIZE",       OPT_SIZE, AT(kv.cache_bytes),  0,  0x1p50,  GROUP_CACHE, NULL,
+    {"--prompt-cache-size",             "SIZE",       OPT_SIZE, AT(kv.cache_bytes),  0,  0x1p50,  GROUP_CACHE, ON_ANSWER, NULL,
      "most that FILE holds; what was used last stays"},
-    {"--context-shift",                 NULL,         OPT_ON,   AT(gen.context_shift), 0, 0,      GROUP_CACHE, NULL,
+    {"--context-shift",                 NULL,         OPT_ON,   AT(gen.context_shift), 0, 0,      GROUP_CACHE, ON(GENERATE), NULL,
      "when the context is full, forget the older half and go on"},
-    {"--no-context-shift",              NULL,         OPT_OFF,  AT(gen.context_shift), 0, 0,      GROUP_CACHE, NULL,
+    {"--no-context-shift",              NULL,         OPT_OFF,  AT(gen.context_shift), 0, 0,      GROUP_CACHE, ON(GENERATE), NULL,
      "when the context is full, end"},
-    {"--keep",                          "N",          OPT_I64,  AT(gen.n_keep),     -1,  CLI_BIG, GROUP_CACHE, NULL,
+    {"--keep",                          "N",          OPT_I64,  AT(gen.n_keep),     -1,  CLI_BIG, GROUP_CACHE, ON(GENERATE), NULL,
      "tokens of the prompt that a shift never forgets; -1 is all"},
 
-    {"--rope-scaling",                  "none|linear|yarn", OPT_WORD, AT(fwd.rope.scaling), 0, 0,     GROUP_ROPE, NULL,
+    {"--rope-scaling",                  "none|linear|yarn", OPT_WORD, AT(fwd.rope.scaling), 0, 0,     GROUP_ROPE, ON_STEPS | ON_QUANTIZE, NULL,
      "how positions beyond the trained context are scaled"},
-    {"--rope-scale",                    "X",          OPT_FLT,  AT(fwd.rope.factor),  0,  1e6,     GROUP_ROPE, NULL,
+    {"--rope-scale",                    "X",          OPT_FLT,  AT(fwd.rope.factor),  0,  1e6,     GROUP_ROPE, ON_STEPS | ON_QUANTIZE, NULL,
      "factor by which the context is stretched; 0 as the model says"},
-    {"--rope-freq-base",                "X",          OPT_FLT,  AT(fwd.rope.base),   0,  1e12,    GROUP_ROPE, NULL,
+    {"--rope-freq-base",                "X",          OPT_FLT,  AT(fwd.rope.base),   0,  1e12,    GROUP_ROPE, ON_STEPS | ON_QUANTIZE, NULL,
      "base of the frequencies; 0 as the model says"},
-    {"--rope-freq-scale",               "X",          OPT_FLT,  AT(rope_freq_scale), 0,  1e6,      GROUP_ROPE, NULL,
+    {"--rope-freq-scale",               "X",          OPT_FLT,  AT(rope_freq_scale), 0,  1e6,      GROUP_ROPE, ON_STEPS | ON_QUANTIZE, NULL,
      "1 / --rope-scale"},
-    {"--yarn-orig-ctx",                 "N",          OPT_INT,  AT(fwd.rope.orig_ctx), 0, CLI_BIG, GROUP_ROPE, NULL,
+    {"--yarn-orig-ctx",                 "N",          OPT_INT,  AT(fwd.rope.orig_ctx), 0, CLI_BIG, GROUP_ROPE, ON_STEPS | ON_QUANTIZE, NULL,
      "context the model was trained on; 0 as the model says"},
-    {"--yarn-ext-factor",               "X",          OPT_FLT,  AT(fwd.rope.yarn_ext), -1, 100, GROUP_ROPE, NULL,
+    {"--yarn-ext-factor",               "X",          OPT_FLT,  AT(fwd.rope.yarn_ext), -1, 100, GROUP_ROPE, ON_STEPS | ON_QUANTIZE, NULL,
      "mix of extrapolation; -1 as the scaling says"},
-    {"--yarn-attn-factor",              "X",          OPT_FLT,  AT(fwd.rope.yarn_attn), -1, 100, GROUP_ROPE, NULL,
+    {"--yarn-attn-factor",              "X",          OPT_FLT,  AT(fwd.rope.yarn_attn), -1, 100, GROUP_ROPE, ON_STEPS | ON_QUANTIZE, NULL,
      "scale of attention; -1 as the model says"},
-    {"--yarn-beta-fast",                "X",          OPT_FLT,  AT(fwd.rope.yarn_fast), -1, 1e6,  GROUP_ROPE, NULL,
+    {"--yarn-beta-fast",                "X",          OPT_FLT,  AT(fwd.rope.yarn_fast), -1, 1e6,  GROUP_ROPE, ON_STEPS | ON_QUANTIZE, NULL,
      "rotations above which a pair is not scaled; -1 as the model says"},
-    {"--yarn-beta-slow",                "X",          OPT_FLT,  AT(fwd.rope.yarn_slow), -1, 1e6,  GROUP_ROPE, NULL,
+    {"--yarn-beta-slow",                "X",          OPT_FLT,  AT(fwd.rope.yarn_slow), -1, 1e6,  GROUP_ROPE, ON_STEPS | ON_QUANTIZE, NULL,
      "rotations below which a pair is wholly scaled; -1 as the model says"},
 
-    {"--calibrate",                     "FILE",       OPT_STR,  AT(calibrate),       0,  0,       GROUP_QUANT, NULL,
+    {"--calibrate",                     "FILE",       OPT_STR,  AT(calibrate),       0,  0,       GROUP_QUANT, ON_QUANTIZE, NULL,
      "run the text of FILE and round by what each weight does to it, column after column; takes long, and memory: as many chunks are "
      "taken as 4 GiB hold, unless --chunks says"},
-    {"--imatrix",                       "FILE",       OPT_STR,  AT(imatrix),         0,  0,       GROUP_QUANT, NULL,
+    {"--imatrix",                       "FILE",       OPT_STR,  AT(imatrix),         0,  0,       GROUP_QUANT, ON_QUANTIZE, NULL,
      "importance matrix: which input channels matter, as measured on text"},
-    {"--tensor-type",                   "PATTERN=TYPE", OPT_LIST, AT(tensor_types),  0,  0,       GROUP_QUANT, NULL,
+    {"--tensor-type",                   "PATTERN=TYPE", OPT_LIST, AT(tensor_types),  0,  0,       GROUP_QUANT, ON_QUANTIZE, NULL,
      "TYPE for tensors in whose name the regular expression is found, the first that is; may be given several times"},
-    {"--output-tensor-type",            "TYPE",       OPT_STR,  AT(quant.output_type), 0, 0,      GROUP_QUANT, NULL,
+    {"--output-tensor-type",            "TYPE",       OPT_STR,  AT(quant.output_type), 0, 0,      GROUP_QUANT, ON_QUANTIZE, NULL,
      "type of the output matrix"},
-    {"--token-embedding-type",          "TYPE",       OPT_STR,  AT(quant.embd_type), 0,  0,       GROUP_QUANT, NULL,
+    {"--token-embedding-type",          "TYPE",       OPT_STR,  AT(quant.embd_type), 0,  0,       GROUP_QUANT, ON_QUANTIZE, NULL,
      "type of the token embeddings"},
-    {"--leave-output-tensor",           NULL,         OPT_ON,   AT(quant.leave_output), 0, 0,     GROUP_QUANT, NULL,
+    {"--leave-output-tensor",           NULL,         OPT_ON,   AT(quant.leave_output), 0, 0,     GROUP_QUANT, ON_QUANTIZE, NULL,
      "keep the output matrix as it is"},
-    {"--pure",                          NULL,         OPT_ON,   AT(quant.pure),      0,  0,       GROUP_QUANT, NULL,
+    {"--pure",                          NULL,         OPT_ON,   AT(quant.pure),      0,  0,       GROUP_QUANT, ON_QUANTIZE, NULL,
      "no mixture: every matrix gets the base type"},
-    {"--allow-requantize",              NULL,         OPT_ON,   AT(quant.requantize), 0, 0,       GROUP_QUANT, NULL,
+    {"--allow-requantize",              NULL,         OPT_ON,   AT(quant.requantize), 0, 0,       GROUP_QUANT, ON_QUANTIZE, NULL,
      "convert quantised weights too; they lose twice"},
-    {"--dry-run",                       NULL,         OPT_ON,   AT(quant.dry_run),   0,  0,       GROUP_QUANT, NULL,
+    {"--dry-run",                       NULL,         OPT_ON,   AT(quant.dry_run),   0,  0,       GROUP_QUANT, ON_QUANTIZE, NULL,
      "print what would become of each tensor, and the sizes; write nothing"},
 
-    {"-np --parallel",                  "N",          OPT_INT,  AT(batch.n_parallel), 1, 1024,    GROUP_BATCH, NULL,
+    {"-np --parallel",                  "N",          OPT_INT,  AT(batch.n_parallel), 1, 1024,    GROUP_BATCH, ON_BATCH, NULL,
      "most sequences in flight; fewer run where the cache has no room"},
-    {"--resume",                        NULL,         OPT_ON,   AT(resume),          0,  0,       GROUP_BATCH, NULL,
+    {"--resume",                        NULL,         OPT_ON,   AT(resume),          0,  0,       GROUP_BATCH, ON_BATCH, NULL,
      "go on with the results in -o FILE: what it answers is not asked again"},
-    {"--batch-order",                   "plan|input", OPT_WORD, AT(batch.order),     0,  0,       GROUP_BATCH, NULL,
+    {"--batch-order",                   "plan|input", OPT_WORD, AT(batch.order),     0,  0,       GROUP_BATCH, ON_BATCH, NULL,
      "plan: prompts that begin alike run one after the other, so that each shared beginning is read once; input: as they stand in the file"},
-    {"--batch-window",                  "N",          OPT_INT,  AT(batch.window),    1, 1 << 20,  GROUP_BATCH, NULL,
+    {"--batch-window",                  "N",          OPT_INT,  AT(batch.window),    1, 1 << 20,  GROUP_BATCH, ON_BATCH, NULL,
      "lines read ahead, which is how far a plan sees"},
-    {"--batch-line",                    "SIZE",       OPT_SIZE, AT(batch.line_bytes), 1, 0x1p32,  GROUP_BATCH, NULL,
+    {"--batch-line",                    "SIZE",       OPT_SIZE, AT(batch.line_bytes), 1, 0x1p32,  GROUP_BATCH, ON_BATCH, NULL,
      "longest line that is read; a longer one is answered with an error"},
-    {"--batch-static",                  NULL,         OPT_ON,   AT(batch.fixed),     0,  0,       GROUP_BATCH, NULL,
+    {"--batch-static",                  NULL,         OPT_ON,   AT(batch.fixed),     0,  0,       GROUP_BATCH, ON_BATCH, NULL,
      "static batches, to see what continuous ones are worth: as many requests as fit are taken, and their rows run until the last one ends"},
-    {"--shard",                         "I/N",        OPT_STR,  AT(batch.shard),     0,  0,       GROUP_BATCH, NULL,
+    {"--shard",                         "I/N",        OPT_STR,  AT(batch.shard),     0,  0,       GROUP_BATCH, ON_BATCH, NULL,
      "the I-th of N parts of the file, prompts that begin alike in one part; --merge puts the results of all parts together"},
-    {"--cost-per-hour",                 "X",          OPT_FLT,  AT(batch.cost),      0,  1e9,     GROUP_BATCH, NULL,
+    {"--cost-per-hour",                 "X",          OPT_FLT,  AT(batch.cost),      0,  1e9,     GROUP_BATCH, ON_BATCH, NULL,
      "what an hour of this machine costs: the summary tells what a million tokens did"},
 
-    {"-m --model",                      "FILE",       OPT_LIST, AT(models),          0,  0,       GROUP_BENCH, NULL,
+    {"-m --model",                      "FILE",       OPT_LIST, AT(models),          0,  0,       GROUP_BENCH, ON_BENCH, NULL,
      "model file; may be given several times"},
-    {"-p --n-prompt",                   "N,N",        OPT_NUMS, AT(bench.prompt),    0, BENCH_MOST, GROUP_BENCH, NULL,
+    {"-p --n-prompt",                   "N,N",        OPT_NUMS, AT(bench.prompt),    0, BENCH_MOST, GROUP_BENCH, ON_BENCH, NULL,
      "prefill tests of N tokens, 0 is none; as every list: values with commas, ranges 1-8, 1-8+2, 1-8*2, or the option several times"},
-    {"-n --n-gen",                      "N,N",        OPT_NUMS, AT(bench.gen),       0, BENCH_MOST, GROUP_BENCH, NULL,
+    {"-n --n-gen",                      "N,N",        OPT_NUMS, AT(bench.gen),       0, BENCH_MOST, GROUP_BENCH, ON_BENCH, NULL,
      "decode tests of N tokens, 0 is none"},
-    {"-pg --n-prompt-gen",              "P,N",        OPT_PAIR, AT(bench.pair),      0, BENCH_MOST, GROUP_BENCH, NULL,
+    {"-pg --n-prompt-gen",              "P,N",        OPT_PAIR, AT(bench.pair),      0, BENCH_MOST, GROUP_BENCH, ON_BENCH, NULL,
      "tests of P tokens of prefill and then N of decode"},
-    {"-d --n-depth",                    "N,N",        OPT_NUMS, AT(bench.depth),     0, BENCH_MOST, GROUP_BENCH, NULL,
+    {"-d --n-depth",                    "N,N",        OPT_NUMS, AT(bench.depth),     0, BENCH_MOST, GROUP_BENCH, ON_BENCH, NULL,
      "tokens that the cache holds before a test"},
-    {"-npl --n-parallel",               "N,N",        OPT_NUMS, AT(bench.seqs),      1, BENCH_SEQS, GROUP_BENCH, NULL,
+    {"-npl --n-parallel",               "N,N",        OPT_NUMS, AT(bench.seqs),      1, BENCH_SEQS, GROUP_BENCH, ON_BENCH, NULL,
      "sequences that decode side by side; tests with guesses have one"},
-    {"-md --model-draft --spec-draft-model", "FILE",  OPT_STR,  AT(bench.draft),     0,  0,       GROUP_BENCH, NULL,
+    {"-md --model-draft --spec-draft-model", "FILE",  OPT_STR,  AT(bench.draft),     0,  0,       GROUP_BENCH, ON_BENCH, NULL,
      "draft model of the tests with guesses, whose steps count; without one guesses cost nothing but their rows, as those of --lookup"},
-    {"--draft-vocab",                   "N",          OPT_INT,  AT(bench.draft_vocab), 0, CLI_BIG, GROUP_BENCH, NULL,
+    {"--draft-vocab",                   "N",          OPT_INT,  AT(bench.draft_vocab), 0, CLI_BIG, GROUP_BENCH, ON_BENCH, NULL,
      "tokens that the draft guesses among; 0 is all"},
-    {"--draft-max --draft --draft-n --spec-draft-n-max", "N,N", OPT_NUMS, AT(bench.guess), 0, SPEC_MOST, GROUP_BENCH, NULL,
+    {"--draft-max --draft --draft-n --spec-draft-n-max", "N,N", OPT_NUMS, AT(bench.guess), 0, SPEC_MOST, GROUP_BENCH, ON_BENCH, NULL,
      "beside each decode test the same with up to N guesses a step, 0 is none: where speculation breaks even"},
-    {"--acceptance",                    "X,X",        OPT_NUMS, AT(bench.chance),    0,  100,     GROUP_BENCH, NULL,
+    {"--acceptance",                    "X,X",        OPT_NUMS, AT(bench.chance),    0,  100,     GROUP_BENCH, ON_BENCH, NULL,
      "chances, per cent, that such a guess is right if those before it are"},
-    {"-b --batch-size --n-batch",       "N,N",        OPT_NUMS, AT(bench.batch),     1,  65536,   GROUP_BENCH, NULL,
+    {"-b --batch-size --n-batch",       "N,N",        OPT_NUMS, AT(bench.batch),     1,  65536,   GROUP_BENCH, ON_BENCH, NULL,
      "tokens of a prompt until one asks for logits"},
-    {"-ub --ubatch-size --n-ubatch",    "N,N",        OPT_NUMS, AT(bench.ubatch),    1,  65536,   GROUP_BENCH, NULL,
+    {"-ub --ubatch-size --n-ubatch",    "N,N",        OPT_NUMS, AT(bench.ubatch),    1,  65536,   GROUP_BENCH, ON_BENCH, NULL,
      "tokens computed at a time"},
-    {"-t --threads",                    "N,N",        OPT_NUMS, AT(bench.threads),   0,  1024,    GROUP_BENCH, NULL,
+    {"-t --threads",                    "N,N",        OPT_NUMS, AT(bench.threads),   0,  1024,    GROUP_BENCH, ON_BENCH, NULL,
      "threads; 0 is the CPUs that this process may really use"},
-    {"-ctk --cache-type-k",             CLI_CACHE_TYPES, OPT_TYPES, AT(bench.type_k), 0, 0,       GROUP_BENCH, NULL,
+    {"-ctk --cache-type-k",             CLI_CACHE_TYPES, OPT_TYPES, AT(bench.type_k), 0, 0,       GROUP_BENCH, ON_BENCH, NULL,
      "types of the cached keys"},
-    {"-ctv --cache-type-v",             CLI_CACHE_TYPES, OPT_TYPES, AT(bench.type_v), 0, 0,       GROUP_BENCH, NULL,
+    {"-ctv --cache-type-v",             CLI_CACHE_TYPES, OPT_TYPES, AT(bench.type_v), 0, 0,       GROUP_BENCH, ON_BENCH, NULL,
      "types of the cached values"},
-    {"--cpu",                           CLI_LEVELS,   OPT_LEVELS, AT(bench.level),   0,  0,       GROUP_BENCH, NULL,
+    {"--cpu",                           CLI_LEVELS,   OPT_LEVELS, AT(bench.level),   0,  0,       GROUP_BENCH, ON_BENCH, NULL,
      "kernel levels"},
-    {"--repack",                        CLI_REPACKS,  OPT_WORDS, AT(bench.repack),   0,  0,       GROUP_BENCH, NULL,
+    {"--repack",                        CLI_REPACKS,  OPT_WORDS, AT(bench.repack),   0,  0,       GROUP_BENCH, ON_BENCH, NULL,
      "layouts of quantised matrices"},
-    {"-r --repetitions",                "N",          OPT_INT,  AT(bench.reps),      1, BENCH_REPS, GROUP_BENCH, NULL,
+    {"-r --repetitions",                "N",          OPT_INT,  AT(bench.reps),      1, BENCH_REPS, GROUP_BENCH, ON_BENCH, NULL,
      "how often each test is timed"},
-    {"--no-warmup",                     NULL,         OPT_ON,   AT(bench.no_warmup), 0,  0,       GROUP_BENCH, NULL,
+    {"--no-warmup",                     NULL,         OPT_ON,   AT(bench.no_warmup), 0,  0,       GROUP_BENCH, ON_BENCH, NULL,
      "do not run a step of each test before its time"},
 
-    {"-o --output",                     "FILE",       OPT_STR,  AT(output),          0,  0,       GROUP_OUT, NULL,
+    {"-o --output",                     "FILE",       OPT_STR,  AT(output),          0,  0,       GROUP_OUT, ON_ALL & ~(ON(LOGITS) | ON(IMATRIX)), NULL,
      "write the answer to FILE in place of stdout; with --quantize, the model; with --bench, md, csv, json and jsonl name a form"},
-    {"--ids",                           NULL,         OPT_ON,   AT(gen.ids),         0,  0,       GROUP_OUT, NULL,
+    {"--ids",                           NULL,         OPT_ON,   AT(gen.ids),         0,  0,       GROUP_OUT, ON(GENERATE), NULL,
      "print token ids, on one line, in place of text"},
-    {"--format",                        "text|json|jsonl|csv|md", OPT_WORD, AT(format), 0, 0,     GROUP_OUT, NULL,
+    {"--format",                        "text|json|jsonl|csv|md", OPT_WORD, AT(format), 0, 0,     GROUP_OUT, ON_ALL, NULL,
      "form of the answer where several exist: json with --inspect, --perplexity, --kl-divergence and --show-statistics, csv with the "
      "last, md with --help and --list, all with --bench; json with --batch: of the summary"},
-    {"--json",                          NULL,         OPT_ON,   AT(json),            0,  0,       GROUP_OUT, NULL,
+    {"--json",                          NULL,         OPT_ON,   AT(json),            0,  0,       GROUP_OUT, ON_ALL, NULL,
      "--format json"},
-    {"-q --quiet",                      NULL,         OPT_SET,  AT(log_level),       LOG_QUIET, 0, GROUP_OUT, NULL,
+    {"-q --quiet",                      NULL,         OPT_SET,  AT(log_level),       LOG_QUIET, 0, GROUP_OUT, ON_ALL, NULL,
      "nothing on stderr but errors"},
-    {"-v --verbose",                    NULL,         OPT_SET,  AT(log_level),       LOG_VERBOSE, 0, GROUP_OUT, NULL,
+    {"-v --verbose",                    NULL,         OPT_SET,  AT(log_level),       LOG_VERBOSE, 0, GROUP_OUT, ON_ALL, NULL,
      "more on stderr"},
 };
 enum { N_CLI_OPTS = sizeof cli_opts / sizeof *cli_opts };
 _Static_assert((int)N_CLI_OPTS <= (int)CLI_OPTS_MAX, "config.given has a place for every row");
+
+/* Options of llama.cpp's programs that are not ours. Idle ones would change nothing here and are taken with one line on
+ * stderr, so that scripts run; the others are refused as what they are. A name that is also in cli_opts means that one
+ * where it has an effect. */
+typedef enum { CLI_IDLE, CLI_MISSING } cli_fate;
+
+typedef struct {
+    const char *names, *arg;                          /* as in cli_opt; in square brackets: the value may be absent */
+    cli_fate    fate;
+    const char *instead;                              /* for a missing one: what does the same here, or NULL */
+} cli_foreign;
+
+#define CLI_SWITCH "[on|off|auto|0|1|true|false|enabled|disabled]"
+
+static const cli_foreign cli_foreigners[] = {
+    {"-fa --flash-attn",                               CLI_SWITCH, CLI_IDLE, NULL},
+    {"-mmp --mmap --no-mmap",                          "[0|1]",    CLI_IDLE, NULL},
+    {"--mlock -dio --direct-io -ndio --no-direct-io",  "[0|1]",    CLI_IDLE, NULL},
+    {"-lm --load-mode",                                "MODE",     CLI_IDLE, NULL},
+    {"--numa",                                         "TYPE",     CLI_IDLE, NULL},
+    {"-tb --threads-batch -td --threads-draft --spec-draft-threads -tbd --threads-batch-draft --spec-draft-threads-batch", "N", CLI_IDLE, NULL},
+    {"-C --cpu-mask -Cb --cpu-mask-batch -Cd --cpu-mask-draft --spec-draft-cpu-mask -Cbd --cpu-mask-batch-draft --spec-draft-cpu-mask-batch", "MASK", CLI_IDLE, NULL},
+    {"-Cr --cpu-range -Crb --cpu-range-batch -Crd --cpu-range-draft --spec-draft-cpu-range -Crbd --cpu-range-batch-draft "
+     "--spec-draft-cpu-range-batch",                   "RANGE",    CLI_IDLE, NULL},
+    {"--cpu-strict --cpu-strict-batch --cpu-strict-draft --spec-draft-cpu-strict --cpu-strict-batch-draft --spec-draft-cpu-strict-batch", "N", CLI_IDLE, NULL},
+    {"--prio --prio-batch --prio-draft --spec-draft-prio --prio-batch-draft --spec-draft-prio-batch", "N", CLI_IDLE, NULL},
+    {"--poll --poll-batch --poll-draft --spec-draft-poll --poll-batch-draft --spec-draft-poll-batch", "N", CLI_IDLE, NULL},
+    {"--delay",                                        "N",        CLI_IDLE, NULL},
+    {"-ngl --gpu-layers --n-gpu-layers -ngld --gpu-layers-draft --n-gpu-layers-draft --spec-draft-ngl", "N", CLI_IDLE, NULL},
+    {"-sm --split-mode",                               "MODE",     CLI_IDLE, NULL},
+    {"-ts --tensor-split",                             "LIST",     CLI_IDLE, NULL},
+    {"-mg --main-gpu",                                 "N",        CLI_IDLE, NULL},
+    {"-fit --fit --fitp --fit-print",                  CLI_SWITCH, CLI_IDLE, NULL},
+    {"-fitt --fit-target",                             "LIST",     CLI_IDLE, NULL},
+    {"-fitc --fit-ctx",                                "N",        CLI_IDLE, NULL},
+    {"-ot --override-tensor -otd --override-tensor-draft --spec-draft-override-tensor", "LIST", CLI_IDLE, NULL},
+    {"-cmoe --cpu-moe -cmoed --cpu-moe-draft --spec-draft-cpu-moe", NULL, CLI_IDLE, NULL},
+    {"-ncmoe --n-cpu-moe -ncmoed --n-cpu-moe-draft --spec-draft-ncmoe --spec-draft-n-cpu-moe", "N", CLI_IDLE, NULL},
+    {"-kvo --kv-offload -nkvo --no-kv-offload",        "[0|1]",    CLI_IDLE, NULL},
+    {"--op-offload -nopo --no-op-offload --no-host --mmproj-offload --no-mmproj-offload", "[0|1]", CLI_IDLE, NULL},
+    {"-nr --no-repack -bs --backend-sampling --spec-draft-backend-sampling --no-spec-draft-backend-sampling", NULL, CLI_IDLE, NULL},
+    {"-kvu --kv-unified -no-kvu --no-kv-unified -cb --cont-batching -nocb --no-cont-batching --swa-full", NULL, CLI_IDLE, NULL},
+    {"-ctxcp --ctx-checkpoints --swa-checkpoints -cms --checkpoint-min-step -cram --cache-ram", "N", CLI_IDLE, NULL},
+    {"-dt --defrag-thold",                             "X",        CLI_IDLE, NULL},
+    {"--warmup --no-warmup --perf --no-perf --show-timings --no-show-timings --check-tensors", NULL, CLI_IDLE, NULL},
+    {"-no-cnv --no-conversation -st --single-turn --jinja --no-jinja --simple-io --no-display-prompt --offline", NULL, CLI_IDLE, NULL},
+    {"-co --color --log-colors",                       CLI_SWITCH, CLI_IDLE, NULL},
+    {"--log-disable --log-prefix --no-log-prefix --log-timestamps --no-log-timestamps --verbose-prompt --progress", NULL, CLI_IDLE, NULL},
+    {"--log-file",                                     "FILE",     CLI_IDLE, NULL},
+    {"-lv --verbosity --log-verbosity",                "N",        CLI_IDLE, NULL},
+    {"-ptc --print-token-count",                       "N",        CLI_IDLE, NULL},
+    {"-ofreq --output-frequency --save-frequency",     "N",        CLI_IDLE, NULL},
+    {"--ppl --no-bos --no-parse-special --keep-split", NULL,       CLI_IDLE, NULL},
+
+    {"-cnv --conversation -i --interactive -if --interactive-first -mli --multiline-input", NULL, CLI_MISSING, NULL},
+    {"-sys --system-prompt -sysf --system-prompt-file --in-prefix --in-suffix --chat-template --chat-template-file "
+     "--chat-template-kwargs --reasoning-format --reasoning-budget -rea --reasoning", "TEXT", CLI_MISSING, NULL},
+    {"--in-prefix-bos --spm-infill --prefill-assistant --no-prefill-assistant", NULL, CLI_MISSING, NULL},
+    {"--grammar --grammar-file -j --json-schema -jf --json-schema-file", "TEXT", CLI_MISSING, NULL},
+    {"--lora --lora-scaled --control-vector --control-vector-scaled", "FILE", CLI_MISSING, NULL},
+    {"--control-vector-layer-range",                   "N N",      CLI_MISSING, NULL},
+    {"-mm --mmproj -mmu --mmproj-url --image --audio --video", "FILE", CLI_MISSING, NULL},
+    {"-hf -hfr --hf-repo -hff --hf-file -hft --hf-token -mu --model-url -dr --docker-repo -hfd -hfrd --hf-repo-draft --spec-draft-hf", "NAME",
+     CLI_MISSING, "-m FILE takes a file that is here"},
+    {"--rpc -rpc -dev --device -devd --device-draft --spec-draft-device", "LIST", CLI_MISSING, NULL},
+    {"--list-devices -cl --cache-list --completion-bash", NULL,    CLI_MISSING, NULL},
+    {"--override-kv",                                  "KEY=TYPE:VALUE", CLI_MISSING, NULL},
+    {"--attention --pooling --embd-normalize --embd-output-format --embd-separator --cls-separator", "NAME", CLI_MISSING, NULL},
+    {"--embedding --embeddings --rerank --reranking",  NULL,       CLI_MISSING, NULL},
+    {"-embd",                                          "[0|1]",    CLI_MISSING, NULL},
+    {"-gan --grp-attn-n -gaw --grp-attn-w --adaptive-target --adaptive-decay", "N", CLI_MISSING, NULL},
+    {"-lcs --lookup-cache-static",                     "FILE",     CLI_MISSING, "--lookup-cache FILE"},
+    {"-ctkd --cache-type-k-draft --spec-draft-type-k -ctvd --cache-type-v-draft --spec-draft-type-v", "TYPE", CLI_MISSING, NULL},
+    {"--spec-type --draft-p-split --spec-draft-p-split", "X",      CLI_MISSING, NULL},
+    {"-bf --binary-file",                              "FILE",     CLI_MISSING, "-f FILE takes any bytes"},
+    {"--stdin",                                        NULL,       CLI_MISSING, "standard input is read where -p and -f are absent"},
+    {"--show-count",                                   NULL,       CLI_MISSING, NULL},
+    {"--parse-special",                                NULL,       CLI_MISSING, "--special"},
+    {"--chunk --from-chunk --ppl-output-type",         "N",        CLI_MISSING, NULL},
+    {"--no-ppl --hellaswag --winogrande --multiple-choice --save-logits --check", NULL, CLI_MISSING, NULL},
+    {"--hellaswag-tasks --winogrande-tasks --multiple-choice-tasks", "N", CLI_MISSING, NULL},
+    {"--output-format",                                "FORM",     CLI_MISSING, "--format"},
+    {"-oe --output-err",                               "FORM",     CLI_MISSING, NULL},
+    {"-ns --sequences",                                "N",        CLI_MISSING, "--batch FILE answers many prompts"},
+    {"-npp -ntg",                                      "LIST",     CLI_MISSING, "--bench has -p, -n and -npl"},
+    {"--include-weights --exclude-weights --prune-layers --tensor-type-file", "TEXT", CLI_MISSING, NULL},
+    {"--host --port --path --api-key --api-key-file --ssl-key-file --ssl-cert-file -to --timeout --threads-http --slot-save-path -a --alias",
+     "TEXT", CLI_MISSING, "there is no server"},
+    {"--cache-prompt --no-cache-prompt --metrics --props --slots --no-slots --ui --no-ui --webui --no-webui", NULL, CLI_MISSING,
+     "there is no server"},
+};
+enum { N_CLI_FOREIGN = sizeof cli_foreigners / sizeof *cli_foreigners };
 
 /* The next word of a list separated by `sep`; false at the end. */
 static bool cli__word(const char **list, char sep, bytes *out) {
@@ -16735,39 +16872,34 @@ static const cli_opt *cli__find(bool bench, bytes name) {
     return NULL;
 }
 
-/* Edits (insert, delete, replace, swap neighbours) that turn a into b, for names of up to 63 bytes; 64 beyond. */
-static int cli__distance(bytes a, bytes b) {
-    uint8_t row[3][65];
-    if (a.n > 63 || b.n > 63) return 64;
-    uint8_t *before = row[0], *prev = row[1], *cur = row[2];
-    for (size_t j = 0; j <= b.n; j++) prev[j] = (uint8_t)j;
-    for (size_t i = 1; i <= a.n; i++) {
-        cur[0] = (uint8_t)i;
-        for (size_t j = 1; j <= b.n; j++) {
-            int best = prev[j - 1] + (a.p[i - 1] != b.p[j - 1]);
-            if (prev[j] + 1 < best) best = prev[j] + 1;
-            if (cur[j - 1] + 1 < best) best = cur[j - 1] + 1;
-            if (i > 1 && j > 1 && a.p[i - 1] == b.p[j - 2] && a.p[i - 2] == b.p[j - 1] && before[j - 2] + 1 < best)
-                best = before[j - 2] + 1;
-            cur[j] = (uint8_t)best;
-        }
-        uint8_t *t = before;
-        before = prev, prev = cur, cur = t;
+/* The row of an option of llama.cpp, NULL when it is none. */
+static const cli_foreign *cli__foreign(bytes name) {
+    for (int i = 0; i < N_CLI_FOREIGN; i++) {
+        const char *names = cli_foreigners[i].names;
+        for (bytes w; cli__word(&names, ' ', &w);)
+            if (bytes_eq(w, name)) return &cli_foreigners[i];
     }
-    return prev[b.n];
+    return NULL;
 }
 
-/* How far off a name may be and still be meant: a third of its letters, at most three. */
-static int cli__slack(bytes name) { return name.n < 4 ? 0 : name.n < 8 ? 1 + (name.n > 5) : 3; }
+static bool cli__serves(const cli_opt *o, int action) { return o->serves >> action & 1; }
 
-/* The spelling that was likely meant, or one that `name` begins; n 0 when there is none. */
-static bytes cli__near(bytes name) {
+/* Whether `name` can be given beside this action and then means this row. */
+static bool cli__usable(const cli_opt *o, bytes name, int action) {
+    if (cli__find(action == ACT_BENCH, name) != o) return false;
+    return o->kind == OPT_ACT ? action == ACT_GENERATE || (int)o->lo == action || (int)o->lo >= ACT_USAGE : cli__serves(o, action);
+}
+
+/* The spelling that was likely meant, or one that `name` begins, among those that can be given beside the action; n 0
+ * when there is none. */
+static bytes cli__near(bytes name, int action) {
     bytes best = {0}, begun = {0};
-    int   least = cli__slack(name) + 1;
+    int   least = bytes_slack(name) + 1;
     for (int i = 0; i < N_CLI_OPTS; i++) {
         const char *names = cli_opts[i].names;
         for (bytes w; cli__word(&names, ' ', &w);) {
-            int d = cli__distance(name, w);
+            if (!cli__usable(&cli_opts[i], w, action)) continue;
+            int d = bytes_distance(name, w);
             if (d < least) least = d, best = w;
             if (!begun.n && name.n > 4 && w.n > name.n && memcmp(w.p, name.p, name.n) == 0) begun = w;
         }
@@ -16953,8 +17085,8 @@ static bytes cli__long_name(const cli_opt *o) {
 
 static bool cli__set_action(config *c, const cli_opt *o, const char *val, err_t *e) {
     int action = (int)o->lo;
-    if (c->action == ACT_HELP) return true;           /* whoever asks for help gets it */
-    if (c->action != ACT_GENERATE && c->action != action && action != ACT_HELP) {
+    if (c->action >= ACT_USAGE) return true;          /* help is given whatever else is asked for */
+    if (c->action != ACT_GENERATE && c->action != action && action < ACT_USAGE) {
         bytes a = cli__long_name(cli__action_opt(c->action)), b = cli__long_name(o);
         return err_set(e, EXIT_INPUT, "%.*s and %.*s are two actions, expected one", (int)a.n, a.p, (int)b.n, b.p);
     }
@@ -17026,62 +17158,201 @@ static bool cli_environment(config *c, err_t *e) {
     return true;
 }
 
-static bool cli__unknown(bytes name, err_t *e) {
-    bytes near = cli__near(name);
+static bool cli__unknown(bytes name, int action, err_t *e) {
+    bytes near = cli__near(name, action);
     int   n = name.n < 100 ? (int)name.n : 100;
     if (near.n)
         return err_set(e, EXIT_INPUT, "unknown option %.*s (did you mean %.*s?)", n, name.p, (int)near.n, near.p);
     return err_set(e, EXIT_INPUT, "unknown option %.*s (--help lists them)", n, name.p);
 }
 
-/* Whether --bench is among the options, which decides what the others mean. A value is not looked at. */
-static bool cli__benches(int n, char *const *arg) {
-    for (int i = 0; i < n; i++) {
-        const char    *eq = strchr(arg[i], '=');
-        const cli_opt *o = cli__find(true, (bytes){(const uint8_t *)arg[i], eq ? (size_t)(eq - arg[i]) : strlen(arg[i])});
-        if (!o || (o->kind == OPT_ACT && (int)o->lo == ACT_BENCH)) return o != NULL;
-        if (o->arg && !eq) i++;
+/* The command line that is being read. */
+typedef struct {
+    int          n, at;                               /* arg[at]: the next argument */
+    char *const *arg;
+    int          action;                              /* the one that the whole line asks for */
+} cli_line;
+
+/* The name of an option as it is typed: what stands before '='. */
+static bytes cli__typed(const char *arg) { return (bytes){(const uint8_t *)arg, strcspn(arg, "=")}; }
+
+/* Whether `next` is the value of an option that can do without one: what stands in brackets in its row names its words, or
+ * else it is any text that is no option. */
+static bool cli__optional(const char *brackets, const char *next) {
+    const char *words = brackets + 1;
+    if (!strchr(words, '|')) return next[0] != '-';
+    for (bytes w; cli__word(&words, '|', &w);) {
+        if (w.p[w.n - 1] == ']') w.n--;
+        if (bytes_is(w, next)) return true;
     }
     return false;
 }
 
-/* arg[0 .. n): the command line without the program's name. Texts are kept by reference. */
+/* How many arguments after arg[at - 1] are its values; kind_of: the argument column of its row. */
+static int cli__n_values(const cli_line *l, const char *kind_of) {
+    if (!kind_of || strchr(l->arg[l->at - 1], '=')) return 0;
+    if (*kind_of == '[') return l->at < l->n && cli__optional(kind_of, l->arg[l->at]);
+    return strchr(kind_of, ' ') ? 2 : 1;
+}
+
+/* The action that the line asks for. Values are not looked at; what is no option is passed over. */
+static int cli__action_ahead(int n, char *const *arg) {
+    for (cli_line l = {.n = n, .arg = arg}; l.at < n;) {
+        const char *a = arg[l.at++];
+        if (a[0] != '-' || !a[1]) continue;
+        if (strcmp(a, "--") == 0) break;
+        const cli_opt     *o = cli__find(true, cli__typed(a));
+        const cli_foreign *f = o ? NULL : cli__foreign(cli__typed(a));
+        if (o && o->kind == OPT_ACT) return (int)o->lo;
+        l.at += cli__n_values(&l, o ? o->arg : f ? f->arg : NULL);
+    }
+    return ACT_GENERATE;
+}
+
+/* Whether `rest`, which follows a short option in the same argument, is a value of it. A text may be anything, unless the
+ * whole argument is like a long option that lacks a dash. */
+static bool cli__may_follow(const cli_opt *o, int action, const char *whole, const char *rest) {
+    const bytes near = cli__near(bytes_of(whole), action);
+    const bool  sign = *rest == '-' || *rest == '+';
+    const char *words = o->arg;
+    switch (o->kind) {
+    case OPT_INT: case OPT_I64: case OPT_FLT: case OPT_SIZE: case OPT_NUMS: case OPT_PAIR:
+        return isdigit((unsigned char)rest[sign]) || rest[sign] == '.';
+    case OPT_WORD: case OPT_TYPE:
+        for (bytes w; cli__word(&words, '|', &w);)
+            if (bytes_is(w, rest)) return true;
+        return false;
+    case OPT_STR: case OPT_LIST: return near.n < 3 || near.p[1] != '-' || near.p[2] != whole[1];
+    default: return false;
+    }
+}
+
+/* -n5: the row of a short option whose value is attached, which begins at *val; NULL when it is none. The longest name counts. */
+static const cli_opt *cli__attached(const cli_line *l, const char *arg, bytes *name, const char **val) {
+    for (size_t n = strlen(arg) - 1; arg[1] != '-' && n >= 2; n--) {
+        const cli_opt *o = cli__find(l->action == ACT_BENCH, (bytes){(const uint8_t *)arg, n});
+        if (!o || !o->arg || !cli__may_follow(o, l->action, arg, arg + n)) continue;
+        *name = (bytes){(const uint8_t *)arg, n};
+        *val = arg + n;
+        return o;
+    }
+    return NULL;
+}
+
+/* An option of llama.cpp: kept for one line on stderr where it changes nothing, refused where it would. */
+static bool cli__take_foreign(config *c, cli_line *l, const cli_foreign *f, err_t *e) {
+    const char *arg = l->arg[l->at - 1];
+    const bytes name = cli__typed(arg);
+    const int   values = cli__n_values(l, f->arg);
+    if (f->fate != CLI_IDLE)
+        return err_set(e, EXIT_INPUT, "%.*s is an option of llama.cpp that llmrun does not have%s%s%s", (int)name.n, arg,
+                       f->instead ? " (" : "", f->instead ? f->instead : "", f->instead ? ")" : "");
+    if (!f->arg && arg[name.n]) return err_set(e, EXIT_INPUT, "%.*s takes no value, found '%.100s'", (int)name.n, arg, arg + name.n + 1);
+    if (l->at + values > l->n) return err_set(e, EXIT_INPUT, "%s: expected %s after it, found nothing", arg, f->arg);
+    l->at += values;
+    cli__push(&c->idle, arg);
+    return true;
+}
+
+/* An option of our own, its value attached (val) or in the next argument. */
+static bool cli__take(config *c, cli_line *l, const cli_opt *o, bytes name, const char *val, err_t *e) {
+    char as_typed[64];
+    snprintf(as_typed, sizeof as_typed, "%.*s", (int)name.n, (const char *)name.p);
+    if (!o->arg && val) return err_set(e, EXIT_INPUT, "%s takes no value, found '%.100s'", as_typed, val);
+    const char *arg = l->arg[l->at - 1];
+    if (!val && cli__n_values(l, o->arg)) {
+        if (l->at == l->n) return err_set(e, EXIT_INPUT, "%s: expected %s after it, found nothing", as_typed, o->arg);
+        val = l->arg[l->at++];
+    }
+    if (!cli__set(c, o, as_typed, val, e)) return false;
+    c->given[o - cli_opts] = arg;
+    return true;
+}
+
+/* The argument before arg[at], which begins with a dash. A name of our own that has no effect on the action may be one of
+ * llama.cpp's that has none anywhere. */
+static bool cli__option(config *c, cli_line *l, err_t *e) {
+    const char        *arg = l->arg[l->at - 1], *eq = strchr(arg, '='), *val = eq ? eq + 1 : NULL;
+    bytes              name = cli__typed(arg);
+    const cli_opt     *o = cli__find(l->action == ACT_BENCH, name);
+    const cli_foreign *f = o && cli__serves(o, l->action) ? NULL : cli__foreign(name);
+    if (f) return cli__take_foreign(c, l, f, e);
+    if (!o) o = cli__attached(l, arg, &name, &val);
+    return o ? cli__take(c, l, o, name, val, e) : cli__unknown(name, l->action, e);
+}
+
+/* An argument that is no option: another file of an action that takes several. */
+static bool cli__operand(config *c, const char *arg, err_t *e) {
+    if (c->action == ACT_MERGE) {
+        cli__push(&c->merge, arg);
+        return true;
+    }
+    return err_set(e, EXIT_INPUT, "unexpected argument '%.100s', expected an option (a prompt goes after -p)", arg);
+}
+
+/* arg[0 .. n): the command line without the program's name. Texts are kept by reference. Behind -- nothing is an option. */
 static bool cli_parse(config *c, int n, char *const *arg, err_t *e) {
-    const bool bench = cli__benches(n, arg);
-    for (int i = 0; i < n; i++) {
-        const char *a = arg[i], *eq = strchr(a, '=');
-        if (a[0] != '-' && c->action == ACT_MERGE) {
-            cli__push(&c->merge, a);
-            continue;
-        }
-        if (a[0] != '-' || !a[1])
-            return err_set(e, EXIT_INPUT, "unexpected argument '%.100s', expected an option (a prompt goes after -p)", a);
-        bytes          name = {(const uint8_t *)a, eq ? (size_t)(eq - a) : strlen(a)};
-        const cli_opt *o = cli__find(bench, name);
-        if (!o) return cli__unknown(name, e);
-        char as_typed[64];
-        snprintf(as_typed, sizeof as_typed, "%.*s", (int)name.n, a);
-        if (o->group == GROUP_BENCH && !bench) return err_set(e, EXIT_INPUT, "%s is an option of --bench, expected both", as_typed);
-        if (!o->arg && eq) return err_set(e, EXIT_INPUT, "%s takes no value, found '%.100s'", as_typed, eq + 1);
-        if (o->arg && !eq && i + 1 == n)
-            return err_set(e, EXIT_INPUT, "%s: expected %s after it, found nothing", as_typed, o->arg);
-        const char *val = !o->arg ? NULL : eq ? eq + 1 : arg[++i];
-        if (!cli__set(c, o, as_typed, val, e)) return false;
-        c->given[o - cli_opts] = true;
+    cli_line l = {.n = n, .arg = arg, .action = cli__action_ahead(n, arg)};
+    bool     options = true;
+    while (l.at < n) {
+        const char *a = arg[l.at++];
+        if (options && strcmp(a, "--") == 0) options = false;
+        else if (!(options && a[0] == '-' && a[1] ? cli__option(c, &l, e) : cli__operand(c, a, e))) return false;
     }
     return true;
 }
 
-/* text is always one. */
-static bool cli__has_format(int action, const char *format) {
-    if (action == ACT_BENCH) return true;
-    if (strcmp(format, "jsonl") == 0) return false;
-    if (strcmp(format, "json") == 0)
-        return action == ACT_INSPECT || action == ACT_PERPLEXITY || action == ACT_DIVERGENCE || action == ACT_STATISTICS ||
-               action == ACT_BATCH;
-    if (strcmp(format, "csv") == 0) return action == ACT_STATISTICS;
-    if (strcmp(format, "md") == 0) return action == ACT_HELP || action == ACT_LIST;
+static bytes cli__act_name(int action) {
+    return action == ACT_GENERATE ? bytes_of("generation") : cli__long_name(cli__action_opt(action));
+}
+
+/* "generation, --score and --batch" */
+static void cli__act_names(uint32_t set, str *out) {
+    for (int i = 0; i < N_ACTS; i++) {
+        if (!(set >> i & 1)) continue;
+        const bytes name = cli__act_name(i);
+        set &= ~(1u << i);
+        str_add(out, name.p, name.n);
+        str_put(out, !set ? "" : set & (set - 1) ? ", " : " and ");
+    }
+}
+
+/* The one rule for options that have no effect on the action: they are refused. */
+static bool cli__effective(const config *c, err_t *e) {
+    enum { FEW = 4 };
+    for (int i = 0; i < N_CLI_OPTS; i++) {
+        const cli_opt *o = &cli_opts[i];
+        if (!c->given[i] || cli__serves(o, c->action) || c->action >= ACT_USAGE) continue;
+        const bytes name = cli__typed(c->given[i]), act = cli__act_name(c->action);
+        str         only = {0};
+        str_put(&only, "");
+        if (__builtin_popcount(o->serves) <= FEW) {
+            str_put(&only, ", only on ");
+            cli__act_names(o->serves, &only);
+        }
+        err_set(e, EXIT_INPUT, "%.*s has no effect on %.*s%s", (int)name.n, name.p, (int)act.n, act.p, only.p);
+        str_drop(&only);
+        return false;
+    }
     return true;
+}
+
+/* The forms that --format knows and the actions that have them. */
+static const struct {
+    const char *name;
+    uint32_t    serves;
+} cli_forms[] = {
+    {"text",  ON_ALL},
+    {"json",  ON(INSPECT) | ON_EVAL | ON(STATISTICS) | ON_BATCH | ON_BENCH},
+    {"jsonl", ON_BENCH},
+    {"csv",   ON(STATISTICS) | ON_BENCH},
+    {"md",    ON(LIST) | ON(USAGE) | ON(HELP) | ON_BENCH},
+};
+
+static bool cli__has_format(int action, const char *format) {
+    for (size_t i = 0; i < sizeof cli_forms / sizeof *cli_forms; i++)
+        if (strcmp(cli_forms[i].name, format) == 0) return cli_forms[i].serves >> action & 1;
+    return false;
 }
 
 /* Actions whose figures a rounded cache would blur. */
@@ -17168,24 +17439,30 @@ static bool cli__biases(config *c, err_t *e) {
     return true;
 }
 
-/* What goes with --perplexity, and what with a base. */
 static bool cli__finish_eval(const config *c, err_t *e) {
-    if (c->eval.base && c->action != ACT_PERPLEXITY)
-        return err_set(e, EXIT_INPUT, "--kl-divergence-base: writes a file beside --perplexity, expected both (--kl-divergence BASE reads it)");
     if (c->eval.base && c->eval.stride) return err_set(e, EXIT_INPUT, "--kl-divergence-base: windows lie end to end, expected no --ppl-stride");
-    if (c->action == ACT_DIVERGENCE && c->fwd.n_ctx >= 0)
-        return err_set(e, EXIT_INPUT, "--ctx-size: --kl-divergence takes the windows of its base, expected none");
     return true;
 }
 
-static bool cli__given(const config *c, const char *name) { return c->given[cli__find(false, bytes_of(name)) - cli_opts]; }
+static bool cli__given(const config *c, const char *name) { return c->given[cli__find(false, bytes_of(name)) - cli_opts] != NULL; }
 
-/* -o FORM, as llama-bench has it, is --format FORM. */
-static bool cli__finish_bench(config *c, err_t *e) {
+/* -o FORM is --format FORM, as in llama-bench; -o FILE.FORM has that form. */
+static void cli__bench_output(config *c) {
     static const char *const forms[] = {"md", "csv", "json", "jsonl"};
+    if (!c->output || c->format) return;
+    const char *dot = strrchr(c->output, '.');
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+        const bool whole = strcmp(c->output, forms[i]) == 0;
+        if (!whole && (c->json || !dot || strcmp(dot + 1, forms[i]) != 0)) continue;
+        c->format = forms[i];
+        if (whole) c->output = NULL;
+        return;
+    }
+}
+
+static bool cli__finish_bench(config *c, err_t *e) {
     if (c->action != ACT_BENCH) return true;
-    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
-        if (c->output && !c->format && strcmp(c->output, forms[i]) == 0) c->format = forms[i], c->output = NULL;
+    cli__bench_output(c);
     if (c->models.n) c->model = c->models.v[0];
     for (int i = 1; i < c->models.n; i++)
         if (!*c->models.v[i]) c->model = "";
@@ -17209,31 +17486,22 @@ static bool cli__finish_texts(const config *c, err_t *e) {
 
 /* What several options together mean, and what they must not. After it c is ready to run. */
 static bool cli_finish(config *c, err_t *e) {
+    if (!cli__effective(c, e)) return false;
     if (c->prompt && c->file) return err_set(e, EXIT_INPUT, "--prompt and --file both give a prompt, expected one");
     if (!cli__finish_bench(c, e)) return false;
     if (c->json && c->format && strcmp(c->format, "json") != 0)
         return err_set(e, EXIT_INPUT, "--json and --format %s disagree", c->format);
     if (c->json) c->format = "json";
     if (!c->format) c->format = "text";
-    bytes act = c->action ? cli__long_name(cli__action_opt(c->action)) : bytes_of("generation");
+    const bytes act = cli__act_name(c->action);
     if (!cli__has_format(c->action, c->format))
         return err_set(e, EXIT_INPUT, "--format: %.*s has no form %s", (int)act.n, act.p, c->format);
-    if (c->action == ACT_BATCH && (c->prompt || c->file))
-        return err_set(e, EXIT_INPUT, "--batch: its prompts stand in %s, expected neither -p nor -f", c->what);
     if (c->action == ACT_BATCH && !c->kv.cache && !cli__given(c, "--kv-block-size")) c->kv.block = CLI_BATCH_BLOCK;
     if (c->blas && !cli__given(c, "--lookup")) c->spec.lookup = false;   /* more rows may be other bits there */
     if (c->spec.least > c->spec.most)
         return err_set(e, EXIT_INPUT, "--draft-min: %d is more than --draft-max %d", c->spec.least, c->spec.most);
-    if (c->spec.cache && c->action != ACT_GENERATE && c->action != ACT_BATCH)
-        return err_set(e, EXIT_INPUT, "--lookup-cache: serves answers, %.*s gives none", (int)act.n, act.p);
     if (c->spec.cache && c->kv.cache && strcmp(c->spec.cache, c->kv.cache) == 0)
         return err_set(e, EXIT_INPUT, "%s: is the prompt cache itself, expected another file for --lookup-cache", c->spec.cache);
-    if (c->spec.draft && c->action != ACT_GENERATE && c->action != ACT_BATCH)
-        return err_set(e, EXIT_INPUT, "--model-draft: serves answers, %.*s gives none", (int)act.n, act.p);
-    if (c->kv.cache && c->action != ACT_GENERATE && c->action != ACT_BATCH)
-        return err_set(e, EXIT_INPUT, "--prompt-cache: serves answers, %.*s gives none", (int)act.n, act.p);
-    if (c->output && (c->action == ACT_LOGITS || c->action == ACT_IMATRIX))
-        return err_set(e, EXIT_INPUT, "--output: %.*s names its file itself", (int)act.n, act.p);
     if (cli__needs_model(c->action) && (!c->model || !*c->model))
         return err_set(e, EXIT_INPUT,
                        "no model given, expected -m FILE or LLMRUN_MODEL in the environment (--help lists all options)");
@@ -17272,6 +17540,7 @@ static void cli_drop(config *c) {
     cli__list_drop(&c->merge);
     cli__list_drop(&c->tensor_types);
     cli__list_drop(&c->models);
+    cli__list_drop(&c->idle);
     mem_free(c->biases);
 }
 
@@ -17713,9 +17982,9 @@ static bool cli__detokenize(cli_run *r, const str *text, err_t *e) {
 /* The tensor's name that is nearest to `name`. Directories of strangers may be long: the first ones are enough. */
 static bytes cli__near_tensor(const gguf_file *g, bytes name) {
     bytes best = {0};
-    int   least = cli__slack(name) + 1;
+    int   least = bytes_slack(name) + 1;
     for (uint64_t i = 0; i < g->n_tensor && i < 10000; i++) {
-        int d = cli__distance(name, g->tensor[i].name);
+        int d = bytes_distance(name, g->tensor[i].name);
         if (d < least) least = d, best = g->tensor[i].name;
     }
     return best;
@@ -18234,6 +18503,22 @@ static bool cli__on_nothing(const config *c, err_t *e) {
     return ok;
 }
 
+/* What is worth a line on stderr before anything runs. */
+static void cli__remarks(const config *c) {
+    const int cpus = pool_default_threads();
+    int       threads = c->action == ACT_BENCH ? 0 : c->fwd.n_threads;
+    str       idle = {0};
+    for (int i = 0; i < c->idle.n; i++) {
+        str_put(&idle, i == 0 ? "" : i + 1 < c->idle.n ? ", " : " and ");
+        str_put(&idle, c->idle.v[i]);
+    }
+    if (idle.n) log_warn("%s change%s nothing here (taken because llama.cpp has %s)", idle.p, c->idle.n == 1 ? "s" : "", c->idle.n == 1 ? "it" : "them");
+    for (int i = 0; c->action == ACT_BENCH && i < c->bench.threads.n; i++)
+        if (c->bench.threads.v[i] > threads) threads = c->bench.threads.v[i];
+    if (threads > cpus) log_warn("--threads: %d threads share %d CPU%s and run slower than %d would", threads, cpus, cpus == 1 ? "" : "s", cpus);
+    str_drop(&idle);
+}
+
 static int cli_main(int argc, char **argv) {
     config c = cli_defaults();
     err_t  e = {0};
@@ -18243,6 +18528,7 @@ static int cli_main(int argc, char **argv) {
     bool ok = cli_environment(&c, &e) && cli_parse(&c, argc > 0 ? argc - 1 : 0, argv + 1, &e) && cli_finish(&c, &e);
     if (ok) {
         g_log_level = c.log_level;
+        cli__remarks(&c);
         if (!k_init(c.cpu)) err_set(&e, EXIT_INPUT, "--cpu: %s does not run on this machine (--list cpu)", c.cpu);
         else if (c.blas && !dev_blas_open(&e)) ok = false;
         else if (c.action == ACT_BENCH) cli__bench(&c, &e);

@@ -94,6 +94,7 @@ def refused(r, rc, word, what):
 
 
 GREEDY = ("--temp", "0")
+SMALL = os.path.join(HERE, "tests", "data", "tiny", "llama.gguf")
 ENDLESS = ("--temp", "0", "-n", "100000000", "-c", "64", "--context-shift", "--ignore-eos")
 
 
@@ -134,11 +135,13 @@ def usage_errors():
     for args, word in (
         (["--tempp", "1"], "unknown option --tempp (did you mean --temp?)"),
         (["--bench"], "no model given"),
-        (["-d", "4096"], "-d is an option of --bench"),
+        (["-d", "4096"], "-d has no effect on generation, only on --bench"),
         (["--batch"], "--batch: expected FILE"),
         (["--chat"], "unknown option --chat"),
-        (["-ngl", "99"], "unknown option -ngl"),
-        (["--grammar", "x"], "unknown option --grammar"),
+        (["--lora", "f"], "--lora is an option of llama.cpp that llmrun does not have"),
+        (["--grammar", "x"], "--grammar is an option of llama.cpp that llmrun does not have"),
+        (["-m", "x", "--score", "-p", "a", "--temp", "0"], "--temp has no effect on --score, only on generation and --batch"),
+        (["-m", "x", "-p", "a", "--", "-n", "5"], "unexpected argument '-n'"),
         (["--temp"], "--temp: expected X after it"),
         (["--temp", "hot"], "--temp: expected a number, found 'hot'"),
         (["--temp", "0,5"], "--temp: expected a number, found '0,5'"),
@@ -169,6 +172,26 @@ def usage_errors():
         kw = {"preexec_fn": lambda: os.close(0)} if args == ["-m", "x"] else {}
         refused(run(*args, **kw), 2, word, " ".join(args))
         refused(run("-q", *args, **kw), 2, word, "-q " + " ".join(args))
+
+
+@case
+def options_of_llama_cpp():
+    """options of llama.cpp that change nothing are taken with one line on stderr, which -q leaves out; the answer is the same"""
+    args = ("-m", model(), "-p", "Once", "-n5", *GREEDY)
+    want = good(*args)
+    r = run(*args, "-fa", "on", "--no-mmap", "-tb", "4", "--log-file", tmp("log"), "-no-cnv")
+    same((r.rc, r.out), (0, want), "answer")
+    check(r.err.startswith(b"llmrun: -fa, --no-mmap, -tb, --log-file and -no-cnv change nothing here"), repr(r))
+    same(run(*args, "-q", "--mlock").err, b"", "stderr with -q")
+    check(not os.path.exists(tmp("log")), "a log was written")
+
+
+@case
+def more_threads_than_cpus():
+    """-t beyond the CPUs that may be used is said on stderr"""
+    r = run("-m", SMALL, "-p", "Once", "-n", "1", "-t", str(len(os.sched_getaffinity(0)) + 1), *GREEDY)
+    check(r.rc == 0 and b" threads share " in r.err, repr(r))
+    check(b"share" not in run("-m", SMALL, "-p", "Once", "-n", "1", "-t", "1", *GREEDY).err, "one thread")
 
 
 @case
@@ -288,8 +311,8 @@ def output_file():
     copy = tmp("own.gguf")
     shutil.copy(MODEL, copy)
     before = open(copy, "rb").read()
-    for extra in (["-o", copy], ["--logits", copy]):
-        refused(run("-m", copy, "-p", "Once", "-n", "5", *extra), 2, "is the model itself", "output onto the model")
+    for extra in (["-o", copy, "-n", "5"], ["--logits", copy]):
+        refused(run("-m", copy, "-p", "Once", *extra), 2, "is the model itself", "output onto the model")
         check(open(copy, "rb").read() == before, "the model was harmed")
     refused(run(*args, "-o", "/nonexistent/x"), 2, "/nonexistent/x", "-o into nowhere")
 
@@ -767,7 +790,7 @@ def perplexity_refusals():
                        (["--perplexity", "-f", story(), "--kl-divergence-base", tmp("x.out"), "-o", tmp("x.out")], "is the output itself"),
                        (["--perplexity", "-f", story(), "--kl-divergence-base", "/nonexistent/x"], "/nonexistent/x"),
                        (["--kl-divergence", base, "-o", base], "is the base itself"),
-                       (["--kl-divergence", base, "-c", "64"], "--ctx-size"), (["--kl-divergence", MODEL], "not a file of --kl-divergence-base"),
+                       (["--kl-divergence", base, "-c", "64"], "-c has no effect on --kl-divergence"), (["--kl-divergence", MODEL], "not a file of --kl-divergence-base"),
                        (["--kl-divergence", "/nonexistent"], "/nonexistent"), (["--kl-divergence", story()], "not a GGUF file")):
         r = run("-m", MODEL, "-q", *args)
         check(r.rc == 2 and one_line(r.err) and re.search(word.encode(), r.err) and not r.out, "%s: %r" % (" ".join(args), r))
@@ -1283,7 +1306,7 @@ def prompt_cache_refused():
     refused(run("-m", m, "--batch", tmp("both.txt"), "-n", "4", "--prompt-cache", kept, "-o", kept), 2, "prompt cache itself", "one file for a batch's two")
     with open(kept, "rb") as f:
         same(f.read(), was, "a file that was refused as output")
-    refused(run("-m", m, "--score", "-p", "Once", "--prompt-cache", kept), 2, "serves answers", "--score")
+    refused(run("-m", m, "--score", "-p", "Once", "--prompt-cache", kept), 2, "--prompt-cache has no effect on --score", "--score")
 
 
 @case
@@ -1711,7 +1734,6 @@ def quantize_calibrated():
 
 # --- --bench: timings are whatever they are, everything around them is not ---
 
-SMALL = os.path.join(HERE, "tests", "data", "tiny", "llama.gguf")
 BENCH_KEYS = ("build_commit build_number cpu_info gpu_info backends model_filename model_type model_size model_n_params n_batch n_ubatch "
               "n_threads cpu_mask cpu_strict poll type_k type_v n_gpu_layers n_cpu_moe split_mode main_gpu no_kv_offload flash_attn devices "
               "tensor_split tensor_buft_overrides load_mode embeddings no_op_offload no_host fit_target fit_min_ctx n_prompt n_gen n_depth "
@@ -1815,7 +1837,7 @@ def bench_refused():
     refused(run(*QUICK, "--cpu", "mmx"), 2, "--cpu: expected", "a level that is none")
     refused(run(*QUICK, "-p", "x"), 2, "-p: expected a whole number", "-p that is no number")
     refused(run("--bench", "-p", "8"), 2, "no model given", "no model")
-    refused(run("--acceptance", "50", "-m", SMALL, "-p", "x"), 2, "--acceptance is an option of --bench", "--acceptance without --bench")
+    refused(run("--acceptance", "50", "-m", SMALL, "-p", "x"), 2, "--acceptance has no effect on generation", "--acceptance without --bench")
     refused(run(*QUICK, "-o", "/nonexistent/x"), 2, "/nonexistent/x", "-o into nowhere")
     copy = tmp("bench.gguf")
     shutil.copy(SMALL, copy)

@@ -119,7 +119,8 @@ static void t_cli_spellings(void) {
                 CHECKF(t_cli__same(o, &a, &b), "%.*s: the two spellings differ", (int)w.n, w.p);
                 cli_drop(&b);
                 snprintf(line, sizeof line, "%s%.*s", before, (int)w.n, (const char *)w.p);
-                CHECKF(!t_cli__parse(&b, line, &e) && e.code == EXIT_INPUT && strstr(e.text, "found nothing"), "%s without a value: %s", line, e.text);
+                if (*o->arg == '[') CHECKF(t_cli__parse(&b, line, &e), "%s without a value: %s", line, e.text);
+                else CHECKF(!t_cli__parse(&b, line, &e) && e.code == EXIT_INPUT && strstr(e.text, "found nothing"), "%s without a value: %s", line, e.text);
             } else {
                 snprintf(line, sizeof line, "%s%.*s=1", before, (int)w.n, (const char *)w.p);
                 CHECKF(!t_cli__parse(&b, line, &e) && strstr(e.text, "takes no value"), "%s: %s", line, e.text);
@@ -244,6 +245,9 @@ static void t_cli_defaults(void) {
     }
 }
 
+/* An action that the option has an effect on. */
+static int t_cli__served(const cli_opt *o) { return o->kind == OPT_ACT ? ACT_GENERATE : __builtin_ctz(o->serves); }
+
 static void t_cli_near(void) {
     static const struct { const char *typed, *meant; } cases[] = {
         {"--tempp", "--temp"}, {"--tmep", "--temp"}, {"-temp", "--temp"}, {"--top_k", "--top-k"}, {"--top-l", "--top-k"},
@@ -253,17 +257,18 @@ static void t_cli_near(void) {
         {"--temperat", "--temperature"}, {"--ctx", "--ctx-size"}, {"--max-tokens", ""}, {"-x", ""}, {"--zebra", ""}, {"-", ""}, {"--", ""},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        bytes near = cli__near(bytes_of(cases[i].typed));
+        bytes near = cli__near(bytes_of(cases[i].typed), ACT_GENERATE);
         CHECKF(bytes_is(near, cases[i].meant), "%s: suggests %.*s, want %s", cases[i].typed, (int)near.n, (const char *)near.p, cases[i].meant);
     }
     /* any one slip in a long name leads back to a name at most one slip away */
     for (int i = 0; i < N_CLI_OPTS; i++) {
-        bytes name = cli__long_name(&cli_opts[i]);
+        bytes     name = cli__long_name(&cli_opts[i]);
+        const int action = t_cli__served(&cli_opts[i]);
         for (size_t at = 2; name.n >= 7 && at < name.n; at++) {
             char slip[80];
             snprintf(slip, sizeof slip, "%.*s%.*s", (int)at, (const char *)name.p, (int)(name.n - at - 1), (const char *)name.p + at + 1);
-            bytes near = cli__near(bytes_of(slip));
-            CHECKF(cli__find(false, bytes_of(slip)) || (near.n && cli__distance(bytes_of(slip), near) <= 1), "%s suggests %.*s", slip, (int)near.n, (const char *)near.p);
+            bytes near = cli__near(bytes_of(slip), action);
+            CHECKF(cli__find(false, bytes_of(slip)) || (near.n && bytes_distance(bytes_of(slip), near) <= 1), "%s suggests %.*s", slip, (int)near.n, (const char *)near.p);
         }
     }
     config c;
@@ -282,13 +287,13 @@ static void t_cli_distance(void) {
         {"kitten", "sitting", 3}, {"ca", "abc", 3}, {"top-k", "top_k", 1}, {"abcd", "badc", 2},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        EQ_INT(cli__distance(bytes_of(cases[i].a), bytes_of(cases[i].b)), cases[i].d);
-        EQ_INT(cli__distance(bytes_of(cases[i].b), bytes_of(cases[i].a)), cases[i].d);
+        EQ_INT(bytes_distance(bytes_of(cases[i].a), bytes_of(cases[i].b)), cases[i].d);
+        EQ_INT(bytes_distance(bytes_of(cases[i].b), bytes_of(cases[i].a)), cases[i].d);
     }
     char long_name[100];
     memset(long_name, 'x', sizeof long_name);
-    EQ_INT(cli__distance((bytes){(uint8_t *)long_name, 63}, (bytes){(uint8_t *)long_name, 63}), 0);
-    EQ_INT(cli__distance((bytes){(uint8_t *)long_name, 64}, (bytes){(uint8_t *)long_name, 64}), 64);
+    EQ_INT(bytes_distance((bytes){(uint8_t *)long_name, 63}, (bytes){(uint8_t *)long_name, 63}), 0);
+    EQ_INT(bytes_distance((bytes){(uint8_t *)long_name, 64}, (bytes){(uint8_t *)long_name, 64}), 64);
 }
 
 static void t_cli_numbers(void) {
@@ -332,7 +337,7 @@ static void t_cli_lines(void) {
         {"-m|x|--inspect|--format|md", "--format: --inspect has no form md"},
         {"-m|x|-p|a|--json", "--format: generation has no form json"},
         {"-m|x|--inspect|--json|--format|text", "--json and --format text disagree"},
-        {"-m|x|--logits|a|-o|b|-p|c", "--output: --logits names its file itself"},
+        {"-m|x|--logits|a|-o|b|-p|c", "-o has no effect on --logits"},
         {"-m|x|--rope-scale|2|--rope-freq-scale|0.5|-p|a", "--rope-scale and --rope-freq-scale both give a scale, expected one"},
         {"-m|x|-p|a|-l|12+1|-l|13-inf|-l|14-2.5", NULL},
         {"-m|x|-p|a|-l|12", "--logit-bias: expected a token id and a signed number such as 15043+1, found '12'"},
@@ -346,8 +351,8 @@ static void t_cli_lines(void) {
         {"--bench|-m|x|-m|y|-p|1,2|-n|4|-r|2|-o|csv", NULL},
         {"-m|x|-r|stop|-p|text|-n|5", NULL},          /* without --bench the same names mean what they mean */
         {"-m|x|-p|--bench|-t|2", NULL},               /* a value is not an option */
-        {"-m|x|-p|a|-d|4096", "-d is an option of --bench, expected both"},
-        {"-m|x|-p|a|-npl|4", "-npl is an option of --bench, expected both"},
+        {"-m|x|-p|a|-d|4096", "-d has no effect on generation, only on --bench"},
+        {"-m|x|-p|a|-npl|4", "-npl has no effect on generation, only on --bench"},
         {"--bench", "no model given, expected -m FILE or LLMRUN_MODEL in the environment (--help lists all options)"},
         {"--bench|-m|x|-m|", "no model given, expected -m FILE or LLMRUN_MODEL in the environment (--help lists all options)"},
         {"--bench|-m|x|-p|0|-n|0", "--bench: nothing to measure, expected -p, -n or -pg with tokens"},
@@ -355,6 +360,33 @@ static void t_cli_lines(void) {
         {"--bench|-m|x|--json|-o|csv", "--json and --format csv disagree"},
         {"--bench|--score|-m|x", "--bench and --score are two actions, expected one"},
         {"-m|x|--score|-p|a|--format|csv", "--format: --score has no form csv"},
+        {"-m|x|-p|a|--resume", "--resume has no effect on generation, only on --batch"},
+        {"-m|x|--score|-p|a|--temp=0.5", "--temp has no effect on --score, only on generation and --batch"},
+        {"-m|x|--batch|f|-p|a", "-p has no effect on --batch"},
+        {"-m|x|--bench|--top-k|4", "--top-k has no effect on --bench, only on generation and --batch"},
+        {"--merge|a|-n5", "-n5 has no effect on --merge, only on generation and --batch"},
+        {"--help|--resume|-p|a|-d|5", NULL},          /* help is given whatever else stands there */
+        {"-m|x|--version|-t|2|--cpu|scalar|-q", NULL},
+        {"--merge|a|b|--|-c|--", NULL},               /* behind -- nothing is an option */
+        {"-m|x|-p|a|--|-n|5", "unexpected argument '-n', expected an option (a prompt goes after -p)"},
+        {"-m|x|-p|--|-n|5", NULL},                    /* nor is the value of one */
+        {"-m|x|-p|a|-n5|-c512|-s-1|-ctkq8_0", NULL},
+        {"-mx|-pa b=c", NULL},
+        {"-m|x|-p|a|-n5x", "-n: expected a whole number, found '5x'"},
+        {"-m|x|-modle|y", "unknown option -modle (did you mean --model?)"},
+        {"-m|x|-p|a|--resum", "unknown option --resum (--help lists them)"},
+        {"-m|x|--batch|f|--resum", "unknown option --resum (did you mean --resume?)"},
+        {"--resum|-m|x|--batch|f", "unknown option --resum (did you mean --resume?)"},
+        {"-m|x|-p|a|--repetition|3", "unknown option --repetition (--help lists them)"},
+        {"-m|x|--bench|--repetition|3", "unknown option --repetition (did you mean --repetitions?)"},
+        {"-m|x|-p|a|-fa|-n|5", NULL},
+        {"-m|x|-p|a|-fa|on|--no-mmap|--mlock|-tb|4|--no-warmup|-no-cnv|--no-display-prompt|--log-file|f|-ngl|99|--color", NULL},
+        {"-m|x|-p|a|--log-file=f", NULL},
+        {"-m|x|-p|a|-tb", "-tb: expected N after it, found nothing"},
+        {"-m|x|-p|a|--simple-io=1", "--simple-io takes no value, found '1'"},
+        {"-m|x|--bench|-fa|0|-mmp|1|--no-warmup", NULL},
+        {"-m|x|-p|a|--lora|f", "--lora is an option of llama.cpp that llmrun does not have"},
+        {"-m|x|-bf|f", "-bf is an option of llama.cpp that llmrun does not have (-f FILE takes any bytes)"},
         {"-m|x|-p|a|--format|jsonl", "--format: generation has no form jsonl"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -427,7 +459,8 @@ static void t_cli_bench_lists(void) {
 /* -o names a form, as in llama-bench, or a file. */
 static void t_cli_bench_output(void) {
     static const struct { const char *line, *format, *output; } cases[] = {
-        {"-r|7", "text", NULL}, {"-o|md", "md", NULL}, {"-o|jsonl", "jsonl", NULL}, {"-o|out.json", "text", "out.json"}, {"-o|./json", "text", "./json"},
+        {"-r|7", "text", NULL}, {"-o|md", "md", NULL}, {"-o|jsonl", "jsonl", NULL}, {"-o|out.json", "json", "out.json"}, {"-o|./json", "text", "./json"},
+        {"-o|a.b/x.csv", "csv", "a.b/x.csv"}, {"-o|x.md", "md", "x.md"}, {"-o|x.csv|--json", "json", "x.csv"}, {"-o|x.csv|--format|jsonl", "jsonl", "x.csv"}, {"-o|x.txt", "text", "x.txt"},
         {"-o|json|--format|csv", "csv", "json"}, {"--json", "json", NULL}, {"--format|jsonl", "jsonl", NULL},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -637,7 +670,49 @@ static void t_cli_inspect_numbers(void) {
     }
 }
 
+/* Names of llama.cpp: one row each, none that is ours for any action but a measurement, and values that are counted. */
+static void t_cli_foreign(void) {
+    for (int i = 0; i < N_CLI_FOREIGN; i++) {
+        const cli_foreign *f = &cli_foreigners[i];
+        const char        *names = f->names;
+        for (bytes w; cli__word(&names, ' ', &w);) {
+            char           line[256];
+            config         c;
+            err_t          e;
+            const cli_opt *own = cli__find(false, w);
+            CHECKF(cli__foreign(w) == f, "%.*s stands in two rows", (int)w.n, w.p);
+            CHECKF(!own || own->group == GROUP_BENCH, "%.*s is an option of llmrun", (int)w.n, w.p);
+            snprintf(line, sizeof line, "-m|x|%.*s|%s-p|a", (int)w.n, (const char *)w.p,
+                     !f->arg || *f->arg == '[' ? "" : strchr(f->arg, ' ') ? "1|2|" : "1|");
+            const bool ok = t_cli__parse(&c, line, &e) && cli_finish(&c, &e);
+            CHECKF(ok == (f->fate == CLI_IDLE), "%s: %s", line, e.text);
+            CHECKF(!ok || (c.idle.n == 1 && strcmp(c.prompt, "a") == 0), "%s: values are counted wrong", line);
+            CHECKF(ok || strstr(e.text, "is an option of llama.cpp that llmrun does not have"), "%s: %s", line, e.text);
+            cli_drop(&c);
+        }
+    }
+}
+
+/* An option is refused by exactly the actions that its row leaves out. */
+static void t_cli_effect(void) {
+    for (int i = 0; i < N_CLI_OPTS; i++) {
+        const cli_opt *o = &cli_opts[i];
+        CHECKF(o->serves && !(o->serves & ~(uint32_t)ON_ALL), "%s has an effect on nothing", o->names);
+        for (int action = 0; action < N_ACTS; action++) {
+            config c = cli_defaults();
+            err_t  e = {0};
+            c.action = action;
+            c.given[i] = "--given";
+            const bool want = (o->serves >> action & 1) || action >= ACT_USAGE, got = cli__effective(&c, &e);
+            CHECKF(got == want, "%s on action %d: %s", o->names, action, e.text);
+            CHECKF(got || (e.code == EXIT_INPUT && strstr(e.text, "--given has no effect on ")), "%s: %s", o->names, e.text);
+        }
+    }
+}
+
 static const t_case t_cli_cases[] = {
+    {"cli_foreign", "options of llama.cpp are taken where they change nothing, and named where they are missing", t_cli_foreign},
+    {"cli_effect", "an option without an effect on the action is refused", t_cli_effect},
     {"cli_table", "every row of the option table is whole, and no spelling is taken twice", t_cli_table},
     {"cli_spellings", "every spelling parses, as --opt value and as --opt=value, to the same", t_cli_spellings},
     {"cli_ranges", "the ends of every range pass; beyond them the error names option, value and range", t_cli_ranges},
