@@ -68,6 +68,9 @@ bench-file: llmrun                    ## MODEL: files of prompts in llmrun and i
 bench-spec: llmrun                    ## MODEL: decoding with guesses (of DRAFT, of the text) and without, beside llama.cpp's in PEERS, as Markdown; SPEC="--only loops"
 	@$(PYTHON) tests/bench/spec.py --llmrun ./llmrun --peers "$(PEERS)" --model $(MODEL) --draft $(DRAFT) $(SPEC)
 
+bench-shared: llmrun                  ## MODEL: decoding with guesses (of DRAFT, of the text) and without, in pairs beside a spinning process; SHARED_CPU="--pairs 5"
+	@$(PYTHON) tests/bench/shared_cpu.py --llmrun ./llmrun --model $(MODEL) $(if $(DRAFT),--draft $(DRAFT)) $(SHARED_CPU)
+
 bench-pack: build/bench/pack           ## file order against packed rows, kernels alone, as CSV
 	build/bench/pack
 
@@ -140,4 +143,4 @@ build/$(VARIANT)/replay_%: tests/fuzz_%.c tests/replay.c $(SRC) $(TESTS) Makefil
 	@mkdir -p $(@D)
 	$(CC) $(VARIANT_FLAGS) $(BASE) $(CFLAGS) -DLLMRUN_NO_MAIN -Wno-unused-function -o $@ $< tests/replay.c $(LDFLAGS) $(LIBS)
 
-.PHONY: all test san tsan stress fuzz bench bench-file bench-pack bench-peer bench-spec quality gate plots check install clean help replay
+.PHONY: all test san tsan stress fuzz bench bench-file bench-pack bench-peer bench-spec bench-shared quality gate plots check install clean help replay

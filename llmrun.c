@@ -35,6 +35,7 @@
 #define _GNU_SOURCE
 #endif
 #include <ctype.h>
+#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -583,7 +584,7 @@ static void str_base64(str *s, bytes b) {
  * nothing by the thread's number, passes the same stages whatever the tasks do, and nobody passes a barrier before the stage had no
  * more tasks for him: what one who leaves has not taken, those who stay do. Meanwhile it stays on a CPU of its own, where there is one
  * for each thread: the kernel is as content with the team on one CPU and the other process on the next.
- * Door: pool_default_threads, pool_new, pool_free, pool_run, pool_run_loose, pool_barrier, pool_barrier_then, pool_works, pool_next,
+ * Door: pool_default_threads, pool_waited, pool_new, pool_free, pool_run, pool_run_loose, pool_barrier, pool_barrier_then, pool_works, pool_next,
  * pool_share, pool_take, pool_soon. */
 
 typedef struct pool pool;
@@ -943,6 +944,21 @@ static int pool_default_threads(void) {
     if (n < 1) n = 1;
     pool__cgroups("cpu", pool__cpu_quota, &n);
     return n;
+}
+
+/* Seconds that the threads of this process have waited for a CPU so far; 0 where the kernel does not count them. */
+static double pool_waited(void) {
+    double         sum = 0;
+    DIR           *d = opendir("/proc/self/task");
+    struct dirent *one;
+    while (d && (one = readdir(d))) {
+        char      path[sizeof "/proc/self/task//schedstat" + sizeof one->d_name];
+        long long ns[2];                              /* on a CPU, waiting for one */
+        snprintf(path, sizeof path, "/proc/self/task/%s/schedstat", one->d_name);
+        if (one->d_name[0] != '.' && pool__read_pair(path, ns) == 2) sum += (double)ns[1] * 1e-9;
+    }
+    if (d) closedir(d);
+    return sum;
 }
 
 /* The number behind a word at the beginning of a line; 0 where no line has it. */
@@ -9357,11 +9373,18 @@ enum {
     SPEC_KINDS = 8,                                   /* degrees of sureness */
     SPEC_LAG = 8,                                     /* tokens that a draft reads together with its first guess */
     SPEC_AGE = 16,                                    /* steps for which a time is believed, twice as many each time it was taken */
+    SPEC_KEEP = 16,                                   /* times kept for each number of rows */
+    SPEC_MANY = 8,                                    /* times that show whether the machine has become faster or slower */
+    SPEC_SURE = 3,                                    /* times from which a cost is sure enough to be reported */
+    SPEC_TURNS = 100,                                 /* steps from which a speed-up is reported */
     SPEC_PAD = 128,                                   /* tokens that one of two equal vocabularies may have more, for padding */
     SPEC_VERSION = 1,
 };
 #define SPEC_HOPE   0.03                              /* what a row more costs, by one row's step, until it is known */
 #define SPEC_WEIGHT 4.0                               /* trials that what is known beforehand counts for */
+#define SPEC_LEAST_S 0.5                              /* seconds of decoding from which a speed-up is reported */
+#define SPEC_WAITED 0.05                              /* share of the time waiting for a CPU from which CPUs count as shared */
+#define SPEC_SPIKES 0.25                              /* share of the time beyond what steps usually take, the same */
 
 typedef enum { SPEC_LOOKUP, SPEC_DRAFT, SPEC_SOURCES } spec_source;
 
@@ -9378,12 +9401,25 @@ typedef struct {
 
 static const spec_opts spec_defaults = {.most = 16, .lookup = true};
 
-typedef struct {                                      /* seconds of steps */
-    double    s[SPEC_COST + 1];                       /* of n rows, at pace 1; 0: not known */
-    int       n[SPEC_COST + 1];                       /* how often it was taken */
-    long long at[SPEC_COST + 1], now;                 /* when, in steps */
-    double    pace;                                   /* how slow the machine is of late */
+typedef struct {                                      /* the last times of one kind, in a ring */
+    float v[SPEC_KEEP];
+    int   n;                                          /* all that were added */
+} spec_times;
+
+typedef struct {                                      /* seconds of steps of n rows */
+    spec_times took[SPEC_COST + 1];
+    double     s[SPEC_COST + 1];                      /* their low quantile; 0: never taken */
+    double     anchor[SPEC_COST + 1];                 /* s when the machine was last as slow as it is */
+    double     at_level[SPEC_COST + 1];               /* how slow the machine was when it was last taken */
+    long long  at[SPEC_COST + 1], now;                /* when that was, in steps */
+    double     level;                                 /* how slow the machine is, 1 at first */
+    double     cost[SPEC_COST + 1];                   /* what decisions take: what is known, at this level, and what lies between and beyond */
 } spec_cost;
+
+typedef struct {                                      /* steps by their rows */
+    double real[SPEC_COST + 1];                       /* that were taken */
+    double plain[SPEC_COST + 1];                      /* that would have given the same tokens without guesses */
+} spec_tally;
 
 typedef struct {
     float hit, tried;
@@ -9436,59 +9472,116 @@ typedef struct spec {
     float           *logits;                          /* of the draft's step */
     float           *wide;                            /* [n_seqs, V] where its vocabulary is the shorter one */
     int              n_live;
-    double           plain_s, real_s, draft_s;        /* decode without guesses as it would have been; as it was; of that, drafting */
-    double           plain_of[SPEC_SOURCES], real_of[SPEC_SOURCES];   /* the same of turns that had guesses */
+    spec_tally       all, of[SPEC_SOURCES];           /* since costs were last forgotten: all steps; what each source guessed */
+    double           draft_rounds[SPEC_COST + 1];     /* steps of the draft, by their rows */
+    double           n_looks;                         /* steps before which guesses were looked for */
+    spec_times       look;                            /* seconds of that, drafts not counted */
+    double           plain_s, real_s;                 /* beside the tallies: seconds of before, and those that guesses do not change */
+    double           wall_s, usual_s, draft_s;        /* all timed steps by the clock; by their costs; drafting by the clock */
+    double           opened, waited;                  /* when; seconds that threads had waited for a CPU by then */
     int              turns_of[SPEC_SOURCES], won[SPEC_SOURCES];   /* in this step: sequences with guesses, tokens that these gave */
     long long        tokens, turns;                   /* decoded; steps of sequences that it took */
     long long        guessed[SPEC_SOURCES], hit[SPEC_SOURCES];
     long long        depth_tried[SPEC_SOURCES][SPEC_MOST], depth_hit[SPEC_SOURCES][SPEC_MOST];
     long long        chosen[SPEC_MOST + 1];           /* how often so many were taken for a sequence */
-    double           drafting;                        /* seconds before the coming step */
+    double           looking, drafting, drafting_usual;   /* seconds before the coming step: all; of the draft, by the clock and by its costs */
     bool             warm;                            /* a step has been timed */
 } spec;
 
 /* --- what a step costs --- */
 
+static void spec__times_add(spec_times *t, double v) { t->v[t->n++ % SPEC_KEEP] = (float)v; }
+
+/* The low quantile: at most one time in ten is below it. A thread that loses its CPU for a while only makes steps longer, so that low
+ * times are those of undisturbed steps. */
+static double spec__times_low(const spec_times *t) {
+    float     low[SPEC_KEEP];
+    const int n = t->n < SPEC_KEEP ? t->n : SPEC_KEEP;
+    for (int i = 0, at; i < n; i++) {
+        for (at = i; at > 0 && low[at - 1] > t->v[i]; at--) low[at] = low[at - 1];
+        low[at] = t->v[i];
+    }
+    return n ? (double)low[(n - 1) / 10] : 0;
+}
+
 /* A time is believed for as long as it has been confirmed, within bounds. */
 static bool spec__known(const spec_cost *c, int n) {
-    const int times = c->n[n] < 5 ? c->n[n] : 5;
-    return c->n[n] && c->now - c->at[n] <= SPEC_AGE << times;
+    const int times = c->took[n].n < 5 ? c->took[n].n : 5;
+    return times && c->now - c->at[n] <= SPEC_AGE << times;
 }
 
-/* Seconds of a step of n rows: as taken, between two that were, or what may be hoped beyond them. 0: nothing is known. */
-static double spec__cost(const spec_cost *c, int n) {
-    int a = n < SPEC_COST ? n : SPEC_COST, b = n;
-    while (a > 0 && !spec__known(c, a)) a--;
-    while (b <= SPEC_COST && !spec__known(c, b)) b++;
-    if (a == n) return c->s[n] * c->pace;
-    if (a && b <= SPEC_COST) return (c->s[a] + (c->s[b] - c->s[a]) * (n - a) / (b - a)) * c->pace;
-    if (a) return c->s[a] * (1 + SPEC_HOPE * (n - a)) * c->pace;
-    return b <= SPEC_COST ? c->s[b] / (1 + SPEC_HOPE * (b - n)) * c->pace : 0;
-}
-
-/* Whether a step of about n rows is. */
+/* Whether the time of a step of about n rows is. */
 static bool spec__near(const spec_cost *c, int n) {
     bool yes = false;
     for (int k = n - n / 4; k <= n + n / 4 && k <= SPEC_COST; k++) yes = yes || spec__known(c, k);
     return yes;
 }
 
-/* A step of n rows took so long. How fast the machine is changes from one moment to the next, for steps of all sizes alike. */
+/* Seconds of a step of n rows as far as they were taken, on the machine as it is now. */
+static double spec__taken(const spec_cost *c, int n) { return c->took[n].n ? c->s[n] * c->level / c->at_level[n] : 0; }
+
+/* The curve of costs through what is known; a step of fewer rows never costs more than one of more. */
+static void spec__draw(spec_cost *c) {
+    int    a = 0;                                     /* the last size that is known, and its cost */
+    double was = 0;
+    for (int n = 1; n <= SPEC_COST; n++) {
+        c->cost[n] = was * (1 + SPEC_HOPE * (n - a));
+        if (!spec__known(c, n)) continue;
+        const double is = c->cost[n] = spec__taken(c, n);
+        for (int k = a + 1; k < n; k++) c->cost[k] = a ? was + (is - was) * (k - a) / (n - a) : is / (1 + SPEC_HOPE * (n - k));
+        a = n;
+        was = is;
+    }
+    for (int n = SPEC_COST; n > 1; n--)
+        if (c->cost[n] < c->cost[n - 1]) c->cost[n - 1] = c->cost[n];
+}
+
+/* Seconds of a step of n rows; 0: nothing is known. */
+static double spec__cost(const spec_cost *c, int n) {
+    const int beyond = n > SPEC_COST ? n - SPEC_COST : 0;
+    return n < 1 ? 0 : c->cost[n - beyond] * (1 + SPEC_HOPE * beyond);
+}
+
+/* Times of n rows, brought to the level of today. */
+static void spec__align(spec_cost *c, int n) {
+    const double by = c->at_level[n] > 0 ? c->level / c->at_level[n] : 1;
+    c->at_level[n] = c->level;
+    if (fabs(by - 1) < 1e-9) return;
+    for (int i = 0; i < SPEC_KEEP; i++) c->took[n].v[i] *= (float)by;
+    c->s[n] *= by;
+    c->anchor[n] *= by;
+}
+
+static bool spec__differs(double is, double was) { return is < 0.75 * was || is > 1.33 * was; }
+
+/* A step of n rows took so long. Where one size has become much slower or faster, so have the others. */
 static void spec__took(spec_cost *c, int n, double seconds) {
     c->now++;
     if (n < 1 || n > SPEC_COST) return;
-    if (c->pace <= 0) c->pace = 1;
-    const double off = c->n[n] ? seconds / (c->s[n] * c->pace) : 0;
-    const bool slip = c->n[n] < 3 && off < 0.75;       /* a first time may be slow for many reasons: a faster one takes its place */
-    if (slip || (!spec__known(c, n) && (off < 0.75 || off > 1.33))) {
-        c->n[n] = 1;
-        c->s[n] = seconds / c->pace;
-    } else {
-        const double by = fmin(fmax(off, 0.5), 2) - 1, most = 1.0 / ++c->n[n];
-        c->pace *= 1 + 0.25 * by;
-        c->s[n] *= 1 + (most > 0.1 ? most : 0.1) * by;
-    }
+    if (c->level <= 0) c->level = 1;
+    spec_times *t = &c->took[n];
+    spec__align(c, n);
+    if (!spec__known(c, n) && spec__differs(seconds, c->s[n])) t->n = 0;   /* too old to be believed */
+    spec__times_add(t, seconds);
+    c->s[n] = spec__times_low(t);
     c->at[n] = c->now;
+    if (t->n <= SPEC_MANY) c->anchor[n] = c->s[n];
+    else if (spec__differs(c->s[n], c->anchor[n])) {
+        c->level *= c->s[n] / c->anchor[n];
+        c->at_level[n] = c->level;
+        c->anchor[n] = c->s[n];
+    }
+    spec__draw(c);
+}
+
+static void spec__tally(double *steps, int n, double by) { steps[n < SPEC_COST ? n : SPEC_COST] += by; }
+
+/* Seconds of steps by what they cost as far as that was taken, else by what decisions take. */
+static double spec__seconds(const spec_cost *c, const double *steps) {
+    double sum = 0;
+    for (int n = 1; n <= SPEC_COST; n++)
+        if (steps[n] > 0) sum += steps[n] * (c->took[n].n ? spec__taken(c, n) : spec__cost(c, n));
+    return sum;
 }
 
 /* --- chances --- */
@@ -9759,6 +9852,8 @@ static void spec__draft(spec *sp, int rows, double rate) {
         sp->live[i]->n = 0;
         if (spec__follow(sp, sp->live[i])) sp->live[n++] = sp->live[i];
     }
+    sp->drafting_usual = clock_now() - t0;            /* mostly nothing, but for a prompt */
+    sp->real_s += sp->drafting_usual;
     for (sp->n_live = n; sp->n_live; sp->n_live = n) {
         const double begun = clock_now();
         const int    step = spec__draft_rows(sp), had = sp->n_live;
@@ -9769,7 +9864,9 @@ static void spec__draft(spec *sp, int rows, double rate) {
             break;
         }
         pool_run(sp->draft->p, spec__pick, sp);
-        if (step == had) spec__took(&sp->draft_cost, step, clock_now() - begun);
+        spec__took(&sp->draft_cost, step, clock_now() - begun);
+        spec__tally(sp->draft_rounds, step, 1);
+        sp->drafting_usual += spec__cost(&sp->draft_cost, step);
         n = 0;
         for (int i = 0; i < had; i++) {
             spec_seq *q = sp->live[i];
@@ -9778,7 +9875,7 @@ static void spec__draft(spec *sp, int rows, double rate) {
             if (one && spec__goes_on(sp, q, rows, rate)) sp->live[n++] = q;
         }
     }
-    sp->drafting += clock_now() - t0;
+    sp->drafting = clock_now() - t0;
 }
 
 /* --- how many --- */
@@ -9786,7 +9883,7 @@ static void spec__draft(spec *sp, int rows, double rate) {
 /* Tokens per second that q can expect of its first guesses, the best number of them, and of as many as it likes of the draft's. */
 static double spec__best(const spec *sp, const spec_seq *q, int rows, double share, bool draft) {
     const double base = spec__cost(&sp->cost, rows), mean = spec__mean(sp, q, SPEC_DRAFT);
-    const double each = draft && sp->draft_cost.pace > 0 ? spec__cost(&sp->draft_cost, 1) : 0;
+    const double each = draft ? spec__cost(&sp->draft_cost, 1) : 0;
     const int    most = q->room < sp->o.most ? q->room : sp->o.most;
     double       best = 1 / share, sum = 1, p = 1;
     for (int k = 0; k < (draft ? most : q->n); k++) {
@@ -9829,21 +9926,8 @@ static void spec__choose(spec *sp, spec_seq **q, int n, int rows) {
     }
 }
 
-/* Guesses for each of n sequences that decode in the coming step, which has `others` rows beside. */
-static void spec_propose(spec *sp, spec_seq **q, int n, int others) {
-    const int rows = n + others;
-    sp->drafting = 0;
-    memset(sp->turns_of, 0, sizeof sp->turns_of);
-    memset(sp->won, 0, sizeof sp->won);
-    spec__fade(&sp->rate[0][0], SPEC_SOURCES * SPEC_KINDS, 0.999f);
-    spec__fade(sp->mean, SPEC_SOURCES, 0.999f);
-    for (int i = 0; i < n; i++) {
-        q[i]->n = 0;
-        spec__read(sp, q[i]);
-        spec__fade(&q[i]->rate[0][0], SPEC_SOURCES * SPEC_KINDS, 0.98f);
-        spec__fade(q[i]->mean, SPEC_SOURCES, 0.98f);
-    }
-    if (!n || !(sp->o.least ? spec__cost(&sp->cost, n) > 0 : spec__near(&sp->cost, n))) return;   /* a step without guesses, to compare with */
+/* Where guesses may come from, for each of n sequences in a step of `rows` rows. */
+static void spec__find(spec *sp, spec_seq **q, int n, int rows) {
     const double plain = spec__cost(&sp->cost, n), share = plain / n;
     sp->n_live = 0;
     for (int i = 0; i < n; i++) {
@@ -9854,7 +9938,27 @@ static void spec_propose(spec *sp, spec_seq **q, int n, int others) {
         if (spec__best(sp, q[i], rows, share, true) > own || (sp->o.least && !q[i]->n)) sp->live[sp->n_live++] = q[i];
     }
     if (sp->n_live) spec__draft(sp, rows, n / plain);
-    spec__choose(sp, q, n, rows);
+}
+
+/* Guesses for each of n sequences that decode in the coming step, which has `others` rows beside. */
+static void spec_propose(spec *sp, spec_seq **q, int n, int others) {
+    const double t0 = clock_now();
+    sp->drafting = sp->drafting_usual = 0;
+    memset(sp->turns_of, 0, sizeof sp->turns_of);
+    memset(sp->won, 0, sizeof sp->won);
+    spec__fade(&sp->rate[0][0], SPEC_SOURCES * SPEC_KINDS, 0.999f);
+    spec__fade(sp->mean, SPEC_SOURCES, 0.999f);
+    for (int i = 0; i < n; i++) {
+        q[i]->n = 0;
+        spec__read(sp, q[i]);
+        spec__fade(&q[i]->rate[0][0], SPEC_SOURCES * SPEC_KINDS, 0.98f);
+        spec__fade(q[i]->mean, SPEC_SOURCES, 0.98f);
+    }
+    if (n && (sp->o.least ? spec__cost(&sp->cost, n) > 0 : spec__near(&sp->cost, n))) {   /* else a step without guesses, to compare with */
+        spec__find(sp, q, n, n + others);
+        spec__choose(sp, q, n, n + others);
+    }
+    sp->looking = clock_now() - t0;
 }
 
 /* The first `right` guesses of q were what the sampler picked; `judged` of them were looked at. The first `done` tokens are as they were
@@ -9881,24 +9985,42 @@ static void spec_time(spec *sp, int n, int rows, int tokens, double seconds) {
         sp->warm = true;
         return;
     }
-    spec__took(&sp->cost, rows, seconds - sp->drafting);
-    const double plain = spec__cost(&sp->cost, n) / n, each = (seconds - sp->drafting) / n;
+    spec__took(&sp->cost, rows, seconds - sp->looking);
+    spec__times_add(&sp->look, sp->looking - sp->drafting);
+    sp->n_looks++;
+    spec__tally(sp->all.real, rows, 1);
+    spec__tally(sp->all.plain, n, (double)tokens / n);
     for (int from = 0; from < SPEC_SOURCES; from++) {
-        sp->plain_of[from] += plain * sp->won[from];
-        sp->real_of[from] += each * sp->turns_of[from] + (from == SPEC_DRAFT ? sp->drafting : 0);
+        spec__tally(sp->of[from].real, rows, (double)sp->turns_of[from] / n);
+        spec__tally(sp->of[from].plain, n, (double)sp->won[from] / n);
     }
-    sp->real_s += seconds;
-    sp->plain_s += plain * tokens;
+    sp->wall_s += seconds;
+    sp->usual_s += spec__cost(&sp->cost, rows) + sp->drafting_usual + spec__times_low(&sp->look);
     sp->draft_s += sp->drafting;
     sp->tokens += tokens;
     sp->turns += n;
 }
 
+/* Seconds of all that was decoded, by its costs. */
+static double spec__real_s(const spec *sp) {
+    return sp->real_s + spec__seconds(&sp->cost, sp->all.real) + spec__seconds(&sp->draft_cost, sp->draft_rounds) +
+           sp->n_looks * spec__times_low(&sp->look);
+}
+
+/* The same without guesses. */
+static double spec__plain_s(const spec *sp) { return sp->plain_s + spec__seconds(&sp->cost, sp->all.plain); }
+
 /* Seconds between two steps that would have passed without guesses too. anew: steps take another time from now on. */
 static void spec_aside(spec *sp, double seconds, bool anew) {
     sp->plain_s += seconds;
     sp->real_s += seconds;
-    if (anew) sp->cost = (spec_cost){0};
+    if (!anew) return;
+    sp->real_s = spec__real_s(sp);
+    sp->plain_s = spec__plain_s(sp);
+    sp->n_looks = 0;
+    sp->cost = (spec_cost){0};
+    sp->all = sp->of[SPEC_LOOKUP] = sp->of[SPEC_DRAFT] = (spec_tally){0};
+    memset(sp->draft_rounds, 0, sizeof sp->draft_rounds);
 }
 
 /* --- finished texts --- */
@@ -10046,6 +10168,8 @@ static spec *spec_open(const engine *eng, const spec_opts *o, const char *pre, c
     spec     *sp = mem_new(1, sizeof *sp);
     sp->o = *o;
     sp->eng = eng;
+    sp->opened = clock_now();
+    sp->waited = pool_waited();
     sp->n_rows = want < room ? want : room > 0 ? room : 0;
     if (sp->o.least > sp->o.most) sp->o.least = sp->o.most;
     sp->live = mem_new((size_t)n_seqs, sizeof *sp->live);
@@ -10081,14 +10205,65 @@ static void spec_seq_free(spec_seq *q) {
 
 static long long spec_guessed(const spec *sp, spec_source from) { return sp ? sp->guessed[from] : 0; }
 static long long spec_accepted(const spec *sp, spec_source from) { return sp ? sp->hit[from] : 0; }
-static double    spec_speedup(const spec *sp) { return sp && sp->real_s > 0 && sp->plain_s > 0 ? sp->plain_s / sp->real_s : 1; }
+
+/* Share of the time since sp was opened in which threads waited for a CPU. */
+static double spec__waited(const spec *sp) {
+    return sp->opened > 0 ? (pool_waited() - sp->waited) / (clock_now() - sp->opened) : 0;
+}
+
+/* Whether steps without guesses were taken often enough, at the sizes that most tokens are counted by or on both sides of them. */
+static bool spec__sure(const spec *sp) {
+    const spec_times *took = sp->cost.took;
+    double            all = 0, sure = 0;
+    for (int n = 1; n <= SPEC_COST; n++) {
+        int a = n, b = n;
+        while (a > 0 && took[a].n < SPEC_SURE) a--;
+        while (b <= SPEC_COST && took[b].n < SPEC_SURE) b++;
+        all += sp->all.plain[n];
+        if (a && b <= SPEC_COST && n < SPEC_COST) sure += sp->all.plain[n];
+    }
+    return all > 0 && sure >= 0.9 * all;
+}
+
+/* How many times faster than plain decoding it was, where threads waited for a CPU for that share of the time. NAN: not known, for a
+ * reason that *why tells; NULL: it was too short. */
+static double spec__speedup(const spec *sp, double waited, const char **why) {
+    *why = NULL;
+    if (sp->wall_s < SPEC_LEAST_S || sp->turns < SPEC_TURNS) return NAN;
+    *why = "the CPUs were shared";
+    if (waited > SPEC_WAITED || sp->wall_s > (1 + SPEC_SPIKES) * sp->usual_s) return NAN;
+    *why = "hardly a step was without guesses";
+    if (!spec__sure(sp)) return NAN;
+    *why = NULL;
+    return fmin(spec__plain_s(sp) / spec__real_s(sp), (double)sp->tokens / (double)sp->turns);
+}
+
+/* The same of the steps in which one source guessed; never more than its tokens a step. */
+static double spec__speedup_of(const spec *sp, spec_source from) {
+    const spec_tally *t = &sp->of[from];
+    const double      drafts = from == SPEC_DRAFT ? spec__seconds(&sp->draft_cost, sp->draft_rounds) : 0;
+    double            steps = 0, plain = 0;
+    for (int n = 1; n <= SPEC_COST; n++) steps += t->real[n], plain += t->plain[n];
+    return steps > 0 ? fmin(spec__seconds(&sp->cost, t->plain) / (spec__seconds(&sp->cost, t->real) + drafts), plain / steps) : NAN;
+}
+
+/* 1 where nothing was guessed, NAN: not known. */
+static double spec_speedup(const spec *sp) {
+    const char *why;
+    return sp && sp->guessed[SPEC_LOOKUP] + sp->guessed[SPEC_DRAFT] ? spec__speedup(sp, spec__waited(sp), &why) : 1;
+}
 
 /* Lines for people, about the sources that guessed. */
 static void spec_report(const spec *sp, str *s) {
     const long long all = sp ? sp->guessed[SPEC_LOOKUP] + sp->guessed[SPEC_DRAFT] : 0;
+    const char     *why;
     if (!all || !sp->turns) return;
-    str_fmt(s, "llmrun: speculation %.2fx plain decoding: %lld tokens in %lld steps, %.2f a step\n", spec_speedup(sp), sp->tokens, sp->turns,
-            (double)sp->tokens / (double)sp->turns);
+    const double speedup = spec__speedup(sp, spec__waited(sp), &why);
+    str_put(s, "llmrun: speculation ");
+    if (!isnan(speedup)) str_fmt(s, "%.2fx plain decoding: ", speedup);
+    str_fmt(s, "%lld tokens in %lld steps, %.2f a step", sp->tokens, sp->turns, (double)sp->tokens / (double)sp->turns);
+    if (why) str_fmt(s, "; speed-up not measurable: %s", why);
+    str_put(s, "\n");
     for (int from = SPEC_SOURCES - 1; from >= 0; from--) {
         if (!sp->guessed[from]) continue;
         str_fmt(s, "llmrun: %-11s %lld guessed, %lld accepted (%.1f %%), by depth", spec_names[from], sp->guessed[from], sp->hit[from],
@@ -10097,7 +10272,8 @@ static void spec_report(const spec *sp, str *s) {
             str_fmt(s, " %.0f", 100.0 * (double)sp->depth_hit[from][i] / (double)sp->depth_tried[from][i]);
         str_put(s, " %");
         if (from == SPEC_DRAFT) str_fmt(s, "; %.3f s of drafting", sp->draft_s);
-        if (sp->real_of[from] > 0) str_fmt(s, "; %.2fx where it guessed", sp->plain_of[from] / sp->real_of[from]);
+        const double own = isnan(speedup) ? NAN : spec__speedup_of(sp, (spec_source)from);
+        if (!isnan(own)) str_fmt(s, "; %.2fx where it guessed", own);
         str_put(s, "\n");
     }
     if (g_log_level < LOG_VERBOSE) return;
@@ -10106,7 +10282,7 @@ static void spec_report(const spec *sp, str *s) {
         if (sp->chosen[i]) str_fmt(s, " %d in %lld,", i, sp->chosen[i]);
     str_put(s, " steps; ms for rows:");
     for (int i = 1; i <= SPEC_COST; i++)
-        if (sp->cost.n[i]) str_fmt(s, " %d %.2f,", i, sp->cost.s[i] * sp->cost.pace * 1e3);
+        if (sp->cost.took[i].n) str_fmt(s, " %d %.2f,", i, spec__taken(&sp->cost, i) * 1e3);
     if (sp->draft) str_fmt(s, " of the draft: 1 %.2f", spec__cost(&sp->draft_cost, 1) * 1e3);
     str_put(s, "\n");
 }
@@ -11325,7 +11501,8 @@ static void batch__summary(const batch_work *b) {
     str s = {0};
     if (json) {
         for (size_t i = 0; i < sizeof figures / sizeof *figures; i++)
-            str_fmt(&s, "%s\"%s\": %.12g", i ? ", " : "{", figures[i].name, figures[i].v);
+            if (isnan(figures[i].v)) str_fmt(&s, ", \"%s\": null", figures[i].name);
+            else str_fmt(&s, "%s\"%s\": %.12g", i ? ", " : "{", figures[i].name, figures[i].v);
         if (million > 0) str_fmt(&s, ", \"cost_per_million_tokens\": %.6g", million);
     } else {
         str_fmt(&s, "llmrun: requests    %lld in %.2f s (%.2f/s): %lld answered, %lld error%s", b->n_ok + b->n_bad, all,

@@ -97,7 +97,8 @@ class Own:
         n, seconds = find(r"generated +(\d+) tokens in ([\d.]+) s", r.stderr, (0, 0))
         if r.returncode or n < 2 or not seconds:
             raise Failed("%s: exit %d: %s" % (" ".join(map(shlex.quote, args)), r.returncode, last(r.stderr)))
-        said, _, steps = find(r"speculation +([\d.]+)x [^:]*: (\d+) tokens in (\d+) steps", r.stderr, (0, 0, n - 1))
+        (said,) = find(r"speculation +([\d.]+)x ", r.stderr, (0,))
+        _, steps = find(r"speculation [^\n]*?(\d+) tokens in (\d+) steps", r.stderr, (0, n - 1))
         found = [find(source + r" +(\d+) guessed, (\d+) accepted", r.stderr, (0, 0)) for source in ("draft", "lookup")]
         return Run(n - 1, seconds, whole, [int(x) for x in r.stdout.split()], sum(g for g, _ in found), sum(a for _, a in found), steps, said,
                    find(r"prompt +(\d+) tokens", r.stderr)[0])
