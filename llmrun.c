@@ -4277,7 +4277,7 @@ static uint64_t model_kv_bytes(const arch_hparams *hp, uint32_t type_k, uint32_t
  *   Layers of another geometry (latent K/V, K/V shared between layers) are another group with its own block size; a
  * recurrent layer keeps a state per sequence, and its snapshots hang on block numbers as K and V do.
  * Door: kv_new, kv_most, kv_free, kv_seq_new, kv_seq_free, kv_fork, kv_reserve, kv_require, kv_full, kv_truncate, kv_seq_blocks,
- * kv_blocks, kv_store_at, kv_touch, kv_bytes_peak; kv_share, kv_adopt, kv_claim, kv_settle, kv_room, kv_held;
+ * kv_blocks, kv_store_at, kv_touch, kv_bytes_peak; kv_share, kv_match, kv_adopt, kv_claim, kv_settle, kv_room, kv_held;
  * kv_know, kv_fetcher, kv_next, kv_node_tokens, kv_bytes. */
 
 typedef struct {
@@ -4849,23 +4849,45 @@ static int32_t kv__nearest(const kv_seq *s, const int32_t *ids, int n, int *same
     return best;
 }
 
+/* How many blocks of ids[0, n) can be taken over, of which the first `from` lead to node `tip`; *wait: the one behind them is being
+ * computed. */
+static int kv__match(const kv_cache *kv, int32_t tip, int from, const int32_t *ids, int n, bool *wait) {
+    const int block = kv->opts.block;
+    int       walked = from, last = from, gap = -1;   /* known blocks; of those, what can be taken over; the last one that has gone */
+    *wait = false;
+    for (int32_t i; (walked + 1) * block <= n && (i = kv__find(kv, tip, ids + walked * block)) >= 0; tip = i) {
+        const kv_node *nd = &kv->tree->node[i];
+        if (!nd->ready) {
+            *wait = last == walked;
+            break;
+        }
+        if (nd->block < 0 && nd->stored < 0) gap = walked;
+        if (gap < kv__seen(kv, ++walked * block)) last = walked;
+    }
+    return last;
+}
+
+/* How many blocks a new sequence could take over for ids[0, n), and changes nothing. *cost: by how many kv_room() would fall. */
+static int kv_match(const kv_cache *kv, const int32_t *ids, int n, int *cost) {
+    bool      wait;
+    const int block = kv->opts.block, last = kv->tree ? kv__match(kv, 0, 0, ids, n, &wait) : 0;
+    int32_t   i = 0;
+    *cost = 0;
+    for (int at = 0; at < last; at++) {
+        i = kv__find(kv, i, ids + at * block);
+        const int32_t b = kv->tree->node[i].block;
+        *cost += at >= kv__seen(kv, last * block) && (b < 0 || kv->group[0].refs[b] == 1);
+    }
+    return last;
+}
+
 /* Takes over what the tree knows of ids[0, n) behind what the sequence holds, whole blocks and then a part of one, which is copied
  * when it is written to. Returns the positions held then; *wait: the next block is being computed by somebody else. */
 static int kv_adopt(kv_seq *s, const int32_t *ids, int n, bool *wait) {
     const int block = s->kv->opts.block, from = s->n_known;
     *wait = false;
     if (!s->kv->tree || s->n != from * block) return s->n;
-    int     walked = from, last = from, gap = -1;     /* blocks; of those, what can be taken over; the last one that has gone */
-    int32_t tip = s->tip;
-    for (int32_t i; (walked + 1) * block <= n && (i = kv__find(s->kv, tip, ids + walked * block)) >= 0; tip = i) {
-        const kv_node *nd = &s->kv->tree->node[i];
-        if (!nd->ready) {
-            *wait = true;
-            break;
-        }
-        if (nd->block < 0 && nd->stored < 0) gap = walked;
-        if (gap < kv__seen(s->kv, ++walked * block)) last = walked;
-    }
+    const int last = kv__match(s->kv, s->tip, from, ids, n, wait);
     for (int at = from; at < last; at++) {
         const int32_t i = kv__find(s->kv, s->tip, ids + at * block);
         if (i < 0 || !kv__attach(s, at < kv__seen(s->kv, last * block) ? -1 : i, block)) {
@@ -4875,7 +4897,6 @@ static int kv_adopt(kv_seq *s, const int32_t *ids, int n, bool *wait) {
         kv__tip(s, i);
         s->n_known = at + 1;
     }
-    *wait = *wait && last == walked;
     if (*wait || n <= s->n) return s->n;
     int           same;
     const int32_t i = kv__nearest(s, ids + s->n, n - s->n, &same);
@@ -7379,14 +7400,15 @@ static void engine__pack_now(engine *eng, const fwd_opts *fo) {
 }
 
 /* After a step that gave `fresh` tokens some more matrices go into their other layout, if the n tokens of the whole run repay it; where
- * nobody said how many they are (-1), once as many have passed as would have repaid half of it. True: those were the last ones. */
+ * nobody said how many they are (-1), once as many have passed as would have repaid half of it. True: those were the last ones of
+ * those that can be packed; false where there are none. */
 static bool engine_pack(engine *eng, int64_t n, int64_t passed, int64_t fresh) {
     if (!eng->may_pack) return false;
     if (!eng->pack_worth) engine__plan_pack(eng);
     if (n < 0 ? passed < eng->pack_worth / 2 : n < eng->pack_worth) return false;
     const size_t most = fresh > GEN_PACK_STEPS ? SIZE_MAX : fresh > 1 ? eng->pack_bytes * (size_t)fresh : eng->pack_bytes;
     eng->may_pack = eng->pack_bytes && model_pack(&eng->m, eng->p, most);
-    return !eng->may_pack;
+    return !eng->may_pack && eng->m.packs_used;
 }
 
 static engine *engine__new(const gguf_file *g, const tok_vocab *v, const fwd_opts *fo, double t_start, err_t *e) {
@@ -10569,10 +10591,11 @@ static void sched__rows(sched *sc, sched_seq *q, int from) {
     sc->out[sc->n_out++] = q;
 }
 
-static bool sched__twin_runs(const sched *sc, const sched_seq *q) {
+/* Whether the twin has read the prompt or is going to: one that has ended and given up its blocks is not. */
+static bool sched__twin_reads(const sched *sc, const sched_seq *q) {
     bool yes = false;
     for (int i = 0; q->twin && i < sc->n_run; i++) yes = yes || sc->run[i] == q->twin;
-    return yes;
+    return yes && !(q->twin->over && !q->twin->kv);
 }
 
 /* What the sequence may begin with: the blocks of a twin who has read the same prompt, or what the cache knows. False: it has to
@@ -10580,7 +10603,7 @@ static bool sched__twin_runs(const sched *sc, const sched_seq *q) {
 static bool sched__begin(sched *sc, sched_seq *q) {
     bool wait = false;
     if (!q->kv) {
-        const bool twin = sched__twin_runs(sc, q);
+        const bool twin = sched__twin_reads(sc, q);
         if (twin && q->twin->done < q->n_prompt) return false;
         q->kv = twin ? kv_fork(q->twin->kv) : kv_seq_new(sc->eng->kv);
         if (twin) kv_truncate(q->kv, q->n_prompt - 1);
@@ -10650,11 +10673,14 @@ static void sched__read(sched *sc, sched_seq *q, int budget) {
     if (to > from && kv_reserve(q->kv, to)) sched__rows(sc, q, from);
 }
 
-/* Blocks that the sequence still lacks for what it has, and for one token more. */
+/* Blocks that a sequence in flight, or the next one to be, still lacks for what it has and for one token more. */
 static int sched__lacks(const sched *sc, const sched_seq *q) {
     const int block = sc->eng->kv->opts.block, all = ((int)q->ids.n + block) / block + 1;
-    if (!q->kv) return sched__twin_runs(sc, q) ? 2 : all;
-    return all > kv_seq_blocks(q->kv) ? all - kv_seq_blocks(q->kv) : 0;
+    int       cost = 0;
+    if (q->over && !q->kv) return 0;
+    if (!q->kv && sched__twin_reads(sc, q)) return 2;
+    const int has = q->kv ? kv_seq_blocks(q->kv) : kv_match(sc->eng->kv, q->ids.id, (int)q->ids.n - 1, &cost);
+    return (all > has ? all - has : 0) + cost;
 }
 
 /* Newcomers, as long as there are places, rows that they could fill, and room for their prompts beside what those in flight lack. */
@@ -10667,12 +10693,9 @@ static void sched__admit(sched *sc, int budget) {
     if (!sc->n_run) sc->filling = true;
     while (sc->first && sc->n_run < sc->o.n_seqs && ahead < budget - sc->n_rows && (sc->filling || !sc->o.fixed)) {
         sched_seq *q = sc->first;
-        sched__begin(sc, q);
         lack += sched__lacks(sc, q) + 1;
-        if (sc->n_run && kv_room(sc->eng->kv) < lack) {
-            sched__yield(sc, q);
-            break;
-        }
+        if (sc->n_run && kv_room(sc->eng->kv) < lack) break;
+        sched__begin(sc, q);
         if (!(sc->first = q->next)) sc->last = NULL;
         sc->n_waiting--;
         sc->run[sc->n_run++] = q;
@@ -10682,16 +10705,24 @@ static void sched__admit(sched *sc, int budget) {
     sc->filling = sc->filling && sc->n_run < sc->o.n_seqs && sc->first;
 }
 
-/* A static batch is over when its last text is. */
+/* A static batch is over when its last text is; those that wait are the next one. */
 static void sched__dismiss(sched *sc) {
     bool all = sc->o.fixed;
     for (int i = 0; i < sc->n_run; i++) all = all && sc->run[i]->over;
     while (all && sc->n_run) sched__end(sc, sc->run[0]);
 }
 
+/* The first of those whose texts have not ended; there is one. */
+static sched_seq *sched__oldest(const sched *sc) {
+    int i = 0;
+    while (sc->run[i]->over) i++;
+    return sc->run[i];
+}
+
 /* The rows of the next step. */
 static int sched__plan(sched *sc) {
     for (;;) {
+        sched__dismiss(sc);
         sc->n_rows = sc->n_out = sc->n_logits = 0;
         for (int i = 0; i < sc->n_run; i++) sc->run[i]->queued = false, sc->run[i]->n_guess = 0;
         sched__decode(sc);
@@ -10701,9 +10732,9 @@ static int sched__plan(sched *sc) {
             if (!sc->run[i]->queued && !sc->run[i]->over && sched__begin(sc, sc->run[i])) sched__read(sc, sc->run[i], budget);
         if (sc->n_rows || !sc->n_run) return sc->n_rows;
         const int i = sched__youngest(sc);
-        if (i > 0 || (i == 0 && sc->run[0]->over)) sched__preempt(sc, i);
-        else {                                        /* the oldest alone, and it still does not fit */
-            sched_seq *q = sc->run[0];
+        sched_seq *q = sched__oldest(sc);
+        if (i >= 0 && sc->run[i] != q) sched__preempt(sc, i);
+        else {                                        /* it has all the room, and still does not fit */
             kv_full((int)q->ids.n, &q->err);
             sched__end(sc, q);
         }
@@ -17661,6 +17692,14 @@ static bool cli__finish_texts(const config *c, err_t *e) {
     return true;
 }
 
+/* OpenBLAS sums in an order that depends on the rows of a step, so guessed tokens would change the text. */
+static bool cli__finish_blas(config *c, err_t *e) {
+    if (!c->blas) return true;
+    const char *guesses = c->spec.draft ? "--model-draft" : cli__given(c, "--lookup") && c->spec.lookup ? "--lookup" : NULL;
+    c->spec.lookup = false;
+    return !guesses || err_set(e, EXIT_INPUT, "--blas: found %s beside it, whose guesses would change the text, expected one of them", guesses);
+}
+
 /* What several options together mean, and what they must not. After it c is ready to run. */
 static bool cli_finish(config *c, err_t *e) {
     if (!cli__effective(c, e)) return false;
@@ -17674,7 +17713,7 @@ static bool cli_finish(config *c, err_t *e) {
     if (!cli__has_format(c->action, c->format))
         return err_set(e, EXIT_INPUT, "--format: %.*s has no form %s", (int)act.n, act.p, c->format);
     if (c->action == ACT_BATCH && !c->kv.cache && !cli__given(c, "--kv-block-size")) c->kv.block = CLI_BATCH_BLOCK;
-    if (c->blas && !cli__given(c, "--lookup")) c->spec.lookup = false;   /* more rows may be other bits there */
+    if (!cli__finish_blas(c, e)) return false;
     if (c->spec.least > c->spec.most)
         return err_set(e, EXIT_INPUT, "--draft-min: %d is more than --draft-max %d", c->spec.least, c->spec.most);
     if (c->spec.cache && c->kv.cache && strcmp(c->spec.cache, c->kv.cache) == 0)

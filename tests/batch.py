@@ -388,6 +388,18 @@ def no_room():
     refused(run("-m", SMALL, "--batch", put("in.jsonl", [small]), "--kv-mem", "1", "-q"), 3, "KV cache", "--kv-mem 1")
 
 
+@case
+def static():
+    """a static batch in a small cache answers what a continuous one does, also when a line's first answer ends early and gives up its blocks"""
+    for seed, most, most_n, n, stop, times, blocks, seqs in ((62, 100, 100, 2, ["e", "t"], (2, 3, 2, 1, 3, 1), 30, 8), (121, 100, 100, 3, "e", (3, 3, 1, 2, 2, 1), 47, 8),
+                                                             (144, 200, 100, 3, "e", (3, 1, 2, 1, 3, 2), 51, 8), (234, 200, 200, 2, ["e", "t"], (3, 3, 2, 1, 2, 2), 43, 16)):
+        lines = [{"prompt": "XY", "max_tokens": most, "ignore_eos": True, "temperature": 0},
+                 {"prompt": "Once upon", "max_tokens": most_n, "n": n, "seed": seed, "stop": stop, "temperature": 1.5}]
+        lines += [{"prompt": "Lily and Tom went to the park and saw %d" % i * k, "max_tokens": 30, "ignore_eos": True, "seed": i} for i, k in enumerate(times)]
+        args = "--kv-blocks", str(blocks), "--kv-block-size", "4", "-np", str(seqs), "--batch-order", "input"
+        equal(batch(lines, "--batch-static", *args, model=SMALL), batch(lines, *args, model=SMALL), " ".join(args))
+
+
 FLAGS = {"temperature": "--temp", "top_k": "--top-k", "top_p": "--top-p", "min_p": "--min-p", "presence_penalty": "--presence-penalty", "max_tokens": "-n",
          "frequency_penalty": "--frequency-penalty", "repetition_penalty": "--repeat-penalty"}
 

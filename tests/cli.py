@@ -695,6 +695,17 @@ def blas():
 
 
 @case
+def blas_guesses():
+    """--blas makes no guesses, which would change the text: the default is off, a draft or --lookup beside it is refused"""
+    args = "-m", MODEL, "-p", PROMPT, "-n", "4", "--blas"
+    for more in (["-md", MODEL], ["--lookup"], ["-md", MODEL, "--lookup"], ["-md", MODEL, "--no-lookup"]):
+        refused(run(*args, *more), 2, "--blas: found " + ("--model-draft" if "-md" in more else "--lookup"), " ".join(more))
+    for more in [], ["--no-lookup"]:
+        r = run(*args, *more)
+        check(r.rc == 0 or b"OpenBLAS" in r.err or b"libopenblas" in r.err or b"BLAS=0" in r.err, "%s: %r" % (" ".join(more), r))
+
+
+@case
 def f16_as_bf16():
     """--f16-as-bf16 gives the logits of a BF16 file made of the model, at every level, and not those of F16"""
     made = tmp("made-bf16.gguf")

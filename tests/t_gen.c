@@ -242,10 +242,29 @@ static void t_gen_scores(void) {
     free(first_logits);
 }
 
+/* engine_pack() says once that the last matrices were packed, and never where there are none to pack. */
+static void t_gen_packs(void) {
+    static const struct {
+        const char *model;
+        int         says;
+    } rows[] = {{"models/pip-q4_k_m.gguf", 1}, {"tests/data/tiny/llama_q4_k_m.gguf", 1}, {"models/pip-f16.gguf", 0}, {"tests/data/tiny/llama.gguf", 0}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        t_run r;
+        int   said = 0;
+        if (!t_run_open(&r, rows[i].model, &fwd_defaults, &kv_defaults, 100, false)) return;
+        const bool packs = r.eng->may_pack;
+        for (int n = 1; n < 40; n++) said += engine_pack(r.eng, 1000, n, 1);
+        CHECKF(said == (packs ? rows[i].says : 0), "%s: said %d times that it is packed", rows[i].model, said);
+        CHECKF(!r.eng->may_pack && (r.eng->m.packs_used > 0) == (said > 0), "%s: %zu bytes packed", rows[i].model, r.eng->m.packs_used);
+        t_run_close(&r);
+    }
+}
+
 static const t_case t_gen_cases[] = {
     {"gen story", "200 greedy tokens of stories260K, byte for byte, at every level, 1 and 2 threads", t_gen_story},
     {"gen stop", "stop strings cut the text where they begin", t_gen_stop},
     {"gen seed", "a seed gives one text: threads, chunks, blocks and context size do not matter", t_gen_seed},
     {"gen full", "a full context stops, or shifts like a fresh run", t_gen_full},
+    {"gen packs", "the end of packing is said once, where there was something to pack", t_gen_packs},
     {"gen scores", "scores and logits agree with each other at every chunk", t_gen_scores},
 };

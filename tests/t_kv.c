@@ -459,8 +459,17 @@ static void t_tree_step(t_tree *t, uint64_t r, bool done) {
         if (own % 3 == 0 || !x->s) continue;
         if ((own >> 4) % 4) {
             const bool whole = x->s->n == x->s->n_known * block;
-            const int  had = x->s->n, can = t_tree_most(x->s, x->ids, most), got = kv_adopt(x->s, x->ids, most, &wait);
+            const int  had = x->s->n, can = t_tree_most(x->s, x->ids, most);
+            int        cost;
+            const int  known = kv_match(kv, x->ids, most, &cost);
+            const int64_t room = kv_room(kv);
+            const int  got = kv_adopt(x->s, x->ids, most, &wait);
             EQ_INT(got, x->s->n);
+            if (!had && !t->kept) {                   /* what was asked before is what it takes; one more where a part of a block is taken too */
+                const int64_t more = room - kv_room(kv) - cost;
+                EQ_INT(got / block, known);
+                CHECKF(more == 0 || (more == 1 && got % block), "%d blocks adopted cost %lld more than %d", known, (long long)more, cost);
+            }
             if (whole && !t->kept) EQ_INT(got / block, can);
             CHECKF(got <= (most > had ? most : had), "%d adopted of %d", got, most);
             t_tree_n.adopted += got > had;

@@ -234,6 +234,54 @@ static void t_sched_shares(void) {
     for (int i = 0; i < T_SCHED_N; i++) tok_ids_drop(&l[i].prompt);
 }
 
+/* A sequence that must wait for room leaves the cache alone: neither blocks nor the order in which idle ones are given away change. */
+static void t_sched_full(void) {
+    const char *path = "tests/data/tiny/llama.gguf";
+    err_t       e = {0};
+    gguf_file   g;
+    fwd_opts    fo = fwd_defaults;
+    kv_opts     ko = kv_defaults;
+    sched_opts  o = {4, false, false};
+    sched_seq  *q[4];
+    ko.block = 4;
+    ko.max_blocks = 30;
+    if (t_stress()) SKIP("a stress build preempts sequences in every step");
+    if (!CHECKF(gguf_open(&g, path, &e), "%s", e.text)) return;
+    tok_vocab *v = tok_load(&g, NULL, &e);
+    engine    *eng = engine_open_batch(&g, v, &fo, &ko, 4, 0, clock_now(), &e);
+    sched     *sc = sched_new(eng, NULL, &o, &e);
+    const struct {
+        int n_prompt, n_most, first;                  /* the prompt is first, first + 1 ... */
+    } lines[] = {{20, 1, 5}, {20, 2, 200}, {20, 60, 100}, {80, 5, 5}};   /* two leave idle blocks, one runs, one begins like the first */
+    for (int i = 0; i < 4; i++) {
+        tok_ids ids = {0};
+        for (int k = 0; k < lines[i].n_prompt; k++) tok_ids_add(&ids, lines[i].first + k);
+        samp_opts so = t_greedy();
+        q[i] = sched_seq_new(eng, &ids, samp_new(&so, eng->m.hp.n_vocab, 1, 0, &e), false, 0);
+        q[i]->n_most = lines[i].n_most;
+        q[i]->ignore_eos = true;
+        tok_ids_drop(&ids);
+        if (i < 3) sched_add(sc, q[i]);
+    }
+    while ((!q[0]->finish || !q[1]->finish) && sched_step(sc, -1, &e)) continue;
+    const kv_tree *t = eng->kv->tree;
+    const int32_t  oldest = t->oldest, newest = t->newest;
+    CHECKF(q[1]->finish && !q[2]->finish && t->n_idle >= 10, "%d blocks idle", t->n_idle);
+    sched_add(sc, q[3]);
+    int waited = 0;
+    for (; !q[3]->kv && sched_step(sc, -1, &e) && !q[2]->finish; waited++)
+        CHECKF(t->oldest == oldest && t->newest == newest, "after %d steps: idle from %d to %d, were from %d to %d", waited, t->oldest, t->newest, oldest, newest);
+    CHECKF(waited > 20, "it waited %d steps", waited);
+    while (!q[3]->finish && sched_step(sc, -1, &e)) continue;
+    EQ_INT(q[3]->n_gen, 5);
+    EQ_INT(q[3]->n_cached, 20);
+    for (int i = 0; i < 4; i++) sched_seq_free(q[i]);
+    sched_free(sc);
+    engine_close(eng);
+    tok_free(v);
+    gguf_close(&g);
+}
+
 static void t_sched_hist(void) {
     hist h = {{0}, 0};
     CHECK(hist_at(&h, 0.5) == 0);
@@ -247,5 +295,6 @@ static void t_sched_hist(void) {
 static const t_case t_sched_cases[] = {
     {"sched_invariance", "a request's text is the one it has alone", t_sched_invariance},
     {"sched_shares", "one prompt is read once", t_sched_shares},
+    {"sched_full", "a sequence that waits for room leaves the cache alone", t_sched_full},
     {"sched_hist", "percentiles", t_sched_hist},
 };
