@@ -19,7 +19,7 @@
  *   [req]      one line of a batch file, and its answer as one          <- base tok samp
  *   [spec]     guesses at the tokens to come, and what they are worth   <- k base pool gguf tok kv fwd samp gen
  *   [sched]    (hist) many requests through one model                   <- base pool tok kv fwd samp gen req spec
- *   [text]     one request, its text as it is made                      <- k base tok kv samp gen sched spec
+ *   [text]     one request, its text as it is made                      <- k base gguf tok kv samp gen sched spec
  *   [batch]    a file of requests, one a line                           <- base tok kv samp gen lines req sched spec
  *   [calib]    what a text shows of a model's inputs                    <- k base pool gguf tok kv dev fwd gen
  *   [round]    weights rounded by what they do to a text               <- k base pool gguf tok model kv dev fwd
@@ -569,6 +569,16 @@ static void str_base64(str *s, bytes b) {
         if (n > 2) four[3] = digit[v & 63];
         str_add(s, four, 4);
     }
+}
+
+/* `"text":"..."`, and where the bytes are not UTF-8 the exact ones behind it: `,"bytes":"BASE64"`. */
+static void str_json_text(str *s, bytes b) {
+    str_put(s, "\"text\":");
+    str_json(s, b);
+    if (utf8_whole(b)) return;
+    str_put(s, ",\"bytes\":\"");
+    str_base64(s, b);
+    str_put(s, "\"");
 }
 
 /* ===== [pool] worker threads =====
@@ -2537,6 +2547,14 @@ static bytes tok_text(const tok_vocab *v, int32_t id) { return id >= 0 && id < v
 static bytes tok_piece(const tok_vocab *v, int32_t id) {
     if (id < 0 || id >= v->n) return (bytes){0};
     return (bytes){v->piece + v->piece_at[id], v->piece_at[id + 1] - v->piece_at[id]};
+}
+
+/* `"id":5,"text":"..."`, with "bytes" where the text is not UTF-8 and "control" where it stands for no bytes of a text. */
+static void tok_json(const tok_vocab *v, int32_t id, str *s) {
+    const bool control = tok_is_control(v, id);
+    str_fmt(s, "\"id\":%d,", id);
+    str_json_text(s, control ? tok_text(v, id) : tok_piece(v, id));
+    if (control) str_put(s, ",\"control\":true");
 }
 
 /* --- the characters that stand for bytes (gpt2): a printable byte is the character of that number, the others
@@ -7073,6 +7091,13 @@ static void samp__prune(samp *s, const uint8_t *chain, int n) {
     while (s->greedy && s->n_chain && samp_table[s->chain[s->n_chain - 1]].keeps_best) s->n_chain--;
 }
 
+/* The chain in words. */
+static void samp_describe(const samp *s, str *out) {
+    if (s->o.mirostat && !s->greedy) str_fmt(out, "mirostat %d", s->o.mirostat);
+    for (int i = 0; i < s->n_chain && !s->o.mirostat; i++) str_fmt(out, "%s%s", i ? ", " : "", samp_table[s->chain[i]].name);
+    str_fmt(out, "%s%s", out->n ? ", then " : "", s->greedy ? "the likeliest token" : "a random draw");
+}
+
 /* Names the first option that is out of its range. */
 static bool samp_check(const samp_opts *o, int32_t n_vocab, err_t *e) {
     uint8_t chain[SAMP_CHAIN_MAX];
@@ -7257,9 +7282,9 @@ __attribute__((unused)) static int32_t samp_probs(samp *s, float *logits, uint64
  * A model with its threads, its cache and its step, opened for one request or for many; what every way to run it asks: whether a
  * prompt fits, which tokens are never picked, where a text stops, what a prompt's own tokens are worth. What goes wrong comes back
  * in err_t; an interrupt ends a run early and is not an error here.
- * Door: engine_open, engine_open_many, engine_open_seqs, engine_open_batch, engine_open_beside, engine_close, engine_save, engine_pack,
+ * Door: engine_open, engine_open_many, engine_open_seqs, engine_open_batch, engine_open_beside, engine_close, engine_save, engine_pack, engine_say_layout,
  * gen_meter_start, gen_meter_step, gen_meter_stop, gen_step_rows, gen_whole, gen_finite, gen_banned, gen_stop_at, gen_fits, gen_score,
- * gen_logits, gen_logprob. */
+ * gen_score_json, gen_logits, gen_logprob. */
 
 typedef struct {
     int       n_ctx;                                  /* positions; 0: as the model says, -1: what the request needs */
@@ -7278,6 +7303,7 @@ typedef struct {
     int64_t      n_keep; /* tokens that a context shift keeps, -1: the prompt; a start token always */
     const char **stop;
     int          n_stop;
+    const char  *json;                                /* the model's name in an answer that is a JSON object, NULL: it is text */
 } gen_opts;
 
 static const gen_opts gen_defaults = {.n_predict = -1};
@@ -7355,6 +7381,22 @@ static void engine__pack_all(engine *eng) {
     progress_clear();
 }
 
+/* Detail for -v. */
+static void engine__say(const engine *eng) {
+    const kv_opts *o = &eng->kv->opts;
+    log_info("model       %s: %s, %d layers, a context of %d tokens (trained with %d)", eng->g->path, eng->m.hp.desc->name, eng->m.hp.n_layer,
+             eng->n_ctx, eng->m.hp.n_ctx_train);
+    log_info("cache       keys %s, values %s, blocks of %d tokens", k_types[o->type_k].name, k_types[o->type_v].name, o->block);
+    log_info("threads     %d, %s kernels, up to %d rows in a step", eng->p->n, k_level_name(), eng->n_batch);
+}
+
+/* Where the weights lie, for -v. */
+static void engine_say_layout(const engine *eng, str *s) {
+    const double mib = (double)eng->m.packs_used / 1048576;
+    if (eng->m.packs_used) str_fmt(s, "llmrun: layout      %.1f MiB of weights packed, the others as in the file\n", mib);
+    else str_put(s, "llmrun: layout      all weights as in the file\n");
+}
+
 /* A cache for n_seq sequences, whose bound may cut the context; a step of n_batch rows, cut to what cache and scratch can take,
  * of which max_out ask for logits. */
 static bool engine__fill(engine *eng, const fwd_opts *fo, const kv_opts *ko, int n_seq, int max_out, err_t *e) {
@@ -7376,6 +7418,7 @@ static bool engine__fill(engine *eng, const fwd_opts *fo, const kv_opts *ko, int
     eng->f = fwd_new(&eng->m, eng->kv, eng->p, eng->n_batch, eng->max_out);
     eng->row = mem_new((size_t)eng->n_batch, sizeof *eng->row);
     eng->t_open = clock_now() - eng->t_start;
+    engine__say(eng);
     return true;
 }
 
@@ -7641,15 +7684,16 @@ static double gen_logprob(const float *logits, int n, int32_t id) {
     return (double)logits[id] - (double)top - log(sum);
 }
 
-typedef void gen_put(const engine *eng, const tok_ids *ids, size_t i, const float *logits, out_t *out);
+typedef void gen_put(void *ctx, const engine *eng, const tok_ids *ids, size_t i, const float *logits, out_t *out);
 
-static void gen__put_logits(const engine *eng, const tok_ids *ids, size_t i, const float *logits, out_t *out) {
-    (void)ids, (void)i;
+static void gen__put_logits(void *ctx, const engine *eng, const tok_ids *ids, size_t i, const float *logits, out_t *out) {
+    (void)ctx, (void)ids, (void)i;
     out_put(out, logits, (size_t)eng->m.hp.n_vocab * sizeof *logits);
 }
 
-static void gen__put_score(const engine *eng, const tok_ids *ids, size_t i, const float *logits, out_t *out) {
+static void gen__put_score(void *ctx, const engine *eng, const tok_ids *ids, size_t i, const float *logits, out_t *out) {
     char line[64];
+    (void)ctx;
     if (i + 1 >= ids->n) return;
     int n = snprintf(line, sizeof line, "%zu %d %.9g\n", i + 1, ids->id[i + 1],
                      gen_logprob(logits, eng->m.hp.n_vocab, ids->id[i + 1]));
@@ -7657,7 +7701,7 @@ static void gen__put_score(const engine *eng, const tok_ids *ids, size_t i, cons
 }
 
 /* put() with the logits after each token of the prompt, which gen_fits(). False: an error in e, an interrupt, or nobody to write to. */
-static bool gen__each(engine *eng, const tok_ids *ids, gen_put *put, out_t *out, err_t *e) {
+static bool gen__each(engine *eng, const tok_ids *ids, gen_put *put, void *ctx, out_t *out, err_t *e) {
     kv_seq   *seq = kv_seq_new(eng->kv);
     bool      ok = true;
     gen_meter meter;
@@ -7668,7 +7712,7 @@ static bool gen__each(engine *eng, const tok_ids *ids, gen_put *put, out_t *out,
         to = n - at > eng->n_batch ? at + eng->n_batch : n;
         gen_meter_step(&meter, to - at);
         ok = gen__step(eng, seq, ids->id, at, to, &logits, e);
-        for (int i = at; ok && i < to; i++) put(eng, ids, (size_t)i, logits + (size_t)(i - at) * (size_t)eng->m.hp.n_vocab, out);
+        for (int i = at; ok && i < to; i++) put(ctx, eng, ids, (size_t)i, logits + (size_t)(i - at) * (size_t)eng->m.hp.n_vocab, out);
         ok = ok && !out->why;
     }
     gen_meter_stop(&meter);
@@ -7678,12 +7722,49 @@ static bool gen__each(engine *eng, const tok_ids *ids, gen_put *put, out_t *out,
 
 /* `index id logprob` for each token that has one before it; the start token, where there is one, has index 0. */
 static bool gen_score(engine *eng, const tok_ids *ids, out_t *out, err_t *e) {
-    return gen__each(eng, ids, gen__put_score, out, e);
+    return gen__each(eng, ids, gen__put_score, NULL, out, e);
+}
+
+/* {"index":I,"id":ID,"text":"...","logprob":L}: null where no token stands before it. */
+static void gen__json_token(const engine *eng, size_t i, int32_t id, double logprob, out_t *out) {
+    str s = {0};
+    str_fmt(&s, "%s\n{\"index\":%zu,", i ? "," : "", i);
+    tok_json(eng->v, id, &s);
+    if (isnan(logprob)) str_put(&s, ",\"logprob\":null}");
+    else str_fmt(&s, ",\"logprob\":%.9g}", logprob);
+    out_put(out, s.p, s.n);
+    str_drop(&s);
+}
+
+static void gen__put_score_json(void *ctx, const engine *eng, const tok_ids *ids, size_t i, const float *logits, out_t *out) {
+    double *total = ctx;
+    if (i + 1 >= ids->n) return;
+    const double logprob = gen_logprob(logits, eng->m.hp.n_vocab, ids->id[i + 1]);
+    *total += logprob;
+    gen__json_token(eng, i + 1, ids->id[i + 1], logprob, out);
+}
+
+/* The same as one JSON object: the tokens with their texts, how many there are, the sum of the log-probabilities; that is null, and the
+ * list short, where an error or an interrupt came in between. */
+static bool gen_score_json(engine *eng, const tok_ids *ids, const char *name, out_t *out, err_t *e) {
+    double total = 0;
+    str    s = {0};
+    str_put(&s, "{\"model\":");
+    str_json(&s, bytes_of(name));
+    str_put(&s, ",\"tokens\":[");
+    out_put(out, s.p, s.n);
+    gen__json_token(eng, 0, ids->id[0], NAN, out);
+    const bool ok = gen__each(eng, ids, gen__put_score_json, &total, out, e);
+    str_clear(&s);
+    str_fmt(&s, ok ? "],\n\"count\":%zu,\"total\":%.9g}\n" : "],\n\"count\":%zu,\"total\":null}\n", ids->n, total);
+    out_put(out, s.p, s.n);
+    str_drop(&s);
+    return ok;
 }
 
 /* Raw little-endian f32, [n][V]. */
 static bool gen_logits(engine *eng, const tok_ids *ids, out_t *out, err_t *e) {
-    return gen__each(eng, ids, gen__put_logits, out, e);
+    return gen__each(eng, ids, gen__put_logits, NULL, out, e);
 }
 
 /* ===== [lines] long files in, results that are never lost =====
@@ -10378,6 +10459,7 @@ typedef struct sched_seq {
     int32_t     *top_id;                              /* [n_gen, top] where scored */
     float       *top_lp;
     const char  *finish;                              /* NULL: on its way */
+    int32_t      end;                                 /* the end token that ended it, -1: none did */
     err_t        err;                                 /* what ended it in place of an answer */
     int          n_gen, n_cached;
     double       t_in, t_first, t_last;               /* when its turn came, its first and its last token */
@@ -10415,6 +10497,7 @@ static sched_seq *sched_seq_new(const engine *eng, const tok_ids *prompt, samp *
     sched_seq *q = mem_new(1, sizeof *q);
     q->sm = sm;
     q->n_most = -1;
+    q->end = -1;
     q->shift = -1;
     q->keep = INT_MAX;
     q->scored = scored;
@@ -10832,6 +10915,7 @@ static const char *sched__join(sched *sc, sched_seq *q, int32_t id, float lp) {
     const size_t had = q->text.n, tail = sched__tail(q);
     if (!q->ignore_eos && tok_is_eog(sc->eng->v, id)) {
         tok_stream_flush(&q->stream, &q->text);
+        q->end = id;
         return "stop";
     }
     tok_ids_add(&q->ids, id);
@@ -11007,6 +11091,7 @@ static bool text__tell(text_sink *s) {
     const str   *t = &s->q->text;
     const size_t go = s->q->finish ? t->n : t->n - text__may_stop(s), from = s->told;
     s->told = go > from ? go : from;
+    if (s->o->json) return !s->out->why;              /* it comes whole, in the end */
     return s->o->ids ? text__tell_ids(s, go) : go <= from || text__write(s, t->p + from, go - from);
 }
 
@@ -11015,6 +11100,7 @@ static void text__finish(text_sink *s) {
     if (!s->q->finish) tok_stream_flush(&s->q->stream, &s->q->text);
     s->q->finish = s->q->finish ? s->q->finish : "";
     text__tell(s);
+    if (s->o->json) return;
     if (s->o->ids || (isatty(fileno(s->out->f)) && s->any && s->last != '\n')) text__write(s, "\n", 1);
 }
 
@@ -11035,25 +11121,89 @@ typedef struct {                                      /* what the summary tells 
     double prompt_s, first_s, gen_s;                  /* prefill; program start to first token; the others after it */
 } text_stats;
 
+/* Why the text ended. */
+static void text__why(const sched_seq *q, const tok_vocab *v, str *s) {
+    if (q->end >= 0) {
+        str_fmt(s, "end token %d ", q->end);
+        str_json(s, tok_text(v, q->end));
+    } else if (!*q->finish) str_put(s, g_interrupt ? "interrupted" : "nobody reads it any more");
+    else if (q->finish[0] == 's') str_put(s, "a stop text");
+    else if (q->n_gen == q->n_most) str_fmt(s, "%d tokens, as many as -n allows", q->n_gen);
+    else str_put(s, "the context is full");
+}
+
+/* An answer of no bytes is said to be one, or a person would look for it. */
+static void text__say_empty(const engine *eng, const sched_seq *q) {
+    err_t none = {0};
+    bytes chat;
+    str   why = {0};
+    if (q->text.n || !q->n_most || !*q->finish) return;
+    text__why(q, eng->v, &why);
+    log_warn("the answer is empty: %s came first%s", why.p,
+             gguf_get_str(eng->g, "tokenizer.chat_template", &chat, &none) == 1
+                 ? "; the model has a chat template, and the prompt was raw, without it" : "");
+    str_drop(&why);
+}
+
+/* "llmrun: NAME  N tokens in S s (R tokens/s)"; without a time where nothing was timed. */
+static void text__tokens(str *s, const char *name, int n, int timed, double seconds) {
+    str_fmt(s, "llmrun: %-11s %d token%s", name, n, n == 1 ? "" : "s");
+    if (timed > 0 && seconds > 0) str_fmt(s, " in %.3f s (%.2f tokens/s)", seconds, timed / seconds);
+    str_put(s, "\n");
+}
+
 static void text__summary(const engine *eng, const spec *guesser, const sched_seq *q, const text_stats *st, uint64_t seed) {
     struct rusage ru;
-    char          rate[64] = "";
     str           s = {0};
     if (g_log_level < LOG_NORMAL) return;
     getrusage(RUSAGE_SELF, &ru);
-    if (q->n_gen > 1 && st->gen_s > 0) snprintf(rate, sizeof rate, " (%.2f tokens/s)", (q->n_gen - 1) / st->gen_s);
     str_fmt(&s, "llmrun: load        %.3f s, %s kernels, %d thread%s\n", eng->t_open, k_level_name(), eng->p->n,
             eng->p->n > 1 ? "s" : "");
-    str_fmt(&s, "llmrun: prompt      %d tokens in %.3f s (%.2f tokens/s)\n", st->n_prompt, st->prompt_s,
-            st->n_prompt / (st->prompt_s + 1e-9));
+    if (st->n_prompt) text__tokens(&s, "prompt", st->n_prompt, st->n_prompt, st->prompt_s);
     if (q->n_cached) str_fmt(&s, "llmrun: prompt      %d tokens before them came from %s\n", q->n_cached, eng->kv->opts.cache);
     if (q->n_gen) str_fmt(&s, "llmrun: first token after %.3f s\n", st->first_s);
-    str_fmt(&s, "llmrun: generated   %d tokens in %.3f s%s\n", q->n_gen, st->gen_s, rate);
+    text__tokens(&s, "generated", q->n_gen, q->n_gen - 1, st->gen_s);
     spec_report(guesser, &s);
     str_fmt(&s, "llmrun: memory      %.1f MiB of KV cache, %.1f MiB at the peak, the mapped model among it\n",
             (double)kv_bytes_peak(eng->kv) / 1048576, (double)ru.ru_maxrss / 1024);
+    if (g_log_level >= LOG_VERBOSE) {
+        engine_say_layout(eng, &s);
+        str_put(&s, "llmrun: ended by    ");
+        text__why(q, eng->v, &s);
+        str_put(&s, "\n");
+    }
     str_fmt(&s, "llmrun: seed        %llu\n", (unsigned long long)seed);
     fputs(s.p, stderr);
+    str_drop(&s);
+}
+
+/* ,"NAME_s":S,"NAME_tokens_per_s":R for n tokens, null where nothing was timed. */
+static void text__json_rate(str *s, const char *name, int n, double seconds) {
+    if (n > 0 && seconds > 0) str_fmt(s, ",\"%s_s\":%.6g,\"%s_tokens_per_s\":%.6g", name, seconds, name, n / seconds);
+    else str_fmt(s, ",\"%s_s\":null,\"%s_tokens_per_s\":null", name, name);
+}
+
+/* The answer as one JSON object on a line. */
+static void text__json(const engine *eng, const text_sink *sink, const text_stats *st, uint64_t seed) {
+    const sched_seq *q = sink->q;
+    str              s = {0};
+    str_put(&s, "{\"model\":");
+    str_json(&s, bytes_of(sink->o->json));
+    str_put(&s, ",");
+    str_json_text(&s, str_bytes(&q->text));
+    str_put(&s, ",\"finish_reason\":");
+    if (*q->finish) str_json(&s, bytes_of(q->finish));
+    else str_put(&s, "null");
+    str_put(&s, ",\"tokens\":[");
+    for (int i = 0; i < q->n_gen && q->tok[i].end <= q->text.n; i++) str_fmt(&s, i ? ",%d" : "%d", q->tok[i].id);
+    str_fmt(&s, "],\"prompt_tokens\":%d,\"cached_tokens\":%d,\"completion_tokens\":%d,\"seed\":%llu,\"times\":{\"load_s\":%.6g", q->n_prompt,
+            q->n_cached, q->n_gen, (unsigned long long)seed, eng->t_open);
+    if (q->n_gen) str_fmt(&s, ",\"first_token_s\":%.6g", st->first_s);
+    else str_put(&s, ",\"first_token_s\":null");
+    text__json_rate(&s, "prompt", st->n_prompt, st->prompt_s);
+    text__json_rate(&s, "generation", q->n_gen - 1, st->gen_s);
+    str_put(&s, "}}\n");
+    out_put(sink->out, s.p, s.n);
     str_drop(&s);
 }
 
@@ -11076,6 +11226,13 @@ static void text__loop(sched *sc, text_sink *s, text_stats *st, err_t *e) {
     st->n_prompt = (q->n_gen || q->finish ? (int)n_prompt : q->done) - q->n_cached;
     if (!t_first) st->prompt_s = now - t0;
     if (q->n_gen) st->first_s = t_first - sc->eng->t_start, st->gen_s = now - t_first;
+}
+
+static void text__say_chain(const samp *sm) {
+    str s = {0};
+    samp_describe(sm, &s);
+    log_info("sampling    %s", s.p);
+    str_drop(&s);
 }
 
 /* Begins out and streams the continuation of `prompt`, which gen_fits(), to it; guesser: NULL, or one for a single sequence. False: what went wrong is
@@ -11104,12 +11261,15 @@ static bool text_run(engine *eng, spec *guesser, const tok_ids *prompt, const ge
     q->stream.special = o->special_out;
     if (o->context_shift) q->shift = keep == 0 && begins ? 1 : keep;   /* a text without its start token is another text */
     sched_add(sc, q);
+    text__say_chain(sm);
     text__loop(sc, &s, &st, e);
     if (!e->code) *e = q->err;
     if (q->finish && q->finish[0] == 'l' && q->n_gen != q->n_most)
         log_warn("the context is full at %zu tokens (-c, --kv-mem and --kv-blocks bound it%s)", q->ids.n - 1,
                  o->context_shift ? "" : "; --context-shift goes on without the oldest");
     text__finish(&s);
+    if (!e->code && o->json) text__json(eng, &s, &st, seed);
+    if (!e->code && !out->why) text__say_empty(eng, q);
     if (!e->code && !out->why) text__summary(eng, guesser, q, &st, seed);
     sched_seq_free(q);
     sched_free(sc);
@@ -11504,6 +11664,10 @@ typedef struct {                                      /* one figure of the summa
 /* Seconds at three percentiles, as text or as JSON. */
 static void batch__percentiles(str *s, bool json, const char *name, const char *words, const hist *h) {
     const double p50 = hist_at(h, 0.5), p95 = hist_at(h, 0.95), p99 = hist_at(h, 0.99);
+    if (!h->all) {                                    /* nothing was timed */
+        if (json) str_fmt(s, ", \"%s_s\": {\"p50\": null, \"p95\": null, \"p99\": null}", name);
+        return;
+    }
     if (json) str_fmt(s, ", \"%s_s\": {\"p50\": %.6g, \"p95\": %.6g, \"p99\": %.6g}", name, p50, p95, p99);
     else str_fmt(s, "llmrun: %-11s %.3f s, %.3f, %.3f (p50, p95, p99)\n", words, p50, p95, p99);
 }
@@ -16954,8 +17118,8 @@ static const cli_opt cli_opts[] = {
     {"--ids",                           NULL,         OPT_ON,   AT(gen.ids),         0,  0,       GROUP_OUT, ON(GENERATE), NULL,
      "print token ids, on one line, in place of text"},
     {"--format",                        "text|json|jsonl|csv|md", OPT_WORD, AT(format), 0, 0,     GROUP_OUT, ON_ALL, NULL,
-     "form of the answer where several exist: json with --inspect, --perplexity, --kl-divergence and --show-statistics, csv with the "
-     "last, md with --help and --list, all with --bench; json with --batch: of the summary"},
+     "form of the answer where several exist: json with generation, --score, --tokenize, --inspect, --perplexity, --kl-divergence and "
+     "--show-statistics, csv with the last, md with --help and --list, all with --bench; json with --batch: of the summary"},
     {"--json",                          NULL,         OPT_ON,   AT(json),            0,  0,       GROUP_OUT, ON_ALL, NULL,
      "--format json"},
     {"-q --quiet",                      NULL,         OPT_SET,  AT(log_level),       LOG_QUIET, 0, GROUP_OUT, ON_ALL, NULL,
@@ -17551,7 +17715,7 @@ static const struct {
     uint32_t    serves;
 } cli_forms[] = {
     {"text",  ON_ALL},
-    {"json",  ON(INSPECT) | ON_EVAL | ON(STATISTICS) | ON_BATCH | ON_BENCH},
+    {"json",  ON(GENERATE) | ON(SCORE) | ON(TOKENIZE) | ON(INSPECT) | ON_EVAL | ON(STATISTICS) | ON_BATCH | ON_BENCH},
     {"jsonl", ON_BENCH},
     {"csv",   ON(STATISTICS) | ON_BENCH},
     {"md",    ON(LIST) | ON(USAGE) | ON(HELP) | ON_BENCH},
@@ -18145,18 +18309,52 @@ typedef struct {
     double        t_start;                            /* clock_now() when the program began */
 } cli_run;
 
+/* The name of a path's last part. */
+static const char *cli__base_name(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+static bool cli__json(const config *c) { return strcmp(c->format, "json") == 0; }
+
+/* A text that grows leaves in pieces. */
+static void cli__flush(cli_run *r, str *s, size_t most) {
+    if (s->n <= most) return;
+    out_put(&r->out, s->p, s->n);
+    str_clear(s);
+}
+
+static bool cli__tokenize_json(cli_run *r, err_t *e) {
+    str s = {0};
+    if (!out_begin(&r->out, e)) return false;
+    str_fmt(&s, "{\"count\":%zu,\"ids\":[", r->ids.n);
+    for (size_t i = 0; i < r->ids.n; i++) {
+        str_fmt(&s, i ? ",%d" : "%d", r->ids.id[i]);
+        cli__flush(r, &s, 65536);
+    }
+    str_put(&s, "],\"pieces\":[");
+    for (size_t i = 0; i < r->ids.n; i++) {
+        str_put(&s, i ? ",\n{" : "\n{");
+        tok_json(r->vocab, r->ids.id[i], &s);
+        str_put(&s, "}");
+        cli__flush(r, &s, 65536);
+    }
+    str_put(&s, "]}\n");
+    cli__flush(r, &s, 0);
+    str_drop(&s);
+    return true;
+}
+
 static bool cli__tokenize(cli_run *r, err_t *e) {
     str s = {0};
+    if (cli__json(r->c)) return cli__tokenize_json(r, e);
     if (!out_begin(&r->out, e)) return false;
     for (size_t i = 0; i < r->ids.n; i++) {
         str_fmt(&s, i ? " %d" : "%d", r->ids.id[i]);
-        if (s.n > 65536) {
-            out_put(&r->out, s.p, s.n);
-            str_clear(&s);
-        }
+        cli__flush(r, &s, 65536);
     }
     str_put(&s, "\n");
-    out_put(&r->out, s.p, s.n);
+    cli__flush(r, &s, 0);
     str_drop(&s);
     return true;
 }
@@ -18281,7 +18479,9 @@ static bool cli__generate(cli_run *r, engine *en, err_t *e) {
     const samp_opts so = cli__samp(c, r->vocab, en->n_ctx, &breakers);
     const uint64_t  seed = c->seed < 0 ? rng_fresh() : (uint64_t)c->seed;
     spec           *guesser = cli__guesser(c, en, 1, e);
-    bool ok = !e->code && text_run(en, guesser, &r->ids, &c->gen, &so, seed, &r->out, e) && spec_save(guesser, e);
+    gen_opts        go = c->gen;
+    if (cli__json(c)) go.json = cli__base_name(r->g->path);
+    bool ok = !e->code && text_run(en, guesser, &r->ids, &go, &so, seed, &r->out, e) && spec_save(guesser, e);
     spec_close(guesser);
     samp_breakers_drop(&breakers);
     return ok;
@@ -18295,7 +18495,8 @@ static bool cli__with_engine(cli_run *r, err_t *e) {
     if (!en) return false;
     cli__graceful = 1;
     bool ok = gen_fits(en, &r->ids, e) && (c->action == ACT_GENERATE || out_begin(&r->out, e));
-    if (ok && c->action == ACT_SCORE) ok = gen_score(en, &r->ids, &r->out, e);
+    if (ok && c->action == ACT_SCORE)
+        ok = cli__json(c) ? gen_score_json(en, &r->ids, cli__base_name(r->g->path), &r->out, e) : gen_score(en, &r->ids, &r->out, e);
     else if (ok && c->action == ACT_LOGITS) ok = gen_logits(en, &r->ids, &r->out, e);
     else if (ok) ok = cli__generate(r, en, e) && engine_save(en, &c->kv, e);
     engine_close(en);
@@ -18321,7 +18522,7 @@ static bool cli__spares(const cli_run *r, const char *path, err_t *e) {
 /* The text in windows; a context of 512 where nobody asks for another. */
 static bool cli__perplexity(cli_run *r, err_t *e) {
     const config *c = r->c;
-    const bool    json = strcmp(c->format, "json") == 0;
+    const bool    json = cli__json(c);
     fwd_opts      fo = c->fwd;
     eval_plan     plan;
     if (c->eval.base && !cli__spares(r, c->eval.base, e)) return false;
@@ -18349,7 +18550,7 @@ static bool cli__divergence(cli_run *r, err_t *e) {
     bool    ok = eval_plan_base(&plan, &b, &c->eval, e) &&
               (en = engine_open_many(r->g, NULL, &fo, &c->kv, (int64_t)b.ids.n, r->t_start, e)) != NULL;
     cli__graceful = 1;
-    ok = ok && out_begin(&r->out, e) && eval_divergence(en, &b, &plan, strcmp(c->format, "json") == 0, &r->out, e);
+    ok = ok && out_begin(&r->out, e) && eval_divergence(en, &b, &plan, cli__json(c), &r->out, e);
     engine_close(en);
     eval_base_close(&b);
     return ok;
@@ -18568,15 +18769,9 @@ static bool cli__batch_seed(const config *c, uint64_t *seed, bool *drawn, str *t
     return !e->code;
 }
 
-/* The name of a path's last part. */
-static const char *cli__base_name(const char *path) {
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
-
 static bool cli__batch(config *c, gguf_file *g, double t_start, err_t *e) {
     batch_job     job = {.path = c->what, .model_name = cli__base_name(g->path), .gen = &c->gen, .special = c->special != 0, .bos = c->bos,
-                         .json = strcmp(c->format, "json") == 0};
+                         .json = cli__json(c)};
     samp_breakers breakers = {0};
     str           seed = {0}, settings = {0};
     const int     n_seqs = c->batch.n_parallel;
@@ -18646,7 +18841,7 @@ static bool cli__on_model(const config *c, double t_start, err_t *e) {
     if (ok) {
         if (!cli__fit_for_floats(c, &r.out, e)) ok = false;
         else if (c->action == ACT_INSPECT)
-            ok = out_begin(&r.out, e) && inspect_print(&g, c->pre, strcmp(c->format, "json") == 0, &r.out, e);
+            ok = out_begin(&r.out, e) && inspect_print(&g, c->pre, cli__json(c), &r.out, e);
         else if (c->action == ACT_DIVERGENCE) ok = cli__divergence(&r, e);
         else if (c->action == ACT_DUMP) ok = cli__dump_tensor(&g, c->what, &r.out, e);
         else ok = cli__on_prompt(&r, e);
@@ -18659,7 +18854,7 @@ static bool cli__on_model(const config *c, double t_start, err_t *e) {
 
 static bool cli__on_matrix(const config *c, err_t *e) {
     const char      *file = c->in_files.v[0];
-    const bool       json = strcmp(c->format, "json") == 0, csv = strcmp(c->format, "csv") == 0;
+    const bool       json = cli__json(c), csv = strcmp(c->format, "csv") == 0;
     calib_imatrix    im = {0};
     str              text = {0};
     out_t            out;

@@ -6,7 +6,7 @@
 Needs the shared data (env SHARED, else ../shared beside the repository). One line per case, then a count.
 LLMRUN_SLOW=N stretches every time limit N times, for builds under a sanitizer.
 """
-import array, csv, fcntl, json, math, os, pty, re, resource, shutil, signal, struct, subprocess, sys, tempfile, termios, threading, time
+import array, base64, csv, fcntl, json, math, os, pty, re, resource, shutil, signal, struct, subprocess, sys, tempfile, termios, threading, time
 from kit import Skip, case, check, one_line, walk
 
 HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -486,6 +486,154 @@ def interrupted_progress():
             same(left[-1], "llmrun: interrupted: %s is %s" % (file, state), " ".join(args))
             check(not any(x.startswith(word) for x in left), repr(left))
             check(state == "not complete" or not os.path.exists(file), file + " is there")
+
+
+# --- JSON ---
+
+ANSWER = ["model", "text", "finish_reason", "tokens", "prompt_tokens", "cached_tokens", "completion_tokens", "seed", "times"]
+TIMES = ["load_s", "first_token_s", "prompt_s", "prompt_tokens_per_s", "generation_s", "generation_tokens_per_s"]
+
+
+def exact(x):
+    """The bytes of a text in JSON."""
+    check(("bytes" in x) == ("\ufffd" in x["text"]), "bytes where text says it all, or none where it does not: %r" % x)
+    return base64.b64decode(x["bytes"], validate=True) if "bytes" in x else x["text"].encode()
+
+
+def answer(*args):
+    r = run("-m", PIP, "--json", *args)
+    check(r.rc == 0 and r.out.count(b"\n") == 1, repr(r))
+    return json.loads(r.out)
+
+
+@case
+def json_answer():
+    """--json: one object with the text, its ids, why it ended, the seed and the times"""
+    args = ("-p", "Once upon a time", "-n", "12", "-s", "7")
+    a = answer(*args)
+    same(list(a), ANSWER, "keys")
+    same(list(a["times"]), TIMES, "times")
+    same(a["model"], "pip-q4_k_m.gguf", "model")
+    same(exact(a), good("-m", PIP, *args), "text")
+    same(a["tokens"], [int(x) for x in good("-m", PIP, *args, "--ids").split()], "ids")
+    same([a["finish_reason"], a["completion_tokens"], a["seed"]], ["length", 12, 7], "length")
+    check(a["prompt_tokens"] == len(good("-m", PIP, "--tokenize", "--bos", "-p", args[1]).split()), "prompt tokens")
+    check(all(x > 0 for x in a["times"].values()), repr(a["times"]))
+    drawn = answer("-p", "Once", "-n", "30", "--temp", "1.5")
+    same(answer("-p", "Once", "-n", "30", "--temp", "1.5", "-s", str(drawn["seed"]))["text"], drawn["text"], "the drawn seed again")
+    stop = answer(*args, "--stop", a["text"][4:6])
+    same([stop["finish_reason"], stop["text"]], ["stop", a["text"].split(a["text"][4:6])[0]], "a stop text")
+    one = answer("-p", "Once", "-n", "1")
+    same([one["times"]["generation_s"], one["times"]["generation_tokens_per_s"]], [None, None], "times of a single token")
+    none = answer("-p", "Once", "-n", "5", "-l", "0+1000")
+    same([none["text"], none["tokens"], none["finish_reason"], none["times"]["first_token_s"]], ["", [], "stop", None], "an end at once")
+    path = tmp("answer.json")
+    same(good("-m", PIP, *args, "--json", "-o", path), b"", "stdout with -o")
+    same(json.load(open(path))["text"], a["text"], "-o")
+
+
+@case
+def json_answer_of_bytes():
+    """an answer that is not UTF-8 has U+FFFD in its text and the exact bytes beside it"""
+    args = ("-p", "Once", "-n", "1", "-l", "233+1000")
+    a = answer(*args)
+    same([a["text"], exact(a)], ["\ufffd", b"\xe6"], "half a character")
+    same(exact(a), good("-m", PIP, *args), "text")
+
+
+@case
+def json_answer_interrupted():
+    """an interrupt leaves one whole object that says how far the text came"""
+    p = start("-m", PIP, "-p", "Once", "--json", *ENDLESS)
+    time.sleep(0.5)
+    p.send_signal(signal.SIGINT)
+    r = finish(p)
+    same(r.rc, 130, "exit code")
+    if r.out:                                         # else the signal came before the run had begun
+        a = json.loads(r.out)
+        same([a["finish_reason"], len(a["tokens"])], [None, a["completion_tokens"]], "interrupted")
+
+
+@case
+def json_score():
+    """--score --json: the tokens with their texts, their count and the sum of what --score prints"""
+    text = "Once upon a time, 日本.\n\"x\""
+    args = ("-m", PIP, "--score", "-p", text)
+    lines, a = [x.split() for x in good(*args).splitlines()], json.loads(good(*args, "--json"))
+    same(list(a), ["model", "tokens", "count", "total"], "keys")
+    same([(t["index"], t["id"]) for t in a["tokens"][1:]], [(int(x[0]), int(x[1])) for x in lines], "indices and ids")
+    same([b"%.9g" % t["logprob"] for t in a["tokens"][1:]], [x[2] for x in lines], "log-probabilities")
+    same([a["tokens"][0]["logprob"], a["tokens"][0]["control"], a["count"]], [None, True, len(lines) + 1], "the start token")
+    same(b"".join(exact(t) for t in a["tokens"][1:]), text.encode(), "texts")
+    check(abs(a["total"] - sum(t["logprob"] for t in a["tokens"][1:])) < 1e-6, "total %r" % a["total"])
+
+
+@case
+def json_tokens():
+    """--tokenize --json: ids, and the bytes that each stands for"""
+    for text in ("Once upon 日本\n", "", "a" * 40000):
+        path = tmp("tokens.txt")
+        with open(path, "w") as f:
+            f.write(text)
+        args = ("-m", PIP, "--tokenize", "-f", path)
+        a = json.loads(good(*args, "--json"))
+        same(list(a), ["count", "ids", "pieces"], "keys")
+        same([a["ids"], a["count"]], [[int(x) for x in good(*args).split()], len(a["ids"])], "ids")
+        same([x["id"] for x in a["pieces"]], a["ids"], "ids of the pieces")
+        same(b"".join(exact(x) for x in a["pieces"]), text.encode(), "pieces")
+    special = json.loads(good("-m", PIP, "--tokenize", "--special", "--json", "-p", "<|im_end|>a"))["pieces"]
+    same([x.get("control") for x in special], [True, None], "control tokens")
+
+
+# --- what is said about a run ---
+
+@case
+def empty_answers():
+    """an answer of no bytes says why it is empty, and that the prompt of a chat model was raw"""
+    raw = b"; the model has a chat template, and the prompt was raw, without it\n"
+    for more, word in ((["-l", "0+1000"], b'llmrun: the answer is empty: end token 0 "<|endoftext|>" came first' + raw),
+                       (["-l", "2+1000"], b'llmrun: the answer is empty: end token 2 "<|im_end|>" came first' + raw),
+                       (["-l", "263+1000", "--stop", " a"], b"llmrun: the answer is empty: a stop text came first" + raw)):
+        r = run("-m", PIP, "-p", "Once", "-n", "3", *more)
+        check(r.rc == 0 and r.out.strip() == b"" and word in r.err, "%s: %r" % (more, r))
+    for more in (["-n", "0"], ["-n", "3"], ["-n", "3", "-l", "0+1000", "-q"]):
+        check(b"empty" not in run("-m", PIP, "-p", "Once", *more).err, " ".join(more))
+    bare = tmp("bare.gguf")
+    with open(PIP, "rb") as f, open(bare, "wb") as g:
+        g.write(f.read().replace(b"tokenizer.chat_template", b"tokenizer.chat_temp1ate"))
+    check(run("-m", bare, "-p", "Once", "-l", "0+1000").err.startswith(b'llmrun: the answer is empty: end token 0 "<|endoftext|>" came first\n'), "no template")
+
+
+@case
+def verbose_run():
+    """-v: architecture, context, cache, threads and level, the chain, the layout of the weights, why it ended"""
+    args = ("-m", PIP, "-p", "Once", "-n", "3", "-v", "-t", "2", "-c", "64", "-ctk", "q8_0", "-ctv", "f16")
+    err = run(*args).err.decode()
+    for line in (r"model .*pip-q4_k_m\.gguf: qwen3, 6 layers, a context of 64 tokens \(trained with 512\)", r"cache +keys q8_0, values f16, blocks of \d+ tokens",
+                 r"threads +2, \w+ kernels, up to \d+ rows in a step", r"sampling +top_k, top_p, min_p, temperature, then a random draw",
+                 r"layout +all weights as in the file", r"ended by +3 tokens, as many as -n allows"):
+        check(re.search("(?m)^llmrun: " + line, err), "no %r in %s" % (line, err))
+    for more, line in ((["--repack", "on", "--cpu", "avx2"], r"layout +\d+\.\d MiB of weights packed, the others as in the file"), (["--temp", "0"], "sampling +the likeliest token"),
+                       (["--mirostat", "2"], "sampling +mirostat 2, then a random draw"), (["-l", "0+1000"], 'ended by +end token 0 "<\\|endoftext\\|>"'),
+                       (["-n", "-1", "-c", "8", "--ignore-eos"], "ended by +the context is full"), (["-l", "263+1000", "--stop", "a"], "ended by +a stop text")):
+        if "avx2" not in more or "avx2" in levels():
+            err = run(*args, *more).err.decode()
+            check(re.search("(?m)^llmrun: %s$" % line, err), "no %r in %s" % (line, err))
+
+
+@case
+def summaries_without_samples():
+    """what was not timed has no line of 0.000 s"""
+    for more in (["-n", "0"], ["-n", "1"], ["-l", "0+1000"]):
+        err = run("-m", PIP, "-p", "Once", *more).err
+        check(b" 0.000 s" not in err and b"generated " in err, repr(err))
+    lines = tmp("bad.jsonl")
+    with open(lines, "w") as f:
+        f.write('{"prompt": 5}\n')
+    r = run("-m", PIP, "--batch", lines)
+    check(r.rc == 1 and b"0.000" not in r.err and b"first token" not in r.err, repr(r))
+    r = run("-m", PIP, "--batch", lines, "--json")
+    same(json.loads(r.err.splitlines()[0])["ttft_s"], {"p50": None, "p95": None, "p99": None}, "--json")
 
 
 # --- prompts ---

@@ -335,7 +335,7 @@ static void t_cli_lines(void) {
         {"-m|x|-", "unexpected argument '-', expected an option (a prompt goes after -p)"},
         {"", "no model given, expected -m FILE or LLMRUN_MODEL in the environment (--help lists all options)"},
         {"-m|x|--inspect|--format|md", "--format: --inspect has no form md"},
-        {"-m|x|-p|a|--json", "--format: generation has no form json"},
+        {"-m|x|-p|a|--logits|f|--json", "--format: --logits has no form json"},
         {"-m|x|--inspect|--json|--format|text", "--json and --format text disagree"},
         {"-m|x|--logits|a|-o|b|-p|c", "-o has no effect on --logits"},
         {"-m|x|--rope-scale|2|--rope-freq-scale|0.5|-p|a", "--rope-scale and --rope-freq-scale both give a scale, expected one"},
