@@ -545,7 +545,7 @@ static int t_cli__input(const char *text, size_t n) {
 }
 
 static void t_cli_prompt(void) {
-    static const struct { const char *p, *in; size_t n_in; bool escape, alone; const char *want; size_t n; bool no_stdin; } cases[] = {
+    static const struct { const char *p, *in; size_t n_in; bool escape, alone; const char *want; size_t n; } cases[] = {
         {NULL, "hi\n", 3, false, false, "hi\n", 3},           /* byte for byte, the last newline too */
         {NULL, "a\0b\xff", 4, false, false, "a\0b\xff", 4},
         {NULL, "", 0, false, false, "", 0},
@@ -557,7 +557,6 @@ static void t_cli_prompt(void) {
         {"a\\n", "b\\n", 3, false, false, "a\\n\nb\\n", 7},
         {"a\\n", "b\\n", 3, true, false, "a\n\nb\\n", 6},     /* escapes are read in -p alone */
         {"1 2", "3", 1, false, true, "1 2", 3},               /* --detokenize: ids in -p or on stdin */
-        {"hi", "x", 1, false, false, "hi", 2, true},          /* --no-stdin */
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         config c = cli_defaults();
@@ -566,12 +565,26 @@ static void t_cli_prompt(void) {
         int    fd = t_cli__input(cases[i].in, cases[i].n_in);
         c.prompt = cases[i].p;
         c.escape = cases[i].escape;
-        c.no_stdin = cases[i].no_stdin;
         CHECK(cli_prompt(&c, fd, cases[i].alone, &s, &e));
         CHECKF(s.n == cases[i].n && !memcmp(s.p, cases[i].want, s.n), "case %zu: '%.*s'", i, (int)s.n, s.p);
         close(fd);
         str_drop(&s);
     }
+}
+
+static void t_cli_no_stdin(void) {
+    config c = cli_defaults();
+    str    s = {0};
+    err_t  e = {0};
+    char   byte;
+    int    fd = t_cli__input("x", 1);
+    c.prompt = "hi";
+    c.no_stdin = true;
+    CHECK(cli_prompt(&c, fd, false, &s, &e));
+    EQ_STR(s.p, "hi");
+    CHECK(read(fd, &byte, 1) == 1 && byte == 'x');
+    close(fd);
+    str_drop(&s);
 }
 
 static void t_cli_prompt_file(void) {
@@ -729,6 +742,7 @@ static const t_case t_cli_cases[] = {
     {"cli_environment", "LLMRUN_MODEL is read, and -m wins", t_cli_environment},
     {"cli_escapes", "-e reads escapes", t_cli_escapes},
     {"cli_prompt", "-p and standard input make a prompt as the contract says", t_cli_prompt},
+    {"cli_no_stdin", "--no-stdin leaves standard input to others", t_cli_no_stdin},
     {"cli_prompt_file", "-f is read byte for byte, and leaves standard input alone", t_cli_prompt_file},
     {"cli_prompt_exists", "a closed standard input is no prompt", t_cli_prompt_exists},
     {"cli_ids", "token ids are read strictly", t_cli_ids},
