@@ -26,6 +26,7 @@
 #include "t_calib.c"
 #include "t_eval.c"
 #include "t_quantize.c"
+#include "t_plot.c"
 #include "t_bench.c"
 #include "t_cli.c"
 
@@ -39,7 +40,7 @@ static const struct {
               SUITE(t_samp_cases), SUITE(t_gen_cases), SUITE(t_sched_cases), SUITE(t_store_cases), SUITE(t_spec_cases),
               SUITE(t_req_cases), SUITE(t_lines_cases),
               SUITE(t_calib_cases), SUITE(t_eval_cases), SUITE(t_quantize_cases),
-              SUITE(t_bench_cases), SUITE(t_cli_cases)};
+              SUITE(t_plot_cases), SUITE(t_bench_cases), SUITE(t_cli_cases)};
 
 static bool wanted(const char *name, int argc, char **argv) {
     int asked = 0;
