@@ -1,15 +1,12 @@
 /* Lines of a batch file from strangers. An odd first byte of the input: the rest is a line of JSON, else the rest is
  * plain text. What is read must satisfy the sampler, and its strings, written again, must be read as the same; whatever
  * is refused must say why. Either way the record is one line of JSON and begins with its id. */
-#ifndef LLMRUN_NO_MAIN
-#define LLMRUN_NO_MAIN
-#endif
-#include "../llmrun.c"
+#include "program.h"
 #include "tok_mem.h"
 
 enum { FZ_TOKENS = 4 };
 
-static const tok_vocab *fz_vocab(void) {
+static const tok_vocab *fz_req_vocab(void) {
     static gguf_file  file;
     static str        mem;
     static tok_vocab *v;
@@ -87,7 +84,7 @@ static void fz_same_id(const req *q, bytes line) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static const req_origin origin = {.line = 7, .hash = 42, .model_name = "m", .created = 1, .n_prompt = 1, .n_cached = 1};
-    const tok_vocab        *v = fz_vocab();
+    const tok_vocab        *v = fz_req_vocab();
     req                     q;
     err_t                   e = {0};
     str                     out = {0};
