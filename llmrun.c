@@ -8683,20 +8683,27 @@ enum {
     REQ_DEEP = 64,                                    /* lists and objects inside each other */
     REQ_PARTS = 1 << 16,                              /* lists and objects of a line; each costs some 250 bytes */
     REQ_VALUES = 1 << 22,                             /* its values; each costs some 40 bytes */
-    REQ_N = 128, REQ_STOPS = 16, REQ_TOP = 20,        /* completions, stop strings, alternatives at most */
+    REQ_N = 128, REQ_STOPS = 16, REQ_TOP = 20,        /* completions of a prompt, stop strings, alternatives at most */
+    REQ_CHOICES = 2048,                               /* completions of all prompts of a line */
 };
 
 /* What is wrong with a line, as the error of a record names it. */
 static const char req_bad_json[] = "invalid_json_line";
 static const char req_invalid[] = "invalid_request", req_unsupported[] = "unsupported";
 
+/* A prompt: text, or token ids in place of it. */
+typedef struct {
+    bytes   text;
+    tok_ids ids;                                      /* where n > 0: each below n_vocab */
+} req_prompt;
+
 typedef struct {
     bytes       custom_id;                            /* owned, as all that follows */
     bool        has_id;
     bool        chat;                                 /* answers in the chat shape */
-    bytes       prompt;                               /* the text */
-    tok_ids     ids;                                  /* in place of the text where n > 0: each below n_vocab */
-    int         n;                                    /* completions, 1 .. REQ_N */
+    req_prompt *prompt;                               /* [n_prompt] at least one */
+    int         n_prompt;
+    int         each, n;                              /* completions of each prompt, 1 .. REQ_N; of all, in the order of the prompts */
     int64_t     max_tokens;                           /* -1: not said */
     samp_opts   samp;                                 /* the base, changed by the body */
     samp_bias  *bias;                                 /* what samp.bias points to where the body has its own */
@@ -8739,11 +8746,14 @@ static const char *req_json_version(void) { return jansson_version_str(); }
 
 static void req_drop(req *q) {
     mem_free((void *)(uintptr_t)q->custom_id.p);
-    mem_free((void *)(uintptr_t)q->prompt.p);
+    for (int i = 0; i < q->n_prompt; i++) {
+        mem_free((void *)(uintptr_t)q->prompt[i].text.p);
+        tok_ids_drop(&q->prompt[i].ids);
+    }
+    mem_free(q->prompt);
     for (int i = 0; i < q->n_stop; i++) mem_free((void *)(uintptr_t)q->stop[i].p);
     mem_free(q->stop);
     mem_free(q->bias);
-    tok_ids_drop(&q->ids);
     *q = (req){0};
 }
 
@@ -8985,29 +8995,37 @@ static bool req__take_bias(req_in *r, const req_key *k, const json_t *v) {
     return true;
 }
 
-static bool req__take_ids(req_in *r, const req_key *k, const json_t *list) {
+static bool req__take_ids(const req_in *r, const req_key *k, const json_t *list, tok_ids *out) {
     const req_key id_key = {.name = k->name, .lo = 0, .hi = r->n_vocab - 1};
     for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *v = json_array_get(list, i);
         int64_t       id;
         if (!json_is_number(v)) return req__not(r, k->name, v, "token ids alone in this list");
         if (!req__whole(r, &id_key, v, &id)) return false;
-        tok_ids_add(&r->q->ids, (int32_t)id);
+        tok_ids_add(out, (int32_t)id);
     }
     return true;
 }
 
-/* Text, token ids, or a list with one of either. */
-static bool req__take_prompt(req_in *r, const req_key *k, const json_t *v) {
-    const bool list = json_is_array(v);
-    if (list && !json_is_number(json_array_get(v, 0)) && json_array_size(v) > 1)
-        return req__bad(r, k->name, "a list of %zu prompts, expected one prompt a line", json_array_size(v));
-    if (list && json_array_size(v) && !json_is_number(json_array_get(v, 0))) v = json_array_get(v, 0);
+/* Text or token ids. */
+static bool req__one_prompt(req_in *r, const req_key *k, const json_t *v) {
+    req_prompt *p = &r->q->prompt[r->q->n_prompt++];
     if (json_is_array(v) && !json_array_size(v)) return req__bad(r, k->name, "an empty list, expected text or token ids");
-    if (json_is_array(v)) return req__take_ids(r, k, v);
+    if (json_is_array(v)) return req__take_ids(r, k, v, &p->ids);
     if (!json_is_string(v)) return req__not(r, k->name, v, "text or a list of token ids");
-    r->q->prompt = req__own(r, req__view(v));
+    p->text = req__own(r, req__view(v));
     return true;
+}
+
+/* One of them, or a list of such, each of which has choices of its own. */
+static bool req__take_prompt(req_in *r, const req_key *k, const json_t *v) {
+    const bool   many = json_is_array(v) && json_array_size(v) && !json_is_number(json_array_get(v, 0));
+    const size_t n = many ? json_array_size(v) : 1;
+    bool         ok = true;
+    if (n > REQ_CHOICES) return req__bad(r, k->name, "a list of %zu prompts, expected at most %d", n, REQ_CHOICES);
+    r->q->prompt = mem_new(n, sizeof *r->q->prompt);
+    for (size_t i = 0; ok && i < n; i++) ok = req__one_prompt(r, k, many ? json_array_get(v, i) : v);
+    return ok;
 }
 
 static bool req__message(const req_in *r, const req_key *k, const json_t *m) {
@@ -9037,11 +9055,34 @@ static bool req__take_object(req_in *r, const req_key *k, const json_t *v) {
     return json_is_object(v) || req__not(r, k->name, v, "an object");
 }
 
-static bool req__take_stream(req_in *r, const req_key *k, const json_t *v) {
+/* stream and echo. */
+static bool req__take_false(req_in *r, const req_key *k, const json_t *v) {
     if (json_is_false(v)) return true;
     if (!json_is_true(v)) return req__not(r, k->name, v, "true or false");
     r->q->fault = req_unsupported;
-    return req__bad(r, k->name, "true, expected false: the answer to a line is one record");
+    return req__bad(r, k->name, "true, expected false: the answer to a line is one record of new text");
+}
+
+/* A number that changes nothing within its bounds. */
+static bool req__take_bounded(req_in *r, const req_key *k, const json_t *v) {
+    int64_t n;
+    return req__whole(r, k, v, &n);
+}
+
+/* An empty list changes nothing. */
+static bool req__take_tools(req_in *r, const req_key *k, const json_t *v) {
+    if (!json_is_array(v)) return req__not(r, k->name, v, "a list of tools");
+    if (!json_array_size(v)) return true;
+    r->q->fault = req_unsupported;
+    return req__bad(r, k->name, "not supported yet, expected none");
+}
+
+/* Without tools, "none" and "auto" change nothing. */
+static bool req__take_choice(req_in *r, const req_key *k, const json_t *v) {
+    if (req__is(v, "none") || req__is(v, "auto")) return true;
+    if (!json_is_string(v) && !json_is_object(v)) return req__not(r, k->name, v, "none, auto, required or an object");
+    r->q->fault = req_unsupported;
+    return req__bad(r, k->name, "tools are not supported yet, expected none");
 }
 
 static bool req__take_later(req_in *r, const req_key *k, const json_t *v) {
@@ -9068,7 +9109,7 @@ static const req_key req_keys[] = {
     {"min_p",                 REQ_ANY,        req__take_float,      REQ_AT(samp.min_p),             0,         1},
     {"seed",                  REQ_ANY,        req__take_seed,       0,                              -0x1p63,   0x1p63},
     {"stop",                  REQ_ANY,        req__take_stop,       0,                              0,         0},
-    {"n",                     REQ_ANY,        req__take_int,        REQ_AT(n),                      1,         REQ_N},
+    {"n",                     REQ_ANY,        req__take_int,        REQ_AT(each),                   1,         REQ_N},
     {"logprobs",              REQ_ANY,        req__take_logprobs,   REQ_AT(top),                    0,         REQ_TOP},
     {"top_logprobs",          REQ_CHAT,       req__take_top,        0,                              0,         REQ_TOP},
     {"presence_penalty",      REQ_ANY,        req__take_float,      REQ_AT(samp.presence_penalty),  -100,      100},
@@ -9080,11 +9121,17 @@ static const req_key req_keys[] = {
     {"response_format",       REQ_ANY,        req__take_format,     0,                              0,         0},
     {"grammar",               REQ_ANY,        req__take_later,      0,                              0,         0},
     {"regex",                 REQ_ANY,        req__take_later,      0,                              0,         0},
+    {"tools",                 REQ_ANY,        req__take_tools,      0,                              0,         0},
+    {"tool_choice",           REQ_ANY,        req__take_choice,     0,                              0,         0},
     {"chat_template_kwargs",  REQ_CHAT,       req__take_object,     0,                              0,         0},
     {"model",                 REQ_ANY,        req__take_nothing,    0,                              0,         0},
     {"user",                  REQ_ANY,        req__take_nothing,    0,                              0,         0},
     {"metadata",              REQ_ANY,        req__take_nothing,    0,                              0,         0},
-    {"stream",                REQ_ANY,        req__take_stream,     0,                              0,         0},
+    {"store",                 REQ_ANY,        req__take_nothing,    0,                              0,         0},
+    {"service_tier",          REQ_ANY,        req__take_nothing,    0,                              0,         0},
+    {"stream",                REQ_ANY,        req__take_false,      0,                              0,         0},
+    {"echo",                  REQ_ANY,        req__take_false,      0,                              0,         0},
+    {"best_of",               REQ_ANY,        req__take_bounded,    0,                              1,         1},
 };
 #undef REQ_AT
 
@@ -9092,10 +9139,10 @@ static const char req_url[] = "/v1/completions", req_chat_url[] = "/v1/chat/comp
 
 static bool req__key(req_in *r, const char *name, const json_t *v) {
     const req_key *k = req_keys, *end = req_keys + sizeof req_keys / sizeof *req_keys;
+    if (json_is_null(v)) return true;
     while (k < end && strcmp(k->name, name) != 0) k++;
     if (k == end)
         return err_set(r->e, EXIT_INPUT, "unknown key '%s' in the body", req__show(r, bytes_of(name)).text);
-    if (json_is_null(v)) return true;
     if (!(k->where & (r->q->chat ? REQ_CHAT : REQ_COMPLETION)))
         return req__bad(r, name, "belongs to %s, found in a body for %s", r->q->chat ? req_url : req_chat_url,
                         r->q->chat ? req_chat_url : req_url);
@@ -9108,7 +9155,10 @@ static bool req__whole_body(req_in *r) {
     if (r->top >= 0) q->top = r->top;
     if (r->top > 0 && !q->logprobs) return req__bad(r, "top_logprobs", "alone, expected \"logprobs\":true beside it");
     if (q->chat && !r->messages) return err_set(r->e, EXIT_INPUT, "the body has no messages");
-    if (!q->chat && !q->prompt.p && !q->ids.n) return err_set(r->e, EXIT_INPUT, "the body has no prompt");
+    if (!q->chat && !q->n_prompt) return err_set(r->e, EXIT_INPUT, "the body has no prompt");
+    if (!q->chat && q->each * q->n_prompt > REQ_CHOICES)
+        return req__bad(r, "n", "%d of each of %d prompts, expected at most %d in all", q->each, q->n_prompt, REQ_CHOICES);
+    if (q->n_prompt) q->n = q->each * q->n_prompt;
     if (!q->chat) return true;
     q->fault = req_unsupported;
     return req__bad(r, "messages", "chat templates do not run yet, expected a prompt");
@@ -9293,9 +9343,10 @@ static bool req__json(req_in *r, bytes line) {
  * caller in either case. False: e says why. */
 static bool req_read(req *q, bytes line, bool json, const samp_opts *base, int32_t n_vocab, err_t *e) {
     req_in r = {.q = q, .n_vocab = n_vocab, .top = -1, .e = e};
-    *q = (req){.n = 1, .max_tokens = -1, .samp = *base};
+    *q = (req){.each = 1, .n = 1, .max_tokens = -1, .samp = *base};
     if (!json) {
-        q->prompt = req__own(&r, line);
+        q->prompt = mem_new(1, sizeof *q->prompt);
+        q->prompt[q->n_prompt++].text = req__own(&r, line);
         return true;
     }
     if (!req__json(&r, line)) return false;
@@ -11332,7 +11383,8 @@ typedef struct {
 typedef struct batch_line {
     req         q;
     uint64_t    no, hash, first;                      /* first: the earliest line of its group */
-    tok_ids     ids;
+    tok_ids    *ids;                                  /* [q.n_prompt] the tokens of its prompts; the first one has its place in the plan */
+    size_t      n_ids;                                /* of all of them */
     int         place, keep;                          /* in the walk; positions that the ones behind it share */
     int         n_added, n_ended;
     sched_seq **seq;                                  /* [n_added] */
@@ -11364,7 +11416,8 @@ typedef struct {
 static void batch__line_free(batch_line *l) {
     for (int i = 0; i < l->n_added; i++) sched_seq_free(l->seq[i]);
     mem_free(l->seq);
-    tok_ids_drop(&l->ids);
+    for (int i = 0; l->ids && i < l->q.n_prompt; i++) tok_ids_drop(&l->ids[i]);
+    mem_free(l->ids);
     req_drop(&l->q);
     mem_free(l);
 }
@@ -11388,38 +11441,54 @@ static bool batch__fail(batch_work *b, const req *q, uint64_t no, uint64_t hash,
     return batch__put(b, e);
 }
 
-/* The prompt's tokens, as the command has them for -p. */
-static bool batch__encode(const batch_work *b, batch_line *l, err_t *e) {
+/* A prompt's tokens, as the command has them for -p. */
+static bool batch__encode(const batch_work *b, req_prompt *p, tok_ids *ids, err_t *e) {
     const tok_vocab *v = b->eng->v;
-    const bool       begin = tok_bos(v) >= 0 && (tok_add_bos(v) || !l->q.prompt.n);
-    if (!l->q.ids.n)
-        return tok_encode(v, l->q.prompt, (b->job->special ? TOK_SPECIAL : 0) | (begin || b->job->bos ? TOK_BOS : 0), &l->ids, e);
-    l->ids = l->q.ids;
-    l->q.ids = (tok_ids){0};
+    const bool       begin = tok_bos(v) >= 0 && (tok_add_bos(v) || !p->text.n);
+    if (!p->ids.n)
+        return tok_encode(v, p->text, (b->job->special ? TOK_SPECIAL : 0) | (begin || b->job->bos ? TOK_BOS : 0), ids, e);
+    *ids = p->ids;
+    p->ids = (tok_ids){0};
     return true;
+}
+
+/* The same of prompt number i of a line; NULL, or what batch__refuse() returns. */
+static const char *batch__refuse_prompt(const batch_work *b, batch_line *l, int i, err_t *why) {
+    err_t       one = {0};
+    const bool  known = batch__encode(b, &l->q.prompt[i], &l->ids[i], &one), fits = known && gen_fits(b->eng, &l->ids[i], &one);
+    const char *what = known && l->ids[i].n ? "context_length_exceeded" : req_invalid;
+    l->n_ids += l->ids[i].n;
+    if (fits) return NULL;
+    if (l->q.n_prompt == 1) *why = one;
+    else err_set(why, one.code, "prompt %d of %d: %.500s", i + 1, l->q.n_prompt, one.text);
+    return what;
 }
 
 /* Why a request that was read cannot run, as the error of a record names it, with words in why; NULL: it can. */
 static const char *batch__refuse(const batch_work *b, batch_line *l, err_t *why) {
-    if (!batch__encode(b, l, why)) return req_invalid;
-    if (!gen_fits(b->eng, &l->ids, why)) return l->ids.n ? "context_length_exceeded" : req_invalid;
+    l->ids = mem_new((size_t)l->q.n_prompt, sizeof *l->ids);
+    for (int i = 0; i < l->q.n_prompt; i++) {
+        const char *what = batch__refuse_prompt(b, l, i, why);
+        if (what) return what;
+    }
     return samp_check(&l->q.samp, b->eng->m.hp.n_vocab, why) ? NULL : req_invalid;
 }
 
 static void batch__wait(batch_work *b, batch_line *l) {
     const int64_t most = l->q.max_tokens >= 0 ? l->q.max_tokens : b->job->gen->n_predict;
     l->keep = INT_MAX;
-    b->n_wanted += (most >= 0 && most < b->eng->n_ctx ? most : b->eng->n_ctx) * l->q.n + (long long)l->ids.n;
-    b->n_prompt += (long long)l->ids.n * l->q.n;
-    b->tokens += l->ids.n;
+    b->n_wanted += (most >= 0 && most < b->eng->n_ctx ? most : b->eng->n_ctx) * l->q.n + (long long)l->n_ids;
+    b->n_prompt += (long long)l->n_ids * l->q.each;
+    b->tokens += l->n_ids;
     if (b->n == b->cap) b->line = mem_grow(b->line, b->cap = 2 * b->cap + 64, sizeof *b->line);
     b->line[b->n++] = l;
 }
 
-/* What decides about a line's shard: its prompt, or all of it where it has none. */
+/* What decides about a line's shard: its first prompt, or all of it where it has none. */
 static bytes batch__shard_key(const req *q, bytes line, bool bad) {
     if (bad) return line;
-    return q->ids.n ? (bytes){(const uint8_t *)q->ids.id, q->ids.n * sizeof *q->ids.id} : q->prompt;
+    const tok_ids *ids = &q->prompt[0].ids;
+    return ids->n ? (bytes){(const uint8_t *)ids->id, ids->n * sizeof *ids->id} : q->prompt[0].text;
 }
 
 /* A line becomes one that waits, or a record that says why not. False: nothing more can be written. */
@@ -11501,10 +11570,11 @@ static int batch__alike(const tok_ids *x, const tok_ids *y) {
 
 static int batch__by_tokens(const void *pa, const void *pb) {
     const batch_line *x = *(batch_line *const *)pa, *y = *(batch_line *const *)pb;
-    const size_t      n = (size_t)batch__alike(&x->ids, &y->ids);
+    const tok_ids    *xi = &x->ids[0], *yi = &y->ids[0];
+    const size_t      n = (size_t)batch__alike(xi, yi);
     if (x->q.priority != y->q.priority) return x->q.priority < y->q.priority ? -1 : 1;
-    if (n < x->ids.n && n < y->ids.n) return x->ids.id[n] < y->ids.id[n] ? -1 : 1;
-    if (x->ids.n != y->ids.n) return x->ids.n < y->ids.n ? -1 : 1;
+    if (n < xi->n && n < yi->n) return xi->id[n] < yi->id[n] ? -1 : 1;
+    if (xi->n != yi->n) return xi->n < yi->n ? -1 : 1;
     return x->no < y->no ? -1 : x->no > y->no;
 }
 
@@ -11530,7 +11600,7 @@ static void batch__plan(batch_work *b) {
         uint64_t first = l[i]->no;
         l[i]->keep = all ? INT_MAX : 0;
         for (end = i + 1; end < n && l[end]->q.priority == l[i]->q.priority; end++) {
-            const int same = batch__alike(&l[end - 1]->ids, &l[end]->ids);
+            const int same = batch__alike(&l[end - 1]->ids[0], &l[end]->ids[0]);
             if (same < block) break;
             const int keep = (same + block - 1) / block * block;
             if (keep > l[end - 1]->keep) l[end - 1]->keep = keep;
@@ -11544,9 +11614,9 @@ static void batch__plan(batch_work *b) {
 
 /* --- answers out --- */
 
-/* The next completion of a line; the first one reads the prompt for all. */
+/* The next completion of a line; the first one of each prompt reads it for the others. */
 static bool batch__add(batch_work *b, batch_line *l, err_t *e) {
-    const int       i = l->n_added;
+    const int       i = l->n_added, nth = i % l->q.each;
     const gen_opts *g = b->job->gen;
     samp_opts       so = l->q.samp;
     const uint64_t  seed = l->q.has_seed ? l->q.seed : b->job->own_seeds ? rng_mix(b->job->seed ^ l->no) : b->job->seed;
@@ -11557,14 +11627,14 @@ static bool batch__add(batch_work *b, batch_line *l, err_t *e) {
     }
     samp *sm = samp_new(&so, b->eng->m.hp.n_vocab, seed + (uint64_t)i, 0, e);
     if (!sm) return false;
-    sched_seq *s = l->seq[i] = sched_seq_new(b->eng, &l->ids, sm, l->q.logprobs, l->q.top);
+    sched_seq *s = l->seq[i] = sched_seq_new(b->eng, &l->ids[i / l->q.each], sm, l->q.logprobs, l->q.top);
     s->n_most = l->q.max_tokens >= 0 ? l->q.max_tokens : g->n_predict;
     s->ignore_eos = l->q.has_ignore_eos ? l->q.ignore_eos : g->ignore_eos;
     s->stop = l->q.stop ? l->q.stop : b->stop;
     s->n_stop = l->q.stop ? l->q.n_stop : g->n_stop;
     s->stream.special = g->special_out;
-    s->keep = i + 1 < l->q.n ? INT_MAX : l->keep;
-    s->twin = i ? l->seq[0] : NULL;
+    s->keep = nth + 1 < l->q.each || l->q.n_prompt > 1 ? INT_MAX : l->keep;
+    s->twin = nth ? l->seq[i - nth] : NULL;
     s->owner = l;
     l->n_added++;
     sched_add(b->sc, s);
@@ -11583,14 +11653,14 @@ static bool batch__answer(batch_work *b, batch_line *l, err_t *e) {
     req_answer *a = mem_new((size_t)l->q.n, sizeof *a);
     req_origin  o = batch__origin(b, l->no, l->hash);
     const err_t *why = NULL;
-    o.n_prompt = (int)l->ids.n;
+    o.n_prompt = (int)l->n_ids;
     for (int i = 0; i < l->q.n; i++) {
         const sched_seq *s = l->seq ? l->seq[i] : NULL;
         a[i] = (req_answer){.text = {(const uint8_t *)"", 0}, .finish = "length"};
         if (!s) continue;
         if (s->err.code && !why) why = &s->err;
         if (s->err.code) continue;
-        if (!i) o.n_cached = s->n_cached;
+        if (i % l->q.each == 0) o.n_cached += s->n_cached;
         a[i] = (req_answer){.text = str_bytes(&s->text), .finish = s->finish, .tok = s->tok, .top_id = s->top_id, .top_lp = s->top_lp,
                             .n_tok = s->scored ? batch__told(s) : 0, .n_generated = s->n_gen};
         b->n_gen += s->n_gen;
@@ -11618,7 +11688,7 @@ static bool batch__feed(batch_work *b, err_t *e) {
         if (!b->open) {
             if (b->first == b->n) return true;
             b->open = b->line[b->first++];
-            b->tokens -= b->open->ids.n;
+            b->tokens -= b->open->n_ids;
         }
         batch_line *l = b->open;
         const bool  none = (l->q.max_tokens >= 0 ? l->q.max_tokens : b->job->gen->n_predict) == 0;
