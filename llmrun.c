@@ -26,8 +26,7 @@
  *   [eval]     what a model is worth on a text: perplexity, divergence  <- k base pool gguf tok kv fwd gen
  *   [quant]    one model file into another, weights in other types      <- k base pool gguf
  *   [inspect]  what is in a model file                                  <- k base gguf tok arch model
- *   [plot]     rates as a picture (SVG)                                 <- base
- *   [bench]    how fast a model runs here          <- k base pool gguf arch model kv dev fwd samp gen spec quant plot
+ *   [bench]    how fast a model runs here          <- k base pool gguf arch model kv dev fwd samp gen spec quant
  *   [cli]      (main) option table, config, actions, main               <- all
  *
  * SHAPES  B rows in the batch, T positions, D model width, H heads, G kv heads, HD head width, F ffn width, V vocabulary,
@@ -41,6 +40,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <float.h>
+#include <glob.h>
 #include <limits.h>
 #include <math.h>
 #include <poll.h>
@@ -290,6 +290,30 @@ static int bytes_distance(bytes a, bytes b) {
 /* How far off a name may be and still be meant: a third of its letters, at most three. */
 static int bytes_slack(bytes name) { return name.n < 4 ? 0 : name.n < 8 ? 1 + (name.n > 5) : 3; }
 
+/* The JSON value at the beginning of b, cut off from it: a string with its quotes, a list or an object to its last bracket,
+ * else all up to the next comma, colon or bracket. Empty: there is none. What stands inside is not checked. */
+static bytes bytes_cut_json(bytes *b) {
+    size_t n = 0, deep = 0;
+    bool   in_string = false;
+    for (; n < b->n; n++) {
+        const uint8_t c = b->p[n];
+        if (in_string && c == '\\') n++;
+        else if (c == '"') in_string = !in_string;
+        else if (in_string) continue;
+        else if (c == '[' || c == '{') deep++;
+        else if (!deep && memchr(",:]}", c, 4)) break;
+        else if (c == ']' || c == '}') deep--;
+        if (!deep && !in_string && memchr("\"]}", c, 3)) {
+            n++;
+            break;
+        }
+    }
+    if (n > b->n) n = b->n;
+    const bytes value = {b->p, n};
+    *b = (bytes){b->p + n, b->n - n};
+    return value;
+}
+
 /* --- str: a growable byte string, always followed by a NUL that n does not count --- */
 
 typedef struct {
@@ -354,42 +378,30 @@ static bool out_flush(out_t *o) {
     return !o->why;
 }
 
-/* Files that this run has made and not begun to write, "" where there is none: an answer and what stands beside it. */
-enum { OUT_MADE = 2 };
-static char out__made[OUT_MADE][PATH_MAX];
+/* A file that this run has made and not begun to write, "" when there is none. */
+static char out__made[PATH_MAX];
 
-/* Removes them: a run that fails early leaves no empty file behind. Async-signal-safe. */
+/* Removes it: a run that fails early leaves no empty file behind. Async-signal-safe. */
 static void out_sweep(void) {
-    for (int i = 0; i < OUT_MADE; i++) {
-        if (out__made[i][0]) unlink(out__made[i]);
-        out__made[i][0] = 0;
-    }
-}
-
-static void out__note_made(const char *path) {
-    for (int i = 0; i < OUT_MADE && strlen(path) < PATH_MAX; i++) {
-        if (out__made[i][0]) continue;
-        strcpy(out__made[i], path);
-        return;
-    }
+    if (out__made[0]) unlink(out__made);
+    out__made[0] = 0;
 }
 
 /* Opens a file to be written, -1 and errno where that fails. Its old bytes stay until out_begin(). */
 static int out_open(const char *path) {
     static bool sweeps;
     int         fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    const bool  made = fd >= 0;
+    const bool  made = fd >= 0 && strlen(path) < sizeof out__made;
     if (fd < 0 && errno == EEXIST) fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
     if (!sweeps) sweeps = atexit(out_sweep) == 0;
-    if (made) out__note_made(path);
+    if (made) strcpy(out__made, path);
     return fd;
 }
 
 /* Empties a file that is about to be written: nothing is lost before the answer begins. */
 static bool out_begin(out_t *o, err_t *e) {
     struct stat st;
-    for (int i = 0; i < OUT_MADE; i++)
-        if (strcmp(o->name, out__made[i]) == 0) out__made[i][0] = 0; /* from now on it stays */
+    if (o->f != stdout) out__made[0] = 0;             /* from now on it stays */
     if (o->f == stdout || fstat(fileno(o->f), &st) != 0 || !S_ISREG(st.st_mode) || ftruncate(fileno(o->f), 0) == 0) return true;
     return err_set(e, err_code_of(errno), "%s: cannot write: %s", o->name, strerror(errno));
 }
@@ -552,6 +564,15 @@ static bool utf8_whole(bytes b) {
     for (size_t i = 0, len; i < b.n; i += len)
         if (!(len = (size_t)utf8_len(b.p + i, b.n - i))) return false;
     return true;
+}
+
+/* The same text as valid UTF-8: U+FFFD stands for what is not. */
+static void str_utf8(str *s, bytes b) {
+    for (size_t i = 0, len; i < b.n; i += len) {
+        len = (size_t)utf8_len(b.p + i, b.n - i);
+        if (len) str_add(s, b.p + i, len);
+        else str_put(s, "\xef\xbf\xbd"), len = utf8_bad(b.p + i, b.n - i);
+    }
 }
 
 /* A JSON string literal, quotes included, always valid UTF-8. */
@@ -7783,16 +7804,22 @@ static bool gen_logits(engine *eng, const tok_ids *ids, out_t *out, err_t *e) {
 /* ===== [lines] long files in, results that are never lost =====
  * Both ends of a batch: a reader of lines that keeps one of them in memory, and a file of results, one record a
  * line, that no end of a run damages. A record is
- *     {"id":"batch_req_LINE_HASH","custom_id":...,"response":...,"error":...}
- * without blanks, LINE its line in the input (1 is the first) and HASH 16 hex digits, bytes_hash(0, that line),
- * so that its beginning tells what it answers. Beside a file of results lies its header, the same name with
- * .llmrun behind it: the settings of the run, one name=value a line, there before the first record.
- *   Invariants: memory is bounded by the longest line allowed, by 16 bytes for each record of a file that is
+ *     {"id":"batch_req_LINE_HASH","custom_id":...,"line":LINE,"file":...,"response":...,"error":...}
+ * without blanks, LINE its line in the input (1 is the first) and HASH 16 hex digits, bytes_hash(0, that line), so that
+ * its beginning says what it answers; file only where the input is several files. An answer carries the run's
+ * system_fingerprint behind its model. Beside a file of results lies its header, the same name with .llmrun behind it: the
+ * settings of the run, one name=value a line, there before the first record.
+ *   A record answers the line whose bytes have its hash: wherever that line stands now where it has a custom_id, else at its
+ * number. When the input is known to its end, records that answer no line of it are moved to FILE.stale, and those whose
+ * line has another number get that number.
+ *   Invariants: memory is bounded by the longest line allowed, by some 100 bytes for each record of a file that is
  * resumed and by LINES_IDS custom_ids; a file of results has one writer, who holds its lock; all of it but the
- * last line is whole records, and what a killed run left of a last one is cut off by the next.
+ * last line is whole records, and what a killed run left of a last one is cut off by the next; a file is replaced whole,
+ * after what it loses is on the disk.
  *   A shard is a part of a file's lines: those whose prompts begin alike stay together, LINES_GROUP at most.
- * Door: lines_open, lines_next, lines_close, lines_shard_*; results_open, results_setting, results_new_id,
- * results_has, results_put, results_close, results_merge. */
+ * Door: lines_open, lines_next, lines_close, lines_shard_*; results_open, results_setting, results_seed, results_fingerprint,
+ * results_file, results_new_id, results_forget_ids, results_has, results_settle, results_put, results_sort, results_close,
+ * results_merge. */
 
 enum {
     LINES_CHUNK = 1 << 18,                            /* bytes of one read */
@@ -8077,7 +8104,12 @@ static bool lines_shard_is_mine(lines_shard *s, bytes prompt) {
 
 typedef struct {
     uint64_t line, hash;
+    uint64_t file;                                    /* results_file() of the name of its input, 0: none is named */
     bool     has_id, failed, twice;                   /* failed: an error; twice: that its custom_id came before */
+    bytes    name;                                    /* of its input, a JSON string in the record; none */
+    bytes    place;                                   /* in the record: its line, as far as it is named behind custom_id */
+    bytes    fingerprint;                             /* in the record; none in an error and in records of older versions */
+    bytes    rest;                                    /* in the record: all behind those; begins with the answer or the error */
 } results__head;
 
 static const char results__twice[] = "duplicate_custom_id";
@@ -8161,8 +8193,42 @@ static bool results__string(bytes *b, str *s) {
     }
 }
 
+/* The key of an input's name; never 0. */
+static uint64_t results_file(const char *name) {
+    const uint64_t key = name ? bytes_hash(0, bytes_of(name)) : 0;
+    return name && !key ? 1 : key;
+}
+
+/* ,"line":N and ,"file":NAME, where they are there. */
+static bool results__place_of(bytes *b, results__head *h, str *name) {
+    uint64_t line;
+    h->place = (bytes){b->p, 0};
+    if (results__word(b, ",\"line\":") && (!results__line(b, &line) || line != h->line)) return false;
+    h->place.n = (size_t)(b->p - h->place.p);
+    if (!results__word(b, ",\"file\":")) return true;
+    h->name = (bytes){b->p, 0};
+    str_clear(name);
+    if (!results__string(b, name)) return false;
+    h->name.n = (size_t)(b->p - h->name.p);
+    h->file = results_file(name->n ? name->p : "");
+    return true;
+}
+
+/* The fingerprint of an answer, whose keys have one order; b is what stands behind "response": and moves to "choices". */
+static bytes results__fingerprint_of(bytes *b) {
+    static const char *const keys[] = {"{\"status_code\":", ",\"request_id\":", ",\"body\":{\"id\":", ",\"object\":", ",\"created\":", ",\"model\":"};
+    bytes at = *b, value;
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        if (!results__word(&at, keys[i]) || !bytes_cut_json(&at).n) return (bytes){0};
+    if (!results__word(&at, ",\"system_fingerprint\":")) value = (bytes){0};
+    else value = bytes_cut_json(&at);
+    if (results__word(&at, ",")) *b = at;
+    return value.n > 2 && value.p[0] == '"' ? (bytes){value.p + 1, value.n - 2} : (bytes){0};
+}
+
 /* A record without its newline. False: it is none of ours. id is its custom_id, where it has one. */
 static bool results__read(bytes b, results__head *h, str *id) {
+    str name = {0};
     *h = (results__head){0};
     str_clear(id);
     if (!b.n || b.p[b.n - 1] != '}') return false;
@@ -8172,10 +8238,14 @@ static bool results__read(bytes b, results__head *h, str *id) {
         return false;
     h->has_id = !results__word(&b, "null");
     if (h->has_id && !results__string(&b, id)) return false;
-    if (!results__word(&b, ",\"response\":")) return false;
+    const bool placed = results__place_of(&b, h, &name);
+    str_drop(&name);
+    if (!placed || !results__word(&b, ",\"response\":")) return false;
     h->failed = results__word(&b, "null,");
+    h->rest = b;
     h->twice = h->failed && results__word(&b, "\"error\":{\"code\":\"") && results__word(&b, results__twice) &&
                results__word(&b, "\"");
+    if (!h->failed) h->fingerprint = results__fingerprint_of(&h->rest);
     return true;
 }
 
@@ -8322,78 +8392,128 @@ static bool results__header_save(const char *name, bytes settings, err_t *e) {
     return ok;
 }
 
+/* What the settings of a run are in one word: llmrun-MODEL-OTHERS-SEED. It does not depend on the shard, whose answers are
+ * those of the whole file. */
+static void results_fingerprint(bytes settings, str *out) {
+    bytes    line, weights = {0}, seed = {0}, v;
+    uint64_t h = 0;
+    for (bytes b = settings; results__each(&b, &line);)
+        if (results__named(line, bytes_of("model"), &v)) weights = v;
+        else if (results__named(line, bytes_of("seed"), &v)) seed = v;
+        else if (!results__named(line, bytes_of("shard"), &v)) h = bytes_hash(h, line);
+    str_fmt(out, "llmrun-%.*s-%08x-", (int)weights.n, weights.n ? (const char *)weights.p : "", (unsigned)(h ^ h >> 32));
+    for (size_t i = 0; i < seed.n; i++)
+        if (seed.p[i] != ' ') str_add(out, &seed.p[i], 1);
+}
+
 /* --- the results of a run --- */
 
-/* The value of an entry: whether the input has had it, and twice the records that answer it. */
-enum { RESULTS_SEEN = 1, RESULTS_ONE = 2, RESULTS_VALUE = 0xffffff };
+typedef struct {                                      /* a record of a file that is resumed */
+    uint64_t line, hash, file;                        /* what it answers */
+    uint64_t at, n;                                   /* offset; bytes without the newline */
+    uint64_t now;                                     /* the line of the input that it answers, 0: none yet */
+    uint32_t next;                                    /* behind it among those with its key, from 1 */
+    bool     by_id, fits, failed, bad_utf8;           /* its line may move; made with this run's settings; as they say */
+} results__old;
 
 typedef struct {
-    const char  *name;                                /* in errors: a path, or stdout */
-    int          fd;
-    bool         file;                                /* a regular file that we opened and locked */
-    int          why;                                 /* errno of a failed write; EPIPE: the reader has gone */
-    uint64_t     n_old, n_new;                        /* records that a resumed file held; those put since */
-    uint64_t     n_old_failed;                        /* of those that it held: with an error */
-    uint64_t     key[2];
-    lines__table ids;                                 /* custom_ids; line and hash where there is none */
-    uint64_t     n_ids;                               /* of those, how many results_new_id() brought */
-    bool         warned;
+    const char   *name;                               /* in errors: a path, or stdout */
+    int           fd;
+    bool          file;                               /* a regular file that we opened and locked */
+    int           why;                                /* errno of a failed write; EPIPE: the reader has gone */
+    uint64_t      n_old, n_new;                       /* records that a resumed file held; those put since */
+    uint64_t      n_old_failed;                       /* of those that it held: with an error */
+    uint64_t      n_stale;                            /* that were moved out of it */
+    str           fingerprint;                        /* of this run */
+    bool          strict;                             /* no header: every answer has to carry that fingerprint */
+    uint64_t      key[2];
+    results__old *old;                                /* [n_old] in the order of the file */
+    size_t        old_cap;
+    uint64_t      old_end;                            /* where they end */
+    lines__table  by_key;                             /* key of a record: its place in old, from 1 */
+    lines__table  ids;                                /* custom_ids of the input */
+    uint64_t      n_ids;
+    bool          warned;
 } results;
 
 static void results__free(results *r) {
     if (r->fd != STDOUT_FILENO && r->fd >= 0) close(r->fd);
     mem_free(r->ids.at);
+    mem_free(r->by_key.at);
+    mem_free(r->old);
+    str_drop(&r->fingerprint);
     mem_free(r);
 }
 
-/* Two hashes of a custom_id, or of a line that has none. */
-static void results__hash(const results *r, uint64_t line, uint64_t hash, bytes id, bool has_id,
-                          uint64_t h[2]) {
-    const uint64_t place[2] = {line, hash};
-    const bytes    what = has_id ? id : (bytes){(const uint8_t *)place, sizeof place};
-    for (int i = 0; i < 2; i++) h[i] = bytes_hash(has_id ? r->key[i] : ~r->key[i], what);
-    if (!h[0]) h[0] = 1;
+static uint64_t results__key(const results *r, uint64_t file, uint64_t line, uint64_t hash, bool by_id) {
+    const uint64_t what[3] = {file, hash, by_id ? 0 : line};
+    const uint64_t k = bytes_hash(r->key[0], (bytes){(const uint8_t *)what, sizeof what});
+    return k ? k : 1;
 }
 
-/* Whether a line is answered by the file that is resumed. Asked once for each line of the input, in order:
- * where lines share a custom_id, as many of them are answered as there are records of it. One that
- * results_new_id() refused is asked for without its custom_id. */
-static bool results_has(results *r, uint64_t line, uint64_t hash, bytes id, bool has_id) {
-    uint64_t h[2];
-    results__hash(r, line, hash, id, has_id, h);
-    lines__entry *en = lines__find(&r->ids, h[0], h[1]);
-    if (!en->a || (en->b & RESULTS_VALUE) < RESULTS_ONE) return false;
-    en->b -= RESULTS_ONE;
+/* Whether a line is answered by the file that is resumed, and from now on that record is taken. by_id: the line has a custom_id
+ * that no line before it has. */
+static bool results_has(results *r, uint64_t file, uint64_t line, uint64_t hash, bool by_id) {
+    lines__entry *en = r->n_old ? lines__find(&r->by_key, results__key(r, file, line, hash, by_id), 0) : NULL;
+    results__old *o = en && en->a && en->b ? &r->old[en->b - 1] : NULL;
+    if (!o || o->hash != hash || o->file != file || o->by_id != by_id || (!by_id && o->line != line)) return false;
+    en->b = o->next;
+    o->now = line;
     return true;
 }
 
-/* Whether the input has not had this custom_id yet; from now on it has. Beyond LINES_IDS nobody knows, and it
+/* Whether the file's lines have not had this custom_id yet; from now on they have. Beyond LINES_IDS nobody knows, and it
  * is new. */
-static bool results_new_id(results *r, bytes id) {
-    uint64_t h[2];
-    results__hash(r, 0, 0, id, true, h);
-    lines__entry *en = lines__find(&r->ids, h[0], h[1]);
-    if (!en->a && r->n_ids == LINES_IDS) {
+static bool results_new_id(results *r, uint64_t file, bytes id) {
+    const uint64_t h = bytes_hash(r->key[0] ^ file, id), a = h ? h : 1, b = bytes_hash(r->key[1] ^ file, id);
+    if (lines__find(&r->ids, a, b)->a) return false;
+    if (r->n_ids == LINES_IDS) {
         if (!r->warned)
             log_warn("more than %d custom_ids; those after it are not looked for among them", LINES_IDS);
         r->warned = true;
         return true;
     }
-    if (!en->a) en = lines__enter(&r->ids, h[0], h[1]), r->n_ids++;
-    bool first = !(en->b & RESULTS_SEEN);
-    en->b |= RESULTS_SEEN;
-    return first;
+    lines__enter(&r->ids, a, b);
+    r->n_ids++;
+    return true;
 }
 
-static bool results__note(results *r, bytes record, str *id) {
+/* The input is read again from its beginning. */
+static void results_forget_ids(results *r) {
+    mem_free(r->ids.at);
+    lines__table_init(&r->ids, ~(uint64_t)0);
+    r->n_ids = 0;
+}
+
+/* The table of the records, all of them free to be taken. The first of a key stands before the others. */
+static void results__index(results *r) {
+    mem_free(r->by_key.at);
+    lines__table_init(&r->by_key, 0);
+    r->n_old_failed = 0;
+    for (size_t i = r->n_old; i-- > 0;) {
+        results__old *o = &r->old[i];
+        o->now = 0;
+        r->n_old_failed += o->failed;
+        if (!o->fits) continue;
+        lines__entry *en = lines__enter(&r->by_key, results__key(r, o->file, o->line, o->hash, o->by_id), 0);
+        o->next = (uint32_t)en->b;
+        en->b = i + 1;
+    }
+}
+
+/* A record is remembered. Without a header its fingerprint has to say that the settings were the same. */
+static bool results__note(results *r, const lines_in *in, bytes record, str *id, err_t *e) {
     results__head h;
-    uint64_t      k[2];
-    if (!results__read(record, &h, id)) return false;
-    results__hash(r, h.line, h.hash, str_bytes(id), h.has_id && !h.twice, k);
-    lines__entry *en = lines__enter(&r->ids, k[0], k[1]);
-    if ((en->b & RESULTS_VALUE) < RESULTS_VALUE - RESULTS_ONE) en->b += RESULTS_ONE;
-    r->n_old++;
-    r->n_old_failed += h.failed;
+    if (!results__read(record, &h, id) || r->n_old == UINT32_MAX - 1) return results__foreign(in, e);
+    const bool fits = h.failed || bytes_eq(h.fingerprint, str_bytes(&r->fingerprint)) || (!h.fingerprint.n && !r->strict);
+    if (r->strict && !fits) {
+        const bytes has = h.fingerprint.n ? h.fingerprint : bytes_of("none");
+        return err_set(e, EXIT_INPUT, "%s.llmrun: not found, and line %llu of the results has another system_fingerprint than this run: %.*s, expected %s",
+                       r->name, (unsigned long long)in->no, results__shown(has), (const char *)has.p, r->fingerprint.p);
+    }
+    if (r->n_old == r->old_cap) r->old = mem_grow(r->old, r->old_cap = 2 * r->old_cap + 64, sizeof *r->old);
+    r->old[r->n_old++] = (results__old){.line = h.line, .hash = h.hash, .file = h.file, .at = in->at, .n = record.n,
+                                        .by_id = h.has_id && !h.twice, .fits = fits, .failed = h.failed, .bad_utf8 = !utf8_whole(record)};
     return true;
 }
 
@@ -8416,9 +8536,11 @@ static bool results__resume(results *r, err_t *e) {
     lines_got got;
     if (!in) return err_set(e, err_code_of(errno), "%s: cannot read: %s", r->name, strerror(errno));
     while ((got = lines_next(in, true, &line, &no, e)) == LINES_LINE && in->whole)
-        if (!results__note(r, line, &id)) break;
+        if (!results__note(r, in, line, &id, e)) break;
     if (got == LINES_LINE && !in->whole) results__cut(r, in->at, in->next - in->at, e);
-    else if (got == LINES_LINE || got == LINES_LONG) results__foreign(in, e);
+    else if (got == LINES_LONG) results__foreign(in, e);
+    r->old_end = in->whole ? in->next : in->at;
+    results__index(r);
     lines_close(in);
     str_drop(&id);
     return got != LINES_LATER && !e->code;
@@ -8447,10 +8569,12 @@ static bool results__prepare(results *r, uint64_t size, bool resume, bytes setti
     else if (!resume)
         ok = err_set(e, EXIT_INPUT, "%s: holds %llu bytes, expected a new file (--resume goes on with this one)",
                      r->name, (unsigned long long)size);
-    else if ((ok = results__header_load(name.p, &text, &was, e)) && !text.n)
-        ok = err_set(e, EXIT_INPUT,
-                     "%s: not found beside the results, whose settings it holds, expected it there", name.p);
-    else ok = ok && results__same(r->name, was, settings, e) && results__resume(r, e);
+    else {
+        ok = results__header_load(name.p, &text, &was, e);
+        r->strict = !text.n;
+        ok = ok && (r->strict || results__same(r->name, was, settings, e)) && results__resume(r, e) &&
+             (!r->strict || results__header_save(name.p, settings, e));
+    }
     str_drop(&name);
     str_drop(&text);
     return ok;
@@ -8466,7 +8590,10 @@ static bool results__open(results *r, const char *path, bool resume, bytes setti
     if (r->fd < 0) return err_set(e, err_code_of(errno), "%s: %s", path, strerror(errno));
     if (!r->file) return true;
     if (!results__lock(r, e)) return false;
+    struct stat now;
     if (fstat(r->fd, &st)) return err_set(e, err_code_of(errno), "%s: %s", path, strerror(errno));
+    if (stat(path, &now) || now.st_ino != st.st_ino || now.st_dev != st.st_dev)
+        return err_set(e, EXIT_INPUT, "%s: another run has replaced it just now, expected a file of our own", path);
     return results__prepare(r, (uint64_t)st.st_size, resume, settings, e);
 }
 
@@ -8476,7 +8603,8 @@ static results *results_open(const char *path, bool resume, bytes settings, err_
     results *r = mem_new(1, sizeof *r);
     bool     out = !path || strcmp(path, "-") == 0;
     *r = (results){.name = "stdout", .fd = STDOUT_FILENO, .key = {lines__secret(), lines__secret()}};
-    lines__table_init(&r->ids, ~(uint64_t)RESULTS_VALUE);
+    lines__table_init(&r->ids, ~(uint64_t)0);
+    results_fingerprint(settings, &r->fingerprint);
     if (out ? !resume || err_set(e, EXIT_INPUT, "--resume: results go to stdout, expected -o FILE")
             : results__open(r, path, resume, settings, e)) return r;
     results__free(r);
@@ -8495,6 +8623,26 @@ static bool results_setting(const char *path, const char *name, str *value, err_
     str_drop(&file);
     str_drop(&text);
     return found;
+}
+
+/* The seed of the first answer of a file, as its fingerprint names it. False: there is none. */
+static bool results_seed(const char *path, str *value) {
+    err_t     e = {0};
+    lines_in *in = lines_open(path, LINES_RECORD, &e);
+    str       id = {0};
+    bytes     line;
+    uint64_t  no;
+    str_clear(value);
+    while (in && !in->stream && !value->n && lines_next(in, true, &line, &no, &e) == LINES_LINE) {
+        results__head h;
+        if (!results__read(line, &h, &id)) break;
+        size_t n = h.fingerprint.n;
+        while (n && h.fingerprint.p[n - 1] != '-') n--;
+        if (n) str_add(value, h.fingerprint.p + n, h.fingerprint.n - n);
+    }
+    lines_close(in);
+    str_drop(&id);
+    return value->n > 0;
 }
 
 /* Takes back the `done` bytes of a record whose rest could not be written, where they are the file's last. */
@@ -8536,23 +8684,67 @@ static bool results_close(results *r, err_t *e) {
 /* --- several files of results as one --- */
 
 typedef struct {
-    uint64_t line, at;                                /* at: offset in its file */
+    uint64_t line, hash, at;                          /* at: offset in its file */
+    uint64_t input;                                   /* results_file() of its input's name; once all are known, the rank of that */
     uint32_t n, file;                                 /* bytes without the newline */
+    bool     failed;
 } results__place;
+
+typedef struct {
+    uint64_t key;
+    str      name;
+} results__input;
 
 typedef struct {
     const char *const *path;
     int               *fd;                            /* [files] */
     results__place    *place;                         /* [n] */
     size_t             n, cap;
-    uint8_t           *buf[2];                        /* [LINES_CHUNK] each */
+    results__input    *input;                         /* [n_inputs] names of inputs, in the order of their records */
+    size_t             n_inputs;
+    lines__table       seen;                          /* of those: key to place, from 1 */
+    str                one, two;                      /* records */
+    uint64_t           n_repaired;
 } results__pile;
 
 static int results__by_line(const void *pa, const void *pb) {
     const results__place *a = pa, *b = pb;
+    if (a->input != b->input) return a->input < b->input ? -1 : 1;
     if (a->line != b->line) return a->line < b->line ? -1 : 1;
     if (a->file != b->file) return a->file < b->file ? -1 : 1;
     return a->at < b->at ? -1 : a->at > b->at;
+}
+
+static int results__by_name(const void *pa, const void *pb) {
+    const results__input *a = pa, *b = pb;
+    return strcmp(a->name.p, b->name.p);
+}
+
+/* The inputs in the order of `names`, or of the bytes of their own; records get the rank of theirs. */
+static void results__rank(results__pile *p, const char *const *names, int n_names) {
+    lines__table rank;
+    lines__table_init(&rank, 0);
+    if (p->n_inputs) qsort(p->input, p->n_inputs, sizeof *p->input, results__by_name);
+    for (int i = 0; i < n_names; i++) lines__enter(&rank, results_file(names[i]), 0)->b = (uint64_t)i + 1;
+    for (size_t i = 0; i < p->n_inputs; i++) {
+        lines__entry *en = lines__enter(&rank, p->input[i].key, 0);
+        if (!en->b) en->b = (uint64_t)n_names + i + 1;
+    }
+    for (size_t i = 0; i < p->n; i++)
+        if (p->place[i].input) p->place[i].input = lines__find(&rank, p->place[i].input, 0)->b;
+    mem_free(rank.at);
+}
+
+static void results__note_input(results__pile *p, const results__head *h) {
+    lines__entry *en = h->file ? lines__enter(&p->seen, h->file, 0) : NULL;
+    bytes         literal = h->name;
+    if (!en || en->b) return;
+    p->input = mem_grow(p->input, p->n_inputs + 1, sizeof *p->input);
+    results__input *in = &p->input[p->n_inputs++];
+    *in = (results__input){.key = h->file};
+    results__string(&literal, &in->name);
+    str_add(&in->name, "", 0);
+    en->b = p->n_inputs;
 }
 
 static bool results__gather(results__pile *p, uint32_t file, str *id, err_t *e) {
@@ -8572,75 +8764,131 @@ static bool results__gather(results__pile *p, uint32_t file, str *id, err_t *e) 
         else {
             if (p->n == p->cap)
                 p->place = mem_grow(p->place, p->cap = p->cap ? p->cap * 2 : 1024, sizeof *p->place);
-            p->place[p->n++] = (results__place){h.line, in->at, (uint32_t)line.n, file};
+            p->place[p->n++] = (results__place){h.line, h.hash, in->at, h.file, (uint32_t)line.n, file, h.failed};
+            results__note_input(p, &h);
         }
     }
     lines_close(in);
     return !e->code && !g_interrupt;
 }
 
-/* n bytes of a file that were there a moment ago. */
-static bool results__fetch(const results__pile *p, const results__place *w, uint64_t from, uint8_t *to,
-                           size_t n, err_t *e) {
-    for (size_t done = 0; done < n;) {
-        ssize_t got = pread(p->fd[w->file], to + done, n - done, (off_t)(w->at + from + done));
+/* A record that was there a moment ago. */
+static bool results__fetch(int fd, const char *name, uint64_t at, size_t n, str *to, err_t *e) {
+    str_clear(to);
+    str_room(to, n);
+    while (to->n < n) {
+        ssize_t got = pread(fd, to->p + to->n, n - to->n, (off_t)(at + to->n));
         if (got < 0 && errno == EINTR) continue;
-        if (got < 0)
-            return err_set(e, err_code_of(errno), "%s: cannot read: %s", p->path[w->file], strerror(errno));
+        if (got < 0) return err_set(e, err_code_of(errno), "%s: cannot read: %s", name, strerror(errno));
         if (got == 0)
-            return err_set(e, EXIT_RESOURCE, "%s: shrank while it was read, expected it to stay as it was",
-                           p->path[w->file]);
-        done += (size_t)got;
+            return err_set(e, EXIT_RESOURCE, "%s: shrank while it was read, expected it to stay as it was", name);
+        to->n += (size_t)got;
     }
     return true;
 }
 
-/* The record w: to out, or (*same) compared with another one. */
-static bool results__pass(const results__pile *p, const results__place *w, out_t *out,
-                          const results__place *like, bool *same, err_t *e) {
-    if (like) *same = w->n == like->n;
-    for (uint64_t at = 0; at < w->n && !(like && !*same);) {
-        size_t n = w->n - at < LINES_CHUNK ? (size_t)(w->n - at) : LINES_CHUNK;
-        if (!results__fetch(p, w, at, p->buf[0], n, e) ||
-            (like && !results__fetch(p, like, at, p->buf[1], n, e)))
-            return false;
-        if (like) *same = memcmp(p->buf[0], p->buf[1], n) == 0;
-        else if (!out_put(out, p->buf[0], n)) return false;
-        at += n;
-    }
-    return like || out_put(out, "\n", 1);
+static bool results__load(const results__pile *p, const results__place *w, str *to, err_t *e) {
+    return results__fetch(p->fd[w->file], p->path[w->file], w->at, w->n, to, e);
 }
 
-static bool results__put_all(const results__pile *p, out_t *out, err_t *e) {
-    uint64_t n_other = 0, n_lines = 0;
-    size_t   first = 0;
+/* A record as valid UTF-8, which those of older versions need not be. True: it had to be changed. */
+static bool results__repair(str *record) {
+    str good = {0};
+    if (utf8_whole(str_bytes(record))) return false;
+    str_utf8(&good, str_bytes(record));
+    str_drop(record);
+    *record = good;
+    return true;
+}
+
+/* What a record answers: the choices of an answer; an error is an error. */
+static bytes results__choices(const str *record, str *id) {
+    results__head h;
+    if (!results__read(str_bytes(record), &h, id) || h.failed || !results__word(&h.rest, "\"choices\":")) return (bytes){0};
+    return bytes_cut_json(&h.rest);
+}
+
+/* Two records of one line have to answer the same request in the same way. An answer counts more than an error. */
+static bool results__agree(results__pile *p, results__place *first, const results__place *w, str *id, err_t *e) {
+    const char *why = NULL;
+    if (first->hash != w->hash) why = "answer different texts";
+    else if (first->failed || w->failed) {
+        if (first->failed && !w->failed) *first = *w;
+    } else {
+        if (!results__load(p, first, &p->one, e) || !results__load(p, w, &p->two, e)) return false;
+        results__repair(&p->one);                     /* a copy may have been repaired before */
+        results__repair(&p->two);
+        if (!bytes_eq(results__choices(&p->one, id), results__choices(&p->two, id))) why = "have different answers";
+    }
+    if (!why) return true;
+    return err_set(e, EXIT_INPUT, "%s: byte %llu and %s: byte %llu: two records of line %llu %s (batch_req_%llu_%016llx, batch_req_%llu_%016llx), expected one",
+                   p->path[first->file], (unsigned long long)first->at, p->path[w->file], (unsigned long long)w->at, (unsigned long long)w->line, why,
+                   (unsigned long long)first->line, (unsigned long long)first->hash, (unsigned long long)w->line, (unsigned long long)w->hash);
+}
+
+/* Sorts the records and leaves one for each line. */
+static bool results__sort(results__pile *p, const char *const *names, int n_names, str *id, err_t *e) {
+    size_t n = 0;
+    results__rank(p, names, n_names);
+    if (p->n) qsort(p->place, p->n, sizeof *p->place, results__by_line);
+    for (size_t i = 0; i < p->n; i++) {
+        if (g_interrupt) return false;
+        results__place *last = n ? &p->place[n - 1] : NULL, *w = &p->place[i];
+        if (!last || last->line != w->line || last->input != w->input) p->place[n++] = *w;
+        else if (!results__agree(p, last, w, id, e)) return false;
+    }
+    p->n = n;
+    return true;
+}
+
+static bool results__put_all(results__pile *p, out_t *out, err_t *e) {
+    for (size_t i = 0; i < p->n; i++) {
+        if (g_interrupt || !results__load(p, &p->place[i], &p->one, e)) return false;
+        p->n_repaired += results__repair(&p->one);
+        if (!out_put(out, p->one.p, p->one.n) || !out_put(out, "\n", 1)) return false;
+    }
+    return true;
+}
+
+/* What the lines of each input lack. */
+static void results__missing(const results__pile *p) {
+    uint64_t missing = 0, last = 0;
     for (size_t i = 0; i < p->n; i++) {
         const results__place *w = &p->place[i];
-        bool                  same = false;
-        if (g_interrupt) return false;
-        if (i && w->line == p->place[first].line) {
-            if (!results__pass(p, w, NULL, &p->place[first], &same, e)) return false;
-            n_other += !same;
-            continue;
-        }
-        first = i;
-        n_lines++;
-        if (!results__pass(p, w, out, NULL, NULL, e)) return false;
+        if (i && w->input != w[-1].input) last = 0;
+        missing += w->line - last - 1;
+        last = w->line;
     }
-    const uint64_t last = p->n ? p->place[p->n - 1].line : 0;
-    if (n_other)
-        log_warn("%llu results differ from the first of their line, which stays",
-                 (unsigned long long)n_other);
-    if (last > n_lines)
-        log_warn("%llu of the lines 1 to %llu have no result (empty lines have none)",
-                 (unsigned long long)(last - n_lines), (unsigned long long)last);
-    return true;
+    if (missing && p->n_inputs < 2)
+        log_warn("%llu of the lines 1 to %llu have no result (empty lines have none)", (unsigned long long)missing, (unsigned long long)last);
+    else if (missing)
+        log_warn("%llu lines of %zu files have no result (empty lines have none)", (unsigned long long)missing, p->n_inputs);
+    if (p->n_repaired)
+        log_warn("%llu records held bytes that are not UTF-8; U+FFFD stands there now", (unsigned long long)p->n_repaired);
 }
 
-/* The records of n files in the order of their lines. Of several for one line the first stays, in the order
- * of the files. False without words: out has no reader any more, or a signal asks us to stop. */
+static void results__pile_init(results__pile *p, const char *const *path, int n) {
+    *p = (results__pile){.path = path, .fd = mem_new((size_t)n, sizeof *p->fd)};
+    lines__table_init(&p->seen, 0);
+    for (int i = 0; i < n; i++) p->fd[i] = -1;
+}
+
+static void results__pile_drop(results__pile *p, int n) {
+    for (int i = 0; i < n; i++)
+        if (p->fd[i] >= 0) close(p->fd[i]);
+    for (size_t i = 0; i < p->n_inputs; i++) str_drop(&p->input[i].name);
+    mem_free(p->fd);
+    mem_free(p->place);
+    mem_free(p->input);
+    mem_free(p->seen.at);
+    str_drop(&p->one);
+    str_drop(&p->two);
+}
+
+/* The records of n files in the order of their inputs' names and of their lines, one for each line. Two that do not agree are
+ * refused before anything is written. False without words: out has no reader any more, or a signal asks us to stop. */
 static bool results_merge(const char *const *path, int n, out_t *out, err_t *e) {
-    results__pile p = {.path = path, .fd = mem_new((size_t)n, sizeof *p.fd)};
+    results__pile p;
     struct rlimit most;
     str           id = {0};
     bool          ok = true;
@@ -8648,17 +8896,212 @@ static bool results_merge(const char *const *path, int n, out_t *out, err_t *e) 
         most.rlim_cur = most.rlim_max;                /* a file for each machine is open at once */
         setrlimit(RLIMIT_NOFILE, &most);
     }
-    for (int i = 0; i < 2; i++) p.buf[i] = mem_new(LINES_CHUNK, 1);
-    for (int i = 0; i < n; i++) p.fd[i] = -1;
+    results__pile_init(&p, path, n);
     for (int i = 0; ok && i < n; i++) ok = results__gather(&p, (uint32_t)i, &id, e);
-    if (ok && p.n) qsort(p.place, p.n, sizeof *p.place, results__by_line);
-    ok = ok && out_begin(out, e) && results__put_all(&p, out, e);
-    for (int i = 0; i < n; i++)
-        if (p.fd[i] >= 0) close(p.fd[i]);
-    mem_free(p.fd);
-    mem_free(p.place);
-    mem_free(p.buf[0]);
-    mem_free(p.buf[1]);
+    ok = ok && results__sort(&p, NULL, 0, &id, e) && out_begin(out, e) && results__put_all(&p, out, e);
+    if (ok) results__missing(&p);
+    results__pile_drop(&p, n);
+    str_drop(&id);
+    return ok;
+}
+
+/* --- a file of results, replaced whole --- */
+
+typedef struct {
+    str   path, tmp;                                  /* of the file itself, whatever links lead to it */
+    int   fd;
+    out_t out;
+} results__new;
+
+/* The new file is locked before it has the name of the old one, so that no other run comes between. */
+static bool results__new_begin(const results *r, results__new *w, err_t *e) {
+    struct stat st;
+    char       *real = realpath(r->name, NULL);
+    *w = (results__new){.fd = -1};
+    str_put(&w->path, real ? real : r->name);
+    str_fmt(&w->tmp, "%s.llmrun.new", w->path.p);
+    mem_free(real);
+    unlink(w->tmp.p);
+    w->fd = open(w->tmp.p, O_RDWR | O_CREAT | O_EXCL | O_APPEND | O_NOFOLLOW | O_NOCTTY | O_CLOEXEC, 0666);
+    const int copy = w->fd >= 0 ? fcntl(w->fd, F_DUPFD_CLOEXEC, 3) : -1;
+    FILE     *f = copy >= 0 ? fdopen(copy, "ab") : NULL;
+    w->out = (out_t){f, w->tmp.p, 0};
+    if (f && fstat(r->fd, &st) == 0 && fchmod(w->fd, st.st_mode & 07777) == 0) return flock(w->fd, LOCK_EX | LOCK_NB), true;
+    return err_set(e, err_code_of(errno), "%s: cannot write: %s", w->tmp.p, strerror(errno));
+}
+
+static bool results__sync_folder(const str *path) {
+    char *folder = mem_grow(NULL, path->n + 2, 1), *slash;
+    memcpy(folder, path->p, path->n + 1);
+    slash = strrchr(folder, '/');
+    if (!slash) memcpy(folder, ".", 2);
+    else slash[1] = 0;
+    const int  fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    const bool ok = fd >= 0 && fsync(fd) == 0;
+    if (fd >= 0) close(fd);
+    mem_free(folder);
+    return ok;
+}
+
+/* ok: the new file takes the old one's place and its writer. Else it is removed, and the old one is as it was. */
+static bool results__new_end(results *r, results__new *w, bool ok, err_t *e) {
+    const bool flushed = !w->out.f || out_end(&w->out, e);
+    ok = ok && flushed;
+    if (ok && (fsync(w->fd) || rename(w->tmp.p, w->path.p)))
+        ok = err_set(e, err_code_of(errno), "%s: cannot write: %s", w->tmp.p, strerror(errno));
+    if (ok) {
+        results__sync_folder(&w->path);
+        close(r->fd);
+        r->fd = w->fd;
+    } else if (w->fd >= 0) {
+        close(w->fd);
+        unlink(w->tmp.p);
+    }
+    str_drop(&w->path);
+    str_drop(&w->tmp);
+    return ok;
+}
+
+/* Bytes of a file up to its last newline: what a run left behind it that was killed is no whole line. */
+static off_t results__whole_lines(int fd) {
+    char  buf[4096];
+    off_t end = lseek(fd, 0, SEEK_END);
+    while (end > 0) {
+        const off_t   from = end > (off_t)sizeof buf ? end - (off_t)sizeof buf : 0;
+        const ssize_t got = pread(fd, buf, (size_t)(end - from), from);
+        if (got <= 0) return 0;
+        for (ssize_t i = got; i > 0; i--)
+            if (buf[i - 1] == '\n') return from + i;
+        end = from;
+    }
+    return 0;
+}
+
+/* Adds records to the file `to`, FILE.stale, on the disk before FILE loses them. One that fails adds nothing; one that is
+ * killed has them added twice. */
+static bool results__stale(const results *r, const char *to, str *record, err_t *e) {
+    const int   fd = open(to, O_RDWR | O_CREAT | O_NOCTTY | O_CLOEXEC, 0666);
+    const off_t end = fd >= 0 ? results__whole_lines(fd) : 0;
+    size_t      done;
+    bool        ok = fd >= 0 && ftruncate(fd, end) == 0 && lseek(fd, end, SEEK_SET) == end;
+    for (size_t i = 0; ok && i < r->n_old; i++) {
+        const results__old *o = &r->old[i];
+        if (o->now && !o->bad_utf8) continue;
+        if (!results__fetch(r->fd, r->name, o->at, o->n, record, e)) break;
+        str_put(record, "\n");
+        ok = results__write(fd, record->p, record->n, &done);
+    }
+    ok = ok && !e->code && fsync(fd) == 0;
+    const int why = errno;
+    if (!ok && fd >= 0 && ftruncate(fd, end)) log_warn("%s: ends in records that stand in %s too", to, r->name);
+    if (fd >= 0) close(fd);
+    return ok || err_set(e, err_code_of(why), "%s: cannot write: %s", to, strerror(why));
+}
+
+/* A record whose line has another number now. */
+static void results__renumber(str *record, uint64_t line, str *id) {
+    str           s = {0};
+    results__head h;
+    const uint8_t *p = (const uint8_t *)record->p, *end = p + record->n;
+    if (!results__read(str_bytes(record), &h, id)) return;
+    const uint8_t *behind = memchr(p + sizeof "{\"id\":\"batch_req_" - 1, '_', record->n - (sizeof "{\"id\":\"batch_req_" - 1));
+    str_fmt(&s, "{\"id\":\"batch_req_%llu", (unsigned long long)line);
+    str_add(&s, behind, (size_t)(h.place.p - behind));
+    if (h.place.n) str_fmt(&s, ",\"line\":%llu", (unsigned long long)line);
+    str_add(&s, h.place.p + h.place.n, (size_t)(end - h.place.p) - h.place.n);
+    str_drop(record);
+    *record = s;
+}
+
+/* What was put since, as it is. */
+static bool results__copy_rest(const results *r, out_t *out, str *buf, err_t *e) {
+    struct stat st;
+    if (fstat(r->fd, &st)) return err_set(e, err_code_of(errno), "%s: %s", r->name, strerror(errno));
+    for (uint64_t at = r->old_end; at < (uint64_t)st.st_size; at += buf->n) {
+        const uint64_t left = (uint64_t)st.st_size - at;
+        if (!results__fetch(r->fd, r->name, at, left < LINES_CHUNK ? (size_t)left : LINES_CHUNK, buf, e) || !out_put(out, buf->p, buf->n)) return false;
+    }
+    return true;
+}
+
+/* Records whose bytes leave the file. */
+static uint64_t results__n_aside(const results *r) {
+    uint64_t n = 0;
+    for (size_t i = 0; i < r->n_old; i++) n += !r->old[i].now || r->old[i].bad_utf8;
+    return n;
+}
+
+/* The file with the records that answer a line, each with that line's number. */
+static bool results__rewrite(results *r, err_t *e) {
+    results__new w;
+    str          record = {0}, id = {0}, stale = {0};
+    bool         ok = results__new_begin(r, &w, e);
+    str_fmt(&stale, "%s.stale", w.path.p);
+    ok = ok && (!results__n_aside(r) || results__stale(r, stale.p, &record, e));
+    for (size_t i = 0; ok && i < r->n_old; i++) {
+        const results__old *o = &r->old[i];
+        if (!o->now) continue;
+        ok = results__fetch(r->fd, r->name, o->at, o->n, &record, e);
+        if (ok && o->now != o->line) results__renumber(&record, o->now, &id);
+        results__repair(&record);
+        if (ok) str_put(&record, "\n");
+        ok = ok && out_put(&w.out, record.p, record.n);
+    }
+    ok = ok && results__copy_rest(r, &w.out, &record, e);
+    ok = results__new_end(r, &w, ok, e);
+    str_drop(&record);
+    str_drop(&stale);
+    str_drop(&id);
+    return ok;
+}
+
+/* The records that are left, as if the file had been opened now. What was put since stands behind them. */
+static void results__forget_stale(results *r) {
+    size_t n = 0;
+    for (size_t i = 0; i < r->n_old; i++)
+        if (r->old[i].now) {
+            r->old[n] = r->old[i];
+            r->old[n].line = r->old[n].now;
+            r->old[n++].bad_utf8 = false;
+        }
+    r->n_old = n;
+    results__index(r);
+}
+
+/* The input has been asked for to its last line: records that answer none of them leave the file, those whose line has moved
+ * get its number. */
+static bool results_settle(results *r, err_t *e) {
+    uint64_t stale = 0, moved = 0, bad = 0;
+    for (size_t i = 0; i < r->n_old; i++) {
+        const results__old *o = &r->old[i];
+        stale += !o->now;
+        moved += o->now && o->now != o->line;
+        bad += o->now && o->bad_utf8;
+    }
+    if ((stale || moved || bad) && !results__rewrite(r, e)) return false;
+    if (stale)
+        log_warn("%s: %llu of %llu records answer no line of the input as it is now; moved to %s.stale", r->name, (unsigned long long)stale,
+                 (unsigned long long)r->n_old, r->name);
+    if (bad)
+        log_warn("%s: %llu records held bytes that are not UTF-8; U+FFFD stands there now, the old records stand in %s.stale", r->name,
+                 (unsigned long long)bad, r->name);
+    r->n_stale += stale;
+    results__forget_stale(r);
+    return true;
+}
+
+/* Puts the file into the order of its inputs and their lines. */
+static bool results_sort(results *r, const char *const *names, int n_names, err_t *e) {
+    results__pile p;
+    results__new  w;
+    str           id = {0};
+    results__pile_init(&p, &r->name, 1);
+    bool ok = results__gather(&p, 0, &id, e) && results__sort(&p, names, n_names, &id, e);
+    if (ok) {
+        ok = results__new_begin(r, &w, e) && results__put_all(&p, &w.out, e);
+        ok = results__new_end(r, &w, ok, e);
+    }
+    results__pile_drop(&p, 1);
     str_drop(&id);
     return ok;
 }
@@ -8677,33 +9120,26 @@ static bool results_merge(const char *const *path, int n, out_t *out, err_t *e) 
  * - A line that fails is told by req_read in words and by req.fault in one: the run goes on. Out of memory ends it.
  *
  * To add a body key: its field, a reader of its kind where there is none, a row in req_keys.
- * Door: req_read, req_drop, req_print, req_print_error, req_json_version. */
+ * Door: req_read, req_read_id, req_drop, req_print, req_print_error, req_json_version. */
 
 enum {
     REQ_DEEP = 64,                                    /* lists and objects inside each other */
     REQ_PARTS = 1 << 16,                              /* lists and objects of a line; each costs some 250 bytes */
     REQ_VALUES = 1 << 22,                             /* its values; each costs some 40 bytes */
-    REQ_N = 128, REQ_STOPS = 16, REQ_TOP = 20,        /* completions of a prompt, stop strings, alternatives at most */
-    REQ_CHOICES = 2048,                               /* completions of all prompts of a line */
+    REQ_N = 128, REQ_STOPS = 16, REQ_TOP = 20,        /* completions, stop strings, alternatives at most */
 };
 
 /* What is wrong with a line, as the error of a record names it. */
 static const char req_bad_json[] = "invalid_json_line";
 static const char req_invalid[] = "invalid_request", req_unsupported[] = "unsupported";
 
-/* A prompt: text, or token ids in place of it. */
-typedef struct {
-    bytes   text;
-    tok_ids ids;                                      /* where n > 0: each below n_vocab */
-} req_prompt;
-
 typedef struct {
     bytes       custom_id;                            /* owned, as all that follows */
     bool        has_id;
     bool        chat;                                 /* answers in the chat shape */
-    req_prompt *prompt;                               /* [n_prompt] at least one */
-    int         n_prompt;
-    int         each, n;                              /* completions of each prompt, 1 .. REQ_N; of all, in the order of the prompts */
+    bytes       prompt;                               /* the text */
+    tok_ids     ids;                                  /* in place of the text where n > 0: each below n_vocab */
+    int         n;                                    /* completions, 1 .. REQ_N */
     int64_t     max_tokens;                           /* -1: not said */
     samp_opts   samp;                                 /* the base, changed by the body */
     samp_bias  *bias;                                 /* what samp.bias points to where the body has its own */
@@ -8736,6 +9172,8 @@ typedef struct {
 
 typedef struct {
     uint64_t    line;                                 /* in the input file, from 1 */
+    const char *file;                                 /* that file, where there are several; else NULL */
+    const char *fingerprint;                          /* of model and settings; results_fingerprint() */
     uint64_t    hash;                                 /* of the line's bytes: bytes_hash(0, line without its ending) */
     const char *model_name;
     int64_t     created;                              /* seconds since 1970 */
@@ -8746,14 +9184,11 @@ static const char *req_json_version(void) { return jansson_version_str(); }
 
 static void req_drop(req *q) {
     mem_free((void *)(uintptr_t)q->custom_id.p);
-    for (int i = 0; i < q->n_prompt; i++) {
-        mem_free((void *)(uintptr_t)q->prompt[i].text.p);
-        tok_ids_drop(&q->prompt[i].ids);
-    }
-    mem_free(q->prompt);
+    mem_free((void *)(uintptr_t)q->prompt.p);
     for (int i = 0; i < q->n_stop; i++) mem_free((void *)(uintptr_t)q->stop[i].p);
     mem_free(q->stop);
     mem_free(q->bias);
+    tok_ids_drop(&q->ids);
     *q = (req){0};
 }
 
@@ -8995,37 +9430,29 @@ static bool req__take_bias(req_in *r, const req_key *k, const json_t *v) {
     return true;
 }
 
-static bool req__take_ids(const req_in *r, const req_key *k, const json_t *list, tok_ids *out) {
+static bool req__take_ids(req_in *r, const req_key *k, const json_t *list) {
     const req_key id_key = {.name = k->name, .lo = 0, .hi = r->n_vocab - 1};
     for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *v = json_array_get(list, i);
         int64_t       id;
         if (!json_is_number(v)) return req__not(r, k->name, v, "token ids alone in this list");
         if (!req__whole(r, &id_key, v, &id)) return false;
-        tok_ids_add(out, (int32_t)id);
+        tok_ids_add(&r->q->ids, (int32_t)id);
     }
     return true;
 }
 
-/* Text or token ids. */
-static bool req__one_prompt(req_in *r, const req_key *k, const json_t *v) {
-    req_prompt *p = &r->q->prompt[r->q->n_prompt++];
-    if (json_is_array(v) && !json_array_size(v)) return req__bad(r, k->name, "an empty list, expected text or token ids");
-    if (json_is_array(v)) return req__take_ids(r, k, v, &p->ids);
-    if (!json_is_string(v)) return req__not(r, k->name, v, "text or a list of token ids");
-    p->text = req__own(r, req__view(v));
-    return true;
-}
-
-/* One of them, or a list of such, each of which has choices of its own. */
+/* Text, token ids, or a list with one of either. */
 static bool req__take_prompt(req_in *r, const req_key *k, const json_t *v) {
-    const bool   many = json_is_array(v) && json_array_size(v) && !json_is_number(json_array_get(v, 0));
-    const size_t n = many ? json_array_size(v) : 1;
-    bool         ok = true;
-    if (n > REQ_CHOICES) return req__bad(r, k->name, "a list of %zu prompts, expected at most %d", n, REQ_CHOICES);
-    r->q->prompt = mem_new(n, sizeof *r->q->prompt);
-    for (size_t i = 0; ok && i < n; i++) ok = req__one_prompt(r, k, many ? json_array_get(v, i) : v);
-    return ok;
+    const bool list = json_is_array(v);
+    if (list && !json_is_number(json_array_get(v, 0)) && json_array_size(v) > 1)
+        return req__bad(r, k->name, "a list of %zu prompts, expected one prompt a line", json_array_size(v));
+    if (list && json_array_size(v) && !json_is_number(json_array_get(v, 0))) v = json_array_get(v, 0);
+    if (json_is_array(v) && !json_array_size(v)) return req__bad(r, k->name, "an empty list, expected text or token ids");
+    if (json_is_array(v)) return req__take_ids(r, k, v);
+    if (!json_is_string(v)) return req__not(r, k->name, v, "text or a list of token ids");
+    r->q->prompt = req__own(r, req__view(v));
+    return true;
 }
 
 static bool req__message(const req_in *r, const req_key *k, const json_t *m) {
@@ -9055,34 +9482,11 @@ static bool req__take_object(req_in *r, const req_key *k, const json_t *v) {
     return json_is_object(v) || req__not(r, k->name, v, "an object");
 }
 
-/* stream and echo. */
-static bool req__take_false(req_in *r, const req_key *k, const json_t *v) {
+static bool req__take_stream(req_in *r, const req_key *k, const json_t *v) {
     if (json_is_false(v)) return true;
     if (!json_is_true(v)) return req__not(r, k->name, v, "true or false");
     r->q->fault = req_unsupported;
-    return req__bad(r, k->name, "true, expected false: the answer to a line is one record of new text");
-}
-
-/* A number that changes nothing within its bounds. */
-static bool req__take_bounded(req_in *r, const req_key *k, const json_t *v) {
-    int64_t n;
-    return req__whole(r, k, v, &n);
-}
-
-/* An empty list changes nothing. */
-static bool req__take_tools(req_in *r, const req_key *k, const json_t *v) {
-    if (!json_is_array(v)) return req__not(r, k->name, v, "a list of tools");
-    if (!json_array_size(v)) return true;
-    r->q->fault = req_unsupported;
-    return req__bad(r, k->name, "not supported yet, expected none");
-}
-
-/* Without tools, "none" and "auto" change nothing. */
-static bool req__take_choice(req_in *r, const req_key *k, const json_t *v) {
-    if (req__is(v, "none") || req__is(v, "auto")) return true;
-    if (!json_is_string(v) && !json_is_object(v)) return req__not(r, k->name, v, "none, auto, required or an object");
-    r->q->fault = req_unsupported;
-    return req__bad(r, k->name, "tools are not supported yet, expected none");
+    return req__bad(r, k->name, "true, expected false: the answer to a line is one record");
 }
 
 static bool req__take_later(req_in *r, const req_key *k, const json_t *v) {
@@ -9109,7 +9513,7 @@ static const req_key req_keys[] = {
     {"min_p",                 REQ_ANY,        req__take_float,      REQ_AT(samp.min_p),             0,         1},
     {"seed",                  REQ_ANY,        req__take_seed,       0,                              -0x1p63,   0x1p63},
     {"stop",                  REQ_ANY,        req__take_stop,       0,                              0,         0},
-    {"n",                     REQ_ANY,        req__take_int,        REQ_AT(each),                   1,         REQ_N},
+    {"n",                     REQ_ANY,        req__take_int,        REQ_AT(n),                      1,         REQ_N},
     {"logprobs",              REQ_ANY,        req__take_logprobs,   REQ_AT(top),                    0,         REQ_TOP},
     {"top_logprobs",          REQ_CHAT,       req__take_top,        0,                              0,         REQ_TOP},
     {"presence_penalty",      REQ_ANY,        req__take_float,      REQ_AT(samp.presence_penalty),  -100,      100},
@@ -9121,17 +9525,11 @@ static const req_key req_keys[] = {
     {"response_format",       REQ_ANY,        req__take_format,     0,                              0,         0},
     {"grammar",               REQ_ANY,        req__take_later,      0,                              0,         0},
     {"regex",                 REQ_ANY,        req__take_later,      0,                              0,         0},
-    {"tools",                 REQ_ANY,        req__take_tools,      0,                              0,         0},
-    {"tool_choice",           REQ_ANY,        req__take_choice,     0,                              0,         0},
     {"chat_template_kwargs",  REQ_CHAT,       req__take_object,     0,                              0,         0},
     {"model",                 REQ_ANY,        req__take_nothing,    0,                              0,         0},
     {"user",                  REQ_ANY,        req__take_nothing,    0,                              0,         0},
     {"metadata",              REQ_ANY,        req__take_nothing,    0,                              0,         0},
-    {"store",                 REQ_ANY,        req__take_nothing,    0,                              0,         0},
-    {"service_tier",          REQ_ANY,        req__take_nothing,    0,                              0,         0},
-    {"stream",                REQ_ANY,        req__take_false,      0,                              0,         0},
-    {"echo",                  REQ_ANY,        req__take_false,      0,                              0,         0},
-    {"best_of",               REQ_ANY,        req__take_bounded,    0,                              1,         1},
+    {"stream",                REQ_ANY,        req__take_stream,     0,                              0,         0},
 };
 #undef REQ_AT
 
@@ -9139,10 +9537,10 @@ static const char req_url[] = "/v1/completions", req_chat_url[] = "/v1/chat/comp
 
 static bool req__key(req_in *r, const char *name, const json_t *v) {
     const req_key *k = req_keys, *end = req_keys + sizeof req_keys / sizeof *req_keys;
-    if (json_is_null(v)) return true;
     while (k < end && strcmp(k->name, name) != 0) k++;
     if (k == end)
         return err_set(r->e, EXIT_INPUT, "unknown key '%s' in the body", req__show(r, bytes_of(name)).text);
+    if (json_is_null(v)) return true;
     if (!(k->where & (r->q->chat ? REQ_CHAT : REQ_COMPLETION)))
         return req__bad(r, name, "belongs to %s, found in a body for %s", r->q->chat ? req_url : req_chat_url,
                         r->q->chat ? req_chat_url : req_url);
@@ -9155,10 +9553,7 @@ static bool req__whole_body(req_in *r) {
     if (r->top >= 0) q->top = r->top;
     if (r->top > 0 && !q->logprobs) return req__bad(r, "top_logprobs", "alone, expected \"logprobs\":true beside it");
     if (q->chat && !r->messages) return err_set(r->e, EXIT_INPUT, "the body has no messages");
-    if (!q->chat && !q->n_prompt) return err_set(r->e, EXIT_INPUT, "the body has no prompt");
-    if (!q->chat && q->each * q->n_prompt > REQ_CHOICES)
-        return req__bad(r, "n", "%d of each of %d prompts, expected at most %d in all", q->each, q->n_prompt, REQ_CHOICES);
-    if (q->n_prompt) q->n = q->each * q->n_prompt;
+    if (!q->chat && !q->prompt.p && !q->ids.n) return err_set(r->e, EXIT_INPUT, "the body has no prompt");
     if (!q->chat) return true;
     q->fault = req_unsupported;
     return req__bad(r, "messages", "chat templates do not run yet, expected a prompt");
@@ -9259,30 +9654,6 @@ static void req__skip_blanks(bytes *b) {
     while (b->n && memchr(" \t\r\n", b->p[0], 4)) b->p++, b->n--;
 }
 
-/* The JSON value at the beginning of b, cut off from it: a string with its quotes, a list or an object to its last bracket,
- * else all up to the next comma or bracket. Empty: there is none. What stands inside is not checked. */
-static bytes req__skip_value(bytes *b) {
-    size_t n = 0, deep = 0;
-    bool   in_string = false;
-    for (; n < b->n; n++) {
-        const uint8_t c = b->p[n];
-        if (in_string && c == '\\') n++;
-        else if (c == '"') in_string = !in_string;
-        else if (in_string) continue;
-        else if (c == '[' || c == '{') deep++;
-        else if (!deep && memchr(",:]}", c, 4)) break;
-        else if (c == ']' || c == '}') deep--;
-        if (!deep && !in_string && memchr("\"]}", c, 3)) {
-            n++;
-            break;
-        }
-    }
-    if (n > b->n) n = b->n;
-    const bytes value = {b->p, n};
-    *b = (bytes){b->p + n, b->n - n};
-    return value;
-}
-
 static bool req__skip(bytes *b, char c) {
     req__skip_blanks(b);
     if (!b->n || b->p[0] != c) return false;
@@ -9308,16 +9679,28 @@ static void req__find_id(req_in *r, bytes line) {
     bool  more = req__skip(&line, '{');
     while (more) {
         req__skip_blanks(&line);
-        const bytes key = req__skip_value(&line);
+        const bytes key = bytes_cut_json(&line);
         if (!req__skip(&line, ':')) break;
         req__skip_blanks(&line);
-        const bytes v = req__skip_value(&line);
+        const bytes v = bytes_cut_json(&line);
         if (v.n && req__is_id_key(key)) value = v;
         more = req__skip(&line, ',');
     }
     json_t *v = value.n ? json_loadb((const char *)value.p, value.n, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL) : NULL;
     if (json_is_string(v)) req__custom_id(r, v);
     json_decref(v);
+}
+
+/* The custom_id that req_read() would find in a line of JSON, without reading the rest. q is dropped by the caller. */
+static void req_read_id(req *q, bytes line) {
+    err_t  e = {0};
+    str    veiled = {0};
+    req_in r = {.q = q, .e = &e, .veiled = !utf8_whole(line)};
+    *q = (req){0};
+    if (r.veiled) req__veil(line, &veiled);
+    json_set_alloc_funcs(req__alloc, mem_free);
+    req__find_id(&r, r.veiled ? str_bytes(&veiled) : line);
+    str_drop(&veiled);
 }
 
 static bool req__json(req_in *r, bytes line) {
@@ -9343,10 +9726,9 @@ static bool req__json(req_in *r, bytes line) {
  * caller in either case. False: e says why. */
 static bool req_read(req *q, bytes line, bool json, const samp_opts *base, int32_t n_vocab, err_t *e) {
     req_in r = {.q = q, .n_vocab = n_vocab, .top = -1, .e = e};
-    *q = (req){.each = 1, .n = 1, .max_tokens = -1, .samp = *base};
+    *q = (req){.n = 1, .max_tokens = -1, .samp = *base};
     if (!json) {
-        q->prompt = mem_new(1, sizeof *q->prompt);
-        q->prompt[q->n_prompt++].text = req__own(&r, line);
+        q->prompt = req__own(&r, line);
         return true;
     }
     if (!req__json(&r, line)) return false;
@@ -9361,6 +9743,10 @@ static void req__print_id(const req_origin *o, bytes custom_id, bool has_id, str
     str_fmt(out, "{\"id\":\"batch_req_%llu_%016llx\",\"custom_id\":", line, hash);
     if (has_id) str_json(out, custom_id);
     else str_put(out, "null");
+    str_fmt(out, ",\"line\":%llu", line);
+    if (!o->file) return;
+    str_put(out, ",\"file\":");
+    str_json(out, bytes_of(o->file));
 }
 
 /* JSON has no infinities; -9999 is how the field's servers say next to impossible. */
@@ -9493,6 +9879,8 @@ static void req_print(const req *q, const req_answer *a, const req_origin *o, co
     else str_fmt(out, "\"id\":\"cmpl-%llu\",\"object\":\"text_completion\"", line);
     str_fmt(out, ",\"created\":%lld,\"model\":", (long long)o->created);
     str_json(out, bytes_of(o->model_name));
+    str_put(out, ",\"system_fingerprint\":");
+    str_json(out, bytes_of(o->fingerprint));
     str_put(out, ",\"choices\":[");
     for (int i = 0; i < q->n; i++) {
         if (i) str_put(out, ",");
@@ -11354,6 +11742,7 @@ typedef struct {
     const char *order;                                /* plan, input */
     int         n_parallel;                           /* sequences in flight */
     bool        fixed;                                /* static batches, for comparison */
+    bool        ordered;                              /* results in the order of the input */
     int         window;                               /* lines read ahead */
     uint64_t    line_bytes;                           /* longest line */
     float       cost;                                 /* of an hour, 0: not told */
@@ -11370,7 +11759,8 @@ enum {
 
 /* What a run takes from the command. */
 typedef struct {
-    const char      *path;                            /* "-": standard input */
+    const char *const *path;                          /* [n_paths] "-": standard input */
+    int              n_paths;
     const char      *model_name;
     const gen_opts  *gen;
     const samp_opts *samp;
@@ -11380,11 +11770,21 @@ typedef struct {
     bool             json;                            /* the summary's form */
 } batch_job;
 
+typedef struct {                                      /* the files of a run, one after the other */
+    const char *const *path;                          /* [n] */
+    int                n, i;                          /* path[i] is being read */
+    uint64_t           line_bytes;
+    lines_in          *in;                            /* NULL: the next file has not been opened */
+    bool               known, json;                   /* the first line of this file has been seen; its lines are JSON */
+    uint64_t           size, done;                    /* bytes of all, 0 where one is no regular file; of those behind us */
+} batch_input;
+
 typedef struct batch_line {
     req         q;
-    uint64_t    no, hash, first;                      /* first: the earliest line of its group */
-    tok_ids    *ids;                                  /* [q.n_prompt] the tokens of its prompts; the first one has its place in the plan */
-    size_t      n_ids;                                /* of all of them */
+    uint64_t    no, hash;                             /* its line, from 1; of that line's bytes */
+    int         file;
+    uint64_t    turn, first;                          /* its line among those of all files, from 1; the earliest of its group */
+    tok_ids     ids;
     int         place, keep;                          /* in the walk; positions that the ones behind it share */
     int         n_added, n_ended;
     sched_seq **seq;                                  /* [n_added] */
@@ -11395,7 +11795,7 @@ typedef struct {
     engine          *eng;
     const batch_opts *o;
     const batch_job *job;
-    lines_in        *in;
+    batch_input      in;
     results         *out;
     sched           *sc;
     lines_shard      shard;
@@ -11405,8 +11805,11 @@ typedef struct {
     size_t           tokens;                          /* of their prompts */
     batch_line      *open;                            /* some of its completions wait to be added */
     batch_line      *begun;                           /* in the schedule */
-    bool             known, json, over;               /* the first line has been seen; lines are JSON; the file has ended */
+    bool             over, settled;                   /* the last file has ended; the results hold answers to its lines alone */
     str              rec;
+    str             *held;                            /* [window] finished records that wait for an earlier line's; NULL: none wait */
+    bool            *ready;                           /* [window] the line has ended; its record may be empty */
+    uint64_t         written;                         /* lines whose records are out, where they wait for each other */
     long long        n_read, n_ok, n_bad, n_before, n_other;   /* lines read; answered, errors, answered before, other shards' */
     long long        n_prompt, n_gen, n_wanted;       /* tokens; the most that the lines read so far may take */
     double           t0, t_told;
@@ -11416,103 +11819,43 @@ typedef struct {
 static void batch__line_free(batch_line *l) {
     for (int i = 0; i < l->n_added; i++) sched_seq_free(l->seq[i]);
     mem_free(l->seq);
-    for (int i = 0; l->ids && i < l->q.n_prompt; i++) tok_ids_drop(&l->ids[i]);
-    mem_free(l->ids);
+    tok_ids_drop(&l->ids);
     req_drop(&l->q);
     mem_free(l);
 }
 
 /* --- lines in --- */
 
-static req_origin batch__origin(const batch_work *b, uint64_t no, uint64_t hash) {
-    return (req_origin){.line = no, .hash = hash, .model_name = b->job->model_name, .created = (int64_t)time(NULL)};
+static bool batch__is_file(const char *path) {
+    struct stat st;
+    return strcmp(path, "-") != 0 && stat(path, &st) == 0 && S_ISREG(st.st_mode);
 }
 
-static bool batch__put(batch_work *b, err_t *e) {
-    const bool ok = results_put(b->out, str_bytes(&b->rec), e);
-    str_clear(&b->rec);
-    return ok;
-}
-
-static bool batch__fail(batch_work *b, const req *q, uint64_t no, uint64_t hash, const char *code, const char *why, err_t *e) {
-    const req_origin o = batch__origin(b, no, hash);
-    b->n_bad++;
-    req_print_error(q->custom_id, q->has_id, &o, code, why, &b->rec);
-    return batch__put(b, e);
-}
-
-/* A prompt's tokens, as the command has them for -p. */
-static bool batch__encode(const batch_work *b, req_prompt *p, tok_ids *ids, err_t *e) {
-    const tok_vocab *v = b->eng->v;
-    const bool       begin = tok_bos(v) >= 0 && (tok_add_bos(v) || !p->text.n);
-    if (!p->ids.n)
-        return tok_encode(v, p->text, (b->job->special ? TOK_SPECIAL : 0) | (begin || b->job->bos ? TOK_BOS : 0), ids, e);
-    *ids = p->ids;
-    p->ids = (tok_ids){0};
+/* Every file that can be opened twice is opened once now, so that a missing one is seen before the first line is answered. */
+static bool batch__input_init(batch_input *in, const batch_job *job, uint64_t line_bytes, err_t *e) {
+    bool sized = true;
+    *in = (batch_input){.path = job->path, .n = job->n_paths, .line_bytes = line_bytes};
+    for (int i = 0; i < in->n; i++) {
+        struct stat st;
+        if (strcmp(in->path[i], "-") != 0 && stat(in->path[i], &st) == 0 && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode)) sized = false;
+        else if (strcmp(in->path[i], "-") == 0) sized = false;
+        else {
+            lines_in *one = lines_open(in->path[i], line_bytes, e);
+            if (!one) return false;
+            in->size += one->size;
+            lines_close(one);
+        }
+    }
+    if (!sized) in->size = 0;
     return true;
 }
 
-/* The same of prompt number i of a line; NULL, or what batch__refuse() returns. */
-static const char *batch__refuse_prompt(const batch_work *b, batch_line *l, int i, err_t *why) {
-    err_t       one = {0};
-    const bool  known = batch__encode(b, &l->q.prompt[i], &l->ids[i], &one), fits = known && gen_fits(b->eng, &l->ids[i], &one);
-    const char *what = known && l->ids[i].n ? "context_length_exceeded" : req_invalid;
-    l->n_ids += l->ids[i].n;
-    if (fits) return NULL;
-    if (l->q.n_prompt == 1) *why = one;
-    else err_set(why, one.code, "prompt %d of %d: %.500s", i + 1, l->q.n_prompt, one.text);
-    return what;
-}
-
-/* Why a request that was read cannot run, as the error of a record names it, with words in why; NULL: it can. */
-static const char *batch__refuse(const batch_work *b, batch_line *l, err_t *why) {
-    l->ids = mem_new((size_t)l->q.n_prompt, sizeof *l->ids);
-    for (int i = 0; i < l->q.n_prompt; i++) {
-        const char *what = batch__refuse_prompt(b, l, i, why);
-        if (what) return what;
-    }
-    return samp_check(&l->q.samp, b->eng->m.hp.n_vocab, why) ? NULL : req_invalid;
-}
-
-static void batch__wait(batch_work *b, batch_line *l) {
-    const int64_t most = l->q.max_tokens >= 0 ? l->q.max_tokens : b->job->gen->n_predict;
-    l->keep = INT_MAX;
-    b->n_wanted += (most >= 0 && most < b->eng->n_ctx ? most : b->eng->n_ctx) * l->q.n + (long long)l->n_ids;
-    b->n_prompt += (long long)l->n_ids * l->q.each;
-    b->tokens += l->n_ids;
-    if (b->n == b->cap) b->line = mem_grow(b->line, b->cap = 2 * b->cap + 64, sizeof *b->line);
-    b->line[b->n++] = l;
-}
-
-/* What decides about a line's shard: its first prompt, or all of it where it has none. */
-static bytes batch__shard_key(const req *q, bytes line, bool bad) {
-    if (bad) return line;
-    const tok_ids *ids = &q->prompt[0].ids;
-    return ids->n ? (bytes){(const uint8_t *)ids->id, ids->n * sizeof *ids->id} : q->prompt[0].text;
-}
-
-/* A line becomes one that waits, or a record that says why not. False: nothing more can be written. */
-static bool batch__take(batch_work *b, bytes line, uint64_t no, err_t *e) {
-    batch_line *l = mem_new(1, sizeof *l);
-    const char *code = NULL;
-    err_t       why = {0};
-    bool        ok = true;
-    l->no = no;
-    l->hash = bytes_hash(0, line);
-    if (!req_read(&l->q, line, b->json, b->job->samp, b->eng->m.hp.n_vocab, &why)) code = l->q.fault ? l->q.fault : req_invalid;
-    const bool twice = l->q.has_id && !results_new_id(b->out, l->q.custom_id);
-    if (twice) code = "duplicate_custom_id", why.code = 0, err_set(&why, EXIT_INPUT, "an earlier line has the same custom_id");
-    const bool mine = !b->o->shard || lines_shard_is_mine(&b->shard, batch__shard_key(&l->q, line, code != NULL));
-    const bool before = mine && results_has(b->out, no, l->hash, l->q.custom_id, l->q.has_id && !twice);
-    b->n_other += !mine;
-    b->n_before += before;
-    if (mine && !before) {
-        if (!code) code = batch__refuse(b, l, &why);
-        if (!code) return batch__wait(b, l), true;
-        ok = batch__fail(b, &l->q, no, l->hash, code, why.text, e);
-    }
-    batch__line_free(l);
-    return ok;
+/* The first line that is not blank says what a file is. */
+static void batch__kind(batch_input *in, bytes line) {
+    size_t i = 0;
+    while (i < line.n && isspace(line.p[i])) i++;
+    in->json = line.p[i] == '{';
+    in->known = true;
 }
 
 static bool batch__blank(bytes line) {
@@ -11521,43 +11864,196 @@ static bool batch__blank(bytes line) {
     return true;
 }
 
-/* The first line that is not blank says what the file is. */
-static void batch__kind(batch_work *b, bytes line) {
-    size_t i = 0;
-    while (i < line.n && isspace(line.p[i])) i++;
-    b->json = line.p[i] == '{';
-    b->known = true;
+/* The next line that is not blank, of whichever file. */
+static lines_got batch__next(batch_input *in, bool wait, bytes *line, uint64_t *no, err_t *e) {
+    for (; in->i < in->n; in->i++) {
+        lines_got got = LINES_LINE;
+        if (!in->in && !(in->in = lines_open(in->path[in->i], in->line_bytes, e))) return LINES_FAILED;
+        while (got == LINES_LINE) {
+            got = lines_next(in->in, wait, line, no, e);
+            if (got == LINES_LINE && batch__blank(*line)) continue;
+            if (got == LINES_LINE && !in->known) batch__kind(in, *line);
+            if (got != LINES_END) return got;
+        }
+        in->done += in->in->size;
+        lines_close(in->in);
+        in->in = NULL;
+        in->known = false;
+    }
+    return LINES_END;
+}
+
+/* What tells the lines of one file from those of another; 0 where there is one file. */
+static uint64_t batch__file_key(const batch_input *in, int file) { return in->n > 1 ? results_file(in->path[file]) : 0; }
+
+static req_origin batch__origin(const batch_work *b, const batch_line *l) {
+    return (req_origin){.line = l->no, .hash = l->hash, .file = b->in.n > 1 ? b->in.path[l->file] : NULL, .model_name = b->job->model_name,
+                        .fingerprint = b->out->fingerprint.p, .created = (int64_t)time(NULL)};
+}
+
+/* Records go out as far as no earlier line is missing; all: in spite of that. */
+static bool batch__release(batch_work *b, bool all, err_t *e) {
+    const uint64_t window = (uint64_t)b->o->window, read = (uint64_t)b->n_read;
+    bool           ok = true;
+    for (; ok && b->written < read && (all || b->ready[b->written % window]); b->written++) {
+        str *held = &b->held[b->written % window];
+        if (held->n) ok = results_put(b->out, str_bytes(held), e);
+        str_drop(held);
+        b->ready[b->written % window] = false;
+    }
+    return ok;
+}
+
+/* A line has ended; its record, if there is one, is in b->rec. */
+static bool batch__put(batch_work *b, uint64_t turn, err_t *e) {
+    if (b->held) {
+        const size_t at = (size_t)((turn - 1) % (uint64_t)b->o->window);
+        b->held[at] = b->rec;
+        b->ready[at] = true;
+        b->rec = (str){0};
+        return batch__release(b, false, e);
+    }
+    const bool ok = !b->rec.n || results_put(b->out, str_bytes(&b->rec), e);
+    str_clear(&b->rec);
+    return ok;
+}
+
+/* Whether another line may be read: those that have not been written yet have a place each. */
+static bool batch__has_place(const batch_work *b) {
+    if (b->held && (uint64_t)b->n_read - b->written >= (uint64_t)b->o->window) return false;
+    return b->n - b->first < (size_t)b->o->window && b->tokens < BATCH_TOKENS;
+}
+
+static bool batch__fail(batch_work *b, const batch_line *l, const char *code, const char *why, err_t *e) {
+    const req_origin o = batch__origin(b, l);
+    b->n_bad++;
+    req_print_error(l->q.custom_id, l->q.has_id, &o, code, why, &b->rec);
+    return batch__put(b, l->turn, e);
+}
+
+/* The prompt's tokens, as the command has them for -p. */
+static bool batch__encode(const batch_work *b, batch_line *l, err_t *e) {
+    const tok_vocab *v = b->eng->v;
+    const bool       begin = tok_bos(v) >= 0 && (tok_add_bos(v) || !l->q.prompt.n);
+    if (!l->q.ids.n)
+        return tok_encode(v, l->q.prompt, (b->job->special ? TOK_SPECIAL : 0) | (begin || b->job->bos ? TOK_BOS : 0), &l->ids, e);
+    l->ids = l->q.ids;
+    l->q.ids = (tok_ids){0};
+    return true;
+}
+
+/* Why a request that was read cannot run, as the error of a record names it, with words in why; NULL: it can. */
+static const char *batch__refuse(const batch_work *b, batch_line *l, err_t *why) {
+    if (!batch__encode(b, l, why)) return req_invalid;
+    if (!gen_fits(b->eng, &l->ids, why)) return l->ids.n ? "context_length_exceeded" : req_invalid;
+    return samp_check(&l->q.samp, b->eng->m.hp.n_vocab, why) ? NULL : req_invalid;
+}
+
+static void batch__wait(batch_work *b, batch_line *l) {
+    const int64_t most = l->q.max_tokens >= 0 ? l->q.max_tokens : b->job->gen->n_predict;
+    l->keep = INT_MAX;
+    b->n_wanted += (most >= 0 && most < b->eng->n_ctx ? most : b->eng->n_ctx) * l->q.n + (long long)l->ids.n;
+    b->n_prompt += (long long)l->ids.n * l->q.n;
+    b->tokens += l->ids.n;
+    if (b->n == b->cap) b->line = mem_grow(b->line, b->cap = 2 * b->cap + 64, sizeof *b->line);
+    b->line[b->n++] = l;
+}
+
+/* What decides about a line's shard: its prompt, or all of it where it has none. */
+static bytes batch__shard_key(const req *q, bytes line, bool bad) {
+    if (bad) return line;
+    return q->ids.n ? (bytes){(const uint8_t *)q->ids.id, q->ids.n * sizeof *q->ids.id} : q->prompt;
+}
+
+/* Whether a line is answered by the results that are resumed. */
+static bool batch__has(batch_work *b, const batch_line *l, bool twice) {
+    return results_has(b->out, batch__file_key(&b->in, l->file), l->no, l->hash, l->q.has_id && !twice);
+}
+
+/* A line becomes one that waits, or a record that says why not. False: nothing more can be written. */
+static bool batch__take(batch_work *b, bytes line, uint64_t no, err_t *e) {
+    batch_line *l = mem_new(1, sizeof *l);
+    const char *code = NULL;
+    err_t       why = {0};
+    bool        ok = true;
+    *l = (batch_line){.no = no, .file = b->in.i, .turn = (uint64_t)b->n_read, .hash = bytes_hash(0, line)};
+    if (!req_read(&l->q, line, b->in.json, b->job->samp, b->eng->m.hp.n_vocab, &why)) code = l->q.fault ? l->q.fault : req_invalid;
+    const bool twice = l->q.has_id && !results_new_id(b->out, batch__file_key(&b->in, l->file), l->q.custom_id);
+    if (twice) code = "duplicate_custom_id", why.code = 0, err_set(&why, EXIT_INPUT, "an earlier line has the same custom_id");
+    const bool mine = !b->o->shard || lines_shard_is_mine(&b->shard, batch__shard_key(&l->q, line, code != NULL));
+    const bool before = batch__has(b, l, twice);
+    b->n_other += !mine;
+    b->n_before += mine && before;
+    if (mine && !before) {
+        if (!code) code = batch__refuse(b, l, &why);
+        if (!code) return batch__wait(b, l), true;
+        ok = batch__fail(b, l, code, why.text, e);
+    } else ok = batch__put(b, l->turn, e);
+    batch__line_free(l);
+    return ok;
+}
+
+/* The same of a line that is too long to be read. */
+static bool batch__take_long(batch_work *b, uint64_t no, err_t *e) {
+    const batch_line l = {.no = no, .file = b->in.i, .turn = (uint64_t)b->n_read};
+    const bytes      key = {(const uint8_t *)&no, sizeof no};
+    const bool       mine = !b->o->shard || lines_shard_is_mine(&b->shard, key), before = batch__has(b, &l, false);
+    char             why[128];
+    snprintf(why, sizeof why, "a line of more than %llu bytes (--batch-line)", (unsigned long long)b->o->line_bytes);
+    b->n_other += !mine;
+    b->n_before += mine && before;
+    return mine && !before ? batch__fail(b, &l, "line_too_long", why, e) : batch__put(b, l.turn, e);
 }
 
 /* Reads ahead until the window is full. wait: there is nothing else to do. False: an error in e, or nobody to write to. */
 static bool batch__refill(batch_work *b, bool wait, err_t *e) {
     const size_t had = b->n;
-    while (!b->over && !g_interrupt && b->n - b->first < (size_t)b->o->window && b->tokens < BATCH_TOKENS) {
+    while (!b->over && !g_interrupt && batch__has_place(b)) {
         bytes           line;
         uint64_t        no;
-        const lines_got got = lines_next(b->in, wait && b->n == had, &line, &no, e);
-        req             none = {0};
+        const lines_got got = batch__next(&b->in, wait && b->n == had, &line, &no, e);
         if (got == LINES_FAILED) return false;
         if (got == LINES_LATER) break;
         if (got == LINES_END) {
             b->over = true;
             break;
         }
-        if (got == LINES_LINE && batch__blank(line)) continue;
         b->n_read++;
-        if (got == LINES_LONG) {
-            char why[128];
-            snprintf(why, sizeof why, "a line of more than %llu bytes (--batch-line)", (unsigned long long)b->o->line_bytes);
-            const bytes key = {(const uint8_t *)&no, sizeof no};
-            if (b->o->shard && !lines_shard_is_mine(&b->shard, key)) b->n_other++;
-            else if (results_has(b->out, no, 0, none.custom_id, false)) b->n_before++;
-            else if (!batch__fail(b, &none, no, 0, "line_too_long", why, e)) return false;
-            continue;
-        }
-        if (!b->known) batch__kind(b, line);
-        if (!batch__take(b, line, no, e)) return false;
+        if (got == LINES_LONG ? !batch__take_long(b, no, e) : !batch__take(b, line, no, e)) return false;
     }
     return true;
+}
+
+/* --- the results that a run goes on with --- */
+
+/* A line is asked for as batch__take() does it, without reading more of it than its custom_id. */
+static void batch__claim(batch_work *b, const batch_input *in, bytes line, uint64_t no, bool too_long) {
+    const uint64_t file = batch__file_key(in, in->i);
+    req            q = {0};
+    if (in->json && !too_long) req_read_id(&q, line);
+    const bool first = q.has_id && results_new_id(b->out, file, q.custom_id);
+    results_has(b->out, file, no, too_long ? 0 : bytes_hash(0, line), first);
+    req_drop(&q);
+}
+
+/* Files that can be read twice are read to their ends before the first line is answered: what answers none of their lines is
+ * moved aside now, with a word. Else that is done behind the last line. */
+static bool batch__settle(batch_work *b, err_t *e) {
+    batch_input again = b->in;
+    bytes       line;
+    uint64_t    no;
+    lines_got   got;
+    if (!b->out->n_old) return true;
+    for (int i = 0; i < again.n; i++)
+        if (!batch__is_file(again.path[i])) return true;
+    while ((got = batch__next(&again, true, &line, &no, e)) == LINES_LINE || got == LINES_LONG) {
+        if (g_interrupt) break;
+        batch__claim(b, &again, line, no, got == LINES_LONG);
+    }
+    lines_close(again.in);
+    results_forget_ids(b->out);
+    b->settled = got == LINES_END && results_settle(b->out, e);
+    return b->settled;
 }
 
 /* --- the plan --- */
@@ -11570,12 +12066,11 @@ static int batch__alike(const tok_ids *x, const tok_ids *y) {
 
 static int batch__by_tokens(const void *pa, const void *pb) {
     const batch_line *x = *(batch_line *const *)pa, *y = *(batch_line *const *)pb;
-    const tok_ids    *xi = &x->ids[0], *yi = &y->ids[0];
-    const size_t      n = (size_t)batch__alike(xi, yi);
+    const size_t      n = (size_t)batch__alike(&x->ids, &y->ids);
     if (x->q.priority != y->q.priority) return x->q.priority < y->q.priority ? -1 : 1;
-    if (n < xi->n && n < yi->n) return xi->id[n] < yi->id[n] ? -1 : 1;
-    if (xi->n != yi->n) return xi->n < yi->n ? -1 : 1;
-    return x->no < y->no ? -1 : x->no > y->no;
+    if (n < x->ids.n && n < y->ids.n) return x->ids.id[n] < y->ids.id[n] ? -1 : 1;
+    if (x->ids.n != y->ids.n) return x->ids.n < y->ids.n ? -1 : 1;
+    return x->turn < y->turn ? -1 : x->turn > y->turn;
 }
 
 static int batch__by_turn(const void *pa, const void *pb) {
@@ -11597,15 +12092,15 @@ static void batch__plan(batch_work *b) {
     const bool all = b->eng->kept != NULL;            /* a file keeps the prompts for the next run */
     qsort(l, n, sizeof *l, batch__by_tokens);
     for (size_t i = 0, end; i < n; i = end) {
-        uint64_t first = l[i]->no;
+        uint64_t first = l[i]->turn;
         l[i]->keep = all ? INT_MAX : 0;
         for (end = i + 1; end < n && l[end]->q.priority == l[i]->q.priority; end++) {
-            const int same = batch__alike(&l[end - 1]->ids[0], &l[end]->ids[0]);
+            const int same = batch__alike(&l[end - 1]->ids, &l[end]->ids);
             if (same < block) break;
             const int keep = (same + block - 1) / block * block;
             if (keep > l[end - 1]->keep) l[end - 1]->keep = keep;
             l[end]->keep = all ? INT_MAX : b->over ? 0 : keep;        /* others may follow that have not been read yet */
-            if (l[end]->no < first) first = l[end]->no;
+            if (l[end]->turn < first) first = l[end]->turn;
         }
         for (size_t k = i; k < end; k++) l[k]->first = first, l[k]->place = (int)k;
     }
@@ -11614,12 +12109,18 @@ static void batch__plan(batch_work *b) {
 
 /* --- answers out --- */
 
-/* The next completion of a line; the first one of each prompt reads it for the others. */
+/* Of a line's first completion. */
+static uint64_t batch__seed(const batch_work *b, const batch_line *l) {
+    if (l->q.has_seed) return l->q.seed;
+    return b->job->own_seeds ? rng_mix(b->job->seed ^ l->no ^ batch__file_key(&b->in, l->file)) : b->job->seed;
+}
+
+/* The next completion of a line; the first one reads the prompt for all. */
 static bool batch__add(batch_work *b, batch_line *l, err_t *e) {
-    const int       i = l->n_added, nth = i % l->q.each;
+    const int       i = l->n_added;
     const gen_opts *g = b->job->gen;
     samp_opts       so = l->q.samp;
-    const uint64_t  seed = l->q.has_seed ? l->q.seed : b->job->own_seeds ? rng_mix(b->job->seed ^ l->no) : b->job->seed;
+    const uint64_t  seed = batch__seed(b, l);
     if (!l->seq) {
         l->seq = mem_new((size_t)l->q.n, sizeof *l->seq);
         l->next = b->begun;
@@ -11627,14 +12128,14 @@ static bool batch__add(batch_work *b, batch_line *l, err_t *e) {
     }
     samp *sm = samp_new(&so, b->eng->m.hp.n_vocab, seed + (uint64_t)i, 0, e);
     if (!sm) return false;
-    sched_seq *s = l->seq[i] = sched_seq_new(b->eng, &l->ids[i / l->q.each], sm, l->q.logprobs, l->q.top);
+    sched_seq *s = l->seq[i] = sched_seq_new(b->eng, &l->ids, sm, l->q.logprobs, l->q.top);
     s->n_most = l->q.max_tokens >= 0 ? l->q.max_tokens : g->n_predict;
     s->ignore_eos = l->q.has_ignore_eos ? l->q.ignore_eos : g->ignore_eos;
     s->stop = l->q.stop ? l->q.stop : b->stop;
     s->n_stop = l->q.stop ? l->q.n_stop : g->n_stop;
     s->stream.special = g->special_out;
-    s->keep = nth + 1 < l->q.each || l->q.n_prompt > 1 ? INT_MAX : l->keep;
-    s->twin = nth ? l->seq[i - nth] : NULL;
+    s->keep = i + 1 < l->q.n ? INT_MAX : l->keep;
+    s->twin = i ? l->seq[0] : NULL;
     s->owner = l;
     l->n_added++;
     sched_add(b->sc, s);
@@ -11651,26 +12152,26 @@ static int batch__told(const sched_seq *s) {
 /* All completions of a line have ended. */
 static bool batch__answer(batch_work *b, batch_line *l, err_t *e) {
     req_answer *a = mem_new((size_t)l->q.n, sizeof *a);
-    req_origin  o = batch__origin(b, l->no, l->hash);
+    req_origin  o = batch__origin(b, l);
     const err_t *why = NULL;
-    o.n_prompt = (int)l->n_ids;
+    o.n_prompt = (int)l->ids.n;
     for (int i = 0; i < l->q.n; i++) {
         const sched_seq *s = l->seq ? l->seq[i] : NULL;
         a[i] = (req_answer){.text = {(const uint8_t *)"", 0}, .finish = "length"};
         if (!s) continue;
         if (s->err.code && !why) why = &s->err;
         if (s->err.code) continue;
-        if (i % l->q.each == 0) o.n_cached += s->n_cached;
+        if (!i) o.n_cached = s->n_cached;
         a[i] = (req_answer){.text = str_bytes(&s->text), .finish = s->finish, .tok = s->tok, .top_id = s->top_id, .top_lp = s->top_lp,
                             .n_tok = s->scored ? batch__told(s) : 0, .n_generated = s->n_gen};
         b->n_gen += s->n_gen;
     }
     bool ok;
-    if (why) ok = batch__fail(b, &l->q, l->no, l->hash, why->code == EXIT_RESOURCE ? "out_of_room" : req_invalid, why->text, e);
+    if (why) ok = batch__fail(b, l, why->code == EXIT_RESOURCE ? "out_of_room" : req_invalid, why->text, e);
     else {
         b->n_ok++;
         req_print(&l->q, a, &o, b->eng->v, &b->rec);
-        ok = batch__put(b, e);
+        ok = batch__put(b, l->turn, e);
     }
     mem_free(a);
     for (batch_line **at = &b->begun; *at; at = &(*at)->next)
@@ -11688,7 +12189,7 @@ static bool batch__feed(batch_work *b, err_t *e) {
         if (!b->open) {
             if (b->first == b->n) return true;
             b->open = b->line[b->first++];
-            b->tokens -= b->open->n_ids;
+            b->tokens -= b->open->ids.n;
         }
         batch_line *l = b->open;
         const bool  none = (l->q.max_tokens >= 0 ? l->q.max_tokens : b->job->gen->n_predict) == 0;
@@ -11714,8 +12215,9 @@ static bool batch__collect(batch_work *b, err_t *e) {
 static double batch__left(const batch_work *b, double now) {
     const double done = (double)(b->n_ok + b->n_bad), had = (double)(b->n_before + b->n_other);
     double       all = (double)b->n_read - had;
-    if (!b->over && (!b->in->size || !b->in->at)) return -1;
-    if (!b->over) all *= (double)b->in->size / (double)b->in->at;
+    const uint64_t at = b->in.done + (b->in.in ? b->in.in->at : 0);
+    if (!b->over && (!b->in.size || !at)) return -1;
+    if (!b->over) all *= (double)b->in.size / (double)at;
     return done > 0 ? (now - b->t0) * (all - done) / done : -1;
 }
 
@@ -11825,18 +12327,31 @@ static void batch__loop(batch_work *b, err_t *e) {
     }
 }
 
-/* Answers the lines of job->path in `out`; guesser: NULL, or one for as many sequences. Returns the number of records with an error, -1
+/* What is left to do with the results. A run that was interrupted puts out what has ended. */
+static void batch__end(batch_work *b, err_t *e) {
+    if (b->held) batch__release(b, true, e);
+    if (!b->over || e->code || g_interrupt || b->out->why) return;
+    if (!b->settled && !results_settle(b->out, e)) return;
+    if (b->o->ordered && b->out->file) results_sort(b->out, b->in.path, b->in.n, e);
+}
+
+/* Answers the lines of the files of job in `out`; guesser: NULL, or one for as many sequences. Returns the number of records with an error, -1
  * with words in e, or without: nobody to write to, or an interrupt. */
 static long long batch_run(engine *eng, spec *guesser, results *out, const batch_opts *o, const batch_job *job, err_t *e) {
     batch_work b = {.eng = eng, .o = o, .job = job, .out = out, .t0 = clock_now()};
     const int  half = eng->n_batch > 1 ? eng->n_batch / 2 : 1, n_seqs = o->n_parallel < half ? o->n_parallel : half;
     const sched_opts so = {n_seqs, o->fixed, LLMRUN_STRESS};
     b.t_told = b.t0;
-    if ((o->shard && !lines_shard_parse(o->shard, &b.shard, e)) || !(b.in = lines_open(job->path, o->line_bytes, e)) ||
+    if ((o->shard && !lines_shard_parse(o->shard, &b.shard, e)) || !batch__input_init(&b.in, job, o->line_bytes, e) ||
         !(b.sc = sched_new(eng, guesser, &so, e))) goto done;
     b.stop = mem_new((size_t)job->gen->n_stop, sizeof *b.stop);
     for (int i = 0; i < job->gen->n_stop; i++) b.stop[i] = bytes_of(job->gen->stop[i]);
-    batch__loop(&b, e);
+    if (o->ordered && !out->file) {
+        b.held = mem_new((size_t)o->window, sizeof *b.held);
+        b.ready = mem_new((size_t)o->window, sizeof *b.ready);
+    }
+    if (batch__settle(&b, e)) batch__loop(&b, e);
+    batch__end(&b, e);
     progress_clear();
     if (!out->why) batch__summary(&b);
     if (g_interrupt && out->file)
@@ -11849,8 +12364,11 @@ done:
     }
     for (size_t i = b.first; i < b.n; i++) batch__line_free(b.line[i]);
     sched_free(b.sc);
-    lines_close(b.in);
+    lines_close(b.in.in);
     lines_shard_drop(&b.shard);
+    for (int i = 0; b.held && i < o->window; i++) str_drop(&b.held[i]);
+    mem_free(b.held);
+    mem_free(b.ready);
     mem_free(b.line);
     mem_free(b.stop);
     str_drop(&b.rec);
@@ -15482,312 +16000,6 @@ static bool inspect_print(const gguf_file *g, const char *pre, bool json, out_t 
     return !e->code;
 }
 
-/* ===== [plot] rates as a picture (SVG) =====
- * Panels one below the other, each with bars (a row for each value) or with lines over a number (context depth, sequences). The
- * picture stands on a white card of its own, is as wide as a README shows pictures, and is well-formed XML whatever the names hold.
- * Door: plot_add, plot_svg, plot_drop. */
-
-enum {
-    PLOT_WIDTH = 840,
-    PLOT_EDGE = 24,                                   /* pixels from the card's border */
-    PLOT_PANELS = 2,
-    PLOT_ROW = 26, PLOT_BAR = 16,                     /* of a bar: with its gap, alone */
-    PLOT_LINES = 240,                                 /* height of a panel of lines, at least */
-    PLOT_GAP = 18,                                    /* between two names */
-    PLOT_NAME = 44,                                   /* most characters of a name */
-    PLOT_TICKS = 5,
-};
-#define PLOT_INK  "#1c2128"
-#define PLOT_SOFT "#57606a"
-#define PLOT_GRID "#e1e4e8"
-
-static const char *const plot_colors[] = {"#0969c8", "#e08600", "#2f9e6e", "#8250df", "#cf3a5b", "#0f7f8c"};
-enum { PLOT_COLORS = sizeof plot_colors / sizeof *plot_colors };
-
-typedef struct {
-    char  *name;                                      /* of the bar or the line; ours to free */
-    int    line;                                      /* points of one name are one line; the first name is line 0 */
-    double x, y, spread;                              /* y with its standard deviation, 0: unknown */
-} plot_point;
-
-typedef struct {
-    const char *title, *x_name;                       /* x_name NULL: bars */
-    bool        x_log;                                /* x doubles from one mark to the next */
-    plot_point *p;
-    int         n, n_lines;
-} plot_panel;
-
-typedef struct {
-    const char *title, *below, *caption;
-    plot_panel  panel[PLOT_PANELS];                   /* those without points are left out */
-} plot;
-
-static void plot_add(plot_panel *a, const char *name, double x, double y, double spread) {
-    const size_t n = strlen(name) + 1;
-    int          line = a->n_lines;
-    for (int i = 0; i < a->n && line == a->n_lines; i++)
-        if (strcmp(a->p[i].name, name) == 0) line = a->p[i].line;
-    a->p = mem_grow(a->p, (size_t)a->n + 1, sizeof *a->p);
-    a->p[a->n] = (plot_point){mem_new(n, 1), line, x, y, spread};
-    memcpy(a->p[a->n++].name, name, n);
-    a->n_lines += line == a->n_lines;
-}
-
-static void plot_drop(plot *g) {
-    for (int k = 0; k < PLOT_PANELS; k++) {
-        for (int i = 0; i < g->panel[k].n; i++) mem_free(g->panel[k].p[i].name);
-        mem_free(g->panel[k].p);
-        g->panel[k] = (plot_panel){0};
-    }
-}
-
-/* --- elements --- */
-
-/* At most `most` characters of a text as XML holds it: markup escaped, control characters as ?, bytes that are no text as U+FFFD. */
-static void plot__escape(str *s, const char *text, int most) {
-    const bytes b = bytes_of(text);
-    for (size_t i = 0, len; i < b.n; i += len) {
-        const uint8_t c = b.p[i];
-        len = (size_t)utf8_len(b.p + i, b.n - i);
-        if (most-- == 0) {
-            str_put(s, "\xe2\x80\xa6");
-            return;
-        }
-        if (!len) str_put(s, "\xef\xbf\xbd"), len = utf8_bad(b.p + i, b.n - i);
-        else if (c == '&' || c == '<' || c == '>' || c == '"' || c == '\'') str_fmt(s, "&#%d;", c);
-        else if (c < 0x20 || c == 0x7f) str_put(s, "?");
-        else if (len == 3 && c == 0xef && b.p[i + 1] == 0xbf && b.p[i + 2] >= 0xbe) str_put(s, "\xef\xbf\xbd"); /* U+FFFE, U+FFFF */
-        else str_add(s, b.p + i, len);
-    }
-}
-
-/* Pixels that a text takes, rather too many: the fonts differ from reader to reader. */
-static double plot__width(const char *text, double size) {
-    int n = 0;
-    for (const char *p = text; *p && n <= PLOT_NAME; p++) n += ((uint8_t)*p & 0xc0) != 0x80;
-    return 0.64 * size * n;
-}
-
-typedef struct {
-    double      size;
-    const char *anchor, *color;                       /* start, middle or end */
-    bool        bold;
-} plot_style;
-
-static const plot_style plot_head = {18, "start", PLOT_INK, true}, plot_plain = {13, "start", PLOT_INK, false},
-                        plot_soft = {12.5, "start", PLOT_SOFT, false}, plot_name = {13, "start", PLOT_INK, true},
-                        plot_left = {13, "end", PLOT_INK, false}, plot_tick = {12.5, "middle", PLOT_SOFT, false},
-                        plot_side = {12.5, "end", PLOT_SOFT, false};
-
-static void plot__text(str *s, double x, double y, const plot_style *t, const char *text, int most) {
-    str_fmt(s, "<text x=\"%.1f\" y=\"%.1f\" font-size=\"%g\" text-anchor=\"%s\" fill=\"%s\"%s>", x, y, t->size, t->anchor, t->color,
-            t->bold ? " font-weight=\"bold\"" : "");
-    plot__escape(s, text, most);
-    str_put(s, "</text>\n");
-}
-
-static void plot__line(str *s, double x1, double y1, double x2, double y2, const char *color, double width) {
-    str_fmt(s, "<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" stroke=\"%s\" stroke-width=\"%g\"/>\n", x1, y1, x2, y2, color, width);
-}
-
-/* --- scales --- */
-
-/* A step of 1, 2 or 5 times a power of ten, of which at most PLOT_TICKS make `most`. */
-static double plot__step(double most) {
-    static const double of[] = {1, 2, 5, 10};
-    const double        raw = most > 0 && isfinite(most) ? most / PLOT_TICKS : 1;
-    const double        power = pow(10, floor(log10(raw)));
-    int                 i = 0;
-    while (i < 3 && of[i] * power < raw * 0.999) i++;
-    return of[i] * power;
-}
-
-/* The highest mark of an axis from 0 that holds every y of a panel. */
-static double plot__top(const plot_panel *a) {
-    double most = 0;
-    for (int i = 0; i < a->n; i++) most = fmax(most, a->p[i].y + a->p[i].spread);
-    const double step = plot__step(most);
-    return step * fmax(1, ceil(most / step - 1e-9));
-}
-
-/* --- bars --- */
-
-static double plot__names(const plot_panel *a) {
-    double widest = 0;
-    for (int i = 0; i < a->n; i++) widest = fmax(widest, plot__width(a->p[i].name, plot_left.size));
-    return widest;
-}
-
-static int plot__bars_height(const plot_panel *a) { return a->n * PLOT_ROW + 34; }
-
-/* 325.67, 4.10, 1234: as many digits as a rate is worth. */
-static void plot__number(str *s, double v) { str_fmt(s, v < 100 ? "%.2f" : v < 1000 ? "%.1f" : "%.0f", v); }
-
-static void plot__bar(str *s, const plot_point *p, const char *color, double left, double scale, double y) {
-    const double end = left + p->y * scale, side = p->spread * scale, middle = y + PLOT_BAR / 2.0;
-    str          value = {0};
-    plot__number(&value, p->y);
-    if (p->spread > 0) str_put(&value, " \xc2\xb1 "), plot__number(&value, p->spread);
-    plot__text(s, left - 8, middle + 4.5, &plot_left, p->name, PLOT_NAME);
-    str_fmt(s, "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%d\" rx=\"1\" fill=\"%s\"/>\n", left, y, end - left, PLOT_BAR, color);
-    if (side > 0) plot__line(s, fmax(left, end - side), middle, end + side, middle, PLOT_INK, 1.2);
-    plot__text(s, end + side + 7, middle + 4.5, &plot_plain, value.p, PLOT_NAME);
-    str_drop(&value);
-}
-
-static void plot__bars(str *s, const plot_panel *a, const char *color, double y) {
-    const double left = PLOT_EDGE + 8 + plot__names(a), right = PLOT_WIDTH - 136, most = plot__top(a), step = plot__step(most);
-    const double scale = (right - left) / most, bottom = y + a->n * PLOT_ROW + 2;
-    for (int i = 0; i * step <= most * 1.001; i++) {
-        char word[32];
-        snprintf(word, sizeof word, "%g", i * step);
-        plot__line(s, left + i * step * scale, y - 4, left + i * step * scale, bottom, i ? PLOT_GRID : "#8c959f", 1);
-        plot__text(s, left + i * step * scale, bottom + 17, &plot_tick, word, PLOT_NAME);
-    }
-    for (int i = 0; i < a->n; i++) plot__bar(s, &a->p[i], color, left, scale, y + i * PLOT_ROW + 3);
-}
-
-/* --- lines --- */
-
-static double plot__field(const plot_panel *a) {
-    const int names = a->n_lines * PLOT_GAP;
-    return names > PLOT_LINES ? names : PLOT_LINES;
-}
-
-static int plot__lines_height(const plot_panel *a) { return (int)plot__field(a) + 62; }
-
-typedef struct {
-    double left, right, top, bottom, x_least, x_most, y_most;
-    bool   x_log;
-} plot_frame;
-
-static double plot__x(const plot_frame *f, double x) {
-    const double all = f->x_log ? log(f->x_most / f->x_least) : f->x_most - f->x_least;
-    const double at = f->x_log ? log(x / f->x_least) : x - f->x_least;
-    return f->left + (all > 0 ? at / all : 0.5) * (f->right - f->left);
-}
-
-static double plot__y(const plot_frame *f, double y) { return f->bottom - y / f->y_most * (f->bottom - f->top); }
-
-static plot_frame plot__frame(const plot_panel *a, double y) {
-    plot_frame f = {PLOT_EDGE + 44, PLOT_WIDTH - PLOT_EDGE - 16 - plot__names(a), y, y + plot__field(a), INFINITY, 0, plot__top(a), a->x_log};
-    for (int i = 0; i < a->n; i++) f.x_least = fmin(f.x_least, a->p[i].x), f.x_most = fmax(f.x_most, a->p[i].x);
-    return f;
-}
-
-/* Marks where points are, as far as their words have room. */
-static void plot__x_marks(str *s, const plot_panel *a, const plot_frame *f) {
-    double last = -INFINITY;
-    plot__line(s, f->left, f->bottom, f->right, f->bottom, "#8c959f", 1);
-    for (double x = f->x_least;;) {
-        char   word[32];
-        double next = INFINITY, at = plot__x(f, x);
-        snprintf(word, sizeof word, "%g", x);
-        if (at - last >= plot__width(word, plot_tick.size) + 10) {
-            plot__line(s, at, f->bottom, at, f->bottom + 5, "#8c959f", 1);
-            plot__text(s, at, f->bottom + 19, &plot_tick, word, PLOT_NAME);
-            last = at;
-        }
-        for (int i = 0; i < a->n; i++) next = a->p[i].x > x ? fmin(next, a->p[i].x) : next;
-        if (next == INFINITY) break;
-        x = next;
-    }
-    plot__text(s, (f->left + f->right) / 2, f->bottom + 39, &plot_tick, a->x_name, PLOT_WIDTH);
-}
-
-static void plot__y_marks(str *s, const plot_frame *f) {
-    const double step = plot__step(f->y_most);
-    for (int i = 0; i * step <= f->y_most * 1.001; i++) {
-        char word[32];
-        snprintf(word, sizeof word, "%g", i * step);
-        plot__line(s, f->left, plot__y(f, i * step), f->right, plot__y(f, i * step), PLOT_GRID, 1);
-        plot__text(s, f->left - 8, plot__y(f, i * step) + 4.5, &plot_side, word, PLOT_NAME);
-    }
-}
-
-/* One line through its points, in the order in which they came, a dot on each. */
-static void plot__curve(str *s, const plot_panel *a, const plot_frame *f, int line) {
-    const char *color = plot_colors[line % PLOT_COLORS];
-    str_put(s, "<polyline points=\"");
-    for (int i = 0; i < a->n; i++)
-        if (a->p[i].line == line) str_fmt(s, "%.1f,%.1f ", plot__x(f, a->p[i].x), plot__y(f, a->p[i].y));
-    str_fmt(s, "\" fill=\"none\" stroke=\"%s\" stroke-width=\"2.4\"%s/>\n", color, line >= PLOT_COLORS ? " stroke-dasharray=\"6 4\"" : "");
-    for (int i = 0; i < a->n; i++) {
-        if (a->p[i].line != line) continue;
-        str_fmt(s, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"4\" fill=\"%s\" stroke=\"#ffffff\" stroke-width=\"1.2\"><title>", plot__x(f, a->p[i].x),
-                plot__y(f, a->p[i].y), color);
-        plot__escape(s, a->p[i].name, PLOT_NAME);
-        str_fmt(s, ", %g: %.2f</title></circle>\n", a->p[i].x, a->p[i].y);
-    }
-}
-
-/* The last point of a line: where its name stands. */
-static const plot_point *plot__end(const plot_panel *a, int line) {
-    const plot_point *last = NULL;
-    for (int i = 0; i < a->n; i++)
-        if (a->p[i].line == line && (!last || a->p[i].x >= last->x)) last = &a->p[i];
-    return last;
-}
-
-/* How many lines end above line `line`; of those that end at one height the first is the highest. */
-static int plot__rank(const plot_panel *a, int line) {
-    const double y = plot__end(a, line)->y;
-    int          above = 0;
-    for (int k = 0; k < a->n_lines; k++) {
-        const double other = plot__end(a, k)->y;
-        above += other > y || (other == y && k < line);
-    }
-    return above;
-}
-
-/* Names behind the lines' ends, from the highest down, none nearer to the next than PLOT_GAP. */
-static void plot__line_names(str *s, const plot_panel *a, const plot_frame *f) {
-    int   *line = mem_new((size_t)a->n_lines, sizeof *line);
-    double y = f->top - PLOT_GAP;
-    for (int k = 0; k < a->n_lines; k++) line[plot__rank(a, k)] = k;
-    for (int rank = 0; rank < a->n_lines; rank++) {
-        const plot_point *p = plot__end(a, line[rank]);
-        const plot_style  name = {13, "start", plot_colors[line[rank] % PLOT_COLORS], true};
-        y = fmax(y + PLOT_GAP, fmin(plot__y(f, p->y), f->bottom - (a->n_lines - 1 - rank) * PLOT_GAP));
-        plot__text(s, f->right + 10, y + 4.5, &name, p->name, PLOT_NAME);
-    }
-    mem_free(line);
-}
-
-static void plot__lines(str *s, const plot_panel *a, double y) {
-    const plot_frame f = plot__frame(a, y);
-    plot__y_marks(s, &f);
-    plot__x_marks(s, a, &f);
-    for (int line = 0; line < a->n_lines; line++) plot__curve(s, a, &f, line);
-    plot__line_names(s, a, &f);
-}
-
-/* --- the whole --- */
-
-static void plot_svg(const plot *g, str *s) {
-    int height = 76 + 38;
-    for (int k = 0; k < PLOT_PANELS; k++)
-        if (g->panel[k].n) height += 38 + (g->panel[k].x_name ? plot__lines_height : plot__bars_height)(&g->panel[k]);
-    str_fmt(s, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\" "
-               "font-family=\"Helvetica, Arial, 'Liberation Sans', 'DejaVu Sans', sans-serif\" role=\"img\">\n<title>",
-            PLOT_WIDTH, height, PLOT_WIDTH, height);
-    plot__escape(s, g->title, PLOT_WIDTH);
-    str_fmt(s, "</title>\n<rect x=\"0.5\" y=\"0.5\" width=\"%d\" height=\"%d\" rx=\"8\" fill=\"#ffffff\" stroke=\"#d0d7de\"/>\n", PLOT_WIDTH - 1, height - 1);
-    plot__text(s, PLOT_EDGE, 34, &plot_head, g->title, 2 * PLOT_NAME);
-    plot__text(s, PLOT_EDGE, 56, &plot_soft, g->below, 3 * PLOT_NAME);
-    double y = 76;
-    for (int k = 0; k < PLOT_PANELS; k++) {
-        const plot_panel *a = &g->panel[k];
-        if (!a->n) continue;
-        plot__text(s, PLOT_EDGE, y + 18, &plot_name, a->title, 2 * PLOT_NAME);
-        if (a->x_name) plot__lines(s, a, y + 38);
-        else plot__bars(s, a, plot_colors[0], y + 32);
-        y += 38 + (a->x_name ? plot__lines_height : plot__bars_height)(a);
-    }
-    plot__text(s, PLOT_EDGE, height - 16, &plot_soft, g->caption, 3 * PLOT_NAME);
-    str_put(s, "</svg>\n");
-}
-
 /* ===== [bench] how fast a model runs here =====
  * Times random tokens through fwd_step() alone: no text, no sampling. A test is P tokens of a prompt and then N generated ones,
  * for S sequences side by side, behind D tokens that are there already; its memory is touched before its time runs. Before
@@ -15799,7 +16011,6 @@ static void plot_svg(const plot *g, str *s) {
  * of the model over a row and its guesses; but how many guesses there are is given, and throws of a coin tell which are right. Beside
  * the same decode without guesses it shows from what chance on they pay.
  *   Columns, keys and tests are those of llama-bench, with its meanings; ours stand behind them.
- *   A picture (--plot) shows the rates of all rows, prefill above decode.
  * Door: bench_opts, bench_list, bench_defaults, bench_form, bench_any, bench_guesses, bench_run. */
 
 enum {
@@ -16361,84 +16572,6 @@ static int64_t bench__peak_bytes(const bench_machine *m) {
     return n > 0 ? n : 0;
 }
 
-/* --- the picture of a run --- */
-
-/* What a picture shows of a row. */
-typedef struct {
-    bench_test t;
-    double     ts, sd;                                /* tokens per second */
-    char      *with;                                  /* what else tells its row from others: ", 2 threads"; ours to free */
-} bench_point;
-
-enum { BENCH_PREFILL, BENCH_DECODE };                 /* panels: tests with a prompt, tests without */
-
-static int bench__panel(const bench_test *t) { return t->n_prompt ? BENCH_PREFILL : BENCH_DECODE; }
-
-/* Whether the tests of a panel differ in depth, in sequences. */
-static void bench__varies(const bench_point *p, int n, int panel, bool *depth, bool *seqs) {
-    const bench_test *first = NULL;
-    *depth = *seqs = false;
-    for (int i = 0; i < n; i++) {
-        if (bench__panel(&p[i].t) != panel) continue;
-        if (!first) first = &p[i].t;
-        *depth |= p[i].t.n_depth != first->n_depth;
-        *seqs |= p[i].t.n_seq != first->n_seq;
-    }
-}
-
-/* Lines over what varies, depth before sequences; bars where neither does. */
-static void bench__fill_panel(const bench_point *p, int n, int panel, plot_panel *a) {
-    bool depth, seqs;
-    bench__varies(p, n, panel, &depth, &seqs);
-    a->title = panel == BENCH_PREFILL ? "Prefill, tokens/s" : seqs ? "Decode, tokens/s of all sequences together" : "Decode, tokens/s";
-    a->x_name = depth ? "tokens in the cache before the test" : seqs ? "sequences side by side" : NULL;
-    a->x_log = !depth && seqs;
-    for (int i = 0; i < n; i++) {
-        bench_test t = p[i].t;
-        str        name = {0};
-        if (bench__panel(&t) != panel) continue;
-        if (depth) t.n_depth = 0;
-        else if (seqs) t.n_seq = 1;
-        bench__label(&t, &name);
-        str_put(&name, p[i].with);
-        plot_add(a, name.p, depth ? p[i].t.n_depth : p[i].t.n_seq, p[i].ts, p[i].sd);
-        str_drop(&name);
-    }
-}
-
-/* The picture of n rows, the last of which is `r`; what differs from row to row stands in their names. */
-static void bench_picture(const bench_opts *o, const bench_point *p, int n, const bench_row *r, int n_models, str *s) {
-    plot g = {.title = "llmrun --bench: tokens per second"};
-    str  below = {0}, caption = {0};
-    bench__fill_panel(p, n, BENCH_PREFILL, &g.panel[0]);
-    bench__fill_panel(p, n, BENCH_DECODE, &g.panel[1]);
-    str_fmt(&below, "%s, %s", n_models > 1 ? "several models" : r->model_type, r->cpu_info);
-    str_fmt(&caption, "llmrun %s, ", r->version);
-    if (o->level.n == 1) str_fmt(&caption, "%s kernels, ", r->level);
-    if (o->threads.n == 1) str_fmt(&caption, "%lld thread%s, ", (long long)r->n_threads, r->n_threads == 1 ? "" : "s");
-    str_fmt(&caption, "%s, mean of %d", r->test_time, r->n);
-    g.below = below.p;
-    g.caption = caption.p;
-    plot_svg(&g, s);
-    plot_drop(&g);
-    str_drop(&below);
-    str_drop(&caption);
-}
-
-/* What tells a row from others of its test: every list of settings that has several values, and the file where there are several. */
-static void bench__with(const bench_opts *o, const bench_row *r, int n_models, str *s) {
-    const char *slash = strrchr(r->model_file, '/');
-    str_put(s, "");
-    if (n_models > 1) str_fmt(s, ", %s", slash ? slash + 1 : r->model_file);
-    if (o->threads.n > 1) str_fmt(s, ", %lld thread%s", (long long)r->n_threads, r->n_threads == 1 ? "" : "s");
-    if (o->level.n > 1) str_fmt(s, ", %s", r->level);
-    if (o->repack.n > 1) str_fmt(s, ", repack %s", r->repack);
-    if (o->type_k.n > 1) str_fmt(s, ", K %s", r->type_k);
-    if (o->type_v.n > 1) str_fmt(s, ", V %s", r->type_v);
-    if (o->batch.n > 1) str_fmt(s, ", b %lld", (long long)r->n_batch);
-    if (o->ubatch.n > 1) str_fmt(s, ", ub %lld", (long long)r->n_ubatch);
-}
-
 /* --- a model under test --- */
 
 typedef struct {
@@ -16450,9 +16583,6 @@ typedef struct {
     bench_form        form;
     out_t            *out;
     int               n_put;                          /* rows written */
-    bench_point      *point;                          /* [n_points] what the picture shows of them */
-    int               n_points, n_models;
-    bench_row         last;                           /* the last of them */
     bench_machine     machine;
     gguf_file         g;
     uint64_t          bytes, weights;                 /* of the model's tensors */
@@ -16871,29 +17001,6 @@ static bool bench__write(bench_job *j, const bench_row *r) {
     return ok;
 }
 
-/* Keeps what a picture shows of a row. */
-static void bench__keep(bench_job *j, const bench_row *r) {
-    str with = {0};
-    bench__with(j->o, r, j->n_models, &with);
-    j->point = mem_grow(j->point, (size_t)j->n_points + 1, sizeof *j->point);
-    j->point[j->n_points++] = (bench_point){bench__of_row(r), r->avg_ts, r->sd_ts, with.p};
-    j->last = *r;
-}
-
-/* Draws what was kept, which may be less than all where a run was stopped, and lets it go. */
-static bool bench__draw(bench_job *j, out_t *svg, err_t *e) {
-    str  s = {0};
-    bool ok = true;
-    if (svg && j->n_points) {
-        bench_picture(j->o, j->point, j->n_points, &j->last, j->n_models, &s);
-        ok = out_begin(svg, e) && out_put(svg, s.p, s.n);
-    }
-    for (int i = 0; i < j->n_points; i++) mem_free(j->point[i].with);
-    mem_free(j->point);
-    str_drop(&s);
-    return ok;
-}
-
 /* Where the time of the steps of a test went, on stderr. */
 static void bench__say_times(const bench_test *t, const char *whose, const dev_times *f) {
     double all = 0, wait = 0;
@@ -16965,7 +17072,6 @@ static bool bench__test(bench_job *j, const bench_test *t, err_t *e) {
     if (others > BENCH_BUSY) log_warn("others took %.0f %% of the CPUs meanwhile", 100 * others);
     if (g_log_level >= LOG_VERBOSE && !bench__pick(j, e)) return false;
     bench__say_stages(j, t);
-    bench__keep(j, &row);
     return bench__write(j, &row);
 }
 
@@ -17146,11 +17252,11 @@ static bool bench__levels(const bench_opts *o, err_t *e) {
 }
 
 /* Measures every model and writes a row as each test ends; an interrupt ends the table. All files are looked at before the
- * first is run. The picture of all rows goes to `svg` at the end (NULL: nowhere). */
+ * first is run. */
 static bool bench_run(const bench_opts *o, const char *const *models, int n_models, const fwd_opts *fo, const kv_opts *ko,
-                      bench_form form, const char *version, out_t *out, out_t *svg, err_t *e) {
+                      bench_form form, const char *version, out_t *out, err_t *e) {
     bench_job *j = mem_aligned(1, sizeof *j);
-    *j = (bench_job){.o = o, .fo = fo, .ko = ko, .version = version, .form = form, .out = out, .n_models = n_models};
+    *j = (bench_job){.o = o, .fo = fo, .ko = ko, .version = version, .form = form, .out = out};
     bench__cpu_name(j->cpu, sizeof j->cpu);
     bool ok = bench__levels(o, e) && (!o->draft || gguf_open(&j->draft_g, o->draft, e));
     for (int i = 0; ok && i < n_models; i++) ok = bench__model(j, models[i], false, e);
@@ -17162,7 +17268,6 @@ static bool bench_run(const bench_opts *o, const char *const *models, int n_mode
     for (int i = 0; ok && i < n_models; i++) ok = bench__model(j, models[i], true, e);
     progress_clear();
     if (begun && (j->n_put || !e->code)) bench__write(j, NULL);   /* an error before the first row has no table */
-    if (!bench__draw(j, svg, e)) ok = false;
     bench__machine_close(&j->machine);
     if (j->draft_g.path) gguf_close(&j->draft_g);
     mem_free(j->sample);
@@ -17235,7 +17340,6 @@ typedef struct {
     int         action;                               /* cli_act */
     const char *what;                                 /* what the action acts on: a tensor, a file, a list */
     const char *output, *format, *cpu, *pre;          /* format, pre: NULL unless asked for */
-    const char *plot;                                 /* file of --bench's picture, NULL: none */
     bool        json, bos, escape, blas, no_stdin;
     int         special;                              /* -1: as the action does by itself; 0, 1: asked for */
     int         log_level;
@@ -17249,7 +17353,7 @@ typedef struct {
     gen_opts    gen;
     calib_opts  calib;
     cli_list    in_files;                             /* importance matrices to add to the one gathered */
-    cli_list    merge;                                /* files of results */
+    cli_list    inputs;                               /* files of lines, or of results */
     samp_opts   samp;
     spec_opts   spec;
     eval_opts   eval;
@@ -17353,7 +17457,8 @@ static const cli_opt cli_opts[] = {
     {"--quantize",                      "TYPE",       OPT_ACT,  AT(what), ACT_QUANTIZE, 0,        GROUP_ACT, ON_ALL, NULL,
      "write the model to -o with its weights in another type or mixture (--list quants); COPY leaves them as they are"},
     {"--batch",                         "FILE",       OPT_ACT,  AT(what), ACT_BATCH, 0,           GROUP_ACT, ON_ALL, NULL,
-     "answer every line of FILE (- is standard input): OpenAI batch lines, bare bodies or plain prompts; results to -o or stdout as they come"},
+     "answer every line of FILE (- is standard input) and of all files after it, patterns such as '*.jsonl' too: OpenAI batch lines, bare "
+     "bodies or plain prompts; results to -o or stdout as they come"},
     {"--bench",                         NULL,         OPT_ACT,  AT(what), ACT_BENCH, 0,           GROUP_ACT, ON_ALL, NULL,
      "measure prefill and decode as llama-bench does, beside what the machine gives in the same second; -v: where the time goes"},
     {"--list",                          "types|archs|cpu|pre|quants|options", OPT_ACT, AT(what), ACT_LIST, 0, GROUP_ACT, ON_ALL, NULL,
@@ -17557,9 +17662,12 @@ static const cli_opt cli_opts[] = {
     {"-np --parallel",                  "N",          OPT_INT,  AT(batch.n_parallel), 1, 1024,    GROUP_BATCH, ON_BATCH, NULL,
      "most sequences in flight; fewer run where the cache has no room"},
     {"--resume",                        NULL,         OPT_ON,   AT(resume),          0,  0,       GROUP_BATCH, ON_BATCH, NULL,
-     "go on with the results in -o FILE: what it answers is not asked again"},
+     "go on with the results in -o FILE: what it answers is not asked again; records that answer no line of the input move to FILE.stale"},
     {"--batch-order",                   "plan|input", OPT_WORD, AT(batch.order),     0,  0,       GROUP_BATCH, ON_BATCH, NULL,
      "plan: prompts that begin alike run one after the other, so that each shared beginning is read once; input: as they stand in the file"},
+    {"--ordered",                       NULL,         OPT_ON,   AT(batch.ordered),   0,  0,       GROUP_BATCH, ON_BATCH, NULL,
+     "results in the order of the input: a file of -o is put into order when its last line is answered, a stream holds back up to "
+     "--batch-window of them"},
     {"--batch-window",                  "N",          OPT_INT,  AT(batch.window),    1, 1 << 20,  GROUP_BATCH, ON_BATCH, NULL,
      "lines read ahead, which is how far a plan sees"},
     {"--batch-line",                    "SIZE",       OPT_SIZE, AT(batch.line_bytes), 1, 0x1p32,  GROUP_BATCH, ON_BATCH, NULL,
@@ -17609,8 +17717,6 @@ static const cli_opt cli_opts[] = {
      "how often each test is timed"},
     {"--no-warmup",                     NULL,         OPT_ON,   AT(bench.no_warmup), 0,  0,       GROUP_BENCH, ON_BENCH, NULL,
      "do not run a step of each test before its time"},
-    {"--plot",                          "FILE",       OPT_STR,  AT(plot),            0,  0,       GROUP_BENCH, ON_BENCH, NULL,
-     "draw the rates of all tests to FILE, as SVG: bars, or lines where depth or sequences vary"},
 
     {"-o --output",                     "FILE",       OPT_STR,  AT(output),          0,  0,       GROUP_OUT, ON_ALL & ~(ON(LOGITS) | ON(IMATRIX)), NULL,
      "write the answer to FILE in place of stdout; with --quantize, the model; with --bench, md, csv, json and jsonl name a form"},
@@ -17963,7 +18069,7 @@ static bool cli__set_action(config *c, const cli_opt *o, const char *val, err_t 
     }
     c->action = action;
     c->what = val;
-    if (action == ACT_MERGE) cli__push(&c->merge, val);
+    if (action == ACT_MERGE || action == ACT_BATCH) cli__push(&c->inputs, val);
     return true;
 }
 
@@ -18154,8 +18260,8 @@ static bool cli__option(config *c, cli_line *l, err_t *e) {
 
 /* An argument that is no option: another file of an action that takes several. */
 static bool cli__operand(config *c, const char *arg, err_t *e) {
-    if (c->action == ACT_MERGE) {
-        cli__push(&c->merge, arg);
+    if (c->action == ACT_MERGE || c->action == ACT_BATCH) {
+        cli__push(&c->inputs, arg);
         return true;
     }
     return err_set(e, EXIT_INPUT, "unexpected argument '%.100s', expected an option (a prompt goes after -p)", arg);
@@ -18348,8 +18454,8 @@ static bool cli__finish_bench(config *c, err_t *e) {
 /* Texts that name standard input, and those that no answer can hold. */
 static bool cli__finish_texts(const config *c, err_t *e) {
     if (c->no_stdin && c->file && strcmp(c->file, "-") == 0) return err_set(e, EXIT_INPUT, "--no-stdin and --file - disagree");
-    if (c->no_stdin && c->action == ACT_BATCH && strcmp(c->what, "-") == 0)
-        return err_set(e, EXIT_INPUT, "--no-stdin and --batch - disagree");
+    for (int i = 0; c->no_stdin && c->action == ACT_BATCH && i < c->inputs.n; i++)
+        if (strcmp(c->inputs.v[i], "-") == 0) return err_set(e, EXIT_INPUT, "--no-stdin and --batch - disagree");
     for (int i = 0; i < c->stop.n; i++)
         if (!*c->stop.v[i]) return err_set(e, EXIT_INPUT, "--stop: found an empty text, expected at least one byte");
     return true;
@@ -18416,7 +18522,7 @@ static void cli_drop(config *c) {
     cli__list_drop(&c->bias);
     cli__list_drop(&c->breakers);
     cli__list_drop(&c->in_files);
-    cli__list_drop(&c->merge);
+    cli__list_drop(&c->inputs);
     cli__list_drop(&c->tensor_types);
     cli__list_drop(&c->models);
     cli__list_drop(&c->idle);
@@ -19261,26 +19367,60 @@ static bool cli__batch_seed(const config *c, uint64_t *seed, bool *drawn, str *t
     static const char mark[] = "drawn ";
     *drawn = c->seed < 0;
     *seed = *drawn ? rng_fresh() : (uint64_t)c->seed;
-    if (*drawn && c->resume && c->output && results_setting(c->output, "seed", told, e) && strncmp(told->p, mark, sizeof mark - 1) == 0)
-        *seed = strtoull(told->p + sizeof mark - 1, NULL, 10);
+    if (*drawn && c->resume && c->output && (results_setting(c->output, "seed", told, e) || (!e->code && results_seed(c->output, told))) &&
+        strncmp(told->p, mark, sizeof mark - 2) == 0)  /* a fingerprint has no blanks */
+        *seed = strtoull(told->p + sizeof mark - 2, NULL, 10);
     str_clear(told);
     str_fmt(told, "%s%llu", *drawn ? mark : "", (unsigned long long)*seed);
     return !e->code;
 }
 
+static char *cli__copy(const char *text) { return memcpy(mem_new(strlen(text) + 1, 1), text, strlen(text) + 1); }
+
+static int cli__by_text(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }
+
+/* The files whose names match, in their order; texts of the list are its own. */
+static bool cli__match_files(const char *pattern, cli_list *files, err_t *e) {
+    glob_t    found = {0};
+    const int got = glob(pattern, 0, NULL, &found);
+    for (size_t i = 0; !got && i < found.gl_pathc; i++) cli__push(files, cli__copy(found.gl_pathv[i]));
+    globfree(&found);
+    if (got == GLOB_NOMATCH) return err_set(e, EXIT_INPUT, "%s: no file has a name like this", pattern);
+    return !got || err_set(e, EXIT_RESOURCE, "%s: its files cannot be listed", pattern);
+}
+
+/* Files of lines: a name that is no file's may be a pattern. */
+static bool cli__batch_files(const config *c, cli_list *files, err_t *e) {
+    for (int i = 0; !e->code && i < c->inputs.n; i++) {
+        const char *name = c->inputs.v[i];
+        if (!strpbrk(name, "*?[") || access(name, F_OK) == 0) cli__push(files, cli__copy(name));
+        else cli__match_files(name, files, e);
+    }
+    for (int i = 0; !e->code && c->output && i < files->n; i++) cli__apart(c->output, files->v[i], "batch file", e);
+    if (e->code) return false;
+    const char **sorted = mem_new((size_t)files->n, sizeof *sorted);
+    memcpy(sorted, files->v, (size_t)files->n * sizeof *sorted);
+    qsort(sorted, (size_t)files->n, sizeof *sorted, cli__by_text);
+    for (int i = 1; i < files->n; i++)
+        if (strcmp(sorted[i - 1], sorted[i]) == 0) err_set(e, EXIT_INPUT, "%s: given twice to --batch, expected each file once", sorted[i]);
+    mem_free(sorted);
+    return !e->code;
+}
+
 static bool cli__batch(config *c, gguf_file *g, double t_start, err_t *e) {
-    batch_job     job = {.path = c->what, .model_name = cli__base_name(g->path), .gen = &c->gen, .special = c->special != 0, .bos = c->bos,
+    batch_job     job = {.model_name = cli__base_name(g->path), .gen = &c->gen, .special = c->special != 0, .bos = c->bos,
                          .json = cli__json(c)};
     samp_breakers breakers = {0};
     str           seed = {0}, settings = {0};
+    cli_list      files = {0};
     const int     n_seqs = c->batch.n_parallel;
     engine       *en = NULL;
     spec         *guesser = NULL;
     results      *out = NULL;
     long long     bad = -1;
     tok_vocab    *v = tok_load(g, c->pre, e);
-    bool ok = v && (!c->output || (cli__apart(c->output, c->what, "batch file", e) && cli__apart(c->output, c->kv.cache, "prompt cache", e) &&
-                             cli__apart(c->output, c->spec.cache, "lookup cache", e))) &&
+    bool ok = v && cli__batch_files(c, &files, e) &&
+              (!c->output || (cli__apart(c->output, c->kv.cache, "prompt cache", e) && cli__apart(c->output, c->spec.cache, "lookup cache", e))) &&
               cli__batch_seed(c, &job.seed, &job.own_seeds, &seed, e);
     ok = ok && (en = engine_open_batch(g, v, &c->fwd, &c->kv, n_seqs, spec_rows(&c->spec, n_seqs), t_start, e)) &&
          ((guesser = cli__guesser(c, en, n_seqs, e)) || !e->code);
@@ -19292,13 +19432,18 @@ static bool cli__batch(config *c, gguf_file *g, double t_start, err_t *e) {
     if (ok && (out = results_open(c->output, c->resume, str_bytes(&settings), e))) {
         const samp_opts so = cli__samp(c, v, en->n_ctx, &breakers);
         job.samp = &so;
+        job.path = files.v;
+        job.n_paths = files.n;
         bad = batch_run(en, guesser, out, &c->batch, &job, e);
         if (bad >= 0) bad += (long long)out->n_old_failed;
         results_close(out, e);
         engine_save(en, &c->kv, e);
         spec_save(guesser, e);
     }
-    if (bad > 0) err_set(e, EXIT_NO, "%s: %lld line%s answered with an error", c->what, bad, bad == 1 ? " is" : "s are");
+    if (bad > 0)
+        err_set(e, EXIT_NO, "%s%s: %lld line%s answered with an error", c->inputs.v[0], job.n_paths > 1 ? " and others" : "", bad, bad == 1 ? " is" : "s are");
+    for (int i = 0; i < files.n; i++) mem_free((void *)(uintptr_t)files.v[i]);
+    cli__list_drop(&files);
     samp_breakers_drop(&breakers);
     spec_close(guesser);
     engine_close(en);
@@ -19373,26 +19518,11 @@ static bool cli__on_matrix(const config *c, err_t *e) {
 
 static bool cli__merge(const config *c, err_t *e) {
     out_t out;
-    for (int i = 0; c->output && i < c->merge.n; i++)
-        if (!cli__apart(c->output, c->merge.v[i], "input", e)) return false;
+    for (int i = 0; c->output && i < c->inputs.n; i++)
+        if (!cli__apart(c->output, c->inputs.v[i], "input", e)) return false;
     if (!cli__output(&out, c->output, c, NULL, e)) return false;
-    bool ok = results_merge(c->merge.v, c->merge.n, &out, e);
+    bool ok = results_merge(c->inputs.v, c->inputs.n, &out, e);
     return out_end(&out, e) && ok;
-}
-
-/* Whether a file that --bench writes (NULL: none) is none of the models. */
-static bool cli__bench_apart(const config *c, const char *path, const char *const *models, int n, err_t *e) {
-    for (int i = 0; path && i < n; i++)
-        if (!cli__apart(path, models[i], "model", e)) return false;
-    return !path || !c->bench.draft || cli__apart(path, c->bench.draft, "model", e);
-}
-
-/* Opens the file of the picture, which must not be the table's. */
-static bool cli__plot(out_t *svg, const out_t *out, const config *c, err_t *e) {
-    if (strcmp(c->plot, "-") == 0) return err_set(e, EXIT_INPUT, "--plot -: is no name, expected a file to write");
-    if (out->f != stdout && cli__same_file(fileno(out->f), c->plot))
-        return err_set(e, EXIT_INPUT, "%s: is the output itself, expected another file to write", c->plot);
-    return cli__output(svg, c->plot, c, NULL, e);
 }
 
 static bool cli__bench(const config *c, err_t *e) {
@@ -19402,13 +19532,13 @@ static bool cli__bench(const config *c, err_t *e) {
     const bench_form   form = strcmp(f, "csv") == 0    ? BENCH_CSV
                               : strcmp(f, "json") == 0 ? BENCH_JSON
                                                        : strcmp(f, "jsonl") == 0 ? BENCH_JSONL : BENCH_MD;
-    out_t              out, svg;
-    if (!cli__bench_apart(c, c->output, models, n, e) || !cli__bench_apart(c, c->plot, models, n, e)) return false;
+    out_t              out;
+    for (int i = 0; c->output && i < n; i++)
+        if (!cli__apart(c->output, models[i], "model", e)) return false;
+    if (c->output && c->bench.draft && !cli__apart(c->output, c->bench.draft, "model", e)) return false;
     if (!cli__output(&out, c->output, c, NULL, e)) return false;
-    if (c->plot && !cli__plot(&svg, &out, c, e)) return out_end(&out, e) && false;
     cli__graceful = 1;
-    bool ok = bench_run(&c->bench, models, n, &c->fwd, &c->kv, form, cli_version, &out, c->plot ? &svg : NULL, e);
-    if (c->plot && !out_end(&svg, e)) ok = false;
+    bool ok = bench_run(&c->bench, models, n, &c->fwd, &c->kv, form, cli_version, &out, e);
     return out_end(&out, e) && ok;
 }
 

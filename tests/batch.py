@@ -29,9 +29,9 @@ def tmp(name):
 
 
 def fresh(name):
-    """A name in the folder of this run, with no file of that name and no header beside it."""
+    """A name in the folder of this run, with no file of that name and nothing beside it."""
     path = tmp(name)
-    for old in path, path + ".llmrun":
+    for old in path, path + ".llmrun", path + ".stale":
         if os.path.exists(old):
             os.unlink(old)
     return path
@@ -180,9 +180,9 @@ def shapes():
         ask = {} if isinstance(line, bytes) else line.get("body", line)
         where = "line %d: " % no
         same(r.id, None if isinstance(line, bytes) else line.get("custom_id"), where + "custom_id")
-        same(list(r.whole), ["id", "custom_id", "response", "error"], where + "keys")
+        same(list(r.whole), ["id", "custom_id", "line", "response", "error"], where + "keys")
         same(list(r.whole["response"]), ["status_code", "request_id", "body"], where + "keys of the response")
-        same(list(r.body), ["id", "object", "created", "model", "choices", "usage"], where + "keys of the body")
+        same(list(r.body), ["id", "object", "created", "model", "system_fingerprint", "choices", "usage"], where + "keys of the body")
         same((r.body["id"], r.body["object"]), ("cmpl-%d" % no, "text_completion"), where + "kind")
         check(abs(r.body["created"] - time.time()) < 600 * SLOW, where + "created %r" % r.body["created"])
         same([c["index"] for c in r.body["choices"]], list(range(ask.get("n", 1))), where + "choices")
@@ -464,10 +464,6 @@ def plain_text():
         same(batch(data), {}, "%r" % data)
 
 
-def good_ids(text):
-    return [int(x) for x in good("-m", PIP, "--tokenize", "--bos", "-p", text).split()]
-
-
 @case
 def good_lines():
     """odd but good lines answer what their plain forms do"""
@@ -477,7 +473,6 @@ def good_lines():
     odd = [dict(base, custom_id="", user=None, metadata={"a": ["b"]}, stream=False, model=None), dict(base, stop=None, n=None, seed=None, logprobs=None, top_p=None),
            dict(base, n=1, logprobs=0, response_format={"type": "text"}), {"custom_id": "x\u0000\"\\\n\u4e16\U0001f600", "body": base, "method": "POST", "url": "/v1/completions"},
            {"max_completion_tokens" if k == "max_tokens" else k: v for k, v in base.items()}, dict(base, max_completion_tokens=8), dict(base, prompt=[base["prompt"]]),
-           dict(base, store=False, service_tier="flex", echo=False, best_of=1, tools=[], tool_choice="none", suffix=None, stream_options=None),
            dict(base, priority=3), dict(base, priority=-3), b"  " + text + b" \t", json.dumps(base, separators=(",", ":")).encode(), text + b"\r", text.replace(b"O", b"\\u004f"),
            dict(base, prompt=[int(x) for x in good("-m", PIP, "--tokenize", "--bos", "-p", base["prompt"]).split()]), dict(base, max_tokens=8, stop=["no such", "words"])]
     got = batch(odd)
@@ -488,14 +483,6 @@ def good_lines():
     none = batch([dict(base, max_tokens=0), dict(base, max_tokens=0, n=2, logprobs=1, custom_id="none")])
     same([(r.texts(), r.body["usage"]["completion_tokens"], r.body["choices"][0]["finish_reason"]) for r in none.values()], [([b""], 0, "length"), ([b""] * 2, 0, "length")], "no tokens")
     full = {"prompt": "Once upon a time", "temperature": 0, "ignore_eos": True}
-    three = dict(base, prompt=["Once upon a time", "Lily", good_ids("The dog")], logprobs=1, temperature=1, seed=5)
-    for n in 1, 2:                                        # a list is as many choices: those of the first prompt, of the second ...
-        whole, = batch([dict(three, n=n)], "--kv-blocks", "40", "--kv-block-size", "4").values()
-        parts = [batch([dict(three, prompt=p, n=n, seed=5 + n * i)])[1] for i, p in enumerate(three["prompt"])]
-        same([dict(c, index=0) for c in whole.body["choices"]], [dict(c, index=0) for p in parts for c in p.body["choices"]], "choices of a list, n %d" % n)
-        same([c["index"] for c in whole.body["choices"]], list(range(3 * n)), "their numbers")
-        for key in "prompt_tokens", "completion_tokens", "total_tokens":
-            same(whole.body["usage"][key], sum(p.body["usage"][key] for p in parts), key)
     for model in PIP, SMALL:                              # no bound at all, or one beyond the context: until the context is full
         got = batch([full, dict(full, max_tokens=10**9)], model=model)
         path = put("prompt.txt", full["prompt"].encode())
@@ -525,11 +512,10 @@ BAD = [  # a line, a word that its message holds
     ({"prompt": "a", "stop": 5}, "stop"), ({"prompt": "a", "stop": [""]}, "stop"), ({"prompt": "a", "stop": ["x"] * 400}, "stop"),
     ({"prompt": "a", "logprobs": 99}, "logprobs"), ({"prompt": "a", "logprobs": -1}, "logprobs"), ({"prompt": "a", "seed": 1.5}, "seed"), ({"prompt": "a", "seed": "x"}, "seed"),
     ({"prompt": "a", "logit_bias": [1]}, "logit_bias"), ({"prompt": "a", "logit_bias": {"x": 1}}, "logit_bias"), ({"prompt": "a", "logit_bias": {"99999999": 1}}, "logit_bias"),
-    ({"prompt": "a", "logit_bias": {"5": "x"}}, "logit_bias"), ({"prompt": "a", "stream": True}, "stream"), ({"prompt": "a", "echo": True}, "echo"), ({"prompt": "a", "best_of": 2}, "best_of"), ({"prompt": "a", "suffix": ""}, "suffix"),
-    ({"prompt": "a", "tools": [{"type": "function"}]}, "tools"), ({"prompt": "a", "tool_choice": "required"}, "tool_choice"), ({"prompt": "a", "response_format": {"type": "json_object"}}, "response_format"), ({"prompt": "a", "ignore_eos": 1}, "ignore_eos"),
+    ({"prompt": "a", "logit_bias": {"5": "x"}}, "logit_bias"), ({"prompt": "a", "stream": True}, "stream"), ({"prompt": "a", "ignore_eos": 1}, "ignore_eos"),
     ({"prompt": "a", "response_format": {"type": "nonsense"}}, "response_format"), ({"prompt": "a", "grammar": 5}, "grammar"), ({"prompt": "a", "regex": {}}, "regex"),
     ({"prompt": "a", "chat_template_kwargs": {}}, "chat_template_kwargs"), ({"prompt": [99999999]}, "prompt|token"), ({"prompt": [-1]}, "prompt|token"), ({"prompt": [1.5]}, "prompt"),
-    ({"prompt": [[1], []]}, "prompt"), ({"prompt": ["a", LONG], "max_tokens": 1}, "prompt 2 of 2.*context"), ({"prompt": [["a"]]}, "prompt"), ({"prompt": [[]]}, "prompt"), ({"prompt": [1, "a"]}, "prompt"), ({"prompt": ["a", 5]}, "prompt"), ({"prompt": ["a"] * 200, "n": 20}, "200 prompts"), ({"prompt": 5}, "prompt"), ({"prompt": None}, "prompt"), ({"prompt": []}, "prompt"),
+    ({"prompt": [[1], [2]]}, "prompt"), ({"prompt": [["a"]]}, "prompt"), ({"prompt": [[]]}, "prompt"), ({"prompt": [1, "a"]}, "prompt"), ({"prompt": ["a", "b"]}, "prompt"), ({"prompt": 5}, "prompt"), ({"prompt": None}, "prompt"), ({"prompt": []}, "prompt"),
     ({"prompt": LONG, "max_tokens": 1}, "context"), ({"prompt": "a", "messages": [{"role": "user", "content": "a"}]}, ""), ({"messages": "hello"}, "messages"),
     ({"messages": [{"role": "user", "content": "Hi"}]}, "template"),
     (b'{"prompt":"\\ud800"}', ""), (b'{"prompt":"\\x"}', ""), (b'{"prompt":"a\tb"}', ""), (b'{"prompt":"a\0b"}', ""), (b'{"prompt":"a","metadata":' + b"[" * 100000 + b"]" * 100000 + b"}", ""),
@@ -996,20 +982,30 @@ def settings():
             f.write(half)
         good("-m", PIP, *base, "-s", "4", *more, "--resume")
         equal(records(read(out)), want, "resumed with " + " ".join(more))
-    os.unlink(out + ".llmrun")
-    refused(run("-m", PIP, *base, "-s", "4", "--resume"), 2, "set.jsonl", "no header")
+    for more in ("-s", "5"), ("-s", "4", "--temp", "0.7"), ():      # without the header the records say what they were made with
+        put("set.jsonl", half)
+        os.path.exists(out + ".llmrun") and os.unlink(out + ".llmrun")
+        if more:
+            refused(run("-m", PIP, *base, *more, "--resume"), 2, "system_fingerprint", "no header, " + " ".join(more))
+            same((read(out), os.path.exists(out + ".llmrun")), (half, False), "refused without a header")
+    good("-m", PIP, *base, "-s", "4", "--resume")
+    equal(records(read(out)), want, "resumed without a header")
+    check(os.path.exists(out + ".llmrun"), "the header is written again")
     out = fresh("drawn.jsonl")                        # a drawn seed is kept for the rest of the file
     good("-m", PIP, "--batch", path, "-o", out, "-q")
     whole = read(out)
-    with open(out, "wb") as f:
-        f.write(whole[:whole.index(b"\n") + 1])
-    good("-m", PIP, "--batch", path, "-o", out, "-q", "--resume")
-    equal(records(read(out)), records(whole), "a drawn seed")
+    for header in True, False:
+        put("drawn.jsonl", whole[:whole.index(b"\n") + 1])
+        if not header:
+            os.unlink(out + ".llmrun")
+        good("-m", PIP, "--batch", path, "-o", out, "-q", "--resume")
+        equal(records(read(out)), records(whole), "a drawn seed")
+    same(len({r.body["system_fingerprint"] for r in records(whole).values()}), 1, "fingerprints of a run")
 
 
 @case
 def changed_input():
-    """on --resume a line is answered when its custom_id is, else when a line of that number and content is"""
+    """on --resume a line is answered by its content, at its number where it has no custom_id; what answers no line of the input moves to FILE.stale"""
     lines = [{"prompt": "Once %d" % i, "max_tokens": 4, "temperature": 0, **({"custom_id": "c%d" % i} if i < 3 else {})} for i in range(6)]
     path, out = put("in.jsonl", lines), fresh("changed.jsonl")
     good("-m", PIP, "--batch", path, "-o", out, "-q")
@@ -1019,6 +1015,138 @@ def changed_input():
     more = lines + [{"prompt": "new", "max_tokens": 4, "temperature": 0}]
     good("-m", PIP, "--batch", put("in.jsonl", more), "-o", out, "-q", "--resume")
     check(read(out).startswith(before) and sorted(records(read(out))) == list(range(1, 8)), "lines that were added: %r" % sorted(records(read(out))))
+    check(not os.path.exists(out + ".stale"), "nothing is stale")
+
+    whole = records(read(out))
+    edited = [dict(more[0], prompt="Twice")] + more[3:4] + [dict(more[4], max_tokens=5)] + more[1:3] + more[5:]      # 1, 5: edited; 4: another number; 2, 3: moved with their ids
+    for stream in False, True:
+        put("changed.jsonl", read(out) if not stream else b"".join(r.line + b"\n" for r in whole.values()))
+        os.path.exists(out + ".stale") and os.unlink(out + ".stale")
+        put("in.jsonl", edited)
+        args = ("-m", PIP, "--batch", "-" if stream else path, "-o", out, "--resume")
+        r = run(*args, **({"inp": jsonl(edited)} if stream else {}))
+        check(r.rc == 0 and b"3 of 7 records answer no line of the input as it is now; moved to" in r.err, repr(r))
+        got = records(read(out))
+        same(sorted(got), list(range(1, 8)), "lines after an edit")
+        same({r.no: r.plain for r in records(read(out + ".stale")).values()}, {no: whole[no].plain for no in (1, 4, 5)}, "records of lines that are gone")
+        same([got[i].texts() for i in (4, 5, 6, 7)], [whole[i].texts() for i in (2, 3, 6, 7)], "answers of lines that moved")
+        same({no: r.hash for no, r in got.items()}, {no: r.hash for no, r in batch(edited).items()}, "lines that are answered")
+        again = read(out)
+        r = run(*args, **({"inp": jsonl(edited)} if stream else {}))
+        check(r.rc == 0 and b"stale" not in r.err and read(out) == again, "a second time: %r" % r)
+    refused(run("--merge", out, out + ".stale", "-q"), 2, "two records of line [145] answer different texts", "merged with what is stale")
+    r = run("-m", PIP, "--batch", put("other.jsonl", [{"prompt": "Other %d" % i, "max_tokens": 2} for i in range(3)]), "-o", out, "--resume")
+    check(r.rc == 0 and b"7 of 7 records answer no line" in r.err, repr(r))
+    same(sorted(records(read(out))), [1, 2, 3], "results of another input file")
+
+
+@case
+def stale_killed():
+    """killed while records are moved to FILE.stale, or with a full disk there, no record is lost and the next run ends as it should"""
+    line = lambda i, n: {"prompt": "Once %d" % i, "max_tokens": n, "temperature": 0}
+    path, out = put("in.jsonl", [line(i, 2) for i in range(40)]), fresh("gone.jsonl")
+    good("-m", PIP, "--batch", path, "-o", out, "-q")
+    old = read(out)
+    put("in.jsonl", [line(i, 2 + i % 2) for i in range(40)])
+    args, want = ("-m", PIP, "--batch", path, "-o", out, "-q", "--resume"), None
+    limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (len(old) // 4, len(old) // 4))
+    r = run(*args, preexec_fn=limit)
+    check(r.rc == 3 and read(out) == old, "a full disk: %r" % r)
+    rng = random.Random(O.seed)
+    for _ in some(range(O.kills), 3):
+        p = start(*args)
+        time.sleep(rng.uniform(0, 0.06))
+        p.send_signal(signal.SIGKILL)
+        finish(p)
+        kept = {r.line for name in (out, out + ".stale") if os.path.exists(name) for r in map(Record, read(name).split(b"\n")[:-1])}
+        check(kept.issuperset(old.split(b"\n")[:-1]), "a record is lost")
+    good(*args)
+    got = records(read(out))
+    same({no: r.hash for no, r in got.items()}, {no: r.hash for no, r in batch([line(i, 2 + i % 2) for i in range(40)]).items()}, "lines that are answered")
+    same([x for x in os.listdir(TMP) if x.startswith("gone.jsonl") and x[10:] not in ("", ".llmrun", ".stale")], [], "files left")
+
+
+def by_file(data):
+    """{(file, line): record} of results whose input was several files."""
+    found = {}
+    for line in data.split(b"\n")[:-1]:
+        r = Record(line)
+        check((r.whole["file"], r.no) not in found, "answered twice: %r" % line[:60])
+        found[r.whole["file"], r.no] = r
+    return found
+
+
+@case
+def several_files():
+    """several files, shell patterns too: records name their file, every answer is as in a run of its own; resumed, sharded and merged by file and line"""
+    line = lambda i, **more: {"prompt": "Once %d" % i, "max_tokens": 3, "temperature": 0, **more}
+    folder = tmp("many")
+    os.mkdir(folder)
+    names = [os.path.join("many", x) for x in ("b.jsonl", "a.txt", "c.jsonl", "empty.jsonl")]
+    data = [jsonl([line(1, custom_id="x"), b"", line(2)]), b"{ no JSON here\n\nOnce 3\n", jsonl([line(1, custom_id="x"), b"{", line(4)]), b""]
+    for name, text in zip(names, data):
+        put(name, text)
+    at, opts = {"cwd": TMP}, ("-m", PIP, "-n", "3", "--temp", "0", "-q")
+    want = {}
+    for name in names:
+        want.update({(name, no): r for no, r in records(run(*opts, "--batch", name, **at).out).items()})
+    same(len(want), 7, "lines")
+    answers = lambda found: {k: (r.id, r.error, r.body and r.texts()) for k, r in found.items()}
+    for files in (names, [names[0], "many/*.txt", "many/[c-z]*.jsonl"], ["many/*"], [names[0], "--batch", names[1], *names[2:]]):
+        r = run(*opts, "--batch", *files, **at)
+        check(r.rc == 1 and b"many/" in r.err, repr(r))
+        same(answers(by_file(r.out)), answers(want), "answers of %r" % files)
+    ordered = run(*opts, "--batch", *names, "--ordered", **at).out
+    same(list(by_file(ordered)), [k for name in names for k in sorted(want) if k[0] == name], "order")
+    out = fresh("many.jsonl")
+    same(run(*opts, "--batch", *names, "-o", out, **at).rc, 1, "exit code")
+    whole = read(out)
+    put("many.jsonl", whole[:whole.index(b"\n", len(whole) // 2) + 1])
+    same(run(*opts, "--batch", *names, "-o", out, "--resume", **at).rc, 1, "exit code")
+    same(answers(by_file(read(out))), answers(want), "resumed")
+    check(not os.path.exists(out + ".stale"), "nothing is stale")
+    parts = []
+    for i in 1, 2:
+        parts.append(fresh("many%d.jsonl" % i))
+        run(*opts, "--batch", *names, "--shard", "%d/2" % i, "-o", parts[-1], **at)
+    merged = run("--merge", *parts, "-q")
+    same(list(answers(by_file(merged.out))), sorted(want), "merged, in the order of names")
+    put(names[0], jsonl([line(1, custom_id="x"), b"", line(5)]))
+    r = run(*opts[:-1], "--batch", *names, "-o", out, "--resume", **at)
+    check(b"1 of 7 records answer no line" in r.err, repr(r))
+    same(sorted(by_file(read(out))), sorted(want), "after an edit")
+    for files, word in ((["many/*.none"], "no file has a name like this"), ([names[0], names[0]], "given twice"), ([names[0], "many/none.jsonl"], "No such file"), ([names[0], "many"], "directory")):
+        refused(run(*opts, "--batch", *files, **at), 2, word, repr(files))
+    odd = put("o[d]d.jsonl", jsonl([line(7)]))
+    put("odd.jsonl", b"")
+    same(len(records(good(*opts, "--batch", odd))), 1, "a name that looks like a pattern")
+
+
+@case
+def ordered():
+    """--ordered: a stream and a file in the order of the input, whatever ends first; also with a small window, an error, a resumed file"""
+    lines = [{"prompt": "Once %d" % i, "max_tokens": 1 + 37 * i % 40, "temperature": 0, "priority": i % 3} for i in range(40)]
+    lines[5], lines[17] = b"{", {"prompt": 5}
+    want = batch(lines, rc=1)
+    path, out = put("in.jsonl", lines), fresh("ordered.jsonl")
+    for window in "1", "5", "64":
+        r = run("-m", PIP, "--batch", path, "--ordered", "--batch-window", window, "-np", "4", "-q")
+        equal(records(r.out), want, "window %s" % window)
+        same(list(records(r.out)), sorted(want), "order, window %s" % window)
+    run("-m", PIP, "--batch", path, "-o", out, "-np", "4", "-q")
+    rows = read(out).split(b"\n")[:-1]
+    check([Record(x).no for x in rows] != sorted(want), "answers end in the order of the input without --ordered too")
+    put("ordered.jsonl", b"".join(x + b"\n" for x in rows[::2]))
+    r = run("-m", PIP, "--batch", path, "-o", out, "-np", "4", "-q", "--resume", "--ordered")
+    equal(records(read(out)), want, "resumed")
+    same(list(records(read(out))), sorted(want), "order of a resumed file")
+    p = start("-m", PIP, "--batch", "-", "--ordered", "-q", "-np", "4", stdin=subprocess.PIPE)
+    p.stdin.write(jsonl([{"prompt": "Once", "max_tokens": 100000, "ignore_eos": True, "temperature": 0}] + lines[:4]))
+    p.stdin.flush()
+    time.sleep(0.5 * SLOW)
+    p.send_signal(signal.SIGINT)
+    r = finish(p)
+    same((r.rc, list(records(r.out))), (130, [2, 3, 4, 5]), "an interrupted stream gives what has ended")
 
 
 # --- many machines ---

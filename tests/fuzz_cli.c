@@ -1,5 +1,8 @@
 /* Fuzzes the command line: the input is the words, each ended by a NUL. Whatever they are, the parser returns. */
-#include "program.h"
+#ifndef LLMRUN_NO_MAIN
+#define LLMRUN_NO_MAIN
+#endif
+#include "../llmrun.c"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

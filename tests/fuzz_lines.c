@@ -1,6 +1,9 @@
 /* A stranger's files beside a batch: the bytes as an input under several bounds, as results that are resumed, as their
  * header and as a shard. Whatever they are, lines come out as the plain split has them, and a refusal comes with words. */
-#include "program.h"
+#ifndef LLMRUN_NO_MAIN
+#define LLMRUN_NO_MAIN
+#endif
+#include "../llmrun.c"
 
 /* The input as a file without a name, read from its beginning. */
 static int fz_file(const uint8_t *data, size_t n) {
@@ -33,14 +36,29 @@ static void fz_reader(const uint8_t *data, size_t n, uint64_t most) {
 static void fz_results(const uint8_t *data, size_t n) {
     results r = {.name = "FILE", .fd = fz_file(data, n), .file = true};
     err_t   e = {0};
-    lines__table_init(&r.ids, ~(uint64_t)RESULTS_VALUE);
+    lines__table_init(&r.by_key, 0);
     bool        ok = results__resume(&r, &e);
     struct stat st;
     ASSERT(fstat(r.fd, &st) == 0 && ok == !e.code && (size_t)st.st_size <= n);
     if (ok) ASSERT(!st.st_size || data[st.st_size - 1] == '\n' || (st.st_size == 3 && data[0] == 0xef));   /* a mark */
     else ASSERT(e.code == EXIT_INPUT && !strncmp(e.text, "FILE: byte ", 11) && (size_t)st.st_size == n);
+    for (size_t i = 0; i < r.n_old; i++) {            /* each record is found by what it says of its line */
+        const results__old o = r.old[i];
+        ASSERT(results_has(&r, o.file, o.line, o.hash, o.by_id));
+        str   record = {0}, id = {0};
+        err_t none = {0};
+        ASSERT(results__fetch(r.fd, "FILE", o.at, o.n, &record, &none));
+        results__renumber(&record, UINT64_MAX, &id);
+        results__repair(&record);
+        results__head h;
+        ASSERT(results__read(str_bytes(&record), &h, &id) && h.line == UINT64_MAX && h.hash == o.hash && utf8_whole(str_bytes(&record)));
+        results__choices(&record, &id);
+        str_drop(&record);
+        str_drop(&id);
+    }
     close(r.fd);
-    mem_free(r.ids.at);
+    mem_free(r.by_key.at);
+    mem_free(r.old);
 }
 
 static void fz_header(bytes b) {

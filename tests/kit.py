@@ -123,9 +123,9 @@ def jsonl(lines):
     return b"".join((x if isinstance(x, bytes) else json.dumps(x).encode()) + b"\n" for x in lines)
 
 
-RECORD = re.compile(rb'\{"id":"batch_req_(\d+)_([0-9a-f]{16})","custom_id":(null|"(?:[^"\\]|\\.)*"),"response":'
-                    rb'(null|\{"status_code":200,"request_id":"req_\1","body":\{.*\}\}),"error":(null|\{"code":"[a-z0-9_]+","message":"(?:[^"\\]|\\.)*"\})\}', re.S)
-PASSING = re.compile(rb'("(?:created|cached_tokens)":)\d+')
+RECORD = re.compile(rb'\{"id":"batch_req_(\d+)_([0-9a-f]{16})","custom_id":(null|"(?:[^"\\]|\\.)*"),"line":\1(?:,"file":"(?:[^"\\]|\\.)*")?,"response":'
+                    rb'(null|\{"status_code":200,"request_id":"req_\d+","body":\{.*\}\}),"error":(null|\{"code":"[a-z0-9_]+","message":"(?:[^"\\]|\\.)*"\})\}', re.S)
+PASSING = re.compile(rb'("(?:created|cached_tokens)":|"llmrun-[0-9a-f]+-[0-9a-f]+-drawn)\d+')
 
 
 def text_of(choice):
@@ -150,7 +150,7 @@ class Record:
         self.no, self.hash, self.id = int(m.group(1)), m.group(2), self.whole["custom_id"]
         self.error, answer = self.whole["error"], self.whole["response"]
         check((self.error is None) != (answer is None), "an answer or an error, not both: %s" % short(line))
-        self.body = answer and answer["body"]
+        self.body, self.line = answer and answer["body"], line
         self.plain = PASSING.sub(rb"\g<1>0", line)
 
     def texts(self):

@@ -12,9 +12,11 @@ suite() { # name, command...
     tail -n 1 "$build/suite.txt" >> "$log"
 }
 
-suite kernels "$build/kernel_tests"
 suite unit "$build/tests"
-suite corpus "$build/replay"
+for f in tests/corpus/*/; do
+    f=$(basename "$f")
+    suite "corpus $f" "$build/replay_$f" "tests/corpus/$f"
+done
 if command -v "${PYTHON:-python3}" > /dev/null; then
     suite cli "${PYTHON:-python3}" tests/cli.py "$bin"
     suite batch "${PYTHON:-python3}" tests/batch.py "$bin"

@@ -328,12 +328,19 @@ static void t_lines_shard_many(void) {
 
 /* --- records and headers --- */
 
+static const char *tl_fingerprint, *tl_input;         /* of the records that are made, NULL: none; the file of their lines */
+
 static void tl_add(str *s, uint64_t line, uint64_t hash, const char *id, const char *text) {
     str_fmt(s, "{\"id\":\"batch_req_%llu_%016llx\",\"custom_id\":", (unsigned long long)line, (unsigned long long)hash);
     if (id) str_json(s, bytes_of(id));
     else str_put(s, "null");
-    if (text) str_fmt(s, ",\"response\":{\"status_code\":200,\"body\":{\"text\":\"%s\"}},\"error\":null}\n", text);
-    else str_put(s, ",\"response\":null,\"error\":{\"code\":\"duplicate_custom_id\",\"message\":\"m\"}}\n");
+    if (tl_fingerprint) str_fmt(s, ",\"line\":%llu", (unsigned long long)line);
+    if (tl_input) str_fmt(s, ",\"file\":\"%s\"", tl_input);
+    if (text) {
+        str_fmt(s, ",\"response\":{\"status_code\":200,\"request_id\":\"r\",\"body\":{\"id\":\"c\",\"object\":\"o\",\"created\":%d,\"model\":\"m\"", (int)(line % 7));
+        if (tl_fingerprint) str_fmt(s, ",\"system_fingerprint\":\"%s\"", tl_fingerprint);
+        str_fmt(s, ",\"choices\":[{\"text\":\"%s\"}],\"usage\":{}}},\"error\":null}\n", text);
+    } else str_put(s, ",\"response\":null,\"error\":{\"code\":\"duplicate_custom_id\",\"message\":\"m\"}}\n");
 }
 
 #define TL_HEAD "{\"id\":\"batch_req_1_00000000000000ff\",\"custom_id\":"
@@ -345,9 +352,13 @@ static void t_lines_record(void) {
         {TL(TL_HEAD "\"\\\"\\\\\\/\\b\\f\\n\\r\\t\",\"response\":{}}"), TL("\"\\/\b\f\n\r\t")},
         {TL(TL_HEAD "\"\\u0000\\u0041\\u00e9\\u20aC\\ud83d\\uDE00\",\"response\":{}}"), TL("\0A\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80")},
         {TL(TL_HEAD "\"\xff\x80\xc3\xa9\x7f\",\"response\":{}}"), TL("\xff\x80\xc3\xa9\x7f")},
+        {TL(TL_HEAD "null,\"line\":1,\"response\":{}}"), NULL, 0},
+        {TL(TL_HEAD "\"x\",\"line\":1,\"file\":\"a\\\"b\",\"response\":{}}"), TL("x")},
     };
     static const struct { const char *text; size_t n; } bad[] = {
         {TL("")}, {TL("}")}, {TL("{}")}, {TL("\n")}, {TL(" " TL_HEAD "null,\"response\":{}}")},
+        {TL(TL_HEAD "null,\"line\":2,\"response\":{}}")}, {TL(TL_HEAD "null,\"line\":,\"response\":{}}")},
+        {TL(TL_HEAD "null,\"line\":1,\"file\":null,\"response\":{}}")}, {TL(TL_HEAD "null,\"line\":1,\"file\":\"a}")},
         {TL(TL_HEAD "null,\"response\":{")}, {TL(TL_HEAD "null}")}, {TL(TL_HEAD "}")}, {TL(TL_HEAD "\"}")},
         {TL(TL_HEAD "\"a}")}, {TL(TL_HEAD "\"a\"}")}, {TL(TL_HEAD "1,\"response\":{}}")},
         {TL(TL_HEAD "\"\\x\",\"response\":{}}")}, {TL(TL_HEAD "\"\\u12\",\"response\":{}}")},
@@ -425,9 +436,7 @@ static str tl_whole(const char *path, int n) {
 }
 
 static bool tl_has(results *r, int i) {
-    char id[32];
-    snprintf(id, sizeof id, "id \"%d\"", i);
-    return results_has(r, (uint64_t)i, rng_mix((uint64_t)i), i % 2 ? (bytes){0} : bytes_of(id), i % 2 == 0);
+    return results_has(r, 0, (uint64_t)i, rng_mix((uint64_t)i), i % 2 == 0);
 }
 
 static bool tl_is(const char *path, str want) {
@@ -464,39 +473,185 @@ static void t_lines_torn(void) {
     str_drop(&all);
 }
 
+/* The lines of a file as the batch asks for them: number, hash, whether a custom_id of theirs is the first. */
+typedef struct {
+    uint64_t line, hash;
+    bool     by_id, want;
+} tl_ask;
+
+static void tl_ask_all(results *r, const tl_ask *ask, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        CHECKF(results_has(r, 0, ask[i].line, ask[i].hash, ask[i].by_id) == ask[i].want, "line %llu, hash %llu", (unsigned long long)ask[i].line,
+               (unsigned long long)ask[i].hash);
+}
+#define TL_ASK(r, rows) tl_ask_all(r, rows, sizeof rows / sizeof *rows)
+
 static void t_lines_ids(void) {
+    static const tl_ask asked[] = {
+        {1, 55, true, true}, {1, 55, true, false},    /* with a custom_id the content counts, not the place; once */
+        {2, 98, true, false},                         /* the custom_id stayed, the content was edited */
+        {4, 66, true, false},                         /* that record is an error of another line */
+        {6, 66, false, true}, {6, 66, false, false}, {9, 99, false, false}, {7, 77, false, false}, {8, 77, false, true},
+    };
     const char *path = tl_path("ids.jsonl");
     str         s = {0};
     err_t       e;
-    str none = tl_whole(path, 0);
-    tl_add(&s, 5, 55, "twin", "first");
-    tl_add(&s, 9, 99, "twin", "second");
+    str         none = tl_whole(path, 0);
+    tl_add(&s, 5, 55, "one", "first");
+    tl_add(&s, 9, 99, "two", "second");
     tl_add(&s, 6, 66, "late", NULL);                  /* says that an earlier line has its custom_id */
+    tl_add(&s, 8, 77, NULL, "no id");
     tl_file("ids.jsonl", s.p, s.n);
     results *r = tl_open(path, true, &e);
     if (!CHECKF(r != NULL, "%s", e.text)) return;
-    EQ_INT(r->n_old, 3);
+    EQ_INT(r->n_old, 4);
     EQ_INT(r->n_old_failed, 1);
-    bytes twin = bytes_of("twin"), late = bytes_of("late");
-    CHECK(results_has(r, 1, 1, twin, true));          /* the file was sorted anew: the custom_id counts, not the place */
-    CHECK(results_has(r, 2, 2, twin, true) && !results_has(r, 3, 3, twin, true));
-    CHECK(!results_has(r, 4, 4, late, true));         /* that record answers another line */
-    const uint64_t place[2] = {6, 66};                /* nor is a custom_id of these bytes that line */
-    CHECK(!results_has(r, 8, 8, (bytes){(const uint8_t *)place, sizeof place}, true));
-    CHECK(results_has(r, 6, 66, late, false) && !results_has(r, 6, 66, late, false));
-    CHECK(!results_has(r, 5, 55, (bytes){0}, false)); /* a line without custom_id is not one with */
-    CHECK(results_new_id(r, twin) && !results_new_id(r, twin) && results_new_id(r, late));
-    CHECK(results_new_id(r, bytes_of("")) && !results_new_id(r, bytes_of("")));
-    CHECK(!results_has(r, 7, 7, bytes_of(""), true));
+    TL_ASK(r, asked);
+    const bytes one = bytes_of("one");
+    CHECK(results_new_id(r, 0, one) && !results_new_id(r, 0, one) && results_new_id(r, 0, bytes_of("late")));
+    CHECK(results_new_id(r, 1, one) && !results_new_id(r, 1, one));              /* another file may have the same */
+    CHECK(results_new_id(r, 0, bytes_of("")) && !results_new_id(r, 0, bytes_of("")));
     for (int i = 0; i < 20000; i++) {
         char id[16];
         snprintf(id, sizeof id, "%d", i);
-        if (!CHECKF(results_new_id(r, bytes_of(id)) && !results_new_id(r, bytes_of(id)), "id %d", i)) break;
+        if (!CHECKF(results_new_id(r, 0, bytes_of(id)) && !results_new_id(r, 0, bytes_of(id)), "id %d", i)) break;
     }
     r->n_ids = LINES_IDS;                             /* as many as are remembered: known ones are, others are taken */
-    CHECK(!results_new_id(r, twin) && results_new_id(r, bytes_of("new")) && results_new_id(r, bytes_of("new")));
+    CHECK(!results_new_id(r, 0, one) && results_new_id(r, 0, bytes_of("new")) && results_new_id(r, 0, bytes_of("new")));
+    results_forget_ids(r);
+    CHECK(results_new_id(r, 0, one) && !results_new_id(r, 0, one));
     results_close(r, &e);
     str_drop(&s);
+    str_drop(&none);
+}
+
+/* Records that answer no line leave the file for FILE.stale, those whose line has moved get its number; what was put since
+ * stays behind them. */
+static void t_lines_stale(void) {
+    static const tl_ask lines[] = {{1, 11, false, true}, {2, 20, false, false}, {4, 33, true, true}};
+    const char *path = tl_path("stale.jsonl"), *stale = tl_path("stale.jsonl.stale");
+    str         s = {0}, want = {0}, gone = {0}, none = tl_whole(path, 0);
+    err_t       e;
+    unlink(stale);
+    tl_fingerprint = "llmrun-m-00000000-7";
+    str right = {0};
+    results_fingerprint(tl_settings, &right);
+    tl_fingerprint = right.p;
+    tl_add(&s, 1, 11, NULL, "stays");
+    tl_add(&s, 2, 22, NULL, "edited");
+    tl_add(&s, 3, 33, "c", "moves");
+    tl_add(&s, 1, 11, NULL, "twice");
+    tl_fingerprint = "llmrun-other-00000000-7";
+    tl_add(&s, 2, 20, NULL, "of another model");
+    tl_fingerprint = right.p;
+    str_put(&s, "{\"id\":\"batch_req_9_0000000000000063\",\"custom_id\":\"\xff\",\"response\":{\"x\":\"\xe2\x82\"}}\n");
+    tl_file("stale.jsonl", s.p, s.n);
+    for (int turn = 0; turn < 2; turn++) {            /* the second run finds nothing to move */
+        results *r = tl_open(path, true, &e);
+        if (!CHECKF(r != NULL, "%s", e.text)) return;
+        EQ_INT(r->n_old, turn ? 4 : 6);
+        if (!turn) TL_ASK(r, lines);
+        else CHECK(results_has(r, 0, 1, 11, false) && results_has(r, 0, 2, 20, false) && results_has(r, 0, 4, 33, true));
+        CHECK(results_has(r, 0, 9, 99, true));
+        str_clear(&want);
+        tl_add(&want, 2, 20, NULL, "anew");
+        if (!turn) CHECK(results_put(r, str_bytes(&want), &e));
+        CHECKF(results_settle(r, &e), "%s", e.text);
+        EQ_INT(r->n_stale, turn ? 0 : 3);
+        EQ_INT(r->n_old, turn ? 4 : 3);
+        CHECK(results_close(r, &e));
+    }
+    str_clear(&want);
+    tl_add(&want, 1, 11, NULL, "stays");
+    size_t moved = want.n;
+    tl_add(&want, 3, 33, "c", "moves");               /* of that record only the number changes */
+    memcpy(strstr(want.p + moved, "req_3") + 4, "4", 1);
+    memcpy(strstr(want.p + moved, "\"line\":3") + 7, "4", 1);
+    str_put(&want, "{\"id\":\"batch_req_9_0000000000000063\",\"custom_id\":\"\xef\xbf\xbd\",\"response\":{\"x\":\"\xef\xbf\xbd\"}}\n");
+    tl_add(&want, 2, 20, NULL, "anew");
+    CHECK(tl_is(path, want));
+    tl_add(&gone, 2, 22, NULL, "edited");
+    tl_add(&gone, 1, 11, NULL, "twice");
+    tl_fingerprint = "llmrun-other-00000000-7";
+    tl_add(&gone, 2, 20, NULL, "of another model");
+    str_put(&gone, "{\"id\":\"batch_req_9_0000000000000063\",\"custom_id\":\"\xff\",\"response\":{\"x\":\"\xe2\x82\"}}\n");
+    CHECK(tl_is(stale, gone));
+    CHECK(access(tl_path("stale.jsonl.llmrun.new"), F_OK) != 0);
+    tl_fingerprint = NULL;
+    str_drop(&right);
+    str_drop(&s);
+    str_drop(&want);
+    str_drop(&gone);
+    str_drop(&none);
+}
+
+/* Without a header the answers have to carry the fingerprint of this run; its seed can be read from them. */
+static void t_lines_fingerprint(void) {
+    static const char *const same[] = {"model=m\nseed=7\ntemp=0.5\n", "seed=7\nmodel=m\ntemp=0.5\n", "model=m\nseed=7\ntemp=0.5\nshard=\"1/2\"\n"};
+    static const char *const other[] = {"model=n\nseed=7\ntemp=0.5\n", "model=m\nseed=8\ntemp=0.5\n", "model=m\nseed=7\ntemp=0.6\n", "model=m\nseed=drawn 7\ntemp=0.5\n"};
+    const char *path = tl_path("print.jsonl"), *side = tl_path("print.jsonl.llmrun");
+    str         right = {0}, s = {0}, got = {0}, none = tl_whole(path, 0);
+    err_t       e;
+    results_fingerprint(tl_settings, &right);
+    for (size_t i = 0; i < sizeof same / sizeof *same + sizeof other / sizeof *other; i++) {
+        const size_t n_same = sizeof same / sizeof *same;
+        str_clear(&got);
+        results_fingerprint(bytes_of(i < n_same ? same[i] : other[i - n_same]), &got);
+        CHECKF((strcmp(got.p, right.p) == 0) == (i < n_same), "row %zu: %s beside %s", i, got.p, right.p);
+    }
+    tl_fingerprint = right.p;
+    tl_add(&s, 1, 1, NULL, "a");
+    tl_add(&s, 2, 2, "x", NULL);
+    tl_file("print.jsonl", s.p, s.n);
+    unlink(side);
+    CHECK(results_seed(path, &got) && !strcmp(got.p, "7"));
+    results *r = tl_open(path, true, &e);
+    CHECKF(r && r->n_old == 2 && access(side, F_OK) == 0, "%s", e.text);      /* and the header is there again */
+    results_close(r, &e);
+    unlink(side);
+    CHECK(!results_open(path, true, bytes_of(other[2]), &e));
+    CHECKF(e.code == EXIT_INPUT && strstr(e.text, right.p) && strstr(e.text, "line 1 of the results") && access(side, F_OK) != 0, "\"%s\"", e.text);
+    tl_fingerprint = NULL;
+    str_clear(&s);
+    tl_add(&s, 1, 1, NULL, "a");                      /* of an older version */
+    tl_file("print.jsonl", s.p, s.n);
+    CHECK(!results_seed(path, &got) && !tl_open(path, true, &e));
+    CHECKF(e.code == EXIT_INPUT && strstr(e.text, "none, expected llmrun-m-"), "\"%s\"", e.text);
+    str_drop(&right);
+    str_drop(&s);
+    str_drop(&got);
+    str_drop(&none);
+}
+
+/* A file that was written in any order is put into that of its inputs and lines; a lock stays with it. */
+static void t_lines_sort(void) {
+    static const char *const names[] = {"b.jsonl", "a.jsonl"};
+    const char *path = tl_path("sort.jsonl");
+    str         want = {0}, none = tl_whole(path, 0);
+    err_t       e, no = {0};
+    results    *r = tl_open(path, false, &e);
+    unlink(path);
+    results_close(r, &e);
+    unlink(tl_path("sort.jsonl.llmrun"));
+    r = tl_open(path, false, &e);
+    if (!CHECKF(r != NULL, "%s", e.text)) return;
+    for (int i = 0; i < 20; i++) {
+        str one = {0};
+        tl_input = names[i * 7 % 20 / 10];
+        tl_add(&one, (uint64_t)(i * 7 % 10 + 1), 5, NULL, "x");
+        CHECK(results_put(r, str_bytes(&one), &e));
+        str_drop(&one);
+    }
+    for (int i = 0; i < 20; i++) tl_input = names[i / 10], tl_add(&want, (uint64_t)(i % 10 + 1), 5, NULL, "x");
+    tl_input = NULL;
+    CHECKF(results_sort(r, names, 2, &e), "%s", e.text);
+    CHECK(tl_is(path, want));
+    CHECK(!results_open(path, true, tl_settings, &no) && strstr(no.text, "another run"));
+    tl_add(&want, 11, 6, NULL, "behind");
+    CHECK(results_put(r, (bytes){(uint8_t *)strstr(want.p, "{\"id\":\"batch_req_11"), strlen(strstr(want.p, "{\"id\":\"batch_req_11"))}, &e));
+    CHECK(tl_is(path, want));
+    results_close(r, &e);
+    str_drop(&want);
     str_drop(&none);
 }
 
@@ -535,7 +690,7 @@ static void t_lines_refuse(void) {
     CHECK(!tl_open(path, true, &e));
     CHECKF(e.code == EXIT_INPUT && strstr(e.text, side) && strstr(e.text, "not found"), "\"%s\"", e.text);
     e = (err_t){0};
-    CHECK(!results_setting(path, "seed", &s, &e) && !e.code && s.n == 0);
+    CHECK(!results_seed(path, &s) && !results_setting(path, "seed", &s, &e) && !e.code && s.n == 0);
     CHECK(tl_is(path, all));                          /* whoever was refused changed nothing */
 
     str_drop(&all);
@@ -754,18 +909,38 @@ static void t_lines_merge(void) {
     path[FILES] = path[1];
     CHECKF(tl_merge(path, FILES + 1, to, &e) && tl_is(to, want), "the same records twice: %s", e.text);
 
-    tl_add(&extra, 77, rng_mix(77), "id", "another text");
     tl_add(&extra, 78, rng_mix(78), NULL, "t");
+    tl_add(&extra, 80, rng_mix(80), NULL, NULL);      /* an error beside an answer */
     size_t whole = extra.n;
     tl_add(&extra, 79, rng_mix(79), "id", "t");
     path[FILES] = tl_file("m3", extra.p, extra.n - 1);                 /* torn: a newline short */
-    CHECKF(tl_merge(path, FILES + 1, to, &e) && tl_is(to, want), "the first stays: %s", e.text);
-    const char *turned[] = {path[FILES], path[0]};
-    CHECK(tl_merge(turned, 2, to, &e));
-    char *text = t_read(to, NULL);
-    CHECK(text && strstr(text, "another text") && !strstr(text, "xyzabc"));
-    mem_free(text);
+    CHECKF(tl_merge(path, FILES + 1, to, &e) && tl_is(to, want), "the answer stays: %s", e.text);
+    const char *turned[] = {path[FILES], path[0], path[1], path[2]};
+    CHECKF(tl_merge(turned, 4, to, &e) && tl_is(to, want), "the answer stays: %s", e.text);
     CHECKF(tl_merge(turned, 1, to, &e) && tl_is(to, (str){extra.p, whole, 0}), "two records and a torn one");
+
+    static const struct { uint64_t line, hash; const char *text, *word; } unlike[] = {
+        {77, 7, "t", "two records of line 77 answer different texts (batch_req_77_"},
+        {77, 0, "another text", "two records of line 77 have different answers (batch_req_77_"},
+        {78, 5, NULL, "two records of line 78 answer different texts"},
+    };
+    for (size_t i = 0; i < sizeof unlike / sizeof *unlike; i++) {
+        str_clear(&extra);
+        tl_add(&extra, unlike[i].line, unlike[i].hash ? unlike[i].hash : rng_mix(unlike[i].line), NULL, unlike[i].text);
+        path[FILES] = tl_file("m6", extra.p, extra.n);
+        e = (err_t){0};
+        tl_file("merged", "old", 3);
+        CHECK(!tl_merge(path, FILES + 1, to, &e));
+        CHECKF(e.code == EXIT_INPUT && strstr(e.text, unlike[i].word) && strstr(e.text, path[FILES]), "row %zu: \"%s\"", i, e.text);
+    }
+    e = (err_t){0};
+    str_clear(&extra);
+    str_put(&extra, "{\"id\":\"batch_req_9_0000000000000063\",\"custom_id\":null,\"response\":{\"x\":\"\xe2\x82\xff\"}}\n");
+    path[FILES] = tl_file("m7", extra.p, extra.n);
+    CHECKF(tl_merge(&path[FILES], 1, to, &e), "%s", e.text);           /* of an older version, raw bytes in it */
+    str_clear(&extra);
+    str_put(&extra, "{\"id\":\"batch_req_9_0000000000000063\",\"custom_id\":null,\"response\":{\"x\":\"\xef\xbf\xbd\xef\xbf\xbd\"}}\n");
+    CHECK(tl_is(to, extra));
 
     const char *empty[] = {tl_file("m4", "", 0)};
     CHECK(tl_merge(empty, 1, to, &e) && tl_is(to, (str){0}));
@@ -789,14 +964,15 @@ static void tl_notes(int which) {
     str   s = {0}, other = {0};
     err_t e = {0};
     for (int i = 2; i <= 10; i += 2) tl_add(&s, (uint64_t)i, 1, NULL, "t");
-    tl_add(&other, 4, 1, NULL, "u");
+    tl_add(&other, 4, 1, NULL, "t");
+    str_put(&other, "{\"id\":\"batch_req_9_0000000000000063\",\"custom_id\":null,\"response\":{\"x\":\"\xff\"}}\n");
     const char *path[2] = {tl_file("n0", s.p, which == 2 ? s.n - 5 : s.n), tl_file("n1", other.p, other.n)};
     g_log_level = LOG_NORMAL;
     _exit(tl_merge(path, which == 1 ? 2 : 1, tl_path("noted"), &e) ? 0 : e.code);
 }
 
 static void t_lines_merge_notes(void) {
-    static const char *const want[] = {"5 of the lines 1 to 10 have no result", "1 results differ", "torn"};
+    static const char *const want[] = {"5 of the lines 1 to 10 have no result", "1 records held bytes that are not UTF-8", "torn"};
     char said[1000];
     for (int i = 0; i < 3; i++) {
         EQ_INT(t_base_child(tl_notes, i, said, sizeof said), 0);
@@ -815,12 +991,15 @@ static const t_case t_lines_cases[] = {
     {"lines shard many", "more groups than fit do not grow the table, nor change owners", t_lines_shard_many},
     {"lines record", "the beginning of a record is read back, of another shape refused", t_lines_record},
     {"lines torn", "cut at every byte, a file keeps its whole records and goes on", t_lines_torn},
-    {"lines ids", "answered by custom_id or by place; the second of a kind is found", t_lines_ids},
+    {"lines ids", "a line is answered by its content, and without a custom_id at its place; the second of a kind is found", t_lines_ids},
+    {"lines stale", "records that answer no line move to FILE.stale, those whose line moved get its number", t_lines_stale},
+    {"lines fingerprint", "results without a header are resumed when their fingerprint fits", t_lines_fingerprint},
+    {"lines sort", "a file of results is put into the order of its inputs and their lines, and stays locked", t_lines_sort},
     {"lines refuse", "other settings, no header, foreign lines: refused in words, nothing changed", t_lines_refuse},
     {"lines header", "written before the first record, found through links, read back alone", t_lines_header},
     {"lines lock", "a file has one writer; a killed one leaves no lock", t_lines_lock},
     {"lines killed", "kill -9 at any moment costs no result and doubles none", t_lines_killed},
     {"lines disk", "a full disk leaves whole records; a reader who left is no error", t_lines_disk},
-    {"lines merge", "shuffled files become the input's order, twice is once, the first of two stays", t_lines_merge},
-    {"lines merge notes", "missing, differing and torn results are told", t_lines_merge_notes},
+    {"lines merge", "shuffled files become the input's order, twice is once, records that do not agree are refused", t_lines_merge},
+    {"lines merge notes", "missing, repaired and torn results are reported", t_lines_merge_notes},
 };
