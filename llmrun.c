@@ -314,6 +314,30 @@ static bytes bytes_cut_json(bytes *b) {
     return value;
 }
 
+/* What a file that begins so is, NULL where no magic is known. No text begins like any of them. */
+static const char *bytes_kind(bytes b) {
+    static const struct {
+        const char *magic;
+        size_t      n;
+        const char *kind;
+    } kinds[] = {
+        {"GGUF\1\0\0", 8, "a GGUF file"},
+        {"GGUF\2\0\0", 8, "a GGUF file"},
+        {"GGUF\3\0\0", 8, "a GGUF file"},
+        {"\x1f\x8b", 2, "a gzip file"},
+        {"PK\3\4", 4, "a zip file (or a PyTorch one, which is zip)"},
+        {"\x28\xb5\x2f\xfd", 4, "a zstd file"},
+        {"\xfd" "7zXZ", 5, "an xz file"},
+        {"BZh91AY&SY", 10, "a bzip2 file"},
+        {"7z\xbc\xaf", 4, "a 7z file"},
+        {"\x93NUMPY", 6, "a NumPy file"},
+        {"\x7f" "ELF", 4, "a program"},
+    };
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (b.n >= kinds[i].n && memcmp(b.p, kinds[i].magic, kinds[i].n) == 0) return kinds[i].kind;
+    return NULL;
+}
+
 /* --- str: a growable byte string, always followed by a NUL that n does not count --- */
 
 typedef struct {
@@ -1244,7 +1268,7 @@ static bool gguf__need(gguf_cur *c, uint64_t n, const char *what) {
     if (c->e->code) return false;
     uint64_t left = c->n - c->at;
     if (n <= left) return true;
-    return gguf__fail(c, c->at, "%llu bytes are left, expected %llu of %s", GGUF_U(left), GGUF_U(n), what);
+    return gguf__fail(c, c->at, "%llu bytes are left of the file, expected %llu of %s", GGUF_U(left), GGUF_U(n), what);
 }
 
 static const uint8_t *gguf__take(gguf_cur *c, uint64_t n, const char *what) {
@@ -1581,12 +1605,23 @@ static void gguf__tensor(gguf_cur *c, gguf_tensor *t) {
     if (!c->e->code) gguf__size(c, where, t);
 }
 
+/* The end of the last tensor's data, which begin at `start`; UINT64_MAX where no file could be so long. */
+static uint64_t gguf__data_end(const gguf_file *g, uint64_t start) {
+    uint64_t last = 0, end;
+    for (uint64_t i = 0; i < g->n_tensor; i++) {
+        const gguf_tensor *t = &g->tensor[i];
+        if (__builtin_add_overflow(start, t->at, &end) || __builtin_add_overflow(end, t->n_bytes, &end) || end > INT64_MAX) return UINT64_MAX;
+        last = end > last ? end : last;
+    }
+    return last;
+}
+
 /* Data begins at the next multiple of the alignment; tensors follow each other in the order of the directory. */
 static void gguf__place(gguf_cur *c, gguf_file *g) {
     uint64_t start = (c->at + g->align - 1) & ~(g->align - 1), free_at = 0;
-    if (g->n_tensor && start > c->n)
-        gguf__fail(c, c->at, "tensor data would begin at byte %llu of %llu, expected it inside the file",
-                   GGUF_U(start), GGUF_U(c->n));
+    uint64_t need = gguf__data_end(g, start);
+    if (need > c->n && need < UINT64_MAX)
+        gguf__fail(c, c->n, "the file ends at %llu bytes, its tensors need %llu, expected a whole file", GGUF_U(c->n), GGUF_U(need));
     for (uint64_t i = 0; i < g->n_tensor && !c->e->code; i++) {
         gguf_tensor *t = &g->tensor[i];
         uint64_t     where = GGUF_U(t->name.p - c->p), room = c->n - start, off = t->at;
@@ -1619,13 +1654,23 @@ static void gguf__tensors(gguf_cur *c, gguf_file *g, uint64_t n) {
 
 /* --- one file --- */
 
+/* A file that is known by its beginning to be something else, NULL: it is not. */
+static const char *gguf__known(bytes b) {
+    static const struct { const char *begins, *kind; } texts[] = {
+        {"version https://git-lfs", "a Git LFS pointer, which stands for a file that was not fetched"},
+        {"<!DOCTYPE", "an HTML page"}, {"<!doctype", "an HTML page"}, {"<html", "an HTML page"},
+    };
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        if (b.n >= strlen(texts[i].begins) && memcmp(b.p, texts[i].begins, strlen(texts[i].begins)) == 0) return texts[i].kind;
+    return bytes_kind(b);
+}
+
 /* What begins like another format gets its name. */
 static const char *gguf__other(const uint8_t *p) {
     static const struct { const char *magic, *name; } others[] = {
         {"FUGG", "GGUF with its bytes swapped"}, {"tjgg", "ggjt, older than GGUF"},
         {"fmgg", "ggmf, older than GGUF"},       {"lmgg", "ggml, older than GGUF"},
-        {"algg", "a ggla adapter"},              {"PK\3\4", "a zip or PyTorch file"},
-        {"\0\0\0\0", "zeros"},
+        {"algg", "a ggla adapter"},              {"\0\0\0\0", "zeros"},
     };
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (!memcmp(p, others[i].magic, 4)) return others[i].name;
@@ -1633,8 +1678,12 @@ static const char *gguf__other(const uint8_t *p) {
 }
 
 static void gguf__version(gguf_cur *c, gguf_file *g) {
+    const bytes    all = {c->p, (size_t)c->n};
+    const char    *kind = gguf__known(all);
     const uint8_t *magic = gguf__take(c, 4, "the magic GGUF");
-    if (magic && memcmp(magic, "GGUF", 4))
+    const bool     other = magic && memcmp(magic, "GGUF", 4);
+    if (other && kind) gguf__fail(c, 0, "is %s, expected a GGUF file", kind);
+    else if (other)
         gguf__fail(c, 0, "begins with %02x %02x %02x %02x (%s), expected the magic GGUF", magic[0], magic[1],
                    magic[2], magic[3], gguf__other(magic));
     g->version = gguf__u32(c, "the version");
@@ -11850,12 +11899,24 @@ static bool batch__input_init(batch_input *in, const batch_job *job, uint64_t li
     return true;
 }
 
-/* The first line that is not blank says what a file is. */
-static void batch__kind(batch_input *in, bytes line) {
-    size_t i = 0;
+/* A line that opens a JSON array of objects, or of anything on the lines behind it. A prompt may begin with a bracket. */
+static bool batch__opens_array(bytes line, size_t i) {
+    if (line.p[i] != '[') return false;
+    for (i++; i < line.n && isspace(line.p[i]);) i++;
+    return i == line.n || line.p[i] == '{';
+}
+
+/* The first line that is not blank says what a file is; false: none with lines of requests. */
+static bool batch__kind(batch_input *in, bytes line, uint64_t no, err_t *e) {
+    const char *kind = no == 1 ? bytes_kind(line) : NULL;
+    size_t      i = 0;
     while (i < line.n && isspace(line.p[i])) i++;
     in->json = line.p[i] == '{';
     in->known = true;
+    if (kind) return err_set(e, EXIT_INPUT, "%s: is %s, expected a text file with a request on each line", in->in->name, kind);
+    return !batch__opens_array(line, i) ||
+           err_set(e, EXIT_INPUT, "%s: is a JSON array, expected JSON Lines: each object on a line of its own (jq -c '.[]' makes them)",
+                   in->in->name);
 }
 
 static bool batch__blank(bytes line) {
@@ -11872,7 +11933,7 @@ static lines_got batch__next(batch_input *in, bool wait, bytes *line, uint64_t *
         while (got == LINES_LINE) {
             got = lines_next(in->in, wait, line, no, e);
             if (got == LINES_LINE && batch__blank(*line)) continue;
-            if (got == LINES_LINE && !in->known) batch__kind(in, *line);
+            if (got == LINES_LINE && !in->known && !batch__kind(in, *line, *no, e)) return LINES_FAILED;
             if (got != LINES_END) return got;
         }
         in->done += in->in->size;
@@ -15547,7 +15608,8 @@ static bool quant_run(const gguf_file *g, const char *type, const char *path, co
  * JSON keys: file, version, parts, bytes, alignment, architecture, name, parameters, hyperparameters (keys as in the
  * metadata, without the architecture's name), vocabulary {model, pre, tokens, bos, eos, add_bos, add_eos} or null,
  * types [{type, tensors, weights, bytes}], memory {mapping, kv_per_1000_tokens_f16 or null}, metadata [{key, type,
- * value}, arrays also with of and count, value holding their first INSPECT_JSON elements], tensors [{name, type,
+ * value}, arrays also with of and count, value holding their first INSPECT_JSON elements, and cut, true, where there are more],
+ * metadata_by_key {key: value, of a cut array {of, count, first}}, tensors [{name, type,
  * shape, bytes, offset, part}], runs, vocabulary_only, problem (text or null). Keys are only ever added.
  * Door: inspect_print. */
 
@@ -15610,20 +15672,23 @@ static void inspect__number(str *s, uint32_t type, const uint8_t *p, bool json) 
     }
 }
 
-/* At most `max` bytes for a terminal: controls (C1 too) and what is not UTF-8 as \xNN. */
-static void inspect__text(str *s, bytes b, size_t max) {
+/* At most `max` bytes for a terminal: controls (C1 too) and what is not UTF-8 as \n and \xNN, all else as it is. False: there are more. */
+static bool inspect__plain(str *s, bytes b, size_t max) {
     size_t i = 0;
     while (i < b.n && i < max) {
         int  len = utf8_len(b.p + i, b.n - i);
         bool plain = len && b.p[i] >= 0x20 && b.p[i] != 0x7f && !(b.p[i] == 0xc2 && b.p[i + 1] < 0xa0);
-        if (b.p[i] == '"' || b.p[i] == '\\') str_fmt(s, "\\%c", b.p[i]);
-        else if (plain) str_add(s, b.p + i, (size_t)len);
+        if (plain) str_add(s, b.p + i, (size_t)len);
         else if (b.p[i] == '\n') str_put(s, "\\n");
         else
             for (int k = 0; k < (len ? len : 1); k++) str_fmt(s, "\\x%02x", b.p[i + (size_t)k]);
         i += len ? (size_t)len : 1;
     }
-    if (i < b.n) str_put(s, "...");
+    return i >= b.n;
+}
+
+static void inspect__text(str *s, bytes b, size_t max) {
+    if (!inspect__plain(s, b, max)) str_put(s, "...");
 }
 
 static void inspect__string(str *s, bytes b, bool json) {
@@ -15632,8 +15697,9 @@ static void inspect__string(str *s, bytes b, bool json) {
         return;
     }
     str_put(s, "\"");
-    inspect__text(s, b, INSPECT_TEXT);
+    const bool whole = inspect__plain(s, b, INSPECT_TEXT);
     str_put(s, "\"");
+    if (!whole) str_fmt(s, "... (%zu bytes)", b.n);
 }
 
 /* The first elements of an array, separated by commas. */
@@ -15654,7 +15720,7 @@ static void inspect__value(str *s, const gguf_file *g, const gguf_kv *kv, bool j
     else {
         str_put(s, "[");
         inspect__elements(s, g, kv, json ? INSPECT_JSON : INSPECT_ARRAY, json);
-        if (!json && kv->count > INSPECT_ARRAY) str_put(s, ", ...");
+        if (!json && kv->count > INSPECT_ARRAY) str_fmt(s, ", ... %llu more", GGUF_U(kv->count - INSPECT_ARRAY));
         str_put(s, "]");
     }
 }
@@ -15943,6 +16009,9 @@ static void inspect__json_head(str *s, const inspect_file *f) {
     else str_put(s, "null},\n");
 }
 
+/* Whether JSON shows the first elements of an array alone. */
+static bool inspect__cut(const gguf_kv *kv) { return kv->type == GGUF_ARR && kv->count > INSPECT_JSON; }
+
 static void inspect__json_metadata(str *s, const gguf_file *g, out_t *out) {
     str_put(s, "\"metadata\":[");
     for (uint64_t i = 0; i < g->n_kv; i++) {
@@ -15951,12 +16020,29 @@ static void inspect__json_metadata(str *s, const gguf_file *g, out_t *out) {
         str_json(s, kv->key);
         str_fmt(s, ",\"type\":\"%s\"", gguf_type_name(kv->type));
         if (kv->type == GGUF_ARR) str_fmt(s, ",\"of\":\"%s\",\"count\":%llu", gguf_type_name(kv->elem), GGUF_U(kv->count));
+        if (inspect__cut(kv)) str_put(s, ",\"cut\":true");
         str_put(s, ",\"value\":");
         inspect__value(s, g, kv, true);
         str_put(s, "}");
         inspect__flush(s, out);
     }
     str_put(s, "],\n");
+}
+
+/* The same by key. An array that is cut is an object, so that nobody takes it for the whole one. */
+static void inspect__json_by_key(str *s, const gguf_file *g, out_t *out) {
+    str_put(s, "\"metadata_by_key\":{");
+    for (uint64_t i = 0; i < g->n_kv; i++) {
+        const gguf_kv *kv = &g->kv[i];
+        str_put(s, i ? ",\n" : "\n");
+        str_json(s, kv->key);
+        str_put(s, ":");
+        if (inspect__cut(kv)) str_fmt(s, "{\"of\":\"%s\",\"count\":%llu,\"first\":", gguf_type_name(kv->elem), GGUF_U(kv->count));
+        inspect__value(s, g, kv, true);
+        if (inspect__cut(kv)) str_put(s, "}");
+        inspect__flush(s, out);
+    }
+    str_put(s, "},\n");
 }
 
 static void inspect__json_tensors(str *s, const gguf_file *g, out_t *out) {
@@ -15977,6 +16063,7 @@ static void inspect__print_json(const inspect_file *f, out_t *out) {
     str s = {0};
     inspect__json_head(&s, f);
     inspect__json_metadata(&s, f->g, out);
+    inspect__json_by_key(&s, f->g, out);
     inspect__json_tensors(&s, f->g, out);
     str_fmt(&s, "\"runs\":%s,\"vocabulary_only\":%s,\"problem\":", !f->vocab_only && !f->problem.code ? "true" : "false",
             f->vocab_only ? "true" : "false");

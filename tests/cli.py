@@ -6,7 +6,7 @@
 Needs the shared data (env SHARED, else ../shared beside the repository). One line per case, then a count.
 LLMRUN_SLOW=N stretches every time limit N times, for builds under a sanitizer.
 """
-import array, base64, csv, fcntl, json, math, os, pty, re, resource, shutil, signal, struct, subprocess, sys, tempfile, termios, threading, time
+import array, base64, csv, fcntl, gzip, json, math, os, pty, re, resource, shutil, signal, struct, subprocess, sys, tempfile, termios, threading, time
 from kit import Skip, case, check, one_line, walk
 
 HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -1042,6 +1042,63 @@ def inspect_model():
     r = run("-m", MODEL, "--dump-tensor", "blk.0.attn_q.weigth")
     refused(r, 2, "did you mean blk.0.attn_q.weight?", "a tensor that is not there")
     refused(run("-m", MODEL, "--dump-tensor", ""), 2, "no tensor", "a tensor without a name")
+
+
+@case
+def inspect_for_people():
+    """--inspect shows text as it is, and says what it cuts"""
+    text = good("-m", PIP, "--inspect").decode()
+    for line in ("tokenizer.ggml.tokens +string x 3072 +\\[.*\"Ā\".*, \\.\\.\\. 3066 more\\]", "general.languages +string x 1 +\\[\"en\"\\]",
+                 "tokenizer.chat_template .* message\\['role'\\] .*\"\\.\\.\\. \\(\\d+ bytes\\)"):
+        check(re.search("(?m)^  %s$" % line, text), "no %r in %s" % (line, text))
+    quoted = tmp("quoted.gguf")
+    with open(PIP, "rb") as f, open(quoted, "wb") as g:
+        g.write(f.read().replace(b"the llmrun project", b'a "b" \\c \xe6\x97\xa5 \x1bdefg'))
+    check('"a "b" \\c 日 \\x1bdefg"' in good("-m", quoted, "--inspect").decode(), "escapes in --inspect")
+
+
+@case
+def inspect_by_key():
+    """--inspect --json: metadata as a list and by key; an array that is cut says so"""
+    info = inspect(PIP)
+    rows, by_key = info["metadata"], info["metadata_by_key"]
+    same([r["key"] for r in rows], list(by_key), "keys")
+    for r in rows:
+        same(r.get("cut", False), r.get("count", 0) > 16, r["key"])
+        want = {"of": r["of"], "count": r["count"], "first": r["value"]} if "cut" in r else r["value"]
+        same(by_key[r["key"]], want, r["key"])
+    same(by_key["tokenizer.ggml.tokens"]["count"], 3072, "tokens")
+
+
+@case
+def files_of_other_kinds():
+    """a download cut short, a packed file, a web page: each is named"""
+    with open(PIP, "rb") as f:
+        whole = f.read()
+    for name, data, word in (("cut", whole[:100000], "the file ends at 100000 bytes, its tensors need 3532896, expected a whole file"),
+                             ("gz", gzip.compress(whole[:1000]), "is a gzip file"), ("zip", b"PK\3\4" + b"\0" * 60, "is a zip file"),
+                             ("html", b"<!DOCTYPE html><html>", "is an HTML page"), ("lfs", b"version https://git-lfs.github.com/spec/v1\n", "is a Git LFS pointer")):
+        path = tmp("kind." + name)
+        with open(path, "wb") as f:
+            f.write(data)
+        refused(run("-m", path, "-p", "a"), 2, "%s: %s" % (path, word), name)
+
+
+@case
+def batches_of_other_kinds():
+    """a packed file, a model and a JSON array are refused as a batch by their names; text that only looks like one is not"""
+    objects = '{"prompt": "a", "max_tokens": 1}'
+    for name, data, word in (("gz", gzip.compress(objects.encode()), "is a gzip file"), ("zip", b"PK\3\4" + b"\0" * 60, "is a zip file"), ("gguf", open(PIP, "rb").read(4096), "is a GGUF file"),
+                             ("array", ("[%s, %s]" % (objects, objects)).encode(), "is a JSON array, expected JSON Lines"),
+                             ("lines of an array", ("\n[\n%s,\n%s\n]\n" % (objects, objects)).encode(), "is a JSON array, expected JSON Lines")):
+        path = tmp("kind.jsonl")
+        with open(path, "wb") as f:
+            f.write(data)
+        refused(run("-m", PIP, "-q", "--batch", path), 2, word, name)
+        refused(run("-m", PIP, "-q", "--batch", "-", inp=data), 2, "standard input: " + word, name + " on stdin")
+    for text in "[1, 2", "GGUF is a format\n", "PK\n", "[INST] hello":
+        r = run("-m", PIP, "-q", "--batch", "-", "-n", "1", inp=text.encode())
+        check(r.rc == 0 and len(r.out.splitlines()) == 1, "%r: %r" % (text, r))
 
 
 @case

@@ -97,12 +97,15 @@ static const struct {
     const char *what, *file, *says;
 } tg_bad[] = {
     /* HOSTILE 1, 2: header */
-    {"empty", "", "0 bytes are left, expected 4 of the magic GGUF"},
-    {"magic alone", "\"GGUF", "0 bytes are left, expected 4 of the version"},
+    {"empty", "", "0 bytes are left of the file, expected 4 of the magic GGUF"},
+    {"magic alone", "\"GGUF", "0 bytes are left of the file, expected 4 of the version"},
     {"swapped magic", "\"FUGG i3 #0 #0", "bytes swapped"},
     {"ggjt", "\"tjgg i3 z64", "ggjt, older than GGUF"},
     {"ggml", "\"lmgg i3 z64", "ggml, older than GGUF"},
-    {"zip", "\"PK\x03\x04 z64", "a zip or PyTorch file"},
+    {"zip", "\"PK\x03\x04 z64", "is a zip file (or a PyTorch one, which is zip), expected a GGUF file (at byte 0)"},
+    {"gzip", "\"\x1f\x8b\x08 z64", "is a gzip file, expected a GGUF file"},
+    {"zstd", "\"\x28\xb5\x2f\xfd z64", "is a zstd file, expected a GGUF file"},
+    {"a page", "\"<!DOCTYPE z64", "is an HTML page, expected a GGUF file"},
     {"text", "\"Once z64", "begins with 4f 6e 63 65 (not a GGUF file), expected the magic GGUF (at byte 0)"},
     {"zeros", "z64", "zeros"},
     /* 3: version */
@@ -123,12 +126,12 @@ static const struct {
     {"tensors too many to be true", "G3 #4194305 #0", "the number of tensors is 4194305, expected at most 0"},
     {"keys 2^64-1", "G3 #0 #-1 z999", "the number of keys is 18446744073709551615, expected at most 71"},
     {"keys 2^63", "G3 #0 #0x8000000000000000 z999", "the number of keys is 9223372036854775808"},
-    {"keys one more", "G3 #0 #2 'abcdefghijklmnopqrst i4 i1", "0 bytes are left, expected 8 of a key"},
+    {"keys one more", "G3 #0 #2 'abcdefghijklmnopqrst i4 i1", "0 bytes are left of the file, expected 8 of a key"},
     {"v1 keys 2^32-1", "G1 #0 #0xffffffff z99", "the number of keys is 4294967295, expected at most 9"},
     /* 6: keys */
     {"key length 2^64-1", TG_KV1 "#-1 \"abc z40", "expected 18446744073709551615 of a key"},
     {"key length 2^63", TG_KV1 "#0x8000000000000000 \"abc z40", "expected 9223372036854775808 of a key"},
-    {"key length remaining + 1", TG_KV1 "#44 \"abc z40", "43 bytes are left, expected 44 of a key"},
+    {"key length remaining + 1", TG_KV1 "#44 \"abc z40", "43 bytes are left of the file, expected 44 of a key"},
     {"key length 65536", TG_KV1 "#65536 (65536 \"k ) i4 i1", "a key of 65536 bytes, expected 1 to 65535 (at byte 24)"},
     {"key length 0", TG_KV1 "' i4 i1 z9", "a key of 0 bytes, expected 1 to 65535 (at byte 24)"},
     {"key with NUL", TG_KV1 "'ab\\0c i4 i1", "byte 0x00 in a key, expected UTF-8 without NUL (at byte 34)"},
@@ -140,7 +143,7 @@ static const struct {
     {"string length 2^64-1", TG_KV1 "'k i8 #-1 z40", "expected 18446744073709551615 of a string"},
     {"string length 2^63", TG_KV1 "'k i8 #0x8000000000000000 z40", "expected 9223372036854775808 of a string"},
     {"string length 2^32", TG_KV1 "'k i8 #0x100000000 z40", "expected 4294967296 of a string"},
-    {"string length remaining + 1", TG_KV1 "'k i8 #41 z40", "40 bytes are left, expected 41 of a string (at byte 45)"},
+    {"string length remaining + 1", TG_KV1 "'k i8 #41 z40", "40 bytes are left of the file, expected 41 of a string (at byte 45)"},
     {"array string 2^64-1", TG_KV1 "'k i9 i8 #2 'a #-1 z40", "string 1 of 2 of key k is longer than the file"},
     {"array string 2^64-8", TG_KV1 "'k i9 i8 #2 'a #-8 z40", "string 1 of 2 of key k is longer than the file, expected it inside (at byte 58)"},
     {"array string remaining + 1", TG_KV1 "'k i9 i8 #2 'a #41 z40", "string 1 of 2"},
@@ -159,9 +162,9 @@ static const struct {
     {"2^60 strings", TG_KV1 "'k i9 i8 #0x1000000000000000 z40", "key k has 1152921504606846976 elements"},
     {"2^64-1 bytes", TG_KV1 "'k i9 i0 #-1 z40", "key k has 18446744073709551615 elements"},
     {"2^30+1 bytes", TG_KV1 "'k i9 i0 #0x40000001 z40", "key k has 1073741825 elements"},
-    {"2^30 strings", TG_KV1 "'k i9 i8 #0x40000000 z40", "40 bytes are left, expected 8589934592 of an array of strings"},
-    {"remaining + 1 bytes", TG_KV1 "'k i9 i0 #41 z40", "40 bytes are left, expected 41 of an array"},
-    {"remaining + 1 u32", TG_KV1 "'k i9 i4 #11 z40", "40 bytes are left, expected 44 of an array"},
+    {"2^30 strings", TG_KV1 "'k i9 i8 #0x40000000 z40", "40 bytes are left of the file, expected 8589934592 of an array of strings"},
+    {"remaining + 1 bytes", TG_KV1 "'k i9 i0 #41 z40", "40 bytes are left of the file, expected 41 of an array"},
+    {"remaining + 1 u32", TG_KV1 "'k i9 i4 #11 z40", "40 bytes are left of the file, expected 44 of an array"},
     /* 10: twins */
     {"key twice", "G3 #0 #3 'k i4 i1 'l i4 i1 'k i4 i1", "key k comes twice, expected once (at byte 66)"},
     {"tensor twice", TG_T2 "'t i1 #4 i0 q0 't i1 #4 i0 q32 @32 z48", "tensor t comes twice, expected once"},
@@ -201,7 +204,7 @@ static const struct {
     {"INT64_MAX x 2", TG_T1 "'t i2 #0x7fffffffffffffff #2 i0 q0 @32 z32", "expected a size below 2^63"},
     {"bytes = 2^64 - 16", TG_T1 "'t i3 #4 #0x3fffffff #0x40000001 i0 q0 @32 z32", "expected a size below 2^63"},
     {"2^42 + 1 rows", TG_T1 "'t i2 #0x100000 #0x40000000001 i0 q0 @32 z32", "expected a size below 2^63"},
-    {"2^40 rows that end nowhere", TG_T1 "'t i2 #1024 #0x10000000000 i0 q0 @32 z32", "tensor t has 4503599627370496 bytes at offset 0, expected them within 32 bytes"},
+    {"2^40 rows that end nowhere", TG_T1 "'t i2 #1024 #0x10000000000 i0 q0 @32 z32", "the file ends at 128 bytes, its tensors need 4503599627370592, expected a whole file (at byte 128)"},
     {"I8 INT64_MAX bytes twice", TG_T2 "'t i1 #0x7fffffffffffffc0 i24 q0 'u i1 #0x7fffffffffffffc0 i24 q0x7fffffffffffffc0 @32 z32", "tensor t has 9223372036854775744 bytes at offset 0"},
     /* 18: types */
     {"type 4", TG_T1 "'t i1 #32 i4 q0 @32 z128", "tensor t has type 4 (q4_2)"},
@@ -224,15 +227,15 @@ static const struct {
     /* 20: offsets */
     {"offset misaligned", TG_T1 "'t i1 #4 i0 q4 @32 z64", "tensor t has offset 4, expected a multiple of 32"},
     {"offset misaligned for 64", "G3 #1 #1 'general.alignment i4 i64 't i1 #4 i0 q32 @64 z128", "tensor t has offset 32, expected a multiple of 64"},
-    {"offset 2^40", TG_T1 "'t i1 #4 i0 q0x10000000000 @32 z64", "tensor t has 16 bytes at offset 1099511627776, expected them within 64 bytes"},
+    {"offset 2^40", TG_T1 "'t i1 #4 i0 q0x10000000000 @32 z64", "the file ends at 128 bytes, its tensors need 1099511627856, expected a whole file (at byte 128)"},
     {"offset 2^64-32", TG_T1 "'t i1 #16 i0 q-32 @32 z64", "tensor t has 64 bytes at offset 18446744073709551584"},
-    {"offset at the end", TG_T1 "'t i1 #4 i0 q64 @32 z64", "tensor t has 16 bytes at offset 64"},
+    {"offset at the end", TG_T1 "'t i1 #4 i0 q64 @32 z64", "the file ends at 128 bytes, its tensors need 144, expected a whole file (at byte 128)"},
     {"overlap", TG_T2 "'t i1 #16 i0 q0 'u i1 #4 i0 q32 @32 z99", "tensor u has offset 32, expected at least 64, the end of the tensor before it"},
     {"same place", TG_T2 "'t i1 #4 i0 q0 'u i1 #4 i0 q0 @32 z99", "tensor u has offset 0, expected at least 16"},
     {"out of order", TG_T2 "'t i1 #4 i0 q32 'u i1 #4 i0 q0 @32 z99", "tensor u has offset 0, expected at least 48"},
     /* 21: length */
-    {"one byte short", TG_T1 "'t i1 #4 i0 q0 @32 z15", "tensor t has 16 bytes at offset 0, expected them within 15 bytes of tensor data"},
-    {"data begins past the end", TG_T1 "'t i1 #4 i0 q0", "tensor data would begin at byte 64 of 57, expected it inside the file"},
+    {"one byte short", TG_T1 "'t i1 #4 i0 q0 @32 z15", "the file ends at 79 bytes, its tensors need 80, expected a whole file (at byte 79)"},
+    {"data begins past the end", TG_T1 "'t i1 #4 i0 q0", "the file ends at 57 bytes, its tensors need 80, expected a whole file (at byte 57)"},
     /* 22: names */
     {"name length 0", TG_T1 "' i1 #4 i0 q0 @32 z16", "a tensor name of 0 bytes, expected 1 to 63 (at byte 24)"},
     {"name length 64", TG_T1 "#64 (64 \"n ) i1 #4 i0 q0 @32 z16", "a tensor name of 64 bytes, expected 1 to 63"},
@@ -590,7 +593,7 @@ static void t_gguf_split(void) {
         {"a tensor less", 1, "G3 #1 #3 " TG_PART(1, 3, 4) "'b i1 #4 i0 q0 @32 z16", "m-00001-of-00003.gguf: 3 tensors in 3 parts, expected 4 as split.tensors.count says"},
         {"twin in another part", 2, "G3 #1 #3 " TG_PART(2, 3, 4) "'a i1 #4 i0 q0 @32 z16", "m-00003-of-00003.gguf: tensor a comes twice, expected once (at byte "},
         {"twin in one part", 1, "G3 #2 #3 " TG_PART(1, 3, 4) "'b i1 #4 i0 q0 'b i1 #4 i0 q32 @32 z48", "m-00002-of-00003.gguf: tensor b comes twice"},
-        {"broken part", 2, "\"GGUF", "m-00003-of-00003.gguf: 0 bytes are left, expected 4 of the version (at byte 4)"},
+        {"broken part", 2, "\"GGUF", "m-00003-of-00003.gguf: 0 bytes are left of the file, expected 4 of the version (at byte 4)"},
         {"count 2^16", 0, "G3 #1 #2 'split.no i2 h0 'split.count i4 i65536 'a i1 #4 i0 q0 @32 z16", "m-00001-of-00003.gguf: split.count is 65536, expected 1 to 512 (at byte "},
         {"count 0", 0, "G3 #1 #2 'split.no i2 h0 'split.count i4 i0 'a i1 #4 i0 q0 @32 z16", "m-00001-of-00003.gguf: split.count is 0, expected 1 to 512"},
         {"count -1", 0, "G3 #1 #2 'split.no i2 h0 'split.count i5 i-1 'a i1 #4 i0 q0 @32 z16", "split.count is -1, expected"},
@@ -670,7 +673,7 @@ static void t_gguf_long_path(void) {
     memset(label, 'd', sizeof label);
     memcpy(label + sizeof label - 8, "/m.gguf", 8);
     CHECK(!gguf_parse(&g, (const uint8_t *)"GGUF", 4, label, &e));
-    CHECKF(!strncmp(e.text, "...ddd", 6) && strstr(e.text, "/m.gguf: 0 bytes are left, expected 4 of the version (at byte 4)"), "%s", e.text);
+    CHECKF(!strncmp(e.text, "...ddd", 6) && strstr(e.text, "/m.gguf: 0 bytes are left of the file, expected 4 of the version (at byte 4)"), "%s", e.text);
 }
 
 /* A file cut off under its mapping: one line, exit 3. The read happens in a child. */
