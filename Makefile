@@ -10,6 +10,8 @@ FUZZ_SECONDS ?= 60
 MODEL    ?= models/pip-f16.gguf
 DRAFT    ?= models/pip-draft-q8_0.gguf
 BENCH    ?= -p 512 -n 128
+MODEL_DIR ?= build/models
+MINUTES  ?= 15
 
 # No -march: one binary holds every kernel level. -ffp-contract=off: the same bits at every level.
 BASE     := -std=gnu11 -g -Wall -Wextra -Wshadow -Wundef $(WERROR) -ffp-contract=off -fno-math-errno
@@ -80,6 +82,10 @@ quality: llmrun                        ## what each weight type costs MODEL (mod
 gate: llmrun                           ## what 8-bit activations and rounded caches cost MODEL, with and without outliers, as Markdown
 	@$(PYTHON) tests/bench/gate.py --llmrun ./llmrun --model $(MODEL)
 
+results: llmrun                        ## MINUTES (15) of llmrun beside PEERS and IK (folders with llama-bench), models in MODEL_DIR; rows go to tests/bench/results/, then plots
+	@RESULTS="$(RESULTS)" $(PYTHON) tests/bench/measure.py --llmrun ./llmrun --peers "$(PEERS)" --ik "$(IK)" --model-dir "$(MODEL_DIR)" --minutes $(MINUTES) $(RESULTS)
+	@$(MAKE) --no-print-directory plots
+
 plots:                                 ## tests/bench/RESULTS.md and the pictures beside it, from tests/bench/results/
 	@$(PYTHON) tests/bench/results.py
 	@$(PYTHON) tests/bench/plots.py
@@ -143,4 +149,4 @@ build/$(VARIANT)/replay_%: tests/fuzz_%.c tests/replay.c $(SRC) $(TESTS) Makefil
 	@mkdir -p $(@D)
 	$(CC) $(VARIANT_FLAGS) $(BASE) $(CFLAGS) -DLLMRUN_NO_MAIN -Wno-unused-function -o $@ $< tests/replay.c $(LDFLAGS) $(LIBS)
 
-.PHONY: all test san tsan stress fuzz bench bench-file bench-pack bench-peer bench-spec bench-shared quality gate plots check install clean help replay
+.PHONY: all test san tsan stress fuzz bench bench-file bench-pack bench-peer bench-spec bench-shared quality gate results plots check install clean help replay

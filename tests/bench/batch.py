@@ -21,7 +21,7 @@ whether everything works. As everywhere, only a quiet machine tells.
 """
 import argparse, http.client, json, math, os, queue, random, re, shlex, signal, socket, statistics, subprocess, sys, tempfile, threading, time
 
-import peer
+import peer, results
 from peer import Failed
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -203,6 +203,14 @@ def their_run(o, load, slots):
     return took, sum(c or 0 for c in cached)
 
 
+def csv_rows(o, load, slots, own, theirs, ratio):
+    """The same figures as rows of batch.csv."""
+    common = dict(results.here(o.machine, o.set, o.name or os.path.basename(o.model), results.command_line("make bench-file", sys.argv[1:])),
+                  load=load.name, prompt_tokens=load.n_prompt, new_tokens=load.n_new, rounds=o.rounds)
+    yield dict(common, program=results.OWN, slots=o.parallel, seconds=med(x for x, _ in own), shared_tokens=round(med(s["shared_tokens"] for _, s in own)))
+    yield dict(common, program="llama-server", slots=slots, seconds=med(x for x, _ in theirs), shared_tokens=round(med(c for _, c in theirs)), ratio="%.2f" % ratio)
+
+
 def load_rows(o, load, folder):
     """A row for each number of slots: llmrun, server, llmrun; the server is held against the mean of its neighbours."""
     own, theirs = [own_run(o, load, folder)], {n: [] for n in o.slots}
@@ -215,6 +223,9 @@ def load_rows(o, load, folder):
             say("%s, round %d of %d, %d slots: %.1f and %.1f s" % (load.name, i + 1, o.rounds, slots, own[-1][0], theirs[slots][-1][0]))
     for slots in o.slots:
         ratio = [t / a for (t, _), a in zip(theirs[slots], own_of[slots])]
+        if o.csv:
+            results.know(o.machine, o.csv)
+            results.append("batch", list(csv_rows(o, load, slots, own, theirs[slots], med(ratio))), o.csv)
         a, t = med(x for x, _ in own), med(x for x, _ in theirs[slots])
         yield "| %s | %d | %d | %d | %.1f | %.0f | %d | %.1f | %.0f | %d | %.2f | %.2f to %.2f |" % (
             load.name, load.n_prompt, load.n_new, slots, a, (load.n_prompt + load.n_new) / a, med(s["shared_tokens"] for _, s in own), t,
@@ -326,6 +337,7 @@ def options():
     ap.add_argument("--theirs", default="--cache-reuse 64 --skip-chat-parsing", help="further options for llama-server (--cache-reuse 64 --skip-chat-parsing)")
     ap.add_argument("--theirs-bench", default="", help="further options for llama-batched-bench")
     ap.add_argument("--foreign", action="store_true", help="run a peer that was not built for this machine")
+    peer.csv_options(ap, "batch")
     o = ap.parse_args()
     try:
         o.only, o.slots, o.sequences = o.only.split(","), peer.expand(o.slots), peer.expand(o.sequences)

@@ -9,9 +9,12 @@ a round lies within seconds. A peer's run is held against the mean of the two ru
 medians over the rounds. Beside each stands the read bandwidth that llmrun's sweeps saw right before and after.
   A peer that was not built for this machine's instructions is refused, unless --foreign is given: it would lose for the wrong
 reason. What cannot be found out is said. Others who use the machine meanwhile are told too.
+  --csv FOLDER appends the figures to FOLDER/speed.csv (tests/bench/results), --set names them.
   --own and --theirs pass further options, such as --own="--cpu avx2" or --theirs="-rtr 1".
 """
 import argparse, ctypes, json, os, re, resource, shlex, shutil, statistics, subprocess, sys
+
+import results
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 FEATURES = {"avx2": "avx2", "fma": "fma", "f16c": "f16c", "avx_vnni": "avx_vnni", "avx512": "avx512f", "avx512_vbmi": "avx512vbmi",
@@ -152,6 +155,28 @@ def line(ours, peers):
         med(r["sweep_gbs"] for r in ours), med(between), 100 * med(r["read_share"] for r in ours))
 
 
+def csv_rows(o, ours, peers):
+    """The same figures as rows of speed.csv."""
+    ratio = [(a["avg_ts"] + b["avg_ts"]) / 2 / p["avg_ts"] for a, p, b in zip(ours, peers, ours[1:])]
+    a, command = ours[0], results.command_line("make bench-peer", sys.argv[1:])
+    test = label(dict(a, n_depth=0))
+    common = dict(results.here(o.machine, o.set, o.name or a["model_type"], command), type=a["model_type"].split()[-1], test=test,
+                  depth=a["n_depth"], sequences=1, rounds=o.rounds)
+    for program, found, options in ((results.OWN, ours, o.own), (o.peer_name, peers, o.theirs)):
+        rates = [r["avg_ts"] for r in found]
+        yield dict(common, program=program, options=options, tokens_s=statistics.median(rates), least=min(rates), most=max(rates),
+                   **({} if program == results.OWN else {"ratio": "%.2f" % statistics.median(ratio), "ratio_least": "%.2f" % min(ratio),
+                                                         "ratio_most": "%.2f" % max(ratio)}))
+
+
+def csv_options(ap, kind):
+    """Options of the bench scripts that store their figures."""
+    ap.add_argument("--csv", metavar="FOLDER", help="append the figures to FOLDER/%s.csv, such as tests/bench/results" % kind)
+    ap.add_argument("--set", default="peer", help="with --csv: what the rows belong to (peer)")
+    ap.add_argument("--machine", default=results.machine(), help="with --csv: name of this machine (%(default)s)")
+    ap.add_argument("--name", default="", help="with --csv: name of the model (what the file says)")
+
+
 def main():
     ap = argparse.ArgumentParser(description=__doc__.split("\n")[0], formatter_class=argparse.RawDescriptionHelpFormatter, epilog=__doc__)
     ap.add_argument("--llmrun", default=os.path.join(os.path.dirname(os.path.dirname(HERE)), "llmrun"))
@@ -167,6 +192,8 @@ def main():
     ap.add_argument("--own", default="", help="further options for llmrun")
     ap.add_argument("--theirs", default="", help="further options for the peer")
     ap.add_argument("--foreign", action="store_true", help="run a peer that was not built for this machine")
+    ap.add_argument("--peer-name", default="llama.cpp", help="with --csv: what the peer is called (llama.cpp)")
+    csv_options(ap, "speed")
     o = ap.parse_args()
     if o.rounds < 1:
         ap.error("--rounds: expected 1 or more")
@@ -177,6 +204,9 @@ def main():
             ours, peers = measure(o, test)
             first = first or (ours[0], peers[0])
             lines.append(line(ours, peers))
+            if o.csv:
+                results.know(o.machine, o.csv)
+                results.append("speed", list(csv_rows(o, ours, peers)), o.csv)
         if not first:
             raise Failed("no test: expected -p, -n or -pg")
     except (Failed, OSError) as why:

@@ -7,7 +7,7 @@
 One row of a CSV file is one figure of one command. The bench scripts append rows (--csv FOLDER); nothing else edits them. An empty cell
 means "not recorded". `commit` is the commit that was measured; for rows before 2026-11-22 08:00 it is the commit that recorded the figure.
 """
-import argparse, csv, datetime, os, subprocess, sys
+import argparse, csv, datetime, os, shlex, subprocess, sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
@@ -47,8 +47,8 @@ def read(kind, folder=FOLDER):
 
 
 def number(x):
-    """Four digits are more than a measurement has."""
-    return "%.4g" % x if isinstance(x, float) else str(x)
+    """Four digits are all that a measurement has."""
+    return str(x) if not isinstance(x, float) else "%.0f" % x if abs(x) >= 1e4 else "%.4g" % x
 
 
 def append(kind, rows, folder=FOLDER):
@@ -74,6 +74,40 @@ def commit():
     except OSError:
         return ""
     return name + ("+" if changed.strip() else "")
+
+
+def command_line(name, argv, leave=("--llmrun", "--peer", "--peers", "--csv", "--set", "--machine", "--name", "--peer-name")):
+    """The command as a row has it: without the places of this machine and without where the rows go."""
+    kept, skip = [], False
+    for word in argv:
+        if not skip and word not in leave:
+            kept.append(os.path.basename(word) if "/" in word else word)
+        skip = not skip and word in leave
+    return " ".join([name] + [shlex.quote(w) for w in kept])
+
+
+def cpu_field(name):
+    try:
+        with open("/proc/cpuinfo") as f:
+            return next(line.split(":", 1)[1].strip() for line in f if line.split(":")[0].strip() == name)
+    except (OSError, StopIteration):
+        return ""
+
+
+def machine():
+    """A short name for this machine; --machine gives another where it is already taken by a different one."""
+    vendor, flags = cpu_field("vendor_id"), cpu_field("flags").split()
+    name = {"GenuineIntel": "intel", "AuthenticAMD": "zen4" if "avx512_bf16" in flags else "amd"}.get(vendor, os.uname().machine)
+    return name if "avx512f" in flags or vendor not in ("GenuineIntel",) else name + "-avx2"
+
+
+def know(name, folder=FOLDER):
+    """Describes a machine that has no row yet."""
+    if any(r["machine"] == name for r in read("machines", folder)):
+        return
+    words = "%d CPUs, %s, %d GiB" % (os.cpu_count(), cpu_field("model name") or os.uname().machine,
+                                     round(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30))
+    append("machines", [{"machine": name, "description": words}], folder)
 
 
 def here(machine, name, model, command):

@@ -24,7 +24,7 @@ which probability it may end.
 import argparse, contextlib, http.client, json, os, re, shlex, signal, statistics, subprocess, sys, time
 from collections import namedtuple
 
-import batch, peer
+import batch, peer, results
 from peer import Failed
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -352,12 +352,28 @@ def measure_load(o, load):
         return Rounds(o, load, ways)
 
 
+def csv_rows(o, r):
+    """The same figures as rows of speculation.csv."""
+    common = dict(results.here(o.machine, o.set, o.name or os.path.basename(o.model), results.command_line("make bench-spec", sys.argv[1:])),
+                  load=r.load.name, prompts=len(r.load.prompts))
+    for w in r.ways:
+        row = dict(common, program=results.OWN if w.own else "llama.cpp", guesses="none" if w.plain else w.name, options=o.own if w.own else "",
+                   tokens_s=med(r.rates(w)), rounds=len(r.rates(w)))
+        if not w.plain:
+            ratio = r.ratios(w, r.plain(w.own))
+            row.update(ratio="%.2f" % med(ratio), ratio_least="%.2f" % min(ratio), ratio_most="%.2f" % max(ratio))
+        yield row
+
+
 def measure(o):
     loads, rows = make_loads(o), []
     head("guess")
     for name in o.only:
         rounds = measure_load(o, loads[name])
         print("\n".join(guess_rows(rounds)), flush=True)
+        if o.csv:
+            results.know(o.machine, o.csv)
+            results.append("speculation", list(csv_rows(o, rounds)), o.csv)
         if o.peers:
             rows.append(peer_row(rounds))
     if rows:
@@ -389,6 +405,7 @@ def options():
     ap.add_argument("--theirs", default="--skip-chat-parsing", help="further options for llama-server (--skip-chat-parsing)")
     ap.add_argument("--theirs-example", default="", help="further options for llama.cpp's examples")
     ap.add_argument("--foreign", action="store_true", help="run a peer that was not built for this machine")
+    peer.csv_options(ap, "speculation")
     o = ap.parse_args()
     try:
         o.only, o.ngrams = o.only.split(","), [tuple(map(int, x.split(":"))) for x in o.ngrams.split(",") if x]
