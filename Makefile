@@ -3,9 +3,11 @@ CC       ?= cc
 CLANG    ?= clang
 PREFIX   ?= /usr/local
 OPT      ?= -O3
-WERROR   ?= -Werror
+DEBUG    ?= -g1
+WERROR   ?=
 PYTHON   ?= python3
 SHARED   ?= ../shared
+JOBS     ?= $(shell nproc)
 FUZZ_SECONDS ?= 60
 MODEL    ?= models/pip-f16.gguf
 DRAFT    ?= models/pip-draft-q8_0.gguf
@@ -14,32 +16,31 @@ MODEL_DIR ?= build/models
 MINUTES  ?= 15
 
 # No -march: one binary holds every kernel level. -ffp-contract=off: the same bits at every level.
-BASE     := -std=gnu11 -g -Wall -Wextra -Wshadow -Wundef $(WERROR) -ffp-contract=off -fno-math-errno
+BASE     := -std=gnu11 $(DEBUG) -Wall -Wextra -Wshadow -Wundef $(WERROR) -ffp-contract=off -fno-math-errno
 LIBS     := -lpcre2-8 -ljansson -ldl -lm -lpthread
 
 # OpenBLAS is looked for when a run asks for it (--blas); BLAS=0 leaves that out.
 BLAS     ?= 1
-BASE     += -DLLMRUN_BLAS=$(BLAS) -DLLMRUN_STRESS=0
+COMMIT   := $(shell git rev-parse --short=10 HEAD 2> /dev/null)
 
-SRC      := llmrun.c ggml_kernels.h
-TESTS    := $(wildcard tests/*.c tests/*.h)
+SAN      := -O1 -Wno-format-truncation -fno-omit-frame-pointer -fno-sanitize-recover=all
 FUZZERS  := $(patsubst tests/fuzz_%.c,%,$(wildcard tests/fuzz_*.c))
-SAN      := -O1 -Wno-format-truncation -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all
-TSAN     := -O1 -fno-omit-frame-pointer -fsanitize=thread
 
 all: llmrun                            ## build ./llmrun (the default)
 
-llmrun: $(SRC) Makefile
-	$(CC) $(OPT) $(BASE) $(CFLAGS) -o $@ llmrun.c $(LDFLAGS) $(LIBS)
+llmrun: build/main/llmrun
+	cp $< $@
+
+static: build/static/llmrun            ## build/static/llmrun: one file that runs on any Linux of this processor's kind, without --blas
 
 run: llmrun                            ## build, and tell a story with the model that ships here
-	./llmrun -m models/pip-q4_k_m.gguf -p "Once upon a time" -n 200 --temp 0.5
+	./llmrun -m models/pip-q4_k_m.gguf -p "Once upon a time" --temp 0.5
 
-test: llmrun build/test/tests replay   ## every test, in seconds; the last line counts them
+test:                                  ## the tests, in three minutes with the build; the last line counts them
+	@$(PARALLEL) llmrun build/test/tests build/test/kernel_tests build/test/replay
 	@SHARED=$(SHARED) PYTHON=$(PYTHON) sh tests/run.sh ./llmrun build/test
 
-san: build/san/llmrun build/san/tests  ## every test under the address and undefined-behaviour sanitizers, pool, steps, quantiser, schedule and guesses under the thread sanitizer
-	@$(MAKE) --no-print-directory replay VARIANT=san
+san: build/san/llmrun build/san/tests build/san/kernel_tests build/san/replay ## every test under the address and undefined-behaviour sanitizers, pool, steps, quantiser, schedule and guesses under the thread sanitizer
 	@SHARED=$(SHARED) PYTHON=$(PYTHON) LLMRUN_SLOW=20 sh tests/run.sh build/san/llmrun build/san
 	@$(MAKE) --no-print-directory tsan
 
@@ -58,8 +59,8 @@ fuzz: $(FUZZERS:%=build/fuzz/%)        ## each fuzzer for FUZZ_SECONDS (60)
 	  build/fuzz/$$f -max_total_time=$(FUZZ_SECONDS) -timeout=10 -rss_limit_mb=2048 -print_final_stats=0 -verbosity=0 \
 	    build/fuzz/corpus-$$f tests/corpus/$$f || exit 1; done
 
-bench: build/bench/bench               ## kernel rates beside the memory bandwidth of the same minute, as CSV
-	build/bench/bench
+bench: build/main/bench                ## kernel rates beside the memory bandwidth of the same minute, as CSV
+	build/main/bench
 
 bench-peer: llmrun                     ## MODEL in llmrun and PEER (a llama-bench) in turn: ratios, as Markdown; BENCH="-p 512 -n 128"
 	@$(PYTHON) tests/bench/peer.py --llmrun ./llmrun --peer "$(PEER)" --model $(MODEL) $(BENCH)
@@ -73,8 +74,8 @@ bench-spec: llmrun                    ## MODEL: decoding with guesses (of DRAFT,
 bench-shared: llmrun                  ## MODEL: decoding with guesses (of DRAFT, of the text) and without, in pairs beside a spinning process; SHARED_CPU="--pairs 5"
 	@$(PYTHON) tests/bench/shared_cpu.py --llmrun ./llmrun --model $(MODEL) $(if $(DRAFT),--draft $(DRAFT)) $(SHARED_CPU)
 
-bench-pack: build/bench/pack           ## file order against packed rows, kernels alone, as CSV
-	build/bench/pack
+bench-pack: build/main/pack            ## file order against packed rows, kernels alone, as CSV
+	build/main/pack
 
 quality: llmrun                        ## what each weight type costs MODEL (models/pip-f16.gguf), as Markdown; LLAMA_CPP=DIR: beside it
 	@LLAMA_CPP="$(LLAMA_CPP)" $(PYTHON) tests/bench/quality.py --llmrun ./llmrun --model $(MODEL)
@@ -90,9 +91,11 @@ plots:                                 ## tests/bench/RESULTS.md and the picture
 	@$(PYTHON) tests/bench/results.py
 	@$(PYTHON) tests/bench/plots.py
 
-check: llmrun                          ## the house: contents, walls and doors; the README's tables
+check: llmrun                          ## no warnings; contents, layers and public functions; the README's tables
+	@for i in llmrun.c tests/*.c tests/bench/*.c; do $(COMPILE) -Werror -fsyntax-only -Wno-unused-function -DLLMRUN_NO_MAIN $$i || exit 1; done
+	$(COMPILE) -Werror -fsyntax-only llmrun.c
+	$(COMPILE) -Werror -O1 -DGGML_KERNELS_DECLARE -c -o /dev/null llmrun.c
 	awk -f tests/house.awk llmrun.c ggml_kernels.h
-	@for i in tests/bench/*.c; do $(CC) -fsyntax-only $(BASE) $(CFLAGS) -DLLMRUN_NO_MAIN -Wno-unused-function $$i || exit 1; done
 	@$(PYTHON) tests/readme.py ./llmrun README.md
 	@$(PYTHON) tests/bench/results.py --check
 	@$(PYTHON) tests/bench/plots.py --check
@@ -106,47 +109,92 @@ clean:                                 ## remove what was built
 help:                                  ## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*##  */  make \1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 18
 
-# --- variants, each in a folder of its own ---
+# --- how it is built: each variant in a folder of its own, kernels and program as an object each ---
 
-VARIANT ?= test
-VARIANT_FLAGS = $(if $(filter san,$(VARIANT)),$(SAN),-O1)
+FLAGS_main    := $(OPT)
+FLAGS_static  := $(OPT)
+FLAGS_test    := -O1
+FLAGS_stress  := -O2
+FLAGS_san     := $(SAN) -fsanitize=address,undefined
+FLAGS_tsan    := -O1 -fno-omit-frame-pointer -fsanitize=thread
+FLAGS_fuzz    := $(SAN) -fsanitize=fuzzer-no-link,address,undefined -Wno-pass-failed
+LINK_static   := -static
+LINK_fuzz     := -fsanitize=fuzzer
+CC_fuzz       := $(CLANG)
+BLAS_static   := 0
+STRESS_stress := 1
 
-build/test/tests: $(SRC) $(TESTS) Makefile
+# The folder of a target, build/VARIANT/FILE, names the variant.
+variant   = $(notdir $(patsubst %/,%,$(@D)))
+COMPILE   = $(or $(CC_$(variant)),$(CC)) $(FLAGS_$(variant)) $(BASE) $(CFLAGS) \
+            -DLLMRUN_BLAS=$(or $(BLAS_$(variant)),$(BLAS)) -DLLMRUN_STRESS=$(or $(STRESS_$(variant)),0)
+TESTING   = -DGGML_KERNELS_DECLARE -DLLMRUN_NO_MAIN -Wno-unused-function
+LINK      = $(COMPILE) $(LINK_$(variant)) -o $@ $^ $(LDFLAGS) $(LIBS)
+PARALLEL  = $(MAKE) --no-print-directory $(if $(findstring -j,$(MAKEFLAGS)),,-j$(JOBS))
+
+# Written anew where it would hold something else: then what was compiled otherwise is compiled again.
+build/%/flags: FORCE
 	@mkdir -p $(@D)
-	$(CC) -O2 $(BASE) $(CFLAGS) -DLLMRUN_NO_MAIN -Wno-unused-function -o $@ tests/main.c $(LDFLAGS) $(LIBS)
+	@echo '$(COMPILE)' | cmp -s - $@ || echo '$(COMPILE)' > $@
 
-build/san/tests: $(SRC) $(TESTS) Makefile
+build/commit: FORCE
 	@mkdir -p $(@D)
-	$(CC) $(SAN) $(BASE) $(CFLAGS) -DLLMRUN_NO_MAIN -Wno-unused-function -o $@ tests/main.c $(LDFLAGS) $(LIBS)
+	@echo '$(COMMIT)' | cmp -s - $@ || echo '$(COMMIT)' > $@
 
-build/tsan/tests: $(SRC) $(TESTS) Makefile
-	@mkdir -p $(@D)
-	$(CC) $(TSAN) $(BASE) $(CFLAGS) -DLLMRUN_NO_MAIN -Wno-unused-function -o $@ tests/main.c $(LDFLAGS) $(LIBS)
+build/%/kernels.o: ggml_kernels.h build/%/flags
+	$(COMPILE) -DGGML_KERNELS_OBJECT -x c -c -o $@ ggml_kernels.h
 
-build/stress/llmrun: $(SRC) Makefile
-	@mkdir -p $(@D)
-	$(CC) -O2 $(BASE) -ULLMRUN_STRESS -DLLMRUN_STRESS=1 $(CFLAGS) -o $@ llmrun.c $(LDFLAGS) $(LIBS)
+build/%/llmrun.o: llmrun.c ggml_kernels.h build/%/flags build/commit
+	$(COMPILE) -DGGML_KERNELS_DECLARE -DLLMRUN_COMMIT='"$(COMMIT)"' -c -o $@ llmrun.c
 
-build/san/llmrun: $(SRC) Makefile
-	@mkdir -p $(@D)
-	$(CC) $(SAN) $(BASE) $(CFLAGS) -o $@ llmrun.c $(LDFLAGS) $(LIBS)
+build/%/tests.o: tests/main.c $(wildcard tests/t_*.c tests/*.h) llmrun.c ggml_kernels.h build/%/flags
+	$(COMPILE) $(TESTING) -c -o $@ tests/main.c
 
-build/bench/bench: $(SRC) $(wildcard tests/bench/*.c) Makefile
-	@mkdir -p $(@D)
-	$(CC) $(OPT) $(BASE) $(CFLAGS) -DLLMRUN_NO_MAIN -Wno-unused-function -o $@ tests/bench/bench.c $(LDFLAGS) $(LIBS)
+build/%/kernel_tests.o: tests/kernels.c $(wildcard tests/t_*.c tests/*.h) llmrun.c ggml_kernels.h build/%/flags
+	$(COMPILE) -DLLMRUN_NO_MAIN -Wno-unused-function -c -o $@ tests/kernels.c
 
-build/bench/pack: tests/bench/pack.c ggml_kernels.h Makefile
-	@mkdir -p $(@D)
-	$(CC) $(OPT) $(BASE) $(CFLAGS) -Wno-unused-function -o $@ tests/bench/pack.c $(LDFLAGS) -lm -lpthread
+build/%/replay.o: tests/replay.c $(wildcard tests/fuzz_*.c tests/*.h) llmrun.c ggml_kernels.h build/%/flags
+	$(COMPILE) $(TESTING) -c -o $@ tests/replay.c
 
-build/fuzz/%: tests/fuzz_%.c $(SRC) $(TESTS) Makefile
-	@mkdir -p $(@D)
-	$(CLANG) -O1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all $(BASE) $(CFLAGS) -DLLMRUN_NO_MAIN -Wno-unused-function -Wno-pass-failed -o $@ $< $(LDFLAGS) $(LIBS)
+build/%/bench.o: tests/bench/bench.c llmrun.c ggml_kernels.h build/%/flags
+	$(COMPILE) $(TESTING) -c -o $@ tests/bench/bench.c
 
-replay: $(FUZZERS:%=build/$(VARIANT)/replay_%)
+build/%/pack.o: tests/bench/pack.c ggml_kernels.h build/%/flags
+	$(COMPILE) -Wno-unused-function -c -o $@ tests/bench/pack.c
 
-build/$(VARIANT)/replay_%: tests/fuzz_%.c tests/replay.c $(SRC) $(TESTS) Makefile
-	@mkdir -p $(@D)
-	$(CC) $(VARIANT_FLAGS) $(BASE) $(CFLAGS) -DLLMRUN_NO_MAIN -Wno-unused-function -o $@ $< tests/replay.c $(LDFLAGS) $(LIBS)
+build/fuzz/%.o: tests/fuzz_%.c $(wildcard tests/*.h) llmrun.c ggml_kernels.h build/fuzz/flags
+	$(COMPILE) $(TESTING) -c -o $@ $<
 
-.PHONY: all test san tsan stress fuzz bench bench-file bench-pack bench-peer bench-spec bench-shared quality gate results plots check install clean help replay
+build/stress/llmrun: build/stress/llmrun.o build/main/kernels.o
+	$(LINK)
+
+build/test/tests: build/test/tests.o build/main/kernels.o
+	$(LINK)
+
+build/test/replay: build/test/replay.o build/main/kernels.o
+	$(LINK)
+
+build/%/llmrun: build/%/llmrun.o build/%/kernels.o
+	$(LINK)
+
+build/%/tests: build/%/tests.o build/%/kernels.o
+	$(LINK)
+
+build/%/kernel_tests: build/%/kernel_tests.o
+	$(LINK)
+
+build/%/replay: build/%/replay.o build/%/kernels.o
+	$(LINK)
+
+build/%/bench: build/%/bench.o build/%/kernels.o
+	$(LINK)
+
+build/%/pack: build/%/pack.o
+	$(LINK)
+
+$(FUZZERS:%=build/fuzz/%): build/fuzz/%: build/fuzz/%.o build/fuzz/kernels.o
+	$(LINK)
+
+FORCE:
+.SECONDARY:
+.PHONY: FORCE all static run test san tsan stress fuzz bench bench-file bench-pack bench-peer bench-spec bench-shared quality gate results plots check install clean help

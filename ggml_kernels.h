@@ -2,7 +2,7 @@
 #define GGML_KERNELS_H
 /* ggml_kernels.h - the GGML number formats and the arithmetic on them, for CPUs, in one header.
  *
- *     #include "ggml_kernels.h"          in one C file; everything is static, libc and libm are all it needs
+ *     #include "ggml_kernels.h"          in one C file, or compiled once as an object: [api] says how; libc and libm are all it needs
  *     k_init("auto");                    picks the best kernels this CPU runs, once, before any thread starts
  *     k_types[id].dequant(src, dst, n);  any format to float
  *
@@ -14,7 +14,7 @@
  * Build for the baseline CPU with -ffp-contract=off and without -ffast-math: every result is the same to the
  * bit at every CPU level, so a product is fused with a sum only where the code says so. Little-endian only.
  *
- * SECTIONS  [fmt] blocks on disk   [conv] small floats   [unpack] any format to int8 codes and scales
+ * SECTIONS  [fmt] blocks on disk   [conv] small floats   [api] what others use   [unpack] any format to int8 codes and scales
  *           [ref] dequantise, quantise   [types] one row per format   [fit] weights to blocks, scales searched
  *           [fit_grid] weights to blocks of tables and lattices   [fitters] one row per format that can be made
  *           [vec] float kernels at every level
@@ -22,7 +22,7 @@
  *           share   [quant_avx512] [quant_avx2] quantised products
  *           [packed] rows side by side, the other layout   [packed_x86] what the vector levels share of it
  *           [packed_avx512] [packed_avx2] its products   [probe] reads and products, for benchmarks
- *           [level] the doors   [thread] every thread's start */
+ *           [level] the public functions   [thread] every thread's start */
 #include <float.h>
 #include <math.h>
 #include <stdbool.h>
@@ -30,9 +30,6 @@
 #include <stdint.h>
 #include <string.h>
 #include <strings.h>
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
 
 #if defined(__FAST_MATH__) || FLT_EVAL_METHOD != 0
 #error "results are promised to the bit: no -ffast-math, no excess precision"
@@ -158,20 +155,205 @@ static inline float k_ue4m3_half(uint8_t x) {
     return k__f32_of((uint32_t)(e + 119) << 23 | (uint32_t)m << 20);  /* (1 + m/8) * 2^(e - 8) */
 }
 
+/* ===== [api] what others use =====
+ * Types, tables and functions for those who include this header; all below is private to it. Three ways to have them:
+ *     neither macro           one C file holds it all, and everything is static
+ *     GGML_KERNELS_OBJECT     this C file holds the kernels for a whole program: the functions below are external
+ *     GGML_KERNELS_DECLARE    they are in another object, and nothing but this page is compiled here */
+
+#if defined(GGML_KERNELS_OBJECT) || defined(GGML_KERNELS_DECLARE)
+#define K_PUBLIC
+#define K_TABLE extern
+#else
+#define K_PUBLIC static
+#define K_TABLE static
+#endif
+
+/* --- formats --- */
+
+enum {
+    K_KIND_NONE,                                         /* undefined or removed: no file may use it */
+    K_KIND_FLOAT, K_KIND_INT, K_KIND_SCALE,              /* weights, by the way they multiply */
+    K_KIND_DATA                                          /* readable, never a weight */
+};
+
+/* A row of n weights as codes and scales: arrays of the caller, which [unpack] explains. */
+typedef struct {
+    int8_t  *q;                                          /* [n]                                        */
+    int16_t *sc, *mn;                                    /* [n/16]           INT                       */
+    float   *d, *dm;                                     /* [(n + 255)/256]  INT                       */
+    float   *fs, *fm;                                    /* [n/group]        SCALE; n/16 always is room */
+} k_urow;
+
+typedef struct {
+    const char *name;                                    /* as the field prints it, even if removed */
+    uint16_t    block, bytes;                            /* weights and bytes per block */
+    uint8_t     kind, group, has_min;                    /* group: weights per fs, SCALE only: 16 or 32 */
+    void (*dequant)(const void *src, float *dst, int64_t n);  /* n: whole blocks; src at any alignment */
+    void (*unpack)(const void *src, int n, k_urow *u);        /* INT and SCALE */
+    void (*quant)(const float *src, void *dst, int64_t n);    /* may be NULL */
+} k_type;
+
+typedef struct {
+    /* The best whole blocks for n weights under sum w*(x - x^)^2; w NULL: all equal. x, w finite, w >= 0. */
+    void (*fit)(const float *x, const float *w, void *dst, int64_t n);
+    /* New codes, in unpack's units, into blocks whose scales stay. NULL where codes are points of a grid. */
+    void (*recode)(const int8_t *q, void *dst, int64_t n);
+    int16_t       lo, hi;                                /* codes a weight may take */
+    const int8_t *levels;                                /* the codes, rising, where they have gaps */
+} k_fitter;
+
+K_TABLE const k_type   k_types[K_TYPE_MAX + 1];          /* index: the id in the file; a gap has no name */
+K_TABLE const k_fitter k_fitters[K_TYPE_MAX];            /* the same; zeros for what cannot be made */
+
+static inline bool k_type_ok(uint32_t id) { return id < K_TYPE_MAX && k_types[id].kind != K_KIND_NONE; }
+
+/* The name that ik_llama.cpp gives an id, NULL when it gives none: for the message that refuses it. */
+K_PUBLIC const char *k_type_foreign(uint32_t id);
+/* May it be a matrix of a model? */
+K_PUBLIC bool k_type_weight(uint32_t id);
+/* The id of a live format, -1 when none has that name in either case. */
+K_PUBLIC int k_type_by_name(const char *name);
+/* Bytes of n weights in a row; 0 for a dead type, part of a block, or more than a size_t holds. */
+K_PUBLIC size_t k_row_bytes(uint32_t id, int64_t n);
+/* The largest magnitude a type can hold, found by trying. */
+K_PUBLIC float k_most(uint32_t id);
+
+/* --- the level: which kernels run --- */
+
+/* Chooses the level, before any thread starts. NULL and "auto": the fastest. False: unknown, or not supported here. */
+K_PUBLIC bool k_init(const char *level);
+K_PUBLIC const char *k_level_name(void);
+/* The number of levels of this build; fills an entry of either array for each (NULL: not wanted). */
+K_PUBLIC int k_levels_list(const char **names, bool *can);
+/* To be called in every thread before it computes: denormals count as zero there. */
+K_PUBLIC void k_thread_start(void);
+
+/* One turn of a loop that waits. */
+static inline __attribute__((unused)) void k_pause(void) {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#endif
+}
+
+/* --- products of weights and activations --- */
+
+/* Forms of activations, and so of products. */
+typedef enum { K_ACT_F32, K_ACT_BF16, K_ACT_I8, K_ACTS } k_act_kind;
+
+/* Sums of the codes of one block of 256: of each 16, and of each 32 in the order 0 2 1 3 4 6 5 7, which is that of minima. What a
+ * shorter block lacks is 0. */
+typedef struct { int16_t of16[16], of32[8]; } k_sums;
+
+/* One batch of activation rows; row t of a product reads row idx ? idx[t] : t. A quantised row with outliers is the sum of
+ * two: where split[r] is set, what row r lost in rounding is row r + rest of the same arrays. */
+typedef struct {
+    const float   *x;   size_t ldx;      /* f32 rows, for f32 and f16 weights             */
+    const uint16_t *h;                   /* rows rounded to bf16, ldx apart, for weights of bf16 and K_F16_ROUND */
+    const int8_t  *q;   size_t ldq;      /* quantised rows, for quantised weights         */
+    const k_sums  *sum; const float *d; size_t ldd;  /* [(n+255)/256] sums and scales      */
+    const uint8_t *split; int rest;      /* NULL: no row is split                         */
+    bool           gaps;                 /* most blocks are blank, scale 0: leave them out */
+    const int32_t *idx; int nt;
+} k_acts;
+
+/* The form in which weights of a type take activations. */
+K_PUBLIC k_act_kind k_act_of(uint32_t type);
+K_PUBLIC bool k_wants_q8(uint32_t type);
+/* x[n], n % 32 == 0, to codes, sums and scales of blocks of 256, at q, sum, d. True: a row with outliers, whose rest is written
+ * `rest` rows further on, of ldq codes each. */
+K_PUBLIC bool k_quant_act(const float *x, int n, int8_t *q, k_sums *sum, float *d, size_t ldq, int rest);
+/* Runs that k_spread can take in rows of n values: the largest power of two that divides n, up to 256. 1: none. */
+K_PUBLIC int k_spread_size(int n);
+/* Walsh-Hadamard transform of each run of `size` values, its own inverse. */
+K_PUBLIC void k_spread(float *x, int n, int size);
+/* Few columns times rows of this type are many times slower in the layout of the file than packed. */
+K_PUBLIC bool k_slow_unpacked(uint32_t type);
+/* Scratch of one thread for k_mul_rows and k_mul_packed with rows of up to n_max weights. */
+K_PUBLIC size_t k_scratch_bytes(int n_max);
+/* Rows of one task that suit the kernels best. */
+K_PUBLIC int k_rows_step(uint32_t type, int nt);
+/* y[t*ldy + r] = row r of the weights times activation row t, for nr rows of n weights, row_bytes apart. */
+K_PUBLIC void k_mul_rows(uint32_t type, const void *w, size_t row_bytes, int nr, int n, const k_acts *a, float *y, size_t ldy, void *scratch);
+/* Bytes of nr packed rows of n weights; 0: they are not packed (no form, part of a block, too many bytes). */
+K_PUBLIC size_t k_pack_bytes(uint32_t type, int64_t nr, int64_t n);
+/* Where row r of packed rows begins; r is a multiple of 16. */
+K_PUBLIC size_t k_pack_at(uint32_t type, int r, int n);
+/* nr rows of n weights, row_bytes apart, to dst: k_pack_bytes(type, nr, n) bytes, which is not 0. */
+K_PUBLIC void k_pack_rows(uint32_t type, const void *src, size_t row_bytes, int nr, int n, void *dst);
+/* k_mul_rows for rows that k_pack_rows wrote; packed is where the first of the nr rows begins. */
+K_PUBLIC void k_mul_packed(uint32_t type, const void *packed, int nr, int n, const k_acts *a, float *y, size_t ldy, void *scratch);
+
+/* --- vectors of floats --- */
+
+K_PUBLIC void k_rms_norm(const float *x, const float *w, float eps, int n, float *y);
+K_PUBLIC float k_dot(const float *a, const float *b, int n);
+K_PUBLIC void k_add(float *y, const float *a, const float *b, int n);          /* y = a + b */
+K_PUBLIC void k_axpy(float *y, const float *x, float s, int n);                /* y += s*x */
+K_PUBLIC void k_scale(float *y, float s, int n);                               /* y *= s */
+K_PUBLIC void k_swiglu(float *gate, const float *up, int n);                   /* gate = silu(gate) * up */
+K_PUBLIC void k_softmax(float *x, int n);
+K_PUBLIC float k_sigmoid(float x);
+K_PUBLIC float k_max(const float *x, int n, int *arg);                         /* arg, unless NULL: its place */
+K_PUBLIC void k_rope(float *x, int n_heads, int hd, int n_rot, bool halves, const float *cs);
+
+/* --- cache and attention --- */
+
+/* One query row: it sees positions begin <= p < end; o[hd_v] gets the result (zeros when there are none). */
+typedef struct {
+    const float *q;
+    float       *o;
+    int64_t      begin, end;
+} k_attn_row;
+
+/* The query rows that share one K/V head: the heads of a group x the tokens of a sequence. */
+typedef struct {
+    int               n_rows;
+    const k_attn_row *rows;
+    int               hd_k, hd_v;               /* even; a quantised head fills whole blocks: k_kv_bytes() */
+    float             scale, softcap;           /* s = scale * q.k; softcap 0: off, else cap*tanh(s/cap) */
+    const float      *sinks;                    /* [n_rows] extra logit of the denominator, or NULL */
+    uint32_t          type_k, type_v;           /* f32 f16 bf16 q8_0 q4_0                           */
+    const uint8_t *const *k_blocks, *const *v_blocks; /* [position / block] -> first position there; NULL: dropped */
+    int               block;                    /* positions per block, any >= 1                    */
+    size_t            k_stride, v_stride;       /* bytes between positions inside a block           */
+} k_attn_args;
+
+/* Bytes of n values in the cache: whole blocks. */
+K_PUBLIC size_t k_kv_bytes(uint32_t type, int n);
+/* n values of a head into k_kv_bytes(type, n) bytes; what is left of the last block counts as zeros. */
+K_PUBLIC void k_kv_store(uint32_t type, const float *x, void *dst, int n);
+/* The form in which attention multiplies a cache of this type. */
+K_PUBLIC k_act_kind k_kv_act(uint32_t type);
+/* Scratch of one thread for k_attn. */
+K_PUBLIC size_t k_attn_scratch(int n_rows, int hd_k, int hd_v);
+K_PUBLIC void k_attn(const k_attn_args *a, void *scratch);
+
+/* --- limits of the machine, for benchmarks --- */
+
+enum { K_PROBE_BYTES = 8192 };                           /* half for either side of a product */
+
+typedef struct {
+    uint64_t (*read)(const void *p, size_t n);           /* n bytes once, in order; p aligned to 64, n % 512 == 0 */
+    uint64_t (*mul[K_ACTS])(const void *x, int n);       /* n rounds; x: K_PROBE_BYTES of small numbers, aligned to 64 */
+    int      round[K_ACTS];                              /* products of one round */
+} k_probe;
+
+/* The loops of the level in use. */
+K_PUBLIC const k_probe *k_probe_get(void);
+
+#ifndef GGML_KERNELS_DECLARE
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
 /* ===== [unpack] any format to int8 codes and scales =====
  * One decoder per format, and the only place that says how a format is laid out; [ref] dequantises
  * through it and the kernels multiply its output. Every weight is exactly one of
  *     KIND_INT    w = d*sc*q - dm*mn     sc, mn per 16 weights, d, dm per 256
  *     KIND_SCALE  w = fs*q + fm          per `group` weights, 16 or 32
  * and the minimum (mn and dm, or fm) is written only by formats that have one.
- * Door: k_types[id].unpack(src, n, urow), n a multiple of the block. */
-
-typedef struct {                                         /* arrays of the caller, for rows of n weights */
-    int8_t  *q;                                          /* [n]                                        */
-    int16_t *sc, *mn;                                    /* [n/16]           INT                       */
-    float   *d, *dm;                                     /* [(n + 255)/256]  INT                       */
-    float   *fs, *fm;                                    /* [n/group]        SCALE; n/16 always is room */
-} k_urow;
+ * Called as k_types[id].unpack(src, n, urow), n a multiple of the block. */
 
 /* q[0..half) = low nibbles of p, q[half..2*half) = high ones, both plus off. */
 static inline void k__nibbles(const uint8_t *p, int half, int8_t *q, int off) {
@@ -1172,23 +1354,7 @@ static void k_quant_q5_1(const float *src, void *dst, int64_t n) {
 
 /* ===== [types] one row per format =====
  * Index = the id in the file; a gap has no name. To add a format: its id and block in [fmt], an unpacker,
- * a line of K_DEQUANT_*, a row here, golden blocks from tests/gen/golden_blocks.py. Door: k_types,
- * k_type_*, k_row_bytes. */
-
-enum {
-    K_KIND_NONE,                                         /* undefined or removed: no file may use it */
-    K_KIND_FLOAT, K_KIND_INT, K_KIND_SCALE,              /* weights, by the way they multiply */
-    K_KIND_DATA                                          /* readable, never a weight */
-};
-
-typedef struct {
-    const char *name;                                    /* as the field prints it, even if removed */
-    uint16_t    block, bytes;                            /* weights and bytes per block */
-    uint8_t     kind, group, has_min;                    /* group: weights per fs, SCALE only: 16 or 32 */
-    void (*dequant)(const void *src, float *dst, int64_t n);  /* n: whole blocks; src at any alignment */
-    void (*unpack)(const void *src, int n, k_urow *u);        /* INT and SCALE */
-    void (*quant)(const float *src, void *dst, int64_t n);    /* may be NULL */
-} k_type;
+ * a line of K_DEQUANT_*, a row here, golden blocks from tests/gen/golden_blocks.py. */
 
 #define K_ROW_PLAIN(type, bytes, kind, quant) {#type, 1, bytes, kind, 0, 0, k_dequant_##type, NULL, quant}
 #define K_ROW_DATA(type, block) \
@@ -1199,7 +1365,7 @@ typedef struct {
     {#type, block, sizeof(block_##type), K_KIND_SCALE, group, min, k_dequant_##type, k_unpack_##type, quant}
 #define K_ROW_GONE(name) {name, 0, 0, K_KIND_NONE, 0, 0, NULL, NULL, NULL}
 
-static const k_type k_types[K_TYPE_MAX + 1] = {
+K_PUBLIC const k_type k_types[K_TYPE_MAX + 1] = {
     [K_F32]     = K_ROW_PLAIN(f32, 4, K_KIND_FLOAT, k_quant_f32),
     [K_F16]     = K_ROW_PLAIN(f16, 2, K_KIND_FLOAT, k_quant_f16),
     [K_BF16]    = K_ROW_PLAIN(bf16, 2, K_KIND_FLOAT, k_quant_bf16),
@@ -1266,28 +1432,21 @@ static const struct {
     {352, "iq5_ks_r4"}, {353, "mxfp4_r8"}, {397, "q8_k_r16"}, {398, "q8_KV_r8"}, {399, "q8_k_r8"},
 };
 
-/* The name that ik_llama.cpp gives an id, NULL when it gives none: to name what is being refused. */
-static const char *k_type_foreign(uint32_t id) {
+K_PUBLIC const char *k_type_foreign(uint32_t id) {
     for (size_t i = 0; i < sizeof k__foreign / sizeof *k__foreign; i++)
         if (k__foreign[i].id == id) return k__foreign[i].name;
     return NULL;
 }
 
-static bool k_type_ok(uint32_t id) { return id < K_TYPE_MAX && k_types[id].kind != K_KIND_NONE; }
+K_PUBLIC bool k_type_weight(uint32_t id) { return k_type_ok(id) && k_types[id].kind != K_KIND_DATA; }
 
-/* May it be a matrix of a model? */
-static bool k_type_weight(uint32_t id) { return k_type_ok(id) && k_types[id].kind != K_KIND_DATA; }
-
-/* A live id, -1 when no live format has that name in either case. */
-static int k_type_by_name(const char *name) {
+K_PUBLIC int k_type_by_name(const char *name) {
     for (int id = 0; id < K_TYPE_MAX; id++)
         if (k_type_ok((uint32_t)id) && strcasecmp(k_types[id].name, name) == 0) return id;
     return -1;
 }
 
-/* Bytes of n weights in a row. 0 for what cannot be: a dead type, part of a block, more than a size_t
- * holds. */
-static size_t k_row_bytes(uint32_t id, int64_t n) {
+K_PUBLIC size_t k_row_bytes(uint32_t id, int64_t n) {
     size_t bytes;
     if (!k_type_ok(id) || n < 0 || n % k_types[id].block) return 0;
     return __builtin_mul_overflow(n / k_types[id].block, k_types[id].bytes, &bytes) ? 0 : bytes;
@@ -3079,22 +3238,13 @@ K_FIT_LATTICE(iq1_m, k__kind_iq1_m, k__pack_iq1_m)
 
 /* ===== [fitters] one row per format that can be made =====
  * Index = the id in the file, as in k_types. To add a format: fit in [fit] or [fit_grid], a row here, bounds from
- * tests/gen. Door: k_fitters, k_most. */
-
-typedef struct {
-    /* The best whole blocks for n weights under sum w*(x - x^)^2; w NULL: all equal. x, w finite, w >= 0. */
-    void (*fit)(const float *x, const float *w, void *dst, int64_t n);
-    /* New codes, in unpack's units, into blocks whose scales stay. NULL where codes are points of a grid. */
-    void (*recode)(const int8_t *q, void *dst, int64_t n);
-    int16_t       lo, hi;                                /* codes a weight may take */
-    const int8_t *levels;                                /* the codes, rising, where they have gaps */
-} k_fitter;
+ * tests/gen. */
 
 /* The codes of formats with gaps between them, rising. */
 static const int8_t k__fp4_levels[15] = {-12, -8, -6, -4, -3, -2, -1, 0, 1, 2, 3, 4, 6, 8, 12};
 static const int8_t k__sign_levels[2] = {-1, 1};
 
-static const k_fitter k_fitters[K_TYPE_MAX] = {
+K_PUBLIC const k_fitter k_fitters[K_TYPE_MAX] = {
     /*             fit            recode            lo     hi    levels */
     [K_F16]     = {k_fit_f16,     NULL,             0,     0,    NULL},
     [K_BF16]    = {k_fit_bf16,    NULL,             0,     0,    NULL},
@@ -3125,9 +3275,8 @@ static const k_fitter k_fitters[K_TYPE_MAX] = {
     [K_IQ1_M]   = {k_fit_iq1_m,   NULL,             0,     0,    NULL},
 };
 
-/* The largest magnitude a type is for: what it makes of a block of nothing but 2^30, which is beyond all that an f16 scales,
- * or of nothing but the largest float. */
-static float k_most(uint32_t id) {
+/* What becomes of a block of nothing but 2^30, which is beyond all that an f16 scales, or of nothing but the largest float. */
+K_PUBLIC float k_most(uint32_t id) {
     float   x[K_SUPER], most = 0;
     uint8_t blocks[K_SUPER * sizeof(float)];
     if (!k_fitters[id].fit) return FLT_MAX;
@@ -3151,46 +3300,7 @@ static float k_most(uint32_t id) {
  *   then that of 2l, as the instruction vdpbf16ps does;
  * - exp and tanh are the polynomials below at every level.
  * NaN payloads and the sign of a NaN are outside the promise.
- * Door: k_acts, k_attn_row, k_attn_args, k_attn_scratch, k_spread_size and the suffixed functions the table lists. */
-
-/* Forms of activations, and so of products. */
-typedef enum { K_ACT_F32, K_ACT_BF16, K_ACT_I8, K_ACTS } k_act_kind;
-
-/* Sums of the codes of one block of 256: of each 16, and of each 32 in the order 0 2 1 3 4 6 5 7, which is that of minima. What a
- * shorter block lacks is 0. */
-typedef struct { int16_t of16[16], of32[8]; } k_sums;
-
-/* One batch of activation rows; row t of a product reads row idx ? idx[t] : t. A quantised row with outliers is the sum of
- * two: where split[r] is set, what row r lost in rounding is row r + rest of the same arrays. */
-typedef struct {
-    const float   *x;   size_t ldx;      /* f32 rows, for f32 and f16 weights             */
-    const uint16_t *h;                   /* rows rounded to bf16, ldx apart, for weights that k__is_bf16() */
-    const int8_t  *q;   size_t ldq;      /* quantised rows, for quantised weights         */
-    const k_sums  *sum; const float *d; size_t ldd;  /* [(n+255)/256] sums and scales      */
-    const uint8_t *split; int rest;      /* NULL: no row is split                         */
-    bool           gaps;                 /* most blocks are blank, scale 0: leave them out */
-    const int32_t *idx; int nt;
-} k_acts;
-
-/* One query row: it sees positions begin <= p < end; o[hd_v] gets the result (zeros when there are none). */
-typedef struct {
-    const float *q;
-    float       *o;
-    int64_t      begin, end;
-} k_attn_row;
-
-/* The query rows that share one K/V head: the heads of a group x the tokens of a sequence. */
-typedef struct {
-    int               n_rows;
-    const k_attn_row *rows;
-    int               hd_k, hd_v;               /* even; a quantised head fills whole blocks: k_kv_bytes() */
-    float             scale, softcap;           /* s = scale * q.k; softcap 0: off, else cap*tanh(s/cap) */
-    const float      *sinks;                    /* [n_rows] extra logit of the denominator, or NULL */
-    uint32_t          type_k, type_v;           /* f32 f16 bf16 q8_0 q4_0                           */
-    const uint8_t *const *k_blocks, *const *v_blocks; /* [position / block] -> first position there; NULL: dropped */
-    int               block;                    /* positions per block, any >= 1                    */
-    size_t            k_stride, v_stride;       /* bytes between positions inside a block           */
-} k_attn_args;
+ * Used through the level table; k_attn_scratch and k_spread_size stand here too. */
 
 /* --- exp and tanh ---
  * exp: x = n ln2 + r with |r| <= 0.347, exp(r) = 1 + r + r^2 P(r), P minimax of degree 4 (relative error 3e-9).
@@ -3348,8 +3458,7 @@ static void k_rope_ref(float *x, int n_heads, int hd, int n_rot, bool halves, co
 
 enum { K_SPREAD_MAX = 256 };
 
-/* The longest run for rows of n values: the largest power of two that divides n. 1: they stay as they are. */
-static int k_spread_size(int n) {
+K_PUBLIC int k_spread_size(int n) {
     const int size = n & -n;
     return size < K_SPREAD_MAX ? size : K_SPREAD_MAX;
 }
@@ -3473,7 +3582,7 @@ typedef struct {
 
 static int k__round_up(int n, int to) { return (n + to - 1) / to * to; }
 
-static size_t k_attn_scratch(int n_rows, int hd_k, int hd_v) {
+K_PUBLIC size_t k_attn_scratch(int n_rows, int hd_k, int hd_v) {
     const size_t ld_k = (size_t)k__round_up(hd_k, 32), ld_v = (size_t)k__round_up(hd_v, 32), n = (size_t)n_rows;
     return (K_TILE * (2 * ld_k + ld_v + K_ATTN_GROUP) + n * (ld_k + ld_v + 2)) * sizeof(float) + 64;
 }
@@ -4915,7 +5024,6 @@ static void k_attn_bf16(const k_attn_args *a, void *scratch) {
 
 #if defined(__x86_64__)
 #include <cpuid.h>
-#include <immintrin.h>
 #endif
 
 enum { K_CPU_AVX2 = 1, K_CPU_FMA = 2, K_CPU_F16C = 4, K_CPU_AVX512 = 8 /* F BW DQ VL */, K_CPU_VNNI = 16, K_CPU_AVX_VNNI = 32,
@@ -6815,8 +6923,7 @@ static inline int64_t k__units(const k__form *f, int64_t n) {
     return (n + 64 * f->segs - 1) / (64 * f->segs);
 }
 
-/* Bytes of nr packed rows of n weights; 0: they are not packed (no form, part of a block, too many bytes). */
-static size_t k_pack_bytes(uint32_t type, int64_t nr, int64_t n) {
+K_PUBLIC size_t k_pack_bytes(uint32_t type, int64_t nr, int64_t n) {
     size_t bytes;
     if (type >= K_TYPE_MAX || !k__forms[type].bits || nr <= 0 || n <= 0 || n % k_types[type].block) return 0;
     const k__form *f = &k__forms[type];
@@ -6825,8 +6932,7 @@ static size_t k_pack_bytes(uint32_t type, int64_t nr, int64_t n) {
     return __builtin_mul_overflow(bytes, (size_t)((nr + K_PACK_ROWS - 1) / K_PACK_ROWS), &bytes) ? 0 : bytes;
 }
 
-/* Where row r of packed rows begins; r is a multiple of K_PACK_ROWS. */
-static size_t k_pack_at(uint32_t type, int r, int n) { return r ? k_pack_bytes(type, r, n) : 0; }
+K_PUBLIC size_t k_pack_at(uint32_t type, int r, int n) { return r ? k_pack_bytes(type, r, n) : 0; }
 
 /* Planes of 64 columns, in the order in which they are read: the lines of upper single bits of k-lines 0..7 and of 8..15; then for
  * k-lines 0..3, 8..11 and for 4..7, 12..15 alike: the lines of bit pairs of the lower and the upper four, four lines of nibbles, which
@@ -7048,8 +7154,7 @@ static void k__block_get(const k__form *f, const uint8_t *w, int units, k__unpac
     }
 }
 
-/* nr rows of n weights, row_bytes apart, to dst: k_pack_bytes(type, nr, n) bytes, which is not 0. */
-static void k_pack_rows(uint32_t type, const void *src, size_t row_bytes, int nr, int n, void *dst) {
+K_PUBLIC void k_pack_rows(uint32_t type, const void *src, size_t row_bytes, int nr, int n, void *dst) {
     const k__form *f = &k__forms[type];
     const k_type  *ty = &k_types[type];
     uint8_t        code[256] = {0}, *w = dst;
@@ -8228,13 +8333,6 @@ K__AVX2 void k_mul_packed_vnni(uint32_t type, const void *w, int nr, int n, cons
  * memory, and the products at the heart of a level's kernels with all operands in registers or the first cache. Each
  * returns something made of all it did, so that no compiler leaves it out. */
 
-typedef struct {
-    uint64_t (*read)(const void *p, size_t n);           /* n bytes once, in order; p aligned to 64, n % 512 == 0 */
-    uint64_t (*mul[K_ACTS])(const void *x, int n);       /* n rounds; x: K_PROBE_BYTES of small numbers, aligned to 64 */
-    int      round[K_ACTS];                              /* products of one round */
-} k_probe;
-
-enum { K_PROBE_BYTES = 8192 };                           /* half for either side of a product */
 #define K__LATER(x) __asm__ volatile("" : "+x"(x))       /* x may have changed: what was made of it is made again */
 
 static uint64_t k__probe_read_ref(const void *p, size_t n) {
@@ -8385,7 +8483,7 @@ static const k_probe k_probe_bf16 = {
     k__probe_read_avx512, {k__probe_f32_avx512, k__probe_dots, k__probe_i8_avx512}, {16 * 16, 16 * 32, 16 * 64}};
 #endif /* __x86_64__ */
 
-/* ===== [level] the doors, and which implementation stands behind them =====
+/* ===== [level] the public functions, and which implementation they call =====
  * A level is a row of functions. All rows give the same bits, so choosing one is a matter of speed alone. */
 
 typedef struct {
@@ -8466,9 +8564,7 @@ static bool k__dots_pay(void) {
 #endif
 }
 
-/* Choose the level; before any thread starts. NULL and "auto": the best. False: unknown here or not supported
- * here. */
-static bool k_init(const char *level) {
+K_PUBLIC bool k_init(const char *level) {
     bool best = !level || !strcmp(level, "auto");
     for (int i = K_LEVELS - 1; i >= 0; i--) {
         if (!best && strcmp(level, k_levels[i].name)) continue;
@@ -8481,11 +8577,9 @@ static bool k_init(const char *level) {
     return false;
 }
 
-static const char *k_level_name(void) { return g_k_level->name; }
+K_PUBLIC const char *k_level_name(void) { return g_k_level->name; }
 
-/* Fills up to K_LEVELS entries of either array (NULL: not wanted); returns the number of levels this build
- * has. */
-static int k_levels_list(const char **names, bool *can) {
+K_PUBLIC int k_levels_list(const char **names, bool *can) {
     for (int i = 0; i < K_LEVELS; i++) {
         if (names) names[i] = k_levels[i].name;
         if (can) can[i] = k__can(&k_levels[i]);
@@ -8493,8 +8587,8 @@ static int k_levels_list(const char **names, bool *can) {
     return K_LEVELS;
 }
 
-/* Whether a few columns times rows in the file's layout wait for weights unpacked one by one: many times slower than packed ones. */
-static bool k_slow_unpacked(uint32_t type) {
+/* Types whose weights are unpacked one by one, without vectors. */
+K_PUBLIC bool k_slow_unpacked(uint32_t type) {
 #if defined(__x86_64__)
     return type < K_TYPE_MAX && (k__plans_avx2[type].row == k__row_any_int_avx2 || k__plans_avx2[type].row == k__row_any_scale_avx2);
 #else
@@ -8502,31 +8596,28 @@ static bool k_slow_unpacked(uint32_t type) {
 #endif
 }
 
-/* The form in which weights of a type take activations. */
-static k_act_kind k_act_of(uint32_t type) {
+K_PUBLIC k_act_kind k_act_of(uint32_t type) {
     if (type < K_TYPE_MAX && (k_types[type].kind == K_KIND_INT || k_types[type].kind == K_KIND_SCALE)) return K_ACT_I8;
     return k__is_bf16(type) ? K_ACT_BF16 : K_ACT_F32;
 }
 
-/* The form in which attention multiplies a cache of this type. */
-static k_act_kind k_kv_act(uint32_t type) { return k__kv_rounds(type) ? K_ACT_BF16 : K_ACT_F32; }
+K_PUBLIC k_act_kind k_kv_act(uint32_t type) { return k__kv_rounds(type) ? K_ACT_BF16 : K_ACT_F32; }
 
-static bool k_wants_q8(uint32_t type) { return k_act_of(type) == K_ACT_I8; }
+K_PUBLIC bool k_wants_q8(uint32_t type) { return k_act_of(type) == K_ACT_I8; }
 
 /* Rows of f16 that are rounded together, as many as tiles take at a time, and columns from which that is faster than to round them in
  * each tile: below, what limits is how steadily weights come from memory. */
 enum { K__ROUND_ROWS = 16, K__ROUND_COLS = 17 };
 
-/* Scratch of one thread for k_mul_rows and k_mul_packed with rows of up to n_max weights. */
-static size_t k_scratch_bytes(int n_max) {
+K_PUBLIC size_t k_scratch_bytes(int n_max) {
     const size_t panels = (((size_t)n_max + K_SUPER - 1) / K_SUPER + 1) * K__PANEL_BYTES + 64;   /* one block more for k__packed_few */
     const size_t rounded = K__ROUND_ROWS * sizeof(uint16_t) * (size_t)n_max;
     return panels > rounded ? panels : rounded;
 }
 
-/* Rows per task that the kernels like best: whole strips, and enough of them in a row for each to be fetched
- * while the one before it is multiplied; for few columns, a stream long enough to be worth starting. */
-static int k_rows_step(uint32_t type, int nt) {
+/* Whole strips, and enough of them in a row for each to be fetched while the one before it is multiplied; for few columns, a
+ * stream long enough to be worth starting. */
+K_PUBLIC int k_rows_step(uint32_t type, int nt) {
     (void)nt;
     return k_wants_q8(type) ? 128 : 32;
 }
@@ -8542,9 +8633,7 @@ enum { K_SPLIT_PEAK = 32, K__SPLIT_COLS = 128, K__SPLIT_ROWS = 128, K__SPLIT_ONC
  * the sum of the magnitudes. */
 static bool k__peaked(int all, int n, float d) { return d > 0 && d <= FLT_MAX && (all - 127) * K_SPLIT_PEAK < 127 * (n - 1); }
 
-/* x[n], n % 32 == 0, to codes, and the sums and scales of blocks of 256, at q, sum, d; the rest of a row with outliers `rest` rows further
- * on, of ldq codes each. True: there is a rest. */
-static bool k_quant_act(const float *x, int n, int8_t *q, k_sums *sum, float *d, size_t ldq, int rest) {
+K_PUBLIC bool k_quant_act(const float *x, int n, int8_t *q, k_sums *sum, float *d, size_t ldq, int rest) {
     const size_t at = (size_t)rest * ldq, blocks = ((size_t)n + K_SUPER - 1) / K_SUPER;
     bool         split = false;
     for (size_t b = 0, far = at / K_SUPER; b < blocks; b++, far++) {
@@ -8633,7 +8722,7 @@ static void k__mul_rounded(const uint8_t *w, size_t row_bytes, int nr, int n, co
     }
 }
 
-static void k_mul_rows(uint32_t type, const void *w, size_t row_bytes, int nr, int n, const k_acts *a,
+K_PUBLIC void k_mul_rows(uint32_t type, const void *w, size_t row_bytes, int nr, int n, const k_acts *a,
                        float *y, size_t ldy, void *scratch) {
     for (int t = 0; n <= 0 && t < a->nt; t++) memset(y + (size_t)t * ldy, 0, (size_t)nr * sizeof *y);   /* empty sums */
     if (n <= 0) return;
@@ -8642,36 +8731,33 @@ static void k_mul_rows(uint32_t type, const void *w, size_t row_bytes, int nr, i
     else g_k_level->mul_float(type, w, row_bytes, nr, n, a, y, ldy);
 }
 
-/* The same for rows that k_pack_rows wrote; packed begins at a strip, at row 0 of the nr. */
-static void k_mul_packed(uint32_t type, const void *packed, int nr, int n, const k_acts *a, float *y, size_t ldy,
+K_PUBLIC void k_mul_packed(uint32_t type, const void *packed, int nr, int n, const k_acts *a, float *y, size_t ldy,
                          void *scratch) {
     k__mul_either(&(k__weights){type, packed, 0, n}, nr, a, y, ldy, scratch);
 }
 
-static void k_rms_norm(const float *x, const float *w, float eps, int n, float *y) {
+K_PUBLIC void k_rms_norm(const float *x, const float *w, float eps, int n, float *y) {
     g_k_level->rms_norm(x, w, eps, n, y);
 }
-static float k_dot(const float *a, const float *b, int n) { return g_k_level->dot(a, b, n); }
-static void  k_add(float *y, const float *a, const float *b, int n) { g_k_level->add(y, a, b, n); }    /* y = a + b */
-static void  k_axpy(float *y, const float *x, float s, int n) { g_k_level->axpy(y, x, s, n); }
-static float k_sigmoid(float x) { return 1.0f / (1.0f + k__exp_ref(-x)); }
-static void  k_scale(float *y, float s, int n) { g_k_level->scale(y, s, n); }
-static void  k_swiglu(float *gate, const float *up, int n) { g_k_level->swiglu(gate, up, n); }
-static void  k_softmax(float *x, int n) { g_k_level->softmax(x, n); }
-static float k_max(const float *x, int n, int *arg) { return g_k_level->max(x, n, arg); }
-static void  k_rope(float *x, int n_heads, int hd, int n_rot, bool halves, const float *cs) {
+K_PUBLIC float k_dot(const float *a, const float *b, int n) { return g_k_level->dot(a, b, n); }
+K_PUBLIC void  k_add(float *y, const float *a, const float *b, int n) { g_k_level->add(y, a, b, n); }
+K_PUBLIC void  k_axpy(float *y, const float *x, float s, int n) { g_k_level->axpy(y, x, s, n); }
+K_PUBLIC float k_sigmoid(float x) { return 1.0f / (1.0f + k__exp_ref(-x)); }
+K_PUBLIC void  k_scale(float *y, float s, int n) { g_k_level->scale(y, s, n); }
+K_PUBLIC void  k_swiglu(float *gate, const float *up, int n) { g_k_level->swiglu(gate, up, n); }
+K_PUBLIC void  k_softmax(float *x, int n) { g_k_level->softmax(x, n); }
+K_PUBLIC float k_max(const float *x, int n, int *arg) { return g_k_level->max(x, n, arg); }
+K_PUBLIC void  k_rope(float *x, int n_heads, int hd, int n_rot, bool halves, const float *cs) {
     g_k_level->rope(x, n_heads, hd, n_rot, halves, cs);
 }
 
-static void k_spread(float *x, int n, int size) {
+K_PUBLIC void k_spread(float *x, int n, int size) {
     if (size > 1) g_k_level->spread(x, n, size);
 }
 
-/* Bytes of n values in the cache: whole blocks. */
-static size_t k_kv_bytes(uint32_t type, int n) { return k_row_bytes(type, k__round_up(n, k_types[type].block)); }
+K_PUBLIC size_t k_kv_bytes(uint32_t type, int n) { return k_row_bytes(type, k__round_up(n, k_types[type].block)); }
 
-/* n values of a head into k_kv_bytes(type, n) bytes; what is left of the last block counts as zeros. */
-static void k_kv_store(uint32_t type, const float *x, void *dst, int n) {
+K_PUBLIC void k_kv_store(uint32_t type, const float *x, void *dst, int n) {
     const int block = k_types[type].block, whole = n - n % block;
     float     rest[32] = {0};                        /* no cache type has longer blocks */
     if (whole) g_k_level->kv_store(type, x, dst, whole);
@@ -8679,25 +8765,19 @@ static void k_kv_store(uint32_t type, const float *x, void *dst, int n) {
     memcpy(rest, x + whole, (size_t)(n - whole) * sizeof *rest);
     g_k_level->kv_store(type, rest, (uint8_t *)dst + k_row_bytes(type, whole), block);
 }
-static void k_attn(const k_attn_args *a, void *scratch) { g_k_level->attn(a, scratch); }
+K_PUBLIC void k_attn(const k_attn_args *a, void *scratch) { g_k_level->attn(a, scratch); }
 
-/* The loops of the level in use. */
-static const k_probe *k_probe_get(void) { return g_k_level->probe; }
+K_PUBLIC const k_probe *k_probe_get(void) { return g_k_level->probe; }
 
 /* ===== [thread] what every thread does before it computes ===== */
 
-/* Denormals count as zero in this thread: they cost hundreds of cycles each and carry nothing here. The same in every
- * thread, or results would depend on who computed them. */
-static void k_thread_start(void) {
+/* Denormals cost hundreds of cycles each and carry nothing here. The same in every thread, or results would depend on
+ * which thread computes them. */
+K_PUBLIC void k_thread_start(void) {
 #if defined(__x86_64__)
     _mm_setcsr(_mm_getcsr() | 0x8040u);               /* FTZ and DAZ */
 #endif
 }
 
-static inline void k_pause(void) {
-#if defined(__x86_64__)
-    _mm_pause();
-#endif
-}
-
+#endif /* GGML_KERNELS_DECLARE */
 #endif /* GGML_KERNELS_H */

@@ -26,7 +26,8 @@
  *   [eval]     what a model is worth on a text: perplexity, divergence  <- k base pool gguf tok kv fwd gen
  *   [quant]    one model file into another, weights in other types      <- k base pool gguf
  *   [inspect]  what is in a model file                                  <- k base gguf tok arch model
- *   [bench]    how fast a model runs here          <- k base pool gguf arch model kv dev fwd samp gen spec quant
+ *   [plot]     rates as a picture (SVG)                                 <- base
+ *   [bench]    how fast a model runs here          <- k base pool gguf arch model kv dev fwd samp gen spec quant plot
  *   [cli]      (main) option table, config, actions, main               <- all
  *
  * SHAPES  B rows in the batch, T positions, D model width, H heads, G kv heads, HD head width, F ffn width, V vocabulary,
@@ -402,30 +403,42 @@ static bool out_flush(out_t *o) {
     return !o->why;
 }
 
-/* A file that this run has made and not begun to write, "" when there is none. */
-static char out__made[PATH_MAX];
+/* Files that this run has made and not begun to write, "" where there is none: an answer and what stands beside it. */
+enum { OUT_MADE = 2 };
+static char out__made[OUT_MADE][PATH_MAX];
 
-/* Removes it: a run that fails early leaves no empty file behind. Async-signal-safe. */
+/* Removes them: a run that fails early leaves no empty file behind. Async-signal-safe. */
 static void out_sweep(void) {
-    if (out__made[0]) unlink(out__made);
-    out__made[0] = 0;
+    for (int i = 0; i < OUT_MADE; i++) {
+        if (out__made[i][0]) unlink(out__made[i]);
+        out__made[i][0] = 0;
+    }
+}
+
+static void out__note_made(const char *path) {
+    for (int i = 0; i < OUT_MADE && strlen(path) < PATH_MAX; i++) {
+        if (out__made[i][0]) continue;
+        strcpy(out__made[i], path);
+        return;
+    }
 }
 
 /* Opens a file to be written, -1 and errno where that fails. Its old bytes stay until out_begin(). */
 static int out_open(const char *path) {
     static bool sweeps;
     int         fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    const bool  made = fd >= 0 && strlen(path) < sizeof out__made;
+    const bool  made = fd >= 0;
     if (fd < 0 && errno == EEXIST) fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
     if (!sweeps) sweeps = atexit(out_sweep) == 0;
-    if (made) strcpy(out__made, path);
+    if (made) out__note_made(path);
     return fd;
 }
 
 /* Empties a file that is about to be written: nothing is lost before the answer begins. */
 static bool out_begin(out_t *o, err_t *e) {
     struct stat st;
-    if (o->f != stdout) out__made[0] = 0;             /* from now on it stays */
+    for (int i = 0; i < OUT_MADE; i++)
+        if (strcmp(o->name, out__made[i]) == 0) out__made[i][0] = 0; /* from now on it stays */
     if (o->f == stdout || fstat(fileno(o->f), &st) != 0 || !S_ISREG(st.st_mode) || ftruncate(fileno(o->f), 0) == 0) return true;
     return err_set(e, err_code_of(errno), "%s: cannot write: %s", o->name, strerror(errno));
 }
@@ -9175,20 +9188,27 @@ enum {
     REQ_DEEP = 64,                                    /* lists and objects inside each other */
     REQ_PARTS = 1 << 16,                              /* lists and objects of a line; each costs some 250 bytes */
     REQ_VALUES = 1 << 22,                             /* its values; each costs some 40 bytes */
-    REQ_N = 128, REQ_STOPS = 16, REQ_TOP = 20,        /* completions, stop strings, alternatives at most */
+    REQ_N = 128, REQ_STOPS = 16, REQ_TOP = 20,        /* completions of a prompt, stop strings, alternatives at most */
+    REQ_CHOICES = 2048,                               /* completions of all prompts of a line */
 };
 
 /* What is wrong with a line, as the error of a record names it. */
 static const char req_bad_json[] = "invalid_json_line";
 static const char req_invalid[] = "invalid_request", req_unsupported[] = "unsupported";
 
+/* A prompt: text, or token ids in place of it. */
+typedef struct {
+    bytes   text;
+    tok_ids ids;                                      /* where n > 0: each below n_vocab */
+} req_prompt;
+
 typedef struct {
     bytes       custom_id;                            /* owned, as all that follows */
     bool        has_id;
     bool        chat;                                 /* answers in the chat shape */
-    bytes       prompt;                               /* the text */
-    tok_ids     ids;                                  /* in place of the text where n > 0: each below n_vocab */
-    int         n;                                    /* completions, 1 .. REQ_N */
+    req_prompt *prompt;                               /* [n_prompt] at least one */
+    int         n_prompt;
+    int         each, n;                              /* completions of each prompt, 1 .. REQ_N; of all, in the order of the prompts */
     int64_t     max_tokens;                           /* -1: not said */
     samp_opts   samp;                                 /* the base, changed by the body */
     samp_bias  *bias;                                 /* what samp.bias points to where the body has its own */
@@ -9233,11 +9253,14 @@ static const char *req_json_version(void) { return jansson_version_str(); }
 
 static void req_drop(req *q) {
     mem_free((void *)(uintptr_t)q->custom_id.p);
-    mem_free((void *)(uintptr_t)q->prompt.p);
+    for (int i = 0; i < q->n_prompt; i++) {
+        mem_free((void *)(uintptr_t)q->prompt[i].text.p);
+        tok_ids_drop(&q->prompt[i].ids);
+    }
+    mem_free(q->prompt);
     for (int i = 0; i < q->n_stop; i++) mem_free((void *)(uintptr_t)q->stop[i].p);
     mem_free(q->stop);
     mem_free(q->bias);
-    tok_ids_drop(&q->ids);
     *q = (req){0};
 }
 
@@ -9479,29 +9502,37 @@ static bool req__take_bias(req_in *r, const req_key *k, const json_t *v) {
     return true;
 }
 
-static bool req__take_ids(req_in *r, const req_key *k, const json_t *list) {
+static bool req__take_ids(const req_in *r, const req_key *k, const json_t *list, tok_ids *out) {
     const req_key id_key = {.name = k->name, .lo = 0, .hi = r->n_vocab - 1};
     for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *v = json_array_get(list, i);
         int64_t       id;
         if (!json_is_number(v)) return req__not(r, k->name, v, "token ids alone in this list");
         if (!req__whole(r, &id_key, v, &id)) return false;
-        tok_ids_add(&r->q->ids, (int32_t)id);
+        tok_ids_add(out, (int32_t)id);
     }
     return true;
 }
 
-/* Text, token ids, or a list with one of either. */
-static bool req__take_prompt(req_in *r, const req_key *k, const json_t *v) {
-    const bool list = json_is_array(v);
-    if (list && !json_is_number(json_array_get(v, 0)) && json_array_size(v) > 1)
-        return req__bad(r, k->name, "a list of %zu prompts, expected one prompt a line", json_array_size(v));
-    if (list && json_array_size(v) && !json_is_number(json_array_get(v, 0))) v = json_array_get(v, 0);
+/* Text or token ids. */
+static bool req__one_prompt(req_in *r, const req_key *k, const json_t *v) {
+    req_prompt *p = &r->q->prompt[r->q->n_prompt++];
     if (json_is_array(v) && !json_array_size(v)) return req__bad(r, k->name, "an empty list, expected text or token ids");
-    if (json_is_array(v)) return req__take_ids(r, k, v);
+    if (json_is_array(v)) return req__take_ids(r, k, v, &p->ids);
     if (!json_is_string(v)) return req__not(r, k->name, v, "text or a list of token ids");
-    r->q->prompt = req__own(r, req__view(v));
+    p->text = req__own(r, req__view(v));
     return true;
+}
+
+/* One of them, or a list of such, each of which has choices of its own. */
+static bool req__take_prompt(req_in *r, const req_key *k, const json_t *v) {
+    const bool   many = json_is_array(v) && json_array_size(v) && !json_is_number(json_array_get(v, 0));
+    const size_t n = many ? json_array_size(v) : 1;
+    bool         ok = true;
+    if (n > REQ_CHOICES) return req__bad(r, k->name, "a list of %zu prompts, expected at most %d", n, REQ_CHOICES);
+    r->q->prompt = mem_new(n, sizeof *r->q->prompt);
+    for (size_t i = 0; ok && i < n; i++) ok = req__one_prompt(r, k, many ? json_array_get(v, i) : v);
+    return ok;
 }
 
 static bool req__message(const req_in *r, const req_key *k, const json_t *m) {
@@ -9531,11 +9562,34 @@ static bool req__take_object(req_in *r, const req_key *k, const json_t *v) {
     return json_is_object(v) || req__not(r, k->name, v, "an object");
 }
 
-static bool req__take_stream(req_in *r, const req_key *k, const json_t *v) {
+/* stream and echo. */
+static bool req__take_false(req_in *r, const req_key *k, const json_t *v) {
     if (json_is_false(v)) return true;
     if (!json_is_true(v)) return req__not(r, k->name, v, "true or false");
     r->q->fault = req_unsupported;
-    return req__bad(r, k->name, "true, expected false: the answer to a line is one record");
+    return req__bad(r, k->name, "true, expected false: the answer to a line is one record of new text");
+}
+
+/* A number that changes nothing within its bounds. */
+static bool req__take_bounded(req_in *r, const req_key *k, const json_t *v) {
+    int64_t n;
+    return req__whole(r, k, v, &n);
+}
+
+/* An empty list changes nothing. */
+static bool req__take_tools(req_in *r, const req_key *k, const json_t *v) {
+    if (!json_is_array(v)) return req__not(r, k->name, v, "a list of tools");
+    if (!json_array_size(v)) return true;
+    r->q->fault = req_unsupported;
+    return req__bad(r, k->name, "not supported yet, expected none");
+}
+
+/* Without tools, "none" and "auto" change nothing. */
+static bool req__take_choice(req_in *r, const req_key *k, const json_t *v) {
+    if (req__is(v, "none") || req__is(v, "auto")) return true;
+    if (!json_is_string(v) && !json_is_object(v)) return req__not(r, k->name, v, "none, auto, required or an object");
+    r->q->fault = req_unsupported;
+    return req__bad(r, k->name, "tools are not supported yet, expected none");
 }
 
 static bool req__take_later(req_in *r, const req_key *k, const json_t *v) {
@@ -9562,7 +9616,7 @@ static const req_key req_keys[] = {
     {"min_p",                 REQ_ANY,        req__take_float,      REQ_AT(samp.min_p),             0,         1},
     {"seed",                  REQ_ANY,        req__take_seed,       0,                              -0x1p63,   0x1p63},
     {"stop",                  REQ_ANY,        req__take_stop,       0,                              0,         0},
-    {"n",                     REQ_ANY,        req__take_int,        REQ_AT(n),                      1,         REQ_N},
+    {"n",                     REQ_ANY,        req__take_int,        REQ_AT(each),                   1,         REQ_N},
     {"logprobs",              REQ_ANY,        req__take_logprobs,   REQ_AT(top),                    0,         REQ_TOP},
     {"top_logprobs",          REQ_CHAT,       req__take_top,        0,                              0,         REQ_TOP},
     {"presence_penalty",      REQ_ANY,        req__take_float,      REQ_AT(samp.presence_penalty),  -100,      100},
@@ -9574,11 +9628,17 @@ static const req_key req_keys[] = {
     {"response_format",       REQ_ANY,        req__take_format,     0,                              0,         0},
     {"grammar",               REQ_ANY,        req__take_later,      0,                              0,         0},
     {"regex",                 REQ_ANY,        req__take_later,      0,                              0,         0},
+    {"tools",                 REQ_ANY,        req__take_tools,      0,                              0,         0},
+    {"tool_choice",           REQ_ANY,        req__take_choice,     0,                              0,         0},
     {"chat_template_kwargs",  REQ_CHAT,       req__take_object,     0,                              0,         0},
     {"model",                 REQ_ANY,        req__take_nothing,    0,                              0,         0},
     {"user",                  REQ_ANY,        req__take_nothing,    0,                              0,         0},
     {"metadata",              REQ_ANY,        req__take_nothing,    0,                              0,         0},
-    {"stream",                REQ_ANY,        req__take_stream,     0,                              0,         0},
+    {"store",                 REQ_ANY,        req__take_nothing,    0,                              0,         0},
+    {"service_tier",          REQ_ANY,        req__take_nothing,    0,                              0,         0},
+    {"stream",                REQ_ANY,        req__take_false,      0,                              0,         0},
+    {"echo",                  REQ_ANY,        req__take_false,      0,                              0,         0},
+    {"best_of",               REQ_ANY,        req__take_bounded,    0,                              1,         1},
 };
 #undef REQ_AT
 
@@ -9586,10 +9646,10 @@ static const char req_url[] = "/v1/completions", req_chat_url[] = "/v1/chat/comp
 
 static bool req__key(req_in *r, const char *name, const json_t *v) {
     const req_key *k = req_keys, *end = req_keys + sizeof req_keys / sizeof *req_keys;
+    if (json_is_null(v)) return true;
     while (k < end && strcmp(k->name, name) != 0) k++;
     if (k == end)
         return err_set(r->e, EXIT_INPUT, "unknown key '%s' in the body", req__show(r, bytes_of(name)).text);
-    if (json_is_null(v)) return true;
     if (!(k->where & (r->q->chat ? REQ_CHAT : REQ_COMPLETION)))
         return req__bad(r, name, "belongs to %s, found in a body for %s", r->q->chat ? req_url : req_chat_url,
                         r->q->chat ? req_chat_url : req_url);
@@ -9602,7 +9662,10 @@ static bool req__whole_body(req_in *r) {
     if (r->top >= 0) q->top = r->top;
     if (r->top > 0 && !q->logprobs) return req__bad(r, "top_logprobs", "alone, expected \"logprobs\":true beside it");
     if (q->chat && !r->messages) return err_set(r->e, EXIT_INPUT, "the body has no messages");
-    if (!q->chat && !q->prompt.p && !q->ids.n) return err_set(r->e, EXIT_INPUT, "the body has no prompt");
+    if (!q->chat && !q->n_prompt) return err_set(r->e, EXIT_INPUT, "the body has no prompt");
+    if (!q->chat && q->each * q->n_prompt > REQ_CHOICES)
+        return req__bad(r, "n", "%d of each of %d prompts, expected at most %d in all", q->each, q->n_prompt, REQ_CHOICES);
+    if (q->n_prompt) q->n = q->each * q->n_prompt;
     if (!q->chat) return true;
     q->fault = req_unsupported;
     return req__bad(r, "messages", "chat templates do not run yet, expected a prompt");
@@ -9775,9 +9838,10 @@ static bool req__json(req_in *r, bytes line) {
  * caller in either case. False: e says why. */
 static bool req_read(req *q, bytes line, bool json, const samp_opts *base, int32_t n_vocab, err_t *e) {
     req_in r = {.q = q, .n_vocab = n_vocab, .top = -1, .e = e};
-    *q = (req){.n = 1, .max_tokens = -1, .samp = *base};
+    *q = (req){.each = 1, .n = 1, .max_tokens = -1, .samp = *base};
     if (!json) {
-        q->prompt = req__own(&r, line);
+        q->prompt = mem_new(1, sizeof *q->prompt);
+        q->prompt[q->n_prompt++].text = req__own(&r, line);
         return true;
     }
     if (!req__json(&r, line)) return false;
@@ -11833,7 +11897,8 @@ typedef struct batch_line {
     uint64_t    no, hash;                             /* its line, from 1; of that line's bytes */
     int         file;
     uint64_t    turn, first;                          /* its line among those of all files, from 1; the earliest of its group */
-    tok_ids     ids;
+    tok_ids    *ids;                                  /* [q.n_prompt] the tokens of its prompts; the first one has its place in the plan */
+    size_t      n_ids;                                /* of all of them */
     int         place, keep;                          /* in the walk; positions that the ones behind it share */
     int         n_added, n_ended;
     sched_seq **seq;                                  /* [n_added] */
@@ -11868,7 +11933,8 @@ typedef struct {
 static void batch__line_free(batch_line *l) {
     for (int i = 0; i < l->n_added; i++) sched_seq_free(l->seq[i]);
     mem_free(l->seq);
-    tok_ids_drop(&l->ids);
+    for (int i = 0; l->ids && i < l->q.n_prompt; i++) tok_ids_drop(&l->ids[i]);
+    mem_free(l->ids);
     req_drop(&l->q);
     mem_free(l);
 }
@@ -11992,38 +12058,54 @@ static bool batch__fail(batch_work *b, const batch_line *l, const char *code, co
     return batch__put(b, l->turn, e);
 }
 
-/* The prompt's tokens, as the command has them for -p. */
-static bool batch__encode(const batch_work *b, batch_line *l, err_t *e) {
+/* A prompt's tokens, as the command has them for -p. */
+static bool batch__encode(const batch_work *b, req_prompt *p, tok_ids *ids, err_t *e) {
     const tok_vocab *v = b->eng->v;
-    const bool       begin = tok_bos(v) >= 0 && (tok_add_bos(v) || !l->q.prompt.n);
-    if (!l->q.ids.n)
-        return tok_encode(v, l->q.prompt, (b->job->special ? TOK_SPECIAL : 0) | (begin || b->job->bos ? TOK_BOS : 0), &l->ids, e);
-    l->ids = l->q.ids;
-    l->q.ids = (tok_ids){0};
+    const bool       begin = tok_bos(v) >= 0 && (tok_add_bos(v) || !p->text.n);
+    if (!p->ids.n)
+        return tok_encode(v, p->text, (b->job->special ? TOK_SPECIAL : 0) | (begin || b->job->bos ? TOK_BOS : 0), ids, e);
+    *ids = p->ids;
+    p->ids = (tok_ids){0};
     return true;
+}
+
+/* The same of prompt number i of a line; NULL, or what batch__refuse() returns. */
+static const char *batch__refuse_prompt(const batch_work *b, batch_line *l, int i, err_t *why) {
+    err_t       one = {0};
+    const bool  known = batch__encode(b, &l->q.prompt[i], &l->ids[i], &one), fits = known && gen_fits(b->eng, &l->ids[i], &one);
+    const char *what = known && l->ids[i].n ? "context_length_exceeded" : req_invalid;
+    l->n_ids += l->ids[i].n;
+    if (fits) return NULL;
+    if (l->q.n_prompt == 1) *why = one;
+    else err_set(why, one.code, "prompt %d of %d: %.500s", i + 1, l->q.n_prompt, one.text);
+    return what;
 }
 
 /* Why a request that was read cannot run, as the error of a record names it, with words in why; NULL: it can. */
 static const char *batch__refuse(const batch_work *b, batch_line *l, err_t *why) {
-    if (!batch__encode(b, l, why)) return req_invalid;
-    if (!gen_fits(b->eng, &l->ids, why)) return l->ids.n ? "context_length_exceeded" : req_invalid;
+    l->ids = mem_new((size_t)l->q.n_prompt, sizeof *l->ids);
+    for (int i = 0; i < l->q.n_prompt; i++) {
+        const char *what = batch__refuse_prompt(b, l, i, why);
+        if (what) return what;
+    }
     return samp_check(&l->q.samp, b->eng->m.hp.n_vocab, why) ? NULL : req_invalid;
 }
 
 static void batch__wait(batch_work *b, batch_line *l) {
     const int64_t most = l->q.max_tokens >= 0 ? l->q.max_tokens : b->job->gen->n_predict;
     l->keep = INT_MAX;
-    b->n_wanted += (most >= 0 && most < b->eng->n_ctx ? most : b->eng->n_ctx) * l->q.n + (long long)l->ids.n;
-    b->n_prompt += (long long)l->ids.n * l->q.n;
-    b->tokens += l->ids.n;
+    b->n_wanted += (most >= 0 && most < b->eng->n_ctx ? most : b->eng->n_ctx) * l->q.n + (long long)l->n_ids;
+    b->n_prompt += (long long)l->n_ids * l->q.each;
+    b->tokens += l->n_ids;
     if (b->n == b->cap) b->line = mem_grow(b->line, b->cap = 2 * b->cap + 64, sizeof *b->line);
     b->line[b->n++] = l;
 }
 
-/* What decides about a line's shard: its prompt, or all of it where it has none. */
+/* What decides about a line's shard: its first prompt, or all of it where it has none. */
 static bytes batch__shard_key(const req *q, bytes line, bool bad) {
     if (bad) return line;
-    return q->ids.n ? (bytes){(const uint8_t *)q->ids.id, q->ids.n * sizeof *q->ids.id} : q->prompt;
+    const tok_ids *ids = &q->prompt[0].ids;
+    return ids->n ? (bytes){(const uint8_t *)ids->id, ids->n * sizeof *ids->id} : q->prompt[0].text;
 }
 
 /* Whether a line is answered by the results that are resumed. */
@@ -12127,10 +12209,11 @@ static int batch__alike(const tok_ids *x, const tok_ids *y) {
 
 static int batch__by_tokens(const void *pa, const void *pb) {
     const batch_line *x = *(batch_line *const *)pa, *y = *(batch_line *const *)pb;
-    const size_t      n = (size_t)batch__alike(&x->ids, &y->ids);
+    const tok_ids    *xi = &x->ids[0], *yi = &y->ids[0];
+    const size_t      n = (size_t)batch__alike(xi, yi);
     if (x->q.priority != y->q.priority) return x->q.priority < y->q.priority ? -1 : 1;
-    if (n < x->ids.n && n < y->ids.n) return x->ids.id[n] < y->ids.id[n] ? -1 : 1;
-    if (x->ids.n != y->ids.n) return x->ids.n < y->ids.n ? -1 : 1;
+    if (n < xi->n && n < yi->n) return xi->id[n] < yi->id[n] ? -1 : 1;
+    if (xi->n != yi->n) return xi->n < yi->n ? -1 : 1;
     return x->turn < y->turn ? -1 : x->turn > y->turn;
 }
 
@@ -12156,7 +12239,7 @@ static void batch__plan(batch_work *b) {
         uint64_t first = l[i]->turn;
         l[i]->keep = all ? INT_MAX : 0;
         for (end = i + 1; end < n && l[end]->q.priority == l[i]->q.priority; end++) {
-            const int same = batch__alike(&l[end - 1]->ids, &l[end]->ids);
+            const int same = batch__alike(&l[end - 1]->ids[0], &l[end]->ids[0]);
             if (same < block) break;
             const int keep = (same + block - 1) / block * block;
             if (keep > l[end - 1]->keep) l[end - 1]->keep = keep;
@@ -12176,9 +12259,9 @@ static uint64_t batch__seed(const batch_work *b, const batch_line *l) {
     return b->job->own_seeds ? rng_mix(b->job->seed ^ l->no ^ batch__file_key(&b->in, l->file)) : b->job->seed;
 }
 
-/* The next completion of a line; the first one reads the prompt for all. */
+/* The next completion of a line; the first one of each prompt reads it for the others. */
 static bool batch__add(batch_work *b, batch_line *l, err_t *e) {
-    const int       i = l->n_added;
+    const int       i = l->n_added, nth = i % l->q.each;
     const gen_opts *g = b->job->gen;
     samp_opts       so = l->q.samp;
     const uint64_t  seed = batch__seed(b, l);
@@ -12189,14 +12272,14 @@ static bool batch__add(batch_work *b, batch_line *l, err_t *e) {
     }
     samp *sm = samp_new(&so, b->eng->m.hp.n_vocab, seed + (uint64_t)i, 0, e);
     if (!sm) return false;
-    sched_seq *s = l->seq[i] = sched_seq_new(b->eng, &l->ids, sm, l->q.logprobs, l->q.top);
+    sched_seq *s = l->seq[i] = sched_seq_new(b->eng, &l->ids[i / l->q.each], sm, l->q.logprobs, l->q.top);
     s->n_most = l->q.max_tokens >= 0 ? l->q.max_tokens : g->n_predict;
     s->ignore_eos = l->q.has_ignore_eos ? l->q.ignore_eos : g->ignore_eos;
     s->stop = l->q.stop ? l->q.stop : b->stop;
     s->n_stop = l->q.stop ? l->q.n_stop : g->n_stop;
     s->stream.special = g->special_out;
-    s->keep = i + 1 < l->q.n ? INT_MAX : l->keep;
-    s->twin = i ? l->seq[0] : NULL;
+    s->keep = nth + 1 < l->q.each || l->q.n_prompt > 1 ? INT_MAX : l->keep;
+    s->twin = nth ? l->seq[i - nth] : NULL;
     s->owner = l;
     l->n_added++;
     sched_add(b->sc, s);
@@ -12215,14 +12298,14 @@ static bool batch__answer(batch_work *b, batch_line *l, err_t *e) {
     req_answer *a = mem_new((size_t)l->q.n, sizeof *a);
     req_origin  o = batch__origin(b, l);
     const err_t *why = NULL;
-    o.n_prompt = (int)l->ids.n;
+    o.n_prompt = (int)l->n_ids;
     for (int i = 0; i < l->q.n; i++) {
         const sched_seq *s = l->seq ? l->seq[i] : NULL;
         a[i] = (req_answer){.text = {(const uint8_t *)"", 0}, .finish = "length"};
         if (!s) continue;
         if (s->err.code && !why) why = &s->err;
         if (s->err.code) continue;
-        if (!i) o.n_cached = s->n_cached;
+        if (i % l->q.each == 0) o.n_cached += s->n_cached;
         a[i] = (req_answer){.text = str_bytes(&s->text), .finish = s->finish, .tok = s->tok, .top_id = s->top_id, .top_lp = s->top_lp,
                             .n_tok = s->scored ? batch__told(s) : 0, .n_generated = s->n_gen};
         b->n_gen += s->n_gen;
@@ -12250,7 +12333,7 @@ static bool batch__feed(batch_work *b, err_t *e) {
         if (!b->open) {
             if (b->first == b->n) return true;
             b->open = b->line[b->first++];
-            b->tokens -= b->open->ids.n;
+            b->tokens -= b->open->n_ids;
         }
         batch_line *l = b->open;
         const bool  none = (l->q.max_tokens >= 0 ? l->q.max_tokens : b->job->gen->n_predict) == 0;
@@ -16087,6 +16170,312 @@ static bool inspect_print(const gguf_file *g, const char *pre, bool json, out_t 
     return !e->code;
 }
 
+/* ===== [plot] rates as a picture (SVG) =====
+ * Panels one below the other, each with bars (a row for each value) or with lines over a number (context depth, sequences). The
+ * picture stands on a white card of its own, is as wide as a README shows pictures, and is well-formed XML whatever the names hold.
+ * Door: plot_add, plot_svg, plot_drop. */
+
+enum {
+    PLOT_WIDTH = 840,
+    PLOT_EDGE = 24,                                   /* pixels from the card's border */
+    PLOT_PANELS = 2,
+    PLOT_ROW = 26, PLOT_BAR = 16,                     /* of a bar: with its gap, alone */
+    PLOT_LINES = 240,                                 /* height of a panel of lines, at least */
+    PLOT_GAP = 18,                                    /* between two names */
+    PLOT_NAME = 44,                                   /* most characters of a name */
+    PLOT_TICKS = 5,
+};
+#define PLOT_INK  "#1c2128"
+#define PLOT_SOFT "#57606a"
+#define PLOT_GRID "#e1e4e8"
+
+static const char *const plot_colors[] = {"#0969c8", "#e08600", "#2f9e6e", "#8250df", "#cf3a5b", "#0f7f8c"};
+enum { PLOT_COLORS = sizeof plot_colors / sizeof *plot_colors };
+
+typedef struct {
+    char  *name;                                      /* of the bar or the line; ours to free */
+    int    line;                                      /* points of one name are one line; the first name is line 0 */
+    double x, y, spread;                              /* y with its standard deviation, 0: unknown */
+} plot_point;
+
+typedef struct {
+    const char *title, *x_name;                       /* x_name NULL: bars */
+    bool        x_log;                                /* x doubles from one mark to the next */
+    plot_point *p;
+    int         n, n_lines;
+} plot_panel;
+
+typedef struct {
+    const char *title, *below, *caption;
+    plot_panel  panel[PLOT_PANELS];                   /* those without points are left out */
+} plot;
+
+static void plot_add(plot_panel *a, const char *name, double x, double y, double spread) {
+    const size_t n = strlen(name) + 1;
+    int          line = a->n_lines;
+    for (int i = 0; i < a->n && line == a->n_lines; i++)
+        if (strcmp(a->p[i].name, name) == 0) line = a->p[i].line;
+    a->p = mem_grow(a->p, (size_t)a->n + 1, sizeof *a->p);
+    a->p[a->n] = (plot_point){mem_new(n, 1), line, x, y, spread};
+    memcpy(a->p[a->n++].name, name, n);
+    a->n_lines += line == a->n_lines;
+}
+
+static void plot_drop(plot *g) {
+    for (int k = 0; k < PLOT_PANELS; k++) {
+        for (int i = 0; i < g->panel[k].n; i++) mem_free(g->panel[k].p[i].name);
+        mem_free(g->panel[k].p);
+        g->panel[k] = (plot_panel){0};
+    }
+}
+
+/* --- elements --- */
+
+/* At most `most` characters of a text as XML holds it: markup escaped, control characters as ?, bytes that are no text as U+FFFD. */
+static void plot__escape(str *s, const char *text, int most) {
+    const bytes b = bytes_of(text);
+    for (size_t i = 0, len; i < b.n; i += len) {
+        const uint8_t c = b.p[i];
+        len = (size_t)utf8_len(b.p + i, b.n - i);
+        if (most-- == 0) {
+            str_put(s, "\xe2\x80\xa6");
+            return;
+        }
+        if (!len) str_put(s, "\xef\xbf\xbd"), len = utf8_bad(b.p + i, b.n - i);
+        else if (c == '&' || c == '<' || c == '>' || c == '"' || c == '\'') str_fmt(s, "&#%d;", c);
+        else if (c < 0x20 || c == 0x7f) str_put(s, "?");
+        else if (len == 3 && c == 0xef && b.p[i + 1] == 0xbf && b.p[i + 2] >= 0xbe) str_put(s, "\xef\xbf\xbd"); /* U+FFFE, U+FFFF */
+        else str_add(s, b.p + i, len);
+    }
+}
+
+/* Pixels that a text takes, rather too many: the fonts differ from reader to reader. */
+static double plot__width(const char *text, double size) {
+    int n = 0;
+    for (const char *p = text; *p && n <= PLOT_NAME; p++) n += ((uint8_t)*p & 0xc0) != 0x80;
+    return 0.64 * size * n;
+}
+
+typedef struct {
+    double      size;
+    const char *anchor, *color;                       /* start, middle or end */
+    bool        bold;
+} plot_style;
+
+static const plot_style plot_head = {18, "start", PLOT_INK, true}, plot_plain = {13, "start", PLOT_INK, false},
+                        plot_soft = {12.5, "start", PLOT_SOFT, false}, plot_name = {13, "start", PLOT_INK, true},
+                        plot_left = {13, "end", PLOT_INK, false}, plot_tick = {12.5, "middle", PLOT_SOFT, false},
+                        plot_side = {12.5, "end", PLOT_SOFT, false};
+
+static void plot__text(str *s, double x, double y, const plot_style *t, const char *text, int most) {
+    str_fmt(s, "<text x=\"%.1f\" y=\"%.1f\" font-size=\"%g\" text-anchor=\"%s\" fill=\"%s\"%s>", x, y, t->size, t->anchor, t->color,
+            t->bold ? " font-weight=\"bold\"" : "");
+    plot__escape(s, text, most);
+    str_put(s, "</text>\n");
+}
+
+static void plot__line(str *s, double x1, double y1, double x2, double y2, const char *color, double width) {
+    str_fmt(s, "<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" stroke=\"%s\" stroke-width=\"%g\"/>\n", x1, y1, x2, y2, color, width);
+}
+
+/* --- scales --- */
+
+/* A step of 1, 2 or 5 times a power of ten, of which at most PLOT_TICKS make `most`. */
+static double plot__step(double most) {
+    static const double of[] = {1, 2, 5, 10};
+    const double        raw = most > 0 && isfinite(most) ? most / PLOT_TICKS : 1;
+    const double        power = pow(10, floor(log10(raw)));
+    int                 i = 0;
+    while (i < 3 && of[i] * power < raw * 0.999) i++;
+    return of[i] * power;
+}
+
+/* The highest mark of an axis from 0 that holds every y of a panel. */
+static double plot__top(const plot_panel *a) {
+    double most = 0;
+    for (int i = 0; i < a->n; i++) most = fmax(most, a->p[i].y + a->p[i].spread);
+    const double step = plot__step(most);
+    return step * fmax(1, ceil(most / step - 1e-9));
+}
+
+/* --- bars --- */
+
+static double plot__names(const plot_panel *a) {
+    double widest = 0;
+    for (int i = 0; i < a->n; i++) widest = fmax(widest, plot__width(a->p[i].name, plot_left.size));
+    return widest;
+}
+
+static int plot__bars_height(const plot_panel *a) { return a->n * PLOT_ROW + 34; }
+
+/* 325.67, 4.10, 1234: as many digits as a rate is worth. */
+static void plot__number(str *s, double v) { str_fmt(s, v < 100 ? "%.2f" : v < 1000 ? "%.1f" : "%.0f", v); }
+
+static void plot__bar(str *s, const plot_point *p, const char *color, double left, double scale, double y) {
+    const double end = left + p->y * scale, side = p->spread * scale, middle = y + PLOT_BAR / 2.0;
+    str          value = {0};
+    plot__number(&value, p->y);
+    if (p->spread > 0) str_put(&value, " \xc2\xb1 "), plot__number(&value, p->spread);
+    plot__text(s, left - 8, middle + 4.5, &plot_left, p->name, PLOT_NAME);
+    str_fmt(s, "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%d\" rx=\"1\" fill=\"%s\"/>\n", left, y, end - left, PLOT_BAR, color);
+    if (side > 0) plot__line(s, fmax(left, end - side), middle, end + side, middle, PLOT_INK, 1.2);
+    plot__text(s, end + side + 7, middle + 4.5, &plot_plain, value.p, PLOT_NAME);
+    str_drop(&value);
+}
+
+static void plot__bars(str *s, const plot_panel *a, const char *color, double y) {
+    const double left = PLOT_EDGE + 8 + plot__names(a), right = PLOT_WIDTH - 136, most = plot__top(a), step = plot__step(most);
+    const double scale = (right - left) / most, bottom = y + a->n * PLOT_ROW + 2;
+    for (int i = 0; i * step <= most * 1.001; i++) {
+        char word[32];
+        snprintf(word, sizeof word, "%g", i * step);
+        plot__line(s, left + i * step * scale, y - 4, left + i * step * scale, bottom, i ? PLOT_GRID : "#8c959f", 1);
+        plot__text(s, left + i * step * scale, bottom + 17, &plot_tick, word, PLOT_NAME);
+    }
+    for (int i = 0; i < a->n; i++) plot__bar(s, &a->p[i], color, left, scale, y + i * PLOT_ROW + 3);
+}
+
+/* --- lines --- */
+
+static double plot__field(const plot_panel *a) {
+    const int names = a->n_lines * PLOT_GAP;
+    return names > PLOT_LINES ? names : PLOT_LINES;
+}
+
+static int plot__lines_height(const plot_panel *a) { return (int)plot__field(a) + 62; }
+
+typedef struct {
+    double left, right, top, bottom, x_least, x_most, y_most;
+    bool   x_log;
+} plot_frame;
+
+static double plot__x(const plot_frame *f, double x) {
+    const double all = f->x_log ? log(f->x_most / f->x_least) : f->x_most - f->x_least;
+    const double at = f->x_log ? log(x / f->x_least) : x - f->x_least;
+    return f->left + (all > 0 ? at / all : 0.5) * (f->right - f->left);
+}
+
+static double plot__y(const plot_frame *f, double y) { return f->bottom - y / f->y_most * (f->bottom - f->top); }
+
+static plot_frame plot__frame(const plot_panel *a, double y) {
+    plot_frame f = {PLOT_EDGE + 44, PLOT_WIDTH - PLOT_EDGE - 16 - plot__names(a), y, y + plot__field(a), INFINITY, 0, plot__top(a), a->x_log};
+    for (int i = 0; i < a->n; i++) f.x_least = fmin(f.x_least, a->p[i].x), f.x_most = fmax(f.x_most, a->p[i].x);
+    return f;
+}
+
+/* Marks where points are, as far as their words have room. */
+static void plot__x_marks(str *s, const plot_panel *a, const plot_frame *f) {
+    double last = -INFINITY;
+    plot__line(s, f->left, f->bottom, f->right, f->bottom, "#8c959f", 1);
+    for (double x = f->x_least;;) {
+        char   word[32];
+        double next = INFINITY, at = plot__x(f, x);
+        snprintf(word, sizeof word, "%g", x);
+        if (at - last >= plot__width(word, plot_tick.size) + 10) {
+            plot__line(s, at, f->bottom, at, f->bottom + 5, "#8c959f", 1);
+            plot__text(s, at, f->bottom + 19, &plot_tick, word, PLOT_NAME);
+            last = at;
+        }
+        for (int i = 0; i < a->n; i++) next = a->p[i].x > x ? fmin(next, a->p[i].x) : next;
+        if (next == INFINITY) break;
+        x = next;
+    }
+    plot__text(s, (f->left + f->right) / 2, f->bottom + 39, &plot_tick, a->x_name, PLOT_WIDTH);
+}
+
+static void plot__y_marks(str *s, const plot_frame *f) {
+    const double step = plot__step(f->y_most);
+    for (int i = 0; i * step <= f->y_most * 1.001; i++) {
+        char word[32];
+        snprintf(word, sizeof word, "%g", i * step);
+        plot__line(s, f->left, plot__y(f, i * step), f->right, plot__y(f, i * step), PLOT_GRID, 1);
+        plot__text(s, f->left - 8, plot__y(f, i * step) + 4.5, &plot_side, word, PLOT_NAME);
+    }
+}
+
+/* One line through its points, in the order in which they came, a dot on each. */
+static void plot__curve(str *s, const plot_panel *a, const plot_frame *f, int line) {
+    const char *color = plot_colors[line % PLOT_COLORS];
+    str_put(s, "<polyline points=\"");
+    for (int i = 0; i < a->n; i++)
+        if (a->p[i].line == line) str_fmt(s, "%.1f,%.1f ", plot__x(f, a->p[i].x), plot__y(f, a->p[i].y));
+    str_fmt(s, "\" fill=\"none\" stroke=\"%s\" stroke-width=\"2.4\"%s/>\n", color, line >= PLOT_COLORS ? " stroke-dasharray=\"6 4\"" : "");
+    for (int i = 0; i < a->n; i++) {
+        if (a->p[i].line != line) continue;
+        str_fmt(s, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"4\" fill=\"%s\" stroke=\"#ffffff\" stroke-width=\"1.2\"><title>", plot__x(f, a->p[i].x),
+                plot__y(f, a->p[i].y), color);
+        plot__escape(s, a->p[i].name, PLOT_NAME);
+        str_fmt(s, ", %g: %.2f</title></circle>\n", a->p[i].x, a->p[i].y);
+    }
+}
+
+/* The last point of a line: where its name stands. */
+static const plot_point *plot__end(const plot_panel *a, int line) {
+    const plot_point *last = NULL;
+    for (int i = 0; i < a->n; i++)
+        if (a->p[i].line == line && (!last || a->p[i].x >= last->x)) last = &a->p[i];
+    return last;
+}
+
+/* How many lines end above line `line`; of those that end at one height the first is the highest. */
+static int plot__rank(const plot_panel *a, int line) {
+    const double y = plot__end(a, line)->y;
+    int          above = 0;
+    for (int k = 0; k < a->n_lines; k++) {
+        const double other = plot__end(a, k)->y;
+        above += other > y || (other == y && k < line);
+    }
+    return above;
+}
+
+/* Names behind the lines' ends, from the highest down, none nearer to the next than PLOT_GAP. */
+static void plot__line_names(str *s, const plot_panel *a, const plot_frame *f) {
+    int   *line = mem_new((size_t)a->n_lines, sizeof *line);
+    double y = f->top - PLOT_GAP;
+    for (int k = 0; k < a->n_lines; k++) line[plot__rank(a, k)] = k;
+    for (int rank = 0; rank < a->n_lines; rank++) {
+        const plot_point *p = plot__end(a, line[rank]);
+        const plot_style  name = {13, "start", plot_colors[line[rank] % PLOT_COLORS], true};
+        y = fmax(y + PLOT_GAP, fmin(plot__y(f, p->y), f->bottom - (a->n_lines - 1 - rank) * PLOT_GAP));
+        plot__text(s, f->right + 10, y + 4.5, &name, p->name, PLOT_NAME);
+    }
+    mem_free(line);
+}
+
+static void plot__lines(str *s, const plot_panel *a, double y) {
+    const plot_frame f = plot__frame(a, y);
+    plot__y_marks(s, &f);
+    plot__x_marks(s, a, &f);
+    for (int line = 0; line < a->n_lines; line++) plot__curve(s, a, &f, line);
+    plot__line_names(s, a, &f);
+}
+
+/* --- the whole --- */
+
+static void plot_svg(const plot *g, str *s) {
+    int height = 76 + 38;
+    for (int k = 0; k < PLOT_PANELS; k++)
+        if (g->panel[k].n) height += 38 + (g->panel[k].x_name ? plot__lines_height : plot__bars_height)(&g->panel[k]);
+    str_fmt(s, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\" "
+               "font-family=\"Helvetica, Arial, 'Liberation Sans', 'DejaVu Sans', sans-serif\" role=\"img\">\n<title>",
+            PLOT_WIDTH, height, PLOT_WIDTH, height);
+    plot__escape(s, g->title, PLOT_WIDTH);
+    str_fmt(s, "</title>\n<rect x=\"0.5\" y=\"0.5\" width=\"%d\" height=\"%d\" rx=\"8\" fill=\"#ffffff\" stroke=\"#d0d7de\"/>\n", PLOT_WIDTH - 1, height - 1);
+    plot__text(s, PLOT_EDGE, 34, &plot_head, g->title, 2 * PLOT_NAME);
+    plot__text(s, PLOT_EDGE, 56, &plot_soft, g->below, 3 * PLOT_NAME);
+    double y = 76;
+    for (int k = 0; k < PLOT_PANELS; k++) {
+        const plot_panel *a = &g->panel[k];
+        if (!a->n) continue;
+        plot__text(s, PLOT_EDGE, y + 18, &plot_name, a->title, 2 * PLOT_NAME);
+        if (a->x_name) plot__lines(s, a, y + 38);
+        else plot__bars(s, a, plot_colors[0], y + 32);
+        y += 38 + (a->x_name ? plot__lines_height : plot__bars_height)(a);
+    }
+    plot__text(s, PLOT_EDGE, height - 16, &plot_soft, g->caption, 3 * PLOT_NAME);
+    str_put(s, "</svg>\n");
+}
+
 /* ===== [bench] how fast a model runs here =====
  * Times random tokens through fwd_step() alone: no text, no sampling. A test is P tokens of a prompt and then N generated ones,
  * for S sequences side by side, behind D tokens that are there already; its memory is touched before its time runs. Before
@@ -16098,6 +16487,7 @@ static bool inspect_print(const gguf_file *g, const char *pre, bool json, out_t 
  * of the model over a row and its guesses; but how many guesses there are is given, and throws of a coin tell which are right. Beside
  * the same decode without guesses it shows from what chance on they pay.
  *   Columns, keys and tests are those of llama-bench, with its meanings; ours stand behind them.
+ *   A picture (--plot) shows the rates of all rows, prefill above decode.
  * Door: bench_opts, bench_list, bench_defaults, bench_form, bench_any, bench_guesses, bench_run. */
 
 enum {
@@ -16659,6 +17049,84 @@ static int64_t bench__peak_bytes(const bench_machine *m) {
     return n > 0 ? n : 0;
 }
 
+/* --- the picture of a run --- */
+
+/* What a picture shows of a row. */
+typedef struct {
+    bench_test t;
+    double     ts, sd;                                /* tokens per second */
+    char      *with;                                  /* what else tells its row from others: ", 2 threads"; ours to free */
+} bench_point;
+
+enum { BENCH_PREFILL, BENCH_DECODE };                 /* panels: tests with a prompt, tests without */
+
+static int bench__panel(const bench_test *t) { return t->n_prompt ? BENCH_PREFILL : BENCH_DECODE; }
+
+/* Whether the tests of a panel differ in depth, in sequences. */
+static void bench__varies(const bench_point *p, int n, int panel, bool *depth, bool *seqs) {
+    const bench_test *first = NULL;
+    *depth = *seqs = false;
+    for (int i = 0; i < n; i++) {
+        if (bench__panel(&p[i].t) != panel) continue;
+        if (!first) first = &p[i].t;
+        *depth |= p[i].t.n_depth != first->n_depth;
+        *seqs |= p[i].t.n_seq != first->n_seq;
+    }
+}
+
+/* Lines over what varies, depth before sequences; bars where neither does. */
+static void bench__fill_panel(const bench_point *p, int n, int panel, plot_panel *a) {
+    bool depth, seqs;
+    bench__varies(p, n, panel, &depth, &seqs);
+    a->title = panel == BENCH_PREFILL ? "Prefill, tokens/s" : seqs ? "Decode, tokens/s of all sequences together" : "Decode, tokens/s";
+    a->x_name = depth ? "tokens in the cache before the test" : seqs ? "sequences side by side" : NULL;
+    a->x_log = !depth && seqs;
+    for (int i = 0; i < n; i++) {
+        bench_test t = p[i].t;
+        str        name = {0};
+        if (bench__panel(&t) != panel) continue;
+        if (depth) t.n_depth = 0;
+        else if (seqs) t.n_seq = 1;
+        bench__label(&t, &name);
+        str_put(&name, p[i].with);
+        plot_add(a, name.p, depth ? p[i].t.n_depth : p[i].t.n_seq, p[i].ts, p[i].sd);
+        str_drop(&name);
+    }
+}
+
+/* The picture of n rows, the last of which is `r`; what differs from row to row stands in their names. */
+static void bench_picture(const bench_opts *o, const bench_point *p, int n, const bench_row *r, int n_models, str *s) {
+    plot g = {.title = "llmrun --bench: tokens per second"};
+    str  below = {0}, caption = {0};
+    bench__fill_panel(p, n, BENCH_PREFILL, &g.panel[0]);
+    bench__fill_panel(p, n, BENCH_DECODE, &g.panel[1]);
+    str_fmt(&below, "%s, %s", n_models > 1 ? "several models" : r->model_type, r->cpu_info);
+    str_fmt(&caption, "llmrun %s, ", r->version);
+    if (o->level.n == 1) str_fmt(&caption, "%s kernels, ", r->level);
+    if (o->threads.n == 1) str_fmt(&caption, "%lld thread%s, ", (long long)r->n_threads, r->n_threads == 1 ? "" : "s");
+    str_fmt(&caption, "%s, mean of %d", r->test_time, r->n);
+    g.below = below.p;
+    g.caption = caption.p;
+    plot_svg(&g, s);
+    plot_drop(&g);
+    str_drop(&below);
+    str_drop(&caption);
+}
+
+/* What tells a row from others of its test: every list of settings that has several values, and the file where there are several. */
+static void bench__with(const bench_opts *o, const bench_row *r, int n_models, str *s) {
+    const char *slash = strrchr(r->model_file, '/');
+    str_put(s, "");
+    if (n_models > 1) str_fmt(s, ", %s", slash ? slash + 1 : r->model_file);
+    if (o->threads.n > 1) str_fmt(s, ", %lld thread%s", (long long)r->n_threads, r->n_threads == 1 ? "" : "s");
+    if (o->level.n > 1) str_fmt(s, ", %s", r->level);
+    if (o->repack.n > 1) str_fmt(s, ", repack %s", r->repack);
+    if (o->type_k.n > 1) str_fmt(s, ", K %s", r->type_k);
+    if (o->type_v.n > 1) str_fmt(s, ", V %s", r->type_v);
+    if (o->batch.n > 1) str_fmt(s, ", b %lld", (long long)r->n_batch);
+    if (o->ubatch.n > 1) str_fmt(s, ", ub %lld", (long long)r->n_ubatch);
+}
+
 /* --- a model under test --- */
 
 typedef struct {
@@ -16670,6 +17138,9 @@ typedef struct {
     bench_form        form;
     out_t            *out;
     int               n_put;                          /* rows written */
+    bench_point      *point;                          /* [n_points] what the picture shows of them */
+    int               n_points, n_models;
+    bench_row         last;                           /* the last of them */
     bench_machine     machine;
     gguf_file         g;
     uint64_t          bytes, weights;                 /* of the model's tensors */
@@ -17088,6 +17559,29 @@ static bool bench__write(bench_job *j, const bench_row *r) {
     return ok;
 }
 
+/* Keeps what a picture shows of a row. */
+static void bench__keep(bench_job *j, const bench_row *r) {
+    str with = {0};
+    bench__with(j->o, r, j->n_models, &with);
+    j->point = mem_grow(j->point, (size_t)j->n_points + 1, sizeof *j->point);
+    j->point[j->n_points++] = (bench_point){bench__of_row(r), r->avg_ts, r->sd_ts, with.p};
+    j->last = *r;
+}
+
+/* Draws what was kept, which may be less than all where a run was stopped, and lets it go. */
+static bool bench__draw(bench_job *j, out_t *svg, err_t *e) {
+    str  s = {0};
+    bool ok = true;
+    if (svg && j->n_points) {
+        bench_picture(j->o, j->point, j->n_points, &j->last, j->n_models, &s);
+        ok = out_begin(svg, e) && out_put(svg, s.p, s.n);
+    }
+    for (int i = 0; i < j->n_points; i++) mem_free(j->point[i].with);
+    mem_free(j->point);
+    str_drop(&s);
+    return ok;
+}
+
 /* Where the time of the steps of a test went, on stderr. */
 static void bench__say_times(const bench_test *t, const char *whose, const dev_times *f) {
     double all = 0, wait = 0;
@@ -17159,6 +17653,7 @@ static bool bench__test(bench_job *j, const bench_test *t, err_t *e) {
     if (others > BENCH_BUSY) log_warn("others took %.0f %% of the CPUs meanwhile", 100 * others);
     if (g_log_level >= LOG_VERBOSE && !bench__pick(j, e)) return false;
     bench__say_stages(j, t);
+    bench__keep(j, &row);
     return bench__write(j, &row);
 }
 
@@ -17339,11 +17834,11 @@ static bool bench__levels(const bench_opts *o, err_t *e) {
 }
 
 /* Measures every model and writes a row as each test ends; an interrupt ends the table. All files are looked at before the
- * first is run. */
+ * first is run. The picture of all rows goes to `svg` at the end (NULL: nowhere). */
 static bool bench_run(const bench_opts *o, const char *const *models, int n_models, const fwd_opts *fo, const kv_opts *ko,
-                      bench_form form, const char *version, out_t *out, err_t *e) {
+                      bench_form form, const char *version, out_t *out, out_t *svg, err_t *e) {
     bench_job *j = mem_aligned(1, sizeof *j);
-    *j = (bench_job){.o = o, .fo = fo, .ko = ko, .version = version, .form = form, .out = out};
+    *j = (bench_job){.o = o, .fo = fo, .ko = ko, .version = version, .form = form, .out = out, .n_models = n_models};
     bench__cpu_name(j->cpu, sizeof j->cpu);
     bool ok = bench__levels(o, e) && (!o->draft || gguf_open(&j->draft_g, o->draft, e));
     for (int i = 0; ok && i < n_models; i++) ok = bench__model(j, models[i], false, e);
@@ -17355,6 +17850,7 @@ static bool bench_run(const bench_opts *o, const char *const *models, int n_mode
     for (int i = 0; ok && i < n_models; i++) ok = bench__model(j, models[i], true, e);
     progress_clear();
     if (begun && (j->n_put || !e->code)) bench__write(j, NULL);   /* an error before the first row has no table */
+    if (!bench__draw(j, svg, e)) ok = false;
     bench__machine_close(&j->machine);
     if (j->draft_g.path) gguf_close(&j->draft_g);
     mem_free(j->sample);
@@ -17427,6 +17923,7 @@ typedef struct {
     int         action;                               /* cli_act */
     const char *what;                                 /* what the action acts on: a tensor, a file, a list */
     const char *output, *format, *cpu, *pre;          /* format, pre: NULL unless asked for */
+    const char *plot;                                 /* file of --bench's picture, NULL: none */
     bool        json, bos, escape, blas, no_stdin;
     int         special;                              /* -1: as the action does by itself; 0, 1: asked for */
     int         log_level;
@@ -17804,6 +18301,8 @@ static const cli_opt cli_opts[] = {
      "how often each test is timed"},
     {"--no-warmup",                     NULL,         OPT_ON,   AT(bench.no_warmup), 0,  0,       GROUP_BENCH, ON_BENCH, NULL,
      "do not run a step of each test before its time"},
+    {"--plot",                          "FILE",       OPT_STR,  AT(plot),            0,  0,       GROUP_BENCH, ON_BENCH, NULL,
+     "draw the rates of all tests to FILE, as SVG: bars, or lines where depth or sequences vary"},
 
     {"-o --output",                     "FILE",       OPT_STR,  AT(output),          0,  0,       GROUP_OUT, ON_ALL & ~(ON(LOGITS) | ON(IMATRIX)), NULL,
      "write the answer to FILE in place of stdout; with --quantize, the model; with --bench, md, csv, json and jsonl name a form"},
@@ -19612,6 +20111,21 @@ static bool cli__merge(const config *c, err_t *e) {
     return out_end(&out, e) && ok;
 }
 
+/* Whether a file that --bench writes (NULL: none) is none of the models. */
+static bool cli__bench_apart(const config *c, const char *path, const char *const *models, int n, err_t *e) {
+    for (int i = 0; path && i < n; i++)
+        if (!cli__apart(path, models[i], "model", e)) return false;
+    return !path || !c->bench.draft || cli__apart(path, c->bench.draft, "model", e);
+}
+
+/* Opens the file of the picture, which must not be the table's. */
+static bool cli__plot(out_t *svg, const out_t *out, const config *c, err_t *e) {
+    if (strcmp(c->plot, "-") == 0) return err_set(e, EXIT_INPUT, "--plot -: is no name, expected a file to write");
+    if (out->f != stdout && cli__same_file(fileno(out->f), c->plot))
+        return err_set(e, EXIT_INPUT, "%s: is the output itself, expected another file to write", c->plot);
+    return cli__output(svg, c->plot, c, NULL, e);
+}
+
 static bool cli__bench(const config *c, err_t *e) {
     const char *const *models = c->models.n ? c->models.v : &c->model;
     const int          n = c->models.n ? c->models.n : 1;
@@ -19619,13 +20133,13 @@ static bool cli__bench(const config *c, err_t *e) {
     const bench_form   form = strcmp(f, "csv") == 0    ? BENCH_CSV
                               : strcmp(f, "json") == 0 ? BENCH_JSON
                                                        : strcmp(f, "jsonl") == 0 ? BENCH_JSONL : BENCH_MD;
-    out_t              out;
-    for (int i = 0; c->output && i < n; i++)
-        if (!cli__apart(c->output, models[i], "model", e)) return false;
-    if (c->output && c->bench.draft && !cli__apart(c->output, c->bench.draft, "model", e)) return false;
+    out_t              out, svg;
+    if (!cli__bench_apart(c, c->output, models, n, e) || !cli__bench_apart(c, c->plot, models, n, e)) return false;
     if (!cli__output(&out, c->output, c, NULL, e)) return false;
+    if (c->plot && !cli__plot(&svg, &out, c, e)) return out_end(&out, e) && false;
     cli__graceful = 1;
-    bool ok = bench_run(&c->bench, models, n, &c->fwd, &c->kv, form, cli_version, &out, e);
+    bool ok = bench_run(&c->bench, models, n, &c->fwd, &c->kv, form, cli_version, &out, c->plot ? &svg : NULL, e);
+    if (c->plot && !out_end(&svg, e)) ok = false;
     return out_end(&out, e) && ok;
 }
 

@@ -464,6 +464,10 @@ def plain_text():
         same(batch(data), {}, "%r" % data)
 
 
+def good_ids(text):
+    return [int(x) for x in good("-m", PIP, "--tokenize", "--bos", "-p", text).split()]
+
+
 @case
 def good_lines():
     """odd but good lines answer what their plain forms do"""
@@ -473,6 +477,7 @@ def good_lines():
     odd = [dict(base, custom_id="", user=None, metadata={"a": ["b"]}, stream=False, model=None), dict(base, stop=None, n=None, seed=None, logprobs=None, top_p=None),
            dict(base, n=1, logprobs=0, response_format={"type": "text"}), {"custom_id": "x\u0000\"\\\n\u4e16\U0001f600", "body": base, "method": "POST", "url": "/v1/completions"},
            {"max_completion_tokens" if k == "max_tokens" else k: v for k, v in base.items()}, dict(base, max_completion_tokens=8), dict(base, prompt=[base["prompt"]]),
+           dict(base, store=False, service_tier="flex", echo=False, best_of=1, tools=[], tool_choice="none", suffix=None, stream_options=None),
            dict(base, priority=3), dict(base, priority=-3), b"  " + text + b" \t", json.dumps(base, separators=(",", ":")).encode(), text + b"\r", text.replace(b"O", b"\\u004f"),
            dict(base, prompt=[int(x) for x in good("-m", PIP, "--tokenize", "--bos", "-p", base["prompt"]).split()]), dict(base, max_tokens=8, stop=["no such", "words"])]
     got = batch(odd)
@@ -483,6 +488,14 @@ def good_lines():
     none = batch([dict(base, max_tokens=0), dict(base, max_tokens=0, n=2, logprobs=1, custom_id="none")])
     same([(r.texts(), r.body["usage"]["completion_tokens"], r.body["choices"][0]["finish_reason"]) for r in none.values()], [([b""], 0, "length"), ([b""] * 2, 0, "length")], "no tokens")
     full = {"prompt": "Once upon a time", "temperature": 0, "ignore_eos": True}
+    three = dict(base, prompt=["Once upon a time", "Lily", good_ids("The dog")], logprobs=1, temperature=1, seed=5)
+    for n in 1, 2:                                        # a list is as many choices: those of the first prompt, of the second ...
+        whole, = batch([dict(three, n=n)], "--kv-blocks", "40", "--kv-block-size", "4").values()
+        parts = [batch([dict(three, prompt=p, n=n, seed=5 + n * i)])[1] for i, p in enumerate(three["prompt"])]
+        same([dict(c, index=0) for c in whole.body["choices"]], [dict(c, index=0) for p in parts for c in p.body["choices"]], "choices of a list, n %d" % n)
+        same([c["index"] for c in whole.body["choices"]], list(range(3 * n)), "their numbers")
+        for key in "prompt_tokens", "completion_tokens", "total_tokens":
+            same(whole.body["usage"][key], sum(p.body["usage"][key] for p in parts), key)
     for model in PIP, SMALL:                              # no bound at all, or one beyond the context: until the context is full
         got = batch([full, dict(full, max_tokens=10**9)], model=model)
         path = put("prompt.txt", full["prompt"].encode())
@@ -512,10 +525,11 @@ BAD = [  # a line, a word that its message holds
     ({"prompt": "a", "stop": 5}, "stop"), ({"prompt": "a", "stop": [""]}, "stop"), ({"prompt": "a", "stop": ["x"] * 400}, "stop"),
     ({"prompt": "a", "logprobs": 99}, "logprobs"), ({"prompt": "a", "logprobs": -1}, "logprobs"), ({"prompt": "a", "seed": 1.5}, "seed"), ({"prompt": "a", "seed": "x"}, "seed"),
     ({"prompt": "a", "logit_bias": [1]}, "logit_bias"), ({"prompt": "a", "logit_bias": {"x": 1}}, "logit_bias"), ({"prompt": "a", "logit_bias": {"99999999": 1}}, "logit_bias"),
-    ({"prompt": "a", "logit_bias": {"5": "x"}}, "logit_bias"), ({"prompt": "a", "stream": True}, "stream"), ({"prompt": "a", "ignore_eos": 1}, "ignore_eos"),
+    ({"prompt": "a", "logit_bias": {"5": "x"}}, "logit_bias"), ({"prompt": "a", "stream": True}, "stream"), ({"prompt": "a", "echo": True}, "echo"), ({"prompt": "a", "best_of": 2}, "best_of"), ({"prompt": "a", "suffix": ""}, "suffix"),
+    ({"prompt": "a", "tools": [{"type": "function"}]}, "tools"), ({"prompt": "a", "tool_choice": "required"}, "tool_choice"), ({"prompt": "a", "response_format": {"type": "json_object"}}, "response_format"), ({"prompt": "a", "ignore_eos": 1}, "ignore_eos"),
     ({"prompt": "a", "response_format": {"type": "nonsense"}}, "response_format"), ({"prompt": "a", "grammar": 5}, "grammar"), ({"prompt": "a", "regex": {}}, "regex"),
     ({"prompt": "a", "chat_template_kwargs": {}}, "chat_template_kwargs"), ({"prompt": [99999999]}, "prompt|token"), ({"prompt": [-1]}, "prompt|token"), ({"prompt": [1.5]}, "prompt"),
-    ({"prompt": [[1], [2]]}, "prompt"), ({"prompt": [["a"]]}, "prompt"), ({"prompt": [[]]}, "prompt"), ({"prompt": [1, "a"]}, "prompt"), ({"prompt": ["a", "b"]}, "prompt"), ({"prompt": 5}, "prompt"), ({"prompt": None}, "prompt"), ({"prompt": []}, "prompt"),
+    ({"prompt": [[1], []]}, "prompt"), ({"prompt": ["a", LONG], "max_tokens": 1}, "prompt 2 of 2.*context"), ({"prompt": [["a"]]}, "prompt"), ({"prompt": [[]]}, "prompt"), ({"prompt": [1, "a"]}, "prompt"), ({"prompt": ["a", 5]}, "prompt"), ({"prompt": ["a"] * 200, "n": 20}, "200 prompts"), ({"prompt": 5}, "prompt"), ({"prompt": None}, "prompt"), ({"prompt": []}, "prompt"),
     ({"prompt": LONG, "max_tokens": 1}, "context"), ({"prompt": "a", "messages": [{"role": "user", "content": "a"}]}, ""), ({"messages": "hello"}, "messages"),
     ({"messages": [{"role": "user", "content": "Hi"}]}, "template"),
     (b'{"prompt":"\\ud800"}', ""), (b'{"prompt":"\\x"}', ""), (b'{"prompt":"a\tb"}', ""), (b'{"prompt":"a\0b"}', ""), (b'{"prompt":"a","metadata":' + b"[" * 100000 + b"]" * 100000 + b"}", ""),

@@ -6,6 +6,12 @@ typedef struct {
     void (*fn)(void);
 } t_case;
 
+typedef struct {
+    const t_case *c;
+    size_t        n;
+} t_suite;
+#define SUITE(cases) {cases, sizeof cases / sizeof cases[0]}
+
 static int         t_failed;                          /* failed checks of the running test */
 static const char *t_skipped;                         /* why the running test could not run */
 

@@ -2043,6 +2043,29 @@ def bench_forms():
 
 
 @case
+def bench_plot():
+    """--plot FILE is well-formed SVG with each test's name and rate, whatever the files are called; refused where it would destroy something"""
+    import xml.etree.ElementTree as ET
+    texts = lambda path: ["".join(x.itertext()) for x in ET.parse(path).iter("{http://www.w3.org/2000/svg}text")]
+    path = tmp("bench.svg")
+    rows = json.loads(good(*QUICK, "-r", "2", "-q", "-o", "json", "--plot", path))
+    found, digits = texts(path), lambda v: "%.2f" % v if v < 100 else "%.1f" % v if v < 1000 else "%.0f" % v
+    for name, r in zip(("pp8", "tg4"), rows):
+        same(found[found.index(name) + 1], "%s \u00b1 %s" % (digits(r["avg_ts"]), digits(r["stddev_ts"])), name)
+    strange = tmp("a<b&\x01\".gguf")
+    shutil.copy(SMALL, strange)
+    good("--bench", "-m", SMALL, "-m", strange, "-p", "0", "-n", "2", "-npl", "1,2,4", "-r", "1", "-q", "--plot", path)
+    check({"tg2, llama.gguf", 'tg2, a<b&?".gguf', "1", "2", "4"} <= set(texts(path)), repr(texts(path)))
+    refused(run(*QUICK, "--plot", SMALL), 2, "is the model itself", "--plot onto the model")
+    refused(run(*QUICK, "--plot", "-"), 2, "expected a file to write", "--plot -")
+    refused(run(*QUICK, "-o", path, "--format", "csv", "--plot", path), 2, "is the output itself", "--plot onto the output")
+    new = [tmp("new.csv"), tmp("new.svg")]
+    refused(run(*QUICK, "-c", "7", "-o", new[0], "--format", "csv", "--plot", new[1]), 2, "the context holds 7", "a run that fails early")
+    check(not any(map(os.path.exists, new)), "empty files were left behind")
+    refused(run("-m", SMALL, "-p", "x", "--plot", path), 2, "only on --bench", "--plot without --bench")
+
+
+@case
 def bench_refused():
     """--bench refuses what it cannot measure before it measures anything: files, bounds, levels, memory; weights that are no numbers"""
     refused(run(*QUICK, "-m", tmp("none.gguf")), 2, "none.gguf", "a model that is not there")

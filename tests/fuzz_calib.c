@@ -1,9 +1,6 @@
 /* Importance matrices from strangers, in both forms. Whatever is read has finite sums, names in order, and weights for
  * each of its entries; a refusal comes with words. */
-#ifndef LLMRUN_NO_MAIN
-#define LLMRUN_NO_MAIN
-#endif
-#include "../llmrun.c"
+#include "program.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {

@@ -1,8 +1,5 @@
 /* Fuzzes the command line: the input is the words, each ended by a NUL. Whatever they are, the parser returns. */
-#ifndef LLMRUN_NO_MAIN
-#define LLMRUN_NO_MAIN
-#endif
-#include "../llmrun.c"
+#include "program.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

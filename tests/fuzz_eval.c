@@ -1,11 +1,8 @@
 /* Bases of --kl-divergence from strangers: header, tokens, every record. Whatever the bytes are, nothing may be read
  * outside them, and a refusal comes with words. */
-#ifndef LLMRUN_NO_MAIN
-#define LLMRUN_NO_MAIN
-#endif
-#include "../llmrun.c"
+#include "program.h"
 
-enum { FZ_VOCAB = 1 << 20 };                          /* a larger vocabulary than any model's is not compared with */
+enum { FZ_VOCAB_MOST = 1 << 20 };                          /* a larger vocabulary than any model's is not compared with */
 
 static void fz_records(const eval_base *b) {
     const uint64_t n = (uint64_t)b->n_chunk * (uint64_t)(b->n_ctx - 1 - b->n_ctx / 2);
@@ -30,7 +27,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
     if (gguf_parse(&b.g, data, n, "FILE", &e) && eval__base_read(&b, &e)) {
         ASSERT(!e.code && b.ids.n == (size_t)b.n_ctx * (size_t)b.n_chunk);
         ASSERT(eval_plan_base(&p, &b, &eval_defaults, &e) && p.n_chunk == b.n_chunk && eval__each(&p) > 0);
-        if (b.form.n_vocab <= FZ_VOCAB) fz_records(&b);
+        if (b.form.n_vocab <= FZ_VOCAB_MOST) fz_records(&b);
     } else {
         ASSERT(e.code == EXIT_INPUT && !strncmp(e.text, "FILE: ", 6) && strstr(e.text, ", expected "));
     }

@@ -1,9 +1,6 @@
 /* Model files from strangers: parsing, every lookup, every element. Whatever the bytes are, nothing may be read outside
  * them, and a refusal comes with words. */
-#ifndef LLMRUN_NO_MAIN
-#define LLMRUN_NO_MAIN
-#endif
-#include "../llmrun.c"
+#include "program.h"
 
 static uint64_t fz_sum;                               /* everything read goes here, so that nothing is optimised away */
 

@@ -1,9 +1,6 @@
 /* A stranger's files beside a batch: the bytes as an input under several bounds, as results that are resumed, as their
  * header and as a shard. Whatever they are, lines come out as the plain split has them, and a refusal comes with words. */
-#ifndef LLMRUN_NO_MAIN
-#define LLMRUN_NO_MAIN
-#endif
-#include "../llmrun.c"
+#include "program.h"
 
 /* The input as a file without a name, read from its beginning. */
 static int fz_file(const uint8_t *data, size_t n) {

@@ -1,15 +1,12 @@
 /* Lines of a batch file from strangers. An odd first byte of the input: the rest is a line of JSON, else the rest is
  * plain text. What is read must satisfy the sampler, and its strings, written again, must be read as the same; whatever
  * is refused must say why. Either way the record is one line of JSON and begins with its id. */
-#ifndef LLMRUN_NO_MAIN
-#define LLMRUN_NO_MAIN
-#endif
-#include "../llmrun.c"
+#include "program.h"
 #include "tok_mem.h"
 
 enum { FZ_TOKENS = 4 };
 
-static const tok_vocab *fz_vocab(void) {
+static const tok_vocab *fz_req_vocab(void) {
     static gguf_file  file;
     static str        mem;
     static tok_vocab *v;
@@ -47,12 +44,12 @@ static void fz_again(const req *q) {
     str   line = {0};
     req   twin;
     err_t e = {0};
-    fz_field(&line, "{\"prompt\":", q->prompt);
+    fz_field(&line, "{\"prompt\":", q->prompt[0].text);
     if (q->has_id) fz_field(&line, ",\"custom_id\":", q->custom_id);
     for (int i = 0; i < q->n_stop; i++) fz_field(&line, i ? "," : ",\"stop\":[", q->stop[i]);
     str_put(&line, q->n_stop ? "]}" : "}");
     ASSERT(req_read(&twin, str_bytes(&line), true, &samp_defaults, 1, &e));
-    ASSERT(bytes_eq(twin.prompt, q->prompt) && bytes_eq(twin.custom_id, q->custom_id) && twin.n_stop == q->n_stop);
+    ASSERT(bytes_eq(twin.prompt[0].text, q->prompt[0].text) && bytes_eq(twin.custom_id, q->custom_id) && twin.n_stop == q->n_stop);
     for (int i = 0; i < q->n_stop; i++) ASSERT(bytes_eq(twin.stop[i], q->stop[i]));
     req_drop(&twin);
     str_drop(&line);
@@ -62,10 +59,10 @@ static void fz_answer(const req *q, const req_origin *o, const tok_vocab *v, str
     static int32_t top_id[FZ_TOKENS * REQ_TOP];
     static float   top_lp[FZ_TOKENS * REQ_TOP];
     req_token      tok[FZ_TOKENS];
-    req_answer     a[REQ_N];
+    static req_answer a[REQ_CHOICES];
     for (int i = 0; i < FZ_TOKENS * REQ_TOP; i++) top_id[i] = i * 37 % tok_count(v), top_lp[i] = -(float)i;
     for (int i = 0; i < FZ_TOKENS; i++) tok[i] = (req_token){i * 91 % tok_count(v), -1, (size_t)i};
-    for (int i = 0; i < q->n; i++) a[i] = (req_answer){q->prompt, "stop", tok, i ? FZ_TOKENS : 0, top_id, top_lp, FZ_TOKENS};
+    for (int i = 0; i < q->n; i++) a[i] = (req_answer){q->prompt[0].text, "stop", tok, i ? FZ_TOKENS : 0, top_id, top_lp, FZ_TOKENS};
     req_print(q, a, o, v, out);
     fz_record(out);
     str_clear(out);
@@ -87,7 +84,7 @@ static void fz_same_id(const req *q, bytes line) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static const req_origin origin = {.line = 7, .hash = 42, .fingerprint = "f", .model_name = "m", .created = 1, .n_prompt = 1, .n_cached = 1};
-    const tok_vocab        *v = fz_vocab();
+    const tok_vocab        *v = fz_req_vocab();
     req                     q;
     err_t                   e = {0};
     str                     out = {0};
@@ -98,9 +95,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (ok && data[0] & 1 && utf8_whole((bytes){data + 1, size - 1})) fz_same_id(&q, (bytes){data + 1, size - 1});
     if (!ok) req_print_error(q.custom_id, q.has_id, &origin, q.fault, e.text, &out), fz_record(&out);
     else {
-        ASSERT(samp_check(&q.samp, tok_count(v), &e) && q.n >= 1 && q.n <= REQ_N && q.top >= 0 && q.top <= REQ_TOP && q.n_stop <= REQ_STOPS);
-        for (size_t i = 0; i < q.ids.n; i++) ASSERT(q.ids.id[i] >= 0 && q.ids.id[i] < tok_count(v));
-        if (q.prompt.p) fz_again(&q), fz_answer(&q, &origin, v, &out);
+        ASSERT(samp_check(&q.samp, tok_count(v), &e) && q.each >= 1 && q.each <= REQ_N && q.n == q.each * q.n_prompt && q.n <= REQ_CHOICES && q.top >= 0 && q.top <= REQ_TOP && q.n_stop <= REQ_STOPS);
+        for (int k = 0; k < q.n_prompt; k++)
+            for (size_t i = 0; i < q.prompt[k].ids.n; i++) ASSERT(q.prompt[k].ids.id[i] >= 0 && q.prompt[k].ids.id[i] < tok_count(v));
+        if (q.prompt[0].text.p && q.n <= REQ_N) fz_again(&q), fz_answer(&q, &origin, v, &out);
     }
     str_drop(&out);
     req_drop(&q);

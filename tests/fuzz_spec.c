@@ -1,12 +1,9 @@
 /* A stranger's lookup cache: bytes as the file, as they are and then with its hashes made right where they would end the matter.
  * Whatever it is, only tokens of the vocabulary come out of it, and it serves as texts of our own do. */
-#ifndef LLMRUN_NO_MAIN
-#define LLMRUN_NO_MAIN
-#endif
-#include "../llmrun.c"
+#include "program.h"
 #include "tok_mem.h"
 
-enum { FZ_VOCAB = 1000, FZ_PLACES = 50 };
+enum { FZ_SPEC_VOCAB = 1000, FZ_PLACES = 50 };
 
 /* Where a key's text stands in the file, if it is one of a hash's length; p: the file's bytes, which are ours. */
 static char *fz_word(const gguf_file *g, uint8_t *p, const char *key) {
@@ -16,7 +13,7 @@ static char *fz_word(const gguf_file *g, uint8_t *p, const char *key) {
     return (char *)p + (word.p - g->part[0].p);
 }
 
-static void fz_hashes(const spec *sp, const gguf_file *g, uint8_t *p) {
+static void fz_spec_hashes(const spec *sp, const gguf_file *g, uint8_t *p) {
     const gguf_tensor *t = gguf_tensor_find(g, "tokens");
     char              *vocab = fz_word(g, p, "lookup_cache.vocabulary"), *sum = fz_word(g, p, "lookup_cache.sum"), text[17];
     snprintf(text, sizeof text, "%016llx", (unsigned long long)sp->mark);
@@ -41,7 +38,7 @@ static void fz_guess(spec *sp, int at) {
     spec__look(sp, q, SPEC_MOST);
     ASSERT(q->n >= 0 && q->n <= SPEC_MOST);
     for (int i = 0; i < q->n; i++) {
-        ASSERT(q->id[i] >= 0 && q->id[i] < FZ_VOCAB && !tok_is_eog(sp->eng->v, q->id[i]));
+        ASSERT(q->id[i] >= 0 && q->id[i] < FZ_SPEC_VOCAB && !tok_is_eog(sp->eng->v, q->id[i]));
         ASSERT(q->p[i] > 0 && q->p[i] <= 1);
     }
     spec_finished(sp, &ids, at % 3);
@@ -51,7 +48,7 @@ static void fz_guess(spec *sp, int at) {
 
 static void fz_use(spec *sp) {
     const int n = sp->past.n;
-    for (int i = 0; i < n; i++) ASSERT(sp->past.id[i] >= -1 && sp->past.id[i] < FZ_VOCAB);
+    for (int i = 0; i < n; i++) ASSERT(sp->past.id[i] >= -1 && sp->past.id[i] < FZ_SPEC_VOCAB);
     for (int i = 0; i < FZ_PLACES && i < n; i++) {
         const int at = n <= FZ_PLACES ? i : (int)((long long)n * i / FZ_PLACES);
         if (sp->past.id[at] >= 0) fz_guess(sp, at);
@@ -61,7 +58,7 @@ static void fz_use(spec *sp) {
 }
 
 /* Some vocabulary, so that some tokens end a text. */
-static const tok_vocab *fz_vocab(void) {
+static const tok_vocab *fz_spec_vocab(void) {
     static tok_vocab *v;
     static gguf_file  g;
     static str        mem;
@@ -74,7 +71,7 @@ static const tok_vocab *fz_vocab(void) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
-    engine   eng = {.v = fz_vocab(), .m = {.hp = {.n_vocab = FZ_VOCAB}}};
+    engine   eng = {.v = fz_spec_vocab(), .m = {.hp = {.n_vocab = FZ_SPEC_VOCAB}}};
     uint8_t *own = mem_aligned(n + 1, 1);
     g_log_level = LOG_QUIET;
     memcpy(own, data, n);
@@ -86,7 +83,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
             ASSERT(e.code);
             break;
         }
-        if (right) fz_hashes(&sp, &g, own);
+        if (right) fz_spec_hashes(&sp, &g, own);
         if (spec__cache_tokens(&sp, &g, &e)) fz_use(&sp);
         else ASSERT(e.code == EXIT_INPUT && !sp.past.n);
         spec__text_drop(&sp.past);

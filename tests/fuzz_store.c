@@ -1,11 +1,8 @@
 /* A stranger's prompt cache: bytes as the file, its hashes made right where they would end the matter. Whatever it is, a block
  * is taken over only with its own hash, and what would be written next is good again. */
-#ifndef LLMRUN_NO_MAIN
-#define LLMRUN_NO_MAIN
-#endif
-#include "../llmrun.c"
+#include "program.h"
 
-enum { FZ_VOCAB = 50, FZ_BLOCK = 2, FZ_BLOCKS = 12, FZ_DEEP = 200 };
+enum { FZ_STORE_VOCAB = 50, FZ_BLOCK = 2, FZ_BLOCKS = 12, FZ_DEEP = 200 };
 
 /* One layer, one head of 8 floats: blocks of 128 bytes. */
 static kv_cache *fz_cache(void) {
@@ -21,7 +18,7 @@ static kv_cache *fz_cache(void) {
 }
 
 /* Hashes of most blocks and of the directory, where there are such; p: the file's bytes, which are ours. */
-static void fz_hashes(store *s, uint8_t *p) {
+static void fz_store_hashes(store *s, uint8_t *p) {
     const gguf_tensor *rows = gguf_tensor_find(&s->g, "blocks"), *data = gguf_tensor_find(&s->g, "data");
     bytes              sum;
     err_t              none = {0};
@@ -53,7 +50,7 @@ static void fz_prompt(store *s, int64_t i) {
     n = depth * FZ_BLOCK;
     for (int32_t k = s->node[i]; k > 0; k = kv->tree->node[k].parent)
         memcpy(ids + --depth * FZ_BLOCK, kv_node_tokens(kv, k), FZ_BLOCK * sizeof *ids);
-    ids[n] = ids[n + 1] = (int32_t)(i % FZ_VOCAB);
+    ids[n] = ids[n + 1] = (int32_t)(i % FZ_STORE_VOCAB);
     kv_seq   *q = kv_seq_new(kv);
     const int got = kv_adopt(q, ids, n + 1, &wait);
     ASSERT(got >= 0 && got <= n + 1 && got == q->n && !wait);
@@ -86,7 +83,7 @@ static void fz_plan(store *s, uint64_t most) {
     store next = *s;
     next.row = p.rows;
     next.n = p.n;
-    ASSERT((size_t)p.n <= n && (uint64_t)p.n_data <= most && store__rows_good(&next, p.n_data, FZ_VOCAB));
+    ASSERT((size_t)p.n <= n && (uint64_t)p.n_data <= most && store__rows_good(&next, p.n_data, FZ_STORE_VOCAB));
     mem_free(p.at);
     mem_free(p.order);
     mem_free(p.rows);
@@ -102,8 +99,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
     snprintf(s.mark, sizeof s.mark, "%016x", 1234);
     store__layout(&s, "plain");
     if (gguf_parse(&s.g, own, n, "FILE", &e)) {
-        fz_hashes(&s, own);
-        if (gguf_is_kind(&s.g, store_arch, store_what, &e) && store__bind(&s, FZ_VOCAB, &e)) {
+        fz_store_hashes(&s, own);
+        if (gguf_is_kind(&s.g, store_arch, store_what, &e) && store__bind(&s, FZ_STORE_VOCAB, &e)) {
             store__learn(&s);
             for (int64_t i = 0; i < s.n && i < 64; i++) fz_prompt(&s, (i * 7) % s.n);
             for (uint64_t most = 0; most <= 1 << 20; most = 5 * most + 1) fz_plan(&s, most);

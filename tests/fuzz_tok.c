@@ -1,10 +1,7 @@
 /* Texts and vocabularies from strangers. First byte of the input below 0x80: the rest is a text for a tiny
  * vocabulary, which must come back byte for byte, at once and as a stream. Else: tokens, merges, types and keys of a
  * vocabulary, each line ended by FF, then a text; whatever loads must encode, and its ids must decode. */
-#ifndef LLMRUN_NO_MAIN
-#define LLMRUN_NO_MAIN
-#endif
-#include "../llmrun.c"
+#include "program.h"
 #include "tok_mem.h"
 
 static void fz_text(const tok_vocab *v, bytes text, unsigned flags, bool exact) {
@@ -64,7 +61,7 @@ static bytes fz_line(bytes *in) {
     return line;
 }
 
-static void fz_vocab(bytes in) {
+static void fz_tok_vocab(bytes in) {
     static const char *const models[] = {"llama", "gpt2", "gemma4"}, *const ids[] = {"bos", "eos", "unknown", "eot", "fim_pad"},
                       *const flags[] = {"add_bos_token", "add_eos_token", "add_space_prefix", "ignore_merges"};
     unsigned how = in.p[0];
@@ -99,6 +96,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     g_log_level = LOG_QUIET;
     if (!size) return 0;
     if (data[0] < 0x80) fz_tiny((bytes){data, size});
-    else fz_vocab((bytes){data, size});
+    else fz_tok_vocab((bytes){data, size});
     return 0;
 }

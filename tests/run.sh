@@ -12,11 +12,9 @@ suite() { # name, command...
     tail -n 1 "$build/suite.txt" >> "$log"
 }
 
+suite kernels "$build/kernel_tests"
 suite unit "$build/tests"
-for f in tests/corpus/*/; do
-    f=$(basename "$f")
-    suite "corpus $f" "$build/replay_$f" "tests/corpus/$f"
-done
+suite corpus "$build/replay"
 if command -v "${PYTHON:-python3}" > /dev/null; then
     suite cli "${PYTHON:-python3}" tests/cli.py "$bin"
     suite batch "${PYTHON:-python3}" tests/batch.py "$bin"

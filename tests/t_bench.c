@@ -59,6 +59,35 @@ static void t_bench_forms(void) {
     }
 }
 
+/* Lines over depth where it varies, else over sequences; bars where neither does. What else varies stands in the names. */
+static void t_bench_picture(void) {
+    static const struct { bench_test t[4]; const char *x_name, *first; double x[4]; } cases[] = {
+        {{{0, 64, 0, 1, 0, 0}, {0, 32, 0, 1, 0, 0}, {0, 32, 0, 1, 4, 80}, {0, 16, 0, 1, 0, 0}}, NULL, "tg64, 2 threads", {1, 1, 1, 1}},
+        {{{0, 64, 0, 1, 0, 0}, {0, 64, 0, 2, 0, 0}, {0, 64, 0, 4, 0, 0}, {0, 64, 0, 8, 0, 0}}, "sequences side by side", "tg64, 2 threads", {1, 2, 4, 8}},
+        {{{0, 64, 0, 1, 0, 0}, {0, 64, 0, 2, 0, 0}, {0, 64, 99, 1, 0, 0}, {0, 64, 99, 2, 0, 0}}, "tokens in the cache before the test", "tg64, 2 threads", {0, 0, 99, 99}},
+    };
+    bench_opts o = bench_defaults;
+    bench_row  r = {.model_file = "a/b.gguf", .n_threads = 2};
+    str        with = {0};
+    o.threads.n = 2;
+    bench__with(&o, &r, 1, &with);
+    EQ_STR(with.p, ", 2 threads");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        bench_point p[4];
+        plot        g = {0};
+        for (int k = 0; k < 4; k++) p[k] = (bench_point){cases[i].t[k], k, 0, with.p};
+        bench__fill_panel(p, 4, BENCH_PREFILL, &g.panel[0]);
+        bench__fill_panel(p, 4, BENCH_DECODE, &g.panel[1]);
+        EQ_INT(g.panel[0].n, 0);
+        EQ_INT(g.panel[1].n, 4);
+        EQ_STR(g.panel[1].x_name ? g.panel[1].x_name : "", cases[i].x_name ? cases[i].x_name : "");
+        EQ_STR(g.panel[1].p[0].name, cases[i].first);
+        for (int k = 0; k < 4; k++) CHECK(g.panel[1].p[k].x == cases[i].x[k] && g.panel[1].p[k].y == k);
+        plot_drop(&g);
+    }
+    str_drop(&with);
+}
+
 /* A run that ends before its first row still writes what can be read. */
 static void t_bench_empty(void) {
     static const struct { bench_form form; const char *want; } cases[] = {{BENCH_JSON, "[\n]\n"}, {BENCH_JSONL, ""}};
@@ -543,7 +572,7 @@ static char *t_bench__run(const bench_opts *o, const char *path, const kv_opts *
     out_t    out = {open_memstream(&text, &n), "memory", 0};
     fo.n_ctx = n_ctx;
     *e = (err_t){0};
-    *ok = bench_run(o, (const char *const[]){path}, 1, &fo, ko, BENCH_CSV, "1", &out, e);
+    *ok = bench_run(o, (const char *const[]){path}, 1, &fo, ko, BENCH_CSV, "1", &out, NULL, e);
     err_t none = {0};
     out_end(&out, &none);
     return text;
@@ -616,6 +645,7 @@ static void t_bench_probes(void) {
 static const t_case t_bench_cases[] = {
     {"bench_forms", "Markdown, CSV, JSON and JSONL of made-up samples are those that another program makes", t_bench_forms},
     {"bench_empty", "a run without rows is still whole", t_bench_empty},
+    {"bench_picture", "a picture has lines where depth or sequences vary, else bars", t_bench_picture},
     {"bench_statistics", "mean and deviation", t_bench_statistics},
     {"bench_labels", "tests are called as llama-bench calls them", t_bench_labels},
     {"bench_tests", "lists become tests in order, and how much they need is known before", t_bench_tests},

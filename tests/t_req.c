@@ -16,8 +16,11 @@ static str tr__tell(const req *q, bool ok, const err_t *e) {
     if (!ok) str_fmt(&s, ": %s", e->text);
     if (q->has_id) tr__text(&s, "id", q->custom_id);
     if (!ok) return s;
-    if (q->prompt.p) tr__text(&s, "prompt", q->prompt);
-    for (size_t i = 0; i < q->ids.n; i++) str_fmt(&s, "%s%d", i ? "," : " ids=", q->ids.id[i]);
+    for (int k = 0; k < q->n_prompt; k++) {
+        const req_prompt *p = &q->prompt[k];
+        if (p->text.p) tr__text(&s, "prompt", p->text);
+        for (size_t i = 0; i < p->ids.n; i++) str_fmt(&s, "%s%d", i ? "," : " ids=", p->ids.id[i]);
+    }
     if (q->n != 1) str_fmt(&s, " n=%d", q->n);
     if (q->max_tokens != -1) str_fmt(&s, " max=%lld", (long long)q->max_tokens);
     if (q->has_seed) str_fmt(&s, " seed=%llu", (unsigned long long)q->seed);
@@ -74,6 +77,9 @@ static void t_req_shapes(void) {
         {"{\"prompt\":[0,999,3.0]}", "ok ids=0,999,3"},
         {"{\"prompt\":[[7,8]]}", "ok ids=7,8"},
         {"{\"prompt\":[\"one\"]}", "ok prompt=\"one\""},
+        {"{\"prompt\":[\"one\",\"\",\"one\"],\"n\":2}", "ok prompt=\"one\" prompt=\"\" prompt=\"one\" n=6"},
+        {"{\"prompt\":[[7,8],[9]]}", "ok ids=7,8 ids=9 n=2"},
+        {"{\"n\":2,\"prompt\":[[7],\"two\"]}", "ok ids=7 prompt=\"two\" n=4"},
         {"{\"prompt\":\"a\\u0000b\\n\"}", "ok prompt=\"a\\u0000b\\n\""},
         {"{\"custom_id\":\"\\u00e9\\ud83d\\ude00\",\"prompt\":\"\\\"\\\\\\/\\b\"}", "ok id=\"é😀\" prompt=\"\\\"\\\\/\\u0008\""},
         {"{\"prompt\":\"Hi\",\"messages\":null}", "ok prompt=\"Hi\""},
@@ -112,6 +118,10 @@ static void t_req_keys(void) {
         {"{\"prompt\":\"\",\"logit_bias\":{}}", "ok prompt=\"\""},
         {"{\"prompt\":\"\",\"response_format\":{\"type\":\"text\"}}", "ok prompt=\"\""},
         {"{\"prompt\":\"\",\"model\":\"m\",\"user\":\"u\",\"metadata\":{\"a\":[1]},\"stream\":false}", "ok prompt=\"\""},
+        {"{\"prompt\":\"\",\"store\":true,\"service_tier\":\"auto\",\"echo\":false,\"best_of\":1}", "ok prompt=\"\""},
+        {"{\"prompt\":\"\",\"tools\":[],\"tool_choice\":\"none\"}", "ok prompt=\"\""},
+        {"{\"prompt\":\"\",\"tool_choice\":\"auto\"}", "ok prompt=\"\""},
+        {"{\"prompt\":\"\",\"suffix\":null,\"top_logprobs\":null,\"stream_options\":null,\"grammar\":null,\"tools\":null}", "ok prompt=\"\""},
     };
     TR_ROWS(rows);
 }
@@ -142,7 +152,7 @@ static void t_req_plain(void) {
     tr__read(bytes_of("{\"prompt\":1}"), false, "ok prompt=\"{\\\"prompt\\\":1}\"");
     tr__read((bytes){NULL, 0}, false, "ok prompt=\"\"");
     CHECK(req_read(&q, (bytes){odd, sizeof odd}, false, &samp_defaults, TR_VOCAB, &e));
-    CHECK(bytes_eq(q.prompt, (bytes){odd, sizeof odd}) && q.prompt.p != odd);
+    CHECK(bytes_eq(q.prompt[0].text, (bytes){odd, sizeof odd}) && q.prompt[0].text.p != odd);
     req_drop(&q);
 }
 
@@ -155,8 +165,8 @@ static void t_req_refuses(void) {
         {"{\"custom_id\":\"a\"}", "invalid_request: the body has no prompt id=\"a\""},
         {"{\"custom_id\":7,\"prompt\":\"\"}", "invalid_request: custom_id: found a number, expected a string"},
         {"{\"custom_id\":\"a\",\"promt\":\"x\"}", "invalid_request: unknown key 'promt' in the body id=\"a\""},
-        {"{\"prompt\":\"x\",\"best_of\":2}", "invalid_request: unknown key 'best_of' in the body"},
-        {"{\"prompt\":\"x\",\"Temperature\":null}", "invalid_request: unknown key 'Temperature' in the body"},
+        {"{\"prompt\":\"x\",\"best_of\":2}", "invalid_request: best_of: 2 is out of range, expected 1 to 1"},
+        {"{\"prompt\":\"x\",\"Temperature\":0}", "invalid_request: unknown key 'Temperature' in the body"},
         {"{\"prompt\":\"x\",\"\":1}", "invalid_request: unknown key '' in the body"},
         {"{\"method\":\"GET\",\"custom_id\":\"a\",\"url\":\"/v1/completions\",\"body\":{}}",
          "invalid_request: method: found 'GET', expected POST id=\"a\""},
@@ -189,8 +199,8 @@ static void t_req_refuses(void) {
         {"{\"messages\":[{\"role\":\"user\"}],\"top_logprobs\":2}", "invalid_request: top_logprobs: alone, expected \"logprobs\":true beside it"},
         {"{\"prompt\":[]}", "invalid_request: prompt: an empty list, expected text or token ids"},
         {"{\"prompt\":[[]]}", "invalid_request: prompt: an empty list, expected text or token ids"},
-        {"{\"prompt\":[\"a\",\"b\",\"c\"]}", "invalid_request: prompt: a list of 3 prompts, expected one prompt a line"},
-        {"{\"prompt\":[[1],[2]]}", "invalid_request: prompt: a list of 2 prompts, expected one prompt a line"},
+        {"{\"prompt\":[\"a\",5]}", "invalid_request: prompt: found a number, expected text or a list of token ids"},
+        {"{\"prompt\":[[1],[]]}", "invalid_request: prompt: an empty list, expected text or token ids"},
         {"{\"prompt\":[1000]}", "invalid_request: prompt: 1000 is out of range, expected 0 to 999"},
         {"{\"prompt\":[-1]}", "invalid_request: prompt: -1 is out of range, expected 0 to 999"},
         {"{\"prompt\":[1.5]}", "invalid_request: prompt: found 1.5, expected a whole number"},
@@ -218,7 +228,13 @@ static void t_req_refuses(void) {
         {"{\"prompt\":\"\",\"logit_bias\":{\"4294967297\":1}}", "invalid_request: logit_bias: found '4294967297', expected token ids from 0 to 999"},
         {"{\"prompt\":\"\",\"logit_bias\":{\"1\":\"x\"}}", "invalid_request: logit_bias: found a string, expected a number"},
         {"{\"prompt\":\"\",\"logit_bias\":{\"1\":1e39}}", "invalid_request: logit_bias: 1e+39 is out of range, expected -1e+30 to 1e+30"},
-        {"{\"prompt\":\"\",\"stream\":true}", "unsupported: stream: true, expected false: the answer to a line is one record"},
+        {"{\"prompt\":\"\",\"stream\":true}", "unsupported: stream: true, expected false: the answer to a line is one record of new text"},
+        {"{\"prompt\":\"\",\"echo\":true}", "unsupported: echo: true, expected false: the answer to a line is one record of new text"},
+        {"{\"prompt\":\"\",\"tools\":[{\"type\":\"function\"}]}", "unsupported: tools: not supported yet, expected none"},
+        {"{\"prompt\":\"\",\"tools\":{}}", "invalid_request: tools: found an object, expected a list of tools"},
+        {"{\"prompt\":\"\",\"tool_choice\":\"required\"}", "unsupported: tool_choice: tools are not supported yet, expected none"},
+        {"{\"prompt\":\"\",\"tool_choice\":{}}", "unsupported: tool_choice: tools are not supported yet, expected none"},
+        {"{\"prompt\":\"\",\"tool_choice\":1}", "invalid_request: tool_choice: found a number, expected none, auto, required or an object"},
         {"{\"prompt\":\"\",\"response_format\":{\"type\":\"json_object\"}}", "unsupported: response_format: type 'json_object' is not supported yet, expected text"},
         {"{\"prompt\":\"\",\"response_format\":{\"type\":\"text\\u0000\"}}", "unsupported: response_format: type 'text?' is not supported yet, expected text"},
         {"{\"prompt\":\"\",\"response_format\":{}}", "invalid_request: response_format: found an object, expected an object with a type"},
@@ -226,6 +242,25 @@ static void t_req_refuses(void) {
         {"{\"prompt\":\"\",\"regex\":\"x\"}", "unsupported: regex: not supported yet"},
     };
     TR_ROWS(rows);
+}
+
+/* As many completions as prompts times n, up to a bound. */
+static void t_req_choices(void) {
+    for (int n = REQ_N - 1; n <= REQ_N; n++)
+        for (int prompts = REQ_CHOICES / REQ_N; prompts <= REQ_CHOICES / REQ_N + 1; prompts++) {
+            str   line = {0};
+            req   q;
+            err_t e = {0};
+            str_fmt(&line, "{\"n\":%d,\"prompt\":[", n);
+            for (int i = 0; i < prompts; i++) str_put(&line, i ? ",\"a\"" : "\"a\"");
+            str_put(&line, "]}");
+            const bool ok = req_read(&q, str_bytes(&line), true, &samp_defaults, TR_VOCAB, &e);
+            CHECKF(ok == (n * prompts <= REQ_CHOICES), "%d of %d: %s", n, prompts, e.text);
+            if (ok) EQ_INT(q.n, n * prompts);
+            if (ok) EQ_INT(q.each, n);
+            req_drop(&q);
+            str_drop(&line);
+        }
 }
 
 /* jansson's words are its own: only who spoke and that a record follows are asked. */
@@ -289,8 +324,8 @@ static void t_req_kinds(void) {
         {"prompt", "ls"}, {"messages", ""}, {"max_tokens", "w"}, {"max_completion_tokens", "w"}, {"temperature", "wr"}, {"top_p", "wr"},
         {"top_k", "w"}, {"min_p", "wr"}, {"seed", "w"}, {"stop", "ls"}, {"n", "w"}, {"logprobs", "w"}, {"top_logprobs", ""},
         {"presence_penalty", "wr"}, {"frequency_penalty", "wr"}, {"repetition_penalty", "wr"}, {"logit_bias", ""}, {"ignore_eos", "tf"},
-        {"priority", "w"}, {"response_format", "o"}, {"grammar", ""}, {"regex", ""}, {"chat_template_kwargs", ""}, {"model", "olswrtf"},
-        {"user", "olswrtf"}, {"metadata", "olswrtf"}, {"stream", "f"},
+        {"priority", "w"}, {"response_format", "o"}, {"grammar", ""}, {"regex", ""}, {"tools", ""}, {"tool_choice", ""}, {"chat_template_kwargs", ""}, {"model", "olswrtf"},
+        {"user", "olswrtf"}, {"metadata", "olswrtf"}, {"store", "olswrtf"}, {"service_tier", "olswrtf"}, {"stream", "f"}, {"echo", "f"}, {"best_of", "w"},
     };
     enum { KEYS = sizeof keys / sizeof *keys };
     EQ_INT(KEYS, sizeof req_keys / sizeof *req_keys);
@@ -363,7 +398,7 @@ static void tr__there_and_back(bytes text) {
     str_put(&line, "}");
     CHECK(!memchr(line.p, '\n', line.n));
     bool ok = req_read(&q, str_bytes(&line), true, &samp_defaults, TR_VOCAB, &e);
-    CHECKF(ok && bytes_eq(q.custom_id, text) && bytes_eq(q.prompt, text) && q.n_stop == 1 && bytes_eq(q.stop[0], text),
+    CHECKF(ok && bytes_eq(q.custom_id, text) && bytes_eq(q.prompt[0].text, text) && q.n_stop == 1 && bytes_eq(q.stop[0], text),
            "%zu bytes, %02x %02x ...: %s", text.n, text.p[0], text.n > 1 ? text.p[1] : 0, e.text);
     req_drop(&q);
     str_drop(&line);
@@ -409,7 +444,7 @@ static void t_req_veil(void) {
         req   q;
         err_t e = {0};
         snprintf(line, sizeof line, "{\"prompt\":\"%s\"}", rows[i].prompt);
-        CHECKF(req_read(&q, bytes_of(line), true, &samp_defaults, TR_VOCAB, &e) && bytes_is(q.prompt, rows[i].want), "row %zu: %s", i, e.text);
+        CHECKF(req_read(&q, bytes_of(line), true, &samp_defaults, TR_VOCAB, &e) && bytes_is(q.prompt[0].text, rows[i].want), "row %zu: %s", i, e.text);
         req_drop(&q);
     }
     for (int c = 0x10ff7e; c <= 0x10ffff; c++) {      /* every one, both ways of writing it */
@@ -418,7 +453,7 @@ static void t_req_veil(void) {
         err_t  e = {0};
         plain[0] = (char)0xf4, plain[1] = (char)0x8f, plain[2] = (char)(0x80 | (c >> 6 & 0x3f)), plain[3] = (char)(0x80 | (c & 0x3f));
         snprintf(escaped, sizeof escaped, "{\"prompt\":\"\\udbff\\u%04x\",\"user\":\"\xff\"}", (unsigned)(0xdc00 | (c & 0x3ff)));
-        CHECKF(req_read(&q, bytes_of(escaped), true, &samp_defaults, TR_VOCAB, &e) && bytes_is(q.prompt, plain), "U+%X: %s", (unsigned)c, e.text);
+        CHECKF(req_read(&q, bytes_of(escaped), true, &samp_defaults, TR_VOCAB, &e) && bytes_is(q.prompt[0].text, plain), "U+%X: %s", (unsigned)c, e.text);
         req_drop(&q);
         tr__there_and_back(bytes_of(plain));
     }
@@ -583,6 +618,7 @@ static const t_case t_req_cases[] = {
     {"req bad json", "what is no JSON is told with its place", t_req_bad_json},
     {"req refused id", "a line that the parser refuses keeps its custom_id", t_req_refused_id},
     {"req kinds", "every key refuses values of every other kind and is named", t_req_kinds},
+    {"req choices", "a list of prompts has as many choices, times n, up to a bound", t_req_choices},
     {"req ranges", "both ends of a range are in it, what is beyond is not", t_req_ranges},
     {"req bytes", "any bytes in a string come back", t_req_bytes},
     {"req veil", "the characters that stand for bytes stand for themselves too", t_req_veil},

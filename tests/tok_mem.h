@@ -1,5 +1,7 @@
 /* Vocabularies in memory, for t_tok.c and fuzz_tok.c: a GGUF file of nothing but tokenizer keys. A value is
  * written as text: a list has a tab between its items (which therefore hold none). */
+#ifndef TOK_MEM_H
+#define TOK_MEM_H
 
 typedef struct {
     const char *key;
@@ -134,3 +136,4 @@ static str tm_tiny_file(const tm_tiny *t, const tm_kv *over) {
     tm_lists_drop(&l);
     return out;
 }
+#endif

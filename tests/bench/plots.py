@@ -299,7 +299,7 @@ def name_dots(c, dots, named, bottom, size=12):
     low = {k: max(dots[k], key=lambda p: p[1]) for k in names}
     hull = {k: max(low[j][1] for j in names if -26 < low[j][0] - low[k][0] < 14) for k in names}
     beside = {k for k in names if (hull[k] - low[k][1] > 30 or bottom - low[k][1] < 40) and free_left(k, low[k], dots, size)}
-    for k in beside:
+    for k in sorted(beside):
         c.text(low[k][0] - 9, low[k][1] + 4, k, size, "end")
     names = [k for k in names if k not in beside]
     for k, x in zip(names, apart([low[k][0] for k in names], size * 1.42)):

@@ -1,0 +1,13 @@
+/* Tests of the kernels. They look inside ggml_kernels.h, so this program holds all of it in one piece. Called like main.c's. */
+#include "program.h"
+#include "check.h"
+
+#include "t_fmt.c"
+#include "t_float.c"
+#include "t_fit.c"
+#include "t_quant.c"
+#include "t_pack.c"
+
+static const t_suite suites[] = {SUITE(t_fmt_cases), SUITE(t_fit_cases), SUITE(t_float_cases), SUITE(t_quant_cases), SUITE(t_pack_cases)};
+
+#include "runner.h"

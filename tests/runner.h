@@ -1,0 +1,36 @@
+/* main() of a program of tests: runs its suites[], or those of their cases whose names begin with one of the arguments. */
+
+static bool wanted(const char *name, int argc, char **argv) {
+    int asked = 0;
+    for (int i = 1; i < argc; i++) {
+        if (argv[i][0] == '-') continue;
+        asked++;
+        if (strncmp(name, argv[i], strlen(argv[i])) == 0) return true;
+    }
+    return asked == 0;
+}
+
+static struct { int passed, failed, skipped; } count;
+
+static void run(const t_case *c, bool verbose) {
+    t_failed = 0;
+    t_skipped = NULL;
+    k_init("auto");
+    double t0 = clock_now();
+    c->fn();
+    if (t_failed) count.failed++, printf("FAIL  %s: %s\n", c->name, c->proves);
+    else if (t_skipped) count.skipped++, printf("skip  %s: %s\n", c->name, t_skipped);
+    else if (count.passed++, verbose) printf("ok    %s: %s (%.0f ms)\n", c->name, c->proves, (clock_now() - t0) * 1e3);
+    fflush(stdout);
+}
+
+int main(int argc, char **argv) {
+    const bool verbose = strcmp(argv[argc - 1], "-v") == 0;
+    g_log_level = LOG_QUIET;
+    k_thread_start();
+    for (size_t s = 0; s < sizeof suites / sizeof *suites; s++)
+        for (size_t i = 0; i < suites[s].n; i++)
+            if (wanted(suites[s].c[i].name, argc, argv)) run(&suites[s].c[i], verbose);
+    printf("unit: %d passed, %d failed, %d skipped\n", count.passed, count.failed, count.skipped);
+    return count.failed != 0;
+}
