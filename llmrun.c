@@ -14,10 +14,10 @@
  *   [dev]      the device that runs a step: kernels over the pool       <- k base pool arch
  *   [fwd]      one step over a batch of rows                            <- k base pool arch model kv dev
  *   [samp]     logits to token                                          <- base
- *   [gen]      (engine) a model opened for running; scores              <- k base pool gguf tok model kv store dev fwd
+ *   [gen]      (engine) a model opened for running; scores              <- k base pool gguf tok model kv store dev fwd samp
  *   [lines]    (results) long files in, results that are never lost     <- base
  *   [req]      one line of a batch file, and its answer as one          <- base tok samp
- *   [spec]     guesses at the tokens to come, and what they are worth   <- k base pool gguf tok kv fwd samp gen
+ *   [spec]     guesses at the tokens to come, and what they are worth   <- k base pool gguf tok model kv fwd samp gen
  *   [sched]    (hist) many requests through one model                   <- base pool tok kv fwd samp gen req spec
  *   [text]     one request, its text as it is made                      <- k base gguf tok kv samp gen sched spec
  *   [batch]    a file of requests, one a line                           <- base tok kv samp gen lines req sched spec
@@ -200,7 +200,7 @@ static int err_code_of(int no) {
 static void mem_freeze(const char *phase) { g_frozen = phase; }
 static void mem_thaw(void) { g_frozen = NULL; }
 
-static size_t mem__size(size_t n, size_t each) {
+static size_t mem_size(size_t n, size_t each) {
     size_t bytes;
     if (g_frozen) die(EXIT_RESOURCE, "bug: allocation while frozen for %s", g_frozen);
     if (__builtin_mul_overflow(n, each, &bytes)) die(EXIT_RESOURCE, "out of memory: %zu x %zu bytes", n, each);
@@ -209,7 +209,7 @@ static size_t mem__size(size_t n, size_t each) {
 
 /* n zeroed elements of `each` bytes; never NULL. */
 static void *mem_new(size_t n, size_t each) {
-    size_t bytes = mem__size(n, each);
+    size_t bytes = mem_size(n, each);
     void  *p = calloc(1, bytes);
     if (!p) die(EXIT_RESOURCE, "out of memory: %zu bytes", bytes);
     return p;
@@ -217,7 +217,7 @@ static void *mem_new(size_t n, size_t each) {
 
 /* The same, moved: the new part is not zeroed. */
 static void *mem_grow(void *old, size_t n, size_t each) {
-    size_t bytes = mem__size(n, each);
+    size_t bytes = mem_size(n, each);
     void  *p = realloc(old, bytes);
     if (!p) die(EXIT_RESOURCE, "out of memory: %zu bytes", bytes);
     return p;
@@ -225,7 +225,7 @@ static void *mem_grow(void *old, size_t n, size_t each) {
 
 /* 64-byte aligned, not zeroed: what the kernels read and write. */
 static void *mem_aligned(size_t n, size_t each) {
-    size_t bytes = mem__size(n, each);
+    size_t bytes = mem_size(n, each);
     if (bytes > SIZE_MAX - 127) die(EXIT_RESOURCE, "out of memory: %zu bytes", bytes);
     void *p = aligned_alloc(64, (bytes + 63) & ~(size_t)63);
     if (!p) die(EXIT_RESOURCE, "out of memory: %zu bytes", bytes);
@@ -4307,9 +4307,10 @@ static void model__pack_some(void *ctx, int ith) {
     }
 }
 
-/* Bytes of the matrices in the file's layout, of those among them that are slow there, and what packing all of them takes. */
+/* Bytes of the matrices in the file's layout, of those among them that are slow there, and what packing all of them takes; of the
+ * file, what packing gives back. */
 typedef struct {
-    uint64_t file, slow, packed;
+    uint64_t file, slow, packed, given;
 } model_bytes;
 
 static model_bytes model_weigh(const model *m) {
@@ -4319,7 +4320,9 @@ static model_bytes model_weigh(const model *m) {
         const uint64_t file = (uint64_t)w->mat_bytes * (uint64_t)stack;
         b.file += file;
         b.slow += k_slow_unpacked(w->type) ? file : 0;
-        b.packed += (uint64_t)k_pack_bytes(w->type, w->n_out, w->n_in) * (uint64_t)stack;
+        const uint64_t packed = (uint64_t)k_pack_bytes(w->type, w->n_out, w->n_in) * (uint64_t)stack;
+        b.packed += packed;
+        b.given += packed && w->data != m->glob.tok_embd.data ? file : 0;
     }
     return b;
 }
@@ -5595,7 +5598,7 @@ static void dev_soon(const dev *dv, const dev_product *list, int n_list) {
  *   In the last layer only rows that ask for logits go on past K and V. A watched step (tap) takes every row through every
  * layer, shows its watcher the last product too and leaves that one uncomputed: it has no logits.
  *   Where a step's time goes is counted, stage by stage, when f->times says where to; by the leading thread alone.
- * Door: fwd_row_bytes, fwd_new, fwd_free, fwd_trim, fwd_step, fwd_stage_names. */
+ * Door: fwd_bytes, fwd_row_bytes, fwd_new, fwd_free, fwd_trim, fwd_step, fwd_stage_names. */
 
 typedef enum { FWD_EMBED, FWD_NORM, FWD_QKV, FWD_CACHE, FWD_ATTN, FWD_WO, FWD_FFN, FWD_HEAD, FWD_STAGES } fwd_stage;
 
@@ -5658,6 +5661,8 @@ typedef struct {
     dev_product *products;                            /* [3E] */
 
     float    *logits;                                 /* [n_out, V] of the last step */
+    size_t    bytes;                                  /* of all that was taken for it */
+    bool      counting;                               /* bytes are counted, nothing is taken */
     _Atomic bool stop;                                /* an interrupt came between two layers */
 } fwd;
 
@@ -5677,14 +5682,26 @@ static size_t fwd__stride(int n, size_t unit, size_t size) {
     return ld * size % 1024 ? ld : ld + unit;
 }
 
-static dev_acts fwd__acts(size_t rows, int n) {
+/* n elements of the step's scratch, aligned; NULL where it only counts. */
+static void *fwd__take(fwd *f, size_t n, size_t each) {
+    f->bytes += mem_size(n, each);
+    return f->counting ? NULL : mem_aligned(n, each);
+}
+
+/* The same, zeroed. */
+static void *fwd__zeros(fwd *f, size_t n, size_t each) {
+    f->bytes += mem_size(n, each);
+    return f->counting ? NULL : mem_new(n, each);
+}
+
+static dev_acts fwd__acts(fwd *f, size_t rows, int n) {
     dev_acts a = {.ldx = fwd__stride(n, 16, sizeof *a.x), .ldq = fwd__stride(n, 256, sizeof *a.q), .rows = (int)rows};
-    a.x = mem_aligned(rows * a.ldx, sizeof *a.x);
-    a.h = mem_aligned(rows * a.ldx, sizeof *a.h);
-    a.q = mem_aligned(2 * rows * a.ldq, sizeof *a.q);
-    a.sum = mem_aligned(2 * rows * (a.ldq / 256), sizeof *a.sum);
-    a.d = mem_aligned(2 * rows * (a.ldq / 256), sizeof *a.d);
-    a.split = mem_new(rows, sizeof *a.split);
+    a.x = fwd__take(f, rows * a.ldx, sizeof *a.x);
+    a.h = fwd__take(f, rows * a.ldx, sizeof *a.h);
+    a.q = fwd__take(f, 2 * rows * a.ldq, sizeof *a.q);
+    a.sum = fwd__take(f, 2 * rows * (a.ldq / 256), sizeof *a.sum);
+    a.d = fwd__take(f, 2 * rows * (a.ldq / 256), sizeof *a.d);
+    a.split = fwd__zeros(f, rows, sizeof *a.split);
     return a;
 }
 
@@ -5707,77 +5724,87 @@ static int fwd__max_layer(const arch_hparams *hp, arch_size d) {
 static void fwd__new_experts(fwd *f, size_t B) {
     const arch_hparams *hp = &f->m->hp;
     const size_t        K = (size_t)hp->n_expert_used, E = (size_t)hp->n_expert;
-    f->score = mem_aligned(B * E, sizeof *f->score);
-    f->slot_row = mem_new(B * K, sizeof *f->slot_row);
-    f->slot_of = mem_new(B * K, sizeof *f->slot_of);
-    f->pick = mem_new(B * K, sizeof *f->pick);
-    f->weight = mem_new(B * K, sizeof *f->weight);
-    f->moe = mem_aligned(B * K * (size_t)hp->n_embd, sizeof *f->moe);
-    f->shexp = mem_new(B, sizeof *f->shexp);
-    f->expert_at = mem_new(E + 1, sizeof *f->expert_at);
-    f->products = mem_new(3 * E, sizeof *f->products);
+    f->score = fwd__take(f, B * E, sizeof *f->score);
+    f->slot_row = fwd__zeros(f, B * K, sizeof *f->slot_row);
+    f->slot_of = fwd__zeros(f, B * K, sizeof *f->slot_of);
+    f->pick = fwd__zeros(f, B * K, sizeof *f->pick);
+    f->weight = fwd__zeros(f, B * K, sizeof *f->weight);
+    f->moe = fwd__take(f, B * K * (size_t)hp->n_embd, sizeof *f->moe);
+    f->shexp = fwd__zeros(f, B, sizeof *f->shexp);
+    f->expert_at = fwd__zeros(f, E + 1, sizeof *f->expert_at);
+    f->products = fwd__zeros(f, 3 * E, sizeof *f->products);
+}
+
+static void fwd__new_rows(fwd *f, fwd_rows *to, size_t n) {
+    to->row = fwd__zeros(f, n, sizeof *to->row);
+    to->run = fwd__zeros(f, n + 1, sizeof *to->run);
+}
+
+/* What each thread has for itself. */
+static void fwd__new_threads(fwd *f, int n_threads) {
+    const arch_hparams *hp = &f->m->hp;
+    int                 group = 1;
+    for (int il = 0; il < hp->n_layer; il++) {
+        int g = hp->layer[il].n_head / hp->layer[il].n_head_kv;
+        if (g > group) group = g;
+    }
+    const size_t need = k_scratch_bytes(f->m->n_in_max), attn = k_attn_scratch(FWD_ATTN_ROWS * group, hp->hd_k, hp->hd_v);
+    f->scratch = fwd__zeros(f, (size_t)n_threads, sizeof *f->scratch);
+    f->blocks = fwd__zeros(f, (size_t)n_threads, sizeof *f->blocks);
+    f->attn_rows = fwd__zeros(f, (size_t)n_threads, sizeof *f->attn_rows);
+    for (int i = 0; i < n_threads; i++) {
+        void       *scratch = fwd__take(f, need > attn ? need : attn, 1);
+        k_attn_row *rows = fwd__zeros(f, (size_t)FWD_ATTN_ROWS * (size_t)group, sizeof *rows);
+        if (f->counting) continue;
+        f->scratch[i] = scratch;
+        f->attn_rows[i] = rows;
+    }
+}
+
+/* All buffers of a step, taken or counted. */
+static void fwd__fill(fwd *f, int n_threads) {
+    const arch_hparams *hp = &f->m->hp;
+    const size_t        B = (size_t)f->max_rows, D = (size_t)hp->n_embd, slots = B * (hp->n_expert ? (size_t)hp->n_expert_used : 1);
+    int                 F = hp->n_expert ? hp->n_ff_exp : fwd__max_layer(hp, D_FF);
+    if (hp->n_ff_shexp > F) F = hp->n_ff_shexp;
+    fwd__new_threads(f, n_threads);
+    fwd__new_rows(f, &f->every, B);
+    fwd__new_rows(f, &f->asking, B);
+    f->x = fwd__take(f, B * D, sizeof *f->x);
+    f->xs = fwd__take(f, B * D, sizeof *f->xs);
+    f->y = fwd__take(f, B * D, sizeof *f->y);
+    f->cs = fwd__take(f, B * (size_t)hp->n_rot, sizeof *f->cs);
+    f->xn = fwd__acts(f, B, hp->n_embd);
+    f->q = fwd__take(f, B * (size_t)fwd__max_layer(hp, D_Q), sizeof *f->q);
+    f->k = fwd__take(f, B * (size_t)fwd__max_layer(hp, D_K), sizeof *f->k);
+    f->v = fwd__take(f, B * (size_t)fwd__max_layer(hp, D_V), sizeof *f->v);
+    f->att = fwd__acts(f, B, fwd__max_layer(hp, D_O));
+    f->ff = fwd__acts(f, slots, F);
+    f->up = fwd__take(f, slots * f->ff.ldx, sizeof *f->up);
+    if (hp->n_expert) fwd__new_experts(f, B);
+    f->logits = fwd__take(f, (size_t)f->max_out * (size_t)hp->n_vocab, sizeof *f->logits);
+}
+
+/* Bytes that fwd_new() takes, of which the logits are max_out x V floats. */
+static size_t fwd_bytes(const model *m, int n_threads, int max_rows, int max_out) {
+    fwd f = {.m = m, .max_rows = max_rows, .max_out = max_out, .counting = true};
+    fwd__fill(&f, n_threads);
+    return f.bytes;
 }
 
 /* Bytes of scratch for each row of a step. */
-static size_t fwd_row_bytes(const model *m) {
-    const arch_hparams *hp = &m->hp;
-    const size_t        K = hp->n_expert ? (size_t)hp->n_expert_used : 1, D = (size_t)hp->n_embd;
-    const int           F = hp->n_expert ? hp->n_ff_exp : fwd__max_layer(hp, D_FF);
-    const size_t        ff = K * (size_t)(F > hp->n_ff_shexp ? F : hp->n_ff_shexp);
-    const size_t heads = (size_t)fwd__max_layer(hp, D_Q) + (size_t)fwd__max_layer(hp, D_K) + (size_t)fwd__max_layer(hp, D_V);
-    const size_t        experts = hp->n_expert ? (size_t)hp->n_expert + K * D : 0, o = (size_t)fwd__max_layer(hp, D_O);
-    return sizeof(float) * (5 * D + heads + 2 * o + 3 * ff + experts + (size_t)hp->n_rot) + sizeof(uint16_t) * (D + o + ff);
-}
+static size_t fwd_row_bytes(const model *m) { return fwd_bytes(m, 1, 2, 1) - fwd_bytes(m, 1, 1, 1); }
 
 /* max_rows: most rows of a step; max_out: most of them that ask for logits. */
-static void fwd__new_rows(fwd_rows *to, size_t n) {
-    to->row = mem_new(n, sizeof *to->row);
-    to->run = mem_new(n + 1, sizeof *to->run);
-}
-
 static fwd *fwd_new(const model *m, kv_cache *kv, pool *p, int max_rows, int max_out) {
-    const arch_hparams *hp = &m->hp;
-    const size_t        B = (size_t)max_rows, D = (size_t)hp->n_embd;
-    fwd                *f = mem_new(1, sizeof *f);
-    int                 group = 1;
+    fwd *f = mem_new(1, sizeof *f);
     f->m = m;
     f->p = p;
     f->kv = kv;
     f->max_rows = max_rows;
     f->max_out = max_out;
-    f->n_vocab = hp->n_vocab;
-    f->scratch = mem_new((size_t)p->n, sizeof *f->scratch);
-    f->blocks = mem_new((size_t)p->n, sizeof *f->blocks);
-    f->attn_rows = mem_new((size_t)p->n, sizeof *f->attn_rows);
-    for (int il = 0; il < hp->n_layer; il++) {
-        int g = hp->layer[il].n_head / hp->layer[il].n_head_kv;
-        if (g > group) group = g;
-    }
-    size_t need = k_scratch_bytes(m->n_in_max);
-    size_t attn = k_attn_scratch(FWD_ATTN_ROWS * group, hp->hd_k, hp->hd_v);
-    for (int i = 0; i < p->n; i++) {
-        f->scratch[i] = mem_aligned(need > attn ? need : attn, 1);
-        f->attn_rows[i] = mem_new((size_t)FWD_ATTN_ROWS * (size_t)group, sizeof **f->attn_rows);
-    }
-    fwd__new_rows(&f->every, B);
-    fwd__new_rows(&f->asking, B);
-    f->x = mem_aligned(B * D, sizeof *f->x);
-    f->xs = mem_aligned(B * D, sizeof *f->xs);
-    f->y = mem_aligned(B * D, sizeof *f->y);
-    f->cs = mem_aligned(B * (size_t)hp->n_rot, sizeof *f->cs);
-    f->xn = fwd__acts(B, hp->n_embd);
-    f->q = mem_aligned(B * (size_t)fwd__max_layer(hp, D_Q), sizeof *f->q);
-    f->k = mem_aligned(B * (size_t)fwd__max_layer(hp, D_K), sizeof *f->k);
-    f->v = mem_aligned(B * (size_t)fwd__max_layer(hp, D_V), sizeof *f->v);
-    f->att = fwd__acts(B, fwd__max_layer(hp, D_O));
-    const size_t K = hp->n_expert ? (size_t)hp->n_expert_used : 1;
-    int          F = hp->n_expert ? hp->n_ff_exp : fwd__max_layer(hp, D_FF);
-    size_t       slots = B * K;
-    if (hp->n_ff_shexp > F) F = hp->n_ff_shexp;
-    f->ff = fwd__acts(slots, F);
-    f->up = mem_aligned(slots * f->ff.ldx, sizeof *f->up);
-    if (hp->n_expert) fwd__new_experts(f, B);
-    f->logits = mem_aligned((size_t)max_out * (size_t)hp->n_vocab, sizeof *f->logits);
+    f->n_vocab = m->hp.n_vocab;
+    fwd__fill(f, p->n);
     return f;
 }
 
@@ -6253,7 +6280,7 @@ static float *fwd_step(fwd *f, const fwd_row *row, int n) {
  * - samp_pick and samp_probs leave the history alone, samp_accept advances it; none of them allocates.
  *
  * To add a sampler: options and their row in samp_ranges, an apply and an off function, a row in samp_table.
- * Door: samp_defaults, samp_check, samp_new, samp_twin, samp_free, samp_accept, samp_pick, samp_chance, samp_probs, samp_copy, samp_breakers_*
+ * Door: samp_defaults, samp_check, samp_bytes, samp_new, samp_twin, samp_free, samp_accept, samp_pick, samp_chance, samp_probs, samp_copy, samp_breakers_*
  * (text for each text, then seal, then drop). */
 
 /* --- DRY sequence breakers: token sequences that no repetition may cross --- */
@@ -7240,6 +7267,15 @@ static void samp__take_scratch(samp *s) {
     s->z = mem_aligned(n_past, sizeof *s->z);
 }
 
+/* Bytes of a sampler that looks back n_past tokens. */
+static size_t samp_bytes(int32_t n_vocab, int32_t n_past) {
+    const samp  *s = NULL;
+    const size_t each = sizeof *s->list_l + sizeof *s->list_id + sizeof *s->score + sizeof *s->key + sizeof *s->out + sizeof *s->tally;
+    const size_t past = sizeof *s->past + sizeof *s->recent + sizeof *s->z;
+    return sizeof *s + (size_t)n_vocab * each + ((size_t)n_vocab / SAMP_BLOCK + 1) * sizeof *s->best + 2 * SAMP_BUCKETS * sizeof *s->mass +
+           (size_t)n_past * past;
+}
+
 /* All memory is taken here. seq numbers the sequence among those of one seed. NULL with e set when an option is bad. */
 static samp *samp_new(const samp_opts *o, int32_t n_vocab, uint64_t seed, uint64_t seq, err_t *e) {
     uint8_t chain[SAMP_CHAIN_MAX];
@@ -7378,7 +7414,7 @@ __attribute__((unused)) static int32_t samp_probs(samp *s, float *logits, uint64
  * A model with its threads, its cache and its step, opened for one request or for many; what every way to run it asks: whether a
  * prompt fits, which tokens are never picked, where a text stops, what a prompt's own tokens are worth. What goes wrong comes back
  * in err_t; an interrupt ends a run early and is not an error here.
- * Door: engine_open, engine_open_many, engine_open_seqs, engine_open_batch, engine_open_beside, engine_close, engine_save, engine_pack, engine_say_layout,
+ * Door: engine_open, engine_open_many, engine_open_seqs, engine_open_batch, engine_open_beside, engine_close, engine_save, engine_pack, engine_say_layout, engine_need, engine_need_weights, engine_need_steps,
  * gen_meter_start, gen_meter_step, gen_meter_stop, gen_step_rows, gen_whole, gen_finite, gen_banned, gen_stop_at, gen_fits, gen_score,
  * gen_score_json, gen_logits, gen_logprob. */
 
@@ -7493,6 +7529,11 @@ static void engine_say_layout(const engine *eng, str *s) {
     else str_put(s, "llmrun: layout      all weights as in the file\n");
 }
 
+/* The steps' rows are cut to what scratch may take. */
+static void engine__cut_rows(engine *eng) {
+    while (eng->n_batch > 1 && (size_t)eng->n_batch > GEN_SCRATCH / fwd_row_bytes(&eng->m)) eng->n_batch /= 2;
+}
+
 /* A cache for n_seq sequences, whose bound may cut the context; a step of n_batch rows, cut to what cache and scratch can take,
  * of which max_out ask for logits. */
 static bool engine__fill(engine *eng, const fwd_opts *fo, const kv_opts *ko, int n_seq, int max_out, err_t *e) {
@@ -7507,7 +7548,7 @@ static bool engine__fill(engine *eng, const fwd_opts *fo, const kv_opts *ko, int
     }
     if (eng->n_batch > rows) eng->n_batch = rows;
     if (n_seq == 1 && eng->n_batch > eng->n_ctx) eng->n_batch = eng->n_ctx;
-    while (eng->n_batch > 1 && (size_t)eng->n_batch > GEN_SCRATCH / fwd_row_bytes(&eng->m)) eng->n_batch /= 2;
+    engine__cut_rows(eng);
     eng->max_out = max_out < eng->n_batch ? max_out : eng->n_batch;
     if (!eng->guest) eng->p = pool_new(fo->n_threads > 0 ? fo->n_threads : pool_default_threads());
     if (strcmp(fo->repack, "on") == 0) engine__pack_all(eng);
@@ -7609,26 +7650,109 @@ static engine *engine_open_seqs(const gguf_file *g, const fwd_opts *fo, const kv
     return NULL;
 }
 
-enum { ENGINE_SPARE = 256 << 20 };                    /* bytes of memory that a cache without a bound leaves to others */
+/* --- what a run needs of memory, so that the cache gets the rest --- */
 
-/* Memory for a cache that nobody bounded: what is free, less packed weights and a margin. */
-static uint64_t engine__cache_bytes(const model *m) {
-    const uint64_t all = pool_memory(), taken = model_weigh(m).packed + ENGINE_SPARE;
-    return all == UINT64_MAX ? 0 : all > 2 * taken ? all - taken : all / 2;
+enum {
+    ENGINE_NEEDS = 12,
+    ENGINE_SPARE = 256 << 20,                         /* bytes that a cache without a bound leaves to others, where there is much memory */
+    ENGINE_SHARE = 8,                                 /* else one in so many; and the cache has as much, however little is left */
+};
+
+/* What takes memory beside the cache, a row for each. */
+typedef struct {
+    struct {
+        const char *what;
+        uint64_t    bytes;
+    }        row[ENGINE_NEEDS];
+    int      n;
+    uint64_t token_bytes;                             /* beside each token of the cache */
+} engine_needs;
+
+static void engine_need(engine_needs *t, const char *what, uint64_t n_bytes) {
+    ASSERT(t->n < ENGINE_NEEDS);
+    t->row[t->n].what = what;
+    t->row[t->n++].bytes = n_bytes;
+}
+
+static uint64_t engine__need_all(const engine_needs *t) {
+    uint64_t sum = 0;
+    for (int i = 0; i < t->n; i++) sum += t->row[i].bytes;
+    return sum;
+}
+
+/* Whether the weights may be packed in this run. */
+static bool engine__packs(const model *m, const fwd_opts *fo) {
+    return strcmp(fo->repack, "on") == 0 || (engine__may_pack(fo) && model_weigh(m).packed < pool_memory() / 4 * 3);
+}
+
+/* What a model keeps in memory: pages of its file that are read again and again, copies of weights or what they are made of. */
+static void engine_need_weights(engine_needs *t, const model *m, const fwd_opts *fo, const char *kept, const char *packed) {
+    const model_bytes b = model_weigh(m);
+    const bool        packs = engine__packs(m, fo);
+    engine_need(t, kept, m->g->n_bytes - (packs ? b.given : 0));
+    engine_need(t, packed, !packs ? 0 : b.packed > b.given ? b.packed : b.given);
+}
+
+/* What its steps take, and one sampler with a row of logits for each of n_seqs sequences. */
+static void engine_need_steps(engine_needs *t, const model *m, int n_threads, int n_rows, int n_out, int n_seqs, const char *const what[3]) {
+    const uint64_t logit = sizeof(float) * (uint64_t)m->hp.n_vocab, logits = logit * (uint64_t)n_out;
+    engine_need(t, what[0], fwd_bytes(m, n_threads, n_rows, n_out) - logits);
+    engine_need(t, what[1], logits);
+    engine_need(t, what[2], (samp_bytes(m->hp.n_vocab, samp_defaults.repeat_last_n) + logit) * (uint64_t)n_seqs);
+}
+
+/* Bytes for the keys and values of a cache that nobody bounded, `token` bytes for each token, where `all` bytes of memory are left; 0: no
+ * bound. */
+static uint64_t engine__cache_bytes(const engine_needs *t, uint64_t all, uint64_t token) {
+    if (all == UINT64_MAX) return 0;
+    const uint64_t spare = all / ENGINE_SHARE < ENGINE_SPARE ? all / ENGINE_SHARE : ENGINE_SPARE, taken = engine__need_all(t) + spare;
+    const uint64_t left = all > taken ? all - taken : 0, cache = left / (token + t->token_bytes) * token;
+    return cache > all / ENGINE_SHARE ? cache : all / ENGINE_SHARE;
+}
+
+/* The table of a run's memory, for -v. */
+static void engine__say_needs(const engine *eng, const engine_needs *t, uint64_t all) {
+    const kv_group *gr = &eng->kv->group[0];
+    str             s = {0};
+    if (g_log_level < LOG_VERBOSE) return;
+    str_put(&s, "llmrun: memory      ");
+    if (all == UINT64_MAX) str_put(&s, "no limit known");
+    else str_fmt(&s, "%.1f MiB left", (double)all / 1048576);
+    for (int i = 0; i < t->n; i++)
+        if (t->row[i].bytes) str_fmt(&s, ", %s %.1f", t->row[i].what, (double)t->row[i].bytes / 1048576);
+    str_fmt(&s, ", cache up to %.1f\n", (double)gr->block_bytes * gr->max_blocks / 1048576);
+    fputs(s.p, stderr);
+    str_drop(&s);
+}
+
+/* All that an engine for n_seqs sequences needs beside its cache; `beside`: what others need, NULL: nobody is there. */
+static engine_needs engine__batch_needs(engine *eng, const fwd_opts *fo, int n_seqs, int n_out, const engine_needs *beside) {
+    static const char *const steps[] = {"steps", "logits", "samplers"};
+    engine_needs             t = {0};
+    engine_need_weights(&t, &eng->m, fo, "weights in the file", "packed weights");
+    engine_need_steps(&t, &eng->m, fo->n_threads > 0 ? fo->n_threads : pool_default_threads(), eng->n_batch, n_out < eng->n_batch ? n_out : eng->n_batch,
+                      n_seqs, steps);
+    for (int i = 0; beside && i < beside->n; i++) engine_need(&t, beside->row[i].what, beside->row[i].bytes);
+    t.token_bytes = beside ? beside->token_bytes : 0;
+    return t;
 }
 
 /* For requests that come and go, n_seqs of them at once, with n_guess rows of guesses, blocks shared by what they hold. Each may reach
- * the context, but all of them only as far as the cache's memory goes. */
+ * the context, but all of them only as far as the cache's memory goes. beside: what others of this run need, NULL: there are none. */
 static engine *engine_open_batch(const gguf_file *g, const tok_vocab *v, const fwd_opts *fo, const kv_opts *ko, int n_seqs, int n_guess,
-                                 double t_start, err_t *e) {
+                                 const engine_needs *beside, double t_start, err_t *e) {
     engine *eng = engine__new(g, v, fo, t_start, e);
     kv_opts own = *ko;
     if (!eng) return NULL;
     engine__context(eng, fo, -1);
-    if (!own.mem_bytes) own.mem_bytes = engine__cache_bytes(&eng->m);
-    if (LLMRUN_STRESS && !own.max_blocks) own.max_blocks = eng->n_ctx / own.block + 4;
     eng->n_batch = fo->n_batch + n_seqs + n_guess;
+    engine__cut_rows(eng);
+    const engine_needs needs = engine__batch_needs(eng, fo, n_seqs, n_seqs + n_guess, beside);
+    const uint64_t     all = pool_memory();
+    if (!own.mem_bytes) own.mem_bytes = engine__cache_bytes(&needs, all, model_kv_bytes(&eng->m.hp, ko->type_k, ko->type_v));
+    if (LLMRUN_STRESS && !own.max_blocks) own.max_blocks = eng->n_ctx / own.block + 4;
     if (engine__fill(eng, fo, &own, n_seqs, n_seqs + n_guess, e)) {
+        engine__say_needs(eng, &needs, all);
         if (!eng->kept) kv_share(eng->kv);
         eng->chunk = eng->n_batch > eng->max_out ? eng->n_batch - eng->max_out : 1;
         eng->may_pack = engine__may_pack(fo);
@@ -10026,7 +10150,7 @@ static void req_print_error(bytes custom_id, bool has_id, const req_origin *o, c
  *   How many are worth a row is a matter of measurement: seconds of a step of n rows, the chance of a guess by its source and by how
  * sure the source is, for each sequence and for all. Guesses are taken, the likeliest of all sequences first, up to where
  * tokens per second are expected to be highest; both estimates fade, so that what did not pay is tried again.
- * Door: spec_defaults, spec_rows, spec_open, spec_close, spec_seq_new, spec_seq_free, spec_rest, spec_cut, spec_propose, spec_verdict,
+ * Door: spec_defaults, spec_rows, spec_needs, spec_open, spec_close, spec_seq_new, spec_seq_free, spec_rest, spec_cut, spec_propose, spec_verdict,
  * spec_time, spec_aside, spec_finished, spec_save, spec_guessed, spec_accepted, spec_speedup, spec_report. */
 
 enum {
@@ -10787,6 +10911,29 @@ static bool spec_save(spec *sp, err_t *e) {
 static int spec_rows(const spec_opts *o, int n_seqs) {
     if (!o->draft && !o->lookup) return 0;
     return n_seqs > 1 && o->most < SPEC_ROWS ? SPEC_ROWS : o->most;
+}
+
+/* What guesses for n_seqs sequences need of memory: tables of what was said, and the draft with its cache. False: words in e. */
+static bool spec_needs(const spec_opts *o, const fwd_opts *fo, const kv_opts *ko, int n_seqs, engine_needs *t, err_t *e) {
+    static const char *const steps[] = {"draft's steps", "draft's logits", "draft's samplers"};
+    const uint64_t           entry = 3 * sizeof(int32_t);      /* of a spec_text */
+    gguf_file                g;
+    model                    m;
+    if (!spec_rows(o, n_seqs)) return true;
+    engine_need(t, "lookup tables", entry * SPEC_PAST);
+    t->token_bytes += 2 * entry;                      /* they grow by doubling */
+    if (!o->draft) return true;
+    if (!gguf_open(&g, o->draft, e)) return false;
+    const bool ok = model_open(&m, &g, &fwd_defaults.rope, e);
+    if (ok) {
+        const int rows = fo->n_batch > SPEC_LAG * n_seqs ? fo->n_batch : SPEC_LAG * n_seqs;
+        engine_need_weights(t, &m, fo, "draft in the file", "draft's packed weights");
+        engine_need_steps(t, &m, fo->n_threads > 0 ? fo->n_threads : pool_default_threads(), rows, n_seqs, 2 * n_seqs, steps);
+        t->token_bytes += model_kv_bytes(&m.hp, ko->type_k, ko->type_v);
+    }
+    model_close(&m);
+    gguf_close(&g);
+    return ok;
 }
 
 /* Whether both vocabularies are the same, token by token; one may have some more at its end, for padding. */
@@ -20001,6 +20148,7 @@ static bool cli__batch(config *c, gguf_file *g, double t_start, err_t *e) {
     cli_list      files = {0};
     const int     n_seqs = c->batch.n_parallel;
     engine       *en = NULL;
+    engine_needs  beside = {0};
     spec         *guesser = NULL;
     results      *out = NULL;
     long long     bad = -1;
@@ -20008,7 +20156,8 @@ static bool cli__batch(config *c, gguf_file *g, double t_start, err_t *e) {
     bool ok = v && cli__batch_files(c, &files, e) &&
               (!c->output || (cli__apart(c->output, c->kv.cache, "prompt cache", e) && cli__apart(c->output, c->spec.cache, "lookup cache", e))) &&
               cli__batch_seed(c, &job.seed, &job.own_seeds, &seed, e);
-    ok = ok && (en = engine_open_batch(g, v, &c->fwd, &c->kv, n_seqs, spec_rows(&c->spec, n_seqs), t_start, e)) &&
+    ok = ok && spec_needs(&c->spec, &c->fwd, &c->kv, n_seqs, &beside, e) &&
+         (en = engine_open_batch(g, v, &c->fwd, &c->kv, n_seqs, spec_rows(&c->spec, n_seqs), &beside, t_start, e)) &&
          ((guesser = cli__guesser(c, en, n_seqs, e)) || !e->code);
     if (ok) {                                         /* a context that free memory happens to bound is no setting */
         const bool bound = c->kv.max_blocks || c->kv.mem_bytes;

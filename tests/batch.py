@@ -17,6 +17,7 @@ sys.path.insert(0, os.path.join(HERE, "models", "train"))
 import world
 
 PIP = os.path.join(HERE, "models", "pip-q4_k_m.gguf")
+PIP16 = os.path.join(HERE, "models", "pip-f16.gguf")
 DRAFT = os.path.join(HERE, "models", "pip-draft-q8_0.gguf")
 TINY = os.path.join(HERE, "tests", "data", "tiny")
 SMALL = os.path.join(TINY, "llama.gguf")
@@ -398,6 +399,27 @@ def static():
         lines += [{"prompt": "Lily and Tom went to the park and saw %d" % i * k, "max_tokens": 30, "ignore_eos": True, "seed": i} for i, k in enumerate(times)]
         args = "--kv-blocks", str(blocks), "--kv-block-size", "4", "-np", str(seqs), "--batch-order", "input"
         equal(batch(lines, "--batch-static", *args, model=SMALL), batch(lines, *args, model=SMALL), " ".join(args))
+
+
+@case
+def memory():
+    """-v prints what a run needs of memory; under a limit that, and the cache that gets the rest, stay below it: F16 weights and a draft are counted"""
+    if sanitized():
+        raise Skip("a sanitizer takes more addresses than any limit")
+    one, limit = put("in.jsonl", [{"prompt": "a", "max_tokens": 4}]), 600 << 20
+    for model, more in ((PIP16, ()), (PIP, ()), (PIP, ("-md", DRAFT)), (PIP16, ("-md", DRAFT, "--no-lookup"))):
+        args = "-m", model, "--batch", one, "-v", "-np", "128", "-c", "100000", "-t", "2", *more
+        r = run(*args, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)))
+        check(r.rc == 0, repr(r))
+        told = re.search(rb"memory +([\d.]+) MiB left, (.*)", r.err)
+        check(told, "no line about memory: %r" % r.err)
+        rows = {name.decode(): float(x) for name, x in re.findall(rb"([a-z' ]+) ([\d.]+)(?:, |$)", told.group(2))}
+        left, size = float(told.group(1)), os.path.getsize(model) / (1 << 20)
+        check(left * (1 << 20) < limit, "%g MiB left" % left)
+        check(sum(rows.values()) < left and rows["cache up to"] > left / 3, "%g MiB left, %r" % (left, rows))
+        check(rows["weights in the file"] + rows.get("packed weights", 0) > size - 0.2, "%g MiB of weights, %r" % (size, rows))
+        same(any("draft" in x for x in rows), "-md" in more, "draft")
+        same("lookup tables" in rows, True, "tables")
 
 
 FLAGS = {"temperature": "--temp", "top_k": "--top-k", "top_p": "--top-p", "min_p": "--min-p", "presence_penalty": "--presence-penalty", "max_tokens": "-n",
