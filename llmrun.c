@@ -540,9 +540,13 @@ static bool progress_due(void) {
     return progress_on() && (!base__progress.shown || clock_now() - base__progress.last >= PROGRESS_PAUSE_S);
 }
 
-static int progress__columns(void) {
+/* Columns of the window behind fd: as the terminal says, else the environment's COLUMNS; 80 where fd is no terminal. */
+static int progress_columns(int fd) {
     struct winsize w;
-    return ioctl(STDERR_FILENO, TIOCGWINSZ, &w) == 0 && w.ws_col ? w.ws_col : 80;
+    const char    *env = getenv("COLUMNS");
+    if (!isatty(fd)) return 80;
+    if (ioctl(fd, TIOCGWINSZ, &w) == 0 && w.ws_col) return w.ws_col;
+    return env && atoi(env) > 0 ? atoi(env) : 80;
 }
 
 /* Bytes of the text that fit so many columns. A character beyond ASCII may take two. */
@@ -566,7 +570,7 @@ __attribute__((format(printf, 1, 2))) static void progress_show(const char *fmt,
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
     log_tame(text, strlen(text));
-    const int n = snprintf(line, sizeof line, "\r%.*s\033[K", (int)progress__fit(text, progress__columns() - 1), text);
+    const int n = snprintf(line, sizeof line, "\r%.*s\033[K", (int)progress__fit(text, progress_columns(STDERR_FILENO) - 1), text);
     base__progress.shown = 1;
     base__progress.last = clock_now();
     if (write(STDERR_FILENO, line, (size_t)n) < 0) {}
@@ -7436,6 +7440,7 @@ typedef struct {
     const char **stop;
     int          n_stop;
     const char  *json;                                /* the model's name in an answer that is a JSON object, NULL: it is text */
+    bytes        echo;                                /* the prompt's text, to be written before the answer; p NULL: it is not */
 } gen_opts;
 
 static const gen_opts gen_defaults = {.n_predict = -1};
@@ -11947,6 +11952,19 @@ static void text__say_chain(const samp *sm) {
     str_drop(&s);
 }
 
+/* The prompt, before the answer: its bytes, or with --ids its tokens. False: it cannot be written. */
+static bool text__echo(text_sink *s, const tok_ids *prompt) {
+    bool ok = true;
+    if (!s->o->echo.p) return true;
+    if (!s->o->ids) return text__write(s, s->o->echo.p, s->o->echo.n);
+    for (size_t i = 0; ok && i < prompt->n; i++) {
+        char num[16];
+        int  len = snprintf(num, sizeof num, i ? " %d" : "%d", prompt->id[i]);
+        ok = text__write(s, num, (size_t)len);
+    }
+    return ok;
+}
+
 /* Begins out and streams the continuation of `prompt`, which gen_fits(), to it; guesser: NULL, or one for a single sequence. False: what went wrong is
  * in e. */
 static bool text_run(engine *eng, spec *guesser, const tok_ids *prompt, const gen_opts *o, const samp_opts *so, uint64_t seed, out_t *out,
@@ -11974,7 +11992,7 @@ static bool text_run(engine *eng, spec *guesser, const tok_ids *prompt, const ge
     if (o->context_shift) q->shift = keep == 0 && begins ? 1 : keep;   /* a text without its start token is another text */
     sched_add(sc, q);
     text__say_chain(sm);
-    text__loop(sc, &s, &st, e);
+    if (text__echo(&s, prompt)) text__loop(sc, &s, &st, e);
     if (!e->code) *e = q->err;
     if (q->finish && q->finish[0] == 'l' && q->n_gen != q->n_most)
         log_warn("the context is full at %zu tokens (-c, --kv-mem and --kv-blocks bound it%s)", q->ids.n - 1,
@@ -16710,7 +16728,7 @@ typedef struct {                                      /* what a repetition canno
 
 /* One line of the table. Integers are int64_t and numbers double, as bench_fields reads them. */
 typedef struct {
-    const char *version, *cpu_info, *model_file, *model_type, *type_k, *type_v, *level, *repack, *test_time, *draft_file;
+    const char *commit, *cpu_info, *model_file, *model_type, *type_k, *type_v, *level, *repack, *test_time, *draft_file;
     int64_t     model_bytes, model_weights, n_batch, n_ubatch, n_threads, n_prompt, n_gen, n_depth, n_seq, n_guess;
     int64_t     avg_ns, sd_ns, peak_bytes;
     double      avg_ts, sd_ts;                        /* tokens per second */
@@ -16803,7 +16821,7 @@ static const struct {
     size_t      at;
     const char *fixed;
 } bench_fields[] = {
-    {"build_commit",   BENCH_STR,  BENCH_AT(version)},       {"build_number",   BENCH_RAW,  0, "0"},
+    {"build_commit",   BENCH_STR,  BENCH_AT(commit)},       {"build_number",   BENCH_RAW,  0, "0"},
     {"cpu_info",       BENCH_STR,  BENCH_AT(cpu_info)},      {"gpu_info",       BENCH_TEXT, 0, ""},
     {"backends",       BENCH_TEXT, 0, "CPU"},                {"model_filename", BENCH_STR,  BENCH_AT(model_file)},
     {"model_type",     BENCH_STR,  BENCH_AT(model_type)},    {"model_size",     BENCH_INT,  BENCH_AT(model_bytes)},
@@ -17280,7 +17298,7 @@ typedef struct {
     const bench_opts *o;
     const fwd_opts   *fo;
     const kv_opts    *ko;
-    const char       *version;
+    const char       *version, *commit;
     char              cpu[128], type[120], time[32];
     bench_form        form;
     out_t            *out;
@@ -17774,7 +17792,7 @@ static void bench__now(char *out, size_t n) {
 static bench_row bench__result(bench_job *j, const bench_test *t, double others) {
     const bench_work w = bench__work(j, t);
     bench_row        r = {
-               .version = j->version, .cpu_info = j->cpu, .model_file = j->g.path, .model_type = j->type,
+               .commit = j->commit, .cpu_info = j->cpu, .model_file = j->g.path, .model_type = j->type,
                .level = k_level_name(), .repack = bench_repacks[j->set.repack], .test_time = j->time, .others = others,
                .type_k = k_types[j->set.type_k].name, .type_v = k_types[j->set.type_v].name,
                .model_bytes = (int64_t)j->bytes, .model_weights = (int64_t)j->weights,
@@ -17983,9 +18001,9 @@ static bool bench__levels(const bench_opts *o, err_t *e) {
 /* Measures every model and writes a row as each test ends; an interrupt ends the table. All files are looked at before the
  * first is run. The picture of all rows goes to `svg` at the end (NULL: nowhere). */
 static bool bench_run(const bench_opts *o, const char *const *models, int n_models, const fwd_opts *fo, const kv_opts *ko,
-                      bench_form form, const char *version, out_t *out, out_t *svg, err_t *e) {
+                      bench_form form, const char *version, const char *commit, out_t *out, out_t *svg, err_t *e) {
     bench_job *j = mem_aligned(1, sizeof *j);
-    *j = (bench_job){.o = o, .fo = fo, .ko = ko, .version = version, .form = form, .out = out, .n_models = n_models};
+    *j = (bench_job){.o = o, .fo = fo, .ko = ko, .version = version, .commit = commit, .form = form, .out = out, .n_models = n_models};
     bench__cpu_name(j->cpu, sizeof j->cpu);
     bool ok = bench__levels(o, e) && (!o->draft || gguf_open(&j->draft_g, o->draft, e));
     for (int i = 0; ok && i < n_models; i++) ok = bench__model(j, models[i], false, e);
@@ -18016,7 +18034,12 @@ static bool bench_run(const bench_opts *o, const char *const *models, int n_mode
  * To add a flag: 1 field and default in the room that uses it; 2 a row here. A good default is better.
  * Door: main. */
 
-static const char cli_version[] = "0.1.0";
+#ifndef LLMRUN_COMMIT
+#define LLMRUN_COMMIT "unknown"                      /* the Makefile asks git */
+#endif
+
+#define CLI_VERSION "0.1.0"
+static const char cli_build[] = CLI_VERSION " (commit " LLMRUN_COMMIT ")", cli_commit[] = LLMRUN_COMMIT, cli_released[] = "2026-11-22";
 
 enum {
     CLI_PROMPT_MAX = 1 << 30,
@@ -18071,6 +18094,7 @@ typedef struct {
     const char *what;                                 /* what the action acts on: a tensor, a file, a list */
     const char *output, *format, *cpu, *pre;          /* format, pre: NULL unless asked for */
     const char *plot;                                 /* file of --bench's picture, NULL: none */
+    bool        echo;                                 /* the prompt is written before the answer */
     bool        json, bos, escape, blas, no_stdin;
     int         special;                              /* -1: as the action does by itself; 0, 1: asked for */
     int         log_level;
@@ -18127,19 +18151,22 @@ typedef enum {
     GROUP_ACT, GROUP_PROMPT, GROUP_RUN, GROUP_SAMPLE, GROUP_SPEC, GROUP_CACHE, GROUP_ROPE, GROUP_EVAL, GROUP_QUANT, GROUP_BATCH, GROUP_BENCH, GROUP_OUT, N_GROUPS
 } cli_group;
 
-static const char *const cli_groups[N_GROUPS] = {
-    [GROUP_ACT] = "Actions (at most one; without any, generate)",
-    [GROUP_PROMPT] = "Model and prompt",
-    [GROUP_RUN] = "Running",
-    [GROUP_SAMPLE] = "Sampling",
-    [GROUP_SPEC] = "Speculation: the same text, sooner",
-    [GROUP_CACHE] = "KV cache and context",
-    [GROUP_ROPE] = "Position encoding, when the model file is not to be believed",
-    [GROUP_EVAL] = "Evaluation and importance matrices",
-    [GROUP_QUANT] = "Quantising (with --quantize)",
-    [GROUP_BATCH] = "Batch files (with --batch)",
-    [GROUP_BENCH] = "Measuring (with --bench, where these names mean what stands here)",
-    [GROUP_OUT] = "Output",
+/* The topics of --help, in its order. */
+static const struct {
+    const char *topic, *title;
+} cli_groups[N_GROUPS] = {
+    [GROUP_ACT] = {"actions", "Actions (at most one; without one, text is generated)"},
+    [GROUP_PROMPT] = {"prompt", "Model and prompt"},
+    [GROUP_RUN] = {"run", "Running"},
+    [GROUP_SAMPLE] = {"sampling", "Sampling"},
+    [GROUP_SPEC] = {"speculation", "Speculative decoding: the same text in less time"},
+    [GROUP_CACHE] = {"cache", "KV cache and context"},
+    [GROUP_ROPE] = {"rope", "Position encoding (RoPE), in place of the model file's"},
+    [GROUP_EVAL] = {"evaluation", "Evaluation and importance matrices"},
+    [GROUP_QUANT] = {"quantize", "Quantising (with --quantize)"},
+    [GROUP_BATCH] = {"batch", "Batch files (with --batch)"},
+    [GROUP_BENCH] = {"bench", "Benchmarks (with --bench these names have the meaning below)"},
+    [GROUP_OUT] = {"output", "Output"},
 };
 
 typedef struct {
@@ -18164,278 +18191,285 @@ typedef struct {
 static const cli_opt cli_opts[] = {
     /* names                            argument      kind      where                lo  hi       group, serves, environment, help */
     {"--tokenize",                      NULL,         OPT_ACT,  AT(what), ACT_TOKENIZE, 0,        GROUP_ACT, ON_ALL, NULL,
-     "the prompt as token ids, on one line; needs a vocabulary only"},
+     "print the prompt's token ids on one line; needs the vocabulary only"},
     {"--detokenize",                    NULL,         OPT_ACT,  AT(what), ACT_DETOKENIZE, 0,      GROUP_ACT, ON_ALL, NULL,
-     "token ids, from -p, -f or stdin, as exact bytes"},
+     "print the exact bytes of token ids, which come from -p, -f or standard input"},
     {"--score",                         NULL,         OPT_ACT,  AT(what), ACT_SCORE, 0,           GROUP_ACT, ON_ALL, NULL,
-     "log-probability of each token of the prompt, a line each: index id logprob"},
+     "print the log-probability of each token of the prompt, one line each: index id logprob"},
     {"--logits",                        "FILE",       OPT_ACT,  AT(what), ACT_LOGITS, 0,          GROUP_ACT, ON_ALL, NULL,
      "run the prompt and write the logits of every position to FILE (- is stdout): float32, little-endian, [tokens][vocabulary]"},
     {"--perplexity",                    NULL,         OPT_ACT,  AT(what), ACT_PERPLEXITY, 0,      GROUP_ACT, ON_ALL, NULL,
-     "perplexity of the text with its standard error, over windows of -c tokens (512), the second half of each scored"},
+     "perplexity of a text with its standard error: windows of -c tokens (512), the second half of each is scored"},
     {"--kl-divergence",                 "BASE",       OPT_ACT,  AT(what), ACT_DIVERGENCE, 0,      GROUP_ACT, ON_ALL, NULL,
-     "how far the model's distributions are from those in BASE, which --kl-divergence-base wrote, on the text it was written from"},
+     "KL divergence of this model from the one that wrote BASE with --kl-divergence-base, on the same text"},
     {"--imatrix-out",                   "FILE",       OPT_ACT,  AT(what), ACT_IMATRIX, 0,         GROUP_ACT, ON_ALL, NULL,
-     "run the text of -f in chunks of -c tokens (512 by itself) and write its importance matrix to FILE, as GGUF"},
+     "run a text in chunks of -c tokens (512 by default) and write its importance matrix to FILE, as GGUF"},
     {"--show-statistics",               NULL,         OPT_ACT,  AT(what), ACT_STATISTICS, 0,      GROUP_ACT, ON_ALL, NULL,
-     "what the importance matrix of --in-file says of each tensor's inputs; needs no model"},
+     "print statistics of the importance matrix given by --in-file, for each tensor; needs no model"},
     {"--merge",                         "FILE",       OPT_ACT,  AT(what), ACT_MERGE, 0,           GROUP_ACT, ON_ALL, NULL,
      "the batch results of FILE and of all files after it, each line's first, in the order of the input; needs no model"},
     {"--inspect",                       NULL,         OPT_ACT,  AT(what), ACT_INSPECT, 0,         GROUP_ACT, ON_ALL, NULL,
-     "check the model file wholly and print what is in it; runs nothing"},
+     "check the whole model file and print its metadata and tensors; runs nothing"},
     {"--dump-tensor",                   "NAME",       OPT_ACT,  AT(what), ACT_DUMP, 0,            GROUP_ACT, ON_ALL, NULL,
-     "one tensor, dequantised, as float32, little-endian, in file order"},
+     "write one tensor as float32, little-endian, in the order of the file"},
     {"--quantize",                      "TYPE",       OPT_ACT,  AT(what), ACT_QUANTIZE, 0,        GROUP_ACT, ON_ALL, NULL,
-     "write the model to -o with its weights in another type or mixture (--list quants); COPY leaves them as they are"},
+     "write the model to -o with its weights in another type or mixture (--list quants); COPY keeps their types"},
     {"--batch",                         "FILE",       OPT_ACT,  AT(what), ACT_BATCH, 0,           GROUP_ACT, ON_ALL, NULL,
      "answer every line of FILE (- is standard input) and of all files after it, patterns such as '*.jsonl' too: OpenAI batch lines, bare "
      "bodies or plain prompts; results to -o or stdout as they come"},
     {"--bench",                         NULL,         OPT_ACT,  AT(what), ACT_BENCH, 0,           GROUP_ACT, ON_ALL, NULL,
-     "measure prefill and decode as llama-bench does, beside what the machine gives in the same second; -v: where the time goes"},
+     "measure prefill and decode as llama-bench does, beside the memory bandwidth and arithmetic rate of this machine; -v: time "
+     "of each stage"},
     {"--list",                          "types|archs|cpu|pre|quants|options", OPT_ACT, AT(what), ACT_LIST, 0, GROUP_ACT, ON_ALL, NULL,
-     "what this program can do: tensor types, architectures, kernel levels, pre-tokenizers, what --quantize makes, options"},
+     "print a list: tensor types, architectures, kernel levels, pre-tokenizers, types for --quantize, options"},
     {"--version",                       NULL,         OPT_ACT,  AT(what), ACT_VERSION, 0,         GROUP_ACT, ON_ALL, NULL,
-     "version, compiler, kernel level, libraries"},
+     "print the version with its commit, the compiler, the kernel level and the libraries"},
     {"-h --usage",                      "[TOPIC]",    OPT_ACT,  AT(what), ACT_USAGE, 0,           GROUP_ACT, ON_ALL, NULL,
-     "the most used options on one screen, or the options of TOPIC"},
+     "print the most used options on one screen, or the options of TOPIC"},
     {"--help",                          "[TOPIC]",    OPT_ACT,  AT(what), ACT_HELP, 0,            GROUP_ACT, ON_ALL, NULL,
-     "all options, or those of TOPIC"},
+     "print all options, or those of TOPIC (a group such as sampling, or the name of an option)"},
 
     {"-m --model",                      "FILE",       OPT_STR,  AT(model),           0,  0,       GROUP_PROMPT, ON_ALL, "LLMRUN_MODEL",
-     "model file, GGUF; of a split model the first part"},
+     "model file (GGUF); for a split model its first part"},
     {"-p --prompt",                     "TEXT",       OPT_STR,  AT(prompt),          0,  0,       GROUP_PROMPT, ON_TEXT, NULL,
-     "prompt; standard input, when it is not a terminal and not empty, is appended after a newline (--no-stdin: it is not)"},
+     "prompt; standard input is appended after a newline, unless it is a terminal or empty, or --no-stdin is given"},
     {"-f --file",                       "FILE",       OPT_STR,  AT(file),            0,  0,       GROUP_PROMPT, ON_TEXT, NULL,
-     "prompt from FILE, byte for byte (- is standard input, which is also read when neither -p nor -f is given)"},
+     "read the prompt from FILE, byte for byte; - is standard input, which is also the prompt when -p and -f are absent"},
     {"--no-stdin",                      NULL,         OPT_ON,   AT(no_stdin),        0,  0,       GROUP_PROMPT, ON_TEXT | ON_BATCH, NULL,
      "do not read standard input: in a shell's `while read` loop it holds the lines of the loop"},
     {"-e --escape",                     NULL,         OPT_ON,   AT(escape),          0,  0,       GROUP_PROMPT, ON_TEXT | ON_BATCH, NULL,
-     "read \\n \\t \\r \\\\ \\' \\\" \\xHH in -p, --stop and --dry-sequence-breaker; without it a text is exact bytes"},
+     "read \\n \\t \\r \\\\ \\' \\\" \\xHH in -p, --stop and --dry-sequence-breaker as escapes; off by default"},
     {"--no-escape",                     NULL,         OPT_OFF,  AT(escape),          0,  0,       GROUP_PROMPT, ON_TEXT | ON_BATCH, NULL,
-     "the opposite, and what happens by itself"},
+     "take these texts as exact bytes; the default"},
     {"--bos",                           NULL,         OPT_ON,   AT(bos),             0,  0,       GROUP_PROMPT, (ON_TEXT & ~ON(DETOKENIZE)) | ON_BATCH, NULL,
-     "begin with the start token whatever the file says (--tokenize adds none by itself)"},
+     "add the start token even where the model file does not ask for it (--tokenize adds none by default)"},
     {"-sp --special",                   NULL,         OPT_SET,  AT(special),         1,  1,       GROUP_PROMPT, ON_TEXT | ON_BATCH | ON_QUANTIZE, NULL,
-     "control tokens: parse them in --tokenize, spell them out in --detokenize and in the answer"},
+     "control tokens: --tokenize parses them, --detokenize and the answer print their names"},
     {"--no-special",                    NULL,         OPT_SET,  AT(special),         0,  0,       GROUP_PROMPT, ON_TEXT | ON_BATCH | ON_QUANTIZE, NULL,
-     "do not parse control tokens in the prompt (a run does by itself)"},
+     "do not parse control tokens in the prompt; they are parsed by default when the model runs"},
     {"--pre",                           "NAME",       OPT_STR,  AT(pre),             0,  0,       GROUP_PROMPT, ON_TEXT | ON_BATCH | ON_QUANTIZE | ON(INSPECT), NULL,
-     "pre-tokenizer to use in place of the file's (--list pre)"},
+     "use this pre-tokenizer in place of the one in the model file (--list pre)"},
 
     {"-n --predict --n-predict",        "N",          OPT_I64,  AT(gen.n_predict),  -2,  CLI_BIG, GROUP_RUN, ON_ANSWER, NULL,
-     "tokens to generate; -1 until the end token or until the context is full"},
+     "tokens to generate; -1 is until the end token or until the context is full"},
     {"-t --threads",                    "N",          OPT_INT,  AT(fwd.n_threads),   0,  1024,    GROUP_RUN, ON_ALL, NULL,
-     "threads; 0 is the CPUs that this process may really use (affinity and cgroup quota)"},
+     "threads; 0 is the number of CPUs that this process may use (affinity and cgroup quota)"},
     {"-b --batch-size -ub --ubatch-size", "N",        OPT_INT,  AT(fwd.n_batch),     1,  65536,   GROUP_RUN, ON_STEPS, NULL,
-     "tokens of a prompt computed at a time"},
+     "tokens of a prompt that are computed together"},
     {"--chunks",                        "N",          OPT_INT,  AT(chunks),         -1,  CLI_BIG, GROUP_EVAL, ON_EVAL | ON(IMATRIX) | ON_QUANTIZE, NULL,
-     "windows that --perplexity and --kl-divergence run, chunks of text that --imatrix-out and --calibrate use; -1 is all"},
+     "number of windows (--perplexity, --kl-divergence) or of chunks of text (--imatrix-out, --calibrate); -1 is all"},
     {"--ppl-stride",                    "N",          OPT_INT,  AT(eval.stride),     0,  CLI_BIG, GROUP_EVAL, ON(PERPLEXITY), NULL,
-     "--perplexity over windows that begin N tokens apart, the last N tokens of each scored; 0 is end to end"},
+     "windows of --perplexity begin N tokens apart and the last N tokens of each are scored; 0 is end to end"},
     {"--kl-divergence-base --save-all-logits", "FILE", OPT_STR, AT(eval.base),      0,  0,       GROUP_EVAL, ON(PERPLEXITY), NULL,
-     "with --perplexity: write the tokens and the log-probabilities of every scored position to FILE, for --kl-divergence"},
+     "--perplexity also writes the tokens and the log-probabilities of every scored position to FILE, for --kl-divergence"},
     {"--kl-top-k",                      "N",          OPT_INT,  AT(eval.top_k),      0,  CLI_BIG, GROUP_EVAL, ON(PERPLEXITY), NULL,
-     "likeliest tokens that it keeps of each, beside the mass of the others; 0 is all"},
+     "--kl-divergence-base keeps the N most probable tokens of each position and the sum of the others; 0 is all"},
     {"--repack",                        CLI_REPACKS,  OPT_WORD, AT(fwd.repack),     0,  0,       GROUP_RUN, ON_STEPS, NULL,
-     "quantised weights side by side in memory of the program's own, for batches; auto: when the work ahead repays it"},
+     "copy quantised weights into a layout that is faster for many tokens at a time; auto: where the work is long enough"},
     {"--cpu",                           CLI_LEVELS,   OPT_WORD, AT(cpu),             0,  0,       GROUP_RUN, ON_ALL, NULL,
-     "kernel level; every level computes the same bits"},
+     "kernel level (--list cpu); all levels compute the same bits"},
     {"--f16-as-bf16",                   NULL,         OPT_ON,   AT(fwd.as_bf16),     0,  0,       GROUP_RUN, ON_STEPS, NULL,
-     "round f16 weights to bf16 as they are read: prompts run up to twice as fast where the processor multiplies bf16"},
+     "round f16 weights to bf16: prompts run up to twice as fast where the processor multiplies bf16"},
     {"--blas",                          NULL,         OPT_ON,   AT(blas),            0,  0,       GROUP_RUN, ON_STEPS, NULL,
-     "multiply float weights with long prompts through OpenBLAS: the last bits then depend on the batch"},
+     "multiply float weights through OpenBLAS when the prompt is long; the last bits then depend on the batch"},
     {"-r --reverse-prompt --stop",      "TEXT",       OPT_LIST, AT(stop),            0,  0,       GROUP_RUN, ON_ANSWER, NULL,
-     "end when the answer holds TEXT, which is not printed; may be given several times"},
+     "end the answer before TEXT; may be given several times"},
     {"--ignore-eos",                    NULL,         OPT_ON,   AT(gen.ignore_eos),  0,  0,       GROUP_RUN, ON_ANSWER, NULL,
-     "never pick an end token"},
+     "never choose an end token"},
 
     {"--process-output",                NULL,         OPT_ON,   AT(calib.output),    0,  0,       GROUP_EVAL, ON(IMATRIX), NULL,
-     "--imatrix-out: the output matrix too"},
+     "--imatrix-out includes the output matrix"},
     {"--in-file",                       "FILE",       OPT_LIST, AT(in_files),        0,  0,       GROUP_EVAL, ON(IMATRIX) | ON(STATISTICS), NULL,
-     "--imatrix-out: add the importance matrix FILE; may be given several times, and without a text; --show-statistics: of FILE"},
+     "importance matrix that --imatrix-out adds (several are possible, a text is not needed then) or --show-statistics prints"},
 
     {"-s --seed",                       "N",          OPT_I64,  AT(seed),           -1,  0x1p63,  GROUP_SAMPLE, ON_ANSWER, NULL,
-     "equal seeds give equal text; -1 draws one and prints it on stderr"},
+     "seed of the random numbers; equal seeds give equal text; -1 draws one and prints it on stderr"},
     {"--samplers",                      "LIST",       OPT_STR,  AT(samp.samplers),   0,  0,       GROUP_SAMPLE, ON_ANSWER, NULL,
-     "the chain, in order, names separated by semicolons"},
+     "the sampler chain, names in order, separated by semicolons"},
     {"--sampling-seq --sampler-seq",    "LETTERS",    OPT_STR,  AT(samp.sampling_seq), 0, 0,      GROUP_SAMPLE, ON_ANSWER, NULL,
-     "the same as letters, as in edskypmxt"},
+     "the sampler chain as letters, such as edskypmxt"},
     {"--temp --temperature",            "X",          OPT_FLT,  AT(samp.temp),       -1e6, 1e6,   GROUP_SAMPLE, ON_ANSWER, NULL,
-     "temperature; 0 or less is greedy"},
+     "temperature; 0 or less always takes the most probable token (greedy)"},
     {"--top-k",                         "N",          OPT_INT,  AT(samp.top_k),      -1, CLI_BIG, GROUP_SAMPLE, ON_ANSWER, NULL,
-     "keep the N likeliest tokens; 0 or less is off"},
+     "keep the N most probable tokens; 0 or less is off"},
     {"--top-p",                         "X",          OPT_FLT,  AT(samp.top_p),      -1e6, 1e6,      GROUP_SAMPLE, ON_ANSWER, NULL,
-     "keep the likeliest tokens that add up to X; 1 is off"},
+     "keep the most probable tokens whose probabilities add up to X; 1 is off"},
     {"--min-p",                         "X",          OPT_FLT,  AT(samp.min_p),      -1e6, 1e6,      GROUP_SAMPLE, ON_ANSWER, NULL,
-     "keep tokens at least X times as likely as the likeliest; 0 is off"},
+     "keep tokens with at least X times the probability of the most probable one; 0 is off"},
     {"--typical --typical-p",           "X",          OPT_FLT,  AT(samp.typical_p),  -1e6, 1e6,      GROUP_SAMPLE, ON_ANSWER, NULL,
      "locally typical sampling; 1 is off"},
     {"--top-nsigma --top-n-sigma",      "X",          OPT_FLT,  AT(samp.top_nsigma), -1, 100,     GROUP_SAMPLE, ON_ANSWER, NULL,
      "keep logits within X standard deviations of the highest; 0 or less is off"},
     {"--xtc-probability",               "X",          OPT_FLT,  AT(samp.xtc_probability), -1e6, 1e6,  GROUP_SAMPLE, ON_ANSWER, NULL,
-     "chance of excluding the top choices; 0 is off"},
+     "probability of removing the top choices (XTC); 0 is off"},
     {"--xtc-threshold",                 "X",          OPT_FLT,  AT(samp.xtc_threshold), -1e6, 1e6,    GROUP_SAMPLE, ON_ANSWER, NULL,
-     "probability from which a token counts as a top choice; above 0.5 is off"},
+     "a token is a top choice of XTC from this probability on; above 0.5 is off"},
     {"--dynatemp-range",                "X",          OPT_FLT,  AT(samp.dynatemp_range), 0, 100,  GROUP_SAMPLE, ON_ANSWER, NULL,
-     "temperature moves within temp - X .. temp + X by entropy; 0 is off"},
+     "dynamic temperature: between temp - X and temp + X, by the entropy; 0 is off"},
     {"--dynatemp-exp",                  "X",          OPT_FLT,  AT(samp.dynatemp_exp), 0, 100,    GROUP_SAMPLE, ON_ANSWER, NULL,
-     "exponent of that"},
+     "exponent of the dynamic temperature"},
     {"--repeat-penalty",                "X",          OPT_FLT,  AT(samp.repeat_penalty), 1e-3, 1000, GROUP_SAMPLE, ON_ANSWER, NULL,
-     "divide the logits of tokens seen lately; 1 is off"},
+     "divide the logits of recent tokens by X; 1 is off"},
     {"--repeat-last-n",                 "N",          OPT_INT,  AT(samp.repeat_last_n), -1, CLI_BIG, GROUP_SAMPLE, ON_ANSWER, NULL,
-     "how many tokens are lately; 0 is off, -1 is the context"},
+     "number of recent tokens for the penalties; 0 is off, -1 is the whole context"},
     {"--presence-penalty",              "X",          OPT_FLT,  AT(samp.presence_penalty), -100, 100, GROUP_SAMPLE, ON_ANSWER, NULL,
-     "subtract X from logits of tokens seen lately"},
+     "subtract X from the logits of recent tokens"},
     {"--frequency-penalty",             "X",          OPT_FLT,  AT(samp.frequency_penalty), -100, 100, GROUP_SAMPLE, ON_ANSWER, NULL,
-     "subtract X for each time a token was seen lately"},
+     "subtract X for each time that a token is among the recent ones"},
     {"--dry-multiplier",                "X",          OPT_FLT,  AT(samp.dry_multiplier), 0, 100,  GROUP_SAMPLE, ON_ANSWER, NULL,
      "strength of the penalty on repeated sequences (DRY); 0 is off"},
     {"--dry-base",                      "X",          OPT_FLT,  AT(samp.dry_base),   0,  1000,    GROUP_SAMPLE, ON_ANSWER, NULL,
-     "growth of it with the length of the repetition; below 1 is off"},
+     "base of the DRY penalty, which grows with the length of the repetition; below 1 is off"},
     {"--dry-allowed-length",            "N",          OPT_INT,  AT(samp.dry_allowed_length), 0, 65536, GROUP_SAMPLE, ON_ANSWER, NULL,
-     "repetitions up to N tokens are free"},
+     "repetitions of up to N tokens have no DRY penalty"},
     {"--dry-penalty-last-n",            "N",          OPT_INT,  AT(samp.dry_penalty_last_n), -1, CLI_BIG, GROUP_SAMPLE, ON_ANSWER, NULL,
-     "how far back repetitions are looked for; 0 is off, -1 is the context"},
+     "number of recent tokens in which DRY looks for repetitions; 0 is off, -1 is the whole context"},
     {"--dry-sequence-breaker",          "TEXT",       OPT_LIST, AT(breakers),        0,  0,       GROUP_SAMPLE, ON_ANSWER, NULL,
-     "no repetition crosses TEXT; given once it replaces newline, colon, quote and star, `none` leaves none"},
+     "no DRY repetition extends over TEXT; replaces the default (newline, colon, quote, star), none removes it; may be given "
+     "several times"},
     {"--mirostat",                      "N",          OPT_INT,  AT(samp.mirostat),   0,  2,       GROUP_SAMPLE, ON_ANSWER, NULL,
-     "Mirostat 1 or 2 in place of the chain; 0 is off"},
+     "Mirostat version 1 or 2 in place of the sampler chain; 0 is off"},
     {"--mirostat-lr",                   "X",          OPT_FLT,  AT(samp.mirostat_lr), 0, 100,     GROUP_SAMPLE, ON_ANSWER, NULL,
-     "its learning rate"},
+     "learning rate of Mirostat"},
     {"--mirostat-ent",                  "X",          OPT_FLT,  AT(samp.mirostat_ent), 0, 100,    GROUP_SAMPLE, ON_ANSWER, NULL,
-     "its target entropy"},
+     "target entropy of Mirostat"},
     {"-l --logit-bias",                 "ID+X|ID-X",  OPT_LIST, AT(bias),            0,  0,       GROUP_SAMPLE, ON_ANSWER, NULL,
-     "add X to the logit of token ID, as in 15043+1 or 15043-inf; may be given several times"},
+     "add X to the logit of token ID, such as 15043+1 or 15043-inf; may be given several times"},
 
     {"-md --model-draft --spec-draft-model", "FILE",  OPT_STR,  AT(spec.draft),      0,  0,       GROUP_SPEC, ON_ANSWER, NULL,
-     "a small model with the same vocabulary guesses the next tokens, and one step of the model checks them all; used where it pays"},
+     "draft model: a small model with the same vocabulary that proposes tokens; one step of the large model checks them; used "
+     "where that is faster"},
     {"--draft-max --draft --draft-n --spec-draft-n-max", "N", OPT_INT, AT(spec.most), 1, SPEC_MOST, GROUP_SPEC, ON_ANSWER, NULL,
-     "most guesses for a text in one step; how many are made is measured"},
+     "most tokens that are drafted for one step; how many are used follows measured costs"},
     {"--draft-min --draft-n-min --spec-draft-n-min", "N", OPT_INT, AT(spec.least),   0,  SPEC_MOST, GROUP_SPEC, ON_ANSWER, NULL,
-     "guesses that are made in any case, whether they pay or not"},
+     "tokens that are drafted in every step, even where that is slower"},
     {"--draft-p-min --spec-draft-p-min", "P",         OPT_FLT,  AT(spec.p_min),      0,  1,       GROUP_SPEC, ON_ANSWER, NULL,
-     "a guess of the draft that is less probable ends its guessing"},
+     "the draft ends before a token of lower probability"},
     {"--draft-vocab",                   "N",          OPT_INT,  AT(spec.n_vocab),    0,  CLI_BIG, GROUP_SPEC, ON_ANSWER, NULL,
-     "the draft guesses among the first N tokens alone, in most vocabularies the commonest ones, which spares it most of its output matrix; 0 is all"},
+     "the draft model proposes among the first N tokens of the vocabulary only, which is faster where these are the common ones; "
+     "0 is all"},
     {"--lookup",                        NULL,         OPT_ON,   AT(spec.lookup),     0,  0,       GROUP_SPEC, ON_ANSWER, NULL,
-     "guess what followed when the last words stood in the text before, in a batch also in answers that are done; it happens by itself"},
+     "draft tokens from what followed the last words earlier in the text (n-gram lookup; in a batch also in finished answers); "
+     "on by default"},
     {"--no-lookup",                     NULL,         OPT_OFF,  AT(spec.lookup),     0,  0,       GROUP_SPEC, ON_ANSWER, NULL,
-     "no such guesses"},
+     "no n-gram lookup"},
     {"--lookup-cache --lookup-cache-dynamic -lcd", "FILE", OPT_STR, AT(spec.cache),  0,  0,       GROUP_SPEC, ON_ANSWER, NULL,
-     "keep what was answered in FILE, which is made when it is not there, and guess from it in later runs"},
+     "keep answers in FILE, which is created if missing, and draft from it in later runs"},
 
     {"-c --ctx-size",                   "N",          OPT_INT,  AT(fwd.n_ctx),      -1,  CLI_BIG, GROUP_CACHE, (ON_STEPS & ~ON(DIVERGENCE)) | ON_QUANTIZE, NULL,
-     "context, in tokens; 0 is the model's own, -1 what the request needs, up to the model's own"},
+     "context in tokens; 0 is the model's own, -1 is what the request needs, up to the model's own"},
     {"-ctk --cache-type-k",             CLI_CACHE_TYPES, OPT_TYPE, AT(kv.type_k), 0, 0,         GROUP_CACHE, ON_STEPS | ON_QUANTIZE, NULL,
-     "type of the cached keys; f32 with --score, --logits, --perplexity, --kl-divergence and --imatrix-out"},
+     "type of the cached keys; the default is f32 for --score, --logits, --perplexity, --kl-divergence and --imatrix-out"},
     {"-ctv --cache-type-v",             CLI_CACHE_TYPES, OPT_TYPE, AT(kv.type_v), 0, 0,         GROUP_CACHE, ON_STEPS | ON_QUANTIZE, NULL,
-     "type of the cached values; f32 with --score, --logits, --perplexity, --kl-divergence and --imatrix-out"},
+     "type of the cached values; the default is f32 for the same actions"},
     {"--kv-block-size",                 "N",          OPT_INT,  AT(kv.block),        1,  65536,   GROUP_CACHE, ON_STEPS | ON_QUANTIZE, NULL,
-     "tokens in a block of the cache; 8 with --batch where no --prompt-cache is shared with other runs"},
+     "tokens in a block of the cache; the default is 8 for --batch without --prompt-cache"},
     {"--kv-blocks",                     "N",          OPT_INT,  AT(kv.max_blocks),   0,  CLI_BIG, GROUP_CACHE, ON_STEPS | ON_QUANTIZE, NULL,
-     "most blocks in the cache; 0 is no bound but the context"},
+     "most blocks in the cache; 0 is as many as the context needs"},
     {"--kv-mem",                        "SIZE",       OPT_SIZE, AT(kv.mem_bytes),    0,  0x1p50,  GROUP_CACHE, ON_STEPS | ON_QUANTIZE, NULL,
-     "the same as memory, with suffix K, M, G"},
+     "most memory of the cache, with suffix K, M or G; 0 is as much as the context needs"},
     {"--prompt-cache",                  "FILE",       OPT_STR,  AT(kv.cache),        0,  0,       GROUP_CACHE, ON_ANSWER, NULL,
-     "keep what was computed of prompts in FILE, which is made when it is not there, and take over from it whatever a prompt begins with"},
+     "keep the KV cache of prompts in FILE, which is created if missing; later prompts with the same beginning start from it"},
     {"--prompt-cache-ro",               NULL,         OPT_ON,   AT(kv.cache_ro),     0,  0,       GROUP_CACHE, ON_ANSWER, NULL,
-     "take over only; FILE stays as it is"},
+     "read the file of --prompt-cache and leave it unchanged"},
     {"--prompt-cache-all",              NULL,         OPT_ON,   AT(kv.cache_all),    0,  0,       GROUP_CACHE, ON_ANSWER, NULL,
-     "what happens in any case: answers are kept too"},
+     "no effect: answers are always kept in the file of --prompt-cache too"},
     {"--prompt-cache-size",             "SIZE",       OPT_SIZE, AT(kv.cache_bytes),  0,  0x1p50,  GROUP_CACHE, ON_ANSWER, NULL,
-     "most that FILE holds; what was used last stays"},
+     "most bytes in the file of --prompt-cache; the most recently used blocks are kept"},
     {"--context-shift",                 NULL,         OPT_ON,   AT(gen.context_shift), 0, 0,      GROUP_CACHE, ON(GENERATE), NULL,
-     "when the context is full, forget the older half and go on"},
+     "when the context is full, drop the older half of it and continue"},
     {"--no-context-shift",              NULL,         OPT_OFF,  AT(gen.context_shift), 0, 0,      GROUP_CACHE, ON(GENERATE), NULL,
-     "when the context is full, end"},
+     "when the context is full, end the answer; the default"},
     {"--keep",                          "N",          OPT_I64,  AT(gen.n_keep),     -1,  CLI_BIG, GROUP_CACHE, ON(GENERATE), NULL,
-     "tokens of the prompt that a shift never forgets; -1 is all"},
+     "first tokens of the prompt that --context-shift keeps; -1 is all"},
 
     {"--rope-scaling",                  "none|linear|yarn", OPT_WORD, AT(fwd.rope.scaling), 0, 0,     GROUP_ROPE, ON_STEPS | ON_QUANTIZE, NULL,
-     "how positions beyond the trained context are scaled"},
+     "method of scaling positions beyond the trained context"},
     {"--rope-scale",                    "X",          OPT_FLT,  AT(fwd.rope.factor),  0,  1e6,     GROUP_ROPE, ON_STEPS | ON_QUANTIZE, NULL,
-     "factor by which the context is stretched; 0 as the model says"},
+     "factor by which the context is extended; 0 is the model's own"},
     {"--rope-freq-base",                "X",          OPT_FLT,  AT(fwd.rope.base),   0,  1e12,    GROUP_ROPE, ON_STEPS | ON_QUANTIZE, NULL,
-     "base of the frequencies; 0 as the model says"},
+     "base of the frequencies; 0 is the model's own"},
     {"--rope-freq-scale",               "X",          OPT_FLT,  AT(rope_freq_scale), 0,  1e6,      GROUP_ROPE, ON_STEPS | ON_QUANTIZE, NULL,
      "1 / --rope-scale"},
     {"--yarn-orig-ctx",                 "N",          OPT_INT,  AT(fwd.rope.orig_ctx), 0, CLI_BIG, GROUP_ROPE, ON_STEPS | ON_QUANTIZE, NULL,
-     "context the model was trained on; 0 as the model says"},
+     "context that the model was trained on; 0 is the model's own"},
     {"--yarn-ext-factor",               "X",          OPT_FLT,  AT(fwd.rope.yarn_ext), -1, 100, GROUP_ROPE, ON_STEPS | ON_QUANTIZE, NULL,
-     "mix of extrapolation; -1 as the scaling says"},
+     "share of extrapolation; -1 follows --rope-scaling"},
     {"--yarn-attn-factor",              "X",          OPT_FLT,  AT(fwd.rope.yarn_attn), -1, 100, GROUP_ROPE, ON_STEPS | ON_QUANTIZE, NULL,
-     "scale of attention; -1 as the model says"},
+     "factor of the attention scores; -1 is the model's own"},
     {"--yarn-beta-fast",                "X",          OPT_FLT,  AT(fwd.rope.yarn_fast), -1, 1e6,  GROUP_ROPE, ON_STEPS | ON_QUANTIZE, NULL,
-     "rotations above which a pair is not scaled; -1 as the model says"},
+     "pairs with more rotations than X are not scaled; -1 is the model's own"},
     {"--yarn-beta-slow",                "X",          OPT_FLT,  AT(fwd.rope.yarn_slow), -1, 1e6,  GROUP_ROPE, ON_STEPS | ON_QUANTIZE, NULL,
-     "rotations below which a pair is wholly scaled; -1 as the model says"},
+     "pairs with fewer rotations than X are fully scaled; -1 is the model's own"},
 
     {"--calibrate",                     "FILE",       OPT_STR,  AT(calibrate),       0,  0,       GROUP_QUANT, ON_QUANTIZE, NULL,
-     "run the text of FILE and round by what each weight does to it, column after column; takes long, and memory: as many chunks are "
-     "taken as 4 GiB hold, unless --chunks says"},
+     "calibrated rounding (GPTQ style) on the text of FILE; slow, and takes memory: without --chunks as many chunks as 4 GiB "
+     "hold"},
     {"--imatrix",                       "FILE",       OPT_STR,  AT(imatrix),         0,  0,       GROUP_QUANT, ON_QUANTIZE, NULL,
-     "importance matrix: which input channels matter, as measured on text"},
+     "importance matrix that weighs the rounding errors (--imatrix-out writes one)"},
     {"--tensor-type",                   "PATTERN=TYPE", OPT_LIST, AT(tensor_types),  0,  0,       GROUP_QUANT, ON_QUANTIZE, NULL,
-     "TYPE for tensors in whose name the regular expression is found, the first that is; may be given several times"},
+     "TYPE for the tensors whose names match a regular expression; the first matching option counts; may be given several times"},
     {"--output-tensor-type",            "TYPE",       OPT_STR,  AT(quant.output_type), 0, 0,      GROUP_QUANT, ON_QUANTIZE, NULL,
      "type of the output matrix"},
     {"--token-embedding-type",          "TYPE",       OPT_STR,  AT(quant.embd_type), 0,  0,       GROUP_QUANT, ON_QUANTIZE, NULL,
      "type of the token embeddings"},
     {"--leave-output-tensor",           NULL,         OPT_ON,   AT(quant.leave_output), 0, 0,     GROUP_QUANT, ON_QUANTIZE, NULL,
-     "keep the output matrix as it is"},
+     "keep the type of the output matrix"},
     {"--pure",                          NULL,         OPT_ON,   AT(quant.pure),      0,  0,       GROUP_QUANT, ON_QUANTIZE, NULL,
-     "no mixture: every matrix gets the base type"},
+     "give every matrix the base type, without a mixture"},
     {"--allow-requantize",              NULL,         OPT_ON,   AT(quant.requantize), 0, 0,       GROUP_QUANT, ON_QUANTIZE, NULL,
-     "convert quantised weights too; they lose twice"},
+     "accept weights that are quantised already, which lose quality twice"},
     {"--dry-run",                       NULL,         OPT_ON,   AT(quant.dry_run),   0,  0,       GROUP_QUANT, ON_QUANTIZE, NULL,
-     "print what would become of each tensor, and the sizes; write nothing"},
+     "print the new type of each tensor and the sizes; write nothing"},
 
     {"-np --parallel",                  "N",          OPT_INT,  AT(batch.n_parallel), 1, 1024,    GROUP_BATCH, ON_BATCH, NULL,
-     "most sequences in flight; fewer run where the cache has no room"},
+     "most sequences that run at the same time; fewer run when the cache is full"},
     {"--resume",                        NULL,         OPT_ON,   AT(resume),          0,  0,       GROUP_BATCH, ON_BATCH, NULL,
-     "go on with the results in -o FILE: what it answers is not asked again; records that answer no line of the input move to FILE.stale"},
+     "continue the results in the -o file: lines that it answers are not run again; records that answer no line of the input are "
+     "moved to FILE.stale"},
     {"--batch-order",                   "plan|input", OPT_WORD, AT(batch.order),     0,  0,       GROUP_BATCH, ON_BATCH, NULL,
-     "plan: prompts that begin alike run one after the other, so that each shared beginning is read once; input: as they stand in the file"},
+     "plan: prompts with the same beginning run one after the other, so that it is computed once; input: the order of the file"},
     {"--ordered",                       NULL,         OPT_ON,   AT(batch.ordered),   0,  0,       GROUP_BATCH, ON_BATCH, NULL,
-     "results in the order of the input: a file of -o is put into order when its last line is answered, a stream holds back up to "
-     "--batch-window of them"},
+     "results in the order of the input: the -o file is sorted when its last line is answered; on stdout up to --batch-window results "
+     "wait for earlier ones"},
     {"--batch-window",                  "N",          OPT_INT,  AT(batch.window),    1, 1 << 20,  GROUP_BATCH, ON_BATCH, NULL,
-     "lines read ahead, which is how far a plan sees"},
+     "lines that are read ahead and planned together"},
     {"--batch-line",                    "SIZE",       OPT_SIZE, AT(batch.line_bytes), 1, 0x1p32,  GROUP_BATCH, ON_BATCH, NULL,
-     "longest line that is read; a longer one is answered with an error"},
+     "longest line in bytes; a longer one is answered with an error"},
     {"--batch-static",                  NULL,         OPT_ON,   AT(batch.fixed),     0,  0,       GROUP_BATCH, ON_BATCH, NULL,
-     "static batches, to see what continuous ones are worth: as many requests as fit are taken, and their rows run until the last one ends"},
+     "static batches, for comparison: no request joins a batch before all of its requests have ended"},
     {"--shard",                         "I/N",        OPT_STR,  AT(batch.shard),     0,  0,       GROUP_BATCH, ON_BATCH, NULL,
      "the I-th of N parts of the file, prompts that begin alike in one part; --merge puts the results of all parts together"},
     {"--cost-per-hour",                 "X",          OPT_FLT,  AT(batch.cost),      0,  1e9,     GROUP_BATCH, ON_BATCH, NULL,
-     "what an hour of this machine costs: the summary tells what a million tokens did"},
+     "price of an hour of this machine; the summary prints the price of a million tokens"},
 
     {"-m --model",                      "FILE",       OPT_LIST, AT(models),          0,  0,       GROUP_BENCH, ON_BENCH, NULL,
-     "model file; may be given several times"},
+     "model file (GGUF); may be given several times"},
     {"-p --n-prompt",                   "N,N",        OPT_NUMS, AT(bench.prompt),    0, BENCH_MOST, GROUP_BENCH, ON_BENCH, NULL,
-     "prefill tests of N tokens, 0 is none; as every list: values with commas, ranges 1-8, 1-8+2, 1-8*2, or the option several times"},
+     "prefill tests of N tokens, 0 is none; lists are values with commas, ranges (1-8, 1-8+2, 1-8*2), or the option given "
+     "several times"},
     {"-n --n-gen",                      "N,N",        OPT_NUMS, AT(bench.gen),       0, BENCH_MOST, GROUP_BENCH, ON_BENCH, NULL,
      "decode tests of N tokens, 0 is none"},
     {"-pg --n-prompt-gen",              "P,N",        OPT_PAIR, AT(bench.pair),      0, BENCH_MOST, GROUP_BENCH, ON_BENCH, NULL,
-     "tests of P tokens of prefill and then N of decode"},
+     "tests of P tokens of prefill followed by N of decode"},
     {"-d --n-depth",                    "N,N",        OPT_NUMS, AT(bench.depth),     0, BENCH_MOST, GROUP_BENCH, ON_BENCH, NULL,
-     "tokens that the cache holds before a test"},
+     "tokens that are in the cache before a test begins"},
     {"-npl --n-parallel",               "N,N",        OPT_NUMS, AT(bench.seqs),      1, BENCH_SEQS, GROUP_BENCH, ON_BENCH, NULL,
-     "sequences that decode side by side; tests with guesses have one"},
+     "sequences that decode at the same time; tests with drafts have one"},
     {"-md --model-draft --spec-draft-model", "FILE",  OPT_STR,  AT(bench.draft),     0,  0,       GROUP_BENCH, ON_BENCH, NULL,
-     "draft model of the tests with guesses, whose steps count; without one guesses cost nothing but their rows, as those of --lookup"},
+     "draft model of the tests with --draft-max, whose time counts; without it drafts take no time, as those of --lookup"},
     {"--draft-vocab",                   "N",          OPT_INT,  AT(bench.draft_vocab), 0, CLI_BIG, GROUP_BENCH, ON_BENCH, NULL,
-     "tokens that the draft guesses among; 0 is all"},
+     "the draft model proposes among the first N tokens of the vocabulary; 0 is all"},
     {"--draft-max --draft --draft-n --spec-draft-n-max", "N,N", OPT_NUMS, AT(bench.guess), 0, SPEC_MOST, GROUP_BENCH, ON_BENCH, NULL,
-     "beside each decode test the same with up to N guesses a step, 0 is none: where speculation breaks even"},
+     "repeat each decode test with up to N drafted tokens a step; 0 is none"},
     {"--acceptance",                    "X,X",        OPT_NUMS, AT(bench.chance),    0,  100,     GROUP_BENCH, ON_BENCH, NULL,
-     "chances, per cent, that such a guess is right if those before it are"},
+     "per cent of drafted tokens that are accepted, each given that those before it are"},
     {"-b --batch-size --n-batch",       "N,N",        OPT_NUMS, AT(bench.batch),     1,  65536,   GROUP_BENCH, ON_BENCH, NULL,
-     "tokens of a prompt until one asks for logits"},
+     "compute logits once every N tokens of a prompt"},
     {"-ub --ubatch-size --n-ubatch",    "N,N",        OPT_NUMS, AT(bench.ubatch),    1,  65536,   GROUP_BENCH, ON_BENCH, NULL,
-     "tokens computed at a time"},
+     "tokens that are computed together"},
     {"-t --threads",                    "N,N",        OPT_NUMS, AT(bench.threads),   0,  1024,    GROUP_BENCH, ON_BENCH, NULL,
-     "threads; 0 is the CPUs that this process may really use"},
+     "threads; 0 is the number of CPUs that this process may use"},
     {"-ctk --cache-type-k",             CLI_CACHE_TYPES, OPT_TYPES, AT(bench.type_k), 0, 0,       GROUP_BENCH, ON_BENCH, NULL,
      "types of the cached keys"},
     {"-ctv --cache-type-v",             CLI_CACHE_TYPES, OPT_TYPES, AT(bench.type_v), 0, 0,       GROUP_BENCH, ON_BENCH, NULL,
@@ -18443,27 +18477,31 @@ static const cli_opt cli_opts[] = {
     {"--cpu",                           CLI_LEVELS,   OPT_LEVELS, AT(bench.level),   0,  0,       GROUP_BENCH, ON_BENCH, NULL,
      "kernel levels"},
     {"--repack",                        CLI_REPACKS,  OPT_WORDS, AT(bench.repack),   0,  0,       GROUP_BENCH, ON_BENCH, NULL,
-     "layouts of quantised matrices"},
+     "layouts of quantised weights"},
     {"-r --repetitions",                "N",          OPT_INT,  AT(bench.reps),      1, BENCH_REPS, GROUP_BENCH, ON_BENCH, NULL,
-     "how often each test is timed"},
+     "times that each test runs"},
     {"--no-warmup",                     NULL,         OPT_ON,   AT(bench.no_warmup), 0,  0,       GROUP_BENCH, ON_BENCH, NULL,
-     "do not run a step of each test before its time"},
+     "do not run one step before each test"},
     {"--plot",                          "FILE",       OPT_STR,  AT(plot),            0,  0,       GROUP_BENCH, ON_BENCH, NULL,
      "draw the rates of all tests to FILE, as SVG: bars, or lines where depth or sequences vary"},
 
     {"-o --output",                     "FILE",       OPT_STR,  AT(output),          0,  0,       GROUP_OUT, ON_ALL & ~(ON(LOGITS) | ON(IMATRIX)), NULL,
-     "write the answer to FILE in place of stdout; with --quantize, the model; with --bench, md, csv, json and jsonl name a form"},
+     "write the answer to FILE in place of stdout; --quantize: the new model; --bench: md, csv, json or jsonl, alone or as the "
+     "file's extension, is the form"},
     {"--ids",                           NULL,         OPT_ON,   AT(gen.ids),         0,  0,       GROUP_OUT, ON(GENERATE), NULL,
-     "print token ids, on one line, in place of text"},
-    {"--format",                        "text|json|jsonl|csv|md", OPT_WORD, AT(format), 0, 0,     GROUP_OUT, ON_ALL, NULL,
-     "form of the answer where several exist: json with generation, --score, --tokenize, --inspect, --perplexity, --kl-divergence and "
-     "--show-statistics, csv with the last, md with --help and --list, all with --bench; json with --batch: of the summary"},
+     "print token ids on one line in place of text"},
+    {"--echo --display-prompt",         NULL,         OPT_ON,   AT(echo),            0,  0,       GROUP_OUT, ON(GENERATE), NULL,
+     "print the prompt before the answer; with --ids, its token ids"},
+    {"--format",                        "text|json|jsonl|csv|md|man|bash|zsh|fish", OPT_WORD, AT(format), 0, 0,     GROUP_OUT, ON_ALL, NULL,
+     "form of the output, where several exist: all of md, csv, json, jsonl for --bench; csv or json for --show-statistics; json "
+     "for generation, --score, --tokenize, --inspect, --perplexity, --kl-divergence and the summary of --batch; md for --list; "
+     "md, man, bash, zsh or fish for --help: a man page or the completions of a shell"},
     {"--json",                          NULL,         OPT_ON,   AT(json),            0,  0,       GROUP_OUT, ON_ALL, NULL,
-     "--format json"},
+     "the same as --format json"},
     {"-q --quiet",                      NULL,         OPT_SET,  AT(log_level),       LOG_QUIET, 0, GROUP_OUT, ON_ALL, NULL,
-     "nothing on stderr but errors"},
+     "print nothing but errors on stderr"},
     {"-v --verbose",                    NULL,         OPT_SET,  AT(log_level),       LOG_VERBOSE, 0, GROUP_OUT, ON_ALL, NULL,
-     "more on stderr"},
+     "print more on stderr"},
 };
 enum { N_CLI_OPTS = sizeof cli_opts / sizeof *cli_opts };
 _Static_assert((int)N_CLI_OPTS <= (int)CLI_OPTS_MAX, "config.given has a place for every row");
@@ -19057,6 +19095,10 @@ static const struct {
     {"jsonl", ON_BENCH},
     {"csv",   ON(STATISTICS) | ON_BENCH},
     {"md",    ON(LIST) | ON(USAGE) | ON(HELP) | ON_BENCH},
+    {"man",   ON(USAGE) | ON(HELP)},
+    {"bash",  ON(USAGE) | ON(HELP)},
+    {"zsh",   ON(USAGE) | ON(HELP)},
+    {"fish",  ON(USAGE) | ON(HELP)},
 };
 
 static bool cli__has_format(int action, const char *format) {
@@ -19212,6 +19254,7 @@ static bool cli_finish(config *c, err_t *e) {
     if (c->json) c->format = "json";
     if (!c->format) c->format = "text";
     const bytes act = cli__act_name(c->action);
+    if (c->echo && strcmp(c->format, "json") == 0) return err_set(e, EXIT_INPUT, "--echo and --json disagree: an answer as JSON has no prompt");
     if (!cli__has_format(c->action, c->format))
         return err_set(e, EXIT_INPUT, "--format: %.*s has no form %s", (int)act.n, act.p, c->format);
     if (c->action == ACT_BATCH && !c->kv.cache && !cli__given(c, "--kv-block-size")) c->kv.block = CLI_BATCH_BLOCK;
@@ -19319,57 +19362,246 @@ static void cli__spell(const cli_opt *o, const char *between, str *out) {
     }
 }
 
-enum { CLI_INDENT = 34, CLI_WIDTH = 110 };            /* columns of --help */
+enum { CLI_WIDTH = 80, CLI_NARROW = 40, CLI_WIDE = 120 };   /* columns of help: in a file, and the bounds of a window */
 
-/* Words of `text` from column CLI_INDENT on, broken before CLI_WIDTH. */
-static void cli__wrap(str *out, const char *text) {
-    int col = CLI_INDENT;
+/* Bytes of a long word that fit so many columns, up to a bar, a comma or a semicolon; 0: it has none there. */
+static size_t cli__cut(bytes w, int columns) {
+    for (int n = columns < (int)w.n ? columns : (int)w.n; n > 0; n--)
+        if (strchr("|,;", w.p[n - 1])) return (size_t)n;
+    return 0;
+}
+
+/* Words of `text` from column `col` on, which is the beginning of a line or of a cell. Lines end before `width` and go on at
+ * `indent`. Returns the column that is reached. */
+static int cli__flow(str *out, const char *text, int col, int indent, int width) {
+    int start = col;
     for (bytes w; cli__word(&text, ' ', &w);) {
-        if (col > CLI_INDENT && col + 1 + (int)w.n > CLI_WIDTH) {
-            str_fmt(out, "\n%*s", CLI_INDENT, "");
-            col = CLI_INDENT;
-        } else if (col > CLI_INDENT) {
+        if (col > start && col + 1 + (int)w.n > width) {
+            str_fmt(out, "\n%*s", indent, "");
+            col = start = indent;
+        } else if (col > start) {
             str_put(out, " ");
             col++;
+        }
+        for (size_t n; (int)w.n > width - col && (n = cli__cut(w, width - col)) && n < w.n; col = start = indent) {
+            str_add(out, w.p, n);
+            str_fmt(out, "\n%*s", indent, "");
+            w = (bytes){w.p + n, w.n - n};
         }
         str_add(out, w.p, w.n);
         col += (int)w.n;
     }
+    return col;
+}
+
+/* A row of two cells: what is explained, and the explanation from column `indent` on. */
+static void cli__row(str *out, const char *what, const char *help, int indent, int width) {
+    str_put(out, "  ");
+    int col = cli__flow(out, what, 2, 6, width);
+    if (col > indent - 2) str_fmt(out, "\n%*s", indent, "");
+    else str_fmt(out, "%*s", indent - col, "");
+    cli__flow(out, help, indent, indent, width);
     str_put(out, "\n");
 }
 
-static void cli__help_row(const cli_opt *o, str *out) {
-    str    help = {0}, def = {0};
-    size_t start = out->n;
-    str_put(out, "  ");
-    cli__spell(o, ", ", out);
-    if (o->arg) str_fmt(out, " %s", o->arg);
-    size_t used = out->n - start;
-    if (used > CLI_INDENT - 2) str_fmt(out, "\n%*s", CLI_INDENT, "");
-    else str_fmt(out, "%*s", (int)(CLI_INDENT - used), "");
+/* The explanation of an option, with its default and its environment variable. */
+static void cli__explain(const cli_opt *o, str *out) {
+    str def = {0};
     cli__default(o, &def);
-    str_put(&help, o->help);
-    if (def.n) str_fmt(&help, " [%s]", def.p);
-    if (o->env) str_fmt(&help, " (environment: %s)", o->env);
-    cli__wrap(out, help.p);
-    str_drop(&help);
+    str_put(out, o->help);
+    if (def.n) str_fmt(out, " [%s]", def.p);
+    if (o->env) str_fmt(out, " (environment: %s)", o->env);
     str_drop(&def);
 }
 
-static void cli_help(str *out) {
-    str_put(out, "llmrun runs language models from GGUF files.\n\n"
-                 "    llmrun -m MODEL -p TEXT          continue TEXT\n"
-                 "    llmrun -m MODEL < FILE           continue what FILE holds\n"
-                 "    git diff | llmrun -m MODEL -p \"Explain this diff:\"\n\n"
-                 "--option VALUE and --option=VALUE are the same; defaults are in [brackets].\n");
+static int cli__indent(int width) { return width >= 100 ? 34 : width >= 60 ? 28 : 8; }
+
+static void cli__help_row(const cli_opt *o, int width, str *out) {
+    str names = {0}, help = {0};
+    str_put(&names, "");
+    cli__spell(o, ", ", &names);
+    if (o->arg) str_fmt(&names, " %s", o->arg);
+    cli__explain(o, &help);
+    cli__row(out, names.p, help.p, cli__indent(width), width);
+    str_drop(&names);
+    str_drop(&help);
+}
+
+/* A paragraph from the first column on. */
+static void cli__paragraph(str *out, const char *text, int width) {
+    cli__flow(out, text, 0, 0, width);
+    str_put(out, "\n");
+}
+
+static void cli__help_title(int group, int width, str *out) {
+    char title[128];
+    snprintf(title, sizeof title, "%s:", cli_groups[group].title);
+    cli__paragraph(out, title, width);
+}
+
+static void cli__help_group(int group, int width, str *out) {
+    cli__help_title(group, width, out);
+    for (int i = 0; i < N_CLI_OPTS; i++)
+        if ((int)cli_opts[i].group == group) cli__help_row(&cli_opts[i], width, out);
+}
+
+static const char cli_about[] = "llmrun runs language models from GGUF files.";
+static const char cli_syntax[] = "--option VALUE and --option=VALUE are the same, and so are -n 5 and -n5; -- ends the options. Defaults are "
+                                 "in [brackets]. An option that has no effect on the action is refused.";
+
+static const struct {
+    const char *command, *does;
+} cli_examples[] = {
+    {"llmrun -m MODEL -p TEXT",                              "continue TEXT"},
+    {"git diff | llmrun -m MODEL -p \"Explain this diff:\"", "the prompt, then standard input"},
+    {"llmrun -m MODEL --batch IN.jsonl -o OUT.jsonl",        "answer every line of a file"},
+    {"llmrun -m MODEL --quantize Q4_K_M -o SMALLER",         "write a smaller model"},
+};
+enum { N_CLI_EXAMPLES = sizeof cli_examples / sizeof *cli_examples };
+
+static const struct {
+    const char *code, *meaning;
+} cli_exits[] = {
+    {"0",        "done"},
+    {"1",        "a negative answer: a batch is finished and some of its lines carry an error"},
+    {"2",        "bad input or usage: an unknown option, a malformed or unsupported model, a file that cannot be read"},
+    {"3",        "out of a resource: memory, disk, or a file that shrank while it was in use"},
+    {"130, 143", "ended by SIGINT or SIGTERM; a second signal ends the program at once"},
+};
+enum { N_CLI_EXITS = sizeof cli_exits / sizeof *cli_exits };
+
+static const char cli_streams[] = "The answer is written to standard output, everything else to standard error.";
+
+static void cli__help_examples(int width, str *out) {
+    for (int i = 0; i < N_CLI_EXAMPLES; i++)
+        cli__row(out, cli_examples[i].command, cli_examples[i].does, width >= 80 ? 52 : 8, width);
+}
+
+/* The names of all topics, as a sentence. */
+static void cli__topics(str *out) {
+    for (int i = 0; i < N_GROUPS; i++) str_fmt(out, "%s%s", i ? ", " : "", cli_groups[i].topic);
+}
+
+static void cli_help(int width, str *out) {
+    cli__paragraph(out, cli_about, width);
+    str_put(out, "\n");
+    cli__help_examples(width, out);
+    str_put(out, "\n");
+    cli__paragraph(out, cli_syntax, width);
     for (int group = 0; group < N_GROUPS; group++) {
-        str_fmt(out, "\n%s:\n", cli_groups[group]);
-        for (int i = 0; i < N_CLI_OPTS; i++)
-            if ((int)cli_opts[i].group == group) cli__help_row(&cli_opts[i], out);
+        str_put(out, "\n");
+        cli__help_group(group, width, out);
     }
-    str_put(out,
-            "\nExit codes: 0 done; 2 bad input or usage; 3 out of memory or disk, or the model file changed; 130, 143 ended\n"
-            "by SIGINT, SIGTERM. The answer goes to stdout, everything else to stderr.\n");
+    str_put(out, "\nExit codes:\n");
+    for (int i = 0; i < N_CLI_EXITS; i++) cli__row(out, cli_exits[i].code, cli_exits[i].meaning, 12, width);
+    cli__paragraph(out, cli_streams, width);
+}
+
+/* The most used options, for -h: at most 23 lines of 80 columns. */
+static const struct {
+    const char *name, *help;
+} cli_usual[] = {
+    {"-m",         "model file (GGUF), else the one that LLMRUN_MODEL names"},
+    {"-p",         "prompt; standard input is appended to it"},
+    {"-f",         "prompt from a file, - is standard input"},
+    {"-n",         "tokens to generate; -1: until the text ends"},
+    {"-c",         "context in tokens; -1: as needed"},
+    {"-t",         "threads; 0: all CPUs that may be used"},
+    {"--temp",     "sampling temperature; 0: always the likeliest token"},
+    {"--seed",     "equal seeds give equal text; -1: draw one"},
+    {"-r",         "end the answer before TEXT"},
+    {"-md",        "small model that drafts tokens for the large one to check"},
+    {"--batch",    "answer every prompt of a file"},
+    {"--bench",    "measure the speed"},
+    {"--quantize", "write the model in a smaller type (--list quants)"},
+    {"--inspect",  "print what is in the model file"},
+    {"-o",         "write the answer to a file"},
+    {"-q",         "print nothing but the answer and errors (-v: more)"},
+};
+enum { N_CLI_USUAL = sizeof cli_usual / sizeof *cli_usual };
+
+static void cli_usage(int width, str *out) {
+    str topics = {0}, head = {0};
+    str_fmt(&head, "%s Usage: llmrun -m MODEL -p TEXT", cli_about);
+    cli__paragraph(out, head.p, width);
+    str_drop(&head);
+    str_put(out, "\n");
+    for (int i = 0; i < N_CLI_USUAL; i++) {
+        const cli_opt *o = cli__find(false, bytes_of(cli_usual[i].name));
+        str            what = {0}, help = {0};
+        str_fmt(&what, "%s%s%s", cli_usual[i].name, o->arg ? " " : "", o->arg ? o->arg : "");
+        str_put(&help, cli_usual[i].help);
+        str def = {0};
+        cli__default(o, &def);
+        if (def.n) str_fmt(&help, " [%s]", def.p);
+        cli__row(out, what.p, help.p, width >= 60 ? 20 : 8, width);
+        str_drop(&def);
+        str_drop(&what);
+        str_drop(&help);
+    }
+    str_put(&topics, "--help prints all options, --help TOPIC those of one topic, --help NAME one option. Topics: ");
+    cli__topics(&topics);
+    str_put(out, "\n");
+    cli__paragraph(out, topics.p, width);
+    str_drop(&topics);
+}
+
+static int cli__topic(const char *name) {
+    for (int i = 0; i < N_GROUPS; i++)
+        if (strcmp(cli_groups[i].topic, name) == 0) return i;
+    return -1;
+}
+
+/* A name without its dashes. */
+static bytes cli__bare(bytes name) {
+    while (name.n && *name.p == '-') name = (bytes){name.p + 1, name.n - 1};
+    return name;
+}
+
+/* Whether an option has this name, dashes aside. */
+static bool cli__named(const cli_opt *o, bytes bare) {
+    const char *names = o->names;
+    for (bytes w; cli__word(&names, ' ', &w);)
+        if (bytes_eq(cli__bare(w), bare)) return true;
+    return false;
+}
+
+/* The topic, or else the option, that was likely meant. */
+static bytes cli__near_topic(bytes name) {
+    bytes best = {0};
+    int   least = bytes_slack(name) + 1;
+    for (int i = 0; i < N_GROUPS; i++) {
+        const bytes w = bytes_of(cli_groups[i].topic);
+        const int   d = bytes_distance(name, w);
+        if (d < least) least = d, best = w;
+    }
+    for (int i = 0; i < N_CLI_OPTS; i++) {
+        const bytes w = cli__bare(cli__long_name(&cli_opts[i]));
+        const int   d = bytes_distance(name, w);
+        if (d < least) least = d, best = w;
+    }
+    return best;
+}
+
+/* The options of a topic, or every option of a name: one may have two meanings. */
+static bool cli_help_topic(const char *topic, int width, str *out, err_t *e) {
+    const int   group = cli__topic(topic);
+    const bytes bare = cli__bare(bytes_of(topic));
+    if (group >= 0) cli__help_group(group, width, out);
+    for (int i = 0; group < 0 && i < N_CLI_OPTS; i++)
+        if (cli__named(&cli_opts[i], bare)) {
+            if (out->n) str_put(out, "\n");
+            cli__help_title((int)cli_opts[i].group, width, out);
+            cli__help_row(&cli_opts[i], width, out);
+        }
+    if (out->n) return true;
+    const bytes near = cli__near_topic(bare);
+    str         all = {0};
+    cli__topics(&all);
+    if (near.n) err_set(e, EXIT_INPUT, "--help: no topic %.60s (did you mean %.*s?)", topic, (int)near.n, near.p);
+    else err_set(e, EXIT_INPUT, "--help: no topic %.60s, expected an option or one of %s", topic, all.p);
+    str_drop(&all);
+    return false;
 }
 
 /* A cell of a Markdown table. */
@@ -19380,10 +19612,10 @@ static void cli__cell(str *out, const char *text) {
     }
 }
 
-/* The same table for the README. */
+/* The same as Markdown tables. */
 static void cli_help_md(str *out) {
     for (int group = 0; group < N_GROUPS; group++) {
-        str_fmt(out, "%s**%s**\n\n| option | default | meaning |\n|---|---|---|\n", group ? "\n" : "", cli_groups[group]);
+        str_fmt(out, "%s**%s**\n\n| option | default | meaning |\n|---|---|---|\n", group ? "\n" : "", cli_groups[group].title);
         for (int i = 0; i < N_CLI_OPTS; i++) {
             const cli_opt *o = &cli_opts[i];
             if ((int)o->group != group) continue;
@@ -19402,6 +19634,273 @@ static void cli_help_md(str *out) {
             str_drop(&def);
         }
     }
+}
+
+/* --- man page --- */
+
+/* Text for roff: dashes that are typed, backslashes, and no line that begins like a request. */
+static void cli__roff(str *out, const char *text) {
+    if (*text == '.' || *text == '\'') str_put(out, "\\&");
+    for (; *text; text++) {
+        if (*text == '-') str_put(out, "\\-");
+        else if (*text == '\\') str_put(out, "\\e");
+        else if (*text == '\'') str_put(out, "\\(aq");
+        else if (*text == '`') str_put(out, "\\(ga");
+        else if (*text == '"') str_put(out, "\\(dq");
+        else str_add(out, text, 1);
+    }
+}
+
+/* A tagged paragraph: the tag in bold, a value in italics after it. */
+static void cli__man_item(str *out, const char *tag, const char *value, const char *text) {
+    str_put(out, ".TP\n\\fB");
+    cli__roff(out, tag);
+    str_put(out, "\\fR");
+    if (value) {
+        str_put(out, " \\fI");
+        cli__roff(out, value);
+        str_put(out, "\\fR");
+    }
+    str_put(out, "\n");
+    cli__roff(out, text);
+    str_put(out, "\n");
+}
+
+static void cli__man_group(int group, str *out) {
+    for (int i = 0; i < N_CLI_OPTS; i++) {
+        const cli_opt *o = &cli_opts[i];
+        str            names = {0}, help = {0};
+        if ((int)o->group != group) continue;
+        str_put(&names, "");
+        cli__spell(o, ", ", &names);
+        cli__explain(o, &help);
+        cli__man_item(out, names.p, o->arg, help.p);
+        str_drop(&names);
+        str_drop(&help);
+    }
+}
+
+static void cli__man_options(str *out) {
+    str_put(out, ".SH OPTIONS\n");
+    cli__roff(out, cli_syntax);
+    str_put(out, "\n");
+    for (int group = GROUP_ACT + 1; group < N_GROUPS; group++) {
+        str_put(out, ".SS \"");
+        cli__roff(out, cli_groups[group].title);
+        str_put(out, "\"\n");
+        cli__man_group(group, out);
+    }
+}
+
+static void cli__man_environment(str *out) {
+    str_put(out, ".SH ENVIRONMENT\n");
+    for (int i = 0; i < N_CLI_OPTS; i++)
+        if (cli_opts[i].env) cli__man_item(out, cli_opts[i].env, NULL, cli_opts[i].help);
+    cli__man_item(out, "COLUMNS", NULL, "width of --help on a terminal that does not say its own");
+}
+
+static void cli__man_examples(str *out) {
+    str_put(out, ".SH EXAMPLES\n");
+    for (int i = 0; i < N_CLI_EXAMPLES; i++) cli__man_item(out, cli_examples[i].command, NULL, cli_examples[i].does);
+}
+
+/* The man page, for section 1, with the macros of man(7). */
+static void cli_help_man(str *out) {
+    str_fmt(out, ".TH LLMRUN 1 \"%s\" \"llmrun %s\" \"User Commands\"\n.SH NAME\nllmrun \\- run language models from GGUF files\n", cli_released, CLI_VERSION);
+    str_put(out, ".SH SYNOPSIS\n.B llmrun\n\\fB\\-m\\fR \\fIMODEL\\fR [\\fIACTION\\fR] [\\fIOPTION\\fR]...\n.SH DESCRIPTION\n");
+    cli__roff(out, cli_about);
+    str_put(out, " Without an action it continues the prompt.\n.PP\n");
+    cli__roff(out, cli_streams);
+    str_put(out, "\n.SH ACTIONS\nAt most one of these.\n");
+    cli__man_group(GROUP_ACT, out);
+    cli__man_options(out);
+    cli__man_environment(out);
+    str_put(out, ".SH \"EXIT STATUS\"\n");
+    for (int i = 0; i < N_CLI_EXITS; i++) cli__man_item(out, cli_exits[i].code, NULL, cli_exits[i].meaning);
+    cli__man_examples(out);
+}
+
+/* --- completions --- */
+
+/* Whether an option's value is a file. */
+static bool cli__takes_file(const cli_opt *o) { return o->arg && (strcmp(o->arg, "FILE") == 0 || strcmp(o->arg, "BASE") == 0); }
+
+/* Whether it is a model file. */
+static bool cli__takes_model(const cli_opt *o) {
+    return o->at == AT(model) || o->at == AT(models) || o->at == AT(spec.draft) || o->at == AT(bench.draft);
+}
+
+/* The first word of each line. */
+static void cli__first_words(const str *lines, str *out) {
+    for (const char *p = lines->p; p && *p; p = strchr(p, '\n') ? strchr(p, '\n') + 1 : NULL) {
+        if (out->n) str_put(out, " ");
+        str_add(out, p, strcspn(p, " \n"));
+    }
+}
+
+/* The words that may be an option's value, with blanks between: "" where it may be anything. */
+static void cli__choices(const cli_opt *o, str *out) {
+    str lines = {0};
+    str_put(out, "");
+    if (o->kind == OPT_ACT && o->lo >= ACT_USAGE) {
+        for (int i = 0; i < N_GROUPS; i++) str_fmt(out, "%s%s", i ? " " : "", cli_groups[i].topic);
+    } else if (o->kind == OPT_ACT && (int)o->lo == ACT_QUANTIZE) {
+        quant_list(&lines);
+    } else if (o->at == AT(pre)) {
+        tok_list_pre(&lines);
+    } else if (o->arg && strchr(o->arg, '|') && o->kind != OPT_LIST) {
+        const char *words = o->arg;
+        for (bytes w; cli__word(&words, '|', &w);) {
+            if (out->n) str_put(out, " ");
+            str_add(out, w.p, w.n);
+        }
+    }
+    cli__first_words(&lines, out);
+    str_drop(&lines);
+}
+
+/* The row whose spelling this is outside of --bench; each spelling is completed once. */
+static bool cli__completes(const cli_opt *o, bytes name) { return cli__find(false, name) == o; }
+
+/* The spellings of a row that are completed, `between` them; false: there are none. */
+static bool cli__spellings(const cli_opt *o, const char *between, str *out) {
+    const char  *names = o->names;
+    const size_t start = out->n;
+    for (bytes w; cli__word(&names, ' ', &w);) {
+        if (!cli__completes(o, w)) continue;
+        if (out->n > start) str_put(out, between);
+        str_add(out, w.p, w.n);
+    }
+    return out->n > start;
+}
+
+/* A case of the previous word, whose value is completed by `how`. */
+static void cli__bash_case(const cli_opt *o, str *out) {
+    str names = {0}, words = {0};
+    str_put(&names, "");
+    cli__choices(o, &words);
+    if (o->arg && cli__spellings(o, "|", &names)) {
+        str_fmt(out, "    %s) ", names.p);
+        if (words.n) str_fmt(out, "words='%s' ;;\n", words.p);
+        else str_put(out, cli__takes_model(o) ? "files='*.gguf' ;;\n" : cli__takes_file(o) ? "files='*' ;;\n" : "return ;;\n");
+    }
+    str_drop(&names);
+    str_drop(&words);
+}
+
+static void cli_help_bash(str *out) {
+    str_put(out, "# bash completion for llmrun, made by: llmrun --help --format bash\n"
+                 "_llmrun() {\n"
+                 "  local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} words= files=\n"
+                 "  if [ \"$cur\" = = ]; then cur=\n"
+                 "  elif [ \"$prev\" = = ]; then prev=${COMP_WORDS[COMP_CWORD-2]}; fi\n"
+                 "  COMPREPLY=()\n"
+                 "  case $prev in\n");
+    for (int i = 0; i < N_CLI_OPTS; i++) cli__bash_case(&cli_opts[i], out);
+    str_put(out, "    *) words='");
+    for (int i = 0; i < N_CLI_OPTS; i++) {
+        if (cli__spellings(&cli_opts[i], " ", out)) str_put(out, " ");
+    }
+    str_put(out, "' ;;\n  esac\n"
+                 "  if [ -n \"$words\" ]; then mapfile -t COMPREPLY < <(compgen -W \"$words\" -- \"$cur\"); return; fi\n"
+                 "  compopt -o filenames 2>/dev/null\n"
+                 "  mapfile -t COMPREPLY < <(compgen -d -- \"$cur\"; compgen -f -X \"!$files\" -- \"$cur\")\n"
+                 "}\n"
+                 "complete -F _llmrun llmrun\n");
+}
+
+/* Text inside single quotes of a shell. */
+static void cli__quoted(str *out, const char *text, const char *also) {
+    for (; *text; text++) {
+        if (*text == '\'') str_put(out, "'\\''");
+        else {
+            if (strchr(also, *text)) str_put(out, "\\");
+            str_add(out, text, 1);
+        }
+    }
+}
+
+static void cli__zsh_value(const cli_opt *o, str *out) {
+    str words = {0};
+    cli__choices(o, &words);
+    str_put(out, *o->arg == '[' ? "::" : ":");
+    str_add(out, o->arg, strcspn(o->arg, "|"));
+    if (words.n) str_fmt(out, ":(%s)", words.p);
+    else str_put(out, cli__takes_model(o) ? ":_files -g \"*.gguf\"" : cli__takes_file(o) ? ":_files" : ": ");
+    str_drop(&words);
+}
+
+static void cli_help_zsh(str *out) {
+    str_put(out, "#compdef llmrun\n# zsh completion for llmrun, made by: llmrun --help --format zsh\n_arguments \\\n");
+    for (int i = 0; i < N_CLI_OPTS; i++) {
+        const cli_opt *o = &cli_opts[i];
+        const char    *names = o->names;
+        for (bytes w; cli__word(&names, ' ', &w);) {
+            if (!cli__completes(o, w)) continue;
+            str_fmt(out, "  '*%.*s%s[", (int)w.n, (const char *)w.p, o->arg && w.p[1] == '-' ? "=" : "");
+            cli__quoted(out, o->help, "[]:\\");
+            str_put(out, "]");
+            if (o->arg) cli__zsh_value(o, out);
+            str_put(out, "' \\\n");
+        }
+    }
+    str_put(out, "  '*:file:_files'\n");
+}
+
+/* -s x, -l long or -o old: one letter, two dashes, or several letters behind one dash. */
+static void cli__fish_names(const cli_opt *o, str *out) {
+    const char *names = o->names;
+    for (bytes w; cli__word(&names, ' ', &w);) {
+        if (!cli__completes(o, w)) continue;
+        const bytes bare = cli__bare(w);
+        str_fmt(out, " -%c %.*s", w.p[1] == '-' ? 'l' : bare.n == 1 ? 's' : 'o', (int)bare.n, (const char *)bare.p);
+    }
+}
+
+static void cli__fish_row(const cli_opt *o, str *out) {
+    str words = {0};
+    cli__choices(o, &words);
+    str_put(out, "complete -c llmrun");
+    cli__fish_names(o, out);
+    if (o->arg) str_put(out, cli__takes_file(o) && !cli__takes_model(o) ? " -r -F" : " -x");
+    if (words.n) str_fmt(out, " -a '%s'", words.p);
+    else if (o->arg && cli__takes_model(o)) str_put(out, " -a '(__fish_complete_suffix .gguf)'");
+    str_put(out, " -d '");
+    cli__quoted(out, o->help, "\\");
+    str_put(out, "'\n");
+    str_drop(&words);
+}
+
+static void cli_help_fish(str *out) {
+    str_put(out, "# fish completion for llmrun, made by: llmrun --help --format fish\ncomplete -c llmrun -f\n");
+    for (int i = 0; i < N_CLI_OPTS; i++) {
+        str names = {0};
+        if (cli__spellings(&cli_opts[i], " ", &names)) cli__fish_row(&cli_opts[i], out);
+        str_drop(&names);
+    }
+}
+
+static int cli__width(const config *c) {
+    const int w = c->output ? CLI_WIDTH : progress_columns(STDOUT_FILENO);
+    return w < CLI_NARROW ? CLI_NARROW : w > CLI_WIDE ? CLI_WIDE : w;
+}
+
+/* Help in the form and about the topic that are asked for. */
+static bool cli__help(const config *c, str *out, err_t *e) {
+    static const struct {
+        const char *format;
+        void (*print)(str *);
+    } forms[] = {{"md", cli_help_md}, {"man", cli_help_man}, {"bash", cli_help_bash}, {"zsh", cli_help_zsh}, {"fish", cli_help_fish}};
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
+        if (strcmp(c->format, forms[i].format) == 0) {
+            if (c->what) return err_set(e, EXIT_INPUT, "--help: a topic has no form %s, expected none of the two", c->format);
+            forms[i].print(out);
+            return true;
+        }
+    if (c->what) return cli_help_topic(c->what, cli__width(c), out, e);
+    if (c->action == ACT_USAGE) cli_usage(cli__width(c), out);
+    else cli_help(cli__width(c), out);
+    return true;
 }
 
 /* --- lists --- */
@@ -19458,7 +19957,7 @@ static void cli__version(str *out) {
     char pcre[64] = "?";
     pcre2_config(PCRE2_CONFIG_VERSION, pcre);
     err_t none = {0};
-    str_fmt(out, "llmrun %s\n", cli_version);
+    str_fmt(out, "llmrun %s\n", cli_build);
     str_fmt(out, "compiler  %s%s\n", strstr(__VERSION__, "lang") ? "" : "gcc ", __VERSION__);
     str_fmt(out, "kernels   %s\nPCRE2     %s\njansson   %s\n", k_level_name(), pcre, req_json_version());
     str_fmt(out, "OpenBLAS  %s\n",
@@ -19642,7 +20141,8 @@ typedef struct {
     const config *c;
     gguf_file    *g;
     tok_vocab    *vocab;
-    tok_ids       ids;                                /* the prompt */
+    str           text;                               /* the prompt */
+    tok_ids       ids;                                /* its tokens */
     out_t         out;
     double        t_start;                            /* clock_now() when the program began */
 } cli_run;
@@ -19819,6 +20319,7 @@ static bool cli__generate(cli_run *r, engine *en, err_t *e) {
     spec           *guesser = cli__guesser(c, en, 1, e);
     gen_opts        go = c->gen;
     if (cli__json(c)) go.json = cli__base_name(r->g->path);
+    if (c->echo) go.echo = str_bytes(&r->text);
     bool ok = !e->code && text_run(en, guesser, &r->ids, &go, &so, seed, &r->out, e) && spec_save(guesser, e);
     spec_close(guesser);
     samp_breakers_drop(&breakers);
@@ -19939,16 +20440,16 @@ static bool cli__encode(cli_run *r, const str *text, err_t *e) {
 /* Actions that read the vocabulary and a prompt. */
 static bool cli__on_prompt(cli_run *r, err_t *e) {
     const int act = r->c->action;
-    str       text = {0};
     r->vocab = tok_load(r->g, r->c->pre, e);
-    bool ok = r->vocab && cli_prompt(r->c, 0, act == ACT_DETOKENIZE, &text, e) &&
-              (act == ACT_DETOKENIZE ? cli__detokenize(r, &text, e) : cli__encode(r, &text, e));
-    str_drop(&text);
+    bool ok = r->vocab && cli_prompt(r->c, 0, act == ACT_DETOKENIZE, &r->text, e) &&
+              (act == ACT_DETOKENIZE ? cli__detokenize(r, &r->text, e) : cli__encode(r, &r->text, e));
+    if (!r->c->echo) str_drop(&r->text);
     if (ok && act == ACT_TOKENIZE) ok = cli__tokenize(r, e);
     else if (ok && act == ACT_PERPLEXITY) ok = cli__perplexity(r, e);
     else if (ok && act == ACT_IMATRIX) ok = cli__imatrix(r, e);
     else if (ok && act != ACT_DETOKENIZE) ok = cli__with_engine(r, e);
     tok_ids_drop(&r->ids);
+    str_drop(&r->text);
     tok_free(r->vocab);
     return ok;
 }
@@ -20287,7 +20788,7 @@ static bool cli__bench(const config *c, err_t *e) {
     if (!cli__output(&out, c->output, c, NULL, e)) return false;
     if (c->plot && !cli__plot(&svg, &out, c, e)) return out_end(&out, e) && false;
     cli__graceful = 1;
-    bool ok = bench_run(&c->bench, models, n, &c->fwd, &c->kv, form, cli_version, &out, c->plot ? &svg : NULL, e);
+    bool ok = bench_run(&c->bench, models, n, &c->fwd, &c->kv, form, cli_build, cli_commit, &out, c->plot ? &svg : NULL, e);
     if (c->plot && !out_end(&svg, e)) ok = false;
     return out_end(&out, e) && ok;
 }
@@ -20295,11 +20796,11 @@ static bool cli__bench(const config *c, err_t *e) {
 static bool cli__on_nothing(const config *c, err_t *e) {
     str   text = {0};
     out_t out;
+    bool  ok = true;
     if (c->action == ACT_LIST) cli__list(c, &text);
     else if (c->action == ACT_VERSION) cli__version(&text);
-    else if (strcmp(c->format, "md") == 0) cli_help_md(&text);
-    else cli_help(&text);
-    bool ok = cli__output(&out, c->output, c, NULL, e) && out_begin(&out, e);
+    else ok = cli__help(c, &text, e);
+    ok = ok && cli__output(&out, c->output, c, NULL, e) && out_begin(&out, e);
     if (ok) {
         out_put(&out, text.p, text.n);
         ok = out_end(&out, e);

@@ -6,7 +6,7 @@
 Needs the shared data (env SHARED, else ../shared beside the repository). One line per case, then a count.
 LLMRUN_SLOW=N stretches every time limit N times, for builds under a sanitizer.
 """
-import array, base64, csv, fcntl, gzip, json, math, os, pty, re, resource, shutil, signal, struct, subprocess, sys, tempfile, termios, threading, time
+import array, base64, csv, fcntl, gzip, json, math, os, pty, re, resource, select, shutil, signal, struct, subprocess, sys, tempfile, termios, threading, time
 from kit import Skip, case, check, one_line, walk
 
 HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -108,7 +108,7 @@ def levels():
 @case
 def version_and_lists():
     """--version, --help and --list answer on stdout and say nothing on stderr"""
-    for args in (["--version"], ["--help"], ["-h"], ["--help", "--format", "md"], *(["--list", x] for x in ("types", "archs", "cpu", "pre", "quants", "options")),
+    for args in (["--version"], ["--help"], ["-h"], ["--help", "sampling"], *(["--help", "--format", x] for x in ("md", "man", "bash", "zsh", "fish")), *(["--list", x] for x in ("types", "archs", "cpu", "pre", "quants", "options")),
                  ["--list", "types", "--format", "md"], ["--list", "options", "--format=md"]):
         r = run(*args)
         check(r.rc == 0 and r.out.endswith(b"\n") and not r.err, "%s: %r" % (args, r))
@@ -172,6 +172,155 @@ def usage_errors():
         kw = {"preexec_fn": lambda: os.close(0)} if args == ["-m", "x"] else {}
         refused(run(*args, **kw), 2, word, " ".join(args))
         refused(run("-q", *args, **kw), 2, word, "-q " + " ".join(args))
+
+
+def in_window(columns, *args):
+    """What a command writes to a terminal of so many columns."""
+    master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("4H", 24, columns, 0, 0))
+    p = start(*args, stdout=slave)
+    os.close(slave)
+    text = b""
+    while True:
+        try:
+            part = os.read(master, 65536)
+        except OSError:
+            break
+        if not part:
+            break
+        text += part
+    os.close(master)
+    same((p.wait(20 * SLOW), p.communicate()[1]), (0, b""), " ".join(args))
+    return text.decode().replace("\r\n", "\n")
+
+
+@case
+def help_fits_the_window():
+    """--help is wrapped to the window's width, to 80 columns in a pipe; -h is one screen of 24 lines"""
+    for columns, most in ((60, 60), (100, 100), (300, 120)):
+        widest = max(len(line) for line in in_window(columns, "--help").splitlines())
+        check(most - 15 < widest <= most, "%d columns in a window of %d" % (widest, columns))
+    check(max(len(line) for line in good("--help").decode().splitlines()) <= 80, "a line of more than 80 columns in a pipe")
+    brief = in_window(80, "-h").splitlines()
+    check(10 < len(brief) < 24 and max(map(len, brief)) <= 80, "-h has %d lines" % len(brief))
+    check("--help" in brief[-3] and "sampling" in brief[-2] + brief[-3], "-h does not say how to get more: %r" % brief[-3:])
+
+
+@case
+def help_topics():
+    """--help TOPIC prints one group, --help NAME one option, a wrong topic gets a suggestion; --help names every exit code"""
+    sampling = good("--help", "sampling").decode()
+    check("--top-k" in sampling and "--batch-order" not in sampling and sampling == good("--help=sampling").decode() == good("-h", "sampling").decode(), sampling[:80])
+    check("--top-k" in good("--help", "top-k").decode(), "--help top-k")
+    refused(run("--help", "smapling"), 2, "no topic smapling (did you mean sampling?)", "a wrong topic")
+    refused(run("--help", "sampling", "--format", "man"), 2, "a topic has no form man", "a topic as a man page")
+    text = good("--help").decode()
+    for code in "0", "1", "2", "3", "130, 143":
+        check(re.search(r"(?m)^  %s  +[a-z]" % code, text), "--help does not name exit code " + code)
+
+
+@case
+def help_man_page():
+    """the man page has no warning of groff or mandoc, and shows the options"""
+    path = tmp("llmrun.1")
+    same(good("--help", "--format", "man", "-o", path), b"", "stdout")
+    tools = [t for t in (["groff", "-man", "-ww", "-Tutf8"], ["mandoc", "-T", "lint", "-W", "warning"]) if shutil.which(t[0])]
+    if not tools:
+        raise Skip("neither groff nor mandoc")
+    for tool in tools:
+        r = subprocess.run([*tool, path], capture_output=True, timeout=60, env=dict(ENV, LC_ALL="C.UTF-8"))
+        check(r.returncode == 0 and not r.stderr and (tool[0] == "groff" or not r.stdout), "%s: %r %r" % (tool[0], r.stdout[:300], r.stderr[:300]))
+
+
+def in_bash(words):
+    """What bash completes the last of these words to."""
+    path = tmp("complete.bash")
+    good("--help", "--format", "bash", "-o", path)
+    script = 'source "$0"; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _llmrun; printf "%s\\n" "${COMPREPLY[@]}"'
+    r = subprocess.run(["bash", "--norc", "-c", script, path, *words], capture_output=True, timeout=60, cwd=os.path.join(HERE, "models"))
+    check(r.returncode == 0 and not r.stderr, repr(r))
+    return r.stdout.decode().split()
+
+
+def in_fish(words):
+    path = tmp("complete.fish")
+    good("--help", "--format", "fish", "-o", path)
+    r = subprocess.run(["fish", "--no-config", "-c", 'source "%s"; complete -C "%s"' % (path, " ".join(words))], capture_output=True, timeout=60,
+                       cwd=os.path.join(HERE, "models"), env=dict(ENV, HOME=TMP))
+    check(r.returncode == 0 and not r.stderr, repr(r))
+    return [line.split("\t")[0] for line in r.stdout.decode().splitlines()]
+
+
+def in_zsh(words):
+    """zsh completes in a terminal only: the words, a tab, and what stands there then."""
+    folder = tmp("zsh")
+    os.makedirs(folder, exist_ok=True)
+    good("--help", "--format", "zsh", "-o", os.path.join(folder, "_llmrun"))
+    pid, fd = pty.fork()
+    if pid == 0:
+        os.chdir(os.path.join(HERE, "models"))
+        os.execvpe("zsh", ["zsh", "-f", "-i"], dict(ENV, TERM="dumb", HOME=TMP, PS1="", LC_ALL="C.UTF-8"))
+    end, seen = time.monotonic() + 30 * SLOW, b""
+
+    def until(mark):
+        nonlocal seen
+        while mark not in seen and time.monotonic() < end:
+            if select.select([fd], [], [], 0.2)[0]:
+                seen += os.read(fd, 4096)
+        check(mark in seen, "zsh: no %r in %r" % (mark, seen[-300:]))
+    os.write(fd, b"unsetopt zle_bracketed_paste; LISTMAX=10000; fpath=(%s $fpath); autoload -U compinit; compinit -u -D; echo rea''dy\n" % folder.encode())
+    until(b"ready\r\n")
+    seen = b""
+    os.write(fd, " ".join(words).encode() + b"\t\x01: \x05; echo do''ne\n")   # complete, make it a comment, run the line
+    until(b"done\r\n")
+    os.close(fd)
+    os.waitpid(pid, 0)
+    return re.sub(rb"\x1b\[[0-9;?]*[a-zA-Z]", b"", seen).decode("utf-8", "replace").replace("\r", " ").split()
+
+
+@case
+def help_completions():
+    """completions of bash, zsh and fish, each run in its shell: names of options, words of an option, topics, files"""
+    shells = [("bash", in_bash), *((name, f) for name, f in (("zsh", in_zsh), ("fish", in_fish)) if shutil.which(name))]
+    for name, complete in shells:
+        for words, want in (
+            (["llmrun", "--quanti"], "--quantize"), (["llmrun", "--list", "ty"], "types"), (["llmrun", "--cache-type-k", "bf"], "bf16"),
+            (["llmrun", "--help", "specu"], "speculation"), (["llmrun", "-m", "pip-dr"], "pip-draft-q8_0.gguf"), (["llmrun", "--batch", "READ"], "README.md"),
+            (["llmrun", "--quantize", "Q4_K_S"], "Q4_K_S"), (["llmrun", "--repetit"], "--repetitions"),
+        ):
+            got = complete(words)
+            check(any(x.rstrip("=") == want for x in got), "%s: %s: want %s, got %r" % (name, " ".join(words), want, got[:20]))
+    check(in_bash(["llmrun", "-n", ""]) == in_bash(["llmrun", "-m", "READ"]) == [] and in_bash(["llmrun", "--list", "=", "ar"]) == ["archs"], "bash: values")
+
+
+@case
+def commit_of_the_build():
+    """--version and the rows of --bench carry the same commit"""
+    commit = re.match(rb"llmrun [0-9.]+ \(commit ([0-9a-z-]+)\)\n", good("--version"))
+    check(commit, "no commit in --version")
+    rows = json.loads(good("--bench", "-m", SMALL, "-p", "4", "-n", "0", "-r", "1", "-q", "-o", "json"))
+    same(rows[0]["build_commit"], commit.group(1).decode(), "build_commit")
+
+
+@case
+def echo_of_the_prompt():
+    """--echo writes the prompt's bytes before the answer, with --ids its tokens; the answer is the same"""
+    args = ("-m", SMALL, "-n", "8", *GREEDY, "-q")
+    same(good(*args, "-p", "Once", "--echo"), b"Once" + good(*args, "-p", "Once"), "-p")
+    same(good(*args, "-p", "Once", "--echo", inp=b" up\xffon\n"), b"Once\n up\xffon\n" + good(*args, "-p", "Once", inp=b" up\xffon\n"), "-p and standard input")
+    prompt, ids = good("-m", SMALL, "--tokenize", "--bos", "-p", "Once").split(), good(*args, "-p", "Once", "--ids").split()
+    same(good(*args, "-p", "Once", "--ids", "--echo").split(), prompt + ids, "--ids")
+    refused(run(*args, "-p", "Once", "--echo", "--json"), 2, "--echo and --json disagree", "--echo --json")
+
+
+@case
+def bench_form_by_extension():
+    """--bench -o FILE.csv, .md, .json and .jsonl have the form of the extension"""
+    for extension, begins in ("csv", b"build_commit,"), ("md", b"| model"), ("json", b"["), ("jsonl", b'{"build_commit"'):
+        path = tmp("form." + extension)
+        good("--bench", "-m", SMALL, "-p", "4", "-n", "0", "-r", "1", "-q", "-o", path)
+        with open(path, "rb") as f:
+            check(f.read().startswith(begins), extension)
 
 
 @case

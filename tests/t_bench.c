@@ -22,7 +22,7 @@ static const t_bench_case t_bench_golden[] = {
 enum { T_BENCH_GOLDEN = sizeof t_bench_golden / sizeof *t_bench_golden };
 
 static bench_row t_bench__row(const t_bench_case *c, double *ns, double *ts) {
-    bench_row r = {.version = "0.0.1", .cpu_info = "A \"fast\" CPU\\", .model_file = "dir/a \"b\", c\n.gguf",
+    bench_row r = {.commit = "0.0.1", .cpu_info = "A \"fast\" CPU\\", .model_file = "dir/a \"b\", c\n.gguf",
                    .model_type = "llama 1.1B a|b \xc3\xa9", .type_k = "q8_0", .type_v = "f16", .level = "avx2", .repack = "on",
                    .test_time = "2026-08-01T12:00:00Z", .model_bytes = 667814528, .model_weights = 1100048384, .n_batch = 2048, .n_ubatch = 512,
                    .n_threads = 2, .n_prompt = c->t.n_prompt, .n_gen = c->t.n_gen, .n_depth = c->t.n_depth, .n_seq = c->t.n_seq,
@@ -572,7 +572,7 @@ static char *t_bench__run(const bench_opts *o, const char *path, const kv_opts *
     out_t    out = {open_memstream(&text, &n), "memory", 0};
     fo.n_ctx = n_ctx;
     *e = (err_t){0};
-    *ok = bench_run(o, (const char *const[]){path}, 1, &fo, ko, BENCH_CSV, "1", &out, NULL, e);
+    *ok = bench_run(o, (const char *const[]){path}, 1, &fo, ko, BENCH_CSV, "1", "abc", &out, NULL, e);
     err_t none = {0};
     out_end(&out, &none);
     return text;

@@ -195,7 +195,7 @@ static int t_cli__alike(int i) {
 
 static void t_cli_help(void) {
     str plain = {0}, md = {0};
-    cli_help(&plain);
+    cli_help(110, &plain);
     cli_help_md(&md);
     for (int i = 0; i < N_CLI_OPTS; i++) {
         str row = {0}, cell = {0};
@@ -210,9 +210,12 @@ static void t_cli_help(void) {
         str_drop(&row);
         str_drop(&cell);
     }
-    for (int g = 0; g < N_GROUPS; g++) CHECK(t_cli__count(plain.p, cli_groups[g]) == 1 && t_cli__count(md.p, cli_groups[g]) == 1);
-    for (char *line = plain.p; line; line = strchr(line, '\n') ? strchr(line, '\n') + 1 : NULL)
-        CHECKF(strcspn(line, "\n") <= CLI_WIDTH, "a line of %zu columns: %.40s", strcspn(line, "\n"), line);
+    for (int g = 0; g < N_GROUPS; g++) CHECK(t_cli__count(plain.p, cli_groups[g].title) == 1 && t_cli__count(md.p, cli_groups[g].title) == 1);
+    for (int i = 0; i < N_CLI_EXITS; i++) {
+        char row[64];
+        snprintf(row, sizeof row, "\n  %s ", cli_exits[i].code);
+        CHECKF(strstr(plain.p, row) != NULL, "--help does not name exit code %s", cli_exits[i].code);
+    }
     for (char *line = md.p; line; line = strchr(line, '\n') ? strchr(line, '\n') + 1 : NULL)
         if (*line == '|' && line[1] == ' ') {
             int bars = 0;
@@ -221,6 +224,98 @@ static void t_cli_help(void) {
         }
     str_drop(&plain);
     str_drop(&md);
+}
+
+/* Lines of the text, and columns of its longest one. */
+static int t_cli__lines(const char *text, size_t *widest) {
+    int n = 0;
+    for (const char *p = text; *p; n++) {
+        const size_t len = strcspn(p, "\n");
+        if (len > *widest) *widest = len;
+        p += len + (p[len] == '\n');
+    }
+    return n;
+}
+
+static void t_cli_help_width(void) {
+    for (int width = CLI_NARROW; width <= CLI_WIDE; width++) {
+        str    full = {0}, usual = {0};
+        size_t widest = 0;
+        cli_help(width, &full);
+        cli_usage(width, &usual);
+        t_cli__lines(full.p, &widest);
+        const int n = t_cli__lines(usual.p, &widest);
+        CHECKF(widest <= (size_t)width, "%zu columns in a window of %d", widest, width);
+        CHECKF(width < 80 || n <= 23, "-h has %d lines in a window of %d columns", n, width);
+        str_drop(&full);
+        str_drop(&usual);
+    }
+    for (int i = 0; i < N_CLI_USUAL; i++) CHECKF(cli__find(false, bytes_of(cli_usual[i].name)), "-h names %s", cli_usual[i].name);
+}
+
+/* Each topic prints the rows of its group and no others; the name of an option prints its rows; a slip gets a suggestion. */
+static void t_cli_help_topics(void) {
+    str   s = {0};
+    err_t e = {0};
+    for (int g = 0; g < N_GROUPS; g++) {
+        CHECKF(cli_help_topic(cli_groups[g].topic, 80, &s, &e), "%s: %s", cli_groups[g].topic, e.text);
+        for (int i = 0; i < N_CLI_OPTS; i++) {
+            str row = {0};
+            str_put(&row, "\n  ");
+            cli__spell(&cli_opts[i], ", ", &row);
+            int n = 0;
+            for (int k = 0; k < N_CLI_OPTS; k++) n += (int)cli_opts[k].group == g && strcmp(cli_opts[k].names, cli_opts[i].names) == 0;
+            CHECKF(n == 0 || t_cli__count(s.p, row.p) >= n, "%s lacks %s", cli_groups[g].topic, cli_opts[i].names);
+            str_drop(&row);
+        }
+        str_clear(&s);
+    }
+    CHECK(cli_help_topic("temp", 80, &s, &e) && strstr(s.p, "Sampling:\n  --temp, --temperature X"));
+    str_clear(&s);
+    CHECK(cli_help_topic("--threads", 80, &s, &e) && strstr(s.p, "Running:") && strstr(s.p, "Benchmarks"));
+    str_clear(&s);
+    static const struct { const char *topic, *error; } wrong[] = {
+        {"smapling", "--help: no topic smapling (did you mean sampling?)"}, {"quantise", "--help: no topic quantise (did you mean quantize?)"},
+        {"tempp", "--help: no topic tempp (did you mean temp?)"},
+        {"zebra", "--help: no topic zebra, expected an option or one of actions, prompt, run, sampling, speculation, cache, rope, evaluation, quantize, "
+                  "batch, bench, output"},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        e = (err_t){0};
+        CHECK(!cli_help_topic(wrong[i].topic, 80, &s, &e) && e.code == EXIT_INPUT);
+        EQ_STR(e.text, wrong[i].error);
+    }
+    str_drop(&s);
+}
+
+/* The man page has its sections and every option; no line begins with a request that is none. */
+static void t_cli_help_man(void) {
+    static const char *const sections[] = {"NAME", "SYNOPSIS", "DESCRIPTION", "ACTIONS", "OPTIONS", "ENVIRONMENT", "\"EXIT STATUS\"", "EXAMPLES"};
+    static const char *const requests[] = {".TH", ".SH", ".SS", ".TP", ".PP", ".B "};
+    str man = {0};
+    cli_help_man(&man);
+    for (size_t i = 0; i < sizeof sections / sizeof *sections; i++) {
+        char line[64];
+        snprintf(line, sizeof line, "\n.SH %s\n", sections[i]);
+        CHECKF(strstr(man.p, line) != NULL, "no section %s", sections[i]);
+    }
+    for (const char *p = man.p; *p; p += strcspn(p, "\n") + 1) {
+        bool known = *p != '.' && *p != '\'';
+        for (size_t i = 0; i < sizeof requests / sizeof *requests; i++) known = known || strncmp(p, requests[i], strlen(requests[i])) == 0;
+        CHECKF(known, "an unknown request: %.40s", p);
+    }
+    for (int i = 0; i < N_CLI_OPTS; i++) {
+        str names = {0}, row = {0};
+        str_put(&names, "");
+        cli__spell(&cli_opts[i], ", ", &names);
+        str_put(&row, ".TP\n\\fB");
+        cli__roff(&row, names.p);
+        str_put(&row, "\\fR");
+        CHECKF(strstr(man.p, row.p) != NULL, "the man page lacks %s", names.p);
+        str_drop(&names);
+        str_drop(&row);
+    }
+    str_drop(&man);
 }
 
 /* The default that help prints, given as a value, changes nothing. */
@@ -731,6 +826,9 @@ static const t_case t_cli_cases[] = {
     {"cli_ranges", "the ends of every range pass; beyond them the error names option, value and range", t_cli_ranges},
     {"cli_sampler_ranges", "what the table lets through, the sampler takes", t_cli_sampler_ranges},
     {"cli_help", "help mentions each option once, in text and in Markdown", t_cli_help},
+    {"cli_help_width", "help fits every width, and -h a screen of 24 lines", t_cli_help_width},
+    {"cli_help_topics", "--help TOPIC prints a group or an option", t_cli_help_topics},
+    {"cli_help_man", "the man page is whole", t_cli_help_man},
     {"cli_defaults", "the defaults that help prints are the defaults", t_cli_defaults},
     {"cli_near", "a slip of the finger gets the option that was meant", t_cli_near},
     {"cli_distance", "edits between two names are counted right", t_cli_distance},
