@@ -17266,7 +17266,7 @@ static void bench_picture(const bench_opts *o, const bench_point *p, int n, cons
     bench__fill_panel(p, n, BENCH_PREFILL, &g.panel[0]);
     bench__fill_panel(p, n, BENCH_DECODE, &g.panel[1]);
     str_fmt(&below, "%s, %s", n_models > 1 ? "several models" : r->model_type, r->cpu_info);
-    str_fmt(&caption, "llmrun %s, ", r->version);
+    str_fmt(&caption, "llmrun, commit %s, ", r->commit);
     if (o->level.n == 1) str_fmt(&caption, "%s kernels, ", r->level);
     if (o->threads.n == 1) str_fmt(&caption, "%lld thread%s, ", (long long)r->n_threads, r->n_threads == 1 ? "" : "s");
     str_fmt(&caption, "%s, mean of %d", r->test_time, r->n);
