@@ -5,8 +5,10 @@
     tests/readme.py ./llmrun README.md --write    put the program's words into the README
 
 A block of the README that stands between `<!-- BEGIN llmrun --list types -->` and `<!-- END -->`, each on a line of its own,
-is the stdout of that command, a run of llmrun or of make; a fence (```) just inside the markers stays outside the comparison. Beside that: no file names
-an absolute path of somebody's machine, and the top of the repository holds the expected files and no others.
+is the stdout of that command, a run of llmrun or of make; a fence (```) just inside the markers stays outside the comparison.
+A block of `<!-- BEGIN console -->` holds commands, each behind `$ `, and what each writes to stdout below it; they run in one shell, in an empty folder
+beside which `models` lies. Options are not listed here: --help and the man page have them.
+Beside that: no file names an absolute path of somebody's machine, and the top of the repository holds the expected files and no others.
 """
 import argparse
 import os
@@ -14,12 +16,52 @@ import re
 import shlex
 import subprocess
 import sys
+import tempfile
 
 TOP = {"llmrun.c", "ggml_kernels.h", "Makefile", "README.md", "LICENSE", "tests", ".ci", ".clang-format", ".gitignore"}
 TOP_MAY = {"models", ".github", ".gitattributes"}
 BEGIN, END = re.compile(r"<!-- BEGIN (.+?) -->"), "<!-- END -->"
 # A path as it stands in text: not the tail of a longer path, of a URL or of a variable.
 ABSOLUTE = re.compile(rb"(?<![\w.~/})-])/(?:work|root|home)(?:/[\w.-]+|(?![\w.-]))")
+
+
+def commands(lines):
+    """The commands of a console block, each with the lines it is continued on: a line that ends within quotes or with a backslash."""
+    out = []
+    for line in lines:
+        if out and open_ended(out[-1]):
+            out[-1] += "\n" + line
+        elif line.startswith("$ "):
+            out.append(line[2:])
+    return out
+
+
+def open_ended(text):
+    try:
+        shlex.split(text, comments=True)
+    except ValueError:
+        return True
+    return text.endswith("\\")
+
+
+def replay(binary, lines):
+    """A console block as its commands make it."""
+    mark = "llmrun-readme-mark"
+    script = "".join("%s\nprintf '%%s' %s\n" % (c, mark) for c in commands(lines))
+    with tempfile.TemporaryDirectory() as folder:
+        os.symlink(os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "models"), os.path.join(folder, "models"))
+        os.mkdir(os.path.join(folder, "bin"))
+        os.symlink(binary, os.path.join(folder, "bin", "llmrun"))
+        env = {k: v for k, v in os.environ.items() if k != "LLMRUN_MODEL"}
+        env["PATH"] = os.path.join(folder, "bin") + ":" + env.get("PATH", "/usr/bin:/bin")
+        run = subprocess.run(["sh", "-c", script], cwd=folder, env=env, stdin=subprocess.DEVNULL, capture_output=True, timeout=300)
+    parts = run.stdout.decode("utf-8", "replace").split(mark)
+    if len(parts) != len(commands(lines)) + 1:
+        raise ValueError("the shell ended early: %s" % run.stderr.decode("utf-8", "replace").strip()[-300:])
+    out = []
+    for command, text in zip(commands(lines), parts):
+        out += ("$ " + command).split("\n") + (text.rstrip("\n").split("\n") if text.strip("\n") else [])
+    return out
 
 
 def printed(binary, command):
@@ -67,7 +109,8 @@ def blocks(lines, binary, fault):
         fenced = len(have) >= 2 and have[0].startswith("```") and have[-1].strip() == "```"
         head, tail = (have[:1], have[-1:]) if fenced else ([], [])
         try:
-            want = printed(binary, begin.group(1))
+            inside = have[1:-1] if fenced else have
+            want = replay(binary, inside) if begin.group(1) == "console" else printed(binary, begin.group(1))
         except (ValueError, OSError, subprocess.TimeoutExpired) as why:
             fault(i, "%s: %s" % (begin.group(1), why))
             want = have[1:-1] if fenced else have
