@@ -21,7 +21,7 @@ LIBS     := -lpcre2-8 -ljansson -ldl -lm -lpthread
 
 # OpenBLAS is looked for when a run asks for it (--blas); BLAS=0 leaves that out.
 BLAS     ?= 1
-COMMIT   := $(shell git rev-parse --short=10 HEAD 2> /dev/null)
+COMMIT   := $(or $(if $(wildcard .git),$(shell git describe --always --dirty --abbrev=10 --exclude '*' 2> /dev/null)),unknown)
 
 SAN      := -O1 -Wno-format-truncation -fno-omit-frame-pointer -fno-sanitize-recover=all
 FUZZERS  := $(patsubst tests/fuzz_%.c,%,$(wildcard tests/fuzz_*.c))
@@ -100,8 +100,21 @@ check: llmrun                          ## no warnings; contents, layers and publ
 	@$(PYTHON) tests/bench/results.py --check
 	@$(PYTHON) tests/bench/plots.py --check
 
-install: llmrun                        ## install to PREFIX (/usr/local)
+# What the program prints of itself, and where it belongs. RUN_BY: what runs a program for another processor (qemu-aarch64).
+SHARE    = $(DESTDIR)$(PREFIX)/share
+HELP_man  = $(SHARE)/man/man1/llmrun.1
+HELP_bash = $(SHARE)/bash-completion/completions/llmrun
+HELP_zsh  = $(SHARE)/zsh/site-functions/_llmrun
+HELP_fish = $(SHARE)/fish/vendor_completions.d/llmrun.fish
+HELPS    := man bash zsh fish
+
+install: llmrun                        ## install the program, its man page and the completions of bash, zsh and fish to PREFIX (/usr/local)
 	install -D -m 755 llmrun $(DESTDIR)$(PREFIX)/bin/llmrun
+	@mkdir -p $(foreach h,$(HELPS),$(dir $(HELP_$h)))
+	$(foreach h,$(HELPS),$(RUN_BY) ./llmrun --help --format $h > $(HELP_$h) &&) true
+
+uninstall:                             ## remove what make install put there
+	rm -f $(DESTDIR)$(PREFIX)/bin/llmrun $(foreach h,$(HELPS),$(HELP_$h))
 
 clean:                                 ## remove what was built
 	rm -rf build llmrun
@@ -197,4 +210,4 @@ $(FUZZERS:%=build/fuzz/%): build/fuzz/%: build/fuzz/%.o build/fuzz/kernels.o
 
 FORCE:
 .SECONDARY:
-.PHONY: FORCE all static run test san tsan stress fuzz bench bench-file bench-pack bench-peer bench-spec bench-shared quality gate results plots check install clean help
+.PHONY: FORCE all static run test san tsan stress fuzz bench bench-file bench-pack bench-peer bench-spec bench-shared quality gate results plots check install uninstall clean help
