@@ -446,7 +446,7 @@ static bool out_begin(out_t *o, err_t *e) {
 /* False, with words in e, unless every byte was written or the reader has gone. */
 static bool out_end(out_t *o, err_t *e) {
     out_flush(o);
-    out_sweep();
+    if (o->name && strcmp(o->name, out__made) == 0) out_sweep();
     errno = 0;
     if (fclose(o->f) != 0 && !o->why) o->why = errno ? errno : EIO;
     return !o->why || o->why == EPIPE || err_set(e, EXIT_RESOURCE, "%s: cannot write: %s", o->name, strerror(o->why));
@@ -2050,7 +2050,7 @@ static void gguf_forget(const gguf_file *g, const uint8_t *p, size_t n) {
  * in pieces of any size; gguf_write_finish. gguf_write_drop ends it at any time and may follow either. One at a time. */
 
 typedef struct {
-    char     *path, *tmp;            /* the name it gets, and has until then                              */
+    char     *name, *path, *tmp;     /* as it was asked for; behind all links; until it is whole          */
     int       fd;
     uint64_t  align, n_kv, n_tensor;
     str       kv, dir;               /* metadata and tensor directory as the file will have them          */
@@ -2065,6 +2065,7 @@ static void gguf_write_drop(gguf_writer *w) {
     if (w->fd >= 0) close(w->fd);
     if (w->tmp) gguf_write_sweep();
     gguf__unfinished[0] = 0;
+    mem_free(w->name);
     mem_free(w->path);
     mem_free(w->tmp);
     mem_free(w->size);
@@ -2075,7 +2076,7 @@ static void gguf_write_drop(gguf_writer *w) {
 
 /* A failed call on the file that is being written: nothing but a resource can be short once it is open. */
 static bool gguf__unwritten(const gguf_writer *w, err_t *e) {
-    return gguf__refuse(e, EXIT_RESOURCE, w->path, "cannot write: %s", strerror(errno));
+    return gguf__refuse(e, EXIT_RESOURCE, w->name, "cannot write: %s", strerror(errno));
 }
 
 /* Whether the name may be given away: nothing has it, or a file that is no part of `in`. */
@@ -2131,13 +2132,14 @@ static bool gguf_write_start(gguf_writer *w, const char *path, uint64_t align, c
     ASSERT(!gguf__unfinished[0] && align && !(align & (align - 1)));
     if (!gguf__replaceable(path, in, e)) return false;
     char *real = realpath(path, NULL);
+    w->name = gguf__dup(path);
     w->path = real ? real : gguf__dup(path);
     size_t n = strlen(w->path) + 48;
     w->tmp = mem_new(n, 1);
     if (n > sizeof gguf__unfinished) errno = ENAMETOOLONG;
     else w->fd = gguf__create(w, n);
     if (w->fd < 0) {
-        gguf__refuse(e, err_code_of(errno), *w->tmp ? w->tmp : path, "cannot create: %s", strerror(errno));
+        gguf__refuse(e, err_code_of(errno), path, "cannot create: %s", strerror(errno));
         gguf_write_drop(w);
         return false;
     }
@@ -2250,7 +2252,7 @@ static uint64_t gguf_write_tensor(gguf_writer *w, bytes name, uint32_t type, uin
     gguf__add_u32(&w->dir, type);
     gguf__add_u64(&w->dir, w->next);
     if (__builtin_add_overflow(w->next, n_bytes, &next) || next > INT64_MAX)
-        die(EXIT_RESOURCE, "%s: tensor %.*s would make it larger than 2^63 bytes", w->path, GGUF_SHOW(name));
+        die(EXIT_RESOURCE, "%s: tensor %.*s would make it larger than 2^63 bytes", w->name, GGUF_SHOW(name));
     w->next = (next + w->align - 1) & ~(w->align - 1);
     w->size = gguf__room(w->size, w->n_tensor, UINT64_MAX, sizeof *w->size);
     w->size[w->n_tensor++] = n_bytes;
@@ -9116,9 +9118,9 @@ static bool results__new_begin(const results *r, results__new *w, err_t *e) {
     w->fd = open(w->tmp.p, O_RDWR | O_CREAT | O_EXCL | O_APPEND | O_NOFOLLOW | O_NOCTTY | O_CLOEXEC, 0666);
     const int copy = w->fd >= 0 ? fcntl(w->fd, F_DUPFD_CLOEXEC, 3) : -1;
     FILE     *f = copy >= 0 ? fdopen(copy, "ab") : NULL;
-    w->out = (out_t){f, w->tmp.p, 0};
+    w->out = (out_t){f, r->name, 0};
     if (f && fstat(r->fd, &st) == 0 && fchmod(w->fd, st.st_mode & 07777) == 0) return flock(w->fd, LOCK_EX | LOCK_NB), true;
-    return err_set(e, err_code_of(errno), "%s: cannot write: %s", w->tmp.p, strerror(errno));
+    return err_set(e, err_code_of(errno), "%s: cannot write: %s", r->name, strerror(errno));
 }
 
 static bool results__sync_folder(const str *path) {
@@ -9139,7 +9141,7 @@ static bool results__new_end(results *r, results__new *w, bool ok, err_t *e) {
     const bool flushed = !w->out.f || out_end(&w->out, e);
     ok = ok && flushed;
     if (ok && (fsync(w->fd) || rename(w->tmp.p, w->path.p)))
-        ok = err_set(e, err_code_of(errno), "%s: cannot write: %s", w->tmp.p, strerror(errno));
+        ok = err_set(e, err_code_of(errno), "%s: cannot write: %s", r->name, strerror(errno));
     if (ok) {
         results__sync_folder(&w->path);
         close(r->fd);

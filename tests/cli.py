@@ -482,6 +482,17 @@ def output_file():
 
 
 @case
+def files_are_named_as_written():
+    """a file that cannot be made is named as the user wrote it, without the name that it has until it is whole"""
+    path, words = tmp("no-such-folder/x"), ("a b c d e f g h i j k l m n o p q r s t",)
+    for args in (["-p", "a", "-n", "1", "-o", path], ["--quantize", "Q8_0", "--allow-requantize", "-o", path], ["--imatrix-out", path, "-f", long_text()],
+                 ["-p", "a", "-n", "1", "--prompt-cache", path], ["-p", "a", "-n", "1", "--lookup-cache", path], ["--logits", path, "-p", "a"],
+                 ["--perplexity", "-c", "8", "-p", *words, "--kl-divergence-base", path], ["--batch", long_text(), "-n", "1", "-o", path]):
+        r = run("-m", PIP, "-q", *args)
+        check(r.rc == 2 and one_line(r.err) and r.err.startswith(b"llmrun: " + path.encode() + b": "), "%s: %r" % (" ".join(args), r))
+
+
+@case
 def new_files_of_runs_that_fail():
     """a run that fails before its answer begins leaves no new -o file, and one that was there as it was"""
     broken, batch = tmp("broken.gguf"), tmp("no.jsonl")
@@ -1635,7 +1646,7 @@ def prompt_cache():
     same(first.out, plain.out, "the text beside a new file")
     same(second.out, plain.out, "the text out of the file")
     check(not came.search(first.err), repr(first))
-    check(int(came.search(second.err).group(1)) >= 20 and re.search(rb"prompt +1 tokens in", second.err), repr(second))
+    check(int(came.search(second.err).group(1)) >= 20 and re.search(rb"prompt +1 token in", second.err), repr(second))
     lines = tmp("kept.txt")
     with open(lines, "w") as f:
         f.write(text + "\n")
