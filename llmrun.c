@@ -434,11 +434,19 @@ static int out_open(const char *path) {
     return fd;
 }
 
+/* One of them is begun, and stays, or it is never begun, and goes. */
+static void out__settle(const out_t *o, bool begun) {
+    for (int i = 0; i < OUT_MADE; i++) {
+        if (!out__made[i][0] || !o->name || strcmp(o->name, out__made[i]) != 0) continue;
+        if (!begun) unlink(out__made[i]);
+        out__made[i][0] = 0;
+    }
+}
+
 /* Empties a file that is about to be written: nothing is lost before the answer begins. */
 static bool out_begin(out_t *o, err_t *e) {
     struct stat st;
-    for (int i = 0; i < OUT_MADE; i++)
-        if (strcmp(o->name, out__made[i]) == 0) out__made[i][0] = 0; /* from now on it stays */
+    out__settle(o, true);
     if (o->f == stdout || fstat(fileno(o->f), &st) != 0 || !S_ISREG(st.st_mode) || ftruncate(fileno(o->f), 0) == 0) return true;
     return err_set(e, err_code_of(errno), "%s: cannot write: %s", o->name, strerror(errno));
 }
@@ -446,7 +454,7 @@ static bool out_begin(out_t *o, err_t *e) {
 /* False, with words in e, unless every byte was written or the reader has gone. */
 static bool out_end(out_t *o, err_t *e) {
     out_flush(o);
-    if (o->name && strcmp(o->name, out__made) == 0) out_sweep();
+    out__settle(o, false);
     errno = 0;
     if (fclose(o->f) != 0 && !o->why) o->why = errno ? errno : EIO;
     return !o->why || o->why == EPIPE || err_set(e, EXIT_RESOURCE, "%s: cannot write: %s", o->name, strerror(o->why));
