@@ -8275,7 +8275,7 @@ static bool lines_shard_parse(const char *text, lines_shard *s, err_t *e) {
     const char *p = text;
     *s = (lines_shard){0};
     if (!lines__count(&p, &s->i) || *p++ != '/' || !lines__count(&p, &s->n) || *p || s->i > s->n)
-        return err_set(e, EXIT_INPUT, "--shard: expected I/N, part I of N (1/8 to 8/8), found '%.100s'",
+        return err_set(e, EXIT_INPUT, "--shard: expected auto or I/N, part I of N (1/8 to 8/8), found '%.100s'",
                        text);
     lines__table_init(&s->open, 0);
     return true;
@@ -18105,6 +18105,8 @@ typedef struct {
     const char *output, *format, *cpu, *pre;          /* format, pre: NULL unless asked for */
     const char *plot;                                 /* file of --bench's picture, NULL: none */
     bool        echo;                                 /* the prompt is written before the answer */
+    char        own_shard[48];                        /* I/N of --shard auto */
+    str         own_output;                           /* output with the part's number in it */
     bool        json, bos, escape, blas, no_stdin;
     int         special;                              /* -1: as the action does by itself; 0, 1: asked for */
     int         log_level;
@@ -18448,8 +18450,9 @@ static const cli_opt cli_opts[] = {
      "longest line in bytes; a longer one is answered with an error"},
     {"--batch-static",                  NULL,         OPT_ON,   AT(batch.fixed),     0,  0,       GROUP_BATCH, ON_BATCH, NULL,
      "static batches, for comparison: no request joins a batch before all of its requests have ended"},
-    {"--shard",                         "I/N",        OPT_STR,  AT(batch.shard),     0,  0,       GROUP_BATCH, ON_BATCH, NULL,
-     "the I-th of N parts of the file, prompts that begin alike in one part; --merge puts the results of all parts together"},
+    {"--shard",                         "I/N|auto",   OPT_STR,  AT(batch.shard),     0,  0,       GROUP_BATCH, ON_BATCH, NULL,
+     "answer part I of N of the file; prompts with the same beginning are in one part; auto: as Slurm, MPI, Kubernetes or GNU parallel "
+     "number this task; {shard} in -o is the part's number; --merge joins the results"},
     {"--cost-per-hour",                 "X",          OPT_FLT,  AT(batch.cost),      0,  1e9,     GROUP_BATCH, ON_BATCH, NULL,
      "price of an hour of this machine; the summary prints the price of a million tokens"},
 
@@ -19246,6 +19249,112 @@ static bool cli__finish_texts(const config *c, err_t *e) {
     return true;
 }
 
+/* --- --shard auto: which part this process is, as the program that started it says --- */
+
+#define CLI_SHARDS "LLMRUN_SHARDS"                    /* the number of parts, where an engine numbers its tasks and does not count them */
+
+/* Who numbers tasks. `outer` tasks may each hold several others: part = outer part x inner parts + inner part. */
+static const struct cli_engine {
+    const char *name, *part, *first, *step, *count;   /* variables; first, step: of the part's numbers, NULL: `base`, 1 */
+    int         base;
+    bool        outer;
+} cli_engines[] = {
+    /* name                     part                    first                   step                     count                     base outer */
+    {"Slurm array",             "SLURM_ARRAY_TASK_ID",  "SLURM_ARRAY_TASK_MIN", "SLURM_ARRAY_TASK_STEP", "SLURM_ARRAY_TASK_COUNT", 0,   true},
+    {"Kubernetes indexed job",  "JOB_COMPLETION_INDEX", NULL,                   NULL,                    CLI_SHARDS,               0,   true},
+    {"GNU parallel",            "PARALLEL_SEQ",         NULL,                   NULL,                    CLI_SHARDS,               1,   false},
+    {"Open MPI",                "OMPI_COMM_WORLD_RANK", NULL,                   NULL,                    "OMPI_COMM_WORLD_SIZE",   0,   false},
+    {"PMI",                     "PMI_RANK",             NULL,                   NULL,                    "PMI_SIZE",               0,   false},
+    {"Slurm task",              "SLURM_PROCID",         NULL,                   NULL,                    "SLURM_STEP_NUM_TASKS",   0,   false},
+    {"PMIx",                    "PMIX_RANK",            NULL,                   NULL,                    CLI_SHARDS,               0,   false},
+};
+enum { CLI_ENGINES = sizeof cli_engines / sizeof *cli_engines };
+
+/* A number in the environment, `none` where it is not set. */
+static bool cli__env_number(const char *name, int64_t none, int64_t *n, err_t *e) {
+    const char *v = name ? getenv(name) : NULL;
+    char       *end = NULL;
+    *n = none;
+    if (!v) return true;
+    *n = strtoll(v, &end, 10);
+    return (isdigit((unsigned char)*v) && !*end && *n <= INT32_MAX) ||
+           err_set(e, EXIT_INPUT, "--shard auto: %s is '%.100s', expected a number", name, v);
+}
+
+/* The part from 0 and how many there are, as this engine says. */
+static bool cli__engine_part(const struct cli_engine *g, int64_t *part, int64_t *count, err_t *e) {
+    int64_t at, first, step;
+    if (!cli__env_number(g->part, 0, &at, e) || !cli__env_number(g->first, g->base, &first, e) || !cli__env_number(g->step, 1, &step, e) ||
+        !cli__env_number(g->count, 0, count, e)) return false;
+    if (step < 1) step = 1;
+    *part = (at - first) / step;
+    return (at >= first && (at - first) % step == 0 && *part < *count) ||
+           err_set(e, EXIT_INPUT, "--shard auto: %s is %lld with %s %lld, expected %lld numbers from %lld on in steps of %lld", g->part, (long long)at,
+                   g->count, (long long)*count, (long long)*count, (long long)first, (long long)step);
+}
+
+static bool cli__engine_there(const struct cli_engine *g) { return getenv(g->part) && getenv(g->count); }
+
+/* The first of the outer or inner engines that is there; with a count of LLMRUN_SHARDS, of those that lack one, which is alone. NULL: none. */
+static const struct cli_engine *cli__engine(bool counted, bool outer) {
+    for (int i = 0; i < CLI_ENGINES; i++) {
+        const struct cli_engine *g = &cli_engines[i];
+        if (cli__engine_there(g) && (strcmp(g->count, CLI_SHARDS) == 0) == counted && (counted || g->outer == outer)) return g;
+    }
+    return NULL;
+}
+
+/* What was looked for; a number without its count is named. */
+static bool cli__engine_none(err_t *e) {
+    str s = {0};
+    str_put(&s, "");
+    for (int i = 0; i < CLI_ENGINES; i++) str_fmt(&s, "%s%s and %s", i ? ", " : "", cli_engines[i].part, cli_engines[i].count);
+    for (int i = 0; i < CLI_ENGINES; i++)
+        if (getenv(cli_engines[i].part))
+            err_set(e, EXIT_INPUT, "--shard auto: %s is set without %s, expected both", cli_engines[i].part, cli_engines[i].count);
+    err_set(e, EXIT_INPUT, "--shard auto: nothing in the environment numbers this task, expected %s", s.p);
+    str_drop(&s);
+    return false;
+}
+
+/* "auto" becomes I/N. */
+static bool cli__shard_auto(config *c, err_t *e) {
+    const struct cli_engine *own = cli__engine(true, false), *levels[] = {own ? own : cli__engine(false, true), own ? NULL : cli__engine(false, false)};
+    int64_t                  part = 0, all = 1;
+    str                      said = {0};
+    bool                     ok = levels[0] || levels[1] || cli__engine_none(e);
+    for (int i = 0; ok && i < 2; i++) {
+        int64_t at = 0, n = 0;
+        if (!levels[i]) continue;
+        ok = cli__engine_part(levels[i], &at, &n, e);
+        part = part * n + at;
+        all *= n;
+        str_fmt(&said, "%s%s %lld of %lld", said.n ? ", " : "", levels[i]->name, (long long)at + 1, (long long)n);
+    }
+    if (ok && all > LINES_SHARDS) ok = err_set(e, EXIT_INPUT, "--shard auto: %lld parts, expected at most %d", (long long)all, LINES_SHARDS);
+    if (ok) {
+        snprintf(c->own_shard, sizeof c->own_shard, "%lld/%lld", (long long)part + 1, (long long)all);
+        c->batch.shard = c->own_shard;
+        log_warn("--shard auto: part %s (%s)", c->own_shard, said.p);
+    }
+    str_drop(&said);
+    return ok;
+}
+
+/* The part's number stands for {shard} in the name of the results, so that one command serves all parts. */
+static bool cli__finish_shard(config *c, err_t *e) {
+    static const char mark[] = "{shard}";
+    if (c->batch.shard && strcmp(c->batch.shard, "auto") == 0 && !cli__shard_auto(c, e)) return false;
+    const char *at = c->action == ACT_BATCH && c->output ? strstr(c->output, mark) : NULL;
+    if (!at) return true;
+    if (!c->batch.shard) return err_set(e, EXIT_INPUT, "--output: %s names a part, expected --shard beside it", mark);
+    str_add(&c->own_output, c->output, (size_t)(at - c->output));
+    str_add(&c->own_output, c->batch.shard, strcspn(c->batch.shard, "/"));
+    str_put(&c->own_output, at + sizeof mark - 1);
+    c->output = c->own_output.p;
+    return true;
+}
+
 /* OpenBLAS sums in an order that depends on the rows of a step, so guessed tokens would change the text. */
 static bool cli__finish_blas(config *c, err_t *e) {
     if (!c->blas) return true;
@@ -19288,7 +19397,7 @@ static bool cli_finish(config *c, err_t *e) {
         c->fwd.rope.factor = 1 / c->rope_freq_scale;
     }
     c->eval.n_chunks = c->calib.n_chunks = c->chunks;
-    if (!cli__finish_eval(c, e) || !cli__finish_texts(c, e)) return false;
+    if (!cli__finish_eval(c, e) || !cli__finish_texts(c, e) || !cli__finish_shard(c, e)) return false;
     if (c->gen.n_predict < 0) c->gen.n_predict = -1;
     if (c->escape &&
         !(cli__unescape_list(&c->stop, "--stop", e) && cli__unescape_list(&c->breakers, "--dry-sequence-breaker", e)))
@@ -19313,6 +19422,7 @@ static void cli_drop(config *c) {
     cli__list_drop(&c->models);
     cli__list_drop(&c->idle);
     mem_free(c->biases);
+    str_drop(&c->own_output);
 }
 
 /* --- help --- */

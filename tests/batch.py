@@ -1217,6 +1217,41 @@ def shards():
     refused(run("--merge", parts[0], put("notes.txt", b"my notes\n"), "-q"), 2, "notes.txt", "a part that is no results")
 
 
+ENGINES = ("SLURM_", "OMPI_", "PMI_", "PMIX_", "JOB_COMPLETION", "PARALLEL_", "LLMRUN_SHARDS")
+
+
+def shard_auto_run(variables, *args):
+    env = {k: v for k, v in ENV.items() if not k.startswith(ENGINES)}
+    return run("-m", SMALL, "--batch", tmp("in.jsonl"), "--shard", "auto", *args, env=dict(env, **{k: str(v) for k, v in variables.items()}))
+
+
+@case
+def shard_auto():
+    """--shard auto takes part and count from what numbers the task, says which, and stands in the name of the results; else exit 2 says what is missing"""
+    put("in.jsonl", [{"prompt": "line %d of many" % i, "max_tokens": 1, "seed": 1} for i in range(40)])
+    array = {"SLURM_ARRAY_TASK_ID": 7, "SLURM_ARRAY_TASK_MIN": 3, "SLURM_ARRAY_TASK_MAX": 9, "SLURM_ARRAY_TASK_STEP": 2, "SLURM_ARRAY_TASK_COUNT": 4}
+    plain_array = {"SLURM_ARRAY_TASK_ID": 1, "SLURM_ARRAY_TASK_MIN": 0, "SLURM_ARRAY_TASK_COUNT": 3}
+    for variables, part, engine in (
+            (array, "3/4", "Slurm array 3 of 4"), (plain_array, "2/3", "Slurm array 2 of 3"), ({"SLURM_PROCID": 0, "SLURM_STEP_NUM_TASKS": 2}, "1/2", "Slurm task 1 of 2"),
+            (dict(array, SLURM_PROCID=0, SLURM_NTASKS=2), "3/4", "Slurm array 3 of 4"),     # the batch script itself, which runs once
+            (dict(array, SLURM_PROCID=1, SLURM_STEP_NUM_TASKS=2), "6/8", "Slurm array 3 of 4, Slurm task 2 of 2"), ({"OMPI_COMM_WORLD_RANK": 2, "OMPI_COMM_WORLD_SIZE": 3, "PMIX_RANK": 2}, "3/3", "Open MPI 3 of 3"),
+            (dict(array, OMPI_COMM_WORLD_RANK=0, OMPI_COMM_WORLD_SIZE=3, SLURM_PROCID=1, SLURM_STEP_NUM_TASKS=2), "7/12", "Slurm array 3 of 4, Open MPI 1 of 3"),
+            ({"PMI_RANK": 1, "PMI_SIZE": 4}, "2/4", "PMI 2 of 4"), ({"JOB_COMPLETION_INDEX": 4, "LLMRUN_SHARDS": 5}, "5/5", "Kubernetes indexed job 5 of 5"),
+            ({"PARALLEL_SEQ": 5, "LLMRUN_SHARDS": 5}, "5/5", "GNU parallel 5 of 5"), (dict(array, PARALLEL_SEQ=1, LLMRUN_SHARDS=2), "1/2", "GNU parallel 1 of 2"), ({"PMIX_RANK": 0, "LLMRUN_SHARDS": 2}, "1/2", "PMIx 1 of 2")):
+        for old in "part-%s.jsonl" % part.split("/")[0], "part-%s.jsonl.llmrun" % part.split("/")[0]:
+            fresh(old)
+        r = shard_auto_run(variables, "-o", tmp("part-{shard}.jsonl"))
+        check(r.rc == 0 and ("--shard auto: part %s (%s)\n" % (part, engine)).encode() in r.err, "%r: %r" % (variables, r))
+        same(sorted(records(read(tmp("part-%s.jsonl" % part.split("/")[0])))), sorted(records(good("-m", SMALL, "--batch", tmp("in.jsonl"), "--shard", part, "-q"))), "lines of part " + part)
+    for variables, word in (({}, "SLURM_ARRAY_TASK_ID.*JOB_COMPLETION_INDEX.*PARALLEL_SEQ.*OMPI_COMM_WORLD_RANK.*PMI_RANK.*SLURM_PROCID"), ({"JOB_COMPLETION_INDEX": 1}, "JOB_COMPLETION_INDEX is set without LLMRUN_SHARDS"),
+                            ({"PARALLEL_SEQ": 1}, "PARALLEL_SEQ is set without LLMRUN_SHARDS"), ({"LLMRUN_SHARDS": 4}, "nothing in the environment"), ({"PMI_RANK": 4, "PMI_SIZE": 4}, "PMI_RANK is 4 with PMI_SIZE 4"),
+                            ({"PARALLEL_SEQ": 0, "LLMRUN_SHARDS": 4}, "PARALLEL_SEQ is 0"), ({"PMI_RANK": "x", "PMI_SIZE": 4}, "PMI_RANK is 'x'"), ({"PMI_RANK": -1, "PMI_SIZE": 4}, "PMI_RANK is '-1'"), ({"PMI_RANK": 0, "PMI_SIZE": ""}, "PMI_SIZE is ''"),
+                            (dict(array, SLURM_ARRAY_TASK_ID=4), "SLURM_ARRAY_TASK_ID is 4"), (dict(plain_array, SLURM_ARRAY_TASK_ID=9), "SLURM_ARRAY_TASK_ID is 9"), ({"PMI_RANK": 0, "PMI_SIZE": 9999999}, "9999999 parts"), ({"PMI_RANK": 99999999999, "PMI_SIZE": 1}, "expected a number")):
+        refused(shard_auto_run(variables, "-o", tmp("none-{shard}.jsonl")), 2, "--shard auto: .*" + word, repr(variables))
+    check(not [x for x in os.listdir(TMP) if x.startswith("none-")], "a refused run left a file")
+    refused(run("-m", SMALL, "--batch", tmp("in.jsonl"), "-o", tmp("none-{shard}.jsonl"), "-q"), 2, "expected --shard", "{shard} alone")
+
+
 @case
 def prompt_cache():
     """--prompt-cache FILE: the same answers, less to compute; a damaged, foreign or stale file is told of and not used"""

@@ -89,7 +89,8 @@ class Done:
 def begin(command, **kw):
     kw.setdefault("stdin", subprocess.DEVNULL)
     kw.setdefault("stdout", subprocess.PIPE)
-    return subprocess.Popen(command, stderr=subprocess.PIPE, env=ENV, **kw)
+    kw.setdefault("env", ENV)
+    return subprocess.Popen(command, stderr=subprocess.PIPE, **kw)
 
 
 def threads_of(pid):
