@@ -74,6 +74,9 @@ bench-spec: llmrun                    ## MODEL: decoding with guesses (of DRAFT,
 bench-shared: llmrun                  ## MODEL: decoding with guesses (of DRAFT, of the text) and without, in pairs beside a spinning process; SHARED_CPU="--pairs 5"
 	@$(PYTHON) tests/bench/shared_cpu.py --llmrun ./llmrun --model $(MODEL) $(if $(DRAFT),--draft $(DRAFT)) $(SHARED_CPU)
 
+bench-omp: llmrun build/omp/static build/omp/dynamic ## MODEL: the team of threads beside OpenMP's, quiet and beside a spinning process; OMP="--rounds 5 --loops"
+	@$(PYTHON) tests/bench/omp.py --llmrun ./llmrun --model $(MODEL) $(OMP)
+
 bench-pack: build/main/pack            ## file order against packed rows, kernels alone, as CSV
 	build/main/pack
 
@@ -130,6 +133,7 @@ FLAGS_test    := -O1
 FLAGS_stress  := -O2
 FLAGS_san     := $(SAN) -fsanitize=address,undefined
 FLAGS_tsan    := -O1 -fno-omit-frame-pointer -fsanitize=thread
+FLAGS_omp     := $(OPT) -fopenmp
 FLAGS_fuzz    := $(SAN) -fsanitize=fuzzer-no-link,address,undefined -Wno-pass-failed
 LINK_static   := -static
 LINK_fuzz     := -fsanitize=fuzzer
@@ -175,6 +179,13 @@ build/%/bench.o: tests/bench/bench.c llmrun.c ggml_kernels.h build/%/flags
 build/%/pack.o: tests/bench/pack.c ggml_kernels.h build/%/flags
 	$(COMPILE) -Wno-unused-function -c -o $@ tests/bench/pack.c
 
+build/omp/static.c build/omp/dynamic.c &: llmrun.c tests/bench/omp.py tests/bench/omp.h
+	@mkdir -p $(@D)
+	$(PYTHON) tests/bench/omp.py --build $(@D)
+
+build/omp/static.o build/omp/dynamic.o: build/omp/%.o: build/omp/%.c ggml_kernels.h build/omp/flags
+	$(COMPILE) -I. -DGGML_KERNELS_DECLARE -c -o $@ $<
+
 build/fuzz/%.o: tests/fuzz_%.c $(wildcard tests/*.h) llmrun.c ggml_kernels.h build/fuzz/flags
 	$(COMPILE) $(TESTING) -c -o $@ $<
 
@@ -205,9 +216,12 @@ build/%/bench: build/%/bench.o build/%/kernels.o
 build/%/pack: build/%/pack.o
 	$(LINK)
 
+build/omp/static build/omp/dynamic: build/omp/%: build/omp/%.o build/main/kernels.o
+	$(LINK)
+
 $(FUZZERS:%=build/fuzz/%): build/fuzz/%: build/fuzz/%.o build/fuzz/kernels.o
 	$(LINK)
 
 FORCE:
 .SECONDARY:
-.PHONY: FORCE all static run test san tsan stress fuzz bench bench-file bench-pack bench-peer bench-spec bench-shared quality gate results plots check install uninstall clean help
+.PHONY: FORCE all static run test san tsan stress fuzz bench bench-file bench-pack bench-peer bench-spec bench-shared bench-omp quality gate results plots check install uninstall clean help

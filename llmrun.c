@@ -677,8 +677,223 @@ static void str_json_text(str *s, bytes b) {
  * nothing by the thread's number, passes the same stages whatever the tasks do, and nobody passes a barrier before the stage had no
  * more tasks for him: what one who leaves has not taken, those who stay do. Meanwhile it stays on a CPU of its own, where there is one
  * for each thread: the kernel is as content with the team on one CPU and the other process on the next.
- * Door: pool_default_threads, pool_waited, pool_new, pool_free, pool_run, pool_run_loose, pool_barrier, pool_barrier_then, pool_works, pool_next,
+ *   OpenMP's variables hold here too: OMP_NUM_THREADS, OMP_PLACES and OMP_PROC_BIND say how many threads there are and where they stay.
+ * Door: pool_cpus, pool_default_threads, pool_waited, pool_new, pool_free, pool_run, pool_run_loose, pool_barrier, pool_barrier_then, pool_works, pool_next,
  * pool_share, pool_take, pool_soon. */
+
+/* --- OMP_NUM_THREADS, OMP_PLACES, OMP_PROC_BIND ---
+ * What OpenMP's variables say, read as libgomp reads them: a value that is none is ignored with a line on stderr. */
+
+enum { POOL_ASKED = 1024 };                           /* threads that may be asked for */
+
+/* The decimal number at *at, which moves behind it and the blanks around it; -1: there is none, or it is above `most`. */
+static int pool__count(const char **at, int most) {
+    const char *p = *at + strspn(*at, " \t");
+    int         v = 0;
+    if (!isdigit((unsigned char)*p)) return -1;
+    for (; isdigit((unsigned char)*p) && v <= most; p++) v = 10 * v + (*p - '0');
+    *at = p + strspn(p, " \t");
+    return v <= most ? v : -1;
+}
+
+/* Whether the character is next; then *at moves behind it. */
+static bool pool__sign(const char **at, char c) {
+    const char *p = *at + strspn(*at, " \t");
+    if (*p != c) return false;
+    *at = p + 1 + strspn(p + 1, " \t");
+    return true;
+}
+
+/* The first of a list of positive numbers; 0: the text is none. */
+static int pool__thread_count(const char *text) {
+    int first = 0;
+    do {
+        const int n = pool__count(&text, POOL_ASKED);
+        if (n < 1) return 0;
+        if (!first) first = n;
+    } while (pool__sign(&text, ','));
+    return *text ? 0 : first;
+}
+
+typedef struct {
+    int        n;
+    cpu_set_t *at;
+} pool_places;
+
+static void pool__places_drop(pool_places *p) {
+    mem_free(p->at);
+    *p = (pool_places){0};
+}
+
+/* Those CPUs of a place that this process may use, if there are any. False: too many places. */
+static bool pool__add_place(pool_places *p, const cpu_set_t *set, const cpu_set_t *mask) {
+    cpu_set_t here;
+    CPU_AND(&here, set, mask);
+    if (!CPU_COUNT(&here)) return true;
+    if (p->n == CPU_SETSIZE) return false;
+    p->at = mem_grow(p->at, (size_t)p->n + 1, sizeof *p->at);
+    p->at[p->n++] = here;
+    return true;
+}
+
+/* ":length:stride", both or the second of which may be missing: 1 each. */
+static bool pool__interval(const char **at, int *length, int *stride) {
+    *length = *stride = 1;
+    if (!pool__sign(at, ':')) return true;
+    if ((*length = pool__count(at, CPU_SETSIZE)) < 1) return false;
+    if (!pool__sign(at, ':')) return true;
+    const int by = pool__sign(at, '-') ? -1 : 1;
+    *stride = by * pool__count(at, CPU_SETSIZE);
+    return *stride * by > 0;
+}
+
+/* The CPU joins the set. False: there is no such number. */
+static bool pool__add_cpu(int cpu, cpu_set_t *set) {
+    if (cpu < 0 || cpu >= CPU_SETSIZE) return false;
+    CPU_SET(cpu, set);
+    return true;
+}
+
+/* "{cpu:length:stride, ...}" */
+static bool pool__place(const char **at, cpu_set_t *set) {
+    CPU_ZERO(set);
+    if (!pool__sign(at, '{')) return false;
+    do {
+        const int cpu = pool__count(at, CPU_SETSIZE - 1);
+        int       length, stride;
+        if (cpu < 0 || !pool__interval(at, &length, &stride)) return false;
+        for (int i = 0; i < length; i++)
+            if (!pool__add_cpu(cpu + i * stride, set)) return false;
+    } while (pool__sign(at, ','));
+    return pool__sign(at, '}');
+}
+
+/* A place whose CPUs have numbers higher by that much. */
+static bool pool__shifted(const cpu_set_t *set, int by, cpu_set_t *out) {
+    CPU_ZERO(out);
+    for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
+        if (CPU_ISSET(cpu, set) && !pool__add_cpu(cpu + by, out)) return false;
+    return true;
+}
+
+/* "place:length:stride, ..." */
+static bool pool__listed(const char *at, const cpu_set_t *mask, pool_places *p) {
+    do {
+        cpu_set_t set, next;
+        int       length, stride;
+        if (!pool__place(&at, &set) || !pool__interval(&at, &length, &stride)) return false;
+        for (int i = 0; i < length; i++)
+            if (!pool__shifted(&set, i * stride, &next) || !pool__add_place(p, &next, mask)) return false;
+    } while (pool__sign(&at, ','));
+    return !*at;
+}
+
+/* CPUs in a file of the kernel, as "0-3,8". False: there is no such file, or it has something else. */
+static bool pool__read_cpus(const char *path, cpu_set_t *set) {
+    char        line[4096];
+    FILE       *f = fopen(path, "re");
+    const bool  got = f && fgets(line, sizeof line, f);
+    const char *at = line;
+    if (f) fclose(f);
+    if (!got) return false;
+    line[strcspn(line, "\n")] = 0;
+    CPU_ZERO(set);
+    do {
+        const int a = pool__count(&at, CPU_SETSIZE - 1), b = pool__sign(&at, '-') ? pool__count(&at, CPU_SETSIZE - 1) : a;
+        if (a < 0 || b < a) return false;
+        for (int cpu = a; cpu <= b; cpu++) CPU_SET(cpu, set);
+    } while (pool__sign(&at, ','));
+    return !*at;
+}
+
+/* Places by name, as many as a number in brackets allows; root: the kernel's folder of CPUs. */
+static bool pool__named(const char *text, const char *root, const cpu_set_t *mask, pool_places *p) {
+    static const struct { const char *name, *file; } kinds[] = {{"threads", NULL}, {"cores", "thread_siblings_list"}, {"sockets", "core_siblings_list"}};
+    const char *at = text + strspn(text, " \t");
+    int         kind = 0, most = CPU_SETSIZE;
+    cpu_set_t   have, set;
+    while (kind < 3 && strncasecmp(at, kinds[kind].name, strlen(kinds[kind].name))) kind++;
+    if (kind == 3) return false;
+    at += strlen(kinds[kind].name);
+    if (pool__sign(&at, '(') && ((most = pool__count(&at, CPU_SETSIZE)) < 1 || !pool__sign(&at, ')'))) return false;
+    CPU_ZERO(&have);
+    for (int cpu = 0; cpu < CPU_SETSIZE && p->n < most; cpu++) {
+        char path[4096];
+        if (!CPU_ISSET(cpu, mask) || CPU_ISSET(cpu, &have)) continue;
+        snprintf(path, sizeof path, "%s/cpu%d/topology/%s", root, cpu, kinds[kind].file ? kinds[kind].file : "");
+        if (!kinds[kind].file || !pool__read_cpus(path, &set)) CPU_ZERO(&set);
+        CPU_SET(cpu, &set);
+        CPU_OR(&have, &have, &set);
+        if (!pool__add_place(p, &set, mask)) return false;
+    }
+    return !at[strspn(at, " \t")];
+}
+
+/* OMP_PLACES. False: it is none, or no CPU of it is this process's; p is empty then. */
+static bool pool__parse_places(const char *text, const char *root, const cpu_set_t *mask, pool_places *p) {
+    *p = (pool_places){0};
+    const bool list = text[strspn(text, " \t")] == '{';
+    if ((list ? pool__listed(text, mask, p) : pool__named(text, root, mask, p)) && p->n) return true;
+    pool__places_drop(p);
+    return false;
+}
+
+typedef enum { POOL_ANYWHERE, POOL_CLOSE, POOL_SPREAD, POOL_PRIMARY, POOL_UNKNOWN } pool_policy;
+
+/* OMP_PROC_BIND: one policy, or a list of those for nested teams, of which the first counts. */
+static pool_policy pool__parse_bind(const char *text) {
+    static const struct { const char *name; pool_policy is; } words[] = {{"false", POOL_ANYWHERE}, {"true", POOL_CLOSE},     {"close", POOL_CLOSE},
+                                                                         {"spread", POOL_SPREAD},  {"primary", POOL_PRIMARY}, {"master", POOL_PRIMARY}};
+    pool_policy first = POOL_UNKNOWN;
+    do {
+        const char  *at = text + strspn(text, " \t");
+        const size_t n = strcspn(at, " \t,");
+        pool_policy  is = POOL_UNKNOWN;
+        for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+            if (strlen(words[i].name) == n && strncasecmp(at, words[i].name, n) == 0) is = words[i].is;
+        if (is == POOL_UNKNOWN) return is;
+        if (first == POOL_UNKNOWN) first = is;
+        text = at + n;
+    } while (pool__sign(&text, ','));
+    return text[strspn(text, " \t")] ? POOL_UNKNOWN : first;
+}
+
+/* The place of thread i of n among n_places. */
+static int pool__place_of(pool_policy how, int i, int n, int n_places) {
+    if (how == POOL_PRIMARY) return 0;
+    if (how == POOL_CLOSE && n <= n_places) return i;
+    return (int)((int64_t)i * n_places / n);
+}
+
+/* Says once in a run that the value of a variable is ignored. */
+static void pool__ignored(const char *name, const char *expected, bool *told) {
+    if (!*told) log_warn("%s: '%s' is ignored: expected %s", name, getenv(name), expected);
+    *told = true;
+}
+
+/* Threads that the environment asks for; 0: it does not. */
+static int pool__asked_threads(void) {
+    static bool told;
+    const char *text = getenv("OMP_NUM_THREADS");
+    const int   n = text ? pool__thread_count(text) : 0;
+    if (text && !n) pool__ignored("OMP_NUM_THREADS", "a number from 1 to 1024, or several with commas between", &told);
+    return n;
+}
+
+/* Where the environment binds threads that may run on `mask`: places, and how threads go to them. No places: they are not bound. */
+static pool_policy pool__asked_places(const cpu_set_t *mask, pool_places *p) {
+    static bool told_places, told_bind;
+    const char *places = getenv("OMP_PLACES"), *bind = getenv("OMP_PROC_BIND");
+    pool_policy how = bind ? pool__parse_bind(bind) : POOL_UNKNOWN;
+    *p = (pool_places){0};
+    if (bind && how == POOL_UNKNOWN) pool__ignored("OMP_PROC_BIND", "false, true, close, spread or primary", &told_bind);
+    if (how == POOL_UNKNOWN) how = places ? POOL_CLOSE : POOL_ANYWHERE;
+    if (how != POOL_ANYWHERE && !pool__parse_places(places ? places : "cores", "/sys/devices/system/cpu", mask, p) && places)
+        pool__ignored("OMP_PLACES", "threads, cores, sockets or places as {0,1},{2,3} or {0:4}:8:4, with CPUs that this process may use", &told_places);
+    return how;
+}
+
+/* --- the team --- */
 
 typedef struct pool pool;
 
@@ -692,6 +907,8 @@ typedef struct {
     long     sent_away;                               /* how often it had to wait for a CPU, by force or by giving way */
     double   since, last;                             /* when it got the CPU, as far as it knows; its last task */
     double   task;                                    /* seconds from its last task but one to the last, in one stage */
+    bool     bound;                                   /* it stays on the CPUs of `place` */
+    cpu_set_t place;
     uint32_t last_stage;
     const uint8_t *soon, *soon_end;                   /* what it reads next, not asked for yet */
     _Alignas(64) _Atomic uint64_t taken;              /* stage + 1 << 32 | tasks of its own run taken in that stage */
@@ -707,6 +924,7 @@ struct pool {
     int        n;                                     /* threads, the caller included */
     pthread_t *thread;
     pool_seat *seat;
+    cpu_set_t  home_cpus;                             /* where the caller might run before it was bound */
     bool       quit, loose;
     void (*fn)(void *ctx, int ith);
     void *ctx;
@@ -886,6 +1104,7 @@ static void *pool__worker(void *arg) {
     pool_seat *s = arg;
     pool      *p = s->p;
     k_thread_start();
+    if (s->bound) sched_setaffinity(0, sizeof s->place, &s->place);
     for (uint32_t epoch = 0;; epoch++) {
         pool__wait(p, &p->epoch, epoch);
         if (p->quit) return NULL;
@@ -911,7 +1130,20 @@ static void pool__start(pool *p, void (*fn)(void *ctx, int ith), void *ctx, bool
 static void pool_run(pool *p, void (*fn)(void *ctx, int ith), void *ctx) { pool__start(p, fn, ctx, false); }
 static void pool_run_loose(pool *p, void (*fn)(void *ctx, int ith), void *ctx) { pool__start(p, fn, ctx, true); }
 
-/* n threads, or fewer (said in words) where the system gives no more. Signals stay with the calling thread. */
+/* The places of n threads. */
+static void pool__assign(pool *p, int n) {
+    pool_places at = {0};
+    if (sched_getaffinity(0, sizeof p->home_cpus, &p->home_cpus)) return;
+    const pool_policy how = pool__asked_places(&p->home_cpus, &at);
+    for (int i = 0; at.n && i < n; i++) {
+        p->seat[i].bound = true;
+        p->seat[i].place = at.at[pool__place_of(how, i, n, at.n)];
+    }
+    pool__places_drop(&at);
+}
+
+/* n threads, or fewer (said in words) where the system gives no more. Signals stay with the calling thread, which is bound like the
+ * others until pool_free(). */
 static pool *pool_new(int n) {
     pool *p = mem_aligned(1, sizeof *p);
     memset(p, 0, sizeof *p);
@@ -919,6 +1151,7 @@ static pool *pool_new(int n) {
     p->thread = mem_new((size_t)n, sizeof *p->thread);
     p->seat = mem_aligned((size_t)n, sizeof *p->seat);
     for (int i = 0; i < n; i++) p->seat[i] = (pool_seat){.p = p, .ith = i};
+    pool__assign(p, n);
     p->n = 1;
     k_thread_start();
     sigset_t all, old;
@@ -935,6 +1168,7 @@ static pool *pool_new(int n) {
         p->n++;
     }
     pthread_sigmask(SIG_SETMASK, &old, NULL);
+    if (p->seat[0].bound) sched_setaffinity(0, sizeof p->seat[0].place, &p->seat[0].place);
     return p;
 }
 
@@ -943,6 +1177,7 @@ static void pool_free(pool *p) {
     p->quit = true;
     pool__advance(p, &p->epoch);
     for (int i = 1; i < p->n; i++) pthread_join(p->thread[i], NULL);
+    if (p->seat[0].bound) sched_setaffinity(0, sizeof p->home_cpus, &p->home_cpus);
     mem_free(p->thread);
     mem_free(p->seat);
     mem_free(p);
@@ -1031,12 +1266,18 @@ static void pool__cpu_quota(void *ctx, const char *dir, bool v2) {
 
 /* CPUs in the affinity mask, cut to the cgroup's quota rounded down (a thread beyond the quota costs more than it
  * brings: every barrier then waits for one that is throttled). */
-static int pool_default_threads(void) {
+static int pool_cpus(void) {
     cpu_set_t set;
     int       n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : (int)sysconf(_SC_NPROCESSORS_ONLN);
     if (n < 1) n = 1;
     pool__cgroups("cpu", pool__cpu_quota, &n);
     return n;
+}
+
+/* What OMP_NUM_THREADS says, else as many as CPUs. */
+static int pool_default_threads(void) {
+    const int asked = pool__asked_threads();
+    return asked ? asked : pool_cpus();
 }
 
 /* Seconds that the threads of this process have waited for a CPU so far; 0 where the kernel does not count them. */
@@ -18265,7 +18506,7 @@ static const cli_opt cli_opts[] = {
     {"-n --predict --n-predict",        "N",          OPT_I64,  AT(gen.n_predict),  -2,  CLI_BIG, GROUP_RUN, ON_ANSWER, NULL,
      "tokens to generate; -1 is until the end token or until the context is full"},
     {"-t --threads",                    "N",          OPT_INT,  AT(fwd.n_threads),   0,  1024,    GROUP_RUN, ON_ALL, NULL,
-     "threads; 0 is the number of CPUs that this process may use (affinity and cgroup quota)"},
+     "threads; 0 is OMP_NUM_THREADS, or the number of CPUs that this process may use (affinity and cgroup quota)"},
     {"-b --batch-size -ub --ubatch-size", "N",        OPT_INT,  AT(fwd.n_batch),     1,  65536,   GROUP_RUN, ON_STEPS, NULL,
      "tokens of a prompt that are computed together"},
     {"--chunks",                        "N",          OPT_INT,  AT(chunks),         -1,  CLI_BIG, GROUP_EVAL, ON_EVAL | ON(IMATRIX) | ON_QUANTIZE, NULL,
@@ -20931,7 +21172,7 @@ static bool cli__on_nothing(const config *c, err_t *e) {
 
 /* What is worth a line on stderr before anything runs. */
 static void cli__remarks(const config *c) {
-    const int cpus = pool_default_threads();
+    const int cpus = pool_cpus();
     int       threads = c->action == ACT_BENCH ? 0 : c->fwd.n_threads;
     str       idle = {0};
     for (int i = 0; i < c->idle.n; i++) {

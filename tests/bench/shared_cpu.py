@@ -10,7 +10,7 @@ of the tokens per second that both report. The table has a row for each of sever
 reported a speed-up, and how far those were from the measured ratio. big.gguf: see tests/bench/spec.py.
   Exit 1: a text differs, the median ratio is below --least, or a reported speed-up is further than --off from the median ratio.
 """
-import argparse, os, re, statistics, subprocess, sys
+import argparse, os, re, signal, statistics, subprocess, sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
@@ -40,6 +40,7 @@ class Spinners:
         self.n = n
 
     def __enter__(self):
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))       # so that none is left behind
         self.all = [subprocess.Popen(["bash", "-c", "while :; do :; done"], start_new_session=True) for _ in range(self.n)]
 
     def __exit__(self, *_):
@@ -56,7 +57,9 @@ def pairs(o, temp):
         args += ["-t", str(o.threads)] * bool(o.threads) + o.own.split()
         ways = [args + guesses, args + ["--no-lookup"]]
         got = [Run(w) for w in (ways if i % 2 == 0 else ways[::-1])]
-        yield got if i % 2 == 0 else got[::-1]
+        a, b = got if i % 2 == 0 else got[::-1]
+        print("pair %d: %.1f and %.1f tokens/s, %.3f; reported %s" % (i + 1, a.rate, b.rate, a.rate / b.rate, a.said or a.why or "-"), file=sys.stderr, flush=True)
+        yield a, b
 
 
 def measure(o, temp):
