@@ -2322,6 +2322,35 @@ def bench_peer():
     check(r.returncode == 2 and b"broken" in r.stderr, repr(r))
 
 
+@case
+def bench_results():
+    """tests/bench/measure.py appends a row for each program with ratios, and RESULTS.md and its pictures are made from such rows"""
+    import csv
+    folder, models, out = tmp("peers"), tmp("models"), tmp("rows")
+    for path in folder, models:
+        os.mkdir(path)
+    fake = os.path.join(folder, "llama-bench")
+    with open(fake, "w") as f:
+        f.write('#!/bin/sh\nexec "%s" --bench -q "$@"\n' % BIN)
+    os.chmod(fake, 0o755)
+    shutil.copy(SMALL, os.path.join(models, "Q4_K_M.gguf"))
+    bench = os.path.join(HERE, "tests", "bench")
+    r = subprocess.run([sys.executable, os.path.join(bench, "measure.py"), "--llmrun", BIN, "--peers", folder, "--model-dir", models, "--minutes", "0", "--types", "Q4_K_M",
+                        "--parts", "types", "--csv", out, "--machine", "here", "--foreign"], stdin=subprocess.DEVNULL, capture_output=True)
+    same(r.returncode, 0, r.stderr[-300:])
+    with open(os.path.join(out, "speed.csv"), newline="") as f:
+        rows = list(csv.DictReader(f))
+    same([(x["test"], x["program"], x["rounds"], x["machine"]) for x in rows], [(t, p, "1", "here") for t in ("pp512", "tg32") for p in ("llmrun", "llama.cpp")], "rows")
+    for own, theirs in zip(rows[::2], rows[1::2]):
+        check(own["ratio"] == "" and abs(float(theirs["ratio"]) - float(own["tokens_s"]) / float(theirs["tokens_s"])) < 0.01 * float(theirs["ratio"]) + 0.006, repr(theirs))
+    made = "import sys; sys.path.insert(0, sys.argv[1]); import results; print(results.page(sys.argv[2]))"
+    page = subprocess.run([sys.executable, "-c", made, bench, out], capture_output=True, text=True)
+    check("| here | " in page.stdout and "| pp512 | " in page.stdout, page.stdout + page.stderr)
+    for script in "results.py", "plots.py":
+        same(subprocess.run([sys.executable, os.path.join(bench, script), "--check"], capture_output=True).stdout, b"", script)
+
+
+
 def main():
     if not os.access(BIN, os.X_OK):
         sys.exit("usage: cli.py BINARY [WORD ...]: cannot run %s" % BIN)

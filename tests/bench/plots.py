@@ -302,7 +302,7 @@ def name_dots(c, dots, named, bottom, size=12):
     for k in sorted(beside):
         c.text(low[k][0] - 9, low[k][1] + 4, k, size, "end")
     names = [k for k in names if k not in beside]
-    for k, x in zip(names, apart([low[k][0] for k in names], size * 1.42)):
+    for k, x in zip(names, apart([low[k][0] for k in names], size * 1.6)):
         top = max(low[j][1] for j in names if -26 < low[j][0] - low[k][0] < 14) + 9
         c.line(low[k][0], low[k][1] + 4, x, top, "#b6bec7", 1)
         c.text(x + 3, top + 9, k, size, "end", turn=-45)
