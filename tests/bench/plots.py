@@ -201,7 +201,7 @@ def types():
     bar, gap = 9, 9
     pitch = bar * len(programs) + gap
     top, height = 124, 124 + pitch * len(names) + 92
-    c = Canvas(height, "Tokens per second by weight type", "%s, two threads. Longer is faster." % rows[0]["model"])
+    c = Canvas(height, "Tokens per second by weight type", "%s. Longer is faster." % rows[0]["model"])
     c.legend(24, 84, [(p, COLOR[p], False) for p in programs])
     for test, left, right, what in (("pp", 92, 436, "prefill of %s tokens"), ("tg", 474, 794, "decode of %s tokens")):
         if test not in tests:
@@ -242,7 +242,7 @@ def sequences():
     """Rate of all sequences together against how many there are, a panel for each machine."""
     chosen = newest(results.read("speed"), "sequences", lambda of: len({r["program"] for r in of}) > 1)
     machines = [m for m in ("intel", "zen4") if m in chosen] + sorted(set(chosen) - {"intel", "zen4"})
-    c = Canvas(452, "Decoding many sequences side by side", "Tokens per second of all sequences together, 1.1B or 1B Q4_K_M, two threads.")
+    c = Canvas(452, "Decoding many sequences side by side", "Tokens per second of all sequences together, Q4_K_M of 1.1 or 1.0 billion parameters.")
     most = max(value(r, "tokens_s") for m in machines for r in chosen[m])
     width = (WIDTH - 64) / len(machines)
     for i, m in enumerate(machines):
@@ -266,7 +266,7 @@ def depth():
     if not rows:
         return None
     rows = [r for r in only(rows) if r["test"].startswith("tg")]
-    c = Canvas(440, "Decode behind a long context", "Tokens per second of one sequence, %s %s, two threads." % (rows[0]["model"], rows[0]["type"]))
+    c = Canvas(440, "Decode behind a long context", "Tokens per second of one sequence, %s %s." % (rows[0]["model"], rows[0]["type"]))
     left, right, bottom = 64, WIDTH - 140, 330
     deep = sorted({int(r["depth"]) for r in rows})
     y = Linear(max(value(r, "tokens_s") for r in rows), bottom, 100)
