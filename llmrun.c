@@ -641,6 +641,26 @@ static void str_json(str *s, bytes b) {
     str_put(s, "\"");
 }
 
+/* A field of CSV (RFC 4180), quoted where it must be, always valid UTF-8. */
+static void str_csv(str *s, bytes b) {
+    const size_t from = s->n;
+    bool         quote = false;
+    str_add(s, "", 0);
+    for (size_t i = 0; i < b.n; i++) quote = quote || memchr(",\"\r\n", b.p[i], 4) != NULL;
+    if (!quote) {
+        str_utf8(s, b);
+        return;
+    }
+    for (size_t i = 0, n; i < b.n; i += n) {          /* between two quotes there are whole characters */
+        const uint8_t *end = memchr(b.p + i, '"', b.n - i);
+        n = end ? (size_t)(end - b.p) - i + 1 : b.n - i;
+        str_put(s, s->n == from ? "\"" : "");
+        str_utf8(s, (bytes){b.p + i, n});
+        if (end) str_put(s, "\"");
+    }
+    str_put(s, "\"");
+}
+
 /* Base64 with padding (RFC 4648), without quotes. */
 static void str_base64(str *s, bytes b) {
     static const char digit[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -8867,6 +8887,7 @@ typedef struct {
     uint64_t      n_old_failed;                       /* of those that it held: with an error */
     uint64_t      n_stale;                            /* that were moved out of it */
     str           fingerprint;                        /* of this run */
+    bool          goes_on;                            /* a file that --resume goes on with */
     bool          strict;                             /* no header: every answer has to carry that fingerprint */
     uint64_t      key[2];
     results__old *old;                                /* [n_old] in the order of the file */
@@ -9007,10 +9028,10 @@ static bool results__prepare(results *r, uint64_t size, bool resume, bytes setti
     bytes was;
     bool  ok;
     results__header_name(r->name, &name);
-    if (!size) ok = results__header_save(name.p, settings, e);
+    if (!size) ok = !r->goes_on || results__header_save(name.p, settings, e);
     else if (!resume)
-        ok = err_set(e, EXIT_INPUT, "%s: holds %llu bytes, expected a new file (--resume goes on with this one)",
-                     r->name, (unsigned long long)size);
+        ok = err_set(e, EXIT_INPUT, "%s: holds %llu bytes, expected a new file%s", r->name, (unsigned long long)size,
+                     r->goes_on ? " (--resume goes on with this one)" : "");
     else {
         ok = results__header_load(name.p, &text, &was, e);
         r->strict = !text.n;
@@ -9026,6 +9047,7 @@ static bool results__open(results *r, const char *path, bool resume, bytes setti
     struct stat st;
     r->name = path;
     r->file = stat(path, &st) != 0 || S_ISREG(st.st_mode);
+    r->goes_on = r->file && settings.p;
     if (!r->file && resume)
         return err_set(e, EXIT_INPUT, "%s: is no regular file, expected one to --resume", path);
     r->fd = open(path, (r->file ? O_RDWR | O_CREAT | O_APPEND : O_WRONLY) | O_NOCTTY | O_CLOEXEC, 0666);
@@ -9040,7 +9062,8 @@ static bool results__open(results *r, const char *path, bool resume, bytes setti
 }
 
 /* path NULL or "-": stdout, which has neither header nor lock. settings: one name=value a line, no newline in
- * a value. NULL without words: a signal asks us to stop. */
+ * a value; p NULL: what is put is no record, and the file, a new one, has no header. NULL without words: a signal asks us
+ * to stop. */
 static results *results_open(const char *path, bool resume, bytes settings, err_t *e) {
     results *r = mem_new(1, sizeof *r);
     bool     out = !path || strcmp(path, "-") == 0;
@@ -9111,7 +9134,7 @@ static bool results_put(results *r, bytes record, err_t *e) {
     if (r->why == EPIPE) return false;
     return err_set(e, EXIT_RESOURCE, "%s: cannot write: %s; %llu results are whole%s", r->name,
                    strerror(r->why), (unsigned long long)(r->n_old + r->n_new),
-                   r->file ? ", --resume goes on from there" : "");
+                   r->goes_on ? ", --resume goes on from there" : "");
 }
 
 /* False: some of what was put did not reach the disk. */
@@ -9562,7 +9585,8 @@ static bool results_sort(results *r, const char *const *names, int n_names, err_
  * - A line that fails is told by req_read in words and by req.fault in one: the run goes on. Out of memory ends it.
  *
  * To add a body key: its field, a reader of its kind where there is none, a row in req_keys.
- * Door: req_read, req_read_id, req_drop, req_print, req_print_error, req_json_version. */
+ * Door: req_read, req_read_id, req_drop, req_print, req_print_error, req_csv_head, req_print_csv, req_print_csv_error,
+ * req_json_version. */
 
 enum {
     REQ_DEEP = 64,                                    /* lists and objects inside each other */
@@ -9617,7 +9641,16 @@ typedef struct {
     const int32_t *top_id;                            /* [n_tok, top] the likeliest first; -1: fewer than that */
     const float   *top_lp;                            /* [n_tok, top] */
     int            n_generated;                       /* what usage counts */
+    double         logprob;                           /* of its text, where REQ_LOGPROB is asked for */
 } req_answer;
+
+/* What a record may hold beyond OpenAI's shape. */
+enum { REQ_PROMPT = 1, REQ_SEED = 2, REQ_LOGPROB = 4, REQ_TIMES = 8 };
+
+/* Seconds since the line was read; not finite where there is none. */
+typedef struct {
+    double queued, first, total;                      /* until its turn came, until its first and its last token */
+} req_times;
 
 typedef struct {
     uint64_t    line;                                 /* in the input file, from 1 */
@@ -9627,6 +9660,10 @@ typedef struct {
     const char *model_name;
     int64_t     created;                              /* seconds since 1970 */
     int         n_prompt, n_cached;                   /* tokens; those of them that were not computed for this line */
+    unsigned    fields;                               /* of REQ_PROMPT and so on, and what stands there: */
+    const tok_ids *ids;                               /* [n_prompt of req] of prompts that were given as ids, NULL: they stand there */
+    uint64_t    seed;                                 /* of the first completion; each other has one more */
+    req_times   times;
 } req_origin;
 
 static const char *req_json_version(void) { return jansson_version_str(); }
@@ -10346,7 +10383,7 @@ static void req__print_content(const req *q, const req_answer *a, const tok_voca
     str_put(out, "]}");
 }
 
-static void req__print_choice(const req *q, const req_answer *a, int index, const tok_vocab *v, str *out) {
+static void req__print_choice(const req *q, const req_answer *a, int index, unsigned fields, const tok_vocab *v, str *out) {
     str_fmt(out, "{\"index\":%d,%s", index, q->chat ? "\"message\":{\"role\":\"assistant\",\"content\":" : "\"text\":");
     str_json(out, a->text);
     if (q->chat) str_put(out, "}");
@@ -10359,7 +10396,50 @@ static void req__print_choice(const req *q, const req_answer *a, int index, cons
     if (!q->logprobs) str_put(out, "null");
     else if (q->chat) req__print_content(q, a, v, out);
     else req__print_legacy(q, a, v, out);
-    str_fmt(out, ",\"finish_reason\":\"%s\"}", a->finish);
+    str_fmt(out, ",\"finish_reason\":\"%s\"", a->finish);
+    if (fields & REQ_LOGPROB) str_put(out, ",\"logprob\":"), req__print_lp(out, (float)a->logprob);
+    str_put(out, "}");
+}
+
+static void req__print_ids(const tok_ids *ids, const char *between, str *out) {
+    for (size_t i = 0; i < ids->n; i++) str_fmt(out, "%s%d", i ? between : "", ids->id[i]);
+}
+
+static const tok_ids *req__ids(const req *q, const req_origin *o, int i) { return o->ids && o->ids[i].n ? &o->ids[i] : &q->prompt[i].ids; }
+
+static void req__print_prompt(const req *q, const req_origin *o, str *out) {
+    if (!q->n_prompt) str_put(out, "null");
+    for (int i = 0; i < q->n_prompt; i++) {
+        str_put(out, i ? "," : q->n_prompt > 1 ? "[" : "");
+        if (q->prompt[i].text.p) {
+            str_json(out, q->prompt[i].text);
+            continue;
+        }
+        const tok_ids *ids = req__ids(q, o, i);
+        str_put(out, ids->n ? "[" : "null");
+        req__print_ids(ids, ",", out);
+        str_put(out, ids->n ? "]" : "");
+    }
+    if (q->n_prompt > 1) str_put(out, "]");
+}
+
+static void req__print_seconds(const char *name, double x, str *out) {
+    str_put(out, name);
+    if (isfinite(x)) str_fmt(out, "%.6f", x);
+    else str_put(out, "null");
+}
+
+/* The fields that were asked for, and the end of the record. A seed is written as a body may have it, below 2^63. */
+static void req__print_fields(const req *q, const req_origin *o, bool answered, str *out) {
+    if (o->fields & REQ_PROMPT) str_put(out, ",\"prompt\":"), req__print_prompt(q, o, out);
+    if (o->fields & REQ_SEED && answered) str_fmt(out, ",\"seed\":%lld", (long long)o->seed);
+    if (o->fields & REQ_TIMES && answered) {
+        req__print_seconds(",\"times\":{\"queued_s\":", o->times.queued, out);
+        req__print_seconds(",\"first_token_s\":", o->times.first, out);
+        req__print_seconds(",\"total_s\":", o->times.total, out);
+        str_put(out, "}");
+    }
+    str_put(out, "}\n");
 }
 
 /* The whole record of a line, newline and all: a is [q->n], one answer a choice. */
@@ -10377,23 +10457,83 @@ static void req_print(const req *q, const req_answer *a, const req_origin *o, co
     str_put(out, ",\"choices\":[");
     for (int i = 0; i < q->n; i++) {
         if (i) str_put(out, ",");
-        req__print_choice(q, &a[i], i, v, out);
+        req__print_choice(q, &a[i], i, o->fields, v, out);
         made += a[i].n_generated;
     }
     str_fmt(out, "],\"usage\":{\"prompt_tokens\":%d,\"completion_tokens\":%lld", o->n_prompt, made);
     str_fmt(out, ",\"total_tokens\":%lld", made + o->n_prompt);
-    str_fmt(out, ",\"prompt_tokens_details\":{\"cached_tokens\":%d}}}},\"error\":null}\n", o->n_cached);
+    str_fmt(out, ",\"prompt_tokens_details\":{\"cached_tokens\":%d}}}},\"error\":null", o->n_cached);
+    req__print_fields(q, o, true, out);
 }
 
 /* The record of a line that failed. */
-static void req_print_error(bytes custom_id, bool has_id, const req_origin *o, const char *code, const char *message,
-                            str *out) {
-    req__print_id(o, custom_id, has_id, out);
+static void req_print_error(const req *q, const req_origin *o, const char *code, const char *message, str *out) {
+    req__print_id(o, q->custom_id, q->has_id, out);
     str_put(out, ",\"response\":null,\"error\":{\"code\":");
     str_json(out, bytes_of(code));
     str_put(out, ",\"message\":");
     str_json(out, bytes_of(message));
-    str_put(out, "}}\n");
+    str_put(out, "}");
+    req__print_fields(q, o, false, out);
+}
+
+/* --- answers as CSV: a row for each completion, or for the error of a line --- */
+
+static void req_csv_head(bool files, unsigned fields, str *out) {
+    str_fmt(out, "line%s,custom_id,index,text,finish_reason,prompt_tokens,completion_tokens,error", files ? ",file" : "");
+    if (fields & REQ_PROMPT) str_put(out, ",prompt");
+    if (fields & REQ_SEED) str_put(out, ",seed");
+    if (fields & REQ_LOGPROB) str_put(out, ",logprob");
+    if (fields & REQ_TIMES) str_put(out, ",queued_s,first_token_s,total_s");
+    str_put(out, "\n");
+}
+
+static void req__csv_place(const req *q, const req_origin *o, str *out) {
+    str_fmt(out, "%llu,", (unsigned long long)o->line);
+    if (o->file) str_csv(out, bytes_of(o->file)), str_put(out, ",");
+    if (q->has_id) str_csv(out, q->custom_id);
+}
+
+static void req__csv_seconds(double x, str *out) {
+    str_put(out, ",");
+    if (isfinite(x)) str_fmt(out, "%.6f", x);
+}
+
+/* a: NULL: the line failed. i: the completion, 0 the first. */
+static void req__csv_fields(const req *q, const req_origin *o, const req_answer *a, int i, str *out) {
+    const int which = i / (q->each > 0 ? q->each : 1);
+    if (o->fields & REQ_PROMPT) {
+        str_put(out, ",");
+        if (which < q->n_prompt && q->prompt[which].text.p) str_csv(out, q->prompt[which].text);
+        else if (which < q->n_prompt) req__print_ids(req__ids(q, o, which), " ", out);
+    }
+    if (o->fields & REQ_SEED) str_put(out, ",");
+    if (o->fields & REQ_SEED && a) str_fmt(out, "%lld", (long long)(o->seed + (uint64_t)i));
+    if (o->fields & REQ_LOGPROB) str_put(out, ",");
+    if (o->fields & REQ_LOGPROB && a) req__print_lp(out, (float)a->logprob);
+    const double seconds[] = {o->times.queued, o->times.first, o->times.total};
+    for (int k = 0; k < 3 && o->fields & REQ_TIMES; k++) req__csv_seconds(a ? seconds[k] : (double)NAN, out);
+    str_put(out, "\n");
+}
+
+static void req_print_csv(const req *q, const req_answer *a, const req_origin *o, str *out) {
+    for (int i = 0; i < q->n; i++) {
+        req__csv_place(q, o, out);
+        str_fmt(out, ",%d,", i);
+        str_csv(out, a[i].text);
+        str_fmt(out, ",%s,%d,%d,", a[i].finish, o->n_prompt, a[i].n_generated);
+        req__csv_fields(q, o, &a[i], i, out);
+    }
+}
+
+static void req_print_csv_error(const req *q, const req_origin *o, const char *code, const char *message, str *out) {
+    str why = {0};
+    str_fmt(&why, "%s: %s", code, message);
+    req__csv_place(q, o, out);
+    str_put(out, ",,,,,,");
+    str_csv(out, str_bytes(&why));
+    req__csv_fields(q, o, NULL, 0, out);
+    str_drop(&why);
 }
 
 /* ===== [spec] guesses at the tokens to come =====
@@ -12274,6 +12414,7 @@ typedef struct {
     bool        ordered;                              /* results in the order of the input */
     int         window;                               /* lines read ahead */
     uint64_t    line_bytes;                           /* longest line */
+    const char *fields;                               /* what records hold beyond OpenAI's shape; NULL: nothing */
     float       cost;                                 /* of an hour, 0: not told */
     const char *shard;                                /* I/N, NULL: all of the file */
 } batch_opts;
@@ -12297,6 +12438,8 @@ typedef struct {
     bool             own_seeds;                       /* a line without a seed has one of its own */
     bool             special, bos;                    /* control tokens in prompts; a start token whatever the file says */
     bool             json;                            /* the summary's form */
+    bool             csv;                             /* answers as rows of CSV */
+    unsigned         fields;                          /* batch_fields() */
 } batch_job;
 
 typedef struct {                                      /* the files of a run, one after the other */
@@ -12310,6 +12453,7 @@ typedef struct {                                      /* the files of a run, one
 
 typedef struct batch_line {
     req         q;
+    double      t_read;
     uint64_t    no, hash;                             /* its line, from 1; of that line's bytes */
     int         file;
     uint64_t    turn, first;                          /* its line among those of all files, from 1; the earliest of its group */
@@ -12353,6 +12497,23 @@ static void batch__line_free(batch_line *l) {
     mem_free(l->ids);
     req_drop(&l->q);
     mem_free(l);
+}
+
+/* "prompt,seed": bits of REQ_PROMPT and so on. */
+static bool batch_fields(const char *text, unsigned *fields, err_t *e) {
+    static const char *const names[] = {"prompt", "seed", "logprob", "times"};
+    for (*fields = 0; text && *text;) {
+        const size_t n = strcspn(text, ",");
+        unsigned     bit = 0;
+        for (unsigned i = 0; i < sizeof names / sizeof *names; i++)
+            if (bytes_is((bytes){(const uint8_t *)text, n}, names[i])) bit = 1u << i;
+        if (!bit)
+            return err_set(e, EXIT_INPUT, "--batch-fields: found '%.*s', expected some of prompt, seed, logprob and times, with commas between them",
+                           (int)(n < 100 ? n : 100), text);
+        *fields |= bit;
+        text += n + (text[n] == ',');
+    }
+    return true;
 }
 
 /* --- lines in --- */
@@ -12431,7 +12592,7 @@ static uint64_t batch__file_key(const batch_input *in, int file) { return in->n 
 
 static req_origin batch__origin(const batch_work *b, const batch_line *l) {
     return (req_origin){.line = l->no, .hash = l->hash, .file = b->in.n > 1 ? b->in.path[l->file] : NULL, .model_name = b->job->model_name,
-                        .fingerprint = b->out->fingerprint.p, .created = (int64_t)time(NULL)};
+                        .fingerprint = b->out->fingerprint.p, .created = (int64_t)time(NULL), .fields = b->job->fields, .ids = l->ids};
 }
 
 /* Records go out as far as no earlier line is missing; all: in spite of that. */
@@ -12470,7 +12631,8 @@ static bool batch__has_place(const batch_work *b) {
 static bool batch__fail(batch_work *b, const batch_line *l, const char *code, const char *why, err_t *e) {
     const req_origin o = batch__origin(b, l);
     b->n_bad++;
-    req_print_error(l->q.custom_id, l->q.has_id, &o, code, why, &b->rec);
+    if (b->job->csv) req_print_csv_error(&l->q, &o, code, why, &b->rec);
+    else req_print_error(&l->q, &o, code, why, &b->rec);
     return batch__put(b, l->turn, e);
 }
 
@@ -12535,7 +12697,7 @@ static bool batch__take(batch_work *b, bytes line, uint64_t no, err_t *e) {
     const char *code = NULL;
     err_t       why = {0};
     bool        ok = true;
-    *l = (batch_line){.no = no, .file = b->in.i, .turn = (uint64_t)b->n_read, .hash = bytes_hash(0, line)};
+    *l = (batch_line){.t_read = clock_now(), .no = no, .file = b->in.i, .turn = (uint64_t)b->n_read, .hash = bytes_hash(0, line)};
     if (!req_read(&l->q, line, b->in.json, b->job->samp, b->eng->m.hp.n_vocab, &why)) code = l->q.fault ? l->q.fault : req_invalid;
     const bool twice = l->q.has_id && !results_new_id(b->out, batch__file_key(&b->in, l->file), l->q.custom_id);
     if (twice) code = "duplicate_custom_id", why.code = 0, err_set(&why, EXIT_INPUT, "an earlier line has the same custom_id");
@@ -12688,7 +12850,7 @@ static bool batch__add(batch_work *b, batch_line *l, err_t *e) {
     }
     samp *sm = samp_new(&so, b->eng->m.hp.n_vocab, seed + (uint64_t)i, 0, e);
     if (!sm) return false;
-    sched_seq *s = l->seq[i] = sched_seq_new(b->eng, &l->ids[i / l->q.each], sm, l->q.logprobs, l->q.top);
+    sched_seq *s = l->seq[i] = sched_seq_new(b->eng, &l->ids[i / l->q.each], sm, l->q.logprobs || b->job->fields & REQ_LOGPROB, l->q.top);
     s->n_most = l->q.max_tokens >= 0 ? l->q.max_tokens : g->n_predict;
     s->ignore_eos = l->q.has_ignore_eos ? l->q.ignore_eos : g->ignore_eos;
     s->stop = l->q.stop ? l->q.stop : b->stop;
@@ -12709,12 +12871,33 @@ static int batch__told(const sched_seq *s) {
     return n;
 }
 
+static double batch__logprob(const sched_seq *s) {
+    double sum = 0;
+    for (int i = 0; s->scored && i < batch__told(s); i++) sum += (double)s->tok[i].lp;
+    return sum;
+}
+
+/* Of all completions of a line: its turn, the first token of any, the last. */
+static req_times batch__times(const batch_line *l) {
+    req_times t = {(double)INFINITY, (double)INFINITY, (double)INFINITY};
+    double    last = 0;
+    for (int i = 0; i < l->n_added; i++) {
+        const sched_seq *s = l->seq[i];
+        t.queued = fmin(t.queued, s->t_in - l->t_read);
+        if (s->n_gen) t.first = fmin(t.first, s->t_first - l->t_read), last = fmax(last, s->t_last - l->t_read);
+    }
+    if (last > 0) t.total = last;
+    return t;
+}
+
 /* All completions of a line have ended. */
 static bool batch__answer(batch_work *b, batch_line *l, err_t *e) {
     req_answer *a = mem_new((size_t)l->q.n, sizeof *a);
     req_origin  o = batch__origin(b, l);
     const err_t *why = NULL;
     o.n_prompt = (int)l->n_ids;
+    o.seed = batch__seed(b, l);
+    o.times = batch__times(l);
     for (int i = 0; i < l->q.n; i++) {
         const sched_seq *s = l->seq ? l->seq[i] : NULL;
         a[i] = (req_answer){.text = {(const uint8_t *)"", 0}, .finish = "length"};
@@ -12723,14 +12906,15 @@ static bool batch__answer(batch_work *b, batch_line *l, err_t *e) {
         if (s->err.code) continue;
         if (i % l->q.each == 0) o.n_cached += s->n_cached;
         a[i] = (req_answer){.text = str_bytes(&s->text), .finish = s->finish, .tok = s->tok, .top_id = s->top_id, .top_lp = s->top_lp,
-                            .n_tok = s->scored ? batch__told(s) : 0, .n_generated = s->n_gen};
+                            .n_tok = s->scored ? batch__told(s) : 0, .logprob = batch__logprob(s), .n_generated = s->n_gen};
         b->n_gen += s->n_gen;
     }
     bool ok;
     if (why) ok = batch__fail(b, l, why->code == EXIT_RESOURCE ? "out_of_room" : req_invalid, why->text, e);
     else {
         b->n_ok++;
-        req_print(&l->q, a, &o, b->eng->v, &b->rec);
+        if (b->job->csv) req_print_csv(&l->q, a, &o, &b->rec);
+        else req_print(&l->q, a, &o, b->eng->v, &b->rec);
         ok = batch__put(b, l->turn, e);
     }
     mem_free(a);
@@ -12887,12 +13071,22 @@ static void batch__loop(batch_work *b, err_t *e) {
     }
 }
 
+/* The first line of CSV. */
+static bool batch__head(batch_work *b, err_t *e) {
+    if (!b->job->csv) return true;
+    req_csv_head(b->in.n > 1, b->job->fields, &b->rec);
+    const bool ok = results_put(b->out, str_bytes(&b->rec), e);
+    str_clear(&b->rec);
+    b->out->n_new = 0;
+    return ok;
+}
+
 /* What is left to do with the results. A run that was interrupted puts out what has ended. */
 static void batch__end(batch_work *b, err_t *e) {
     if (b->held) batch__release(b, true, e);
     if (!b->over || e->code || g_interrupt || b->out->why) return;
     if (!b->settled && !results_settle(b->out, e)) return;
-    if (b->o->ordered && b->out->file) results_sort(b->out, b->in.path, b->in.n, e);
+    if (b->o->ordered && b->out->goes_on) results_sort(b->out, b->in.path, b->in.n, e);
 }
 
 /* Answers the lines of the files of job in `out`; guesser: NULL, or one for as many sequences. Returns the number of records with an error, -1
@@ -12906,15 +13100,15 @@ static long long batch_run(engine *eng, spec *guesser, results *out, const batch
         !(b.sc = sched_new(eng, guesser, &so, e))) goto done;
     b.stop = mem_new((size_t)job->gen->n_stop, sizeof *b.stop);
     for (int i = 0; i < job->gen->n_stop; i++) b.stop[i] = bytes_of(job->gen->stop[i]);
-    if (o->ordered && !out->file) {
+    if (o->ordered && !out->goes_on) {
         b.held = mem_new((size_t)o->window, sizeof *b.held);
         b.ready = mem_new((size_t)o->window, sizeof *b.ready);
     }
-    if (batch__settle(&b, e)) batch__loop(&b, e);
+    if (batch__head(&b, e) && batch__settle(&b, e)) batch__loop(&b, e);
     batch__end(&b, e);
     progress_clear();
     if (!out->why) batch__summary(&b);
-    if (g_interrupt && out->file)
+    if (g_interrupt && out->goes_on)
         log_warn("%s: %lld lines are answered; --resume goes on with the others", out->name, b.n_before + b.n_ok + b.n_bad);
 done:
     if (b.open && !b.open->seq) batch__line_free(b.open);
@@ -13486,17 +13680,6 @@ static size_t calib__layer_mean(calib_stat *st, size_t n) {
     return i;
 }
 
-/* A field of CSV, quoted where it has to be. */
-static void calib__csv(str *out, const char *text) {
-    if (!text[strcspn(text, ",\"\r\n")]) {
-        str_put(out, text);
-        return;
-    }
-    str_put(out, "\"");
-    for (; *text; text++) str_add(out, *text == '"' ? "\"\"" : text, *text == '"' ? 2 : 1);
-    str_put(out, "\"");
-}
-
 static void calib__say_text(const calib_imatrix *im, const calib_stat *st, size_t n, str *out) {
     int wide = 6;
     for (size_t i = 0; i < n; i++)
@@ -13521,7 +13704,7 @@ static void calib__say_text(const calib_imatrix *im, const calib_stat *st, size_
 static void calib__say_csv(const calib_stat *st, size_t n, str *out) {
     str_put(out, "name,layer,sum,least,most,mean,deviation,active,channels,entropy,even,high,cosine\n");
     for (size_t i = 0; i < n; i++, st++) {
-        calib__csv(out, st->en->name);
+        str_csv(out, bytes_of(st->en->name));
         str_fmt(out, ",%d,%.9g,%.9g,%.9g,%.9g,%.9g", st->layer, st->sum, st->least, st->most, st->mean, st->dev);
         str_fmt(out, ",%.9g,%llu,%.9g,%.9g,%.9g,%.9g\n", st->active, GGUF_U(st->n), st->entropy, st->even, st->high,
                 st->like);
@@ -18685,6 +18868,9 @@ static const cli_opt cli_opts[] = {
     {"--ordered",                       NULL,         OPT_ON,   AT(batch.ordered),   0,  0,       GROUP_BATCH, ON_BATCH, NULL,
      "results in the order of the input: the -o file is sorted when its last line is answered; on stdout up to --batch-window results "
      "wait for earlier ones"},
+    {"--batch-fields",                  "F,F",        OPT_STR,  AT(batch.fields),    0,  0,       GROUP_BATCH, ON_BATCH, NULL,
+     "add fields to each record: prompt, seed, logprob (of each completion: the sum over its tokens), times (seconds until its turn, its "
+     "first and its last token)"},
     {"--batch-window",                  "N",          OPT_INT,  AT(batch.window),    1, 1 << 20,  GROUP_BATCH, ON_BATCH, NULL,
      "lines that are read ahead and planned together"},
     {"--batch-line",                    "SIZE",       OPT_SIZE, AT(batch.line_bytes), 1, 0x1p32,  GROUP_BATCH, ON_BATCH, NULL,
@@ -18747,8 +18933,8 @@ static const cli_opt cli_opts[] = {
     {"--echo --display-prompt",         NULL,         OPT_ON,   AT(echo),            0,  0,       GROUP_OUT, ON(GENERATE), NULL,
      "print the prompt before the answer; with --ids, its token ids"},
     {"--format",                        "text|json|jsonl|csv|md|man|bash|zsh|fish", OPT_WORD, AT(format), 0, 0,     GROUP_OUT, ON_ALL, NULL,
-     "form of the output, where several exist: all of md, csv, json, jsonl for --bench; csv or json for --show-statistics; json "
-     "for generation, --score, --tokenize, --inspect, --perplexity, --kl-divergence and the summary of --batch; md for --list; "
+     "form of the output, where several exist: all of md, csv, json, jsonl for --bench; csv or json for --show-statistics; csv "
+     "for the answers of --batch, a row for each completion; json for generation, --score, --tokenize, --inspect, --perplexity, --kl-divergence and the summary of --batch; md for --list; "
      "md, man, bash, zsh or fish for --help: a man page or the completions of a shell"},
     {"--json",                          NULL,         OPT_ON,   AT(json),            0,  0,       GROUP_OUT, ON_ALL, NULL,
      "the same as --format json"},
@@ -19347,7 +19533,7 @@ static const struct {
     {"text",  ON_ALL},
     {"json",  ON(GENERATE) | ON(SCORE) | ON(TOKENIZE) | ON(INSPECT) | ON_EVAL | ON(STATISTICS) | ON_BATCH | ON_BENCH},
     {"jsonl", ON_BENCH},
-    {"csv",   ON(STATISTICS) | ON_BENCH},
+    {"csv",   ON(STATISTICS) | ON_BATCH | ON_BENCH},
     {"md",    ON(LIST) | ON(USAGE) | ON(HELP) | ON_BENCH},
     {"man",   ON(USAGE) | ON(HELP)},
     {"bash",  ON(USAGE) | ON(HELP)},
@@ -21015,7 +21201,9 @@ static bool cli__batch(config *c, gguf_file *g, double t_start, err_t *e) {
     results      *out = NULL;
     long long     bad = -1;
     tok_vocab    *v = tok_load(g, c->pre, e);
-    bool ok = v && cli__batch_files(c, &files, e) &&
+    job.csv = strcmp(c->format, "csv") == 0;
+    bool ok = v && batch_fields(c->batch.fields, &job.fields, e) && cli__batch_files(c, &files, e) &&
+              (!job.csv || !c->resume || err_set(e, EXIT_INPUT, "--resume goes on with JSON Lines, expected no --format csv")) &&
               (!c->output || (cli__apart(c->output, c->kv.cache, "prompt cache", e) && cli__apart(c->output, c->spec.cache, "lookup cache", e))) &&
               cli__batch_seed(c, &job.seed, &job.own_seeds, &seed, e);
     ok = ok && spec_needs(&c->spec, &c->fwd, &c->kv, n_seqs, &beside, e) &&
@@ -21026,7 +21214,7 @@ static bool cli__batch(config *c, gguf_file *g, double t_start, err_t *e) {
         cli__settings(c, g, seed.p, bound ? en->n_ctx : c->fwd.n_ctx > 0 ? c->fwd.n_ctx : en->m.hp.n_ctx_train, &settings);
     }
     cli__graceful = 1;
-    if (ok && (out = results_open(c->output, c->resume, str_bytes(&settings), e))) {
+    if (ok && (out = results_open(c->output, c->resume, job.csv ? (bytes){0} : str_bytes(&settings), e))) {
         const samp_opts so = cli__samp(c, v, en->n_ctx, &breakers);
         job.samp = &so;
         job.path = files.v;

@@ -6,10 +6,10 @@
 --stress: a build with blocks of two tokens, chunks of one and a preemption at every step; its answers are held against those of the
 first. --kills: how often the run over one file is killed (12). --files: random files (8). --seed: of those and of the moments of kills.
 One line per case, then a count. LLMRUN_SLOW=N stretches every time limit N times, for builds under a sanitizer.
-  Two answers are compared as bytes: whole records without the time of day (`created`) and the tokens that were found in the cache
-(`cached_tokens`). A file of one line is that line behind as many blank ones as it had lines before it, so that it keeps its number.
+  Two answers are compared as bytes: whole records without the time of day (`created`), the tokens that were found in the cache
+(`cached_tokens`) and settings (`system_fingerprint`). A file of one line is that line behind as many blank ones as it had lines before it, so that it keeps its number.
 """
-import argparse, json, os, pty, random, re, resource, select, shutil, signal, subprocess, sys, tempfile, threading, time
+import argparse, csv, io, json, os, pty, random, re, resource, select, shutil, signal, subprocess, sys, tempfile, threading, time
 from kit import ENV, SLOW, Record, Skip, begin, case, check, equal, finish, jsonl, one_line, records, refused, same, sanitized, short, some, text_of, walk
 
 HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -1183,6 +1183,46 @@ def ordered():
     p.send_signal(signal.SIGINT)
     r = finish(p)
     same((r.rc, list(records(r.out))), (130, [2, 3, 4, 5]), "an interrupted stream gives what has ended")
+
+
+@case
+def more_fields():
+    """--batch-fields adds the prompt, the seed that makes the same text again, each completion's log-probability, times; in records and in CSV"""
+    lines = [{"custom_id": 'a,"b', "prompt": 'Once, "x"\n', "max_tokens": 6, "n": 2, "stop": ["e"]}, {"prompt": [5, 6], "max_tokens": 4, "seed": -7},
+             {"prompt": ["A", "B"], "max_tokens": 3, "n": 2}, {"prompt": 5}, {"prompt": "x", "max_tokens": 0}, b'{"prompt":"\xff\xc3","max_tokens":2}']
+    path, plain_ones = put("in.jsonl", lines), batch(lines, "-s", "9", rc=1)
+    fields = ("--batch-fields", "times,prompt,logprob,seed")
+    r = run("-m", PIP, "--batch", path, *fields, "-q")
+    got = {x["line"]: x for x in map(json.loads, r.out.decode().splitlines())}
+    same([got[i].get("prompt") for i in range(1, 7)], ['Once, "x"\n', [5, 6], ["A", "B"], None, "x", "\ufffd\ufffd"], "prompts")
+    check("seed" not in got[4] and "times" not in got[4], "fields of an error: %r" % got[4])
+    for no in 1, 2, 3, 6:
+        body, t = got[no]["response"]["body"], got[no]["times"]
+        check(0 <= t["queued_s"] <= t["first_token_s"] <= t["total_s"] < 60 * SLOW, "times %r" % t)
+        ask = dict(lines[no - 1] if no != 6 else {"prompt": [], "max_tokens": 2}, seed=got[no]["seed"], logprobs=0)
+        data = b'{"prompt":"\xff\xc3","max_tokens":2,"logprobs":0,"seed":%d}' % ask["seed"] if no == 6 else ask
+        again = next(iter(batch([data]).values())).body["choices"]
+        same([(c["text"], c.get("bytes")) for c in again], [(c["text"], c.get("bytes")) for c in body["choices"]], "line %d with its seed" % no)
+        for c, d in zip(again, body["choices"]):
+            check(abs(sum(c["logprobs"]["token_logprobs"]) - d["logprob"]) < 1e-5 and d["logprobs"] is None, "logprob of line %d: %r" % (no, d["logprob"]))
+    same(list(got[5]["times"].values()) + [got[5]["response"]["body"]["choices"][0]["logprob"]], [None] * 3 + [0], "no tokens")
+    refused(run("-m", PIP, "--batch", path, "--batch-fields", "prompt,none", "-q"), 2, "none", "an unknown field")
+
+    path, out = put("in.jsonl", lines), fresh("rows.csv")
+    r = run("-m", PIP, "--batch", path, *fields, "-s", "9", "-q", "--format", "csv", "-o", out, "--ordered")
+    check(r.rc == 1 and os.listdir(TMP).count("rows.csv.llmrun") == 0, repr(r))
+    rows = list(csv.DictReader(io.StringIO(read(out).decode(), newline="")))
+    same(list(rows[0]), "line,custom_id,index,text,finish_reason,prompt_tokens,completion_tokens,error,prompt,seed,logprob,queued_s,first_token_s,total_s".split(","), "header")
+    want = [(no, i, c) for no, x in sorted(plain_ones.items()) for i, c in enumerate(x.body["choices"] if x.body else [None])]
+    same([(int(x["line"]), x["index"]) for x in rows], [(no, str(i) if c else "") for no, i, c in want], "rows")
+    same([(x["text"], x["finish_reason"]) for x in rows], [(c["text"], c["finish_reason"]) if c else ("", "") for _, _, c in want], "texts")
+    same([x["prompt"] for x in rows], ['Once, "x"\n'] * 2 + ["5 6", "A", "A", "B", "B", "", "x", "\ufffd\ufffd"], "prompts")
+    same([(x["custom_id"], x["seed"]) for x in rows[:3]], [('a,"b', "9"), ('a,"b', "10"), ("", "-7")], "ids and seeds")
+    check([x["error"] != "" for x in rows] == [c is None for _, _, c in want] and "prompt" in rows[7]["error"], "errors")
+    refused(run("-m", PIP, "--batch", path, "-q", "--format", "csv", "-o", out), 2, "expected a new file", "a file with rows")
+    refused(run("-m", PIP, "--batch", path, "-q", "--format", "csv", "-o", out, "--resume"), 2, "JSON Lines", "rows are not resumed")
+    rows = csv.DictReader(io.StringIO(run("-m", PIP, "--batch", path, put("in2.jsonl", lines[4:5]), "-q", "--format", "csv").out.decode(), newline=""))
+    same({(x["file"], x["line"]) for x in rows}, {(path, str(i)) for i in range(1, 7)} | {(tmp("in2.jsonl"), "1")}, "files and lines")
 
 
 # --- many machines ---

@@ -62,7 +62,7 @@ static void fz_answer(const req *q, const req_origin *o, const tok_vocab *v, str
     static req_answer a[REQ_CHOICES];
     for (int i = 0; i < FZ_TOKENS * REQ_TOP; i++) top_id[i] = i * 37 % tok_count(v), top_lp[i] = -(float)i;
     for (int i = 0; i < FZ_TOKENS; i++) tok[i] = (req_token){i * 91 % tok_count(v), -1, (size_t)i};
-    for (int i = 0; i < q->n; i++) a[i] = (req_answer){q->prompt[0].text, "stop", tok, i ? FZ_TOKENS : 0, top_id, top_lp, FZ_TOKENS};
+    for (int i = 0; i < q->n; i++) a[i] = (req_answer){q->prompt[0].text, "stop", tok, i ? FZ_TOKENS : 0, top_id, top_lp, FZ_TOKENS, -1};
     req_print(q, a, o, v, out);
     fz_record(out);
     str_clear(out);
@@ -93,7 +93,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     bool ok = req_read(&q, (bytes){data + 1, size - 1}, data[0] & 1, &samp_defaults, tok_count(v), &e);
     ASSERT(ok == !e.code && ok == !q.fault && (ok || (e.code == EXIT_INPUT && e.text[0])));
     if (ok && data[0] & 1 && utf8_whole((bytes){data + 1, size - 1})) fz_same_id(&q, (bytes){data + 1, size - 1});
-    if (!ok) req_print_error(q.custom_id, q.has_id, &origin, q.fault, e.text, &out), fz_record(&out);
+    if (!ok) req_print_error(&q, &origin, q.fault, e.text, &out), fz_record(&out);
     else {
         ASSERT(samp_check(&q.samp, tok_count(v), &e) && q.each >= 1 && q.each <= REQ_N && q.n == q.each * q.n_prompt && q.n <= REQ_CHOICES && q.top >= 0 && q.top <= REQ_TOP && q.n_stop <= REQ_STOPS);
         for (int k = 0; k < q.n_prompt; k++)

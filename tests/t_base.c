@@ -290,6 +290,18 @@ static void t_base_json(void) {
     }
 }
 
+static void t_base_csv(void) {
+    static const char *const rows[][2] = {{"", ""}, {"a b", "a b"}, {"a,b", "\"a,b\""}, {"\"", "\"\"\"\""}, {"a\"b\"", "\"a\"\"b\"\"\""}, {"a\nb\r", "\"a\nb\r\""},
+                                          {"\xc3", "\xef\xbf\xbd"}, {"\xe2\x82,\xc3\xa9", "\"\xef\xbf\xbd,\xc3\xa9\""}, {"\xe2\"\x82", "\"\xef\xbf\xbd\"\"\xef\xbf\xbd\""}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        str s = {0};
+        str_put(&s, "x");                             /* what stands before it does not matter */
+        str_csv(&s, bytes_of(rows[i][0]));
+        EQ_STR(s.p + 1, rows[i][1]);
+        str_drop(&s);
+    }
+}
+
 static void t_base_base64(void) {
     static const char *const rows[][2] = {{"", ""}, {"f", "Zg=="}, {"fo", "Zm8="}, {"foo", "Zm9v"}, {"foob", "Zm9vYg=="}, {"fooba", "Zm9vYmE="},
                                           {"foobar", "Zm9vYmFy"}, {"\xff\xfe\xfb", "//77"}, {"\xc3", "ww=="}};
@@ -437,6 +449,7 @@ static const t_case t_base_cases[] = {
     {"base hash", "keys that are alike spread over a table", t_base_hash},
     {"base str", "a text grows as its plain copy does, with a NUL behind it", t_base_str},
     {"base json", "any bytes become a JSON string of whole characters", t_base_json},
+    {"base csv", "fields of CSV are quoted where they must be, and valid UTF-8", t_base_csv},
     {"base base64", "bytes as base64 of RFC 4648, padded", t_base_base64},
     {"base utf8", "characters and their beginnings are those of RFC 3629", t_base_utf8},
     {"base rng", "values are pinned, and no two keys share one", t_base_rng},

@@ -534,7 +534,7 @@ static void t_req_prints(void) {
     const int32_t   top_id[] = {ab, ff, ff, ab, bos, -1, ff, ff};
     const float     top_lp[] = {-0.5f, -1.5f, -0.25f, -3.0f, -1e-9f, 0, -0.125f, -4.0f};
     const bytes     cut = {(const uint8_t *)"ab\xff" "a", 4};   /* a stop string cut off what came after it */
-    req_answer      with[2] = {{cut, "stop", tok, 4, top_id, top_lp, 4}, {bytes_of("two\nlines"), "length", NULL, 0, NULL, NULL, 5}};
+    req_answer      with[2] = {{cut, "stop", tok, 4, top_id, top_lp, 4, 0}, {bytes_of("two\nlines"), "length", NULL, 0, NULL, NULL, 5, 0}};
     const struct {
         const char *what;
         bool        chat, logprobs;
@@ -595,16 +595,17 @@ static void t_req_prints(void) {
 
 static void t_req_prints_error(void) {
     static const req_origin origin = {.line = 3, .hash = 0xdeadbeef};
+    const req               nobody = {0}, odd = {.custom_id = bytes_of("\xff"), .has_id = true};
     str                     out = {0};
-    req_print_error((bytes){0}, false, &origin, req_bad_json, "a \"b\"\n\xff", &out);
+    req_print_error(&nobody, &origin, req_bad_json, "a \"b\"\n\xff", &out);
     tr__record(&out, "null", ",\"response\":null,\"error\":{\"code\":\"invalid_json_line\",\"message\":\"a \\\"b\\\"\\n\xef\xbf\xbd\"}}", "no id");
     str_clear(&out);
-    req_print_error(bytes_of("\xff"), true, &origin, req_invalid, "m", &out);
+    req_print_error(&odd, &origin, req_invalid, "m", &out);
     tr__record(&out, "\"" BAD "\"", ",\"response\":null,\"error\":{\"code\":\"invalid_request\",\"message\":\"m\"}}", "any id");
     str_clear(&out);
     req_origin of = origin;
     of.file = "a\"b";
-    req_print_error((bytes){0}, false, &of, req_invalid, "m", &out);
+    req_print_error(&nobody, &of, req_invalid, "m", &out);
     tr__record(&out, "null", ",\"file\":\"a\\\"b\",\"response\":null,\"error\":{\"code\":\"invalid_request\",\"message\":\"m\"}}", "a file");
     str_drop(&out);
 }
