@@ -15669,6 +15669,7 @@ typedef struct {
 typedef struct {
     pcre2_code *code;
     uint32_t    type;
+    bool        met;                                  /* it is found in some tensor's name */
 } quant__pattern;
 
 /* One tensor's way. */
@@ -15704,6 +15705,26 @@ static int quant__find(const char *name) {
     for (int i = 0; i < N_FT; i++)
         if (!strcasecmp(quant_files[i].name, name) || (quant_files[i].also && !strcasecmp(quant_files[i].also, name))) return i;
     return -1;
+}
+
+/* A name in lower case and without what stands between its parts. */
+static bytes quant__plain(const char *name, char buf[32]) {
+    size_t n = 0;
+    for (; *name && n < 32; name++)
+        if (isalnum((unsigned char)*name)) buf[n++] = (char)tolower((unsigned char)*name);
+    return (bytes){(const uint8_t *)buf, n};
+}
+
+/* The row whose name is nearest, -1 when none is near. */
+static int quant__near(const char *name) {
+    char        a[32], b[32];
+    const bytes typed = quant__plain(name, a);
+    int         least = bytes_slack(typed) + 1, best = -1;
+    for (int i = 0; i < N_FT; i++) {
+        const int d = bytes_distance(typed, quant__plain(quant_files[i].name, b));
+        if (d < least) least = d, best = i;
+    }
+    return best;
 }
 
 /* Whether blocks of this type can be made. */
@@ -15787,7 +15808,7 @@ static bool quant__pattern_read(quant__plan *p, const char *text, err_t *e) {
         pcre2_get_error_message(rc, (PCRE2_UCHAR *)why, sizeof why);
         return err_set(e, EXIT_INPUT, "--tensor-type: %s at byte %zu of '%.100s'", why, (size_t)at, text);
     }
-    p->pattern[p->n_pattern++] = (quant__pattern){code, (uint32_t)type};
+    p->pattern[p->n_pattern++] = (quant__pattern){code, (uint32_t)type, false};
     return true;
 }
 
@@ -15803,13 +15824,15 @@ static bool quant__patterns(quant__plan *p, err_t *e) {
     return true;
 }
 
-/* The type that a person asked for, -1 when no pattern is found in the name. */
+/* The type of the first pattern that is found in the name, -1 when none is. */
 static int quant__asked(const quant__plan *p, bytes name, err_t *e) {
     int found = -1;
-    for (int i = 0; i < p->n_pattern && found < 0 && !e->code; i++) {
+    for (int i = 0; i < p->n_pattern && !e->code; i++) {
         int rc = pcre2_match(p->pattern[i].code, name.p, name.n, 0, 0, p->match, p->limits);
-        if (rc >= 0) found = (int)p->pattern[i].type;
-        else if (rc != PCRE2_ERROR_NOMATCH)
+        if (rc >= 0) {
+            p->pattern[i].met = true;
+            if (found < 0) found = (int)p->pattern[i].type;
+        } else if (rc != PCRE2_ERROR_NOMATCH)
             err_set(e, EXIT_INPUT, "--tensor-type %.100s: too much to try on %.*s", p->o->tensor_type[i], GGUF_SHOW(name));
     }
     return found;
@@ -15904,10 +15927,11 @@ static uint32_t quant__fitting(quant__step *s, uint32_t type) {
 
 static bool quant__choose(quant__plan *p, quant__step *s, err_t *e) {
     const uint8_t base = quant_files[p->ft].base;
+    const int     found = quant__asked(p, s->t->name, e);
     s->to = s->t->type;
-    if (!quant__allowed(p, s->t)) return true;
+    if (!quant__allowed(p, s->t)) return !e->code;
     int asked = s->role == R_EMBD ? p->embd_type : s->role == R_OUT ? p->output_type : -1;
-    if (asked < 0) asked = quant__asked(p, s->t->name, e);
+    if (asked < 0) asked = found;
     bool mix = !p->o->pure && base != QUANT_SAME && k_types[base].kind != K_KIND_FLOAT;
     if (asked >= 0) s->to = (uint32_t)asked;
     else if (mix) s->to = quant__by_rule(p, s);
@@ -15945,6 +15969,15 @@ static bool quant__possible(const quant__plan *p, const quant__step *s, err_t *e
                     to->name);
 }
 
+/* A pattern that matches nothing is a mistake: what it asks for would not happen. */
+static bool quant__all_met(const quant__plan *p, err_t *e) {
+    for (int i = 0; i < p->n_pattern; i++)
+        if (!p->pattern[i].met)
+            return err_set(e, EXIT_INPUT, "--tensor-type: '%.100s' matches no tensor of %s (--inspect shows the names)",
+                           p->o->tensor_type[i], p->g->path);
+    return true;
+}
+
 static bool quant__steps(quant__plan *p, err_t *e) {
     const uint64_t n = p->g->n_tensor;
     quant__step  **order = mem_new(n, sizeof *order);
@@ -15956,6 +15989,7 @@ static bool quant__steps(quant__plan *p, err_t *e) {
     qsort(order, n, sizeof *order, quant__order);
     bool ok = true;
     for (uint64_t i = 0; ok && i < n; i++) ok = quant__choose(p, order[i], e);
+    ok = ok && quant__all_met(p, e);
     mem_free(order);
     for (uint64_t i = 0; ok && i < n; i++) {
         quant__step       *s = &p->step[i];
@@ -15980,6 +16014,8 @@ static void quant__plan_drop(quant__plan *p) {
 static bool quant__plan_make(quant__plan *p, const gguf_file *g, const char *type, const quant_opts *o, err_t *e) {
     *p = (quant__plan){.g = g, .o = o};
     int ft = quant__find(type);
+    const int near = ft < 0 ? quant__near(type) : -1;
+    if (near >= 0) return err_set(e, EXIT_INPUT, "--quantize: unknown type '%.60s' (did you mean %s?)", type, quant_files[near].name);
     if (ft < 0) return err_set(e, EXIT_INPUT, "--quantize: unknown type '%.60s' (--list quants)", type);
     p->ft = (quant_ft)ft;
     if (!quant__type("--output-tensor-type", o->output_type, &p->output_type, e) ||

@@ -1871,6 +1871,8 @@ def quantize_refused():
         (["--quantize", "Q4_K_M", "-m", model()], 2, "expected -o FILE"),
         (["--quantize", "Q4_K_M", "-m", MODEL, "-o", "-"], 2, "expected -o FILE"),
         (["--quantize", "Q4_K_XXL", "-m", MODEL, "-o", out], 2, "unknown type 'Q4_K_XXL' (--list quants)"),
+        (["--quantize", "Q4KM", "-m", MODEL, "-o", out], 2, "unknown type 'Q4KM' (did you mean Q4_K_M?)"),
+        (["--quantize", "Q8_0", "-m", MODEL, "-o", out, "--tensor-type", "zebra=q4_0"], 2, "'zebra=q4_0' matches no tensor of "),
         (["--quantize", "Q8_0", "-m", MODEL, "-o", MODEL], 2, "is the model itself"),
         (["--quantize", "Q8_0", "-m", MODEL, "-o", where], 2, "is a directory, expected a file"),
         (["--quantize", "Q8_0", "-m", MODEL, "-o", "/dev/null"], 2, "is a device, expected a file"),
