@@ -313,6 +313,37 @@ static void t_base_base64(void) {
     }
 }
 
+/* --- what a progress line shows --- */
+
+static void t_base_fit(void) {
+    static const struct { const char *text; int columns; size_t fits; } cases[] = {
+        {"", 5, 0}, {"abc", 5, 3}, {"abc", 3, 3}, {"abc", 2, 2}, {"abc", 0, 0}, {"abc", -1, 0},
+        {"a\xc3\xa9z", 3, 3}, {"a\xc3\xa9z", 2, 1},         /* a character beyond ASCII may take two columns, and is never cut */
+        {"\xe6\x97\xa5\xe6\x9c\xac", 3, 3}, {"\xff\xff", 1, 1},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) EQ_INT(progress__fit(cases[i].text, cases[i].columns), cases[i].fits);
+}
+
+static void t_base_left(void) {
+    static const struct { double since, done, all; const char *want; } cases[] = {
+        {-1e6, 1, 2, ""}, {10, 0, 2, ""}, {10, 1, 1e9, ""},     /* too early, and too far off, to say */
+        {1e6, 1e6, 1e6 + 10.5, ", 0:10 left"}, {1e6, 1e6, 1e6 + 121.5, ", 2:01 left"}, {1e6, 1e6, 1e6 + 7201.5, ", 2:00:01 left"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        EQ_STR(progress_left(clock_now() - cases[i].since, cases[i].done, cases[i].all).p, cases[i].want);
+}
+
+static void t_base_kind(void) {
+    static const struct { const char *text; size_t n; const char *want; } cases[] = {
+        {"", 0, NULL}, {"GGUF", 4, NULL}, {"GGUF is a format", 16, NULL}, {"PK", 2, NULL}, {"BZh", 3, NULL},
+        {"GGUF\3\0\0\0", 8, "a GGUF file"}, {"\x1f\x8b\x08", 3, "a gzip file"}, {"\x28\xb5\x2f\xfd", 4, "a zstd file"}, {"BZh91AY&SY", 10, "a bzip2 file"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *kind = bytes_kind((bytes){(const uint8_t *)cases[i].text, cases[i].n});
+        EQ_STR(kind ? kind : "", cases[i].want ? cases[i].want : "");
+    }
+}
+
 /* --- utf8, against RFC 3629 read as a definition: the encodings of all scalar values, and their beginnings --- */
 
 static int t_base_encode(uint32_t cp, uint8_t out[4]) {
@@ -451,6 +482,9 @@ static const t_case t_base_cases[] = {
     {"base json", "any bytes become a JSON string of whole characters", t_base_json},
     {"base csv", "fields of CSV are quoted where they must be, and valid UTF-8", t_base_csv},
     {"base base64", "bytes as base64 of RFC 4648, padded", t_base_base64},
+    {"base fit", "a progress line is cut to the columns that there are, between characters", t_base_fit},
+    {"base left", "the time left as minutes or hours, once there is something to judge by", t_base_left},
+    {"base kind", "files of other kinds are known by their magic, and no text is", t_base_kind},
     {"base utf8", "characters and their beginnings are those of RFC 3629", t_base_utf8},
     {"base rng", "values are pinned, and no two keys share one", t_base_rng},
     {"base rng flat", "uniform along each of its four keys", t_base_rng_flat},

@@ -748,7 +748,7 @@ static void t_cli_inspect_text(void) {
     static const struct { const char *in; size_t n, max; const char *want; } cases[] = {
         {"plain", 5, 72, "plain"}, {"\x1b[31m", 5, 72, "\\x1b[31m"}, {"a\nb\tc", 5, 72, "a\\nb\\x09c"}, {"\xff\xc3", 2, 72, "\\xff\\xc3"},
         {"\xc2\x9b" "1m", 4, 72, "\\xc2\\x9b1m"}, {"\xc3\xa9\xe2\x82\xac", 5, 72, "\xc3\xa9\xe2\x82\xac"}, {"abcdef", 6, 3, "abc..."},
-        {"a\"b\\c", 5, 72, "a\\\"b\\\\c"}, {"\x7f\0", 2, 72, "\\x7f\\x00"},
+        {"a\"b\\c", 5, 72, "a\"b\\c"}, {"\x7f\0", 2, 72, "\\x7f\\x00"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         str s = {0};
