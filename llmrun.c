@@ -20,7 +20,7 @@
  *   [spec]     guesses at the tokens to come, and what they are worth   <- k base pool gguf tok model kv fwd samp gen
  *   [sched]    (hist) many requests through one model                   <- base pool tok kv fwd samp gen req spec
  *   [text]     one request, its text as it is made                      <- k base gguf tok kv samp gen sched spec
- *   [batch]    a file of requests, one a line                           <- base tok kv samp gen lines req sched spec
+ *   [batch]    files of requests, one a line                            <- base tok kv samp gen lines req sched spec
  *   [calib]    what a text shows of a model's inputs                    <- k base pool gguf tok kv dev fwd gen
  *   [round]    weights rounded by what they do to a text               <- k base pool gguf tok model kv dev fwd
  *   [eval]     what a model is worth on a text: perplexity, divergence  <- k base pool gguf tok kv fwd gen
@@ -12398,14 +12398,16 @@ static bool text_run(engine *eng, spec *guesser, const tok_ids *prompt, const ge
     return !e->code;
 }
 
-/* ===== [batch] a file of requests, one a line =====
+/* ===== [batch] files of requests, one a line =====
  * Reads lines ahead, plans them, feeds the schedule, writes each answer as it ends. What is read ahead is bounded by lines
- * and by tokens, whatever the file's length; of a file that fits it is the whole file.
+ * and by tokens, whatever the files' length; of files that fit it is all of them.
  *   The plan: requests whose prompts begin alike run one after the other, in the order of a walk through the tree of their
  * tokens, so that every shared beginning is read once and its blocks are kept only while somebody ahead needs them. Groups
  * keep the order of the file, and a lower priority number comes first.
  *   A bad line is one record with an error. A line is answered once: whole, or not at all.
- * Door: batch_defaults, batch_run. */
+ *   Ordered results: a file is sorted when the last line is answered, so that a killed run loses nothing. On a stream finished
+ * records wait in memory for those of earlier lines, and no line is read that is a window ahead of the first missing one.
+ * Door: batch_defaults, batch_fields, batch_run. */
 
 typedef struct {
     const char *order;                                /* plan, input */
@@ -18679,7 +18681,8 @@ static const cli_opt cli_opts[] = {
     {"--show-statistics",               NULL,         OPT_ACT,  AT(what), ACT_STATISTICS, 0,      GROUP_ACT, ON_ALL, NULL,
      "print statistics of the importance matrix given by --in-file, for each tensor; needs no model"},
     {"--merge",                         "FILE",       OPT_ACT,  AT(what), ACT_MERGE, 0,           GROUP_ACT, ON_ALL, NULL,
-     "the batch results of FILE and of all files after it, each line's first, in the order of the input; needs no model"},
+     "join the batch results of FILE and of all files after it in the order of the input; two records of one line that do not agree are "
+     "refused; needs no model"},
     {"--inspect",                       NULL,         OPT_ACT,  AT(what), ACT_INSPECT, 0,         GROUP_ACT, ON_ALL, NULL,
      "check the whole model file and print its metadata and tensors; runs nothing"},
     {"--dump-tensor",                   "NAME",       OPT_ACT,  AT(what), ACT_DUMP, 0,            GROUP_ACT, ON_ALL, NULL,

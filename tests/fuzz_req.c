@@ -18,14 +18,14 @@ static const tok_vocab *fz_req_vocab(void) {
 }
 
 /* One line of JSON, which begins as [lines] looks for it. */
-static void fz_record(const str *s) {
+static void fz_record(const str *s, size_t n_keys) {
     static const char head[] = "{\"id\":\"batch_req_7_000000000000002a\",\"custom_id\":";
     json_error_t      why;
     ASSERT(s->n > sizeof head && memcmp(s->p, head, sizeof head - 1) == 0);
     ASSERT(memchr(s->p, '\n', s->n) == s->p + s->n - 1);
     json_t *root = json_loadb(s->p, s->n, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &why);
     ASSERT(root != NULL);
-    ASSERT(json_object_size(root) == 5);
+    ASSERT(json_object_size(root) == n_keys);
     json_decref(root);
 }
 
@@ -63,13 +63,21 @@ static void fz_answer(const req *q, const req_origin *o, const tok_vocab *v, str
     for (int i = 0; i < FZ_TOKENS * REQ_TOP; i++) top_id[i] = i * 37 % tok_count(v), top_lp[i] = -(float)i;
     for (int i = 0; i < FZ_TOKENS; i++) tok[i] = (req_token){i * 91 % tok_count(v), -1, (size_t)i};
     for (int i = 0; i < q->n; i++) a[i] = (req_answer){q->prompt[0].text, "stop", tok, i ? FZ_TOKENS : 0, top_id, top_lp, FZ_TOKENS, -1};
+    req_origin more = *o;
+    more.fields = REQ_PROMPT | REQ_SEED | REQ_LOGPROB | REQ_TIMES;
     req_print(q, a, o, v, out);
-    fz_record(out);
+    fz_record(out, 5);
+    str_clear(out);
+    req_print(q, a, &more, v, out);
+    fz_record(out, 8);
+    str_clear(out);
+    req_print_csv(q, a, &more, out);
+    ASSERT(utf8_whole(str_bytes(out)) && out->p[out->n - 1] == '\n');
     str_clear(out);
     req shape = *q;                                   /* the other shape of the same answer */
     shape.chat = true;
     req_print(&shape, a, o, v, out);
-    fz_record(out);
+    fz_record(out, 5);
 }
 
 /* The id that is found without the parser is the parser's. */
@@ -93,7 +101,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     bool ok = req_read(&q, (bytes){data + 1, size - 1}, data[0] & 1, &samp_defaults, tok_count(v), &e);
     ASSERT(ok == !e.code && ok == !q.fault && (ok || (e.code == EXIT_INPUT && e.text[0])));
     if (ok && data[0] & 1 && utf8_whole((bytes){data + 1, size - 1})) fz_same_id(&q, (bytes){data + 1, size - 1});
-    if (!ok) req_print_error(&q, &origin, q.fault, e.text, &out), fz_record(&out);
+    if (!ok) req_print_error(&q, &origin, q.fault, e.text, &out), fz_record(&out, 5);
     else {
         ASSERT(samp_check(&q.samp, tok_count(v), &e) && q.each >= 1 && q.each <= REQ_N && q.n == q.each * q.n_prompt && q.n <= REQ_CHOICES && q.top >= 0 && q.top <= REQ_TOP && q.n_stop <= REQ_STOPS);
         for (int k = 0; k < q.n_prompt; k++)
