@@ -40,6 +40,8 @@ test:                                  ## the tests, in three minutes with the b
 	@$(PARALLEL) llmrun build/test/tests build/test/kernel_tests build/test/replay
 	@SHARED=$(SHARED) PYTHON=$(PYTHON) sh tests/run.sh ./llmrun build/test
 
+test-all: test stress                  ## test, then stress
+
 san: build/san/llmrun build/san/tests build/san/kernel_tests build/san/replay ## every test under the address and undefined-behaviour sanitizers, pool, steps, quantiser, schedule and guesses under the thread sanitizer
 	@SHARED=$(SHARED) PYTHON=$(PYTHON) LLMRUN_SLOW=20 sh tests/run.sh build/san/llmrun build/san
 	@$(MAKE) --no-print-directory tsan
@@ -76,6 +78,9 @@ bench-shared: llmrun                  ## MODEL: decoding with guesses (of DRAFT,
 
 bench-omp: llmrun build/omp/static build/omp/dynamic ## MODEL: the team of threads beside OpenMP's, quiet and beside a spinning process; OMP="--rounds 5 --loops"
 	@$(PYTHON) tests/bench/omp.py --llmrun ./llmrun --model $(MODEL) $(OMP)
+
+bench-samp: build/main/samp            ## what a pick of a token costs, by chain and shape of the logits, as CSV
+	build/main/samp
 
 bench-pack: build/main/pack            ## file order against packed rows, kernels alone, as CSV
 	build/main/pack
@@ -176,6 +181,9 @@ build/%/replay.o: tests/replay.c $(wildcard tests/fuzz_*.c tests/*.h) llmrun.c g
 build/%/bench.o: tests/bench/bench.c llmrun.c ggml_kernels.h build/%/flags
 	$(COMPILE) $(TESTING) -c -o $@ tests/bench/bench.c
 
+build/%/samp.o: tests/bench/samp.c tests/t_samp.c $(wildcard tests/*.h) llmrun.c ggml_kernels.h build/%/flags
+	$(COMPILE) $(TESTING) -c -o $@ tests/bench/samp.c
+
 build/%/pack.o: tests/bench/pack.c ggml_kernels.h build/%/flags
 	$(COMPILE) -Wno-unused-function -c -o $@ tests/bench/pack.c
 
@@ -213,6 +221,9 @@ build/%/replay: build/%/replay.o build/%/kernels.o
 build/%/bench: build/%/bench.o build/%/kernels.o
 	$(LINK)
 
+build/%/samp: build/%/samp.o build/%/kernels.o
+	$(LINK)
+
 build/%/pack: build/%/pack.o
 	$(LINK)
 
@@ -224,4 +235,4 @@ $(FUZZERS:%=build/fuzz/%): build/fuzz/%: build/fuzz/%.o build/fuzz/kernels.o
 
 FORCE:
 .SECONDARY:
-.PHONY: FORCE all static run test san tsan stress fuzz bench bench-file bench-pack bench-peer bench-spec bench-shared bench-omp quality gate results plots check install uninstall clean help
+.PHONY: FORCE all static run test test-all san tsan stress fuzz bench bench-file bench-pack bench-peer bench-spec bench-shared bench-omp bench-samp quality gate results plots check install uninstall clean help

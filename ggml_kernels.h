@@ -8517,7 +8517,7 @@ typedef struct {
     .softmax = k_softmax_##l, .max = k_max_##l,                                                           \
     .rope = k_rope_##l, .spread = k_spread_##l, .kv_store = k_kv_store_##l, .attn = k_attn_##floats, .probe = &k_probe_##probes
 
-/* Plainest first; "auto" takes the last that runs here. */
+/* Plainest first; k__pick() chooses. */
 static const k_level k_levels[] = {
     {.name = "scalar", .needs = 0, K__ROW(ref)},
 #if defined(__x86_64__)
@@ -8546,35 +8546,56 @@ static void k__fit_ahead(void) {
 #endif
 }
 
-/* Whether products of bf16 gain by an instruction of their own here: some processors do them at half the rate of FMA's. The faster
- * of three short tries of either. */
-static bool k__dots_pay(void) {
+/* The fewest ticks that 128000 products took: by FMA of floats, and by the instruction for bf16. */
+typedef struct { uint64_t f32, bf16; } k__trial;
+
+/* The best of three short tries of either; zeros where there is nothing to compare. */
+static k__trial k__trial_dots(void) {
+    k__trial best = {0, 0};
 #if defined(__x86_64__)
-    float              x[K_PROBE_BYTES / sizeof(float)] __attribute__((aligned(64))) = {0};
-    unsigned long long least[2] = {~0ull, ~0ull};
+    float    x[K_PROBE_BYTES / sizeof(float)] __attribute__((aligned(64))) = {0};
+    uint64_t least[2] = {UINT64_MAX, UINT64_MAX};
     for (int i = 0; i < 6; i++) {
-        const unsigned long long t0 = __rdtsc();
-        if (k_probe_bf16.mul[i % 2](x, 500 / (1 + i % 2))) return false;         /* 128000 products; all of them 0 */
-        const unsigned long long t = __rdtsc() - t0;
+        const uint64_t t0 = __rdtsc();
+        if (k_probe_bf16.mul[i % 2](x, 500 / (1 + i % 2))) return best;          /* 128000 products; all of them 0 */
+        const uint64_t t = __rdtsc() - t0;
         least[i % 2] = t < least[i % 2] ? t : least[i % 2];
     }
-    return least[K_ACT_BF16] < least[K_ACT_F32];
-#else
-    return false;
+    best.f32 = least[K_ACT_F32], best.bf16 = least[K_ACT_BF16];
 #endif
+    return best;
+}
+
+/* The level "auto" means on a processor with these K_CPU_ features: the last that it can run. The instruction for products of bf16
+ * must also have been faster than FMA in the trial: some processors do it at half the rate. */
+static int k__pick(unsigned have, k__trial trial) {
+    int best = 0;
+    for (int i = 1; i < K_LEVELS; i++) {
+        if ((have & k_levels[i].needs) != k_levels[i].needs) continue;
+        if (k_levels[i].needs & K_CPU_BF16 && trial.bf16 >= trial.f32) continue;
+        best = i;
+    }
+    return best;
+}
+
+static int k__level_auto(void) {
+    const unsigned have = k__cpu_probe();
+    return k__pick(have, have & K_CPU_BF16 ? k__trial_dots() : (k__trial){0, 0});
+}
+
+/* -1: unknown, or not supported here. */
+static int k__level_by_name(const char *name) {
+    for (int i = 0; i < K_LEVELS; i++)
+        if (!strcmp(name, k_levels[i].name)) return k__can(&k_levels[i]) ? i : -1;
+    return -1;
 }
 
 K_PUBLIC bool k_init(const char *level) {
-    bool best = !level || !strcmp(level, "auto");
-    for (int i = K_LEVELS - 1; i >= 0; i--) {
-        if (!best && strcmp(level, k_levels[i].name)) continue;
-        if (!k__can(&k_levels[i])) continue;
-        if (best && k_levels[i].needs & K_CPU_BF16 && !k__dots_pay()) continue;
-        g_k_level = &k_levels[i];
-        k__fit_ahead();
-        return true;
-    }
-    return false;
+    const int i = !level || !strcmp(level, "auto") ? k__level_auto() : k__level_by_name(level);
+    if (i < 0) return false;
+    g_k_level = &k_levels[i];
+    k__fit_ahead();
+    return true;
 }
 
 K_PUBLIC const char *k_level_name(void) { return g_k_level->name; }

@@ -10683,7 +10683,7 @@ static void spec__times_add(spec_times *t, double v) { t->v[t->n++ % SPEC_KEEP] 
 /* The low quantile: at most one time in ten is below it. A thread that loses its CPU for a while only makes steps longer, so that low
  * times are those of undisturbed steps. */
 static double spec__times_low(const spec_times *t) {
-    float     low[SPEC_KEEP];
+    float     low[SPEC_KEEP] = {0};
     const int n = t->n < SPEC_KEEP ? t->n : SPEC_KEEP;
     for (int i = 0, at; i < n; i++) {
         for (at = i; at > 0 && low[at - 1] > t->v[i]; at--) low[at] = low[at - 1];

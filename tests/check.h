@@ -52,6 +52,14 @@ static bool t__eq_mem(const void *a, const void *b, size_t n, const char *what, 
 #define NEAR(a, b, tol)    t__near((a), (b), (tol), #a, __FILE__, __LINE__)
 #define SKIP(why)          do { t_skipped = (why); return; } while (0)
 
+/* Seconds of processor time of this process: what limits on run time are checked against, since other programs do not add to it. Such
+ * a limit is many times what the work takes, and stands against work that grows faster than its input. */
+static double t_cpu(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
 /* A path under the shared data (env SHARED, else ../shared beside the repository), NULL when it is not there. */
 static const char *t_shared(const char *name) {
     static char path[4][1024];

@@ -3,7 +3,7 @@
 
     python3 tests/cli.py ./llmrun [WORD ...]      cases whose name holds one of the words, else all
 
-Needs the shared data (env SHARED, else ../shared beside the repository). One line per case, then a count.
+Some cases need the shared data (env SHARED, else ../shared beside the repository). One line per case, then a count.
 LLMRUN_SLOW=N stretches every time limit N times, for builds under a sanitizer.
 """
 import array, base64, csv, fcntl, gzip, json, math, os, pty, re, resource, select, shutil, signal, struct, subprocess, sys, tempfile, termios, threading, time
@@ -12,8 +12,9 @@ from kit import Skip, case, check, one_line, walk
 HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SHARED = os.environ.get("SHARED") or os.path.join(HERE, "..", "shared")
 DATA = os.path.join(os.path.abspath(SHARED), "data")
-MODEL = os.path.join(DATA, "stories260K.gguf")
 PIP = os.path.join(HERE, "models", "pip-q4_k_m.gguf")
+STORIES = os.path.join(DATA, "stories260K.gguf")
+MODEL = STORIES if os.path.exists(STORIES) else os.path.join(HERE, "models", "pip-f16.gguf")
 VOCABS = ["llama-spm", "llama-bpe", "qwen2", "gpt-2", "starcoder", "deepseek-llm"]
 SLOW = float(os.environ.get("LLMRUN_SLOW") or 1)
 BIN = os.path.abspath(sys.argv[1]) if len(sys.argv) > 1 else os.path.join(HERE, "llmrun")
@@ -27,9 +28,13 @@ def same(got, want, what):
 
 
 def model():
-    if not os.path.exists(MODEL):
-        raise Skip("no " + MODEL)
     return MODEL
+
+
+def stories():
+    """A case whose expectations are those of this model."""
+    if not os.path.exists(STORIES):
+        raise Skip("no " + STORIES)
 
 
 def vocab(name):
@@ -372,6 +377,7 @@ def environment():
 @case
 def greedy_story():
     """200 greedy tokens from the start token, byte for byte, at every level with 1 and 2 threads"""
+    stories()
     with open(os.path.join(DATA, "stories260K.greedy.txt"), "rb") if model() else None as f:
         want = f.read()
     for level in levels():
@@ -444,6 +450,7 @@ def stop_texts():
 @case
 def biased():
     """--logit-bias decides, and an id beyond the vocabulary is refused"""
+    stories()
     same(good("-m", model(), "-p", "a", "-n", "3", *GREEDY, "--ids", "-l", "300+1000"), b"300 300 300\n", "bias")
     r = run("-m", MODEL, "-p", "a", "-n", "3", "-l", "512+1")
     refused(r, 2, "512", "bias of an unknown token")
@@ -993,6 +1000,7 @@ def logits(*more):
 @case
 def logits_file():
     """--logits writes [tokens][vocabulary] float32, the same for every thread count, chunk, block and level"""
+    stories()
     want = logits()
     n = len(good("-m", MODEL, "--tokenize", "--bos", "-p", PROMPT).split())
     same(len(want), n * 512 * 4, "size")
@@ -1045,6 +1053,7 @@ def f16_as_bf16():
 @case
 def scores():
     """--score lines are the log-probabilities that --logits gives"""
+    stories()
     raw = array.array("f", logits())
     ids = [int(x) for x in good("-m", MODEL, "--tokenize", "--bos", "-p", PROMPT).split()]
     lines = good("-m", MODEL, "--score", "-p", PROMPT).decode().splitlines()
@@ -1111,6 +1120,7 @@ def perplexities():
 @case
 def perplexity_refusals():
     """--perplexity and --kl-divergence say what they cannot do"""
+    stories()
     base = tmp("refuse.base")
     before = open(model(), "rb").read(), open(story(), "rb").read()
     good("-m", model(), "-q", "--perplexity", "-f", story(), "-c", "64", "--chunks", "1", "--kl-divergence-base", base)
@@ -1137,6 +1147,7 @@ def perplexity_refusals():
 @case
 def divergences():
     """a base: the model against itself is at no distance; a rounded cache is at a small one, the same for every run and k"""
+    stories()
     base, whole = tmp("own.base"), tmp("whole.base")
     text = ("-m", model(), "-q", "--perplexity", "-f", story(), "-c", "64")
     same(good(*text, "--kl-divergence-base", base), good(*text), "stdout beside a base")
@@ -1201,6 +1212,7 @@ def inspect(path):
 @case
 def inspect_model():
     """--inspect names what is in the file, for people and as JSON that adds up"""
+    stories()
     text, info = good("-m", model(), "--inspect").decode(), inspect(MODEL)
     for word in ("llama", "292800", "512 tokens", "token_embd.weight", "general.architecture", "f32", "verdict"):
         check(word in text, "no %r in --inspect" % word)
@@ -1299,6 +1311,7 @@ def patched(name, old, new):
 @case
 def inspect_what_cannot_run():
     """an unknown architecture is printed in full, then exit 2 and one line; a broken file prints nothing"""
+    stories()
     path = patched("arch.gguf", b"\x05\0\0\0\0\0\0\0llama", b"\x05\0\0\0\0\0\0\0lxama")
     r = run("-m", path, "--inspect")
     check(r.rc == 2 and one_line(r.err) and b"lxama" in r.err and b"token_embd.weight" in r.out and b"does not run" in r.out, repr(r))
@@ -1322,6 +1335,7 @@ def inspect_what_cannot_run():
 @case
 def terminal_escapes():
     """names in a model file cannot steer the terminal"""
+    stories()
     path = patched("esc.gguf", b"tinyllamas-stories-260k", b"tiny\x1b[31m\r\n\x07\xc2\x9b\xff-260k-xx")
     r = run("-m", path, "--inspect")
     check(r.rc == 0 and not set(r.out) & {0x1b, 0x0d, 0x07} and b"\xc2\x9b" not in r.out, repr(r.out[:300]))
@@ -1357,6 +1371,7 @@ def file_size_limit():
 @case
 def closed_stdout():
     """a stdout that the parent closed is a failed write (exit 3), and no file lands on its number"""
+    stories()
     for action in ACTIONS[:4] + (["--dump-tensor", "output.weight"],):
         before = open(model(), "rb").read()
         r = run("-m", MODEL, "-q", *action, preexec_fn=lambda: os.close(1), stdout=None)
@@ -1632,6 +1647,7 @@ def bounded_window():
 @case
 def prompt_cache():
     """a second run reads the last token alone and says the same, and so does a batch; a file that is none stays"""
+    stories()
     def answered(*args):
         r = run(*args)
         check(r.rc == 0, repr((args, r)))
@@ -1703,6 +1719,7 @@ def prompt_cache_refused():
 @case
 def stops_inside_characters():
     """with --ids no token of a stop string is told, though its character spans two tokens"""
+    stories()
     wild = ("--logit-bias", "198+1000", "--logit-bias", "172+1000", "--temp", "100", "--top-k", "0", "--top-p", "1", "--min-p", "0", "--stop", "\u00e9")
     for seed in range(1, 13):
         args = ("-m", model(), "-p", "Once", "-n", "12", *wild, "-s", str(seed), "-q")
@@ -1806,6 +1823,7 @@ def quantize_copy():
 @case
 def quantize_runs():
     """what is written runs: F32 tells the story, every other type gives a text, sizes shrink with the bits"""
+    stories()
     out, sizes = tmp("q.gguf"), []
     with open(os.path.join(DATA, "stories260K.greedy.txt"), "rb") if model() else None as f:
         want = f.read()
@@ -1847,6 +1865,7 @@ def quantize_split():
 @case
 def quantize_dry_run():
     """--dry-run prints what would become of each tensor and writes nothing; --list quants names what there is"""
+    stories()
     out = tmp("dry.gguf")
     r = run("--quantize", "Q4_K_M", "-m", model(), "-o", out, "--dry-run", "--tensor-type", "attn_q=q8_0", "--tensor-type=attn_k=f16")
     lines = r.out.decode().splitlines()
@@ -1865,6 +1884,7 @@ def quantize_dry_run():
 @case
 def quantize_refused():
     """wrong requests: one line, the exit code, no file and what was there stays"""
+    stories()
     where = folder("refused")
     out = os.path.join(where, "out.gguf")
     for args, code, word in (
@@ -1959,6 +1979,7 @@ def calibration():
 @case
 def imatrix_out():
     """an importance matrix does not depend on threads or batches, and adds up"""
+    stories()
     m, text, a, b = model(), calibration(), tmp("a.im"), tmp("b.im")
     r = run("-m", m, "-f", text, "--imatrix-out", a, "-c", "128", "-t", "1")
     check(r.rc == 0 and r.out == b"" and b"35 tensors" in r.err, repr(r))
@@ -2023,6 +2044,7 @@ def merge():
 @case
 def statistics():
     """--show-statistics prints one importance matrix in three forms, and needs no model"""
+    stories()
     gold = os.path.join(HERE, "tests", "data", "golden")
     for name, n, layers in ("imatrix_llama.gguf", 15, 2), ("imatrix_llama.dat", 15, 2), ("imatrix_llama_moe.gguf", 16, 2):
         ask = ("--show-statistics", "--in-file", os.path.join(gold, name))
@@ -2048,6 +2070,7 @@ def statistics():
 @case
 def imatrix_refused():
     """what cannot be an importance matrix, or make one, is refused in one line"""
+    stories()
     m, text, bad = model(), calibration(), tmp("bad.im")
     refused(run("-m", m, "-p", "Too short.", "--imatrix-out", bad, "-q"), 2, "chunk", "a short text")
     refused(run("-m", m, "-f", text, "--imatrix-out", bad, "--chunks", "0", "-q"), 2, "--chunks", "no chunks")
@@ -2075,6 +2098,7 @@ def floats(*args):
 @case
 def calibrate_memory():
     """a text that takes more memory than there is is refused before the run, with the chunks that fit"""
+    stories()
     if sanitized():
         raise Skip("a sanitizer wants the address space for itself")
     out, long = tmp("small.gguf"), tmp("long.txt")
@@ -2090,6 +2114,7 @@ def calibrate_memory():
 @case
 def quantize_calibrated():
     """--calibrate gives the same file for any threads, of the same size, nearer to the model than plain rounding"""
+    stories()
     m, text = model(), calibration()
     plain, weighed, one, two = tmp("plain.gguf"), tmp("weighed.gguf"), tmp("one.gguf"), tmp("two.gguf")
     quant = ("-m", m, "--quantize", "Q4_0", "--pure", "-q", "-o")

@@ -189,10 +189,9 @@ static void t_gen_full(void) {
         for (int i = 20; i < 40; i++) tok_ids_add(&prompt, ids[i]);
         o.n_predict = 15;
         char *text = t_run_ids(&r, &prompt, &o, &so, 1, &code);
-        for (char *p = text, *end; strtol(p, &end, 10), end != p; p = end) {
-            static int i = 40;
-            EQ_INT(strtol(p, NULL, 10), ids[i++]);
-        }
+        int   i = 40;
+        for (char *p = text, *end; strtol(p, &end, 10), end != p; p = end, i++) EQ_INT(strtol(p, NULL, 10), ids[i]);
+        EQ_INT(i, 55);                                /* all 15 were there */
         free(text);
         tok_ids_drop(&prompt);
     }

@@ -369,17 +369,39 @@ static void t_quant_init(void) {
     CHECK(can[0]);
     CHECK(!k_init("sse9") && !k_init(""));
     EQ_STR(k_level_name(), was);                      /* a refused name changes nothing */
-    int best = 0;
     for (int i = 0; i < K_LEVELS; i++) {
         EQ_INT(k_init(names[i]), can[i]);
         if (can[i]) EQ_STR(k_level_name(), names[i]);
-        if (can[i]) best = i;
     }
-    CHECK(k_init(NULL));
-    EQ_STR(k_level_name(), names[best]);
-    CHECK(k_init("auto"));
-    EQ_STR(k_level_name(), names[best]);
+    CHECK(k_init(NULL) && k_init("auto"));
     CHECK(k_init(was));
+}
+
+/* "auto" on processors and timings that are made up: the last level whose features are all there, that of bf16 only where its
+ * instruction was faster. */
+static void t_quant_auto(void) {
+#if defined(__x86_64__)
+    const unsigned  avx2 = K_CPU_AVX2 | K_CPU_FMA | K_CPU_F16C, avx512 = avx2 | K_CPU_AVX512 | K_CPU_VNNI, all = avx512 | K_CPU_AVX_VNNI | K_CPU_BF16;
+    const k__trial  none = {0, 0}, faster = {100, 60}, equal = {100, 100}, slower = {100, 190};
+    const struct { unsigned have; k__trial trial; const char *want; } rows[] = {
+        {0, none, "scalar"},
+        {K_CPU_AVX2, faster, "scalar"},                   /* without FMA and F16C */
+        {avx2, none, "avx2"},
+        {avx2 | K_CPU_AVX512, none, "avx2"},              /* without VNNI */
+        {avx2 | K_CPU_AVX_VNNI, none, "avx_vnni"},
+        {avx512, faster, "avx512"},                       /* a trial counts only where there is the instruction */
+        {all, faster, "avx512_bf16"},
+        {all, slower, "avx512"},
+        {all, equal, "avx512"},
+        {all, none, "avx512"},                            /* nothing was measured */
+        {avx2 | K_CPU_BF16, faster, "avx2"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        CHECKF(!strcmp(k_levels[k__pick(rows[i].have, rows[i].trial)].name, rows[i].want), "row %zu: got %s, want %s", i,
+               k_levels[k__pick(rows[i].have, rows[i].trial)].name, rows[i].want);
+#else
+    EQ_INT(k__pick(0, (k__trial){0, 0}), 0);
+#endif
 }
 
 static const t_case t_quant_cases[] = {
@@ -392,4 +414,5 @@ static const t_case t_quant_cases[] = {
     {"quant_acts_truth", "activation codes are the nearest, sums are sums", t_quant_acts_truth},
     {"quant_split", "rows with outliers keep what stands beside them, at every level, alone and in company", t_quant_split},
     {"quant_init", "levels are chosen by name, and refused when they cannot run", t_quant_init},
+    {"quant_auto", "the level by itself is the last that the processor runs, bf16 where it was faster in the trial", t_quant_auto},
 };

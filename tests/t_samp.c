@@ -1223,55 +1223,6 @@ static void t_samp_mirostat_cut(void) {
     }
 }
 
-/* --- speed, for the eye --- */
-
-static void t_samp_speed(void) {
-    enum { N = 151936, RUNS = 8 };
-    static const struct {
-        const char *what, *opts;
-        int         family;
-    } rows[] = {
-        {"defaults", "top_k=40 top_p=0.95 min_p=0.05 temp=0.8", 0},
-        {"greedy", "temp=0", 0},
-        {"defaults and penalties", "top_k=40 top_p=0.95 min_p=0.05 temp=0.8 repeat_penalty=1.1 dry_multiplier=0.8", 0},
-        {"top_k 0, top_p 0.95, peaked", "top_p=0.95 min_p=0.05 temp=0.8", 2},
-        {"top_k 0, top_p 0.95, normal", "top_p=0.95 min_p=0.05 temp=0.8", 0},
-        {"top_k 0, top_p 0.95, flat", "top_p=0.95 temp=0.8", 4},
-        {"temperature alone, flat", "temp=0.8", 4},
-        {"top_k 1000", "top_k=1000 temp=0.8", 0},
-        {"top_k 20000", "top_k=20000 temp=0.8", 0},
-        {"min_p alone", "min_p=0.05 temp=0.8", 0},
-        {"typical 0.9", "typical_p=0.9", 0},
-        {"top_n_sigma 2", "top_nsigma=2", 0},
-        {"mirostat 2", "mirostat=2", 0},
-        {"all equal, top_p 0.9", "top_p=0.9", 6},
-    };
-    float *l = mem_aligned(N, sizeof *l), *work = mem_aligned(N, sizeof *l);
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        uint64_t  state = 100 + i;
-        samp_opts o = t_samp__off();
-        double    best = 1e9;
-        t_samp__set(&o, rows[i].opts);
-        t_samp__logits(l, N, rows[i].family, &state);
-        samp *s = t_samp__new(&o, N, 1);
-        for (int r = 0; r < RUNS; r++) {
-            memcpy(work, l, N * sizeof *l);
-            samp_accept(s, r * 37 % 11, true);
-            double t = clock_now();
-            mem_freeze("a pick");
-            int32_t got = samp_pick(s, work, (uint64_t)r);
-            mem_thaw();
-            t = clock_now() - t;
-            best = t < best ? t : best;
-            CHECK(got >= 0 && got < N);
-        }
-        fprintf(stderr, "    pick, 151936 tokens, %-28s %7.0f us\n", rows[i].what, best * 1e6);
-        samp_free(s);
-    }
-    mem_free(l);
-    mem_free(work);
-}
-
 static const t_case t_samp_cases[] = {
     {"samp peer facts", "llama.cpp's expected probabilities within 1e-5", t_samp_peer_facts},
     {"samp exact edges", "a mass that equals the target, and equal logits", t_samp_exact_edges},
@@ -1293,5 +1244,4 @@ static const t_case t_samp_cases[] = {
     {"samp window", "the penalties see the last n tokens and no more", t_samp_window_forgets},
     {"samp mirostat", "surprise converges to tau; mu moves by the rule", t_samp_mirostat},
     {"samp mirostat cut", "what Mirostat keeps follows from its formulas", t_samp_mirostat_cut},
-    {"samp speed", "microseconds a pick", t_samp_speed},
 };

@@ -430,11 +430,11 @@ static void tt_time_one(const tok_vocab *v, const char *who, const char *unit, s
     tok_ids ids = {0};
     err_t   e = {0};
     while (s.n < size) str_put(&s, unit);
-    double t = clock_now();
+    double t = t_cpu();
     CHECK(tok_encode(v, str_bytes(&s), 0, &ids, &e));
-    t = clock_now() - t;
+    t = t_cpu() - t;
     log_info("%s: %zu bytes of \"%s\": %zu tokens, %.0f ms", who, s.n, unit, ids.n, t * 1e3);
-    CHECKF(t < 10, "%s: %zu bytes of \"%s\" took %.1f s", who, s.n, unit, t);      /* a hang guard, generous for the sanitizers */
+    CHECKF(t < 30, "%s: %zu bytes of \"%s\" took %.1f s", who, s.n, unit, t);      /* hours if it went over a run twice */
     CHECK(ids.n >= s.n / TOK_TEXT_MAX && ids.n <= 2 * s.n + 1);
     tok_ids_drop(&ids);
     str_drop(&s);
@@ -445,9 +445,9 @@ static void tt_time(void) {
                                         " \n", "'", "A", "aA", "\xcc\x81", "▁", "<", "<|"};
     for (int i = 0; i < TT_VOCABS; i++) {
         tt_open o;
-        double  t = clock_now();
+        double  t = t_cpu();
         if (!tt_open_shared(&o, tt_vocabs[i], NULL)) return;
-        log_info("%s: %d tokens loaded in %.1f ms", tt_vocabs[i], tok_count(o.v), (clock_now() - t) * 1e3);
+        log_info("%s: %d tokens loaded in %.1f ms", tt_vocabs[i], tok_count(o.v), (t_cpu() - t) * 1e3);
         for (size_t k = 0; k < sizeof units / sizeof *units; k++) tt_time_one(o.v, tt_vocabs[i], units[k], k < 4 && i < 2 ? 1 << 20 : 100000);
         tt_close(&o);
     }
@@ -468,10 +468,10 @@ static void tt_time_every_pre(void) {
                 tok_ids ids = {0};
                 while (s.n < 100000) str_put(&s, runs[r]);
                 str_put(&s, ends[k]);
-                double t = clock_now();
+                double t = t_cpu();
                 CHECK(tok_encode(o.v, str_bytes(&s), 0, &ids, &e));
-                t = clock_now() - t;
-                CHECKF(t < 3, "%s: \"%s\" before \"%s\" took %.1f s", name, runs[r], ends[k], t);
+                t = t_cpu() - t;
+                CHECKF(t < 30, "%s: \"%s\" before \"%s\" took %.1f s", name, runs[r], ends[k], t);
                 tok_ids_drop(&ids);
                 str_drop(&s);
             }
