@@ -100,7 +100,8 @@ plots:                                 ## tests/bench/RESULTS.md and the picture
 	@$(PYTHON) tests/bench/plots.py
 
 check: llmrun                          ## no warnings; contents, layers and public functions; the README's tables
-	@for i in llmrun.c tests/*.c tests/bench/*.c; do $(COMPILE) -Werror -fsyntax-only -Wno-unused-function -DLLMRUN_NO_MAIN $$i || exit 1; done
+	@for i in tests/main.c tests/kernels.c tests/replay.c tests/bench/*.c; do \
+	  $(COMPILE) -Werror -fsyntax-only -Wno-unused-function -DLLMRUN_NO_MAIN $$i || exit 1; done
 	$(COMPILE) -Werror -fsyntax-only llmrun.c
 	$(COMPILE) -Werror -O1 -DGGML_KERNELS_DECLARE -c -o /dev/null llmrun.c
 	awk -f tests/house.awk llmrun.c ggml_kernels.h
