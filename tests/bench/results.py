@@ -228,7 +228,7 @@ SECTIONS = [
         "date", "machine", "commit", "model", "type", "load", "program", "slots", "prompt_tokens", "new_tokens", "shared_tokens", "seconds", "ratio", "rounds", "command", "note"])),
     ("quality", "What quantisation costs", "Mean KL divergence (KLD) from the F16 model on held-out text, for a plain file, one made with an importance matrix and one calibrated; "
      "PPL and answers (exact one-hop answers) are of the calibrated file. All files are judged by llmrun.", quality),
-    ("other", "Start, memory, shared CPUs", "", plain("other", ["date", "machine", "commit", "model", "type", "what", "program", "value", "unit", "rounds", "note"])),
+    ("other", "Start, memory, shared CPUs, OpenMP", "", plain("other", ["date", "machine", "commit", "model", "type", "what", "program", "value", "unit", "rounds", "command", "note"])),
 ]
 
 HEAD = """# Results
