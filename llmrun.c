@@ -11491,10 +11491,12 @@ static void spec_report(const spec *sp, str *s) {
     str_put(s, "llmrun: guesses     taken:");
     for (int i = 0; i <= SPEC_MOST; i++)
         if (sp->chosen[i]) str_fmt(s, " %d in %lld,", i, sp->chosen[i]);
-    str_put(s, " steps; ms for rows:");
-    for (int i = 1; i <= SPEC_COST; i++)
-        if (sp->cost.took[i].n) str_fmt(s, " %d %.2f,", i, spec__taken(&sp->cost, i) * 1e3);
-    if (sp->draft) str_fmt(s, " of the draft: 1 %.2f", spec__cost(&sp->draft_cost, 1) * 1e3);
+    s->n -= s->n && s->p[s->n - 1] == ',';
+    str_put(s, " steps\nllmrun: ms by rows ");
+    for (int i = 1, any = 0; i <= SPEC_COST; i++)
+        if (sp->cost.took[i].n) str_fmt(s, "%s%d: %.2f", any++ ? ", " : "", i, spec__taken(&sp->cost, i) * 1e3);
+    if (sp->draft) str_fmt(s, "; of the draft 1: %.2f", spec__cost(&sp->draft_cost, 1) * 1e3);
+    str_fmt(s, "; %.1f %% of the time waiting for a CPU; steps %.2f times as long as their costs", 100 * spec__waited(sp), sp->wall_s / fmax(sp->usual_s, 1e-9));
     str_put(s, "\n");
 }
 
