@@ -12409,7 +12409,7 @@ static bool text_run(engine *eng, spec *guesser, const tok_ids *prompt, const ge
  *   A bad line is one record with an error. A line is answered once: whole, or not at all.
  *   Ordered results: a file is sorted when the last line is answered, so that a killed run loses nothing. On a stream finished
  * records wait in memory for those of earlier lines, and no line is read that is a window ahead of the first missing one.
- * Door: batch_defaults, batch_fields, batch_run. */
+ * Door: batch_defaults, batch_fields, batch_check, batch_run. */
 
 typedef struct {
     const char *order;                                /* plan, input */
@@ -12589,6 +12589,20 @@ static lines_got batch__next(batch_input *in, bool wait, bytes *line, uint64_t *
         in->known = false;
     }
     return LINES_END;
+}
+
+/* Whether files that can be read twice begin like files of requests: asked before results are begun. */
+static bool batch_check(const char *const *path, int n, uint64_t line_bytes, err_t *e) {
+    for (int i = 0; i < n && !e->code; i++) {
+        batch_input in = {.path = &path[i], .n = 1, .line_bytes = line_bytes};
+        bytes       line;
+        uint64_t    no;
+        struct stat st;
+        if (strcmp(path[i], "-") == 0 || (stat(path[i], &st) == 0 && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode))) continue;
+        batch__next(&in, true, &line, &no, e);
+        lines_close(in.in);
+    }
+    return !e->code;
 }
 
 /* What tells the lines of one file from those of another; 0 where there is one file. */
@@ -21244,6 +21258,7 @@ static bool cli__batch(config *c, gguf_file *g, double t_start, err_t *e) {
     tok_vocab    *v = tok_load(g, c->pre, e);
     job.csv = strcmp(c->format, "csv") == 0;
     bool ok = v && batch_fields(c->batch.fields, &job.fields, e) && cli__batch_files(c, &files, e) &&
+              batch_check(files.v, files.n, c->batch.line_bytes, e) &&
               (!job.csv || !c->resume || err_set(e, EXIT_INPUT, "--resume goes on with JSON Lines, expected no --format csv")) &&
               (!c->output || (cli__apart(c->output, c->kv.cache, "prompt cache", e) && cli__apart(c->output, c->spec.cache, "lookup cache", e))) &&
               cli__batch_seed(c, &job.seed, &job.own_seeds, &seed, e);

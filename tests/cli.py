@@ -1282,6 +1282,9 @@ def batches_of_other_kinds():
         with open(path, "wb") as f:
             f.write(data)
         refused(run("-m", PIP, "-q", "--batch", path), 2, word, name)
+        new = tmp("kind.out")
+        refused(run("-m", PIP, "-q", "--batch", path, "-o", new), 2, word, name)
+        check(not os.path.exists(new), name + ": an empty file of results is left")
         refused(run("-m", PIP, "-q", "--batch", "-", inp=data), 2, "standard input: " + word, name + " on stdin")
     for text in "[1, 2", "GGUF is a format\n", "PK\n", "[INST] hello":
         r = run("-m", PIP, "-q", "--batch", "-", "-n", "1", inp=text.encode())
