@@ -10546,6 +10546,8 @@ static void req_print_csv_error(const req *q, const req_origin *o, const char *c
  *   How many are worth a row is a matter of measurement: seconds of a step of n rows, the chance of a guess by its source and by how
  * sure the source is, for each sequence and for all. Guesses are taken, the likeliest of all sequences first, up to where
  * tokens per second are expected to be highest; both estimates fade, so that what did not pay is tried again.
+ *   The cost of a step is a low quantile of its last times, so that steps in which a thread lost its CPU do not count. The speed-up that is
+ * reported is made of the same costs, and of how many steps there were.
  * Door: spec_defaults, spec_rows, spec_needs, spec_open, spec_close, spec_seq_new, spec_seq_free, spec_rest, spec_cut, spec_propose, spec_verdict,
  * spec_time, spec_aside, spec_finished, spec_save, spec_guessed, spec_accepted, spec_speedup, spec_report. */
 
