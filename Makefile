@@ -33,6 +33,9 @@ llmrun: build/main/llmrun
 
 static: build/static/llmrun            ## build/static/llmrun: one file that runs on any Linux of this processor's kind, without --blas
 
+cross: build/aarch64/llmrun llmrun     ## build for aarch64, and hold its text under qemu-user against this machine's (Debian: gcc-aarch64-linux-gnu qemu-user, libraries of :arm64)
+	@sh tests/cross.sh ./llmrun "qemu-aarch64 -L /usr/aarch64-linux-gnu build/aarch64/llmrun"
+
 run: llmrun                            ## build, and tell a story with the model that ships here
 	./llmrun -m models/pip-q4_k_m.gguf -p "Once upon a time" --temp 0.5
 
@@ -40,7 +43,9 @@ test:                                  ## the tests, in three minutes with the b
 	@$(PARALLEL) llmrun build/test/tests build/test/kernel_tests build/test/replay
 	@SHARED=$(SHARED) PYTHON=$(PYTHON) sh tests/run.sh ./llmrun build/test
 
-test-all: test stress                  ## test, then stress
+test-all:                              ## make test, then make stress
+	@$(MAKE) --no-print-directory test
+	@$(MAKE) --no-print-directory stress
 
 san: build/san/llmrun build/san/tests build/san/kernel_tests build/san/replay ## every test under the address and undefined-behaviour sanitizers, pool, steps, quantiser, schedule and guesses under the thread sanitizer
 	@SHARED=$(SHARED) PYTHON=$(PYTHON) LLMRUN_SLOW=20 sh tests/run.sh build/san/llmrun build/san
@@ -49,12 +54,9 @@ san: build/san/llmrun build/san/tests build/san/kernel_tests build/san/replay ##
 tsan: build/tsan/tests
 	SHARED=$(SHARED) build/tsan/tests pool fwd quantize sched spec
 
-stress: build/test/tests llmrun build/stress/llmrun ## KV blocks of two tokens, prefill chunks of one, preemption at every step: steps, and every test of batch files and of guesses
-	SHARED=$(SHARED) LLMRUN_STRESS=1 build/test/tests
-	$(PYTHON) tests/batch.py ./llmrun --stress build/stress/llmrun invariance
-	$(PYTHON) tests/batch.py build/stress/llmrun
-	SHARED=$(SHARED) $(PYTHON) tests/spec.py ./llmrun --stress build/stress/llmrun kept
-	SHARED=$(SHARED) $(PYTHON) tests/spec.py build/stress/llmrun
+stress:                                ## KV blocks of two tokens, prefill chunks of one, preemption at every step: steps, and every test of batch files and of guesses
+	@$(PARALLEL) llmrun build/test/tests build/stress/llmrun
+	@SHARED=$(SHARED) PYTHON=$(PYTHON) sh tests/run.sh ./llmrun build/test build/stress/llmrun
 
 fuzz: $(FUZZERS:%=build/fuzz/%)        ## each fuzzer for FUZZ_SECONDS (60)
 	@for f in $(FUZZERS); do mkdir -p build/fuzz/corpus-$$f; echo "fuzz $$f"; \
@@ -143,6 +145,8 @@ FLAGS_omp     := $(OPT) -fopenmp
 FLAGS_fuzz    := $(SAN) -fsanitize=fuzzer-no-link,address,undefined -Wno-pass-failed
 LINK_static   := -static
 LINK_fuzz     := -fsanitize=fuzzer
+CC_aarch64    := aarch64-linux-gnu-gcc
+FLAGS_aarch64 := -O2
 CC_fuzz       := $(CLANG)
 BLAS_static   := 0
 STRESS_stress := 1
@@ -201,6 +205,9 @@ build/fuzz/%.o: tests/fuzz_%.c $(wildcard tests/*.h) llmrun.c ggml_kernels.h bui
 build/stress/llmrun: build/stress/llmrun.o build/main/kernels.o
 	$(LINK)
 
+build/static/llmrun: build/static/llmrun.o build/main/kernels.o
+	$(LINK)
+
 build/test/tests: build/test/tests.o build/main/kernels.o
 	$(LINK)
 
@@ -236,4 +243,4 @@ $(FUZZERS:%=build/fuzz/%): build/fuzz/%: build/fuzz/%.o build/fuzz/kernels.o
 
 FORCE:
 .SECONDARY:
-.PHONY: FORCE all static run test test-all san tsan stress fuzz bench bench-file bench-pack bench-peer bench-spec bench-shared bench-omp bench-samp quality gate results plots check install uninstall clean help
+.PHONY: FORCE all static cross run test test-all san tsan stress fuzz bench bench-file bench-pack bench-peer bench-spec bench-shared bench-omp bench-samp quality gate results plots check install uninstall clean help

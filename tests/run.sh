@@ -1,7 +1,7 @@
 #!/bin/sh
-# run.sh BINARY BUILD-FOLDER: every suite, two at a time, then one line that counts them all. BUILD-FOLDER/log/NAME.txt keeps what each
-# suite prints.
-bin=$1 build=$2 log=$2/log py=${PYTHON:-python3}
+# run.sh BINARY BUILD-FOLDER [STRESS-BINARY]: every suite, two at a time, then one line that counts them all; with a program built for
+# stress the suites that it is for. BUILD-FOLDER/log/NAME.txt keeps what each suite prints.
+bin=$1 build=$2 stress=${3:-} log=$2/log py=${PYTHON:-python3}
 rm -rf "$log"
 mkdir -p "$log"
 
@@ -18,21 +18,37 @@ python_suite() { # name, script, argument...
     ! command -v "$py" > /dev/null || suite "$name" "$py" "$@"
 }
 
+stress_lanes() {
+    {
+        suite unit env LLMRUN_STRESS=1 "$build/tests"
+        python_suite batch-same tests/batch.py "$bin" --stress "$stress" invariance
+        python_suite spec-same tests/spec.py "$bin" --stress "$stress" kept
+    } &
+    {
+        python_suite batch tests/batch.py "$stress"
+        python_suite spec tests/spec.py "$stress"
+    } &
+}
+
 # Two lanes that take about the same time.
-{
-    suite unit "$build/tests"
-    python_suite cli tests/cli.py "$bin"
-    python_suite batch tests/batch.py "$bin"
-    [ -n "${LLMRUN_SLOW:-}" ] || python_suite inflate tests/inflate.py "$bin"
-} &
-{
-    suite kernels "$build/kernel_tests"
-    suite corpus "$build/replay"
-    python_suite spec tests/spec.py "$bin"
-    python_suite hostile tests/hostile.py "$bin" ${LLMRUN_SLOW:+--no-limit}
-    [ -n "${LLMRUN_SLOW:-}" ] || python_suite world models/train/test_world.py
-    [ -n "${LLMRUN_SLOW:-}" ] || python_suite export models/train/test_export.py
-} &
+lanes() {
+    {
+        suite unit "$build/tests"
+        python_suite cli tests/cli.py "$bin"
+        python_suite batch tests/batch.py "$bin"
+        [ -n "${LLMRUN_SLOW:-}" ] || python_suite inflate tests/inflate.py "$bin"
+    } &
+    {
+        suite kernels "$build/kernel_tests"
+        suite corpus "$build/replay"
+        python_suite spec tests/spec.py "$bin"
+        python_suite hostile tests/hostile.py "$bin" ${LLMRUN_SLOW:+--no-limit}
+        [ -n "${LLMRUN_SLOW:-}" ] || python_suite world models/train/test_world.py
+        [ -n "${LLMRUN_SLOW:-}" ] || python_suite export models/train/test_export.py
+    } &
+}
+
+if [ -n "$stress" ]; then stress_lanes; else lanes; fi
 wait
 
 # every suite ends with "NAME: N passed, N failed[, N skipped]"; a suite that died has another last line
