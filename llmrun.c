@@ -9266,11 +9266,11 @@ static bool results__repair(str *record) {
     return true;
 }
 
-/* What a record answers: the choices of an answer; an error is an error. */
+/* What a record answers: the choices of its answer, or all of an answer that does not have our order of keys. */
 static bytes results__choices(const str *record, str *id) {
     results__head h;
-    if (!results__read(str_bytes(record), &h, id) || h.failed || !results__word(&h.rest, "\"choices\":")) return (bytes){0};
-    return bytes_cut_json(&h.rest);
+    if (!results__read(str_bytes(record), &h, id) || h.failed) return (bytes){0};
+    return results__word(&h.rest, "\"choices\":") ? bytes_cut_json(&h.rest) : h.rest;
 }
 
 /* Two records of one line have to answer the same request in the same way. An answer counts more than an error. */
