@@ -43,7 +43,7 @@ test:                                  ## the tests, in three minutes with the b
 	@$(PARALLEL) llmrun build/test/tests build/test/kernel_tests build/test/replay
 	@SHARED=$(SHARED) PYTHON=$(PYTHON) sh tests/run.sh ./llmrun build/test
 
-test-all:                              ## make test, then make stress
+test-all:                              ## make test, then make stress, which also takes every combination of make test
 	@$(MAKE) --no-print-directory test
 	@$(MAKE) --no-print-directory stress
 

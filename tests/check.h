@@ -85,3 +85,6 @@ static char *t_read(const char *path, size_t *n) {
 
 /* make stress: rare events made frequent, with the same results asked of them. */
 static bool t_stress(void) { return getenv("LLMRUN_STRESS") != NULL; }
+
+/* make test-all: every combination, where make test takes some of them for each model. */
+static bool t_all(void) { return getenv("LLMRUN_ALL") != NULL; }
