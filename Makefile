@@ -40,7 +40,7 @@ run: llmrun                            ## build, and tell a story with the model
 	./llmrun -m models/pip-q4_k_m.gguf -p "Once upon a time" --temp 0.5
 
 test:                                  ## the tests, in three minutes with the build; the last line counts them
-	@$(PARALLEL) llmrun build/test/tests build/test/kernel_tests build/test/replay
+	@$(PARALLEL) build/test/kernel_tests llmrun build/test/tests build/test/replay
 	@SHARED=$(SHARED) PYTHON=$(PYTHON) sh tests/run.sh ./llmrun build/test
 
 test-all:                              ## make test, then make stress, which also takes every combination of make test
@@ -55,7 +55,7 @@ tsan: build/tsan/tests
 	SHARED=$(SHARED) build/tsan/tests pool fwd quantize sched spec
 
 stress:                                ## KV blocks of two tokens, prefill chunks of one, preemption at every step: steps, and every test of batch files and of guesses
-	@$(PARALLEL) llmrun build/test/tests build/stress/llmrun
+	@$(PARALLEL) llmrun build/test/tests build/test/kernel_tests build/stress/llmrun
 	@SHARED=$(SHARED) PYTHON=$(PYTHON) sh tests/run.sh ./llmrun build/test build/stress/llmrun
 
 fuzz: $(FUZZERS:%=build/fuzz/%)        ## each fuzzer for FUZZ_SECONDS (60)

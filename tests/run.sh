@@ -22,6 +22,8 @@ stress_lanes() {
     {
         suite unit env LLMRUN_STRESS=1 "$build/tests"
         suite unit-all env LLMRUN_ALL=1 "$build/tests" fwd
+        suite kernels-all env LLMRUN_ALL=1 "$build/kernel_tests" "float exp"
+        python_suite spec-all tests/spec.py "$bin" --all chi_square
         python_suite batch-same tests/batch.py "$bin" --stress "$stress" invariance
         python_suite spec-same tests/spec.py "$bin" --stress "$stress" kept
     } &
@@ -37,14 +39,14 @@ lanes() {
         suite unit "$build/tests"
         python_suite cli tests/cli.py "$bin"
         python_suite hostile tests/hostile.py "$bin" ${LLMRUN_SLOW:+--no-limit}
+        [ -n "${LLMRUN_SLOW:-}" ] || python_suite inflate tests/inflate.py "$bin"
+        [ -n "${LLMRUN_SLOW:-}" ] || python_suite world models/train/test_world.py
     } &
     {
         suite kernels "$build/kernel_tests"
         suite corpus "$build/replay"
         python_suite spec tests/spec.py "$bin"
         python_suite batch tests/batch.py "$bin"
-        [ -n "${LLMRUN_SLOW:-}" ] || python_suite inflate tests/inflate.py "$bin"
-        [ -n "${LLMRUN_SLOW:-}" ] || python_suite world models/train/test_world.py
         [ -n "${LLMRUN_SLOW:-}" ] || python_suite export models/train/test_export.py
     } &
 }

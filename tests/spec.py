@@ -840,7 +840,7 @@ def distribution(keep, lengths):
 @case
 def chi_square():
     """temperature 1, no other sampler: first tokens, second tokens and pairs are distributed as the model says; the draft's are not"""
-    distribution(0, (1, 3, 8))
+    distribution(0, (1, 3, 8) if O.all else (3,))
 
 
 @case

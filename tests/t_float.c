@@ -35,7 +35,7 @@ static float tf_from_bits(uint32_t u) { float f; memcpy(&f, &u, 4); return f; }
 
 static void tf_exp(void) {
     double worst = 0, worst_tanh = 0;
-    for (uint64_t u = 0; u < 0x100000000u; u += 1021) {
+    for (uint64_t u = 0; u < 0x100000000u; u += t_all() ? 1021 : 4093) {
         float x = tf_from_bits((uint32_t)u);
         if (x != x) continue;
         float e = k__exp_ref(x), t = k__tanh_ref(x);
@@ -686,7 +686,7 @@ static void tf_attn_infinite(void) {
 }
 
 static const t_case t_float_cases[] = {
-    {"float exp",          "exp and tanh stay within 2 ulp over all floats, with exact ends",                  tf_exp},
+    {"float exp",          "exp and tanh stay within 2 ulp all over the floats, with exact ends",                  tf_exp},
     {"float exp levels",   "the vector exps give the scalar bits on every kind of float",                      tf_exp_levels},
     {"float rows",         "row functions: right, same bits at every level, length and alignment, no overrun", tf_rows},
     {"float dot order",    "a dot is the documented sum, to the bit",                                          tf_dot_order},
