@@ -40,7 +40,7 @@ run: llmrun                            ## build, and tell a story with the model
 	./llmrun -m models/pip-q4_k_m.gguf -p "Once upon a time" --temp 0.5
 
 test:                                  ## the tests, in three minutes with the build; the last line counts them
-	@$(PARALLEL) build/test/kernel_tests llmrun build/test/tests build/test/replay
+	@$(PARALLEL) build/main/kernels.o build/test/kernel_tests.o build/main/llmrun.o llmrun build/test/tests build/test/kernel_tests build/test/replay
 	@SHARED=$(SHARED) PYTHON=$(PYTHON) sh tests/run.sh ./llmrun build/test
 
 test-all:                              ## make test, then make stress, which also takes every combination of make test
