@@ -1177,6 +1177,8 @@ def ordered():
     r = run("-m", PIP, "--batch", path, "-o", out, "-np", "4", "-q", "--resume", "--ordered")
     equal(records(read(out)), want, "resumed")
     same(list(records(read(out))), sorted(want), "order of a resumed file")
+    if stressed():                                    # a preemption at every step: beside a text without an end the others hardly come to theirs
+        return
     endless = {"prompt": "Once", "max_tokens": 1000000, "ignore_eos": True, "temperature": 0}
     for pause in 0.5, 2, 8:                           # a slow machine needs longer for the four short answers
         p = start("-m", PIP, "--batch", "-", "--ordered", "-q", "-np", "5", "-c", "100000", stdin=subprocess.PIPE)
