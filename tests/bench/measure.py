@@ -15,7 +15,7 @@ parameters (tests/gen/inflate.py) and quantised, some 0.4 to 2.2 GB a type; give
 Each part runs once, whatever the time; while time is left, further rounds of types, sequences and depth follow. A figure is the median of its rounds, with
 the least and the most; the ratio is the median of those within the rounds. One round of all takes some 15 minutes on two CPUs; fewer --types leave time for more.
 """
-import argparse, os, shlex, statistics, subprocess, sys, time
+import argparse, os, shlex, signal, statistics, subprocess, sys, time
 
 import peer, results
 from peer import Failed
@@ -173,6 +173,7 @@ def acceptance(o, command):
 def run_rounds(o, parts):
     """A round of every part, then more of them until the time has passed; what was measured is written even if the run is stopped."""
     command = "make results" + (" RESULTS=%s" % shlex.quote(o.extra) if o.extra else "")
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     end = time.monotonic() + 60 * o.minutes
     try:
         if "acceptance" in o.parts:
