@@ -107,7 +107,7 @@ static struct {
     double                last;                       /* clock_now() of the last drawing */
 } base__progress;
 
-/* Removes it; whoever writes to the terminal does so first. Safe in a handler. */
+/* Removes the progress line; call it before any other write to the terminal. Async-signal-safe. */
 static void progress_clear(void) {
     static const char erase[] = "\r\033[K";
     if (!base__progress.shown) return;
@@ -886,30 +886,30 @@ static int pool__place_of(pool_policy how, int i, int n, int n_places) {
 }
 
 /* Says once in a run that the value of a variable is ignored. */
-static void pool__ignored(const char *name, const char *expected, bool *told) {
-    if (!*told) log_warn("%s: '%s' is ignored: expected %s", name, getenv(name), expected);
-    *told = true;
+static void pool__ignored(const char *name, const char *expected, bool *warned) {
+    if (!*warned) log_warn("%s: '%s' is ignored: expected %s", name, getenv(name), expected);
+    *warned = true;
 }
 
 /* Threads that the environment asks for; 0: it does not. */
 static int pool__asked_threads(void) {
-    static bool told;
+    static bool warned;
     const char *text = getenv("OMP_NUM_THREADS");
     const int   n = text ? pool__thread_count(text) : 0;
-    if (text && !n) pool__ignored("OMP_NUM_THREADS", "a number from 1 to 1024, or several with commas between", &told);
+    if (text && !n) pool__ignored("OMP_NUM_THREADS", "a number from 1 to 1024, or several with commas between", &warned);
     return n;
 }
 
 /* Where the environment binds threads that may run on `mask`: places, and how threads go to them. No places: they are not bound. */
 static pool_policy pool__asked_places(const cpu_set_t *mask, pool_places *p) {
-    static bool told_places, told_bind;
+    static bool warned_places, warned_bind;
     const char *places = getenv("OMP_PLACES"), *bind = getenv("OMP_PROC_BIND");
     pool_policy how = bind ? pool__parse_bind(bind) : POOL_UNKNOWN;
     *p = (pool_places){0};
-    if (bind && how == POOL_UNKNOWN) pool__ignored("OMP_PROC_BIND", "false, true, close, spread or primary", &told_bind);
+    if (bind && how == POOL_UNKNOWN) pool__ignored("OMP_PROC_BIND", "false, true, close, spread or primary", &warned_bind);
     if (how == POOL_UNKNOWN) how = places ? POOL_CLOSE : POOL_ANYWHERE;
     if (how != POOL_ANYWHERE && !pool__parse_places(places ? places : "cores", "/sys/devices/system/cpu", mask, p) && places)
-        pool__ignored("OMP_PLACES", "threads, cores, sockets or places as {0,1},{2,3} or {0:4}:8:4, with CPUs that this process may use", &told_places);
+        pool__ignored("OMP_PLACES", "threads, cores, sockets or places as {0,1},{2,3} or {0:4}:8:4, with CPUs that this process may use", &warned_places);
     return how;
 }
 
@@ -5274,7 +5274,7 @@ static int kv_match(const kv_cache *kv, const int32_t *ids, int n, int *cost) {
 }
 
 /* Takes over what the tree knows of ids[0, n) behind what the sequence holds, whole blocks and then a part of one, which is copied
- * when it is written to. Returns the positions held then; *wait: the next block is being computed by somebody else. */
+ * when it is written to. Returns the positions held then; *wait: another sequence computes the next block right now. */
 static int kv_adopt(kv_seq *s, const int32_t *ids, int n, bool *wait) {
     const int block = s->kv->opts.block, from = s->n_known;
     *wait = false;
