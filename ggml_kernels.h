@@ -20,7 +20,7 @@
  *           [vec] float kernels at every level
  *           [cpu] what this machine can run   [quant] quantised products, scalar   [quant_x86] what the vector levels
  *           share   [quant_avx512] [quant_avx2] quantised products
- *           [packed] rows side by side, the other layout   [packed_x86] what the vector levels share of it
+ *           [packed] rows interleaved, the packed layout (repack)   [packed_x86] what the vector levels share of it
  *           [packed_avx512] [packed_avx2] its products   [probe] reads and products, for benchmarks
  *           [level] the public functions   [thread] every thread's start */
 #include <float.h>
@@ -1131,7 +1131,7 @@ static void k_unpack_iq4_xs(const void *src, int n, k_urow *u) {
  * to divide by saturates the codes.
  * In a thread that flushes denormals MXFP4's two smallest scales count as zero; no other block
  * format makes denormals.
- * Door: k_types[id].dequant, k_types[id].quant. */
+ * Public: k_types[id].dequant, k_types[id].quant. */
 
 typedef void (*k_unpack_fn)(const void *src, int n, k_urow *u);
 
@@ -1464,7 +1464,7 @@ K_PUBLIC size_t k_row_bytes(uint32_t id, int64_t n) {
  * after scaling by a power of two that brings its largest weight into [1, 2), so no sum of squares over- or
  * underflows. A scale that f16 cannot hold becomes its largest. Weights are finite; importances w are finite
  * and not negative, NULL means equal, and so do those of a block where none exceeds 1e-30.
- * Door: k_fitters[id].fit, k_fitters[id].recode. */
+ * Public: k_fitters[id].fit, k_fitters[id].recode. */
 
 typedef float   k__v4 __attribute__((vector_size(16)));
 typedef int32_t k__m4 __attribute__((vector_size(16)));
@@ -2249,7 +2249,7 @@ static void k_fit_bf16(const float *x, const float *w, void *dst, int64_t n) {
  * the same bytes everywhere.
  * Words: a group shares one scale s. For codes q, b = sum w*x*q and c = sum w*q*q; then the error is
  * sum w*x*x - 2*s*b + s*s*c, least at s = b/c, where the codes have gained b*b/c.
- * Door: k_fitters[id] of these types. */
+ * Public: k_fitters[id] of these types. */
 
 /* A block made comparable by powers of two, which lose no bit: |x| below 4, mostly below 1, and
  * 0 < w <= 1. A weight of 0 becomes next to nothing, so that what no one weighs still gets sane codes. */
@@ -6839,7 +6839,7 @@ K__AVX2 int k_quant_act_avx2(const float *x, int n, int8_t *q, k_sums *sum, floa
  * IQ3_* and IQ2_S, 1.5 to 1.6 for IQ2_X*, 2.0 to 2.1 for IQ1_*. A number of rows that is not a multiple of 16
  * is filled up with zero rows. Prefill needs no second copy: for many columns the panels are cut
  * from the packed rows.
- * Door: k_pack_bytes, k_pack_at, k_pack_rows; k_mul_packed in [level]. */
+ * Public: k_pack_bytes, k_pack_at, k_pack_rows; k_mul_packed in [level]. */
 
 enum { K_PACK_ROWS = 16 };                            /* rows of a strip */
 

@@ -1,33 +1,33 @@
 /* llmrun.c - run GGUF language models on the CPU, from one C file and one header.
  *     make && ./llmrun -m tests/data/tiny/llama.gguf -p "Hello" -n 32
  *
- * ROOMS, from the cellar up. A room uses only the rooms after its arrow. In round brackets: other prefixes it owns.
- *   [k]        formats and arithmetic: ggml_kernels.h, which has never heard of models
+ * SECTIONS, lowest layer first. A section uses only those after its arrow. In round brackets: other prefixes it owns.
+ *   [k]        formats and arithmetic: ggml_kernels.h, which knows nothing of models
  *   [base]     (die log err mem bytes str out clock rng utf8 progress)  exit codes, log, memory, bytes, output, progress
- *   [pool]     worker threads, barriers, CPUs and memory we may use     <- k base
+ *   [pool]     worker threads, barriers, limits of the host             <- k base
  *   [gguf]     the model file: bounds-checked view, typed lookups       <- k base
- *   [tok]      vocabularies: text to token ids and back, to the byte    <- base gguf
- *   [arch]     architectures and their tensors as data                  <- k base gguf
- *   [model]    a model bound to its mapping, every shape checked        <- k base pool gguf arch
+ *   [tok]      vocabularies: text to token ids and back, byte-exact     <- base gguf
+ *   [dev]      the device that runs a step: kernels over the pool       <- k base pool
+ *   [arch]     architectures and their tensors as data                  <- k base gguf dev
+ *   [model]    weights of one model in the mapping, shapes checked      <- k base pool gguf dev arch
  *   [kv]       paged key/value cache                                    <- k base arch
- *   [store]    blocks of prompts in a file, between runs                <- k base gguf kv
- *   [dev]      the device that runs a step: kernels over the pool       <- k base pool arch
+ *   [store]    prompt cache on disk: KV blocks kept between runs        <- k base gguf kv
  *   [fwd]      one step over a batch of rows                            <- k base pool arch model kv dev
  *   [samp]     logits to token                                          <- base
- *   [gen]      (engine) a model opened for running; scores              <- k base pool gguf tok model kv store dev fwd samp
- *   [lines]    (results) long files in, results that are never lost     <- base
- *   [req]      one line of a batch file, and its answer as one          <- base tok samp
- *   [spec]     guesses at the tokens to come, and what they are worth   <- k base pool gguf tok model kv fwd samp gen
- *   [sched]    (hist) many requests through one model                   <- base pool tok kv fwd samp gen req spec
- *   [text]     one request, its text as it is made                      <- k base gguf tok kv samp gen sched spec
- *   [batch]    files of requests, one a line                            <- base tok kv samp gen lines req sched spec
- *   [calib]    what a text shows of a model's inputs                    <- k base pool gguf tok kv dev fwd gen
- *   [round]    weights rounded by what they do to a text               <- k base pool gguf tok model kv dev fwd
- *   [eval]     what a model is worth on a text: perplexity, divergence  <- k base pool gguf tok kv fwd gen
- *   [quant]    one model file into another, weights in other types      <- k base pool gguf
- *   [inspect]  what is in a model file                                  <- k base gguf tok arch model
+ *   [gen]      (engine) a model opened for generation; scores           <- k base pool gguf tok model kv store dev fwd samp
+ *   [lines]    (results) reader of long files, writer of results        <- base
+ *   [req]      one line of a batch file: request and result             <- base tok samp
+ *   [spec]     speculative decoding: n-gram lookup, draft model         <- k base pool gguf tok model kv fwd samp gen
+ *   [sched]    (hist) continuous batching of requests                   <- base pool tok kv fwd samp gen req spec
+ *   [text]     one request, its text streamed                           <- k base gguf tok kv samp gen sched spec
+ *   [batch]    files of requests, one per line                          <- base tok kv samp gen lines req sched spec
+ *   [calib]    importance matrix (imatrix) of a text                    <- k base pool gguf tok kv dev fwd gen
+ *   [round]    calibrated rounding of weights (GPTQ style)             <- k base pool gguf tok model kv dev fwd
+ *   [eval]     perplexity and KL divergence on a text                   <- k base pool gguf tok kv fwd gen
+ *   [quant]    offline quantisation of a model file                     <- k base pool gguf
+ *   [inspect]  report of what a model file holds                        <- k base gguf tok arch model
  *   [plot]     rates as a picture (SVG)                                 <- base
- *   [bench]    how fast a model runs here          <- k base pool gguf arch model kv dev fwd samp gen spec quant plot
+ *   [bench]    benchmark of a model on this machine <- k base pool gguf arch model kv dev fwd samp gen spec quant plot
  *   [cli]      (main) option table, config, actions, main               <- all
  *
  * SHAPES  B rows in the batch, T positions, D model width, H heads, G kv heads, HD head width, F ffn width, V vocabulary,
@@ -75,14 +75,14 @@
 /* ===== [k] formats and arithmetic =====
  * A header of its own with sections of its own; it stands below everything, knows libc only and owns the names that
  * begin with k_ and K_. Nothing here names a machine: which kernels run is k_init's business.
- * Door: k_init, k_types, k_mul_rows, k_attn and the other k_ functions without a double underscore. */
+ * Public: k_init, k_types, k_mul_rows, k_attn and the other k_ functions without a double underscore. */
 #include "ggml_kernels.h"
 
 /* ===== [base] exit codes, log, memory, bytes, clock, rng =====
  * The ground floor: how the program ends, speaks, allocates and measures time. Owns the few globals.
  * Invariants: every product of sizes is checked in 64 bits; out of memory ends the run with exit 3 and
  * one line; after mem_freeze() any allocation is a bug and dies naming the phase.
- * Door: die, log_*, err_*, mem_*, str_*, bytes_*, clock_*, rng_*, progress_*. */
+ * Public: die, log_*, err_*, mem_*, str_*, bytes_*, clock_*, rng_*, progress_*. */
 
 enum { EXIT_DONE = 0, EXIT_NO = 1, EXIT_INPUT = 2, EXIT_RESOURCE = 3, EXIT_INT = 130, EXIT_TERM = 143 };
 enum { LOG_QUIET = 0, LOG_NORMAL = 1, LOG_VERBOSE = 2 };
@@ -698,7 +698,7 @@ static void str_json_text(str *s, bytes b) {
  * more tasks for him: what one who leaves has not taken, those who stay do. Meanwhile it stays on a CPU of its own, where there is one
  * for each thread: the kernel is as content with the team on one CPU and the other process on the next.
  *   OpenMP's variables hold here too: OMP_NUM_THREADS, OMP_PLACES and OMP_PROC_BIND say how many threads there are and where they stay.
- * Door: pool_cpus, pool_default_threads, pool_waited, pool_new, pool_free, pool_run, pool_run_loose, pool_barrier, pool_barrier_then, pool_works, pool_next,
+ * Public: pool_cpus, pool_default_threads, pool_waited, pool_new, pool_free, pool_run, pool_run_loose, pool_barrier, pool_barrier_then, pool_works, pool_next,
  * pool_share, pool_take, pool_soon. */
 
 /* --- OMP_NUM_THREADS, OMP_PLACES, OMP_PROC_BIND ---
@@ -1372,7 +1372,7 @@ static uint64_t pool_memory(void) {
  * Format: docs/gguf.md of the ggml repository. Version 1 has 32-bit counts, lengths and dimensions. The C writer
  * of versions 1 and 2 counted a final NUL into every string for a while (llama.cpp issue 2836); the Python one
  * never did. A file of theirs is known by its first key.
- * Door: gguf_open, gguf_parse, gguf_close, gguf_alive, gguf_find, gguf_tensor_find, gguf_get_*, gguf_arr_u64,
+ * Public: gguf_open, gguf_parse, gguf_close, gguf_alive, gguf_find, gguf_tensor_find, gguf_get_*, gguf_arr_u64,
  * gguf_strs_*, gguf_bad, gguf_type_name; gguf_write_* to make a file; gguf_vacant, gguf_is_kind, gguf_may_replace for those of our own. */
 
 enum { GGUF_U8, GGUF_I8, GGUF_U16, GGUF_I16, GGUF_U32, GGUF_I32, GGUF_F32, GGUF_BOOL, GGUF_STR, GGUF_ARR,
@@ -2608,7 +2608,7 @@ static bool gguf_write_finish(gguf_writer *w, err_t *e) {
  *     stray F4 is F4 BF. No UTF-8 holds these pairs, so no other text changes. (starcoder lacks F5 to FF.)
  * Control tokens come from text only under TOK_SPECIAL; a merge never makes one.
  *   Time is n log n in the length of a word and linear in that of a text.
- * Door: tok_load, tok_free, tok_encode, tok_decode, tok_stream_*, tok_piece, tok_text and the questions below. */
+ * Public: tok_load, tok_free, tok_encode, tok_decode, tok_stream_*, tok_piece, tok_text and the questions below. */
 
 enum {
     TOK_COUNT_MAX = 1 << 22,         /* tokens: sixteen times the largest vocabulary known                */
@@ -3904,12 +3904,264 @@ static void tok_decode(const tok_vocab *v, const int32_t *id, size_t n, bool spe
     tok_stream_flush(&s, out);
 }
 
+/* ===== [dev] the device that runs a step =====
+ * The one seam between the step and what executes it. On the CPU every thread of the pool calls each operation with
+ * the same arguments. An operation first waits until all threads are done with the one before, then deals its tasks through the pool,
+ * so the step reads like straight code; one that has a single task for whoever comes last to that barrier costs no barrier
+ * of its own. How the tasks fall never changes a result: each output is summed by one thread in one order.
+ * Public: dev_blas_open, dev_blas_on, dev_begin, dev_end, dev_rows, dev_wants, dev_form, dev_watch, dev_matmul, dev_soon and the types they take. */
+
+enum { DEV_STAGES = 8 };                              /* kinds of operations that are told apart where time is counted */
+
+typedef struct {                                      /* seconds, summed over steps */
+    double all[DEV_STAGES], wait[DEV_STAGES];         /* of a stage; of that, waiting for the other threads */
+    double at;                                        /* until when all is counted */
+    _Atomic double single;                            /* what a single task took, whoever did it */
+    long long steps;
+} dev_times;
+
+typedef struct {
+    pool  *p;
+    int    ith;                                       /* this thread */
+    void  *scratch;                                   /* this thread's, big enough for every operation */
+    const struct dev_tap *tap;                        /* who watches the products, NULL: nobody */
+    dev_times *times;                                 /* NULL: nobody counts */
+    int    stage;                                     /* what the operations to come are counted as */
+    int    open;                                      /* 1 + the stage of the operation that others may be at; 0: none */
+} dev;
+
+/* One task for one thread. */
+typedef struct {
+    void (*fn)(void *ctx, int r);
+    void *ctx;
+    dev_times *times;
+} dev_single;
+
+static void dev__single(void *ctx) {
+    const dev_single *one = ctx;
+    const double      t0 = one->times ? clock_now() : 0;
+    one->fn(one->ctx, 0);
+    if (one->times) one->times->single = clock_now() - t0;
+}
+
+/* Waits for the operation before; `one`, if any, is then done by whoever was last. The leading thread counts. */
+static void dev__close(dev *dv, dev_single *one) {
+    dev_times   *t = dv->ith ? NULL : dv->times;
+    const int    was = dv->open - 1;
+    const double t0 = t ? clock_now() : 0;
+    if (was < 0) return;
+    dv->open = 0;
+    if (t) t->single = 0;
+    pool_barrier_then(dv->p, one ? dev__single : NULL, one);
+    if (!t) return;
+    const double now = clock_now(), single = t->single;
+    t->all[dv->stage] += single;
+    t->all[was] += now - t->at - single;
+    t->wait[was] += now - t0 - single;
+    t->at = now;
+}
+
+/* After the last operation, which job's end waits for too: it is counted. */
+static void dev_end(dev *dv) { dev__close(dv, NULL); }
+
+/* Before the tasks of an operation. */
+static void dev_begin(dev *dv) {
+    dev__close(dv, NULL);
+    dv->open = dv->stage + 1;
+}
+
+/* cblas_sgemm of OpenBLAS, NULL unless dev_blas_open() found it. It sums in an order of its own that depends on the
+ * batch, so it runs only where it is asked for. */
+typedef void      dev_sgemm(int order, int trans_a, int trans_b, int m, int n, int k, float alpha, const float *a, int lda,
+                            const float *b, int ldb, float beta, float *c, int ldc);
+static dev_sgemm *g_sgemm;
+
+enum {
+    DEV_BLAS_ROWS = 8,                                /* fewer activation rows are our own kernels' */
+    DEV_SOON = 32768,                                 /* bytes of weights that are fetched while a thread waits */
+};
+
+/* Looks for OpenBLAS on this machine; one thread of it per thread of ours, and none of its own. */
+static bool dev_blas_open(err_t *e) {
+#if LLMRUN_BLAS
+    static const char *const names[] = {"libopenblas.so.0", "libopenblas.so"};
+    setenv("OPENBLAS_NUM_THREADS", "1", 1);
+    for (int i = 0; i < 2 && !g_sgemm; i++) {
+        void *lib = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
+        if (lib) *(void **)&g_sgemm = dlsym(lib, "cblas_sgemm");
+    }
+    return g_sgemm || err_set(e, EXIT_INPUT, "--blas: no libopenblas.so.0 on this machine (Debian: libopenblas0)");
+#else
+    return err_set(e, EXIT_INPUT, "--blas: this binary was built with BLAS=0");
+#endif
+}
+
+static bool dev_blas_on(void) { return g_sgemm != NULL; }
+
+/* One matrix, or a stack of them (experts). Rows lie row_bytes apart, matrices mat_bytes. */
+typedef struct {
+    const uint8_t *data;                              /* view into the mapping; NULL: the model has none */
+    uint32_t type;
+    int      n_in, n_out;
+    size_t   row_bytes, mat_bytes;
+    const float *scale;                               /* factor on each matrix's product, or NULL */
+    uint8_t *packed;                                  /* the rows in the other layout, in the model's `packs`; NULL: there are none */
+    size_t   packed_bytes;                            /* of one matrix of them */
+} dev_mat;
+
+/* Activations of one batch: float rows and the forms of them that dev_form() fills where a matrix wants one. The second
+ * half of the quantised rows is for what rows with outliers lose. */
+typedef struct {
+    float   *x;                                       /* [rows, ldx] */
+    uint16_t *h;                                      /* [rows, ldx] rounded to bf16 */
+    int8_t  *q;                                       /* [2 * rows, ldq] */
+    k_sums  *sum;                                     /* [2 * rows, ldq / 256] */
+    float   *d;                                       /* [2 * rows, ldq / 256] */
+    uint8_t *split;                                   /* [rows] whether the second half has a part of this one */
+    int      rows;
+    size_t   ldx, ldq;                                /* ldq is a multiple of 256 */
+} dev_acts;
+
+static k_acts dev__view(const dev_acts *a, const int32_t *idx, int first, int n) {
+    const size_t at = idx ? 0 : (size_t)first;
+    return (k_acts){.x = a->x + at * a->ldx,
+                    .ldx = a->ldx,
+                    .h = a->h + at * a->ldx,
+                    .q = a->q + at * a->ldq,
+                    .ldq = a->ldq,
+                    .sum = a->sum + at * (a->ldq / 256),
+                    .d = a->d + at * (a->ldq / 256),
+                    .ldd = a->ldq / 256,
+                    .split = a->split + at,
+                    .rest = a->rows,
+                    .idx = idx ? idx + first : NULL,
+                    .nt = n};
+}
+
+/* The form that a matrix wants, as a bit; 0: the model has none. */
+static unsigned dev_wants(const dev_mat *w) { return w->data ? 1u << k_act_of(w->type) : 0; }
+
+/* The wanted forms of row r, n values. */
+static void dev_form(const dev_acts *a, int r, int n, unsigned wanted) {
+    const float *x = a->x + (size_t)r * a->ldx;
+    if (wanted & 1u << K_ACT_BF16) k_kv_store(K_BF16, x, a->h + (size_t)r * a->ldx, n);
+    if (wanted & 1u << K_ACT_I8)
+        a->split[r] = k_quant_act(x, n, a->q + (size_t)r * a->ldq, a->sum + (size_t)r * (a->ldq / 256),
+                                  a->d + (size_t)r * (a->ldq / 256), a->ldq, a->rows);
+}
+
+/* fn(ctx, r) for each of n rows. */
+static void dev_rows(dev *dv, int n, void (*fn)(void *ctx, int r), void *ctx) {
+    if (n == 1 && dv->open) {
+        dev__close(dv, &(dev_single){fn, ctx, dv->times});
+        return;
+    }
+    dev_begin(dv);
+    for (int r; (r = pool_next(dv->p)) < n;) fn(ctx, r);
+}
+
+/* One product of a list: y[t, :] = w . a[idx ? idx[first + t] : first + t, :] for t < n. */
+typedef struct {
+    const dev_mat *w;
+    int             stack;                            /* which matrix of a stack */
+    const dev_acts *a;
+    const int32_t  *idx;
+    int             first, n;
+    float          *y;
+    size_t          ldy;
+} dev_product;
+
+/* Who sees every list of products, with the float rows they take, before one of them is computed. All threads make the
+ * call; it deals its work as a stage does and ends with a barrier. */
+typedef struct dev_tap {
+    void (*fn)(void *ctx, dev *dv, const dev_product *list, int n);
+    void  *ctx;
+} dev_tap;
+
+static void dev_watch(dev *dv, const dev_product *list, int n) {
+    dev__close(dv, NULL);
+    if (dv->tap) dv->tap->fn(dv->tap->ctx, dv, list, n);
+}
+
+/* Rows per task: as many as the kernels like, but enough tasks that a slow thread is not waited for. */
+static int dev__task_rows(const dev *dv, const dev_product *m) {
+    int step = k_rows_step(m->w->type, m->n), rows = m->w->n_out / (8 * dv->p->n);
+    rows -= rows % step;
+    return rows < step ? step : rows > 512 && 512 % step == 0 ? 512 : rows;
+}
+
+/* Where the weights of row r lie. */
+static const uint8_t *dev__at(const dev_product *m, int r) {
+    const dev_mat *w = m->w;
+    return w->packed ? w->packed + (size_t)m->stack * w->packed_bytes + k_pack_at(w->type, r, w->n_in)
+                     : w->data + (size_t)m->stack * w->mat_bytes + (size_t)r * w->row_bytes;
+}
+
+/* Rows [r, r + nr) of one product. */
+static void dev__mul(const dev *dv, const dev_product *m, int r, int nr) {
+    const dev_mat *w = m->w;
+    const uint8_t  *data = dev__at(m, r);
+    const k_acts    a = dev__view(m->a, m->idx, m->first, m->n);
+    if (w->packed) k_mul_packed(w->type, data, nr, w->n_in, &a, m->y + r, m->ldy, dv->scratch);
+    else if (g_sgemm && w->type == K_F32 && m->n >= DEV_BLAS_ROWS && !m->idx)
+        g_sgemm(101, 111, 112, m->n, nr, w->n_in, 1.0f, a.x, (int)a.ldx, (const float *)(const void *)data, w->n_in, 0.0f,
+                m->y + r, (int)m->ldy);
+    else
+        k_mul_rows(w->type, data, w->row_bytes, nr, w->n_in, &a, m->y + r, m->ldy, dv->scratch);
+    for (int t = 0; w->scale && t < m->n; t++) k_scale(m->y + (size_t)t * m->ldy + r, w->scale[m->stack], nr);
+}
+
+static int dev__tasks(const dev *dv, const dev_product *m) {
+    if (m->n <= 0) return 0;
+    const int step = dev__task_rows(dv, m);
+    return (m->w->n_out + step - 1) / step;
+}
+
+/* Tasks of a list, which are numbered product by product. */
+static int dev__all_tasks(const dev *dv, const dev_product *list, int n_list) {
+    int n = 0;
+    for (int i = 0; i < n_list; i++) n += dev__tasks(dv, &list[i]);
+    return n;
+}
+
+/* The product that a task is of; *task becomes its number in there. Products are looked for from *i on, where *base tasks are
+ * before it. */
+static const dev_product *dev__find(const dev *dv, const dev_product *list, int *i, int *base, int *task) {
+    if (*task < *base) *i = *base = 0;                /* one of another thread's */
+    for (int n; *task >= *base + (n = dev__tasks(dv, &list[*i])); ++*i) *base += n;
+    *task -= *base;
+    return &list[*i];
+}
+
+/* All products of the list, as one pile of tasks. */
+static void dev_matmul(dev *dv, const dev_product *list, int n_list) {
+    dev_watch(dv, list, n_list);
+    dev_begin(dv);
+    if (!pool_works()) return;
+    const int n = dev__all_tasks(dv, list, n_list);
+    for (int task, i = 0, base = 0; (task = pool_take(dv->p, n)) != POOL_NONE;) {
+        const dev_product *m = dev__find(dv, list, &i, &base, &task);
+        const int          step = dev__task_rows(dv, m), r = task * step;
+        dev__mul(dv, m, r, m->w->n_out - r < step ? m->w->n_out - r : step);
+    }
+}
+
+/* The list is the next that will be multiplied: while this thread waits, it fetches the first weights of its share. */
+static void dev_soon(const dev *dv, const dev_product *list, int n_list) {
+    if (!pool_works()) return;
+    const int n = dev__all_tasks(dv, list, n_list);
+    int       task = pool_share(dv->p, n, dv->ith), i = 0, base = 0;
+    if (task >= n) return;
+    const dev_product *m = dev__find(dv, list, &i, &base, &task);
+    pool_soon(dev__at(m, task * dev__task_rows(dv, m)), DEV_SOON);
+}
+
 /* ===== [arch] architectures as data =====
  * What a model of each architecture is made of: a row of arch_table says which choices its step makes, the slot
  * tables say which tensors it has and their shapes, arch_load() reads and range-checks the hyper-parameters. The
  * forward pass reads traits and numbers and never asks for a model by name.
  * To add an architecture: a row in arch_table; rows in arch_slots for tensors nobody had; a trait for a new choice.
- * Door: arch_load, arch_drop, arch_list, arch_dim, arch_table, arch_slots. */
+ * Public: arch_load, arch_drop, arch_list, arch_dim, arch_table, arch_slots. */
 
 typedef enum { ROPE_PAIRS, ROPE_HALVES } arch_rope;   /* which two values of a head turn together */
 
@@ -4228,29 +4480,18 @@ static int64_t arch_dim(const arch_hparams *hp, arch_size d, int il) {
     return 0;
 }
 
-/* One matrix, or a stack of them (experts). Rows lie row_bytes apart, matrices mat_bytes. */
-typedef struct {
-    const uint8_t *data;                              /* view into the mapping; NULL: the model has none */
-    uint32_t type;
-    int      n_in, n_out;
-    size_t   row_bytes, mat_bytes;
-    const float *scale;                               /* factor on each matrix's product, or NULL */
-    uint8_t *packed;                                  /* the rows in the other layout, in the model's `packs`; NULL: there are none */
-    size_t   packed_bytes;                            /* of one matrix of them */
-} arch_mat;
-
 typedef struct {
     const float *attn_norm, *q_norm, *k_norm, *ffn_norm;          /* [D], [HD], [HD], [D] */
     const float *bq, *bk, *bv, *bqkv, *bo, *b_gate, *b_up, *b_down; /* biases, NULL where there are none */
-    arch_mat     wq, wk, wv, wqkv, wo;                             /* wqkv: the three above as one tensor */
-    arch_mat     gate, up, down;                                   /* dense feed-forward */
-    arch_mat     router, gate_exps, up_exps, down_exps;            /* experts */
-    arch_mat     gate_shexp, up_shexp, down_shexp;                 /* shared expert */
+    dev_mat      wq, wk, wv, wqkv, wo;                             /* wqkv: the three above as one tensor */
+    dev_mat      gate, up, down;                                   /* dense feed-forward */
+    dev_mat      router, gate_exps, up_exps, down_exps;            /* experts */
+    dev_mat      gate_shexp, up_shexp, down_shexp;                 /* shared expert */
     const float *shexp_gate;                                       /* [D] */
 } arch_layer;
 
 typedef struct {
-    arch_mat     tok_embd, output;
+    dev_mat      tok_embd, output;
     const float *output_norm, *rope_freqs;                         /* [D], [n_rot/2] or NULL */
 } arch_globals;
 
@@ -4324,11 +4565,11 @@ static bool arch_slot_applies(const arch_hparams *hp, const arch_slot *s) {
     return true;
 }
 
-/* ===== [model] a model bound to its mapping =====
+/* ===== [model] a model's weights in the mapping =====
  * Finds every tensor the slot tables name, checks its shape and type, and refuses a file that lacks one or holds one
  * that the step would not use (a weight left out in silence is a wrong text). Weights stay where they are: the model
  * is views into the mapping plus a table of RoPE frequencies; once packed, its quantised matrices are memory of its own.
- * Door: model_open, model_as_bf16, model_has_bf16, model_pack, model_weigh, model_close, model_check, model_kv_bytes. */
+ * Public: model_open, model_as_bf16, model_has_bf16, model_pack, model_weigh, model_close, model_check, model_kv_bytes. */
 
 typedef struct {
     const gguf_file *g;
@@ -4354,18 +4595,18 @@ typedef struct {
 static const rope_opts rope_defaults = {.yarn_ext = -1, .yarn_attn = -1, .yarn_fast = -1, .yarn_slow = -1};
 
 /* The matrices that a step multiplies by, one after the other; NULL after the last. */
-static arch_mat *model__mat(const model *m, int *il, int *slot, int *stack) {
+static dev_mat *model__mat(const model *m, int *il, int *slot, int *stack) {
     for (; *il < m->hp.n_layer; ++*il, *slot = 0)
         for (; *slot < ARCH_LAYER_SLOTS; ++*slot) {
             const arch_slot *s = &arch_layer_slots[*slot];
-            arch_mat        *w = (arch_mat *)((char *)&m->layer[*il] + s->at);
+            dev_mat        *w = (dev_mat *)((char *)&m->layer[*il] + s->at);
             if ((s->flags & S_VEC) || !arch_slot_applies(&m->hp, s) || w == &m->layer[*il].wqkv || !w->data) continue;
             *stack = (int)arch_dim(&m->hp, s->stack, *il);
             ++*slot;
             return w;
         }
     *stack = 1;
-    return (*il)++ == m->hp.n_layer ? (arch_mat *)&m->glob.output : NULL;
+    return (*il)++ == m->hp.n_layer ? (dev_mat *)&m->glob.output : NULL;
 }
 
 static void model_close(model *m) {
@@ -4388,7 +4629,7 @@ static bool model__shape(const gguf_file *g, const gguf_tensor *t, const uint64_
 
 /* NAME.scale beside NAME.weight: a factor on the product, one per matrix (NVFP4 files have them). NAME.input_scale is for
  * those who quantise activations to four bits. */
-static bool model__bind_scale(const model *m, const char *weight, arch_mat *mat, int stack, bool *used, err_t *e) {
+static bool model__bind_scale(const model *m, const char *weight, dev_mat *mat, int stack, bool *used, err_t *e) {
     char name[96];
     int  stem = (int)(strrchr(weight, '.') - weight);
     snprintf(name, sizeof name, "%.*s.input_scale", stem, weight);
@@ -4426,8 +4667,8 @@ static bool model__bind(model *m, const arch_slot *s, int il, void *base, bool *
     if (!k_type_weight(t->type))
         return gguf_bad(g, t->part, t->at, e, "tensor %s has type %s, expected a type of weights", name, k_types[t->type].name);
     size_t row = k_row_bytes(t->type, (int64_t)want[0]);
-    arch_mat *mat = (arch_mat *)((char *)base + s->at);
-    *mat = (arch_mat){t->data, t->type, (int)want[0], (int)want[1], row, row * (size_t)want[1], NULL, NULL, 0};
+    dev_mat *mat = (dev_mat *)((char *)base + s->at);
+    *mat = (dev_mat){t->data, t->type, (int)want[0], (int)want[1], row, row * (size_t)want[1], NULL, NULL, 0};
     return model__bind_scale(m, name, mat, (int)want[2], used, e);
 }
 
@@ -4435,7 +4676,7 @@ static bool model__bind(model *m, const arch_slot *s, int il, void *base, bool *
 static bool model__split_qkv(model *m, arch_layer *l, int il, err_t *e) {
     const arch_hparams *hp = &m->hp;
     const int64_t rows[3] = {arch_dim(hp, D_Q, il), arch_dim(hp, D_K, il), arch_dim(hp, D_V, il)};
-    arch_mat     *mats[3] = {&l->wq, &l->wk, &l->wv};
+    dev_mat     *mats[3] = {&l->wq, &l->wk, &l->wv};
     const float **bias[3] = {&l->bq, &l->bk, &l->bv};
     int64_t       at = 0;
     for (int i = 0; i < 3; i++) {
@@ -4563,7 +4804,7 @@ static bool model_open(model *m, const gguf_file *g, const rope_opts *o, err_t *
 
 typedef struct {
     pool     *p;
-    arch_mat *w;
+    dev_mat *w;
     int       stack;
 } model__packing;
 
@@ -4571,7 +4812,7 @@ enum { MODEL_PACK_ROWS = 64 };                        /* rows of one task */
 
 static void model__pack_some(void *ctx, int ith) {
     const model__packing *k = ctx;
-    const arch_mat       *w = k->w;
+    const dev_mat       *w = k->w;
     const int             per = (w->n_out + MODEL_PACK_ROWS - 1) / MODEL_PACK_ROWS;
     (void)ith;
     for (int i; (i = pool_next(k->p)) < per * k->stack;) {
@@ -4591,7 +4832,7 @@ typedef struct {
 static model_bytes model_weigh(const model *m) {
     int         il = 0, slot = 0, stack;
     model_bytes b = {0};
-    for (const arch_mat *w; (w = model__mat(m, &il, &slot, &stack));) {
+    for (const dev_mat *w; (w = model__mat(m, &il, &slot, &stack));) {
         const uint64_t file = (uint64_t)w->mat_bytes * (uint64_t)stack;
         b.file += file;
         b.slow += k_slow_unpacked(w->type) ? file : 0;
@@ -4605,16 +4846,16 @@ static model_bytes model_weigh(const model *m) {
 /* From here on the matrices of f16 are what they would be in a file of bf16, and multiply as fast. */
 static void model_as_bf16(model *m) {
     int       il = 0, slot = 0, stack;
-    arch_mat *embd = (arch_mat *)&m->glob.tok_embd;
+    dev_mat *embd = (dev_mat *)&m->glob.tok_embd;
     if (embd->type == K_F16) embd->type = K_F16_ROUND;
-    for (arch_mat *w; (w = model__mat(m, &il, &slot, &stack));)
+    for (dev_mat *w; (w = model__mat(m, &il, &slot, &stack));)
         if (w->type == K_F16) w->type = K_F16_ROUND;
 }
 
 /* Whether a matrix takes activations rounded to bf16: what is kept of a model then depends on it. */
 static bool model_has_bf16(const model *m) {
     int il = 0, slot = 0, stack;
-    for (const arch_mat *w; (w = model__mat(m, &il, &slot, &stack));)
+    for (const dev_mat *w; (w = model__mat(m, &il, &slot, &stack));)
         if (k_act_of(w->type) == K_ACT_BF16) return true;
     return false;
 }
@@ -4668,7 +4909,7 @@ static uint64_t model_kv_bytes(const arch_hparams *hp, uint32_t type_k, uint32_t
  *   K and V of quantised types are stored spread (k_spread): whoever writes spreads them, whoever reads spreads Q and the output.
  *   Layers of another geometry (latent K/V, K/V shared between layers) are another group with its own block size; a
  * recurrent layer keeps a state per sequence, and its snapshots hang on block numbers as K and V do.
- * Door: kv_new, kv_most, kv_free, kv_seq_new, kv_seq_free, kv_fork, kv_reserve, kv_require, kv_full, kv_truncate, kv_seq_blocks,
+ * Public: kv_new, kv_most, kv_free, kv_seq_new, kv_seq_free, kv_fork, kv_reserve, kv_require, kv_full, kv_truncate, kv_seq_blocks,
  * kv_blocks, kv_store_at, kv_touch, kv_bytes_peak; kv_share, kv_match, kv_adopt, kv_claim, kv_settle, kv_room, kv_held;
  * kv_know, kv_fetcher, kv_next, kv_node_tokens, kv_bytes. */
 
@@ -5375,14 +5616,14 @@ static uint64_t kv_bytes_peak(const kv_cache *kv) {
     return n;
 }
 
-/* ===== [store] blocks of prompts in a file =====
+/* ===== [store] prompt cache on disk =====
  * What --prompt-cache keeps between runs: nodes of the cache's tree with their blocks, in a GGUF file of our own that is read
  * as any stranger's. Tensor `blocks` has a row for each node, parents first: the row of its parent, how many runs ago it was
  * last used, the row of its keys and values in tensor `data`, their hash, and its tokens.
  *   A file of another model, of another layout of blocks or of another version, and one whose directory does not have its
  * hash, is ignored with a word, and so is a block without its own. A file that is no prompt cache is never replaced. A block
  * is read when a prompt begins with it. Of two runs that write at once the last one's file stays, whole.
- * Door: store_open, store_close, store_save. */
+ * Public: store_open, store_close, store_save. */
 
 enum { STORE_VERSION = 1, STORE_PARENT = 0, STORE_AGE, STORE_DATA, STORE_SUM, STORE_HEAD = 5, STORE_AGE_MAX = 1000 };
 
@@ -5626,254 +5867,13 @@ static bool store_save(store *s, uint64_t most, err_t *e) {
     return ok;
 }
 
-/* ===== [dev] the device that runs a step =====
- * The one seam between the step and what executes it. On the CPU every thread of the pool calls each operation with
- * the same arguments. An operation first waits until all threads are done with the one before, then deals its tasks through the pool,
- * so the step reads like straight code; one that has a single task for whoever comes last to that barrier costs no barrier
- * of its own. How the tasks fall never changes a result: each output is summed by one thread in one order.
- * Door: dev_blas_open, dev_blas_on, dev_begin, dev_end, dev_rows, dev_wants, dev_form, dev_watch, dev_matmul, dev_soon and the types they take. */
-
-enum { DEV_STAGES = 8 };                              /* kinds of operations that are told apart where time is counted */
-
-typedef struct {                                      /* seconds, summed over steps */
-    double all[DEV_STAGES], wait[DEV_STAGES];         /* of a stage; of that, waiting for the other threads */
-    double at;                                        /* until when all is counted */
-    _Atomic double single;                            /* what a single task took, whoever did it */
-    long long steps;
-} dev_times;
-
-typedef struct {
-    pool  *p;
-    int    ith;                                       /* this thread */
-    void  *scratch;                                   /* this thread's, big enough for every operation */
-    const struct dev_tap *tap;                        /* who watches the products, NULL: nobody */
-    dev_times *times;                                 /* NULL: nobody counts */
-    int    stage;                                     /* what the operations to come are counted as */
-    int    open;                                      /* 1 + the stage of the operation that others may be at; 0: none */
-} dev;
-
-/* One task for one thread. */
-typedef struct {
-    void (*fn)(void *ctx, int r);
-    void *ctx;
-    dev_times *times;
-} dev_single;
-
-static void dev__single(void *ctx) {
-    const dev_single *one = ctx;
-    const double      t0 = one->times ? clock_now() : 0;
-    one->fn(one->ctx, 0);
-    if (one->times) one->times->single = clock_now() - t0;
-}
-
-/* Waits for the operation before; `one`, if any, is then done by whoever was last. The leading thread counts. */
-static void dev__close(dev *dv, dev_single *one) {
-    dev_times   *t = dv->ith ? NULL : dv->times;
-    const int    was = dv->open - 1;
-    const double t0 = t ? clock_now() : 0;
-    if (was < 0) return;
-    dv->open = 0;
-    if (t) t->single = 0;
-    pool_barrier_then(dv->p, one ? dev__single : NULL, one);
-    if (!t) return;
-    const double now = clock_now(), single = t->single;
-    t->all[dv->stage] += single;
-    t->all[was] += now - t->at - single;
-    t->wait[was] += now - t0 - single;
-    t->at = now;
-}
-
-/* After the last operation, which job's end waits for too: it is counted. */
-static void dev_end(dev *dv) { dev__close(dv, NULL); }
-
-/* Before the tasks of an operation. */
-static void dev_begin(dev *dv) {
-    dev__close(dv, NULL);
-    dv->open = dv->stage + 1;
-}
-
-/* cblas_sgemm of OpenBLAS, NULL unless dev_blas_open() found it. It sums in an order of its own that depends on the
- * batch, so it runs only where it is asked for. */
-typedef void      dev_sgemm(int order, int trans_a, int trans_b, int m, int n, int k, float alpha, const float *a, int lda,
-                            const float *b, int ldb, float beta, float *c, int ldc);
-static dev_sgemm *g_sgemm;
-
-enum {
-    DEV_BLAS_ROWS = 8,                                /* fewer activation rows are our own kernels' */
-    DEV_SOON = 32768,                                 /* bytes of weights that are fetched while a thread waits */
-};
-
-/* Looks for OpenBLAS on this machine; one thread of it per thread of ours, and none of its own. */
-static bool dev_blas_open(err_t *e) {
-#if LLMRUN_BLAS
-    static const char *const names[] = {"libopenblas.so.0", "libopenblas.so"};
-    setenv("OPENBLAS_NUM_THREADS", "1", 1);
-    for (int i = 0; i < 2 && !g_sgemm; i++) {
-        void *lib = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
-        if (lib) *(void **)&g_sgemm = dlsym(lib, "cblas_sgemm");
-    }
-    return g_sgemm || err_set(e, EXIT_INPUT, "--blas: no libopenblas.so.0 on this machine (Debian: libopenblas0)");
-#else
-    return err_set(e, EXIT_INPUT, "--blas: this binary was built with BLAS=0");
-#endif
-}
-
-static bool dev_blas_on(void) { return g_sgemm != NULL; }
-
-/* Activations of one batch: float rows and the forms of them that dev_form() fills where a matrix wants one. The second
- * half of the quantised rows is for what rows with outliers lose. */
-typedef struct {
-    float   *x;                                       /* [rows, ldx] */
-    uint16_t *h;                                      /* [rows, ldx] rounded to bf16 */
-    int8_t  *q;                                       /* [2 * rows, ldq] */
-    k_sums  *sum;                                     /* [2 * rows, ldq / 256] */
-    float   *d;                                       /* [2 * rows, ldq / 256] */
-    uint8_t *split;                                   /* [rows] whether the second half has a part of this one */
-    int      rows;
-    size_t   ldx, ldq;                                /* ldq is a multiple of 256 */
-} dev_acts;
-
-static k_acts dev__view(const dev_acts *a, const int32_t *idx, int first, int n) {
-    const size_t at = idx ? 0 : (size_t)first;
-    return (k_acts){.x = a->x + at * a->ldx,
-                    .ldx = a->ldx,
-                    .h = a->h + at * a->ldx,
-                    .q = a->q + at * a->ldq,
-                    .ldq = a->ldq,
-                    .sum = a->sum + at * (a->ldq / 256),
-                    .d = a->d + at * (a->ldq / 256),
-                    .ldd = a->ldq / 256,
-                    .split = a->split + at,
-                    .rest = a->rows,
-                    .idx = idx ? idx + first : NULL,
-                    .nt = n};
-}
-
-/* The form that a matrix wants, as a bit; 0: the model has none. */
-static unsigned dev_wants(const arch_mat *w) { return w->data ? 1u << k_act_of(w->type) : 0; }
-
-/* The wanted forms of row r, n values. */
-static void dev_form(const dev_acts *a, int r, int n, unsigned wanted) {
-    const float *x = a->x + (size_t)r * a->ldx;
-    if (wanted & 1u << K_ACT_BF16) k_kv_store(K_BF16, x, a->h + (size_t)r * a->ldx, n);
-    if (wanted & 1u << K_ACT_I8)
-        a->split[r] = k_quant_act(x, n, a->q + (size_t)r * a->ldq, a->sum + (size_t)r * (a->ldq / 256),
-                                  a->d + (size_t)r * (a->ldq / 256), a->ldq, a->rows);
-}
-
-/* fn(ctx, r) for each of n rows. */
-static void dev_rows(dev *dv, int n, void (*fn)(void *ctx, int r), void *ctx) {
-    if (n == 1 && dv->open) {
-        dev__close(dv, &(dev_single){fn, ctx, dv->times});
-        return;
-    }
-    dev_begin(dv);
-    for (int r; (r = pool_next(dv->p)) < n;) fn(ctx, r);
-}
-
-/* One product of a list: y[t, :] = w . a[idx ? idx[first + t] : first + t, :] for t < n. */
-typedef struct {
-    const arch_mat *w;
-    int             stack;                            /* which matrix of a stack */
-    const dev_acts *a;
-    const int32_t  *idx;
-    int             first, n;
-    float          *y;
-    size_t          ldy;
-} dev_product;
-
-/* Who sees every list of products, with the float rows they take, before one of them is computed. All threads make the
- * call; it deals its work as a stage does and ends with a barrier. */
-typedef struct dev_tap {
-    void (*fn)(void *ctx, dev *dv, const dev_product *list, int n);
-    void  *ctx;
-} dev_tap;
-
-static void dev_watch(dev *dv, const dev_product *list, int n) {
-    dev__close(dv, NULL);
-    if (dv->tap) dv->tap->fn(dv->tap->ctx, dv, list, n);
-}
-
-/* Rows per task: as many as the kernels like, but enough tasks that a slow thread is not waited for. */
-static int dev__task_rows(const dev *dv, const dev_product *m) {
-    int step = k_rows_step(m->w->type, m->n), rows = m->w->n_out / (8 * dv->p->n);
-    rows -= rows % step;
-    return rows < step ? step : rows > 512 && 512 % step == 0 ? 512 : rows;
-}
-
-/* Where the weights of row r lie. */
-static const uint8_t *dev__at(const dev_product *m, int r) {
-    const arch_mat *w = m->w;
-    return w->packed ? w->packed + (size_t)m->stack * w->packed_bytes + k_pack_at(w->type, r, w->n_in)
-                     : w->data + (size_t)m->stack * w->mat_bytes + (size_t)r * w->row_bytes;
-}
-
-/* Rows [r, r + nr) of one product. */
-static void dev__mul(const dev *dv, const dev_product *m, int r, int nr) {
-    const arch_mat *w = m->w;
-    const uint8_t  *data = dev__at(m, r);
-    const k_acts    a = dev__view(m->a, m->idx, m->first, m->n);
-    if (w->packed) k_mul_packed(w->type, data, nr, w->n_in, &a, m->y + r, m->ldy, dv->scratch);
-    else if (g_sgemm && w->type == K_F32 && m->n >= DEV_BLAS_ROWS && !m->idx)
-        g_sgemm(101, 111, 112, m->n, nr, w->n_in, 1.0f, a.x, (int)a.ldx, (const float *)(const void *)data, w->n_in, 0.0f,
-                m->y + r, (int)m->ldy);
-    else
-        k_mul_rows(w->type, data, w->row_bytes, nr, w->n_in, &a, m->y + r, m->ldy, dv->scratch);
-    for (int t = 0; w->scale && t < m->n; t++) k_scale(m->y + (size_t)t * m->ldy + r, w->scale[m->stack], nr);
-}
-
-static int dev__tasks(const dev *dv, const dev_product *m) {
-    if (m->n <= 0) return 0;
-    const int step = dev__task_rows(dv, m);
-    return (m->w->n_out + step - 1) / step;
-}
-
-/* Tasks of a list, which are numbered product by product. */
-static int dev__all_tasks(const dev *dv, const dev_product *list, int n_list) {
-    int n = 0;
-    for (int i = 0; i < n_list; i++) n += dev__tasks(dv, &list[i]);
-    return n;
-}
-
-/* The product that a task is of; *task becomes its number in there. Products are looked for from *i on, where *base tasks are
- * before it. */
-static const dev_product *dev__find(const dev *dv, const dev_product *list, int *i, int *base, int *task) {
-    if (*task < *base) *i = *base = 0;                /* one of another thread's */
-    for (int n; *task >= *base + (n = dev__tasks(dv, &list[*i])); ++*i) *base += n;
-    *task -= *base;
-    return &list[*i];
-}
-
-/* All products of the list, as one pile of tasks. */
-static void dev_matmul(dev *dv, const dev_product *list, int n_list) {
-    dev_watch(dv, list, n_list);
-    dev_begin(dv);
-    if (!pool_works()) return;
-    const int n = dev__all_tasks(dv, list, n_list);
-    for (int task, i = 0, base = 0; (task = pool_take(dv->p, n)) != POOL_NONE;) {
-        const dev_product *m = dev__find(dv, list, &i, &base, &task);
-        const int          step = dev__task_rows(dv, m), r = task * step;
-        dev__mul(dv, m, r, m->w->n_out - r < step ? m->w->n_out - r : step);
-    }
-}
-
-/* The list is the next that will be multiplied: while this thread waits, it fetches the first weights of its share. */
-static void dev_soon(const dev *dv, const dev_product *list, int n_list) {
-    if (!pool_works()) return;
-    const int n = dev__all_tasks(dv, list, n_list);
-    int       task = pool_share(dv->p, n, dv->ith), i = 0, base = 0;
-    if (task >= n) return;
-    const dev_product *m = dev__find(dv, list, &i, &base, &task);
-    pool_soon(dev__at(m, task * dev__task_rows(dv, m)), DEV_SOON);
-}
-
 /* ===== [fwd] one step over a batch of (sequence, position, token) rows =====
  * The only forward pass: prefill chunks, decode, batches and verification are different lists of rows. Rows of one
  * sequence stand together in rising position. Each row's result depends on its own past alone, to the last bit.
  *   In the last layer only rows that ask for logits go on past K and V. A watched step (tap) takes every row through every
  * layer, shows its watcher the last product too and leaves that one uncomputed: it has no logits.
  *   Where a step's time goes is counted, stage by stage, when f->times says where to; by the leading thread alone.
- * Door: fwd_bytes, fwd_row_bytes, fwd_new, fwd_free, fwd_trim, fwd_step, fwd_stage_names. */
+ * Public: fwd_bytes, fwd_row_bytes, fwd_new, fwd_free, fwd_trim, fwd_step, fwd_stage_names. */
 
 typedef enum { FWD_EMBED, FWD_NORM, FWD_QKV, FWD_CACHE, FWD_ATTN, FWD_WO, FWD_FFN, FWD_HEAD, FWD_STAGES } fwd_stage;
 
@@ -6119,7 +6119,7 @@ static void fwd__embed(void *ctx, int r) {
     const fwd_at       *at = ctx;
     fwd                *f = at->f;
     const arch_hparams *hp = &f->m->hp;
-    const arch_mat     *w = &f->m->glob.tok_embd;
+    const dev_mat     *w = &f->m->glob.tok_embd;
     float              *cs = f->cs + (size_t)r * (size_t)hp->n_rot;
     float *x = f->x + (size_t)r * (size_t)hp->n_embd;
     k_types[w->type].dequant(w->data + (size_t)f->row[r].token * w->row_bytes, x, hp->n_embd);
@@ -6190,7 +6190,7 @@ static void fwd__ffn_norm(void *ctx, int s) {
     float       *y = f->y + (size_t)s * D;
     fwd__bias(y, at->l->bo, (int64_t)D);
     k_add(f->xs + (size_t)s * D, f->x + (size_t)at->on->row[s] * D, y, (int)D);
-    const arch_mat *in[] = {&at->l->gate, &at->l->up, &at->l->router, &at->l->gate_exps, &at->l->up_exps, &at->l->gate_shexp,
+    const dev_mat *in[] = {&at->l->gate, &at->l->up, &at->l->router, &at->l->gate_exps, &at->l->up_exps, &at->l->gate_shexp,
                             &at->l->up_shexp};
     unsigned        wanted = 0;
     for (size_t i = 0; i < sizeof in / sizeof *in; i++) wanted |= dev_wants(in[i]);
@@ -6198,7 +6198,7 @@ static void fwd__ffn_norm(void *ctx, int s) {
 }
 
 /* gate = silu(gate) * up, ready for `down`. */
-static void fwd__activate(fwd *f, int s, int n, const arch_mat *down) {
+static void fwd__activate(fwd *f, int s, int n, const dev_mat *down) {
     float *gate = f->ff.x + (size_t)s * f->ff.ldx;
     k_swiglu(gate, f->up + (size_t)s * f->ff.ldx, n);
     dev_form(&f->ff, s, n, dev_wants(down));
@@ -6429,7 +6429,7 @@ static void fwd__qkv(const fwd_at *at, dev_product to[3]) {
 }
 
 /* The vocabulary head; rows past the vocabulary are padding. */
-static dev_product fwd__head(const fwd_at *at, arch_mat *head) {
+static dev_product fwd__head(const fwd_at *at, dev_mat *head) {
     fwd *f = at->f;
     *head = f->m->glob.output;
     head->n_out = f->n_vocab;
@@ -6439,7 +6439,7 @@ static dev_product fwd__head(const fwd_at *at, arch_mat *head) {
 static void fwd__soon_next(const fwd_at *at, const dev *dv) {
     fwd_at      next = *at;
     dev_product list[3];
-    arch_mat    head;
+    dev_mat    head;
     if (at->il == at->f->m->hp.n_layer - 1) {
         list[0] = fwd__head(at, &head);
         dev_soon(dv, list, 1);
@@ -6488,7 +6488,7 @@ static void fwd__run(void *ctx, int ith) {
     fwd     *f = ctx;
     fwd_at   at = {.f = f};
     dev      dv = {.p = f->p, .ith = ith, .scratch = f->scratch[ith], .tap = f->tap, .times = f->times, .stage = FWD_EMBED};
-    arch_mat head;
+    dev_mat head;
     bool     on = true;
     fwd__enter(&at, 0);
     dev_rows(&dv, f->n_rows, fwd__embed, &at);
@@ -6555,7 +6555,7 @@ static float *fwd_step(fwd *f, const fwd_row *row, int n) {
  * - samp_pick and samp_probs leave the history alone, samp_accept advances it; none of them allocates.
  *
  * To add a sampler: options and their row in samp_ranges, an apply and an off function, a row in samp_table.
- * Door: samp_defaults, samp_check, samp_bytes, samp_new, samp_twin, samp_free, samp_accept, samp_pick, samp_chance, samp_probs, samp_copy, samp_breakers_*
+ * Public: samp_defaults, samp_check, samp_bytes, samp_new, samp_twin, samp_free, samp_accept, samp_pick, samp_chance, samp_probs, samp_copy, samp_breakers_*
  * (text for each text, then seal, then drop). */
 
 /* --- DRY sequence breakers: token sequences that no repetition may cross --- */
@@ -7685,11 +7685,11 @@ __attribute__((unused)) static int32_t samp_probs(samp *s, float *logits, uint64
     return s->n;
 }
 
-/* ===== [gen] a model opened for running =====
+/* ===== [gen] a model opened for generation =====
  * A model with its threads, its cache and its step, opened for one request or for many; what every way to run it asks: whether a
  * prompt fits, which tokens are never picked, where a text stops, what a prompt's own tokens are worth. What goes wrong comes back
  * in err_t; an interrupt ends a run early and is not an error here.
- * Door: engine_open, engine_open_many, engine_open_seqs, engine_open_batch, engine_open_beside, engine_close, engine_save, engine_pack, engine_say_layout, engine_need, engine_need_weights, engine_need_steps,
+ * Public: engine_open, engine_open_many, engine_open_seqs, engine_open_batch, engine_open_beside, engine_close, engine_save, engine_pack, engine_say_layout, engine_need, engine_need_weights, engine_need_steps,
  * gen_meter_start, gen_meter_step, gen_meter_stop, gen_step_rows, gen_whole, gen_finite, gen_banned, gen_stop_at, gen_fits, gen_score,
  * gen_score_json, gen_logits, gen_logprob. */
 
@@ -8263,7 +8263,7 @@ static bool gen_logits(engine *eng, const tok_ids *ids, out_t *out, err_t *e) {
     return gen__each(eng, ids, gen__put_logits, NULL, out, e);
 }
 
-/* ===== [lines] long files in, results that are never lost =====
+/* ===== [lines] reader of long files, writer of results =====
  * Both ends of a batch: a reader of lines that keeps one of them in memory, and a file of results, one record a
  * line, that no end of a run damages. A record is
  *     {"id":"batch_req_LINE_HASH","custom_id":...,"line":LINE,"file":...,"response":...,"error":...}
@@ -8279,7 +8279,7 @@ static bool gen_logits(engine *eng, const tok_ids *ids, out_t *out, err_t *e) {
  * last line is whole records, and what a killed run left of a last one is cut off by the next; a file is replaced whole,
  * after what it loses is on the disk.
  *   A shard is a part of a file's lines: those whose prompts begin alike stay together, LINES_GROUP at most.
- * Door: lines_open, lines_next, lines_close, lines_shard_*; results_open, results_setting, results_seed, results_fingerprint,
+ * Public: lines_open, lines_next, lines_close, lines_shard_*; results_open, results_setting, results_seed, results_fingerprint,
  * results_file, results_new_id, results_forget_ids, results_has, results_settle, results_put, results_sort, results_close,
  * results_merge. */
 
@@ -9585,7 +9585,7 @@ static bool results_sort(results *r, const char *const *names, int n_names, err_
  * - A line that fails is told by req_read in words and by req.fault in one: the run goes on. Out of memory ends it.
  *
  * To add a body key: its field, a reader of its kind where there is none, a row in req_keys.
- * Door: req_read, req_read_id, req_drop, req_print, req_print_error, req_csv_head, req_print_csv, req_print_csv_error,
+ * Public: req_read, req_read_id, req_drop, req_print, req_print_error, req_csv_head, req_print_csv, req_print_csv_error,
  * req_json_version. */
 
 enum {
@@ -10536,7 +10536,7 @@ static void req_print_csv_error(const req *q, const req_origin *o, const char *c
     str_drop(&why);
 }
 
-/* ===== [spec] guesses at the tokens to come =====
+/* ===== [spec] speculative decoding =====
  * Speculation: what may come next is guessed, and the step that computes the next token computes the rows of the guesses behind it
  * as well. The sampler goes through their logits as long as it picks what was guessed; the rest is cut off the cache. A row depends
  * on its own past alone and a draw on its seed and place alone, so the text is the one it would have been: that is why guesses are
@@ -10548,7 +10548,7 @@ static void req_print_csv_error(const req *q, const req_origin *o, const char *c
  * tokens per second are expected to be highest; both estimates fade, so that what did not pay is tried again.
  *   The cost of a step is a low quantile of its last times, so that steps in which a thread lost its CPU do not count. The speed-up that is
  * reported is made of the same costs, and of how many steps there were.
- * Door: spec_defaults, spec_rows, spec_needs, spec_open, spec_close, spec_seq_new, spec_seq_free, spec_rest, spec_cut, spec_propose, spec_verdict,
+ * Public: spec_defaults, spec_rows, spec_needs, spec_open, spec_close, spec_seq_new, spec_seq_free, spec_rest, spec_cut, spec_propose, spec_verdict,
  * spec_time, spec_aside, spec_finished, spec_save, spec_guessed, spec_accepted, spec_speedup, spec_report. */
 
 enum {
@@ -11502,7 +11502,7 @@ static void spec_report(const spec *sp, str *s) {
     str_put(s, "\n");
 }
 
-/* ===== [sched] many requests through one model =====
+/* ===== [sched] continuous batching =====
  * Continuous batching: every step takes one row of each sequence that is being continued and fills up with rows of prompts
  * that are being read, oldest first; a sequence leaves when it ends and the next one takes its place. Prompts are read in
  * chunks, so that nobody who is being continued waits longer than SCHED_STEP_S for a step.
@@ -11514,7 +11514,7 @@ static void spec_report(const spec *sp, str *s) {
  * - sched.run is in the order in which its sequences were added; those that made room come back before any newcomer.
  * - Whoever holds blocks and cannot go on gives way to older ones, never the other way: the oldest always gets on.
  * - What goes wrong with one sequence ends that one, in words (sched_seq.err); only what hits all of them ends the run.
- * Door: sched_new, sched_free, sched_seq_new, sched_seq_free, sched_add, sched_hungry, sched_step, sched_ended, hist_*. */
+ * Public: sched_new, sched_free, sched_seq_new, sched_seq_free, sched_add, sched_hungry, sched_step, sched_ended, hist_*. */
 
 /* --- a histogram of seconds: 32 buckets to a factor of two, so that a percentile is told within 2.2 % --- */
 
@@ -12149,9 +12149,9 @@ static bool sched_step(sched *sc, int64_t n_ahead, err_t *e) {
     return true;
 }
 
-/* ===== [text] one request, its text as it is made =====
+/* ===== [text] one request, its text streamed =====
  * A schedule of one, told as it goes: what is certain of the text leaves at once.
- * Door: text_run. */
+ * Public: text_run. */
 
 enum { TEXT_LONG = 100 };                             /* tokens from which a prompt is worth a progress line */
 
@@ -12402,7 +12402,7 @@ static bool text_run(engine *eng, spec *guesser, const tok_ids *prompt, const ge
     return !e->code;
 }
 
-/* ===== [batch] files of requests, one a line =====
+/* ===== [batch] files of requests, one per line =====
  * Reads lines ahead, plans them, feeds the schedule, writes each answer as it ends. What is read ahead is bounded by lines
  * and by tokens, whatever the files' length; of files that fit it is all of them.
  *   The plan: requests whose prompts begin alike run one after the other, in the order of a walk through the tree of their
@@ -12411,7 +12411,7 @@ static bool text_run(engine *eng, spec *guesser, const tok_ids *prompt, const ge
  *   A bad line is one record with an error. A line is answered once: whole, or not at all.
  *   Ordered results: a file is sorted when the last line is answered, so that a killed run loses nothing. On a stream finished
  * records wait in memory for those of earlier lines, and no line is read that is a window ahead of the first missing one.
- * Door: batch_defaults, batch_fields, batch_check, batch_run. */
+ * Public: batch_defaults, batch_fields, batch_check, batch_run. */
 
 typedef struct {
     const char *order;                                /* plan, input */
@@ -13149,14 +13149,14 @@ done:
     return e->code || g_interrupt || out->why ? -1 : b.n_bad;
 }
 
-/* ===== [calib] what a text shows of a model's inputs =====
+/* ===== [calib] importance matrix =====
  * Runs a text through a model in chunks and watches what each weight matrix is multiplied with. The importance matrix: the
  * sum of squares of every input channel, for each expert of a stack, and how many rows were summed. It is written and read
  * in llama.cpp's GGUF form; its older form (.dat) is read too. What a file of either form holds is checked wholly: counts
  * and sums are finite and not negative, sizes fit the file. What it says of each tensor can be shown.
  * Invariants: a channel is summed by one thread in row order, so the bits do not depend on the threads; entries stand in
  * order of their names, each once.
- * Door: calib_opts, calib_gather, calib_imatrix_*, calib_weights, calib_show. */
+ * Public: calib_opts, calib_gather, calib_imatrix_*, calib_weights, calib_show. */
 
 typedef struct {
     int  n_chunks;                                    /* chunks of the text to take, -1: all */
@@ -13827,7 +13827,7 @@ static bool calib_imatrix_write(const calib_imatrix *im, const char *path, const
     return ok;
 }
 
-/* ===== [round] weights rounded by what they do to a text =====
+/* ===== [round] calibrated rounding (GPTQ style) =====
  * A calibrated rounding. All rows of a text go through the model as one step; before a product is computed, its matrix is
  * rounded with every row of its input in sight. What is made small is the error of the product over the text: e H e for each
  * row of weights, e its error, H the second moments of the input channels (Frantar et al. 2023, GPTQ; Chee et al. 2023, QuIP).
@@ -13840,7 +13840,7 @@ static bool calib_imatrix_write(const calib_imatrix *im, const char *path, const
  * weighed by H's diagonal.
  * H is kept for runs of up to ROUND_SPAN channels: longer rows have several. Neither threads nor levels change a bit. Memory
  * holds the step, which ROUND_MEMORY bounds where nobody says, and all blocks that were made: it grows with the model.
- * Door: round_opts, round_run, round_bytes, round_free. */
+ * Public: round_opts, round_run, round_bytes, round_free. */
 
 enum {
     ROUND_SPAN = 2048,                                /* channels of one H */
@@ -14663,7 +14663,7 @@ static round_job *round_run(const gguf_file *g, const tok_ids *ids, int32_t bos,
 /* The blocks of tensor i, NULL where it was not rounded here. */
 static const uint8_t *round_bytes(const round_job *j, uint64_t i) { return j->blocks[i]; }
 
-/* ===== [eval] what a model is worth on a text =====
+/* ===== [eval] perplexity and KL divergence =====
  * Perplexity, and what quantisation costs: how far a model's distributions are from those another left in a file.
  *   A text is cut into windows of n_ctx tokens. Windows lie end to end, each begins with the start token where the
  * model adds one (it takes the first token's place), and the tokens of the second half are scored, so that each has
@@ -14678,7 +14678,7 @@ static const uint8_t *round_bytes(const round_job *j, uint64_t i) { return j->bl
  * tail enters a divergence as one outcome, so what k cuts off is the divergence within the tail: the figure is a
  * lower bound, and exact with --kl-top-k 0. f32 values are off by at most 6e-8 of themselves, a floor of about 1e-8
  * under a mean divergence; a model against itself gives 0.
- * Door: eval_opts, eval_plan_text, eval_perplexity, eval_base_open, eval_base_close, eval_plan_base,
+ * Public: eval_opts, eval_plan_text, eval_perplexity, eval_base_open, eval_base_close, eval_plan_base,
  * eval_divergence. */
 
 typedef struct {
@@ -15440,7 +15440,7 @@ static bool eval_divergence(engine *eng, const eval_base *b, const eval_plan *pl
     return ok;
 }
 
-/* ===== [quant] one model file into another, its weights in other types =====
+/* ===== [quant] offline quantisation =====
  * A file type is a base type and a mixture: tensors that matter more, by what they do in the model and by their layer,
  * get more bits than the base, and a few get fewer. Which ones is data: quant_files, quant_kept, quant_roles,
  * quant_rules, quant_fallback. The choices are those of llama.cpp (src/llama-quant.cpp, August 2026), so that a file of
@@ -15449,7 +15449,7 @@ static bool eval_divergence(engine *eng, const eval_base *b, const eval_plan *pl
  * and neither threads nor pieces change a byte. Metadata and tensors keep their order; a model in parts becomes one file. A weight that is not
  * finite, or too large for the type (k_most), is refused by name. Nothing is left behind unless the whole file is.
  * To add a mixture: a row of quant_files, and rows of quant_rules for the tensors that leave its base.
- * Door: quant_opts, quant_guide, quant_run, quant_list, quant_file_name. */
+ * Public: quant_opts, quant_guide, quant_run, quant_list, quant_file_name. */
 
 typedef enum {
     FT_F32, FT_F16, FT_BF16, FT_Q8_0, FT_Q6_K, FT_Q5_K_M, FT_Q5_K_S, FT_Q5_1, FT_Q5_0, FT_Q4_K_M, FT_Q4_K_S, FT_Q4_1,
@@ -16339,7 +16339,7 @@ static bool quant_run(const gguf_file *g, const char *type, const char *path, co
     return ok;
 }
 
-/* ===== [inspect] what is in a model file =====
+/* ===== [inspect] report of a model file =====
  * Checks a file as a run would (container, vocabulary, architecture, the shape of every tensor) and prints it: for
  * people in aligned columns, for programs as one JSON object. Nothing is computed.
  * Strings of the file come from strangers: what could steer a terminal is printed as \xNN.
@@ -16349,7 +16349,7 @@ static bool quant_run(const gguf_file *g, const char *type, const char *path, co
  * value}, arrays also with of and count, value holding their first INSPECT_JSON elements, and cut, true, where there are more],
  * metadata_by_key {key: value, of a cut array {of, count, first}}, tensors [{name, type,
  * shape, bytes, offset, part}], runs, vocabulary_only, problem (text or null). Keys are only ever added.
- * Door: inspect_print. */
+ * Public: inspect_print. */
 
 enum { INSPECT_ARRAY = 6, INSPECT_JSON = 16, INSPECT_TEXT = 72 };   /* elements shown of an array; bytes of a string */
 
@@ -16828,7 +16828,7 @@ static bool inspect_print(const gguf_file *g, const char *pre, bool json, out_t 
 /* ===== [plot] rates as a picture (SVG) =====
  * Panels one below the other, each with bars (a row for each value) or with lines over a number (context depth, sequences). The
  * picture stands on a white card of its own, is as wide as a README shows pictures, and is well-formed XML whatever the names hold.
- * Door: plot_add, plot_svg, plot_drop. */
+ * Public: plot_add, plot_svg, plot_drop. */
 
 enum {
     PLOT_WIDTH = 840,
@@ -17131,7 +17131,7 @@ static void plot_svg(const plot *g, str *s) {
     str_put(s, "</svg>\n");
 }
 
-/* ===== [bench] how fast a model runs here =====
+/* ===== [bench] benchmark =====
  * Times random tokens through fwd_step() alone: no text, no sampling. A test is P tokens of a prompt and then N generated ones,
  * for S sequences side by side, behind D tokens that are there already; its memory is touched before its time runs. Before
  * and after each repetition the same threads sweep memory and multiply in registers, so that every figure stands beside what
@@ -17143,7 +17143,7 @@ static void plot_svg(const plot *g, str *s) {
  * the same decode without guesses it shows from what chance on they pay.
  *   Columns, keys and tests are those of llama-bench, with its meanings; ours stand behind them.
  *   A picture (--plot) shows the rates of all rows, prefill above decode.
- * Door: bench_opts, bench_list, bench_defaults, bench_form, bench_any, bench_guesses, bench_run. */
+ * Public: bench_opts, bench_list, bench_defaults, bench_form, bench_any, bench_guesses, bench_run. */
 
 enum {
     BENCH_LIST = 64,                                  /* values of one option */
@@ -17962,7 +17962,7 @@ static void bench__round_on(const bench_job *j, const bench_test *t, bench_round
 /* --- what a step takes --- */
 
 /* A matrix times `rows` rows in all; `mats` matrices of a stack are read for them. */
-static void bench__add_mat(bench_work *w, const arch_mat *m, double rows, double mats) {
+static void bench__add_mat(bench_work *w, const dev_mat *m, double rows, double mats) {
     const double size = (double)m->n_in * m->n_out;
     if (!m->data || rows <= 0) return;
     w->bytes += mats * (m->packed ? (double)m->packed_bytes : (double)m->row_bytes * m->n_out);
@@ -17972,8 +17972,8 @@ static void bench__add_mat(bench_work *w, const arch_mat *m, double rows, double
 static void bench__add_experts(bench_work *w, const arch_hparams *hp, const arch_layer *l, double rows) {
     const double E = hp->n_expert, K = hp->n_expert_used;
     const double met = E * (1 - pow(1 - K / E, rows));    /* experts that so many random rows come by */
-    const arch_mat *exps[] = {&l->gate_exps, &l->up_exps, &l->down_exps};
-    const arch_mat *own[] = {&l->router, &l->gate_shexp, &l->up_shexp, &l->down_shexp};
+    const dev_mat *exps[] = {&l->gate_exps, &l->up_exps, &l->down_exps};
+    const dev_mat *own[] = {&l->router, &l->gate_shexp, &l->up_shexp, &l->down_shexp};
     for (int i = 0; i < 3; i++) bench__add_mat(w, exps[i], rows * K, met);
     for (int i = 0; i < 4; i++) bench__add_mat(w, own[i], rows, 1);
 }
@@ -18008,7 +18008,7 @@ static void bench__add_layer(bench_work *w, const engine *eng, int il, const ben
     const arch_layer    *l = &eng->m.layer[il];
     const arch_layer_hp *lh = &hp->layer[il];
     const int            k = il == hp->n_layer - 1;
-    const arch_mat      *some[] = {&l->wq, &l->wo, &l->gate, &l->up, &l->down}, *all[] = {&l->wk, &l->wv};
+    const dev_mat      *some[] = {&l->wq, &l->wo, &l->gate, &l->up, &l->down}, *all[] = {&l->wk, &l->wv};
     const size_t         kv = k_kv_bytes(eng->kv->opts.type_k, hp->hd_k) + k_kv_bytes(eng->kv->opts.type_v, hp->hd_v);
     for (int i = 0; i < 5; i++) bench__add_mat(w, some[i], b->rows[k], 1);
     for (int i = 0; i < 2; i++) bench__add_mat(w, all[i], b->rows[0], 1);
@@ -18022,7 +18022,7 @@ static void bench__add_layer(bench_work *w, const engine *eng, int il, const ben
 static void bench__add_step(bench_work *w, const engine *eng, int n) {
     const model     *m = &eng->m;
     const bench_span b = bench__span(eng->row, n, m->hp.window);
-    arch_mat         head = m->glob.output;
+    dev_mat         head = m->glob.output;
     for (int il = 0; il < m->hp.n_layer; il++) bench__add_layer(w, eng, il, &b);
     head.n_out = m->hp.n_vocab;
     bench__add_mat(w, &head, b.rows[1], 1);
@@ -18522,7 +18522,7 @@ static bool bench_run(const bench_opts *o, const char *const *models, int n_mode
  * Invariants: the parser never exits (errors come back in err_t, so a fuzzer survives); the prompt is exact bytes;
  * stdout carries the answer and nothing else, and whatever was written is flushed and checked before exit 0.
  * To add a flag: 1 field and default in the room that uses it; 2 a row here. A good default is better.
- * Door: main. */
+ * Public: main. */
 
 #ifndef LLMRUN_COMMIT
 #define LLMRUN_COMMIT "unknown"                      /* the Makefile asks git */

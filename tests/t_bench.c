@@ -287,7 +287,7 @@ static void t_bench_work_prompt(void) {
     for (int step = 0; step < 3; step++)
         for (int il = 0; il < hp->n_layer; il++) {
             const arch_layer *l = &m->layer[il];
-            const arch_mat   *some[] = {&l->wq, &l->wo, &l->gate, &l->up, &l->down}, *all[] = {&l->wk, &l->wv};
+            const dev_mat   *some[] = {&l->wq, &l->wo, &l->gate, &l->up, &l->down}, *all[] = {&l->wk, &l->wv};
             const bool        end = il == hp->n_layer - 1;
             const int         rows = !end ? R : step == 2;
             for (int i = 0; i < 5; i++) {

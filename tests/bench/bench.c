@@ -22,7 +22,7 @@ static void bench__product(void *ctx, int ith) {
     bench      *b = ctx;
     dev         dv = {.p = b->p, .ith = ith, .scratch = b->scratch[ith]};
     size_t      row = k_row_bytes(b->type, BENCH_K);
-    arch_mat    w = {.data = b->w, .type = b->type, .n_in = BENCH_K, .n_out = b->n_rows, .row_bytes = row};
+    dev_mat    w = {.data = b->w, .type = b->type, .n_in = BENCH_K, .n_out = b->n_rows, .row_bytes = row};
     dev_product m = {&w, 0, &b->a, NULL, 0, b->n_cols, b->y, (size_t)b->n_rows};
     dev_matmul(&dv, &m, 1);
 }

@@ -1,9 +1,9 @@
-# house.awk - the contents on the first page stay true.
-#     awk -f tests/house.awk llmrun.c ggml_kernels.h
-# The first comment of a file lists its rooms below a line that says ROOMS or SECTIONS, up to the next empty line:
+# sections.awk - the contents on the first page stay true.
+#     awk -f tests/sections.awk llmrun.c ggml_kernels.h
+# The first comment of a file lists its sections below a line that says SECTIONS, up to the next empty line:
 #      *   [base] (die log err)  what it owns     <- k
-# In brackets stand further prefixes of the room's functions; after the arrow, the rooms it may use ("all": any above it).
-# A .h file has sections without walls: only its list is held against its banners. One line per fault, exit 1 if any.
+# In brackets stand further prefixes of the section's functions; after the arrow, the sections it may use ("all": any above it).
+# A .h file has sections without layers: only its list is held against its banners. One line per fault, exit 1 if any.
 
 function fault(line, what) { printf "%s:%d: %s\n", file, line, what; bad = 1 }
 
@@ -52,14 +52,14 @@ function read_list(    i, j, n, r, part, w) {
         for (j = 1; j <= n; j++) {
             if (w[j] == "all") every[r] = 1
             else if (w[j] in prefix && prefix[w[j]] == w[j]) may[r, w[j]] = 1
-            else if (w[j] != "") fault(listed_at[r], "[" r "]'s arrow leads to " w[j] ", which is not a room above it")
+            else if (w[j] != "") fault(listed_at[r], "[" r "]'s arrow leads to " w[j] ", which is not a section above it")
         }
     }
 }
 
 # --- definitions at file scope ---
 
-function define(w) { if (w != "" && room != "") owner[w] = room }
+function define(w) { if (w != "" && section != "") owner[w] = section }
 
 # The function that a declaration without its body declares, "" when it declares something else.
 function declares(h,    name) {
@@ -76,8 +76,8 @@ function opened(    p, ok) {               # the first brace of something
     fn = declares(head)
     fn_at = head_at
     define(fn)
-    for (p in prefix) if (prefix[p] == room && (fn == p || index(fn, p "_") == 1)) ok = 1
-    if (fn != "" && !ok && walls && room != "") fault(fn_at, fn "() stands in [" room "] and does not carry its prefix")
+    for (p in prefix) if (prefix[p] == section && (fn == p || index(fn, p "_") == 1)) ok = 1
+    if (fn != "" && !ok && layers && section != "") fault(fn_at, fn "() stands in [" section "] and does not carry its prefix")
     in_enum = head ~ /enum *[A-Za-z_0-9]* *$/
     body = ""
 }
@@ -93,7 +93,7 @@ function shut(    i, n, part) {            # its last brace
 
 function declared(    i, n, part) {        # a semicolon outside braces
     if (declares(head) != "") {
-        if (walls && !noted) fault(FNR, declares(head) "() is announced before it exists, and the line does not say why")
+        if (layers && !noted) fault(FNR, declares(head) "() is announced before it exists, and the line does not say why")
     } else {
         gsub(/\[[^]]*\]|=.*|__attribute__/, "", head)
         if (match(head, /\(\* *[A-Za-z_0-9]+/)) head = substr(head, RSTART, RLENGTH)      # a pointer to a function
@@ -133,11 +133,11 @@ function uses(s,    w, gap, r) {
             fault(FNR, w " is a machine's name; those stay in ggml_kernels.h")
         if (w ~ /^[0-9]/ || gap ~ /(^|[^.])(\.|->) *$/) continue          # a number; a field of something
         r = w in owner ? owner[w] : w ~ /^[kK]_/ ? "k" : ""               # [k] is the header, whose names begin so
-        if (r == "" || r == room || room == "") continue
-        used[room, r] = 1
-        if (w ~ /[a-z0-9]__/ && !told[w, FNR]++) fault(FNR, w " is private to [" r "], used in [" room "]")
-        if (!((room, r) in may) && !(room in every) && !told[room, r]++)
-            fault(FNR, "[" room "] uses " w " of [" r "], and its arrow does not lead there")
+        if (r == "" || r == section || section == "") continue
+        used[section, r] = 1
+        if (w ~ /[a-z0-9]__/ && !told[w, FNR]++) fault(FNR, w " is private to [" r "], used in [" section "]")
+        if (!((section, r) in may) && !(section in every) && !told[section, r]++)
+            fault(FNR, "[" section "] uses " w " of [" r "], and its arrow does not lead there")
     }
 }
 
@@ -152,23 +152,23 @@ function conditional(s,    n, i, part) {   # #if and its kin
 
 function begin() {
     file = FILENAME
-    walls = file !~ /\.h$/
+    layers = file !~ /\.h$/
     first = 1
     quiet = depth = n_list = n_seen = listing = more = 0
-    head = room = fn = in_enum = ""
+    head = section = fn = in_enum = ""
     split("", entry); split("", prefix); split("", owner); split("", may); split("", every); split("", used)
 }
 
 function end(    i, j) {
     if (file == "") return
-    if (!n_list) fault(1, "the first comment lists no rooms")
+    if (!n_list) fault(1, "the first comment lists no sections")
     for (i = 1; i <= n_list || i <= n_seen; i++)
         if (list[i] != seen[i] || i > n_list || i > n_seen) {
             fault(i <= n_seen ? seen_at[i] : listed_at[list[i]], "number " i " is " (i <= n_list ? "[" list[i] "]" : "nothing") \
                   " in the contents, " (i <= n_seen ? "[" seen[i] "]" : "nothing") " among the banners")
             break
         }
-    for (i = 1; i <= n_list && walls; i++)
+    for (i = 1; i <= n_list && layers; i++)
         for (j = 1; j <= n_list; j++)
             if ((list[i], list[j]) in may && !((list[i], list[j]) in used))
                 fault(listed_at[list[i]], "[" list[i] "]'s arrow leads to [" list[j] "], which it does not use")
@@ -176,15 +176,15 @@ function end(    i, j) {
 
 FNR == 1 { end(); begin() }
 
-first && /ROOMS|SECTIONS/   { listing = 1 }
+first && /SECTIONS/   { listing = 1 }
 first && /^ \*[ \t]*$/      { listing = 0 }
-first && listing            { t = $0; sub(/^ \*/, "", t); sub(/.*(ROOMS|SECTIONS)|\*\//, "", t); listed(t) }
+first && listing            { t = $0; sub(/^ \*/, "", t); sub(/.*(SECTIONS)|\*\//, "", t); listed(t) }
 first && /\*\//             { first = 0; read_list() }
 /^\/\* =====/ && !/^\/\* =====+ \[[a-z0-9_]+\]/ { fault(FNR, "a banner without a [name]") }
 /^\/\* =====+ \[[a-z0-9_]+\]/ {
     match($0, /\[[a-z0-9_]+\]/)
-    room = substr($0, RSTART + 1, RLENGTH - 2)
-    seen[++n_seen] = room
+    section = substr($0, RSTART + 1, RLENGTH - 2)
+    seen[++n_seen] = section
     seen_at[n_seen] = FNR
 }
 
@@ -192,9 +192,9 @@ first && /\*\//             { first = 0; read_list() }
     t = code($0)
     pre = more || t ~ /^[ \t]*#/
     if (!pre) walk(t)
-    else if (!more && walls && t ~ /^[ \t]*# *(if|elif)/) conditional(t)
+    else if (!more && layers && t ~ /^[ \t]*# *(if|elif)/) conditional(t)
     else if (!more && match(t, /^[ \t]*# *define +[A-Za-z_0-9]+/)) { w = substr(t, 1, RLENGTH); sub(/.* /, "", w); define(w) }
-    if (walls) uses(t)
+    if (layers) uses(t)
     more = pre && $0 ~ /\\$/
 }
 
