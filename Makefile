@@ -24,7 +24,7 @@ LIBS     := -lpcre2-8 -ljansson -ldl -lm -lpthread
 BLAS     ?= 1
 COMMIT   := $(or $(if $(wildcard .git),$(shell git describe --always --dirty --abbrev=10 --exclude '*' 2> /dev/null)),unknown)
 
-SAN      := -O1 -Wno-format-truncation -fno-omit-frame-pointer -fno-sanitize-recover=all
+SAN      := -O1 -fno-omit-frame-pointer -fno-sanitize-recover=all
 FUZZERS  := $(patsubst tests/fuzz_%.c,%,$(wildcard tests/fuzz_*.c))
 
 all: llmrun                            ## build ./llmrun (the default)
@@ -143,7 +143,7 @@ FLAGS_main    := $(OPT)
 FLAGS_static  := $(OPT)
 FLAGS_test    := -O1
 FLAGS_stress  := -O2
-FLAGS_san     := $(SAN) -fsanitize=address,undefined
+FLAGS_san     := $(SAN) -Wno-format-truncation -fsanitize=address,undefined
 FLAGS_tsan    := -O1 -fno-omit-frame-pointer -fsanitize=thread
 FLAGS_omp     := $(OPT) -fopenmp
 FLAGS_fuzz    := $(SAN) -fsanitize=fuzzer-no-link,address,undefined -Wno-pass-failed
