@@ -4,7 +4,8 @@
  * SECTIONS, lowest layer first. A section uses only those after its arrow. In round brackets: other prefixes it owns.
  *   [k]        formats and arithmetic: ggml_kernels.h, which knows nothing of models
  *   [base]     (die log err mem bytes str out clock rng utf8 progress)  exit codes, log, memory, bytes, output, progress
- *   [pool]     worker threads, barriers, limits of the host             <- k base
+ *   [host]     limits of this machine: CPUs, memory, cgroups
+ *   [pool]     worker threads and barriers                              <- k base host
  *   [gguf]     the model file: bounds-checked view, typed lookups       <- k base
  *   [tok]      vocabularies: text to token ids and back, byte-exact     <- base gguf
  *   [dev]      the device that runs a step: kernels over the pool       <- k base pool
@@ -14,15 +15,15 @@
  *   [store]    prompt cache on disk: KV blocks kept between runs        <- k base gguf kv
  *   [fwd]      one step over a batch of rows                            <- k base pool arch model kv dev
  *   [samp]     logits to token                                          <- base
- *   [gen]      (engine) a model opened for generation; scores           <- k base pool gguf tok model kv store dev fwd samp
+ *   [gen]      (engine) a model opened for generation; scores           <- k base host pool gguf tok model kv store dev fwd samp
  *   [lines]    (results) reader of long files, writer of results        <- base
  *   [req]      one line of a batch file: request and result             <- base tok samp
- *   [spec]     speculative decoding: n-gram lookup, draft model         <- k base pool gguf tok model kv fwd samp gen
+ *   [spec]     speculative decoding: n-gram lookup, draft model         <- k base host pool gguf tok model kv fwd samp gen
  *   [sched]    (hist) continuous batching of requests                   <- base pool tok kv fwd samp gen req spec
  *   [text]     one request, its text streamed                           <- k base gguf tok kv samp gen sched spec
  *   [batch]    files of requests, one per line                          <- base tok kv samp gen lines req sched spec
  *   [calib]    importance matrix (imatrix) of a text                    <- k base pool gguf tok kv dev fwd gen
- *   [round]    calibrated rounding of weights (GPTQ style)             <- k base pool gguf tok model kv dev fwd
+ *   [round]    calibrated rounding of weights (GPTQ style)             <- k base host pool gguf tok model kv dev fwd
  *   [eval]     perplexity and KL divergence on a text                   <- k base pool gguf tok kv fwd gen
  *   [quant]    offline quantisation of a model file                     <- k base pool gguf
  *   [inspect]  report of what a model file holds                        <- k base gguf tok arch model
@@ -684,6 +685,161 @@ static void str_json_text(str *s, bytes b) {
     str_put(s, "\"");
 }
 
+/* ===== [host] limits of this machine =====
+ * What this process may use of the machine: CPUs and memory, as the kernel, the affinity mask and the cgroups (versions 1 and
+ * 2) limit them. A limit of a cgroup holds for every cgroup below it, so all directories up to the root are read.
+ * A file that is missing or unreadable sets no limit. Values are read anew by every call.
+ * Public: host_cpus, host_memory, host_cpu_wait. */
+
+/* Two numbers, or one, from a small file; "max" reads as -1. Returns how many were read. */
+static int host__read_pair(const char *path, long long v[2]) {
+    char buf[128], *at = buf;
+    int  fd = open(path, O_RDONLY | O_CLOEXEC), n = 0;
+    if (fd < 0) return 0;
+    ssize_t got = read(fd, buf, sizeof buf - 1);
+    close(fd);
+    if (got <= 0) return 0;
+    buf[got] = 0;
+    for (; n < 2; n++) {
+        char *end;
+        while (*at == ' ') at++;
+        if (strncmp(at, "max", 3) == 0) {
+            v[n] = -1;
+            at += 3;
+            continue;
+        }
+        v[n] = strtoll(at, &end, 10);
+        if (end == at) break;
+        at = end;
+    }
+    return n;
+}
+
+/* Looks at one cgroup directory, of version 2 or 1. */
+typedef void host__look(void *ctx, const char *dir, bool v2);
+
+/* Every directory from `dir` under `root` up to the root itself: a limit holds for all that lies below it. */
+static void host__climb(const char *root, const char *dir, bool v2, host__look *look, void *ctx) {
+    char at[4096];
+    snprintf(at, sizeof at, "%s", dir);
+    for (;;) {
+        char path[8300];
+        snprintf(path, sizeof path, "%s%s", root, at);
+        look(ctx, path, v2);
+        char *slash = strrchr(at, '/');
+        if (!slash) return;
+        *slash = 0;                                   /* up one level; the root itself is the empty path */
+    }
+}
+
+/* The directories of this process: those of version 2, and those of version 1 that hold the controller named. */
+static void host__cgroups(const char *controller, host__look *look, void *ctx) {
+    char  line[4096], root[256];
+    FILE *f = fopen("/proc/self/cgroup", "re");
+    while (f && fgets(line, sizeof line, f)) {        /* "0::/path" is version 2, "4:cpu,cpuacct:/path" version 1 */
+        line[strcspn(line, "\n")] = 0;
+        char *ctl = strchr(line, ':'), *dir = ctl ? strchr(ctl + 1, ':') : NULL;
+        if (!dir) continue;
+        *dir++ = 0;
+        ctl++;
+        if (!*ctl) host__climb("/sys/fs/cgroup", dir, true, look, ctx);
+        for (char *save, *c = strtok_r(ctl, ",", &save); c; c = strtok_r(NULL, ",", &save)) {
+            if (strcmp(c, controller) != 0) continue;
+            snprintf(root, sizeof root, "/sys/fs/cgroup/%s", controller);
+            host__climb(root, dir, false, look, ctx);
+            if (strcmp(c, "cpu") == 0) host__climb("/sys/fs/cgroup/cpu,cpuacct", dir, false, look, ctx);
+        }
+    }
+    if (f) fclose(f);
+}
+
+/* Cuts *ctx, an int, to the directory's quota in whole CPUs, at least 1. Version 2 keeps quota and period in
+ * cpu.max, version 1 in two files. */
+static void host__cpu_quota(void *ctx, const char *dir, bool v2) {
+    char      path[8400];
+    int      *most = ctx;
+    long long v[2] = {-1, 0}, w[2];
+    bool      have;
+    snprintf(path, sizeof path, "%s/%s", dir, v2 ? "cpu.max" : "cpu.cfs_quota_us");
+    have = host__read_pair(path, v) == (v2 ? 2 : 1);
+    if (have && !v2) {
+        snprintf(path, sizeof path, "%s/cpu.cfs_period_us", dir);
+        have = host__read_pair(path, w) == 1;
+        v[1] = have ? w[0] : 0;
+    }
+    if (have && v[0] > 0 && v[1] > 0 && v[0] / v[1] < *most) *most = v[0] / v[1] < 1 ? 1 : (int)(v[0] / v[1]);
+}
+
+/* CPUs in the affinity mask, cut to the cgroup's quota rounded down (a thread beyond the quota costs more than it
+ * brings: every barrier then waits for one that is throttled). */
+static int host_cpus(void) {
+    cpu_set_t set;
+    int       n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : (int)sysconf(_SC_NPROCESSORS_ONLN);
+    if (n < 1) n = 1;
+    host__cgroups("cpu", host__cpu_quota, &n);
+    return n;
+}
+
+/* Seconds that the threads of this process have waited for a CPU so far; 0 where the kernel does not count them. */
+static double host_cpu_wait(void) {
+    double         sum = 0;
+    DIR           *d = opendir("/proc/self/task");
+    struct dirent *one;
+    while (d && (one = readdir(d))) {
+        char      path[sizeof "/proc/self/task//schedstat" + sizeof one->d_name];
+        long long ns[2];                              /* on a CPU, waiting for one */
+        snprintf(path, sizeof path, "/proc/self/task/%s/schedstat", one->d_name);
+        if (one->d_name[0] != '.' && host__read_pair(path, ns) == 2) sum += (double)ns[1] * 1e-9;
+    }
+    if (d) closedir(d);
+    return sum;
+}
+
+/* The number behind a word at the beginning of a line; 0 where no line has it. */
+static uint64_t host__number(const char *path, const char *word) {
+    char               line[256];
+    unsigned long long v = 0;
+    const size_t       n = strlen(word);
+    FILE              *f = fopen(path, "re");
+    while (f && fgets(line, sizeof line, f))
+        if (strncmp(line, word, n) == 0 && sscanf(line + n, "%*[: ]%llu", &v) == 1) break;
+    if (f) fclose(f);
+    return v;
+}
+
+/* Cuts *ctx, a uint64_t, to the bytes that the directory's limit leaves. Pages of files are taken from whoever
+ * has them. */
+static void host__memory_left(void *ctx, const char *dir, bool v2) {
+    char      path[8400];
+    uint64_t *most = ctx;
+    long long limit[2], used[2];
+    snprintf(path, sizeof path, "%s/%s", dir, v2 ? "memory.max" : "memory.limit_in_bytes");
+    if (host__read_pair(path, limit) < 1 || limit[0] < 0) return;
+    snprintf(path, sizeof path, "%s/%s", dir, v2 ? "memory.current" : "memory.usage_in_bytes");
+    if (host__read_pair(path, used) < 1 || used[0] < 0) return;
+    snprintf(path, sizeof path, "%s/memory.stat", dir);
+    const uint64_t files = host__number(path, v2 ? "active_file" : "total_active_file") +
+                           host__number(path, v2 ? "inactive_file" : "total_inactive_file");
+    const uint64_t held = (uint64_t)used[0] > files ? (uint64_t)used[0] - files : 0;
+    const uint64_t left = (uint64_t)limit[0] > held ? (uint64_t)limit[0] - held : 0;
+    if (left < *most) *most = left;
+}
+
+/* Bytes that this process may still fill: what the machine has, its cgroups allow and its own limit leaves.
+ * UINT64_MAX: nobody says. An estimate: others take memory too. */
+static uint64_t host_memory(void) {
+    const uint64_t free_kib = host__number("/proc/meminfo", "MemAvailable");
+    uint64_t       most = free_kib ? free_kib * 1024 : UINT64_MAX;
+    struct rlimit  own;
+    long long      pages[2];
+    host__cgroups("memory", host__memory_left, &most);
+    if (getrlimit(RLIMIT_AS, &own) || own.rlim_cur == RLIM_INFINITY) return most;
+    if (host__read_pair("/proc/self/statm", pages) < 1) return most;
+    const uint64_t held = (uint64_t)pages[0] * (uint64_t)sysconf(_SC_PAGESIZE);
+    const uint64_t left = own.rlim_cur > held ? own.rlim_cur - held : 0;
+    return left < most ? left : most;
+}
+
 /* ===== [pool] worker threads =====
  * One team of threads for the life of a run. pool_run() lets every thread (the caller is thread 0) execute one
  * function; inside it, stages are separated by pool_barrier() and share work through pool_next(), a counter that
@@ -698,7 +854,7 @@ static void str_json_text(str *s, bytes b) {
  * more tasks for him: what one who leaves has not taken, those who stay do. Meanwhile it stays on a CPU of its own, where there is one
  * for each thread: the kernel is as content with the team on one CPU and the other process on the next.
  *   OpenMP's variables hold here too: OMP_NUM_THREADS, OMP_PLACES and OMP_PROC_BIND say how many threads there are and where they stay.
- * Public: pool_cpus, pool_default_threads, pool_waited, pool_new, pool_free, pool_run, pool_run_loose, pool_barrier, pool_barrier_then, pool_works, pool_next,
+ * Public: pool_default_threads, pool_new, pool_free, pool_run, pool_run_loose, pool_barrier, pool_barrier_then, pool_works, pool_next,
  * pool_share, pool_take, pool_soon. */
 
 /* --- OMP_NUM_THREADS, OMP_PLACES, OMP_PROC_BIND ---
@@ -911,6 +1067,12 @@ static pool_policy pool__asked_places(const cpu_set_t *mask, pool_places *p) {
     if (how != POOL_ANYWHERE && !pool__parse_places(places ? places : "cores", "/sys/devices/system/cpu", mask, p) && places)
         pool__ignored("OMP_PLACES", "threads, cores, sockets or places as {0,1},{2,3} or {0:4}:8:4, with CPUs that this process may use", &warned_places);
     return how;
+}
+
+/* What OMP_NUM_THREADS says, else as many as CPUs. */
+static int pool_default_threads(void) {
+    const int asked = pool__asked_threads();
+    return asked ? asked : host_cpus();
 }
 
 /* --- the team --- */
@@ -1201,163 +1363,6 @@ static void pool_free(pool *p) {
     mem_free(p->thread);
     mem_free(p->seat);
     mem_free(p);
-}
-
-/* --- what this process may really use: CPUs and memory --- */
-
-/* Two numbers, or one, from a small file; "max" reads as -1. Returns how many were read. */
-static int pool__read_pair(const char *path, long long v[2]) {
-    char buf[128], *at = buf;
-    int  fd = open(path, O_RDONLY | O_CLOEXEC), n = 0;
-    if (fd < 0) return 0;
-    ssize_t got = read(fd, buf, sizeof buf - 1);
-    close(fd);
-    if (got <= 0) return 0;
-    buf[got] = 0;
-    for (; n < 2; n++) {
-        char *end;
-        while (*at == ' ') at++;
-        if (strncmp(at, "max", 3) == 0) {
-            v[n] = -1;
-            at += 3;
-            continue;
-        }
-        v[n] = strtoll(at, &end, 10);
-        if (end == at) break;
-        at = end;
-    }
-    return n;
-}
-
-/* Looks at one cgroup directory, of version 2 or 1. */
-typedef void pool__look(void *ctx, const char *dir, bool v2);
-
-/* Every directory from `dir` under `root` up to the root itself: a limit holds for all that lies below it. */
-static void pool__climb(const char *root, const char *dir, bool v2, pool__look *look, void *ctx) {
-    char at[4096];
-    snprintf(at, sizeof at, "%s", dir);
-    for (;;) {
-        char path[8300];
-        snprintf(path, sizeof path, "%s%s", root, at);
-        look(ctx, path, v2);
-        char *slash = strrchr(at, '/');
-        if (!slash) return;
-        *slash = 0;                                   /* up one level; the root itself is the empty path */
-    }
-}
-
-/* The directories of this process: those of version 2, and those of version 1 that hold the controller named. */
-static void pool__cgroups(const char *controller, pool__look *look, void *ctx) {
-    char  line[4096], root[256];
-    FILE *f = fopen("/proc/self/cgroup", "re");
-    while (f && fgets(line, sizeof line, f)) {        /* "0::/path" is version 2, "4:cpu,cpuacct:/path" version 1 */
-        line[strcspn(line, "\n")] = 0;
-        char *ctl = strchr(line, ':'), *dir = ctl ? strchr(ctl + 1, ':') : NULL;
-        if (!dir) continue;
-        *dir++ = 0;
-        ctl++;
-        if (!*ctl) pool__climb("/sys/fs/cgroup", dir, true, look, ctx);
-        for (char *save, *c = strtok_r(ctl, ",", &save); c; c = strtok_r(NULL, ",", &save)) {
-            if (strcmp(c, controller) != 0) continue;
-            snprintf(root, sizeof root, "/sys/fs/cgroup/%s", controller);
-            pool__climb(root, dir, false, look, ctx);
-            if (strcmp(c, "cpu") == 0) pool__climb("/sys/fs/cgroup/cpu,cpuacct", dir, false, look, ctx);
-        }
-    }
-    if (f) fclose(f);
-}
-
-/* Cuts *ctx, an int, to the directory's quota in whole CPUs, at least 1. Version 2 keeps quota and period in
- * cpu.max, version 1 in two files. */
-static void pool__cpu_quota(void *ctx, const char *dir, bool v2) {
-    char      path[8400];
-    int      *most = ctx;
-    long long v[2] = {-1, 0}, w[2];
-    bool      have;
-    snprintf(path, sizeof path, "%s/%s", dir, v2 ? "cpu.max" : "cpu.cfs_quota_us");
-    have = pool__read_pair(path, v) == (v2 ? 2 : 1);
-    if (have && !v2) {
-        snprintf(path, sizeof path, "%s/cpu.cfs_period_us", dir);
-        have = pool__read_pair(path, w) == 1;
-        v[1] = have ? w[0] : 0;
-    }
-    if (have && v[0] > 0 && v[1] > 0 && v[0] / v[1] < *most) *most = v[0] / v[1] < 1 ? 1 : (int)(v[0] / v[1]);
-}
-
-/* CPUs in the affinity mask, cut to the cgroup's quota rounded down (a thread beyond the quota costs more than it
- * brings: every barrier then waits for one that is throttled). */
-static int pool_cpus(void) {
-    cpu_set_t set;
-    int       n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : (int)sysconf(_SC_NPROCESSORS_ONLN);
-    if (n < 1) n = 1;
-    pool__cgroups("cpu", pool__cpu_quota, &n);
-    return n;
-}
-
-/* What OMP_NUM_THREADS says, else as many as CPUs. */
-static int pool_default_threads(void) {
-    const int asked = pool__asked_threads();
-    return asked ? asked : pool_cpus();
-}
-
-/* Seconds that the threads of this process have waited for a CPU so far; 0 where the kernel does not count them. */
-static double pool_waited(void) {
-    double         sum = 0;
-    DIR           *d = opendir("/proc/self/task");
-    struct dirent *one;
-    while (d && (one = readdir(d))) {
-        char      path[sizeof "/proc/self/task//schedstat" + sizeof one->d_name];
-        long long ns[2];                              /* on a CPU, waiting for one */
-        snprintf(path, sizeof path, "/proc/self/task/%s/schedstat", one->d_name);
-        if (one->d_name[0] != '.' && pool__read_pair(path, ns) == 2) sum += (double)ns[1] * 1e-9;
-    }
-    if (d) closedir(d);
-    return sum;
-}
-
-/* The number behind a word at the beginning of a line; 0 where no line has it. */
-static uint64_t pool__number(const char *path, const char *word) {
-    char               line[256];
-    unsigned long long v = 0;
-    const size_t       n = strlen(word);
-    FILE              *f = fopen(path, "re");
-    while (f && fgets(line, sizeof line, f))
-        if (strncmp(line, word, n) == 0 && sscanf(line + n, "%*[: ]%llu", &v) == 1) break;
-    if (f) fclose(f);
-    return v;
-}
-
-/* Cuts *ctx, a uint64_t, to the bytes that the directory's limit leaves. Pages of files are taken from whoever
- * has them. */
-static void pool__memory_left(void *ctx, const char *dir, bool v2) {
-    char      path[8400];
-    uint64_t *most = ctx;
-    long long limit[2], used[2];
-    snprintf(path, sizeof path, "%s/%s", dir, v2 ? "memory.max" : "memory.limit_in_bytes");
-    if (pool__read_pair(path, limit) < 1 || limit[0] < 0) return;
-    snprintf(path, sizeof path, "%s/%s", dir, v2 ? "memory.current" : "memory.usage_in_bytes");
-    if (pool__read_pair(path, used) < 1 || used[0] < 0) return;
-    snprintf(path, sizeof path, "%s/memory.stat", dir);
-    const uint64_t files = pool__number(path, v2 ? "active_file" : "total_active_file") +
-                           pool__number(path, v2 ? "inactive_file" : "total_inactive_file");
-    const uint64_t held = (uint64_t)used[0] > files ? (uint64_t)used[0] - files : 0;
-    const uint64_t left = (uint64_t)limit[0] > held ? (uint64_t)limit[0] - held : 0;
-    if (left < *most) *most = left;
-}
-
-/* Bytes that this process may still fill: what the machine has, its cgroups allow and its own limit leaves.
- * UINT64_MAX: nobody says. An estimate: others take memory too. */
-static uint64_t pool_memory(void) {
-    const uint64_t free_kib = pool__number("/proc/meminfo", "MemAvailable");
-    uint64_t       most = free_kib ? free_kib * 1024 : UINT64_MAX;
-    struct rlimit  own;
-    long long      pages[2];
-    pool__cgroups("memory", pool__memory_left, &most);
-    if (getrlimit(RLIMIT_AS, &own) || own.rlim_cur == RLIM_INFINITY) return most;
-    if (pool__read_pair("/proc/self/statm", pages) < 1) return most;
-    const uint64_t held = (uint64_t)pages[0] * (uint64_t)sysconf(_SC_PAGESIZE);
-    const uint64_t left = own.rlim_cur > held ? own.rlim_cur - held : 0;
-    return left < most ? left : most;
 }
 
 /* ===== [gguf] the model file =====
@@ -7846,7 +7851,7 @@ static void engine__plan_pack(engine *eng) {
     const model_bytes b = model_weigh(&eng->m);
     const bool        slow = b.slow > b.file / GEN_SLOW_SHARE;
     eng->pack_worth = slow ? GEN_SLOW_WORTH : GEN_PACK_WORTH;
-    eng->pack_bytes = b.packed < pool_memory() / 4 * 3 ? (size_t)b.file / (slow ? GEN_SLOW_STEPS : GEN_PACK_STEPS) + 1 : 0;
+    eng->pack_bytes = b.packed < host_memory() / 4 * 3 ? (size_t)b.file / (slow ? GEN_SLOW_STEPS : GEN_PACK_STEPS) + 1 : 0;
 }
 
 /* All of it at once, for one that will run for long. */
@@ -7958,7 +7963,7 @@ static uint64_t engine__need_all(const engine_needs *t) {
 
 /* Whether the weights may be packed in this run. */
 static bool engine__packs(const model *m, const fwd_opts *fo) {
-    return strcmp(fo->repack, "on") == 0 || (engine__may_pack(fo) && model_weigh(m).packed < pool_memory() / 4 * 3);
+    return strcmp(fo->repack, "on") == 0 || (engine__may_pack(fo) && model_weigh(m).packed < host_memory() / 4 * 3);
 }
 
 /* What a model keeps in memory: pages of its file that are read again and again, copies of weights or what they are made of. */
@@ -8024,7 +8029,7 @@ static engine *engine_open_batch(const gguf_file *g, const tok_vocab *v, const f
     eng->n_batch = fo->n_batch + n_seqs + n_guess;
     engine__cut_rows(eng);
     const engine_needs needs = engine__batch_needs(eng, fo, n_seqs, n_seqs + n_guess, beside);
-    const uint64_t     all = pool_memory();
+    const uint64_t     all = host_memory();
     if (!own.mem_bytes) own.mem_bytes = engine__cache_bytes(&needs, all, model_kv_bytes(&eng->m.hp, ko->type_k, ko->type_v));
     if (LLMRUN_STRESS && !own.max_blocks) own.max_blocks = eng->n_ctx / own.block + 4;
     if (engine__fill(eng, fo, &own, n_seqs, n_seqs + n_guess, e)) {
@@ -11382,7 +11387,7 @@ static spec *spec_open(const engine *eng, const spec_opts *o, const char *pre, c
     sp->o = *o;
     sp->eng = eng;
     sp->opened = clock_now();
-    sp->waited = pool_waited();
+    sp->waited = host_cpu_wait();
     sp->n_rows = want < room ? want : room > 0 ? room : 0;
     if (sp->o.least > sp->o.most) sp->o.least = sp->o.most;
     sp->live = mem_new((size_t)n_seqs, sizeof *sp->live);
@@ -11421,7 +11426,7 @@ static long long spec_accepted(const spec *sp, spec_source from) { return sp ? s
 
 /* Share of the time since sp was opened in which threads waited for a CPU. */
 static double spec__waited(const spec *sp) {
-    return sp->opened > 0 ? (pool_waited() - sp->waited) / (clock_now() - sp->opened) : 0;
+    return sp->opened > 0 ? (host_cpu_wait() - sp->waited) / (clock_now() - sp->opened) : 0;
 }
 
 /* Whether steps without guesses were taken often enough, at the sizes that most tokens are counted by or on both sides of them. */
@@ -14568,7 +14573,7 @@ static int round__chunks(const round_job *j, size_t n_ids, err_t *e) {
     const int           chunk = j->o.chunk, most = INT_MAX / chunk;
     const uint64_t      kv = model_kv_bytes(&j->m.hp, j->o.kv.type_k, j->o.kv.type_v);
     const uint64_t      each = (fwd_row_bytes(&j->m) + kv + sizeof(fwd_row)) * (uint64_t)chunk;
-    const uint64_t      own = ((uint64_t)ROUND_MEMORY << 30) / each, left = pool_memory();
+    const uint64_t      own = ((uint64_t)ROUND_MEMORY << 30) / each, left = host_memory();
     const round__extent x = round__extent_of(j);
     const uint64_t      fixed = round__room_bytes(&x, j->p->n) + ((uint64_t)ROUND_SPARE << 20);
     int                 n = tok_chunks(n_ids, chunk, chunk, j->o.n_chunks, e);
@@ -21418,7 +21423,7 @@ static bool cli__on_nothing(const config *c, err_t *e) {
 
 /* What is worth a line on stderr before anything runs. */
 static void cli__remarks(const config *c) {
-    const int cpus = pool_cpus();
+    const int cpus = host_cpus();
     int       threads = c->action == ACT_BENCH ? 0 : c->fwd.n_threads;
     str       idle = {0};
     for (int i = 0; i < c->idle.n; i++) {
