@@ -73,6 +73,9 @@ bench: build/main/bench                ## kernel rates beside the memory bandwid
 bench-peer: llmrun                     ## MODEL in llmrun and PEER (a llama-bench) in turn: ratios, as Markdown; BENCH="-p 512 -n 128"
 	@$(PYTHON) tests/bench/peer.py --llmrun ./llmrun --peer "$(PEER)" --model $(MODEL) $(BENCH)
 
+bench-versions: llmrun                 ## MODEL in two versions of llmrun in turn, BEFORE and AFTER (commits or programs; ./llmrun): ratios, as Markdown; VERSIONS="--only decode"
+	@$(PYTHON) tests/bench/versions.py --before "$(BEFORE)" $(if $(AFTER),--after "$(AFTER)") --model $(MODEL) $(VERSIONS)
+
 bench-file: llmrun                    ## MODEL: files of prompts in llmrun and in PEERS (a folder with llama-server), as Markdown; BATCH="--only mixed"
 	@$(PYTHON) tests/bench/batch.py --llmrun ./llmrun --peers "$(PEERS)" --model $(MODEL) $(BATCH)
 
@@ -250,4 +253,4 @@ $(FUZZERS:%=build/fuzz/%): build/fuzz/%: build/fuzz/%.o build/fuzz/kernels.o
 
 FORCE:
 .SECONDARY:
-.PHONY: FORCE all static cross debian run test test-all san tsan stress fuzz bench bench-file bench-pack bench-peer bench-spec bench-shared bench-omp bench-samp quality gate results plots check install uninstall clean help
+.PHONY: FORCE all static cross debian run test test-all san tsan stress fuzz bench bench-file bench-pack bench-peer bench-versions bench-spec bench-shared bench-omp bench-samp quality gate results plots check install uninstall clean help

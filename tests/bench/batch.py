@@ -365,10 +365,9 @@ def main():
     except (Failed, OSError) as why:
         print("batch.py: %s" % why, file=sys.stderr)
         return 2
-    every, busy, own = (y - x for x, y in zip(start, peer.cpu_time()))
-    busy -= own + time.process_time()
-    if every and busy > 0.02 * every:
-        print("\nOthers took %.0f %% of the CPUs meanwhile: only a quiet machine tells." % (100 * busy / every))
+    others = peer.meanwhile(start)
+    if others:
+        print("\n" + others)
     return 0
 
 

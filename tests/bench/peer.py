@@ -12,7 +12,7 @@ reason. What cannot be found out is said. Others who use the machine meanwhile a
   --csv FOLDER appends the figures to FOLDER/speed.csv (tests/bench/results), --set names them.
   --own and --theirs pass further options, such as --own="--cpu avx2" or --theirs="-rtr 1".
 """
-import argparse, ctypes, json, os, re, resource, shlex, shutil, statistics, subprocess, sys
+import argparse, ctypes, json, os, re, resource, shlex, shutil, statistics, subprocess, sys, time
 
 import results
 
@@ -104,6 +104,13 @@ def cpu_time():
         v = [0] * 8
     own = resource.getrusage(resource.RUSAGE_CHILDREN)
     return sum(v), sum(v) - v[3] - v[4], own.ru_utime + own.ru_stime
+
+
+def meanwhile(start):
+    """A sentence about the CPU time that other processes took since then; "": next to none."""
+    every, busy, own = (y - x for x, y in zip(start, cpu_time()))
+    busy -= own + time.process_time()
+    return "Others took %.0f %% of the CPUs meanwhile: only a quiet machine tells." % (100 * busy / every) if every and busy > 0.02 * every else ""
 
 
 # --- tests ---
@@ -213,12 +220,12 @@ def main():
         print("peer.py: %s" % why, file=sys.stderr)
         return 2
     a, b = first
-    every, busy, own = (y - x for x, y in zip(start, cpu_time()))
+    others = meanwhile(start)
     print("%s, %d threads; %s, %s; medians of %d rounds\n" % (a["cpu_info"], a["n_threads"], os.path.basename(o.model), a["model_type"], o.rounds))
     print("- llmrun %s, %s" % (a["build_commit"], a["cpu_level"]))
     print("- peer: build %s (%s), backends %s; %s" % (b.get("build_commit"), b.get("build_number"), b.get("backends"), native))
-    if every and busy - own > 0.02 * every:
-        print("- others took %.0f %% of the CPUs meanwhile: only a quiet machine tells" % (100 * (busy - own) / every))
+    if others:
+        print("- " + others)
     print("\n| test | llmrun t/s | peer t/s | ratio | least to most | sweep beside llmrun, GB/s | beside the peer | llmrun of sweep |")
     print("|---|---|---|---|---|---|---|---|")
     print("\n".join(lines))
