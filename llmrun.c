@@ -29,7 +29,10 @@
  *   [inspect]  report of what a model file holds                        <- k base gguf tok arch model
  *   [plot]     rates as a picture (SVG)                                 <- base
  *   [bench]    benchmark of a model on this machine <- k base pool gguf arch model kv dev fwd samp gen spec quant plot
- *   [cli]      (main) option table, config, actions, main               <- all
+ *   [cli]      option table, config, command line                       <- all
+ *   [help]     help, man page, completions, lists                       <- k base tok dev arch model req spec quant cli
+ *   [act]      actions of the command                                   <- all
+ *   [main]     from the command line to the exit code                   <- k base host dev cli act
  *
  * SHAPES  B rows in the batch, T positions, D model width, H heads, G kv heads, HD head width, F ffn width, V vocabulary,
  *         E experts, K experts used per row. Written [B, D]; the last one is contiguous. */
@@ -18520,14 +18523,13 @@ static bool bench_run(const bench_opts *o, const char *const *models, int n_mode
     return ok;
 }
 
-/* ===== [cli] option table, config, actions, main =====
- * What a person types becomes a config, and the config becomes one action. Only this room knows the whole config;
- * each room below sees its own options, by value. Parsing, range checks, --help, the README's table (--help
- * --format md) all read cli_opts; defaults are read from cli_defaults(), so help cannot lie.
- * Invariants: the parser never exits (errors come back in err_t, so a fuzzer survives); the prompt is exact bytes;
- * stdout carries the answer and nothing else, and whatever was written is flushed and checked before exit 0.
- * To add a flag: 1 field and default in the room that uses it; 2 a row here. A good default is better.
- * Public: main. */
+/* ===== [cli] option table, config, command line =====
+ * The command line becomes a config. The tables of options and actions hold everything that the parser, --help and the
+ * README know about an option; defaults come from cli_defaults(). The sections below receive their own options by value.
+ * Invariants: the parser never exits: an error comes back in err_t, and a fuzzer goes on; the prompt is exact bytes.
+ * To add an option: 1 a field and its default in the section that uses it; 2 a row of cli_opts. A good default is better.
+ * Public: cli_defaults, cli_environment, cli_parse, cli_finish, cli_drop, cli_find, cli_given, cli_word, cli_long_name, cli_value,
+ * cli_default, cli_spell, cli_push, cli_list_drop, cli_unescape, cli_exact, cli_needs_model, cli_needs_prompt. */
 
 #ifndef LLMRUN_COMMIT
 #define LLMRUN_COMMIT "unknown"                      /* the Makefile asks git */
@@ -19101,7 +19103,7 @@ static const cli_foreign cli_foreigners[] = {
 enum { N_CLI_FOREIGN = sizeof cli_foreigners / sizeof *cli_foreigners };
 
 /* The next word of a list separated by `sep`; false at the end. */
-static bool cli__word(const char **list, char sep, bytes *out) {
+static bool cli_word(const char **list, char sep, bytes *out) {
     if (!*list || !**list) return false;
     const char *end = strchr(*list, sep);
     size_t      n = end ? (size_t)(end - *list) : strlen(*list);
@@ -19111,12 +19113,12 @@ static bool cli__word(const char **list, char sep, bytes *out) {
 }
 
 /* The row of a spelling. Several may have it: with --bench its group comes first, else last. */
-static const cli_opt *cli__find(bool bench, bytes name) {
+static const cli_opt *cli_find(bool bench, bytes name) {
     for (int pass = 0; pass < 2; pass++)
         for (int i = 0; i < N_CLI_OPTS; i++) {
             const char *names = cli_opts[i].names;
             if ((cli_opts[i].group == GROUP_BENCH) != (bench == (pass == 0))) continue;
-            for (bytes w; cli__word(&names, ' ', &w);)
+            for (bytes w; cli_word(&names, ' ', &w);)
                 if (bytes_eq(w, name)) return &cli_opts[i];
         }
     return NULL;
@@ -19126,7 +19128,7 @@ static const cli_opt *cli__find(bool bench, bytes name) {
 static const cli_foreign *cli__foreign(bytes name) {
     for (int i = 0; i < N_CLI_FOREIGN; i++) {
         const char *names = cli_foreigners[i].names;
-        for (bytes w; cli__word(&names, ' ', &w);)
+        for (bytes w; cli_word(&names, ' ', &w);)
             if (bytes_eq(w, name)) return &cli_foreigners[i];
     }
     return NULL;
@@ -19136,7 +19138,7 @@ static bool cli__serves(const cli_opt *o, int action) { return o->serves >> acti
 
 /* Whether `name` can be given beside this action and then means this row. */
 static bool cli__usable(const cli_opt *o, bytes name, int action) {
-    if (cli__find(action == ACT_BENCH, name) != o) return false;
+    if (cli_find(action == ACT_BENCH, name) != o) return false;
     return o->kind == OPT_ACT ? action == ACT_GENERATE || (int)o->lo == action || (int)o->lo >= ACT_USAGE : cli__serves(o, action);
 }
 
@@ -19147,7 +19149,7 @@ static bytes cli__near(bytes name, int action) {
     int   least = bytes_slack(name) + 1;
     for (int i = 0; i < N_CLI_OPTS; i++) {
         const char *names = cli_opts[i].names;
-        for (bytes w; cli__word(&names, ' ', &w);) {
+        for (bytes w; cli_word(&names, ' ', &w);) {
             if (!cli__usable(&cli_opts[i], w, action)) continue;
             int d = bytes_distance(name, w);
             if (d < least) least = d, best = w;
@@ -19234,11 +19236,11 @@ static bool cli__int(const cli_opt *o, const char *name, const char *val, int64_
 
 static bool cli__choose(const cli_opt *o, const char *name, const char *val, err_t *e) {
     const char *words = o->arg;
-    for (bytes w; cli__word(&words, '|', &w);)
+    for (bytes w; cli_word(&words, '|', &w);)
         if (bytes_is(w, val)) return true;
     str all = {0};
     words = o->arg;
-    for (bytes w; cli__word(&words, '|', &w);) {
+    for (bytes w; cli_word(&words, '|', &w);) {
         if (all.n) str_put(&all, *words ? ", " : " or ");
         str_add(&all, w.p, w.n);
     }
@@ -19284,7 +19286,7 @@ static bool cli__level(const char *word, int *out) {
 /* Which of the words between bars it is. */
 static int cli__place(const char *words, const char *word) {
     int n = 0;
-    for (bytes w; cli__word(&words, '|', &w) && !bytes_is(w, word);) n++;
+    for (bytes w; cli_word(&words, '|', &w) && !bytes_is(w, word);) n++;
     return n;
 }
 
@@ -19314,7 +19316,7 @@ static bool cli__values(const cli_opt *o, const char *name, const char *val, ben
     return err_set(e, EXIT_INPUT, "%s: expected two numbers such as 512,128, found '%.100s'", name, val);
 }
 
-static void cli__push(cli_list *l, const char *text) {
+static void cli_push(cli_list *l, const char *text) {
     l->v = mem_grow(l->v, (size_t)l->n + 1, sizeof *l->v);
     l->v[l->n++] = text;
 }
@@ -19326,10 +19328,10 @@ static const cli_opt *cli__action_opt(int action) {
 }
 
 /* The first spelling that begins with two dashes. */
-static bytes cli__long_name(const cli_opt *o) {
+static bytes cli_long_name(const cli_opt *o) {
     const char *names = o->names;
     bytes       w = {0};
-    while (cli__word(&names, ' ', &w) && w.n > 1 && w.p[1] != '-') {}
+    while (cli_word(&names, ' ', &w) && w.n > 1 && w.p[1] != '-') {}
     return w;
 }
 
@@ -19337,12 +19339,12 @@ static bool cli__set_action(config *c, const cli_opt *o, const char *val, err_t 
     int action = (int)o->lo;
     if (c->action >= ACT_USAGE) return true;          /* help is given whatever else is asked for */
     if (c->action != ACT_GENERATE && c->action != action && action < ACT_USAGE) {
-        bytes a = cli__long_name(cli__action_opt(c->action)), b = cli__long_name(o);
+        bytes a = cli_long_name(cli__action_opt(c->action)), b = cli_long_name(o);
         return err_set(e, EXIT_INPUT, "%.*s and %.*s are two actions, expected one", (int)a.n, a.p, (int)b.n, b.p);
     }
     c->action = action;
     c->what = val;
-    if (action == ACT_MERGE || action == ACT_BATCH) cli__push(&c->inputs, val);
+    if (action == ACT_MERGE || action == ACT_BATCH) cli_push(&c->inputs, val);
     return true;
 }
 
@@ -19374,7 +19376,7 @@ static bool cli__set(config *c, const cli_opt *o, const char *name, const char *
         *(uint64_t *)field = (uint64_t)x;
         return true;
     case OPT_STR: *(const char **)field = val; return true;
-    case OPT_LIST: cli__push(field, val); return true;
+    case OPT_LIST: cli_push(field, val); return true;
     case OPT_WORD:
         if (!cli__choose(o, name, val, e)) return false;
         *(const char **)field = val;
@@ -19431,7 +19433,7 @@ static bytes cli__typed(const char *arg) { return (bytes){(const uint8_t *)arg, 
 static bool cli__optional(const char *brackets, const char *next) {
     const char *words = brackets + 1;
     if (!strchr(words, '|')) return next[0] != '-';
-    for (bytes w; cli__word(&words, '|', &w);) {
+    for (bytes w; cli_word(&words, '|', &w);) {
         if (w.p[w.n - 1] == ']') w.n--;
         if (bytes_is(w, next)) return true;
     }
@@ -19451,7 +19453,7 @@ static int cli__action_ahead(int n, char *const *arg) {
         const char *a = arg[l.at++];
         if (a[0] != '-' || !a[1]) continue;
         if (strcmp(a, "--") == 0) break;
-        const cli_opt     *o = cli__find(true, cli__typed(a));
+        const cli_opt     *o = cli_find(true, cli__typed(a));
         const cli_foreign *f = o ? NULL : cli__foreign(cli__typed(a));
         if (o && o->kind == OPT_ACT) return (int)o->lo;
         l.at += cli__n_values(&l, o ? o->arg : f ? f->arg : NULL);
@@ -19469,7 +19471,7 @@ static bool cli__may_follow(const cli_opt *o, int action, const char *whole, con
     case OPT_INT: case OPT_I64: case OPT_FLT: case OPT_SIZE: case OPT_NUMS: case OPT_PAIR:
         return isdigit((unsigned char)rest[sign]) || rest[sign] == '.';
     case OPT_WORD: case OPT_TYPE:
-        for (bytes w; cli__word(&words, '|', &w);)
+        for (bytes w; cli_word(&words, '|', &w);)
             if (bytes_is(w, rest)) return true;
         return false;
     case OPT_STR: case OPT_LIST: return near.n < 3 || near.p[1] != '-' || near.p[2] != whole[1];
@@ -19480,7 +19482,7 @@ static bool cli__may_follow(const cli_opt *o, int action, const char *whole, con
 /* -n5: the row of a short option whose value is attached, which begins at *val; NULL when it is none. The longest name counts. */
 static const cli_opt *cli__attached(const cli_line *l, const char *arg, bytes *name, const char **val) {
     for (size_t n = strlen(arg) - 1; arg[1] != '-' && n >= 2; n--) {
-        const cli_opt *o = cli__find(l->action == ACT_BENCH, (bytes){(const uint8_t *)arg, n});
+        const cli_opt *o = cli_find(l->action == ACT_BENCH, (bytes){(const uint8_t *)arg, n});
         if (!o || !o->arg || !cli__may_follow(o, l->action, arg, arg + n)) continue;
         *name = (bytes){(const uint8_t *)arg, n};
         *val = arg + n;
@@ -19500,7 +19502,7 @@ static bool cli__take_foreign(config *c, cli_line *l, const cli_foreign *f, err_
     if (!f->arg && arg[name.n]) return err_set(e, EXIT_INPUT, "%.*s takes no value, found '%.100s'", (int)name.n, arg, arg + name.n + 1);
     if (l->at + values > l->n) return err_set(e, EXIT_INPUT, "%s: expected %s after it, found nothing", arg, f->arg);
     l->at += values;
-    cli__push(&c->idle, arg);
+    cli_push(&c->idle, arg);
     return true;
 }
 
@@ -19524,7 +19526,7 @@ static bool cli__take(config *c, cli_line *l, const cli_opt *o, bytes name, cons
 static bool cli__option(config *c, cli_line *l, err_t *e) {
     const char        *arg = l->arg[l->at - 1], *eq = strchr(arg, '='), *val = eq ? eq + 1 : NULL;
     bytes              name = cli__typed(arg);
-    const cli_opt     *o = cli__find(l->action == ACT_BENCH, name);
+    const cli_opt     *o = cli_find(l->action == ACT_BENCH, name);
     const cli_foreign *f = o && cli__serves(o, l->action) ? NULL : cli__foreign(name);
     if (f) return cli__take_foreign(c, l, f, e);
     if (!o) o = cli__attached(l, arg, &name, &val);
@@ -19534,7 +19536,7 @@ static bool cli__option(config *c, cli_line *l, err_t *e) {
 /* An argument that is no option: another file of an action that takes several. */
 static bool cli__operand(config *c, const char *arg, err_t *e) {
     if (c->action == ACT_MERGE || c->action == ACT_BATCH) {
-        cli__push(&c->inputs, arg);
+        cli_push(&c->inputs, arg);
         return true;
     }
     return err_set(e, EXIT_INPUT, "unexpected argument '%.100s', expected an option (a prompt goes after -p)", arg);
@@ -19553,7 +19555,7 @@ static bool cli_parse(config *c, int n, char *const *arg, err_t *e) {
 }
 
 static bytes cli__act_name(int action) {
-    return action == ACT_GENERATE ? bytes_of("generation") : cli__long_name(cli__action_opt(action));
+    return action == ACT_GENERATE ? bytes_of("generation") : cli_long_name(cli__action_opt(action));
 }
 
 /* "generation, --score and --batch" */
@@ -19610,12 +19612,12 @@ static bool cli__has_format(int action, const char *format) {
 }
 
 /* Actions whose figures a rounded cache would blur. */
-static bool cli__exact(int action) {
+static bool cli_exact(int action) {
     return action >= ACT_SCORE && action <= ACT_DIVERGENCE;
 }
 
-static bool cli__needs_model(int action) { return action < ACT_STATISTICS; }
-static bool cli__needs_prompt(int action) { return action <= ACT_IMATRIX; }
+static bool cli_needs_model(int action) { return action < ACT_STATISTICS; }
+static bool cli_needs_prompt(int action) { return action <= ACT_IMATRIX; }
 
 /* The byte that a backslash and c stand for, -1 when they stand for nothing. */
 static int cli__escaped(char c) {
@@ -19633,7 +19635,7 @@ static int cli__hex(char c) {
 }
 
 /* \n \t \r \\ \' \" \xHH; any other backslash stays as it is. */
-static void cli__unescape(const char *s, str *out) {
+static void cli_unescape(const char *s, str *out) {
     while (*s) {
         int byte = *s == '\\' ? cli__escaped(s[1]) : -1, used = 2;
         if (byte < 0 && s[0] == '\\' && s[1] == 'x' && cli__hex(s[2]) >= 0 && cli__hex(s[3]) >= 0)
@@ -19650,7 +19652,7 @@ static bool cli__unescape_list(cli_list *l, const char *name, err_t *e) {
     for (; l->n_own < l->n; l->n_own++) {
         str s = {0};
         str_put(&s, "");
-        cli__unescape(l->v[l->n_own], &s);
+        cli_unescape(l->v[l->n_own], &s);
         l->v[l->n_own] = s.p;
         if (strlen(s.p) < s.n) {
             l->n_own++;
@@ -19660,7 +19662,7 @@ static bool cli__unescape_list(cli_list *l, const char *name, err_t *e) {
     return true;
 }
 
-static void cli__list_drop(cli_list *l) {
+static void cli_list_drop(cli_list *l) {
     for (int i = 0; i < l->n_own; i++) mem_free((void *)(uintptr_t)l->v[i]);
     mem_free(l->v);
     *l = (cli_list){0};
@@ -19698,7 +19700,7 @@ static bool cli__finish_eval(const config *c, err_t *e) {
     return true;
 }
 
-static bool cli__given(const config *c, const char *name) { return c->given[cli__find(false, bytes_of(name)) - cli_opts] != NULL; }
+static bool cli_given(const config *c, const char *name) { return c->given[cli_find(false, bytes_of(name)) - cli_opts] != NULL; }
 
 /* -o FORM is --format FORM, as in llama-bench; -o FILE.FORM has that form. */
 static void cli__bench_output(config *c) {
@@ -19721,7 +19723,7 @@ static bool cli__finish_bench(config *c, err_t *e) {
     for (int i = 1; i < c->models.n; i++)
         if (!*c->models.v[i]) c->model = "";
     if (!bench_any(&c->bench)) return err_set(e, EXIT_INPUT, "--bench: nothing to measure, expected -p, -n or -pg with tokens");
-    const char *asks = c->bench.draft ? "--model-draft" : cli__given(c, "--acceptance") ? "--acceptance" : NULL;
+    const char *asks = c->bench.draft ? "--model-draft" : cli_given(c, "--acceptance") ? "--acceptance" : NULL;
     for (int i = 0; i < c->bench.guess.n; i++)
         if (c->bench.guess.v[i]) asks = "--draft-max";
     return !asks || bench_guesses(&c->bench) ||
@@ -19847,7 +19849,7 @@ static bool cli__finish_shard(config *c, err_t *e) {
 /* OpenBLAS sums in an order that depends on the rows of a step, so guessed tokens would change the text. */
 static bool cli__finish_blas(config *c, err_t *e) {
     if (!c->blas) return true;
-    const char *guesses = c->spec.draft ? "--model-draft" : cli__given(c, "--lookup") && c->spec.lookup ? "--lookup" : NULL;
+    const char *guesses = c->spec.draft ? "--model-draft" : cli_given(c, "--lookup") && c->spec.lookup ? "--lookup" : NULL;
     c->spec.lookup = false;
     return !guesses || err_set(e, EXIT_INPUT, "--blas: found %s beside it, whose guesses would change the text, expected one of them", guesses);
 }
@@ -19865,13 +19867,13 @@ static bool cli_finish(config *c, err_t *e) {
     if (c->echo && strcmp(c->format, "json") == 0) return err_set(e, EXIT_INPUT, "--echo and --json disagree: an answer as JSON has no prompt");
     if (!cli__has_format(c->action, c->format))
         return err_set(e, EXIT_INPUT, "--format: %.*s has no form %s", (int)act.n, act.p, c->format);
-    if (c->action == ACT_BATCH && !c->kv.cache && !cli__given(c, "--kv-block-size")) c->kv.block = CLI_BATCH_BLOCK;
+    if (c->action == ACT_BATCH && !c->kv.cache && !cli_given(c, "--kv-block-size")) c->kv.block = CLI_BATCH_BLOCK;
     if (!cli__finish_blas(c, e)) return false;
     if (c->spec.least > c->spec.most)
         return err_set(e, EXIT_INPUT, "--draft-min: %d is more than --draft-max %d", c->spec.least, c->spec.most);
     if (c->spec.cache && c->kv.cache && strcmp(c->spec.cache, c->kv.cache) == 0)
         return err_set(e, EXIT_INPUT, "%s: is the prompt cache itself, expected another file for --lookup-cache", c->spec.cache);
-    if (cli__needs_model(c->action) && (!c->model || !*c->model))
+    if (cli_needs_model(c->action) && (!c->model || !*c->model))
         return err_set(e, EXIT_INPUT,
                        "no model given, expected -m FILE or LLMRUN_MODEL in the environment (--help lists all options)");
     if (c->action == ACT_QUANTIZE && !c->quant.dry_run && (!c->output || !*c->output || strcmp(c->output, "-") == 0))
@@ -19902,19 +19904,17 @@ static bool cli_finish(config *c, err_t *e) {
 }
 
 static void cli_drop(config *c) {
-    cli__list_drop(&c->stop);
-    cli__list_drop(&c->bias);
-    cli__list_drop(&c->breakers);
-    cli__list_drop(&c->in_files);
-    cli__list_drop(&c->inputs);
-    cli__list_drop(&c->tensor_types);
-    cli__list_drop(&c->models);
-    cli__list_drop(&c->idle);
+    cli_list_drop(&c->stop);
+    cli_list_drop(&c->bias);
+    cli_list_drop(&c->breakers);
+    cli_list_drop(&c->in_files);
+    cli_list_drop(&c->inputs);
+    cli_list_drop(&c->tensor_types);
+    cli_list_drop(&c->models);
+    cli_list_drop(&c->idle);
     mem_free(c->biases);
     str_drop(&c->own_output);
 }
-
-/* --- help --- */
 
 /* The values of a list as they are typed. */
 static void cli__spell_list(const cli_opt *o, const bench_list *l, str *out) {
@@ -19930,7 +19930,7 @@ static void cli__spell_list(const cli_opt *o, const bench_list *l, str *out) {
 }
 
 /* The value an option has; "" where there is nothing to say. */
-static void cli__value(const cli_opt *o, const config *c, str *out) {
+static void cli_value(const cli_opt *o, const config *c, str *out) {
     const void *field = (const char *)c + o->at;
     char        num[32] = "";
     const char *text = num;
@@ -19956,25 +19956,32 @@ static void cli__value(const cli_opt *o, const config *c, str *out) {
 }
 
 /* The same when nobody gives it. */
-static void cli__default(const cli_opt *o, str *out) {
+static void cli_default(const cli_opt *o, str *out) {
     const config c = cli_defaults();
-    cli__value(o, &c, out);
+    cli_value(o, &c, out);
 }
 
 /* "-c, --ctx-size N" */
-static void cli__spell(const cli_opt *o, const char *between, str *out) {
+static void cli_spell(const cli_opt *o, const char *between, str *out) {
     const char *names = o->names;
     size_t      start = out->n;
-    for (bytes w; cli__word(&names, ' ', &w);) {
+    for (bytes w; cli_word(&names, ' ', &w);) {
         if (out->n > start) str_put(out, between);
         str_add(out, w.p, w.n);
     }
 }
 
-enum { CLI_WIDTH = 80, CLI_NARROW = 40, CLI_WIDE = 120 };   /* columns of help: in a file, and the bounds of a window */
+/* ===== [help] help, man page, completions, lists =====
+ * What the program prints about itself. All of it is made from the option table and the tables of the sections below, so it
+ * cannot disagree with them.
+ * Public: help_print, help_list, help_version, help_text, help_topic. */
+
+/* --- help --- */
+
+enum { HELP_WIDTH = 80, HELP_NARROW = 40, HELP_WIDE = 120 };   /* columns of help: in a file, and the bounds of a window */
 
 /* Bytes of a long word that fit so many columns, up to a bar, a comma or a semicolon; 0: it has none there. */
-static size_t cli__cut(bytes w, int columns) {
+static size_t help__cut(bytes w, int columns) {
     for (int n = columns < (int)w.n ? columns : (int)w.n; n > 0; n--)
         if (strchr("|,;", w.p[n - 1])) return (size_t)n;
     return 0;
@@ -19982,9 +19989,9 @@ static size_t cli__cut(bytes w, int columns) {
 
 /* Words of `text` from column `col` on, which is the beginning of a line or of a cell. Lines end before `width` and go on at
  * `indent`. Returns the column that is reached. */
-static int cli__flow(str *out, const char *text, int col, int indent, int width) {
+static int help__flow(str *out, const char *text, int col, int indent, int width) {
     int start = col;
-    for (bytes w; cli__word(&text, ' ', &w);) {
+    for (bytes w; cli_word(&text, ' ', &w);) {
         if (col > start && col + 1 + (int)w.n > width) {
             str_fmt(out, "\n%*s", indent, "");
             col = start = indent;
@@ -19992,7 +19999,7 @@ static int cli__flow(str *out, const char *text, int col, int indent, int width)
             str_put(out, " ");
             col++;
         }
-        for (size_t n; (int)w.n > width - col && (n = cli__cut(w, width - col)) && n < w.n; col = start = indent) {
+        for (size_t n; (int)w.n > width - col && (n = help__cut(w, width - col)) && n < w.n; col = start = indent) {
             str_add(out, w.p, n);
             str_fmt(out, "\n%*s", indent, "");
             w = (bytes){w.p + n, w.n - n};
@@ -20004,112 +20011,112 @@ static int cli__flow(str *out, const char *text, int col, int indent, int width)
 }
 
 /* A row of two cells: what is explained, and the explanation from column `indent` on. */
-static void cli__row(str *out, const char *what, const char *help, int indent, int width) {
+static void help__row(str *out, const char *what, const char *help, int indent, int width) {
     str_put(out, "  ");
-    int col = cli__flow(out, what, 2, 6, width);
+    int col = help__flow(out, what, 2, 6, width);
     if (col > indent - 2) str_fmt(out, "\n%*s", indent, "");
     else str_fmt(out, "%*s", indent - col, "");
-    cli__flow(out, help, indent, indent, width);
+    help__flow(out, help, indent, indent, width);
     str_put(out, "\n");
 }
 
 /* The explanation of an option, with its default and its environment variable. */
-static void cli__explain(const cli_opt *o, str *out) {
+static void help__explain(const cli_opt *o, str *out) {
     str def = {0};
-    cli__default(o, &def);
+    cli_default(o, &def);
     str_put(out, o->help);
     if (def.n) str_fmt(out, " [%s]", def.p);
     if (o->env) str_fmt(out, " (environment: %s)", o->env);
     str_drop(&def);
 }
 
-static int cli__indent(int width) { return width >= 100 ? 34 : width >= 60 ? 28 : 8; }
+static int help__indent(int width) { return width >= 100 ? 34 : width >= 60 ? 28 : 8; }
 
-static void cli__help_row(const cli_opt *o, int width, str *out) {
+static void help__row_of(const cli_opt *o, int width, str *out) {
     str names = {0}, help = {0};
     str_put(&names, "");
-    cli__spell(o, ", ", &names);
+    cli_spell(o, ", ", &names);
     if (o->arg) str_fmt(&names, " %s", o->arg);
-    cli__explain(o, &help);
-    cli__row(out, names.p, help.p, cli__indent(width), width);
+    help__explain(o, &help);
+    help__row(out, names.p, help.p, help__indent(width), width);
     str_drop(&names);
     str_drop(&help);
 }
 
 /* A paragraph from the first column on. */
-static void cli__paragraph(str *out, const char *text, int width) {
-    cli__flow(out, text, 0, 0, width);
+static void help__paragraph(str *out, const char *text, int width) {
+    help__flow(out, text, 0, 0, width);
     str_put(out, "\n");
 }
 
-static void cli__help_title(int group, int width, str *out) {
+static void help__title(int group, int width, str *out) {
     char title[128];
     snprintf(title, sizeof title, "%s:", cli_groups[group].title);
-    cli__paragraph(out, title, width);
+    help__paragraph(out, title, width);
 }
 
-static void cli__help_group(int group, int width, str *out) {
-    cli__help_title(group, width, out);
+static void help__group(int group, int width, str *out) {
+    help__title(group, width, out);
     for (int i = 0; i < N_CLI_OPTS; i++)
-        if ((int)cli_opts[i].group == group) cli__help_row(&cli_opts[i], width, out);
+        if ((int)cli_opts[i].group == group) help__row_of(&cli_opts[i], width, out);
 }
 
-static const char cli_about[] = "llmrun runs language models from GGUF files.";
-static const char cli_syntax[] = "--option VALUE and --option=VALUE are the same, and so are -n 5 and -n5; -- ends the options. Defaults are "
+static const char help_about[] = "llmrun runs language models from GGUF files.";
+static const char help_syntax[] = "--option VALUE and --option=VALUE are the same, and so are -n 5 and -n5; -- ends the options. Defaults are "
                                  "in [brackets]. An option that has no effect on the action is refused.";
 
 static const struct {
     const char *command, *does;
-} cli_examples[] = {
+} help_examples[] = {
     {"llmrun -m MODEL -p TEXT",                              "continue TEXT"},
     {"git diff | llmrun -m MODEL -p \"Explain this diff:\"", "the prompt, then standard input"},
     {"llmrun -m MODEL --batch IN.jsonl -o OUT.jsonl",        "answer every line of a file"},
     {"llmrun -m MODEL --quantize Q4_K_M -o SMALLER",         "write a smaller model"},
 };
-enum { N_CLI_EXAMPLES = sizeof cli_examples / sizeof *cli_examples };
+enum { N_HELP_EXAMPLES = sizeof help_examples / sizeof *help_examples };
 
 static const struct {
     const char *code, *meaning;
-} cli_exits[] = {
+} help_exits[] = {
     {"0",        "done"},
     {"1",        "a negative answer: a batch is finished and some of its lines carry an error"},
     {"2",        "bad input or usage: an unknown option, a malformed or unsupported model, a file that cannot be read"},
     {"3",        "out of a resource: memory, disk, or a file that shrank while it was in use"},
     {"130, 143", "ended by SIGINT or SIGTERM; a second signal ends the program at once"},
 };
-enum { N_CLI_EXITS = sizeof cli_exits / sizeof *cli_exits };
+enum { N_HELP_EXITS = sizeof help_exits / sizeof *help_exits };
 
-static const char cli_streams[] = "The answer is written to standard output, everything else to standard error.";
+static const char help_streams[] = "The answer is written to standard output, everything else to standard error.";
 
-static void cli__help_examples(int width, str *out) {
-    for (int i = 0; i < N_CLI_EXAMPLES; i++)
-        cli__row(out, cli_examples[i].command, cli_examples[i].does, width >= 80 ? 52 : 8, width);
+static void help__print_examples(int width, str *out) {
+    for (int i = 0; i < N_HELP_EXAMPLES; i++)
+        help__row(out, help_examples[i].command, help_examples[i].does, width >= 80 ? 52 : 8, width);
 }
 
 /* The names of all topics, as a sentence. */
-static void cli__topics(str *out) {
+static void help__topics(str *out) {
     for (int i = 0; i < N_GROUPS; i++) str_fmt(out, "%s%s", i ? ", " : "", cli_groups[i].topic);
 }
 
-static void cli_help(int width, str *out) {
-    cli__paragraph(out, cli_about, width);
+static void help_text(int width, str *out) {
+    help__paragraph(out, help_about, width);
     str_put(out, "\n");
-    cli__help_examples(width, out);
+    help__print_examples(width, out);
     str_put(out, "\n");
-    cli__paragraph(out, cli_syntax, width);
+    help__paragraph(out, help_syntax, width);
     for (int group = 0; group < N_GROUPS; group++) {
         str_put(out, "\n");
-        cli__help_group(group, width, out);
+        help__group(group, width, out);
     }
     str_put(out, "\nExit codes:\n");
-    for (int i = 0; i < N_CLI_EXITS; i++) cli__row(out, cli_exits[i].code, cli_exits[i].meaning, 12, width);
-    cli__paragraph(out, cli_streams, width);
+    for (int i = 0; i < N_HELP_EXITS; i++) help__row(out, help_exits[i].code, help_exits[i].meaning, 12, width);
+    help__paragraph(out, help_streams, width);
 }
 
 /* The most used options, for -h: at most 23 lines of 80 columns. */
 static const struct {
     const char *name, *help;
-} cli_usual[] = {
+} help_usual[] = {
     {"-m",         "model file (GGUF), else the one that LLMRUN_MODEL names"},
     {"-p",         "prompt; standard input is appended to it"},
     {"-f",         "prompt from a file, - is standard input"},
@@ -20127,56 +20134,56 @@ static const struct {
     {"-o",         "write the answer to a file"},
     {"-q",         "print nothing but the answer and errors (-v: more)"},
 };
-enum { N_CLI_USUAL = sizeof cli_usual / sizeof *cli_usual };
+enum { N_HELP_USUAL = sizeof help_usual / sizeof *help_usual };
 
-static void cli_usage(int width, str *out) {
+static void help_usage(int width, str *out) {
     str topics = {0}, head = {0};
-    str_fmt(&head, "%s Usage: llmrun -m MODEL -p TEXT", cli_about);
-    cli__paragraph(out, head.p, width);
+    str_fmt(&head, "%s Usage: llmrun -m MODEL -p TEXT", help_about);
+    help__paragraph(out, head.p, width);
     str_drop(&head);
     str_put(out, "\n");
-    for (int i = 0; i < N_CLI_USUAL; i++) {
-        const cli_opt *o = cli__find(false, bytes_of(cli_usual[i].name));
+    for (int i = 0; i < N_HELP_USUAL; i++) {
+        const cli_opt *o = cli_find(false, bytes_of(help_usual[i].name));
         str            what = {0}, help = {0};
-        str_fmt(&what, "%s%s%s", cli_usual[i].name, o->arg ? " " : "", o->arg ? o->arg : "");
-        str_put(&help, cli_usual[i].help);
+        str_fmt(&what, "%s%s%s", help_usual[i].name, o->arg ? " " : "", o->arg ? o->arg : "");
+        str_put(&help, help_usual[i].help);
         str def = {0};
-        cli__default(o, &def);
+        cli_default(o, &def);
         if (def.n) str_fmt(&help, " [%s]", def.p);
-        cli__row(out, what.p, help.p, width >= 60 ? 20 : 8, width);
+        help__row(out, what.p, help.p, width >= 60 ? 20 : 8, width);
         str_drop(&def);
         str_drop(&what);
         str_drop(&help);
     }
     str_put(&topics, "--help prints all options, --help TOPIC those of one topic, --help NAME one option. Topics: ");
-    cli__topics(&topics);
+    help__topics(&topics);
     str_put(out, "\n");
-    cli__paragraph(out, topics.p, width);
+    help__paragraph(out, topics.p, width);
     str_drop(&topics);
 }
 
-static int cli__topic(const char *name) {
+static int help__topic(const char *name) {
     for (int i = 0; i < N_GROUPS; i++)
         if (strcmp(cli_groups[i].topic, name) == 0) return i;
     return -1;
 }
 
 /* A name without its dashes. */
-static bytes cli__bare(bytes name) {
+static bytes help__bare(bytes name) {
     while (name.n && *name.p == '-') name = (bytes){name.p + 1, name.n - 1};
     return name;
 }
 
 /* Whether an option has this name, dashes aside. */
-static bool cli__named(const cli_opt *o, bytes bare) {
+static bool help__named(const cli_opt *o, bytes bare) {
     const char *names = o->names;
-    for (bytes w; cli__word(&names, ' ', &w);)
-        if (bytes_eq(cli__bare(w), bare)) return true;
+    for (bytes w; cli_word(&names, ' ', &w);)
+        if (bytes_eq(help__bare(w), bare)) return true;
     return false;
 }
 
 /* The topic, or else the option, that was likely meant. */
-static bytes cli__near_topic(bytes name) {
+static bytes help__near_topic(bytes name) {
     bytes best = {0};
     int   least = bytes_slack(name) + 1;
     for (int i = 0; i < N_GROUPS; i++) {
@@ -20185,7 +20192,7 @@ static bytes cli__near_topic(bytes name) {
         if (d < least) least = d, best = w;
     }
     for (int i = 0; i < N_CLI_OPTS; i++) {
-        const bytes w = cli__bare(cli__long_name(&cli_opts[i]));
+        const bytes w = help__bare(cli_long_name(&cli_opts[i]));
         const int   d = bytes_distance(name, w);
         if (d < least) least = d, best = w;
     }
@@ -20193,20 +20200,20 @@ static bytes cli__near_topic(bytes name) {
 }
 
 /* The options of a topic, or every option of a name: one may have two meanings. */
-static bool cli_help_topic(const char *topic, int width, str *out, err_t *e) {
-    const int   group = cli__topic(topic);
-    const bytes bare = cli__bare(bytes_of(topic));
-    if (group >= 0) cli__help_group(group, width, out);
+static bool help_topic(const char *topic, int width, str *out, err_t *e) {
+    const int   group = help__topic(topic);
+    const bytes bare = help__bare(bytes_of(topic));
+    if (group >= 0) help__group(group, width, out);
     for (int i = 0; group < 0 && i < N_CLI_OPTS; i++)
-        if (cli__named(&cli_opts[i], bare)) {
+        if (help__named(&cli_opts[i], bare)) {
             if (out->n) str_put(out, "\n");
-            cli__help_title((int)cli_opts[i].group, width, out);
-            cli__help_row(&cli_opts[i], width, out);
+            help__title((int)cli_opts[i].group, width, out);
+            help__row_of(&cli_opts[i], width, out);
         }
     if (out->n) return true;
-    const bytes near = cli__near_topic(bare);
+    const bytes near = help__near_topic(bare);
     str         all = {0};
-    cli__topics(&all);
+    help__topics(&all);
     if (near.n) err_set(e, EXIT_INPUT, "--help: no topic %.60s (did you mean %.*s?)", topic, (int)near.n, near.p);
     else err_set(e, EXIT_INPUT, "--help: no topic %.60s, expected an option or one of %s", topic, all.p);
     str_drop(&all);
@@ -20214,7 +20221,7 @@ static bool cli_help_topic(const char *topic, int width, str *out, err_t *e) {
 }
 
 /* A cell of a Markdown table. */
-static void cli__cell(str *out, const char *text) {
+static void help__cell(str *out, const char *text) {
     for (; *text; text++) {
         if (*text == '|' || *text == '\\' || *text == '<') str_put(out, "\\");
         str_add(out, text, 1);
@@ -20222,7 +20229,7 @@ static void cli__cell(str *out, const char *text) {
 }
 
 /* The same as Markdown tables. */
-static void cli_help_md(str *out) {
+static void help_md(str *out) {
     for (int group = 0; group < N_GROUPS; group++) {
         str_fmt(out, "%s**%s**\n\n| option | default | meaning |\n|---|---|---|\n", group ? "\n" : "", cli_groups[group].title);
         for (int i = 0; i < N_CLI_OPTS; i++) {
@@ -20230,14 +20237,14 @@ static void cli_help_md(str *out) {
             if ((int)o->group != group) continue;
             str def = {0};
             str_put(out, "| `");
-            cli__spell(o, "`, `", out);
+            cli_spell(o, "`, `", out);
             str_put(out, "`");
-            if (o->arg) str_put(out, " "), cli__cell(out, o->arg);
-            cli__default(o, &def);
+            if (o->arg) str_put(out, " "), help__cell(out, o->arg);
+            cli_default(o, &def);
             str_put(out, " | ");
-            cli__cell(out, def.n ? def.p : "");
+            help__cell(out, def.n ? def.p : "");
             str_put(out, " | ");
-            cli__cell(out, o->help);
+            help__cell(out, o->help);
             if (o->env) str_fmt(out, "; environment: `%s`", o->env);
             str_put(out, " |\n");
             str_drop(&def);
@@ -20248,7 +20255,7 @@ static void cli_help_md(str *out) {
 /* --- man page --- */
 
 /* Text for roff: dashes that are typed, backslashes, and no line that begins like a request. */
-static void cli__roff(str *out, const char *text) {
+static void help__roff(str *out, const char *text) {
     if (*text == '.' || *text == '\'') str_put(out, "\\&");
     for (; *text; text++) {
         if (*text == '-') str_put(out, "\\-");
@@ -20261,86 +20268,86 @@ static void cli__roff(str *out, const char *text) {
 }
 
 /* A tagged paragraph: the tag in bold, a value in italics after it. */
-static void cli__man_item(str *out, const char *tag, const char *value, const char *text) {
+static void help__man_item(str *out, const char *tag, const char *value, const char *text) {
     str_put(out, ".TP\n\\fB");
-    cli__roff(out, tag);
+    help__roff(out, tag);
     str_put(out, "\\fR");
     if (value) {
         str_put(out, " \\fI");
-        cli__roff(out, value);
+        help__roff(out, value);
         str_put(out, "\\fR");
     }
     str_put(out, "\n");
-    cli__roff(out, text);
+    help__roff(out, text);
     str_put(out, "\n");
 }
 
-static void cli__man_group(int group, str *out) {
+static void help__man_group(int group, str *out) {
     for (int i = 0; i < N_CLI_OPTS; i++) {
         const cli_opt *o = &cli_opts[i];
         str            names = {0}, help = {0};
         if ((int)o->group != group) continue;
         str_put(&names, "");
-        cli__spell(o, ", ", &names);
-        cli__explain(o, &help);
-        cli__man_item(out, names.p, o->arg, help.p);
+        cli_spell(o, ", ", &names);
+        help__explain(o, &help);
+        help__man_item(out, names.p, o->arg, help.p);
         str_drop(&names);
         str_drop(&help);
     }
 }
 
-static void cli__man_options(str *out) {
+static void help__man_options(str *out) {
     str_put(out, ".SH OPTIONS\n");
-    cli__roff(out, cli_syntax);
+    help__roff(out, help_syntax);
     str_put(out, "\n");
     for (int group = GROUP_ACT + 1; group < N_GROUPS; group++) {
         str_put(out, ".SS \"");
-        cli__roff(out, cli_groups[group].title);
+        help__roff(out, cli_groups[group].title);
         str_put(out, "\"\n");
-        cli__man_group(group, out);
+        help__man_group(group, out);
     }
 }
 
-static void cli__man_environment(str *out) {
+static void help__man_environment(str *out) {
     str_put(out, ".SH ENVIRONMENT\n");
     for (int i = 0; i < N_CLI_OPTS; i++)
-        if (cli_opts[i].env) cli__man_item(out, cli_opts[i].env, NULL, cli_opts[i].help);
-    cli__man_item(out, "COLUMNS", NULL, "width of --help on a terminal that does not say its own");
+        if (cli_opts[i].env) help__man_item(out, cli_opts[i].env, NULL, cli_opts[i].help);
+    help__man_item(out, "COLUMNS", NULL, "width of --help on a terminal that does not say its own");
 }
 
-static void cli__man_examples(str *out) {
+static void help__man_examples(str *out) {
     str_put(out, ".SH EXAMPLES\n");
-    for (int i = 0; i < N_CLI_EXAMPLES; i++) cli__man_item(out, cli_examples[i].command, NULL, cli_examples[i].does);
+    for (int i = 0; i < N_HELP_EXAMPLES; i++) help__man_item(out, help_examples[i].command, NULL, help_examples[i].does);
 }
 
 /* The man page, for section 1, with the macros of man(7). */
-static void cli_help_man(str *out) {
+static void help_man(str *out) {
     str_fmt(out, ".TH LLMRUN 1 \"%s\" \"llmrun %s\" \"User Commands\"\n.SH NAME\nllmrun \\- run language models from GGUF files\n", cli_released, CLI_VERSION);
     str_put(out, ".SH SYNOPSIS\n.B llmrun\n\\fB\\-m\\fR \\fIMODEL\\fR [\\fIACTION\\fR] [\\fIOPTION\\fR]...\n.SH DESCRIPTION\n");
-    cli__roff(out, cli_about);
+    help__roff(out, help_about);
     str_put(out, " Without an action it continues the prompt.\n.PP\n");
-    cli__roff(out, cli_streams);
+    help__roff(out, help_streams);
     str_put(out, "\n.SH ACTIONS\nAt most one of these.\n");
-    cli__man_group(GROUP_ACT, out);
-    cli__man_options(out);
-    cli__man_environment(out);
+    help__man_group(GROUP_ACT, out);
+    help__man_options(out);
+    help__man_environment(out);
     str_put(out, ".SH \"EXIT STATUS\"\n");
-    for (int i = 0; i < N_CLI_EXITS; i++) cli__man_item(out, cli_exits[i].code, NULL, cli_exits[i].meaning);
-    cli__man_examples(out);
+    for (int i = 0; i < N_HELP_EXITS; i++) help__man_item(out, help_exits[i].code, NULL, help_exits[i].meaning);
+    help__man_examples(out);
 }
 
 /* --- completions --- */
 
 /* Whether an option's value is a file. */
-static bool cli__takes_file(const cli_opt *o) { return o->arg && (strcmp(o->arg, "FILE") == 0 || strcmp(o->arg, "BASE") == 0); }
+static bool help__takes_file(const cli_opt *o) { return o->arg && (strcmp(o->arg, "FILE") == 0 || strcmp(o->arg, "BASE") == 0); }
 
 /* Whether it is a model file. */
-static bool cli__takes_model(const cli_opt *o) {
+static bool help__takes_model(const cli_opt *o) {
     return o->at == AT(model) || o->at == AT(models) || o->at == AT(spec.draft) || o->at == AT(bench.draft);
 }
 
 /* The first word of each line. */
-static void cli__first_words(const str *lines, str *out) {
+static void help__first_words(const str *lines, str *out) {
     for (const char *p = lines->p; p && *p; p = strchr(p, '\n') ? strchr(p, '\n') + 1 : NULL) {
         if (out->n) str_put(out, " ");
         str_add(out, p, strcspn(p, " \n"));
@@ -20348,7 +20355,7 @@ static void cli__first_words(const str *lines, str *out) {
 }
 
 /* The words that may be an option's value, with blanks between: "" where it may be anything. */
-static void cli__choices(const cli_opt *o, str *out) {
+static void help__choices(const cli_opt *o, str *out) {
     str lines = {0};
     str_put(out, "");
     if (o->kind == OPT_ACT && o->lo >= ACT_USAGE) {
@@ -20359,24 +20366,24 @@ static void cli__choices(const cli_opt *o, str *out) {
         tok_list_pre(&lines);
     } else if (o->arg && strchr(o->arg, '|') && o->kind != OPT_LIST) {
         const char *words = o->arg;
-        for (bytes w; cli__word(&words, '|', &w);) {
+        for (bytes w; cli_word(&words, '|', &w);) {
             if (out->n) str_put(out, " ");
             str_add(out, w.p, w.n);
         }
     }
-    cli__first_words(&lines, out);
+    help__first_words(&lines, out);
     str_drop(&lines);
 }
 
 /* The row whose spelling this is outside of --bench; each spelling is completed once. */
-static bool cli__completes(const cli_opt *o, bytes name) { return cli__find(false, name) == o; }
+static bool help__completes(const cli_opt *o, bytes name) { return cli_find(false, name) == o; }
 
 /* The spellings of a row that are completed, `between` them; false: there are none. */
-static bool cli__spellings(const cli_opt *o, const char *between, str *out) {
+static bool help__spellings(const cli_opt *o, const char *between, str *out) {
     const char  *names = o->names;
     const size_t start = out->n;
-    for (bytes w; cli__word(&names, ' ', &w);) {
-        if (!cli__completes(o, w)) continue;
+    for (bytes w; cli_word(&names, ' ', &w);) {
+        if (!help__completes(o, w)) continue;
         if (out->n > start) str_put(out, between);
         str_add(out, w.p, w.n);
     }
@@ -20384,20 +20391,20 @@ static bool cli__spellings(const cli_opt *o, const char *between, str *out) {
 }
 
 /* A case of the previous word, whose value is completed by `how`. */
-static void cli__bash_case(const cli_opt *o, str *out) {
+static void help__bash_case(const cli_opt *o, str *out) {
     str names = {0}, words = {0};
     str_put(&names, "");
-    cli__choices(o, &words);
-    if (o->arg && cli__spellings(o, "|", &names)) {
+    help__choices(o, &words);
+    if (o->arg && help__spellings(o, "|", &names)) {
         str_fmt(out, "    %s) ", names.p);
         if (words.n) str_fmt(out, "words='%s' ;;\n", words.p);
-        else str_put(out, cli__takes_model(o) ? "files='*.gguf' ;;\n" : cli__takes_file(o) ? "files='*' ;;\n" : "return ;;\n");
+        else str_put(out, help__takes_model(o) ? "files='*.gguf' ;;\n" : help__takes_file(o) ? "files='*' ;;\n" : "return ;;\n");
     }
     str_drop(&names);
     str_drop(&words);
 }
 
-static void cli_help_bash(str *out) {
+static void help_bash(str *out) {
     str_put(out, "# bash completion for llmrun, made by: llmrun --help --format bash\n"
                  "_llmrun() {\n"
                  "  local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} words= files=\n"
@@ -20405,10 +20412,10 @@ static void cli_help_bash(str *out) {
                  "  elif [ \"$prev\" = = ]; then prev=${COMP_WORDS[COMP_CWORD-2]}; fi\n"
                  "  COMPREPLY=()\n"
                  "  case $prev in\n");
-    for (int i = 0; i < N_CLI_OPTS; i++) cli__bash_case(&cli_opts[i], out);
+    for (int i = 0; i < N_CLI_OPTS; i++) help__bash_case(&cli_opts[i], out);
     str_put(out, "    *) words='");
     for (int i = 0; i < N_CLI_OPTS; i++) {
-        if (cli__spellings(&cli_opts[i], " ", out)) str_put(out, " ");
+        if (help__spellings(&cli_opts[i], " ", out)) str_put(out, " ");
     }
     str_put(out, "' ;;\n  esac\n"
                  "  if [ -n \"$words\" ]; then mapfile -t COMPREPLY < <(compgen -W \"$words\" -- \"$cur\"); return; fi\n"
@@ -20419,7 +20426,7 @@ static void cli_help_bash(str *out) {
 }
 
 /* Text inside single quotes of a shell. */
-static void cli__quoted(str *out, const char *text, const char *also) {
+static void help__quoted(str *out, const char *text, const char *also) {
     for (; *text; text++) {
         if (*text == '\'') str_put(out, "'\\''");
         else {
@@ -20429,27 +20436,27 @@ static void cli__quoted(str *out, const char *text, const char *also) {
     }
 }
 
-static void cli__zsh_value(const cli_opt *o, str *out) {
+static void help__zsh_value(const cli_opt *o, str *out) {
     str words = {0};
-    cli__choices(o, &words);
+    help__choices(o, &words);
     str_put(out, *o->arg == '[' ? "::" : ":");
     str_add(out, o->arg, strcspn(o->arg, "|"));
     if (words.n) str_fmt(out, ":(%s)", words.p);
-    else str_put(out, cli__takes_model(o) ? ":_files -g \"*.gguf\"" : cli__takes_file(o) ? ":_files" : ": ");
+    else str_put(out, help__takes_model(o) ? ":_files -g \"*.gguf\"" : help__takes_file(o) ? ":_files" : ": ");
     str_drop(&words);
 }
 
-static void cli_help_zsh(str *out) {
+static void help_zsh(str *out) {
     str_put(out, "#compdef llmrun\n# zsh completion for llmrun, made by: llmrun --help --format zsh\n_arguments \\\n");
     for (int i = 0; i < N_CLI_OPTS; i++) {
         const cli_opt *o = &cli_opts[i];
         const char    *names = o->names;
-        for (bytes w; cli__word(&names, ' ', &w);) {
-            if (!cli__completes(o, w)) continue;
+        for (bytes w; cli_word(&names, ' ', &w);) {
+            if (!help__completes(o, w)) continue;
             str_fmt(out, "  '*%.*s%s[", (int)w.n, (const char *)w.p, o->arg && w.p[1] == '-' ? "=" : "");
-            cli__quoted(out, o->help, "[]:\\");
+            help__quoted(out, o->help, "[]:\\");
             str_put(out, "]");
-            if (o->arg) cli__zsh_value(o, out);
+            if (o->arg) help__zsh_value(o, out);
             str_put(out, "' \\\n");
         }
     }
@@ -20457,64 +20464,64 @@ static void cli_help_zsh(str *out) {
 }
 
 /* -s x, -l long or -o old: one letter, two dashes, or several letters behind one dash. */
-static void cli__fish_names(const cli_opt *o, str *out) {
+static void help__fish_names(const cli_opt *o, str *out) {
     const char *names = o->names;
-    for (bytes w; cli__word(&names, ' ', &w);) {
-        if (!cli__completes(o, w)) continue;
-        const bytes bare = cli__bare(w);
+    for (bytes w; cli_word(&names, ' ', &w);) {
+        if (!help__completes(o, w)) continue;
+        const bytes bare = help__bare(w);
         str_fmt(out, " -%c %.*s", w.p[1] == '-' ? 'l' : bare.n == 1 ? 's' : 'o', (int)bare.n, (const char *)bare.p);
     }
 }
 
-static void cli__fish_row(const cli_opt *o, str *out) {
+static void help__fish_row(const cli_opt *o, str *out) {
     str words = {0};
-    cli__choices(o, &words);
+    help__choices(o, &words);
     str_put(out, "complete -c llmrun");
-    cli__fish_names(o, out);
-    if (o->arg) str_put(out, cli__takes_file(o) && !cli__takes_model(o) ? " -r -F" : " -x");
+    help__fish_names(o, out);
+    if (o->arg) str_put(out, help__takes_file(o) && !help__takes_model(o) ? " -r -F" : " -x");
     if (words.n) str_fmt(out, " -a '%s'", words.p);
-    else if (o->arg && cli__takes_model(o)) str_put(out, " -a '(__fish_complete_suffix .gguf)'");
+    else if (o->arg && help__takes_model(o)) str_put(out, " -a '(__fish_complete_suffix .gguf)'");
     str_put(out, " -d '");
-    cli__quoted(out, o->help, "\\");
+    help__quoted(out, o->help, "\\");
     str_put(out, "'\n");
     str_drop(&words);
 }
 
-static void cli_help_fish(str *out) {
+static void help_fish(str *out) {
     str_put(out, "# fish completion for llmrun, made by: llmrun --help --format fish\ncomplete -c llmrun -f\n");
     for (int i = 0; i < N_CLI_OPTS; i++) {
         str names = {0};
-        if (cli__spellings(&cli_opts[i], " ", &names)) cli__fish_row(&cli_opts[i], out);
+        if (help__spellings(&cli_opts[i], " ", &names)) help__fish_row(&cli_opts[i], out);
         str_drop(&names);
     }
 }
 
-static int cli__width(const config *c) {
-    const int w = c->output ? CLI_WIDTH : progress_columns(STDOUT_FILENO);
-    return w < CLI_NARROW ? CLI_NARROW : w > CLI_WIDE ? CLI_WIDE : w;
+static int help__width(const config *c) {
+    const int w = c->output ? HELP_WIDTH : progress_columns(STDOUT_FILENO);
+    return w < HELP_NARROW ? HELP_NARROW : w > HELP_WIDE ? HELP_WIDE : w;
 }
 
 /* Help in the form and about the topic that are asked for. */
-static bool cli__help(const config *c, str *out, err_t *e) {
+static bool help_print(const config *c, str *out, err_t *e) {
     static const struct {
         const char *format;
         void (*print)(str *);
-    } forms[] = {{"md", cli_help_md}, {"man", cli_help_man}, {"bash", cli_help_bash}, {"zsh", cli_help_zsh}, {"fish", cli_help_fish}};
+    } forms[] = {{"md", help_md}, {"man", help_man}, {"bash", help_bash}, {"zsh", help_zsh}, {"fish", help_fish}};
     for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
         if (strcmp(c->format, forms[i].format) == 0) {
             if (c->what) return err_set(e, EXIT_INPUT, "--help: a topic has no form %s, expected none of the two", c->format);
             forms[i].print(out);
             return true;
         }
-    if (c->what) return cli_help_topic(c->what, cli__width(c), out, e);
-    if (c->action == ACT_USAGE) cli_usage(cli__width(c), out);
-    else cli_help(cli__width(c), out);
+    if (c->what) return help_topic(c->what, help__width(c), out, e);
+    if (c->action == ACT_USAGE) help_usage(help__width(c), out);
+    else help_text(help__width(c), out);
     return true;
 }
 
 /* --- lists --- */
 
-static void cli__list_types(str *out, bool md) {
+static void help__list_types(str *out, bool md) {
     static const char *const use[] = {
         [K_KIND_FLOAT] = "weights", [K_KIND_INT] = "weights", [K_KIND_SCALE] = "weights", [K_KIND_DATA] = "data"};
     str_put(out,
@@ -20528,7 +20535,7 @@ static void cli__list_types(str *out, bool md) {
     }
 }
 
-static void cli__list_cpu(str *out) {
+static void help__list_cpu(str *out) {
     const char *name[16];
     bool        can[16];
     int         n = k_levels_list(name, can);
@@ -20538,12 +20545,12 @@ static void cli__list_cpu(str *out) {
 }
 
 /* Every spelling once, those of an option on one line. */
-static void cli__list_options(str *out) {
+static void help__list_options(str *out) {
     for (int i = 0; i < N_CLI_OPTS; i++) {
         const char  *names = cli_opts[i].names;
         const size_t start = out->n;
-        for (bytes w; cli__word(&names, ' ', &w);) {
-            if (cli__find(false, w) != &cli_opts[i]) continue;   /* told where it means something without --bench */
+        for (bytes w; cli_word(&names, ' ', &w);) {
+            if (cli_find(false, w) != &cli_opts[i]) continue;   /* told where it means something without --bench */
             if (out->n > start) str_put(out, " ");
             str_add(out, w.p, w.n);
         }
@@ -20551,18 +20558,18 @@ static void cli__list_options(str *out) {
     }
 }
 
-static void cli__list(const config *c, str *out) {
+static void help_list(const config *c, str *out) {
     bool md = strcmp(c->format, "md") == 0;
-    if (strcmp(c->what, "types") == 0) cli__list_types(out, md);
+    if (strcmp(c->what, "types") == 0) help__list_types(out, md);
     else if (strcmp(c->what, "quants") == 0) quant_list(out);
     else if (strcmp(c->what, "archs") == 0) arch_list(out);
-    else if (strcmp(c->what, "cpu") == 0) cli__list_cpu(out);
+    else if (strcmp(c->what, "cpu") == 0) help__list_cpu(out);
     else if (strcmp(c->what, "pre") == 0) tok_list_pre(out);
-    else if (md) cli_help_md(out);
-    else cli__list_options(out);
+    else if (md) help_md(out);
+    else help__list_options(out);
 }
 
-static void cli__version(str *out) {
+static void help_version(str *out) {
     char pcre[64] = "?";
     pcre2_config(PCRE2_CONFIG_VERSION, pcre);
     err_t none = {0};
@@ -20575,12 +20582,18 @@ static void cli__version(str *out) {
                                  : "left out (BLAS=0)");
 }
 
+/* ===== [act] the actions of the command =====
+ * Reads the prompt, opens the output and runs one action. Each action has one function here.
+ * Invariants: stdout carries the answer and nothing else; the file of the answer is none of those that are read; an
+ * interrupt keeps what is complete and reports what is not.
+ * Public: act_on_model, act_on_matrix, act_merge, act_bench, act_on_nothing, act_signals, act_streams, act_lost. */
+
 /* --- prompt --- */
 
-static const char cli_stdin[] = "standard input";
+static const char act_stdin[] = "standard input";
 
 /* Says so when nothing has come for a second. True: it was said. */
-static bool cli__say_waiting(int fd, bool appends) {
+static bool act__say_waiting(int fd, bool appends) {
     struct pollfd p = {.fd = fd, .events = POLLIN};
     if (poll(&p, 1, 1000) != 0) return false;
     log_warn("waiting for the end of standard input%s", appends ? ", which is appended to the prompt (--no-stdin leaves it alone)" : "");
@@ -20588,16 +20601,16 @@ static bool cli__say_waiting(int fd, bool appends) {
 }
 
 /* Appends all of fd. A descriptor that is not open holds nothing. */
-static bool cli__read_all(int fd, const char *name, str *out, err_t *e) {
+static bool act__read_all(int fd, const char *name, str *out, err_t *e) {
     struct stat st;
     const bool  appends = out->n > 0;
-    bool        patient = name != cli_stdin, huge = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > CLI_PROMPT_MAX;
+    bool        patient = name != act_stdin, huge = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > CLI_PROMPT_MAX;
     for (;;) {
         if (huge || out->n > CLI_PROMPT_MAX)
             return err_set(e, EXIT_INPUT, "%s: more than %d bytes, expected a prompt", name, CLI_PROMPT_MAX);
         str_room(out, 65536);
         size_t  room = out->cap - out->n - 1;
-        if (!patient) patient = cli__say_waiting(fd, appends);
+        if (!patient) patient = act__say_waiting(fd, appends);
         ssize_t got = read(fd, out->p + out->n, room);
         if (got < 0 && errno == EINTR) continue;
         if (got < 0 && errno == EBADF) got = 0;
@@ -20608,27 +20621,27 @@ static bool cli__read_all(int fd, const char *name, str *out, err_t *e) {
     }
 }
 
-static bool cli__read_file(const char *path, str *out, err_t *e) {
+static bool act__read_file(const char *path, str *out, err_t *e) {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) return err_set(e, err_code_of(errno), "%s: %s", path, strerror(errno));
-    bool ok = cli__read_all(fd, path, out, e);
+    bool ok = act__read_all(fd, path, out, e);
     close(fd);
     return ok;
 }
 
 /* A backslash and an n in a text are likely meant as a newline. */
-static void cli__note_escapes(const config *c) {
+static void act__note_escapes(const config *c) {
     const char *where = c->prompt && strstr(c->prompt, "\\n") ? "--prompt" : NULL;
     for (int i = 0; i < c->stop.n; i++)
         if (!where && strstr(c->stop.v[i], "\\n")) where = "--stop";
     for (int i = 0; i < c->breakers.n; i++)
         if (!where && strstr(c->breakers.v[i], "\\n")) where = "--dry-sequence-breaker";
-    if (where && !c->escape && !cli__given(c, "--no-escape"))
+    if (where && !c->escape && !cli_given(c, "--no-escape"))
         log_warn("%s: \\n stays a backslash and an n (-e reads it as a newline, --no-escape removes this note)", where);
 }
 
 /* Whether a prompt can be had without asking a terminal. */
-static bool cli__prompt_exists(const config *c, int in, err_t *e) {
+static bool act__prompt_exists(const config *c, int in, err_t *e) {
     bool open_in = fcntl(in, F_GETFL) != -1 && (fcntl(in, F_GETFL) & O_ACCMODE) != O_WRONLY;
     if (c->file && strcmp(c->file, "-") == 0 && isatty(in))
         return err_set(e, EXIT_INPUT, "--file -: standard input is a terminal, expected a file or a pipe");
@@ -20638,10 +20651,10 @@ static bool cli__prompt_exists(const config *c, int in, err_t *e) {
 }
 
 /* Standard input behind a prompt, on a new line, where there is any. */
-static bool cli__append_stdin(int in, str *out, err_t *e) {
+static bool act__append_stdin(int in, str *out, err_t *e) {
     const size_t own = out->n;
     str_put(out, "\n");
-    if (!cli__read_all(in, cli_stdin, out, e)) return false;
+    if (!act__read_all(in, act_stdin, out, e)) return false;
     const size_t more = out->n - own - 1;
     if (more) log_warn("%zu byte%s of standard input appended to the prompt", more, more == 1 ? "" : "s");
     else out->p[out->n = own] = 0;
@@ -20650,51 +20663,51 @@ static bool cli__append_stdin(int in, str *out, err_t *e) {
 
 /* The prompt, byte for byte: -f FILE; or standard input; or -p TEXT, after which standard input, where it is not a
  * terminal and not empty, follows on a new line (`alone` and --no-stdin: it does not). */
-static bool cli_prompt(const config *c, int in, bool alone, str *out, err_t *e) {
+static bool act_prompt(const config *c, int in, bool alone, str *out, err_t *e) {
     bool in_reads = !isatty(in);
     str_add(out, "", 0);
-    if (c->file && strcmp(c->file, "-") != 0) return cli__read_file(c->file, out, e);
-    if (!c->prompt) return in_reads ? cli__read_all(in, cli_stdin, out, e) : true;
-    if (c->escape) cli__unescape(c->prompt, out);
+    if (c->file && strcmp(c->file, "-") != 0) return act__read_file(c->file, out, e);
+    if (!c->prompt) return in_reads ? act__read_all(in, act_stdin, out, e) : true;
+    if (c->escape) cli_unescape(c->prompt, out);
     else str_put(out, c->prompt);
-    return alone || c->no_stdin || !in_reads || cli__append_stdin(in, out, e);
+    return alone || c->no_stdin || !in_reads || act__append_stdin(in, out, e);
 }
 
 /* --- streams and signals --- */
 
-static volatile sig_atomic_t cli__graceful;           /* a run is under way that watches g_interrupt */
-static char                  cli__lost[1024];         /* the line that says what an interrupt leaves unwritten, "" where there is none */
+static volatile sig_atomic_t act__graceful;           /* a run is under way that watches g_interrupt */
+static char                  act_lost[1024];         /* the line that says what an interrupt leaves unwritten, "" where there is none */
 
 /* The first signal asks a run to stop at the next token; the second, or one that nobody watches for, ends at once. */
-static void cli__on_signal(int sig) {
-    if (g_interrupt || !cli__graceful) {
+static void act__on_signal(int sig) {
+    if (g_interrupt || !act__graceful) {
         progress_clear();
         gguf_write_sweep();
         out_sweep();
-        if (cli__lost[0] && write(STDERR_FILENO, cli__lost, strlen(cli__lost)) < 0) {}
+        if (act_lost[0] && write(STDERR_FILENO, act_lost, strlen(act_lost)) < 0) {}
         _exit(128 + sig);
     }
     g_interrupt = sig;
 }
 
-/* What an interrupt leaves without its result, until cli__kept() says that the result is there. */
-static void cli__may_lose(const config *c) {
+/* What an interrupt leaves without its result, until act__kept() says that the result is there. */
+static void act__may_lose(const config *c) {
     const char *file = c->action == ACT_IMATRIX || c->action == ACT_LOGITS ? c->what : c->action == ACT_PERPLEXITY && c->eval.base ? c->eval.base : c->output;
     const bool  partly = c->action == ACT_SCORE || c->action == ACT_LOGITS;
     const bool  figures = c->action == ACT_PERPLEXITY || c->action == ACT_DIVERGENCE;
     if (g_log_level < LOG_NORMAL || !(partly || figures || c->action == ACT_QUANTIZE || c->action == ACT_IMATRIX) || c->quant.dry_run) return;
     if (file && strcmp(file, "-") != 0)
-        snprintf(cli__lost, sizeof cli__lost - 1, "llmrun: interrupted: %.900s is %s", file, partly ? "not complete" : "not written");
-    else snprintf(cli__lost, sizeof cli__lost - 1, "llmrun: interrupted: the output is %s", partly ? "not complete" : "not written");
-    log_tame(cli__lost, strlen(cli__lost));
-    strcat(cli__lost, "\n");
+        snprintf(act_lost, sizeof act_lost - 1, "llmrun: interrupted: %.900s is %s", file, partly ? "not complete" : "not written");
+    else snprintf(act_lost, sizeof act_lost - 1, "llmrun: interrupted: the output is %s", partly ? "not complete" : "not written");
+    log_tame(act_lost, strlen(act_lost));
+    strcat(act_lost, "\n");
 }
 
-static void cli__kept(void) { cli__lost[0] = 0; }
+static void act__kept(void) { act_lost[0] = 0; }
 
 /* Interrupted calls go on by themselves: a write of the answer is not torn in half. */
-static void cli__signals(void) {
-    struct sigaction stop = {.sa_handler = cli__on_signal, .sa_flags = SA_RESTART}, ignore = {.sa_handler = SIG_IGN};
+static void act_signals(void) {
+    struct sigaction stop = {.sa_handler = act__on_signal, .sa_flags = SA_RESTART}, ignore = {.sa_handler = SIG_IGN};
     sigaction(SIGINT, &stop, NULL);
     sigaction(SIGTERM, &stop, NULL);
     sigaction(SIGPIPE, &ignore, NULL);                /* a closed pipe is a failed write, and quiet */
@@ -20703,32 +20716,32 @@ static void cli__signals(void) {
 
 /* Descriptors 0 to 2 that the parent closed are taken, each open the wrong way round, so that no model file lands
  * there and every read or write of them fails. Standard error goes nowhere. */
-static void cli__streams(void) {
+static void act_streams(void) {
     static const int way[] = {O_WRONLY, O_RDONLY, O_WRONLY};
     for (int fd = 0; fd < 3; fd++)
         if (fcntl(fd, F_GETFD) == -1 && errno == EBADF && open("/dev/null", way[fd]) != fd) _exit(EXIT_RESOURCE);
 }
 
-static bool cli__same_file(int fd, const char *path) {
+static bool act__same_file(int fd, const char *path) {
     struct stat a, b;
     return fstat(fd, &a) == 0 && S_ISREG(a.st_mode) && stat(path, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
 }
 
 /* Opens the stream for the answer: stdout, or the file named, which must be none of those that are read. Its old bytes stay
  * until out_begin(). */
-static bool cli__output(out_t *out, const char *path, const config *c, const gguf_file *g, err_t *e) {
+static bool act__output(out_t *out, const char *path, const config *c, const gguf_file *g, err_t *e) {
     *out = (out_t){stdout, "stdout", 0};
     if (!path || strcmp(path, "-") == 0) return true;
     int fd = out_open(path);
     if (fd < 0) return err_set(e, err_code_of(errno), "%s: %s", path, strerror(errno));
     for (int i = 0; g && i < g->n_parts; i++)
-        if (cli__same_file(fd, g->part[i].path))
+        if (act__same_file(fd, g->part[i].path))
             err_set(e, EXIT_INPUT, "%s: is the model itself, expected another file to write", path);
-    if (c->file && strcmp(c->file, "-") != 0 && cli__same_file(fd, c->file))
+    if (c->file && strcmp(c->file, "-") != 0 && act__same_file(fd, c->file))
         err_set(e, EXIT_INPUT, "%s: is the prompt itself, expected another file to write", path);
-    if (c->kv.cache && cli__same_file(fd, c->kv.cache))
+    if (c->kv.cache && act__same_file(fd, c->kv.cache))
         err_set(e, EXIT_INPUT, "%s: is the prompt cache itself, expected another file to write", path);
-    if (c->spec.cache && cli__same_file(fd, c->spec.cache))
+    if (c->spec.cache && act__same_file(fd, c->spec.cache))
         err_set(e, EXIT_INPUT, "%s: is the lookup cache itself, expected another file to write", path);
     *out = (out_t){e->code ? NULL : fdopen(fd, "wb"), path, 0};
     if (out->f) return true;
@@ -20737,7 +20750,7 @@ static bool cli__output(out_t *out, const char *path, const config *c, const ggu
 }
 
 /* Raw floats would garble a terminal. */
-static bool cli__fit_for_floats(const config *c, const out_t *out, err_t *e) {
+static bool act__fit_for_floats(const config *c, const out_t *out, err_t *e) {
     const bool logits = c->action == ACT_LOGITS;
     if (!(logits || c->action == ACT_DUMP) || !isatty(fileno(out->f))) return true;
     return err_set(e, EXIT_INPUT, "%s: raw floats are not written to a terminal, expected a file (%s) or a redirection (> FILE)",
@@ -20754,60 +20767,60 @@ typedef struct {
     tok_ids       ids;                                /* its tokens */
     out_t         out;
     double        t_start;                            /* clock_now() when the program began */
-} cli_run;
+} act_run;
 
 /* The name of a path's last part. */
-static const char *cli__base_name(const char *path) {
+static const char *act__base_name(const char *path) {
     const char *slash = strrchr(path, '/');
     return slash ? slash + 1 : path;
 }
 
-static bool cli__json(const config *c) { return strcmp(c->format, "json") == 0; }
+static bool act__json(const config *c) { return strcmp(c->format, "json") == 0; }
 
 /* A text that grows leaves in pieces. */
-static void cli__flush(cli_run *r, str *s, size_t most) {
+static void act__flush(act_run *r, str *s, size_t most) {
     if (s->n <= most) return;
     out_put(&r->out, s->p, s->n);
     str_clear(s);
 }
 
-static bool cli__tokenize_json(cli_run *r, err_t *e) {
+static bool act__tokenize_json(act_run *r, err_t *e) {
     str s = {0};
     if (!out_begin(&r->out, e)) return false;
     str_fmt(&s, "{\"count\":%zu,\"ids\":[", r->ids.n);
     for (size_t i = 0; i < r->ids.n; i++) {
         str_fmt(&s, i ? ",%d" : "%d", r->ids.id[i]);
-        cli__flush(r, &s, 65536);
+        act__flush(r, &s, 65536);
     }
     str_put(&s, "],\"pieces\":[");
     for (size_t i = 0; i < r->ids.n; i++) {
         str_put(&s, i ? ",\n{" : "\n{");
         tok_json(r->vocab, r->ids.id[i], &s);
         str_put(&s, "}");
-        cli__flush(r, &s, 65536);
+        act__flush(r, &s, 65536);
     }
     str_put(&s, "]}\n");
-    cli__flush(r, &s, 0);
+    act__flush(r, &s, 0);
     str_drop(&s);
     return true;
 }
 
-static bool cli__tokenize(cli_run *r, err_t *e) {
+static bool act__tokenize(act_run *r, err_t *e) {
     str s = {0};
-    if (cli__json(r->c)) return cli__tokenize_json(r, e);
+    if (act__json(r->c)) return act__tokenize_json(r, e);
     if (!out_begin(&r->out, e)) return false;
     for (size_t i = 0; i < r->ids.n; i++) {
         str_fmt(&s, i ? " %d" : "%d", r->ids.id[i]);
-        cli__flush(r, &s, 65536);
+        act__flush(r, &s, 65536);
     }
     str_put(&s, "\n");
-    cli__flush(r, &s, 0);
+    act__flush(r, &s, 0);
     str_drop(&s);
     return true;
 }
 
 /* Ids of the vocabulary, separated by blanks or commas. */
-static bool cli__read_ids(bytes text, int32_t n_vocab, tok_ids *out, err_t *e) {
+static bool act__read_ids(bytes text, int32_t n_vocab, tok_ids *out, err_t *e) {
     for (size_t i = 0; i < text.n;) {
         size_t  from = i;
         int64_t id = 0;
@@ -20830,9 +20843,9 @@ static bool cli__read_ids(bytes text, int32_t n_vocab, tok_ids *out, err_t *e) {
     return true;
 }
 
-static bool cli__detokenize(cli_run *r, const str *text, err_t *e) {
+static bool act__detokenize(act_run *r, const str *text, err_t *e) {
     str s = {0};
-    if (!cli__read_ids(str_bytes(text), tok_count(r->vocab), &r->ids, e)) return false;
+    if (!act__read_ids(str_bytes(text), tok_count(r->vocab), &r->ids, e)) return false;
     if (!out_begin(&r->out, e)) return false;
     tok_decode(r->vocab, r->ids.id, r->ids.n, r->c->special == 1, &s);
     out_put(&r->out, s.p, s.n);
@@ -20841,7 +20854,7 @@ static bool cli__detokenize(cli_run *r, const str *text, err_t *e) {
 }
 
 /* The tensor's name that is nearest to `name`. Directories of strangers may be long: the first ones are enough. */
-static bytes cli__near_tensor(const gguf_file *g, bytes name) {
+static bytes act__near_tensor(const gguf_file *g, bytes name) {
     bytes best = {0};
     int   least = bytes_slack(name) + 1;
     for (uint64_t i = 0; i < g->n_tensor && i < 10000; i++) {
@@ -20852,11 +20865,11 @@ static bytes cli__near_tensor(const gguf_file *g, bytes name) {
 }
 
 /* All of a tensor as little-endian float32, some thousand weights at a time: whole blocks of any type. */
-static bool cli__dump_tensor(const gguf_file *g, const char *name, out_t *out, err_t *e) {
+static bool act__dump_tensor(const gguf_file *g, const char *name, out_t *out, err_t *e) {
     enum { STEP = 16384 };
     const gguf_tensor *t = gguf_tensor_find(g, name);
     if (!t) {
-        bytes near = cli__near_tensor(g, bytes_of(name));
+        bytes near = act__near_tensor(g, bytes_of(name));
         if (near.n)
             return err_set(e, EXIT_INPUT, "%s: no tensor %.100s (did you mean %.*s?)", g->path, name, (int)near.n, near.p);
         return err_set(e, EXIT_INPUT, "%s: no tensor %.100s, expected one that --inspect shows", g->path, name);
@@ -20875,18 +20888,18 @@ static bool cli__dump_tensor(const gguf_file *g, const char *name, out_t *out, e
 }
 
 /* Tokens that the request may put into the context: the prompt and what -n asks for; -1: no limit. */
-static int64_t cli__need(const config *c, size_t n_prompt) {
+static int64_t act__need(const config *c, size_t n_prompt) {
     if (c->action != ACT_GENERATE) return (int64_t)n_prompt;
     return c->gen.n_predict < 0 ? -1 : (int64_t)n_prompt + c->gen.n_predict;
 }
 
 /* A token's bytes, and a text's tokens, for whoever looks for DRY's breakers. */
-static bytes cli__word_text(void *ctx, int32_t id) {
+static bytes act__word_text(void *ctx, int32_t id) {
     const tok_vocab *v = ctx;
     return tok_is_control(v, id) ? tok_text(v, id) : tok_piece(v, id);
 }
 
-static int32_t cli__word_encode(void *ctx, bytes text, int32_t *out, int32_t cap) {
+static int32_t act__word_encode(void *ctx, bytes text, int32_t *out, int32_t cap) {
     tok_ids ids = {0};
     err_t   none = {0};
     int32_t n = tok_encode(ctx, text, 0, &ids, &none) ? (int32_t)ids.n : 0;
@@ -20895,9 +20908,9 @@ static int32_t cli__word_encode(void *ctx, bytes text, int32_t *out, int32_t cap
     return n;
 }
 
-static void cli__breakers(const config *c, tok_vocab *v, samp_breakers *out) {
+static void act__breakers(const config *c, tok_vocab *v, samp_breakers *out) {
     static const char *const usual[] = {"\n", ":", "\"", "*"};
-    const samp_words         words = {tok_count(v), v, cli__word_text, cli__word_encode};
+    const samp_words         words = {tok_count(v), v, act__word_text, act__word_encode};
     const char *const       *text = c->breakers.n ? (const char *const *)c->breakers.v : usual;
     int                      n = c->breakers.n ? c->breakers.n : (int)(sizeof usual / sizeof *usual);
     for (int i = 0; i < n; i++)
@@ -20906,28 +20919,28 @@ static void cli__breakers(const config *c, tok_vocab *v, samp_breakers *out) {
 }
 
 /* The sampler's options, and DRY's breakers where it is on, which the caller drops. */
-static samp_opts cli__samp(const config *c, tok_vocab *v, int n_ctx, samp_breakers *breakers) {
+static samp_opts act__samp(const config *c, tok_vocab *v, int n_ctx, samp_breakers *breakers) {
     samp_opts so = c->samp;
     so.n_ctx = n_ctx;
     if (so.dry_multiplier <= 0) return so;
-    cli__breakers(c, v, breakers);
+    act__breakers(c, v, breakers);
     so.dry_breakers = breakers;
     return so;
 }
 
 /* Who guesses for n_seqs sequences of the engine; NULL: nobody, or (e->code) not as asked. */
-static spec *cli__guesser(const config *c, const engine *en, int n_seqs, err_t *e) {
+static spec *act__guesser(const config *c, const engine *en, int n_seqs, err_t *e) {
     return spec_rows(&c->spec, n_seqs) ? spec_open(en, &c->spec, c->pre, &c->fwd, &c->kv, n_seqs, e) : NULL;
 }
 
-static bool cli__generate(cli_run *r, engine *en, err_t *e) {
+static bool act__generate(act_run *r, engine *en, err_t *e) {
     const config *c = r->c;
     samp_breakers   breakers = {0};
-    const samp_opts so = cli__samp(c, r->vocab, en->n_ctx, &breakers);
+    const samp_opts so = act__samp(c, r->vocab, en->n_ctx, &breakers);
     const uint64_t  seed = c->seed < 0 ? rng_fresh() : (uint64_t)c->seed;
-    spec           *guesser = cli__guesser(c, en, 1, e);
+    spec           *guesser = act__guesser(c, en, 1, e);
     gen_opts        go = c->gen;
-    if (cli__json(c)) go.json = cli__base_name(r->g->path);
+    if (act__json(c)) go.json = act__base_name(r->g->path);
     if (c->echo) go.echo = str_bytes(&r->text);
     bool ok = !e->code && text_run(en, guesser, &r->ids, &go, &so, seed, &r->out, e) && spec_save(guesser, e);
     spec_close(guesser);
@@ -20936,48 +20949,48 @@ static bool cli__generate(cli_run *r, engine *en, err_t *e) {
 }
 
 /* Every way to run the model. The output is begun when nothing stands in the way of an answer. */
-static bool cli__with_engine(cli_run *r, err_t *e) {
+static bool act__with_engine(act_run *r, err_t *e) {
     const config *c = r->c;
     bool          all = c->action != ACT_GENERATE;    /* every row of the prompt asks for logits */
-    engine       *en = engine_open(r->g, r->vocab, &c->fwd, &c->kv, cli__need(c, r->ids.n), all, all ? 0 : spec_rows(&c->spec, 1), r->t_start, e);
+    engine       *en = engine_open(r->g, r->vocab, &c->fwd, &c->kv, act__need(c, r->ids.n), all, all ? 0 : spec_rows(&c->spec, 1), r->t_start, e);
     if (!en) return false;
-    cli__graceful = 1;
+    act__graceful = 1;
     bool ok = gen_fits(en, &r->ids, e) && (c->action == ACT_GENERATE || out_begin(&r->out, e));
     if (ok && c->action == ACT_SCORE)
-        ok = cli__json(c) ? gen_score_json(en, &r->ids, cli__base_name(r->g->path), &r->out, e) : gen_score(en, &r->ids, &r->out, e);
+        ok = act__json(c) ? gen_score_json(en, &r->ids, act__base_name(r->g->path), &r->out, e) : gen_score(en, &r->ids, &r->out, e);
     else if (ok && c->action == ACT_LOGITS) ok = gen_logits(en, &r->ids, &r->out, e);
-    else if (ok) ok = cli__generate(r, en, e) && engine_save(en, &c->kv, e);
+    else if (ok) ok = act__generate(r, en, e) && engine_save(en, &c->kv, e);
     engine_close(en);
     return ok;
 }
 
 /* Whether a file that is about to be written is another than `from` (NULL: none), which is read and called `what`. */
-static bool cli__apart(const char *path, const char *from, const char *what, err_t *e) {
+static bool act__apart(const char *path, const char *from, const char *what, err_t *e) {
     int  fd = from && strcmp(from, "-") != 0 ? open(from, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY) : -1;
-    bool same = fd >= 0 && cli__same_file(fd, path);
+    bool same = fd >= 0 && act__same_file(fd, path);
     if (fd >= 0) close(fd);
     return !same || err_set(e, EXIT_INPUT, "%s: is the %s itself, expected another file to write", path, what);
 }
 
 /* Whether a file may be made beside the answer: one with a name, and neither the prompt nor the answer. */
-static bool cli__spares(const cli_run *r, const char *path, err_t *e) {
+static bool act__spares(const act_run *r, const char *path, err_t *e) {
     if (strcmp(path, "-") == 0) return err_set(e, EXIT_INPUT, "-: is no name, expected a file to write");
-    if (!cli__apart(path, r->c->file, "prompt", e)) return false;
-    return !cli__same_file(fileno(r->out.f), path) ||
+    if (!act__apart(path, r->c->file, "prompt", e)) return false;
+    return !act__same_file(fileno(r->out.f), path) ||
            err_set(e, EXIT_INPUT, "%s: is the output itself, expected another file to write", path);
 }
 
 /* The text in windows; a context of 512 where nobody asks for another. */
-static bool cli__perplexity(cli_run *r, err_t *e) {
+static bool act__perplexity(act_run *r, err_t *e) {
     const config *c = r->c;
-    const bool    json = cli__json(c);
+    const bool    json = act__json(c);
     fwd_opts      fo = c->fwd;
     eval_plan     plan;
-    if (c->eval.base && !cli__spares(r, c->eval.base, e)) return false;
+    if (c->eval.base && !act__spares(r, c->eval.base, e)) return false;
     if (fo.n_ctx < 0) fo.n_ctx = EVAL_CTX;
     engine *en = engine_open_many(r->g, r->vocab, &fo, &c->kv, (int64_t)r->ids.n, r->t_start, e);
     if (!en) return false;
-    cli__graceful = 1;
+    act__graceful = 1;
     const int32_t bos = c->bos || tok_add_bos(r->vocab) ? tok_bos(r->vocab) : -1;
     bool ok = eval_plan_text(&plan, &r->ids, fo.n_ctx ? fo.n_ctx : en->m.hp.n_ctx_train, bos, &c->eval, e) && out_begin(&r->out, e) &&
               eval_perplexity(en, &plan, &c->eval, json, &r->out, e);
@@ -20986,37 +20999,37 @@ static bool cli__perplexity(cli_run *r, err_t *e) {
 }
 
 /* Neither text nor vocabulary is needed: the base holds the tokens. */
-static bool cli__divergence(cli_run *r, err_t *e) {
+static bool act__divergence(act_run *r, err_t *e) {
     const config *c = r->c;
     fwd_opts      fo = c->fwd;
     eval_base     b;
     eval_plan     plan;
-    if (c->output && !cli__apart(c->output, c->what, "base", e)) return false;
+    if (c->output && !act__apart(c->output, c->what, "base", e)) return false;
     if (!eval_base_open(&b, c->what, e)) return false;
     fo.n_ctx = b.n_ctx;
     engine *en = NULL;
     bool    ok = eval_plan_base(&plan, &b, &c->eval, e) &&
               (en = engine_open_many(r->g, NULL, &fo, &c->kv, (int64_t)b.ids.n, r->t_start, e)) != NULL;
-    cli__graceful = 1;
-    ok = ok && out_begin(&r->out, e) && eval_divergence(en, &b, &plan, cli__json(c), &r->out, e);
+    act__graceful = 1;
+    ok = ok && out_begin(&r->out, e) && eval_divergence(en, &b, &plan, act__json(c), &r->out, e);
     engine_close(en);
     eval_base_close(&b);
     return ok;
 }
 
 /* The importance matrix of the text and of the files named beside it. Nothing is written after an interrupt. */
-static bool cli__imatrix(cli_run *r, err_t *e) {
+static bool act__imatrix(act_run *r, err_t *e) {
     const config *c = r->c;
     const int     chunk = c->fwd.n_ctx > 0 ? c->fwd.n_ctx : CALIB_CHUNK;
     const int     n = c->in_files.n;
     calib_imatrix im = {0}, *more = mem_new((size_t)n, sizeof *more);
-    bool          ok = cli__spares(r, c->what, e) && gguf_write_could(c->what, r->g, e);
+    bool          ok = act__spares(r, c->what, e) && gguf_write_could(c->what, r->g, e);
     for (int i = 0; ok && i < n; i++) ok = calib_imatrix_read(&more[i], c->in_files.v[i], e);
     if (ok && (r->ids.n || !n)) {
         fwd_opts fo = c->fwd;
         fo.n_ctx = chunk;
         engine *en = engine_open(r->g, r->vocab, &fo, &c->kv, chunk, false, 0, r->t_start, e);
-        cli__graceful = 1;
+        act__graceful = 1;
         ok = en && calib_gather(en, &r->ids, chunk, &c->calib, c->file ? c->file : "", &im, e);
         engine_close(en);
     }
@@ -21034,7 +21047,7 @@ static bool cli__imatrix(cli_run *r, err_t *e) {
     return ok;
 }
 
-static bool cli__encode(cli_run *r, const str *text, err_t *e) {
+static bool act__encode(act_run *r, const str *text, err_t *e) {
     const config *c = r->c;
     unsigned      flags = c->bos ? TOK_BOS : 0;
     if (c->action == ACT_IMATRIX) flags |= (c->special == 1 ? TOK_SPECIAL : 0) | (text->n && tok_add_bos(r->vocab) ? TOK_BOS : 0);
@@ -21047,16 +21060,16 @@ static bool cli__encode(cli_run *r, const str *text, err_t *e) {
 }
 
 /* Actions that read the vocabulary and a prompt. */
-static bool cli__on_prompt(cli_run *r, err_t *e) {
+static bool act__on_prompt(act_run *r, err_t *e) {
     const int act = r->c->action;
     r->vocab = tok_load(r->g, r->c->pre, e);
-    bool ok = r->vocab && cli_prompt(r->c, 0, act == ACT_DETOKENIZE, &r->text, e) &&
-              (act == ACT_DETOKENIZE ? cli__detokenize(r, &r->text, e) : cli__encode(r, &r->text, e));
+    bool ok = r->vocab && act_prompt(r->c, 0, act == ACT_DETOKENIZE, &r->text, e) &&
+              (act == ACT_DETOKENIZE ? act__detokenize(r, &r->text, e) : act__encode(r, &r->text, e));
     if (!r->c->echo) str_drop(&r->text);
-    if (ok && act == ACT_TOKENIZE) ok = cli__tokenize(r, e);
-    else if (ok && act == ACT_PERPLEXITY) ok = cli__perplexity(r, e);
-    else if (ok && act == ACT_IMATRIX) ok = cli__imatrix(r, e);
-    else if (ok && act != ACT_DETOKENIZE) ok = cli__with_engine(r, e);
+    if (ok && act == ACT_TOKENIZE) ok = act__tokenize(r, e);
+    else if (ok && act == ACT_PERPLEXITY) ok = act__perplexity(r, e);
+    else if (ok && act == ACT_IMATRIX) ok = act__imatrix(r, e);
+    else if (ok && act != ACT_DETOKENIZE) ok = act__with_engine(r, e);
     tok_ids_drop(&r->ids);
     str_drop(&r->text);
     tok_free(r->vocab);
@@ -21072,15 +21085,15 @@ typedef struct {
     tok_ids          ids;                             /* the text */
     int32_t          bos;
     round_job       *rounded;
-} cli_guide;
+} act_guide;
 
-static const float *cli__weights(void *ctx, const gguf_tensor *t, uint64_t matrix) {
-    const cli_guide *k = ctx;
+static const float *act__weights(void *ctx, const gguf_tensor *t, uint64_t matrix) {
+    const act_guide *k = ctx;
     const float     *w = k->w ? k->w[t - k->g->tensor] : NULL;
     return w ? w + matrix * t->dim[0] : NULL;
 }
 
-static bool cli__guide_imatrix(cli_guide *k, err_t *e) {
+static bool act__guide_imatrix(act_guide *k, err_t *e) {
     if (!calib_imatrix_read(&k->im, k->c->imatrix, e)) return false;
     size_t known = 0;
     k->w = mem_new(k->g->n_tensor, sizeof *k->w);
@@ -21093,12 +21106,12 @@ static bool cli__guide_imatrix(cli_guide *k, err_t *e) {
     return !e->code;
 }
 
-static bool cli__guide_text(cli_guide *k, err_t *e) {
+static bool act__guide_text(act_guide *k, err_t *e) {
     const config *c = k->c;
     str           text = {0};
     tok_vocab    *v = tok_load(k->g, c->pre, e);
     const bool    add = v && tok_add_bos(v);
-    bool          ok = v && cli__read_file(c->calibrate, &text, e) &&
+    bool          ok = v && act__read_file(c->calibrate, &text, e) &&
               tok_encode(v, str_bytes(&text), (c->special == 1 ? TOK_SPECIAL : 0) | (add ? TOK_BOS : 0), &k->ids, e);
     k->bos = add ? tok_bos(v) : -1;
     tok_free(v);
@@ -21106,36 +21119,36 @@ static bool cli__guide_text(cli_guide *k, err_t *e) {
     return ok;
 }
 
-static bool cli__guide_prepare(void *ctx, const uint32_t *to, err_t *e) {
-    cli_guide       *k = ctx;
+static bool act__guide_prepare(void *ctx, const uint32_t *to, err_t *e) {
+    act_guide       *k = ctx;
     const config    *c = k->c;
     const round_opts o = {c->fwd.n_ctx > 0 ? c->fwd.n_ctx : CALIB_CHUNK, c->calib.n_chunks, c->fwd.n_threads, 0.01f, c->fwd.rope, c->kv};
     if (c->calibrate) k->rounded = round_run(k->g, &k->ids, k->bos, to, &o, e);
     return !c->calibrate || k->rounded;
 }
 
-static const uint8_t *cli__guide_bytes(void *ctx, uint64_t i) {
-    const cli_guide *k = ctx;
+static const uint8_t *act__guide_bytes(void *ctx, uint64_t i) {
+    const act_guide *k = ctx;
     return k->rounded ? round_bytes(k->rounded, i) : NULL;
 }
 
-static bool cli__quantize(const config *c, const gguf_file *g, err_t *e) {
-    cli_guide         know = {.c = c, .g = g};
-    const quant_guide guide = {&know, cli__weights, cli__guide_prepare, cli__guide_bytes};
+static bool act__quantize(const config *c, const gguf_file *g, err_t *e) {
+    act_guide         know = {.c = c, .g = g};
+    const quant_guide guide = {&know, act__weights, act__guide_prepare, act__guide_bytes};
     quant_opts        o = c->quant;
     out_t             out;
     o.tensor_type = c->tensor_types.v;
     o.n_tensor_type = c->tensor_types.n;
     o.n_threads = c->fwd.n_threads;
     if (c->imatrix || c->calibrate) o.guide = &guide;
-    bool ok = c->quant.dry_run || (cli__apart(c->output, c->imatrix, "importance matrix", e) &&
-                                   cli__apart(c->output, c->calibrate, "text", e));
-    ok = ok && (!c->imatrix || cli__guide_imatrix(&know, e)) && (!c->calibrate || cli__guide_text(&know, e)) &&
-         cli__output(&out, NULL, c, g, e);
+    bool ok = c->quant.dry_run || (act__apart(c->output, c->imatrix, "importance matrix", e) &&
+                                   act__apart(c->output, c->calibrate, "text", e));
+    ok = ok && (!c->imatrix || act__guide_imatrix(&know, e)) && (!c->calibrate || act__guide_text(&know, e)) &&
+         act__output(&out, NULL, c, g, e);
     if (ok) {
         if (c->imatrix) o.imatrix.file = c->imatrix, o.imatrix.entries = (uint32_t)know.im.n, o.imatrix.chunks = know.im.n_chunk;
         if (know.im.n_dataset) o.imatrix.dataset = str_bytes(&know.im.dataset[0]);
-        cli__graceful = 1;
+        act__graceful = 1;
         ok = quant_run(g, c->what, c->output, &o, &out, e);
         ok = out_end(&out, e) && ok;
     }
@@ -21148,7 +21161,7 @@ static bool cli__quantize(const config *c, const gguf_file *g, err_t *e) {
 }
 
 /* What a model's file recommends for sampling, where the command line is silent. */
-static bool cli__from_model(config *c, const gguf_file *g, err_t *e) {
+static bool act__from_model(config *c, const gguf_file *g, err_t *e) {
     static const struct {
         const char *key, *option;
         size_t      at;
@@ -21166,10 +21179,10 @@ static bool cli__from_model(config *c, const gguf_file *g, err_t *e) {
         {"general.sampling.mirostat_eta",    "--mirostat-lr",     AT(samp.mirostat_lr)},
     };
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
-        const cli_opt *o = cli__find(false, bytes_of(keys[i].option));
+        const cli_opt *o = cli_find(false, bytes_of(keys[i].option));
         void          *to = (char *)c + keys[i].at;
         double         x = 0;
-        if (cli__given(c, keys[i].option)) continue;
+        if (cli_given(c, keys[i].option)) continue;
         int got = gguf_get_number(g, keys[i].key, o->lo, o->hi, &x, e);
         if (got < 0) return false;
         if (got && o->kind == OPT_INT) *(int *)to = (int)x;
@@ -21180,15 +21193,15 @@ static bool cli__from_model(config *c, const gguf_file *g, err_t *e) {
 }
 
 /* What decides about the answers of a batch, a line for each: results that were made otherwise do not go into one file. */
-static void cli__settings(const config *c, const gguf_file *g, const char *seed, int n_ctx, str *out) {
+static void act__settings(const config *c, const gguf_file *g, const char *seed, int n_ctx, str *out) {
     static const char *const more[] = {"-n", "-ctk", "-ctv", "--pre", "--stop", "--ignore-eos", "--special", "--bos", "--blas", "--shard"};
     str_fmt(out, "model=%016llx\nseed=%s\ncontext=%d\n", (unsigned long long)gguf_fingerprint(g), seed, n_ctx);
     for (int i = 0; i < N_CLI_OPTS; i++) {
         const cli_opt *o = &cli_opts[i];
-        bool           want = o->group == GROUP_ROPE || (o->group == GROUP_SAMPLE && o != cli__find(false, bytes_of("--seed")));
-        for (size_t k = 0; k < sizeof more / sizeof *more; k++) want = want || o == cli__find(false, bytes_of(more[k]));
+        bool           want = o->group == GROUP_ROPE || (o->group == GROUP_SAMPLE && o != cli_find(false, bytes_of("--seed")));
+        for (size_t k = 0; k < sizeof more / sizeof *more; k++) want = want || o == cli_find(false, bytes_of(more[k]));
         if (!want) continue;
-        const bytes name = cli__long_name(o);
+        const bytes name = cli_long_name(o);
         const void *field = (const char *)c + o->at;
         str         v = {0};
         str_add(&v, "", 0);
@@ -21198,7 +21211,7 @@ static void cli__settings(const config *c, const gguf_file *g, const char *seed,
         } else if (o->kind == OPT_ON) str_put(&v, *(const bool *)field ? "on" : "off");
         else if (o->kind == OPT_SET) str_fmt(&v, "%d", *(const int *)field);
         else if (o->kind == OPT_STR) str_json(&v, bytes_of(*(const char *const *)field ? *(const char *const *)field : ""));
-        else cli__value(o, c, &v);
+        else cli_value(o, c, &v);
         str_fmt(out, "%.*s=%s\n", (int)name.n - 2, name.p + 2, v.p);
         str_drop(&v);
     }
@@ -21206,7 +21219,7 @@ static void cli__settings(const config *c, const gguf_file *g, const char *seed,
 
 /* The seed of a batch: the one given, or the one that the results to go on with were begun with, or a fresh one. *drawn: nobody
  * gave it. */
-static bool cli__batch_seed(const config *c, uint64_t *seed, bool *drawn, str *told, err_t *e) {
+static bool act__batch_seed(const config *c, uint64_t *seed, bool *drawn, str *told, err_t *e) {
     static const char mark[] = "drawn ";
     *drawn = c->seed < 0;
     *seed = *drawn ? rng_fresh() : (uint64_t)c->seed;
@@ -21218,41 +21231,41 @@ static bool cli__batch_seed(const config *c, uint64_t *seed, bool *drawn, str *t
     return !e->code;
 }
 
-static char *cli__copy(const char *text) { return memcpy(mem_new(strlen(text) + 1, 1), text, strlen(text) + 1); }
+static char *act__copy(const char *text) { return memcpy(mem_new(strlen(text) + 1, 1), text, strlen(text) + 1); }
 
-static int cli__by_text(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }
+static int act__by_text(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }
 
 /* The files whose names match, in their order; texts of the list are its own. */
-static bool cli__match_files(const char *pattern, cli_list *files, err_t *e) {
+static bool act__match_files(const char *pattern, cli_list *files, err_t *e) {
     glob_t    found = {0};
     const int got = glob(pattern, 0, NULL, &found);
-    for (size_t i = 0; !got && i < found.gl_pathc; i++) cli__push(files, cli__copy(found.gl_pathv[i]));
+    for (size_t i = 0; !got && i < found.gl_pathc; i++) cli_push(files, act__copy(found.gl_pathv[i]));
     globfree(&found);
     if (got == GLOB_NOMATCH) return err_set(e, EXIT_INPUT, "%s: no file has a name like this", pattern);
     return !got || err_set(e, EXIT_RESOURCE, "%s: its files cannot be listed", pattern);
 }
 
 /* Files of lines: a name that is no file's may be a pattern. */
-static bool cli__batch_files(const config *c, cli_list *files, err_t *e) {
+static bool act__batch_files(const config *c, cli_list *files, err_t *e) {
     for (int i = 0; !e->code && i < c->inputs.n; i++) {
         const char *name = c->inputs.v[i];
-        if (!strpbrk(name, "*?[") || access(name, F_OK) == 0) cli__push(files, cli__copy(name));
-        else cli__match_files(name, files, e);
+        if (!strpbrk(name, "*?[") || access(name, F_OK) == 0) cli_push(files, act__copy(name));
+        else act__match_files(name, files, e);
     }
-    for (int i = 0; !e->code && c->output && i < files->n; i++) cli__apart(c->output, files->v[i], "batch file", e);
+    for (int i = 0; !e->code && c->output && i < files->n; i++) act__apart(c->output, files->v[i], "batch file", e);
     if (e->code) return false;
     const char **sorted = mem_new((size_t)files->n, sizeof *sorted);
     memcpy(sorted, files->v, (size_t)files->n * sizeof *sorted);
-    qsort(sorted, (size_t)files->n, sizeof *sorted, cli__by_text);
+    qsort(sorted, (size_t)files->n, sizeof *sorted, act__by_text);
     for (int i = 1; i < files->n; i++)
         if (strcmp(sorted[i - 1], sorted[i]) == 0) err_set(e, EXIT_INPUT, "%s: given twice to --batch, expected each file once", sorted[i]);
     mem_free(sorted);
     return !e->code;
 }
 
-static bool cli__batch(config *c, gguf_file *g, double t_start, err_t *e) {
-    batch_job     job = {.model_name = cli__base_name(g->path), .gen = &c->gen, .special = c->special != 0, .bos = c->bos,
-                         .json = cli__json(c)};
+static bool act__batch(config *c, gguf_file *g, double t_start, err_t *e) {
+    batch_job     job = {.model_name = act__base_name(g->path), .gen = &c->gen, .special = c->special != 0, .bos = c->bos,
+                         .json = act__json(c)};
     samp_breakers breakers = {0};
     str           seed = {0}, settings = {0};
     cli_list      files = {0};
@@ -21264,21 +21277,21 @@ static bool cli__batch(config *c, gguf_file *g, double t_start, err_t *e) {
     long long     bad = -1;
     tok_vocab    *v = tok_load(g, c->pre, e);
     job.csv = strcmp(c->format, "csv") == 0;
-    bool ok = v && batch_fields(c->batch.fields, &job.fields, e) && cli__batch_files(c, &files, e) &&
+    bool ok = v && batch_fields(c->batch.fields, &job.fields, e) && act__batch_files(c, &files, e) &&
               batch_check(files.v, files.n, c->batch.line_bytes, e) &&
               (!job.csv || !c->resume || err_set(e, EXIT_INPUT, "--resume goes on with JSON Lines, expected no --format csv")) &&
-              (!c->output || (cli__apart(c->output, c->kv.cache, "prompt cache", e) && cli__apart(c->output, c->spec.cache, "lookup cache", e))) &&
-              cli__batch_seed(c, &job.seed, &job.own_seeds, &seed, e);
+              (!c->output || (act__apart(c->output, c->kv.cache, "prompt cache", e) && act__apart(c->output, c->spec.cache, "lookup cache", e))) &&
+              act__batch_seed(c, &job.seed, &job.own_seeds, &seed, e);
     ok = ok && spec_needs(&c->spec, &c->fwd, &c->kv, n_seqs, &beside, e) &&
          (en = engine_open_batch(g, v, &c->fwd, &c->kv, n_seqs, spec_rows(&c->spec, n_seqs), &beside, t_start, e)) &&
-         ((guesser = cli__guesser(c, en, n_seqs, e)) || !e->code);
+         ((guesser = act__guesser(c, en, n_seqs, e)) || !e->code);
     if (ok) {                                         /* a context that free memory happens to bound is no setting */
         const bool bound = c->kv.max_blocks || c->kv.mem_bytes;
-        cli__settings(c, g, seed.p, bound ? en->n_ctx : c->fwd.n_ctx > 0 ? c->fwd.n_ctx : en->m.hp.n_ctx_train, &settings);
+        act__settings(c, g, seed.p, bound ? en->n_ctx : c->fwd.n_ctx > 0 ? c->fwd.n_ctx : en->m.hp.n_ctx_train, &settings);
     }
-    cli__graceful = 1;
+    act__graceful = 1;
     if (ok && (out = results_open(c->output, c->resume, job.csv ? (bytes){0} : str_bytes(&settings), e))) {
-        const samp_opts so = cli__samp(c, v, en->n_ctx, &breakers);
+        const samp_opts so = act__samp(c, v, en->n_ctx, &breakers);
         job.samp = &so;
         job.path = files.v;
         job.n_paths = files.n;
@@ -21291,7 +21304,7 @@ static bool cli__batch(config *c, gguf_file *g, double t_start, err_t *e) {
     if (bad > 0)
         err_set(e, EXIT_NO, "%s%s: %lld line%s answered with an error", c->inputs.v[0], job.n_paths > 1 ? " and others" : "", bad, bad == 1 ? " is" : "s are");
     for (int i = 0; i < files.n; i++) mem_free((void *)(uintptr_t)files.v[i]);
-    cli__list_drop(&files);
+    cli_list_drop(&files);
     samp_breakers_drop(&breakers);
     spec_close(guesser);
     engine_close(en);
@@ -21301,59 +21314,59 @@ static bool cli__batch(config *c, gguf_file *g, double t_start, err_t *e) {
     return !e->code;
 }
 
-static bool cli__on_model(const config *c, double t_start, err_t *e) {
+static bool act_on_model(const config *c, double t_start, err_t *e) {
     gguf_file g;
-    if (cli__needs_prompt(c->action) && !cli__prompt_exists(c, 0, e)) return false;
+    if (cli_needs_prompt(c->action) && !act__prompt_exists(c, 0, e)) return false;
     if (!gguf_open(&g, c->model, e)) return false;
     if ((c->kv.cache && !c->kv.cache_ro && !gguf_write_could(c->kv.cache, &g, e)) ||
         (c->spec.cache && !gguf_write_could(c->spec.cache, &g, e))) {
         gguf_close(&g);
         return false;
     }
-    cli__may_lose(c);
-    cli__note_escapes(c);
+    act__may_lose(c);
+    act__note_escapes(c);
     if (c->action == ACT_QUANTIZE) {
-        bool ok = cli__quantize(c, &g, e);
-        if (ok) cli__kept();
+        bool ok = act__quantize(c, &g, e);
+        if (ok) act__kept();
         gguf_close(&g);
         return ok;
     }
     config  own = *c;
     if (c->action == ACT_BATCH) {
-        bool ok = cli__from_model(&own, &g, e) && cli__batch(&own, &g, t_start, e);
+        bool ok = act__from_model(&own, &g, e) && act__batch(&own, &g, t_start, e);
         gguf_close(&g);
         return ok;
     }
-    bool    exact = cli__exact(c->action);
-    if (exact && !cli__given(c, "-ctk")) own.kv.type_k = K_F32;
-    if (exact && !cli__given(c, "-ctv")) own.kv.type_v = K_F32;
-    cli_run r = {.c = &own, .g = &g, .t_start = t_start};
-    bool    ok = (c->action != ACT_GENERATE || cli__from_model(&own, &g, e)) &&
-              cli__output(&r.out, c->action == ACT_LOGITS ? c->what : c->output, c, &g, e);
+    bool    exact = cli_exact(c->action);
+    if (exact && !cli_given(c, "-ctk")) own.kv.type_k = K_F32;
+    if (exact && !cli_given(c, "-ctv")) own.kv.type_v = K_F32;
+    act_run r = {.c = &own, .g = &g, .t_start = t_start};
+    bool    ok = (c->action != ACT_GENERATE || act__from_model(&own, &g, e)) &&
+              act__output(&r.out, c->action == ACT_LOGITS ? c->what : c->output, c, &g, e);
     if (ok) {
-        if (!cli__fit_for_floats(c, &r.out, e)) ok = false;
+        if (!act__fit_for_floats(c, &r.out, e)) ok = false;
         else if (c->action == ACT_INSPECT)
-            ok = out_begin(&r.out, e) && inspect_print(&g, c->pre, cli__json(c), &r.out, e);
-        else if (c->action == ACT_DIVERGENCE) ok = cli__divergence(&r, e);
-        else if (c->action == ACT_DUMP) ok = cli__dump_tensor(&g, c->what, &r.out, e);
-        else ok = cli__on_prompt(&r, e);
+            ok = out_begin(&r.out, e) && inspect_print(&g, c->pre, act__json(c), &r.out, e);
+        else if (c->action == ACT_DIVERGENCE) ok = act__divergence(&r, e);
+        else if (c->action == ACT_DUMP) ok = act__dump_tensor(&g, c->what, &r.out, e);
+        else ok = act__on_prompt(&r, e);
         ok = out_end(&r.out, e) && ok;
-        if (ok) cli__kept();
+        if (ok) act__kept();
     }
     gguf_close(&g);
     return ok;
 }
 
-static bool cli__on_matrix(const config *c, err_t *e) {
+static bool act_on_matrix(const config *c, err_t *e) {
     const char      *file = c->in_files.v[0];
-    const bool       json = cli__json(c), csv = strcmp(c->format, "csv") == 0;
+    const bool       json = act__json(c), csv = strcmp(c->format, "csv") == 0;
     calib_imatrix    im = {0};
     str              text = {0};
     out_t            out;
-    bool ok = (!c->output || cli__apart(c->output, file, "importance matrix", e)) && calib_imatrix_read(&im, file, e);
+    bool ok = (!c->output || act__apart(c->output, file, "importance matrix", e)) && calib_imatrix_read(&im, file, e);
     if (ok) {
         calib_show(&im, json ? CALIB_JSON : csv ? CALIB_CSV : CALIB_TEXT, &text);
-        ok = cli__output(&out, c->output, c, NULL, e) && out_begin(&out, e);
+        ok = act__output(&out, c->output, c, NULL, e) && out_begin(&out, e);
     }
     if (ok) {
         out_put(&out, text.p, text.n);
@@ -21364,31 +21377,31 @@ static bool cli__on_matrix(const config *c, err_t *e) {
     return ok;
 }
 
-static bool cli__merge(const config *c, err_t *e) {
+static bool act_merge(const config *c, err_t *e) {
     out_t out;
     for (int i = 0; c->output && i < c->inputs.n; i++)
-        if (!cli__apart(c->output, c->inputs.v[i], "input", e)) return false;
-    if (!cli__output(&out, c->output, c, NULL, e)) return false;
+        if (!act__apart(c->output, c->inputs.v[i], "input", e)) return false;
+    if (!act__output(&out, c->output, c, NULL, e)) return false;
     bool ok = results_merge(c->inputs.v, c->inputs.n, &out, e);
     return out_end(&out, e) && ok;
 }
 
 /* Whether a file that --bench writes (NULL: none) is none of the models. */
-static bool cli__bench_apart(const config *c, const char *path, const char *const *models, int n, err_t *e) {
+static bool act__bench_apart(const config *c, const char *path, const char *const *models, int n, err_t *e) {
     for (int i = 0; path && i < n; i++)
-        if (!cli__apart(path, models[i], "model", e)) return false;
-    return !path || !c->bench.draft || cli__apart(path, c->bench.draft, "model", e);
+        if (!act__apart(path, models[i], "model", e)) return false;
+    return !path || !c->bench.draft || act__apart(path, c->bench.draft, "model", e);
 }
 
 /* Opens the file of the picture, which must not be the table's. */
-static bool cli__plot(out_t *svg, const out_t *out, const config *c, err_t *e) {
+static bool act__plot(out_t *svg, const out_t *out, const config *c, err_t *e) {
     if (strcmp(c->plot, "-") == 0) return err_set(e, EXIT_INPUT, "--plot -: is no name, expected a file to write");
-    if (out->f != stdout && cli__same_file(fileno(out->f), c->plot))
+    if (out->f != stdout && act__same_file(fileno(out->f), c->plot))
         return err_set(e, EXIT_INPUT, "%s: is the output itself, expected another file to write", c->plot);
-    return cli__output(svg, c->plot, c, NULL, e);
+    return act__output(svg, c->plot, c, NULL, e);
 }
 
-static bool cli__bench(const config *c, err_t *e) {
+static bool act_bench(const config *c, err_t *e) {
     const char *const *models = c->models.n ? c->models.v : &c->model;
     const int          n = c->models.n ? c->models.n : 1;
     const char        *f = c->format;
@@ -21396,23 +21409,23 @@ static bool cli__bench(const config *c, err_t *e) {
                               : strcmp(f, "json") == 0 ? BENCH_JSON
                                                        : strcmp(f, "jsonl") == 0 ? BENCH_JSONL : BENCH_MD;
     out_t              out, svg;
-    if (!cli__bench_apart(c, c->output, models, n, e) || !cli__bench_apart(c, c->plot, models, n, e)) return false;
-    if (!cli__output(&out, c->output, c, NULL, e)) return false;
-    if (c->plot && !cli__plot(&svg, &out, c, e)) return out_end(&out, e) && false;
-    cli__graceful = 1;
+    if (!act__bench_apart(c, c->output, models, n, e) || !act__bench_apart(c, c->plot, models, n, e)) return false;
+    if (!act__output(&out, c->output, c, NULL, e)) return false;
+    if (c->plot && !act__plot(&svg, &out, c, e)) return out_end(&out, e) && false;
+    act__graceful = 1;
     bool ok = bench_run(&c->bench, models, n, &c->fwd, &c->kv, form, cli_build, cli_commit, &out, c->plot ? &svg : NULL, e);
     if (c->plot && !out_end(&svg, e)) ok = false;
     return out_end(&out, e) && ok;
 }
 
-static bool cli__on_nothing(const config *c, err_t *e) {
+static bool act_on_nothing(const config *c, err_t *e) {
     str   text = {0};
     out_t out;
     bool  ok = true;
-    if (c->action == ACT_LIST) cli__list(c, &text);
-    else if (c->action == ACT_VERSION) cli__version(&text);
-    else ok = cli__help(c, &text, e);
-    ok = ok && cli__output(&out, c->output, c, NULL, e) && out_begin(&out, e);
+    if (c->action == ACT_LIST) help_list(c, &text);
+    else if (c->action == ACT_VERSION) help_version(&text);
+    else ok = help_print(c, &text, e);
+    ok = ok && act__output(&out, c->output, c, NULL, e) && out_begin(&out, e);
     if (ok) {
         out_put(&out, text.p, text.n);
         ok = out_end(&out, e);
@@ -21421,8 +21434,12 @@ static bool cli__on_nothing(const config *c, err_t *e) {
     return ok;
 }
 
+/* ===== [main] main =====
+ * Options, then one action, then the exit code.
+ * Public: main. */
+
 /* What is worth a line on stderr before anything runs. */
-static void cli__remarks(const config *c) {
+static void main__remarks(const config *c) {
     const int cpus = host_cpus();
     int       threads = c->action == ACT_BENCH ? 0 : c->fwd.n_threads;
     str       idle = {0};
@@ -21437,30 +21454,30 @@ static void cli__remarks(const config *c) {
     str_drop(&idle);
 }
 
-static int cli_main(int argc, char **argv) {
+static int main_run(int argc, char **argv) {
     config c = cli_defaults();
     err_t  e = {0};
     double t_start = clock_now();
-    cli__streams();
-    cli__signals();
+    act_streams();
+    act_signals();
     bool ok = cli_environment(&c, &e) && cli_parse(&c, argc > 0 ? argc - 1 : 0, argv + 1, &e) && cli_finish(&c, &e);
     if (ok) {
         g_log_level = c.log_level;
-        cli__remarks(&c);
+        main__remarks(&c);
         if (!k_init(c.cpu)) err_set(&e, EXIT_INPUT, "--cpu: %s does not run on this machine (--list cpu)", c.cpu);
         else if (c.blas && !dev_blas_open(&e)) ok = false;
-        else if (c.action == ACT_BENCH) cli__bench(&c, &e);
-        else if (cli__needs_model(c.action)) cli__on_model(&c, t_start, &e);
-        else if (c.action == ACT_STATISTICS) cli__on_matrix(&c, &e);
-        else if (c.action == ACT_MERGE) cli__merge(&c, &e);
-        else cli__on_nothing(&c, &e);
+        else if (c.action == ACT_BENCH) act_bench(&c, &e);
+        else if (cli_needs_model(c.action)) act_on_model(&c, t_start, &e);
+        else if (c.action == ACT_STATISTICS) act_on_matrix(&c, &e);
+        else if (c.action == ACT_MERGE) act_merge(&c, &e);
+        else act_on_nothing(&c, &e);
     }
     cli_drop(&c);
     if (e.code) log_error("%s", e.text);
-    else if (g_interrupt && cli__lost[0]) fputs(cli__lost, stderr);
+    else if (g_interrupt && act_lost[0]) fputs(act_lost, stderr);
     return g_interrupt ? 128 + g_interrupt : e.code;
 }
 
 #ifndef LLMRUN_NO_MAIN
-int main(int argc, char **argv) { return cli_main(argc, argv); }
+int main(int argc, char **argv) { return main_run(argc, argv); }
 #endif

@@ -13,17 +13,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     for (size_t at = 0; at < size && n < 64; at += strlen(copy + at) + 1) word[n++] = copy + at;
     bool ok = cli_parse(&c, n, word, &e) && cli_finish(&c, &e);
     ASSERT(ok == !e.code && (ok || (e.code == EXIT_INPUT && e.text[0])));
-    if (ok && c.prompt) cli__unescape(c.prompt, &s);
+    if (ok && c.prompt) cli_unescape(c.prompt, &s);
     if (ok && c.action >= ACT_USAGE && c.what) {       /* a topic is a word from outside too */
         str   text = {0};
         err_t none = {0};
-        cli_help_topic(c.what, CLI_NARROW, &text, &none);
+        help_topic(c.what, HELP_NARROW, &text, &none);
         str_drop(&text);
     }
     if (c.model) {                                    /* the rest of the room that reads bytes from outside */
         tok_ids ids = {0};
         err_t   none = {0};
-        cli__read_ids(bytes_of(c.model), 1000, &ids, &none);
+        act__read_ids(bytes_of(c.model), 1000, &ids, &none);
         tok_ids_drop(&ids);
         cpu_set_t   mask;
         pool_places places;

@@ -85,17 +85,17 @@ static void t_cli_table(void) {
     for (int i = 0; i < N_CLI_OPTS; i++) {
         const cli_opt *o = &cli_opts[i];
         const char    *names = o->names;
-        bytes          w = cli__long_name(o);
+        bytes          w = cli_long_name(o);
         CHECKF(w.n > 2 && w.p[1] == '-', "%s has no long name", o->names);
         CHECKF(strlen(o->help) > 3 && o->help[strlen(o->help) - 1] != '.', "%s: help '%s'", o->names, o->help);
         CHECKF(o->group < N_GROUPS, "%s has no group", o->names);
         CHECKF(!t_cli__is_number(o) || o->lo < o->hi, "%s: an empty range", o->names);
         CHECKF(o->at < sizeof(config), "%s is outside of config", o->names);
         CHECKF((o->kind >= OPT_INT && o->kind <= OPT_LIST) == (o->arg != NULL) || o->kind == OPT_ACT, "%s: argument and kind disagree", o->names);
-        while (cli__word(&names, ' ', &w)) {
+        while (cli_word(&names, ' ', &w)) {
             const bool     bench = o->group == GROUP_BENCH;
-            const cli_opt *other = cli__find(!bench, w);
-            CHECKF(cli__find(bench, w) == o, "%.*s belongs to two options", (int)w.n, w.p);
+            const cli_opt *other = cli_find(!bench, w);
+            CHECKF(cli_find(bench, w) == o, "%.*s belongs to two options", (int)w.n, w.p);
             CHECKF(!other == !o || !other->arg == !o->arg, "%.*s takes a value only now and then", (int)w.n, w.p);
         }
     }
@@ -105,7 +105,7 @@ static void t_cli_spellings(void) {
     for (int i = 0; i < N_CLI_OPTS; i++) {
         const cli_opt *o = &cli_opts[i];
         const char    *names = o->names;
-        for (bytes w; cli__word(&names, ' ', &w);) {
+        for (bytes w; cli_word(&names, ' ', &w);) {
             char   line[512], val[128] = "";
             config a, b = cli_defaults();
             err_t  e;
@@ -136,7 +136,7 @@ static void t_cli_ranges(void) {
     for (int i = 0; i < N_CLI_OPTS; i++) {
         const cli_opt *o = &cli_opts[i];
         if (!t_cli__is_number(o)) continue;
-        bytes name = cli__long_name(o);
+        bytes name = cli_long_name(o);
         for (int high = 0; high < 2; high++) {
             char   val[64], line[256], lo[32], hi[32], beyond[64];
             config c;
@@ -171,7 +171,7 @@ static void t_cli_sampler_ranges(void) {
             char   val[64], line[256];
             config c;
             err_t  e;
-            bytes  name = cli__long_name(o);
+            bytes  name = cli_long_name(o);
             t_cli__sample(o, high, val, sizeof val);
             snprintf(line, sizeof line, "-m|x|%.*s|%s", (int)name.n, (const char *)name.p, val);
             CHECKF(t_cli__parse(&c, line, &e) && cli_finish(&c, &e), "%s: %s", line, e.text);
@@ -195,26 +195,26 @@ static int t_cli__alike(int i) {
 
 static void t_cli_help(void) {
     str plain = {0}, md = {0};
-    cli_help(110, &plain);
-    cli_help_md(&md);
+    help_text(110, &plain);
+    help_md(&md);
     for (int i = 0; i < N_CLI_OPTS; i++) {
         str row = {0}, cell = {0};
         str_put(&row, "\n  ");
-        cli__spell(&cli_opts[i], ", ", &row);
+        cli_spell(&cli_opts[i], ", ", &row);
         str_put(&row, cli_opts[i].arg ? " " : "");
         CHECKF(t_cli__count(plain.p, row.p) == t_cli__alike(i), "--help has %d rows of %s", t_cli__count(plain.p, row.p), cli_opts[i].names);
         str_put(&cell, "| `");
-        cli__spell(&cli_opts[i], "`, `", &cell);
+        cli_spell(&cli_opts[i], "`, `", &cell);
         str_put(&cell, "`");
         CHECKF(t_cli__count(md.p, cell.p) == t_cli__alike(i), "--help --format md has %d rows of %s", t_cli__count(md.p, cell.p), cli_opts[i].names);
         str_drop(&row);
         str_drop(&cell);
     }
     for (int g = 0; g < N_GROUPS; g++) CHECK(t_cli__count(plain.p, cli_groups[g].title) == 1 && t_cli__count(md.p, cli_groups[g].title) == 1);
-    for (int i = 0; i < N_CLI_EXITS; i++) {
+    for (int i = 0; i < N_HELP_EXITS; i++) {
         char row[64];
-        snprintf(row, sizeof row, "\n  %s ", cli_exits[i].code);
-        CHECKF(strstr(plain.p, row) != NULL, "--help does not name exit code %s", cli_exits[i].code);
+        snprintf(row, sizeof row, "\n  %s ", help_exits[i].code);
+        CHECKF(strstr(plain.p, row) != NULL, "--help does not name exit code %s", help_exits[i].code);
     }
     for (char *line = md.p; line; line = strchr(line, '\n') ? strchr(line, '\n') + 1 : NULL)
         if (*line == '|' && line[1] == ' ') {
@@ -238,11 +238,11 @@ static int t_cli__lines(const char *text, size_t *widest) {
 }
 
 static void t_cli_help_width(void) {
-    for (int width = CLI_NARROW; width <= CLI_WIDE; width++) {
+    for (int width = HELP_NARROW; width <= HELP_WIDE; width++) {
         str    full = {0}, usual = {0};
         size_t widest = 0;
-        cli_help(width, &full);
-        cli_usage(width, &usual);
+        help_text(width, &full);
+        help_usage(width, &usual);
         t_cli__lines(full.p, &widest);
         const int n = t_cli__lines(usual.p, &widest);
         CHECKF(widest <= (size_t)width, "%zu columns in a window of %d", widest, width);
@@ -250,7 +250,7 @@ static void t_cli_help_width(void) {
         str_drop(&full);
         str_drop(&usual);
     }
-    for (int i = 0; i < N_CLI_USUAL; i++) CHECKF(cli__find(false, bytes_of(cli_usual[i].name)), "-h names %s", cli_usual[i].name);
+    for (int i = 0; i < N_HELP_USUAL; i++) CHECKF(cli_find(false, bytes_of(help_usual[i].name)), "-h names %s", help_usual[i].name);
 }
 
 /* Each topic prints the rows of its group and no others; the name of an option prints its rows; a slip gets a suggestion. */
@@ -258,11 +258,11 @@ static void t_cli_help_topics(void) {
     str   s = {0};
     err_t e = {0};
     for (int g = 0; g < N_GROUPS; g++) {
-        CHECKF(cli_help_topic(cli_groups[g].topic, 80, &s, &e), "%s: %s", cli_groups[g].topic, e.text);
+        CHECKF(help_topic(cli_groups[g].topic, 80, &s, &e), "%s: %s", cli_groups[g].topic, e.text);
         for (int i = 0; i < N_CLI_OPTS; i++) {
             str row = {0};
             str_put(&row, "\n  ");
-            cli__spell(&cli_opts[i], ", ", &row);
+            cli_spell(&cli_opts[i], ", ", &row);
             int n = 0;
             for (int k = 0; k < N_CLI_OPTS; k++) n += (int)cli_opts[k].group == g && strcmp(cli_opts[k].names, cli_opts[i].names) == 0;
             CHECKF(n == 0 || t_cli__count(s.p, row.p) >= n, "%s lacks %s", cli_groups[g].topic, cli_opts[i].names);
@@ -270,9 +270,9 @@ static void t_cli_help_topics(void) {
         }
         str_clear(&s);
     }
-    CHECK(cli_help_topic("temp", 80, &s, &e) && strstr(s.p, "Sampling:\n  --temp, --temperature X"));
+    CHECK(help_topic("temp", 80, &s, &e) && strstr(s.p, "Sampling:\n  --temp, --temperature X"));
     str_clear(&s);
-    CHECK(cli_help_topic("--threads", 80, &s, &e) && strstr(s.p, "Running:") && strstr(s.p, "Benchmarks"));
+    CHECK(help_topic("--threads", 80, &s, &e) && strstr(s.p, "Running:") && strstr(s.p, "Benchmarks"));
     str_clear(&s);
     static const struct { const char *topic, *error; } wrong[] = {
         {"smapling", "--help: no topic smapling (did you mean sampling?)"}, {"quantise", "--help: no topic quantise (did you mean quantize?)"},
@@ -282,7 +282,7 @@ static void t_cli_help_topics(void) {
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         e = (err_t){0};
-        CHECK(!cli_help_topic(wrong[i].topic, 80, &s, &e) && e.code == EXIT_INPUT);
+        CHECK(!help_topic(wrong[i].topic, 80, &s, &e) && e.code == EXIT_INPUT);
         EQ_STR(e.text, wrong[i].error);
     }
     str_drop(&s);
@@ -293,7 +293,7 @@ static void t_cli_help_man(void) {
     static const char *const sections[] = {"NAME", "SYNOPSIS", "DESCRIPTION", "ACTIONS", "OPTIONS", "ENVIRONMENT", "\"EXIT STATUS\"", "EXAMPLES"};
     static const char *const requests[] = {".TH", ".SH", ".SS", ".TP", ".PP", ".B "};
     str man = {0};
-    cli_help_man(&man);
+    help_man(&man);
     for (size_t i = 0; i < sizeof sections / sizeof *sections; i++) {
         char line[64];
         snprintf(line, sizeof line, "\n.SH %s\n", sections[i]);
@@ -307,9 +307,9 @@ static void t_cli_help_man(void) {
     for (int i = 0; i < N_CLI_OPTS; i++) {
         str names = {0}, row = {0};
         str_put(&names, "");
-        cli__spell(&cli_opts[i], ", ", &names);
+        cli_spell(&cli_opts[i], ", ", &names);
         str_put(&row, ".TP\n\\fB");
-        cli__roff(&row, names.p);
+        help__roff(&row, names.p);
         str_put(&row, "\\fR");
         CHECKF(strstr(man.p, row.p) != NULL, "the man page lacks %s", names.p);
         str_drop(&names);
@@ -326,10 +326,10 @@ static void t_cli_defaults(void) {
         str            def = {0};
         config         c;
         err_t          e = {0};
-        cli__default(o, &def);
+        cli_default(o, &def);
         if (def.n) {
             char  line[512];
-            bytes name = cli__long_name(o);
+            bytes name = cli_long_name(o);
             snprintf(line, sizeof line, "%s%.*s=%s", t_cli__before(o), (int)name.n, (const char *)name.p, def.p);
             CHECKF(t_cli__parse(&c, line, &e), "%s: %s", line, e.text);
             CHECKF(t_cli__same(o, &c, &start), "%s is not the default", line);
@@ -357,13 +357,13 @@ static void t_cli_near(void) {
     }
     /* any one slip in a long name leads back to a name at most one slip away */
     for (int i = 0; i < N_CLI_OPTS; i++) {
-        bytes     name = cli__long_name(&cli_opts[i]);
+        bytes     name = cli_long_name(&cli_opts[i]);
         const int action = t_cli__served(&cli_opts[i]);
         for (size_t at = 2; name.n >= 7 && at < name.n; at++) {
             char slip[80];
             snprintf(slip, sizeof slip, "%.*s%.*s", (int)at, (const char *)name.p, (int)(name.n - at - 1), (const char *)name.p + at + 1);
             bytes near = cli__near(bytes_of(slip), action);
-            CHECKF(cli__find(false, bytes_of(slip)) || (near.n && bytes_distance(bytes_of(slip), near) <= 1), "%s suggests %.*s", slip, (int)near.n, (const char *)near.p);
+            CHECKF(cli_find(false, bytes_of(slip)) || (near.n && bytes_distance(bytes_of(slip), near) <= 1), "%s suggests %.*s", slip, (int)near.n, (const char *)near.p);
         }
     }
     config c;
@@ -623,7 +623,7 @@ static void t_cli_escapes(void) {
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         str s = {0};
-        cli__unescape(cases[i].in, &s);
+        cli_unescape(cases[i].in, &s);
         CHECKF(s.n == cases[i].n && (!s.n || !memcmp(s.p, cases[i].out, s.n)), "%s: %zu bytes, want %zu", cases[i].in, s.n, cases[i].n);
         str_drop(&s);
     }
@@ -660,7 +660,7 @@ static void t_cli_prompt(void) {
         int    fd = t_cli__input(cases[i].in, cases[i].n_in);
         c.prompt = cases[i].p;
         c.escape = cases[i].escape;
-        CHECK(cli_prompt(&c, fd, cases[i].alone, &s, &e));
+        CHECK(act_prompt(&c, fd, cases[i].alone, &s, &e));
         CHECKF(s.n == cases[i].n && !memcmp(s.p, cases[i].want, s.n), "case %zu: '%.*s'", i, (int)s.n, s.p);
         close(fd);
         str_drop(&s);
@@ -675,7 +675,7 @@ static void t_cli_no_stdin(void) {
     int    fd = t_cli__input("x", 1);
     c.prompt = "hi";
     c.no_stdin = true;
-    CHECK(cli_prompt(&c, fd, false, &s, &e));
+    CHECK(act_prompt(&c, fd, false, &s, &e));
     EQ_STR(s.p, "hi");
     CHECK(read(fd, &byte, 1) == 1 && byte == 'x');
     close(fd);
@@ -692,15 +692,15 @@ static void t_cli_prompt_file(void) {
     close(fd);
     int in = t_cli__input("not this", 8);
     c.file = path;
-    CHECK(cli_prompt(&c, in, false, &s, &e) && s.n == 9);
+    CHECK(act_prompt(&c, in, false, &s, &e) && s.n == 9);
     if (s.n == 9) EQ_MEM(s.p, "\n one \0\r\n", 9);
     str_clear(&s);
     c.file = "-";
-    CHECK(cli_prompt(&c, in, false, &s, &e));
+    CHECK(act_prompt(&c, in, false, &s, &e));
     EQ_STR(s.p, "not this");
     unlink(path);
     c.file = path;
-    CHECK(!cli_prompt(&c, in, false, &s, &e) && e.code == EXIT_INPUT && strstr(e.text, path));
+    CHECK(!act_prompt(&c, in, false, &s, &e) && e.code == EXIT_INPUT && strstr(e.text, path));
     close(in);
     str_drop(&s);
 }
@@ -709,13 +709,13 @@ static void t_cli_prompt_exists(void) {
     config c = cli_defaults();
     err_t  e = {0};
     int    shut = t_cli__input(NULL, 0), empty = t_cli__input("", 0);
-    CHECK(cli__prompt_exists(&c, empty, &e));
-    CHECK(!cli__prompt_exists(&c, shut, &e) && e.code == EXIT_INPUT);
+    CHECK(act__prompt_exists(&c, empty, &e));
+    CHECK(!act__prompt_exists(&c, shut, &e) && e.code == EXIT_INPUT);
     e = (err_t){0};
-    CHECK(!cli__prompt_exists(&c, -1, &e));
+    CHECK(!act__prompt_exists(&c, -1, &e));
     c.prompt = "";
     e = (err_t){0};
-    CHECK(cli__prompt_exists(&c, shut, &e));
+    CHECK(act__prompt_exists(&c, shut, &e));
     close(shut);
     close(empty);
 }
@@ -732,7 +732,7 @@ static void t_cli_ids(void) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         tok_ids ids = {0};
         err_t   e = {0};
-        bool    ok = cli__read_ids(bytes_of(cases[i].text), 100, &ids, &e);
+        bool    ok = act__read_ids(bytes_of(cases[i].text), 100, &ids, &e);
         CHECKF(ok == !cases[i].error, "'%s': %s", cases[i].text, e.text);
         if (!ok && cases[i].error) EQ_STR(e.text, cases[i].error);
         if (ok) {
@@ -783,11 +783,11 @@ static void t_cli_foreign(void) {
     for (int i = 0; i < N_CLI_FOREIGN; i++) {
         const cli_foreign *f = &cli_foreigners[i];
         const char        *names = f->names;
-        for (bytes w; cli__word(&names, ' ', &w);) {
+        for (bytes w; cli_word(&names, ' ', &w);) {
             char           line[256];
             config         c;
             err_t          e;
-            const cli_opt *own = cli__find(false, w);
+            const cli_opt *own = cli_find(false, w);
             CHECKF(cli__foreign(w) == f, "%.*s stands in two rows", (int)w.n, w.p);
             CHECKF(!own || own->group == GROUP_BENCH, "%.*s is an option of llmrun", (int)w.n, w.p);
             snprintf(line, sizeof line, "-m|x|%.*s|%s-p|a", (int)w.n, (const char *)w.p,
@@ -825,10 +825,10 @@ static const t_case t_cli_cases[] = {
     {"cli_spellings", "every spelling parses, as --opt value and as --opt=value, to the same", t_cli_spellings},
     {"cli_ranges", "the ends of every range pass; beyond them the error names option, value and range", t_cli_ranges},
     {"cli_sampler_ranges", "what the table lets through, the sampler takes", t_cli_sampler_ranges},
-    {"cli_help", "help mentions each option once, in text and in Markdown", t_cli_help},
+    {"help_text", "help mentions each option once, in text and in Markdown", t_cli_help},
     {"cli_help_width", "help fits every width, and -h a screen of 24 lines", t_cli_help_width},
     {"cli_help_topics", "--help TOPIC prints a group or an option", t_cli_help_topics},
-    {"cli_help_man", "the man page is whole", t_cli_help_man},
+    {"help_man", "the man page is whole", t_cli_help_man},
     {"cli_defaults", "the defaults that help prints are the defaults", t_cli_defaults},
     {"cli_near", "a slip of the finger gets the option that was meant", t_cli_near},
     {"cli_distance", "edits between two names are counted right", t_cli_distance},
@@ -839,7 +839,7 @@ static const t_case t_cli_cases[] = {
     {"cli_meaning", "options arrive in the rooms that use them", t_cli_meaning},
     {"cli_environment", "LLMRUN_MODEL is read, and -m wins", t_cli_environment},
     {"cli_escapes", "-e reads escapes", t_cli_escapes},
-    {"cli_prompt", "-p and standard input make a prompt as the contract says", t_cli_prompt},
+    {"act_prompt", "-p and standard input make a prompt as the contract says", t_cli_prompt},
     {"cli_no_stdin", "--no-stdin leaves standard input to others", t_cli_no_stdin},
     {"cli_prompt_file", "-f is read byte for byte, and leaves standard input alone", t_cli_prompt_file},
     {"cli_prompt_exists", "a closed standard input is no prompt", t_cli_prompt_exists},
