@@ -15,20 +15,22 @@
  *   [store]    prompt cache on disk: KV blocks kept between runs        <- k base gguf kv
  *   [fwd]      one step over a batch of rows                            <- k base pool arch model kv dev
  *   [samp]     logits to token                                          <- base
- *   [gen]      (engine) a model opened for generation; scores           <- k base host pool gguf tok model kv store dev fwd samp
+ *   [engine]   (meter) a model opened to run: cache, threads, steps     <- k base host pool gguf tok model kv store dev fwd samp
+ *   [gen]      when a text ends, what is never picked, log-probability  <- k base gguf tok engine
+ *   [score]    logits and log-probabilities of a given text             <- base tok kv fwd engine gen
  *   [lines]    (results) reader of long files, writer of results        <- base
  *   [req]      one line of a batch file: request and result             <- base tok samp
- *   [spec]     speculative decoding: n-gram lookup, draft model         <- k base host pool gguf tok model kv fwd samp gen
- *   [sched]    (hist) continuous batching of requests                   <- base pool tok kv fwd samp gen req spec
- *   [text]     one request, its text streamed                           <- k base gguf tok kv samp gen sched spec
- *   [batch]    files of requests, one per line                          <- base tok kv samp gen lines req sched spec
- *   [calib]    importance matrix (imatrix) of a text                    <- k base pool gguf tok kv dev fwd gen
+ *   [spec]     speculative decoding: n-gram lookup, draft model         <- k base host pool gguf tok model kv fwd samp engine
+ *   [sched]    (hist) continuous batching of requests                   <- base pool tok kv fwd samp engine gen req spec
+ *   [text]     one request, its text streamed                           <- k base gguf tok kv samp engine gen sched spec
+ *   [batch]    files of requests, one per line                          <- base tok kv samp engine gen lines req sched spec
+ *   [calib]    importance matrix (imatrix) of a text                    <- k base pool gguf tok kv dev fwd engine
  *   [round]    calibrated rounding of weights (GPTQ style)             <- k base host pool gguf tok model kv dev fwd
- *   [eval]     perplexity and KL divergence on a text                   <- k base pool gguf tok kv fwd gen
+ *   [eval]     perplexity and KL divergence on a text                   <- k base pool gguf tok kv fwd engine
  *   [quant]    offline quantisation of a model file                     <- k base pool gguf
  *   [inspect]  report of what a model file holds                        <- k base gguf tok arch model
  *   [plot]     rates as a picture (SVG)                                 <- base
- *   [bench]    benchmark of a model on this machine <- k base pool gguf arch model kv dev fwd samp gen spec quant plot
+ *   [bench]    benchmark of a model on this machine <- k base pool gguf arch model kv dev fwd samp engine spec quant plot
  *   [cli]      option table, config, command line                       <- all
  *   [help]     help, man page, completions, lists                       <- k base tok dev arch model req spec quant cli
  *   [act]      actions of the command                                   <- all
@@ -7693,13 +7695,13 @@ __attribute__((unused)) static int32_t samp_probs(samp *s, float *logits, uint64
     return s->n;
 }
 
-/* ===== [gen] a model opened for generation =====
- * A model with its threads, its cache and its step, opened for one request or for many; what every way to run it asks: whether a
- * prompt fits, which tokens are never picked, where a text stops, what a prompt's own tokens are worth. What goes wrong comes back
- * in err_t; an interrupt ends a run early and is not an error here.
- * Public: engine_open, engine_open_many, engine_open_seqs, engine_open_batch, engine_open_beside, engine_close, engine_save, engine_pack, engine_say_layout, engine_need, engine_need_weights, engine_need_steps,
- * gen_meter_start, gen_meter_step, gen_meter_stop, gen_step_rows, gen_whole, gen_finite, gen_banned, gen_stop_at, gen_fits, gen_score,
- * gen_score_json, gen_logits, gen_logprob. */
+/* ===== [engine] a model opened to run =====
+ * A model with its threads, its cache and the scratch of its steps, for one sequence or for many; a count of what a run needs of memory, so
+ * that the cache gets the rest; steps, with a line of progress where they take long. Errors come back in err_t. An interrupt ends a run
+ * early and is not an error here.
+ * Public: engine_opts, engine_defaults, engine_open, engine_open_many, engine_open_seqs, engine_open_batch, engine_open_beside, engine_close, engine_save,
+ * engine_pack, engine_say_layout, engine_need, engine_need_weights, engine_need_steps, engine_step, engine_alive, engine_finite, meter_start,
+ * meter_step, meter_stop. */
 
 typedef struct {
     int       n_ctx;                                  /* positions; 0: as the model says, -1: what the request needs */
@@ -7708,21 +7710,9 @@ typedef struct {
     const char *repack;                               /* auto, on, off */
     bool      as_bf16;                                /* f16 matrices multiply as bf16 */
     rope_opts rope;
-} fwd_opts;
+} engine_opts;
 
-static const fwd_opts fwd_defaults = {-1, LLMRUN_STRESS ? 1 : 512, 0, "auto", false, {.yarn_ext = -1, .yarn_attn = -1, .yarn_fast = -1, .yarn_slow = -1}};
-
-typedef struct {
-    int64_t      n_predict;                           /* -1: until an end token or a full context */
-    bool         ignore_eos, context_shift, ids, special_out;
-    int64_t      n_keep; /* tokens that a context shift keeps, -1: the prompt; a start token always */
-    const char **stop;
-    int          n_stop;
-    const char  *json;                                /* the model's name in an answer that is a JSON object, NULL: it is text */
-    bytes        echo;                                /* the prompt's text, to be written before the answer; p NULL: it is not */
-} gen_opts;
-
-static const gen_opts gen_defaults = {.n_predict = -1};
+static const engine_opts engine_defaults = {-1, LLMRUN_STRESS ? 1 : 512, 0, "auto", false, {.yarn_ext = -1, .yarn_attn = -1, .yarn_fast = -1, .yarn_slow = -1}};
 
 typedef struct engine {
     const gguf_file *g;
@@ -7754,20 +7744,20 @@ static void engine_close(engine *eng) {
 }
 
 enum {
-    GEN_SCRATCH = 256 << 20,                          /* bytes of a step's scratch */
-    GEN_PACK_WORTH = 160,                             /* tokens of an answer from which packing the weights repays itself */
-    GEN_PACK_STEPS = 16,                              /* tokens over which it is spread */
-    GEN_SLOW_WORTH = 4,                               /* the same where many weights are slow in the file's layout */
-    GEN_SLOW_STEPS = 2,
-    GEN_SLOW_SHARE = 4,                               /* many: one in so many */
-    GEN_PACK_PIECE = 16 << 20,                        /* bytes of weights packed between two drawings of the progress line */
-    GEN_SHARED = 4 << 20,                             /* bytes of weights from which a draft's step is worth more than one thread */
-    GEN_LOGIT_ROWS = 64,                              /* rows of a step that all ask for logits */
-    GEN_LOGIT_BYTES = 64 << 20,                       /* bytes of logits, where many sequences share a step */
+    ENGINE_SCRATCH = 256 << 20,                          /* bytes of a step's scratch */
+    ENGINE_PACK_WORTH = 160,                             /* tokens of an answer from which packing the weights repays itself */
+    ENGINE_PACK_STEPS = 16,                              /* tokens over which it is spread */
+    ENGINE_SLOW_WORTH = 4,                               /* the same where many weights are slow in the file's layout */
+    ENGINE_SLOW_STEPS = 2,
+    ENGINE_SLOW_SHARE = 4,                               /* many: one in so many */
+    ENGINE_PACK_PIECE = 16 << 20,                        /* bytes of weights packed between two drawings of the progress line */
+    ENGINE_SHARED = 4 << 20,                             /* bytes of weights from which a draft's step is worth more than one thread */
+    ENGINE_LOGIT_ROWS = 64,                              /* rows of a step that all ask for logits */
+    ENGINE_LOGIT_BYTES = 64 << 20,                       /* bytes of logits, where many sequences share a step */
 };
 
 /* The context: what is asked for, else what the request needs (n_need, -1: no limit) up to the model's own. */
-static void engine__context(engine *eng, const fwd_opts *fo, int64_t n_need) {
+static void engine__context(engine *eng, const engine_opts *fo, int64_t n_need) {
     const int train = eng->m.hp.n_ctx_train;
     eng->n_ctx = fo->n_ctx > 0 ? fo->n_ctx : fo->n_ctx < 0 && n_need >= 0 && n_need < train ? (int)n_need : train;
     if (eng->n_ctx < 1) eng->n_ctx = 1;
@@ -7775,7 +7765,7 @@ static void engine__context(engine *eng, const fwd_opts *fo, int64_t n_need) {
 }
 
 /* The cache knows what a file keeps. */
-static void engine__keep(engine *eng, const fwd_opts *fo, const kv_opts *ko) {
+static void engine__keep(engine *eng, const engine_opts *fo, const kv_opts *ko) {
     const rope_opts *r = &fo->rope;
     char             rope[256];
     snprintf(rope, sizeof rope, "rope %s %.9g %.9g %d %.9g %.9g %.9g %.9g%s%s", r->scaling ? r->scaling : "-", (double)r->factor, (double)r->base,
@@ -7792,7 +7782,7 @@ static bool engine_save(engine *eng, const kv_opts *ko, err_t *e) {
 
 /* All matrices into their other layout. */
 static void engine__pack_all(engine *eng) {
-    for (bool more = true; more && !g_interrupt; more = model_pack(&eng->m, eng->p, GEN_PACK_PIECE))
+    for (bool more = true; more && !g_interrupt; more = model_pack(&eng->m, eng->p, ENGINE_PACK_PIECE))
         progress_show("packing the weights: %.0f %%", 100.0 * (double)eng->m.packs_used / (double)(eng->m.packs_bytes + 1));
     progress_clear();
 }
@@ -7815,12 +7805,12 @@ static void engine_say_layout(const engine *eng, str *s) {
 
 /* The steps' rows are cut to what scratch may take. */
 static void engine__cut_rows(engine *eng) {
-    while (eng->n_batch > 1 && (size_t)eng->n_batch > GEN_SCRATCH / fwd_row_bytes(&eng->m)) eng->n_batch /= 2;
+    while (eng->n_batch > 1 && (size_t)eng->n_batch > ENGINE_SCRATCH / fwd_row_bytes(&eng->m)) eng->n_batch /= 2;
 }
 
 /* A cache for n_seq sequences, whose bound may cut the context; a step of n_batch rows, cut to what cache and scratch can take,
  * of which max_out ask for logits. */
-static bool engine__fill(engine *eng, const fwd_opts *fo, const kv_opts *ko, int n_seq, int max_out, err_t *e) {
+static bool engine__fill(engine *eng, const engine_opts *fo, const kv_opts *ko, int n_seq, int max_out, err_t *e) {
     const int64_t each = ((int64_t)eng->n_ctx + ko->block - 1) / ko->block * ko->block;
     int           rows;
     if (!(eng->kv = kv_new(&eng->m.hp, ko, n_seq * each, e))) return false;
@@ -7844,7 +7834,7 @@ static bool engine__fill(engine *eng, const fwd_opts *fo, const kv_opts *ko, int
 }
 
 /* --repack auto, and not at the scalar level, which gains nothing by it. */
-static bool engine__may_pack(const fwd_opts *fo) {
+static bool engine__may_pack(const engine_opts *fo) {
     return strcmp(fo->repack, "auto") == 0 && strcmp(k_level_name(), "scalar") != 0;
 }
 
@@ -7852,13 +7842,13 @@ static bool engine__may_pack(const fwd_opts *fo) {
  * read again and packed ones can not. */
 static void engine__plan_pack(engine *eng) {
     const model_bytes b = model_weigh(&eng->m);
-    const bool        slow = b.slow > b.file / GEN_SLOW_SHARE;
-    eng->pack_worth = slow ? GEN_SLOW_WORTH : GEN_PACK_WORTH;
-    eng->pack_bytes = b.packed < host_memory() / 4 * 3 ? (size_t)b.file / (slow ? GEN_SLOW_STEPS : GEN_PACK_STEPS) + 1 : 0;
+    const bool        slow = b.slow > b.file / ENGINE_SLOW_SHARE;
+    eng->pack_worth = slow ? ENGINE_SLOW_WORTH : ENGINE_PACK_WORTH;
+    eng->pack_bytes = b.packed < host_memory() / 4 * 3 ? (size_t)b.file / (slow ? ENGINE_SLOW_STEPS : ENGINE_PACK_STEPS) + 1 : 0;
 }
 
 /* All of it at once, for one that will run for long. */
-static void engine__pack_now(engine *eng, const fwd_opts *fo) {
+static void engine__pack_now(engine *eng, const engine_opts *fo) {
     engine__plan_pack(eng);
     if (engine__may_pack(fo) && eng->pack_bytes) engine__pack_all(eng);
 }
@@ -7870,12 +7860,12 @@ static bool engine_pack(engine *eng, int64_t n, int64_t passed, int64_t fresh) {
     if (!eng->may_pack) return false;
     if (!eng->pack_worth) engine__plan_pack(eng);
     if (n < 0 ? passed < eng->pack_worth / 2 : n < eng->pack_worth) return false;
-    const size_t most = fresh > GEN_PACK_STEPS ? SIZE_MAX : fresh > 1 ? eng->pack_bytes * (size_t)fresh : eng->pack_bytes;
+    const size_t most = fresh > ENGINE_PACK_STEPS ? SIZE_MAX : fresh > 1 ? eng->pack_bytes * (size_t)fresh : eng->pack_bytes;
     eng->may_pack = eng->pack_bytes && model_pack(&eng->m, eng->p, most);
     return !eng->may_pack && eng->m.packs_used;
 }
 
-static engine *engine__new(const gguf_file *g, const tok_vocab *v, const fwd_opts *fo, double t_start, err_t *e) {
+static engine *engine__new(const gguf_file *g, const tok_vocab *v, const engine_opts *fo, double t_start, err_t *e) {
     engine *eng = mem_new(1, sizeof *eng);
     eng->g = g;
     eng->v = v;
@@ -7890,12 +7880,12 @@ static engine *engine__new(const gguf_file *g, const tok_vocab *v, const fwd_opt
 
 /* n_need: positions the request takes at most, -1: no limit. all_logits: every prompt row asks for logits, else n_guess rows of a
  * step may beside the last one. The context is cut to what the cache may hold, the step to what scratch may take. */
-static engine *engine_open(const gguf_file *g, const tok_vocab *v, const fwd_opts *fo, const kv_opts *ko, int64_t n_need,
+static engine *engine_open(const gguf_file *g, const tok_vocab *v, const engine_opts *fo, const kv_opts *ko, int64_t n_need,
                            bool all_logits, int n_guess, double t_start, err_t *e) {
     engine *eng = engine__new(g, v, fo, t_start, e);
     if (!eng) return NULL;
     engine__context(eng, fo, n_need);
-    eng->n_batch = all_logits && fo->n_batch > GEN_LOGIT_ROWS ? GEN_LOGIT_ROWS : fo->n_batch > n_guess ? fo->n_batch : n_guess + 1;
+    eng->n_batch = all_logits && fo->n_batch > ENGINE_LOGIT_ROWS ? ENGINE_LOGIT_ROWS : fo->n_batch > n_guess ? fo->n_batch : n_guess + 1;
     if (n_need >= 0 && n_need < eng->n_batch) eng->n_batch = n_need > 0 ? (int)n_need : 1;
     if (engine__fill(eng, fo, ko, 1, all_logits ? eng->n_batch : 1 + n_guess, e)) {
         eng->chunk = fo->n_batch < eng->n_batch ? fo->n_batch : eng->n_batch;
@@ -7907,13 +7897,13 @@ static engine *engine_open(const gguf_file *g, const tok_vocab *v, const fwd_opt
 }
 
 /* For many sequences of up to n_ctx positions, whose rows, n_rows in all, fill the steps one after the other. */
-static engine *engine_open_many(const gguf_file *g, const tok_vocab *v, const fwd_opts *fo, const kv_opts *ko, int64_t n_rows,
+static engine *engine_open_many(const gguf_file *g, const tok_vocab *v, const engine_opts *fo, const kv_opts *ko, int64_t n_rows,
                                 double t_start, err_t *e) {
     engine *eng = engine__new(g, v, fo, t_start, e);
     if (!eng) return NULL;
     engine__context(eng, fo, -1);
     eng->n_batch = n_rows < fo->n_batch ? (int)n_rows : fo->n_batch;
-    const size_t out = GEN_LOGIT_BYTES / sizeof(float) / (size_t)eng->m.hp.n_vocab;
+    const size_t out = ENGINE_LOGIT_BYTES / sizeof(float) / (size_t)eng->m.hp.n_vocab;
     if (engine__fill(eng, fo, ko, eng->n_batch / eng->n_ctx + 2, out > 1 ? (int)out : 1, e)) return eng;
     engine_close(eng);
     return NULL;
@@ -7921,7 +7911,7 @@ static engine *engine_open_many(const gguf_file *g, const tok_vocab *v, const fw
 
 /* For n_seq sequences of fo->n_ctx positions, which may all be reserved at once; n_out rows of a step may ask for logits. Behind a
  * window there is room for more, or the cache would bound the rows of a step. */
-static engine *engine_open_seqs(const gguf_file *g, const fwd_opts *fo, const kv_opts *ko, int n_seq, int n_out, err_t *e) {
+static engine *engine_open_seqs(const gguf_file *g, const engine_opts *fo, const kv_opts *ko, int n_seq, int n_out, err_t *e) {
     engine *eng = engine__new(g, NULL, fo, clock_now(), e);
     if (!eng) return NULL;
     eng->n_ctx = fo->n_ctx + (eng->m.hp.window ? eng->m.hp.window + fo->n_batch + 2 * ko->block : 0);
@@ -7965,12 +7955,12 @@ static uint64_t engine__need_all(const engine_needs *t) {
 }
 
 /* Whether the weights may be packed in this run. */
-static bool engine__packs(const model *m, const fwd_opts *fo) {
+static bool engine__packs(const model *m, const engine_opts *fo) {
     return strcmp(fo->repack, "on") == 0 || (engine__may_pack(fo) && model_weigh(m).packed < host_memory() / 4 * 3);
 }
 
 /* What a model keeps in memory: pages of its file that are read again and again, copies of weights or what they are made of. */
-static void engine_need_weights(engine_needs *t, const model *m, const fwd_opts *fo, const char *kept, const char *packed) {
+static void engine_need_weights(engine_needs *t, const model *m, const engine_opts *fo, const char *kept, const char *packed) {
     const model_bytes b = model_weigh(m);
     const bool        packs = engine__packs(m, fo);
     engine_need(t, kept, m->g->n_bytes - (packs ? b.given : 0));
@@ -8010,7 +8000,7 @@ static void engine__say_needs(const engine *eng, const engine_needs *t, uint64_t
 }
 
 /* All that an engine for n_seqs sequences needs beside its cache; `beside`: what others need, NULL: nobody is there. */
-static engine_needs engine__batch_needs(engine *eng, const fwd_opts *fo, int n_seqs, int n_out, const engine_needs *beside) {
+static engine_needs engine__batch_needs(engine *eng, const engine_opts *fo, int n_seqs, int n_out, const engine_needs *beside) {
     static const char *const steps[] = {"steps", "logits", "samplers"};
     engine_needs             t = {0};
     engine_need_weights(&t, &eng->m, fo, "weights in the file", "packed weights");
@@ -8023,7 +8013,7 @@ static engine_needs engine__batch_needs(engine *eng, const fwd_opts *fo, int n_s
 
 /* For requests that come and go, n_seqs of them at once, with n_guess rows of guesses, blocks shared by what they hold. Each may reach
  * the context, but all of them only as far as the cache's memory goes. beside: what others of this run need, NULL: there are none. */
-static engine *engine_open_batch(const gguf_file *g, const tok_vocab *v, const fwd_opts *fo, const kv_opts *ko, int n_seqs, int n_guess,
+static engine *engine_open_batch(const gguf_file *g, const tok_vocab *v, const engine_opts *fo, const kv_opts *ko, int n_seqs, int n_guess,
                                  const engine_needs *beside, double t_start, err_t *e) {
     engine *eng = engine__new(g, v, fo, t_start, e);
     kv_opts own = *ko;
@@ -8048,13 +8038,13 @@ static engine *engine_open_batch(const gguf_file *g, const tok_vocab *v, const f
 
 /* A second model beside another one, for as long contexts, whatever it was trained with; steps of at least n_least rows. It runs on the
  * other's threads, or, where waiting for each other would take longer than the work, on one. */
-static engine *engine_open_beside(const gguf_file *g, const tok_vocab *v, const fwd_opts *fo, const kv_opts *ko, const engine *host,
+static engine *engine_open_beside(const gguf_file *g, const tok_vocab *v, const engine_opts *fo, const kv_opts *ko, const engine *host,
                                   int n_seqs, int n_least, err_t *e) {
     engine *eng = engine__new(g, v, fo, clock_now(), e);
     if (!eng) return NULL;
-    fwd_opts own = *fo;
+    engine_opts own = *fo;
     own.n_threads = 1;
-    eng->guest = model_weigh(&eng->m).file >= GEN_SHARED;
+    eng->guest = model_weigh(&eng->m).file >= ENGINE_SHARED;
     eng->p = eng->guest ? host->p : NULL;
     eng->n_ctx = host->n_ctx;
     eng->n_batch = fo->n_batch > n_least ? fo->n_batch : n_least;
@@ -8069,7 +8059,7 @@ static engine *engine_open_beside(const gguf_file *g, const tok_vocab *v, const 
 
 /* --- progress of steps, layer by layer: a step of many rows may take minutes --- */
 
-#define GEN_QUIET_S 1.0                               /* seconds before the first line of work that is likely short */
+#define METER_QUIET_S 1.0                               /* seconds before the first line of work that is likely short */
 
 typedef struct {
     fwd        *f;                                    /* NULL: stopped */
@@ -8077,10 +8067,10 @@ typedef struct {
     char        more[64];                             /* what stands between the count and the time left */
     int64_t     done, step, all;                      /* tokens before this step, of this step, of all steps */
     double      since, from;                          /* clock_now() of the beginning; no line before `from` */
-} gen_meter;
+} engine_meter;
 
-static void gen__meter_show(void *ctx, int il, int n_layer) {
-    const gen_meter *m = ctx;
+static void meter__show(void *ctx, int il, int n_layer) {
+    const engine_meter *m = ctx;
     if (clock_now() < m->from || !progress_due()) return;
     const double done = (double)m->done + (double)m->step * il / n_layer;
     progress_show("%s: %.0f of %lld tokens%s%s", m->what, floor(done), (long long)m->all, m->more,
@@ -8088,20 +8078,20 @@ static void gen__meter_show(void *ctx, int il, int n_layer) {
 }
 
 /* From now on steps show how far they are. `after`: seconds without a line. */
-static void gen_meter_start(gen_meter *m, engine *eng, const char *what, int64_t all, double after) {
+static void meter_start(engine_meter *m, engine *eng, const char *what, int64_t all, double after) {
     const double now = clock_now();
-    *m = (gen_meter){.f = eng->f, .what = what, .all = all, .since = now, .from = now + after};
-    eng->f->on_layer = gen__meter_show;
+    *m = (engine_meter){.f = eng->f, .what = what, .all = all, .since = now, .from = now + after};
+    eng->f->on_layer = meter__show;
     eng->f->on_layer_ctx = m;
 }
 
 /* The next step has n tokens. */
-static void gen_meter_step(gen_meter *m, int64_t n) {
+static void meter_step(engine_meter *m, int64_t n) {
     m->done += m->step;
     m->step = n;
 }
 
-static void gen_meter_stop(gen_meter *m) {
+static void meter_stop(engine_meter *m) {
     if (!m->f) return;
     m->f->on_layer = NULL;
     m->f = NULL;
@@ -8109,13 +8099,13 @@ static void gen_meter_stop(gen_meter *m) {
 }
 
 /* A file cut short under the mapping reads as zeros up to the end of its last page: after every step we look. */
-static bool gen_whole(const engine *eng, err_t *e) {
+static bool engine_alive(const engine *eng, err_t *e) {
     return gguf_alive(eng->g) ||
            err_set(e, EXIT_RESOURCE, "%s: the file became shorter while the model was running", eng->g->path);
 }
 
 /* True when every one of n floats is finite. */
-static bool gen_finite(const float *x, size_t n) {
+static bool engine_finite(const float *x, size_t n) {
     uint32_t bad = 0, u;
     for (size_t i = 0; i < n; i++) {
         memcpy(&u, x + i, sizeof u);
@@ -8126,23 +8116,31 @@ static bool gen_finite(const float *x, size_t n) {
 
 /* Runs eng->row[0, n), n_out of which ask for logits. False: an error in e, which calls the last token number `last`, or an
  * interrupt. */
-static bool gen_step_rows(engine *eng, int n, int n_out, long long last, float **logits, err_t *e) {
+static bool engine_step(engine *eng, int n, int n_out, long long last, float **logits, err_t *e) {
     *logits = fwd_step(eng->f, eng->row, n);
-    if (!*logits || !gen_whole(eng, e)) return false;
-    return gen_finite(*logits, (size_t)eng->f->n_vocab * (size_t)n_out) ||
+    if (!*logits || !engine_alive(eng, e)) return false;
+    return engine_finite(*logits, (size_t)eng->f->n_vocab * (size_t)n_out) ||
            err_set(e, EXIT_INPUT,
                    "%s: the logits after token %lld hold a NaN or an infinity: damaged weights, or a model out of range",
                    eng->g->path, last);
 }
 
-/* Runs ids[from, to), each of which asks for logits, as one step behind what the sequence holds. False: an error in e, or an interrupt. */
-static bool gen__step(engine *eng, kv_seq *seq, const int32_t *ids, int from, int to, float **logits, err_t *e) {
-    if (!kv_require(seq, to, e)) return false;
-    for (int i = from; i < to; i++) eng->row[i - from] = (fwd_row){ids[i], i, seq, true};
-    return gen_step_rows(eng, to - from, to - from, to - 1, logits, e);
-}
+/* ===== [gen] when a text ends, what is never picked =====
+ * Options of an answer, and what every way to make one asks: whether a prompt fits, which tokens are never picked, where a stop string
+ * begins, how probable a token is.
+ * Public: gen_opts, gen_defaults, gen_stop_at, gen_banned, gen_fits, gen_logprob. */
 
-/* --- what a text is --- */
+typedef struct {
+    int64_t      n_predict;                           /* -1: until an end token or a full context */
+    bool         ignore_eos, context_shift, ids, special_out;
+    int64_t      n_keep; /* tokens that a context shift keeps, -1: the prompt; a start token always */
+    const char **stop;
+    int          n_stop;
+    const char  *json;                                /* the model's name in an answer that is a JSON object, NULL: it is text */
+    bytes        echo;                                /* the prompt's text, to be written before the answer; p NULL: it is not */
+} gen_opts;
+
+static const gen_opts gen_defaults = {.n_predict = -1};
 
 /* Where the first of n stop strings begins in the text from byte `from` on, or the text's length. */
 static size_t gen_stop_at(const str *text, size_t from, const bytes *stop, int n) {
@@ -8178,8 +8176,6 @@ static bool gen_fits(const engine *eng, const tok_ids *prompt, err_t *e) {
            err_set(e, EXIT_INPUT, "the prompt has %zu tokens, the context holds %d (-c N)", prompt->n, eng->n_ctx);
 }
 
-/* --- every position's logits --- */
-
 /* log(softmax(logits)[id]), summed in double. */
 static double gen_logprob(const float *logits, int n, int32_t id) {
     double sum = 0;
@@ -8188,14 +8184,25 @@ static double gen_logprob(const float *logits, int n, int32_t id) {
     return (double)logits[id] - (double)top - log(sum);
 }
 
-typedef void gen_put(void *ctx, const engine *eng, const tok_ids *ids, size_t i, const float *logits, out_t *out);
+/* ===== [score] logits and log-probabilities of a given text =====
+ * Reads a prompt in steps whose rows all ask for logits, and writes what each position gives.
+ * Public: score_text, score_json, score_logits. */
 
-static void gen__put_logits(void *ctx, const engine *eng, const tok_ids *ids, size_t i, const float *logits, out_t *out) {
+/* Runs ids[from, to), each of which asks for logits, as one step behind what the sequence holds. False: an error in e, or an interrupt. */
+static bool score__step(engine *eng, kv_seq *seq, const int32_t *ids, int from, int to, float **logits, err_t *e) {
+    if (!kv_require(seq, to, e)) return false;
+    for (int i = from; i < to; i++) eng->row[i - from] = (fwd_row){ids[i], i, seq, true};
+    return engine_step(eng, to - from, to - from, to - 1, logits, e);
+}
+
+typedef void score_put(void *ctx, const engine *eng, const tok_ids *ids, size_t i, const float *logits, out_t *out);
+
+static void score__put_logits(void *ctx, const engine *eng, const tok_ids *ids, size_t i, const float *logits, out_t *out) {
     (void)ctx, (void)ids, (void)i;
     out_put(out, logits, (size_t)eng->m.hp.n_vocab * sizeof *logits);
 }
 
-static void gen__put_score(void *ctx, const engine *eng, const tok_ids *ids, size_t i, const float *logits, out_t *out) {
+static void score__put_line(void *ctx, const engine *eng, const tok_ids *ids, size_t i, const float *logits, out_t *out) {
     char line[64];
     (void)ctx;
     if (i + 1 >= ids->n) return;
@@ -8205,32 +8212,32 @@ static void gen__put_score(void *ctx, const engine *eng, const tok_ids *ids, siz
 }
 
 /* put() with the logits after each token of the prompt, which gen_fits(). False: an error in e, an interrupt, or nobody to write to. */
-static bool gen__each(engine *eng, const tok_ids *ids, gen_put *put, void *ctx, out_t *out, err_t *e) {
+static bool score__each(engine *eng, const tok_ids *ids, score_put *put, void *ctx, out_t *out, err_t *e) {
     kv_seq   *seq = kv_seq_new(eng->kv);
     bool      ok = true;
-    gen_meter meter;
-    gen_meter_start(&meter, eng, "running the prompt", (int64_t)ids->n, 0);
-    if (isatty(fileno(out->f))) gen_meter_stop(&meter);   /* the lines themselves show how far it is */
+    engine_meter meter;
+    meter_start(&meter, eng, "running the prompt", (int64_t)ids->n, 0);
+    if (isatty(fileno(out->f))) meter_stop(&meter);   /* the lines themselves show how far it is */
     for (int at = 0, n = (int)ids->n, to; ok && at < n; at = to) {
         float *logits = NULL;
         to = n - at > eng->n_batch ? at + eng->n_batch : n;
-        gen_meter_step(&meter, to - at);
-        ok = gen__step(eng, seq, ids->id, at, to, &logits, e);
+        meter_step(&meter, to - at);
+        ok = score__step(eng, seq, ids->id, at, to, &logits, e);
         for (int i = at; ok && i < to; i++) put(ctx, eng, ids, (size_t)i, logits + (size_t)(i - at) * (size_t)eng->m.hp.n_vocab, out);
         ok = ok && !out->why;
     }
-    gen_meter_stop(&meter);
+    meter_stop(&meter);
     kv_seq_free(seq);
     return ok;
 }
 
 /* `index id logprob` for each token that has one before it; the start token, where there is one, has index 0. */
-static bool gen_score(engine *eng, const tok_ids *ids, out_t *out, err_t *e) {
-    return gen__each(eng, ids, gen__put_score, NULL, out, e);
+static bool score_text(engine *eng, const tok_ids *ids, out_t *out, err_t *e) {
+    return score__each(eng, ids, score__put_line, NULL, out, e);
 }
 
 /* {"index":I,"id":ID,"text":"...","logprob":L}: null where no token stands before it. */
-static void gen__json_token(const engine *eng, size_t i, int32_t id, double logprob, out_t *out) {
+static void score__json_token(const engine *eng, size_t i, int32_t id, double logprob, out_t *out) {
     str s = {0};
     str_fmt(&s, "%s\n{\"index\":%zu,", i ? "," : "", i);
     tok_json(eng->v, id, &s);
@@ -8240,25 +8247,25 @@ static void gen__json_token(const engine *eng, size_t i, int32_t id, double logp
     str_drop(&s);
 }
 
-static void gen__put_score_json(void *ctx, const engine *eng, const tok_ids *ids, size_t i, const float *logits, out_t *out) {
+static void score__put_json(void *ctx, const engine *eng, const tok_ids *ids, size_t i, const float *logits, out_t *out) {
     double *total = ctx;
     if (i + 1 >= ids->n) return;
     const double logprob = gen_logprob(logits, eng->m.hp.n_vocab, ids->id[i + 1]);
     *total += logprob;
-    gen__json_token(eng, i + 1, ids->id[i + 1], logprob, out);
+    score__json_token(eng, i + 1, ids->id[i + 1], logprob, out);
 }
 
 /* The same as one JSON object: the tokens with their texts, how many there are, the sum of the log-probabilities; that is null, and the
  * list short, where an error or an interrupt came in between. */
-static bool gen_score_json(engine *eng, const tok_ids *ids, const char *name, out_t *out, err_t *e) {
+static bool score_json(engine *eng, const tok_ids *ids, const char *name, out_t *out, err_t *e) {
     double total = 0;
     str    s = {0};
     str_put(&s, "{\"model\":");
     str_json(&s, bytes_of(name));
     str_put(&s, ",\"tokens\":[");
     out_put(out, s.p, s.n);
-    gen__json_token(eng, 0, ids->id[0], NAN, out);
-    const bool ok = gen__each(eng, ids, gen__put_score_json, &total, out, e);
+    score__json_token(eng, 0, ids->id[0], NAN, out);
+    const bool ok = score__each(eng, ids, score__put_json, &total, out, e);
     str_clear(&s);
     str_fmt(&s, ok ? "],\n\"count\":%zu,\"total\":%.9g}\n" : "],\n\"count\":%zu,\"total\":null}\n", ids->n, total);
     out_put(out, s.p, s.n);
@@ -8267,8 +8274,8 @@ static bool gen_score_json(engine *eng, const tok_ids *ids, const char *name, ou
 }
 
 /* Raw little-endian f32, [n][V]. */
-static bool gen_logits(engine *eng, const tok_ids *ids, out_t *out, err_t *e) {
-    return gen__each(eng, ids, gen__put_logits, NULL, out, e);
+static bool score_logits(engine *eng, const tok_ids *ids, out_t *out, err_t *e) {
+    return score__each(eng, ids, score__put_logits, NULL, out, e);
 }
 
 /* ===== [lines] reader of long files, writer of results =====
@@ -10988,7 +10995,7 @@ static void spec__pick(void *ctx, int ith) {
         spec_seq *q = sp->live[i];
         float    *logits = sp->logits + (size_t)i * (size_t)own;
         q->id[q->n] = -1;
-        if (!gen_finite(logits, (size_t)own)) continue;
+        if (!engine_finite(logits, (size_t)own)) continue;
         if (sp->wide) {
             float *wide = sp->wide + (size_t)i * (size_t)all;
             memcpy(wide, logits, (size_t)own * sizeof *wide);
@@ -11320,7 +11327,7 @@ static int spec_rows(const spec_opts *o, int n_seqs) {
 }
 
 /* What guesses for n_seqs sequences need of memory: tables of what was said, and the draft with its cache. False: words in e. */
-static bool spec_needs(const spec_opts *o, const fwd_opts *fo, const kv_opts *ko, int n_seqs, engine_needs *t, err_t *e) {
+static bool spec_needs(const spec_opts *o, const engine_opts *fo, const kv_opts *ko, int n_seqs, engine_needs *t, err_t *e) {
     static const char *const steps[] = {"draft's steps", "draft's logits", "draft's samplers"};
     const uint64_t           entry = 3 * sizeof(int32_t);      /* of a spec_text */
     gguf_file                g;
@@ -11330,7 +11337,7 @@ static bool spec_needs(const spec_opts *o, const fwd_opts *fo, const kv_opts *ko
     t->token_bytes += 2 * entry;                      /* they grow by doubling */
     if (!o->draft) return true;
     if (!gguf_open(&g, o->draft, e)) return false;
-    const bool ok = model_open(&m, &g, &fwd_defaults.rope, e);
+    const bool ok = model_open(&m, &g, &engine_defaults.rope, e);
     if (ok) {
         const int rows = fo->n_batch > SPEC_LAG * n_seqs ? fo->n_batch : SPEC_LAG * n_seqs;
         engine_need_weights(t, &m, fo, "draft in the file", "draft's packed weights");
@@ -11356,13 +11363,13 @@ static bool spec__same_words(const tok_vocab *a, const tok_vocab *b, const char 
 }
 
 /* The draft model on the target's threads, with a cache for as many tokens. */
-static bool spec__draft_open(spec *sp, const char *pre, const fwd_opts *fo, const kv_opts *ko, int n_seqs, err_t *e) {
+static bool spec__draft_open(spec *sp, const char *pre, const engine_opts *fo, const kv_opts *ko, int n_seqs, err_t *e) {
     const int own = sp->eng->m.hp.n_vocab;
-    fwd_opts  fd = *fo;
+    engine_opts  fd = *fo;
     kv_opts   kd = *ko;
     if (!gguf_open(&sp->g, sp->o.draft, e)) return false;
     if (!(sp->v = tok_load(&sp->g, pre, e)) || !spec__same_words(sp->eng->v, sp->v, sp->o.draft, e)) return false;
-    fd.rope = fwd_defaults.rope;
+    fd.rope = engine_defaults.rope;
     kd.block = sp->eng->kv->opts.block;
     kd.cache = NULL;
     kd.mem_bytes = 0;
@@ -11384,7 +11391,7 @@ static void spec_close(spec *sp) {
 }
 
 /* For an engine whose steps have room for spec_rows() beside n_seqs sequences. NULL: words in e. */
-static spec *spec_open(const engine *eng, const spec_opts *o, const char *pre, const fwd_opts *fo, const kv_opts *ko, int n_seqs, err_t *e) {
+static spec *spec_open(const engine *eng, const spec_opts *o, const char *pre, const engine_opts *fo, const kv_opts *ko, int n_seqs, err_t *e) {
     const int room = (eng->max_out < eng->n_batch ? eng->max_out : eng->n_batch) - n_seqs, want = spec_rows(o, n_seqs);
     spec     *sp = mem_new(1, sizeof *sp);
     sp->o = *o;
@@ -11973,7 +11980,7 @@ static float sched__score(sched_seq *q, int n_vocab, int32_t picked, int i_gen) 
 /* What the sampler takes from one row of logits, -1 or -2 as pick.id says. */
 static int32_t sched__pick_row(const sched *sc, sched_seq *q, float *logits) {
     const int n_vocab = sc->eng->m.hp.n_vocab, i = q->n_gen + q->n_pick;
-    if (!gen_finite(logits, (size_t)n_vocab)) return -2;
+    if (!engine_finite(logits, (size_t)n_vocab)) return -2;
     if (q->scored) memcpy(q->raw, logits, (size_t)n_vocab * sizeof *logits);
     const tok_ids *banned = q->ignore_eos ? &sc->endless : &sc->never;
     for (size_t k = 0; k < banned->n; k++) logits[banned->id[k]] = -INFINITY;
@@ -12138,7 +12145,7 @@ static bool sched_step(sched *sc, int64_t n_ahead, err_t *e) {
     if (!sched__plan(sc)) return false;
     const double t0 = clock_now();
     sc->logits = fwd_step(sc->eng->f, sc->eng->row, sc->n_rows);
-    if (!sc->logits || !gen_whole(sc->eng, e)) {
+    if (!sc->logits || !engine_alive(sc->eng, e)) {
         kv_settle(sc->eng->kv, false);
         return false;
     }
@@ -12225,10 +12232,10 @@ static void text__finish(text_sink *s) {
 }
 
 /* Counts the prompt's tokens until all are read. */
-static void text__progress(const engine *eng, gen_meter *m, const sched_seq *q) {
+static void text__progress(const engine *eng, engine_meter *m, const sched_seq *q) {
     const int all = q->n_prompt - q->n_cached, left = q->n_prompt - q->done;
     if (left <= 0 || q->n_gen || q->finish || q->err.code) {
-        gen_meter_stop(m);
+        meter_stop(m);
         return;
     }
     m->all = all;
@@ -12333,15 +12340,15 @@ static void text__loop(sched *sc, text_sink *s, text_stats *st, err_t *e) {
     const size_t     n_prompt = q->ids.n;
     const double     t0 = clock_now();
     double           t_first = 0;
-    gen_meter        meter;
-    gen_meter_start(&meter, sc->eng, "reading the prompt", (int64_t)n_prompt, n_prompt < TEXT_LONG ? GEN_QUIET_S : 0);
+    engine_meter     meter;
+    meter_start(&meter, sc->eng, "reading the prompt", (int64_t)n_prompt, n_prompt < TEXT_LONG ? METER_QUIET_S : 0);
     text__progress(sc->eng, &meter, q);
     while (!g_interrupt && !q->finish && !q->err.code && sched_step(sc, q->n_gen ? s->o->n_predict : 0, e)) {
         text__progress(sc->eng, &meter, q);
         if (!t_first && (q->n_gen || q->finish)) t_first = clock_now(), st->prompt_s = t_first - t0;
         if (!text__tell(s)) break;
     }
-    gen_meter_stop(&meter);
+    meter_stop(&meter);
     const double now = clock_now();
     st->n_prompt = (q->n_gen || q->finish ? (int)n_prompt : q->done) - q->n_cached;
     if (!t_first) st->prompt_s = now - t0;
@@ -13317,13 +13324,13 @@ static bool calib__finite(const calib_imatrix *im, const char *path, err_t *e) {
 
 /* One chunk of n tokens as a sequence of its own. With a start token (bos >= 0) that stands in place of the chunk's first
  * token, as llama.cpp has it. False: an error in e, or an interrupt. */
-static bool calib__chunk(engine *eng, const int32_t *ids, int n, int32_t bos, gen_meter *meter, err_t *e) {
+static bool calib__chunk(engine *eng, const int32_t *ids, int n, int32_t bos, engine_meter *meter, err_t *e) {
     kv_seq *seq = kv_seq_new(eng->kv);
     bool    ok = true;
     for (int at = 0, to; ok && at < n; at = to) {
         to = n - at > eng->n_batch ? at + eng->n_batch : n;
         ok = kv_require(seq, to, e);
-        gen_meter_step(meter, to - at);
+        meter_step(meter, to - at);
         for (int i = at; i < to; i++) eng->row[i - at] = (fwd_row){i == 0 && bos >= 0 ? bos : ids[i], i, seq, false};
         ok = ok && fwd_step(eng->f, eng->row, to - at) != NULL;
         ok = ok && (gguf_alive(eng->g) ||
@@ -13338,16 +13345,16 @@ static bool calib_gather(engine *eng, const tok_ids *ids, int chunk, const calib
                          err_t *e) {
     const int     n = tok_chunks(ids->n, chunk, chunk, o->n_chunks, e);
     const dev_tap tap = {calib__watch, im};
-    gen_meter     meter;
+    engine_meter     meter;
     const int32_t bos = tok_add_bos(eng->v) ? tok_bos(eng->v) : -1;
     bool          ok = !e->code;
     if (ok && chunk > eng->n_ctx)
         ok = err_set(e, EXIT_INPUT, "chunks of %d tokens, the cache holds %d (-c N, --kv-mem)", chunk, eng->n_ctx);
     calib__entries(im, eng->g, o->output);
     eng->f->tap = &tap;
-    gen_meter_start(&meter, eng, "reading the text", (int64_t)n * chunk, 0);
+    meter_start(&meter, eng, "reading the text", (int64_t)n * chunk, 0);
     for (int i = 0; ok && i < n; i++) ok = calib__chunk(eng, ids->id + (size_t)i * (size_t)chunk, chunk, bos, &meter, e);
-    gen_meter_stop(&meter);
+    meter_stop(&meter);
     eng->f->tap = NULL;
     calib__settle(im);
     calib__add_dataset(im, bytes_of(text));
@@ -15061,7 +15068,7 @@ typedef struct {
     double          *klds, *dps;                      /* [scored], against a base */
     int64_t          n_same;
     double           t0;
-    gen_meter        meter;
+    engine_meter     meter;
 } eval_run;
 
 /* Each thread takes rows of logits. */
@@ -15185,8 +15192,8 @@ static bool eval__steps(eval_run *r, eval_cursor *c, err_t *e) {
                            "the KV cache has no room for a window of %d tokens (--kv-mem, --kv-blocks)",
                            r->plan->n_ctx);
         const long long last = c->chunk * r->plan->step + c->pos - 1;
-        gen_meter_step(&r->meter, n);
-        const bool      ok = gen_step_rows(r->eng, n, r->n_out, last, &logits, e);
+        meter_step(&r->meter, n);
+        const bool      ok = engine_step(r->eng, n, r->n_out, last, &logits, e);
         while (c->n_done) kv_seq_free(c->done[--c->n_done]);
         if (!ok) return false;
         if (!r->n_out) continue;
@@ -15244,9 +15251,9 @@ static bool eval__run(eval_run *r, err_t *e) {
     if (r->base) r->klds = mem_new(all, sizeof *r->klds), r->dps = mem_new(all, sizeof *r->dps);
     r->t0 = clock_now();
     eval__head(r);
-    gen_meter_start(&r->meter, r->eng, "reading the text", (int64_t)r->plan->n_chunk * (r->plan->n_ctx - 1), 0);
+    meter_start(&r->meter, r->eng, "reading the text", (int64_t)r->plan->n_chunk * (r->plan->n_ctx - 1), 0);
     bool ok = eval__steps(r, &c, e);
-    gen_meter_stop(&r->meter);
+    meter_stop(&r->meter);
     if (!r->base && r->at >= eval__each(r->plan) && eval__tells()) fprintf(stderr, "\n");   /* behind the figures */
     if (ok) eval__foot(r);
     kv_seq_free(c.seq);
@@ -17794,7 +17801,7 @@ static void bench__with(const bench_opts *o, const bench_row *r, int n_models, s
 
 typedef struct {
     const bench_opts *o;
-    const fwd_opts   *fo;
+    const engine_opts   *fo;
     const kv_opts    *ko;
     const char       *version, *commit;
     char              cpu[128], type[120], time[32];
@@ -18077,7 +18084,7 @@ static bool bench__fill(const bench_job *j, engine *eng, kv_seq *seq, int s, int
         bench__progress(t, "token", s * t->n_depth + from, t->n_seq * t->n_depth);
         if (!kv_require(seq, from + n, e)) return false;
         for (int i = 0; i < n; i++) eng->row[i] = bench__row(eng, seq, s, from + i, false);
-        if (!gen_step_rows(eng, n, 0, from + n - 1, &logits, e)) return false;
+        if (!engine_step(eng, n, 0, from + n - 1, &logits, e)) return false;
     }
     if (!kv_require(seq, len, e)) return false;
     kv_touch(seq, t->n_depth);
@@ -18113,7 +18120,7 @@ static bool bench__warm_round(bench_job *j, const bench_test *t, err_t *e) {
     while (!g.steps) {
         float    *logits;
         const int n = bench__round_rows(j, t, &g), asks = g.eng == j->draft ? 1 : n;
-        if (!bench__round_room(j, t, &g, e) || !gen_step_rows(g.eng, n, asks, g.eng->row[n - 1].pos, &logits, e)) return false;
+        if (!bench__round_room(j, t, &g, e) || !engine_step(g.eng, n, asks, g.eng->row[n - 1].pos, &logits, e)) return false;
         bench__round_on(j, t, &g);
     }
     bench__round_cut(j, t, &g);
@@ -18128,7 +18135,7 @@ static bool bench__warm_up(bench_job *j, const bench_test *t, err_t *e) {
     for (int i = 0; i < 3; i++) {
         int       asks;
         const int n = at[i] < 0 || (i && at[i] == at[i - 1]) ? 0 : bench__rows(j, t, at[i], &asks);
-        if (n && !gen_step_rows(j->eng, n, asks, j->eng->row[n - 1].pos, &logits, e)) return false;
+        if (n && !engine_step(j->eng, n, asks, j->eng->row[n - 1].pos, &logits, e)) return false;
     }
     return true;
 }
@@ -18162,7 +18169,7 @@ static bool bench__rounds(bench_job *j, const bench_test *t, bench_sample *s, er
         if (g.steps == 1) s->first = clock_now() - t0;
     }
     s->all = clock_now() - t0;
-    return gen_whole(j->eng, e) && (!j->draft || gen_whole(j->draft, e));
+    return engine_alive(j->eng, e) && (!j->draft || engine_alive(j->draft, e));
 }
 
 /* One repetition. False: an interrupt, or an error in e. */
@@ -18177,7 +18184,7 @@ static bool bench__once(bench_job *j, const bench_test *t, bench_sample *s, err_
         if (i == first) s->first = clock_now() - t0;
     }
     s->all = clock_now() - t0;
-    return gen_whole(j->eng, e);
+    return engine_alive(j->eng, e);
 }
 
 static bench_rate bench__between(bench_rate a, bench_rate b) {
@@ -18343,11 +18350,11 @@ static bool bench__holds(const bench_job *j, const arch_hparams *hp, const arch_
 }
 
 /* The draft model beside the model, as [spec] has it, with a cache of the same types, whose bound is not its own. */
-static bool bench__open_draft(bench_job *j, const fwd_opts *fo, const kv_opts *ko, err_t *e) {
-    fwd_opts fd = *fo;
+static bool bench__open_draft(bench_job *j, const engine_opts *fo, const kv_opts *ko, err_t *e) {
+    engine_opts fd = *fo;
     kv_opts  kd = *ko;
     fd.n_batch = j->step;
-    fd.rope = fwd_defaults.rope;
+    fd.rope = engine_defaults.rope;
     kd.mem_bytes = 0;
     kd.max_blocks = 0;
     if (!(j->draft = engine_open_beside(&j->draft_g, NULL, &fd, &kd, j->eng, 1, BENCH_LAG, e))) return false;
@@ -18360,7 +18367,7 @@ static bool bench__open_draft(bench_job *j, const fwd_opts *fo, const kv_opts *k
 }
 
 static bool bench__open(bench_job *j, const bench_extent *x, err_t *e) {
-    fwd_opts fo = *j->fo;
+    engine_opts fo = *j->fo;
     kv_opts  ko = *j->ko;
     j->step = j->set.batch < j->set.ubatch ? j->set.batch : j->set.ubatch;
     fo.n_ctx = x->len;
@@ -18456,7 +18463,7 @@ static bool bench__setups(bench_job *j, err_t *e) {
 static bool bench__fits(const bench_job *j, const arch_hparams *hp, const bench_extent *x, err_t *e) {
     model d = {0};
     if (!j->o->draft) return bench__holds(j, hp, NULL, x, e);
-    bool ok = model_open(&d, &j->draft_g, &fwd_defaults.rope, e);
+    bool ok = model_open(&d, &j->draft_g, &engine_defaults.rope, e);
     if (ok && abs(d.hp.n_vocab - hp->n_vocab) > SPEC_PAD)
         ok = err_set(e, EXIT_INPUT, "%s: not the vocabulary of %s: it has %d tokens, expected about %d", j->draft_g.path, j->g.path,
                      d.hp.n_vocab, hp->n_vocab);
@@ -18498,7 +18505,7 @@ static bool bench__levels(const bench_opts *o, err_t *e) {
 
 /* Measures every model and writes a row as each test ends; an interrupt ends the table. All files are looked at before the
  * first is run. The picture of all rows goes to `svg` at the end (NULL: nowhere). */
-static bool bench_run(const bench_opts *o, const char *const *models, int n_models, const fwd_opts *fo, const kv_opts *ko,
+static bool bench_run(const bench_opts *o, const char *const *models, int n_models, const engine_opts *fo, const kv_opts *ko,
                       bench_form form, const char *version, const char *commit, out_t *out, out_t *svg, err_t *e) {
     bench_job *j = mem_aligned(1, sizeof *j);
     *j = (bench_job){.o = o, .fo = fo, .ko = ko, .version = version, .commit = commit, .form = form, .out = out, .n_models = n_models};
@@ -18603,7 +18610,7 @@ typedef struct {
     samp_bias  *biases;                               /* bias, read */
     float       rope_freq_scale;                      /* 1 / fwd.rope.factor, 0: not given */
     kv_opts     kv;
-    fwd_opts    fwd;
+    engine_opts    fwd;
     gen_opts    gen;
     calib_opts  calib;
     cli_list    in_files;                             /* importance matrices to add to the one gathered */
@@ -18623,7 +18630,7 @@ typedef struct {
 
 static config cli_defaults(void) {
     return (config){.cpu = "auto", .special = -1, .log_level = LOG_NORMAL, .seed = -1,
-                    .kv = kv_defaults, .fwd = fwd_defaults, .gen = gen_defaults, .calib = calib_defaults, .samp = samp_defaults, .spec = spec_defaults,
+                    .kv = kv_defaults, .fwd = engine_defaults, .gen = gen_defaults, .calib = calib_defaults, .samp = samp_defaults, .spec = spec_defaults,
                     .eval = eval_defaults, .chunks = -1, .batch = batch_defaults, .bench = bench_defaults};
 }
 
@@ -20957,8 +20964,8 @@ static bool act__with_engine(act_run *r, err_t *e) {
     act__graceful = 1;
     bool ok = gen_fits(en, &r->ids, e) && (c->action == ACT_GENERATE || out_begin(&r->out, e));
     if (ok && c->action == ACT_SCORE)
-        ok = act__json(c) ? gen_score_json(en, &r->ids, act__base_name(r->g->path), &r->out, e) : gen_score(en, &r->ids, &r->out, e);
-    else if (ok && c->action == ACT_LOGITS) ok = gen_logits(en, &r->ids, &r->out, e);
+        ok = act__json(c) ? score_json(en, &r->ids, act__base_name(r->g->path), &r->out, e) : score_text(en, &r->ids, &r->out, e);
+    else if (ok && c->action == ACT_LOGITS) ok = score_logits(en, &r->ids, &r->out, e);
     else if (ok) ok = act__generate(r, en, e) && engine_save(en, &c->kv, e);
     engine_close(en);
     return ok;
@@ -20984,7 +20991,7 @@ static bool act__spares(const act_run *r, const char *path, err_t *e) {
 static bool act__perplexity(act_run *r, err_t *e) {
     const config *c = r->c;
     const bool    json = act__json(c);
-    fwd_opts      fo = c->fwd;
+    engine_opts      fo = c->fwd;
     eval_plan     plan;
     if (c->eval.base && !act__spares(r, c->eval.base, e)) return false;
     if (fo.n_ctx < 0) fo.n_ctx = EVAL_CTX;
@@ -21001,7 +21008,7 @@ static bool act__perplexity(act_run *r, err_t *e) {
 /* Neither text nor vocabulary is needed: the base holds the tokens. */
 static bool act__divergence(act_run *r, err_t *e) {
     const config *c = r->c;
-    fwd_opts      fo = c->fwd;
+    engine_opts      fo = c->fwd;
     eval_base     b;
     eval_plan     plan;
     if (c->output && !act__apart(c->output, c->what, "base", e)) return false;
@@ -21026,7 +21033,7 @@ static bool act__imatrix(act_run *r, err_t *e) {
     bool          ok = act__spares(r, c->what, e) && gguf_write_could(c->what, r->g, e);
     for (int i = 0; ok && i < n; i++) ok = calib_imatrix_read(&more[i], c->in_files.v[i], e);
     if (ok && (r->ids.n || !n)) {
-        fwd_opts fo = c->fwd;
+        engine_opts fo = c->fwd;
         fo.n_ctx = chunk;
         engine *en = engine_open(r->g, r->vocab, &fo, &c->kv, chunk, false, 0, r->t_start, e);
         act__graceful = 1;

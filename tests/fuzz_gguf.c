@@ -49,7 +49,7 @@ static void fz_tensor(const gguf_file *g, const gguf_tensor *t) {
 static void fz_model(const gguf_file *g) {
     static out_t null;
     err_t        e = {0};
-    fwd_opts     fo = fwd_defaults;
+    engine_opts     fo = engine_defaults;
     tok_ids      ids = {0};
     if (!null.f) null = (out_t){fopen("/dev/null", "wb"), "null", 0};
     g_log_level = LOG_QUIET;
@@ -61,7 +61,7 @@ static void fz_model(const gguf_file *g) {
     engine    *eng = v ? engine_open(g, v, &fo, &kv_defaults, 3, true, 0, 0, &e) : NULL;
     ASSERT(eng || e.code);
     for (int i = 0; eng && i < 3 && i < eng->n_ctx; i++) tok_ids_add(&ids, i % eng->m.hp.n_vocab);
-    if (eng) ASSERT(gen_logits(eng, &ids, &null, &e) || e.code);
+    if (eng) ASSERT(score_logits(eng, &ids, &null, &e) || e.code);
     tok_ids_drop(&ids);
     engine_close(eng);
     tok_free(v);

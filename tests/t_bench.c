@@ -178,7 +178,7 @@ static bool t_bench__open(bench_job *j, const char *name, const bench_opts *o, b
     err_t e = {0};
     char  path[128];
     snprintf(path, sizeof path, "tests/data/tiny/%s.gguf", name);
-    *j = (bench_job){.o = o, .fo = &fwd_defaults, .ko = &kv_defaults, .set = set};
+    *j = (bench_job){.o = o, .fo = &engine_defaults, .ko = &kv_defaults, .set = set};
     if (!CHECKF(gguf_open(&j->g, path, &e), "%s", e.text)) return false;
     if (o->draft && !CHECKF(gguf_open(&j->draft_g, o->draft, &e), "%s", e.text)) return false;
     const bench_extent x = bench__extent(o);
@@ -566,7 +566,7 @@ static void t_bench_stages(void) {
 
 /* What bench_run writes, and what it returns; the caller frees. */
 static char *t_bench__run(const bench_opts *o, const char *path, const kv_opts *ko, int n_ctx, bool *ok, err_t *e) {
-    fwd_opts fo = fwd_defaults;
+    engine_opts fo = engine_defaults;
     char    *text = NULL;
     size_t   n = 0;
     out_t    out = {open_memstream(&text, &n), "memory", 0};

@@ -13,7 +13,7 @@ static const char *tc_gold(const char *name) {
 static bool tc_gather(const char *name, int threads, int batch, calib_imatrix *im) {
     gguf_file  g;
     err_t      e = {0};
-    fwd_opts   fo = fwd_defaults;
+    engine_opts   fo = engine_defaults;
     kv_opts    ko = {.type_k = K_F32, .type_v = K_F32, .block = 32};
     tok_ids    ids = {0};
     calib_opts o = {.n_chunks = 12, .output = true};

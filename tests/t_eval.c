@@ -56,7 +56,7 @@ typedef struct {
 
 static bool te_open(te_rig *r, const char *path, int n_ctx, int64_t n_rows, int threads, int batch, int block) {
     err_t    e = {0};
-    fwd_opts fo = fwd_defaults;
+    engine_opts fo = engine_defaults;
     kv_opts  ko = kv_defaults;
     fo.n_ctx = n_ctx;
     fo.n_threads = threads;
@@ -99,7 +99,7 @@ static double te_number(const char *json, const char *key) {
 static double *te_plain(const char *path, const eval_plan *p, int *n) {
     gguf_file g;
     err_t     e = {0};
-    fwd_opts  fo = fwd_defaults;
+    engine_opts  fo = engine_defaults;
     kv_opts   ko = kv_defaults;
     tok_ids   ids = {0};
     double   *nll = mem_new((size_t)(p->n_chunk * eval__each(p)), sizeof *nll);
@@ -114,7 +114,7 @@ static double *te_plain(const char *path, const eval_plan *p, int *n) {
         out_t  out = {open_memstream(&buf, &n_buf), "memory", 0};
         ids.n = 0;
         for (int i = 0; i < p->n_ctx; i++) tok_ids_add(&ids, eval__token(p, c, i));
-        CHECK(gen_logits(eng, &ids, &out, &e) && out_end(&out, &e));
+        CHECK(score_logits(eng, &ids, &out, &e) && out_end(&out, &e));
         const float *x = (const float *)(void *)buf;
         const int    V = eng->m.hp.n_vocab;
         for (int i = p->first; i < p->n_ctx - 1; i++) {
@@ -185,7 +185,7 @@ static void t_eval_cache(void) {
     CHECK(eval_plan_text(&p, &ids, 16, 1, &o, &e));
     for (int blocks = 0; blocks <= 4; blocks++) {     /* of 4 tokens: 15 rows of a window need 4 of them */
         te_rig   r = {.eng = NULL};
-        fwd_opts fo = fwd_defaults;
+        engine_opts fo = engine_defaults;
         kv_opts  ko = {.type_k = K_F32, .type_v = K_F32, .block = 4, .max_blocks = blocks};
         fo.n_ctx = 16;
         fo.n_threads = 1;

@@ -7,9 +7,9 @@ typedef struct {
     engine    *eng;
 } t_run;
 
-static bool t_run_open(t_run *r, const char *path, const fwd_opts *fo, const kv_opts *ko, int64_t n_need, bool all) {
+static bool t_run_open(t_run *r, const char *path, const engine_opts *fo, const kv_opts *ko, int64_t n_need, bool all) {
     err_t    e = {0};
-    fwd_opts fo_stress = *fo;
+    engine_opts fo_stress = *fo;
     kv_opts  ko_stress = *ko;
     memset(r, 0, sizeof *r);
     if (t_stress()) {
@@ -77,7 +77,7 @@ static void t_gen_story(void) {
     for (int l = 0; l < n_levels; l++)
         for (int threads = 1; can[l] && threads <= 2; threads++) {
             t_run     r;
-            fwd_opts  fo = fwd_defaults;
+            engine_opts  fo = engine_defaults;
             gen_opts  o = gen_defaults;
             samp_opts so = t_greedy();
             int       code;
@@ -101,7 +101,7 @@ static char *t_greedy_text(const char *model_path) {
     gen_opts  o = gen_defaults;
     samp_opts so = t_greedy();
     o.n_predict = 200;
-    if (!t_run_open(&r, model_path, &fwd_defaults, &kv_defaults, 201, false)) return NULL;
+    if (!t_run_open(&r, model_path, &engine_defaults, &kv_defaults, 201, false)) return NULL;
     char *text = t_run_text(&r, "", &o, &so, 1, &code);
     t_run_close(&r);
     return text;
@@ -124,7 +124,7 @@ static void t_gen_stop(void) {
             o.n_predict = 200;
             o.stop = stops;
             o.n_stop = 2;
-            if (!t_run_open(&r, model_path, &fwd_defaults, &kv_defaults, 201, false)) return;
+            if (!t_run_open(&r, model_path, &engine_defaults, &kv_defaults, 201, false)) return;
             char *got = t_run_text(&r, "", &o, &so, 1, &code);
             size_t want = (size_t)(strstr(all, stop) - all);
             if (EQ_INT(strlen(got), want)) EQ_MEM(got, all, want);
@@ -153,7 +153,7 @@ static void t_gen_seed(void) {
     for (int run = 0; run < 8; run++) {
         t_run    r;
         int      code;
-        fwd_opts fo = fwd_defaults;
+        engine_opts fo = engine_defaults;
         kv_opts  ko = kv_defaults;
         gen_opts o = gen_defaults;
         fo.n_threads = 1 + run % 2;
@@ -181,7 +181,7 @@ static void t_gen_full(void) {
     const char *model_path = t_gen_model();
     t_run     r;
     int       code;
-    fwd_opts  fo = fwd_defaults;
+    engine_opts  fo = engine_defaults;
     gen_opts  o = gen_defaults;
     samp_opts so = t_greedy();
     fo.n_ctx = 40;
@@ -224,15 +224,15 @@ static void t_gen_scores(void) {
         t_run    r;
         tok_ids  ids = {0};
         err_t    e = {0};
-        fwd_opts fo = fwd_defaults;
+        engine_opts fo = engine_defaults;
         char    *score = NULL, *logits = NULL;
         size_t   n = 0, nl = 0;
         fo.n_batch = chunk;
         if (!t_run_open(&r, model_path, &fo, &kv_defaults, 100, true)) return;
         CHECK(tok_encode(r.v, bytes_of("One day, Tom and Lily went to the park. They saw a big dog."), TOK_BOS, &ids, &e));
         out_t out = {open_memstream(&score, &n), "memory", 0}, out2 = {open_memstream(&logits, &nl), "memory", 0};
-        CHECK(gen_score(r.eng, &ids, &out, &e) && out_end(&out, &e));
-        CHECK(gen_logits(r.eng, &ids, &out2, &e) && out_end(&out2, &e));
+        CHECK(score_text(r.eng, &ids, &out, &e) && out_end(&out, &e));
+        CHECK(score_logits(r.eng, &ids, &out2, &e) && out_end(&out2, &e));
         const size_t V = (size_t)tok_count(r.v);
         EQ_INT(nl, ids.n * V * sizeof(float));
         int   index, id, lines = 0;
@@ -267,7 +267,7 @@ static void t_gen_packs(void) {
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         t_run r;
         int   said = 0;
-        if (!t_run_open(&r, rows[i].model, &fwd_defaults, &kv_defaults, 100, false)) return;
+        if (!t_run_open(&r, rows[i].model, &engine_defaults, &kv_defaults, 100, false)) return;
         const bool packs = r.eng->may_pack;
         for (int n = 1; n < 40; n++) said += engine_pack(r.eng, 1000, n, 1);
         CHECKF(said == (packs ? rows[i].says : 0), "%s: said %d times that it is packed", rows[i].model, said);
@@ -306,7 +306,7 @@ static void t_gen_memory(void) {
     for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
         err_t     e = {0};
         gguf_file g;
-        fwd_opts  fo = fwd_defaults;
+        engine_opts  fo = engine_defaults;
         fo.n_threads = 2;
         if (!CHECKF(gguf_open(&g, models[i], &e), "%s", e.text)) return;
         tok_vocab *v = tok_load(&g, NULL, &e);

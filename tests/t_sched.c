@@ -61,7 +61,7 @@ typedef struct {
 static bool t_sched_run(const char *path, const t_sched_line *l, const t_sched_how *h, t_sched_answer *a, sched_stats *st) {
     err_t      e = {0};
     gguf_file  g;
-    fwd_opts   fo = fwd_defaults;
+    engine_opts   fo = engine_defaults;
     kv_opts    ko = kv_defaults;
     sched_opts o = {h->n_seqs, h->fixed, h->stress};
     spec_opts  so = {.draft = h->draft, .lookup = h->guess && !h->draft, .most = h->guess, .least = h->guess};
@@ -239,7 +239,7 @@ static void t_sched_full(void) {
     const char *path = "tests/data/tiny/llama.gguf";
     err_t       e = {0};
     gguf_file   g;
-    fwd_opts    fo = fwd_defaults;
+    engine_opts    fo = engine_defaults;
     kv_opts     ko = kv_defaults;
     sched_opts  o = {4, false, false};
     sched_seq  *q[4];

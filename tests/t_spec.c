@@ -713,7 +713,7 @@ static void t_spec_rows(void) {
     spec_opts o = {.draft = "build/no such file", .most = 4};
     engine    eng = {.n_batch = 9, .max_out = 9};
     err_t     e = {0};
-    CHECK(!spec_open(&eng, &o, NULL, &fwd_defaults, &kv_defaults, 1, &e));
+    CHECK(!spec_open(&eng, &o, NULL, &engine_defaults, &kv_defaults, 1, &e));
     CHECKF(e.code == EXIT_INPUT && strstr(e.text, "no such file"), "%s", e.text);
     spec_close(NULL);
 }

@@ -3,7 +3,7 @@
 typedef struct {
     const char *model;
     kv_opts     ko;
-    fwd_opts    fo;
+    engine_opts    fo;
 } t_store_how;
 
 enum { T_STORE_ANSWER = 20 };
@@ -18,7 +18,7 @@ static const char *t_store_path(const char *name) {
 }
 
 static t_store_how t_store_usual(const char *path, const char *file) {
-    t_store_how h = {path, kv_defaults, fwd_defaults};
+    t_store_how h = {path, kv_defaults, engine_defaults};
     h.ko.cache = file;
     h.fo.n_threads = 1;
     return h;
@@ -505,7 +505,7 @@ static void t_store_two(void) {
 static char *t_store_batch(const t_store_how *h, const tok_ids *ids, int *cached) {
     gguf_file  g;
     err_t      e = {0};
-    fwd_opts   fo = h->fo;
+    engine_opts   fo = h->fo;
     kv_opts    ko = h->ko;
     sched_opts o = {4, false, false};
     samp_opts  so = t_greedy();
