@@ -409,50 +409,52 @@ static bool out_flush(out_t *o) {
     return !o->why;
 }
 
-/* Files that this run has made and not begun to write, "" where there is none: an answer and what stands beside it. */
-enum { OUT_MADE = 2 };
-static char out__made[OUT_MADE][PATH_MAX];
+/* Files to remove if the run ends early: new files that are still empty, and a temporary file that is not complete. "": free. */
+enum { OUT_PENDING = 3 };
+static char out__pending[OUT_PENDING][PATH_MAX];
 
-/* Removes them: a run that fails early leaves no empty file behind. Async-signal-safe. */
+/* Removes them. Async-signal-safe. */
 static void out_sweep(void) {
-    for (int i = 0; i < OUT_MADE; i++) {
-        if (out__made[i][0]) unlink(out__made[i]);
-        out__made[i][0] = 0;
+    for (int i = 0; i < OUT_PENDING; i++) {
+        if (out__pending[i][0]) unlink(out__pending[i]);
+        out__pending[i][0] = 0;
     }
 }
 
-static void out__note_made(const char *path) {
-    for (int i = 0; i < OUT_MADE && strlen(path) < PATH_MAX; i++) {
-        if (out__made[i][0]) continue;
-        strcpy(out__made[i], path);
+/* Adds a file to them, until out_settle(). Its first byte is written last: a signal handler finds the whole path or none. */
+static void out_add_pending(const char *path) {
+    static bool sweeps;
+    if (!sweeps) sweeps = atexit(out_sweep) == 0;
+    for (int i = 0; i < OUT_PENDING && strlen(path) < PATH_MAX; i++) {
+        if (out__pending[i][0]) continue;
+        strcpy(out__pending[i] + 1, path + 1);
+        atomic_signal_fence(memory_order_seq_cst);
+        out__pending[i][0] = path[0];
         return;
+    }
+}
+
+/* Takes a file off the list; keep false: removes it if it was there. */
+static void out_settle(const char *path, bool keep) {
+    for (int i = 0; i < OUT_PENDING && path; i++) {
+        if (!out__pending[i][0] || strcmp(path, out__pending[i]) != 0) continue;
+        if (!keep) unlink(path);
+        out__pending[i][0] = 0;
     }
 }
 
 /* Opens a file to be written, -1 and errno where that fails. Its old bytes stay until out_begin(). */
 static int out_open(const char *path) {
-    static bool sweeps;
-    int         fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    const bool  made = fd >= 0;
-    if (fd < 0 && errno == EEXIST) fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
-    if (!sweeps) sweeps = atexit(out_sweep) == 0;
-    if (made) out__note_made(path);
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (fd >= 0) out_add_pending(path);
+    else if (errno == EEXIST) fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
     return fd;
-}
-
-/* One of them is begun, and stays, or it is never begun, and goes. */
-static void out__settle(const out_t *o, bool begun) {
-    for (int i = 0; i < OUT_MADE; i++) {
-        if (!out__made[i][0] || !o->name || strcmp(o->name, out__made[i]) != 0) continue;
-        if (!begun) unlink(out__made[i]);
-        out__made[i][0] = 0;
-    }
 }
 
 /* Empties a file that is about to be written: nothing is lost before the answer begins. */
 static bool out_begin(out_t *o, err_t *e) {
     struct stat st;
-    out__settle(o, true);
+    out_settle(o->name, true);
     if (o->f == stdout || fstat(fileno(o->f), &st) != 0 || !S_ISREG(st.st_mode) || ftruncate(fileno(o->f), 0) == 0) return true;
     return err_set(e, err_code_of(errno), "%s: cannot write: %s", o->name, strerror(errno));
 }
@@ -460,7 +462,7 @@ static bool out_begin(out_t *o, err_t *e) {
 /* False, with words in e, unless every byte was written or the reader has gone. */
 static bool out_end(out_t *o, err_t *e) {
     out_flush(o);
-    out__settle(o, false);
+    out_settle(o->name, false);
     errno = 0;
     if (fclose(o->f) != 0 && !o->why) o->why = errno ? errno : EIO;
     return !o->why || o->why == EPIPE || err_set(e, EXIT_RESOURCE, "%s: cannot write: %s", o->name, strerror(o->why));
@@ -2042,14 +2044,6 @@ static struct {
     const char       *path;
 } gguf__maps[GGUF_MAPS_MAX];
 
-/* The file that is being written and has not its name yet, "" when there is none: for signal handlers and exit(). */
-static char gguf__unfinished[PATH_MAX];
-
-/* Removes it. Async-signal-safe. */
-static void gguf_write_sweep(void) {
-    if (gguf__unfinished[0]) unlink(gguf__unfinished);
-}
-
 /* A page of a mapping is gone: the file shrank, or the disk failed. Only async-signal-safe calls. */
 static void gguf__sigbus(int sig, siginfo_t *info, void *context) {
     static atomic_flag told = ATOMIC_FLAG_INIT;
@@ -2069,7 +2063,7 @@ static void gguf__sigbus(int sig, siginfo_t *info, void *context) {
         for (const char *p = tail; *p; p++) line[n++] = *p;
         progress_clear();
         if (write(STDERR_FILENO, line, n) < 0) {}
-        gguf_write_sweep();
+        out_sweep();
         _exit(EXIT_RESOURCE);
     }
     signal(sig, SIG_DFL);                             /* not ours: whatever the system does with it */
@@ -2342,8 +2336,7 @@ typedef struct {
 
 static void gguf_write_drop(gguf_writer *w) {
     if (w->fd >= 0) close(w->fd);
-    if (w->tmp) gguf_write_sweep();
-    gguf__unfinished[0] = 0;
+    out_settle(w->tmp, false);
     mem_free(w->name);
     mem_free(w->path);
     mem_free(w->tmp);
@@ -2406,26 +2399,21 @@ static int gguf__create(gguf_writer *w, size_t room) {
 
 /* in: the file that is being read meanwhile, or NULL. A link is followed, so that it stays one. */
 static bool gguf_write_start(gguf_writer *w, const char *path, uint64_t align, const gguf_file *in, err_t *e) {
-    static bool sweeps;
     *w = (gguf_writer){.fd = -1, .align = align};
-    ASSERT(!gguf__unfinished[0] && align && !(align & (align - 1)));
+    ASSERT(align && !(align & (align - 1)));
     if (!gguf__replaceable(path, in, e)) return false;
     char *real = realpath(path, NULL);
     w->name = gguf__dup(path);
     w->path = real ? real : gguf__dup(path);
     size_t n = strlen(w->path) + 48;
     w->tmp = mem_new(n, 1);
-    if (n > sizeof gguf__unfinished) errno = ENAMETOOLONG;
-    else w->fd = gguf__create(w, n);
+    w->fd = gguf__create(w, n);
     if (w->fd < 0) {
         gguf__refuse(e, err_code_of(errno), path, "cannot create: %s", strerror(errno));
         gguf_write_drop(w);
         return false;
     }
-    if (!sweeps) sweeps = atexit(gguf_write_sweep) == 0;
-    memcpy(gguf__unfinished + 1, w->tmp + 1, strlen(w->tmp));
-    atomic_signal_fence(memory_order_seq_cst);        /* a handler finds no name or the whole of it */
-    gguf__unfinished[0] = w->tmp[0];
+    out_add_pending(w->tmp);
     return true;
 }
 
@@ -2601,7 +2589,7 @@ static bool gguf_write_finish(gguf_writer *w, err_t *e) {
     if (close(w->fd) && ok) ok = gguf__unwritten(w, e);
     w->fd = -1;
     if (ok && rename(w->tmp, w->path)) ok = gguf__unwritten(w, e);
-    if (ok) gguf__unfinished[0] = 0;
+    if (ok) out_settle(w->tmp, true);
     gguf_write_drop(w);
     return ok;
 }
@@ -20689,7 +20677,6 @@ static char                  act_lost[1024];         /* the line that says what 
 static void act__on_signal(int sig) {
     if (g_interrupt || !act__graceful) {
         progress_clear();
-        gguf_write_sweep();
         out_sweep();
         if (act_lost[0] && write(STDERR_FILENO, act_lost, strlen(act_lost)) < 0) {}
         _exit(128 + sig);
