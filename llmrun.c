@@ -7,12 +7,13 @@
  *   [host]     limits of this machine: CPUs, memory, cgroups
  *   [pool]     worker threads and barriers                              <- k base host
  *   [gguf]     the model file: bounds-checked view, typed lookups       <- k base
+ *   [writer]   (gguf_write gguf_own) GGUF files that this program writes  <- k base gguf
  *   [tok]      vocabularies: text to token ids and back, byte-exact     <- base gguf
  *   [dev]      the device that runs a step: kernels over the pool       <- k base pool
  *   [arch]     architectures and their tensors as data                  <- k base gguf dev
  *   [model]    weights of one model in the mapping, shapes checked      <- k base pool gguf dev arch
  *   [kv]       paged key/value cache                                    <- k base arch
- *   [store]    prompt cache on disk: KV blocks kept between runs        <- k base gguf kv
+ *   [store]    prompt cache on disk: KV blocks kept between runs        <- k base gguf writer kv
  *   [fwd]      one step over a batch of rows                            <- k base pool arch model kv dev
  *   [samp]     logits to token                                          <- base
  *   [engine]   (meter) a model opened to run: cache, threads, steps     <- k base host pool gguf tok model kv store dev fwd samp
@@ -20,14 +21,14 @@
  *   [score]    logits and log-probabilities of a given text             <- base tok kv fwd engine gen
  *   [lines]    (results) reader of long files, writer of results        <- base
  *   [req]      one line of a batch file: request and result             <- base tok samp
- *   [spec]     speculative decoding: n-gram lookup, draft model         <- k base host pool gguf tok model kv fwd samp engine
+ *   [spec]     speculative decoding: n-gram lookup, draft model         <- k base host pool gguf writer tok model kv fwd samp engine
  *   [sched]    (hist) continuous batching of requests                   <- base pool tok kv fwd samp engine gen req spec
  *   [text]     one request, its text streamed                           <- k base gguf tok kv samp engine gen sched spec
  *   [batch]    files of requests, one per line                          <- base tok kv samp engine gen lines req sched spec
- *   [calib]    importance matrix (imatrix) of a text                    <- k base pool gguf tok kv dev fwd engine
+ *   [calib]    importance matrix (imatrix) of a text                    <- k base pool gguf writer tok kv dev fwd engine
  *   [round]    calibrated rounding of weights (GPTQ style)             <- k base host pool gguf tok model kv dev fwd
- *   [eval]     perplexity and KL divergence on a text                   <- k base pool gguf tok kv fwd engine
- *   [quant]    offline quantisation of a model file                     <- k base pool gguf
+ *   [eval]     perplexity and KL divergence on a text                   <- k base pool gguf writer tok kv fwd engine
+ *   [quant]    offline quantisation of a model file                     <- k base pool gguf writer
  *   [inspect]  report of what a model file holds                        <- k base gguf tok arch model
  *   [plot]     rates as a picture (SVG)                                 <- base
  *   [bench]    benchmark of a model on this machine <- k base pool gguf arch model kv dev fwd samp engine spec quant plot
@@ -229,6 +230,14 @@ static void *mem_grow(void *old, size_t n, size_t each) {
     return p;
 }
 
+/* Makes space for entry i of an array of at most n entries: the array doubles, so its size follows the entries that exist and
+ * not a count that a file claims. */
+static void *mem_reserve(void *p, uint64_t i, uint64_t n, size_t each) {
+    if (i >= 64 ? (i & (i - 1)) != 0 : i != 0) return p;
+    uint64_t cap = i ? 2 * i : 64;
+    return mem_grow(p, cap < n ? cap : n, each);
+}
+
 /* 64-byte aligned, not zeroed: what the kernels read and write. */
 static void *mem_aligned(size_t n, size_t each) {
     size_t bytes = mem_size(n, each);
@@ -367,6 +376,12 @@ static void str_add(str *s, const void *p, size_t n) {
     if (n) memcpy(s->p + s->n, p, n);
     s->n += n;
     s->p[s->n] = 0;
+}
+
+/* A copy; mem_free() it. */
+static char *str_dup(const char *s) {
+    size_t n = strlen(s) + 1;
+    return memcpy(mem_new(n, 1), s, n);
 }
 
 static void  str_put(str *s, const char *text) { str_add(s, text, strlen(text)); }
@@ -1384,8 +1399,8 @@ static void pool_free(pool *p) {
  * Format: docs/gguf.md of the ggml repository. Version 1 has 32-bit counts, lengths and dimensions. The C writer
  * of versions 1 and 2 counted a final NUL into every string for a while (llama.cpp issue 2836); the Python one
  * never did. A file of theirs is known by its first key.
- * Public: gguf_open, gguf_parse, gguf_close, gguf_alive, gguf_find, gguf_tensor_find, gguf_get_*, gguf_arr_u64,
- * gguf_strs_*, gguf_bad, gguf_type_name; gguf_write_* to make a file; gguf_vacant, gguf_is_kind, gguf_may_replace for those of our own. */
+ * Public: gguf_open, gguf_parse, gguf_close, gguf_alive, gguf_forget, gguf_fingerprint, gguf_find, gguf_tensor_find, gguf_get_*,
+ * gguf_arr_u64, gguf_strs_*, gguf_bad, gguf_refuse, gguf_file_kind, gguf_type_name. */
 
 enum { GGUF_U8, GGUF_I8, GGUF_U16, GGUF_I16, GGUF_U32, GGUF_I32, GGUF_F32, GGUF_BOOL, GGUF_STR, GGUF_ARR,
       GGUF_U64, GGUF_I64, GGUF_F64 };
@@ -1474,7 +1489,7 @@ static bool gguf__say(err_t *e, int code, const char *path, uint64_t at, const c
 }
 
 __attribute__((format(printf, 4, 5)))
-static bool gguf__refuse(err_t *e, int code, const char *path, const char *fmt, ...) {
+static bool gguf_refuse(err_t *e, int code, const char *path, const char *fmt, ...) {
     va_list ap;
     va_start(ap, fmt);
     gguf__say(e, code, path, GGUF_NOWHERE, fmt, ap);
@@ -1685,13 +1700,6 @@ static void gguf__value(gguf_cur *c, gguf_kv *kv) {
     if (!c->e->code && kv->elem == GGUF_BOOL) gguf__bools(c, kv);
 }
 
-/* Room for entry i of n: grows with the entries that are really there, not with the count that is claimed. */
-static void *gguf__room(void *p, uint64_t i, uint64_t n, size_t each) {
-    if (i >= 64 ? (i & (i - 1)) != 0 : i != 0) return p;
-    uint64_t cap = i ? 2 * i : 64;
-    return mem_grow(p, cap < n ? cap : n, each);
-}
-
 /* Whether the strings of this file carry a final NUL: the next one, its first key, tells. */
 static bool gguf__nul_ended(gguf_cur c) {
     err_t none = {0};
@@ -1703,7 +1711,7 @@ static bool gguf__nul_ended(gguf_cur c) {
 static void gguf__kvs(gguf_cur *c, gguf_file *g, uint64_t n) {
     g->nul = c->nul = n && g->version < 3 && gguf__nul_ended(*c);
     for (uint64_t i = 0; i < n && !c->e->code; i++) {
-        g->kv = gguf__room(g->kv, i, n, sizeof *g->kv);
+        g->kv = mem_reserve(g->kv, i, n, sizeof *g->kv);
         gguf_kv *kv = &g->kv[i];
         *kv = (gguf_kv){.key = gguf__name(c, "a key", GGUF_KEY_MAX)};
         gguf__value(c, kv);
@@ -1943,7 +1951,7 @@ static void gguf__place(gguf_cur *c, gguf_file *g) {
 
 static void gguf__tensors(gguf_cur *c, gguf_file *g, uint64_t n) {
     for (uint64_t i = 0; i < n && !c->e->code; i++) {
-        g->tensor = gguf__room(g->tensor, i, n, sizeof *g->tensor);
+        g->tensor = mem_reserve(g->tensor, i, n, sizeof *g->tensor);
         gguf__tensor(c, &g->tensor[i]);
         g->n_tensor = i + 1;
     }
@@ -2087,12 +2095,7 @@ static int gguf__map_note(const uint8_t *p, size_t n, const char *path) {
     return -1;
 }
 
-static char *gguf__dup(const char *s) {
-    size_t n = strlen(s) + 1;
-    return memcpy(mem_new(n, 1), s, n);
-}
-
-static const char *gguf__kind(mode_t mode) {
+static const char *gguf_file_kind(mode_t mode) {
     if (S_ISDIR(mode)) return "a directory";
     if (S_ISFIFO(mode)) return "a pipe";
     if (S_ISSOCK(mode)) return "a socket";
@@ -2101,7 +2104,7 @@ static const char *gguf__kind(mode_t mode) {
 
 static bool gguf__failed(const char *path, const char *call, err_t *e) {
     int no = errno;
-    return gguf__refuse(e, err_code_of(no), path, "cannot %s: %s, expected a readable GGUF file", call, strerror(no));
+    return gguf_refuse(e, err_code_of(no), path, "cannot %s: %s, expected a readable GGUF file", call, strerror(no));
 }
 
 /* Opens without waiting: a pipe nobody writes to must not hang us. */
@@ -2111,8 +2114,8 @@ static bool gguf__map(gguf_part *part, err_t *e) {
     if (part->fd < 0) return gguf__failed(part->path, "open", e);
     if (fstat(part->fd, &st)) return gguf__failed(part->path, "stat", e);
     if (!S_ISREG(st.st_mode))
-        return gguf__refuse(e, EXIT_INPUT, part->path, "is %s, expected a GGUF file", gguf__kind(st.st_mode));
-    if (st.st_size == 0) return gguf__refuse(e, EXIT_INPUT, part->path, "is empty, expected a GGUF file");
+        return gguf_refuse(e, EXIT_INPUT, part->path, "is %s, expected a GGUF file", gguf_file_kind(st.st_mode));
+    if (st.st_size == 0) return gguf_refuse(e, EXIT_INPUT, part->path, "is empty, expected a GGUF file");
     void *p = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, part->fd, 0);
     if (p == MAP_FAILED) return gguf__failed(part->path, "map", e);
     part->p = p;
@@ -2120,7 +2123,7 @@ static bool gguf__map(gguf_part *part, err_t *e) {
     madvise(p, part->n, MADV_WILLNEED);
     part->map = gguf__map_note(part->p, part->n, part->path);
     if (part->map < 0)
-        return gguf__refuse(e, EXIT_RESOURCE, part->path, "is one file too many, expected at most %d mapped at once",
+        return gguf_refuse(e, EXIT_RESOURCE, part->path, "is one file too many, expected at most %d mapped at once",
                             GGUF_MAPS_MAX);
     return true;
 }
@@ -2169,7 +2172,7 @@ static void gguf_close(gguf_file *g) {
 
 static void gguf__begin(gguf_file *g, const char *path) {
     *g = (gguf_file){.part = mem_new(1, sizeof *g->part), .n_parts = 1};
-    g->part[0] = (gguf_part){.path = gguf__dup(path), .fd = -1, .map = -1};
+    g->part[0] = (gguf_part){.path = str_dup(path), .fd = -1, .map = -1};
     g->path = g->part[0].path;
 }
 
@@ -2212,7 +2215,7 @@ static bool gguf__part_path(const char *path, uint64_t of, uint64_t no, uint64_t
 static bool gguf__first_wanted(const gguf_file *g, const gguf_split *s, err_t *e) {
     str first = {0};
     if (!gguf__part_path(g->path, s->no, 0, s->count, &first)) str_put(&first, "the first one");
-    gguf__refuse(e, EXIT_INPUT, g->path, "is part %llu of %llu, expected %.180s", GGUF_U(s->no + 1),
+    gguf_refuse(e, EXIT_INPUT, g->path, "is part %llu of %llu, expected %.180s", GGUF_U(s->no + 1),
                  GGUF_U(s->count), first.p);
     str_drop(&first);
     return false;
@@ -2237,10 +2240,10 @@ static bool gguf__part_fits(const gguf_file *one, const gguf_split *want, uint64
     gguf_split s;
     if (!gguf__split_keys(one, &s, e)) return false;
     if (s.count != want->count || s.no != no)
-        return gguf__refuse(e, EXIT_INPUT, one->path, "says it is part %llu of %llu, expected part %llu of %llu",
+        return gguf_refuse(e, EXIT_INPUT, one->path, "says it is part %llu of %llu, expected part %llu of %llu",
                             GGUF_U(s.no + 1), GGUF_U(s.count), GGUF_U(no + 1), GGUF_U(want->count));
     if (s.tensors != want->tensors)
-        return gguf__refuse(e, EXIT_INPUT, one->path,
+        return gguf_refuse(e, EXIT_INPUT, one->path,
                             "says there are %llu tensors in all, expected %llu as in the first part",
                             GGUF_U(s.tensors), GGUF_U(want->tensors));
     return true;
@@ -2251,7 +2254,7 @@ static bool gguf__other_parts(gguf_file *g, const gguf_split *s, err_t *e) {
     for (uint64_t no = 1; no < s->count && !e->code; no++) {
         gguf_file one = {0};
         if (!gguf__part_path(g->path, 0, no, s->count, &path))
-            gguf__refuse(e, EXIT_INPUT, g->path,
+            gguf_refuse(e, EXIT_INPUT, g->path,
                          "is the first of %llu parts, expected a name that ends in -00001-of-%05llu.gguf",
                          GGUF_U(s->count), GGUF_U(s->count));
         else if (gguf__load(&one, path.p, e) && gguf__part_fits(&one, s, no, e))
@@ -2268,10 +2271,10 @@ static bool gguf__whole(gguf_file *g, bool on_disk, err_t *e) {
     if (!gguf__split_keys(g, &s, e)) return false;
     if (s.no) return gguf__first_wanted(g, &s, e);
     if (s.count > 1 && !on_disk)
-        return gguf__refuse(e, EXIT_INPUT, g->path, "is the first of %llu parts, expected all of them", GGUF_U(s.count));
+        return gguf_refuse(e, EXIT_INPUT, g->path, "is the first of %llu parts, expected all of them", GGUF_U(s.count));
     if (!gguf__other_parts(g, &s, e) || !gguf__name_index(g, e)) return false;
     if (s.tensors != UINT64_MAX && s.tensors != g->n_tensor)
-        return gguf__refuse(e, EXIT_INPUT, g->path,
+        return gguf_refuse(e, EXIT_INPUT, g->path,
                             "%llu tensors in %d parts, expected %llu as split.tensors.count says",
                             GGUF_U(g->n_tensor), g->n_parts, GGUF_U(s.tensors));
     return true;
@@ -2316,11 +2319,15 @@ static void gguf_forget(const gguf_file *g, const uint8_t *p, size_t n) {
     }
 }
 
-/* --- writing ---
- * A file of version 3. It grows under a name of its own beside the one asked for and takes that name when it is whole and
- * on disk: whoever looks finds the old file or the new one, and a run that ends early leaves neither half nor rest.
- * In order: gguf_write_start; keys and tensors, in the order they shall have; the bytes of the tensors, one after another,
- * in pieces of any size; gguf_write_finish. gguf_write_drop ends it at any time and may follow either. One at a time. */
+/* ===== [writer] GGUF files that this program writes =====
+ * Writes a file of version 3 under a temporary name beside its path and renames it when it is complete and on disk. A reader
+ * finds the old file or the complete new one; a run that ends early removes the temporary file.
+ * In order: gguf_write_start; keys and tensors, in the order of the file; the bytes of the tensors, one after another, in
+ * pieces of any size; gguf_write_finish. gguf_write_drop may follow any of them.
+ *   Files of our own keep something between runs (prompt cache, lookup cache); each names its kind as general.architecture.
+ * A file of another kind is never replaced.
+ * Public: gguf_write_start, gguf_write_could, gguf_write_u32, gguf_write_f32, gguf_write_str, gguf_write_strs, gguf_write_kv,
+ * gguf_write_tensor, gguf_write_data, gguf_write_finish, gguf_write_drop, gguf_own_missing, gguf_own_is_kind, gguf_own_may_replace. */
 
 typedef struct {
     char     *name, *path, *tmp;     /* as it was asked for; behind all links; until it is whole          */
@@ -2347,29 +2354,29 @@ static void gguf_write_drop(gguf_writer *w) {
 }
 
 /* A failed call on the file that is being written: nothing but a resource can be short once it is open. */
-static bool gguf__unwritten(const gguf_writer *w, err_t *e) {
-    return gguf__refuse(e, EXIT_RESOURCE, w->name, "cannot write: %s", strerror(errno));
+static bool gguf_write__unwritten(const gguf_writer *w, err_t *e) {
+    return gguf_refuse(e, EXIT_RESOURCE, w->name, "cannot write: %s", strerror(errno));
 }
 
 /* Whether the name may be given away: nothing has it, or a file that is no part of `in`. */
-static bool gguf__replaceable(const char *path, const gguf_file *in, err_t *e) {
+static bool gguf_write__replaceable(const char *path, const gguf_file *in, err_t *e) {
     struct stat to, part;
     if (!*path) return err_set(e, EXIT_INPUT, "no name, expected a file to write");
     if (stat(path, &to)) {
-        if (errno != ENOENT) return gguf__refuse(e, err_code_of(errno), path, "%s", strerror(errno));
-        return lstat(path, &to) || gguf__refuse(e, EXIT_INPUT, path, "is a link to nothing, expected a file to write");
+        if (errno != ENOENT) return gguf_refuse(e, err_code_of(errno), path, "%s", strerror(errno));
+        return lstat(path, &to) || gguf_refuse(e, EXIT_INPUT, path, "is a link to nothing, expected a file to write");
     }
     if (!S_ISREG(to.st_mode))
-        return gguf__refuse(e, EXIT_INPUT, path, "is %s, expected a file to write", gguf__kind(to.st_mode));
+        return gguf_refuse(e, EXIT_INPUT, path, "is %s, expected a file to write", gguf_file_kind(to.st_mode));
     for (int i = 0; in && i < in->n_parts; i++)
         if (in->part[i].fd >= 0 && fstat(in->part[i].fd, &part) == 0 && part.st_dev == to.st_dev && part.st_ino == to.st_ino)
-            return gguf__refuse(e, EXIT_INPUT, path, "is the model itself, expected another file to write");
+            return gguf_refuse(e, EXIT_INPUT, path, "is the model itself, expected another file to write");
     return true;
 }
 
 /* Removes what a writer left that was killed: a file of ours, begun as a GGUF file, that nobody holds. A writer
  * holds its file from its first byte to the end, also in another container, where it may have our number. */
-static bool gguf__clear(const char *tmp) {
+static bool gguf_write__clear(const char *tmp) {
     struct stat st;
     char        head[4];
     int         fd = open(tmp, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
@@ -2384,14 +2391,14 @@ static bool gguf__clear(const char *tmp) {
 
 /* A new file under a name nobody has: w->path, this process, and a number where that is taken. -1: errno says
  * why. */
-static int gguf__create(gguf_writer *w, size_t room) {
+static int gguf_write__create(gguf_writer *w, size_t room) {
     enum { NAMES = 100 };
     int fd = -1;
     for (int i = 0; fd < 0 && i < NAMES; i++) {
         snprintf(w->tmp, room, i ? "%s.tmp.%ld.%d" : "%s.tmp.%ld", w->path, (long)getpid(), i);
         fd = open(w->tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
         if (fd < 0 && errno != EEXIST) break;
-        if (fd < 0 && gguf__clear(w->tmp)) i--;       /* it was taken, and is free now */
+        if (fd < 0 && gguf_write__clear(w->tmp)) i--;       /* it was taken, and is free now */
     }
     if (fd >= 0) flock(fd, LOCK_EX | LOCK_NB);        /* where files have no locks, nothing is cleared either */
     return fd;
@@ -2401,15 +2408,15 @@ static int gguf__create(gguf_writer *w, size_t room) {
 static bool gguf_write_start(gguf_writer *w, const char *path, uint64_t align, const gguf_file *in, err_t *e) {
     *w = (gguf_writer){.fd = -1, .align = align};
     ASSERT(align && !(align & (align - 1)));
-    if (!gguf__replaceable(path, in, e)) return false;
+    if (!gguf_write__replaceable(path, in, e)) return false;
     char *real = realpath(path, NULL);
-    w->name = gguf__dup(path);
-    w->path = real ? real : gguf__dup(path);
+    w->name = str_dup(path);
+    w->path = real ? real : str_dup(path);
     size_t n = strlen(w->path) + 48;
     w->tmp = mem_new(n, 1);
-    w->fd = gguf__create(w, n);
+    w->fd = gguf_write__create(w, n);
     if (w->fd < 0) {
-        gguf__refuse(e, err_code_of(errno), path, "cannot create: %s", strerror(errno));
+        gguf_refuse(e, err_code_of(errno), path, "cannot create: %s", strerror(errno));
         gguf_write_drop(w);
         return false;
     }
@@ -2425,82 +2432,56 @@ static bool gguf_write_could(const char *path, const gguf_file *in, err_t *e) {
     return ok;
 }
 
-/* --- files of our own, which hold something between runs: each names its kind as its architecture --- */
+/* --- keys and tensors --- */
 
-/* Nothing stands there, or an empty file does. */
-static bool gguf_vacant(const char *path) {
-    struct stat st;
-    return stat(path, &st) ? errno == ENOENT : S_ISREG(st.st_mode) && !st.st_size;
-}
+static void gguf_write__add_u32(str *s, uint32_t v) { str_add(s, &v, sizeof v); }
+static void gguf_write__add_u64(str *s, uint64_t v) { str_add(s, &v, sizeof v); }
 
-/* Whether the file is of this kind; what: in words. */
-static bool gguf_is_kind(const gguf_file *g, const char *kind, const char *what, err_t *e) {
-    bytes arch = {0};
-    return (gguf_get_str(g, "general.architecture", &arch, e) == 1 && bytes_is(arch, kind)) ||
-           err_set(e, EXIT_INPUT, "%s: is no %s", g->path, what);
-}
-
-/* Whether a file of this kind may be written there: nothing else is ever replaced. */
-static bool gguf_may_replace(const char *path, const char *kind, const char *what) {
-    gguf_file g;
-    err_t     why = {0};
-    bool      may = gguf_vacant(path);
-    if (!may && gguf_open(&g, path, &why)) {
-        may = gguf_is_kind(&g, kind, what, &why);
-        gguf_close(&g);
-    }
-    if (!may) log_warn("%s; it is left as it is", why.text);
-    return may;
-}
-
-static void gguf__add_u32(str *s, uint32_t v) { str_add(s, &v, sizeof v); }
-static void gguf__add_u64(str *s, uint64_t v) { str_add(s, &v, sizeof v); }
-
-static void gguf__add_string(str *s, bytes b) {
-    gguf__add_u64(s, b.n);
+static void gguf_write__add_string(str *s, bytes b) {
+    gguf_write__add_u64(s, b.n);
     str_add(s, b.p, b.n);
 }
 
-static void gguf__add_key(gguf_writer *w, bytes key, uint32_t type) {
+static void gguf_write__add_key(gguf_writer *w, bytes key, uint32_t type) {
     ASSERT(!w->begun && key.n);
-    gguf__add_string(&w->kv, key);
-    gguf__add_u32(&w->kv, type);
+    gguf_write__add_string(&w->kv, key);
+    gguf_write__add_u32(&w->kv, type);
     w->n_kv++;
 }
 
 static void gguf_write_u32(gguf_writer *w, const char *key, uint32_t v) {
-    gguf__add_key(w, bytes_of(key), GGUF_U32);
-    gguf__add_u32(&w->kv, v);
+    gguf_write__add_key(w, bytes_of(key), GGUF_U32);
+    gguf_write__add_u32(&w->kv, v);
 }
 
 static void gguf_write_str(gguf_writer *w, const char *key, bytes v) {
-    gguf__add_key(w, bytes_of(key), GGUF_STR);
-    gguf__add_string(&w->kv, v);
+    gguf_write__add_key(w, bytes_of(key), GGUF_STR);
+    gguf_write__add_string(&w->kv, v);
 }
 
 __attribute__((unused)) static void gguf_write_f32(gguf_writer *w, const char *key, float v) {
-    gguf__add_key(w, bytes_of(key), GGUF_F32);
+    gguf_write__add_key(w, bytes_of(key), GGUF_F32);
     str_add(&w->kv, &v, sizeof v);
 }
 
 __attribute__((unused)) static void gguf_write_strs(gguf_writer *w, const char *key, const bytes *v, uint64_t n) {
-    gguf__add_key(w, bytes_of(key), GGUF_ARR);
-    gguf__add_u32(&w->kv, GGUF_STR);
-    gguf__add_u64(&w->kv, n);
-    for (uint64_t i = 0; i < n; i++) gguf__add_string(&w->kv, v[i]);
+    gguf_write__add_key(w, bytes_of(key), GGUF_ARR);
+    gguf_write__add_u32(&w->kv, GGUF_STR);
+    gguf_write__add_u64(&w->kv, n);
+    for (uint64_t i = 0; i < n; i++) gguf_write__add_string(&w->kv, v[i]);
 }
 
 /* A pair of another file, every bit of its value as it was. */
 static void gguf_write_kv(gguf_writer *w, const gguf_file *g, const gguf_kv *kv) {
-    gguf__add_key(w, kv->key, kv->type);
-    if (kv->type == GGUF_STR) gguf__add_u64(&w->kv, kv->count);
+    gguf_write__add_key(w, kv->key, kv->type);
+    if (kv->type == GGUF_STR) gguf_write__add_u64(&w->kv, kv->count);
     if (kv->type == GGUF_ARR) {
-        gguf__add_u32(&w->kv, kv->elem);
-        gguf__add_u64(&w->kv, kv->count);
+        gguf_write__add_u32(&w->kv, kv->elem);
+        gguf_write__add_u64(&w->kv, kv->count);
     }
     if (kv->type == GGUF_ARR && kv->elem == GGUF_STR) {  /* lengths of version 1 are narrower */
         gguf_strs it = gguf_strs_of(g, kv);
-        for (bytes s; gguf_strs_next(&it, &s);) gguf__add_string(&w->kv, s);
+        for (bytes s; gguf_strs_next(&it, &s);) gguf_write__add_string(&w->kv, s);
     } else {
         str_add(&w->kv, kv->data, kv->n_bytes);
     }
@@ -2510,28 +2491,28 @@ static void gguf_write_kv(gguf_writer *w, const gguf_file *g, const gguf_kv *kv)
 static uint64_t gguf_write_tensor(gguf_writer *w, bytes name, uint32_t type, uint32_t n_dims, const uint64_t *dim) {
     ASSERT(!w->begun && k_type_ok(type) && dim[0] % k_types[type].block == 0);
     uint64_t n_bytes = dim[0] / k_types[type].block * k_types[type].bytes, next;
-    gguf__add_string(&w->dir, name);
-    gguf__add_u32(&w->dir, n_dims);
+    gguf_write__add_string(&w->dir, name);
+    gguf_write__add_u32(&w->dir, n_dims);
     for (uint32_t i = 0; i < n_dims; i++) {
-        gguf__add_u64(&w->dir, dim[i]);
+        gguf_write__add_u64(&w->dir, dim[i]);
         if (i && __builtin_mul_overflow(n_bytes, dim[i], &n_bytes)) n_bytes = UINT64_MAX;
     }
-    gguf__add_u32(&w->dir, type);
-    gguf__add_u64(&w->dir, w->next);
+    gguf_write__add_u32(&w->dir, type);
+    gguf_write__add_u64(&w->dir, w->next);
     if (__builtin_add_overflow(w->next, n_bytes, &next) || next > INT64_MAX)
         die(EXIT_RESOURCE, "%s: tensor %.*s would make it larger than 2^63 bytes", w->name, GGUF_SHOW(name));
     w->next = (next + w->align - 1) & ~(w->align - 1);
-    w->size = gguf__room(w->size, w->n_tensor, UINT64_MAX, sizeof *w->size);
+    w->size = mem_reserve(w->size, w->n_tensor, UINT64_MAX, sizeof *w->size);
     w->size[w->n_tensor++] = n_bytes;
     return n_bytes;
 }
 
-static bool gguf__put(gguf_writer *w, const void *p, size_t n, err_t *e) {
+static bool gguf_write__put(gguf_writer *w, const void *p, size_t n, err_t *e) {
     for (size_t done = 0; done < n;) {
         size_t  some = n - done < (size_t)1 << 30 ? n - done : (size_t)1 << 30;
         ssize_t got = write(w->fd, (const uint8_t *)p + done, some);
         if (got < 0 && errno == EINTR) continue;
-        if (got <= 0) return gguf__unwritten(w, e);
+        if (got <= 0) return gguf_write__unwritten(w, e);
         done += (size_t)got;
     }
     w->n_bytes += n;
@@ -2539,24 +2520,24 @@ static bool gguf__put(gguf_writer *w, const void *p, size_t n, err_t *e) {
 }
 
 /* Zeros up to the alignment, of the file and of the data alike: the header ends on it. */
-static bool gguf__pad(gguf_writer *w, err_t *e) {
+static bool gguf_write__pad(gguf_writer *w, err_t *e) {
     static const uint8_t zero[4096];
     uint64_t             n = -w->n_bytes & (w->align - 1);
     for (uint64_t some; n; n -= some) {
         some = n < sizeof zero ? n : sizeof zero;
-        if (!gguf__put(w, zero, (size_t)some, e)) return false;
+        if (!gguf_write__put(w, zero, (size_t)some, e)) return false;
     }
     return true;
 }
 
-static bool gguf__head(gguf_writer *w, err_t *e) {
+static bool gguf_write__head(gguf_writer *w, err_t *e) {
     str s = {0};
     str_put(&s, "GGUF");
-    gguf__add_u32(&s, 3);
-    gguf__add_u64(&s, w->n_tensor);
-    gguf__add_u64(&s, w->n_kv);
-    bool ok = gguf__put(w, s.p, s.n, e) && gguf__put(w, w->kv.p, w->kv.n, e) && gguf__put(w, w->dir.p, w->dir.n, e)
-           && ((w->tight && !w->n_tensor) || gguf__pad(w, e));
+    gguf_write__add_u32(&s, 3);
+    gguf_write__add_u64(&s, w->n_tensor);
+    gguf_write__add_u64(&s, w->n_kv);
+    bool ok = gguf_write__put(w, s.p, s.n, e) && gguf_write__put(w, w->kv.p, w->kv.n, e) && gguf_write__put(w, w->dir.p, w->dir.n, e)
+           && ((w->tight && !w->n_tensor) || gguf_write__pad(w, e));
     str_drop(&s);
     w->begun = true;
     w->left = w->n_tensor ? w->size[0] : 0;
@@ -2565,17 +2546,17 @@ static bool gguf__head(gguf_writer *w, err_t *e) {
 
 /* The next n bytes of the tensors. */
 static bool gguf_write_data(gguf_writer *w, const void *p, size_t n, err_t *e) {
-    if (!w->begun && !gguf__head(w, e)) return false;
+    if (!w->begun && !gguf_write__head(w, e)) return false;
     for (const uint8_t *at = p; n;) {
         ASSERT(w->now < w->n_tensor);
         size_t some = n < w->left ? n : (size_t)w->left;
-        if (!gguf__put(w, at, some, e)) return false;
+        if (!gguf_write__put(w, at, some, e)) return false;
         at += some;
         n -= some;
         w->left -= some;
         if (w->left) continue;
         bool last = ++w->now == w->n_tensor;
-        if (!(last && w->tight) && !gguf__pad(w, e)) return false;
+        if (!(last && w->tight) && !gguf_write__pad(w, e)) return false;
         w->left = last ? 0 : w->size[w->now];
     }
     return true;
@@ -2583,15 +2564,43 @@ static bool gguf_write_data(gguf_writer *w, const void *p, size_t n, err_t *e) {
 
 /* All bytes are there: to the disk with them, and the file gets its name. On failure it is gone. */
 static bool gguf_write_finish(gguf_writer *w, err_t *e) {
-    bool ok = w->begun || gguf__head(w, e);
+    bool ok = w->begun || gguf_write__head(w, e);
     ASSERT(!ok || w->now == w->n_tensor);
-    if (ok && fsync(w->fd)) ok = gguf__unwritten(w, e);
-    if (close(w->fd) && ok) ok = gguf__unwritten(w, e);
+    if (ok && fsync(w->fd)) ok = gguf_write__unwritten(w, e);
+    if (close(w->fd) && ok) ok = gguf_write__unwritten(w, e);
     w->fd = -1;
-    if (ok && rename(w->tmp, w->path)) ok = gguf__unwritten(w, e);
+    if (ok && rename(w->tmp, w->path)) ok = gguf_write__unwritten(w, e);
     if (ok) out_settle(w->tmp, true);
     gguf_write_drop(w);
     return ok;
+}
+
+/* --- files of our own --- */
+
+/* Nothing stands there, or an empty file does. */
+static bool gguf_own_missing(const char *path) {
+    struct stat st;
+    return stat(path, &st) ? errno == ENOENT : S_ISREG(st.st_mode) && !st.st_size;
+}
+
+/* Whether the file is of this kind; what: in words. */
+static bool gguf_own_is_kind(const gguf_file *g, const char *kind, const char *what, err_t *e) {
+    bytes arch = {0};
+    return (gguf_get_str(g, "general.architecture", &arch, e) == 1 && bytes_is(arch, kind)) ||
+           err_set(e, EXIT_INPUT, "%s: is no %s", g->path, what);
+}
+
+/* Whether a file of this kind may be written there: nothing else is ever replaced. */
+static bool gguf_own_may_replace(const char *path, const char *kind, const char *what) {
+    gguf_file g;
+    err_t     why = {0};
+    bool      may = gguf_own_missing(path);
+    if (!may && gguf_open(&g, path, &why)) {
+        may = gguf_own_is_kind(&g, kind, what, &why);
+        gguf_close(&g);
+    }
+    if (!may) log_warn("%s; it is left as it is", why.text);
+    return may;
 }
 
 /* ===== [tok] vocabularies: text to tokens and back =====
@@ -5718,9 +5727,9 @@ static store *store_open(kv_cache *kv, const char *path, uint64_t fingerprint, c
     s->path = path;
     snprintf(s->mark, sizeof s->mark, "%016llx", (unsigned long long)fingerprint);
     store__layout(s, rope);
-    if (gguf_vacant(path)) return s;
+    if (gguf_own_missing(path)) return s;
     const bool open = gguf_open(&s->g, path, &why);
-    s->strange = !open || !gguf_is_kind(&s->g, store_arch, store_what, &why);
+    s->strange = !open || !gguf_own_is_kind(&s->g, store_arch, store_what, &why);
     if (s->strange || !store__bind(s, n_vocab, &why)) {
         log_warn("%s; it is not used%s", why.text, s->strange ? ", and left as it is" : " and made anew");
         gguf_close(&s->g);
@@ -5851,7 +5860,7 @@ static bool store_save(store *s, uint64_t most, err_t *e) {
     bool           news = false;
     int32_t        n = 0;
     for (int32_t i = kv_next(t, 0); i > 0; i = kv_next(t, i), n++) news = news || (t->node[i].block >= 0 && t->node[i].stored < 0);
-    if (!news || s->strange || !gguf_may_replace(s->path, store_arch, store_what)) return true;
+    if (!news || s->strange || !gguf_own_may_replace(s->path, store_arch, store_what)) return true;
     store__plan p = {.s = s};
     p.at = mem_new((size_t)t->cap, sizeof *p.at);
     p.order = mem_new((size_t)n, sizeof *p.order);
@@ -11278,9 +11287,9 @@ static void spec__cache_open(spec *sp) {
     err_t     why = {0};
     if (!sp->o.cache) return;
     sp->mark = spec__mark(sp->eng->v);
-    if (gguf_vacant(sp->o.cache)) return;
+    if (gguf_own_missing(sp->o.cache)) return;
     const bool open = gguf_open(&g, sp->o.cache, &why);
-    sp->strange = !open || !gguf_is_kind(&g, spec_arch, spec_what, &why);
+    sp->strange = !open || !gguf_own_is_kind(&g, spec_arch, spec_what, &why);
     const bool ok = !sp->strange && spec__cache_tokens(sp, &g, &why);
     if (open) gguf_close(&g);
     if (!ok) log_warn("%s; it is not used%s", why.text, sp->strange ? ", and left as it is" : " and made anew");
@@ -11291,7 +11300,7 @@ static bool spec_save(spec *sp, err_t *e) {
     gguf_writer    w;
     char           word[17];
     const uint64_t n = sp ? (uint64_t)sp->past.n : 0;
-    if (!sp || !sp->o.cache || sp->strange || !sp->news || !gguf_may_replace(sp->o.cache, spec_arch, spec_what)) return true;
+    if (!sp || !sp->o.cache || sp->strange || !sp->news || !gguf_own_may_replace(sp->o.cache, spec_arch, spec_what)) return true;
     if (!gguf_write_start(&w, sp->o.cache, 64, NULL, e)) return false;
     snprintf(word, sizeof word, "%016llx", (unsigned long long)sp->mark);
     gguf_write_str(&w, "general.architecture", bytes_of(spec_arch));

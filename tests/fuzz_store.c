@@ -100,7 +100,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
     store__layout(&s, "plain");
     if (gguf_parse(&s.g, own, n, "FILE", &e)) {
         fz_store_hashes(&s, own);
-        if (gguf_is_kind(&s.g, store_arch, store_what, &e) && store__bind(&s, FZ_STORE_VOCAB, &e)) {
+        if (gguf_own_is_kind(&s.g, store_arch, store_what, &e) && store__bind(&s, FZ_STORE_VOCAB, &e)) {
             store__learn(&s);
             for (int64_t i = 0; i < s.n && i < 64; i++) fz_prompt(&s, (i * 7) % s.n);
             for (uint64_t most = 0; most <= 1 << 20; most = 5 * most + 1) fz_plan(&s, most);
