@@ -16,7 +16,7 @@
  *   [store]    prompt cache on disk: KV blocks kept between runs        <- k base gguf writer kv
  *   [fwd]      one step over a batch of rows                            <- k base pool arch model kv dev
  *   [samp]     logits to token                                          <- base
- *   [engine]   (meter) a model opened to run: cache, threads, steps     <- k base host pool gguf tok model kv store dev fwd samp
+ *   [engine]   (meter) a model opened to run: cache, threads, steps     <- k base host pool gguf tok arch model kv store dev fwd samp
  *   [gen]      when a text ends, what is never picked, log-probability  <- k base gguf tok engine
  *   [score]    logits and log-probabilities of a given text             <- base tok kv fwd engine gen
  *   [lines]    (results) reader of long files, writer of results        <- base
@@ -4168,7 +4168,7 @@ static void dev_soon(const dev *dv, const dev_product *list, int n_list) {
  * tables say which tensors it has and their shapes, arch_load() reads and range-checks the hyper-parameters. The
  * forward pass reads traits and numbers and never asks for a model by name.
  * To add an architecture: a row in arch_table; rows in arch_slots for tensors nobody had; a trait for a new choice.
- * Public: arch_load, arch_drop, arch_list, arch_dim, arch_table, arch_slots. */
+ * Public: arch_load, arch_drop, arch_list, arch_dim, arch_max, arch_window, arch_slot_applies, arch_table, arch_layer_slots, arch_global_slots. */
 
 typedef enum { ROPE_PAIRS, ROPE_HALVES } arch_rope;   /* which two values of a head turn together */
 
@@ -4202,23 +4202,41 @@ static void arch_list(str *out) {
 
 typedef enum { SCALE_NONE, SCALE_LINEAR, SCALE_YARN } arch_scaling;
 
+typedef enum { MIX_ATTN } arch_mixer;                 /* how the rows of a sequence reach each other */
+typedef enum { FFN_NONE, FFN_DENSE, FFN_EXPERTS } arch_ffn;
+
+/* The step of one layer. Every size that may differ between layers stands here and nowhere else. */
 typedef struct {
-    int n_head, n_head_kv, n_ff;
+    arch_mixer mixer;
+    arch_ffn   ffn;
+    int   n_head, n_head_kv, hd_k, hd_v;              /* heads of queries, of keys and values; values of a head */
+    int   n_rot, rope;                                /* first values of a head that RoPE rotates, 0: none; their table in arch_hparams */
+    int   window;                                     /* sliding window in positions, 0: all of them */
+    float attn_scale;                                 /* factor on q . k */
+    int   n_ff;                                       /* width of the dense feed-forward, 0: there is none */
+    int   n_expert, n_expert_used, n_ff_exp;          /* experts, those used for a row, width of each; 0: none */
+    int   n_ff_shexp;                                 /* width of the shared expert, 0: none */
 } arch_layer_hp;
+
+/* What the frequencies of RoPE are made of; layers name their table by its number. */
+typedef struct {
+    int   n_rot;
+    float base, factor;                               /* factor >= 1 stretches the context */
+    arch_scaling scaling;
+    int   n_ctx_orig;                                 /* context before stretching */
+    float yarn_attn, yarn_ext, yarn_fast, yarn_slow;
+} arch_rope_hp;
+
+enum { ARCH_ROPES = 4 };                              /* most tables of one model */
 
 typedef struct arch_hparams {
     const arch_desc *desc;
     int    n_vocab, n_embd, n_layer, n_ctx_train;
-    int    hd_k, hd_v, n_rot;                         /* widths of a head; values of it that turn */
-    int    window;                                    /* sliding window in positions, 0: all */
-    int    n_expert, n_expert_used, n_ff_exp, n_ff_shexp;
     bool   topk_norm;
     float  expert_scale;                              /* factor on the experts' weights, 1 usually */
-    float  eps, attn_scale;
-    float  rope_base, rope_factor;                    /* factor >= 1 stretches the context */
-    arch_scaling scaling;
-    int    n_ctx_orig;                                /* context before stretching */
-    float  yarn_attn, yarn_ext, yarn_fast, yarn_slow;
+    float  eps;
+    int    n_rope;
+    arch_rope_hp   rope[ARCH_ROPES];                  /* [n_rope] */
     arch_layer_hp *layer;                             /* [n_layer] */
 } arch_hparams;
 
@@ -4314,62 +4332,114 @@ static bool arch__find(arch_hparams *hp, const gguf_file *g, err_t *e) {
     return false;
 }
 
-static bool arch__rope(arch_hparams *hp, const gguf_file *g, err_t *e) {
+static bool arch__scaling(arch_hparams *hp, const gguf_file *g, arch_rope_hp *ro, err_t *e) {
     char  key[160];
     bytes kind = {0};
     float f = 0;
-    hp->n_rot = hp->hd_k;
-    if (arch__int(hp, g, "rope.dimension_count", 2, hp->hd_k, &hp->n_rot, e) < 0) return false;
-    if (hp->n_rot % 2) return arch__bad(hp, g, "rope.dimension_count", e, "%d is odd, expected an even number", hp->n_rot);
-    if (arch__flt(hp, g, "rope.freq_base", 1.0f, 1e12f, &hp->rope_base, e) < 0) return false;
     /* the older files say rope.scale_linear, and a factor without a type means linear */
     int got = arch__flt(hp, g, "rope.scaling.factor", 1e-3f, 1e6f, &f, e);
     if (got == 0) got = arch__flt(hp, g, "rope.scale_linear", 1e-3f, 1e6f, &f, e);
     if (got < 0) return false;
-    hp->rope_factor = got == 1 ? f : 1.0f;
-    hp->scaling = SCALE_LINEAR;
+    ro->factor = got == 1 ? f : 1.0f;
+    ro->scaling = SCALE_LINEAR;
     snprintf(key, sizeof key, "%s.rope.scaling.type", hp->desc->name);
     got = gguf_get_str(g, key, &kind, e);
     if (got < 0) return false;
     if (got == 1) {
-        if (bytes_is(kind, "none")) hp->scaling = SCALE_NONE;
-        else if (bytes_is(kind, "linear")) hp->scaling = SCALE_LINEAR;
-        else if (bytes_is(kind, "yarn")) hp->scaling = SCALE_YARN;
+        if (bytes_is(kind, "none")) ro->scaling = SCALE_NONE;
+        else if (bytes_is(kind, "linear")) ro->scaling = SCALE_LINEAR;
+        else if (bytes_is(kind, "yarn")) ro->scaling = SCALE_YARN;
         else
             return arch__bad(hp, g, "rope.scaling.type", e, "\"%.*s\", expected none, linear or yarn",
                              (int)(kind.n > 40 ? 40 : kind.n), (const char *)kind.p);
     }
-    if (hp->scaling == SCALE_NONE) hp->rope_factor = 1.0f;
-    hp->n_ctx_orig = hp->n_ctx_train;
-    return arch__int(hp, g, "rope.scaling.original_context_length", 1, ARCH_MAX_CTX, &hp->n_ctx_orig, e) >= 0 &&
-           arch__flt(hp, g, "rope.scaling.attn_factor", 1e-3f, 1e3f, &hp->yarn_attn, e) >= 0 &&
-           arch__flt(hp, g, "rope.scaling.yarn_ext_factor", 0.0f, 1e3f, &hp->yarn_ext, e) >= 0 &&
-           arch__flt(hp, g, "rope.scaling.yarn_attn_factor", 1e-3f, 1e3f, &hp->yarn_attn, e) >= 0 &&
-           arch__flt(hp, g, "rope.scaling.yarn_beta_fast", 1e-3f, 1e6f, &hp->yarn_fast, e) >= 0 &&
-           arch__flt(hp, g, "rope.scaling.yarn_beta_slow", 1e-3f, 1e6f, &hp->yarn_slow, e) >= 0;
+    if (ro->scaling == SCALE_NONE) ro->factor = 1.0f;
+    return true;
+}
+
+static bool arch__rope(arch_hparams *hp, const gguf_file *g, err_t *e) {
+    arch_rope_hp *ro = &hp->rope[0];
+    *ro = (arch_rope_hp){.n_rot = hp->layer[0].hd_k, .base = 10000.0f, .n_ctx_orig = hp->n_ctx_train, .yarn_attn = 1, .yarn_ext = 1,
+                         .yarn_fast = 32, .yarn_slow = 1};
+    if (arch__int(hp, g, "rope.dimension_count", 2, ro->n_rot, &ro->n_rot, e) < 0) return false;
+    if (ro->n_rot % 2) return arch__bad(hp, g, "rope.dimension_count", e, "%d is odd, expected an even number", ro->n_rot);
+    hp->n_rope = 1;
+    for (int i = 0; i < hp->n_layer; i++) hp->layer[i].n_rot = ro->n_rot;
+    return arch__flt(hp, g, "rope.freq_base", 1.0f, 1e12f, &ro->base, e) >= 0 && arch__scaling(hp, g, ro, e) &&
+           arch__int(hp, g, "rope.scaling.original_context_length", 1, ARCH_MAX_CTX, &ro->n_ctx_orig, e) >= 0 &&
+           arch__flt(hp, g, "rope.scaling.attn_factor", 1e-3f, 1e3f, &ro->yarn_attn, e) >= 0 &&
+           arch__flt(hp, g, "rope.scaling.yarn_ext_factor", 0.0f, 1e3f, &ro->yarn_ext, e) >= 0 &&
+           arch__flt(hp, g, "rope.scaling.yarn_attn_factor", 1e-3f, 1e3f, &ro->yarn_attn, e) >= 0 &&
+           arch__flt(hp, g, "rope.scaling.yarn_beta_fast", 1e-3f, 1e6f, &ro->yarn_fast, e) >= 0 &&
+           arch__flt(hp, g, "rope.scaling.yarn_beta_slow", 1e-3f, 1e6f, &ro->yarn_slow, e) >= 0;
+}
+
+/* Sizes of the experts of a layer, in *l; n_expert 0: there are none. */
+static bool arch__expert_sizes(const arch_hparams *hp, const gguf_file *g, arch_layer_hp *l, err_t *e) {
+    const unsigned t = hp->desc->traits;
+    if (arch__int(hp, g, "expert_count", 0, ARCH_MAX_EXPERTS, &l->n_expert, e) < 0) return false;
+    if ((t & A_MOE) && !l->n_expert) return arch__bad(hp, g, "expert_count", e, "no experts, expected some");
+    if ((t & A_DENSE) && l->n_expert) return arch__bad(hp, g, "expert_count", e, "%d, expected no experts", l->n_expert);
+    int got = arch__int(hp, g, "expert_used_count", l->n_expert > 0, l->n_expert, &l->n_expert_used, e);
+    if (got < 0 || !l->n_expert) return got >= 0;
+    if (!arch__need(got, hp, g, "expert_used_count", e)) return false;
+    l->n_ff_exp = (t & A_MOE) ? l->n_ff / l->n_expert_used : l->n_ff;
+    l->n_ff_shexp = (t & A_SHARED_EXPERT) ? l->n_ff : 0;
+    if (arch__int(hp, g, "expert_feed_forward_length", 1, ARCH_MAX_WIDTH, &l->n_ff_exp, e) < 0) return false;
+    if ((t & A_SHARED_EXPERT) && arch__int(hp, g, "expert_shared_feed_forward_length", 1, ARCH_MAX_WIDTH, &l->n_ff_shexp, e) < 0)
+        return false;
+    return arch__need(l->n_ff_exp > 0, hp, g, "expert_feed_forward_length", e);
 }
 
 static bool arch__experts(arch_hparams *hp, const gguf_file *g, err_t *e) {
-    const unsigned t = hp->desc->traits;
-    char           key[160];
-    if (arch__int(hp, g, "expert_count", 0, ARCH_MAX_EXPERTS, &hp->n_expert, e) < 0) return false;
-    if ((t & A_MOE) && !hp->n_expert) return arch__bad(hp, g, "expert_count", e, "no experts, expected some");
-    if ((t & A_DENSE) && hp->n_expert) return arch__bad(hp, g, "expert_count", e, "%d, expected no experts", hp->n_expert);
-    int got = arch__int(hp, g, "expert_used_count", hp->n_expert > 0, hp->n_expert, &hp->n_expert_used, e);
-    if (got < 0 || !hp->n_expert) return got >= 0;
-    if (!arch__need(got, hp, g, "expert_used_count", e)) return false;
-    hp->n_ff_exp = (t & A_MOE) ? hp->layer[0].n_ff / hp->n_expert_used : hp->layer[0].n_ff;
-    hp->n_ff_shexp = (t & A_SHARED_EXPERT) ? hp->layer[0].n_ff : 0;
-    if (arch__int(hp, g, "expert_feed_forward_length", 1, ARCH_MAX_WIDTH, &hp->n_ff_exp, e) < 0) return false;
-    if ((t & A_SHARED_EXPERT) && arch__int(hp, g, "expert_shared_feed_forward_length", 1, ARCH_MAX_WIDTH, &hp->n_ff_shexp, e) < 0)
-        return false;
-    if (!arch__need(hp->n_ff_exp > 0, hp, g, "expert_feed_forward_length", e)) return false;
-    hp->topk_norm = (t & A_TOPK_NORM) != 0;
+    char          key[160];
+    arch_layer_hp of = hp->layer[0];
+    if (!arch__expert_sizes(hp, g, &of, e)) return false;
+    for (int i = 0; i < hp->n_layer; i++) {
+        arch_layer_hp *l = &hp->layer[i];
+        l->ffn = of.n_expert ? FFN_EXPERTS : FFN_DENSE;
+        l->n_expert = of.n_expert;
+        l->n_expert_used = of.n_expert_used;
+        l->n_ff_exp = of.n_ff_exp;
+        l->n_ff_shexp = of.n_ff_shexp;
+        if (of.n_expert) l->n_ff = 0;
+    }
+    if (!of.n_expert) return true;
+    hp->topk_norm = (hp->desc->traits & A_TOPK_NORM) != 0;
     snprintf(key, sizeof key, "%s.expert_weights_norm", hp->desc->name);
     if (gguf_get_bool(g, key, &hp->topk_norm, e) < 0) return false;
     hp->expert_scale = 1.0f;
     if (arch__flt(hp, g, "expert_weights_scale", 0.0f, 1e6f, &hp->expert_scale, e) < 0) return false;
     if (hp->expert_scale == 0) hp->expert_scale = 1.0f;
+    return true;
+}
+
+/* Widths of a head, its factor and the window, alike in all layers. */
+static bool arch__head_sizes(arch_hparams *hp, const gguf_file *g, err_t *e) {
+    int   hd_k = 0, window = 0;
+    float scale;
+    int   got = arch__int(hp, g, "attention.key_length", 2, 1024, &hd_k, e);
+    if (got < 0) return false;
+    if (got == 0) {
+        if (hp->n_embd % hp->layer[0].n_head)
+            return arch__bad(hp, g, "embedding_length", e, "an embedding length of %d, expected a multiple of %d heads",
+                             hp->n_embd, hp->layer[0].n_head);
+        hd_k = hp->n_embd / hp->layer[0].n_head;
+    }
+    if (hd_k < 2 || hd_k > 1024 || hd_k % 2)
+        return arch__bad(hp, g, "attention.key_length", e, "heads of %d values, expected an even number up to 1024", hd_k);
+    int hd_v = hd_k;
+    scale = 1.0f / sqrtf((float)hd_k);
+    if (arch__int(hp, g, "attention.value_length", 1, 1024, &hd_v, e) < 0 ||
+        arch__flt(hp, g, "attention.scale", 1e-6f, 1e3f, &scale, e) < 0 ||
+        arch__int(hp, g, "attention.sliding_window", 1, ARCH_MAX_CTX, &window, e) < 0)
+        return false;
+    for (int i = 0; i < hp->n_layer; i++) {
+        hp->layer[i].hd_k = hd_k;
+        hp->layer[i].hd_v = hd_v;
+        hp->layer[i].attn_scale = scale;
+        hp->layer[i].window = window;
+    }
     return true;
 }
 
@@ -4383,20 +4453,7 @@ static bool arch__heads(arch_hparams *hp, const gguf_file *g, err_t *e) {
         if (hp->layer[i].n_head % hp->layer[i].n_head_kv)
             return arch__bad(hp, g, "attention.head_count", e, "%d query heads in layer %d, expected a multiple of %d key heads",
                              hp->layer[i].n_head, i, hp->layer[i].n_head_kv);
-    int got = arch__int(hp, g, "attention.key_length", 2, 1024, &hp->hd_k, e);
-    if (got < 0) return false;
-    if (got == 0) {
-        if (hp->n_embd % hp->layer[0].n_head)
-            return arch__bad(hp, g, "embedding_length", e, "an embedding length of %d, expected a multiple of %d heads",
-                             hp->n_embd, hp->layer[0].n_head);
-        hp->hd_k = hp->n_embd / hp->layer[0].n_head;
-    }
-    if (hp->hd_k < 2 || hp->hd_k > 1024 || hp->hd_k % 2)
-        return arch__bad(hp, g, "attention.key_length", e, "heads of %d values, expected an even number up to 1024", hp->hd_k);
-    hp->hd_v = hp->hd_k;
-    if (arch__int(hp, g, "attention.value_length", 1, 1024, &hp->hd_v, e) < 0) return false;
-    hp->attn_scale = 1.0f / sqrtf((float)hp->hd_k);
-    return arch__flt(hp, g, "attention.scale", 1e-6f, 1e3f, &hp->attn_scale, e) >= 0;
+    return arch__head_sizes(hp, g, e);
 }
 
 /* Keys that would change the text and that these steps do not know: only a value that means "no change" may stand there. */
@@ -4434,7 +4491,7 @@ static bool arch__foreign(const arch_hparams *hp, const gguf_file *g, err_t *e) 
 /* Reads every hyper-parameter the step needs. On false, `e` says which one is missing or wrong. */
 static bool arch_load(arch_hparams *hp, const gguf_file *g, err_t *e) {
     const gguf_kv *tokens = NULL;
-    *hp = (arch_hparams){.rope_base = 10000.0f, .yarn_attn = 1, .yarn_ext = 1, .yarn_fast = 32, .yarn_slow = 1};
+    *hp = (arch_hparams){0};
     if (!arch__find(hp, g, e)) return false;
     if (!arch__need(arch__int(hp, g, "block_count", 1, ARCH_MAX_LAYERS, &hp->n_layer, e), hp, g, "block_count", e)) return false;
     if (!arch__need(arch__int(hp, g, "context_length", 1, ARCH_MAX_CTX, &hp->n_ctx_train, e), hp, g, "context_length", e))
@@ -4457,14 +4514,13 @@ static bool arch_load(arch_hparams *hp, const gguf_file *g, err_t *e) {
     if (!arch__need(arch__flt(hp, g, "attention.layer_norm_rms_epsilon", 1e-20f, 1.0f, &hp->eps, e), hp, g,
                     "attention.layer_norm_rms_epsilon", e))
         return false;
-    if (arch__int(hp, g, "attention.sliding_window", 1, ARCH_MAX_CTX, &hp->window, e) < 0) return false;
     return arch__foreign(hp, g, e) && arch__heads(hp, g, e) && arch__rope(hp, g, e) && arch__experts(hp, g, e);
 }
 
 /* --- tensors --- */
 
 /* A size that a tensor's shape is written in; arch_dim() gives its value for a layer. */
-typedef enum { D_1, D_EMBD, D_VOCAB, D_Q, D_K, D_V, D_QKV, D_O, D_HEAD_K, D_FF, D_FF_EXP, D_FF_SHEXP, D_EXPERT, D_ROT } arch_size;
+typedef enum { D_1, D_EMBD, D_VOCAB, D_Q, D_K, D_V, D_QKV, D_O, D_HEAD_K, D_FF, D_FF_EXP, D_FF_SHEXP, D_EXPERT, D_EXPERT_USED, D_ROT } arch_size;
 
 static int64_t arch_dim(const arch_hparams *hp, arch_size d, int il) {
     const arch_layer_hp *l = &hp->layer[il < 0 ? 0 : il];
@@ -4472,19 +4528,38 @@ static int64_t arch_dim(const arch_hparams *hp, arch_size d, int il) {
     case D_1: return 1;
     case D_EMBD: return hp->n_embd;
     case D_VOCAB: return hp->n_vocab;
-    case D_Q: return (int64_t)l->n_head * hp->hd_k;
-    case D_K: return (int64_t)l->n_head_kv * hp->hd_k;
-    case D_V: return (int64_t)l->n_head_kv * hp->hd_v;
-    case D_QKV: return (int64_t)(l->n_head + l->n_head_kv) * hp->hd_k + (int64_t)l->n_head_kv * hp->hd_v;
-    case D_O: return (int64_t)l->n_head * hp->hd_v;
-    case D_HEAD_K: return hp->hd_k;
+    case D_Q: return (int64_t)l->n_head * l->hd_k;
+    case D_K: return (int64_t)l->n_head_kv * l->hd_k;
+    case D_V: return (int64_t)l->n_head_kv * l->hd_v;
+    case D_QKV: return (int64_t)(l->n_head + l->n_head_kv) * l->hd_k + (int64_t)l->n_head_kv * l->hd_v;
+    case D_O: return (int64_t)l->n_head * l->hd_v;
+    case D_HEAD_K: return l->hd_k;
     case D_FF: return l->n_ff;
-    case D_FF_EXP: return hp->n_ff_exp;
-    case D_FF_SHEXP: return hp->n_ff_shexp;
-    case D_EXPERT: return hp->n_expert;
-    case D_ROT: return hp->n_rot / 2;
+    case D_FF_EXP: return l->n_ff_exp;
+    case D_FF_SHEXP: return l->n_ff_shexp;
+    case D_EXPERT: return l->n_expert;
+    case D_EXPERT_USED: return l->n_expert_used;
+    case D_ROT: return hp->rope[l->rope].n_rot / 2;
     }
     return 0;
+}
+
+/* The largest in any layer. */
+static int64_t arch_max(const arch_hparams *hp, arch_size d) {
+    int64_t n = 0;
+    for (int il = 0; il < hp->n_layer; il++)
+        if (arch_dim(hp, d, il) > n) n = arch_dim(hp, d, il);
+    return n;
+}
+
+/* Positions that no layer looks behind; 0: some layer sees all of them. */
+static int arch_window(const arch_hparams *hp) {
+    int n = 0;
+    for (int il = 0; il < hp->n_layer; il++) {
+        if (!hp->layer[il].window) return 0;
+        if (hp->layer[il].window > n) n = hp->layer[il].window;
+    }
+    return n;
 }
 
 typedef struct {
@@ -4563,10 +4638,11 @@ enum {
     ARCH_LAYER_SLOTS = sizeof arch_layer_slots / sizeof arch_layer_slots[0],
 };
 
-/* Whether a model with these hyper-parameters can have the slot's tensor. */
-static bool arch_slot_applies(const arch_hparams *hp, const arch_slot *s) {
-    if ((s->flags & S_DENSE) && hp->n_expert) return false;
-    if ((s->flags & S_EXPERTS) && !hp->n_expert) return false;
+/* Whether layer il (-1: the whole model) can have the slot's tensor. */
+static bool arch_slot_applies(const arch_hparams *hp, const arch_slot *s, int il) {
+    const arch_ffn ffn = hp->layer[il < 0 ? 0 : il].ffn;
+    if ((s->flags & S_DENSE) && ffn != FFN_DENSE) return false;
+    if ((s->flags & S_EXPERTS) && ffn != FFN_EXPERTS) return false;
     if ((s->flags & S_SHARED) && !(hp->desc->traits & A_SHARED_EXPERT)) return false;
     if ((s->flags & S_QK_NORM) && !(hp->desc->traits & A_QK_NORM)) return false;
     return true;
@@ -4578,13 +4654,20 @@ static bool arch_slot_applies(const arch_hparams *hp, const arch_slot *s) {
  * is views into the mapping plus a table of RoPE frequencies; once packed, its quantised matrices are memory of its own.
  * Public: model_open, model_as_bf16, model_has_bf16, model_pack, model_weigh, model_close, model_check, model_kv_bytes. */
 
+/* One table of RoPE. */
+typedef struct {
+    double *freq;                                     /* [n_rot/2] radians per position */
+    float   mscale;                                   /* factor on cos and sin (YaRN) */
+    int     at;                                       /* where its cos and sin begin in a row of them */
+} model_rope;
+
 typedef struct {
     const gguf_file *g;
     arch_hparams hp;
     arch_globals glob;
     arch_layer  *layer;                               /* [n_layer] */
-    double      *rope_freq;                           /* [n_rot/2] radians per position */
-    float        rope_mscale;                         /* factor on cos and sin (YaRN) */
+    model_rope   rope[ARCH_ROPES];                    /* [hp.n_rope] */
+    int          n_rot;                               /* values of all of them: a row of cos and sin */
     int          n_in_max;                            /* longest row of a matrix */
     int          pack_il, pack_slot;                  /* how far model_pack() came */
     uint8_t     *packs;                               /* addresses for all that it makes; memory comes as it is written */
@@ -4607,7 +4690,7 @@ static dev_mat *model__mat(const model *m, int *il, int *slot, int *stack) {
         for (; *slot < ARCH_LAYER_SLOTS; ++*slot) {
             const arch_slot *s = &arch_layer_slots[*slot];
             dev_mat        *w = (dev_mat *)((char *)&m->layer[*il] + s->at);
-            if ((s->flags & S_VEC) || !arch_slot_applies(&m->hp, s) || w == &m->layer[*il].wqkv || !w->data) continue;
+            if ((s->flags & S_VEC) || !arch_slot_applies(&m->hp, s, *il) || w == &m->layer[*il].wqkv || !w->data) continue;
             *stack = (int)arch_dim(&m->hp, s->stack, *il);
             ++*slot;
             return w;
@@ -4619,7 +4702,7 @@ static dev_mat *model__mat(const model *m, int *il, int *slot, int *stack) {
 static void model_close(model *m) {
     mem_pages_free(m->packs, m->packs_bytes);
     mem_free(m->layer);
-    mem_free(m->rope_freq);
+    for (int i = 0; i < ARCH_ROPES; i++) mem_free(m->rope[i].freq);
     arch_drop(&m->hp);
     *m = (model){0};
 }
@@ -4657,7 +4740,7 @@ static bool model__bind_scale(const model *m, const char *weight, dev_mat *mat, 
 static bool model__bind(model *m, const arch_slot *s, int il, void *base, bool *used, err_t *e) {
     const gguf_file *g = m->g;
     char             name[80];
-    if (!arch_slot_applies(&m->hp, s)) return true;
+    if (!arch_slot_applies(&m->hp, s, il)) return true;
     snprintf(name, sizeof name, s->name, il);
     const gguf_tensor *t = gguf_tensor_find(g, name);
     if (!t) return (s->flags & S_OPT) ? true : err_set(e, EXIT_INPUT, "%s: tensor %s is missing", g->path, name);
@@ -4736,64 +4819,77 @@ static void model__longest(model *m) {
         for (int i = 0; i < ARCH_LAYER_SLOTS; i++) {
             const arch_slot *s = &arch_layer_slots[i];
             int64_t          in = arch_dim(&m->hp, s->in, il);
-            if (arch_slot_applies(&m->hp, s) && !(s->flags & S_VEC) && in > m->n_in_max) m->n_in_max = (int)in;
+            if (arch_slot_applies(&m->hp, s, il) && !(s->flags & S_VEC) && in > m->n_in_max) m->n_in_max = (int)in;
         }
 }
 
 /* --- RoPE frequencies --- */
 
 /* The dimension whose wavelength fits `turns` times into the original context (Peng et al. 2023, YaRN, eq. 17). */
-static double model__yarn_dim(const arch_hparams *hp, double turns) {
-    return hp->n_rot * log(hp->n_ctx_orig / (turns * 2 * M_PI)) / (2 * log((double)hp->rope_base));
+static double model__yarn_dim(const arch_rope_hp *ro, double turns) {
+    return ro->n_rot * log(ro->n_ctx_orig / (turns * 2 * M_PI)) / (2 * log((double)ro->base));
 }
 
-/* Radians per position of each pair. Llama 3's factors divide; linear scaling divides all; YaRN blends from unscaled
+/* Radians per position of each pair. Llama 3's factors (NULL: none) divide; linear scaling divides all; YaRN blends from unscaled
  * (fast pairs) to scaled (slow pairs) and raises the attention's temperature by the factor on cos and sin. */
-static void model__rope(model *m) {
-    const arch_hparams *hp = &m->hp;
+static void model__rope_table(model_rope *to, const arch_rope_hp *ro, const float *factors) {
     double lo = 0, hi = 0;
-    bool   yarn = hp->scaling == SCALE_YARN && hp->rope_factor != 1.0f;
-    m->rope_freq = mem_new((size_t)hp->n_rot / 2, sizeof *m->rope_freq);
-    m->rope_mscale = hp->yarn_attn;
+    bool   yarn = ro->scaling == SCALE_YARN && ro->factor != 1.0f;
+    to->freq = mem_new((size_t)ro->n_rot / 2, sizeof *to->freq);
+    to->mscale = ro->yarn_attn;
     if (yarn) {
-        lo = fmax(0, floor(model__yarn_dim(hp, hp->yarn_fast)));
-        hi = fmin(hp->n_rot - 1, ceil(model__yarn_dim(hp, hp->yarn_slow)));
-        if (hp->yarn_ext != 0) m->rope_mscale *= 1.0f + 0.1f * logf(hp->rope_factor);
+        lo = fmax(0, floor(model__yarn_dim(ro, ro->yarn_fast)));
+        hi = fmin(ro->n_rot - 1, ceil(model__yarn_dim(ro, ro->yarn_slow)));
+        if (ro->yarn_ext != 0) to->mscale *= 1.0f + 0.1f * logf(ro->factor);
     }
-    for (int i = 0; i < hp->n_rot / 2; i++) {
-        double f = pow((double)hp->rope_base, -2.0 * i / hp->n_rot);
-        if (m->glob.rope_freqs) f /= (double)m->glob.rope_freqs[i];
-        double slow = f / hp->rope_factor;
-        double mix = yarn ? hp->yarn_ext * (1 - fmin(1, fmax(0, (i - lo) / fmax(0.001, hi - lo)))) : 0;
-        m->rope_freq[i] = slow * (1 - mix) + f * mix;
+    for (int i = 0; i < ro->n_rot / 2; i++) {
+        double f = pow((double)ro->base, -2.0 * i / ro->n_rot);
+        if (factors) f /= (double)factors[i];
+        double slow = f / ro->factor;
+        double mix = yarn ? ro->yarn_ext * (1 - fmin(1, fmax(0, (i - lo) / fmax(0.001, hi - lo)))) : 0;
+        to->freq[i] = slow * (1 - mix) + f * mix;
+    }
+}
+
+static void model__rope(model *m) {
+    m->n_rot = 0;
+    for (int i = 0; i < m->hp.n_rope; m->n_rot += m->hp.rope[i++].n_rot) {
+        m->rope[i].at = m->n_rot;
+        model__rope_table(&m->rope[i], &m->hp.rope[i], m->glob.rope_freqs);
     }
 }
 
 static bool model__check_freqs(const model *m, err_t *e) {
     const float *f = m->glob.rope_freqs;
-    for (int i = 0; f && i < m->hp.n_rot / 2; i++)
+    for (int i = 0; f && i < arch_dim(&m->hp, D_ROT, -1); i++)
         if (!(f[i] >= 1e-6f && f[i] <= 1e6f))
             return err_set(e, EXIT_INPUT, "%s: rope_freqs.weight: value %d is %g, expected a positive factor", m->g->path, i,
                            (double)f[i]);
     return true;
 }
 
-static bool model__override_rope(arch_hparams *hp, const rope_opts *o, err_t *e) {
-    if (o->base > 0) hp->rope_base = o->base;
+static bool model__override_table(arch_rope_hp *ro, const rope_opts *o, err_t *e) {
+    if (o->base > 0) ro->base = o->base;
     if (o->scaling) {
-        if (strcmp(o->scaling, "none") == 0) hp->scaling = SCALE_NONE;
-        else if (strcmp(o->scaling, "linear") == 0) hp->scaling = SCALE_LINEAR;
-        else if (strcmp(o->scaling, "yarn") == 0) hp->scaling = SCALE_YARN;
+        if (strcmp(o->scaling, "none") == 0) ro->scaling = SCALE_NONE;
+        else if (strcmp(o->scaling, "linear") == 0) ro->scaling = SCALE_LINEAR;
+        else if (strcmp(o->scaling, "yarn") == 0) ro->scaling = SCALE_YARN;
         else return err_set(e, EXIT_INPUT, "--rope-scaling %s: expected none, linear or yarn", o->scaling);
     }
-    if (o->factor > 0) hp->rope_factor = o->factor;
-    if (hp->scaling == SCALE_NONE) hp->rope_factor = 1;
-    if (o->orig_ctx > 0) hp->n_ctx_orig = o->orig_ctx;
-    if (o->yarn_ext >= 0) hp->yarn_ext = o->yarn_ext;
-    if (o->yarn_attn >= 0) hp->yarn_attn = o->yarn_attn;
-    if (o->yarn_fast >= 0) hp->yarn_fast = o->yarn_fast;
-    if (o->yarn_slow >= 0) hp->yarn_slow = o->yarn_slow;
+    if (o->factor > 0) ro->factor = o->factor;
+    if (ro->scaling == SCALE_NONE) ro->factor = 1;
+    if (o->orig_ctx > 0) ro->n_ctx_orig = o->orig_ctx;
+    if (o->yarn_ext >= 0) ro->yarn_ext = o->yarn_ext;
+    if (o->yarn_attn >= 0) ro->yarn_attn = o->yarn_attn;
+    if (o->yarn_fast >= 0) ro->yarn_fast = o->yarn_fast;
+    if (o->yarn_slow >= 0) ro->yarn_slow = o->yarn_slow;
     return true;
+}
+
+static bool model__override_rope(arch_hparams *hp, const rope_opts *o, err_t *e) {
+    bool ok = true;
+    for (int i = 0; ok && i < hp->n_rope; i++) ok = model__override_table(&hp->rope[i], o, e);
+    return ok;
 }
 
 /* Reads, checks and binds; `m` holds views into `g`, which must outlive it. After false, model_close() is still due. */
@@ -4898,8 +4994,10 @@ static bool model_check(const gguf_file *g, err_t *e) {
 /* Bytes that one token takes in the KV cache, all layers, for these types. */
 static uint64_t model_kv_bytes(const arch_hparams *hp, uint32_t type_k, uint32_t type_v) {
     uint64_t n = 0;
-    for (int il = 0; il < hp->n_layer; il++)
-        n += (uint64_t)hp->layer[il].n_head_kv * (k_kv_bytes(type_k, hp->hd_k) + k_kv_bytes(type_v, hp->hd_v));
+    for (int il = 0; il < hp->n_layer; il++) {
+        const arch_layer_hp *l = &hp->layer[il];
+        n += (uint64_t)l->n_head_kv * (k_kv_bytes(type_k, l->hd_k) + k_kv_bytes(type_v, l->hd_v));
+    }
     return n;
 }
 
@@ -4934,7 +5032,8 @@ typedef struct {
 static const kv_opts kv_defaults = {K_BF16, K_BF16, LLMRUN_STRESS ? 2 : 32, 0, 0, NULL, 1 << 30, false, false};
 
 typedef struct {                                      /* where a layer's K and V lie inside a block of its group */
-    int    group, n_head;
+    int    group, n_head, hd_k, hd_v;
+    int    spread_k, spread_v;                        /* runs of k_spread that K and V lie in, 1: as they are */
     size_t k_at, v_at;                                /* bytes from the block's start */
     size_t k_stride, v_stride;                        /* bytes of one position of one head */
 } kv_layer;
@@ -4978,8 +5077,7 @@ typedef struct {
 typedef struct {
     kv_opts   opts;
     kv_layer *layer;                                  /* [n_layer] */
-    int       n_layer, hd_k, hd_v;
-    int       spread_k, spread_v;                     /* runs of k_spread that K and V lie in, 1: as they are */
+    int       n_layer;
     kv_group *group;
     int       n_group;
     kv_tree  *tree;                                   /* NULL: nothing is shared by content */
@@ -5015,20 +5113,20 @@ static kv_cache *kv_new(const arch_hparams *hp, const kv_opts *o, int64_t max_to
     kv_cache *kv = mem_new(1, sizeof *kv);
     kv->opts = *o;
     kv->n_layer = hp->n_layer;
-    kv->hd_k = hp->hd_k;
-    kv->hd_v = hp->hd_v;
-    kv->spread_k = kv__spread(o->type_k, hp->hd_k);
-    kv->spread_v = kv__spread(o->type_v, hp->hd_v);
     kv->layer = mem_new((size_t)hp->n_layer, sizeof *kv->layer);
     kv->n_group = 1;                                  /* every layer of these architectures has the same window */
     kv->group = mem_new((size_t)kv->n_group, sizeof *kv->group);
     kv_group *gr = &kv->group[0];
-    gr->window = hp->window;
+    gr->window = arch_window(hp);
     for (int il = 0; il < hp->n_layer; il++) {
         kv_layer *l = &kv->layer[il];
         l->n_head = hp->layer[il].n_head_kv;
-        l->k_stride = k_kv_bytes(o->type_k, hp->hd_k);
-        l->v_stride = k_kv_bytes(o->type_v, hp->hd_v);
+        l->hd_k = hp->layer[il].hd_k;
+        l->hd_v = hp->layer[il].hd_v;
+        l->spread_k = kv__spread(o->type_k, l->hd_k);
+        l->spread_v = kv__spread(o->type_v, l->hd_v);
+        l->k_stride = k_kv_bytes(o->type_k, l->hd_k);
+        l->v_stride = k_kv_bytes(o->type_v, l->hd_v);
         l->k_at = gr->block_bytes;
         l->v_at = l->k_at + (((size_t)l->n_head * (size_t)o->block * l->k_stride + 63) & ~(size_t)63);
         gr->block_bytes = l->v_at + (((size_t)l->n_head * (size_t)o->block * l->v_stride + 63) & ~(size_t)63);
@@ -5602,8 +5700,8 @@ static void kv_store_at(const kv_seq *s, int il, int pos, const float *k, const 
     const size_t    block = (size_t)kv->opts.block, at = (size_t)pos % block;
     uint8_t        *p = kv__block(&kv->group[l->group], s->table[l->group][(size_t)pos / block]);
     for (size_t h = 0; h < (size_t)l->n_head; h++) {
-        k_kv_store(kv->opts.type_k, k + h * (size_t)kv->hd_k, p + l->k_at + (h * block + at) * l->k_stride, kv->hd_k);
-        k_kv_store(kv->opts.type_v, v + h * (size_t)kv->hd_v, p + l->v_at + (h * block + at) * l->v_stride, kv->hd_v);
+        k_kv_store(kv->opts.type_k, k + h * (size_t)l->hd_k, p + l->k_at + (h * block + at) * l->k_stride, l->hd_k);
+        k_kv_store(kv->opts.type_v, v + h * (size_t)l->hd_v, p + l->v_at + (h * block + at) * l->v_stride, l->hd_v);
     }
 }
 
@@ -5705,7 +5803,7 @@ static bool store__bind(store *s, int32_t n_vocab, err_t *e) {
 static void store__layout(store *s, const char *rope) {
     const kv_cache *kv = s->kv;
     str_fmt(&s->layout, "%s %s %d %zu pairs spread %d %d %s", k_types[kv->opts.type_k].name, k_types[kv->opts.type_v].name, kv->opts.block,
-            kv->group[0].block_bytes, kv->spread_k, kv->spread_v, rope);
+            kv->group[0].block_bytes, kv->layer[0].spread_k, kv->layer[0].spread_v, rope);
 }
 
 /* The cache knows the rows that store__bind() has found good. */
@@ -5925,7 +6023,7 @@ typedef struct {
     fwd_rows       every, asking;                     /* all of them; those that ask for logits */
 
     float    *x, *xs;                                 /* [B, D] residual stream; that of the selected rows */
-    float    *cs;                                     /* [B, n_rot] cos, sin of each pair */
+    float    *cs;                                     /* [B, m->n_rot] cos, sin of each pair of each RoPE table */
     dev_acts  xn;                                     /* [B, D] normed input of a matrix */
     float    *q, *k, *v;                              /* [B, H*HD], [B, G*HD], [B, G*HD] */
     dev_acts  att;                                    /* [B, H*HD] attention output */
@@ -5953,6 +6051,7 @@ typedef struct {
     fwd              *f;
     int               il;
     const arch_layer *l;
+    const arch_layer_hp *lh;
     const fwd_rows   *on;
 } fwd_at;
 
@@ -5996,16 +6095,10 @@ static void fwd__acts_drop(dev_acts *a) {
     mem_free(a->split);
 }
 
-static int fwd__max_layer(const arch_hparams *hp, arch_size d) {
-    int64_t n = 0;
-    for (int il = 0; il < hp->n_layer; il++)
-        if (arch_dim(hp, d, il) > n) n = arch_dim(hp, d, il);
-    return (int)n;
-}
-
 static void fwd__new_experts(fwd *f, size_t B) {
     const arch_hparams *hp = &f->m->hp;
-    const size_t        K = (size_t)hp->n_expert_used, E = (size_t)hp->n_expert;
+    const size_t        K = (size_t)arch_max(hp, D_EXPERT_USED), E = (size_t)arch_max(hp, D_EXPERT);
+    if (!E) return;
     f->score = fwd__take(f, B * E, sizeof *f->score);
     f->slot_row = fwd__zeros(f, B * K, sizeof *f->slot_row);
     f->slot_of = fwd__zeros(f, B * K, sizeof *f->slot_of);
@@ -6025,12 +6118,16 @@ static void fwd__new_rows(fwd *f, fwd_rows *to, size_t n) {
 /* What each thread has for itself. */
 static void fwd__new_threads(fwd *f, int n_threads) {
     const arch_hparams *hp = &f->m->hp;
+    const size_t        need = k_scratch_bytes(f->m->n_in_max);
     int                 group = 1;
+    size_t              attn = 0;
     for (int il = 0; il < hp->n_layer; il++) {
-        int g = hp->layer[il].n_head / hp->layer[il].n_head_kv;
+        const arch_layer_hp *l = &hp->layer[il];
+        const int            g = l->n_head / l->n_head_kv;
+        const size_t         own = k_attn_scratch(FWD_ATTN_ROWS * g, l->hd_k, l->hd_v);
         if (g > group) group = g;
+        if (own > attn) attn = own;
     }
-    const size_t need = k_scratch_bytes(f->m->n_in_max), attn = k_attn_scratch(FWD_ATTN_ROWS * group, hp->hd_k, hp->hd_v);
     f->scratch = fwd__zeros(f, (size_t)n_threads, sizeof *f->scratch);
     f->blocks = fwd__zeros(f, (size_t)n_threads, sizeof *f->blocks);
     f->attn_rows = fwd__zeros(f, (size_t)n_threads, sizeof *f->attn_rows);
@@ -6046,24 +6143,26 @@ static void fwd__new_threads(fwd *f, int n_threads) {
 /* All buffers of a step, taken or counted. */
 static void fwd__fill(fwd *f, int n_threads) {
     const arch_hparams *hp = &f->m->hp;
-    const size_t        B = (size_t)f->max_rows, D = (size_t)hp->n_embd, slots = B * (hp->n_expert ? (size_t)hp->n_expert_used : 1);
-    int                 F = hp->n_expert ? hp->n_ff_exp : fwd__max_layer(hp, D_FF);
-    if (hp->n_ff_shexp > F) F = hp->n_ff_shexp;
+    const size_t        B = (size_t)f->max_rows, D = (size_t)hp->n_embd, K = (size_t)arch_max(hp, D_EXPERT_USED), slots = B * (K ? K : 1);
+    const arch_size     wide[] = {D_FF, D_FF_EXP, D_FF_SHEXP};
+    int                 F = 1;
+    for (int i = 0; i < 3; i++)
+        if (arch_max(hp, wide[i]) > F) F = (int)arch_max(hp, wide[i]);
     fwd__new_threads(f, n_threads);
     fwd__new_rows(f, &f->every, B);
     fwd__new_rows(f, &f->asking, B);
     f->x = fwd__take(f, B * D, sizeof *f->x);
     f->xs = fwd__take(f, B * D, sizeof *f->xs);
     f->y = fwd__take(f, B * D, sizeof *f->y);
-    f->cs = fwd__take(f, B * (size_t)hp->n_rot, sizeof *f->cs);
+    f->cs = fwd__take(f, B * (size_t)f->m->n_rot, sizeof *f->cs);
     f->xn = fwd__acts(f, B, hp->n_embd);
-    f->q = fwd__take(f, B * (size_t)fwd__max_layer(hp, D_Q), sizeof *f->q);
-    f->k = fwd__take(f, B * (size_t)fwd__max_layer(hp, D_K), sizeof *f->k);
-    f->v = fwd__take(f, B * (size_t)fwd__max_layer(hp, D_V), sizeof *f->v);
-    f->att = fwd__acts(f, B, fwd__max_layer(hp, D_O));
+    f->q = fwd__take(f, B * (size_t)arch_max(hp, D_Q), sizeof *f->q);
+    f->k = fwd__take(f, B * (size_t)arch_max(hp, D_K), sizeof *f->k);
+    f->v = fwd__take(f, B * (size_t)arch_max(hp, D_V), sizeof *f->v);
+    f->att = fwd__acts(f, B, (int)arch_max(hp, D_O));
     f->ff = fwd__acts(f, slots, F);
     f->up = fwd__take(f, slots * f->ff.ldx, sizeof *f->up);
-    if (hp->n_expert) fwd__new_experts(f, B);
+    fwd__new_experts(f, B);
     f->logits = fwd__take(f, (size_t)f->max_out * (size_t)hp->n_vocab, sizeof *f->logits);
 }
 
@@ -6121,21 +6220,29 @@ static void fwd__attn_norm(fwd *f, const arch_layer *l, int r) {
     fwd__norm_rows(f, f->x, l->attn_norm, r, dev_wants(&l->wq) | dev_wants(&l->wk) | dev_wants(&l->wv));
 }
 
+/* Where cos and sin of row r begin in RoPE table t. */
+static float *fwd__cs(const fwd *f, int t, int r) { return f->cs + (size_t)r * (size_t)f->m->n_rot + f->m->rope[t].at; }
+
+static void fwd__angles(const fwd *f, int t, int r) {
+    const model_rope *ro = &f->m->rope[t];
+    float            *cs = fwd__cs(f, t, r);
+    for (int i = 0; i < f->m->hp.rope[t].n_rot / 2; i++) {
+        double angle = f->row[r].pos * ro->freq[i];
+        cs[2 * i] = (float)cos(angle) * ro->mscale;
+        cs[2 * i + 1] = (float)sin(angle) * ro->mscale;
+    }
+}
+
 /* The embedding of the row's token, and the angles of its position. */
 static void fwd__embed(void *ctx, int r) {
     const fwd_at       *at = ctx;
     fwd                *f = at->f;
     const arch_hparams *hp = &f->m->hp;
     const dev_mat     *w = &f->m->glob.tok_embd;
-    float              *cs = f->cs + (size_t)r * (size_t)hp->n_rot;
     float *x = f->x + (size_t)r * (size_t)hp->n_embd;
     k_types[w->type].dequant(w->data + (size_t)f->row[r].token * w->row_bytes, x, hp->n_embd);
     if (w->scale) k_scale(x, w->scale[0], hp->n_embd);
-    for (int i = 0; i < hp->n_rot / 2; i++) {
-        double angle = f->row[r].pos * f->m->rope_freq[i];
-        cs[2 * i] = (float)cos(angle) * f->m->rope_mscale;
-        cs[2 * i + 1] = (float)sin(angle) * f->m->rope_mscale;
-    }
+    for (int t = 0; t < hp->n_rope; t++) fwd__angles(f, t, r);
     fwd__attn_norm(f, at->l, r);
 }
 
@@ -6152,14 +6259,15 @@ static void fwd__store_kv(const fwd_at *at, int r) {
     fwd                *f = at->f;
     const arch_hparams *hp = &f->m->hp;
     const int64_t       nk = arch_dim(hp, D_K, at->il), nv = arch_dim(hp, D_V, at->il);
-    const int           heads = hp->layer[at->il].n_head_kv;
+    const arch_layer_hp *lh = at->lh;
+    const kv_layer      *kl = &f->kv->layer[at->il];
     float              *k = f->k + (size_t)(r * nk), *v = f->v + (size_t)(r * nv);
     fwd__bias(k, at->l->bk, nk);
     fwd__bias(v, at->l->bv, nv);
-    fwd__head_norm(k, at->l->k_norm, heads, hp->hd_k, hp->eps);
-    k_rope(k, heads, hp->hd_k, hp->n_rot, hp->desc->rope == ROPE_HALVES, f->cs + (size_t)r * (size_t)hp->n_rot);
-    k_spread(k, (int)nk, f->kv->spread_k);
-    k_spread(v, (int)nv, f->kv->spread_v);
+    fwd__head_norm(k, at->l->k_norm, lh->n_head_kv, lh->hd_k, hp->eps);
+    k_rope(k, lh->n_head_kv, lh->hd_k, lh->n_rot, hp->desc->rope == ROPE_HALVES, fwd__cs(f, lh->rope, r));
+    k_spread(k, (int)nk, kl->spread_k);
+    k_spread(v, (int)nv, kl->spread_v);
     kv_store_at(f->row[r].seq, at->il, f->row[r].pos, k, v);
 }
 
@@ -6168,11 +6276,11 @@ static void fwd__turn_q(const fwd_at *at, int s) {
     fwd                *f = at->f;
     const arch_hparams *hp = &f->m->hp;
     const int64_t       nq = arch_dim(hp, D_Q, at->il);
-    const int           heads = hp->layer[at->il].n_head;
+    const arch_layer_hp *lh = at->lh;
     float              *q = f->q + (size_t)(s * nq);
     fwd__bias(q, at->l->bq, nq);
-    fwd__head_norm(q, at->l->q_norm, heads, hp->hd_k, hp->eps);
-    k_rope(q, heads, hp->hd_k, hp->n_rot, hp->desc->rope == ROPE_HALVES, f->cs + (size_t)at->on->row[s] * (size_t)hp->n_rot);
+    fwd__head_norm(q, at->l->q_norm, lh->n_head, lh->hd_k, hp->eps);
+    k_rope(q, lh->n_head, lh->hd_k, lh->n_rot, hp->desc->rope == ROPE_HALVES, fwd__cs(f, lh->rope, at->on->row[s]));
 }
 
 /* Rows below n_rows store K and V; those from n_rows on turn Q. */
@@ -6222,12 +6330,12 @@ static void fwd__act_dense(void *ctx, int s) {
 
 static void fwd__act_exps(void *ctx, int s) {
     const fwd_at *at = ctx;
-    fwd__activate(at->f, s, at->f->m->hp.n_ff_exp, &at->l->down_exps);
+    fwd__activate(at->f, s, at->lh->n_ff_exp, &at->l->down_exps);
 }
 
 static void fwd__act_shexp(void *ctx, int s) {
     const fwd_at *at = ctx;
-    fwd__activate(at->f, s, at->f->m->hp.n_ff_shexp, &at->l->down_shexp);
+    fwd__activate(at->f, s, at->lh->n_ff_shexp, &at->l->down_shexp);
 }
 
 /* The feed-forward's output joins the stream; the norm of what comes next. */
@@ -6253,7 +6361,7 @@ static void fwd__add_ffn(void *ctx, int s) {
 static void fwd__attend(fwd_at *at, dev *dv) {
     fwd                 *f = at->f;
     const arch_hparams  *hp = &f->m->hp;
-    const arch_layer_hp *lh = &hp->layer[at->il];
+    const arch_layer_hp *lh = at->lh;
     const kv_layer      *kl = &f->kv->layer[at->il];
     const int            g = lh->n_head / lh->n_head_kv;
     const size_t         nq = (size_t)arch_dim(hp, D_Q, at->il);
@@ -6266,19 +6374,19 @@ static void fwd__attend(fwd_at *at, dev *dv) {
         int            n = 0;
         for (int s = first; s < end; s++) {
             const int64_t past = f->row[at->on->row[s]].pos + 1;
-            float        *q = f->q + (size_t)s * nq + (size_t)(head * g * hp->hd_k);
-            float        *o = f->att.x + (size_t)s * f->att.ldx + (size_t)(head * g * hp->hd_v);
-            k_spread(q, g * hp->hd_k, f->kv->spread_k);
+            float        *q = f->q + (size_t)s * nq + (size_t)(head * g * lh->hd_k);
+            float        *o = f->att.x + (size_t)s * f->att.ldx + (size_t)(head * g * lh->hd_v);
+            k_spread(q, g * lh->hd_k, kl->spread_k);
             for (int h = 0; h < g; h++)
-                rows[n++] = (k_attn_row){.q = q + (size_t)(h * hp->hd_k), .o = o + (size_t)(h * hp->hd_v),
-                                         .begin = hp->window && past > hp->window ? past - hp->window : 0, .end = past};
+                rows[n++] = (k_attn_row){.q = q + (size_t)(h * lh->hd_k), .o = o + (size_t)(h * lh->hd_v),
+                                         .begin = lh->window && past > lh->window ? past - lh->window : 0, .end = past};
         }
         kv_blocks(seq, at->il, head, kb, vb);
-        k_attn_args a = {.n_rows = n, .rows = rows, .hd_k = hp->hd_k, .hd_v = hp->hd_v, .scale = hp->attn_scale,
+        k_attn_args a = {.n_rows = n, .rows = rows, .hd_k = lh->hd_k, .hd_v = lh->hd_v, .scale = lh->attn_scale,
                          .type_k = f->kv->opts.type_k, .type_v = f->kv->opts.type_v, .k_blocks = kb, .v_blocks = vb,
                          .block = f->kv->opts.block, .k_stride = kl->k_stride, .v_stride = kl->v_stride};
         k_attn(&a, dv->scratch);
-        for (int i = 0; i < n; i += g) k_spread(rows[i].o, g * hp->hd_v, f->kv->spread_v);
+        for (int i = 0; i < n; i += g) k_spread(rows[i].o, g * lh->hd_v, kl->spread_v);
     }
 }
 
@@ -6289,7 +6397,7 @@ static void fwd__route(void *ctx, int s) {
     const fwd_at       *at = ctx;
     fwd                *f = at->f;
     const arch_hparams *hp = &f->m->hp;
-    const int           E = hp->n_expert, K = hp->n_expert_used;
+    const int           E = at->lh->n_expert, K = at->lh->n_expert_used;
     float              *p = f->score + (size_t)s * (size_t)E, *w = f->weight + (size_t)s * (size_t)K, sum = 0;
     k_softmax(p, E);
     for (int i = 0; i < K; i++) {
@@ -6307,9 +6415,8 @@ static void fwd__route(void *ctx, int s) {
     }
 }
 
-/* Counting sort of n (row, rank) pairs by expert. */
-static void fwd__sort_slots(fwd *f, int n) {
-    const int E = f->m->hp.n_expert, K = f->m->hp.n_expert_used;
+/* Counting sort of n (row, rank) pairs by expert: E experts, K used. */
+static void fwd__sort_slots(fwd *f, int n, int E, int K) {
     int      *from = f->expert_at;
     memset(from, 0, ((size_t)E + 1) * sizeof *from);
     for (int i = 0; i < n; i++) from[f->pick[i] + 1]++;
@@ -6328,10 +6435,10 @@ static void fwd__plan_experts(void *ctx, int only) {
     const fwd_at     *at = ctx;
     fwd              *f = at->f;
     const arch_layer *l = at->l;
-    const int         E = f->m->hp.n_expert;
+    const int         E = at->lh->n_expert, K = at->lh->n_expert_used;
     const size_t      D = (size_t)f->m->hp.n_embd;
     (void)only;
-    fwd__sort_slots(f, at->on->n * f->m->hp.n_expert_used);
+    fwd__sort_slots(f, at->on->n * K, E, K);
     for (int e = 0; e < E; e++) {
         const int a = f->expert_at[e], n = f->expert_at[e + 1] - a;
         float    *gate = f->ff.x + (size_t)a * f->ff.ldx, *up = f->up + (size_t)a * f->ff.ldx;
@@ -6345,8 +6452,7 @@ static void fwd__plan_experts(void *ctx, int only) {
 static void fwd__mix(void *ctx, int s) {
     const fwd_at       *at = ctx;
     fwd                *f = at->f;
-    const arch_hparams *hp = &f->m->hp;
-    const int           K = hp->n_expert_used, D = hp->n_embd;
+    const int           K = at->lh->n_expert_used, D = f->m->hp.n_embd;
     float              *y = f->y + (size_t)s * (size_t)D;
     memset(y, 0, (size_t)D * sizeof *y);
     for (int i = 0; i < K; i++) k_axpy(y, f->moe + (size_t)f->slot_of[s * K + i] * (size_t)D, f->weight[s * K + i], D);
@@ -6361,15 +6467,14 @@ static void fwd__mix_shexp(void *ctx, int s) {
 
 static void fwd__experts(fwd_at *at, dev *dv) {
     fwd                *f = at->f;
-    const arch_hparams *hp = &f->m->hp;
     const arch_layer   *l = at->l;
-    const size_t        D = (size_t)hp->n_embd;
-    const int           E = hp->n_expert, n = at->on->n;
+    const size_t        D = (size_t)f->m->hp.n_embd;
+    const int           E = at->lh->n_expert, n = at->on->n;
     dev_rows(dv, n, fwd__route, at);
     dev_rows(dv, 1, fwd__plan_experts, at);
     dev_matmul(dv, f->products, 2 * E);
     dev_soon(dv, f->products + 2 * E, E);
-    dev_rows(dv, n * hp->n_expert_used, fwd__act_exps, at);
+    dev_rows(dv, n * at->lh->n_expert_used, fwd__act_exps, at);
     dev_matmul(dv, f->products + 2 * E, E);
     dev_rows(dv, n, fwd__mix, at);
     if (!l->gate_shexp.data) return;
@@ -6387,8 +6492,8 @@ static int fwd__gate_up(const fwd_at *at, dev_product to[2]) {
     fwd              *f = at->f;
     const arch_layer *l = at->l;
     const int         n = at->on->n;
-    if (f->m->hp.n_expert) {
-        to[0] = (dev_product){&l->router, 0, &f->xn, NULL, 0, n, f->score, (size_t)f->m->hp.n_expert};
+    if (at->lh->ffn == FFN_EXPERTS) {
+        to[0] = (dev_product){&l->router, 0, &f->xn, NULL, 0, n, f->score, (size_t)at->lh->n_expert};
         return 1;
     }
     to[0] = (dev_product){&l->gate, 0, &f->xn, NULL, 0, n, f->ff.x, f->ff.ldx};
@@ -6422,6 +6527,7 @@ static void fwd__enter(fwd_at *at, int il) {
     fwd *f = at->f;
     at->il = il;
     at->l = &f->m->layer[il];
+    at->lh = &f->m->hp.layer[il];
     at->on = il == f->m->hp.n_layer - 1 && !f->tap ? &f->asking : &f->every;
 }
 
@@ -6481,7 +6587,7 @@ static bool fwd__layer(fwd_at *at, dev *dv) {
     dev_rows(dv, n, fwd__ffn_norm, at);
     dv->stage = FWD_FFN;
     dev_matmul(dv, first, n_first);
-    if (f->m->hp.n_expert) fwd__experts(at, dv);
+    if (at->lh->ffn == FFN_EXPERTS) fwd__experts(at, dv);
     else fwd__dense(at, dv);
     fwd__soon_next(at, dv);
     dv->stage = FWD_NORM;
@@ -7911,7 +8017,8 @@ static engine *engine_open_many(const gguf_file *g, const tok_vocab *v, const en
 static engine *engine_open_seqs(const gguf_file *g, const engine_opts *fo, const kv_opts *ko, int n_seq, int n_out, err_t *e) {
     engine *eng = engine__new(g, NULL, fo, clock_now(), e);
     if (!eng) return NULL;
-    eng->n_ctx = fo->n_ctx + (eng->m.hp.window ? eng->m.hp.window + fo->n_batch + 2 * ko->block : 0);
+    const int window = arch_window(&eng->m.hp);
+    eng->n_ctx = fo->n_ctx + (window ? window + fo->n_batch + 2 * ko->block : 0);
     eng->n_batch = fo->n_batch;
     if (engine__fill(eng, fo, ko, n_seq, n_out, e)) {
         engine__pack_now(eng, fo);
@@ -16634,7 +16741,12 @@ static void inspect__print_head(str *s, const inspect_file *f) {
         inspect__value(s, g, kv, false);
         str_put(s, "\n");
     }
-    if (f->hp_ok) str_fmt(s, "%-16s key %d, value %d\n", "head size", f->hp.hd_k, f->hp.hd_v);
+    for (int il = 0; f->hp_ok && il < f->hp.n_layer; il++) {
+        const arch_layer_hp *l = &f->hp.layer[il];
+        if (il && l->hd_k == l[-1].hd_k && l->hd_v == l[-1].hd_v) continue;
+        str_fmt(s, "%-16s key %d, value %d", "head size", l->hd_k, l->hd_v);
+        str_fmt(s, il ? ", from layer %d on\n" : "\n", il);
+    }
     inspect__print_vocab(s, f);
     str_fmt(s, "%-16s mapping ", "memory");
     inspect__size(s, (double)g->n_bytes);
@@ -17981,8 +18093,8 @@ static void bench__add_mat(bench_work *w, const dev_mat *m, double rows, double 
     w->mul[k_act_of(m->type)] += rows * size;
 }
 
-static void bench__add_experts(bench_work *w, const arch_hparams *hp, const arch_layer *l, double rows) {
-    const double E = hp->n_expert, K = hp->n_expert_used;
+static void bench__add_experts(bench_work *w, const arch_layer_hp *lh, const arch_layer *l, double rows) {
+    const double E = lh->n_expert, K = lh->n_expert_used;
     const double met = E * (1 - pow(1 - K / E, rows));    /* experts that so many random rows come by */
     const dev_mat *exps[] = {&l->gate_exps, &l->up_exps, &l->down_exps};
     const dev_mat *own[] = {&l->router, &l->gate_shexp, &l->up_shexp, &l->down_shexp};
@@ -18015,27 +18127,28 @@ static bench_span bench__span(const fwd_row *row, int n, int window) {
     return b;
 }
 
-static void bench__add_layer(bench_work *w, const engine *eng, int il, const bench_span *b) {
-    const arch_hparams  *hp = &eng->m.hp;
+/* What layer il takes of the first n rows of eng->row; *b: their span in the layer before, if its window is the same. */
+static void bench__add_layer(bench_work *w, const engine *eng, int il, int n, bench_span *b) {
     const arch_layer    *l = &eng->m.layer[il];
-    const arch_layer_hp *lh = &hp->layer[il];
-    const int            k = il == hp->n_layer - 1;
+    const arch_layer_hp *lh = &eng->m.hp.layer[il];
+    const int            k = il == eng->m.hp.n_layer - 1;
     const dev_mat      *some[] = {&l->wq, &l->wo, &l->gate, &l->up, &l->down}, *all[] = {&l->wk, &l->wv};
-    const size_t         kv = k_kv_bytes(eng->kv->opts.type_k, hp->hd_k) + k_kv_bytes(eng->kv->opts.type_v, hp->hd_v);
+    const size_t         kv = k_kv_bytes(eng->kv->opts.type_k, lh->hd_k) + k_kv_bytes(eng->kv->opts.type_v, lh->hd_v);
+    if (!il || lh->window != lh[-1].window) *b = bench__span(eng->row, n, lh->window);
     for (int i = 0; i < 5; i++) bench__add_mat(w, some[i], b->rows[k], 1);
     for (int i = 0; i < 2; i++) bench__add_mat(w, all[i], b->rows[0], 1);
-    if (hp->n_expert && b->rows[k] > 0) bench__add_experts(w, hp, l, b->rows[k]);
-    w->mul[k_kv_act(eng->kv->opts.type_k)] += b->past[k] * lh->n_head * hp->hd_k;
-    w->mul[k_kv_act(eng->kv->opts.type_v)] += b->past[k] * lh->n_head * hp->hd_v;
+    if (lh->ffn == FFN_EXPERTS && b->rows[k] > 0) bench__add_experts(w, lh, l, b->rows[k]);
+    w->mul[k_kv_act(eng->kv->opts.type_k)] += b->past[k] * lh->n_head * lh->hd_k;
+    w->mul[k_kv_act(eng->kv->opts.type_v)] += b->past[k] * lh->n_head * lh->hd_v;
     w->bytes += b->kept[k] * lh->n_head_kv * (double)kv;
 }
 
 /* What the first n rows of eng->row take. */
 static void bench__add_step(bench_work *w, const engine *eng, int n) {
-    const model     *m = &eng->m;
-    const bench_span b = bench__span(eng->row, n, m->hp.window);
-    dev_mat         head = m->glob.output;
-    for (int il = 0; il < m->hp.n_layer; il++) bench__add_layer(w, eng, il, &b);
+    const model *m = &eng->m;
+    bench_span   b;
+    dev_mat      head = m->glob.output;
+    for (int il = 0; il < m->hp.n_layer; il++) bench__add_layer(w, eng, il, n, &b);
     head.n_out = m->hp.n_vocab;
     bench__add_mat(w, &head, b.rows[1], 1);
     w->bytes += (double)n * (double)m->glob.tok_embd.row_bytes;

@@ -6,8 +6,8 @@ enum { FZ_STORE_VOCAB = 50, FZ_BLOCK = 2, FZ_BLOCKS = 12, FZ_DEEP = 200 };
 
 /* One layer, one head of 8 floats: blocks of 128 bytes. */
 static kv_cache *fz_cache(void) {
-    static arch_layer_hp layer = {1, 1, 1};
-    arch_hparams         hp = {.n_layer = 1, .hd_k = 8, .hd_v = 8, .layer = &layer};
+    static arch_layer_hp layer = {.n_head = 1, .n_head_kv = 1, .hd_k = 8, .hd_v = 8};
+    arch_hparams         hp = {.n_layer = 1, .layer = &layer};
     const kv_opts        o = {.type_k = K_F32, .type_v = K_F32, .block = FZ_BLOCK, .max_blocks = FZ_BLOCKS};
     err_t                e = {0};
     kv_cache            *kv = kv_new(&hp, &o, 1 << 20, &e);

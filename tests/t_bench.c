@@ -250,7 +250,7 @@ static void t_bench_work(void) {
         for (uint64_t k = 0; k < j.g.n_tensor; k++) {
             const gguf_tensor *m = &j.g.tensor[k];
             const bool         embd = bytes_is(m->name, "token_embd.weight");
-            const double       part = m->dim[2] > 1 ? (double)hp->n_expert_used / hp->n_expert : 1;
+            const double       part = m->dim[2] > 1 ? (double)hp->layer[0].n_expert_used / hp->layer[0].n_expert : 1;
             if (m->n_dims < 2) continue;
             if (embd) need += (double)m->n_bytes / (double)m->dim[1];
             if (embd && !tied) continue;
@@ -259,9 +259,9 @@ static void t_bench_work(void) {
             want[k_act_of(m->type)] += part * (double)(m->dim[0] * m->dim[1] * m->dim[2]);
         }
         for (int il = 0; il < hp->n_layer; il++) {
-            need += 7.0 * hp->layer[il].n_head_kv * (double)(k_kv_bytes(K_F16, hp->hd_k) + k_kv_bytes(K_Q8_0, hp->hd_v));
-            want[K_ACT_F32] += 7.0 * hp->layer[il].n_head * hp->hd_k;                            /* a cache of f16 */
-            want[K_ACT_BF16] += 7.0 * hp->layer[il].n_head * hp->hd_v;                           /* of q8_0 */
+            need += 7.0 * hp->layer[il].n_head_kv * (double)(k_kv_bytes(K_F16, hp->layer[il].hd_k) + k_kv_bytes(K_Q8_0, hp->layer[il].hd_v));
+            want[K_ACT_F32] += 7.0 * hp->layer[il].n_head * hp->layer[il].hd_k;                            /* a cache of f16 */
+            want[K_ACT_BF16] += 7.0 * hp->layer[il].n_head * hp->layer[il].hd_v;                           /* of q8_0 */
         }
         const bench_work w = bench__work(&j, &t);
         CHECKF(fabs(w.bytes - need) < 0.5, "%s: %.1f bytes, want %.1f", name, w.bytes, need);
@@ -282,7 +282,8 @@ static void t_bench_work_prompt(void) {
     if (!t_bench__open(&j, "llama_window", &o, (bench_setup){-1, 0, 2048, R, 1, K_F16, K_F16})) return;
     const model        *m = &j.eng->m;
     const arch_hparams *hp = &m->hp;
-    const double        kv = 2 * (double)k_kv_bytes(K_F16, hp->hd_k);
+    const double        kv = 2 * (double)k_kv_bytes(K_F16, hp->layer[0].hd_k);
+    const int           window = hp->layer[0].window;
     double              need = 0, real = 0;
     for (int step = 0; step < 3; step++)
         for (int il = 0; il < hp->n_layer; il++) {
@@ -296,14 +297,14 @@ static void t_bench_work_prompt(void) {
             }
             for (int i = 0; i < 2; i++) need += (double)all[i]->mat_bytes, real += (double)R * all[i]->n_in * all[i]->n_out;
             double past = 0;
-            for (int r = end ? R - 1 : 0; rows && r < R; r++) past += fmin(R * step + r + 1, hp->window);
-            real += past * hp->layer[il].n_head * (hp->hd_k + hp->hd_v);
-            const double seen = fmin(R * step + R, hp->window + (end ? 0 : R - 1));
+            for (int r = end ? R - 1 : 0; rows && r < R; r++) past += fmin(R * step + r + 1, window);
+            real += past * hp->layer[il].n_head * (hp->layer[il].hd_k + hp->layer[il].hd_v);
+            const double seen = fmin(R * step + R, window + (end ? 0 : R - 1));
             need += rows ? seen * hp->layer[il].n_head_kv * kv : 0;
         }
     need += (double)m->glob.output.row_bytes * hp->n_vocab + 48 * (double)m->glob.tok_embd.row_bytes;
     real += (double)hp->n_embd * hp->n_vocab;
-    CHECK(hp->window > 0 && hp->window + R - 1 < 48);  /* the last step leaves something behind */
+    CHECK(window > 0 && window + R - 1 < 48);  /* the last step leaves something behind */
     const bench_work w = bench__work(&j, &t);
     NEAR(w.mul[K_ACT_F32], real, 0.5);
     NEAR(w.bytes, need, 0.5);
@@ -458,7 +459,7 @@ static void t_bench_work_guessing(void) {
         for (int n; (n = bench__round_rows(&j, &t, &g)) > 0; bench__round_on(&j, &t, &g))
             if ((g.eng == j.draft) == who) past += g.eng->row[n - 1].pos + 1;
         for (int il = 0; il < hp->n_layer; il++)
-            need += past * hp->layer[il].n_head_kv * (double)(k_kv_bytes(K_F16, hp->hd_k) + k_kv_bytes(K_Q8_0, hp->hd_v));
+            need += past * hp->layer[il].n_head_kv * (double)(k_kv_bytes(K_F16, hp->layer[il].hd_k) + k_kv_bytes(K_Q8_0, hp->layer[il].hd_v));
     }
     const bench_work w = bench__work(&j, &t);
     CHECKF(fabs(w.bytes - need) < 0.5, "%.1f bytes, want %.1f", w.bytes, need);

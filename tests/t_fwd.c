@@ -217,18 +217,18 @@ static void t_fwd_cache_types(void) {
  * over it on Q and wo, so that the logits stay. The matrices become copies of their own: copy[4 * layer ..]. */
 static void t_outliers(t_rig *r, float factor, float **copy) {
     const arch_hparams *hp = &r->m.hp;
-    const int           pair[] = {5, 5 + hp->n_rot / 2};
+    const int           pair[] = {5, 5 + hp->layer[0].n_rot / 2};
     for (int il = 0; il < hp->n_layer; il++, copy += 4) {
         arch_layer  *l = &r->m.layer[il];
         const int    heads = hp->layer[il].n_head, kv_heads = hp->layer[il].n_head_kv;
         const size_t nv = (size_t)l->wv.n_in * (size_t)l->wv.n_out, no = (size_t)l->wo.n_in * (size_t)l->wo.n_out;
         const void  *from[] = {l->k_norm, l->q_norm, l->wv.data, l->wo.data};
-        const size_t size[] = {(size_t)hp->hd_k, (size_t)hp->hd_k, nv, no};
+        const size_t size[] = {(size_t)hp->layer[il].hd_k, (size_t)hp->layer[il].hd_k, nv, no};
         for (int i = 0; i < 4; i++) copy[i] = memcpy(mem_new(size[i], sizeof **copy), from[i], size[i] * sizeof **copy);
         for (int i = 0; i < 2; i++) copy[0][pair[i]] *= factor, copy[1][pair[i]] /= factor;
-        for (int h = 0; h < kv_heads; h++) k_scale(copy[2] + (size_t)(h * hp->hd_v + 9) * (size_t)l->wv.n_in, factor, l->wv.n_in);
+        for (int h = 0; h < kv_heads; h++) k_scale(copy[2] + (size_t)(h * hp->layer[il].hd_v + 9) * (size_t)l->wv.n_in, factor, l->wv.n_in);
         for (int i = 0; i < l->wo.n_out; i++)
-            for (int h = 0; h < heads; h++) copy[3][(size_t)i * (size_t)l->wo.n_in + (size_t)(h * hp->hd_v + 9)] /= factor;
+            for (int h = 0; h < heads; h++) copy[3][(size_t)i * (size_t)l->wo.n_in + (size_t)(h * hp->layer[il].hd_v + 9)] /= factor;
         l->k_norm = copy[0];
         l->q_norm = copy[1];
         l->wv.data = (const uint8_t *)copy[2];
@@ -259,7 +259,7 @@ static void t_fwd_spread(void) {
             t_outliers(&r, cases[i].factor, copy);
             kv_free(r.kv);
             r.f->kv = r.kv = kv_new(&r.m.hp, &o, 4096, &e);
-            if (plain) r.kv->spread_k = r.kv->spread_v = 1;
+            for (int il = 0; plain && il < r.kv->n_layer; il++) r.kv->layer[il].spread_k = r.kv->layer[il].spread_v = 1;
             float *got = t_rig_logits(&r, ids, n, 512);
             double err = t_tiny_error(&t, got), limit = cases[i].limit;
             const bool pass = plain && cases[i].k != cases[i].v ? err > 3 * limit : err <= limit;
@@ -402,20 +402,28 @@ static void t_break_rope(t_rig *r) {
 static void t_break_qk_norm(t_rig *r) {
     for (int i = 0; i < r->m.hp.n_layer; i++) r->m.layer[i].q_norm = NULL;
 }
-static void t_break_window(t_rig *r) { r->m.hp.window++; }
-static void t_break_no_window(t_rig *r) { r->m.hp.window = 0; }
+static void t_break_window(t_rig *r) {
+    for (int i = 0; i < r->m.hp.n_layer; i++) r->m.hp.layer[i].window++;
+}
+static void t_break_no_window(t_rig *r) {
+    for (int i = 0; i < r->m.hp.n_layer; i++) r->m.hp.layer[i].window = 0;
+}
 static void t_break_eps(t_rig *r) { r->m.hp.eps = 1e-2f; }
 static void t_break_norm(t_rig *r) { r->m.layer[0].attn_norm = r->m.layer[0].ffn_norm; }
-static void t_break_scale(t_rig *r) { r->m.hp.attn_scale *= 1.05f; }
-static void t_break_base(t_rig *r) { r->m.rope_freq[1] *= 1.05; }
-static void t_break_mscale(t_rig *r) { r->m.rope_mscale *= 1.02f; }
+static void t_break_scale(t_rig *r) {
+    for (int i = 0; i < r->m.hp.n_layer; i++) r->m.hp.layer[i].attn_scale *= 1.05f;
+}
+static void t_break_base(t_rig *r) { r->m.rope[0].freq[1] *= 1.05; }
+static void t_break_mscale(t_rig *r) { r->m.rope[0].mscale *= 1.02f; }
 static void t_break_bias(t_rig *r) { r->m.layer[0].bo = NULL; }
 static void t_break_bk(t_rig *r) { r->m.layer[0].bq = NULL; }
 static void t_break_topk(t_rig *r) { r->m.hp.topk_norm = !r->m.hp.topk_norm; }
-static void t_break_used(t_rig *r) { r->m.hp.n_expert_used = 1; }
+static void t_break_used(t_rig *r) {
+    for (int i = 0; i < r->m.hp.n_layer; i++) r->m.hp.layer[i].n_expert_used = 1;
+}
 static void t_break_shared(t_rig *r) { r->m.layer[0].shexp_gate = r->m.layer[0].ffn_norm; }
 static void t_break_factors(t_rig *r) {
-    mem_free(r->m.rope_freq);
+    mem_free(r->m.rope[0].freq);
     r->m.glob.rope_freqs = NULL;
     model__rope(&r->m);
 }

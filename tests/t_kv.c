@@ -1,9 +1,9 @@
 /* The paged cache against a plain model of itself: what was stored is found again, nothing is lost, nothing leaks. */
 
 static arch_hparams t_kv_shape(int n_layer, int heads, int hd, int window) {
-    arch_hparams hp = {.n_layer = n_layer, .hd_k = hd, .hd_v = hd, .window = window};
+    arch_hparams hp = {.n_layer = n_layer};
     hp.layer = mem_new((size_t)n_layer, sizeof *hp.layer);
-    for (int i = 0; i < n_layer; i++) hp.layer[i] = (arch_layer_hp){heads, heads, 1};
+    for (int i = 0; i < n_layer; i++) hp.layer[i] = (arch_layer_hp){.n_head = heads, .n_head_kv = heads, .hd_k = hd, .hd_v = hd, .window = window};
     return hp;
 }
 
@@ -36,7 +36,7 @@ static float t_kv_value(uint64_t stream, int pos, int il, int i) {
 static void t_kv_write(kv_seq *s, uint64_t stream, int pos) {
     float k[64], v[64];
     for (int il = 0; il < s->kv->n_layer; il++) {
-        int n = s->kv->layer[il].n_head * s->kv->hd_k;
+        int n = s->kv->layer[il].n_head * s->kv->layer[il].hd_k;
         for (int i = 0; i < n; i++) k[i] = t_kv_value(stream, pos, il, i), v[i] = t_kv_value(stream, pos, il, 1000 + i);
         kv_store_at(s, il, pos, k, v);
     }
@@ -45,7 +45,7 @@ static void t_kv_write(kv_seq *s, uint64_t stream, int pos) {
 /* Every position from `from` on holds the values of stream_of[pos]. */
 static void t_kv_verify(const kv_seq *s, const uint64_t *stream_of, int from) {
     const uint8_t *kb[512], *vb[512];
-    const int      block = s->kv->opts.block, hd = s->kv->hd_k;
+    const int      block = s->kv->opts.block, hd = s->kv->layer[0].hd_k;
     for (int il = 0; il < s->kv->n_layer; il++)
         for (int h = 0; h < s->kv->layer[il].n_head; h++) {
             kv_blocks(s, il, h, kb, vb);
@@ -171,11 +171,11 @@ static void t_kv_spread(void) {
         err_t         e = {0};
         const kv_opts o = {.type_k = cases[i].type, .type_v = cases[j].type, .block = 32};
         arch_hparams  hp = t_kv_shape(1, 1, 0, 0);
-        hp.hd_k = cases[i].hd;
-        hp.hd_v = cases[j].hd;
+        hp.layer[0].hd_k = cases[i].hd;
+        hp.layer[0].hd_v = cases[j].hd;
         kv_cache *kv = kv_new(&hp, &o, 64, &e);
-        EQ_INT(kv->spread_k, cases[i].run);
-        EQ_INT(kv->spread_v, cases[j].run);
+        EQ_INT(kv->layer[0].spread_k, cases[i].run);
+        EQ_INT(kv->layer[0].spread_v, cases[j].run);
         kv_free(kv);
         arch_drop(&hp);
     }
@@ -291,9 +291,9 @@ static bool t_tree_fetch(void *ctx, int32_t stored, uint8_t *block) {
                 const size_t at = (size_t)(h * k->kv->opts.block + p);
                 float       *key = (float *)(void *)(block + l->k_at + at * l->k_stride);
                 float       *val = (float *)(void *)(block + l->v_at + at * l->v_stride);
-                for (int i = 0; i < k->kv->hd_k; i++) {
-                    key[i] = t_kv_value(k->of[stored][p], k->first[stored] + p, il, h * k->kv->hd_k + i);
-                    val[i] = t_kv_value(k->of[stored][p], k->first[stored] + p, il, 1000 + h * k->kv->hd_k + i);
+                for (int i = 0; i < k->kv->layer[il].hd_k; i++) {
+                    key[i] = t_kv_value(k->of[stored][p], k->first[stored] + p, il, h * k->kv->layer[il].hd_k + i);
+                    val[i] = t_kv_value(k->of[stored][p], k->first[stored] + p, il, 1000 + h * k->kv->layer[il].hd_k + i);
                 }
             }
     }

@@ -109,22 +109,22 @@ static void t_model_rope(void) {
     rope_opts o = rope_defaults;
     if (!CHECKF(gguf_open(&g, t_tiny_path("llama.gguf"), &e), "%s", e.text)) return;
     CHECKF(model_open(&m, &g, &o, &e), "%s", e.text);
-    for (int i = 0; i < m.hp.n_rot / 2; i++) NEAR(m.rope_freq[i], pow((double)m.hp.rope_base, -2.0 * i / m.hp.n_rot), 1e-15);
-    double last = m.rope_freq[m.hp.n_rot / 2 - 1], first = m.rope_freq[0];
+    for (int i = 0; i < m.hp.rope[0].n_rot / 2; i++) NEAR(m.rope[0].freq[i], pow((double)m.hp.rope[0].base, -2.0 * i / m.hp.rope[0].n_rot), 1e-15);
+    double last = m.rope[0].freq[m.hp.rope[0].n_rot / 2 - 1], first = m.rope[0].freq[0];
     model_close(&m);
     o.factor = 4;
     CHECK(model_open(&m, &g, &o, &e));
-    NEAR(m.rope_freq[0], first / 4, 1e-15);
+    NEAR(m.rope[0].freq[0], first / 4, 1e-15);
     model_close(&m);
     o.scaling = "yarn";                               /* the fastest pair stays, the slowest is stretched */
     o.orig_ctx = 16;
     CHECK(model_open(&m, &g, &o, &e));
-    NEAR(m.rope_freq[m.hp.n_rot / 2 - 1], last / 4, 1e-15);
-    NEAR((double)m.rope_mscale, 1 + 0.1 * log(4), 1e-6);
+    NEAR(m.rope[0].freq[m.hp.rope[0].n_rot / 2 - 1], last / 4, 1e-15);
+    NEAR((double)m.rope[0].mscale, 1 + 0.1 * log(4), 1e-6);
     model_close(&m);
     o.scaling = "none";
     CHECK(model_open(&m, &g, &o, &e));
-    NEAR(m.rope_freq[0], first, 1e-15);
+    NEAR(m.rope[0].freq[0], first, 1e-15);
     model_close(&m);
     o.scaling = "magic";
     CHECK(!model_open(&m, &g, &o, &e));
