@@ -3,7 +3,7 @@
  *
  * SECTIONS, lowest layer first. A section uses only those after its arrow. In round brackets: other prefixes it owns.
  *   [k]        formats and arithmetic: ggml_kernels.h, which knows nothing of models
- *   [base]     (die log err mem bytes str out clock rng utf8 progress)  exit codes, log, memory, bytes, output, progress
+ *   [base]     (die log err mem bytes str out clock rng hmap utf8 progress)  exit codes, log, memory, bytes, output, progress
  *   [host]     limits of this machine: CPUs, memory, cgroups
  *   [pool]     worker threads and barriers                              <- k base host
  *   [gguf]     the model file: bounds-checked view, typed lookups       <- k base
@@ -19,12 +19,13 @@
  *   [engine]   (meter) a model opened to run: cache, threads, steps     <- k base host pool gguf tok arch model kv store dev fwd samp
  *   [gen]      when a text ends, what is never picked, log-probability  <- k base gguf tok engine
  *   [score]    logits and log-probabilities of a given text             <- base tok kv fwd engine gen
- *   [lines]    (results) reader of long files, writer of results        <- base
+ *   [lines]    reader of long files, shards                             <- base
+ *   [results]  files of results: records, header, resume, merge         <- base lines
  *   [req]      one line of a batch file: request and result             <- base tok samp
  *   [spec]     speculative decoding: n-gram lookup, draft model         <- k base host pool gguf writer tok model kv fwd samp engine
  *   [sched]    (hist) continuous batching of requests                   <- base pool tok kv fwd samp engine gen req spec
  *   [text]     one request, its text streamed                           <- k base gguf tok kv samp engine gen sched spec
- *   [batch]    files of requests, one per line                          <- base tok kv samp engine gen lines req sched spec
+ *   [batch]    files of requests, one per line                          <- base tok kv samp engine gen lines results req sched spec
  *   [calib]    importance matrix (imatrix) of a text                    <- k base pool gguf writer tok kv dev fwd engine
  *   [round]    calibrated rounding of weights (GPTQ style)             <- k base host pool gguf tok model kv dev fwd
  *   [eval]     perplexity and KL divergence on a text                   <- k base pool gguf writer tok kv fwd engine
@@ -515,6 +516,9 @@ static uint64_t rng_fresh(void) {
     return s;
 }
 
+/* 64 bits that nobody can guess, for hash tables. */
+static uint64_t rng_secret(void) { return rng_mix(rng_fresh() << 32 ^ rng_fresh()); }
+
 /* A hash of bytes, keyed: with a seed that nobody knows, nobody can choose many that fall into one slot. */
 static uint64_t bytes_hash(uint64_t seed, bytes b) {
     uint64_t h = rng_mix(seed ^ b.n), word;
@@ -526,6 +530,47 @@ static uint64_t bytes_hash(uint64_t seed, bytes b) {
     word = 0;
     if (i < b.n) memcpy(&word, b.p + i, b.n - i);
     return rng_mix(h ^ word);
+}
+
+/* --- hmap: a map from a hash of up to 128 bits to what is left of them; 16 bytes an entry, open addressing --- */
+
+typedef struct {
+    uint64_t a, b;                                    /* a 0: free */
+} hmap_entry;
+
+typedef struct {
+    hmap_entry *at;                                   /* [cap], a power of two */
+    size_t      cap, n;
+    uint64_t    seed;                                 /* secret, so that nobody can choose entries that collide */
+    uint64_t    mask;                                 /* bits of b that belong to the hash; the others are the value */
+} hmap;
+
+static void hmap_init(hmap *t, uint64_t mask) {
+    *t = (hmap){mem_new(1024, sizeof *t->at), 1024, 0, rng_secret(), mask};
+}
+
+static void hmap_drop(hmap *t) { mem_free(t->at); }
+
+/* The entry of this hash, or the free one where it would go. a is not 0. */
+static hmap_entry *hmap_find(const hmap *t, uint64_t a, uint64_t b) {
+    size_t i = rng_mix(a ^ t->seed) & (t->cap - 1);
+    while (t->at[i].a && (t->at[i].a != a || ((t->at[i].b ^ b) & t->mask))) i = (i + 1) & (t->cap - 1);
+    return &t->at[i];
+}
+
+/* The entry of this hash, added with the value 0 if it is new. Earlier pointers to entries are invalid afterwards. */
+static hmap_entry *hmap_add(hmap *t, uint64_t a, uint64_t b) {
+    if (t->n >= t->cap / 4 * 3) {
+        hmap old = *t;
+        t->cap *= 2;
+        t->at = mem_new(t->cap, sizeof *t->at);
+        for (size_t i = 0; i < old.cap; i++)
+            if (old.at[i].a) *hmap_find(t, old.at[i].a, old.at[i].b) = old.at[i];
+        mem_free(old.at);
+    }
+    hmap_entry *en = hmap_find(t, a, b);
+    if (!en->a) *en = (hmap_entry){a, b & t->mask}, t->n++;
+    return en;
 }
 
 /* --- utf8 --- */
@@ -8382,25 +8427,11 @@ static bool score_logits(engine *eng, const tok_ids *ids, out_t *out, err_t *e) 
     return score__each(eng, ids, score__put_logits, NULL, out, e);
 }
 
-/* ===== [lines] reader of long files, writer of results =====
- * Both ends of a batch: a reader of lines that keeps one of them in memory, and a file of results, one record a
- * line, that no end of a run damages. A record is
- *     {"id":"batch_req_LINE_HASH","custom_id":...,"line":LINE,"file":...,"response":...,"error":...}
- * without blanks, LINE its line in the input (1 is the first) and HASH 16 hex digits, bytes_hash(0, that line), so that
- * its beginning says what it answers; file only where the input is several files. An answer carries the run's
- * system_fingerprint behind its model. Beside a file of results lies its header, the same name with .llmrun behind it: the
- * settings of the run, one name=value a line, there before the first record.
- *   A record answers the line whose bytes have its hash: wherever that line stands now where it has a custom_id, else at its
- * number. When the input is known to its end, records that answer no line of it are moved to FILE.stale, and those whose
- * line has another number get that number.
- *   Invariants: memory is bounded by the longest line allowed, by some 100 bytes for each record of a file that is
- * resumed and by LINES_IDS custom_ids; a file of results has one writer, who holds its lock; all of it but the
- * last line is whole records, and what a killed run left of a last one is cut off by the next; a file is replaced whole,
- * after what it loses is on the disk.
- *   A shard is a part of a file's lines: those whose prompts begin alike stay together, LINES_GROUP at most.
- * Public: lines_open, lines_next, lines_close, lines_shard_*; results_open, results_setting, results_seed, results_fingerprint,
- * results_file, results_new_id, results_forget_ids, results_has, results_settle, results_put, results_sort, results_close,
- * results_merge. */
+/* ===== [lines] reader of long files =====
+ * A reader of lines that keeps one line in memory, from a file, a pipe or standard input; and shards.
+ *   A shard is a part of a file's lines: lines whose prompts begin alike stay together, LINES_GROUP at most.
+ *   Invariant: memory is bounded by the longest line allowed and, with a shard, by LINES_GROUPS groups.
+ * Public: lines_open, lines_from_fd, lines_next, lines_close, lines_shard_parse, lines_shard_is_mine, lines_shard_drop. */
 
 enum {
     LINES_CHUNK = 1 << 18,                            /* bytes of one read */
@@ -8408,9 +8439,6 @@ enum {
     LINES_PAUSE = 100,                                /* milliseconds between two looks at g_interrupt */
     LINES_PATIENCE = 10,                              /* pauses until it is said that the stream is waited for */
     LINES_ENDLESS = 64,                               /* a stream's line so many bounds long has no end */
-    LINES_IDS = 4 << 20,                              /* custom_ids among which a second one is found */
-    LINES_RECORD = 1 << 30,                           /* bytes of a record */
-    LINES_HEADER = 1 << 20,                           /* bytes of a header */
     LINES_ALIKE = 256,                                /* bytes of a prompt that decide about its group */
     LINES_GROUP = 64,                                 /* lines of a group */
     LINES_GROUPS = 1 << 20,                           /* groups open at a time */
@@ -8452,7 +8480,7 @@ static void lines_close(lines_in *in) {
     mem_free(in);
 }
 
-static lines_in *lines__on(int fd, bool lent, const char *name, uint64_t most, err_t *e) {
+static lines_in *lines_from_fd(int fd, bool lent, const char *name, uint64_t most, err_t *e) {
     lines_in   *in = mem_new(1, sizeof *in);
     struct stat st;
     *in = (lines_in){.name = name, .fd = fd, .lent = lent, .stream = true};
@@ -8470,9 +8498,9 @@ static lines_in *lines__on(int fd, bool lent, const char *name, uint64_t most, e
 /* path "-": standard input. most: bytes of the longest line that is given. A pipe with a name is waited for
  * by lines_next(), not here. */
 static lines_in *lines_open(const char *path, uint64_t most, err_t *e) {
-    if (strcmp(path, "-") == 0) return lines__on(STDIN_FILENO, true, "standard input", most, e);
+    if (strcmp(path, "-") == 0) return lines_from_fd(STDIN_FILENO, true, "standard input", most, e);
     int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-    if (fd >= 0) return lines__on(fd, false, path, most, e);
+    if (fd >= 0) return lines_from_fd(fd, false, path, most, e);
     err_set(e, err_code_of(errno), "%s: %s", path, strerror(errno));
     return NULL;
 }
@@ -8590,54 +8618,12 @@ static lines_got lines_next(lines_in *in, bool wait, bytes *line, uint64_t *no, 
     }
 }
 
-/* --- a table of hashes: 16 bytes an entry, open addressing --- */
-
-typedef struct {
-    uint64_t a, b;                                    /* a 0: free */
-} lines__entry;
-
-typedef struct {
-    lines__entry *at;                                 /* [cap], a power of two */
-    size_t        cap, n;
-    uint64_t      key;                                /* nobody knows it, so nobody can fill one corner */
-    uint64_t      mask;                               /* bits of b that are hash; the others are a value */
-} lines__table;
-
-/* Bits that nobody can guess. */
-static uint64_t lines__secret(void) { return rng_mix(rng_fresh() << 32 ^ rng_fresh()); }
-
-static void lines__table_init(lines__table *t, uint64_t mask) {
-    *t = (lines__table){mem_new(1024, sizeof *t->at), 1024, 0, lines__secret(), mask};
-}
-
-/* The entry of this hash, or the free one that it would get. a is not 0. */
-static lines__entry *lines__find(const lines__table *t, uint64_t a, uint64_t b) {
-    size_t i = rng_mix(a ^ t->key) & (t->cap - 1);
-    while (t->at[i].a && (t->at[i].a != a || ((t->at[i].b ^ b) & t->mask))) i = (i + 1) & (t->cap - 1);
-    return &t->at[i];
-}
-
-/* The same, and it is there afterwards. Entries move. */
-static lines__entry *lines__enter(lines__table *t, uint64_t a, uint64_t b) {
-    if (t->n >= t->cap / 4 * 3) {
-        lines__table old = *t;
-        t->cap *= 2;
-        t->at = mem_new(t->cap, sizeof *t->at);
-        for (size_t i = 0; i < old.cap; i++)
-            if (old.at[i].a) *lines__find(t, old.at[i].a, old.at[i].b) = old.at[i];
-        mem_free(old.at);
-    }
-    lines__entry *en = lines__find(t, a, b);
-    if (!en->a) *en = (lines__entry){a, b & t->mask}, t->n++;
-    return en;
-}
-
 /* --- shards --- */
 
 typedef struct {
     uint32_t     i, n;                                /* ours is i of n, 1 the first */
     uint64_t     n_group;
-    lines__table open;                                /* beginning of a prompt: group << 8 | lines in it */
+    hmap open;                                /* beginning of a prompt: group << 8 | lines in it */
 } lines_shard;
 
 static bool lines__count(const char **s, uint32_t *out) {
@@ -8657,12 +8643,12 @@ static bool lines_shard_parse(const char *text, lines_shard *s, err_t *e) {
     if (!lines__count(&p, &s->i) || *p++ != '/' || !lines__count(&p, &s->n) || *p || s->i > s->n)
         return err_set(e, EXIT_INPUT, "--shard: expected auto or I/N, part I of N (1/8 to 8/8), found '%.100s'",
                        text);
-    lines__table_init(&s->open, 0);
+    hmap_init(&s->open, 0);
     return true;
 }
 
 static void lines_shard_drop(lines_shard *s) {
-    mem_free(s->open.at);
+    hmap_drop(&s->open);
     *s = (lines_shard){0};
 }
 
@@ -8675,11 +8661,33 @@ static bool lines_shard_is_mine(lines_shard *s, bytes prompt) {
         memset(s->open.at, 0, s->open.cap * sizeof *s->open.at);
         s->open.n = 0;
     }
-    lines__entry *en = lines__enter(&s->open, bytes_hash(0, prompt) | 1, 0);
+    hmap_entry *en = hmap_add(&s->open, bytes_hash(0, prompt) | 1, 0);
     if ((en->b & 0xff) % LINES_GROUP == 0) en->b = s->n_group++ << 8;
     en->b++;
     return (en->b >> 8) % s->n == s->i - 1;
 }
+
+/* ===== [results] files of results =====
+ * A file of results holds one record a line and survives a run that ends at any moment. A record is
+ *     {"id":"batch_req_LINE_HASH","custom_id":...,"line":LINE,"file":...,"response":...,"error":...}
+ * without blanks. LINE is its line in the input (1 is the first), HASH 16 hex digits, bytes_hash(0, that line), so that
+ * its beginning says what it answers; file only where the input is several files. An answer carries the run's
+ * system_fingerprint behind its model. Beside a file of results lies its header, the same name with .llmrun behind it: the
+ * settings of the run, one name=value a line, there before the first record.
+ *   A record answers the line whose bytes have its hash: wherever that line stands now where it has a custom_id, else at its
+ * number. When the input is known to its end, records that answer no line of it are moved to FILE.stale, and those whose
+ * line has another number get that number.
+ *   Invariants: memory is bounded by some 100 bytes for each record of a file that is resumed and by RESULTS_IDS custom_ids; a
+ * file of results has one writer, who holds its lock; all of it but the last line is whole records, and what a killed run left
+ * of a last one is cut off by the next; a file is replaced whole, after what it loses is on the disk.
+ * Public: results_open, results_setting, results_seed, results_fingerprint, results_file, results_new_id, results_forget_ids,
+ * results_has, results_settle, results_put, results_sort, results_close, results_merge. */
+
+enum {
+    RESULTS_IDS = 4 << 20,                            /* custom_ids among which a second one is found */
+    RESULTS_RECORD = 1 << 30,                         /* bytes of a record */
+    RESULTS_HEADER = 1 << 20                          /* bytes of a header */
+};
 
 /* --- the beginning of a record --- */
 
@@ -8932,9 +8940,9 @@ static bool results__header_load(const char *name, str *text, bytes *settings, e
         if (got < 0 && errno == EINTR) got = 1;
         else if (got < 0) err_set(e, err_code_of(errno), "%s: cannot read: %s", name, strerror(errno));
         else text->n += (size_t)got;
-        if (text->n > LINES_HEADER)
+        if (text->n > RESULTS_HEADER)
             err_set(e, EXIT_INPUT, "%s: more than %d bytes, expected a header of results", name,
-                    LINES_HEADER);
+                    RESULTS_HEADER);
     }
     close(fd);
     return !e->code && results__header_read(str_bytes(text), name, settings, e);
@@ -9012,16 +9020,16 @@ typedef struct {
     results__old *old;                                /* [n_old] in the order of the file */
     size_t        old_cap;
     uint64_t      old_end;                            /* where they end */
-    lines__table  by_key;                             /* key of a record: its place in old, from 1 */
-    lines__table  ids;                                /* custom_ids of the input */
+    hmap  by_key;                             /* key of a record: its place in old, from 1 */
+    hmap  ids;                                /* custom_ids of the input */
     uint64_t      n_ids;
     bool          warned;
 } results;
 
 static void results__free(results *r) {
     if (r->fd != STDOUT_FILENO && r->fd >= 0) close(r->fd);
-    mem_free(r->ids.at);
-    mem_free(r->by_key.at);
+    hmap_drop(&r->ids);
+    hmap_drop(&r->by_key);
     mem_free(r->old);
     str_drop(&r->fingerprint);
     mem_free(r);
@@ -9036,7 +9044,7 @@ static uint64_t results__key(const results *r, uint64_t file, uint64_t line, uin
 /* Whether a line is answered by the file that is resumed, and from now on that record is taken. by_id: the line has a custom_id
  * that no line before it has. */
 static bool results_has(results *r, uint64_t file, uint64_t line, uint64_t hash, bool by_id) {
-    lines__entry *en = r->n_old ? lines__find(&r->by_key, results__key(r, file, line, hash, by_id), 0) : NULL;
+    hmap_entry *en = r->n_old ? hmap_find(&r->by_key, results__key(r, file, line, hash, by_id), 0) : NULL;
     results__old *o = en && en->a && en->b ? &r->old[en->b - 1] : NULL;
     if (!o || o->hash != hash || o->file != file || o->by_id != by_id || (!by_id && o->line != line)) return false;
     en->b = o->next;
@@ -9044,40 +9052,40 @@ static bool results_has(results *r, uint64_t file, uint64_t line, uint64_t hash,
     return true;
 }
 
-/* Whether the file's lines have not had this custom_id yet; from now on they have. Beyond LINES_IDS nobody knows, and it
+/* Whether the file's lines have not had this custom_id yet; from now on they have. Beyond RESULTS_IDS nobody knows, and it
  * is new. */
 static bool results_new_id(results *r, uint64_t file, bytes id) {
     const uint64_t h = bytes_hash(r->key[0] ^ file, id), a = h ? h : 1, b = bytes_hash(r->key[1] ^ file, id);
-    if (lines__find(&r->ids, a, b)->a) return false;
-    if (r->n_ids == LINES_IDS) {
+    if (hmap_find(&r->ids, a, b)->a) return false;
+    if (r->n_ids == RESULTS_IDS) {
         if (!r->warned)
-            log_warn("more than %d custom_ids; those after it are not looked for among them", LINES_IDS);
+            log_warn("more than %d custom_ids; those after it are not looked for among them", RESULTS_IDS);
         r->warned = true;
         return true;
     }
-    lines__enter(&r->ids, a, b);
+    hmap_add(&r->ids, a, b);
     r->n_ids++;
     return true;
 }
 
 /* The input is read again from its beginning. */
 static void results_forget_ids(results *r) {
-    mem_free(r->ids.at);
-    lines__table_init(&r->ids, ~(uint64_t)0);
+    hmap_drop(&r->ids);
+    hmap_init(&r->ids, ~(uint64_t)0);
     r->n_ids = 0;
 }
 
 /* The table of the records, all of them free to be taken. The first of a key stands before the others. */
 static void results__index(results *r) {
-    mem_free(r->by_key.at);
-    lines__table_init(&r->by_key, 0);
+    hmap_drop(&r->by_key);
+    hmap_init(&r->by_key, 0);
     r->n_old_failed = 0;
     for (size_t i = r->n_old; i-- > 0;) {
         results__old *o = &r->old[i];
         o->now = 0;
         r->n_old_failed += o->failed;
         if (!o->fits) continue;
-        lines__entry *en = lines__enter(&r->by_key, results__key(r, o->file, o->line, o->hash, o->by_id), 0);
+        hmap_entry *en = hmap_add(&r->by_key, results__key(r, o->file, o->line, o->hash, o->by_id), 0);
         o->next = (uint32_t)en->b;
         en->b = i + 1;
     }
@@ -9111,7 +9119,7 @@ static bool results__cut(const results *r, uint64_t n, uint64_t torn, err_t *e) 
 
 /* Remembers what the file answers. False without words: a signal asks us to stop. */
 static bool results__resume(results *r, err_t *e) {
-    lines_in *in = lseek(r->fd, 0, SEEK_SET) == 0 ? lines__on(r->fd, true, r->name, LINES_RECORD, e) : NULL;
+    lines_in *in = lseek(r->fd, 0, SEEK_SET) == 0 ? lines_from_fd(r->fd, true, r->name, RESULTS_RECORD, e) : NULL;
     str       id = {0};
     bytes     line;
     uint64_t  no;
@@ -9186,8 +9194,8 @@ static bool results__open(results *r, const char *path, bool resume, bytes setti
 static results *results_open(const char *path, bool resume, bytes settings, err_t *e) {
     results *r = mem_new(1, sizeof *r);
     bool     out = !path || strcmp(path, "-") == 0;
-    *r = (results){.name = "stdout", .fd = STDOUT_FILENO, .key = {lines__secret(), lines__secret()}};
-    lines__table_init(&r->ids, ~(uint64_t)0);
+    *r = (results){.name = "stdout", .fd = STDOUT_FILENO, .key = {rng_secret(), rng_secret()}};
+    hmap_init(&r->ids, ~(uint64_t)0);
     results_fingerprint(settings, &r->fingerprint);
     if (out ? !resume || err_set(e, EXIT_INPUT, "--resume: results go to stdout, expected -o FILE")
             : results__open(r, path, resume, settings, e)) return r;
@@ -9212,7 +9220,7 @@ static bool results_setting(const char *path, const char *name, str *value, err_
 /* The seed of the first answer of a file, as its fingerprint names it. False: there is none. */
 static bool results_seed(const char *path, str *value) {
     err_t     e = {0};
-    lines_in *in = lines_open(path, LINES_RECORD, &e);
+    lines_in *in = lines_open(path, RESULTS_RECORD, &e);
     str       id = {0};
     bytes     line;
     uint64_t  no;
@@ -9286,7 +9294,7 @@ typedef struct {
     size_t             n, cap;
     results__input    *input;                         /* [n_inputs] names of inputs, in the order of their records */
     size_t             n_inputs;
-    lines__table       seen;                          /* of those: key to place, from 1 */
+    hmap       seen;                          /* of those: key to place, from 1 */
     str                one, two;                      /* records */
     uint64_t           n_repaired;
 } results__pile;
@@ -9306,21 +9314,21 @@ static int results__by_name(const void *pa, const void *pb) {
 
 /* The inputs in the order of `names`, or of the bytes of their own; records get the rank of theirs. */
 static void results__rank(results__pile *p, const char *const *names, int n_names) {
-    lines__table rank;
-    lines__table_init(&rank, 0);
+    hmap rank;
+    hmap_init(&rank, 0);
     if (p->n_inputs) qsort(p->input, p->n_inputs, sizeof *p->input, results__by_name);
-    for (int i = 0; i < n_names; i++) lines__enter(&rank, results_file(names[i]), 0)->b = (uint64_t)i + 1;
+    for (int i = 0; i < n_names; i++) hmap_add(&rank, results_file(names[i]), 0)->b = (uint64_t)i + 1;
     for (size_t i = 0; i < p->n_inputs; i++) {
-        lines__entry *en = lines__enter(&rank, p->input[i].key, 0);
+        hmap_entry *en = hmap_add(&rank, p->input[i].key, 0);
         if (!en->b) en->b = (uint64_t)n_names + i + 1;
     }
     for (size_t i = 0; i < p->n; i++)
-        if (p->place[i].input) p->place[i].input = lines__find(&rank, p->place[i].input, 0)->b;
-    mem_free(rank.at);
+        if (p->place[i].input) p->place[i].input = hmap_find(&rank, p->place[i].input, 0)->b;
+    hmap_drop(&rank);
 }
 
 static void results__note_input(results__pile *p, const results__head *h) {
-    lines__entry *en = h->file ? lines__enter(&p->seen, h->file, 0) : NULL;
+    hmap_entry *en = h->file ? hmap_add(&p->seen, h->file, 0) : NULL;
     bytes         literal = h->name;
     if (!en || en->b) return;
     p->input = mem_grow(p->input, p->n_inputs + 1, sizeof *p->input);
@@ -9332,7 +9340,7 @@ static void results__note_input(results__pile *p, const results__head *h) {
 }
 
 static bool results__gather(results__pile *p, uint32_t file, str *id, err_t *e) {
-    lines_in     *in = lines_open(p->path[file], LINES_RECORD, e);
+    lines_in     *in = lines_open(p->path[file], RESULTS_RECORD, e);
     results__head h;
     bytes         line;
     uint64_t      no;
@@ -9453,7 +9461,7 @@ static void results__missing(const results__pile *p) {
 
 static void results__pile_init(results__pile *p, const char *const *path, int n) {
     *p = (results__pile){.path = path, .fd = mem_new((size_t)n, sizeof *p->fd)};
-    lines__table_init(&p->seen, 0);
+    hmap_init(&p->seen, 0);
     for (int i = 0; i < n; i++) p->fd[i] = -1;
 }
 
@@ -9464,7 +9472,7 @@ static void results__pile_drop(results__pile *p, int n) {
     mem_free(p->fd);
     mem_free(p->place);
     mem_free(p->input);
-    mem_free(p->seen.at);
+    hmap_drop(&p->seen);
     str_drop(&p->one);
     str_drop(&p->two);
 }

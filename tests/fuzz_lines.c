@@ -12,7 +12,7 @@ static int fz_file(const uint8_t *data, size_t n) {
 /* Every line against the bytes at the offset it claims; together they are the whole input. */
 static void fz_reader(const uint8_t *data, size_t n, uint64_t most) {
     err_t     e = {0};
-    lines_in *in = lines__on(fz_file(data, n), false, "FILE", most, &e);
+    lines_in *in = lines_from_fd(fz_file(data, n), false, "FILE", most, &e);
     uint64_t  at = n >= 3 && !memcmp(data, "\xef\xbb\xbf", 3) ? 3 : 0, no, last = 0;
     bytes     line;
     lines_got got;
@@ -33,7 +33,7 @@ static void fz_reader(const uint8_t *data, size_t n, uint64_t most) {
 static void fz_results(const uint8_t *data, size_t n) {
     results r = {.name = "FILE", .fd = fz_file(data, n), .file = true};
     err_t   e = {0};
-    lines__table_init(&r.by_key, 0);
+    hmap_init(&r.by_key, 0);
     bool        ok = results__resume(&r, &e);
     struct stat st;
     ASSERT(fstat(r.fd, &st) == 0 && ok == !e.code && (size_t)st.st_size <= n);

@@ -1,0 +1,670 @@
+/* Files of results: they survive every cut, a full disk and a second writer; several of them become one. Helpers with tl_ stand in
+ * t_lines.c. */
+
+static const char *tl_fingerprint, *tl_input;         /* of the records that are made, NULL: none; the file of their lines */
+
+static void tl_add(str *s, uint64_t line, uint64_t hash, const char *id, const char *text) {
+    str_fmt(s, "{\"id\":\"batch_req_%llu_%016llx\",\"custom_id\":", (unsigned long long)line, (unsigned long long)hash);
+    if (id) str_json(s, bytes_of(id));
+    else str_put(s, "null");
+    if (tl_fingerprint) str_fmt(s, ",\"line\":%llu", (unsigned long long)line);
+    if (tl_input) str_fmt(s, ",\"file\":\"%s\"", tl_input);
+    if (text) {
+        str_fmt(s, ",\"response\":{\"status_code\":200,\"request_id\":\"r\",\"body\":{\"id\":\"c\",\"object\":\"o\",\"created\":%d,\"model\":\"m\"", (int)(line % 7));
+        if (tl_fingerprint) str_fmt(s, ",\"system_fingerprint\":\"%s\"", tl_fingerprint);
+        str_fmt(s, ",\"choices\":[{\"text\":\"%s\"}],\"usage\":{}}},\"error\":null}\n", text);
+    } else str_put(s, ",\"response\":null,\"error\":{\"code\":\"duplicate_custom_id\",\"message\":\"m\"}}\n");
+}
+
+#define TL_HEAD "{\"id\":\"batch_req_1_00000000000000ff\",\"custom_id\":"
+static void t_results_record(void) {
+    static const struct { const char *text; size_t n; const char *id; size_t n_id; } good[] = {
+        {TL(TL_HEAD "null,\"response\":{}}"), NULL, 0},
+        {TL(TL_HEAD "\"\",\"response\":{}}"), TL("")},
+        {TL(TL_HEAD "\"a b\",\"response\":null}"), TL("a b")},
+        {TL(TL_HEAD "\"\\\"\\\\\\/\\b\\f\\n\\r\\t\",\"response\":{}}"), TL("\"\\/\b\f\n\r\t")},
+        {TL(TL_HEAD "\"\\u0000\\u0041\\u00e9\\u20aC\\ud83d\\uDE00\",\"response\":{}}"), TL("\0A\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80")},
+        {TL(TL_HEAD "\"\xff\x80\xc3\xa9\x7f\",\"response\":{}}"), TL("\xff\x80\xc3\xa9\x7f")},
+        {TL(TL_HEAD "null,\"line\":1,\"response\":{}}"), NULL, 0},
+        {TL(TL_HEAD "\"x\",\"line\":1,\"file\":\"a\\\"b\",\"response\":{}}"), TL("x")},
+    };
+    static const struct { const char *text; size_t n; } bad[] = {
+        {TL("")}, {TL("}")}, {TL("{}")}, {TL("\n")}, {TL(" " TL_HEAD "null,\"response\":{}}")},
+        {TL(TL_HEAD "null,\"line\":2,\"response\":{}}")}, {TL(TL_HEAD "null,\"line\":,\"response\":{}}")},
+        {TL(TL_HEAD "null,\"line\":1,\"file\":null,\"response\":{}}")}, {TL(TL_HEAD "null,\"line\":1,\"file\":\"a}")},
+        {TL(TL_HEAD "null,\"response\":{")}, {TL(TL_HEAD "null}")}, {TL(TL_HEAD "}")}, {TL(TL_HEAD "\"}")},
+        {TL(TL_HEAD "\"a}")}, {TL(TL_HEAD "\"a\"}")}, {TL(TL_HEAD "1,\"response\":{}}")},
+        {TL(TL_HEAD "\"\\x\",\"response\":{}}")}, {TL(TL_HEAD "\"\\u12\",\"response\":{}}")},
+        {TL(TL_HEAD "\"\\ud800\",\"response\":{}}")}, {TL(TL_HEAD "\"\\udc00\",\"response\":{}}")},
+        {TL(TL_HEAD "\"\\ud800\\u0041\",\"response\":{}}")}, {TL(TL_HEAD "\"\x01\",\"response\":{}}")},
+        {TL("{\"id\":\"batch_req_0_00000000000000ff\",\"custom_id\":null,\"response\":{}}")},
+        {TL("{\"id\":\"batch_req_01_00000000000000ff\",\"custom_id\":null,\"response\":{}}")},
+        {TL("{\"id\":\"batch_req__00000000000000ff\",\"custom_id\":null,\"response\":{}}")},
+        {TL("{\"id\":\"batch_req_18446744073709551616_00000000000000ff\",\"custom_id\":null,\"response\":{}}")},
+        {TL("{\"id\":\"batch_req_1_00000000000000f\",\"custom_id\":null,\"response\":{}}")},
+        {TL("{\"id\":\"batch_req_1_00000000000000FF\",\"custom_id\":null,\"response\":{}}")},
+        {TL("{\"id\":\"batch_req_1_000000000000000ff\",\"custom_id\":null,\"response\":{}}")},
+        {TL("{\"id\":\"batch_abc\",\"custom_id\":null,\"response\":{}}")},
+        {TL("{\"id\": \"batch_req_1_00000000000000ff\", \"custom_id\": null, \"response\": {}}")},
+        {TL("{\"custom_id\":null,\"id\":\"batch_req_1_00000000000000ff\",\"response\":{}}")},
+    };
+    results__head h;
+    str           id = {0};
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        if (!CHECKF(results__read((bytes){(const uint8_t *)good[i].text, good[i].n}, &h, &id), "row %zu", i)) continue;
+        CHECKF(h.line == 1 && h.hash == 255 && h.has_id == (good[i].id != NULL) && !h.twice, "row %zu", i);
+        CHECKF(id.n == good[i].n_id && (!id.n || !memcmp(id.p, good[i].id, id.n)), "row %zu: custom_id", i);
+    }
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        char *exact = mem_new(bad[i].n, 1);           /* nothing behind the last byte */
+        memcpy(exact, bad[i].text, bad[i].n);
+        CHECKF(!results__read((bytes){(uint8_t *)exact, bad[i].n}, &h, &id), "row %zu: %s", i, bad[i].text);
+        mem_free(exact);
+    }
+    str s = {0};
+    tl_add(&s, UINT64_MAX, UINT64_MAX, "x", NULL);
+    CHECK(results__read((bytes){(uint8_t *)s.p, s.n - 1}, &h, &id) && h.twice && h.line == UINT64_MAX && h.hash == UINT64_MAX);
+    for (uint32_t c = 1; c < 0x110000; c += c < 0x3000 ? 1 : 997) {           /* characters by code, and as they are */
+        char   text[128], want[8];
+        bytes  b = {(uint8_t *)text, 0};
+        if (c >= 0xd800 && c < 0xe000) continue;
+        if (c < 0x10000) b.n = (size_t)snprintf(text, sizeof text, "\"\\u%04x\"", c);
+        else b.n = (size_t)snprintf(text, sizeof text, "\"\\u%04x\\u%04x\"", 0xd800 + ((c - 0x10000) >> 10), 0xdc00 + (c & 0x3ff));
+        str_clear(&id);
+        CHECK(results__string(&b, &id) && !b.n && utf8_len((uint8_t *)id.p, id.n) == (int)id.n);
+        str_clear(&s);
+        memcpy(want, id.p, id.n + 1);
+        str_json(&s, str_bytes(&id));
+        b = str_bytes(&s);
+        str_clear(&id);
+        CHECKF(results__string(&b, &id) && !b.n && !strcmp(id.p, want), "U+%04X", c);
+    }
+    str_drop(&s);
+    str_drop(&id);
+}
+
+static const bytes tl_settings = {(const uint8_t *)"model=m\nseed=7\ntemp=0.5\n", 24};
+
+static results *tl_open(const char *path, bool resume, err_t *e) {
+    *e = (err_t){0};
+    return results_open(path, resume, tl_settings, e);
+}
+
+/* A file of n records, lines 1 to n, and its header; those whose number is even have a custom_id. */
+static str tl_whole(const char *path, int n) {
+    str      s = {0};
+    char     id[32];
+    err_t    e;
+    unlink(path);
+    results *r = tl_open(path, false, &e);
+    if (!CHECKF(r != NULL, "%s", e.text)) return s;
+    for (int i = 1; i <= n; i++) {
+        size_t from = s.n;
+        snprintf(id, sizeof id, "id \"%d\"", i);
+        tl_add(&s, (uint64_t)i, rng_mix((uint64_t)i), i % 2 ? NULL : id, "a text");
+        CHECK(results_put(r, (bytes){(uint8_t *)s.p + from, s.n - from}, &e));
+    }
+    CHECK(results_close(r, &e));
+    return s;
+}
+
+static bool tl_has(results *r, int i) {
+    return results_has(r, 0, (uint64_t)i, rng_mix((uint64_t)i), i % 2 == 0);
+}
+
+static bool tl_is(const char *path, str want) {
+    size_t n = 0;
+    char  *got = t_read(path, &n);
+    bool   same = got && n == want.n && (!n || !memcmp(got, want.p, n));
+    mem_free(got);
+    return same;
+}
+
+/* Cut at every byte, a file keeps its whole records, and the next run adds what is missing. */
+static void t_results_torn(void) {
+    enum { N = 3 };
+    const char *path = tl_path("torn.jsonl");
+    str         all = tl_whole(path, N);
+    for (size_t cut = 0; cut <= all.n; cut++) {
+        err_t e;
+        if (truncate(tl_file("torn.jsonl", all.p, all.n), (off_t)cut)) abort();
+        results *r = tl_open(path, true, &e);
+        if (!CHECKF(r != NULL, "cut at %zu: %s", cut, e.text)) break;
+        int    whole = 0;
+        size_t at = 0;
+        for (size_t i = 0; i < cut; i++)
+            if (all.p[i] == '\n') whole++, at = i + 1;
+        EQ_INT(r->n_old, whole);
+        for (int i = 1; i <= N; i++) CHECKF(tl_has(r, i) == (i <= whole), "cut at %zu, line %d", cut, i);
+        CHECK(!tl_has(r, N + 1) && !tl_has(r, 2));    /* asked for once, line 2 is not answered twice */
+        CHECK(tl_is(path, (str){all.p, at, 0}));
+        if (at < all.n) CHECK(results_put(r, (bytes){(uint8_t *)all.p + at, all.n - at}, &e));
+        if (cut % 64) results__free(r);               /* without waiting for the disk */
+        else CHECK(results_close(r, &e));
+        CHECK(tl_is(path, all));
+    }
+    str_drop(&all);
+}
+
+/* The lines of a file as the batch asks for them: number, hash, whether a custom_id of theirs is the first. */
+typedef struct {
+    uint64_t line, hash;
+    bool     by_id, want;
+} tl_ask;
+
+static void tl_ask_all(results *r, const tl_ask *ask, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        CHECKF(results_has(r, 0, ask[i].line, ask[i].hash, ask[i].by_id) == ask[i].want, "line %llu, hash %llu", (unsigned long long)ask[i].line,
+               (unsigned long long)ask[i].hash);
+}
+#define TL_ASK(r, rows) tl_ask_all(r, rows, sizeof rows / sizeof *rows)
+
+static void t_results_ids(void) {
+    static const tl_ask asked[] = {
+        {1, 55, true, true}, {1, 55, true, false},    /* with a custom_id the content counts, not the place; once */
+        {2, 98, true, false},                         /* the custom_id stayed, the content was edited */
+        {4, 66, true, false},                         /* that record is an error of another line */
+        {6, 66, false, true}, {6, 66, false, false}, {9, 99, false, false}, {7, 77, false, false}, {8, 77, false, true},
+    };
+    const char *path = tl_path("ids.jsonl");
+    str         s = {0};
+    err_t       e;
+    str         none = tl_whole(path, 0);
+    tl_add(&s, 5, 55, "one", "first");
+    tl_add(&s, 9, 99, "two", "second");
+    tl_add(&s, 6, 66, "late", NULL);                  /* says that an earlier line has its custom_id */
+    tl_add(&s, 8, 77, NULL, "no id");
+    tl_file("ids.jsonl", s.p, s.n);
+    results *r = tl_open(path, true, &e);
+    if (!CHECKF(r != NULL, "%s", e.text)) return;
+    EQ_INT(r->n_old, 4);
+    EQ_INT(r->n_old_failed, 1);
+    TL_ASK(r, asked);
+    const bytes one = bytes_of("one");
+    CHECK(results_new_id(r, 0, one) && !results_new_id(r, 0, one) && results_new_id(r, 0, bytes_of("late")));
+    CHECK(results_new_id(r, 1, one) && !results_new_id(r, 1, one));              /* another file may have the same */
+    CHECK(results_new_id(r, 0, bytes_of("")) && !results_new_id(r, 0, bytes_of("")));
+    for (int i = 0; i < 20000; i++) {
+        char id[16];
+        snprintf(id, sizeof id, "%d", i);
+        if (!CHECKF(results_new_id(r, 0, bytes_of(id)) && !results_new_id(r, 0, bytes_of(id)), "id %d", i)) break;
+    }
+    r->n_ids = RESULTS_IDS;                             /* as many as are remembered: known ones are, others are taken */
+    CHECK(!results_new_id(r, 0, one) && results_new_id(r, 0, bytes_of("new")) && results_new_id(r, 0, bytes_of("new")));
+    results_forget_ids(r);
+    CHECK(results_new_id(r, 0, one) && !results_new_id(r, 0, one));
+    results_close(r, &e);
+    str_drop(&s);
+    str_drop(&none);
+}
+
+/* Records that answer no line leave the file for FILE.stale, those whose line has moved get its number; what was put since
+ * stays behind them. */
+static void t_results_stale(void) {
+    static const tl_ask lines[] = {{1, 11, false, true}, {2, 20, false, false}, {4, 33, true, true}};
+    const char *path = tl_path("stale.jsonl"), *stale = tl_path("stale.jsonl.stale");
+    str         s = {0}, want = {0}, gone = {0}, none = tl_whole(path, 0);
+    err_t       e;
+    unlink(stale);
+    tl_fingerprint = "llmrun-m-00000000-7";
+    str right = {0};
+    results_fingerprint(tl_settings, &right);
+    tl_fingerprint = right.p;
+    tl_add(&s, 1, 11, NULL, "stays");
+    tl_add(&s, 2, 22, NULL, "edited");
+    tl_add(&s, 3, 33, "c", "moves");
+    tl_add(&s, 1, 11, NULL, "twice");
+    tl_fingerprint = "llmrun-other-00000000-7";
+    tl_add(&s, 2, 20, NULL, "of another model");
+    tl_fingerprint = right.p;
+    str_put(&s, "{\"id\":\"batch_req_9_0000000000000063\",\"custom_id\":\"\xff\",\"response\":{\"x\":\"\xe2\x82\"}}\n");
+    tl_file("stale.jsonl", s.p, s.n);
+    for (int turn = 0; turn < 2; turn++) {            /* the second run finds nothing to move */
+        results *r = tl_open(path, true, &e);
+        if (!CHECKF(r != NULL, "%s", e.text)) return;
+        EQ_INT(r->n_old, turn ? 4 : 6);
+        if (!turn) TL_ASK(r, lines);
+        else CHECK(results_has(r, 0, 1, 11, false) && results_has(r, 0, 2, 20, false) && results_has(r, 0, 4, 33, true));
+        CHECK(results_has(r, 0, 9, 99, true));
+        str_clear(&want);
+        tl_add(&want, 2, 20, NULL, "anew");
+        if (!turn) CHECK(results_put(r, str_bytes(&want), &e));
+        CHECKF(results_settle(r, &e), "%s", e.text);
+        EQ_INT(r->n_stale, turn ? 0 : 3);
+        EQ_INT(r->n_old, turn ? 4 : 3);
+        CHECK(results_close(r, &e));
+    }
+    str_clear(&want);
+    tl_add(&want, 1, 11, NULL, "stays");
+    size_t moved = want.n;
+    tl_add(&want, 3, 33, "c", "moves");               /* of that record only the number changes */
+    memcpy(strstr(want.p + moved, "req_3") + 4, "4", 1);
+    memcpy(strstr(want.p + moved, "\"line\":3") + 7, "4", 1);
+    str_put(&want, "{\"id\":\"batch_req_9_0000000000000063\",\"custom_id\":\"\xef\xbf\xbd\",\"response\":{\"x\":\"\xef\xbf\xbd\"}}\n");
+    tl_add(&want, 2, 20, NULL, "anew");
+    CHECK(tl_is(path, want));
+    tl_add(&gone, 2, 22, NULL, "edited");
+    tl_add(&gone, 1, 11, NULL, "twice");
+    tl_fingerprint = "llmrun-other-00000000-7";
+    tl_add(&gone, 2, 20, NULL, "of another model");
+    str_put(&gone, "{\"id\":\"batch_req_9_0000000000000063\",\"custom_id\":\"\xff\",\"response\":{\"x\":\"\xe2\x82\"}}\n");
+    CHECK(tl_is(stale, gone));
+    CHECK(access(tl_path("stale.jsonl.llmrun.new"), F_OK) != 0);
+    tl_fingerprint = NULL;
+    str_drop(&right);
+    str_drop(&s);
+    str_drop(&want);
+    str_drop(&gone);
+    str_drop(&none);
+}
+
+/* Without a header the answers have to carry the fingerprint of this run; its seed can be read from them. */
+static void t_results_fingerprint(void) {
+    static const char *const same[] = {"model=m\nseed=7\ntemp=0.5\n", "seed=7\nmodel=m\ntemp=0.5\n", "model=m\nseed=7\ntemp=0.5\nshard=\"1/2\"\n"};
+    static const char *const other[] = {"model=n\nseed=7\ntemp=0.5\n", "model=m\nseed=8\ntemp=0.5\n", "model=m\nseed=7\ntemp=0.6\n", "model=m\nseed=drawn 7\ntemp=0.5\n"};
+    const char *path = tl_path("print.jsonl"), *side = tl_path("print.jsonl.llmrun");
+    str         right = {0}, s = {0}, got = {0}, none = tl_whole(path, 0);
+    err_t       e;
+    results_fingerprint(tl_settings, &right);
+    for (size_t i = 0; i < sizeof same / sizeof *same + sizeof other / sizeof *other; i++) {
+        const size_t n_same = sizeof same / sizeof *same;
+        str_clear(&got);
+        results_fingerprint(bytes_of(i < n_same ? same[i] : other[i - n_same]), &got);
+        CHECKF((strcmp(got.p, right.p) == 0) == (i < n_same), "row %zu: %s beside %s", i, got.p, right.p);
+    }
+    tl_fingerprint = right.p;
+    tl_add(&s, 1, 1, NULL, "a");
+    tl_add(&s, 2, 2, "x", NULL);
+    tl_file("print.jsonl", s.p, s.n);
+    unlink(side);
+    CHECK(results_seed(path, &got) && !strcmp(got.p, "7"));
+    results *r = tl_open(path, true, &e);
+    CHECKF(r && r->n_old == 2 && access(side, F_OK) == 0, "%s", e.text);      /* and the header is there again */
+    results_close(r, &e);
+    unlink(side);
+    CHECK(!results_open(path, true, bytes_of(other[2]), &e));
+    CHECKF(e.code == EXIT_INPUT && strstr(e.text, right.p) && strstr(e.text, "line 1 of the results") && access(side, F_OK) != 0, "\"%s\"", e.text);
+    tl_fingerprint = NULL;
+    str_clear(&s);
+    tl_add(&s, 1, 1, NULL, "a");                      /* of an older version */
+    tl_file("print.jsonl", s.p, s.n);
+    CHECK(!results_seed(path, &got) && !tl_open(path, true, &e));
+    CHECKF(e.code == EXIT_INPUT && strstr(e.text, "none, expected llmrun-m-"), "\"%s\"", e.text);
+    str_drop(&right);
+    str_drop(&s);
+    str_drop(&got);
+    str_drop(&none);
+}
+
+/* A file that was written in any order is put into that of its inputs and lines; a lock stays with it. */
+static void t_results_sort(void) {
+    static const char *const names[] = {"b.jsonl", "a.jsonl"};
+    const char *path = tl_path("sort.jsonl");
+    str         want = {0}, none = tl_whole(path, 0);
+    err_t       e, no = {0};
+    results    *r = tl_open(path, false, &e);
+    unlink(path);
+    results_close(r, &e);
+    unlink(tl_path("sort.jsonl.llmrun"));
+    r = tl_open(path, false, &e);
+    if (!CHECKF(r != NULL, "%s", e.text)) return;
+    for (int i = 0; i < 20; i++) {
+        str one = {0};
+        tl_input = names[i * 7 % 20 / 10];
+        tl_add(&one, (uint64_t)(i * 7 % 10 + 1), 5, NULL, "x");
+        CHECK(results_put(r, str_bytes(&one), &e));
+        str_drop(&one);
+    }
+    for (int i = 0; i < 20; i++) tl_input = names[i / 10], tl_add(&want, (uint64_t)(i % 10 + 1), 5, NULL, "x");
+    tl_input = NULL;
+    CHECKF(results_sort(r, names, 2, &e), "%s", e.text);
+    CHECK(tl_is(path, want));
+    CHECK(!results_open(path, true, tl_settings, &no) && strstr(no.text, "another run"));
+    tl_add(&want, 11, 6, NULL, "behind");
+    CHECK(results_put(r, (bytes){(uint8_t *)strstr(want.p, "{\"id\":\"batch_req_11"), strlen(strstr(want.p, "{\"id\":\"batch_req_11"))}, &e));
+    CHECK(tl_is(path, want));
+    results_close(r, &e);
+    str_drop(&want);
+    str_drop(&none);
+}
+
+static void t_results_refuse(void) {
+    static const struct { const char *settings, *word; } unlike[] = {
+        {"model=m\nseed=7\ntemp=0.6\n", "temp 0.5, this run has 0.6"},
+        {"model=other\nseed=8\ntemp=0.6\n", "model m, this run has other"},
+        {"model=m\nseed=7\n", "temp 0.5, this run has nothing"},
+        {"model=m\nseed=7\ntemp=0.5\nn=1\n", "n nothing, this run has 1"},
+        {"model=\nseed=7\ntemp=0.5\n", "model m, this run has ,"},
+        {"temp=0.5\nmodel=m\nseed=77\n", "seed 7, this run has 77"},
+    };
+    static const struct { const char *text, *word; } header[] = {
+        {"", "byte 0"}, {"llmrun results 2\nmodel=m\n", "byte 0"}, {"llmrun results 1", "byte 0"},
+        {"llmrun results 1\nmodel=m", "byte 17: found half a line"}, {"llmrun results 1\nmodel=m\nseed\n", "byte 25: found no setting"},
+        {"llmrun results 1\n=m\n", "byte 17"}, {"llmrun results 1\n\n", "byte 17"},
+    };
+    const char *path = tl_path("refuse.jsonl"), *side = tl_path("refuse.jsonl.llmrun");
+    str         all = tl_whole(path, 3), s = {0};
+    err_t       e;
+    CHECK(!tl_open(path, false, &e));
+    CHECKF(e.code == EXIT_INPUT && strstr(e.text, "--resume"), "\"%s\"", e.text);
+    for (size_t i = 0; i < sizeof unlike / sizeof *unlike; i++) {
+        e = (err_t){0};
+        CHECK(!results_open(path, true, bytes_of(unlike[i].settings), &e));
+        CHECKF(e.code == EXIT_INPUT && strstr(e.text, unlike[i].word), "row %zu: \"%s\"", i, e.text);
+    }
+    for (size_t i = 0; i < sizeof header / sizeof *header; i++) {
+        tl_file("refuse.jsonl.llmrun", header[i].text, strlen(header[i].text));
+        CHECK(!tl_open(path, true, &e));
+        CHECKF(e.code == EXIT_INPUT && strstr(e.text, header[i].word) && strstr(e.text, side), "header %zu: \"%s\"", i, e.text);
+        e = (err_t){0};
+        CHECK(!results_setting(path, "seed", &s, &e) && e.code == EXIT_INPUT);
+    }
+    unlink(side);
+    CHECK(!tl_open(path, true, &e));
+    CHECKF(e.code == EXIT_INPUT && strstr(e.text, side) && strstr(e.text, "not found"), "\"%s\"", e.text);
+    e = (err_t){0};
+    CHECK(!results_seed(path, &s) && !results_setting(path, "seed", &s, &e) && !e.code && s.n == 0);
+    CHECK(tl_is(path, all));                          /* whoever was refused changed nothing */
+
+    str_drop(&all);
+    all = tl_whole(path, 1);
+    size_t one = all.n;
+    str_put(&all, "a line that somebody wrote\n");
+    tl_file("refuse.jsonl", all.p, all.n);
+    CHECK(!tl_open(path, true, &e));
+    char want[64];
+    snprintf(want, sizeof want, "byte %zu: line 2 is no record", one);
+    CHECKF(e.code == EXIT_INPUT && strstr(e.text, want), "\"%s\"", e.text);
+    CHECK(tl_is(path, all));
+    static const struct { const char *path; bool resume; const char *word; } where[] = {
+        {NULL, true, "stdout"}, {"-", true, "stdout"}, {"/dev/null", true, "no regular file"}, {"", false, "No such file"},
+        {"/tmp/", false, "irectory"}, {"/nowhere/out.jsonl", false, "No such file"}, {"/nowhere/out.jsonl", true, "No such file"},
+    };
+    for (size_t i = 0; i < sizeof where / sizeof *where; i++) {
+        CHECK(!tl_open(where[i].path, where[i].resume, &e));
+        CHECKF(e.code == EXIT_INPUT && strstr(e.text, where[i].word), "where %zu: \"%s\"", i, e.text);
+    }
+    str_drop(&all);
+    str_drop(&s);
+}
+
+/* A header of a run that ended before its first record; of one that left half a header; behind a link. */
+static void t_results_header(void) {
+    const char *path = tl_path("head.jsonl"), *side = tl_path("head.jsonl.llmrun"), *link = tl_path("head.link");
+    str         s = {0}, all = tl_whole(path, 0);
+    err_t       e = {0};
+    CHECK(results_setting(path, "seed", &s, &e) && !strcmp(s.p, "7") && !results_setting(path, "see", &s, &e) && !e.code);
+    CHECK(!results_setting(path, "", &s, &e) && !e.code);
+    tl_file("head.jsonl.llmrun.tmp", "llmrun res", 10);
+    for (int resume = 0; resume < 2; resume++) {      /* no results yet: no settings to keep */
+        results *r = results_open(path, resume, bytes_of("model=m\nseed=8\n"), &e);
+        if (!CHECKF(r != NULL, "%s", e.text)) return;
+        CHECK(results_close(r, &e) && results_setting(path, "seed", &s, &e) && !strcmp(s.p, "8"));
+    }
+    CHECK(access(tl_path("head.jsonl.llmrun.tmp"), F_OK) != 0);
+    str_drop(&all);
+    all = tl_whole(path, 2);
+    unlink(link);
+    if (symlink("head.jsonl", link)) abort();
+    results *r = tl_open(link, true, &e);             /* the same header through a link */
+    if (!CHECKF(r != NULL, "%s", e.text)) return;
+    EQ_INT(r->n_old, 2);
+    results_close(r, &e);
+    char *text = t_read(side, NULL);
+    EQ_STR(text ? text : "", "llmrun results 1\nmodel=m\nseed=7\ntemp=0.5\n");
+    mem_free(text);
+    str_drop(&s);
+    str_drop(&all);
+}
+
+static void t_results_lock(void) {
+    const char *path = tl_path("lock.jsonl");
+    str         all = tl_whole(path, 2);
+    int         up[2], down[2], status;
+    char        c;
+    err_t       e;
+    if (pipe(up) || pipe(down)) abort();
+    fflush(NULL);
+    pid_t pid = fork();
+    if (pid == 0) {
+        results *r = tl_open(path, true, &e);
+        if (write(up[1], r ? "y" : "n", 1) != 1 || read(down[0], &c, 1) != 1) _exit(1);
+        kill(getpid(), SIGKILL);
+    }
+    CHECK(read(up[0], &c, 1) == 1 && c == 'y');
+    for (int resume = 0; resume < 2; resume++) {
+        CHECK(!tl_open(path, resume, &e));
+        CHECKF(e.code == EXIT_INPUT && strstr(e.text, "another run"), "\"%s\"", e.text);
+    }
+    CHECK(write(down[1], "x", 1) == 1 && waitpid(pid, &status, 0) == pid && WIFSIGNALED(status));
+    results *r = tl_open(path, true, &e);             /* the lock of a dead run is gone */
+    CHECKF(r != NULL, "%s", e.text);
+    if (r) results_close(r, &e);
+    results *a = tl_open("/dev/null", false, &e), *b = tl_open("/dev/null", false, &e);
+    CHECKF(a && b, "%s", e.text);                     /* what is no file has no single writer */
+    results_close(a, &e);
+    results_close(b, &e);
+    for (int i = 0; i < 2; i++) close(up[i]), close(down[i]);
+    str_drop(&all);
+}
+
+/* In a child: answers what is not answered yet, and tells over a pipe that it has begun. */
+static void tl_work(const char *path, int n, int up) {
+    str      s = {0};
+    char     id[32];
+    err_t    e;
+    results *r = tl_open(path, true, &e);
+    if (!r || write(up, "y", 1) != 1) _exit(90);
+    for (int i = 1; i <= n; i++) {
+        if (tl_has(r, i)) continue;
+        snprintf(id, sizeof id, "id \"%d\"", i);
+        str_clear(&s);
+        tl_add(&s, (uint64_t)i, rng_mix((uint64_t)i), i % 2 ? NULL : id, "a text");
+        if (!results_put(r, str_bytes(&s), &e)) _exit(91);
+        if (i % 8 == 0) usleep(20);
+    }
+    _exit(results_close(r, &e) ? 0 : 92);
+}
+
+/* Killed again and again, a run ends with one whole record for each line, as if nothing had been. */
+static void t_results_killed(void) {
+    enum { N = 4000 };
+    const char *path = tl_path("killed.jsonl");
+    str         all = tl_whole(path, N), none = tl_whole(path, 0);
+    int         status = 0, kills = 0;
+    for (int turn = 0; turn < 1000; turn++) {
+        int  up[2];
+        char c;
+        if (pipe(up)) abort();
+        fflush(NULL);
+        pid_t pid = fork();
+        if (pid == 0) tl_work(path, N, up[1]);
+        close(up[1]);
+        bool begun = read(up[0], &c, 1) == 1;
+        close(up[0]);
+        usleep((useconds_t)(rng_at(1, 2, 3, (uint64_t)turn) % 3000));
+        if (turn < 20) kill(pid, SIGKILL);
+        if (!CHECK(begun && waitpid(pid, &status, 0) == pid)) break;
+        if (WIFEXITED(status)) break;
+        kills++;
+    }
+    CHECKF(WIFEXITED(status) && WEXITSTATUS(status) == 0, "status %d after %d kills", status, kills);
+    CHECK(kills > 0 && tl_is(path, all));             /* one after the other, each run goes on where the last was cut */
+    str_drop(&all);
+    str_drop(&none);
+}
+
+/* In a child: a bound on the size of its files, so that record 4 is cut within. */
+static void tl_full(int cut) {
+    const char   *path = tl_path("full.jsonl");
+    struct rlimit bound = {(rlim_t)cut, (rlim_t)cut};
+    str           s = {0};
+    err_t         e;
+    signal(SIGXFSZ, SIG_IGN);
+    results *r = tl_open(path, false, &e);
+    if (!r || setrlimit(RLIMIT_FSIZE, &bound)) _exit(90);
+    for (int i = 1; i <= 10; i++) {
+        str_clear(&s);
+        tl_add(&s, (uint64_t)i, rng_mix((uint64_t)i), NULL, "of some length");
+        if (results_put(r, str_bytes(&s), &e)) continue;
+        err_t again = {0};
+        if (results_put(r, str_bytes(&s), &again) || again.code) _exit(91);
+        die(e.code, "%s", e.text);
+    }
+}
+
+static void tl_gone(int fd) {
+    err_t e = {0};
+    int   p[2];
+    str   s = {0};
+    signal(SIGPIPE, SIG_IGN);
+    if (pipe(p) || close(p[0]) || dup2(p[1], STDOUT_FILENO) < 0 || fd) _exit(90);
+    results *r = tl_open(NULL, false, &e);
+    tl_add(&s, 1, 1, NULL, "x");
+    if (!r || results_put(r, str_bytes(&s), &e) || e.code || r->why != EPIPE) _exit(91);
+    _exit(results_close(r, &e) && !e.code ? 0 : 92);
+}
+
+static void t_results_disk(void) {
+    const char *path = tl_path("full.jsonl");
+    char        said[1000];
+    err_t       e;
+    str         one = {0};
+    tl_add(&one, 1, rng_mix(1), NULL, "of some length");
+    for (size_t cut = 3 * one.n; cut < 4 * one.n; cut += 13) {
+        unlink(path);
+        EQ_INT(t_base_child(tl_full, (int)cut, said, sizeof said), EXIT_RESOURCE);
+        CHECKF(t_base_one_line(said) && strstr(said, "File too large; 3 results are whole, --resume"), "\"%s\"", said);
+        struct stat st;
+        CHECKF(stat(path, &st) == 0 && (size_t)st.st_size == 3 * one.n, "%lld bytes", (long long)st.st_size);
+        results *r = tl_open(path, true, &e);
+        if (!CHECKF(r != NULL, "%s", e.text)) break;
+        EQ_INT(r->n_old, 3);
+        results_close(r, &e);
+    }
+    EQ_INT(t_base_child(tl_gone, 0, said, sizeof said), 0);
+    results *r = tl_open("/dev/full", false, &e);
+    if (r) {
+        CHECK(!results_put(r, str_bytes(&one), &e) && e.code == EXIT_RESOURCE);
+        CHECKF(strstr(e.text, "No space left") && !strstr(e.text, "--resume"), "\"%s\"", e.text);
+        results_close(r, &e);
+    }
+    str_drop(&one);
+}
+
+/* --- several files as one --- */
+
+static bool tl_merge(const char *const *path, int n, const char *to, err_t *e) {
+    FILE *f = fopen(to, "wb");
+    out_t out = {f, to, 0};
+    bool  ok = results_merge(path, n, &out, e);
+    return out_end(&out, e) && ok;
+}
+
+static void t_results_merge(void) {
+    enum { N = 300, FILES = 3 };
+    static const char *const name[FILES] = {"m0", "m1", "m2"};
+    const char              *path[FILES + 1] = {0};
+    str                      part[FILES] = {0}, want = {0}, big = {0}, extra = {0};
+    err_t                    e = {0};
+    const char              *to = tl_path("merged");
+    str_room(&big, 3 * LINES_CHUNK);                  /* a record of several reads */
+    for (int i = 0; i < 2 * LINES_CHUNK + 100; i++) big.p[big.n++] = (char)('a' + i % 26);
+    big.p[big.n] = 0;
+    for (int i = 1; i <= N; i++) tl_add(&want, (uint64_t)i, rng_mix((uint64_t)i), i % 2 ? "id" : NULL, i == 77 ? big.p : "t");
+    for (int i = 0; i < N; i++) {                     /* in an order of its own, each in a file of its own */
+        int k = i * 7 % N + 1, f = (int)(rng_mix((uint64_t)k) % FILES);
+        tl_add(&part[f], (uint64_t)k, rng_mix((uint64_t)k), k % 2 ? "id" : NULL, k == 77 ? big.p : "t");
+    }
+    for (int f = 0; f < FILES; f++) path[f] = tl_file(name[f], part[f].p, part[f].n);
+    CHECKF(tl_merge(path, FILES, to, &e), "%s", e.text);
+    CHECK(tl_is(to, want));
+    path[FILES] = path[1];
+    CHECKF(tl_merge(path, FILES + 1, to, &e) && tl_is(to, want), "the same records twice: %s", e.text);
+
+    tl_add(&extra, 78, rng_mix(78), NULL, "t");
+    tl_add(&extra, 80, rng_mix(80), NULL, NULL);      /* an error beside an answer */
+    size_t whole = extra.n;
+    tl_add(&extra, 79, rng_mix(79), "id", "t");
+    path[FILES] = tl_file("m3", extra.p, extra.n - 1);                 /* torn: a newline short */
+    CHECKF(tl_merge(path, FILES + 1, to, &e) && tl_is(to, want), "the answer stays: %s", e.text);
+    const char *turned[] = {path[FILES], path[0], path[1], path[2]};
+    CHECKF(tl_merge(turned, 4, to, &e) && tl_is(to, want), "the answer stays: %s", e.text);
+    CHECKF(tl_merge(turned, 1, to, &e) && tl_is(to, (str){extra.p, whole, 0}), "two records and a torn one");
+
+    static const struct { uint64_t line, hash; const char *text, *word; } unlike[] = {
+        {77, 7, "t", "two records of line 77 answer different texts (batch_req_77_"},
+        {77, 0, "another text", "two records of line 77 have different answers (batch_req_77_"},
+        {78, 5, NULL, "two records of line 78 answer different texts"},
+    };
+    for (size_t i = 0; i < sizeof unlike / sizeof *unlike; i++) {
+        str_clear(&extra);
+        tl_add(&extra, unlike[i].line, unlike[i].hash ? unlike[i].hash : rng_mix(unlike[i].line), NULL, unlike[i].text);
+        path[FILES] = tl_file("m6", extra.p, extra.n);
+        e = (err_t){0};
+        tl_file("merged", "old", 3);
+        CHECK(!tl_merge(path, FILES + 1, to, &e));
+        CHECKF(e.code == EXIT_INPUT && strstr(e.text, unlike[i].word) && strstr(e.text, path[FILES]), "row %zu: \"%s\"", i, e.text);
+    }
+    e = (err_t){0};
+    str_clear(&extra);
+    str_put(&extra, "{\"id\":\"batch_req_9_0000000000000063\",\"custom_id\":null,\"response\":{\"x\":\"\xe2\x82\xff\"}}\n");
+    path[FILES] = tl_file("m7", extra.p, extra.n);
+    CHECKF(tl_merge(&path[FILES], 1, to, &e), "%s", e.text);           /* of an older version, raw bytes in it */
+    str_clear(&extra);
+    str_put(&extra, "{\"id\":\"batch_req_9_0000000000000063\",\"custom_id\":null,\"response\":{\"x\":\"\xef\xbf\xbd\xef\xbf\xbd\"}}\n");
+    CHECK(tl_is(to, extra));
+
+    const char *empty[] = {tl_file("m4", "", 0)};
+    CHECK(tl_merge(empty, 1, to, &e) && tl_is(to, (str){0}));
+    const struct { const char *path, *word; } bad[] = {
+        {tl_path("absent"), "No such file"}, {tl_path("."), "is a directory"}, {"/dev/null", "no regular file"}, {"-", "stdin"},
+        {tl_file("m5", "no record\n", 10), "byte 0: line 1 is no record"},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        e = (err_t){0};
+        CHECK(!tl_merge(&bad[i].path, 1, to, &e));
+        CHECKF(e.code == EXIT_INPUT && (strstr(e.text, bad[i].word) || strstr(e.text, "standard input")), "row %zu: \"%s\"", i, e.text);
+    }
+    for (int f = 0; f < FILES; f++) str_drop(&part[f]);
+    str_drop(&want);
+    str_drop(&big);
+    str_drop(&extra);
+}
+
+/* What a merge says of lines without a result and of results that differ. */
+static void tl_notes(int which) {
+    str   s = {0}, other = {0};
+    err_t e = {0};
+    for (int i = 2; i <= 10; i += 2) tl_add(&s, (uint64_t)i, 1, NULL, "t");
+    tl_add(&other, 4, 1, NULL, "t");
+    str_put(&other, "{\"id\":\"batch_req_9_0000000000000063\",\"custom_id\":null,\"response\":{\"x\":\"\xff\"}}\n");
+    const char *path[2] = {tl_file("n0", s.p, which == 2 ? s.n - 5 : s.n), tl_file("n1", other.p, other.n)};
+    g_log_level = LOG_NORMAL;
+    _exit(tl_merge(path, which == 1 ? 2 : 1, tl_path("noted"), &e) ? 0 : e.code);
+}
+
+static void t_results_merge_notes(void) {
+    static const char *const want[] = {"5 of the lines 1 to 10 have no result", "1 records held bytes that are not UTF-8", "torn"};
+    char said[1000];
+    for (int i = 0; i < 3; i++) {
+        EQ_INT(t_base_child(tl_notes, i, said, sizeof said), 0);
+        CHECKF(strstr(said, want[i]) != NULL, "note %d: \"%s\"", i, said);
+    }
+}
+
+static const t_case t_results_cases[] = {
+    {"results record", "the beginning of a record is read back, of another shape refused", t_results_record},
+    {"results torn", "cut at every byte, a file keeps its whole records and goes on", t_results_torn},
+    {"results ids", "a line is answered by its content, and without a custom_id at its place; the second of a kind is found", t_results_ids},
+    {"results stale", "records that answer no line move to FILE.stale, those whose line moved get its number", t_results_stale},
+    {"results fingerprint", "results without a header are resumed when their fingerprint fits", t_results_fingerprint},
+    {"results sort", "a file of results is put into the order of its inputs and their lines, and stays locked", t_results_sort},
+    {"results refuse", "other settings, no header, foreign lines: refused in words, nothing changed", t_results_refuse},
+    {"results header", "written before the first record, found through links, read back alone", t_results_header},
+    {"results lock", "a file has one writer; a killed one leaves no lock", t_results_lock},
+    {"results killed", "kill -9 at any moment costs no result and doubles none", t_results_killed},
+    {"results disk", "a full disk leaves whole records; a reader who left is no error", t_results_disk},
+    {"results merge", "shuffled files become the input's order, twice is once, records that do not agree are refused", t_results_merge},
+    {"results merge notes", "missing, repaired and torn results are reported", t_results_merge_notes},
+};
