@@ -5060,7 +5060,7 @@ static uint64_t model_kv_bytes(const arch_hparams *hp, uint32_t type_k, uint32_t
  *   Layers of another geometry (latent K/V, K/V shared between layers) are another group with its own block size; a
  * recurrent layer keeps a state per sequence, and its snapshots hang on block numbers as K and V do.
  * Public: kv_new, kv_most, kv_free, kv_seq_new, kv_seq_free, kv_fork, kv_reserve, kv_require, kv_full, kv_truncate, kv_seq_blocks,
- * kv_blocks, kv_store_at, kv_touch, kv_bytes_peak; kv_share, kv_match, kv_adopt, kv_claim, kv_settle, kv_room, kv_held;
+ * kv_table, kv_blocks, kv_store_at, kv_touch, kv_bytes_peak; kv_share, kv_match, kv_adopt, kv_claim, kv_settle, kv_room, kv_held;
  * kv_know, kv_fetcher, kv_next, kv_node_tokens, kv_bytes. */
 
 typedef struct {
@@ -5724,26 +5724,29 @@ static int kv_seq_blocks(const kv_seq *s) {
     return n;
 }
 
-/* Fills k and v, [kv_seq_blocks()], with the first byte of `head` of layer `il` in each block; NULL: given back. */
-static int kv_blocks(const kv_seq *s, int il, int head, const uint8_t **k, const uint8_t **v) {
-    const kv_layer *l = &s->kv->layer[il];
-    const kv_group *gr = &s->kv->group[l->group];
-    const size_t    block = (size_t)s->kv->opts.block;
-    for (int i = 0; i < s->n_blocks[l->group]; i++) {
-        int32_t        b = s->table[l->group][i];
-        const uint8_t *p = b < 0 ? NULL : kv__block(gr, b);
+/* The block numbers of one group in the order of positions, -1: given back. Returns how many. */
+static int kv_table(const kv_seq *s, int group, const int32_t **table) {
+    *table = s->table[group];
+    return s->n_blocks[group];
+}
+
+/* Fills k and v, [n], with the first byte of `head` of layer `il` in each block of a table; NULL: given back. */
+static void kv_blocks(const kv_cache *kv, int il, int head, const int32_t *table, int n, const uint8_t **k, const uint8_t **v) {
+    const kv_layer *l = &kv->layer[il];
+    const kv_group *gr = &kv->group[l->group];
+    const size_t    block = (size_t)kv->opts.block;
+    for (int i = 0; i < n; i++) {
+        const uint8_t *p = table[i] < 0 ? NULL : kv__block(gr, table[i]);
         k[i] = p ? p + l->k_at + (size_t)head * block * l->k_stride : NULL;
         v[i] = p ? p + l->v_at + (size_t)head * block * l->v_stride : NULL;
     }
-    return s->n_blocks[l->group];
 }
 
-/* Stores K [n_head, hd_k] and V [n_head, hd_v] of one position of layer il. */
-static void kv_store_at(const kv_seq *s, int il, int pos, const float *k, const float *v) {
-    const kv_cache *kv = s->kv;
+/* Stores K [n_head, hd_k] and V [n_head, hd_v] of one position of layer il in the blocks of a table. */
+static void kv_store_at(const kv_cache *kv, int il, const int32_t *table, int pos, const float *k, const float *v) {
     const kv_layer *l = &kv->layer[il];
     const size_t    block = (size_t)kv->opts.block, at = (size_t)pos % block;
-    uint8_t        *p = kv__block(&kv->group[l->group], s->table[l->group][(size_t)pos / block]);
+    uint8_t        *p = kv__block(&kv->group[l->group], table[(size_t)pos / block]);
     for (size_t h = 0; h < (size_t)l->n_head; h++) {
         k_kv_store(kv->opts.type_k, k + h * (size_t)l->hd_k, p + l->k_at + (h * block + at) * l->k_stride, l->hd_k);
         k_kv_store(kv->opts.type_v, v + h * (size_t)l->hd_v, p + l->v_at + (h * block + at) * l->v_stride, l->hd_v);
@@ -6020,10 +6023,12 @@ static bool store_save(store *s, uint64_t most, err_t *e) {
 /* ===== [fwd] one step over a batch of (sequence, position, token) rows =====
  * The only forward pass: prefill chunks, decode, batches and verification are different lists of rows. Rows of one
  * sequence stand together in rising position. Each row's result depends on its own past alone, to the last bit.
+ *   A step is prepared with fwd_begin() and an fwd_add() for each row. The batch that results holds numbers alone, no pointer into
+ * the cache: fwd_step() writes down the block tables of its sequences before it runs.
  *   In the last layer only rows that ask for logits go on past K and V. A watched step (tap) takes every row through every
  * layer, shows its watcher the last product too and leaves that one uncomputed: it has no logits.
  *   Where a step's time goes is counted, stage by stage, when f->times says where to; by the leading thread alone.
- * Public: fwd_bytes, fwd_row_bytes, fwd_new, fwd_free, fwd_trim, fwd_step, fwd_stage_names. */
+ * Public: fwd_bytes, fwd_row_bytes, fwd_new, fwd_free, fwd_trim, fwd_begin, fwd_add, fwd_step, fwd_stage_names. */
 
 typedef enum { FWD_EMBED, FWD_NORM, FWD_QKV, FWD_CACHE, FWD_ATTN, FWD_WO, FWD_FFN, FWD_HEAD, FWD_STAGES } fwd_stage;
 
@@ -6033,12 +6038,18 @@ static const char *const fwd_stage_names[FWD_STAGES] = {
     [FWD_ATTN] = "attention", [FWD_WO] = "wo", [FWD_FFN] = "ffn", [FWD_HEAD] = "head",
 };
 
+enum { FWD_LOGITS = 1 };                              /* what a row asks for, as a mask */
+
+/* Rows of one step, B at most, and the block tables of their sequences. */
 typedef struct {
-    int32_t token;
-    int     pos;
-    kv_seq *seq;                                      /* positions <= pos are reserved */
-    bool    logits;                                   /* this row asks for logits */
-} fwd_row;
+    int            n, n_out, n_seq;                   /* rows; of them, those that ask for logits; sequences */
+    int32_t       *token, *pos, *seq;                 /* [B] seq: number of the row's sequence in this batch */
+    uint8_t       *want;                              /* [B] FWD_ masks */
+    int32_t       *table;                             /* block numbers by position, of every sequence and group; -1: given back */
+    size_t        *table_at;                          /* [B * groups + 1] where each sequence's table of each group begins */
+    size_t         table_cap;
+    const kv_seq **from;                              /* [B] the sequences whose tables fwd_step() writes down */
+} fwd_batch;
 
 /* Rows of a step, by number, and where each run of rows of one sequence starts among them: an attention task's rows. */
 typedef struct {
@@ -6047,7 +6058,7 @@ typedef struct {
     int     *run;                                     /* [B+1] */
 } fwd_rows;
 
-/* One step's rows and scratch. All of it is allocated once. */
+/* One step's rows and scratch. All of it is allocated once, but tables and views of blocks, which grow with the sequences. */
 typedef struct {
     const model *m;
     pool        *p;
@@ -6063,8 +6074,7 @@ typedef struct {
     int          n_blocks;
     k_attn_row **attn_rows;                           /* [threads][FWD_ATTN_ROWS * most heads per group] */
 
-    const fwd_row *row;                               /* [B] the rows of this step */
-    int            n_rows;
+    fwd_batch      batch;                             /* the rows of this step */
     fwd_rows       every, asking;                     /* all of them; those that ask for logits */
 
     float    *x, *xs;                                 /* [B, D] residual stream; that of the selected rows */
@@ -6160,6 +6170,17 @@ static void fwd__new_rows(fwd *f, fwd_rows *to, size_t n) {
     to->run = fwd__zeros(f, n + 1, sizeof *to->run);
 }
 
+static void fwd__new_batch(fwd *f, size_t B) {
+    fwd_batch   *b = &f->batch;
+    const size_t groups = f->kv ? (size_t)f->kv->n_group : 1;
+    b->token = fwd__zeros(f, B, sizeof *b->token);
+    b->pos = fwd__zeros(f, B, sizeof *b->pos);
+    b->seq = fwd__zeros(f, B, sizeof *b->seq);
+    b->want = fwd__zeros(f, B, sizeof *b->want);
+    b->table_at = fwd__zeros(f, B * groups + 1, sizeof *b->table_at);
+    b->from = fwd__zeros(f, B, sizeof *b->from);
+}
+
 /* What each thread has for itself. */
 static void fwd__new_threads(fwd *f, int n_threads) {
     const arch_hparams *hp = &f->m->hp;
@@ -6194,6 +6215,7 @@ static void fwd__fill(fwd *f, int n_threads) {
     for (int i = 0; i < 3; i++)
         if (arch_max(hp, wide[i]) > F) F = (int)arch_max(hp, wide[i]);
     fwd__new_threads(f, n_threads);
+    fwd__new_batch(f, B);
     fwd__new_rows(f, &f->every, B);
     fwd__new_rows(f, &f->asking, B);
     f->x = fwd__take(f, B * D, sizeof *f->x);
@@ -6244,7 +6266,8 @@ static void fwd_free(fwd *f) {
     fwd__acts_drop(&f->xn);
     fwd__acts_drop(&f->att);
     fwd__acts_drop(&f->ff);
-    void *own[] = {f->scratch, f->blocks, f->attn_rows, f->every.row, f->every.run, f->asking.row, f->asking.run, f->x, f->xs, f->y,
+    const fwd_batch *b = &f->batch;
+    void *own[] = {b->token, b->pos, b->seq, b->want, b->table, b->table_at, b->from, f->scratch, f->blocks, f->attn_rows, f->every.row, f->every.run, f->asking.row, f->asking.run, f->x, f->xs, f->y,
                    f->cs,      f->q,      f->k,         f->v,     f->up,        f->score,    f->slot_row, f->slot_of,
                    f->pick,    f->weight, f->moe,       f->shexp, f->expert_at, f->products, f->logits};
     for (size_t i = 0; i < sizeof own / sizeof *own; i++) mem_free(own[i]);
@@ -6272,7 +6295,7 @@ static void fwd__angles(const fwd *f, int t, int r) {
     const model_rope *ro = &f->m->rope[t];
     float            *cs = fwd__cs(f, t, r);
     for (int i = 0; i < f->m->hp.rope[t].n_rot / 2; i++) {
-        double angle = f->row[r].pos * ro->freq[i];
+        double angle = f->batch.pos[r] * ro->freq[i];
         cs[2 * i] = (float)cos(angle) * ro->mscale;
         cs[2 * i + 1] = (float)sin(angle) * ro->mscale;
     }
@@ -6285,7 +6308,7 @@ static void fwd__embed(void *ctx, int r) {
     const arch_hparams *hp = &f->m->hp;
     const dev_mat     *w = &f->m->glob.tok_embd;
     float *x = f->x + (size_t)r * (size_t)hp->n_embd;
-    k_types[w->type].dequant(w->data + (size_t)f->row[r].token * w->row_bytes, x, hp->n_embd);
+    k_types[w->type].dequant(w->data + (size_t)f->batch.token[r] * w->row_bytes, x, hp->n_embd);
     if (w->scale) k_scale(x, w->scale[0], hp->n_embd);
     for (int t = 0; t < hp->n_rope; t++) fwd__angles(f, t, r);
     fwd__attn_norm(f, at->l, r);
@@ -6297,6 +6320,13 @@ static void fwd__bias(float *y, const float *b, int64_t n) {
 
 static void fwd__head_norm(float *x, const float *w, int n_head, int hd, float eps) {
     for (int h = 0; w && h < n_head; h++) k_rms_norm(x + (size_t)h * (size_t)hd, w, eps, hd, x + (size_t)h * (size_t)hd);
+}
+
+/* The blocks of row r's sequence that hold layer il. */
+static const int32_t *fwd__table(const fwd *f, int il, int r, int *n) {
+    const size_t *at = &f->batch.table_at[f->batch.seq[r] * f->kv->n_group + f->kv->layer[il].group];
+    *n = (int)(at[1] - at[0]);
+    return f->batch.table + at[0];
 }
 
 /* Bias, head norm and RoPE of K, bias of V, both spread as the cache wants them and stored. */
@@ -6313,7 +6343,8 @@ static void fwd__store_kv(const fwd_at *at, int r) {
     k_rope(k, lh->n_head_kv, lh->hd_k, lh->n_rot, hp->desc->rope == ROPE_HALVES, fwd__cs(f, lh->rope, r));
     k_spread(k, (int)nk, kl->spread_k);
     k_spread(v, (int)nv, kl->spread_v);
-    kv_store_at(f->row[r].seq, at->il, f->row[r].pos, k, v);
+    int n;
+    kv_store_at(f->kv, at->il, fwd__table(f, at->il, r, &n), f->batch.pos[r], k, v);
 }
 
 /* The same for Q of a selected row. */
@@ -6328,12 +6359,12 @@ static void fwd__turn_q(const fwd_at *at, int s) {
     k_rope(q, lh->n_head, lh->hd_k, lh->n_rot, hp->desc->rope == ROPE_HALVES, fwd__cs(f, lh->rope, at->on->row[s]));
 }
 
-/* Rows below n_rows store K and V; those from n_rows on turn Q. */
+/* Tasks below batch.n store K and V of a row; those behind turn Q of a selected row. */
 static void fwd__turn(void *ctx, int i) {
     const fwd_at       *at = ctx;
     fwd                *f = at->f;
-    if (i < f->n_rows) fwd__store_kv(at, i);
-    else fwd__turn_q(at, i - f->n_rows);
+    if (i < f->batch.n) fwd__store_kv(at, i);
+    else fwd__turn_q(at, i - f->batch.n);
 }
 
 static void fwd__att_quant(void *ctx, int s) {
@@ -6413,12 +6444,11 @@ static void fwd__attend(fwd_at *at, dev *dv) {
     dev_begin(dv);
     for (int task; (task = pool_next(dv->p)) < at->on->n_run * lh->n_head_kv;) {
         const int first = at->on->run[task / lh->n_head_kv], end = at->on->run[task / lh->n_head_kv + 1], head = task % lh->n_head_kv;
-        const kv_seq  *seq = f->row[at->on->row[first]].seq;
         const uint8_t **kb = f->blocks[dv->ith], **vb = kb + f->n_blocks;
         k_attn_row    *rows = f->attn_rows[dv->ith];
-        int            n = 0;
+        int            n = 0, n_blocks;
         for (int s = first; s < end; s++) {
-            const int64_t past = f->row[at->on->row[s]].pos + 1;
+            const int64_t past = f->batch.pos[at->on->row[s]] + 1;
             float        *q = f->q + (size_t)s * nq + (size_t)(head * g * lh->hd_k);
             float        *o = f->att.x + (size_t)s * f->att.ldx + (size_t)(head * g * lh->hd_v);
             k_spread(q, g * lh->hd_k, kl->spread_k);
@@ -6426,7 +6456,8 @@ static void fwd__attend(fwd_at *at, dev *dv) {
                 rows[n++] = (k_attn_row){.q = q + (size_t)(h * lh->hd_k), .o = o + (size_t)(h * lh->hd_v),
                                          .begin = lh->window && past > lh->window ? past - lh->window : 0, .end = past};
         }
-        kv_blocks(seq, at->il, head, kb, vb);
+        const int32_t *table = fwd__table(f, at->il, at->on->row[first], &n_blocks);
+        kv_blocks(f->kv, at->il, head, table, n_blocks, kb, vb);
         k_attn_args a = {.n_rows = n, .rows = rows, .hd_k = lh->hd_k, .hd_v = lh->hd_v, .scale = lh->attn_scale,
                          .type_k = f->kv->opts.type_k, .type_v = f->kv->opts.type_v, .k_blocks = kb, .v_blocks = vb,
                          .block = f->kv->opts.block, .k_stride = kl->k_stride, .v_stride = kl->v_stride};
@@ -6559,9 +6590,10 @@ static void fwd__dense(fwd_at *at, dev *dv) {
 /* Sorts out the rows of a step: runs of one sequence are cut into attention tasks. */
 static void fwd__sort_rows(const fwd *f, fwd_rows *to, bool all) {
     to->n = to->n_run = 0;
-    for (int r = 0; r < f->n_rows; r++) {
-        if (!all && !f->row[r].logits) continue;
-        if (to->n == 0 || f->row[to->row[to->n - 1]].seq != f->row[r].seq || to->n - to->run[to->n_run - 1] >= FWD_ATTN_ROWS)
+    const fwd_batch *b = &f->batch;
+    for (int r = 0; r < b->n; r++) {
+        if (!all && !(b->want[r] & FWD_LOGITS)) continue;
+        if (to->n == 0 || b->seq[to->row[to->n - 1]] != b->seq[r] || to->n - to->run[to->n_run - 1] >= FWD_ATTN_ROWS)
             to->run[to->n_run++] = to->n;
         to->row[to->n++] = r;
     }
@@ -6582,8 +6614,8 @@ static void fwd__qkv(const fwd_at *at, dev_product to[3]) {
     const arch_hparams *hp = &f->m->hp;
     const arch_layer   *l = at->l;
     to[0] = (dev_product){&l->wq, 0, &f->xn, at->on->row, 0, at->on->n, f->q, (size_t)arch_dim(hp, D_Q, at->il)};
-    to[1] = (dev_product){&l->wk, 0, &f->xn, NULL, 0, f->n_rows, f->k, (size_t)arch_dim(hp, D_K, at->il)};
-    to[2] = (dev_product){&l->wv, 0, &f->xn, NULL, 0, f->n_rows, f->v, (size_t)arch_dim(hp, D_V, at->il)};
+    to[1] = (dev_product){&l->wk, 0, &f->xn, NULL, 0, f->batch.n, f->k, (size_t)arch_dim(hp, D_K, at->il)};
+    to[2] = (dev_product){&l->wv, 0, &f->xn, NULL, 0, f->batch.n, f->v, (size_t)arch_dim(hp, D_V, at->il)};
 }
 
 /* The vocabulary head; rows past the vocabulary are padding. */
@@ -6620,7 +6652,7 @@ static bool fwd__layer(fwd_at *at, dev *dv) {
     if (atomic_load_explicit(&f->stop, memory_order_relaxed)) return false;
     dev_soon(dv, &wo, 1);
     dv->stage = FWD_CACHE;
-    dev_rows(dv, f->n_rows + n, fwd__turn, at);
+    dev_rows(dv, f->batch.n + n, fwd__turn, at);
     if (!n) return false;                             /* nobody asks for more: K and V were all there was to do */
     dv->stage = FWD_ATTN;
     fwd__attend(at, dv);
@@ -6649,7 +6681,7 @@ static void fwd__run(void *ctx, int ith) {
     dev_mat head;
     bool     on = true;
     fwd__enter(&at, 0);
-    dev_rows(&dv, f->n_rows, fwd__embed, &at);
+    dev_rows(&dv, f->batch.n, fwd__embed, &at);
     for (int il = 0; on && il < f->m->hp.n_layer; il++) {
         fwd__enter(&at, il);
         if (ith == 0 && f->on_layer) f->on_layer(f->on_layer_ctx, il, f->m->hp.n_layer);
@@ -6674,16 +6706,43 @@ static void fwd_trim(fwd *f, int n) {
     if (n < f->n_vocab) f->n_vocab = n;
 }
 
-/* Runs the rows. Returns logits [rows that asked, f->n_vocab] in row order, valid until the next step; NULL when an interrupt came. Tokens
- * are below the vocabulary's size, positions reserved; at most max_rows rows, at most max_out that ask. */
-static float *fwd_step(fwd *f, const fwd_row *row, int n) {
-    ASSERT(n > 0 && n <= f->max_rows);
-    f->row = row;
-    f->n_rows = n;
-    for (int i = 0; i < n; i++) {
-        ASSERT(row[i].token >= 0 && row[i].token < f->m->hp.n_vocab && row[i].pos < row[i].seq->n);
-        if (i == 0 || row[i].seq != row[i - 1].seq) fwd__views(f, kv_seq_blocks(row[i].seq));
+/* The batch of the next step is empty. */
+static void fwd_begin(fwd *f) { f->batch.n = f->batch.n_out = f->batch.n_seq = 0; }
+
+/* One more row; `want` is a mask of FWD_. The sequence stays until the step has run, its positions up to pos are reserved by then. */
+static void fwd_add(fwd *f, const kv_seq *seq, int32_t token, int pos, unsigned want) {
+    fwd_batch *b = &f->batch;
+    ASSERT(b->n < f->max_rows && token >= 0 && token < f->m->hp.n_vocab);
+    if (!b->n_seq || b->from[b->n_seq - 1] != seq) b->from[b->n_seq++] = seq;
+    b->token[b->n] = token;
+    b->pos[b->n] = pos;
+    b->seq[b->n] = b->n_seq - 1;
+    b->want[b->n++] = (uint8_t)want;
+    b->n_out += (want & FWD_LOGITS) != 0;
+}
+
+/* The block tables of the batch's sequences. */
+static void fwd__write_tables(fwd *f) {
+    fwd_batch *b = &f->batch;
+    size_t     at = 0;
+    for (int i = 0; i < b->n_seq * f->kv->n_group; i++) {
+        const int32_t *table;
+        const int      n = kv_table(b->from[i / f->kv->n_group], i % f->kv->n_group, &table);
+        if (at + (size_t)n > b->table_cap)
+            b->table = mem_grow(b->table, b->table_cap = 2 * (at + (size_t)n), sizeof *b->table);
+        if (n) memcpy(b->table + at, table, (size_t)n * sizeof *table);
+        b->table_at[i] = at;
+        at += (size_t)n;
+        fwd__views(f, n);
     }
+    b->table_at[b->n_seq * f->kv->n_group] = at;
+}
+
+/* Runs the batch. Returns logits [rows that asked, f->n_vocab] in row order, valid until the next step; NULL when an interrupt came. */
+static float *fwd_step(fwd *f) {
+    ASSERT(f->batch.n > 0);
+    for (int i = 0; i < f->batch.n; i++) ASSERT(f->batch.pos[i] < f->batch.from[f->batch.seq[i]]->n);
+    fwd__write_tables(f);
     fwd__sort_rows(f, &f->every, true);
     fwd__sort_rows(f, &f->asking, false);
     ASSERT(f->asking.n <= f->max_out);
@@ -7870,7 +7929,6 @@ typedef struct engine {
     kv_cache *kv;
     store    *kept;                                   /* blocks that a file keeps, NULL: none does */
     fwd      *f;
-    fwd_row  *row;                                    /* [n_batch] */
     int       n_ctx, n_batch, max_out;                /* positions of a sequence; rows of a step; rows with logits */
     int       chunk;                                  /* rows of prompts in a step */
     bool      may_pack;                               /* between two tokens; until all is packed */
@@ -7887,7 +7945,6 @@ static void engine_close(engine *eng) {
     kv_free(eng->kv);
     if (!eng->guest) pool_free(eng->p);
     model_close(&eng->m);
-    mem_free(eng->row);
     mem_free(eng);
 }
 
@@ -7975,7 +8032,6 @@ static bool engine__fill(engine *eng, const engine_opts *fo, const kv_opts *ko, 
     if (!eng->guest) eng->p = pool_new(fo->n_threads > 0 ? fo->n_threads : pool_default_threads());
     if (strcmp(fo->repack, "on") == 0) engine__pack_all(eng);
     eng->f = fwd_new(&eng->m, eng->kv, eng->p, eng->n_batch, eng->max_out);
-    eng->row = mem_new((size_t)eng->n_batch, sizeof *eng->row);
     eng->t_open = clock_now() - eng->t_start;
     engine__say(eng);
     return true;
@@ -8263,12 +8319,11 @@ static bool engine_finite(const float *x, size_t n) {
     return !bad;
 }
 
-/* Runs eng->row[0, n), n_out of which ask for logits. False: an error in e, which calls the last token number `last`, or an
- * interrupt. */
-static bool engine_step(engine *eng, int n, int n_out, long long last, float **logits, err_t *e) {
-    *logits = fwd_step(eng->f, eng->row, n);
+/* Runs the engine's batch. False: an error in e, which calls the last token number `last`, or an interrupt. */
+static bool engine_step(engine *eng, long long last, float **logits, err_t *e) {
+    *logits = fwd_step(eng->f);
     if (!*logits || !engine_alive(eng, e)) return false;
-    return engine_finite(*logits, (size_t)eng->f->n_vocab * (size_t)n_out) ||
+    return engine_finite(*logits, (size_t)eng->f->n_vocab * (size_t)eng->f->batch.n_out) ||
            err_set(e, EXIT_INPUT,
                    "%s: the logits after token %lld hold a NaN or an infinity: damaged weights, or a model out of range",
                    eng->g->path, last);
@@ -8340,8 +8395,9 @@ static double gen_logprob(const float *logits, int n, int32_t id) {
 /* Runs ids[from, to), each of which asks for logits, as one step behind what the sequence holds. False: an error in e, or an interrupt. */
 static bool score__step(engine *eng, kv_seq *seq, const int32_t *ids, int from, int to, float **logits, err_t *e) {
     if (!kv_require(seq, to, e)) return false;
-    for (int i = from; i < to; i++) eng->row[i - from] = (fwd_row){ids[i], i, seq, true};
-    return engine_step(eng, to - from, to - from, to - 1, logits, e);
+    fwd_begin(eng->f);
+    for (int i = from; i < to; i++) fwd_add(eng->f, seq, ids[i], i, FWD_LOGITS);
+    return engine_step(eng, to - 1, logits, e);
 }
 
 typedef void score_put(void *ctx, const engine *eng, const tok_ids *ids, size_t i, const float *logits, out_t *out);
@@ -11085,11 +11141,11 @@ static bool spec__follow(spec *sp, spec_seq *q) {
     q->done = kv_adopt(q->kv, q->ids->id, n - 1, &wait);
     while (n - q->done > SPEC_LAG) {
         const int to = n - 1 - q->done < d->n_batch ? n - 1 : q->done + d->n_batch;
-        int       rows = 0;
         if (!kv_reserve(q->kv, to)) break;
-        for (int p = q->done; p < to; p++) d->row[rows++] = (fwd_row){q->ids->id[p], p, q->kv, false};
+        fwd_begin(d->f);
+        for (int p = q->done; p < to; p++) fwd_add(d->f, q->kv, q->ids->id[p], p, 0);
         kv_claim(q->kv, q->ids->id);
-        const bool ok = fwd_step(d->f, d->row, rows) != NULL;
+        const bool ok = fwd_step(d->f) != NULL;
         kv_settle(d->kv, ok);
         if (!ok) break;
         q->done = to;
@@ -11124,20 +11180,21 @@ static void spec__pick(void *ctx, int ith) {
 
 /* Rows of the draft's next step, one with logits for each sequence that has room; those without leave. */
 static int spec__draft_rows(spec *sp) {
-    engine *d = sp->draft;
-    int     rows = 0, n = 0;
+    fwd *f = sp->draft->f;
+    int  n = 0;
+    fwd_begin(f);
     for (int i = 0; i < sp->n_live; i++) {
         spec_seq *q = sp->live[i];
         const int ids = (int)q->ids->n, to = ids + q->n;
         if (!kv_reserve(q->kv, to)) continue;
         for (int p = q->done; p < to; p++)
-            d->row[rows++] = (fwd_row){p < ids ? q->ids->id[p] : q->id[p - ids], p, q->kv, p == to - 1};
+            fwd_add(f, q->kv, p < ids ? q->ids->id[p] : q->id[p - ids], p, p == to - 1 ? FWD_LOGITS : 0);
         if (!q->n) kv_claim(q->kv, q->ids->id);
         q->done = to;
         sp->live[n++] = q;
     }
     sp->n_live = n;
-    return rows;
+    return f->batch.n;
 }
 
 /* Whether one more guess of q is likely to repay its row and its share of a step of the draft; rate: tokens per second that time is worth. */
@@ -11174,7 +11231,7 @@ static void spec__draft(spec *sp, int rows, double rate) {
     for (sp->n_live = n; sp->n_live; sp->n_live = n) {
         const double begun = clock_now();
         const int    step = spec__draft_rows(sp), had = sp->n_live;
-        sp->logits = step ? fwd_step(sp->draft->f, sp->draft->row, step) : NULL;
+        sp->logits = step ? fwd_step(sp->draft->f) : NULL;
         kv_settle(sp->draft->kv, sp->logits != NULL);
         if (!sp->logits) {
             for (int i = 0; i < sp->n_live; i++) spec_rest(sp->live[i]);
@@ -11769,7 +11826,7 @@ typedef struct {
     sched_opts   o;
     sched_seq  **run;                                 /* [n_run] in flight, by age */
     sched_seq  **out;                                 /* [n_out] whose logits the step gives */
-    int          n_run, n_out, n_rows, n_logits;
+    int          n_run, n_out;
     bool         filling;                             /* fixed: newcomers may still join */
     sched_seq   *first, *last;                        /* waiting, in order */
     sched_seq   *ended, *ended_last;
@@ -11899,17 +11956,20 @@ static bool sched__reserve(sched *sc, sched_seq *q, int to) {
     return true;
 }
 
+/* Rows of the next step so far. */
+static int sched__n_rows(const sched *sc) { return sc->eng->f->batch.n; }
+
 /* Rows for positions [from, q->kv->n), which are reserved, and behind the last token for its guesses if there is room. */
 static void sched__rows(sched *sc, sched_seq *q, int from) {
+    fwd      *f = sc->eng->f;
     const int n = (int)q->ids.n;
     q->queued = true;
-    q->at = sc->n_logits;
-    for (int i = from; i < q->kv->n; i++) sc->eng->row[sc->n_rows++] = (fwd_row){q->ids.id[i], i, q->kv, i == n - 1};
+    q->at = f->batch.n_out;
+    for (int i = from; i < q->kv->n; i++) fwd_add(f, q->kv, q->ids.id[i], i, i == n - 1 ? FWD_LOGITS : 0);
     kv_claim(q->kv, q->ids.id);
     if (q->kv->n < n) return;
     if (q->n_guess && !kv_reserve(q->kv, n + q->n_guess)) q->n_guess = 0;
-    for (int i = 0; i < q->n_guess; i++) sc->eng->row[sc->n_rows++] = (fwd_row){q->guess->id[i], n + i, q->kv, true};
-    sc->n_logits += 1 + q->n_guess;
+    for (int i = 0; i < q->n_guess; i++) fwd_add(f, q->kv, q->guess->id[i], n + i, FWD_LOGITS);
     sc->out[sc->n_out++] = q;
 }
 
@@ -11980,17 +12040,17 @@ static void sched__decode(sched *sc) {
 
 /* Rows that a step may have: fewer where somebody waits for his next token. */
 static int sched__budget(const sched *sc) {
-    const int room = sc->eng->n_batch - sc->n_rows, most = sc->n_rows + (sc->eng->chunk < room ? sc->eng->chunk : room);
-    if (!sc->n_rows || sc->row_s <= 0) return most;
+    const int room = sc->eng->n_batch - sched__n_rows(sc), most = sched__n_rows(sc) + (sc->eng->chunk < room ? sc->eng->chunk : room);
+    if (!sched__n_rows(sc) || sc->row_s <= 0) return most;
     const double n = SCHED_STEP_S / sc->row_s;
-    const int    least = sc->n_rows + SCHED_ROWS_LEAST;
+    const int    least = sched__n_rows(sc) + SCHED_ROWS_LEAST;
     return n >= most ? most : n > least ? (int)n : least < most ? least : most;
 }
 
 /* As much of the prompt as the step has rows left for; cut at a block's end, where others can go on from. */
 static void sched__read(sched *sc, sched_seq *q, int budget) {
     const int block = sc->eng->kv->opts.block, n = (int)q->ids.n, from = q->done;
-    int       to = n - from > budget - sc->n_rows ? from + budget - sc->n_rows : n;
+    int       to = n - from > budget - sched__n_rows(sc) ? from + budget - sched__n_rows(sc) : n;
     if (to < n && to - to % block > from) to -= to % block;
     if (to > from && kv_reserve(q->kv, to)) sched__rows(sc, q, from);
 }
@@ -12013,7 +12073,7 @@ static void sched__admit(sched *sc, int budget) {
         lack += sched__lacks(sc, sc->run[i]);
     }
     if (!sc->n_run) sc->filling = true;
-    while (sc->first && sc->n_run < sc->o.n_seqs && ahead < budget - sc->n_rows && (sc->filling || !sc->o.fixed)) {
+    while (sc->first && sc->n_run < sc->o.n_seqs && ahead < budget - sched__n_rows(sc) && (sc->filling || !sc->o.fixed)) {
         sched_seq *q = sc->first;
         lack += sched__lacks(sc, q) + 1;
         if (sc->n_run && kv_room(sc->eng->kv) < lack) break;
@@ -12045,14 +12105,15 @@ static sched_seq *sched__oldest(const sched *sc) {
 static int sched__plan(sched *sc) {
     for (;;) {
         sched__dismiss(sc);
-        sc->n_rows = sc->n_out = sc->n_logits = 0;
+        fwd_begin(sc->eng->f);
+        sc->n_out = 0;
         for (int i = 0; i < sc->n_run; i++) sc->run[i]->queued = false, sc->run[i]->n_guess = 0;
         sched__decode(sc);
         const int budget = sched__budget(sc);
         sched__admit(sc, budget);
-        for (int i = 0; i < sc->n_run && sc->n_rows < budget; i++)
+        for (int i = 0; i < sc->n_run && sched__n_rows(sc) < budget; i++)
             if (!sc->run[i]->queued && !sc->run[i]->over && sched__begin(sc, sc->run[i])) sched__read(sc, sc->run[i], budget);
-        if (sc->n_rows || !sc->n_run) return sc->n_rows;
+        if (sched__n_rows(sc) || !sc->n_run) return sched__n_rows(sc);
         const int i = sched__youngest(sc);
         sched_seq *q = sched__oldest(sc);
         if (i >= 0 && sc->run[i] != q) sched__preempt(sc, i);
@@ -12236,12 +12297,12 @@ static void sched__count(sched *sc, double seconds) {
     }
     st->steps++;
     st->decode += decode;
-    st->prefill += sc->n_rows - decode - guesses;
+    st->prefill += sched__n_rows(sc) - decode - guesses;
     st->busy_s += seconds;
     st->slots += held;
     st->waste += tails;
-    if (sc->n_rows >= SCHED_ROWS_LEAST) {
-        const double row = seconds / sc->n_rows;
+    if (sched__n_rows(sc) >= SCHED_ROWS_LEAST) {
+        const double row = seconds / sched__n_rows(sc);
         sc->row_s = sc->row_s > 0 ? 0.8 * sc->row_s + 0.2 * row : row;
     }
 }
@@ -12256,7 +12317,7 @@ static bool sched_step(sched *sc, int64_t n_ahead, err_t *e) {
     const double begun = clock_now();
     if (!sched__plan(sc)) return false;
     const double t0 = clock_now();
-    sc->logits = fwd_step(sc->eng->f, sc->eng->row, sc->n_rows);
+    sc->logits = fwd_step(sc->eng->f);
     if (!sc->logits || !engine_alive(sc->eng, e)) {
         kv_settle(sc->eng->kv, false);
         return false;
@@ -12268,7 +12329,7 @@ static bool sched_step(sched *sc, int64_t n_ahead, err_t *e) {
         if (sc->run[i]->queued) sc->run[i]->done = sc->run[i]->kv->n - sc->run[i]->n_guess;
     if (sc->n_out) sched__sample(sc);
     if (sc->guesser && sc->st.prefill == prefill)
-        spec_time(sc->guesser, (int)(sc->st.decode - decode), sc->n_rows, (int)(sc->st.written - written), clock_now() - begun);
+        spec_time(sc->guesser, (int)(sc->st.decode - decode), sched__n_rows(sc), (int)(sc->st.written - written), clock_now() - begun);
     sched__dismiss(sc);
     const double packs = clock_now();
     const bool packed = engine_pack(sc->eng, n_ahead, sc->st.written, sc->st.written - written);
@@ -13443,8 +13504,9 @@ static bool calib__chunk(engine *eng, const int32_t *ids, int n, int32_t bos, en
         to = n - at > eng->n_batch ? at + eng->n_batch : n;
         ok = kv_require(seq, to, e);
         meter_step(meter, to - at);
-        for (int i = at; i < to; i++) eng->row[i - at] = (fwd_row){i == 0 && bos >= 0 ? bos : ids[i], i, seq, false};
-        ok = ok && fwd_step(eng->f, eng->row, to - at) != NULL;
+        fwd_begin(eng->f);
+        for (int i = at; i < to; i++) fwd_add(eng->f, seq, i == 0 && bos >= 0 ? bos : ids[i], i, 0);
+        ok = ok && fwd_step(eng->f) != NULL;
         ok = ok && (gguf_alive(eng->g) ||
                     err_set(e, EXIT_RESOURCE, "%s: the file became shorter while the model was running", eng->g->path));
     }
@@ -14694,7 +14756,7 @@ static void round_free(round_job *j) {
 static int round__chunks(const round_job *j, size_t n_ids, err_t *e) {
     const int           chunk = j->o.chunk, most = INT_MAX / chunk;
     const uint64_t      kv = model_kv_bytes(&j->m.hp, j->o.kv.type_k, j->o.kv.type_v);
-    const uint64_t      each = (fwd_row_bytes(&j->m) + kv + sizeof(fwd_row)) * (uint64_t)chunk;
+    const uint64_t      each = (fwd_row_bytes(&j->m) + kv) * (uint64_t)chunk;
     const uint64_t      own = ((uint64_t)ROUND_MEMORY << 30) / each, left = host_memory();
     const round__extent x = round__extent_of(j);
     const uint64_t      fixed = round__room_bytes(&x, j->p->n) + ((uint64_t)ROUND_SPARE << 20);
@@ -14719,20 +14781,19 @@ static bool round__step(round_job *j, const tok_ids *ids, int32_t bos, int n, er
     const size_t  all = ids->n / (size_t)chunk;
     const dev_tap tap = {round__watch, j};
     kv_seq      **seq = mem_new((size_t)n, sizeof *seq);
-    fwd_row      *row = mem_new((size_t)n * (size_t)chunk, sizeof *row);
     bool          ok = true;
+    fwd_begin(j->f);
     for (int c = 0; ok && c < n; c++) {
         const int32_t *from = ids->id + (size_t)c * all / (size_t)n * (size_t)chunk;
         seq[c] = kv_seq_new(j->kv);
         ok = kv_require(seq[c], chunk, e);
-        for (int i = 0; i < chunk; i++) row[c * chunk + i] = (fwd_row){i == 0 && bos >= 0 ? bos : from[i], i, seq[c], false};
+        for (int i = 0; i < chunk; i++) fwd_add(j->f, seq[c], i == 0 && bos >= 0 ? bos : from[i], i, 0);
     }
     j->f->tap = &tap;
-    ok = ok && fwd_step(j->f, row, n * chunk) != NULL;
+    ok = ok && fwd_step(j->f) != NULL;
     ok = ok && (gguf_alive(j->g) || err_set(e, EXIT_RESOURCE, "%s: the file became shorter while it was read", j->g->path));
     for (int c = 0; c < n; c++) kv_seq_free(seq[c]);
     mem_free(seq);
-    mem_free(row);
     return ok;
 }
 
@@ -15219,22 +15280,23 @@ typedef struct {                                      /* where the rows of the n
 /* Fills a step. Returns its rows; 0: the cache has no room for even one window. */
 static int eval__gather(eval_run *r, eval_cursor *c) {
     const eval_plan *p = r->plan;
-    int              n = 0;
+    fwd             *f = r->eng->f;
     r->n_out = 0;
-    while (c->chunk < p->n_chunk && n < r->eng->n_batch && r->n_out < r->eng->max_out) {
-        const int to = c->pos + eval__fit(r, c->pos, n, r->n_out);
+    fwd_begin(f);
+    while (c->chunk < p->n_chunk && f->batch.n < r->eng->n_batch && r->n_out < r->eng->max_out) {
+        const int to = c->pos + eval__fit(r, c->pos, f->batch.n, r->n_out);
         if (!c->seq) c->seq = kv_seq_new(r->eng->kv);
         if (!kv_reserve(c->seq, to)) break;           /* the step before it gives room */
         for (; c->pos < to; c->pos++) {
             const bool ask = c->pos >= p->first;
-            r->eng->row[n++] = (fwd_row){eval__token(p, c->chunk, c->pos), c->pos, c->seq, ask};
+            fwd_add(f, c->seq, eval__token(p, c->chunk, c->pos), c->pos, ask ? FWD_LOGITS : 0);
             if (ask) r->next[r->n_out++] = eval__token(p, c->chunk, c->pos + 1);
         }
         if (c->pos < p->n_ctx - 1) continue;
         c->done[c->n_done++] = c->seq;
         *c = (eval_cursor){c->chunk + 1, 0, NULL, c->done, c->n_done};
     }
-    return n;
+    return f->batch.n;
 }
 
 /* An error of a proportion of n, and what the peer calls RMS with its error. */
@@ -15305,7 +15367,7 @@ static bool eval__steps(eval_run *r, eval_cursor *c, err_t *e) {
                            r->plan->n_ctx);
         const long long last = c->chunk * r->plan->step + c->pos - 1;
         meter_step(&r->meter, n);
-        const bool      ok = engine_step(r->eng, n, r->n_out, last, &logits, e);
+        const bool      ok = engine_step(r->eng, last, &logits, e);
         while (c->n_done) kv_seq_free(c->done[--c->n_done]);
         if (!ok) return false;
         if (!r->n_out) continue;
@@ -18015,10 +18077,10 @@ static bench_extent bench__extent(const bench_opts *o) {
     return x;
 }
 
-/* The row of sequence s, which is seq, at a position; its token is anything, and always the same. */
-static fwd_row bench__row(const engine *eng, kv_seq *seq, int s, int pos, bool logits) {
+/* Adds the row of sequence s, which is seq, at a position; its token is anything, and always the same. */
+static void bench__row(engine *eng, const kv_seq *seq, int s, int pos, bool logits) {
     const uint64_t bits = rng_at(BENCH_SEED, (uint64_t)s, (uint64_t)pos, 0);
-    return (fwd_row){(int32_t)(bits % (uint64_t)eng->m.hp.n_vocab), pos, seq, logits};
+    fwd_add(eng->f, seq, (int32_t)(bits % (uint64_t)eng->m.hp.n_vocab), pos, logits ? FWD_LOGITS : 0);
 }
 
 /* Steps of a repetition's prompts. */
@@ -18026,24 +18088,22 @@ static int64_t bench__prompt_steps(const bench_job *j, const bench_test *t) {
     return ((int64_t)t->n_prompt * t->n_seq + j->step - 1) / j->step;
 }
 
-/* Rows of step number `step` of a repetition into eng->row; 0 past the last. *asks: how many want logits. A prompt asks for its
- * last token, and for the last of every n_batch. */
-static int bench__rows(const bench_job *j, const bench_test *t, int64_t step, int *asks) {
+/* The batch of step number `step` of a repetition. Returns its rows; 0: past the last. A prompt asks for the logits of its last token,
+ * and of the last of every n_batch. */
+static int bench__rows(const bench_job *j, const bench_test *t, int64_t step) {
     const int64_t all = (int64_t)t->n_prompt * t->n_seq, n_pre = bench__prompt_steps(j, t);
-    fwd_row      *row = j->eng->row;
     int           n = 0;
-    *asks = 0;
+    fwd_begin(j->eng->f);
     for (int64_t at = step * j->step; step < n_pre && at < all && n < j->step; at++, n++) {
         const int  i = (int)(at % t->n_prompt);
         const bool ask = i + 1 == t->n_prompt || (i + 1) % j->set.batch == 0;
         const int  s = (int)(at / t->n_prompt);
-        row[n] = bench__row(j->eng, j->seq[s], s, t->n_depth + i, ask);
-        *asks += ask;
+        bench__row(j->eng, j->seq[s], s, t->n_depth + i, ask);
     }
     if (step < n_pre) return n;
     for (; step - n_pre < t->n_gen && n < t->n_seq; n++)
-        row[n] = bench__row(j->eng, j->seq[n], n, t->n_depth + t->n_prompt + (int)(step - n_pre), true);
-    return *asks = n;
+        bench__row(j->eng, j->seq[n], n, t->n_depth + t->n_prompt + (int)(step - n_pre), true);
+    return n;
 }
 
 /* --- rounds of guesses --- */
@@ -18063,17 +18123,17 @@ static bool bench__right(const bench_test *t, int place) {
     return rng_unit(rng_at(BENCH_COINS, 0, (uint64_t)place, 0)) * 100 < t->chance;
 }
 
-/* Rows of the next step into g->eng->row: the draft reads what it has not read and guesses one token more, or the model runs the row
- * behind what is there and those of the guesses. 0 past the last. */
+/* The batch of the next step of g->eng: the draft reads what it has not read and guesses one token more, or the model runs the row
+ * behind what is there and those of the guesses. Returns its rows; 0: past the last. */
 static int bench__round_rows(const bench_job *j, const bench_test *t, bench_round *g) {
     const bool drafts = j->draft && g->made < g->guesses;
     const int  from = drafts ? g->read : g->there, to = g->there + (drafts ? g->made : g->guesses);
     kv_seq    *seq = drafts ? j->draft_seq : j->seq[0];
-    int        n = 0;
     g->eng = drafts ? j->draft : j->eng;
     if (g->there >= t->n_gen) return 0;
-    for (int p = from; p <= to; p++) g->eng->row[n++] = bench__row(g->eng, seq, 0, t->n_depth + p, !drafts || p == to);
-    return n;
+    fwd_begin(g->eng->f);
+    for (int p = from; p <= to; p++) bench__row(g->eng, seq, 0, t->n_depth + p, !drafts || p == to);
+    return to + 1 - from;
 }
 
 /* The step has run. Behind one of the model: what of the guesses was right stays. */
@@ -18115,17 +18175,17 @@ typedef struct {
     double rows[2], past[2], kept[2];                 /* rows; positions they see; positions of K and V that are read */
 } bench_span;
 
-static bench_span bench__span(const fwd_row *row, int n, int window) {
+static bench_span bench__span(const fwd_batch *batch, int window) {
     bench_span b = {{0}, {0}, {0}};
     int        run[2] = {0};                          /* rows of this sequence so far */
-    for (int i = 0; i < n; i++) {
-        const int all = row[i].pos + 1, seen = window && all > window ? window : all;
-        for (int k = 0; k < 1 + row[i].logits; k++) {
+    for (int i = 0; i < batch->n; i++) {
+        const int all = batch->pos[i] + 1, seen = window && all > window ? window : all;
+        for (int k = 0; k < 1 + (batch->want[i] & FWD_LOGITS); k++) {
             b.rows[k]++;
             b.past[k] += seen;
             run[k]++;
         }
-        if (i + 1 < n && row[i + 1].seq == row[i].seq) continue;
+        if (i + 1 < batch->n && batch->seq[i + 1] == batch->seq[i]) continue;
         for (int k = 0; k < 2; k++) {                 /* windows of neighbours overlap but for one position */
             const int reach = seen + run[k] - 1 < all ? seen + run[k] - 1 : all;
             b.kept[k] += run[k] ? reach : 0;
@@ -18135,14 +18195,14 @@ static bench_span bench__span(const fwd_row *row, int n, int window) {
     return b;
 }
 
-/* What layer il takes of the first n rows of eng->row; *b: their span in the layer before, if its window is the same. */
-static void bench__add_layer(bench_work *w, const engine *eng, int il, int n, bench_span *b) {
+/* What layer il takes of the engine's batch; *b: their span in the layer before, if its window is the same. */
+static void bench__add_layer(bench_work *w, const engine *eng, int il, bench_span *b) {
     const arch_layer    *l = &eng->m.layer[il];
     const arch_layer_hp *lh = &eng->m.hp.layer[il];
     const int            k = il == eng->m.hp.n_layer - 1;
     const dev_mat      *some[] = {&l->wq, &l->wo, &l->gate, &l->up, &l->down}, *all[] = {&l->wk, &l->wv};
     const size_t         kv = k_kv_bytes(eng->kv->opts.type_k, lh->hd_k) + k_kv_bytes(eng->kv->opts.type_v, lh->hd_v);
-    if (!il || lh->window != lh[-1].window) *b = bench__span(eng->row, n, lh->window);
+    if (!il || lh->window != lh[-1].window) *b = bench__span(&eng->f->batch, lh->window);
     for (int i = 0; i < 5; i++) bench__add_mat(w, some[i], b->rows[k], 1);
     for (int i = 0; i < 2; i++) bench__add_mat(w, all[i], b->rows[0], 1);
     if (lh->ffn == FFN_EXPERTS && b->rows[k] > 0) bench__add_experts(w, lh, l, b->rows[k]);
@@ -18151,34 +18211,30 @@ static void bench__add_layer(bench_work *w, const engine *eng, int il, int n, be
     w->bytes += b->kept[k] * lh->n_head_kv * (double)kv;
 }
 
-/* What the first n rows of eng->row take. */
-static void bench__add_step(bench_work *w, const engine *eng, int n) {
+/* What the engine's batch takes. */
+static void bench__add_step(bench_work *w, const engine *eng) {
     const model *m = &eng->m;
     bench_span   b;
     dev_mat      head = m->glob.output;
-    for (int il = 0; il < m->hp.n_layer; il++) bench__add_layer(w, eng, il, n, &b);
+    for (int il = 0; il < m->hp.n_layer; il++) bench__add_layer(w, eng, il, &b);
     head.n_out = m->hp.n_vocab;
     bench__add_mat(w, &head, b.rows[1], 1);
-    w->bytes += (double)n * (double)m->glob.tok_embd.row_bytes;
+    w->bytes += b.rows[0] * (double)m->glob.tok_embd.row_bytes;
 }
 
 static bench_work bench__work_rounds(const bench_job *j, const bench_test *t) {
     bench_work  w = {0};
     bench_round g = bench__begin(t);
-    for (int n; (n = bench__round_rows(j, t, &g)) > 0; bench__round_on(j, t, &g)) bench__add_step(&w, g.eng, n);
+    for (; bench__round_rows(j, t, &g) > 0; bench__round_on(j, t, &g)) bench__add_step(&w, g.eng);
     w.steps = (double)g.steps;
     return w;
 }
 
 static bench_work bench__work(const bench_job *j, const bench_test *t) {
     bench_work w = {.steps = t->n_gen};
-    int        asks;
     if (t->n_guess) return bench__work_rounds(j, t);
-    for (int64_t i = 0;; i++) {
-        const int n = bench__rows(j, t, i, &asks);
-        if (!n) return w;
-        bench__add_step(&w, j->eng, n);
-    }
+    for (int64_t i = 0; bench__rows(j, t, i) > 0; i++) bench__add_step(&w, j->eng);
+    return w;
 }
 
 /* --- a test --- */
@@ -18201,8 +18257,9 @@ static bool bench__fill(const bench_job *j, engine *eng, kv_seq *seq, int s, int
         n = t->n_depth - from < step ? t->n_depth - from : step;
         bench__progress(t, "token", s * t->n_depth + from, t->n_seq * t->n_depth);
         if (!kv_require(seq, from + n, e)) return false;
-        for (int i = 0; i < n; i++) eng->row[i] = bench__row(eng, seq, s, from + i, false);
-        if (!engine_step(eng, n, 0, from + n - 1, &logits, e)) return false;
+        fwd_begin(eng->f);
+        for (int i = 0; i < n; i++) bench__row(eng, seq, s, from + i, false);
+        if (!engine_step(eng, from + n - 1, &logits, e)) return false;
     }
     if (!kv_require(seq, len, e)) return false;
     kv_touch(seq, t->n_depth);
@@ -18237,8 +18294,8 @@ static bool bench__warm_round(bench_job *j, const bench_test *t, err_t *e) {
     bench_round g = bench__begin(t);
     while (!g.steps) {
         float    *logits;
-        const int n = bench__round_rows(j, t, &g), asks = g.eng == j->draft ? 1 : n;
-        if (!bench__round_room(j, t, &g, e) || !engine_step(g.eng, n, asks, g.eng->row[n - 1].pos, &logits, e)) return false;
+        const int n = bench__round_rows(j, t, &g);
+        if (!bench__round_room(j, t, &g, e) || !engine_step(g.eng, g.eng->f->batch.pos[n - 1], &logits, e)) return false;
         bench__round_on(j, t, &g);
     }
     bench__round_cut(j, t, &g);
@@ -18251,9 +18308,8 @@ static bool bench__warm_up(bench_job *j, const bench_test *t, err_t *e) {
     float        *logits;
     if (t->n_guess) return bench__warm_round(j, t, e);
     for (int i = 0; i < 3; i++) {
-        int       asks;
-        const int n = at[i] < 0 || (i && at[i] == at[i - 1]) ? 0 : bench__rows(j, t, at[i], &asks);
-        if (n && !engine_step(j->eng, n, asks, j->eng->row[n - 1].pos, &logits, e)) return false;
+        const int n = at[i] < 0 || (i && at[i] == at[i - 1]) ? 0 : bench__rows(j, t, at[i]);
+        if (n && !engine_step(j->eng, j->eng->f->batch.pos[n - 1], &logits, e)) return false;
     }
     return true;
 }
@@ -18266,9 +18322,8 @@ static bool bench__plain(bench_job *j, const bench_test *t, bench_sample *s, err
     if (!kv_require(j->seq[0], (int)bench__length(t), e)) return false;
     const double t0 = clock_now();
     for (int i = 0; i < n; i++) {
-        int       asks;
-        const int rows = bench__rows(j, &without, (int64_t)(2 * i + 1) * t->n_gen / (2 * n), &asks);
-        if (!fwd_step(j->eng->f, j->eng->row, rows)) return false;
+        bench__rows(j, &without, (int64_t)(2 * i + 1) * t->n_gen / (2 * n));
+        if (!fwd_step(j->eng->f)) return false;
     }
     s->plain = (clock_now() - t0) * t->n_gen / n;
     kv_truncate(j->seq[0], t->n_depth);
@@ -18279,8 +18334,8 @@ static bool bench__plain(bench_job *j, const bench_test *t, bench_sample *s, err
 static bool bench__rounds(bench_job *j, const bench_test *t, bench_sample *s, err_t *e) {
     bench_round  g = bench__begin(t);
     const double t0 = clock_now();
-    for (int n; (n = bench__round_rows(j, t, &g)) > 0;) {
-        if (!bench__round_room(j, t, &g, e) || !fwd_step(g.eng->f, g.eng->row, n)) return false;
+    while (bench__round_rows(j, t, &g) > 0) {
+        if (!bench__round_room(j, t, &g, e) || !fwd_step(g.eng->f)) return false;
         bench__round_on(j, t, &g);
         if (g.eng == j->draft) continue;
         bench__round_cut(j, t, &g);
@@ -18295,10 +18350,8 @@ static bool bench__once(bench_job *j, const bench_test *t, bench_sample *s, err_
     if (t->n_guess) return bench__rounds(j, t, s, e);
     const int64_t n_pre = bench__prompt_steps(j, t), first = n_pre ? n_pre - 1 : 0;
     const double  t0 = clock_now();
-    float        *logits = NULL;
-    int           asks, n;
-    for (int64_t i = 0; (n = bench__rows(j, t, i, &asks)) > 0; i++) {
-        if (!(logits = fwd_step(j->eng->f, j->eng->row, n))) return false;
+    for (int64_t i = 0; bench__rows(j, t, i) > 0; i++) {
+        if (!fwd_step(j->eng->f)) return false;
         if (i == first) s->first = clock_now() - t0;
     }
     s->all = clock_now() - t0;

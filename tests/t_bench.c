@@ -202,7 +202,7 @@ static void t_bench_rows(void) {
         const bench_test *t = &cases[c].t;
         bench_opts        o = bench_defaults;
         bench_job         j;
-        int               next[4], steps = 0, asks = 0, n, ask;
+        int               next[4], steps = 0, asks = 0, n;
         o.prompt = (bench_list){1, {0}};
         o.gen = (bench_list){0};
         o.pair = (bench_list){2, {t->n_prompt, t->n_gen}};
@@ -210,20 +210,21 @@ static void t_bench_rows(void) {
         o.seqs = (bench_list){1, {t->n_seq}};
         if (!t_bench__open(&j, "llama", &o, (bench_setup){-1, 0, cases[c].batch, cases[c].ubatch, 1, K_F16, K_F16})) return;
         for (int s = 0; s < t->n_seq; s++) next[s] = t->n_depth;
-        for (; (n = bench__rows(&j, t, steps, &ask)) > 0; steps++) {
+        for (; (n = bench__rows(&j, t, steps)) > 0; steps++) {
+            const fwd_batch *b = &j.eng->f->batch;
             int with = 0;
             for (int i = 0; i < n; i++) {
-                const fwd_row *r = &j.eng->row[i];
-                int            s = 0;
-                while (s < t->n_seq && r->seq != j.seq[s]) s++;
+                int s = 0;
+                while (s < t->n_seq && b->from[b->seq[i]] != j.seq[s]) s++;
                 if (!CHECK(s < t->n_seq)) return;
-                EQ_INT(r->pos, next[s]++);
-                CHECK(r->token >= 0 && r->token < j.eng->m.hp.n_vocab);
-                with += r->logits;
+                EQ_INT(b->pos[i], next[s]++);
+                CHECK(b->token[i] >= 0 && b->token[i] < j.eng->m.hp.n_vocab);
+                with += b->want[i] == FWD_LOGITS;
             }
-            EQ_INT(with, ask);
-            CHECK(n <= j.eng->n_batch && ask <= j.eng->max_out);
-            asks += ask;
+            EQ_INT(n, b->n);
+            EQ_INT(with, b->n_out);
+            CHECK(n <= j.eng->n_batch && with <= j.eng->max_out);
+            asks += with;
         }
         for (int s = 0; s < t->n_seq; s++) EQ_INT(next[s], bench__length(t));
         EQ_INT(steps, cases[c].steps);
@@ -373,19 +374,19 @@ static void t_bench_rounds(void) {
         bench_round g = bench__begin(&t);
         int         rows = 0, drafts = 0, read = 0, have[2] = {7, 7};
         for (int n; (n = bench__round_rows(&j, &t, &g)) > 0; bench__round_on(&j, &t, &g)) {
-            const bool own = g.eng == j.eng;
-            const int  before = g.there;
+            const bool       own = g.eng == j.eng;
+            const int        before = g.there;
+            const fwd_batch *b = &g.eng->f->batch;
             CHECK(n <= g.eng->n_batch && (own ? n <= j.eng->max_out : n <= BENCH_LAG));
-            CHECK(g.eng->row[0].pos <= have[own]);
-            EQ_INT(g.eng->row[n - 1].pos, 7 + before + (own ? g.guesses : g.made));
+            CHECK(b->pos[0] <= have[own]);
+            EQ_INT(b->pos[n - 1], 7 + before + (own ? g.guesses : g.made));
             for (int i = 0; i < n; i++) {
-                const fwd_row *r = &g.eng->row[i];
-                EQ_INT(r->pos, g.eng->row[0].pos + i);
-                CHECK(r->seq == (own ? j.seq[0] : j.draft_seq) && r->token >= 0 && r->token < g.eng->m.hp.n_vocab);
-                CHECK(r->logits == (own || i == n - 1) && r->pos < bench__length(&t));
+                EQ_INT(b->pos[i], b->pos[0] + i);
+                CHECK(b->from[b->seq[i]] == (own ? j.seq[0] : j.draft_seq) && b->token[i] >= 0 && b->token[i] < g.eng->m.hp.n_vocab);
+                CHECK((b->want[i] == FWD_LOGITS) == (own || i == n - 1) && b->pos[i] < bench__length(&t));
             }
-            if (own) EQ_INT(g.eng->row[0].pos, have[true]);
-            have[own] = g.eng->row[n - 1].pos + 1;
+            if (own) EQ_INT(b->pos[0], have[true]);
+            have[own] = b->pos[n - 1] + 1;
             if (own) {                                /* what a round throws away is cut off both */
                 bench_round next = g;
                 bench__round_on(&j, &t, &next);
@@ -457,7 +458,7 @@ static void t_bench_work_guessing(void) {
         }
         bench_round g = bench__begin(&t);
         for (int n; (n = bench__round_rows(&j, &t, &g)) > 0; bench__round_on(&j, &t, &g))
-            if ((g.eng == j.draft) == who) past += g.eng->row[n - 1].pos + 1;
+            if ((g.eng == j.draft) == who) past += g.eng->f->batch.pos[n - 1] + 1;
         for (int il = 0; il < hp->n_layer; il++)
             need += past * hp->layer[il].n_head_kv * (double)(k_kv_bytes(K_F16, hp->layer[il].hd_k) + k_kv_bytes(K_Q8_0, hp->layer[il].hd_v));
     }
@@ -482,11 +483,12 @@ static bool t_bench__draft_agrees(bench_job *j, const bench_test *t) {
     int          pos = -1;
     memcpy(last, j->draft->f->logits, V * sizeof *last);
     for (int n; (n = bench__round_rows(j, t, &g)) > 0; bench__round_on(j, t, &g))
-        if (g.eng == j->draft) pos = g.eng->row[n - 1].pos;
+        if (g.eng == j->draft) pos = g.eng->f->batch.pos[n - 1];
     j->draft_valid = kv_truncate(j->draft_seq, 0);
     for (int p = 0; p <= pos; p++) {
-        const fwd_row row = bench__row(j->draft, j->draft_seq, 0, p, true);
-        if (!CHECK(kv_reserve(j->draft_seq, p + 1) && fwd_step(j->draft->f, &row, 1))) break;
+        fwd_begin(j->draft->f);
+        bench__row(j->draft, j->draft_seq, 0, p, true);
+        if (!CHECK(kv_reserve(j->draft_seq, p + 1) && fwd_step(j->draft->f))) break;
     }
     const bool same = pos < 0 ? t->n_gen == 1 : memcmp(last, j->draft->f->logits, V * sizeof *last) == 0;
     mem_free(last);

@@ -84,11 +84,11 @@ static float *t_rig_logits(t_rig *r, const int32_t *ids, int n, int chunk) {
     float       *all = mem_new((size_t)n * V, sizeof *all);
     kv_seq      *seq = kv_seq_new(r->kv);
     for (int at = 0; at < n;) {
-        fwd_row row[128];
-        int     k = 0;
-        for (; k < (t_stress() ? 1 : chunk) && k < 128 && at + k < n; k++) row[k] = (fwd_row){ids[at + k], at + k, seq, true};
+        int k = 0;
+        fwd_begin(r->f);
+        for (; k < (t_stress() ? 1 : chunk) && k < 128 && at + k < n; k++) fwd_add(r->f, seq, ids[at + k], at + k, FWD_LOGITS);
         if (!CHECK(kv_reserve(seq, at + k))) break;
-        memcpy(all + (size_t)at * V, fwd_step(r->f, row, k), (size_t)k * V * sizeof *all);
+        memcpy(all + (size_t)at * V, fwd_step(r->f), (size_t)k * V * sizeof *all);
         at += k;
     }
     kv_seq_free(seq);
@@ -289,17 +289,18 @@ static void t_fwd_company_of(uint32_t cache) {
         kv_seq *s[3] = {kv_seq_new(r.kv), kv_seq_new(r.kv), kv_seq_new(r.kv)};
         int     at[3] = {0, 0, 0};
         for (int turn = 0; at[0] < n || at[1] < n; turn++) {
-            fwd_row row[128];
-            int     k2 = 0, grow[3] = {1 + turn % 5, turn > 2 ? 3 : 0, turn % 2};
+            const int        grow[3] = {1 + turn % 5, turn > 2 ? 3 : 0, turn % 2};
+            const fwd_batch *x = &r.f->batch;
+            fwd_begin(r.f);
             for (int q = 0; q < 3; q++) {
-                for (int i = 0; i < grow[q] && at[q] < n; i++, at[q]++) row[k2++] = (fwd_row){q == 1 ? other[at[q]] : ids[at[q]], at[q], s[q], true};
+                for (int i = 0; i < grow[q] && at[q] < n; i++, at[q]++) fwd_add(r.f, s[q], q == 1 ? other[at[q]] : ids[at[q]], at[q], FWD_LOGITS);
                 CHECK(kv_reserve(s[q], at[q]));
             }
-            if (!k2) continue;
-            float *l = fwd_step(r.f, row, k2);
-            for (int i = 0; i < k2; i++) {
-                const float *alone = row[i].seq == s[1] ? b : a;
-                CHECKF(memcmp(l + (size_t)i * V, alone + (size_t)row[i].pos * V, V * sizeof *l) == 0, "%s: position %d differs in company", names[k], row[i].pos);
+            if (!x->n) continue;
+            float *l = fwd_step(r.f);
+            for (int i = 0; i < x->n; i++) {
+                const float *alone = x->from[x->seq[i]] == s[1] ? b : a;
+                CHECKF(memcmp(l + (size_t)i * V, alone + (size_t)x->pos[i] * V, V * sizeof *l) == 0, "%s: position %d differs in company", names[k], x->pos[i]);
             }
         }
         for (int q = 0; q < 3; q++) kv_seq_free(s[q]);
@@ -330,24 +331,26 @@ static void t_fwd_fork(void) {
     for (int i = 0; i < n; i++) swapped[i] = i < cut ? ids[i] : ids[n - 1 - i + cut];
     float  *a = t_rig_logits(&r, ids, n, 512), *b = t_rig_logits(&r, swapped, n, 512);
     kv_seq *s = kv_seq_new(r.kv), *s2;
-    fwd_row row[128];
     CHECK(kv_reserve(s, cut));
-    for (int i = 0; i < cut; i++) row[i] = (fwd_row){ids[i], i, s, false};
-    fwd_step(r.f, row, cut);
+    fwd_begin(r.f);
+    for (int i = 0; i < cut; i++) fwd_add(r.f, s, ids[i], i, 0);
+    fwd_step(r.f);
     s2 = kv_fork(s);
     EQ_INT(r.kv->group[0].n_used, (cut - 1) / r.kv->opts.block + 1);
     for (int i = cut; i < n; i++) {
         CHECK(kv_reserve(s2, i + 1) && kv_reserve(s, i + 1));
-        row[0] = (fwd_row){swapped[i], i, s2, true};
-        row[1] = (fwd_row){ids[i], i, s, true};
-        float *l = fwd_step(r.f, row, 2);
+        fwd_begin(r.f);
+        fwd_add(r.f, s2, swapped[i], i, FWD_LOGITS);
+        fwd_add(r.f, s, ids[i], i, FWD_LOGITS);
+        float *l = fwd_step(r.f);
         CHECKF(memcmp(l, b + (size_t)i * V, V * sizeof *l) == 0 && memcmp(l + V, a + (size_t)i * V, V * sizeof *l) == 0, "position %d after a fork", i);
     }
     kv_truncate(s2, cut + 2);                         /* roll back and go the other way */
     for (int i = cut + 2; i < cut + 9; i++) {
         CHECK(kv_reserve(s2, i + 1));
-        row[0] = (fwd_row){swapped[i], i, s2, true};
-        float *l = fwd_step(r.f, row, 1);
+        fwd_begin(r.f);
+        fwd_add(r.f, s2, swapped[i], i, FWD_LOGITS);
+        float *l = fwd_step(r.f);
         CHECKF(memcmp(l, b + (size_t)i * V, V * sizeof *l) == 0, "position %d after a rollback", i);
     }
     kv_seq_free(s);
@@ -370,16 +373,17 @@ static void t_fwd_greedy(void) {
         if (strcmp(t.greedy, "-") == 0 || !t_rig_open(&r, t_tiny_path(t.file), &how)) continue;
         int32_t *ids = t_read_ids(t_tiny_path(t.ids), &n), *want = t_read_ids(t_tiny_path(t.greedy), &n_want), next = 0;
         kv_seq  *s = kv_seq_new(r.kv);
-        fwd_row  row[128];
         CHECK(kv_reserve(s, n));
-        for (int i = 0; i < n; i++) row[i] = (fwd_row){ids[i], i, s, i == n - 1};
-        float *l = fwd_step(r.f, row, n);
+        fwd_begin(r.f);
+        for (int i = 0; i < n; i++) fwd_add(r.f, s, ids[i], i, i == n - 1 ? FWD_LOGITS : 0);
+        float *l = fwd_step(r.f);
         for (int i = 0; i < n_want; i++) {
             k_max(l, t.n_vocab, &next);
             if (!EQ_INT(next, want[i])) break;
             CHECK(kv_reserve(s, n + i + 1));
-            row[0] = (fwd_row){next, n + i, s, true};
-            l = fwd_step(r.f, row, 1);
+            fwd_begin(r.f);
+            fwd_add(r.f, s, next, n + i, FWD_LOGITS);
+            l = fwd_step(r.f);
         }
         kv_seq_free(s);
         mem_free(ids);
@@ -472,10 +476,10 @@ static void t_fwd_asking(void) {
     int32_t     *ids = t_read_ids(t_tiny_path(t.ids), &n);
     float       *all = t_rig_logits(&r, ids, n, 512);
     kv_seq      *s = kv_seq_new(r.kv);
-    fwd_row      row[128];
     CHECK(kv_reserve(s, n));
-    for (int i = 0; i < n; i++) row[i] = (fwd_row){ids[i], i, s, i % 3 == 1};
-    float *l = fwd_step(r.f, row, n);
+    fwd_begin(r.f);
+    for (int i = 0; i < n; i++) fwd_add(r.f, s, ids[i], i, i % 3 == 1 ? FWD_LOGITS : 0);
+    float *l = fwd_step(r.f);
     for (int i = 1, k = 0; i < n; i += 3, k++) CHECKF(memcmp(l + (size_t)k * V, all + (size_t)i * V, V * sizeof *l) == 0, "row %d", i);
     kv_seq_free(s);
     mem_free(all);

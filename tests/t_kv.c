@@ -34,11 +34,13 @@ static float t_kv_value(uint64_t stream, int pos, int il, int i) {
 }
 
 static void t_kv_write(kv_seq *s, uint64_t stream, int pos) {
-    float k[64], v[64];
+    const int32_t *table;
+    float          k[64], v[64];
     for (int il = 0; il < s->kv->n_layer; il++) {
         int n = s->kv->layer[il].n_head * s->kv->layer[il].hd_k;
         for (int i = 0; i < n; i++) k[i] = t_kv_value(stream, pos, il, i), v[i] = t_kv_value(stream, pos, il, 1000 + i);
-        kv_store_at(s, il, pos, k, v);
+        kv_table(s, s->kv->layer[il].group, &table);
+        kv_store_at(s->kv, il, table, pos, k, v);
     }
 }
 
@@ -48,7 +50,9 @@ static void t_kv_verify(const kv_seq *s, const uint64_t *stream_of, int from) {
     const int      block = s->kv->opts.block, hd = s->kv->layer[0].hd_k;
     for (int il = 0; il < s->kv->n_layer; il++)
         for (int h = 0; h < s->kv->layer[il].n_head; h++) {
-            kv_blocks(s, il, h, kb, vb);
+            const int32_t *table;
+            const int      n_blocks = kv_table(s, s->kv->layer[il].group, &table);
+            kv_blocks(s->kv, il, h, table, n_blocks, kb, vb);
             for (int p = from; p < s->n; p++) {
                 if (!CHECKF(kb[p / block] != NULL, "position %d has no block", p)) return;
                 const float *k = (const float *)(const void *)(kb[p / block] + (size_t)(p % block) * s->kv->layer[il].k_stride);
