@@ -6771,8 +6771,9 @@ static float *fwd_step(fwd *f) {
  *   chain. The draw is the inverse of the cumulative distribution in descending order.
  * - samp_pick and samp_probs leave the history alone, samp_accept advances it; none of them allocates.
  *
- * To add a sampler: options and their row in samp_ranges, an apply and an off function, a row in samp_table.
- * Public: samp_defaults, samp_check, samp_bytes, samp_new, samp_twin, samp_free, samp_accept, samp_pick, samp_chance, samp_probs, samp_copy, samp_breakers_*
+ * To add a sampler: 1 its parameters (see samp_params); 2 a function that applies it and one that says when it is off;
+ * 3 a row of samp_table.
+ * Public: samp_defaults, samp_params, samp_check, samp_bytes, samp_new, samp_twin, samp_free, samp_accept, samp_pick, samp_chance, samp_probs, samp_copy, samp_breakers_*
  * (text for each text, then seal, then drop). */
 
 /* --- DRY sequence breakers: token sequences that no repetition may cross --- */
@@ -6908,40 +6909,69 @@ static const samp_opts samp_defaults = {
     .mirostat = 0, .mirostat_ent = 5, .mirostat_lr = 0.1f,
 };
 
+/* The parameters that are one number. Options (--temp), keys of a request's body and keys of a model file all take their bounds
+ * from here. To add one: 1 its field and default above; 2 a row here; 3 a row of cli_opts that names the field. */
 typedef struct {
-    const char *name;
-    size_t      at;
+    const char *name;                                 /* in errors */
+    const char *json;                                 /* key of a request's body, NULL: none */
+    const char *gguf;                                 /* key of a model file, NULL: none */
+    size_t      at;                                   /* offset in samp_opts */
     bool        whole;                                /* int, else float */
     double      lo, hi;
-} samp_range;
+    const char *help;
+} samp_param;
 
 #define SAMP_F(f) offsetof(samp_opts, f), false
 #define SAMP_I(f) offsetof(samp_opts, f), true
-static const samp_range samp_ranges[] = {
-    {"temp",               SAMP_F(temp),               -1e6,  1e6},
-    {"dynatemp_range",     SAMP_F(dynatemp_range),     -100,   100},
-    {"dynatemp_exp",       SAMP_F(dynatemp_exp),       0,      100},
-    {"top_k",              SAMP_I(top_k),              -1,     INT32_MAX},
-    {"top_p",              SAMP_F(top_p),              -1e6,  1e6},
-    {"min_p",              SAMP_F(min_p),              -1e6,  1e6},
-    {"typical_p",          SAMP_F(typical_p),          -1e6,  1e6},
-    {"top_nsigma",         SAMP_F(top_nsigma),         -1,     1000},
-    {"xtc_probability",    SAMP_F(xtc_probability),    -1e6,  1e6},
-    {"xtc_threshold",      SAMP_F(xtc_threshold),      -1e6,  1e6},
-    {"repeat_last_n",      SAMP_I(repeat_last_n),      -1,     INT32_MAX},
-    {"repeat_penalty",     SAMP_F(repeat_penalty),     1e-3,   1000},
-    {"frequency_penalty",  SAMP_F(frequency_penalty),  -100,   100},
-    {"presence_penalty",   SAMP_F(presence_penalty),   -100,   100},
-    {"dry_multiplier",     SAMP_F(dry_multiplier),     0,      1000},
-    {"dry_base",           SAMP_F(dry_base),           0,      1000},
-    {"dry_allowed_length", SAMP_I(dry_allowed_length), 0,      INT32_MAX},
-    {"dry_penalty_last_n", SAMP_I(dry_penalty_last_n), -1,     INT32_MAX},
-    {"mirostat",           SAMP_I(mirostat),           0,      2},
-    {"mirostat_ent",       SAMP_F(mirostat_ent),       0,      100},
-    {"mirostat_lr",        SAMP_F(mirostat_lr),        0,      100},
+#define SAMP_GGUF "general.sampling."
+static const samp_param samp_params[] = {
+    {"temp",               "temperature",        SAMP_GGUF "temp",            SAMP_F(temp),                 -1e6, 1e6,
+     "temperature; 0 or less always takes the most probable token (greedy)"},
+    {"dynatemp_range",     NULL,                 NULL,                        SAMP_F(dynatemp_range),       -100, 100,
+     "dynamic temperature: between temp - X and temp + X, by the entropy; 0 is off"},
+    {"dynatemp_exp",       NULL,                 NULL,                        SAMP_F(dynatemp_exp),         0,    100,
+     "exponent of the dynamic temperature"},
+    {"top_k",              "top_k",              SAMP_GGUF "top_k",           SAMP_I(top_k),                -1,   INT32_MAX,
+     "keep the N most probable tokens; 0 or less is off"},
+    {"top_p",              "top_p",              SAMP_GGUF "top_p",           SAMP_F(top_p),                -1e6, 1e6,
+     "keep the most probable tokens whose probabilities add up to X; 1 is off"},
+    {"min_p",              "min_p",              SAMP_GGUF "min_p",           SAMP_F(min_p),                -1e6, 1e6,
+     "keep tokens with at least X times the probability of the most probable one; 0 is off"},
+    {"typical_p",          NULL,                 NULL,                        SAMP_F(typical_p),            -1e6, 1e6,
+     "locally typical sampling; 1 is off"},
+    {"top_nsigma",         NULL,                 NULL,                        SAMP_F(top_nsigma),           -1,   1000,
+     "keep logits within X standard deviations of the highest; 0 or less is off"},
+    {"xtc_probability",    NULL,                 SAMP_GGUF "xtc_probability", SAMP_F(xtc_probability),      -1e6, 1e6,
+     "probability of removing the top choices (XTC); 0 is off"},
+    {"xtc_threshold",      NULL,                 SAMP_GGUF "xtc_threshold",   SAMP_F(xtc_threshold),        -1e6, 1e6,
+     "a token is a top choice of XTC from this probability on; above 0.5 is off"},
+    {"repeat_last_n",      NULL,                 SAMP_GGUF "penalty_last_n",  SAMP_I(repeat_last_n),        -1,   INT32_MAX,
+     "number of recent tokens for the penalties; 0 is off, -1 is the whole context"},
+    {"repeat_penalty",     "repetition_penalty", SAMP_GGUF "penalty_repeat",  SAMP_F(repeat_penalty),       1e-3, 1000,
+     "divide the logits of recent tokens by X; 1 is off"},
+    {"frequency_penalty",  "frequency_penalty",  NULL,                        SAMP_F(frequency_penalty),    -100, 100,
+     "subtract X for each time that a token is among the recent ones"},
+    {"presence_penalty",   "presence_penalty",   NULL,                        SAMP_F(presence_penalty),     -100, 100,
+     "subtract X from the logits of recent tokens"},
+    {"dry_multiplier",     NULL,                 NULL,                        SAMP_F(dry_multiplier),       0,    1000,
+     "strength of the penalty on repeated sequences (DRY); 0 is off"},
+    {"dry_base",           NULL,                 NULL,                        SAMP_F(dry_base),             0,    1000,
+     "base of the DRY penalty, which grows with the length of the repetition; below 1 is off"},
+    {"dry_allowed_length", NULL,                 NULL,                        SAMP_I(dry_allowed_length),   0,    INT32_MAX,
+     "repetitions of up to N tokens have no DRY penalty"},
+    {"dry_penalty_last_n", NULL,                 NULL,                        SAMP_I(dry_penalty_last_n),   -1,   INT32_MAX,
+     "number of recent tokens in which DRY looks for repetitions; 0 is off, -1 is the whole context"},
+    {"mirostat",           NULL,                 SAMP_GGUF "mirostat",        SAMP_I(mirostat),             0,    2,
+     "Mirostat version 1 or 2 in place of the sampler chain; 0 is off"},
+    {"mirostat_ent",       NULL,                 SAMP_GGUF "mirostat_tau",    SAMP_F(mirostat_ent),         0,    100,
+     "target entropy of Mirostat"},
+    {"mirostat_lr",        NULL,                 SAMP_GGUF "mirostat_eta",    SAMP_F(mirostat_lr),          0,    100,
+     "learning rate of Mirostat"},
 };
+enum { SAMP_PARAMS = sizeof samp_params / sizeof *samp_params };
 #undef SAMP_F
 #undef SAMP_I
+#undef SAMP_GGUF
 
 /* --- the sampler --- */
 
@@ -7717,8 +7747,8 @@ static void samp_describe(const samp *s, str *out) {
 static bool samp_check(const samp_opts *o, int32_t n_vocab, err_t *e) {
     uint8_t chain[SAMP_CHAIN_MAX];
     int     n;
-    for (size_t i = 0; i < sizeof samp_ranges / sizeof *samp_ranges; i++) {
-        const samp_range *r = &samp_ranges[i];
+    for (int i = 0; i < SAMP_PARAMS; i++) {
+        const samp_param *r = &samp_params[i];
         const void       *at = (const char *)o + r->at;
         double            x = r->whole ? (double)*(const int *)at : (double)*(const float *)at;
         if (!(x >= (double)(float)r->lo && x <= (double)(float)r->hi))
@@ -10210,18 +10240,11 @@ static const req_key req_keys[] = {
     {"messages",              REQ_CHAT,       req__take_messages,   0,                              0,         0},
     {"max_tokens",            REQ_ANY,        req__take_max,        0,                              0,         0x1p63},
     {"max_completion_tokens", REQ_ANY,        req__take_max,        0,                              0,         0x1p63},
-    {"temperature",           REQ_ANY,        req__take_float,      REQ_AT(samp.temp),              0,         1e6},
-    {"top_p",                 REQ_ANY,        req__take_float,      REQ_AT(samp.top_p),             0,         1},
-    {"top_k",                 REQ_ANY,        req__take_int,        REQ_AT(samp.top_k),             -1,        INT32_MAX},
-    {"min_p",                 REQ_ANY,        req__take_float,      REQ_AT(samp.min_p),             0,         1},
     {"seed",                  REQ_ANY,        req__take_seed,       0,                              -0x1p63,   0x1p63},
     {"stop",                  REQ_ANY,        req__take_stop,       0,                              0,         0},
     {"n",                     REQ_ANY,        req__take_int,        REQ_AT(each),                   1,         REQ_N},
     {"logprobs",              REQ_ANY,        req__take_logprobs,   REQ_AT(top),                    0,         REQ_TOP},
     {"top_logprobs",          REQ_CHAT,       req__take_top,        0,                              0,         REQ_TOP},
-    {"presence_penalty",      REQ_ANY,        req__take_float,      REQ_AT(samp.presence_penalty),  -100,      100},
-    {"frequency_penalty",     REQ_ANY,        req__take_float,      REQ_AT(samp.frequency_penalty), -100,      100},
-    {"repetition_penalty",    REQ_ANY,        req__take_float,      REQ_AT(samp.repeat_penalty),    1e-3,      1000},
     {"logit_bias",            REQ_ANY,        req__take_bias,       0,                              -1e30,     1e30},
     {"ignore_eos",            REQ_ANY,        req__take_ignore_eos, 0,                              0,         0},
     {"priority",              REQ_ANY,        req__take_int,        REQ_AT(priority),               INT32_MIN, INT32_MAX},
@@ -10244,9 +10267,17 @@ static const req_key req_keys[] = {
 
 static const char req_url[] = "/v1/completions", req_chat_url[] = "/v1/chat/completions";
 
+/* A parameter of the sampler. */
+static bool req__take_param(req_in *r, const samp_param *p, const json_t *v) {
+    const req_key k = {.name = p->json, .at = offsetof(req, samp) + p->at, .lo = p->lo, .hi = p->hi};
+    return p->whole ? req__take_int(r, &k, v) : req__take_float(r, &k, v);
+}
+
 static bool req__key(req_in *r, const char *name, const json_t *v) {
     const req_key *k = req_keys, *end = req_keys + sizeof req_keys / sizeof *req_keys;
     if (json_is_null(v)) return true;
+    for (int i = 0; i < SAMP_PARAMS; i++)
+        if (samp_params[i].json && strcmp(samp_params[i].json, name) == 0) return req__take_param(r, &samp_params[i], v);
     while (k < end && strcmp(k->name, name) != 0) k++;
     if (k == end)
         return err_set(r->e, EXIT_INPUT, "unknown key '%s' in the body", req__show(r, bytes_of(name)).text);
@@ -18707,7 +18738,7 @@ static bool bench_run(const bench_opts *o, const char *const *models, int n_mode
  * Invariants: the parser never exits: an error comes back in err_t, and a fuzzer goes on; the prompt is exact bytes.
  * To add an option: 1 a field and its default in the section that uses it; 2 a row of cli_opts. A good default is better.
  * Public: cli_defaults, cli_environment, cli_parse, cli_finish, cli_drop, cli_find, cli_given, cli_word, cli_long_name, cli_value,
- * cli_default, cli_spell, cli_push, cli_list_drop, cli_unescape, cli_exact, cli_needs_model, cli_needs_prompt. */
+ * cli_default, cli_full, cli_param, cli_spell, cli_push, cli_list_drop, cli_unescape, cli_exact, cli_needs_model, cli_needs_prompt. */
 
 #ifndef LLMRUN_COMMIT
 #define LLMRUN_COMMIT "unknown"                      /* the Makefile asks git */
@@ -18810,7 +18841,8 @@ static config cli_defaults(void) {
 typedef enum {
     OPT_ON, OPT_OFF,                                  /* bool; no value */
     OPT_SET,                                          /* int becomes lo; no value */
-    OPT_INT, OPT_I64, OPT_FLT,               /* lo <= value <= hi */
+    OPT_INT, OPT_I64, OPT_FLT,                        /* lo <= value <= hi */
+    OPT_SAMP,                                         /* an int or float of samp_opts; bounds and help are those of samp_params */
     OPT_SIZE,                                         /* uint64_t bytes, suffix K M G T (1024) */
     OPT_STR,
     OPT_WORD,                                         /* one of the words of the argument column */
@@ -18864,6 +18896,7 @@ typedef struct {
 #define CLI_CACHE_TYPES "f32|f16|bf16|q8_0|q4_0"
 #define CLI_LEVELS      "auto|scalar|avx2|avx_vnni|avx512|avx512_bf16"
 #define CLI_REPACKS     "auto|on|off"
+#define SAMPLING(names, arg, field) {names, arg, OPT_SAMP, AT(samp.field), 0, 0, GROUP_SAMPLE, ON_ANSWER, NULL, NULL}
 
 static const cli_opt cli_opts[] = {
     /* names                            argument      kind      where                lo  hi       group, serves, environment, help */
@@ -18966,51 +18999,30 @@ static const cli_opt cli_opts[] = {
      "the sampler chain, names in order, separated by semicolons"},
     {"--sampling-seq --sampler-seq",    "LETTERS",    OPT_STR,  AT(samp.sampling_seq), 0, 0,      GROUP_SAMPLE, ON_ANSWER, NULL,
      "the sampler chain as letters, such as edskypmxt"},
-    {"--temp --temperature",            "X",          OPT_FLT,  AT(samp.temp),       -1e6, 1e6,   GROUP_SAMPLE, ON_ANSWER, NULL,
-     "temperature; 0 or less always takes the most probable token (greedy)"},
-    {"--top-k",                         "N",          OPT_INT,  AT(samp.top_k),      -1, CLI_BIG, GROUP_SAMPLE, ON_ANSWER, NULL,
-     "keep the N most probable tokens; 0 or less is off"},
-    {"--top-p",                         "X",          OPT_FLT,  AT(samp.top_p),      -1e6, 1e6,      GROUP_SAMPLE, ON_ANSWER, NULL,
-     "keep the most probable tokens whose probabilities add up to X; 1 is off"},
-    {"--min-p",                         "X",          OPT_FLT,  AT(samp.min_p),      -1e6, 1e6,      GROUP_SAMPLE, ON_ANSWER, NULL,
-     "keep tokens with at least X times the probability of the most probable one; 0 is off"},
-    {"--typical --typical-p",           "X",          OPT_FLT,  AT(samp.typical_p),  -1e6, 1e6,      GROUP_SAMPLE, ON_ANSWER, NULL,
-     "locally typical sampling; 1 is off"},
-    {"--top-nsigma --top-n-sigma",      "X",          OPT_FLT,  AT(samp.top_nsigma), -1, 100,     GROUP_SAMPLE, ON_ANSWER, NULL,
-     "keep logits within X standard deviations of the highest; 0 or less is off"},
-    {"--xtc-probability",               "X",          OPT_FLT,  AT(samp.xtc_probability), -1e6, 1e6,  GROUP_SAMPLE, ON_ANSWER, NULL,
-     "probability of removing the top choices (XTC); 0 is off"},
-    {"--xtc-threshold",                 "X",          OPT_FLT,  AT(samp.xtc_threshold), -1e6, 1e6,    GROUP_SAMPLE, ON_ANSWER, NULL,
-     "a token is a top choice of XTC from this probability on; above 0.5 is off"},
-    {"--dynatemp-range",                "X",          OPT_FLT,  AT(samp.dynatemp_range), 0, 100,  GROUP_SAMPLE, ON_ANSWER, NULL,
-     "dynamic temperature: between temp - X and temp + X, by the entropy; 0 is off"},
-    {"--dynatemp-exp",                  "X",          OPT_FLT,  AT(samp.dynatemp_exp), 0, 100,    GROUP_SAMPLE, ON_ANSWER, NULL,
-     "exponent of the dynamic temperature"},
-    {"--repeat-penalty",                "X",          OPT_FLT,  AT(samp.repeat_penalty), 1e-3, 1000, GROUP_SAMPLE, ON_ANSWER, NULL,
-     "divide the logits of recent tokens by X; 1 is off"},
-    {"--repeat-last-n",                 "N",          OPT_INT,  AT(samp.repeat_last_n), -1, CLI_BIG, GROUP_SAMPLE, ON_ANSWER, NULL,
-     "number of recent tokens for the penalties; 0 is off, -1 is the whole context"},
-    {"--presence-penalty",              "X",          OPT_FLT,  AT(samp.presence_penalty), -100, 100, GROUP_SAMPLE, ON_ANSWER, NULL,
-     "subtract X from the logits of recent tokens"},
-    {"--frequency-penalty",             "X",          OPT_FLT,  AT(samp.frequency_penalty), -100, 100, GROUP_SAMPLE, ON_ANSWER, NULL,
-     "subtract X for each time that a token is among the recent ones"},
-    {"--dry-multiplier",                "X",          OPT_FLT,  AT(samp.dry_multiplier), 0, 100,  GROUP_SAMPLE, ON_ANSWER, NULL,
-     "strength of the penalty on repeated sequences (DRY); 0 is off"},
-    {"--dry-base",                      "X",          OPT_FLT,  AT(samp.dry_base),   0,  1000,    GROUP_SAMPLE, ON_ANSWER, NULL,
-     "base of the DRY penalty, which grows with the length of the repetition; below 1 is off"},
-    {"--dry-allowed-length",            "N",          OPT_INT,  AT(samp.dry_allowed_length), 0, 65536, GROUP_SAMPLE, ON_ANSWER, NULL,
-     "repetitions of up to N tokens have no DRY penalty"},
-    {"--dry-penalty-last-n",            "N",          OPT_INT,  AT(samp.dry_penalty_last_n), -1, CLI_BIG, GROUP_SAMPLE, ON_ANSWER, NULL,
-     "number of recent tokens in which DRY looks for repetitions; 0 is off, -1 is the whole context"},
+    SAMPLING("--temp --temperature",           "X", temp),
+    SAMPLING("--top-k",                        "N", top_k),
+    SAMPLING("--top-p",                        "X", top_p),
+    SAMPLING("--min-p",                        "X", min_p),
+    SAMPLING("--typical --typical-p",          "X", typical_p),
+    SAMPLING("--top-nsigma --top-n-sigma",     "X", top_nsigma),
+    SAMPLING("--xtc-probability",              "X", xtc_probability),
+    SAMPLING("--xtc-threshold",                "X", xtc_threshold),
+    SAMPLING("--dynatemp-range",               "X", dynatemp_range),
+    SAMPLING("--dynatemp-exp",                 "X", dynatemp_exp),
+    SAMPLING("--repeat-penalty",               "X", repeat_penalty),
+    SAMPLING("--repeat-last-n",                "N", repeat_last_n),
+    SAMPLING("--presence-penalty",             "X", presence_penalty),
+    SAMPLING("--frequency-penalty",            "X", frequency_penalty),
+    SAMPLING("--dry-multiplier",               "X", dry_multiplier),
+    SAMPLING("--dry-base",                     "X", dry_base),
+    SAMPLING("--dry-allowed-length",           "N", dry_allowed_length),
+    SAMPLING("--dry-penalty-last-n",           "N", dry_penalty_last_n),
     {"--dry-sequence-breaker",          "TEXT",       OPT_LIST, AT(breakers),        0,  0,       GROUP_SAMPLE, ON_ANSWER, NULL,
      "no DRY repetition extends over TEXT; replaces the default (newline, colon, quote, star), none removes it; may be given "
      "several times"},
-    {"--mirostat",                      "N",          OPT_INT,  AT(samp.mirostat),   0,  2,       GROUP_SAMPLE, ON_ANSWER, NULL,
-     "Mirostat version 1 or 2 in place of the sampler chain; 0 is off"},
-    {"--mirostat-lr",                   "X",          OPT_FLT,  AT(samp.mirostat_lr), 0, 100,     GROUP_SAMPLE, ON_ANSWER, NULL,
-     "learning rate of Mirostat"},
-    {"--mirostat-ent",                  "X",          OPT_FLT,  AT(samp.mirostat_ent), 0, 100,    GROUP_SAMPLE, ON_ANSWER, NULL,
-     "target entropy of Mirostat"},
+    SAMPLING("--mirostat",                     "N", mirostat),
+    SAMPLING("--mirostat-lr",                  "X", mirostat_lr),
+    SAMPLING("--mirostat-ent",                 "X", mirostat_ent),
     {"-l --logit-bias",                 "ID+X|ID-X",  OPT_LIST, AT(bias),            0,  0,       GROUP_SAMPLE, ON_ANSWER, NULL,
      "add X to the logit of token ID, such as 15043+1 or 15043-inf; may be given several times"},
 
@@ -19312,6 +19324,25 @@ static const cli_foreign *cli__foreign(bytes name) {
     return NULL;
 }
 
+/* The sampling parameter that an option sets, NULL: none. */
+static const samp_param *cli_param(const cli_opt *o) {
+    for (int i = 0; i < SAMP_PARAMS; i++)
+        if (o->kind == OPT_SAMP && AT(samp) + samp_params[i].at == o->at) return &samp_params[i];
+    return NULL;
+}
+
+/* The row, complete: a sampling parameter has its kind, bounds and help in samp_params. */
+static cli_opt cli_full(const cli_opt *o) {
+    const samp_param *p = cli_param(o);
+    cli_opt           full = *o;
+    if (!p) return full;
+    full.kind = p->whole ? OPT_INT : OPT_FLT;
+    full.lo = p->lo;
+    full.hi = p->hi;
+    full.help = p->help;
+    return full;
+}
+
 static bool cli__serves(const cli_opt *o, int action) { return o->serves >> action & 1; }
 
 /* Whether `name` can be given beside this action and then means this row. */
@@ -19528,24 +19559,25 @@ static bool cli__set_action(config *c, const cli_opt *o, const char *val, err_t 
 
 /* One option with its value (NULL where the table has no argument) into the config. */
 static bool cli__set(config *c, const cli_opt *o, const char *name, const char *val, err_t *e) {
-    void   *field = (char *)c + o->at;
-    int64_t i = 0;
-    double  x = 0;
-    switch (o->kind) {
+    const cli_opt full = cli_full(o);
+    void         *field = (char *)c + o->at;
+    int64_t       i = 0;
+    double        x = 0;
+    switch (full.kind) {
     case OPT_ON: *(bool *)field = true; return true;
     case OPT_OFF: *(bool *)field = false; return true;
     case OPT_SET: *(int *)field = (int)o->lo; return true;
     case OPT_INT:
-        if (!cli__int(o, name, val, &i, e)) return false;
+        if (!cli__int(&full, name, val, &i, e)) return false;
         *(int *)field = (int)i;
         return true;
     case OPT_I64:
-        if (!cli__int(o, name, val, &i, e)) return false;
+        if (!cli__int(&full, name, val, &i, e)) return false;
         *(int64_t *)field = i;
         return true;
     case OPT_FLT:
         if (!cli__f64(val, &x)) return err_set(e, EXIT_INPUT, "%s: expected a number, found '%.100s'", name, val);
-        if (!cli__range(o, name, val, x, e)) return false;
+        if (!cli__range(&full, name, val, x, e)) return false;
         *(float *)field = (float)x;
         return true;
     case OPT_SIZE:
@@ -19573,6 +19605,7 @@ static bool cli__set(config *c, const cli_opt *o, const char *name, const char *
     case OPT_ACT:
         if (val && strchr(o->arg, '|') && !cli__choose(o, name, val, e)) return false;
         return cli__set_action(c, o, val, e);
+    case OPT_SAMP: break;                             /* cli_full() gives it a kind */
     }
     return false;
 }
@@ -19646,7 +19679,7 @@ static bool cli__may_follow(const cli_opt *o, int action, const char *whole, con
     const bool  sign = *rest == '-' || *rest == '+';
     const char *words = o->arg;
     switch (o->kind) {
-    case OPT_INT: case OPT_I64: case OPT_FLT: case OPT_SIZE: case OPT_NUMS: case OPT_PAIR:
+    case OPT_INT: case OPT_I64: case OPT_FLT: case OPT_SAMP: case OPT_SIZE: case OPT_NUMS: case OPT_PAIR:
         return isdigit((unsigned char)rest[sign]) || rest[sign] == '.';
     case OPT_WORD: case OPT_TYPE:
         for (bytes w; cli_word(&words, '|', &w);)
@@ -20112,7 +20145,7 @@ static void cli_value(const cli_opt *o, const config *c, str *out) {
     const void *field = (const char *)c + o->at;
     char        num[32] = "";
     const char *text = num;
-    switch (o->kind) {
+    switch (cli_full(o).kind) {
     case OPT_INT: snprintf(num, sizeof num, "%d", *(const int *)field); break;
     case OPT_I64: snprintf(num, sizeof num, "%lld", (long long)*(const int64_t *)field); break;
     case OPT_FLT:
@@ -20202,7 +20235,7 @@ static void help__row(str *out, const char *what, const char *help, int indent, 
 static void help__explain(const cli_opt *o, str *out) {
     str def = {0};
     cli_default(o, &def);
-    str_put(out, o->help);
+    str_put(out, cli_full(o).help);
     if (def.n) str_fmt(out, " [%s]", def.p);
     if (o->env) str_fmt(out, " (environment: %s)", o->env);
     str_drop(&def);
@@ -20422,7 +20455,7 @@ static void help_md(str *out) {
             str_put(out, " | ");
             help__cell(out, def.n ? def.p : "");
             str_put(out, " | ");
-            help__cell(out, o->help);
+            help__cell(out, cli_full(o).help);
             if (o->env) str_fmt(out, "; environment: `%s`", o->env);
             str_put(out, " |\n");
             str_drop(&def);
@@ -20632,7 +20665,7 @@ static void help_zsh(str *out) {
         for (bytes w; cli_word(&names, ' ', &w);) {
             if (!help__completes(o, w)) continue;
             str_fmt(out, "  '*%.*s%s[", (int)w.n, (const char *)w.p, o->arg && w.p[1] == '-' ? "=" : "");
-            help__quoted(out, o->help, "[]:\\");
+            help__quoted(out, cli_full(o).help, "[]:\\");
             str_put(out, "]");
             if (o->arg) help__zsh_value(o, out);
             str_put(out, "' \\\n");
@@ -20660,7 +20693,7 @@ static void help__fish_row(const cli_opt *o, str *out) {
     if (words.n) str_fmt(out, " -a '%s'", words.p);
     else if (o->arg && help__takes_model(o)) str_put(out, " -a '(__fish_complete_suffix .gguf)'");
     str_put(out, " -d '");
-    help__quoted(out, o->help, "\\");
+    help__quoted(out, cli_full(o).help, "\\");
     str_put(out, "'\n");
     str_drop(&words);
 }
@@ -21337,34 +21370,20 @@ static bool act__quantize(const config *c, const gguf_file *g, err_t *e) {
     return ok;
 }
 
-/* What a model's file recommends for sampling, where the command line is silent. */
+/* The sampling parameters that a model file recommends, where the command line gives none. */
 static bool act__from_model(config *c, const gguf_file *g, err_t *e) {
-    static const struct {
-        const char *key, *option;
-        size_t      at;
-    } keys[] = {
-        {"general.sampling.temp",            "--temp",            AT(samp.temp)},
-        {"general.sampling.top_k",           "--top-k",           AT(samp.top_k)},
-        {"general.sampling.top_p",           "--top-p",           AT(samp.top_p)},
-        {"general.sampling.min_p",           "--min-p",           AT(samp.min_p)},
-        {"general.sampling.xtc_probability", "--xtc-probability", AT(samp.xtc_probability)},
-        {"general.sampling.xtc_threshold",   "--xtc-threshold",   AT(samp.xtc_threshold)},
-        {"general.sampling.penalty_last_n",  "--repeat-last-n",   AT(samp.repeat_last_n)},
-        {"general.sampling.penalty_repeat",  "--repeat-penalty",  AT(samp.repeat_penalty)},
-        {"general.sampling.mirostat",        "--mirostat",        AT(samp.mirostat)},
-        {"general.sampling.mirostat_tau",    "--mirostat-ent",    AT(samp.mirostat_ent)},
-        {"general.sampling.mirostat_eta",    "--mirostat-lr",     AT(samp.mirostat_lr)},
-    };
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
-        const cli_opt *o = cli_find(false, bytes_of(keys[i].option));
-        void          *to = (char *)c + keys[i].at;
-        double         x = 0;
-        if (cli_given(c, keys[i].option)) continue;
-        int got = gguf_get_number(g, keys[i].key, o->lo, o->hi, &x, e);
+    for (int i = 0; i < N_CLI_OPTS; i++) {
+        const cli_opt    *o = &cli_opts[i];
+        const samp_param *p = cli_param(o);
+        void             *to = (char *)c + o->at;
+        double            x = 0;
+        if (!p || !p->gguf || c->given[i]) continue;
+        const int got = gguf_get_number(g, p->gguf, p->lo, p->hi, &x, e);
         if (got < 0) return false;
-        if (got && o->kind == OPT_INT) *(int *)to = (int)x;
+        if (got && p->whole) *(int *)to = (int)x;
         else if (got) *(float *)to = (float)x;
-        if (got) log_info("%s: %s sets %s", g->path, keys[i].key, keys[i].option);
+        const bytes name = cli_long_name(o);
+        if (got) log_info("%s: %s sets %.*s", g->path, p->gguf, (int)name.n, name.p);
     }
     return true;
 }

@@ -24,7 +24,7 @@ static bool t_cli__parse(config *c, const char *line, err_t *e) {
 static bool t_cli__same(const cli_opt *o, const config *a, const config *b) {
     const char *x = (const char *)a + o->at, *y = (const char *)b + o->at;
     const char *s, *t;
-    switch (o->kind) {
+    switch (cli_full(o).kind) {
     case OPT_ON:
     case OPT_OFF: return *(const bool *)x == *(const bool *)y;
     case OPT_SET:
@@ -50,6 +50,7 @@ static bool t_cli__same(const cli_opt *o, const config *a, const config *b) {
         return l->n == m->n && memcmp(l->v, m->v, (size_t)l->n * sizeof *l->v) == 0;
     }
     case OPT_ACT: return a->action == b->action;
+    case OPT_SAMP: break;
     }
     return false;
 }
@@ -83,7 +84,7 @@ static bool t_cli__is_number(const cli_opt *o) {
 
 static void t_cli_table(void) {
     for (int i = 0; i < N_CLI_OPTS; i++) {
-        const cli_opt *o = &cli_opts[i];
+        const cli_opt  full = cli_full(&cli_opts[i]), *o = &full;
         const char    *names = o->names;
         bytes          w = cli_long_name(o);
         CHECKF(w.n > 2 && w.p[1] == '-', "%s has no long name", o->names);
@@ -95,7 +96,7 @@ static void t_cli_table(void) {
         while (cli_word(&names, ' ', &w)) {
             const bool     bench = o->group == GROUP_BENCH;
             const cli_opt *other = cli_find(!bench, w);
-            CHECKF(cli_find(bench, w) == o, "%.*s belongs to two options", (int)w.n, w.p);
+            CHECKF(cli_find(bench, w) == &cli_opts[i], "%.*s belongs to two options", (int)w.n, w.p);
             CHECKF(!other == !o || !other->arg == !o->arg, "%.*s takes a value only now and then", (int)w.n, w.p);
         }
     }
@@ -103,7 +104,7 @@ static void t_cli_table(void) {
 
 static void t_cli_spellings(void) {
     for (int i = 0; i < N_CLI_OPTS; i++) {
-        const cli_opt *o = &cli_opts[i];
+        const cli_opt  full = cli_full(&cli_opts[i]), *o = &full;
         const char    *names = o->names;
         for (bytes w; cli_word(&names, ' ', &w);) {
             char   line[512], val[128] = "";
@@ -134,7 +135,7 @@ static void t_cli_spellings(void) {
 /* Both ends are accepted and arrive; what lies beyond is refused, naming option, value and range. */
 static void t_cli_ranges(void) {
     for (int i = 0; i < N_CLI_OPTS; i++) {
-        const cli_opt *o = &cli_opts[i];
+        const cli_opt  full = cli_full(&cli_opts[i]), *o = &full;
         if (!t_cli__is_number(o)) continue;
         bytes name = cli_long_name(o);
         for (int high = 0; high < 2; high++) {
@@ -162,22 +163,71 @@ static void t_cli_ranges(void) {
     }
 }
 
-/* Whatever the table lets through, the sampler takes. */
+/* Whether a model file with this value in the parameter's key is taken, and what arrives. */
+static bool t_cli__from_file(const samp_param *p, double x, config *c) {
+    char      text[200];
+    gguf_file g;
+    err_t     e = {0};
+    uint8_t  *own;
+    if (p->whole) snprintf(text, sizeof text, "G3 #0 #1 '%s i11 q%.0f", p->gguf, x);
+    else snprintf(text, sizeof text, "G3 #0 #1 '%s i12 d%.17g", p->gguf, x);
+    str  file = tg_file(text);
+    bool ok = CHECK(tg_parse(&g, &file, &own, &e));
+    *c = cli_defaults();
+    ok = ok && act__from_model(c, &g, &e);
+    CHECKF(ok || (e.code == EXIT_INPUT && strstr(e.text, p->gguf)), "%s", e.text);
+    gguf_close(&g);
+    mem_free(own);
+    str_drop(&file);
+    return ok;
+}
+
+static bool t_cli__from_body(const samp_param *p, double x, samp_opts *o) {
+    char  line[200];
+    req   q;
+    err_t e = {0};
+    snprintf(line, sizeof line, "{\"prompt\":\"\",\"%s\":%.17g}", p->json, x);
+    const bool ok = req_read(&q, bytes_of(line), true, &samp_defaults, 10, &e);
+    CHECKF(ok || (e.code == EXIT_INPUT && strstr(e.text, p->json)), "%s", e.text);
+    *o = q.samp;
+    req_drop(&q);
+    return ok;
+}
+
+static bool t_cli__from_line(const cli_opt *o, double x, config *c) {
+    char        line[256];
+    err_t       e;
+    const bytes name = cli_long_name(o);
+    snprintf(line, sizeof line, "-m|x|%.*s|%.*f", (int)name.n, (const char *)name.p, x == floor(x) ? 0 : 6, x);
+    return t_cli__parse(c, line, &e) && cli_finish(c, &e);
+}
+
+/* Options, keys of a body and keys of a model file take the same numbers, and the sampler takes what they take. */
 static void t_cli_sampler_ranges(void) {
+    int n_line = 0, n_body = 0, n_file = 0;
     for (int i = 0; i < N_CLI_OPTS; i++) {
-        const cli_opt *o = &cli_opts[i];
-        if (o->group != GROUP_SAMPLE || !t_cli__is_number(o) || o->at == AT(seed)) continue;
-        for (int high = 0; high < 2; high++) {
-            char   val[64], line[256];
-            config c;
-            err_t  e;
-            bytes  name = cli_long_name(o);
-            t_cli__sample(o, high, val, sizeof val);
-            snprintf(line, sizeof line, "-m|x|%.*s|%s", (int)name.n, (const char *)name.p, val);
-            CHECKF(t_cli__parse(&c, line, &e) && cli_finish(&c, &e), "%s: %s", line, e.text);
+        const samp_param *p = cli_param(&cli_opts[i]);
+        if (!p) continue;
+        const double step = fmax(1, fabs(p->hi) * 1e-3), x[] = {p->lo, p->hi, p->lo - step, p->hi + step};
+        for (int k = 0; k < 4; k++) {
+            config      c, f;
+            samp_opts   o;
+            const char *at = (const char *)&c.samp + p->at;
+            const bool  want = k < 2;
+            CHECKF(t_cli__from_line(&cli_opts[i], x[k], &c) == want, "%s: %g as an option", p->name, x[k]);
+            if (want) EQ_MEM(at, p->whole ? (const void *)&(int){(int)x[k]} : (const void *)&(float){(float)x[k]}, 4);
+            if (p->json) CHECKF(t_cli__from_body(p, x[k], &o) == want, "%s: %g in a body", p->name, x[k]);
+            if (p->json && want) EQ_MEM((const char *)&o + p->at, at, 4);
+            if (p->gguf) CHECKF(t_cli__from_file(p, x[k], &f) == want, "%s: %g in a model file", p->name, x[k]);
+            if (p->gguf && want) EQ_MEM((const char *)&f.samp + p->at, at, 4);
             cli_drop(&c);
         }
+        n_line++;
+        n_body += p->json != NULL;
+        n_file += p->gguf != NULL;
     }
+    EQ_INT(n_line, SAMP_PARAMS);
+    CHECK(n_body >= 7 && n_file >= 11);
 }
 
 static int t_cli__count(const char *text, const char *what) {
@@ -322,7 +372,7 @@ static void t_cli_help_man(void) {
 static void t_cli_defaults(void) {
     config start = cli_defaults();
     for (int i = 0; i < N_CLI_OPTS; i++) {
-        const cli_opt *o = &cli_opts[i];
+        const cli_opt  full = cli_full(&cli_opts[i]), *o = &full;
         str            def = {0};
         config         c;
         err_t          e = {0};
@@ -824,7 +874,7 @@ static const t_case t_cli_cases[] = {
     {"cli_table", "every row of the option table is whole, and no spelling is taken twice", t_cli_table},
     {"cli_spellings", "every spelling parses, as --opt value and as --opt=value, to the same", t_cli_spellings},
     {"cli_ranges", "the ends of every range pass; beyond them the error names option, value and range", t_cli_ranges},
-    {"cli_sampler_ranges", "what the table lets through, the sampler takes", t_cli_sampler_ranges},
+    {"cli_sampler_ranges", "options, keys of a body and keys of a model file have the same bounds, which the sampler takes", t_cli_sampler_ranges},
     {"help_text", "help mentions each option once, in text and in Markdown", t_cli_help},
     {"cli_help_width", "help fits every width, and -h a screen of 24 lines", t_cli_help_width},
     {"cli_help_topics", "--help TOPIC prints a group or an option", t_cli_help_topics},

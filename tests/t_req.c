@@ -213,7 +213,7 @@ static void t_req_refuses(void) {
         {"{\"prompt\":\"\",\"max_tokens\":1e19}", "invalid_request: max_tokens: 1e+19 is out of range, expected 0 to 9.223372037e+18"},
         {"{\"prompt\":\"\",\"max_tokens\":9223372036854775808.0}", "invalid_request: max_tokens: found 9.223372037e+18, expected a whole number below 2^63"},
         {"{\"prompt\":\"\",\"temperature\":\"NaN\"}", "invalid_request: temperature: found a string, expected a number"},
-        {"{\"prompt\":\"\",\"temperature\":-0.5}", "invalid_request: temperature: -0.5 is out of range, expected 0 to 1000000"},
+        {"{\"prompt\":\"\",\"temperature\":-2e6}", "invalid_request: temperature: -2000000 is out of range, expected -1000000 to 1000000"},
         {"{\"prompt\":\"\",\"stop\":\"\"}", "invalid_request: stop: an empty string, expected text"},
         {"{\"prompt\":\"\",\"stop\":[\"a\",\"\"]}", "invalid_request: stop: an empty string, expected text"},
         {"{\"prompt\":\"\",\"stop\":[\"a\",null]}", "invalid_request: stop: found null, expected a string or a list of strings"},
@@ -321,20 +321,24 @@ static void t_req_kinds(void) {
     static const struct {
         const char *name, *takes;                     /* the kinds it takes besides null */
     } keys[] = {
-        {"prompt", "ls"}, {"messages", ""}, {"max_tokens", "w"}, {"max_completion_tokens", "w"}, {"temperature", "wr"}, {"top_p", "wr"},
-        {"top_k", "w"}, {"min_p", "wr"}, {"seed", "w"}, {"stop", "ls"}, {"n", "w"}, {"logprobs", "w"}, {"top_logprobs", ""},
-        {"presence_penalty", "wr"}, {"frequency_penalty", "wr"}, {"repetition_penalty", "wr"}, {"logit_bias", ""}, {"ignore_eos", "tf"},
+        {"prompt", "ls"}, {"messages", ""}, {"max_tokens", "w"}, {"max_completion_tokens", "w"}, {"seed", "w"}, {"stop", "ls"}, {"n", "w"},
+        {"logprobs", "w"}, {"top_logprobs", ""}, {"logit_bias", ""}, {"ignore_eos", "tf"},
         {"priority", "w"}, {"response_format", "o"}, {"grammar", ""}, {"regex", ""}, {"tools", ""}, {"tool_choice", ""}, {"chat_template_kwargs", ""}, {"model", "olswrtf"},
         {"user", "olswrtf"}, {"metadata", "olswrtf"}, {"store", "olswrtf"}, {"service_tier", "olswrtf"}, {"stream", "f"}, {"echo", "f"}, {"best_of", "w"},
+        /* of the sampler */
+        {"temperature", "wr"}, {"top_p", "wr"}, {"top_k", "w"}, {"min_p", "wr"}, {"presence_penalty", "wr"}, {"frequency_penalty", "wr"},
+        {"repetition_penalty", "wr"},
     };
     enum { KEYS = sizeof keys / sizeof *keys };
-    EQ_INT(KEYS, sizeof req_keys / sizeof *req_keys);
+    size_t own = sizeof req_keys / sizeof *req_keys, more = 0;
+    for (int i = 0; i < SAMP_PARAMS; i++) more += samp_params[i].json != NULL;
+    EQ_INT(KEYS, own + more);
     for (size_t k = 0; k < KEYS; k++)
         for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
             char  line[200];
             req   q;
             err_t e = {0};
-            EQ_STR(req_keys[k].name, keys[k].name);
+            if (k < own) EQ_STR(req_keys[k].name, keys[k].name);
             snprintf(line, sizeof line, "{%s\"%s\":%s}", k ? "\"prompt\":\"\"," : "", keys[k].name, values[i].text);
             bool want = values[i].kind == 'z' ? k != 0 : strchr(keys[k].takes, values[i].kind) != NULL;
             bool ok = req_read(&q, bytes_of(line), true, &samp_defaults, TR_VOCAB, &e);

@@ -25,11 +25,11 @@ static void t_samp__set(samp_opts *o, const char *words) {
         if (!strcmp(w, "samplers")) o->samplers = eq, known = true;
         if (!strcmp(w, "seq")) o->sampling_seq = eq, known = true;
         if (!strcmp(w, "n_ctx")) o->n_ctx = atoi(eq), known = true;
-        for (size_t i = 0; i < sizeof samp_ranges / sizeof *samp_ranges; i++) {
-            if (strcmp(w, samp_ranges[i].name)) continue;
-            void *at = (char *)o + samp_ranges[i].at;
+        for (int i = 0; i < SAMP_PARAMS; i++) {
+            if (strcmp(w, samp_params[i].name)) continue;
+            void *at = (char *)o + samp_params[i].at;
             known = true;
-            if (samp_ranges[i].whole) *(int *)at = atoi(eq);
+            if (samp_params[i].whole) *(int *)at = atoi(eq);
             else *(float *)at = strtof(eq, NULL);
         }
         CHECKF(known, "no option '%s'", w);
@@ -576,12 +576,12 @@ static void t_samp_defaults_are_the_fields(void) {
         {"repeat_penalty", 1}, {"frequency_penalty", 0}, {"presence_penalty", 0}, {"dry_multiplier", 0}, {"dry_base", 1.75},
         {"dry_allowed_length", 2}, {"dry_penalty_last_n", 64}, {"mirostat", 0}, {"mirostat_ent", 5}, {"mirostat_lr", .1},
     };
-    EQ_INT(sizeof rows / sizeof *rows, sizeof samp_ranges / sizeof *samp_ranges);
+    EQ_INT((int)(sizeof rows / sizeof *rows), SAMP_PARAMS);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        for (size_t j = 0; j < sizeof samp_ranges / sizeof *samp_ranges; j++) {
-            const void *at = (const char *)&samp_defaults + samp_ranges[j].at;
-            if (strcmp(rows[i].name, samp_ranges[j].name)) continue;
-            double x = samp_ranges[j].whole ? (double)*(const int *)at : (double)*(const float *)at;
+        for (int j = 0; j < SAMP_PARAMS; j++) {
+            const void *at = (const char *)&samp_defaults + samp_params[j].at;
+            if (strcmp(rows[i].name, samp_params[j].name)) continue;
+            double x = samp_params[j].whole ? (double)*(const int *)at : (double)*(const float *)at;
             CHECKF(fabs(x - rows[i].want) < 1e-6, "%s is %g, want %g", rows[i].name, x, rows[i].want);
         }
     err_t   e = {0};
@@ -640,8 +640,8 @@ static void t_samp_chain_strings(void) {
 }
 
 static void t_samp_ranges_hold(void) {
-    for (size_t i = 0; i < sizeof samp_ranges / sizeof *samp_ranges; i++) {
-        const samp_range *r = &samp_ranges[i];
+    for (int i = 0; i < SAMP_PARAMS; i++) {
+        const samp_param *r = &samp_params[i];
         double bad[] = {r->lo - 1, r->hi + 1, (double)NAN, (double)INFINITY};
         double good[] = {r->lo, r->hi};
         for (int b = 0; b < 6; b++) {
