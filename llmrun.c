@@ -12,8 +12,8 @@
  *   [dev]      the device that runs a step: kernels over the pool       <- k base pool
  *   [arch]     architectures and their tensors as data                  <- k base gguf dev
  *   [model]    weights of one model in the mapping, shapes checked      <- k base pool gguf dev arch
- *   [kv]       paged key/value cache                                    <- k base arch
- *   [store]    prompt cache on disk: KV blocks kept between runs        <- k base gguf writer kv
+ *   [kv]       paged key/value cache                                    <- k base dev arch
+ *   [store]    prompt cache on disk: KV blocks kept between runs        <- k base gguf writer dev kv
  *   [fwd]      one step over a batch of rows                            <- k base pool arch model kv dev
  *   [samp]     logits to token                                          <- base
  *   [engine]   (meter) a model opened to run: cache, threads, steps     <- k base host pool gguf tok arch model kv store dev fwd samp
@@ -3961,7 +3961,10 @@ static void tok_decode(const tok_vocab *v, const int32_t *id, size_t n, bool spe
  * the same arguments. An operation first waits until all threads are done with the one before, then deals its tasks through the pool,
  * so the step reads like straight code; one that has a single task for whoever comes last to that barrier costs no barrier
  * of its own. How the tasks fall never changes a result: each output is summed by one thread in one order.
- * Public: dev_blas_open, dev_blas_on, dev_begin, dev_end, dev_rows, dev_wants, dev_form, dev_watch, dev_matmul, dev_soon and the types they take. */
+ *   It owns the memory of the cache too: everybody else knows blocks by their numbers, and asks for them to be read, written or copied.
+ * Public: dev_blas_open, dev_blas_on, dev_begin, dev_end, dev_rows, dev_wants, dev_form, dev_watch, dev_matmul, dev_soon and the types they take;
+ * dev_blocks_new, dev_blocks_mapped, dev_blocks_more, dev_blocks_free, dev_blocks_read, dev_blocks_write, dev_blocks_copy, dev_blocks_clear, dev_kv_store,
+ * dev_kv_views. */
 
 enum { DEV_STAGES = 8 };                              /* kinds of operations that are told apart where time is counted */
 
@@ -4206,6 +4209,93 @@ static void dev_soon(const dev *dv, const dev_product *list, int n_list) {
     if (task >= n) return;
     const dev_product *m = dev__find(dv, list, &i, &base, &task);
     pool_soon(dev__at(m, task * dev__task_rows(dv, m)), DEV_SOON);
+}
+
+/* --- memory of the cache: blocks of one size, known above by their numbers alone --- */
+
+enum { DEV_SLAB_BYTES = 4 << 20 };
+
+typedef struct {
+    size_t    block_bytes;
+    int       max_blocks, slab_blocks;                /* the bound; blocks of a slab */
+    int       n_slab;
+    uint8_t **slab;                                   /* [n_slab] mapped on demand, so that memory follows the blocks in use */
+} dev_blocks;
+
+/* No block is mapped yet. */
+static dev_blocks dev_blocks_new(size_t block_bytes, int max_blocks) {
+    const int slab = block_bytes < DEV_SLAB_BYTES ? (int)(DEV_SLAB_BYTES / block_bytes) : 1;
+    return (dev_blocks){.block_bytes = block_bytes, .max_blocks = max_blocks, .slab_blocks = slab};
+}
+
+/* Blocks of slab s: the last one may be short. */
+static int dev__slab_blocks(const dev_blocks *m, int s) {
+    const int left = m->max_blocks - s * m->slab_blocks;
+    return left < m->slab_blocks ? left : m->slab_blocks;
+}
+
+/* Blocks that are mapped: their numbers are below it. */
+static int dev_blocks_mapped(const dev_blocks *m) {
+    return m->n_slab * m->slab_blocks < m->max_blocks ? m->n_slab * m->slab_blocks : m->max_blocks;
+}
+
+/* Maps another slab of zeros. False: the bound or the system's memory is reached. */
+static bool dev_blocks_more(dev_blocks *m) {
+    const int more = dev__slab_blocks(m, m->n_slab);
+    if (more <= 0) return false;
+    void *p = mmap(NULL, (size_t)more * m->block_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED) return false;
+    m->slab = mem_grow(m->slab, (size_t)m->n_slab + 1, sizeof *m->slab);
+    m->slab[m->n_slab++] = p;
+    return true;
+}
+
+static void dev_blocks_free(dev_blocks *m) {
+    for (int s = 0; s < m->n_slab; s++) munmap(m->slab[s], (size_t)dev__slab_blocks(m, s) * m->block_bytes);
+    mem_free(m->slab);
+}
+
+static uint8_t *dev__block(const dev_blocks *m, int32_t b) {
+    return m->slab[b / m->slab_blocks] + (size_t)(b % m->slab_blocks) * m->block_bytes;
+}
+
+static void dev_blocks_read(const dev_blocks *m, int32_t b, uint8_t *to) { memcpy(to, dev__block(m, b), m->block_bytes); }
+static void dev_blocks_write(const dev_blocks *m, int32_t b, const uint8_t *from) { memcpy(dev__block(m, b), from, m->block_bytes); }
+static void dev_blocks_copy(const dev_blocks *m, int32_t from, int32_t to) { memcpy(dev__block(m, to), dev__block(m, from), m->block_bytes); }
+
+/* Fills a block with zeros. A step that writes to it later meets no page fault. */
+static void dev_blocks_clear(const dev_blocks *m, int32_t b) { memset(dev__block(m, b), 0, m->block_bytes); }
+
+/* Where keys and values of one layer lie in the blocks of its group: K, then V, each [head][position][bytes of one head]. */
+typedef struct {
+    const dev_blocks *mem;
+    int      group;                                   /* whose tables of block numbers name the blocks */
+    int      block, n_head;                           /* positions of a block; heads */
+    uint32_t type_k, type_v;
+    int      hd_k, hd_v;                              /* values of one head */
+    int      hadamard_k, hadamard_v;                  /* values of one transform; 1: stored as they are */
+    size_t   k_at, v_at;                              /* bytes from the block's start */
+    size_t   k_stride, v_stride;                      /* bytes of one position of one head */
+} dev_kv;
+
+/* Stores K [n_head, hd_k] and V [n_head, hd_v] of one position, in the block that `table` names. */
+static void dev_kv_store(const dev_kv *l, const int32_t *table, int pos, const float *k, const float *v) {
+    const size_t block = (size_t)l->block, at = (size_t)pos % block;
+    uint8_t     *p = dev__block(l->mem, table[(size_t)pos / block]);
+    for (size_t h = 0; h < (size_t)l->n_head; h++) {
+        k_kv_store(l->type_k, k + h * (size_t)l->hd_k, p + l->k_at + (h * block + at) * l->k_stride, l->hd_k);
+        k_kv_store(l->type_v, v + h * (size_t)l->hd_v, p + l->v_at + (h * block + at) * l->v_stride, l->hd_v);
+    }
+}
+
+/* Fills k and v [n] with the first byte of `head` in each of the table's first n blocks; NULL where the table has -1. */
+static void dev_kv_views(const dev_kv *l, const int32_t *table, int n, int head, const uint8_t **k, const uint8_t **v) {
+    const size_t at = (size_t)head * (size_t)l->block;
+    for (int i = 0; i < n; i++) {
+        const uint8_t *p = table[i] < 0 ? NULL : dev__block(l->mem, table[i]);
+        k[i] = p ? p + l->k_at + at * l->k_stride : NULL;
+        v[i] = p ? p + l->v_at + at * l->v_stride : NULL;
+    }
 }
 
 /* ===== [arch] architectures as data =====
@@ -5049,9 +5139,10 @@ static uint64_t model_kv_bytes(const arch_hparams *hp, uint32_t type_k, uint32_t
 /* ===== [kv] paged key/value cache =====
  * Keys and values live in blocks of `block` positions; a sequence is a table of block numbers. A block belongs to a
  * group of layers that keep the same positions: layers with the same window. It holds, layer after layer, K then V,
- * each [head][position][bytes of one head]. Blocks are taken as positions are reserved and come from slabs mapped on
- * demand, so memory follows the tokens in use. Blocks are counted by reference: kv_fork() shares them, and a shared
- * block is copied before it is written to. A group with a window gives back the blocks that have left it.
+ * each [head][position][bytes of one head]. Blocks are taken as positions are reserved, so memory follows the tokens in use.
+ * Blocks are counted by reference: kv_fork() shares them, and a shared block is copied before it is written to. A group with a
+ * window gives back the blocks that have left it.
+ *   The bytes of blocks belong to [dev]; the cache deals in numbers, and copies are a list that the next step begins with.
  *   After kv_share() full blocks are known by what they hold: nodes of a tree, each the tokens of one block behind those of
  * its parent, compared one by one; a hash only finds them. The tree holds a reference of its own; a block that nobody else
  * holds is idle, stays for whoever begins with the same tokens, and is taken again, the one idle longest first, where no
@@ -5060,8 +5151,8 @@ static uint64_t model_kv_bytes(const arch_hparams *hp, uint32_t type_k, uint32_t
  *   Layers of another geometry (latent K/V, K/V shared between layers) are another group with its own block size; a
  * recurrent layer keeps a state per sequence, and its snapshots hang on block numbers as K and V do.
  * Public: kv_new, kv_most, kv_free, kv_seq_new, kv_seq_free, kv_fork, kv_reserve, kv_require, kv_full, kv_truncate, kv_seq_blocks,
- * kv_table, kv_blocks, kv_store_at, kv_touch, kv_bytes_peak; kv_share, kv_match, kv_adopt, kv_claim, kv_settle, kv_room, kv_held;
- * kv_know, kv_fetcher, kv_next, kv_node_tokens, kv_bytes. */
+ * kv_table, kv_flush, kv_touch, kv_bytes_peak; kv_share, kv_match, kv_adopt, kv_claim, kv_settle, kv_room, kv_held;
+ * kv_know, kv_fetcher, kv_next, kv_node_tokens. */
 
 typedef struct {
     uint32_t type_k, type_v;
@@ -5076,23 +5167,19 @@ typedef struct {
 /* LLMRUN_STRESS: 1 where rare events shall be frequent (make stress), else 0. */
 static const kv_opts kv_defaults = {K_BF16, K_BF16, LLMRUN_STRESS ? 2 : 32, 0, 0, NULL, 1 << 30, false, false};
 
-typedef struct {                                      /* where a layer's K and V lie inside a block of its group */
-    int    group, n_head, hd_k, hd_v;
-    int    spread_k, spread_v;                        /* runs of k_spread that K and V lie in, 1: as they are */
-    size_t k_at, v_at;                                /* bytes from the block's start */
-    size_t k_stride, v_stride;                        /* bytes of one position of one head */
-} kv_layer;
-
 typedef struct {
-    int      window;                                  /* 0: every position is kept */
-    size_t   block_bytes;
-    uint8_t **slab;                                   /* [n_slab], each of slab_blocks blocks */
-    int      n_slab, slab_blocks, max_blocks;
-    uint32_t *refs;                                   /* [n_slab * slab_blocks] */
-    int32_t  *spare;                                  /* [n_slab * slab_blocks] free block numbers, a stack */
-    int32_t  *node;                                   /* [n_slab * slab_blocks] of the tree, -1: none */
+    int        window;                                /* 0: every position is kept */
+    dev_blocks mem;
+    uint32_t *refs;                                   /* [blocks mapped] */
+    int32_t  *spare;                                  /* [blocks mapped] free block numbers, a stack */
+    int32_t  *node;                                   /* [blocks mapped] of the tree, -1: none */
     int      n_spare, n_used, n_peak;
 } kv_group;
+
+typedef struct {                                      /* a block that takes over what another one holds */
+    int     group;
+    int32_t from, to;
+} kv_copy;
 
 /* A block's tokens behind those of its parent. Numbers of other nodes; -1: none. */
 typedef struct {
@@ -5115,16 +5202,18 @@ typedef struct {
     int32_t  unused, oldest, newest;
     int      n_idle;
     uint64_t seed;
-    bool   (*fetch)(void *ctx, int32_t stored, uint8_t *block);   /* brings what is kept elsewhere; false: it cannot be had */
+    bool   (*fetch)(void *ctx, int32_t stored, const dev_blocks *mem, int32_t block);   /* brings what is kept elsewhere; false: it cannot be had */
     void    *fetch_ctx;
 } kv_tree;
 
 typedef struct {
     kv_opts   opts;
-    kv_layer *layer;                                  /* [n_layer] */
+    dev_kv   *layer;                                  /* [n_layer] */
     int       n_layer;
     kv_group *group;
     int       n_group;
+    kv_copy  *copy;                                   /* [n_copy] to be done in this order, before the next block is written to */
+    int       n_copy, copy_cap;
     kv_tree  *tree;                                   /* NULL: nothing is shared by content */
 } kv_cache;
 
@@ -5138,20 +5227,22 @@ typedef struct kv_seq {
     int       keep;                                   /* once the sequence is gone, positions below may stay for others */
 } kv_seq;
 
-enum { KV_SLAB_BYTES = 4 << 20 };
-
-/* Blocks in slab number s: the last one may be short. */
-static int kv__slab_blocks(const kv_group *gr, int s) {
-    int left = gr->max_blocks - s * gr->slab_blocks;
-    return left < gr->slab_blocks ? left : gr->slab_blocks;
-}
-
-static uint8_t *kv__block(const kv_group *gr, int32_t b) {
-    return gr->slab[b / gr->slab_blocks] + (size_t)(b % gr->slab_blocks) * gr->block_bytes;
-}
-
 /* A quantised block has one scale: a channel far above the others, as trained models have, would leave next to nothing of them. */
 static int kv__spread(uint32_t type, int hd) { return k_types[type].block > 1 ? k_spread_size(hd) : 1; }
+
+/* Layer il lies at `*at` in the blocks of its group, and behind it the next one. */
+static dev_kv kv__layer(const arch_hparams *hp, const kv_opts *o, int il, const dev_blocks *mem, size_t *at) {
+    dev_kv l = {.mem = mem, .block = o->block, .n_head = hp->layer[il].n_head_kv, .type_k = o->type_k, .type_v = o->type_v,
+                .hd_k = hp->layer[il].hd_k, .hd_v = hp->layer[il].hd_v, .k_at = *at};
+    const size_t n = (size_t)l.n_head * (size_t)l.block;
+    l.hadamard_k = kv__spread(o->type_k, l.hd_k);
+    l.hadamard_v = kv__spread(o->type_v, l.hd_v);
+    l.k_stride = k_kv_bytes(o->type_k, l.hd_k);
+    l.v_stride = k_kv_bytes(o->type_v, l.hd_v);
+    l.v_at = l.k_at + ((n * l.k_stride + 63) & ~(size_t)63);
+    *at = l.v_at + ((n * l.v_stride + 63) & ~(size_t)63);
+    return l;
+}
 
 /* max_tokens: positions that all sequences together may hold at once. NULL: the bound holds not even one block. */
 static kv_cache *kv_new(const arch_hparams *hp, const kv_opts *o, int64_t max_tokens, err_t *e) {
@@ -5163,32 +5254,20 @@ static kv_cache *kv_new(const arch_hparams *hp, const kv_opts *o, int64_t max_to
     kv->group = mem_new((size_t)kv->n_group, sizeof *kv->group);
     kv_group *gr = &kv->group[0];
     gr->window = arch_window(hp);
-    for (int il = 0; il < hp->n_layer; il++) {
-        kv_layer *l = &kv->layer[il];
-        l->n_head = hp->layer[il].n_head_kv;
-        l->hd_k = hp->layer[il].hd_k;
-        l->hd_v = hp->layer[il].hd_v;
-        l->spread_k = kv__spread(o->type_k, l->hd_k);
-        l->spread_v = kv__spread(o->type_v, l->hd_v);
-        l->k_stride = k_kv_bytes(o->type_k, l->hd_k);
-        l->v_stride = k_kv_bytes(o->type_v, l->hd_v);
-        l->k_at = gr->block_bytes;
-        l->v_at = l->k_at + (((size_t)l->n_head * (size_t)o->block * l->k_stride + 63) & ~(size_t)63);
-        gr->block_bytes = l->v_at + (((size_t)l->n_head * (size_t)o->block * l->v_stride + 63) & ~(size_t)63);
-    }
+    size_t block_bytes = 0;
+    for (int il = 0; il < hp->n_layer; il++) kv->layer[il] = kv__layer(hp, o, il, &gr->mem, &block_bytes);
     int64_t most = (max_tokens - 1) / o->block + 1;
     if (o->max_blocks && most > o->max_blocks) most = o->max_blocks;
-    if (o->mem_bytes && (uint64_t)most > o->mem_bytes / gr->block_bytes) most = (int64_t)(o->mem_bytes / gr->block_bytes);
+    if (o->mem_bytes && (uint64_t)most > o->mem_bytes / block_bytes) most = (int64_t)(o->mem_bytes / block_bytes);
     if (most < 1) {
         err_set(e, EXIT_RESOURCE, "a KV cache of %llu bytes, expected at least one block of %zu",
-                (unsigned long long)o->mem_bytes, gr->block_bytes);
+                (unsigned long long)o->mem_bytes, block_bytes);
         mem_free(kv->group);
         mem_free(kv->layer);
         mem_free(kv);
         return NULL;
     }
-    gr->max_blocks = most > INT32_MAX ? INT32_MAX : (int)most;
-    gr->slab_blocks = gr->block_bytes < KV_SLAB_BYTES ? (int)(KV_SLAB_BYTES / gr->block_bytes) : 1;
+    gr->mem = dev_blocks_new(block_bytes, most > INT32_MAX ? INT32_MAX : (int)most);
     return kv;
 }
 
@@ -5198,7 +5277,7 @@ static int kv_most(const kv_cache *kv, int *rows) {
     int64_t n = INT32_MAX, step = INT32_MAX;
     for (int i = 0; i < kv->n_group; i++) {
         const kv_group *gr = &kv->group[i];
-        int64_t         all = (int64_t)gr->max_blocks * kv->opts.block, room = all - gr->window - kv->opts.block;
+        int64_t         all = (int64_t)gr->mem.max_blocks * kv->opts.block, room = all - gr->window - kv->opts.block;
         if (gr->window && room > 0) step = room < step ? room : step;
         else n = all < n ? all : n;
     }
@@ -5210,8 +5289,7 @@ static void kv_free(kv_cache *kv) {
     if (!kv) return;
     for (int i = 0; i < kv->n_group; i++) {
         kv_group *gr = &kv->group[i];
-        for (int s = 0; s < gr->n_slab; s++) munmap(gr->slab[s], (size_t)kv__slab_blocks(gr, s) * gr->block_bytes);
-        mem_free(gr->slab);
+        dev_blocks_free(&gr->mem);
         mem_free(gr->refs);
         mem_free(gr->spare);
         mem_free(gr->node);
@@ -5220,6 +5298,7 @@ static void kv_free(kv_cache *kv) {
         void *own[] = {kv->tree->node, kv->tree->token, kv->tree->slot, kv->tree->fresh, kv->tree};
         for (size_t i = 0; i < sizeof own / sizeof *own; i++) mem_free(own[i]);
     }
+    mem_free(kv->copy);
     mem_free(kv->group);
     mem_free(kv->layer);
     mem_free(kv);
@@ -5324,7 +5403,7 @@ static int32_t kv__forget(kv_cache *kv, int32_t i) {
 
 /* Blocks are known by their tokens from now on. */
 static void kv_share(kv_cache *kv) {
-    ASSERT(kv->n_group == 1 && !kv->group[0].n_slab);
+    ASSERT(kv->n_group == 1 && !kv->group[0].mem.n_slab);
     kv->tree = mem_new(1, sizeof *kv->tree);
     kv->tree->unused = kv->tree->oldest = kv->tree->newest = -1;
     kv->tree->seed = rng_mix(rng_fresh());
@@ -5341,10 +5420,9 @@ static int32_t kv_next(const kv_tree *t, int32_t i) {
 }
 
 static const int32_t *kv_node_tokens(const kv_cache *kv, int32_t i) { return kv__tokens(kv, i); }
-static const uint8_t *kv_bytes(const kv_cache *kv, int32_t b) { return kv__block(&kv->group[0], b); }
 
 /* Who brings blocks that are kept elsewhere. */
-static void kv_fetcher(kv_cache *kv, bool (*fetch)(void *ctx, int32_t stored, uint8_t *block), void *ctx) {
+static void kv_fetcher(kv_cache *kv, bool (*fetch)(void *ctx, int32_t stored, const dev_blocks *mem, int32_t block), void *ctx) {
     kv->tree->fetch = fetch;
     kv->tree->fetch_ctx = ctx;
 }
@@ -5359,23 +5437,30 @@ static int32_t kv_know(kv_cache *kv, int32_t parent, const int32_t *ids, int32_t
 
 /* --- blocks --- */
 
+/* A block of group i takes over what another one holds, before anything is written to either. */
+static void kv__copy(kv_cache *kv, int i, int32_t from, int32_t to) {
+    if (kv->n_copy == kv->copy_cap) kv->copy = mem_grow(kv->copy, (size_t)(kv->copy_cap = 2 * kv->copy_cap + 16), sizeof *kv->copy);
+    kv->copy[kv->n_copy++] = (kv_copy){i, from, to};
+}
+
+/* Does the copies that are due. A step begins with it, and so does everybody else who reads or writes blocks. */
+static void kv_flush(kv_cache *kv) {
+    for (int i = 0; i < kv->n_copy; i++) dev_blocks_copy(&kv->group[kv->copy[i].group].mem, kv->copy[i].from, kv->copy[i].to);
+    kv->n_copy = 0;
+}
+
 /* Another slab of spare blocks; false when the bound or the system's memory is reached. */
 static bool kv__more(kv_group *gr) {
-    int more = kv__slab_blocks(gr, gr->n_slab);
-    if (more <= 0) return false;
-    void *p = mmap(NULL, (size_t)more * gr->block_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (p == MAP_FAILED) return false;
-    int32_t first = gr->n_slab * gr->slab_blocks;
-    size_t  n = (size_t)(first + more);
-    gr->slab = mem_grow(gr->slab, (size_t)gr->n_slab + 1, sizeof *gr->slab);
-    gr->refs = mem_grow(gr->refs, n, sizeof *gr->refs);
-    gr->spare = mem_grow(gr->spare, n, sizeof *gr->spare);
-    gr->node = mem_grow(gr->node, n, sizeof *gr->node);
-    memset(gr->refs + first, 0, (size_t)more * sizeof *gr->refs);
-    gr->slab[gr->n_slab++] = p;
-    for (int i = more - 1; i >= 0; i--) {
-        gr->node[first + i] = -1;
-        gr->spare[gr->n_spare++] = first + i;
+    const int32_t first = dev_blocks_mapped(&gr->mem);
+    if (!dev_blocks_more(&gr->mem)) return false;
+    const int32_t end = dev_blocks_mapped(&gr->mem);
+    gr->refs = mem_grow(gr->refs, (size_t)end, sizeof *gr->refs);
+    gr->spare = mem_grow(gr->spare, (size_t)end, sizeof *gr->spare);
+    gr->node = mem_grow(gr->node, (size_t)end, sizeof *gr->node);
+    for (int32_t b = end - 1; b >= first; b--) {
+        gr->refs[b] = 0;
+        gr->node[b] = -1;
+        gr->spare[gr->n_spare++] = b;
     }
     return true;
 }
@@ -5416,7 +5501,7 @@ static int64_t kv_room(const kv_cache *kv) {
     int64_t n = INT64_MAX;
     for (int i = 0; i < kv->n_group; i++) {
         const kv_group *gr = &kv->group[i];
-        const int64_t   left = (int64_t)gr->max_blocks - gr->n_used + (kv->tree ? kv->tree->n_idle : 0);
+        const int64_t   left = (int64_t)gr->mem.max_blocks - gr->n_used + (kv->tree ? kv->tree->n_idle : 0);
         n = left < n ? left : n;
     }
     return n;
@@ -5523,7 +5608,7 @@ static bool kv__own_last(kv_seq *s, int i) {
         return true;
     }
     if (own < 0) return false;
-    memcpy(kv__block(gr, own), kv__block(gr, old), gr->block_bytes);
+    kv__copy(s->kv, i, old, own);
     kv__release(s->kv, gr, old, true);
     s->table[i][at] = own;
     return true;
@@ -5581,7 +5666,8 @@ static bool kv__fetch(kv_cache *kv, int32_t i) {
     if (t->node[i].block >= 0) return true;
     const int32_t b = t->node[i].stored < 0 ? -1 : kv__take(kv, gr);
     if (b < 0) return false;
-    if (!t->fetch(t->fetch_ctx, t->node[i].stored, kv__block(gr, b))) {
+    kv_flush(kv);
+    if (!t->fetch(t->fetch_ctx, t->node[i].stored, &gr->mem, b)) {
         t->node[i].stored = -1;
         kv__release(kv, gr, b, false);
         kv__prune(kv, i);
@@ -5730,42 +5816,20 @@ static int kv_table(const kv_seq *s, int group, const int32_t **table) {
     return s->n_blocks[group];
 }
 
-/* Fills k and v, [n], with the first byte of `head` of layer `il` in each block of a table; NULL: given back. */
-static void kv_blocks(const kv_cache *kv, int il, int head, const int32_t *table, int n, const uint8_t **k, const uint8_t **v) {
-    const kv_layer *l = &kv->layer[il];
-    const kv_group *gr = &kv->group[l->group];
-    const size_t    block = (size_t)kv->opts.block;
-    for (int i = 0; i < n; i++) {
-        const uint8_t *p = table[i] < 0 ? NULL : kv__block(gr, table[i]);
-        k[i] = p ? p + l->k_at + (size_t)head * block * l->k_stride : NULL;
-        v[i] = p ? p + l->v_at + (size_t)head * block * l->v_stride : NULL;
-    }
-}
-
-/* Stores K [n_head, hd_k] and V [n_head, hd_v] of one position of layer il in the blocks of a table. */
-static void kv_store_at(const kv_cache *kv, int il, const int32_t *table, int pos, const float *k, const float *v) {
-    const kv_layer *l = &kv->layer[il];
-    const size_t    block = (size_t)kv->opts.block, at = (size_t)pos % block;
-    uint8_t        *p = kv__block(&kv->group[l->group], table[(size_t)pos / block]);
-    for (size_t h = 0; h < (size_t)l->n_head; h++) {
-        k_kv_store(kv->opts.type_k, k + h * (size_t)l->hd_k, p + l->k_at + (h * block + at) * l->k_stride, l->hd_k);
-        k_kv_store(kv->opts.type_v, v + h * (size_t)l->hd_v, p + l->v_at + (h * block + at) * l->v_stride, l->hd_v);
-    }
-}
-
 /* Writes to every page of the blocks that hold positions from `from` on alone: what they held is lost, and a step that
  * stores there meets no page fault. */
 static void kv_touch(kv_seq *s, int from) {
     const int block = s->kv->opts.block;
+    kv_flush(s->kv);
     for (int i = 0; i < s->kv->n_group; i++)
         for (int b = (from + block - 1) / block; b < s->n_blocks[i]; b++)
-            if (s->table[i][b] >= 0) memset(kv__block(&s->kv->group[i], s->table[i][b]), 0, s->kv->group[i].block_bytes);
+            if (s->table[i][b] >= 0) dev_blocks_clear(&s->kv->group[i].mem, s->table[i][b]);
 }
 
 /* Bytes of blocks at the peak. */
 static uint64_t kv_bytes_peak(const kv_cache *kv) {
     uint64_t n = 0;
-    for (int i = 0; i < kv->n_group; i++) n += (uint64_t)kv->group[i].n_peak * kv->group[i].block_bytes;
+    for (int i = 0; i < kv->n_group; i++) n += (uint64_t)kv->group[i].n_peak * kv->group[i].mem.block_bytes;
     return n;
 }
 
@@ -5793,6 +5857,7 @@ typedef struct store {
     int64_t        n;
     int32_t       *node;                              /* [n] of the tree */
     const uint8_t *data;                              /* [n_data, block bytes] */
+    uint8_t       *bounce;                            /* one block on its way between file and cache */
 } store;
 
 static size_t store__row(const store *s) { return STORE_HEAD + (size_t)s->kv->opts.block; }
@@ -5800,14 +5865,17 @@ static size_t store__row(const store *s) { return STORE_HEAD + (size_t)s->kv->op
 static uint64_t store__sum(const int32_t *row) { return (uint64_t)(uint32_t)row[STORE_SUM] | (uint64_t)(uint32_t)row[STORE_SUM + 1] << 32; }
 
 /* The keys and values of row i, when they are what was written. */
-static bool store__fetch(void *ctx, int32_t i, uint8_t *block) {
+static bool store__fetch(void *ctx, int32_t i, const dev_blocks *mem, int32_t block) {
     const store   *s = ctx;
     const int32_t *row = s->row + (size_t)i * store__row(s);
-    const size_t   n = s->kv->group[0].block_bytes;
-    memcpy(block, s->data + (size_t)row[STORE_DATA] * n, n);
-    if (bytes_hash(0, (bytes){block, n}) == store__sum(row)) return true;
-    log_warn("%s: a block is damaged and not used", s->path);
-    return false;
+    const size_t   n = mem->block_bytes;
+    memcpy(s->bounce, s->data + (size_t)row[STORE_DATA] * n, n);
+    if (bytes_hash(0, (bytes){s->bounce, n}) != store__sum(row)) {
+        log_warn("%s: a block is damaged and not used", s->path);
+        return false;
+    }
+    dev_blocks_write(mem, block, s->bounce);
+    return true;
 }
 
 static bool store__word(const store *s, const char *key, const char *want, err_t *e) {
@@ -5837,7 +5905,7 @@ static bool store__bind(store *s, int32_t n_vocab, err_t *e) {
         return err_set(e, EXIT_INPUT, "%s: no prompt cache of version %d", s->path, STORE_VERSION);
     if (!store__word(s, "prompt_cache.model", s->mark, e) || !store__word(s, "prompt_cache.layout", s->layout.p, e)) return false;
     if (!rows || !data || rows->type != K_I32 || data->type != K_I8 || rows->n_dims != 2 || data->n_dims != 2 ||
-        rows->dim[0] != store__row(s) || data->dim[0] != s->kv->group[0].block_bytes || rows->dim[1] > INT32_MAX || data->dim[1] > INT32_MAX)
+        rows->dim[0] != store__row(s) || data->dim[0] != s->kv->group[0].mem.block_bytes || rows->dim[1] > INT32_MAX || data->dim[1] > INT32_MAX)
         return err_set(e, EXIT_INPUT, "%s: its tensors have other shapes", s->path);
     snprintf(sum, sizeof sum, "%016llx", (unsigned long long)bytes_hash(0, (bytes){rows->data, (size_t)rows->n_bytes}));
     if (!store__word(s, "prompt_cache.sum", sum, e)) return false;
@@ -5851,7 +5919,7 @@ static bool store__bind(store *s, int32_t n_vocab, err_t *e) {
 static void store__layout(store *s, const char *rope) {
     const kv_cache *kv = s->kv;
     str_fmt(&s->layout, "%s %s %d %zu pairs spread %d %d %s", k_types[kv->opts.type_k].name, k_types[kv->opts.type_v].name, kv->opts.block,
-            kv->group[0].block_bytes, kv->layer[0].spread_k, kv->layer[0].spread_v, rope);
+            kv->group[0].mem.block_bytes, kv->layer[0].hadamard_k, kv->layer[0].hadamard_v, rope);
 }
 
 /* The cache knows the rows that store__bind() has found good. */
@@ -5872,6 +5940,7 @@ static store *store_open(kv_cache *kv, const char *path, uint64_t fingerprint, c
     s->kv = kv;
     s->path = path;
     snprintf(s->mark, sizeof s->mark, "%016llx", (unsigned long long)fingerprint);
+    s->bounce = mem_new(1, kv->group[0].mem.block_bytes);
     store__layout(s, rope);
     if (gguf_own_missing(path)) return s;
     const bool open = gguf_open(&s->g, path, &why);
@@ -5890,6 +5959,7 @@ static void store_close(store *s) {
     if (!s) return;
     if (s->open) gguf_close(&s->g);
     mem_free(s->node);
+    mem_free(s->bounce);
     str_drop(&s->layout);
     mem_free(s);
 }
@@ -5912,10 +5982,14 @@ static int32_t store__age(const store *s, const kv_node *nd) {
     return age < STORE_AGE_MAX ? age + 1 : STORE_AGE_MAX;
 }
 
-/* Bytes of the block of a node, from memory or from the old file; NULL: it has none. */
+static bool store__has(const kv_node *nd) { return nd->block >= 0 || nd->stored >= 0; }
+
+/* Bytes of the block of a node that has one, from the cache or from the old file; valid until the next call. */
 static const uint8_t *store__bytes(const store *s, const kv_node *nd) {
-    if (nd->block >= 0) return kv_bytes(s->kv, nd->block);
-    return nd->stored < 0 ? NULL : s->data + (size_t)s->row[(size_t)nd->stored * store__row(s) + STORE_DATA] * s->kv->group[0].block_bytes;
+    const dev_blocks *mem = &s->kv->group[0].mem;
+    if (nd->block < 0) return s->data + (size_t)s->row[(size_t)nd->stored * store__row(s) + STORE_DATA] * mem->block_bytes;
+    dev_blocks_read(mem, nd->block, s->bounce);
+    return s->bounce;
 }
 
 /* Which ages fit into so many bytes. */
@@ -5923,15 +5997,15 @@ static void store__bound(store__plan *p, uint64_t most) {
     const kv_tree *t = p->s->kv->tree;
     uint64_t      *n = mem_new(STORE_AGE_MAX + 1, sizeof *n);
     for (int32_t i = kv_next(t, 0); i > 0; i = kv_next(t, i))
-        if (store__bytes(p->s, &t->node[i])) n[store__age(p->s, &t->node[i])]++;
-    p->more = most / p->s->kv->group[0].block_bytes;
+        if (store__has(&t->node[i])) n[store__age(p->s, &t->node[i])]++;
+    p->more = most / p->s->kv->group[0].mem.block_bytes;
     for (p->oldest = -1; p->oldest < STORE_AGE_MAX && n[p->oldest + 1] <= p->more; p->oldest++) p->more -= n[p->oldest + 1];
     mem_free(n);
 }
 
 /* Whether the block of a node is kept; asked once of each, parents first. */
 static bool store__stays(store__plan *p, const kv_node *nd) {
-    const int32_t age = store__bytes(p->s, nd) ? store__age(p->s, nd) : INT32_MAX;
+    const int32_t age = store__has(nd) ? store__age(p->s, nd) : INT32_MAX;
     if (age <= p->oldest) return true;
     if (age > p->oldest + 1 || !p->more) return false;
     p->more--;
@@ -5940,7 +6014,7 @@ static bool store__stays(store__plan *p, const kv_node *nd) {
 
 static uint64_t store__sum_of(const store *s, const kv_node *nd) {
     if (nd->block < 0) return store__sum(s->row + (size_t)nd->stored * store__row(s));
-    return bytes_hash(0, (bytes){kv_bytes(s->kv, nd->block), s->kv->group[0].block_bytes});
+    return bytes_hash(0, (bytes){store__bytes(s, nd), s->kv->group[0].mem.block_bytes});
 }
 
 /* The next row is node i's. */
@@ -5976,7 +6050,7 @@ static void store__choose(store__plan *p) {
 static bool store__write(store__plan *p, err_t *e) {
     store         *s = p->s;
     gguf_writer    w;
-    const size_t   each = s->kv->group[0].block_bytes;
+    const size_t   each = s->kv->group[0].mem.block_bytes;
     const uint64_t rows[2] = {store__row(s), (uint64_t)p->n}, data[2] = {each, (uint64_t)p->n_data};
     const bytes    all = {(const uint8_t *)p->rows, (size_t)p->n * store__row(s) * sizeof *p->rows};
     char           sum[17];
@@ -6008,6 +6082,7 @@ static bool store_save(store *s, uint64_t most, err_t *e) {
     for (int32_t i = kv_next(t, 0); i > 0; i = kv_next(t, i), n++) news = news || (t->node[i].block >= 0 && t->node[i].stored < 0);
     if (!news || s->strange || !gguf_own_may_replace(s->path, store_arch, store_what)) return true;
     store__plan p = {.s = s};
+    kv_flush(s->kv);
     p.at = mem_new((size_t)t->cap, sizeof *p.at);
     p.order = mem_new((size_t)n, sizeof *p.order);
     p.rows = mem_new((size_t)n * store__row(s), sizeof *p.rows);
@@ -6335,16 +6410,16 @@ static void fwd__store_kv(const fwd_at *at, int r) {
     const arch_hparams *hp = &f->m->hp;
     const int64_t       nk = arch_dim(hp, D_K, at->il), nv = arch_dim(hp, D_V, at->il);
     const arch_layer_hp *lh = at->lh;
-    const kv_layer      *kl = &f->kv->layer[at->il];
+    const dev_kv *kl = &f->kv->layer[at->il];
     float              *k = f->k + (size_t)(r * nk), *v = f->v + (size_t)(r * nv);
     fwd__bias(k, at->l->bk, nk);
     fwd__bias(v, at->l->bv, nv);
     fwd__head_norm(k, at->l->k_norm, lh->n_head_kv, lh->hd_k, hp->eps);
     k_rope(k, lh->n_head_kv, lh->hd_k, lh->n_rot, hp->desc->rope == ROPE_HALVES, fwd__cs(f, lh->rope, r));
-    k_spread(k, (int)nk, kl->spread_k);
-    k_spread(v, (int)nv, kl->spread_v);
     int n;
-    kv_store_at(f->kv, at->il, fwd__table(f, at->il, r, &n), f->batch.pos[r], k, v);
+    k_spread(k, (int)nk, kl->hadamard_k);
+    k_spread(v, (int)nv, kl->hadamard_v);
+    dev_kv_store(kl, fwd__table(f, at->il, r, &n), f->batch.pos[r], k, v);
 }
 
 /* The same for Q of a selected row. */
@@ -6438,7 +6513,7 @@ static void fwd__attend(fwd_at *at, dev *dv) {
     fwd                 *f = at->f;
     const arch_hparams  *hp = &f->m->hp;
     const arch_layer_hp *lh = at->lh;
-    const kv_layer      *kl = &f->kv->layer[at->il];
+    const dev_kv        *kl = &f->kv->layer[at->il];
     const int            g = lh->n_head / lh->n_head_kv;
     const size_t         nq = (size_t)arch_dim(hp, D_Q, at->il);
     dev_begin(dv);
@@ -6451,18 +6526,18 @@ static void fwd__attend(fwd_at *at, dev *dv) {
             const int64_t past = f->batch.pos[at->on->row[s]] + 1;
             float        *q = f->q + (size_t)s * nq + (size_t)(head * g * lh->hd_k);
             float        *o = f->att.x + (size_t)s * f->att.ldx + (size_t)(head * g * lh->hd_v);
-            k_spread(q, g * lh->hd_k, kl->spread_k);
+            k_spread(q, g * lh->hd_k, kl->hadamard_k);
             for (int h = 0; h < g; h++)
                 rows[n++] = (k_attn_row){.q = q + (size_t)(h * lh->hd_k), .o = o + (size_t)(h * lh->hd_v),
                                          .begin = lh->window && past > lh->window ? past - lh->window : 0, .end = past};
         }
         const int32_t *table = fwd__table(f, at->il, at->on->row[first], &n_blocks);
-        kv_blocks(f->kv, at->il, head, table, n_blocks, kb, vb);
+        dev_kv_views(kl, table, n_blocks, head, kb, vb);
         k_attn_args a = {.n_rows = n, .rows = rows, .hd_k = lh->hd_k, .hd_v = lh->hd_v, .scale = lh->attn_scale,
-                         .type_k = f->kv->opts.type_k, .type_v = f->kv->opts.type_v, .k_blocks = kb, .v_blocks = vb,
-                         .block = f->kv->opts.block, .k_stride = kl->k_stride, .v_stride = kl->v_stride};
+                         .type_k = kl->type_k, .type_v = kl->type_v, .k_blocks = kb, .v_blocks = vb,
+                         .block = kl->block, .k_stride = kl->k_stride, .v_stride = kl->v_stride};
         k_attn(&a, dv->scratch);
-        for (int i = 0; i < n; i += g) k_spread(rows[i].o, g * lh->hd_v, kl->spread_v);
+        for (int i = 0; i < n; i += g) k_spread(rows[i].o, g * lh->hd_v, kl->hadamard_v);
     }
 }
 
@@ -6747,6 +6822,7 @@ static float *fwd_step(fwd *f) {
     fwd__sort_rows(f, &f->asking, false);
     ASSERT(f->asking.n <= f->max_out);
     f->stop = false;
+    kv_flush(f->kv);
     if (f->times) f->times->at = clock_now(), f->times->steps++;
     mem_freeze("a step");
     (f->tap ? pool_run : pool_run_loose)(f->p, fwd__run, f);
@@ -8229,7 +8305,7 @@ static void engine__say_needs(const engine *eng, const engine_needs *t, uint64_t
     else str_fmt(&s, "%.1f MiB left", (double)all / 1048576);
     for (int i = 0; i < t->n; i++)
         if (t->row[i].bytes) str_fmt(&s, ", %s %.1f", t->row[i].what, (double)t->row[i].bytes / 1048576);
-    str_fmt(&s, ", cache up to %.1f\n", (double)gr->block_bytes * gr->max_blocks / 1048576);
+    str_fmt(&s, ", cache up to %.1f\n", (double)gr->mem.block_bytes * gr->mem.max_blocks / 1048576);
     fputs(s.p, stderr);
     str_drop(&s);
 }
@@ -11573,7 +11649,7 @@ static bool spec__draft_open(spec *sp, const char *pre, const engine_opts *fo, c
     kd.block = sp->eng->kv->opts.block;
     kd.cache = NULL;
     kd.mem_bytes = 0;
-    kd.max_blocks = sp->eng->kv->group[0].max_blocks;
+    kd.max_blocks = sp->eng->kv->group[0].mem.max_blocks;
     if (!(sp->draft = engine_open_beside(&sp->g, sp->v, &fd, &kd, sp->eng, n_seqs, SPEC_LAG * n_seqs, e))) return false;
     if (sp->o.n_vocab) fwd_trim(sp->draft->f, sp->o.n_vocab);
     if (sp->draft->f->n_vocab < own) sp->wide = mem_aligned((size_t)n_seqs * (size_t)own, sizeof *sp->wide);

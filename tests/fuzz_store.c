@@ -24,7 +24,7 @@ static void fz_store_hashes(store *s, uint8_t *p) {
     err_t              none = {0};
     char               text[17];
     if (!rows || !data || rows->type != K_I32 || data->type != K_I8 || rows->dim[0] != store__row(s) ||
-        data->dim[0] != s->kv->group[0].block_bytes)
+        data->dim[0] != s->kv->group[0].mem.block_bytes)
         return;
     for (uint64_t i = 0; i < rows->n_bytes / 4 / store__row(s); i++) {
         int32_t *row = (int32_t *)(void *)(p + (rows->data - s->g.part[0].p)) + i * store__row(s);
@@ -40,7 +40,7 @@ static void fz_store_hashes(store *s, uint8_t *p) {
 /* A prompt that begins with all the tokens up to row i, and goes on with others. What is computed here is zeros. */
 static void fz_prompt(store *s, int64_t i) {
     static const uint8_t none[128];
-    const uint64_t       zeros = bytes_hash(0, (bytes){none, s->kv->group[0].block_bytes});
+    const uint64_t       zeros = bytes_hash(0, (bytes){none, s->kv->group[0].mem.block_bytes});
     int32_t              ids[FZ_DEEP * FZ_BLOCK];
     int                  depth = 0, n;
     bool                 wait;
@@ -56,14 +56,17 @@ static void fz_prompt(store *s, int64_t i) {
     ASSERT(got >= 0 && got <= n + 1 && got == q->n && !wait);
     for (int b = 0; b < q->n_known; b++) {
         const int32_t at = q->table[0][b], stored = kv->tree->node[kv->group[0].node[at]].stored;
-        const bytes   block = {kv_bytes(kv, at), kv->group[0].block_bytes};
+        uint8_t       held[128];
+        const bytes   block = {held, kv->group[0].mem.block_bytes};
+        ASSERT(block.n == sizeof held);
+        dev_blocks_read(&kv->group[0].mem, at, held);
         if (stored < 0 || bytes_hash(0, block) == zeros) continue;
         ASSERT(bytes_hash(0, block) == store__sum(s->row + (size_t)stored * store__row(s)));
     }
     if (kv_reserve(q, n + 2)) {
         kv_claim(q, ids);
         kv_touch(q, got);
-        for (int b = got / FZ_BLOCK; b * FZ_BLOCK < n + 2; b++) memset(kv__block(&kv->group[0], q->table[0][b]), 0, kv->group[0].block_bytes);
+        for (int b = got / FZ_BLOCK; b * FZ_BLOCK < n + 2; b++) dev_blocks_clear(&kv->group[0].mem, q->table[0][b]);
         kv_settle(kv, i % 7 != 6);
     }
     kv_seq_free(q);
@@ -78,7 +81,7 @@ static void fz_plan(store *s, uint64_t most) {
     p.at = mem_new((size_t)t->cap, sizeof *p.at);
     p.order = mem_new(n, sizeof *p.order);
     p.rows = mem_new(n * store__row(s), sizeof *p.rows);
-    store__bound(&p, most * s->kv->group[0].block_bytes);
+    store__bound(&p, most * s->kv->group[0].mem.block_bytes);
     store__choose(&p);
     store next = *s;
     next.row = p.rows;
@@ -96,6 +99,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
     store    s = {.kv = fz_cache(), .path = "FILE", .strange = true};
     g_log_level = LOG_QUIET;
     memcpy(own, data, n);
+    s.bounce = mem_new(1, s.kv->group[0].mem.block_bytes);
     snprintf(s.mark, sizeof s.mark, "%016x", 1234);
     store__layout(&s, "plain");
     if (gguf_parse(&s.g, own, n, "FILE", &e)) {
@@ -110,6 +114,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
     ASSERT(s.open || s.node || e.code);
     kv_free(s.kv);
     mem_free(s.node);
+    mem_free(s.bounce);
     str_drop(&s.layout);
     mem_free(own);
     return 0;

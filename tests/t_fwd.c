@@ -259,7 +259,7 @@ static void t_fwd_spread(void) {
             t_outliers(&r, cases[i].factor, copy);
             kv_free(r.kv);
             r.f->kv = r.kv = kv_new(&r.m.hp, &o, 4096, &e);
-            for (int il = 0; plain && il < r.kv->n_layer; il++) r.kv->layer[il].spread_k = r.kv->layer[il].spread_v = 1;
+            for (int il = 0; plain && il < r.kv->n_layer; il++) r.kv->layer[il].hadamard_k = r.kv->layer[il].hadamard_v = 1;
             float *got = t_rig_logits(&r, ids, n, 512);
             double err = t_tiny_error(&t, got), limit = cases[i].limit;
             const bool pass = plain && cases[i].k != cases[i].v ? err > 3 * limit : err <= limit;

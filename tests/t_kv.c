@@ -36,27 +36,31 @@ static float t_kv_value(uint64_t stream, int pos, int il, int i) {
 static void t_kv_write(kv_seq *s, uint64_t stream, int pos) {
     const int32_t *table;
     float          k[64], v[64];
+    kv_flush(s->kv);
     for (int il = 0; il < s->kv->n_layer; il++) {
-        int n = s->kv->layer[il].n_head * s->kv->layer[il].hd_k;
+        const dev_kv *l = &s->kv->layer[il];
+        int           n = l->n_head * l->hd_k;
         for (int i = 0; i < n; i++) k[i] = t_kv_value(stream, pos, il, i), v[i] = t_kv_value(stream, pos, il, 1000 + i);
-        kv_table(s, s->kv->layer[il].group, &table);
-        kv_store_at(s->kv, il, table, pos, k, v);
+        kv_table(s, l->group, &table);
+        dev_kv_store(l, table, pos, k, v);
     }
 }
 
 /* Every position from `from` on holds the values of stream_of[pos]. */
 static void t_kv_verify(const kv_seq *s, const uint64_t *stream_of, int from) {
     const uint8_t *kb[512], *vb[512];
-    const int      block = s->kv->opts.block, hd = s->kv->layer[0].hd_k;
+    const int      block = s->kv->opts.block;
+    kv_flush(s->kv);
     for (int il = 0; il < s->kv->n_layer; il++)
         for (int h = 0; h < s->kv->layer[il].n_head; h++) {
+            const dev_kv  *l = &s->kv->layer[il];
             const int32_t *table;
-            const int      n_blocks = kv_table(s, s->kv->layer[il].group, &table);
-            kv_blocks(s->kv, il, h, table, n_blocks, kb, vb);
+            const int      hd = l->hd_k, n_blocks = kv_table(s, l->group, &table);
+            dev_kv_views(l, table, n_blocks, h, kb, vb);
             for (int p = from; p < s->n; p++) {
                 if (!CHECKF(kb[p / block] != NULL, "position %d has no block", p)) return;
-                const float *k = (const float *)(const void *)(kb[p / block] + (size_t)(p % block) * s->kv->layer[il].k_stride);
-                const float *v = (const float *)(const void *)(vb[p / block] + (size_t)(p % block) * s->kv->layer[il].v_stride);
+                const float *k = (const float *)(const void *)(kb[p / block] + (size_t)(p % block) * l->k_stride);
+                const float *v = (const float *)(const void *)(vb[p / block] + (size_t)(p % block) * l->v_stride);
                 for (int i = 0; i < hd; i++)
                     if (!CHECKF(k[i] == t_kv_value(stream_of[p], p, il, h * hd + i) && v[i] == t_kv_value(stream_of[p], p, il, 1000 + h * hd + i),
                                 "position %d layer %d head %d: another value", p, il, h))
@@ -104,9 +108,9 @@ static void t_kv_random(void) {
             int      used = 0;
             for (int i = 0; i < T_KV_SEQS; i++)
                 for (int b = 0; s[i] && b < s[i]->n_blocks[0]; b++) refs[s[i]->table[0][b]]++;
-            for (int b = 0; b < kv->group[0].max_blocks; b++) {
+            for (int b = 0; b < kv->group[0].mem.max_blocks; b++) {
                 used += refs[b] > 0;
-                if (b < kv->group[0].n_slab * kv->group[0].slab_blocks) EQ_INT(kv->group[0].refs[b], refs[b]);
+                if (b < dev_blocks_mapped(&kv->group[0].mem)) EQ_INT(kv->group[0].refs[b], refs[b]);
             }
             EQ_INT(kv->group[0].n_used, used);
             if (move % 20 == 0)
@@ -128,8 +132,8 @@ static void t_kv_bound(void) {
     EQ_INT(kv_bytes_peak(kv), 0);
     kv_seq *s = kv_seq_new(kv);
     CHECK(kv_reserve(s, 100));
-    EQ_INT(kv_bytes_peak(kv), 7u * kv->group[0].block_bytes);
-    EQ_INT(kv->group[0].block_bytes, 16 * 4 * 2 * 2 * 32 * 2);
+    EQ_INT(kv_bytes_peak(kv), 7u * kv->group[0].mem.block_bytes);
+    EQ_INT(kv->group[0].mem.block_bytes, 16 * 4 * 2 * 2 * 32 * 2);
     kv_seq_free(s);
     kv_free(kv);
 
@@ -178,8 +182,8 @@ static void t_kv_spread(void) {
         hp.layer[0].hd_k = cases[i].hd;
         hp.layer[0].hd_v = cases[j].hd;
         kv_cache *kv = kv_new(&hp, &o, 64, &e);
-        EQ_INT(kv->layer[0].spread_k, cases[i].run);
-        EQ_INT(kv->layer[0].spread_v, cases[j].run);
+        EQ_INT(kv->layer[0].hadamard_k, cases[i].run);
+        EQ_INT(kv->layer[0].hadamard_v, cases[j].run);
         kv_free(kv);
         arch_drop(&hp);
     }
@@ -284,23 +288,29 @@ static struct {
     long long adopted, waited, failed, fetched;       /* how often, over all runs of a test */
 } t_tree_n;
 
-static bool t_tree_fetch(void *ctx, int32_t stored, uint8_t *block) {
+static bool t_tree_fetch(void *ctx, int32_t stored, const dev_blocks *mem, int32_t to) {
     t_tree_kept *k = ctx;
-    if (k->fails && rng_mix(++k->turn) % k->fails == 0) return false;
+    uint8_t     *block = mem_new(1, mem->block_bytes);
+    if (k->fails && rng_mix(++k->turn) % k->fails == 0) {
+        mem_free(block);
+        return false;
+    }
     t_tree_n.fetched++;
     for (int il = 0; il < k->kv->n_layer; il++) {
-        const kv_layer *l = &k->kv->layer[il];
+        const dev_kv *l = &k->kv->layer[il];
         for (int h = 0; h < l->n_head; h++)
             for (int p = 0; p < k->kv->opts.block; p++) {
                 const size_t at = (size_t)(h * k->kv->opts.block + p);
                 float       *key = (float *)(void *)(block + l->k_at + at * l->k_stride);
                 float       *val = (float *)(void *)(block + l->v_at + at * l->v_stride);
-                for (int i = 0; i < k->kv->layer[il].hd_k; i++) {
-                    key[i] = t_kv_value(k->of[stored][p], k->first[stored] + p, il, h * k->kv->layer[il].hd_k + i);
-                    val[i] = t_kv_value(k->of[stored][p], k->first[stored] + p, il, 1000 + h * k->kv->layer[il].hd_k + i);
+                for (int i = 0; i < l->hd_k; i++) {
+                    key[i] = t_kv_value(k->of[stored][p], k->first[stored] + p, il, h * l->hd_k + i);
+                    val[i] = t_kv_value(k->of[stored][p], k->first[stored] + p, il, 1000 + h * l->hd_k + i);
                 }
             }
     }
+    dev_blocks_write(mem, to, block);
+    mem_free(block);
     return true;
 }
 
@@ -360,7 +370,7 @@ static void t_tree_blocks(const t_tree *t, const bool *live) {
     const kv_cache *kv = t->rig.kv;
     const kv_group *gr = &kv->group[0];
     const kv_tree  *tr = kv->tree;
-    const int       mapped = gr->n_slab * gr->slab_blocks < gr->max_blocks ? gr->n_slab * gr->slab_blocks : gr->max_blocks;
+    const int       mapped = dev_blocks_mapped(&gr->mem);
     uint32_t        refs[512] = {0};
     bool            spare[512] = {0};
     int             used = 0, idle = 0, walked = 0;
@@ -393,7 +403,7 @@ static void t_tree_blocks(const t_tree *t, const bool *live) {
         CHECKF(!refs[gr->spare[k]] && !spare[gr->spare[k]], "block %d is not spare", gr->spare[k]);
         spare[gr->spare[k]] = true;
     }
-    EQ_INT(kv_room(kv), gr->max_blocks - used + idle);
+    EQ_INT(kv_room(kv), gr->mem.max_blocks - used + idle);
     int peak;
     EQ_INT(kv_held(kv, &peak), used - idle);
 }
@@ -555,9 +565,9 @@ static void t_tree_end(t_tree *t) {
     kv_cache *kv = t->rig.kv;
     for (int q = 0; q < T_TREE_SEQS; q++) kv_seq_free(t->q[q].s), t->q[q].s = NULL;
     t_tree_check(t);
-    EQ_INT(kv_room(kv), kv->group[0].max_blocks);
+    EQ_INT(kv_room(kv), kv->group[0].mem.max_blocks);
     kv_seq *s = kv_seq_new(kv);
-    CHECK(kv_reserve(s, kv->group[0].max_blocks * kv->opts.block));
+    CHECK(kv_reserve(s, kv->group[0].mem.max_blocks * kv->opts.block));
     EQ_INT(kv->tree->n_idle, 0);
     int left = 0;
     for (int32_t i = kv_next(kv->tree, 0); i > 0; i = kv_next(kv->tree, i)) left++;

@@ -245,7 +245,7 @@ static void t_store_bound(void) {
     t_run       r;
     struct stat st;
     if (!t_run_open(&r, h.model, &h.fo, &h.ko, 200, false)) return;
-    const size_t size = r.eng->kv->group[0].block_bytes;
+    const size_t size = r.eng->kv->group[0].mem.block_bytes;
     t_run_close(&r);
     h.ko.cache_bytes = (uint64_t)(2 * each + 1) * size + 5;
     EQ_INT(t_store_same(&h, &a) + t_store_same(&h, &b) + t_store_same(&h, &c), 0);
@@ -424,7 +424,7 @@ static void t_store_window(void) {
         EQ_INT(t_store_once(path, 4, (uint64_t)(5 + i), T_STORE_N, 1 << 20), 8);
     }
     t_store_rig r = t_store_rig_open(path, 4, 1);
-    const size_t size = r.rig.kv->group[0].block_bytes;
+    const size_t size = r.rig.kv->group[0].mem.block_bytes;
     t_store_rig_close(&r);
     t_store_once(path, 4, 1, T_STORE_N, 8 * size);
     t_store_once(path, 4, 99, T_STORE_N, 8 * size);  /* 8 shared positions, of which a window of 4 is looked at */
