@@ -1763,9 +1763,8 @@ static void gguf__kvs(gguf_cur *c, gguf_file *g, uint64_t n) {
         g->n_kv = i + 1;
     }
     if (c->e->code) return;
-    const gguf_kv *twin = gguf__index(&g->keys, g->kv, sizeof *g->kv, g->n_kv);
-    if (twin)
-        gguf__fail(c, GGUF_U(twin->key.p - c->p), "key %.*s comes twice, expected once", GGUF_SHOW(twin->key));
+    const gguf_kv *dup = gguf__index(&g->keys, g->kv, sizeof *g->kv, g->n_kv);
+    if (dup) gguf__fail(c, GGUF_U(dup->key.p - c->p), "key %.*s comes twice, expected once", GGUF_SHOW(dup->key));
 }
 
 /* --- lookups --- */
@@ -2083,10 +2082,10 @@ static bool gguf__read(gguf_file *g, err_t *e) {
 }
 
 static bool gguf__name_index(gguf_file *g, err_t *e) {
-    const gguf_tensor *twin = gguf__index(&g->names, g->tensor, sizeof *g->tensor, g->n_tensor);
-    if (!twin) return true;
-    uint64_t at = (uint64_t)(twin->name.p - g->part[twin->part].p);
-    return gguf_bad(g, twin->part, at, e, "tensor %.*s comes twice, expected once", GGUF_SHOW(twin->name));
+    const gguf_tensor *dup = gguf__index(&g->names, g->tensor, sizeof *g->tensor, g->n_tensor);
+    if (!dup) return true;
+    uint64_t at = (uint64_t)(dup->name.p - g->part[dup->part].p);
+    return gguf_bad(g, dup->part, at, e, "tensor %.*s comes twice, expected once", GGUF_SHOW(dup->name));
 }
 
 /* --- mappings, and what happens when one loses its file --- */
@@ -3505,7 +3504,7 @@ static void tok_ids_drop(tok_ids *t) {
 }
 
 /* How many chunks of `size` tokens are taken from a text of n: all (ask -1), or at most `ask`. Each begins `step`
- * tokens after the one before; where they overlap, a token has to follow the last. 0, with words in e, where none
+ * tokens after the one before; where they overlap, a token has to follow the last. 0, and e is set, where none
  * is left. */
 static int tok_chunks(size_t n, int size, int step, int ask, err_t *e) {
     const int64_t room = (int64_t)n - size, over = step < size;
@@ -4787,7 +4786,7 @@ static bool arch_slot_applies(const arch_hparams *hp, const arch_slot *s, int il
  * Finds every tensor the slot tables name, checks its shape and type, and refuses a file that lacks one or holds one
  * that the step would not use (a weight left out in silence is a wrong text). Weights stay where they are: the model
  * is views into the mapping plus a table of RoPE frequencies; once packed, its quantised matrices are memory of its own.
- * Public: model_open, model_as_bf16, model_has_bf16, model_pack, model_weigh, model_close, model_check, model_kv_bytes. */
+ * Public: model_open, model_as_bf16, model_has_bf16, model_pack, model_sizes, model_close, model_check, model_kv_bytes. */
 
 /* One table of RoPE. */
 typedef struct {
@@ -5067,7 +5066,7 @@ typedef struct {
     uint64_t file, slow, packed, given;
 } model_bytes;
 
-static model_bytes model_weigh(const model *m) {
+static model_bytes model_sizes(const model *m) {
     int         il = 0, slot = 0, stack;
     model_bytes b = {0};
     for (const dev_mat *w; (w = model__mat(m, &il, &slot, &stack));) {
@@ -5103,7 +5102,7 @@ static bool model_has_bf16(const model *m) {
  * True: there is more to do. An interrupt ends it between two matrices. */
 static bool model_pack(model *m, pool *p, size_t most) {
     model__packing k = {.p = p};
-    if (!m->packs && (m->packs_bytes = (size_t)model_weigh(m).packed)) m->packs = mem_pages(m->packs_bytes);
+    if (!m->packs && (m->packs_bytes = (size_t)model_sizes(m).packed)) m->packs = mem_pages(m->packs_bytes);
     for (size_t done = 0; done < most && !g_interrupt;) {
         if (!(k.w = model__mat(m, &m->pack_il, &m->pack_slot, &k.stack))) return false;
         const size_t each = k_pack_bytes(k.w->type, k.w->n_out, k.w->n_in), file = k.w->mat_bytes * (size_t)k.stack;
@@ -5835,7 +5834,7 @@ static uint64_t kv_bytes_peak(const kv_cache *kv) {
 
 /* ===== [store] prompt cache on disk =====
  * What --prompt-cache keeps between runs: nodes of the cache's tree with their blocks, in a GGUF file of our own that is read
- * as any stranger's. Tensor `blocks` has a row for each node, parents first: the row of its parent, how many runs ago it was
+ * as any file from outside. Tensor `blocks` has a row for each node, parents first: the row of its parent, how many runs ago it was
  * last used, the row of its keys and values in tensor `data`, their hash, and its tokens.
  *   A file of another model, of another layout of blocks or of another version, and one whose directory does not have its
  * hash, is ignored with a word, and so is a block without its own. A file that is no prompt cache is never replaced. A block
@@ -5852,7 +5851,7 @@ typedef struct store {
     char           mark[17];                          /* the model's fingerprint */
     str            layout;
     gguf_file      g;
-    bool           open, strange;                     /* the file holds something we can use; it is no prompt cache and stays as it is */
+    bool           open, foreign;                     /* the file is open and usable; it is no prompt cache and is left as it is */
     const int32_t *row;                               /* [n, STORE_HEAD + block] */
     int64_t        n;
     int32_t       *node;                              /* [n] of the tree */
@@ -5944,9 +5943,9 @@ static store *store_open(kv_cache *kv, const char *path, uint64_t fingerprint, c
     store__layout(s, rope);
     if (gguf_own_missing(path)) return s;
     const bool open = gguf_open(&s->g, path, &why);
-    s->strange = !open || !gguf_own_is_kind(&s->g, store_arch, store_what, &why);
-    if (s->strange || !store__bind(s, n_vocab, &why)) {
-        log_warn("%s; it is not used%s", why.text, s->strange ? ", and left as it is" : " and made anew");
+    s->foreign = !open || !gguf_own_is_kind(&s->g, store_arch, store_what, &why);
+    if (s->foreign || !store__bind(s, n_vocab, &why)) {
+        log_warn("%s; it is not used%s", why.text, s->foreign ? ", and left as it is" : " and made anew");
         gguf_close(&s->g);
         return s;
     }
@@ -6080,7 +6079,7 @@ static bool store_save(store *s, uint64_t most, err_t *e) {
     bool           news = false;
     int32_t        n = 0;
     for (int32_t i = kv_next(t, 0); i > 0; i = kv_next(t, i), n++) news = news || (t->node[i].block >= 0 && t->node[i].stored < 0);
-    if (!news || s->strange || !gguf_own_may_replace(s->path, store_arch, store_what)) return true;
+    if (!news || s->foreign || !gguf_own_may_replace(s->path, store_arch, store_what)) return true;
     store__plan p = {.s = s};
     kv_flush(s->kv);
     p.at = mem_new((size_t)t->cap, sizeof *p.at);
@@ -6849,7 +6848,7 @@ static float *fwd_step(fwd *f) {
  *
  * To add a sampler: 1 its parameters (see samp_params); 2 a function that applies it and one that says when it is off;
  * 3 a row of samp_table.
- * Public: samp_defaults, samp_params, samp_check, samp_bytes, samp_new, samp_twin, samp_free, samp_accept, samp_pick, samp_chance, samp_probs, samp_copy, samp_breakers_*
+ * Public: samp_defaults, samp_params, samp_check, samp_bytes, samp_new, samp_clone, samp_free, samp_accept, samp_pick, samp_chance, samp_probs, samp_copy, samp_breakers_*
  * (text for each text, then seal, then drop). */
 
 /* --- DRY sequence breakers: token sequences that no repetition may cross --- */
@@ -7902,7 +7901,7 @@ static samp *samp_new(const samp_opts *o, int32_t n_vocab, uint64_t seed, uint64
 }
 
 /* A sampler with the options of another one and its randomness; the history is samp_copy's. */
-static samp *samp_twin(const samp *from) {
+static samp *samp_clone(const samp *from) {
     err_t     none = {0};
     samp_opts o = from->o;
     o.bias = from->bias;
@@ -8038,7 +8037,7 @@ typedef struct engine {
     int       n_ctx, n_batch, max_out;                /* positions of a sequence; rows of a step; rows with logits */
     int       chunk;                                  /* rows of prompts in a step */
     bool      may_pack;                               /* between two tokens; until all is packed */
-    bool      guest;                                  /* its threads are another's */
+    bool      shares_pool;                            /* its threads belong to another engine */
     int       pack_worth;                             /* tokens ahead that repay it; 0: not asked yet */
     size_t    pack_bytes;                             /* of weights each time */
     double    t_start, t_open;                        /* when the program started; seconds until the model was open */
@@ -8049,7 +8048,7 @@ static void engine_close(engine *eng) {
     fwd_free(eng->f);
     store_close(eng->kept);
     kv_free(eng->kv);
-    if (!eng->guest) pool_free(eng->p);
+    if (!eng->shares_pool) pool_free(eng->p);
     model_close(&eng->m);
     mem_free(eng);
 }
@@ -8135,7 +8134,7 @@ static bool engine__fill(engine *eng, const engine_opts *fo, const kv_opts *ko, 
     if (n_seq == 1 && eng->n_batch > eng->n_ctx) eng->n_batch = eng->n_ctx;
     engine__cut_rows(eng);
     eng->max_out = max_out < eng->n_batch ? max_out : eng->n_batch;
-    if (!eng->guest) eng->p = pool_new(fo->n_threads > 0 ? fo->n_threads : pool_default_threads());
+    if (!eng->shares_pool) eng->p = pool_new(fo->n_threads > 0 ? fo->n_threads : pool_default_threads());
     if (strcmp(fo->repack, "on") == 0) engine__pack_all(eng);
     eng->f = fwd_new(&eng->m, eng->kv, eng->p, eng->n_batch, eng->max_out);
     eng->t_open = clock_now() - eng->t_start;
@@ -8151,7 +8150,7 @@ static bool engine__may_pack(const engine_opts *fo) {
 /* When packing repays itself and how much is packed between two tokens: nothing where memory is short, since the file's pages can be
  * read again and packed ones can not. */
 static void engine__plan_pack(engine *eng) {
-    const model_bytes b = model_weigh(&eng->m);
+    const model_bytes b = model_sizes(&eng->m);
     const bool        slow = b.slow > b.file / ENGINE_SLOW_SHARE;
     eng->pack_worth = slow ? ENGINE_SLOW_WORTH : ENGINE_PACK_WORTH;
     eng->pack_bytes = b.packed < host_memory() / 4 * 3 ? (size_t)b.file / (slow ? ENGINE_SLOW_STEPS : ENGINE_PACK_STEPS) + 1 : 0;
@@ -8267,12 +8266,12 @@ static uint64_t engine__need_all(const engine_needs *t) {
 
 /* Whether the weights may be packed in this run. */
 static bool engine__packs(const model *m, const engine_opts *fo) {
-    return strcmp(fo->repack, "on") == 0 || (engine__may_pack(fo) && model_weigh(m).packed < host_memory() / 4 * 3);
+    return strcmp(fo->repack, "on") == 0 || (engine__may_pack(fo) && model_sizes(m).packed < host_memory() / 4 * 3);
 }
 
 /* What a model keeps in memory: pages of its file that are read again and again, copies of weights or what they are made of. */
 static void engine_need_weights(engine_needs *t, const model *m, const engine_opts *fo, const char *kept, const char *packed) {
-    const model_bytes b = model_weigh(m);
+    const model_bytes b = model_sizes(m);
     const bool        packs = engine__packs(m, fo);
     engine_need(t, kept, m->g->n_bytes - (packs ? b.given : 0));
     engine_need(t, packed, !packs ? 0 : b.packed > b.given ? b.packed : b.given);
@@ -8355,8 +8354,8 @@ static engine *engine_open_beside(const gguf_file *g, const tok_vocab *v, const 
     if (!eng) return NULL;
     engine_opts own = *fo;
     own.n_threads = 1;
-    eng->guest = model_weigh(&eng->m).file >= ENGINE_SHARED;
-    eng->p = eng->guest ? host->p : NULL;
+    eng->shares_pool = model_sizes(&eng->m).file >= ENGINE_SHARED;
+    eng->p = eng->shares_pool ? host->p : NULL;
     eng->n_ctx = host->n_ctx;
     eng->n_batch = fo->n_batch > n_least ? fo->n_batch : n_least;
     if (engine__fill(eng, &own, ko, n_seqs, n_seqs, e)) {
@@ -9866,12 +9865,12 @@ static bool results_sort(results *r, const char *const *names, int n_names, err_
  * blanks. jansson parses and lives here only; records are written by hand.
  *
  * Invariants:
- * - Text is bytes. JSON is made of characters and jansson refuses all else, so a line that is not UTF-8 is veiled before
- *   it is parsed: see req__veil. A record is valid UTF-8: U+FFFD stands for bytes that are not, and the exact bytes stand
+ * - Text is bytes. JSON is made of characters and jansson refuses all else, so the invalid bytes of a line that is not
+ *   UTF-8 are escaped before it is parsed: see req__escape_bytes. A record is valid UTF-8: U+FFFD stands for bytes that are not, and the exact bytes stand
  *   beside them, as base64 for a text and as numbers for a token.
  * - A key that would change the answer is honoured or an error that names it; null is a key that was not given. What a
  *   body says stands in place of what the command said, a logit_bias as a whole.
- * - A line that fails is told by req_read in words and by req.fault in one: the run goes on. Out of memory ends it.
+ * - A line that fails sets e in req_read and its short name in req.fault: the run goes on. Out of memory ends it.
  *
  * To add a body key: its field, a reader of its kind where there is none, a row in req_keys.
  * Public: req_read, req_read_id, req_drop, req_print, req_print_error, req_csv_head, req_print_csv, req_print_csv_error,
@@ -9970,22 +9969,22 @@ static void req_drop(req *q) {
     *q = (req){0};
 }
 
-/* --- the veil: any bytes as characters, and back --- */
+/* --- a reversible mapping of invalid bytes to U+10FF80..U+10FFFF, so that a line of any bytes is UTF-8 --- */
 
 /* The byte b, 0x80 or more, as the character U+10FF00 + b. */
-static void req__veil_byte(str *out, uint8_t b) {
+static void req__escape_byte(str *out, uint8_t b) {
     const uint8_t c[4] = {0xf4, 0x8f, 0xbc | b >> 6, 0x80 | (b & 0x3f)};
     str_add(out, c, sizeof c);
 }
 
 /* One of those 128 characters, U+10FF80 to U+10FFFF. */
-static bool req__is_veil(const uint8_t *p, size_t n) {
+static bool req__is_escaped(const uint8_t *p, size_t n) {
     return n >= 4 && p[0] == 0xf4 && p[1] == 0x8f && (p[2] == 0xbe || p[2] == 0xbf) && (p[3] & 0xc0) == 0x80;
 }
 
 /* The same character as JSON escapes it, \udbff\udf80 to \udbff\udfff in either case: its last byte in UTF-8 and the one
  * before it; 0: it is not one. Behind another backslash the rest is half a pair, and the line no JSON either way. */
-static unsigned req__veil_escape(const uint8_t *p, size_t n) {
+static unsigned req__escape_u(const uint8_t *p, size_t n) {
     char text[13] = "";
     if (n < 12) return 0;
     for (int i = 0; i < 12; i++) text[i] = (char)(p[i] >= 'A' && p[i] <= 'Z' ? p[i] + 32 : p[i]);
@@ -9995,30 +9994,30 @@ static unsigned req__veil_escape(const uint8_t *p, size_t n) {
     return low < 0x80 ? 0 : (0xbcu | low >> 6) << 8 | 0x80u | (low & 0x3f);
 }
 
-/* Every byte that belongs to no well-formed character becomes a character of its own at the very end of Unicode, where
- * nobody is at home; should somebody be, each byte of theirs is veiled too, so that nothing is ever mistaken. */
-static void req__veil(bytes in, str *out) {
+/* Every byte that belongs to no well-formed character becomes a character of its own at the end of Unicode, where no character
+ * is assigned. Where the input has one of these characters its bytes are escaped too, so the mapping is reversible. */
+static void req__escape_bytes(bytes in, str *out) {
     for (size_t i = 0, len; i < in.n; i += len) {
         const uint8_t *p = in.p + i;
-        const unsigned escape = *p == '\\' ? req__veil_escape(p, in.n - i) : 0;
+        const unsigned escape = *p == '\\' ? req__escape_u(p, in.n - i) : 0;
         const uint8_t  spelled[4] = {0xf4, 0x8f, (uint8_t)(escape >> 8), (uint8_t)escape};
         len = (size_t)utf8_len(p, in.n - i);
-        const bool     veil = !len || escape || req__is_veil(p, in.n - i);
+        const bool     escaped = !len || escape || req__is_escaped(p, in.n - i);
         const uint8_t *from = escape ? spelled : p;
-        for (size_t k = 0; veil && k < (!len ? 1 : 4); k++) req__veil_byte(out, from[k]);
+        for (size_t k = 0; escaped && k < (!len ? 1 : 4); k++) req__escape_byte(out, from[k]);
         if (!len) len = 1;
         if (escape) len = 12;
-        if (!veil) str_add(out, p, len);
+        if (!escaped) str_add(out, p, len);
     }
 }
 
-static void req__unveil(bytes in, str *out) {
+static void req__unescape_bytes(bytes in, str *out) {
     for (size_t i = 0; i < in.n;) {
         const uint8_t *p = in.p + i;
-        const bool     veil = req__is_veil(p, in.n - i);
-        const uint8_t  b = veil ? (uint8_t)(p[2] << 6 | (p[3] & 0x3f)) : *p;
+        const bool     escaped = req__is_escaped(p, in.n - i);
+        const uint8_t  b = escaped ? (uint8_t)(p[2] << 6 | (p[3] & 0x3f)) : *p;
         str_add(out, &b, 1);
-        i += veil ? 4 : 1;
+        i += escaped ? 4 : 1;
     }
 }
 
@@ -10026,7 +10025,7 @@ static void req__unveil(bytes in, str *out) {
 
 typedef struct {                                      /* one line on its way in */
     req     *q;
-    bool     veiled, messages;                        /* not UTF-8; messages seen */
+    bool     escaped, messages;                       /* not UTF-8, so its bytes were escaped; messages seen */
     int32_t  n_vocab;
     int      top;                                     /* top_logprobs; -1: not said */
     err_t   *e;
@@ -10049,12 +10048,12 @@ static bytes req__own(const req_in *r, bytes b) {
     str s = {0};
     str_room(&s, b.n);
     s.p[0] = 0;
-    if (r->veiled) req__unveil(b, &s);
+    if (r->escaped) req__unescape_bytes(b, &s);
     else str_add(&s, b.p, b.n);
     return str_bytes(&s);
 }
 
-/* A string as jansson has it, veiled perhaps; none for what is not a string. */
+/* A string as jansson has it, escaped perhaps; none for what is not a string. */
 static bytes req__view(const json_t *v) { return (bytes){(const uint8_t *)json_string_value(v), json_string_length(v)}; }
 
 static bool req__is(const json_t *v, const char *text) { return json_is_string(v) && bytes_is(req__view(v), text); }
@@ -10513,22 +10512,22 @@ static void req__find_id(req_in *r, bytes line) {
 /* The custom_id that req_read() would find in a line of JSON, without reading the rest. q is dropped by the caller. */
 static void req_read_id(req *q, bytes line) {
     err_t  e = {0};
-    str    veiled = {0};
-    req_in r = {.q = q, .e = &e, .veiled = !utf8_whole(line)};
+    str    escaped = {0};
+    req_in r = {.q = q, .e = &e, .escaped = !utf8_whole(line)};
     *q = (req){0};
-    if (r.veiled) req__veil(line, &veiled);
+    if (r.escaped) req__escape_bytes(line, &escaped);
     json_set_alloc_funcs(req__alloc, mem_free);
-    req__find_id(&r, r.veiled ? str_bytes(&veiled) : line);
-    str_drop(&veiled);
+    req__find_id(&r, r.escaped ? str_bytes(&escaped) : line);
+    str_drop(&escaped);
 }
 
 static bool req__json(req_in *r, bytes line) {
-    str          veiled = {0};
+    str          escaped = {0};
     json_error_t why;
     r->q->fault = req_bad_json;
-    r->veiled = !utf8_whole(line);
-    if (r->veiled) req__veil(line, &veiled);
-    const bytes text = r->veiled ? str_bytes(&veiled) : line;
+    r->escaped = !utf8_whole(line);
+    if (r->escaped) req__escape_bytes(line, &escaped);
+    const bytes text = r->escaped ? str_bytes(&escaped) : line;
     const bool  bounded = req__bounded(line, r->e);
     json_set_alloc_funcs(req__alloc, mem_free);       /* jansson forgets to look at some of its own */
     json_t *root = bounded ? json_loadb((const char *)text.p, text.n, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &why) : NULL;
@@ -10536,7 +10535,7 @@ static bool req__json(req_in *r, bytes line) {
     else req__find_id(r, text);
     const bool ok = root ? req__object(r, root) : bounded && req__bad_json(r, text, &why);
     json_decref(root);
-    str_drop(&veiled);
+    str_drop(&escaped);
     return ok;
 }
 
@@ -10928,7 +10927,7 @@ typedef struct spec_seq {
     spec_rate      rate[SPEC_SOURCES][SPEC_KINDS], mean[SPEC_SOURCES];
     kv_seq        *kv;                                /* of the draft, NULL: it knows nothing of the text */
     int            done;                              /* positions that it has read */
-    samp          *twin;                              /* draws for the draft */
+    samp          *draft_sampler;                     /* picks the tokens of the draft */
     float          sure;                              /* of its last guess */
     bool           foreign;                           /* the text has a token that the draft does not */
 } spec_seq;
@@ -10945,7 +10944,7 @@ typedef struct spec {
     spec_text        past;                            /* finished texts, -1 before each */
     bool             news;                            /* past holds what the file does not */
     uint64_t         mark;                            /* of the vocabulary */
-    bool             strange;                         /* the file is no lookup cache, and stays as it is */
+    bool             foreign;                         /* the file is no lookup cache and is left as it is */
     spec_seq       **live;                            /* [n_seqs] those that the draft works for */
     int             *taken;                           /* [n_seqs] guesses that a plan takes */
     int             *order;                           /* [n_rows] whose they are, in the plan's order */
@@ -11278,10 +11277,10 @@ static void spec__pick(void *ctx, int ith) {
             logits = wide;
         }
         for (size_t k = 0; k < q->banned->n; k++) logits[q->banned->id[k]] = -INFINITY;
-        if (q->n) samp_accept(q->twin, q->id[q->n - 1], false);
-        else samp_copy(q->twin, q->sm);
-        q->id[q->n] = samp_pick(q->twin, logits, q->place + (uint64_t)q->n);
-        q->sure = q->id[q->n] < 0 ? 0 : samp_chance(q->twin);
+        if (q->n) samp_accept(q->draft_sampler, q->id[q->n - 1], false);
+        else samp_copy(q->draft_sampler, q->sm);
+        q->id[q->n] = samp_pick(q->draft_sampler, logits, q->place + (uint64_t)q->n);
+        q->sure = q->id[q->n] < 0 ? 0 : samp_chance(q->draft_sampler);
     }
 }
 
@@ -11568,10 +11567,10 @@ static void spec__cache_open(spec *sp) {
     sp->mark = spec__mark(sp->eng->v);
     if (gguf_own_missing(sp->o.cache)) return;
     const bool open = gguf_open(&g, sp->o.cache, &why);
-    sp->strange = !open || !gguf_own_is_kind(&g, spec_arch, spec_what, &why);
-    const bool ok = !sp->strange && spec__cache_tokens(sp, &g, &why);
+    sp->foreign = !open || !gguf_own_is_kind(&g, spec_arch, spec_what, &why);
+    const bool ok = !sp->foreign && spec__cache_tokens(sp, &g, &why);
     if (open) gguf_close(&g);
-    if (!ok) log_warn("%s; it is not used%s", why.text, sp->strange ? ", and left as it is" : " and made anew");
+    if (!ok) log_warn("%s; it is not used%s", why.text, sp->foreign ? ", and left as it is" : " and made anew");
 }
 
 /* Keeps the finished texts, when there are new ones. */
@@ -11579,7 +11578,7 @@ static bool spec_save(spec *sp, err_t *e) {
     gguf_writer    w;
     char           word[17];
     const uint64_t n = sp ? (uint64_t)sp->past.n : 0;
-    if (!sp || !sp->o.cache || sp->strange || !sp->news || !gguf_own_may_replace(sp->o.cache, spec_arch, spec_what)) return true;
+    if (!sp || !sp->o.cache || sp->foreign || !sp->news || !gguf_own_may_replace(sp->o.cache, spec_arch, spec_what)) return true;
     if (!gguf_write_start(&w, sp->o.cache, 64, NULL, e)) return false;
     snprintf(word, sizeof word, "%016llx", (unsigned long long)sp->mark);
     gguf_write_str(&w, "general.architecture", bytes_of(spec_arch));
@@ -11602,7 +11601,7 @@ static int spec_rows(const spec_opts *o, int n_seqs) {
     return n_seqs > 1 && o->most < SPEC_ROWS ? SPEC_ROWS : o->most;
 }
 
-/* What guesses for n_seqs sequences need of memory: tables of what was said, and the draft with its cache. False: words in e. */
+/* What guesses for n_seqs sequences need of memory: tables of what was said, and the draft with its cache. On failure e is set. */
 static bool spec_needs(const spec_opts *o, const engine_opts *fo, const kv_opts *ko, int n_seqs, engine_needs *t, err_t *e) {
     static const char *const steps[] = {"draft's steps", "draft's logits", "draft's samplers"};
     const uint64_t           entry = 3 * sizeof(int32_t);      /* of a spec_text */
@@ -11666,7 +11665,7 @@ static void spec_close(spec *sp) {
     for (size_t i = 0; i < sizeof own / sizeof *own; i++) mem_free(own[i]);
 }
 
-/* For an engine whose steps have room for spec_rows() beside n_seqs sequences. NULL: words in e. */
+/* For an engine whose steps have room for spec_rows() beside n_seqs sequences. On failure NULL, and e is set. */
 static spec *spec_open(const engine *eng, const spec_opts *o, const char *pre, const engine_opts *fo, const kv_opts *ko, int n_seqs, err_t *e) {
     const int room = (eng->max_out < eng->n_batch ? eng->max_out : eng->n_batch) - n_seqs, want = spec_rows(o, n_seqs);
     spec     *sp = mem_new(1, sizeof *sp);
@@ -11693,7 +11692,7 @@ static spec_seq *spec_seq_new(const spec *sp, const tok_ids *ids, const samp *sm
     q->ids = ids;
     q->sm = sm;
     q->banned = banned;
-    if (sp->draft) q->twin = samp_twin(sm);
+    if (sp->draft) q->draft_sampler = samp_clone(sm);
     return q;
 }
 
@@ -11701,7 +11700,7 @@ static void spec_seq_free(spec_seq *q) {
     if (!q) return;
     spec_rest(q);
     spec__text_drop(&q->text);
-    samp_free(q->twin);
+    samp_free(q->draft_sampler);
     mem_free(q);
 }
 
@@ -11804,7 +11803,7 @@ static void spec_report(const spec *sp, str *s) {
  * Invariants:
  * - sched.run is in the order in which its sequences were added; those that made room come back before any newcomer.
  * - Whoever holds blocks and cannot go on gives way to older ones, never the other way: the oldest always gets on.
- * - What goes wrong with one sequence ends that one, in words (sched_seq.err); only what hits all of them ends the run.
+ * - An error of one sequence ends that sequence (sched_seq.err); only what hits all of them ends the run.
  * Public: sched_new, sched_free, sched_seq_new, sched_seq_free, sched_add, sched_hungry, sched_step, sched_ended, hist_*. */
 
 /* --- a histogram of seconds: 32 buckets to a factor of two, so that a percentile is told within 2.2 % --- */
@@ -11854,7 +11853,7 @@ typedef struct sched_seq {
     bool         ignore_eos, scored;                  /* scored: log-probabilities are asked for */
     int          top;                                 /* alternatives of each, 0 .. REQ_TOP */
     int          keep;                                /* positions that others may ask for when it has ended */
-    struct sched_seq *twin;                           /* one with the same prompt, added before and not yet freed; NULL: none */
+    struct sched_seq *same_prompt;                    /* a sequence with the same prompt, added before and not yet freed; NULL: none */
     void        *owner;
 
     str          text;                                /* the answer; once it has ended, up to the stop string */
@@ -12080,22 +12079,22 @@ static void sched__rows(sched *sc, sched_seq *q, int from) {
     sc->out[sc->n_out++] = q;
 }
 
-/* Whether the twin has read the prompt or is going to: one that has ended and given up its blocks is not. */
-static bool sched__twin_reads(const sched *sc, const sched_seq *q) {
+/* Whether the sequence with the same prompt has read it or will read it: not if it has ended and its blocks are freed. */
+static bool sched__same_prompt_runs(const sched *sc, const sched_seq *q) {
     bool yes = false;
-    for (int i = 0; q->twin && i < sc->n_run; i++) yes = yes || sc->run[i] == q->twin;
-    return yes && !(q->twin->over && !q->twin->kv);
+    for (int i = 0; q->same_prompt && i < sc->n_run; i++) yes = yes || sc->run[i] == q->same_prompt;
+    return yes && !(q->same_prompt->over && !q->same_prompt->kv);
 }
 
-/* What the sequence may begin with: the blocks of a twin who has read the same prompt, or what the cache knows. False: it has to
+/* What the sequence may begin with: the blocks of a sequence that has read the same prompt, or what the cache knows. False: it has to
  * wait for somebody who is computing what it needs. */
 static bool sched__begin(sched *sc, sched_seq *q) {
     bool wait = false;
     if (!q->kv) {
-        const bool twin = sched__twin_reads(sc, q);
-        if (twin && q->twin->done < q->n_prompt) return false;
-        q->kv = twin ? kv_fork(q->twin->kv) : kv_seq_new(sc->eng->kv);
-        if (twin) kv_truncate(q->kv, q->n_prompt - 1);
+        const bool shared = sched__same_prompt_runs(sc, q);
+        if (shared && q->same_prompt->done < q->n_prompt) return false;
+        q->kv = shared ? kv_fork(q->same_prompt->kv) : kv_seq_new(sc->eng->kv);
+        if (shared) kv_truncate(q->kv, q->n_prompt - 1);
         q->kv->keep = q->keep;
     }
     const int got = kv_adopt(q->kv, q->ids.id, (int)q->ids.n - 1, &wait) - q->done;
@@ -12167,7 +12166,7 @@ static int sched__lacks(const sched *sc, const sched_seq *q) {
     const int block = sc->eng->kv->opts.block, all = ((int)q->ids.n + block) / block + 1;
     int       cost = 0;
     if (q->over && !q->kv) return 0;
-    if (!q->kv && sched__twin_reads(sc, q)) return 2;
+    if (!q->kv && sched__same_prompt_runs(sc, q)) return 2;
     const int has = q->kv ? kv_seq_blocks(q->kv) : kv_match(sc->eng->kv, q->ids.id, (int)q->ids.n - 1, &cost);
     return (all > has ? all - has : 0) + cost;
 }
@@ -12974,7 +12973,7 @@ static const char *batch__refuse_prompt(const batch_work *b, batch_line *l, int 
     return what;
 }
 
-/* Why a request that was read cannot run, as the error of a record names it, with words in why; NULL: it can. */
+/* Why a request that was read cannot run, as the error of a record names it; why is set. NULL: it can. */
 static const char *batch__refuse(const batch_work *b, batch_line *l, err_t *why) {
     l->ids = mem_new((size_t)l->q.n_prompt, sizeof *l->ids);
     for (int i = 0; i < l->q.n_prompt; i++) {
@@ -13073,7 +13072,7 @@ static void batch__claim(batch_work *b, const batch_input *in, bytes line, uint6
 }
 
 /* Files that can be read twice are read to their ends before the first line is answered: what answers none of their lines is
- * moved aside now, with a word. Else that is done behind the last line. */
+ * moved to FILE.stale now, with a warning. Else that is done behind the last line. */
 static bool batch__settle(batch_work *b, err_t *e) {
     batch_input again = b->in;
     bytes       line;
@@ -13172,7 +13171,7 @@ static bool batch__add(batch_work *b, batch_line *l, err_t *e) {
     s->n_stop = l->q.stop ? l->q.n_stop : g->n_stop;
     s->stream.special = g->special_out;
     s->keep = nth + 1 < l->q.each || l->q.n_prompt > 1 ? INT_MAX : l->keep;
-    s->twin = nth ? l->seq[i - nth] : NULL;
+    s->same_prompt = nth ? l->seq[i - nth] : NULL;
     s->owner = l;
     l->n_added++;
     sched_add(b->sc, s);
@@ -13405,7 +13404,7 @@ static void batch__end(batch_work *b, err_t *e) {
 }
 
 /* Answers the lines of the files of job in `out`; guesser: NULL, or one for as many sequences. Returns the number of records with an error, -1
- * with words in e, or without: nobody to write to, or an interrupt. */
+ * with e set; e unset: the reader has gone, or an interrupt. */
 static long long batch_run(engine *eng, spec *guesser, results *out, const batch_opts *o, const batch_job *job, err_t *e) {
     batch_work b = {.eng = eng, .o = o, .job = job, .out = out, .t0 = clock_now()};
     const int  half = eng->n_batch > 1 ? eng->n_batch / 2 : 1, n_seqs = o->n_parallel < half ? o->n_parallel : half;
@@ -16443,7 +16442,7 @@ static void quant__forget(const quant__plan *p, const gguf_tensor *t, uint64_t f
     gguf_forget(p->g, t->data + from, to - from);
 }
 
-/* After each slice: goes on, or false, with words in e where it was not an interrupt. */
+/* After each slice. False: stop; e is set unless it was an interrupt. */
 static bool quant__whole(const quant__plan *p, err_t *e) {
     if (g_interrupt) return false;
     return gguf_alive(p->g) || err_set(e, EXIT_RESOURCE, "%s: the file became shorter while it was read", p->g->path);
@@ -16638,7 +16637,7 @@ static bool quant_run(const gguf_file *g, const char *type, const char *path, co
 /* ===== [inspect] report of a model file =====
  * Checks a file as a run would (container, vocabulary, architecture, the shape of every tensor) and prints it: for
  * people in aligned columns, for programs as one JSON object. Nothing is computed.
- * Strings of the file come from strangers: what could steer a terminal is printed as \xNN.
+ * Strings of the file come from outside: bytes that could steer a terminal is printed as \xNN.
  * JSON keys: file, version, parts, bytes, alignment, architecture, name, parameters, hyperparameters (keys as in the
  * metadata, without the architecture's name), vocabulary {model, pre, tokens, bos, eos, add_bos, add_eos} or null,
  * types [{type, tensors, weights, bytes}], memory {mapping, kv_per_1000_tokens_f16 or null}, metadata [{key, type,
@@ -21139,7 +21138,7 @@ static bool act__detokenize(act_run *r, const str *text, err_t *e) {
     return true;
 }
 
-/* The tensor's name that is nearest to `name`. Directories of strangers may be long: the first ones are enough. */
+/* The tensor's name that is nearest to `name`. A directory may be long: its first entries are enough. */
 static bytes act__near_tensor(const gguf_file *g, bytes name) {
     bytes best = {0};
     int   least = bytes_slack(name) + 1;

@@ -96,7 +96,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
     err_t    e = {0};
     uint8_t *own = mem_aligned(n + 1, 1);
-    store    s = {.kv = fz_cache(), .path = "FILE", .strange = true};
+    store    s = {.kv = fz_cache(), .path = "FILE", .foreign = true};
     g_log_level = LOG_QUIET;
     memcpy(own, data, n);
     s.bounce = mem_new(1, s.kv->group[0].mem.block_bytes);

@@ -165,10 +165,10 @@ static const struct {
     {"2^30 strings", TG_KV1 "'k i9 i8 #0x40000000 z40", "40 bytes are left of the file, expected 8589934592 of an array of strings"},
     {"remaining + 1 bytes", TG_KV1 "'k i9 i0 #41 z40", "40 bytes are left of the file, expected 41 of an array"},
     {"remaining + 1 u32", TG_KV1 "'k i9 i4 #11 z40", "40 bytes are left of the file, expected 44 of an array"},
-    /* 10: twins */
+    /* 10: names that come twice */
     {"key twice", "G3 #0 #3 'k i4 i1 'l i4 i1 'k i4 i1", "key k comes twice, expected once (at byte 66)"},
     {"tensor twice", TG_T2 "'t i1 #4 i0 q0 't i1 #4 i0 q32 @32 z48", "tensor t comes twice, expected once"},
-    {"a twin among 100000 keys", "G3 #0 #100001 'last i0 b0 (99999 % i0 b0 ) 'last i0 b0", "key last comes twice"},
+    {"a duplicate among 100000 keys", "G3 #0 #100001 'last i0 b0 (99999 % i0 b0 ) 'last i0 b0", "key last comes twice"},
     /* 11: alignment */
     {"alignment 0", TG_ALIGN "i4 i0", "general.alignment is 0, expected a power of two from 8 to 1048576"},
     {"alignment 3", TG_ALIGN "i4 i3", "general.alignment is 3,"},
@@ -591,8 +591,8 @@ static void t_gguf_split(void) {
         {"no split keys", 2, "G3 #1 #0 'd i1 #4 i0 q0 @32 z16", "m-00003-of-00003.gguf: says it is part 1 of 1, expected part 3 of 3"},
         {"wrong total", 1, "G3 #2 #3 " TG_PART(1, 3, 5) "'b i1 #4 i0 q0 'c i1 #4 i0 q32 @32 z48", "m-00002-of-00003.gguf: says there are 5 tensors in all, expected 4 as in the first part"},
         {"a tensor less", 1, "G3 #1 #3 " TG_PART(1, 3, 4) "'b i1 #4 i0 q0 @32 z16", "m-00001-of-00003.gguf: 3 tensors in 3 parts, expected 4 as split.tensors.count says"},
-        {"twin in another part", 2, "G3 #1 #3 " TG_PART(2, 3, 4) "'a i1 #4 i0 q0 @32 z16", "m-00003-of-00003.gguf: tensor a comes twice, expected once (at byte "},
-        {"twin in one part", 1, "G3 #2 #3 " TG_PART(1, 3, 4) "'b i1 #4 i0 q0 'b i1 #4 i0 q32 @32 z48", "m-00002-of-00003.gguf: tensor b comes twice"},
+        {"duplicate in another part", 2, "G3 #1 #3 " TG_PART(2, 3, 4) "'a i1 #4 i0 q0 @32 z16", "m-00003-of-00003.gguf: tensor a comes twice, expected once (at byte "},
+        {"duplicate in one part", 1, "G3 #2 #3 " TG_PART(1, 3, 4) "'b i1 #4 i0 q0 'b i1 #4 i0 q32 @32 z48", "m-00002-of-00003.gguf: tensor b comes twice"},
         {"broken part", 2, "\"GGUF", "m-00003-of-00003.gguf: 0 bytes are left of the file, expected 4 of the version (at byte 4)"},
         {"count 2^16", 0, "G3 #1 #2 'split.no i2 h0 'split.count i4 i65536 'a i1 #4 i0 q0 @32 z16", "m-00001-of-00003.gguf: split.count is 65536, expected 1 to 512 (at byte "},
         {"count 0", 0, "G3 #1 #2 'split.no i2 h0 'split.count i4 i0 'a i1 #4 i0 q0 @32 z16", "m-00001-of-00003.gguf: split.count is 0, expected 1 to 512"},

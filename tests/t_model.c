@@ -88,7 +88,7 @@ static void t_model_tensors(void) {
             e = (err_t){0};
             snprintf(name, sizeof name, "%.*s", (int)g.tensor[i].name.n, (const char *)g.tensor[i].name.p);
             at = p + (g.tensor[i].name.p - p);
-            *at ^= 1;                                 /* another first letter: this tensor is gone, a stranger is there */
+            *at ^= 1;                                 /* another first letter: this tensor is missing, an unknown one is there */
             if (CHECKF(gguf_parse(&bad, p, n, files[f], &e), "%s", e.text)) {
                 CHECKF(!model_check(&bad, &e), "%s without %s is accepted", files[f], name);
                 CHECKF(strstr(e.text, "missing") || strstr(e.text, "not part of") || strstr(e.text, "expected"), "%s: \"%s\"", name, e.text);

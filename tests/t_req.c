@@ -417,15 +417,15 @@ static void t_req_bytes(void) {
         two[0] = (uint8_t)(i >> 8), two[1] = (uint8_t)i;
         tr__there_and_back((bytes){two, 2});
     }
-    for (uint64_t i = 0; i < 20000; i++) {            /* mostly the bytes that the veil itself is made of */
+    for (uint64_t i = 0; i < 20000; i++) {            /* mostly the bytes of the characters that stand for bytes */
         const size_t n = 1 + rng_at(5, 0, i, 99) % sizeof some;
         for (size_t k = 0; k < n; k++) some[k] = near[rng_at(5, 0, i, k) % sizeof near];
         tr__there_and_back((bytes){some, n});
     }
 }
 
-/* The characters of the veil, as themselves and escaped, in lines that are UTF-8 and in lines that are not. */
-static void t_req_veil(void) {
+/* The characters that stand for bytes, as themselves and escaped, in lines that are UTF-8 and in lines that are not. */
+static void t_req_escape_bytes(void) {
     static const struct {
         const char *prompt, *want;
     } rows[] = {
@@ -626,7 +626,7 @@ static const t_case t_req_cases[] = {
     {"req choices", "a list of prompts has as many choices, times n, up to a bound", t_req_choices},
     {"req ranges", "both ends of a range are in it, what is beyond is not", t_req_ranges},
     {"req bytes", "any bytes in a string come back", t_req_bytes},
-    {"req veil", "the characters that stand for bytes stand for themselves too", t_req_veil},
+    {"req escape", "the characters that stand for bytes stand for themselves too", t_req_escape_bytes},
     {"req bounds", "depth and number of values are bounded before the parser runs", t_req_bounds},
     {"req prints", "records of both shapes, to the byte", t_req_prints},
     {"req prints error", "the record of a line that failed", t_req_prints_error},

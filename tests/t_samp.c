@@ -1049,9 +1049,9 @@ static void t_samp__moved(float *out, const float *l, int n, int i) {
     for (int k = 0; k < n; k++) out[k] = l[(k + 7 * i) % n];
 }
 
-/* A twin that has taken the state over picks ahead what its original will pick; what it says of a pick's chance is that of the
+/* A clone with a copy of the state picks ahead what its original will pick; what it says of a pick's chance is that of the
  * distribution (greedy: of the same options with temperature 1 at the end). */
-static void t_samp_twin(void) {
+static void t_samp_clone(void) {
     enum { N = 60, AHEAD = 5, STEPS = 150 };
     static const struct { const char *opts; bool greedy, bias; } rows[] = {
         {"temp=0.8 top_k=5", false, false}, {"temp=1.3 min_p=0.02 top_p=0.9", false, true}, {"typical_p=0.7", false, true},
@@ -1078,25 +1078,25 @@ static void t_samp_twin(void) {
         warm = o;
         if (rows[r].greedy) t_samp__set(&warm, "temp=1 top_k=0 top_p=1");
         samp *s = t_samp__new(&o, N, 7), *ref = t_samp__new(&warm, N, 7);
-        memset(own, 0xff, 3 * sizeof *own);           /* the options are no longer there when the twin is made */
+        memset(own, 0xff, 3 * sizeof *own);           /* the options are no longer there when the clone is made */
         mem_free(own);
         for (int i = 0; i < 40; i++) samp_accept(s, i * i % N, true);
-        samp *twin = samp_twin(s);
+        samp *clone = samp_clone(s);
         for (int i = 0; i < STEPS; i++) {
-            if (i % AHEAD == 0) samp_copy(twin, s);
+            if (i % AHEAD == 0) samp_copy(clone, s);
             for (int k = 0; i % AHEAD == 0 && k < AHEAD; k++) {
                 const samp_cand *c;
-                samp_copy(ref, twin);
+                samp_copy(ref, clone);
                 t_samp__moved(work, l, N, i + k);
                 const int n = samp_probs(ref, work, (uint64_t)(i + k), &c);
                 t_samp__moved(work, l, N, i + k);
-                got[k] = samp_pick(twin, work, (uint64_t)(i + k));
-                const double chance = (double)samp_chance(twin);
+                got[k] = samp_pick(clone, work, (uint64_t)(i + k));
+                const double chance = (double)samp_chance(clone);
                 int          at = 0;
                 while (at < n && c[at].id != got[k]) at++;
                 if (CHECKF(at < n, "%s: %d is no candidate", rows[r].opts, got[k]))
                     CHECKF(fabs(chance - (double)c[at].p) <= 1e-6, "%s: chance %.7f, want %.7f", rows[r].opts, chance, (double)c[at].p);
-                samp_accept(twin, got[k], false);
+                samp_accept(clone, got[k], false);
             }
             t_samp__moved(work, l, N, i);
             id = samp_pick(s, work, (uint64_t)i);
@@ -1108,7 +1108,7 @@ static void t_samp_twin(void) {
         CHECKF(changes > 10, "%s: it picks one and the same", rows[r].opts);
         samp_free(s);
         samp_free(ref);
-        samp_free(twin);
+        samp_free(clone);
     }
 }
 
@@ -1240,7 +1240,7 @@ static const t_case t_samp_cases[] = {
     {"samp draws", "chi-square of 20,000 draws, with a control that must fail", t_samp_draws_follow},
     {"samp keyed draws", "equal seeds equal draws, whatever happens between; others independent", t_samp_keyed_draws},
     {"samp copy", "copies continue alike and rollback leaves no trace", t_samp_copy_and_rollback},
-    {"samp twin", "a twin picks ahead what its original picks, and knows the chance of it", t_samp_twin},
+    {"samp clone", "a clone picks ahead what its original picks, and knows the chance of it", t_samp_clone},
     {"samp window", "the penalties see the last n tokens and no more", t_samp_window_forgets},
     {"samp mirostat", "surprise converges to tau; mu moves by the rule", t_samp_mirostat},
     {"samp mirostat cut", "what Mirostat keeps follows from its formulas", t_samp_mirostat_cut},

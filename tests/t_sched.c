@@ -6,7 +6,7 @@ typedef struct {
     tok_ids   prompt;
     samp_opts so;
     uint64_t  seed;
-    int       n_most, top, twin;                      /* twin: number of the one with the same prompt, -1: none */
+    int       n_most, top, same_prompt;                      /* same_prompt: number of the one with the same prompt, -1: none */
     bool      scored, ignore_eos;
     bytes     stop;
 } t_sched_line;
@@ -25,7 +25,7 @@ static void t_sched_lines(t_sched_line *l, int n_vocab, int32_t bos) {
     static const bytes stop = {(const uint8_t *)"e", 1};
     for (int i = 0; i < T_SCHED_N; i++) {
         const uint64_t r = rng_at(99, 0, (uint64_t)i, 0);
-        l[i] = (t_sched_line){.so = samp_defaults, .seed = r, .n_most = 1 + (int)(r % T_SCHED_ANSWER), .twin = -1};
+        l[i] = (t_sched_line){.so = samp_defaults, .seed = r, .n_most = 1 + (int)(r % T_SCHED_ANSWER), .same_prompt = -1};
         const t_sched_line *from = i ? &l[(r >> 8) % (uint64_t)i] : NULL;
         const size_t        same = from && i % 4 ? from->prompt.n - (r >> 16) % from->prompt.n : 0;
         const size_t        more = i % 7 == 3 ? 0 : 1 + (r >> 24) % 40;
@@ -43,7 +43,7 @@ static void t_sched_lines(t_sched_line *l, int n_vocab, int32_t bos) {
             tok_ids_drop(&l[i].prompt);
             l[i].prompt = (tok_ids){0};
             for (size_t k = 0; k < l[i - 1].prompt.n; k++) tok_ids_add(&l[i].prompt, l[i - 1].prompt.id[k]);
-            l[i].twin = i - 1;
+            l[i].same_prompt = i - 1;
         }
     }
 }
@@ -92,7 +92,7 @@ static bool t_sched_run(const char *path, const t_sched_line *l, const t_sched_h
             q[next]->ignore_eos = x->ignore_eos;
             q[next]->stop = &x->stop;
             q[next]->n_stop = x->stop.n > 0;
-            q[next]->twin = x->twin >= h->first ? q[x->twin] : NULL;
+            q[next]->same_prompt = x->same_prompt >= h->first ? q[x->same_prompt] : NULL;
             q[next]->owner = &a[next];
             sched_add(sc, q[next]);
         }
@@ -213,9 +213,9 @@ static void t_sched_shares(void) {
     sched_stats    st;
     memset(l, 0, sizeof l);
     for (int i = 0; i < T_SCHED_N; i++) {
-        l[i] = (t_sched_line){.so = samp_defaults, .seed = (uint64_t)i, .n_most = 5, .twin = -1, .ignore_eos = true};
+        l[i] = (t_sched_line){.so = samp_defaults, .seed = (uint64_t)i, .n_most = 5, .same_prompt = -1, .ignore_eos = true};
         for (int k = 0; k < 100; k++) tok_ids_add(&l[i].prompt, 5 + k);
-        if (i) l[i].twin = 0;
+        if (i) l[i].same_prompt = 0;
     }
     const t_sched_how h = {T_SCHED_N, 512, 16, 0, 2, false, false, NULL, 0, 0, 0, T_SCHED_N - 1, 0, NULL};
     if (t_sched_run("tests/data/tiny/llama.gguf", l, &h, a, &st)) {
@@ -224,8 +224,8 @@ static void t_sched_shares(void) {
         EQ_INT(st.prefill, 100 + T_SCHED_N - 1);
     }
     t_sched_drop(a);
-    for (int i = 0; i < T_SCHED_N; i++) {             /* twins nobody told of: whole blocks, and the rest of one */
-        l[i].twin = -1;
+    for (int i = 0; i < T_SCHED_N; i++) {             /* sequences with one prompt that are not marked: whole blocks, and the rest of one */
+        l[i].same_prompt = -1;
         tok_ids_add(&l[i].prompt, 200 + i);
     }
     if (t_sched_run("tests/data/tiny/llama.gguf", l, &h, a, &st))

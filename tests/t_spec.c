@@ -965,11 +965,11 @@ static void t_spec_flip(void) {
             kept += got == 41;
             if (k == 0 && i % 7 == 0) {               /* and a run with news leaves it, or makes a good one */
                 t_spec_rig *r = t_spec_cache(path);
-                const bool  strange = r->sp->strange;
+                const bool  foreign = r->sp->foreign;
                 t_spec_end(r, got ? 1 : 0, 40);
                 char *now = t_read(path, &n_now);
                 const bool  left = n_now == n && now[i] == (char)(was[i] ^ flips[k]);
-                if (strange) CHECKF(left, "byte %zu: what is strange was written", i);
+                if (foreign) CHECKF(left, "byte %zu: a foreign file was written", i);
                 else EQ_INT(t_spec_has(path, 40), got + 41);
                 mem_free(now);
                 t_store_put(path, was, n);
@@ -981,7 +981,7 @@ static void t_spec_flip(void) {
         t_spec_rig *r = t_spec_cache(path);
         const bool whole = r->sp->past.n == 41;       /* nothing but zeros behind the tokens is lost */
         CHECKF(whole || !r->sp->past.n, "%zu of %zu bytes: %d tokens", len, n, r->sp->past.n);
-        CHECKF(r->sp->strange == (!whole && len > 0) && (!whole || len > n - 64), "%zu of %zu bytes", len, n);
+        CHECKF(r->sp->foreign == (!whole && len > 0) && (!whole || len > n - 64), "%zu of %zu bytes", len, n);
         t_spec_close(r);
     }
     t_spec_end(t_spec_cache(path), 0, 40);            /* an empty one is as good as none */
@@ -991,9 +991,9 @@ static void t_spec_flip(void) {
 }
 
 /* What a lookup cache is not stays as it is, byte for byte, also when it comes to stand there during the run. */
-static void t_spec_strange(void) {
+static void t_spec_foreign(void) {
     static const char *const others[] = {"tests/data/tiny/llama.gguf", "tests/t_store.c", "tests/corpus/store/two"};
-    const char              *path = t_spec_path("strange");
+    const char              *path = t_spec_path("foreign");
     struct stat              st;
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         for (int late = 0; late < 2; late++) {
@@ -1045,7 +1045,7 @@ static void t_spec_other(void) {
     r->eng.m.hp.n_vocab = T_SPEC_VOCAB;
     r->sp = spec_open(&r->eng, &o, NULL, NULL, NULL, 1, &e);
     EQ_INT(r->sp->past.n, 0);
-    CHECK(!r->sp->strange);
+    CHECK(!r->sp->foreign);
     t_spec_end(r, 0, 40);
     EQ_INT(t_spec_has(path, 40), 0);                  /* now it is theirs */
     t_spec_end(t_spec_cache(path), 0, 40);
@@ -1063,7 +1063,7 @@ static void t_spec_other(void) {
         EQ_INT(t_spec_has(path, 40), 0);
     }
     r = t_spec_cache(NULL);
-    CHECK(spec_save(r->sp, &e) && !r->sp->strange);
+    CHECK(spec_save(r->sp, &e) && !r->sp->foreign);
     t_spec_close(r);
     unlink(path);
 }
@@ -1138,7 +1138,7 @@ static const t_case t_spec_cases[] = {
     {"spec round", "finished texts come back from their file", t_spec_round},
     {"spec full", "a full file takes what is new", t_spec_full},
     {"spec flip", "any byte turned, any length: the saved tokens or none", t_spec_flip},
-    {"spec strange", "what is no lookup cache stays as it is", t_spec_strange},
+    {"spec foreign", "a file that is no lookup cache is left as it is", t_spec_foreign},
     {"spec other", "of another vocabulary or version, with impossible tokens", t_spec_other},
     {"spec same words", "two vocabularies, token by token", t_spec_same_words},
 };

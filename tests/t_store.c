@@ -161,9 +161,9 @@ static void t_store_other(void) {
 }
 
 /* What is no prompt cache stays as it is, byte for byte. */
-static void t_store_strange(void) {
+static void t_store_foreign(void) {
     tok_ids     ids = t_store_ids(2, 70);
-    t_store_how h = t_store_usual("tests/data/tiny/llama.gguf", t_store_path("strange"));
+    t_store_how h = t_store_usual("tests/data/tiny/llama.gguf", t_store_path("foreign"));
     char       *was[5], *now;
     size_t      n[5] = {0}, n_now;
     t_store_same(&h, &ids);
@@ -386,7 +386,7 @@ static void t_store_flip(void) {
         CHECK(truncate(path, (off_t)len) == 0);
         t_store_rig r = t_store_rig_open(path, 0, 1);
         EQ_INT(t_store_rig_read(&r, T_STORE_N), 0);
-        CHECKF(r.st->strange == (len > 0), "%zu of %zu bytes", len, n);
+        CHECKF(r.st->foreign == (len > 0), "%zu of %zu bytes", len, n);
         t_store_rig_close(&r);
     }
     mem_free(was);
@@ -562,7 +562,7 @@ static void t_store_shared(void) {
 static const t_case t_store_cases[] = {
     {"store again", "a second run reads the last token alone and says the same", t_store_again},
     {"store other", "what another model, layout or version left is not used", t_store_other},
-    {"store strange", "what is no prompt cache stays as it is", t_store_strange},
+    {"store foreign", "a file that is no prompt cache is left as it is", t_store_foreign},
     {"store supplanted", "a file that came to stand there meanwhile stays too", t_store_supplanted},
     {"store ro", "a file that is only read stays as it is", t_store_ro},
     {"store bound", "what was used last fits into the bound", t_store_bound},
