@@ -18,7 +18,7 @@
  *   [samp]     logits to token                                          <- base
  *   [engine]   (meter) a model opened to run: cache, threads, steps     <- k base host pool gguf tok arch model kv store dev fwd samp
  *   [gen]      when a text ends, what is never picked, log-probability  <- k base gguf tok engine
- *   [score]    logits and log-probabilities of a given text             <- base tok kv fwd engine gen
+ *   [score]    logits and log-probabilities of a given text             <- base tok kv engine gen
  *   [lines]    reader of long files, shards                             <- base
  *   [results]  files of results: records, header, resume, merge         <- base lines
  *   [req]      one line of a batch file: request and result             <- base tok samp
@@ -26,7 +26,7 @@
  *   [sched]    (hist) continuous batching of requests                   <- base pool tok kv fwd samp engine gen req spec
  *   [text]     one request, its text streamed                           <- k base gguf tok kv samp engine gen sched spec
  *   [batch]    files of requests, one per line                          <- base tok kv samp engine gen lines results req sched spec
- *   [calib]    importance matrix (imatrix) of a text                    <- k base pool gguf writer tok kv dev fwd engine
+ *   [calib]    importance matrix (imatrix) of a text                    <- k base pool gguf writer tok kv dev engine
  *   [round]    calibrated rounding of weights (GPTQ style)             <- k base host pool gguf tok model kv dev fwd
  *   [eval]     perplexity and KL divergence on a text                   <- k base pool gguf writer tok kv fwd engine
  *   [quant]    offline quantisation of a model file                     <- k base pool gguf writer
@@ -8012,7 +8012,7 @@ __attribute__((unused)) static int32_t samp_probs(samp *s, float *logits, uint64
  * that the cache gets the rest; steps, with a line of progress where they take long. Errors come back in err_t. An interrupt ends a run
  * early and is not an error here.
  * Public: engine_opts, engine_defaults, engine_open, engine_open_many, engine_open_seqs, engine_open_batch, engine_open_beside, engine_close, engine_save,
- * engine_pack, engine_say_layout, engine_need, engine_need_weights, engine_need_steps, engine_step, engine_alive, engine_finite, meter_start,
+ * engine_pack, engine_say_layout, engine_need, engine_need_weights, engine_need_steps, engine_step, engine_read, engine_alive, engine_finite, meter_start,
  * meter_step, meter_stop. */
 
 typedef struct {
@@ -8434,6 +8434,33 @@ static bool engine_step(engine *eng, long long last, float **logits, err_t *e) {
                    eng->g->path, last);
 }
 
+/* What is asked of a text that is read, beside the keys and values that the cache keeps. */
+typedef struct {
+    engine_meter *meter;                              /* counts the tokens; NULL: nothing does */
+    bool (*each)(void *ctx, int from, int to, float *logits);   /* after a step: logits [to - from, V] of positions [from, to); false ends the reading.
+                                                       * NULL: no row asks for logits */
+    void *ctx;
+} engine_reader;
+
+/* Reads ids[from, to) behind the `from` positions that the sequence holds, in steps of up to eng->n_batch rows. False: an error in e, an
+ * interrupt, or the reader ended it. */
+static bool engine_read(engine *eng, kv_seq *seq, const int32_t *ids, int from, int to, engine_reader r, err_t *e) {
+    bool ok = true;
+    for (int at = from, next; ok && at < to; at = next) {
+        float *logits;
+        next = to - at > eng->n_batch ? at + eng->n_batch : to;
+        if (!kv_require(seq, next, e)) return false;
+        if (r.meter) meter_step(r.meter, next - at);
+        fwd_begin(eng->f);
+        for (int i = at; i < next; i++) fwd_add(eng->f, seq, ids[i], i, r.each ? FWD_LOGITS : 0);
+        kv_claim(seq, ids);
+        ok = engine_step(eng, next - 1, &logits, e);
+        kv_settle(eng->kv, ok);
+        ok = ok && (!r.each || r.each(r.ctx, at, next, logits));
+    }
+    return ok;
+}
+
 /* ===== [gen] when a text ends, what is never picked =====
  * Options of an answer, and what every way to make one asks: whether a prompt fits, which tokens are never picked, where a stop string
  * begins, how probable a token is.
@@ -8497,14 +8524,6 @@ static double gen_logprob(const float *logits, int n, int32_t id) {
  * Reads a prompt in steps whose rows all ask for logits, and writes what each position gives.
  * Public: score_text, score_json, score_logits. */
 
-/* Runs ids[from, to), each of which asks for logits, as one step behind what the sequence holds. False: an error in e, or an interrupt. */
-static bool score__step(engine *eng, kv_seq *seq, const int32_t *ids, int from, int to, float **logits, err_t *e) {
-    if (!kv_require(seq, to, e)) return false;
-    fwd_begin(eng->f);
-    for (int i = from; i < to; i++) fwd_add(eng->f, seq, ids[i], i, FWD_LOGITS);
-    return engine_step(eng, to - 1, logits, e);
-}
-
 typedef void score_put(void *ctx, const engine *eng, const tok_ids *ids, size_t i, const float *logits, out_t *out);
 
 static void score__put_logits(void *ctx, const engine *eng, const tok_ids *ids, size_t i, const float *logits, out_t *out) {
@@ -8521,21 +8540,28 @@ static void score__put_line(void *ctx, const engine *eng, const tok_ids *ids, si
     out_put(out, line, (size_t)n);
 }
 
+typedef struct {
+    const engine  *eng;
+    const tok_ids *ids;
+    score_put     *put;
+    void          *ctx;                               /* its own */
+    out_t         *out;
+} score_job;
+
+static bool score__chunk(void *ctx, int from, int to, float *logits) {
+    const score_job *j = ctx;
+    for (int i = from; i < to; i++) j->put(j->ctx, j->eng, j->ids, (size_t)i, logits + (size_t)(i - from) * (size_t)j->eng->m.hp.n_vocab, j->out);
+    return !j->out->why;
+}
+
 /* put() with the logits after each token of the prompt, which gen_fits(). False: an error in e, an interrupt, or nobody to write to. */
 static bool score__each(engine *eng, const tok_ids *ids, score_put *put, void *ctx, out_t *out, err_t *e) {
-    kv_seq   *seq = kv_seq_new(eng->kv);
-    bool      ok = true;
+    score_job    job = {eng, ids, put, ctx, out};
+    kv_seq      *seq = kv_seq_new(eng->kv);
     engine_meter meter;
     meter_start(&meter, eng, "running the prompt", (int64_t)ids->n, 0);
     if (isatty(fileno(out->f))) meter_stop(&meter);   /* the lines themselves show how far it is */
-    for (int at = 0, n = (int)ids->n, to; ok && at < n; at = to) {
-        float *logits = NULL;
-        to = n - at > eng->n_batch ? at + eng->n_batch : n;
-        meter_step(&meter, to - at);
-        ok = score__step(eng, seq, ids->id, at, to, &logits, e);
-        for (int i = at; ok && i < to; i++) put(ctx, eng, ids, (size_t)i, logits + (size_t)(i - at) * (size_t)eng->m.hp.n_vocab, out);
-        ok = ok && !out->why;
-    }
+    const bool ok = engine_read(eng, seq, ids->id, 0, (int)ids->n, (engine_reader){&meter, score__chunk, &job}, e);
     meter_stop(&meter);
     kv_seq_free(seq);
     return ok;
@@ -11239,24 +11265,15 @@ static void spec_cut(spec *sp, spec_seq *q, int keep, int drop) {
 static bool spec__follow(spec *sp, spec_seq *q) {
     engine   *d = sp->draft;
     const int n = (int)q->ids->n;
+    err_t     none = {0};
     bool      wait;
     if (q->foreign) return false;
     if (!q->kv) q->kv = kv_seq_new(d->kv);
     if (q->done > n - 1) q->done = n - 1;
     if (q->kv->n > q->done) q->done = kv_truncate(q->kv, q->done);
     q->done = kv_adopt(q->kv, q->ids->id, n - 1, &wait);
-    while (n - q->done > SPEC_LAG) {
-        const int to = n - 1 - q->done < d->n_batch ? n - 1 : q->done + d->n_batch;
-        if (!kv_reserve(q->kv, to)) break;
-        fwd_begin(d->f);
-        for (int p = q->done; p < to; p++) fwd_add(d->f, q->kv, q->ids->id[p], p, 0);
-        kv_claim(q->kv, q->ids->id);
-        const bool ok = fwd_step(d->f) != NULL;
-        kv_settle(d->kv, ok);
-        if (!ok) break;
-        q->done = to;
-    }
-    if (n - q->done > SPEC_LAG) spec_rest(q);
+    if (n - q->done > SPEC_LAG && !engine_read(d, q->kv, q->ids->id, q->done, n - 1, (engine_reader){0}, &none)) spec_rest(q);
+    else if (n - q->done > SPEC_LAG) q->done = n - 1;
     return q->kv != NULL;
 }
 
@@ -13601,21 +13618,15 @@ static bool calib__finite(const calib_imatrix *im, const char *path, err_t *e) {
     return true;
 }
 
-/* One chunk of n tokens as a sequence of its own. With a start token (bos >= 0) that stands in place of the chunk's first
- * token, as llama.cpp has it. False: an error in e, or an interrupt. */
+/* One chunk of n tokens as a sequence of its own. A start token (bos >= 0) replaces the chunk's first token, as in llama.cpp. False: an
+ * error in e, or an interrupt. */
 static bool calib__chunk(engine *eng, const int32_t *ids, int n, int32_t bos, engine_meter *meter, err_t *e) {
-    kv_seq *seq = kv_seq_new(eng->kv);
-    bool    ok = true;
-    for (int at = 0, to; ok && at < n; at = to) {
-        to = n - at > eng->n_batch ? at + eng->n_batch : n;
-        ok = kv_require(seq, to, e);
-        meter_step(meter, to - at);
-        fwd_begin(eng->f);
-        for (int i = at; i < to; i++) fwd_add(eng->f, seq, i == 0 && bos >= 0 ? bos : ids[i], i, 0);
-        ok = ok && fwd_step(eng->f) != NULL;
-        ok = ok && (gguf_alive(eng->g) ||
-                    err_set(e, EXIT_RESOURCE, "%s: the file became shorter while the model was running", eng->g->path));
-    }
+    kv_seq  *seq = kv_seq_new(eng->kv);
+    int32_t *own = mem_new((size_t)n, sizeof *own);
+    memcpy(own, ids, (size_t)n * sizeof *own);
+    if (bos >= 0) own[0] = bos;
+    const bool ok = engine_read(eng, seq, own, 0, n, (engine_reader){.meter = meter}, e);
+    mem_free(own);
     kv_seq_free(seq);
     return ok;
 }
@@ -13625,7 +13636,7 @@ static bool calib_gather(engine *eng, const tok_ids *ids, int chunk, const calib
                          err_t *e) {
     const int     n = tok_chunks(ids->n, chunk, chunk, o->n_chunks, e);
     const dev_tap tap = {calib__watch, im};
-    engine_meter     meter;
+    engine_meter  meter;
     const int32_t bos = tok_add_bos(eng->v) ? tok_bos(eng->v) : -1;
     bool          ok = !e->code;
     if (ok && chunk > eng->n_ctx)
@@ -18183,10 +18194,14 @@ static bench_extent bench__extent(const bench_opts *o) {
     return x;
 }
 
-/* Adds the row of sequence s, which is seq, at a position; its token is anything, and always the same. */
+/* The token of sequence s at a position: any, and always the same. */
+static int32_t bench__token(const engine *eng, int s, int pos) {
+    return (int32_t)(rng_at(BENCH_SEED, (uint64_t)s, (uint64_t)pos, 0) % (uint64_t)eng->m.hp.n_vocab);
+}
+
+/* Adds the row of sequence s, which is seq, at a position. */
 static void bench__row(engine *eng, const kv_seq *seq, int s, int pos, bool logits) {
-    const uint64_t bits = rng_at(BENCH_SEED, (uint64_t)s, (uint64_t)pos, 0);
-    fwd_add(eng->f, seq, (int32_t)(bits % (uint64_t)eng->m.hp.n_vocab), pos, logits ? FWD_LOGITS : 0);
+    fwd_add(eng->f, seq, bench__token(eng, s, pos), pos, logits ? FWD_LOGITS : 0);
 }
 
 /* Steps of a repetition's prompts. */
@@ -18345,41 +18360,48 @@ static bench_work bench__work(const bench_job *j, const bench_test *t) {
 
 /* --- a test --- */
 
-static void bench__progress(const bench_test *t, const char *what, int i, int n) {
+static void bench__progress(const bench_test *t, int i, int n) {
     str s = {0};
     if (!progress_due()) return;
     bench__label(t, &s);
-    progress_show("%s: %s %d of %d", s.p, what, i, n);
+    progress_show("%s: repetition %d of %d", s.p, i, n);
     str_drop(&s);
 }
 
 /* Tokens [*valid, depth) of seq, which is number s, untimed, and room for the test behind them, touched. */
-static bool bench__fill(const bench_job *j, engine *eng, kv_seq *seq, int s, int *valid, const bench_test *t, err_t *e) {
-    float    *logits;
+static bool bench__fill(engine *eng, kv_seq *seq, int s, int *valid, const bench_test *t, engine_meter *meter, err_t *e) {
     const int len = (int)bench__length(t), keep = *valid < t->n_depth ? *valid : t->n_depth;
-    const int step = eng->n_batch < j->step ? eng->n_batch : j->step;
+    int32_t  *ids = mem_new((size_t)t->n_depth, sizeof *ids);
+    for (int i = 0; i < t->n_depth; i++) ids[i] = bench__token(eng, s, i);
     *valid = kv_truncate(seq, keep < seq->n ? keep : seq->n);
-    for (int from, n; (from = *valid) < t->n_depth; *valid += n) {
-        n = t->n_depth - from < step ? t->n_depth - from : step;
-        bench__progress(t, "token", s * t->n_depth + from, t->n_seq * t->n_depth);
-        if (!kv_require(seq, from + n, e)) return false;
-        fwd_begin(eng->f);
-        for (int i = 0; i < n; i++) bench__row(eng, seq, s, from + i, false);
-        if (!engine_step(eng, from + n - 1, &logits, e)) return false;
-    }
-    if (!kv_require(seq, len, e)) return false;
+    const bool ok = engine_read(eng, seq, ids, *valid, t->n_depth, (engine_reader){.meter = meter}, e);
+    mem_free(ids);
+    if (!ok || !kv_require(seq, len, e)) return false;
+    *valid = t->n_depth;
     kv_touch(seq, t->n_depth);
     return true;
 }
 
+/* The same of every sequence of the test. */
+static bool bench__fill_all(bench_job *j, const bench_test *t, err_t *e) {
+    str          label = {0};
+    engine_meter meter;
+    bool         ok = true;
+    bench__label(t, &label);
+    meter_start(&meter, j->eng, label.p, (int64_t)t->n_seq * t->n_depth, 0);
+    for (int s = 0; ok && s < t->n_seq; s++) ok = bench__fill(j->eng, j->seq[s], s, &j->valid[s], t, &meter, e);
+    meter_stop(&meter);
+    str_drop(&label);
+    return ok;
+}
+
 /* All sequences stand at the test's depth. With guesses they take their blocks round by round, as text does. */
 static bool bench__prepare(bench_job *j, const bench_test *t, err_t *e) {
-    for (int s = 0; s < t->n_seq; s++)
-        if (!bench__fill(j, j->eng, j->seq[s], s, &j->valid[s], t, e)) return false;
+    if (!bench__fill_all(j, t, e)) return false;
     if (!t->n_guess) return true;
     kv_truncate(j->seq[0], t->n_depth);
     if (!j->draft) return true;
-    if (!bench__fill(j, j->draft, j->draft_seq, 0, &j->draft_valid, t, e)) return false;
+    if (!bench__fill(j->draft, j->draft_seq, 0, &j->draft_valid, t, NULL, e)) return false;
     kv_truncate(j->draft_seq, t->n_depth);
     return true;
 }
@@ -18484,7 +18506,7 @@ static bool bench__repeat(bench_job *j, const bench_test *t, err_t *e) {
     for (int r = 0; ok && r < j->o->reps; r++) {
         bench_sample *s = &j->sample[r];
         if (t->n_guess && !(bench__prepare(j, t, e) && bench__plain(j, t, s, e))) return false;
-        bench__progress(t, "repetition", r + 1, j->o->reps);
+        bench__progress(t, r + 1, j->o->reps);
         bench__time_stages(j, g_log_level >= LOG_VERBOSE);
         ok = bench__once(j, t, s, e);
         bench__time_stages(j, false);

@@ -258,6 +258,48 @@ static void t_gen_scores(void) {
     free(first_logits);
 }
 
+/* What a reader of a text was given: positions in order, each once, and how often it was called. */
+typedef struct {
+    int next, calls, last;                            /* last: the position behind which it ends the reading */
+} t_reader;
+
+static bool t_reader_each(void *ctx, int from, int to, float *logits) {
+    t_reader *r = ctx;
+    EQ_INT(from, r->next);
+    CHECK(to > from && logits != NULL);
+    r->next = to;
+    r->calls++;
+    return to <= r->last;
+}
+
+/* engine_read() goes through a text in steps of n_batch rows, from the place it is told to, and ends where its reader says so. */
+static void t_gen_reads(void) {
+    int32_t ids[50];
+    for (int i = 0; i < 50; i++) ids[i] = 5 + i;
+    for (int chunk = 1; chunk <= 64; chunk = 3 * chunk + 1) {
+        t_run       r;
+        err_t       e = {0};
+        engine_opts fo = engine_defaults;
+        fo.n_batch = chunk;
+        if (!t_run_open(&r, "tests/data/tiny/llama.gguf", &fo, &kv_defaults, 50, true)) return;
+        const int step = r.eng->n_batch;
+        kv_seq   *seq = kv_seq_new(r.eng->kv);
+        t_reader  all = {.last = 50}, some = {.last = 0}, rest = {.next = 20, .last = 50};
+        CHECK(engine_read(r.eng, seq, ids, 0, 50, (engine_reader){.each = t_reader_each, .ctx = &all}, &e));
+        EQ_INT(all.next, 50);
+        EQ_INT(all.calls, (50 + step - 1) / step);
+        EQ_INT(seq->n, 50);
+        kv_truncate(seq, 20);
+        CHECK(engine_read(r.eng, seq, ids, 20, 50, (engine_reader){.each = t_reader_each, .ctx = &rest}, &e));
+        EQ_INT(rest.next, 50);
+        kv_truncate(seq, 0);
+        CHECK(!engine_read(r.eng, seq, ids, 0, 50, (engine_reader){.each = t_reader_each, .ctx = &some}, &e) && !e.code);
+        EQ_INT(some.calls, 1);
+        kv_seq_free(seq);
+        t_run_close(&r);
+    }
+}
+
 /* engine_pack() says once that the last matrices were packed, and never where there are none to pack. */
 static void t_gen_packs(void) {
     static const struct {
