@@ -539,7 +539,7 @@ BAD = [  # a line, a word that its message holds
     ({"custom_id": "key", "method": "POST", "url": "/v1/completions", "body": {"prompt": "a"}, "colour": 1}, "colour"),
     ({"custom_id": "body", "method": "POST", "url": "/v1/completions"}, "body"), ({"custom_id": "list", "method": "POST", "url": "/v1/completions", "body": []}, "body"),
     ({"custom_id": 7, "prompt": "a"}, "custom_id"), ({"custom_id": "mix", "method": "POST", "url": "/v1/chat/completions", "body": {"prompt": "a"}}, ""),
-    ({"prompt": "a", "temperature": "hot"}, "temperature"), (b'{"prompt":"a","temperature":NaN}', ""), (b'{"prompt":"a","temperature":1e999}', ""), ({"prompt": "a", "temperature": -1}, "temperature"),
+    ({"prompt": "a", "temperature": "hot"}, "temperature"), (b'{"prompt":"a","temperature":NaN}', ""), (b'{"prompt":"a","temperature":1e999}', ""), ({"prompt": "a", "temperature": -1e7}, "temperature"),
     ({"prompt": "a", "top_p": "x"}, "top_p"), ({"prompt": "a", "top_k": 1.5}, "top_k"), ({"prompt": "a", "min_p": []}, "min_p"), ({"prompt": "a", "repetition_penalty": 0}, "repetition_penalty"),
     ({"prompt": "a", "max_tokens": -5}, "max_tokens"), ({"prompt": "a", "max_tokens": 1.5}, "max_tokens"), ({"prompt": "a", "max_tokens": "10"}, "max_tokens"),
     (b'{"prompt":"a","max_tokens":99999999999999999999}', ""), ({"prompt": "a", "max_tokens": 1, "max_completion_tokens": 2}, "max_"),
