@@ -10,7 +10,7 @@
  *   [writer]   (gguf_write gguf_own) GGUF files that this program writes  <- k base gguf
  *   [tok]      vocabularies: text to token ids and back, byte-exact     <- base gguf
  *   [dev]      the device that runs a step: kernels over the pool       <- k base pool
- *   [arch]     architectures and their tensors as data                  <- k base gguf dev
+ *   [arch]     architectures and their tensors as data                  <- base gguf
  *   [model]    weights of one model in the mapping, shapes checked      <- k base pool gguf dev arch
  *   [kv]       paged key/value cache                                    <- k base dev arch
  *   [store]    prompt cache on disk: KV blocks kept between runs        <- k base gguf writer dev kv
@@ -27,7 +27,7 @@
  *   [text]     one request, its text streamed                           <- k base gguf tok kv samp engine gen sched spec
  *   [batch]    files of requests, one per line                          <- base tok kv samp engine gen lines results req sched spec
  *   [calib]    importance matrix (imatrix) of a text                    <- k base pool gguf writer tok kv dev engine
- *   [round]    calibrated rounding of weights (GPTQ style)             <- k base host pool gguf tok model kv dev fwd
+ *   [round]    calibrated rounding of weights (GPTQ style)             <- k base host pool gguf tok arch model kv dev fwd
  *   [eval]     perplexity and KL divergence on a text                   <- k base pool gguf writer tok kv fwd engine
  *   [quant]    offline quantisation of a model file                     <- k base pool gguf writer
  *   [inspect]  report of what a model file holds                        <- k base gguf tok arch model
@@ -4302,7 +4302,7 @@ static void dev_kv_views(const dev_kv *l, const int32_t *table, int n, int head,
  * tables say which tensors it has and their shapes, arch_load() reads and range-checks the hyper-parameters. The
  * forward pass reads traits and numbers and never asks for a model by name.
  * To add an architecture: a row in arch_table; rows in arch_slots for tensors nobody had; a trait for a new choice.
- * Public: arch_load, arch_drop, arch_list, arch_dim, arch_max, arch_window, arch_slot_applies, arch_table, arch_layer_slots, arch_global_slots. */
+ * Public: arch_load, arch_drop, arch_list, arch_dim, arch_max, arch_window, arch_slot_applies, arch_table, arch_slots. */
 
 typedef enum { ROPE_PAIRS, ROPE_HALVES } arch_rope;   /* which two values of a head turn together */
 
@@ -4696,90 +4696,75 @@ static int arch_window(const arch_hparams *hp) {
     return n;
 }
 
-typedef struct {
-    const float *attn_norm, *q_norm, *k_norm, *ffn_norm;          /* [D], [HD], [HD], [D] */
-    const float *bq, *bk, *bv, *bqkv, *bo, *b_gate, *b_up, *b_down; /* biases, NULL where there are none */
-    dev_mat      wq, wk, wv, wqkv, wo;                             /* wqkv: the three above as one tensor */
-    dev_mat      gate, up, down;                                   /* dense feed-forward */
-    dev_mat      router, gate_exps, up_exps, down_exps;            /* experts */
-    dev_mat      gate_shexp, up_shexp, down_shexp;                 /* shared expert */
-    const float *shexp_gate;                                       /* [D] */
-} arch_layer;
+/* The tensors of a model, each with a number: matrices W_, biases B_ and the gains of norms. */
+typedef enum {
+    W_TOK_EMBD, W_OUTPUT_NORM, W_OUTPUT, W_ROPE_FREQS,
+    W_ATTN_NORM, W_QKV, B_QKV, W_Q, W_K, W_V, B_Q, B_K, B_V, W_Q_NORM, W_K_NORM, W_O, B_O,
+    W_FFN_NORM, W_GATE, W_UP, W_DOWN, B_GATE, B_UP, B_DOWN,
+    W_ROUTER, W_GATE_EXPS, W_UP_EXPS, W_DOWN_EXPS, W_SHEXP_GATE, W_GATE_SHEXP, W_UP_SHEXP, W_DOWN_SHEXP,
+    ARCH_SLOTS
+} arch_slot_id;
 
-typedef struct {
-    dev_mat      tok_embd, output;
-    const float *output_norm, *rope_freqs;                         /* [D], [n_rot/2] or NULL */
-} arch_globals;
-
-enum {                                                /* when a slot applies */
+enum {                                                /* flags of a slot */
     S_OPT = 1,                                        /* may be absent */
-    S_DENSE = 2, S_EXPERTS = 4, S_SHARED = 8,         /* only in layers of that kind */
-    S_QK_NORM = 16,
-    S_VEC = 32,                                       /* float vector, not a matrix */
+    S_VEC = 2,                                        /* float vector, not a matrix */
+};
+
+enum {                                                /* what has the slot: the model once, or layers of some kinds */
+    ON_MODEL = 1,
+    ON_MIXER = 2, ON_ATTN = ON_MIXER << MIX_ATTN,
+    ON_FFN = 256, ON_DENSE = ON_FFN << FFN_DENSE, ON_EXPERTS = ON_FFN << FFN_EXPERTS,
 };
 
 typedef struct {
-    size_t      at;                                   /* offset of the field */
     const char *name;                                 /* in the file; %d is the layer */
     arch_size   out, in, stack;                       /* rows, values in a row, matrices */
-    unsigned    flags;
+    unsigned    flags, on;
+    unsigned    traits;                               /* only architectures with one of these; 0: all */
 } arch_slot;
 
-#define IN_LAYER(f) offsetof(arch_layer, f)
-#define IN_GLOBAL(f) offsetof(arch_globals, f)
-
-static const arch_slot arch_global_slots[] = {
-    /* where it lands          name in the file      rows     row     stack  */
-    {IN_GLOBAL(tok_embd),    "token_embd.weight",  D_VOCAB, D_EMBD, D_1, 0},
-    {IN_GLOBAL(output_norm), "output_norm.weight", D_1,     D_EMBD, D_1, S_VEC},
-    {IN_GLOBAL(output),      "output.weight",      D_VOCAB, D_EMBD, D_1, S_OPT},
-    {IN_GLOBAL(rope_freqs),  "rope_freqs.weight",  D_1,     D_ROT,  D_1, S_VEC | S_OPT},
+/* To add a tensor: a number above, a row here. A norm or a bias that has been found in the file is applied. */
+static const arch_slot arch_slots[ARCH_SLOTS] = {
+    /* id               name in the file                    rows        row         stack     flags          where                  traits */
+    [W_TOK_EMBD]    = {"token_embd.weight",                D_VOCAB,    D_EMBD,     D_1,      0,             ON_MODEL,              0},
+    [W_OUTPUT_NORM] = {"output_norm.weight",               D_1,        D_EMBD,     D_1,      S_VEC,         ON_MODEL,              0},
+    [W_OUTPUT]      = {"output.weight",                    D_VOCAB,    D_EMBD,     D_1,      S_OPT,         ON_MODEL,              0},
+    [W_ROPE_FREQS]  = {"rope_freqs.weight",                D_1,        D_ROT,      D_1,      S_VEC | S_OPT, ON_MODEL,              0},
+    [W_ATTN_NORM]   = {"blk.%d.attn_norm.weight",          D_1,        D_EMBD,     D_1,      S_VEC,         ON_ATTN,               0},
+    [W_QKV]         = {"blk.%d.attn_qkv.weight",           D_QKV,      D_EMBD,     D_1,      S_OPT,         ON_ATTN,               0},
+    [B_QKV]         = {"blk.%d.attn_qkv.bias",             D_1,        D_QKV,      D_1,      S_VEC | S_OPT, ON_ATTN,               0},
+    [W_Q]           = {"blk.%d.attn_q.weight",             D_Q,        D_EMBD,     D_1,      S_OPT,         ON_ATTN,               0},
+    [W_K]           = {"blk.%d.attn_k.weight",             D_K,        D_EMBD,     D_1,      S_OPT,         ON_ATTN,               0},
+    [W_V]           = {"blk.%d.attn_v.weight",             D_V,        D_EMBD,     D_1,      S_OPT,         ON_ATTN,               0},
+    [B_Q]           = {"blk.%d.attn_q.bias",               D_1,        D_Q,        D_1,      S_VEC | S_OPT, ON_ATTN,               0},
+    [B_K]           = {"blk.%d.attn_k.bias",               D_1,        D_K,        D_1,      S_VEC | S_OPT, ON_ATTN,               0},
+    [B_V]           = {"blk.%d.attn_v.bias",               D_1,        D_V,        D_1,      S_VEC | S_OPT, ON_ATTN,               0},
+    [W_Q_NORM]      = {"blk.%d.attn_q_norm.weight",        D_1,        D_HEAD_K,   D_1,      S_VEC,         ON_ATTN,               A_QK_NORM},
+    [W_K_NORM]      = {"blk.%d.attn_k_norm.weight",        D_1,        D_HEAD_K,   D_1,      S_VEC,         ON_ATTN,               A_QK_NORM},
+    [W_O]           = {"blk.%d.attn_output.weight",        D_EMBD,     D_O,        D_1,      0,             ON_ATTN,               0},
+    [B_O]           = {"blk.%d.attn_output.bias",          D_1,        D_EMBD,     D_1,      S_VEC | S_OPT, ON_ATTN,               0},
+    [W_FFN_NORM]    = {"blk.%d.ffn_norm.weight",           D_1,        D_EMBD,     D_1,      S_VEC,         ON_DENSE | ON_EXPERTS, 0},
+    [W_GATE]        = {"blk.%d.ffn_gate.weight",           D_FF,       D_EMBD,     D_1,      0,             ON_DENSE,              0},
+    [W_UP]          = {"blk.%d.ffn_up.weight",             D_FF,       D_EMBD,     D_1,      0,             ON_DENSE,              0},
+    [W_DOWN]        = {"blk.%d.ffn_down.weight",           D_EMBD,     D_FF,       D_1,      0,             ON_DENSE,              0},
+    [B_GATE]        = {"blk.%d.ffn_gate.bias",             D_1,        D_FF,       D_1,      S_VEC | S_OPT, ON_DENSE,              0},
+    [B_UP]          = {"blk.%d.ffn_up.bias",               D_1,        D_FF,       D_1,      S_VEC | S_OPT, ON_DENSE,              0},
+    [B_DOWN]        = {"blk.%d.ffn_down.bias",             D_1,        D_EMBD,     D_1,      S_VEC | S_OPT, ON_DENSE,              0},
+    [W_ROUTER]      = {"blk.%d.ffn_gate_inp.weight",       D_EXPERT,   D_EMBD,     D_1,      0,             ON_EXPERTS,            0},
+    [W_GATE_EXPS]   = {"blk.%d.ffn_gate_exps.weight",      D_FF_EXP,   D_EMBD,     D_EXPERT, 0,             ON_EXPERTS,            0},
+    [W_UP_EXPS]     = {"blk.%d.ffn_up_exps.weight",        D_FF_EXP,   D_EMBD,     D_EXPERT, 0,             ON_EXPERTS,            0},
+    [W_DOWN_EXPS]   = {"blk.%d.ffn_down_exps.weight",      D_EMBD,     D_FF_EXP,   D_EXPERT, 0,             ON_EXPERTS,            0},
+    [W_SHEXP_GATE]  = {"blk.%d.ffn_gate_inp_shexp.weight", D_1,        D_EMBD,     D_1,      S_VEC,         ON_EXPERTS,            A_SHARED_EXPERT},
+    [W_GATE_SHEXP]  = {"blk.%d.ffn_gate_shexp.weight",     D_FF_SHEXP, D_EMBD,     D_1,      0,             ON_EXPERTS,            A_SHARED_EXPERT},
+    [W_UP_SHEXP]    = {"blk.%d.ffn_up_shexp.weight",       D_FF_SHEXP, D_EMBD,     D_1,      0,             ON_EXPERTS,            A_SHARED_EXPERT},
+    [W_DOWN_SHEXP]  = {"blk.%d.ffn_down_shexp.weight",     D_EMBD,     D_FF_SHEXP, D_1,      0,             ON_EXPERTS,            A_SHARED_EXPERT},
 };
 
-static const arch_slot arch_layer_slots[] = {
-    /* where it lands         name in the file                  rows        row         stack     */
-    {IN_LAYER(attn_norm),   "blk.%d.attn_norm.weight",          D_1,        D_EMBD,     D_1,      S_VEC},
-    {IN_LAYER(wqkv),        "blk.%d.attn_qkv.weight",           D_QKV,      D_EMBD,     D_1,      S_OPT},
-    {IN_LAYER(bqkv),        "blk.%d.attn_qkv.bias",             D_1,        D_QKV,      D_1,      S_VEC | S_OPT},
-    {IN_LAYER(wq),          "blk.%d.attn_q.weight",             D_Q,        D_EMBD,     D_1,      S_OPT},
-    {IN_LAYER(wk),          "blk.%d.attn_k.weight",             D_K,        D_EMBD,     D_1,      S_OPT},
-    {IN_LAYER(wv),          "blk.%d.attn_v.weight",             D_V,        D_EMBD,     D_1,      S_OPT},
-    {IN_LAYER(bq),          "blk.%d.attn_q.bias",               D_1,        D_Q,        D_1,      S_VEC | S_OPT},
-    {IN_LAYER(bk),          "blk.%d.attn_k.bias",               D_1,        D_K,        D_1,      S_VEC | S_OPT},
-    {IN_LAYER(bv),          "blk.%d.attn_v.bias",               D_1,        D_V,        D_1,      S_VEC | S_OPT},
-    {IN_LAYER(q_norm),      "blk.%d.attn_q_norm.weight",        D_1,        D_HEAD_K,   D_1,      S_VEC | S_QK_NORM},
-    {IN_LAYER(k_norm),      "blk.%d.attn_k_norm.weight",        D_1,        D_HEAD_K,   D_1,      S_VEC | S_QK_NORM},
-    {IN_LAYER(wo),          "blk.%d.attn_output.weight",        D_EMBD,     D_O,        D_1,      0},
-    {IN_LAYER(bo),          "blk.%d.attn_output.bias",          D_1,        D_EMBD,     D_1,      S_VEC | S_OPT},
-    {IN_LAYER(ffn_norm),    "blk.%d.ffn_norm.weight",           D_1,        D_EMBD,     D_1,      S_VEC},
-    {IN_LAYER(gate),        "blk.%d.ffn_gate.weight",           D_FF,       D_EMBD,     D_1,      S_DENSE},
-    {IN_LAYER(up),          "blk.%d.ffn_up.weight",             D_FF,       D_EMBD,     D_1,      S_DENSE},
-    {IN_LAYER(down),        "blk.%d.ffn_down.weight",           D_EMBD,     D_FF,       D_1,      S_DENSE},
-    {IN_LAYER(b_gate),      "blk.%d.ffn_gate.bias",             D_1,        D_FF,       D_1,      S_VEC | S_DENSE | S_OPT},
-    {IN_LAYER(b_up),        "blk.%d.ffn_up.bias",               D_1,        D_FF,       D_1,      S_VEC | S_DENSE | S_OPT},
-    {IN_LAYER(b_down),      "blk.%d.ffn_down.bias",             D_1,        D_EMBD,     D_1,      S_VEC | S_DENSE | S_OPT},
-    {IN_LAYER(router),      "blk.%d.ffn_gate_inp.weight",       D_EXPERT,   D_EMBD,     D_1,      S_EXPERTS},
-    {IN_LAYER(gate_exps),   "blk.%d.ffn_gate_exps.weight",      D_FF_EXP,   D_EMBD,     D_EXPERT, S_EXPERTS},
-    {IN_LAYER(up_exps),     "blk.%d.ffn_up_exps.weight",        D_FF_EXP,   D_EMBD,     D_EXPERT, S_EXPERTS},
-    {IN_LAYER(down_exps),   "blk.%d.ffn_down_exps.weight",      D_EMBD,     D_FF_EXP,   D_EXPERT, S_EXPERTS},
-    {IN_LAYER(shexp_gate),  "blk.%d.ffn_gate_inp_shexp.weight", D_1,        D_EMBD,     D_1,      S_VEC | S_SHARED},
-    {IN_LAYER(gate_shexp),  "blk.%d.ffn_gate_shexp.weight",     D_FF_SHEXP, D_EMBD,     D_1,      S_SHARED},
-    {IN_LAYER(up_shexp),    "blk.%d.ffn_up_shexp.weight",       D_FF_SHEXP, D_EMBD,     D_1,      S_SHARED},
-    {IN_LAYER(down_shexp),  "blk.%d.ffn_down_shexp.weight",     D_EMBD,     D_FF_SHEXP, D_1,      S_SHARED},
-};
-enum {
-    ARCH_GLOBAL_SLOTS = sizeof arch_global_slots / sizeof arch_global_slots[0],
-    ARCH_LAYER_SLOTS = sizeof arch_layer_slots / sizeof arch_layer_slots[0],
-};
-
-/* Whether layer il (-1: the whole model) can have the slot's tensor. */
+/* Whether layer il (-1: the model once) can have the slot's tensor. */
 static bool arch_slot_applies(const arch_hparams *hp, const arch_slot *s, int il) {
-    const arch_ffn ffn = hp->layer[il < 0 ? 0 : il].ffn;
-    if ((s->flags & S_DENSE) && ffn != FFN_DENSE) return false;
-    if ((s->flags & S_EXPERTS) && ffn != FFN_EXPERTS) return false;
-    if ((s->flags & S_SHARED) && !(hp->desc->traits & A_SHARED_EXPERT)) return false;
-    if ((s->flags & S_QK_NORM) && !(hp->desc->traits & A_QK_NORM)) return false;
-    return true;
+    const arch_layer_hp *l = &hp->layer[il < 0 ? 0 : il];
+    const unsigned       what = il < 0 ? ON_MODEL : (unsigned)ON_MIXER << l->mixer | (unsigned)ON_FFN << l->ffn;
+    return (s->on & what) && (!s->traits || (hp->desc->traits & s->traits));
 }
 
 /* ===== [model] a model's weights in the mapping =====
@@ -4795,11 +4780,16 @@ typedef struct {
     int     at;                                       /* where its cos and sin begin in a row of them */
 } model_rope;
 
+/* Tensors by number of their slot, without data where there is none. */
+typedef struct {
+    dev_mat      mat[ARCH_SLOTS];
+    const float *vec[ARCH_SLOTS];
+} model_tensors;
+
 typedef struct {
     const gguf_file *g;
     arch_hparams hp;
-    arch_globals glob;
-    arch_layer  *layer;                               /* [n_layer] */
+    model_tensors glob, *layer;                       /* of the whole model; [n_layer] */
     model_rope   rope[ARCH_ROPES];                    /* [hp.n_rope] */
     int          n_rot;                               /* values of all of them: a row of cos and sin */
     int          n_in_max;                            /* longest row of a matrix */
@@ -4821,16 +4811,15 @@ static const rope_opts rope_defaults = {.yarn_ext = -1, .yarn_attn = -1, .yarn_f
 /* The matrices that a step multiplies by, one after the other; NULL after the last. */
 static dev_mat *model__mat(const model *m, int *il, int *slot, int *stack) {
     for (; *il < m->hp.n_layer; ++*il, *slot = 0)
-        for (; *slot < ARCH_LAYER_SLOTS; ++*slot) {
-            const arch_slot *s = &arch_layer_slots[*slot];
-            dev_mat        *w = (dev_mat *)((char *)&m->layer[*il] + s->at);
-            if ((s->flags & S_VEC) || !arch_slot_applies(&m->hp, s, *il) || w == &m->layer[*il].wqkv || !w->data) continue;
-            *stack = (int)arch_dim(&m->hp, s->stack, *il);
-            ++*slot;
+        while (*slot < ARCH_SLOTS) {
+            const int id = (*slot)++;
+            dev_mat  *w = &m->layer[*il].mat[id];
+            if (id == W_QKV || !w->data) continue;
+            *stack = (int)arch_dim(&m->hp, arch_slots[id].stack, *il);
             return w;
         }
     *stack = 1;
-    return (*il)++ == m->hp.n_layer ? (dev_mat *)&m->glob.output : NULL;
+    return (*il)++ == m->hp.n_layer ? (dev_mat *)&m->glob.mat[W_OUTPUT] : NULL;
 }
 
 static void model_close(model *m) {
@@ -4870,9 +4859,11 @@ static bool model__bind_scale(const model *m, const char *weight, dev_mat *mat, 
     return true;
 }
 
-/* Binds one slot of layer il (-1: a tensor of the whole model) into the struct at `base`. */
-static bool model__bind(model *m, const arch_slot *s, int il, void *base, bool *used, err_t *e) {
+/* Binds one slot of layer il (-1: of the whole model). */
+static bool model__bind(model *m, arch_slot_id id, int il, bool *used, err_t *e) {
     const gguf_file *g = m->g;
+    const arch_slot *s = &arch_slots[id];
+    model_tensors *to = il < 0 ? &m->glob : &m->layer[il];
     char             name[80];
     if (!arch_slot_applies(&m->hp, s, il)) return true;
     snprintf(name, sizeof name, s->name, il);
@@ -4885,37 +4876,36 @@ static bool model__bind(model *m, const arch_slot *s, int il, void *base, bool *
     if (s->flags & S_VEC) {
         if (t->type != K_F32)
             return gguf_bad(g, t->part, t->at, e, "tensor %s has type %s, expected f32", name, k_types[t->type].name);
-        *(const float **)((char *)base + s->at) = (const float *)(const void *)t->data;
+        to->vec[id] = (const float *)(const void *)t->data;
         return true;
     }
     if (!k_type_weight(t->type))
         return gguf_bad(g, t->part, t->at, e, "tensor %s has type %s, expected a type of weights", name, k_types[t->type].name);
     size_t row = k_row_bytes(t->type, (int64_t)want[0]);
-    dev_mat *mat = (dev_mat *)((char *)base + s->at);
-    *mat = (dev_mat){t->data, t->type, (int)want[0], (int)want[1], row, row * (size_t)want[1], NULL, NULL, 0};
-    return model__bind_scale(m, name, mat, (int)want[2], used, e);
+    to->mat[id] = (dev_mat){t->data, t->type, (int)want[0], (int)want[1], row, row * (size_t)want[1], NULL, NULL, 0};
+    return model__bind_scale(m, name, &to->mat[id], (int)want[2], used, e);
 }
 
 /* One tensor that holds the rows of Q, K and V becomes three views; otherwise all three must be there. */
-static bool model__split_qkv(model *m, arch_layer *l, int il, err_t *e) {
+static bool model__split_qkv(model *m, model_tensors *l, int il, err_t *e) {
     const arch_hparams *hp = &m->hp;
     const int64_t rows[3] = {arch_dim(hp, D_Q, il), arch_dim(hp, D_K, il), arch_dim(hp, D_V, il)};
-    dev_mat     *mats[3] = {&l->wq, &l->wk, &l->wv};
-    const float **bias[3] = {&l->bq, &l->bk, &l->bv};
+    dev_mat     *mats[3] = {&l->mat[W_Q], &l->mat[W_K], &l->mat[W_V]};
+    const float **bias[3] = {&l->vec[B_Q], &l->vec[B_K], &l->vec[B_V]};
     int64_t       at = 0;
     for (int i = 0; i < 3; i++) {
-        if (l->wqkv.data) {
+        if (l->mat[W_QKV].data) {
             if (mats[i]->data)
                 return err_set(e, EXIT_INPUT, "%s: layer %d has attn_qkv and attn_%c both, expected one", m->g->path, il,
                                "qkv"[i]);
-            *mats[i] = l->wqkv;
-            mats[i]->data += (size_t)at * l->wqkv.row_bytes;
+            *mats[i] = l->mat[W_QKV];
+            mats[i]->data += (size_t)at * l->mat[W_QKV].row_bytes;
             mats[i]->n_out = (int)rows[i];
         }
-        if (l->bqkv && *bias[i])
+        if (l->vec[B_QKV] && *bias[i])
             return err_set(e, EXIT_INPUT, "%s: layer %d has attn_qkv.bias and attn_%c.bias both, expected one", m->g->path, il,
                            "qkv"[i]);
-        if (l->bqkv) *bias[i] = l->bqkv + at;
+        if (l->vec[B_QKV]) *bias[i] = l->vec[B_QKV] + at;
         at += rows[i];
         if (!mats[i]->data)
             return err_set(e, EXIT_INPUT, "%s: tensor blk.%d.attn_%c.weight is missing", m->g->path, il, "qkv"[i]);
@@ -4933,28 +4923,24 @@ static bool model__bind_all(model *m, err_t *e) {
     const gguf_file *g = m->g;
     bool            *used = mem_new(g->n_tensor, sizeof *used);
     bool             ok = true;
-    for (int i = 0; ok && i < ARCH_GLOBAL_SLOTS; i++) ok = model__bind(m, &arch_global_slots[i], -1, &m->glob, used, e);
-    for (int il = 0; ok && il < m->hp.n_layer; il++) {
-        for (int i = 0; ok && i < ARCH_LAYER_SLOTS; i++) ok = model__bind(m, &arch_layer_slots[i], il, &m->layer[il], used, e);
-        ok = ok && model__split_qkv(m, &m->layer[il], il, e);
+    for (int il = -1; ok && il < m->hp.n_layer; il++) {
+        for (int id = 0; ok && id < ARCH_SLOTS; id++) ok = model__bind(m, (arch_slot_id)id, il, used, e);
+        if (ok && il >= 0 && m->hp.layer[il].mixer == MIX_ATTN) ok = model__split_qkv(m, &m->layer[il], il, e);
     }
     for (uint64_t i = 0; ok && i < g->n_tensor; i++)
         if (!used[i] && !model__aside(&g->tensor[i]))
             ok = gguf_bad(g, g->tensor[i].part, g->tensor[i].at, e, "tensor %.*s is not part of a %s model",
                           (int)g->tensor[i].name.n, (const char *)g->tensor[i].name.p, m->hp.desc->name);
     mem_free(used);
-    if (ok && !m->glob.output.data) m->glob.output = m->glob.tok_embd;       /* tied embeddings */
+    if (ok && !m->glob.mat[W_OUTPUT].data) m->glob.mat[W_OUTPUT] = m->glob.mat[W_TOK_EMBD];       /* tied embeddings */
     return ok;
 }
 
 static void model__longest(model *m) {
     m->n_in_max = m->hp.n_embd;
     for (int il = 0; il < m->hp.n_layer; il++)
-        for (int i = 0; i < ARCH_LAYER_SLOTS; i++) {
-            const arch_slot *s = &arch_layer_slots[i];
-            int64_t          in = arch_dim(&m->hp, s->in, il);
-            if (arch_slot_applies(&m->hp, s, il) && !(s->flags & S_VEC) && in > m->n_in_max) m->n_in_max = (int)in;
-        }
+        for (int id = 0; id < ARCH_SLOTS; id++)
+            if (m->layer[il].mat[id].n_in > m->n_in_max) m->n_in_max = m->layer[il].mat[id].n_in;
 }
 
 /* --- RoPE frequencies --- */
@@ -4989,12 +4975,12 @@ static void model__rope(model *m) {
     m->n_rot = 0;
     for (int i = 0; i < m->hp.n_rope; m->n_rot += m->hp.rope[i++].n_rot) {
         m->rope[i].at = m->n_rot;
-        model__rope_table(&m->rope[i], &m->hp.rope[i], m->glob.rope_freqs);
+        model__rope_table(&m->rope[i], &m->hp.rope[i], m->glob.vec[W_ROPE_FREQS]);
     }
 }
 
 static bool model__check_freqs(const model *m, err_t *e) {
-    const float *f = m->glob.rope_freqs;
+    const float *f = m->glob.vec[W_ROPE_FREQS];
     for (int i = 0; f && i < arch_dim(&m->hp, D_ROT, -1); i++)
         if (!(f[i] >= 1e-6f && f[i] <= 1e6f))
             return err_set(e, EXIT_INPUT, "%s: rope_freqs.weight: value %d is %g, expected a positive factor", m->g->path, i,
@@ -5075,7 +5061,7 @@ static model_bytes model_sizes(const model *m) {
         b.slow += k_slow_unpacked(w->type) ? file : 0;
         const uint64_t packed = (uint64_t)k_pack_bytes(w->type, w->n_out, w->n_in) * (uint64_t)stack;
         b.packed += packed;
-        b.given += packed && w->data != m->glob.tok_embd.data ? file : 0;
+        b.given += packed && w->data != m->glob.mat[W_TOK_EMBD].data ? file : 0;
     }
     return b;
 }
@@ -5083,7 +5069,7 @@ static model_bytes model_sizes(const model *m) {
 /* From here on the matrices of f16 are what they would be in a file of bf16, and multiply as fast. */
 static void model_as_bf16(model *m) {
     int       il = 0, slot = 0, stack;
-    dev_mat *embd = (dev_mat *)&m->glob.tok_embd;
+    dev_mat *embd = &m->glob.mat[W_TOK_EMBD];
     if (embd->type == K_F16) embd->type = K_F16_ROUND;
     for (dev_mat *w; (w = model__mat(m, &il, &slot, &stack));)
         if (w->type == K_F16) w->type = K_F16_ROUND;
@@ -5111,7 +5097,7 @@ static bool model_pack(model *m, pool *p, size_t most) {
         k.w->packed = m->packs + m->packs_used;
         m->packs_used += each * (size_t)k.stack;
         pool_run(p, model__pack_some, &k);
-        if (k.w->data != m->glob.tok_embd.data) gguf_forget(m->g, k.w->data, file);
+        if (k.w->data != m->glob.mat[W_TOK_EMBD].data) gguf_forget(m->g, k.w->data, file);
         done += file;
     }
     return m->pack_il <= m->hp.n_layer;
@@ -6179,7 +6165,7 @@ typedef struct {
 typedef struct {
     fwd              *f;
     int               il;
-    const arch_layer *l;
+    const model_tensors *l;
     const arch_layer_hp *lh;
     const fwd_rows   *on;
 } fwd_at;
@@ -6357,9 +6343,9 @@ static void fwd__norm_rows(fwd *f, const float *x, const float *w, int r, unsign
 }
 
 /* Row r is ready for layer l. */
-static void fwd__attn_norm(fwd *f, const arch_layer *l, int r) {
+static void fwd__attn_norm(fwd *f, const model_tensors *l, int r) {
     if (r == 0 && g_interrupt) atomic_store_explicit(&f->stop, true, memory_order_relaxed);
-    fwd__norm_rows(f, f->x, l->attn_norm, r, dev_wants(&l->wq) | dev_wants(&l->wk) | dev_wants(&l->wv));
+    fwd__norm_rows(f, f->x, l->vec[W_ATTN_NORM], r, dev_wants(&l->mat[W_Q]) | dev_wants(&l->mat[W_K]) | dev_wants(&l->mat[W_V]));
 }
 
 /* Where cos and sin of row r begin in RoPE table t. */
@@ -6380,7 +6366,7 @@ static void fwd__embed(void *ctx, int r) {
     const fwd_at       *at = ctx;
     fwd                *f = at->f;
     const arch_hparams *hp = &f->m->hp;
-    const dev_mat     *w = &f->m->glob.tok_embd;
+    const dev_mat     *w = &f->m->glob.mat[W_TOK_EMBD];
     float *x = f->x + (size_t)r * (size_t)hp->n_embd;
     k_types[w->type].dequant(w->data + (size_t)f->batch.token[r] * w->row_bytes, x, hp->n_embd);
     if (w->scale) k_scale(x, w->scale[0], hp->n_embd);
@@ -6411,9 +6397,9 @@ static void fwd__store_kv(const fwd_at *at, int r) {
     const arch_layer_hp *lh = at->lh;
     const dev_kv *kl = &f->kv->layer[at->il];
     float              *k = f->k + (size_t)(r * nk), *v = f->v + (size_t)(r * nv);
-    fwd__bias(k, at->l->bk, nk);
-    fwd__bias(v, at->l->bv, nv);
-    fwd__head_norm(k, at->l->k_norm, lh->n_head_kv, lh->hd_k, hp->eps);
+    fwd__bias(k, at->l->vec[B_K], nk);
+    fwd__bias(v, at->l->vec[B_V], nv);
+    fwd__head_norm(k, at->l->vec[W_K_NORM], lh->n_head_kv, lh->hd_k, hp->eps);
     k_rope(k, lh->n_head_kv, lh->hd_k, lh->n_rot, hp->desc->rope == ROPE_HALVES, fwd__cs(f, lh->rope, r));
     int n;
     k_spread(k, (int)nk, kl->hadamard_k);
@@ -6428,8 +6414,8 @@ static void fwd__turn_q(const fwd_at *at, int s) {
     const int64_t       nq = arch_dim(hp, D_Q, at->il);
     const arch_layer_hp *lh = at->lh;
     float              *q = f->q + (size_t)(s * nq);
-    fwd__bias(q, at->l->bq, nq);
-    fwd__head_norm(q, at->l->q_norm, lh->n_head, lh->hd_k, hp->eps);
+    fwd__bias(q, at->l->vec[B_Q], nq);
+    fwd__head_norm(q, at->l->vec[W_Q_NORM], lh->n_head, lh->hd_k, hp->eps);
     k_rope(q, lh->n_head, lh->hd_k, lh->n_rot, hp->desc->rope == ROPE_HALVES, fwd__cs(f, lh->rope, at->on->row[s]));
 }
 
@@ -6444,7 +6430,7 @@ static void fwd__turn(void *ctx, int i) {
 static void fwd__att_quant(void *ctx, int s) {
     const fwd_at       *at = ctx;
     fwd                *f = at->f;
-    dev_form(&f->att, s, (int)arch_dim(&f->m->hp, D_O, at->il), dev_wants(&at->l->wo));
+    dev_form(&f->att, s, (int)arch_dim(&f->m->hp, D_O, at->il), dev_wants(&at->l->mat[W_O]));
 }
 
 /* Attention's output joins the stream; the norm before the feed-forward. */
@@ -6453,13 +6439,13 @@ static void fwd__ffn_norm(void *ctx, int s) {
     fwd                *f = at->f;
     const size_t D = (size_t)f->m->hp.n_embd;
     float       *y = f->y + (size_t)s * D;
-    fwd__bias(y, at->l->bo, (int64_t)D);
+    fwd__bias(y, at->l->vec[B_O], (int64_t)D);
     k_add(f->xs + (size_t)s * D, f->x + (size_t)at->on->row[s] * D, y, (int)D);
-    const dev_mat *in[] = {&at->l->gate, &at->l->up, &at->l->router, &at->l->gate_exps, &at->l->up_exps, &at->l->gate_shexp,
-                            &at->l->up_shexp};
+    const dev_mat *in[] = {&at->l->mat[W_GATE], &at->l->mat[W_UP], &at->l->mat[W_ROUTER], &at->l->mat[W_GATE_EXPS], &at->l->mat[W_UP_EXPS], &at->l->mat[W_GATE_SHEXP],
+                            &at->l->mat[W_UP_SHEXP]};
     unsigned        wanted = 0;
     for (size_t i = 0; i < sizeof in / sizeof *in; i++) wanted |= dev_wants(in[i]);
-    fwd__norm_rows(f, f->xs, at->l->ffn_norm, s, wanted);
+    fwd__norm_rows(f, f->xs, at->l->vec[W_FFN_NORM], s, wanted);
 }
 
 /* gate = silu(gate) * up, ready for `down`. */
@@ -6473,19 +6459,19 @@ static void fwd__act_dense(void *ctx, int s) {
     const fwd_at       *at = ctx;
     fwd                *f = at->f;
     const int  n = (int)arch_dim(&f->m->hp, D_FF, at->il);
-    fwd__bias(f->ff.x + (size_t)s * f->ff.ldx, at->l->b_gate, n);
-    fwd__bias(f->up + (size_t)s * f->ff.ldx, at->l->b_up, n);
-    fwd__activate(f, s, n, &at->l->down);
+    fwd__bias(f->ff.x + (size_t)s * f->ff.ldx, at->l->vec[B_GATE], n);
+    fwd__bias(f->up + (size_t)s * f->ff.ldx, at->l->vec[B_UP], n);
+    fwd__activate(f, s, n, &at->l->mat[W_DOWN]);
 }
 
 static void fwd__act_exps(void *ctx, int s) {
     const fwd_at *at = ctx;
-    fwd__activate(at->f, s, at->lh->n_ff_exp, &at->l->down_exps);
+    fwd__activate(at->f, s, at->lh->n_ff_exp, &at->l->mat[W_DOWN_EXPS]);
 }
 
 static void fwd__act_shexp(void *ctx, int s) {
     const fwd_at *at = ctx;
-    fwd__activate(at->f, s, at->lh->n_ff_shexp, &at->l->down_shexp);
+    fwd__activate(at->f, s, at->lh->n_ff_shexp, &at->l->mat[W_DOWN_SHEXP]);
 }
 
 /* The feed-forward's output joins the stream; the norm of what comes next. */
@@ -6495,10 +6481,10 @@ static void fwd__add_ffn(void *ctx, int s) {
     const size_t D = (size_t)f->m->hp.n_embd;
     const bool   last = at->il == f->m->hp.n_layer - 1;    /* below it every row is here */
     float       *y = f->y + (size_t)s * D, *xs = f->xs + (size_t)s * D;
-    fwd__bias(y, at->l->b_down, (int64_t)D);
+    fwd__bias(y, at->l->vec[B_DOWN], (int64_t)D);
     k_add(last ? xs : f->x + (size_t)s * D, xs, y, (int)D);
     if (last) {
-        fwd__norm_rows(f, f->xs, f->m->glob.output_norm, s, dev_wants(&f->m->glob.output));
+        fwd__norm_rows(f, f->xs, f->m->glob.vec[W_OUTPUT_NORM], s, dev_wants(&f->m->glob.mat[W_OUTPUT]));
     } else {
         fwd__attn_norm(f, at->l + 1, s);
     }
@@ -6559,8 +6545,8 @@ static void fwd__route(void *ctx, int s) {
         sum += w[i];
     }
     for (int i = 0; i < K; i++) w[i] = w[i] / (hp->topk_norm && sum > 0 ? sum : 1.0f) * hp->expert_scale;
-    if (at->l->shexp_gate) {
-        float z = k_dot(f->xn.x + (size_t)s * f->xn.ldx, at->l->shexp_gate, hp->n_embd);
+    if (at->l->vec[W_SHEXP_GATE]) {
+        float z = k_dot(f->xn.x + (size_t)s * f->xn.ldx, at->l->vec[W_SHEXP_GATE], hp->n_embd);
         f->shexp[s] = k_sigmoid(z);
     }
 }
@@ -6584,7 +6570,7 @@ static void fwd__sort_slots(fwd *f, int n, int E, int K) {
 static void fwd__plan_experts(void *ctx, int only) {
     const fwd_at     *at = ctx;
     fwd              *f = at->f;
-    const arch_layer *l = at->l;
+    const model_tensors *l = at->l;
     const int         E = at->lh->n_expert, K = at->lh->n_expert_used;
     const size_t      D = (size_t)f->m->hp.n_embd;
     (void)only;
@@ -6592,9 +6578,9 @@ static void fwd__plan_experts(void *ctx, int only) {
     for (int e = 0; e < E; e++) {
         const int a = f->expert_at[e], n = f->expert_at[e + 1] - a;
         float    *gate = f->ff.x + (size_t)a * f->ff.ldx, *up = f->up + (size_t)a * f->ff.ldx;
-        f->products[2 * e] = (dev_product){&l->gate_exps, e, &f->xn, f->slot_row, a, n, gate, f->ff.ldx};
-        f->products[2 * e + 1] = (dev_product){&l->up_exps, e, &f->xn, f->slot_row, a, n, up, f->ff.ldx};
-        f->products[2 * E + e] = (dev_product){&l->down_exps, e, &f->ff, NULL, a, n, f->moe + (size_t)a * D, D};
+        f->products[2 * e] = (dev_product){&l->mat[W_GATE_EXPS], e, &f->xn, f->slot_row, a, n, gate, f->ff.ldx};
+        f->products[2 * e + 1] = (dev_product){&l->mat[W_UP_EXPS], e, &f->xn, f->slot_row, a, n, up, f->ff.ldx};
+        f->products[2 * E + e] = (dev_product){&l->mat[W_DOWN_EXPS], e, &f->ff, NULL, a, n, f->moe + (size_t)a * D, D};
     }
 }
 
@@ -6617,7 +6603,7 @@ static void fwd__mix_shexp(void *ctx, int s) {
 
 static void fwd__experts(fwd_at *at, dev *dv) {
     fwd                *f = at->f;
-    const arch_layer   *l = at->l;
+    const model_tensors *l = at->l;
     const size_t        D = (size_t)f->m->hp.n_embd;
     const int           E = at->lh->n_expert, n = at->on->n;
     dev_rows(dv, n, fwd__route, at);
@@ -6627,10 +6613,10 @@ static void fwd__experts(fwd_at *at, dev *dv) {
     dev_rows(dv, n * at->lh->n_expert_used, fwd__act_exps, at);
     dev_matmul(dv, f->products + 2 * E, E);
     dev_rows(dv, n, fwd__mix, at);
-    if (!l->gate_shexp.data) return;
-    const dev_product shexp[] = {{&l->gate_shexp, 0, &f->xn, NULL, 0, n, f->ff.x, f->ff.ldx},
-                                 {&l->up_shexp, 0, &f->xn, NULL, 0, n, f->up, f->ff.ldx},
-                                 {&l->down_shexp, 0, &f->ff, NULL, 0, n, f->moe, D}};
+    if (!l->mat[W_GATE_SHEXP].data) return;
+    const dev_product shexp[] = {{&l->mat[W_GATE_SHEXP], 0, &f->xn, NULL, 0, n, f->ff.x, f->ff.ldx},
+                                 {&l->mat[W_UP_SHEXP], 0, &f->xn, NULL, 0, n, f->up, f->ff.ldx},
+                                 {&l->mat[W_DOWN_SHEXP], 0, &f->ff, NULL, 0, n, f->moe, D}};
     dev_matmul(dv, shexp, 2);
     dev_rows(dv, n, fwd__act_shexp, at);
     dev_matmul(dv, shexp + 2, 1);
@@ -6640,20 +6626,20 @@ static void fwd__experts(fwd_at *at, dev *dv) {
 /* The feed-forward's first products; a layer with experts begins with the router. Returns how many. */
 static int fwd__gate_up(const fwd_at *at, dev_product to[2]) {
     fwd              *f = at->f;
-    const arch_layer *l = at->l;
+    const model_tensors *l = at->l;
     const int         n = at->on->n;
     if (at->lh->ffn == FFN_EXPERTS) {
-        to[0] = (dev_product){&l->router, 0, &f->xn, NULL, 0, n, f->score, (size_t)at->lh->n_expert};
+        to[0] = (dev_product){&l->mat[W_ROUTER], 0, &f->xn, NULL, 0, n, f->score, (size_t)at->lh->n_expert};
         return 1;
     }
-    to[0] = (dev_product){&l->gate, 0, &f->xn, NULL, 0, n, f->ff.x, f->ff.ldx};
-    to[1] = (dev_product){&l->up, 0, &f->xn, NULL, 0, n, f->up, f->ff.ldx};
+    to[0] = (dev_product){&l->mat[W_GATE], 0, &f->xn, NULL, 0, n, f->ff.x, f->ff.ldx};
+    to[1] = (dev_product){&l->mat[W_UP], 0, &f->xn, NULL, 0, n, f->up, f->ff.ldx};
     return 2;
 }
 
 static void fwd__dense(fwd_at *at, dev *dv) {
     fwd              *f = at->f;
-    const dev_product down = {&at->l->down, 0, &f->ff, NULL, 0, at->on->n, f->y, (size_t)f->m->hp.n_embd};
+    const dev_product down = {&at->l->mat[W_DOWN], 0, &f->ff, NULL, 0, at->on->n, f->y, (size_t)f->m->hp.n_embd};
     dev_soon(dv, &down, 1);
     dev_rows(dv, at->on->n, fwd__act_dense, at);
     dev_matmul(dv, &down, 1);
@@ -6686,16 +6672,16 @@ static void fwd__enter(fwd_at *at, int il) {
 static void fwd__qkv(const fwd_at *at, dev_product to[3]) {
     fwd                *f = at->f;
     const arch_hparams *hp = &f->m->hp;
-    const arch_layer   *l = at->l;
-    to[0] = (dev_product){&l->wq, 0, &f->xn, at->on->row, 0, at->on->n, f->q, (size_t)arch_dim(hp, D_Q, at->il)};
-    to[1] = (dev_product){&l->wk, 0, &f->xn, NULL, 0, f->batch.n, f->k, (size_t)arch_dim(hp, D_K, at->il)};
-    to[2] = (dev_product){&l->wv, 0, &f->xn, NULL, 0, f->batch.n, f->v, (size_t)arch_dim(hp, D_V, at->il)};
+    const model_tensors *l = at->l;
+    to[0] = (dev_product){&l->mat[W_Q], 0, &f->xn, at->on->row, 0, at->on->n, f->q, (size_t)arch_dim(hp, D_Q, at->il)};
+    to[1] = (dev_product){&l->mat[W_K], 0, &f->xn, NULL, 0, f->batch.n, f->k, (size_t)arch_dim(hp, D_K, at->il)};
+    to[2] = (dev_product){&l->mat[W_V], 0, &f->xn, NULL, 0, f->batch.n, f->v, (size_t)arch_dim(hp, D_V, at->il)};
 }
 
 /* The vocabulary head; rows past the vocabulary are padding. */
 static dev_product fwd__head(const fwd_at *at, dev_mat *head) {
     fwd *f = at->f;
-    *head = f->m->glob.output;
+    *head = f->m->glob.mat[W_OUTPUT];
     head->n_out = f->n_vocab;
     return (dev_product){head, 0, &f->xn, NULL, 0, at->on->n, f->logits, (size_t)f->n_vocab};
 }
@@ -6718,7 +6704,7 @@ static void fwd__soon_next(const fwd_at *at, const dev *dv) {
 static bool fwd__layer(fwd_at *at, dev *dv) {
     fwd      *f = at->f;
     const int n = at->on->n;
-    dev_product qkv[3], wo = {&at->l->wo, 0, &f->att, NULL, 0, n, f->y, (size_t)f->m->hp.n_embd}, first[2];
+    dev_product qkv[3], wo = {&at->l->mat[W_O], 0, &f->att, NULL, 0, n, f->y, (size_t)f->m->hp.n_embd}, first[2];
     const int   n_first = fwd__gate_up(at, first);
     fwd__qkv(at, qkv);
     dv->stage = FWD_QKV;
@@ -14741,7 +14727,7 @@ static bool round__input(round_job *j, dev *dv, const dev_product *m) {
         return false;
     }
     pool_barrier(dv->p);                              /* everyone has looked */
-    if (m->w->data == j->m.glob.tok_embd.data && dv->ith == 0) round__also_input(j);
+    if (m->w->data == j->m.glob.mat[W_TOK_EMBD].data && dv->ith == 0) round__also_input(j);
     pool_barrier(dv->p);
     round__prepare(j, dv);
     return true;
@@ -14772,7 +14758,7 @@ static void round__watch(void *ctx, dev *dv, const dev_product *list, int n) {
  * output too. */
 static bool round__ours(const round_job *j, uint64_t i) {
     const gguf_tensor *t = &j->g->tensor[i];
-    const bool         head = t->data == j->m.glob.output.data;
+    const bool         head = t->data == j->m.glob.mat[W_OUTPUT].data;
     if (t->type == j->to[i] || !k_wants_q8(j->to[i]) || !k_fitters[j->to[i]].fit || t->n_dims < 2) return false;
     return head ? t->dim[1] == (uint64_t)j->m.hp.n_vocab : t->name.n > 4 && memcmp(t->name.p, "blk.", 4) == 0;
 }
@@ -18282,11 +18268,11 @@ static void bench__add_mat(bench_work *w, const dev_mat *m, double rows, double 
     w->mul[k_act_of(m->type)] += rows * size;
 }
 
-static void bench__add_experts(bench_work *w, const arch_layer_hp *lh, const arch_layer *l, double rows) {
+static void bench__add_experts(bench_work *w, const arch_layer_hp *lh, const model_tensors *l, double rows) {
     const double E = lh->n_expert, K = lh->n_expert_used;
     const double met = E * (1 - pow(1 - K / E, rows));    /* experts that so many random rows come by */
-    const dev_mat *exps[] = {&l->gate_exps, &l->up_exps, &l->down_exps};
-    const dev_mat *own[] = {&l->router, &l->gate_shexp, &l->up_shexp, &l->down_shexp};
+    const dev_mat *exps[] = {&l->mat[W_GATE_EXPS], &l->mat[W_UP_EXPS], &l->mat[W_DOWN_EXPS]};
+    const dev_mat *own[] = {&l->mat[W_ROUTER], &l->mat[W_GATE_SHEXP], &l->mat[W_UP_SHEXP], &l->mat[W_DOWN_SHEXP]};
     for (int i = 0; i < 3; i++) bench__add_mat(w, exps[i], rows * K, met);
     for (int i = 0; i < 4; i++) bench__add_mat(w, own[i], rows, 1);
 }
@@ -18318,10 +18304,10 @@ static bench_span bench__span(const fwd_batch *batch, int window) {
 
 /* What layer il takes of the engine's batch; *b: their span in the layer before, if its window is the same. */
 static void bench__add_layer(bench_work *w, const engine *eng, int il, bench_span *b) {
-    const arch_layer    *l = &eng->m.layer[il];
+    const model_tensors *l = &eng->m.layer[il];
     const arch_layer_hp *lh = &eng->m.hp.layer[il];
     const int            k = il == eng->m.hp.n_layer - 1;
-    const dev_mat      *some[] = {&l->wq, &l->wo, &l->gate, &l->up, &l->down}, *all[] = {&l->wk, &l->wv};
+    const dev_mat      *some[] = {&l->mat[W_Q], &l->mat[W_O], &l->mat[W_GATE], &l->mat[W_UP], &l->mat[W_DOWN]}, *all[] = {&l->mat[W_K], &l->mat[W_V]};
     const size_t         kv = k_kv_bytes(eng->kv->opts.type_k, lh->hd_k) + k_kv_bytes(eng->kv->opts.type_v, lh->hd_v);
     if (!il || lh->window != lh[-1].window) *b = bench__span(&eng->f->batch, lh->window);
     for (int i = 0; i < 5; i++) bench__add_mat(w, some[i], b->rows[k], 1);
@@ -18336,11 +18322,11 @@ static void bench__add_layer(bench_work *w, const engine *eng, int il, bench_spa
 static void bench__add_step(bench_work *w, const engine *eng) {
     const model *m = &eng->m;
     bench_span   b;
-    dev_mat      head = m->glob.output;
+    dev_mat      head = m->glob.mat[W_OUTPUT];
     for (int il = 0; il < m->hp.n_layer; il++) bench__add_layer(w, eng, il, &b);
     head.n_out = m->hp.n_vocab;
     bench__add_mat(w, &head, b.rows[1], 1);
-    w->bytes += b.rows[0] * (double)m->glob.tok_embd.row_bytes;
+    w->bytes += b.rows[0] * (double)m->glob.mat[W_TOK_EMBD].row_bytes;
 }
 
 static bench_work bench__work_rounds(const bench_job *j, const bench_test *t) {

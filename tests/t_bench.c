@@ -288,8 +288,8 @@ static void t_bench_work_prompt(void) {
     double              need = 0, real = 0;
     for (int step = 0; step < 3; step++)
         for (int il = 0; il < hp->n_layer; il++) {
-            const arch_layer *l = &m->layer[il];
-            const dev_mat   *some[] = {&l->wq, &l->wo, &l->gate, &l->up, &l->down}, *all[] = {&l->wk, &l->wv};
+            const model_tensors *l = &m->layer[il];
+            const dev_mat   *some[] = {&l->mat[W_Q], &l->mat[W_O], &l->mat[W_GATE], &l->mat[W_UP], &l->mat[W_DOWN]}, *all[] = {&l->mat[W_K], &l->mat[W_V]};
             const bool        end = il == hp->n_layer - 1;
             const int         rows = !end ? R : step == 2;
             for (int i = 0; i < 5; i++) {
@@ -303,7 +303,7 @@ static void t_bench_work_prompt(void) {
             const double seen = fmin(R * step + R, window + (end ? 0 : R - 1));
             need += rows ? seen * hp->layer[il].n_head_kv * kv : 0;
         }
-    need += (double)m->glob.output.row_bytes * hp->n_vocab + 48 * (double)m->glob.tok_embd.row_bytes;
+    need += (double)m->glob.mat[W_OUTPUT].row_bytes * hp->n_vocab + 48 * (double)m->glob.mat[W_TOK_EMBD].row_bytes;
     real += (double)hp->n_embd * hp->n_vocab;
     CHECK(window > 0 && window + R - 1 < 48);  /* the last step leaves something behind */
     const bench_work w = bench__work(&j, &t);

@@ -219,20 +219,20 @@ static void t_outliers(t_rig *r, float factor, float **copy) {
     const arch_hparams *hp = &r->m.hp;
     const int           pair[] = {5, 5 + hp->layer[0].n_rot / 2};
     for (int il = 0; il < hp->n_layer; il++, copy += 4) {
-        arch_layer  *l = &r->m.layer[il];
+        model_tensors  *l = &r->m.layer[il];
         const int    heads = hp->layer[il].n_head, kv_heads = hp->layer[il].n_head_kv;
-        const size_t nv = (size_t)l->wv.n_in * (size_t)l->wv.n_out, no = (size_t)l->wo.n_in * (size_t)l->wo.n_out;
-        const void  *from[] = {l->k_norm, l->q_norm, l->wv.data, l->wo.data};
+        const size_t nv = (size_t)l->mat[W_V].n_in * (size_t)l->mat[W_V].n_out, no = (size_t)l->mat[W_O].n_in * (size_t)l->mat[W_O].n_out;
+        const void  *from[] = {l->vec[W_K_NORM], l->vec[W_Q_NORM], l->mat[W_V].data, l->mat[W_O].data};
         const size_t size[] = {(size_t)hp->layer[il].hd_k, (size_t)hp->layer[il].hd_k, nv, no};
         for (int i = 0; i < 4; i++) copy[i] = memcpy(mem_new(size[i], sizeof **copy), from[i], size[i] * sizeof **copy);
         for (int i = 0; i < 2; i++) copy[0][pair[i]] *= factor, copy[1][pair[i]] /= factor;
-        for (int h = 0; h < kv_heads; h++) k_scale(copy[2] + (size_t)(h * hp->layer[il].hd_v + 9) * (size_t)l->wv.n_in, factor, l->wv.n_in);
-        for (int i = 0; i < l->wo.n_out; i++)
-            for (int h = 0; h < heads; h++) copy[3][(size_t)i * (size_t)l->wo.n_in + (size_t)(h * hp->layer[il].hd_v + 9)] /= factor;
-        l->k_norm = copy[0];
-        l->q_norm = copy[1];
-        l->wv.data = (const uint8_t *)copy[2];
-        l->wo.data = (const uint8_t *)copy[3];
+        for (int h = 0; h < kv_heads; h++) k_scale(copy[2] + (size_t)(h * hp->layer[il].hd_v + 9) * (size_t)l->mat[W_V].n_in, factor, l->mat[W_V].n_in);
+        for (int i = 0; i < l->mat[W_O].n_out; i++)
+            for (int h = 0; h < heads; h++) copy[3][(size_t)i * (size_t)l->mat[W_O].n_in + (size_t)(h * hp->layer[il].hd_v + 9)] /= factor;
+        l->vec[W_K_NORM] = copy[0];
+        l->vec[W_Q_NORM] = copy[1];
+        l->mat[W_V].data = (const uint8_t *)copy[2];
+        l->mat[W_O].data = (const uint8_t *)copy[3];
     }
 }
 
@@ -404,7 +404,7 @@ static void t_break_rope(t_rig *r) {
     r->m.hp.desc = &other;
 }
 static void t_break_qk_norm(t_rig *r) {
-    for (int i = 0; i < r->m.hp.n_layer; i++) r->m.layer[i].q_norm = NULL;
+    for (int i = 0; i < r->m.hp.n_layer; i++) r->m.layer[i].vec[W_Q_NORM] = NULL;
 }
 static void t_break_window(t_rig *r) {
     for (int i = 0; i < r->m.hp.n_layer; i++) r->m.hp.layer[i].window++;
@@ -413,25 +413,25 @@ static void t_break_no_window(t_rig *r) {
     for (int i = 0; i < r->m.hp.n_layer; i++) r->m.hp.layer[i].window = 0;
 }
 static void t_break_eps(t_rig *r) { r->m.hp.eps = 1e-2f; }
-static void t_break_norm(t_rig *r) { r->m.layer[0].attn_norm = r->m.layer[0].ffn_norm; }
+static void t_break_norm(t_rig *r) { r->m.layer[0].vec[W_ATTN_NORM] = r->m.layer[0].vec[W_FFN_NORM]; }
 static void t_break_scale(t_rig *r) {
     for (int i = 0; i < r->m.hp.n_layer; i++) r->m.hp.layer[i].attn_scale *= 1.05f;
 }
 static void t_break_base(t_rig *r) { r->m.rope[0].freq[1] *= 1.05; }
 static void t_break_mscale(t_rig *r) { r->m.rope[0].mscale *= 1.02f; }
-static void t_break_bias(t_rig *r) { r->m.layer[0].bo = NULL; }
-static void t_break_bk(t_rig *r) { r->m.layer[0].bq = NULL; }
+static void t_break_bias(t_rig *r) { r->m.layer[0].vec[B_O] = NULL; }
+static void t_break_bk(t_rig *r) { r->m.layer[0].vec[B_Q] = NULL; }
 static void t_break_topk(t_rig *r) { r->m.hp.topk_norm = !r->m.hp.topk_norm; }
 static void t_break_used(t_rig *r) {
     for (int i = 0; i < r->m.hp.n_layer; i++) r->m.hp.layer[i].n_expert_used = 1;
 }
-static void t_break_shared(t_rig *r) { r->m.layer[0].shexp_gate = r->m.layer[0].ffn_norm; }
+static void t_break_shared(t_rig *r) { r->m.layer[0].vec[W_SHEXP_GATE] = r->m.layer[0].vec[W_FFN_NORM]; }
 static void t_break_factors(t_rig *r) {
     mem_free(r->m.rope[0].freq);
-    r->m.glob.rope_freqs = NULL;
+    r->m.glob.vec[W_ROPE_FREQS] = NULL;
     model__rope(&r->m);
 }
-static void t_break_head(t_rig *r) { r->m.glob.output = r->m.glob.tok_embd; }
+static void t_break_head(t_rig *r) { r->m.glob.mat[W_OUTPUT] = r->m.glob.mat[W_TOK_EMBD]; }
 
 static void t_fwd_faults(void) {
     static const struct {
