@@ -325,9 +325,20 @@ K_PUBLIC size_t k_kv_bytes(uint32_t type, int n);
 K_PUBLIC void k_kv_store(uint32_t type, const float *x, void *dst, int n);
 /* The form in which attention multiplies a cache of this type. */
 K_PUBLIC k_act_kind k_kv_act(uint32_t type);
-/* Scratch of one thread for k_attn. */
+/* Scratch of one thread for k_attn and k_attn_segment. */
 K_PUBLIC size_t k_attn_scratch(int n_rows, int hd_k, int hd_v);
 K_PUBLIC void k_attn(const k_attn_args *a, void *scratch);
+
+/* The same in two steps, so that several threads can share the positions of one call: segment s is positions
+ * [s * K_SEGMENT, (s + 1) * K_SEGMENT), each is computed by one thread, in any order, and the merge goes in rising order. k_attn
+ * does just this, so the results have the same bits. */
+enum { K_SEGMENT = 512 };
+/* Floats that hold one row's partial result of one segment. */
+K_PUBLIC size_t k_attn_part(int hd_v);
+/* The partial results of segment s, one behind the other for each row, to `parts`, aligned to 64. */
+K_PUBLIC void k_attn_segment(const k_attn_args *a, int64_t s, float *parts, void *scratch);
+/* Row r's result from its parts of n segments, which lie `stride` floats apart. */
+K_PUBLIC void k_attn_merge(const k_attn_args *a, int r, const float *parts, size_t stride, int n);
 
 /* --- limits of the machine, for benchmarks --- */
 
@@ -3344,6 +3355,7 @@ static float k__tanh_ref(float x) {
 K__BODY void k__add(float *y, const float *a, const float *b, int n) { for (int i = 0; i < n; i++) y[i] = a[i] + b[i]; }
 K__BODY void k__axpy(float *y, const float *x, float s, int n) { for (int i = 0; i < n; i++) y[i] = fmaf(s, x[i], y[i]); }
 K__BODY void k__scale(float *y, float s, int n) { for (int i = 0; i < n; i++) y[i] *= s; }
+K__BODY void k__blend(float *y, float a, const float *x, float b, int n) { for (int i = 0; i < n; i++) y[i] = y[i] * a + x[i] * b; }
 
 /* y = x * r * w. */
 K__BODY void k__norm(const float *x, const float *w, float r, int n, float *y) {
@@ -3514,14 +3526,18 @@ static void k_softmax_ref(float *x, int n) {
 static void k_kv_store_ref(uint32_t type, const float *x, void *dst, int n) { k_types[type].quant(x, dst, n); }
 
 /* --- attention: what all levels share ---
- * Positions go in tiles of 32 at absolute multiples of 32. A tile of K and V is widened to f32 once (or taken
- * as pairs of bf16) and serves all rows, K turned so that a lane is a position and no sum goes across lanes: s = fma(q[d], k[d], s).
- * Each row keeps the maximum m so far, the denominator l and the unnormalised output o:
+ * Positions go in tiles of 32 at absolute multiples of 32. A tile of K and V is widened to f32 once (or taken as pairs of bf16) and
+ * serves all rows. K is transposed, so that a lane is a position and no sum goes across lanes: s = fma(q[d], k[d], s).
+ * Tiles form segments of 512 positions at absolute multiples of 512. In a segment each row has the largest score m so far, the
+ * sum l of the weights and the output o, which is not divided by l yet. A tile changes them like this:
  *     m' = max(m, s);  c = exp(m - m');  p = exp(s - m');  l = l*c + sum(p);  o = o*c, then o = fma(p[i], v[i], o)
+ * Segments are merged in rising order, each into the result (M, L, O) of those before it; it starts as (-inf, 0, 0):
+ *     M' = max(M, m);  a = exp(M - M');  b = exp(m - M');  L = L*a + l*b;  O = O*a + o*b, every operation rounded
+ * So a segment can be computed by any thread, and a context of up to 512 positions merges nothing. The result is O / L.
  * Dimensions of s and positions of o go in pairs, the odd one first. Caches of bf16 and of quantised types are multiplied as bf16:
- * what they hold is rounded to it, and so is what meets it, q with keys and p with values (FlashAttention rounds the same). So
- * vdpbf16ps, where the processor has it, computes these very sums. A row touches only its own positions of a tile, so neither
- * neighbours nor the call's shape can change it. */
+ * their values are rounded to bf16, and so are q for the keys and p for the values (FlashAttention rounds the same). The
+ * instruction vdpbf16ps computes exactly these sums. A row reads only its own positions of a tile, so its result depends
+ * neither on the other rows of the call nor on their number. */
 
 enum { K_TILE = 32, K_ATTN_GROUP = 8 };         /* positions per tile; rows a level works on together */
 
@@ -3570,21 +3586,29 @@ typedef struct {
     const k__attn_values *values;
     /* scores s[r*32 + i] to weights p, outside the spans 0, rounded to bf16 where values are; moves m and l, sets c */
     void (*weigh)(const k_attn_args *a, k__attn_rows *g, float *s);
+    float (*decay)(float x);                    /* exp(x), x <= 0 */
+    void (*blend)(float *o, float a, const float *part, float b, int n);   /* o = o*a + part*b */
 } k__attn_level;
+
+/* One row's partial result of a segment: K_PART_HEAD floats, of which the first two are m and l, then o[ld_v]. */
+enum { K_PART_HEAD = 16 };
 
 typedef struct {
     float *k, *kt, *v, *s;                      /* [32][ld_k], [ld_k][32], [32][ld_v], [K_ATTN_GROUP][32] */
-    float *q, *o;                               /* [n_rows][ld_k] padded copies, [n_rows][ld_v] */
-    float *m, *l;                               /* [n_rows] */
+    float *q;                                   /* [n_rows][ld_k] padded copies */
+    float *parts;                               /* [n_rows][K_PART_HEAD + ld_v] of the segment at hand */
+    float *m, *l;                               /* [n_rows] of the segments before it; their output is in rows[].o */
     int    ld_k, ld_v;
     k__attn_soon soon;
 } k__attn_mem;
 
 static int k__round_up(int n, int to) { return (n + to - 1) / to * to; }
 
+K_PUBLIC size_t k_attn_part(int hd_v) { return K_PART_HEAD + (size_t)k__round_up(hd_v, 32); }
+
 K_PUBLIC size_t k_attn_scratch(int n_rows, int hd_k, int hd_v) {
     const size_t ld_k = (size_t)k__round_up(hd_k, 32), ld_v = (size_t)k__round_up(hd_v, 32), n = (size_t)n_rows;
-    return (K_TILE * (2 * ld_k + ld_v + K_ATTN_GROUP) + n * (ld_k + ld_v + 2)) * sizeof(float) + 64;
+    return (K_TILE * (2 * ld_k + ld_v + K_ATTN_GROUP) + n * (ld_k + k_attn_part(hd_v) + 2)) * sizeof(float) + 64;
 }
 
 /* Caches of the type are multiplied as bf16. */
@@ -3599,22 +3623,22 @@ static k__attn_mem k__attn_carve(const k_attn_args *a, void *scratch) {
     w.v = p, p += (size_t)w.ld_v * K_TILE;
     w.s = p, p += K_ATTN_GROUP * K_TILE;
     w.q = p, p += (size_t)w.ld_k * n;
-    w.o = p, p += (size_t)w.ld_v * n;
+    w.parts = p, p += k_attn_part(a->hd_v) * n;
     w.m = p, p += n;
     w.l = p;
     return w;
 }
 
+static float *k__attn_part_of(const k__attn_mem *w, int r) { return w->parts + (size_t)r * (size_t)(K_PART_HEAD + w->ld_v); }
+
+/* Zeros for the padding of tiles and queries; the queries as the level wants them. */
 static void k__attn_start(const k__attn_level *lv, const k_attn_args *a, const k__attn_mem *w) {
-    const size_t rows = (size_t)(w->ld_k + w->ld_v) * (size_t)a->n_rows;
     const size_t tile = (size_t)(2 * w->ld_k + w->ld_v + K_ATTN_GROUP) * K_TILE;
-    memset(w->k, 0, (tile + rows) * sizeof(float));
+    memset(w->k, 0, (tile + (size_t)w->ld_k * (size_t)a->n_rows) * sizeof(float));
     for (int r = 0; r < a->n_rows; r++) {
         float *q = w->q + (size_t)r * (size_t)w->ld_k;
         if (k__kv_rounds(a->type_k)) lv->keys->round(a->rows[r].q, a->hd_k, q);
         else memcpy(q, a->rows[r].q, (size_t)a->hd_k * sizeof *q);
-        w->m[r] = -INFINITY;
-        w->l[r] = 0;
     }
 }
 
@@ -3675,14 +3699,17 @@ static void k__attn_gather(const k__attn_values *lv, k__attn_mem *w, k__attn_row
 static void k__attn_group(const k__attn_level *lv, const k_attn_args *a, k__attn_mem *w, k__attn_rows *g) {
     if (!g->n) return;
     for (int r = 0; r < k__round_up(g->n, 4); r++) {
-        const bool there = r < g->n;
-        g->m[r] = there ? w->m[g->row[r]] : -INFINITY;
-        g->l[r] = there ? w->l[g->row[r]] : 0;
-        if (!there) g->lo[r] = g->hi[r] = 0;
+        const float *part = r < g->n ? k__attn_part_of(w, g->row[r]) : NULL;
+        g->m[r] = part ? part[0] : -INFINITY;
+        g->l[r] = part ? part[1] : 0;
+        if (!part) g->lo[r] = g->hi[r] = 0;
     }
     lv->keys->scores(g->q, g->n, w->kt, a->hd_k / lv->keys->per, &w->soon, w->s);
     lv->weigh(a, g, w->s);
-    for (int r = 0; r < g->n; r++) w->m[g->row[r]] = g->m[r], w->l[g->row[r]] = g->l[r];
+    for (int r = 0; r < g->n; r++) {
+        float *part = k__attn_part_of(w, g->row[r]);
+        part[0] = g->m[r], part[1] = g->l[r];
+    }
     k__attn_gather(lv->values, w, g);
     g->n = 0;
 }
@@ -3715,38 +3742,75 @@ static void k__attn_tile(const k__attn_level *lv, const k_attn_args *a, k__attn_
         if (!k__attn_span(&a->rows[r], base, &g.lo[g.n], &g.hi[g.n])) continue;
         g.row[g.n] = r;
         g.q[g.n] = w->q + (size_t)r * (size_t)w->ld_k;
-        g.o[g.n] = w->o + (size_t)r * (size_t)w->ld_v;
+        g.o[g.n] = k__attn_part_of(w, r) + K_PART_HEAD;
         if (++g.n == K_ATTN_GROUP) k__attn_group(lv, a, w, &g);
     }
     k__attn_group(lv, a, w, &g);
 }
 
-/* The sink joins the denominator as one more position without a value; then o / l. A pair of which one position is the row's adds
- * + 0 for the other, or nothing: no sum keeps the difference but a zero's sign, which ends here. */
-static void k__attn_finish(const k_attn_args *a, const k__attn_mem *w, int r) {
-    float m = w->m[r], l = w->l[r], c = 1;
+/* Positions [first, last) that some row of the call sees; last is 0 when there are none. */
+typedef struct {
+    int64_t first, last;
+} k__attn_reach;
+
+static k__attn_reach k__attn_reach_of(const k_attn_args *a) {
+    k__attn_reach all = {INT64_MAX, 0};
+    for (int r = 0; r < a->n_rows; r++) {
+        const k_attn_row *row = &a->rows[r];
+        if (row->begin >= row->end) continue;
+        all.first = row->begin < all.first ? row->begin : all.first;
+        all.last = row->end > all.last ? row->end : all.last;
+    }
+    return all;
+}
+
+/* The partial results of segment s to w->parts. The tile after its last one is fetched ahead where `all` goes on. */
+static void k__attn_segment(const k__attn_level *lv, const k_attn_args *a, k__attn_mem *w, k__attn_reach all, int64_t s) {
+    const int64_t from = s * K_SEGMENT, to = from + K_SEGMENT < all.last ? from + K_SEGMENT : all.last;
+    for (int r = 0; r < a->n_rows; r++) {
+        float *part = k__attn_part_of(w, r);
+        part[0] = -INFINITY, part[1] = 0;
+        memset(part + K_PART_HEAD, 0, (size_t)w->ld_v * sizeof *part);
+    }
+    for (int64_t base = from > all.first ? from : all.first / K_TILE * K_TILE; base < to; base += K_TILE)
+        k__attn_tile(lv, a, w, base, all.last);
+}
+
+/* Merges one segment into the result m, l, o[n] of those before it. An empty one changes nothing. */
+static void k__attn_join(const k__attn_level *lv, const float *part, float *m, float *l, float *o, int n) {
+    const float top = *m < part[0] ? part[0] : *m, base = top == -INFINITY ? 0 : top;
+    const float a = top == *m ? 1 : lv->decay(*m - base), b = top == part[0] ? 1 : lv->decay(part[0] - base);
+    *m = top;
+    *l = *l * a + part[1] * b;
+    lv->blend(o, a, part + K_PART_HEAD, b, n);
+}
+
+/* Row r's output, in place: the sink joins the denominator as one more position without a value; then o / l. A pair of which one
+ * position is the row's adds + 0 for the other, or nothing: only the sign of a zero differs, and it ends here. */
+static void k__attn_finish(const k_attn_args *a, int r, float m, float l) {
+    float c = 1, *o = a->rows[r].o;
     if (a->sinks && a->sinks[r] != -INFINITY) {
         float top = m < a->sinks[r] ? a->sinks[r] : m;
         c = k__exp_ref(m - top);
         l = fmaf(l, c, k__exp_ref(a->sinks[r] - top));
     }
-    const float *o = w->o + (size_t)r * (size_t)w->ld_v;
-    float        s = k__share_of(l) * c;
-    for (int i = 0; i < a->hd_v; i++) a->rows[r].o[i] = o[i] * s + 0.0f;
+    const float s = k__share_of(l) * c;
+    for (int i = 0; i < a->hd_v; i++) o[i] = o[i] * s + 0.0f;
 }
 
 static void k__attn_run(const k__attn_level *lv, const k_attn_args *a, void *scratch) {
-    k__attn_mem w = k__attn_carve(a, scratch);
-    int64_t     first = INT64_MAX, last = 0;
+    const k__attn_reach all = k__attn_reach_of(a);
+    k__attn_mem         w = k__attn_carve(a, scratch);
     k__attn_start(lv, a, &w);
     for (int r = 0; r < a->n_rows; r++) {
-        const k_attn_row *row = &a->rows[r];
-        if (row->begin >= row->end) continue;
-        first = row->begin < first ? row->begin : first;
-        last = row->end > last ? row->end : last;
+        w.m[r] = -INFINITY, w.l[r] = 0;
+        memset(a->rows[r].o, 0, (size_t)a->hd_v * sizeof(float));
     }
-    for (int64_t base = first / K_TILE * K_TILE; base < last; base += K_TILE) k__attn_tile(lv, a, &w, base, last);
-    for (int r = 0; r < a->n_rows; r++) k__attn_finish(a, &w, r);
+    for (int64_t s = all.first / K_SEGMENT; s * K_SEGMENT < all.last; s++) {
+        k__attn_segment(lv, a, &w, all, s);
+        for (int r = 0; r < a->n_rows; r++) k__attn_join(lv, k__attn_part_of(&w, r), &w.m[r], &w.l[r], a->rows[r].o, a->hd_v);
+    }
+    for (int r = 0; r < a->n_rows; r++) k__attn_finish(a, r, w.m[r], w.l[r]);
 }
 
 /* What f32 holds of values rounded to bf16. */
@@ -3805,10 +3869,13 @@ static void k__attn_gather_ref(float *const *o, const float *c, int n_rows, cons
     }
 }
 
-static void k_attn_ref(const k_attn_args *a, void *scratch) {
+static void k__attn_blend_ref(float *o, float a, const float *part, float b, int n) { k__blend(o, a, part, b, n); }
+
+static k__attn_level k_attn_ref(const k_attn_args *a) {
     static const k__attn_keys   keys = {1, k__attn_widen_ref, k__attn_turn_ref, k__attn_round_ref, k__attn_scores_ref};
     static const k__attn_values values = {1, k__attn_widen_ref, NULL, k__attn_gather_ref};
-    k__attn_run(&(k__attn_level){&keys, &values, k__attn_weigh_ref}, a, scratch);
+    (void)a;
+    return (k__attn_level){&keys, &values, k__attn_weigh_ref, k__exp_ref, k__attn_blend_ref};
 }
 
 #if defined(__x86_64__)
@@ -4358,8 +4425,12 @@ static K_VEC_AVX2 void k__attn_gather_avx2(float *const *o, const float *c, int 
 static const k__attn_keys   k__attn_keys_avx2 = {1, k__attn_widen_avx2, k__attn_turn_avx2, k__attn_round_avx2, k__attn_scores_avx2};
 static const k__attn_values k__attn_values_avx2 = {1, k__attn_widen_avx2, NULL, k__attn_gather_avx2};
 
-static K_VEC_AVX2 void k_attn_avx2(const k_attn_args *a, void *scratch) {
-    k__attn_run(&(k__attn_level){&k__attn_keys_avx2, &k__attn_values_avx2, k__attn_weigh_avx2}, a, scratch);
+static K_VEC_AVX2 float k__attn_decay_avx2(float x) { return _mm256_cvtss_f32(k__exp_avx2(_mm256_set1_ps(x))); }
+static K_VEC_AVX2 void  k__attn_blend_avx2(float *o, float a, const float *part, float b, int n) { k__blend(o, a, part, b, n); }
+
+static k__attn_level k_attn_avx2(const k_attn_args *a) {
+    (void)a;
+    return (k__attn_level){&k__attn_keys_avx2, &k__attn_values_avx2, k__attn_weigh_avx2, k__attn_decay_avx2, k__attn_blend_avx2};
 }
 
 /* --- avx512 level: 16 lanes are one register; tails are masked --- */
@@ -4918,8 +4989,12 @@ static K_VEC_AVX512 void k__attn_gather_avx512(float *const *o, const float *c, 
 static const k__attn_keys   k__attn_keys_avx512 = {1, k__attn_widen_avx512, k__attn_turn_avx512, k__attn_round_avx512, k__attn_scores_avx512};
 static const k__attn_values k__attn_values_avx512 = {1, k__attn_widen_avx512, NULL, k__attn_gather_avx512};
 
-static K_VEC_AVX512 void k_attn_avx512(const k_attn_args *a, void *scratch) {
-    k__attn_run(&(k__attn_level){&k__attn_keys_avx512, &k__attn_values_avx512, k__attn_weigh_avx512}, a, scratch);
+static K_VEC_AVX512 float k__attn_decay_avx512(float x) { return _mm512_cvtss_f32(k__decay_avx512(_mm512_set1_ps(x))); }
+static K_VEC_AVX512 void  k__attn_blend_avx512(float *o, float a, const float *part, float b, int n) { k__blend(o, a, part, b, n); }
+
+static k__attn_level k_attn_avx512(const k_attn_args *a) {
+    (void)a;
+    return (k__attn_level){&k__attn_keys_avx512, &k__attn_values_avx512, k__attn_weigh_avx512, k__attn_decay_avx512, k__attn_blend_avx512};
 }
 
 /* --- avx512_bf16 level: attention over caches of bf16, its tiles as pairs --- */
@@ -5011,11 +5086,13 @@ static K_VEC_BF16 void k__attn_gather_bf16(float *const *o, const float *c, int 
     K__GATHER_BY_ROWS(k__gather_rows_bf16)
 }
 
-static void k_attn_bf16(const k_attn_args *a, void *scratch) {
+static k__attn_level k_attn_bf16(const k_attn_args *a) {
     static const k__attn_keys   keys = {2, k__attn_widen_bf16, k__attn_turn_avx512, k__attn_round_bf16, k__attn_scores_bf16};
     static const k__attn_values values = {2, k__attn_widen_bf16, k__attn_pair_bf16, k__attn_gather_bf16};
-    k__attn_run(&(k__attn_level){k__kv_rounds(a->type_k) ? &keys : &k__attn_keys_avx512, k__kv_rounds(a->type_v) ? &values : &k__attn_values_avx512,
-                                 k__attn_weigh_avx512}, a, scratch);
+    k__attn_level lv = k_attn_avx512(a);
+    if (k__kv_rounds(a->type_k)) lv.keys = &keys;
+    if (k__kv_rounds(a->type_v)) lv.values = &values;
+    return lv;
 }
 #endif
 /* ===== [cpu] what this machine can run =====
@@ -8505,7 +8582,7 @@ typedef struct {
     void  (*rope)(float *, int, int, int, bool, const float *);
     void  (*spread)(float *, int, int);
     void  (*kv_store)(uint32_t, const float *, void *, int);
-    void  (*attn)(const k_attn_args *, void *);
+    k__attn_level (*attn)(const k_attn_args *);       /* the functions that attention over these caches uses */
     const k_probe *probe;
 } k_level;
 
@@ -8786,7 +8863,29 @@ K_PUBLIC void k_kv_store(uint32_t type, const float *x, void *dst, int n) {
     memcpy(rest, x + whole, (size_t)(n - whole) * sizeof *rest);
     g_k_level->kv_store(type, rest, (uint8_t *)dst + k_row_bytes(type, whole), block);
 }
-K_PUBLIC void k_attn(const k_attn_args *a, void *scratch) { g_k_level->attn(a, scratch); }
+
+K_PUBLIC void k_attn(const k_attn_args *a, void *scratch) {
+    const k__attn_level lv = g_k_level->attn(a);
+    k__attn_run(&lv, a, scratch);
+}
+
+K_PUBLIC void k_attn_segment(const k_attn_args *a, int64_t s, float *parts, void *scratch) {
+    const k__attn_level lv = g_k_level->attn(a);
+    k__attn_reach       all = k__attn_reach_of(a);
+    k__attn_mem         w = k__attn_carve(a, scratch);
+    w.parts = parts;
+    if (all.last > (s + 1) * K_SEGMENT) all.last = (s + 1) * K_SEGMENT;
+    k__attn_start(&lv, a, &w);
+    k__attn_segment(&lv, a, &w, all, s);
+}
+
+K_PUBLIC void k_attn_merge(const k_attn_args *a, int r, const float *parts, size_t stride, int n) {
+    const k__attn_level lv = g_k_level->attn(a);
+    float               m = -INFINITY, l = 0;
+    memset(a->rows[r].o, 0, (size_t)a->hd_v * sizeof(float));
+    for (int i = 0; i < n; i++, parts += stride) k__attn_join(&lv, parts, &m, &l, a->rows[r].o, a->hd_v);
+    k__attn_finish(a, r, m, l);
+}
 
 K_PUBLIC const k_probe *k_probe_get(void) { return g_k_level->probe; }
 

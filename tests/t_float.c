@@ -489,8 +489,10 @@ static tf_ask tf_ask_new(const tf_attn_case *t) {
 
 static void tf_ask_free(tf_ask *k) { mem_free(k->q), mem_free(k->o), mem_free(k->sink), mem_free(k->row); }
 
-static void tf_attend(const tf_attn_case *t, const tf_cache *c, const tf_ask *k, int from, int n) {
-    void       *scratch = mem_aligned(k_attn_scratch(n, t->hd_k, t->hd_v), 1);
+/* n rows; in_parts: each segment on its own, the last one first. */
+static void tf_attend(const tf_attn_case *t, const tf_cache *c, const tf_ask *k, int from, int n, bool in_parts) {
+    const size_t size = k_attn_part(t->hd_v), segments = (size_t)((t->T - 1) / K_SEGMENT + 1);
+    void        *scratch = mem_aligned(k_attn_scratch(n, t->hd_k, t->hd_v), 1);
     k_attn_args a = {.n_rows = n,
                      .rows = k->row + from,
                      .hd_k = t->hd_k,
@@ -505,49 +507,80 @@ static void tf_attend(const tf_attn_case *t, const tf_cache *c, const tf_ask *k,
                      .block = c->block,
                      .k_stride = c->k_row * (size_t)c->heads,
                      .v_stride = c->v_row * (size_t)c->heads};
-    k_attn(&a, scratch);
+    if (in_parts) {
+        float *parts = mem_aligned(segments * (size_t)n * size, sizeof *parts);
+        for (size_t s = segments; s-- > 0;) k_attn_segment(&a, (int64_t)s, parts + s * (size_t)n * size, scratch);
+        for (int r = 0; r < n; r++) k_attn_merge(&a, r, parts + (size_t)r * size, (size_t)n * size, (int)segments);
+        mem_free(parts);
+    } else {
+        k_attn(&a, scratch);
+    }
     mem_free(scratch);
 }
 
 /* All rows, `chunk` at a time. */
 static void tf_attend_all(const tf_attn_case *t, const tf_cache *c, const tf_ask *k, int chunk) {
     memset(k->o, 0x7f, (size_t)(k->n * t->hd_v) * sizeof *k->o);
-    for (int r = 0; r < k->n; r += chunk) tf_attend(t, c, k, r, k->n - r < chunk ? k->n - r : chunk);
+    for (int r = 0; r < k->n; r += chunk) tf_attend(t, c, k, r, k->n - r < chunk ? k->n - r : chunk, false);
 }
 
 /* Caches but those of f32 and f16 are multiplied as bf16. */
 static bool   tf_rounds(uint32_t type) { return type != K_F32 && type != K_F16; }
 static double tf_rounded(double x, uint32_t type) { return tf_rounds(type) ? k_bf16_to_f32(k_f32_to_bf16((float)x)) : x; }
 
-/* Row r in double, over the numbers the cache really holds; weights are rounded below the largest score up to their tile's end. */
-static void tf_attn_naive(const tf_attn_case *t, const tf_cache *c, const tf_ask *k, int r, double *o) {
-    float   x[256];
-    double *s = mem_new((size_t)c->T, sizeof *s), top = -INFINITY, sum = 0;
+/* What a row has of some positions, in double: the largest score, the sum of the weights below it, values times weights. */
+typedef struct { double top, sum, o[256]; } tf_part;
+
+/* The sums as they are with weights below another maximum. */
+static void tf_part_below(tf_part *a, double to) {
+    const double c = a->top == to ? 1 : exp(a->top - to);
+    for (int d = 0; d < 256; d++) a->o[d] *= c;
+    a->sum *= c;
+    a->top = to;
+}
+
+static void tf_part_join(tf_part *all, tf_part *one) {
+    const double top = fmax(all->top, one->top);
+    tf_part_below(all, top);
+    tf_part_below(one, top);
+    for (int d = 0; d < 256; d++) all->o[d] += one->o[d];
+    all->sum += one->sum;
+}
+
+/* Scores of row r in double, over the numbers that the cache really holds. */
+static void tf_scores(const tf_attn_case *t, const tf_cache *c, const tf_ask *k, int r, double *s) {
+    float x[256];
     for (int64_t p = k->row[r].begin; p < k->row[r].end; p++) {
         k_types[t->type_k].dequant(c->kh[p / c->block] + (size_t)(p % c->block) * c->k_row * 2, x, t->hd_k);
         for (int d = 0; d < t->hd_k; d++) s[p] += tf_rounded(k->row[r].q[d], t->type_k) * tf_rounded(x[d], t->type_k);
         s[p] *= 0.125;
         if (t->softcap > 0) s[p] = t->softcap * tanh(s[p] / t->softcap);
     }
-    for (int d = 0; d < t->hd_v; d++) o[d] = 0;
-    for (int64_t p = k->row[r].begin; p < k->row[r].end; p++) {
-        if (p == k->row[r].begin || p % K_TILE == 0) {
-            const double old = top;
-            for (int64_t i = p; i < k->row[r].end && i / K_TILE == p / K_TILE; i++) top = fmax(top, s[i]);
-            for (int d = 0; d < t->hd_v; d++) o[d] *= exp(old - top);
-            sum *= exp(old - top);
+}
+
+/* Row r in double; weights are rounded below the largest score of their segment up to their tile's end. */
+static void tf_attn_naive(const tf_attn_case *t, const tf_cache *c, const tf_ask *k, int r, double *o) {
+    float         x[256];
+    double       *s = mem_new((size_t)c->T, sizeof *s);
+    const int64_t begin = k->row[r].begin, end = k->row[r].end;
+    tf_part       all = {.top = -INFINITY}, part = all;
+    tf_scores(t, c, k, r, s);
+    for (int64_t p = begin; p < end; p++) {
+        if (p == begin || p % K_TILE == 0) {
+            double top = part.top;
+            for (int64_t i = p; i < end && i / K_TILE == p / K_TILE; i++) top = fmax(top, s[i]);
+            tf_part_below(&part, top);
         }
         k_types[t->type_v].dequant(c->vh[p / c->block] + (size_t)(p % c->block) * c->v_row * 2, x, t->hd_v);
-        const double weight = tf_rounded(exp(s[p] - top), t->type_v);
-        sum += weight;
-        for (int d = 0; d < t->hd_v; d++) o[d] += weight * tf_rounded(x[d], t->type_v);
+        const double weight = tf_rounded(exp(s[p] - part.top), t->type_v);
+        part.sum += weight;
+        for (int d = 0; d < t->hd_v; d++) part.o[d] += weight * tf_rounded(x[d], t->type_v);
+        if ((p + 1) % K_SEGMENT && p + 1 < end) continue;
+        tf_part_join(&all, &part);
+        part = (tf_part){.top = -INFINITY};
     }
-    if (t->sinks) {
-        const double all = fmax(top, k->sink[r]);
-        for (int d = 0; d < t->hd_v; d++) o[d] *= exp(top - all);
-        sum = sum * exp(top - all) + exp(k->sink[r] - all);
-    }
-    for (int d = 0; d < t->hd_v; d++) o[d] = sum > 0 ? o[d] / sum : 0;
+    if (t->sinks) tf_part_join(&all, &(tf_part){.top = k->sink[r], .sum = 1});
+    for (int d = 0; d < t->hd_v; d++) o[d] = all.sum > 0 ? all.o[d] / all.sum : 0;
     mem_free(s);
 }
 
@@ -583,6 +616,9 @@ static void tf_attn_run(const tf_attn_case *t) {
             }
             tf_attend_all(t, &c, &k, k.n);
             CHECKF(!memcmp(k.o, want, size), "attention at level %s: block %d, all rows in one call", tf_level[l], blocks[b]);
+            memset(k.o, 0x7f, size);
+            tf_attend(t, &c, &k, 0, k.n, true);
+            CHECKF(!memcmp(k.o, want, size), "attention at level %s: block %d, each segment on its own", tf_level[l], blocks[b]);
         }
         tf_cache_free(&c);
     }
@@ -615,6 +651,17 @@ static void tf_attn_shapes(void) {
         {64,   64,  K_F32, K_F32,  1, 70,  70,  0,   0,   false},
         {32,   32,  K_F16, K_F16,  2, 40,  90,  1,   0,   false},
         {256,  192, K_F16, K_F16,  2, 2,   66,  0,   1,   false},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) tf_attn_run(&cases[i]);
+}
+
+static void tf_attn_segments(void) {
+    static const tf_attn_case cases[] = {
+        /* hd_k hd_v types         g  tok  T                 window cap sinks */
+        {32,   32,  K_F32, K_F32,  1, 3,   K_SEGMENT + 1,     0,    0,  false},
+        {64,   32,  K_BF16, K_BF16, 2, 2,  3 * K_SEGMENT,     0,    0,  true},
+        {32,   64,  K_Q8_0, K_Q4_0, 3, 4,  2 * K_SEGMENT + 5, 600,  0,  false},
+        {32,   32,  K_F16, K_F16,  1, 5,   K_SEGMENT + 2,     7,    20, true},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) tf_attn_run(&cases[i]);
 }
@@ -699,6 +746,7 @@ static const t_case t_float_cases[] = {
     {"float mul",          "F32 F16 BF16 products, and of F16 as BF16: right, same bits for any level, column mix and address",    tf_mul},
     {"float attn types",   "attention equals the double one for all pairs of K and V types",                   tf_attn_types},
     {"float attn shapes",  "groups, windows, caps, sinks: same bits for any level, block size and chunking",   tf_attn_shapes},
+    {"float attn segments", "segments of 512 positions: the double sums, the same bits in parts, with windows and sinks", tf_attn_segments},
     {"float attn private", "a row is untouched by what it does not see",                                       tf_attn_private},
     {"float attn inf",     "all -inf gives zeros, NaN shows, a dead tile is forgotten",                        tf_attn_infinite},
 };
