@@ -81,27 +81,27 @@
 #include <jansson.h>
 
 /* ===== [k] formats and arithmetic =====
- * A header of its own with sections of its own; it stands below everything, knows libc only and owns the names that
- * begin with k_ and K_. Nothing here names a machine: which kernels run is k_init's business.
+ * A header with sections of its own. It is the lowest layer, uses libc alone and owns the names that begin with k_ and K_.
+ * k_init chooses the kernels of this machine; llmrun.c names no machine.
  * Public: k_init, k_types, k_mul_rows, k_attn and the other k_ functions without a double underscore. */
 #include "ggml_kernels.h"
 
 /* ===== [base] exit codes, log, memory, bytes, clock, rng =====
- * The ground floor: how the program ends, speaks, allocates and measures time. Owns the few globals.
+ * What every section uses: exit codes, messages, memory, bytes, output files, clock, random numbers. Owns the globals.
  * Invariants: every product of sizes is checked in 64 bits; out of memory ends the run with exit 3 and
  * one line; after mem_freeze() any allocation is a bug and dies naming the phase.
- * Public: die, log_*, err_*, mem_*, str_*, bytes_*, clock_*, rng_*, progress_*. */
+ * Public: die, log_*, err_*, mem_*, str_*, bytes_*, out_*, clock_*, rng_*, hmap_*, utf8_*, progress_*. */
 
 enum { EXIT_DONE = 0, EXIT_NO = 1, EXIT_INPUT = 2, EXIT_RESOURCE = 3, EXIT_INT = 130, EXIT_TERM = 143 };
 enum { LOG_QUIET = 0, LOG_NORMAL = 1, LOG_VERBOSE = 2 };
 
 static int                   g_log_level = LOG_NORMAL;
-static volatile sig_atomic_t g_interrupt;             /* the signal that asked us to stop, 0 when none did */
-static const char           *g_frozen;                /* the phase in which nothing may allocate */
+static volatile sig_atomic_t g_interrupt;             /* the signal that asks the run to stop; 0: none */
+static const char           *g_frozen;                /* the phase in which no allocation is allowed; NULL: none */
 
-/* Bytes on their way to a terminal, made harmless in place: control characters (C0, DEL, and C1 as UTF-8 spells them)
- * become question marks, so that whatever a name holds, a message is one line and gives no orders. Safe in a handler. */
-static void log_tame(char *p, size_t n) {
+/* Replaces control characters (C0, DEL, and C1 in UTF-8) by question marks, in place: whatever a name holds, a message is one
+ * line and cannot steer the terminal. Async-signal-safe. */
+static void log_sanitize(char *p, size_t n) {
     for (size_t i = 0; i < n; i++) {
         unsigned char c = (unsigned char)p[i];
         bool          c1 = i > 0 && (unsigned char)p[i - 1] == 0xc2 && c >= 0x80 && c <= 0x9f;
@@ -109,7 +109,7 @@ static void log_tame(char *p, size_t n) {
     }
 }
 
-/* The progress line that stands on the terminal (see progress_show). */
+/* The progress line on the terminal (see progress_show). */
 static struct {
     volatile sig_atomic_t shown;
     double                last;                       /* clock_now() of the last drawing */
@@ -123,7 +123,7 @@ static void progress_clear(void) {
     if (write(STDERR_FILENO, erase, sizeof erase - 1) < 0) {}
 }
 
-/* The same before fd is written to, if it is a terminal too. */
+/* The same before a write to fd, if fd is a terminal. */
 static void progress_yield(int fd) {
     if (base__progress.shown && isatty(fd)) progress_clear();
 }
@@ -133,7 +133,7 @@ static void log__line(const char *fmt, va_list ap) {
     int  n = vsnprintf(line, sizeof line, fmt, ap);
     if (n < 0) return;
     if ((size_t)n >= sizeof line) n = (int)sizeof line - 1;
-    log_tame(line, (size_t)n);
+    log_sanitize(line, (size_t)n);
     progress_clear();
     fprintf(stderr, "llmrun: %s\n", line);
 }
@@ -154,7 +154,7 @@ __attribute__((format(printf, 1, 2))) static void log_warn(const char *fmt, ...)
     va_end(ap);
 }
 
-/* What ends a run with a non-zero code; said even under -q. */
+/* The error that ends a run with a non-zero code; printed even under -q. */
 __attribute__((format(printf, 1, 2))) static void log_error(const char *fmt, ...) {
     va_list ap;
     va_start(ap, fmt);
@@ -171,7 +171,7 @@ __attribute__((format(printf, 1, 2))) static void log_info(const char *fmt, ...)
     va_end(ap);
 }
 
-/* On in every build: a failed ASSERT is a bug of ours, never a property of the input. */
+/* On in every build. A failed ASSERT is a bug of this program, never a property of the input. */
 #define ASSERT(c) ((c) ? (void)0 : base__assert(#c, __FILE__, __LINE__))
 __attribute__((noreturn)) static void base__assert(const char *what, const char *file, int line) {
     progress_clear();
@@ -179,9 +179,9 @@ __attribute__((noreturn)) static void base__assert(const char *what, const char 
     abort();
 }
 
-/* An error on its way to whoever decides what to do with it. The first one set wins. */
+/* An error that is returned to the caller. Only the first err_set() counts. */
 typedef struct {
-    int  code;                                        /* 0: no error; else the exit code it deserves */
+    int  code;                                        /* 0: no error; else the exit code */
     char text[600];
 } err_t;
 
@@ -195,7 +195,7 @@ __attribute__((format(printf, 3, 4))) static bool err_set(err_t *e, int code, co
     return false;                                     /* so that a parser can `return err_set(...)` */
 }
 
-/* The exit code for a failed call on a file: 3 where the system had run out of something, else 2. */
+/* The exit code for a failed call on a file: 3 where a resource of the system is exhausted, else 2. */
 static int err_code_of(int no) {
     static const int resource[] = {ENOMEM, EMFILE, ENFILE, ENOSPC, EDQUOT, EFBIG, EIO, EAGAIN};
     for (size_t i = 0; i < sizeof resource / sizeof *resource; i++)
@@ -223,7 +223,7 @@ static void *mem_new(size_t n, size_t each) {
     return p;
 }
 
-/* The same, moved: the new part is not zeroed. */
+/* Resizes an array to n elements; the new part is not zeroed. */
 static void *mem_grow(void *old, size_t n, size_t each) {
     size_t bytes = mem_size(n, each);
     void  *p = realloc(old, bytes);
@@ -239,7 +239,7 @@ static void *mem_reserve(void *p, uint64_t i, uint64_t n, size_t each) {
     return mem_grow(p, cap < n ? cap : n, each);
 }
 
-/* 64-byte aligned, not zeroed: what the kernels read and write. */
+/* 64-byte aligned and not zeroed, for the kernels. */
 static void *mem_aligned(size_t n, size_t each) {
     size_t bytes = mem_size(n, each);
     if (bytes > SIZE_MAX - 127) die(EXIT_RESOURCE, "out of memory: %zu bytes", bytes);
@@ -250,12 +250,12 @@ static void *mem_aligned(size_t n, size_t each) {
 
 static void mem_free(void *p) { free(p); }
 
-/* Zeros, in large pages where the kernel gives them, so the first byte stands on the border of one; memory is taken as it is
- * first written. */
-enum { MEM_LARGE = 2 << 20 };
+enum { MEM_LARGE = 2 << 20 };                         /* bytes of a large page */
 
 static size_t mem__large(size_t bytes) { return (bytes + MEM_LARGE - 1) & ~(size_t)(MEM_LARGE - 1); }
 
+/* Zeroed memory, aligned to a large page and in large pages where the kernel gives them. The kernel provides each page at its
+ * first write. */
 static void *mem_pages(size_t bytes) {
     const size_t whole = bytes < SIZE_MAX / 2 ? mem__large(bytes) : SIZE_MAX / 2;
     uint8_t     *all = mmap(NULL, whole + MEM_LARGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -282,7 +282,7 @@ static bytes bytes_of(const char *s) { return (bytes){(const uint8_t *)s, strlen
 static bool  bytes_eq(bytes a, bytes b) { return a.n == b.n && (a.n == 0 || memcmp(a.p, b.p, a.n) == 0); }
 static bool  bytes_is(bytes a, const char *s) { return bytes_eq(a, bytes_of(s)); }
 
-/* Edits (insert, delete, replace, swap neighbours) that turn a into b, for names of up to 63 bytes; 64 beyond. */
+/* Number of edits (insert, delete, replace, swap two neighbours) that turn a into b. A name of more than 63 bytes: 64. */
 static int bytes_distance(bytes a, bytes b) {
     uint8_t row[3][65];
     if (a.n > 63 || b.n > 63) return 64;
@@ -304,11 +304,11 @@ static int bytes_distance(bytes a, bytes b) {
     return prev[b.n];
 }
 
-/* How far off a name may be and still be meant: a third of its letters, at most three. */
+/* The largest distance at which a name is suggested for a mistyped one: about a third of its letters, at most three. */
 static int bytes_slack(bytes name) { return name.n < 4 ? 0 : name.n < 8 ? 1 + (name.n > 5) : 3; }
 
-/* The JSON value at the beginning of b, cut off from it: a string with its quotes, a list or an object to its last bracket,
- * else all up to the next comma, colon or bracket. Empty: there is none. What stands inside is not checked. */
+/* Returns the JSON value at the beginning of b and removes it from b: a string with its quotes, a list or an object up to its
+ * last bracket, else everything up to the next comma, colon or bracket. Empty: there is none. The value is not checked. */
 static bytes bytes_cut_json(bytes *b) {
     size_t n = 0, deep = 0;
     bool   in_string = false;
@@ -331,7 +331,7 @@ static bytes bytes_cut_json(bytes *b) {
     return value;
 }
 
-/* What a file that begins so is, NULL where no magic is known. No text begins like any of them. */
+/* Names the kind of a file by its first bytes; NULL: unknown. No text begins with any of these. */
 static const char *bytes_kind(bytes b) {
     static const struct {
         const char *magic;
@@ -362,7 +362,7 @@ typedef struct {
     size_t n, cap;
 } str;
 
-static void str_room(str *s, size_t more) {
+static void str_reserve(str *s, size_t more) {
     if (s->cap - s->n > more) return;
     size_t want = s->n + more + 1;
     if (want < s->n) die(EXIT_RESOURCE, "out of memory: a text of %zu bytes", s->n);
@@ -373,7 +373,7 @@ static void str_room(str *s, size_t more) {
 }
 
 static void str_add(str *s, const void *p, size_t n) {
-    str_room(s, n);
+    str_reserve(s, n);
     if (n) memcpy(s->p + s->n, p, n);
     s->n += n;
     s->p[s->n] = 0;
@@ -397,14 +397,14 @@ __attribute__((format(printf, 2, 3), nonnull(2))) static void str_fmt(str *s, co
     int n = vsnprintf(NULL, 0, fmt, ap);
     va_end(ap);
     if (n > 0) {
-        str_room(s, (size_t)n);
+        str_reserve(s, (size_t)n);
         vsnprintf(s->p + s->n, (size_t)n + 1, fmt, ap2);
         s->n += (size_t)n;
     }
     va_end(ap2);
 }
 
-/* --- out: where an answer goes. The first failed write is remembered; a reader who left early had enough. --- */
+/* --- out: an output file. The first failed write is remembered. A pipe whose reader has closed it is no error. --- */
 
 typedef struct {
     FILE       *f;
@@ -459,7 +459,7 @@ static void out_settle(const char *path, bool keep) {
     }
 }
 
-/* Opens a file to be written, -1 and errno where that fails. Its old bytes stay until out_begin(). */
+/* Opens a file for writing; -1 and errno on failure. Its old content stays until out_begin(). */
 static int out_open(const char *path) {
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (fd >= 0) out_add_pending(path);
@@ -467,7 +467,7 @@ static int out_open(const char *path) {
     return fd;
 }
 
-/* Empties a file that is about to be written: nothing is lost before the answer begins. */
+/* Empties the file. To be called right before the first write: a run that fails earlier leaves the old content. */
 static bool out_begin(out_t *o, err_t *e) {
     struct stat st;
     out_settle(o->name, true);
@@ -475,7 +475,7 @@ static bool out_begin(out_t *o, err_t *e) {
     return err_set(e, err_code_of(errno), "%s: cannot write: %s", o->name, strerror(errno));
 }
 
-/* False, with words in e, unless every byte was written or the reader has gone. */
+/* Closes the file. On failure e is set; a closed pipe is no failure. */
 static bool out_end(out_t *o, err_t *e) {
     out_flush(o);
     out_settle(o->name, false);
@@ -484,7 +484,7 @@ static bool out_end(out_t *o, err_t *e) {
     return !o->why || o->why == EPIPE || err_set(e, EXIT_RESOURCE, "%s: cannot write: %s", o->name, strerror(o->why));
 }
 
-/* --- clock: seconds since some start, monotonic --- */
+/* --- clock: seconds since an arbitrary start, monotonic --- */
 
 static double clock_now(void) {
     struct timespec t;
@@ -492,8 +492,8 @@ static double clock_now(void) {
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-/* --- rng: a value is a pure function of (seed, sequence, position, draw), so a text does not depend on
- * what ran beside it. splitmix64's finaliser (Steele, Lea, Flood 2014) over a mixed key. --- */
+/* --- rng: a value is a pure function of (seed, sequence, position, draw), so a text does not depend on other sequences.
+ * splitmix64's finaliser (Steele, Lea, Flood 2014) over a mixed key. --- */
 
 static uint64_t rng_mix(uint64_t x) {
     x += 0x9e3779b97f4a7c15u;
@@ -509,7 +509,7 @@ static uint64_t rng_at(uint64_t seed, uint64_t seq, uint64_t pos, uint64_t draw)
 /* [0, 1) with 53 bits. */
 static double rng_unit(uint64_t bits) { return (double)(bits >> 11) * 0x1p-53; }
 
-/* A seed nobody can guess, for runs that did not name one; 32 bits, so that it is easily typed again. */
+/* A random seed for runs that name none; 32 bits, so that it is easy to type. */
 static uint64_t rng_fresh(void) {
     uint32_t s;
     if (getrandom(&s, sizeof s, 0) != (ssize_t)sizeof s) s = (uint32_t)rng_mix((uint64_t)time(NULL) ^ (uint64_t)getpid());
@@ -519,7 +519,7 @@ static uint64_t rng_fresh(void) {
 /* 64 bits that nobody can guess, for hash tables. */
 static uint64_t rng_secret(void) { return rng_mix(rng_fresh() << 32 ^ rng_fresh()); }
 
-/* A hash of bytes, keyed: with a seed that nobody knows, nobody can choose many that fall into one slot. */
+/* A hash of bytes. With a secret seed nobody can choose inputs that collide. */
 static uint64_t bytes_hash(uint64_t seed, bytes b) {
     uint64_t h = rng_mix(seed ^ b.n), word;
     size_t   i = 0;
@@ -532,7 +532,8 @@ static uint64_t bytes_hash(uint64_t seed, bytes b) {
     return rng_mix(h ^ word);
 }
 
-/* --- hmap: a map from a hash of up to 128 bits to what is left of them; 16 bytes an entry, open addressing --- */
+/* --- hmap: a hash map of 16 bytes an entry, with open addressing. An entry keeps 128 bits: a hash, and the value in those bits of
+ * b that are not in `mask`. --- */
 
 typedef struct {
     uint64_t a, b;                                    /* a 0: free */
@@ -541,8 +542,8 @@ typedef struct {
 typedef struct {
     hmap_entry *at;                                   /* [cap], a power of two */
     size_t      cap, n;
-    uint64_t    seed;                                 /* secret, so that nobody can choose entries that collide */
-    uint64_t    mask;                                 /* bits of b that belong to the hash; the others are the value */
+    uint64_t    seed;                                 /* secret: nobody can choose entries that collide */
+    uint64_t    mask;                                 /* bits of b that belong to the hash */
 } hmap;
 
 static void hmap_init(hmap *t, uint64_t mask) {
@@ -589,8 +590,8 @@ static int utf8_len(const uint8_t *p, size_t n) {
     return len;
 }
 
-/* True when the n bytes at p could be the beginning of a well-formed character that has not ended yet. */
-static bool utf8_open(const uint8_t *p, size_t n) {
+/* Whether the n bytes at p are a well-formed character whose last bytes are missing. */
+static bool utf8_incomplete(const uint8_t *p, size_t n) {
     static const uint8_t fill[3] = {0xa0, 0x80, 0x80}, alt[3] = {0x80, 0x80, 0x80}, low[3] = {0x90, 0x80, 0x80};
     uint8_t              b[7];
     if (!n || n > 3 || utf8_len(p, n)) return false;
@@ -604,10 +605,10 @@ static bool utf8_open(const uint8_t *p, size_t n) {
     return false;
 }
 
-/* --- progress: one line on a terminal, drawn again in place, cut to the window's width. Nothing where standard error is no
- * terminal, and nothing under -q. --- */
+/* --- progress: one line on the terminal, redrawn in place and cut to the window's width. None under -q, and none where standard
+ * error is no terminal. --- */
 
-#define PROGRESS_PAUSE_S 0.1                          /* between two drawings */
+#define PROGRESS_PAUSE_S 0.1                          /* seconds between two drawings */
 
 static bool progress_on(void) { return g_log_level >= LOG_NORMAL && isatty(STDERR_FILENO); }
 
@@ -616,7 +617,7 @@ static bool progress_due(void) {
     return progress_on() && (!base__progress.shown || clock_now() - base__progress.last >= PROGRESS_PAUSE_S);
 }
 
-/* Columns of the window behind fd: as the terminal says, else the environment's COLUMNS; 80 where fd is no terminal. */
+/* Columns of the terminal fd: its own report, else the variable COLUMNS, else 80; 80 too where fd is no terminal. */
 static int progress_columns(int fd) {
     struct winsize w;
     const char    *env = getenv("COLUMNS");
@@ -625,7 +626,7 @@ static int progress_columns(int fd) {
     return env && atoi(env) > 0 ? atoi(env) : 80;
 }
 
-/* Bytes of the text that fit so many columns. A character beyond ASCII may take two. */
+/* Number of bytes of the text that fit into the columns. A character beyond ASCII counts as two columns. */
 static size_t progress__fit(const char *text, int columns) {
     const size_t n = strlen(text);
     size_t       i = 0;
@@ -637,7 +638,7 @@ static size_t progress__fit(const char *text, int columns) {
     return i;
 }
 
-/* Draws the line where it is time to. The last column stays free: a terminal would begin the next line. Allocates nothing. */
+/* Draws the line if it is time to. The last column stays free, since some terminals wrap after it. Allocates nothing. */
 __attribute__((format(printf, 1, 2))) static void progress_show(const char *fmt, ...) {
     char    text[512], line[sizeof text + 8];
     va_list ap;
@@ -645,7 +646,7 @@ __attribute__((format(printf, 1, 2))) static void progress_show(const char *fmt,
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
-    log_tame(text, strlen(text));
+    log_sanitize(text, strlen(text));
     const int n = snprintf(line, sizeof line, "\r%.*s\033[K", (int)progress__fit(text, progress_columns(STDERR_FILENO) - 1), text);
     base__progress.shown = 1;
     base__progress.last = clock_now();
@@ -656,7 +657,7 @@ typedef struct {
     char p[32];
 } progress_time;
 
-/* ", 1:02:03 left" or ", 2:03 left", by how much was done since; "" until a second has passed. */
+/* ", 1:02:03 left" or ", 2:03 left", estimated from what is done since then; "" in the first second. */
 static progress_time progress_left(double since, double done, double all) {
     progress_time t = {""};
     const double  gone = clock_now() - since, left = done > 0 ? gone / done * (all - done) : 1e9;
@@ -667,13 +668,13 @@ static progress_time progress_left(double since, double done, double all) {
     return t;
 }
 
-/* --- JSON --- */
+/* --- text as UTF-8, JSON, CSV and base64 --- */
 
-/* Bytes at p, at least one, that one U+FFFD stands for where no well-formed character begins: the longest beginning of
- * one that does not go on (Unicode's maximal subpart, as Python's errors="replace" counts). */
+/* Where no well-formed character begins at p: number of bytes, at least one, that one U+FFFD replaces. These are the longest
+ * beginning of a well-formed character (Unicode's maximal subpart, as in Python's errors="replace"). */
 static size_t utf8_bad(const uint8_t *p, size_t n) {
     size_t len = n < 3 ? n : 3;
-    while (len > 1 && !utf8_open(p, len)) len--;
+    while (len > 1 && !utf8_incomplete(p, len)) len--;
     return len;
 }
 
@@ -683,7 +684,7 @@ static bool utf8_whole(bytes b) {
     return true;
 }
 
-/* The same text as valid UTF-8: U+FFFD stands for what is not. */
+/* Appends the text as valid UTF-8; U+FFFD replaces invalid bytes. */
 static void str_utf8(str *s, bytes b) {
     for (size_t i = 0, len; i < b.n; i += len) {
         len = (size_t)utf8_len(b.p + i, b.n - i);
@@ -692,7 +693,7 @@ static void str_utf8(str *s, bytes b) {
     }
 }
 
-/* A JSON string literal, quotes included, always valid UTF-8. */
+/* Appends a JSON string literal with its quotes, always valid UTF-8. */
 static void str_json(str *s, bytes b) {
     str_put(s, "\"");
     for (size_t i = 0, len; i < b.n; i += len) {
@@ -709,7 +710,7 @@ static void str_json(str *s, bytes b) {
     str_put(s, "\"");
 }
 
-/* A field of CSV (RFC 4180), quoted where it must be, always valid UTF-8. */
+/* Appends a field of CSV (RFC 4180), quoted where necessary, always valid UTF-8. */
 static void str_csv(str *s, bytes b) {
     const size_t from = s->n;
     bool         quote = false;
@@ -719,7 +720,7 @@ static void str_csv(str *s, bytes b) {
         str_utf8(s, b);
         return;
     }
-    for (size_t i = 0, n; i < b.n; i += n) {          /* between two quotes there are whole characters */
+    for (size_t i = 0, n; i < b.n; i += n) {          /* pieces end at quotes: no character is cut */
         const uint8_t *end = memchr(b.p + i, '"', b.n - i);
         n = end ? (size_t)(end - b.p) - i + 1 : b.n - i;
         str_put(s, s->n == from ? "\"" : "");
@@ -729,7 +730,7 @@ static void str_csv(str *s, bytes b) {
     str_put(s, "\"");
 }
 
-/* Base64 with padding (RFC 4648), without quotes. */
+/* Appends base64 with padding (RFC 4648), without quotes. */
 static void str_base64(str *s, bytes b) {
     static const char digit[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     for (size_t i = 0; i < b.n; i += 3) {
@@ -742,7 +743,7 @@ static void str_base64(str *s, bytes b) {
     }
 }
 
-/* `"text":"..."`, and where the bytes are not UTF-8 the exact ones behind it: `,"bytes":"BASE64"`. */
+/* Appends `"text":"..."`, and the exact bytes where they are not UTF-8: `,"bytes":"BASE64"`. */
 static void str_json_text(str *s, bytes b) {
     str_put(s, "\"text\":");
     str_json(s, b);
@@ -758,7 +759,7 @@ static void str_json_text(str *s, bytes b) {
  * A file that is missing or unreadable sets no limit. Values are read anew by every call.
  * Public: host_cpus, host_memory, host_cpu_wait. */
 
-/* Two numbers, or one, from a small file; "max" reads as -1. Returns how many were read. */
+/* Reads one or two numbers from a small file; "max" reads as -1. Returns how many. */
 static int host__read_pair(const char *path, long long v[2]) {
     char buf[128], *at = buf;
     int  fd = open(path, O_RDONLY | O_CLOEXEC), n = 0;
@@ -782,25 +783,25 @@ static int host__read_pair(const char *path, long long v[2]) {
     return n;
 }
 
-/* Looks at one cgroup directory, of version 2 or 1. */
-typedef void host__look(void *ctx, const char *dir, bool v2);
+/* Reads one cgroup directory, of version 2 or 1. */
+typedef void host__visit(void *ctx, const char *dir, bool v2);
 
-/* Every directory from `dir` under `root` up to the root itself: a limit holds for all that lies below it. */
-static void host__climb(const char *root, const char *dir, bool v2, host__look *look, void *ctx) {
+/* Visits every directory from `dir` under `root` up to the root. */
+static void host__visit_up(const char *root, const char *dir, bool v2, host__visit *visit, void *ctx) {
     char at[4096];
     snprintf(at, sizeof at, "%s", dir);
     for (;;) {
         char path[8300];
         snprintf(path, sizeof path, "%s%s", root, at);
-        look(ctx, path, v2);
+        visit(ctx, path, v2);
         char *slash = strrchr(at, '/');
         if (!slash) return;
         *slash = 0;                                   /* up one level; the root itself is the empty path */
     }
 }
 
-/* The directories of this process: those of version 2, and those of version 1 that hold the controller named. */
-static void host__cgroups(const char *controller, host__look *look, void *ctx) {
+/* Visits the cgroup directories of this process: those of version 2, and of version 1 those of this controller. */
+static void host__cgroups(const char *controller, host__visit *visit, void *ctx) {
     char  line[4096], root[256];
     FILE *f = fopen("/proc/self/cgroup", "re");
     while (f && fgets(line, sizeof line, f)) {        /* "0::/path" is version 2, "4:cpu,cpuacct:/path" version 1 */
@@ -809,19 +810,19 @@ static void host__cgroups(const char *controller, host__look *look, void *ctx) {
         if (!dir) continue;
         *dir++ = 0;
         ctl++;
-        if (!*ctl) host__climb("/sys/fs/cgroup", dir, true, look, ctx);
+        if (!*ctl) host__visit_up("/sys/fs/cgroup", dir, true, visit, ctx);
         for (char *save, *c = strtok_r(ctl, ",", &save); c; c = strtok_r(NULL, ",", &save)) {
             if (strcmp(c, controller) != 0) continue;
             snprintf(root, sizeof root, "/sys/fs/cgroup/%s", controller);
-            host__climb(root, dir, false, look, ctx);
-            if (strcmp(c, "cpu") == 0) host__climb("/sys/fs/cgroup/cpu,cpuacct", dir, false, look, ctx);
+            host__visit_up(root, dir, false, visit, ctx);
+            if (strcmp(c, "cpu") == 0) host__visit_up("/sys/fs/cgroup/cpu,cpuacct", dir, false, visit, ctx);
         }
     }
     if (f) fclose(f);
 }
 
-/* Cuts *ctx, an int, to the directory's quota in whole CPUs, at least 1. Version 2 keeps quota and period in
- * cpu.max, version 1 in two files. */
+/* Lowers *ctx, an int, to the directory's quota in whole CPUs, at least 1. Version 2 keeps quota and period in cpu.max, version
+ * 1 in two files. */
 static void host__cpu_quota(void *ctx, const char *dir, bool v2) {
     char      path[8400];
     int      *most = ctx;
@@ -837,8 +838,8 @@ static void host__cpu_quota(void *ctx, const char *dir, bool v2) {
     if (have && v[0] > 0 && v[1] > 0 && v[0] / v[1] < *most) *most = v[0] / v[1] < 1 ? 1 : (int)(v[0] / v[1]);
 }
 
-/* CPUs in the affinity mask, cut to the cgroup's quota rounded down (a thread beyond the quota costs more than it
- * brings: every barrier then waits for one that is throttled). */
+/* Number of CPUs in the affinity mask, at most the cgroup's quota rounded down: with more threads than the quota, every barrier
+ * waits for a throttled one. */
 static int host_cpus(void) {
     cpu_set_t set;
     int       n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : (int)sysconf(_SC_NPROCESSORS_ONLN);
@@ -847,7 +848,7 @@ static int host_cpus(void) {
     return n;
 }
 
-/* Seconds that the threads of this process have waited for a CPU so far; 0 where the kernel does not count them. */
+/* Seconds that the threads of this process have waited for a CPU, summed; 0 where the kernel does not count them. */
 static double host_cpu_wait(void) {
     double         sum = 0;
     DIR           *d = opendir("/proc/self/task");
@@ -862,7 +863,7 @@ static double host_cpu_wait(void) {
     return sum;
 }
 
-/* The number behind a word at the beginning of a line; 0 where no line has it. */
+/* The number after a word at the beginning of a line; 0: no line has the word. */
 static uint64_t host__number(const char *path, const char *word) {
     char               line[256];
     unsigned long long v = 0;
@@ -874,8 +875,8 @@ static uint64_t host__number(const char *path, const char *word) {
     return v;
 }
 
-/* Cuts *ctx, a uint64_t, to the bytes that the directory's limit leaves. Pages of files are taken from whoever
- * has them. */
+/* Lowers *ctx, a uint64_t, to the bytes that are free below the directory's limit. Cached pages of files count as free: the
+ * kernel drops them on demand. */
 static void host__memory_left(void *ctx, const char *dir, bool v2) {
     char      path[8400];
     uint64_t *most = ctx;
@@ -892,8 +893,8 @@ static void host__memory_left(void *ctx, const char *dir, bool v2) {
     if (left < *most) *most = left;
 }
 
-/* Bytes that this process may still fill: what the machine has, its cgroups allow and its own limit leaves.
- * UINT64_MAX: nobody says. An estimate: others take memory too. */
+/* Bytes that this process may still take: the least of what the machine, its cgroups and its own limit leave. UINT64_MAX:
+ * unknown. An estimate: other processes take memory too. */
 static uint64_t host_memory(void) {
     const uint64_t free_kib = host__number("/proc/meminfo", "MemAvailable");
     uint64_t       most = free_kib ? free_kib * 1024 : UINT64_MAX;
@@ -908,29 +909,29 @@ static uint64_t host_memory(void) {
 }
 
 /* ===== [pool] worker threads =====
- * One team of threads for the life of a run. pool_run() lets every thread (the caller is thread 0) execute one
- * function; inside it, stages are separated by pool_barrier() and share work through pool_next(), a counter that
- * each barrier sets back to zero, or pool_take(), where each thread has a run of tasks of its own and helps the others after.
- * What is too little to share is done by the last one at a barrier, before it opens (pool_barrier_then). Waiting spins for some
- * tens of microseconds, in which it fetches what the thread will read next (pool_soon), then sleeps in the kernel, so that
- * two runs on the same cores do not starve each other. The number of threads never changes a result.
- *   A thread whose CPU another process wants too is sent away for milliseconds every few milliseconds, and all others wait for the
- * task in its hands. In a loose job (pool_run_loose) it goes by itself, between two tasks: it leaves the team, yields, and when it
- * is back goes through the stages without work until it has caught up with the others. Such a job does all its work as tasks,
- * nothing by the thread's number, passes the same stages whatever the tasks do, and nobody passes a barrier before the stage had no
- * more tasks for him: what one who leaves has not taken, those who stay do. Meanwhile it stays on a CPU of its own, where there is one
- * for each thread: the kernel is as content with the team on one CPU and the other process on the next.
- *   OpenMP's variables hold here too: OMP_NUM_THREADS, OMP_PLACES and OMP_PROC_BIND say how many threads there are and where they stay.
+ * One team of threads for the life of a run; the caller is thread 0. pool_run() lets every thread execute one function, a job.
+ * Inside a job pool_barrier() separates stages. The threads share the tasks of a stage by pool_next(), a counter that each
+ * barrier resets, or by pool_take(): each thread takes the tasks of its own range first and then helps the others. Work that is
+ * too small to share is done by one thread at a barrier (pool_barrier_then). A waiting thread spins for some tens of microseconds
+ * and prefetches what it reads next (pool_prefetch), then sleeps in the kernel, so that two runs on the same cores do not slow
+ * each other down. The number of threads never changes a result.
+ *   Where another process uses the same CPU, the kernel suspends a thread for milliseconds, and all others wait for its task. In a
+ * loose job (pool_run_loose) a thread gives up its CPU before that happens: between two tasks it leaves the team and yields. When it
+ * runs again it passes the stages that the team has finished without work, until it has caught up. A loose job therefore does all its
+ * work as tasks, uses no thread number, passes the same barriers whatever the tasks do, and calls a barrier only when there is no
+ * more task: the threads that stay do the tasks of those that have left. While a CPU is shared each thread stays on a CPU of its
+ * own, where there are enough: the kernel might else put two threads on one CPU and the other process on the next.
+ *   OMP_NUM_THREADS, OMP_PLACES and OMP_PROC_BIND set the number of threads and their CPUs.
  * Public: pool_default_threads, pool_new, pool_free, pool_run, pool_run_loose, pool_barrier, pool_barrier_then, pool_works, pool_next,
- * pool_share, pool_take, pool_soon. */
+ * pool_share, pool_take, pool_prefetch. */
 
 /* --- OMP_NUM_THREADS, OMP_PLACES, OMP_PROC_BIND ---
- * What OpenMP's variables say, read as libgomp reads them: a value that is none is ignored with a line on stderr. */
+ * OpenMP's variables, read as libgomp reads them. An invalid value is ignored with a warning. */
 
-enum { POOL_ASKED = 1024 };                           /* threads that may be asked for */
+enum { POOL_OMP_MOST = 1024 };                        /* the largest OMP_NUM_THREADS */
 
-/* The decimal number at *at, which moves behind it and the blanks around it; -1: there is none, or it is above `most`. */
-static int pool__count(const char **at, int most) {
+/* Reads a decimal number and the blanks around it, and moves *at behind them. -1: no number, or one above `most`. */
+static int pool__read_number(const char **at, int most) {
     const char *p = *at + strspn(*at, " \t");
     int         v = 0;
     if (!isdigit((unsigned char)*p)) return -1;
@@ -939,22 +940,22 @@ static int pool__count(const char **at, int most) {
     return v <= most ? v : -1;
 }
 
-/* Whether the character is next; then *at moves behind it. */
-static bool pool__sign(const char **at, char c) {
+/* Whether the next character is c; then *at moves behind it and the blanks around it. */
+static bool pool__skip_char(const char **at, char c) {
     const char *p = *at + strspn(*at, " \t");
     if (*p != c) return false;
     *at = p + 1 + strspn(p + 1, " \t");
     return true;
 }
 
-/* The first of a list of positive numbers; 0: the text is none. */
+/* The first of a list of positive numbers; 0: the text is no such list. */
 static int pool__thread_count(const char *text) {
     int first = 0;
     do {
-        const int n = pool__count(&text, POOL_ASKED);
+        const int n = pool__read_number(&text, POOL_OMP_MOST);
         if (n < 1) return 0;
         if (!first) first = n;
-    } while (pool__sign(&text, ','));
+    } while (pool__skip_char(&text, ','));
     return *text ? 0 : first;
 }
 
@@ -968,7 +969,7 @@ static void pool__places_drop(pool_places *p) {
     *p = (pool_places){0};
 }
 
-/* Those CPUs of a place that this process may use, if there are any. False: too many places. */
+/* Adds a place: those of its CPUs that this process may use, if any. False: too many places. */
 static bool pool__add_place(pool_places *p, const cpu_set_t *set, const cpu_set_t *mask) {
     cpu_set_t here;
     CPU_AND(&here, set, mask);
@@ -979,18 +980,18 @@ static bool pool__add_place(pool_places *p, const cpu_set_t *set, const cpu_set_
     return true;
 }
 
-/* ":length:stride", both or the second of which may be missing: 1 each. */
+/* Reads ":length:stride"; a missing part is 1. */
 static bool pool__interval(const char **at, int *length, int *stride) {
     *length = *stride = 1;
-    if (!pool__sign(at, ':')) return true;
-    if ((*length = pool__count(at, CPU_SETSIZE)) < 1) return false;
-    if (!pool__sign(at, ':')) return true;
-    const int by = pool__sign(at, '-') ? -1 : 1;
-    *stride = by * pool__count(at, CPU_SETSIZE);
+    if (!pool__skip_char(at, ':')) return true;
+    if ((*length = pool__read_number(at, CPU_SETSIZE)) < 1) return false;
+    if (!pool__skip_char(at, ':')) return true;
+    const int by = pool__skip_char(at, '-') ? -1 : 1;
+    *stride = by * pool__read_number(at, CPU_SETSIZE);
     return *stride * by > 0;
 }
 
-/* The CPU joins the set. False: there is no such number. */
+/* Adds a CPU to the set. False: the number is out of range. */
 static bool pool__add_cpu(int cpu, cpu_set_t *set) {
     if (cpu < 0 || cpu >= CPU_SETSIZE) return false;
     CPU_SET(cpu, set);
@@ -1000,18 +1001,18 @@ static bool pool__add_cpu(int cpu, cpu_set_t *set) {
 /* "{cpu:length:stride, ...}" */
 static bool pool__place(const char **at, cpu_set_t *set) {
     CPU_ZERO(set);
-    if (!pool__sign(at, '{')) return false;
+    if (!pool__skip_char(at, '{')) return false;
     do {
-        const int cpu = pool__count(at, CPU_SETSIZE - 1);
+        const int cpu = pool__read_number(at, CPU_SETSIZE - 1);
         int       length, stride;
         if (cpu < 0 || !pool__interval(at, &length, &stride)) return false;
         for (int i = 0; i < length; i++)
             if (!pool__add_cpu(cpu + i * stride, set)) return false;
-    } while (pool__sign(at, ','));
-    return pool__sign(at, '}');
+    } while (pool__skip_char(at, ','));
+    return pool__skip_char(at, '}');
 }
 
-/* A place whose CPUs have numbers higher by that much. */
+/* The set with every CPU number raised by `by`. */
 static bool pool__shifted(const cpu_set_t *set, int by, cpu_set_t *out) {
     CPU_ZERO(out);
     for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
@@ -1027,11 +1028,11 @@ static bool pool__listed(const char *at, const cpu_set_t *mask, pool_places *p) 
         if (!pool__place(&at, &set) || !pool__interval(&at, &length, &stride)) return false;
         for (int i = 0; i < length; i++)
             if (!pool__shifted(&set, i * stride, &next) || !pool__add_place(p, &next, mask)) return false;
-    } while (pool__sign(&at, ','));
+    } while (pool__skip_char(&at, ','));
     return !*at;
 }
 
-/* CPUs in a file of the kernel, as "0-3,8". False: there is no such file, or it has something else. */
+/* Reads a list of CPUs, "0-3,8", from a file of the kernel. False: no file, or another format. */
 static bool pool__read_cpus(const char *path, cpu_set_t *set) {
     char        line[4096];
     FILE       *f = fopen(path, "re");
@@ -1042,14 +1043,14 @@ static bool pool__read_cpus(const char *path, cpu_set_t *set) {
     line[strcspn(line, "\n")] = 0;
     CPU_ZERO(set);
     do {
-        const int a = pool__count(&at, CPU_SETSIZE - 1), b = pool__sign(&at, '-') ? pool__count(&at, CPU_SETSIZE - 1) : a;
+        const int a = pool__read_number(&at, CPU_SETSIZE - 1), b = pool__skip_char(&at, '-') ? pool__read_number(&at, CPU_SETSIZE - 1) : a;
         if (a < 0 || b < a) return false;
         for (int cpu = a; cpu <= b; cpu++) CPU_SET(cpu, set);
-    } while (pool__sign(&at, ','));
+    } while (pool__skip_char(&at, ','));
     return !*at;
 }
 
-/* Places by name, as many as a number in brackets allows; root: the kernel's folder of CPUs. */
+/* Places by name: "cores", or "cores(4)" for at most four. root: the kernel's folder of CPUs. */
 static bool pool__named(const char *text, const char *root, const cpu_set_t *mask, pool_places *p) {
     static const struct { const char *name, *file; } kinds[] = {{"threads", NULL}, {"cores", "thread_siblings_list"}, {"sockets", "core_siblings_list"}};
     const char *at = text + strspn(text, " \t");
@@ -1058,7 +1059,7 @@ static bool pool__named(const char *text, const char *root, const cpu_set_t *mas
     while (kind < 3 && strncasecmp(at, kinds[kind].name, strlen(kinds[kind].name))) kind++;
     if (kind == 3) return false;
     at += strlen(kinds[kind].name);
-    if (pool__sign(&at, '(') && ((most = pool__count(&at, CPU_SETSIZE)) < 1 || !pool__sign(&at, ')'))) return false;
+    if (pool__skip_char(&at, '(') && ((most = pool__read_number(&at, CPU_SETSIZE)) < 1 || !pool__skip_char(&at, ')'))) return false;
     CPU_ZERO(&have);
     for (int cpu = 0; cpu < CPU_SETSIZE && p->n < most; cpu++) {
         char path[4096];
@@ -1072,7 +1073,7 @@ static bool pool__named(const char *text, const char *root, const cpu_set_t *mas
     return !at[strspn(at, " \t")];
 }
 
-/* OMP_PLACES. False: it is none, or no CPU of it is this process's; p is empty then. */
+/* Reads OMP_PLACES. False, and p is empty: invalid, or no CPU in it that this process may use. */
 static bool pool__parse_places(const char *text, const char *root, const cpu_set_t *mask, pool_places *p) {
     *p = (pool_places){0};
     const bool list = text[strspn(text, " \t")] == '{';
@@ -1083,7 +1084,7 @@ static bool pool__parse_places(const char *text, const char *root, const cpu_set
 
 typedef enum { POOL_ANYWHERE, POOL_CLOSE, POOL_SPREAD, POOL_PRIMARY, POOL_UNKNOWN } pool_policy;
 
-/* OMP_PROC_BIND: one policy, or a list of those for nested teams, of which the first counts. */
+/* Reads OMP_PROC_BIND: a policy, or a list for nested teams, of which the first is used. */
 static pool_policy pool__parse_bind(const char *text) {
     static const struct { const char *name; pool_policy is; } words[] = {{"false", POOL_ANYWHERE}, {"true", POOL_CLOSE},     {"close", POOL_CLOSE},
                                                                          {"spread", POOL_SPREAD},  {"primary", POOL_PRIMARY}, {"master", POOL_PRIMARY}};
@@ -1097,7 +1098,7 @@ static pool_policy pool__parse_bind(const char *text) {
         if (is == POOL_UNKNOWN) return is;
         if (first == POOL_UNKNOWN) first = is;
         text = at + n;
-    } while (pool__sign(&text, ','));
+    } while (pool__skip_char(&text, ','));
     return text[strspn(text, " \t")] ? POOL_UNKNOWN : first;
 }
 
@@ -1108,35 +1109,36 @@ static int pool__place_of(pool_policy how, int i, int n, int n_places) {
     return (int)((int64_t)i * n_places / n);
 }
 
-/* Says once in a run that the value of a variable is ignored. */
-static void pool__ignored(const char *name, const char *expected, bool *warned) {
+/* Warns once in a run that the value of a variable is ignored. */
+static void pool__warn_ignored(const char *name, const char *expected, bool *warned) {
     if (!*warned) log_warn("%s: '%s' is ignored: expected %s", name, getenv(name), expected);
     *warned = true;
 }
 
-/* Threads that the environment asks for; 0: it does not. */
+/* Number of threads that OMP_NUM_THREADS asks for; 0: none. */
 static int pool__asked_threads(void) {
     static bool warned;
     const char *text = getenv("OMP_NUM_THREADS");
     const int   n = text ? pool__thread_count(text) : 0;
-    if (text && !n) pool__ignored("OMP_NUM_THREADS", "a number from 1 to 1024, or several with commas between", &warned);
+    if (text && !n) pool__warn_ignored("OMP_NUM_THREADS", "a number from 1 to 1024, or several with commas between", &warned);
     return n;
 }
 
-/* Where the environment binds threads that may run on `mask`: places, and how threads go to them. No places: they are not bound. */
+/* The places, among the CPUs of `mask`, to which the environment binds threads, and the policy that assigns threads to them. No
+ * places: threads are not bound. */
 static pool_policy pool__asked_places(const cpu_set_t *mask, pool_places *p) {
     static bool warned_places, warned_bind;
     const char *places = getenv("OMP_PLACES"), *bind = getenv("OMP_PROC_BIND");
     pool_policy how = bind ? pool__parse_bind(bind) : POOL_UNKNOWN;
     *p = (pool_places){0};
-    if (bind && how == POOL_UNKNOWN) pool__ignored("OMP_PROC_BIND", "false, true, close, spread or primary", &warned_bind);
+    if (bind && how == POOL_UNKNOWN) pool__warn_ignored("OMP_PROC_BIND", "false, true, close, spread or primary", &warned_bind);
     if (how == POOL_UNKNOWN) how = places ? POOL_CLOSE : POOL_ANYWHERE;
     if (how != POOL_ANYWHERE && !pool__parse_places(places ? places : "cores", "/sys/devices/system/cpu", mask, p) && places)
-        pool__ignored("OMP_PLACES", "threads, cores, sockets or places as {0,1},{2,3} or {0:4}:8:4, with CPUs that this process may use", &warned_places);
+        pool__warn_ignored("OMP_PLACES", "threads, cores, sockets or places as {0,1},{2,3} or {0:4}:8:4, with CPUs that this process may use", &warned_places);
     return how;
 }
 
-/* What OMP_NUM_THREADS says, else as many as CPUs. */
+/* OMP_NUM_THREADS, else the number of CPUs. */
 static int pool_default_threads(void) {
     const int asked = pool__asked_threads();
     return asked ? asked : host_cpus();
@@ -1152,49 +1154,50 @@ typedef struct {
     int      ith;
     uint32_t stage;                                   /* barriers of this job that it has passed */
     bool     here;                                    /* a member of the team: barriers wait for it */
-    int      crowded;                                 /* jobs to come in which it takes its CPU for shared */
-    long     sent_away;                               /* how often it had to wait for a CPU, by force or by giving way */
-    double   since, last;                             /* when it got the CPU, as far as it knows; its last task */
-    double   task;                                    /* seconds from its last task but one to the last, in one stage */
+    int      crowded;                                 /* coming jobs in which its CPU counts as shared */
+    long     preempted;                               /* involuntary context switches before the last job */
+    double   since, last;                             /* when it got the CPU (an estimate); when it took its last task */
+    double   task;                                    /* seconds between its last two tasks of a stage */
     bool     bound;                                   /* it stays on the CPUs of `place` */
     cpu_set_t place;
     uint32_t last_stage;
-    const uint8_t *soon, *soon_end;                   /* what it reads next, not asked for yet */
-    _Alignas(64) _Atomic uint64_t taken;              /* stage + 1 << 32 | tasks of its own run taken in that stage */
+    const uint8_t *soon, *soon_end;                   /* bytes that it reads next and has not prefetched */
+    _Alignas(64) _Atomic uint64_t taken;              /* (stage + 1) << 32 | tasks taken of its range in that stage */
 } pool_seat;
 
 struct pool {
     _Alignas(64) _Atomic uint32_t epoch;              /* number of the job that workers run */
-    _Alignas(64) _Atomic uint32_t turn;               /* changes after the stage has: what those who wait look at */
+    _Alignas(64) _Atomic uint32_t turn;               /* incremented after each stage: waiting threads watch it */
     _Alignas(64) _Atomic uint64_t team;               /* stage << 32 | members at the barrier << 16 | members */
     _Alignas(64) _Atomic int next;                    /* next task of the current stage */
     _Alignas(64) _Atomic int asleep;                  /* threads inside futex */
-    _Alignas(64) _Atomic uint32_t home;               /* workers that are done with the job */
+    _Alignas(64) _Atomic uint32_t n_done;             /* workers that have finished the job */
     int        n;                                     /* threads, the caller included */
     pthread_t *thread;
     pool_seat *seat;
-    cpu_set_t  home_cpus;                             /* where the caller might run before it was bound */
+    cpu_set_t  caller_cpus;                           /* the caller's affinity mask before it was bound */
     bool       quit, loose;
     void (*fn)(void *ctx, int ith);
     void *ctx;
 };
 
-static _Thread_local pool_seat *t_seat;               /* of this thread, in the job that it runs */
+static _Thread_local pool_seat *t_seat;               /* this thread's seat in the job that it runs */
 
 enum {
     POOL_SPIN = 2000,                                 /* pauses before sleeping: about 50 microseconds */
-    POOL_NONE = INT_MAX,                              /* no task: this thread is behind the others */
-    POOL_CROWDED = 16,                                /* jobs for which a CPU that was taken once is taken for shared */
+    POOL_NONE = INT_MAX,                              /* no task left, or the thread is behind the team */
+    POOL_CROWDED = 16,                                /* jobs for which a CPU counts as shared after the thread was preempted */
     POOL_MOST = 0xffff,                               /* threads that `team` can count */
 };
 
-static double pool_slice = 1.0e-3, pool_gap = 0.7e-3; /* seconds on a shared CPU; between tasks, beyond two of them, when sent away */
+/* Seconds for which a thread keeps a shared CPU; a pause between tasks longer than this and two tasks: the thread was preempted. */
+static double pool_slice = 1.0e-3, pool_gap = 0.7e-3;
 
 static uint32_t pool__stage(uint64_t team) { return (uint32_t)(team >> 32); }
 static bool     pool__all_there(uint64_t team) { return (team >> 16 & 0xffff) == (team & 0xffff); }
 
-/* Asks for a line of what the thread reads next, and moves on. */
-static void pool__fetch(pool_seat *s) {
+/* Prefetches one cache line of what the thread reads next. */
+static void pool__prefetch_line(pool_seat *s) {
     if (s->soon == s->soon_end) return;
     __builtin_prefetch(s->soon, 0, 2);
     s->soon += 64;
@@ -1204,7 +1207,7 @@ static void pool__fetch(pool_seat *s) {
 static void pool__wait(pool *p, _Atomic uint32_t *word, uint32_t old) {
     for (int i = 0; i < POOL_SPIN; i++) {
         if (atomic_load_explicit(word, memory_order_acquire) != old) return;
-        if (t_seat) pool__fetch(t_seat);
+        if (t_seat) pool__prefetch_line(t_seat);
         k_pause();
     }
     atomic_fetch_add(&p->asleep, 1);
@@ -1217,8 +1220,8 @@ static void pool__advance(pool *p, _Atomic uint32_t *word) {
     if (atomic_load(&p->asleep)) syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 }
 
-/* Returns once the team is past this stage. `turn` may lag behind `team`, where the thread that closed the stage before was sent
- * away between the two. */
+/* Returns once the team has finished this stage. `turn` may lag behind `team` where the thread that closed the stage was preempted
+ * between the two writes. */
 static void pool__wait_stage(pool *p, uint32_t stage) {
     for (;;) {
         const uint32_t turn = atomic_load(&p->turn);
@@ -1227,7 +1230,7 @@ static void pool__wait_stage(pool *p, uint32_t stage) {
     }
 }
 
-/* All members are at the barrier, so that nobody else changes `team` or `next`: on to the next stage. */
+/* Begins the next stage. All members are at the barrier, so no other thread changes `team` or `next`. */
 static void pool__close(pool *p, uint64_t team, void (*fn)(void *ctx), void *ctx) {
     if (fn) fn(ctx);
     atomic_store(&p->next, 0);
@@ -1235,7 +1238,7 @@ static void pool__close(pool *p, uint64_t team, void (*fn)(void *ctx), void *ctx
     pool__advance(p, &p->turn);
 }
 
-/* Back into the team, if that is in this thread's stage and not about to end it. */
+/* Joins the team again if it is in this thread's stage and not about to end it. */
 static bool pool__join(pool_seat *s) {
     uint64_t team = atomic_load(&s->p->team);
     while (pool__stage(team) == s->stage && !pool__all_there(team))
@@ -1243,7 +1246,7 @@ static bool pool__join(pool_seat *s) {
     return false;
 }
 
-/* Out of it between two tasks, unless all others wait for this one, or nobody else is left. */
+/* Leaves the team between two tasks, unless all others wait at the barrier or no other member is left. */
 static void pool__leave(pool_seat *s) {
     uint64_t team = atomic_load(&s->p->team);
     do
@@ -1252,12 +1255,12 @@ static void pool__leave(pool_seat *s) {
     s->here = false;
 }
 
-/* Every thread of the running job calls it; what any wrote before is visible to fn, which one of them runs, and what any or fn
- * wrote is visible to all after. */
+/* Waits until every member has called it; then one thread calls fn, if there is one. What the threads wrote before is visible to
+ * fn, and what they and fn wrote is visible to all threads after it. */
 static void pool_barrier_then(pool *p, void (*fn)(void *ctx), void *ctx) {
     pool_seat *s = t_seat;
     const uint32_t stage = s->stage++;
-    if (!s->here) {                                   /* it found no task: they all are done, or about to be */
+    if (!s->here) {                                   /* no member: it had no task of this stage */
         pool__wait_stage(p, stage);
         return;
     }
@@ -1267,10 +1270,10 @@ static void pool_barrier_then(pool *p, void (*fn)(void *ctx), void *ctx) {
 }
 static void pool_barrier(pool *p) { pool_barrier_then(p, NULL, NULL); }
 
-/* Leaves a CPU that another process wants before it is taken, and comes back. */
-static void pool__give_way(pool_seat *s) {
+/* Gives up a shared CPU before the kernel suspends the thread. */
+static void pool__yield(pool_seat *s) {
     const double now = clock_now(), passed = now - s->last;
-    if (passed > pool_gap + 2 * s->task) s->since = now;            /* it was taken, or had nothing to do */
+    if (passed > pool_gap + 2 * s->task) s->since = now;            /* preempted, or idle */
     else if (s->stage == s->last_stage) s->task = passed;
     s->last = now;
     s->last_stage = s->stage;
@@ -1280,10 +1283,10 @@ static void pool__give_way(pool_seat *s) {
     s->since = s->last = clock_now();
 }
 
-/* Whether this thread works in this stage; one that does not may be stages behind, and what the others write is not to be read. */
+/* Whether this thread is a member in this stage. Else it may be stages behind and must not read what the members write. */
 static bool pool_works(void) {
     pool_seat *s = t_seat;
-    if (s->crowded && s->here && s->p->loose) pool__give_way(s);
+    if (s->crowded && s->here && s->p->loose) pool__yield(s);
     return s->here || pool__join(s);
 }
 
@@ -1292,11 +1295,11 @@ static int pool_next(pool *p) {
     return pool_works() ? atomic_fetch_add_explicit(&p->next, 1, memory_order_relaxed) : POOL_NONE;
 }
 
-/* Where the run of tasks of thread ith begins, among n. */
+/* The first of thread ith's range among n tasks. */
 static int pool_share(const pool *p, int n, int ith) { return (int)((int64_t)n * ith / p->n); }
 
-/* One of the n tasks of this stage, POOL_NONE when none is left: those of the thread's own run in their order, so that what it
- * reads lies in one piece, then those that are left of the others'. A stage has either these or pool_next's. */
+/* One of the n tasks of this stage; POOL_NONE: none is left. A thread takes the tasks of its own range in order, so that it reads
+ * memory in sequence, then what is left of the other ranges. A stage uses either pool_take or pool_next. */
 static int pool_take(pool *p, int n) {
     pool_seat *s = t_seat;
     if (!pool_works()) return POOL_NONE;
@@ -1305,21 +1308,21 @@ static int pool_take(pool *p, int n) {
         const int      of = (s->ith + i) % p->n, from = pool_share(p, n, of);
         const uint64_t end = none + (uint64_t)(pool_share(p, n, of + 1) - from);
         uint64_t       v = atomic_load(&p->seat[of].taken), have;
-        do have = v < none ? none : v;                /* what was taken in a stage before does not count */
+        do have = v < none ? none : v;                /* a count of an earlier stage is zero here */
         while (have < end && !atomic_compare_exchange_weak(&p->seat[of].taken, &v, have + 1));
         if (have < end) return from + (int)(have - none);
     }
     return POOL_NONE;
 }
 
-/* This thread reads the n bytes at p before long. */
-static void pool_soon(const uint8_t *p, size_t n) {
+/* This thread reads the n bytes at p soon: it prefetches them while it waits. */
+static void pool_prefetch(const uint8_t *p, size_t n) {
     t_seat->soon = p;
     t_seat->soon_end = p + (n + 63) / 64 * 64;
 }
 
-/* Onto a CPU of its own, if there is one for each thread and no other; where it might run before is kept. */
-static bool pool__settle(const pool_seat *s, cpu_set_t *before) {
+/* Binds the thread to a CPU of its own if there are as many CPUs as threads. `before` gets its affinity mask. */
+static bool pool__bind_own(const pool_seat *s, cpu_set_t *before) {
     cpu_set_t own;
     CPU_ZERO(&own);
     if (sched_getaffinity(0, sizeof *before, before) || CPU_COUNT(before) != s->p->n) return false;
@@ -1339,13 +1342,13 @@ static void pool__job(pool_seat *s) {
     if (p->loose) {
         struct rusage use;
         getrusage(RUSAGE_THREAD, &use);
-        s->crowded = s->crowded > POOL_CROWDED || use.ru_nivcsw == s->sent_away ? s->crowded - (s->crowded > 0) : POOL_CROWDED;
-        s->sent_away = use.ru_nivcsw;
+        s->crowded = s->crowded > POOL_CROWDED || use.ru_nivcsw == s->preempted ? s->crowded - (s->crowded > 0) : POOL_CROWDED;
+        s->preempted = use.ru_nivcsw;
     }
     cpu_set_t  before;
-    const bool settled = p->loose && s->crowded && pool__settle(s, &before);
+    const bool bound = p->loose && s->crowded && pool__bind_own(s, &before);
     p->fn(p->ctx, s->ith);
-    if (settled) sched_setaffinity(0, sizeof before, &before);
+    if (bound) sched_setaffinity(0, sizeof before, &before);
     t_seat = outer;
 }
 
@@ -1358,7 +1361,7 @@ static void *pool__worker(void *arg) {
         pool__wait(p, &p->epoch, epoch);
         if (p->quit) return NULL;
         pool__job(s);
-        pool__advance(p, &p->home);
+        pool__advance(p, &p->n_done);
     }
 }
 
@@ -1368,22 +1371,22 @@ static void pool__start(pool *p, void (*fn)(void *ctx, int ith), void *ctx, bool
     p->loose = loose;
     atomic_store(&p->next, 0);
     atomic_store(&p->turn, 0);
-    atomic_store(&p->home, 0);
+    atomic_store(&p->n_done, 0);
     atomic_store(&p->team, (uint64_t)p->n);
     for (int i = 0; i < p->n; i++) atomic_store(&p->seat[i].taken, 0);
     pool__advance(p, &p->epoch);
     pool__job(&p->seat[0]);
-    for (uint32_t n; (n = atomic_load(&p->home)) + 1 < (uint32_t)p->n;) pool__wait(p, &p->home, n);
+    for (uint32_t n; (n = atomic_load(&p->n_done)) + 1 < (uint32_t)p->n;) pool__wait(p, &p->n_done, n);
 }
 
 static void pool_run(pool *p, void (*fn)(void *ctx, int ith), void *ctx) { pool__start(p, fn, ctx, false); }
 static void pool_run_loose(pool *p, void (*fn)(void *ctx, int ith), void *ctx) { pool__start(p, fn, ctx, true); }
 
-/* The places of n threads. */
+/* Assigns a place to each of n threads. */
 static void pool__assign(pool *p, int n) {
     pool_places at = {0};
-    if (sched_getaffinity(0, sizeof p->home_cpus, &p->home_cpus)) return;
-    const pool_policy how = pool__asked_places(&p->home_cpus, &at);
+    if (sched_getaffinity(0, sizeof p->caller_cpus, &p->caller_cpus)) return;
+    const pool_policy how = pool__asked_places(&p->caller_cpus, &at);
     for (int i = 0; at.n && i < n; i++) {
         p->seat[i].bound = true;
         p->seat[i].place = at.at[pool__place_of(how, i, n, at.n)];
@@ -1391,8 +1394,8 @@ static void pool__assign(pool *p, int n) {
     pool__places_drop(&at);
 }
 
-/* n threads, or fewer (said in words) where the system gives no more. Signals stay with the calling thread, which is bound like the
- * others until pool_free(). */
+/* Starts a team of n threads; fewer, with a warning, where the system allows no more. Signals go to the calling thread, which is
+ * bound like the others until pool_free(). */
 static pool *pool_new(int n) {
     pool *p = mem_aligned(1, sizeof *p);
     memset(p, 0, sizeof *p);
@@ -1426,7 +1429,7 @@ static void pool_free(pool *p) {
     p->quit = true;
     pool__advance(p, &p->epoch);
     for (int i = 1; i < p->n; i++) pthread_join(p->thread[i], NULL);
-    if (p->seat[0].bound) sched_setaffinity(0, sizeof p->home_cpus, &p->home_cpus);
+    if (p->seat[0].bound) sched_setaffinity(0, sizeof p->caller_cpus, &p->caller_cpus);
     mem_free(p->thread);
     mem_free(p->seat);
     mem_free(p);
@@ -2111,7 +2114,7 @@ static void gguf__sigbus(int sig, siginfo_t *info, void *context) {
         size_t            n = 0;
         for (const char *p = head; *p; p++) line[n++] = *p;
         for (const char *p = gguf__maps[i].path; *p && n < 4096; p++) line[n++] = *p;
-        log_tame(line, n);
+        log_sanitize(line, n);
         for (const char *p = tail; *p; p++) line[n++] = *p;
         progress_clear();
         if (write(STDERR_FILENO, line, n) < 0) {}
@@ -3920,7 +3923,7 @@ static void tok__stream_bytes(tok_stream *s, bytes b, str *out) {
     if (s->v->escape) out->n = fresh + tok__unescape(s, (uint8_t *)out->p + fresh, out->n - fresh);
     size_t   n = out->n - from, open = n < 3 ? n : 3;
     uint8_t *end = (uint8_t *)out->p + out->n;
-    while (open && !utf8_open(end - open, open)) open--;
+    while (open && !utf8_incomplete(end - open, open)) open--;
     memcpy(s->held, end - open, open);
     s->n_held = (int)open;
     out->n -= open;
@@ -4207,7 +4210,7 @@ static void dev_soon(const dev *dv, const dev_product *list, int n_list) {
     int       task = pool_share(dv->p, n, dv->ith), i = 0, base = 0;
     if (task >= n) return;
     const dev_product *m = dev__find(dv, list, &i, &base, &task);
-    pool_soon(dev__at(m, task * dev__task_rows(dv, m)), DEV_SOON);
+    pool_prefetch(dev__at(m, task * dev__task_rows(dv, m)), DEV_SOON);
 }
 
 /* --- memory of the cache: blocks of one size, known above by their numbers alone --- */
@@ -9108,7 +9111,7 @@ static bool results__header_load(const char *name, str *text, bytes *settings, e
     if (fd < 0 && errno == ENOENT) return true;
     if (fd < 0) return err_set(e, err_code_of(errno), "%s: %s", name, strerror(errno));
     for (ssize_t got = 1; got && !e->code;) {
-        str_room(text, 4096);
+        str_reserve(text, 4096);
         got = read(fd, text->p + text->n, 4096);
         if (got < 0 && errno == EINTR) got = 1;
         else if (got < 0) err_set(e, err_code_of(errno), "%s: cannot read: %s", name, strerror(errno));
@@ -9540,7 +9543,7 @@ static bool results__gather(results__pile *p, uint32_t file, str *id, err_t *e) 
 /* A record that was there a moment ago. */
 static bool results__fetch(int fd, const char *name, uint64_t at, size_t n, str *to, err_t *e) {
     str_clear(to);
-    str_room(to, n);
+    str_reserve(to, n);
     while (to->n < n) {
         ssize_t got = pread(fd, to->p + to->n, n - to->n, (off_t)(at + to->n));
         if (got < 0 && errno == EINTR) continue;
@@ -10058,7 +10061,7 @@ static void *req__alloc(size_t n) { return mem_grow(NULL, n, 1); }
 /* Bytes of the line's own, as they stood in it. */
 static bytes req__own(const req_in *r, bytes b) {
     str s = {0};
-    str_room(&s, b.n);
+    str_reserve(&s, b.n);
     s.p[0] = 0;
     if (r->escaped) req__unescape_bytes(b, &s);
     else str_add(&s, b.p, b.n);
@@ -13805,7 +13808,7 @@ static bool calib__slurp(const char *path, str *out, err_t *e) {
     if (fd < 0 || fstat(fd, &st)) err_set(e, err_code_of(errno), "%s: %s", path, strerror(errno));
     else if (!S_ISREG(st.st_mode)) err_set(e, EXIT_INPUT, "%s: is not a file, expected an importance matrix", path);
     while (!e->code && got) {
-        str_room(out, 1 << 20);
+        str_reserve(out, 1 << 20);
         got = read(fd, out->p + out->n, out->cap - out->n - 1);
         if (got < 0 && errno != EINTR) err_set(e, err_code_of(errno), "%s: %s", path, strerror(errno));
         if (got > 0) out->n += (size_t)got;
@@ -14006,7 +14009,7 @@ static void calib__say_text(const calib_imatrix *im, const calib_stat *st, size_
         else str_put(out, "    -  ");
         const size_t at = out->n;
         str_fmt(out, "%-*.*s", wide, (int)st->kind.n, (const char *)st->kind.p);
-        log_tame(out->p + at, out->n - at);
+        log_sanitize(out->p + at, out->n - at);
         str_fmt(out, " %12.2f %12.4f %12.4f %12.4f %12.4f", st->sum, st->least, st->most, st->mean, st->dev);
         str_fmt(out, " %7.2f%% %9llu %8.4f %7.2f%% %7.2f%% %7.4f\n", 100 * st->active, GGUF_U(st->n), st->entropy,
                 100 * st->even, 100 * st->high, st->like);
@@ -16588,7 +16591,7 @@ static void quant__table(const quant__plan *p, out_t *out) {
         const quant__step *q = &p->step[i];
         char               name[GGUF_NAME_MAX + 1], shape[96] = "";
         snprintf(name, sizeof name, "%.*s", (int)q->t->name.n, (const char *)q->t->name.p);
-        log_tame(name, strlen(name));
+        log_sanitize(name, strlen(name));
         for (uint32_t d = 0, n = 0; d < q->t->n_dims; d++)
             n += (uint32_t)snprintf(shape + n, sizeof shape - n, "%s%llu", d ? " x " : "", GGUF_U(q->t->dim[d]));
         str_fmt(&s, "%-*s  %-22s %-8s %-8s %10.2f %10.2f%s\n", (int)wide, name, shape, k_types[q->t->type].name,
@@ -20902,7 +20905,7 @@ static bool act__read_all(int fd, const char *name, str *out, err_t *e) {
     for (;;) {
         if (huge || out->n > CLI_PROMPT_MAX)
             return err_set(e, EXIT_INPUT, "%s: more than %d bytes, expected a prompt", name, CLI_PROMPT_MAX);
-        str_room(out, 65536);
+        str_reserve(out, 65536);
         size_t  room = out->cap - out->n - 1;
         if (!patient) patient = act__say_waiting(fd, appends);
         ssize_t got = read(fd, out->p + out->n, room);
@@ -20992,7 +20995,7 @@ static void act__may_lose(const config *c) {
     if (file && strcmp(file, "-") != 0)
         snprintf(act_lost, sizeof act_lost - 1, "llmrun: interrupted: %.900s is %s", file, partly ? "not complete" : "not written");
     else snprintf(act_lost, sizeof act_lost - 1, "llmrun: interrupted: the output is %s", partly ? "not complete" : "not written");
-    log_tame(act_lost, strlen(act_lost));
+    log_sanitize(act_lost, strlen(act_lost));
     strcat(act_lost, "\n");
 }
 

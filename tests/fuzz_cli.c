@@ -30,7 +30,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         memset(&mask, 0xff, sizeof mask);
         if (pool__parse_places(c.model, "tests/no such folder", &mask, &places)) ASSERT(places.n > 0 && places.n <= CPU_SETSIZE);
         pool__places_drop(&places);
-        ASSERT(pool__thread_count(c.model) <= POOL_ASKED && pool__parse_bind(c.model) <= POOL_UNKNOWN);
+        ASSERT(pool__thread_count(c.model) <= POOL_OMP_MOST && pool__parse_bind(c.model) <= POOL_UNKNOWN);
     }
     str_drop(&s);
     cli_drop(&c);

@@ -119,7 +119,7 @@ static void t_base_allocates(int how) {
     if (how == 10) {
         char c = 0;
         s = (str){&c, 1, 1};                          /* a text that would not fit the address space */
-        str_room(&s, SIZE_MAX - 1);
+        str_reserve(&s, SIZE_MAX - 1);
     }
 }
 
@@ -389,7 +389,7 @@ static void t_base_utf8(void) {
     enum { N = sizeof edge };
     t_base_utf8_sets();
     EQ_INT(utf8_len(edge, 0), 0);
-    CHECK(!utf8_open(edge, 0));
+    CHECK(!utf8_incomplete(edge, 0));
     for (uint32_t i = 0; i < 65536u * N * N; i++) {   /* two bytes wholly, two at the edges */
         const uint8_t  b[4] = {(uint8_t)(i >> 8), (uint8_t)i, edge[(i >> 16) % N], edge[(i >> 16) / N]};
         const size_t   first = i < 65536 * N ? 1 : 4;  /* shorter ones once */
@@ -400,7 +400,7 @@ static void t_base_utf8(void) {
             uint32_t key = 0;
             for (size_t j = 0; j < n; j++) key = key << 8 | b[j];
             const bool open = n < 4 && t_base_has(t_base_part[n - 1], key);
-            CHECKF(utf8_open(b, n) == open, "utf8_open(%02x %02x %02x %02x, %zu): want %d", b[0], b[1], b[2], b[3], n, open);
+            CHECKF(utf8_incomplete(b, n) == open, "utf8_incomplete(%02x %02x %02x %02x, %zu): want %d", b[0], b[1], b[2], b[3], n, open);
         }
         if (t_failed) return;
     }

@@ -430,7 +430,7 @@ static void t_gguf_many(void) {
                 memcpy(s.p + 24 + t * 40 + 32, &at, 8);
             }
             while (s.n % 32) str_add(&s, "", 1);
-            str_room(&s, 200000 * 32);
+            str_reserve(&s, 200000 * 32);
             memset(s.p + s.n, 0, 200000 * 32);
             s.n += 200000 * 32;
         }

@@ -94,8 +94,8 @@ static void t_host_quota(void) {
         const t_host_file *f = t_host_quotas[i].files;
         t_host_write_tree(root, f);
         int got = T_HOST_MOST, one = 1;
-        host__climb(root, t_host_quotas[i].dir, t_host_quotas[i].v2, host__cpu_quota, &got);
-        host__climb(root, t_host_quotas[i].dir, t_host_quotas[i].v2, host__cpu_quota, &one);
+        host__visit_up(root, t_host_quotas[i].dir, t_host_quotas[i].v2, host__cpu_quota, &got);
+        host__visit_up(root, t_host_quotas[i].dir, t_host_quotas[i].v2, host__cpu_quota, &one);
         CHECKF(got == t_host_quotas[i].want, "%s: %d CPUs, want %d", t_host_quotas[i].what, got, t_host_quotas[i].want);
         EQ_INT(one, 1);                               /* never more than there are */
         t_host_remove_tree(root, f);
@@ -129,7 +129,7 @@ static void t_host_memory(void) {
     for (size_t i = 0; i < sizeof t_host_limits / sizeof *t_host_limits; i++) {
         uint64_t got = 1 << 30;
         t_host_write_tree(root, t_host_limits[i].files);
-        host__climb(root, t_host_limits[i].dir, t_host_limits[i].v2, host__memory_left, &got);
+        host__visit_up(root, t_host_limits[i].dir, t_host_limits[i].v2, host__memory_left, &got);
         CHECKF(got == t_host_limits[i].want, "%s: %llu bytes, want %llu", t_host_limits[i].what, GGUF_U(got), GGUF_U(t_host_limits[i].want));
         t_host_remove_tree(root, t_host_limits[i].files);
     }

@@ -130,7 +130,7 @@ static void t_lines_sizes(void) {
     const size_t          n_len = sizeof len / sizeof *len;
     str                   text = {0};
     for (size_t i = 0; i < n_len; i++) {
-        str_room(&text, len[i] + 2);
+        str_reserve(&text, len[i] + 2);
         for (size_t k = 0; k < len[i]; k++) text.p[text.n++] = (char)('a' + (i + k) % 26);
         str_put(&text, i % 3 ? "\n" : "\r\n");
     }

@@ -79,7 +79,7 @@ static void t_pool_wave_job(void *ctx, int ith) {
         for (int i; (i = s % 3 == 1 ? pool_take(w->p, T_POOL_TASKS) : pool_next(w->p)) < T_POOL_TASKS;)
             w->v[(s + 1) & 1][i] = t_pool_mix(w->v[s & 1], i);
         w->gone += !t_seat->here;
-        if (s % 3 == 2) pool_soon((const uint8_t *)w->v, sizeof w->v);
+        if (s % 3 == 2) pool_prefetch((const uint8_t *)w->v, sizeof w->v);
         pool_barrier_then(w->p, t_pool_wave_single, w);
     }
 }

@@ -49,7 +49,7 @@ static uint8_t *tz_make(tz_model *m) {
     str_add(&m->file, m->kv.p, m->kv.n);
     str_add(&m->file, m->dir.p, m->dir.n);
     while (m->file.n % 32) str_add(&m->file, "", 1);
-    str_room(&m->file, m->at);
+    str_reserve(&m->file, m->at);
     memset(m->file.p + m->file.n, 0, m->at);
     m->file.n += m->at;
     return (uint8_t *)m->file.p + m->file.n - m->at;

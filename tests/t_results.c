@@ -568,7 +568,7 @@ static void t_results_merge(void) {
     str                      part[FILES] = {0}, want = {0}, big = {0}, extra = {0};
     err_t                    e = {0};
     const char              *to = tl_path("merged");
-    str_room(&big, 3 * LINES_CHUNK);                  /* a record of several reads */
+    str_reserve(&big, 3 * LINES_CHUNK);                  /* a record of several reads */
     for (int i = 0; i < 2 * LINES_CHUNK + 100; i++) big.p[big.n++] = (char)('a' + i % 26);
     big.p[big.n] = 0;
     for (int i = 1; i <= N; i++) tl_add(&want, (uint64_t)i, rng_mix((uint64_t)i), i % 2 ? "id" : NULL, i == 77 ? big.p : "t");
