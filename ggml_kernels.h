@@ -263,10 +263,10 @@ K_PUBLIC bool k_wants_q8(uint32_t type);
 /* x[n], n % 32 == 0, to codes, sums and scales of blocks of 256, at q, sum, d. True: a row with outliers, whose rest is written
  * `rest` rows further on, of ldq codes each. */
 K_PUBLIC bool k_quant_act(const float *x, int n, int8_t *q, k_sums *sum, float *d, size_t ldq, int rest);
-/* Runs that k_spread can take in rows of n values: the largest power of two that divides n, up to 256. 1: none. */
-K_PUBLIC int k_spread_size(int n);
+/* Size of a transform for rows of n values: the largest power of two that divides n, up to 256. 1: no transform. */
+K_PUBLIC int k_hadamard_size(int n);
 /* Walsh-Hadamard transform of each run of `size` values, its own inverse. */
-K_PUBLIC void k_spread(float *x, int n, int size);
+K_PUBLIC void k_hadamard(float *x, int n, int size);
 /* Few columns times rows of this type are many times slower in the layout of the file than packed. */
 K_PUBLIC bool k_slow_unpacked(uint32_t type);
 /* Scratch of one thread for k_mul_rows and k_mul_packed with rows of up to n_max weights. */
@@ -3311,7 +3311,7 @@ K_PUBLIC float k_most(uint32_t id) {
  *   then that of 2l, as the instruction vdpbf16ps does;
  * - exp and tanh are the polynomials below at every level.
  * NaN payloads and the sign of a NaN are outside the promise.
- * Used through the level table; k_attn_scratch and k_spread_size stand here too. */
+ * Used through the level table; k_attn_scratch and k_hadamard_size stand here too. */
 
 /* --- exp and tanh ---
  * exp: x = n ln2 + r with |r| <= 0.347, exp(r) = 1 + r + r^2 P(r), P minimax of degree 4 (relative error 3e-9).
@@ -3463,22 +3463,22 @@ static void k_rope_ref(float *x, int n_heads, int hd, int n_rot, bool halves, co
     k__rope(x, n_heads, hd, n_rot, halves, cs);
 }
 
-/* --- spreading ---
- * The Walsh-Hadamard transform over runs of `size` values, divided by sqrt(size): a rotation that is its own inverse and leaves
- * products of two spread rows what they were. One large value comes out as `size` values of one magnitude. Sums and differences
- * are taken of values size/2 apart, then size/4, down to neighbours. */
+/* --- Hadamard transform ---
+ * The Walsh-Hadamard transform over runs of `size` values, divided by sqrt(size). It is a rotation and its own inverse: the dot
+ * product of two transformed rows is that of the rows. One large value becomes `size` values of one magnitude, which
+ * quantisation keeps better. Each pass takes sums and differences: of values size/2 apart, then size/4, down to neighbours. */
 
-enum { K_SPREAD_MAX = 256 };
+enum { K_HADAMARD_MAX = 256 };
 
-K_PUBLIC int k_spread_size(int n) {
+K_PUBLIC int k_hadamard_size(int n) {
     const int size = n & -n;
-    return size < K_SPREAD_MAX ? size : K_SPREAD_MAX;
+    return size < K_HADAMARD_MAX ? size : K_HADAMARD_MAX;
 }
 
-static float k__spread_unit(int size) { return 1.0f / sqrtf((float)size); }
+static float k__hadamard_unit(int size) { return 1.0f / sqrtf((float)size); }
 
-/* Sums and differences of values half a run apart, each pair side by side: the next pass meets its pairs half a run apart again. */
-static void k__spread_pass(const float *restrict x, float *restrict y, int size) {
+/* Sums and differences of values half a run apart, stored side by side: the pairs of the next pass are half a run apart again. */
+static void k__hadamard_pass(const float *restrict x, float *restrict y, int size) {
     for (int i = 0; i < size / 2; i++) {
         const float a = x[i], b = x[i + size / 2];
         y[2 * i] = a + b;
@@ -3486,14 +3486,14 @@ static void k__spread_pass(const float *restrict x, float *restrict y, int size)
     }
 }
 
-/* x[n] in place; n is a multiple of size, a power of two up to K_SPREAD_MAX. */
-static void k_spread_ref(float *x, int n, int size) {
-    const float unit = k__spread_unit(size);
+/* x[n] in place; n is a multiple of size, a power of two up to K_HADAMARD_MAX. */
+static void k_hadamard_ref(float *x, int n, int size) {
+    const float unit = k__hadamard_unit(size);
     for (int at = 0; at < n; at += size, x += size) {
-        float  run[2][K_SPREAD_MAX];
+        float  run[2][K_HADAMARD_MAX];
         float *from = x;
         for (int pass = 0; 1 << pass < size; pass++) {
-            k__spread_pass(from, run[pass & 1], size);
+            k__hadamard_pass(from, run[pass & 1], size);
             from = run[pass & 1];
         }
         for (int i = 0; i < size; i++) x[i] = from[i] * unit;
@@ -4203,10 +4203,10 @@ static K_VEC_AVX2 void k_rms_norm_avx2(const float *x, const float *w, float eps
     k__norm(x, w, 1.0f / sqrtf(k_dot_avx2(x, x, n) / (float)n + eps), n, y);
 }
 
-static K_VEC_AVX2 void k_spread_avx2(float *x, int n, int size) {
-    const __m256 unit = _mm256_set1_ps(k__spread_unit(size));
+static K_VEC_AVX2 void k_hadamard_avx2(float *x, int n, int size) {
+    const __m256 unit = _mm256_set1_ps(k__hadamard_unit(size));
     if (size < 8) {
-        k_spread_ref(x, n, size);
+        k_hadamard_ref(x, n, size);
         return;
     }
     for (int h = size / 2; h >= 8; h /= 2)
@@ -4691,10 +4691,10 @@ static K_VEC_AVX512 void k_rms_norm_avx512(const float *x, const float *w, float
     k__norm(x, w, 1.0f / sqrtf(k_dot_avx512(x, x, n) / (float)n + eps), n, y);
 }
 
-static K_VEC_AVX512 void k_spread_avx512(float *x, int n, int size) {
-    const __m512 unit = _mm512_set1_ps(k__spread_unit(size));
+static K_VEC_AVX512 void k_hadamard_avx512(float *x, int n, int size) {
+    const __m512 unit = _mm512_set1_ps(k__hadamard_unit(size));
     if (size < 16) {
-        k_spread_avx2(x, n, size);
+        k_hadamard_avx2(x, n, size);
         return;
     }
     for (int h = size / 2; h >= 16; h /= 2)
@@ -8580,7 +8580,7 @@ typedef struct {
     void  (*softmax)(float *, int);
     float (*max)(const float *, int, int *);
     void  (*rope)(float *, int, int, int, bool, const float *);
-    void  (*spread)(float *, int, int);
+    void  (*hadamard)(float *, int, int);
     void  (*kv_store)(uint32_t, const float *, void *, int);
     k__attn_level (*attn)(const k_attn_args *);       /* the functions that attention over these caches uses */
     const k_probe *probe;
@@ -8592,7 +8592,7 @@ typedef struct {
     .mul_packed = k_mul_packed_##tiles, .f16_round = k_f16_round_##floats, .rms_norm = k_rms_norm_##l,    \
     .dot = k_dot_##l, .add = k_add_##l, .axpy = k_axpy_##l, .scale = k_scale_##l, .swiglu = k_swiglu_##l, \
     .softmax = k_softmax_##l, .max = k_max_##l,                                                           \
-    .rope = k_rope_##l, .spread = k_spread_##l, .kv_store = k_kv_store_##l, .attn = k_attn_##floats, .probe = &k_probe_##probes
+    .rope = k_rope_##l, .hadamard = k_hadamard_##l, .kv_store = k_kv_store_##l, .attn = k_attn_##floats, .probe = &k_probe_##probes
 
 /* Plainest first; k__pick() chooses. */
 static const k_level k_levels[] = {
@@ -8849,8 +8849,8 @@ K_PUBLIC void  k_rope(float *x, int n_heads, int hd, int n_rot, bool halves, con
     g_k_level->rope(x, n_heads, hd, n_rot, halves, cs);
 }
 
-K_PUBLIC void k_spread(float *x, int n, int size) {
-    if (size > 1) g_k_level->spread(x, n, size);
+K_PUBLIC void k_hadamard(float *x, int n, int size) {
+    if (size > 1) g_k_level->hadamard(x, n, size);
 }
 
 K_PUBLIC size_t k_kv_bytes(uint32_t type, int n) { return k_row_bytes(type, k__round_up(n, k_types[type].block)); }

@@ -5135,12 +5135,12 @@ static uint64_t model_kv_bytes(const arch_hparams *hp, uint32_t type_k, uint32_t
  * its parent, compared one by one; a hash only finds them. The tree holds a reference of its own; a block that nobody else
  * holds is idle, stays for whoever begins with the same tokens, and is taken again, the one idle longest first, where no
  * free one is left. A node whose block is gone stays while something hangs on it.
- *   K and V of quantised types are stored spread (k_spread): whoever writes spreads them, whoever reads spreads Q and the output.
+ *   K and V of quantised types are stored behind a Hadamard transform (k_hadamard). Attention then transforms Q and its output.
  *   Layers of another geometry (latent K/V, K/V shared between layers) are another group with its own block size; a
  * recurrent layer keeps a state per sequence, and its snapshots hang on block numbers as K and V do.
  * Public: kv_new, kv_most, kv_free, kv_seq_new, kv_seq_free, kv_fork, kv_reserve, kv_require, kv_full, kv_truncate, kv_seq_blocks,
- * kv_table, kv_flush, kv_touch, kv_bytes_peak; kv_share, kv_match, kv_adopt, kv_claim, kv_settle, kv_room, kv_held;
- * kv_know, kv_fetcher, kv_next, kv_node_tokens. */
+ * kv_table, kv_flush, kv_prefault, kv_bytes_peak; kv_share, kv_count_prefix, kv_match_prefix, kv_publish, kv_commit, kv_room, kv_held;
+ * kv_add_stored, kv_fetcher, kv_next, kv_node_tokens. */
 
 typedef struct {
     uint32_t type_k, type_v;
@@ -5216,15 +5216,15 @@ typedef struct kv_seq {
 } kv_seq;
 
 /* A quantised block has one scale: a channel far above the others, as trained models have, would leave next to nothing of them. */
-static int kv__spread(uint32_t type, int hd) { return k_types[type].block > 1 ? k_spread_size(hd) : 1; }
+static int kv__hadamard(uint32_t type, int hd) { return k_types[type].block > 1 ? k_hadamard_size(hd) : 1; }
 
 /* Layer il lies at `*at` in the blocks of its group, and behind it the next one. */
 static dev_kv kv__layer(const arch_hparams *hp, const kv_opts *o, int il, const dev_blocks *mem, size_t *at) {
     dev_kv l = {.mem = mem, .block = o->block, .n_head = hp->layer[il].n_head_kv, .type_k = o->type_k, .type_v = o->type_v,
                 .hd_k = hp->layer[il].hd_k, .hd_v = hp->layer[il].hd_v, .k_at = *at};
     const size_t n = (size_t)l.n_head * (size_t)l.block;
-    l.hadamard_k = kv__spread(o->type_k, l.hd_k);
-    l.hadamard_v = kv__spread(o->type_v, l.hd_v);
+    l.hadamard_k = kv__hadamard(o->type_k, l.hd_k);
+    l.hadamard_v = kv__hadamard(o->type_v, l.hd_v);
     l.k_stride = k_kv_bytes(o->type_k, l.hd_k);
     l.v_stride = k_kv_bytes(o->type_v, l.hd_v);
     l.v_at = l.k_at + ((n * l.k_stride + 63) & ~(size_t)63);
@@ -5416,7 +5416,7 @@ static void kv_fetcher(kv_cache *kv, bool (*fetch)(void *ctx, int32_t stored, co
 }
 
 /* A block that is kept elsewhere (stored -1: gone, but others hang on it) behind node `parent`. Returns its node. */
-static int32_t kv_know(kv_cache *kv, int32_t parent, const int32_t *ids, int32_t stored) {
+static int32_t kv_add_stored(kv_cache *kv, int32_t parent, const int32_t *ids, int32_t stored) {
     int32_t i = kv__find(kv, parent, ids);
     if (i < 0) i = kv__node_new(kv, parent, ids);
     kv->tree->node[i].stored = stored;
@@ -5725,7 +5725,7 @@ static int kv__match(const kv_cache *kv, int32_t tip, int from, const int32_t *i
 }
 
 /* How many blocks a new sequence could take over for ids[0, n), and changes nothing. *cost: by how many kv_room() would fall. */
-static int kv_match(const kv_cache *kv, const int32_t *ids, int n, int *cost) {
+static int kv_count_prefix(const kv_cache *kv, const int32_t *ids, int n, int *cost) {
     bool      wait;
     const int block = kv->opts.block, last = kv->tree ? kv__match(kv, 0, 0, ids, n, &wait) : 0;
     int32_t   i = 0;
@@ -5740,7 +5740,7 @@ static int kv_match(const kv_cache *kv, const int32_t *ids, int n, int *cost) {
 
 /* Takes over what the tree knows of ids[0, n) behind what the sequence holds, whole blocks and then a part of one, which is copied
  * when it is written to. Returns the positions held then; *wait: another sequence computes the next block right now. */
-static int kv_adopt(kv_seq *s, const int32_t *ids, int n, bool *wait) {
+static int kv_match_prefix(kv_seq *s, const int32_t *ids, int n, bool *wait) {
     const int block = s->kv->opts.block, from = s->n_known;
     *wait = false;
     if (!s->kv->tree || s->n != from * block) return s->n;
@@ -5762,7 +5762,7 @@ static int kv_adopt(kv_seq *s, const int32_t *ids, int n, bool *wait) {
 }
 
 /* The full blocks of ids[0, s->n) that the coming step completes: others wait for them. */
-static void kv_claim(kv_seq *s, const int32_t *ids) {
+static void kv_publish(kv_seq *s, const int32_t *ids) {
     kv_tree  *t = s->kv->tree;
     const int block = s->kv->opts.block;
     for (; t && (s->n_known + 1) * block <= s->n; s->n_known++) {
@@ -5783,7 +5783,7 @@ static void kv_claim(kv_seq *s, const int32_t *ids) {
 }
 
 /* After the step: what it was to fill is there, or (!done) is not and never was. */
-static void kv_settle(kv_cache *kv, bool done) {
+static void kv_commit(kv_cache *kv, bool done) {
     for (kv_tree *t = kv->tree; t && t->n_fresh;) {
         const int32_t i = t->fresh[--t->n_fresh];
         t->node[i].ready = true;
@@ -5806,7 +5806,7 @@ static int kv_table(const kv_seq *s, int group, const int32_t **table) {
 
 /* Writes to every page of the blocks that hold positions from `from` on alone: what they held is lost, and a step that
  * stores there meets no page fault. */
-static void kv_touch(kv_seq *s, int from) {
+static void kv_prefault(kv_seq *s, int from) {
     const int block = s->kv->opts.block;
     kv_flush(s->kv);
     for (int i = 0; i < s->kv->n_group; i++)
@@ -5916,7 +5916,7 @@ static void store__learn(store *s) {
     kv_fetcher(s->kv, store__fetch, s);
     for (int64_t i = 0; i < s->n; i++) {
         const int32_t *row = s->row + (size_t)i * store__row(s);
-        s->node[i] = kv_know(s->kv, row[STORE_PARENT] < 0 ? 0 : s->node[row[STORE_PARENT]], row + STORE_HEAD,
+        s->node[i] = kv_add_stored(s->kv, row[STORE_PARENT] < 0 ? 0 : s->node[row[STORE_PARENT]], row + STORE_HEAD,
                              row[STORE_DATA] < 0 ? -1 : (int32_t)i);
     }
 }
@@ -6392,7 +6392,7 @@ static const int32_t *fwd__table(const fwd *f, int il, int r, int *n) {
     return f->batch.table + at[0];
 }
 
-/* Bias, head norm and RoPE of K, bias of V, both spread as the cache wants them and stored. */
+/* Bias, head norm and RoPE of K, bias of V; then both are transformed as the cache wants them and stored. */
 static void fwd__store_kv(const fwd_at *at, int r) {
     fwd                *f = at->f;
     const arch_hparams *hp = &f->m->hp;
@@ -6405,8 +6405,8 @@ static void fwd__store_kv(const fwd_at *at, int r) {
     fwd__head_norm(k, at->l->vec[W_K_NORM], lh->n_head_kv, lh->hd_k, hp->eps);
     k_rope(k, lh->n_head_kv, lh->hd_k, lh->n_rot, hp->desc->rope == ROPE_HALVES, fwd__cs(f, lh->rope, r));
     int n;
-    k_spread(k, (int)nk, kl->hadamard_k);
-    k_spread(v, (int)nv, kl->hadamard_v);
+    k_hadamard(k, (int)nk, kl->hadamard_k);
+    k_hadamard(v, (int)nv, kl->hadamard_v);
     dev_kv_store(kl, fwd__table(f, at->il, r, &n), f->batch.pos[r], k, v);
 }
 
@@ -6495,8 +6495,8 @@ static void fwd__add_ffn(void *ctx, int s) {
 
 /* --- attention --- */
 
-/* Tasks: (run of up to FWD_ATTN_ROWS selected rows of one sequence, K/V head). Q meets K as the cache holds it; what comes of
- * spread V is spread, and spreading undoes that. */
+/* Tasks: (run of up to FWD_ATTN_ROWS selected rows of one sequence, K/V head). Where the cache holds transformed K, Q is
+ * transformed too; where it holds transformed V, the output is transformed back. */
 static void fwd__attend(fwd_at *at, dev *dv) {
     fwd                 *f = at->f;
     const arch_hparams  *hp = &f->m->hp;
@@ -6514,7 +6514,7 @@ static void fwd__attend(fwd_at *at, dev *dv) {
             const int64_t past = f->batch.pos[at->on->row[s]] + 1;
             float        *q = f->q + (size_t)s * nq + (size_t)(head * g * lh->hd_k);
             float        *o = f->att.x + (size_t)s * f->att.ldx + (size_t)(head * g * lh->hd_v);
-            k_spread(q, g * lh->hd_k, kl->hadamard_k);
+            k_hadamard(q, g * lh->hd_k, kl->hadamard_k);
             for (int h = 0; h < g; h++)
                 rows[n++] = (k_attn_row){.q = q + (size_t)(h * lh->hd_k), .o = o + (size_t)(h * lh->hd_v),
                                          .begin = lh->window && past > lh->window ? past - lh->window : 0, .end = past};
@@ -6525,7 +6525,7 @@ static void fwd__attend(fwd_at *at, dev *dv) {
                          .type_k = kl->type_k, .type_v = kl->type_v, .k_blocks = kb, .v_blocks = vb,
                          .block = kl->block, .k_stride = kl->k_stride, .v_stride = kl->v_stride};
         k_attn(&a, dv->scratch);
-        for (int i = 0; i < n; i += g) k_spread(rows[i].o, g * lh->hd_v, kl->hadamard_v);
+        for (int i = 0; i < n; i += g) k_hadamard(rows[i].o, g * lh->hd_v, kl->hadamard_v);
     }
 }
 
@@ -8442,9 +8442,9 @@ static bool engine_read(engine *eng, kv_seq *seq, const int32_t *ids, int from, 
         if (r.meter) meter_step(r.meter, next - at);
         fwd_begin(eng->f);
         for (int i = at; i < next; i++) fwd_add(eng->f, seq, ids[i], i, r.each ? FWD_LOGITS : 0);
-        kv_claim(seq, ids);
+        kv_publish(seq, ids);
         ok = engine_step(eng, next - 1, &logits, e);
-        kv_settle(eng->kv, ok);
+        kv_commit(eng->kv, ok);
         ok = ok && (!r.each || r.each(r.ctx, at, next, logits));
     }
     return ok;
@@ -11260,7 +11260,7 @@ static bool spec__follow(spec *sp, spec_seq *q) {
     if (!q->kv) q->kv = kv_seq_new(d->kv);
     if (q->done > n - 1) q->done = n - 1;
     if (q->kv->n > q->done) q->done = kv_truncate(q->kv, q->done);
-    q->done = kv_adopt(q->kv, q->ids->id, n - 1, &wait);
+    q->done = kv_match_prefix(q->kv, q->ids->id, n - 1, &wait);
     if (n - q->done > SPEC_LAG && !engine_read(d, q->kv, q->ids->id, q->done, n - 1, (engine_reader){0}, &none)) spec_rest(q);
     else if (n - q->done > SPEC_LAG) q->done = n - 1;
     return q->kv != NULL;
@@ -11301,7 +11301,7 @@ static int spec__draft_rows(spec *sp) {
         if (!kv_reserve(q->kv, to)) continue;
         for (int p = q->done; p < to; p++)
             fwd_add(f, q->kv, p < ids ? q->ids->id[p] : q->id[p - ids], p, p == to - 1 ? FWD_LOGITS : 0);
-        if (!q->n) kv_claim(q->kv, q->ids->id);
+        if (!q->n) kv_publish(q->kv, q->ids->id);
         q->done = to;
         sp->live[n++] = q;
     }
@@ -11344,7 +11344,7 @@ static void spec__draft(spec *sp, int rows, double rate) {
         const double begun = clock_now();
         const int    step = spec__draft_rows(sp), had = sp->n_live;
         sp->logits = step ? fwd_step(sp->draft->f) : NULL;
-        kv_settle(sp->draft->kv, sp->logits != NULL);
+        kv_commit(sp->draft->kv, sp->logits != NULL);
         if (!sp->logits) {
             for (int i = 0; i < sp->n_live; i++) spec_rest(sp->live[i]);
             break;
@@ -12078,7 +12078,7 @@ static void sched__rows(sched *sc, sched_seq *q, int from) {
     q->queued = true;
     q->at = f->batch.n_out;
     for (int i = from; i < q->kv->n; i++) fwd_add(f, q->kv, q->ids.id[i], i, i == n - 1 ? FWD_LOGITS : 0);
-    kv_claim(q->kv, q->ids.id);
+    kv_publish(q->kv, q->ids.id);
     if (q->kv->n < n) return;
     if (q->n_guess && !kv_reserve(q->kv, n + q->n_guess)) q->n_guess = 0;
     for (int i = 0; i < q->n_guess; i++) fwd_add(f, q->kv, q->guess->id[i], n + i, FWD_LOGITS);
@@ -12103,7 +12103,7 @@ static bool sched__begin(sched *sc, sched_seq *q) {
         if (shared) kv_truncate(q->kv, q->n_prompt - 1);
         q->kv->keep = q->keep;
     }
-    const int got = kv_adopt(q->kv, q->ids.id, (int)q->ids.n - 1, &wait) - q->done;
+    const int got = kv_match_prefix(q->kv, q->ids.id, (int)q->ids.n - 1, &wait) - q->done;
     q->done += got;
     if (!q->n_gen) q->n_cached += got, sc->st.cached += got;
     return !wait;
@@ -12173,7 +12173,7 @@ static int sched__lacks(const sched *sc, const sched_seq *q) {
     int       cost = 0;
     if (q->over && !q->kv) return 0;
     if (!q->kv && sched__same_prompt_runs(sc, q)) return 2;
-    const int has = q->kv ? kv_seq_blocks(q->kv) : kv_match(sc->eng->kv, q->ids.id, (int)q->ids.n - 1, &cost);
+    const int has = q->kv ? kv_seq_blocks(q->kv) : kv_count_prefix(sc->eng->kv, q->ids.id, (int)q->ids.n - 1, &cost);
     return (all > has ? all - has : 0) + cost;
 }
 
@@ -12431,11 +12431,11 @@ static bool sched_step(sched *sc, int64_t n_ahead, err_t *e) {
     const double t0 = clock_now();
     sc->logits = fwd_step(sc->eng->f);
     if (!sc->logits || !engine_alive(sc->eng, e)) {
-        kv_settle(sc->eng->kv, false);
+        kv_commit(sc->eng->kv, false);
         return false;
     }
     const long long decode = sc->st.decode, prefill = sc->st.prefill, written = sc->st.written;
-    kv_settle(sc->eng->kv, true);
+    kv_commit(sc->eng->kv, true);
     sched__count(sc, clock_now() - t0);
     for (int i = 0; i < sc->n_run; i++)
         if (sc->run[i]->queued) sc->run[i]->done = sc->run[i]->kv->n - sc->run[i]->n_guess;
@@ -18367,7 +18367,7 @@ static bool bench__fill(engine *eng, kv_seq *seq, int s, int *valid, const bench
     mem_free(ids);
     if (!ok || !kv_require(seq, len, e)) return false;
     *valid = t->n_depth;
-    kv_touch(seq, t->n_depth);
+    kv_prefault(seq, t->n_depth);
     return true;
 }
 

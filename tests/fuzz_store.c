@@ -52,7 +52,7 @@ static void fz_prompt(store *s, int64_t i) {
         memcpy(ids + --depth * FZ_BLOCK, kv_node_tokens(kv, k), FZ_BLOCK * sizeof *ids);
     ids[n] = ids[n + 1] = (int32_t)(i % FZ_STORE_VOCAB);
     kv_seq   *q = kv_seq_new(kv);
-    const int got = kv_adopt(q, ids, n + 1, &wait);
+    const int got = kv_match_prefix(q, ids, n + 1, &wait);
     ASSERT(got >= 0 && got <= n + 1 && got == q->n && !wait);
     for (int b = 0; b < q->n_known; b++) {
         const int32_t at = q->table[0][b], stored = kv->tree->node[kv->group[0].node[at]].stored;
@@ -64,10 +64,10 @@ static void fz_prompt(store *s, int64_t i) {
         ASSERT(bytes_hash(0, block) == store__sum(s->row + (size_t)stored * store__row(s)));
     }
     if (kv_reserve(q, n + 2)) {
-        kv_claim(q, ids);
-        kv_touch(q, got);
+        kv_publish(q, ids);
+        kv_prefault(q, got);
         for (int b = got / FZ_BLOCK; b * FZ_BLOCK < n + 2; b++) dev_blocks_clear(&kv->group[0].mem, q->table[0][b]);
-        kv_settle(kv, i % 7 != 6);
+        kv_commit(kv, i % 7 != 6);
     }
     kv_seq_free(q);
 }

@@ -258,43 +258,43 @@ static void tf_rope(void) {
     k_init("auto");
 }
 
-/* --- spreading --- */
+/* --- Hadamard transform --- */
 
 /* Against the matrix: entry (i, j) is -1 to the number of bits that i and j share, over sqrt(size). */
-static void tf_spread(void) {
+static void tf_hadamard(void) {
     static const struct {
         int n, size;
     } shape[] = {{2, 2}, {20, 4}, {80, 16}, {96, 32}, {64, 64}, {128, 128}, {192, 64}, {256, 256}, {512, 256}, {15, 1}, {8, 8}, {24, 8}};
     for (size_t s = 0; s < sizeof shape / sizeof *shape; s++) {
         const int n = shape[s].n, size = shape[s].size;
         float     x[512] = {0}, y[512], z[513], top = 0;
-        EQ_INT(k_spread_size(n), size);
+        EQ_INT(k_hadamard_size(n), size);
         for (int i = 0; i < n; i++) x[i] = (float)(i * 37 % 255 - 127);
         memcpy(y, x, (size_t)n * sizeof *y);
-        k_spread(y, n, size);
+        k_hadamard(y, n, size);
         for (int i = 0; i < n; i++) {
             double sum = 0;
             for (int j = 0, run = i / size * size; j < size; j++) sum += __builtin_parity((unsigned)(i & j)) ? -x[run + j] : x[run + j];
             NEAR(y[i], sum / sqrt(size), 1e-4 * (size > 1));
         }
-        k_spread(y, n, size);                         /* sqrt(size) is a power of two where size is one of four: exact */
+        k_hadamard(y, n, size);                       /* sqrt(size) is a power of two where size is one of four: exact */
         for (int i = 0; i < n; i++) NEAR(y[i], x[i], __builtin_ctz((unsigned)size) & 1 ? 1e-4 : 0);
         for (int l = 0; l < tf_levels(); l++) {       /* values that round; and one at an odd address */
             tf_at = 0;
             tf_fill(z + 1, n, 1e3f);
             k_init(tf_level[l]);
-            k_spread(z + 1, n, size);
+            k_hadamard(z + 1, n, size);
             if (!l) memcpy(y, z + 1, (size_t)n * sizeof *y);
             EQ_MEM(z + 1, y, (size_t)n * sizeof *y);
         }
         memset(x, 0, sizeof x);
         x[n / 3] = -100;
-        k_spread(x, n, size);
+        k_hadamard(x, n, size);
         for (int i = 0; i < n; i++) top = fmaxf(top, fabsf(x[i]));
         NEAR(top, 100 / sqrt(size), 1e-4);
     }
-    EQ_INT(k_spread_size(1), 1);
-    EQ_INT(k_spread_size(1 << 20), K_SPREAD_MAX);
+    EQ_INT(k_hadamard_size(1), 1);
+    EQ_INT(k_hadamard_size(1 << 20), K_HADAMARD_MAX);
     k_init("auto");
 }
 
@@ -740,7 +740,7 @@ static const t_case t_float_cases[] = {
     {"float softmax",      "softmax of all -inf is zeros, huge values survive, NaN shows",                     tf_softmax_edges},
     {"float max",          "max finds the lowest index; NaN never wins",                                       tf_max},
     {"float rope",         "both pairings, partial rotation, same bits",                                       tf_rope},
-    {"float spread",       "the Walsh-Hadamard matrix, its own inverse, one large value over a run; same bits", tf_spread},
+    {"float hadamard",     "the Walsh-Hadamard matrix, its own inverse, one large value over a run; same bits", tf_hadamard},
     {"float kv store",     "cache rows are what the type's quantiser writes, within its step",                 tf_kv_store},
     {"float round",        "every f16 to bf16, the same at each level",                                        tf_round},
     {"float mul",          "F32 F16 BF16 products, and of F16 as BF16: right, same bits for any level, column mix and address",    tf_mul},

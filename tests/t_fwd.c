@@ -236,12 +236,12 @@ static void t_outliers(t_rig *r, float factor, float **copy) {
     }
 }
 
-/* Spreading keeps what outliers would take from a quantised cache, on either side. */
-static void t_fwd_spread(void) {
+/* The Hadamard transform keeps the precision of a quantised cache where K or V has outliers. */
+static void t_fwd_hadamard(void) {
     static const struct {
         uint32_t k, v;
         float    factor;
-        double   limit;                               /* NMSE with both spread, a third of what it is with neither */
+        double   limit;                               /* NMSE with both transformed, a third of what it is with neither */
     } cases[] = {
         {K_F32, K_F32, 32, 1e-6}, {K_Q8_0, K_F32, 32, 0.005}, {K_F32, K_Q8_0, 32, 0.003}, {K_Q4_0, K_F32, 8, 0.15}, {K_F32, K_Q4_0, 8, 0.07},
     };
@@ -263,7 +263,7 @@ static void t_fwd_spread(void) {
             float *got = t_rig_logits(&r, ids, n, 512);
             double err = t_tiny_error(&t, got), limit = cases[i].limit;
             const bool pass = plain && cases[i].k != cases[i].v ? err > 3 * limit : err <= limit;
-            CHECKF(pass, "K %s, V %s%s: NMSE %.3g, limit %.3g", k_types[o.type_k].name, k_types[o.type_v].name, plain ? ", not spread" : "",
+            CHECKF(pass, "K %s, V %s%s: NMSE %.3g, limit %.3g", k_types[o.type_k].name, k_types[o.type_v].name, plain ? ", not transformed" : "",
                    err, limit);
             for (int k = 0; k < 4 * r.m.hp.n_layer; k++) mem_free(copy[k]);
             mem_free(copy);
@@ -491,7 +491,7 @@ static const t_case t_fwd_cases[] = {
     {"fwd golden", "logits of every tiny model against the framework's in float64", t_fwd_golden},
     {"fwd same bits", "levels, threads, chunks, block sizes and packed rows give the same bits", t_fwd_same_bits},
     {"fwd cache types", "f32 f16 bf16 q8_0 q4_0 caches, at any level, chunk and block size", t_fwd_cache_types},
-    {"fwd spread", "outliers of K and V leave a quantised cache its precision", t_fwd_spread},
+    {"fwd hadamard", "outliers of K and V leave a quantised cache its precision", t_fwd_hadamard},
     {"fwd company", "a row's logits do not depend on what runs beside it", t_fwd_company},
     {"fwd fork", "forked and rolled-back sequences", t_fwd_fork},
     {"fwd greedy", "greedy ids of the framework", t_fwd_greedy},

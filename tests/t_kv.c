@@ -164,8 +164,8 @@ static void t_kv_bound(void) {
     arch_drop(&hp);
 }
 
-/* Quantised K and V lie spread, each by its own type and head; floats lie as they are. */
-static void t_kv_spread(void) {
+/* Quantised K and V are transformed, each in runs that its width allows; floats are not. */
+static void t_kv_hadamard(void) {
     static const struct {
         uint32_t type;
         int      hd, run;
@@ -475,9 +475,9 @@ static void t_tree_step(t_tree *t, uint64_t r, bool done) {
             const bool whole = x->s->n == x->s->n_known * block;
             const int  had = x->s->n, can = t_tree_most(x->s, x->ids, most);
             int        cost;
-            const int  known = kv_match(kv, x->ids, most, &cost);
+            const int  known = kv_count_prefix(kv, x->ids, most, &cost);
             const int64_t room = kv_room(kv);
-            const int  got = kv_adopt(x->s, x->ids, most, &wait);
+            const int  got = kv_match_prefix(x->s, x->ids, most, &wait);
             EQ_INT(got, x->s->n);
             if (!had && !t->kept) {                   /* what was asked before is what it takes; one more where a part of a block is taken too */
                 const int64_t more = room - kv_room(kv) - cost;
@@ -503,11 +503,11 @@ static void t_tree_step(t_tree *t, uint64_t r, bool done) {
             continue;
         }
         x->stepping = true;
-        kv_claim(x->s, x->ids);
+        kv_publish(x->s, x->ids);
     }
     for (int q = 0; q < T_TREE_SEQS; q++)
         for (int p = t->q[q].from; t->q[q].stepping && p < t->q[q].s->n; p++) t_kv_write(t->q[q].s, done ? t->q[q].of[p] : 666, p);
-    kv_settle(kv, done);
+    kv_commit(kv, done);
     for (int q = 0; q < T_TREE_SEQS; q++)
         if (t->q[q].stepping && !done) kv_truncate(t->q[q].s, t->q[q].from);
 }
@@ -530,7 +530,7 @@ static void t_tree_keep(t_tree *t, uint64_t r) {
             if (!d) t->kept->of[t->kept->n][p] = h;
         }
     t->kept->first[t->kept->n] = (depth - 1) * kv->opts.block;
-    EQ_INT(kv_know(kv, tr->node[i].parent, kv__tokens(kv, i), t->kept->n), i);
+    EQ_INT(kv_add_stored(kv, tr->node[i].parent, kv__tokens(kv, i), t->kept->n), i);
     t->kept->n++;
 }
 
@@ -644,7 +644,7 @@ static void t_kv_tree_collide(void) {
 static const t_case t_kv_cases[] = {
     {"kv random", "values and reference counts through random growth, forks and rollbacks", t_kv_random},
     {"kv bound", "memory follows the tokens, up to the bound", t_kv_bound},
-    {"kv spread", "which caches hold K and V spread, and in which runs", t_kv_spread},
+    {"kv hadamard", "which caches transform K and V, and in runs of which size", t_kv_hadamard},
     {"kv rollback", "a rollback past a window's memory keeps nothing and says so", t_kv_rollback},
     {"kv failed", "a failed reservation changes nothing", t_kv_failed},
     {"kv window", "a window gives back its past", t_kv_window},

@@ -35,7 +35,7 @@ static tok_ids t_store_ids(uint64_t seed, size_t n) {
 static int t_store_kept(const engine *eng, const tok_ids *ids) {
     bool    wait;
     kv_seq *s = kv_seq_new(eng->kv);
-    const int kept = kv_adopt(s, ids->id, (int)ids->n - 1, &wait);
+    const int kept = kv_match_prefix(s, ids->id, (int)ids->n - 1, &wait);
     kv_seq_free(s);
     return kept;
 }
@@ -306,12 +306,12 @@ static void t_store_rig_close(t_store_rig *r) {
 static int t_store_rig_read(t_store_rig *r, int n) {
     bool    wait;
     kv_seq *s = kv_seq_new(r->rig.kv);
-    const int got = kv_adopt(s, r->ids, n - 1, &wait), window = r->rig.kv->group[0].window;
+    const int got = kv_match_prefix(s, r->ids, n - 1, &wait), window = r->rig.kv->group[0].window;
     t_kv_verify(s, r->of, window && got >= window ? got + 1 - window : 0);
     if (CHECK(kv_reserve(s, n))) {
-        kv_claim(s, r->ids);
+        kv_publish(s, r->ids);
         for (int p = got; p < n; p++) t_kv_write(s, r->of[p], p);
-        kv_settle(r->rig.kv, true);
+        kv_commit(r->rig.kv, true);
         t_kv_verify(s, r->of, window && got >= window ? got + 1 - window : 0);
     }
     kv_seq_free(s);
@@ -335,7 +335,7 @@ static void t_store_rig_all(t_store_rig *r) {
         uint64_t of[2 * DEEP];
         for (int p = 0; p < len[k]; p++) of[p] = rng_mix((p ? of[p - 1] : 1) + (uint64_t)ids[k][p]);
         kv_seq *s = kv_seq_new(kv);
-        kv_adopt(s, ids[k], len[k], &wait);
+        kv_match_prefix(s, ids[k], len[k], &wait);
         t_kv_verify(s, of, 0);
         kv_seq_free(s);
     }
