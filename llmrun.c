@@ -8000,7 +8000,7 @@ __attribute__((unused)) static int32_t samp_probs(samp *s, float *logits, uint64
  * A model with its threads, its cache and the scratch of its steps, for one sequence or for many; a count of what a run needs of memory, so
  * that the cache gets the rest; steps, with a line of progress where they take long. Errors come back in err_t. An interrupt ends a run
  * early and is not an error here.
- * Public: engine_opts, engine_defaults, engine_open, engine_open_many, engine_open_seqs, engine_open_batch, engine_open_beside, engine_close, engine_save,
+ * Public: engine_opts, engine_defaults, engine_plan, engine_open, engine_close, engine_save,
  * engine_pack, engine_say_layout, engine_need, engine_need_weights, engine_need_steps, engine_step, engine_read, engine_alive, engine_finite, meter_start,
  * meter_step, meter_stop. */
 
@@ -8043,25 +8043,16 @@ static void engine_close(engine *eng) {
 }
 
 enum {
-    ENGINE_SCRATCH = 256 << 20,                          /* bytes of a step's scratch */
-    ENGINE_PACK_WORTH = 160,                             /* tokens of an answer from which packing the weights repays itself */
-    ENGINE_PACK_STEPS = 16,                              /* tokens over which it is spread */
-    ENGINE_SLOW_WORTH = 4,                               /* the same where many weights are slow in the file's layout */
+    ENGINE_SCRATCH = 256 << 20,                       /* bytes of a step's scratch */
+    ENGINE_PACK_WORTH = 160,                          /* tokens of an answer from which packing the weights repays itself */
+    ENGINE_PACK_STEPS = 16,                           /* tokens over which it is spread */
+    ENGINE_SLOW_WORTH = 4,                            /* the same where many weights are slow in the file's layout */
     ENGINE_SLOW_STEPS = 2,
-    ENGINE_SLOW_SHARE = 4,                               /* many: one in so many */
-    ENGINE_PACK_PIECE = 16 << 20,                        /* bytes of weights packed between two drawings of the progress line */
-    ENGINE_SHARED = 4 << 20,                             /* bytes of weights from which a draft's step is worth more than one thread */
-    ENGINE_LOGIT_ROWS = 64,                              /* rows of a step that all ask for logits */
-    ENGINE_LOGIT_BYTES = 64 << 20,                       /* bytes of logits, where many sequences share a step */
+    ENGINE_SLOW_SHARE = 4,                            /* many: one in so many */
+    ENGINE_PACK_PIECE = 16 << 20,                     /* bytes of weights packed between two drawings of the progress line */
+    ENGINE_SHARED = 4 << 20,                          /* bytes of weights from which a draft's step is worth more than one thread */
+    ENGINE_LOGIT_BYTES = 64 << 20,                    /* bytes of logits, where many sequences share a step */
 };
-
-/* The context: what is asked for, else what the request needs (n_need, -1: no limit) up to the model's own. */
-static void engine__context(engine *eng, const engine_opts *fo, int64_t n_need) {
-    const int train = eng->m.hp.n_ctx_train;
-    eng->n_ctx = fo->n_ctx > 0 ? fo->n_ctx : fo->n_ctx < 0 && n_need >= 0 && n_need < train ? (int)n_need : train;
-    if (eng->n_ctx < 1) eng->n_ctx = 1;
-    if (eng->n_ctx > train) log_warn("a context of %d tokens; the model was trained with %d", eng->n_ctx, train);
-}
 
 /* The cache knows what a file keeps. */
 static void engine__keep(engine *eng, const engine_opts *fo, const kv_opts *ko) {
@@ -8102,35 +8093,6 @@ static void engine_say_layout(const engine *eng, str *s) {
     else str_put(s, "llmrun: layout      all weights as in the file\n");
 }
 
-/* The steps' rows are cut to what scratch may take. */
-static void engine__cut_rows(engine *eng) {
-    while (eng->n_batch > 1 && (size_t)eng->n_batch > ENGINE_SCRATCH / fwd_row_bytes(&eng->m)) eng->n_batch /= 2;
-}
-
-/* A cache for n_seq sequences, whose bound may cut the context; a step of n_batch rows, cut to what cache and scratch can take,
- * of which max_out ask for logits. */
-static bool engine__fill(engine *eng, const engine_opts *fo, const kv_opts *ko, int n_seq, int max_out, err_t *e) {
-    const int64_t each = ((int64_t)eng->n_ctx + ko->block - 1) / ko->block * ko->block;
-    int           rows;
-    if (!(eng->kv = kv_new(&eng->m.hp, ko, n_seq * each, e))) return false;
-    if (ko->cache) engine__keep(eng, fo, ko);
-    int most = kv_most(eng->kv, &rows);
-    if (most < eng->n_ctx) {
-        log_info("the cache is bounded to %d tokens, the context with it", most);
-        eng->n_ctx = most;
-    }
-    if (eng->n_batch > rows) eng->n_batch = rows;
-    if (n_seq == 1 && eng->n_batch > eng->n_ctx) eng->n_batch = eng->n_ctx;
-    engine__cut_rows(eng);
-    eng->max_out = max_out < eng->n_batch ? max_out : eng->n_batch;
-    if (!eng->shares_pool) eng->p = pool_new(fo->n_threads > 0 ? fo->n_threads : pool_default_threads());
-    if (strcmp(fo->repack, "on") == 0) engine__pack_all(eng);
-    eng->f = fwd_new(&eng->m, eng->kv, eng->p, eng->n_batch, eng->max_out);
-    eng->t_open = clock_now() - eng->t_start;
-    engine__say(eng);
-    return true;
-}
-
 /* --repack auto, and not at the scalar level, which gains nothing by it. */
 static bool engine__may_pack(const engine_opts *fo) {
     return strcmp(fo->repack, "auto") == 0 && strcmp(k_level_name(), "scalar") != 0;
@@ -8161,66 +8123,6 @@ static bool engine_pack(engine *eng, int64_t n, int64_t passed, int64_t fresh) {
     const size_t most = fresh > ENGINE_PACK_STEPS ? SIZE_MAX : fresh > 1 ? eng->pack_bytes * (size_t)fresh : eng->pack_bytes;
     eng->may_pack = eng->pack_bytes && model_pack(&eng->m, eng->p, most);
     return !eng->may_pack && eng->m.packs_used;
-}
-
-static engine *engine__new(const gguf_file *g, const tok_vocab *v, const engine_opts *fo, double t_start, err_t *e) {
-    engine *eng = mem_new(1, sizeof *eng);
-    eng->g = g;
-    eng->v = v;
-    eng->t_start = t_start;
-    if (!model_open(&eng->m, g, &fo->rope, e)) {
-        engine_close(eng);
-        return NULL;
-    }
-    if (fo->as_bf16) model_as_bf16(&eng->m);
-    return eng;
-}
-
-/* n_need: positions the request takes at most, -1: no limit. all_logits: every prompt row asks for logits, else n_guess rows of a
- * step may beside the last one. The context is cut to what the cache may hold, the step to what scratch may take. */
-static engine *engine_open(const gguf_file *g, const tok_vocab *v, const engine_opts *fo, const kv_opts *ko, int64_t n_need,
-                           bool all_logits, int n_guess, double t_start, err_t *e) {
-    engine *eng = engine__new(g, v, fo, t_start, e);
-    if (!eng) return NULL;
-    engine__context(eng, fo, n_need);
-    eng->n_batch = all_logits && fo->n_batch > ENGINE_LOGIT_ROWS ? ENGINE_LOGIT_ROWS : fo->n_batch > n_guess ? fo->n_batch : n_guess + 1;
-    if (n_need >= 0 && n_need < eng->n_batch) eng->n_batch = n_need > 0 ? (int)n_need : 1;
-    if (engine__fill(eng, fo, ko, 1, all_logits ? eng->n_batch : 1 + n_guess, e)) {
-        eng->chunk = fo->n_batch < eng->n_batch ? fo->n_batch : eng->n_batch;
-        eng->may_pack = engine__may_pack(fo);
-        return eng;
-    }
-    engine_close(eng);
-    return NULL;
-}
-
-/* For many sequences of up to n_ctx positions, whose rows, n_rows in all, fill the steps one after the other. */
-static engine *engine_open_many(const gguf_file *g, const tok_vocab *v, const engine_opts *fo, const kv_opts *ko, int64_t n_rows,
-                                double t_start, err_t *e) {
-    engine *eng = engine__new(g, v, fo, t_start, e);
-    if (!eng) return NULL;
-    engine__context(eng, fo, -1);
-    eng->n_batch = n_rows < fo->n_batch ? (int)n_rows : fo->n_batch;
-    const size_t out = ENGINE_LOGIT_BYTES / sizeof(float) / (size_t)eng->m.hp.n_vocab;
-    if (engine__fill(eng, fo, ko, eng->n_batch / eng->n_ctx + 2, out > 1 ? (int)out : 1, e)) return eng;
-    engine_close(eng);
-    return NULL;
-}
-
-/* For n_seq sequences of fo->n_ctx positions, which may all be reserved at once; n_out rows of a step may ask for logits. Behind a
- * window there is room for more, or the cache would bound the rows of a step. */
-static engine *engine_open_seqs(const gguf_file *g, const engine_opts *fo, const kv_opts *ko, int n_seq, int n_out, err_t *e) {
-    engine *eng = engine__new(g, NULL, fo, clock_now(), e);
-    if (!eng) return NULL;
-    const int window = arch_window(&eng->m.hp);
-    eng->n_ctx = fo->n_ctx + (window ? window + fo->n_batch + 2 * ko->block : 0);
-    eng->n_batch = fo->n_batch;
-    if (engine__fill(eng, fo, ko, n_seq, n_out, e)) {
-        engine__pack_now(eng, fo);
-        return eng;
-    }
-    engine_close(eng);
-    return NULL;
 }
 
 /* --- what a run needs of memory, so that the cache gets the rest --- */
@@ -8298,62 +8200,137 @@ static void engine__say_needs(const engine *eng, const engine_needs *t, uint64_t
     str_drop(&s);
 }
 
-/* All that an engine for n_seqs sequences needs beside its cache; `beside`: what others need, NULL: nobody is there. */
-static engine_needs engine__batch_needs(engine *eng, const engine_opts *fo, int n_seqs, int n_out, const engine_needs *beside) {
+/* --- opening --- */
+
+typedef enum {
+    ENGINE_PACK_ON,                                   /* weights are packed where --repack on asks for it */
+    ENGINE_PACK_NOW,                                  /* --repack auto: all of them now, for a run that will be long */
+    ENGINE_PACK_LATER,                                /* --repack auto: between tokens, by engine_pack(), once that repays itself */
+} engine_packing;
+
+/* What a run asks of its engine; the options of the command say the rest. Memory may cut n_ctx and n_rows. */
+typedef struct {
+    int                 n_ctx;                        /* positions of a sequence, whatever the options say; 0: as they say */
+    int64_t             n_need;                       /* positions that one takes at most, where the options leave it open; 0: unknown */
+    int                 n_seqs;                       /* sequences at once; 0: as many as a step covers if they lie one behind the other */
+    int                 n_rows;                       /* rows of a step; 0: as the options say */
+    int                 n_out;                        /* rows of a step that may ask for logits; 0: as many as ENGINE_LOGIT_BYTES hold */
+    bool                share;                        /* sequences share equal blocks. The cache is bounded by what memory the run leaves,
+                                                       * not by n_seqs * n_ctx */
+    engine_packing      pack;
+    const engine       *host;                         /* the engine whose threads it uses, NULL: it has its own */
+    const engine_needs *beside;                       /* what others of this run need of memory, NULL: nothing */
+} engine_plan;
+
+/* The context: what the plan or the options ask for, else what the run needs, up to the model's own. */
+static int engine__context(const engine *eng, const engine_opts *fo, const engine_plan *plan) {
+    const int train = eng->m.hp.n_ctx_train;
+    if (plan->n_ctx) return plan->n_ctx;
+    if (fo->n_ctx > train) log_warn("a context of %d tokens; the model was trained with %d", fo->n_ctx, train);
+    if (fo->n_ctx > 0) return fo->n_ctx;
+    return fo->n_ctx < 0 && plan->n_need && plan->n_need < train ? (int)plan->n_need : train;
+}
+
+/* The rows of a step are cut to what scratch may take. */
+static void engine__cut_rows(engine *eng) {
+    while (eng->n_batch > 1 && (size_t)eng->n_batch > ENGINE_SCRATCH / fwd_row_bytes(&eng->m)) eng->n_batch /= 2;
+}
+
+/* Sizes of context and step, and what the plan left open. */
+static void engine__size(engine *eng, const engine_opts *fo, engine_plan *plan) {
+    const size_t out = ENGINE_LOGIT_BYTES / sizeof(float) / (size_t)eng->m.hp.n_vocab;
+    eng->n_ctx = engine__context(eng, fo, plan);
+    eng->n_batch = plan->n_rows ? plan->n_rows : fo->n_batch;
+    if (plan->n_seqs <= 1 && plan->n_need && eng->n_batch > plan->n_need) eng->n_batch = (int)plan->n_need;
+    engine__cut_rows(eng);
+    if (!plan->n_seqs) plan->n_seqs = eng->n_batch / eng->n_ctx + 2;
+    if (!plan->n_out) plan->n_out = out > 1 ? (int)out : 1;
+}
+
+/* All that the run needs of memory beside its cache. */
+static engine_needs engine__needs(const engine *eng, const engine_opts *fo, const engine_plan *plan) {
     static const char *const steps[] = {"steps", "logits", "samplers"};
     engine_needs             t = {0};
     engine_need_weights(&t, &eng->m, fo, "weights in the file", "packed weights");
-    engine_need_steps(&t, &eng->m, fo->n_threads > 0 ? fo->n_threads : pool_default_threads(), eng->n_batch, n_out < eng->n_batch ? n_out : eng->n_batch,
-                      n_seqs, steps);
-    for (int i = 0; beside && i < beside->n; i++) engine_need(&t, beside->row[i].what, beside->row[i].bytes);
-    t.token_bytes = beside ? beside->token_bytes : 0;
+    engine_need_steps(&t, &eng->m, fo->n_threads > 0 ? fo->n_threads : pool_default_threads(), eng->n_batch,
+                      plan->n_out < eng->n_batch ? plan->n_out : eng->n_batch, plan->n_seqs, steps);
+    for (int i = 0; plan->beside && i < plan->beside->n; i++) engine_need(&t, plan->beside->row[i].what, plan->beside->row[i].bytes);
+    t.token_bytes = plan->beside ? plan->beside->token_bytes : 0;
     return t;
 }
 
-/* For requests that come and go, n_seqs of them at once, with n_guess rows of guesses, blocks shared by what they hold. Each may reach
- * the context, but all of them only as far as the cache's memory goes. beside: what others of this run need, NULL: there are none. */
-static engine *engine_open_batch(const gguf_file *g, const tok_vocab *v, const engine_opts *fo, const kv_opts *ko, int n_seqs, int n_guess,
-                                 const engine_needs *beside, double t_start, err_t *e) {
-    engine *eng = engine__new(g, v, fo, t_start, e);
-    kv_opts own = *ko;
-    if (!eng) return NULL;
-    engine__context(eng, fo, -1);
-    eng->n_batch = fo->n_batch + n_seqs + n_guess;
-    engine__cut_rows(eng);
-    const engine_needs needs = engine__batch_needs(eng, fo, n_seqs, n_seqs + n_guess, beside);
-    const uint64_t     all = host_memory();
-    if (!own.mem_bytes) own.mem_bytes = engine__cache_bytes(&needs, all, model_kv_bytes(&eng->m.hp, ko->type_k, ko->type_v));
-    if (LLMRUN_STRESS && !own.max_blocks) own.max_blocks = eng->n_ctx / own.block + 4;
-    if (engine__fill(eng, fo, &own, n_seqs, n_seqs + n_guess, e)) {
-        engine__say_needs(eng, &needs, all);
-        if (!eng->kept) kv_share(eng->kv);
-        eng->chunk = eng->n_batch > eng->max_out ? eng->n_batch - eng->max_out : 1;
-        eng->may_pack = engine__may_pack(fo);
-        return eng;
+/* A cache for n_seqs sequences; behind a window each has space for the rows of a step too, or the cache would bound those. Its own bound
+ * may cut the context and the rows. */
+static bool engine__open_cache(engine *eng, const engine_opts *fo, const kv_opts *ko, const engine_plan *plan, err_t *e) {
+    const int     window = arch_window(&eng->m.hp);
+    const int64_t own = (int64_t)eng->n_ctx + (window ? window + eng->n_batch + 2 * ko->block : 0);
+    int           rows;
+    if (!(eng->kv = kv_new(&eng->m.hp, ko, plan->n_seqs * ((own + ko->block - 1) / ko->block * ko->block), e))) return false;
+    if (ko->cache) engine__keep(eng, fo, ko);
+    if (plan->share && !eng->kept) kv_share(eng->kv);
+    const int most = kv_most(eng->kv, &rows);
+    if (most < eng->n_ctx) {
+        log_info("the cache is bounded to %d tokens, the context with it", most);
+        eng->n_ctx = most;
     }
-    engine_close(eng);
-    return NULL;
+    if (eng->n_batch > rows) eng->n_batch = rows;
+    if (plan->n_seqs == 1 && eng->n_batch > eng->n_ctx) eng->n_batch = eng->n_ctx;
+    return true;
 }
 
-/* A second model beside another one, for as long contexts, whatever it was trained with; steps of at least n_least rows. It runs on the
- * other's threads, or, where waiting for each other would take longer than the work, on one. */
-static engine *engine_open_beside(const gguf_file *g, const tok_vocab *v, const engine_opts *fo, const kv_opts *ko, const engine *host,
-                                  int n_seqs, int n_least, err_t *e) {
-    engine *eng = engine__new(g, v, fo, clock_now(), e);
-    if (!eng) return NULL;
-    engine_opts own = *fo;
-    own.n_threads = 1;
-    eng->shares_pool = model_sizes(&eng->m).file >= ENGINE_SHARED;
-    eng->p = eng->shares_pool ? host->p : NULL;
-    eng->n_ctx = host->n_ctx;
-    eng->n_batch = fo->n_batch > n_least ? fo->n_batch : n_least;
-    if (engine__fill(eng, &own, ko, n_seqs, n_seqs, e)) {
-        kv_share(eng->kv);
-        engine__pack_now(eng, &own);
-        return eng;
+/* The same where the plan shares it: bounded by the memory that is left, unless the options bound it. */
+static bool engine__open_shared(engine *eng, const engine_opts *fo, const kv_opts *ko, const engine_plan *plan, err_t *e) {
+    const engine_needs needs = engine__needs(eng, fo, plan);
+    const uint64_t     all = host_memory();
+    kv_opts            own = *ko;
+    if (!own.mem_bytes) own.mem_bytes = engine__cache_bytes(&needs, all, model_kv_bytes(&eng->m.hp, ko->type_k, ko->type_v));
+    if (LLMRUN_STRESS && !own.max_blocks) own.max_blocks = eng->n_ctx / own.block + 4;
+    if (!engine__open_cache(eng, fo, &own, plan, e)) return false;
+    engine__say_needs(eng, &needs, all);
+    return true;
+}
+
+/* The host's threads, or, where waiting for each other would take longer than a step of so small a model, one of its own. */
+static void engine__open_threads(engine *eng, const engine_opts *fo, const engine *host) {
+    eng->shares_pool = host && model_sizes(&eng->m).file >= ENGINE_SHARED;
+    if (eng->shares_pool) eng->p = host->p;
+    else eng->p = pool_new(host ? 1 : fo->n_threads > 0 ? fo->n_threads : pool_default_threads());
+}
+
+/* A model without cache, threads and steps. */
+static engine *engine__new(const gguf_file *g, const tok_vocab *v, const engine_opts *fo, double t_start, err_t *e) {
+    engine *eng = mem_new(1, sizeof *eng);
+    eng->g = g;
+    eng->v = v;
+    eng->t_start = t_start;
+    if (!model_open(&eng->m, g, &fo->rope, e)) {
+        engine_close(eng);
+        return NULL;
     }
-    engine_close(eng);
-    return NULL;
+    if (fo->as_bf16) model_as_bf16(&eng->m);
+    return eng;
+}
+
+/* Opens the model in g with all that the plan asks for. v: its vocabulary, NULL where no text is read or written. NULL: why not is in e. */
+static engine *engine_open(const gguf_file *g, const tok_vocab *v, const engine_opts *fo, const kv_opts *ko, engine_plan plan, double t_start,
+                           err_t *e) {
+    engine *eng = engine__new(g, v, fo, t_start, e);
+    if (!eng) return NULL;
+    engine__size(eng, fo, &plan);
+    if (plan.share && !plan.host ? !engine__open_shared(eng, fo, ko, &plan, e) : !engine__open_cache(eng, fo, ko, &plan, e)) {
+        engine_close(eng);
+        return NULL;
+    }
+    eng->max_out = plan.n_out < eng->n_batch ? plan.n_out : eng->n_batch;
+    eng->chunk = fo->n_batch < eng->n_batch ? fo->n_batch : eng->n_batch;
+    engine__open_threads(eng, fo, plan.host);
+    if (strcmp(fo->repack, "on") == 0) engine__pack_all(eng);
+    eng->f = fwd_new(&eng->m, eng->kv, eng->p, eng->n_batch, eng->max_out);
+    eng->t_open = clock_now() - eng->t_start;
+    engine__say(eng);
+    if (plan.pack == ENGINE_PACK_NOW) engine__pack_now(eng, fo);
+    eng->may_pack = plan.pack == ENGINE_PACK_LATER && engine__may_pack(fo);
+    return eng;
 }
 
 /* --- progress of steps, layer by layer: a step of many rows may take minutes --- */
@@ -8511,7 +8488,14 @@ static double gen_logprob(const float *logits, int n, int32_t id) {
 
 /* ===== [score] logits and log-probabilities of a given text =====
  * Reads a prompt in steps whose rows all ask for logits, and writes what each position gives.
- * Public: score_text, score_json, score_logits. */
+ * Public: score_plan, score_text, score_json, score_logits. */
+
+enum { SCORE_ROWS = 64 };                             /* rows of a step, all of which ask for logits */
+
+/* The engine for a text of n tokens. */
+static engine_plan score_plan(const engine_opts *fo, int64_t n) {
+    return (engine_plan){.n_need = n, .n_seqs = 1, .n_rows = fo->n_batch < SCORE_ROWS ? fo->n_batch : SCORE_ROWS, .n_out = SCORE_ROWS};
+}
 
 typedef void score_put(void *ctx, const engine *eng, const tok_ids *ids, size_t i, const float *logits, out_t *out);
 
@@ -11655,7 +11639,9 @@ static bool spec__draft_open(spec *sp, const char *pre, const engine_opts *fo, c
     kd.cache = NULL;
     kd.mem_bytes = 0;
     kd.max_blocks = sp->eng->kv->group[0].mem.max_blocks;
-    if (!(sp->draft = engine_open_beside(&sp->g, sp->v, &fd, &kd, sp->eng, n_seqs, SPEC_LAG * n_seqs, e))) return false;
+    const engine_plan plan = {.n_ctx = sp->eng->n_ctx, .n_seqs = n_seqs, .n_out = n_seqs, .share = true, .pack = ENGINE_PACK_NOW, .host = sp->eng,
+                              .n_rows = fd.n_batch > SPEC_LAG * n_seqs ? fd.n_batch : SPEC_LAG * n_seqs};
+    if (!(sp->draft = engine_open(&sp->g, sp->v, &fd, &kd, plan, clock_now(), e))) return false;
     if (sp->o.n_vocab) fwd_trim(sp->draft->f, sp->o.n_vocab);
     if (sp->draft->f->n_vocab < own) sp->wide = mem_aligned((size_t)n_seqs * (size_t)own, sizeof *sp->wide);
     return true;
@@ -11810,7 +11796,7 @@ static void spec_report(const spec *sp, str *s) {
  * - sched.run is in the order in which its sequences were added; those that made room come back before any newcomer.
  * - Whoever holds blocks and cannot go on gives way to older ones, never the other way: the oldest always gets on.
  * - An error of one sequence ends that sequence (sched_seq.err); only what hits all of them ends the run.
- * Public: sched_new, sched_free, sched_seq_new, sched_seq_free, sched_add, sched_hungry, sched_step, sched_ended, hist_*. */
+ * Public: sched_plan, sched_new, sched_free, sched_seq_new, sched_seq_free, sched_add, sched_hungry, sched_step, sched_ended, hist_*. */
 
 /* --- a histogram of seconds: 32 buckets to a factor of two, so that a percentile is told within 2.2 % --- */
 
@@ -11847,6 +11833,13 @@ enum {
     SCHED_ROWS_LEAST = 32,                            /* rows of a step that reads prompts, however slow */
 };
 #define SCHED_STEP_S 0.25                             /* how long a step may take while somebody waits for his next token */
+
+/* The engine for requests that come and go, n_seqs of them at once, with n_guess rows of guesses. Each may reach the context, all together
+ * the cache. beside: what others of this run need of memory, NULL: nothing. */
+static engine_plan sched_plan(const engine_opts *fo, int n_seqs, int n_guess, const engine_needs *beside) {
+    return (engine_plan){.n_seqs = n_seqs, .n_rows = fo->n_batch + n_seqs + n_guess, .n_out = n_seqs + n_guess, .share = true,
+                         .pack = ENGINE_PACK_LATER, .beside = beside};
+}
 
 typedef struct sched_seq {
     tok_ids      ids;                                 /* prompt, answer behind it */
@@ -12451,9 +12444,15 @@ static bool sched_step(sched *sc, int64_t n_ahead, err_t *e) {
 
 /* ===== [text] one request, its text streamed =====
  * A schedule of one, told as it goes: what is certain of the text leaves at once.
- * Public: text_run. */
+ * Public: text_plan, text_run. */
 
 enum { TEXT_LONG = 100 };                             /* tokens from which a prompt is worth a progress line */
+
+/* The engine for one request of at most n_need positions, 0: no limit, with n_guess rows of guesses. */
+static engine_plan text_plan(const engine_opts *fo, int64_t n_need, int n_guess) {
+    return (engine_plan){.n_need = n_need, .n_seqs = 1, .n_rows = fo->n_batch > n_guess ? fo->n_batch : n_guess + 1, .n_out = 1 + n_guess,
+                         .pack = ENGINE_PACK_LATER};
+}
 
 /* Text on its way out. The end of it that may yet become a stop string is held back, and so are the tokens of that end. */
 typedef struct {
@@ -18645,7 +18644,9 @@ static bool bench__open_draft(bench_job *j, const engine_opts *fo, const kv_opts
     fd.rope = engine_defaults.rope;
     kd.mem_bytes = 0;
     kd.max_blocks = 0;
-    if (!(j->draft = engine_open_beside(&j->draft_g, NULL, &fd, &kd, j->eng, 1, BENCH_LAG, e))) return false;
+    const engine_plan plan = {.n_ctx = j->eng->n_ctx, .n_seqs = 1, .n_out = 1, .share = true, .pack = ENGINE_PACK_NOW, .host = j->eng,
+                              .n_rows = fd.n_batch > BENCH_LAG ? fd.n_batch : BENCH_LAG};
+    if (!(j->draft = engine_open(&j->draft_g, NULL, &fd, &kd, plan, clock_now(), e))) return false;
     if (j->draft->n_batch < BENCH_LAG && j->draft->n_batch < j->draft->n_ctx)
         return err_set(e, EXIT_RESOURCE, "%s: no room for steps of %d tokens", j->draft_g.path, BENCH_LAG);
     if (j->o->draft_vocab) fwd_trim(j->draft->f, j->o->draft_vocab);
@@ -18658,15 +18659,15 @@ static bool bench__open(bench_job *j, const bench_extent *x, err_t *e) {
     engine_opts fo = *j->fo;
     kv_opts  ko = *j->ko;
     j->step = j->set.batch < j->set.ubatch ? j->set.batch : j->set.ubatch;
-    fo.n_ctx = x->len;
     fo.n_batch = j->step > x->rows ? j->step : x->rows;
     fo.n_threads = j->set.threads;
     fo.repack = bench_repacks[j->set.repack];
     ko.type_k = j->set.type_k;
     ko.type_v = j->set.type_v;
     bench__peak_reset();
-    const int asks = 2 * x->n_seq + 2 > x->rows ? 2 * x->n_seq + 2 : x->rows;
-    if (!(j->eng = engine_open_seqs(&j->g, &fo, &ko, x->n_seq, asks, e))) return false;
+    const engine_plan plan = {.n_ctx = x->len, .n_seqs = x->n_seq, .n_out = 2 * x->n_seq + 2 > x->rows ? 2 * x->n_seq + 2 : x->rows,
+                              .pack = ENGINE_PACK_NOW};
+    if (!(j->eng = engine_open(&j->g, NULL, &fo, &ko, plan, clock_now(), e))) return false;
     if (j->eng->n_ctx < x->len || j->eng->n_batch < x->rows)
         return err_set(e, EXIT_RESOURCE, "%s: no room for %d sequences of %d tokens (--kv-mem, --kv-blocks)",
                        j->g.path, x->n_seq, x->len);
@@ -21183,10 +21184,10 @@ static bool act__dump_tensor(const gguf_file *g, const char *name, out_t *out, e
     return true;
 }
 
-/* Tokens that the request may put into the context: the prompt and what -n asks for; -1: no limit. */
+/* Tokens that the request may put into the context: the prompt and what -n asks for; 0: no limit. */
 static int64_t act__need(const config *c, size_t n_prompt) {
     if (c->action != ACT_GENERATE) return (int64_t)n_prompt;
-    return c->gen.n_predict < 0 ? -1 : (int64_t)n_prompt + c->gen.n_predict;
+    return c->gen.n_predict < 0 ? 0 : (int64_t)n_prompt + c->gen.n_predict;
 }
 
 /* A token's bytes, and a text's tokens, for whoever looks for DRY's breakers. */
@@ -21247,8 +21248,9 @@ static bool act__generate(act_run *r, engine *en, err_t *e) {
 /* Every way to run the model. The output is begun when nothing stands in the way of an answer. */
 static bool act__with_engine(act_run *r, err_t *e) {
     const config *c = r->c;
-    bool          all = c->action != ACT_GENERATE;    /* every row of the prompt asks for logits */
-    engine       *en = engine_open(r->g, r->vocab, &c->fwd, &c->kv, act__need(c, r->ids.n), all, all ? 0 : spec_rows(&c->spec, 1), r->t_start, e);
+    const int64_t need = act__need(c, r->ids.n);
+    const engine_plan plan = c->action == ACT_GENERATE ? text_plan(&c->fwd, need, spec_rows(&c->spec, 1)) : score_plan(&c->fwd, need);
+    engine           *en = engine_open(r->g, r->vocab, &c->fwd, &c->kv, plan, r->t_start, e);
     if (!en) return false;
     act__graceful = 1;
     bool ok = gen_fits(en, &r->ids, e) && (c->action == ACT_GENERATE || out_begin(&r->out, e));
@@ -21284,7 +21286,7 @@ static bool act__perplexity(act_run *r, err_t *e) {
     eval_plan     plan;
     if (c->eval.base && !act__spares(r, c->eval.base, e)) return false;
     if (fo.n_ctx < 0) fo.n_ctx = EVAL_CTX;
-    engine *en = engine_open_many(r->g, r->vocab, &fo, &c->kv, (int64_t)r->ids.n, r->t_start, e);
+    engine *en = engine_open(r->g, r->vocab, &fo, &c->kv, (engine_plan){.n_need = (int64_t)r->ids.n}, r->t_start, e);
     if (!en) return false;
     act__graceful = 1;
     const int32_t bos = c->bos || tok_add_bos(r->vocab) ? tok_bos(r->vocab) : -1;
@@ -21305,7 +21307,7 @@ static bool act__divergence(act_run *r, err_t *e) {
     fo.n_ctx = b.n_ctx;
     engine *en = NULL;
     bool    ok = eval_plan_base(&plan, &b, &c->eval, e) &&
-              (en = engine_open_many(r->g, NULL, &fo, &c->kv, (int64_t)b.ids.n, r->t_start, e)) != NULL;
+              (en = engine_open(r->g, NULL, &fo, &c->kv, (engine_plan){.n_need = (int64_t)b.ids.n}, r->t_start, e)) != NULL;
     act__graceful = 1;
     ok = ok && out_begin(&r->out, e) && eval_divergence(en, &b, &plan, act__json(c), &r->out, e);
     engine_close(en);
@@ -21324,7 +21326,7 @@ static bool act__imatrix(act_run *r, err_t *e) {
     if (ok && (r->ids.n || !n)) {
         engine_opts fo = c->fwd;
         fo.n_ctx = chunk;
-        engine *en = engine_open(r->g, r->vocab, &fo, &c->kv, chunk, false, 0, r->t_start, e);
+        engine *en = engine_open(r->g, r->vocab, &fo, &c->kv, (engine_plan){.n_need = chunk, .n_seqs = 1, .n_out = 1}, r->t_start, e);
         act__graceful = 1;
         ok = en && calib_gather(en, &r->ids, chunk, &c->calib, c->file ? c->file : "", &im, e);
         engine_close(en);
@@ -21565,7 +21567,7 @@ static bool act__batch(config *c, gguf_file *g, double t_start, err_t *e) {
               (!c->output || (act__apart(c->output, c->kv.cache, "prompt cache", e) && act__apart(c->output, c->spec.cache, "lookup cache", e))) &&
               act__batch_seed(c, &job.seed, &job.own_seeds, &seed, e);
     ok = ok && spec_needs(&c->spec, &c->fwd, &c->kv, n_seqs, &beside, e) &&
-         (en = engine_open_batch(g, v, &c->fwd, &c->kv, n_seqs, spec_rows(&c->spec, n_seqs), &beside, t_start, e)) &&
+         (en = engine_open(g, v, &c->fwd, &c->kv, sched_plan(&c->fwd, n_seqs, spec_rows(&c->spec, n_seqs), &beside), t_start, e)) &&
          ((guesser = act__guesser(c, en, n_seqs, e)) || !e->code);
     if (ok) {                                         /* a context that free memory happens to bound is no setting */
         const bool bound = c->kv.max_blocks || c->kv.mem_bytes;

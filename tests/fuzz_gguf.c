@@ -58,7 +58,7 @@ static void fz_model(const gguf_file *g) {
     if (!ok || !g->n_tensor) return;
     fo.n_threads = 1;
     tok_vocab *v = tok_load(g, NULL, &e);
-    engine    *eng = v ? engine_open(g, v, &fo, &kv_defaults, 3, true, 0, 0, &e) : NULL;
+    engine    *eng = v ? engine_open(g, v, &fo, &kv_defaults, score_plan(&fo, 3), 0, &e) : NULL;
     ASSERT(eng || e.code);
     for (int i = 0; eng && i < 3 && i < eng->n_ctx; i++) tok_ids_add(&ids, i % eng->m.hp.n_vocab);
     if (eng) ASSERT(score_logits(eng, &ids, &null, &e) || e.code);

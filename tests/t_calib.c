@@ -23,7 +23,7 @@ static bool tc_gather(const char *name, int threads, int batch, calib_imatrix *i
     fo.n_ctx = 32, fo.n_threads = threads, fo.n_batch = batch;
     if (!CHECK(text) || !CHECKF(gguf_open(&g, t_tiny_path(name), &e), "%s", e.text)) return false;
     tok_vocab *v = tok_load(&g, NULL, &e);
-    engine    *en = v ? engine_open(&g, v, &fo, &ko, 32, false, 0, 0, &e) : NULL;
+    engine    *en = v ? engine_open(&g, v, &fo, &ko, (engine_plan){.n_need = 32, .n_seqs = 1, .n_out = 1}, 0, &e) : NULL;
     bool       ok = en && tok_encode(v, (bytes){(uint8_t *)text, n}, TOK_BOS, &ids, &e) && calib_gather(en, &ids, 32, &o, "text", im, &e);
     CHECKF(ok, "%s", e.text);
     tok_ids_drop(&ids);

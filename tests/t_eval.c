@@ -65,7 +65,7 @@ static bool te_open(te_rig *r, const char *path, int n_ctx, int64_t n_rows, int 
     ko.block = block;
     r->eng = NULL;
     if (!CHECKF(gguf_open(&r->g, path, &e), "%s", e.text)) return false;
-    r->eng = engine_open_many(&r->g, NULL, &fo, &ko, n_rows, clock_now(), &e);
+    r->eng = engine_open(&r->g, NULL, &fo, &ko, (engine_plan){.n_need = n_rows}, clock_now(), &e);
     return CHECKF(r->eng != NULL, "%s", e.text);
 }
 
@@ -107,7 +107,7 @@ static double *te_plain(const char *path, const eval_plan *p, int *n) {
     ko.type_k = ko.type_v = K_F32;
     *n = 0;
     if (!CHECK(gguf_open(&g, path, &e))) return nll;
-    engine *eng = engine_open(&g, NULL, &fo, &ko, p->n_ctx, true, 0, clock_now(), &e);
+    engine *eng = engine_open(&g, NULL, &fo, &ko, score_plan(&fo, p->n_ctx), clock_now(), &e);
     for (int c = 0; eng && c < p->n_chunk; c++) {
         char  *buf = NULL;
         size_t n_buf = 0;
@@ -191,7 +191,7 @@ static void t_eval_cache(void) {
         fo.n_threads = 1;
         e = (err_t){0};
         if (!CHECK(gguf_open(&r.g, path, &e))) return;
-        r.eng = engine_open_many(&r.g, NULL, &fo, &ko, (int64_t)ids.n, clock_now(), &e);
+        r.eng = engine_open(&r.g, NULL, &fo, &ko, (engine_plan){.n_need = (int64_t)ids.n}, clock_now(), &e);
         char *text = r.eng ? te_say(&r, &p, &o, NULL, true, &e) : NULL;
         if (blocks == 0) want = text;
         else if (blocks == 4) {

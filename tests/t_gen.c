@@ -1,5 +1,4 @@
 /* A request from its prompt to its text: the published story, stop rules, a full context, memory. */
-#include <malloc.h>
 
 typedef struct {
     gguf_file  g;
@@ -21,7 +20,7 @@ static bool t_run_open(t_run *r, const char *path, const engine_opts *fo, const 
     if (!CHECKF(gguf_open(&r->g, path, &e), "%s", e.text)) return false;
     r->v = tok_load(&r->g, NULL, &e);
     if (!CHECKF(r->v != NULL, "%s", e.text)) return false;
-    r->eng = engine_open(&r->g, r->v, fo, ko, n_need, all, 0, clock_now(), &e);
+    r->eng = engine_open(&r->g, r->v, fo, ko, all ? score_plan(fo, n_need) : text_plan(fo, n_need, 0), clock_now(), &e);
     return CHECKF(r->eng != NULL, "%s", e.text);
 }
 
@@ -216,7 +215,7 @@ static void t_gen_full(void) {
 }
 
 /* Scores are the logarithms of the softmax of the logits, and neither depends on the chunk. */
-static void t_gen_scores(void) {
+static void t_score_chunks(void) {
     const char *model_path = t_gen_model();
     char  *first = NULL, *first_logits = NULL;
     size_t n_first = 0;
@@ -258,146 +257,10 @@ static void t_gen_scores(void) {
     free(first_logits);
 }
 
-/* What a reader of a text was given: positions in order, each once, and how often it was called. */
-typedef struct {
-    int next, calls, last;                            /* last: the position behind which it ends the reading */
-} t_reader;
-
-static bool t_reader_each(void *ctx, int from, int to, float *logits) {
-    t_reader *r = ctx;
-    EQ_INT(from, r->next);
-    CHECK(to > from && logits != NULL);
-    r->next = to;
-    r->calls++;
-    return to <= r->last;
-}
-
-/* engine_read() goes through a text in steps of n_batch rows, from the place it is told to, and ends where its reader says so. */
-static void t_gen_reads(void) {
-    int32_t ids[50];
-    for (int i = 0; i < 50; i++) ids[i] = 5 + i;
-    for (int chunk = 1; chunk <= 64; chunk = 3 * chunk + 1) {
-        t_run       r;
-        err_t       e = {0};
-        engine_opts fo = engine_defaults;
-        fo.n_batch = chunk;
-        if (!t_run_open(&r, "tests/data/tiny/llama.gguf", &fo, &kv_defaults, 50, true)) return;
-        const int step = r.eng->n_batch;
-        kv_seq   *seq = kv_seq_new(r.eng->kv);
-        t_reader  all = {.last = 50}, some = {.last = 0}, rest = {.next = 20, .last = 50};
-        CHECK(engine_read(r.eng, seq, ids, 0, 50, (engine_reader){.each = t_reader_each, .ctx = &all}, &e));
-        EQ_INT(all.next, 50);
-        EQ_INT(all.calls, (50 + step - 1) / step);
-        EQ_INT(seq->n, 50);
-        kv_truncate(seq, 20);
-        CHECK(engine_read(r.eng, seq, ids, 20, 50, (engine_reader){.each = t_reader_each, .ctx = &rest}, &e));
-        EQ_INT(rest.next, 50);
-        kv_truncate(seq, 0);
-        CHECK(!engine_read(r.eng, seq, ids, 0, 50, (engine_reader){.each = t_reader_each, .ctx = &some}, &e) && !e.code);
-        EQ_INT(some.calls, 1);
-        kv_seq_free(seq);
-        t_run_close(&r);
-    }
-}
-
-/* engine_pack() says once that the last matrices were packed, and never where there are none to pack. */
-static void t_gen_packs(void) {
-    static const struct {
-        const char *model;
-        int         says;
-    } rows[] = {{"models/pip-q4_k_m.gguf", 1}, {"tests/data/tiny/llama_q4_k_m.gguf", 1}, {"models/pip-f16.gguf", 0}, {"tests/data/tiny/llama.gguf", 0}};
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        t_run r;
-        int   said = 0;
-        if (!t_run_open(&r, rows[i].model, &engine_defaults, &kv_defaults, 100, false)) return;
-        const bool packs = r.eng->may_pack;
-        for (int n = 1; n < 40; n++) said += engine_pack(r.eng, 1000, n, 1);
-        CHECKF(said == (packs ? rows[i].says : 0), "%s: said %d times that it is packed", rows[i].model, said);
-        CHECKF(!r.eng->may_pack && (r.eng->m.packs_used > 0) == (said > 0), "%s: %zu bytes packed", rows[i].model, r.eng->m.packs_used);
-        t_run_close(&r);
-    }
-}
-
-/* Bytes that malloc has given away; 0 where it does not say. */
-static size_t t_gen_malloced(void) {
-    const struct mallinfo2 m = mallinfo2();
-    return m.uordblks + m.hblkhd;
-}
-
-/* What was counted is what was taken, but for what malloc adds to each piece. */
-static void t_gen_counted(const char *what, size_t taken, size_t counted, size_t pieces) {
-    CHECKF(taken >= counted && taken - counted <= pieces * 4300, "%s: %zu bytes taken, %zu counted", what, taken, counted);
-}
-
-/* Bytes of a file that stay needed once its matrices are packed, from its list of tensors. */
-static uint64_t t_gen_kept(const gguf_file *g) {
-    uint64_t kept = g->n_bytes;
-    for (uint64_t i = 0; i < g->n_tensor; i++) {
-        const gguf_tensor *t = &g->tensor[i];
-        if (t->n_dims < 2 || !k_pack_bytes(t->type, (int)t->dim[1], (int)t->dim[0])) continue;
-        if (!bytes_is(t->name, "token_embd.weight")) kept -= k_row_bytes(t->type, (int64_t)t->dim[0]) * t->dim[1] * t->dim[2];
-    }
-    return kept;
-}
-
-/* The table of what a run needs: steps, logits and samplers to the byte, weights packed and not, and a cache that gets the rest. */
-static void t_gen_memory(void) {
-    static const char *const models[] = {"tests/data/tiny/llama.gguf", "tests/data/tiny/llama_f16.gguf", "tests/data/tiny/qwen2_bf16.gguf", "models/pip-f16.gguf",
-                                         "models/pip-q4_k_m.gguf", "models/pip-draft-q8_0.gguf", "tests/data/tiny/qwen3moe_q8_0.gguf"};
-    enum { SEQS = 4, GUESSES = 8 };
-    for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
-        err_t     e = {0};
-        gguf_file g;
-        engine_opts  fo = engine_defaults;
-        fo.n_threads = 2;
-        if (!CHECKF(gguf_open(&g, models[i], &e), "%s", e.text)) return;
-        tok_vocab *v = tok_load(&g, NULL, &e);
-        engine    *eng = engine_open_batch(&g, v, &fo, &kv_defaults, SEQS, GUESSES, NULL, clock_now(), &e);
-        if (!CHECKF(eng != NULL, "%s", e.text)) return;
-        const engine_needs t = engine__batch_needs(eng, &fo, SEQS, SEQS + GUESSES, NULL);
-        EQ_INT(t.n, 5);
-        EQ_INT(t.row[2].bytes + t.row[3].bytes, eng->f->bytes);
-        EQ_INT(t.row[3].bytes, sizeof(float) * (size_t)eng->max_out * (size_t)eng->m.hp.n_vocab);
-
-        size_t     before = t_gen_malloced();
-        fwd       *f = fwd_new(&eng->m, eng->kv, eng->p, eng->n_batch, eng->max_out);
-        const bool says = before > 0;
-        if (says) t_gen_counted("steps", t_gen_malloced() - before, f->bytes, 64);
-        fwd_free(f);
-        before = t_gen_malloced();
-        samp *sm = samp_new(&samp_defaults, eng->m.hp.n_vocab, 1, 0, &e);
-        if (says) t_gen_counted("a sampler", t_gen_malloced() - before, samp_bytes(eng->m.hp.n_vocab, sm->n_past), 16);
-        samp_free(sm);
-
-        const bool packs = engine__packs(&eng->m, &fo);
-        while (packs && model_pack(&eng->m, eng->p, SIZE_MAX)) continue;
-        CHECKF(t.row[1].bytes >= eng->m.packs_used && t.row[0].bytes + t.row[1].bytes >= g.n_bytes, "%s: %zu bytes packed, %llu counted", models[i],
-               eng->m.packs_used, (unsigned long long)t.row[1].bytes);
-        if (packs) EQ_INT(t.row[0].bytes, t_gen_kept(&g));
-        if (!eng->m.packs_used) EQ_INT(t.row[0].bytes, g.n_bytes);
-
-        for (uint64_t all = 1 << 20; all < 1ull << 40; all += all / 3) {
-            engine_needs   with = t;
-            const uint64_t token = model_kv_bytes(&eng->m.hp, K_BF16, K_BF16), need = engine__need_all(&t);
-            with.token_bytes = 24;
-            const uint64_t cache = engine__cache_bytes(&with, all, token);
-            CHECKF(cache == all / ENGINE_SHARE || need + cache + cache / token * 24 < all, "%s: a cache of %llu where %llu are left", models[i],
-                   (unsigned long long)cache, (unsigned long long)all);
-            CHECKF(all < 8 * need || cache > all / 2, "%s: a cache of only %llu where %llu are left", models[i], (unsigned long long)cache, (unsigned long long)all);
-        }
-        EQ_INT(engine__cache_bytes(&t, UINT64_MAX, 1), 0);
-        engine_close(eng);
-        tok_free(v);
-        gguf_close(&g);
-    }
-}
-
 static const t_case t_gen_cases[] = {
     {"gen story", "200 greedy tokens of stories260K, byte for byte, at every level, 1 and 2 threads", t_gen_story},
     {"gen stop", "stop strings cut the text where they begin", t_gen_stop},
     {"gen seed", "a seed gives one text: threads, chunks, blocks and context size do not matter", t_gen_seed},
     {"gen full", "a full context stops, or shifts like a fresh run", t_gen_full},
-    {"gen packs", "the end of packing is said once, where there was something to pack", t_gen_packs},
-    {"gen memory", "what is counted of a run's memory is what it takes, and the cache gets the rest", t_gen_memory},
-    {"gen scores", "scores and logits agree with each other at every chunk", t_gen_scores},
+    {"score chunks", "scores and logits agree with each other at every chunk", t_score_chunks},
 };

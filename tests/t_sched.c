@@ -78,7 +78,7 @@ static bool t_sched_run(const char *path, const t_sched_line *l, const t_sched_h
     if (h->type_k) ko.type_k = h->type_k, ko.type_v = h->type_v;
     if (!CHECKF(gguf_open(&g, path, &e), "%s", e.text)) return false;
     tok_vocab *v = tok_load(&g, NULL, &e);
-    engine    *eng = v ? engine_open_batch(&g, v, &fo, &ko, h->n_seqs, spec_rows(&so, h->n_seqs), NULL, clock_now(), &e) : NULL;
+    engine    *eng = v ? engine_open(&g, v, &fo, &ko, sched_plan(&fo, h->n_seqs, spec_rows(&so, h->n_seqs), NULL), clock_now(), &e) : NULL;
     if (eng && h->guess) guesser = spec_open(eng, &so, NULL, &fo, &ko, h->n_seqs, &e);
     sched     *sc = eng && !e.code ? sched_new(eng, guesser, &o, &e) : NULL;
     int        next = h->first;
@@ -248,7 +248,7 @@ static void t_sched_full(void) {
     if (t_stress()) SKIP("a stress build preempts sequences in every step");
     if (!CHECKF(gguf_open(&g, path, &e), "%s", e.text)) return;
     tok_vocab *v = tok_load(&g, NULL, &e);
-    engine    *eng = engine_open_batch(&g, v, &fo, &ko, 4, 0, NULL, clock_now(), &e);
+    engine    *eng = engine_open(&g, v, &fo, &ko, sched_plan(&fo, 4, 0, NULL), clock_now(), &e);
     sched     *sc = sched_new(eng, NULL, &o, &e);
     const struct {
         int n_prompt, n_most, first;                  /* the prompt is first, first + 1 ... */

@@ -514,7 +514,7 @@ static char *t_store_batch(const t_store_how *h, const tok_ids *ids, int *cached
     if (t_stress()) ko.block = 2;
     if (!CHECKF(gguf_open(&g, h->model, &e), "%s", e.text)) exit(1);
     tok_vocab *v = tok_load(&g, NULL, &e);
-    engine    *eng = engine_open_batch(&g, v, &fo, &ko, 4, 0, NULL, clock_now(), &e);
+    engine    *eng = engine_open(&g, v, &fo, &ko, sched_plan(&fo, 4, 0, NULL), clock_now(), &e);
     sched     *sc = eng ? sched_new(eng, NULL, &o, &e) : NULL;
     if (!CHECKF(sc != NULL, "%s", e.text)) exit(1);
     sched_seq *q = sched_seq_new(eng, ids, samp_new(&so, eng->m.hp.n_vocab, 1, 0, &e), false, 0);
