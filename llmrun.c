@@ -1438,16 +1438,16 @@ static void pool_free(pool *p) {
 /* ===== [gguf] the model file =====
  * A bounds-checked, read-only view of a GGUF file: versions 1 to 3, little-endian, alone or split into parts.
  * Owns the mappings, the metadata table, the tensor directory and their hash indices. Trusts no byte: lengths
- * and counts are held against what remains of the file before anything is allocated or read, sums and products
- * are checked in 64 bits, and what is wrong comes back as one line with the byte it was found at.
+ * and counts are compared with what remains of the file before anything is allocated or read, sums and products
+ * are checked in 64 bits, and an error is one line with the byte offset where it was found.
  * Invariants after a good open: keys and tensor names are unique, not empty, UTF-8 without NUL; every string of
  * an array lies inside the file; every tensor has 1 to 4 dimensions of at least 1, a type that k_type_ok accepts,
  * rows of whole blocks, and aligned data inside its file, in the order of the directory and without overlap.
  * Views (bytes, data) point into the mapping and live until gguf_close.
  * Format: docs/gguf.md of the ggml repository. Version 1 has 32-bit counts, lengths and dimensions. The C writer
- * of versions 1 and 2 counted a final NUL into every string for a while (llama.cpp issue 2836); the Python one
- * never did. A file of theirs is known by its first key.
- * Public: gguf_open, gguf_parse, gguf_close, gguf_alive, gguf_forget, gguf_fingerprint, gguf_find, gguf_tensor_find, gguf_get_*,
+ * of versions 1 and 2 counted a final NUL into every string for a while (llama.cpp issue 2836); the Python writer
+ * never did. The first key of a file shows which of them wrote it.
+ * Public: gguf_open, gguf_parse, gguf_close, gguf_alive, gguf_drop_pages, gguf_fingerprint, gguf_find, gguf_tensor_find, gguf_get_*,
  * gguf_arr_u64, gguf_strs_*, gguf_bad, gguf_refuse, gguf_file_kind, gguf_type_name. */
 
 enum { GGUF_U8, GGUF_I8, GGUF_U16, GGUF_I16, GGUF_U32, GGUF_I32, GGUF_F32, GGUF_BOOL, GGUF_STR, GGUF_ARR,
@@ -1464,7 +1464,7 @@ enum {
 
 typedef struct {
     bytes          key;
-    uint32_t       type, elem;       /* elem: of an array its elements' type, else type                   */
+    uint32_t       type, elem;       /* elem: type of an array's elements, else equal to type             */
     uint64_t       count;            /* elements of an array, bytes of a string, else 1                   */
     const uint8_t *data;             /* the payload: first element, first byte of a string, the number    */
     uint64_t       n_bytes, at;      /* at: file offset of the value                                      */
@@ -1509,7 +1509,7 @@ typedef struct {
 
 static const struct {
     const char *name;
-    uint8_t     bytes;               /* 0: not of one size                                                */
+    uint8_t     bytes;               /* 0: no fixed size                                                  */
 } gguf__types[] = {
     [GGUF_U8]  = {"u8", 1},  [GGUF_U16] = {"u16", 2}, [GGUF_U32] = {"u32", 4}, [GGUF_U64]  = {"u64", 8},
     [GGUF_I8]  = {"i8", 1},  [GGUF_I16] = {"i16", 2}, [GGUF_I32] = {"i32", 4}, [GGUF_I64]  = {"i64", 8},
@@ -1526,8 +1526,8 @@ enum { GGUF_SHOWN = 80 };                             /* a key or a name in an e
 
 #define GGUF_NOWHERE UINT64_MAX                       /* an error without a byte offset */
 
-/* `PATH: what (at byte N)`. Of a long path the end is kept, it tells the file. */
-static bool gguf__say(err_t *e, int code, const char *path, uint64_t at, const char *fmt, va_list ap) {
+/* `PATH: what (at byte N)`. A long path loses its beginning: its end names the file. */
+static bool gguf__set_error(err_t *e, int code, const char *path, uint64_t at, const char *fmt, va_list ap) {
     char   what[360], where[40] = "";
     size_t n = strlen(path), cut = n > 180 ? n - 177 : 0;
     while (cut && cut < n && ((uint8_t)path[cut] & 0xc0) == 0x80) cut++;
@@ -1540,22 +1540,22 @@ __attribute__((format(printf, 4, 5)))
 static bool gguf_refuse(err_t *e, int code, const char *path, const char *fmt, ...) {
     va_list ap;
     va_start(ap, fmt);
-    gguf__say(e, code, path, GGUF_NOWHERE, fmt, ap);
+    gguf__set_error(e, code, path, GGUF_NOWHERE, fmt, ap);
     va_end(ap);
     return false;
 }
 
-/* For every room that finds fault with what a file holds: names the part and the place. Always false. */
+/* An error in what a file holds, at a byte of one of its parts. Used by every section that checks a file. Always false. */
 __attribute__((format(printf, 5, 6)))
 static bool gguf_bad(const gguf_file *g, int part, uint64_t at, err_t *e, const char *fmt, ...) {
     va_list ap;
     va_start(ap, fmt);
-    gguf__say(e, EXIT_INPUT, g->part[part].path, at, fmt, ap);
+    gguf__set_error(e, EXIT_INPUT, g->part[part].path, at, fmt, ap);
     va_end(ap);
     return false;
 }
 
-/* --- index: names to entries in O(1), with a hash keyed afresh for each file --- */
+/* --- index: names to entries in O(1), with a fresh hash seed for each file --- */
 
 /* The slot that holds the name, or the empty one where it would go. */
 static uint64_t gguf__slot(const gguf_index *ix, bytes name) {
@@ -1565,13 +1565,13 @@ static uint64_t gguf__slot(const gguf_index *ix, bytes name) {
     return at;
 }
 
-static const void *gguf__look(const gguf_index *ix, bytes name) {
+static const void *gguf__lookup(const gguf_index *ix, bytes name) {
     uint32_t found = ix->slot ? ix->slot[gguf__slot(ix, name)] : 0;
     return found ? ix->base + (found - 1) * ix->stride : NULL;
 }
 
-/* The first entry whose name an earlier one has, NULL when all differ. */
-static const void *gguf__index(gguf_index *ix, const void *base, size_t stride, uint64_t n) {
+/* Builds the index. Returns the first entry whose name an earlier entry has; NULL: all differ. */
+static const void *gguf__build_index(gguf_index *ix, const void *base, size_t stride, uint64_t n) {
     uint64_t size = 8;
     while (size < 2 * n) size *= 2;
     *ix = (gguf_index){base, stride, mem_new(size, sizeof *ix->slot), size - 1, rng_fresh()};
@@ -1584,7 +1584,7 @@ static const void *gguf__index(gguf_index *ix, const void *base, size_t stride, 
     return NULL;
 }
 
-/* --- strings of an array: a walk that never leaves the file --- */
+/* --- strings of an array: an iterator that never leaves the file --- */
 
 typedef struct {
     const uint8_t *p, *end;
@@ -1592,7 +1592,7 @@ typedef struct {
     bool           v1, nul;
 } gguf_strs;
 
-/* False at the end, and when the next string does not fit (left stays above 0, p at the culprit). */
+/* False at the end, and where the next string is longer than the file (left is above 0 then, and p points to that string). */
 static bool gguf_strs_next(gguf_strs *it, bytes *out) {
     uint64_t head = it->v1 ? 4 : 8, have = (uint64_t)(it->end - it->p), n = 0;
     if (!it->left || have < head) return false;
@@ -1618,7 +1618,7 @@ typedef struct {
 __attribute__((format(printf, 3, 4))) static bool gguf__fail(gguf_cur *c, uint64_t at, const char *fmt, ...) {
     va_list ap;
     va_start(ap, fmt);
-    gguf__say(c->e, EXIT_INPUT, c->path, at, fmt, ap);
+    gguf__set_error(c->e, EXIT_INPUT, c->path, at, fmt, ap);
     va_end(ap);
     return false;
 }
@@ -1748,7 +1748,7 @@ static void gguf__value(gguf_cur *c, gguf_kv *kv) {
     if (!c->e->code && kv->elem == GGUF_BOOL) gguf__bools(c, kv);
 }
 
-/* Whether the strings of this file carry a final NUL: the next one, its first key, tells. */
+/* Whether the strings of this file carry a final NUL, judged by its first key, which is next. */
 static bool gguf__nul_ended(gguf_cur c) {
     err_t none = {0};
     c.e = &none;
@@ -1766,18 +1766,18 @@ static void gguf__kvs(gguf_cur *c, gguf_file *g, uint64_t n) {
         g->n_kv = i + 1;
     }
     if (c->e->code) return;
-    const gguf_kv *dup = gguf__index(&g->keys, g->kv, sizeof *g->kv, g->n_kv);
+    const gguf_kv *dup = gguf__build_index(&g->keys, g->kv, sizeof *g->kv, g->n_kv);
     if (dup) gguf__fail(c, GGUF_U(dup->key.p - c->p), "key %.*s comes twice, expected once", GGUF_SHOW(dup->key));
 }
 
 /* --- lookups --- */
 
 static const gguf_kv *gguf_find(const gguf_file *g, const char *key) {
-    return gguf__look(&g->keys, bytes_of(key));
+    return gguf__lookup(&g->keys, bytes_of(key));
 }
 
 static const gguf_tensor *gguf_tensor_find(const gguf_file *g, const char *name) {
-    return gguf__look(&g->names, bytes_of(name));
+    return gguf__lookup(&g->names, bytes_of(name));
 }
 
 typedef struct {
@@ -1785,7 +1785,7 @@ typedef struct {
     bool     neg;
 } gguf__int;
 
-/* An integer of any type; a bool too, as 0 or 1, where `bools` says so. */
+/* An integer of any type; if `bools`, also a bool, as 0 or 1. */
 static bool gguf__int_at(uint32_t type, const uint8_t *p, bool bools, gguf__int *out) {
     int64_t  s = 0;
     uint64_t u = 0;
@@ -1814,18 +1814,19 @@ static bool gguf__float_at(uint32_t type, const uint8_t *p, float *out) {
     return true;
 }
 
-static int gguf__wrong(const gguf_file *g, const gguf_kv *kv, const char *want, err_t *e) {
+static int gguf__wrong_type(const gguf_file *g, const gguf_kv *kv, const char *want, err_t *e) {
     const char *of = kv->type == GGUF_ARR ? " of " : "", *elem = kv->type == GGUF_ARR ? gguf_type_name(kv->elem) : "";
     gguf_bad(g, kv->part, kv->at, e, "%.*s is of type %s%s%s, expected %s", GGUF_SHOW(kv->key),
              gguf_type_name(kv->type), of, elem, want);
     return -1;
 }
 
+/* Typed lookups. 1: found; 0: no such key, *out unchanged; -1: wrong type or out of lo..hi, and e is set. */
 static int gguf_get_u64(const gguf_file *g, const char *key, uint64_t lo, uint64_t hi, uint64_t *out, err_t *e) {
     const gguf_kv *kv = gguf_find(g, key);
     gguf__int      v;
     if (!kv) return 0;
-    if (!gguf__int_at(kv->type, kv->data, false, &v)) return gguf__wrong(g, kv, "an integer", e);
+    if (!gguf__int_at(kv->type, kv->data, false, &v)) return gguf__wrong_type(g, kv, "an integer", e);
     if (v.neg || v.mag < lo || v.mag > hi) {
         gguf_bad(g, kv->part, kv->at, e, "%s is %s%llu, expected %llu to %llu", key, v.neg ? "-" : "",
                  GGUF_U(v.mag), GGUF_U(lo), GGUF_U(hi));
@@ -1835,7 +1836,7 @@ static int gguf_get_u64(const gguf_file *g, const char *key, uint64_t lo, uint64
     return 1;
 }
 
-/* Any number, whole or not, as the nearest double. */
+/* Any integer or float, as the nearest double. */
 static int gguf_get_number(const gguf_file *g, const char *key, double lo, double hi, double *out, err_t *e) {
     const gguf_kv *kv = gguf_find(g, key);
     gguf__int      v;
@@ -1843,7 +1844,7 @@ static int gguf_get_number(const gguf_file *g, const char *key, double lo, doubl
     if (!kv) return 0;
     if (gguf__int_at(kv->type, kv->data, false, &v)) *out = v.neg ? -(double)v.mag : (double)v.mag;
     else if (gguf__float_at(kv->type, kv->data, &f)) *out = (double)f;
-    else return gguf__wrong(g, kv, "a number", e);
+    else return gguf__wrong_type(g, kv, "a number", e);
     if (*out >= lo && *out <= hi) return 1;
     gguf_bad(g, kv->part, kv->at, e, "%s is %.9g, expected %.9g to %.9g", key, *out, lo, hi);
     return -1;
@@ -1853,7 +1854,7 @@ static int gguf_get_f32(const gguf_file *g, const char *key, float lo, float hi,
     const gguf_kv *kv = gguf_find(g, key);
     float          v;
     if (!kv) return 0;
-    if (!gguf__float_at(kv->type, kv->data, &v)) return gguf__wrong(g, kv, "f32", e);
+    if (!gguf__float_at(kv->type, kv->data, &v)) return gguf__wrong_type(g, kv, "f32", e);
     if (!(v >= lo && v <= hi)) {
         gguf_bad(g, kv->part, kv->at, e, "%s is %.9g, expected %.9g to %.9g", key, (double)v, (double)lo, (double)hi);
         return -1;
@@ -1865,7 +1866,7 @@ static int gguf_get_f32(const gguf_file *g, const char *key, float lo, float hi,
 static int gguf_get_bool(const gguf_file *g, const char *key, bool *out, err_t *e) {
     const gguf_kv *kv = gguf_find(g, key);
     if (!kv) return 0;
-    if (kv->type != GGUF_BOOL) return gguf__wrong(g, kv, "bool", e);
+    if (kv->type != GGUF_BOOL) return gguf__wrong_type(g, kv, "bool", e);
     *out = kv->data[0] != 0;
     return 1;
 }
@@ -1873,7 +1874,7 @@ static int gguf_get_bool(const gguf_file *g, const char *key, bool *out, err_t *
 static int gguf_get_str(const gguf_file *g, const char *key, bytes *out, err_t *e) {
     const gguf_kv *kv = gguf_find(g, key);
     if (!kv) return 0;
-    if (kv->type != GGUF_STR) return gguf__wrong(g, kv, "a string", e);
+    if (kv->type != GGUF_STR) return gguf__wrong_type(g, kv, "a string", e);
     *out = (bytes){kv->data, (size_t)kv->count};
     return 1;
 }
@@ -1881,13 +1882,12 @@ static int gguf_get_str(const gguf_file *g, const char *key, bytes *out, err_t *
 static int gguf_get_arr(const gguf_file *g, const char *key, const gguf_kv **out, err_t *e) {
     const gguf_kv *kv = gguf_find(g, key);
     if (!kv) return 0;
-    if (kv->type != GGUF_ARR) return gguf__wrong(g, kv, "an array", e);
+    if (kv->type != GGUF_ARR) return gguf__wrong_type(g, kv, "an array", e);
     *out = kv;
     return 1;
 }
 
-/* Element i of an array of integers or bools; false when it is no such array, has no such element, or that is
- * negative. */
+/* Element i of an array of integers or bools. False: no such array, no such element, or a negative one. */
 static bool gguf_arr_u64(const gguf_kv *kv, uint64_t i, uint64_t *out) {
     gguf__int v;
     if (kv->type != GGUF_ARR || i >= kv->count) return false;
@@ -1896,7 +1896,7 @@ static bool gguf_arr_u64(const gguf_kv *kv, uint64_t i, uint64_t *out) {
     return true;
 }
 
-/* The strings of an array of strings; none when it is something else. */
+/* The strings of an array of strings; none if it holds something else. */
 static gguf_strs gguf_strs_of(const gguf_file *g, const gguf_kv *kv) {
     bool strs = kv->type == GGUF_ARR && kv->elem == GGUF_STR;
     return (gguf_strs){kv->data, kv->data + (strs ? kv->n_bytes : 0), strs ? kv->count : 0, g->version == 1,
@@ -1905,7 +1905,7 @@ static gguf_strs gguf_strs_of(const gguf_file *g, const gguf_kv *kv) {
 
 /* --- tensor directory --- */
 
-/* A type that cannot be read, by the names that programs have given its number. */
+/* The error for an unreadable type, with the names that programs have given to its number. */
 static bool gguf__type_refused(gguf_cur *c, uint64_t at, const gguf_tensor *t) {
     const char *gone = t->type < K_TYPE_MAX ? k_types[t->type].name : NULL, *foreign = k_type_foreign(t->type);
     return gguf__fail(c, at, "tensor %.*s has type %u (%s%s%s), expected one that is defined and not removed",
@@ -1913,7 +1913,7 @@ static bool gguf__type_refused(gguf_cur *c, uint64_t at, const gguf_tensor *t) {
                       foreign ? foreign : gone ? "" : "unknown");
 }
 
-/* Weights and bytes of a tensor whose dimensions and type are known; false when they do not fit. */
+/* Computes a tensor's bytes from its dimensions and type. False: rows of partial blocks, or a size beyond 63 bits. */
 static bool gguf__size(gguf_cur *c, uint64_t where, gguf_tensor *t) {
     const k_type *k = &k_types[t->type];
     uint64_t      n = t->dim[0];
@@ -1945,7 +1945,7 @@ static void gguf__dims(gguf_cur *c, gguf_tensor *t) {
     }
 }
 
-/* One entry; at holds the offset into the tensor data until gguf__place makes it one into the file. */
+/* Reads one entry. `at` holds the offset into the tensor data until gguf__place makes it an offset into the file. */
 static void gguf__tensor(gguf_cur *c, gguf_tensor *t) {
     *t = (gguf_tensor){.name = gguf__name(c, "a tensor name", GGUF_NAME_MAX)};
     uint64_t where = c->at;
@@ -1958,7 +1958,7 @@ static void gguf__tensor(gguf_cur *c, gguf_tensor *t) {
     if (!c->e->code) gguf__size(c, where, t);
 }
 
-/* The end of the last tensor's data, which begin at `start`; UINT64_MAX where no file could be so long. */
+/* File offset of the end of the tensor data, which begin at `start`; UINT64_MAX: beyond 63 bits. */
 static uint64_t gguf__data_end(const gguf_file *g, uint64_t start) {
     uint64_t last = 0, end;
     for (uint64_t i = 0; i < g->n_tensor; i++) {
@@ -1969,7 +1969,7 @@ static uint64_t gguf__data_end(const gguf_file *g, uint64_t start) {
     return last;
 }
 
-/* Data begins at the next multiple of the alignment; tensors follow each other in the order of the directory. */
+/* Checks and places the data of all tensors: they begin at the next multiple of the alignment, in the order of the directory. */
 static void gguf__place(gguf_cur *c, gguf_file *g) {
     uint64_t start = (c->at + g->align - 1) & ~(g->align - 1), free_at = 0;
     uint64_t need = gguf__data_end(g, start);
@@ -2007,10 +2007,10 @@ static void gguf__tensors(gguf_cur *c, gguf_file *g, uint64_t n) {
 
 /* --- one file --- */
 
-/* A file that is known by its beginning to be something else, NULL: it is not. */
-static const char *gguf__known(bytes b) {
+/* Names the kind of a file that is known not to be GGUF by its first bytes; NULL: not known. */
+static const char *gguf__known_kind(bytes b) {
     static const struct { const char *begins, *kind; } texts[] = {
-        {"version https://git-lfs", "a Git LFS pointer, which stands for a file that was not fetched"},
+        {"version https://git-lfs", "a Git LFS pointer to a file that was not fetched"},
         {"<!DOCTYPE", "an HTML page"}, {"<!doctype", "an HTML page"}, {"<html", "an HTML page"},
     };
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
@@ -2018,8 +2018,8 @@ static const char *gguf__known(bytes b) {
     return bytes_kind(b);
 }
 
-/* What begins like another format gets its name. */
-static const char *gguf__other(const uint8_t *p) {
+/* Names the format of a wrong magic. */
+static const char *gguf__magic_name(const uint8_t *p) {
     static const struct { const char *magic, *name; } others[] = {
         {"FUGG", "GGUF with its bytes swapped"}, {"tjgg", "ggjt, older than GGUF"},
         {"fmgg", "ggmf, older than GGUF"},       {"lmgg", "ggml, older than GGUF"},
@@ -2032,13 +2032,13 @@ static const char *gguf__other(const uint8_t *p) {
 
 static void gguf__version(gguf_cur *c, gguf_file *g) {
     const bytes    all = {c->p, (size_t)c->n};
-    const char    *kind = gguf__known(all);
+    const char    *kind = gguf__known_kind(all);
     const uint8_t *magic = gguf__take(c, 4, "the magic GGUF");
     const bool     other = magic && memcmp(magic, "GGUF", 4);
     if (other && kind) gguf__fail(c, 0, "is %s, expected a GGUF file", kind);
     else if (other)
         gguf__fail(c, 0, "begins with %02x %02x %02x %02x (%s), expected the magic GGUF", magic[0], magic[1],
-                   magic[2], magic[3], gguf__other(magic));
+                   magic[2], magic[3], gguf__magic_name(magic));
     g->version = gguf__u32(c, "the version");
     if (c->e->code || (g->version >= 1 && g->version <= 3)) return;
     if (__builtin_bswap32(g->version) <= 3 && g->version)
@@ -2061,7 +2061,7 @@ static void gguf__alignment(gguf_cur *c, gguf_file *g) {
     const gguf_kv *kv = gguf_find(g, "general.alignment");
     uint32_t       v = 32;
     if (kv && kv->type != GGUF_U32) {
-        gguf__wrong(g, kv, "u32", c->e);
+        gguf__wrong_type(g, kv, "u32", c->e);
         return;
     }
     if (kv) memcpy(&v, kv->data, 4);
@@ -2070,7 +2070,7 @@ static void gguf__alignment(gguf_cur *c, gguf_file *g) {
     g->align = v;
 }
 
-/* Everything but the index of tensor names. g->part[0] is set. */
+/* Reads the first part, g->part[0]; the index of tensor names is built later. */
 static bool gguf__read(gguf_file *g, err_t *e) {
     const gguf_part *part = &g->part[0];
     gguf_cur         c = {part->p, part->n, 0, false, false, part->path, e};
@@ -2085,13 +2085,13 @@ static bool gguf__read(gguf_file *g, err_t *e) {
 }
 
 static bool gguf__name_index(gguf_file *g, err_t *e) {
-    const gguf_tensor *dup = gguf__index(&g->names, g->tensor, sizeof *g->tensor, g->n_tensor);
+    const gguf_tensor *dup = gguf__build_index(&g->names, g->tensor, sizeof *g->tensor, g->n_tensor);
     if (!dup) return true;
     uint64_t at = (uint64_t)(dup->name.p - g->part[dup->part].p);
     return gguf_bad(g, dup->part, at, e, "tensor %.*s comes twice, expected once", GGUF_SHOW(dup->name));
 }
 
-/* --- mappings, and what happens when one loses its file --- */
+/* --- mappings, and the signal when a mapped file shrinks --- */
 
 static struct {
     _Atomic uintptr_t from;                           /* 0: free */
@@ -2099,15 +2099,15 @@ static struct {
     const char       *path;
 } gguf__maps[GGUF_MAPS_MAX];
 
-/* A page of a mapping is gone: the file shrank, or the disk failed. Only async-signal-safe calls. */
+/* SIGBUS: a page of a mapping is gone, since the file shrank or the disk failed. Async-signal-safe. */
 static void gguf__sigbus(int sig, siginfo_t *info, void *context) {
-    static atomic_flag told = ATOMIC_FLAG_INIT;
+    static atomic_flag reported = ATOMIC_FLAG_INIT;
     (void)context;
     uintptr_t at = (uintptr_t)info->si_addr;
     for (int i = 0; i < GGUF_MAPS_MAX; i++) {
         uintptr_t from = atomic_load(&gguf__maps[i].from);
         if (!from || at < from || at - from >= gguf__maps[i].n) continue;
-        while (atomic_flag_test_and_set(&told)) pause();   /* threads fault together, one of them speaks */
+        while (atomic_flag_test_and_set(&reported)) pause();   /* several threads may fault: the first one reports */
         static const char head[] = "llmrun: ";
         static const char tail[] = ": shrank or became unreadable while it was mapped, expected it to stay as it was\n";
         char              line[4096 + sizeof head + sizeof tail];
@@ -2121,11 +2121,11 @@ static void gguf__sigbus(int sig, siginfo_t *info, void *context) {
         out_sweep();
         _exit(EXIT_RESOURCE);
     }
-    signal(sig, SIG_DFL);                             /* not ours: whatever the system does with it */
+    signal(sig, SIG_DFL);                             /* no mapping of ours: the default action */
     raise(sig);
 }
 
-static int gguf__map_note(const uint8_t *p, size_t n, const char *path) {
+static int gguf__register_map(const uint8_t *p, size_t n, const char *path) {
     static bool installed;
     if (!installed) {
         struct sigaction act = {.sa_sigaction = gguf__sigbus, .sa_flags = SA_SIGINFO};
@@ -2154,7 +2154,7 @@ static bool gguf__failed(const char *path, const char *call, err_t *e) {
     return gguf_refuse(e, err_code_of(no), path, "cannot %s: %s, expected a readable GGUF file", call, strerror(no));
 }
 
-/* Opens without waiting: a pipe nobody writes to must not hang us. */
+/* Maps a part. O_NONBLOCK: a pipe without a writer does not block. */
 static bool gguf__map(gguf_part *part, err_t *e) {
     struct stat st;
     part->fd = open(part->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
@@ -2168,7 +2168,7 @@ static bool gguf__map(gguf_part *part, err_t *e) {
     part->p = p;
     part->n = (size_t)st.st_size;
     madvise(p, part->n, MADV_WILLNEED);
-    part->map = gguf__map_note(part->p, part->n, part->path);
+    part->map = gguf__register_map(part->p, part->n, part->path);
     if (part->map < 0)
         return gguf_refuse(e, EXIT_RESOURCE, part->path, "is one file too many, expected at most %d mapped at once",
                             GGUF_MAPS_MAX);
@@ -2188,8 +2188,8 @@ static void gguf__unmap(gguf_part *part) {
 
 enum { GGUF_SAMPLE = 4096 };                          /* bytes of a tensor's beginning, middle and end */
 
-/* A number that tells this model from others: of all metadata, of the directory, and of samples of every tensor. Files with the same
- * weights under other names have the same. */
+/* A hash that identifies a model: of all metadata, of the directory, and of samples of every tensor. Copies and splits of one file
+ * have the same. */
 static uint64_t gguf_fingerprint(const gguf_file *g) {
     uint64_t h = rng_mix(g->n_tensor);
     for (uint64_t i = 0; i < g->n_kv; i++) {
@@ -2217,24 +2217,24 @@ static void gguf_close(gguf_file *g) {
     *g = (gguf_file){0};
 }
 
-static void gguf__begin(gguf_file *g, const char *path) {
+static void gguf__init(gguf_file *g, const char *path) {
     *g = (gguf_file){.part = mem_new(1, sizeof *g->part), .n_parts = 1};
     g->part[0] = (gguf_part){.path = str_dup(path), .fd = -1, .map = -1};
     g->path = g->part[0].path;
 }
 
 static bool gguf__load(gguf_file *g, const char *path, err_t *e) {
-    gguf__begin(g, path);
+    gguf__init(g, path);
     if (!gguf__map(&g->part[0], e)) return false;
     g->n_bytes = g->part[0].n;
     return gguf__read(g, e);
 }
 
-/* --- split files: NAME-00001-of-0000N.gguf and its brothers. The first part has the metadata, the others only
- * the split keys; each has its own tensors (tools/gguf-split of llama.cpp). --- */
+/* --- split files: NAME-00001-of-0000N.gguf and so on. The first part has the metadata, the others only the split
+ * keys; each has its own tensors (tools/gguf-split of llama.cpp). --- */
 
 typedef struct {
-    uint64_t no, count, tensors;     /* no: from 0; tensors: of all parts, UINT64_MAX not said            */
+    uint64_t no, count, tensors;     /* no: from 0; tensors: of all parts, UINT64_MAX: not given          */
 } gguf_split;
 
 static bool gguf__split_keys(const gguf_file *g, gguf_split *s, err_t *e) {
@@ -2245,7 +2245,7 @@ static bool gguf__split_keys(const gguf_file *g, gguf_split *s, err_t *e) {
         && gguf_get_u64(g, "split.tensors.count", 0, most, &s->tensors, e) >= 0;
 }
 
-/* The path of part `no` (from 0), given the path of part `of` of the same model; false when that is not named so. */
+/* The path of part `no` (from 0), from the path of part `of`. False: that path does not have the form of a part's. */
 static bool gguf__part_path(const char *path, uint64_t of, uint64_t no, uint64_t count, str *out) {
     char   tail[2][48];
     size_t n = strlen(path);
@@ -2259,7 +2259,7 @@ static bool gguf__part_path(const char *path, uint64_t of, uint64_t no, uint64_t
     return true;
 }
 
-static bool gguf__first_wanted(const gguf_file *g, const gguf_split *s, err_t *e) {
+static bool gguf__not_first(const gguf_file *g, const gguf_split *s, err_t *e) {
     str first = {0};
     if (!gguf__part_path(g->path, s->no, 0, s->count, &first)) str_put(&first, "the first one");
     gguf_refuse(e, EXIT_INPUT, g->path, "is part %llu of %llu, expected %.180s", GGUF_U(s->no + 1),
@@ -2268,7 +2268,7 @@ static bool gguf__first_wanted(const gguf_file *g, const gguf_split *s, err_t *e
     return false;
 }
 
-/* Moves a part's file and tensors to g; its metadata has served. */
+/* Moves a part's file and tensors to g; its metadata are no longer needed. */
 static void gguf__join(gguf_file *g, gguf_file *one) {
     g->part = mem_grow(g->part, (size_t)g->n_parts + 1, sizeof *g->part);
     g->part[g->n_parts] = one->part[0];
@@ -2312,11 +2312,11 @@ static bool gguf__other_parts(gguf_file *g, const gguf_split *s, err_t *e) {
     return !e->code;
 }
 
-/* After the first part: the others, when there are any, and what can only be said of all of them. */
-static bool gguf__whole(gguf_file *g, bool on_disk, err_t *e) {
+/* After the first part: opens the others, if there are any, and checks what concerns all of them. */
+static bool gguf__open_rest(gguf_file *g, bool on_disk, err_t *e) {
     gguf_split s;
     if (!gguf__split_keys(g, &s, e)) return false;
-    if (s.no) return gguf__first_wanted(g, &s, e);
+    if (s.no) return gguf__not_first(g, &s, e);
     if (s.count > 1 && !on_disk)
         return gguf_refuse(e, EXIT_INPUT, g->path, "is the first of %llu parts, expected all of them", GGUF_U(s.count));
     if (!gguf__other_parts(g, &s, e) || !gguf__name_index(g, e)) return false;
@@ -2327,26 +2327,25 @@ static bool gguf__whole(gguf_file *g, bool on_disk, err_t *e) {
     return true;
 }
 
-/* Maps and checks a model file and, when it is the first of several, its other parts. On failure nothing stays
- * open. */
+/* Maps and checks a model file and, if it is the first of several, its other parts. On failure e is set and nothing
+ * stays open. */
 static bool gguf_open(gguf_file *g, const char *path, err_t *e) {
-    if (gguf__load(g, path, e) && gguf__whole(g, true, e)) return true;
+    if (gguf__load(g, path, e) && gguf__open_rest(g, true, e)) return true;
     gguf_close(g);
     return false;
 }
 
-/* The same over n bytes in memory, which must outlive g: the door of tests and fuzzers. `label` stands for the
- * path in errors. */
+/* The same for n bytes in memory, which must outlive g: for tests and fuzzers. `label` is the path in errors. */
 __attribute__((unused)) static bool gguf_parse(gguf_file *g, const uint8_t *p, size_t n, const char *label, err_t *e) {
-    gguf__begin(g, label);
+    gguf__init(g, label);
     g->part[0].p = p;
     g->part[0].n = g->n_bytes = n;
-    if (gguf__read(g, e) && gguf__whole(g, false, e)) return true;
+    if (gguf__read(g, e) && gguf__open_rest(g, false, e)) return true;
     gguf_close(g);
     return false;
 }
 
-/* False when a mapped file has shrunk or can no longer be asked about. One fstat a part: once per step is cheap. */
+/* Whether every mapped file still has its size. One fstat for each part: cheap enough for every step. */
 static bool gguf_alive(const gguf_file *g) {
     struct stat st;
     for (int i = 0; i < g->n_parts; i++) {
@@ -2356,8 +2355,8 @@ static bool gguf_alive(const gguf_file *g) {
     return true;
 }
 
-/* n bytes of the mapping have served: the kernel may have their pages back. They read the same if somebody comes again. */
-static void gguf_forget(const gguf_file *g, const uint8_t *p, size_t n) {
+/* Gives the pages of n bytes of the mapping back to the kernel. A later read loads them again. */
+static void gguf_drop_pages(const gguf_file *g, const uint8_t *p, size_t n) {
     const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), at = (uintptr_t)p;
     const uintptr_t from = (at + page - 1) & ~(page - 1), to = (at + n) & ~(page - 1);
     for (int i = 0; from < to && i < g->n_parts; i++) {
@@ -2377,15 +2376,15 @@ static void gguf_forget(const gguf_file *g, const uint8_t *p, size_t n) {
  * gguf_write_tensor, gguf_write_data, gguf_write_finish, gguf_write_drop, gguf_own_missing, gguf_own_is_kind, gguf_own_may_replace. */
 
 typedef struct {
-    char     *name, *path, *tmp;     /* as it was asked for; behind all links; until it is whole          */
+    char     *name, *path, *tmp;     /* as given; with links resolved; temporary                          */
     int       fd;
     uint64_t  align, n_kv, n_tensor;
     str       kv, dir;               /* metadata and tensor directory as the file will have them          */
     uint64_t *size, next;            /* bytes of each tensor; offset of the next one behind the header    */
-    uint64_t  now, left;             /* the tensor whose bytes are awaited, and how many of them          */
+    uint64_t  now, left;             /* the tensor that is being written, and its missing bytes           */
     uint64_t  n_bytes;               /* written so far                                                    */
     bool      begun;                 /* the header is written: no more keys, no more tensors              */
-    bool      tight;                 /* to be set before the first bytes: no zeros fill up the end        */
+    bool      tight;                 /* no padding at the end; to be set before the first data            */
 } gguf_writer;
 
 static void gguf_write_drop(gguf_writer *w) {
@@ -2400,12 +2399,12 @@ static void gguf_write_drop(gguf_writer *w) {
     *w = (gguf_writer){.fd = -1};
 }
 
-/* A failed call on the file that is being written: nothing but a resource can be short once it is open. */
+/* The error of a failed call on the open file. Always a resource: exit code 3. */
 static bool gguf_write__unwritten(const gguf_writer *w, err_t *e) {
     return gguf_refuse(e, EXIT_RESOURCE, w->name, "cannot write: %s", strerror(errno));
 }
 
-/* Whether the name may be given away: nothing has it, or a file that is no part of `in`. */
+/* Whether a file may be written under this path: it is free, or a regular file that is no part of `in`. */
 static bool gguf_write__replaceable(const char *path, const gguf_file *in, err_t *e) {
     struct stat to, part;
     if (!*path) return err_set(e, EXIT_INPUT, "no name, expected a file to write");
@@ -2421,8 +2420,9 @@ static bool gguf_write__replaceable(const char *path, const gguf_file *in, err_t
     return true;
 }
 
-/* Removes what a writer left that was killed: a file of ours, begun as a GGUF file, that nobody holds. A writer
- * holds its file from its first byte to the end, also in another container, where it may have our number. */
+/* Removes the temporary file of a writer that was killed: a file of this user that begins as GGUF and that no process has locked.
+ * A writer locks its file from the first byte to the end. A live one may have this temporary name: process numbers repeat
+ * across containers. */
 static bool gguf_write__clear(const char *tmp) {
     struct stat st;
     char        head[4];
@@ -2436,8 +2436,7 @@ static bool gguf_write__clear(const char *tmp) {
     return left;
 }
 
-/* A new file under a name nobody has: w->path, this process, and a number where that is taken. -1: errno says
- * why. */
+/* Creates the temporary file: its name is w->path, the process number, and a counter where that name is taken. -1: see errno. */
 static int gguf_write__create(gguf_writer *w, size_t room) {
     enum { NAMES = 100 };
     int fd = -1;
@@ -2445,13 +2444,13 @@ static int gguf_write__create(gguf_writer *w, size_t room) {
         snprintf(w->tmp, room, i ? "%s.tmp.%ld.%d" : "%s.tmp.%ld", w->path, (long)getpid(), i);
         fd = open(w->tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
         if (fd < 0 && errno != EEXIST) break;
-        if (fd < 0 && gguf_write__clear(w->tmp)) i--;       /* it was taken, and is free now */
+        if (fd < 0 && gguf_write__clear(w->tmp)) i--;       /* the name is free now: try it again */
     }
-    if (fd >= 0) flock(fd, LOCK_EX | LOCK_NB);        /* where files have no locks, nothing is cleared either */
+    if (fd >= 0) flock(fd, LOCK_EX | LOCK_NB);        /* without file locks gguf_write__clear() removes nothing */
     return fd;
 }
 
-/* in: the file that is being read meanwhile, or NULL. A link is followed, so that it stays one. */
+/* Begins a file. in: the file that is read meanwhile, or NULL. A symbolic link is followed and stays. On failure e is set. */
 static bool gguf_write_start(gguf_writer *w, const char *path, uint64_t align, const gguf_file *in, err_t *e) {
     *w = (gguf_writer){.fd = -1, .align = align};
     ASSERT(align && !(align & (align - 1)));
@@ -2471,7 +2470,7 @@ static bool gguf_write_start(gguf_writer *w, const char *path, uint64_t align, c
     return true;
 }
 
-/* Whether gguf_write_start() would go well now: to be asked before a long run whose result it is to hold. */
+/* Whether gguf_write_start() would succeed now: to be checked before a long run. On failure e is set. */
 static bool gguf_write_could(const char *path, const gguf_file *in, err_t *e) {
     gguf_writer w;
     bool        ok = gguf_write_start(&w, path, 32, in, e);
@@ -2518,7 +2517,7 @@ __attribute__((unused)) static void gguf_write_strs(gguf_writer *w, const char *
     for (uint64_t i = 0; i < n; i++) gguf_write__add_string(&w->kv, v[i]);
 }
 
-/* A pair of another file, every bit of its value as it was. */
+/* Copies a key and its value from another file, bit for bit. */
 static void gguf_write_kv(gguf_writer *w, const gguf_file *g, const gguf_kv *kv) {
     gguf_write__add_key(w, kv->key, kv->type);
     if (kv->type == GGUF_STR) gguf_write__add_u64(&w->kv, kv->count);
@@ -2534,7 +2533,7 @@ static void gguf_write_kv(gguf_writer *w, const gguf_file *g, const gguf_kv *kv)
     }
 }
 
-/* A tensor of rows of whole blocks; returns its bytes. */
+/* Adds a tensor of rows of whole blocks. Returns its bytes. */
 static uint64_t gguf_write_tensor(gguf_writer *w, bytes name, uint32_t type, uint32_t n_dims, const uint64_t *dim) {
     ASSERT(!w->begun && k_type_ok(type) && dim[0] % k_types[type].block == 0);
     uint64_t n_bytes = dim[0] / k_types[type].block * k_types[type].bytes, next;
@@ -2566,7 +2565,7 @@ static bool gguf_write__put(gguf_writer *w, const void *p, size_t n, err_t *e) {
     return true;
 }
 
-/* Zeros up to the alignment, of the file and of the data alike: the header ends on it. */
+/* Pads the file with zeros to the alignment. The header ends on it too, so offsets in the file and in the data agree. */
 static bool gguf_write__pad(gguf_writer *w, err_t *e) {
     static const uint8_t zero[4096];
     uint64_t             n = -w->n_bytes & (w->align - 1);
@@ -2577,7 +2576,7 @@ static bool gguf_write__pad(gguf_writer *w, err_t *e) {
     return true;
 }
 
-static bool gguf_write__head(gguf_writer *w, err_t *e) {
+static bool gguf_write__header(gguf_writer *w, err_t *e) {
     str s = {0};
     str_put(&s, "GGUF");
     gguf_write__add_u32(&s, 3);
@@ -2591,9 +2590,9 @@ static bool gguf_write__head(gguf_writer *w, err_t *e) {
     return ok;
 }
 
-/* The next n bytes of the tensors. */
+/* Writes the next n bytes of tensor data. */
 static bool gguf_write_data(gguf_writer *w, const void *p, size_t n, err_t *e) {
-    if (!w->begun && !gguf_write__head(w, e)) return false;
+    if (!w->begun && !gguf_write__header(w, e)) return false;
     for (const uint8_t *at = p; n;) {
         ASSERT(w->now < w->n_tensor);
         size_t some = n < w->left ? n : (size_t)w->left;
@@ -2609,9 +2608,9 @@ static bool gguf_write_data(gguf_writer *w, const void *p, size_t n, err_t *e) {
     return true;
 }
 
-/* All bytes are there: to the disk with them, and the file gets its name. On failure it is gone. */
+/* Flushes the complete file to disk and gives it its name. On failure e is set and the file is removed. */
 static bool gguf_write_finish(gguf_writer *w, err_t *e) {
-    bool ok = w->begun || gguf_write__head(w, e);
+    bool ok = w->begun || gguf_write__header(w, e);
     ASSERT(!ok || w->now == w->n_tensor);
     if (ok && fsync(w->fd)) ok = gguf_write__unwritten(w, e);
     if (close(w->fd) && ok) ok = gguf_write__unwritten(w, e);
@@ -2624,20 +2623,20 @@ static bool gguf_write_finish(gguf_writer *w, err_t *e) {
 
 /* --- files of our own --- */
 
-/* Nothing stands there, or an empty file does. */
+/* Whether there is no file, or an empty one. */
 static bool gguf_own_missing(const char *path) {
     struct stat st;
     return stat(path, &st) ? errno == ENOENT : S_ISREG(st.st_mode) && !st.st_size;
 }
 
-/* Whether the file is of this kind; what: in words. */
+/* Whether the file is of this kind. what: its name in errors. On failure e is set. */
 static bool gguf_own_is_kind(const gguf_file *g, const char *kind, const char *what, err_t *e) {
     bytes arch = {0};
     return (gguf_get_str(g, "general.architecture", &arch, e) == 1 && bytes_is(arch, kind)) ||
            err_set(e, EXIT_INPUT, "%s: is no %s", g->path, what);
 }
 
-/* Whether a file of this kind may be written there: nothing else is ever replaced. */
+/* Whether a file of this kind may be written there: one of another kind is never replaced. */
 static bool gguf_own_may_replace(const char *path, const char *kind, const char *what) {
     gguf_file g;
     err_t     why = {0};
@@ -5100,7 +5099,7 @@ static bool model_pack(model *m, pool *p, size_t most) {
         k.w->packed = m->packs + m->packs_used;
         m->packs_used += each * (size_t)k.stack;
         pool_run(p, model__pack_some, &k);
-        if (k.w->data != m->glob.mat[W_TOK_EMBD].data) gguf_forget(m->g, k.w->data, file);
+        if (k.w->data != m->glob.mat[W_TOK_EMBD].data) gguf_drop_pages(m->g, k.w->data, file);
         done += file;
     }
     return m->pack_il <= m->hp.n_layer;
@@ -16438,7 +16437,7 @@ static bool quant__refuse(const quant__job *j, uint64_t piece, err_t *e) {
 
 /* Part of a tensor has served. */
 static void quant__forget(const quant__plan *p, const gguf_tensor *t, uint64_t from, uint64_t to) {
-    gguf_forget(p->g, t->data + from, to - from);
+    gguf_drop_pages(p->g, t->data + from, to - from);
 }
 
 /* After each slice. False: stop; e is set unless it was an interrupt. */
