@@ -4336,7 +4336,15 @@ static void arch_list(str *out) {
     for (int i = 0; i < ARCH_COUNT; i++) str_fmt(out, "%-10s %s\n", arch_table[i].name, arch_table[i].families);
 }
 
-typedef enum { SCALE_NONE, SCALE_LINEAR, SCALE_YARN } arch_scaling;
+typedef enum { SCALE_NONE, SCALE_LINEAR, SCALE_YARN, SCALES } arch_scaling;
+
+/* The scaling of that name; -1: there is none. */
+static int arch_scaling_of(bytes name) {
+    static const char *const names[SCALES] = {"none", "linear", "yarn"};
+    int i = SCALES - 1;
+    while (i >= 0 && !bytes_is(name, names[i])) i--;
+    return i;
+}
 
 typedef enum { MIX_ATTN } arch_mixer;                 /* how the rows of a sequence reach each other */
 typedef enum { FFN_NONE, FFN_DENSE, FFN_EXPERTS } arch_ffn;
@@ -4379,6 +4387,7 @@ typedef struct arch_hparams {
 enum {
     ARCH_MAX_LAYERS = 512,
     ARCH_MAX_HEADS = 4096,
+    ARCH_MAX_HEAD = 1024,
     ARCH_MAX_WIDTH = 1 << 20,
     ARCH_MAX_CTX = 1 << 28,
     ARCH_MAX_EXPERTS = 1024,
@@ -4388,22 +4397,6 @@ enum {
 static void arch_drop(arch_hparams *hp) {
     mem_free(hp->layer);
     *hp = (arch_hparams){0};
-}
-
-/* Key "ARCH.name", an integer in [lo, hi]; `*out` keeps its default where the key is absent. */
-static int arch__int(const arch_hparams *hp, const gguf_file *g, const char *name, int lo, int hi, int *out, err_t *e) {
-    char     key[160];
-    uint64_t v;
-    snprintf(key, sizeof key, "%s.%s", hp->desc->name, name);
-    int got = gguf_get_u64(g, key, (uint64_t)lo, (uint64_t)hi, &v, e);
-    if (got == 1) *out = (int)v;
-    return got;
-}
-
-static int arch__flt(const arch_hparams *hp, const gguf_file *g, const char *name, float lo, float hi, float *out, err_t *e) {
-    char key[160];
-    snprintf(key, sizeof key, "%s.%s", hp->desc->name, name);
-    return gguf_get_f32(g, key, lo, hi, out, e);
 }
 
 /* Finds fault with the key ARCH.name, or with `name` itself where it begins with "general.". Always false. */
@@ -4418,38 +4411,6 @@ static bool arch__bad(const arch_hparams *hp, const gguf_file *g, const char *na
     const gguf_kv *kv = gguf_find(g, key);
     if (kv) return gguf_bad(g, kv->part, kv->at, e, "%s: %s", key, text);
     return err_set(e, EXIT_INPUT, "%s: %s: %s", g->path, key, text);
-}
-
-static bool arch__need(int got, const arch_hparams *hp, const gguf_file *g, const char *name, err_t *e) {
-    if (got == 0) err_set(e, EXIT_INPUT, "%s: key %s.%s is missing", g->path, hp->desc->name, name);
-    return got == 1;
-}
-
-/* A number for every layer, or an array with one for each. `at` is the field inside arch_layer_hp. */
-static bool arch__per_layer(arch_hparams *hp, const gguf_file *g, const char *name, int lo, int hi, size_t at, bool need,
-                            err_t *e) {
-    char           key[160];
-    const gguf_kv *kv;
-    int            v = 0;
-    snprintf(key, sizeof key, "%s.%s", hp->desc->name, name);
-    kv = gguf_find(g, key);
-    if (!kv && !need) return true;
-    if (!kv || kv->type != GGUF_ARR) {
-        int got = arch__int(hp, g, name, lo, hi, &v, e);
-        if (!arch__need(got, hp, g, name, e)) return false;
-        for (int i = 0; i < hp->n_layer; i++) *(int *)((char *)&hp->layer[i] + at) = v;
-        return true;
-    }
-    if (kv->count != (uint64_t)hp->n_layer)
-        return arch__bad(hp, g, name, e, "%llu values, expected one for each of %d layers", (unsigned long long)kv->count,
-                         hp->n_layer);
-    for (int i = 0; i < hp->n_layer; i++) {
-        uint64_t u;
-        if (!gguf_arr_u64(kv, (uint64_t)i, &u) || u < (uint64_t)lo || u > (uint64_t)hi)
-            return arch__bad(hp, g, name, e, "value %d is out of range, expected an integer from %d to %d", i, lo, hi);
-        *(int *)((char *)&hp->layer[i] + at) = (int)u;
-    }
-    return true;
 }
 
 static bool arch__find(arch_hparams *hp, const gguf_file *g, err_t *e) {
@@ -4468,189 +4429,275 @@ static bool arch__find(arch_hparams *hp, const gguf_file *g, err_t *e) {
     return false;
 }
 
-static bool arch__scaling(arch_hparams *hp, const gguf_file *g, arch_rope_hp *ro, err_t *e) {
-    char  key[160];
-    bytes kind = {0};
-    float f = 0;
-    /* the older files say rope.scale_linear, and a factor without a type means linear */
-    int got = arch__flt(hp, g, "rope.scaling.factor", 1e-3f, 1e6f, &f, e);
-    if (got == 0) got = arch__flt(hp, g, "rope.scale_linear", 1e-3f, 1e6f, &f, e);
-    if (got < 0) return false;
-    ro->factor = got == 1 ? f : 1.0f;
-    ro->scaling = SCALE_LINEAR;
-    snprintf(key, sizeof key, "%s.rope.scaling.type", hp->desc->name);
-    got = gguf_get_str(g, key, &kind, e);
-    if (got < 0) return false;
-    if (got == 1) {
-        if (bytes_is(kind, "none")) ro->scaling = SCALE_NONE;
-        else if (bytes_is(kind, "linear")) ro->scaling = SCALE_LINEAR;
-        else if (bytes_is(kind, "yarn")) ro->scaling = SCALE_YARN;
-        else
-            return arch__bad(hp, g, "rope.scaling.type", e, "\"%.*s\", expected none, linear or yarn",
-                             (int)(kind.n > 40 ? 40 : kind.n), (const char *)kind.p);
+/* --- hyper-parameters: one row for each key --- */
+
+typedef enum { OF_MODEL, OF_ROPE, OF_LAYER } arch_owner;
+typedef enum { H_INT, H_FLT, H_BOOL, H_WORD, H_ONLY } arch_type;
+
+enum {                                                /* flags of a key */
+    H_NEED = 1,                                       /* it must be there */
+    H_ZERO = 2,                                       /* in an array, 0 means that the layer has none */
+    H_ALSO = 4,                                       /* another name of the field above, which keeps its value where this one is absent */
+};
+
+typedef struct {
+    const char *name;                                 /* behind the architecture's name and a dot */
+    arch_owner  of;                                   /* struct of the field; OF_LAYER: an array may give a value for each layer */
+    size_t      at;                                   /* its offset there */
+    arch_type   type;                                 /* H_WORD: one of arch_scalings; H_ONLY: no field, one of the two values below */
+    double      lo, hi;
+    double      preset;                               /* where the key is absent */
+    double    (*from)(const arch_hparams *hp, const arch_layer_hp *l);   /* the same, made of fields of rows above; NULL: preset */
+    unsigned    flags;
+    unsigned    traits;                               /* only for architectures with one of these; 0: for all */
+} arch_key;
+
+static double arch__n_head(const arch_hparams *hp, const arch_layer_hp *l) { return (void)hp, l->n_head; }
+static double arch__hd_k(const arch_hparams *hp, const arch_layer_hp *l) { return hp->n_embd % l->n_head ? 0 : hp->n_embd / l->n_head; }
+static double arch__same_hd(const arch_hparams *hp, const arch_layer_hp *l) { return (void)hp, l->hd_k; }
+static double arch__n_ctx(const arch_hparams *hp, const arch_layer_hp *l) { return (void)l, hp->n_ctx_train; }
+static double arch__n_ff(const arch_hparams *hp, const arch_layer_hp *l) { return (void)hp, l->n_ff; }
+static double arch__topk_norm(const arch_hparams *hp, const arch_layer_hp *l) { return (void)l, (hp->desc->traits & A_TOPK_NORM) != 0; }
+
+static double arch__attn_scale(const arch_hparams *hp, const arch_layer_hp *l) {
+    return (void)hp, (double)(1.0f / sqrtf((float)l->hd_k));
+}
+
+static double arch__n_ff_exp(const arch_hparams *hp, const arch_layer_hp *l) {
+    return (hp->desc->traits & A_MOE) && l->n_expert_used ? l->n_ff / l->n_expert_used : l->n_ff;
+}
+
+#define IN_MODEL(f) OF_MODEL, offsetof(arch_hparams, f)
+#define IN_ROPE(f)  OF_ROPE, offsetof(arch_rope_hp, f)
+#define IN_LAYER(f) OF_LAYER, offsetof(arch_layer_hp, f)
+#define ONLY(a, b, traits) OF_MODEL, 0, H_ONLY, a, b, 0, NULL, 0, traits
+
+/* To add a hyper-parameter: a row behind those that its default is made of. Rows of one key stand together; the first whose traits
+ * the architecture has reads it. A key that would change the text has a row, so that a file that has it is not misread. */
+static const arch_key arch_keys[] = {
+    /* name                                  field                    type    from   to                default       computed          flags            traits */
+    {"block_count",                          IN_MODEL(n_layer),       H_INT,  1,     ARCH_MAX_LAYERS,  0,            NULL,             H_NEED,          0},
+    {"context_length",                       IN_MODEL(n_ctx_train),   H_INT,  1,     ARCH_MAX_CTX,     0,            NULL,             H_NEED,          0},
+    {"embedding_length",                     IN_MODEL(n_embd),        H_INT,  1,     ARCH_MAX_WIDTH,   0,            NULL,             H_NEED,          0},
+    {"attention.layer_norm_rms_epsilon",     IN_MODEL(eps),           H_FLT,  1e-20, 1,                0,            NULL,             H_NEED,          0},
+    {"attention.head_count",                 IN_LAYER(n_head),        H_INT,  1,     ARCH_MAX_HEADS,   0,            NULL,             H_NEED,          0},
+    {"attention.head_count_kv",              IN_LAYER(n_head_kv),     H_INT,  1,     ARCH_MAX_HEADS,   0,            arch__n_head,     0,               0},
+    {"attention.key_length",                 IN_LAYER(hd_k),          H_INT,  2,     ARCH_MAX_HEAD,    0,            arch__hd_k,       0,               0},
+    {"attention.value_length",               IN_LAYER(hd_v),          H_INT,  1,     ARCH_MAX_HEAD,    0,            arch__same_hd,    0,               0},
+    {"attention.scale",                      IN_LAYER(attn_scale),    H_FLT,  1e-6,  1e3,              0,            arch__attn_scale, 0,               0},
+    {"attention.sliding_window",             IN_LAYER(window),        H_INT,  1,     ARCH_MAX_CTX,     0,            NULL,             H_ZERO,          0},
+    {"rope.dimension_count",                 IN_LAYER(n_rot),         H_INT,  2,     ARCH_MAX_HEAD,    0,            arch__same_hd,    H_ZERO,          0},
+    {"rope.freq_base",                       IN_ROPE(base),           H_FLT,  1,     1e12,             10000,        NULL,             0,               0},
+    {"rope.scaling.type",                    IN_ROPE(scaling),        H_WORD, 0,     0,                SCALE_LINEAR, NULL,             0,               0},
+    {"rope.scale_linear",                    IN_ROPE(factor),         H_FLT,  1e-3,  1e6,              1,            NULL,             0,               0},
+    {"rope.scaling.factor",                  IN_ROPE(factor),         H_FLT,  1e-3,  1e6,              0,            NULL,             H_ALSO,          0},
+    {"rope.scaling.original_context_length", IN_ROPE(n_ctx_orig),     H_INT,  1,     ARCH_MAX_CTX,     0,            arch__n_ctx,      0,               0},
+    {"rope.scaling.attn_factor",             IN_ROPE(yarn_attn),      H_FLT,  1e-3,  1e3,              1,            NULL,             0,               0},
+    {"rope.scaling.yarn_attn_factor",        IN_ROPE(yarn_attn),      H_FLT,  1e-3,  1e3,              0,            NULL,             H_ALSO,          0},
+    {"rope.scaling.yarn_ext_factor",         IN_ROPE(yarn_ext),       H_FLT,  0,     1e3,              1,            NULL,             0,               0},
+    {"rope.scaling.yarn_beta_fast",          IN_ROPE(yarn_fast),      H_FLT,  1e-3,  1e6,              32,           NULL,             0,               0},
+    {"rope.scaling.yarn_beta_slow",          IN_ROPE(yarn_slow),      H_FLT,  1e-3,  1e6,              1,            NULL,             0,               0},
+    {"feed_forward_length",                  IN_LAYER(n_ff),          H_INT,  1,     ARCH_MAX_WIDTH,   0,            NULL,             0,               A_MOE},
+    {"feed_forward_length",                  IN_LAYER(n_ff),          H_INT,  1,     ARCH_MAX_WIDTH,   0,            NULL,             H_NEED | H_ZERO, 0},
+    {"expert_count",                         IN_LAYER(n_expert),      H_INT,  1,     ARCH_MAX_EXPERTS, 0,            NULL,             H_NEED,          A_MOE},
+    {"expert_count",                         ONLY(0, 0, A_DENSE)},
+    {"expert_count",                         IN_LAYER(n_expert),      H_INT,  0,     ARCH_MAX_EXPERTS, 0,            NULL,             0,               0},
+    {"expert_used_count",                    IN_LAYER(n_expert_used), H_INT,  0,     ARCH_MAX_EXPERTS, 0,            NULL,             0,               0},
+    {"expert_feed_forward_length",           IN_LAYER(n_ff_exp),      H_INT,  0,     ARCH_MAX_WIDTH,   0,            arch__n_ff_exp,   0,               0},
+    {"expert_shared_feed_forward_length",    IN_LAYER(n_ff_shexp),    H_INT,  1,     ARCH_MAX_WIDTH,   0,            arch__n_ff,       0,               A_SHARED_EXPERT},
+    {"expert_weights_norm",                  IN_MODEL(topk_norm),     H_BOOL, 0,     1,                0,            arch__topk_norm,  0,               0},
+    {"expert_weights_scale",                 IN_MODEL(expert_scale),  H_FLT,  0,     1e6,              1,            NULL,             0,               0},
+    /* what no step here does: only a value that changes nothing may stand there */
+    {"attention.causal",                     ONLY(1, 1, 0)},
+    {"attention.clamp_kqv",                  ONLY(0, 0, 0)},
+    {"attention.max_alibi_bias",             ONLY(0, 0, 0)},
+    {"attention.output_scale",               ONLY(0, 1, 0)},
+    {"attention.shared_kv_layers",           ONLY(0, 0, 0)},
+    {"attention.sliding_window_pattern",     ONLY(1, 1, 0)},
+    {"attention.temperature_length",         ONLY(0, 0, 0)},
+    {"attn_logit_softcapping",               ONLY(0, 0, 0)},
+    {"final_logit_softcapping",              ONLY(0, 0, 0)},
+    {"router_logit_softcapping",             ONLY(0, 0, 0)},
+    {"logit_scale",                          ONLY(0, 1, 0)},
+    {"embedding_scale",                      ONLY(0, 1, 0)},
+    {"residual_scale",                       ONLY(0, 1, 0)},
+    {"use_parallel_residual",                ONLY(0, 0, 0)},
+    {"full_attention_interval",              ONLY(0, 1, 0)},
+    {"leading_dense_block_count",            ONLY(0, 0, 0)},
+    {"interleave_moe_layer_step",            ONLY(0, 1, 0)},
+    {"moe_every_n_layers",                   ONLY(0, 1, 0)},
+    {"expert_gating_func",                   ONLY(0, 1, 0)},
+    {"expert_group_count",                   ONLY(0, 1, 0)},
+};
+enum { ARCH_KEYS = sizeof arch_keys / sizeof *arch_keys };
+
+/* Whether row i reads its key: it is the first of those of its name that the architecture's traits admit. */
+static bool arch__reads(const arch_desc *desc, int i) {
+    const arch_key *k = &arch_keys[i];
+    if (k->traits && !(k->traits & desc->traits)) return false;
+    return i == 0 || strcmp(k->name, k[-1].name) != 0 || !arch__reads(desc, i - 1);
+}
+
+/* The field of a row, that of layer il where layers have it. */
+static void *arch__field(arch_hparams *hp, const arch_key *k, int il) {
+    char *base = k->of == OF_MODEL ? (char *)hp : k->of == OF_ROPE ? (char *)&hp->rope[0] : (char *)&hp->layer[il];
+    return base + k->at;
+}
+
+static void arch__set(void *field, arch_type type, double v) {
+    switch (type) {
+    case H_INT: *(int *)field = (int)v; break;
+    case H_FLT: *(float *)field = (float)v; break;
+    case H_BOOL: *(bool *)field = v != 0; break;
+    case H_WORD: *(arch_scaling *)field = (arch_scaling)(int)v; break;
+    case H_ONLY: break;
     }
-    if (ro->scaling == SCALE_NONE) ro->factor = 1.0f;
+}
+
+static int arch__word(const arch_hparams *hp, const gguf_file *g, const arch_key *k, const char *key, double *v, err_t *e) {
+    bytes     word = {0};
+    const int got = gguf_get_str(g, key, &word, e);
+    if (got != 1) return got;
+    const int i = arch_scaling_of(word);
+    *v = i;
+    if (i >= 0) return 1;
+    arch__bad(hp, g, k->name, e, "\"%.*s\", expected none, linear or yarn", (int)(word.n > 40 ? 40 : word.n), (const char *)word.p);
+    return -1;
+}
+
+/* One number for the whole key: 1; 0: it is absent and *v stays; -1: an error. */
+static int arch__value(const arch_hparams *hp, const gguf_file *g, const arch_key *k, const char *key, double *v, err_t *e) {
+    uint64_t u = 0;
+    float    f = 0;
+    bool     b = false;
+    int      got = -1;
+    switch (k->type) {
+    case H_INT:
+        if ((got = gguf_get_u64(g, key, (uint64_t)k->lo, (uint64_t)k->hi, &u, e)) == 1) *v = (double)u;
+        return got;
+    case H_FLT:
+        if ((got = gguf_get_f32(g, key, (float)k->lo, (float)k->hi, &f, e)) == 1) *v = (double)f;
+        return got;
+    case H_BOOL:
+        if ((got = gguf_get_bool(g, key, &b, e)) == 1) *v = b;
+        return got;
+    case H_WORD: return arch__word(hp, g, k, key, v, e);
+    case H_ONLY: break;
+    }
+    return got;
+}
+
+/* Only a value that changes nothing may stand in a key that no step follows. */
+static bool arch__only(const arch_hparams *hp, const gguf_file *g, const arch_key *k, const char *key, err_t *e) {
+    const gguf_kv *kv = gguf_find(g, key);
+    double         x = (double)NAN;
+    bool           b = false;
+    int            got = 1;
+    if (!kv) return true;
+    if (kv->type == GGUF_BOOL) got = gguf_get_bool(g, key, &b, e), x = b;
+    else if (kv->type != GGUF_ARR) got = gguf_get_number(g, key, -DBL_MAX, DBL_MAX, &x, e);
+    if (got < 0 || x == k->lo || x == k->hi) return got >= 0;
+    return arch__bad(hp, g, k->name, e, "a step that llmrun does not know, expected %g or no such key", k->hi);
+}
+
+/* An array with a whole number for each layer. */
+static bool arch__each(arch_hparams *hp, const gguf_file *g, const arch_key *k, const gguf_kv *kv, err_t *e) {
+    if (kv->count != (uint64_t)hp->n_layer)
+        return arch__bad(hp, g, k->name, e, "%llu values, expected one for each of %d layers", (unsigned long long)kv->count,
+                         hp->n_layer);
+    for (int il = 0; il < hp->n_layer; il++) {
+        uint64_t   u;
+        const bool is = gguf_arr_u64(kv, (uint64_t)il, &u), none = is && !u && (k->flags & H_ZERO);
+        if (!is || (!none && (u < (uint64_t)k->lo || u > (uint64_t)k->hi)))
+            return arch__bad(hp, g, k->name, e, "value %d is out of range, expected an integer from %.0f to %.0f", il, k->lo, k->hi);
+        arch__set(arch__field(hp, k, il), k->type, (double)u);
+    }
     return true;
 }
 
-static bool arch__rope(arch_hparams *hp, const gguf_file *g, err_t *e) {
-    arch_rope_hp *ro = &hp->rope[0];
-    *ro = (arch_rope_hp){.n_rot = hp->layer[0].hd_k, .base = 10000.0f, .n_ctx_orig = hp->n_ctx_train, .yarn_attn = 1, .yarn_ext = 1,
-                         .yarn_fast = 32, .yarn_slow = 1};
-    if (arch__int(hp, g, "rope.dimension_count", 2, ro->n_rot, &ro->n_rot, e) < 0) return false;
-    if (ro->n_rot % 2) return arch__bad(hp, g, "rope.dimension_count", e, "%d is odd, expected an even number", ro->n_rot);
-    hp->n_rope = 1;
-    for (int i = 0; i < hp->n_layer; i++) hp->layer[i].n_rot = ro->n_rot;
-    return arch__flt(hp, g, "rope.freq_base", 1.0f, 1e12f, &ro->base, e) >= 0 && arch__scaling(hp, g, ro, e) &&
-           arch__int(hp, g, "rope.scaling.original_context_length", 1, ARCH_MAX_CTX, &ro->n_ctx_orig, e) >= 0 &&
-           arch__flt(hp, g, "rope.scaling.attn_factor", 1e-3f, 1e3f, &ro->yarn_attn, e) >= 0 &&
-           arch__flt(hp, g, "rope.scaling.yarn_ext_factor", 0.0f, 1e3f, &ro->yarn_ext, e) >= 0 &&
-           arch__flt(hp, g, "rope.scaling.yarn_attn_factor", 1e-3f, 1e3f, &ro->yarn_attn, e) >= 0 &&
-           arch__flt(hp, g, "rope.scaling.yarn_beta_fast", 1e-3f, 1e6f, &ro->yarn_fast, e) >= 0 &&
-           arch__flt(hp, g, "rope.scaling.yarn_beta_slow", 1e-3f, 1e6f, &ro->yarn_slow, e) >= 0;
+static bool arch__read(arch_hparams *hp, const gguf_file *g, const arch_key *k, err_t *e) {
+    char   key[160];
+    double v = 0;
+    snprintf(key, sizeof key, "%s.%s", hp->desc->name, k->name);
+    if (k->type == H_ONLY) return arch__only(hp, g, k, key, e);
+    if (k->of == OF_LAYER && !hp->layer) hp->layer = mem_new((size_t)hp->n_layer, sizeof *hp->layer);
+    const int n = k->of == OF_LAYER ? hp->n_layer : 1;
+    for (int i = 0; i < n && !(k->flags & H_ALSO); i++)
+        arch__set(arch__field(hp, k, i), k->type, k->from ? k->from(hp, hp->layer ? &hp->layer[i] : NULL) : k->preset);
+    const gguf_kv *kv = gguf_find(g, key);
+    if (kv && kv->type == GGUF_ARR && k->of == OF_LAYER && k->type == H_INT) return arch__each(hp, g, k, kv, e);
+    const int got = arch__value(hp, g, k, key, &v, e);
+    if (got == 0 && (k->flags & H_NEED)) return err_set(e, EXIT_INPUT, "%s: key %s is missing", g->path, key);
+    for (int i = 0; i < n && got == 1; i++) arch__set(arch__field(hp, k, i), k->type, v);
+    return got >= 0;
 }
 
-/* Sizes of the experts of a layer, in *l; n_expert 0: there are none. */
-static bool arch__expert_sizes(const arch_hparams *hp, const gguf_file *g, arch_layer_hp *l, err_t *e) {
-    const unsigned t = hp->desc->traits;
-    if (arch__int(hp, g, "expert_count", 0, ARCH_MAX_EXPERTS, &l->n_expert, e) < 0) return false;
-    if ((t & A_MOE) && !l->n_expert) return arch__bad(hp, g, "expert_count", e, "no experts, expected some");
-    if ((t & A_DENSE) && l->n_expert) return arch__bad(hp, g, "expert_count", e, "%d, expected no experts", l->n_expert);
-    int got = arch__int(hp, g, "expert_used_count", l->n_expert > 0, l->n_expert, &l->n_expert_used, e);
-    if (got < 0 || !l->n_expert) return got >= 0;
-    if (!arch__need(got, hp, g, "expert_used_count", e)) return false;
-    l->n_ff_exp = (t & A_MOE) ? l->n_ff / l->n_expert_used : l->n_ff;
-    l->n_ff_shexp = (t & A_SHARED_EXPERT) ? l->n_ff : 0;
-    if (arch__int(hp, g, "expert_feed_forward_length", 1, ARCH_MAX_WIDTH, &l->n_ff_exp, e) < 0) return false;
-    if ((t & A_SHARED_EXPERT) && arch__int(hp, g, "expert_shared_feed_forward_length", 1, ARCH_MAX_WIDTH, &l->n_ff_shexp, e) < 0)
-        return false;
-    return arch__need(l->n_ff_exp > 0, hp, g, "expert_feed_forward_length", e);
-}
+/* --- what the rows above cannot say: how the sizes of a layer fit together --- */
 
-static bool arch__experts(arch_hparams *hp, const gguf_file *g, err_t *e) {
-    char          key[160];
-    arch_layer_hp of = hp->layer[0];
-    if (!arch__expert_sizes(hp, g, &of, e)) return false;
-    for (int i = 0; i < hp->n_layer; i++) {
-        arch_layer_hp *l = &hp->layer[i];
-        l->ffn = of.n_expert ? FFN_EXPERTS : FFN_DENSE;
-        l->n_expert = of.n_expert;
-        l->n_expert_used = of.n_expert_used;
-        l->n_ff_exp = of.n_ff_exp;
-        l->n_ff_shexp = of.n_ff_shexp;
-        if (of.n_expert) l->n_ff = 0;
-    }
-    if (!of.n_expert) return true;
-    hp->topk_norm = (hp->desc->traits & A_TOPK_NORM) != 0;
-    snprintf(key, sizeof key, "%s.expert_weights_norm", hp->desc->name);
-    if (gguf_get_bool(g, key, &hp->topk_norm, e) < 0) return false;
-    hp->expert_scale = 1.0f;
-    if (arch__flt(hp, g, "expert_weights_scale", 0.0f, 1e6f, &hp->expert_scale, e) < 0) return false;
-    if (hp->expert_scale == 0) hp->expert_scale = 1.0f;
+static bool arch__heads(const arch_hparams *hp, const gguf_file *g, int il, err_t *e) {
+    const arch_layer_hp *l = &hp->layer[il];
+    if (l->n_head % l->n_head_kv)
+        return arch__bad(hp, g, "attention.head_count", e, "%d query heads in layer %d, expected a multiple of %d key heads", l->n_head, il,
+                         l->n_head_kv);
+    if (!l->hd_k)
+        return arch__bad(hp, g, "embedding_length", e, "an embedding length of %d, expected a multiple of %d heads", hp->n_embd, l->n_head);
+    if (l->hd_k < 2 || l->hd_k > ARCH_MAX_HEAD || l->hd_k % 2)
+        return arch__bad(hp, g, "attention.key_length", e, "heads of %d values, expected an even number up to %d", l->hd_k, ARCH_MAX_HEAD);
+    if (l->n_rot % 2 || l->n_rot > l->hd_k)
+        return arch__bad(hp, g, "rope.dimension_count", e, "%d, expected an even number up to %d", l->n_rot, l->hd_k);
     return true;
 }
 
-/* Widths of a head, its factor and the window, alike in all layers. */
-static bool arch__head_sizes(arch_hparams *hp, const gguf_file *g, err_t *e) {
-    int   hd_k = 0, window = 0;
-    float scale;
-    int   got = arch__int(hp, g, "attention.key_length", 2, 1024, &hd_k, e);
-    if (got < 0) return false;
-    if (got == 0) {
-        if (hp->n_embd % hp->layer[0].n_head)
-            return arch__bad(hp, g, "embedding_length", e, "an embedding length of %d, expected a multiple of %d heads",
-                             hp->n_embd, hp->layer[0].n_head);
-        hd_k = hp->n_embd / hp->layer[0].n_head;
-    }
-    if (hd_k < 2 || hd_k > 1024 || hd_k % 2)
-        return arch__bad(hp, g, "attention.key_length", e, "heads of %d values, expected an even number up to 1024", hd_k);
-    int hd_v = hd_k;
-    scale = 1.0f / sqrtf((float)hd_k);
-    if (arch__int(hp, g, "attention.value_length", 1, 1024, &hd_v, e) < 0 ||
-        arch__flt(hp, g, "attention.scale", 1e-6f, 1e3f, &scale, e) < 0 ||
-        arch__int(hp, g, "attention.sliding_window", 1, ARCH_MAX_CTX, &window, e) < 0)
-        return false;
-    for (int i = 0; i < hp->n_layer; i++) {
-        hp->layer[i].hd_k = hd_k;
-        hp->layer[i].hd_v = hd_v;
-        hp->layer[i].attn_scale = scale;
-        hp->layer[i].window = window;
-    }
+/* Experts of a layer, and which kind of feed-forward that makes. */
+static bool arch__experts(arch_hparams *hp, const gguf_file *g, arch_layer_hp *l, err_t *e) {
+    if (l->n_expert_used > l->n_expert || (l->n_expert && !l->n_expert_used))
+        return arch__bad(hp, g, "expert_used_count", e, "%d of %d experts, expected %d to %d", l->n_expert_used, l->n_expert,
+                         l->n_expert > 0, l->n_expert);
+    if (l->n_expert && !l->n_ff_exp)
+        return arch__bad(hp, g, "expert_feed_forward_length", e, "no width for %d experts, expected one", l->n_expert);
+    l->ffn = l->n_expert ? FFN_EXPERTS : l->n_ff ? FFN_DENSE : FFN_NONE;
+    if (l->ffn == FFN_EXPERTS) l->n_ff = 0;
+    else l->n_ff_exp = l->n_ff_shexp = 0;
     return true;
 }
 
-static bool arch__heads(arch_hparams *hp, const gguf_file *g, err_t *e) {
-    if (!arch__per_layer(hp, g, "attention.head_count", 1, ARCH_MAX_HEADS, offsetof(arch_layer_hp, n_head), true, e))
-        return false;
-    for (int i = 0; i < hp->n_layer; i++) hp->layer[i].n_head_kv = hp->layer[i].n_head;
-    if (!arch__per_layer(hp, g, "attention.head_count_kv", 1, ARCH_MAX_HEADS, offsetof(arch_layer_hp, n_head_kv), false, e))
-        return false;
-    for (int i = 0; i < hp->n_layer; i++)
-        if (hp->layer[i].n_head % hp->layer[i].n_head_kv)
-            return arch__bad(hp, g, "attention.head_count", e, "%d query heads in layer %d, expected a multiple of %d key heads",
-                             hp->layer[i].n_head, i, hp->layer[i].n_head_kv);
-    return arch__head_sizes(hp, g, e);
-}
-
-/* Keys that would change the text and that these steps do not know: only a value that means "no change" may stand there. */
-static bool arch__foreign(const arch_hparams *hp, const gguf_file *g, err_t *e) {
-    static const struct {
-        const char *name;
-        float       neutral, also;
-    } keys[] = {
-        {"attn_logit_softcapping", 0, 0},      {"final_logit_softcapping", 0, 0}, {"attention.clamp_kqv", 0, 0},
-        {"attention.max_alibi_bias", 0, 0},    {"logit_scale", 0, 1},             {"embedding_scale", 0, 1},
-        {"residual_scale", 0, 1},              {"attention.causal", 1, 1},        {"use_parallel_residual", 0, 0},
-        {"expert_gating_func", 0, 1},          {"expert_group_count", 0, 1},      {"leading_dense_block_count", 0, 0},
-        {"interleave_moe_layer_step", 0, 1},   {"attention.sliding_window_pattern", 1, 1},
-    };
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
-        char   key[160];
-        double x = (double)keys[i].neutral;
-        bool   b = false;
-        snprintf(key, sizeof key, "%s.%s", hp->desc->name, keys[i].name);
-        const gguf_kv *kv = gguf_find(g, key);
-        if (!kv) continue;
-        int got = kv->type == GGUF_ARR    ? 1
-                  : kv->type == GGUF_BOOL ? gguf_get_bool(g, key, &b, e)
-                                          : gguf_get_number(g, key, -DBL_MAX, DBL_MAX, &x, e);
-        if (got < 0) return false;
-        if (kv->type == GGUF_BOOL) x = b;
-        if (kv->type == GGUF_ARR) x = (double)NAN;
-        if (x != (double)keys[i].neutral && x != (double)keys[i].also)
-            return arch__bad(hp, g, keys[i].name, e, "a step that llmrun does not know, expected %g or no such key",
-                             (double)keys[i].also);
-    }
+/* The table of a layer that rotates: that of an earlier layer of the same width, or a new one. */
+static bool arch__rope(arch_hparams *hp, const gguf_file *g, arch_layer_hp *l, err_t *e) {
+    while (l->n_rot && l->rope < hp->n_rope && hp->rope[l->rope].n_rot != l->n_rot) l->rope++;
+    if (!l->n_rot || l->rope < hp->n_rope) return true;
+    if (hp->n_rope == ARCH_ROPES)
+        return arch__bad(hp, g, "rope.dimension_count", e, "more than %d different values, expected fewer", ARCH_ROPES);
+    hp->rope[hp->n_rope] = hp->rope[0];
+    hp->rope[hp->n_rope++].n_rot = l->n_rot;
     return true;
 }
 
-/* Reads every hyper-parameter the step needs. On false, `e` says which one is missing or wrong. */
-static bool arch_load(arch_hparams *hp, const gguf_file *g, err_t *e) {
+/* Tokens in the vocabulary, or as many as the file says where it has none. */
+static bool arch__vocab(arch_hparams *hp, const gguf_file *g, err_t *e) {
+    char           key[160];
+    uint64_t       n;
     const gguf_kv *tokens = NULL;
-    *hp = (arch_hparams){0};
-    if (!arch__find(hp, g, e)) return false;
-    if (!arch__need(arch__int(hp, g, "block_count", 1, ARCH_MAX_LAYERS, &hp->n_layer, e), hp, g, "block_count", e)) return false;
-    if (!arch__need(arch__int(hp, g, "context_length", 1, ARCH_MAX_CTX, &hp->n_ctx_train, e), hp, g, "context_length", e))
-        return false;
-    if (!arch__need(arch__int(hp, g, "embedding_length", 1, ARCH_MAX_WIDTH, &hp->n_embd, e), hp, g, "embedding_length", e))
-        return false;
-    hp->layer = mem_new((size_t)hp->n_layer, sizeof *hp->layer);
-    int got = gguf_get_arr(g, "tokenizer.ggml.tokens", &tokens, e);
+    int            got = gguf_get_arr(g, "tokenizer.ggml.tokens", &tokens, e);
+    snprintf(key, sizeof key, "%s.vocab_size", hp->desc->name);
     if (got < 0) return false;
-    if (got == 1) {
-        if (tokens->count < 1 || tokens->count > ARCH_MAX_VOCAB)
-            return gguf_bad(g, tokens->part, tokens->at, e, "a vocabulary of %llu tokens", (unsigned long long)tokens->count);
-        hp->n_vocab = (int)tokens->count;
-    } else if (!arch__need(arch__int(hp, g, "vocab_size", 1, ARCH_MAX_VOCAB, &hp->n_vocab, e), hp, g, "vocab_size", e)) {
-        return false;
-    }
-    if (!arch__per_layer(hp, g, "feed_forward_length", 1, ARCH_MAX_WIDTH, offsetof(arch_layer_hp, n_ff),
-                         !(hp->desc->traits & A_MOE), e))
-        return false;
-    if (!arch__need(arch__flt(hp, g, "attention.layer_norm_rms_epsilon", 1e-20f, 1.0f, &hp->eps, e), hp, g,
-                    "attention.layer_norm_rms_epsilon", e))
-        return false;
-    return arch__foreign(hp, g, e) && arch__heads(hp, g, e) && arch__rope(hp, g, e) && arch__experts(hp, g, e);
+    if (got == 1 && (tokens->count < 1 || tokens->count > ARCH_MAX_VOCAB))
+        return gguf_bad(g, tokens->part, tokens->at, e, "a vocabulary of %llu tokens", (unsigned long long)tokens->count);
+    if (got == 1) n = tokens->count;
+    else if ((got = gguf_get_u64(g, key, 1, ARCH_MAX_VOCAB, &n, e)) == 0) err_set(e, EXIT_INPUT, "%s: key %s is missing", g->path, key);
+    hp->n_vocab = got == 1 ? (int)n : 0;
+    return got == 1;
+}
+
+/* Reads every hyper-parameter that the step needs. On false, `e` says which one is missing or wrong; arch_drop() is due in any case. */
+static bool arch_load(arch_hparams *hp, const gguf_file *g, err_t *e) {
+    *hp = (arch_hparams){0};
+    bool ok = arch__find(hp, g, e) && arch__vocab(hp, g, e);
+    for (int i = 0; ok && i < ARCH_KEYS; i++) ok = !arch__reads(hp->desc, i) || arch__read(hp, g, &arch_keys[i], e);
+    if (hp->rope[0].scaling == SCALE_NONE) hp->rope[0].factor = 1;
+    if (hp->expert_scale == 0) hp->expert_scale = 1;
+    for (int il = 0; ok && il < hp->n_layer; il++)
+        ok = arch__heads(hp, g, il, e) && arch__rope(hp, g, &hp->layer[il], e) && arch__experts(hp, g, &hp->layer[il], e);
+    return ok;
 }
 
 /* --- tensors --- */
@@ -4983,6 +5030,8 @@ static void model__rope(model *m) {
 
 static bool model__check_freqs(const model *m, err_t *e) {
     const float *f = m->glob.vec[W_ROPE_FREQS];
+    if (f && m->hp.n_rope > 1)
+        return err_set(e, EXIT_INPUT, "%s: rope_freqs.weight with %d tables of RoPE, expected one", m->g->path, m->hp.n_rope);
     for (int i = 0; f && i < arch_dim(&m->hp, D_ROT, -1); i++)
         if (!(f[i] >= 1e-6f && f[i] <= 1e6f))
             return err_set(e, EXIT_INPUT, "%s: rope_freqs.weight: value %d is %g, expected a positive factor", m->g->path, i,
@@ -4993,10 +5042,9 @@ static bool model__check_freqs(const model *m, err_t *e) {
 static bool model__override_table(arch_rope_hp *ro, const rope_opts *o, err_t *e) {
     if (o->base > 0) ro->base = o->base;
     if (o->scaling) {
-        if (strcmp(o->scaling, "none") == 0) ro->scaling = SCALE_NONE;
-        else if (strcmp(o->scaling, "linear") == 0) ro->scaling = SCALE_LINEAR;
-        else if (strcmp(o->scaling, "yarn") == 0) ro->scaling = SCALE_YARN;
-        else return err_set(e, EXIT_INPUT, "--rope-scaling %s: expected none, linear or yarn", o->scaling);
+        const int i = arch_scaling_of(bytes_of(o->scaling));
+        if (i < 0) return err_set(e, EXIT_INPUT, "--rope-scaling %s: expected none, linear or yarn", o->scaling);
+        ro->scaling = (arch_scaling)i;
     }
     if (o->factor > 0) ro->factor = o->factor;
     if (ro->scaling == SCALE_NONE) ro->factor = 1;

@@ -71,6 +71,204 @@ static void t_model_refusals(void) {
     }
 }
 
+/* --- one key more or other --- */
+
+enum { T_ALIGN = 32 };                                /* of the tiny models */
+
+static void t_kv_record(str *s, const char *key, uint32_t type, const void *value, size_t n) {
+    const uint64_t len = strlen(key);
+    str_add(s, &len, sizeof len);
+    str_add(s, key, (size_t)len);
+    str_add(s, &type, sizeof type);
+    str_add(s, value, n);
+}
+
+/* A tiny model's bytes with this key: a record in front of all others, and a filler after it, so that the tensors stay aligned. A
+ * record that had the key has another name. value NULL: the key is only taken away. */
+static str t_model_with(const char *file, const char *key, uint32_t type, const void *value, size_t n_value) {
+    static const char zeros[T_ALIGN];
+    size_t            n;
+    uint8_t          *p = (uint8_t *)t_read(t_tiny_path(file), &n);
+    str               s = {0}, look = {0};
+    const uint64_t    len = strlen(key);
+    str_add(&look, &len, sizeof len);
+    str_put(&look, key);
+    uint8_t *old = p ? memmem(p, n, look.p, look.n) : NULL;
+    if (old) old[sizeof len] ^= 1;
+    if (p) {
+        uint64_t n_kv;
+        str_add(&s, p, 24);
+        if (value) t_kv_record(&s, key, type, value, n_value);
+        const uint64_t pad = T_ALIGN - (s.n - 24 + sizeof len + 3 + sizeof type + sizeof len) % T_ALIGN;
+        t_kv_record(&s, "pad", GGUF_STR, &pad, sizeof pad);
+        str_add(&s, zeros, (size_t)pad);
+        str_add(&s, p + 24, n - 24);
+        memcpy(&n_kv, s.p + 16, sizeof n_kv);
+        n_kv += value ? 2 : 1;
+        memcpy(s.p + 16, &n_kv, sizeof n_kv);
+    }
+    str_drop(&look);
+    mem_free(p);
+    return s;
+}
+
+/* Whether the model would run with this key; if not, the message names the key and holds `word`. */
+static bool t_model_takes(const char *file, const char *key, uint32_t type, const void *value, size_t n, const char *word) {
+    str       s = t_model_with(file, key, type, value, n);
+    err_t     e = {0};
+    gguf_file g;
+    bool      ok = false;
+    if (CHECKF(s.n && gguf_parse(&g, (uint8_t *)s.p, s.n, "patched", &e), "%s: %s", file, e.text)) {
+        ok = model_check(&g, &e);
+        if (!ok) CHECKF(strstr(e.text, key) && strstr(e.text, word), "%s, %s: \"%s\" does not say %s", file, key, e.text, word);
+        gguf_close(&g);
+    }
+    str_drop(&s);
+    return ok;
+}
+
+static bool t_model_takes_f32(const char *file, const char *key, double x) {
+    const float f = (float)x;
+    return t_model_takes(file, key, GGUF_F32, &f, sizeof f, "expected");
+}
+
+static bool t_model_takes_u64(const char *file, const char *key, double x) {
+    const uint64_t u = (uint64_t)x;
+    return t_model_takes(file, key, GGUF_U64, &u, sizeof u, "expected");
+}
+
+/* An array of n numbers, i in place i. */
+static bool t_model_takes_arr(const char *file, const char *key, int n) {
+    str            s = {0};
+    const uint32_t elem = GGUF_U32;
+    const uint64_t count = (uint64_t)n;
+    str_add(&s, &elem, sizeof elem);
+    str_add(&s, &count, sizeof count);
+    for (uint32_t i = 0; i < (uint32_t)n; i++) str_add(&s, &i, sizeof i);
+    const bool ok = t_model_takes(file, key, GGUF_ARR, s.p, s.n, "expected");
+    str_drop(&s);
+    return ok;
+}
+
+/* One row of arch_keys against a model of an architecture that reads it: values out of range, of another type, arrays of another length. */
+static void t_model_key(const char *file, const char *arch, const arch_key *k) {
+    static const uint8_t text[] = {5, 0, 0, 0, 0, 0, 0, 0, 'm', 'a', 'g', 'i', 'c'};
+    char                 key[160];
+    snprintf(key, sizeof key, "%s.%s", arch, k->name);
+    if (k->flags & H_NEED) CHECKF(!t_model_takes(file, key, 0, NULL, 0, "missing"), "%s: no %s", file, key);
+    CHECKF(!t_model_takes(file, key, GGUF_STR, text, sizeof text, "expected"), "%s: %s is a text", file, key);
+    CHECKF(!t_model_takes_arr(file, key, 1000), "%s: %s has 1000 values", file, key);
+    if (k->type == H_ONLY) {
+        CHECKF(t_model_takes_f32(file, key, k->lo) && t_model_takes_f32(file, key, k->hi), "%s: %s = %g or %g", file, key, k->lo, k->hi);
+        CHECKF(!t_model_takes_f32(file, key, k->hi + 0.5), "%s: %s = %g is accepted", file, key, k->hi + 0.5);
+    } else if (k->type == H_INT) {
+        CHECKF(k->lo == 0 || !t_model_takes_u64(file, key, k->lo - 1), "%s: %s = %.0f is accepted", file, key, k->lo - 1);
+        CHECKF(!t_model_takes_u64(file, key, k->hi + 1), "%s: %s = %.0f is accepted", file, key, k->hi + 1);
+    } else if (k->type == H_FLT) {
+        CHECKF(!t_model_takes_f32(file, key, k->lo - 1), "%s: %s = %g is accepted", file, key, k->lo - 1);
+        CHECKF(!t_model_takes_f32(file, key, k->hi * 2), "%s: %s = %g is accepted", file, key, k->hi * 2);
+        CHECKF(!t_model_takes_f32(file, key, (double)NAN), "%s: %s = nan is accepted", file, key);
+    }
+}
+
+static void t_model_keys(void) {
+    static const char *files[] = {"llama", "llama_moe", "qwen2", "qwen2moe", "qwen3moe"};
+    bool               met[ARCH_KEYS] = {false};
+    for (size_t f = 0; f < sizeof files / sizeof *files; f++) {
+        gguf_file    g;
+        arch_hparams hp = {0};
+        err_t        e = {0};
+        char         name[64];
+        snprintf(name, sizeof name, "%s.gguf", files[f]);
+        if (!CHECKF(gguf_open(&g, t_tiny_path(name), &e) && arch_load(&hp, &g, &e), "%s", e.text)) continue;
+        for (int i = 0; i < ARCH_KEYS; i++) {
+            if (!arch__reads(hp.desc, i) || (met[i] && !arch_keys[i].traits)) continue;
+            t_model_key(name, hp.desc->name, &arch_keys[i]);
+            met[i] = true;
+        }
+        arch_drop(&hp);
+        gguf_close(&g);
+    }
+    for (int i = 0; i < ARCH_KEYS; i++) CHECKF(met[i], "no model reads %s", arch_keys[i].name);
+}
+
+/* What an array of two values makes of the layers of a model. */
+static void t_model_each(const char *key, uint32_t a, uint32_t b, void (*check)(const arch_hparams *hp)) {
+    const uint32_t value[] = {GGUF_U32, 2, 0, a, b};
+    str            s = t_model_with("llama.gguf", key, GGUF_ARR, value, sizeof value);
+    gguf_file      g;
+    arch_hparams   hp = {0};
+    err_t          e = {0};
+    if (CHECKF(s.n && gguf_parse(&g, (uint8_t *)s.p, s.n, "patched", &e), "%s", e.text)) {
+        if (CHECKF(arch_load(&hp, &g, &e), "%s", e.text)) check(&hp);
+        arch_drop(&hp);
+        gguf_close(&g);
+    }
+    str_drop(&s);
+}
+
+static void t_each_kv(const arch_hparams *hp) {
+    EQ_INT(hp->layer[0].n_head_kv, 1);
+    EQ_INT(hp->layer[1].n_head_kv, 4);
+    EQ_INT(arch_dim(hp, D_K, 0), 12);
+    EQ_INT(arch_max(hp, D_K), 48);
+    EQ_INT(model_kv_bytes(hp, K_F16, K_F16), (12 + 48) * 2 * 2);
+}
+
+static void t_each_head(const arch_hparams *hp) {
+    EQ_INT(hp->layer[0].hd_k, 32);
+    EQ_INT(hp->layer[1].hd_v, 16);                    /* as wide as the keys unless the file says */
+    NEAR((double)hp->layer[0].attn_scale, 1 / sqrt(32), 1e-7);
+    NEAR((double)hp->layer[1].attn_scale, 1 / sqrt(16), 1e-7);
+    EQ_INT(arch_max(hp, D_Q), 128);
+}
+
+static void t_each_rot(const arch_hparams *hp) {
+    EQ_INT(hp->n_rope, 2);
+    EQ_INT(hp->rope[hp->layer[0].rope].n_rot, 4);
+    EQ_INT(hp->rope[hp->layer[1].rope].n_rot, 12);
+    NEAR((double)hp->rope[0].base, (double)hp->rope[1].base, 0);
+}
+
+static void t_each_still(const arch_hparams *hp) {
+    EQ_INT(hp->n_rope, 1);
+    EQ_INT(hp->layer[0].n_rot, 0);
+    EQ_INT(hp->rope[hp->layer[1].rope].n_rot, 8);
+}
+
+static void t_each_window(const arch_hparams *hp) {
+    EQ_INT(hp->layer[0].window, 7);
+    EQ_INT(hp->layer[1].window, 0);
+    EQ_INT(arch_window(hp), 0);                       /* one layer sees everything */
+}
+
+static void t_each_windows(const arch_hparams *hp) { EQ_INT(arch_window(hp), 9); }
+
+static void t_each_ff(const arch_hparams *hp) {
+    EQ_INT(hp->layer[0].ffn, FFN_DENSE);
+    EQ_INT(hp->layer[1].ffn, FFN_NONE);
+    CHECK(arch_slot_applies(hp, &arch_slots[W_FFN_NORM], 0) && !arch_slot_applies(hp, &arch_slots[W_FFN_NORM], 1));
+    CHECK(arch_slot_applies(hp, &arch_slots[W_GATE], 0) && !arch_slot_applies(hp, &arch_slots[W_GATE], 1));
+    CHECK(arch_slot_applies(hp, &arch_slots[W_Q], 1) && !arch_slot_applies(hp, &arch_slots[W_Q], -1));
+}
+
+static void t_each_expert(const arch_hparams *hp) {
+    EQ_INT(hp->layer[0].ffn, FFN_DENSE);
+    EQ_INT(hp->layer[0].n_ff_exp, 0);
+}
+
+/* Layers may differ: a key with an array gives each its own number. */
+static void t_model_layers(void) {
+    t_model_each("llama.attention.head_count_kv", 1, 4, t_each_kv);
+    t_model_each("llama.attention.key_length", 32, 16, t_each_head);
+    t_model_each("llama.rope.dimension_count", 4, 12, t_each_rot);
+    t_model_each("llama.rope.dimension_count", 0, 8, t_each_still);
+    t_model_each("llama.attention.sliding_window", 7, 0, t_each_window);
+    t_model_each("llama.attention.sliding_window", 7, 9, t_each_windows);
+    t_model_each("llama.feed_forward_length", 80, 0, t_each_ff);
+    t_model_each("llama.expert_count", 0, 0, t_each_expert);
+}
+
 /* Each tensor in turn renamed away: missing or foreign, but never silently ignored. */
 static void t_model_tensors(void) {
     static const char *files[] = {"llama.gguf", "qwen2.gguf", "qwen3.gguf", "llama_bias.gguf", "qwen2moe.gguf", "llama_rope3.gguf"};
@@ -135,6 +333,8 @@ static void t_model_rope(void) {
 
 static const t_case t_model_cases[] = {
     {"model refusals", "hyper-parameters out of range are refused by name", t_model_refusals},
+    {"model keys", "each row of the table of hyper-parameters refuses what is out of its range, by name", t_model_keys},
+    {"model layers", "an array gives each layer its own sizes", t_model_layers},
     {"model tensors", "no tensor may be missing, none is ignored", t_model_tensors},
     {"model rope", "frequencies of the scalings", t_model_rope},
 };
