@@ -18872,7 +18872,7 @@ static bool bench_run(const bench_opts *o, const char *const *models, int n_mode
  * Invariants: the parser never exits: an error comes back in err_t, and a fuzzer goes on; the prompt is exact bytes.
  * To add an option: 1 a field and its default in the section that uses it; 2 a row of cli_opts. A good default is better.
  * Public: cli_defaults, cli_environment, cli_parse, cli_finish, cli_drop, cli_find, cli_given, cli_word, cli_long_name, cli_value,
- * cli_default, cli_full, cli_param, cli_spell, cli_push, cli_list_drop, cli_unescape, cli_exact, cli_needs_model, cli_needs_prompt. */
+ * cli_default, cli_full, cli_param, cli_spell, cli_push, cli_list_drop, cli_unescape, cli_act_name, cli_effective. */
 
 #ifndef LLMRUN_COMMIT
 #define LLMRUN_COMMIT "unknown"                      /* the Makefile asks git */
@@ -18881,11 +18881,7 @@ static bool bench_run(const bench_opts *o, const char *const *models, int n_mode
 #define CLI_VERSION "0.1.0"
 static const char cli_build[] = CLI_VERSION " (commit " LLMRUN_COMMIT ")", cli_commit[] = LLMRUN_COMMIT, cli_released[] = "2026-11-22";
 
-enum {
-    CLI_PROMPT_MAX = 1 << 30,
-    CLI_BATCH_BLOCK = LLMRUN_STRESS ? 2 : 8,          /* tokens: half of a sequence's last block lies empty, and a batch has many */
-    CLI_OPTS_MAX = 160
-}; /* bytes of prompt taken from -p, -f and stdin together; rows of the table */
+enum { CLI_OPTS_MAX = 160 };                          /* rows of the table */
 
 typedef enum {
     ACT_GENERATE,
@@ -19899,7 +19895,7 @@ static bool cli_parse(config *c, int n, char *const *arg, err_t *e) {
     return true;
 }
 
-static bytes cli__act_name(int action) {
+static bytes cli_act_name(int action) {
     return action == ACT_GENERATE ? bytes_of("generation") : cli_long_name(cli__action_opt(action));
 }
 
@@ -19907,7 +19903,7 @@ static bytes cli__act_name(int action) {
 static void cli__act_names(uint32_t set, str *out) {
     for (int i = 0; i < N_ACTS; i++) {
         if (!(set >> i & 1)) continue;
-        const bytes name = cli__act_name(i);
+        const bytes name = cli_act_name(i);
         set &= ~(1u << i);
         str_add(out, name.p, name.n);
         str_put(out, !set ? "" : set & (set - 1) ? ", " : " and ");
@@ -19915,12 +19911,12 @@ static void cli__act_names(uint32_t set, str *out) {
 }
 
 /* The one rule for options that have no effect on the action: they are refused. */
-static bool cli__effective(const config *c, err_t *e) {
+static bool cli_effective(const config *c, err_t *e) {
     enum { FEW = 4 };
     for (int i = 0; i < N_CLI_OPTS; i++) {
         const cli_opt *o = &cli_opts[i];
         if (!c->given[i] || cli__serves(o, c->action) || c->action >= ACT_USAGE) continue;
-        const bytes name = cli__typed(c->given[i]), act = cli__act_name(c->action);
+        const bytes name = cli__typed(c->given[i]), act = cli_act_name(c->action);
         str         only = {0};
         str_put(&only, "");
         if (__builtin_popcount(o->serves) <= FEW) {
@@ -19933,36 +19929,6 @@ static bool cli__effective(const config *c, err_t *e) {
     }
     return true;
 }
-
-/* The forms that --format knows and the actions that have them. */
-static const struct {
-    const char *name;
-    uint32_t    serves;
-} cli_forms[] = {
-    {"text",  ON_ALL},
-    {"json",  ON(GENERATE) | ON(SCORE) | ON(TOKENIZE) | ON(INSPECT) | ON_EVAL | ON(STATISTICS) | ON_BATCH | ON_BENCH},
-    {"jsonl", ON_BENCH},
-    {"csv",   ON(STATISTICS) | ON_BATCH | ON_BENCH},
-    {"md",    ON(LIST) | ON(USAGE) | ON(HELP) | ON_BENCH},
-    {"man",   ON(USAGE) | ON(HELP)},
-    {"bash",  ON(USAGE) | ON(HELP)},
-    {"zsh",   ON(USAGE) | ON(HELP)},
-    {"fish",  ON(USAGE) | ON(HELP)},
-};
-
-static bool cli__has_format(int action, const char *format) {
-    for (size_t i = 0; i < sizeof cli_forms / sizeof *cli_forms; i++)
-        if (strcmp(cli_forms[i].name, format) == 0) return cli_forms[i].serves >> action & 1;
-    return false;
-}
-
-/* Actions whose figures a rounded cache would blur. */
-static bool cli_exact(int action) {
-    return action >= ACT_SCORE && action <= ACT_DIVERGENCE;
-}
-
-static bool cli_needs_model(int action) { return action < ACT_STATISTICS; }
-static bool cli_needs_prompt(int action) { return action <= ACT_IMATRIX; }
 
 /* The byte that a backslash and c stand for, -1 when they stand for nothing. */
 static int cli__escaped(char c) {
@@ -20040,154 +20006,21 @@ static bool cli__biases(config *c, err_t *e) {
     return true;
 }
 
-static bool cli__finish_eval(const config *c, err_t *e) {
-    if (c->eval.base && c->eval.stride) return err_set(e, EXIT_INPUT, "--kl-divergence-base: windows lie end to end, expected no --ppl-stride");
-    return true;
-}
-
 static bool cli_given(const config *c, const char *name) { return c->given[cli_find(false, bytes_of(name)) - cli_opts] != NULL; }
 
-/* -o FORM is --format FORM, as in llama-bench; -o FILE.FORM has that form. */
-static void cli__bench_output(config *c) {
-    static const char *const forms[] = {"md", "csv", "json", "jsonl"};
-    if (!c->output || c->format) return;
-    const char *dot = strrchr(c->output, '.');
-    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
-        const bool whole = strcmp(c->output, forms[i]) == 0;
-        if (!whole && (c->json || !dot || strcmp(dot + 1, forms[i]) != 0)) continue;
-        c->format = forms[i];
-        if (whole) c->output = NULL;
-        return;
-    }
-}
-
-static bool cli__finish_bench(config *c, err_t *e) {
-    if (c->action != ACT_BENCH) return true;
-    cli__bench_output(c);
-    if (c->models.n) c->model = c->models.v[0];
-    for (int i = 1; i < c->models.n; i++)
-        if (!*c->models.v[i]) c->model = "";
-    if (!bench_any(&c->bench)) return err_set(e, EXIT_INPUT, "--bench: nothing to measure, expected -p, -n or -pg with tokens");
-    const char *asks = c->bench.draft ? "--model-draft" : cli_given(c, "--acceptance") ? "--acceptance" : NULL;
-    for (int i = 0; i < c->bench.guess.n; i++)
-        if (c->bench.guess.v[i]) asks = "--draft-max";
-    return !asks || bench_guesses(&c->bench) ||
-           err_set(e, EXIT_INPUT, "%s: no test has guesses, expected --draft-max and -n with numbers above 0", asks);
-}
-
-/* Texts that name standard input, and those that no answer can hold. */
-static bool cli__finish_texts(const config *c, err_t *e) {
+/* Texts that name standard input, texts that no answer can hold, escapes. */
+static bool cli__finish_texts(config *c, err_t *e) {
     if (c->no_stdin && c->file && strcmp(c->file, "-") == 0) return err_set(e, EXIT_INPUT, "--no-stdin and --file - disagree");
-    for (int i = 0; c->no_stdin && c->action == ACT_BATCH && i < c->inputs.n; i++)
-        if (strcmp(c->inputs.v[i], "-") == 0) return err_set(e, EXIT_INPUT, "--no-stdin and --batch - disagree");
     for (int i = 0; i < c->stop.n; i++)
         if (!*c->stop.v[i]) return err_set(e, EXIT_INPUT, "--stop: found an empty text, expected at least one byte");
-    return true;
+    return !c->escape || (cli__unescape_list(&c->stop, "--stop", e) && cli__unescape_list(&c->breakers, "--dry-sequence-breaker", e));
 }
 
-/* --- --shard auto: which part this process is, as the program that started it says --- */
-
-#define CLI_SHARDS "LLMRUN_SHARDS"                    /* the number of parts, where an engine numbers its tasks and does not count them */
-
-/* Who numbers tasks. `outer` tasks may each hold several others: part = outer part x inner parts + inner part. */
-static const struct cli_engine {
-    const char *name, *part, *first, *step, *count;   /* variables; first, step: of the part's numbers, NULL: `base`, 1 */
-    int         base;
-    bool        outer;
-} cli_engines[] = {
-    /* name                     part                    first                   step                     count                     base outer */
-    {"Slurm array",             "SLURM_ARRAY_TASK_ID",  "SLURM_ARRAY_TASK_MIN", "SLURM_ARRAY_TASK_STEP", "SLURM_ARRAY_TASK_COUNT", 0,   true},
-    {"Kubernetes indexed job",  "JOB_COMPLETION_INDEX", NULL,                   NULL,                    CLI_SHARDS,               0,   true},
-    {"GNU parallel",            "PARALLEL_SEQ",         NULL,                   NULL,                    CLI_SHARDS,               1,   false},
-    {"Open MPI",                "OMPI_COMM_WORLD_RANK", NULL,                   NULL,                    "OMPI_COMM_WORLD_SIZE",   0,   false},
-    {"PMI",                     "PMI_RANK",             NULL,                   NULL,                    "PMI_SIZE",               0,   false},
-    {"Slurm task",              "SLURM_PROCID",         NULL,                   NULL,                    "SLURM_STEP_NUM_TASKS",   0,   false},
-    {"PMIx",                    "PMIX_RANK",            NULL,                   NULL,                    CLI_SHARDS,               0,   false},
-};
-enum { CLI_ENGINES = sizeof cli_engines / sizeof *cli_engines };
-
-/* A number in the environment, `none` where it is not set. */
-static bool cli__env_number(const char *name, int64_t none, int64_t *n, err_t *e) {
-    const char *v = name ? getenv(name) : NULL;
-    char       *end = NULL;
-    *n = none;
-    if (!v) return true;
-    *n = strtoll(v, &end, 10);
-    return (isdigit((unsigned char)*v) && !*end && *n <= INT32_MAX) ||
-           err_set(e, EXIT_INPUT, "--shard auto: %s is '%.100s', expected a number", name, v);
-}
-
-/* The part from 0 and how many there are, as this engine says. */
-static bool cli__engine_part(const struct cli_engine *g, int64_t *part, int64_t *count, err_t *e) {
-    int64_t at, first, step;
-    if (!cli__env_number(g->part, 0, &at, e) || !cli__env_number(g->first, g->base, &first, e) || !cli__env_number(g->step, 1, &step, e) ||
-        !cli__env_number(g->count, 0, count, e)) return false;
-    if (step < 1) step = 1;
-    *part = (at - first) / step;
-    return (at >= first && (at - first) % step == 0 && *part < *count) ||
-           err_set(e, EXIT_INPUT, "--shard auto: %s is %lld with %s %lld, expected %lld numbers from %lld on in steps of %lld", g->part, (long long)at,
-                   g->count, (long long)*count, (long long)*count, (long long)first, (long long)step);
-}
-
-static bool cli__engine_there(const struct cli_engine *g) { return getenv(g->part) && getenv(g->count); }
-
-/* The first of the outer or inner engines that is there; with a count of LLMRUN_SHARDS, of those that lack one, which is alone. NULL: none. */
-static const struct cli_engine *cli__engine(bool counted, bool outer) {
-    for (int i = 0; i < CLI_ENGINES; i++) {
-        const struct cli_engine *g = &cli_engines[i];
-        if (cli__engine_there(g) && (strcmp(g->count, CLI_SHARDS) == 0) == counted && (counted || g->outer == outer)) return g;
-    }
-    return NULL;
-}
-
-/* What was looked for; a number without its count is named. */
-static bool cli__engine_none(err_t *e) {
-    str s = {0};
-    str_put(&s, "");
-    for (int i = 0; i < CLI_ENGINES; i++) str_fmt(&s, "%s%s and %s", i ? ", " : "", cli_engines[i].part, cli_engines[i].count);
-    for (int i = 0; i < CLI_ENGINES; i++)
-        if (getenv(cli_engines[i].part))
-            err_set(e, EXIT_INPUT, "--shard auto: %s is set without %s, expected both", cli_engines[i].part, cli_engines[i].count);
-    err_set(e, EXIT_INPUT, "--shard auto: nothing in the environment numbers this task, expected %s", s.p);
-    str_drop(&s);
-    return false;
-}
-
-/* "auto" becomes I/N. */
-static bool cli__shard_auto(config *c, err_t *e) {
-    const struct cli_engine *own = cli__engine(true, false), *levels[] = {own ? own : cli__engine(false, true), own ? NULL : cli__engine(false, false)};
-    int64_t                  part = 0, all = 1;
-    str                      said = {0};
-    bool                     ok = levels[0] || levels[1] || cli__engine_none(e);
-    for (int i = 0; ok && i < 2; i++) {
-        int64_t at = 0, n = 0;
-        if (!levels[i]) continue;
-        ok = cli__engine_part(levels[i], &at, &n, e);
-        part = part * n + at;
-        all *= n;
-        str_fmt(&said, "%s%s %lld of %lld", said.n ? ", " : "", levels[i]->name, (long long)at + 1, (long long)n);
-    }
-    if (ok && all > LINES_SHARDS) ok = err_set(e, EXIT_INPUT, "--shard auto: %lld parts, expected at most %d", (long long)all, LINES_SHARDS);
-    if (ok) {
-        snprintf(c->own_shard, sizeof c->own_shard, "%lld/%lld", (long long)part + 1, (long long)all);
-        c->batch.shard = c->own_shard;
-        log_warn("--shard auto: part %s (%s)", c->own_shard, said.p);
-    }
-    str_drop(&said);
-    return ok;
-}
-
-/* The part's number stands for {shard} in the name of the results, so that one command serves all parts. */
-static bool cli__finish_shard(config *c, err_t *e) {
-    static const char mark[] = "{shard}";
-    if (c->batch.shard && strcmp(c->batch.shard, "auto") == 0 && !cli__shard_auto(c, e)) return false;
-    const char *at = c->action == ACT_BATCH && c->output ? strstr(c->output, mark) : NULL;
-    if (!at) return true;
-    if (!c->batch.shard) return err_set(e, EXIT_INPUT, "--output: %s names a part, expected --shard beside it", mark);
-    str_add(&c->own_output, c->output, (size_t)(at - c->output));
-    str_add(&c->own_output, c->batch.shard, strcspn(c->batch.shard, "/"));
-    str_put(&c->own_output, at + sizeof mark - 1);
-    c->output = c->own_output.p;
+static bool cli__finish_rope(config *c, err_t *e) {
+    if (c->rope_freq_scale <= 0) return true;
+    if (c->rope_freq_scale < 1e-6f) return err_set(e, EXIT_INPUT, "--rope-freq-scale: expected 0 or a number from 1e-6 up");
+    if (c->fwd.rope.factor > 0) return err_set(e, EXIT_INPUT, "--rope-scale and --rope-freq-scale both give a scale, expected one");
+    c->fwd.rope.factor = 1 / c->rope_freq_scale;
     return true;
 }
 
@@ -20199,45 +20032,16 @@ static bool cli__finish_blas(config *c, err_t *e) {
     return !guesses || err_set(e, EXIT_INPUT, "--blas: found %s beside it, whose guesses would change the text, expected one of them", guesses);
 }
 
-/* What several options together mean, and what they must not. After it c is ready to run. */
+/* What several options together mean, and what they must not, whatever the action. */
 static bool cli_finish(config *c, err_t *e) {
-    if (!cli__effective(c, e)) return false;
     if (c->prompt && c->file) return err_set(e, EXIT_INPUT, "--prompt and --file both give a prompt, expected one");
-    if (!cli__finish_bench(c, e)) return false;
-    if (c->json && c->format && strcmp(c->format, "json") != 0)
-        return err_set(e, EXIT_INPUT, "--json and --format %s disagree", c->format);
-    if (c->json) c->format = "json";
-    if (!c->format) c->format = "text";
-    const bytes act = cli__act_name(c->action);
-    if (c->echo && strcmp(c->format, "json") == 0) return err_set(e, EXIT_INPUT, "--echo and --json disagree: an answer as JSON has no prompt");
-    if (!cli__has_format(c->action, c->format))
-        return err_set(e, EXIT_INPUT, "--format: %.*s has no form %s", (int)act.n, act.p, c->format);
-    if (c->action == ACT_BATCH && !c->kv.cache && !cli_given(c, "--kv-block-size")) c->kv.block = CLI_BATCH_BLOCK;
-    if (!cli__finish_blas(c, e)) return false;
+    if (!cli__finish_blas(c, e) || !cli__finish_texts(c, e) || !cli__finish_rope(c, e)) return false;
     if (c->spec.least > c->spec.most)
         return err_set(e, EXIT_INPUT, "--draft-min: %d is more than --draft-max %d", c->spec.least, c->spec.most);
     if (c->spec.cache && c->kv.cache && strcmp(c->spec.cache, c->kv.cache) == 0)
         return err_set(e, EXIT_INPUT, "%s: is the prompt cache itself, expected another file for --lookup-cache", c->spec.cache);
-    if (cli_needs_model(c->action) && (!c->model || !*c->model))
-        return err_set(e, EXIT_INPUT,
-                       "no model given, expected -m FILE or LLMRUN_MODEL in the environment (--help lists all options)");
-    if (c->action == ACT_QUANTIZE && !c->quant.dry_run && (!c->output || !*c->output || strcmp(c->output, "-") == 0))
-        return err_set(e, EXIT_INPUT, "--quantize: no file to write, expected -o FILE");
-    if (c->action == ACT_STATISTICS && c->in_files.n != 1)
-        return err_set(e, EXIT_INPUT, "--show-statistics: found %d importance matrices, expected one (--in-file FILE)",
-                       c->in_files.n);
-    if (c->rope_freq_scale > 0) {
-        if (c->rope_freq_scale < 1e-6f) return err_set(e, EXIT_INPUT, "--rope-freq-scale: expected 0 or a number from 1e-6 up");
-        if (c->fwd.rope.factor > 0)
-            return err_set(e, EXIT_INPUT, "--rope-scale and --rope-freq-scale both give a scale, expected one");
-        c->fwd.rope.factor = 1 / c->rope_freq_scale;
-    }
     c->eval.n_chunks = c->calib.n_chunks = c->chunks;
-    if (!cli__finish_eval(c, e) || !cli__finish_texts(c, e) || !cli__finish_shard(c, e)) return false;
     if (c->gen.n_predict < 0) c->gen.n_predict = -1;
-    if (c->escape &&
-        !(cli__unescape_list(&c->stop, "--stop", e) && cli__unescape_list(&c->breakers, "--dry-sequence-breaker", e)))
-        return false;
     if (!cli__biases(c, e)) return false;
     samp_opts so = c->samp;
     so.n_ctx = 1;                                     /* not known yet; the sampler looks again when it is */
@@ -20928,10 +20732,15 @@ static void help_version(str *out) {
 }
 
 /* ===== [act] the actions of the command =====
- * Reads the prompt, opens the output and runs one action. Each action has one function here.
- * Invariants: stdout carries the answer and nothing else; the file of the answer is none of those that are read; an
- * interrupt keeps what is complete and reports what is not.
- * Public: act_on_model, act_on_matrix, act_merge, act_bench, act_on_nothing, act_signals, act_streams, act_lost. */
+ * Reads the prompt, opens the output and runs one action. An action is a row of act_table: what it needs, what its options must
+ * be together, how its prompt becomes tokens, and the function that runs it.
+ * Invariants: stdout carries the answer and nothing else, and whatever was written is flushed and checked before exit 0; no file
+ * is written that the run reads; after an interrupt one line names a result that is missing or not complete.
+ * To add an action: 1 its name in cli_act; 2 a row of cli_opts of kind OPT_ACT, and its bit in the rows of the options that it
+ * takes; 3 a function here; 4 a row of act_table.
+ * Public: act_finish, act_run, act_signals, act_streams, act_lost. */
+
+enum { ACT_PROMPT_MAX = 1 << 30 };                    /* bytes of prompt from -p, -f and standard input together */
 
 /* --- prompt --- */
 
@@ -20949,10 +20758,10 @@ static bool act__say_waiting(int fd, bool appends) {
 static bool act__read_all(int fd, const char *name, str *out, err_t *e) {
     struct stat st;
     const bool  appends = out->n > 0;
-    bool        patient = name != act_stdin, huge = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > CLI_PROMPT_MAX;
+    bool        patient = name != act_stdin, huge = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > ACT_PROMPT_MAX;
     for (;;) {
-        if (huge || out->n > CLI_PROMPT_MAX)
-            return err_set(e, EXIT_INPUT, "%s: more than %d bytes, expected a prompt", name, CLI_PROMPT_MAX);
+        if (huge || out->n > ACT_PROMPT_MAX)
+            return err_set(e, EXIT_INPUT, "%s: more than %d bytes, expected a prompt", name, ACT_PROMPT_MAX);
         str_reserve(out, 65536);
         size_t  room = out->cap - out->n - 1;
         if (!patient) patient = act__say_waiting(fd, appends);
@@ -21034,15 +20843,11 @@ static void act__on_signal(int sig) {
     g_interrupt = sig;
 }
 
-/* What an interrupt leaves without its result, until act__kept() says that the result is there. */
-static void act__may_lose(const config *c) {
-    const char *file = c->action == ACT_IMATRIX || c->action == ACT_LOGITS ? c->what : c->action == ACT_PERPLEXITY && c->eval.base ? c->eval.base : c->output;
-    const bool  partly = c->action == ACT_SCORE || c->action == ACT_LOGITS;
-    const bool  figures = c->action == ACT_PERPLEXITY || c->action == ACT_DIVERGENCE;
-    if (g_log_level < LOG_NORMAL || !(partly || figures || c->action == ACT_QUANTIZE || c->action == ACT_IMATRIX) || c->quant.dry_run) return;
-    if (file && strcmp(file, "-") != 0)
-        snprintf(act_lost, sizeof act_lost - 1, "llmrun: interrupted: %.900s is %s", file, partly ? "not complete" : "not written");
-    else snprintf(act_lost, sizeof act_lost - 1, "llmrun: interrupted: the output is %s", partly ? "not complete" : "not written");
+/* What an interrupt leaves of the result in `file` (NULL: stdout), until act__kept() reports that the result is there. */
+static void act__may_lose(const char *file, const char *state) {
+    if (g_log_level < LOG_NORMAL) return;
+    const bool named = file && strcmp(file, "-") != 0;
+    snprintf(act_lost, sizeof act_lost - 1, "llmrun: interrupted: %.900s is %s", named ? file : "the output", state);
     log_sanitize(act_lost, strlen(act_lost));
     strcat(act_lost, "\n");
 }
@@ -21066,52 +20871,74 @@ static void act_streams(void) {
         if (fcntl(fd, F_GETFD) == -1 && errno == EBADF && open("/dev/null", way[fd]) != fd) _exit(EXIT_RESOURCE);
 }
 
+static bool act__same(const struct stat *a, const char *path) {
+    struct stat b;
+    return S_ISREG(a->st_mode) && stat(path, &b) == 0 && a->st_dev == b.st_dev && a->st_ino == b.st_ino;
+}
+
 static bool act__same_file(int fd, const char *path) {
-    struct stat a, b;
-    return fstat(fd, &a) == 0 && S_ISREG(a.st_mode) && stat(path, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+    struct stat a;
+    return fstat(fd, &a) == 0 && act__same(&a, path);
+}
+
+/* Whether a file that is about to be written is another than `from` (NULL: none), which is read and called `what`. */
+static bool act__apart(const char *path, const char *from, const char *what, err_t *e) {
+    struct stat a;
+    const bool  same = from && strcmp(from, "-") != 0 && stat(path, &a) == 0 && act__same(&a, from);
+    return !same || err_set(e, EXIT_INPUT, "%s: is the %s itself, expected another file to write", path, what);
+}
+
+/* Whether it is none of the files that the options name as read. */
+static bool act__apart_from_inputs(const config *c, const char *path, err_t *e) {
+    static const struct {
+        size_t      at;
+        bool        list;                             /* a cli_list, else one name */
+        const char *what;
+    } inputs[] = {
+        {AT(model),       false, "model"},             {AT(models),   true,  "model"},
+        {AT(spec.draft),  false, "model"},             {AT(bench.draft), false, "model"},
+        {AT(file),        false, "prompt"},            {AT(inputs),   true,  "input"},
+        {AT(kv.cache),    false, "prompt cache"},      {AT(spec.cache), false, "lookup cache"},
+        {AT(imatrix),     false, "importance matrix"}, {AT(in_files), true,  "importance matrix"},
+        {AT(calibrate),   false, "text"},
+    };
+    for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++) {
+        const void       *field = (const char *)c + inputs[i].at;
+        const cli_list   *list = field;
+        const char *const *name = inputs[i].list ? list->v : field;
+        for (int k = 0; k < (inputs[i].list ? list->n : 1); k++)
+            if (!act__apart(path, name[k], inputs[i].what, e)) return false;
+    }
+    return true;
 }
 
 /* Opens the stream for the answer: stdout, or the file named, which must be none of those that are read. Its old bytes stay
  * until out_begin(). */
 static bool act__output(out_t *out, const char *path, const config *c, const gguf_file *g, err_t *e) {
-    *out = (out_t){stdout, "stdout", 0};
     if (!path || strcmp(path, "-") == 0) return true;
-    int fd = out_open(path);
-    if (fd < 0) return err_set(e, err_code_of(errno), "%s: %s", path, strerror(errno));
     for (int i = 0; g && i < g->n_parts; i++)
-        if (act__same_file(fd, g->part[i].path))
-            err_set(e, EXIT_INPUT, "%s: is the model itself, expected another file to write", path);
-    if (c->file && strcmp(c->file, "-") != 0 && act__same_file(fd, c->file))
-        err_set(e, EXIT_INPUT, "%s: is the prompt itself, expected another file to write", path);
-    if (c->kv.cache && act__same_file(fd, c->kv.cache))
-        err_set(e, EXIT_INPUT, "%s: is the prompt cache itself, expected another file to write", path);
-    if (c->spec.cache && act__same_file(fd, c->spec.cache))
-        err_set(e, EXIT_INPUT, "%s: is the lookup cache itself, expected another file to write", path);
-    *out = (out_t){e->code ? NULL : fdopen(fd, "wb"), path, 0};
+        if (!act__apart(path, g->part[i].path, "model", e)) return false;
+    if (!act__apart_from_inputs(c, path, e)) return false;
+    const int fd = out_open(path);
+    if (fd < 0) return err_set(e, err_code_of(errno), "%s: %s", path, strerror(errno));
+    *out = (out_t){fdopen(fd, "wb"), path, 0};
     if (out->f) return true;
     close(fd);
+    *out = (out_t){stdout, "stdout", 0};
     return err_set(e, EXIT_RESOURCE, "%s: %s", path, strerror(errno));
-}
-
-/* Raw floats would garble a terminal. */
-static bool act__fit_for_floats(const config *c, const out_t *out, err_t *e) {
-    const bool logits = c->action == ACT_LOGITS;
-    if (!(logits || c->action == ACT_DUMP) || !isatty(fileno(out->f))) return true;
-    return err_set(e, EXIT_INPUT, "%s: raw floats are not written to a terminal, expected a file (%s) or a redirection (> FILE)",
-                   logits ? "--logits" : "--dump-tensor", logits ? "--logits FILE" : "-o FILE");
 }
 
 /* --- actions on a model --- */
 
 typedef struct {
     const config *c;
-    gguf_file    *g;
+    gguf_file    *g;                                  /* the model, NULL for actions that open none */
     tok_vocab    *vocab;
     str           text;                               /* the prompt */
     tok_ids       ids;                                /* its tokens */
     out_t         out;
     double        t_start;                            /* clock_now() when the program began */
-} act_run;
+} act_job;
 
 /* The name of a path's last part. */
 static const char *act__base_name(const char *path) {
@@ -21122,13 +20949,13 @@ static const char *act__base_name(const char *path) {
 static bool act__json(const config *c) { return strcmp(c->format, "json") == 0; }
 
 /* A text that grows leaves in pieces. */
-static void act__flush(act_run *r, str *s, size_t most) {
+static void act__flush(act_job *r, str *s, size_t most) {
     if (s->n <= most) return;
     out_put(&r->out, s->p, s->n);
     str_clear(s);
 }
 
-static bool act__tokenize_json(act_run *r, err_t *e) {
+static bool act__tokenize_json(act_job *r, err_t *e) {
     str s = {0};
     if (!out_begin(&r->out, e)) return false;
     str_fmt(&s, "{\"count\":%zu,\"ids\":[", r->ids.n);
@@ -21149,7 +20976,7 @@ static bool act__tokenize_json(act_run *r, err_t *e) {
     return true;
 }
 
-static bool act__tokenize(act_run *r, err_t *e) {
+static bool act__tokenize(act_job *r, err_t *e) {
     str s = {0};
     if (act__json(r->c)) return act__tokenize_json(r, e);
     if (!out_begin(&r->out, e)) return false;
@@ -21187,9 +21014,8 @@ static bool act__read_ids(bytes text, int32_t n_vocab, tok_ids *out, err_t *e) {
     return true;
 }
 
-static bool act__detokenize(act_run *r, const str *text, err_t *e) {
+static bool act__detokenize(act_job *r, err_t *e) {
     str s = {0};
-    if (!act__read_ids(str_bytes(text), tok_count(r->vocab), &r->ids, e)) return false;
     if (!out_begin(&r->out, e)) return false;
     tok_decode(r->vocab, r->ids.id, r->ids.n, r->c->special == 1, &s);
     out_put(&r->out, s.p, s.n);
@@ -21209,8 +21035,10 @@ static bytes act__near_tensor(const gguf_file *g, bytes name) {
 }
 
 /* All of a tensor as little-endian float32, some thousand weights at a time: whole blocks of any type. */
-static bool act__dump_tensor(const gguf_file *g, const char *name, out_t *out, err_t *e) {
+static bool act__dump_tensor(act_job *r, err_t *e) {
     enum { STEP = 16384 };
+    const gguf_file   *g = r->g;
+    const char        *name = r->c->what;
     const gguf_tensor *t = gguf_tensor_find(g, name);
     if (!t) {
         bytes near = act__near_tensor(g, bytes_of(name));
@@ -21220,21 +21048,15 @@ static bool act__dump_tensor(const gguf_file *g, const char *name, out_t *out, e
     }
     const k_type *k = &k_types[t->type];
     uint64_t      n = t->dim[0] * t->dim[1] * t->dim[2] * t->dim[3];
-    if (!out_begin(out, e)) return false;
-    float        *buf = mem_aligned(STEP, sizeof *buf);
-    for (uint64_t at = 0; at < n && !out->why; at += STEP) {
+    if (!out_begin(&r->out, e)) return false;
+    float *buf = mem_aligned(STEP, sizeof *buf);
+    for (uint64_t at = 0; at < n && !r->out.why; at += STEP) {
         uint64_t some = n - at < STEP ? n - at : STEP;
         k->dequant(t->data + at / k->block * k->bytes, buf, (int64_t)some);
-        out_put(out, buf, (size_t)some * sizeof *buf);
+        out_put(&r->out, buf, (size_t)some * sizeof *buf);
     }
     mem_free(buf);
     return true;
-}
-
-/* Tokens that the request may put into the context: the prompt and what -n asks for; 0: no limit. */
-static int64_t act__need(const config *c, size_t n_prompt) {
-    if (c->action != ACT_GENERATE) return (int64_t)n_prompt;
-    return c->gen.n_predict < 0 ? 0 : (int64_t)n_prompt + c->gen.n_predict;
 }
 
 /* A token's bytes, and a text's tokens, for whoever looks for DRY's breakers. */
@@ -21277,7 +21099,7 @@ static spec *act__guesser(const config *c, const engine *en, int n_seqs, err_t *
     return spec_rows(&c->spec, n_seqs) ? spec_open(en, &c->spec, c->pre, &c->fwd, &c->kv, n_seqs, e) : NULL;
 }
 
-static bool act__generate(act_run *r, engine *en, err_t *e) {
+static bool act__use_generate(act_job *r, engine *en, err_t *e) {
     const config *c = r->c;
     samp_breakers   breakers = {0};
     const samp_opts so = act__samp(c, r->vocab, en->n_ctx, &breakers);
@@ -21286,39 +21108,39 @@ static bool act__generate(act_run *r, engine *en, err_t *e) {
     gen_opts        go = c->gen;
     if (act__json(c)) go.json = act__base_name(r->g->path);
     if (c->echo) go.echo = str_bytes(&r->text);
-    bool ok = !e->code && text_run(en, guesser, &r->ids, &go, &so, seed, &r->out, e) && spec_save(guesser, e);
+    bool ok = !e->code && text_run(en, guesser, &r->ids, &go, &so, seed, &r->out, e) && spec_save(guesser, e) && engine_save(en, &c->kv, e);
     spec_close(guesser);
     samp_breakers_drop(&breakers);
     return ok;
 }
 
-/* Every way to run the model. The output is begun when nothing stands in the way of an answer. */
-static bool act__with_engine(act_run *r, err_t *e) {
-    const config *c = r->c;
-    const int64_t need = act__need(c, r->ids.n);
-    const engine_plan plan = c->action == ACT_GENERATE ? text_plan(&c->fwd, need, spec_rows(&c->spec, 1)) : score_plan(&c->fwd, need);
-    engine           *en = engine_open(r->g, r->vocab, &c->fwd, &c->kv, plan, r->t_start, e);
-    if (!en) return false;
+/* Opens the model, runs it on the prompt and closes it. */
+static bool act__with_engine(act_job *r, engine_plan plan, bool (*use)(act_job *, engine *, err_t *), err_t *e) {
+    engine *en = engine_open(r->g, r->vocab, &r->c->fwd, &r->c->kv, plan, r->t_start, e);
     act__graceful = 1;
-    bool ok = gen_fits(en, &r->ids, e) && (c->action == ACT_GENERATE || out_begin(&r->out, e));
-    if (ok && c->action == ACT_SCORE)
-        ok = act__json(c) ? score_json(en, &r->ids, act__base_name(r->g->path), &r->out, e) : score_text(en, &r->ids, &r->out, e);
-    else if (ok && c->action == ACT_LOGITS) ok = score_logits(en, &r->ids, &r->out, e);
-    else if (ok) ok = act__generate(r, en, e) && engine_save(en, &c->kv, e);
+    const bool ok = en && gen_fits(en, &r->ids, e) && use(r, en, e);
     engine_close(en);
     return ok;
 }
 
-/* Whether a file that is about to be written is another than `from` (NULL: none), which is read and called `what`. */
-static bool act__apart(const char *path, const char *from, const char *what, err_t *e) {
-    int  fd = from && strcmp(from, "-") != 0 ? open(from, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY) : -1;
-    bool same = fd >= 0 && act__same_file(fd, path);
-    if (fd >= 0) close(fd);
-    return !same || err_set(e, EXIT_INPUT, "%s: is the %s itself, expected another file to write", path, what);
+static bool act__use_score(act_job *r, engine *en, err_t *e) {
+    if (!out_begin(&r->out, e)) return false;
+    return act__json(r->c) ? score_json(en, &r->ids, act__base_name(r->g->path), &r->out, e) : score_text(en, &r->ids, &r->out, e);
 }
 
+static bool act__use_logits(act_job *r, engine *en, err_t *e) { return out_begin(&r->out, e) && score_logits(en, &r->ids, &r->out, e); }
+
+static bool act__generate(act_job *r, err_t *e) {
+    const config *c = r->c;
+    const int64_t need = c->gen.n_predict < 0 ? -1 : (int64_t)r->ids.n + c->gen.n_predict;   /* tokens in the context; -1: no limit */
+    return act__with_engine(r, text_plan(&c->fwd, need, spec_rows(&c->spec, 1)), act__use_generate, e);
+}
+
+static bool act__score(act_job *r, err_t *e) { return act__with_engine(r, score_plan(&r->c->fwd, (int64_t)r->ids.n), act__use_score, e); }
+static bool act__logits(act_job *r, err_t *e) { return act__with_engine(r, score_plan(&r->c->fwd, (int64_t)r->ids.n), act__use_logits, e); }
+
 /* Whether a file may be made beside the answer: one with a name, and neither the prompt nor the answer. */
-static bool act__spares(const act_run *r, const char *path, err_t *e) {
+static bool act__spares(const act_job *r, const char *path, err_t *e) {
     if (strcmp(path, "-") == 0) return err_set(e, EXIT_INPUT, "-: is no name, expected a file to write");
     if (!act__apart(path, r->c->file, "prompt", e)) return false;
     return !act__same_file(fileno(r->out.f), path) ||
@@ -21326,7 +21148,7 @@ static bool act__spares(const act_run *r, const char *path, err_t *e) {
 }
 
 /* The text in windows; a context of 512 where nobody asks for another. */
-static bool act__perplexity(act_run *r, err_t *e) {
+static bool act__perplexity(act_job *r, err_t *e) {
     const config *c = r->c;
     const bool    json = act__json(c);
     engine_opts      fo = c->fwd;
@@ -21344,13 +21166,12 @@ static bool act__perplexity(act_run *r, err_t *e) {
 }
 
 /* Neither text nor vocabulary is needed: the base holds the tokens. */
-static bool act__divergence(act_run *r, err_t *e) {
+static bool act__divergence(act_job *r, err_t *e) {
     const config *c = r->c;
     engine_opts      fo = c->fwd;
     eval_base     b;
     eval_plan     plan;
-    if (c->output && !act__apart(c->output, c->what, "base", e)) return false;
-    if (!eval_base_open(&b, c->what, e)) return false;
+    if ((c->output && !act__apart(c->output, c->what, "base", e)) || !eval_base_open(&b, c->what, e)) return false;
     fo.n_ctx = b.n_ctx;
     engine *en = NULL;
     bool    ok = eval_plan_base(&plan, &b, &c->eval, e) &&
@@ -21363,7 +21184,7 @@ static bool act__divergence(act_run *r, err_t *e) {
 }
 
 /* The importance matrix of the text and of the files named beside it. Nothing is written after an interrupt. */
-static bool act__imatrix(act_run *r, err_t *e) {
+static bool act__imatrix(act_job *r, err_t *e) {
     const config *c = r->c;
     const int     chunk = c->fwd.n_ctx > 0 ? c->fwd.n_ctx : CALIB_CHUNK;
     const int     n = c->in_files.n;
@@ -21392,33 +21213,34 @@ static bool act__imatrix(act_run *r, err_t *e) {
     return ok;
 }
 
-static bool act__encode(act_run *r, const str *text, err_t *e) {
-    const config *c = r->c;
-    unsigned      flags = c->bos ? TOK_BOS : 0;
-    if (c->action == ACT_IMATRIX) flags |= (c->special == 1 ? TOK_SPECIAL : 0) | (text->n && tok_add_bos(r->vocab) ? TOK_BOS : 0);
-    else if (c->action == ACT_TOKENIZE) flags |= c->special == 1 ? TOK_SPECIAL : 0;
-    else {
-        bool begin = tok_bos(r->vocab) >= 0 && (tok_add_bos(r->vocab) || !text->n); /* an empty prompt is the start token alone */
-        flags |= (c->special != 0 ? TOK_SPECIAL : 0) | (begin ? TOK_BOS : 0);
-    }
-    return tok_encode(r->vocab, str_bytes(text), flags, &r->ids, e);
+/* --- how a prompt becomes tokens --- */
+
+static bool act__read_text(act_job *r, bool alone, err_t *e) {
+    return (r->vocab = tok_load(r->g, r->c->pre, e)) && act_prompt(r->c, 0, alone, &r->text, e);
 }
 
-/* Actions that read the vocabulary and a prompt. */
-static bool act__on_prompt(act_run *r, err_t *e) {
-    const int act = r->c->action;
-    r->vocab = tok_load(r->g, r->c->pre, e);
-    bool ok = r->vocab && act_prompt(r->c, 0, act == ACT_DETOKENIZE, &r->text, e) &&
-              (act == ACT_DETOKENIZE ? act__detokenize(r, &r->text, e) : act__encode(r, &r->text, e));
-    if (!r->c->echo) str_drop(&r->text);
-    if (ok && act == ACT_TOKENIZE) ok = act__tokenize(r, e);
-    else if (ok && act == ACT_PERPLEXITY) ok = act__perplexity(r, e);
-    else if (ok && act == ACT_IMATRIX) ok = act__imatrix(r, e);
-    else if (ok && act != ACT_DETOKENIZE) ok = act__with_engine(r, e);
-    tok_ids_drop(&r->ids);
-    str_drop(&r->text);
-    tok_free(r->vocab);
-    return ok;
+static bool act__encode(act_job *r, bool special, bool begin, err_t *e) {
+    const unsigned flags = (special ? TOK_SPECIAL : 0) | (begin || r->c->bos ? TOK_BOS : 0);
+    return tok_encode(r->vocab, str_bytes(&r->text), flags, &r->ids, e);
+}
+
+/* A prompt for the model. An empty one is the start token alone. */
+static bool act__read_prompt(act_job *r, err_t *e) {
+    if (!act__read_text(r, false, e)) return false;
+    const bool begin = tok_bos(r->vocab) >= 0 && (tok_add_bos(r->vocab) || !r->text.n);
+    return act__encode(r, r->c->special != 0, begin, e);
+}
+
+/* A text of --imatrix-out, which may be empty beside --in-file. */
+static bool act__read_corpus(act_job *r, err_t *e) {
+    return act__read_text(r, false, e) && act__encode(r, r->c->special == 1, r->text.n && tok_add_bos(r->vocab), e);
+}
+
+/* The tokens of the text alone. */
+static bool act__read_exact(act_job *r, err_t *e) { return act__read_text(r, false, e) && act__encode(r, r->c->special == 1, false, e); }
+
+static bool act__read_numbers(act_job *r, err_t *e) {
+    return act__read_text(r, true, e) && act__read_ids(str_bytes(&r->text), tok_count(r->vocab), &r->ids, e);
 }
 
 /* What --quantize knows beyond the weights: an importance matrix, a text to round by. */
@@ -21477,26 +21299,22 @@ static const uint8_t *act__guide_bytes(void *ctx, uint64_t i) {
     return k->rounded ? round_bytes(k->rounded, i) : NULL;
 }
 
-static bool act__quantize(const config *c, const gguf_file *g, err_t *e) {
+static bool act__quantize(act_job *r, err_t *e) {
+    const config     *c = r->c;
+    const gguf_file  *g = r->g;
     act_guide         know = {.c = c, .g = g};
     const quant_guide guide = {&know, act__weights, act__guide_prepare, act__guide_bytes};
     quant_opts        o = c->quant;
-    out_t             out;
     o.tensor_type = c->tensor_types.v;
     o.n_tensor_type = c->tensor_types.n;
     o.n_threads = c->fwd.n_threads;
     if (c->imatrix || c->calibrate) o.guide = &guide;
-    bool ok = c->quant.dry_run || (act__apart(c->output, c->imatrix, "importance matrix", e) &&
-                                   act__apart(c->output, c->calibrate, "text", e));
-    ok = ok && (!c->imatrix || act__guide_imatrix(&know, e)) && (!c->calibrate || act__guide_text(&know, e)) &&
-         act__output(&out, NULL, c, g, e);
-    if (ok) {
-        if (c->imatrix) o.imatrix.file = c->imatrix, o.imatrix.entries = (uint32_t)know.im.n, o.imatrix.chunks = know.im.n_chunk;
-        if (know.im.n_dataset) o.imatrix.dataset = str_bytes(&know.im.dataset[0]);
-        act__graceful = 1;
-        ok = quant_run(g, c->what, c->output, &o, &out, e);
-        ok = out_end(&out, e) && ok;
-    }
+    bool ok = (c->quant.dry_run || act__apart_from_inputs(c, c->output, e)) && (!c->imatrix || act__guide_imatrix(&know, e)) &&
+              (!c->calibrate || act__guide_text(&know, e));
+    if (c->imatrix) o.imatrix.file = c->imatrix, o.imatrix.entries = (uint32_t)know.im.n, o.imatrix.chunks = know.im.n_chunk;
+    if (know.im.n_dataset) o.imatrix.dataset = str_bytes(&know.im.dataset[0]);
+    act__graceful = 1;
+    ok = ok && quant_run(g, c->what, c->output, &o, &r->out, e);
     for (uint64_t i = 0; know.w && i < g->n_tensor; i++) mem_free(know.w[i]);
     mem_free(know.w);
     round_free(know.rounded);
@@ -21594,7 +21412,9 @@ static bool act__batch_files(const config *c, cli_list *files, err_t *e) {
     return !e->code;
 }
 
-static bool act__batch(config *c, gguf_file *g, double t_start, err_t *e) {
+static bool act__batch(act_job *r, err_t *e) {
+    const config *c = r->c;
+    gguf_file    *g = r->g;
     batch_job     job = {.model_name = act__base_name(g->path), .gen = &c->gen, .special = c->special != 0, .bos = c->bos,
                          .json = act__json(c)};
     samp_breakers breakers = {0};
@@ -21611,10 +21431,10 @@ static bool act__batch(config *c, gguf_file *g, double t_start, err_t *e) {
     bool ok = v && batch_fields(c->batch.fields, &job.fields, e) && act__batch_files(c, &files, e) &&
               batch_check(files.v, files.n, c->batch.line_bytes, e) &&
               (!job.csv || !c->resume || err_set(e, EXIT_INPUT, "--resume goes on with JSON Lines, expected no --format csv")) &&
-              (!c->output || (act__apart(c->output, c->kv.cache, "prompt cache", e) && act__apart(c->output, c->spec.cache, "lookup cache", e))) &&
+              (!c->output || act__apart_from_inputs(c, c->output, e)) &&
               act__batch_seed(c, &job.seed, &job.own_seeds, &seed, e);
     ok = ok && spec_needs(&c->spec, &c->fwd, &c->kv, n_seqs, &beside, e) &&
-         (en = engine_open(g, v, &c->fwd, &c->kv, sched_plan(&c->fwd, n_seqs, spec_rows(&c->spec, n_seqs), &beside), t_start, e)) &&
+         (en = engine_open(g, v, &c->fwd, &c->kv, sched_plan(&c->fwd, n_seqs, spec_rows(&c->spec, n_seqs), &beside), r->t_start, e)) &&
          ((guesser = act__guesser(c, en, n_seqs, e)) || !e->code);
     if (ok) {                                         /* a context that free memory happens to bound is no setting */
         const bool bound = c->kv.max_blocks || c->kv.mem_bytes;
@@ -21645,123 +21465,336 @@ static bool act__batch(config *c, gguf_file *g, double t_start, err_t *e) {
     return !e->code;
 }
 
-static bool act_on_model(const config *c, double t_start, err_t *e) {
-    gguf_file g;
-    if (cli_needs_prompt(c->action) && !act__prompt_exists(c, 0, e)) return false;
-    if (!gguf_open(&g, c->model, e)) return false;
-    if ((c->kv.cache && !c->kv.cache_ro && !gguf_write_could(c->kv.cache, &g, e)) ||
-        (c->spec.cache && !gguf_write_could(c->spec.cache, &g, e))) {
-        gguf_close(&g);
-        return false;
-    }
-    act__may_lose(c);
-    act__note_escapes(c);
-    if (c->action == ACT_QUANTIZE) {
-        bool ok = act__quantize(c, &g, e);
-        if (ok) act__kept();
-        gguf_close(&g);
-        return ok;
-    }
-    config  own = *c;
-    if (c->action == ACT_BATCH) {
-        bool ok = act__from_model(&own, &g, e) && act__batch(&own, &g, t_start, e);
-        gguf_close(&g);
-        return ok;
-    }
-    bool    exact = cli_exact(c->action);
-    if (exact && !cli_given(c, "-ctk")) own.kv.type_k = K_F32;
-    if (exact && !cli_given(c, "-ctv")) own.kv.type_v = K_F32;
-    act_run r = {.c = &own, .g = &g, .t_start = t_start};
-    bool    ok = (c->action != ACT_GENERATE || act__from_model(&own, &g, e)) &&
-              act__output(&r.out, c->action == ACT_LOGITS ? c->what : c->output, c, &g, e);
-    if (ok) {
-        if (!act__fit_for_floats(c, &r.out, e)) ok = false;
-        else if (c->action == ACT_INSPECT)
-            ok = out_begin(&r.out, e) && inspect_print(&g, c->pre, act__json(c), &r.out, e);
-        else if (c->action == ACT_DIVERGENCE) ok = act__divergence(&r, e);
-        else if (c->action == ACT_DUMP) ok = act__dump_tensor(&g, c->what, &r.out, e);
-        else ok = act__on_prompt(&r, e);
-        ok = out_end(&r.out, e) && ok;
-        if (ok) act__kept();
-    }
-    gguf_close(&g);
+/* --- actions without a model, or that open it themselves --- */
+
+/* A text as the whole answer. Drops it. */
+static bool act__answer(act_job *r, str *text, err_t *e) {
+    const bool ok = !e->code && out_begin(&r->out, e) && out_put(&r->out, text->p, text->n);
+    str_drop(text);
     return ok;
 }
 
-static bool act_on_matrix(const config *c, err_t *e) {
-    const char      *file = c->in_files.v[0];
-    const bool       json = act__json(c), csv = strcmp(c->format, "csv") == 0;
-    calib_imatrix    im = {0};
-    str              text = {0};
-    out_t            out;
-    bool ok = (!c->output || act__apart(c->output, file, "importance matrix", e)) && calib_imatrix_read(&im, file, e);
-    if (ok) {
-        calib_show(&im, json ? CALIB_JSON : csv ? CALIB_CSV : CALIB_TEXT, &text);
-        ok = act__output(&out, c->output, c, NULL, e) && out_begin(&out, e);
-    }
-    if (ok) {
-        out_put(&out, text.p, text.n);
-        ok = out_end(&out, e);
-    }
-    str_drop(&text);
+static bool act__inspect(act_job *r, err_t *e) { return out_begin(&r->out, e) && inspect_print(r->g, r->c->pre, act__json(r->c), &r->out, e); }
+
+static bool act__statistics(act_job *r, err_t *e) {
+    const config *c = r->c;
+    const bool    csv = strcmp(c->format, "csv") == 0;
+    calib_imatrix im = {0};
+    str           text = {0};
+    if (calib_imatrix_read(&im, c->in_files.v[0], e)) calib_show(&im, act__json(c) ? CALIB_JSON : csv ? CALIB_CSV : CALIB_TEXT, &text);
     calib_imatrix_drop(&im);
+    return act__answer(r, &text, e);
+}
+
+static bool act__merge(act_job *r, err_t *e) { return results_merge(r->c->inputs.v, r->c->inputs.n, &r->out, e); }
+
+static bool act__bench(act_job *r, err_t *e) {
+    static const char *const forms[] = {[BENCH_MD] = "md", [BENCH_CSV] = "csv", [BENCH_JSON] = "json", [BENCH_JSONL] = "jsonl"};
+    const config      *c = r->c;
+    const char *const *models = c->models.n ? c->models.v : &c->model;
+    bench_form         form = BENCH_MD;
+    out_t              svg = {stdout, "stdout", 0};
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
+        if (strcmp(c->format, forms[i]) == 0) form = (bench_form)i;
+    if (c->plot && !(act__spares(r, c->plot, e) && act__output(&svg, c->plot, c, NULL, e))) return false;
+    act__graceful = 1;
+    const bool ok = bench_run(&c->bench, models, c->models.n ? c->models.n : 1, &c->fwd, &c->kv, form, cli_build, cli_commit, &r->out,
+                              c->plot ? &svg : NULL, e);
+    return (!c->plot || out_end(&svg, e)) && ok;
+}
+
+static bool act__list(act_job *r, err_t *e) {
+    str text = {0};
+    help_list(r->c, &text);
+    return act__answer(r, &text, e);
+}
+
+static bool act__version(act_job *r, err_t *e) {
+    str text = {0};
+    help_version(&text);
+    return act__answer(r, &text, e);
+}
+
+static bool act__help(act_job *r, err_t *e) {
+    str text = {0};
+    help_print(r->c, &text, e);
+    return act__answer(r, &text, e);
+}
+
+/* --- what the options of an action must be together --- */
+
+static bool act__check_quantize(config *c, err_t *e) {
+    return c->quant.dry_run || (c->output && *c->output && strcmp(c->output, "-") != 0) ||
+           err_set(e, EXIT_INPUT, "--quantize: no file to write, expected -o FILE");
+}
+
+static bool act__check_statistics(config *c, err_t *e) {
+    return c->in_files.n == 1 ||
+           err_set(e, EXIT_INPUT, "--show-statistics: found %d importance matrices, expected one (--in-file FILE)", c->in_files.n);
+}
+
+static bool act__check_perplexity(config *c, err_t *e) {
+    return !c->eval.base || !c->eval.stride ||
+           err_set(e, EXIT_INPUT, "--kl-divergence-base: windows lie end to end, expected no --ppl-stride");
+}
+
+/* -o FORM is --format FORM, as in llama-bench; -o FILE.FORM has that form. */
+static void act__bench_output(config *c) {
+    static const char *const forms[] = {"md", "csv", "json", "jsonl"};
+    if (!c->output || c->format) return;
+    const char *dot = strrchr(c->output, '.');
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+        const bool whole = strcmp(c->output, forms[i]) == 0;
+        if (!whole && (c->json || !dot || strcmp(dot + 1, forms[i]) != 0)) continue;
+        c->format = forms[i];
+        if (whole) c->output = NULL;
+        return;
+    }
+}
+
+static bool act__check_bench(config *c, err_t *e) {
+    act__bench_output(c);
+    if (c->models.n) c->model = c->models.v[0];
+    for (int i = 1; i < c->models.n; i++)
+        if (!*c->models.v[i]) c->model = "";
+    if (!bench_any(&c->bench)) return err_set(e, EXIT_INPUT, "--bench: nothing to measure, expected -p, -n or -pg with tokens");
+    const char *asks = c->bench.draft ? "--model-draft" : cli_given(c, "--acceptance") ? "--acceptance" : NULL;
+    for (int i = 0; i < c->bench.guess.n; i++)
+        if (c->bench.guess.v[i]) asks = "--draft-max";
+    return !asks || bench_guesses(&c->bench) ||
+           err_set(e, EXIT_INPUT, "%s: no test has guesses, expected --draft-max and -n with numbers above 0", asks);
+}
+
+/* --- --shard auto: which part this process is, as the program that started it says --- */
+
+#define ACT_SHARDS "LLMRUN_SHARDS"                    /* the number of parts, where an engine numbers its tasks and does not count them */
+
+/* Who numbers tasks. `outer` tasks may each hold several others: part = outer part x inner parts + inner part. */
+static const struct act_engine {
+    const char *name, *part, *first, *step, *count;   /* variables; first, step: of the part's numbers, NULL: `base`, 1 */
+    int         base;
+    bool        outer;
+} act_engines[] = {
+    /* name                     part                    first                   step                     count                     base outer */
+    {"Slurm array",             "SLURM_ARRAY_TASK_ID",  "SLURM_ARRAY_TASK_MIN", "SLURM_ARRAY_TASK_STEP", "SLURM_ARRAY_TASK_COUNT", 0,   true},
+    {"Kubernetes indexed job",  "JOB_COMPLETION_INDEX", NULL,                   NULL,                    ACT_SHARDS,               0,   true},
+    {"GNU parallel",            "PARALLEL_SEQ",         NULL,                   NULL,                    ACT_SHARDS,               1,   false},
+    {"Open MPI",                "OMPI_COMM_WORLD_RANK", NULL,                   NULL,                    "OMPI_COMM_WORLD_SIZE",   0,   false},
+    {"PMI",                     "PMI_RANK",             NULL,                   NULL,                    "PMI_SIZE",               0,   false},
+    {"Slurm task",              "SLURM_PROCID",         NULL,                   NULL,                    "SLURM_STEP_NUM_TASKS",   0,   false},
+    {"PMIx",                    "PMIX_RANK",            NULL,                   NULL,                    ACT_SHARDS,               0,   false},
+};
+enum { ACT_ENGINES = sizeof act_engines / sizeof *act_engines };
+
+/* A number in the environment, `none` where it is not set. */
+static bool act__env_number(const char *name, int64_t none, int64_t *n, err_t *e) {
+    const char *v = name ? getenv(name) : NULL;
+    char       *end = NULL;
+    *n = none;
+    if (!v) return true;
+    *n = strtoll(v, &end, 10);
+    return (isdigit((unsigned char)*v) && !*end && *n <= INT32_MAX) ||
+           err_set(e, EXIT_INPUT, "--shard auto: %s is '%.100s', expected a number", name, v);
+}
+
+/* The part from 0 and how many there are, as this engine says. */
+static bool act__engine_part(const struct act_engine *g, int64_t *part, int64_t *count, err_t *e) {
+    int64_t at, first, step;
+    if (!act__env_number(g->part, 0, &at, e) || !act__env_number(g->first, g->base, &first, e) || !act__env_number(g->step, 1, &step, e) ||
+        !act__env_number(g->count, 0, count, e)) return false;
+    if (step < 1) step = 1;
+    *part = (at - first) / step;
+    return (at >= first && (at - first) % step == 0 && *part < *count) ||
+           err_set(e, EXIT_INPUT, "--shard auto: %s is %lld with %s %lld, expected %lld numbers from %lld on in steps of %lld", g->part, (long long)at,
+                   g->count, (long long)*count, (long long)*count, (long long)first, (long long)step);
+}
+
+static bool act__engine_there(const struct act_engine *g) { return getenv(g->part) && getenv(g->count); }
+
+/* The first of the outer or inner engines that is there; with a count of LLMRUN_SHARDS, of those that lack one, which is alone. NULL: none. */
+static const struct act_engine *act__engine(bool counted, bool outer) {
+    for (int i = 0; i < ACT_ENGINES; i++) {
+        const struct act_engine *g = &act_engines[i];
+        if (act__engine_there(g) && (strcmp(g->count, ACT_SHARDS) == 0) == counted && (counted || g->outer == outer)) return g;
+    }
+    return NULL;
+}
+
+/* What was looked for; a number without its count is named. */
+static bool act__engine_none(err_t *e) {
+    str s = {0};
+    str_put(&s, "");
+    for (int i = 0; i < ACT_ENGINES; i++) str_fmt(&s, "%s%s and %s", i ? ", " : "", act_engines[i].part, act_engines[i].count);
+    for (int i = 0; i < ACT_ENGINES; i++)
+        if (getenv(act_engines[i].part))
+            err_set(e, EXIT_INPUT, "--shard auto: %s is set without %s, expected both", act_engines[i].part, act_engines[i].count);
+    err_set(e, EXIT_INPUT, "--shard auto: nothing in the environment numbers this task, expected %s", s.p);
+    str_drop(&s);
+    return false;
+}
+
+/* "auto" becomes I/N. */
+static bool act__shard_auto(config *c, err_t *e) {
+    const struct act_engine *own = act__engine(true, false), *levels[] = {own ? own : act__engine(false, true), own ? NULL : act__engine(false, false)};
+    int64_t                  part = 0, all = 1;
+    str                      said = {0};
+    bool                     ok = levels[0] || levels[1] || act__engine_none(e);
+    for (int i = 0; ok && i < 2; i++) {
+        int64_t at = 0, n = 0;
+        if (!levels[i]) continue;
+        ok = act__engine_part(levels[i], &at, &n, e);
+        part = part * n + at;
+        all *= n;
+        str_fmt(&said, "%s%s %lld of %lld", said.n ? ", " : "", levels[i]->name, (long long)at + 1, (long long)n);
+    }
+    if (ok && all > LINES_SHARDS) ok = err_set(e, EXIT_INPUT, "--shard auto: %lld parts, expected at most %d", (long long)all, LINES_SHARDS);
+    if (ok) {
+        snprintf(c->own_shard, sizeof c->own_shard, "%lld/%lld", (long long)part + 1, (long long)all);
+        c->batch.shard = c->own_shard;
+        log_warn("--shard auto: part %s (%s)", c->own_shard, said.p);
+    }
+    str_drop(&said);
     return ok;
 }
 
-static bool act_merge(const config *c, err_t *e) {
-    out_t out;
-    for (int i = 0; c->output && i < c->inputs.n; i++)
-        if (!act__apart(c->output, c->inputs.v[i], "input", e)) return false;
-    if (!act__output(&out, c->output, c, NULL, e)) return false;
-    bool ok = results_merge(c->inputs.v, c->inputs.n, &out, e);
-    return out_end(&out, e) && ok;
+/* The part's number stands for {shard} in the name of the results, so that one command serves all parts. */
+static bool act__check_shard(config *c, err_t *e) {
+    static const char mark[] = "{shard}";
+    if (c->batch.shard && strcmp(c->batch.shard, "auto") == 0 && !act__shard_auto(c, e)) return false;
+    const char *at = c->action == ACT_BATCH && c->output ? strstr(c->output, mark) : NULL;
+    if (!at) return true;
+    if (!c->batch.shard) return err_set(e, EXIT_INPUT, "--output: %s names a part, expected --shard beside it", mark);
+    str_add(&c->own_output, c->output, (size_t)(at - c->output));
+    str_add(&c->own_output, c->batch.shard, strcspn(c->batch.shard, "/"));
+    str_put(&c->own_output, at + sizeof mark - 1);
+    c->output = c->own_output.p;
+    return true;
 }
 
-/* Whether a file that --bench writes (NULL: none) is none of the models. */
-static bool act__bench_apart(const config *c, const char *path, const char *const *models, int n, err_t *e) {
-    for (int i = 0; path && i < n; i++)
-        if (!act__apart(path, models[i], "model", e)) return false;
-    return !path || !c->bench.draft || act__apart(path, c->bench.draft, "model", e);
+static bool act__check_batch(config *c, err_t *e) {
+    enum { BLOCK = LLMRUN_STRESS ? 2 : 8 };           /* tokens: half of a sequence's last block is empty, and a batch has many */
+    for (int i = 0; c->no_stdin && i < c->inputs.n; i++)
+        if (strcmp(c->inputs.v[i], "-") == 0) return err_set(e, EXIT_INPUT, "--no-stdin and --batch - disagree");
+    if (!c->kv.cache && !cli_given(c, "--kv-block-size")) c->kv.block = BLOCK;
+    return act__check_shard(c, e);
 }
 
-/* Opens the file of the picture, which must not be the table's. */
-static bool act__plot(out_t *svg, const out_t *out, const config *c, err_t *e) {
-    if (strcmp(c->plot, "-") == 0) return err_set(e, EXIT_INPUT, "--plot -: is no name, expected a file to write");
-    if (out->f != stdout && act__same_file(fileno(out->f), c->plot))
-        return err_set(e, EXIT_INPUT, "%s: is the output itself, expected another file to write", c->plot);
-    return act__output(svg, c->plot, c, NULL, e);
+/* --- the table of actions --- */
+
+enum {
+    WITH_MODEL_NAME = 1,                              /* -m must be given */
+    WITH_MODEL = 2 | WITH_MODEL_NAME,                 /* act_run() opens it */
+    WITH_OUTPUT = 4,                                  /* act_run() opens the file of the answer, else the answer goes to stdout */
+    WITH_OWN_OUTPUT = 8,                              /* the action opens its output itself */
+    WITH_FLOATS = 16,                                 /* the answer is raw floats, which would garble a terminal */
+    WITH_EXACT_CACHE = 32,                            /* a rounded cache would blur its figures: f32, unless asked for otherwise */
+    WITH_MODEL_SAMPLING = 64,                         /* the model file may recommend sampling parameters */
+};
+
+typedef struct {
+    unsigned    has;                                  /* the bits above */
+    size_t      file;                                 /* offset in config of the name of the file with the result */
+    const char *forms;                                /* what --format can be beside text */
+    const char *interrupted;                          /* what an interrupt makes of the result; NULL: the answer says so itself */
+    bool (*check)(config *c, err_t *e);               /* completes the options and checks them; NULL: nothing to do */
+    bool (*read)(act_job *r, err_t *e);               /* the prompt to tokens; NULL: it has no prompt */
+    bool (*run)(act_job *r, err_t *e);
+} act_row;
+
+static const act_row act_table[N_ACTS] = {
+    [ACT_GENERATE]   = {WITH_MODEL | WITH_OUTPUT | WITH_MODEL_SAMPLING, AT(output), "json", NULL, NULL, act__read_prompt, act__generate},
+    [ACT_TOKENIZE]   = {WITH_MODEL | WITH_OUTPUT, AT(output), "json", NULL, NULL, act__read_exact, act__tokenize},
+    [ACT_DETOKENIZE] = {WITH_MODEL | WITH_OUTPUT, AT(output), "", NULL, NULL, act__read_numbers, act__detokenize},
+    [ACT_SCORE]      = {WITH_MODEL | WITH_OUTPUT | WITH_EXACT_CACHE, AT(output), "json", "not complete", NULL, act__read_prompt, act__score},
+    [ACT_LOGITS]     = {WITH_MODEL | WITH_OUTPUT | WITH_EXACT_CACHE | WITH_FLOATS, AT(what), "", "not complete", NULL, act__read_prompt, act__logits},
+    [ACT_PERPLEXITY] = {WITH_MODEL | WITH_OUTPUT | WITH_EXACT_CACHE, AT(output), "json", "not written", act__check_perplexity, act__read_prompt, act__perplexity},
+    [ACT_IMATRIX]    = {WITH_MODEL | WITH_EXACT_CACHE, AT(what), "", "not written", NULL, act__read_corpus, act__imatrix},
+    [ACT_DIVERGENCE] = {WITH_MODEL | WITH_OUTPUT | WITH_EXACT_CACHE, AT(output), "json", "not written", NULL, NULL, act__divergence},
+    [ACT_INSPECT]    = {WITH_MODEL | WITH_OUTPUT, AT(output), "json", NULL, NULL, NULL, act__inspect},
+    [ACT_DUMP]       = {WITH_MODEL | WITH_OUTPUT | WITH_FLOATS, AT(output), "", NULL, NULL, NULL, act__dump_tensor},
+    [ACT_QUANTIZE]   = {WITH_MODEL, AT(output), "", "not written", act__check_quantize, NULL, act__quantize},
+    [ACT_BATCH]      = {WITH_MODEL | WITH_OWN_OUTPUT | WITH_MODEL_SAMPLING, AT(output), "json csv", NULL, act__check_batch, NULL, act__batch},
+    [ACT_BENCH]      = {WITH_MODEL_NAME | WITH_OUTPUT, AT(output), "json jsonl csv md", NULL, act__check_bench, NULL, act__bench},
+    [ACT_STATISTICS] = {WITH_OUTPUT, AT(output), "json csv", NULL, act__check_statistics, NULL, act__statistics},
+    [ACT_MERGE]      = {WITH_OUTPUT, AT(output), "", NULL, NULL, NULL, act__merge},
+    [ACT_LIST]       = {WITH_OUTPUT, AT(output), "md", NULL, NULL, NULL, act__list},
+    [ACT_VERSION]    = {WITH_OUTPUT, AT(output), "", NULL, NULL, NULL, act__version},
+    [ACT_USAGE]      = {WITH_OUTPUT, AT(output), "md man bash zsh fish", NULL, NULL, NULL, act__help},
+    [ACT_HELP]       = {WITH_OUTPUT, AT(output), "md man bash zsh fish", NULL, NULL, NULL, act__help},
+};
+
+/* The form of the answer, which must be one that the action has. */
+static bool act__check_form(config *c, const act_row *row, err_t *e) {
+    const bytes act = cli_act_name(c->action);
+    const char *forms = row->forms;
+    if (c->json && c->format && strcmp(c->format, "json") != 0)
+        return err_set(e, EXIT_INPUT, "--json and --format %s disagree", c->format);
+    if (c->json) c->format = "json";
+    if (!c->format) c->format = "text";
+    if (c->echo && act__json(c)) return err_set(e, EXIT_INPUT, "--echo and --json disagree: an answer as JSON has no prompt");
+    for (bytes w; cli_word(&forms, ' ', &w);)
+        if (bytes_is(w, c->format)) return true;
+    return strcmp(c->format, "text") == 0 || err_set(e, EXIT_INPUT, "--format: %.*s has no form %s", (int)act.n, act.p, c->format);
 }
 
-static bool act_bench(const config *c, err_t *e) {
-    const char *const *models = c->models.n ? c->models.v : &c->model;
-    const int          n = c->models.n ? c->models.n : 1;
-    const char        *f = c->format;
-    const bench_form   form = strcmp(f, "csv") == 0    ? BENCH_CSV
-                              : strcmp(f, "json") == 0 ? BENCH_JSON
-                                                       : strcmp(f, "jsonl") == 0 ? BENCH_JSONL : BENCH_MD;
-    out_t              out, svg;
-    if (!act__bench_apart(c, c->output, models, n, e) || !act__bench_apart(c, c->plot, models, n, e)) return false;
-    if (!act__output(&out, c->output, c, NULL, e)) return false;
-    if (c->plot && !act__plot(&svg, &out, c, e)) return out_end(&out, e) && false;
-    act__graceful = 1;
-    bool ok = bench_run(&c->bench, models, n, &c->fwd, &c->kv, form, cli_build, cli_commit, &out, c->plot ? &svg : NULL, e);
-    if (c->plot && !out_end(&svg, e)) ok = false;
-    return out_end(&out, e) && ok;
+/* What the options mean together, and what they must not. After it c is ready to run. */
+static bool act_finish(config *c, err_t *e) {
+    const act_row *row = &act_table[c->action];
+    if (!cli_effective(c, e) || (row->check && !row->check(c, e)) || !act__check_form(c, row, e)) return false;
+    if (row->has & WITH_MODEL_NAME && (!c->model || !*c->model))
+        return err_set(e, EXIT_INPUT, "no model given, expected -m FILE or LLMRUN_MODEL in the environment (--help lists all options)");
+    return cli_finish(c, e);
 }
 
-static bool act_on_nothing(const config *c, err_t *e) {
-    str   text = {0};
-    out_t out;
-    bool  ok = true;
-    if (c->action == ACT_LIST) help_list(c, &text);
-    else if (c->action == ACT_VERSION) help_version(&text);
-    else ok = help_print(c, &text, e);
-    ok = ok && act__output(&out, c->output, c, NULL, e) && out_begin(&out, e);
-    if (ok) {
-        out_put(&out, text.p, text.n);
-        ok = out_end(&out, e);
-    }
-    str_drop(&text);
+/* --- the run --- */
+
+static bool act__fit_for_floats(const act_job *r, const act_row *row, err_t *e) {
+    if (!(row->has & WITH_FLOATS) || !isatty(fileno(r->out.f))) return true;
+    const bytes act = cli_act_name(r->c->action), option = row->file == AT(what) ? act : bytes_of("-o");
+    return err_set(e, EXIT_INPUT, "%.*s: raw floats are not written to a terminal, expected a file (%.*s FILE) or a redirection (> FILE)",
+                   (int)act.n, act.p, (int)option.n, option.p);
+}
+
+/* Opens the model, and completes the options with what it says. */
+static bool act__open_model(config *c, const act_row *row, gguf_file *g, err_t *e) {
+    if (row->read && !act__prompt_exists(c, 0, e)) return false;
+    if (!gguf_open(g, c->model, e)) return false;
+    if (row->has & WITH_EXACT_CACHE && !cli_given(c, "-ctk")) c->kv.type_k = K_F32;
+    if (row->has & WITH_EXACT_CACHE && !cli_given(c, "-ctv")) c->kv.type_v = K_F32;
+    if ((!c->kv.cache || c->kv.cache_ro || gguf_write_could(c->kv.cache, g, e)) && (!c->spec.cache || gguf_write_could(c->spec.cache, g, e)) &&
+        (!(row->has & WITH_MODEL_SAMPLING) || act__from_model(c, g, e))) return true;
+    gguf_close(g);
+    return false;
+}
+
+/* The output, the prompt and the action, in this order. */
+static bool act__work(act_job *r, const act_row *row, err_t *e) {
+    const config *c = r->c;
+    const char   *file = *(const char *const *)(const void *)((const char *)c + row->file);
+    if (row->interrupted && !c->quant.dry_run) act__may_lose(c->eval.base ? c->eval.base : file, row->interrupted);
+    bool ok = (!(row->has & WITH_OUTPUT) || act__output(&r->out, file, c, r->g, e)) && act__fit_for_floats(r, row, e);
+    ok = ok && (!row->read || row->read(r, e));
+    if (!c->echo) str_drop(&r->text);
+    ok = ok && row->run(r, e);
+    if (!(row->has & WITH_OWN_OUTPUT)) ok = out_end(&r->out, e) && ok;
+    if (ok) act__kept();
+    tok_ids_drop(&r->ids);
+    str_drop(&r->text);
+    tok_free(r->vocab);
+    return ok;
+}
+
+/* Runs the action of a config that act_finish() has completed. */
+static bool act_run(config *c, double t_start, err_t *e) {
+    const act_row *row = &act_table[c->action];
+    const bool     opens = (row->has & WITH_MODEL) == WITH_MODEL;
+    gguf_file      g;
+    act_job        r = {.c = c, .g = opens ? &g : NULL, .out = {stdout, "stdout", 0}, .t_start = t_start};
+    if (!opens) return act__work(&r, row, e);
+    if (!act__open_model(c, row, &g, e)) return false;
+    act__note_escapes(c);
+    const bool ok = act__work(&r, row, e);
+    gguf_close(&g);
     return ok;
 }
 
@@ -21791,17 +21824,13 @@ static int main_run(int argc, char **argv) {
     double t_start = clock_now();
     act_streams();
     act_signals();
-    bool ok = cli_environment(&c, &e) && cli_parse(&c, argc > 0 ? argc - 1 : 0, argv + 1, &e) && cli_finish(&c, &e);
+    bool ok = cli_environment(&c, &e) && cli_parse(&c, argc > 0 ? argc - 1 : 0, argv + 1, &e) && act_finish(&c, &e);
     if (ok) {
         g_log_level = c.log_level;
         main__remarks(&c);
         if (!k_init(c.cpu)) err_set(&e, EXIT_INPUT, "--cpu: %s does not run on this machine (--list cpu)", c.cpu);
         else if (c.blas && !dev_blas_open(&e)) ok = false;
-        else if (c.action == ACT_BENCH) act_bench(&c, &e);
-        else if (cli_needs_model(c.action)) act_on_model(&c, t_start, &e);
-        else if (c.action == ACT_STATISTICS) act_on_matrix(&c, &e);
-        else if (c.action == ACT_MERGE) act_merge(&c, &e);
-        else act_on_nothing(&c, &e);
+        else act_run(&c, t_start, &e);
     }
     cli_drop(&c);
     if (e.code) log_error("%s", e.text);

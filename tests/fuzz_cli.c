@@ -11,7 +11,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     str    s = {0};
     memcpy(copy, data, size);
     for (size_t at = 0; at < size && n < 64; at += strlen(copy + at) + 1) word[n++] = copy + at;
-    bool ok = cli_parse(&c, n, word, &e) && cli_finish(&c, &e);
+    bool ok = cli_parse(&c, n, word, &e) && act_finish(&c, &e);
     ASSERT(ok == !e.code && (ok || (e.code == EXIT_INPUT && e.text[0])));
     if (ok && c.prompt) cli_unescape(c.prompt, &s);
     if (ok && c.action >= ACT_USAGE && c.what) {       /* a topic is a word from outside too */

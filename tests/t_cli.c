@@ -199,7 +199,7 @@ static bool t_cli__from_line(const cli_opt *o, double x, config *c) {
     err_t       e;
     const bytes name = cli_long_name(o);
     snprintf(line, sizeof line, "-m|x|%.*s|%.*f", (int)name.n, (const char *)name.p, x == floor(x) ? 0 : 6, x);
-    return t_cli__parse(c, line, &e) && cli_finish(c, &e);
+    return t_cli__parse(c, line, &e) && act_finish(c, &e);
 }
 
 /* Options, keys of a body and keys of a model file take the same numbers, and the sampler takes what they take. */
@@ -537,7 +537,7 @@ static void t_cli_lines(void) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         config c;
         err_t  e;
-        bool   ok = t_cli__parse(&c, cases[i].line, &e) && cli_finish(&c, &e);
+        bool   ok = t_cli__parse(&c, cases[i].line, &e) && act_finish(&c, &e);
         if (cases[i].error) {
             CHECKF(!ok && e.code == EXIT_INPUT, "%s was accepted", cases[i].line);
             EQ_STR(e.text, cases[i].error);
@@ -589,7 +589,7 @@ static void t_cli_bench_lists(void) {
         config c;
         err_t  e;
         snprintf(line, sizeof line, "--bench|-m|x%s%s", *cases[i].line ? "|" : "", cases[i].line);
-        bool ok = t_cli__parse(&c, line, &e) && cli_finish(&c, &e);
+        bool ok = t_cli__parse(&c, line, &e) && act_finish(&c, &e);
         CHECKF(ok == !cases[i].error, "%s: %s", line, e.text);
         if (cases[i].error) EQ_STR(e.text, cases[i].error);
         const bench_list *l = (const bench_list *)(const void *)((const char *)&c + cases[i].at);
@@ -613,7 +613,7 @@ static void t_cli_bench_output(void) {
         config c;
         err_t  e;
         snprintf(line, sizeof line, "-m|x|%s|--bench", cases[i].line);
-        CHECKF(t_cli__parse(&c, line, &e) && cli_finish(&c, &e), "%s: %s", line, e.text);
+        CHECKF(t_cli__parse(&c, line, &e) && act_finish(&c, &e), "%s: %s", line, e.text);
         EQ_STR(c.format, cases[i].format);
         EQ_STR(c.output ? c.output : "none", cases[i].output ? cases[i].output : "none");
         EQ_INT(c.bench.reps, i ? 5 : 7);
@@ -625,7 +625,7 @@ static void t_cli_bench_output(void) {
 static void t_cli_meaning(void) {
     config c;
     err_t  e;
-    CHECK(t_cli__parse(&c, "-m|x|-n|-2|--rope-freq-scale|0.25|-e|--stop|a\\nb|-r|c\\x41|-l|7-inf|-sp|-ctv|q8_0|-q|--keep|-1", &e) && cli_finish(&c, &e));
+    CHECK(t_cli__parse(&c, "-m|x|-n|-2|--rope-freq-scale|0.25|-e|--stop|a\\nb|-r|c\\x41|-l|7-inf|-sp|-ctv|q8_0|-q|--keep|-1", &e) && act_finish(&c, &e));
     EQ_INT(c.gen.n_predict, -1);
     EQ_INT(c.gen.n_keep, -1);
     NEAR(c.fwd.rope.factor, 4, 0);
@@ -842,7 +842,7 @@ static void t_cli_foreign(void) {
             CHECKF(!own || own->group == GROUP_BENCH, "%.*s is an option of llmrun", (int)w.n, w.p);
             snprintf(line, sizeof line, "-m|x|%.*s|%s-p|a", (int)w.n, (const char *)w.p,
                      !f->arg || *f->arg == '[' ? "" : strchr(f->arg, ' ') ? "1|2|" : "1|");
-            const bool ok = t_cli__parse(&c, line, &e) && cli_finish(&c, &e);
+            const bool ok = t_cli__parse(&c, line, &e) && act_finish(&c, &e);
             CHECKF(ok == (f->fate == CLI_IDLE), "%s: %s", line, e.text);
             CHECKF(!ok || (c.idle.n == 1 && strcmp(c.prompt, "a") == 0), "%s: values are counted wrong", line);
             CHECKF(ok || strstr(e.text, "is an option of llama.cpp that llmrun does not have"), "%s: %s", line, e.text);
@@ -861,7 +861,7 @@ static void t_cli_effect(void) {
             err_t  e = {0};
             c.action = action;
             c.given[i] = "--given";
-            const bool want = (o->serves >> action & 1) || action >= ACT_USAGE, got = cli__effective(&c, &e);
+            const bool want = (o->serves >> action & 1) || action >= ACT_USAGE, got = cli_effective(&c, &e);
             CHECKF(got == want, "%s on action %d: %s", o->names, action, e.text);
             CHECKF(got || (e.code == EXIT_INPUT && strstr(e.text, "--given has no effect on ")), "%s: %s", o->names, e.text);
         }
