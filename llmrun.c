@@ -2650,48 +2650,48 @@ static bool gguf_own_may_replace(const char *path, const char *kind, const char 
 }
 
 /* ===== [tok] vocabularies: text to tokens and back =====
- * Owns the tokenizers `llama` (sentencepiece: merge the neighbours with the best score), `gpt2` (BPE over bytes
+ * Owns the tokenizers `llama` (SentencePiece: merge the neighbours with the best score), `gpt2` (BPE over bytes
  * written as characters) and `gemma4` (BPE over characters with byte tokens), and the table of pre-tokenizers.
  * Invariants: every index taken from the file is checked here, once; a vocabulary does not change after
  * tok_load() and may be shared by threads; texts of tokens are views into the mapping.
- *   Text is bytes. What is not UTF-8 is never refused: each bad byte is a word of its own. tok_decode() gives back
- * exactly the bytes tok_encode() was given, so no space is "cleaned", and two things differ from the field:
- *   - U+2581 in a text is three byte tokens, because the character token means a space (llama, gemma4);
- *   - a byte that a gpt2 vocabulary has no token for is written F4 90+k, k its place among such bytes, and a
- *     stray F4 is F4 BF. No UTF-8 holds these pairs, so no other text changes. (starcoder lacks F5 to FF.)
- * Control tokens come from text only under TOK_SPECIAL; a merge never makes one.
+ *   Text is bytes. Text that is not UTF-8 is accepted: each invalid byte is a word of its own. tok_decode() returns
+ * exactly the bytes that tok_encode() got, so spaces are never "cleaned up". Two rules differ from other programs:
+ *   - U+2581 in a text becomes three byte tokens, because the character's token means a space (llama, gemma4);
+ *   - a byte without a token in a gpt2 vocabulary is written as F4 90+k, where k is its number among such bytes, and an
+ *     invalid F4 as F4 BF. UTF-8 never holds these pairs, so no other text changes. (starcoder lacks F5 to FF.)
+ * A text gives control tokens only under TOK_SPECIAL; a merge never gives one.
  *   Time is n log n in the length of a word and linear in that of a text.
- * Public: tok_load, tok_free, tok_encode, tok_decode, tok_stream_*, tok_piece, tok_text and the questions below. */
+ * Public: tok_load, tok_free, tok_encode, tok_decode, tok_stream_*, tok_ids_*, tok_chunks, tok_list_pre, tok_json, tok_piece, tok_text,
+ * tok_count, tok_bos, tok_eos, tok_add_bos, tok_add_eos, tok_is_eog, tok_is_control, tok_model_name, tok_pre_name. */
 
 enum {
     TOK_COUNT_MAX = 1 << 22,         /* tokens: sixteen times the largest vocabulary known                */
     TOK_MERGE_MAX = 1 << 23,
-    TOK_TEXT_MAX  = 4096,            /* bytes of one token as spelled in the file; 1,024 is the longest known */
+    TOK_TEXT_MAX  = 4096,            /* bytes of a token's text in the file; 1,024 is the longest known   */
     TOK_INPUT_MAX = 1 << 30,         /* bytes of a text                                                   */
     TOK_STEPS_MAX = 7                /* patterns of a pre-tokenizer                                       */
 };
 
-/* --- pre-tokenizers: how a text is cut into words before any merge. Patterns are those of the models' own
- * tokenizer.json, applied one after the other, each to the pieces that the one before has left; matches and the
- * text between them become pieces. Before PCRE2 sees them, tok__expand() spells out \s, \S and \p{Han}, whose
- * meaning there is not that of the tokenizers library. Where one is rewritten, it is for time: the word it matches
- * is the same.
- *   To add one: a row, or a name to the row that has its patterns. --- */
+/* --- pre-tokenizers: they split a text into words before any merge. The patterns are those of the models' own
+ * tokenizer.json. They are applied one after another, each to the pieces of the one before; matches and the text
+ * between them become pieces. tok__expand() replaces \s, \S and \p{Han}, which PCRE2 defines differently from the
+ * tokenizers library. Some patterns are rewritten for speed and match the same words.
+ *   To add one: a row, or a name in the row that has its patterns. --- */
 
-enum { PRE_BOS = 1, PRE_WHOLE = 2 /* a word that is a token needs no merges */, PRE_RAW = 4 /* see tok__raw */ };
+enum { PRE_BOS = 1, PRE_WHOLE = 2 /* ignore_merges: a word that is a token */, PRE_RAW = 4 /* see tok__raw */ };
 
-#define PRE_THIRDS "\3"              /* leads a pattern: cut its matches in threes from their right ends */
+#define PRE_THIRDS "\3"              /* begins a pattern whose matches are cut into groups of three from the right */
 #define PRE_ABBR   "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
 #define PRE_SPACES "\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
 #define PRE_GPT2   "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)"
 #define PRE_LLAMA3 PRE_ABBR "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|" PRE_SPACES
 #define PRE_QWEN2  PRE_ABBR "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|" PRE_SPACES
-#define PRE_CASED(tail) /* words in which case changes once, upper to lower */ \
+#define PRE_CASED(tail) /* words whose case changes once, from upper to lower */ \
     "[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]*[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]+" tail "|" \
     "[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]+[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]*" tail "|"
 #define PRE_GPT4O  PRE_CASED(PRE_ABBR "?") "\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|" PRE_SPACES
 #define PRE_CJK    "[\\x{4e00}-\\x{9fa5}\\x{3040}-\\x{30ff}]+"
-#define PRE_DEEP3  /* ASCII punctuation glues to the Latin letters after it */ \
+#define PRE_DEEP3  /* ASCII punctuation and the Latin letters after it are one word */ \
     "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+|" \
     " ?[\\p{P}\\p{S}]+[\\r\\n]*|" PRE_SPACES
 #define PRE_SCRIPT "[\\x{800}-\\x{9fa5}\\x{ac00}-\\x{d7ff}]+"
@@ -2717,7 +2717,7 @@ enum { PRE_BOS = 1, PRE_WHOLE = 2 /* a word that is a token needs no merges */, 
     "[\\x{4e00}-\\x{9fff}\\x{3400}-\\x{4dbf}\\x{f900}-\\x{faff}\\x{3040}-\\x{30ff}\\x{ff65}-\\x{ff9f}" \
     "\\x{2f00}-\\x{2fdf}\\x{e40}-\\x{e7f}\\x{e80}-\\x{eff}\\x{1780}-\\x{17ff}\\x{1000}-\\x{109f}" \
     "\\x{aa60}-\\x{aa7f}\\x{a9e0}-\\x{a9ff}\\x{ac00}-\\x{d7af}\\x{1100}-\\x{11ff}]+"
-/* The classes of PRE_CASED without Han: PCRE2 cannot subtract, so they are what is left when the others go. */
+/* The classes of PRE_CASED without Han. PCRE2 cannot subtract classes, so the others are excluded. */
 #define PRE_UPPER  "[^\\p{Ll}\\p{N}\\p{P}\\p{S}\\p{Z}\\p{C}\\p{Han}]"
 #define PRE_LOWER  "[^\\p{Lu}\\p{Lt}\\p{N}\\p{P}\\p{S}\\p{Z}\\p{C}\\p{Han}]"
 
@@ -2744,7 +2744,7 @@ static const tok_pre tok_pres[] = {
      {"[\\p{Han}]+|[^\\r\\n\\p{L}\\p{N}]?" PRE_UPPER "*" PRE_LOWER "+" PRE_ABBR "?|[^\\r\\n\\p{L}\\p{N}]?" PRE_UPPER "+" PRE_LOWER
       "*" PRE_ABBR "?|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|" PRE_SPACES}},
     {"deepseek-v3 hunyuan-dense joyai-llm", 0, {"\\p{N}{1,3}", PRE_CJK, PRE_DEEP3}},
-    /* \s+$ begins where no space stands before: a long run that ends elsewhere is tried once, not once per space */
+    /* \s+$ begins where no space precedes: a long run of spaces in the middle is tried once, not once for each space */
     {"deepseek-llm",
      0,
      {"[\r\n]", "\\s?[" PRE_CASES "]+", "\\s?[!-/:-~！-／：-～‘-‟\\x{3000}-。]+", "(?<!\\s)\\s+$", PRE_SCRIPT, "\\p{N}+"}},
@@ -2798,13 +2798,13 @@ static const tok_pre *tok__pre_find(bytes name) {
     return NULL;
 }
 
-/* One line for each set of patterns, the names that share it side by side. */
+/* Lists the names: one line for each set of patterns. */
 static void tok_list_pre(str *out) {
     for (size_t i = 0; i < sizeof tok_pres / sizeof *tok_pres; i++) str_fmt(out, "%s\n", tok_pres[i].names);
 }
 
-/* White_Space of Unicode: \s of PCRE2 counts U+180E too. Script=Han: \p{Han} of PCRE2 10.40 and later goes by
- * script extensions, and so takes CJK punctuation as well. */
+/* Unicode's White_Space: \s of PCRE2 includes U+180E too. Unicode's Script=Han: \p{Han} of PCRE2 10.40 and later uses
+ * script extensions and includes CJK punctuation too. */
 #define PRE_WHITE "\\t-\\r \\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}\\x{3000}"
 #define PRE_HAN   "\\x{2e80}-\\x{2e99}\\x{2e9b}-\\x{2ef3}\\x{2f00}-\\x{2fd5}\\x{3005}\\x{3007}\\x{3021}-\\x{3029}" \
                   "\\x{3038}-\\x{303b}\\x{3400}-\\x{4dbf}\\x{4e00}-\\x{9fff}\\x{f900}-\\x{fa6d}\\x{fa70}-\\x{fad9}" \
@@ -2837,16 +2837,16 @@ static void tok__expand(const char *p, str *out) {
 
 /* token_type of the file */
 enum { TOK_UNDEFINED, TOK_NORMAL, TOK_UNKNOWN, TOK_CONTROL, TOK_USER, TOK_UNUSED, TOK_BYTE, TOK_TYPES };
-#define TOK_EOG 0x80                 /* beside the type: ends a generation */
+#define TOK_EOG 0x80                 /* added to the type: ends a generation */
 
 typedef struct {
-    uint64_t head;                   /* the first 8 bytes of the text: of most tokens all, so no look elsewhere */
+    uint64_t head;                   /* the first 8 bytes of the text: most tokens have no more */
     uint32_t n;                      /* its bytes        */
     int32_t  id1;                    /* id + 1, 0: empty */
 } tok__slot;
 
 typedef struct {
-    int32_t  left, right, id1;       /* left and right give id1 - 1; id1 0: empty */
+    int32_t  left, right, id1;       /* left and right merge into id1 - 1; id1 0: empty */
     uint32_t rank;
 } tok__merge;
 
@@ -2860,25 +2860,25 @@ typedef struct tok_vocab {
     const char      *model;
     char             pre_name[32];
     const tok_pre   *pre;            /* NULL: no pre-tokenizer (llama)                                    */
-    bool             raw;            /* tokens are spelled in UTF-8 with U+2581 for a space, bytes as <0xHH>; else
-                                      * a character stands for a byte (gpt2)                              */
-    bool             apart;          /* raw: no token reaches over the beginning of a run of spaces       */
+    bool             raw;            /* texts of tokens are UTF-8 with U+2581 for a space and <0xHH> for a byte;
+                                      * else each character stands for a byte (gpt2)                      */
+    bool             spaces_lead;    /* raw: no token holds text before a run of spaces and the run       */
     bool             space_prefix, add_bos, add_eos, whole;
     int32_t          n, bos, eos, eot, eom, unk;
     bytes           *text;           /* [n]                                                               */
     uint8_t         *type;           /* [n]                                                               */
     const uint8_t   *score;          /* [n] f32, unaligned; NULL: all equal                               */
-    uint32_t        *piece_at;       /* [n + 1] into piece: the bytes a token stands for                  */
+    uint32_t        *piece_at;       /* [n + 1] into piece: the bytes of a token in a text                */
     uint8_t         *piece;
     size_t           text_max, text_bytes;                                    /* of the longest text, of all  */
     uint64_t         seed[2], mask, merge_mask;
     tok__slot       *slot;           /* text to id                                                        */
     tok__merge      *merge;          /* pair to rank and result                                           */
     int32_t          byte_id[256];   /* -1: no token                                                      */
-    uint8_t          lost[256];      /* of a byte without a token: 90+k. See the banner                   */
-    uint8_t          found[48];      /* the way back: k to the byte                                       */
+    uint8_t          lost[256];      /* 90+k for a byte without a token: see the banner                   */
+    uint8_t          found[48];      /* the reverse: k to the byte                                        */
     bool             escape;
-    tok__mark       *mark;           /* user, control and unknown tokens by text, for the partition       */
+    tok__mark       *mark;           /* user, control and unknown tokens, sorted by text                  */
     uint32_t         n_marks, mark_at[257];
     pcre2_code      *code[TOK_STEPS_MAX];
     pcre2_match_context *limits;
@@ -2886,7 +2886,7 @@ typedef struct tok_vocab {
 
 static int tok__type(const tok_vocab *v, int32_t id) { return v->type[id] & 0x7f; }
 
-/* A token that merges may make: all but control, unknown and byte tokens. */
+/* Whether merges may give this token: all but control, unknown and byte tokens. */
 static bool tok__plain(const tok_vocab *v, int32_t id) {
     int t = tok__type(v, id);
     return t == TOK_NORMAL || t == TOK_USER || t == TOK_UNUSED || t == TOK_UNDEFINED;
@@ -2915,7 +2915,7 @@ static uint64_t tok__mix(uint64_t a, uint64_t b) {
     return (uint64_t)m ^ (uint64_t)(m >> 64);
 }
 
-/* Folded multiplication of 8 bytes a turn, keyed afresh for each run: nobody can choose tokens that collide. */
+/* Folded multiplication of 8 bytes at a time, with a fresh seed for each run: nobody can choose tokens that collide. */
 static uint64_t tok__hash(const tok_vocab *v, uint64_t head, const uint8_t *p, size_t n) {
     uint64_t h = tok__mix(head ^ v->seed[0], v->seed[1] ^ n);
     for (size_t i = 8; i < n; i += 8)
@@ -2924,7 +2924,7 @@ static uint64_t tok__hash(const tok_vocab *v, uint64_t head, const uint8_t *p, s
 }
 
 /* The slot of a text, or the empty one where it would go. */
-static tok__slot *tok__seek(const tok_vocab *v, bytes b) {
+static tok__slot *tok__slot_of(const tok_vocab *v, bytes b) {
     uint64_t head = tok__head(b.p, b.n), at = tok__hash(v, head, b.p, b.n) & v->mask;
     for (; v->slot[at].id1; at = (at + 1) & v->mask) {
         const tok__slot *s = &v->slot[at];
@@ -2935,16 +2935,16 @@ static tok__slot *tok__seek(const tok_vocab *v, bytes b) {
 }
 
 static int32_t tok__find(const tok_vocab *v, bytes b) {
-    return b.n && b.n <= v->text_max ? tok__seek(v, b)->id1 - 1 : -1;
+    return b.n && b.n <= v->text_max ? tok__slot_of(v, b)->id1 - 1 : -1;
 }
 
-static uint64_t tok__merge_home(const tok_vocab *v, int32_t left, int32_t right) {
+static uint64_t tok__merge_hash(const tok_vocab *v, int32_t left, int32_t right) {
     return tok__mix(((uint64_t)(uint32_t)left << 32 | (uint32_t)right) ^ v->seed[0], v->seed[1]) & v->merge_mask;
 }
 
 /* The slot of a pair, or the empty one where it would go. */
-static tok__merge *tok__merge_seek(const tok_vocab *v, int32_t left, int32_t right) {
-    uint64_t at = tok__merge_home(v, left, right);
+static tok__merge *tok__merge_slot(const tok_vocab *v, int32_t left, int32_t right) {
+    uint64_t at = tok__merge_hash(v, left, right);
     for (; v->merge[at].id1; at = (at + 1) & v->merge_mask)
         if (v->merge[at].left == left && v->merge[at].right == right) break;
     return &v->merge[at];
@@ -2959,21 +2959,21 @@ static bool    tok_is_eog(const tok_vocab *v, int32_t id) { return id >= 0 && id
 static const char *tok_model_name(const tok_vocab *v) { return v->model; }
 static const char *tok_pre_name(const tok_vocab *v) { return v->pre_name; }
 
-/* Tokens that stand for no text: control and unknown. */
+/* Whether the token has no text: control and unknown tokens. */
 static bool tok_is_control(const tok_vocab *v, int32_t id) {
     return id >= 0 && id < v->n && (tok__type(v, id) == TOK_CONTROL || tok__type(v, id) == TOK_UNKNOWN);
 }
 
-/* As the file spells it. */
+/* The token's text in the file. */
 static bytes tok_text(const tok_vocab *v, int32_t id) { return id >= 0 && id < v->n ? v->text[id] : (bytes){0}; }
 
-/* The bytes it stands for; of a control token none. */
+/* The token's bytes in a text; none for a control token. */
 static bytes tok_piece(const tok_vocab *v, int32_t id) {
     if (id < 0 || id >= v->n) return (bytes){0};
     return (bytes){v->piece + v->piece_at[id], v->piece_at[id + 1] - v->piece_at[id]};
 }
 
-/* `"id":5,"text":"..."`, with "bytes" where the text is not UTF-8 and "control" where it stands for no bytes of a text. */
+/* Appends `"id":5,"text":"..."`, "bytes" where the text is not UTF-8, and "control" for a token without text. */
 static void tok_json(const tok_vocab *v, int32_t id, str *s) {
     const bool control = tok_is_control(v, id);
     str_fmt(s, "\"id\":%d,", id);
@@ -2981,25 +2981,25 @@ static void tok_json(const tok_vocab *v, int32_t id, str *s) {
     if (control) str_put(s, ",\"control\":true");
 }
 
-/* --- the characters that stand for bytes (gpt2): a printable byte is the character of that number, the others
- * are U+0100 and on, in their order --- */
+/* --- characters for bytes (gpt2's bytes_to_unicode): a printable byte is the character with that number, the others
+ * are U+0100 and up, in order --- */
 
-static bool tok__visible(int b) { return (b >= 0x21 && b <= 0x7e) || (b >= 0xa1 && b <= 0xac) || b >= 0xae; }
+static bool tok__printable(int b) { return (b >= 0x21 && b <= 0x7e) || (b >= 0xa1 && b <= 0xac) || b >= 0xae; }
 
-static uint16_t tok__alpha(uint8_t b) {
-    if (tok__visible(b)) return b;
+static uint16_t tok__char_of(uint8_t b) {
+    if (tok__printable(b)) return b;
     return (uint16_t)(0x100 + (b <= 0x20 ? b : b <= 0xa0 ? b - 0x7f + 0x21 : 0x43));
 }
 
-/* The byte that a character stands for, -1 none. */
-static int tok__omega(uint32_t c) {
-    if (c < 0x100) return tok__visible((int)c) ? (int)c : -1;
+/* The byte of a character; -1: it stands for none. */
+static int tok__byte_of_char(uint32_t c) {
+    if (c < 0x100) return tok__printable((int)c) ? (int)c : -1;
     if (c > 0x143) return -1;
     return (int)(c <= 0x120 ? c - 0x100 : c <= 0x142 ? c - 0x121 + 0x7f : 0xad);
 }
 
-static size_t tok__spell(uint8_t b, uint8_t *out) {
-    uint16_t c = tok__alpha(b);
+static size_t tok__put_char(uint8_t b, uint8_t *out) {
+    uint16_t c = tok__char_of(b);
     if (c < 0x80) return out[0] = (uint8_t)c, 1;
     out[0] = (uint8_t)(0xc0 | c >> 6);
     out[1] = (uint8_t)(0x80 | (c & 0x3f));
@@ -3008,12 +3008,12 @@ static size_t tok__spell(uint8_t b, uint8_t *out) {
 
 /* --- load: tokens --- */
 
-/* Where p lies in the file; NULL: where the value begins. */
+/* File offset of p; NULL: of the value. */
 static uint64_t tok__at(const tok_vocab *v, const gguf_kv *kv, const uint8_t *p) {
     return p ? (uint64_t)(p - v->g->part[kv->part].p) : kv->at;
 }
 
-/* Returns false, with the file, the fault and its place in e. */
+/* Sets e: file, error and byte offset. Always false. */
 #define TOK_BAD(kv, p, ...) gguf_bad(v->g, (kv)->part, tok__at(v, kv, p), e, __VA_ARGS__)
 #define TOK_NO(...)         err_set(e, EXIT_INPUT, __VA_ARGS__)
 
@@ -3027,8 +3027,8 @@ static const gguf_kv *tok__array(const gguf_file *g, const char *key, uint32_t e
     return kv;
 }
 
-/* UTF-8 without NUL. Eight plain bytes at a time: the second term has a high bit where a byte is zero. */
-static bool tok__good_text(bytes b) {
+/* Whether b is UTF-8 without NUL. Eight ASCII bytes at a time: the second term has a high bit where a byte is zero. */
+static bool tok__is_text(bytes b) {
     size_t i = 0;
     while (i < b.n) {
         uint64_t w = i + 8 <= b.n ? tok__load8(b.p + i) : ~0ull;
@@ -3044,10 +3044,10 @@ static bool tok__good_text(bytes b) {
 
 static bool tok__add_text(tok_vocab *v, const gguf_kv *kv, int32_t id, bytes t, err_t *e) {
     const char *what = !t.n ? "is empty" : t.n > TOK_TEXT_MAX ? "is too long"
-                     : !tok__good_text(t) ? "is not UTF-8 without NUL" : NULL;
+                     : !tok__is_text(t) ? "is not UTF-8 without NUL" : NULL;
     if (what) return TOK_BAD(kv, t.p, "token %d of %zu bytes %s, expected 1 to %d bytes of text",
                               id, t.n, what, TOK_TEXT_MAX);
-    tok__slot *s = tok__seek(v, t);
+    tok__slot *s = tok__slot_of(v, t);
     if (s->id1) return TOK_BAD(kv, t.p, "token %d is spelled as token %d is: \"%.*s\", expected all to differ", id,
                                s->id1 - 1, GGUF_SHOW(t));
     *s = (tok__slot){tok__head(t.p, t.n), (uint32_t)t.n, id + 1};
@@ -3102,17 +3102,17 @@ static bool tok__load_scores(tok_vocab *v, err_t *e) {
     return true;
 }
 
-/* The byte that "<0xHH>" names, -1 when the text is something else. */
+/* The byte of "<0xHH>"; -1: another text. */
 static int tok__byte_of(bytes t) {
     if (t.n != 6 || memcmp(t.p, "<0x", 3) || t.p[5] != '>' || !isxdigit(t.p[3]) || !isxdigit(t.p[4])) return -1;
     return (int)strtol((const char[]){(char)t.p[3], (char)t.p[4], 0}, NULL, 16);
 }
 
-static const bytes tok__blank = {(const uint8_t *)"\xe2\x96\x81", 3};     /* U+2581, a space in disguise */
+static const bytes tok__space = {(const uint8_t *)"\xe2\x96\x81", 3};     /* U+2581, which stands for a space */
 
-static bool tok__is_blank(const uint8_t *p) { return p[0] == 0xe2 && p[1] == 0x96 && p[2] == 0x81; }
+static bool tok__is_space(const uint8_t *p) { return p[0] == 0xe2 && p[1] == 0x96 && p[2] == 0x81; }
 
-static bool tok__has_blank(bytes t) { return memmem(t.p, t.n, tok__blank.p, 3) != NULL; }
+static bool tok__has_space(bytes t) { return memmem(t.p, t.n, tok__space.p, 3) != NULL; }
 
 static bool tok__load_types(tok_vocab *v, err_t *e) {
     const gguf_kv *kv = tok__array(v->g, "tokenizer.ggml.token_type", GGUF_I32, GGUF_U32, e);
@@ -3127,15 +3127,15 @@ static bool tok__load_types(tok_vocab *v, err_t *e) {
             return TOK_BAD(kv, v->text[i].p, "byte token %d is spelled \"%.*s\", expected <0x00> to <0xFF>", i,
                            GGUF_SHOW(v->text[i]));
         if (v->raw && t == TOK_NORMAL && hex) t = TOK_BYTE;
-        if (v->raw && t == TOK_USER && tok__has_blank(v->text[i])) t = TOK_NORMAL;  /* merges reach it, its text does not */
+        if (v->raw && t == TOK_USER && tok__has_space(v->text[i])) t = TOK_NORMAL;  /* only merges can give it: its text holds U+2581 */
         v->type[i] = (uint8_t)t;
     }
     return true;
 }
 
-/* --- load: the tokens that end a generation. Files seldom tell them all, so the field goes by their texts. --- */
+/* --- load: the tokens that end a generation. Files seldom name all of them, so they are found by their texts too. --- */
 
-static const char *const tok__turn_ends[] = {  /* the first that exists ends a turn, unless eot_token_id tells */
+static const char *const tok__turn_ends[] = {  /* the first that exists ends a turn, where the file has no eot_token_id */
     "<|eot_id|>", "<|im_end|>", "<|end|>", "<end_of_turn>", "<|endoftext|>", "<|end_of_text|>", "<EOT>",
     "_<EOT>", "[EOT]", "<｜end▁of▁sentence｜>", "<end_of_utterance>", NULL};
 static const char *const tok__ends[] = {
@@ -3147,13 +3147,13 @@ static const char *const tok__fim_pads[] = {"<|fim_pad|>", "<fim-pad>", "<fim_pa
 static const char *const tok__fim_reps[] = {
     "<|fim_repo|>", "<|repo_name|>", "<fim-repo>", "<REPO>", "<reponame>", NULL};
 static const char *const tok__fim_seps[] = {"<|file_sep|>", NULL};
-static const char *const tok__fim_rest[] = {  /* the holes of an infill: control, whatever their type says */
+static const char *const tok__fim_rest[] = {  /* parts of an infill prompt: control tokens, whatever their type */
     "<|fim_prefix|>", "<fim-prefix>", "<fim_prefix>", "<｜fim▁begin｜>", "<PRE>", "▁<PRE>", "<|code_prefix|>",
     "<|prefix|>", "<|fim_suffix|>", "<fim-suffix>", "<fim_suffix>", "<｜fim▁hole｜>", "<SUF>", "▁<SUF>",
     "<|code_suffix|>", "<|suffix|>", "<|fim_middle|>", "<fim-middle>", "<fim_middle>", "<｜fim▁end｜>",
     "<MID>", "▁<MID>", "<|code_middle|>", "<|middle|>", NULL};
 
-/* Found by its name, a token is a control token, whatever its type says. */
+/* The token with this text; it becomes a control token, whatever its type. */
 static int32_t tok__named(tok_vocab *v, const char *name, uint8_t mark) {
     int32_t id = tok__find(v, bytes_of(name));
     if (id >= 0) v->type[id] = (uint8_t)(TOK_CONTROL | (v->type[id] & TOK_EOG) | mark);
@@ -3199,7 +3199,7 @@ static bool tok__special(const tok_vocab *v, const char *name, int32_t *id, err_
     snprintf(key, sizeof key, "tokenizer.ggml.%s_token_id", name);
     int rc = gguf_get_u64(v->g, key, 0, (uint64_t)v->n - 1, &got, e);
     if (rc > 0) *id = (int32_t)got;
-    else if (*id >= v->n) *id = -1;                   /* a default that this vocabulary has not */
+    else if (*id >= v->n) *id = -1;                   /* a default that this vocabulary does not have */
     return rc >= 0;
 }
 
@@ -3222,7 +3222,7 @@ static bool tok__load_specials(tok_vocab *v, err_t *e) {
         {"tokenizer.ggml.add_space_prefix", &v->space_prefix}, {"tokenizer.ggml.ignore_merges", &v->whole}};
     for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
         if (gguf_get_bool(v->g, flags[i].key, flags[i].flag, e) < 0) return false;
-    if (v->raw && v->pre && (v->pre->flags & PRE_BOS)) v->add_bos = true;      /* gemma4 files say false and mean true */
+    if (v->raw && v->pre && (v->pre->flags & PRE_BOS)) v->add_bos = true;      /* gemma4 files say false, but the model needs it */
     v->add_bos = v->add_bos && v->bos >= 0;
     v->add_eos = v->add_eos && v->eos >= 0;
     tok__load_ends(v, fim_pad, fim_rep, fim_sep);
@@ -3231,23 +3231,23 @@ static bool tok__load_specials(tok_vocab *v, err_t *e) {
 
 /* --- load: pieces and bytes --- */
 
-/* A run of characters, each the name of a byte; what is no such name stands for itself. */
-static size_t tok__unspell(bytes t, uint8_t *out) {
+/* Turns characters for bytes into the bytes; any other character stays. */
+static size_t tok__chars_to_bytes(bytes t, uint8_t *out) {
     size_t n = 0;
     for (size_t i = 0; i < t.n;) {
         uint8_t  c = t.p[i];
         uint32_t cp = c >= 0xc2 && c <= 0xc5 ? (uint32_t)(c & 0x1f) << 6 | (t.p[i + 1] & 0x3f) : UINT32_MAX;
-        int      b = tok__omega(cp);
+        int      b = tok__byte_of_char(cp);
         if (b >= 0) out[n++] = (uint8_t)b, i += 2;
         else out[n++] = c, i++;
     }
     return n;
 }
 
-static size_t tok__unblank(bytes t, uint8_t *out) {
+static size_t tok__restore_spaces(bytes t, uint8_t *out) {
     size_t n = 0;
     for (size_t i = 0; i < t.n;) {
-        bool blank = t.n - i >= 3 && tok__is_blank(t.p + i);
+        bool blank = t.n - i >= 3 && tok__is_space(t.p + i);
         out[n++] = blank ? ' ' : t.p[i];
         i += blank ? 3 : 1;
     }
@@ -3260,7 +3260,7 @@ static size_t tok__make_piece(const tok_vocab *v, int32_t id, uint8_t *out) {
     case TOK_CONTROL: case TOK_UNKNOWN: return 0;
     case TOK_USER: return memcpy(out, t.p, t.n), t.n;
     case TOK_BYTE: return out[0] = (uint8_t)tok__byte_of(t), 1;
-    default: return v->raw ? tok__unblank(t, out) : tok__unspell(t, out);
+    default: return v->raw ? tok__restore_spaces(t, out) : tok__chars_to_bytes(t, out);
     }
 }
 
@@ -3274,14 +3274,14 @@ static void tok__load_pieces(tok_vocab *v) {
     }
 }
 
-/* The token of each byte: the one that stands for just that byte. */
+/* Finds the token of each byte: the one whose piece is that byte. */
 static void tok__load_bytes(tok_vocab *v) {
     int lost = 0;
     for (int b = 0; b < 256; b++) {
         uint8_t t[8];
         char    hex[8];
         snprintf(hex, sizeof hex, "<0x%02X>", (unsigned)b);
-        size_t  n = v->raw ? 0 : tok__spell((uint8_t)b, t);
+        size_t  n = v->raw ? 0 : tok__put_char((uint8_t)b, t);
         int32_t id = v->raw ? tok__find(v, bytes_of(hex)) : tok__find(v, (bytes){t, n});
         if (v->raw && id < 0) id = tok__find(v, (bytes){(const uint8_t[]){(uint8_t)b}, 1});
         bytes piece = tok_piece(v, id);
@@ -3295,20 +3295,20 @@ static void tok__load_bytes(tok_vocab *v) {
     for (int b = 0x90; b <= 0xbf; b++) v->escape = v->escape && v->byte_id[b] >= 0;
 }
 
-/* True when every token that holds spaces begins with them: then a run of spaces always begins a word. */
-static bool tok__is_apart(const tok_vocab *v) {
+/* Whether every token that holds spaces begins with them: then a run of spaces always begins a word. */
+static bool tok__spaces_lead(const tok_vocab *v) {
     for (int32_t id = 0; id < v->n; id++) {
         bytes t = v->text[id];
         if (!tok__plain(v, id)) continue;
         for (size_t i = 1; i + 3 <= t.n; i++)
-            if (tok__is_blank(t.p + i) && (i < 3 || !tok__is_blank(t.p + i - 3))) return false;
+            if (tok__is_space(t.p + i) && (i < 3 || !tok__is_space(t.p + i - 3))) return false;
     }
     return true;
 }
 
 /* --- load: merges --- */
 
-/* The result's id. Files list merges mostly in the order of their results: first try the last one and its follower. */
+/* The id of left and right joined. Files mostly list merges in the order of their results: the last one and the next are tried first. */
 static int32_t tok__joined(const tok_vocab *v, bytes left, bytes right, int32_t last) {
     uint8_t both[2 * TOK_TEXT_MAX];
     for (int32_t id = last; id <= last + 1 && id < v->n; id++) {
@@ -3321,7 +3321,7 @@ static int32_t tok__joined(const tok_vocab *v, bytes left, bytes right, int32_t 
     return tok__find(v, (bytes){both, left.n + right.n});
 }
 
-/* Fills m; its id1 stays 0 when no text can use the merge. */
+/* Reads a merge into m; m->id1 stays 0 where no text can use the merge. */
 static bool tok__read_merge(const tok_vocab *v, const gguf_kv *kv, bytes t, int32_t last, tok__merge *m, err_t *e) {
     const uint8_t *space = t.n > 2 ? memchr(t.p + 1, ' ', t.n - 2) : NULL;
     if (!space)
@@ -3335,14 +3335,14 @@ static bool tok__read_merge(const tok_vocab *v, const gguf_kv *kv, bytes t, int3
                        GGUF_SHOW(t));
     if (id < 0 || !tok__plain(v, l) || !tok__plain(v, r) || !tok__plain(v, id)) return true;
     bool user = tok__type(v, l) == TOK_USER || tok__type(v, r) == TOK_USER || tok__type(v, id) == TOK_USER;
-    if (user && tok_piece(v, l).n + tok_piece(v, r).n != tok_piece(v, id).n) return true;      /* would not read back */
+    if (user && tok_piece(v, l).n + tok_piece(v, r).n != tok_piece(v, id).n) return true;      /* would not decode to the same text */
     m->left = l, m->right = r, m->id1 = id + 1;
     return true;
 }
 
-/* The first of equal pairs counts. */
+/* Adds a merge; a later one with the same pair is ignored. */
 static void tok__add_merge(tok_vocab *v, const tok__merge *m) {
-    tok__merge *slot = m->id1 ? tok__merge_seek(v, m->left, m->right) : NULL;
+    tok__merge *slot = m->id1 ? tok__merge_slot(v, m->left, m->right) : NULL;
     if (slot && !slot->id1) *slot = *m;
 }
 
@@ -3359,7 +3359,7 @@ static bool tok__load_merges(tok_vocab *v, err_t *e) {
     v->merge = mem_new(size, sizeof *v->merge);
     gguf_strs  it = gguf_strs_of(v->g, kv);
     bytes      t;
-    tok__merge wait[16] = {0};                        /* the table outgrows the caches: slots are fetched ahead of use */
+    tok__merge wait[16] = {0};                        /* the table is larger than the caches: slots are prefetched */
     uint32_t   n = (uint32_t)kv->count;
     int32_t    last = 0;
     for (uint32_t i = 0; i < n + 16; i++) {
@@ -3369,12 +3369,12 @@ static bool tok__load_merges(tok_vocab *v, err_t *e) {
         if (i >= n) continue;
         if (!gguf_strs_next(&it, &t)) return TOK_BAD(kv, it.p, "%s ends after %u merges", key, i);
         if (!tok__read_merge(v, kv, t, last, m, e)) return false;
-        if (m->id1) last = m->id1 - 1, __builtin_prefetch(&v->merge[tok__merge_home(v, m->left, m->right)], 1);
+        if (m->id1) last = m->id1 - 1, __builtin_prefetch(&v->merge[tok__merge_hash(v, m->left, m->right)], 1);
     }
     return true;
 }
 
-/* --- load: what stands in a text as it is, and patterns --- */
+/* --- load: special tokens by text, and patterns --- */
 
 static int tok__by_text(const void *a, const void *b) {
     bytes x = ((const tok__mark *)a)->text, y = ((const tok__mark *)b)->text;
@@ -3405,8 +3405,8 @@ static pcre2_code *tok__compile(const char *pattern) {
     tok__expand(pattern + (*pattern == *PRE_THIRDS), &s);
     pcre2_code *code = pcre2_compile((PCRE2_SPTR)s.p, s.n, PCRE2_UTF | PCRE2_UCP, &rc, &at, NULL);
     if (!code && rc == PCRE2_ERROR_HEAP_FAILED) die(EXIT_RESOURCE, "out of memory: a pattern of %zu bytes", s.n);
-    ASSERT(code);                                     /* the patterns are ours */
-    pcre2_jit_compile(code, PCRE2_JIT_COMPLETE);      /* without it PCRE2 interprets, only slower */
+    ASSERT(code);                                     /* the patterns are constants of this program */
+    pcre2_jit_compile(code, PCRE2_JIT_COMPLETE);      /* where it fails, PCRE2 interprets: only slower */
     str_drop(&s);
     return code;
 }
@@ -3415,7 +3415,7 @@ static void tok__load_patterns(tok_vocab *v) {
     for (int i = 0; v->pre && i < TOK_STEPS_MAX && v->pre->step[i]; i++) v->code[i] = tok__compile(v->pre->step[i]);
     v->limits = pcre2_match_context_create(NULL);
     if (!v->limits) die(EXIT_RESOURCE, "out of memory: a match context");
-    pcre2_set_match_limit(v->limits, UINT32_MAX);     /* our patterns go back at most once over a run, however long */
+    pcre2_set_match_limit(v->limits, UINT32_MAX);     /* no pattern of ours backtracks more than once over a run */
 }
 
 static bool tok__load_model(tok_vocab *v, const char *pre, err_t *e) {
@@ -3447,7 +3447,7 @@ static bool tok__load_model(tok_vocab *v, const char *pre, err_t *e) {
         return TOK_BAD(kv, NULL, "tokenizer.ggml.pre is \"%.*s\", expected a name of --list pre; --pre NAME sets one",
                        GGUF_SHOW(name));
     v->raw = v->pre->flags & PRE_RAW;
-    memcpy(v->pre_name, name.p, name.n);              /* a name of the table is shorter than this */
+    memcpy(v->pre_name, name.p, name.n);              /* names of the table fit */
     return true;
 }
 
@@ -3465,7 +3465,8 @@ static void tok_free(tok_vocab *v) {
     mem_free(v);
 }
 
-/* pre: the name of a pre-tokenizer in place of the file's, or NULL. The file must outlive the vocabulary. */
+/* pre: the name of a pre-tokenizer in place of the file's, or NULL. The file must outlive the vocabulary. On failure NULL, and e is
+ * set. */
 static tok_vocab *tok_load(const gguf_file *g, const char *pre, err_t *e) {
     tok_vocab *v = mem_new(1, sizeof *v);
     uint64_t   seed = rng_fresh();
@@ -3477,7 +3478,7 @@ static tok_vocab *tok_load(const gguf_file *g, const char *pre, err_t *e) {
     tok__load_bytes(v);
     tok__load_marks(v);
     if (!v->pre ? !tok__load_scores(v, e) : !tok__load_merges(v, e)) goto fail;
-    v->apart = v->raw && tok__is_apart(v);
+    v->spaces_lead = v->raw && tok__spaces_lead(v);
     tok__load_patterns(v);
     return v;
 fail:
@@ -3485,7 +3486,7 @@ fail:
     return NULL;
 }
 
-/* --- tokens out --- */
+/* --- lists of tokens --- */
 
 typedef struct {
     int32_t *id;
@@ -3505,9 +3506,8 @@ static void tok_ids_drop(tok_ids *t) {
     *t = (tok_ids){0};
 }
 
-/* How many chunks of `size` tokens are taken from a text of n: all (ask -1), or at most `ask`. Each begins `step`
- * tokens after the one before; where they overlap, a token has to follow the last. 0, and e is set, where none
- * is left. */
+/* Number of chunks of `size` tokens in a text of n: all (ask -1), or at most `ask`. Each begins `step` tokens after
+ * the one before; where they overlap, one token more must follow the last. 0, and e is set: there is none. */
 static int tok_chunks(size_t n, int size, int step, int ask, err_t *e) {
     const int64_t room = (int64_t)n - size, over = step < size;
     const int64_t all = room < over ? 0 : over ? (room + step - 1) / step : (int64_t)n / size;
@@ -3517,17 +3517,17 @@ static int tok_chunks(size_t n, int size, int step, int ask, err_t *e) {
     return ask >= 0 && ask < all ? ask : all > INT_MAX ? INT_MAX : (int)all;
 }
 
-/* --- encode: merging the symbols of one word. All that differs between the models is what two neighbours give and
- * how soon: tok__pair(). The heap holds (priority, place), least first, so equal priorities go from left to right.
- * An entry whose symbol has since changed finds another priority there and is dropped. --- */
+/* --- encode: merging the symbols of one word. tok__pair() alone depends on the kind of vocabulary: it says what two
+ * neighbours merge into and with which priority. The heap holds (priority, place), least first, so equal priorities
+ * merge from left to right. An entry is dropped where its symbol has another priority by then. --- */
 
 #define TOK_NEVER UINT32_MAX
 
 typedef struct {
     uint32_t at, n;                  /* bytes of text in the run's buffer (raw); n 0: merged away */
     int32_t  id, prev, next;         /* id -1: no token; next -1: the last                        */
-    uint32_t prio;                   /* of merging with next, TOK_NEVER: they do not              */
-    int32_t  made;                   /* what the two give                                         */
+    uint32_t prio;                   /* of merging with next; TOK_NEVER: no merge                 */
+    int32_t  made;                   /* the token that they merge into                            */
 } tok__sym;
 
 typedef struct {
@@ -3536,8 +3536,8 @@ typedef struct {
     err_t            *e;
     tok__sym         *sym;
     uint64_t         *heap;
-    uint32_t         *cut[2];        /* ends of pieces, before and after a step */
-    str               buf;           /* raw: the text with its spaces in disguise; else a word spelled out */
+    uint32_t         *cut[2];        /* ends of pieces, before and after a pattern */
+    str               buf;           /* raw: the text with U+2581 for spaces; else a word as characters for bytes */
     size_t            n_sym, sym_cap, n_heap, heap_cap, n_cut[2], cut_cap[2];
     pcre2_match_data *match;
 } tok__run;
@@ -3553,7 +3553,7 @@ static void tok__push(tok__run *r, uint32_t prio, uint32_t place) {
     r->heap[i] = key;
 }
 
-/* The hole sinks to a leaf and the last entry climbs from there: it came from a leaf and rarely climbs far. */
+/* Removes the least entry. The hole moves down to a leaf and the last entry moves up from there: rarely far, since it was a leaf. */
 static uint64_t tok__pop(tok__run *r) {
     uint64_t *h = r->heap, top = h[0], last = h[--r->n_heap];
     size_t    i = 0, n = r->n_heap;
@@ -3567,7 +3567,7 @@ static uint64_t tok__pop(tok__run *r) {
     return top;
 }
 
-/* Higher scores first: the bits of a float, ordered as the numbers are, upside down. */
+/* A priority that is lower for higher scores: the bits of the float, mapped to the reverse order of the numbers. */
 static uint32_t tok__score_prio(const tok_vocab *v, int32_t id) {
     float    f = 0;
     uint32_t u;
@@ -3586,7 +3586,7 @@ static void tok__pair(tok__run *r, int32_t i) {
         int32_t id = tok__find(v, (bytes){(const uint8_t *)r->buf.p + s->at, s->n + t->n});
         if (id >= 0 && tok__plain(v, id)) s->prio = tok__score_prio(v, id), s->made = id;
     } else if (s->id >= 0 && t->id >= 0) {
-        const tok__merge *m = tok__merge_seek(v, s->id, t->id);
+        const tok__merge *m = tok__merge_slot(v, s->id, t->id);
         if (m->id1) s->prio = m->rank, s->made = m->id1 - 1;
     }
     if (s->prio != TOK_NEVER) tok__push(r, s->prio, (uint32_t)i);
@@ -3621,11 +3621,11 @@ static bool tok__put_byte(tok__run *r, uint8_t b, bool stray) {
     return true;
 }
 
-/* A symbol that became no token: its bytes. Without byte tokens (raw) the whole of it is unknown. */
-static bool tok__put_loose(tok__run *r, const tok__sym *s) {
+/* A symbol that is no token: appends the tokens of its bytes. Without byte tokens (raw): the unknown token, once. */
+static bool tok__put_unmerged(tok__run *r, const tok__sym *s) {
     const tok_vocab *v = r->v;
     const uint8_t   *p = (const uint8_t *)r->buf.p + s->at;
-    bool             blank = s->n == 3 && tok__is_blank(p), lacks = false;
+    bool             blank = s->n == 3 && tok__is_space(p), lacks = false;
     if (blank) return tok__put_byte(r, ' ', false);
     for (uint32_t i = 0; i < s->n; i++) lacks = lacks || v->byte_id[p[i]] < 0;
     for (uint32_t i = 0; i < (lacks ? 1 : s->n); i++)
@@ -3651,13 +3651,13 @@ static bool tok__raw_word(tok__run *r) {
     bool ok = true;
     for (int32_t i = r->n_sym ? 0 : -1; i >= 0 && ok; i = r->sym[i].next)
         if (r->sym[i].id >= 0) tok_ids_add(r->out, r->sym[i].id);
-        else ok = tok__put_loose(r, &r->sym[i]);
+        else ok = tok__put_unmerged(r, &r->sym[i]);
     r->n_sym = 0;
     str_clear(&r->buf);
     return ok;
 }
 
-/* gemma4: a run of newlines that is a token is taken whole, its merges are not in the file. */
+/* gemma4: a run of newlines that is a token. Its merges are not in the file. */
 static bool tok__newlines(tok__run *r) {
     int32_t id = tok__find(r->v, str_bytes(&r->buf));
     if (!r->buf.n || r->buf.p[0] != '\n' || id < 0 || !tok__plain(r->v, id)) return tok__raw_word(r);
@@ -3673,23 +3673,23 @@ static void tok__raw_sym(tok__run *r, const uint8_t *p, size_t n) {
     str_add(&r->buf, p, n);
 }
 
-/* One character, or one byte that belongs to none. U+2581 goes as its bytes, for no token begins with part of it. */
+/* Adds one character, or one invalid byte. U+2581 is added as three bytes: no token begins with a part of it. */
 static size_t tok__raw_char(tok__run *r, bytes t, size_t i) {
     size_t len = (size_t)utf8_len(t.p + i, t.n - i);
-    if (len == 3 && tok__is_blank(t.p + i)) {
+    if (len == 3 && tok__is_space(t.p + i)) {
         for (size_t k = 0; k < 3; k++) tok__raw_sym(r, t.p + i + k, 1);
-    } else if (t.p[i] == ' ') tok__raw_sym(r, tok__blank.p, 3);
+    } else if (t.p[i] == ' ') tok__raw_sym(r, tok__space.p, 3);
     else tok__raw_sym(r, t.p + i, len = len ? len : 1);
     return len ? len : 1;
 }
 
 static bool tok__raw_text(tok__run *r, bytes t, bool prefix) {
     const tok_vocab *v = r->v;
-    bool             lines = v->pre, ok = true;       /* lines: newlines and the rest do not mix (gemma4) */
-    if (prefix && v->space_prefix) tok__raw_sym(r, tok__blank.p, 3);
+    bool             lines = v->pre, ok = true;       /* lines: newlines are words of their own (gemma4) */
+    if (prefix && v->space_prefix) tok__raw_sym(r, tok__space.p, 3);
     for (size_t i = 0; i < t.n && ok;) {
         uint8_t before = i ? t.p[i - 1] : prefix && v->space_prefix ? ' ' : 0;
-        bool    word = v->apart && t.p[i] == ' ' && before != ' ';
+        bool    word = v->spaces_lead && t.p[i] == ' ' && before != ' ';
         word = word || (lines && i && (t.p[i] == '\n') != (before == '\n'));
         if (word) ok = lines ? tok__newlines(r) : tok__raw_word(r);
         i += tok__raw_char(r, t, i);
@@ -3708,7 +3708,7 @@ static void tok__cut(tok__run *r, int side, size_t at) {
     r->cut[side][r->n_cut[side]++] = (uint32_t)at;
 }
 
-/* Ends of the digits' groups of three, counted from the right. Digits may be of any script and length. */
+/* Cuts digits into groups of three from the right. Digits may be of any script and length. */
 static void tok__thirds(tok__run *r, const uint8_t *p, size_t from, size_t to) {
     size_t digits = 0;
     for (size_t i = from; i < to; i++) digits += (p[i] & 0xc0) != 0x80;
@@ -3718,7 +3718,7 @@ static void tok__thirds(tok__run *r, const uint8_t *p, size_t from, size_t to) {
 
 static int tok__match(tok__run *r, pcre2_code *code, const uint8_t *p, size_t n, size_t at) {
     int rc = pcre2_match(code, p, n, at, PCRE2_NO_UTF_CHECK, r->match, r->v->limits);
-    if (rc == PCRE2_ERROR_JIT_STACKLIMIT)             /* the interpreter keeps its stack on the heap */
+    if (rc == PCRE2_ERROR_JIT_STACKLIMIT)             /* the interpreter's stack is on the heap */
         rc = pcre2_match(code, p, n, at, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT, r->match, r->v->limits);
     if (rc >= 0 || rc == PCRE2_ERROR_NOMATCH) return rc;
     char why[120] = "";
@@ -3727,8 +3727,8 @@ static int tok__match(tok__run *r, pcre2_code *code, const uint8_t *p, size_t n,
     return rc;
 }
 
-/* One pattern over one piece: the ends of what it matches and of what lies between. Looking around stops at the
- * piece's ends. */
+/* Applies one pattern to one piece: adds the ends of matches and of the text between them. Lookaround sees the piece
+ * alone. */
 static bool tok__split(tok__run *r, int step, const uint8_t *text, size_t from, size_t to) {
     bool   thirds = r->v->pre->step[step][0] == *PRE_THIRDS;
     size_t at = 0, n = to - from;
@@ -3737,7 +3737,7 @@ static bool tok__split(tok__run *r, int step, const uint8_t *text, size_t from, 
         if (rc == PCRE2_ERROR_NOMATCH) break;
         if (rc < 0) return false;
         const PCRE2_SIZE *m = pcre2_get_ovector_pointer(r->match);
-        if (m[1] <= m[0]) break;                      /* no pattern of ours matches nothing */
+        if (m[1] <= m[0]) break;                      /* no pattern of ours has an empty match */
         if (thirds) tok__thirds(r, text, from + m[0], from + m[1]);
         else {
             if (m[0] > at) tok__cut(r, 1, from + m[0]);
@@ -3749,12 +3749,12 @@ static bool tok__split(tok__run *r, int step, const uint8_t *text, size_t from, 
     return true;
 }
 
-/* A word that is a token as a whole (ignore_merges), -1 when it is none. */
+/* The token of a whole word (ignore_merges); -1: none. */
 static int32_t tok__whole_word(tok__run *r, bytes w) {
     uint8_t two[2];
     if (w.n > r->v->text_max) return -1;
     str_clear(&r->buf);
-    for (size_t i = 0; i < w.n; i++) str_add(&r->buf, two, tok__spell(w.p[i], two));
+    for (size_t i = 0; i < w.n; i++) str_add(&r->buf, two, tok__put_char(w.p[i], two));
     int32_t id = tok__find(r->v, str_bytes(&r->buf));
     return id >= 0 && tok__plain(r->v, id) && bytes_eq(tok_piece(r->v, id), w) ? id : -1;
 }
@@ -3772,7 +3772,7 @@ static bool tok__byte_word(tok__run *r, bytes w) {
     return ok;
 }
 
-/* Well-formed text: cut by each pattern in turn, then merge each word. */
+/* Encodes UTF-8: splits it by each pattern in turn, then merges each word. */
 static bool tok__byte_text(tok__run *r, bytes t) {
     r->n_cut[0] = 0;
     tok__cut(r, 0, t.n);
@@ -3807,10 +3807,10 @@ static bool tok__bytes(tok__run *r, bytes t) {
     return i == from || tok__byte_text(r, (bytes){t.p + from, i - from});
 }
 
-/* --- encode: the partition. User tokens stand in any text, control tokens under TOK_SPECIAL; from left to right,
- * the longest at a place wins (as in the tokenizers library). Spaces beside a token are never stripped. --- */
+/* --- encode: user and control tokens in a text split it first. Control tokens count only under TOK_SPECIAL. From left
+ * to right, the longest one at a place is taken (as in the tokenizers library). Spaces beside it are never stripped. --- */
 
-enum { TOK_SPECIAL = 1, TOK_BOS = 2, TOK_EOS = 4 };   /* parse control tokens; add the start token; the end token */
+enum { TOK_SPECIAL = 1, TOK_BOS = 2, TOK_EOS = 4 };   /* parse control tokens; add the start token; add the end token */
 
 /* The first mark in [lo, hi) whose byte `depth` is at least c; all share their first bytes. */
 static uint32_t tok__bound(const tok_vocab *v, uint32_t lo, uint32_t hi, size_t depth, int c) {
@@ -3827,7 +3827,7 @@ static int32_t tok__mark_here(const tok_vocab *v, bytes t, unsigned flags) {
     uint32_t lo = v->mark_at[t.p[0]], hi = v->mark_at[t.p[0] + 1];
     int32_t  best = -1;
     for (size_t depth = 1; lo < hi; depth++) {
-        const tok__mark *m = &v->mark[lo];            /* the shortest comes first */
+        const tok__mark *m = &v->mark[lo];            /* the shortest is first */
         if (m->text.n == depth && ((flags & TOK_SPECIAL) || tok__type(v, m->id) == TOK_USER)) best = m->id;
         if (depth == t.n) break;
         lo = tok__bound(v, lo, hi, depth, t.p[depth]);
@@ -3836,9 +3836,9 @@ static int32_t tok__mark_here(const tok_vocab *v, bytes t, unsigned flags) {
     return best;
 }
 
-static bool tok__parts(tok__run *r, bytes t, unsigned flags) {
+static bool tok__encode_parts(tok__run *r, bytes t, unsigned flags) {
     const tok_vocab *v = r->v;
-    bool             prefix = true;                   /* at the start and after each mark */
+    bool             prefix = true;                   /* at the start and after each special token */
     size_t           from = 0, i = 0;
     for (;;) {
         int32_t id = i < t.n ? tok__mark_here(v, (bytes){t.p + i, t.n - i}, flags) : -1;
@@ -3855,7 +3855,7 @@ static bool tok__parts(tok__run *r, bytes t, unsigned flags) {
     }
 }
 
-static bool tok__frame(const tok_vocab *v, int32_t id, const char *what, tok_ids *out, err_t *e) {
+static bool tok__add_special(const tok_vocab *v, int32_t id, const char *what, tok_ids *out, err_t *e) {
     if (id < 0) return TOK_NO("%s: the vocabulary has no %s token, expected one to add", v->g->path, what);
     tok_ids_add(out, id);
     return true;
@@ -3868,8 +3868,8 @@ static bool tok_encode(const tok_vocab *v, bytes text, unsigned flags, tok_ids *
     if (text.n > TOK_INPUT_MAX) return TOK_NO("a text of %zu bytes, expected at most %d", text.n, TOK_INPUT_MAX);
     r.match = pcre2_match_data_create(1, NULL);
     if (!r.match) die(EXIT_RESOURCE, "out of memory: match data");
-    bool ok = (!(flags & TOK_BOS) || tok__frame(v, v->bos, "start", out, e)) && tok__parts(&r, text, flags)
-           && (!(flags & TOK_EOS) || tok__frame(v, v->eos, "end", out, e));
+    bool ok = (!(flags & TOK_BOS) || tok__add_special(v, v->bos, "start", out, e)) && tok__encode_parts(&r, text, flags)
+           && (!(flags & TOK_EOS) || tok__add_special(v, v->eos, "end", out, e));
     if (!ok) out->n = before;
     pcre2_match_data_free(r.match);
     mem_free(r.sym);
@@ -3880,23 +3880,23 @@ static bool tok_encode(const tok_vocab *v, bytes text, unsigned flags, tok_ids *
     return ok;
 }
 
-/* --- decode: whole characters leave, the beginning of one waits; bytes that make no character pass as they are --- */
+/* --- decode: writes whole characters and holds back an incomplete one; invalid bytes are written unchanged --- */
 
 typedef struct {
     const tok_vocab *v;
-    bool             special;        /* control tokens are spelled out                                    */
+    bool             special;        /* control tokens are written too                                    */
     bool             strip;          /* the next text begins with a space that tok_encode() added         */
-    bool             f4;             /* an F4 waits: the next byte tells whether it is one half of a pair */
-    uint8_t          held[8];        /* the beginning of a character, before the F4                       */
+    bool             f4;             /* the last byte is an F4, perhaps the first of a pair               */
+    uint8_t          held[8];        /* an incomplete character, before the F4                            */
     int              n_held;
 } tok_stream;
 
-/* first: what comes is the beginning of a text, not the continuation of one. */
+/* first: the tokens to come begin a text and do not continue one. */
 static void tok_stream_init(tok_stream *s, const tok_vocab *v, bool first) {
     *s = (tok_stream){.v = v, .strip = first && v->space_prefix};
 }
 
-/* F4 and one of 90 to BF are a byte without a token: see the banner. Returns how many bytes are left of n. */
+/* Replaces F4 and one of 90 to BF by the byte without a token: see the banner. Returns the new number of bytes. */
 static size_t tok__unescape(tok_stream *s, uint8_t *p, size_t n) {
     const tok_vocab *v = s->v;
     size_t           to = 0;
@@ -3941,14 +3941,14 @@ static void tok_stream_push(tok_stream *s, int32_t id, str *out) {
     tok__stream_bytes(s, b, out);
 }
 
-/* The end: what waited goes out as bytes. */
+/* Ends the stream: writes the bytes that were held back. */
 static void tok_stream_flush(tok_stream *s, str *out) {
     str_add(out, s->held, (size_t)s->n_held);
     if (s->f4) str_add(out, "\xf4", 1);
     s->n_held = s->f4 = 0;
 }
 
-/* The text of n tokens, from its beginning: the inverse of tok_encode(). */
+/* Appends the text of n tokens, which begin a text: the inverse of tok_encode(). */
 static void tok_decode(const tok_vocab *v, const int32_t *id, size_t n, bool special, str *out) {
     tok_stream s;
     tok_stream_init(&s, v, true);

@@ -240,13 +240,13 @@ static void tt_pre_names(void) {               /* no name has two rows, none is 
 
 static void tt_alphabet(void) {                /* the characters of gpt2: 256 different ones, and back */
     for (int b = 0; b < 256; b++) {
-        CHECK(tok__omega(tok__alpha((uint8_t)b)) == b);
-        for (int c = 0; c < b; c++) CHECK(tok__alpha((uint8_t)b) != tok__alpha((uint8_t)c));
+        CHECK(tok__byte_of_char(tok__char_of((uint8_t)b)) == b);
+        for (int c = 0; c < b; c++) CHECK(tok__char_of((uint8_t)b) != tok__char_of((uint8_t)c));
     }
-    EQ_INT(tok__alpha(' '), 0x120);
-    EQ_INT(tok__alpha('\n'), 0x10a);
-    EQ_INT(tok__alpha(0xad), 0x143);
-    EQ_INT(tok__omega(0x144), -1);
+    EQ_INT(tok__char_of(' '), 0x120);
+    EQ_INT(tok__char_of('\n'), 0x10a);
+    EQ_INT(tok__char_of(0xad), 0x143);
+    EQ_INT(tok__byte_of_char(0x144), -1);
 }
 
 /* --- what the models do, on tiny vocabularies. Tokens by their texts, separated by a space (the token of byte HH: hHH) --- */

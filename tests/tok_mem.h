@@ -96,7 +96,7 @@ static tm_lists tm_lists_of(const char *head, char bytes_as, const char *lack, c
     tm__rows(&l, head, 2, 3, 0);
     for (int b = 0; bytes_as && b < 256; b++) {
         char t[8];
-        int  n = bytes_as == 'x' ? snprintf(t, sizeof t, "<0x%02X>", (unsigned)b) : (int)tok__spell((uint8_t)b, (uint8_t *)t);
+        int  n = bytes_as == 'x' ? snprintf(t, sizeof t, "<0x%02X>", (unsigned)b) : (int)tok__put_char((uint8_t)b, (uint8_t *)t);
         if (!b || !strchr(lack, b)) tm__row(&l, t, (size_t)n, bytes_as == 'x' ? 6 : 1, 0);
     }
     tm__rows(&l, rest, 0, 1, -1);
