@@ -108,12 +108,13 @@ plots:                                 ## tests/bench/RESULTS.md and the picture
 	@$(PYTHON) tests/bench/results.py
 	@$(PYTHON) tests/bench/plots.py
 
-check: llmrun                          ## no warnings; contents, layers and public functions; the README's tables
+check: llmrun                          ## no warnings; contents, layers, public functions and fields; the README's tables
 	@for i in tests/main.c tests/kernels.c tests/replay.c tests/bench/*.c; do \
 	  $(COMPILE) -Werror -fsyntax-only -Wno-unused-function -DLLMRUN_NO_MAIN $$i || exit 1; done
 	$(COMPILE) -Werror -fsyntax-only llmrun.c
 	$(COMPILE) -Werror -O1 -DGGML_KERNELS_DECLARE -c -o /dev/null llmrun.c
 	awk -f tests/sections.awk llmrun.c ggml_kernels.h
+	@$(PYTHON) tests/sections_test.py
 	@$(PYTHON) tests/readme.py ./llmrun README.md
 	@$(PYTHON) tests/bench/results.py --check
 	@$(PYTHON) tests/bench/plots.py --check

@@ -90,7 +90,8 @@
  * What every section uses: exit codes, messages, memory, bytes, output files, clock, random numbers. Owns the globals.
  * Invariants: every product of sizes is checked in 64 bits; out of memory ends the run with exit 3 and
  * one line; after mem_freeze() any allocation is a bug and dies naming the phase.
- * Public: die, log_*, err_*, mem_*, str_*, bytes_*, out_*, clock_*, rng_*, hmap_*, utf8_*, progress_*. */
+ * Public: die, log_*, err_*, mem_*, str_*, bytes_*, out_*, clock_*, rng_*, hmap_*, utf8_*, progress_*.
+ * Opens: bytes, err_t, hmap_entry, out_t, str. */
 
 enum { EXIT_DONE = 0, EXIT_NO = 1, EXIT_INPUT = 2, EXIT_RESOURCE = 3, EXIT_INT = 130, EXIT_TERM = 143 };
 enum { LOG_QUIET = 0, LOG_NORMAL = 1, LOG_VERBOSE = 2 };
@@ -1448,7 +1449,8 @@ static void pool_free(pool *p) {
  * of versions 1 and 2 counted a final NUL into every string for a while (llama.cpp issue 2836); the Python writer
  * never did. The first key of a file shows which of them wrote it.
  * Public: gguf_open, gguf_parse, gguf_close, gguf_alive, gguf_drop_pages, gguf_fingerprint, gguf_find, gguf_tensor_find, gguf_get_*,
- * gguf_arr_u64, gguf_strs_*, gguf_bad, gguf_refuse, gguf_file_kind, gguf_type_name. */
+ * gguf_arr_u64, gguf_strs_*, gguf_bad, gguf_refuse, gguf_file_kind, gguf_type_name.
+ * Opens: gguf_file, gguf_kv, gguf_strs, gguf_tensor. */
 
 enum { GGUF_U8, GGUF_I8, GGUF_U16, GGUF_I16, GGUF_U32, GGUF_I32, GGUF_F32, GGUF_BOOL, GGUF_STR, GGUF_ARR,
       GGUF_U64, GGUF_I64, GGUF_F64 };
@@ -2336,7 +2338,7 @@ static bool gguf_open(gguf_file *g, const char *path, err_t *e) {
 }
 
 /* The same for n bytes in memory, which must outlive g: for tests and fuzzers. `label` is the path in errors. */
-__attribute__((unused)) static bool gguf_parse(gguf_file *g, const uint8_t *p, size_t n, const char *label, err_t *e) {
+static bool gguf_parse(gguf_file *g, const uint8_t *p, size_t n, const char *label, err_t *e) {
     gguf__init(g, label);
     g->part[0].p = p;
     g->part[0].n = g->n_bytes = n;
@@ -2372,8 +2374,9 @@ static void gguf_drop_pages(const gguf_file *g, const uint8_t *p, size_t n) {
  * pieces of any size; gguf_write_finish. gguf_write_drop may follow any of them.
  *   Files of our own keep something between runs (prompt cache, lookup cache); each names its kind as general.architecture.
  * A file of another kind is never replaced.
- * Public: gguf_write_start, gguf_write_could, gguf_write_u32, gguf_write_f32, gguf_write_str, gguf_write_strs, gguf_write_kv,
- * gguf_write_tensor, gguf_write_data, gguf_write_finish, gguf_write_drop, gguf_own_missing, gguf_own_is_kind, gguf_own_may_replace. */
+ * Public: gguf_write_start, gguf_write_could, gguf_write_u32, gguf_write_str, gguf_write_strs, gguf_write_kv,
+ * gguf_write_tensor, gguf_write_data, gguf_write_finish, gguf_write_drop, gguf_own_missing, gguf_own_is_kind, gguf_own_may_replace.
+ * Opens: gguf_writer.tight. */
 
 typedef struct {
     char     *name, *path, *tmp;     /* as given; with links resolved; temporary                          */
@@ -2505,12 +2508,7 @@ static void gguf_write_str(gguf_writer *w, const char *key, bytes v) {
     gguf_write__add_string(&w->kv, v);
 }
 
-__attribute__((unused)) static void gguf_write_f32(gguf_writer *w, const char *key, float v) {
-    gguf_write__add_key(w, bytes_of(key), GGUF_F32);
-    str_add(&w->kv, &v, sizeof v);
-}
-
-__attribute__((unused)) static void gguf_write_strs(gguf_writer *w, const char *key, const bytes *v, uint64_t n) {
+static void gguf_write_strs(gguf_writer *w, const char *key, const bytes *v, uint64_t n) {
     gguf_write__add_key(w, bytes_of(key), GGUF_ARR);
     gguf_write__add_u32(&w->kv, GGUF_STR);
     gguf_write__add_u64(&w->kv, n);
@@ -2662,7 +2660,8 @@ static bool gguf_own_may_replace(const char *path, const char *kind, const char 
  * A text gives control tokens only under TOK_SPECIAL; a merge never gives one.
  *   Time is n log n in the length of a word and linear in that of a text.
  * Public: tok_load, tok_free, tok_encode, tok_decode, tok_stream_*, tok_ids_*, tok_chunks, tok_list_pre, tok_json, tok_piece, tok_text,
- * tok_count, tok_bos, tok_eos, tok_add_bos, tok_add_eos, tok_is_eog, tok_is_control, tok_model_name, tok_pre_name. */
+ * tok_count, tok_bos, tok_eos, tok_add_bos, tok_add_eos, tok_is_eog, tok_is_control, tok_model_name, tok_pre_name.
+ * Opens: tok_ids, tok_stream, tok_vocab. */
 
 enum {
     TOK_COUNT_MAX = 1 << 22,         /* tokens: sixteen times the largest vocabulary known                */
@@ -3965,7 +3964,8 @@ static void tok_decode(const tok_vocab *v, const int32_t *id, size_t n, bool spe
  *   It owns the memory of the cache too: everybody else knows blocks by their numbers, and asks for them to be read, written or copied.
  * Public: dev_blas_open, dev_blas_on, dev_begin, dev_end, dev_rows, dev_wants, dev_form, dev_watch, dev_matmul, dev_soon and the types they take;
  * dev_blocks_new, dev_blocks_mapped, dev_blocks_more, dev_blocks_free, dev_blocks_read, dev_blocks_write, dev_blocks_copy, dev_blocks_clear, dev_kv_store,
- * dev_kv_views. */
+ * dev_kv_views.
+ * Opens: dev, dev_acts, dev_blocks, dev_kv, dev_mat, dev_product, dev_tap, dev_times. */
 
 enum { DEV_STAGES = 8 };                              /* kinds of operations that are told apart where time is counted */
 
@@ -4304,7 +4304,8 @@ static void dev_kv_views(const dev_kv *l, const int32_t *table, int n, int head,
  * tables say which tensors it has and their shapes, arch_load() reads and range-checks the hyper-parameters. The
  * forward pass reads traits and numbers and never asks for a model by name.
  * To add an architecture: a row in arch_table; rows in arch_slots for tensors nobody had; a trait for a new choice.
- * Public: arch_load, arch_drop, arch_list, arch_dim, arch_max, arch_window, arch_slot_applies, arch_table, arch_slots. */
+ * Public: arch_load, arch_drop, arch_list, arch_dim, arch_scaling_of, arch_max, arch_window, arch_slot_applies, arch_table, arch_slots.
+ * Opens: arch_desc, arch_hparams, arch_layer_hp, arch_rope_hp, arch_slot. */
 
 typedef enum { ROPE_PAIRS, ROPE_HALVES } arch_rope;   /* which two values of a head turn together */
 
@@ -4820,7 +4821,8 @@ static bool arch_slot_applies(const arch_hparams *hp, const arch_slot *s, int il
  * Finds every tensor the slot tables name, checks its shape and type, and refuses a file that lacks one or holds one
  * that the step would not use (a weight left out in silence is a wrong text). Weights stay where they are: the model
  * is views into the mapping plus a table of RoPE frequencies; once packed, its quantised matrices are memory of its own.
- * Public: model_open, model_as_bf16, model_has_bf16, model_pack, model_sizes, model_close, model_check, model_kv_bytes. */
+ * Public: model_open, model_as_bf16, model_has_bf16, model_pack, model_sizes, model_close, model_check, model_kv_bytes.
+ * Opens: model, model_bytes, model_rope, model_tensors, rope_opts. */
 
 /* One table of RoPE. */
 typedef struct {
@@ -5187,7 +5189,9 @@ static uint64_t model_kv_bytes(const arch_hparams *hp, uint32_t type_k, uint32_t
  * recurrent layer keeps a state per sequence, and its snapshots hang on block numbers as K and V do.
  * Public: kv_new, kv_most, kv_free, kv_seq_new, kv_seq_free, kv_fork, kv_reserve, kv_require, kv_full, kv_truncate, kv_seq_blocks,
  * kv_table, kv_flush, kv_prefault, kv_bytes_peak; kv_share, kv_count_prefix, kv_match_prefix, kv_publish, kv_commit, kv_room, kv_held;
- * kv_add_stored, kv_fetcher, kv_next, kv_node_tokens. */
+ * kv_add_stored, kv_fetcher, kv_next, kv_node_tokens.
+ * Opens: kv_cache.layer, kv_cache.n_group, kv_cache.opts, kv_cache.tree, kv_copy, kv_group.mem, kv_group.n_peak, kv_group.window, kv_node.block,
+ *   kv_node.parent, kv_node.stored, kv_node.used, kv_opts, kv_seq.first, kv_seq.n. */
 
 typedef struct {
     uint32_t type_k, type_v;
@@ -6138,7 +6142,8 @@ static bool store_save(store *s, uint64_t most, err_t *e) {
  *   In the last layer only rows that ask for logits go on past K and V. A watched step (tap) takes every row through every
  * layer, shows its watcher the last product too and leaves that one uncomputed: it has no logits.
  *   Where a step's time goes is counted, stage by stage, when f->times says where to; by the leading thread alone.
- * Public: fwd_bytes, fwd_row_bytes, fwd_new, fwd_free, fwd_trim, fwd_begin, fwd_add, fwd_step, fwd_stage_names. */
+ * Public: fwd_bytes, fwd_row_bytes, fwd_new, fwd_free, fwd_trim, fwd_begin, fwd_add, fwd_step, fwd_stage_names.
+ * Opens: fwd.batch, fwd.on_layer, fwd.on_layer_ctx, fwd_batch. */
 
 typedef enum { FWD_EMBED, FWD_NORM, FWD_QKV, FWD_CACHE, FWD_ATTN, FWD_WO, FWD_FFN, FWD_HEAD, FWD_STAGES } fwd_stage;
 
@@ -6880,12 +6885,13 @@ static float *fwd_step(fwd *f) {
  *   It costs a probability at most 2^-35 of the best one.
  * - Randomness is rng_at(seed, seq, pos, draw) alone: draw 0 is the token, draw 1 + i belongs to sampler i of the
  *   chain. The draw is the inverse of the cumulative distribution in descending order.
- * - samp_pick and samp_probs leave the history alone, samp_accept advances it; none of them allocates.
+ * - samp_pick and samp__probs leave the history alone, samp_accept advances it; none of them allocates.
  *
  * To add a sampler: 1 its parameters (see samp_params); 2 a function that applies it and one that says when it is off;
  * 3 a row of samp_table.
- * Public: samp_defaults, samp_params, samp_check, samp_bytes, samp_new, samp_clone, samp_free, samp_accept, samp_pick, samp_chance, samp_probs, samp_copy, samp_breakers_*
- * (text for each text, then seal, then drop). */
+ * Public: samp_defaults, samp_params, samp_describe, samp_check, samp_bytes, samp_new, samp_clone, samp_free, samp_accept, samp_pick, samp_chance, samp_copy, samp_breakers_*
+ * (text for each text, then seal, then drop).
+ * Opens: samp_bias, samp_cand, samp_opts, samp_param, samp_words. */
 
 /* --- DRY sequence breakers: token sequences that no repetition may cross --- */
 
@@ -6919,7 +6925,7 @@ static void samp_breakers_drop(samp_breakers *b) {
     *b = (samp_breakers){0};
 }
 
-static void samp_breakers_put(samp_breakers *b, int32_t head, const int32_t *tail, int32_t n_tail) {
+static void samp__breakers_put(samp_breakers *b, int32_t head, const int32_t *tail, int32_t n_tail) {
     if (b->n == b->cap) b->at = mem_grow(b->at, b->cap = b->cap ? 2 * b->cap : 64, sizeof *b->at);
     while (b->cap_token - b->n_token < (size_t)n_tail)
         b->token = mem_grow(b->token, b->cap_token = b->cap_token ? 2 * b->cap_token : 64, sizeof *b->token);
@@ -6946,7 +6952,7 @@ static void samp_breakers_text(samp_breakers *b, bytes text, const samp_words *w
         bytes  word = w->text(w->ctx, id);
         size_t first = b->n;
         if (word.n >= text.n && memmem(word.p, word.n, text.p, text.n)) {
-            samp_breakers_put(b, id, NULL, 0);
+            samp__breakers_put(b, id, NULL, 0);
             continue;
         }
         for (size_t at = 0; at < word.n; at++) {
@@ -6955,7 +6961,7 @@ static void samp_breakers_text(samp_breakers *b, bytes text, const samp_words *w
             if (n >= text.n || memcmp(word.p + at, text.p, n) != 0) continue;
             int32_t n_tail = w->encode(w->ctx, (bytes){text.p + n, text.n - n}, tail, SAMP_BREAKER_TAIL);
             if (n_tail > SAMP_BREAKER_TAIL) n_tail = SAMP_BREAKER_TAIL;
-            if (!samp__breakers_has(b, first, id, tail, n_tail)) samp_breakers_put(b, id, tail, n_tail);
+            if (!samp__breakers_has(b, first, id, tail, n_tail)) samp__breakers_put(b, id, tail, n_tail);
         }
     }
 }
@@ -8028,7 +8034,7 @@ static float samp_chance(samp *s) { return (float)((double)samp__weight(s->l[s->
 
 /* The distribution that samp_pick draws from at pos, in the order in which it draws: descending. Returns how many
  * candidates there are (0: no token is possible); *out is good until the next call. logits are changed. */
-__attribute__((unused)) static int32_t samp_probs(samp *s, float *logits, uint64_t pos, const samp_cand **out) {
+__attribute__((unused)) static int32_t samp__probs(samp *s, float *logits, uint64_t pos, const samp_cand **out) {
     samp__run(s, logits, pos);
     *out = s->out;
     if (!s->n) return 0;
@@ -8049,7 +8055,8 @@ __attribute__((unused)) static int32_t samp_probs(samp *s, float *logits, uint64
  * early and is not an error here.
  * Public: engine_opts, engine_defaults, engine_plan, engine_open, engine_close, engine_save,
  * engine_pack, engine_say_layout, engine_need, engine_need_weights, engine_need_steps, engine_step, engine_read, engine_alive, engine_finite, meter_start,
- * meter_step, meter_stop. */
+ * meter_step, meter_stop.
+ * Opens: engine, engine_meter, engine_needs, engine_opts, engine_plan, engine_reader. */
 
 typedef struct {
     int       n_ctx;                                  /* positions; 0: as the model says, -1: what the request needs */
@@ -8477,7 +8484,8 @@ static bool engine_read(engine *eng, kv_seq *seq, const int32_t *ids, int from, 
 /* ===== [gen] when a text ends, what is never picked =====
  * Options of an answer, and what every way to make one asks: whether a prompt fits, which tokens are never picked, where a stop string
  * begins, how probable a token is.
- * Public: gen_opts, gen_defaults, gen_stop_at, gen_banned, gen_fits, gen_logprob. */
+ * Public: gen_opts, gen_defaults, gen_stop_at, gen_banned, gen_fits, gen_logprob.
+ * Opens: gen_opts. */
 
 typedef struct {
     int64_t      n_predict;                           /* -1: until an end token or a full context */
@@ -8638,7 +8646,8 @@ static bool score_logits(engine *eng, const tok_ids *ids, out_t *out, err_t *e) 
  * A reader of lines that keeps one line in memory, from a file, a pipe or standard input; and shards.
  *   A shard is a part of a file's lines: lines whose prompts begin alike stay together, LINES_GROUP at most.
  *   Invariant: memory is bounded by the longest line allowed and, with a shard, by LINES_GROUPS groups.
- * Public: lines_open, lines_from_fd, lines_next, lines_close, lines_shard_parse, lines_shard_is_mine, lines_shard_drop. */
+ * Public: lines_open, lines_from_fd, lines_next, lines_close, lines_shard_parse, lines_shard_is_mine, lines_shard_drop.
+ * Opens: lines_in.fd, lines_in.lent, lines_in.no, lines_in.stream. */
 
 enum {
     LINES_CHUNK = 1 << 18,                            /* bytes of one read */
@@ -8887,8 +8896,9 @@ static bool lines_shard_is_mine(lines_shard *s, bytes prompt) {
  *   Invariants: memory is bounded by some 100 bytes for each record of a file that is resumed and by RESULTS_IDS custom_ids; a
  * file of results has one writer, who holds its lock; all of it but the last line is whole records, and what a killed run left
  * of a last one is cut off by the next; a file is replaced whole, after what it loses is on the disk.
- * Public: results_open, results_setting, results_seed, results_fingerprint, results_file, results_new_id, results_forget_ids,
- * results_has, results_settle, results_put, results_sort, results_close, results_merge. */
+ * Public: results_open, results_setting, results_seed, results_file, results_new_id, results_forget_ids,
+ * results_has, results_settle, results_put, results_sort, results_close, results_merge.
+ * Opens: results.goes_on, results.n_new, results.n_old, results.n_old_failed, results.why. */
 
 enum {
     RESULTS_IDS = 4 << 20,                            /* custom_ids among which a second one is found */
@@ -9190,7 +9200,7 @@ static bool results__header_save(const char *name, bytes settings, err_t *e) {
 
 /* What the settings of a run are in one word: llmrun-MODEL-OTHERS-SEED. It does not depend on the shard, whose answers are
  * those of the whole file. */
-static void results_fingerprint(bytes settings, str *out) {
+static void results__fingerprint(bytes settings, str *out) {
     bytes    line, weights = {0}, seed = {0}, v;
     uint64_t h = 0;
     for (bytes b = settings; results__each(&b, &line);)
@@ -9403,7 +9413,7 @@ static results *results_open(const char *path, bool resume, bytes settings, err_
     bool     out = !path || strcmp(path, "-") == 0;
     *r = (results){.name = "stdout", .fd = STDOUT_FILENO, .key = {rng_secret(), rng_secret()}};
     hmap_init(&r->ids, ~(uint64_t)0);
-    results_fingerprint(settings, &r->fingerprint);
+    results__fingerprint(settings, &r->fingerprint);
     if (out ? !resume || err_set(e, EXIT_INPUT, "--resume: results go to stdout, expected -o FILE")
             : results__open(r, path, resume, settings, e)) return r;
     results__free(r);
@@ -9920,7 +9930,8 @@ static bool results_sort(results *r, const char *const *names, int n_names, err_
  *
  * To add a body key: its field, a reader of its kind where there is none, a row in req_keys.
  * Public: req_read, req_read_id, req_drop, req_print, req_print_error, req_csv_head, req_print_csv, req_print_csv_error,
- * req_json_version. */
+ * req_json_version.
+ * Opens: req, req_answer, req_origin, req_times. */
 
 enum {
     REQ_DEEP = 64,                                    /* lists and objects inside each other */
@@ -9989,7 +10000,7 @@ typedef struct {
 typedef struct {
     uint64_t    line;                                 /* in the input file, from 1 */
     const char *file;                                 /* that file, where there are several; else NULL */
-    const char *fingerprint;                          /* of model and settings; results_fingerprint() */
+    const char *fingerprint;                          /* of model and settings; results__fingerprint() */
     uint64_t    hash;                                 /* of the line's bytes: bytes_hash(0, line without its ending) */
     const char *model_name;
     int64_t     created;                              /* seconds since 1970 */
@@ -10884,7 +10895,8 @@ static void req_print_csv_error(const req *q, const req_origin *o, const char *c
  *   The cost of a step is a low quantile of its last times, so that steps in which a thread lost its CPU do not count. The speed-up that is
  * reported is made of the same costs, and of how many steps there were.
  * Public: spec_defaults, spec_rows, spec_needs, spec_open, spec_close, spec_seq_new, spec_seq_free, spec_rest, spec_cut, spec_propose, spec_verdict,
- * spec_time, spec_aside, spec_finished, spec_save, spec_guessed, spec_accepted, spec_speedup, spec_report. */
+ * spec_time, spec_aside, spec_finished, spec_save, spec_guessed, spec_accepted, spec_speedup, spec_report.
+ * Opens: spec_opts, spec_seq.place, spec_seq.room. */
 
 enum {
     SPEC_MOST = 64,                                   /* guesses for a sequence in one step */
@@ -11843,7 +11855,8 @@ static void spec_report(const spec *sp, str *s) {
  * - sched.run is in the order in which its sequences were added; those that made room come back before any newcomer.
  * - Whoever holds blocks and cannot go on gives way to older ones, never the other way: the oldest always gets on.
  * - An error of one sequence ends that sequence (sched_seq.err); only what hits all of them ends the run.
- * Public: sched_plan, sched_new, sched_free, sched_seq_new, sched_seq_free, sched_add, sched_hungry, sched_step, sched_ended, hist_*. */
+ * Public: sched_plan, sched_new, sched_free, sched_seq_new, sched_seq_free, sched_add, sched_hungry, sched_step, sched_ended, hist_*.
+ * Opens: sched, sched_seq, sched_stats, hist. */
 
 /* --- a histogram of seconds: 32 buckets to a factor of two, so that a percentile is told within 2.2 % --- */
 
@@ -11853,7 +11866,7 @@ typedef struct {
     uint64_t n[HIST_N], all;
 } hist;
 
-static void hist_add(hist *h, double s) {
+static void hist__add(hist *h, double s) {
     int i = s > 1e-6 ? (int)(log2(s * 1e6) * HIST_FINE) : 0;
     h->n[i < HIST_N ? i : HIST_N - 1]++;
     h->all++;
@@ -12053,8 +12066,8 @@ static void sched__end(sched *sc, sched_seq *q) {
     spec_rest(q->guess);
     if (q->finish) spec_finished(sc->guesser, &q->ids, q->n_prompt);
     sc->st.ended++;
-    if (q->n_gen) hist_add(&sc->st.e2e, q->t_last - q->t_in);
-    if (q->n_gen > 1) hist_add(&sc->st.tpot, (q->t_last - q->t_first) / (q->n_gen - 1));
+    if (q->n_gen) hist__add(&sc->st.e2e, q->t_last - q->t_in);
+    if (q->n_gen > 1) hist__add(&sc->st.tpot, (q->t_last - q->t_first) / (q->n_gen - 1));
     sched__append(&sc->ended, &sc->ended_last, q);
 }
 
@@ -12386,8 +12399,8 @@ static const char *sched__join(sched *sc, sched_seq *q, int32_t id, float lp) {
 }
 
 static void sched__told(sched *sc, sched_seq *q, double now) {
-    if (q->n_gen == 1) q->t_first = now, hist_add(&sc->st.ttft, now - q->t_in);
-    else hist_add(&sc->st.itl, now - q->t_last);
+    if (q->n_gen == 1) q->t_first = now, hist__add(&sc->st.ttft, now - q->t_in);
+    else hist__add(&sc->st.itl, now - q->t_last);
     q->t_last = now;
 }
 
@@ -12757,7 +12770,8 @@ static bool text_run(engine *eng, spec *guesser, const tok_ids *prompt, const ge
  *   A bad line is one record with an error. A line is answered once: whole, or not at all.
  *   Ordered results: a file is sorted when the last line is answered, so that a killed run loses nothing. On a stream finished
  * records wait in memory for those of earlier lines, and no line is read that is a window ahead of the first missing one.
- * Public: batch_defaults, batch_fields, batch_check, batch_run. */
+ * Public: batch_defaults, batch_fields, batch_check, batch_run.
+ * Opens: batch_job, batch_opts. */
 
 typedef struct {
     const char *order;                                /* plan, input */
@@ -13502,7 +13516,8 @@ done:
  * and sums are finite and not negative, sizes fit the file. What it says of each tensor can be shown.
  * Invariants: a channel is summed by one thread in row order, so the bits do not depend on the threads; entries stand in
  * order of their names, each once.
- * Public: calib_opts, calib_gather, calib_imatrix_*, calib_weights, calib_show. */
+ * Public: calib_opts, calib_gather, calib_imatrix_*, calib_weights, calib_show.
+ * Opens: calib_imatrix, calib_opts. */
 
 typedef struct {
     int  n_chunks;                                    /* chunks of the text to take, -1: all */
@@ -13569,7 +13584,7 @@ static int calib__by_data(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-static const calib_entry *calib_imatrix_find(const calib_imatrix *im, bytes name) {
+static const calib_entry *calib__imatrix_find(const calib_imatrix *im, bytes name) {
     calib_entry key = {.n_in = 0};
     if (!im->n || name.n > GGUF_NAME_MAX) return NULL;
     memcpy(key.name, name.p, name.n);
@@ -13836,7 +13851,7 @@ static bool calib__read_dat(calib_imatrix *im, const uint8_t *p, size_t n, const
 }
 
 /* Either form, from n bytes that were read before. On false nothing is kept. */
-static bool calib_imatrix_parse(calib_imatrix *im, const uint8_t *p, size_t n, const char *path, err_t *e) {
+static bool calib__imatrix_parse(calib_imatrix *im, const uint8_t *p, size_t n, const char *path, err_t *e) {
     gguf_file g = {0};
     bool      ok;
     *im = (calib_imatrix){0};
@@ -13865,7 +13880,7 @@ static bool calib__slurp(const char *path, str *out, err_t *e) {
 
 static bool calib_imatrix_read(calib_imatrix *im, const char *path, err_t *e) {
     str  s = {0};
-    bool ok = calib__slurp(path, &s, e) && calib_imatrix_parse(im, (const uint8_t *)s.p, s.n, path, e);
+    bool ok = calib__slurp(path, &s, e) && calib__imatrix_parse(im, (const uint8_t *)s.p, s.n, path, e);
     str_drop(&s);
     return ok;
 }
@@ -13875,7 +13890,7 @@ static bool calib_imatrix_read(calib_imatrix *im, const char *path, err_t *e) {
 /* Mean square of each input channel for a tensor of rows of n_in and n_mat matrices: [n_mat, n_in], owned by the caller. A
  * matrix that saw no row weighs all channels alike. NULL: nothing is known of this tensor, or e says what does not fit. */
 static float *calib_weights(const calib_imatrix *im, bytes name, uint64_t n_in, uint64_t n_mat, err_t *e) {
-    const calib_entry *en = calib_imatrix_find(im, name);
+    const calib_entry *en = calib__imatrix_find(im, name);
     if (!en) return NULL;
     if (en->n_in * en->n_mat != n_in * n_mat || (en->n_mat != n_mat && en->n_mat != 1)) {   /* the older form counts all as one */
         err_set(e, EXIT_INPUT, "the importance matrix has %llu x %llu values for %s, expected %llu x %llu", GGUF_U(en->n_in),
@@ -13898,7 +13913,7 @@ static bool calib_imatrix_merge(calib_imatrix *im, const calib_imatrix *from, ui
         const calib_entry  *a = &from->e[i];
         const bytes         name = bytes_of(a->name);
         const calib_imatrix old = {.e = im->e, .n = had};
-        calib_entry        *b = (calib_entry *)(uintptr_t)calib_imatrix_find(&old, name);
+        calib_entry        *b = (calib_entry *)(uintptr_t)calib__imatrix_find(&old, name);
         if (!b) b = calib__add(im, name, a->n_in, a->n_mat);
         if (b->n_in * b->n_mat != a->n_in * a->n_mat || (b->n_mat != a->n_mat && a->n_mat != 1))
             return err_set(e, EXIT_INPUT, "%s: %llu x %llu sums, expected %llu x %llu as in the others", a->name, GGUF_U(a->n_in),
@@ -13985,7 +14000,7 @@ static double calib__cosine(const calib_entry *a, const calib_entry *b) {
 }
 
 /* One for each entry that has data: [*n], owned by the caller. */
-static calib_stat *calib_stats(const calib_imatrix *im, size_t *n) {
+static calib_stat *calib__stats(const calib_imatrix *im, size_t *n) {
     calib_stat *all = mem_new(im->n, sizeof *all);
     *n = 0;
     for (size_t i = 0; i < im->n; i++) {
@@ -13999,7 +14014,7 @@ static calib_stat *calib_stats(const calib_imatrix *im, size_t *n) {
         calib__measure(&st);
         if (!st.n) continue;
         snprintf(name, sizeof name, "blk.%d.%s", st.layer - 1, rest);
-        if (st.layer > 0) before = calib_imatrix_find(im, bytes_of(name));
+        if (st.layer > 0) before = calib__imatrix_find(im, bytes_of(name));
         if (before && before->n_in * before->n_mat == st.en->n_in * st.en->n_mat)
             st.like = calib__cosine(st.en, before);
         all[(*n)++] = st;
@@ -14112,7 +14127,7 @@ static void calib__say_layers(calib_stat *st, size_t n, calib_form form, str *ou
 /* Figures of every tensor, and of every layer (CSV, which is one table, leaves those out). */
 static void calib_show(const calib_imatrix *im, calib_form form, str *out) {
     size_t      n, outside = 0;
-    calib_stat *st = calib_stats(im, &n);
+    calib_stat *st = calib__stats(im, &n);
     if (n) qsort(st, n, sizeof *st, calib__by_kind);
     if (form == CALIB_CSV) calib__say_csv(st, n, out);
     else if (form == CALIB_JSON) calib__say_json(im, st, n, out);
@@ -14181,7 +14196,8 @@ static bool calib_imatrix_write(const calib_imatrix *im, const char *path, const
  * weighed by H's diagonal.
  * H is kept for runs of up to ROUND_SPAN channels: longer rows have several. Neither threads nor levels change a bit. Memory
  * holds the step, which ROUND_MEMORY bounds where nobody says, and all blocks that were made: it grows with the model.
- * Public: round_opts, round_run, round_bytes, round_free. */
+ * Public: round_opts, round_run, round_bytes, round_free.
+ * Opens: round_opts, round_job. */
 
 enum {
     ROUND_SPAN = 2048,                                /* channels of one H */
@@ -15019,7 +15035,8 @@ static const uint8_t *round_bytes(const round_job *j, uint64_t i) { return j->bl
  * lower bound, and exact with --kl-top-k 0. f32 values are off by at most 6e-8 of themselves, a floor of about 1e-8
  * under a mean divergence; a model against itself gives 0.
  * Public: eval_opts, eval_plan_text, eval_perplexity, eval_base_open, eval_base_close, eval_plan_base,
- * eval_divergence. */
+ * eval_divergence.
+ * Opens: eval_opts. */
 
 typedef struct {
     int         n_chunks;                             /* windows at most, -1: all */
@@ -15790,7 +15807,8 @@ static bool eval_divergence(engine *eng, const eval_base *b, const eval_plan *pl
  * and neither threads nor pieces change a byte. Metadata and tensors keep their order; a model in parts becomes one file. A weight that is not
  * finite, or too large for the type (k_most), is refused by name. Nothing is left behind unless the whole file is.
  * To add a mixture: a row of quant_files, and rows of quant_rules for the tensors that leave its base.
- * Public: quant_opts, quant_guide, quant_run, quant_list, quant_file_name. */
+ * Public: quant_opts, quant_guide, quant_run, quant_list, quant_file_name.
+ * Opens: quant_opts, quant_guide. */
 
 typedef enum {
     FT_F32, FT_F16, FT_BF16, FT_Q8_0, FT_Q6_K, FT_Q5_K_M, FT_Q5_K_S, FT_Q5_1, FT_Q5_0, FT_Q4_K_M, FT_Q4_K_S, FT_Q4_1,
@@ -17174,7 +17192,8 @@ static bool inspect_print(const gguf_file *g, const char *pre, bool json, out_t 
 /* ===== [plot] rates as a picture (SVG) =====
  * Panels one below the other, each with bars (a row for each value) or with lines over a number (context depth, sequences). The
  * picture stands on a white card of its own, is as wide as a README shows pictures, and is well-formed XML whatever the names hold.
- * Public: plot_add, plot_svg, plot_drop. */
+ * Public: plot_add, plot_svg, plot_drop.
+ * Opens: plot, plot_panel, plot_point. */
 
 enum {
     PLOT_WIDTH = 840,
@@ -17489,7 +17508,8 @@ static void plot_svg(const plot *g, str *s) {
  * the same decode without guesses it shows from what chance on they pay.
  *   Columns, keys and tests are those of llama-bench, with its meanings; ours stand behind them.
  *   A picture (--plot) shows the rates of all rows, prefill above decode.
- * Public: bench_opts, bench_list, bench_defaults, bench_form, bench_any, bench_guesses, bench_run. */
+ * Public: bench_opts, bench_list, bench_defaults, bench_form, bench_any, bench_guesses, bench_run.
+ * Opens: bench_opts. */
 
 enum {
     BENCH_LIST = 64,                                  /* values of one option */
@@ -17875,7 +17895,7 @@ static void bench__md_row(const bench_opts *o, const bench_row *r, str *s) {
 }
 
 /* What stands before row number n, the row itself (NULL: the end), and what stands after the last. */
-static void bench_put(bench_form form, const bench_opts *o, const char *version, const bench_row *r, int n, str *s) {
+static void bench__put(bench_form form, const bench_opts *o, const char *version, const bench_row *r, int n, str *s) {
     switch (form) {
     case BENCH_MD:
         if (n == 0) bench__md_head(o, s);
@@ -18096,7 +18116,7 @@ static void bench__fill_panel(const bench_point *p, int n, int panel, plot_panel
 }
 
 /* The picture of n rows, the last of which is `r`; what differs from row to row stands in their names. */
-static void bench_picture(const bench_opts *o, const bench_point *p, int n, const bench_row *r, int n_models, str *s) {
+static void bench__picture(const bench_opts *o, const bench_point *p, int n, const bench_row *r, int n_models, str *s) {
     plot g = {.title = "llmrun --bench: tokens per second"};
     str  below = {0}, caption = {0};
     bench__fill_panel(p, n, BENCH_PREFILL, &g.panel[0]);
@@ -18556,7 +18576,7 @@ static bool bench__repeat(bench_job *j, const bench_test *t, err_t *e) {
 static bool bench__write(bench_job *j, const bench_row *r) {
     str s = {0};
     str_put(&s, "");
-    bench_put(j->form, j->o, j->version, r, j->n_put, &s);
+    bench__put(j->form, j->o, j->version, r, j->n_put, &s);
     j->n_put += r != NULL;
     bool ok = out_put(j->out, s.p, s.n) && out_flush(j->out);
     str_drop(&s);
@@ -18577,7 +18597,7 @@ static bool bench__draw(bench_job *j, out_t *svg, err_t *e) {
     str  s = {0};
     bool ok = true;
     if (svg && j->n_points) {
-        bench_picture(j->o, j->point, j->n_points, &j->last, j->n_models, &s);
+        bench__picture(j->o, j->point, j->n_points, &j->last, j->n_models, &s);
         ok = out_begin(svg, e) && out_put(svg, s.p, s.n);
     }
     for (int i = 0; i < j->n_points; i++) mem_free(j->point[i].with);
@@ -18872,7 +18892,8 @@ static bool bench_run(const bench_opts *o, const char *const *models, int n_mode
  * Invariants: the parser never exits: an error comes back in err_t, and a fuzzer goes on; the prompt is exact bytes.
  * To add an option: 1 a field and its default in the section that uses it; 2 a row of cli_opts. A good default is better.
  * Public: cli_defaults, cli_environment, cli_parse, cli_finish, cli_drop, cli_find, cli_given, cli_word, cli_long_name, cli_value,
- * cli_default, cli_full, cli_param, cli_spell, cli_push, cli_list_drop, cli_unescape, cli_act_name, cli_effective. */
+ * cli_default, cli_full, cli_param, cli_spell, cli_push, cli_list_drop, cli_unescape, cli_act_name, cli_effective.
+ * Opens: config, cli_line, cli_opt, cli_groups, cli_foreign. */
 
 #ifndef LLMRUN_COMMIT
 #define LLMRUN_COMMIT "unknown"                      /* the Makefile asks git */
@@ -20123,7 +20144,7 @@ static void cli_spell(const cli_opt *o, const char *between, str *out) {
 /* ===== [help] help, man page, completions, lists =====
  * What the program prints about itself. All of it is made from the option table and the tables of the sections below, so it
  * cannot disagree with them.
- * Public: help_print, help_list, help_version, help_text, help_topic. */
+ * Public: help_print, help_list, help_version. */
 
 /* --- help --- */
 
@@ -20247,7 +20268,7 @@ static void help__topics(str *out) {
     for (int i = 0; i < N_GROUPS; i++) str_fmt(out, "%s%s", i ? ", " : "", cli_groups[i].topic);
 }
 
-static void help_text(int width, str *out) {
+static void help__text(int width, str *out) {
     help__paragraph(out, help_about, width);
     str_put(out, "\n");
     help__print_examples(width, out);
@@ -20285,7 +20306,7 @@ static const struct {
 };
 enum { N_HELP_USUAL = sizeof help_usual / sizeof *help_usual };
 
-static void help_usage(int width, str *out) {
+static void help__usage(int width, str *out) {
     str topics = {0}, head = {0};
     str_fmt(&head, "%s Usage: llmrun -m MODEL -p TEXT", help_about);
     help__paragraph(out, head.p, width);
@@ -20349,7 +20370,7 @@ static bytes help__near_topic(bytes name) {
 }
 
 /* The options of a topic, or every option of a name: one may have two meanings. */
-static bool help_topic(const char *topic, int width, str *out, err_t *e) {
+static bool help__topic(const char *topic, int width, str *out, err_t *e) {
     const int   group = help__topic(topic);
     const bytes bare = help__bare(bytes_of(topic));
     if (group >= 0) help__group(group, width, out);
@@ -20378,7 +20399,7 @@ static void help__cell(str *out, const char *text) {
 }
 
 /* The same as Markdown tables. */
-static void help_md(str *out) {
+static void help__md(str *out) {
     for (int group = 0; group < N_GROUPS; group++) {
         str_fmt(out, "%s**%s**\n\n| option | default | meaning |\n|---|---|---|\n", group ? "\n" : "", cli_groups[group].title);
         for (int i = 0; i < N_CLI_OPTS; i++) {
@@ -20470,7 +20491,7 @@ static void help__man_examples(str *out) {
 }
 
 /* The man page, for section 1, with the macros of man(7). */
-static void help_man(str *out) {
+static void help__man(str *out) {
     str_fmt(out, ".TH LLMRUN 1 \"%s\" \"llmrun %s\" \"User Commands\"\n.SH NAME\nllmrun \\- run language models from GGUF files\n", cli_released, CLI_VERSION);
     str_put(out, ".SH SYNOPSIS\n.B llmrun\n\\fB\\-m\\fR \\fIMODEL\\fR [\\fIACTION\\fR] [\\fIOPTION\\fR]...\n.SH DESCRIPTION\n");
     help__roff(out, help_about);
@@ -20553,7 +20574,7 @@ static void help__bash_case(const cli_opt *o, str *out) {
     str_drop(&words);
 }
 
-static void help_bash(str *out) {
+static void help__bash(str *out) {
     str_put(out, "# bash completion for llmrun, made by: llmrun --help --format bash\n"
                  "_llmrun() {\n"
                  "  local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} words= files=\n"
@@ -20595,7 +20616,7 @@ static void help__zsh_value(const cli_opt *o, str *out) {
     str_drop(&words);
 }
 
-static void help_zsh(str *out) {
+static void help__zsh(str *out) {
     str_put(out, "#compdef llmrun\n# zsh completion for llmrun, made by: llmrun --help --format zsh\n_arguments \\\n");
     for (int i = 0; i < N_CLI_OPTS; i++) {
         const cli_opt *o = &cli_opts[i];
@@ -20636,7 +20657,7 @@ static void help__fish_row(const cli_opt *o, str *out) {
     str_drop(&words);
 }
 
-static void help_fish(str *out) {
+static void help__fish(str *out) {
     str_put(out, "# fish completion for llmrun, made by: llmrun --help --format fish\ncomplete -c llmrun -f\n");
     for (int i = 0; i < N_CLI_OPTS; i++) {
         str names = {0};
@@ -20655,16 +20676,16 @@ static bool help_print(const config *c, str *out, err_t *e) {
     static const struct {
         const char *format;
         void (*print)(str *);
-    } forms[] = {{"md", help_md}, {"man", help_man}, {"bash", help_bash}, {"zsh", help_zsh}, {"fish", help_fish}};
+    } forms[] = {{"md", help__md}, {"man", help__man}, {"bash", help__bash}, {"zsh", help__zsh}, {"fish", help__fish}};
     for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
         if (strcmp(c->format, forms[i].format) == 0) {
             if (c->what) return err_set(e, EXIT_INPUT, "--help: a topic has no form %s, expected none of the two", c->format);
             forms[i].print(out);
             return true;
         }
-    if (c->what) return help_topic(c->what, help__width(c), out, e);
-    if (c->action == ACT_USAGE) help_usage(help__width(c), out);
-    else help_text(help__width(c), out);
+    if (c->what) return help__topic(c->what, help__width(c), out, e);
+    if (c->action == ACT_USAGE) help__usage(help__width(c), out);
+    else help__text(help__width(c), out);
     return true;
 }
 
@@ -20714,7 +20735,7 @@ static void help_list(const config *c, str *out) {
     else if (strcmp(c->what, "archs") == 0) arch_list(out);
     else if (strcmp(c->what, "cpu") == 0) help__list_cpu(out);
     else if (strcmp(c->what, "pre") == 0) tok_list_pre(out);
-    else if (md) help_md(out);
+    else if (md) help__md(out);
     else help__list_options(out);
 }
 
@@ -20817,7 +20838,7 @@ static bool act__append_stdin(int in, str *out, err_t *e) {
 
 /* The prompt, byte for byte: -f FILE; or standard input; or -p TEXT, after which standard input, where it is not a
  * terminal and not empty, follows on a new line (`alone` and --no-stdin: it does not). */
-static bool act_prompt(const config *c, int in, bool alone, str *out, err_t *e) {
+static bool act__prompt(const config *c, int in, bool alone, str *out, err_t *e) {
     bool in_reads = !isatty(in);
     str_add(out, "", 0);
     if (c->file && strcmp(c->file, "-") != 0) return act__read_file(c->file, out, e);
@@ -21216,7 +21237,7 @@ static bool act__imatrix(act_job *r, err_t *e) {
 /* --- how a prompt becomes tokens --- */
 
 static bool act__read_text(act_job *r, bool alone, err_t *e) {
-    return (r->vocab = tok_load(r->g, r->c->pre, e)) && act_prompt(r->c, 0, alone, &r->text, e);
+    return (r->vocab = tok_load(r->g, r->c->pre, e)) && act__prompt(r->c, 0, alone, &r->text, e);
 }
 
 static bool act__encode(act_job *r, bool special, bool begin, err_t *e) {
@@ -21818,7 +21839,7 @@ static void main__remarks(const config *c) {
     str_drop(&idle);
 }
 
-static int main_run(int argc, char **argv) {
+static int main__run(int argc, char **argv) {
     config c = cli_defaults();
     err_t  e = {0};
     double t_start = clock_now();
@@ -21839,5 +21860,5 @@ static int main_run(int argc, char **argv) {
 }
 
 #ifndef LLMRUN_NO_MAIN
-int main(int argc, char **argv) { return main_run(argc, argv); }
+int main(int argc, char **argv) { return main__run(argc, argv); }
 #endif

@@ -7,7 +7,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
     calib_imatrix im;
     err_t         e = {0};
     g_log_level = LOG_QUIET;
-    if (!calib_imatrix_parse(&im, data, n, "FILE", &e)) {
+    if (!calib__imatrix_parse(&im, data, n, "FILE", &e)) {
         ASSERT(e.code == EXIT_INPUT && !strncmp(e.text, "FILE: ", 6) && strstr(e.text, "expected "));
         return 0;
     }

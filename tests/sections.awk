@@ -3,7 +3,12 @@
 # The first comment of a file lists its sections below a line that says SECTIONS, up to the next empty line:
 #      *   [base] (die log err)  what it owns     <- k
 # In brackets stand further prefixes of the section's functions; after the arrow, the sections it may use ("all": any above it).
-# A .h file has sections without layers: only its list is held against its banners. One line per fault, exit 1 if any.
+# A banner ends with what other sections may use, up to the end of its comment:
+#      * Public: kv_new, kv_free, kv_seq_*.       functions (all of them), and other names of the section; words without its prefix are text
+#      * Opens: kv_opts, kv_cache.opts. */        structs whose fields, or the fields, that other sections may use
+# A field that only structs of other sections have is used by mistake where none of these structs opens it.
+# A .h file has sections without layers: its list is held against its banners, and the names behind Public: must exist.
+# One line per fault, exit 1 if any. Functions of more than 80 lines are listed.
 
 function fault(line, what) { printf "%s:%d: %s\n", file, line, what; bad = 1 }
 
@@ -61,6 +66,11 @@ function read_list(    i, j, n, r, part, w) {
 
 function define(w) { if (w != "" && section != "") owner[w] = section }
 
+function owned(w,    p) {                  # whether the name carries a prefix of the section
+    for (p in prefix) if (prefix[p] == section && (w == p || index(w, p "_") == 1)) return 1
+    return 0
+}
+
 # The function that a declaration without its body declares, "" when it declares something else.
 function declares(h,    name) {
     gsub(/__attribute__ *\(\(([^()]|\([^()]*\))*\)\)/, "", h)
@@ -72,14 +82,46 @@ function declares(h,    name) {
     return name
 }
 
-function opened(    p, ok) {               # the first brace of something
+function opened() {                        # the first brace of something
     fn = declares(head)
     fn_at = head_at
     define(fn)
-    for (p in prefix) if (prefix[p] == section && (fn == p || index(fn, p "_") == 1)) ok = 1
-    if (fn != "" && !ok && layers && section != "") fault(fn_at, fn "() stands in [" section "] and does not carry its prefix")
+    if (fn != "" && !owned(fn) && layers && section != "") fault(fn_at, fn "() stands in [" section "] and does not carry its prefix")
+    if (fn != "" && fn !~ /__/) public_at[section, fn] = fn_at
     in_enum = head ~ /enum *[A-Za-z_0-9]* *$/
+    if (in_struct) {                       # what follows is the initialiser of a struct without a name: the variable names it
+        tag = head
+        sub(/.*[{][}] */, "", tag)
+        sub(/ *[=\[].*/, "", tag)
+        fields(tag)
+    }
+    in_struct = head ~ /(struct|union) *[A-Za-z_0-9]* *$/
+    tag = ""
+    if (in_struct && match(head, /(struct|union) +[A-Za-z_0-9]+ *$/)) { tag = substr(head, RSTART); gsub(/^[a-z]+ +| +$/, "", tag) }
     body = ""
+}
+
+# Every name that the declarations of a struct's body end with.
+function fields(type,    i, j, n, m, part, name, d) {
+    n = split(body, part, ";")
+    for (i = 1; i <= n; i++) {
+        d = part[i]
+        gsub(/\[[^]]*\]|: *[0-9]+/, "", d)
+        if (match(d, /\(\* *[A-Za-z_0-9]+/)) d = substr(d, RSTART, RLENGTH)             # a pointer to a function
+        m = split(d, name, ",")
+        for (j = 1; j <= m; j++)
+            if (match(name[j], /[A-Za-z_][A-Za-z0-9_]* *$/)) { d = substr(name[j], RSTART); sub(/ +$/, "", d); add_field(d, type) }
+    }
+    in_struct = 0
+}
+
+function add_field(name, type) {
+    if (type == "") type = "a struct without a name in [" section "]"
+    gsub(/ /, "_", type)
+    if (!((name, type) in has)) with[name] = with[name] " " type
+    has[name, type] = 1
+    fields_of[type] = section
+    if (!layers) opens[type] = 1
 }
 
 function shut(    i, n, part) {            # its last brace
@@ -100,24 +142,29 @@ function declared(    i, n, part) {        # a semicolon outside braces
         while (gsub(/\([^()]*\)/, "", head)) { }                                        # parameters
         n = split(head, part, ",")
         for (i = 1; i <= n; i++) { sub(/ +$/, "", part[i]); if (match(part[i], /[A-Za-z_][A-Za-z0-9_]*$/)) define(substr(part[i], RSTART)) }
+        sub(/ +$/, "", part[1])
+        if (in_struct && match(part[1], /[A-Za-z_][A-Za-z0-9_]*$/)) tag = substr(part[1], RSTART)      # what the type is called
     }
+    if (in_struct) fields(tag)
     head = ""
 }
 
 function keep(s) {                         # text on its way into a declaration or an enum
-    if (depth) { if (in_enum) body = body s; return }
+    if (depth) { if (in_enum || in_struct) body = body s; return }
     if (head ~ /^ *$/) { head = ""; head_at = FNR }
     head = head s
 }
 
-function walk(s,    c) {
+function walk(s,    c, chunk) {
     while (match(s, /[{};]/)) {
         c = substr(s, RSTART, 1)
-        keep(substr(s, 1, RSTART - 1))
+        chunk = substr(s, 1, RSTART - 1)
+        keep(chunk)
         s = substr(s, RSTART + 1)
-        if (c == "{") { if (!depth++) opened() }
-        else if (c == "}") { if (!--depth) shut() }
+        if (c == "{") { if (!depth++) opened(); else if (fn != "" && chunk ~ /struct *[A-Za-z_0-9]* *$/) { in_struct = depth; body = "" } }
+        else if (c == "}") { if (!--depth) shut(); else if (fn != "" && in_struct > depth) fields("") }
         else if (!depth) declared()
+        if (depth && in_struct) keep(";")
     }
     keep(s " ")
 }
@@ -131,13 +178,60 @@ function uses(s,    w, gap, r) {
         s = substr(s, RSTART + RLENGTH)
         if (w ~ /^(_mm|__m[0-9]|__builtin_(ia32|cpu)|__(AVX|SSE|FMA|F16C|ARM)|immintrin|arm_neon)/)
             fault(FNR, w " is a machine's name; those stay in ggml_kernels.h")
-        if (w ~ /^[0-9]/ || gap ~ /(^|[^.])(\.|->) *$/) continue          # a number; a field of something
+        if (w ~ /^[0-9]/) continue
+        if (gap ~ /(^|[^.])(\.|->) *$/) { use_field(w); continue }
         r = w in owner ? owner[w] : w ~ /^[kK]_/ ? "k" : ""               # [k] is the header, whose names begin so
         if (r == "" || r == section || section == "") continue
-        used[section, r] = 1
+        used[section, r] = elsewhere[w] = 1
         if (w ~ /[a-z0-9]__/ && !told[w, FNR]++) fault(FNR, w " is private to [" r "], used in [" section "]")
         if (!((section, r) in may) && !(section in every) && !told[section, r]++)
             fault(FNR, "[" section "] uses " w " of [" r "], and its arrow does not lead there")
+    }
+}
+
+function use_field(w,    i, n, part, type) {
+    n = split(with[w], part, " ")
+    for (i = 1; i <= n; i++) {
+        type = part[i]
+        if (fields_of[type] == section || (type in opens) || ((type "." w) in opens)) return
+    }
+    if (n && section != "" && !told[section, w]++) fault(FNR, "[" section "] uses the field " w ", which no section opens:" with[w])
+}
+
+# --- what a banner says that others may use ---
+
+function banner(s,    n, i, w, kind, p) {
+    gsub(/Public:/, " %public ", s)
+    gsub(/Opens:/, " %opens ", s)
+    n = split(s, w, /[^A-Za-z0-9_.*%]+/)
+    for (i = 1; i <= n; i++) {
+        sub(/\.+$/, "", w[i])
+        if (w[i] ~ /^%/) kind = w[i]
+        else if (kind == "%opens" && w[i] ~ /[a-z]/) { opens[w[i]] = FNR; opened_by[w[i]] = section }
+        else if (section == "k") continue
+        else if (kind == "%public" && layers && owned(w[i])) listed_name[section, w[i]] = FNR
+        else if (kind == "%public" && !layers && w[i] ~ /^k_/) { sub(/\..*/, "", w[i]); listed_name[section, w[i]] = FNR }
+    }
+}
+
+function banners_hold(    i, j, n, p, w, name, ok) {
+    for (i in listed_name) {
+        split(i, p, SUBSEP)
+        ok = p[2] in owner
+        if (sub(/\*$/, "", p[2])) for (name in owner) if (index(name, p[2]) == 1 && owner[name] == p[1] && name !~ /__/) { ok = 1; pattern[p[1]] = pattern[p[1]] " " p[2] }
+        if (!ok) fault(listed_name[i], "[" p[1] "]'s banner lists " p[2] ", which is not there")
+    }
+    for (i in opened_by) {
+        n = split(i, p, ".")
+        if (fields_of[p[1]] != opened_by[i] || (n > 1 && !((p[2], p[1]) in has))) fault(opens[i], "[" opened_by[i] "]'s banner opens " i ", which is not there")
+    }
+    for (i in public_at) {
+        split(i, p, SUBSEP)
+        ok = i in listed_name
+        n = split(pattern[p[1]], w, " ")
+        for (j = 1; j <= n; j++) if (index(p[2], w[j]) == 1) ok = 1
+        if (!ok) fault(public_at[i], p[2] "() is public by its name, and the banner of [" p[1] "] does not list it")
+        else if (!(p[2] in elsewhere) && p[2] != "main") fault(public_at[i], p[2] "() is public by its name, and no other section uses it")
     }
 }
 
@@ -150,6 +244,9 @@ function conditional(s,    n, i, part) {   # #if and its kin
 
 # --- a file ---
 
+# Headers come first: their structs are open to everybody.
+BEGIN { if (ARGC == 3 && ARGV[2] ~ /\.h$/) { t = ARGV[1]; ARGV[1] = ARGV[2]; ARGV[2] = t } }
+
 function begin() {
     file = FILENAME
     layers = file !~ /\.h$/
@@ -157,6 +254,8 @@ function begin() {
     quiet = depth = n_list = n_seen = listing = more = 0
     head = section = fn = in_enum = ""
     split("", entry); split("", prefix); split("", owner); split("", may); split("", every); split("", used)
+    split("", public_at); split("", listed_name); split("", elsewhere); split("", pattern)
+    in_struct = 0
 }
 
 function end(    i, j) {
@@ -172,6 +271,7 @@ function end(    i, j) {
         for (j = 1; j <= n_list; j++)
             if ((list[i], list[j]) in may && !((list[i], list[j]) in used))
                 fault(listed_at[list[i]], "[" list[i] "]'s arrow leads to [" list[j] "], which it does not use")
+    if (layers) banners_hold()
 }
 
 FNR == 1 { end(); begin() }
@@ -186,6 +286,12 @@ first && /\*\//             { first = 0; read_list() }
     section = substr($0, RSTART + 1, RLENGTH - 2)
     seen[++n_seen] = section
     seen_at[n_seen] = FNR
+    in_banner = 1
+    banner_text = ""
+}
+in_banner {
+    banner_text = banner_text " " $0
+    if (/\*\//) { banner(banner_text); in_banner = 0 }
 }
 
 {

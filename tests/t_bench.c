@@ -44,7 +44,7 @@ static void t_bench_forms(void) {
         for (int i = 0; i <= T_BENCH_GOLDEN; i++) {
             double    ns[3], ts[3];
             bench_row r = t_bench__row(&t_bench_golden[i < T_BENCH_GOLDEN ? i : 0], ns, ts);
-            bench_put(forms[f].form, &o, "0.0.1", i < T_BENCH_GOLDEN ? &r : NULL, i, &s);
+            bench__put(forms[f].form, &o, "0.0.1", i < T_BENCH_GOLDEN ? &r : NULL, i, &s);
         }
         snprintf(path, sizeof path, "tests/data/golden/bench.%s", forms[f].file);
         char *want = t_read(path, NULL);
@@ -94,7 +94,7 @@ static void t_bench_empty(void) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         str s = {0};
         str_put(&s, "");
-        bench_put(cases[i].form, &bench_defaults, "1", NULL, 0, &s);
+        bench__put(cases[i].form, &bench_defaults, "1", NULL, 0, &s);
         if (cases[i].form == BENCH_JSON) CHECK(strstr(s.p, "[") && strstr(s.p, "]"));
         else EQ_STR(s.p, cases[i].want);
         str_drop(&s);
@@ -648,7 +648,7 @@ static void t_bench_probes(void) {
 static const t_case t_bench_cases[] = {
     {"bench_forms", "Markdown, CSV, JSON and JSONL of made-up samples are those that another program makes", t_bench_forms},
     {"bench_empty", "a run without rows is still whole", t_bench_empty},
-    {"bench_picture", "a picture has lines where depth or sequences vary, else bars", t_bench_picture},
+    {"bench__picture", "a picture has lines where depth or sequences vary, else bars", t_bench_picture},
     {"bench_statistics", "mean and deviation", t_bench_statistics},
     {"bench_labels", "tests are called as llama-bench calls them", t_bench_labels},
     {"bench_tests", "lists become tests in order, and how much they need is known before", t_bench_tests},

@@ -119,7 +119,7 @@ static void tc_damage(void) {
             err_t         e = {0};
             uint8_t      *cut = mem_new(i, 1);        /* a block of its own: a read past it is seen */
             memcpy(cut, p, i);
-            bool ok = calib_imatrix_parse(&im, cut, i, "FILE", &e);
+            bool ok = calib__imatrix_parse(&im, cut, i, "FILE", &e);
             CHECKF(ok == !e.code && (ok || !strncmp(e.text, "FILE: ", 6)), "%s cut at %zu: %s", names[f], i, e.text);
             if (ok) calib_imatrix_drop(&im);
             refused += !ok;
@@ -134,7 +134,7 @@ static void tc_damage(void) {
                 char          keep[4];
                 memcpy(keep, p + i, 4);
                 memcpy(p + i, &bad[b], 4);
-                bool ok = calib_imatrix_parse(&im, (uint8_t *)p, n, "FILE", &e);
+                bool ok = calib__imatrix_parse(&im, (uint8_t *)p, n, "FILE", &e);
                 CHECK(ok == !e.code);
                 for (size_t k = 0; ok && k < im.n; k++)
                     for (uint64_t c = 0; c < im.e[k].n_in * im.e[k].n_mat; c++) CHECK(im.e[k].sum2[c] >= 0 && isfinite(im.e[k].sum2[c]));
@@ -189,7 +189,7 @@ static void tc_stats(void) {
             calib_imatrix_drop(&im);
             memcpy(now, file, sizeof now);
             if (!CHECKF(calib_imatrix_read(&im, tc_gold(file), &e), "%s", e.text)) break;
-            st = calib_stats(&im, &n);
+            st = calib__stats(&im, &n);
             qsort(st, n, sizeof *st, calib__by_layer);
         }
         CHECKF(tc_stat_row(row + strlen(file), st, n), "llama.cpp says: %s", row);
@@ -220,7 +220,7 @@ static void tc_stats_odd(void) {
         for (uint64_t k = 0; k < rows[i].n_mat; k++) en->count[k] = rows[i].count;
     }
     qsort(im.e, im.n, sizeof *im.e, calib__by_name);
-    calib_stat *st = calib_stats(&im, &n);
+    calib_stat *st = calib__stats(&im, &n);
     EQ_INT(n, im.n - 1);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         for (size_t k = 0; k < n; k++)
@@ -410,7 +410,7 @@ static const t_case t_calib_cases[] = {
     {"calib_threads", "threads and batches do not change a sum", tc_threads},
     {"calib_round_trip", "an importance matrix is written, read, merged and used", tc_round_trip},
     {"calib_damage", "a damaged importance matrix is refused in words", tc_damage},
-    {"calib_stats", "figures of an importance matrix are llama.cpp's", tc_stats},
+    {"calib__stats", "figures of an importance matrix are llama.cpp's", tc_stats},
     {"calib_stats_odd", "figures of odd matrices, in every form", tc_stats_odd},
     {"round_moments", "moments and errors against float64", tc_moments},
     {"round_types", "no type's row is left worse than plain, threads change nothing", tc_types},

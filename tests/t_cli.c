@@ -245,8 +245,8 @@ static int t_cli__alike(int i) {
 
 static void t_cli_help(void) {
     str plain = {0}, md = {0};
-    help_text(110, &plain);
-    help_md(&md);
+    help__text(110, &plain);
+    help__md(&md);
     for (int i = 0; i < N_CLI_OPTS; i++) {
         str row = {0}, cell = {0};
         str_put(&row, "\n  ");
@@ -291,8 +291,8 @@ static void t_cli_help_width(void) {
     for (int width = HELP_NARROW; width <= HELP_WIDE; width++) {
         str    full = {0}, usual = {0};
         size_t widest = 0;
-        help_text(width, &full);
-        help_usage(width, &usual);
+        help__text(width, &full);
+        help__usage(width, &usual);
         t_cli__lines(full.p, &widest);
         const int n = t_cli__lines(usual.p, &widest);
         CHECKF(widest <= (size_t)width, "%zu columns in a window of %d", widest, width);
@@ -308,7 +308,7 @@ static void t_cli_help_topics(void) {
     str   s = {0};
     err_t e = {0};
     for (int g = 0; g < N_GROUPS; g++) {
-        CHECKF(help_topic(cli_groups[g].topic, 80, &s, &e), "%s: %s", cli_groups[g].topic, e.text);
+        CHECKF(help__topic(cli_groups[g].topic, 80, &s, &e), "%s: %s", cli_groups[g].topic, e.text);
         for (int i = 0; i < N_CLI_OPTS; i++) {
             str row = {0};
             str_put(&row, "\n  ");
@@ -320,9 +320,9 @@ static void t_cli_help_topics(void) {
         }
         str_clear(&s);
     }
-    CHECK(help_topic("temp", 80, &s, &e) && strstr(s.p, "Sampling:\n  --temp, --temperature X"));
+    CHECK(help__topic("temp", 80, &s, &e) && strstr(s.p, "Sampling:\n  --temp, --temperature X"));
     str_clear(&s);
-    CHECK(help_topic("--threads", 80, &s, &e) && strstr(s.p, "Running:") && strstr(s.p, "Benchmarks"));
+    CHECK(help__topic("--threads", 80, &s, &e) && strstr(s.p, "Running:") && strstr(s.p, "Benchmarks"));
     str_clear(&s);
     static const struct { const char *topic, *error; } wrong[] = {
         {"smapling", "--help: no topic smapling (did you mean sampling?)"}, {"quantise", "--help: no topic quantise (did you mean quantize?)"},
@@ -332,7 +332,7 @@ static void t_cli_help_topics(void) {
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         e = (err_t){0};
-        CHECK(!help_topic(wrong[i].topic, 80, &s, &e) && e.code == EXIT_INPUT);
+        CHECK(!help__topic(wrong[i].topic, 80, &s, &e) && e.code == EXIT_INPUT);
         EQ_STR(e.text, wrong[i].error);
     }
     str_drop(&s);
@@ -343,7 +343,7 @@ static void t_cli_help_man(void) {
     static const char *const sections[] = {"NAME", "SYNOPSIS", "DESCRIPTION", "ACTIONS", "OPTIONS", "ENVIRONMENT", "\"EXIT STATUS\"", "EXAMPLES"};
     static const char *const requests[] = {".TH", ".SH", ".SS", ".TP", ".PP", ".B "};
     str man = {0};
-    help_man(&man);
+    help__man(&man);
     for (size_t i = 0; i < sizeof sections / sizeof *sections; i++) {
         char line[64];
         snprintf(line, sizeof line, "\n.SH %s\n", sections[i]);
@@ -710,7 +710,7 @@ static void t_cli_prompt(void) {
         int    fd = t_cli__input(cases[i].in, cases[i].n_in);
         c.prompt = cases[i].p;
         c.escape = cases[i].escape;
-        CHECK(act_prompt(&c, fd, cases[i].alone, &s, &e));
+        CHECK(act__prompt(&c, fd, cases[i].alone, &s, &e));
         CHECKF(s.n == cases[i].n && !memcmp(s.p, cases[i].want, s.n), "case %zu: '%.*s'", i, (int)s.n, s.p);
         close(fd);
         str_drop(&s);
@@ -725,7 +725,7 @@ static void t_cli_no_stdin(void) {
     int    fd = t_cli__input("x", 1);
     c.prompt = "hi";
     c.no_stdin = true;
-    CHECK(act_prompt(&c, fd, false, &s, &e));
+    CHECK(act__prompt(&c, fd, false, &s, &e));
     EQ_STR(s.p, "hi");
     CHECK(read(fd, &byte, 1) == 1 && byte == 'x');
     close(fd);
@@ -742,15 +742,15 @@ static void t_cli_prompt_file(void) {
     close(fd);
     int in = t_cli__input("not this", 8);
     c.file = path;
-    CHECK(act_prompt(&c, in, false, &s, &e) && s.n == 9);
+    CHECK(act__prompt(&c, in, false, &s, &e) && s.n == 9);
     if (s.n == 9) EQ_MEM(s.p, "\n one \0\r\n", 9);
     str_clear(&s);
     c.file = "-";
-    CHECK(act_prompt(&c, in, false, &s, &e));
+    CHECK(act__prompt(&c, in, false, &s, &e));
     EQ_STR(s.p, "not this");
     unlink(path);
     c.file = path;
-    CHECK(!act_prompt(&c, in, false, &s, &e) && e.code == EXIT_INPUT && strstr(e.text, path));
+    CHECK(!act__prompt(&c, in, false, &s, &e) && e.code == EXIT_INPUT && strstr(e.text, path));
     close(in);
     str_drop(&s);
 }
@@ -875,10 +875,10 @@ static const t_case t_cli_cases[] = {
     {"cli_spellings", "every spelling parses, as --opt value and as --opt=value, to the same", t_cli_spellings},
     {"cli_ranges", "the ends of every range pass; beyond them the error names option, value and range", t_cli_ranges},
     {"cli_sampler_ranges", "options, keys of a body and keys of a model file have the same bounds, which the sampler takes", t_cli_sampler_ranges},
-    {"help_text", "help mentions each option once, in text and in Markdown", t_cli_help},
+    {"help__text", "help mentions each option once, in text and in Markdown", t_cli_help},
     {"cli_help_width", "help fits every width, and -h a screen of 24 lines", t_cli_help_width},
     {"cli_help_topics", "--help TOPIC prints a group or an option", t_cli_help_topics},
-    {"help_man", "the man page is whole", t_cli_help_man},
+    {"help__man", "the man page is whole", t_cli_help_man},
     {"cli_defaults", "the defaults that help prints are the defaults", t_cli_defaults},
     {"cli_near", "a slip of the finger gets the option that was meant", t_cli_near},
     {"cli_distance", "edits between two names are counted right", t_cli_distance},
@@ -889,7 +889,7 @@ static const t_case t_cli_cases[] = {
     {"cli_meaning", "options arrive in the rooms that use them", t_cli_meaning},
     {"cli_environment", "LLMRUN_MODEL is read, and -m wins", t_cli_environment},
     {"cli_escapes", "-e reads escapes", t_cli_escapes},
-    {"act_prompt", "-p and standard input make a prompt as the contract says", t_cli_prompt},
+    {"act__prompt", "-p and standard input make a prompt as the contract says", t_cli_prompt},
     {"cli_no_stdin", "--no-stdin leaves standard input to others", t_cli_no_stdin},
     {"cli_prompt_file", "-f is read byte for byte, and leaves standard input alone", t_cli_prompt_file},
     {"cli_prompt_exists", "a closed standard input is no prompt", t_cli_prompt_exists},

@@ -208,7 +208,7 @@ static void t_results_stale(void) {
     unlink(stale);
     tl_fingerprint = "llmrun-m-00000000-7";
     str right = {0};
-    results_fingerprint(tl_settings, &right);
+    results__fingerprint(tl_settings, &right);
     tl_fingerprint = right.p;
     tl_add(&s, 1, 11, NULL, "stays");
     tl_add(&s, 2, 22, NULL, "edited");
@@ -265,11 +265,11 @@ static void t_results_fingerprint(void) {
     const char *path = tl_path("print.jsonl"), *side = tl_path("print.jsonl.llmrun");
     str         right = {0}, s = {0}, got = {0}, none = tl_whole(path, 0);
     err_t       e;
-    results_fingerprint(tl_settings, &right);
+    results__fingerprint(tl_settings, &right);
     for (size_t i = 0; i < sizeof same / sizeof *same + sizeof other / sizeof *other; i++) {
         const size_t n_same = sizeof same / sizeof *same;
         str_clear(&got);
-        results_fingerprint(bytes_of(i < n_same ? same[i] : other[i - n_same]), &got);
+        results__fingerprint(bytes_of(i < n_same ? same[i] : other[i - n_same]), &got);
         CHECKF((strcmp(got.p, right.p) == 0) == (i < n_same), "row %zu: %s beside %s", i, got.p, right.p);
     }
     tl_fingerprint = right.p;

@@ -319,13 +319,13 @@ static void t_samp_peer_facts(void) {
         int           n = 0, left = 0;
         for (; n < 5 && t_samp_facts[f].p[n] > 0; n++) l[n] = logf(t_samp_facts[f].p[n]);
         t_samp__set(&o, t_samp_facts[f].opts);
-        if (t_samp_facts[f].breaker >= 0) samp_breakers_put(&b, t_samp_facts[f].breaker, NULL, 0);
+        if (t_samp_facts[f].breaker >= 0) samp__breakers_put(&b, t_samp_facts[f].breaker, NULL, 0);
         samp_breakers_seal(&b);
         o.dry_breakers = &b;
         samp *s = t_samp__new(&o, n, 0);
         for (const int32_t *t = t_samp_facts[f].past; *t >= 0; t++) samp_accept(s, *t, true);
         const samp_cand *c;
-        int got = samp_probs(s, l, 0, &c);
+        int got = samp__probs(s, l, 0, &c);
         for (int i = 0; i < n; i++) left += t_samp_facts[f].want[i] >= 0;
         CHECKF(got == left, "%s (row %zu): %d candidates, want %d", t_samp_facts[f].opts, f, got, left);
         for (int i = 0; i < got; i++)
@@ -351,7 +351,7 @@ static void t_samp_exact_edges(void) {
             for (int j = 0; j < n; j++) l[j] = -7.25f;
             t_samp__set(&o, rows[i].opts);
             samp *s = t_samp__new(&o, n, 0);
-            int   got = samp_probs(s, l, 0, &c);
+            int   got = samp__probs(s, l, 0, &c);
             CHECKF(got == (int)(n * rows[i].share) + rows[i].more, "%s of %d: %d candidates", rows[i].opts, n, got);
             for (int j = 0; j < got; j++) EQ_INT(c[j].id, j);
             samp_free(s);
@@ -387,7 +387,7 @@ static void t_samp_queues(void) {
         t_samp__ref_run(&r, &o, runs[i].letters, &(t_samp_case){0}, 0);
         memcpy(work, l, N * sizeof *l);
         const samp_cand *c;
-        int n = samp_probs(s, work, 0, &c);
+        int n = samp__probs(s, work, 0, &c);
         t_samp__same(&r, c, n, 1e-5, what);
         if (runs[i].size) EQ_INT(n, runs[i].size);
         EQ_INT(c[0].id, N - 1);
@@ -485,7 +485,7 @@ static void t_samp__draw_case(t_samp_draw *d, int round, uint64_t *state) {
     int kinds = 2 + t_samp__below(state, d->n < 8 ? d->n : 8);               /* few kinds of token: many repetitions */
     for (int i = 0; i < d->n_past; i++) d->past[i] = t_samp__below(state, kinds < d->n ? kinds : d->n);
     d->n_breaker = t_samp__below(state, 3);
-    for (int i = 0; i < d->n_breaker; i++) samp_breakers_put(&d->b, d->breaker[i] = t_samp__below(state, d->n), NULL, 0);
+    for (int i = 0; i < d->n_breaker; i++) samp__breakers_put(&d->b, d->breaker[i] = t_samp__below(state, d->n), NULL, 0);
     samp_breakers_seal(&d->b);
     d->o.dry_breakers = &d->b;
     snprintf(d->what, sizeof d->what, "round %d, chain %s, n %d, family %d", round, d->letters, d->n, family);
@@ -509,7 +509,7 @@ static void t_samp_against_reference(void) {
         for (int i = 0; i < d.n_past; i++) samp_accept(s, d.past[i], i & 1);
         const samp_cand *got;
         mem_freeze("a pick");
-        int n = samp_probs(s, d.l, 9, &got);
+        int n = samp__probs(s, d.l, 9, &got);
         mem_thaw();
         if (r.edge < 1e-5) skipped++;                 /* float and double may rightly differ there */
         else t_samp__same(&r, got, n, 1e-5, d.what);
@@ -521,7 +521,7 @@ static void t_samp_against_reference(void) {
 }
 
 /* Sorting outright, through buckets, or at the usual border between them: the same candidates, the same bits, the same
- * tokens; and the pick is the inverse of the distribution that samp_probs shows. */
+ * tokens; and the pick is the inverse of the distribution that samp__probs shows. */
 static void t_samp_sort_or_buckets(void) {
     uint64_t state = 5000000;
     for (int round = 0; round < 1500 && t_failed < 5; round++) {
@@ -538,7 +538,7 @@ static void t_samp_sort_or_buckets(void) {
             s->few = way == 0 ? INT32_MAX : way == 1 ? -1 : SAMP_FEW;
             memcpy(work, d.l, (size_t)d.n * sizeof *work);
             mem_freeze("a pick");
-            int n = samp_probs(s, work, 3, &c);
+            int n = samp__probs(s, work, 3, &c);
             mem_thaw();
             if (!way) memcpy(first, c, (size_t)(n_first = n) * sizeof *c);
             CHECKF(n == n_first, "%s: way %d gives %d candidates, not %d", d.what, way, n, n_first);
@@ -757,7 +757,7 @@ static void t_samp_odd_logits(void) {
             memcpy(work, l, sizeof l);
             EQ_INT(samp_pick(s, work, 0), -1);
             memcpy(work, l, sizeof l);
-            EQ_INT(samp_probs(s, work, 0, &k), 0);
+            EQ_INT(samp__probs(s, work, 0, &k), 0);
             for (int i = 0; i < N; i++) l[i] = -INFINITY;
             memcpy(work, l, sizeof l);
             EQ_INT(samp_pick(s, work, 0), -1);
@@ -889,7 +889,7 @@ static void t_samp_breakers(void) {
         for (const int32_t *t = rows[i].past; *t >= 0; t++) samp_accept(s, *t, true);
         float l[8] = {0};
         const samp_cand *c;
-        EQ_INT(samp_probs(s, l, 0, &c), 8);
+        EQ_INT(samp__probs(s, l, 0, &c), 8);
         CHECKF((c[7].p > 0.124f) == rows[i].held, "row %zu: the least likely token has %.4f", i, (double)c[7].p);
         samp_free(s);
     }
@@ -980,7 +980,7 @@ static void t_samp_draws_follow(void) {
     for (int i = 0; i < 20000; i++) {
         const samp_cand *c;
         for (int j = 0; j < 4; j++) l[j] = logf(p[j]);
-        acted += samp_probs(s, l, (uint64_t)i, &c) == 3;
+        acted += samp__probs(s, l, (uint64_t)i, &c) == 3;
     }
     NEAR(acted / 20000., 0.3, 4 * sqrt(.3 * .7 / 20000));
     samp_free(s);
@@ -1088,7 +1088,7 @@ static void t_samp_clone(void) {
                 const samp_cand *c;
                 samp_copy(ref, clone);
                 t_samp__moved(work, l, N, i + k);
-                const int n = samp_probs(ref, work, (uint64_t)(i + k), &c);
+                const int n = samp__probs(ref, work, (uint64_t)(i + k), &c);
                 t_samp__moved(work, l, N, i + k);
                 got[k] = samp_pick(clone, work, (uint64_t)(i + k));
                 const double chance = (double)samp_chance(clone);
@@ -1122,7 +1122,7 @@ static void t_samp_window_forgets(void) {
         float l[4] = {0};
         const samp_cand *c;
         samp_accept(s, past[i] = (int)(rng_at(3, 0, 0, (uint64_t)i) % 4), i < 500);
-        int n = samp_probs(s, l, 0, &c);
+        int n = samp__probs(s, l, 0, &c);
         for (int j = 0; j < n; j++) {
             int count = 0;
             for (int k = i; k >= 0 && k > i - 5; k--) count += past[k] == c[j].id;
@@ -1140,7 +1140,7 @@ static double t_samp__surprise(const samp_opts *o, const float *l, int n, int st
     for (int i = 0; i < steps; i++) {
         const samp_cand *c;
         memcpy(work, l, (size_t)n * sizeof *l);
-        int m = samp_probs(s, work, (uint64_t)i, &c), at = 0;
+        int m = samp__probs(s, work, (uint64_t)i, &c), at = 0;
         float p[4096];
         for (int j = 0; j < m && j < 4096; j++) p[j] = c[j].p;
         memcpy(work, l, (size_t)n * sizeof *l);
@@ -1180,7 +1180,7 @@ static void t_samp_mirostat(void) {
         samp *s = t_samp__new(&o, 4, 0);
         EQ_INT(s->n_chain, 0);                        /* the chain's top_k is not there */
         for (int i = 0; i < 4; i++) work[i] = logf(p[i]);
-        if (version == 2) EQ_INT(samp_probs(s, work, 0, &c), 1);
+        if (version == 2) EQ_INT(samp__probs(s, work, 0, &c), 1);
         for (int i = 0; i < 4; i++) work[i] = logf(p[i]);
         int32_t id = samp_pick(s, work, 0);
         double  mu = (double)s->mu, surprise = (double)s->surprise;
@@ -1209,7 +1209,7 @@ static void t_samp_mirostat_cut(void) {
         samp  *s = t_samp__new(&o, N, 0);
         double k = pow(0.3 * pow(2, 2 * tau) / (1 - pow(N, -0.3)), 1 / 1.3);
         memcpy(work, l, sizeof l);
-        EQ_INT(samp_probs(s, work, 0, &c), k > N ? N : (int)k);
+        EQ_INT(samp__probs(s, work, 0, &c), k > N ? N : (int)k);
         samp_free(s);
         o.mirostat = 2;
         s = t_samp__new(&o, N, 0);
@@ -1218,7 +1218,7 @@ static void t_samp_mirostat_cut(void) {
         for (int i = 0; i < N; i++) z += exp((double)l[i]);
         for (int i = 0; i < N; i++) kept += -log2(exp((double)l[i]) / z) <= 2 * tau;
         memcpy(work, l, sizeof l);
-        EQ_INT(samp_probs(s, work, 0, &c), kept);
+        EQ_INT(samp__probs(s, work, 0, &c), kept);
         samp_free(s);
     }
 }

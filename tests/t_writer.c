@@ -27,6 +27,11 @@ static bool tg_copy(const gguf_file *g, const char *path, size_t step, err_t *e)
     return false;
 }
 
+static void tw_f32(gguf_writer *w, const char *key, float v) {
+    gguf_write__add_key(w, bytes_of(key), GGUF_F32);
+    str_add(&w->kv, &v, sizeof v);
+}
+
 static void t_writer_same(void) {
     static const char *const names[] = {"in.gguf", "out.gguf", "link", "pipe", NULL};
     if (!tg_dir_new()) return;
@@ -51,7 +56,7 @@ static void t_writer_same(void) {
     CHECKF(gguf_write_start(&w, tg_path("link"), 32, NULL, &e), "%s", e.text);
     const bytes list[2] = {bytes_of("x"), bytes_of("")};
     gguf_write_str(&w, "s", bytes_of("text"));
-    gguf_write_f32(&w, "f", 0.5f);
+    tw_f32(&w, "f", 0.5f);
     gguf_write_u32(&w, "u", 7);
     gguf_write_strs(&w, "l", list, 2);
     CHECKF(gguf_write_finish(&w, &e), "%s", e.text);

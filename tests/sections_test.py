@@ -1,0 +1,116 @@
+#!/usr/bin/env python3
+"""sections.awk finds each kind of fault in a small program, and none in that program itself.
+
+    python3 tests/sections_test.py            exit 1 and one line for each fault that is not found
+"""
+import os, subprocess, sys, tempfile
+
+AWK = os.path.join(os.path.dirname(os.path.abspath(__file__)), "sections.awk")
+HEADER = """/* k.h
+ * SECTIONS  [fmt] blocks
+ */
+/* ===== [fmt] blocks =====
+ * Public: k_size. */
+typedef struct { int bits; } k_type;
+static int k_size(int n) { return n; }
+"""
+PROGRAM = """/* small.c
+ *
+ * SECTIONS, lowest layer first.
+ *   [k]     the header
+ *   [base]  (str) texts
+ *   [kv]    cache    <- k base
+ *   [cli]   (main)   <- all
+ */
+/* ===== [k] =====
+ * Public: k_size. */
+#include "k.h"
+
+/* ===== [base] texts =====
+ * Public: str_add, str_get_*.
+ * Opens: str. */
+typedef struct { char *p; int n; } str;
+static void str_add(str *s, int c) { s->p[s->n++] = (char)c; }
+static int str_get_last(const str *s) { return s->p[s->n - 1]; }
+
+/* ===== [kv] cache =====
+ * Public: kv_cache, kv_open, kv_list.
+ * Opens: kv_cache.used, kv_list. */
+typedef struct kv_cache {
+    int used, blocks[4];
+    struct { int depth; } tree;
+    void (*evict)(int block);
+} kv_cache;
+static const struct { const char *label; } kv_list[] = {{"a"}};
+static int kv__find(const kv_cache *c) { return c->blocks[0] + c->tree.depth; }
+static int kv_open(kv_cache *c, str *s, k_type *t) {
+    struct { int here; } local = {t->bits};
+    str_add(s, 1);
+    c->evict(kv__find(c));
+    return str_get_last(s) + k_size(local.here);
+}
+
+/* ===== [cli] main =====
+ * Public: main. */
+static int cli__run(kv_cache *c, str *s) {
+    k_type t = {.bits = s->n};
+    return kv_open(c, s, &t) + c->used + kv_list[0].label[0];
+}
+int main(void) { return cli__run(0, 0); }
+"""
+FAULTS = (                                            # what is replaced, by what, words of the message
+    ("[kv]    cache    <-", "[kw]    cache    <-", "number 3 is [kw] in the contents, [kv] among the banners"),
+    ("<- k base", "<- k", "[kv] uses str of [base], and its arrow does not lead there"),
+    ("(str) texts", "(str) texts <- k", "[base]'s arrow leads to [k], which it does not use"),
+    ("kv_open(c, s, &t) +", "kv_open(c, s, &t) + kv__find(c) +", "kv__find is private to [kv], used in [cli]"),
+    ("Public: str_add, str_get_*.", "Public: str_get_*.", "str_add() is public by its name, and the banner of [base] does not list it"),
+    ("Public: str_add, str_get_*.", "Public: str_add.", "str_get_last() is public by its name, and the banner of [base] does not list it"),
+    ("Public: str_add, ", "Public: str_add, str_drop, ", "[base]'s banner lists str_drop, which is not there"),
+    ("str_get_*.", "str_get_*, str_set_*.", "[base]'s banner lists str_set_, which is not there"),
+    ("return kv_open(c, s, &t) +", "return", "kv_open() is public by its name, and no other section uses it"),
+    ("c->used +", "c->blocks[0] +", "[cli] uses the field blocks, which no section opens: kv_cache"),
+    ("c->used +", "c->tree.used +", "[cli] uses the field tree, which no section opens: kv_cache"),
+    ("c->used +", "(c->evict(0), 1) +", "[cli] uses the field evict, which no section opens: kv_cache"),
+    (", kv_list. */", ". */", "[cli] uses the field label, which no section opens: kv_list"),
+    ("Opens: str. */", "*/", "uses the field n, which no section opens: str"),
+    ("kv_cache.used,", "kv_cache.unused,", "[kv]'s banner opens kv_cache.unused, which is not there"),
+    ("Opens: str. */", "Opens: str, bytes. */", "[base]'s banner opens bytes, which is not there"),
+    ("static void str_add", "static void text_add(void) {}\nstatic void str_add", "text_add() stands in [base] and does not carry its prefix"),
+    ("static void str_add", "static int str__later(void);\nstatic void str_add", "str__later() is announced before it exists"),
+    ("str_add(s, 1);", "str_add(s, _mm_popcnt_u32(1));", "_mm_popcnt_u32 is a machine's name"),
+    ("#include", "#if __AVX2__\n#endif\n#include", "#if on __AVX2__"),
+    ("str_add(s, 1);", "str_add(s, 1);\n" * 80, "note: kv_open() has 8"),
+)
+
+
+def said(program, folder):
+    """The exit code and the lines of sections.awk."""
+    paths = [os.path.join(folder, name) for name in ("small.c", "k.h")]
+    for path, text in zip(paths, (program, HEADER)):
+        with open(path, "w") as f:
+            f.write(text)
+    r = subprocess.run(["awk", "-f", AWK, *paths], capture_output=True, text=True)
+    return r.returncode, r.stdout + r.stderr
+
+
+def faults(folder):
+    if said(PROGRAM, folder) != (0, ""):
+        yield "the program without a fault: %s" % said(PROGRAM, folder)[1]
+    for old, new, message in FAULTS:
+        code, text = said(PROGRAM.replace(old, new, 1), folder)
+        if PROGRAM.count(old) < 1:
+            yield "not in the program: %s" % old
+        elif message not in text or code != ("note: " not in message):
+            yield "%r for %r: expected %r, found exit %d, %r" % (new[:60], old, message, code, text)
+
+
+def main():
+    with tempfile.TemporaryDirectory(prefix="llmrun-sections-") as folder:
+        wrong = list(faults(folder))
+    for w in wrong:
+        print("sections_test.py: " + w)
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
