@@ -20370,7 +20370,7 @@ static bytes help__near_topic(bytes name) {
 }
 
 /* The options of a topic, or every option of a name: one may have two meanings. */
-static bool help__topic(const char *topic, int width, str *out, err_t *e) {
+static bool help__about(const char *topic, int width, str *out, err_t *e) {
     const int   group = help__topic(topic);
     const bytes bare = help__bare(bytes_of(topic));
     if (group >= 0) help__group(group, width, out);
@@ -20683,7 +20683,7 @@ static bool help_print(const config *c, str *out, err_t *e) {
             forms[i].print(out);
             return true;
         }
-    if (c->what) return help__topic(c->what, help__width(c), out, e);
+    if (c->what) return help__about(c->what, help__width(c), out, e);
     if (c->action == ACT_USAGE) help__usage(help__width(c), out);
     else help__text(help__width(c), out);
     return true;

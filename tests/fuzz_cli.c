@@ -17,7 +17,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (ok && c.action >= ACT_USAGE && c.what) {       /* a topic is a word from outside too */
         str   text = {0};
         err_t none = {0};
-        help__topic(c.what, HELP_NARROW, &text, &none);
+        help__about(c.what, HELP_NARROW, &text, &none);
         str_drop(&text);
     }
     if (c.model) {                                    /* the rest of the room that reads bytes from outside */

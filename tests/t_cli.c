@@ -308,7 +308,7 @@ static void t_cli_help_topics(void) {
     str   s = {0};
     err_t e = {0};
     for (int g = 0; g < N_GROUPS; g++) {
-        CHECKF(help__topic(cli_groups[g].topic, 80, &s, &e), "%s: %s", cli_groups[g].topic, e.text);
+        CHECKF(help__about(cli_groups[g].topic, 80, &s, &e), "%s: %s", cli_groups[g].topic, e.text);
         for (int i = 0; i < N_CLI_OPTS; i++) {
             str row = {0};
             str_put(&row, "\n  ");
@@ -320,9 +320,9 @@ static void t_cli_help_topics(void) {
         }
         str_clear(&s);
     }
-    CHECK(help__topic("temp", 80, &s, &e) && strstr(s.p, "Sampling:\n  --temp, --temperature X"));
+    CHECK(help__about("temp", 80, &s, &e) && strstr(s.p, "Sampling:\n  --temp, --temperature X"));
     str_clear(&s);
-    CHECK(help__topic("--threads", 80, &s, &e) && strstr(s.p, "Running:") && strstr(s.p, "Benchmarks"));
+    CHECK(help__about("--threads", 80, &s, &e) && strstr(s.p, "Running:") && strstr(s.p, "Benchmarks"));
     str_clear(&s);
     static const struct { const char *topic, *error; } wrong[] = {
         {"smapling", "--help: no topic smapling (did you mean sampling?)"}, {"quantise", "--help: no topic quantise (did you mean quantize?)"},
@@ -332,7 +332,7 @@ static void t_cli_help_topics(void) {
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         e = (err_t){0};
-        CHECK(!help__topic(wrong[i].topic, 80, &s, &e) && e.code == EXIT_INPUT);
+        CHECK(!help__about(wrong[i].topic, 80, &s, &e) && e.code == EXIT_INPUT);
         EQ_STR(e.text, wrong[i].error);
     }
     str_drop(&s);
