@@ -333,12 +333,12 @@ K_PUBLIC void k_attn(const k_attn_args *a, void *scratch);
  * [s * K_SEGMENT, (s + 1) * K_SEGMENT), each is computed by one thread, in any order, and the merge goes in rising order. k_attn
  * does just this, so the results have the same bits. */
 enum { K_SEGMENT = 512 };
-/* Floats that hold one row's partial result of one segment. */
-K_PUBLIC size_t k_attn_part(int hd_v);
-/* The partial results of segment s, one behind the other for each row, to `parts`, aligned to 64. */
-K_PUBLIC void k_attn_segment(const k_attn_args *a, int64_t s, float *parts, void *scratch);
-/* Row r's result from its parts of n segments, which lie `stride` floats apart. */
-K_PUBLIC void k_attn_merge(const k_attn_args *a, int r, const float *parts, size_t stride, int n);
+/* Floats that hold the partial results of n_rows rows in one segment: a multiple of 16. */
+K_PUBLIC size_t k_attn_part(int n_rows, int hd_v);
+/* The partial results of segment s to `part`, aligned to 64. */
+K_PUBLIC void k_attn_segment(const k_attn_args *a, int64_t s, float *part, void *scratch);
+/* Row r's result from the partial results of n >= 1 segments, which lie one behind the other. */
+K_PUBLIC void k_attn_merge(const k_attn_args *a, int r, const float *parts, int n);
 
 /* --- limits of the machine, for benchmarks --- */
 
@@ -3355,7 +3355,6 @@ static float k__tanh_ref(float x) {
 K__BODY void k__add(float *y, const float *a, const float *b, int n) { for (int i = 0; i < n; i++) y[i] = a[i] + b[i]; }
 K__BODY void k__axpy(float *y, const float *x, float s, int n) { for (int i = 0; i < n; i++) y[i] = fmaf(s, x[i], y[i]); }
 K__BODY void k__scale(float *y, float s, int n) { for (int i = 0; i < n; i++) y[i] *= s; }
-K__BODY void k__blend(float *y, float a, const float *x, float b, int n) { for (int i = 0; i < n; i++) y[i] = y[i] * a + x[i] * b; }
 
 /* y = x * r * w. */
 K__BODY void k__norm(const float *x, const float *w, float r, int n, float *y) {
@@ -3531,9 +3530,9 @@ static void k_kv_store_ref(uint32_t type, const float *x, void *dst, int n) { k_
  * Tiles form segments of 512 positions at absolute multiples of 512. In a segment each row has the largest score m so far, the
  * sum l of the weights and the output o, which is not divided by l yet. A tile changes them like this:
  *     m' = max(m, s);  c = exp(m - m');  p = exp(s - m');  l = l*c + sum(p);  o = o*c, then o = fma(p[i], v[i], o)
- * Segments are merged in rising order, each into the result (M, L, O) of those before it; it starts as (-inf, 0, 0):
+ * Segments are merged in rising order, each into the result (M, L, O) of those before it, which begins as that of the first:
  *     M' = max(M, m);  a = exp(M - M');  b = exp(m - M');  L = L*a + l*b;  O = O*a + o*b, every operation rounded
- * So a segment can be computed by any thread, and a context of up to 512 positions merges nothing. The result is O / L.
+ * One of a and b is 1. So any thread can compute a segment, and up to 512 positions are not merged at all. The result is O / L.
  * Dimensions of s and positions of o go in pairs, the odd one first. Caches of bf16 and of quantised types are multiplied as bf16:
  * their values are rounded to bf16, and so are q for the keys and p for the values (FlashAttention rounds the same). The
  * instruction vdpbf16ps computes exactly these sums. A row reads only its own positions of a tile, so its result depends
@@ -3581,38 +3580,47 @@ typedef struct {
                    k__attn_soon *soon);
 } k__attn_values;
 
+/* Of one row and some positions: the largest score, and the sum of the weights exp(score - m). */
+typedef struct {
+    float m, l;
+} k__attn_sum;
+
 typedef struct {
     const k__attn_keys   *keys;
     const k__attn_values *values;
     /* scores s[r*32 + i] to weights p, outside the spans 0, rounded to bf16 where values are; moves m and l, sets c */
     void (*weigh)(const k_attn_args *a, k__attn_rows *g, float *s);
-    float (*decay)(float x);                    /* exp(x), x <= 0 */
-    void (*blend)(float *o, float a, const float *part, float b, int n);   /* o = o*a + part*b */
+    /* merges the next segment, `part` and its output from[n], into those before it, `all` and o[n] */
+    void (*join)(k__attn_sum *all, float *o, const k__attn_sum *part, const float *from, int n);
 } k__attn_level;
-
-/* One row's partial result of a segment: K_PART_HEAD floats, of which the first two are m and l, then o[ld_v]. */
-enum { K_PART_HEAD = 16 };
 
 typedef struct {
     float *k, *kt, *v, *s;                      /* [32][ld_k], [ld_k][32], [32][ld_v], [K_ATTN_GROUP][32] */
-    float *q;                                   /* [n_rows][ld_k] padded copies */
-    float *parts;                               /* [n_rows][K_PART_HEAD + ld_v] of the segment at hand */
-    float *m, *l;                               /* [n_rows] of the segments before it; their output is in rows[].o */
+    float *q, *o;                               /* [n_rows][ld_k] padded copies, [n_rows][ld_v] of the segment at hand */
+    k__attn_sum *part, *all;                    /* [n_rows] of that segment, behind o; of those before it */
     int    ld_k, ld_v;
     k__attn_soon soon;
 } k__attn_mem;
 
 static int k__round_up(int n, int to) { return (n + to - 1) / to * to; }
 
-K_PUBLIC size_t k_attn_part(int hd_v) { return K_PART_HEAD + (size_t)k__round_up(hd_v, 32); }
+K_PUBLIC size_t k_attn_part(int n_rows, int hd_v) {
+    return (size_t)n_rows * (size_t)k__round_up(hd_v, 32) + (size_t)k__round_up(2 * n_rows, 16);
+}
 
 K_PUBLIC size_t k_attn_scratch(int n_rows, int hd_k, int hd_v) {
     const size_t ld_k = (size_t)k__round_up(hd_k, 32), ld_v = (size_t)k__round_up(hd_v, 32), n = (size_t)n_rows;
-    return (K_TILE * (2 * ld_k + ld_v + K_ATTN_GROUP) + n * (ld_k + k_attn_part(hd_v) + 2)) * sizeof(float) + 64;
+    return (K_TILE * (2 * ld_k + ld_v + K_ATTN_GROUP) + n * (ld_k + 2) + k_attn_part(n_rows, hd_v)) * sizeof(float) + 64;
 }
 
 /* Caches of the type are multiplied as bf16. */
 K__BODY bool k__kv_rounds(uint32_t type) { return type != K_F32 && type != K_F16; }
+
+/* The segment at hand writes its partial results to `part`. */
+static void k__attn_part_to(k__attn_mem *w, const k_attn_args *a, float *part) {
+    w->o = part;
+    w->part = (k__attn_sum *)(void *)(part + (size_t)a->n_rows * (size_t)w->ld_v);
+}
 
 static k__attn_mem k__attn_carve(const k_attn_args *a, void *scratch) {
     k__attn_mem w = {.ld_k = k__round_up(a->hd_k, 32), .ld_v = k__round_up(a->hd_v, 32)};
@@ -3623,19 +3631,26 @@ static k__attn_mem k__attn_carve(const k_attn_args *a, void *scratch) {
     w.v = p, p += (size_t)w.ld_v * K_TILE;
     w.s = p, p += K_ATTN_GROUP * K_TILE;
     w.q = p, p += (size_t)w.ld_k * n;
-    w.parts = p, p += k_attn_part(a->hd_v) * n;
-    w.m = p, p += n;
-    w.l = p;
+    k__attn_part_to(&w, a, p);
+    p += k_attn_part(a->n_rows, a->hd_v);
+    w.all = (k__attn_sum *)(void *)p;
     return w;
 }
 
-static float *k__attn_part_of(const k__attn_mem *w, int r) { return w->parts + (size_t)r * (size_t)(K_PART_HEAD + w->ld_v); }
+static float *k__attn_o(const k__attn_mem *w, int r) { return w->o + (size_t)r * (size_t)w->ld_v; }
+
+/* Row r is ready for a segment. */
+static void k__attn_clear(const k__attn_mem *w, int r) {
+    memset(k__attn_o(w, r), 0, (size_t)w->ld_v * sizeof(float));
+    w->part[r] = (k__attn_sum){-INFINITY, 0};
+}
 
 /* Zeros for the padding of tiles and queries; the queries as the level wants them. */
 static void k__attn_start(const k__attn_level *lv, const k_attn_args *a, const k__attn_mem *w) {
     const size_t tile = (size_t)(2 * w->ld_k + w->ld_v + K_ATTN_GROUP) * K_TILE;
     memset(w->k, 0, (tile + (size_t)w->ld_k * (size_t)a->n_rows) * sizeof(float));
     for (int r = 0; r < a->n_rows; r++) {
+        k__attn_clear(w, r);
         float *q = w->q + (size_t)r * (size_t)w->ld_k;
         if (k__kv_rounds(a->type_k)) lv->keys->round(a->rows[r].q, a->hd_k, q);
         else memcpy(q, a->rows[r].q, (size_t)a->hd_k * sizeof *q);
@@ -3699,17 +3714,14 @@ static void k__attn_gather(const k__attn_values *lv, k__attn_mem *w, k__attn_row
 static void k__attn_group(const k__attn_level *lv, const k_attn_args *a, k__attn_mem *w, k__attn_rows *g) {
     if (!g->n) return;
     for (int r = 0; r < k__round_up(g->n, 4); r++) {
-        const float *part = r < g->n ? k__attn_part_of(w, g->row[r]) : NULL;
-        g->m[r] = part ? part[0] : -INFINITY;
-        g->l[r] = part ? part[1] : 0;
-        if (!part) g->lo[r] = g->hi[r] = 0;
+        const bool there = r < g->n;
+        g->m[r] = there ? w->part[g->row[r]].m : -INFINITY;
+        g->l[r] = there ? w->part[g->row[r]].l : 0;
+        if (!there) g->lo[r] = g->hi[r] = 0;
     }
     lv->keys->scores(g->q, g->n, w->kt, a->hd_k / lv->keys->per, &w->soon, w->s);
     lv->weigh(a, g, w->s);
-    for (int r = 0; r < g->n; r++) {
-        float *part = k__attn_part_of(w, g->row[r]);
-        part[0] = g->m[r], part[1] = g->l[r];
-    }
+    for (int r = 0; r < g->n; r++) w->part[g->row[r]] = (k__attn_sum){g->m[r], g->l[r]};
     k__attn_gather(lv->values, w, g);
     g->n = 0;
 }
@@ -3742,59 +3754,65 @@ static void k__attn_tile(const k__attn_level *lv, const k_attn_args *a, k__attn_
         if (!k__attn_span(&a->rows[r], base, &g.lo[g.n], &g.hi[g.n])) continue;
         g.row[g.n] = r;
         g.q[g.n] = w->q + (size_t)r * (size_t)w->ld_k;
-        g.o[g.n] = k__attn_part_of(w, r) + K_PART_HEAD;
+        g.o[g.n] = k__attn_o(w, r);
         if (++g.n == K_ATTN_GROUP) k__attn_group(lv, a, w, &g);
     }
     k__attn_group(lv, a, w, &g);
 }
 
-/* Positions [first, last) that some row of the call sees; last is 0 when there are none. */
+/* Positions [first, last) that some row of the call sees; [0, 0) when there are none. */
 typedef struct {
     int64_t first, last;
 } k__attn_reach;
 
 static k__attn_reach k__attn_reach_of(const k_attn_args *a) {
-    k__attn_reach all = {INT64_MAX, 0};
+    k__attn_reach all = {0, 0};
     for (int r = 0; r < a->n_rows; r++) {
         const k_attn_row *row = &a->rows[r];
         if (row->begin >= row->end) continue;
-        all.first = row->begin < all.first ? row->begin : all.first;
+        all.first = !all.last || row->begin < all.first ? row->begin : all.first;
         all.last = row->end > all.last ? row->end : all.last;
     }
     return all;
 }
 
-/* The partial results of segment s to w->parts. The tile after its last one is fetched ahead where `all` goes on. */
+/* The partial results of segment s to w->o and w->part, which are clear. The tile after its last one is fetched ahead where `all` goes on. */
 static void k__attn_segment(const k__attn_level *lv, const k_attn_args *a, k__attn_mem *w, k__attn_reach all, int64_t s) {
     const int64_t from = s * K_SEGMENT, to = from + K_SEGMENT < all.last ? from + K_SEGMENT : all.last;
-    for (int r = 0; r < a->n_rows; r++) {
-        float *part = k__attn_part_of(w, r);
-        part[0] = -INFINITY, part[1] = 0;
-        memset(part + K_PART_HEAD, 0, (size_t)w->ld_v * sizeof *part);
-    }
     for (int64_t base = from > all.first ? from : all.first / K_TILE * K_TILE; base < to; base += K_TILE)
         k__attn_tile(lv, a, w, base, all.last);
 }
 
-/* Merges one segment into the result m, l, o[n] of those before it. An empty one changes nothing. */
-static void k__attn_join(const k__attn_level *lv, const float *part, float *m, float *l, float *o, int n) {
-    const float top = *m < part[0] ? part[0] : *m, base = top == -INFINITY ? 0 : top;
-    const float a = top == *m ? 1 : lv->decay(*m - base), b = top == part[0] ? 1 : lv->decay(part[0] - base);
-    *m = top;
-    *l = *l * a + part[1] * b;
-    lv->blend(o, a, part + K_PART_HEAD, b, n);
+/* Merges one segment into those before it. One without positions changes nothing. */
+K__BODY void k__attn_join(float (*decay)(float), k__attn_sum *all, float *o, const k__attn_sum *part, const float *from, int n) {
+    const bool  less = all->m < part->m;
+    const float top = less ? part->m : all->m, low = less ? all->m : part->m, c = decay(low - (top == -INFINITY ? 0 : top));
+    const float a = less ? c : 1, b = less ? 1 : c;
+    *all = (k__attn_sum){top, all->l * a + part->l * b};
+    for (int i = 0; i < n; i++) o[i] = o[i] * a + from[i] * b;
+}
+
+/* The same for row r, whose output is a->rows[r].o; nothing is before the first segment. */
+static void k__attn_take(const k__attn_level *lv, const k_attn_args *a, int r, bool first, k__attn_sum *all, const k__attn_sum *part,
+                         const float *from) {
+    if (!first) {
+        lv->join(all, a->rows[r].o, part, from, a->hd_v);
+        return;
+    }
+    *all = *part;
+    memcpy(a->rows[r].o, from, (size_t)a->hd_v * sizeof *from);
 }
 
 /* Row r's output, in place: the sink joins the denominator as one more position without a value; then o / l. A pair of which one
  * position is the row's adds + 0 for the other, or nothing: only the sign of a zero differs, and it ends here. */
-static void k__attn_finish(const k_attn_args *a, int r, float m, float l) {
+static void k__attn_finish(const k_attn_args *a, int r, k__attn_sum all) {
     float c = 1, *o = a->rows[r].o;
     if (a->sinks && a->sinks[r] != -INFINITY) {
-        float top = m < a->sinks[r] ? a->sinks[r] : m;
-        c = k__exp_ref(m - top);
-        l = fmaf(l, c, k__exp_ref(a->sinks[r] - top));
+        float top = all.m < a->sinks[r] ? a->sinks[r] : all.m;
+        c = k__exp_ref(all.m - top);
+        all.l = fmaf(all.l, c, k__exp_ref(a->sinks[r] - top));
     }
-    const float s = k__share_of(l) * c;
+    const float s = k__share_of(all.l) * c;
     for (int i = 0; i < a->hd_v; i++) o[i] = o[i] * s + 0.0f;
 }
 
@@ -3802,15 +3820,15 @@ static void k__attn_run(const k__attn_level *lv, const k_attn_args *a, void *scr
     const k__attn_reach all = k__attn_reach_of(a);
     k__attn_mem         w = k__attn_carve(a, scratch);
     k__attn_start(lv, a, &w);
-    for (int r = 0; r < a->n_rows; r++) {
-        w.m[r] = -INFINITY, w.l[r] = 0;
-        memset(a->rows[r].o, 0, (size_t)a->hd_v * sizeof(float));
-    }
-    for (int64_t s = all.first / K_SEGMENT; s * K_SEGMENT < all.last; s++) {
+    const int64_t first = all.first / K_SEGMENT;
+    for (int64_t s = first; s == first || s * K_SEGMENT < all.last; s++) {
         k__attn_segment(lv, a, &w, all, s);
-        for (int r = 0; r < a->n_rows; r++) k__attn_join(lv, k__attn_part_of(&w, r), &w.m[r], &w.l[r], a->rows[r].o, a->hd_v);
+        for (int r = 0; r < a->n_rows; r++) {
+            k__attn_take(lv, a, r, s == first, &w.all[r], &w.part[r], k__attn_o(&w, r));
+            if ((s + 1) * K_SEGMENT < all.last) k__attn_clear(&w, r);
+        }
     }
-    for (int r = 0; r < a->n_rows; r++) k__attn_finish(a, r, w.m[r], w.l[r]);
+    for (int r = 0; r < a->n_rows; r++) k__attn_finish(a, r, w.all[r]);
 }
 
 /* What f32 holds of values rounded to bf16. */
@@ -3869,13 +3887,16 @@ static void k__attn_gather_ref(float *const *o, const float *c, int n_rows, cons
     }
 }
 
-static void k__attn_blend_ref(float *o, float a, const float *part, float b, int n) { k__blend(o, a, part, b, n); }
+
+static void k__attn_join_ref(k__attn_sum *all, float *o, const k__attn_sum *part, const float *from, int n) {
+    k__attn_join(k__exp_ref, all, o, part, from, n);
+}
 
 static k__attn_level k_attn_ref(const k_attn_args *a) {
     static const k__attn_keys   keys = {1, k__attn_widen_ref, k__attn_turn_ref, k__attn_round_ref, k__attn_scores_ref};
     static const k__attn_values values = {1, k__attn_widen_ref, NULL, k__attn_gather_ref};
     (void)a;
-    return (k__attn_level){&keys, &values, k__attn_weigh_ref, k__exp_ref, k__attn_blend_ref};
+    return (k__attn_level){&keys, &values, k__attn_weigh_ref, k__attn_join_ref};
 }
 
 #if defined(__x86_64__)
@@ -4426,11 +4447,14 @@ static const k__attn_keys   k__attn_keys_avx2 = {1, k__attn_widen_avx2, k__attn_
 static const k__attn_values k__attn_values_avx2 = {1, k__attn_widen_avx2, NULL, k__attn_gather_avx2};
 
 static K_VEC_AVX2 float k__attn_decay_avx2(float x) { return _mm256_cvtss_f32(k__exp_avx2(_mm256_set1_ps(x))); }
-static K_VEC_AVX2 void  k__attn_blend_avx2(float *o, float a, const float *part, float b, int n) { k__blend(o, a, part, b, n); }
+
+static K_VEC_AVX2 void k__attn_join_avx2(k__attn_sum *all, float *o, const k__attn_sum *part, const float *from, int n) {
+    k__attn_join(k__attn_decay_avx2, all, o, part, from, n);
+}
 
 static k__attn_level k_attn_avx2(const k_attn_args *a) {
     (void)a;
-    return (k__attn_level){&k__attn_keys_avx2, &k__attn_values_avx2, k__attn_weigh_avx2, k__attn_decay_avx2, k__attn_blend_avx2};
+    return (k__attn_level){&k__attn_keys_avx2, &k__attn_values_avx2, k__attn_weigh_avx2, k__attn_join_avx2};
 }
 
 /* --- avx512 level: 16 lanes are one register; tails are masked --- */
@@ -4990,11 +5014,14 @@ static const k__attn_keys   k__attn_keys_avx512 = {1, k__attn_widen_avx512, k__a
 static const k__attn_values k__attn_values_avx512 = {1, k__attn_widen_avx512, NULL, k__attn_gather_avx512};
 
 static K_VEC_AVX512 float k__attn_decay_avx512(float x) { return _mm512_cvtss_f32(k__decay_avx512(_mm512_set1_ps(x))); }
-static K_VEC_AVX512 void  k__attn_blend_avx512(float *o, float a, const float *part, float b, int n) { k__blend(o, a, part, b, n); }
+
+static K_VEC_AVX512 void k__attn_join_avx512(k__attn_sum *all, float *o, const k__attn_sum *part, const float *from, int n) {
+    k__attn_join(k__attn_decay_avx512, all, o, part, from, n);
+}
 
 static k__attn_level k_attn_avx512(const k_attn_args *a) {
     (void)a;
-    return (k__attn_level){&k__attn_keys_avx512, &k__attn_values_avx512, k__attn_weigh_avx512, k__attn_decay_avx512, k__attn_blend_avx512};
+    return (k__attn_level){&k__attn_keys_avx512, &k__attn_values_avx512, k__attn_weigh_avx512, k__attn_join_avx512};
 }
 
 /* --- avx512_bf16 level: attention over caches of bf16, its tiles as pairs --- */
@@ -8869,22 +8896,25 @@ K_PUBLIC void k_attn(const k_attn_args *a, void *scratch) {
     k__attn_run(&lv, a, scratch);
 }
 
-K_PUBLIC void k_attn_segment(const k_attn_args *a, int64_t s, float *parts, void *scratch) {
+K_PUBLIC void k_attn_segment(const k_attn_args *a, int64_t s, float *part, void *scratch) {
     const k__attn_level lv = g_k_level->attn(a);
     k__attn_reach       all = k__attn_reach_of(a);
     k__attn_mem         w = k__attn_carve(a, scratch);
-    w.parts = parts;
+    k__attn_part_to(&w, a, part);
     if (all.last > (s + 1) * K_SEGMENT) all.last = (s + 1) * K_SEGMENT;
     k__attn_start(&lv, a, &w);
     k__attn_segment(&lv, a, &w, all, s);
 }
 
-K_PUBLIC void k_attn_merge(const k_attn_args *a, int r, const float *parts, size_t stride, int n) {
+K_PUBLIC void k_attn_merge(const k_attn_args *a, int r, const float *parts, int n) {
     const k__attn_level lv = g_k_level->attn(a);
-    float               m = -INFINITY, l = 0;
-    memset(a->rows[r].o, 0, (size_t)a->hd_v * sizeof(float));
-    for (int i = 0; i < n; i++, parts += stride) k__attn_join(&lv, parts, &m, &l, a->rows[r].o, a->hd_v);
-    k__attn_finish(a, r, m, l);
+    const size_t        ld_v = (size_t)k__round_up(a->hd_v, 32), n_rows = (size_t)a->n_rows;
+    k__attn_sum         all = {-INFINITY, 0};
+    for (int i = 0; i < n; i++, parts += k_attn_part(a->n_rows, a->hd_v)) {
+        const k__attn_sum *part = (const k__attn_sum *)(const void *)(parts + n_rows * ld_v);
+        k__attn_take(&lv, a, r, i == 0, &all, part + r, parts + (size_t)r * ld_v);
+    }
+    k__attn_finish(a, r, all);
 }
 
 K_PUBLIC const k_probe *k_probe_get(void) { return g_k_level->probe; }

@@ -491,7 +491,7 @@ static void tf_ask_free(tf_ask *k) { mem_free(k->q), mem_free(k->o), mem_free(k-
 
 /* n rows; in_parts: each segment on its own, the last one first. */
 static void tf_attend(const tf_attn_case *t, const tf_cache *c, const tf_ask *k, int from, int n, bool in_parts) {
-    const size_t size = k_attn_part(t->hd_v), segments = (size_t)((t->T - 1) / K_SEGMENT + 1);
+    const size_t size = k_attn_part(n, t->hd_v), segments = (size_t)((t->T - 1) / K_SEGMENT + 1);
     void        *scratch = mem_aligned(k_attn_scratch(n, t->hd_k, t->hd_v), 1);
     k_attn_args a = {.n_rows = n,
                      .rows = k->row + from,
@@ -508,9 +508,9 @@ static void tf_attend(const tf_attn_case *t, const tf_cache *c, const tf_ask *k,
                      .k_stride = c->k_row * (size_t)c->heads,
                      .v_stride = c->v_row * (size_t)c->heads};
     if (in_parts) {
-        float *parts = mem_aligned(segments * (size_t)n * size, sizeof *parts);
-        for (size_t s = segments; s-- > 0;) k_attn_segment(&a, (int64_t)s, parts + s * (size_t)n * size, scratch);
-        for (int r = 0; r < n; r++) k_attn_merge(&a, r, parts + (size_t)r * size, (size_t)n * size, (int)segments);
+        float *parts = mem_aligned(segments * size, sizeof *parts);
+        for (size_t s = segments; s-- > 0;) k_attn_segment(&a, (int64_t)s, parts + s * size, scratch);
+        for (int r = 0; r < n; r++) k_attn_merge(&a, r, parts, (int)segments);
         mem_free(parts);
     } else {
         k_attn(&a, scratch);
