@@ -8282,7 +8282,7 @@ static int engine__context(const engine *eng, const engine_opts *fo, const engin
     if (plan->n_ctx) return plan->n_ctx;
     if (fo->n_ctx > train) log_warn("a context of %d tokens; the model was trained with %d", fo->n_ctx, train);
     if (fo->n_ctx > 0) return fo->n_ctx;
-    return fo->n_ctx < 0 && plan->n_need && plan->n_need < train ? (int)plan->n_need : train;
+    return fo->n_ctx < 0 && plan->n_need > 0 && plan->n_need < train ? (int)plan->n_need : train;
 }
 
 /* The rows of a step are cut to what scratch may take. */
@@ -8295,7 +8295,7 @@ static void engine__size(engine *eng, const engine_opts *fo, engine_plan *plan) 
     const size_t out = ENGINE_LOGIT_BYTES / sizeof(float) / (size_t)eng->m.hp.n_vocab;
     eng->n_ctx = engine__context(eng, fo, plan);
     eng->n_batch = plan->n_rows ? plan->n_rows : fo->n_batch;
-    if (plan->n_seqs <= 1 && plan->n_need && eng->n_batch > plan->n_need) eng->n_batch = (int)plan->n_need;
+    if (plan->n_seqs <= 1 && plan->n_need > 0 && eng->n_batch > plan->n_need) eng->n_batch = (int)plan->n_need;
     engine__cut_rows(eng);
     if (!plan->n_seqs) plan->n_seqs = eng->n_batch / eng->n_ctx + 2;
     if (!plan->n_out) plan->n_out = out > 1 ? (int)out : 1;
@@ -21153,7 +21153,7 @@ static bool act__use_logits(act_job *r, engine *en, err_t *e) { return out_begin
 
 static bool act__generate(act_job *r, err_t *e) {
     const config *c = r->c;
-    const int64_t need = c->gen.n_predict < 0 ? -1 : (int64_t)r->ids.n + c->gen.n_predict;   /* tokens in the context; -1: no limit */
+    const int64_t need = c->gen.n_predict < 0 ? 0 : (int64_t)r->ids.n + c->gen.n_predict;   /* tokens in the context; 0: no limit */
     return act__with_engine(r, text_plan(&c->fwd, need, spec_rows(&c->spec, 1)), act__use_generate, e);
 }
 
