@@ -8643,19 +8643,20 @@ static bool score_logits(engine *eng, const tok_ids *ids, out_t *out, err_t *e) 
 }
 
 /* ===== [lines] reader of long files =====
- * A reader of lines that keeps one line in memory, from a file, a pipe or standard input; and shards.
- *   A shard is a part of a file's lines: lines whose prompts begin alike stay together, LINES_GROUP at most.
+ * Reads a file, a pipe or standard input line by line and keeps one line in memory.
+ *   A shard is a part of a file's lines. Lines whose prompts begin alike form a group, of at most LINES_GROUP lines, and stay
+ * together.
  *   Invariant: memory is bounded by the longest line allowed and, with a shard, by LINES_GROUPS groups.
  * Public: lines_open, lines_from_fd, lines_next, lines_close, lines_shard_parse, lines_shard_is_mine, lines_shard_drop.
- * Opens: lines_in.fd, lines_in.lent, lines_in.no, lines_in.stream. */
+ * Opens: lines_in.borrowed, lines_in.complete, lines_in.fd, lines_in.no, lines_in.stream. */
 
 enum {
     LINES_CHUNK = 1 << 18,                            /* bytes of one read */
     LINES_KEEP = 1 << 20,                             /* bytes of buffer that a long line may leave behind */
     LINES_PAUSE = 100,                                /* milliseconds between two looks at g_interrupt */
-    LINES_PATIENCE = 10,                              /* pauses until it is said that the stream is waited for */
-    LINES_ENDLESS = 64,                               /* a stream's line so many bounds long has no end */
-    LINES_ALIKE = 256,                                /* bytes of a prompt that decide about its group */
+    LINES_PATIENCE = 10,                              /* pauses before the message that the stream is waited for */
+    LINES_ENDLESS = 64,                               /* a line of a stream may be this many times too long */
+    LINES_ALIKE = 256,                                /* first bytes of a prompt that decide its group */
     LINES_GROUP = 64,                                 /* lines of a group */
     LINES_GROUPS = 1 << 20,                           /* groups open at a time */
     LINES_SHARDS = 1 << 20
@@ -8666,40 +8667,40 @@ enum {
 typedef enum {
     LINES_LINE,
     LINES_END,
-    LINES_LATER,                                      /* nothing to read yet, or a signal asks us to stop */
-    LINES_LONG,                                       /* a line over the bound has been passed over */
+    LINES_LATER,                                      /* nothing to read yet, or a signal asks to stop */
+    LINES_LONG,                                       /* a line over the bound was skipped */
     LINES_FAILED
 } lines_got;
 
 typedef struct {
     const char *name;                                 /* in errors: a path, or standard input */
     int         fd;
-    bool        lent;                                 /* fd is somebody else's to close */
-    bool        stream;                               /* no regular file: may pause, may have no end */
-    int         pauses;                               /* in which nothing came */
+    bool        borrowed;                             /* the caller closes fd */
+    bool        stream;                               /* no regular file: it may pause or never end */
+    int         pauses;                               /* since the last bytes */
     uint64_t    size;                                 /* bytes of a regular file, else 0 */
     uint64_t    most;                                 /* bytes of a line */
-    uint8_t    *buf;                                  /* [cap]; [from, to) is read and not given yet */
+    uint8_t    *buf;                                  /* [cap]; [from, to) was read and not returned yet */
     size_t      cap, from, to;
-    size_t      seen;                                 /* bytes at `from` among which there is no newline */
-    uint64_t    passed;                               /* bytes of the line at `from` that were let go */
+    size_t      seen;                                 /* bytes at `from` without a newline */
+    uint64_t    passed;                               /* bytes of the line at `from` that were dropped */
     uint64_t    next;                                 /* offset of that line in the file */
-    bool        begun, ended;                         /* any byte order mark is behind us; the last byte is */
+    bool        begun, ended;                         /* past any byte order mark; past the last byte */
     uint64_t    no, at, n_bytes;                      /* the last line: number, offset, bytes without ending */
-    bool        whole;                                /* it had an ending */
+    bool        complete;                             /* it had a newline */
 } lines_in;
 
 static void lines_close(lines_in *in) {
     if (!in) return;
-    if (!in->lent) close(in->fd);
+    if (!in->borrowed) close(in->fd);
     mem_free(in->buf);
     mem_free(in);
 }
 
-static lines_in *lines_from_fd(int fd, bool lent, const char *name, uint64_t most, err_t *e) {
+static lines_in *lines_from_fd(int fd, bool borrowed, const char *name, uint64_t most, err_t *e) {
     lines_in   *in = mem_new(1, sizeof *in);
     struct stat st;
-    *in = (lines_in){.name = name, .fd = fd, .lent = lent, .stream = true};
+    *in = (lines_in){.name = name, .fd = fd, .borrowed = borrowed, .stream = true};
     in->most = most < SIZE_MAX / 4 ? most : SIZE_MAX / 4;
     if (fstat(fd, &st)) err_set(e, err_code_of(errno), "%s: %s", name, strerror(errno));
     else if (S_ISDIR(st.st_mode))
@@ -8711,8 +8712,8 @@ static lines_in *lines_from_fd(int fd, bool lent, const char *name, uint64_t mos
     return NULL;
 }
 
-/* path "-": standard input. most: bytes of the longest line that is given. A pipe with a name is waited for
- * by lines_next(), not here. */
+/* path "-": standard input. most: bytes of the longest line that is returned. Does not wait for a named pipe; lines_next()
+ * does. On failure NULL, and e is set. */
 static lines_in *lines_open(const char *path, uint64_t most, err_t *e) {
     if (strcmp(path, "-") == 0) return lines_from_fd(STDIN_FILENO, true, "standard input", most, e);
     int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
@@ -8721,21 +8722,20 @@ static lines_in *lines_open(const char *path, uint64_t most, err_t *e) {
     return NULL;
 }
 
-/* Whether a read would not wait. Looks away from the stream now and then: a signal may come just before
- * poll(). */
+/* Whether a read would not block. With `wait` it waits, in short pauses: a signal may arrive just before poll(). */
 static bool lines__ready(lines_in *in, bool wait) {
     struct pollfd p = {.fd = in->fd, .events = POLLIN};
     do {
         if (g_interrupt) return false;
         int n = in->stream ? poll(&p, 1, wait ? LINES_PAUSE : 0) : 1;
-        if (n > 0 || (n < 0 && errno != EINTR)) return true;   /* what is wrong, the read will tell */
+        if (n > 0 || (n < 0 && errno != EINTR)) return true;   /* the read reports an error */
         if (wait && n == 0 && ++in->pauses == LINES_PATIENCE) log_warn("waiting for %s", in->name);
     } while (wait);
     return false;
 }
 
-/* Room for one read; a buffer that a long line has left is given back. */
-static void lines__room(lines_in *in) {
+/* Makes space for one read, and shrinks a buffer that a long line has left. */
+static void lines__make_space(lines_in *in) {
     size_t n = in->to - in->from;
     if (in->from && n) memmove(in->buf, in->buf + in->from, n);
     in->from = 0;
@@ -8755,7 +8755,7 @@ static void lines__room(lines_in *in) {
 static lines_got lines__fill(lines_in *in, bool wait, err_t *e) {
     for (;;) {
         if (!lines__ready(in, wait)) return LINES_LATER;
-        lines__room(in);
+        lines__make_space(in);
         ssize_t got = read(in->fd, in->buf + in->to, LINES_CHUNK);
         if (got >= 0) {
             in->to += (size_t)got;
@@ -8771,8 +8771,8 @@ static lines_got lines__fill(lines_in *in, bool wait, err_t *e) {
     }
 }
 
-/* A byte order mark at the very beginning is no part of the first line. False: too few bytes to tell. */
-static bool lines__begin(lines_in *in) {
+/* Skips a byte order mark at the beginning. False: too few bytes to decide. */
+static bool lines__skip_mark(lines_in *in) {
     static const uint8_t mark[3] = {0xef, 0xbb, 0xbf};
     if (in->begun) return true;
     size_t n = in->to - in->from < sizeof mark ? in->to - in->from : sizeof mark;
@@ -8782,14 +8782,14 @@ static bool lines__begin(lines_in *in) {
     return in->begun = true;
 }
 
-/* The n bytes at `from` end a line. */
-static lines_got lines__give(lines_in *in, size_t n, bool newline, bytes *line, uint64_t *no) {
+/* Returns the n bytes at `from`, which are the rest of a line. */
+static lines_got lines__end_line(lines_in *in, size_t n, bool newline, bytes *line, uint64_t *no) {
     const uint8_t *p = in->buf + in->from;
     in->at = in->next;
     in->next += in->passed + n + newline;
     in->from += n + newline;
     in->seen = 0;
-    in->whole = newline;
+    in->complete = newline;
     if (newline && n && p[n - 1] == '\r') n--;
     in->n_bytes = in->passed + n;
     in->passed = 0;
@@ -8799,8 +8799,9 @@ static lines_got lines__give(lines_in *in, size_t n, bool newline, bytes *line, 
     return LINES_LINE;
 }
 
-/* Lets go what is too long already, but for its last byte, which may belong to the ending. */
-static bool lines__pass(lines_in *in, err_t *e) {
+/* Drops the bytes of a line that is too long already, except the last one: it may belong to the ending. False: the line of a
+ * stream does not end, and e is set. */
+static bool lines__skip_long(lines_in *in, err_t *e) {
     size_t n = in->to - in->from;
     if (n > in->most + 1 || (in->passed && n > 1)) {
         in->passed += n - 1;
@@ -8808,26 +8809,25 @@ static bool lines__pass(lines_in *in, err_t *e) {
     }
     in->seen = in->to - in->from;
     if (!in->stream || in->passed / LINES_ENDLESS <= in->most + LINES_CHUNK) return true;
-    return err_set(e, EXIT_INPUT, "%s: line %llu has %llu bytes and no end in sight, expected at most %llu",
+    return err_set(e, EXIT_INPUT, "%s: line %llu has %llu bytes and has not ended, expected at most %llu",
                    in->name, (unsigned long long)in->no + 1, (unsigned long long)in->passed,
                    (unsigned long long)in->most);
 }
 
-/* The next line, without its ending (LF or CR LF), and its number, 1 for the first. It lies in the reader's
- * buffer until the next call. A line over the bound is empty here; in->n_bytes says how long it was. wait: a
- * pipe is waited for. */
+/* The next line, without its ending (LF or CR LF), and its number, 1 for the first. It is valid until the next call. A line
+ * over the bound is empty; in->n_bytes is its length. wait: waits for a pipe. LINES_FAILED: e is set. */
 static lines_got lines_next(lines_in *in, bool wait, bytes *line, uint64_t *no, err_t *e) {
     *line = (bytes){0};
     for (;;) {
-        if (lines__begin(in)) {
+        if (lines__skip_mark(in)) {
             size_t n = in->to - in->from;
             if (n > in->seen) {
                 const uint8_t *at = in->buf + in->from, *end = memchr(at + in->seen, '\n', n - in->seen);
-                if (end) return lines__give(in, (size_t)(end - at), true, line, no);
+                if (end) return lines__end_line(in, (size_t)(end - at), true, line, no);
             }
             if (in->ended && !n) return LINES_END;
-            if (in->ended) return lines__give(in, n, false, line, no);
-            if (!lines__pass(in, e)) return LINES_FAILED;
+            if (in->ended) return lines__end_line(in, n, false, line, no);
+            if (!lines__skip_long(in, e)) return LINES_FAILED;
         }
         lines_got got = lines__fill(in, wait, e);
         if (got != LINES_LINE) return got;
@@ -8837,12 +8837,12 @@ static lines_got lines_next(lines_in *in, bool wait, bytes *line, uint64_t *no, 
 /* --- shards --- */
 
 typedef struct {
-    uint32_t     i, n;                                /* ours is i of n, 1 the first */
+    uint32_t     i, n;                                /* this shard is i of n; 1 is the first */
     uint64_t     n_group;
-    hmap open;                                /* beginning of a prompt: group << 8 | lines in it */
+    hmap open;                                /* hash of the beginning of a prompt -> group << 8 | its lines */
 } lines_shard;
 
-static bool lines__count(const char **s, uint32_t *out) {
+static bool lines__read_number(const char **s, uint32_t *out) {
     uint64_t    v = 0;
     const char *p = *s;
     for (; *p >= '0' && *p <= '9' && v <= LINES_SHARDS; p++) v = v * 10 + (uint64_t)(*p - '0');
@@ -8852,11 +8852,11 @@ static bool lines__count(const char **s, uint32_t *out) {
     return ok;
 }
 
-/* "2/8": the second of eight. */
+/* Reads "2/8", the second of eight shards. On failure e is set. */
 static bool lines_shard_parse(const char *text, lines_shard *s, err_t *e) {
     const char *p = text;
     *s = (lines_shard){0};
-    if (!lines__count(&p, &s->i) || *p++ != '/' || !lines__count(&p, &s->n) || *p || s->i > s->n)
+    if (!lines__read_number(&p, &s->i) || *p++ != '/' || !lines__read_number(&p, &s->n) || *p || s->i > s->n)
         return err_set(e, EXIT_INPUT, "--shard: expected auto or I/N, part I of N (1/8 to 8/8), found '%.100s'",
                        text);
     hmap_init(&s->open, 0);
@@ -8868,9 +8868,9 @@ static void lines_shard_drop(lines_shard *s) {
     *s = (lines_shard){0};
 }
 
-/* Whether the next line of the file, whose prompt begins so, is ours: asked for every line once, in order.
- * Groups are numbered as they begin and dealt out in turn. Where very many are open all are closed, which
- * every shard does at the same line. */
+/* Whether the next line of the file belongs to this shard; to be called once for every line, in order. Groups are numbered in order
+ * of their first lines and assigned to the shards in turn. Where LINES_GROUPS are open all are closed; every shard does so at
+ * the same line. */
 static bool lines_shard_is_mine(lines_shard *s, bytes prompt) {
     if (prompt.n > LINES_ALIKE) prompt.n = LINES_ALIKE;
     if (s->open.n >= LINES_GROUPS) {
@@ -8884,24 +8884,24 @@ static bool lines_shard_is_mine(lines_shard *s, bytes prompt) {
 }
 
 /* ===== [results] files of results =====
- * A file of results holds one record a line and survives a run that ends at any moment. A record is
+ * A file of results holds one record a line and stays valid when a run ends at any moment. A record is
  *     {"id":"batch_req_LINE_HASH","custom_id":...,"line":LINE,"file":...,"response":...,"error":...}
- * without blanks. LINE is its line in the input (1 is the first), HASH 16 hex digits, bytes_hash(0, that line), so that
- * its beginning says what it answers; file only where the input is several files. An answer carries the run's
- * system_fingerprint behind its model. Beside a file of results lies its header, the same name with .llmrun behind it: the
- * settings of the run, one name=value a line, there before the first record.
- *   A record answers the line whose bytes have its hash: wherever that line stands now where it has a custom_id, else at its
- * number. When the input is known to its end, records that answer no line of it are moved to FILE.stale, and those whose
- * line has another number get that number.
- *   Invariants: memory is bounded by some 100 bytes for each record of a file that is resumed and by RESULTS_IDS custom_ids; a
- * file of results has one writer, who holds its lock; all of it but the last line is whole records, and what a killed run left
- * of a last one is cut off by the next; a file is replaced whole, after what it loses is on the disk.
- * Public: results_open, results_setting, results_seed, results_file, results_new_id, results_forget_ids,
- * results_has, results_settle, results_put, results_sort, results_close, results_merge.
- * Opens: results.goes_on, results.n_new, results.n_old, results.n_old_failed, results.why. */
+ * without blanks. LINE is the number of its line in the input (1 is the first), HASH is bytes_hash(0, that line) in 16 hex digits:
+ * the beginning of a record says what it answers. `file` is there where the input is several files. An answer has the run's
+ * system_fingerprint after its model. The header of FILE is FILE.llmrun: the settings of the run, one name=value a line, written
+ * before the first record.
+ *   A record answers the line of the input that has its hash: at any number where the line has a custom_id, else at its own number.
+ * Once the input was read to its end, records that answer no line are moved to FILE.stale, and a record whose line has another
+ * number gets that number.
+ *   Invariants: memory is bounded by some 100 bytes for each record of a resumed file and by RESULTS_IDS custom_ids; a file of
+ * results has one writer, which holds its lock; every line but the last is a complete record, and --resume removes an incomplete
+ * last one, which a killed run leaves; a file is replaced as a whole, after the records that it loses are on disk.
+ * Public: results_open, results_setting, results_seed, results_file, results_add_id, results_reset_ids, results_use_old,
+ * results_move_stale, results_put, results_sort, results_close, results_merge.
+ * Opens: results.resumable, results.n_new, results.n_old, results.n_old_failed, results.why. */
 
 enum {
-    RESULTS_IDS = 4 << 20,                            /* custom_ids among which a second one is found */
+    RESULTS_IDS = 4 << 20,                            /* custom_ids that are compared for duplicates */
     RESULTS_RECORD = 1 << 30,                         /* bytes of a record */
     RESULTS_HEADER = 1 << 20                          /* bytes of a header */
 };
@@ -8910,17 +8910,17 @@ enum {
 
 typedef struct {
     uint64_t line, hash;
-    uint64_t file;                                    /* results_file() of the name of its input, 0: none is named */
-    bool     has_id, failed, twice;                   /* failed: an error; twice: that its custom_id came before */
-    bytes    name;                                    /* of its input, a JSON string in the record; none */
-    bytes    place;                                   /* in the record: its line, as far as it is named behind custom_id */
-    bytes    fingerprint;                             /* in the record; none in an error and in records of older versions */
-    bytes    rest;                                    /* in the record: all behind those; begins with the answer or the error */
-} results__head;
+    uint64_t file;                                    /* results_file() of its input's name; 0: none */
+    bool     has_id, failed, twice;                   /* failed: an error; twice: the error of a duplicate custom_id */
+    bytes    name;                                    /* in the record: its input's name, a JSON string */
+    bytes    place;                                   /* in the record: its line number after custom_id, if any */
+    bytes    fingerprint;                             /* in the record; none in errors and in records of older versions */
+    bytes    rest;                                    /* in the record: what follows; begins with the answer or the error */
+} results__record;
 
 static const char results__twice[] = "duplicate_custom_id";
 
-static bool results__word(bytes *b, const char *word) {
+static bool results__skip(bytes *b, const char *word) {
     size_t n = strlen(word);
     if (b->n < n || memcmp(b->p, word, n) != 0) return false;
     b->p += n;
@@ -8928,8 +8928,8 @@ static bool results__word(bytes *b, const char *word) {
     return true;
 }
 
-/* A line number, as it is printed. */
-static bool results__line(bytes *b, uint64_t *out) {
+/* Reads a line number. */
+static bool results__read_number(bytes *b, uint64_t *out) {
     size_t   i = 0;
     uint64_t v = 0;
     for (; i < b->n && b->p[i] >= '0' && b->p[i] <= '9'; i++)
@@ -8941,7 +8941,7 @@ static bool results__line(bytes *b, uint64_t *out) {
     return true;
 }
 
-/* n hex digits; upper: capitals too. */
+/* Reads n hex digits; upper: capitals too. */
 static bool results__hex(bytes *b, int n, bool upper, uint64_t *out) {
     uint64_t v = 0;
     if (b->n < (size_t)n) return false;
@@ -8966,12 +8966,12 @@ static void results__put_char(str *s, uint32_t c) {
     str_add(s, b, (size_t)n);
 }
 
-/* What follows \u, a second half included where the first one asks for it. */
+/* Reads what follows \u: four digits, or a surrogate pair. */
 static bool results__unicode(bytes *b, str *s) {
     uint64_t c, low;
     if (!results__hex(b, 4, true, &c) || (c >= 0xdc00 && c <= 0xdfff)) return false;
     if (c >= 0xd800 && c <= 0xdbff) {
-        if (!results__word(b, "\\u") || !results__hex(b, 4, true, &low) || low < 0xdc00 || low > 0xdfff)
+        if (!results__skip(b, "\\u") || !results__hex(b, 4, true, &low) || low < 0xdc00 || low > 0xdfff)
             return false;
         c = 0x10000 + ((c - 0xd800) << 10) + (low - 0xdc00);
     }
@@ -8979,17 +8979,17 @@ static bool results__unicode(bytes *b, str *s) {
     return true;
 }
 
-/* A JSON string with both its quotes, as the bytes it stands for: those beyond ASCII pass as they are. */
+/* Reads a JSON string with its quotes and appends its bytes; bytes beyond ASCII stay as they are. */
 static bool results__string(bytes *b, str *s) {
     static const char names[] = "\"\\/bfnrt", values[] = "\"\\/\b\f\n\r\t";
-    if (!results__word(b, "\"")) return false;
+    if (!results__skip(b, "\"")) return false;
     for (;;) {
         size_t n = 0;
         while (n < b->n && b->p[n] >= 0x20 && b->p[n] != '"' && b->p[n] != '\\') n++;
         str_add(s, b->p, n);
         *b = (bytes){b->p + n, b->n - n};
-        if (results__word(b, "\"")) return true;
-        if (!results__word(b, "\\") || !b->n) return false;
+        if (results__skip(b, "\"")) return true;
+        if (!results__skip(b, "\\") || !b->n) return false;
         const char *name = memchr(names, *b->p, sizeof names - 1);
         const bool  code = *b->p == 'u';
         if (!name && !code) return false;
@@ -8999,19 +8999,19 @@ static bool results__string(bytes *b, str *s) {
     }
 }
 
-/* The key of an input's name; never 0. */
+/* The key of an input's name, never 0; 0 for NULL. */
 static uint64_t results_file(const char *name) {
     const uint64_t key = name ? bytes_hash(0, bytes_of(name)) : 0;
     return name && !key ? 1 : key;
 }
 
-/* ,"line":N and ,"file":NAME, where they are there. */
-static bool results__place_of(bytes *b, results__head *h, str *name) {
+/* Reads ,"line":N and ,"file":NAME, if they are there. */
+static bool results__read_place(bytes *b, results__record *h, str *name) {
     uint64_t line;
     h->place = (bytes){b->p, 0};
-    if (results__word(b, ",\"line\":") && (!results__line(b, &line) || line != h->line)) return false;
+    if (results__skip(b, ",\"line\":") && (!results__read_number(b, &line) || line != h->line)) return false;
     h->place.n = (size_t)(b->p - h->place.p);
-    if (!results__word(b, ",\"file\":")) return true;
+    if (!results__skip(b, ",\"file\":")) return true;
     h->name = (bytes){b->p, 0};
     str_clear(name);
     if (!results__string(b, name)) return false;
@@ -9020,42 +9020,42 @@ static bool results__place_of(bytes *b, results__head *h, str *name) {
     return true;
 }
 
-/* The fingerprint of an answer, whose keys have one order; b is what stands behind "response": and moves to "choices". */
-static bytes results__fingerprint_of(bytes *b) {
+/* The fingerprint of an answer, whose keys have a fixed order. b is what follows "response": and moves to "choices". */
+static bytes results__read_fingerprint(bytes *b) {
     static const char *const keys[] = {"{\"status_code\":", ",\"request_id\":", ",\"body\":{\"id\":", ",\"object\":", ",\"created\":", ",\"model\":"};
     bytes at = *b, value;
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
-        if (!results__word(&at, keys[i]) || !bytes_cut_json(&at).n) return (bytes){0};
-    if (!results__word(&at, ",\"system_fingerprint\":")) value = (bytes){0};
+        if (!results__skip(&at, keys[i]) || !bytes_cut_json(&at).n) return (bytes){0};
+    if (!results__skip(&at, ",\"system_fingerprint\":")) value = (bytes){0};
     else value = bytes_cut_json(&at);
-    if (results__word(&at, ",")) *b = at;
+    if (results__skip(&at, ",")) *b = at;
     return value.n > 2 && value.p[0] == '"' ? (bytes){value.p + 1, value.n - 2} : (bytes){0};
 }
 
-/* A record without its newline. False: it is none of ours. id is its custom_id, where it has one. */
-static bool results__read(bytes b, results__head *h, str *id) {
+/* Reads a record without its newline; id gets its custom_id, if any. False: not a record of llmrun. */
+static bool results__read(bytes b, results__record *h, str *id) {
     str name = {0};
-    *h = (results__head){0};
+    *h = (results__record){0};
     str_clear(id);
     if (!b.n || b.p[b.n - 1] != '}') return false;
-    if (!results__word(&b, "{\"id\":\"batch_req_") || !results__line(&b, &h->line) ||
-        !results__word(&b, "_") || !results__hex(&b, 16, false, &h->hash) ||
-        !results__word(&b, "\",\"custom_id\":"))
+    if (!results__skip(&b, "{\"id\":\"batch_req_") || !results__read_number(&b, &h->line) ||
+        !results__skip(&b, "_") || !results__hex(&b, 16, false, &h->hash) ||
+        !results__skip(&b, "\",\"custom_id\":"))
         return false;
-    h->has_id = !results__word(&b, "null");
+    h->has_id = !results__skip(&b, "null");
     if (h->has_id && !results__string(&b, id)) return false;
-    const bool placed = results__place_of(&b, h, &name);
+    const bool placed = results__read_place(&b, h, &name);
     str_drop(&name);
-    if (!placed || !results__word(&b, ",\"response\":")) return false;
-    h->failed = results__word(&b, "null,");
+    if (!placed || !results__skip(&b, ",\"response\":")) return false;
+    h->failed = results__skip(&b, "null,");
     h->rest = b;
-    h->twice = h->failed && results__word(&b, "\"error\":{\"code\":\"") && results__word(&b, results__twice) &&
-               results__word(&b, "\"");
-    if (!h->failed) h->fingerprint = results__fingerprint_of(&h->rest);
+    h->twice = h->failed && results__skip(&b, "\"error\":{\"code\":\"") && results__skip(&b, results__twice) &&
+               results__skip(&b, "\"");
+    if (!h->failed) h->fingerprint = results__read_fingerprint(&h->rest);
     return true;
 }
 
-/* The last line of a file of results is none. */
+/* The error for a line that is no record. */
 static bool results__foreign(const lines_in *in, err_t *e) {
     return err_set(e, EXIT_INPUT, "%s: byte %llu: line %llu is no record, expected results of llmrun", in->name,
                    (unsigned long long)in->at, (unsigned long long)in->no);
@@ -9063,10 +9063,10 @@ static bool results__foreign(const lines_in *in, err_t *e) {
 
 /* --- the header --- */
 
-static const char results__first[] = "llmrun results 1\n";
+static const char results__magic[] = "llmrun results 1\n";
 
-/* The next line of a text whose lines all have their ends. */
-static bool results__each(bytes *text, bytes *line) {
+/* The next line of a text whose lines all end with a newline. */
+static bool results__next_line(bytes *text, bytes *line) {
     const uint8_t *end = text->n ? memchr(text->p, '\n', text->n) : NULL;
     if (!end) return false;
     *line = (bytes){text->p, (size_t)(end - text->p)};
@@ -9074,8 +9074,8 @@ static bool results__each(bytes *text, bytes *line) {
     return true;
 }
 
-/* Whether a line is a setting of this name. */
-static bool results__named(bytes line, bytes name, bytes *value) {
+/* Whether a line is the setting of this name, and its value. */
+static bool results__is_setting(bytes line, bytes name, bytes *value) {
     if (line.n <= name.n || line.p[name.n] != '=' || memcmp(line.p, name.p, name.n) != 0) return false;
     *value = (bytes){line.p + name.n + 1, line.n - name.n - 1};
     return true;
@@ -9087,22 +9087,22 @@ static bytes results__name(bytes line) {
 }
 
 static bool results__find(bytes settings, bytes name, bytes *value) {
-    for (bytes line; results__each(&settings, &line);)
-        if (results__named(line, name, value)) return true;
+    for (bytes line; results__next_line(&settings, &line);)
+        if (results__is_setting(line, name, value)) return true;
     return false;
 }
 
-/* A header's bytes: its first line, then settings, each with a name. */
+/* Checks a header: its first line, then settings, each with a name. On failure e is set. */
 static bool results__header_read(bytes text, const char *name, bytes *settings, err_t *e) {
     bytes b = text;
-    if (!results__word(&b, results__first))
+    if (!results__skip(&b, results__magic))
         return err_set(e, EXIT_INPUT, "%s: byte 0: found no header of results, expected '%.*s'", name,
-                       (int)sizeof results__first - 2, results__first);
+                       (int)sizeof results__magic - 2, results__magic);
     *settings = b;
     for (bytes line; b.n;) {
         size_t at = text.n - b.n;
-        if (!results__each(&b, &line))
-            return err_set(e, EXIT_INPUT, "%s: byte %zu: found half a line, expected its end", name, at);
+        if (!results__next_line(&b, &line))
+            return err_set(e, EXIT_INPUT, "%s: byte %zu: found an incomplete line, expected its end", name, at);
         if (!results__name(line).n || results__name(line).n == line.n)
             return err_set(e, EXIT_INPUT, "%s: byte %zu: found no setting, expected name=value", name, at);
     }
@@ -9111,7 +9111,7 @@ static bool results__header_read(bytes text, const char *name, bytes *settings, 
 
 static int results__shown(bytes b) { return b.n < 100 ? (int)b.n : 100; }
 
-static bool results__unlike(const char *file, bytes name, const bytes *was, const bytes *now, err_t *e) {
+static bool results__settings_differ(const char *file, bytes name, const bytes *was, const bytes *now, err_t *e) {
     static const bytes none = {(const uint8_t *)"nothing", 7};
     const bytes        w = was ? *was : none, n = now ? *now : none;
     return err_set(e, EXIT_INPUT, "%s: was made with %.*s %.*s, this run has %.*s, expected the same settings",
@@ -9119,24 +9119,24 @@ static bool results__unlike(const char *file, bytes name, const bytes *was, cons
                    results__shown(n), (const char *)n.p);
 }
 
-/* Whether two runs had the same settings; the first that differs is told. */
-static bool results__same(const char *file, bytes was, bytes now, err_t *e) {
+/* Whether two runs have the same settings. On failure e names the first that differs. */
+static bool results__same_settings(const char *file, bytes was, bytes now, err_t *e) {
     bytes b = now, line, value;
-    while (results__each(&b, &line)) {
+    while (results__next_line(&b, &line)) {
         bytes name = results__name(line), mine = {0};
-        results__named(line, name, &mine);
+        results__is_setting(line, name, &mine);
         bool has = results__find(was, name, &value);
-        if (!has || !bytes_eq(value, mine)) return results__unlike(file, name, has ? &value : NULL, &mine, e);
+        if (!has || !bytes_eq(value, mine)) return results__settings_differ(file, name, has ? &value : NULL, &mine, e);
     }
-    for (b = was; results__each(&b, &line);) {
+    for (b = was; results__next_line(&b, &line);) {
         bytes name = results__name(line), theirs = {0};
-        results__named(line, name, &theirs);
-        if (!results__find(now, name, &value)) return results__unlike(file, name, &theirs, NULL, e);
+        results__is_setting(line, name, &theirs);
+        if (!results__find(now, name, &value)) return results__settings_differ(file, name, &theirs, NULL, e);
     }
     return true;
 }
 
-/* The header's name: beside the file itself, whatever links lead to it. */
+/* Appends the header's name: beside the file itself, with links resolved. */
 static void results__header_name(const char *path, str *out) {
     char *real = realpath(path, NULL);
     str_put(out, real ? real : path);
@@ -9144,7 +9144,7 @@ static void results__header_name(const char *path, str *out) {
     mem_free(real);
 }
 
-/* The settings of a header, within its text; no text when there is none. */
+/* Reads a header and its settings, a part of its text; no text: there is none. On failure e is set. */
 static bool results__header_load(const char *name, str *text, bytes *settings, err_t *e) {
     int fd = open(name, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
     str_add(text, "", 0);
@@ -9176,14 +9176,14 @@ static bool results__write(int fd, const void *p, size_t n, size_t *done) {
     return true;
 }
 
-/* Under a name of its own until it is on the disk. Whoever writes holds the lock of the results, so that what
- * lies under that name is left by a run that has ended. */
+/* Writes the header under a temporary name, flushes it and renames it. The caller holds the lock of the results, so an existing
+ * temporary file is left by a run that has ended. On failure e is set. */
 static bool results__header_save(const char *name, bytes settings, err_t *e) {
     str    tmp = {0}, text = {0};
     size_t done;
     ASSERT(!settings.n || settings.p[settings.n - 1] == '\n');
     str_fmt(&tmp, "%s.tmp", name);
-    str_put(&text, results__first);
+    str_put(&text, results__magic);
     str_add(&text, settings.p, settings.n);
     unlink(tmp.p);
     int  fd = open(tmp.p, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
@@ -9198,15 +9198,15 @@ static bool results__header_save(const char *name, bytes settings, err_t *e) {
     return ok;
 }
 
-/* What the settings of a run are in one word: llmrun-MODEL-OTHERS-SEED. It does not depend on the shard, whose answers are
- * those of the whole file. */
+/* Appends the settings of a run in one word: llmrun-MODEL-OTHERS-SEED, where OTHERS is a hash. The shard is left out: it changes no
+ * answer. */
 static void results__fingerprint(bytes settings, str *out) {
     bytes    line, weights = {0}, seed = {0}, v;
     uint64_t h = 0;
-    for (bytes b = settings; results__each(&b, &line);)
-        if (results__named(line, bytes_of("model"), &v)) weights = v;
-        else if (results__named(line, bytes_of("seed"), &v)) seed = v;
-        else if (!results__named(line, bytes_of("shard"), &v)) h = bytes_hash(h, line);
+    for (bytes b = settings; results__next_line(&b, &line);)
+        if (results__is_setting(line, bytes_of("model"), &v)) weights = v;
+        else if (results__is_setting(line, bytes_of("seed"), &v)) seed = v;
+        else if (!results__is_setting(line, bytes_of("shard"), &v)) h = bytes_hash(h, line);
     str_fmt(out, "llmrun-%.*s-%08x-", (int)weights.n, weights.n ? (const char *)weights.p : "", (unsigned)(h ^ h >> 32));
     for (size_t i = 0; i < seed.n; i++)
         if (seed.p[i] != ' ') str_add(out, &seed.p[i], 1);
@@ -9217,27 +9217,27 @@ static void results__fingerprint(bytes settings, str *out) {
 typedef struct {                                      /* a record of a file that is resumed */
     uint64_t line, hash, file;                        /* what it answers */
     uint64_t at, n;                                   /* offset; bytes without the newline */
-    uint64_t now;                                     /* the line of the input that it answers, 0: none yet */
-    uint32_t next;                                    /* behind it among those with its key, from 1 */
-    bool     by_id, fits, failed, bad_utf8;           /* its line may move; made with this run's settings; as they say */
+    uint64_t now;                                     /* the line of the input that it answers; 0: none yet */
+    uint32_t next;                                    /* the next one with its key, from 1; 0: none */
+    bool     by_id, fits, failed, bad_utf8;           /* found by custom_id; of this run's settings; an error; not UTF-8 */
 } results__old;
 
 typedef struct {
     const char   *name;                               /* in errors: a path, or stdout */
     int           fd;
-    bool          file;                               /* a regular file that we opened and locked */
-    int           why;                                /* errno of a failed write; EPIPE: the reader has gone */
-    uint64_t      n_old, n_new;                       /* records that a resumed file held; those put since */
-    uint64_t      n_old_failed;                       /* of those that it held: with an error */
-    uint64_t      n_stale;                            /* that were moved out of it */
+    bool          file;                               /* a regular file, locked by this run */
+    int           why;                                /* errno of a failed write; EPIPE: the reader closed the pipe */
+    uint64_t      n_old, n_new;                       /* records of the resumed file; records written since */
+    uint64_t      n_old_failed;                       /* of the resumed file: with an error */
+    uint64_t      n_stale;                            /* of the resumed file: moved to FILE.stale */
     str           fingerprint;                        /* of this run */
-    bool          goes_on;                            /* a file that --resume goes on with */
-    bool          strict;                             /* no header: every answer has to carry that fingerprint */
+    bool          resumable;                          /* a file that --resume can continue */
+    bool          strict;                             /* no header: every answer must have that fingerprint */
     uint64_t      key[2];
     results__old *old;                                /* [n_old] in the order of the file */
     size_t        old_cap;
     uint64_t      old_end;                            /* where they end */
-    hmap  by_key;                             /* key of a record: its place in old, from 1 */
+    hmap  by_key;                             /* key of a record -> its index in old, from 1 */
     hmap  ids;                                /* custom_ids of the input */
     uint64_t      n_ids;
     bool          warned;
@@ -9258,9 +9258,9 @@ static uint64_t results__key(const results *r, uint64_t file, uint64_t line, uin
     return k ? k : 1;
 }
 
-/* Whether a line is answered by the file that is resumed, and from now on that record is taken. by_id: the line has a custom_id
- * that no line before it has. */
-static bool results_has(results *r, uint64_t file, uint64_t line, uint64_t hash, bool by_id) {
+/* Looks for the record of a resumed file that answers a line, and marks it as used. by_id: the line has a custom_id that no line
+ * before it has. */
+static bool results_use_old(results *r, uint64_t file, uint64_t line, uint64_t hash, bool by_id) {
     hmap_entry *en = r->n_old ? hmap_find(&r->by_key, results__key(r, file, line, hash, by_id), 0) : NULL;
     results__old *o = en && en->a && en->b ? &r->old[en->b - 1] : NULL;
     if (!o || o->hash != hash || o->file != file || o->by_id != by_id || (!by_id && o->line != line)) return false;
@@ -9269,14 +9269,13 @@ static bool results_has(results *r, uint64_t file, uint64_t line, uint64_t hash,
     return true;
 }
 
-/* Whether the file's lines have not had this custom_id yet; from now on they have. Beyond RESULTS_IDS nobody knows, and it
- * is new. */
-static bool results_new_id(results *r, uint64_t file, bytes id) {
+/* Adds a custom_id of an input. False: an earlier line has it. Beyond RESULTS_IDS none is stored, and each counts as new. */
+static bool results_add_id(results *r, uint64_t file, bytes id) {
     const uint64_t h = bytes_hash(r->key[0] ^ file, id), a = h ? h : 1, b = bytes_hash(r->key[1] ^ file, id);
     if (hmap_find(&r->ids, a, b)->a) return false;
     if (r->n_ids == RESULTS_IDS) {
         if (!r->warned)
-            log_warn("more than %d custom_ids; those after it are not looked for among them", RESULTS_IDS);
+            log_warn("more than %d custom_ids; duplicates after these are not found", RESULTS_IDS);
         r->warned = true;
         return true;
     }
@@ -9285,14 +9284,14 @@ static bool results_new_id(results *r, uint64_t file, bytes id) {
     return true;
 }
 
-/* The input is read again from its beginning. */
-static void results_forget_ids(results *r) {
+/* Forgets the custom_ids: the input is read again from its beginning. */
+static void results_reset_ids(results *r) {
     hmap_drop(&r->ids);
     hmap_init(&r->ids, ~(uint64_t)0);
     r->n_ids = 0;
 }
 
-/* The table of the records, all of them free to be taken. The first of a key stands before the others. */
+/* Builds the table of the records, all of them unused. The first record of a key is found first. */
 static void results__index(results *r) {
     hmap_drop(&r->by_key);
     hmap_init(&r->by_key, 0);
@@ -9308,9 +9307,9 @@ static void results__index(results *r) {
     }
 }
 
-/* A record is remembered. Without a header its fingerprint has to say that the settings were the same. */
-static bool results__note(results *r, const lines_in *in, bytes record, str *id, err_t *e) {
-    results__head h;
+/* Stores a record of the resumed file. Without a header its fingerprint must show that the settings were the same. */
+static bool results__store(results *r, const lines_in *in, bytes record, str *id, err_t *e) {
+    results__record h;
     if (!results__read(record, &h, id) || r->n_old == UINT32_MAX - 1) return results__foreign(in, e);
     const bool fits = h.failed || bytes_eq(h.fingerprint, str_bytes(&r->fingerprint)) || (!h.fingerprint.n && !r->strict);
     if (r->strict && !fits) {
@@ -9324,17 +9323,17 @@ static bool results__note(results *r, const lines_in *in, bytes record, str *id,
     return true;
 }
 
-/* Cuts the file to n bytes: what lies behind them is no whole record. */
-static bool results__cut(const results *r, uint64_t n, uint64_t torn, err_t *e) {
+/* Cuts the file to n bytes: the rest is an incomplete record. On failure e is set. */
+static bool results__truncate(const results *r, uint64_t n, uint64_t torn, err_t *e) {
     while (ftruncate(r->fd, (off_t)n))
         if (errno != EINTR)
-            return err_set(e, err_code_of(errno), "%s: cannot cut off a torn last line: %s", r->name,
+            return err_set(e, err_code_of(errno), "%s: cannot remove an incomplete last line: %s", r->name,
                            strerror(errno));
-    log_warn("%s: %llu bytes of a torn last line are cut off", r->name, (unsigned long long)torn);
+    log_warn("%s: %llu bytes of an incomplete last line are removed", r->name, (unsigned long long)torn);
     return true;
 }
 
-/* Remembers what the file answers. False without words: a signal asks us to stop. */
+/* Stores the records of a resumed file. False: e is set, or a signal asks to stop. */
 static bool results__resume(results *r, err_t *e) {
     lines_in *in = lseek(r->fd, 0, SEEK_SET) == 0 ? lines_from_fd(r->fd, true, r->name, RESULTS_RECORD, e) : NULL;
     str       id = {0};
@@ -9342,44 +9341,44 @@ static bool results__resume(results *r, err_t *e) {
     uint64_t  no;
     lines_got got;
     if (!in) return err_set(e, err_code_of(errno), "%s: cannot read: %s", r->name, strerror(errno));
-    while ((got = lines_next(in, true, &line, &no, e)) == LINES_LINE && in->whole)
-        if (!results__note(r, in, line, &id, e)) break;
-    if (got == LINES_LINE && !in->whole) results__cut(r, in->at, in->next - in->at, e);
+    while ((got = lines_next(in, true, &line, &no, e)) == LINES_LINE && in->complete)
+        if (!results__store(r, in, line, &id, e)) break;
+    if (got == LINES_LINE && !in->complete) results__truncate(r, in->at, in->next - in->at, e);
     else if (got == LINES_LONG) results__foreign(in, e);
-    r->old_end = in->whole ? in->next : in->at;
+    r->old_end = in->complete ? in->next : in->at;
     results__index(r);
     lines_close(in);
     str_drop(&id);
     return got != LINES_LATER && !e->code;
 }
 
-/* One run writes a file. A lock ends with its holder, however that ends. */
+/* Locks the file: one run writes it. The lock ends with the process. On failure e is set. */
 static bool results__lock(const results *r, err_t *e) {
     while (flock(r->fd, LOCK_EX | LOCK_NB)) {
         if (errno == EINTR) continue;
         if (errno == EWOULDBLOCK)
-            return err_set(e, EXIT_INPUT, "%s: another run is writing it, expected a file of our own",
+            return err_set(e, EXIT_INPUT, "%s: another run is writing it, expected a file that no other run writes",
                            r->name);
-        log_warn("%s: cannot be locked (%s); no other run may write it", r->name, strerror(errno));
+        log_warn("%s: cannot be locked (%s); make sure that no other run writes it", r->name, strerror(errno));
         return true;
     }
     return true;
 }
 
-/* The header is compared before the file is touched, and written before the first record. */
+/* Compares the header before the file is changed, and writes it before the first record. */
 static bool results__prepare(results *r, uint64_t size, bool resume, bytes settings, err_t *e) {
     str   name = {0}, text = {0};
     bytes was;
     bool  ok;
     results__header_name(r->name, &name);
-    if (!size) ok = !r->goes_on || results__header_save(name.p, settings, e);
+    if (!size) ok = !r->resumable || results__header_save(name.p, settings, e);
     else if (!resume)
         ok = err_set(e, EXIT_INPUT, "%s: holds %llu bytes, expected a new file%s", r->name, (unsigned long long)size,
-                     r->goes_on ? " (--resume goes on with this one)" : "");
+                     r->resumable ? " (--resume continues this one)" : "");
     else {
         ok = results__header_load(name.p, &text, &was, e);
         r->strict = !text.n;
-        ok = ok && (r->strict || results__same(r->name, was, settings, e)) && results__resume(r, e) &&
+        ok = ok && (r->strict || results__same_settings(r->name, was, settings, e)) && results__resume(r, e) &&
              (!r->strict || results__header_save(name.p, settings, e));
     }
     str_drop(&name);
@@ -9391,7 +9390,7 @@ static bool results__open(results *r, const char *path, bool resume, bytes setti
     struct stat st;
     r->name = path;
     r->file = stat(path, &st) != 0 || S_ISREG(st.st_mode);
-    r->goes_on = r->file && settings.p;
+    r->resumable = r->file && settings.p;
     if (!r->file && resume)
         return err_set(e, EXIT_INPUT, "%s: is no regular file, expected one to --resume", path);
     r->fd = open(path, (r->file ? O_RDWR | O_CREAT | O_APPEND : O_WRONLY) | O_NOCTTY | O_CLOEXEC, 0666);
@@ -9401,13 +9400,12 @@ static bool results__open(results *r, const char *path, bool resume, bytes setti
     struct stat now;
     if (fstat(r->fd, &st)) return err_set(e, err_code_of(errno), "%s: %s", path, strerror(errno));
     if (stat(path, &now) || now.st_ino != st.st_ino || now.st_dev != st.st_dev)
-        return err_set(e, EXIT_INPUT, "%s: another run has replaced it just now, expected a file of our own", path);
+        return err_set(e, EXIT_INPUT, "%s: another run has just replaced it, expected a file that no other run writes", path);
     return results__prepare(r, (uint64_t)st.st_size, resume, settings, e);
 }
 
-/* path NULL or "-": stdout, which has neither header nor lock. settings: one name=value a line, no newline in
- * a value; p NULL: what is put is no record, and the file, a new one, has no header. NULL without words: a signal asks us
- * to stop. */
+/* path NULL or "-": stdout, which has neither header nor lock. settings: one name=value a line, no newline in a value; p NULL: the
+ * file is new, has no header, and what is written to it is no record. On failure NULL; e is set unless a signal asks to stop. */
 static results *results_open(const char *path, bool resume, bytes settings, err_t *e) {
     results *r = mem_new(1, sizeof *r);
     bool     out = !path || strcmp(path, "-") == 0;
@@ -9420,7 +9418,7 @@ static results *results_open(const char *path, bool resume, bytes settings, err_
     return NULL;
 }
 
-/* A setting that the header beside `path` holds. False: it holds none, or, with words, it cannot be read. */
+/* A setting in the header of `path`. False: there is none; e is set where the header cannot be read. */
 static bool results_setting(const char *path, const char *name, str *value, err_t *e) {
     str   file = {0}, text = {0};
     bytes settings, v;
@@ -9434,7 +9432,7 @@ static bool results_setting(const char *path, const char *name, str *value, err_
     return found;
 }
 
-/* The seed of the first answer of a file, as its fingerprint names it. False: there is none. */
+/* The seed in the fingerprint of a file's first answer. False: there is none. */
 static bool results_seed(const char *path, str *value) {
     err_t     e = {0};
     lines_in *in = lines_open(path, RESULTS_RECORD, &e);
@@ -9443,7 +9441,7 @@ static bool results_seed(const char *path, str *value) {
     uint64_t  no;
     str_clear(value);
     while (in && !in->stream && !value->n && lines_next(in, true, &line, &no, &e) == LINES_LINE) {
-        results__head h;
+        results__record h;
         if (!results__read(line, &h, &id)) break;
         size_t n = h.fingerprint.n;
         while (n && h.fingerprint.p[n - 1] != '-') n--;
@@ -9454,16 +9452,15 @@ static bool results_seed(const char *path, str *value) {
     return value->n > 0;
 }
 
-/* Takes back the `done` bytes of a record whose rest could not be written, where they are the file's last. */
-static void results__take_back(const results *r, size_t done) {
+/* Removes the `done` bytes of a record whose rest could not be written, if they are the file's last. */
+static void results__undo_write(const results *r, size_t done) {
     struct stat st;
     off_t       end = lseek(r->fd, 0, SEEK_CUR);
     if (!done || end < (off_t)done || fstat(r->fd, &st) || !S_ISREG(st.st_mode) || st.st_size != end) return;
     if (ftruncate(r->fd, end - (off_t)done) == 0) lseek(r->fd, end - (off_t)done, SEEK_SET);
 }
 
-/* One record with its newline, whole. False: words in e, or none when the reader has gone, as it did with the
- * last one. */
+/* Writes one record with its newline. On failure e is set, unless the reader has closed the pipe. */
 static bool results_put(results *r, bytes record, err_t *e) {
     size_t done;
     ASSERT(record.n && record.p[record.n - 1] == '\n');
@@ -9474,14 +9471,14 @@ static bool results_put(results *r, bytes record, err_t *e) {
         return true;
     }
     r->why = errno ? errno : EIO;
-    results__take_back(r, done);
+    results__undo_write(r, done);
     if (r->why == EPIPE) return false;
-    return err_set(e, EXIT_RESOURCE, "%s: cannot write: %s; %llu results are whole%s", r->name,
+    return err_set(e, EXIT_RESOURCE, "%s: cannot write: %s; %llu results are complete%s", r->name,
                    strerror(r->why), (unsigned long long)(r->n_old + r->n_new),
-                   r->goes_on ? ", --resume goes on from there" : "");
+                   r->resumable ? ", --resume continues from there" : "");
 }
 
-/* False: some of what was put did not reach the disk. */
+/* On failure e is set: some records may not be on disk. */
 static bool results_close(results *r, err_t *e) {
     if (!r) return true;
     bool ok = !r->file || r->why || fsync(r->fd) == 0 || errno == EINVAL || errno == ENOSYS ||
@@ -9490,14 +9487,14 @@ static bool results_close(results *r, err_t *e) {
     return ok;
 }
 
-/* --- several files of results as one --- */
+/* --- merging several files of results --- */
 
 typedef struct {
     uint64_t line, hash, at;                          /* at: offset in its file */
-    uint64_t input;                                   /* results_file() of its input's name; once all are known, the rank of that */
+    uint64_t input;                                   /* results_file() of its input's name; replaced by that name's rank */
     uint32_t n, file;                                 /* bytes without the newline */
     bool     failed;
-} results__place;
+} results__item;
 
 typedef struct {
     uint64_t key;
@@ -9507,17 +9504,17 @@ typedef struct {
 typedef struct {
     const char *const *path;
     int               *fd;                            /* [files] */
-    results__place    *place;                         /* [n] */
+    results__item    *place;                         /* [n] */
     size_t             n, cap;
-    results__input    *input;                         /* [n_inputs] names of inputs, in the order of their records */
+    results__input    *input;                         /* [n_inputs] names of inputs, in order of appearance */
     size_t             n_inputs;
-    hmap       seen;                          /* of those: key to place, from 1 */
+    hmap       seen;                          /* of those: key -> index, from 1 */
     str                one, two;                      /* records */
     uint64_t           n_repaired;
-} results__pile;
+} results__set;
 
 static int results__by_line(const void *pa, const void *pb) {
-    const results__place *a = pa, *b = pb;
+    const results__item *a = pa, *b = pb;
     if (a->input != b->input) return a->input < b->input ? -1 : 1;
     if (a->line != b->line) return a->line < b->line ? -1 : 1;
     if (a->file != b->file) return a->file < b->file ? -1 : 1;
@@ -9529,8 +9526,8 @@ static int results__by_name(const void *pa, const void *pb) {
     return strcmp(a->name.p, b->name.p);
 }
 
-/* The inputs in the order of `names`, or of the bytes of their own; records get the rank of theirs. */
-static void results__rank(results__pile *p, const char *const *names, int n_names) {
+/* Ranks the inputs by `names`, the others after these by their own names, and gives each record its input's rank. */
+static void results__rank(results__set *p, const char *const *names, int n_names) {
     hmap rank;
     hmap_init(&rank, 0);
     if (p->n_inputs) qsort(p->input, p->n_inputs, sizeof *p->input, results__by_name);
@@ -9544,7 +9541,7 @@ static void results__rank(results__pile *p, const char *const *names, int n_name
     hmap_drop(&rank);
 }
 
-static void results__note_input(results__pile *p, const results__head *h) {
+static void results__store_input(results__set *p, const results__record *h) {
     hmap_entry *en = h->file ? hmap_add(&p->seen, h->file, 0) : NULL;
     bytes         literal = h->name;
     if (!en || en->b) return;
@@ -9556,32 +9553,32 @@ static void results__note_input(results__pile *p, const results__head *h) {
     en->b = p->n_inputs;
 }
 
-static bool results__gather(results__pile *p, uint32_t file, str *id, err_t *e) {
+static bool results__read_file(results__set *p, uint32_t file, str *id, err_t *e) {
     lines_in     *in = lines_open(p->path[file], RESULTS_RECORD, e);
-    results__head h;
+    results__record h;
     bytes         line;
     uint64_t      no;
     lines_got     got;
     if (!in) return false;
-    if (in->stream || in->lent)
+    if (in->stream || in->borrowed)
         err_set(e, EXIT_INPUT, "%s: is no regular file, expected one with results", in->name);
-    else p->fd[file] = in->fd, in->lent = true;
+    else p->fd[file] = in->fd, in->borrowed = true;
     while (!e->code && (got = lines_next(in, true, &line, &no, e)) != LINES_END && got != LINES_FAILED &&
            got != LINES_LATER) {
-        if (got == LINES_LINE && !in->whole) log_warn("%s: its last line is torn and left out", in->name);
+        if (got == LINES_LINE && !in->complete) log_warn("%s: its last line is incomplete and left out", in->name);
         else if (got == LINES_LONG || !results__read(line, &h, id)) results__foreign(in, e);
         else {
             if (p->n == p->cap)
                 p->place = mem_grow(p->place, p->cap = p->cap ? p->cap * 2 : 1024, sizeof *p->place);
-            p->place[p->n++] = (results__place){h.line, h.hash, in->at, h.file, (uint32_t)line.n, file, h.failed};
-            results__note_input(p, &h);
+            p->place[p->n++] = (results__item){h.line, h.hash, in->at, h.file, (uint32_t)line.n, file, h.failed};
+            results__store_input(p, &h);
         }
     }
     lines_close(in);
     return !e->code && !g_interrupt;
 }
 
-/* A record that was there a moment ago. */
+/* Reads n bytes of a file again. On failure e is set. */
 static bool results__fetch(int fd, const char *name, uint64_t at, size_t n, str *to, err_t *e) {
     str_clear(to);
     str_reserve(to, n);
@@ -9596,11 +9593,11 @@ static bool results__fetch(int fd, const char *name, uint64_t at, size_t n, str 
     return true;
 }
 
-static bool results__load(const results__pile *p, const results__place *w, str *to, err_t *e) {
+static bool results__load(const results__set *p, const results__item *w, str *to, err_t *e) {
     return results__fetch(p->fd[w->file], p->path[w->file], w->at, w->n, to, e);
 }
 
-/* A record as valid UTF-8, which those of older versions need not be. True: it had to be changed. */
+/* Makes a record valid UTF-8; records of older versions may not be. True: it was changed. */
 static bool results__repair(str *record) {
     str good = {0};
     if (utf8_whole(str_bytes(record))) return false;
@@ -9610,22 +9607,23 @@ static bool results__repair(str *record) {
     return true;
 }
 
-/* What a record answers: the choices of its answer, or all of an answer that does not have our order of keys. */
+/* The choices of a record's answer; the whole answer where its keys have another order. */
 static bytes results__choices(const str *record, str *id) {
-    results__head h;
+    results__record h;
     if (!results__read(str_bytes(record), &h, id) || h.failed) return (bytes){0};
-    return results__word(&h.rest, "\"choices\":") ? bytes_cut_json(&h.rest) : h.rest;
+    return results__skip(&h.rest, "\"choices\":") ? bytes_cut_json(&h.rest) : h.rest;
 }
 
-/* Two records of one line have to answer the same request in the same way. An answer counts more than an error. */
-static bool results__agree(results__pile *p, results__place *first, const results__place *w, str *id, err_t *e) {
+/* Checks that two records of one line have the same request and the same answer. An answer replaces an error. On failure e is
+ * set. */
+static bool results__agree(results__set *p, results__item *first, const results__item *w, str *id, err_t *e) {
     const char *why = NULL;
     if (first->hash != w->hash) why = "answer different texts";
     else if (first->failed || w->failed) {
         if (first->failed && !w->failed) *first = *w;
     } else {
         if (!results__load(p, first, &p->one, e) || !results__load(p, w, &p->two, e)) return false;
-        results__repair(&p->one);                     /* a copy may have been repaired before */
+        results__repair(&p->one);                     /* one copy may be repaired already */
         results__repair(&p->two);
         if (!bytes_eq(results__choices(&p->one, id), results__choices(&p->two, id))) why = "have different answers";
     }
@@ -9635,14 +9633,14 @@ static bool results__agree(results__pile *p, results__place *first, const result
                    (unsigned long long)first->line, (unsigned long long)first->hash, (unsigned long long)w->line, (unsigned long long)w->hash);
 }
 
-/* Sorts the records and leaves one for each line. */
-static bool results__sort(results__pile *p, const char *const *names, int n_names, str *id, err_t *e) {
+/* Sorts the records and keeps one for each line. False: e is set, or a signal asks to stop. */
+static bool results__sort(results__set *p, const char *const *names, int n_names, str *id, err_t *e) {
     size_t n = 0;
     results__rank(p, names, n_names);
     if (p->n) qsort(p->place, p->n, sizeof *p->place, results__by_line);
     for (size_t i = 0; i < p->n; i++) {
         if (g_interrupt) return false;
-        results__place *last = n ? &p->place[n - 1] : NULL, *w = &p->place[i];
+        results__item *last = n ? &p->place[n - 1] : NULL, *w = &p->place[i];
         if (!last || last->line != w->line || last->input != w->input) p->place[n++] = *w;
         else if (!results__agree(p, last, w, id, e)) return false;
     }
@@ -9650,7 +9648,7 @@ static bool results__sort(results__pile *p, const char *const *names, int n_name
     return true;
 }
 
-static bool results__put_all(results__pile *p, out_t *out, err_t *e) {
+static bool results__put_all(results__set *p, out_t *out, err_t *e) {
     for (size_t i = 0; i < p->n; i++) {
         if (g_interrupt || !results__load(p, &p->place[i], &p->one, e)) return false;
         p->n_repaired += results__repair(&p->one);
@@ -9659,11 +9657,11 @@ static bool results__put_all(results__pile *p, out_t *out, err_t *e) {
     return true;
 }
 
-/* What the lines of each input lack. */
-static void results__missing(const results__pile *p) {
+/* Warns about missing and repaired records. */
+static void results__report(const results__set *p) {
     uint64_t missing = 0, last = 0;
     for (size_t i = 0; i < p->n; i++) {
-        const results__place *w = &p->place[i];
+        const results__item *w = &p->place[i];
         if (i && w->input != w[-1].input) last = 0;
         missing += w->line - last - 1;
         last = w->line;
@@ -9673,16 +9671,16 @@ static void results__missing(const results__pile *p) {
     else if (missing)
         log_warn("%llu lines of %zu files have no result (empty lines have none)", (unsigned long long)missing, p->n_inputs);
     if (p->n_repaired)
-        log_warn("%llu records held bytes that are not UTF-8; U+FFFD stands there now", (unsigned long long)p->n_repaired);
+        log_warn("%llu records held bytes that are not UTF-8; U+FFFD replaces them", (unsigned long long)p->n_repaired);
 }
 
-static void results__pile_init(results__pile *p, const char *const *path, int n) {
-    *p = (results__pile){.path = path, .fd = mem_new((size_t)n, sizeof *p->fd)};
+static void results__set_init(results__set *p, const char *const *path, int n) {
+    *p = (results__set){.path = path, .fd = mem_new((size_t)n, sizeof *p->fd)};
     hmap_init(&p->seen, 0);
     for (int i = 0; i < n; i++) p->fd[i] = -1;
 }
 
-static void results__pile_drop(results__pile *p, int n) {
+static void results__set_drop(results__set *p, int n) {
     for (int i = 0; i < n; i++)
         if (p->fd[i] >= 0) close(p->fd[i]);
     for (size_t i = 0; i < p->n_inputs; i++) str_drop(&p->input[i].name);
@@ -9694,35 +9692,36 @@ static void results__pile_drop(results__pile *p, int n) {
     str_drop(&p->two);
 }
 
-/* The records of n files in the order of their inputs' names and of their lines, one for each line. Two that do not agree are
- * refused before anything is written. False without words: out has no reader any more, or a signal asks us to stop. */
+/* Writes the records of n files in the order of their inputs' names and lines, one for each line. Two that differ are an error before
+ * anything is written. False: e is set, unless the reader has closed the pipe or a signal asks to stop. */
 static bool results_merge(const char *const *path, int n, out_t *out, err_t *e) {
-    results__pile p;
+    results__set p;
     struct rlimit most;
     str           id = {0};
     bool          ok = true;
     if (getrlimit(RLIMIT_NOFILE, &most) == 0 && most.rlim_cur < most.rlim_max) {
-        most.rlim_cur = most.rlim_max;                /* a file for each machine is open at once */
+        most.rlim_cur = most.rlim_max;                /* all files are open at once */
         setrlimit(RLIMIT_NOFILE, &most);
     }
-    results__pile_init(&p, path, n);
-    for (int i = 0; ok && i < n; i++) ok = results__gather(&p, (uint32_t)i, &id, e);
+    results__set_init(&p, path, n);
+    for (int i = 0; ok && i < n; i++) ok = results__read_file(&p, (uint32_t)i, &id, e);
     ok = ok && results__sort(&p, NULL, 0, &id, e) && out_begin(out, e) && results__put_all(&p, out, e);
-    if (ok) results__missing(&p);
-    results__pile_drop(&p, n);
+    if (ok) results__report(&p);
+    results__set_drop(&p, n);
     str_drop(&id);
     return ok;
 }
 
-/* --- a file of results, replaced whole --- */
+/* --- replacing a file of results --- */
 
 typedef struct {
-    str   path, tmp;                                  /* of the file itself, whatever links lead to it */
+    str   path, tmp;                                  /* of the file itself, with links resolved; temporary */
     int   fd;
     out_t out;
 } results__new;
 
-/* The new file is locked before it has the name of the old one, so that no other run comes between. */
+/* Begins the new file. It is locked before it gets the name of the old one, so that no other run can write it. On failure e is
+ * set. */
 static bool results__new_begin(const results *r, results__new *w, err_t *e) {
     struct stat st;
     char       *real = realpath(r->name, NULL);
@@ -9752,7 +9751,7 @@ static bool results__sync_folder(const str *path) {
     return ok;
 }
 
-/* ok: the new file takes the old one's place and its writer. Else it is removed, and the old one is as it was. */
+/* ok: the new file replaces the old one. Else it is removed and the old one is unchanged. */
 static bool results__new_end(results *r, results__new *w, bool ok, err_t *e) {
     const bool flushed = !w->out.f || out_end(&w->out, e);
     ok = ok && flushed;
@@ -9771,7 +9770,7 @@ static bool results__new_end(results *r, results__new *w, bool ok, err_t *e) {
     return ok;
 }
 
-/* Bytes of a file up to its last newline: what a run left behind it that was killed is no whole line. */
+/* Bytes of a file up to its last newline: a killed run may leave an incomplete line. */
 static off_t results__whole_lines(int fd) {
     char  buf[4096];
     off_t end = lseek(fd, 0, SEEK_END);
@@ -9786,9 +9785,9 @@ static off_t results__whole_lines(int fd) {
     return 0;
 }
 
-/* Adds records to the file `to`, FILE.stale, on the disk before FILE loses them. One that fails adds nothing; one that is
- * killed has them added twice. */
-static bool results__stale(const results *r, const char *to, str *record, err_t *e) {
+/* Appends the stale records to the file `to`, FILE.stale, and flushes it before FILE loses them. A failure adds nothing; a run that
+ * is killed here adds them twice. */
+static bool results__append_stale(const results *r, const char *to, str *record, err_t *e) {
     const int   fd = open(to, O_RDWR | O_CREAT | O_NOCTTY | O_CLOEXEC, 0666);
     const off_t end = fd >= 0 ? results__whole_lines(fd) : 0;
     size_t      done;
@@ -9802,15 +9801,15 @@ static bool results__stale(const results *r, const char *to, str *record, err_t 
     }
     ok = ok && !e->code && fsync(fd) == 0;
     const int why = errno;
-    if (!ok && fd >= 0 && ftruncate(fd, end)) log_warn("%s: ends in records that stand in %s too", to, r->name);
+    if (!ok && fd >= 0 && ftruncate(fd, end)) log_warn("%s: ends with records that %s still holds", to, r->name);
     if (fd >= 0) close(fd);
     return ok || err_set(e, err_code_of(why), "%s: cannot write: %s", to, strerror(why));
 }
 
-/* A record whose line has another number now. */
+/* Changes the line number of a record. */
 static void results__renumber(str *record, uint64_t line, str *id) {
     str           s = {0};
-    results__head h;
+    results__record h;
     const uint8_t *p = (const uint8_t *)record->p, *end = p + record->n;
     if (!results__read(str_bytes(record), &h, id)) return;
     const uint8_t *behind = memchr(p + sizeof "{\"id\":\"batch_req_" - 1, '_', record->n - (sizeof "{\"id\":\"batch_req_" - 1));
@@ -9822,7 +9821,7 @@ static void results__renumber(str *record, uint64_t line, str *id) {
     *record = s;
 }
 
-/* What was put since, as it is. */
+/* Copies the records that were written since the file was opened. */
 static bool results__copy_rest(const results *r, out_t *out, str *buf, err_t *e) {
     struct stat st;
     if (fstat(r->fd, &st)) return err_set(e, err_code_of(errno), "%s: %s", r->name, strerror(errno));
@@ -9833,20 +9832,20 @@ static bool results__copy_rest(const results *r, out_t *out, str *buf, err_t *e)
     return true;
 }
 
-/* Records whose bytes leave the file. */
-static uint64_t results__n_aside(const results *r) {
+/* Number of records that go to FILE.stale: those without a line, and the originals of repaired ones. */
+static uint64_t results__n_stale(const results *r) {
     uint64_t n = 0;
     for (size_t i = 0; i < r->n_old; i++) n += !r->old[i].now || r->old[i].bad_utf8;
     return n;
 }
 
-/* The file with the records that answer a line, each with that line's number. */
+/* Rewrites the file with the records that answer a line, each with that line's number. */
 static bool results__rewrite(results *r, err_t *e) {
     results__new w;
     str          record = {0}, id = {0}, stale = {0};
     bool         ok = results__new_begin(r, &w, e);
     str_fmt(&stale, "%s.stale", w.path.p);
-    ok = ok && (!results__n_aside(r) || results__stale(r, stale.p, &record, e));
+    ok = ok && (!results__n_stale(r) || results__append_stale(r, stale.p, &record, e));
     for (size_t i = 0; ok && i < r->n_old; i++) {
         const results__old *o = &r->old[i];
         if (!o->now) continue;
@@ -9864,7 +9863,7 @@ static bool results__rewrite(results *r, err_t *e) {
     return ok;
 }
 
-/* The records that are left, as if the file had been opened now. What was put since stands behind them. */
+/* Keeps the records that answer a line, as if the file had been opened now. Newer records follow them. */
 static void results__forget_stale(results *r) {
     size_t n = 0;
     for (size_t i = 0; i < r->n_old; i++)
@@ -9877,9 +9876,9 @@ static void results__forget_stale(results *r) {
     results__index(r);
 }
 
-/* The input has been asked for to its last line: records that answer none of them leave the file, those whose line has moved
- * get its number. */
-static bool results_settle(results *r, err_t *e) {
+/* To be called when every line of the input was looked up: moves records that answer no line to FILE.stale, and renumbers those whose
+ * line has moved. On failure e is set. */
+static bool results_move_stale(results *r, err_t *e) {
     uint64_t stale = 0, moved = 0, bad = 0;
     for (size_t i = 0; i < r->n_old; i++) {
         const results__old *o = &r->old[i];
@@ -9892,25 +9891,25 @@ static bool results_settle(results *r, err_t *e) {
         log_warn("%s: %llu of %llu records answer no line of the input as it is now; moved to %s.stale", r->name, (unsigned long long)stale,
                  (unsigned long long)r->n_old, r->name);
     if (bad)
-        log_warn("%s: %llu records held bytes that are not UTF-8; U+FFFD stands there now, the old records stand in %s.stale", r->name,
+        log_warn("%s: %llu records held bytes that are not UTF-8; U+FFFD replaces them, %s.stale holds the old records", r->name,
                  (unsigned long long)bad, r->name);
     r->n_stale += stale;
     results__forget_stale(r);
     return true;
 }
 
-/* Puts the file into the order of its inputs and their lines. */
+/* Sorts the file by its inputs and their lines. */
 static bool results_sort(results *r, const char *const *names, int n_names, err_t *e) {
-    results__pile p;
+    results__set p;
     results__new  w;
     str           id = {0};
-    results__pile_init(&p, &r->name, 1);
-    bool ok = results__gather(&p, 0, &id, e) && results__sort(&p, names, n_names, &id, e);
+    results__set_init(&p, &r->name, 1);
+    bool ok = results__read_file(&p, 0, &id, e) && results__sort(&p, names, n_names, &id, e);
     if (ok) {
         ok = results__new_begin(r, &w, e) && results__put_all(&p, &w.out, e);
         ok = results__new_end(r, &w, ok, e);
     }
-    results__pile_drop(&p, 1);
+    results__set_drop(&p, 1);
     str_drop(&id);
     return ok;
 }
@@ -13068,7 +13067,7 @@ static bytes batch__shard_key(const req *q, bytes line, bool bad) {
 
 /* Whether a line is answered by the results that are resumed. */
 static bool batch__has(batch_work *b, const batch_line *l, bool twice) {
-    return results_has(b->out, batch__file_key(&b->in, l->file), l->no, l->hash, l->q.has_id && !twice);
+    return results_use_old(b->out, batch__file_key(&b->in, l->file), l->no, l->hash, l->q.has_id && !twice);
 }
 
 /* A line becomes one that waits, or a record that says why not. False: nothing more can be written. */
@@ -13079,7 +13078,7 @@ static bool batch__take(batch_work *b, bytes line, uint64_t no, err_t *e) {
     bool        ok = true;
     *l = (batch_line){.t_read = clock_now(), .no = no, .file = b->in.i, .turn = (uint64_t)b->n_read, .hash = bytes_hash(0, line)};
     if (!req_read(&l->q, line, b->in.json, b->job->samp, b->eng->m.hp.n_vocab, &why)) code = l->q.fault ? l->q.fault : req_invalid;
-    const bool twice = l->q.has_id && !results_new_id(b->out, batch__file_key(&b->in, l->file), l->q.custom_id);
+    const bool twice = l->q.has_id && !results_add_id(b->out, batch__file_key(&b->in, l->file), l->q.custom_id);
     if (twice) code = "duplicate_custom_id", why.code = 0, err_set(&why, EXIT_INPUT, "an earlier line has the same custom_id");
     const bool mine = !b->o->shard || lines_shard_is_mine(&b->shard, batch__shard_key(&l->q, line, code != NULL));
     const bool before = batch__has(b, l, twice);
@@ -13132,8 +13131,8 @@ static void batch__claim(batch_work *b, const batch_input *in, bytes line, uint6
     const uint64_t file = batch__file_key(in, in->i);
     req            q = {0};
     if (in->json && !too_long) req_read_id(&q, line);
-    const bool first = q.has_id && results_new_id(b->out, file, q.custom_id);
-    results_has(b->out, file, no, too_long ? 0 : bytes_hash(0, line), first);
+    const bool first = q.has_id && results_add_id(b->out, file, q.custom_id);
+    results_use_old(b->out, file, no, too_long ? 0 : bytes_hash(0, line), first);
     req_drop(&q);
 }
 
@@ -13152,8 +13151,8 @@ static bool batch__settle(batch_work *b, err_t *e) {
         batch__claim(b, &again, line, no, got == LINES_LONG);
     }
     lines_close(again.in);
-    results_forget_ids(b->out);
-    b->settled = got == LINES_END && results_settle(b->out, e);
+    results_reset_ids(b->out);
+    b->settled = got == LINES_END && results_move_stale(b->out, e);
     return b->settled;
 }
 
@@ -13465,8 +13464,8 @@ static bool batch__head(batch_work *b, err_t *e) {
 static void batch__end(batch_work *b, err_t *e) {
     if (b->held) batch__release(b, true, e);
     if (!b->over || e->code || g_interrupt || b->out->why) return;
-    if (!b->settled && !results_settle(b->out, e)) return;
-    if (b->o->ordered && b->out->goes_on) results_sort(b->out, b->in.path, b->in.n, e);
+    if (!b->settled && !results_move_stale(b->out, e)) return;
+    if (b->o->ordered && b->out->resumable) results_sort(b->out, b->in.path, b->in.n, e);
 }
 
 /* Answers the lines of the files of job in `out`; guesser: NULL, or one for as many sequences. Returns the number of records with an error, -1
@@ -13480,7 +13479,7 @@ static long long batch_run(engine *eng, spec *guesser, results *out, const batch
         !(b.sc = sched_new(eng, guesser, &so, e))) goto done;
     b.stop = mem_new((size_t)job->gen->n_stop, sizeof *b.stop);
     for (int i = 0; i < job->gen->n_stop; i++) b.stop[i] = bytes_of(job->gen->stop[i]);
-    if (o->ordered && !out->goes_on) {
+    if (o->ordered && !out->resumable) {
         b.held = mem_new((size_t)o->window, sizeof *b.held);
         b.ready = mem_new((size_t)o->window, sizeof *b.ready);
     }
@@ -13488,7 +13487,7 @@ static long long batch_run(engine *eng, spec *guesser, results *out, const batch
     batch__end(&b, e);
     progress_clear();
     if (!out->why) batch__summary(&b);
-    if (g_interrupt && out->goes_on)
+    if (g_interrupt && out->resumable)
         log_warn("%s: %lld lines are answered; --resume goes on with the others", out->name, b.n_before + b.n_ok + b.n_bad);
 done:
     if (b.open && !b.open->seq) batch__line_free(b.open);

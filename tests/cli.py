@@ -2055,7 +2055,7 @@ def merge():
     open(odd, "wb").write(record(5, "text 5 \u20ac", "id-5") + record(6)[:-20])
     r = run("--merge", *names, odd)
     same((r.rc, r.out), (0, b"".join(lines)), "an equal result of a line is merged, a torn last one is left out")
-    check(b"last line is torn" in r.err and r.err.count(b"\n") == 1, r.err)
+    check(b"last line is incomplete" in r.err and r.err.count(b"\n") == 1, r.err)
     open(odd, "wb").write(record(4, "other"))
     refused(run("--merge", *names, odd), 2, "two records of line 4 have different answers", "two answers of one line")
     refused(run("--merge"), 2, "expected FILE", "no file")

@@ -20,7 +20,7 @@ static void fz_reader(const uint8_t *data, size_t n, uint64_t most) {
     while ((got = lines_next(in, true, &line, &no, &e)) != LINES_END) {
         ASSERT(in->at == at && no == ++last && (got == LINES_LONG ? in->n_bytes > most && !line.n : got == LINES_LINE));
         const uint8_t *end = memchr(data + at, '\n', n - at);
-        ASSERT(in->whole == (end != NULL));
+        ASSERT(in->complete == (end != NULL));
         size_t all = end ? (size_t)(end - data - (ptrdiff_t)at) : (size_t)(n - at), own = all;
         if (end && own && data[at + own - 1] == '\r') own--;
         ASSERT(in->n_bytes == own && (got == LINES_LONG || (line.n == own && (!own || !memcmp(line.p, data + at, own)))));
@@ -41,13 +41,13 @@ static void fz_results(const uint8_t *data, size_t n) {
     else ASSERT(e.code == EXIT_INPUT && !strncmp(e.text, "FILE: byte ", 11) && (size_t)st.st_size == n);
     for (size_t i = 0; i < r.n_old; i++) {            /* each record is found by what it says of its line */
         const results__old o = r.old[i];
-        ASSERT(results_has(&r, o.file, o.line, o.hash, o.by_id));
+        ASSERT(results_use_old(&r, o.file, o.line, o.hash, o.by_id));
         str   record = {0}, id = {0};
         err_t none = {0};
         ASSERT(results__fetch(r.fd, "FILE", o.at, o.n, &record, &none));
         results__renumber(&record, UINT64_MAX, &id);
         results__repair(&record);
-        results__head h;
+        results__record h;
         ASSERT(results__read(str_bytes(&record), &h, &id) && h.line == UINT64_MAX && h.hash == o.hash && utf8_whole(str_bytes(&record)));
         results__choices(&record, &id);
         str_drop(&record);
@@ -69,10 +69,10 @@ static void fz_header(bytes b) {
     results__find(settings, bytes_of("seed"), &value);
     bytes all = settings, line, own;
     bool  once = true;                                /* a name that comes twice has one value, the first */
-    while (results__each(&all, &line))
+    while (results__next_line(&all, &line))
         once = once && results__find(settings, results__name(line), &value) &&
-               results__named(line, results__name(line), &own) && bytes_eq(value, own);
-    ASSERT(results__same("FILE", settings, settings, &e) == once);
+               results__is_setting(line, results__name(line), &own) && bytes_eq(value, own);
+    ASSERT(results__same_settings("FILE", settings, settings, &e) == once);
 }
 
 static void fz_shard(bytes b) {

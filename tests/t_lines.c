@@ -213,7 +213,7 @@ static void t_lines_waits(void) {
     CHECK(bytes_is(line, "half a line") && no == 1);
     close(p[1]);
     EQ_INT(lines_next(in, true, &line, &no, &e), LINES_LINE);
-    CHECK(bytes_is(line, "rest") && !in->whole && !e.code);
+    CHECK(bytes_is(line, "rest") && !in->complete && !e.code);
     lines_close(in);
 
     const char *fifo = tl_path("fifo");
@@ -237,7 +237,7 @@ static void t_lines_bad(void) {
     struct { const char *path; int fd; const char *word; } rows[] = {
         {tl_path("absent"), -1, "No such file"}, {tl_path("."), -1, "is a directory"}, {"", -1, "No such file"},
         {NULL, tty, "is a terminal"}, {NULL, 1000, "Bad file"}, {NULL, none, "cannot read at byte 0"},
-        {"/dev/zero", -1, "no end in sight"},
+        {"/dev/zero", -1, "has not ended"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         err_t e = {0};

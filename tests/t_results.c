@@ -48,7 +48,7 @@ static void t_results_record(void) {
         {TL("{\"id\": \"batch_req_1_00000000000000ff\", \"custom_id\": null, \"response\": {}}")},
         {TL("{\"custom_id\":null,\"id\":\"batch_req_1_00000000000000ff\",\"response\":{}}")},
     };
-    results__head h;
+    results__record h;
     str           id = {0};
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
         if (!CHECKF(results__read((bytes){(const uint8_t *)good[i].text, good[i].n}, &h, &id), "row %zu", i)) continue;
@@ -109,7 +109,7 @@ static str tl_whole(const char *path, int n) {
 }
 
 static bool tl_has(results *r, int i) {
-    return results_has(r, 0, (uint64_t)i, rng_mix((uint64_t)i), i % 2 == 0);
+    return results_use_old(r, 0, (uint64_t)i, rng_mix((uint64_t)i), i % 2 == 0);
 }
 
 static bool tl_is(const char *path, str want) {
@@ -154,7 +154,7 @@ typedef struct {
 
 static void tl_ask_all(results *r, const tl_ask *ask, size_t n) {
     for (size_t i = 0; i < n; i++)
-        CHECKF(results_has(r, 0, ask[i].line, ask[i].hash, ask[i].by_id) == ask[i].want, "line %llu, hash %llu", (unsigned long long)ask[i].line,
+        CHECKF(results_use_old(r, 0, ask[i].line, ask[i].hash, ask[i].by_id) == ask[i].want, "line %llu, hash %llu", (unsigned long long)ask[i].line,
                (unsigned long long)ask[i].hash);
 }
 #define TL_ASK(r, rows) tl_ask_all(r, rows, sizeof rows / sizeof *rows)
@@ -181,18 +181,18 @@ static void t_results_ids(void) {
     EQ_INT(r->n_old_failed, 1);
     TL_ASK(r, asked);
     const bytes one = bytes_of("one");
-    CHECK(results_new_id(r, 0, one) && !results_new_id(r, 0, one) && results_new_id(r, 0, bytes_of("late")));
-    CHECK(results_new_id(r, 1, one) && !results_new_id(r, 1, one));              /* another file may have the same */
-    CHECK(results_new_id(r, 0, bytes_of("")) && !results_new_id(r, 0, bytes_of("")));
+    CHECK(results_add_id(r, 0, one) && !results_add_id(r, 0, one) && results_add_id(r, 0, bytes_of("late")));
+    CHECK(results_add_id(r, 1, one) && !results_add_id(r, 1, one));              /* another file may have the same */
+    CHECK(results_add_id(r, 0, bytes_of("")) && !results_add_id(r, 0, bytes_of("")));
     for (int i = 0; i < 20000; i++) {
         char id[16];
         snprintf(id, sizeof id, "%d", i);
-        if (!CHECKF(results_new_id(r, 0, bytes_of(id)) && !results_new_id(r, 0, bytes_of(id)), "id %d", i)) break;
+        if (!CHECKF(results_add_id(r, 0, bytes_of(id)) && !results_add_id(r, 0, bytes_of(id)), "id %d", i)) break;
     }
     r->n_ids = RESULTS_IDS;                             /* as many as are remembered: known ones are, others are taken */
-    CHECK(!results_new_id(r, 0, one) && results_new_id(r, 0, bytes_of("new")) && results_new_id(r, 0, bytes_of("new")));
-    results_forget_ids(r);
-    CHECK(results_new_id(r, 0, one) && !results_new_id(r, 0, one));
+    CHECK(!results_add_id(r, 0, one) && results_add_id(r, 0, bytes_of("new")) && results_add_id(r, 0, bytes_of("new")));
+    results_reset_ids(r);
+    CHECK(results_add_id(r, 0, one) && !results_add_id(r, 0, one));
     results_close(r, &e);
     str_drop(&s);
     str_drop(&none);
@@ -224,12 +224,12 @@ static void t_results_stale(void) {
         if (!CHECKF(r != NULL, "%s", e.text)) return;
         EQ_INT(r->n_old, turn ? 4 : 6);
         if (!turn) TL_ASK(r, lines);
-        else CHECK(results_has(r, 0, 1, 11, false) && results_has(r, 0, 2, 20, false) && results_has(r, 0, 4, 33, true));
-        CHECK(results_has(r, 0, 9, 99, true));
+        else CHECK(results_use_old(r, 0, 1, 11, false) && results_use_old(r, 0, 2, 20, false) && results_use_old(r, 0, 4, 33, true));
+        CHECK(results_use_old(r, 0, 9, 99, true));
         str_clear(&want);
         tl_add(&want, 2, 20, NULL, "anew");
         if (!turn) CHECK(results_put(r, str_bytes(&want), &e));
-        CHECKF(results_settle(r, &e), "%s", e.text);
+        CHECKF(results_move_stale(r, &e), "%s", e.text);
         EQ_INT(r->n_stale, turn ? 0 : 3);
         EQ_INT(r->n_old, turn ? 4 : 3);
         CHECK(results_close(r, &e));
@@ -339,7 +339,7 @@ static void t_results_refuse(void) {
     };
     static const struct { const char *text, *word; } header[] = {
         {"", "byte 0"}, {"llmrun results 2\nmodel=m\n", "byte 0"}, {"llmrun results 1", "byte 0"},
-        {"llmrun results 1\nmodel=m", "byte 17: found half a line"}, {"llmrun results 1\nmodel=m\nseed\n", "byte 25: found no setting"},
+        {"llmrun results 1\nmodel=m", "byte 17: found an incomplete line"}, {"llmrun results 1\nmodel=m\nseed\n", "byte 25: found no setting"},
         {"llmrun results 1\n=m\n", "byte 17"}, {"llmrun results 1\n\n", "byte 17"},
     };
     const char *path = tl_path("refuse.jsonl"), *side = tl_path("refuse.jsonl.llmrun");
@@ -534,7 +534,7 @@ static void t_results_disk(void) {
     for (size_t cut = 3 * one.n; cut < 4 * one.n; cut += 13) {
         unlink(path);
         EQ_INT(t_base_child(tl_full, (int)cut, said, sizeof said), EXIT_RESOURCE);
-        CHECKF(t_base_one_line(said) && strstr(said, "File too large; 3 results are whole, --resume"), "\"%s\"", said);
+        CHECKF(t_base_one_line(said) && strstr(said, "File too large; 3 results are complete, --resume"), "\"%s\"", said);
         struct stat st;
         CHECKF(stat(path, &st) == 0 && (size_t)st.st_size == 3 * one.n, "%lld bytes", (long long)st.st_size);
         results *r = tl_open(path, true, &e);
@@ -645,7 +645,7 @@ static void tl_notes(int which) {
 }
 
 static void t_results_merge_notes(void) {
-    static const char *const want[] = {"5 of the lines 1 to 10 have no result", "1 records held bytes that are not UTF-8", "torn"};
+    static const char *const want[] = {"5 of the lines 1 to 10 have no result", "1 records held bytes that are not UTF-8", "incomplete"};
     char said[1000];
     for (int i = 0; i < 3; i++) {
         EQ_INT(t_base_child(tl_notes, i, said, sizeof said), 0);
