@@ -4058,7 +4058,7 @@ static bool dev_blas_on(void) { return g_sgemm != NULL; }
 typedef struct {
     const uint8_t *data;                              /* view into the mapping; NULL: the model has none */
     uint32_t type;
-    int      n_in, n_out;
+    int      n_in, n_out, n_mat;                      /* n_mat: matrices in the stack */
     size_t   row_bytes, mat_bytes;
     const float *scale;                               /* factor on each matrix's product, or NULL */
     uint8_t *packed;                                  /* the rows in the other layout, in the model's `packs`; NULL: there are none */
@@ -4300,21 +4300,23 @@ static void dev_kv_views(const dev_kv *l, const int32_t *table, int n, int head,
 }
 
 /* ===== [arch] architectures as data =====
- * What a model of each architecture is made of: a row of arch_table says which choices its step makes, the slot
- * tables say which tensors it has and their shapes, arch_load() reads and range-checks the hyper-parameters. The
- * forward pass reads traits and numbers and never asks for a model by name.
- * To add an architecture: a row in arch_table; rows in arch_slots for tensors nobody had; a trait for a new choice.
+ * What a model of each architecture consists of: a row of arch_table holds the choices that its step makes, arch_keys the
+ * hyper-parameters, arch_slots the tensors with their shapes. arch_load() reads and checks the hyper-parameters. Sizes, kinds and
+ * windows belong to a layer. The step reads kinds and numbers and never asks for an architecture by name.
+ * To add an architecture: 1 a row of arch_table, and a trait for a choice that no other makes; 2 rows of arch_keys and arch_slots for
+ * keys and tensors that no other has; 3 for a block that no other has, a kind of mixer or feed-forward, with its row in [fwd]; 4 a tiny
+ * model with the logits of a float64 reading, from a script in tests/gen.
  * Public: arch_load, arch_drop, arch_list, arch_dim, arch_scaling_of, arch_max, arch_window, arch_slot_applies, arch_table, arch_slots.
  * Opens: arch_desc, arch_hparams, arch_layer_hp, arch_rope_hp, arch_slot. */
 
-typedef enum { ROPE_PAIRS, ROPE_HALVES } arch_rope;   /* which two values of a head turn together */
+typedef enum { ROPE_PAIRS, ROPE_HALVES } arch_rope;   /* RoPE rotates values 2i and 2i + 1 of a head, or i and i + n_rot/2 */
 
 enum {
     A_QK_NORM = 1,                                    /* RMS norm of each query and key head, before RoPE */
-    A_MOE = 2,                                        /* experts are required */
+    A_MOE = 2,                                        /* every model has experts */
     A_TOPK_NORM = 4,                                  /* weights of the chosen experts are scaled to sum to 1 */
     A_SHARED_EXPERT = 8,                              /* one expert runs for every token, behind a sigmoid gate */
-    A_DENSE = 16,                                     /* experts do not occur */
+    A_DENSE = 16,                                     /* no model has experts */
 };
 
 typedef struct {
@@ -4339,7 +4341,7 @@ static void arch_list(str *out) {
 
 typedef enum { SCALE_NONE, SCALE_LINEAR, SCALE_YARN, SCALES } arch_scaling;
 
-/* The scaling of that name; -1: there is none. */
+/* The scaling with this name; -1: none has it. */
 static int arch_scaling_of(bytes name) {
     static const char *const names[SCALES] = {"none", "linear", "yarn"};
     int i = SCALES - 1;
@@ -4347,28 +4349,28 @@ static int arch_scaling_of(bytes name) {
     return i;
 }
 
-typedef enum { MIX_ATTN } arch_mixer;                 /* how the rows of a sequence reach each other */
+typedef enum { MIX_ATTN } arch_mixer;                 /* how a position reads earlier positions */
 typedef enum { FFN_NONE, FFN_DENSE, FFN_EXPERTS } arch_ffn;
 
-/* The step of one layer. Every size that may differ between layers stands here and nowhere else. */
+/* One layer. What may differ between layers is here and nowhere else. */
 typedef struct {
     arch_mixer mixer;
     arch_ffn   ffn;
     int   n_head, n_head_kv, hd_k, hd_v;              /* heads of queries, of keys and values; values of a head */
-    int   n_rot, rope;                                /* first values of a head that RoPE rotates, 0: none; their table in arch_hparams */
-    int   window;                                     /* sliding window in positions, 0: all of them */
+    int   n_rot, rope;                                /* RoPE rotates the first n_rot values of a head, 0: none; number of its table */
+    int   window;                                     /* a position sees so many, itself included; 0: all before it */
     float attn_scale;                                 /* factor on q . k */
-    int   n_ff;                                       /* width of the dense feed-forward, 0: there is none */
-    int   n_expert, n_expert_used, n_ff_exp;          /* experts, those used for a row, width of each; 0: none */
+    int   n_ff;                                       /* width of the dense feed-forward, 0: none */
+    int   n_expert, n_expert_used, n_ff_exp;          /* experts; used for a row; width of each. 0: none */
     int   n_ff_shexp;                                 /* width of the shared expert, 0: none */
 } arch_layer_hp;
 
-/* What the frequencies of RoPE are made of; layers name their table by its number. */
+/* Parameters of one table of RoPE frequencies. */
 typedef struct {
     int   n_rot;
-    float base, factor;                               /* factor >= 1 stretches the context */
+    float base, factor;                               /* a factor above 1 stretches the context */
     arch_scaling scaling;
-    int   n_ctx_orig;                                 /* context before stretching */
+    int   n_ctx_orig;                                 /* context that the model was trained with */
     float yarn_attn, yarn_ext, yarn_fast, yarn_slow;
 } arch_rope_hp;
 
@@ -4377,9 +4379,9 @@ enum { ARCH_ROPES = 4 };                              /* most tables of one mode
 typedef struct arch_hparams {
     const arch_desc *desc;
     int    n_vocab, n_embd, n_layer, n_ctx_train;
-    bool   topk_norm;
-    float  expert_scale;                              /* factor on the experts' weights, 1 usually */
-    float  eps;
+    bool   topk_norm;                                 /* weights of the chosen experts sum to 1 */
+    float  expert_scale;                              /* factor on the weights of the chosen experts */
+    float  eps;                                       /* of norms */
     int    n_rope;
     arch_rope_hp   rope[ARCH_ROPES];                  /* [n_rope] */
     arch_layer_hp *layer;                             /* [n_layer] */
@@ -4400,7 +4402,7 @@ static void arch_drop(arch_hparams *hp) {
     *hp = (arch_hparams){0};
 }
 
-/* Finds fault with the key ARCH.name, or with `name` itself where it begins with "general.". Always false. */
+/* Sets the error of a key, ARCH.name or, if it begins with "general.", name. Returns false. */
 __attribute__((format(printf, 5, 6)))
 static bool arch__bad(const arch_hparams *hp, const gguf_file *g, const char *name, err_t *e, const char *fmt, ...) {
     char    key[160], text[400];
@@ -4430,27 +4432,27 @@ static bool arch__find(arch_hparams *hp, const gguf_file *g, err_t *e) {
     return false;
 }
 
-/* --- hyper-parameters: one row for each key --- */
+/* --- hyper-parameters: a row for each key --- */
 
 typedef enum { OF_MODEL, OF_ROPE, OF_LAYER } arch_owner;
 typedef enum { H_INT, H_FLT, H_BOOL, H_WORD, H_ONLY } arch_type;
 
 enum {                                                /* flags of a key */
-    H_NEED = 1,                                       /* it must be there */
-    H_ZERO = 2,                                       /* in an array, 0 means that the layer has none */
-    H_ALSO = 4,                                       /* another name of the field above, which keeps its value where this one is absent */
+    H_NEED = 1,                                       /* required */
+    H_ZERO = 2,                                       /* 0 in an array: the layer has none */
+    H_ALSO = 4,                                       /* a second name for the field of an earlier row; it has no default of its own */
 };
 
 typedef struct {
-    const char *name;                                 /* behind the architecture's name and a dot */
-    arch_owner  of;                                   /* struct of the field; OF_LAYER: an array may give a value for each layer */
+    const char *name;                                 /* follows the architecture's name and a dot */
+    arch_owner  of;                                   /* struct with the field; OF_LAYER: the file may have an array with a value for each layer */
     size_t      at;                                   /* its offset there */
-    arch_type   type;                                 /* H_WORD: one of arch_scalings; H_ONLY: no field, one of the two values below */
+    arch_type   type;                                 /* H_WORD: name of a scaling; H_ONLY: no field, and the value must be lo or hi */
     double      lo, hi;
-    double      preset;                               /* where the key is absent */
-    double    (*from)(const arch_hparams *hp, const arch_layer_hp *l);   /* the same, made of fields of rows above; NULL: preset */
+    double      preset;                               /* if the key is absent */
+    double    (*from)(const arch_hparams *hp, const arch_layer_hp *l);   /* computes it from fields of earlier rows; NULL: preset */
     unsigned    flags;
-    unsigned    traits;                               /* only for architectures with one of these; 0: for all */
+    unsigned    traits;                               /* only architectures with one of these; 0: all */
 } arch_key;
 
 static double arch__n_head(const arch_hparams *hp, const arch_layer_hp *l) { return (void)hp, l->n_head; }
@@ -4473,8 +4475,8 @@ static double arch__n_ff_exp(const arch_hparams *hp, const arch_layer_hp *l) {
 #define IN_LAYER(f) OF_LAYER, offsetof(arch_layer_hp, f)
 #define ONLY(a, b, traits) OF_MODEL, 0, H_ONLY, a, b, 0, NULL, 0, traits
 
-/* To add a hyper-parameter: a row behind those that its default is made of. Rows of one key stand together; the first whose traits
- * the architecture has reads it. A key that would change the text has a row, so that a file that has it is not misread. */
+/* To add a hyper-parameter: a row after those that its default needs. Rows of one key are neighbours; the first row whose traits
+ * match reads it. A key that changes the text but that no step supports has a row too: a model that uses it is refused. */
 static const arch_key arch_keys[] = {
     /* name                                  field                    type    from   to                default       computed          flags            traits */
     {"block_count",                          IN_MODEL(n_layer),       H_INT,  1,     ARCH_MAX_LAYERS,  0,            NULL,             H_NEED,          0},
@@ -4508,7 +4510,7 @@ static const arch_key arch_keys[] = {
     {"expert_shared_feed_forward_length",    IN_LAYER(n_ff_shexp),    H_INT,  1,     ARCH_MAX_WIDTH,   0,            arch__n_ff,       0,               A_SHARED_EXPERT},
     {"expert_weights_norm",                  IN_MODEL(topk_norm),     H_BOOL, 0,     1,                0,            arch__topk_norm,  0,               0},
     {"expert_weights_scale",                 IN_MODEL(expert_scale),  H_FLT,  0,     1e6,              1,            NULL,             0,               0},
-    /* what no step here does: only a value that changes nothing may stand there */
+    /* not supported: only values that change nothing are accepted */
     {"attention.causal",                     ONLY(1, 1, 0)},
     {"attention.clamp_kqv",                  ONLY(0, 0, 0)},
     {"attention.max_alibi_bias",             ONLY(0, 0, 0)},
@@ -4532,14 +4534,14 @@ static const arch_key arch_keys[] = {
 };
 enum { ARCH_KEYS = sizeof arch_keys / sizeof *arch_keys };
 
-/* Whether row i reads its key: it is the first of those of its name that the architecture's traits admit. */
+/* Whether row i is the one that reads its key: the first with its name whose traits match. */
 static bool arch__reads(const arch_desc *desc, int i) {
     const arch_key *k = &arch_keys[i];
     if (k->traits && !(k->traits & desc->traits)) return false;
     return i == 0 || strcmp(k->name, k[-1].name) != 0 || !arch__reads(desc, i - 1);
 }
 
-/* The field of a row, that of layer il where layers have it. */
+/* The field of a row; of layer il if each layer has one. */
 static void *arch__field(arch_hparams *hp, const arch_key *k, int il) {
     char *base = k->of == OF_MODEL ? (char *)hp : k->of == OF_ROPE ? (char *)&hp->rope[0] : (char *)&hp->layer[il];
     return base + k->at;
@@ -4566,7 +4568,7 @@ static int arch__word(const arch_hparams *hp, const gguf_file *g, const arch_key
     return -1;
 }
 
-/* One number for the whole key: 1; 0: it is absent and *v stays; -1: an error. */
+/* Reads a key with a single value. 1; 0: the key is absent; -1: e is set. */
 static int arch__value(const arch_hparams *hp, const gguf_file *g, const arch_key *k, const char *key, double *v, err_t *e) {
     uint64_t u = 0;
     float    f = 0;
@@ -4588,7 +4590,7 @@ static int arch__value(const arch_hparams *hp, const gguf_file *g, const arch_ke
     return got;
 }
 
-/* Only a value that changes nothing may stand in a key that no step follows. */
+/* Refuses a value that would change the text. */
 static bool arch__only(const arch_hparams *hp, const gguf_file *g, const arch_key *k, const char *key, err_t *e) {
     const gguf_kv *kv = gguf_find(g, key);
     double         x = (double)NAN;
@@ -4601,7 +4603,7 @@ static bool arch__only(const arch_hparams *hp, const gguf_file *g, const arch_ke
     return arch__bad(hp, g, k->name, e, "a step that llmrun does not know, expected %g or no such key", k->hi);
 }
 
-/* An array with a whole number for each layer. */
+/* Reads an array with an integer for each layer. */
 static bool arch__each(arch_hparams *hp, const gguf_file *g, const arch_key *k, const gguf_kv *kv, err_t *e) {
     if (kv->count != (uint64_t)hp->n_layer)
         return arch__bad(hp, g, k->name, e, "%llu values, expected one for each of %d layers", (unsigned long long)kv->count,
@@ -4633,7 +4635,7 @@ static bool arch__read(arch_hparams *hp, const gguf_file *g, const arch_key *k, 
     return got >= 0;
 }
 
-/* --- what the rows above cannot say: how the sizes of a layer fit together --- */
+/* --- sizes of a layer that depend on each other --- */
 
 static bool arch__heads(const arch_hparams *hp, const gguf_file *g, int il, err_t *e) {
     const arch_layer_hp *l = &hp->layer[il];
@@ -4649,7 +4651,7 @@ static bool arch__heads(const arch_hparams *hp, const gguf_file *g, int il, err_
     return true;
 }
 
-/* Experts of a layer, and which kind of feed-forward that makes. */
+/* Checks the experts of a layer and sets its kind of feed-forward. */
 static bool arch__experts(arch_hparams *hp, const gguf_file *g, arch_layer_hp *l, err_t *e) {
     if (l->n_expert_used > l->n_expert || (l->n_expert && !l->n_expert_used))
         return arch__bad(hp, g, "expert_used_count", e, "%d of %d experts, expected %d to %d", l->n_expert_used, l->n_expert,
@@ -4662,7 +4664,7 @@ static bool arch__experts(arch_hparams *hp, const gguf_file *g, arch_layer_hp *l
     return true;
 }
 
-/* The table of a layer that rotates: that of an earlier layer of the same width, or a new one. */
+/* Finds the layer's RoPE table: that of an earlier layer with the same n_rot, or a new one. */
 static bool arch__rope(arch_hparams *hp, const gguf_file *g, arch_layer_hp *l, err_t *e) {
     while (l->n_rot && l->rope < hp->n_rope && hp->rope[l->rope].n_rot != l->n_rot) l->rope++;
     if (!l->n_rot || l->rope < hp->n_rope) return true;
@@ -4673,7 +4675,7 @@ static bool arch__rope(arch_hparams *hp, const gguf_file *g, arch_layer_hp *l, e
     return true;
 }
 
-/* Tokens in the vocabulary, or as many as the file says where it has none. */
+/* The vocabulary's size: its tokens are counted; a file without tokens has a key. */
 static bool arch__vocab(arch_hparams *hp, const gguf_file *g, err_t *e) {
     char           key[160];
     uint64_t       n;
@@ -4689,7 +4691,7 @@ static bool arch__vocab(arch_hparams *hp, const gguf_file *g, err_t *e) {
     return got == 1;
 }
 
-/* Reads every hyper-parameter that the step needs. On false, `e` says which one is missing or wrong; arch_drop() is due in any case. */
+/* Reads and checks all hyper-parameters. On failure e is set. The caller calls arch_drop() in both cases. */
 static bool arch_load(arch_hparams *hp, const gguf_file *g, err_t *e) {
     *hp = (arch_hparams){0};
     bool ok = arch__find(hp, g, e) && arch__vocab(hp, g, e);
@@ -4703,7 +4705,7 @@ static bool arch_load(arch_hparams *hp, const gguf_file *g, err_t *e) {
 
 /* --- tensors --- */
 
-/* A size that a tensor's shape is written in; arch_dim() gives its value for a layer. */
+/* A size in the shape of a tensor; arch_dim() is its value in layer il (-1: of the whole model). */
 typedef enum { D_1, D_EMBD, D_VOCAB, D_Q, D_K, D_V, D_QKV, D_O, D_HEAD_K, D_FF, D_FF_EXP, D_FF_SHEXP, D_EXPERT, D_EXPERT_USED, D_ROT } arch_size;
 
 static int64_t arch_dim(const arch_hparams *hp, arch_size d, int il) {
@@ -4728,7 +4730,7 @@ static int64_t arch_dim(const arch_hparams *hp, arch_size d, int il) {
     return 0;
 }
 
-/* The largest in any layer. */
+/* The largest value in any layer. */
 static int64_t arch_max(const arch_hparams *hp, arch_size d) {
     int64_t n = 0;
     for (int il = 0; il < hp->n_layer; il++)
@@ -4736,7 +4738,7 @@ static int64_t arch_max(const arch_hparams *hp, arch_size d) {
     return n;
 }
 
-/* Positions that no layer looks behind; 0: some layer sees all of them. */
+/* The widest window of all layers; 0: a layer sees all positions. */
 static int arch_window(const arch_hparams *hp) {
     int n = 0;
     for (int il = 0; il < hp->n_layer; il++) {
@@ -4746,7 +4748,7 @@ static int arch_window(const arch_hparams *hp) {
     return n;
 }
 
-/* The tensors of a model, each with a number: matrices W_, biases B_ and the gains of norms. */
+/* Tensors of a model: weights W_, among them the gains of norms, and biases B_. */
 typedef enum {
     W_TOK_EMBD, W_OUTPUT_NORM, W_OUTPUT, W_ROPE_FREQS,
     W_ATTN_NORM, W_QKV, B_QKV, W_Q, W_K, W_V, B_Q, B_K, B_V, W_Q_NORM, W_K_NORM, W_O, B_O,
@@ -4757,23 +4759,23 @@ typedef enum {
 
 enum {                                                /* flags of a slot */
     S_OPT = 1,                                        /* may be absent */
-    S_VEC = 2,                                        /* float vector, not a matrix */
+    S_VEC = 2,                                        /* vector of f32, not a matrix */
 };
 
-enum {                                                /* what has the slot: the model once, or layers of some kinds */
+enum {                                                /* who has the tensor: the model, or each layer of these kinds */
     ON_MODEL = 1,
     ON_MIXER = 2, ON_ATTN = ON_MIXER << MIX_ATTN,
     ON_FFN = 256, ON_DENSE = ON_FFN << FFN_DENSE, ON_EXPERTS = ON_FFN << FFN_EXPERTS,
 };
 
 typedef struct {
-    const char *name;                                 /* in the file; %d is the layer */
+    const char *name;                                 /* in the file; %d: layer */
     arch_size   out, in, stack;                       /* rows, values in a row, matrices */
     unsigned    flags, on;
     unsigned    traits;                               /* only architectures with one of these; 0: all */
 } arch_slot;
 
-/* To add a tensor: a number above, a row here. A norm or a bias that has been found in the file is applied. */
+/* To add a tensor: an id above and a row here. The step applies each norm and bias that a model has. */
 static const arch_slot arch_slots[ARCH_SLOTS] = {
     /* id               name in the file                    rows        row         stack     flags          where                  traits */
     [W_TOK_EMBD]    = {"token_embd.weight",                D_VOCAB,    D_EMBD,     D_1,      0,             ON_MODEL,              0},
@@ -4810,7 +4812,7 @@ static const arch_slot arch_slots[ARCH_SLOTS] = {
     [W_DOWN_SHEXP]  = {"blk.%d.ffn_down_shexp.weight",     D_EMBD,     D_FF_SHEXP, D_1,      0,             ON_EXPERTS,            A_SHARED_EXPERT},
 };
 
-/* Whether layer il (-1: the model once) can have the slot's tensor. */
+/* Whether layer il (-1: the model) may have the tensor. */
 static bool arch_slot_applies(const arch_hparams *hp, const arch_slot *s, int il) {
     const arch_layer_hp *l = &hp->layer[il < 0 ? 0 : il];
     const unsigned       what = il < 0 ? ON_MODEL : (unsigned)ON_MIXER << l->mixer | (unsigned)ON_FFN << l->ffn;
@@ -4818,20 +4820,20 @@ static bool arch_slot_applies(const arch_hparams *hp, const arch_slot *s, int il
 }
 
 /* ===== [model] a model's weights in the mapping =====
- * Finds every tensor the slot tables name, checks its shape and type, and refuses a file that lacks one or holds one
- * that the step would not use (a weight left out in silence is a wrong text). Weights stay where they are: the model
- * is views into the mapping plus a table of RoPE frequencies; once packed, its quantised matrices are memory of its own.
+ * Finds the tensors of arch_slots in the file and checks their shapes and types. A file is refused if a tensor is missing, and if
+ * it has one that the step would not use, because its text would be wrong. Weights are views into the mapped file; model_pack() copies
+ * quantised matrices into memory of the model, in the packed layout.
  * Public: model_open, model_as_bf16, model_has_bf16, model_pack, model_sizes, model_close, model_check, model_kv_bytes.
  * Opens: model, model_bytes, model_rope, model_tensors, rope_opts. */
 
-/* One table of RoPE. */
+/* One table of RoPE frequencies. */
 typedef struct {
     double *freq;                                     /* [n_rot/2] radians per position */
     float   mscale;                                   /* factor on cos and sin (YaRN) */
-    int     at;                                       /* where its cos and sin begin in a row of them */
+    int     at;                                       /* where its part of a row of cos and sin begins */
 } model_rope;
 
-/* Tensors by number of their slot, without data where there is none. */
+/* Tensors by slot; no data, NULL: the model has none. */
 typedef struct {
     dev_mat      mat[ARCH_SLOTS];
     const float *vec[ARCH_SLOTS];
@@ -4840,37 +4842,35 @@ typedef struct {
 typedef struct {
     const gguf_file *g;
     arch_hparams hp;
-    model_tensors glob, *layer;                       /* of the whole model; [n_layer] */
+    model_tensors glob, *layer;                       /* tensors of the model; [n_layer] */
     model_rope   rope[ARCH_ROPES];                    /* [hp.n_rope] */
-    int          n_rot;                               /* values of all of them: a row of cos and sin */
+    int          n_rot;                               /* of all tables: values in a row of cos and sin */
     int          n_in_max;                            /* longest row of a matrix */
-    int          pack_il, pack_slot;                  /* how far model_pack() came */
-    uint8_t     *packs;                               /* addresses for all that it makes; memory comes as it is written */
+    int          pack_at;                             /* the next matrix of model_pack() */
+    uint8_t     *packs;                               /* room for all packed matrices; the system gives memory as it is written */
     size_t       packs_bytes, packs_used;
 } model;
 
-/* Overrides from the command line; 0 keeps what the file says. */
+/* Options that replace parameters of the file; 0: as in the file. */
 typedef struct {
     float        base, factor;
     const char  *scaling;                             /* none, linear, yarn */
     int          orig_ctx;
-    float        yarn_ext, yarn_attn, yarn_fast, yarn_slow;  /* negative: as the file says */
+    float        yarn_ext, yarn_attn, yarn_fast, yarn_slow;  /* negative: as in the file */
 } rope_opts;
 
 static const rope_opts rope_defaults = {.yarn_ext = -1, .yarn_attn = -1, .yarn_fast = -1, .yarn_slow = -1};
 
-/* The matrices that a step multiplies by, one after the other; NULL after the last. */
-static dev_mat *model__mat(const model *m, int *il, int *slot, int *stack) {
-    for (; *il < m->hp.n_layer; ++*il, *slot = 0)
-        while (*slot < ARCH_SLOTS) {
-            const int id = (*slot)++;
-            dev_mat  *w = &m->layer[*il].mat[id];
-            if (id == W_QKV || !w->data) continue;
-            *stack = (int)arch_dim(&m->hp, arch_slots[id].stack, *il);
-            return w;
-        }
-    *stack = 1;
-    return (*il)++ == m->hp.n_layer ? (dev_mat *)&m->glob.mat[W_OUTPUT] : NULL;
+/* The matrix at *at or the next one, NULL after the last; *at then follows it. The output matrix is last, the embeddings are not among
+ * them. */
+static dev_mat *model__mat(const model *m, int *at) {
+    const int all = m->hp.n_layer * ARCH_SLOTS;
+    while (*at < all) {
+        const int i = (*at)++;
+        dev_mat  *w = &m->layer[i / ARCH_SLOTS].mat[i % ARCH_SLOTS];
+        if (w->data) return w;
+    }
+    return (*at)++ == all ? (dev_mat *)&m->glob.mat[W_OUTPUT] : NULL;
 }
 
 static void model_close(model *m) {
@@ -4891,9 +4891,16 @@ static bool model__shape(const gguf_file *g, const gguf_tensor *t, const uint64_
                     (unsigned long long)want[2]);
 }
 
-/* NAME.scale beside NAME.weight: a factor on the product, one per matrix (NVFP4 files have them). NAME.input_scale is for
- * those who quantise activations to four bits. */
-static bool model__bind_scale(const model *m, const char *weight, dev_mat *mat, int stack, bool *used, err_t *e) {
+/* The values of a tensor of f32; NULL: it has another type, e is set. */
+static const float *model__floats(const gguf_file *g, const gguf_tensor *t, err_t *e) {
+    if (t->type == K_F32) return (const float *)(const void *)t->data;
+    gguf_bad(g, t->part, t->at, e, "tensor %.*s has type %s, expected f32", (int)t->name.n, (const char *)t->name.p, k_types[t->type].name);
+    return NULL;
+}
+
+/* NAME.scale beside NAME.weight holds a factor for each matrix (NVFP4 has them). NAME.input_scale is for activations of four bits and
+ * has no use here. */
+static bool model__bind_scale(const model *m, const char *weight, dev_mat *mat, bool *used, err_t *e) {
     char name[96];
     int  stem = (int)(strrchr(weight, '.') - weight);
     snprintf(name, sizeof name, "%.*s.input_scale", stem, weight);
@@ -4903,18 +4910,14 @@ static bool model__bind_scale(const model *m, const char *weight, dev_mat *mat, 
     t = gguf_tensor_find(m->g, name);
     if (!t) return true;
     used[t - m->g->tensor] = true;
-    if (!model__shape(m->g, t, (uint64_t[]){(uint64_t)stack, 1, 1}, false, e)) return false;
-    if (t->type != K_F32)
-        return gguf_bad(m->g, t->part, t->at, e, "tensor %s has type %s, expected f32", name, k_types[t->type].name);
-    mat->scale = (const float *)(const void *)t->data;
-    return true;
+    return model__shape(m->g, t, (uint64_t[]){(uint64_t)mat->n_mat, 1, 1}, false, e) && (mat->scale = model__floats(m->g, t, e));
 }
 
-/* Binds one slot of layer il (-1: of the whole model). */
+/* Finds the tensor of a slot in layer il (-1: of the model). */
 static bool model__bind(model *m, arch_slot_id id, int il, bool *used, err_t *e) {
     const gguf_file *g = m->g;
     const arch_slot *s = &arch_slots[id];
-    model_tensors *to = il < 0 ? &m->glob : &m->layer[il];
+    model_tensors   *to = il < 0 ? &m->glob : &m->layer[il];
     char             name[80];
     if (!arch_slot_applies(&m->hp, s, il)) return true;
     snprintf(name, sizeof name, s->name, il);
@@ -4924,20 +4927,16 @@ static bool model__bind(model *m, arch_slot_id id, int il, bool *used, err_t *e)
     uint64_t want[3] = {(uint64_t)arch_dim(&m->hp, s->in, il), (uint64_t)arch_dim(&m->hp, s->out, il),
                         (uint64_t)arch_dim(&m->hp, s->stack, il)};
     if (!model__shape(g, t, want, s->out == D_VOCAB, e)) return false;
-    if (s->flags & S_VEC) {
-        if (t->type != K_F32)
-            return gguf_bad(g, t->part, t->at, e, "tensor %s has type %s, expected f32", name, k_types[t->type].name);
-        to->vec[id] = (const float *)(const void *)t->data;
-        return true;
-    }
+    if (s->flags & S_VEC) return (to->vec[id] = model__floats(g, t, e)) != NULL;
     if (!k_type_weight(t->type))
         return gguf_bad(g, t->part, t->at, e, "tensor %s has type %s, expected a type of weights", name, k_types[t->type].name);
     size_t row = k_row_bytes(t->type, (int64_t)want[0]);
-    to->mat[id] = (dev_mat){t->data, t->type, (int)want[0], (int)want[1], row, row * (size_t)want[1], NULL, NULL, 0};
-    return model__bind_scale(m, name, &to->mat[id], (int)want[2], used, e);
+    to->mat[id] = (dev_mat){.data = t->data, .type = t->type, .n_in = (int)want[0], .n_out = (int)want[1], .n_mat = (int)want[2],
+                            .row_bytes = row, .mat_bytes = row * (size_t)want[1]};
+    return model__bind_scale(m, name, &to->mat[id], used, e);
 }
 
-/* One tensor that holds the rows of Q, K and V becomes three views; otherwise all three must be there. */
+/* A tensor that holds the rows of Q, K and V becomes three views of it; without one, all three must be in the file. */
 static bool model__split_qkv(model *m, model_tensors *l, int il, err_t *e) {
     const arch_hparams *hp = &m->hp;
     const int64_t rows[3] = {arch_dim(hp, D_Q, il), arch_dim(hp, D_K, il), arch_dim(hp, D_V, il)};
@@ -4961,11 +4960,12 @@ static bool model__split_qkv(model *m, model_tensors *l, int il, err_t *e) {
         if (!mats[i]->data)
             return err_set(e, EXIT_INPUT, "%s: tensor blk.%d.attn_%c.weight is missing", m->g->path, il, "qkv"[i]);
     }
+    l->mat[W_QKV] = (dev_mat){0};
     return true;
 }
 
-/* Tensors that no step reads: what older converters wrote and a step derives by itself, and data that are no weights. */
-static bool model__aside(const gguf_tensor *t) {
+/* A tensor that the step does not need: frequencies, which older converters wrote, and types that are not weights. */
+static bool model__ignored(const gguf_tensor *t) {
     static const char tail[] = ".attn_rot_embd";
     return k_types[t->type].kind == K_KIND_DATA || memmem(t->name.p, t->name.n, tail, sizeof tail - 1) != NULL;
 }
@@ -4979,7 +4979,7 @@ static bool model__bind_all(model *m, err_t *e) {
         if (ok && il >= 0 && m->hp.layer[il].mixer == MIX_ATTN) ok = model__split_qkv(m, &m->layer[il], il, e);
     }
     for (uint64_t i = 0; ok && i < g->n_tensor; i++)
-        if (!used[i] && !model__aside(&g->tensor[i]))
+        if (!used[i] && !model__ignored(&g->tensor[i]))
             ok = gguf_bad(g, g->tensor[i].part, g->tensor[i].at, e, "tensor %.*s is not part of a %s model",
                           (int)g->tensor[i].name.n, (const char *)g->tensor[i].name.p, m->hp.desc->name);
     mem_free(used);
@@ -4988,21 +4988,20 @@ static bool model__bind_all(model *m, err_t *e) {
 }
 
 static void model__longest(model *m) {
-    m->n_in_max = m->hp.n_embd;
-    for (int il = 0; il < m->hp.n_layer; il++)
-        for (int id = 0; id < ARCH_SLOTS; id++)
-            if (m->layer[il].mat[id].n_in > m->n_in_max) m->n_in_max = m->layer[il].mat[id].n_in;
+    int at = 0;
+    for (const dev_mat *w; (w = model__mat(m, &at));)
+        if (w->n_in > m->n_in_max) m->n_in_max = w->n_in;
 }
 
 /* --- RoPE frequencies --- */
 
-/* The dimension whose wavelength fits `turns` times into the original context (Peng et al. 2023, YaRN, eq. 17). */
+/* The dimension whose wavelength fits `turns` times into the trained context (Peng et al. 2023, YaRN, eq. 17). */
 static double model__yarn_dim(const arch_rope_hp *ro, double turns) {
     return ro->n_rot * log(ro->n_ctx_orig / (turns * 2 * M_PI)) / (2 * log((double)ro->base));
 }
 
-/* Radians per position of each pair. Llama 3's factors (NULL: none) divide; linear scaling divides all; YaRN blends from unscaled
- * (fast pairs) to scaled (slow pairs) and raises the attention's temperature by the factor on cos and sin. */
+/* Radians per position of each pair. Factors of the file (Llama 3; NULL: none) divide the frequencies. Linear scaling divides all by one
+ * factor. YaRN keeps the fast pairs, divides the slow ones, blends between them, and multiplies cos and sin by mscale. */
 static void model__rope_table(model_rope *to, const arch_rope_hp *ro, const float *factors) {
     double lo = 0, hi = 0;
     bool   yarn = ro->scaling == SCALE_YARN && ro->factor != 1.0f;
@@ -5041,13 +5040,10 @@ static bool model__check_freqs(const model *m, err_t *e) {
     return true;
 }
 
-static bool model__override_table(arch_rope_hp *ro, const rope_opts *o, err_t *e) {
+/* `scaling`: the one that o names, or negative. */
+static void model__override_table(arch_rope_hp *ro, const rope_opts *o, int scaling) {
     if (o->base > 0) ro->base = o->base;
-    if (o->scaling) {
-        const int i = arch_scaling_of(bytes_of(o->scaling));
-        if (i < 0) return err_set(e, EXIT_INPUT, "--rope-scaling %s: expected none, linear or yarn", o->scaling);
-        ro->scaling = (arch_scaling)i;
-    }
+    if (scaling >= 0) ro->scaling = (arch_scaling)scaling;
     if (o->factor > 0) ro->factor = o->factor;
     if (ro->scaling == SCALE_NONE) ro->factor = 1;
     if (o->orig_ctx > 0) ro->n_ctx_orig = o->orig_ctx;
@@ -5055,16 +5051,17 @@ static bool model__override_table(arch_rope_hp *ro, const rope_opts *o, err_t *e
     if (o->yarn_attn >= 0) ro->yarn_attn = o->yarn_attn;
     if (o->yarn_fast >= 0) ro->yarn_fast = o->yarn_fast;
     if (o->yarn_slow >= 0) ro->yarn_slow = o->yarn_slow;
-    return true;
 }
 
 static bool model__override_rope(arch_hparams *hp, const rope_opts *o, err_t *e) {
-    bool ok = true;
-    for (int i = 0; ok && i < hp->n_rope; i++) ok = model__override_table(&hp->rope[i], o, e);
-    return ok;
+    const int scaling = o->scaling ? arch_scaling_of(bytes_of(o->scaling)) : -1;
+    if (o->scaling && scaling < 0) return err_set(e, EXIT_INPUT, "--rope-scaling %s: expected none, linear or yarn", o->scaling);
+    for (int i = 0; i < hp->n_rope; i++) model__override_table(&hp->rope[i], o, scaling);
+    return true;
 }
 
-/* Reads, checks and binds; `m` holds views into `g`, which must outlive it. After false, model_close() is still due. */
+/* Reads and checks everything. The model holds views into g, which must outlive it. On failure e is set. The caller calls model_close() in
+ * both cases. */
 static bool model_open(model *m, const gguf_file *g, const rope_opts *o, err_t *e) {
     *m = (model){.g = g};
     if (!arch_load(&m->hp, g, e) || !model__override_rope(&m->hp, o, e)) return false;
@@ -5075,22 +5072,21 @@ static bool model_open(model *m, const gguf_file *g, const rope_opts *o, err_t *
     return true;
 }
 
-/* --- the other layout --- */
+/* --- packed weights --- */
 
 typedef struct {
-    pool     *p;
+    pool    *p;
     dev_mat *w;
-    int       stack;
 } model__packing;
 
 enum { MODEL_PACK_ROWS = 64 };                        /* rows of one task */
 
 static void model__pack_some(void *ctx, int ith) {
     const model__packing *k = ctx;
-    const dev_mat       *w = k->w;
+    const dev_mat        *w = k->w;
     const int             per = (w->n_out + MODEL_PACK_ROWS - 1) / MODEL_PACK_ROWS;
     (void)ith;
-    for (int i; (i = pool_next(k->p)) < per * k->stack;) {
+    for (int i; (i = pool_next(k->p)) < per * w->n_mat;) {
         const int    r = i % per * MODEL_PACK_ROWS, nr = w->n_out - r < MODEL_PACK_ROWS ? w->n_out - r : MODEL_PACK_ROWS;
         const size_t mat = (size_t)(i / per);
         k_pack_rows(w->type, w->data + mat * w->mat_bytes + (size_t)r * w->row_bytes, w->row_bytes, nr, w->n_in,
@@ -5098,64 +5094,66 @@ static void model__pack_some(void *ctx, int ith) {
     }
 }
 
-/* Bytes of the matrices in the file's layout, of those among them that are slow there, and what packing all of them takes; of the
- * file, what packing gives back. */
+/* Bytes of matrices. */
 typedef struct {
-    uint64_t file, slow, packed, given;
+    uint64_t file;                                    /* as they are in the file */
+    uint64_t slow;                                    /* of those with types that are slow unless packed */
+    uint64_t packed;                                  /* what packing all of them takes */
+    uint64_t given;                                   /* of the file, what packing no longer needs */
 } model_bytes;
 
 static model_bytes model_sizes(const model *m) {
-    int         il = 0, slot = 0, stack;
+    int         at = 0;
     model_bytes b = {0};
-    for (const dev_mat *w; (w = model__mat(m, &il, &slot, &stack));) {
-        const uint64_t file = (uint64_t)w->mat_bytes * (uint64_t)stack;
+    for (const dev_mat *w; (w = model__mat(m, &at));) {
+        const uint64_t file = (uint64_t)w->mat_bytes * (uint64_t)w->n_mat;
         b.file += file;
         b.slow += k_slow_unpacked(w->type) ? file : 0;
-        const uint64_t packed = (uint64_t)k_pack_bytes(w->type, w->n_out, w->n_in) * (uint64_t)stack;
+        const uint64_t packed = (uint64_t)k_pack_bytes(w->type, w->n_out, w->n_in) * (uint64_t)w->n_mat;
         b.packed += packed;
         b.given += packed && w->data != m->glob.mat[W_TOK_EMBD].data ? file : 0;
     }
     return b;
 }
 
-/* From here on the matrices of f16 are what they would be in a file of bf16, and multiply as fast. */
+/* Matrices of f16 are rounded to bf16 as they are read, and multiply as fast as in a file of bf16. */
 static void model_as_bf16(model *m) {
-    int       il = 0, slot = 0, stack;
+    int      at = 0;
     dev_mat *embd = &m->glob.mat[W_TOK_EMBD];
     if (embd->type == K_F16) embd->type = K_F16_ROUND;
-    for (dev_mat *w; (w = model__mat(m, &il, &slot, &stack));)
+    for (dev_mat *w; (w = model__mat(m, &at));)
         if (w->type == K_F16) w->type = K_F16_ROUND;
 }
 
-/* Whether a matrix takes activations rounded to bf16: what is kept of a model then depends on it. */
+/* Whether a matrix takes activations rounded to bf16. The values in a prompt cache then depend on that rounding. */
 static bool model_has_bf16(const model *m) {
-    int il = 0, slot = 0, stack;
-    for (const dev_mat *w; (w = model__mat(m, &il, &slot, &stack));)
+    int at = 0;
+    for (const dev_mat *w; (w = model__mat(m, &at));)
         if (k_act_of(w->type) == K_ACT_BF16) return true;
     return false;
 }
 
-/* Matrices of quantised rows that have the other layout go into it, the next ones until `most` bytes of the file's are done, each by the
- * threads that will read it, and their pages of the file are given back. Results are the same to the bit, however far it went.
- * True: there is more to do. An interrupt ends it between two matrices. */
+/* Packs the next matrices, `most` bytes of the file or a little more, if their types have a packed layout. The threads that will read a
+ * matrix pack it. Its pages of the file are released, unless embeddings are read from them. Results are the same to the bit before, during
+ * and after packing. True: more is left. An interrupt ends it between two matrices. */
 static bool model_pack(model *m, pool *p, size_t most) {
     model__packing k = {.p = p};
     if (!m->packs && (m->packs_bytes = (size_t)model_sizes(m).packed)) m->packs = mem_pages(m->packs_bytes);
     for (size_t done = 0; done < most && !g_interrupt;) {
-        if (!(k.w = model__mat(m, &m->pack_il, &m->pack_slot, &k.stack))) return false;
-        const size_t each = k_pack_bytes(k.w->type, k.w->n_out, k.w->n_in), file = k.w->mat_bytes * (size_t)k.stack;
+        if (!(k.w = model__mat(m, &m->pack_at))) return false;
+        const size_t each = k_pack_bytes(k.w->type, k.w->n_out, k.w->n_in), file = k.w->mat_bytes * (size_t)k.w->n_mat;
         if (!each) continue;
         k.w->packed_bytes = each;
         k.w->packed = m->packs + m->packs_used;
-        m->packs_used += each * (size_t)k.stack;
+        m->packs_used += each * (size_t)k.w->n_mat;
         pool_run(p, model__pack_some, &k);
         if (k.w->data != m->glob.mat[W_TOK_EMBD].data) gguf_drop_pages(m->g, k.w->data, file);
         done += file;
     }
-    return m->pack_il <= m->hp.n_layer;
+    return m->pack_at <= m->hp.n_layer * ARCH_SLOTS;
 }
 
-/* Everything model_open() checks, for --inspect. */
+/* Whether a run would accept the file. On failure e is set. */
 static bool model_check(const gguf_file *g, err_t *e) {
     model m;
     bool  ok = model_open(&m, g, &rope_defaults, e);
@@ -5163,7 +5161,7 @@ static bool model_check(const gguf_file *g, err_t *e) {
     return ok;
 }
 
-/* Bytes that one token takes in the KV cache, all layers, for these types. */
+/* Bytes of one token in the KV cache, in all layers. */
 static uint64_t model_kv_bytes(const arch_hparams *hp, uint32_t type_k, uint32_t type_v) {
     uint64_t n = 0;
     for (int il = 0; il < hp->n_layer; il++) {

@@ -273,7 +273,7 @@ static void tc_round(uint32_t type, int n, int threads, float *w, float *x, uint
     gguf_file   g = {.tensor = &t, .n_tensor = 1};
     uint64_t    zero = 0;
     dev_acts    a = {.x = x, .ldx = (size_t)n};
-    dev_mat    mat = {t.data, K_F32, n, TC_OUT, (size_t)n * 4, 0, NULL, NULL, 0};
+    dev_mat    mat = {.data = t.data, .type = K_F32, .n_in = n, .n_out = TC_OUT, .n_mat = 1, .row_bytes = (size_t)n * 4};
     const size_t S = (size_t)round__span(n), runs = ((size_t)n + S - 1) / S;
     r.j = (round_job){.g = &g, .by_data = &zero, .o = {.damp = 0.01f}, .bad = UINT64_MAX, .lost = UINT64_MAX, .p = pool_new(threads), .n = n, .span = (int)S};
     r.m = (dev_product){.w = &mat, .a = &a, .n = TC_ROWS};
