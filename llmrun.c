@@ -18889,7 +18889,8 @@ static bool bench_run(const bench_opts *o, const char *const *models, int n_mode
  * Invariants: the parser never exits: an error comes back in err_t, and a fuzzer goes on; the prompt is exact bytes.
  * To add an option: 1 a field and its default in the section that uses it; 2 a row of cli_opts. A good default is better.
  * Public: cli_defaults, cli_environment, cli_parse, cli_finish, cli_drop, cli_find, cli_given, cli_word, cli_long_name, cli_value,
- * cli_default, cli_full, cli_param, cli_spell, cli_push, cli_list_drop, cli_unescape, cli_act_name, cli_effective.
+ * cli_default, cli_full, cli_param, cli_spell, cli_push, cli_list_drop, cli_unescape, cli_act_name, cli_effective, cli_lacks,
+ * cli_typed.
  * Opens: config, cli_line, cli_opt, cli_groups, cli_foreign. */
 
 #ifndef LLMRUN_COMMIT
@@ -19026,6 +19027,30 @@ static const struct {
     [GROUP_OUT] = {"output", "Output"},
 };
 
+/* Options that have an effect only beside another one. */
+typedef enum {
+    ALONE, BESIDE_CACHE, BESIDE_SHIFT, BESIDE_BASE, BESIDE_DRAFT, BESIDE_DRAFTS, BESIDE_LOOKUP, BESIDE_DRY, BESIDE_DYNATEMP, BESIDE_XTC,
+    BESIDE_MIROSTAT, BESIDE_PENALTY, BESIDE_TEXT, N_PARTNERS
+} cli_partner;
+
+static const struct {
+    const char *names;                                /* one of these must have another value than its default */
+    uint32_t    on;                                   /* actions that want it */
+} cli_partners[N_PARTNERS] = {
+    [BESIDE_CACHE] = {"--prompt-cache", ON_ALL},
+    [BESIDE_SHIFT] = {"--context-shift", ON_ALL},
+    [BESIDE_BASE] = {"--kl-divergence-base", ON_ALL},
+    [BESIDE_DRAFT] = {"--model-draft", ON_ALL},
+    [BESIDE_DRAFTS] = {"--model-draft --lookup", ON_ALL},
+    [BESIDE_LOOKUP] = {"--lookup", ON_ALL},
+    [BESIDE_DRY] = {"--dry-multiplier", ON_ALL},
+    [BESIDE_DYNATEMP] = {"--dynatemp-range", ON_ALL},
+    [BESIDE_XTC] = {"--xtc-probability", ON_ALL},
+    [BESIDE_MIROSTAT] = {"--mirostat", ON_ALL},
+    [BESIDE_PENALTY] = {"--repeat-penalty --presence-penalty --frequency-penalty", ON(GENERATE)},   /* a batch line may have them */
+    [BESIDE_TEXT] = {"--calibrate", ON_QUANTIZE},
+};
+
 typedef struct {
     const char *names;                                /* every spelling, space between; errors use the one typed */
     const char *arg;                                  /* what help calls the value, NULL for none; bars: the words allowed */
@@ -19034,6 +19059,7 @@ typedef struct {
     double      lo, hi;
     cli_group   group;
     uint32_t    serves;                               /* actions it has an effect on, as ON(...) bits */
+    cli_partner beside;                               /* the option without which it has no effect */
     const char *env;                                  /* environment variable read first, or NULL */
     const char *help;
 } cli_opt;
@@ -19044,305 +19070,305 @@ typedef struct {
 #define CLI_CACHE_TYPES "f32|f16|bf16|q8_0|q4_0"
 #define CLI_LEVELS      "auto|scalar|avx2|avx_vnni|avx512|avx512_bf16"
 #define CLI_REPACKS     "auto|on|off"
-#define SAMPLING(names, arg, field) {names, arg, OPT_SAMP, AT(samp.field), 0, 0, GROUP_SAMPLE, ON_ANSWER, NULL, NULL}
+#define SAMPLING(names, arg, field, beside) {names, arg, OPT_SAMP, AT(samp.field), 0, 0, GROUP_SAMPLE, ON_ANSWER, beside, NULL, NULL}
 
 static const cli_opt cli_opts[] = {
-    /* names                            argument      kind      where                lo  hi       group, serves, environment, help */
-    {"--tokenize",                      NULL,         OPT_ACT,  AT(what), ACT_TOKENIZE, 0,        GROUP_ACT, ON_ALL, NULL,
+    /* names                            argument      kind      where                lo  hi       group, serves, beside, environment, help */
+    {"--tokenize",                      NULL,         OPT_ACT,  AT(what), ACT_TOKENIZE, 0,        GROUP_ACT, ON_ALL, ALONE, NULL,
      "print the prompt's token ids on one line; needs the vocabulary only"},
-    {"--detokenize",                    NULL,         OPT_ACT,  AT(what), ACT_DETOKENIZE, 0,      GROUP_ACT, ON_ALL, NULL,
+    {"--detokenize",                    NULL,         OPT_ACT,  AT(what), ACT_DETOKENIZE, 0,      GROUP_ACT, ON_ALL, ALONE, NULL,
      "print the exact bytes of token ids, which come from -p, -f or standard input"},
-    {"--score",                         NULL,         OPT_ACT,  AT(what), ACT_SCORE, 0,           GROUP_ACT, ON_ALL, NULL,
+    {"--score",                         NULL,         OPT_ACT,  AT(what), ACT_SCORE, 0,           GROUP_ACT, ON_ALL, ALONE, NULL,
      "print the log-probability of each token of the prompt, one line each: index id logprob"},
-    {"--logits",                        "FILE",       OPT_ACT,  AT(what), ACT_LOGITS, 0,          GROUP_ACT, ON_ALL, NULL,
+    {"--logits",                        "FILE",       OPT_ACT,  AT(what), ACT_LOGITS, 0,          GROUP_ACT, ON_ALL, ALONE, NULL,
      "run the prompt and write the logits of every position to FILE (- is stdout): float32, little-endian, [tokens][vocabulary]"},
-    {"--perplexity",                    NULL,         OPT_ACT,  AT(what), ACT_PERPLEXITY, 0,      GROUP_ACT, ON_ALL, NULL,
+    {"--perplexity",                    NULL,         OPT_ACT,  AT(what), ACT_PERPLEXITY, 0,      GROUP_ACT, ON_ALL, ALONE, NULL,
      "perplexity of a text with its standard error: windows of -c tokens (512), the second half of each is scored"},
-    {"--kl-divergence",                 "BASE",       OPT_ACT,  AT(what), ACT_DIVERGENCE, 0,      GROUP_ACT, ON_ALL, NULL,
+    {"--kl-divergence",                 "BASE",       OPT_ACT,  AT(what), ACT_DIVERGENCE, 0,      GROUP_ACT, ON_ALL, ALONE, NULL,
      "KL divergence of this model from the one that wrote BASE with --kl-divergence-base, on the same text"},
-    {"--imatrix-out",                   "FILE",       OPT_ACT,  AT(what), ACT_IMATRIX, 0,         GROUP_ACT, ON_ALL, NULL,
+    {"--imatrix-out",                   "FILE",       OPT_ACT,  AT(what), ACT_IMATRIX, 0,         GROUP_ACT, ON_ALL, ALONE, NULL,
      "run a text in chunks of -c tokens (512 by default) and write its importance matrix to FILE, as GGUF"},
-    {"--show-statistics",               NULL,         OPT_ACT,  AT(what), ACT_STATISTICS, 0,      GROUP_ACT, ON_ALL, NULL,
+    {"--show-statistics",               NULL,         OPT_ACT,  AT(what), ACT_STATISTICS, 0,      GROUP_ACT, ON_ALL, ALONE, NULL,
      "print statistics of the importance matrix given by --in-file, for each tensor; needs no model"},
-    {"--merge",                         "FILE",       OPT_ACT,  AT(what), ACT_MERGE, 0,           GROUP_ACT, ON_ALL, NULL,
+    {"--merge",                         "FILE",       OPT_ACT,  AT(what), ACT_MERGE, 0,           GROUP_ACT, ON_ALL, ALONE, NULL,
      "join the batch results of FILE and of all files after it in the order of the input; two records of one line that do not agree are "
      "refused; needs no model"},
-    {"--inspect",                       NULL,         OPT_ACT,  AT(what), ACT_INSPECT, 0,         GROUP_ACT, ON_ALL, NULL,
+    {"--inspect",                       NULL,         OPT_ACT,  AT(what), ACT_INSPECT, 0,         GROUP_ACT, ON_ALL, ALONE, NULL,
      "check the whole model file and print its metadata and tensors; runs nothing"},
-    {"--dump-tensor",                   "NAME",       OPT_ACT,  AT(what), ACT_DUMP, 0,            GROUP_ACT, ON_ALL, NULL,
+    {"--dump-tensor",                   "NAME",       OPT_ACT,  AT(what), ACT_DUMP, 0,            GROUP_ACT, ON_ALL, ALONE, NULL,
      "write one tensor as float32, little-endian, in the order of the file"},
-    {"--quantize",                      "TYPE",       OPT_ACT,  AT(what), ACT_QUANTIZE, 0,        GROUP_ACT, ON_ALL, NULL,
+    {"--quantize",                      "TYPE",       OPT_ACT,  AT(what), ACT_QUANTIZE, 0,        GROUP_ACT, ON_ALL, ALONE, NULL,
      "write the model to -o with its weights in another type or mixture (--list quants); COPY keeps their types"},
-    {"--batch",                         "FILE",       OPT_ACT,  AT(what), ACT_BATCH, 0,           GROUP_ACT, ON_ALL, NULL,
+    {"--batch",                         "FILE",       OPT_ACT,  AT(what), ACT_BATCH, 0,           GROUP_ACT, ON_ALL, ALONE, NULL,
      "answer every line of FILE (- is standard input) and of all files after it, patterns such as '*.jsonl' too: OpenAI batch lines, bare "
      "bodies or plain prompts; results to -o or stdout as they come"},
-    {"--bench",                         NULL,         OPT_ACT,  AT(what), ACT_BENCH, 0,           GROUP_ACT, ON_ALL, NULL,
+    {"--bench",                         NULL,         OPT_ACT,  AT(what), ACT_BENCH, 0,           GROUP_ACT, ON_ALL, ALONE, NULL,
      "measure prefill and decode as llama-bench does, beside the memory bandwidth and arithmetic rate of this machine; -v: time "
      "of each stage"},
-    {"--list",                          "types|archs|cpu|pre|quants|options", OPT_ACT, AT(what), ACT_LIST, 0, GROUP_ACT, ON_ALL, NULL,
+    {"--list",                          "types|archs|cpu|pre|quants|options", OPT_ACT, AT(what), ACT_LIST, 0, GROUP_ACT, ON_ALL, ALONE, NULL,
      "print a list: tensor types, architectures, kernel levels, pre-tokenizers, types for --quantize, options"},
-    {"--version",                       NULL,         OPT_ACT,  AT(what), ACT_VERSION, 0,         GROUP_ACT, ON_ALL, NULL,
+    {"--version",                       NULL,         OPT_ACT,  AT(what), ACT_VERSION, 0,         GROUP_ACT, ON_ALL, ALONE, NULL,
      "print the version with its commit, the compiler, the kernel level and the libraries"},
-    {"-h --usage",                      "[TOPIC]",    OPT_ACT,  AT(what), ACT_USAGE, 0,           GROUP_ACT, ON_ALL, NULL,
+    {"-h --usage",                      "[TOPIC]",    OPT_ACT,  AT(what), ACT_USAGE, 0,           GROUP_ACT, ON_ALL, ALONE, NULL,
      "print the most used options on one screen, or the options of TOPIC"},
-    {"--help",                          "[TOPIC]",    OPT_ACT,  AT(what), ACT_HELP, 0,            GROUP_ACT, ON_ALL, NULL,
+    {"--help",                          "[TOPIC]",    OPT_ACT,  AT(what), ACT_HELP, 0,            GROUP_ACT, ON_ALL, ALONE, NULL,
      "print all options, or those of TOPIC (a group such as sampling, or the name of an option)"},
 
-    {"-m --model",                      "FILE",       OPT_STR,  AT(model),           0,  0,       GROUP_PROMPT, ON_ALL, "LLMRUN_MODEL",
+    {"-m --model",                      "FILE",       OPT_STR,  AT(model),           0,  0,       GROUP_PROMPT, ON_ALL, ALONE, "LLMRUN_MODEL",
      "model file (GGUF); for a split model its first part"},
-    {"-p --prompt",                     "TEXT",       OPT_STR,  AT(prompt),          0,  0,       GROUP_PROMPT, ON_TEXT, NULL,
+    {"-p --prompt",                     "TEXT",       OPT_STR,  AT(prompt),          0,  0,       GROUP_PROMPT, ON_TEXT, ALONE, NULL,
      "prompt; standard input is appended after a newline, unless it is a terminal or empty, or --no-stdin is given"},
-    {"-f --file",                       "FILE",       OPT_STR,  AT(file),            0,  0,       GROUP_PROMPT, ON_TEXT, NULL,
+    {"-f --file",                       "FILE",       OPT_STR,  AT(file),            0,  0,       GROUP_PROMPT, ON_TEXT, ALONE, NULL,
      "read the prompt from FILE, byte for byte; - is standard input, which is also the prompt when -p and -f are absent"},
-    {"--no-stdin",                      NULL,         OPT_ON,   AT(no_stdin),        0,  0,       GROUP_PROMPT, ON_TEXT | ON_BATCH, NULL,
+    {"--no-stdin",                      NULL,         OPT_ON,   AT(no_stdin),        0,  0,       GROUP_PROMPT, ON_TEXT | ON_BATCH, ALONE, NULL,
      "do not read standard input: in a shell's `while read` loop it holds the lines of the loop"},
-    {"-e --escape",                     NULL,         OPT_ON,   AT(escape),          0,  0,       GROUP_PROMPT, ON_TEXT | ON_BATCH, NULL,
+    {"-e --escape",                     NULL,         OPT_ON,   AT(escape),          0,  0,       GROUP_PROMPT, ON_TEXT | ON_BATCH, ALONE, NULL,
      "read \\n \\t \\r \\\\ \\' \\\" \\xHH in -p, --stop and --dry-sequence-breaker as escapes; off by default"},
-    {"--no-escape",                     NULL,         OPT_OFF,  AT(escape),          0,  0,       GROUP_PROMPT, ON_TEXT | ON_BATCH, NULL,
+    {"--no-escape",                     NULL,         OPT_OFF,  AT(escape),          0,  0,       GROUP_PROMPT, ON_TEXT | ON_BATCH, ALONE, NULL,
      "take these texts as exact bytes; the default"},
-    {"--bos",                           NULL,         OPT_ON,   AT(bos),             0,  0,       GROUP_PROMPT, (ON_TEXT & ~ON(DETOKENIZE)) | ON_BATCH, NULL,
+    {"--bos",                           NULL,         OPT_ON,   AT(bos),             0,  0,       GROUP_PROMPT, (ON_TEXT & ~ON(DETOKENIZE)) | ON_BATCH, ALONE, NULL,
      "add the start token even where the model file does not ask for it (--tokenize adds none by default)"},
-    {"-sp --special",                   NULL,         OPT_SET,  AT(special),         1,  1,       GROUP_PROMPT, ON_TEXT | ON_BATCH | ON_QUANTIZE, NULL,
+    {"-sp --special",                   NULL,         OPT_SET,  AT(special),         1,  1,       GROUP_PROMPT, ON_TEXT | ON_BATCH | ON_QUANTIZE, BESIDE_TEXT, NULL,
      "control tokens: --tokenize parses them, --detokenize and the answer print their names"},
-    {"--no-special",                    NULL,         OPT_SET,  AT(special),         0,  0,       GROUP_PROMPT, ON_TEXT | ON_BATCH | ON_QUANTIZE, NULL,
+    {"--no-special",                    NULL,         OPT_SET,  AT(special),         0,  0,       GROUP_PROMPT, ON_TEXT | ON_BATCH | ON_QUANTIZE, BESIDE_TEXT, NULL,
      "do not parse control tokens in the prompt; they are parsed by default when the model runs"},
-    {"--pre",                           "NAME",       OPT_STR,  AT(pre),             0,  0,       GROUP_PROMPT, ON_TEXT | ON_BATCH | ON_QUANTIZE | ON(INSPECT), NULL,
+    {"--pre",                           "NAME",       OPT_STR,  AT(pre),             0,  0,       GROUP_PROMPT, ON_TEXT | ON_BATCH | ON_QUANTIZE | ON(INSPECT), BESIDE_TEXT, NULL,
      "use this pre-tokenizer in place of the one in the model file (--list pre)"},
 
-    {"-n --predict --n-predict",        "N",          OPT_I64,  AT(gen.n_predict),  -2,  CLI_BIG, GROUP_RUN, ON_ANSWER, NULL,
+    {"-n --predict --n-predict",        "N",          OPT_I64,  AT(gen.n_predict),  -2,  CLI_BIG, GROUP_RUN, ON_ANSWER, ALONE, NULL,
      "tokens to generate; -1 is until the end token or until the context is full"},
-    {"-t --threads",                    "N",          OPT_INT,  AT(fwd.n_threads),   0,  1024,    GROUP_RUN, ON_ALL, NULL,
+    {"-t --threads",                    "N",          OPT_INT,  AT(fwd.n_threads),   0,  1024,    GROUP_RUN, ON_ALL, ALONE, NULL,
      "threads; 0 is OMP_NUM_THREADS, or the number of CPUs that this process may use (affinity and cgroup quota)"},
-    {"-b --batch-size -ub --ubatch-size", "N",        OPT_INT,  AT(fwd.n_batch),     1,  65536,   GROUP_RUN, ON_STEPS, NULL,
+    {"-b --batch-size -ub --ubatch-size", "N",        OPT_INT,  AT(fwd.n_batch),     1,  65536,   GROUP_RUN, ON_STEPS, ALONE, NULL,
      "tokens of a prompt that are computed together"},
-    {"--chunks",                        "N",          OPT_INT,  AT(chunks),         -1,  CLI_BIG, GROUP_EVAL, ON_EVAL | ON(IMATRIX) | ON_QUANTIZE, NULL,
+    {"--chunks",                        "N",          OPT_INT,  AT(chunks),         -1,  CLI_BIG, GROUP_EVAL, ON_EVAL | ON(IMATRIX) | ON_QUANTIZE, BESIDE_TEXT, NULL,
      "number of windows (--perplexity, --kl-divergence) or of chunks of text (--imatrix-out, --calibrate); -1 is all"},
-    {"--ppl-stride",                    "N",          OPT_INT,  AT(eval.stride),     0,  CLI_BIG, GROUP_EVAL, ON(PERPLEXITY), NULL,
+    {"--ppl-stride",                    "N",          OPT_INT,  AT(eval.stride),     0,  CLI_BIG, GROUP_EVAL, ON(PERPLEXITY), ALONE, NULL,
      "windows of --perplexity begin N tokens apart and the last N tokens of each are scored; 0 is end to end"},
-    {"--kl-divergence-base --save-all-logits", "FILE", OPT_STR, AT(eval.base),      0,  0,       GROUP_EVAL, ON(PERPLEXITY), NULL,
+    {"--kl-divergence-base --save-all-logits", "FILE", OPT_STR, AT(eval.base),      0,  0,       GROUP_EVAL, ON(PERPLEXITY), ALONE, NULL,
      "--perplexity also writes the tokens and the log-probabilities of every scored position to FILE, for --kl-divergence"},
-    {"--kl-top-k",                      "N",          OPT_INT,  AT(eval.top_k),      0,  CLI_BIG, GROUP_EVAL, ON(PERPLEXITY), NULL,
+    {"--kl-top-k",                      "N",          OPT_INT,  AT(eval.top_k),      0,  CLI_BIG, GROUP_EVAL, ON(PERPLEXITY), BESIDE_BASE, NULL,
      "--kl-divergence-base keeps the N most probable tokens of each position and the sum of the others; 0 is all"},
-    {"--repack",                        CLI_REPACKS,  OPT_WORD, AT(fwd.repack),     0,  0,       GROUP_RUN, ON_STEPS, NULL,
+    {"--repack",                        CLI_REPACKS,  OPT_WORD, AT(fwd.repack),     0,  0,       GROUP_RUN, ON_STEPS, ALONE, NULL,
      "copy quantised weights into a layout that is faster for many tokens at a time; auto: where the work is long enough"},
-    {"--cpu",                           CLI_LEVELS,   OPT_WORD, AT(cpu),             0,  0,       GROUP_RUN, ON_ALL, NULL,
+    {"--cpu",                           CLI_LEVELS,   OPT_WORD, AT(cpu),             0,  0,       GROUP_RUN, ON_ALL, ALONE, NULL,
      "kernel level (--list cpu); all levels compute the same bits"},
-    {"--f16-as-bf16",                   NULL,         OPT_ON,   AT(fwd.as_bf16),     0,  0,       GROUP_RUN, ON_STEPS, NULL,
+    {"--f16-as-bf16",                   NULL,         OPT_ON,   AT(fwd.as_bf16),     0,  0,       GROUP_RUN, ON_STEPS, ALONE, NULL,
      "round f16 weights to bf16: prompts run up to twice as fast where the processor multiplies bf16"},
-    {"--blas",                          NULL,         OPT_ON,   AT(blas),            0,  0,       GROUP_RUN, ON_STEPS, NULL,
+    {"--blas",                          NULL,         OPT_ON,   AT(blas),            0,  0,       GROUP_RUN, ON_STEPS, ALONE, NULL,
      "multiply float weights through OpenBLAS when the prompt is long; the last bits then depend on the batch"},
-    {"-r --reverse-prompt --stop",      "TEXT",       OPT_LIST, AT(stop),            0,  0,       GROUP_RUN, ON_ANSWER, NULL,
+    {"-r --reverse-prompt --stop",      "TEXT",       OPT_LIST, AT(stop),            0,  0,       GROUP_RUN, ON_ANSWER, ALONE, NULL,
      "end the answer before TEXT; may be given several times"},
-    {"--ignore-eos",                    NULL,         OPT_ON,   AT(gen.ignore_eos),  0,  0,       GROUP_RUN, ON_ANSWER, NULL,
+    {"--ignore-eos",                    NULL,         OPT_ON,   AT(gen.ignore_eos),  0,  0,       GROUP_RUN, ON_ANSWER, ALONE, NULL,
      "never choose an end token"},
 
-    {"--process-output",                NULL,         OPT_ON,   AT(calib.output),    0,  0,       GROUP_EVAL, ON(IMATRIX), NULL,
+    {"--process-output",                NULL,         OPT_ON,   AT(calib.output),    0,  0,       GROUP_EVAL, ON(IMATRIX), ALONE, NULL,
      "--imatrix-out includes the output matrix"},
-    {"--in-file",                       "FILE",       OPT_LIST, AT(in_files),        0,  0,       GROUP_EVAL, ON(IMATRIX) | ON(STATISTICS), NULL,
+    {"--in-file",                       "FILE",       OPT_LIST, AT(in_files),        0,  0,       GROUP_EVAL, ON(IMATRIX) | ON(STATISTICS), ALONE, NULL,
      "importance matrix that --imatrix-out adds (several are possible, a text is not needed then) or --show-statistics prints"},
 
-    {"-s --seed",                       "N",          OPT_I64,  AT(seed),           -1,  0x1p63,  GROUP_SAMPLE, ON_ANSWER, NULL,
+    {"-s --seed",                       "N",          OPT_I64,  AT(seed),           -1,  0x1p63,  GROUP_SAMPLE, ON_ANSWER, ALONE, NULL,
      "seed of the random numbers; equal seeds give equal text; -1 draws one and prints it on stderr"},
-    {"--samplers",                      "LIST",       OPT_STR,  AT(samp.samplers),   0,  0,       GROUP_SAMPLE, ON_ANSWER, NULL,
+    {"--samplers",                      "LIST",       OPT_STR,  AT(samp.samplers),   0,  0,       GROUP_SAMPLE, ON_ANSWER, ALONE, NULL,
      "the sampler chain, names in order, separated by semicolons"},
-    {"--sampling-seq --sampler-seq",    "LETTERS",    OPT_STR,  AT(samp.sampling_seq), 0, 0,      GROUP_SAMPLE, ON_ANSWER, NULL,
+    {"--sampling-seq --sampler-seq",    "LETTERS",    OPT_STR,  AT(samp.sampling_seq), 0, 0,      GROUP_SAMPLE, ON_ANSWER, ALONE, NULL,
      "the sampler chain as letters, such as edskypmxt"},
-    SAMPLING("--temp --temperature",           "X", temp),
-    SAMPLING("--top-k",                        "N", top_k),
-    SAMPLING("--top-p",                        "X", top_p),
-    SAMPLING("--min-p",                        "X", min_p),
-    SAMPLING("--typical --typical-p",          "X", typical_p),
-    SAMPLING("--top-nsigma --top-n-sigma",     "X", top_nsigma),
-    SAMPLING("--xtc-probability",              "X", xtc_probability),
-    SAMPLING("--xtc-threshold",                "X", xtc_threshold),
-    SAMPLING("--dynatemp-range",               "X", dynatemp_range),
-    SAMPLING("--dynatemp-exp",                 "X", dynatemp_exp),
-    SAMPLING("--repeat-penalty",               "X", repeat_penalty),
-    SAMPLING("--repeat-last-n",                "N", repeat_last_n),
-    SAMPLING("--presence-penalty",             "X", presence_penalty),
-    SAMPLING("--frequency-penalty",            "X", frequency_penalty),
-    SAMPLING("--dry-multiplier",               "X", dry_multiplier),
-    SAMPLING("--dry-base",                     "X", dry_base),
-    SAMPLING("--dry-allowed-length",           "N", dry_allowed_length),
-    SAMPLING("--dry-penalty-last-n",           "N", dry_penalty_last_n),
-    {"--dry-sequence-breaker",          "TEXT",       OPT_LIST, AT(breakers),        0,  0,       GROUP_SAMPLE, ON_ANSWER, NULL,
+    SAMPLING("--temp --temperature",           "X", temp, ALONE),
+    SAMPLING("--top-k",                        "N", top_k, ALONE),
+    SAMPLING("--top-p",                        "X", top_p, ALONE),
+    SAMPLING("--min-p",                        "X", min_p, ALONE),
+    SAMPLING("--typical --typical-p",          "X", typical_p, ALONE),
+    SAMPLING("--top-nsigma --top-n-sigma",     "X", top_nsigma, ALONE),
+    SAMPLING("--xtc-probability",              "X", xtc_probability, ALONE),
+    SAMPLING("--xtc-threshold",                "X", xtc_threshold, BESIDE_XTC),
+    SAMPLING("--dynatemp-range",               "X", dynatemp_range, ALONE),
+    SAMPLING("--dynatemp-exp",                 "X", dynatemp_exp, BESIDE_DYNATEMP),
+    SAMPLING("--repeat-penalty",               "X", repeat_penalty, ALONE),
+    SAMPLING("--repeat-last-n",                "N", repeat_last_n, BESIDE_PENALTY),
+    SAMPLING("--presence-penalty",             "X", presence_penalty, ALONE),
+    SAMPLING("--frequency-penalty",            "X", frequency_penalty, ALONE),
+    SAMPLING("--dry-multiplier",               "X", dry_multiplier, ALONE),
+    SAMPLING("--dry-base",                     "X", dry_base, BESIDE_DRY),
+    SAMPLING("--dry-allowed-length",           "N", dry_allowed_length, BESIDE_DRY),
+    SAMPLING("--dry-penalty-last-n",           "N", dry_penalty_last_n, BESIDE_DRY),
+    {"--dry-sequence-breaker",          "TEXT",       OPT_LIST, AT(breakers),        0,  0,       GROUP_SAMPLE, ON_ANSWER, BESIDE_DRY, NULL,
      "no DRY repetition extends over TEXT; replaces the default (newline, colon, quote, star), none removes it; may be given "
      "several times"},
-    SAMPLING("--mirostat",                     "N", mirostat),
-    SAMPLING("--mirostat-lr",                  "X", mirostat_lr),
-    SAMPLING("--mirostat-ent",                 "X", mirostat_ent),
-    {"-l --logit-bias",                 "ID+X|ID-X",  OPT_LIST, AT(bias),            0,  0,       GROUP_SAMPLE, ON_ANSWER, NULL,
+    SAMPLING("--mirostat",                     "N", mirostat, ALONE),
+    SAMPLING("--mirostat-lr",                  "X", mirostat_lr, BESIDE_MIROSTAT),
+    SAMPLING("--mirostat-ent",                 "X", mirostat_ent, BESIDE_MIROSTAT),
+    {"-l --logit-bias",                 "ID+X|ID-X",  OPT_LIST, AT(bias),            0,  0,       GROUP_SAMPLE, ON_ANSWER, ALONE, NULL,
      "add X to the logit of token ID, such as 15043+1 or 15043-inf; may be given several times"},
 
-    {"-md --model-draft --spec-draft-model", "FILE",  OPT_STR,  AT(spec.draft),      0,  0,       GROUP_SPEC, ON_ANSWER, NULL,
+    {"-md --model-draft --spec-draft-model", "FILE",  OPT_STR,  AT(spec.draft),      0,  0,       GROUP_SPEC, ON_ANSWER, ALONE, NULL,
      "draft model: a small model with the same vocabulary that proposes tokens; one step of the large model checks them; used "
      "where that is faster"},
-    {"--draft-max --draft --draft-n --spec-draft-n-max", "N", OPT_INT, AT(spec.most), 1, SPEC_MOST, GROUP_SPEC, ON_ANSWER, NULL,
+    {"--draft-max --draft --draft-n --spec-draft-n-max", "N", OPT_INT, AT(spec.most), 1, SPEC_MOST, GROUP_SPEC, ON_ANSWER, BESIDE_DRAFTS, NULL,
      "most tokens that are drafted for one step; how many are used follows measured costs"},
-    {"--draft-min --draft-n-min --spec-draft-n-min", "N", OPT_INT, AT(spec.least),   0,  SPEC_MOST, GROUP_SPEC, ON_ANSWER, NULL,
+    {"--draft-min --draft-n-min --spec-draft-n-min", "N", OPT_INT, AT(spec.least),   0,  SPEC_MOST, GROUP_SPEC, ON_ANSWER, BESIDE_DRAFTS, NULL,
      "tokens that are drafted in every step, even where that is slower"},
-    {"--draft-p-min --spec-draft-p-min", "P",         OPT_FLT,  AT(spec.p_min),      0,  1,       GROUP_SPEC, ON_ANSWER, NULL,
+    {"--draft-p-min --spec-draft-p-min", "P",         OPT_FLT,  AT(spec.p_min),      0,  1,       GROUP_SPEC, ON_ANSWER, BESIDE_DRAFT, NULL,
      "the draft ends before a token of lower probability"},
-    {"--draft-vocab",                   "N",          OPT_INT,  AT(spec.n_vocab),    0,  CLI_BIG, GROUP_SPEC, ON_ANSWER, NULL,
+    {"--draft-vocab",                   "N",          OPT_INT,  AT(spec.n_vocab),    0,  CLI_BIG, GROUP_SPEC, ON_ANSWER, BESIDE_DRAFT, NULL,
      "the draft model proposes among the first N tokens of the vocabulary only, which is faster where these are the common ones; "
      "0 is all"},
-    {"--lookup",                        NULL,         OPT_ON,   AT(spec.lookup),     0,  0,       GROUP_SPEC, ON_ANSWER, NULL,
+    {"--lookup",                        NULL,         OPT_ON,   AT(spec.lookup),     0,  0,       GROUP_SPEC, ON_ANSWER, ALONE, NULL,
      "draft tokens from what followed the last words earlier in the text (n-gram lookup; in a batch also in finished answers); "
      "on by default"},
-    {"--no-lookup",                     NULL,         OPT_OFF,  AT(spec.lookup),     0,  0,       GROUP_SPEC, ON_ANSWER, NULL,
+    {"--no-lookup",                     NULL,         OPT_OFF,  AT(spec.lookup),     0,  0,       GROUP_SPEC, ON_ANSWER, ALONE, NULL,
      "no n-gram lookup"},
-    {"--lookup-cache --lookup-cache-dynamic -lcd", "FILE", OPT_STR, AT(spec.cache),  0,  0,       GROUP_SPEC, ON_ANSWER, NULL,
+    {"--lookup-cache --lookup-cache-dynamic -lcd", "FILE", OPT_STR, AT(spec.cache),  0,  0,       GROUP_SPEC, ON_ANSWER, BESIDE_LOOKUP, NULL,
      "keep answers in FILE, which is created if missing, and draft from it in later runs"},
 
-    {"-c --ctx-size",                   "N",          OPT_INT,  AT(fwd.n_ctx),      -1,  CLI_BIG, GROUP_CACHE, (ON_STEPS & ~ON(DIVERGENCE)) | ON_QUANTIZE, NULL,
+    {"-c --ctx-size",                   "N",          OPT_INT,  AT(fwd.n_ctx),      -1,  CLI_BIG, GROUP_CACHE, (ON_STEPS & ~ON(DIVERGENCE)) | ON_QUANTIZE, BESIDE_TEXT, NULL,
      "context in tokens; 0 is the model's own, -1 is what the request needs, up to the model's own"},
-    {"-ctk --cache-type-k",             CLI_CACHE_TYPES, OPT_TYPE, AT(kv.type_k), 0, 0,         GROUP_CACHE, ON_STEPS | ON_QUANTIZE, NULL,
+    {"-ctk --cache-type-k",             CLI_CACHE_TYPES, OPT_TYPE, AT(kv.type_k), 0, 0,         GROUP_CACHE, ON_STEPS | ON_QUANTIZE, BESIDE_TEXT, NULL,
      "type of the cached keys; the default is f32 for --score, --logits, --perplexity, --kl-divergence and --imatrix-out"},
-    {"-ctv --cache-type-v",             CLI_CACHE_TYPES, OPT_TYPE, AT(kv.type_v), 0, 0,         GROUP_CACHE, ON_STEPS | ON_QUANTIZE, NULL,
+    {"-ctv --cache-type-v",             CLI_CACHE_TYPES, OPT_TYPE, AT(kv.type_v), 0, 0,         GROUP_CACHE, ON_STEPS | ON_QUANTIZE, BESIDE_TEXT, NULL,
      "type of the cached values; the default is f32 for the same actions"},
-    {"--kv-block-size",                 "N",          OPT_INT,  AT(kv.block),        1,  65536,   GROUP_CACHE, ON_STEPS | ON_QUANTIZE, NULL,
+    {"--kv-block-size",                 "N",          OPT_INT,  AT(kv.block),        1,  65536,   GROUP_CACHE, ON_STEPS | ON_QUANTIZE, BESIDE_TEXT, NULL,
      "tokens in a block of the cache; the default is 8 for --batch without --prompt-cache"},
-    {"--kv-blocks",                     "N",          OPT_INT,  AT(kv.max_blocks),   0,  CLI_BIG, GROUP_CACHE, ON_STEPS | ON_QUANTIZE, NULL,
+    {"--kv-blocks",                     "N",          OPT_INT,  AT(kv.max_blocks),   0,  CLI_BIG, GROUP_CACHE, ON_STEPS | ON_QUANTIZE, BESIDE_TEXT, NULL,
      "most blocks in the cache; 0 is as many as the context needs"},
-    {"--kv-mem",                        "SIZE",       OPT_SIZE, AT(kv.mem_bytes),    0,  0x1p50,  GROUP_CACHE, ON_STEPS | ON_QUANTIZE, NULL,
+    {"--kv-mem",                        "SIZE",       OPT_SIZE, AT(kv.mem_bytes),    0,  0x1p50,  GROUP_CACHE, ON_STEPS | ON_QUANTIZE, BESIDE_TEXT, NULL,
      "most memory of the cache, with suffix K, M or G; 0 is as much as the context needs"},
-    {"--prompt-cache",                  "FILE",       OPT_STR,  AT(kv.cache),        0,  0,       GROUP_CACHE, ON_ANSWER, NULL,
+    {"--prompt-cache",                  "FILE",       OPT_STR,  AT(kv.cache),        0,  0,       GROUP_CACHE, ON_ANSWER, ALONE, NULL,
      "keep the KV cache of prompts in FILE, which is created if missing; later prompts with the same beginning start from it"},
-    {"--prompt-cache-ro",               NULL,         OPT_ON,   AT(kv.cache_ro),     0,  0,       GROUP_CACHE, ON_ANSWER, NULL,
+    {"--prompt-cache-ro",               NULL,         OPT_ON,   AT(kv.cache_ro),     0,  0,       GROUP_CACHE, ON_ANSWER, BESIDE_CACHE, NULL,
      "read the file of --prompt-cache and leave it unchanged"},
-    {"--prompt-cache-all",              NULL,         OPT_ON,   AT(kv.cache_all),    0,  0,       GROUP_CACHE, ON_ANSWER, NULL,
+    {"--prompt-cache-all",              NULL,         OPT_ON,   AT(kv.cache_all),    0,  0,       GROUP_CACHE, ON_ANSWER, BESIDE_CACHE, NULL,
      "no effect: answers are always kept in the file of --prompt-cache too"},
-    {"--prompt-cache-size",             "SIZE",       OPT_SIZE, AT(kv.cache_bytes),  0,  0x1p50,  GROUP_CACHE, ON_ANSWER, NULL,
+    {"--prompt-cache-size",             "SIZE",       OPT_SIZE, AT(kv.cache_bytes),  0,  0x1p50,  GROUP_CACHE, ON_ANSWER, BESIDE_CACHE, NULL,
      "most bytes in the file of --prompt-cache; the most recently used blocks are kept"},
-    {"--context-shift",                 NULL,         OPT_ON,   AT(gen.context_shift), 0, 0,      GROUP_CACHE, ON(GENERATE), NULL,
+    {"--context-shift",                 NULL,         OPT_ON,   AT(gen.context_shift), 0, 0,      GROUP_CACHE, ON(GENERATE), ALONE, NULL,
      "when the context is full, drop the older half of it and continue"},
-    {"--no-context-shift",              NULL,         OPT_OFF,  AT(gen.context_shift), 0, 0,      GROUP_CACHE, ON(GENERATE), NULL,
+    {"--no-context-shift",              NULL,         OPT_OFF,  AT(gen.context_shift), 0, 0,      GROUP_CACHE, ON(GENERATE), ALONE, NULL,
      "when the context is full, end the answer; the default"},
-    {"--keep",                          "N",          OPT_I64,  AT(gen.n_keep),     -1,  CLI_BIG, GROUP_CACHE, ON(GENERATE), NULL,
+    {"--keep",                          "N",          OPT_I64,  AT(gen.n_keep),     -1,  CLI_BIG, GROUP_CACHE, ON(GENERATE), BESIDE_SHIFT, NULL,
      "first tokens of the prompt that --context-shift keeps; -1 is all"},
 
-    {"--rope-scaling",                  "none|linear|yarn", OPT_WORD, AT(fwd.rope.scaling), 0, 0,     GROUP_ROPE, ON_STEPS | ON_QUANTIZE, NULL,
+    {"--rope-scaling",                  "none|linear|yarn", OPT_WORD, AT(fwd.rope.scaling), 0, 0,     GROUP_ROPE, ON_STEPS | ON_QUANTIZE, BESIDE_TEXT, NULL,
      "method of scaling positions beyond the trained context"},
-    {"--rope-scale",                    "X",          OPT_FLT,  AT(fwd.rope.factor),  0,  1e6,     GROUP_ROPE, ON_STEPS | ON_QUANTIZE, NULL,
+    {"--rope-scale",                    "X",          OPT_FLT,  AT(fwd.rope.factor),  0,  1e6,     GROUP_ROPE, ON_STEPS | ON_QUANTIZE, BESIDE_TEXT, NULL,
      "factor by which the context is extended; 0 is the model's own"},
-    {"--rope-freq-base",                "X",          OPT_FLT,  AT(fwd.rope.base),   0,  1e12,    GROUP_ROPE, ON_STEPS | ON_QUANTIZE, NULL,
+    {"--rope-freq-base",                "X",          OPT_FLT,  AT(fwd.rope.base),   0,  1e12,    GROUP_ROPE, ON_STEPS | ON_QUANTIZE, BESIDE_TEXT, NULL,
      "base of the frequencies; 0 is the model's own"},
-    {"--rope-freq-scale",               "X",          OPT_FLT,  AT(rope_freq_scale), 0,  1e6,      GROUP_ROPE, ON_STEPS | ON_QUANTIZE, NULL,
+    {"--rope-freq-scale",               "X",          OPT_FLT,  AT(rope_freq_scale), 0,  1e6,      GROUP_ROPE, ON_STEPS | ON_QUANTIZE, BESIDE_TEXT, NULL,
      "1 / --rope-scale"},
-    {"--yarn-orig-ctx",                 "N",          OPT_INT,  AT(fwd.rope.orig_ctx), 0, CLI_BIG, GROUP_ROPE, ON_STEPS | ON_QUANTIZE, NULL,
+    {"--yarn-orig-ctx",                 "N",          OPT_INT,  AT(fwd.rope.orig_ctx), 0, CLI_BIG, GROUP_ROPE, ON_STEPS | ON_QUANTIZE, BESIDE_TEXT, NULL,
      "context that the model was trained on; 0 is the model's own"},
-    {"--yarn-ext-factor",               "X",          OPT_FLT,  AT(fwd.rope.yarn_ext), -1, 100, GROUP_ROPE, ON_STEPS | ON_QUANTIZE, NULL,
+    {"--yarn-ext-factor",               "X",          OPT_FLT,  AT(fwd.rope.yarn_ext), -1, 100, GROUP_ROPE, ON_STEPS | ON_QUANTIZE, BESIDE_TEXT, NULL,
      "share of extrapolation; -1 follows --rope-scaling"},
-    {"--yarn-attn-factor",              "X",          OPT_FLT,  AT(fwd.rope.yarn_attn), -1, 100, GROUP_ROPE, ON_STEPS | ON_QUANTIZE, NULL,
+    {"--yarn-attn-factor",              "X",          OPT_FLT,  AT(fwd.rope.yarn_attn), -1, 100, GROUP_ROPE, ON_STEPS | ON_QUANTIZE, BESIDE_TEXT, NULL,
      "factor of the attention scores; -1 is the model's own"},
-    {"--yarn-beta-fast",                "X",          OPT_FLT,  AT(fwd.rope.yarn_fast), -1, 1e6,  GROUP_ROPE, ON_STEPS | ON_QUANTIZE, NULL,
+    {"--yarn-beta-fast",                "X",          OPT_FLT,  AT(fwd.rope.yarn_fast), -1, 1e6,  GROUP_ROPE, ON_STEPS | ON_QUANTIZE, BESIDE_TEXT, NULL,
      "pairs with more rotations than X are not scaled; -1 is the model's own"},
-    {"--yarn-beta-slow",                "X",          OPT_FLT,  AT(fwd.rope.yarn_slow), -1, 1e6,  GROUP_ROPE, ON_STEPS | ON_QUANTIZE, NULL,
+    {"--yarn-beta-slow",                "X",          OPT_FLT,  AT(fwd.rope.yarn_slow), -1, 1e6,  GROUP_ROPE, ON_STEPS | ON_QUANTIZE, BESIDE_TEXT, NULL,
      "pairs with fewer rotations than X are fully scaled; -1 is the model's own"},
 
-    {"--calibrate",                     "FILE",       OPT_STR,  AT(calibrate),       0,  0,       GROUP_QUANT, ON_QUANTIZE, NULL,
+    {"--calibrate",                     "FILE",       OPT_STR,  AT(calibrate),       0,  0,       GROUP_QUANT, ON_QUANTIZE, ALONE, NULL,
      "calibrated rounding (GPTQ style) on the text of FILE; slow, and takes memory: without --chunks as many chunks as 4 GiB "
      "hold"},
-    {"--imatrix",                       "FILE",       OPT_STR,  AT(imatrix),         0,  0,       GROUP_QUANT, ON_QUANTIZE, NULL,
+    {"--imatrix",                       "FILE",       OPT_STR,  AT(imatrix),         0,  0,       GROUP_QUANT, ON_QUANTIZE, ALONE, NULL,
      "importance matrix that weighs the rounding errors (--imatrix-out writes one)"},
-    {"--tensor-type",                   "PATTERN=TYPE", OPT_LIST, AT(tensor_types),  0,  0,       GROUP_QUANT, ON_QUANTIZE, NULL,
+    {"--tensor-type",                   "PATTERN=TYPE", OPT_LIST, AT(tensor_types),  0,  0,       GROUP_QUANT, ON_QUANTIZE, ALONE, NULL,
      "TYPE for the tensors whose names match a regular expression; the first matching option counts; may be given several times"},
-    {"--output-tensor-type",            "TYPE",       OPT_STR,  AT(quant.output_type), 0, 0,      GROUP_QUANT, ON_QUANTIZE, NULL,
+    {"--output-tensor-type",            "TYPE",       OPT_STR,  AT(quant.output_type), 0, 0,      GROUP_QUANT, ON_QUANTIZE, ALONE, NULL,
      "type of the output matrix"},
-    {"--token-embedding-type",          "TYPE",       OPT_STR,  AT(quant.embd_type), 0,  0,       GROUP_QUANT, ON_QUANTIZE, NULL,
+    {"--token-embedding-type",          "TYPE",       OPT_STR,  AT(quant.embd_type), 0,  0,       GROUP_QUANT, ON_QUANTIZE, ALONE, NULL,
      "type of the token embeddings"},
-    {"--leave-output-tensor",           NULL,         OPT_ON,   AT(quant.leave_output), 0, 0,     GROUP_QUANT, ON_QUANTIZE, NULL,
+    {"--leave-output-tensor",           NULL,         OPT_ON,   AT(quant.leave_output), 0, 0,     GROUP_QUANT, ON_QUANTIZE, ALONE, NULL,
      "keep the type of the output matrix"},
-    {"--pure",                          NULL,         OPT_ON,   AT(quant.pure),      0,  0,       GROUP_QUANT, ON_QUANTIZE, NULL,
+    {"--pure",                          NULL,         OPT_ON,   AT(quant.pure),      0,  0,       GROUP_QUANT, ON_QUANTIZE, ALONE, NULL,
      "give every matrix the base type, without a mixture"},
-    {"--allow-requantize",              NULL,         OPT_ON,   AT(quant.requantize), 0, 0,       GROUP_QUANT, ON_QUANTIZE, NULL,
+    {"--allow-requantize",              NULL,         OPT_ON,   AT(quant.requantize), 0, 0,       GROUP_QUANT, ON_QUANTIZE, ALONE, NULL,
      "accept weights that are quantised already, which lose quality twice"},
-    {"--dry-run",                       NULL,         OPT_ON,   AT(quant.dry_run),   0,  0,       GROUP_QUANT, ON_QUANTIZE, NULL,
+    {"--dry-run",                       NULL,         OPT_ON,   AT(quant.dry_run),   0,  0,       GROUP_QUANT, ON_QUANTIZE, ALONE, NULL,
      "print the new type of each tensor and the sizes; write nothing"},
 
-    {"-np --parallel",                  "N",          OPT_INT,  AT(batch.n_parallel), 1, 1024,    GROUP_BATCH, ON_BATCH, NULL,
+    {"-np --parallel",                  "N",          OPT_INT,  AT(batch.n_parallel), 1, 1024,    GROUP_BATCH, ON_BATCH, ALONE, NULL,
      "most sequences that run at the same time; fewer run when the cache is full"},
-    {"--resume",                        NULL,         OPT_ON,   AT(resume),          0,  0,       GROUP_BATCH, ON_BATCH, NULL,
+    {"--resume",                        NULL,         OPT_ON,   AT(resume),          0,  0,       GROUP_BATCH, ON_BATCH, ALONE, NULL,
      "continue the results in the -o file: lines that it answers are not run again; records that answer no line of the input are "
      "moved to FILE.stale"},
-    {"--batch-order",                   "plan|input", OPT_WORD, AT(batch.order),     0,  0,       GROUP_BATCH, ON_BATCH, NULL,
+    {"--batch-order",                   "plan|input", OPT_WORD, AT(batch.order),     0,  0,       GROUP_BATCH, ON_BATCH, ALONE, NULL,
      "plan: prompts with the same beginning run one after the other, so that it is computed once; input: the order of the file"},
-    {"--ordered",                       NULL,         OPT_ON,   AT(batch.ordered),   0,  0,       GROUP_BATCH, ON_BATCH, NULL,
+    {"--ordered",                       NULL,         OPT_ON,   AT(batch.ordered),   0,  0,       GROUP_BATCH, ON_BATCH, ALONE, NULL,
      "results in the order of the input: the -o file is sorted when its last line is answered; on stdout up to --batch-window results "
      "wait for earlier ones"},
-    {"--batch-fields",                  "F,F",        OPT_STR,  AT(batch.fields),    0,  0,       GROUP_BATCH, ON_BATCH, NULL,
+    {"--batch-fields",                  "F,F",        OPT_STR,  AT(batch.fields),    0,  0,       GROUP_BATCH, ON_BATCH, ALONE, NULL,
      "add fields to each record: prompt, seed, logprob (of each completion: the sum over its tokens), times (seconds until its turn, its "
      "first and its last token)"},
-    {"--batch-window",                  "N",          OPT_INT,  AT(batch.window),    1, 1 << 20,  GROUP_BATCH, ON_BATCH, NULL,
+    {"--batch-window",                  "N",          OPT_INT,  AT(batch.window),    1, 1 << 20,  GROUP_BATCH, ON_BATCH, ALONE, NULL,
      "lines that are read ahead and planned together"},
-    {"--batch-line",                    "SIZE",       OPT_SIZE, AT(batch.line_bytes), 1, 0x1p32,  GROUP_BATCH, ON_BATCH, NULL,
+    {"--batch-line",                    "SIZE",       OPT_SIZE, AT(batch.line_bytes), 1, 0x1p32,  GROUP_BATCH, ON_BATCH, ALONE, NULL,
      "longest line in bytes; a longer one is answered with an error"},
-    {"--batch-static",                  NULL,         OPT_ON,   AT(batch.fixed),     0,  0,       GROUP_BATCH, ON_BATCH, NULL,
+    {"--batch-static",                  NULL,         OPT_ON,   AT(batch.fixed),     0,  0,       GROUP_BATCH, ON_BATCH, ALONE, NULL,
      "static batches, for comparison: no request joins a batch before all of its requests have ended"},
-    {"--shard",                         "I/N|auto",   OPT_STR,  AT(batch.shard),     0,  0,       GROUP_BATCH, ON_BATCH, NULL,
+    {"--shard",                         "I/N|auto",   OPT_STR,  AT(batch.shard),     0,  0,       GROUP_BATCH, ON_BATCH, ALONE, NULL,
      "answer part I of N of the file; prompts with the same beginning are in one part; auto: as Slurm, MPI, Kubernetes or GNU parallel "
      "number this task; {shard} in -o is the part's number; --merge joins the results"},
-    {"--cost-per-hour",                 "X",          OPT_FLT,  AT(batch.cost),      0,  1e9,     GROUP_BATCH, ON_BATCH, NULL,
+    {"--cost-per-hour",                 "X",          OPT_FLT,  AT(batch.cost),      0,  1e9,     GROUP_BATCH, ON_BATCH, ALONE, NULL,
      "price of an hour of this machine; the summary prints the price of a million tokens"},
 
-    {"-m --model",                      "FILE",       OPT_LIST, AT(models),          0,  0,       GROUP_BENCH, ON_BENCH, NULL,
+    {"-m --model",                      "FILE",       OPT_LIST, AT(models),          0,  0,       GROUP_BENCH, ON_BENCH, ALONE, NULL,
      "model file (GGUF); may be given several times"},
-    {"-p --n-prompt",                   "N,N",        OPT_NUMS, AT(bench.prompt),    0, BENCH_MOST, GROUP_BENCH, ON_BENCH, NULL,
+    {"-p --n-prompt",                   "N,N",        OPT_NUMS, AT(bench.prompt),    0, BENCH_MOST, GROUP_BENCH, ON_BENCH, ALONE, NULL,
      "prefill tests of N tokens, 0 is none; lists are values with commas, ranges (1-8, 1-8+2, 1-8*2), or the option given "
      "several times"},
-    {"-n --n-gen",                      "N,N",        OPT_NUMS, AT(bench.gen),       0, BENCH_MOST, GROUP_BENCH, ON_BENCH, NULL,
+    {"-n --n-gen",                      "N,N",        OPT_NUMS, AT(bench.gen),       0, BENCH_MOST, GROUP_BENCH, ON_BENCH, ALONE, NULL,
      "decode tests of N tokens, 0 is none"},
-    {"-pg --n-prompt-gen",              "P,N",        OPT_PAIR, AT(bench.pair),      0, BENCH_MOST, GROUP_BENCH, ON_BENCH, NULL,
+    {"-pg --n-prompt-gen",              "P,N",        OPT_PAIR, AT(bench.pair),      0, BENCH_MOST, GROUP_BENCH, ON_BENCH, ALONE, NULL,
      "tests of P tokens of prefill followed by N of decode"},
-    {"-d --n-depth",                    "N,N",        OPT_NUMS, AT(bench.depth),     0, BENCH_MOST, GROUP_BENCH, ON_BENCH, NULL,
+    {"-d --n-depth",                    "N,N",        OPT_NUMS, AT(bench.depth),     0, BENCH_MOST, GROUP_BENCH, ON_BENCH, ALONE, NULL,
      "tokens that are in the cache before a test begins"},
-    {"-npl --n-parallel",               "N,N",        OPT_NUMS, AT(bench.seqs),      1, BENCH_SEQS, GROUP_BENCH, ON_BENCH, NULL,
+    {"-npl --n-parallel",               "N,N",        OPT_NUMS, AT(bench.seqs),      1, BENCH_SEQS, GROUP_BENCH, ON_BENCH, ALONE, NULL,
      "sequences that decode at the same time; tests with drafts have one"},
-    {"-md --model-draft --spec-draft-model", "FILE",  OPT_STR,  AT(bench.draft),     0,  0,       GROUP_BENCH, ON_BENCH, NULL,
+    {"-md --model-draft --spec-draft-model", "FILE",  OPT_STR,  AT(bench.draft),     0,  0,       GROUP_BENCH, ON_BENCH, ALONE, NULL,
      "draft model of the tests with --draft-max, whose time counts; without it drafts take no time, as those of --lookup"},
-    {"--draft-vocab",                   "N",          OPT_INT,  AT(bench.draft_vocab), 0, CLI_BIG, GROUP_BENCH, ON_BENCH, NULL,
+    {"--draft-vocab",                   "N",          OPT_INT,  AT(bench.draft_vocab), 0, CLI_BIG, GROUP_BENCH, ON_BENCH, BESIDE_DRAFT, NULL,
      "the draft model proposes among the first N tokens of the vocabulary; 0 is all"},
-    {"--draft-max --draft --draft-n --spec-draft-n-max", "N,N", OPT_NUMS, AT(bench.guess), 0, SPEC_MOST, GROUP_BENCH, ON_BENCH, NULL,
+    {"--draft-max --draft --draft-n --spec-draft-n-max", "N,N", OPT_NUMS, AT(bench.guess), 0, SPEC_MOST, GROUP_BENCH, ON_BENCH, ALONE, NULL,
      "repeat each decode test with up to N drafted tokens a step; 0 is none"},
-    {"--acceptance",                    "X,X",        OPT_NUMS, AT(bench.chance),    0,  100,     GROUP_BENCH, ON_BENCH, NULL,
+    {"--acceptance",                    "X,X",        OPT_NUMS, AT(bench.chance),    0,  100,     GROUP_BENCH, ON_BENCH, ALONE, NULL,
      "per cent of drafted tokens that are accepted, each given that those before it are"},
-    {"-b --batch-size --n-batch",       "N,N",        OPT_NUMS, AT(bench.batch),     1,  65536,   GROUP_BENCH, ON_BENCH, NULL,
+    {"-b --batch-size --n-batch",       "N,N",        OPT_NUMS, AT(bench.batch),     1,  65536,   GROUP_BENCH, ON_BENCH, ALONE, NULL,
      "compute logits once every N tokens of a prompt"},
-    {"-ub --ubatch-size --n-ubatch",    "N,N",        OPT_NUMS, AT(bench.ubatch),    1,  65536,   GROUP_BENCH, ON_BENCH, NULL,
+    {"-ub --ubatch-size --n-ubatch",    "N,N",        OPT_NUMS, AT(bench.ubatch),    1,  65536,   GROUP_BENCH, ON_BENCH, ALONE, NULL,
      "tokens that are computed together"},
-    {"-t --threads",                    "N,N",        OPT_NUMS, AT(bench.threads),   0,  1024,    GROUP_BENCH, ON_BENCH, NULL,
+    {"-t --threads",                    "N,N",        OPT_NUMS, AT(bench.threads),   0,  1024,    GROUP_BENCH, ON_BENCH, ALONE, NULL,
      "threads; 0 is the number of CPUs that this process may use"},
-    {"-ctk --cache-type-k",             CLI_CACHE_TYPES, OPT_TYPES, AT(bench.type_k), 0, 0,       GROUP_BENCH, ON_BENCH, NULL,
+    {"-ctk --cache-type-k",             CLI_CACHE_TYPES, OPT_TYPES, AT(bench.type_k), 0, 0,       GROUP_BENCH, ON_BENCH, ALONE, NULL,
      "types of the cached keys"},
-    {"-ctv --cache-type-v",             CLI_CACHE_TYPES, OPT_TYPES, AT(bench.type_v), 0, 0,       GROUP_BENCH, ON_BENCH, NULL,
+    {"-ctv --cache-type-v",             CLI_CACHE_TYPES, OPT_TYPES, AT(bench.type_v), 0, 0,       GROUP_BENCH, ON_BENCH, ALONE, NULL,
      "types of the cached values"},
-    {"--cpu",                           CLI_LEVELS,   OPT_LEVELS, AT(bench.level),   0,  0,       GROUP_BENCH, ON_BENCH, NULL,
+    {"--cpu",                           CLI_LEVELS,   OPT_LEVELS, AT(bench.level),   0,  0,       GROUP_BENCH, ON_BENCH, ALONE, NULL,
      "kernel levels"},
-    {"--repack",                        CLI_REPACKS,  OPT_WORDS, AT(bench.repack),   0,  0,       GROUP_BENCH, ON_BENCH, NULL,
+    {"--repack",                        CLI_REPACKS,  OPT_WORDS, AT(bench.repack),   0,  0,       GROUP_BENCH, ON_BENCH, ALONE, NULL,
      "layouts of quantised weights"},
-    {"-r --repetitions",                "N",          OPT_INT,  AT(bench.reps),      1, BENCH_REPS, GROUP_BENCH, ON_BENCH, NULL,
+    {"-r --repetitions",                "N",          OPT_INT,  AT(bench.reps),      1, BENCH_REPS, GROUP_BENCH, ON_BENCH, ALONE, NULL,
      "times that each test runs"},
-    {"--no-warmup",                     NULL,         OPT_ON,   AT(bench.no_warmup), 0,  0,       GROUP_BENCH, ON_BENCH, NULL,
+    {"--no-warmup",                     NULL,         OPT_ON,   AT(bench.no_warmup), 0,  0,       GROUP_BENCH, ON_BENCH, ALONE, NULL,
      "do not run one step before each test"},
-    {"--plot",                          "FILE",       OPT_STR,  AT(plot),            0,  0,       GROUP_BENCH, ON_BENCH, NULL,
+    {"--plot",                          "FILE",       OPT_STR,  AT(plot),            0,  0,       GROUP_BENCH, ON_BENCH, ALONE, NULL,
      "draw the rates of all tests to FILE, as SVG: bars, or lines where depth or sequences vary"},
 
-    {"-o --output",                     "FILE",       OPT_STR,  AT(output),          0,  0,       GROUP_OUT, ON_ALL & ~(ON(LOGITS) | ON(IMATRIX)), NULL,
+    {"-o --output",                     "FILE",       OPT_STR,  AT(output),          0,  0,       GROUP_OUT, ON_ALL & ~(ON(LOGITS) | ON(IMATRIX)), ALONE, NULL,
      "write the answer to FILE in place of stdout; --quantize: the new model; --bench: md, csv, json or jsonl, alone or as the "
      "file's extension, is the form"},
-    {"--ids",                           NULL,         OPT_ON,   AT(gen.ids),         0,  0,       GROUP_OUT, ON(GENERATE), NULL,
+    {"--ids",                           NULL,         OPT_ON,   AT(gen.ids),         0,  0,       GROUP_OUT, ON(GENERATE), ALONE, NULL,
      "print token ids on one line in place of text"},
-    {"--echo --display-prompt",         NULL,         OPT_ON,   AT(echo),            0,  0,       GROUP_OUT, ON(GENERATE), NULL,
+    {"--echo --display-prompt",         NULL,         OPT_ON,   AT(echo),            0,  0,       GROUP_OUT, ON(GENERATE), ALONE, NULL,
      "print the prompt before the answer; with --ids, its token ids"},
-    {"--format",                        "text|json|jsonl|csv|md|man|bash|zsh|fish", OPT_WORD, AT(format), 0, 0,     GROUP_OUT, ON_ALL, NULL,
+    {"--format",                        "text|json|jsonl|csv|md|man|bash|zsh|fish", OPT_WORD, AT(format), 0, 0,     GROUP_OUT, ON_ALL, ALONE, NULL,
      "form of the output, where several exist: all of md, csv, json, jsonl for --bench; csv or json for --show-statistics; csv "
      "for the answers of --batch, a row for each completion; json for generation, --score, --tokenize, --inspect, --perplexity, --kl-divergence and the summary of --batch; md for --list; "
      "md, man, bash, zsh or fish for --help: a man page or the completions of a shell"},
-    {"--json",                          NULL,         OPT_ON,   AT(json),            0,  0,       GROUP_OUT, ON_ALL, NULL,
+    {"--json",                          NULL,         OPT_ON,   AT(json),            0,  0,       GROUP_OUT, ON_ALL, ALONE, NULL,
      "the same as --format json"},
-    {"-q --quiet",                      NULL,         OPT_SET,  AT(log_level),       LOG_QUIET, 0, GROUP_OUT, ON_ALL, NULL,
+    {"-q --quiet",                      NULL,         OPT_SET,  AT(log_level),       LOG_QUIET, 0, GROUP_OUT, ON_ALL, ALONE, NULL,
      "print nothing but errors on stderr"},
-    {"-v --verbose",                    NULL,         OPT_SET,  AT(log_level),       LOG_VERBOSE, 0, GROUP_OUT, ON_ALL, NULL,
+    {"-v --verbose",                    NULL,         OPT_SET,  AT(log_level),       LOG_VERBOSE, 0, GROUP_OUT, ON_ALL, ALONE, NULL,
      "print more on stderr"},
 };
 enum { N_CLI_OPTS = sizeof cli_opts / sizeof *cli_opts };
@@ -19785,7 +19811,7 @@ typedef struct {
 } cli_line;
 
 /* The name of an option as it is typed: what stands before '='. */
-static bytes cli__typed(const char *arg) { return (bytes){(const uint8_t *)arg, strcspn(arg, "=")}; }
+static bytes cli_typed(const char *arg) { return (bytes){(const uint8_t *)arg, strcspn(arg, "=")}; }
 
 /* Whether `next` is the value of an option that can do without one: what stands in brackets in its row names its words, or
  * else it is any text that is no option. */
@@ -19812,8 +19838,8 @@ static int cli__action_ahead(int n, char *const *arg) {
         const char *a = arg[l.at++];
         if (a[0] != '-' || !a[1]) continue;
         if (strcmp(a, "--") == 0) break;
-        const cli_opt     *o = cli_find(true, cli__typed(a));
-        const cli_foreign *f = o ? NULL : cli__foreign(cli__typed(a));
+        const cli_opt     *o = cli_find(true, cli_typed(a));
+        const cli_foreign *f = o ? NULL : cli__foreign(cli_typed(a));
         if (o && o->kind == OPT_ACT) return (int)o->lo;
         l.at += cli__n_values(&l, o ? o->arg : f ? f->arg : NULL);
     }
@@ -19853,7 +19879,7 @@ static const cli_opt *cli__attached(const cli_line *l, const char *arg, bytes *n
 /* An option of llama.cpp: kept for one line on stderr where it changes nothing, refused where it would. */
 static bool cli__take_foreign(config *c, cli_line *l, const cli_foreign *f, err_t *e) {
     const char *arg = l->arg[l->at - 1];
-    const bytes name = cli__typed(arg);
+    const bytes name = cli_typed(arg);
     const int   values = cli__n_values(l, f->arg);
     if (f->fate != CLI_IDLE)
         return err_set(e, EXIT_INPUT, "%.*s is an option of llama.cpp that llmrun does not have%s%s%s", (int)name.n, arg,
@@ -19884,7 +19910,7 @@ static bool cli__take(config *c, cli_line *l, const cli_opt *o, bytes name, cons
  * llama.cpp's that has none anywhere. */
 static bool cli__option(config *c, cli_line *l, err_t *e) {
     const char        *arg = l->arg[l->at - 1], *eq = strchr(arg, '='), *val = eq ? eq + 1 : NULL;
-    bytes              name = cli__typed(arg);
+    bytes              name = cli_typed(arg);
     const cli_opt     *o = cli_find(l->action == ACT_BENCH, name);
     const cli_foreign *f = o && cli__serves(o, l->action) ? NULL : cli__foreign(name);
     if (f) return cli__take_foreign(c, l, f, e);
@@ -19934,7 +19960,7 @@ static bool cli_effective(const config *c, err_t *e) {
     for (int i = 0; i < N_CLI_OPTS; i++) {
         const cli_opt *o = &cli_opts[i];
         if (!c->given[i] || cli__serves(o, c->action) || c->action >= ACT_USAGE) continue;
-        const bytes name = cli__typed(c->given[i]), act = cli_act_name(c->action);
+        const bytes name = cli_typed(c->given[i]), act = cli_act_name(c->action);
         str         only = {0};
         str_put(&only, "");
         if (__builtin_popcount(o->serves) <= FEW) {
@@ -20126,6 +20152,33 @@ static void cli_value(const cli_opt *o, const config *c, str *out) {
 static void cli_default(const cli_opt *o, str *out) {
     const config c = cli_defaults();
     cli_value(o, &c, out);
+}
+
+/* Whether an option does anything: a switch is on, a list has entries, any other value is not the default. */
+static bool cli__acts(const cli_opt *o, const config *c) {
+    const void *field = (const char *)c + o->at;
+    str         value = {0}, usual = {0};
+    if (o->kind == OPT_ON) return *(const bool *)field;
+    if (o->kind == OPT_LIST) return ((const cli_list *)field)->n > 0;
+    cli_value(o, c, &value);
+    cli_default(o, &usual);
+    const bool acts = strcmp(value.p, usual.p) != 0;
+    str_drop(&value);
+    str_drop(&usual);
+    return acts;
+}
+
+/* What row i, which is given, lacks to have an effect: "--a, --b or --c"; false: nothing. */
+static bool cli_lacks(const config *c, int i, str *out) {
+    const cli_partner beside = cli_opts[i].beside;
+    const char       *names = cli_partners[beside].names;
+    if (!c->given[i] || !(cli_partners[beside].on >> c->action & 1)) return false;
+    for (bytes w; cli_word(&names, ' ', &w);) {
+        if (cli__acts(cli_find(c->action == ACT_BENCH, w), c)) return false;
+        str_put(out, !out->n ? "" : *names ? ", " : " or ");
+        str_add(out, w.p, w.n);
+    }
+    return true;
 }
 
 /* "-c, --ctx-size N" */
@@ -20475,10 +20528,31 @@ static void help__man_options(str *out) {
     }
 }
 
+/* What the program writes beside standard output. */
+static const struct {
+    const char *name, *holds;
+} help_files[] = {
+    {"OUT",                 "the file that -o names: an answer, the results of --batch, the model that --quantize writes, a table of --bench"},
+    {"OUT.llmrun",          "the settings of the results in OUT, one on a line; --resume goes on only with equal ones"},
+    {"OUT.stale",           "records that --resume moved out of OUT because they answer no line of the input"},
+    {"CACHE",               "the file of --prompt-cache: blocks of the KV cache, as GGUF, within --prompt-cache-size"},
+    {"LOOKUP",              "the file of --lookup-cache: tokens of earlier answers, as GGUF"},
+    {"BASE, MATRIX, PLOT",  "the files of --kl-divergence-base, --imatrix-out and --plot"},
+    {"OUT.llmrun.new, OUT.llmrun.tmp, FILE.tmp.N", "files that are being written; each takes the name of the old file when it is complete. "
+                            "What a killed run leaves of them can be removed"},
+};
+enum { N_HELP_FILES = sizeof help_files / sizeof *help_files };
+
+static void help__man_files(str *out) {
+    str_put(out, ".SH FILES\n");
+    for (int i = 0; i < N_HELP_FILES; i++) help__man_item(out, help_files[i].name, NULL, help_files[i].holds);
+}
+
 static void help__man_environment(str *out) {
     str_put(out, ".SH ENVIRONMENT\n");
     for (int i = 0; i < N_CLI_OPTS; i++)
         if (cli_opts[i].env) help__man_item(out, cli_opts[i].env, NULL, cli_opts[i].help);
+    help__man_item(out, "LLMRUN_SHARDS", NULL, "number of parts for --shard auto, where a scheduler numbers its tasks and does not count them");
     help__man_item(out, "COLUMNS", NULL, "width of --help on a terminal that does not say its own");
 }
 
@@ -20498,6 +20572,7 @@ static void help__man(str *out) {
     help__man_group(GROUP_ACT, out);
     help__man_options(out);
     help__man_environment(out);
+    help__man_files(out);
     str_put(out, ".SH \"EXIT STATUS\"\n");
     for (int i = 0; i < N_HELP_EXITS; i++) help__man_item(out, help_exits[i].code, NULL, help_exits[i].meaning);
     help__man_examples(out);
@@ -20810,6 +20885,16 @@ static void act__note_escapes(const config *c) {
         if (!where && strstr(c->breakers.v[i], "\\n")) where = "--dry-sequence-breaker";
     if (where && !c->escape && !cli_given(c, "--no-escape"))
         log_warn("%s: \\n stays a backslash and an n (-e reads it as a newline, --no-escape removes this note)", where);
+}
+
+/* Options that are given without the one that they belong to. */
+static void act__note_partners(const config *c) {
+    for (int i = 0; i < N_CLI_OPTS; i++) {
+        str         lacks = {0};
+        const bytes name = c->given[i] ? cli_typed(c->given[i]) : (bytes){0};
+        if (cli_lacks(c, i, &lacks)) log_warn("%.*s has no effect without %s", (int)name.n, name.p, lacks.p);
+        str_drop(&lacks);
+    }
 }
 
 /* Whether a prompt can be had without asking a terminal. */
@@ -21789,6 +21874,7 @@ static bool act__open_model(config *c, const act_row *row, gguf_file *g, err_t *
 static bool act__work(act_job *r, const act_row *row, err_t *e) {
     const config *c = r->c;
     const char   *file = *(const char *const *)(const void *)((const char *)c + row->file);
+    act__note_partners(c);
     if (row->interrupted && !c->quant.dry_run) act__may_lose(c->eval.base ? c->eval.base : file, row->interrupted);
     bool ok = (!(row->has & WITH_OUTPUT) || act__output(&r->out, file, c, r->g, e)) && act__fit_for_floats(r, row, e);
     ok = ok && (!row->read || row->read(r, e));

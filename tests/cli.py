@@ -1619,6 +1619,21 @@ def made(name, change):
 
 
 @case
+def partners():
+    """an option without the one that it belongs to gets one line, and the answer stays; beside it, or with -q, there is none"""
+    base = ("-m", MODEL, "-p", "Once", "-n", "4", "-s", "1")
+    want = good(*base, "-q")
+    kept = tmp("partners.kv")
+    for option, partner in (["--prompt-cache-ro"], ["--prompt-cache", kept]), (["--keep", "1"], ["--context-shift"]), (["--mirostat-lr", "0.2"], ["--mirostat", "2"]), \
+            (["--xtc-threshold", "0.2"], ["--xtc-probability", "0.5"]), (["--draft-max", "3", "--no-lookup"], ["--model-draft", MODEL]), (["--repeat-last-n", "9"], ["--presence-penalty", "1"]):
+        alone, both, quiet = run(*base, *option), run(*base, *option, *partner), run(*base, *option, "-q")
+        line = b"llmrun: %s has no effect without " % option[0].encode()
+        check(alone.err.count(line) == 1 and partner[0].encode() in alone.err, repr(alone.err))
+        check(both.rc == 0 and line not in both.err and not quiet.err, repr((both, quiet)))
+        same((alone.rc, alone.out), (0, want), option[0])
+
+
+@case
 def model_recommends():
     """general.sampling.* of a file holds where the command line is silent; suppressed tokens are never picked"""
     plain = made("plain.gguf", lambda f, h: None)

@@ -340,7 +340,7 @@ static void t_cli_help_topics(void) {
 
 /* The man page has its sections and every option; no line begins with a request that is none. */
 static void t_cli_help_man(void) {
-    static const char *const sections[] = {"NAME", "SYNOPSIS", "DESCRIPTION", "ACTIONS", "OPTIONS", "ENVIRONMENT", "\"EXIT STATUS\"", "EXAMPLES"};
+    static const char *const sections[] = {"NAME", "SYNOPSIS", "DESCRIPTION", "ACTIONS", "OPTIONS", "ENVIRONMENT", "FILES", "\"EXIT STATUS\"", "EXAMPLES"};
     static const char *const requests[] = {".TH", ".SH", ".SS", ".TP", ".PP", ".B "};
     str man = {0};
     help__man(&man);
@@ -868,7 +868,67 @@ static void t_cli_effect(void) {
     }
 }
 
+/* Row i without its partner: named; beside each of its partners: not. */
+static void t_cli__partner(int i) {
+    const cli_opt *o = &cli_opts[i];
+    const char    *names = cli_partners[o->beside].names;
+    const uint32_t on = cli_partners[o->beside].on & o->serves;
+    config         c = cli_defaults();
+    str            lacks = {0};
+    CHECKF(on && !(on & ~o->serves), "%s: its partner is wanted nowhere", o->names);
+    c.given[i] = "--given";
+    c.action = __builtin_ctz(on);
+    c.spec.lookup = false;                            /* the one partner that is on by default */
+    CHECKF(cli_lacks(&c, i, &lacks), "%s: nothing is missing", o->names);
+    for (bytes w; cli_word(&names, ' ', &w);) {
+        const cli_opt *partner = cli_find(c.action == ACT_BENCH, w);
+        char           line[200], val[128] = "";
+        config         both;
+        err_t          e;
+        str            none = {0};
+        if (!CHECKF(partner != NULL, "%s wants %.*s, which is no option", o->names, (int)w.n, w.p)) continue;
+        CHECKF(memmem(lacks.p, lacks.n, w.p, w.n) != NULL, "%s: %s does not name %.*s", o->names, lacks.p, (int)w.n, w.p);
+        const cli_opt full = cli_full(partner);
+        if (full.arg) t_cli__sample(&full, true, val, sizeof val);
+        snprintf(line, sizeof line, "%s%.*s%s%s", c.action == ACT_BENCH ? "--bench|" : "", (int)w.n, (const char *)w.p, full.arg ? "|" : "", val);
+        CHECKF(t_cli__parse(&both, line, &e), "%s: %s", line, e.text);
+        both.action = c.action;
+        both.given[i] = "--given";
+        CHECKF(!cli_lacks(&both, i, &none), "%s beside %s lacks something", o->names, line);
+        cli_drop(&both);
+        str_drop(&none);
+    }
+    str_drop(&lacks);
+}
+
+static void t_cli_partners(void) {
+    int n = 0;
+    for (int i = 0; i < N_CLI_OPTS; i++)
+        if (cli_opts[i].beside) t_cli__partner(i), n++;
+    CHECK(n >= 36);
+}
+
+/* Each action runs, has a result's file, and its forms are words of --format; what needs no model has no prompt. */
+static void t_cli_actions(void) {
+    const cli_opt *format = cli_find(false, bytes_of("--format"));
+    for (int i = 0; i < N_ACTS; i++) {
+        const act_row *row = &act_table[i];
+        const char    *forms = row->forms;
+        CHECKF(row->run && forms && (row->file == AT(output) || row->file == AT(what)), "action %d has no row", i);
+        CHECKF(!row->read || (row->has & WITH_MODEL) == WITH_MODEL, "action %d reads a prompt without a vocabulary", i);
+        CHECKF(!i == !cli__action_opt(i), "action %d has no option", i);
+        for (bytes w; cli_word(&forms, ' ', &w);) {
+            char  word[16];
+            err_t e = {0};
+            snprintf(word, sizeof word, "%.*s", (int)w.n, (const char *)w.p);
+            CHECKF(cli__choose(format, "--format", word, &e), "%s", e.text);
+        }
+    }
+}
+
 static const t_case t_cli_cases[] = {
+    {"cli_partners", "an option that has an effect only beside another one is named without it, and not with it", t_cli_partners},
+    {"cli_actions", "every action has a complete row", t_cli_actions},
     {"cli_foreign", "options of llama.cpp are taken where they change nothing, and named where they are missing", t_cli_foreign},
     {"cli_effect", "an option without an effect on the action is refused", t_cli_effect},
     {"cli_table", "every row of the option table is whole, and no spelling is taken twice", t_cli_table},
