@@ -14,15 +14,16 @@
  * Build for the baseline CPU with -ffp-contract=off and without -ffast-math: every result is the same to the
  * bit at every CPU level, so a product is fused with a sum only where the code says so. Little-endian only.
  *
- * SECTIONS  [fmt] blocks on disk   [conv] small floats   [api] what others use   [unpack] any format to int8 codes and scales
- *           [ref] dequantise, quantise   [types] one row per format   [fit] weights to blocks, scales searched
- *           [fit_grid] weights to blocks of tables and lattices   [fitters] one row per format that can be made
- *           [vec] float kernels at every level
- *           [cpu] what this machine can run   [quant] quantised products, scalar   [quant_x86] what the vector levels
- *           share   [quant_avx512] [quant_avx2] quantised products
- *           [packed] rows interleaved, the packed layout (repack)   [packed_x86] what the vector levels share of it
- *           [packed_avx512] [packed_avx2] its products   [probe] reads and products, for benchmarks
- *           [level] the public functions   [thread] every thread's start */
+ * SECTIONS  [fmt] blocks on disk   [conv] small floats   [api] public types, tables and functions
+ *           [unpack] any format to int8 codes and scales   [ref] dequantise, quantise   [types] one row per format
+ *           [vec] float kernels   [attn] attention and the rows of its cache
+ *           [cpu] features of this CPU   [quant] products of quantised weights in file order, scalar   [quant_x86] what the
+ *           vector levels share   [quant_avx512] [quant_avx2] their products
+ *           [packed] the packed layout (repack): 16 rows interleaved   [packed_x86] what the vector levels share
+ *           [packed_avx512] [packed_avx2] their products   [probe] loops that measure this machine
+ *           [level] CPU dispatch: the levels and the public functions   [thread] the start of every thread
+ *           Offline quantisation, which inference does not need:   [fit] blocks of least squared error, scales searched
+ *           [fit_grid] the same for tables, powers of two and lattices   [fitters] one row per format that can be made */
 #include <float.h>
 #include <math.h>
 #include <stdbool.h>
@@ -1463,1855 +1464,17 @@ K_PUBLIC size_t k_row_bytes(uint32_t id, int64_t n) {
     return __builtin_mul_overflow(n / k_types[id].block, k_types[id].bytes, &bytes) ? 0 : bytes;
 }
 
-/* ===== [fit] weights to blocks, scales searched =====
- * The blocks that come closest to n weights in sum w*(x - x^)^2, where [ref] reads a scale off the extremes.
- * Eight trials run side by side: each rounds the weights to codes and solves for the scale (and minimum) that
- * serves these codes best. A super-block settles its f16 scales and its small integers together: for a few
- * pairs of f16 scales every group looks among the integers near its own best line, each judged by the error
- * after rounding to what is stored; least squares over all groups proposes the next pair, and the best seen
- * is kept.
- *
- * The same bytes on every machine: four-lane arithmetic in plain GNU C, no fused sums. A block is fitted
- * after scaling by a power of two that brings its largest weight into [1, 2), so no sum of squares over- or
- * underflows. A scale that f16 cannot hold becomes its largest. Weights are finite; importances w are finite
- * and not negative, NULL means equal, and so do those of a block where none exceeds 1e-30.
- * Public: k_fitters[id].fit, k_fitters[id].recode. */
-
-typedef float   k__v4 __attribute__((vector_size(16)));
-typedef int32_t k__m4 __attribute__((vector_size(16)));
-typedef union { k__v4 v[2]; float f[8]; } k__v8;         /* eight trials */
-
-static inline k__v4 k__v4_all(float f) { return (k__v4){f, f, f, f}; }
-
-static inline k__v4 k__v4_pick(k__m4 yes, k__v4 a, k__v4 b) {
-    return (k__v4)(((k__m4)a & yes) | ((k__m4)b & ~yes));
-}
-
-/* a < b ? a : b and a > b ? a : b. What every x86-64 has is named, since gcc does not always see it. */
-#if defined(__x86_64__)
-static inline k__v4 k__v4_min(k__v4 a, k__v4 b) { return (k__v4)_mm_min_ps((__m128)a, (__m128)b); }
-static inline k__v4 k__v4_max(k__v4 a, k__v4 b) { return (k__v4)_mm_max_ps((__m128)a, (__m128)b); }
-#else
-static inline k__v4 k__v4_min(k__v4 a, k__v4 b) { return k__v4_pick(a < b, a, b); }
-static inline k__v4 k__v4_max(k__v4 a, k__v4 b) { return k__v4_pick(a > b, a, b); }
-#endif
-
-static inline k__v4 k__v4_at(const float *p) { k__v4 v; memcpy(&v, p, sizeof v); return v; }
-static inline float k__v4_sum(k__v4 v) { return (v[0] + v[2]) + (v[1] + v[3]); }
-static inline k__v4 k__v4_if(k__m4 mask, k__v4 v) { return (k__v4)((k__m4)v & mask); }
-static inline k__v4 k__v4_abs(k__v4 v) { return (k__v4)((k__m4)v & 0x7fffffff); }
-
-/* Nearest integer, ties to even; |v| below 2^22. */
-static inline k__v4 k__v4_round(k__v4 v) { return (v + 0x1.8p23f) - 0x1.8p23f; }
-
-/* Added and taken away again, it leaves the nearest integer, ties to even, of any |v| < 2^22. */
-#define K_FIT_ROUND 12582912.f
-/* Of two lines as good but for rounding the first is taken, so that groups alike come out alike. */
-#define K_FIT_TIE   1.000001f
-#define K_FIT_TINY  1e-30f                               /* below this a divisor counts as zero */
-
-static inline float k__fit_inverse(float d) { return fabsf(d) > K_FIT_TINY ? 1 / d : 0; }
-
-static inline k__v8 k__fit_inverses(const k__v8 *d) {
-    k__v8 r;
-    for (int h = 0; h < 2; h++) {
-        k__v4 v = d->v[h];
-        k__m4 some = (v > K_FIT_TINY) | (v < -K_FIT_TINY);
-        r.v[h] = k__v4_pick(some, 1 / k__v4_pick(some, v, k__v4_all(1)), k__v4_all(0));
-    }
-    return r;
-}
-
-/* What the codes q of eight trials sum to: w*q, w*q*q, w*x*q. */
-typedef struct { k__v8 q, qq, xq; } k__sums;
-
-/* q = (x - off) * inv, rounded and kept within lo..hi. off NULL: none, and inlining leaves no trace of it. */
-static inline __attribute__((always_inline)) void k__sum_codes(const float *x, const float *w, int n,
-                                                               const k__v8 *inv, const k__v8 *off, float lo,
-                                                               float hi, k__sums *s) {
-    k__v4 q[2] = {{0}}, qq[2] = {{0}}, xq[2] = {{0}}, lo4 = k__v4_all(lo), hi4 = k__v4_all(hi);
-    for (int j = 0; j < n; j++)
-        for (int h = 0; h < 2; h++) {
-            k__v4 v = (off ? x[j] - off->v[h] : k__v4_all(x[j])) * inv->v[h];
-            v = k__v4_min(k__v4_max(v, lo4), hi4) + K_FIT_ROUND - K_FIT_ROUND;
-            k__v4 wv = v * w[j];
-            if (off) q[h] += wv;
-            qq[h] += wv * v;
-            xq[h] += wv * x[j];
-        }
-    memcpy(&s->q, q, sizeof q);
-    memcpy(&s->qq, qq, sizeof qq);
-    memcpy(&s->xq, xq, sizeof xq);
-}
-
-/* sum w*(x - d*q - off)^2 of the same codes. Told directly, since sums of squares cancel where a fit is
- * nearly exact. */
-static inline void k__sum_errors(const float *x, const float *w, int n, const k__v8 *d, const k__v8 *off,
-                                 float lo, float hi, k__v8 *err) {
-    k__v8 inv = k__fit_inverses(d);
-    k__v4 e[2] = {{0}}, lo4 = k__v4_all(lo), hi4 = k__v4_all(hi);
-    for (int j = 0; j < n; j++)
-        for (int h = 0; h < 2; h++) {
-            k__v4 v = x[j] - off->v[h], q = v * inv.v[h];
-            q = k__v4_min(k__v4_max(q, lo4), hi4) + K_FIT_ROUND - K_FIT_ROUND;
-            v = v - q * d->v[h];
-            e[h] += v * v * w[j];
-        }
-    memcpy(err, e, sizeof e);
-}
-
-/* The same codes of one trial, to keep. */
-static inline void k__fit_codes(const float *x, int n, float d, float off, float lo, float hi, int8_t *q) {
-    float inv = k__fit_inverse(d);
-    for (int j = 0; j < n; j++) {
-        float v = (x[j] - off) * inv;
-        v = v > lo ? v : lo;
-        v = v < hi ? v : hi;
-        q[j] = (int8_t)(v + K_FIT_ROUND - K_FIT_ROUND);
-    }
-}
-
-/* --- the bench: a block scaled, with its importances --- */
-
-typedef struct {
-    float  x[256], w[256];                               /* w at most 1 */
-    double up, down;                                     /* 2^e and 2^-e: the weights are x * up */
-} k__bench;
-
-/* False where every weight is too small for any f16 scale to tell from zero: zeros are the best block. */
-static bool k__bench_load(k__bench *b, const float *x, const float *w, int n) {
-    float top = 0, most = 0;
-    for (int j = 0; j < n; j++) top = fabsf(x[j]) > top ? fabsf(x[j]) : top;
-    if (top < 0x1p-25f) return false;
-    for (int j = 0; w && j < n; j++) most = w[j] > most ? w[j] : most;
-    int e = (int)(k__bits_of(top) >> 23) - 127;
-    if (e > 126) e = 126;                                /* 2^-127 is no normal float */
-    b->up = k__f32_of((uint32_t)(e + 127) << 23);
-    b->down = k__f32_of((uint32_t)(127 - e) << 23);
-    for (int j = 0; j < n; j++) b->x[j] = x[j] * (float)b->down;
-    /* Nothing weighs nothing: where no importance tells, the codes should still mean the weights. */
-    float share = most > K_FIT_TINY ? 1 / most : 0;
-    for (int j = 0; j < n; j++) b->w[j] = share > 0 ? w[j] * share + 1e-9f : 1;
-    return true;
-}
-
-/* The nearest finite f16 to a scale on the bench; what that is on the bench; that for eight. */
-static uint16_t k__bench_half(const k__bench *b, float d) {
-    double v = d * b->up;
-    return k_f32_to_f16((float)(v > 65504 ? 65504 : v < -65504 ? -65504 : v));
-}
-
-static float k__bench_round(const k__bench *b, float d) {
-    return (float)(k_f16_to_f32(k__bench_half(b, d)) * b->down);
-}
-
-static void k__bench_rounds(const k__bench *b, k__v8 *d) {
-    for (int l = 0; l < 8; l++) d->f[l] = k__bench_round(b, d->f[l]);
-}
-
-/* --- one scale --- */
-
-/* An importance below this does not decide how far the codes must reach. */
-static float k__fit_least(const float *w, int n) {
-    float sum = 0;
-    for (int j = 0; j < n; j++) sum += w[j];
-    return sum * 1e-3f / (float)n;
-}
-
-static float k__fit_extreme(const float *x, const float *w, int n) {
-    float ext = 0, least = k__fit_least(w, n);
-    for (int j = 0; j < n; j++)
-        if (w[j] > least && fabsf(x[j]) > fabsf(ext)) ext = x[j];
-    return ext;
-}
-
-/* Eight scales to try, t in [0, 1): six lanes put the extreme value near the code `far`, two near `close`. */
-static inline void k__try_scales(float far, float close, float ext, float t, k__v8 *inv) {
-    static const float more[8] = {-1.0f, -0.6f, -0.2f, 0.2f, 0.6f, 1.0f, -0.5f, 0.3f};
-    for (int l = 0; l < 8; l++) {
-        float end = l < 6 ? far : close, add = more[l] + (l < 6 ? 0.4f : 0.8f) * t;
-        inv->f[l] = (end + (end < 0 ? -add : add)) / ext;
-    }
-}
-
-/* The best scale of each lane in `rounds` rounds, any float, and what it takes off the error of all zero. */
-static inline void k__rough_scales(const float *x, const float *w, int n, float lo, float hi, float ext,
-                                   int rounds, k__v8 *scale, k__v8 *gain) {
-    k__v8   inv;
-    k__sums s;
-    memset(scale, 0, sizeof *scale);
-    memset(gain, 0, sizeof *gain);
-    for (int t = 0; t < rounds; t++) {
-        k__try_scales(lo < 0 ? lo : hi, hi, ext, (float)t / (float)rounds, &inv);
-        k__sum_codes(x, w, n, &inv, NULL, lo, hi, &s);
-        for (int h = 0; h < 2; h++) {
-            k__v4 d = s.xq.v[h] / k__v4_max(s.qq.v[h], k__v4_all(K_FIT_TINY)), g = d * s.xq.v[h];
-            k__m4 better = g > gain->v[h] * K_FIT_TIE;
-            gain->v[h] = k__v4_pick(better, g, gain->v[h]);
-            scale->v[h] = k__v4_pick(better, d, scale->v[h]);
-        }
-    }
-}
-
-/* The scale for which codes lo..hi of n values come closest. b: an f16 of that bench, NULL: any float. */
-static float k__fit_scale(const float *x, const float *w, int n, float lo, float hi, int rounds,
-                          const k__bench *b) {
-    static const k__v8 none = {.f = {0}};
-    float              ext = k__fit_extreme(x, w, n), best = 0, least = FLT_MAX;
-    k__v8              scale, gain, inv, err;
-    k__sums            s;
-    if (ext == 0) return 0;
-    k__rough_scales(x, w, n, lo, hi, ext, rounds, &scale, &gain);
-    for (int t = 0;; t++) {
-        if (b) k__bench_rounds(b, &scale);
-        k__sum_errors(x, w, n, &scale, &none, lo, hi, &err);
-        for (int l = 0; l < 8; l++)
-            if (err.f[l] < least) least = err.f[l], best = scale.f[l];
-        if (t == 1) return best;
-        inv = k__fit_inverses(&scale);
-        k__sum_codes(x, w, n, &inv, NULL, lo, hi, &s);
-        for (int h = 0; h < 2; h++) scale.v[h] = s.xq.v[h] / k__v4_max(s.qq.v[h], k__v4_all(K_FIT_TINY));
-    }
-}
-
-/* --- one line: a scale and a minimum --- */
-
-typedef struct {
-    float sw, sx, lo, hi;                                /* sums of w and w*x, extremes */
-    float s, m, c;                                       /* its line s*q + m, and the mean of the codes q */
-} k__group;
-
-static void k__group_load(k__group *u, const float *x, const float *w, int n) {
-    float least = k__fit_least(w, n);
-    *u = (k__group){.lo = FLT_MAX, .hi = -FLT_MAX};
-    for (int j = 0; j < n; j++) {
-        u->sw += w[j];
-        u->sx += w[j] * x[j];
-        if (w[j] > least && x[j] < u->lo) u->lo = x[j];
-        if (w[j] > least && x[j] > u->hi) u->hi = x[j];
-    }
-}
-
-typedef struct { k__v8 scale, min, gain; } k__lines;
-
-/* The lines that serve eight trials' codes best, and what they take off the error of all zero. sign 1: the
- * minimum is not above zero, -1: not below, 0: anywhere. */
-static inline void k__solve_lines(const k__sums *s, float sw, float sx, float sign, k__lines *o) {
-    k__v4 tiny = k__v4_all(K_FIT_TINY), zero = k__v4_all(0);
-    for (int h = 0; h < 2; h++) {
-        k__v4 q = s->q.v[h], qq = s->qq.v[h], xq = s->xq.v[h], det = sw * qq - q * q;
-        k__m4 flat = det <= 1e-6f * sw * qq;             /* one code for all: the minimum does it alone */
-        k__v4 a = k__v4_pick(flat, zero, (sw * xq - sx * q) / k__v4_max(det, tiny)), m = (sx - a * q) / sw;
-        k__m4 wrong = m * sign > 0;
-        a = k__v4_pick(wrong, k__v4_max(xq / k__v4_max(qq, tiny), zero), a);
-        m = k__v4_pick(wrong, zero, m);
-        o->scale.v[h] = a;
-        o->min.v[h] = m;
-        o->gain.v[h] = a * (2 * xq - a * qq - 2 * m * q) + m * (2 * sx - m * sw);
-    }
-}
-
-/* The best line of each lane for codes 0..top. Trials begin with the least weight at code a and the largest
- * at top + b, for a grid of `rows` a and eight b, and are solved twice. */
-static inline void k__rough_lines(const float *x, const float *w, int n, float top, float sign, int rows,
-                                  const k__group *u, k__lines *best) {
-    static const float b[8] = {-0.9f, -0.65f, -0.4f, -0.15f, 0.1f, 0.35f, 0.6f, 0.85f};
-    float              lo = u->lo * sign > 0 ? 0 : u->lo, range = u->hi - lo;
-    k__v8              inv;
-    k__sums            s;
-    k__lines           now;
-    memset(best, 0, sizeof *best);
-    for (int h = 0; h < 2 && !(range > 0); h++) {        /* all the same: the minimum alone */
-        best->min.v[h] = k__v4_all(lo);
-        best->gain.v[h] = k__v4_all(lo * (2 * u->sx - lo * u->sw));
-    }
-    for (int t = 0; t < rows && range > 0; t++) {
-        float a = (float)t / (float)(rows - 1) - 0.5f;
-        for (int l = 0; l < 8; l++) {
-            inv.f[l] = (top + b[l] - a) / range;
-            now.min.f[l] = lo - a / inv.f[l];
-        }
-        for (int i = 0; i < 2; i++) {
-            if (i) inv = k__fit_inverses(&now.scale);
-            k__sum_codes(x, w, n, &inv, &now.min, 0, top, &s);
-            k__solve_lines(&s, u->sw, u->sx, sign, &now);
-        }
-        for (int h = 0; h < 2; h++) {
-            k__m4 better = now.gain.v[h] > best->gain.v[h] * K_FIT_TIE;
-            best->gain.v[h] = k__v4_pick(better, now.gain.v[h], best->gain.v[h]);
-            best->scale.v[h] = k__v4_pick(better, now.scale.v[h], best->scale.v[h]);
-            best->min.v[h] = k__v4_pick(better, now.min.v[h], best->min.v[h]);
-        }
-    }
-}
-
-/* --- plain blocks of 32 --- */
-
-static uint16_t k__fit_plain(const float *x, const float *w, int lo, int hi, int rounds, int8_t q[32]) {
-    k__bench b;
-    memset(q, 0, 32);
-    if (!k__bench_load(&b, x, w, 32)) return 0;
-    float d = k__fit_scale(b.x, b.w, 32, (float)lo, (float)hi, rounds, &b);
-    k__fit_codes(b.x, 32, d, 0, (float)lo, (float)hi, q);
-    return k__bench_half(&b, d);
-}
-
-static void k__fit_plain_min(const float *x, const float *w, int top, uint16_t h[2], int8_t q[32]) {
-    k__bench b;
-    k__group u;
-    k__lines line;
-    k__v8    inv, err;
-    k__sums  s;
-    float    least = FLT_MAX, d = 0, m = 0;
-    memset(q, 0, 32);
-    h[0] = h[1] = 0;
-    if (!k__bench_load(&b, x, w, 32)) return;
-    k__group_load(&u, b.x, b.w, 32);
-    k__rough_lines(b.x, b.w, 32, (float)top, 0, 5, &u, &line);
-    for (int l = 0; l < 8; l++)
-        if (line.gain.f[l] <= 0) line.min.f[l] = u.sx / u.sw;
-    for (int t = 0;; t++) {
-        k__bench_rounds(&b, &line.scale);
-        k__bench_rounds(&b, &line.min);
-        k__sum_errors(b.x, b.w, 32, &line.scale, &line.min, 0, (float)top, &err);
-        for (int l = 0; l < 8; l++)
-            if (err.f[l] < least) least = err.f[l], d = line.scale.f[l], m = line.min.f[l];
-        if (t == 1) break;
-        inv = k__fit_inverses(&line.scale);
-        k__sum_codes(b.x, b.w, 32, &inv, &line.min, 0, (float)top, &s);
-        k__solve_lines(&s, u.sw, u.sx, 0, &line);
-    }
-    h[0] = k__bench_half(&b, d);
-    h[1] = k__bench_half(&b, m);
-    k__fit_codes(b.x, 32, d, m, 0, (float)top, q);
-}
-
-/* --- super-blocks --- */
-
-/* What a kind of super-block may hold, and how hard to look. */
-typedef struct {
-    float lo, hi, sc_lo, sc_hi;                          /* codes, integer scales; minima: 0..sc_hi */
-    int   group;
-    bool  min;
-    int   starts, batches;                               /* pairs of f16 scales, batches of trials for each */
-    int   rounds, polish, again;                         /* the same for what least squares proposes */
-    int   minima;                                        /* per scale, in the last batches: 4 or 8 */
-} k__super;
-
-typedef struct {
-    uint16_t d, dmin;
-    int16_t  sc[16], mn[16];                             /* per group */
-    int8_t   q[256];
-} k__fitted;
-
-/* The best trial of each lane: what it takes off the error of all zero, its integers, its codes' sums. */
-typedef struct { k__v8 gain, sc, mn; k__sums sum; } k__places;
-
-typedef struct { float gain, sc, mn, q, qq, xq; } k__place;
-
-static inline void k__keep_places(k__places *best, const k__places *now) {
-    const k__v4 *from = (const k__v4 *)(const void *)now;
-    k__v4       *to = (k__v4 *)(void *)best;
-    for (int h = 0; h < 2; h++) {
-        k__m4 better = from[h] > to[h];
-        for (size_t i = (size_t)h; i < sizeof *best / sizeof *to; i += 2)
-            to[i] = k__v4_pick(better, from[i], to[i]);
-    }
-}
-
-static inline k__place k__best_place(const k__places *p) {
-    int l = 0;
-    for (int i = 1; i < 8; i++)
-        if (p->gain.f[i] > p->gain.f[l]) l = i;
-    return (k__place){p->gain.f[l], p->sc.f[l], p->mn.f[l], p->sum.q.f[l], p->sum.qq.f[l], p->sum.xq.f[l]};
-}
-
-/* Integers around a middle, the near ones first. */
-static const k__v4 k__around[8] = {
-    {0, 1, -1, 2},   {-2, 3, -3, 4},     {-4, 5, -5, 6},     {-6, 7, -7, 8},
-    {-8, 9, -9, 10}, {-10, 11, -11, 12}, {-12, 13, -13, 14}, {-14, 15, -15, 16},
-};
-
-/* The integer scale near u->s/d that serves a group best. From two batches on, the other sign as well. */
-static k__place k__place_scale(const k__super *p, const float *x, const float *w, float d, const k__group *u,
-                               int batches) {
-    k__places best, now;
-    k__v8     step, inv;
-    float     mid = floorf(u->s * k__fit_inverse(d));
-    memset(&now, 0, sizeof now);
-    for (int t = 0; t < (batches > 1 ? 2 * batches : 1); t++) {
-        for (int h = 0; h < 2; h++) {
-            k__v4 k = (t < batches ? mid : -mid) + k__around[t % batches * 2 + h];
-            now.sc.v[h] = k__v4_min(k__v4_max(k, k__v4_all(p->sc_lo)), k__v4_all(p->sc_hi));
-            step.v[h] = d * now.sc.v[h];
-        }
-        inv = k__fit_inverses(&step);
-        k__sum_codes(x, w, p->group, &inv, NULL, p->lo, p->hi, &now.sum);
-        for (int h = 0; h < 2; h++)
-            now.gain.v[h] = step.v[h] * (2 * now.sum.xq.v[h] - step.v[h] * now.sum.qq.v[h]);
-        if (t == 0) best = now;
-        else k__keep_places(&best, &now);
-    }
-    return k__best_place(&best);
-}
-
-/* The integer scale and minimum near a group's line. The best minimum moves with the scale so that the mean
- * of the codes stays where it is. */
-static k__place k__place_line(const k__super *p, const float *x, const float *w, float d, float dm,
-                              const k__group *u, int batches, int minima) {
-    k__places best, now;
-    k__v8     step, min, inv;
-    float     mid = floorf(u->s * k__fit_inverse(d)), idm = k__fit_inverse(dm);
-    for (int t = 0; t < batches; t++) {
-        for (int h = 0; h < 2; h++) {
-            int   i = minima == 8 ? t : 2 * t + h;
-            float k = mid + k__around[i / 4][i % 4];
-            k = k < 0 ? 0 : k > p->sc_hi ? p->sc_hi : k;
-            float at = floorf((u->c * (d * k - u->s) - u->m) * idm);
-            k__v4 mn = at + k__around[minima == 8 ? h : 0];
-            now.sc.v[h] = k__v4_all(k);
-            now.mn.v[h] = k__v4_min(k__v4_max(mn, k__v4_all(0)), k__v4_all(p->sc_hi));
-            step.v[h] = d * now.sc.v[h];
-            min.v[h] = -dm * now.mn.v[h];
-        }
-        inv = k__fit_inverses(&step);
-        k__sum_codes(x, w, p->group, &inv, &min, 0, p->hi, &now.sum);
-        for (int h = 0; h < 2; h++) {
-            k__v4 a = step.v[h], m = min.v[h], q = now.sum.q.v[h], qq = now.sum.qq.v[h], xq = now.sum.xq.v[h];
-            now.gain.v[h] = a * (2 * xq - a * qq - 2 * m * q) + m * (2 * u->sx - m * u->sw);
-        }
-        if (t == 0) best = now;
-        else k__keep_places(&best, &now);
-    }
-    return k__best_place(&best);
-}
-
-/* The line that serves a group's codes best. */
-static void k__refit_line(k__group *u, const k__place *at, float sign) {
-    float det = u->sw * at->qq - at->q * at->q;
-    if (det <= 1e-6f * u->sw * at->qq) return;
-    u->s = (u->sw * at->xq - u->sx * at->q) / det;
-    u->m = (u->sx - u->s * at->q) / u->sw;
-    if (u->m * sign > 0) u->m = 0, u->s = at->xq / at->qq;
-    if (u->s < 0) u->s = 0;
-    u->c = at->q / u->sw;
-}
-
-/* A choice for the whole: f16 scales, integers, what they take off the error, the groups as they then stand,
- * and the pair that least squares would like next. */
-typedef struct {
-    float    d, dm, gain, next_d, next_dm;
-    int16_t  sc[16], mn[16];
-    k__group u[16];
-} k__settled;
-
-static void k__settle(const k__bench *b, const k__super *p, float sign, float d, float dm, int batches,
-                      int minima, k__settled *s) {
-    float dd = 0, dm2 = 0, mm = 0, xd = 0, xm = 0;
-    s->d = s->next_d = d = k__bench_round(b, d);
-    s->dm = s->next_dm = dm = k__bench_round(b, dm);
-    s->gain = 0;
-    for (int g = 0; g < 256 / p->group; g++) {
-        const float *x = b->x + p->group * g, *w = b->w + p->group * g;
-        k__group    *u = &s->u[g];
-        k__place     at = p->min ? k__place_line(p, x, w, d, dm, u, batches, minima)
-                                 : k__place_scale(p, x, w, d, u, batches);
-        s->gain += at.gain;
-        s->sc[g] = (int16_t)at.sc;
-        s->mn[g] = (int16_t)at.mn;
-        dd += at.sc * at.sc * at.qq;
-        dm2 -= at.sc * at.mn * at.q;
-        mm += at.mn * at.mn * u->sw;
-        xd += at.sc * at.xq;
-        xm -= at.mn * u->sx;
-        if (p->min) k__refit_line(u, &at, sign);
-        else if (at.qq > 0) u->s = at.xq / at.qq;
-    }
-    float det = dd * mm - dm2 * dm2;
-    if (det > 1e-6f * dd * mm) {
-        s->next_d = (xd * mm - xm * dm2) / det;
-        s->next_dm = (xm * dd - xd * dm2) / det;
-    } else if (dd > 0) {
-        s->next_d = xd / dd;
-    }
-    if (p->min && s->next_d < 0) s->next_d = 0;
-}
-
-/* Every group's own line, as if its scale could be any float, and how much error hangs on each scale. */
-static void k__rough_groups(const k__bench *b, const k__super *p, float sign, k__group u[16],
-                            float weight[16]) {
-    k__lines line;
-    for (int g = 0; g < 256 / p->group; g++) {
-        const float *x = b->x + p->group * g, *w = b->w + p->group * g;
-        float        ext = k__fit_extreme(x, w, p->group);
-        int          l = 0;
-        memset(&line, 0, sizeof line);
-        k__group_load(&u[g], x, w, p->group);
-        if (p->min) k__rough_lines(x, w, p->group, p->hi, sign, 3, &u[g], &line);
-        else if (ext != 0) k__rough_scales(x, w, p->group, p->lo, p->hi, ext, 2, &line.scale, &line.gain);
-        for (int i = 1; i < 8; i++)
-            if (line.gain.f[i] > line.gain.f[l] * K_FIT_TIE) l = i;
-        float inv = k__fit_inverse(line.scale.f[l]);
-        u[g].s = line.scale.f[l];
-        u[g].m = line.min.f[l];
-        u[g].c = (u[g].sx / u[g].sw - u[g].m) * inv;
-        weight[g] = p->min ? u[g].sw : line.gain.f[l] * inv * inv;
-    }
-}
-
-/* Do some groups lie far above the others? Then it can pay to cut them short. */
-static bool k__scales_uneven(const float *s, int n) {
-    float sum = 0, most = 0;
-    for (int i = 0; i < n; i++) {
-        sum += fabsf(s[i]);
-        most = fabsf(s[i]) > most ? fabsf(s[i]) : most;
-    }
-    return sum < 0.5f * most * (float)n;
-}
-
-enum { K_FIT_LADDER = 30 };                              /* more starts for an uneven block */
-
-/* Start t: f16 scales as multiples of the pair that serves the groups' lines best; 0: the one that puts the
- * largest line at the largest integer. The ladder goes down from there, in steps of its own for each. */
-static void k__start(const k__super *p, int t, float *d, float *dm) {
-    static const float near[8][2] = {{1, 1},     {0, 0},         {0, 1},     {1, 0},
-                                     {0.95f, 1}, {1.05f, 1.04f}, {1, 1.05f}, {1, 0.95f}};
-    bool first = t < p->starts;
-    int  rung = t - p->starts;
-    *d = first ? near[t][0] : 1;
-    *dm = first ? near[t][1] : 1;
-    for (int i = 0; !first && i < (p->min ? rung / 6 : rung + 1); i++) *d *= p->min ? 0.75f : 0.955f;
-    for (int i = 0; !first && i < rung % 6; i++) *dm *= 0.65f;
-}
-
-/* The pair of f16 scales that all starts are measured by, and the pair that lets no line be cut. */
-static void k__super_scales(const k__super *p, const k__group *u, const float *weight, float fit[2],
-                            float top[2], bool *uneven) {
-    int   groups = 256 / p->group;
-    float v[16] = {0};
-    for (int g = 0; g < groups; g++) v[g] = u[g].s;
-    fit[0] = k__fit_scale(v, weight, groups, p->sc_lo, p->sc_hi, 4, NULL);
-    top[0] = k__fit_extreme(v, weight, groups) / (p->sc_lo < 0 ? p->sc_lo : p->sc_hi);
-    *uneven = k__scales_uneven(v, groups);
-    for (int g = 0; g < groups; g++) v[g] = -u[g].m;
-    fit[1] = p->min ? k__fit_scale(v, weight, groups, 0, p->sc_hi, 4, NULL) : 0;
-    top[1] = k__fit_extreme(v, weight, groups) / p->sc_hi;
-}
-
-/* The best of a super-block, and what it takes off the error of all zero. sign as in k__solve_lines. */
-static float k__fit_super(const k__bench *b, const k__super *p, float sign, k__fitted *out) {
-    float      weight[16] = {0}, fit[2], top[2], at[2];
-    bool       uneven;
-    k__settled rough = {0}, now, best = {.gain = -FLT_MAX};
-    k__rough_groups(b, p, sign, rough.u, weight);
-    k__super_scales(p, rough.u, weight, fit, top, &uneven);
-    for (int t = 0; t < p->starts + (uneven ? K_FIT_LADDER : 0); t++) {
-        memcpy(now.u, rough.u, sizeof now.u);
-        k__start(p, t, &at[0], &at[1]);
-        for (int i = 0; i < 2; i++) at[i] = at[i] > 0 ? fit[i] * at[i] : top[i];
-        k__settle(b, p, sign, at[0], at[1], p->batches, 4, &now);
-        if (now.gain > best.gain) best = now;
-    }
-    for (int t = 0; t < p->rounds + (uneven ? 2 : 0); t++) {
-        memcpy(now.u, best.u, sizeof now.u);
-        k__settle(b, p, sign, best.next_d, best.next_dm, t ? p->again : p->polish, t ? 4 : p->minima, &now);
-        if (now.gain <= best.gain) break;
-        best = now;
-    }
-    out->d = k__bench_half(b, best.d);
-    out->dmin = k__bench_half(b, best.dm);
-    memcpy(out->sc, best.sc, sizeof best.sc);
-    memcpy(out->mn, best.mn, sizeof best.mn);
-    for (int g = 0; g < 256 / p->group; g++) {
-        float s = best.d * (float)best.sc[g], m = -best.dm * (float)best.mn[g];
-        k__fit_codes(b->x + p->group * g, p->group, s, m, p->lo, p->hi, out->q + p->group * g);
-    }
-    return best.gain;
-}
-
-/* A block is best served by minima below zero, unless its weights lie above. */
-static void k__fit_block(const k__bench *b, const k__super *p, k__fitted *out) {
-    int above = 0;
-    for (int g = 0; p->min && g < 16; g++) {
-        float lo = b->x[16 * g];
-        for (int j = 1; j < 16; j++) lo = b->x[16 * g + j] < lo ? b->x[16 * g + j] : lo;
-        above += lo > 0;
-    }
-    if (above == 16) {
-        k__fit_super(b, p, -1, out);
-        return;
-    }
-    k__fitted other;
-    float     gain = k__fit_super(b, p, 1, out);
-    if (above >= 8 && k__fit_super(b, p, -1, &other) > gain) *out = other;
-}
-
-/* --- codes to bytes: the inverses of [unpack] --- */
-
-static inline void k__put_nibbles(const int8_t *q, int half, int off, uint8_t *p) {
-    for (int j = 0; j < half; j++) p[j] = (uint8_t)(((q[j] - off) & 15) | ((q[half + j] - off) & 15) << 4);
-}
-
-static void k_recode_q4_0(const int8_t *q, void *dst, int64_t n) {
-    block_q4_0 *b = (block_q4_0 *)dst;
-    for (int64_t i = 0; i < n / 32; i++) k__put_nibbles(q + 32 * i, 16, -8, b[i].qs);
-}
-
-static void k_recode_q4_1(const int8_t *q, void *dst, int64_t n) {
-    block_q4_1 *b = (block_q4_1 *)dst;
-    for (int64_t i = 0; i < n / 32; i++) k__put_nibbles(q + 32 * i, 16, 0, b[i].qs);
-}
-
-/* Codes of five bits, the fifth apart. */
-static inline void k__put_fifth(const int8_t *q, int off, uint8_t qs[16], uint8_t qh[4]) {
-    uint8_t u[32];
-    for (int j = 0; j < 32; j++) u[j] = (uint8_t)(q[j] - off);
-    k__pack(u, qs, qh);
-}
-
-static void k_recode_q5_0(const int8_t *q, void *dst, int64_t n) {
-    block_q5_0 *b = (block_q5_0 *)dst;
-    for (int64_t i = 0; i < n / 32; i++) k__put_fifth(q + 32 * i, -16, b[i].qs, b[i].qh);
-}
-
-static void k_recode_q5_1(const int8_t *q, void *dst, int64_t n) {
-    block_q5_1 *b = (block_q5_1 *)dst;
-    for (int64_t i = 0; i < n / 32; i++) k__put_fifth(q + 32 * i, 0, b[i].qs, b[i].qh);
-}
-
-static void k_recode_q8_0(const int8_t *q, void *dst, int64_t n) {
-    block_q8_0 *b = (block_q8_0 *)dst;
-    for (int64_t i = 0; i < n / 32; i++) memcpy(b[i].qs, q + 32 * i, 32);
-}
-
-/* Four planes of 32 two-bit codes, as k__crumbs reads them. */
-static inline void k__put_crumbs(const int8_t *q, int off, int shift, uint8_t p[32]) {
-    for (int j = 0; j < 32; j++) {
-        int v = 0;
-        for (int k = 0; k < 4; k++) v |= ((q[32 * k + j] - off) >> shift & 3) << 2 * k;
-        p[j] = (uint8_t)v;
-    }
-}
-
-/* Bit `shift` of eight planes of 32 codes, as k__add_bits reads them. */
-static inline void k__put_bits(const int8_t *q, int off, int shift, uint8_t p[32]) {
-    for (int j = 0; j < 32; j++) {
-        int v = 0;
-        for (int k = 0; k < 8; k++) v |= ((q[32 * k + j] - off) >> shift & 1) << k;
-        p[j] = (uint8_t)v;
-    }
-}
-
-static void k_recode_q2_K(const int8_t *q, void *dst, int64_t n) {
-    block_q2_K *b = (block_q2_K *)dst;
-    for (int64_t i = 0; i < n / 256; i++)
-        for (int h = 0; h < 2; h++) k__put_crumbs(q + 256 * i + 128 * h, 0, 0, b[i].qs + 32 * h);
-}
-
-static void k_recode_q3_K(const int8_t *q, void *dst, int64_t n) {
-    block_q3_K *b = (block_q3_K *)dst;
-    for (int64_t i = 0; i < n / 256; i++) {
-        for (int h = 0; h < 2; h++) k__put_crumbs(q + 256 * i + 128 * h, -4, 0, b[i].qs + 32 * h);
-        k__put_bits(q + 256 * i, -4, 2, b[i].hmask);
-    }
-}
-
-static void k_recode_q4_K(const int8_t *q, void *dst, int64_t n) {
-    block_q4_K *b = (block_q4_K *)dst;
-    for (int64_t i = 0; i < n / 256; i++)
-        for (int h = 0; h < 4; h++) k__put_nibbles(q + 256 * i + 64 * h, 32, 0, b[i].qs + 32 * h);
-}
-
-static void k_recode_q5_K(const int8_t *q, void *dst, int64_t n) {
-    block_q5_K *b = (block_q5_K *)dst;
-    for (int64_t i = 0; i < n / 256; i++) {
-        for (int h = 0; h < 4; h++) k__put_nibbles(q + 256 * i + 64 * h, 32, 0, b[i].qs + 32 * h);
-        k__put_bits(q + 256 * i, 0, 4, b[i].qh);
-    }
-}
-
-static void k_recode_q6_K(const int8_t *q, void *dst, int64_t n) {
-    block_q6_K *b = (block_q6_K *)dst;
-    for (int64_t i = 0; i < n / 256; i++)
-        for (int h = 0; h < 2; h++) {
-            k__put_nibbles(q + 256 * i + 128 * h, 64, -32, b[i].ql + 64 * h);
-            k__put_crumbs(q + 256 * i + 128 * h, -32, 4, b[i].qh + 32 * h);
-        }
-}
-
-static void k__put_scales_q4_K(const int16_t *sc, const int16_t *mn, uint8_t s[12]) {
-    for (int g = 0; g < 4; g++) {
-        s[g] = (uint8_t)(sc[g] | sc[g + 4] >> 4 << 6);
-        s[g + 4] = (uint8_t)(mn[g] | mn[g + 4] >> 4 << 6);
-        s[g + 8] = (uint8_t)((sc[g + 4] & 15) | (mn[g + 4] & 15) << 4);
-    }
-}
-
-/* --- one function per format --- */
-
-#define K_FIT_PLAIN(type, lo, hi, rounds)                                                     \
-    static void k_fit_##type(const float *x, const float *w, void *dst, int64_t n) {          \
-        block_##type *b = (block_##type *)dst;                                                \
-        int8_t        q[32];                                                                  \
-        for (int64_t i = 0; i < n / 32; i++) {                                                \
-            b[i].d = k__fit_plain(x + 32 * i, w ? w + 32 * i : NULL, lo, hi, rounds, q);      \
-            k_recode_##type(q, b + i, 32);                                                    \
-        }                                                                                     \
-    }
-K_FIT_PLAIN(q4_0, -8, 7, 8)
-K_FIT_PLAIN(q5_0, -16, 15, 8)
-K_FIT_PLAIN(q8_0, -127, 127, 4)
-
-#define K_FIT_PLAIN_MIN(type, top)                                                            \
-    static void k_fit_##type(const float *x, const float *w, void *dst, int64_t n) {          \
-        block_##type *b = (block_##type *)dst;                                                \
-        int8_t        q[32];                                                                  \
-        uint16_t      h[2];                                                                   \
-        for (int64_t i = 0; i < n / 32; i++) {                                                \
-            k__fit_plain_min(x + 32 * i, w ? w + 32 * i : NULL, top, h, q);                   \
-            b[i].d = h[0];                                                                    \
-            b[i].m = h[1];                                                                    \
-            k_recode_##type(q, b + i, 32);                                                    \
-        }                                                                                     \
-    }
-K_FIT_PLAIN_MIN(q4_1, 15)
-K_FIT_PLAIN_MIN(q5_1, 31)
-
-static void k__store_q2_K(const k__fitted *f, block_q2_K *b) {
-    b->d = f->d;
-    b->dmin = f->dmin;
-    for (int g = 0; g < 16; g++) b->scales[g] = (uint8_t)(f->sc[g] | f->mn[g] << 4);
-    k_recode_q2_K(f->q, b, 256);
-}
-
-static void k__store_q3_K(const k__fitted *f, block_q3_K *b) {
-    b->d = f->d;
-    for (int g = 0; g < 16; g++) {
-        int v = f->sc[g] + 32;
-        b->scales[g % 8] = (uint8_t)(b->scales[g % 8] | (v & 15) << g / 8 * 4);
-        b->scales[8 + g % 4] = (uint8_t)(b->scales[8 + g % 4] | v >> 4 << g / 4 * 2);
-    }
-    k_recode_q3_K(f->q, b, 256);
-}
-
-static void k__store_q4_K(const k__fitted *f, block_q4_K *b) {
-    b->d = f->d;
-    b->dmin = f->dmin;
-    k__put_scales_q4_K(f->sc, f->mn, b->scales);
-    k_recode_q4_K(f->q, b, 256);
-}
-
-static void k__store_q5_K(const k__fitted *f, block_q5_K *b) {
-    b->d = f->d;
-    b->dmin = f->dmin;
-    k__put_scales_q4_K(f->sc, f->mn, b->scales);
-    k_recode_q5_K(f->q, b, 256);
-}
-
-static void k__store_q6_K(const k__fitted *f, block_q6_K *b) {
-    b->d = f->d;
-    for (int g = 0; g < 16; g++) b->scales[g] = (int8_t)f->sc[g];
-    k_recode_q6_K(f->q, b, 256);
-}
-
-#define K_FIT_SUPER(type, ...)                                                                \
-    static void k_fit_##type(const float *x, const float *w, void *dst, int64_t n) {          \
-        static const k__super kind = {__VA_ARGS__};                                           \
-        block_##type         *b = (block_##type *)dst;                                        \
-        k__bench              bench;                                                          \
-        k__fitted             f;                                                              \
-        memset(b, 0, (size_t)(n / 256) * sizeof *b);                                          \
-        for (int64_t i = 0; i < n / 256; i++) {                                               \
-            if (!k__bench_load(&bench, x + 256 * i, w ? w + 256 * i : NULL, 256)) continue;   \
-            k__fit_block(&bench, &kind, &f);                                                  \
-            k__store_##type(&f, b + i);                                                       \
-        }                                                                                     \
-    }
-/*                lo   hi  sc_lo sc_hi group min    starts batches rounds polish again minima */
-K_FIT_SUPER(q2_K, 0,   3,  0,    15,   16,   true,  8,     1,      2,     3,     3,    4)
-K_FIT_SUPER(q3_K, -4,  3,  -32,  31,   16,   false, 2,     1,      2,     2,     1,    4)
-K_FIT_SUPER(q4_K, 0,   15, 0,    63,   32,   true,  8,     1,      2,     3,     3,    4)
-K_FIT_SUPER(q5_K, 0,   31, 0,    63,   32,   true,  8,     1,      2,     6,     3,    8)
-K_FIT_SUPER(q6_K, -32, 31, -128, 127,  16,   false, 2,     1,      2,     4,     1,    4)
-
-/* Plain floats have nothing to fit; what they cannot hold becomes their largest, as everywhere here. */
-static void k_fit_f16(const float *x, const float *w, void *dst, int64_t n) {
-    (void)w;
-    for (int64_t i = 0; i < n; i++) {
-        uint16_t h = k_f32_to_f16(x[i] > 65504 ? 65504 : x[i] < -65504 ? -65504 : x[i]);
-        memcpy((uint8_t *)dst + 2 * i, &h, 2);
-    }
-}
-
-static void k_fit_bf16(const float *x, const float *w, void *dst, int64_t n) {
-    (void)w;
-    for (int64_t i = 0; i < n; i++) {
-        uint16_t h = k_f32_to_bf16(x[i]);
-        if ((h & 0x7fff) == 0x7f80) h--;                 /* rounded up to infinity */
-        memcpy((uint8_t *)dst + 2 * i, &h, 2);
-    }
-}
-
-/* ===== [fit_grid] weights to blocks of tables, powers of two and lattices =====
- * What [unpack] reads is written here, for the formats whose codes are not plain integers, by search: the
- * block found makes sum w*(x - x^)^2 small, whatever the weights w are. Every search keeps the best it has
- * seen and judges a code against the scale as it is stored. Scales beyond f16 saturate; what is too small
- * for a scale becomes a zero block. No state and no rounding that depends on the CPU: the same input gives
- * the same bytes everywhere.
- * Words: a group shares one scale s. For codes q, b = sum w*x*q and c = sum w*q*q; then the error is
- * sum w*x*x - 2*s*b + s*s*c, least at s = b/c, where the codes have gained b*b/c.
- * Public: k_fitters[id] of these types. */
-
-/* A block made comparable by powers of two, which lose no bit: |x| below 4, mostly below 1, and
- * 0 < w <= 1. A weight of 0 becomes next to nothing, so that what no one weighs still gets sane codes. */
-typedef struct {
-    float x[K_SUPER], w[K_SUPER];
-    float up, down;                                      /* weight = x*up; scale of x = stored one * down */
-} k__fg_in;
-
-static inline float k__fg_pow2(int e) { return k__f32_of((uint32_t)(e + 127) << 23); } /* -126..127 */
-
-/* The exponent e with v < 2^e, kept where both 2^e and 2^-e are normal. */
-static inline int k__fg_above(float v) {
-    int e = (int)(k__bits_of(v) >> 23) - 126;
-    return e > 126 ? 126 : e;
-}
-
-static inline float k__fg_top(const float *x, int n) {
-    k__v4 top = {0};
-    for (int j = 0; j < n; j += 4) {
-        k__v4 v = k__v4_abs(k__v4_at(x + j));
-        top = k__v4_pick(v > top, v, top);
-    }
-    float a = top[0] > top[1] ? top[0] : top[1], b = top[2] > top[3] ? top[2] : top[3];
-    return a > b ? a : b;
-}
-
-/* False when nothing is there to code: zeros, or values no scale can reach. n divides by 4. */
-static bool k__fg_load(const float *x, const float *w, int n, k__fg_in *in) {
-    float top = k__fg_top(x, n), heavy = w ? k__fg_top(w, n) : 0;
-    if (!(top >= 0x1p-120f)) return false;
-    int e = k__fg_above(top), we = k__fg_above(heavy);
-    in->up = k__fg_pow2(e);
-    in->down = k__fg_pow2(-e);
-    for (int j = 0; j < n; j++) in->x[j] = x[j] * in->down;
-    if (we <= -120) {
-        for (int j = 0; j < n; j++) in->w[j] = 1;
-        return true;
-    }
-    float down = k__fg_pow2(-we);
-    for (int j = 0; j < n; j++) in->w[j] = w[j] * down + 0x1p-40f;
-    return true;
-}
-
-/* An f16 scale: saturated, so that a finite weight never makes an infinite block. */
-static inline uint16_t k__fg_half(float d) {
-    return k_f32_to_f16(d > 65504 ? 65504 : d < -65504 ? -65504 : d);
-}
-
-/* --- codes of a table: scale by least squares, codes by rounding, in turn --- */
-
-typedef struct { float b, c; } k__fg_sums;
-static inline float k__fg_gain(k__fg_sums t) { return t.c > 0 ? t.b * t.b / t.c : 0; }
-static inline float k__fg_error(k__fg_sums t, float s) { return s * (s * t.c - 2 * t.b); }
-
-typedef k__v4 (*k__fg_near)(k__v4 v);                    /* the value of the table that is nearest */
-#define K_FG_INLINE static inline __attribute__((always_inline)) /* `near` is known where it is called */
-
-/* IQ4's values: a step up at every midpoint below v. */
-static inline k__v4 k__fg_near_iq4(k__v4 v) {
-    k__v4 q = k__v4_all(k__iq4_values[0]);
-    for (int k = 0; k < 15; k++) {
-        float lo = k__iq4_values[k], hi = k__iq4_values[k + 1];
-        q += k__v4_if(v > (lo + hi) * 0.5f, k__v4_all(hi - lo));
-    }
-    return q;
-}
-
-static inline k__v4 k__fg_near_within(k__v4 v, float lo, float hi) {
-    v = k__v4_pick(v > lo, v, k__v4_all(lo));
-    return k__v4_round(k__v4_pick(v < hi, v, k__v4_all(hi)));
-}
-static inline k__v4 k__fg_near_trit(k__v4 v) { return k__fg_near_within(v, -1, 1); }
-static inline k__v4 k__fg_near_q2_0(k__v4 v) { return k__fg_near_within(v, -1, 2); }
-
-K_FG_INLINE k__fg_sums k__fg_try(const float *x, const float *w, int n, float inv, k__fg_near near) {
-    k__v4 b = {0}, c = {0};
-    for (int j = 0; j < n; j += 4) {
-        k__v4 v = k__v4_at(x + j), q = near(v * inv), wq = k__v4_at(w + j) * q;
-        b += wq * v;
-        c += wq * q;
-    }
-    return (k__fg_sums){k__v4_sum(b), k__v4_sum(c)};
-}
-
-/* The scale that gains most, from the starts 1/s given, then by alternation until it gains no more. */
-K_FG_INLINE float k__fg_scale(const float *x, const float *w, int n, const float *inv, int n_inv,
-                              k__fg_near near, k__fg_sums *at) {
-    float best = 0, s = 0;
-    *at = (k__fg_sums){0, 0};
-    for (int i = 0; i < n_inv; i++) {
-        k__fg_sums t = k__fg_try(x, w, n, inv[i], near);
-        float      gain = k__fg_gain(t);
-        if (gain > best * 1.0000005f) best = gain, s = t.b / t.c, *at = t;  /* of equals the first */
-    }
-    for (int i = 0; s != 0 && i < 6; i++) {
-        k__fg_sums t = k__fg_try(x, w, n, 1 / s, near);
-        float      gain = k__fg_gain(t);
-        if (!(gain > best)) break;
-        best = gain, s = t.b / t.c, *at = t;
-    }
-    return s;
-}
-
-static inline float k__fg_inverse(float s) { return s != 0 ? 1 / s : 0; }
-
-K_FG_INLINE void k__fg_codes(const float *x, int n, float inv, k__fg_near near, int8_t *q) {
-    for (int j = 0; j < n; j += 4) {
-        k__v4 v = near(k__v4_at(x + j) * inv);
-        for (int l = 0; l < 4; l++) q[j + l] = (int8_t)v[l];
-    }
-}
-
-/* One f16 scale for the block, codes judged against it as stored. Returns it; 0 when zeros are no worse. */
-K_FG_INLINE uint16_t k__fg_block(const k__fg_in *in, int n, const float *inv, int n_inv, k__fg_near near,
-                                 int8_t *q) {
-    k__fg_sums t;
-    float      best = 0, d = k__fg_scale(in->x, in->w, n, inv, n_inv, near, &t);
-    uint16_t   h = 0;
-    for (int round = 0; round < 3; round++) {
-        uint16_t next = k__fg_half(d * in->up);
-        if (!(next & 0x7fff)) next |= 1;                 /* the least f16, rather than nothing */
-        if (next == h) break;
-        float s = k_f16_to_f32(next) * in->down, e;
-        t = k__fg_try(in->x, in->w, n, k__fg_inverse(s), near);
-        if (!((e = k__fg_error(t, s)) < best)) break;
-        best = e;
-        h = next;
-        d = t.b / t.c;
-    }
-    k__fg_codes(in->x, n, k__fg_inverse(k_f16_to_f32(h) * in->down), near, q);
-    return h;
-}
-
-/* Where the extreme value of a group may land: starts for the alternation. top 0: all zero. */
-static inline float k__fg_extreme(const float *x, int n) {
-    float top = k__fg_top(x, n);
-    for (int j = 0; j < n; j++)
-        if (fabsf(x[j]) == top) return x[j];
-    return 0;
-}
-
-/* --- IQ4_NL --- */
-
-enum { K__IQ4_STARTS = 57 };
-
-/* The extreme on or near either end of the table, cut by it, or well inside. */
-static void k__fg_iq4_starts(const float *x, float inv[K__IQ4_STARTS]) {
-    float top = k__fg_extreme(x, 32), step = top != 0 ? 1 / top : 0;
-    inv[0] = -127 * step;
-    for (int i = 1; i < 33; i++) inv[i] = -(86 + 2.5f * (float)(i - 1)) * step;
-    for (int i = 33; i < K__IQ4_STARTS; i++) inv[i] = (76 + 3 * (float)(i - 33)) * step;
-}
-
-static inline int k__iq4_code(int8_t q) {
-    int code = 0;
-    for (int k = 1; k < 16; k++) code += q >= k__iq4_values[k];
-    return code;
-}
-
-static void k__iq4_pack(const int8_t q[32], uint8_t qs[16]) {
-    for (int j = 0; j < 16; j++) qs[j] = (uint8_t)(k__iq4_code(q[j]) | k__iq4_code(q[j + 16]) << 4);
-}
-
-static void k_fit_iq4_nl(const float *x, const float *w, void *dst, int64_t n) {
-    block_iq4_nl *b = (block_iq4_nl *)dst;
-    k__fg_in      in;
-    float         inv[K__IQ4_STARTS];
-    int8_t        q[32];
-    for (int64_t i = 0; i < n / 32; i++) {
-        memset(b + i, 0, sizeof b[i]);
-        if (!k__fg_load(x + 32 * i, w ? w + 32 * i : NULL, 32, &in)) continue;
-        k__fg_iq4_starts(in.x, inv);
-        b[i].d = k__fg_block(&in, 32, inv, K__IQ4_STARTS, k__fg_near_iq4, q);
-        if (b[i].d) k__iq4_pack(q, b[i].qs);
-    }
-}
-
-static void k_recode_iq4_nl(const int8_t *q, void *dst, int64_t n) {
-    block_iq4_nl *b = (block_iq4_nl *)dst;
-    for (int64_t i = 0; i < n / 32; i++) k__iq4_pack(q + 32 * i, b[i].qs);
-}
-
-/* --- two bits or less: ternary, Q2_0, Q1_0 --- */
-
-enum { K__TRIT_STARTS = 14 };
-
-/* Thresholds as parts of the largest weight, the half of it first, and around the weighted mean. */
-static void k__fg_trit_starts(const k__fg_in *in, int n, float inv[K__TRIT_STARTS]) {
-    float at = k__fg_top(in->x, n), mean;
-    k__v4 wx = {0}, ws = {0};
-    for (int j = 0; j < n; j += 4) {
-        k__v4 v = k__v4_at(in->w + j);
-        wx += v * k__v4_abs(k__v4_at(in->x + j));
-        ws += v;
-    }
-    mean = k__v4_sum(wx) / k__v4_sum(ws);
-    for (int i = 0; i < 7; i++, at *= 0.7f) inv[i] = 1 / at;
-    for (int i = 7; i < K__TRIT_STARTS; i++) inv[i] = 1 / (mean * (0.8f + 0.3f * (float)(i - 7)));
-}
-
-static uint16_t k__fg_trits(const float *x, const float *w, int8_t q[256]) {
-    k__fg_in in;
-    float    inv[K__TRIT_STARTS];
-    memset(q, 0, 256);
-    if (!k__fg_load(x, w, 256, &in)) return 0;
-    k__fg_trit_starts(&in, 256, inv);
-    uint16_t h = k__fg_block(&in, 256, inv, K__TRIT_STARTS, k__fg_near_trit, q);
-    if (!h) memset(q, 0, 256);
-    return h;
-}
-
-/* Digits of weights `width` apart to a byte, as a fraction of 256 rounded up. */
-static const int8_t *k__trits_pack(const int8_t *q, int width, int digits, uint8_t *p) {
-    for (int j = 0; j < width; j++) {
-        int v = 0;
-        for (int k = 0; k < 5; k++) v = 3 * v + (k < digits ? q[k * width + j] + 1 : 0);
-        p[j] = (uint8_t)((v * 256 + 242) / 243);
-    }
-    return q + digits * width;
-}
-
-static void k_recode_tq1_0(const int8_t *q, void *dst, int64_t n) {
-    block_tq1_0 *b = (block_tq1_0 *)dst;
-    for (int64_t i = 0; i < n / 256; i++) {
-        q = k__trits_pack(q, 32, 5, b[i].qs);
-        q = k__trits_pack(q, 16, 5, b[i].qs + 32);
-        q = k__trits_pack(q, 4, 4, b[i].qh);
-    }
-}
-
-static void k_recode_tq2_0(const int8_t *q, void *dst, int64_t n) {
-    block_tq2_0 *b = (block_tq2_0 *)dst;
-    for (int64_t i = 0; i < n / 128; i++, q += 128)
-        for (int j = 0; j < 32; j++)
-            b[i / 2].qs[32 * (i % 2) + j] =
-                (uint8_t)((q[j] + 1) | (q[32 + j] + 1) << 2 | (q[64 + j] + 1) << 4 | (q[96 + j] + 1) << 6);
-}
-
-/* The two differ in how they pack. */
-#define K_FIT_TRITS(type)                                                                \
-    static void k_fit_##type(const float *x, const float *w, void *dst, int64_t n) {     \
-        block_##type *b = (block_##type *)dst;                                           \
-        int8_t        q[256];                                                            \
-        for (int64_t i = 0; i < n / 256; i++) {                                          \
-            b[i].d = k__fg_trits(x + 256 * i, w ? w + 256 * i : NULL, q);                \
-            k_recode_##type(q, b + i, 256);                                              \
-        }                                                                                \
-    }
-K_FIT_TRITS(tq1_0)
-K_FIT_TRITS(tq2_0)
-
-static void k_recode_q2_0(const int8_t *q, void *dst, int64_t n) {
-    block_q2_0 *b = (block_q2_0 *)dst;
-    for (int64_t i = 0; i < n / 4; i++, q += 4)
-        b[i / 16].qs[i % 16] = (uint8_t)((q[0] + 1) | (q[1] + 1) << 2 | (q[2] + 1) << 4 | (q[3] + 1) << 6);
-}
-
-enum { K__Q2_0_STARTS = 18 };
-
-/* The largest value as code 2 or nearly, as code -1, and between, with d of either sign. */
-static void k_fit_q2_0(const float *x, const float *w, void *dst, int64_t n) {
-    block_q2_0 *b = (block_q2_0 *)dst;
-    k__fg_in    in;
-    float       inv[K__Q2_0_STARTS];
-    int8_t      q[64];
-    for (int64_t i = 0; i < n / 64; i++) {
-        b[i].d = 0;
-        memset(q, 0, 64);
-        if (k__fg_load(x + 64 * i, w ? w + 64 * i : NULL, 64, &in)) {
-            float top = k__fg_top(in.x, 64);
-            for (int k = 0; k < K__Q2_0_STARTS / 2; k++) {
-                inv[2 * k] = (0.9f + 0.45f * (float)k) / top;
-                inv[2 * k + 1] = -inv[2 * k];
-            }
-            b[i].d = k__fg_block(&in, 64, inv, K__Q2_0_STARTS, k__fg_near_q2_0, q);
-        }
-        k_recode_q2_0(q, b + i, 64);
-    }
-}
-
-/* q > 0 sets the bit: codes are -1 and 1. */
-static void k_recode_q1_0(const int8_t *q, void *dst, int64_t n) {
-    block_q1_0 *b = (block_q1_0 *)dst;
-    for (int64_t i = 0; i < n / 8; i++, q += 8) {
-        int bits = 0;
-        for (int k = 0; k < 8; k++) bits |= (q[k] > 0) << k;
-        b[i / 16].qs[i % 16] = (uint8_t)bits;
-    }
-}
-
-/* The codes are the signs, and the scale is the weighted mean of what they leave: nothing to search. */
-static void k_fit_q1_0(const float *x, const float *w, void *dst, int64_t n) {
-    block_q1_0 *b = (block_q1_0 *)dst;
-    k__fg_in    in;
-    int8_t      q[128];
-    for (int64_t i = 0; i < n / 128; i++) {
-        const float *xb = x + 128 * i;
-        b[i].d = 0;
-        for (int j = 0; j < 128; j++) q[j] = xb[j] >= 0 ? 1 : -1;
-        if (k__fg_load(xb, w ? w + 128 * i : NULL, 128, &in)) {
-            k__v4 wx = {0}, ws = {0};
-            for (int j = 0; j < 128; j += 4) {
-                k__v4 v = k__v4_at(in.w + j);
-                wx += v * k__v4_abs(k__v4_at(in.x + j));
-                ws += v;
-            }
-            b[i].d = k__fg_half(k__v4_sum(wx) / k__v4_sum(ws) * in.up);
-        }
-        k_recode_q1_0(q, b + i, 128);
-    }
-}
-
-/* --- FP4: a scale of few values, all that can win are tried --- */
-
-static inline k__v4 k__fg_near_fp4(k__v4 v) {
-    k__v4 a = k__v4_abs(v), q = {0};
-    for (int k = 0; k < 7; k++) {
-        float lo = k__fp4_values[k], hi = k__fp4_values[k + 1];
-        q += k__v4_if(a > (lo + hi) * 0.5f, k__v4_all(hi - lo));
-    }
-    return (k__v4)((k__m4)q | ((k__m4)v & INT32_MIN));
-}
-
-/* The error at scale s. *cut gets the part of values beyond the table, which grows as s falls. */
-static float k__fg_try_fp4(const float *x, const float *w, int n, float s, float *cut) {
-    k__v4 all = {0}, over = {0};
-    float inv = 1 / s;
-    for (int j = 0; j < n; j += 4) {
-        k__v4 v = k__v4_at(x + j), at = v * inv, e = v - s * k__fg_near_fp4(at);
-        k__v4 we = k__v4_at(w + j) * e * e;
-        all += we;
-        over += k__v4_if(k__v4_abs(at) > 12, we);
-    }
-    *cut = k__v4_sum(over);
-    return k__v4_sum(all);
-}
-
-static inline int k__fp4_code(int8_t q) {
-    int a = q < 0 ? -q : q, code = 0;
-    for (int k = 1; k < 8; k++) code += a >= k__fp4_values[k];
-    return code | (q < 0) << 3;
-}
-
-static void k__fp4_pack(const int8_t *q, int half, uint8_t *qs) {
-    for (int j = 0; j < half; j++) qs[j] = (uint8_t)(k__fp4_code(q[j]) | k__fp4_code(q[half + j]) << 4);
-}
-
-static void k_recode_mxfp4(const int8_t *q, void *dst, int64_t n) {
-    block_mxfp4 *b = (block_mxfp4 *)dst;
-    for (int64_t i = 0; i < n / 32; i++) k__fp4_pack(q + 32 * i, 16, b[i].qs);
-}
-
-static void k_fit_mxfp4(const float *x, const float *w, void *dst, int64_t n) {
-    block_mxfp4 *b = (block_mxfp4 *)dst;
-    k__fg_in     in;
-    int8_t       q[32];
-    for (int64_t i = 0; i < n / 32; i++) {
-        memset(b + i, 0, sizeof b[i]);
-        if (!k__fg_load(x + 32 * i, w ? w + 32 * i : NULL, 32, &in)) continue;
-        int   top = (int)(k__bits_of(in.up) >> 23) + 1;  /* the code that makes the table's 1 weigh in.up */
-        float best = FLT_MAX, cut = 0, err;
-        for (int e = top < 252 ? top : 252; e >= 0 && cut < best; e--) {  /* 12 times 2^(252-128) is finite */
-            if ((err = k__fg_try_fp4(in.x, in.w, 32, k_e8m0_half((uint8_t)e) * in.down, &cut)) < best) {
-                best = err;
-                b[i].e = (uint8_t)e;
-            }
-        }
-        k__fg_codes(in.x, 32, 1 / (k_e8m0_half(b[i].e) * in.down), k__fg_near_fp4, q);
-        k__fp4_pack(q, 16, b[i].qs);
-    }
-}
-
-/* The least code whose scale is v or more; 0x7e at most. */
-static inline int k__ue4m3_above(float v) {
-    if (v <= 0x1p-7f) return (int)ceilf(v * 0x1p10f);
-    int64_t code = (((int64_t)k__bits_of(v) + 0xfffff) >> 20) - 119 * 8;
-    return code > 0x7e ? 0x7e : (int)code;
-}
-
-static void k_recode_nvfp4(const int8_t *q, void *dst, int64_t n) {
-    block_nvfp4 *b = (block_nvfp4 *)dst;
-    for (int64_t i = 0; i < n / 16; i++) k__fp4_pack(q + 16 * i, 8, b[i / 4].qs + 8 * (i % 4));
-}
-
-/* From the scale that puts the largest value on the table's 3 down to where clipping alone costs more. */
-static void k_fit_nvfp4(const float *x, const float *w, void *dst, int64_t n) {
-    block_nvfp4 *b = (block_nvfp4 *)dst;
-    k__fg_in     in;
-    int8_t       q[16];
-    for (int64_t i = 0; i < n / 16; i++) {
-        uint8_t *code = &b[i / 4].d[i % 4];
-        float    best = 0, cut = 0, err;
-        *code = 0;
-        memset(q, 0, 16);
-        if (k__fg_load(x + 16 * i, w ? w + 16 * i : NULL, 16, &in)) {
-            for (int j = 0; j < 16; j++) best += in.w[j] * in.x[j] * in.x[j];
-            for (int u = k__ue4m3_above(k__fg_top(in.x, 16) / 3 * in.up); u > 0 && cut < best; u--)
-                if ((err = k__fg_try_fp4(in.x, in.w, 16, k_ue4m3_half((uint8_t)u) * in.down, &cut)) < best) {
-                    best = err;
-                    *code = (uint8_t)u;
-                }
-            if (*code) k__fg_codes(in.x, 16, 1 / (k_ue4m3_half(*code) * in.down), k__fg_near_fp4, q);
-        }
-        k__fp4_pack(q, 8, b[i / 4].qs + 8 * (i % 4));
-    }
-}
-
-/* --- super-blocks: one f16 scale d, and per group a small integer m: s = d*m --- */
-
-/* Of the integers a group may have, first + step*l for l = 0..count-1, the one nearest v. */
-typedef struct { int first, step, count; } k__fg_ints;
-static inline int k__fg_int(const k__fg_ints *set, float v) {
-    float l = (v - (float)set->first) / (float)set->step + 0.5f;
-    return set->first + set->step * (l < 1 ? 0 : l >= (float)set->count ? set->count - 1 : (int)l);
-}
-
-typedef struct k__fg_super {
-    uint16_t h;                                          /* the f16 scale */
-    float    d, error;                                   /* as scale of in.x; less sum w*x*x */
-    int      m[16];
-} k__fg_super;
-
-/* What is being fitted. code(): the nearest codes of group g at scale s. */
-typedef struct k__fg_job k__fg_job;
-struct k__fg_job {
-    k__fg_in in;
-    int      groups, size;                               /* of so many weights each */
-    float    unit;                                       /* a weight is d * unit * m * code */
-    k__fg_ints ints;
-    k__fg_sums (*code)(const k__fg_job *job, int g, float s);
-    const struct k__lattice *lattice;                    /* of the lattice formats */
-    uint8_t  signs[K_SUPER / 8];                         /* likewise: bit j, weight j of eight is negative */
-    int8_t   turned[K_SUPER / 8];                        /* the weight of eight with a wrong sign, or -1 */
-    float (*turn)(k__fg_job *job, const struct k__fg_super *at); /* chooses those anew; the error it saves */
-};
-
-
-/* With codes held, group g costs c*(s - d*m)^2 more than at its own best s. */
-static float k__fg_spread(const k__fg_job *job, const float *s, const k__fg_sums *t, float d, float *next) {
-    float cost = 0, up = 0, down = 0, inv = 1 / d;
-    for (int g = 0; g < job->groups; g++) {
-        float m = (float)k__fg_int(&job->ints, s[g] * inv), off = s[g] - d * m;
-        cost += t[g].c * off * off;
-        up += t[g].c * s[g] * m;
-        down += t[g].c * m * m;
-    }
-    *next = down > 0 ? up / down : d;
-    return cost;
-}
-
-/* The d at which all groups lose least: the largest scale tried on every place from the end of the
- * integers to well inside. */
-static float k__fg_common(const k__fg_job *job, const float *s, const k__fg_sums *t) {
-    float peak = 0, best = FLT_MAX, d = 0;
-    for (int g = 0; g < job->groups; g++)
-        if (fabsf(s[g]) > fabsf(peak)) peak = s[g];
-    if (peak == 0) return 0;
-    float end = (float)(job->ints.first + job->ints.step * (job->ints.count - 1));
-    for (int i = 0; i < 24; i++)
-        for (int side = job->ints.first < 0 ? -1 : 1; side <= 1; side += 2) {
-            float next = peak / (end * (1.12f - 0.03f * (float)i)) * (float)side;
-            for (int k = 0; k < 3; k++) {
-                float at = next, cost = k__fg_spread(job, s, t, at, &next);
-                if (cost < best) best = cost, d = at;
-            }
-        }
-    return d;
-}
-
-/* Each group's integer: the one it has, or anew the nearest to its own best scale and, when that lies well to
- * one side, the next there, with codes chosen for each. Returns in *up and *down what least squares makes of
- * d with these codes. */
-static void k__fg_assign(const k__fg_job *job, const float *s, k__fg_super *at, bool anew, float *up,
-                         float *down) {
-    at->error = *up = *down = 0;
-    for (int g = 0; g < job->groups; g++) {
-        float      best = FLT_MAX, v = s[g] / at->d;
-        int        near = anew ? k__fg_int(&job->ints, v) : at->m[g];
-        int        other = anew ? k__fg_int(&job->ints, 2 * v - (float)near) : near;
-        k__fg_sums t = {0, 0};
-        at->m[g] = near;                                 /* where every error is beyond a float */
-        for (int m = near;; m = other) {
-            k__fg_sums u = job->code(job, g, at->d * (float)m);
-            float      e = k__fg_error(u, at->d * (float)m);
-            if (e < best) best = e, t = u, at->m[g] = m;
-            if (m == other) break;
-        }
-        at->error += best;
-        *up += t.b * (float)at->m[g];
-        *down += t.c * (float)(at->m[g] * at->m[g]);
-    }
-}
-
-static void k__fg_store(const k__fg_job *job, float d, k__fg_super *at) {
-    at->h = k__fg_half(d / job->unit * job->in.up);
-    if (!(at->h & 0x7fff)) at->h |= 1;                   /* the least f16, rather than nothing */
-    at->d = k_f16_to_f32(at->h) * job->in.down * job->unit;
-}
-
-/* From the best scale of every group to the best d and integers. h is 0 when zeros are no worse. */
-static k__fg_super k__fg_fit(k__fg_job *job, const float *s, const k__fg_sums *t) {
-    k__fg_super best = {0, 0, 0, {0}}, at;
-    float       d = k__fg_common(job, s, t), up, down;
-    for (int round = 0; d != 0 && round < 3; round++) {
-        uint16_t was = round ? at.h : 0;
-        k__fg_store(job, d, &at);
-        if (round && at.h == was) break;
-        k__fg_assign(job, s, &at, round == 0, &up, &down);
-        if (at.error < best.error) best = at;
-        else if (round) break;
-        if (round == 0 && job->turn) best.error -= job->turn(job, &at);
-        d = down > 0 ? up / down : 0;
-    }
-    return best;
-}
-
-/* --- IQ4_XS --- */
-
-static k__fg_sums k__fg_code_iq4(const k__fg_job *job, int g, float s) {
-    return k__fg_try(job->in.x + 32 * g, job->in.w + 32 * g, 32, k__fg_inverse(s), k__fg_near_iq4);
-}
-
-static void k_recode_iq4_xs(const int8_t *q, void *dst, int64_t n) {
-    block_iq4_xs *b = (block_iq4_xs *)dst;
-    for (int64_t i = 0; i < n / 32; i++) k__iq4_pack(q + 32 * i, b[i / 8].qs + 16 * (i % 8));
-}
-
-static void k_fit_iq4_xs(const float *x, const float *w, void *dst, int64_t n) {
-    block_iq4_xs *b = (block_iq4_xs *)dst;
-    k__fg_job     job = {.groups = 8, .size = 32, .unit = 1, .ints = {-32, 1, 64}, .code = k__fg_code_iq4};
-    float         inv[K__IQ4_STARTS], s[8];
-    k__fg_sums    t[8];
-    int8_t        q[256];
-    for (int64_t i = 0; i < n / 256; i++) {
-        memset(b + i, 0, sizeof b[i]);
-        if (!k__fg_load(x + 256 * i, w ? w + 256 * i : NULL, 256, &job.in)) continue;
-        for (int g = 0; g < 8; g++) {
-            const float *xg = job.in.x + 32 * g;
-            k__fg_iq4_starts(xg, inv);
-            s[g] = k__fg_scale(xg, job.in.w + 32 * g, 32, inv, K__IQ4_STARTS, k__fg_near_iq4, t + g);
-        }
-        k__fg_super at = k__fg_fit(&job, s, t);
-        if (!at.h) continue;
-        b[i].d = at.h;
-        for (int g = 0; g < 8; g++) {
-            int l = at.m[g] + 32;
-            b[i].scales_l[g / 2] |= (uint8_t)((l & 15) << 4 * (g % 2));
-            b[i].scales_h |= (uint16_t)((l >> 4) << 2 * g);
-            float s_inv = k__fg_inverse(at.d * (float)at.m[g]);
-            k__fg_codes(job.in.x + 32 * g, 32, s_inv, k__fg_near_iq4, q + 32 * g);
-        }
-        k_recode_iq4_xs(q, b + i, 256);
-    }
-}
-
-/* --- lattices: codes are points of a grid of 4 or 8 weights ---
- * A point costs the sum of what its weights cost. Both halves of a point have few values, 64 or 81 cells,
- * so a table per half prices every point with one addition. A grid ascends, hence points with one upper
- * half lie together, and an upper half that costs too much beside the cheapest lower one is passed over:
- * the nearest point is found exactly, and few points are looked at. */
-
-enum { K__CELLS = 108, K__POINTS = 2048 };
-
-typedef struct {
-    const uint16_t *grid;
-    int             points, dims, levels;                /* levels: 3 in 8 dims, 8 in 4 */
-    float           value[8];                            /* of a level */
-    float           start, ratio;                        /* scales to try: the least, for weights around 1 */
-    int             steps;                               /* how many, each ratio times the one before */
-    int             group;                               /* weights that share an integer of 1 3 5 ... */
-    int             ints;                                /* how many of those */
-    float           unit;
-    enum {
-        K__EVEN,                                         /* signs apart, their number even in every eight */
-        K__FREE,                                         /* signs apart */
-        K__SHIFT                                         /* none; but all values of a span may be less by 2 */
-    } signs;
-    int             span;                                /* weights of one shift, or of one set of signs */
-} k__fg_kind;
-
-struct k__lattice {
-    const k__fg_kind *kind;
-    int               cells;
-    uint16_t          from[K__CELLS + 1];                /* first point of an upper half */
-    uint8_t           low[K__POINTS], high[K__POINTS];   /* cells of a point's halves */
-    float             worth[2][K__CELLS][4];             /* weights of a cell, below and above */
-};
-
-/* The place of half a point among the cells: two levels of eight, or twice two of three, the rows of nine
- * filled up to twelve, so that vectors do not straddle them. */
-static int k__lattice_cell(const k__fg_kind *k, int half) {
-    if (k->dims == 4) return (half & 15) + 8 * (half >> 4);
-    return (half & 3) + 3 * (half >> 2 & 3) + 12 * ((half >> 4 & 3) + 3 * (half >> 6));
-}
-
-static void k__lattice_init(struct k__lattice *L, const k__fg_kind *k) {
-    int at = 0;
-    memset(L->worth, 0, sizeof L->worth);
-    L->kind = k;
-    L->cells = k->dims == 8 ? K__CELLS : 64;
-    for (int p = 0; p < k->points; p++) {
-        L->low[p] = (uint8_t)k__lattice_cell(k, k->grid[p] & 255);
-        L->high[p] = (uint8_t)k__lattice_cell(k, k->grid[p] >> 8);
-        for (; at <= L->high[p]; at++) L->from[at] = (uint16_t)p;
-    }
-    for (; at <= L->cells; at++) L->from[at] = (uint16_t)k->points;
-    for (int p = 0; p < k->points; p++)
-        for (int j = 0; j < k->dims; j++) {
-            int bits = 16 / k->dims, high = j >= k->dims / 2, cell = high ? L->high[p] : L->low[p];
-            L->worth[high][cell][j % 4] = k->value[k->grid[p] >> bits * j & ((1 << bits) - 1)];
-        }
-}
-
-/* Prices of all cells of half a point, of the cheapest, and where that is or may be. A level worth v costs
- * w * v*s * (v*s - 2*x) at a weight x, less w*x*x. */
-typedef struct {
-    float price[K__CELLS];
-    float least;
-    int   at;
-} k__fg_cells;
-
-/* out[4*n*b + a] = low[a] + high[b] for a < 4*n */
-K_FG_INLINE void k__fg_outer(const float *low, int n, const float *high, int rows, float *out) {
-    for (int b = 0; b < rows; b++)
-        for (int a = 0; a < n; a++, out += 4) {
-            k__v4 v = k__v4_at(low + 4 * a) + high[b];
-            memcpy(out, &v, sizeof v);
-        }
-}
-
-/* Four weights of three levels, the weights side by side. */
-static void k__fg_cells8(const float *value, const float *x, const float *w, float s, k__fg_cells *out) {
-    k__v4 xs = k__v4_at(x) * 2, ws = k__v4_at(w), least = {0}, at = {0}, price;
-    float one[3][4], two[2][12];
-    for (int l = 0; l < 3; l++) {
-        float v = value[l] * s;
-        price = ws * v * (v - xs);
-        k__m4 less = price < least;
-        least = l ? k__v4_pick(less, price, least) : price;
-        at = l ? k__v4_pick(less, k__v4_all((float)l), at) : at;
-        memcpy(one[l], &price, sizeof price);
-    }
-    out->least = k__v4_sum(least);
-    out->at = (int)(at[0] + 3 * at[1] + 12 * at[2] + 36 * at[3]);
-    for (int i = 0; i < 9; i++) {
-        two[0][i] = one[i % 3][0] + one[i / 3][1];
-        two[1][i] = one[i % 3][2] + one[i / 3][3];
-    }
-    for (int i = 9; i < 12; i++) two[0][i] = FLT_MAX / 4;
-    k__fg_outer(two[0], 3, two[1], 9, out->price);
-}
-
-/* Two weights of eight levels, the levels side by side. These are as good as evenly spaced, which is enough
- * to guess the cheapest. */
-static void k__fg_cells4(const float *value, const float *x, const float *w, float s, k__fg_cells *out) {
-    k__v4 low = k__v4_at(value) * s, high = k__v4_at(value + 4) * s;
-    float one[2][8], step = 1 / (s * (value[1] - value[0]));
-    out->at = 0;
-    out->least = 0;
-    for (int j = 0; j < 2; j++) {
-        k__v4 a = w[j] * low * (low - 2 * x[j]), b = w[j] * high * (high - 2 * x[j]);
-        k__v4 c = k__v4_pick(a < b, a, b);
-        float p = c[0] < c[1] ? c[0] : c[1], q = c[2] < c[3] ? c[2] : c[3], l = (x[j] - low[0]) * step + 0.5f;
-        memcpy(one[j], &a, sizeof a);
-        memcpy(one[j] + 4, &b, sizeof b);
-        out->least += p < q ? p : q;
-        out->at += (l > 7 ? 7 : l > 0 ? (int)l : 0) << 3 * j;
-    }
-    k__fg_outer(one[0], 2, one[1], 8, out->price);
-}
-
-/* The points of upper half h, which costs `high`. */
-static inline void k__lattice_scan(const struct k__lattice *L, const k__fg_cells *low, float high, int h,
-                                   float *best, int *at) {
-    for (int p = L->from[h]; p < L->from[h + 1]; p++) {
-        float cost = low->price[L->low[p]] + high;
-        if (cost < *best) *best = cost, *at = p;
-    }
-}
-
-/* The point nearest dims weights at scale s, levels worth `value`; adds what it costs to *cost. */
-static int k__lattice_nearest(const struct k__lattice *L, const float *value, const float *x, const float *w,
-                              float s, float *cost) {
-    k__fg_cells low, high;
-    float       best = FLT_MAX;
-    int         at = 0;
-    if (L->kind->dims == 8) {
-        k__fg_cells8(value, x, w, s, &low);
-        k__fg_cells8(value, x + 4, w + 4, s, &high);
-    } else {
-        k__fg_cells4(value, x, w, s, &low);
-        k__fg_cells4(value, x + 2, w + 2, s, &high);
-    }
-    k__lattice_scan(L, &low, high.price[high.at], high.at, &best, &at);
-    for (int h = 0; h < L->cells; h += 4) {
-        k__m4    near = k__v4_at(high.price + h) < best - low.least;
-        uint64_t any[2];
-        memcpy(any, &near, sizeof any);
-        if (!(any[0] | any[1])) continue;
-        for (int l = 0; l < 4; l++)
-            if (near[l] && high.price[h + l] + low.least < best)
-                k__lattice_scan(L, &low, high.price[h + l], h + l, &best, &at);
-    }
-    *cost += best;
-    return at;
-}
-
-static inline void k__fg_add(k__v4 v, const float *x, const float *w, k__v4 *b, k__v4 *c) {
-    k__v4 wv = k__v4_at(w) * v;
-    *b += wv * k__v4_at(x);
-    *c += wv * v;
-}
-
-/* The codes of a span: grid numbers to at when that is not NULL, bit 15 set for the shift. */
-typedef struct { k__v4 b, c; float cost; } k__fg_span;
-enum { K__SHIFTED = 0x8000 };
-
-static k__fg_span k__lattice_span(const struct k__lattice *L, const float *x, const float *w, float s,
-                                  bool shift, uint16_t *at) {
-    const k__fg_kind *k = L->kind;
-    float             by = shift ? 2 : 0, value[8];
-    k__fg_span        sum = {{0}, {0}, 0};
-    for (int l = 0; l < 8; l++) value[l] = k->value[l] - by;
-    for (int j = 0; j < k->span; j += k->dims) {
-        int   p = k__lattice_nearest(L, value, x + j, w + j, s, &sum.cost);
-        k__v4 low = k__v4_at(L->worth[0][L->low[p]]) - by, high = k__v4_at(L->worth[1][L->high[p]]) - by;
-        k__fg_add(k->dims == 8 ? low : low + high, x + j, w + j, &sum.b, &sum.c);
-        if (k->dims == 8) k__fg_add(high, x + j + 4, w + j + 4, &sum.b, &sum.c);
-        if (at) at[j / k->dims] = (uint16_t)(p | (shift ? K__SHIFTED : 0));
-    }
-    return sum;
-}
-
-static k__fg_sums k__fg_codes_lattice(const k__fg_job *job, int g, float s, uint16_t *at) {
-    const k__fg_kind *k = job->lattice->kind;
-    k__v4             b = {0}, c = {0};
-    for (int j = g * job->size; j < (g + 1) * job->size; j += k->span) {
-        const float *x = job->in.x + j, *w = job->in.w + j;
-        uint16_t    *to = at ? at + j / k->dims : NULL;
-        k__fg_span   sum = k__lattice_span(job->lattice, x, w, s, false, to);
-        if (k->signs == K__SHIFT) {
-            uint16_t   other_at[4];
-            k__fg_span other = k__lattice_span(job->lattice, x, w, s, true, other_at);
-            if (other.cost < sum.cost) {
-                sum = other;
-                if (to) memcpy(to, other_at, (size_t)(k->span / k->dims) * sizeof *to);
-            }
-        }
-        b += sum.b;
-        c += sum.c;
-    }
-    return (k__fg_sums){k__v4_sum(b), k__v4_sum(c)};
-}
-
-static k__fg_sums k__fg_code_lattice(const k__fg_job *job, int g, float s) {
-    return k__fg_codes_lattice(job, g, s, NULL);
-}
-
-/* Signs apart from sizes. Where their number must be even, the weight that costs least to turn is turned:
- * its size becomes negative. */
-static void k__fg_unsign(k__fg_job *job, bool even) {
-    for (int i = 0; i < K_SUPER / 8; i++) {
-        float *x = job->in.x + 8 * i, *w = job->in.w + 8 * i;
-        int    signs = 0, turn = 0;
-        for (int j = 0; j < 8; j++) {
-            signs |= (x[j] < 0) << j;
-            x[j] = fabsf(x[j]);
-            if (x[j] * w[j] < x[turn] * w[turn]) turn = j;
-        }
-        job->turned[i] = -1;
-        if (even && __builtin_parity((unsigned)signs)) {
-            signs ^= 1 << turn;
-            x[turn] = -x[turn];
-            job->turned[i] = (int8_t)turn;
-        }
-        job->signs[i] = (uint8_t)signs;
-    }
-}
-
-/* Now that the scales are known: of the weights that cost about the least to turn, the one that leaves the
- * least error. */
-static float k__fg_turn(k__fg_job *job, const k__fg_super *at) {
-    float saved = 0;
-    for (int i = 0; i < K_SUPER / 8; i++) {
-        float *x = job->in.x + 8 * i, *w = job->in.w + 8 * i, s = at->d * (float)at->m[8 * i / job->size];
-        int    was = job->turned[i], best = was;
-        if (was < 0) continue;
-        float first = k__lattice_span(job->lattice, x, w, s, false, NULL).cost, least = first;
-        for (int j = 0; j < 8; j++) {
-            if (j == was || w[j] * x[j] > -3 * w[was] * x[was]) continue;
-            x[was] = -x[was];
-            x[j] = -x[j];
-            float cost = k__lattice_span(job->lattice, x, w, s, false, NULL).cost;
-            x[was] = -x[was];
-            x[j] = -x[j];
-            if (cost < least) least = cost, best = j;
-        }
-        x[was] = -x[was];
-        x[best] = -x[best];
-        job->signs[i] ^= (uint8_t)((1 << was) ^ (1 << best));
-        job->turned[i] = (int8_t)best;
-        saved += first - least;
-    }
-    return saved;
-}
-
-typedef struct { float s, gain; k__fg_sums t; } k__fg_best;
-
-static bool k__fg_better(const k__fg_job *job, int g, float s, k__fg_best *best) {
-    k__fg_sums t = job->code(job, g, s);
-    float      gain = t.b > 0 ? k__fg_gain(t) : 0;
-    if (!(gain > best->gain)) return false;
-    *best = (k__fg_best){t.b / t.c, gain, t};
-    return true;
-}
-
-/* The scale of a group that gains most: in steps over the range where it can lie, given the weighted root
- * mean square; half a step to both sides of the best; then by alternation. */
-static k__fg_best k__fg_lattice_scale(const k__fg_job *job, int g) {
-    const k__fg_kind *k = job->lattice->kind;
-    const float      *x = job->in.x + g * job->size, *w = job->in.w + g * job->size;
-    float             wxx = 0, ws = 0, mid = 0;
-    k__fg_best        best = {0, 0, {0, 0}};
-    for (int j = 0; j < job->size; j++) {
-        wxx += w[j] * x[j] * x[j];
-        ws += w[j];
-    }
-    float at = sqrtf(wxx / ws) * k->start;
-    for (int i = 0; at > 0 && i < k->steps; i++, at *= k->ratio)
-        if (k__fg_better(job, g, at, &best)) mid = at;
-    float half = sqrtf(k->ratio);
-    if (mid > 0) {
-        k__fg_better(job, g, mid * half, &best);
-        k__fg_better(job, g, mid / half, &best);
-    }
-    for (int i = 0; best.s > 0 && i < 4 && k__fg_better(job, g, best.s, &best); i++) continue;
-    return best;
-}
-
-/* Grid numbers of a super-block and the integers behind its scales. False: all zero. */
-typedef struct {
-    uint16_t at[64];
-    uint8_t  m[16];                                      /* (integer - 1) / 2 */
-    uint16_t h;
-} k__fg_points;
-
-static bool k__fg_lattice(k__fg_job *job, const float *x, const float *w, k__fg_points *out) {
-    const k__fg_kind *k = job->lattice->kind;
-    float             s[16];
-    k__fg_sums        t[16];
-    if (!k__fg_load(x, w, K_SUPER, &job->in)) return false;
-    if (k->signs != K__SHIFT) k__fg_unsign(job, k->signs == K__EVEN);
-    for (int g = 0; g < job->groups; g++) {
-        k__fg_best best = k__fg_lattice_scale(job, g);
-        s[g] = best.s;
-        t[g] = best.t;
-    }
-    k__fg_super at = k__fg_fit(job, s, t);
-    out->h = at.h;
-    for (int g = 0; g < job->groups; g++) out->m[g] = (uint8_t)((at.m[g] - 1) / 2);
-    for (int g = 0; at.h && g < job->groups; g++) k__fg_codes_lattice(job, g, at.d * (float)at.m[g], out->at);
-    return at.h != 0;
-}
-
-static void k__fg_lattice_job(k__fg_job *job, struct k__lattice *L, const k__fg_kind *k) {
-    k__lattice_init(L, k);
-    job->groups = K_SUPER / k->group;
-    job->size = k->group;
-    job->unit = k->unit;
-    job->ints = (k__fg_ints){1, 2, k->ints};
-    job->code = k__fg_code_lattice;
-    job->turn = k->signs == K__EVEN ? k__fg_turn : NULL;
-    job->lattice = L;
-}
-
-/* A quantiser: fits every super-block, and pack writes what was found into a block of zeros. */
-#define K_FIT_LATTICE(type, kind, pack)                                                       \
-    static void k_fit_##type(const float *x, const float *w, void *dst, int64_t n) {          \
-        block_##type     *b = (block_##type *)dst;                                            \
-        k__fg_job         job;                                                                \
-        struct k__lattice lattice;                                                            \
-        k__fg_points      p;                                                                  \
-        k__fg_lattice_job(&job, &lattice, &kind);                                             \
-        for (int64_t i = 0; i < n / K_SUPER; i++) {                                           \
-            memset(b + i, 0, sizeof b[i]);                                                    \
-            if (k__fg_lattice(&job, x + K_SUPER * i, w ? w + K_SUPER * i : NULL, &p)) pack(b + i, &job, &p); \
-        }                                                                                     \
-    }
-
-static const k__fg_kind k__kind_iq2_xxs = {
-    k__grid_iq2_xxs, 256, 8, 3, {8, 25, 43}, 0.016f, 1.32f, 6, 32, 16, 0.125f, K__EVEN, 8};
-static const k__fg_kind k__kind_iq2_xs = {
-    k__grid_iq2_xs, 512, 8, 3, {8, 25, 43}, 0.016f, 1.32f, 6, 16, 16, 0.125f, K__EVEN, 8};
-static const k__fg_kind k__kind_iq2_s = {
-    k__grid_iq2_s, 1024, 8, 3, {8, 25, 43}, 0.016f, 1.32f, 6, 16, 16, 0.125f, K__FREE, 8};
-static const k__fg_kind k__kind_iq1_s = {
-    k__grid_iq1, 2048, 8, 3, {-7, 1, 9}, 0.1f, 1.4f, 4, 32, 8, 0.125f, K__SHIFT, 32};
-static const k__fg_kind k__kind_iq1_m = {
-    k__grid_iq1, 2048, 8, 3, {-7, 1, 9}, 0.1f, 1.4f, 4, 16, 8, 0.125f, K__SHIFT, 8};
-static const k__fg_kind k__kind_iq3_xxs = {
-    k__grid_iq3_xxs, 256, 4, 8, {4, 12, 20, 28, 36, 44, 52, 62}, 0.011f, 1.32f, 8, 32, 16, 0.25f, K__EVEN, 8};
-static const k__fg_kind k__kind_iq3_s = {
-    k__grid_iq3_s, 512, 4, 8, {1, 3, 5, 7, 9, 11, 13, 15}, 0.044f, 1.32f, 8, 32, 16, 1, K__FREE, 8};
-
-/* Four times 7 signs, then the integer's 4 bits. */
-static uint32_t k__fg_signs7(const k__fg_job *job, const k__fg_points *p, int g) {
-    uint32_t aux = (uint32_t)p->m[g] << 28;
-    for (int l = 0; l < 4; l++) aux |= (job->signs[4 * g + l] & 127u) << 7 * l;
-    return aux;
-}
-
-static void k__pack_iq2_xxs(block_iq2_xxs *b, const k__fg_job *job, const k__fg_points *p) {
-    b->d = p->h;
-    for (int g = 0; g < 8; g++) {
-        uint32_t at = 0;
-        for (int l = 0; l < 4; l++) at |= (uint32_t)p->at[4 * g + l] << 8 * l;
-        b->qs[2 * g] = at;
-        b->qs[2 * g + 1] = k__fg_signs7(job, p, g);
-    }
-}
-
-static void k__pack_odd(const k__fg_points *p, int n, uint8_t *scales) {
-    for (int g = 0; g < n; g++) scales[g / 2] |= (uint8_t)(p->m[g] << 4 * (g % 2));
-}
-
-static void k__pack_iq2_xs(block_iq2_xs *b, const k__fg_job *job, const k__fg_points *p) {
-    b->d = p->h;
-    k__pack_odd(p, 16, b->scales);
-    for (int l = 0; l < 32; l++) b->qs[l] = (uint16_t)(p->at[l] | (job->signs[l] & 127) << 9);
-}
-
-static void k__pack_iq2_s(block_iq2_s *b, const k__fg_job *job, const k__fg_points *p) {
-    b->d = p->h;
-    k__pack_odd(p, 16, b->scales);
-    memcpy(b->signs, job->signs, 32);
-    for (int l = 0; l < 32; l++) {
-        b->qs[l] = (uint8_t)p->at[l];
-        b->qh[l / 4] |= (uint8_t)(p->at[l] >> 8 << 2 * (l % 4));
-    }
-}
-
-static void k__pack_iq3_xxs(block_iq3_xxs *b, const k__fg_job *job, const k__fg_points *p) {
-    b->d = p->h;
-    for (int l = 0; l < 64; l++) b->qs[l] = (uint8_t)p->at[l];
-    for (int g = 0; g < 8; g++) b->aux[g] = k__fg_signs7(job, p, g);
-}
-
-static void k__pack_iq3_s(block_iq3_s *b, const k__fg_job *job, const k__fg_points *p) {
-    b->d = p->h;
-    k__pack_odd(p, 8, b->scales);
-    memcpy(b->signs, job->signs, 32);
-    for (int l = 0; l < 64; l++) {
-        b->qs[l] = (uint8_t)p->at[l];
-        b->qh[l / 8] |= (uint8_t)(p->at[l] >> 8 << l % 8);
-    }
-}
-
-/* The shift's bit stands above the integer's three. */
-static void k__pack_iq1_s(block_iq1_s *b, const k__fg_job *job, const k__fg_points *p) {
-    (void)job;
-    b->d = p->h;
-    for (int g = 0; g < 8; g++) b->qh[g] = (uint16_t)(p->m[g] << 12 | (p->at[4 * g] & K__SHIFTED));
-    for (int l = 0; l < 32; l++) {
-        b->qs[l] = (uint8_t)p->at[l];
-        b->qh[l / 4] |= (uint16_t)((p->at[l] >> 8 & 7) << 3 * (l % 4));
-    }
-}
-
-static void k__pack_iq1_m(block_iq1_m *b, const k__fg_job *job, const k__fg_points *p) {
-    (void)job;
-    for (int k = 0; k < 4; k++) b->scales[k] = (uint16_t)((p->h >> 4 * k & 15) << 12);
-    for (int g = 0; g < 16; g++) b->scales[g / 4] |= (uint16_t)(p->m[g] << 3 * (g % 4));
-    for (int l = 0; l < 32; l++) {
-        b->qs[l] = (uint8_t)p->at[l];
-        b->qh[l / 2] |= (uint8_t)(((p->at[l] >> 8 & 7) | (p->at[l] & K__SHIFTED ? 8 : 0)) << 4 * (l % 2));
-    }
-}
-
-K_FIT_LATTICE(iq2_xxs, k__kind_iq2_xxs, k__pack_iq2_xxs)
-K_FIT_LATTICE(iq2_xs, k__kind_iq2_xs, k__pack_iq2_xs)
-K_FIT_LATTICE(iq2_s, k__kind_iq2_s, k__pack_iq2_s)
-K_FIT_LATTICE(iq3_xxs, k__kind_iq3_xxs, k__pack_iq3_xxs)
-K_FIT_LATTICE(iq3_s, k__kind_iq3_s, k__pack_iq3_s)
-K_FIT_LATTICE(iq1_s, k__kind_iq1_s, k__pack_iq1_s)
-K_FIT_LATTICE(iq1_m, k__kind_iq1_m, k__pack_iq1_m)
-
-/* ===== [fitters] one row per format that can be made =====
- * Index = the id in the file, as in k_types. To add a format: fit in [fit] or [fit_grid], a row here, bounds from
- * tests/gen. */
-
-/* The codes of formats with gaps between them, rising. */
-static const int8_t k__fp4_levels[15] = {-12, -8, -6, -4, -3, -2, -1, 0, 1, 2, 3, 4, 6, 8, 12};
-static const int8_t k__sign_levels[2] = {-1, 1};
-
-K_PUBLIC const k_fitter k_fitters[K_TYPE_MAX] = {
-    /*             fit            recode            lo     hi    levels */
-    [K_F16]     = {k_fit_f16,     NULL,             0,     0,    NULL},
-    [K_BF16]    = {k_fit_bf16,    NULL,             0,     0,    NULL},
-    [K_Q4_0]    = {k_fit_q4_0,    k_recode_q4_0,    -8,    7,    NULL},
-    [K_Q4_1]    = {k_fit_q4_1,    k_recode_q4_1,    0,     15,   NULL},
-    [K_Q5_0]    = {k_fit_q5_0,    k_recode_q5_0,    -16,   15,   NULL},
-    [K_Q5_1]    = {k_fit_q5_1,    k_recode_q5_1,    0,     31,   NULL},
-    [K_Q8_0]    = {k_fit_q8_0,    k_recode_q8_0,    -127,  127,  NULL},
-    [K_Q2_K]    = {k_fit_q2_K,    k_recode_q2_K,    0,     3,    NULL},
-    [K_Q3_K]    = {k_fit_q3_K,    k_recode_q3_K,    -4,    3,    NULL},
-    [K_Q4_K]    = {k_fit_q4_K,    k_recode_q4_K,    0,     15,   NULL},
-    [K_Q5_K]    = {k_fit_q5_K,    k_recode_q5_K,    0,     31,   NULL},
-    [K_Q6_K]    = {k_fit_q6_K,    k_recode_q6_K,    -32,   31,   NULL},
-    [K_IQ4_NL]  = {k_fit_iq4_nl,  k_recode_iq4_nl,  -127,  113,  k__iq4_values},
-    [K_IQ4_XS]  = {k_fit_iq4_xs,  k_recode_iq4_xs,  -127,  113,  k__iq4_values},
-    [K_MXFP4]   = {k_fit_mxfp4,   k_recode_mxfp4,   -12,   12,   k__fp4_levels},
-    [K_NVFP4]   = {k_fit_nvfp4,   k_recode_nvfp4,   -12,   12,   k__fp4_levels},
-    [K_TQ1_0]   = {k_fit_tq1_0,   k_recode_tq1_0,   -1,    1,    NULL},
-    [K_TQ2_0]   = {k_fit_tq2_0,   k_recode_tq2_0,   -1,    1,    NULL},
-    [K_Q1_0]    = {k_fit_q1_0,    k_recode_q1_0,    -1,    1,    k__sign_levels},
-    [K_Q2_0]    = {k_fit_q2_0,    k_recode_q2_0,    -1,    2,    NULL},
-    [K_IQ2_XXS] = {k_fit_iq2_xxs, NULL,             0,     0,    NULL},
-    [K_IQ2_XS]  = {k_fit_iq2_xs,  NULL,             0,     0,    NULL},
-    [K_IQ2_S]   = {k_fit_iq2_s,   NULL,             0,     0,    NULL},
-    [K_IQ3_XXS] = {k_fit_iq3_xxs, NULL,             0,     0,    NULL},
-    [K_IQ3_S]   = {k_fit_iq3_s,   NULL,             0,     0,    NULL},
-    [K_IQ1_S]   = {k_fit_iq1_s,   NULL,             0,     0,    NULL},
-    [K_IQ1_M]   = {k_fit_iq1_m,   NULL,             0,     0,    NULL},
-};
-
-/* What becomes of a block of nothing but 2^30, which is beyond all that an f16 scales, or of nothing but the largest float. */
-K_PUBLIC float k_most(uint32_t id) {
-    float   x[K_SUPER], most = 0;
-    uint8_t blocks[K_SUPER * sizeof(float)];
-    if (!k_fitters[id].fit) return FLT_MAX;
-    for (int t = 0; t < 2; t++) {
-        for (int i = 0; i < K_SUPER; i++) x[i] = t ? FLT_MAX : 0x1p30f;
-        k_fitters[id].fit(x, NULL, blocks, K_SUPER);
-        k_types[id].dequant(blocks, x, K_SUPER);
-        for (int i = 0; i < K_SUPER; i++) most = fabsf(x[i]) > most ? fabsf(x[i]) : most;
-    }
-    return most;
-}
-
-/* ===== [vec] float products, norm, softmax, rope, activation, attention =====
+/* ===== [vec] float products, norm, softmax, rope, activation =====
  * What the forward pass does in f32, three times over: _ref in plain C, _avx2, _avx512, and products of bf16 once more
  * (k__dots_). The level table in [level] picks one set. All give the same bits, for any batch, tile, block size or alignment, because
  * - a fused multiply-add happens exactly where fmaf() or an fmadd intrinsic is written, nowhere else;
- * - a dot product runs in 16 lanes (lane l takes elements l, l+16, ... from 0, the short tail padded with zeros), softmax and
- *   attention over positions in 32; then the upper half of the lanes is added to the lower half: 32, 16, 8, 4, 2, 1;
- *   attention's scores have a lane for each position instead, and are summed in order;
+ * - a dot product runs in 16 lanes (lane l takes elements l, l+16, ... from 0, the short tail padded with zeros), softmax
+ *   in 32; then the upper half of the lanes is added to the lower half: 32, 16, 8, 4, 2, 1;
  * - bf16 weights take activations rounded to bf16: of each run of 32 elements lane l adds the product of element 2l + 1,
  *   then that of 2l, as the instruction vdpbf16ps does;
  * - exp and tanh are the polynomials below at every level.
  * NaN payloads and the sign of a NaN are outside the promise.
- * Used through the level table; k_attn_scratch and k_hadamard_size stand here too. */
+ * Used through the level table; k_hadamard_size stands here too. */
 
 /* --- exp and tanh ---
  * exp: x = n ln2 + r with |r| <= 0.347, exp(r) = 1 + r + r^2 P(r), P minimax of degree 4 (relative error 3e-9).
@@ -3522,383 +1685,6 @@ static void k_softmax_ref(float *x, int n) {
     k__scale(x, k__share_of(k__lanes_ref(s, 32)), n);
 }
 
-static void k_kv_store_ref(uint32_t type, const float *x, void *dst, int n) { k_types[type].quant(x, dst, n); }
-
-/* --- attention: what all levels share ---
- * Positions go in tiles of 32 at absolute multiples of 32. A tile of K and V is widened to f32 once (or taken as pairs of bf16) and
- * serves all rows. K is transposed, so that a lane is a position and no sum goes across lanes: s = fma(q[d], k[d], s).
- * Tiles form segments of 512 positions at absolute multiples of 512. In a segment each row has the largest score m so far, the
- * sum l of the weights and the output o, which is not divided by l yet. A tile changes them like this:
- *     m' = max(m, s);  c = exp(m - m');  p = exp(s - m');  l = l*c + sum(p);  o = o*c, then o = fma(p[i], v[i], o)
- * Segments are merged in rising order, each into the result (M, L, O) of those before it, which begins as that of the first:
- *     M' = max(M, m);  a = exp(M - M');  b = exp(m - M');  L = L*a + l*b;  O = O*a + o*b, every operation rounded
- * One of a and b is 1. So any thread can compute a segment, and up to 512 positions are not merged at all. The result is O / L.
- * Dimensions of s and positions of o go in pairs, the odd one first. Caches of bf16 and of quantised types are multiplied as bf16:
- * their values are rounded to bf16, and so are q for the keys and p for the values (FlashAttention rounds the same). The
- * instruction vdpbf16ps computes exactly these sums. A row reads only its own positions of a tile, so its result depends
- * neither on the other rows of the call nor on their number. */
-
-enum { K_TILE = 32, K_ATTN_GROUP = 8 };         /* positions per tile; rows a level works on together */
-
-/* What the next tile will read and nobody has asked for yet: a level asks for a line of K with every dimension of the scores, and
- * for two of V with every position it gathers. Hardware follows no stream from block to block, and all at once would be waited for. */
-typedef struct {
-    const uint8_t *k, *k_end, *v, *v_end;
-} k__attn_soon;
-
-/* Up to K_ATTN_GROUP rows, their spans [lo, hi) of the tile, what each has so far (m, l, o), and what the tile makes of that (c).
- * Rows that are missing from a whole four have empty spans, so that a level may weigh four at a time. */
-typedef struct {
-    int          n, row[K_ATTN_GROUP], lo[K_ATTN_GROUP], hi[K_ATTN_GROUP];
-    const float *q[K_ATTN_GROUP];
-    float       *o[K_ATTN_GROUP], m[K_ATTN_GROUP], l[K_ATTN_GROUP], c[K_ATTN_GROUP];
-} k__attn_rows;
-
-/* n_pos positions of n values, stride bytes apart, to rows ld floats apart. */
-typedef void k__attn_widen(uint32_t type, const uint8_t *src, size_t stride, int n_pos, int n, float *dst, int ld);
-
-/* How a level multiplies keys of one kind: as f32, or pairs of bf16, each in the place of a float. */
-typedef struct {
-    int            per;                         /* dimensions in the place of a float */
-    k__attn_widen *widen;
-    /* kt[d*32 + i] = k[i*ld + d], ld a multiple of 16 */
-    void (*turn)(const float *k, int ld, float *kt);
-    /* a query rounded to bf16, in the form of the keys */
-    void (*round)(const float *q, int n, float *dst);
-    /* s[r*32 + i] = q[r] . kt[., i] over n floats of either */
-    void (*scores)(const float *const *q, int n_rows, const float *kt, int n, k__attn_soon *soon, float *s);
-} k__attn_keys;
-
-/* The same of values; pairs are of positions: [16][ld] of them. */
-typedef struct {
-    int            per;
-    k__attn_widen *widen;
-    /* rows of bf16 [32][ld] to pairs; NULL with f32 */
-    void (*pair)(const float *v, int ld, float *pairs);
-    /* o[r] = o[r]*c[r], then += s[r*32 + i] * v[i] for i = lo..hi-1; ld a multiple of 32 */
-    void (*gather)(float *const *o, const float *c, int n_rows, const float *s, const float *v, int ld, int lo, int hi,
-                   k__attn_soon *soon);
-} k__attn_values;
-
-/* Of one row and some positions: the largest score, and the sum of the weights exp(score - m). */
-typedef struct {
-    float m, l;
-} k__attn_sum;
-
-typedef struct {
-    const k__attn_keys   *keys;
-    const k__attn_values *values;
-    /* scores s[r*32 + i] to weights p, outside the spans 0, rounded to bf16 where values are; moves m and l, sets c */
-    void (*weigh)(const k_attn_args *a, k__attn_rows *g, float *s);
-    /* merges the next segment, `part` and its output from[n], into those before it, `all` and o[n] */
-    void (*join)(k__attn_sum *all, float *o, const k__attn_sum *part, const float *from, int n);
-} k__attn_level;
-
-typedef struct {
-    float *k, *kt, *v, *s;                      /* [32][ld_k], [ld_k][32], [32][ld_v], [K_ATTN_GROUP][32] */
-    float *q, *o;                               /* [n_rows][ld_k] padded copies, [n_rows][ld_v] of the segment at hand */
-    k__attn_sum *part, *all;                    /* [n_rows] of that segment, behind o; of those before it */
-    int    ld_k, ld_v;
-    k__attn_soon soon;
-} k__attn_mem;
-
-static int k__round_up(int n, int to) { return (n + to - 1) / to * to; }
-
-K_PUBLIC size_t k_attn_part(int n_rows, int hd_v) {
-    return (size_t)n_rows * (size_t)k__round_up(hd_v, 32) + (size_t)k__round_up(2 * n_rows, 16);
-}
-
-K_PUBLIC size_t k_attn_scratch(int n_rows, int hd_k, int hd_v) {
-    const size_t ld_k = (size_t)k__round_up(hd_k, 32), ld_v = (size_t)k__round_up(hd_v, 32), n = (size_t)n_rows;
-    return (K_TILE * (2 * ld_k + ld_v + K_ATTN_GROUP) + n * (ld_k + 2) + k_attn_part(n_rows, hd_v)) * sizeof(float) + 64;
-}
-
-/* Caches of the type are multiplied as bf16. */
-K__BODY bool k__kv_rounds(uint32_t type) { return type != K_F32 && type != K_F16; }
-
-/* The segment at hand writes its partial results to `part`. */
-static void k__attn_part_to(k__attn_mem *w, const k_attn_args *a, float *part) {
-    w->o = part;
-    w->part = (k__attn_sum *)(void *)(part + (size_t)a->n_rows * (size_t)w->ld_v);
-}
-
-static k__attn_mem k__attn_carve(const k_attn_args *a, void *scratch) {
-    k__attn_mem w = {.ld_k = k__round_up(a->hd_k, 32), .ld_v = k__round_up(a->hd_v, 32)};
-    size_t      n = (size_t)a->n_rows;
-    float      *p = (float *)(((uintptr_t)scratch + 63) & ~(uintptr_t)63);
-    w.k = p, p += (size_t)w.ld_k * K_TILE;
-    w.kt = p, p += (size_t)w.ld_k * K_TILE;
-    w.v = p, p += (size_t)w.ld_v * K_TILE;
-    w.s = p, p += K_ATTN_GROUP * K_TILE;
-    w.q = p, p += (size_t)w.ld_k * n;
-    k__attn_part_to(&w, a, p);
-    p += k_attn_part(a->n_rows, a->hd_v);
-    w.all = (k__attn_sum *)(void *)p;
-    return w;
-}
-
-static float *k__attn_o(const k__attn_mem *w, int r) { return w->o + (size_t)r * (size_t)w->ld_v; }
-
-/* Row r is ready for a segment. */
-static void k__attn_clear(const k__attn_mem *w, int r) {
-    memset(k__attn_o(w, r), 0, (size_t)w->ld_v * sizeof(float));
-    w->part[r] = (k__attn_sum){-INFINITY, 0};
-}
-
-/* Zeros for the padding of tiles and queries; the queries as the level wants them. */
-static void k__attn_start(const k__attn_level *lv, const k_attn_args *a, const k__attn_mem *w) {
-    const size_t tile = (size_t)(2 * w->ld_k + w->ld_v + K_ATTN_GROUP) * K_TILE;
-    memset(w->k, 0, (tile + (size_t)w->ld_k * (size_t)a->n_rows) * sizeof(float));
-    for (int r = 0; r < a->n_rows; r++) {
-        k__attn_clear(w, r);
-        float *q = w->q + (size_t)r * (size_t)w->ld_k;
-        if (k__kv_rounds(a->type_k)) lv->keys->round(a->rows[r].q, a->hd_k, q);
-        else memcpy(q, a->rows[r].q, (size_t)a->hd_k * sizeof *q);
-    }
-}
-
-/* Where position p lies, and how many of the `want` positions from there follow it in the same block. NULL: dropped. */
-static const uint8_t *k__attn_find(const uint8_t *const *blocks, size_t stride, int block, int64_t p, int want, int *run) {
-    const uint8_t *at = blocks[p / block];
-    int            off = (int)(p % block);
-    *run = block - off < want ? block - off : want;
-    return at ? at + (size_t)off * stride : NULL;
-}
-
-/* Positions [lo, hi) of the tile at base. Dropped blocks are passed over: no row of the call sees them. A head that ends
- * inside a quantised block was stored with zeros up to the block's end, and zeros is what the padding up to ld holds. */
-static void k__attn_fetch(k__attn_widen *widen, uint32_t type, const uint8_t *const *blocks, size_t stride, int block,
-                          int n, int64_t base, int lo, int hi, float *dst, int ld) {
-    n = k__round_up(n, k_types[type].block);
-    for (int run; lo < hi; lo += run) {
-        const uint8_t *src = k__attn_find(blocks, stride, block, base + lo, hi - lo, &run);
-        if (src) widen(type, src, stride, run, n, dst + (size_t)lo * (size_t)ld, ld);
-    }
-}
-
-/* The part of row r inside the tile at base, as [*lo, *hi) of 0..32; false when there is none. */
-static bool k__attn_span(const k_attn_row *r, int64_t base, int *lo, int *hi) {
-    int64_t b = r->begin - base, e = r->end - base;
-    *lo = b < 0 ? 0 : b > K_TILE ? K_TILE : (int)b;
-    *hi = e < 0 ? 0 : e > K_TILE ? K_TILE : (int)e;
-    return *lo < *hi;
-}
-
-static int k__least(const int *v, int n) { int m = v[0]; for (int i = 1; i < n; i++) m = v[i] < m ? v[i] : m; return m; }
-static int k__most(const int *v, int n) { int m = v[0]; for (int i = 1; i < n; i++) m = v[i] > m ? v[i] : m; return m; }
-
-/* Turn t of a span's positions, the odd one of each pair first: false where that position is not in the span. */
-K__BODY bool k__pair_turn(int t, int lo, int hi, int *i) {
-    *i = t ^ 1;
-    return *i >= lo && *i < hi;
-}
-
-/* Each row sums its own span in order; what whole pairs the spans share is summed for all rows together. */
-static void k__attn_gather(const k__attn_values *lv, k__attn_mem *w, k__attn_rows *g) {
-    int lo = k__round_up(k__most(g->lo, g->n), 2), hi = k__least(g->hi, g->n) & ~1;
-    if (lo > hi) hi = lo;
-    for (int r = 0; r < g->n; r++)
-        if (g->lo[r] < lo) {
-            int stop = g->hi[r] < lo ? g->hi[r] : lo;
-            lv->gather(&g->o[r], &g->c[r], 1, w->s + r * K_TILE, w->v, w->ld_v, g->lo[r], stop, &w->soon);
-            g->c[r] = 1;
-        }
-    if (lo < hi) lv->gather(g->o, g->c, g->n, w->s, w->v, w->ld_v, lo, hi, &w->soon);
-    for (int r = 0; r < g->n; r++) {
-        int from = g->lo[r] > hi ? g->lo[r] : hi;
-        if (lo < hi) g->c[r] = 1;
-        if (from < g->hi[r]) lv->gather(&g->o[r], &g->c[r], 1, w->s + r * K_TILE, w->v, w->ld_v, from, g->hi[r], &w->soon);
-    }
-}
-
-static void k__attn_group(const k__attn_level *lv, const k_attn_args *a, k__attn_mem *w, k__attn_rows *g) {
-    if (!g->n) return;
-    for (int r = 0; r < k__round_up(g->n, 4); r++) {
-        const bool there = r < g->n;
-        g->m[r] = there ? w->part[g->row[r]].m : -INFINITY;
-        g->l[r] = there ? w->part[g->row[r]].l : 0;
-        if (!there) g->lo[r] = g->hi[r] = 0;
-    }
-    lv->keys->scores(g->q, g->n, w->kt, a->hd_k / lv->keys->per, &w->soon, w->s);
-    lv->weigh(a, g, w->s);
-    for (int r = 0; r < g->n; r++) w->part[g->row[r]] = (k__attn_sum){g->m[r], g->l[r]};
-    k__attn_gather(lv->values, w, g);
-    g->n = 0;
-}
-
-/* Where the positions of the tile at p lie and how far they reach; nothing where one block does not hold them all. */
-static const uint8_t *k__attn_next(const k_attn_args *a, const uint8_t *const *blocks, size_t stride, int64_t p, const uint8_t **end) {
-    int            run;
-    const uint8_t *at = k__attn_find(blocks, stride, a->block, p, K_TILE, &run);
-    *end = at && run == K_TILE ? at + K_TILE * stride : at;
-    return at;
-}
-
-static void k__attn_tile(const k__attn_level *lv, const k_attn_args *a, k__attn_mem *w, int64_t base, int64_t last) {
-    const int    ld_k = w->ld_k / lv->keys->per, ld_v = w->ld_v / lv->values->per;
-    float       *v = w->v + (size_t)(w->ld_v - ld_v) * K_TILE;      /* what is to be paired lies behind the pairs */
-    k__attn_rows g = {0};
-    int          lo, hi, from = K_TILE, to = 0;
-    for (int r = 0; r < a->n_rows; r++)
-        if (k__attn_span(&a->rows[r], base, &lo, &hi)) from = lo < from ? lo : from, to = hi > to ? hi : to;
-    k__attn_fetch(lv->keys->widen, a->type_k, a->k_blocks, a->k_stride, a->block, a->hd_k, base, from, to, w->k, ld_k);
-    lv->keys->turn(w->k, ld_k, w->kt);
-    w->soon = (k__attn_soon){0};
-    if (base + K_TILE < last) {
-        w->soon.k = k__attn_next(a, a->k_blocks, a->k_stride, base + K_TILE, &w->soon.k_end);
-        w->soon.v = k__attn_next(a, a->v_blocks, a->v_stride, base + K_TILE, &w->soon.v_end);
-    }
-    k__attn_fetch(lv->values->widen, a->type_v, a->v_blocks, a->v_stride, a->block, a->hd_v, base, from, to, v, ld_v);
-    if (lv->values->pair) lv->values->pair(v, w->ld_v, w->v);
-    for (int r = 0; r < a->n_rows; r++) {
-        if (!k__attn_span(&a->rows[r], base, &g.lo[g.n], &g.hi[g.n])) continue;
-        g.row[g.n] = r;
-        g.q[g.n] = w->q + (size_t)r * (size_t)w->ld_k;
-        g.o[g.n] = k__attn_o(w, r);
-        if (++g.n == K_ATTN_GROUP) k__attn_group(lv, a, w, &g);
-    }
-    k__attn_group(lv, a, w, &g);
-}
-
-/* Positions [first, last) that some row of the call sees; [0, 0) when there are none. */
-typedef struct {
-    int64_t first, last;
-} k__attn_reach;
-
-static k__attn_reach k__attn_reach_of(const k_attn_args *a) {
-    k__attn_reach all = {0, 0};
-    for (int r = 0; r < a->n_rows; r++) {
-        const k_attn_row *row = &a->rows[r];
-        if (row->begin >= row->end) continue;
-        all.first = !all.last || row->begin < all.first ? row->begin : all.first;
-        all.last = row->end > all.last ? row->end : all.last;
-    }
-    return all;
-}
-
-/* The partial results of segment s to w->o and w->part, which are clear. The tile after its last one is fetched ahead where `all` goes on. */
-static void k__attn_segment(const k__attn_level *lv, const k_attn_args *a, k__attn_mem *w, k__attn_reach all, int64_t s) {
-    const int64_t from = s * K_SEGMENT, to = from + K_SEGMENT < all.last ? from + K_SEGMENT : all.last;
-    for (int64_t base = from > all.first ? from : all.first / K_TILE * K_TILE; base < to; base += K_TILE)
-        k__attn_tile(lv, a, w, base, all.last);
-}
-
-/* Merges one segment into those before it. One without positions changes nothing. */
-K__BODY void k__attn_join(float (*decay)(float), k__attn_sum *all, float *o, const k__attn_sum *part, const float *from, int n) {
-    const bool  less = all->m < part->m;
-    const float top = less ? part->m : all->m, low = less ? all->m : part->m, c = decay(low - (top == -INFINITY ? 0 : top));
-    const float a = less ? c : 1, b = less ? 1 : c;
-    *all = (k__attn_sum){top, all->l * a + part->l * b};
-    for (int i = 0; i < n; i++) o[i] = o[i] * a + from[i] * b;
-}
-
-/* The same for row r, whose output is a->rows[r].o; nothing is before the first segment. */
-static void k__attn_take(const k__attn_level *lv, const k_attn_args *a, int r, bool first, k__attn_sum *all, const k__attn_sum *part,
-                         const float *from) {
-    if (!first) {
-        lv->join(all, a->rows[r].o, part, from, a->hd_v);
-        return;
-    }
-    *all = *part;
-    memcpy(a->rows[r].o, from, (size_t)a->hd_v * sizeof *from);
-}
-
-/* Row r's output, in place: the sink joins the denominator as one more position without a value; then o / l. A pair of which one
- * position is the row's adds + 0 for the other, or nothing: only the sign of a zero differs, and it ends here. */
-static void k__attn_finish(const k_attn_args *a, int r, k__attn_sum all) {
-    float c = 1, *o = a->rows[r].o;
-    if (a->sinks && a->sinks[r] != -INFINITY) {
-        float top = all.m < a->sinks[r] ? a->sinks[r] : all.m;
-        c = k__exp_ref(all.m - top);
-        all.l = fmaf(all.l, c, k__exp_ref(a->sinks[r] - top));
-    }
-    const float s = k__share_of(all.l) * c;
-    for (int i = 0; i < a->hd_v; i++) o[i] = o[i] * s + 0.0f;
-}
-
-static void k__attn_run(const k__attn_level *lv, const k_attn_args *a, void *scratch) {
-    const k__attn_reach all = k__attn_reach_of(a);
-    k__attn_mem         w = k__attn_carve(a, scratch);
-    k__attn_start(lv, a, &w);
-    const int64_t first = all.first / K_SEGMENT;
-    for (int64_t s = first; s == first || s * K_SEGMENT < all.last; s++) {
-        k__attn_segment(lv, a, &w, all, s);
-        for (int r = 0; r < a->n_rows; r++) {
-            k__attn_take(lv, a, r, s == first, &w.all[r], &w.part[r], k__attn_o(&w, r));
-            if ((s + 1) * K_SEGMENT < all.last) k__attn_clear(&w, r);
-        }
-    }
-    for (int r = 0; r < a->n_rows; r++) k__attn_finish(a, r, w.all[r]);
-}
-
-/* What f32 holds of values rounded to bf16. */
-K__BODY void k__round_row(const float *x, int n, float *y) {
-    for (int i = 0; i < n; i++) y[i] = k_bf16_to_f32(k_f32_to_bf16(x[i]));
-}
-
-static void k__attn_widen_ref(uint32_t type, const uint8_t *src, size_t stride, int n_pos, int n, float *dst, int ld) {
-    for (int i = 0; i < n_pos; i++, dst += ld) {
-        k_types[type].dequant(src + (size_t)i * stride, dst, n);
-        if (k__kv_rounds(type)) k__round_row(dst, n, dst);
-    }
-}
-
-static void k__attn_turn_ref(const float *k, int ld, float *kt) {
-    for (int d = 0; d < ld; d++)
-        for (int i = 0; i < K_TILE; i++) kt[d * K_TILE + i] = k[(size_t)i * (size_t)ld + (size_t)d];
-}
-
-static void k__attn_scores_ref(const float *const *q, int n_rows, const float *kt, int n, k__attn_soon *soon, float *s) {
-    (void)soon;
-    for (int r = 0; r < n_rows; r++, s += K_TILE) {
-        memset(s, 0, K_TILE * sizeof *s);
-        for (int i = 0; i < n; i++) k__axpy(s, kt + (size_t)(i ^ 1) * K_TILE, q[r][i ^ 1], K_TILE);
-    }
-}
-
-static void k__attn_round_ref(const float *q, int n, float *dst) { k__round_row(q, n, dst); }
-
-static void k__attn_weigh_ref(const k_attn_args *a, k__attn_rows *g, float *s) {
-    for (int r = 0; r < g->n; r++, s += K_TILE) {
-        float top = g->m[r], lane[K_TILE];
-        for (int i = 0; i < K_TILE; i++) {
-            float v = s[i] * a->scale;
-            if (a->softcap != 0) v = a->softcap * k__tanh_ref(v / a->softcap);
-            s[i] = i >= g->lo[r] && i < g->hi[r] ? v : -INFINITY;
-            if (s[i] > top) top = s[i];
-        }
-        const float base = top == -INFINITY ? 0 : top;
-        g->c[r] = top == g->m[r] ? 1.0f : k__exp_ref(g->m[r] - base);
-        for (int i = 0; i < K_TILE; i++) s[i] = k__exp_ref(s[i] - base);
-        if (k__kv_rounds(a->type_v)) k__round_row(s, K_TILE, s);
-        memcpy(lane, s, sizeof lane);
-        g->l[r] = fmaf(g->l[r], g->c[r], k__lanes_ref(lane, 32));
-        g->m[r] = top;
-    }
-}
-
-static void k__attn_gather_ref(float *const *o, const float *c, int n_rows, const float *s, const float *v, int ld, int lo,
-                               int hi, k__attn_soon *soon) {
-    (void)soon;
-    for (int r = 0; r < n_rows; r++) {
-        k__scale(o[r], c[r], ld);
-        for (int t = lo & ~1, i; t <= hi; t++)
-            if (k__pair_turn(t, lo, hi, &i)) k__axpy(o[r], v + (size_t)i * (size_t)ld, s[r * K_TILE + i], ld);
-    }
-}
-
-
-static void k__attn_join_ref(k__attn_sum *all, float *o, const k__attn_sum *part, const float *from, int n) {
-    k__attn_join(k__exp_ref, all, o, part, from, n);
-}
-
-static k__attn_level k_attn_ref(const k_attn_args *a) {
-    static const k__attn_keys   keys = {1, k__attn_widen_ref, k__attn_turn_ref, k__attn_round_ref, k__attn_scores_ref};
-    static const k__attn_values values = {1, k__attn_widen_ref, NULL, k__attn_gather_ref};
-    (void)a;
-    return (k__attn_level){&keys, &values, k__attn_weigh_ref, k__attn_join_ref};
-}
-
 #if defined(__x86_64__)
 #if defined(__clang__)
 #define K__UNROLL    _Pragma("clang loop unroll(full)")
@@ -3907,12 +1693,6 @@ static k__attn_level k_attn_ref(const k_attn_args *a) {
 #define K__UNROLL    _Pragma("GCC unroll 16")
 #define K__NO_UNROLL _Pragma("GCC unroll 1")
 #endif
-
-/* Asks for the line at *next, and moves on until `end`. */
-static inline __attribute__((always_inline)) void k__fetch(const uint8_t **next, const uint8_t *end) {
-    _mm_prefetch((const char *)*next, _MM_HINT_T1);
-    if (*next < end) *next += 64;
-}
 
 /* Asks for the bytes that a sequential reader at p will want soon: the hardware alone leaves a third of the
  * bandwidth unused. They may lie beyond the matrix; a prefetch never faults. */
@@ -4289,174 +2069,6 @@ static K_VEC_AVX2 void k_softmax_avx2(float *x, int n) {
     k__scale(x, k__share_of(k__sum_avx2(k__fold_avx2(sum))), n);
 }
 
-static K_VEC_AVX2 void k_kv_store_avx2(uint32_t type, const float *x, void *dst, int n) {
-    uint8_t *out = (uint8_t *)dst;
-    int      i = 0;
-    for (; type == K_F16 && i + 8 <= n; i += 8)
-        _mm_storeu_si128((__m128i *)(out + 2 * (size_t)i), _mm256_cvtps_ph(_mm256_loadu_ps(x + i), _MM_FROUND_TO_NEAREST_INT));
-    k_types[type].quant(x + i, out + 2 * (size_t)i, n - i);
-}
-
-K__V256 void k__widen_float_avx2(const uint32_t type, const uint8_t *src, int n, float *dst) {
-    int i = 0, size = type == K_F32 ? 4 : 2;
-    for (; i + 8 <= n; i += 8) _mm256_storeu_ps(dst + i, k__load_avx2(type, src + (size_t)i * (size_t)size));
-    if (i < n) k_types[type].dequant(src + (size_t)i * (size_t)size, dst + i, n - i);
-}
-
-K__V256 void k__widen_q8_0_avx2(const uint8_t *src, int n, float *dst) {
-    for (int i = 0; i < n; i += 32, src += sizeof(block_q8_0)) {
-        uint16_t d;
-        memcpy(&d, src, 2);
-        __m256 dv = _mm256_set1_ps(_cvtsh_ss(d));
-        for (int h = 0; h < 4; h++) {
-            __m256i q = _mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)(src + 2 + 8 * h)));
-            _mm256_storeu_ps(dst + i + 8 * h, k__rounded_avx2(_mm256_mul_ps(dv, _mm256_cvtepi32_ps(q))));
-        }
-    }
-}
-
-K__V256 void k__widen_q4_0_avx2(const uint8_t *src, int n, float *dst) {
-    for (int i = 0; i < n; i += 32, src += sizeof(block_q4_0)) {
-        uint16_t d;
-        memcpy(&d, src, 2);
-        __m256 dv = _mm256_set1_ps(_cvtsh_ss(d));
-        for (int h = 0; h < 4; h++) {
-            __m256i b = _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(src + 2 + 8 * (h & 1))));
-            __m256i q = h < 2 ? _mm256_and_si256(b, _mm256_set1_epi32(15)) : _mm256_srli_epi32(b, 4);
-            q = _mm256_sub_epi32(q, _mm256_set1_epi32(8));
-            _mm256_storeu_ps(dst + i + 8 * h, k__rounded_avx2(_mm256_mul_ps(dv, _mm256_cvtepi32_ps(q))));
-        }
-    }
-}
-
-static K_VEC_AVX2 void k__attn_widen_avx2(uint32_t type, const uint8_t *src, size_t stride, int n_pos, int n, float *dst,
-                                          int ld) {
-    for (int i = 0; i < n_pos; i++, src += stride, dst += ld) {
-        if (type == K_F16) k__widen_float_avx2(K_F16, src, n, dst);
-        else if (type == K_BF16) k__widen_float_avx2(K_BF16, src, n, dst);
-        else if (type == K_F32) k__widen_float_avx2(K_F32, src, n, dst);
-        else if (type == K_Q8_0) k__widen_q8_0_avx2(src, n, dst);
-        else k__widen_q4_0_avx2(src, n, dst);
-    }
-}
-
-/* Blocks of 8 x 8. */
-static K_VEC_AVX2 void k__attn_turn_avx2(const float *k, int ld, float *kt) {
-    for (int d = 0; d < ld; d += 8)
-        for (int i = 0; i < K_TILE; i += 8) {
-            __m256 r[8], t[8];
-            for (int j = 0; j < 8; j++) r[j] = _mm256_loadu_ps(k + (size_t)(i + j) * (size_t)ld + d);
-            for (int j = 0; j < 8; j += 2) {
-                t[j] = _mm256_unpacklo_ps(r[j], r[j + 1]);
-                t[j + 1] = _mm256_unpackhi_ps(r[j], r[j + 1]);
-            }
-            for (int j = 0; j < 8; j += 4)                          /* r[j + c]: columns c and c + 4 of rows j .. j + 3 */
-                for (int c = 0; c < 4; c++)
-                    r[j + c] = c & 1 ? _mm256_shuffle_ps(t[j + c / 2], t[j + c / 2 + 2], 0xee)
-                                     : _mm256_shuffle_ps(t[j + c / 2], t[j + c / 2 + 2], 0x44);
-            for (int c = 0; c < 4; c++) {
-                _mm256_storeu_ps(kt + (size_t)(d + c) * K_TILE + i, _mm256_permute2f128_ps(r[c], r[c + 4], 0x20));
-                _mm256_storeu_ps(kt + (size_t)(d + c + 4) * K_TILE + i, _mm256_permute2f128_ps(r[c], r[c + 4], 0x31));
-            }
-        }
-}
-
-K__V256 void k__scores_avx2(const int R, const float *const *q, const float *kt, int n, k__attn_soon *soon, float *s) {
-    const uint8_t *next = soon->k;
-    __m256         acc[3][4];
-    for (int r = 0; r < R; r++)
-        for (int h = 0; h < 4; h++) acc[r][h] = _mm256_setzero_ps();
-    for (int i = 0; i < n; i++) {
-        const int    d = i ^ 1;
-        const float *kd = kt + (size_t)d * K_TILE;
-        __m256       qv[3];
-        k__fetch(&next, soon->k_end);
-        for (int r = 0; r < R; r++) qv[r] = _mm256_set1_ps(q[r][d]);
-        for (int h = 0; h < 4; h++) {
-            const __m256 kv = _mm256_loadu_ps(kd + 8 * h);
-            for (int r = 0; r < R; r++) acc[r][h] = _mm256_fmadd_ps(qv[r], kv, acc[r][h]);
-        }
-    }
-    for (int r = 0; r < R; r++)
-        for (int h = 0; h < 4; h++) _mm256_storeu_ps(s + r * K_TILE + 8 * h, acc[r][h]);
-    soon->k = next;
-}
-
-static K_VEC_AVX2 void k__attn_scores_avx2(const float *const *q, int n_rows, const float *kt, int n, k__attn_soon *soon, float *s) {
-    for (; n_rows >= 3; n_rows -= 3, q += 3, s += 3 * K_TILE) k__scores_avx2(3, q, kt, n, soon, s);
-    if (n_rows == 2) k__scores_avx2(2, q, kt, n, soon, s);
-    else if (n_rows) k__scores_avx2(1, q, kt, n, soon, s);
-}
-
-static K_VEC_AVX2 void k__attn_round_avx2(const float *q, int n, float *dst) { k__round_row(q, n, dst); }
-
-static K_VEC_AVX2 void k__attn_weigh_avx2(const k_attn_args *a, k__attn_rows *g, float *s) {
-    const __m256 low = _mm256_set1_ps(-INFINITY), cap = _mm256_set1_ps(a->softcap);
-    for (int r = 0; r < g->n; r++, s += K_TILE) {
-        __m256 v[4], old = _mm256_set1_ps(g->m[r]), max = old;
-        for (int h = 0; h < 4; h++) {
-            v[h] = _mm256_mul_ps(_mm256_loadu_ps(s + 8 * h), _mm256_set1_ps(a->scale));
-            if (a->softcap != 0) v[h] = _mm256_mul_ps(cap, k__tanh_avx2(_mm256_div_ps(v[h], cap)));
-            __m256i in = _mm256_andnot_si256(k__mask_avx2(g->lo[r] - 8 * h), k__mask_avx2(g->hi[r] - 8 * h));
-            v[h] = _mm256_blendv_ps(low, v[h], _mm256_castsi256_ps(in));
-            max = _mm256_max_ps(v[h], max);
-        }
-        const float  top = k__top_avx2(max);
-        const __m256 base = _mm256_set1_ps(top == -INFINITY ? 0 : top);
-        g->c[r] = top == g->m[r] ? 1 : _mm256_cvtss_f32(k__exp_avx2(_mm256_sub_ps(old, base)));
-        for (int h = 0; h < 4; h++) {
-            v[h] = k__exp_avx2(_mm256_sub_ps(v[h], base));
-            if (k__kv_rounds(a->type_v)) v[h] = k__rounded_avx2(v[h]);
-            _mm256_storeu_ps(s + 8 * h, v[h]);
-        }
-        g->l[r] = fmaf(g->l[r], g->c[r], k__sum_avx2(k__fold_avx2(v)));
-        g->m[r] = top;
-    }
-}
-
-/* D registers of o for R rows stay put while the positions pass. */
-K__V256 void k__gather_avx2(const int R, const int D, float *const *o, int at, const float *c, const float *s, const float *v,
-                            int ld, int lo, int hi, k__attn_soon *soon) {
-    const uint8_t *next = soon->v;
-    __m256         acc[2][4];
-    for (int r = 0; r < R; r++)
-        for (int d = 0; d < D; d++) acc[r][d] = _mm256_mul_ps(_mm256_loadu_ps(o[r] + at + 8 * d), _mm256_set1_ps(c[r]));
-    for (int t = lo & ~1, i; t <= hi; t++) {
-        if (!k__pair_turn(t, lo, hi, &i)) continue;
-        for (int k = 0; k < 2; k++) k__fetch(&next, soon->v_end);
-        const float *vi = v + (size_t)i * (size_t)ld + at;
-        __m256       vv[4];
-        for (int d = 0; d < D; d++) vv[d] = _mm256_loadu_ps(vi + 8 * d);
-        for (int r = 0; r < R; r++)
-            for (int d = 0; d < D; d++) acc[r][d] = _mm256_fmadd_ps(_mm256_set1_ps(s[r * K_TILE + i]), vv[d], acc[r][d]);
-    }
-    for (int r = 0; r < R; r++)
-        for (int d = 0; d < D; d++) _mm256_storeu_ps(o[r] + at + 8 * d, acc[r][d]);
-    soon->v = next;
-}
-
-static K_VEC_AVX2 void k__attn_gather_avx2(float *const *o, const float *c, int n_rows, const float *s, const float *v, int ld,
-                                           int lo, int hi, k__attn_soon *soon) {
-    int r = 0;
-    for (; r + 2 <= n_rows; r += 2)
-        for (int at = 0; at < ld; at += 32) k__gather_avx2(2, 4, o + r, at, c + r, s + r * K_TILE, v, ld, lo, hi, soon);
-    for (int at = 0; r < n_rows && at < ld; at += 32) k__gather_avx2(1, 4, o + r, at, c + r, s + r * K_TILE, v, ld, lo, hi, soon);
-}
-
-static const k__attn_keys   k__attn_keys_avx2 = {1, k__attn_widen_avx2, k__attn_turn_avx2, k__attn_round_avx2, k__attn_scores_avx2};
-static const k__attn_values k__attn_values_avx2 = {1, k__attn_widen_avx2, NULL, k__attn_gather_avx2};
-
-static K_VEC_AVX2 float k__attn_decay_avx2(float x) { return _mm256_cvtss_f32(k__exp_avx2(_mm256_set1_ps(x))); }
-
-static K_VEC_AVX2 void k__attn_join_avx2(k__attn_sum *all, float *o, const k__attn_sum *part, const float *from, int n) {
-    k__attn_join(k__attn_decay_avx2, all, o, part, from, n);
-}
-
-static k__attn_level k_attn_avx2(const k_attn_args *a) {
-    (void)a;
-    return (k__attn_level){&k__attn_keys_avx2, &k__attn_values_avx2, k__attn_weigh_avx2, k__attn_join_avx2};
-}
-
 /* --- avx512 level: 16 lanes are one register; tails are masked --- */
 
 #define K_VEC_AVX512 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")))
@@ -4780,6 +2392,565 @@ static K_VEC_AVX512 void k_softmax_avx512(float *x, int n) {
     }
     k__scale(x, k__share_of(k__sum_avx512(_mm512_add_ps(sum[0], sum[1]))), n);
 }
+#endif
+/* ===== [attn] rows of the cache, attention =====
+ * k_kv_store and k_attn at every level: _ref in plain C, _avx2, _avx512, _bf16. [vec]'s rules hold here too; sums have this order.
+ * Positions go in tiles of 32 at absolute multiples of 32. A tile of K and V is widened to f32 once (or taken as pairs of bf16) and
+ * serves all rows. K is transposed, so that a lane is a position and no sum goes across lanes: s = fma(q[d], k[d], s).
+ * Tiles form segments of 512 positions at absolute multiples of 512. In a segment each row has the largest score m so far, the
+ * sum l of the weights and the output o, which is not divided by l yet. A tile changes them like this:
+ *     m' = max(m, s);  c = exp(m - m');  p = exp(s - m');  l = l*c + sum(p);  o = o*c, then o = fma(p[i], v[i], o)
+ * Segments are merged in rising order, each into the result (M, L, O) of those before it, which begins as that of the first:
+ *     M' = max(M, m);  a = exp(M - M');  b = exp(m - M');  L = L*a + l*b;  O = O*a + o*b, every operation rounded
+ * One of a and b is 1. So any thread can compute a segment, and up to 512 positions are not merged at all. The result is O / L.
+ * Dimensions of s and positions of o go in pairs, the odd one first. Caches of bf16 and of quantised types are multiplied as bf16:
+ * their values are rounded to bf16, and so are q for the keys and p for the values (FlashAttention rounds the same). The
+ * instruction vdpbf16ps computes exactly these sums. A row reads only its own positions of a tile, so its result depends
+ * neither on the other rows of the call nor on their number. */
+
+enum { K_TILE = 32, K_ATTN_GROUP = 8 };         /* positions per tile; rows a level works on together */
+
+/* What the next tile will read and nobody has asked for yet: a level asks for a line of K with every dimension of the scores, and
+ * for two of V with every position it gathers. Hardware follows no stream from block to block, and all at once would be waited for. */
+typedef struct {
+    const uint8_t *k, *k_end, *v, *v_end;
+} k__attn_soon;
+
+/* Up to K_ATTN_GROUP rows, their spans [lo, hi) of the tile, what each has so far (m, l, o), and what the tile makes of that (c).
+ * Rows that are missing from a whole four have empty spans, so that a level may weigh four at a time. */
+typedef struct {
+    int          n, row[K_ATTN_GROUP], lo[K_ATTN_GROUP], hi[K_ATTN_GROUP];
+    const float *q[K_ATTN_GROUP];
+    float       *o[K_ATTN_GROUP], m[K_ATTN_GROUP], l[K_ATTN_GROUP], c[K_ATTN_GROUP];
+} k__attn_rows;
+
+/* n_pos positions of n values, stride bytes apart, to rows ld floats apart. */
+typedef void k__attn_widen(uint32_t type, const uint8_t *src, size_t stride, int n_pos, int n, float *dst, int ld);
+
+/* How a level multiplies keys of one kind: as f32, or pairs of bf16, each in the place of a float. */
+typedef struct {
+    int            per;                         /* dimensions in the place of a float */
+    k__attn_widen *widen;
+    /* kt[d*32 + i] = k[i*ld + d], ld a multiple of 16 */
+    void (*turn)(const float *k, int ld, float *kt);
+    /* a query rounded to bf16, in the form of the keys */
+    void (*round)(const float *q, int n, float *dst);
+    /* s[r*32 + i] = q[r] . kt[., i] over n floats of either */
+    void (*scores)(const float *const *q, int n_rows, const float *kt, int n, k__attn_soon *soon, float *s);
+} k__attn_keys;
+
+/* The same of values; pairs are of positions: [16][ld] of them. */
+typedef struct {
+    int            per;
+    k__attn_widen *widen;
+    /* rows of bf16 [32][ld] to pairs; NULL with f32 */
+    void (*pair)(const float *v, int ld, float *pairs);
+    /* o[r] = o[r]*c[r], then += s[r*32 + i] * v[i] for i = lo..hi-1; ld a multiple of 32 */
+    void (*gather)(float *const *o, const float *c, int n_rows, const float *s, const float *v, int ld, int lo, int hi,
+                   k__attn_soon *soon);
+} k__attn_values;
+
+/* Of one row and some positions: the largest score, and the sum of the weights exp(score - m). */
+typedef struct {
+    float m, l;
+} k__attn_sum;
+
+typedef struct {
+    const k__attn_keys   *keys;
+    const k__attn_values *values;
+    /* scores s[r*32 + i] to weights p, outside the spans 0, rounded to bf16 where values are; moves m and l, sets c */
+    void (*weigh)(const k_attn_args *a, k__attn_rows *g, float *s);
+    /* merges the next segment, `part` and its output from[n], into those before it, `all` and o[n] */
+    void (*join)(k__attn_sum *all, float *o, const k__attn_sum *part, const float *from, int n);
+} k__attn_level;
+
+typedef struct {
+    float *k, *kt, *v, *s;                      /* [32][ld_k], [ld_k][32], [32][ld_v], [K_ATTN_GROUP][32] */
+    float *q, *o;                               /* [n_rows][ld_k] padded copies, [n_rows][ld_v] of the segment at hand */
+    k__attn_sum *part, *all;                    /* [n_rows] of that segment, behind o; of those before it */
+    int    ld_k, ld_v;
+    k__attn_soon soon;
+} k__attn_mem;
+
+static int k__round_up(int n, int to) { return (n + to - 1) / to * to; }
+
+K_PUBLIC size_t k_attn_part(int n_rows, int hd_v) {
+    return (size_t)n_rows * (size_t)k__round_up(hd_v, 32) + (size_t)k__round_up(2 * n_rows, 16);
+}
+
+K_PUBLIC size_t k_attn_scratch(int n_rows, int hd_k, int hd_v) {
+    const size_t ld_k = (size_t)k__round_up(hd_k, 32), ld_v = (size_t)k__round_up(hd_v, 32), n = (size_t)n_rows;
+    return (K_TILE * (2 * ld_k + ld_v + K_ATTN_GROUP) + n * (ld_k + 2) + k_attn_part(n_rows, hd_v)) * sizeof(float) + 64;
+}
+
+/* Caches of the type are multiplied as bf16. */
+K__BODY bool k__kv_rounds(uint32_t type) { return type != K_F32 && type != K_F16; }
+
+/* The segment at hand writes its partial results to `part`. */
+static void k__attn_part_to(k__attn_mem *w, const k_attn_args *a, float *part) {
+    w->o = part;
+    w->part = (k__attn_sum *)(void *)(part + (size_t)a->n_rows * (size_t)w->ld_v);
+}
+
+static k__attn_mem k__attn_carve(const k_attn_args *a, void *scratch) {
+    k__attn_mem w = {.ld_k = k__round_up(a->hd_k, 32), .ld_v = k__round_up(a->hd_v, 32)};
+    size_t      n = (size_t)a->n_rows;
+    float      *p = (float *)(((uintptr_t)scratch + 63) & ~(uintptr_t)63);
+    w.k = p, p += (size_t)w.ld_k * K_TILE;
+    w.kt = p, p += (size_t)w.ld_k * K_TILE;
+    w.v = p, p += (size_t)w.ld_v * K_TILE;
+    w.s = p, p += K_ATTN_GROUP * K_TILE;
+    w.q = p, p += (size_t)w.ld_k * n;
+    k__attn_part_to(&w, a, p);
+    p += k_attn_part(a->n_rows, a->hd_v);
+    w.all = (k__attn_sum *)(void *)p;
+    return w;
+}
+
+static float *k__attn_o(const k__attn_mem *w, int r) { return w->o + (size_t)r * (size_t)w->ld_v; }
+
+/* Row r is ready for a segment. */
+static void k__attn_clear(const k__attn_mem *w, int r) {
+    memset(k__attn_o(w, r), 0, (size_t)w->ld_v * sizeof(float));
+    w->part[r] = (k__attn_sum){-INFINITY, 0};
+}
+
+/* Zeros for the padding of tiles and queries; the queries as the level wants them. */
+static void k__attn_start(const k__attn_level *lv, const k_attn_args *a, const k__attn_mem *w) {
+    const size_t tile = (size_t)(2 * w->ld_k + w->ld_v + K_ATTN_GROUP) * K_TILE;
+    memset(w->k, 0, (tile + (size_t)w->ld_k * (size_t)a->n_rows) * sizeof(float));
+    for (int r = 0; r < a->n_rows; r++) {
+        k__attn_clear(w, r);
+        float *q = w->q + (size_t)r * (size_t)w->ld_k;
+        if (k__kv_rounds(a->type_k)) lv->keys->round(a->rows[r].q, a->hd_k, q);
+        else memcpy(q, a->rows[r].q, (size_t)a->hd_k * sizeof *q);
+    }
+}
+
+/* Where position p lies, and how many of the `want` positions from there follow it in the same block. NULL: dropped. */
+static const uint8_t *k__attn_find(const uint8_t *const *blocks, size_t stride, int block, int64_t p, int want, int *run) {
+    const uint8_t *at = blocks[p / block];
+    int            off = (int)(p % block);
+    *run = block - off < want ? block - off : want;
+    return at ? at + (size_t)off * stride : NULL;
+}
+
+/* Positions [lo, hi) of the tile at base. Dropped blocks are passed over: no row of the call sees them. A head that ends
+ * inside a quantised block was stored with zeros up to the block's end, and zeros is what the padding up to ld holds. */
+static void k__attn_fetch(k__attn_widen *widen, uint32_t type, const uint8_t *const *blocks, size_t stride, int block,
+                          int n, int64_t base, int lo, int hi, float *dst, int ld) {
+    n = k__round_up(n, k_types[type].block);
+    for (int run; lo < hi; lo += run) {
+        const uint8_t *src = k__attn_find(blocks, stride, block, base + lo, hi - lo, &run);
+        if (src) widen(type, src, stride, run, n, dst + (size_t)lo * (size_t)ld, ld);
+    }
+}
+
+/* The part of row r inside the tile at base, as [*lo, *hi) of 0..32; false when there is none. */
+static bool k__attn_span(const k_attn_row *r, int64_t base, int *lo, int *hi) {
+    int64_t b = r->begin - base, e = r->end - base;
+    *lo = b < 0 ? 0 : b > K_TILE ? K_TILE : (int)b;
+    *hi = e < 0 ? 0 : e > K_TILE ? K_TILE : (int)e;
+    return *lo < *hi;
+}
+
+static int k__least(const int *v, int n) { int m = v[0]; for (int i = 1; i < n; i++) m = v[i] < m ? v[i] : m; return m; }
+static int k__most(const int *v, int n) { int m = v[0]; for (int i = 1; i < n; i++) m = v[i] > m ? v[i] : m; return m; }
+
+/* Turn t of a span's positions, the odd one of each pair first: false where that position is not in the span. */
+K__BODY bool k__pair_turn(int t, int lo, int hi, int *i) {
+    *i = t ^ 1;
+    return *i >= lo && *i < hi;
+}
+
+/* Each row sums its own span in order; what whole pairs the spans share is summed for all rows together. */
+static void k__attn_gather(const k__attn_values *lv, k__attn_mem *w, k__attn_rows *g) {
+    int lo = k__round_up(k__most(g->lo, g->n), 2), hi = k__least(g->hi, g->n) & ~1;
+    if (lo > hi) hi = lo;
+    for (int r = 0; r < g->n; r++)
+        if (g->lo[r] < lo) {
+            int stop = g->hi[r] < lo ? g->hi[r] : lo;
+            lv->gather(&g->o[r], &g->c[r], 1, w->s + r * K_TILE, w->v, w->ld_v, g->lo[r], stop, &w->soon);
+            g->c[r] = 1;
+        }
+    if (lo < hi) lv->gather(g->o, g->c, g->n, w->s, w->v, w->ld_v, lo, hi, &w->soon);
+    for (int r = 0; r < g->n; r++) {
+        int from = g->lo[r] > hi ? g->lo[r] : hi;
+        if (lo < hi) g->c[r] = 1;
+        if (from < g->hi[r]) lv->gather(&g->o[r], &g->c[r], 1, w->s + r * K_TILE, w->v, w->ld_v, from, g->hi[r], &w->soon);
+    }
+}
+
+static void k__attn_group(const k__attn_level *lv, const k_attn_args *a, k__attn_mem *w, k__attn_rows *g) {
+    if (!g->n) return;
+    for (int r = 0; r < k__round_up(g->n, 4); r++) {
+        const bool there = r < g->n;
+        g->m[r] = there ? w->part[g->row[r]].m : -INFINITY;
+        g->l[r] = there ? w->part[g->row[r]].l : 0;
+        if (!there) g->lo[r] = g->hi[r] = 0;
+    }
+    lv->keys->scores(g->q, g->n, w->kt, a->hd_k / lv->keys->per, &w->soon, w->s);
+    lv->weigh(a, g, w->s);
+    for (int r = 0; r < g->n; r++) w->part[g->row[r]] = (k__attn_sum){g->m[r], g->l[r]};
+    k__attn_gather(lv->values, w, g);
+    g->n = 0;
+}
+
+/* Where the positions of the tile at p lie and how far they reach; nothing where one block does not hold them all. */
+static const uint8_t *k__attn_next(const k_attn_args *a, const uint8_t *const *blocks, size_t stride, int64_t p, const uint8_t **end) {
+    int            run;
+    const uint8_t *at = k__attn_find(blocks, stride, a->block, p, K_TILE, &run);
+    *end = at && run == K_TILE ? at + K_TILE * stride : at;
+    return at;
+}
+
+static void k__attn_tile(const k__attn_level *lv, const k_attn_args *a, k__attn_mem *w, int64_t base, int64_t last) {
+    const int    ld_k = w->ld_k / lv->keys->per, ld_v = w->ld_v / lv->values->per;
+    float       *v = w->v + (size_t)(w->ld_v - ld_v) * K_TILE;      /* what is to be paired lies behind the pairs */
+    k__attn_rows g = {0};
+    int          lo, hi, from = K_TILE, to = 0;
+    for (int r = 0; r < a->n_rows; r++)
+        if (k__attn_span(&a->rows[r], base, &lo, &hi)) from = lo < from ? lo : from, to = hi > to ? hi : to;
+    k__attn_fetch(lv->keys->widen, a->type_k, a->k_blocks, a->k_stride, a->block, a->hd_k, base, from, to, w->k, ld_k);
+    lv->keys->turn(w->k, ld_k, w->kt);
+    w->soon = (k__attn_soon){0};
+    if (base + K_TILE < last) {
+        w->soon.k = k__attn_next(a, a->k_blocks, a->k_stride, base + K_TILE, &w->soon.k_end);
+        w->soon.v = k__attn_next(a, a->v_blocks, a->v_stride, base + K_TILE, &w->soon.v_end);
+    }
+    k__attn_fetch(lv->values->widen, a->type_v, a->v_blocks, a->v_stride, a->block, a->hd_v, base, from, to, v, ld_v);
+    if (lv->values->pair) lv->values->pair(v, w->ld_v, w->v);
+    for (int r = 0; r < a->n_rows; r++) {
+        if (!k__attn_span(&a->rows[r], base, &g.lo[g.n], &g.hi[g.n])) continue;
+        g.row[g.n] = r;
+        g.q[g.n] = w->q + (size_t)r * (size_t)w->ld_k;
+        g.o[g.n] = k__attn_o(w, r);
+        if (++g.n == K_ATTN_GROUP) k__attn_group(lv, a, w, &g);
+    }
+    k__attn_group(lv, a, w, &g);
+}
+
+/* Positions [first, last) that some row of the call sees; [0, 0) when there are none. */
+typedef struct {
+    int64_t first, last;
+} k__attn_reach;
+
+static k__attn_reach k__attn_reach_of(const k_attn_args *a) {
+    k__attn_reach all = {0, 0};
+    for (int r = 0; r < a->n_rows; r++) {
+        const k_attn_row *row = &a->rows[r];
+        if (row->begin >= row->end) continue;
+        all.first = !all.last || row->begin < all.first ? row->begin : all.first;
+        all.last = row->end > all.last ? row->end : all.last;
+    }
+    return all;
+}
+
+/* The partial results of segment s to w->o and w->part, which are clear. The tile after its last one is fetched ahead where `all` goes on. */
+static void k__attn_segment(const k__attn_level *lv, const k_attn_args *a, k__attn_mem *w, k__attn_reach all, int64_t s) {
+    const int64_t from = s * K_SEGMENT, to = from + K_SEGMENT < all.last ? from + K_SEGMENT : all.last;
+    for (int64_t base = from > all.first ? from : all.first / K_TILE * K_TILE; base < to; base += K_TILE)
+        k__attn_tile(lv, a, w, base, all.last);
+}
+
+/* Merges one segment into those before it. One without positions changes nothing. */
+K__BODY void k__attn_join(float (*decay)(float), k__attn_sum *all, float *o, const k__attn_sum *part, const float *from, int n) {
+    const bool  less = all->m < part->m;
+    const float top = less ? part->m : all->m, low = less ? all->m : part->m, c = decay(low - (top == -INFINITY ? 0 : top));
+    const float a = less ? c : 1, b = less ? 1 : c;
+    *all = (k__attn_sum){top, all->l * a + part->l * b};
+    for (int i = 0; i < n; i++) o[i] = o[i] * a + from[i] * b;
+}
+
+/* The same for row r, whose output is a->rows[r].o; nothing is before the first segment. */
+static void k__attn_take(const k__attn_level *lv, const k_attn_args *a, int r, bool first, k__attn_sum *all, const k__attn_sum *part,
+                         const float *from) {
+    if (!first) {
+        lv->join(all, a->rows[r].o, part, from, a->hd_v);
+        return;
+    }
+    *all = *part;
+    memcpy(a->rows[r].o, from, (size_t)a->hd_v * sizeof *from);
+}
+
+/* Row r's output, in place: the sink joins the denominator as one more position without a value; then o / l. A pair of which one
+ * position is the row's adds + 0 for the other, or nothing: only the sign of a zero differs, and it ends here. */
+static void k__attn_finish(const k_attn_args *a, int r, k__attn_sum all) {
+    float c = 1, *o = a->rows[r].o;
+    if (a->sinks && a->sinks[r] != -INFINITY) {
+        float top = all.m < a->sinks[r] ? a->sinks[r] : all.m;
+        c = k__exp_ref(all.m - top);
+        all.l = fmaf(all.l, c, k__exp_ref(a->sinks[r] - top));
+    }
+    const float s = k__share_of(all.l) * c;
+    for (int i = 0; i < a->hd_v; i++) o[i] = o[i] * s + 0.0f;
+}
+
+static void k__attn_run(const k__attn_level *lv, const k_attn_args *a, void *scratch) {
+    const k__attn_reach all = k__attn_reach_of(a);
+    k__attn_mem         w = k__attn_carve(a, scratch);
+    k__attn_start(lv, a, &w);
+    const int64_t first = all.first / K_SEGMENT;
+    for (int64_t s = first; s == first || s * K_SEGMENT < all.last; s++) {
+        k__attn_segment(lv, a, &w, all, s);
+        for (int r = 0; r < a->n_rows; r++) {
+            k__attn_take(lv, a, r, s == first, &w.all[r], &w.part[r], k__attn_o(&w, r));
+            if ((s + 1) * K_SEGMENT < all.last) k__attn_clear(&w, r);
+        }
+    }
+    for (int r = 0; r < a->n_rows; r++) k__attn_finish(a, r, w.all[r]);
+}
+
+/* --- scalar level --- */
+
+static void k_kv_store_ref(uint32_t type, const float *x, void *dst, int n) { k_types[type].quant(x, dst, n); }
+
+/* What f32 holds of values rounded to bf16. */
+K__BODY void k__round_row(const float *x, int n, float *y) {
+    for (int i = 0; i < n; i++) y[i] = k_bf16_to_f32(k_f32_to_bf16(x[i]));
+}
+
+static void k__attn_widen_ref(uint32_t type, const uint8_t *src, size_t stride, int n_pos, int n, float *dst, int ld) {
+    for (int i = 0; i < n_pos; i++, dst += ld) {
+        k_types[type].dequant(src + (size_t)i * stride, dst, n);
+        if (k__kv_rounds(type)) k__round_row(dst, n, dst);
+    }
+}
+
+static void k__attn_turn_ref(const float *k, int ld, float *kt) {
+    for (int d = 0; d < ld; d++)
+        for (int i = 0; i < K_TILE; i++) kt[d * K_TILE + i] = k[(size_t)i * (size_t)ld + (size_t)d];
+}
+
+static void k__attn_scores_ref(const float *const *q, int n_rows, const float *kt, int n, k__attn_soon *soon, float *s) {
+    (void)soon;
+    for (int r = 0; r < n_rows; r++, s += K_TILE) {
+        memset(s, 0, K_TILE * sizeof *s);
+        for (int i = 0; i < n; i++) k__axpy(s, kt + (size_t)(i ^ 1) * K_TILE, q[r][i ^ 1], K_TILE);
+    }
+}
+
+static void k__attn_round_ref(const float *q, int n, float *dst) { k__round_row(q, n, dst); }
+
+static void k__attn_weigh_ref(const k_attn_args *a, k__attn_rows *g, float *s) {
+    for (int r = 0; r < g->n; r++, s += K_TILE) {
+        float top = g->m[r], lane[K_TILE];
+        for (int i = 0; i < K_TILE; i++) {
+            float v = s[i] * a->scale;
+            if (a->softcap != 0) v = a->softcap * k__tanh_ref(v / a->softcap);
+            s[i] = i >= g->lo[r] && i < g->hi[r] ? v : -INFINITY;
+            if (s[i] > top) top = s[i];
+        }
+        const float base = top == -INFINITY ? 0 : top;
+        g->c[r] = top == g->m[r] ? 1.0f : k__exp_ref(g->m[r] - base);
+        for (int i = 0; i < K_TILE; i++) s[i] = k__exp_ref(s[i] - base);
+        if (k__kv_rounds(a->type_v)) k__round_row(s, K_TILE, s);
+        memcpy(lane, s, sizeof lane);
+        g->l[r] = fmaf(g->l[r], g->c[r], k__lanes_ref(lane, 32));
+        g->m[r] = top;
+    }
+}
+
+static void k__attn_gather_ref(float *const *o, const float *c, int n_rows, const float *s, const float *v, int ld, int lo,
+                               int hi, k__attn_soon *soon) {
+    (void)soon;
+    for (int r = 0; r < n_rows; r++) {
+        k__scale(o[r], c[r], ld);
+        for (int t = lo & ~1, i; t <= hi; t++)
+            if (k__pair_turn(t, lo, hi, &i)) k__axpy(o[r], v + (size_t)i * (size_t)ld, s[r * K_TILE + i], ld);
+    }
+}
+
+
+static void k__attn_join_ref(k__attn_sum *all, float *o, const k__attn_sum *part, const float *from, int n) {
+    k__attn_join(k__exp_ref, all, o, part, from, n);
+}
+
+static k__attn_level k_attn_ref(const k_attn_args *a) {
+    static const k__attn_keys   keys = {1, k__attn_widen_ref, k__attn_turn_ref, k__attn_round_ref, k__attn_scores_ref};
+    static const k__attn_values values = {1, k__attn_widen_ref, NULL, k__attn_gather_ref};
+    (void)a;
+    return (k__attn_level){&keys, &values, k__attn_weigh_ref, k__attn_join_ref};
+}
+
+#if defined(__x86_64__)
+/* Asks for the line at *next, and moves on until `end`. */
+static inline __attribute__((always_inline)) void k__fetch(const uint8_t **next, const uint8_t *end) {
+    _mm_prefetch((const char *)*next, _MM_HINT_T1);
+    if (*next < end) *next += 64;
+}
+
+/* --- avx2 level --- */
+
+static K_VEC_AVX2 void k_kv_store_avx2(uint32_t type, const float *x, void *dst, int n) {
+    uint8_t *out = (uint8_t *)dst;
+    int      i = 0;
+    for (; type == K_F16 && i + 8 <= n; i += 8)
+        _mm_storeu_si128((__m128i *)(out + 2 * (size_t)i), _mm256_cvtps_ph(_mm256_loadu_ps(x + i), _MM_FROUND_TO_NEAREST_INT));
+    k_types[type].quant(x + i, out + 2 * (size_t)i, n - i);
+}
+
+K__V256 void k__widen_float_avx2(const uint32_t type, const uint8_t *src, int n, float *dst) {
+    int i = 0, size = type == K_F32 ? 4 : 2;
+    for (; i + 8 <= n; i += 8) _mm256_storeu_ps(dst + i, k__load_avx2(type, src + (size_t)i * (size_t)size));
+    if (i < n) k_types[type].dequant(src + (size_t)i * (size_t)size, dst + i, n - i);
+}
+
+K__V256 void k__widen_q8_0_avx2(const uint8_t *src, int n, float *dst) {
+    for (int i = 0; i < n; i += 32, src += sizeof(block_q8_0)) {
+        uint16_t d;
+        memcpy(&d, src, 2);
+        __m256 dv = _mm256_set1_ps(_cvtsh_ss(d));
+        for (int h = 0; h < 4; h++) {
+            __m256i q = _mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)(src + 2 + 8 * h)));
+            _mm256_storeu_ps(dst + i + 8 * h, k__rounded_avx2(_mm256_mul_ps(dv, _mm256_cvtepi32_ps(q))));
+        }
+    }
+}
+
+K__V256 void k__widen_q4_0_avx2(const uint8_t *src, int n, float *dst) {
+    for (int i = 0; i < n; i += 32, src += sizeof(block_q4_0)) {
+        uint16_t d;
+        memcpy(&d, src, 2);
+        __m256 dv = _mm256_set1_ps(_cvtsh_ss(d));
+        for (int h = 0; h < 4; h++) {
+            __m256i b = _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(src + 2 + 8 * (h & 1))));
+            __m256i q = h < 2 ? _mm256_and_si256(b, _mm256_set1_epi32(15)) : _mm256_srli_epi32(b, 4);
+            q = _mm256_sub_epi32(q, _mm256_set1_epi32(8));
+            _mm256_storeu_ps(dst + i + 8 * h, k__rounded_avx2(_mm256_mul_ps(dv, _mm256_cvtepi32_ps(q))));
+        }
+    }
+}
+
+static K_VEC_AVX2 void k__attn_widen_avx2(uint32_t type, const uint8_t *src, size_t stride, int n_pos, int n, float *dst,
+                                          int ld) {
+    for (int i = 0; i < n_pos; i++, src += stride, dst += ld) {
+        if (type == K_F16) k__widen_float_avx2(K_F16, src, n, dst);
+        else if (type == K_BF16) k__widen_float_avx2(K_BF16, src, n, dst);
+        else if (type == K_F32) k__widen_float_avx2(K_F32, src, n, dst);
+        else if (type == K_Q8_0) k__widen_q8_0_avx2(src, n, dst);
+        else k__widen_q4_0_avx2(src, n, dst);
+    }
+}
+
+/* Blocks of 8 x 8. */
+static K_VEC_AVX2 void k__attn_turn_avx2(const float *k, int ld, float *kt) {
+    for (int d = 0; d < ld; d += 8)
+        for (int i = 0; i < K_TILE; i += 8) {
+            __m256 r[8], t[8];
+            for (int j = 0; j < 8; j++) r[j] = _mm256_loadu_ps(k + (size_t)(i + j) * (size_t)ld + d);
+            for (int j = 0; j < 8; j += 2) {
+                t[j] = _mm256_unpacklo_ps(r[j], r[j + 1]);
+                t[j + 1] = _mm256_unpackhi_ps(r[j], r[j + 1]);
+            }
+            for (int j = 0; j < 8; j += 4)                          /* r[j + c]: columns c and c + 4 of rows j .. j + 3 */
+                for (int c = 0; c < 4; c++)
+                    r[j + c] = c & 1 ? _mm256_shuffle_ps(t[j + c / 2], t[j + c / 2 + 2], 0xee)
+                                     : _mm256_shuffle_ps(t[j + c / 2], t[j + c / 2 + 2], 0x44);
+            for (int c = 0; c < 4; c++) {
+                _mm256_storeu_ps(kt + (size_t)(d + c) * K_TILE + i, _mm256_permute2f128_ps(r[c], r[c + 4], 0x20));
+                _mm256_storeu_ps(kt + (size_t)(d + c + 4) * K_TILE + i, _mm256_permute2f128_ps(r[c], r[c + 4], 0x31));
+            }
+        }
+}
+
+K__V256 void k__scores_avx2(const int R, const float *const *q, const float *kt, int n, k__attn_soon *soon, float *s) {
+    const uint8_t *next = soon->k;
+    __m256         acc[3][4];
+    for (int r = 0; r < R; r++)
+        for (int h = 0; h < 4; h++) acc[r][h] = _mm256_setzero_ps();
+    for (int i = 0; i < n; i++) {
+        const int    d = i ^ 1;
+        const float *kd = kt + (size_t)d * K_TILE;
+        __m256       qv[3];
+        k__fetch(&next, soon->k_end);
+        for (int r = 0; r < R; r++) qv[r] = _mm256_set1_ps(q[r][d]);
+        for (int h = 0; h < 4; h++) {
+            const __m256 kv = _mm256_loadu_ps(kd + 8 * h);
+            for (int r = 0; r < R; r++) acc[r][h] = _mm256_fmadd_ps(qv[r], kv, acc[r][h]);
+        }
+    }
+    for (int r = 0; r < R; r++)
+        for (int h = 0; h < 4; h++) _mm256_storeu_ps(s + r * K_TILE + 8 * h, acc[r][h]);
+    soon->k = next;
+}
+
+static K_VEC_AVX2 void k__attn_scores_avx2(const float *const *q, int n_rows, const float *kt, int n, k__attn_soon *soon, float *s) {
+    for (; n_rows >= 3; n_rows -= 3, q += 3, s += 3 * K_TILE) k__scores_avx2(3, q, kt, n, soon, s);
+    if (n_rows == 2) k__scores_avx2(2, q, kt, n, soon, s);
+    else if (n_rows) k__scores_avx2(1, q, kt, n, soon, s);
+}
+
+static K_VEC_AVX2 void k__attn_round_avx2(const float *q, int n, float *dst) { k__round_row(q, n, dst); }
+
+static K_VEC_AVX2 void k__attn_weigh_avx2(const k_attn_args *a, k__attn_rows *g, float *s) {
+    const __m256 low = _mm256_set1_ps(-INFINITY), cap = _mm256_set1_ps(a->softcap);
+    for (int r = 0; r < g->n; r++, s += K_TILE) {
+        __m256 v[4], old = _mm256_set1_ps(g->m[r]), max = old;
+        for (int h = 0; h < 4; h++) {
+            v[h] = _mm256_mul_ps(_mm256_loadu_ps(s + 8 * h), _mm256_set1_ps(a->scale));
+            if (a->softcap != 0) v[h] = _mm256_mul_ps(cap, k__tanh_avx2(_mm256_div_ps(v[h], cap)));
+            __m256i in = _mm256_andnot_si256(k__mask_avx2(g->lo[r] - 8 * h), k__mask_avx2(g->hi[r] - 8 * h));
+            v[h] = _mm256_blendv_ps(low, v[h], _mm256_castsi256_ps(in));
+            max = _mm256_max_ps(v[h], max);
+        }
+        const float  top = k__top_avx2(max);
+        const __m256 base = _mm256_set1_ps(top == -INFINITY ? 0 : top);
+        g->c[r] = top == g->m[r] ? 1 : _mm256_cvtss_f32(k__exp_avx2(_mm256_sub_ps(old, base)));
+        for (int h = 0; h < 4; h++) {
+            v[h] = k__exp_avx2(_mm256_sub_ps(v[h], base));
+            if (k__kv_rounds(a->type_v)) v[h] = k__rounded_avx2(v[h]);
+            _mm256_storeu_ps(s + 8 * h, v[h]);
+        }
+        g->l[r] = fmaf(g->l[r], g->c[r], k__sum_avx2(k__fold_avx2(v)));
+        g->m[r] = top;
+    }
+}
+
+/* D registers of o for R rows stay put while the positions pass. */
+K__V256 void k__gather_avx2(const int R, const int D, float *const *o, int at, const float *c, const float *s, const float *v,
+                            int ld, int lo, int hi, k__attn_soon *soon) {
+    const uint8_t *next = soon->v;
+    __m256         acc[2][4];
+    for (int r = 0; r < R; r++)
+        for (int d = 0; d < D; d++) acc[r][d] = _mm256_mul_ps(_mm256_loadu_ps(o[r] + at + 8 * d), _mm256_set1_ps(c[r]));
+    for (int t = lo & ~1, i; t <= hi; t++) {
+        if (!k__pair_turn(t, lo, hi, &i)) continue;
+        for (int k = 0; k < 2; k++) k__fetch(&next, soon->v_end);
+        const float *vi = v + (size_t)i * (size_t)ld + at;
+        __m256       vv[4];
+        for (int d = 0; d < D; d++) vv[d] = _mm256_loadu_ps(vi + 8 * d);
+        for (int r = 0; r < R; r++)
+            for (int d = 0; d < D; d++) acc[r][d] = _mm256_fmadd_ps(_mm256_set1_ps(s[r * K_TILE + i]), vv[d], acc[r][d]);
+    }
+    for (int r = 0; r < R; r++)
+        for (int d = 0; d < D; d++) _mm256_storeu_ps(o[r] + at + 8 * d, acc[r][d]);
+    soon->v = next;
+}
+
+static K_VEC_AVX2 void k__attn_gather_avx2(float *const *o, const float *c, int n_rows, const float *s, const float *v, int ld,
+                                           int lo, int hi, k__attn_soon *soon) {
+    int r = 0;
+    for (; r + 2 <= n_rows; r += 2)
+        for (int at = 0; at < ld; at += 32) k__gather_avx2(2, 4, o + r, at, c + r, s + r * K_TILE, v, ld, lo, hi, soon);
+    for (int at = 0; r < n_rows && at < ld; at += 32) k__gather_avx2(1, 4, o + r, at, c + r, s + r * K_TILE, v, ld, lo, hi, soon);
+}
+
+static const k__attn_keys   k__attn_keys_avx2 = {1, k__attn_widen_avx2, k__attn_turn_avx2, k__attn_round_avx2, k__attn_scores_avx2};
+static const k__attn_values k__attn_values_avx2 = {1, k__attn_widen_avx2, NULL, k__attn_gather_avx2};
+
+static K_VEC_AVX2 float k__attn_decay_avx2(float x) { return _mm256_cvtss_f32(k__exp_avx2(_mm256_set1_ps(x))); }
+
+static K_VEC_AVX2 void k__attn_join_avx2(k__attn_sum *all, float *o, const k__attn_sum *part, const float *from, int n) {
+    k__attn_join(k__attn_decay_avx2, all, o, part, from, n);
+}
+
+static k__attn_level k_attn_avx2(const k_attn_args *a) {
+    (void)a;
+    return (k__attn_level){&k__attn_keys_avx2, &k__attn_values_avx2, k__attn_weigh_avx2, k__attn_join_avx2};
+}
+
+/* --- avx512 level --- */
 
 static K_VEC_AVX512 void k_kv_store_avx512(uint32_t type, const float *x, void *dst, int n) {
     uint8_t *out = (uint8_t *)dst;
@@ -5024,7 +3195,7 @@ static k__attn_level k_attn_avx512(const k_attn_args *a) {
     return (k__attn_level){&k__attn_keys_avx512, &k__attn_values_avx512, k__attn_weigh_avx512, k__attn_join_avx512};
 }
 
-/* --- avx512_bf16 level: attention over caches of bf16, its tiles as pairs --- */
+/* --- avx512_bf16 level: caches that are multiplied as bf16, tiles as pairs --- */
 
 K__VBF16 void k__round_blocks_bf16(const uint32_t type, const uint8_t *src, int n, float *dst) {
     __m512 v[2];
@@ -5122,6 +3293,7 @@ static k__attn_level k_attn_bf16(const k_attn_args *a) {
     return lv;
 }
 #endif
+
 /* ===== [cpu] what this machine can run =====
  * One place that asks the processor and the system (cpuid, xgetbv). Everything above names a level, never a
  * feature. */
@@ -8927,6 +7099,1843 @@ K_PUBLIC void k_thread_start(void) {
 #if defined(__x86_64__)
     _mm_setcsr(_mm_getcsr() | 0x8040u);               /* FTZ and DAZ */
 #endif
+}
+
+/* ===== [fit] weights to blocks, scales searched =====
+ * The blocks that come closest to n weights in sum w*(x - x^)^2, where [ref] reads a scale off the extremes.
+ * Eight trials run side by side: each rounds the weights to codes and solves for the scale (and minimum) that
+ * serves these codes best. A super-block settles its f16 scales and its small integers together: for a few
+ * pairs of f16 scales every group looks among the integers near its own best line, each judged by the error
+ * after rounding to what is stored; least squares over all groups proposes the next pair, and the best seen
+ * is kept.
+ *
+ * The same bytes on every machine: four-lane arithmetic in plain GNU C, no fused sums. A block is fitted
+ * after scaling by a power of two that brings its largest weight into [1, 2), so no sum of squares over- or
+ * underflows. A scale that f16 cannot hold becomes its largest. Weights are finite; importances w are finite
+ * and not negative, NULL means equal, and so do those of a block where none exceeds 1e-30.
+ * Public: k_fitters[id].fit, k_fitters[id].recode. */
+
+typedef float   k__v4 __attribute__((vector_size(16)));
+typedef int32_t k__m4 __attribute__((vector_size(16)));
+typedef union { k__v4 v[2]; float f[8]; } k__v8;         /* eight trials */
+
+static inline k__v4 k__v4_all(float f) { return (k__v4){f, f, f, f}; }
+
+static inline k__v4 k__v4_pick(k__m4 yes, k__v4 a, k__v4 b) {
+    return (k__v4)(((k__m4)a & yes) | ((k__m4)b & ~yes));
+}
+
+/* a < b ? a : b and a > b ? a : b. What every x86-64 has is named, since gcc does not always see it. */
+#if defined(__x86_64__)
+static inline k__v4 k__v4_min(k__v4 a, k__v4 b) { return (k__v4)_mm_min_ps((__m128)a, (__m128)b); }
+static inline k__v4 k__v4_max(k__v4 a, k__v4 b) { return (k__v4)_mm_max_ps((__m128)a, (__m128)b); }
+#else
+static inline k__v4 k__v4_min(k__v4 a, k__v4 b) { return k__v4_pick(a < b, a, b); }
+static inline k__v4 k__v4_max(k__v4 a, k__v4 b) { return k__v4_pick(a > b, a, b); }
+#endif
+
+static inline k__v4 k__v4_at(const float *p) { k__v4 v; memcpy(&v, p, sizeof v); return v; }
+static inline float k__v4_sum(k__v4 v) { return (v[0] + v[2]) + (v[1] + v[3]); }
+static inline k__v4 k__v4_if(k__m4 mask, k__v4 v) { return (k__v4)((k__m4)v & mask); }
+static inline k__v4 k__v4_abs(k__v4 v) { return (k__v4)((k__m4)v & 0x7fffffff); }
+
+/* Nearest integer, ties to even; |v| below 2^22. */
+static inline k__v4 k__v4_round(k__v4 v) { return (v + 0x1.8p23f) - 0x1.8p23f; }
+
+/* Added and taken away again, it leaves the nearest integer, ties to even, of any |v| < 2^22. */
+#define K_FIT_ROUND 12582912.f
+/* Of two lines as good but for rounding the first is taken, so that groups alike come out alike. */
+#define K_FIT_TIE   1.000001f
+#define K_FIT_TINY  1e-30f                               /* below this a divisor counts as zero */
+
+static inline float k__fit_inverse(float d) { return fabsf(d) > K_FIT_TINY ? 1 / d : 0; }
+
+static inline k__v8 k__fit_inverses(const k__v8 *d) {
+    k__v8 r;
+    for (int h = 0; h < 2; h++) {
+        k__v4 v = d->v[h];
+        k__m4 some = (v > K_FIT_TINY) | (v < -K_FIT_TINY);
+        r.v[h] = k__v4_pick(some, 1 / k__v4_pick(some, v, k__v4_all(1)), k__v4_all(0));
+    }
+    return r;
+}
+
+/* What the codes q of eight trials sum to: w*q, w*q*q, w*x*q. */
+typedef struct { k__v8 q, qq, xq; } k__sums;
+
+/* q = (x - off) * inv, rounded and kept within lo..hi. off NULL: none, and inlining leaves no trace of it. */
+static inline __attribute__((always_inline)) void k__sum_codes(const float *x, const float *w, int n,
+                                                               const k__v8 *inv, const k__v8 *off, float lo,
+                                                               float hi, k__sums *s) {
+    k__v4 q[2] = {{0}}, qq[2] = {{0}}, xq[2] = {{0}}, lo4 = k__v4_all(lo), hi4 = k__v4_all(hi);
+    for (int j = 0; j < n; j++)
+        for (int h = 0; h < 2; h++) {
+            k__v4 v = (off ? x[j] - off->v[h] : k__v4_all(x[j])) * inv->v[h];
+            v = k__v4_min(k__v4_max(v, lo4), hi4) + K_FIT_ROUND - K_FIT_ROUND;
+            k__v4 wv = v * w[j];
+            if (off) q[h] += wv;
+            qq[h] += wv * v;
+            xq[h] += wv * x[j];
+        }
+    memcpy(&s->q, q, sizeof q);
+    memcpy(&s->qq, qq, sizeof qq);
+    memcpy(&s->xq, xq, sizeof xq);
+}
+
+/* sum w*(x - d*q - off)^2 of the same codes. Told directly, since sums of squares cancel where a fit is
+ * nearly exact. */
+static inline void k__sum_errors(const float *x, const float *w, int n, const k__v8 *d, const k__v8 *off,
+                                 float lo, float hi, k__v8 *err) {
+    k__v8 inv = k__fit_inverses(d);
+    k__v4 e[2] = {{0}}, lo4 = k__v4_all(lo), hi4 = k__v4_all(hi);
+    for (int j = 0; j < n; j++)
+        for (int h = 0; h < 2; h++) {
+            k__v4 v = x[j] - off->v[h], q = v * inv.v[h];
+            q = k__v4_min(k__v4_max(q, lo4), hi4) + K_FIT_ROUND - K_FIT_ROUND;
+            v = v - q * d->v[h];
+            e[h] += v * v * w[j];
+        }
+    memcpy(err, e, sizeof e);
+}
+
+/* The same codes of one trial, to keep. */
+static inline void k__fit_codes(const float *x, int n, float d, float off, float lo, float hi, int8_t *q) {
+    float inv = k__fit_inverse(d);
+    for (int j = 0; j < n; j++) {
+        float v = (x[j] - off) * inv;
+        v = v > lo ? v : lo;
+        v = v < hi ? v : hi;
+        q[j] = (int8_t)(v + K_FIT_ROUND - K_FIT_ROUND);
+    }
+}
+
+/* --- the bench: a block scaled, with its importances --- */
+
+typedef struct {
+    float  x[256], w[256];                               /* w at most 1 */
+    double up, down;                                     /* 2^e and 2^-e: the weights are x * up */
+} k__bench;
+
+/* False where every weight is too small for any f16 scale to tell from zero: zeros are the best block. */
+static bool k__bench_load(k__bench *b, const float *x, const float *w, int n) {
+    float top = 0, most = 0;
+    for (int j = 0; j < n; j++) top = fabsf(x[j]) > top ? fabsf(x[j]) : top;
+    if (top < 0x1p-25f) return false;
+    for (int j = 0; w && j < n; j++) most = w[j] > most ? w[j] : most;
+    int e = (int)(k__bits_of(top) >> 23) - 127;
+    if (e > 126) e = 126;                                /* 2^-127 is no normal float */
+    b->up = k__f32_of((uint32_t)(e + 127) << 23);
+    b->down = k__f32_of((uint32_t)(127 - e) << 23);
+    for (int j = 0; j < n; j++) b->x[j] = x[j] * (float)b->down;
+    /* Nothing weighs nothing: where no importance tells, the codes should still mean the weights. */
+    float share = most > K_FIT_TINY ? 1 / most : 0;
+    for (int j = 0; j < n; j++) b->w[j] = share > 0 ? w[j] * share + 1e-9f : 1;
+    return true;
+}
+
+/* The nearest finite f16 to a scale on the bench; what that is on the bench; that for eight. */
+static uint16_t k__bench_half(const k__bench *b, float d) {
+    double v = d * b->up;
+    return k_f32_to_f16((float)(v > 65504 ? 65504 : v < -65504 ? -65504 : v));
+}
+
+static float k__bench_round(const k__bench *b, float d) {
+    return (float)(k_f16_to_f32(k__bench_half(b, d)) * b->down);
+}
+
+static void k__bench_rounds(const k__bench *b, k__v8 *d) {
+    for (int l = 0; l < 8; l++) d->f[l] = k__bench_round(b, d->f[l]);
+}
+
+/* --- one scale --- */
+
+/* An importance below this does not decide how far the codes must reach. */
+static float k__fit_least(const float *w, int n) {
+    float sum = 0;
+    for (int j = 0; j < n; j++) sum += w[j];
+    return sum * 1e-3f / (float)n;
+}
+
+static float k__fit_extreme(const float *x, const float *w, int n) {
+    float ext = 0, least = k__fit_least(w, n);
+    for (int j = 0; j < n; j++)
+        if (w[j] > least && fabsf(x[j]) > fabsf(ext)) ext = x[j];
+    return ext;
+}
+
+/* Eight scales to try, t in [0, 1): six lanes put the extreme value near the code `far`, two near `close`. */
+static inline void k__try_scales(float far, float close, float ext, float t, k__v8 *inv) {
+    static const float more[8] = {-1.0f, -0.6f, -0.2f, 0.2f, 0.6f, 1.0f, -0.5f, 0.3f};
+    for (int l = 0; l < 8; l++) {
+        float end = l < 6 ? far : close, add = more[l] + (l < 6 ? 0.4f : 0.8f) * t;
+        inv->f[l] = (end + (end < 0 ? -add : add)) / ext;
+    }
+}
+
+/* The best scale of each lane in `rounds` rounds, any float, and what it takes off the error of all zero. */
+static inline void k__rough_scales(const float *x, const float *w, int n, float lo, float hi, float ext,
+                                   int rounds, k__v8 *scale, k__v8 *gain) {
+    k__v8   inv;
+    k__sums s;
+    memset(scale, 0, sizeof *scale);
+    memset(gain, 0, sizeof *gain);
+    for (int t = 0; t < rounds; t++) {
+        k__try_scales(lo < 0 ? lo : hi, hi, ext, (float)t / (float)rounds, &inv);
+        k__sum_codes(x, w, n, &inv, NULL, lo, hi, &s);
+        for (int h = 0; h < 2; h++) {
+            k__v4 d = s.xq.v[h] / k__v4_max(s.qq.v[h], k__v4_all(K_FIT_TINY)), g = d * s.xq.v[h];
+            k__m4 better = g > gain->v[h] * K_FIT_TIE;
+            gain->v[h] = k__v4_pick(better, g, gain->v[h]);
+            scale->v[h] = k__v4_pick(better, d, scale->v[h]);
+        }
+    }
+}
+
+/* The scale for which codes lo..hi of n values come closest. b: an f16 of that bench, NULL: any float. */
+static float k__fit_scale(const float *x, const float *w, int n, float lo, float hi, int rounds,
+                          const k__bench *b) {
+    static const k__v8 none = {.f = {0}};
+    float              ext = k__fit_extreme(x, w, n), best = 0, least = FLT_MAX;
+    k__v8              scale, gain, inv, err;
+    k__sums            s;
+    if (ext == 0) return 0;
+    k__rough_scales(x, w, n, lo, hi, ext, rounds, &scale, &gain);
+    for (int t = 0;; t++) {
+        if (b) k__bench_rounds(b, &scale);
+        k__sum_errors(x, w, n, &scale, &none, lo, hi, &err);
+        for (int l = 0; l < 8; l++)
+            if (err.f[l] < least) least = err.f[l], best = scale.f[l];
+        if (t == 1) return best;
+        inv = k__fit_inverses(&scale);
+        k__sum_codes(x, w, n, &inv, NULL, lo, hi, &s);
+        for (int h = 0; h < 2; h++) scale.v[h] = s.xq.v[h] / k__v4_max(s.qq.v[h], k__v4_all(K_FIT_TINY));
+    }
+}
+
+/* --- one line: a scale and a minimum --- */
+
+typedef struct {
+    float sw, sx, lo, hi;                                /* sums of w and w*x, extremes */
+    float s, m, c;                                       /* its line s*q + m, and the mean of the codes q */
+} k__group;
+
+static void k__group_load(k__group *u, const float *x, const float *w, int n) {
+    float least = k__fit_least(w, n);
+    *u = (k__group){.lo = FLT_MAX, .hi = -FLT_MAX};
+    for (int j = 0; j < n; j++) {
+        u->sw += w[j];
+        u->sx += w[j] * x[j];
+        if (w[j] > least && x[j] < u->lo) u->lo = x[j];
+        if (w[j] > least && x[j] > u->hi) u->hi = x[j];
+    }
+}
+
+typedef struct { k__v8 scale, min, gain; } k__lines;
+
+/* The lines that serve eight trials' codes best, and what they take off the error of all zero. sign 1: the
+ * minimum is not above zero, -1: not below, 0: anywhere. */
+static inline void k__solve_lines(const k__sums *s, float sw, float sx, float sign, k__lines *o) {
+    k__v4 tiny = k__v4_all(K_FIT_TINY), zero = k__v4_all(0);
+    for (int h = 0; h < 2; h++) {
+        k__v4 q = s->q.v[h], qq = s->qq.v[h], xq = s->xq.v[h], det = sw * qq - q * q;
+        k__m4 flat = det <= 1e-6f * sw * qq;             /* one code for all: the minimum does it alone */
+        k__v4 a = k__v4_pick(flat, zero, (sw * xq - sx * q) / k__v4_max(det, tiny)), m = (sx - a * q) / sw;
+        k__m4 wrong = m * sign > 0;
+        a = k__v4_pick(wrong, k__v4_max(xq / k__v4_max(qq, tiny), zero), a);
+        m = k__v4_pick(wrong, zero, m);
+        o->scale.v[h] = a;
+        o->min.v[h] = m;
+        o->gain.v[h] = a * (2 * xq - a * qq - 2 * m * q) + m * (2 * sx - m * sw);
+    }
+}
+
+/* The best line of each lane for codes 0..top. Trials begin with the least weight at code a and the largest
+ * at top + b, for a grid of `rows` a and eight b, and are solved twice. */
+static inline void k__rough_lines(const float *x, const float *w, int n, float top, float sign, int rows,
+                                  const k__group *u, k__lines *best) {
+    static const float b[8] = {-0.9f, -0.65f, -0.4f, -0.15f, 0.1f, 0.35f, 0.6f, 0.85f};
+    float              lo = u->lo * sign > 0 ? 0 : u->lo, range = u->hi - lo;
+    k__v8              inv;
+    k__sums            s;
+    k__lines           now;
+    memset(best, 0, sizeof *best);
+    for (int h = 0; h < 2 && !(range > 0); h++) {        /* all the same: the minimum alone */
+        best->min.v[h] = k__v4_all(lo);
+        best->gain.v[h] = k__v4_all(lo * (2 * u->sx - lo * u->sw));
+    }
+    for (int t = 0; t < rows && range > 0; t++) {
+        float a = (float)t / (float)(rows - 1) - 0.5f;
+        for (int l = 0; l < 8; l++) {
+            inv.f[l] = (top + b[l] - a) / range;
+            now.min.f[l] = lo - a / inv.f[l];
+        }
+        for (int i = 0; i < 2; i++) {
+            if (i) inv = k__fit_inverses(&now.scale);
+            k__sum_codes(x, w, n, &inv, &now.min, 0, top, &s);
+            k__solve_lines(&s, u->sw, u->sx, sign, &now);
+        }
+        for (int h = 0; h < 2; h++) {
+            k__m4 better = now.gain.v[h] > best->gain.v[h] * K_FIT_TIE;
+            best->gain.v[h] = k__v4_pick(better, now.gain.v[h], best->gain.v[h]);
+            best->scale.v[h] = k__v4_pick(better, now.scale.v[h], best->scale.v[h]);
+            best->min.v[h] = k__v4_pick(better, now.min.v[h], best->min.v[h]);
+        }
+    }
+}
+
+/* --- plain blocks of 32 --- */
+
+static uint16_t k__fit_plain(const float *x, const float *w, int lo, int hi, int rounds, int8_t q[32]) {
+    k__bench b;
+    memset(q, 0, 32);
+    if (!k__bench_load(&b, x, w, 32)) return 0;
+    float d = k__fit_scale(b.x, b.w, 32, (float)lo, (float)hi, rounds, &b);
+    k__fit_codes(b.x, 32, d, 0, (float)lo, (float)hi, q);
+    return k__bench_half(&b, d);
+}
+
+static void k__fit_plain_min(const float *x, const float *w, int top, uint16_t h[2], int8_t q[32]) {
+    k__bench b;
+    k__group u;
+    k__lines line;
+    k__v8    inv, err;
+    k__sums  s;
+    float    least = FLT_MAX, d = 0, m = 0;
+    memset(q, 0, 32);
+    h[0] = h[1] = 0;
+    if (!k__bench_load(&b, x, w, 32)) return;
+    k__group_load(&u, b.x, b.w, 32);
+    k__rough_lines(b.x, b.w, 32, (float)top, 0, 5, &u, &line);
+    for (int l = 0; l < 8; l++)
+        if (line.gain.f[l] <= 0) line.min.f[l] = u.sx / u.sw;
+    for (int t = 0;; t++) {
+        k__bench_rounds(&b, &line.scale);
+        k__bench_rounds(&b, &line.min);
+        k__sum_errors(b.x, b.w, 32, &line.scale, &line.min, 0, (float)top, &err);
+        for (int l = 0; l < 8; l++)
+            if (err.f[l] < least) least = err.f[l], d = line.scale.f[l], m = line.min.f[l];
+        if (t == 1) break;
+        inv = k__fit_inverses(&line.scale);
+        k__sum_codes(b.x, b.w, 32, &inv, &line.min, 0, (float)top, &s);
+        k__solve_lines(&s, u.sw, u.sx, 0, &line);
+    }
+    h[0] = k__bench_half(&b, d);
+    h[1] = k__bench_half(&b, m);
+    k__fit_codes(b.x, 32, d, m, 0, (float)top, q);
+}
+
+/* --- super-blocks --- */
+
+/* What a kind of super-block may hold, and how hard to look. */
+typedef struct {
+    float lo, hi, sc_lo, sc_hi;                          /* codes, integer scales; minima: 0..sc_hi */
+    int   group;
+    bool  min;
+    int   starts, batches;                               /* pairs of f16 scales, batches of trials for each */
+    int   rounds, polish, again;                         /* the same for what least squares proposes */
+    int   minima;                                        /* per scale, in the last batches: 4 or 8 */
+} k__super;
+
+typedef struct {
+    uint16_t d, dmin;
+    int16_t  sc[16], mn[16];                             /* per group */
+    int8_t   q[256];
+} k__fitted;
+
+/* The best trial of each lane: what it takes off the error of all zero, its integers, its codes' sums. */
+typedef struct { k__v8 gain, sc, mn; k__sums sum; } k__places;
+
+typedef struct { float gain, sc, mn, q, qq, xq; } k__place;
+
+static inline void k__keep_places(k__places *best, const k__places *now) {
+    const k__v4 *from = (const k__v4 *)(const void *)now;
+    k__v4       *to = (k__v4 *)(void *)best;
+    for (int h = 0; h < 2; h++) {
+        k__m4 better = from[h] > to[h];
+        for (size_t i = (size_t)h; i < sizeof *best / sizeof *to; i += 2)
+            to[i] = k__v4_pick(better, from[i], to[i]);
+    }
+}
+
+static inline k__place k__best_place(const k__places *p) {
+    int l = 0;
+    for (int i = 1; i < 8; i++)
+        if (p->gain.f[i] > p->gain.f[l]) l = i;
+    return (k__place){p->gain.f[l], p->sc.f[l], p->mn.f[l], p->sum.q.f[l], p->sum.qq.f[l], p->sum.xq.f[l]};
+}
+
+/* Integers around a middle, the near ones first. */
+static const k__v4 k__around[8] = {
+    {0, 1, -1, 2},   {-2, 3, -3, 4},     {-4, 5, -5, 6},     {-6, 7, -7, 8},
+    {-8, 9, -9, 10}, {-10, 11, -11, 12}, {-12, 13, -13, 14}, {-14, 15, -15, 16},
+};
+
+/* The integer scale near u->s/d that serves a group best. From two batches on, the other sign as well. */
+static k__place k__place_scale(const k__super *p, const float *x, const float *w, float d, const k__group *u,
+                               int batches) {
+    k__places best, now;
+    k__v8     step, inv;
+    float     mid = floorf(u->s * k__fit_inverse(d));
+    memset(&now, 0, sizeof now);
+    for (int t = 0; t < (batches > 1 ? 2 * batches : 1); t++) {
+        for (int h = 0; h < 2; h++) {
+            k__v4 k = (t < batches ? mid : -mid) + k__around[t % batches * 2 + h];
+            now.sc.v[h] = k__v4_min(k__v4_max(k, k__v4_all(p->sc_lo)), k__v4_all(p->sc_hi));
+            step.v[h] = d * now.sc.v[h];
+        }
+        inv = k__fit_inverses(&step);
+        k__sum_codes(x, w, p->group, &inv, NULL, p->lo, p->hi, &now.sum);
+        for (int h = 0; h < 2; h++)
+            now.gain.v[h] = step.v[h] * (2 * now.sum.xq.v[h] - step.v[h] * now.sum.qq.v[h]);
+        if (t == 0) best = now;
+        else k__keep_places(&best, &now);
+    }
+    return k__best_place(&best);
+}
+
+/* The integer scale and minimum near a group's line. The best minimum moves with the scale so that the mean
+ * of the codes stays where it is. */
+static k__place k__place_line(const k__super *p, const float *x, const float *w, float d, float dm,
+                              const k__group *u, int batches, int minima) {
+    k__places best, now;
+    k__v8     step, min, inv;
+    float     mid = floorf(u->s * k__fit_inverse(d)), idm = k__fit_inverse(dm);
+    for (int t = 0; t < batches; t++) {
+        for (int h = 0; h < 2; h++) {
+            int   i = minima == 8 ? t : 2 * t + h;
+            float k = mid + k__around[i / 4][i % 4];
+            k = k < 0 ? 0 : k > p->sc_hi ? p->sc_hi : k;
+            float at = floorf((u->c * (d * k - u->s) - u->m) * idm);
+            k__v4 mn = at + k__around[minima == 8 ? h : 0];
+            now.sc.v[h] = k__v4_all(k);
+            now.mn.v[h] = k__v4_min(k__v4_max(mn, k__v4_all(0)), k__v4_all(p->sc_hi));
+            step.v[h] = d * now.sc.v[h];
+            min.v[h] = -dm * now.mn.v[h];
+        }
+        inv = k__fit_inverses(&step);
+        k__sum_codes(x, w, p->group, &inv, &min, 0, p->hi, &now.sum);
+        for (int h = 0; h < 2; h++) {
+            k__v4 a = step.v[h], m = min.v[h], q = now.sum.q.v[h], qq = now.sum.qq.v[h], xq = now.sum.xq.v[h];
+            now.gain.v[h] = a * (2 * xq - a * qq - 2 * m * q) + m * (2 * u->sx - m * u->sw);
+        }
+        if (t == 0) best = now;
+        else k__keep_places(&best, &now);
+    }
+    return k__best_place(&best);
+}
+
+/* The line that serves a group's codes best. */
+static void k__refit_line(k__group *u, const k__place *at, float sign) {
+    float det = u->sw * at->qq - at->q * at->q;
+    if (det <= 1e-6f * u->sw * at->qq) return;
+    u->s = (u->sw * at->xq - u->sx * at->q) / det;
+    u->m = (u->sx - u->s * at->q) / u->sw;
+    if (u->m * sign > 0) u->m = 0, u->s = at->xq / at->qq;
+    if (u->s < 0) u->s = 0;
+    u->c = at->q / u->sw;
+}
+
+/* A choice for the whole: f16 scales, integers, what they take off the error, the groups as they then stand,
+ * and the pair that least squares would like next. */
+typedef struct {
+    float    d, dm, gain, next_d, next_dm;
+    int16_t  sc[16], mn[16];
+    k__group u[16];
+} k__settled;
+
+static void k__settle(const k__bench *b, const k__super *p, float sign, float d, float dm, int batches,
+                      int minima, k__settled *s) {
+    float dd = 0, dm2 = 0, mm = 0, xd = 0, xm = 0;
+    s->d = s->next_d = d = k__bench_round(b, d);
+    s->dm = s->next_dm = dm = k__bench_round(b, dm);
+    s->gain = 0;
+    for (int g = 0; g < 256 / p->group; g++) {
+        const float *x = b->x + p->group * g, *w = b->w + p->group * g;
+        k__group    *u = &s->u[g];
+        k__place     at = p->min ? k__place_line(p, x, w, d, dm, u, batches, minima)
+                                 : k__place_scale(p, x, w, d, u, batches);
+        s->gain += at.gain;
+        s->sc[g] = (int16_t)at.sc;
+        s->mn[g] = (int16_t)at.mn;
+        dd += at.sc * at.sc * at.qq;
+        dm2 -= at.sc * at.mn * at.q;
+        mm += at.mn * at.mn * u->sw;
+        xd += at.sc * at.xq;
+        xm -= at.mn * u->sx;
+        if (p->min) k__refit_line(u, &at, sign);
+        else if (at.qq > 0) u->s = at.xq / at.qq;
+    }
+    float det = dd * mm - dm2 * dm2;
+    if (det > 1e-6f * dd * mm) {
+        s->next_d = (xd * mm - xm * dm2) / det;
+        s->next_dm = (xm * dd - xd * dm2) / det;
+    } else if (dd > 0) {
+        s->next_d = xd / dd;
+    }
+    if (p->min && s->next_d < 0) s->next_d = 0;
+}
+
+/* Every group's own line, as if its scale could be any float, and how much error hangs on each scale. */
+static void k__rough_groups(const k__bench *b, const k__super *p, float sign, k__group u[16],
+                            float weight[16]) {
+    k__lines line;
+    for (int g = 0; g < 256 / p->group; g++) {
+        const float *x = b->x + p->group * g, *w = b->w + p->group * g;
+        float        ext = k__fit_extreme(x, w, p->group);
+        int          l = 0;
+        memset(&line, 0, sizeof line);
+        k__group_load(&u[g], x, w, p->group);
+        if (p->min) k__rough_lines(x, w, p->group, p->hi, sign, 3, &u[g], &line);
+        else if (ext != 0) k__rough_scales(x, w, p->group, p->lo, p->hi, ext, 2, &line.scale, &line.gain);
+        for (int i = 1; i < 8; i++)
+            if (line.gain.f[i] > line.gain.f[l] * K_FIT_TIE) l = i;
+        float inv = k__fit_inverse(line.scale.f[l]);
+        u[g].s = line.scale.f[l];
+        u[g].m = line.min.f[l];
+        u[g].c = (u[g].sx / u[g].sw - u[g].m) * inv;
+        weight[g] = p->min ? u[g].sw : line.gain.f[l] * inv * inv;
+    }
+}
+
+/* Do some groups lie far above the others? Then it can pay to cut them short. */
+static bool k__scales_uneven(const float *s, int n) {
+    float sum = 0, most = 0;
+    for (int i = 0; i < n; i++) {
+        sum += fabsf(s[i]);
+        most = fabsf(s[i]) > most ? fabsf(s[i]) : most;
+    }
+    return sum < 0.5f * most * (float)n;
+}
+
+enum { K_FIT_LADDER = 30 };                              /* more starts for an uneven block */
+
+/* Start t: f16 scales as multiples of the pair that serves the groups' lines best; 0: the one that puts the
+ * largest line at the largest integer. The ladder goes down from there, in steps of its own for each. */
+static void k__start(const k__super *p, int t, float *d, float *dm) {
+    static const float near[8][2] = {{1, 1},     {0, 0},         {0, 1},     {1, 0},
+                                     {0.95f, 1}, {1.05f, 1.04f}, {1, 1.05f}, {1, 0.95f}};
+    bool first = t < p->starts;
+    int  rung = t - p->starts;
+    *d = first ? near[t][0] : 1;
+    *dm = first ? near[t][1] : 1;
+    for (int i = 0; !first && i < (p->min ? rung / 6 : rung + 1); i++) *d *= p->min ? 0.75f : 0.955f;
+    for (int i = 0; !first && i < rung % 6; i++) *dm *= 0.65f;
+}
+
+/* The pair of f16 scales that all starts are measured by, and the pair that lets no line be cut. */
+static void k__super_scales(const k__super *p, const k__group *u, const float *weight, float fit[2],
+                            float top[2], bool *uneven) {
+    int   groups = 256 / p->group;
+    float v[16] = {0};
+    for (int g = 0; g < groups; g++) v[g] = u[g].s;
+    fit[0] = k__fit_scale(v, weight, groups, p->sc_lo, p->sc_hi, 4, NULL);
+    top[0] = k__fit_extreme(v, weight, groups) / (p->sc_lo < 0 ? p->sc_lo : p->sc_hi);
+    *uneven = k__scales_uneven(v, groups);
+    for (int g = 0; g < groups; g++) v[g] = -u[g].m;
+    fit[1] = p->min ? k__fit_scale(v, weight, groups, 0, p->sc_hi, 4, NULL) : 0;
+    top[1] = k__fit_extreme(v, weight, groups) / p->sc_hi;
+}
+
+/* The best of a super-block, and what it takes off the error of all zero. sign as in k__solve_lines. */
+static float k__fit_super(const k__bench *b, const k__super *p, float sign, k__fitted *out) {
+    float      weight[16] = {0}, fit[2], top[2], at[2];
+    bool       uneven;
+    k__settled rough = {0}, now, best = {.gain = -FLT_MAX};
+    k__rough_groups(b, p, sign, rough.u, weight);
+    k__super_scales(p, rough.u, weight, fit, top, &uneven);
+    for (int t = 0; t < p->starts + (uneven ? K_FIT_LADDER : 0); t++) {
+        memcpy(now.u, rough.u, sizeof now.u);
+        k__start(p, t, &at[0], &at[1]);
+        for (int i = 0; i < 2; i++) at[i] = at[i] > 0 ? fit[i] * at[i] : top[i];
+        k__settle(b, p, sign, at[0], at[1], p->batches, 4, &now);
+        if (now.gain > best.gain) best = now;
+    }
+    for (int t = 0; t < p->rounds + (uneven ? 2 : 0); t++) {
+        memcpy(now.u, best.u, sizeof now.u);
+        k__settle(b, p, sign, best.next_d, best.next_dm, t ? p->again : p->polish, t ? 4 : p->minima, &now);
+        if (now.gain <= best.gain) break;
+        best = now;
+    }
+    out->d = k__bench_half(b, best.d);
+    out->dmin = k__bench_half(b, best.dm);
+    memcpy(out->sc, best.sc, sizeof best.sc);
+    memcpy(out->mn, best.mn, sizeof best.mn);
+    for (int g = 0; g < 256 / p->group; g++) {
+        float s = best.d * (float)best.sc[g], m = -best.dm * (float)best.mn[g];
+        k__fit_codes(b->x + p->group * g, p->group, s, m, p->lo, p->hi, out->q + p->group * g);
+    }
+    return best.gain;
+}
+
+/* A block is best served by minima below zero, unless its weights lie above. */
+static void k__fit_block(const k__bench *b, const k__super *p, k__fitted *out) {
+    int above = 0;
+    for (int g = 0; p->min && g < 16; g++) {
+        float lo = b->x[16 * g];
+        for (int j = 1; j < 16; j++) lo = b->x[16 * g + j] < lo ? b->x[16 * g + j] : lo;
+        above += lo > 0;
+    }
+    if (above == 16) {
+        k__fit_super(b, p, -1, out);
+        return;
+    }
+    k__fitted other;
+    float     gain = k__fit_super(b, p, 1, out);
+    if (above >= 8 && k__fit_super(b, p, -1, &other) > gain) *out = other;
+}
+
+/* --- codes to bytes: the inverses of [unpack] --- */
+
+static inline void k__put_nibbles(const int8_t *q, int half, int off, uint8_t *p) {
+    for (int j = 0; j < half; j++) p[j] = (uint8_t)(((q[j] - off) & 15) | ((q[half + j] - off) & 15) << 4);
+}
+
+static void k_recode_q4_0(const int8_t *q, void *dst, int64_t n) {
+    block_q4_0 *b = (block_q4_0 *)dst;
+    for (int64_t i = 0; i < n / 32; i++) k__put_nibbles(q + 32 * i, 16, -8, b[i].qs);
+}
+
+static void k_recode_q4_1(const int8_t *q, void *dst, int64_t n) {
+    block_q4_1 *b = (block_q4_1 *)dst;
+    for (int64_t i = 0; i < n / 32; i++) k__put_nibbles(q + 32 * i, 16, 0, b[i].qs);
+}
+
+/* Codes of five bits, the fifth apart. */
+static inline void k__put_fifth(const int8_t *q, int off, uint8_t qs[16], uint8_t qh[4]) {
+    uint8_t u[32];
+    for (int j = 0; j < 32; j++) u[j] = (uint8_t)(q[j] - off);
+    k__pack(u, qs, qh);
+}
+
+static void k_recode_q5_0(const int8_t *q, void *dst, int64_t n) {
+    block_q5_0 *b = (block_q5_0 *)dst;
+    for (int64_t i = 0; i < n / 32; i++) k__put_fifth(q + 32 * i, -16, b[i].qs, b[i].qh);
+}
+
+static void k_recode_q5_1(const int8_t *q, void *dst, int64_t n) {
+    block_q5_1 *b = (block_q5_1 *)dst;
+    for (int64_t i = 0; i < n / 32; i++) k__put_fifth(q + 32 * i, 0, b[i].qs, b[i].qh);
+}
+
+static void k_recode_q8_0(const int8_t *q, void *dst, int64_t n) {
+    block_q8_0 *b = (block_q8_0 *)dst;
+    for (int64_t i = 0; i < n / 32; i++) memcpy(b[i].qs, q + 32 * i, 32);
+}
+
+/* Four planes of 32 two-bit codes, as k__crumbs reads them. */
+static inline void k__put_crumbs(const int8_t *q, int off, int shift, uint8_t p[32]) {
+    for (int j = 0; j < 32; j++) {
+        int v = 0;
+        for (int k = 0; k < 4; k++) v |= ((q[32 * k + j] - off) >> shift & 3) << 2 * k;
+        p[j] = (uint8_t)v;
+    }
+}
+
+/* Bit `shift` of eight planes of 32 codes, as k__add_bits reads them. */
+static inline void k__put_bits(const int8_t *q, int off, int shift, uint8_t p[32]) {
+    for (int j = 0; j < 32; j++) {
+        int v = 0;
+        for (int k = 0; k < 8; k++) v |= ((q[32 * k + j] - off) >> shift & 1) << k;
+        p[j] = (uint8_t)v;
+    }
+}
+
+static void k_recode_q2_K(const int8_t *q, void *dst, int64_t n) {
+    block_q2_K *b = (block_q2_K *)dst;
+    for (int64_t i = 0; i < n / 256; i++)
+        for (int h = 0; h < 2; h++) k__put_crumbs(q + 256 * i + 128 * h, 0, 0, b[i].qs + 32 * h);
+}
+
+static void k_recode_q3_K(const int8_t *q, void *dst, int64_t n) {
+    block_q3_K *b = (block_q3_K *)dst;
+    for (int64_t i = 0; i < n / 256; i++) {
+        for (int h = 0; h < 2; h++) k__put_crumbs(q + 256 * i + 128 * h, -4, 0, b[i].qs + 32 * h);
+        k__put_bits(q + 256 * i, -4, 2, b[i].hmask);
+    }
+}
+
+static void k_recode_q4_K(const int8_t *q, void *dst, int64_t n) {
+    block_q4_K *b = (block_q4_K *)dst;
+    for (int64_t i = 0; i < n / 256; i++)
+        for (int h = 0; h < 4; h++) k__put_nibbles(q + 256 * i + 64 * h, 32, 0, b[i].qs + 32 * h);
+}
+
+static void k_recode_q5_K(const int8_t *q, void *dst, int64_t n) {
+    block_q5_K *b = (block_q5_K *)dst;
+    for (int64_t i = 0; i < n / 256; i++) {
+        for (int h = 0; h < 4; h++) k__put_nibbles(q + 256 * i + 64 * h, 32, 0, b[i].qs + 32 * h);
+        k__put_bits(q + 256 * i, 0, 4, b[i].qh);
+    }
+}
+
+static void k_recode_q6_K(const int8_t *q, void *dst, int64_t n) {
+    block_q6_K *b = (block_q6_K *)dst;
+    for (int64_t i = 0; i < n / 256; i++)
+        for (int h = 0; h < 2; h++) {
+            k__put_nibbles(q + 256 * i + 128 * h, 64, -32, b[i].ql + 64 * h);
+            k__put_crumbs(q + 256 * i + 128 * h, -32, 4, b[i].qh + 32 * h);
+        }
+}
+
+static void k__put_scales_q4_K(const int16_t *sc, const int16_t *mn, uint8_t s[12]) {
+    for (int g = 0; g < 4; g++) {
+        s[g] = (uint8_t)(sc[g] | sc[g + 4] >> 4 << 6);
+        s[g + 4] = (uint8_t)(mn[g] | mn[g + 4] >> 4 << 6);
+        s[g + 8] = (uint8_t)((sc[g + 4] & 15) | (mn[g + 4] & 15) << 4);
+    }
+}
+
+/* --- one function per format --- */
+
+#define K_FIT_PLAIN(type, lo, hi, rounds)                                                     \
+    static void k_fit_##type(const float *x, const float *w, void *dst, int64_t n) {          \
+        block_##type *b = (block_##type *)dst;                                                \
+        int8_t        q[32];                                                                  \
+        for (int64_t i = 0; i < n / 32; i++) {                                                \
+            b[i].d = k__fit_plain(x + 32 * i, w ? w + 32 * i : NULL, lo, hi, rounds, q);      \
+            k_recode_##type(q, b + i, 32);                                                    \
+        }                                                                                     \
+    }
+K_FIT_PLAIN(q4_0, -8, 7, 8)
+K_FIT_PLAIN(q5_0, -16, 15, 8)
+K_FIT_PLAIN(q8_0, -127, 127, 4)
+
+#define K_FIT_PLAIN_MIN(type, top)                                                            \
+    static void k_fit_##type(const float *x, const float *w, void *dst, int64_t n) {          \
+        block_##type *b = (block_##type *)dst;                                                \
+        int8_t        q[32];                                                                  \
+        uint16_t      h[2];                                                                   \
+        for (int64_t i = 0; i < n / 32; i++) {                                                \
+            k__fit_plain_min(x + 32 * i, w ? w + 32 * i : NULL, top, h, q);                   \
+            b[i].d = h[0];                                                                    \
+            b[i].m = h[1];                                                                    \
+            k_recode_##type(q, b + i, 32);                                                    \
+        }                                                                                     \
+    }
+K_FIT_PLAIN_MIN(q4_1, 15)
+K_FIT_PLAIN_MIN(q5_1, 31)
+
+static void k__store_q2_K(const k__fitted *f, block_q2_K *b) {
+    b->d = f->d;
+    b->dmin = f->dmin;
+    for (int g = 0; g < 16; g++) b->scales[g] = (uint8_t)(f->sc[g] | f->mn[g] << 4);
+    k_recode_q2_K(f->q, b, 256);
+}
+
+static void k__store_q3_K(const k__fitted *f, block_q3_K *b) {
+    b->d = f->d;
+    for (int g = 0; g < 16; g++) {
+        int v = f->sc[g] + 32;
+        b->scales[g % 8] = (uint8_t)(b->scales[g % 8] | (v & 15) << g / 8 * 4);
+        b->scales[8 + g % 4] = (uint8_t)(b->scales[8 + g % 4] | v >> 4 << g / 4 * 2);
+    }
+    k_recode_q3_K(f->q, b, 256);
+}
+
+static void k__store_q4_K(const k__fitted *f, block_q4_K *b) {
+    b->d = f->d;
+    b->dmin = f->dmin;
+    k__put_scales_q4_K(f->sc, f->mn, b->scales);
+    k_recode_q4_K(f->q, b, 256);
+}
+
+static void k__store_q5_K(const k__fitted *f, block_q5_K *b) {
+    b->d = f->d;
+    b->dmin = f->dmin;
+    k__put_scales_q4_K(f->sc, f->mn, b->scales);
+    k_recode_q5_K(f->q, b, 256);
+}
+
+static void k__store_q6_K(const k__fitted *f, block_q6_K *b) {
+    b->d = f->d;
+    for (int g = 0; g < 16; g++) b->scales[g] = (int8_t)f->sc[g];
+    k_recode_q6_K(f->q, b, 256);
+}
+
+#define K_FIT_SUPER(type, ...)                                                                \
+    static void k_fit_##type(const float *x, const float *w, void *dst, int64_t n) {          \
+        static const k__super kind = {__VA_ARGS__};                                           \
+        block_##type         *b = (block_##type *)dst;                                        \
+        k__bench              bench;                                                          \
+        k__fitted             f;                                                              \
+        memset(b, 0, (size_t)(n / 256) * sizeof *b);                                          \
+        for (int64_t i = 0; i < n / 256; i++) {                                               \
+            if (!k__bench_load(&bench, x + 256 * i, w ? w + 256 * i : NULL, 256)) continue;   \
+            k__fit_block(&bench, &kind, &f);                                                  \
+            k__store_##type(&f, b + i);                                                       \
+        }                                                                                     \
+    }
+/*                lo   hi  sc_lo sc_hi group min    starts batches rounds polish again minima */
+K_FIT_SUPER(q2_K, 0,   3,  0,    15,   16,   true,  8,     1,      2,     3,     3,    4)
+K_FIT_SUPER(q3_K, -4,  3,  -32,  31,   16,   false, 2,     1,      2,     2,     1,    4)
+K_FIT_SUPER(q4_K, 0,   15, 0,    63,   32,   true,  8,     1,      2,     3,     3,    4)
+K_FIT_SUPER(q5_K, 0,   31, 0,    63,   32,   true,  8,     1,      2,     6,     3,    8)
+K_FIT_SUPER(q6_K, -32, 31, -128, 127,  16,   false, 2,     1,      2,     4,     1,    4)
+
+/* Plain floats have nothing to fit; what they cannot hold becomes their largest, as everywhere here. */
+static void k_fit_f16(const float *x, const float *w, void *dst, int64_t n) {
+    (void)w;
+    for (int64_t i = 0; i < n; i++) {
+        uint16_t h = k_f32_to_f16(x[i] > 65504 ? 65504 : x[i] < -65504 ? -65504 : x[i]);
+        memcpy((uint8_t *)dst + 2 * i, &h, 2);
+    }
+}
+
+static void k_fit_bf16(const float *x, const float *w, void *dst, int64_t n) {
+    (void)w;
+    for (int64_t i = 0; i < n; i++) {
+        uint16_t h = k_f32_to_bf16(x[i]);
+        if ((h & 0x7fff) == 0x7f80) h--;                 /* rounded up to infinity */
+        memcpy((uint8_t *)dst + 2 * i, &h, 2);
+    }
+}
+
+/* ===== [fit_grid] weights to blocks of tables, powers of two and lattices =====
+ * What [unpack] reads is written here, for the formats whose codes are not plain integers, by search: the
+ * block found makes sum w*(x - x^)^2 small, whatever the weights w are. Every search keeps the best it has
+ * seen and judges a code against the scale as it is stored. Scales beyond f16 saturate; what is too small
+ * for a scale becomes a zero block. No state and no rounding that depends on the CPU: the same input gives
+ * the same bytes everywhere.
+ * Words: a group shares one scale s. For codes q, b = sum w*x*q and c = sum w*q*q; then the error is
+ * sum w*x*x - 2*s*b + s*s*c, least at s = b/c, where the codes have gained b*b/c.
+ * Public: k_fitters[id] of these types. */
+
+/* A block made comparable by powers of two, which lose no bit: |x| below 4, mostly below 1, and
+ * 0 < w <= 1. A weight of 0 becomes next to nothing, so that what no one weighs still gets sane codes. */
+typedef struct {
+    float x[K_SUPER], w[K_SUPER];
+    float up, down;                                      /* weight = x*up; scale of x = stored one * down */
+} k__fg_in;
+
+static inline float k__fg_pow2(int e) { return k__f32_of((uint32_t)(e + 127) << 23); } /* -126..127 */
+
+/* The exponent e with v < 2^e, kept where both 2^e and 2^-e are normal. */
+static inline int k__fg_above(float v) {
+    int e = (int)(k__bits_of(v) >> 23) - 126;
+    return e > 126 ? 126 : e;
+}
+
+static inline float k__fg_top(const float *x, int n) {
+    k__v4 top = {0};
+    for (int j = 0; j < n; j += 4) {
+        k__v4 v = k__v4_abs(k__v4_at(x + j));
+        top = k__v4_pick(v > top, v, top);
+    }
+    float a = top[0] > top[1] ? top[0] : top[1], b = top[2] > top[3] ? top[2] : top[3];
+    return a > b ? a : b;
+}
+
+/* False when nothing is there to code: zeros, or values no scale can reach. n divides by 4. */
+static bool k__fg_load(const float *x, const float *w, int n, k__fg_in *in) {
+    float top = k__fg_top(x, n), heavy = w ? k__fg_top(w, n) : 0;
+    if (!(top >= 0x1p-120f)) return false;
+    int e = k__fg_above(top), we = k__fg_above(heavy);
+    in->up = k__fg_pow2(e);
+    in->down = k__fg_pow2(-e);
+    for (int j = 0; j < n; j++) in->x[j] = x[j] * in->down;
+    if (we <= -120) {
+        for (int j = 0; j < n; j++) in->w[j] = 1;
+        return true;
+    }
+    float down = k__fg_pow2(-we);
+    for (int j = 0; j < n; j++) in->w[j] = w[j] * down + 0x1p-40f;
+    return true;
+}
+
+/* An f16 scale: saturated, so that a finite weight never makes an infinite block. */
+static inline uint16_t k__fg_half(float d) {
+    return k_f32_to_f16(d > 65504 ? 65504 : d < -65504 ? -65504 : d);
+}
+
+/* --- codes of a table: scale by least squares, codes by rounding, in turn --- */
+
+typedef struct { float b, c; } k__fg_sums;
+static inline float k__fg_gain(k__fg_sums t) { return t.c > 0 ? t.b * t.b / t.c : 0; }
+static inline float k__fg_error(k__fg_sums t, float s) { return s * (s * t.c - 2 * t.b); }
+
+typedef k__v4 (*k__fg_near)(k__v4 v);                    /* the value of the table that is nearest */
+#define K_FG_INLINE static inline __attribute__((always_inline)) /* `near` is known where it is called */
+
+/* IQ4's values: a step up at every midpoint below v. */
+static inline k__v4 k__fg_near_iq4(k__v4 v) {
+    k__v4 q = k__v4_all(k__iq4_values[0]);
+    for (int k = 0; k < 15; k++) {
+        float lo = k__iq4_values[k], hi = k__iq4_values[k + 1];
+        q += k__v4_if(v > (lo + hi) * 0.5f, k__v4_all(hi - lo));
+    }
+    return q;
+}
+
+static inline k__v4 k__fg_near_within(k__v4 v, float lo, float hi) {
+    v = k__v4_pick(v > lo, v, k__v4_all(lo));
+    return k__v4_round(k__v4_pick(v < hi, v, k__v4_all(hi)));
+}
+static inline k__v4 k__fg_near_trit(k__v4 v) { return k__fg_near_within(v, -1, 1); }
+static inline k__v4 k__fg_near_q2_0(k__v4 v) { return k__fg_near_within(v, -1, 2); }
+
+K_FG_INLINE k__fg_sums k__fg_try(const float *x, const float *w, int n, float inv, k__fg_near near) {
+    k__v4 b = {0}, c = {0};
+    for (int j = 0; j < n; j += 4) {
+        k__v4 v = k__v4_at(x + j), q = near(v * inv), wq = k__v4_at(w + j) * q;
+        b += wq * v;
+        c += wq * q;
+    }
+    return (k__fg_sums){k__v4_sum(b), k__v4_sum(c)};
+}
+
+/* The scale that gains most, from the starts 1/s given, then by alternation until it gains no more. */
+K_FG_INLINE float k__fg_scale(const float *x, const float *w, int n, const float *inv, int n_inv,
+                              k__fg_near near, k__fg_sums *at) {
+    float best = 0, s = 0;
+    *at = (k__fg_sums){0, 0};
+    for (int i = 0; i < n_inv; i++) {
+        k__fg_sums t = k__fg_try(x, w, n, inv[i], near);
+        float      gain = k__fg_gain(t);
+        if (gain > best * 1.0000005f) best = gain, s = t.b / t.c, *at = t;  /* of equals the first */
+    }
+    for (int i = 0; s != 0 && i < 6; i++) {
+        k__fg_sums t = k__fg_try(x, w, n, 1 / s, near);
+        float      gain = k__fg_gain(t);
+        if (!(gain > best)) break;
+        best = gain, s = t.b / t.c, *at = t;
+    }
+    return s;
+}
+
+static inline float k__fg_inverse(float s) { return s != 0 ? 1 / s : 0; }
+
+K_FG_INLINE void k__fg_codes(const float *x, int n, float inv, k__fg_near near, int8_t *q) {
+    for (int j = 0; j < n; j += 4) {
+        k__v4 v = near(k__v4_at(x + j) * inv);
+        for (int l = 0; l < 4; l++) q[j + l] = (int8_t)v[l];
+    }
+}
+
+/* One f16 scale for the block, codes judged against it as stored. Returns it; 0 when zeros are no worse. */
+K_FG_INLINE uint16_t k__fg_block(const k__fg_in *in, int n, const float *inv, int n_inv, k__fg_near near,
+                                 int8_t *q) {
+    k__fg_sums t;
+    float      best = 0, d = k__fg_scale(in->x, in->w, n, inv, n_inv, near, &t);
+    uint16_t   h = 0;
+    for (int round = 0; round < 3; round++) {
+        uint16_t next = k__fg_half(d * in->up);
+        if (!(next & 0x7fff)) next |= 1;                 /* the least f16, rather than nothing */
+        if (next == h) break;
+        float s = k_f16_to_f32(next) * in->down, e;
+        t = k__fg_try(in->x, in->w, n, k__fg_inverse(s), near);
+        if (!((e = k__fg_error(t, s)) < best)) break;
+        best = e;
+        h = next;
+        d = t.b / t.c;
+    }
+    k__fg_codes(in->x, n, k__fg_inverse(k_f16_to_f32(h) * in->down), near, q);
+    return h;
+}
+
+/* Where the extreme value of a group may land: starts for the alternation. top 0: all zero. */
+static inline float k__fg_extreme(const float *x, int n) {
+    float top = k__fg_top(x, n);
+    for (int j = 0; j < n; j++)
+        if (fabsf(x[j]) == top) return x[j];
+    return 0;
+}
+
+/* --- IQ4_NL --- */
+
+enum { K__IQ4_STARTS = 57 };
+
+/* The extreme on or near either end of the table, cut by it, or well inside. */
+static void k__fg_iq4_starts(const float *x, float inv[K__IQ4_STARTS]) {
+    float top = k__fg_extreme(x, 32), step = top != 0 ? 1 / top : 0;
+    inv[0] = -127 * step;
+    for (int i = 1; i < 33; i++) inv[i] = -(86 + 2.5f * (float)(i - 1)) * step;
+    for (int i = 33; i < K__IQ4_STARTS; i++) inv[i] = (76 + 3 * (float)(i - 33)) * step;
+}
+
+static inline int k__iq4_code(int8_t q) {
+    int code = 0;
+    for (int k = 1; k < 16; k++) code += q >= k__iq4_values[k];
+    return code;
+}
+
+static void k__iq4_pack(const int8_t q[32], uint8_t qs[16]) {
+    for (int j = 0; j < 16; j++) qs[j] = (uint8_t)(k__iq4_code(q[j]) | k__iq4_code(q[j + 16]) << 4);
+}
+
+static void k_fit_iq4_nl(const float *x, const float *w, void *dst, int64_t n) {
+    block_iq4_nl *b = (block_iq4_nl *)dst;
+    k__fg_in      in;
+    float         inv[K__IQ4_STARTS];
+    int8_t        q[32];
+    for (int64_t i = 0; i < n / 32; i++) {
+        memset(b + i, 0, sizeof b[i]);
+        if (!k__fg_load(x + 32 * i, w ? w + 32 * i : NULL, 32, &in)) continue;
+        k__fg_iq4_starts(in.x, inv);
+        b[i].d = k__fg_block(&in, 32, inv, K__IQ4_STARTS, k__fg_near_iq4, q);
+        if (b[i].d) k__iq4_pack(q, b[i].qs);
+    }
+}
+
+static void k_recode_iq4_nl(const int8_t *q, void *dst, int64_t n) {
+    block_iq4_nl *b = (block_iq4_nl *)dst;
+    for (int64_t i = 0; i < n / 32; i++) k__iq4_pack(q + 32 * i, b[i].qs);
+}
+
+/* --- two bits or less: ternary, Q2_0, Q1_0 --- */
+
+enum { K__TRIT_STARTS = 14 };
+
+/* Thresholds as parts of the largest weight, the half of it first, and around the weighted mean. */
+static void k__fg_trit_starts(const k__fg_in *in, int n, float inv[K__TRIT_STARTS]) {
+    float at = k__fg_top(in->x, n), mean;
+    k__v4 wx = {0}, ws = {0};
+    for (int j = 0; j < n; j += 4) {
+        k__v4 v = k__v4_at(in->w + j);
+        wx += v * k__v4_abs(k__v4_at(in->x + j));
+        ws += v;
+    }
+    mean = k__v4_sum(wx) / k__v4_sum(ws);
+    for (int i = 0; i < 7; i++, at *= 0.7f) inv[i] = 1 / at;
+    for (int i = 7; i < K__TRIT_STARTS; i++) inv[i] = 1 / (mean * (0.8f + 0.3f * (float)(i - 7)));
+}
+
+static uint16_t k__fg_trits(const float *x, const float *w, int8_t q[256]) {
+    k__fg_in in;
+    float    inv[K__TRIT_STARTS];
+    memset(q, 0, 256);
+    if (!k__fg_load(x, w, 256, &in)) return 0;
+    k__fg_trit_starts(&in, 256, inv);
+    uint16_t h = k__fg_block(&in, 256, inv, K__TRIT_STARTS, k__fg_near_trit, q);
+    if (!h) memset(q, 0, 256);
+    return h;
+}
+
+/* Digits of weights `width` apart to a byte, as a fraction of 256 rounded up. */
+static const int8_t *k__trits_pack(const int8_t *q, int width, int digits, uint8_t *p) {
+    for (int j = 0; j < width; j++) {
+        int v = 0;
+        for (int k = 0; k < 5; k++) v = 3 * v + (k < digits ? q[k * width + j] + 1 : 0);
+        p[j] = (uint8_t)((v * 256 + 242) / 243);
+    }
+    return q + digits * width;
+}
+
+static void k_recode_tq1_0(const int8_t *q, void *dst, int64_t n) {
+    block_tq1_0 *b = (block_tq1_0 *)dst;
+    for (int64_t i = 0; i < n / 256; i++) {
+        q = k__trits_pack(q, 32, 5, b[i].qs);
+        q = k__trits_pack(q, 16, 5, b[i].qs + 32);
+        q = k__trits_pack(q, 4, 4, b[i].qh);
+    }
+}
+
+static void k_recode_tq2_0(const int8_t *q, void *dst, int64_t n) {
+    block_tq2_0 *b = (block_tq2_0 *)dst;
+    for (int64_t i = 0; i < n / 128; i++, q += 128)
+        for (int j = 0; j < 32; j++)
+            b[i / 2].qs[32 * (i % 2) + j] =
+                (uint8_t)((q[j] + 1) | (q[32 + j] + 1) << 2 | (q[64 + j] + 1) << 4 | (q[96 + j] + 1) << 6);
+}
+
+/* The two differ in how they pack. */
+#define K_FIT_TRITS(type)                                                                \
+    static void k_fit_##type(const float *x, const float *w, void *dst, int64_t n) {     \
+        block_##type *b = (block_##type *)dst;                                           \
+        int8_t        q[256];                                                            \
+        for (int64_t i = 0; i < n / 256; i++) {                                          \
+            b[i].d = k__fg_trits(x + 256 * i, w ? w + 256 * i : NULL, q);                \
+            k_recode_##type(q, b + i, 256);                                              \
+        }                                                                                \
+    }
+K_FIT_TRITS(tq1_0)
+K_FIT_TRITS(tq2_0)
+
+static void k_recode_q2_0(const int8_t *q, void *dst, int64_t n) {
+    block_q2_0 *b = (block_q2_0 *)dst;
+    for (int64_t i = 0; i < n / 4; i++, q += 4)
+        b[i / 16].qs[i % 16] = (uint8_t)((q[0] + 1) | (q[1] + 1) << 2 | (q[2] + 1) << 4 | (q[3] + 1) << 6);
+}
+
+enum { K__Q2_0_STARTS = 18 };
+
+/* The largest value as code 2 or nearly, as code -1, and between, with d of either sign. */
+static void k_fit_q2_0(const float *x, const float *w, void *dst, int64_t n) {
+    block_q2_0 *b = (block_q2_0 *)dst;
+    k__fg_in    in;
+    float       inv[K__Q2_0_STARTS];
+    int8_t      q[64];
+    for (int64_t i = 0; i < n / 64; i++) {
+        b[i].d = 0;
+        memset(q, 0, 64);
+        if (k__fg_load(x + 64 * i, w ? w + 64 * i : NULL, 64, &in)) {
+            float top = k__fg_top(in.x, 64);
+            for (int k = 0; k < K__Q2_0_STARTS / 2; k++) {
+                inv[2 * k] = (0.9f + 0.45f * (float)k) / top;
+                inv[2 * k + 1] = -inv[2 * k];
+            }
+            b[i].d = k__fg_block(&in, 64, inv, K__Q2_0_STARTS, k__fg_near_q2_0, q);
+        }
+        k_recode_q2_0(q, b + i, 64);
+    }
+}
+
+/* q > 0 sets the bit: codes are -1 and 1. */
+static void k_recode_q1_0(const int8_t *q, void *dst, int64_t n) {
+    block_q1_0 *b = (block_q1_0 *)dst;
+    for (int64_t i = 0; i < n / 8; i++, q += 8) {
+        int bits = 0;
+        for (int k = 0; k < 8; k++) bits |= (q[k] > 0) << k;
+        b[i / 16].qs[i % 16] = (uint8_t)bits;
+    }
+}
+
+/* The codes are the signs, and the scale is the weighted mean of what they leave: nothing to search. */
+static void k_fit_q1_0(const float *x, const float *w, void *dst, int64_t n) {
+    block_q1_0 *b = (block_q1_0 *)dst;
+    k__fg_in    in;
+    int8_t      q[128];
+    for (int64_t i = 0; i < n / 128; i++) {
+        const float *xb = x + 128 * i;
+        b[i].d = 0;
+        for (int j = 0; j < 128; j++) q[j] = xb[j] >= 0 ? 1 : -1;
+        if (k__fg_load(xb, w ? w + 128 * i : NULL, 128, &in)) {
+            k__v4 wx = {0}, ws = {0};
+            for (int j = 0; j < 128; j += 4) {
+                k__v4 v = k__v4_at(in.w + j);
+                wx += v * k__v4_abs(k__v4_at(in.x + j));
+                ws += v;
+            }
+            b[i].d = k__fg_half(k__v4_sum(wx) / k__v4_sum(ws) * in.up);
+        }
+        k_recode_q1_0(q, b + i, 128);
+    }
+}
+
+/* --- FP4: a scale of few values, all that can win are tried --- */
+
+static inline k__v4 k__fg_near_fp4(k__v4 v) {
+    k__v4 a = k__v4_abs(v), q = {0};
+    for (int k = 0; k < 7; k++) {
+        float lo = k__fp4_values[k], hi = k__fp4_values[k + 1];
+        q += k__v4_if(a > (lo + hi) * 0.5f, k__v4_all(hi - lo));
+    }
+    return (k__v4)((k__m4)q | ((k__m4)v & INT32_MIN));
+}
+
+/* The error at scale s. *cut gets the part of values beyond the table, which grows as s falls. */
+static float k__fg_try_fp4(const float *x, const float *w, int n, float s, float *cut) {
+    k__v4 all = {0}, over = {0};
+    float inv = 1 / s;
+    for (int j = 0; j < n; j += 4) {
+        k__v4 v = k__v4_at(x + j), at = v * inv, e = v - s * k__fg_near_fp4(at);
+        k__v4 we = k__v4_at(w + j) * e * e;
+        all += we;
+        over += k__v4_if(k__v4_abs(at) > 12, we);
+    }
+    *cut = k__v4_sum(over);
+    return k__v4_sum(all);
+}
+
+static inline int k__fp4_code(int8_t q) {
+    int a = q < 0 ? -q : q, code = 0;
+    for (int k = 1; k < 8; k++) code += a >= k__fp4_values[k];
+    return code | (q < 0) << 3;
+}
+
+static void k__fp4_pack(const int8_t *q, int half, uint8_t *qs) {
+    for (int j = 0; j < half; j++) qs[j] = (uint8_t)(k__fp4_code(q[j]) | k__fp4_code(q[half + j]) << 4);
+}
+
+static void k_recode_mxfp4(const int8_t *q, void *dst, int64_t n) {
+    block_mxfp4 *b = (block_mxfp4 *)dst;
+    for (int64_t i = 0; i < n / 32; i++) k__fp4_pack(q + 32 * i, 16, b[i].qs);
+}
+
+static void k_fit_mxfp4(const float *x, const float *w, void *dst, int64_t n) {
+    block_mxfp4 *b = (block_mxfp4 *)dst;
+    k__fg_in     in;
+    int8_t       q[32];
+    for (int64_t i = 0; i < n / 32; i++) {
+        memset(b + i, 0, sizeof b[i]);
+        if (!k__fg_load(x + 32 * i, w ? w + 32 * i : NULL, 32, &in)) continue;
+        int   top = (int)(k__bits_of(in.up) >> 23) + 1;  /* the code that makes the table's 1 weigh in.up */
+        float best = FLT_MAX, cut = 0, err;
+        for (int e = top < 252 ? top : 252; e >= 0 && cut < best; e--) {  /* 12 times 2^(252-128) is finite */
+            if ((err = k__fg_try_fp4(in.x, in.w, 32, k_e8m0_half((uint8_t)e) * in.down, &cut)) < best) {
+                best = err;
+                b[i].e = (uint8_t)e;
+            }
+        }
+        k__fg_codes(in.x, 32, 1 / (k_e8m0_half(b[i].e) * in.down), k__fg_near_fp4, q);
+        k__fp4_pack(q, 16, b[i].qs);
+    }
+}
+
+/* The least code whose scale is v or more; 0x7e at most. */
+static inline int k__ue4m3_above(float v) {
+    if (v <= 0x1p-7f) return (int)ceilf(v * 0x1p10f);
+    int64_t code = (((int64_t)k__bits_of(v) + 0xfffff) >> 20) - 119 * 8;
+    return code > 0x7e ? 0x7e : (int)code;
+}
+
+static void k_recode_nvfp4(const int8_t *q, void *dst, int64_t n) {
+    block_nvfp4 *b = (block_nvfp4 *)dst;
+    for (int64_t i = 0; i < n / 16; i++) k__fp4_pack(q + 16 * i, 8, b[i / 4].qs + 8 * (i % 4));
+}
+
+/* From the scale that puts the largest value on the table's 3 down to where clipping alone costs more. */
+static void k_fit_nvfp4(const float *x, const float *w, void *dst, int64_t n) {
+    block_nvfp4 *b = (block_nvfp4 *)dst;
+    k__fg_in     in;
+    int8_t       q[16];
+    for (int64_t i = 0; i < n / 16; i++) {
+        uint8_t *code = &b[i / 4].d[i % 4];
+        float    best = 0, cut = 0, err;
+        *code = 0;
+        memset(q, 0, 16);
+        if (k__fg_load(x + 16 * i, w ? w + 16 * i : NULL, 16, &in)) {
+            for (int j = 0; j < 16; j++) best += in.w[j] * in.x[j] * in.x[j];
+            for (int u = k__ue4m3_above(k__fg_top(in.x, 16) / 3 * in.up); u > 0 && cut < best; u--)
+                if ((err = k__fg_try_fp4(in.x, in.w, 16, k_ue4m3_half((uint8_t)u) * in.down, &cut)) < best) {
+                    best = err;
+                    *code = (uint8_t)u;
+                }
+            if (*code) k__fg_codes(in.x, 16, 1 / (k_ue4m3_half(*code) * in.down), k__fg_near_fp4, q);
+        }
+        k__fp4_pack(q, 8, b[i / 4].qs + 8 * (i % 4));
+    }
+}
+
+/* --- super-blocks: one f16 scale d, and per group a small integer m: s = d*m --- */
+
+/* Of the integers a group may have, first + step*l for l = 0..count-1, the one nearest v. */
+typedef struct { int first, step, count; } k__fg_ints;
+static inline int k__fg_int(const k__fg_ints *set, float v) {
+    float l = (v - (float)set->first) / (float)set->step + 0.5f;
+    return set->first + set->step * (l < 1 ? 0 : l >= (float)set->count ? set->count - 1 : (int)l);
+}
+
+typedef struct k__fg_super {
+    uint16_t h;                                          /* the f16 scale */
+    float    d, error;                                   /* as scale of in.x; less sum w*x*x */
+    int      m[16];
+} k__fg_super;
+
+/* What is being fitted. code(): the nearest codes of group g at scale s. */
+typedef struct k__fg_job k__fg_job;
+struct k__fg_job {
+    k__fg_in in;
+    int      groups, size;                               /* of so many weights each */
+    float    unit;                                       /* a weight is d * unit * m * code */
+    k__fg_ints ints;
+    k__fg_sums (*code)(const k__fg_job *job, int g, float s);
+    const struct k__lattice *lattice;                    /* of the lattice formats */
+    uint8_t  signs[K_SUPER / 8];                         /* likewise: bit j, weight j of eight is negative */
+    int8_t   turned[K_SUPER / 8];                        /* the weight of eight with a wrong sign, or -1 */
+    float (*turn)(k__fg_job *job, const struct k__fg_super *at); /* chooses those anew; the error it saves */
+};
+
+
+/* With codes held, group g costs c*(s - d*m)^2 more than at its own best s. */
+static float k__fg_spread(const k__fg_job *job, const float *s, const k__fg_sums *t, float d, float *next) {
+    float cost = 0, up = 0, down = 0, inv = 1 / d;
+    for (int g = 0; g < job->groups; g++) {
+        float m = (float)k__fg_int(&job->ints, s[g] * inv), off = s[g] - d * m;
+        cost += t[g].c * off * off;
+        up += t[g].c * s[g] * m;
+        down += t[g].c * m * m;
+    }
+    *next = down > 0 ? up / down : d;
+    return cost;
+}
+
+/* The d at which all groups lose least: the largest scale tried on every place from the end of the
+ * integers to well inside. */
+static float k__fg_common(const k__fg_job *job, const float *s, const k__fg_sums *t) {
+    float peak = 0, best = FLT_MAX, d = 0;
+    for (int g = 0; g < job->groups; g++)
+        if (fabsf(s[g]) > fabsf(peak)) peak = s[g];
+    if (peak == 0) return 0;
+    float end = (float)(job->ints.first + job->ints.step * (job->ints.count - 1));
+    for (int i = 0; i < 24; i++)
+        for (int side = job->ints.first < 0 ? -1 : 1; side <= 1; side += 2) {
+            float next = peak / (end * (1.12f - 0.03f * (float)i)) * (float)side;
+            for (int k = 0; k < 3; k++) {
+                float at = next, cost = k__fg_spread(job, s, t, at, &next);
+                if (cost < best) best = cost, d = at;
+            }
+        }
+    return d;
+}
+
+/* Each group's integer: the one it has, or anew the nearest to its own best scale and, when that lies well to
+ * one side, the next there, with codes chosen for each. Returns in *up and *down what least squares makes of
+ * d with these codes. */
+static void k__fg_assign(const k__fg_job *job, const float *s, k__fg_super *at, bool anew, float *up,
+                         float *down) {
+    at->error = *up = *down = 0;
+    for (int g = 0; g < job->groups; g++) {
+        float      best = FLT_MAX, v = s[g] / at->d;
+        int        near = anew ? k__fg_int(&job->ints, v) : at->m[g];
+        int        other = anew ? k__fg_int(&job->ints, 2 * v - (float)near) : near;
+        k__fg_sums t = {0, 0};
+        at->m[g] = near;                                 /* where every error is beyond a float */
+        for (int m = near;; m = other) {
+            k__fg_sums u = job->code(job, g, at->d * (float)m);
+            float      e = k__fg_error(u, at->d * (float)m);
+            if (e < best) best = e, t = u, at->m[g] = m;
+            if (m == other) break;
+        }
+        at->error += best;
+        *up += t.b * (float)at->m[g];
+        *down += t.c * (float)(at->m[g] * at->m[g]);
+    }
+}
+
+static void k__fg_store(const k__fg_job *job, float d, k__fg_super *at) {
+    at->h = k__fg_half(d / job->unit * job->in.up);
+    if (!(at->h & 0x7fff)) at->h |= 1;                   /* the least f16, rather than nothing */
+    at->d = k_f16_to_f32(at->h) * job->in.down * job->unit;
+}
+
+/* From the best scale of every group to the best d and integers. h is 0 when zeros are no worse. */
+static k__fg_super k__fg_fit(k__fg_job *job, const float *s, const k__fg_sums *t) {
+    k__fg_super best = {0, 0, 0, {0}}, at;
+    float       d = k__fg_common(job, s, t), up, down;
+    for (int round = 0; d != 0 && round < 3; round++) {
+        uint16_t was = round ? at.h : 0;
+        k__fg_store(job, d, &at);
+        if (round && at.h == was) break;
+        k__fg_assign(job, s, &at, round == 0, &up, &down);
+        if (at.error < best.error) best = at;
+        else if (round) break;
+        if (round == 0 && job->turn) best.error -= job->turn(job, &at);
+        d = down > 0 ? up / down : 0;
+    }
+    return best;
+}
+
+/* --- IQ4_XS --- */
+
+static k__fg_sums k__fg_code_iq4(const k__fg_job *job, int g, float s) {
+    return k__fg_try(job->in.x + 32 * g, job->in.w + 32 * g, 32, k__fg_inverse(s), k__fg_near_iq4);
+}
+
+static void k_recode_iq4_xs(const int8_t *q, void *dst, int64_t n) {
+    block_iq4_xs *b = (block_iq4_xs *)dst;
+    for (int64_t i = 0; i < n / 32; i++) k__iq4_pack(q + 32 * i, b[i / 8].qs + 16 * (i % 8));
+}
+
+static void k_fit_iq4_xs(const float *x, const float *w, void *dst, int64_t n) {
+    block_iq4_xs *b = (block_iq4_xs *)dst;
+    k__fg_job     job = {.groups = 8, .size = 32, .unit = 1, .ints = {-32, 1, 64}, .code = k__fg_code_iq4};
+    float         inv[K__IQ4_STARTS], s[8];
+    k__fg_sums    t[8];
+    int8_t        q[256];
+    for (int64_t i = 0; i < n / 256; i++) {
+        memset(b + i, 0, sizeof b[i]);
+        if (!k__fg_load(x + 256 * i, w ? w + 256 * i : NULL, 256, &job.in)) continue;
+        for (int g = 0; g < 8; g++) {
+            const float *xg = job.in.x + 32 * g;
+            k__fg_iq4_starts(xg, inv);
+            s[g] = k__fg_scale(xg, job.in.w + 32 * g, 32, inv, K__IQ4_STARTS, k__fg_near_iq4, t + g);
+        }
+        k__fg_super at = k__fg_fit(&job, s, t);
+        if (!at.h) continue;
+        b[i].d = at.h;
+        for (int g = 0; g < 8; g++) {
+            int l = at.m[g] + 32;
+            b[i].scales_l[g / 2] |= (uint8_t)((l & 15) << 4 * (g % 2));
+            b[i].scales_h |= (uint16_t)((l >> 4) << 2 * g);
+            float s_inv = k__fg_inverse(at.d * (float)at.m[g]);
+            k__fg_codes(job.in.x + 32 * g, 32, s_inv, k__fg_near_iq4, q + 32 * g);
+        }
+        k_recode_iq4_xs(q, b + i, 256);
+    }
+}
+
+/* --- lattices: codes are points of a grid of 4 or 8 weights ---
+ * A point costs the sum of what its weights cost. Both halves of a point have few values, 64 or 81 cells,
+ * so a table per half prices every point with one addition. A grid ascends, hence points with one upper
+ * half lie together, and an upper half that costs too much beside the cheapest lower one is passed over:
+ * the nearest point is found exactly, and few points are looked at. */
+
+enum { K__CELLS = 108, K__POINTS = 2048 };
+
+typedef struct {
+    const uint16_t *grid;
+    int             points, dims, levels;                /* levels: 3 in 8 dims, 8 in 4 */
+    float           value[8];                            /* of a level */
+    float           start, ratio;                        /* scales to try: the least, for weights around 1 */
+    int             steps;                               /* how many, each ratio times the one before */
+    int             group;                               /* weights that share an integer of 1 3 5 ... */
+    int             ints;                                /* how many of those */
+    float           unit;
+    enum {
+        K__EVEN,                                         /* signs apart, their number even in every eight */
+        K__FREE,                                         /* signs apart */
+        K__SHIFT                                         /* none; but all values of a span may be less by 2 */
+    } signs;
+    int             span;                                /* weights of one shift, or of one set of signs */
+} k__fg_kind;
+
+struct k__lattice {
+    const k__fg_kind *kind;
+    int               cells;
+    uint16_t          from[K__CELLS + 1];                /* first point of an upper half */
+    uint8_t           low[K__POINTS], high[K__POINTS];   /* cells of a point's halves */
+    float             worth[2][K__CELLS][4];             /* weights of a cell, below and above */
+};
+
+/* The place of half a point among the cells: two levels of eight, or twice two of three, the rows of nine
+ * filled up to twelve, so that vectors do not straddle them. */
+static int k__lattice_cell(const k__fg_kind *k, int half) {
+    if (k->dims == 4) return (half & 15) + 8 * (half >> 4);
+    return (half & 3) + 3 * (half >> 2 & 3) + 12 * ((half >> 4 & 3) + 3 * (half >> 6));
+}
+
+static void k__lattice_init(struct k__lattice *L, const k__fg_kind *k) {
+    int at = 0;
+    memset(L->worth, 0, sizeof L->worth);
+    L->kind = k;
+    L->cells = k->dims == 8 ? K__CELLS : 64;
+    for (int p = 0; p < k->points; p++) {
+        L->low[p] = (uint8_t)k__lattice_cell(k, k->grid[p] & 255);
+        L->high[p] = (uint8_t)k__lattice_cell(k, k->grid[p] >> 8);
+        for (; at <= L->high[p]; at++) L->from[at] = (uint16_t)p;
+    }
+    for (; at <= L->cells; at++) L->from[at] = (uint16_t)k->points;
+    for (int p = 0; p < k->points; p++)
+        for (int j = 0; j < k->dims; j++) {
+            int bits = 16 / k->dims, high = j >= k->dims / 2, cell = high ? L->high[p] : L->low[p];
+            L->worth[high][cell][j % 4] = k->value[k->grid[p] >> bits * j & ((1 << bits) - 1)];
+        }
+}
+
+/* Prices of all cells of half a point, of the cheapest, and where that is or may be. A level worth v costs
+ * w * v*s * (v*s - 2*x) at a weight x, less w*x*x. */
+typedef struct {
+    float price[K__CELLS];
+    float least;
+    int   at;
+} k__fg_cells;
+
+/* out[4*n*b + a] = low[a] + high[b] for a < 4*n */
+K_FG_INLINE void k__fg_outer(const float *low, int n, const float *high, int rows, float *out) {
+    for (int b = 0; b < rows; b++)
+        for (int a = 0; a < n; a++, out += 4) {
+            k__v4 v = k__v4_at(low + 4 * a) + high[b];
+            memcpy(out, &v, sizeof v);
+        }
+}
+
+/* Four weights of three levels, the weights side by side. */
+static void k__fg_cells8(const float *value, const float *x, const float *w, float s, k__fg_cells *out) {
+    k__v4 xs = k__v4_at(x) * 2, ws = k__v4_at(w), least = {0}, at = {0}, price;
+    float one[3][4], two[2][12];
+    for (int l = 0; l < 3; l++) {
+        float v = value[l] * s;
+        price = ws * v * (v - xs);
+        k__m4 less = price < least;
+        least = l ? k__v4_pick(less, price, least) : price;
+        at = l ? k__v4_pick(less, k__v4_all((float)l), at) : at;
+        memcpy(one[l], &price, sizeof price);
+    }
+    out->least = k__v4_sum(least);
+    out->at = (int)(at[0] + 3 * at[1] + 12 * at[2] + 36 * at[3]);
+    for (int i = 0; i < 9; i++) {
+        two[0][i] = one[i % 3][0] + one[i / 3][1];
+        two[1][i] = one[i % 3][2] + one[i / 3][3];
+    }
+    for (int i = 9; i < 12; i++) two[0][i] = FLT_MAX / 4;
+    k__fg_outer(two[0], 3, two[1], 9, out->price);
+}
+
+/* Two weights of eight levels, the levels side by side. These are as good as evenly spaced, which is enough
+ * to guess the cheapest. */
+static void k__fg_cells4(const float *value, const float *x, const float *w, float s, k__fg_cells *out) {
+    k__v4 low = k__v4_at(value) * s, high = k__v4_at(value + 4) * s;
+    float one[2][8], step = 1 / (s * (value[1] - value[0]));
+    out->at = 0;
+    out->least = 0;
+    for (int j = 0; j < 2; j++) {
+        k__v4 a = w[j] * low * (low - 2 * x[j]), b = w[j] * high * (high - 2 * x[j]);
+        k__v4 c = k__v4_pick(a < b, a, b);
+        float p = c[0] < c[1] ? c[0] : c[1], q = c[2] < c[3] ? c[2] : c[3], l = (x[j] - low[0]) * step + 0.5f;
+        memcpy(one[j], &a, sizeof a);
+        memcpy(one[j] + 4, &b, sizeof b);
+        out->least += p < q ? p : q;
+        out->at += (l > 7 ? 7 : l > 0 ? (int)l : 0) << 3 * j;
+    }
+    k__fg_outer(one[0], 2, one[1], 8, out->price);
+}
+
+/* The points of upper half h, which costs `high`. */
+static inline void k__lattice_scan(const struct k__lattice *L, const k__fg_cells *low, float high, int h,
+                                   float *best, int *at) {
+    for (int p = L->from[h]; p < L->from[h + 1]; p++) {
+        float cost = low->price[L->low[p]] + high;
+        if (cost < *best) *best = cost, *at = p;
+    }
+}
+
+/* The point nearest dims weights at scale s, levels worth `value`; adds what it costs to *cost. */
+static int k__lattice_nearest(const struct k__lattice *L, const float *value, const float *x, const float *w,
+                              float s, float *cost) {
+    k__fg_cells low, high;
+    float       best = FLT_MAX;
+    int         at = 0;
+    if (L->kind->dims == 8) {
+        k__fg_cells8(value, x, w, s, &low);
+        k__fg_cells8(value, x + 4, w + 4, s, &high);
+    } else {
+        k__fg_cells4(value, x, w, s, &low);
+        k__fg_cells4(value, x + 2, w + 2, s, &high);
+    }
+    k__lattice_scan(L, &low, high.price[high.at], high.at, &best, &at);
+    for (int h = 0; h < L->cells; h += 4) {
+        k__m4    near = k__v4_at(high.price + h) < best - low.least;
+        uint64_t any[2];
+        memcpy(any, &near, sizeof any);
+        if (!(any[0] | any[1])) continue;
+        for (int l = 0; l < 4; l++)
+            if (near[l] && high.price[h + l] + low.least < best)
+                k__lattice_scan(L, &low, high.price[h + l], h + l, &best, &at);
+    }
+    *cost += best;
+    return at;
+}
+
+static inline void k__fg_add(k__v4 v, const float *x, const float *w, k__v4 *b, k__v4 *c) {
+    k__v4 wv = k__v4_at(w) * v;
+    *b += wv * k__v4_at(x);
+    *c += wv * v;
+}
+
+/* The codes of a span: grid numbers to at when that is not NULL, bit 15 set for the shift. */
+typedef struct { k__v4 b, c; float cost; } k__fg_span;
+enum { K__SHIFTED = 0x8000 };
+
+static k__fg_span k__lattice_span(const struct k__lattice *L, const float *x, const float *w, float s,
+                                  bool shift, uint16_t *at) {
+    const k__fg_kind *k = L->kind;
+    float             by = shift ? 2 : 0, value[8];
+    k__fg_span        sum = {{0}, {0}, 0};
+    for (int l = 0; l < 8; l++) value[l] = k->value[l] - by;
+    for (int j = 0; j < k->span; j += k->dims) {
+        int   p = k__lattice_nearest(L, value, x + j, w + j, s, &sum.cost);
+        k__v4 low = k__v4_at(L->worth[0][L->low[p]]) - by, high = k__v4_at(L->worth[1][L->high[p]]) - by;
+        k__fg_add(k->dims == 8 ? low : low + high, x + j, w + j, &sum.b, &sum.c);
+        if (k->dims == 8) k__fg_add(high, x + j + 4, w + j + 4, &sum.b, &sum.c);
+        if (at) at[j / k->dims] = (uint16_t)(p | (shift ? K__SHIFTED : 0));
+    }
+    return sum;
+}
+
+static k__fg_sums k__fg_codes_lattice(const k__fg_job *job, int g, float s, uint16_t *at) {
+    const k__fg_kind *k = job->lattice->kind;
+    k__v4             b = {0}, c = {0};
+    for (int j = g * job->size; j < (g + 1) * job->size; j += k->span) {
+        const float *x = job->in.x + j, *w = job->in.w + j;
+        uint16_t    *to = at ? at + j / k->dims : NULL;
+        k__fg_span   sum = k__lattice_span(job->lattice, x, w, s, false, to);
+        if (k->signs == K__SHIFT) {
+            uint16_t   other_at[4];
+            k__fg_span other = k__lattice_span(job->lattice, x, w, s, true, other_at);
+            if (other.cost < sum.cost) {
+                sum = other;
+                if (to) memcpy(to, other_at, (size_t)(k->span / k->dims) * sizeof *to);
+            }
+        }
+        b += sum.b;
+        c += sum.c;
+    }
+    return (k__fg_sums){k__v4_sum(b), k__v4_sum(c)};
+}
+
+static k__fg_sums k__fg_code_lattice(const k__fg_job *job, int g, float s) {
+    return k__fg_codes_lattice(job, g, s, NULL);
+}
+
+/* Signs apart from sizes. Where their number must be even, the weight that costs least to turn is turned:
+ * its size becomes negative. */
+static void k__fg_unsign(k__fg_job *job, bool even) {
+    for (int i = 0; i < K_SUPER / 8; i++) {
+        float *x = job->in.x + 8 * i, *w = job->in.w + 8 * i;
+        int    signs = 0, turn = 0;
+        for (int j = 0; j < 8; j++) {
+            signs |= (x[j] < 0) << j;
+            x[j] = fabsf(x[j]);
+            if (x[j] * w[j] < x[turn] * w[turn]) turn = j;
+        }
+        job->turned[i] = -1;
+        if (even && __builtin_parity((unsigned)signs)) {
+            signs ^= 1 << turn;
+            x[turn] = -x[turn];
+            job->turned[i] = (int8_t)turn;
+        }
+        job->signs[i] = (uint8_t)signs;
+    }
+}
+
+/* Now that the scales are known: of the weights that cost about the least to turn, the one that leaves the
+ * least error. */
+static float k__fg_turn(k__fg_job *job, const k__fg_super *at) {
+    float saved = 0;
+    for (int i = 0; i < K_SUPER / 8; i++) {
+        float *x = job->in.x + 8 * i, *w = job->in.w + 8 * i, s = at->d * (float)at->m[8 * i / job->size];
+        int    was = job->turned[i], best = was;
+        if (was < 0) continue;
+        float first = k__lattice_span(job->lattice, x, w, s, false, NULL).cost, least = first;
+        for (int j = 0; j < 8; j++) {
+            if (j == was || w[j] * x[j] > -3 * w[was] * x[was]) continue;
+            x[was] = -x[was];
+            x[j] = -x[j];
+            float cost = k__lattice_span(job->lattice, x, w, s, false, NULL).cost;
+            x[was] = -x[was];
+            x[j] = -x[j];
+            if (cost < least) least = cost, best = j;
+        }
+        x[was] = -x[was];
+        x[best] = -x[best];
+        job->signs[i] ^= (uint8_t)((1 << was) ^ (1 << best));
+        job->turned[i] = (int8_t)best;
+        saved += first - least;
+    }
+    return saved;
+}
+
+typedef struct { float s, gain; k__fg_sums t; } k__fg_best;
+
+static bool k__fg_better(const k__fg_job *job, int g, float s, k__fg_best *best) {
+    k__fg_sums t = job->code(job, g, s);
+    float      gain = t.b > 0 ? k__fg_gain(t) : 0;
+    if (!(gain > best->gain)) return false;
+    *best = (k__fg_best){t.b / t.c, gain, t};
+    return true;
+}
+
+/* The scale of a group that gains most: in steps over the range where it can lie, given the weighted root
+ * mean square; half a step to both sides of the best; then by alternation. */
+static k__fg_best k__fg_lattice_scale(const k__fg_job *job, int g) {
+    const k__fg_kind *k = job->lattice->kind;
+    const float      *x = job->in.x + g * job->size, *w = job->in.w + g * job->size;
+    float             wxx = 0, ws = 0, mid = 0;
+    k__fg_best        best = {0, 0, {0, 0}};
+    for (int j = 0; j < job->size; j++) {
+        wxx += w[j] * x[j] * x[j];
+        ws += w[j];
+    }
+    float at = sqrtf(wxx / ws) * k->start;
+    for (int i = 0; at > 0 && i < k->steps; i++, at *= k->ratio)
+        if (k__fg_better(job, g, at, &best)) mid = at;
+    float half = sqrtf(k->ratio);
+    if (mid > 0) {
+        k__fg_better(job, g, mid * half, &best);
+        k__fg_better(job, g, mid / half, &best);
+    }
+    for (int i = 0; best.s > 0 && i < 4 && k__fg_better(job, g, best.s, &best); i++) continue;
+    return best;
+}
+
+/* Grid numbers of a super-block and the integers behind its scales. False: all zero. */
+typedef struct {
+    uint16_t at[64];
+    uint8_t  m[16];                                      /* (integer - 1) / 2 */
+    uint16_t h;
+} k__fg_points;
+
+static bool k__fg_lattice(k__fg_job *job, const float *x, const float *w, k__fg_points *out) {
+    const k__fg_kind *k = job->lattice->kind;
+    float             s[16];
+    k__fg_sums        t[16];
+    if (!k__fg_load(x, w, K_SUPER, &job->in)) return false;
+    if (k->signs != K__SHIFT) k__fg_unsign(job, k->signs == K__EVEN);
+    for (int g = 0; g < job->groups; g++) {
+        k__fg_best best = k__fg_lattice_scale(job, g);
+        s[g] = best.s;
+        t[g] = best.t;
+    }
+    k__fg_super at = k__fg_fit(job, s, t);
+    out->h = at.h;
+    for (int g = 0; g < job->groups; g++) out->m[g] = (uint8_t)((at.m[g] - 1) / 2);
+    for (int g = 0; at.h && g < job->groups; g++) k__fg_codes_lattice(job, g, at.d * (float)at.m[g], out->at);
+    return at.h != 0;
+}
+
+static void k__fg_lattice_job(k__fg_job *job, struct k__lattice *L, const k__fg_kind *k) {
+    k__lattice_init(L, k);
+    job->groups = K_SUPER / k->group;
+    job->size = k->group;
+    job->unit = k->unit;
+    job->ints = (k__fg_ints){1, 2, k->ints};
+    job->code = k__fg_code_lattice;
+    job->turn = k->signs == K__EVEN ? k__fg_turn : NULL;
+    job->lattice = L;
+}
+
+/* A quantiser: fits every super-block, and pack writes what was found into a block of zeros. */
+#define K_FIT_LATTICE(type, kind, pack)                                                       \
+    static void k_fit_##type(const float *x, const float *w, void *dst, int64_t n) {          \
+        block_##type     *b = (block_##type *)dst;                                            \
+        k__fg_job         job;                                                                \
+        struct k__lattice lattice;                                                            \
+        k__fg_points      p;                                                                  \
+        k__fg_lattice_job(&job, &lattice, &kind);                                             \
+        for (int64_t i = 0; i < n / K_SUPER; i++) {                                           \
+            memset(b + i, 0, sizeof b[i]);                                                    \
+            if (k__fg_lattice(&job, x + K_SUPER * i, w ? w + K_SUPER * i : NULL, &p)) pack(b + i, &job, &p); \
+        }                                                                                     \
+    }
+
+static const k__fg_kind k__kind_iq2_xxs = {
+    k__grid_iq2_xxs, 256, 8, 3, {8, 25, 43}, 0.016f, 1.32f, 6, 32, 16, 0.125f, K__EVEN, 8};
+static const k__fg_kind k__kind_iq2_xs = {
+    k__grid_iq2_xs, 512, 8, 3, {8, 25, 43}, 0.016f, 1.32f, 6, 16, 16, 0.125f, K__EVEN, 8};
+static const k__fg_kind k__kind_iq2_s = {
+    k__grid_iq2_s, 1024, 8, 3, {8, 25, 43}, 0.016f, 1.32f, 6, 16, 16, 0.125f, K__FREE, 8};
+static const k__fg_kind k__kind_iq1_s = {
+    k__grid_iq1, 2048, 8, 3, {-7, 1, 9}, 0.1f, 1.4f, 4, 32, 8, 0.125f, K__SHIFT, 32};
+static const k__fg_kind k__kind_iq1_m = {
+    k__grid_iq1, 2048, 8, 3, {-7, 1, 9}, 0.1f, 1.4f, 4, 16, 8, 0.125f, K__SHIFT, 8};
+static const k__fg_kind k__kind_iq3_xxs = {
+    k__grid_iq3_xxs, 256, 4, 8, {4, 12, 20, 28, 36, 44, 52, 62}, 0.011f, 1.32f, 8, 32, 16, 0.25f, K__EVEN, 8};
+static const k__fg_kind k__kind_iq3_s = {
+    k__grid_iq3_s, 512, 4, 8, {1, 3, 5, 7, 9, 11, 13, 15}, 0.044f, 1.32f, 8, 32, 16, 1, K__FREE, 8};
+
+/* Four times 7 signs, then the integer's 4 bits. */
+static uint32_t k__fg_signs7(const k__fg_job *job, const k__fg_points *p, int g) {
+    uint32_t aux = (uint32_t)p->m[g] << 28;
+    for (int l = 0; l < 4; l++) aux |= (job->signs[4 * g + l] & 127u) << 7 * l;
+    return aux;
+}
+
+static void k__pack_iq2_xxs(block_iq2_xxs *b, const k__fg_job *job, const k__fg_points *p) {
+    b->d = p->h;
+    for (int g = 0; g < 8; g++) {
+        uint32_t at = 0;
+        for (int l = 0; l < 4; l++) at |= (uint32_t)p->at[4 * g + l] << 8 * l;
+        b->qs[2 * g] = at;
+        b->qs[2 * g + 1] = k__fg_signs7(job, p, g);
+    }
+}
+
+static void k__pack_odd(const k__fg_points *p, int n, uint8_t *scales) {
+    for (int g = 0; g < n; g++) scales[g / 2] |= (uint8_t)(p->m[g] << 4 * (g % 2));
+}
+
+static void k__pack_iq2_xs(block_iq2_xs *b, const k__fg_job *job, const k__fg_points *p) {
+    b->d = p->h;
+    k__pack_odd(p, 16, b->scales);
+    for (int l = 0; l < 32; l++) b->qs[l] = (uint16_t)(p->at[l] | (job->signs[l] & 127) << 9);
+}
+
+static void k__pack_iq2_s(block_iq2_s *b, const k__fg_job *job, const k__fg_points *p) {
+    b->d = p->h;
+    k__pack_odd(p, 16, b->scales);
+    memcpy(b->signs, job->signs, 32);
+    for (int l = 0; l < 32; l++) {
+        b->qs[l] = (uint8_t)p->at[l];
+        b->qh[l / 4] |= (uint8_t)(p->at[l] >> 8 << 2 * (l % 4));
+    }
+}
+
+static void k__pack_iq3_xxs(block_iq3_xxs *b, const k__fg_job *job, const k__fg_points *p) {
+    b->d = p->h;
+    for (int l = 0; l < 64; l++) b->qs[l] = (uint8_t)p->at[l];
+    for (int g = 0; g < 8; g++) b->aux[g] = k__fg_signs7(job, p, g);
+}
+
+static void k__pack_iq3_s(block_iq3_s *b, const k__fg_job *job, const k__fg_points *p) {
+    b->d = p->h;
+    k__pack_odd(p, 8, b->scales);
+    memcpy(b->signs, job->signs, 32);
+    for (int l = 0; l < 64; l++) {
+        b->qs[l] = (uint8_t)p->at[l];
+        b->qh[l / 8] |= (uint8_t)(p->at[l] >> 8 << l % 8);
+    }
+}
+
+/* The shift's bit stands above the integer's three. */
+static void k__pack_iq1_s(block_iq1_s *b, const k__fg_job *job, const k__fg_points *p) {
+    (void)job;
+    b->d = p->h;
+    for (int g = 0; g < 8; g++) b->qh[g] = (uint16_t)(p->m[g] << 12 | (p->at[4 * g] & K__SHIFTED));
+    for (int l = 0; l < 32; l++) {
+        b->qs[l] = (uint8_t)p->at[l];
+        b->qh[l / 4] |= (uint16_t)((p->at[l] >> 8 & 7) << 3 * (l % 4));
+    }
+}
+
+static void k__pack_iq1_m(block_iq1_m *b, const k__fg_job *job, const k__fg_points *p) {
+    (void)job;
+    for (int k = 0; k < 4; k++) b->scales[k] = (uint16_t)((p->h >> 4 * k & 15) << 12);
+    for (int g = 0; g < 16; g++) b->scales[g / 4] |= (uint16_t)(p->m[g] << 3 * (g % 4));
+    for (int l = 0; l < 32; l++) {
+        b->qs[l] = (uint8_t)p->at[l];
+        b->qh[l / 2] |= (uint8_t)(((p->at[l] >> 8 & 7) | (p->at[l] & K__SHIFTED ? 8 : 0)) << 4 * (l % 2));
+    }
+}
+
+K_FIT_LATTICE(iq2_xxs, k__kind_iq2_xxs, k__pack_iq2_xxs)
+K_FIT_LATTICE(iq2_xs, k__kind_iq2_xs, k__pack_iq2_xs)
+K_FIT_LATTICE(iq2_s, k__kind_iq2_s, k__pack_iq2_s)
+K_FIT_LATTICE(iq3_xxs, k__kind_iq3_xxs, k__pack_iq3_xxs)
+K_FIT_LATTICE(iq3_s, k__kind_iq3_s, k__pack_iq3_s)
+K_FIT_LATTICE(iq1_s, k__kind_iq1_s, k__pack_iq1_s)
+K_FIT_LATTICE(iq1_m, k__kind_iq1_m, k__pack_iq1_m)
+
+/* ===== [fitters] one row per format that can be made =====
+ * Index = the id in the file, as in k_types. To add a format: fit in [fit] or [fit_grid], a row here, bounds from
+ * tests/gen. */
+
+/* The codes of formats with gaps between them, rising. */
+static const int8_t k__fp4_levels[15] = {-12, -8, -6, -4, -3, -2, -1, 0, 1, 2, 3, 4, 6, 8, 12};
+static const int8_t k__sign_levels[2] = {-1, 1};
+
+K_PUBLIC const k_fitter k_fitters[K_TYPE_MAX] = {
+    /*             fit            recode            lo     hi    levels */
+    [K_F16]     = {k_fit_f16,     NULL,             0,     0,    NULL},
+    [K_BF16]    = {k_fit_bf16,    NULL,             0,     0,    NULL},
+    [K_Q4_0]    = {k_fit_q4_0,    k_recode_q4_0,    -8,    7,    NULL},
+    [K_Q4_1]    = {k_fit_q4_1,    k_recode_q4_1,    0,     15,   NULL},
+    [K_Q5_0]    = {k_fit_q5_0,    k_recode_q5_0,    -16,   15,   NULL},
+    [K_Q5_1]    = {k_fit_q5_1,    k_recode_q5_1,    0,     31,   NULL},
+    [K_Q8_0]    = {k_fit_q8_0,    k_recode_q8_0,    -127,  127,  NULL},
+    [K_Q2_K]    = {k_fit_q2_K,    k_recode_q2_K,    0,     3,    NULL},
+    [K_Q3_K]    = {k_fit_q3_K,    k_recode_q3_K,    -4,    3,    NULL},
+    [K_Q4_K]    = {k_fit_q4_K,    k_recode_q4_K,    0,     15,   NULL},
+    [K_Q5_K]    = {k_fit_q5_K,    k_recode_q5_K,    0,     31,   NULL},
+    [K_Q6_K]    = {k_fit_q6_K,    k_recode_q6_K,    -32,   31,   NULL},
+    [K_IQ4_NL]  = {k_fit_iq4_nl,  k_recode_iq4_nl,  -127,  113,  k__iq4_values},
+    [K_IQ4_XS]  = {k_fit_iq4_xs,  k_recode_iq4_xs,  -127,  113,  k__iq4_values},
+    [K_MXFP4]   = {k_fit_mxfp4,   k_recode_mxfp4,   -12,   12,   k__fp4_levels},
+    [K_NVFP4]   = {k_fit_nvfp4,   k_recode_nvfp4,   -12,   12,   k__fp4_levels},
+    [K_TQ1_0]   = {k_fit_tq1_0,   k_recode_tq1_0,   -1,    1,    NULL},
+    [K_TQ2_0]   = {k_fit_tq2_0,   k_recode_tq2_0,   -1,    1,    NULL},
+    [K_Q1_0]    = {k_fit_q1_0,    k_recode_q1_0,    -1,    1,    k__sign_levels},
+    [K_Q2_0]    = {k_fit_q2_0,    k_recode_q2_0,    -1,    2,    NULL},
+    [K_IQ2_XXS] = {k_fit_iq2_xxs, NULL,             0,     0,    NULL},
+    [K_IQ2_XS]  = {k_fit_iq2_xs,  NULL,             0,     0,    NULL},
+    [K_IQ2_S]   = {k_fit_iq2_s,   NULL,             0,     0,    NULL},
+    [K_IQ3_XXS] = {k_fit_iq3_xxs, NULL,             0,     0,    NULL},
+    [K_IQ3_S]   = {k_fit_iq3_s,   NULL,             0,     0,    NULL},
+    [K_IQ1_S]   = {k_fit_iq1_s,   NULL,             0,     0,    NULL},
+    [K_IQ1_M]   = {k_fit_iq1_m,   NULL,             0,     0,    NULL},
+};
+
+/* What becomes of a block of nothing but 2^30, which is beyond all that an f16 scales, or of nothing but the largest float. */
+K_PUBLIC float k_most(uint32_t id) {
+    float   x[K_SUPER], most = 0;
+    uint8_t blocks[K_SUPER * sizeof(float)];
+    if (!k_fitters[id].fit) return FLT_MAX;
+    for (int t = 0; t < 2; t++) {
+        for (int i = 0; i < K_SUPER; i++) x[i] = t ? FLT_MAX : 0x1p30f;
+        k_fitters[id].fit(x, NULL, blocks, K_SUPER);
+        k_types[id].dequant(blocks, x, K_SUPER);
+        for (int i = 0; i < K_SUPER; i++) most = fabsf(x[i]) > most ? fabsf(x[i]) : most;
+    }
+    return most;
 }
 
 #endif /* GGML_KERNELS_DECLARE */
