@@ -13507,24 +13507,24 @@ done:
 }
 
 /* ===== [calib] importance matrix =====
- * Runs a text through a model in chunks and watches what each weight matrix is multiplied with. The importance matrix: the
- * sum of squares of every input channel, for each expert of a stack, and how many rows were summed. It is written and read
- * in llama.cpp's GGUF form; its older form (.dat) is read too. What a file of either form holds is checked wholly: counts
- * and sums are finite and not negative, sizes fit the file. What it says of each tensor can be shown.
- * Invariants: a channel is summed by one thread in row order, so the bits do not depend on the threads; entries stand in
- * order of their names, each once.
+ * Runs a text through a model in chunks and observes the inputs of each weight matrix. The importance matrix (imatrix) holds for
+ * each input channel of each matrix, and of each expert in a stack, the sum of squares and the number of rows summed. It is
+ * written and read in llama.cpp's GGUF form; the older form (.dat) is read too. Files of both forms are checked completely:
+ * counts and sums are finite and not negative, sizes fit the file. calib_show() prints statistics of its tensors.
+ * Invariants: a channel is summed by one thread in row order, so the bits do not depend on the number of threads; entries are
+ * sorted by name and unique.
  * Public: calib_opts, calib_gather, calib_imatrix_*, calib_weights, calib_show.
  * Opens: calib_imatrix, calib_opts. */
 
 typedef struct {
-    int  n_chunks;                                    /* chunks of the text to take, -1: all */
-    bool output;                                      /* watch the output matrix too */
+    int  n_chunks;                                    /* chunks of the text to read; -1: all */
+    bool output;                                      /* observe the output matrix too */
 } calib_opts;
 
 static const calib_opts calib_defaults = {.n_chunks = -1};
 
 enum {
-    CALIB_CHUNK = 512,                                /* tokens, unless asked otherwise */
+    CALIB_CHUNK = 512,                                /* tokens of a chunk by default */
     CALIB_CHANNELS = 256,                             /* input channels of one task */
 };
 
@@ -13533,7 +13533,7 @@ typedef struct {
     uint64_t       n_in, n_mat;                       /* channels; experts, 1 for a plain matrix */
     double        *sum2;                              /* [n_mat, n_in] sum of squares, or a mean where count is 1 */
     double        *count;                             /* [n_mat] rows summed; 0: no data */
-    const uint8_t *data;                              /* the watched tensor, NULL in what was read */
+    const uint8_t *data;                              /* the observed tensor; NULL in a file that was read */
 } calib_entry;
 
 typedef struct {
@@ -13541,7 +13541,7 @@ typedef struct {
     size_t       n, cap;
     str         *dataset;                             /* [n_dataset] files whose text was summed */
     size_t       n_dataset;
-    uint32_t     n_chunk, chunk;                      /* chunks summed; tokens in one, 0: not said */
+    uint32_t     n_chunk, chunk;                      /* chunks summed; tokens in one, 0: unknown */
 } calib_imatrix;
 
 static void calib_imatrix_drop(calib_imatrix *im) {
@@ -13555,7 +13555,7 @@ static void calib_imatrix_drop(calib_imatrix *im) {
     *im = (calib_imatrix){0};
 }
 
-/* A new entry at the end; sizes were checked by the caller. */
+/* Appends an entry; the caller has checked the sizes. */
 static calib_entry *calib__add(calib_imatrix *im, bytes name, uint64_t n_in, uint64_t n_mat) {
     if (im->n == im->cap) im->e = mem_grow(im->e, im->cap = 2 * im->cap + 64, sizeof *im->e);
     calib_entry *en = &im->e[im->n++];
@@ -13590,7 +13590,7 @@ static const calib_entry *calib__imatrix_find(const calib_imatrix *im, bytes nam
 
 /* --- gathering --- */
 
-static calib_entry *calib__watched(calib_imatrix *im, const uint8_t *data) {
+static calib_entry *calib__entry_of(calib_imatrix *im, const uint8_t *data) {
     const calib_entry key = {.data = data};
     return im->n ? bsearch(&key, im->e, im->n, sizeof key, calib__by_data) : NULL;
 }
@@ -13606,12 +13606,12 @@ static void calib__sum(calib_entry *en, const dev_product *m, size_t c0, size_t 
     if (c0 == 0) en->count[m->stack] += m->n;
 }
 
-/* The watcher of an importance matrix; every thread runs it. A product whose matrix begins inside a tensor shares its input
- * with the one at its beginning. */
-static void calib__watch(void *ctx, dev *dv, const dev_product *list, int n) {
+/* The tap that sums inputs; every thread runs it. A product whose matrix begins inside a tensor has the same input as the one at the
+ * tensor's beginning, and is skipped. */
+static void calib__tap(void *ctx, dev *dv, const dev_product *list, int n) {
     int task = pool_next(dv->p), base = 0;
     for (int i = 0; i < n; i++) {
-        calib_entry *en = list[i].n > 0 ? calib__watched(ctx, list[i].w->data) : NULL;
+        calib_entry *en = list[i].n > 0 ? calib__entry_of(ctx, list[i].w->data) : NULL;
         if (!en) continue;
         const int n_task = (int)((en->n_in + CALIB_CHANNELS - 1) / CALIB_CHANNELS);
         for (; task < base + n_task; task = pool_next(dv->p)) {
@@ -13623,8 +13623,8 @@ static void calib__watch(void *ctx, dev *dv, const dev_product *list, int n) {
     pool_barrier(dv->p);
 }
 
-/* One entry for each matrix of the layers, and for the output where asked; a model without an output matrix of its own
- * multiplies with its embeddings, which are looked up and not watched. */
+/* Adds an entry for each matrix of the layers, and for the output matrix on request. Embeddings are looked up and have no entry, even
+ * where they are the output matrix too. */
 static void calib__entries(calib_imatrix *im, const gguf_file *g, bool output) {
     static const char blk[] = "blk.";
     for (uint64_t i = 0; i < g->n_tensor; i++) {
@@ -13636,8 +13636,8 @@ static void calib__entries(calib_imatrix *im, const gguf_file *g, bool output) {
     if (im->n) qsort(im->e, im->n, sizeof *im->e, calib__by_data);
 }
 
-/* Entries that saw no row go; the others in order of their names. */
-static void calib__settle(calib_imatrix *im) {
+/* Removes entries without rows and sorts the others by name. */
+static void calib__finish(calib_imatrix *im) {
     size_t n = 0;
     for (size_t i = 0; i < im->n; i++) {
         calib_entry *en = &im->e[i];
@@ -13665,8 +13665,8 @@ static bool calib__finite(const calib_imatrix *im, const char *path, err_t *e) {
     return true;
 }
 
-/* One chunk of n tokens as a sequence of its own. A start token (bos >= 0) replaces the chunk's first token, as in llama.cpp. False: an
- * error in e, or an interrupt. */
+/* Reads one chunk of n tokens as a sequence. A start token (bos >= 0) replaces its first token, as in llama.cpp. False: e is set, or an
+ * interrupt. */
 static bool calib__chunk(engine *eng, const int32_t *ids, int n, int32_t bos, engine_meter *meter, err_t *e) {
     kv_seq  *seq = kv_seq_new(eng->kv);
     int32_t *own = mem_new((size_t)n, sizeof *own);
@@ -13678,11 +13678,11 @@ static bool calib__chunk(engine *eng, const int32_t *ids, int n, int32_t bos, en
     return ok;
 }
 
-/* Sums over the chunks of a text. `text` is the name that the file tells. False: an error in e, or an interrupt. */
+/* Sums over the chunks of a text. `text` is the data set's name in the file. False: e is set, or an interrupt. */
 static bool calib_gather(engine *eng, const tok_ids *ids, int chunk, const calib_opts *o, const char *text, calib_imatrix *im,
                          err_t *e) {
     const int     n = tok_chunks(ids->n, chunk, chunk, o->n_chunks, e);
-    const dev_tap tap = {calib__watch, im};
+    const dev_tap tap = {calib__tap, im};
     engine_meter  meter;
     const int32_t bos = tok_add_bos(eng->v) ? tok_bos(eng->v) : -1;
     bool          ok = !e->code;
@@ -13694,7 +13694,7 @@ static bool calib_gather(engine *eng, const tok_ids *ids, int chunk, const calib
     for (int i = 0; ok && i < n; i++) ok = calib__chunk(eng, ids->id + (size_t)i * (size_t)chunk, chunk, bos, &meter, e);
     meter_stop(&meter);
     eng->f->tap = NULL;
-    calib__settle(im);
+    calib__finish(im);
     calib__add_dataset(im, bytes_of(text));
     im->chunk = (uint32_t)chunk;
     im->n_chunk = (uint32_t)n;
@@ -13703,7 +13703,7 @@ static bool calib_gather(engine *eng, const tok_ids *ids, int chunk, const calib
 
 /* --- reading --- */
 
-/* What a file may hold as a sum or a count: anything else would poison every weight it touches. */
+/* Reads n sums or counts. False: *bad is the first one that is negative or not finite. */
 static bool calib__numbers(const float *p, uint64_t n, double *out, uint64_t *bad) {
     for (uint64_t i = 0; i < n; i++) {
         float x;
@@ -13717,20 +13717,20 @@ static bool calib__numbers(const float *p, uint64_t n, double *out, uint64_t *ba
     return true;
 }
 
-/* Name of a tensor without its ending; n 0 where it ends otherwise. */
+/* The name of a tensor without this ending; empty: it has another. */
 static bytes calib__stem(bytes name, const char *ending) {
     const size_t n = strlen(ending);
     bool         is = name.n > n && memcmp(name.p + name.n - n, ending, n) == 0;
     return (bytes){name.p, is ? name.n - n : 0};
 }
 
-/* NAME.in_sum2 [n_in, n_mat] and NAME.counts [1, n_mat]. */
+/* Reads NAME.in_sum2 [n_in, n_mat] and NAME.counts [1, n_mat]. */
 static bool calib__pair(calib_imatrix *im, const gguf_file *g, const gguf_tensor *sum, bytes stem, err_t *e) {
     char     name[GGUF_NAME_MAX + 16];
     uint64_t bad = 0;
     snprintf(name, sizeof name, "%.*s.counts", (int)stem.n, (const char *)stem.p);
     const gguf_tensor *count = gguf_tensor_find(g, name);
-    if (!count) return gguf_bad(g, sum->part, sum->at, e, "tensor %.*s stands alone, expected %s beside it", GGUF_SHOW(sum->name), name);
+    if (!count) return gguf_bad(g, sum->part, sum->at, e, "found tensor %.*s without %s, expected both", GGUF_SHOW(sum->name), name);
     const gguf_tensor *both[2] = {sum, count};
     for (int i = 0; i < 2; i++)
         if (both[i]->type != K_F32)
@@ -13779,9 +13779,8 @@ static bool calib__read_gguf(calib_imatrix *im, const gguf_file *g, err_t *e) {
     return true;
 }
 
-/* The older form: a count of entries; for each the length of its name, the name, how many chunks were summed, how many
- * values follow, the values (mean times chunks, f32); then the chunks of all and the text's name, which may be missing.
- * Integers are of 32 bits, little-endian. */
+/* The older form: number of entries; for each the length of its name, the name, number of chunks, number of values, the values (mean
+ * times chunks, f32); then, in newer files, the number of all chunks and the text's name. Integers have 32 bits, little-endian. */
 typedef struct {
     const uint8_t *p;
     size_t         n, at;
@@ -13795,7 +13794,7 @@ static bool calib__need(calib__cur *c, size_t n, const char *what) {
                                         c->n - c->at, n, what, c->at);
 }
 
-/* An integer from lo to hi; 0 after a failure. */
+/* Reads an integer from lo to hi; 0 after a failure. */
 static int32_t calib__i32(calib__cur *c, int32_t lo, int32_t hi, const char *what) {
     int32_t v = 0;
     if (!calib__need(c, sizeof v, what)) return 0;
@@ -13830,7 +13829,7 @@ static void calib__dat_entry(calib__cur *c, calib_imatrix *im) {
 
 static bool calib__read_dat(calib_imatrix *im, const uint8_t *p, size_t n, const char *path, err_t *e) {
     calib__cur    c = {p, n, 0, path, e};
-    const int32_t most = n / 17 < INT32_MAX ? (int32_t)(n / 17) : INT32_MAX;   /* an entry takes 17 bytes at least */
+    const int32_t most = n / 17 < INT32_MAX ? (int32_t)(n / 17) : INT32_MAX;   /* an entry has at least 17 bytes */
     const int32_t entries = calib__i32(&c, 1, most, "the number of entries");
     for (int32_t i = 0; i < entries && !e->code; i++) calib__dat_entry(&c, im);
     if (e->code) return false;
@@ -13847,7 +13846,7 @@ static bool calib__read_dat(calib_imatrix *im, const uint8_t *p, size_t n, const
     return true;
 }
 
-/* Either form, from n bytes that were read before. On false nothing is kept. */
+/* Reads either form from n bytes. On failure e is set and im is empty. */
 static bool calib__imatrix_parse(calib_imatrix *im, const uint8_t *p, size_t n, const char *path, err_t *e) {
     gguf_file g = {0};
     bool      ok;
@@ -13884,12 +13883,12 @@ static bool calib_imatrix_read(calib_imatrix *im, const char *path, err_t *e) {
 
 /* --- using --- */
 
-/* Mean square of each input channel for a tensor of rows of n_in and n_mat matrices: [n_mat, n_in], owned by the caller. A
- * matrix that saw no row weighs all channels alike. NULL: nothing is known of this tensor, or e says what does not fit. */
+/* Mean square of each input channel of a tensor of n_mat matrices: [n_mat, n_in], owned by the caller. For a matrix without rows
+ * all are 1. NULL: the importance matrix has no entry for the tensor, or the sizes differ and e is set. */
 static float *calib_weights(const calib_imatrix *im, bytes name, uint64_t n_in, uint64_t n_mat, err_t *e) {
     const calib_entry *en = calib__imatrix_find(im, name);
     if (!en) return NULL;
-    if (en->n_in * en->n_mat != n_in * n_mat || (en->n_mat != n_mat && en->n_mat != 1)) {   /* the older form counts all as one */
+    if (en->n_in * en->n_mat != n_in * n_mat || (en->n_mat != n_mat && en->n_mat != 1)) {   /* the older form has one count for a stack */
         err_set(e, EXIT_INPUT, "the importance matrix has %llu x %llu values for %s, expected %llu x %llu", GGUF_U(en->n_in),
                 GGUF_U(en->n_mat), en->name, GGUF_U(n_in), GGUF_U(n_mat));
         return NULL;
@@ -13897,12 +13896,12 @@ static float *calib_weights(const calib_imatrix *im, bytes name, uint64_t n_in, 
     float *w = mem_new(n_in * n_mat, sizeof *w);
     for (uint64_t i = 0; i < n_in * n_mat; i++) {
         const double rows = en->count[i / en->n_in];
-        w[i] = rows > 0 ? (float)fmin(en->sum2[i] / rows, 1e30) : 1.0f;   /* finite whatever the file says */
+        w[i] = rows > 0 ? (float)fmin(en->sum2[i] / rows, 1e30) : 1.0f;   /* finite, whatever the file holds */
     }
     return w;
 }
 
-/* Adds what `from` knows. A mean of the older form counts as `chunk` rows a chunk. */
+/* Adds the sums of `from`. A chunk of the older form counts as `chunk` rows. On failure e is set. */
 static bool calib_imatrix_merge(calib_imatrix *im, const calib_imatrix *from, uint32_t chunk, err_t *e) {
     const double each = from->chunk ? 1 : (double)chunk;
     const size_t had = im->n;
@@ -13928,22 +13927,22 @@ static bool calib_imatrix_merge(calib_imatrix *im, const calib_imatrix *from, ui
 
 typedef enum { CALIB_TEXT, CALIB_CSV, CALIB_JSON } calib_form;
 
-/* What an entry says of its channels, by their mean squares over the rows. */
+/* Statistics of an entry's channels, from their mean squares over the rows. */
 typedef struct {
     const calib_entry *en;
     bytes              kind;                          /* the tensor without its layer and ".weight": attn_q */
-    int                layer;                         /* -1: of no layer */
+    int                layer;                         /* -1: none */
     uint64_t           n;                             /* channels that have data */
     double             sum, least, most, mean, dev;
     double             active;                        /* share of channels above CALIB_ACTIVE */
-    double             entropy, even;                 /* bits; over that of equal channels */
+    double             entropy, even;                 /* bits; divided by that of equal channels */
     double             high;                          /* share of channels more than dev above the mean */
-    double             like;                          /* cosine to the same tensor one layer before, 0 without one */
+    double             like;                          /* cosine to the same tensor of the layer before; 0: none */
 } calib_stat;
 
 static const double CALIB_ACTIVE = 1e-5;
 
-/* Layer of "blk.N.REST", and REST; -1, and the whole name, for any other. */
+/* The layer of "blk.N.REST", and REST; for another name -1 and the name. */
 static int calib__layer(const char *name, const char **rest) {
     int layer = 0, at = 4;
     *rest = name;
@@ -13963,7 +13962,7 @@ static double *calib__means(const calib_entry *en, uint64_t *n) {
     return v;
 }
 
-static void calib__measure(calib_stat *st) {
+static void calib__compute(calib_stat *st) {
     double      *v = calib__means(st->en, &st->n), squares = 0;
     const double n = st->n ? (double)st->n : 1;
     st->least = st->n ? v[0] : 0;
@@ -13985,7 +13984,7 @@ static void calib__measure(calib_stat *st) {
     mem_free(v);
 }
 
-/* Cosine of the sums; 0 where one of them is nothing but zeros. */
+/* Cosine of the sums; 0 where all sums of one are zero. */
 static double calib__cosine(const calib_entry *a, const calib_entry *b) {
     double ab = 0, aa = 0, bb = 0;
     for (uint64_t i = 0; i < a->n_in * a->n_mat; i++) {
@@ -13996,7 +13995,7 @@ static double calib__cosine(const calib_entry *a, const calib_entry *b) {
     return aa > 0 && bb > 0 ? ab / (sqrt(aa) * sqrt(bb)) : 0;
 }
 
-/* One for each entry that has data: [*n], owned by the caller. */
+/* Statistics of each entry with data: [*n], owned by the caller. */
 static calib_stat *calib__stats(const calib_imatrix *im, size_t *n) {
     calib_stat *all = mem_new(im->n, sizeof *all);
     *n = 0;
@@ -14008,7 +14007,7 @@ static calib_stat *calib__stats(const calib_imatrix *im, size_t *n) {
         bytes              stem;
         st.layer = calib__layer(st.en->name, &rest);
         st.kind = (stem = calib__stem(bytes_of(rest), ".weight")).n ? stem : bytes_of(rest);
-        calib__measure(&st);
+        calib__compute(&st);
         if (!st.n) continue;
         snprintf(name, sizeof name, "blk.%d.%s", st.layer - 1, rest);
         if (st.layer > 0) before = calib__imatrix_find(im, bytes_of(name));
@@ -14019,7 +14018,7 @@ static calib_stat *calib__stats(const calib_imatrix *im, size_t *n) {
     return all;
 }
 
-/* Tensors of one kind together, the largest sums first. */
+/* By kind of tensor, the largest sums first. */
 static int calib__by_kind(const void *a, const void *b) {
     const calib_stat *x = a, *y = b;
     const size_t      n = x->kind.n < y->kind.n ? x->kind.n : y->kind.n;
@@ -14034,8 +14033,8 @@ static int calib__by_layer(const void *a, const void *b) {
     return x->layer != y->layer ? (x->layer > y->layer) - (x->layer < y->layer) : calib__by_kind(a, b);
 }
 
-/* The first of a run of one layer, sorted so, becomes the mean of the run, each tensor weighed by its channels.
- * Returns how many there are in the run. */
+/* st is sorted by layers: replaces the first of a layer by the layer's mean, where each tensor is weighted by its channels. Returns
+ * the number of tensors in the layer. */
 static size_t calib__layer_mean(calib_stat *st, size_t n) {
     calib_stat mean = {.en = st->en, .layer = st->layer};
     size_t     i = 0;
@@ -14053,7 +14052,7 @@ static size_t calib__layer_mean(calib_stat *st, size_t n) {
     return i;
 }
 
-static void calib__say_text(const calib_imatrix *im, const calib_stat *st, size_t n, str *out) {
+static void calib__show_text(const calib_imatrix *im, const calib_stat *st, size_t n, str *out) {
     int wide = 6;
     for (size_t i = 0; i < n; i++)
         if ((int)st[i].kind.n > wide) wide = (int)st[i].kind.n;
@@ -14074,7 +14073,7 @@ static void calib__say_text(const calib_imatrix *im, const calib_stat *st, size_
     }
 }
 
-static void calib__say_csv(const calib_stat *st, size_t n, str *out) {
+static void calib__show_csv(const calib_stat *st, size_t n, str *out) {
     str_put(out, "name,layer,sum,least,most,mean,deviation,active,channels,entropy,even,high,cosine\n");
     for (size_t i = 0; i < n; i++, st++) {
         str_csv(out, bytes_of(st->en->name));
@@ -14084,7 +14083,7 @@ static void calib__say_csv(const calib_stat *st, size_t n, str *out) {
     }
 }
 
-static void calib__say_json(const calib_imatrix *im, const calib_stat *st, size_t n, str *out) {
+static void calib__show_json(const calib_imatrix *im, const calib_stat *st, size_t n, str *out) {
     str_put(out, "{\"datasets\": [");
     for (size_t i = 0; i < im->n_dataset; i++) {
         if (i) str_put(out, ", ");
@@ -14104,8 +14103,8 @@ static void calib__say_json(const calib_imatrix *im, const calib_stat *st, size_
     str_put(out, "],\n");
 }
 
-/* A line for each layer; st is sorted by them. */
-static void calib__say_layers(calib_stat *st, size_t n, calib_form form, str *out) {
+/* Adds a line for each layer; st is sorted by layers. */
+static void calib__show_layers(calib_stat *st, size_t n, calib_form form, str *out) {
     str_put(out, form == CALIB_JSON ? "\"layers\": ["
                                     : "\nlayer          sum     high  cosine   (means of its tensors, weighed by "
                                       "channels)\n");
@@ -14121,17 +14120,17 @@ static void calib__say_layers(calib_stat *st, size_t n, calib_form form, str *ou
     if (form == CALIB_JSON) str_put(out, "]}\n");
 }
 
-/* Figures of every tensor, and of every layer (CSV, which is one table, leaves those out). */
+/* Appends the statistics of every tensor and every layer; CSV has the tensors only, since it is one table. */
 static void calib_show(const calib_imatrix *im, calib_form form, str *out) {
     size_t      n, outside = 0;
     calib_stat *st = calib__stats(im, &n);
     if (n) qsort(st, n, sizeof *st, calib__by_kind);
-    if (form == CALIB_CSV) calib__say_csv(st, n, out);
-    else if (form == CALIB_JSON) calib__say_json(im, st, n, out);
-    else calib__say_text(im, st, n, out);
-    if (n) qsort(st, n, sizeof *st, calib__by_layer);    /* those of no layer come first */
+    if (form == CALIB_CSV) calib__show_csv(st, n, out);
+    else if (form == CALIB_JSON) calib__show_json(im, st, n, out);
+    else calib__show_text(im, st, n, out);
+    if (n) qsort(st, n, sizeof *st, calib__by_layer);    /* tensors outside the layers come first */
     while (outside < n && st[outside].layer < 0) outside++;
-    if (form != CALIB_CSV) calib__say_layers(st + outside, n - outside, form, out);
+    if (form != CALIB_CSV) calib__show_layers(st + outside, n - outside, form, out);
     mem_free(st);
 }
 
@@ -14141,13 +14140,13 @@ static bool calib__put(gguf_writer *w, const double *x, uint64_t n, err_t *e) {
     float buf[1024];
     for (uint64_t at = 0, some; at < n; at += some) {
         some = n - at < 1024 ? n - at : 1024;
-        for (uint64_t i = 0; i < some; i++) buf[i] = (float)fmin(x[at + i], FLT_MAX);   /* of many files it may be more */
+        for (uint64_t i = 0; i < some; i++) buf[i] = (float)fmin(x[at + i], FLT_MAX);   /* sums of many files may be larger */
         if (!gguf_write_data(w, buf, some * sizeof *buf, e)) return false;
     }
     return true;
 }
 
-/* In the GGUF form. `in` is the model, which is not to be overwritten. */
+/* Writes the GGUF form. `in` is the model, which is never overwritten. On failure e is set. */
 static bool calib_imatrix_write(const calib_imatrix *im, const char *path, const gguf_file *in, err_t *e) {
     gguf_writer w;
     char        name[2][GGUF_NAME_MAX + 16];
@@ -14181,52 +14180,51 @@ static bool calib_imatrix_write(const calib_imatrix *im, const char *path, const
 }
 
 /* ===== [round] calibrated rounding (GPTQ style) =====
- * A calibrated rounding. All rows of a text go through the model as one step; before a product is computed, its matrix is
- * rounded with every row of its input in sight. What is made small is the error of the product over the text: e H e for each
- * row of weights, e its error, H the second moments of the input channels (Frantar et al. 2023, GPTQ; Chee et al. 2023, QuIP).
- *   feedback   columns are rounded one after another, heavy ones first, and each is moved by what the errors before it ask:
- *              H = V V', V upper triangular, makes e H e a sum of squares in which column k stands with those before it
- *   descent    codes are changed one at a time while that lowers e H e; scales are solved for anew between two sweeps
- * The step itself goes on with the model's own weights: inputs that come out of rounded layers were tried, and did not bring
- * the rounded model nearer; nor did factors on channels that the norm or matrix before takes back (AWQ; tests/bench/NOTES.md).
- * The result is ordinary blocks. No row is left with more error than the plain fit has that is
- * weighed by H's diagonal.
- * H is kept for runs of up to ROUND_SPAN channels: longer rows have several. Neither threads nor levels change a bit. Memory
- * holds the step, which ROUND_MEMORY bounds where nobody says, and all blocks that were made: it grows with the model.
+ * All rows of a text go through the model as one step; before a product is computed, its matrix is rounded with all rows of its
+ * input at hand. The rounding minimises the error of the product over the text: e H e for each row of weights, where e is the error
+ * of its weights and H the second moments of the input channels (Frantar et al. 2023, GPTQ; Chee et al. 2023, QuIP).
+ *   feedback   rounds the columns one after another, those with large moments first, and moves each by the errors before it:
+ *              with H = V V', V upper triangular, e H e is a sum of squares whose term k depends on columns up to k alone
+ *   descent    changes codes one at a time while that lowers e H e, and solves for new scales between two sweeps
+ * The step continues with the model's own weights. Inputs from rounded layers, and factors on channels that the norm or matrix
+ * before divides out (AWQ), were tried and did not lower the divergence (tests/bench/NOTES.md).
+ * The result is ordinary blocks. No row has a larger error than the plain fit with weights from H's diagonal.
+ * H covers spans of up to ROUND_SPAN channels: longer rows have several. Threads and levels do not change a bit. Memory holds the
+ * step, which ROUND_MEMORY bounds by default, and all new blocks: it grows with the model.
  * Public: round_opts, round_run, round_bytes, round_free.
  * Opens: round_opts, round_job. */
 
 enum {
     ROUND_SPAN = 2048,                                /* channels of one H */
-    ROUND_TILE = 8,                                   /* rows of weights taken at a time: each row of V serves them all */
+    ROUND_TILE = 8,                                   /* rows of weights at a time: they share each row of V */
     ROUND_CHUNK = 512,                                /* input rows summed into H at a time */
-    ROUND_PANEL = 64,                                 /* columns of the factor made at a time */
+    ROUND_PANEL = 64,                                 /* columns of the factor computed at a time */
     ROUND_SWEEPS = 8,                                 /* of the descent, at most */
-    ROUND_MEMORY = 4,                                 /* GiB of scratch for a step, unless its chunks are named */
-    ROUND_SPARE = 64                                  /* MiB left to whoever rounds up: slabs of the cache, slices of the writer */
+    ROUND_MEMORY = 4,                                 /* GiB of scratch for a step by default */
+    ROUND_SPARE = 64                                  /* MiB left for sizes that are rounded up: slabs of the cache, slices of the writer */
 };
 
 typedef struct {
     int       chunk, n_chunks;                        /* tokens in a chunk; chunks at most, -1: all */
     int       n_threads;                              /* 0: what the process may use */
-    float     damp;                                   /* added to H's diagonal, as a part of its mean */
+    float     damp;                                   /* added to H's diagonal, as a fraction of its mean */
     rope_opts rope;
     kv_opts   kv;
 } round_opts;
 
-/* What a thread rounds a tile with; n is the longest row, T a tile. */
+/* Scratch with which a thread rounds a tile. n: the longest row; T: ROUND_TILE. */
 typedef struct {
-    float   *w, *t, *e, *g;                           /* [T, n] weights; what is to be rounded; errors; H e */
+    float   *w, *t, *e, *g;                           /* [T, n] weights; targets to round; errors; H e */
     float   *step, *base;                             /* [n] weight = step * code + base */
     int8_t  *q;                                       /* [n] */
     int16_t *sc, *mn;                                 /* [n/16] unpacked scales and minima */
     float   *d, *dm, *fs, *fm;                        /* [n/256 + 1], [n/16] */
     uint8_t *made, *best;                             /* [T, row] blocks */
-    float   *diag, *x;                                /* [256] importance and weights of a unit */
+    float   *diag, *x;                                /* [256] importance and targets of a unit */
     double  *gram, *rhs;                              /* [P, P], [P] of the scales of a row */
-    float    most;                                    /* the largest weight of the type in hand */
-    float   *dir, *hdir;                              /* [P, n] what each scale moves; H times one of them */
-} round__bench;
+    float    most;                                    /* the largest weight of the current type */
+    float   *dir, *hdir;                              /* [P, n] change of the weights with each scale; H times one of them */
+} round__scratch;
 
 typedef struct {
     const gguf_file *g;
@@ -14235,27 +14233,27 @@ typedef struct {
     pool            *p;
     kv_cache        *kv;
     fwd             *f;
-    const uint32_t  *to;                              /* [n_tensor] the type each tensor is to have */
-    uint8_t        **blocks;                          /* [n_tensor] its bytes, NULL where it is not rounded here */
-    uint64_t        *rows;                            /* [n_tensor] how many of its rows are there */
+    const uint32_t  *to;                              /* [n_tensor] the new type of each tensor */
+    uint8_t        **blocks;                          /* [n_tensor] its new bytes; NULL: not rounded here */
+    uint64_t        *rows;                            /* [n_tensor] number of its rows that are done */
     uint64_t        *by_data;                         /* [n_tensor] tensors in order of their data */
-    double           before, after;                   /* errors of all matrices: plain, made */
-    _Atomic uint64_t bad;                             /* first tensor with a weight beyond its new type, UINT64_MAX: none */
-    uint64_t         lost;                            /* first tensor with an input that is not finite, UINT64_MAX: none */
-    int              span, n;                         /* of the input in hand: channels of one H; all channels */
-    float           *h, *v;                           /* [n / span][span, span] moments; V with columns over their diagonals */
+    double           before, after;                   /* errors of all matrices: plain fit, calibrated */
+    _Atomic uint64_t bad;                             /* first tensor with a weight too large for its new type; UINT64_MAX: none */
+    uint64_t         lost;                            /* first tensor with an input that is not finite; UINT64_MAX: none */
+    int              span, n;                         /* of the current input: channels of one H; all channels */
+    float           *h, *v;                           /* [n / span][span, span] moments; V, columns divided by their diagonal */
     float           *vd, *hd;                         /* [n] squared diagonal of V in its order; diagonal of H */
-    int             *col;                             /* [n] channel at each place of the order */
-    double          *chol;                            /* [span, span] the factor on its way */
-    float           *xt;                              /* [n, ROUND_CHUNK] input rows, turned */
-    round__bench    *bench;                           /* [threads] */
-    double          *err;                             /* [rows, 2] of the matrix in hand: plain, made */
-    double           t0, worked, work;                /* when it began; weights of the matrices done, of all */
+    int             *col;                             /* [n] channel at each position of the order */
+    double          *chol;                            /* [span, span] the factor while it is computed */
+    float           *xt;                              /* [n, ROUND_CHUNK] input rows, transposed */
+    round__scratch  *scratch;                         /* [threads] */
+    double          *err;                             /* [rows, 2] errors of the current matrix: plain fit, calibrated */
+    double           t0, worked, work;                /* start time; weights done; weights of all matrices */
 } round_job;
 
 /* --- moments --- */
 
-/* Channels of one H for rows of n: all where they are few enough, else runs of whole super-blocks of about equal length. */
+/* Channels of one H for rows of n: all if they are few enough, else spans of whole super-blocks of about equal length. */
 static int round__span(int n) {
     if (n <= ROUND_SPAN) return n;
     const int runs = (n + ROUND_SPAN - 1) / ROUND_SPAN;
@@ -14264,8 +14262,8 @@ static int round__span(int n) {
 
 static int round__row_of(const dev_product *m, int t) { return m->idx ? m->idx[m->first + t] : m->first + t; }
 
-/* Input rows [t0, t0 + nt) as columns; zeros up to ROUND_CHUNK. */
-static void round__turn(round_job *j, dev *dv, const dev_product *m, int t0, int nt) {
+/* Transposes input rows [t0, t0 + nt); zeros up to ROUND_CHUNK. */
+static void round__transpose(round_job *j, dev *dv, const dev_product *m, int t0, int nt) {
     enum { CH = 64 };
     for (int c0; (c0 = pool_next(dv->p) * CH) < j->n;) {
         const int c1 = c0 + CH < j->n ? c0 + CH : j->n;
@@ -14279,10 +14277,10 @@ static void round__turn(round_job *j, dev *dv, const dev_product *m, int t0, int
     pool_barrier(dv->p);
 }
 
-/* Adds the products of the turned rows to the lower triangles. y of a task: [channels up to the panel's end, PANEL]. */
+/* Adds the products of the transposed rows to the lower triangles. A task computes y: [channels up to the panel's end, PANEL]. */
 static void round__add_moments(round_job *j, dev *dv) {
     enum { PANEL = 32 };
-    float     *y = j->bench[dv->ith].hdir;
+    float     *y = j->scratch[dv->ith].hdir;
     const int  panels = (j->span + PANEL - 1) / PANEL, runs = (j->n + j->span - 1) / j->span;
     for (int task; (task = pool_next(dv->p)) < runs * panels;) {
         const int at = task / panels * j->span, len = j->n - at < j->span ? j->n - at : j->span;
@@ -14298,13 +14296,13 @@ static void round__add_moments(round_job *j, dev *dv) {
     pool_barrier(dv->p);
 }
 
-/* H of the input of m, whole and damped, a mean over rows. All threads. */
+/* Computes H of the input of m: a mean over rows, symmetric and damped. All threads. */
 static void round__moments(round_job *j, dev *dv, const dev_product *m) {
     const size_t S = (size_t)j->span, runs = ((size_t)j->n + S - 1) / S;
     for (size_t r; (r = (size_t)pool_next(dv->p)) < runs * S;) memset(j->h + r * S, 0, S * sizeof *j->h);
     pool_barrier(dv->p);
     for (int t = 0; t < m->n; t += ROUND_CHUNK) {
-        round__turn(j, dv, m, t, m->n - t < ROUND_CHUNK ? m->n - t : ROUND_CHUNK);
+        round__transpose(j, dv, m, t, m->n - t < ROUND_CHUNK ? m->n - t : ROUND_CHUNK);
         round__add_moments(j, dv);
     }
     for (int run; (run = pool_next(dv->p)) < (int)runs;) {
@@ -14322,9 +14320,9 @@ static void round__moments(round_job *j, dev *dv, const dev_product *m) {
     pool_barrier(dv->p);
 }
 
-/* Embeddings that are the output matrix too: an error counts as an input in every channel alike, and about as much in all as
- * it does in the logits. Thread 0. */
-static void round__also_input(round_job *j) {
+/* For embeddings that are the output matrix too: an error in a weight changes the inputs of the model as well, in every channel alike,
+ * and counts in sum about as much as in the logits. Thread 0. */
+static void round__add_input_error(round_job *j) {
     double mean = 0;
     for (int i = 0; i < j->n; i++) mean += (double)j->hd[i] / j->n;
     for (int i = 0; i < j->n; i++) {
@@ -14340,16 +14338,16 @@ typedef struct {
     int   at;
 } round__rank;
 
-static int round__heavier(const void *a, const void *b) {
+static int round__by_mass(const void *a, const void *b) {
     const round__rank *x = a, *y = b;
     return x->key != y->key ? (x->key < y->key ? 1 : -1) : x->at - y->at;
 }
 
-/* Columns that are fitted together in a run of len: whole blocks of every type whose blocks fill it. */
+/* Columns that are fitted together in a span of len: whole blocks of every type. */
 static int round__unit_of(int len) { return len % 256 ? len & -len : 256; }
 
-/* Super-blocks of a run by falling mass, columns inside by falling strength: a block keeps together, since its scales are
- * fitted when the first of its columns comes. */
+/* Orders the columns of a span: super-blocks by falling sum of moments, the columns inside by falling moment. A block stays
+ * together, since its scales are fitted before its first column is rounded. */
 static void round__order(round_job *j, int at, int len) {
     const int   unit = round__unit_of(len);
     round__rank big[ROUND_SPAN / 32], small[256];
@@ -14357,15 +14355,15 @@ static void round__order(round_job *j, int at, int len) {
         big[b] = (round__rank){0, b};
         for (int i = 0; i < unit; i++) big[b].key += j->hd[at + b * unit + i];
     }
-    qsort(big, (size_t)(len / unit), sizeof *big, round__heavier);
+    qsort(big, (size_t)(len / unit), sizeof *big, round__by_mass);
     for (int b = 0; b < len / unit; b++) {
         for (int i = 0; i < unit; i++) small[i] = (round__rank){j->hd[at + big[b].at * unit + i], big[b].at * unit + i};
-        qsort(small, (size_t)unit, sizeof *small, round__heavier);
+        qsort(small, (size_t)unit, sizeof *small, round__by_mass);
         for (int i = 0; i < unit; i++) j->col[at + b * unit + i] = at + small[i].at;
     }
 }
 
-/* Eight sums side by side: the compilers keep them in vectors and their order is the code's. */
+/* A dot product in eight partial sums: compilers keep them in vectors, and the summation order is fixed. */
 static double round__dot(const double *a, const double *b, int n) {
     double s[8] = {0};
     int    i = 0;
@@ -14375,8 +14373,8 @@ static double round__dot(const double *a, const double *b, int n) {
     return ((s[0] + s[4]) + (s[2] + s[6])) + ((s[1] + s[5]) + (s[3] + s[7]));
 }
 
-/* The Cholesky factor of one H in reversed order, which is V turned round: a is lower triangular, [len, len], rows S apart.
- * All threads. A pivot that rounding has eaten is replaced by a small one: its column then takes what it gets. */
+/* The Cholesky factor of one H in reversed order, which is V reversed: a is lower triangular, [len, len], with row stride S. All
+ * threads. A pivot that rounding errors have made too small is replaced by `least`. */
 static void round__factor(dev *dv, double *a, int len, size_t S, double least) {
     for (int j0 = 0; j0 < len; j0 += ROUND_PANEL) {
         const int j1 = j0 + ROUND_PANEL < len ? j0 + ROUND_PANEL : len;
@@ -14400,7 +14398,7 @@ static void round__factor(dev *dv, double *a, int len, size_t S, double least) {
     }
 }
 
-/* Order and factor of every run of the input in hand. All threads. */
+/* Computes order and factor of every span of the current input. All threads. */
 static void round__prepare(round_job *j, dev *dv) {
     const size_t S = (size_t)j->span;
     for (int at = 0; at < j->n; at += j->span) {
@@ -14429,7 +14427,7 @@ static void round__prepare(round_job *j, dev *dv) {
 /* --- one row --- */
 
 /* Codes, steps and bases of n weights from their blocks. */
-static void round__open(round__bench *b, uint32_t type, const void *blocks, int n) {
+static void round__read_blocks(round__scratch *b, uint32_t type, const void *blocks, int n) {
     const k_type *k = &k_types[type];
     k_urow        u = {b->q, b->sc, b->mn, b->d, b->dm, b->fs, b->fm};
     k->unpack(blocks, n, &u);
@@ -14450,8 +14448,8 @@ static int round__code(const k_fitter *k, float step, float base, float x) {
     return *l;
 }
 
-/* e H e of each of nr rows; g becomes H e. */
-static void round__measure(const round_job *j, const round__bench *b, int nr, double *err) {
+/* Computes e H e of nr rows; b->g gets H e. */
+static void round__measure(const round_job *j, const round__scratch *b, int nr, double *err) {
     const size_t n = (size_t)j->n, S = (size_t)j->span;
     for (int at = 0; at < j->n; at += j->span) {
         const int    len = j->n - at < j->span ? j->n - at : j->span;
@@ -14464,8 +14462,8 @@ static void round__measure(const round_job *j, const round__bench *b, int nr, do
     }
 }
 
-/* Errors of the rows that `blocks` hold. */
-static void round__errors(const round_job *j, round__bench *b, uint32_t type, const uint8_t *blocks, size_t row, int nr) {
+/* Errors of the rows in `blocks`. */
+static void round__errors(const round_job *j, round__scratch *b, uint32_t type, const uint8_t *blocks, size_t row, int nr) {
     const size_t n = (size_t)j->n;
     for (int r = 0; r < nr; r++) {
         float *e = b->e + (size_t)r * n;
@@ -14474,10 +14472,10 @@ static void round__errors(const round_job *j, round__bench *b, uint32_t type, co
     }
 }
 
-/* Rounds the unit at places [k0, k0 + unit) of the order for each row of the tile: its blocks are fitted to what the errors
- * before it ask for, then, where a type has codes of its own, they are chosen one column after another. t is in order. An
- * error costs vd where those behind it make up for it all they can, hd where they do nothing: the fit takes the middle. */
-static void round__unit(const round_job *j, round__bench *b, uint32_t type, int at, int len, int k0, int unit, size_t row, int nr) {
+/* Rounds the unit at positions [k0, k0 + unit) of the order for each row of the tile: fits its blocks to the targets, which include the
+ * errors before it, then chooses the codes one column after another, where the type has codes. t is in this order. An error costs
+ * vd if later columns compensate as far as possible, hd if they do not: the fit uses the mean of both. */
+static void round__unit(const round_job *j, round__scratch *b, uint32_t type, int at, int len, int k0, int unit, size_t row, int nr) {
     const k_fitter *k = &k_fitters[type];
     const size_t    n = (size_t)j->n, S = (size_t)j->span;
     const float    *v = j->v + (size_t)(at / j->span) * S * S;
@@ -14490,7 +14488,7 @@ static void round__unit(const round_job *j, round__bench *b, uint32_t type, int 
         uint8_t *blocks = b->made + (size_t)r * row + (size_t)c0 / k_types[type].block * k_types[type].bytes;
         for (int i = 0; i < unit; i++) b->x[col[i] - c0] = t[k0 + i];
         k->fit(b->x, b->diag, blocks, unit);
-        round__open(b, type, blocks, unit);
+        round__read_blocks(b, type, blocks, unit);
         for (int i = 0; i < unit; i++) {
             const int o = col[i] - c0;
             if (k->recode) b->q[o] = (int8_t)round__code(k, b->step[o], b->base[o], t[k0 + i]);
@@ -14501,8 +14499,8 @@ static void round__unit(const round_job *j, round__bench *b, uint32_t type, int 
     }
 }
 
-/* Feedback over the rows of a tile, into b->made. */
-static void round__feedback(const round_job *j, round__bench *b, uint32_t type, size_t row, int nr) {
+/* Runs the feedback over the rows of a tile, into b->made. */
+static void round__feedback(const round_job *j, round__scratch *b, uint32_t type, size_t row, int nr) {
     const size_t n = (size_t)j->n;
     for (size_t r = 0; r < (size_t)nr; r++)
         for (size_t i = 0; i < n; i++) b->t[r * n + i] = b->w[r * n + (size_t)j->col[i]];
@@ -14512,13 +14510,13 @@ static void round__feedback(const round_job *j, round__bench *b, uint32_t type, 
     }
 }
 
-/* Changes codes of row r one at a time while that lowers e H e. b->e and b->g belong to its blocks, and do so afterwards. */
-static void round__descend(const round_job *j, round__bench *b, uint32_t type, uint8_t *blocks, int r) {
+/* Changes codes of row r one at a time while that lowers e H e. b->e and b->g match the blocks before and after. */
+static void round__descend(const round_job *j, round__scratch *b, uint32_t type, uint8_t *blocks, int r) {
     const k_fitter *k = &k_fitters[type];
     const size_t    n = (size_t)j->n, S = (size_t)j->span;
     float          *e = b->e + (size_t)r * n, *g = b->g + (size_t)r * n;
     int             changed = 1;
-    round__open(b, type, blocks, j->n);
+    round__read_blocks(b, type, blocks, j->n);
     for (int sweep = 0; sweep < ROUND_SWEEPS && changed; sweep++) {
         changed = 0;
         for (int i = 0; i < j->n; i++) {
@@ -14539,7 +14537,7 @@ static void round__descend(const round_job *j, round__bench *b, uint32_t type, u
 
 /* --- scales --- */
 
-/* Where a block keeps its f16 scale and minimum, -1: none. minus: the minimum is taken off. */
+/* Offsets of the f16 scale and minimum in a block; -1: none. minus: the minimum is subtracted. */
 static const struct {
     int16_t scale, min;
     bool    known;
@@ -14568,7 +14566,7 @@ static const struct {
     [K_IQ4_XS] = {offsetof(block_iq4_xs, d), -1, true},
 };
 
-/* The scales of a row's run of len channels from `at`: scale and minimum of each block in turn. */
+/* Number of scales and minima in a span of len channels. They are numbered in order: scale and minimum of each block. */
 static int round__n_scales(uint32_t type, int len) {
     return len / k_types[type].block * (1 + (round__scales[type].min >= 0));
 }
@@ -14579,8 +14577,8 @@ static uint8_t *round__scale_at(uint32_t type, uint8_t *blocks, int at, int p) {
     return blocks + (p % per ? round__scales[type].min : round__scales[type].scale);
 }
 
-/* What one unit of scale p adds to the weights of its block: `block` values at dir. */
-static void round__direction(const round__bench *b, uint32_t type, int at, int p, float *dir) {
+/* Change of a block's weights when scale p grows by one: `block` values at dir. */
+static void round__direction(const round__scratch *b, uint32_t type, int at, int p, float *dir) {
     const k_type *k = &k_types[type];
     const int     per = 1 + (round__scales[type].min >= 0), c0 = at + p / per * k->block;
     for (int i = 0; i < k->block; i++) {
@@ -14590,7 +14588,7 @@ static void round__direction(const round__bench *b, uint32_t type, int at, int p
     }
 }
 
-/* x of m x = y for a positive matrix [n, n], in place; a pivot that is nothing leaves its unknown 0. */
+/* Solves m x = y for a positive definite m [n, n]; y becomes x. An unknown whose pivot vanishes is 0. */
 static void round__solve(double *m, double *y, int n) {
     for (int i = 0; i < n; i++) {
         for (int k = 0; k <= i; k++) {
@@ -14606,11 +14604,11 @@ static void round__solve(double *m, double *y, int n) {
     }
 }
 
-/* New f16 scales for row r by least squares under H, the codes as they are. b->g is H e of the blocks. */
-static void round__rescale(const round_job *j, round__bench *b, uint32_t type, uint8_t *blocks, int r) {
+/* Solves for new f16 scales of row r by least squares under H; the codes stay. b->g is H e of the blocks. */
+static void round__rescale(const round_job *j, round__scratch *b, uint32_t type, uint8_t *blocks, int r) {
     const size_t S = (size_t)j->span;
     const int    B = k_types[type].block, per = 1 + (round__scales[type].min >= 0);
-    round__open(b, type, blocks, j->n);
+    round__read_blocks(b, type, blocks, j->n);
     for (int at = 0; at < j->n; at += j->span) {
         const int    len = j->n - at < j->span ? j->n - at : j->span, P = round__n_scales(type, len);
         const float *h = j->h + (size_t)(at / j->span) * S * S, *g = b->g + (size_t)r * (size_t)j->n + at;
@@ -14638,16 +14636,16 @@ static void round__rescale(const round_job *j, round__bench *b, uint32_t type, u
 
 /* --- a tile of rows --- */
 
-/* Keeps row r of b->made where it is the better one. */
-static bool round__keep(round__bench *b, size_t row, int r, double err, double *best) {
+/* Keeps row r of b->made if its error is smaller. */
+static bool round__keep(round__scratch *b, size_t row, int r, double err, double *best) {
     if (!(err < *best)) return false;
     *best = err;
     memcpy(b->best + (size_t)r * row, b->made + (size_t)r * row, row);
     return true;
 }
 
-/* Descends and solves for scales in turn, as long as a row gains by it. */
-static void round__polish(const round_job *j, round__bench *b, uint32_t type, size_t row, int nr, double *best) {
+/* Alternates descent and new scales while a row improves. */
+static void round__polish(const round_job *j, round__scratch *b, uint32_t type, size_t row, int nr, double *best) {
     enum { TURNS = 4 };
     double err[ROUND_TILE];
     for (int turn = 0; turn < TURNS; turn++) {
@@ -14674,7 +14672,7 @@ static int round__by_data(const void *a, const void *b, void *ctx) {
     return (x > y) - (x < y);
 }
 
-/* The tensor that holds the byte, UINT64_MAX: none does. */
+/* The tensor whose data hold this byte; UINT64_MAX: none. */
 static uint64_t round__tensor(const round_job *j, const uint8_t *data) {
     uint64_t lo = 0, hi = j->g->n_tensor;
     while (lo < hi) {
@@ -14693,7 +14691,7 @@ static bool round__within(const float *x, size_t n, float most) {
     return ok;
 }
 
-/* Row r of a matrix as floats; one with a weight beyond `most` is noted and counts as zeros. */
+/* Row r of a matrix as floats. A row with a weight beyond `most` sets j->bad and becomes zeros. */
 static void round__row(round_job *j, const dev_product *m, int r, float most, float *w) {
     const uint8_t *src = m->w->data + (size_t)m->stack * m->w->mat_bytes + (size_t)r * m->w->row_bytes;
     k_types[m->w->type].dequant(src, w, j->n);
@@ -14703,8 +14701,8 @@ static void round__row(round_job *j, const dev_product *m, int r, float most, fl
     memset(w, 0, (size_t)j->n * sizeof *w);
 }
 
-/* Rows [r0, r0 + nr) of a matrix to blocks at dst; err: what plain blocks and these leave, for each row. */
-static void round__tile(round_job *j, round__bench *b, const dev_product *m, uint32_t type, int r0, int nr, uint8_t *dst) {
+/* Rounds rows [r0, r0 + nr) of a matrix to blocks at dst, and sets the errors of each row. */
+static void round__tile(round_job *j, round__scratch *b, const dev_product *m, uint32_t type, int r0, int nr, uint8_t *dst) {
     const size_t   n = (size_t)j->n, row = k_row_bytes(type, j->n);
     double         best[ROUND_TILE], err[ROUND_TILE];
     for (int r = 0; r < nr; r++) {
@@ -14728,7 +14726,7 @@ static void round__tile(round_job *j, round__bench *b, const dev_product *m, uin
 
 /* --- a list of products --- */
 
-/* Where the rounded form of a product's matrix goes, NULL: it is not rounded here, or was already. */
+/* Where the new blocks of a product's matrix go; NULL: it is not rounded here, or already done. */
 static uint8_t *round__place(const round_job *j, const dev_product *m, uint32_t *type) {
     const uint64_t i = round__tensor(j, m->w->data);
     if (i == UINT64_MAX || !j->blocks[i]) return NULL;
@@ -14743,8 +14741,8 @@ static bool round__same_input(const dev_product *a, const dev_product *b) {
     return a->a == b->a && a->idx == b->idx && a->first == b->first && a->n == b->n;
 }
 
-/* Adds up what is left of the errors of a matrix, row by row. */
-static void round__told(round_job *j, const dev_product *m, uint32_t type) {
+/* Adds up the errors of a matrix and reports them. */
+static void round__report(round_job *j, const dev_product *m, uint32_t type) {
     double sum[2] = {0};
     for (int r = 0; r < 2 * m->w->n_out; r++) sum[r % 2] += j->err[r];
     j->before += sum[0];
@@ -14755,7 +14753,7 @@ static void round__told(round_job *j, const dev_product *m, uint32_t type) {
              sum[0] > 0 ? 100 * sum[1] / sum[0] : 100.0);
 }
 
-/* How far all matrices are when r rows of m are done. */
+/* Draws the progress line when r rows of m are done. */
 static void round__progress(const round_job *j, const dev_product *m, int r) {
     const gguf_tensor *t = &j->g->tensor[round__tensor(j, m->w->data)];
     const double       done = j->worked + (double)r * m->w->n_in;
@@ -14763,20 +14761,20 @@ static void round__progress(const round_job *j, const dev_product *m, int r) {
     progress_show("calibrating: %.0f %%%s, %.*s", 100 * done / (j->work + 1), progress_left(j->t0, done, j->work).p, GGUF_SHOW(t->name));
 }
 
-/* All rows of one matrix. All threads. */
+/* Rounds all rows of one matrix. All threads. */
 static void round__matrix(round_job *j, dev *dv, const dev_product *m, uint32_t type, uint8_t *dst) {
     const size_t row = k_row_bytes(type, m->w->n_in);
-    j->bench[dv->ith].most = k_most(type);
+    j->scratch[dv->ith].most = k_most(type);
     for (int r; (r = pool_next(dv->p) * ROUND_TILE) < m->w->n_out && !g_interrupt;) {
         if (dv->ith == 0) round__progress(j, m, r);
-        round__tile(j, &j->bench[dv->ith], m, type, r, m->w->n_out - r < ROUND_TILE ? m->w->n_out - r : ROUND_TILE, dst + (size_t)r * row);
+        round__tile(j, &j->scratch[dv->ith], m, type, r, m->w->n_out - r < ROUND_TILE ? m->w->n_out - r : ROUND_TILE, dst + (size_t)r * row);
     }
     pool_barrier(dv->p);
-    if (dv->ith == 0) round__told(j, m, type);
+    if (dv->ith == 0) round__report(j, m, type);
     pool_barrier(dv->p);
 }
 
-/* Moments, order and factor of the input of m; false where no row came, or not a finite one. All threads. */
+/* Computes moments, order and factor of the input of m. False: no rows, or values that are not finite. All threads. */
 static bool round__input(round_job *j, dev *dv, const dev_product *m) {
     pool_barrier(dv->p);
     if (dv->ith == 0) j->n = m->w->n_in, j->span = round__span(j->n), round__progress(j, m, 0);
@@ -14788,18 +14786,18 @@ static bool round__input(round_job *j, dev *dv, const dev_product *m) {
         if (dv->ith == 0 && this < j->lost) j->lost = this;
         return false;
     }
-    pool_barrier(dv->p);                              /* everyone has looked */
-    if (m->w->data == j->m.glob.mat[W_TOK_EMBD].data && dv->ith == 0) round__also_input(j);
+    pool_barrier(dv->p);                              /* every thread has read the values */
+    if (m->w->data == j->m.glob.mat[W_TOK_EMBD].data && dv->ith == 0) round__add_input_error(j);
     pool_barrier(dv->p);
     round__prepare(j, dv);
     return true;
 }
 
-/* The watcher: rounds the matrices of a list to what their inputs are, input by input. */
-static void round__watch(void *ctx, dev *dv, const dev_product *list, int n) {
+/* The tap: rounds the matrices of a list of products, input by input. */
+static void round__tap(void *ctx, dev *dv, const dev_product *list, int n) {
     round_job *j = ctx;
     uint32_t   type;
-    int        leader = -1;                           /* the product whose input was summed last */
+    int        leader = -1;                           /* the product whose input H belongs to */
     bool       seen = false;
     for (int i = 0; i < n; i++) {
         dev_product m = list[i];
@@ -14807,7 +14805,7 @@ static void round__watch(void *ctx, dev *dv, const dev_product *list, int n) {
         if (!dst) continue;
         if (leader < 0 || !round__same_input(&m, &list[leader])) seen = round__input(j, dv, &m);
         leader = i;
-        if (!seen) m.n = 0;                           /* nothing is known of the input: a plain fit */
+        if (!seen) m.n = 0;                           /* no H: a plain fit */
         round__matrix(j, dv, &m, type, dst);
         if (dv->ith == 0) j->rows[round__tensor(j, m.w->data)] += (uint64_t)m.w->n_out;
     }
@@ -14816,16 +14814,16 @@ static void round__watch(void *ctx, dev *dv, const dev_product *list, int n) {
 
 /* --- the run --- */
 
-/* Whether tensor i is rounded here: a matrix of the step that changes to a type of codes. Embeddings are when they are the
- * output too. */
-static bool round__ours(const round_job *j, uint64_t i) {
+/* Whether tensor i is rounded here: a matrix of the step whose new type has codes; embeddings only where they are the output matrix
+ * too. */
+static bool round__is_rounded(const round_job *j, uint64_t i) {
     const gguf_tensor *t = &j->g->tensor[i];
     const bool         head = t->data == j->m.glob.mat[W_OUTPUT].data;
     if (t->type == j->to[i] || !k_wants_q8(j->to[i]) || !k_fitters[j->to[i]].fit || t->n_dims < 2) return false;
     return head ? t->dim[1] == (uint64_t)j->m.hp.n_vocab : t->name.n > 4 && memcmp(t->name.p, "blk.", 4) == 0;
 }
 
-static void round__bench_new(round__bench *b, size_t n, size_t span, size_t row) {
+static void round__scratch_new(round__scratch *b, size_t n, size_t span, size_t row) {
     const size_t T = ROUND_TILE, P = 2 * span / 32 + 2;
     float      **of_tile[] = {&b->w, &b->t, &b->e, &b->g}, **of_row[] = {&b->step, &b->base, &b->d, &b->dm, &b->fs, &b->fm};
     for (size_t i = 0; i < 4; i++) *of_tile[i] = mem_aligned(T * n, sizeof(float));
@@ -14843,13 +14841,13 @@ static void round__bench_new(round__bench *b, size_t n, size_t span, size_t row)
     b->hdir = mem_aligned(32 * span, sizeof *b->hdir);
 }
 
-static void round__bench_drop(round__bench *b) {
+static void round__scratch_drop(round__scratch *b) {
     void *own[] = {b->w, b->t, b->e, b->g, b->step, b->base, b->d, b->dm, b->fs, b->fm, b->q, b->sc, b->mn,
                    b->made, b->best, b->diag, b->x, b->gram, b->rhs, b->dir, b->hdir};
     for (size_t i = 0; i < sizeof own / sizeof *own; i++) mem_free(own[i]);
 }
 
-/* The widest of all matrices, one side at a time. */
+/* The maximum of each size over all matrices. */
 typedef struct {
     size_t   n, span, rows, row;                      /* channels; channels of one H; rows; bytes of a row of blocks */
     uint64_t blocks;                                  /* bytes of all blocks */
@@ -14859,7 +14857,7 @@ static round__extent round__extent_of(const round_job *j) {
     round__extent x = {32, 32, 1, 1, 0};
     for (uint64_t i = 0; i < j->g->n_tensor; i++) {
         const gguf_tensor *t = &j->g->tensor[i];
-        if (!round__ours(j, i)) continue;
+        if (!round__is_rounded(j, i)) continue;
         const size_t len = (size_t)t->dim[0], one = k_row_bytes(j->to[i], (int64_t)len), s = (size_t)round__span((int)len);
         x.n = len > x.n ? len : x.n;
         x.span = s > x.span ? s : x.span;
@@ -14870,43 +14868,43 @@ static round__extent round__extent_of(const round_job *j) {
     return x;
 }
 
-/* Runs of moments: the widest row need not have the longest span. */
-static size_t round__runs(const round__extent *x) { return (x->n + x->span - 1) / x->span + 1; }
+/* Number of spans: the widest row need not have the longest span. */
+static size_t round__n_spans(const round__extent *x) { return (x->n + x->span - 1) / x->span + 1; }
 
-/* Bytes of round__room(), but for small change. */
-static uint64_t round__room_bytes(const round__extent *x, int threads) {
+/* Bytes that round__alloc() takes, apart from small buffers. */
+static uint64_t round__alloc_bytes(const round__extent *x, int threads) {
     const uint64_t n = x->n, square = (uint64_t)x->span * x->span, units = 2 * x->span / 32 + 2;
     const uint64_t bench = 160 * n + 2 * ROUND_TILE * x->row + 8 * units * units + 136 * x->span;
-    const uint64_t moments = (8 * round__runs(x) + 8) * square + (4 * ROUND_CHUNK + 16) * n + 16 * x->rows;
+    const uint64_t moments = (8 * round__n_spans(x) + 8) * square + (4 * ROUND_CHUNK + 16) * n + 16 * x->rows;
     return moments + x->blocks + (uint64_t)threads * bench;
 }
 
-/* Room for the widest matrix, and the blocks of all. */
-static void round__room(round_job *j) {
+/* Allocates scratch for the widest matrix, and the blocks of all. */
+static void round__alloc(round_job *j) {
     const round__extent x = round__extent_of(j);
     for (uint64_t i = 0; i < j->g->n_tensor; i++) {
         const gguf_tensor *t = &j->g->tensor[i];
-        if (!round__ours(j, i)) continue;
+        if (!round__is_rounded(j, i)) continue;
         j->blocks[i] = mem_aligned(k_row_bytes(j->to[i], (int64_t)t->dim[0]), (size_t)(t->dim[1] * t->dim[2]));
         j->work += (double)t->dim[0] * (double)(t->dim[1] * t->dim[2]);
     }
-    j->h = mem_aligned(round__runs(&x) * x.span * x.span, sizeof *j->h);
-    j->v = mem_aligned(round__runs(&x) * x.span * x.span, sizeof *j->v);
+    j->h = mem_aligned(round__n_spans(&x) * x.span * x.span, sizeof *j->h);
+    j->v = mem_aligned(round__n_spans(&x) * x.span * x.span, sizeof *j->v);
     j->chol = mem_aligned(x.span * x.span, sizeof *j->chol);
     j->vd = mem_new(x.n, sizeof *j->vd);
     j->hd = mem_new(x.n, sizeof *j->hd);
     j->col = mem_new(x.n, sizeof *j->col);
     j->xt = mem_aligned(x.n * ROUND_CHUNK, sizeof *j->xt);
     j->err = mem_new(2 * x.rows, sizeof *j->err);
-    j->bench = mem_new((size_t)j->p->n, sizeof *j->bench);
-    for (int i = 0; i < j->p->n; i++) round__bench_new(&j->bench[i], x.n, x.span, x.row);
+    j->scratch = mem_new((size_t)j->p->n, sizeof *j->scratch);
+    for (int i = 0; i < j->p->n; i++) round__scratch_new(&j->scratch[i], x.n, x.span, x.row);
 }
 
 static void round_free(round_job *j) {
     if (!j) return;
-    for (int i = 0; j->bench && i < j->p->n; i++) round__bench_drop(&j->bench[i]);
+    for (int i = 0; j->scratch && i < j->p->n; i++) round__scratch_drop(&j->scratch[i]);
     for (uint64_t i = 0; i < j->g->n_tensor; i++) mem_free(j->blocks[i]);
-    void *own[] = {j->blocks, j->rows, j->by_data, j->h, j->v, j->chol, j->vd, j->hd, j->col, j->xt, j->err, j->bench};
+    void *own[] = {j->blocks, j->rows, j->by_data, j->h, j->v, j->chol, j->vd, j->hd, j->col, j->xt, j->err, j->scratch};
     for (size_t i = 0; i < sizeof own / sizeof *own; i++) mem_free(own[i]);
     fwd_free(j->f);
     kv_free(j->kv);
@@ -14915,16 +14913,16 @@ static void round_free(round_job *j) {
     mem_free(j);
 }
 
-/* Chunks of the text that the step takes, spread over it: as many as were asked for, by itself as ROUND_MEMORY holds.
- * What they need must be free, or a hungry run would be killed by the system hours later; fewer are never taken
- * silently, since the file that is made depends on them. */
+/* Number of chunks for the step, spread over the text: as many as asked for, by default as many as ROUND_MEMORY holds. Their memory must
+ * be free now, or the system might kill the run hours later. The result depends on the number, so it is never lowered silently. 0: e
+ * is set. */
 static int round__chunks(const round_job *j, size_t n_ids, err_t *e) {
     const int           chunk = j->o.chunk, most = INT_MAX / chunk;
     const uint64_t      kv = model_kv_bytes(&j->m.hp, j->o.kv.type_k, j->o.kv.type_v);
     const uint64_t      each = (fwd_row_bytes(&j->m) + kv) * (uint64_t)chunk;
     const uint64_t      own = ((uint64_t)ROUND_MEMORY << 30) / each, left = host_memory();
     const round__extent x = round__extent_of(j);
-    const uint64_t      fixed = round__room_bytes(&x, j->p->n) + ((uint64_t)ROUND_SPARE << 20);
+    const uint64_t      fixed = round__alloc_bytes(&x, j->p->n) + ((uint64_t)ROUND_SPARE << 20);
     int                 n = tok_chunks(n_ids, chunk, chunk, j->o.n_chunks, e);
     if (e->code) return 0;
     n = n < most ? n : most;
@@ -14940,11 +14938,11 @@ static int round__chunks(const round_job *j, size_t n_ids, err_t *e) {
     return 0;
 }
 
-/* The step over all chunks. False: an error in e, or an interrupt. */
+/* Runs the step over all chunks. False: e is set, or an interrupt. */
 static bool round__step(round_job *j, const tok_ids *ids, int32_t bos, int n, err_t *e) {
     const int     chunk = j->o.chunk;
     const size_t  all = ids->n / (size_t)chunk;
-    const dev_tap tap = {round__watch, j};
+    const dev_tap tap = {round__tap, j};
     kv_seq      **seq = mem_new((size_t)n, sizeof *seq);
     bool          ok = true;
     fwd_begin(j->f);
@@ -14962,8 +14960,8 @@ static bool round__step(round_job *j, const tok_ids *ids, int32_t bos, int n, er
     return ok;
 }
 
-/* Blocks stay where the step has made all of a tensor; one that it does not read is left to the plain fit. */
-static void round__settle(round_job *j) {
+/* Keeps the blocks of complete tensors; a tensor that the step did not read gets the plain fit. */
+static void round__finish(round_job *j) {
     for (uint64_t i = 0; i < j->g->n_tensor; i++) {
         const gguf_tensor *t = &j->g->tensor[i];
         if (j->rows[i] == t->dim[1] * t->dim[2] * t->dim[3]) continue;
@@ -14972,8 +14970,8 @@ static void round__settle(round_job *j) {
     }
 }
 
-/* Weights are blamed before the inputs that they spoil. */
-static bool round__sound(const round_job *j, err_t *e) {
+/* Checks weights and inputs; weights first, since bad weights make bad inputs. On failure e is set. */
+static bool round__check(const round_job *j, err_t *e) {
     const uint64_t bad = atomic_load(&j->bad), at = bad != UINT64_MAX ? bad : j->lost;
     if (at == UINT64_MAX) return true;
     const gguf_tensor *t = &j->g->tensor[at];
@@ -14984,8 +14982,8 @@ static bool round__sound(const round_job *j, err_t *e) {
                     GGUF_SHOW(t->name));
 }
 
-/* Rounds the matrices of g to the types in `to` [n_tensor] by the text `ids`; with a start token (bos >= 0) that stands first
- * in every chunk. NULL: an error in e, or an interrupt. */
+/* Rounds the matrices of g to the types in `to` [n_tensor], calibrated on the text `ids`. bos >= 0: the start token of every chunk.
+ * NULL: e is set, or an interrupt. */
 static round_job *round_run(const gguf_file *g, const tok_ids *ids, int32_t bos, const uint32_t *to, const round_opts *o, err_t *e) {
     round_job *j = mem_new(1, sizeof *j);
     int        n = 0;
@@ -14997,15 +14995,15 @@ static round_job *round_run(const gguf_file *g, const tok_ids *ids, int32_t bos,
     if (g->n_tensor) qsort_r(j->by_data, g->n_tensor, sizeof *j->by_data, round__by_data, (void *)(uintptr_t)g->tensor);
     j->p = pool_new(o->n_threads > 0 ? o->n_threads : pool_default_threads());
     bool ok = model_open(&j->m, g, &o->rope, e) && (n = round__chunks(j, ids->n, e)) > 0;
-    const int64_t blocks = ((int64_t)o->chunk + o->kv.block - 1) / o->kv.block;       /* a sequence takes whole ones */
+    const int64_t blocks = ((int64_t)o->chunk + o->kv.block - 1) / o->kv.block;       /* a sequence takes whole blocks */
     ok = ok && (j->kv = kv_new(&j->m.hp, &o->kv, n * blocks * o->kv.block, e)) != NULL;
     if (ok) {
         j->f = fwd_new(&j->m, j->kv, j->p, n * o->chunk, 1);
-        round__room(j);
+        round__alloc(j);
         log_warn("calibrating on %d tokens in %d chunks", n * o->chunk, n);
-        ok = round__step(j, ids, bos, n, e) && round__sound(j, e);
+        ok = round__step(j, ids, bos, n, e) && round__check(j, e);
         progress_clear();
-        round__settle(j);
+        round__finish(j);
     }
     if (ok && j->before > 0) log_warn("%.1f %% of the plain error over the text is left, %.1f s", 100 * j->after / j->before, clock_now() - j->t0);
     if (ok) return j;
@@ -15013,7 +15011,7 @@ static round_job *round_run(const gguf_file *g, const tok_ids *ids, int32_t bos,
     return NULL;
 }
 
-/* The blocks of tensor i, NULL where it was not rounded here. */
+/* The blocks of tensor i; NULL: it was not rounded here. */
 static const uint8_t *round_bytes(const round_job *j, uint64_t i) { return j->blocks[i]; }
 
 /* ===== [eval] perplexity and KL divergence =====

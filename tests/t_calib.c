@@ -280,14 +280,14 @@ static void tc_round(uint32_t type, int n, int threads, float *w, float *x, uint
     r.j.h = mem_aligned(runs * S * S, 4), r.j.v = mem_aligned(runs * S * S, 4), r.j.chol = mem_aligned(S * S, 8);
     r.j.vd = mem_new((size_t)n, 4), r.j.hd = mem_new((size_t)n, 4), r.j.col = mem_new((size_t)n, sizeof *r.j.col);
     r.j.xt = mem_aligned((size_t)n * ROUND_CHUNK, 4), r.j.err = mem_new(2 * TC_OUT, 8);
-    r.j.bench = mem_new((size_t)threads, sizeof *r.j.bench);
-    for (int i = 0; i < threads; i++) round__bench_new(&r.j.bench[i], (size_t)n, S, k_row_bytes(type, n));
+    r.j.scratch = mem_new((size_t)threads, sizeof *r.j.scratch);
+    for (int i = 0; i < threads; i++) round__scratch_new(&r.j.scratch[i], (size_t)n, S, k_row_bytes(type, n));
     pool_run(r.j.p, tc_stage, &r);
     memcpy(err, r.j.err, 2 * TC_OUT * sizeof *err);
     if (h) memcpy(h, r.j.h, S * S * sizeof *h);
-    for (int i = 0; i < threads; i++) round__bench_drop(&r.j.bench[i]);
+    for (int i = 0; i < threads; i++) round__scratch_drop(&r.j.scratch[i]);
     pool_free(r.j.p);
-    void *own[] = {r.j.h, r.j.v, r.j.chol, r.j.vd, r.j.hd, r.j.col, r.j.xt, r.j.err, r.j.bench};
+    void *own[] = {r.j.h, r.j.v, r.j.chol, r.j.vd, r.j.hd, r.j.col, r.j.xt, r.j.err, r.j.scratch};
     for (size_t i = 0; i < sizeof own / sizeof *own; i++) mem_free(own[i]);
 }
 
