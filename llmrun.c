@@ -17,13 +17,13 @@
  *   [fwd]      one step over a batch of rows                            <- k base pool arch model kv dev
  *   [samp]     logits to token                                          <- base
  *   [engine]   (meter) a model opened to run: cache, threads, steps     <- k base host pool gguf tok arch model kv store dev fwd samp
- *   [gen]      when a text ends, what is never picked, log-probability  <- k base gguf tok engine
+ *   [gen]      a request and its answer, as values                     <- k base gguf tok samp engine
  *   [score]    logits and log-probabilities of a given text             <- base tok kv engine gen
  *   [lines]    reader of long files, shards                             <- base
  *   [results]  files of results: records, header, resume, merge         <- base lines
- *   [req]      one line of a batch file: request and result             <- base tok samp
+ *   [req]      one line of a batch file: request and result             <- base tok samp gen
  *   [spec]     speculative decoding: n-gram lookup, draft model         <- k base host pool gguf writer tok model kv fwd samp engine
- *   [sched]    (hist) continuous batching of requests                   <- base pool tok kv fwd samp engine gen req spec
+ *   [sched]    (hist) continuous batching of requests                   <- base pool tok kv fwd samp engine gen spec
  *   [text]     one request, its text streamed                           <- k base gguf tok kv samp engine gen sched spec
  *   [batch]    files of requests, one per line                          <- base tok kv samp engine gen lines results req sched spec
  *   [calib]    importance matrix (imatrix) of a text                    <- k base pool gguf writer tok kv dev engine
@@ -6141,7 +6141,7 @@ static bool store_save(store *s, uint64_t most, err_t *e) {
  * layer, shows its watcher the last product too and leaves that one uncomputed: it has no logits.
  *   Where a step's time goes is counted, stage by stage, when f->times says where to; by the leading thread alone.
  * Public: fwd_bytes, fwd_row_bytes, fwd_new, fwd_free, fwd_trim, fwd_begin, fwd_add, fwd_step, fwd_stage_names.
- * Opens: fwd.batch, fwd.on_layer, fwd.on_layer_ctx, fwd_batch. */
+ * Opens: fwd.batch, fwd.logits, fwd.on_layer, fwd.on_layer_ctx, fwd_batch. */
 
 typedef enum { FWD_EMBED, FWD_NORM, FWD_QKV, FWD_CACHE, FWD_ATTN, FWD_WO, FWD_FFN, FWD_HEAD, FWD_STAGES } fwd_stage;
 
@@ -8479,23 +8479,102 @@ static bool engine_read(engine *eng, kv_seq *seq, const int32_t *ids, int from, 
     return ok;
 }
 
-/* ===== [gen] when a text ends, what is never picked =====
- * Options of an answer, and what every way to make one asks: whether a prompt fits, which tokens are never picked, where a stop string
- * begins, how probable a token is.
- * Public: gen_opts, gen_defaults, gen_stop_at, gen_banned, gen_fits, gen_logprob.
- * Opens: gen_opts. */
+/* ===== [gen] a request and its answer =====
+ * What is asked of a model and what comes of it, as plain values: a prompt, when the answer ends, how its tokens are picked, what is wanted
+ * beside the text. [sched] answers requests; [req] makes them from JSON and writes answers as JSON; [text] streams one answer. Also what
+ * every answer needs: whether a prompt fits, which tokens are never picked, where a stop string begins, how probable a token is.
+ *
+ * To add a reason why an answer ends: its value in gen_finish, its row in gen_finish_names, the place in [sched] that finds it.
+ * To add what a request may ask for: its field in gen_opts or gen_request, a row in cli_opts, a row in req_keys, its use in [sched].
+ * Public: gen_opts, gen_defaults, gen_request, gen_ask, gen_finish, gen_finish_names, gen_token, gen_answer, gen_answer_drop, gen_visible_tokens,
+ * gen_answer_logprob, gen_stop_at, gen_banned, gen_fits, gen_logprob.
+ * Opens: gen_opts, gen_request, gen_token, gen_answer. */
 
-typedef struct {
-    int64_t      n_predict;                           /* -1: until an end token or a full context */
-    bool         ignore_eos, context_shift, ids, special_out;
-    int64_t      n_keep; /* tokens that a context shift keeps, -1: the prompt; a start token always */
-    const char **stop;
+typedef struct {                                      /* when an answer ends */
+    int64_t      n_predict;                           /* tokens at most; -1: until an end token or a full context */
+    bool         ignore_eos;                          /* end tokens are never picked */
+    bool         context_shift;                       /* a full context drops its older tokens, and the answer goes on */
+    bool         special_out;                         /* control tokens are part of the text */
+    int64_t      n_keep;                              /* first tokens that a context shift keeps, -1: the prompt; a start token always */
+    const bytes *stop;                                /* [n_stop] the answer ends before the first of these texts */
     int          n_stop;
-    const char  *json;                                /* the model's name in an answer that is a JSON object, NULL: it is text */
-    bytes        echo;                                /* the prompt's text, to be written before the answer; p NULL: it is not */
 } gen_opts;
 
 static const gen_opts gen_defaults = {.n_predict = -1};
+
+/* What it points to stays the caller's, until all its answers have been taken or the schedule is freed. */
+typedef struct {
+    const tok_ids *prompt;
+    gen_opts       gen;
+    samp_opts      samp;
+    uint64_t       seed;
+    int            index, n;                          /* completions index .. index + n - 1 of its owner; each draws with seed + its number */
+    bool           logprobs;                          /* wanted of every token of the answer, */
+    int            top;                               /* and of so many of the likeliest in its place */
+    int            keep;                              /* positions that later requests may share once the last completion has ended */
+    void          *owner;
+} gen_request;
+
+/* One completion of a prompt. */
+static gen_request gen_ask(const tok_ids *prompt, const gen_opts *o, const samp_opts *so, uint64_t seed) {
+    return (gen_request){.prompt = prompt, .gen = *o, .samp = *so, .seed = seed, .n = 1, .keep = INT_MAX};
+}
+
+typedef enum {
+    GEN_RUNNING,
+    GEN_END_TOKEN, GEN_STOP_TEXT, GEN_LENGTH, GEN_CONTEXT,   /* it is complete: as long as n_predict allows; as the context allows */
+    GEN_CANCELLED, GEN_FAILED,                        /* it is not: the caller ended it; an error did */
+    GEN_FINISHES
+} gen_finish;
+
+/* As the field's servers call them; NULL where there is no complete answer. */
+static const char *const gen_finish_names[GEN_FINISHES] = {
+    [GEN_END_TOKEN] = "stop", [GEN_STOP_TEXT] = "stop", [GEN_LENGTH] = "length", [GEN_CONTEXT] = "length",
+};
+
+typedef struct {                                      /* one token of an answer */
+    int32_t id;
+    float   lp;                                       /* its log-probability, where asked for */
+    size_t  end;                                      /* bytes of the text with this token */
+} gen_token;
+
+typedef struct {
+    void       *owner;                                /* as in the request */
+    int         index;                                /* number of this completion */
+    gen_finish  finish;
+    int32_t     end_token;                            /* of GEN_END_TOKEN; it is not among the tokens */
+    err_t       err;                                  /* of GEN_FAILED */
+    str         text;                                 /* any bytes; once ended, up to the stop string */
+    gen_token  *tok;                                  /* [n_tok] */
+    int         n_tok, top;
+    int32_t    *top_id;                               /* [n_tok, top] the likeliest first; -1: the vocabulary has fewer */
+    float      *top_lp;                               /* [n_tok, top] */
+    int         n_prompt;                             /* tokens of the prompt, */
+    int         n_read, n_cached;                     /* those of them read so far, and of these, not computed but found in the cache */
+    double      t_start, t_first, t_last;             /* clock_now() when reading began, at the first and the last token; 0: not yet */
+} gen_answer;
+
+static void gen_answer_drop(gen_answer *a) {
+    str_drop(&a->text);
+    void *own[] = {a->tok, a->top_id, a->top_lp};
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++) mem_free(own[i]);
+    *a = (gen_answer){0};
+}
+
+/* Tokens whose text a stop string has not cut off. */
+static int gen_visible_tokens(const gen_answer *a) {
+    int n = a->n_tok;
+    if (a->finish != GEN_END_TOKEN && a->finish != GEN_STOP_TEXT) return n;
+    while (n > 1 && a->tok[n - 2].end >= a->text.n) n--;
+    return n;
+}
+
+/* Log-probability of the visible tokens, where it was asked for. */
+static double gen_answer_logprob(const gen_answer *a) {
+    double sum = 0;
+    for (int i = 0; i < gen_visible_tokens(a); i++) sum += (double)a->tok[i].lp;
+    return sum;
+}
 
 /* Where the first of n stop strings begins in the text from byte `from` on, or the text's length. */
 static size_t gen_stop_at(const str *text, size_t from, const bytes *stop, int n) {
@@ -9928,7 +10007,7 @@ static bool results_sort(results *r, const char *const *names, int n_names, err_
  * To add a body key: its field, a reader of its kind where there is none, a row in req_keys.
  * Public: req_read, req_read_id, req_drop, req_print, req_print_error, req_csv_head, req_print_csv, req_print_csv_error,
  * req_json_version.
- * Opens: req, req_answer, req_origin, req_times. */
+ * Opens: req, req_origin, req_times. */
 
 enum {
     REQ_DEEP = 64,                                    /* lists and objects inside each other */
@@ -9954,37 +10033,13 @@ typedef struct {
     bool        chat;                                 /* answers in the chat shape */
     req_prompt *prompt;                               /* [n_prompt] at least one */
     int         n_prompt;
-    int         each, n;                              /* completions of each prompt, 1 .. REQ_N; of all, in the order of the prompts */
-    int64_t     max_tokens;                           /* -1: not said */
-    samp_opts   samp;                                 /* the base, changed by the body */
-    samp_bias  *bias;                                 /* what samp.bias points to where the body has its own */
-    uint64_t    seed;                                 /* where has_seed: the body's 64 bits, a negative one as its complement */
-    bool        has_seed;
-    bool        has_ignore_eos, ignore_eos;           /* said by the body, and what */
-    bytes      *stop;                                 /* [n_stop] none empty; NULL: not said */
-    int         n_stop;
-    bool        logprobs;                             /* asked for */
-    int         top;                                  /* alternatives told of each token, 0 .. REQ_TOP */
+    int         n;                                    /* completions of all prompts, in their order */
+    gen_request ask;                                  /* for each prompt: the command's, changed by the body; its prompt is the caller's to set */
+    samp_bias  *bias;                                 /* what ask.samp.bias points to where the body has its own */
+    bytes      *stop;                                 /* the same of ask.gen.stop; none is empty */
     int         priority;                             /* lower runs earlier; 0 where not said */
     const char *fault;                                /* one of the three above; NULL: none */
 } req;
-
-typedef struct {
-    int32_t id;
-    float   lp;                                       /* log-probability; what is not finite is told as -9999 */
-    size_t  end;                                      /* bytes of text once this token is out */
-} req_token;
-
-typedef struct {
-    bytes          text;                              /* any bytes */
-    const char    *finish;                            /* "stop", "length" */
-    const req_token *tok;                             /* [n_tok], where log-probabilities are asked for */
-    int            n_tok;
-    const int32_t *top_id;                            /* [n_tok, top] the likeliest first; -1: fewer than that */
-    const float   *top_lp;                            /* [n_tok, top] */
-    int            n_generated;                       /* what usage counts */
-    double         logprob;                           /* of its text, where REQ_LOGPROB is asked for */
-} req_answer;
 
 /* What a record may hold beyond OpenAI's shape. */
 enum { REQ_PROMPT = 1, REQ_SEED = 2, REQ_LOGPROB = 4, REQ_TIMES = 8 };
@@ -10004,7 +10059,6 @@ typedef struct {
     int         n_prompt, n_cached;                   /* tokens; those of them that were not computed for this line */
     unsigned    fields;                               /* of REQ_PROMPT and so on, and what stands there: */
     const tok_ids *ids;                               /* [n_prompt of req] of prompts that were given as ids, NULL: they stand there */
-    uint64_t    seed;                                 /* of the first completion; each other has one more */
     req_times   times;
 } req_origin;
 
@@ -10017,7 +10071,7 @@ static void req_drop(req *q) {
         tok_ids_drop(&q->prompt[i].ids);
     }
     mem_free(q->prompt);
-    for (int i = 0; i < q->n_stop; i++) mem_free((void *)(uintptr_t)q->stop[i].p);
+    for (int i = 0; q->stop && i < q->ask.gen.n_stop; i++) mem_free((void *)(uintptr_t)q->stop[i].p);
     mem_free(q->stop);
     mem_free(q->bias);
     *q = (req){0};
@@ -10082,6 +10136,7 @@ typedef struct {                                      /* one line on its way in 
     bool     escaped, messages;                       /* not UTF-8, so its bytes were escaped; messages seen */
     int32_t  n_vocab;
     int      top;                                     /* top_logprobs; -1: not said */
+    int64_t  max;                                     /* max_tokens or max_completion_tokens; -1: not said */
     err_t   *e;
 } req_in;
 
@@ -10178,37 +10233,38 @@ static bool req__take_float(req_in *r, const req_key *k, const json_t *v) {
 
 /* Both names of one thing may stand in a body if they agree. */
 static bool req__take_max(req_in *r, const req_key *k, const json_t *v) {
-    int64_t n, *max = &r->q->max_tokens;
+    int64_t n;
     if (!req__whole(r, k, v, &n)) return false;
-    if (*max >= 0 && *max != n)
-        return req__bad(r, k->name, "%lld beside another limit of %lld, expected one", (long long)n, (long long)*max);
-    return *max = n, true;
+    if (r->max >= 0 && r->max != n)
+        return req__bad(r, k->name, "%lld beside another limit of %lld, expected one", (long long)n, (long long)r->max);
+    return r->q->ask.gen.n_predict = r->max = n, true;
 }
 
 static bool req__take_seed(req_in *r, const req_key *k, const json_t *v) {
     int64_t n;
     if (!req__whole(r, k, v, &n)) return false;
-    r->q->seed = (uint64_t)n;
-    return r->q->has_seed = true;
+    r->q->ask.seed = (uint64_t)n;
+    return true;
 }
 
 static bool req__take_ignore_eos(req_in *r, const req_key *k, const json_t *v) {
     if (!json_is_boolean(v)) return req__not(r, k->name, v, "true or false");
-    r->q->ignore_eos = json_is_true(v);
-    return r->q->has_ignore_eos = true;
+    r->q->ask.gen.ignore_eos = json_is_true(v);
+    return true;
 }
 
 static bool req__add_stop(req_in *r, const req_key *k, const json_t *v) {
     if (!json_is_string(v)) return req__not(r, k->name, v, "a string or a list of strings");
     if (!json_string_length(v)) return req__bad(r, k->name, "an empty string, expected text");
-    r->q->stop[r->q->n_stop++] = req__own(r, req__view(v));
+    r->q->stop[r->q->ask.gen.n_stop++] = req__own(r, req__view(v));
     return true;
 }
 
 static bool req__take_stop(req_in *r, const req_key *k, const json_t *v) {
     const size_t n = json_is_array(v) ? json_array_size(v) : 1;
     if (n > REQ_STOPS) return req__bad(r, k->name, "%zu strings, expected at most %d", n, REQ_STOPS);
-    r->q->stop = mem_new(n, sizeof *r->q->stop);
+    r->q->ask.gen.stop = r->q->stop = mem_new(n, sizeof *r->q->stop);
+    r->q->ask.gen.n_stop = 0;
     if (!json_is_array(v)) return req__add_stop(r, k, v);
     for (size_t i = 0; i < n; i++)
         if (!req__add_stop(r, k, json_array_get(v, i))) return false;
@@ -10219,9 +10275,9 @@ static bool req__take_stop(req_in *r, const req_key *k, const json_t *v) {
  * how many. */
 static bool req__take_logprobs(req_in *r, const req_key *k, const json_t *v) {
     req *q = r->q;
-    if (!q->chat) return req__take_int(r, k, v) && (q->logprobs = true);
+    if (!q->chat) return req__take_int(r, k, v) && (q->ask.logprobs = true);
     if (!json_is_boolean(v)) return req__not(r, k->name, v, "true or false");
-    q->logprobs = json_is_true(v);
+    q->ask.logprobs = json_is_true(v);
     return true;
 }
 
@@ -10246,11 +10302,11 @@ static bool req__take_bias(req_in *r, const req_key *k, const json_t *v) {
     if (!json_is_object(v)) return req__not(r, k->name, v, "an object of token ids and biases");
     json_t *o = (json_t *)(uintptr_t)v;               /* jansson's walk changes nothing, though its types say so */
     q->bias = mem_new(json_object_size(v), sizeof *q->bias);
-    q->samp.bias = q->bias;
-    q->samp.n_bias = 0;
+    q->ask.samp.bias = q->bias;
+    q->ask.samp.n_bias = 0;
     for (void *at = json_object_iter(o); at; at = json_object_iter_next(o, at)) {
         const char *name = json_object_iter_key(at);
-        samp_bias  *b = &q->bias[q->samp.n_bias++];
+        samp_bias  *b = &q->bias[q->ask.samp.n_bias++];
         double      x;
         if (!req__token_key(name, r->n_vocab, &b->id))
             return req__bad(r, k->name, "found '%s', expected token ids from 0 to %d", req__show(r, bytes_of(name)).text,
@@ -10371,8 +10427,8 @@ static const req_key req_keys[] = {
     {"max_completion_tokens", REQ_ANY,        req__take_max,        0,                              0,         0x1p63},
     {"seed",                  REQ_ANY,        req__take_seed,       0,                              -0x1p63,   0x1p63},
     {"stop",                  REQ_ANY,        req__take_stop,       0,                              0,         0},
-    {"n",                     REQ_ANY,        req__take_int,        REQ_AT(each),                   1,         REQ_N},
-    {"logprobs",              REQ_ANY,        req__take_logprobs,   REQ_AT(top),                    0,         REQ_TOP},
+    {"n",                     REQ_ANY,        req__take_int,        REQ_AT(ask.n),                  1,         REQ_N},
+    {"logprobs",              REQ_ANY,        req__take_logprobs,   REQ_AT(ask.top),                0,         REQ_TOP},
     {"top_logprobs",          REQ_CHAT,       req__take_top,        0,                              0,         REQ_TOP},
     {"logit_bias",            REQ_ANY,        req__take_bias,       0,                              -1e30,     1e30},
     {"ignore_eos",            REQ_ANY,        req__take_ignore_eos, 0,                              0,         0},
@@ -10398,7 +10454,7 @@ static const char req_url[] = "/v1/completions", req_chat_url[] = "/v1/chat/comp
 
 /* A parameter of the sampler. */
 static bool req__take_param(req_in *r, const samp_param *p, const json_t *v) {
-    const req_key k = {.name = p->json, .at = offsetof(req, samp) + p->at, .lo = p->lo, .hi = p->hi};
+    const req_key k = {.name = p->json, .at = offsetof(req, ask.samp) + p->at, .lo = p->lo, .hi = p->hi};
     return p->whole ? req__take_int(r, &k, v) : req__take_float(r, &k, v);
 }
 
@@ -10419,13 +10475,13 @@ static bool req__key(req_in *r, const char *name, const json_t *v) {
 /* What keys mean together, once all are read. */
 static bool req__whole_body(req_in *r) {
     req *q = r->q;
-    if (r->top >= 0) q->top = r->top;
-    if (r->top > 0 && !q->logprobs) return req__bad(r, "top_logprobs", "alone, expected \"logprobs\":true beside it");
+    if (r->top >= 0) q->ask.top = r->top;
+    if (r->top > 0 && !q->ask.logprobs) return req__bad(r, "top_logprobs", "alone, expected \"logprobs\":true beside it");
     if (q->chat && !r->messages) return err_set(r->e, EXIT_INPUT, "the body has no messages");
     if (!q->chat && !q->n_prompt) return err_set(r->e, EXIT_INPUT, "the body has no prompt");
-    if (!q->chat && q->each * q->n_prompt > REQ_CHOICES)
-        return req__bad(r, "n", "%d of each of %d prompts, expected at most %d in all", q->each, q->n_prompt, REQ_CHOICES);
-    if (q->n_prompt) q->n = q->each * q->n_prompt;
+    if (!q->chat && q->ask.n * q->n_prompt > REQ_CHOICES)
+        return req__bad(r, "n", "%d of each of %d prompts, expected at most %d in all", q->ask.n, q->n_prompt, REQ_CHOICES);
+    if (q->n_prompt) q->n = q->ask.n * q->n_prompt;
     if (!q->chat) return true;
     q->fault = req_unsupported;
     return req__bad(r, "messages", "chat templates do not run yet, expected a prompt");
@@ -10593,12 +10649,12 @@ static bool req__json(req_in *r, bytes line) {
     return ok;
 }
 
-/* A line without its ending: JSON, or (json false) the prompt itself. base: what the command says of sampling, copied
- * with its pointers. *q need not hold anything before, holds custom_id wherever one could be read, and is dropped by the
- * caller in either case. False: e says why. */
-static bool req_read(req *q, bytes line, bool json, const samp_opts *base, int32_t n_vocab, err_t *e) {
-    req_in r = {.q = q, .n_vocab = n_vocab, .top = -1, .e = e};
-    *q = (req){.each = 1, .n = 1, .max_tokens = -1, .samp = *base};
+/* A line without its ending: JSON, or (json false) the prompt itself. base: what the command asks for, copied with its pointers; the body
+ * changes it. *q need not hold anything before, holds custom_id wherever one could be read, and is dropped by the caller in either case.
+ * False: e says why. */
+static bool req_read(req *q, bytes line, bool json, const gen_request *base, int32_t n_vocab, err_t *e) {
+    req_in r = {.q = q, .n_vocab = n_vocab, .top = -1, .max = -1, .e = e};
+    *q = (req){.n = 1, .ask = *base};
     if (!json) {
         q->prompt = mem_new(1, sizeof *q->prompt);
         q->prompt[q->n_prompt++].text = req__own(&r, line);
@@ -10632,7 +10688,8 @@ static bytes req__spell(const tok_vocab *v, int32_t id) {
 
 /* The alternatives of one token as an object of texts, the chosen one last where it is not among them. Keys are unique: of
  * tokens with one spelling the likeliest stands there. */
-static void req__print_tops(const req_answer *a, int i, int top, const tok_vocab *v, str *out) {
+static void req__print_tops(const gen_answer *a, int i, const tok_vocab *v, str *out) {
+    const int      top = a->top;
     const int32_t *id = a->top_id + (size_t)i * (size_t)top;
     size_t         begin[REQ_TOP + 1];                /* of the keys, in out */
     int            n = 0;
@@ -10667,30 +10724,31 @@ static void req__print_bytes(bytes b, str *out) {
 
 /* The legacy form. text_offset counts bytes of this answer's text, from 0; a token that a stop string cut off begins at
  * the end of it. */
-static void req__print_legacy(const req *q, const req_answer *a, const tok_vocab *v, str *out) {
+static void req__print_legacy(const gen_answer *a, const tok_vocab *v, str *out) {
+    const int n = gen_visible_tokens(a);
     str_put(out, "{\"tokens\":[");
-    for (int i = 0; i < a->n_tok; i++) {
+    for (int i = 0; i < n; i++) {
         if (i) str_put(out, ",");
         str_json(out, req__spell(v, a->tok[i].id));
     }
     str_put(out, "],\"token_logprobs\":[");
-    for (int i = 0; i < a->n_tok; i++) {
+    for (int i = 0; i < n; i++) {
         if (i) str_put(out, ",");
         req__print_lp(out, a->tok[i].lp);
     }
     str_put(out, "],\"top_logprobs\":");
-    for (int i = 0; q->top && i < a->n_tok; i++) {
+    for (int i = 0; a->top && i < n; i++) {
         str_put(out, i ? "," : "[");
-        req__print_tops(a, i, q->top, v, out);
+        req__print_tops(a, i, v, out);
     }
-    str_put(out, !q->top ? "null" : a->n_tok ? "]" : "[]");
+    str_put(out, !a->top ? "null" : n ? "]" : "[]");
     str_put(out, ",\"text_offset\":[");
-    for (int i = 0; i < a->n_tok; i++) {
+    for (int i = 0; i < n; i++) {
         const size_t at = i ? a->tok[i - 1].end : 0;
         str_fmt(out, "%s%zu", i ? "," : "", at < a->text.n ? at : a->text.n);
     }
     str_put(out, "],\"bytes\":[");
-    for (int i = 0; i < a->n_tok; i++) {
+    for (int i = 0; i < n; i++) {
         if (i) str_put(out, ",");
         req__print_bytes(req__spell(v, a->tok[i].id), out);
     }
@@ -10708,14 +10766,15 @@ static void req__print_token(int32_t id, float lp, const tok_vocab *v, str *out)
     req__print_bytes(b, out);
 }
 
-static void req__print_content(const req *q, const req_answer *a, const tok_vocab *v, str *out) {
+static void req__print_content(const gen_answer *a, const tok_vocab *v, str *out) {
+    const int n = gen_visible_tokens(a);
     str_put(out, "{\"content\":[");
-    for (int i = 0; i < a->n_tok; i++) {
+    for (int i = 0; i < n; i++) {
         if (i) str_put(out, ",");
         req__print_token(a->tok[i].id, a->tok[i].lp, v, out);
         str_put(out, ",\"top_logprobs\":[");
-        for (int k = 0; k < q->top; k++) {
-            const size_t at = (size_t)i * (size_t)q->top + (size_t)k;
+        for (int k = 0; k < a->top; k++) {
+            const size_t at = (size_t)i * (size_t)a->top + (size_t)k;
             if (a->top_id[at] < 0) break;
             if (k) str_put(out, ",");
             req__print_token(a->top_id[at], a->top_lp[at], v, out);
@@ -10726,21 +10785,22 @@ static void req__print_content(const req *q, const req_answer *a, const tok_voca
     str_put(out, "]}");
 }
 
-static void req__print_choice(const req *q, const req_answer *a, int index, unsigned fields, const tok_vocab *v, str *out) {
+static void req__print_choice(const req *q, const gen_answer *a, int index, unsigned fields, const tok_vocab *v, str *out) {
+    const bytes text = str_bytes(&a->text);
     str_fmt(out, "{\"index\":%d,%s", index, q->chat ? "\"message\":{\"role\":\"assistant\",\"content\":" : "\"text\":");
-    str_json(out, a->text);
+    str_json(out, text);
     if (q->chat) str_put(out, "}");
-    if (!utf8_whole(a->text)) {
+    if (!utf8_whole(text)) {
         str_put(out, ",\"bytes\":\"");
-        str_base64(out, a->text);
+        str_base64(out, text);
         str_put(out, "\"");
     }
     str_put(out, ",\"logprobs\":");
-    if (!q->logprobs) str_put(out, "null");
-    else if (q->chat) req__print_content(q, a, v, out);
-    else req__print_legacy(q, a, v, out);
-    str_fmt(out, ",\"finish_reason\":\"%s\"", a->finish);
-    if (fields & REQ_LOGPROB) str_put(out, ",\"logprob\":"), req__print_lp(out, (float)a->logprob);
+    if (!q->ask.logprobs) str_put(out, "null");
+    else if (q->chat) req__print_content(a, v, out);
+    else req__print_legacy(a, v, out);
+    str_fmt(out, ",\"finish_reason\":\"%s\"", gen_finish_names[a->finish]);
+    if (fields & REQ_LOGPROB) str_put(out, ",\"logprob\":"), req__print_lp(out, (float)gen_answer_logprob(a));
     str_put(out, "}");
 }
 
@@ -10775,7 +10835,7 @@ static void req__print_seconds(const char *name, double x, str *out) {
 /* The fields that were asked for, and the end of the record. A seed is written as a body may have it, below 2^63. */
 static void req__print_fields(const req *q, const req_origin *o, bool answered, str *out) {
     if (o->fields & REQ_PROMPT) str_put(out, ",\"prompt\":"), req__print_prompt(q, o, out);
-    if (o->fields & REQ_SEED && answered) str_fmt(out, ",\"seed\":%lld", (long long)o->seed);
+    if (o->fields & REQ_SEED && answered) str_fmt(out, ",\"seed\":%lld", (long long)q->ask.seed);
     if (o->fields & REQ_TIMES && answered) {
         req__print_seconds(",\"times\":{\"queued_s\":", o->times.queued, out);
         req__print_seconds(",\"first_token_s\":", o->times.first, out);
@@ -10786,7 +10846,7 @@ static void req__print_fields(const req *q, const req_origin *o, bool answered, 
 }
 
 /* The whole record of a line, newline and all: a is [q->n], one answer a choice. */
-static void req_print(const req *q, const req_answer *a, const req_origin *o, const tok_vocab *v, str *out) {
+static void req_print(const req *q, const gen_answer *a, const req_origin *o, const tok_vocab *v, str *out) {
     const unsigned long long line = o->line;
     long long                made = 0;
     req__print_id(o, q->custom_id, q->has_id, out);
@@ -10801,7 +10861,7 @@ static void req_print(const req *q, const req_answer *a, const req_origin *o, co
     for (int i = 0; i < q->n; i++) {
         if (i) str_put(out, ",");
         req__print_choice(q, &a[i], i, o->fields, v, out);
-        made += a[i].n_generated;
+        made += a[i].n_tok;
     }
     str_fmt(out, "],\"usage\":{\"prompt_tokens\":%d,\"completion_tokens\":%lld", o->n_prompt, made);
     str_fmt(out, ",\"total_tokens\":%lld", made + o->n_prompt);
@@ -10843,28 +10903,28 @@ static void req__csv_seconds(double x, str *out) {
 }
 
 /* a: NULL: the line failed. i: the completion, 0 the first. */
-static void req__csv_fields(const req *q, const req_origin *o, const req_answer *a, int i, str *out) {
-    const int which = i / (q->each > 0 ? q->each : 1);
+static void req__csv_fields(const req *q, const req_origin *o, const gen_answer *a, int i, str *out) {
+    const int which = i / (q->ask.n > 0 ? q->ask.n : 1);
     if (o->fields & REQ_PROMPT) {
         str_put(out, ",");
         if (which < q->n_prompt && q->prompt[which].text.p) str_csv(out, q->prompt[which].text);
         else if (which < q->n_prompt) req__print_ids(req__ids(q, o, which), " ", out);
     }
     if (o->fields & REQ_SEED) str_put(out, ",");
-    if (o->fields & REQ_SEED && a) str_fmt(out, "%lld", (long long)(o->seed + (uint64_t)i));
+    if (o->fields & REQ_SEED && a) str_fmt(out, "%lld", (long long)(q->ask.seed + (uint64_t)i));
     if (o->fields & REQ_LOGPROB) str_put(out, ",");
-    if (o->fields & REQ_LOGPROB && a) req__print_lp(out, (float)a->logprob);
+    if (o->fields & REQ_LOGPROB && a) req__print_lp(out, (float)gen_answer_logprob(a));
     const double seconds[] = {o->times.queued, o->times.first, o->times.total};
     for (int k = 0; k < 3 && o->fields & REQ_TIMES; k++) req__csv_seconds(a ? seconds[k] : (double)NAN, out);
     str_put(out, "\n");
 }
 
-static void req_print_csv(const req *q, const req_answer *a, const req_origin *o, str *out) {
+static void req_print_csv(const req *q, const gen_answer *a, const req_origin *o, str *out) {
     for (int i = 0; i < q->n; i++) {
         req__csv_place(q, o, out);
         str_fmt(out, ",%d,", i);
-        str_csv(out, a[i].text);
-        str_fmt(out, ",%s,%d,%d,", a[i].finish, o->n_prompt, a[i].n_generated);
+        str_csv(out, str_bytes(&a[i].text));
+        str_fmt(out, ",%s,%d,%d,", gen_finish_names[a[i].finish], o->n_prompt, a[i].n_tok);
         req__csv_fields(q, o, &a[i], i, out);
     }
 }
@@ -11851,9 +11911,9 @@ static void spec_report(const spec *sp, str *s) {
  * Invariants:
  * - sched.run is in the order in which its sequences were added; those that made room come back before any newcomer.
  * - Whoever holds blocks and cannot go on gives way to older ones, never the other way: the oldest always gets on.
- * - An error of one sequence ends that sequence (sched_seq.err); only what hits all of them ends the run.
- * Public: sched_plan, sched_new, sched_free, sched_seq_new, sched_seq_free, sched_add, sched_hungry, sched_step, sched_ended, hist_*.
- * Opens: sched, sched_seq, sched_stats, hist. */
+ * - An error of one sequence ends that sequence (gen_answer.err); only what hits all of them ends the run.
+ * Public: sched_plan, sched_new, sched_free, sched_add, sched_has_room, sched_idle, sched_step, sched_take, sched_cancel, hist_at.
+ * Opens: sched.eng, sched.n_run, sched.n_waiting, sched.st, sched.guesser, sched_opts, sched_stats, hist. */
 
 /* --- a histogram of seconds: 32 buckets to a factor of two, so that a percentile is told within 2.2 % --- */
 
@@ -11878,7 +11938,7 @@ static double hist_at(const hist *h, double p) {
     return exp2((i + 0.5) / HIST_FINE) * 1e-6;
 }
 
-/* --- a sequence --- */
+/* --- sequences --- */
 
 typedef struct {
     int  n_seqs;                                      /* sequences in flight */
@@ -11898,83 +11958,58 @@ static engine_plan sched_plan(const engine_opts *fo, int n_seqs, int n_guess, co
                          .pack = ENGINE_PACK_LATER, .beside = beside};
 }
 
-typedef struct sched_seq {
-    tok_ids      ids;                                 /* prompt, answer behind it */
-    int          n_prompt;
-    int64_t      n_most;                              /* tokens of the answer, -1: until it ends */
-    int          shift;                               /* tokens that stay when the context is full, and it goes on; -1: it ends */
-    samp        *sm;
-    const bytes *stop;                                /* [n_stop] the owner's */
-    int          n_stop;
-    bool         ignore_eos, scored;                  /* scored: log-probabilities are asked for */
-    int          top;                                 /* alternatives of each, 0 .. REQ_TOP */
-    int          keep;                                /* positions that others may ask for when it has ended */
-    struct sched_seq *same_prompt;                    /* a sequence with the same prompt, added before and not yet freed; NULL: none */
-    void        *owner;
+typedef struct sched_seq {                            /* one completion of a request */
+    gen_request  r;
+    gen_answer   a;                                   /* so far */
+    uint64_t     request;                             /* number of the request: its completions share the prompt's blocks */
+    tok_ids      ids;                                 /* prompt, answer behind it; what a context shift dropped is not there */
+    int          n_prompt;                            /* of ids */
+    int          shift;                               /* tokens that a context shift keeps; -1: a full context ends the answer */
+    samp        *sm;                                  /* NULL: it has never been in flight, and holds no memory but the request */
 
-    str          text;                                /* the answer; once it has ended, up to the stop string */
-    req_token   *tok;                                 /* [n_gen] */
-    int32_t     *top_id;                              /* [n_gen, top] where scored */
-    float       *top_lp;
-    const char  *finish;                              /* NULL: on its way */
-    int32_t      end;                                 /* the end token that ended it, -1: none did */
-    err_t        err;                                 /* what ended it in place of an answer */
-    int          n_gen, n_cached;
-    double       t_in, t_first, t_last;               /* when its turn came, its first and its last token */
-
-    kv_seq      *kv;                                  /* NULL: nothing of it is in the cache */
-    int          done;                                /* positions whose keys and values are there */
+    kv_seq      *kv;                                  /* NULL: it holds no blocks */
+    int          done;                                /* positions whose keys and values are in the cache */
     bool         queued;                              /* it has rows in this step */
     bool         over;                                /* fixed: it has ended, and its row goes on with the others' */
     tok_stream   stream;
-    float       *raw;                                 /* [V] logits before the sampler, where scored */
+    float       *raw;                                 /* [V] logits before the sampler, where log-probabilities are asked for */
     spec_seq    *guess;                               /* NULL: none are made */
     int          n_guess;                             /* in this step */
     int          at, n_pick;                          /* its first row of logits; what the sampler made of them: */
     struct {
-        int32_t  id;                                  /* -1: no token is possible, -2: the logits are none */
+        int32_t  id;                                  /* -1: no token is possible, -2: the logits are not finite */
         float    lp;
     }            pick[SPEC_MOST + 1];
     int          cap;
     struct sched_seq *next;
 } sched_seq;
 
-static void sched_seq_free(sched_seq *q) {
-    if (!q) return;
+/* Frees what a sequence needs to go on; its answer stays. */
+static void sched__seq_stop(sched_seq *q) {
     kv_seq_free(q->kv);
     spec_seq_free(q->guess);
     samp_free(q->sm);
     tok_ids_drop(&q->ids);
-    str_drop(&q->text);
-    void *own[] = {q->tok, q->top_id, q->top_lp, q->raw, q};
-    for (size_t i = 0; i < sizeof own / sizeof *own; i++) mem_free(own[i]);
+    mem_free(q->raw);
+    q->kv = NULL;
+    q->guess = NULL;
+    q->sm = NULL;
+    q->raw = NULL;
 }
 
-/* A sequence behind this prompt; it takes the sampler over, who has not seen the prompt. */
-static sched_seq *sched_seq_new(const engine *eng, const tok_ids *prompt, samp *sm, bool scored, int top) {
-    sched_seq *q = mem_new(1, sizeof *q);
-    q->sm = sm;
-    q->n_most = -1;
-    q->end = -1;
-    q->shift = -1;
-    q->keep = INT_MAX;
-    q->scored = scored;
-    q->top = top;
-    q->n_prompt = (int)prompt->n;
-    for (size_t i = 0; i < prompt->n; i++) {
-        tok_ids_add(&q->ids, prompt->id[i]);
-        samp_accept(sm, prompt->id[i], true);
+static void sched__list_free(sched_seq *q) {
+    for (sched_seq *next; q; q = next) {
+        next = q->next;
+        sched__seq_stop(q);
+        gen_answer_drop(&q->a);
+        mem_free(q);
     }
-    tok_stream_init(&q->stream, eng->v, prompt->n == 1 && prompt->id[0] == tok_bos(eng->v));
-    str_add(&q->text, "", 0);
-    if (scored) q->raw = mem_aligned((size_t)eng->m.hp.n_vocab, sizeof *q->raw);
-    return q;
 }
 
 /* --- the schedule --- */
 
 typedef struct {
-    long long steps, prefill, decode, cached, preempted, ended;   /* steps; rows of each kind; prompt tokens adopted; sequences */
+    long long steps, prefill, decode, cached, preempted, ended;   /* steps; rows of each kind; prompt tokens from the cache; sequences */
     long long written;                                /* tokens of answers */
     double    busy_s;                                 /* in steps */
     double    slots, waste;                           /* summed over steps: positions of held blocks; those without a token */
@@ -11984,24 +12019,27 @@ typedef struct {
 typedef struct {
     engine      *eng;
     spec        *guesser;                             /* NULL: no guesses are made */
-    spec_seq   **asks;                                /* [n_seqs] who decodes in this step */
+    spec_seq   **asks;                                /* [n_seqs] sequences that decode in this step */
     sched_opts   o;
-    sched_seq  **run;                                 /* [n_run] in flight, by age */
+    sched_seq  **run;                                 /* [n_run] in flight, oldest first */
     sched_seq  **out;                                 /* [n_out] whose logits the step gives */
     int          n_run, n_out;
-    bool         filling;                             /* fixed: newcomers may still join */
+    bool         filling;                             /* fixed: waiting sequences may still join */
     sched_seq   *first, *last;                        /* waiting, in order */
-    sched_seq   *ended, *ended_last;
+    sched_seq   *ended, *ended_last;                  /* their answers have not been taken */
     int          n_waiting;
+    uint64_t     n_requests;                          /* added so far */
     float       *logits;
     tok_ids      never, endless;                      /* ids never picked; the same with those that end a text */
     double       row_s;                               /* seconds for each row of a step, lately; 0: not known */
     sched_stats  st;
 } sched;
 
-/* The sequences are their owners'. */
 static void sched_free(sched *sc) {
     if (!sc) return;
+    for (int i = 0; i < sc->n_run; i++) sc->run[i]->next = NULL, sched__list_free(sc->run[i]);
+    sched__list_free(sc->first);
+    sched__list_free(sc->ended);
     tok_ids_drop(&sc->never);
     tok_ids_drop(&sc->endless);
     mem_free(sc->run);
@@ -12010,7 +12048,7 @@ static void sched_free(sched *sc) {
     mem_free(sc);
 }
 
-/* The engine is one for as many sequences; guesser: for the same number of them, NULL: no guesses. */
+/* The engine is one for as many sequences; guesser: for the same number of them, NULL: no guesses. NULL: why not is in e. */
 static sched *sched_new(engine *eng, spec *guesser, const sched_opts *o, err_t *e) {
     sched *sc = mem_new(1, sizeof *sc);
     sc->eng = eng;
@@ -12032,43 +12070,114 @@ static void sched__append(sched_seq **first, sched_seq **last, sched_seq *q) {
     *last = q;
 }
 
-/* The sequence waits for its turn; it must stay until sched_ended() tells of it, or the schedule is gone. */
-static void sched_add(sched *sc, sched_seq *q) {
-    if (sc->guesser && !q->guess) q->guess = spec_seq_new(sc->guesser, &q->ids, q->sm, q->ignore_eos ? &sc->endless : &sc->never);
-    sc->n_waiting++;
-    sched__append(&sc->first, &sc->last, q);
+static sched_seq *sched__pop(sched_seq **first, sched_seq **last) {
+    sched_seq *q = *first;
+    if (q && !(*first = q->next)) *last = NULL;
+    return q;
 }
 
-/* Whether one more could be taken soon. */
-static bool sched_hungry(const sched *sc) { return sc->n_run + sc->n_waiting <= sc->o.n_seqs; }
+/* Every completion of the request waits for its turn. Returns the first one's answer, which grows with the steps and stays until it is taken.
+ * NULL: what is asked for is not possible, and e says why. */
+static const gen_answer *sched_add(sched *sc, const gen_request *r, err_t *e) {
+    sched_seq *first = NULL;
+    ASSERT(r->n > 0 && (r->logprobs || !r->top));
+    if (!gen_fits(sc->eng, r->prompt, e) || !samp_check(&r->samp, sc->eng->m.hp.n_vocab, e)) return NULL;
+    sc->n_requests++;
+    for (int i = 0; i < r->n; i++) {
+        sched_seq *q = mem_new(1, sizeof *q);
+        q->r = *r;
+        q->r.index = r->index + i;
+        q->r.keep = i + 1 < r->n ? INT_MAX : r->keep;
+        q->request = sc->n_requests;
+        q->a = (gen_answer){.owner = r->owner, .index = q->r.index, .end_token = -1, .top = r->top, .n_prompt = (int)r->prompt->n};
+        str_put(&q->a.text, "");
+        sc->n_waiting++;
+        sched__append(&sc->first, &sc->last, q);
+        if (!first) first = q;
+    }
+    return &first->a;
+}
 
-/* A sequence that has ended; NULL: there is none. */
-static sched_seq *sched_ended(sched *sc) {
-    sched_seq *q = sc->ended;
-    if (q && !(sc->ended = q->next)) sc->ended_last = NULL;
-    return q;
+/* Whether one more request would soon find a place. */
+static bool sched_has_room(const sched *sc) { return sc->n_run + sc->n_waiting <= sc->o.n_seqs; }
+
+/* Whether nothing is left to do. */
+static bool sched_idle(const sched *sc) { return !sc->n_run && !sc->first; }
+
+/* Moves an answer that has ended to *a, which its caller drops. False: there is none. */
+static bool sched_take(sched *sc, gen_answer *a) {
+    sched_seq *q = sched__pop(&sc->ended, &sc->ended_last);
+    if (!q) return false;
+    *a = q->a;
+    mem_free(q);
+    return true;
+}
+
+/* Before a sequence comes in for the first time: its tokens, and a sampler that has seen the prompt. */
+static void sched__start(const sched *sc, sched_seq *q) {
+    const tok_ids *prompt = q->r.prompt;
+    const gen_opts *o = &q->r.gen;
+    const int      n = (int)prompt->n, keep = o->n_keep < 0 || o->n_keep > n ? n : (int)o->n_keep;
+    const bool     begins = prompt->id[0] == tok_bos(sc->eng->v);
+    err_t          none = {0};
+    q->sm = samp_new(&q->r.samp, sc->eng->m.hp.n_vocab, q->r.seed + (uint64_t)q->r.index, 0, &none);
+    ASSERT(q->sm);
+    for (int i = 0; i < n; i++) {
+        tok_ids_add(&q->ids, prompt->id[i]);
+        samp_accept(q->sm, prompt->id[i], true);
+    }
+    q->n_prompt = n;
+    q->shift = !o->context_shift ? -1 : keep == 0 && begins ? 1 : keep;   /* a text without its start token is another text */
+    tok_stream_init(&q->stream, sc->eng->v, n == 1 && begins);
+    q->stream.special = o->special_out;
+    if (q->r.logprobs) q->raw = mem_aligned((size_t)sc->eng->m.hp.n_vocab, sizeof *q->raw);
+    if (sc->guesser) q->guess = spec_seq_new(sc->guesser, &q->ids, q->sm, o->ignore_eos ? &sc->endless : &sc->never);
 }
 
 static void sched__leave(sched *sc, int i) {
     memmove(sc->run + i, sc->run + i + 1, (size_t)(--sc->n_run - i) * sizeof *sc->run);
 }
 
-/* The text is over: its place and its blocks are free, its figures are counted. */
+/* The answer is complete, cancelled or failed: the sequence's place and blocks are free, its figures are counted. */
 static void sched__end(sched *sc, sched_seq *q) {
-    int i = 0;
+    const gen_answer *a = &q->a;
+    int               i = 0;
     while (sc->run[i] != q) i++;
     sched__leave(sc, i);
-    kv_seq_free(q->kv);
-    q->kv = NULL;
-    spec_rest(q->guess);
-    if (q->finish) spec_finished(sc->guesser, &q->ids, q->n_prompt);
+    if (gen_finish_names[a->finish]) spec_finished(sc->guesser, &q->ids, q->n_prompt);
+    sched__seq_stop(q);
     sc->st.ended++;
-    if (q->n_gen) hist__add(&sc->st.e2e, q->t_last - q->t_in);
-    if (q->n_gen > 1) hist__add(&sc->st.tpot, (q->t_last - q->t_first) / (q->n_gen - 1));
+    if (a->n_tok) hist__add(&sc->st.e2e, a->t_last - a->t_start);
+    if (a->n_tok > 1) hist__add(&sc->st.tpot, (a->t_last - a->t_first) / (a->n_tok - 1));
     sched__append(&sc->ended, &sc->ended_last, q);
 }
 
-/* Its blocks are free for others; until they are taken they stay known. */
+/* The same, where the cache has no room for it even alone. */
+static void sched__end_full(sched *sc, sched_seq *q) {
+    kv_full((int)q->ids.n, &q->a.err);
+    q->a.finish = GEN_FAILED;
+    sched__end(sc, q);
+}
+
+/* Ends every answer that is not complete, as it is; those in flight keep the text that they have. */
+static void sched_cancel(sched *sc) {
+    for (sched_seq *q; (q = sched__pop(&sc->first, &sc->last)); sc->n_waiting--) {
+        if (q->sm) tok_stream_flush(&q->stream, &q->a.text);
+        q->a.finish = GEN_CANCELLED;
+        sched__seq_stop(q);
+        sched__append(&sc->ended, &sc->ended_last, q);
+    }
+    while (sc->n_run) {
+        sched_seq *q = sc->run[0];
+        if (!q->a.finish) {
+            tok_stream_flush(&q->stream, &q->a.text);
+            q->a.finish = GEN_CANCELLED;
+        }
+        sched__end(sc, q);
+    }
+}
+
+/* Its blocks are free for others; until they are taken the cache still finds them. */
 static void sched__yield(sched *sc, sched_seq *q) {
     q->n_guess = 0;
     if (!q->kv) return;
@@ -12077,12 +12186,12 @@ static void sched__yield(sched *sc, sched_seq *q) {
     q->kv = NULL;
     q->done = 0;
     spec_rest(q->guess);
-    if (q->n_gen) return;
-    sc->st.cached -= q->n_cached;
-    q->n_cached = 0;
+    if (q->a.n_tok) return;
+    sc->st.cached -= q->a.n_cached;
+    q->a.n_cached = q->a.n_read = 0;
 }
 
-/* Gives its blocks up and waits before all others; in a static batch one that has ended keeps its place, without a row. */
+/* Gives up its blocks and waits before all others; in a static batch one that has ended keeps its place, without a row. */
 static void sched__preempt(sched *sc, int i) {
     sched_seq *q = sc->run[i];
     sched__yield(sc, q);
@@ -12135,34 +12244,37 @@ static void sched__rows(sched *sc, sched_seq *q, int from) {
     sc->out[sc->n_out++] = q;
 }
 
-/* Whether the sequence with the same prompt has read it or will read it: not if it has ended and its blocks are freed. */
-static bool sched__same_prompt_runs(const sched *sc, const sched_seq *q) {
-    bool yes = false;
-    for (int i = 0; q->same_prompt && i < sc->n_run; i++) yes = yes || sc->run[i] == q->same_prompt;
-    return yes && !(q->same_prompt->over && !q->same_prompt->kv);
+/* The first completion of q's request, which reads the prompt for the others; NULL: it has left, has given up its blocks, or one of the two has
+ * dropped a part of the prompt. */
+static const sched_seq *sched__reader(const sched *sc, const sched_seq *q) {
+    const sched_seq *first = NULL;
+    for (int i = 0; i < sc->n_run && !first; i++)
+        if (sc->run[i]->request == q->request) first = sc->run[i];
+    if (!first || first->r.index >= q->r.index || (first->over && !first->kv)) return NULL;
+    return first->n_prompt == first->a.n_prompt && q->n_prompt == q->a.n_prompt ? first : NULL;
 }
 
-/* What the sequence may begin with: the blocks of a sequence that has read the same prompt, or what the cache knows. False: it has to
- * wait for somebody who is computing what it needs. */
+/* Takes what the cache already has of the sequence: the blocks of the completion that has read the same prompt, or those of equal tokens.
+ * False: it has to wait for a sequence that computes what it needs. */
 static bool sched__begin(sched *sc, sched_seq *q) {
     bool wait = false;
     if (!q->kv) {
-        const bool shared = sched__same_prompt_runs(sc, q);
-        if (shared && q->same_prompt->done < q->n_prompt) return false;
-        q->kv = shared ? kv_fork(q->same_prompt->kv) : kv_seq_new(sc->eng->kv);
-        if (shared) kv_truncate(q->kv, q->n_prompt - 1);
-        q->kv->keep = q->keep;
+        const sched_seq *reader = sched__reader(sc, q);
+        if (reader && reader->done < q->n_prompt) return false;
+        q->kv = reader ? kv_fork(reader->kv) : kv_seq_new(sc->eng->kv);
+        if (reader) kv_truncate(q->kv, q->n_prompt - 1);
+        q->kv->keep = q->r.keep;
     }
     const int got = kv_match_prefix(q->kv, q->ids.id, (int)q->ids.n - 1, &wait) - q->done;
     q->done += got;
-    if (!q->n_gen) q->n_cached += got, sc->st.cached += got;
+    if (!q->a.n_tok) q->a.n_cached += got, sc->st.cached += got;
     return !wait;
 }
 
 /* Whether one row continues the sequence. */
 static bool sched__decodes(const sched *sc, const sched_seq *q) {
     const int n = (int)q->ids.n;
-    return q->kv && q->done == n - 1 && q->n_gen && n <= sc->eng->n_ctx;
+    return q->kv && q->done == n - 1 && q->a.n_tok && n <= sc->eng->n_ctx;
 }
 
 /* Guesses for those who decode, as many as their texts have room for. */
@@ -12174,9 +12286,9 @@ static void sched__guess(sched *sc) {
             others += (int)q->ids.n - q->done;
             continue;
         }
-        const int64_t left = q->n_most < 0 ? INT_MAX : q->n_most - q->n_gen - 1, room = sc->eng->n_ctx - (int64_t)q->ids.n;
+        const int64_t left = q->r.gen.n_predict < 0 ? INT_MAX : q->r.gen.n_predict - q->a.n_tok - 1, room = sc->eng->n_ctx - (int64_t)q->ids.n;
         q->guess->room = (int)(left < room ? left : room);
-        q->guess->place = (uint64_t)q->n_gen;
+        q->guess->place = (uint64_t)q->a.n_tok;
         sc->asks[n++] = q->guess;
     }
     spec_propose(sc->guesser, sc->asks, n, others < sc->eng->chunk ? others : sc->eng->chunk);
@@ -12192,10 +12304,7 @@ static void sched__decode(sched *sc) {
         const int  n = (int)q->ids.n;
         if (!sched__decodes(sc, q)) continue;
         if (sched__reserve(sc, q, n)) sched__rows(sc, q, n - 1);
-        else if (q->kv) {
-            kv_full(n, &q->err);
-            sched__end(sc, q);
-        }
+        else if (q->kv) sched__end_full(sc, q);
         if (i < sc->n_run && sc->run[i] != q) i--;
     }
 }
@@ -12222,7 +12331,7 @@ static int sched__lacks(const sched *sc, const sched_seq *q) {
     const int block = sc->eng->kv->opts.block, all = ((int)q->ids.n + block) / block + 1;
     int       cost = 0;
     if (q->over && !q->kv) return 0;
-    if (!q->kv && sched__same_prompt_runs(sc, q)) return 2;
+    if (!q->kv && sched__reader(sc, q)) return 2;
     const int has = q->kv ? kv_seq_blocks(q->kv) : kv_count_prefix(sc->eng->kv, q->ids.id, (int)q->ids.n - 1, &cost);
     return (all > has ? all - has : 0) + cost;
 }
@@ -12237,13 +12346,14 @@ static void sched__admit(sched *sc, int budget) {
     if (!sc->n_run) sc->filling = true;
     while (sc->first && sc->n_run < sc->o.n_seqs && ahead < budget - sched__n_rows(sc) && (sc->filling || !sc->o.fixed)) {
         sched_seq *q = sc->first;
+        if (!q->sm) sched__start(sc, q);
         lack += sched__lacks(sc, q) + 1;
         if (sc->n_run && kv_room(sc->eng->kv) < lack) break;
         sched__begin(sc, q);
-        if (!(sc->first = q->next)) sc->last = NULL;
+        sched__pop(&sc->first, &sc->last);
         sc->n_waiting--;
         sc->run[sc->n_run++] = q;
-        if (q->t_in <= 0) q->t_in = clock_now();
+        if (q->a.t_start <= 0) q->a.t_start = clock_now();
         ahead += (int)q->ids.n - q->done;
     }
     sc->filling = sc->filling && sc->n_run < sc->o.n_seqs && sc->first;
@@ -12279,10 +12389,7 @@ static int sched__plan(sched *sc) {
         const int i = sched__youngest(sc);
         sched_seq *q = sched__oldest(sc);
         if (i >= 0 && sc->run[i] != q) sched__preempt(sc, i);
-        else {                                        /* it has all the room, and still does not fit */
-            kv_full((int)q->ids.n, &q->err);
-            sched__end(sc, q);
-        }
+        else sched__end_full(sc, q);                  /* it has all the room, and still does not fit */
     }
 }
 
@@ -12292,20 +12399,20 @@ static int sched__plan(sched *sc) {
  * of the picked token. */
 static float sched__score(sched_seq *q, int n_vocab, int32_t picked, int i_gen) {
     const double norm = (double)q->raw[picked] - gen_logprob(q->raw, n_vocab, picked);
-    int32_t     *id = q->top_id + (size_t)i_gen * (size_t)q->top;
-    float       *lp = q->top_lp + (size_t)i_gen * (size_t)q->top;
+    int32_t     *id = q->a.top_id + (size_t)i_gen * (size_t)q->r.top;
+    float       *lp = q->a.top_lp + (size_t)i_gen * (size_t)q->r.top;
     int          n = 0;
-    for (int32_t i = 0; q->top && i < n_vocab; i++) {
-        int at = n < q->top ? n : q->top;
+    for (int32_t i = 0; q->r.top && i < n_vocab; i++) {
+        int at = n < q->r.top ? n : q->r.top;
         while (at > 0 && lp[at - 1] < q->raw[i]) at--;
-        if (at == q->top) continue;
-        if (n < q->top) n++;
+        if (at == q->r.top) continue;
+        if (n < q->r.top) n++;
         memmove(id + at + 1, id + at, (size_t)(n - 1 - at) * sizeof *id);
         memmove(lp + at + 1, lp + at, (size_t)(n - 1 - at) * sizeof *lp);
         id[at] = i;
         lp[at] = q->raw[i];
     }
-    for (int i = 0; i < q->top; i++) {
+    for (int i = 0; i < q->r.top; i++) {
         if (i >= n) id[i] = -1;
         else lp[i] = (float)((double)lp[i] - norm);
     }
@@ -12314,15 +12421,15 @@ static float sched__score(sched_seq *q, int n_vocab, int32_t picked, int i_gen) 
 
 /* What the sampler takes from one row of logits, -1 or -2 as pick.id says. */
 static int32_t sched__pick_row(const sched *sc, sched_seq *q, float *logits) {
-    const int n_vocab = sc->eng->m.hp.n_vocab, i = q->n_gen + q->n_pick;
+    const int n_vocab = sc->eng->m.hp.n_vocab, i = q->a.n_tok + q->n_pick;
     if (!engine_finite(logits, (size_t)n_vocab)) return -2;
-    if (q->scored) memcpy(q->raw, logits, (size_t)n_vocab * sizeof *logits);
-    const tok_ids *banned = q->ignore_eos ? &sc->endless : &sc->never;
+    if (q->r.logprobs) memcpy(q->raw, logits, (size_t)n_vocab * sizeof *logits);
+    const tok_ids *banned = q->r.gen.ignore_eos ? &sc->endless : &sc->never;
     for (size_t k = 0; k < banned->n; k++) logits[banned->id[k]] = -INFINITY;
     const int32_t id = samp_pick(q->sm, logits, (uint64_t)i);
     if (id < 0) return -1;
     samp_accept(q->sm, id, false);
-    q->pick[q->n_pick].lp = q->scored && !q->over ? sched__score(q, n_vocab, id, i) : 0;
+    q->pick[q->n_pick].lp = q->r.logprobs && !q->over ? sched__score(q, n_vocab, id, i) : 0;
     return id;
 }
 
@@ -12345,18 +12452,18 @@ static void sched__pick(void *ctx, int ith) {
 
 /* Room for what is known of the tokens that may come. */
 static void sched__room(sched_seq *q) {
-    if (q->n_gen + q->n_guess < q->cap) return;
+    if (q->a.n_tok + q->n_guess < q->cap) return;
     q->cap = 2 * q->cap + SPEC_MOST;
-    q->tok = mem_grow(q->tok, (size_t)q->cap, sizeof *q->tok);
-    if (!q->scored) return;
-    q->top_id = mem_grow(q->top_id, (size_t)q->cap * (size_t)q->top, sizeof *q->top_id);
-    q->top_lp = mem_grow(q->top_lp, (size_t)q->cap * (size_t)q->top, sizeof *q->top_lp);
+    q->a.tok = mem_grow(q->a.tok, (size_t)q->cap, sizeof *q->a.tok);
+    if (!q->r.logprobs) return;
+    q->a.top_id = mem_grow(q->a.top_id, (size_t)q->cap * (size_t)q->r.top, sizeof *q->a.top_id);
+    q->a.top_lp = mem_grow(q->a.top_lp, (size_t)q->cap * (size_t)q->r.top, sizeof *q->a.top_lp);
 }
 
 /* Bytes that a stop string may still grow out of. */
 static size_t sched__tail(const sched_seq *q) {
     size_t most = 1;
-    for (int i = 0; i < q->n_stop; i++) most = q->stop[i].n > most ? q->stop[i].n : most;
+    for (int i = 0; i < q->r.gen.n_stop; i++) most = q->r.gen.stop[i].n > most ? q->r.gen.stop[i].n : most;
     return most - 1;
 }
 
@@ -12372,54 +12479,63 @@ static void sched__shift(sched *sc, sched_seq *q) {
     q->done = kv_truncate(q->kv, keep);
 }
 
-/* A picked token joins the text. Returns why the text ends with it, NULL: it goes on. */
-static const char *sched__join(sched *sc, sched_seq *q, int32_t id, float lp) {
-    const size_t had = q->text.n, tail = sched__tail(q);
-    if (!q->ignore_eos && tok_is_eog(sc->eng->v, id)) {
-        tok_stream_flush(&q->stream, &q->text);
-        q->end = id;
-        return "stop";
+/* A picked token joins the text. Returns why the answer ends with it, or GEN_RUNNING. */
+static gen_finish sched__join(sched *sc, sched_seq *q, int32_t id, float lp) {
+    gen_answer  *a = &q->a;
+    const size_t had = a->text.n, tail = sched__tail(q);
+    if (!q->r.gen.ignore_eos && tok_is_eog(sc->eng->v, id)) {
+        tok_stream_flush(&q->stream, &a->text);
+        a->end_token = id;
+        return GEN_END_TOKEN;
     }
     tok_ids_add(&q->ids, id);
-    tok_stream_push(&q->stream, id, &q->text);
-    q->tok[q->n_gen++] = (req_token){id, lp, q->text.n + (size_t)q->stream.n_held + q->stream.f4};
+    tok_stream_push(&q->stream, id, &a->text);
+    a->tok[a->n_tok++] = (gen_token){id, lp, a->text.n + (size_t)q->stream.n_held + q->stream.f4};
     sc->st.written++;
-    const size_t stop = gen_stop_at(&q->text, had > tail ? had - tail : 0, q->stop, q->n_stop);
-    if (stop < q->text.n) {
-        q->text.n = stop;
-        q->text.p[stop] = 0;
-        return "stop";
+    const size_t stop = gen_stop_at(&a->text, had > tail ? had - tail : 0, q->r.gen.stop, q->r.gen.n_stop);
+    if (stop < a->text.n) {
+        a->text.n = stop;
+        a->text.p[stop] = 0;
+        return GEN_STOP_TEXT;
     }
-    if (q->n_gen != q->n_most && ((int)q->ids.n <= sc->eng->n_ctx || (q->shift >= 0 && q->shift < (int)q->ids.n - 2))) return NULL;
-    tok_stream_flush(&q->stream, &q->text);
-    return "length";
+    const bool length = a->n_tok == q->r.gen.n_predict, full = (int)q->ids.n > sc->eng->n_ctx;
+    if (!length && (!full || (q->shift >= 0 && q->shift < (int)q->ids.n - 2))) return GEN_RUNNING;
+    tok_stream_flush(&q->stream, &a->text);
+    return length ? GEN_LENGTH : GEN_CONTEXT;
 }
 
-static void sched__told(sched *sc, sched_seq *q, double now) {
-    if (q->n_gen == 1) q->t_first = now, hist__add(&sc->st.ttft, now - q->t_in);
-    else hist__add(&sc->st.itl, now - q->t_last);
-    q->t_last = now;
+/* Seconds until the first token, and between tokens. */
+static void sched__record_latency(sched *sc, gen_answer *a, double now) {
+    if (a->n_tok == 1) a->t_first = now, hist__add(&sc->st.ttft, now - a->t_start);
+    else hist__add(&sc->st.itl, now - a->t_last);
+    a->t_last = now;
+}
+
+/* No token could be picked: id is one of the two reasons of pick. */
+static void sched__fail(sched *sc, sched_seq *q, int32_t id) {
+    const size_t last = q->ids.n - 1;
+    tok_stream_flush(&q->stream, &q->a.text);
+    q->a.finish = GEN_FAILED;
+    if (id == -1) err_set(&q->a.err, EXIT_INPUT, "no token is possible after token %zu: the logit biases forbid all of them", last);
+    else
+        err_set(&q->a.err, EXIT_INPUT, "%s: the logits after token %zu hold a NaN or an infinity: damaged weights, or a model out of range",
+                sc->eng->g->path, last);
 }
 
 /* All that was picked for q joins its text, up to where it ends. */
 static void sched__join_all(sched *sc, sched_seq *q, double now) {
-    const int had = q->n_gen, n = (int)q->ids.n;
+    const int had = q->a.n_tok, n = (int)q->ids.n;
     int       right = 0;
-    if (!q->n_most) q->finish = "length";
-    for (int k = 0; k < q->n_pick && !q->finish && !q->err.code; k++) {
+    if (!q->r.gen.n_predict) q->a.finish = GEN_LENGTH;
+    for (int k = 0; k < q->n_pick && !q->a.finish; k++) {
         const int32_t id = q->pick[k].id;
-        if (id >= 0) q->finish = sched__join(sc, q, id, q->pick[k].lp);
-        else if (id == -1)
-            err_set(&q->err, EXIT_INPUT, "no token is possible after token %zu: the logit biases forbid all of them", q->ids.n - 1);
-        else
-            err_set(&q->err, EXIT_INPUT,
-                    "%s: the logits after token %zu hold a NaN or an infinity: damaged weights, or a model out of range",
-                    sc->eng->g->path, q->ids.n - 1);
+        if (id >= 0) q->a.finish = sched__join(sc, q, id, q->pick[k].lp);
+        else sched__fail(sc, q, id);
         right += k < q->n_guess && id == q->guess->id[k];
-        if (q->n_gen > had + k) sched__told(sc, q, now);
+        if (q->a.n_tok > had + k) sched__record_latency(sc, &q->a, now);
     }
     if (q->n_guess) spec_verdict(sc->guesser, q->guess, right, q->n_pick < q->n_guess ? q->n_pick : q->n_guess, n);
-    q->over = q->finish || q->err.code;
+    q->over = q->a.finish != GEN_RUNNING;
     if (q->over) return;
     q->done = kv_truncate(q->kv, n + right);
     if ((int)q->ids.n > sc->eng->n_ctx) sched__shift(sc, q);
@@ -12453,7 +12569,7 @@ static void sched__count(sched *sc, double seconds) {
     double       held = (double)kv_held(sc->eng->kv, &peak) * block, tails = 0;
     for (int i = 0; i < sc->n_run; i++) {
         const sched_seq *q = sc->run[i];
-        decode += q->queued && q->n_gen && !q->over;
+        decode += q->queued && q->a.n_tok && !q->over;
         guesses += q->n_guess;
         if (q->kv) tails += (double)kv_seq_blocks(q->kv) * block - q->kv->n;
     }
@@ -12467,6 +12583,12 @@ static void sched__count(sched *sc, double seconds) {
         const double row = seconds / sched__n_rows(sc);
         sc->row_s = sc->row_s > 0 ? 0.8 * sc->row_s + 0.2 * row : row;
     }
+}
+
+/* The rows of a step have been computed. */
+static void sched__note_rows(sched_seq *q) {
+    q->done = q->kv->n - q->n_guess;
+    if (!q->a.n_tok) q->a.n_read = q->done < q->a.n_prompt ? q->done : q->a.n_prompt;
 }
 
 /* One step. False: nobody is there, or (e->code) something ended the run, or an interrupt did. */
@@ -12488,7 +12610,7 @@ static bool sched_step(sched *sc, int64_t n_ahead, err_t *e) {
     kv_commit(sc->eng->kv, true);
     sched__count(sc, clock_now() - t0);
     for (int i = 0; i < sc->n_run; i++)
-        if (sc->run[i]->queued) sc->run[i]->done = sc->run[i]->kv->n - sc->run[i]->n_guess;
+        if (sc->run[i]->queued) sched__note_rows(sc->run[i]);
     if (sc->n_out) sched__sample(sc);
     if (sc->guesser && sc->st.prefill == prefill)
         spec_time(sc->guesser, (int)(sc->st.decode - decode), sched__n_rows(sc), (int)(sc->st.written - written), clock_now() - begun);
@@ -12499,9 +12621,16 @@ static bool sched_step(sched *sc, int64_t n_ahead, err_t *e) {
     return true;
 }
 
-/* ===== [text] one request, its text streamed =====
- * A schedule of one, told as it goes: what is certain of the text leaves at once.
- * Public: text_plan, text_run. */
+/* ===== [text] one answer, its text streamed =====
+ * A schedule with one request, whose text is written as it comes: all of it that can no longer become a stop string.
+ * Public: text_opts, text_plan, text_run.
+ * Opens: text_opts. */
+
+typedef struct {
+    bool        ids;                                  /* token ids are written in place of text */
+    const char *json;                                 /* the model's name in an answer that is a JSON object, NULL: it is text */
+    bytes       echo;                                 /* the prompt's text, written before the answer; p NULL: it is not */
+} text_opts;
 
 enum { TEXT_LONG = 100 };                             /* tokens from which a prompt is worth a progress line */
 
@@ -12511,15 +12640,16 @@ static engine_plan text_plan(const engine_opts *fo, int64_t n_need, int n_guess)
                          .pack = ENGINE_PACK_LATER};
 }
 
-/* Text on its way out. The end of it that may yet become a stop string is held back, and so are the tokens of that end. */
+/* Where the text goes. Its end that may yet become a stop string is held back, and so are the tokens of that end. */
 typedef struct {
-    out_t          *out;
-    const gen_opts *o;
-    sched_seq      *q;
-    size_t          told;                             /* bytes that have left */
-    int             n_told;                           /* --ids: tokens */
-    bool            any;                              /* something has been written */
-    char            last;
+    out_t             *out;
+    const text_opts   *o;
+    const gen_request *r;
+    const gen_answer  *a;                             /* so far */
+    size_t             written;                       /* bytes of the text that are out */
+    int                n_written;                     /* text_opts.ids: tokens */
+    bool               any;                           /* something has been written */
+    char               last;
 } text_sink;
 
 static bool text__write(text_sink *s, const void *p, size_t n) {
@@ -12529,53 +12659,55 @@ static bool text__write(text_sink *s, const void *p, size_t n) {
     return out_put(s->out, p, n) && out_flush(s->out);
 }
 
-/* Longest end of what has not left that begins some stop string. */
+/* Bytes of the longest end of the text not yet written that begins some stop string. */
 static size_t text__may_stop(const text_sink *s) {
-    const str *t = &s->q->text;
+    const str *t = &s->a->text;
     size_t     most = 0;
-    for (int i = 0; i < s->q->n_stop; i++) {
-        const bytes stop = s->q->stop[i];
+    for (int i = 0; i < s->r->gen.n_stop; i++) {
+        const bytes stop = s->r->gen.stop[i];
         size_t      n = stop.n ? stop.n - 1 : 0;
-        if (n > t->n - s->told) n = t->n - s->told;
+        if (n > t->n - s->written) n = t->n - s->written;
         for (; n > most; n--)
             if (memcmp(t->p + t->n - n, stop.p, n) == 0) most = n;
     }
     return most;
 }
 
-/* The tokens whose text ends within the first `go` bytes, as numbers. */
-static bool text__tell_ids(text_sink *s, size_t go) {
+/* n token ids with blanks between them. */
+static bool text__write_ids(text_sink *s, const int32_t *id, size_t n) {
     bool ok = true;
-    for (; ok && s->n_told < s->q->n_gen && s->q->tok[s->n_told].end <= go; s->n_told++) {
+    for (size_t i = 0; ok && i < n; i++) {
         char num[16];
-        int  len = snprintf(num, sizeof num, s->any ? " %d" : "%d", s->q->tok[s->n_told].id);
+        int  len = snprintf(num, sizeof num, s->any ? " %d" : "%d", id[i]);
         ok = text__write(s, num, (size_t)len);
     }
     return ok;
 }
 
-/* What is certain by now leaves, as text or as the tokens that made it. False: nobody can be written to. */
-static bool text__tell(text_sink *s) {
-    const str   *t = &s->q->text;
-    const size_t go = s->q->finish ? t->n : t->n - text__may_stop(s), from = s->told;
-    s->told = go > from ? go : from;
-    if (s->o->json) return !s->out->why;              /* it comes whole, in the end */
-    return s->o->ids ? text__tell_ids(s, go) : go <= from || text__write(s, t->p + from, go - from);
+/* Writes what is certain by now, as text or as the tokens whose text ends there. False: it cannot be written. */
+static bool text__report(text_sink *s) {
+    const str   *t = &s->a->text;
+    const size_t to = s->a->finish ? t->n : t->n - text__may_stop(s), from = s->written;
+    bool         ok = true;
+    s->written = to > from ? to : from;
+    if (s->o->json) return !s->out->why;              /* all of it is written in the end */
+    if (!s->o->ids) return to <= from || text__write(s, t->p + from, to - from);
+    for (; ok && s->n_written < s->a->n_tok && s->a->tok[s->n_written].end <= to; s->n_written++)
+        ok = text__write_ids(s, &s->a->tok[s->n_written].id, 1);
+    return ok;
 }
 
-/* What is still held, and the end of the line. */
+/* What is still held back, and the end of the line. */
 static void text__finish(text_sink *s) {
-    if (!s->q->finish) tok_stream_flush(&s->q->stream, &s->q->text);
-    s->q->finish = s->q->finish ? s->q->finish : "";
-    text__tell(s);
+    text__report(s);
     if (s->o->json) return;
     if (s->o->ids || (isatty(fileno(s->out->f)) && s->any && s->last != '\n')) text__write(s, "\n", 1);
 }
 
 /* Counts the prompt's tokens until all are read. */
-static void text__progress(const engine *eng, engine_meter *m, const sched_seq *q) {
-    const int all = q->n_prompt - q->n_cached, left = q->n_prompt - q->done;
-    if (left <= 0 || q->n_gen || q->finish || q->err.code) {
+static void text__progress(const engine *eng, engine_meter *m, const gen_answer *a) {
+    const int all = a->n_prompt - a->n_cached, left = a->n_prompt - a->n_read;
+    if (left <= 0 || a->n_tok || a->finish) {
         meter_stop(m);
         return;
     }
@@ -12584,29 +12716,33 @@ static void text__progress(const engine *eng, engine_meter *m, const sched_seq *
     m->step = left < eng->chunk ? left : eng->chunk;
 }
 
-typedef struct {                                      /* what the summary tells */
+typedef struct {                                      /* for the summary */
     int    n_prompt;                                  /* tokens of the prompt that were read */
     double prompt_s, first_s, gen_s;                  /* prefill; program start to first token; the others after it */
 } text_stats;
 
-/* Why the text ended. */
-static void text__why(const sched_seq *q, const tok_vocab *v, str *s) {
-    if (q->end >= 0) {
-        str_fmt(s, "end token %d ", q->end);
-        str_json(s, tok_text(v, q->end));
-    } else if (!*q->finish) str_put(s, g_interrupt ? "interrupted" : "nobody reads it any more");
-    else if (q->finish[0] == 's') str_put(s, "a stop text");
-    else if (q->n_gen == q->n_most) str_fmt(s, "%d tokens, as many as -n allows", q->n_gen);
-    else str_put(s, "the context is full");
+/* Why the answer ended. */
+static void text__why(const gen_answer *a, const tok_vocab *v, str *s) {
+    switch (a->finish) {
+    case GEN_END_TOKEN:
+        str_fmt(s, "end token %d ", a->end_token);
+        str_json(s, tok_text(v, a->end_token));
+        break;
+    case GEN_STOP_TEXT: str_put(s, "a stop text"); break;
+    case GEN_LENGTH: str_fmt(s, "%d tokens, as many as -n allows", a->n_tok); break;
+    case GEN_CONTEXT: str_put(s, "the context is full"); break;
+    default: str_put(s, g_interrupt ? "interrupted" : "nobody reads it any more");
+    }
 }
 
-/* An answer of no bytes is said to be one, or a person would look for it. */
-static void text__say_empty(const engine *eng, const sched_seq *q) {
-    err_t none = {0};
-    bytes chat;
-    str   why = {0};
-    if (q->text.n || !q->n_most || !*q->finish) return;
-    text__why(q, eng->v, &why);
+/* An empty answer gets a warning with the reason, or a person would look for it. */
+static void text__warn_empty(const engine *eng, const text_sink *sink) {
+    const gen_answer *a = sink->a;
+    err_t             none = {0};
+    bytes             chat;
+    str               why = {0};
+    if (a->text.n || !sink->r->gen.n_predict || a->finish == GEN_CANCELLED) return;
+    text__why(a, eng->v, &why);
     log_warn("the answer is empty: %s came first%s", why.p,
              gguf_get_str(eng->g, "tokenizer.chat_template", &chat, &none) == 1
                  ? "; the model has a chat template, and the prompt was raw, without it" : "");
@@ -12620,27 +12756,28 @@ static void text__tokens(str *s, const char *name, int n, int timed, double seco
     str_put(s, "\n");
 }
 
-static void text__summary(const engine *eng, const spec *guesser, const sched_seq *q, const text_stats *st, uint64_t seed) {
-    struct rusage ru;
-    str           s = {0};
+static void text__summary(const engine *eng, const spec *guesser, const text_sink *sink, const text_stats *st) {
+    const gen_answer *a = sink->a;
+    struct rusage     ru;
+    str               s = {0};
     if (g_log_level < LOG_NORMAL) return;
     getrusage(RUSAGE_SELF, &ru);
     str_fmt(&s, "llmrun: load        %.3f s, %s kernels, %d thread%s\n", eng->t_open, k_level_name(), eng->p->n,
             eng->p->n > 1 ? "s" : "");
     if (st->n_prompt) text__tokens(&s, "prompt", st->n_prompt, st->n_prompt, st->prompt_s);
-    if (q->n_cached) str_fmt(&s, "llmrun: prompt      %d tokens before them came from %s\n", q->n_cached, eng->kv->opts.cache);
-    if (q->n_gen) str_fmt(&s, "llmrun: first token after %.3f s\n", st->first_s);
-    text__tokens(&s, "generated", q->n_gen, q->n_gen - 1, st->gen_s);
+    if (a->n_cached) str_fmt(&s, "llmrun: prompt      %d tokens before them came from %s\n", a->n_cached, eng->kv->opts.cache);
+    if (a->n_tok) str_fmt(&s, "llmrun: first token after %.3f s\n", st->first_s);
+    text__tokens(&s, "generated", a->n_tok, a->n_tok - 1, st->gen_s);
     spec_report(guesser, &s);
     str_fmt(&s, "llmrun: memory      %.1f MiB of KV cache, %.1f MiB at the peak, the mapped model among it\n",
             (double)kv_bytes_peak(eng->kv) / 1048576, (double)ru.ru_maxrss / 1024);
     if (g_log_level >= LOG_VERBOSE) {
         engine_say_layout(eng, &s);
         str_put(&s, "llmrun: ended by    ");
-        text__why(q, eng->v, &s);
+        text__why(a, eng->v, &s);
         str_put(&s, "\n");
     }
-    str_fmt(&s, "llmrun: seed        %llu\n", (unsigned long long)seed);
+    str_fmt(&s, "llmrun: seed        %llu\n", (unsigned long long)sink->r->seed);
     fputs(s.p, stderr);
     str_drop(&s);
 }
@@ -12652,109 +12789,91 @@ static void text__json_rate(str *s, const char *name, int n, double seconds) {
 }
 
 /* The answer as one JSON object on a line. */
-static void text__json(const engine *eng, const text_sink *sink, const text_stats *st, uint64_t seed) {
-    const sched_seq *q = sink->q;
-    str              s = {0};
+static void text__json(const engine *eng, const text_sink *sink, const text_stats *st) {
+    const gen_answer *a = sink->a;
+    const char       *finish = gen_finish_names[a->finish];
+    str               s = {0};
     str_put(&s, "{\"model\":");
     str_json(&s, bytes_of(sink->o->json));
     str_put(&s, ",");
-    str_json_text(&s, str_bytes(&q->text));
+    str_json_text(&s, str_bytes(&a->text));
     str_put(&s, ",\"finish_reason\":");
-    if (*q->finish) str_json(&s, bytes_of(q->finish));
+    if (finish) str_json(&s, bytes_of(finish));
     else str_put(&s, "null");
     str_put(&s, ",\"tokens\":[");
-    for (int i = 0; i < q->n_gen && q->tok[i].end <= q->text.n; i++) str_fmt(&s, i ? ",%d" : "%d", q->tok[i].id);
-    str_fmt(&s, "],\"prompt_tokens\":%d,\"cached_tokens\":%d,\"completion_tokens\":%d,\"seed\":%llu,\"times\":{\"load_s\":%.6g", q->n_prompt,
-            q->n_cached, q->n_gen, (unsigned long long)seed, eng->t_open);
-    if (q->n_gen) str_fmt(&s, ",\"first_token_s\":%.6g", st->first_s);
+    for (int i = 0; i < a->n_tok && a->tok[i].end <= a->text.n; i++) str_fmt(&s, i ? ",%d" : "%d", a->tok[i].id);
+    str_fmt(&s, "],\"prompt_tokens\":%d,\"cached_tokens\":%d,\"completion_tokens\":%d,\"seed\":%llu,\"times\":{\"load_s\":%.6g", a->n_prompt,
+            a->n_cached, a->n_tok, (unsigned long long)sink->r->seed, eng->t_open);
+    if (a->n_tok) str_fmt(&s, ",\"first_token_s\":%.6g", st->first_s);
     else str_put(&s, ",\"first_token_s\":null");
     text__json_rate(&s, "prompt", st->n_prompt, st->prompt_s);
-    text__json_rate(&s, "generation", q->n_gen - 1, st->gen_s);
+    text__json_rate(&s, "generation", a->n_tok - 1, st->gen_s);
     str_put(&s, "}}\n");
     out_put(sink->out, s.p, s.n);
     str_drop(&s);
 }
 
-/* Steps until the text ends, nobody listens, or an interrupt comes. */
+/* Steps until the answer ends, nothing can be written, or an interrupt comes. */
 static void text__loop(sched *sc, text_sink *s, text_stats *st, err_t *e) {
-    const sched_seq *q = s->q;
-    const size_t     n_prompt = q->ids.n;
-    const double     t0 = clock_now();
-    double           t_first = 0;
-    engine_meter     meter;
-    meter_start(&meter, sc->eng, "reading the prompt", (int64_t)n_prompt, n_prompt < TEXT_LONG ? METER_QUIET_S : 0);
-    text__progress(sc->eng, &meter, q);
-    while (!g_interrupt && !q->finish && !q->err.code && sched_step(sc, q->n_gen ? s->o->n_predict : 0, e)) {
-        text__progress(sc->eng, &meter, q);
-        if (!t_first && (q->n_gen || q->finish)) t_first = clock_now(), st->prompt_s = t_first - t0;
-        if (!text__tell(s)) break;
+    const gen_answer *a = s->a;
+    const double      t0 = clock_now();
+    double            t_first = 0;
+    engine_meter      meter;
+    meter_start(&meter, sc->eng, "reading the prompt", a->n_prompt, a->n_prompt < TEXT_LONG ? METER_QUIET_S : 0);
+    text__progress(sc->eng, &meter, a);
+    while (!g_interrupt && !a->finish && sched_step(sc, a->n_tok ? s->r->gen.n_predict : 0, e)) {
+        text__progress(sc->eng, &meter, a);
+        if (!t_first && (a->n_tok || a->finish)) t_first = clock_now(), st->prompt_s = t_first - t0;
+        if (!text__report(s)) break;
     }
     meter_stop(&meter);
     const double now = clock_now();
-    st->n_prompt = (q->n_gen || q->finish ? (int)n_prompt : q->done) - q->n_cached;
+    st->n_prompt = (a->n_tok || a->finish ? a->n_prompt : a->n_read) - a->n_cached;
     if (!t_first) st->prompt_s = now - t0;
-    if (q->n_gen) st->first_s = t_first - sc->eng->t_start, st->gen_s = now - t_first;
+    if (a->n_tok) st->first_s = t_first - sc->eng->t_start, st->gen_s = now - t_first;
 }
 
-static void text__say_chain(const samp *sm) {
-    str s = {0};
+/* The sampler chain, for -v. */
+static void text__show_chain(const engine *eng, const gen_request *r) {
+    str   s = {0};
+    err_t none = {0};
+    samp *sm = g_log_level < LOG_VERBOSE ? NULL : samp_new(&r->samp, eng->m.hp.n_vocab, r->seed, 0, &none);
+    if (!sm) return;
     samp_describe(sm, &s);
     log_info("sampling    %s", s.p);
     str_drop(&s);
+    samp_free(sm);
 }
 
-/* The prompt, before the answer: its bytes, or with --ids its tokens. False: it cannot be written. */
-static bool text__echo(text_sink *s, const tok_ids *prompt) {
-    bool ok = true;
+/* The prompt, before the answer: its bytes, or its token ids. False: it cannot be written. */
+static bool text__echo(text_sink *s) {
     if (!s->o->echo.p) return true;
-    if (!s->o->ids) return text__write(s, s->o->echo.p, s->o->echo.n);
-    for (size_t i = 0; ok && i < prompt->n; i++) {
-        char num[16];
-        int  len = snprintf(num, sizeof num, i ? " %d" : "%d", prompt->id[i]);
-        ok = text__write(s, num, (size_t)len);
-    }
-    return ok;
+    return s->o->ids ? text__write_ids(s, s->r->prompt->id, s->r->prompt->n) : text__write(s, s->o->echo.p, s->o->echo.n);
 }
 
-/* Begins out and streams the continuation of `prompt`, which gen_fits(), to it; guesser: NULL, or one for a single sequence. False: what went wrong is
- * in e. */
-static bool text_run(engine *eng, spec *guesser, const tok_ids *prompt, const gen_opts *o, const samp_opts *so, uint64_t seed, out_t *out,
-                     err_t *e) {
+/* Begins out and streams the answer to r, one completion, to it; guesser: NULL, or one for a single sequence. False: e says what went wrong. */
+static bool text_run(engine *eng, spec *guesser, const gen_request *r, const text_opts *o, out_t *out, err_t *e) {
     const sched_opts alone = {1, false, false};
-    const int        n = (int)prompt->n, keep = o->n_keep < 0 || o->n_keep > n ? n : (int)o->n_keep;
-    const bool       begins = prompt->id[0] == tok_bos(eng->v);
     sched           *sc = sched_new(eng, guesser, &alone, e);
-    samp            *sm = sc ? samp_new(so, eng->m.hp.n_vocab, seed, 0, e) : NULL;
-    text_sink        s = {.out = out, .o = o};
+    text_sink        s = {.out = out, .o = o, .r = r};
     text_stats       st = {0};
-    if (!sm || !out_begin(out, e)) {
-        samp_free(sm);
+    ASSERT(r->n == 1);
+    if (!sc || !(s.a = sched_add(sc, r, e)) || !out_begin(out, e)) {
         sched_free(sc);
         return false;
     }
-    bytes *stop = mem_new((size_t)o->n_stop, sizeof *stop);
-    for (int i = 0; i < o->n_stop; i++) stop[i] = bytes_of(o->stop[i]);
-    sched_seq *q = s.q = sched_seq_new(eng, prompt, sm, false, 0);
-    q->n_most = o->n_predict < 0 ? -1 : o->n_predict;
-    q->ignore_eos = o->ignore_eos;
-    q->stop = stop;
-    q->n_stop = o->n_stop;
-    q->stream.special = o->special_out;
-    if (o->context_shift) q->shift = keep == 0 && begins ? 1 : keep;   /* a text without its start token is another text */
-    sched_add(sc, q);
-    text__say_chain(sm);
-    if (text__echo(&s, prompt)) text__loop(sc, &s, &st, e);
-    if (!e->code) *e = q->err;
-    if (q->finish && q->finish[0] == 'l' && q->n_gen != q->n_most)
-        log_warn("the context is full at %zu tokens (-c, --kv-mem and --kv-blocks bound it%s)", q->ids.n - 1,
-                 o->context_shift ? "" : "; --context-shift goes on without the oldest");
+    text__show_chain(eng, r);
+    if (text__echo(&s)) text__loop(sc, &s, &st, e);
+    if (!s.a->finish) sched_cancel(sc);
+    if (!e->code) *e = s.a->err;
+    if (s.a->finish == GEN_CONTEXT)
+        log_warn("the context is full at %d tokens (-c, --kv-mem and --kv-blocks bound it%s)", eng->n_ctx,
+                 r->gen.context_shift ? "" : "; --context-shift goes on without the oldest");
     text__finish(&s);
-    if (!e->code && o->json) text__json(eng, &s, &st, seed);
-    if (!e->code && !out->why) text__say_empty(eng, q);
-    if (!e->code && !out->why) text__summary(eng, guesser, q, &st, seed);
-    sched_seq_free(q);
+    if (!e->code && o->json) text__json(eng, &s, &st);
+    if (!e->code && !out->why) text__warn_empty(eng, &s);
+    if (!e->code && !out->why) text__summary(eng, guesser, &s, &st);
     sched_free(sc);
-    mem_free(stop);
     return !e->code;
 }
 
@@ -12823,8 +12942,8 @@ typedef struct batch_line {
     tok_ids    *ids;                                  /* [q.n_prompt] the tokens of its prompts; the first one has its place in the plan */
     size_t      n_ids;                                /* of all of them */
     int         place, keep;                          /* in the walk; positions that the ones behind it share */
-    int         n_added, n_ended;
-    sched_seq **seq;                                  /* [n_added] */
+    int         n_asked, n_ended;                     /* prompts whose completions have been asked for; completions that have ended */
+    gen_answer *answer;                               /* [q.n] NULL: none has been asked for */
     struct batch_line *next;                          /* of those begun */
 } batch_line;
 
@@ -12836,7 +12955,6 @@ typedef struct {
     results         *out;
     sched           *sc;
     lines_shard      shard;
-    bytes           *stop;                            /* [gen->n_stop] of lines that say nothing */
     batch_line     **line;                            /* [first, n) read and not yet begun */
     size_t           first, n, cap;
     size_t           tokens;                          /* of their prompts */
@@ -12854,8 +12972,8 @@ typedef struct {
 } batch_work;
 
 static void batch__line_free(batch_line *l) {
-    for (int i = 0; i < l->n_added; i++) sched_seq_free(l->seq[i]);
-    mem_free(l->seq);
+    for (int i = 0; l->answer && i < l->q.n; i++) gen_answer_drop(&l->answer[i]);
+    mem_free(l->answer);
     for (int i = 0; l->ids && i < l->q.n_prompt; i++) tok_ids_drop(&l->ids[i]);
     mem_free(l->ids);
     req_drop(&l->q);
@@ -13043,14 +13161,14 @@ static const char *batch__refuse(const batch_work *b, batch_line *l, err_t *why)
         const char *what = batch__refuse_prompt(b, l, i, why);
         if (what) return what;
     }
-    return samp_check(&l->q.samp, b->eng->m.hp.n_vocab, why) ? NULL : req_invalid;
+    return samp_check(&l->q.ask.samp, b->eng->m.hp.n_vocab, why) ? NULL : req_invalid;
 }
 
 static void batch__wait(batch_work *b, batch_line *l) {
-    const int64_t most = l->q.max_tokens >= 0 ? l->q.max_tokens : b->job->gen->n_predict;
+    const int64_t most = l->q.ask.gen.n_predict;
     l->keep = INT_MAX;
     b->n_wanted += (most >= 0 && most < b->eng->n_ctx ? most : b->eng->n_ctx) * l->q.n + (long long)l->n_ids;
-    b->n_prompt += (long long)l->n_ids * l->q.each;
+    b->n_prompt += (long long)l->n_ids * l->q.ask.n;
     b->tokens += l->n_ids;
     if (b->n == b->cap) b->line = mem_grow(b->line, b->cap = 2 * b->cap + 64, sizeof *b->line);
     b->line[b->n++] = l;
@@ -13068,6 +13186,11 @@ static bool batch__has(batch_work *b, const batch_line *l, bool twice) {
     return results_use_old(b->out, batch__file_key(&b->in, l->file), l->no, l->hash, l->q.has_id && !twice);
 }
 
+/* The seed of a line whose body has none. */
+static uint64_t batch__seed(const batch_work *b, const batch_line *l) {
+    return b->job->own_seeds ? rng_mix(b->job->seed ^ l->no ^ batch__file_key(&b->in, l->file)) : b->job->seed;
+}
+
 /* A line becomes one that waits, or a record that says why not. False: nothing more can be written. */
 static bool batch__take(batch_work *b, bytes line, uint64_t no, err_t *e) {
     batch_line *l = mem_new(1, sizeof *l);
@@ -13075,7 +13198,8 @@ static bool batch__take(batch_work *b, bytes line, uint64_t no, err_t *e) {
     err_t       why = {0};
     bool        ok = true;
     *l = (batch_line){.t_read = clock_now(), .no = no, .file = b->in.i, .turn = (uint64_t)b->n_read, .hash = bytes_hash(0, line)};
-    if (!req_read(&l->q, line, b->in.json, b->job->samp, b->eng->m.hp.n_vocab, &why)) code = l->q.fault ? l->q.fault : req_invalid;
+    const gen_request base = gen_ask(NULL, b->job->gen, b->job->samp, batch__seed(b, l));
+    if (!req_read(&l->q, line, b->in.json, &base, b->eng->m.hp.n_vocab, &why)) code = l->q.fault ? l->q.fault : req_invalid;
     const bool twice = l->q.has_id && !results_add_id(b->out, batch__file_key(&b->in, l->file), l->q.custom_id);
     if (twice) code = "duplicate_custom_id", why.code = 0, err_set(&why, EXIT_INPUT, "an earlier line has the same custom_id");
     const bool mine = !b->o->shard || lines_shard_is_mine(&b->shard, batch__shard_key(&l->q, line, code != NULL));
@@ -13208,124 +13332,98 @@ static void batch__plan(batch_work *b) {
 
 /* --- answers out --- */
 
-/* Of a line's first completion. */
-static uint64_t batch__seed(const batch_work *b, const batch_line *l) {
-    if (l->q.has_seed) return l->q.seed;
-    return b->job->own_seeds ? rng_mix(b->job->seed ^ l->no ^ batch__file_key(&b->in, l->file)) : b->job->seed;
-}
-
-/* The next completion of a line; the first one of each prompt reads it for the others. */
-static bool batch__add(batch_work *b, batch_line *l, err_t *e) {
-    const int       i = l->n_added, nth = i % l->q.each;
-    const gen_opts *g = b->job->gen;
-    samp_opts       so = l->q.samp;
-    const uint64_t  seed = batch__seed(b, l);
-    if (!l->seq) {
-        l->seq = mem_new((size_t)l->q.n, sizeof *l->seq);
+/* Asks for the completions of a line's next prompt. */
+static bool batch__ask(batch_work *b, batch_line *l, err_t *e) {
+    gen_request r = l->q.ask;
+    r.prompt = &l->ids[l->n_asked];
+    r.index = l->n_asked++ * r.n;
+    r.keep = l->q.n_prompt > 1 ? INT_MAX : l->keep;
+    r.logprobs = r.logprobs || b->job->fields & REQ_LOGPROB;
+    r.owner = l;
+    if (!l->answer) {
+        l->answer = mem_new((size_t)l->q.n, sizeof *l->answer);
         l->next = b->begun;
         b->begun = l;
     }
-    samp *sm = samp_new(&so, b->eng->m.hp.n_vocab, seed + (uint64_t)i, 0, e);
-    if (!sm) return false;
-    sched_seq *s = l->seq[i] = sched_seq_new(b->eng, &l->ids[i / l->q.each], sm, l->q.logprobs || b->job->fields & REQ_LOGPROB, l->q.top);
-    s->n_most = l->q.max_tokens >= 0 ? l->q.max_tokens : g->n_predict;
-    s->ignore_eos = l->q.has_ignore_eos ? l->q.ignore_eos : g->ignore_eos;
-    s->stop = l->q.stop ? l->q.stop : b->stop;
-    s->n_stop = l->q.stop ? l->q.n_stop : g->n_stop;
-    s->stream.special = g->special_out;
-    s->keep = nth + 1 < l->q.each || l->q.n_prompt > 1 ? INT_MAX : l->keep;
-    s->same_prompt = nth ? l->seq[i - nth] : NULL;
-    s->owner = l;
-    l->n_added++;
-    sched_add(b->sc, s);
-    return true;
-}
-
-/* Tokens whose text a stop string has not cut off. */
-static int batch__told(const sched_seq *s) {
-    int n = s->n_gen;
-    while (n > 1 && s->tok[n - 2].end >= s->text.n && s->finish[0] == 's') n--;
-    return n;
-}
-
-static double batch__logprob(const sched_seq *s) {
-    double sum = 0;
-    for (int i = 0; s->scored && i < batch__told(s); i++) sum += (double)s->tok[i].lp;
-    return sum;
+    return sched_add(b->sc, &r, e) != NULL;
 }
 
 /* Of all completions of a line: its turn, the first token of any, the last. */
 static req_times batch__times(const batch_line *l) {
     req_times t = {(double)INFINITY, (double)INFINITY, (double)INFINITY};
     double    last = 0;
-    for (int i = 0; i < l->n_added; i++) {
-        const sched_seq *s = l->seq[i];
-        t.queued = fmin(t.queued, s->t_in - l->t_read);
-        if (s->n_gen) t.first = fmin(t.first, s->t_first - l->t_read), last = fmax(last, s->t_last - l->t_read);
+    for (int i = 0; l->answer && i < l->q.n; i++) {
+        const gen_answer *a = &l->answer[i];
+        if (a->t_start > 0) t.queued = fmin(t.queued, a->t_start - l->t_read);
+        if (a->n_tok) t.first = fmin(t.first, a->t_first - l->t_read), last = fmax(last, a->t_last - l->t_read);
     }
     if (last > 0) t.total = last;
     return t;
 }
 
-/* All completions of a line have ended. */
+/* A line of which no token is wanted: its completions are empty. */
+static void batch__answer_nothing(batch_line *l) {
+    l->answer = mem_new((size_t)l->q.n, sizeof *l->answer);
+    for (int i = 0; i < l->q.n; i++) l->answer[i].finish = GEN_LENGTH, str_put(&l->answer[i].text, "");
+}
+
+/* The record of a line whose completions have ended: their texts, or the first error. */
+static bool batch__record(batch_work *b, batch_line *l, const req_origin *o, err_t *e) {
+    for (int i = 0; i < l->q.n; i++) {
+        const err_t *why = &l->answer[i].err;
+        if (why->code) return batch__fail(b, l, why->code == EXIT_RESOURCE ? "out_of_room" : req_invalid, why->text, e);
+    }
+    b->n_ok++;
+    if (b->job->csv) req_print_csv(&l->q, l->answer, o, &b->rec);
+    else req_print(&l->q, l->answer, o, b->eng->v, &b->rec);
+    return batch__put(b, l->turn, e);
+}
+
+/* Writes a line's record and frees the line. */
 static bool batch__answer(batch_work *b, batch_line *l, err_t *e) {
-    req_answer *a = mem_new((size_t)l->q.n, sizeof *a);
-    req_origin  o = batch__origin(b, l);
-    const err_t *why = NULL;
+    req_origin o = batch__origin(b, l);
     o.n_prompt = (int)l->n_ids;
-    o.seed = batch__seed(b, l);
     o.times = batch__times(l);
     for (int i = 0; i < l->q.n; i++) {
-        const sched_seq *s = l->seq ? l->seq[i] : NULL;
-        a[i] = (req_answer){.text = {(const uint8_t *)"", 0}, .finish = "length"};
-        if (!s) continue;
-        if (s->err.code && !why) why = &s->err;
-        if (s->err.code) continue;
-        if (i % l->q.each == 0) o.n_cached += s->n_cached;
-        a[i] = (req_answer){.text = str_bytes(&s->text), .finish = s->finish, .tok = s->tok, .top_id = s->top_id, .top_lp = s->top_lp,
-                            .n_tok = s->scored ? batch__told(s) : 0, .logprob = batch__logprob(s), .n_generated = s->n_gen};
-        b->n_gen += s->n_gen;
+        const gen_answer *a = &l->answer[i];
+        if (a->finish == GEN_FAILED) continue;
+        if (i % l->q.ask.n == 0) o.n_cached += a->n_cached;
+        b->n_gen += a->n_tok;
     }
-    bool ok;
-    if (why) ok = batch__fail(b, l, why->code == EXIT_RESOURCE ? "out_of_room" : req_invalid, why->text, e);
-    else {
-        b->n_ok++;
-        if (b->job->csv) req_print_csv(&l->q, a, &o, &b->rec);
-        else req_print(&l->q, a, &o, b->eng->v, &b->rec);
-        ok = batch__put(b, l->turn, e);
-    }
-    mem_free(a);
-    for (batch_line **at = &b->begun; *at; at = &(*at)->next)
-        if (*at == l) {
-            *at = l->next;
-            break;
-        }
+    const bool   ok = batch__record(b, l, &o, e);
+    batch_line **at = &b->begun;
+    while (*at && *at != l) at = &(*at)->next;
+    if (*at) *at = l->next;
     batch__line_free(l);
     return ok;
 }
 
 /* Lines go to the schedule as long as it takes them. */
 static bool batch__feed(batch_work *b, err_t *e) {
-    while (sched_hungry(b->sc)) {
+    while (sched_has_room(b->sc)) {
         if (!b->open) {
             if (b->first == b->n) return true;
             b->open = b->line[b->first++];
             b->tokens -= b->open->n_ids;
         }
         batch_line *l = b->open;
-        const bool  none = (l->q.max_tokens >= 0 ? l->q.max_tokens : b->job->gen->n_predict) == 0;
-        if (none || l->n_added == l->q.n) b->open = NULL;
-        if (none ? !batch__answer(b, l, e) : l->n_added < l->q.n && !batch__add(b, l, e)) return false;
+        if (l->q.ask.gen.n_predict == 0) {
+            b->open = NULL;
+            batch__answer_nothing(l);
+            if (!batch__answer(b, l, e)) return false;
+            continue;
+        }
+        if (!batch__ask(b, l, e)) return false;
+        if (l->n_asked == l->q.n_prompt) b->open = NULL;
     }
     return true;
 }
 
 static bool batch__collect(batch_work *b, err_t *e) {
-    for (sched_seq *s; (s = sched_ended(b->sc));) {
-        batch_line *l = s->owner;
-        if (++l->n_ended < l->q.n) continue;
-        if (b->open == l) b->open = NULL;
-        if (!batch__answer(b, l, e)) return false;
+    for (gen_answer a; sched_take(b->sc, &a);) {
+        batch_line *l = a.owner;
+        l->answer[a.index] = a;
+        if (++l->n_ended == l->q.n && !batch__answer(b, l, e)) return false;
     }
     return true;
 }
@@ -13435,7 +13533,7 @@ static void batch__summary(const batch_work *b) {
 
 static void batch__loop(batch_work *b, err_t *e) {
     while (!g_interrupt) {
-        const bool idle = !b->sc->n_run && !b->sc->first && !b->open && b->first == b->n;
+        const bool idle = sched_idle(b->sc) && !b->open && b->first == b->n;
         const bool low = b->n - b->first <= (size_t)b->o->window / 2;
         if (idle && b->over) return;
         if (!b->over && low) {
@@ -13475,8 +13573,6 @@ static long long batch_run(engine *eng, spec *guesser, results *out, const batch
     b.t_told = b.t0;
     if ((o->shard && !lines_shard_parse(o->shard, &b.shard, e)) || !batch__input_init(&b.in, job, o->line_bytes, e) ||
         !(b.sc = sched_new(eng, guesser, &so, e))) goto done;
-    b.stop = mem_new((size_t)job->gen->n_stop, sizeof *b.stop);
-    for (int i = 0; i < job->gen->n_stop; i++) b.stop[i] = bytes_of(job->gen->stop[i]);
     if (o->ordered && !out->resumable) {
         b.held = mem_new((size_t)o->window, sizeof *b.held);
         b.ready = mem_new((size_t)o->window, sizeof *b.ready);
@@ -13488,7 +13584,7 @@ static long long batch_run(engine *eng, spec *guesser, results *out, const batch
     if (g_interrupt && out->resumable)
         log_warn("%s: %lld lines are answered; --resume goes on with the others", out->name, b.n_before + b.n_ok + b.n_bad);
 done:
-    if (b.open && !b.open->seq) batch__line_free(b.open);
+    if (b.open && !b.open->answer) batch__line_free(b.open);
     for (batch_line *l = b.begun, *next; l; l = next) {
         next = l->next;
         batch__line_free(l);
@@ -13501,7 +13597,6 @@ done:
     mem_free(b.held);
     mem_free(b.ready);
     mem_free(b.line);
-    mem_free(b.stop);
     str_drop(&b.rec);
     return e->code || g_interrupt || out->why ? -1 : b.n_bad;
 }
@@ -18956,11 +19051,13 @@ typedef struct {
     int64_t     seed;                                 /* -1: draw one */
     const char *imatrix, *calibrate;                  /* an importance matrix; a text to round by */
     cli_list    stop, bias, breakers, tensor_types;
+    bytes      *stops;                                /* what gen.stop points to */
     samp_bias  *biases;                               /* bias, read */
     float       rope_freq_scale;                      /* 1 / fwd.rope.factor, 0: not given */
     kv_opts     kv;
     engine_opts    fwd;
     gen_opts    gen;
+    text_opts   text;
     calib_opts  calib;
     cli_list    in_files;                             /* importance matrices to add to the one gathered */
     cli_list    inputs;                               /* files of lines, or of results */
@@ -19354,7 +19451,7 @@ static const cli_opt cli_opts[] = {
     {"-o --output",                     "FILE",       OPT_STR,  AT(output),          0,  0,       GROUP_OUT, ON_ALL & ~(ON(LOGITS) | ON(IMATRIX)), ALONE, NULL,
      "write the answer to FILE in place of stdout; --quantize: the new model; --bench: md, csv, json or jsonl, alone or as the "
      "file's extension, is the form"},
-    {"--ids",                           NULL,         OPT_ON,   AT(gen.ids),         0,  0,       GROUP_OUT, ON(GENERATE), ALONE, NULL,
+    {"--ids",                           NULL,         OPT_ON,   AT(text.ids),        0,  0,       GROUP_OUT, ON(GENERATE), ALONE, NULL,
      "print token ids on one line in place of text"},
     {"--echo --display-prompt",         NULL,         OPT_ON,   AT(echo),            0,  0,       GROUP_OUT, ON(GENERATE), ALONE, NULL,
      "print the prompt before the answer; with --ids, its token ids"},
@@ -20088,7 +20185,9 @@ static bool cli_finish(config *c, err_t *e) {
     samp_opts so = c->samp;
     so.n_ctx = 1;                                     /* not known yet; the sampler looks again when it is */
     if (!samp_check(&so, INT32_MAX, e)) return false;
-    c->gen.stop = c->stop.v;
+    mem_free(c->stops);
+    c->gen.stop = c->stops = mem_new((size_t)c->stop.n, sizeof *c->stops);
+    for (int i = 0; i < c->stop.n; i++) c->stops[i] = bytes_of(c->stop.v[i]);
     c->gen.n_stop = c->stop.n;
     c->gen.special_out = c->special == 1;
     return true;
@@ -20104,6 +20203,7 @@ static void cli_drop(config *c) {
     cli_list_drop(&c->models);
     cli_list_drop(&c->idle);
     mem_free(c->biases);
+    mem_free(c->stops);
     str_drop(&c->own_output);
 }
 
@@ -21204,12 +21304,12 @@ static bool act__use_generate(act_job *r, engine *en, err_t *e) {
     const config *c = r->c;
     samp_breakers   breakers = {0};
     const samp_opts so = act__samp(c, r->vocab, en->n_ctx, &breakers);
-    const uint64_t  seed = c->seed < 0 ? rng_fresh() : (uint64_t)c->seed;
+    const gen_request ask = gen_ask(&r->ids, &c->gen, &so, c->seed < 0 ? rng_fresh() : (uint64_t)c->seed);
     spec           *guesser = act__guesser(c, en, 1, e);
-    gen_opts        go = c->gen;
-    if (act__json(c)) go.json = act__base_name(r->g->path);
-    if (c->echo) go.echo = str_bytes(&r->text);
-    bool ok = !e->code && text_run(en, guesser, &r->ids, &go, &so, seed, &r->out, e) && spec_save(guesser, e) && engine_save(en, &c->kv, e);
+    text_opts       o = c->text;
+    if (act__json(c)) o.json = act__base_name(r->g->path);
+    if (c->echo) o.echo = str_bytes(&r->text);
+    bool ok = !e->code && text_run(en, guesser, &ask, &o, &r->out, e) && spec_save(guesser, e) && engine_save(en, &c->kv, e);
     spec_close(guesser);
     samp_breakers_drop(&breakers);
     return ok;

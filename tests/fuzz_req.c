@@ -42,27 +42,29 @@ static void fz_field(str *s, const char *before, bytes b) {
 /* The strings of q as a line of its own, read again. */
 static void fz_again(const req *q) {
     str   line = {0};
-    req   twin;
+    req   again;
     err_t e = {0};
     fz_field(&line, "{\"prompt\":", q->prompt[0].text);
     if (q->has_id) fz_field(&line, ",\"custom_id\":", q->custom_id);
-    for (int i = 0; i < q->n_stop; i++) fz_field(&line, i ? "," : ",\"stop\":[", q->stop[i]);
-    str_put(&line, q->n_stop ? "]}" : "}");
-    ASSERT(req_read(&twin, str_bytes(&line), true, &samp_defaults, 1, &e));
-    ASSERT(bytes_eq(twin.prompt[0].text, q->prompt[0].text) && bytes_eq(twin.custom_id, q->custom_id) && twin.n_stop == q->n_stop);
-    for (int i = 0; i < q->n_stop; i++) ASSERT(bytes_eq(twin.stop[i], q->stop[i]));
-    req_drop(&twin);
+    for (int i = 0; i < q->ask.gen.n_stop; i++) fz_field(&line, i ? "," : ",\"stop\":[", q->ask.gen.stop[i]);
+    str_put(&line, q->ask.gen.n_stop ? "]}" : "}");
+    const gen_request base = gen_ask(NULL, &gen_defaults, &samp_defaults, 0);
+    ASSERT(req_read(&again, str_bytes(&line), true, &base, 1, &e));
+    ASSERT(bytes_eq(again.prompt[0].text, q->prompt[0].text) && bytes_eq(again.custom_id, q->custom_id) && again.ask.gen.n_stop == q->ask.gen.n_stop);
+    for (int i = 0; i < q->ask.gen.n_stop; i++) ASSERT(bytes_eq(again.ask.gen.stop[i], q->ask.gen.stop[i]));
+    req_drop(&again);
     str_drop(&line);
 }
 
 static void fz_answer(const req *q, const req_origin *o, const tok_vocab *v, str *out) {
     static int32_t top_id[FZ_TOKENS * REQ_TOP];
     static float   top_lp[FZ_TOKENS * REQ_TOP];
-    req_token      tok[FZ_TOKENS];
-    static req_answer a[REQ_CHOICES];
+    gen_token      tok[FZ_TOKENS];
+    static gen_answer a[REQ_CHOICES];
     for (int i = 0; i < FZ_TOKENS * REQ_TOP; i++) top_id[i] = i * 37 % tok_count(v), top_lp[i] = -(float)i;
-    for (int i = 0; i < FZ_TOKENS; i++) tok[i] = (req_token){i * 91 % tok_count(v), -1, (size_t)i};
-    for (int i = 0; i < q->n; i++) a[i] = (req_answer){q->prompt[0].text, "stop", tok, i ? FZ_TOKENS : 0, top_id, top_lp, FZ_TOKENS, -1};
+    for (int i = 0; i < FZ_TOKENS; i++) tok[i] = (gen_token){i * 91 % tok_count(v), -1, (size_t)i};
+    for (int i = 0; i < q->n; i++) a[i] = (gen_answer){.text = {.p = (char *)(uintptr_t)q->prompt[0].text.p, .n = q->prompt[0].text.n}, .finish = GEN_STOP_TEXT, .tok = tok,
+                                                        .n_tok = i ? FZ_TOKENS : 0, .top = q->ask.top, .top_id = top_id, .top_lp = top_lp};
     req_origin more = *o;
     more.fields = REQ_PROMPT | REQ_SEED | REQ_LOGPROB | REQ_TIMES;
     req_print(q, a, o, v, out);
@@ -98,12 +100,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     str                     out = {0};
     g_log_level = LOG_QUIET;
     if (!size) return 0;
-    bool ok = req_read(&q, (bytes){data + 1, size - 1}, data[0] & 1, &samp_defaults, tok_count(v), &e);
+    const gen_request base = gen_ask(NULL, &gen_defaults, &samp_defaults, 0);
+    bool ok = req_read(&q, (bytes){data + 1, size - 1}, data[0] & 1, &base, tok_count(v), &e);
     ASSERT(ok == !e.code && ok == !q.fault && (ok || (e.code == EXIT_INPUT && e.text[0])));
     if (ok && data[0] & 1 && utf8_whole((bytes){data + 1, size - 1})) fz_same_id(&q, (bytes){data + 1, size - 1});
     if (!ok) req_print_error(&q, &origin, q.fault, e.text, &out), fz_record(&out, 5);
     else {
-        ASSERT(samp_check(&q.samp, tok_count(v), &e) && q.each >= 1 && q.each <= REQ_N && q.n == q.each * q.n_prompt && q.n <= REQ_CHOICES && q.top >= 0 && q.top <= REQ_TOP && q.n_stop <= REQ_STOPS);
+        ASSERT(samp_check(&q.ask.samp, tok_count(v), &e) && q.ask.n >= 1 && q.ask.n <= REQ_N && q.n == q.ask.n * q.n_prompt && q.n <= REQ_CHOICES && q.ask.top >= 0 && q.ask.top <= REQ_TOP && q.ask.gen.n_stop <= REQ_STOPS);
         for (int k = 0; k < q.n_prompt; k++)
             for (size_t i = 0; i < q.prompt[k].ids.n; i++) ASSERT(q.prompt[k].ids.id[i] >= 0 && q.prompt[k].ids.id[i] < tok_count(v));
         if (q.prompt[0].text.p && q.n <= REQ_N) fz_again(&q), fz_answer(&q, &origin, v, &out);

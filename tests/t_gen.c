@@ -4,6 +4,7 @@ typedef struct {
     gguf_file  g;
     tok_vocab *v;
     engine    *eng;
+    text_opts  text;                                  /* how answers are written */
 } t_run;
 
 static bool t_run_open(t_run *r, const char *path, const engine_opts *fo, const kv_opts *ko, int64_t n_need, bool all) {
@@ -37,7 +38,8 @@ static char *t_run_ids(t_run *r, const tok_ids *ids, const gen_opts *o, const sa
     size_t n = 0;
     out_t  out = {open_memstream(&text, &n), "memory", 0};
     CHECKF(gen_fits(r->eng, ids, &e), "%s", e.text);
-    text_run(r->eng, NULL, ids, o, so, seed, &out, &e);
+    const gen_request ask = gen_ask(ids, o, so, seed);
+    text_run(r->eng, NULL, &ask, &r->text, &out, &e);
     CHECK(out_end(&out, &e));
     *code = e.code;
     return text;
@@ -115,19 +117,19 @@ static void t_gen_stop(void) {
         for (size_t len = 1; len <= 11; len += 5) {
             t_run       r;
             char        stop[16];
-            const char *stops[] = {"never said", stop};
             int         code;
             gen_opts    o = gen_defaults;
             samp_opts   so = t_greedy();
             snprintf(stop, sizeof stop, "%.*s", (int)len, all + at);
             o.n_predict = 200;
+            const bytes stops[] = {bytes_of("never said"), bytes_of(stop)};
             o.stop = stops;
             o.n_stop = 2;
             if (!t_run_open(&r, model_path, &engine_defaults, &kv_defaults, 201, false)) return;
             char *got = t_run_text(&r, "", &o, &so, 1, &code);
             size_t want = (size_t)(strstr(all, stop) - all);
             if (EQ_INT(strlen(got), want)) EQ_MEM(got, all, want);
-            o.ids = true;                             /* the ids end where the text does */
+            r.text.ids = true;                        /* the ids end where the text does */
             char *ids = t_run_text(&r, "", &o, &so, 1, &code);
             str   text = {0};
             for (char *p = ids, *end; strtol(p, &end, 10), end != p; p = end) {
@@ -185,9 +187,9 @@ static void t_gen_full(void) {
     samp_opts so = t_greedy();
     fo.n_ctx = 40;
     o.n_predict = 120;
-    o.ids = true;
     o.ignore_eos = true;
     if (!t_run_open(&r, model_path, &fo, &kv_defaults, 40, false)) return;
+    r.text.ids = true;
     char *got = t_run_text(&r, "", &o, &so, 1, &code);
     int   n = 0;
     for (char *p = got; *p; p++) n += *p == ' ' || *p == '\n';

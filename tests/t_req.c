@@ -3,6 +3,14 @@
 
 enum { TR_VOCAB = 1000 };
 
+enum { TR_SEED = 77 };
+
+/* Reads a line as the command's defaults and a seed would have it. */
+static bool tr__req(req *q, bytes line, bool json, err_t *e) {
+    const gen_request base = gen_ask(NULL, &gen_defaults, &samp_defaults, TR_SEED);
+    return req_read(q, line, json, &base, TR_VOCAB, e);
+}
+
 static void tr__text(str *s, const char *name, bytes b) {
     str_fmt(s, " %s=", name);
     str_json(s, b);
@@ -10,7 +18,8 @@ static void tr__text(str *s, const char *name, bytes b) {
 
 /* What a request says beyond the defaults, in words; a fault as its name and message. */
 static str tr__tell(const req *q, bool ok, const err_t *e) {
-    const samp_opts *o = &q->samp, *d = &samp_defaults;
+    const gen_request *r = &q->ask;
+    const samp_opts *o = &r->samp, *d = &samp_defaults;
     str              s = {0};
     str_put(&s, ok ? "ok" : q->fault ? q->fault : "no fault");
     if (!ok) str_fmt(&s, ": %s", e->text);
@@ -22,12 +31,12 @@ static str tr__tell(const req *q, bool ok, const err_t *e) {
         for (size_t i = 0; i < p->ids.n; i++) str_fmt(&s, "%s%d", i ? "," : " ids=", p->ids.id[i]);
     }
     if (q->n != 1) str_fmt(&s, " n=%d", q->n);
-    if (q->max_tokens != -1) str_fmt(&s, " max=%lld", (long long)q->max_tokens);
-    if (q->has_seed) str_fmt(&s, " seed=%llu", (unsigned long long)q->seed);
-    for (int i = 0; i < q->n_stop; i++) tr__text(&s, "stop", q->stop[i]);
-    if (q->stop && !q->n_stop) str_put(&s, " stop=none");
-    if (q->logprobs) str_fmt(&s, " logprobs=%d", q->top);
-    if (q->has_ignore_eos) str_fmt(&s, " ignore_eos=%d", q->ignore_eos);
+    if (r->gen.n_predict != -1) str_fmt(&s, " max=%lld", (long long)r->gen.n_predict);
+    if (r->seed != TR_SEED) str_fmt(&s, " seed=%llu", (unsigned long long)r->seed);
+    for (int i = 0; i < r->gen.n_stop; i++) tr__text(&s, "stop", r->gen.stop[i]);
+    if (r->gen.stop && !r->gen.n_stop) str_put(&s, " stop=none");
+    if (r->logprobs) str_fmt(&s, " logprobs=%d", r->top);
+    if (r->gen.ignore_eos) str_fmt(&s, " ignore_eos=%d", r->gen.ignore_eos);
     if (q->priority) str_fmt(&s, " priority=%d", q->priority);
     if (o->temp != d->temp) str_fmt(&s, " temp=%g", (double)o->temp);
     if (o->top_p != d->top_p) str_fmt(&s, " top_p=%g", (double)o->top_p);
@@ -43,7 +52,7 @@ static str tr__tell(const req *q, bool ok, const err_t *e) {
 static void tr__read(bytes line, bool json, const char *want) {
     req   q;
     err_t e = {0};
-    bool  ok = req_read(&q, line, json, &samp_defaults, TR_VOCAB, &e);
+    bool  ok = tr__req(&q, line, json, &e);
     str   got = tr__tell(&q, ok, &e);
     CHECKF(strcmp(got.p, want) == 0, "%.200s\n      got  %s\n      want %s", (const char *)line.p, got.p, want);
     CHECK(ok ? !e.code && !q.fault : e.code == EXIT_INPUT && q.fault);
@@ -111,7 +120,7 @@ static void t_req_keys(void) {
         {"{\"prompt\":\"\",\"stop\":[\"a\",\"b\\u0000\"]}", "ok prompt=\"\" stop=\"a\" stop=\"b\\u0000\""},
         {"{\"prompt\":\"\",\"stop\":[]}", "ok prompt=\"\" stop=none"},
         {"{\"prompt\":\"\",\"n\":128,\"priority\":-5,\"ignore_eos\":true}", "ok prompt=\"\" n=128 ignore_eos=1 priority=-5"},
-        {"{\"prompt\":\"\",\"ignore_eos\":false}", "ok prompt=\"\" ignore_eos=0"},
+        {"{\"prompt\":\"\",\"ignore_eos\":false}", "ok prompt=\"\""},
         {"{\"prompt\":\"\",\"logprobs\":0}", "ok prompt=\"\" logprobs=0"},
         {"{\"prompt\":\"\",\"logprobs\":20}", "ok prompt=\"\" logprobs=20"},
         {"{\"prompt\":\"\",\"logit_bias\":{\"0\":-100,\"999\":2.5}}", "ok prompt=\"\" bias=0:-100 bias=999:2.5"},
@@ -126,21 +135,28 @@ static void t_req_keys(void) {
     TR_ROWS(rows);
 }
 
-/* A body's biases stand in place of the command's; without any, those hold. */
+/* What a body says stands in place of what the command said; what it does not say stays, biases and stop strings as a whole. */
 static void t_req_base(void) {
     static const samp_bias own[] = {{3, 1}};
-    samp_opts              base = samp_defaults;
+    const bytes            stops[] = {bytes_of("X"), bytes_of("Y")};
+    gen_request            base = gen_ask(NULL, &gen_defaults, &samp_defaults, 5);
     req                    q;
     err_t                  e = {0};
-    base.bias = own, base.n_bias = 1, base.temp = 2;
+    base.samp.bias = own, base.samp.n_bias = 1, base.samp.temp = 2;
+    base.gen = (gen_opts){.n_predict = 9, .ignore_eos = true, .stop = stops, .n_stop = 2};
     CHECK(req_read(&q, bytes_of("{\"prompt\":\"\",\"top_k\":7}"), true, &base, TR_VOCAB, &e));
-    CHECK(q.samp.bias == own && q.samp.n_bias == 1 && q.samp.temp == 2 && q.samp.top_k == 7);
+    CHECK(q.ask.samp.bias == own && q.ask.samp.n_bias == 1 && q.ask.samp.temp == 2 && q.ask.samp.top_k == 7);
+    CHECK(q.ask.gen.n_predict == 9 && q.ask.gen.ignore_eos && q.ask.gen.stop == stops && q.ask.gen.n_stop == 2);
+    CHECK(q.ask.seed == 5 && q.ask.n == 1 && !q.ask.logprobs);
     req_drop(&q);
-    CHECK(req_read(&q, bytes_of("{\"prompt\":\"\",\"logit_bias\":{}}"), true, &base, TR_VOCAB, &e));
-    EQ_INT(q.samp.n_bias, 0);
+    CHECK(req_read(&q, bytes_of("{\"prompt\":\"\",\"logit_bias\":{},\"seed\":6,\"ignore_eos\":false,\"stop\":\"Z\",\"max_tokens\":0,\"n\":3,\"logprobs\":2}"), true,
+                   &base, TR_VOCAB, &e));
+    EQ_INT(q.ask.samp.n_bias, 0);
+    CHECK(q.ask.gen.n_predict == 0 && !q.ask.gen.ignore_eos && q.ask.gen.n_stop == 1 && bytes_is(q.ask.gen.stop[0], "Z"));
+    CHECK(q.ask.seed == 6 && q.ask.n == 3 && q.ask.logprobs && q.ask.top == 2);
     req_drop(&q);
     CHECK(req_read(&q, bytes_of("plain"), false, &base, TR_VOCAB, &e));
-    CHECK(q.samp.bias == own && q.samp.temp == 2);
+    CHECK(q.ask.samp.bias == own && q.ask.samp.temp == 2 && q.ask.gen.stop == stops);
     req_drop(&q);
 }
 
@@ -151,7 +167,7 @@ static void t_req_plain(void) {
     tr__read(bytes_of("Once upon a time"), false, "ok prompt=\"Once upon a time\"");
     tr__read(bytes_of("{\"prompt\":1}"), false, "ok prompt=\"{\\\"prompt\\\":1}\"");
     tr__read((bytes){NULL, 0}, false, "ok prompt=\"\"");
-    CHECK(req_read(&q, (bytes){odd, sizeof odd}, false, &samp_defaults, TR_VOCAB, &e));
+    CHECK(tr__req(&q, (bytes){odd, sizeof odd}, false, &e));
     CHECK(bytes_eq(q.prompt[0].text, (bytes){odd, sizeof odd}) && q.prompt[0].text.p != odd);
     req_drop(&q);
 }
@@ -254,10 +270,10 @@ static void t_req_choices(void) {
             str_fmt(&line, "{\"n\":%d,\"prompt\":[", n);
             for (int i = 0; i < prompts; i++) str_put(&line, i ? ",\"a\"" : "\"a\"");
             str_put(&line, "]}");
-            const bool ok = req_read(&q, str_bytes(&line), true, &samp_defaults, TR_VOCAB, &e);
+            const bool ok = tr__req(&q, str_bytes(&line), true, &e);
             CHECKF(ok == (n * prompts <= REQ_CHOICES), "%d of %d: %s", n, prompts, e.text);
             if (ok) EQ_INT(q.n, n * prompts);
-            if (ok) EQ_INT(q.each, n);
+            if (ok) EQ_INT(q.ask.n, n);
             req_drop(&q);
             str_drop(&line);
         }
@@ -277,7 +293,7 @@ static void t_req_bad_json(void) {
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         req   q;
         err_t e = {0};
-        bool  ok = req_read(&q, bytes_of(rows[i]), true, &samp_defaults, TR_VOCAB, &e);
+        bool  ok = tr__req(&q, bytes_of(rows[i]), true, &e);
         CHECKF(!ok && q.fault == req_bad_json && e.code == EXIT_INPUT && strncmp(e.text, "bad JSON before byte ", 21) == 0,
                "%s: %s: %s", rows[i], q.fault ? q.fault : "ok", e.text);
         CHECKF(strtoul(e.text + 21, NULL, 10) <= strlen(rows[i]), "%s: %s", rows[i], e.text);
@@ -341,7 +357,7 @@ static void t_req_kinds(void) {
             if (k < own) EQ_STR(req_keys[k].name, keys[k].name);
             snprintf(line, sizeof line, "{%s\"%s\":%s}", k ? "\"prompt\":\"\"," : "", keys[k].name, values[i].text);
             bool want = values[i].kind == 'z' ? k != 0 : strchr(keys[k].takes, values[i].kind) != NULL;
-            bool ok = req_read(&q, bytes_of(line), true, &samp_defaults, TR_VOCAB, &e);
+            bool ok = tr__req(&q, bytes_of(line), true, &e);
             CHECKF(ok == want, "%s: %s", line, ok ? "was taken" : e.text);
             bool named = strstr(e.text, keys[k].name) || strcmp(keys[k].name, "messages") == 0;
             CHECKF(ok || named, "%s: %s", line, e.text);
@@ -355,9 +371,9 @@ static bool tr__takes(const char *name, double x) {
     err_t e = {0};
     if (strcmp(name, "logit_bias") == 0) snprintf(line, sizeof line, "{\"prompt\":\"\",\"%s\":{\"5\":%.17g}}", name, x);
     else snprintf(line, sizeof line, "{\"prompt\":\"\",\"%s\":%.17g}", name, x);
-    bool ok = req_read(&q, bytes_of(line), true, &samp_defaults, TR_VOCAB, &e);
+    bool ok = tr__req(&q, bytes_of(line), true, &e);
     if (!ok) CHECKF(strstr(e.text, name) && (strstr(e.text, "out of range") || strstr(e.text, "whole number")), "%s: %s", line, e.text);
-    else if (strncmp(name, "max", 3) && strcmp(name, "seed")) CHECKF(samp_check(&q.samp, TR_VOCAB, &e), "%s: %s", line, e.text);
+    else if (strncmp(name, "max", 3) && strcmp(name, "seed")) CHECKF(samp_check(&q.ask.samp, TR_VOCAB, &e), "%s: %s", line, e.text);
     req_drop(&q);
     return ok;
 }
@@ -401,8 +417,8 @@ static void tr__there_and_back(bytes text) {
     tr__raw(&line, text);
     str_put(&line, "}");
     CHECK(!memchr(line.p, '\n', line.n));
-    bool ok = req_read(&q, str_bytes(&line), true, &samp_defaults, TR_VOCAB, &e);
-    CHECKF(ok && bytes_eq(q.custom_id, text) && bytes_eq(q.prompt[0].text, text) && q.n_stop == 1 && bytes_eq(q.stop[0], text),
+    bool ok = tr__req(&q, str_bytes(&line), true, &e);
+    CHECKF(ok && bytes_eq(q.custom_id, text) && bytes_eq(q.prompt[0].text, text) && q.ask.gen.n_stop == 1 && bytes_eq(q.ask.gen.stop[0], text),
            "%zu bytes, %02x %02x ...: %s", text.n, text.p[0], text.n > 1 ? text.p[1] : 0, e.text);
     req_drop(&q);
     str_drop(&line);
@@ -448,7 +464,7 @@ static void t_req_escape_bytes(void) {
         req   q;
         err_t e = {0};
         snprintf(line, sizeof line, "{\"prompt\":\"%s\"}", rows[i].prompt);
-        CHECKF(req_read(&q, bytes_of(line), true, &samp_defaults, TR_VOCAB, &e) && bytes_is(q.prompt[0].text, rows[i].want), "row %zu: %s", i, e.text);
+        CHECKF(tr__req(&q, bytes_of(line), true, &e) && bytes_is(q.prompt[0].text, rows[i].want), "row %zu: %s", i, e.text);
         req_drop(&q);
     }
     for (int c = 0x10ff7e; c <= 0x10ffff; c++) {      /* every one, both ways of writing it */
@@ -457,7 +473,7 @@ static void t_req_escape_bytes(void) {
         err_t  e = {0};
         plain[0] = (char)0xf4, plain[1] = (char)0x8f, plain[2] = (char)(0x80 | (c >> 6 & 0x3f)), plain[3] = (char)(0x80 | (c & 0x3f));
         snprintf(escaped, sizeof escaped, "{\"prompt\":\"\\udbff\\u%04x\",\"user\":\"\xff\"}", (unsigned)(0xdc00 | (c & 0x3ff)));
-        CHECKF(req_read(&q, bytes_of(escaped), true, &samp_defaults, TR_VOCAB, &e) && bytes_is(q.prompt[0].text, plain), "U+%X: %s", (unsigned)c, e.text);
+        CHECKF(tr__req(&q, bytes_of(escaped), true, &e) && bytes_is(q.prompt[0].text, plain), "U+%X: %s", (unsigned)c, e.text);
         req_drop(&q);
         tr__there_and_back(bytes_of(plain));
     }
@@ -534,11 +550,12 @@ static void t_req_prints(void) {
     int32_t       ab = 0;
     while (!bytes_is(tok_piece(o.v, ab), "ab")) ab++;
     CHECK(bytes_is(tok_piece(o.v, ff), "\xff") && tok_is_control(o.v, bos));
-    const req_token tok[] = {{ab, -0.5f, 2}, {ff, -INFINITY, 3}, {bos, -1e-9f, 5}, {ab, -2.25f, 7}};
-    const int32_t   top_id[] = {ab, ff, ff, ab, bos, -1, ff, ff};
-    const float     top_lp[] = {-0.5f, -1.5f, -0.25f, -3.0f, -1e-9f, 0, -0.125f, -4.0f};
-    const bytes     cut = {(const uint8_t *)"ab\xff" "a", 4};   /* a stop string cut off what came after it */
-    req_answer      with[2] = {{cut, "stop", tok, 4, top_id, top_lp, 4, 0}, {bytes_of("two\nlines"), "length", NULL, 0, NULL, NULL, 5, 0}};
+    gen_token    tok[] = {{ab, -0.5f, 2}, {ff, -INFINITY, 3}, {bos, -1e-9f, 3}, {ab, -2.25f, 7}};
+    int32_t      top_id[] = {ab, ff, ff, ab, bos, -1, ff, ff};
+    float        top_lp[] = {-0.5f, -1.5f, -0.25f, -3.0f, -1e-9f, 0, -0.125f, -4.0f};
+    char         cut[] = "ab\xff" "a", two[] = "two\nlines", abba[] = "abba";   /* a stop string cut off what came after the first one */
+    gen_answer   with[2] = {{.text = {.p = cut, .n = 4}, .finish = GEN_STOP_TEXT, .tok = tok, .n_tok = 4, .top_id = top_id, .top_lp = top_lp},
+                            {.text = {.p = two, .n = strlen(two)}, .finish = GEN_LENGTH}};
     const struct {
         const char *what;
         bool        chat, logprobs;
@@ -549,18 +566,18 @@ static void t_req_prints(void) {
          TR_BODY("cmpl", "text_completion") "{\"index\":0,\"text\":\"ab" BAD "a\",\"bytes\":\"YWL/YQ==\",\"logprobs\":null,\"finish_reason\":\"stop\"}" TR_USAGE("4", "13")},
         {"two", false, false, 0, 2,
          TR_BODY("cmpl", "text_completion") "{\"index\":0,\"text\":\"ab" BAD "a\",\"bytes\":\"YWL/YQ==\",\"logprobs\":null,\"finish_reason\":\"stop\"},"
-         "{\"index\":1,\"text\":\"two\\nlines\",\"logprobs\":null,\"finish_reason\":\"length\"}" TR_USAGE("9", "18")},
+         "{\"index\":1,\"text\":\"two\\nlines\",\"logprobs\":null,\"finish_reason\":\"length\"}" TR_USAGE("4", "13")},
         {"tokens alone", false, true, 0, 2,
          TR_BODY("cmpl", "text_completion") "{\"index\":0,\"text\":\"ab" BAD "a\",\"bytes\":\"YWL/YQ==\",\"logprobs\":{\"tokens\":[\"ab\",\"" BAD "\",\"<s>\",\"ab\"],"
-         "\"token_logprobs\":[-0.5,-9999,-9.99999972e-10,-2.25],\"top_logprobs\":null,\"text_offset\":[0,2,3,4],\"bytes\":[[97,98],[255],[60,115,62],[97,98]]},\"finish_reason\":\"stop\"},"
+         "\"token_logprobs\":[-0.5,-9999,-9.99999972e-10,-2.25],\"top_logprobs\":null,\"text_offset\":[0,2,3,3],\"bytes\":[[97,98],[255],[60,115,62],[97,98]]},\"finish_reason\":\"stop\"},"
          "{\"index\":1,\"text\":\"two\\nlines\",\"logprobs\":{\"tokens\":[],\"token_logprobs\":[],\"top_logprobs\":null,\"text_offset\":[],\"bytes\":[]},"
-         "\"finish_reason\":\"length\"}" TR_USAGE("9", "18")},
+         "\"finish_reason\":\"length\"}" TR_USAGE("4", "13")},
         {"two alternatives", false, true, 2, 2,
          TR_BODY("cmpl", "text_completion") "{\"index\":0,\"text\":\"ab" BAD "a\",\"bytes\":\"YWL/YQ==\",\"logprobs\":{\"tokens\":[\"ab\",\"" BAD "\",\"<s>\",\"ab\"],"
          "\"token_logprobs\":[-0.5,-9999,-9.99999972e-10,-2.25],\"top_logprobs\":[{\"ab\":-0.5,\"" BAD "\":-1.5},{\"" BAD "\":-0.25,\"ab\":-3},"
-         "{\"<s>\":-9.99999972e-10},{\"" BAD "\":-0.125,\"ab\":-2.25}],\"text_offset\":[0,2,3,4],\"bytes\":[[97,98],[255],[60,115,62],[97,98]]},\"finish_reason\":\"stop\"},"
+         "{\"<s>\":-9.99999972e-10},{\"" BAD "\":-0.125,\"ab\":-2.25}],\"text_offset\":[0,2,3,3],\"bytes\":[[97,98],[255],[60,115,62],[97,98]]},\"finish_reason\":\"stop\"},"
          "{\"index\":1,\"text\":\"two\\nlines\",\"logprobs\":{\"tokens\":[],\"token_logprobs\":[],\"top_logprobs\":[],\"text_offset\":[],\"bytes\":[]},"
-         "\"finish_reason\":\"length\"}" TR_USAGE("9", "18")},
+         "\"finish_reason\":\"length\"}" TR_USAGE("4", "13")},
         {"chat", true, false, 0, 1,
          TR_BODY("chatcmpl", "chat.completion") "{\"index\":0,\"message\":{\"role\":\"assistant\",\"content\":\"ab" BAD "a\"},\"bytes\":\"YWL/YQ==\",\"logprobs\":null,"
          "\"finish_reason\":\"stop\"}" TR_USAGE("4", "13")},
@@ -577,22 +594,24 @@ static void t_req_prints(void) {
          "]},\"finish_reason\":\"stop\"}" TR_USAGE("4", "13")},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        const req q = {.custom_id = bytes_of("r\"1"), .has_id = true, .chat = rows[i].chat, .n = rows[i].n, .logprobs = rows[i].logprobs, .top = rows[i].top};
+        const req q = {.custom_id = bytes_of("r\"1"), .has_id = true, .chat = rows[i].chat, .n = rows[i].n,
+                       .ask = {.n = rows[i].n, .logprobs = rows[i].logprobs, .top = rows[i].top}};
+        with[0].top = with[1].top = rows[i].top;
         str       out = {0};
         req_print(&q, with, &origin, o.v, &out);
         tr__record(&out, "\"r\\\"1\"", rows[i].want, rows[i].what);
         str_drop(&out);
     }
-    with[0].text = bytes_of("abba");                  /* UTF-8: no bytes beside it */
-    const req q = {.n = 2, .logprobs = true};
-    const req_token plain[] = {{ab, -0.5f, 2}, {ab, NAN, 4}};
-    with[0].tok = plain, with[0].n_tok = 2;
+    const req q = {.n = 2, .ask = {.n = 2, .logprobs = true}};
+    gen_token plain[] = {{ab, -0.5f, 2}, {ab, NAN, 4}};
+    with[0] = (gen_answer){.text = {.p = abba, .n = 4}, .finish = GEN_END_TOKEN, .tok = plain, .n_tok = 2};   /* UTF-8: no bytes beside it */
+    with[1].top = 0;
     str out = {0};
     req_print(&q, with, &origin, o.v, &out);
     tr__record(&out, "null", TR_BODY("cmpl", "text_completion") "{\"index\":0,\"text\":\"abba\",\"logprobs\":{\"tokens\":[\"ab\",\"ab\"],"
                "\"token_logprobs\":[-0.5,-9999],\"top_logprobs\":null,\"text_offset\":[0,2],\"bytes\":[[97,98],[97,98]]},\"finish_reason\":\"stop\"},"
                "{\"index\":1,\"text\":\"two\\nlines\",\"logprobs\":{\"tokens\":[],\"token_logprobs\":[],\"top_logprobs\":null,\"text_offset\":[],\"bytes\":[]},"
-               "\"finish_reason\":\"length\"}" TR_USAGE("9", "18"), "plain");
+               "\"finish_reason\":\"length\"}" TR_USAGE("2", "11"), "plain");
     str_drop(&out);
     tt_close(&o);
 }

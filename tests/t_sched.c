@@ -3,48 +3,40 @@
 enum { T_SCHED_N = 26, T_SCHED_ANSWER = 23 };
 
 typedef struct {
-    tok_ids   prompt;
-    samp_opts so;
-    uint64_t  seed;
-    int       n_most, top, same_prompt;                      /* same_prompt: number of the one with the same prompt, -1: none */
-    bool      scored, ignore_eos;
-    bytes     stop;
+    tok_ids     prompt;
+    gen_request r;                                    /* without its prompt */
+    bytes       stop;
+    int         nth;                                  /* of the completions of one request; 0: the first */
 } t_sched_line;
 
-typedef struct {
-    str       text;
-    req_token tok[T_SCHED_ANSWER];
-    float     top_lp[T_SCHED_ANSWER * 3];
-    int32_t   top_id[T_SCHED_ANSWER * 3];
-    int       n_gen, n_cached;
-    char      finish[8];
-} t_sched_answer;
-
-/* Prompts that share beginnings of many lengths: each takes a part of an earlier one and goes on by itself. */
+/* Prompts that share beginnings of many lengths: each takes a part of an earlier one and goes on by itself. Every seventh line is a second
+ * completion of the line before. */
 static void t_sched_lines(t_sched_line *l, int n_vocab, int32_t bos) {
-    static const bytes stop = {(const uint8_t *)"e", 1};
     for (int i = 0; i < T_SCHED_N; i++) {
-        const uint64_t r = rng_at(99, 0, (uint64_t)i, 0);
-        l[i] = (t_sched_line){.so = samp_defaults, .seed = r, .n_most = 1 + (int)(r % T_SCHED_ANSWER), .same_prompt = -1};
+        const uint64_t    r = rng_at(99, 0, (uint64_t)i, 0);
+        const gen_opts    o = {.n_predict = i % 3 ? 1 + (int)(r % T_SCHED_ANSWER) : T_SCHED_ANSWER, .ignore_eos = i % 3 != 2};
         const t_sched_line *from = i ? &l[(r >> 8) % (uint64_t)i] : NULL;
         const size_t        same = from && i % 4 ? from->prompt.n - (r >> 16) % from->prompt.n : 0;
-        const size_t        more = i % 7 == 3 ? 0 : 1 + (r >> 24) % 40;
-        if (i % 3 == 0) l[i].so.temp = 0;
-        if (i % 5 == 1) l[i].so.repeat_penalty = 1.3f;
-        l[i].scored = i % 2;
-        l[i].top = i % 2 ? i % 4 : 0;
-        l[i].ignore_eos = i % 3 != 2;
-        if (i % 6 == 4) l[i].stop = stop;
+        const size_t        more = 1 + (r >> 24) % 40;
+        memset(&l[i], 0, sizeof l[i]);
+        if (i % 7 == 3) {
+            l[i] = l[i - 1];
+            l[i].nth++;
+            l[i].r.index++;
+            l[i].prompt = (tok_ids){0};
+            for (size_t k = 0; k < l[i - 1].prompt.n; k++) tok_ids_add(&l[i].prompt, l[i - 1].prompt.id[k]);
+            continue;
+        }
+        l[i].r = gen_ask(NULL, &o, &samp_defaults, r);
+        if (i % 3 == 0) l[i].r.samp.temp = 0;
+        if (i % 5 == 1) l[i].r.samp.repeat_penalty = 1.3f;
+        l[i].r.logprobs = i % 2;
+        l[i].r.top = i % 2 ? i % 4 : 0;
+        if (i % 6 == 4) l[i].stop = bytes_of("e");
         for (size_t k = 0; k < same; k++) tok_ids_add(&l[i].prompt, from->prompt.id[k]);
         if (!l[i].prompt.n && bos >= 0) tok_ids_add(&l[i].prompt, bos);
         for (size_t k = 0; k < more || !l[i].prompt.n; k++)
             tok_ids_add(&l[i].prompt, (int32_t)(rng_at(7, r, k, 0) % (uint64_t)n_vocab));
-        if (i % 7 == 3) {                             /* the same prompt as the one before: a second completion of it */
-            tok_ids_drop(&l[i].prompt);
-            l[i].prompt = (tok_ids){0};
-            for (size_t k = 0; k < l[i - 1].prompt.n; k++) tok_ids_add(&l[i].prompt, l[i - 1].prompt.id[k]);
-            l[i].same_prompt = i - 1;
-        }
     }
 }
 
@@ -58,7 +50,18 @@ typedef struct {
     const char *draft;                                /* or of this model */
 } t_sched_how;
 
-static bool t_sched_run(const char *path, const t_sched_line *l, const t_sched_how *h, t_sched_answer *a, sched_stats *st) {
+/* Adds the request of line i, with the completions that stand behind it up to line `last`. Returns their number, 0: it was refused. */
+static int t_sched_ask(sched *sc, const t_sched_line *l, int i, int last, gen_answer *a) {
+    gen_request r = l[i].r;
+    err_t       e = {0};
+    r.prompt = &l[i].prompt;
+    r.owner = a + i - r.index;                        /* its completions are numbered from there */
+    if (l[i].stop.n) r.gen.stop = &l[i].stop, r.gen.n_stop = 1;
+    while (i + r.n <= last && l[i + r.n].nth) r.n++;
+    return CHECKF(sched_add(sc, &r, &e) != NULL, "%s", e.text) ? r.n : 0;
+}
+
+static bool t_sched_run(const char *path, const t_sched_line *l, const t_sched_how *h, gen_answer *a, sched_stats *st) {
     err_t      e = {0};
     gguf_file  g;
     engine_opts   fo = engine_defaults;
@@ -66,7 +69,6 @@ static bool t_sched_run(const char *path, const t_sched_line *l, const t_sched_h
     sched_opts o = {h->n_seqs, h->fixed, h->stress};
     spec_opts  so = {.draft = h->draft, .lookup = h->guess && !h->draft, .most = h->guess, .least = h->guess};
     spec      *guesser = NULL;
-    sched_seq *q[T_SCHED_N] = {0};
     int        ended = 0;
     memset(a + h->first, 0, (size_t)(h->last - h->first + 1) * sizeof *a);
     k_init(h->cpu ? h->cpu : "auto");
@@ -83,36 +85,23 @@ static bool t_sched_run(const char *path, const t_sched_line *l, const t_sched_h
     sched     *sc = eng && !e.code ? sched_new(eng, guesser, &o, &e) : NULL;
     int        next = h->first;
     while (sc && ended <= h->last - h->first) {
-        for (; next <= h->last && sched_hungry(sc); next++) {
-            const t_sched_line *x = &l[next];
-            samp *sm = samp_new(&x->so, eng->m.hp.n_vocab, x->seed, 0, &e);
-            if (!CHECKF(sm != NULL, "%s", e.text)) return false;
-            q[next] = sched_seq_new(eng, &x->prompt, sm, x->scored, x->top);
-            q[next]->n_most = x->n_most;
-            q[next]->ignore_eos = x->ignore_eos;
-            q[next]->stop = &x->stop;
-            q[next]->n_stop = x->stop.n > 0;
-            q[next]->same_prompt = x->same_prompt >= h->first ? q[x->same_prompt] : NULL;
-            q[next]->owner = &a[next];
-            sched_add(sc, q[next]);
-        }
+        for (int n; next <= h->last && sched_has_room(sc); next += n)
+            if (!(n = t_sched_ask(sc, l, next, h->last, a))) return false;
         if (!CHECKF(sched_step(sc, -1, &e), "%s after %d of %d", e.text, ended, h->last - h->first + 1)) break;
-        for (sched_seq *s; (s = sched_ended(sc));) {
-            t_sched_answer *to = s->owner;
-            ended++;
-            CHECKF(!s->err.code, "%s", s->err.text);
-            *to = (t_sched_answer){.text = s->text, .n_gen = s->n_gen, .n_cached = s->n_cached};
-            snprintf(to->finish, sizeof to->finish, "%s", s->finish ? s->finish : "none");
-            if (s->scored) memcpy(to->tok, s->tok, (size_t)s->n_gen * sizeof *s->tok);
-            if (s->top) memcpy(to->top_id, s->top_id, (size_t)(s->n_gen * s->top) * sizeof *s->top_id);
-            if (s->top) memcpy(to->top_lp, s->top_lp, (size_t)(s->n_gen * s->top) * sizeof *s->top_lp);
-            s->text = (str){0};
-            CHECKF(s->n_cached < s->n_prompt, "%d of %d prompt tokens adopted", s->n_cached, s->n_prompt);
+        for (gen_answer got; sched_take(sc, &got); ended++) {
+            gen_answer *to = (gen_answer *)got.owner + got.index;
+            CHECKF(got.finish && gen_finish_names[got.finish] && !got.err.code, "%s", got.err.text);
+            CHECKF(!to->finish, "line %d is answered twice", (int)(to - a));
+            CHECKF(got.n_cached < got.n_prompt && got.n_read == got.n_prompt, "%d of %d prompt tokens read, %d from the cache", got.n_read, got.n_prompt,
+                   got.n_cached);
+            CHECK(got.t_start > 0 && got.t_first >= got.t_start && got.t_last >= got.t_first);
+            *to = got;
         }
     }
     if (sc) {
         int peak;
         *st = sc->st;
+        CHECK(sched_idle(sc) && sched_has_room(sc));
         EQ_INT(kv_held(eng->kv, &peak), 0);           /* nothing is held by nobody */
         EQ_INT(sc->st.ended, ended);
     }
@@ -122,7 +111,6 @@ static bool t_sched_run(const char *path, const t_sched_line *l, const t_sched_h
         CHECKF(made > (h->draft ? 10 : 0) && right <= made, "%lld guesses, %lld of them right", made, right);
         if (h->draft && strcmp(h->draft, path) == 0) CHECKF(right > made / 2, "its own draft: %lld of %lld guesses right", right, made);
     }
-    for (int i = h->first; i <= h->last; i++) sched_seq_free(q[i]);
     sched_free(sc);
     if (guesser && guesser->draft) {
         int peak;
@@ -136,19 +124,18 @@ static bool t_sched_run(const char *path, const t_sched_line *l, const t_sched_h
     return CHECKF(sc != NULL, "%s", e.text) && ended > h->last - h->first;
 }
 
-static void t_sched_equal(const t_sched_answer *a, const t_sched_answer *b, const t_sched_line *l, int i, const char *how) {
-    const size_t tops = (size_t)(l->top * a->n_gen);
-    CHECKF(a->n_gen == b->n_gen && strcmp(a->finish, b->finish) == 0 && a->text.n == b->text.n &&
-               memcmp(a->text.p, b->text.p, a->text.n) == 0, "line %d, %s: %d tokens, \"%s\", %s; alone %d, \"%s\", %s", i, how,
-           a->n_gen, a->text.p, a->finish, b->n_gen, b->text.p, b->finish);
-    if (l->scored && a->n_gen == b->n_gen)
-        CHECKF(memcmp(a->tok, b->tok, (size_t)a->n_gen * sizeof *a->tok) == 0 &&
-                   memcmp(a->top_id, b->top_id, tops * sizeof *a->top_id) == 0 &&
-                   memcmp(a->top_lp, b->top_lp, tops * sizeof *a->top_lp) == 0, "line %d, %s: log-probabilities", i, how);
+static void t_sched_equal(const gen_answer *a, const gen_answer *b, const t_sched_line *l, int i, const char *how) {
+    const size_t tops = (size_t)(l->r.top * a->n_tok);
+    CHECKF(a->n_tok == b->n_tok && a->finish == b->finish && a->text.n == b->text.n && memcmp(a->text.p, b->text.p, a->text.n) == 0,
+           "line %d, %s: %d tokens, \"%s\", %d; alone %d, \"%s\", %d", i, how, a->n_tok, a->text.p, a->finish, b->n_tok, b->text.p, b->finish);
+    if (l->r.logprobs && a->n_tok == b->n_tok)
+        CHECKF(memcmp(a->tok, b->tok, (size_t)a->n_tok * sizeof *a->tok) == 0 &&
+                   (!tops || (memcmp(a->top_id, b->top_id, tops * sizeof *a->top_id) == 0 &&
+                              memcmp(a->top_lp, b->top_lp, tops * sizeof *a->top_lp) == 0)), "line %d, %s: log-probabilities", i, how);
 }
 
-static void t_sched_drop(t_sched_answer *a) {
-    for (int i = 0; i < T_SCHED_N; i++) str_drop(&a[i].text);
+static void t_sched_drop(gen_answer *a) {
+    for (int i = 0; i < T_SCHED_N; i++) gen_answer_drop(&a[i]);
 }
 
 static void t_sched_model(const char *path, uint32_t type) {
@@ -164,7 +151,7 @@ static void t_sched_model(const char *path, uint32_t type) {
         {8, 512, 16, 0, 2, true, false, NULL, 0, 0, 0, 0, 0, NULL},       {6, 16, 8, 0, 2, false, false, "scalar", 0, 0, 0, 0, 0, NULL},
     };
     t_sched_line   l[T_SCHED_N];
-    t_sched_answer alone[T_SCHED_N], a[T_SCHED_N];
+    gen_answer     alone[T_SCHED_N], a[T_SCHED_N];
     sched_stats    st;
     gguf_file      g;
     err_t          e = {0};
@@ -209,13 +196,12 @@ static void t_sched_invariance(void) {
 /* One prompt for all: it is read once, and each copy of it costs one row. */
 static void t_sched_shares(void) {
     t_sched_line   l[T_SCHED_N];
-    t_sched_answer a[T_SCHED_N];
+    gen_answer     a[T_SCHED_N];
     sched_stats    st;
     memset(l, 0, sizeof l);
     for (int i = 0; i < T_SCHED_N; i++) {
-        l[i] = (t_sched_line){.so = samp_defaults, .seed = (uint64_t)i, .n_most = 5, .same_prompt = -1, .ignore_eos = true};
+        l[i] = (t_sched_line){.r = gen_ask(NULL, &(gen_opts){.n_predict = 5, .ignore_eos = true}, &samp_defaults, 0), .nth = i};
         for (int k = 0; k < 100; k++) tok_ids_add(&l[i].prompt, 5 + k);
-        if (i) l[i].same_prompt = 0;
     }
     const t_sched_how h = {T_SCHED_N, 512, 16, 0, 2, false, false, NULL, 0, 0, 0, T_SCHED_N - 1, 0, NULL};
     if (t_sched_run("tests/data/tiny/llama.gguf", l, &h, a, &st)) {
@@ -224,8 +210,8 @@ static void t_sched_shares(void) {
         EQ_INT(st.prefill, 100 + T_SCHED_N - 1);
     }
     t_sched_drop(a);
-    for (int i = 0; i < T_SCHED_N; i++) {             /* sequences with one prompt that are not marked: whole blocks, and the rest of one */
-        l[i].same_prompt = -1;
+    for (int i = 0; i < T_SCHED_N; i++) {             /* requests with the same beginning: whole blocks */
+        l[i].nth = 0;
         tok_ids_add(&l[i].prompt, 200 + i);
     }
     if (t_sched_run("tests/data/tiny/llama.gguf", l, &h, a, &st))
@@ -242,7 +228,9 @@ static void t_sched_full(void) {
     engine_opts    fo = engine_defaults;
     kv_opts     ko = kv_defaults;
     sched_opts  o = {4, false, false};
-    sched_seq  *q[4];
+    const gen_answer *q[4];
+    tok_ids     ids[4] = {{0}};
+    gen_request ask[4];
     ko.block = 4;
     ko.max_blocks = 30;
     if (t_stress()) SKIP("a stress build preempts sequences in every step");
@@ -254,32 +242,163 @@ static void t_sched_full(void) {
         int n_prompt, n_most, first;                  /* the prompt is first, first + 1 ... */
     } lines[] = {{20, 1, 5}, {20, 2, 200}, {20, 60, 100}, {80, 5, 5}};   /* two leave idle blocks, one runs, one begins like the first */
     for (int i = 0; i < 4; i++) {
-        tok_ids ids = {0};
-        for (int k = 0; k < lines[i].n_prompt; k++) tok_ids_add(&ids, lines[i].first + k);
-        samp_opts so = t_greedy();
-        q[i] = sched_seq_new(eng, &ids, samp_new(&so, eng->m.hp.n_vocab, 1, 0, &e), false, 0);
-        q[i]->n_most = lines[i].n_most;
-        q[i]->ignore_eos = true;
-        tok_ids_drop(&ids);
-        if (i < 3) sched_add(sc, q[i]);
+        const gen_opts  go = {.n_predict = lines[i].n_most, .ignore_eos = true};
+        const samp_opts so = t_greedy();
+        for (int k = 0; k < lines[i].n_prompt; k++) tok_ids_add(&ids[i], lines[i].first + k);
+        ask[i] = gen_ask(&ids[i], &go, &so, 1);
+        if (i < 3) q[i] = sched_add(sc, &ask[i], &e);
     }
     while ((!q[0]->finish || !q[1]->finish) && sched_step(sc, -1, &e)) continue;
     const kv_tree *t = eng->kv->tree;
     const int32_t  oldest = t->oldest, newest = t->newest;
     CHECKF(q[1]->finish && !q[2]->finish && t->n_idle >= 10, "%d blocks idle", t->n_idle);
-    sched_add(sc, q[3]);
+    q[3] = sched_add(sc, &ask[3], &e);
     int waited = 0;
-    for (; !q[3]->kv && sched_step(sc, -1, &e) && !q[2]->finish; waited++)
+    for (; !q[3]->t_start && sched_step(sc, -1, &e) && !q[2]->finish; waited++)
         CHECKF(t->oldest == oldest && t->newest == newest, "after %d steps: idle from %d to %d, were from %d to %d", waited, t->oldest, t->newest, oldest, newest);
     CHECKF(waited > 20, "it waited %d steps", waited);
     while (!q[3]->finish && sched_step(sc, -1, &e)) continue;
-    EQ_INT(q[3]->n_gen, 5);
+    EQ_INT(q[3]->n_tok, 5);
     EQ_INT(q[3]->n_cached, 20);
-    for (int i = 0; i < 4; i++) sched_seq_free(q[i]);
+    for (int i = 0; i < 4; i++) tok_ids_drop(&ids[i]);
     sched_free(sc);
     engine_close(eng);
     tok_free(v);
     gguf_close(&g);
+}
+
+/* A tiny model with a schedule of n sequences, for requests one by one. */
+typedef struct {
+    gguf_file  g;
+    tok_vocab *v;
+    engine    *eng;
+    sched     *sc;
+} t_sched_one;
+
+static bool t_sched_open(t_sched_one *x, int n_ctx, int n_seqs) {
+    err_t            e = {0};
+    engine_opts      fo = engine_defaults;
+    const sched_opts o = {n_seqs, false, false};
+    memset(x, 0, sizeof *x);
+    fo.n_ctx = n_ctx;
+    if (!CHECKF(gguf_open(&x->g, "tests/data/tiny/llama.gguf", &e), "%s", e.text)) return false;
+    x->v = tok_load(&x->g, NULL, &e);
+    x->eng = engine_open(&x->g, x->v, &fo, &kv_defaults, sched_plan(&fo, n_seqs, 0, NULL), clock_now(), &e);
+    x->sc = x->eng ? sched_new(x->eng, NULL, &o, &e) : NULL;
+    return CHECKF(x->sc != NULL, "%s", e.text);
+}
+
+static void t_sched_close(t_sched_one *x) {
+    sched_free(x->sc);
+    engine_close(x->eng);
+    tok_free(x->v);
+    gguf_close(&x->g);
+}
+
+/* The answer to r, which the caller drops. */
+static gen_answer t_sched_answer(t_sched_one *x, const gen_request *r) {
+    gen_answer a = {0};
+    err_t      e = {0};
+    CHECKF(sched_add(x->sc, r, &e) != NULL, "%s", e.text);
+    while (!sched_idle(x->sc) && sched_step(x->sc, -1, &e)) continue;
+    CHECKF(!e.code && sched_take(x->sc, &a), "%s", e.text);
+    return a;
+}
+
+/* Each reason why an answer ends, with its name for other programs. */
+static void t_sched_finishes(void) {
+    t_sched_one x;
+    tok_ids     ids = {0};
+    samp_bias   only = {0, 1e30f};
+    samp_opts   so = t_greedy();
+    gen_opts    o = {.n_predict = 4, .ignore_eos = true};
+    if (!t_sched_open(&x, 64, 2)) return;
+    for (int i = 0; i < 30; i++) tok_ids_add(&ids, 5 + i);
+    gen_answer a = t_sched_answer(&x, &(gen_request){.prompt = &ids, .gen = o, .samp = so, .n = 1});
+    CHECK(a.finish == GEN_LENGTH && a.n_tok == 4 && a.n_prompt == 30 && a.n_read == 30 && a.end_token == -1);
+    const bytes stop = {(const uint8_t *)a.text.p + a.tok[0].end, 1};
+    o.stop = &stop, o.n_stop = 1;
+    gen_answer b = t_sched_answer(&x, &(gen_request){.prompt = &ids, .gen = o, .samp = so, .n = 1});
+    CHECK(b.finish == GEN_STOP_TEXT && b.text.n <= a.tok[0].end && memcmp(a.text.p, b.text.p, b.text.n) == 0);
+    gen_answer_drop(&b);
+    o.n_stop = 0, o.n_predict = -1;
+    b = t_sched_answer(&x, &(gen_request){.prompt = &ids, .gen = o, .samp = so, .n = 1});
+    CHECK(b.finish == GEN_CONTEXT && b.n_tok == x.eng->n_ctx + 1 - 30);
+    gen_answer_drop(&b);
+    while (!tok_is_eog(x.v, only.id)) only.id++;
+    so.bias = &only, so.n_bias = 1, o.ignore_eos = false;
+    b = t_sched_answer(&x, &(gen_request){.prompt = &ids, .gen = o, .samp = so, .n = 1});
+    CHECK(b.finish == GEN_END_TOKEN && b.end_token == only.id && b.n_tok == 0 && b.text.n == 0);
+    gen_answer_drop(&b);
+    samp_bias *none = mem_new((size_t)tok_count(x.v), sizeof *none);
+    for (int i = 0; i < tok_count(x.v); i++) none[i] = (samp_bias){i, -INFINITY};
+    so.bias = none, so.n_bias = tok_count(x.v);
+    b = t_sched_answer(&x, &(gen_request){.prompt = &ids, .gen = o, .samp = so, .n = 1});
+    CHECKF(b.finish == GEN_FAILED && b.err.code == EXIT_INPUT && strstr(b.err.text, "no token is possible after token 29"), "%s", b.err.text);
+    gen_answer_drop(&b);
+    EQ_STR(gen_finish_names[GEN_END_TOKEN], "stop");
+    EQ_STR(gen_finish_names[GEN_STOP_TEXT], "stop");
+    EQ_STR(gen_finish_names[GEN_LENGTH], "length");
+    EQ_STR(gen_finish_names[GEN_CONTEXT], "length");
+    CHECK(!gen_finish_names[GEN_RUNNING] && !gen_finish_names[GEN_CANCELLED] && !gen_finish_names[GEN_FAILED]);
+    gen_answer_drop(&a);
+    mem_free(none);
+    tok_ids_drop(&ids);
+    t_sched_close(&x);
+}
+
+/* What cannot be answered is refused when it is added, and leaves nothing behind. */
+static void t_sched_refuses(void) {
+    t_sched_one     x;
+    tok_ids         none = {0}, many = {0};
+    const samp_opts good = t_greedy();
+    samp_opts       bad = good;
+    err_t           e = {0};
+    if (!t_sched_open(&x, 64, 2)) return;
+    for (int i = 0; i < 65; i++) tok_ids_add(&many, 5);
+    bad.bias = &(samp_bias){-1, 0}, bad.n_bias = 1;
+    CHECK(!sched_add(x.sc, &(gen_request){.prompt = &none, .samp = good, .n = 1}, &e) && strstr(e.text, "the prompt is empty"));
+    e.code = 0;
+    CHECK(!sched_add(x.sc, &(gen_request){.prompt = &many, .samp = good, .n = 1}, &e) && strstr(e.text, "the prompt has 65 tokens"));
+    e.code = 0;
+    many.n = 3;
+    CHECKF(!sched_add(x.sc, &(gen_request){.prompt = &many, .samp = bad, .n = 1}, &e) && strstr(e.text, "logit_bias"), "%s", e.text);
+    CHECK(sched_idle(x.sc));
+    tok_ids_drop(&many);
+    t_sched_close(&x);
+}
+
+/* A cancelled answer keeps what it has; those that have not begun are empty; what is never taken is freed with the schedule. */
+static void t_sched_cancels(void) {
+    t_sched_one       x;
+    tok_ids           ids = {0};
+    const gen_opts    o = {.n_predict = 50, .ignore_eos = true};
+    const samp_opts   so = t_greedy();
+    err_t             e = {0};
+    gen_answer        a;
+    int               peak;
+    if (!t_sched_open(&x, 128, 2)) return;
+    for (int i = 0; i < 30; i++) tok_ids_add(&ids, 5 + i);
+    const gen_request r = {.prompt = &ids, .gen = o, .samp = so, .n = 5};
+    const gen_answer *view = sched_add(x.sc, &r, &e);
+    CHECK(view && !view->t_start && !sched_has_room(x.sc));
+    while (view->n_tok < 7 && CHECKF(sched_step(x.sc, -1, &e), "%s", e.text)) continue;
+    sched_cancel(x.sc);
+    CHECK(sched_idle(x.sc));
+    EQ_INT(kv_held(x.eng->kv, &peak), 0);
+    int begun = 0, n = 0;
+    for (; sched_take(x.sc, &a); n++) {
+        CHECKF(a.finish == GEN_CANCELLED && a.index >= 0 && a.index < 5, "completion %d ended by %d", a.index, a.finish);
+        if (a.index == 0) CHECK(a.n_tok == 7 && a.tok[6].end == a.text.n);
+        if (a.n_tok) begun++;
+        else CHECK(a.text.n == 0 && a.text.p);
+        gen_answer_drop(&a);
+    }
+    EQ_INT(n, 5);
+    if (!t_stress()) EQ_INT(begun, 2);
+    CHECK(sched_add(x.sc, &r, &e) && sched_step(x.sc, -1, &e));
+    tok_ids_drop(&ids);
+    t_sched_close(&x);
 }
 
 static void t_sched_hist(void) {
@@ -296,5 +415,8 @@ static const t_case t_sched_cases[] = {
     {"sched_invariance", "a request's text is the one it has alone", t_sched_invariance},
     {"sched_shares", "one prompt is read once", t_sched_shares},
     {"sched_full", "a sequence that waits for room leaves the cache alone", t_sched_full},
+    {"sched_finishes", "why an answer ends, for each reason", t_sched_finishes},
+    {"sched_refuses", "a request that cannot be answered is refused when it is added", t_sched_refuses},
+    {"sched_cancels", "a cancelled answer keeps what it has", t_sched_cancels},
     {"sched_hist", "percentiles", t_sched_hist},
 };

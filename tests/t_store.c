@@ -48,8 +48,9 @@ static char *t_store_run(const t_store_how *h, const tok_ids *ids, int *kept) {
     gen_opts  o = gen_defaults;
     samp_opts so = t_greedy();
     o.n_predict = T_STORE_ANSWER;
-    o.ids = o.ignore_eos = true;
+    o.ignore_eos = true;
     if (!t_run_open(&r, h->model, &h->fo, &h->ko, (int64_t)ids->n + o.n_predict, false)) exit(1);
+    r.text.ids = true;
     *kept = h->ko.cache ? t_store_kept(r.eng, ids) : 0;
     char *text = t_run_ids(&r, ids, &o, &so, 1, &code);
     EQ_INT(code, 0);
@@ -507,7 +508,7 @@ static char *t_store_batch(const t_store_how *h, const tok_ids *ids, int *cached
     err_t      e = {0};
     engine_opts   fo = h->fo;
     kv_opts    ko = h->ko;
-    sched_opts o = {4, false, false};
+    sched_opts four = {4, false, false};
     samp_opts  so = t_greedy();
     str        text = {0};
     fo.n_ctx = 256;
@@ -515,18 +516,18 @@ static char *t_store_batch(const t_store_how *h, const tok_ids *ids, int *cached
     if (!CHECKF(gguf_open(&g, h->model, &e), "%s", e.text)) exit(1);
     tok_vocab *v = tok_load(&g, NULL, &e);
     engine    *eng = engine_open(&g, v, &fo, &ko, sched_plan(&fo, 4, 0, NULL), clock_now(), &e);
-    sched     *sc = eng ? sched_new(eng, NULL, &o, &e) : NULL;
+    sched     *sc = eng ? sched_new(eng, NULL, &four, &e) : NULL;
     if (!CHECKF(sc != NULL, "%s", e.text)) exit(1);
-    sched_seq *q = sched_seq_new(eng, ids, samp_new(&so, eng->m.hp.n_vocab, 1, 0, &e), false, 0);
-    q->n_most = T_STORE_ANSWER;
-    q->ignore_eos = true;
-    sched_add(sc, q);
-    while (!q->finish && CHECKF(sched_step(sc, -1, &e), "%s", e.text)) {}
-    CHECK(sched_ended(sc) == q);
-    for (size_t i = (size_t)q->n_prompt; i < q->ids.n; i++) str_fmt(&text, i > (size_t)q->n_prompt ? " %d" : "%d", q->ids.id[i]);
+    const gen_opts    o = {.n_predict = T_STORE_ANSWER, .ignore_eos = true};
+    const gen_request r = gen_ask(ids, &o, &so, 1);
+    gen_answer        a;
+    CHECKF(sched_add(sc, &r, &e) != NULL, "%s", e.text);
+    while (!sched_idle(sc) && CHECKF(sched_step(sc, -1, &e), "%s", e.text)) {}
+    CHECK(sched_take(sc, &a) && a.finish == GEN_LENGTH);
+    for (int i = 0; i < a.n_tok; i++) str_fmt(&text, i ? " %d" : "%d", a.tok[i].id);
     str_put(&text, "\n");
-    *cached = q->n_cached;
-    sched_seq_free(q);
+    *cached = a.n_cached;
+    gen_answer_drop(&a);
     sched_free(sc);
     CHECKF(engine_save(eng, &ko, &e), "%s", e.text);
     engine_close(eng);
