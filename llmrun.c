@@ -4277,6 +4277,7 @@ typedef struct {
     int      hadamard_k, hadamard_v;                  /* values of one transform; 1: stored as they are */
     size_t   k_at, v_at;                              /* bytes from the block's start */
     size_t   k_stride, v_stride;                      /* bytes of one position of one head */
+    size_t   state_bytes;                             /* of a recurrent layer: the state at k_at, which it has instead of K and V; else 0 */
 } dev_kv;
 
 /* Stores K [n_head, hd_k] and V [n_head, hd_v] of one position, in the block that `table` names. */
@@ -4363,6 +4364,7 @@ typedef struct {
     int   n_ff;                                       /* width of the dense feed-forward, 0: none */
     int   n_expert, n_expert_used, n_ff_exp;          /* experts; used for a row; width of each. 0: none */
     int   n_ff_shexp;                                 /* width of the shared expert, 0: none */
+    size_t state_bytes;                               /* of a recurrent layer: its state for one sequence; 0: it has keys and values */
 } arch_layer_hp;
 
 /* Parameters of one table of RoPE frequencies. */
@@ -5172,74 +5174,85 @@ static uint64_t model_kv_bytes(const arch_hparams *hp, uint32_t type_k, uint32_t
 }
 
 /* ===== [kv] paged key/value cache =====
- * Keys and values live in blocks of `block` positions; a sequence is a table of block numbers. A block belongs to a
- * group of layers that keep the same positions: layers with the same window. It holds, layer after layer, K then V,
- * each [head][position][bytes of one head]. Blocks are taken as positions are reserved, so memory follows the tokens in use.
- * Blocks are counted by reference: kv_fork() shares them, and a shared block is copied before it is written to. A group with a
- * window gives back the blocks that have left it.
- *   The bytes of blocks belong to [dev]; the cache deals in numbers, and copies are a list that the next step begins with.
- *   After kv_share() full blocks are known by what they hold: nodes of a tree, each the tokens of one block behind those of
- * its parent, compared one by one; a hash only finds them. The tree holds a reference of its own; a block that nobody else
- * holds is idle, stays for whoever begins with the same tokens, and is taken again, the one idle longest first, where no
- * free one is left. A node whose block is gone stays while something hangs on it.
+ * Keys and values live in blocks of `block` positions. Layers that keep the same positions form a group; a block of a group holds,
+ * layer after layer, K then V, each [head][position][bytes of one head]. A group has a rule: its rows see all positions, or a
+ * window of them, or it holds recurrent states. A block of states holds what the recurrent layers carry behind the last position
+ * of the block, so a state is kept at each border of a block and behind the last token.
+ *   A sequence has a table of block numbers for each group. Blocks are taken as positions are reserved, so memory follows the
+ * tokens in use, and given back when no later row needs them. Blocks are counted by reference: kv_fork() shares them, and a shared
+ * block is copied before it is written to. The bytes of blocks belong to [dev]: the cache deals in numbers, and copies are a list
+ * that the next step begins with.
+ *   After kv_share() sequences with the same beginning share its blocks: the prefix tree. A node stands for the tokens of one
+ * full block behind those of its parent, and names the block of each group that holds them, or -1 where that block is gone. Tokens
+ * are compared one by one; the hash only finds candidates. The tree holds one reference to each of its blocks. A block that no
+ * sequence holds is idle: it stays for later sequences until its group has no free block, and the one idle longest goes first.
  *   K and V of quantised types are stored behind a Hadamard transform (k_hadamard). Attention then transforms Q and its output.
- *   Layers of another geometry (latent K/V, K/V shared between layers) are another group with its own block size; a
- * recurrent layer keeps a state per sequence, and its snapshots hang on block numbers as K and V do.
  * Public: kv_new, kv_most, kv_free, kv_seq_new, kv_seq_free, kv_fork, kv_reserve, kv_require, kv_full, kv_truncate, kv_seq_blocks,
- * kv_table, kv_flush, kv_prefault, kv_bytes_peak; kv_share, kv_count_prefix, kv_match_prefix, kv_publish, kv_commit, kv_room, kv_held;
- * kv_add_stored, kv_fetcher, kv_next, kv_node_tokens.
- * Opens: kv_cache.layer, kv_cache.n_group, kv_cache.opts, kv_cache.tree, kv_copy, kv_group.mem, kv_group.n_peak, kv_group.window, kv_node.block,
- *   kv_node.parent, kv_node.stored, kv_node.used, kv_opts, kv_seq.first, kv_seq.n. */
+ * kv_table, kv_flush, kv_prefault, kv_bytes_peak, kv_bytes_most; kv_share, kv_count_prefix, kv_match_prefix, kv_publish, kv_commit, kv_room,
+ * kv_held; kv_add_stored, kv_fetcher, kv_next, kv_node_tokens, kv_parts.
+ * Opens: kv_cache.layer, kv_cache.max_blocks, kv_cache.n_group, kv_cache.group, kv_cache.opts, kv_cache.tree, kv_copy, kv_group.mem, kv_node.parent,
+ *   kv_node.used, kv_opts, kv_part, kv_seq.first, kv_seq.n. */
 
 typedef struct {
     uint32_t type_k, type_v;
     int      block;                                   /* positions per block */
-    int      max_blocks;                              /* most blocks, 0: no bound but the context */
-    uint64_t mem_bytes;                               /* the same in bytes */
+    int      max_blocks;                              /* most blocks of each group, 0: no bound but the context */
+    uint64_t mem_bytes;                               /* bound of all groups together, in bytes */
     const char *cache;                                /* file that keeps blocks between runs, NULL: none */
-    uint64_t cache_bytes;                             /* of its blocks at most */
-    bool     cache_ro, cache_all;                     /* it is only read; what answers hold is kept in any case */
+    uint64_t cache_bytes;                             /* most bytes of blocks in it */
+    bool     cache_ro, cache_all;                     /* the file is only read; blocks of answers are kept too */
 } kv_opts;
 
 /* LLMRUN_STRESS: 1 where rare events shall be frequent (make stress), else 0. */
 static const kv_opts kv_defaults = {K_BF16, K_BF16, LLMRUN_STRESS ? 2 : 32, 0, 0, NULL, 1 << 30, false, false};
 
+typedef enum { KV_ALL, KV_WINDOW, KV_STATE } kv_rule; /* what a row of the group needs: everything, a window, one state */
+
 typedef struct {
-    int        window;                                /* 0: every position is kept */
+    uint32_t refs;                                    /* sequences that hold it, and one for the tree */
+    int32_t  node;                                    /* of the tree, -1: none */
+    int32_t  older, newer;                            /* neighbours among the idle blocks of the group, -1: none */
+    bool     fresh;                                   /* published, and to be filled by the coming step */
+} kv_block;
+
+typedef struct {
+    kv_rule    rule;
+    int        window;                                /* positions that a row sees, with KV_WINDOW */
     dev_blocks mem;
-    uint32_t *refs;                                   /* [blocks mapped] */
-    int32_t  *spare;                                  /* [blocks mapped] free block numbers, a stack */
-    int32_t  *node;                                   /* [blocks mapped] of the tree, -1: none */
-    int      n_spare, n_used, n_peak;
+    kv_block  *block;                                 /* [blocks mapped] */
+    int32_t   *spare;                                 /* [blocks mapped] free block numbers, a stack */
+    int32_t    oldest, newest;                        /* idle blocks, -1: none */
+    int        n_spare, n_used, n_idle, n_peak;       /* used: held by sequences or the tree, idle ones among them */
 } kv_group;
 
-typedef struct {                                      /* a block that takes over what another one holds */
+typedef struct {                                      /* block `to` of a group becomes a copy of `from` */
     int     group;
     int32_t from, to;
 } kv_copy;
 
-/* A block's tokens behind those of its parent. Numbers of other nodes; -1: none. */
+/* Numbers of other nodes; -1: none. */
 typedef struct {
     int32_t parent, child, left, right;               /* child: the first; left, right: its siblings */
     int32_t chain;                                    /* the next one of the same slot; of an unused node, the next unused */
-    int32_t older, newer;                             /* among the idle */
-    int32_t block;                                    /* -1: it has been taken away */
-    int32_t stored;                                   /* where its keys and values are kept besides, -1: nowhere */
-    bool    used;                                     /* in this run */
+    bool    used;                                     /* by a sequence of this run */
     int     pins;                                     /* sequences whose last known block this is */
-    bool    ready;                                    /* the step that fills it has run */
 } kv_node;
+
+typedef struct {                                      /* what a node has in one group */
+    int32_t block;                                    /* -1: none */
+    int32_t stored;                                   /* its number in the prompt cache on disk, -1: not there */
+} kv_part;
 
 typedef struct {
     kv_node *node;                                    /* [cap]; 0 is the root, which has no tokens */
     int32_t *token;                                   /* [cap][block] */
+    kv_part *part;                                    /* [cap][n_group] */
     int32_t *slot;                                    /* [n_slot] a power of two: first of a chain */
-    int32_t *fresh;                                   /* [n_fresh] nodes that are not ready */
+    struct { int group; int32_t block; } *fresh;      /* [n_fresh] blocks that the coming step fills */
     int      cap, n_slot, n_fresh, fresh_cap;
-    int32_t  unused, oldest, newest;
-    int      n_idle;
+    int32_t  unused;
     uint64_t seed;
-    bool   (*fetch)(void *ctx, int32_t stored, const dev_blocks *mem, int32_t block);   /* brings what is kept elsewhere; false: it cannot be had */
+    bool   (*fetch)(void *ctx, int group, int32_t stored, int32_t block);   /* reads a stored block into one of the cache; false: it is damaged */
     void    *fetch_ctx;
 } kv_tree;
 
@@ -5247,101 +5260,130 @@ typedef struct {
     kv_opts   opts;
     dev_kv   *layer;                                  /* [n_layer] */
     int       n_layer;
-    kv_group *group;
+    kv_group *group;                                  /* [n_group] */
     int       n_group;
-    kv_copy  *copy;                                   /* [n_copy] to be done in this order, before the next block is written to */
+    int       max_blocks;                             /* of each group: one bound fits all, since most sequences need as many of each */
+    kv_copy  *copy;                                   /* [n_copy] due in this order, before any block is written to */
     int       n_copy, copy_cap;
-    kv_tree  *tree;                                   /* NULL: nothing is shared by content */
+    int      *gap;                                    /* [n_group] scratch of kv__match */
+    kv_tree  *tree;                                   /* NULL: sequences share by kv_fork() alone */
 } kv_cache;
 
 typedef struct kv_seq {
     kv_cache *kv;
     int       n;                                      /* positions reserved: 0 <= p < n may be read and written */
     int32_t **table;                                  /* [n_group][cap] block numbers, -1: given back */
-    int      *n_blocks, *cap, *first;                 /* [n_group] entries in use; room for; first one not given back */
-    int       n_known;                                /* blocks that the tree knows, from the first on */
-    int32_t   tip;                                    /* the node of the last of them, the root's without one */
-    int       keep;                                   /* once the sequence is gone, positions below may stay for others */
+    int      *n_blocks, *cap, *first;                 /* [n_group] entries in use; capacity; first one not given back */
+    int       n_known;                                /* blocks that the tree has nodes for, from the first on */
+    int32_t   tip;                                    /* the node of the last of them; the root without one */
+    int       keep;                                   /* once the sequence is gone, only blocks of positions below may stay idle */
 } kv_seq;
 
-/* A quantised block has one scale: a channel far above the others, as trained models have, would leave next to nothing of them. */
+/* A quantised block has one scale. Trained models have channels far above the others, which would leave next to nothing of them. */
 static int kv__hadamard(uint32_t type, int hd) { return k_types[type].block > 1 ? k_hadamard_size(hd) : 1; }
 
-/* Layer il lies at `*at` in the blocks of its group, and behind it the next one. */
-static dev_kv kv__layer(const arch_hparams *hp, const kv_opts *o, int il, const dev_blocks *mem, size_t *at) {
-    dev_kv l = {.mem = mem, .block = o->block, .n_head = hp->layer[il].n_head_kv, .type_k = o->type_k, .type_v = o->type_v,
-                .hd_k = hp->layer[il].hd_k, .hd_v = hp->layer[il].hd_v, .k_at = *at};
-    const size_t n = (size_t)l.n_head * (size_t)l.block;
+static size_t kv__aligned(size_t n) { return (n + 63) & ~(size_t)63; }
+
+/* The group that layer il belongs to; a new one for a rule that no layer had yet. */
+static int kv__group_of(kv_cache *kv, const arch_layer_hp *lh) {
+    const kv_rule rule = lh->state_bytes ? KV_STATE : lh->window ? KV_WINDOW : KV_ALL;
+    int           i = 0;
+    while (i < kv->n_group && (kv->group[i].rule != rule || kv->group[i].window != lh->window)) i++;
+    if (i == kv->n_group) kv->group[kv->n_group++] = (kv_group){.rule = rule, .window = lh->window, .oldest = -1, .newest = -1};
+    return i;
+}
+
+/* Places a layer in the blocks of its group, behind the layers placed before. */
+static dev_kv kv__layer(kv_cache *kv, const arch_layer_hp *lh) {
+    const kv_opts *o = &kv->opts;
+    const int      i = kv__group_of(kv, lh);
+    size_t        *at = &kv->group[i].mem.block_bytes;
+    dev_kv         l = {.mem = &kv->group[i].mem, .group = i, .block = o->block, .k_at = *at, .v_at = *at, .state_bytes = lh->state_bytes};
+    *at += kv__aligned(lh->state_bytes);
+    if (lh->state_bytes) return l;
+    l.n_head = lh->n_head_kv;
+    l.type_k = o->type_k;
+    l.type_v = o->type_v;
+    l.hd_k = lh->hd_k;
+    l.hd_v = lh->hd_v;
     l.hadamard_k = kv__hadamard(o->type_k, l.hd_k);
     l.hadamard_v = kv__hadamard(o->type_v, l.hd_v);
     l.k_stride = k_kv_bytes(o->type_k, l.hd_k);
     l.v_stride = k_kv_bytes(o->type_v, l.hd_v);
-    l.v_at = l.k_at + ((n * l.k_stride + 63) & ~(size_t)63);
-    *at = l.v_at + ((n * l.v_stride + 63) & ~(size_t)63);
+    l.v_at = l.k_at + kv__aligned((size_t)l.n_head * (size_t)l.block * l.k_stride);
+    *at = l.v_at + kv__aligned((size_t)l.n_head * (size_t)l.block * l.v_stride);
     return l;
-}
-
-/* max_tokens: positions that all sequences together may hold at once. NULL: the bound holds not even one block. */
-static kv_cache *kv_new(const arch_hparams *hp, const kv_opts *o, int64_t max_tokens, err_t *e) {
-    kv_cache *kv = mem_new(1, sizeof *kv);
-    kv->opts = *o;
-    kv->n_layer = hp->n_layer;
-    kv->layer = mem_new((size_t)hp->n_layer, sizeof *kv->layer);
-    kv->n_group = 1;                                  /* every layer of these architectures has the same window */
-    kv->group = mem_new((size_t)kv->n_group, sizeof *kv->group);
-    kv_group *gr = &kv->group[0];
-    gr->window = arch_window(hp);
-    size_t block_bytes = 0;
-    for (int il = 0; il < hp->n_layer; il++) kv->layer[il] = kv__layer(hp, o, il, &gr->mem, &block_bytes);
-    int64_t most = (max_tokens - 1) / o->block + 1;
-    if (o->max_blocks && most > o->max_blocks) most = o->max_blocks;
-    if (o->mem_bytes && (uint64_t)most > o->mem_bytes / block_bytes) most = (int64_t)(o->mem_bytes / block_bytes);
-    if (most < 1) {
-        err_set(e, EXIT_RESOURCE, "a KV cache of %llu bytes, expected at least one block of %zu",
-                (unsigned long long)o->mem_bytes, block_bytes);
-        mem_free(kv->group);
-        mem_free(kv->layer);
-        mem_free(kv);
-        return NULL;
-    }
-    gr->mem = dev_blocks_new(block_bytes, most > INT32_MAX ? INT32_MAX : (int)most);
-    return kv;
-}
-
-/* Positions that one sequence alone may reach under the bound, and, in *rows, how many it may add at once: behind a window
- * the blocks of the window itself stay taken. */
-static int kv_most(const kv_cache *kv, int *rows) {
-    int64_t n = INT32_MAX, step = INT32_MAX;
-    for (int i = 0; i < kv->n_group; i++) {
-        const kv_group *gr = &kv->group[i];
-        int64_t         all = (int64_t)gr->mem.max_blocks * kv->opts.block, room = all - gr->window - kv->opts.block;
-        if (gr->window && room > 0) step = room < step ? room : step;
-        else n = all < n ? all : n;
-    }
-    *rows = (int)step;
-    return (int)n;
 }
 
 static void kv_free(kv_cache *kv) {
     if (!kv) return;
     for (int i = 0; i < kv->n_group; i++) {
-        kv_group *gr = &kv->group[i];
-        dev_blocks_free(&gr->mem);
-        mem_free(gr->refs);
-        mem_free(gr->spare);
-        mem_free(gr->node);
+        dev_blocks_free(&kv->group[i].mem);
+        mem_free(kv->group[i].block);
+        mem_free(kv->group[i].spare);
     }
     if (kv->tree) {
-        void *own[] = {kv->tree->node, kv->tree->token, kv->tree->slot, kv->tree->fresh, kv->tree};
+        void *own[] = {kv->tree->node, kv->tree->token, kv->tree->part, kv->tree->slot, kv->tree->fresh, kv->tree};
         for (size_t i = 0; i < sizeof own / sizeof *own; i++) mem_free(own[i]);
     }
+    mem_free(kv->gap);
     mem_free(kv->copy);
     mem_free(kv->group);
     mem_free(kv->layer);
     mem_free(kv);
 }
 
-/* --- the tree of known blocks --- */
+/* max_tokens: positions that all sequences together may hold at once. NULL: the bound holds not even one block of each group. */
+static kv_cache *kv_new(const arch_hparams *hp, const kv_opts *o, int64_t max_tokens, err_t *e) {
+    kv_cache *kv = mem_new(1, sizeof *kv);
+    uint64_t  each = 0;                               /* bytes of one block in every group */
+    kv->opts = *o;
+    kv->n_layer = hp->n_layer;
+    kv->layer = mem_new((size_t)hp->n_layer, sizeof *kv->layer);
+    kv->group = mem_new((size_t)hp->n_layer, sizeof *kv->group);
+    for (int il = 0; il < hp->n_layer; il++) kv->layer[il] = kv__layer(kv, &hp->layer[il]);
+    kv->gap = mem_new((size_t)kv->n_group, sizeof *kv->gap);
+    for (int i = 0; i < kv->n_group; i++) each += kv->group[i].mem.block_bytes;
+    int64_t most = (max_tokens - 1) / o->block + 1;
+    if (o->max_blocks && most > o->max_blocks) most = o->max_blocks;
+    if (o->mem_bytes && (uint64_t)most > o->mem_bytes / each) most = (int64_t)(o->mem_bytes / each);
+    if (most < 1) {
+        err_set(e, EXIT_RESOURCE, "a KV cache of %llu bytes, expected at least one block of %llu", (unsigned long long)o->mem_bytes,
+                (unsigned long long)each);
+        kv_free(kv);
+        return NULL;
+    }
+    kv->max_blocks = most > INT32_MAX ? INT32_MAX : (int)most;
+    for (int i = 0; i < kv->n_group; i++) kv->group[i].mem = dev_blocks_new(kv->group[i].mem.block_bytes, kv->max_blocks);
+    return kv;
+}
+
+/* First block that a sequence of n positions has to hold for its rows from n - 1 on. A state stands for all positions before it. */
+static int kv__seen(const kv_cache *kv, int i, int n) {
+    const kv_group *gr = &kv->group[i];
+    switch (gr->rule) {
+    case KV_WINDOW: return n > gr->window ? (n - gr->window) / kv->opts.block : 0;
+    case KV_STATE: return n ? (n - 1) / kv->opts.block : 0;
+    default: return 0;
+    }
+}
+
+/* Positions that one sequence alone may reach under the bound, and, in *rows, how many it may add at once: where a group gives
+ * blocks back, those that it still needs count against the step. */
+static int kv_most(const kv_cache *kv, int *rows) {
+    const int64_t all = (int64_t)kv->max_blocks * kv->opts.block;
+    int64_t       n = INT32_MAX, step = INT32_MAX;
+    for (int i = 0; i < kv->n_group; i++) {
+        const kv_group *gr = &kv->group[i];
+        const int64_t   room = all - kv->opts.block - (gr->rule == KV_STATE ? kv->opts.block : gr->window);
+        if (gr->rule != KV_ALL && room > 0) step = room < step ? room : step;
+        else n = all < n ? all : n;
+    }
+    *rows = (int)step;
+    return (int)n;
+}
+
+/* --- the prefix tree --- */
 
 /* The slot of the node behind `parent` with these tokens. */
 static int32_t *kv__slot(const kv_cache *kv, int32_t parent, const int32_t *ids) {
@@ -5352,7 +5394,10 @@ static int32_t *kv__slot(const kv_cache *kv, int32_t parent, const int32_t *ids)
 
 static int32_t *kv__tokens(const kv_cache *kv, int32_t i) { return kv->tree->token + (size_t)i * (size_t)kv->opts.block; }
 
-/* -1: there is none. */
+/* What node i has in each group. */
+static kv_part *kv_parts(const kv_cache *kv, int32_t i) { return kv->tree->part + (size_t)i * (size_t)kv->n_group; }
+
+/* The node behind `parent` with these tokens; -1: there is none. */
 static int32_t kv__find(const kv_cache *kv, int32_t parent, const int32_t *ids) {
     const size_t n = (size_t)kv->opts.block * sizeof *ids;
     for (int32_t i = *kv__slot(kv, parent, ids); i >= 0; i = kv->tree->node[i].chain)
@@ -5360,12 +5405,14 @@ static int32_t kv__find(const kv_cache *kv, int32_t parent, const int32_t *ids) 
     return -1;
 }
 
+/* Makes sure that there is an unused node. */
 static void kv__tree_room(kv_cache *kv) {
     kv_tree  *t = kv->tree;
     const int cap = t->cap ? 2 * t->cap : 256;
     if (t->unused >= 0) return;
     t->node = mem_grow(t->node, (size_t)cap, sizeof *t->node);
     t->token = mem_grow(t->token, (size_t)cap * (size_t)kv->opts.block, sizeof *t->token);
+    t->part = mem_grow(t->part, (size_t)cap * (size_t)kv->n_group, sizeof *t->part);
     t->slot = mem_grow(t->slot, t->n_slot = (size_t)cap, sizeof *t->slot);
     for (int i = cap - 1; i >= t->cap; i--) {
         t->node[i].chain = t->unused;
@@ -5386,18 +5433,37 @@ static int32_t kv__node_new(kv_cache *kv, int32_t parent, const int32_t *ids) {
     const int32_t i = t->unused, sibling = t->node[parent].child;
     t->unused = t->node[i].chain;
     memcpy(kv__tokens(kv, i), ids, (size_t)kv->opts.block * sizeof *ids);
+    for (int g = 0; g < kv->n_group; g++) kv_parts(kv, i)[g] = (kv_part){-1, -1};
     int32_t *slot = kv__slot(kv, parent, ids);
-    t->node[i] = (kv_node){.parent = parent, .child = -1, .left = -1, .right = sibling, .chain = *slot,
-                           .older = -1, .newer = -1, .block = -1, .stored = -1, .ready = true};
+    t->node[i] = (kv_node){.parent = parent, .child = -1, .left = -1, .right = sibling, .chain = *slot};
     if (sibling >= 0) t->node[sibling].left = i;
     t->node[parent].child = *slot = i;
     return i;
 }
 
-/* Forgets the node, and then its parents, while nothing is left of them. */
+static bool kv__has(const kv_part *p) { return p->block >= 0 || p->stored >= 0; }
+
+/* Whether the blocks of the node are filled. */
+static bool kv__ready(const kv_cache *kv, int32_t i) {
+    bool yes = true;
+    for (int g = 0; yes && g < kv->n_group; g++) {
+        const int32_t b = kv_parts(kv, i)[g].block;
+        yes = b < 0 || !kv->group[g].block[b].fresh;
+    }
+    return yes;
+}
+
+/* Whether the node serves somebody: it has a block, or other nodes or sequences depend on it. */
+static bool kv__needed(const kv_cache *kv, int32_t i) {
+    bool yes = kv->tree->node[i].child >= 0 || kv->tree->node[i].pins;
+    for (int g = 0; !yes && g < kv->n_group; g++) yes = kv__has(&kv_parts(kv, i)[g]);
+    return yes;
+}
+
+/* Removes the node where nobody needs it, and then its parents. */
 static void kv__prune(kv_cache *kv, int32_t i) {
     kv_tree *t = kv->tree;
-    while (i > 0 && t->node[i].block < 0 && t->node[i].stored < 0 && t->node[i].child < 0 && !t->node[i].pins) {
+    while (i > 0 && !kv__needed(kv, i)) {
         const kv_node n = t->node[i];
         int32_t      *at = kv__slot(kv, n.parent, kv__tokens(kv, i));
         while (*at != i) at = &t->node[*at].chain;
@@ -5411,42 +5477,45 @@ static void kv__prune(kv_cache *kv, int32_t i) {
     }
 }
 
-static void kv__idle(kv_tree *t, int32_t i) {
-    t->node[i].older = t->newest;
-    t->node[i].newer = -1;
-    if (t->newest >= 0) t->node[t->newest].newer = i;
-    else t->oldest = i;
-    t->newest = i;
-    t->n_idle++;
+/* The block joins the idle ones as the newest. */
+static void kv__idle(kv_group *gr, int32_t b) {
+    gr->block[b].older = gr->newest;
+    gr->block[b].newer = -1;
+    if (gr->newest >= 0) gr->block[gr->newest].newer = b;
+    else gr->oldest = b;
+    gr->newest = b;
+    gr->n_idle++;
 }
 
-static void kv__busy(kv_tree *t, int32_t i) {
-    const kv_node n = t->node[i];
-    if (n.older >= 0) t->node[n.older].newer = n.newer;
-    else t->oldest = n.newer;
-    if (n.newer >= 0) t->node[n.newer].older = n.older;
-    else t->newest = n.older;
-    t->n_idle--;
+/* The block is idle no longer. */
+static void kv__busy(kv_group *gr, int32_t b) {
+    const kv_block k = gr->block[b];
+    if (k.older >= 0) gr->block[k.older].newer = k.newer;
+    else gr->oldest = k.newer;
+    if (k.newer >= 0) gr->block[k.newer].older = k.older;
+    else gr->newest = k.older;
+    gr->n_idle--;
 }
 
-/* The tree lets go of the node's block: returns its number. */
-static int32_t kv__forget(kv_cache *kv, int32_t i) {
-    const int32_t b = kv->tree->node[i].block;
-    kv->tree->node[i].block = -1;
-    kv->group[0].node[b] = -1;
-    kv__prune(kv, i);
-    return b;
+/* The tree drops its reference to block b of group i. */
+static void kv__forget(kv_cache *kv, int i, int32_t b) {
+    kv_block     *k = &kv->group[i].block[b];
+    const int32_t node = k->node;
+    kv_parts(kv, node)[i].block = -1;
+    k->node = -1;
+    k->refs--;
+    kv__prune(kv, node);
 }
 
-/* Blocks are known by their tokens from now on. */
+/* Turns sharing by content on, in a cache that is empty yet. */
 static void kv_share(kv_cache *kv) {
-    ASSERT(kv->n_group == 1 && !kv->group[0].mem.n_slab);
+    ASSERT(!kv->tree);
     kv->tree = mem_new(1, sizeof *kv->tree);
-    kv->tree->unused = kv->tree->oldest = kv->tree->newest = -1;
+    kv->tree->unused = -1;
     kv->tree->seed = rng_mix(rng_fresh());
     kv__tree_room(kv);
     kv->tree->unused = kv->tree->node[0].chain;
-    kv->tree->node[0] = (kv_node){.parent = -1, .child = -1, .left = -1, .right = -1, .chain = -1, .block = -1, .stored = -1, .ready = true};
+    kv->tree->node[0] = (kv_node){.parent = -1, .child = -1, .left = -1, .right = -1, .chain = -1};
 }
 
 /* The node behind another in a walk through the tree, parents first; 0 begins and ends it. */
@@ -5458,96 +5527,100 @@ static int32_t kv_next(const kv_tree *t, int32_t i) {
 
 static const int32_t *kv_node_tokens(const kv_cache *kv, int32_t i) { return kv__tokens(kv, i); }
 
-/* Who brings blocks that are kept elsewhere. */
-static void kv_fetcher(kv_cache *kv, bool (*fetch)(void *ctx, int32_t stored, const dev_blocks *mem, int32_t block), void *ctx) {
+/* The function that reads stored blocks. */
+static void kv_fetcher(kv_cache *kv, bool (*fetch)(void *ctx, int group, int32_t stored, int32_t block), void *ctx) {
     kv->tree->fetch = fetch;
     kv->tree->fetch_ctx = ctx;
 }
 
-/* A block that is kept elsewhere (stored -1: gone, but others hang on it) behind node `parent`. Returns its node. */
-static int32_t kv_add_stored(kv_cache *kv, int32_t parent, const int32_t *ids, int32_t stored) {
+/* Adds a node for a block that is stored on disk, stored [n_group]: its number there in each group, -1: not there. Returns the node. */
+static int32_t kv_add_stored(kv_cache *kv, int32_t parent, const int32_t *ids, const int32_t *stored) {
     int32_t i = kv__find(kv, parent, ids);
     if (i < 0) i = kv__node_new(kv, parent, ids);
-    kv->tree->node[i].stored = stored;
+    for (int g = 0; g < kv->n_group; g++)
+        if (stored[g] >= 0) kv_parts(kv, i)[g].stored = stored[g];
     return i;
 }
 
 /* --- blocks --- */
 
-/* A block of group i takes over what another one holds, before anything is written to either. */
+/* Notes a copy that is due. */
 static void kv__copy(kv_cache *kv, int i, int32_t from, int32_t to) {
     if (kv->n_copy == kv->copy_cap) kv->copy = mem_grow(kv->copy, (size_t)(kv->copy_cap = 2 * kv->copy_cap + 16), sizeof *kv->copy);
     kv->copy[kv->n_copy++] = (kv_copy){i, from, to};
 }
 
-/* Does the copies that are due. A step begins with it, and so does everybody else who reads or writes blocks. */
+/* Does the copies that are due. A step begins with it, and so does everything else that reads or writes blocks. */
 static void kv_flush(kv_cache *kv) {
     for (int i = 0; i < kv->n_copy; i++) dev_blocks_copy(&kv->group[kv->copy[i].group].mem, kv->copy[i].from, kv->copy[i].to);
     kv->n_copy = 0;
 }
 
-/* Another slab of spare blocks; false when the bound or the system's memory is reached. */
+/* Maps more blocks; false where the bound or the system's memory is reached. */
 static bool kv__more(kv_group *gr) {
     const int32_t first = dev_blocks_mapped(&gr->mem);
     if (!dev_blocks_more(&gr->mem)) return false;
     const int32_t end = dev_blocks_mapped(&gr->mem);
-    gr->refs = mem_grow(gr->refs, (size_t)end, sizeof *gr->refs);
+    gr->block = mem_grow(gr->block, (size_t)end, sizeof *gr->block);
     gr->spare = mem_grow(gr->spare, (size_t)end, sizeof *gr->spare);
-    gr->node = mem_grow(gr->node, (size_t)end, sizeof *gr->node);
     for (int32_t b = end - 1; b >= first; b--) {
-        gr->refs[b] = 0;
-        gr->node[b] = -1;
+        gr->block[b] = (kv_block){.node = -1, .older = -1, .newer = -1};
         gr->spare[gr->n_spare++] = b;
     }
     return true;
 }
 
-/* A block with one reference: a spare one, or the one idle longest. -1: every block is held. */
-static int32_t kv__take(kv_cache *kv, kv_group *gr) {
-    int32_t b;
+/* A block of group i with one reference: a spare one, or else the one idle longest. -1: sequences hold every block. */
+static int32_t kv__take(kv_cache *kv, int i) {
+    kv_group *gr = &kv->group[i];
+    int32_t   b;
     if (gr->n_spare || kv__more(gr)) {
         b = gr->spare[--gr->n_spare];
         gr->n_used++;
-    } else if (kv->tree && kv->tree->oldest >= 0) {
-        const int32_t i = kv->tree->oldest;
-        kv__busy(kv->tree, i);
-        b = kv__forget(kv, i);
+    } else if ((b = gr->oldest) >= 0) {
+        kv__busy(gr, b);
+        kv__forget(kv, i, b);
     } else return -1;
-    gr->refs[b] = 1;
+    gr->block[b].refs = 1;
     if (gr->n_used > gr->n_peak) gr->n_peak = gr->n_used;
     return b;
 }
 
-/* One reference less. stay: a block that only the tree holds then is idle; else it is forgotten. */
-static void kv__release(kv_cache *kv, kv_group *gr, int32_t b, bool stay) {
+/* Drops one reference to block b of group i, -1: none. A block that only the tree holds then is idle, or with !stay forgotten. */
+static void kv__release(kv_cache *kv, int i, int32_t b, bool stay) {
+    kv_group *gr = &kv->group[i];
     if (b < 0) return;
-    const int32_t i = gr->node[b];
-    gr->refs[b]--;
-    if (i >= 0 && gr->refs[b] == 1) {
-        ASSERT(kv->tree->node[i].ready);
-        if (stay) kv__idle(kv->tree, i);
-        else kv__forget(kv, i), gr->refs[b] = 0;
+    kv_block *k = &gr->block[b];
+    k->refs--;
+    if (k->node >= 0 && k->refs == 1) {
+        ASSERT(!k->fresh);
+        if (stay) kv__idle(gr, b);
+        else kv__forget(kv, i, b);
     }
-    if (gr->refs[b]) return;
+    if (k->refs) return;
     gr->spare[gr->n_spare++] = b;
     gr->n_used--;
 }
 
-/* Blocks that can still be had: spare, idle, or not yet mapped. */
+/* Blocks that each group can still give: spare, idle, or not yet mapped. */
 static int64_t kv_room(const kv_cache *kv) {
     int64_t n = INT64_MAX;
     for (int i = 0; i < kv->n_group; i++) {
-        const kv_group *gr = &kv->group[i];
-        const int64_t   left = (int64_t)gr->mem.max_blocks - gr->n_used + (kv->tree ? kv->tree->n_idle : 0);
+        const int64_t left = (int64_t)kv->max_blocks - kv->group[i].n_used + kv->group[i].n_idle;
         n = left < n ? left : n;
     }
     return n;
 }
 
-/* Blocks that sequences hold; peak: the most that were ever taken, idle ones among them. */
+/* Blocks that sequences hold; *peak: the most that were ever in use, idle ones among them. Both of the group with the most. */
 static int kv_held(const kv_cache *kv, int *peak) {
-    *peak = kv->group[0].n_peak;
-    return kv->group[0].n_used - (kv->tree ? kv->tree->n_idle : 0);
+    int held = *peak = 0;
+    for (int i = 0; i < kv->n_group; i++) {
+        const kv_group *gr = &kv->group[i];
+        if (gr->n_peak > *peak) *peak = gr->n_peak;
+        if (gr->n_used - gr->n_idle > held) held = gr->n_used - gr->n_idle;
+    }
+    return held;
 }
 
 static kv_seq *kv_seq_new(kv_cache *kv) {
@@ -5562,14 +5635,25 @@ static kv_seq *kv_seq_new(kv_cache *kv) {
     return s;
 }
 
-/* Room for one more block in the table of group i. */
-static void kv__table_room(kv_seq *s, int i) {
-    if (s->n_blocks[i] < s->cap[i]) return;
-    s->cap[i] = s->cap[i] ? 2 * s->cap[i] : 16;
-    s->table[i] = mem_grow(s->table[i], (size_t)s->cap[i], sizeof **s->table);
+/* Appends a block number to the table of group i. */
+static void kv__append(kv_seq *s, int i, int32_t b) {
+    if (s->n_blocks[i] == s->cap[i]) {
+        s->cap[i] = s->cap[i] ? 2 * s->cap[i] : 16;
+        s->table[i] = mem_grow(s->table[i], (size_t)s->cap[i], sizeof **s->table);
+    }
+    s->table[i][s->n_blocks[i]++] = b;
 }
 
-/* The node of the sequence's last known block is another. */
+/* The sequence gives back its blocks of group i before `past`. */
+static void kv__leave(kv_seq *s, int i, int past) {
+    for (; s->first[i] < past; s->first[i]++) {
+        const bool stay = (int64_t)(s->first[i] + 1) * s->kv->opts.block <= s->keep;
+        kv__release(s->kv, i, s->table[i][s->first[i]], stay);
+        s->table[i][s->first[i]] = -1;
+    }
+}
+
+/* Node i becomes that of the sequence's last known block. */
 static void kv__tip(kv_seq *s, int32_t i) {
     const int32_t old = s->tip;
     s->kv->tree->node[i].pins++;
@@ -5578,18 +5662,27 @@ static void kv__tip(kv_seq *s, int32_t i) {
     kv__prune(s->kv, old);
 }
 
-/* Keeps positions 0 <= p < n and returns n; or 0, keeping nothing, when a window has already given back what the row at
- * position n would look at. */
+/* The most positions up to n that the sequence can be cut to. A state serves only at the border where it was kept; a window must still
+ * hold what the row at position n sees. */
+static int kv__cut(const kv_seq *s, int n) {
+    const int block = s->kv->opts.block;
+    if (n >= s->n) return n;
+    for (int i = 0; i < s->kv->n_group; i++)
+        if (s->kv->group[i].rule == KV_STATE && (n -= n % block) && s->table[i][n / block - 1] < 0) n = 0;
+    for (int i = 0; n && i < s->kv->n_group; i++)
+        if (s->kv->group[i].rule == KV_WINDOW && s->first[i] > kv__seen(s->kv, i, n + 1)) n = 0;
+    return n;
+}
+
+/* Keeps positions 0 <= p < n and returns n. Returns fewer, and keeps only those, where what the row at position n needs is gone: the last
+ * border of a block with recurrent states, else 0. */
 static int kv_truncate(kv_seq *s, int n) {
+    n = kv__cut(s, n);
+    const int keep = n ? (n - 1) / s->kv->opts.block + 1 : 0;
     for (int i = 0; i < s->kv->n_group; i++) {
-        const int window = s->kv->group[i].window;
-        if (n < s->n && n && (int64_t)s->first[i] * s->kv->opts.block > (n >= window ? n + 1 - window : 0)) n = 0;
-    }
-    for (int i = 0; i < s->kv->n_group; i++) {
-        int keep = n ? (n - 1) / s->kv->opts.block + 1 : 0;
         for (; s->n_blocks[i] > keep; s->n_blocks[i]--) {
             const bool stay = (int64_t)s->n_blocks[i] * s->kv->opts.block <= s->keep;
-            kv__release(s->kv, &s->kv->group[i], s->table[i][s->n_blocks[i] - 1], stay);
+            kv__release(s->kv, i, s->table[i][s->n_blocks[i] - 1], stay);
         }
         if (s->first[i] > s->n_blocks[i]) s->first[i] = s->n_blocks[i];
     }
@@ -5610,7 +5703,7 @@ static void kv_seq_free(kv_seq *s) {
     mem_free(s);
 }
 
-/* A second sequence with the same past; both may grow apart. */
+/* A second sequence with the same positions; both may go on apart. */
 static kv_seq *kv_fork(const kv_seq *from) {
     kv_seq *s = kv_seq_new(from->kv);
     s->n = from->n;
@@ -5624,59 +5717,48 @@ static kv_seq *kv_fork(const kv_seq *from) {
         s->table[i] = mem_grow(NULL, (size_t)s->cap[i], sizeof **s->table);
         memcpy(s->table[i], from->table[i], (size_t)from->n_blocks[i] * sizeof **s->table);
         for (int b = s->first[i]; b < s->n_blocks[i]; b++)
-            if (s->table[i][b] >= 0) s->kv->group[i].refs[s->table[i][b]]++;
+            if (s->table[i][b] >= 0) s->kv->group[i].block[s->table[i][b]].refs++;
     }
     return s;
 }
 
-/* Positions from s->n on are about to be written: the block that s->n falls into must be ours alone. Where there is none to copy
- * it to, the tree lets go of it. */
+/* Positions from s->n on are about to be written, so the block of group i that s->n falls into must belong to the sequence alone. Where
+ * no block is free for a copy, the tree gives its reference up. */
 static bool kv__own_last(kv_seq *s, int i) {
-    kv_group *gr = &s->kv->group[i];
-    int       at = s->n / s->kv->opts.block;
+    const int at = s->n / s->kv->opts.block;
     if (s->n % s->kv->opts.block == 0 || at >= s->n_blocks[i]) return true;
-    int32_t old = s->table[i][at];
-    ASSERT(old >= 0);
-    if (gr->refs[old] == 1) return true;
-    int32_t own = kv__take(s->kv, gr);
-    if (own < 0 && gr->refs[old] == 2 && gr->node[old] >= 0 && s->kv->tree->node[gr->node[old]].ready) {
-        kv__forget(s->kv, gr->node[old]);
-        gr->refs[old] = 1;
+    const int32_t   old = s->table[i][at];
+    const kv_block *k = &s->kv->group[i].block[old];
+    if (k->refs == 1) return true;
+    const int32_t own = kv__take(s->kv, i);
+    k = &s->kv->group[i].block[old];                  /* taking may have moved it */
+    if (own < 0 && k->refs == 2 && k->node >= 0 && !k->fresh) {
+        kv__forget(s->kv, i, old);
         return true;
     }
     if (own < 0) return false;
     kv__copy(s->kv, i, old, own);
-    kv__release(s->kv, gr, old, true);
+    kv__release(s->kv, i, old, true);
     s->table[i][at] = own;
     return true;
 }
 
-/* The sequence gives back its blocks of group i before `past`. */
-static void kv__leave(kv_seq *s, int i, int past) {
-    for (; s->first[i] < past; s->first[i]++) {
-        const bool stay = (int64_t)(s->first[i] + 1) * s->kv->opts.block <= s->keep;
-        kv__release(s->kv, &s->kv->group[i], s->table[i][s->first[i]], stay);
-        s->table[i][s->first[i]] = -1;
-    }
-}
-
-/* Blocks of one group for positions below n; gives back what the window of the rows from s->n on has left. */
+/* Blocks of group i for positions below n; gives back those that rows from s->n - 1 on do not need. The state at the last border stays,
+ * so that the sequence can be cut back to it. */
 static bool kv__grow(kv_seq *s, int i, int n) {
-    const int block = s->kv->opts.block;
-    kv_group *gr = &s->kv->group[i];
+    const int block = s->kv->opts.block, border = s->n - s->n % block;
     if (!kv__own_last(s, i)) return false;
-    if (gr->window) kv__leave(s, i, (s->n - gr->window) / block);
-    for (int need = (n - 1) / block + 1; s->n_blocks[i] < need; s->n_blocks[i]++) {
-        int32_t b = kv__take(s->kv, gr);
+    kv__leave(s, i, kv__seen(s->kv, i, s->kv->group[i].rule == KV_STATE ? border : s->n));
+    for (const int need = (n - 1) / block + 1; s->n_blocks[i] < need;) {
+        const int32_t b = kv__take(s->kv, i);
         if (b < 0) return false;
-        kv__table_room(s, i);
-        s->table[i][s->n_blocks[i]] = b;
+        kv__append(s, i, b);
     }
     return true;
 }
 
-/* Makes room for positions below n. False when the pool is exhausted: the sequence is as it was, and the caller frees or
- * truncates something. */
+/* Reserves positions below n. False where the blocks do not suffice: the sequence is as it was, and the caller frees or truncates
+ * another one. */
 static bool kv_reserve(kv_seq *s, int n) {
     bool ok = true;
     if (n <= s->n) return true;
@@ -5686,7 +5768,7 @@ static bool kv_reserve(kv_seq *s, int n) {
     return ok;
 }
 
-/* The words where it is too small for n tokens at once; false. */
+/* Sets the error of a cache that is too small for n tokens; false. */
 static bool kv_full(int n, err_t *e) {
     return err_set(e, EXIT_RESOURCE, "the KV cache has no room for %d tokens (--kv-mem, --kv-blocks)", n);
 }
@@ -5694,111 +5776,132 @@ static bool kv_full(int n, err_t *e) {
 /* kv_reserve where nothing can be freed: false with the error in e. */
 static bool kv_require(kv_seq *s, int n, err_t *e) { return kv_reserve(s, n) || kv_full(n, e); }
 
-/* --- blocks shared by what they hold --- */
+/* --- blocks shared by their content --- */
 
-/* Whether the node has a block, or what is kept elsewhere has been brought into one, idle as yet. What cannot be had is forgotten. */
-static bool kv__fetch(kv_cache *kv, int32_t i) {
-    kv_tree  *t = kv->tree;
-    kv_group *gr = &kv->group[0];
-    if (t->node[i].block >= 0) return true;
-    const int32_t b = t->node[i].stored < 0 ? -1 : kv__take(kv, gr);
+/* Makes sure that node n has a block of group i, idle as yet where it is read from disk. False: it cannot be had, and what is damaged on
+ * disk is forgotten. */
+static bool kv__fetch(kv_cache *kv, int i, int32_t n) {
+    kv_group     *gr = &kv->group[i];
+    kv_part      *p = &kv_parts(kv, n)[i];
+    if (p->block >= 0) return true;
+    const int32_t b = p->stored < 0 ? -1 : kv__take(kv, i);
     if (b < 0) return false;
     kv_flush(kv);
-    if (!t->fetch(t->fetch_ctx, t->node[i].stored, &gr->mem, b)) {
-        t->node[i].stored = -1;
-        kv__release(kv, gr, b, false);
-        kv__prune(kv, i);
+    if (!kv->tree->fetch(kv->tree->fetch_ctx, i, p->stored, b)) {
+        p->stored = -1;
+        kv__release(kv, i, b, false);
+        kv__prune(kv, n);
         return false;
     }
-    t->node[i].block = b;
-    gr->node[b] = i;
-    kv__idle(t, i);
+    p->block = b;
+    gr->block[b].node = n;
+    kv__idle(gr, b);
     return true;
 }
 
-/* The next block of the sequence is the node's, of which `n` positions serve; i -1: none, it is behind every window. */
-static bool kv__attach(kv_seq *s, int32_t i, int n) {
-    kv_tree *t = s->kv->tree;
-    if (i >= 0 && !kv__fetch(s->kv, i)) return false;
-    const int32_t b = i < 0 ? -1 : t->node[i].block;
-    kv__table_room(s, 0);
-    s->table[0][s->n_blocks[0]++] = b;
-    s->n += n;
-    if (b < 0) {
-        kv__leave(s, 0, s->n_blocks[0]);
-        return true;
+/* The next `n` positions of the sequence are those of a node. The sequence, which is to have `end` positions, takes the node's blocks
+ * in the groups that need them then. False: one cannot be had, and nothing is taken. */
+static bool kv__attach(kv_seq *s, int32_t node, int n, int end) {
+    kv_cache *kv = s->kv;
+    const int at = s->n / kv->opts.block;
+    for (int i = 0; i < kv->n_group; i++)
+        if (at >= kv__seen(kv, i, end) && !kv__fetch(kv, i, node)) return false;
+    for (int i = 0; i < kv->n_group; i++) {
+        const int32_t b = at < kv__seen(kv, i, end) ? -1 : kv_parts(kv, node)[i].block;
+        kv__append(s, i, b);
+        if (b < 0) kv__leave(s, i, s->n_blocks[i]);
+        else if (kv->group[i].block[b].refs++ == 1) kv__busy(&kv->group[i], b);
+        kv->tree->node[node].used |= b >= 0;
     }
-    t->node[i].used = true;
-    if (s->kv->group[0].refs[b]++ == 1) kv__busy(t, i);
+    s->n += n;
     return true;
 }
 
-/* First block that the row at position n looks at. */
-static int kv__seen(const kv_cache *kv, int n) {
-    const int window = kv->group[0].window;
-    return window && n > window ? (n - window) / kv->opts.block : 0;
-}
-
-/* The child of the tip whose tokens begin with the most of ids[0, n); -1: none begins with one of them. */
+/* The child of the tip whose tokens begin with the most of ids[0, n), and in *same how many; -1: none begins with one of them, or a
+ * part of a block is of no use. */
 static int32_t kv__nearest(const kv_seq *s, const int32_t *ids, int n, int *same) {
-    const kv_tree *t = s->kv->tree;
-    int32_t        best = -1;
+    const kv_cache *kv = s->kv;
+    const kv_tree  *t = kv->tree;
+    int32_t         best = -1;
     *same = 0;
-    if (n > s->kv->opts.block) n = s->kv->opts.block;
+    for (int g = 0; g < kv->n_group; g++)
+        if (kv->group[g].rule == KV_STATE) return -1;
+    if (n > kv->opts.block) n = kv->opts.block;
     for (int32_t i = t->node[s->tip].child; i >= 0; i = t->node[i].right) {
-        const int32_t *mine = kv__tokens(s->kv, i);
+        const int32_t *mine = kv__tokens(kv, i);
+        bool           whole = kv__ready(kv, i);
         int            k = 0;
-        if ((t->node[i].block < 0 && t->node[i].stored < 0) || !t->node[i].ready) continue;
-        while (k < n && mine[k] == ids[k]) k++;
+        for (int g = 0; whole && g < kv->n_group; g++) whole = kv__has(&kv_parts(kv, i)[g]);
+        while (whole && k < n && mine[k] == ids[k]) k++;
         if (k > *same) *same = k, best = i;
     }
     return best;
 }
 
-/* How many blocks of ids[0, n) can be taken over, of which the first `from` lead to node `tip`; *wait: the one behind them is being
- * computed. */
+/* How many blocks of ids[0, n) a sequence can have from the tree, of which the first `from` lead to node `tip`. *wait: the next one is
+ * being computed by another sequence. */
 static int kv__match(const kv_cache *kv, int32_t tip, int from, const int32_t *ids, int n, bool *wait) {
     const int block = kv->opts.block;
-    int       walked = from, last = from, gap = -1;   /* known blocks; of those, what can be taken over; the last one that has gone */
+    int       walked = from, last = from;             /* blocks that have nodes; blocks that can be had */
     *wait = false;
+    for (int g = 0; g < kv->n_group; g++) kv->gap[g] = -1;
     for (int32_t i; (walked + 1) * block <= n && (i = kv__find(kv, tip, ids + walked * block)) >= 0; tip = i) {
-        const kv_node *nd = &kv->tree->node[i];
-        if (!nd->ready) {
+        if (!kv__ready(kv, i)) {
             *wait = last == walked;
             break;
         }
-        if (nd->block < 0 && nd->stored < 0) gap = walked;
-        if (gap < kv__seen(kv, ++walked * block)) last = walked;
+        bool all = true;
+        for (int g = 0; g < kv->n_group; g++) {
+            if (!kv__has(&kv_parts(kv, i)[g])) kv->gap[g] = walked;
+            all = all && kv->gap[g] < kv__seen(kv, g, (walked + 1) * block);
+        }
+        walked++;
+        if (all) last = walked;
     }
     return last;
 }
 
-/* How many blocks a new sequence could take over for ids[0, n), and changes nothing. *cost: by how many kv_room() would fall. */
-static int kv_count_prefix(const kv_cache *kv, const int32_t *ids, int n, int *cost) {
-    bool      wait;
-    const int block = kv->opts.block, last = kv->tree ? kv__match(kv, 0, 0, ids, n, &wait) : 0;
+/* Blocks of group g that the tree would have to make busy or to read for the first `last` blocks of ids. */
+static int kv__cost(const kv_cache *kv, int g, const int32_t *ids, int last) {
+    const int block = kv->opts.block, seen = kv__seen(kv, g, last * block);
+    int       cost = 0;
     int32_t   i = 0;
-    *cost = 0;
     for (int at = 0; at < last; at++) {
         i = kv__find(kv, i, ids + at * block);
-        const int32_t b = kv->tree->node[i].block;
-        *cost += at >= kv__seen(kv, last * block) && (b < 0 || kv->group[0].refs[b] == 1);
+        const int32_t b = kv_parts(kv, i)[g].block;
+        cost += at >= seen && (b < 0 || kv->group[g].block[b].refs == 1);
     }
+    return cost;
+}
+
+/* How many blocks a new sequence could have from the tree for ids[0, n); changes nothing. *cost: by how many kv_room() would fall. */
+static int kv_count_prefix(const kv_cache *kv, const int32_t *ids, int n, int *cost) {
+    bool          wait;
+    const int     last = kv->tree ? kv__match(kv, 0, 0, ids, n, &wait) : 0;
+    const int64_t room = kv_room(kv);
+    int64_t       left = room;
+    for (int g = 0; last && g < kv->n_group; g++) {
+        const int64_t then = (int64_t)kv->max_blocks - kv->group[g].n_used + kv->group[g].n_idle - kv__cost(kv, g, ids, last);
+        left = then < left ? then : left;
+    }
+    *cost = (int)(room - left);
     return last;
 }
 
-/* Takes over what the tree knows of ids[0, n) behind what the sequence holds, whole blocks and then a part of one, which is copied
- * when it is written to. Returns the positions held then; *wait: another sequence computes the next block right now. */
+/* Gives the sequence what the tree has of ids[0, n) behind its own positions: whole blocks, then a part of one, which is copied before it
+ * is written to. Returns the positions held then; *wait: another sequence is computing the next block. */
 static int kv_match_prefix(kv_seq *s, const int32_t *ids, int n, bool *wait) {
     const int block = s->kv->opts.block, from = s->n_known;
+    bool      whole = true;
     *wait = false;
     if (!s->kv->tree || s->n != from * block) return s->n;
     const int last = kv__match(s->kv, s->tip, from, ids, n, wait);
     for (int at = from; at < last; at++) {
         const int32_t i = kv__find(s->kv, s->tip, ids + at * block);
-        if (i < 0 || !kv__attach(s, at < kv__seen(s->kv, last * block) ? -1 : i, block)) {
-            *wait = false;                            /* fewer are to be had than were seen */
-            return s->kv->group[0].window ? kv_truncate(s, from * block) : s->n;
+        if (i < 0 || !kv__attach(s, i, block, last * block)) {
+            *wait = false;                            /* fewer can be had than it seemed, and only where every group sees all are they enough */
+            for (int g = 0; g < s->kv->n_group; g++) whole = whole && s->kv->group[g].rule == KV_ALL;
+            return whole ? s->n : kv_truncate(s, from * block);
         }
         kv__tip(s, i);
         s->n_known = at + 1;
@@ -5806,37 +5909,47 @@ static int kv_match_prefix(kv_seq *s, const int32_t *ids, int n, bool *wait) {
     if (*wait || n <= s->n) return s->n;
     int           same;
     const int32_t i = kv__nearest(s, ids + s->n, n - s->n, &same);
-    if (i >= 0) kv__attach(s, i, same);
+    if (i >= 0) kv__attach(s, i, same, s->n + same);
     return s->n;
 }
 
-/* The full blocks of ids[0, s->n) that the coming step completes: others wait for them. */
+/* Block b of group i, which the coming step fills, is the one of node n. */
+static void kv__publish_block(kv_cache *kv, int i, int32_t b, int32_t n) {
+    kv_tree *t = kv->tree;
+    if (t->n_fresh == t->fresh_cap) t->fresh = mem_grow(t->fresh, (size_t)(t->fresh_cap = 2 * t->fresh_cap + 64), sizeof *t->fresh);
+    t->fresh[t->n_fresh].group = i;
+    t->fresh[t->n_fresh++].block = b;
+    kv_parts(kv, n)[i].block = b;
+    kv->group[i].block[b].node = n;
+    kv->group[i].block[b].refs++;
+    kv->group[i].block[b].fresh = true;
+}
+
+/* Publishes the full blocks of ids[0, s->n) that the coming step completes. Until kv_commit() other sequences wait for them. */
 static void kv_publish(kv_seq *s, const int32_t *ids) {
-    kv_tree  *t = s->kv->tree;
-    const int block = s->kv->opts.block;
-    for (; t && (s->n_known + 1) * block <= s->n; s->n_known++) {
-        const int32_t *own = ids + s->n_known * block, b = s->table[0][s->n_known];
-        int32_t        i = kv__find(s->kv, s->tip, own);
-        if (i < 0) i = kv__node_new(s->kv, s->tip, own);
-        t->node[i].used = true;
-        if (t->node[i].block < 0 && b >= 0 && s->kv->group[0].node[b] < 0) {
-            t->node[i].block = b;
-            t->node[i].ready = false;
-            s->kv->group[0].node[b] = i;
-            s->kv->group[0].refs[b]++;
-            if (t->n_fresh == t->fresh_cap) t->fresh = mem_grow(t->fresh, (size_t)(t->fresh_cap = 2 * t->fresh_cap + 64), sizeof *t->fresh);
-            t->fresh[t->n_fresh++] = i;
+    kv_cache *kv = s->kv;
+    const int block = kv->opts.block;
+    for (; kv->tree && (s->n_known + 1) * block <= s->n; s->n_known++) {
+        const int32_t *own = ids + s->n_known * block;
+        int32_t        n = kv__find(kv, s->tip, own);
+        if (n < 0) n = kv__node_new(kv, s->tip, own);
+        kv->tree->node[n].used = true;
+        for (int i = 0; i < kv->n_group; i++) {
+            const int32_t b = s->table[i][s->n_known];
+            if (b >= 0 && kv_parts(kv, n)[i].block < 0 && kv->group[i].block[b].node < 0) kv__publish_block(kv, i, b, n);
         }
-        kv__tip(s, i);
+        kv__tip(s, n);
     }
 }
 
-/* After the step: what it was to fill is there, or (!done) is not and never was. */
+/* Ends a step: published blocks are filled, or with !done forgotten. */
 static void kv_commit(kv_cache *kv, bool done) {
     for (kv_tree *t = kv->tree; t && t->n_fresh;) {
-        const int32_t i = t->fresh[--t->n_fresh];
-        t->node[i].ready = true;
-        if (!done) kv->group[0].refs[kv__forget(kv, i)]--;
+        t->n_fresh--;
+        const int     i = t->fresh[t->n_fresh].group;
+        const int32_t b = t->fresh[t->n_fresh].block;
+        kv->group[i].block[b].fresh = false;
+        if (!done) kv__forget(kv, i, b);
     }
 }
 
@@ -5853,8 +5966,7 @@ static int kv_table(const kv_seq *s, int group, const int32_t **table) {
     return s->n_blocks[group];
 }
 
-/* Writes to every page of the blocks that hold positions from `from` on alone: what they held is lost, and a step that
- * stores there meets no page fault. */
+/* Fills the blocks that hold only positions from `from` on with zeros, so that a step which stores there meets no page fault. */
 static void kv_prefault(kv_seq *s, int from) {
     const int block = s->kv->opts.block;
     kv_flush(s->kv);
@@ -5870,18 +5982,35 @@ static uint64_t kv_bytes_peak(const kv_cache *kv) {
     return n;
 }
 
+/* Bytes of all blocks that the bound allows. */
+static uint64_t kv_bytes_most(const kv_cache *kv) {
+    uint64_t n = 0;
+    for (int i = 0; i < kv->n_group; i++) n += (uint64_t)kv->max_blocks * kv->group[i].mem.block_bytes;
+    return n;
+}
+
 /* ===== [store] prompt cache on disk =====
- * What --prompt-cache keeps between runs: nodes of the cache's tree with their blocks, in a GGUF file of our own that is read
- * as any file from outside. Tensor `blocks` has a row for each node, parents first: the row of its parent, how many runs ago it was
- * last used, the row of its keys and values in tensor `data`, their hash, and its tokens.
- *   A file of another model, of another layout of blocks or of another version, and one whose directory does not have its
- * hash, is ignored with a word, and so is a block without its own. A file that is no prompt cache is never replaced. A block
- * is read when a prompt begins with it. Of two runs that write at once the last one's file stays, whole.
+ * What --prompt-cache keeps between runs: nodes of the prefix tree with their blocks, in a GGUF file of our own that is read with
+ * the same care as any other. Tensor `blocks` has a row for each node, parents first: the row of its parent, how many runs ago it was
+ * last used, for each group of the cache the row of its keys and values in the group's tensor and their hash, and its tokens. The
+ * groups' tensors are `data`, `data.1`, `data.2`, ...; a group without rows has none.
+ *   A file of another model, layout of blocks or version, and one whose directory does not match its hash, is ignored with a
+ * warning; so is a block that does not match its hash. A file that is no prompt cache is never replaced. A block is read when a
+ * prompt begins with it. Where two runs write at once, the file of the one that ends last stays, whole.
  * Public: store_open, store_close, store_save. */
 
-enum { STORE_VERSION = 1, STORE_PARENT = 0, STORE_AGE, STORE_DATA, STORE_SUM, STORE_HEAD = 5, STORE_AGE_MAX = 1000 };
+enum { STORE_VERSION = 1, STORE_AGE_MAX = 1000 };
+
+/* Numbers of a row: the head, then STORE_PART of them for each group, then the tokens. */
+enum { STORE_PARENT, STORE_AGE, STORE_HEAD };
+enum { STORE_DATA, STORE_SUM, STORE_PART = 3 };      /* row in the group's tensor, -1: none; hash in two halves */
 
 static const char store_arch[] = "prompt_cache", store_what[] = "prompt cache";
+
+typedef struct {
+    const uint8_t *p;                                 /* [n, block bytes] */
+    int64_t        n;
+} store_data;
 
 typedef struct store {
     kv_cache      *kv;
@@ -5890,28 +6019,39 @@ typedef struct store {
     str            layout;
     gguf_file      g;
     bool           open, foreign;                     /* the file is open and usable; it is no prompt cache and is left as it is */
-    const int32_t *row;                               /* [n, STORE_HEAD + block] */
+    const int32_t *row;                               /* [n, store__row()] */
     int64_t        n;
     int32_t       *node;                              /* [n] of the tree */
-    const uint8_t *data;                              /* [n_data, block bytes] */
+    store_data    *data;                              /* [n_group] */
     uint8_t       *bounce;                            /* one block on its way between file and cache */
 } store;
 
-static size_t store__row(const store *s) { return STORE_HEAD + (size_t)s->kv->opts.block; }
+static size_t store__each(const store *s, int g) { return s->kv->group[g].mem.block_bytes; }
 
-static uint64_t store__sum(const int32_t *row) { return (uint64_t)(uint32_t)row[STORE_SUM] | (uint64_t)(uint32_t)row[STORE_SUM + 1] << 32; }
+/* Where the part of group g begins in a row; g = n_group: where the tokens begin. */
+static size_t store__at(int g) { return STORE_HEAD + (size_t)g * STORE_PART; }
 
-/* The keys and values of row i, when they are what was written. */
-static bool store__fetch(void *ctx, int32_t i, const dev_blocks *mem, int32_t block) {
-    const store   *s = ctx;
-    const int32_t *row = s->row + (size_t)i * store__row(s);
-    const size_t   n = mem->block_bytes;
-    memcpy(s->bounce, s->data + (size_t)row[STORE_DATA] * n, n);
-    if (bytes_hash(0, (bytes){s->bounce, n}) != store__sum(row)) {
+static size_t store__row(const store *s) { return store__at(s->kv->n_group) + (size_t)s->kv->opts.block; }
+
+static const int32_t *store__part(const store *s, int32_t i, int g) { return s->row + (size_t)i * store__row(s) + store__at(g); }
+
+static uint64_t store__sum(const int32_t *part) { return (uint64_t)(uint32_t)part[STORE_SUM] | (uint64_t)(uint32_t)part[STORE_SUM + 1] << 32; }
+
+/* Bytes of group g in row i, which has some. */
+static const uint8_t *store__stored(const store *s, int32_t i, int g) {
+    return s->data[g].p + (size_t)store__part(s, i, g)[STORE_DATA] * store__each(s, g);
+}
+
+/* Reads what row i has of group g into a block of the cache. False: it does not match its hash. */
+static bool store__fetch(void *ctx, int g, int32_t i, int32_t block) {
+    const store *s = ctx;
+    const size_t n = store__each(s, g);
+    memcpy(s->bounce, store__stored(s, i, g), n);
+    if (bytes_hash(0, (bytes){s->bounce, n}) != store__sum(store__part(s, i, g))) {
         log_warn("%s: a block is damaged and not used", s->path);
         return false;
     }
-    dev_blocks_write(mem, block, s->bounce);
+    dev_blocks_write(&s->kv->group[g].mem, block, s->bounce);
     return true;
 }
 
@@ -5921,64 +6061,95 @@ static bool store__word(const store *s, const char *key, const char *want, err_t
     return err_set(e, EXIT_INPUT, "%s: %s differs", s->path, key);
 }
 
-/* Whether every row can be used as it stands. */
-static bool store__rows_good(const store *s, int64_t n_data, int32_t n_vocab) {
+/* Whether every number of every row is in range. */
+static bool store__rows_good(const store *s, int32_t n_vocab) {
     for (int64_t i = 0; i < s->n; i++) {
-        const int32_t *row = s->row + (size_t)i * store__row(s);
-        if (row[STORE_PARENT] < -1 || row[STORE_PARENT] >= i || row[STORE_AGE] < 0 || row[STORE_DATA] < -1 || row[STORE_DATA] >= n_data)
-            return false;
+        const int32_t *row = s->row + (size_t)i * store__row(s), *ids = row + store__at(s->kv->n_group);
+        if (row[STORE_PARENT] < -1 || row[STORE_PARENT] >= i || row[STORE_AGE] < 0) return false;
+        for (int g = 0; g < s->kv->n_group; g++)
+            if (row[store__at(g) + STORE_DATA] < -1 || row[store__at(g) + STORE_DATA] >= s->data[g].n) return false;
         for (int k = 0; k < s->kv->opts.block; k++)
-            if (row[STORE_HEAD + k] < 0 || row[STORE_HEAD + k] >= n_vocab) return false;
+            if (ids[k] < 0 || ids[k] >= n_vocab) return false;
     }
     return true;
 }
 
-/* The file's tensors, when they are what this cache can take over. */
+/* The name of the tensor with the data of group g. */
+static const char *store__name(int g, char name[16]) {
+    snprintf(name, 16, g ? "data.%d" : "data", g);
+    return name;
+}
+
+/* Finds the tensors of data. False: there is none, or one has another shape than the cache's blocks. */
+static bool store__bind_data(store *s) {
+    bool any = false;
+    for (int g = 0; g < s->kv->n_group; g++) {
+        char               name[16];
+        const gguf_tensor *t = gguf_tensor_find(&s->g, store__name(g, name));
+        s->data[g] = (store_data){0};
+        if (!t) continue;
+        if (t->type != K_I8 || t->n_dims != 2 || t->dim[0] != store__each(s, g) || t->dim[1] > INT32_MAX) return false;
+        s->data[g] = (store_data){t->data, (int64_t)t->dim[1]};
+        any = true;
+    }
+    return any;
+}
+
+/* The file's tensors, where this cache can use them. */
 static bool store__bind(store *s, int32_t n_vocab, err_t *e) {
-    const gguf_tensor *rows = gguf_tensor_find(&s->g, "blocks"), *data = gguf_tensor_find(&s->g, "data");
+    const gguf_tensor *rows = gguf_tensor_find(&s->g, "blocks");
     char               sum[17];
     uint64_t           version = 0;
     if (gguf_get_u64(&s->g, "prompt_cache.version", 0, UINT32_MAX, &version, e) != 1 || version != STORE_VERSION)
         return err_set(e, EXIT_INPUT, "%s: no prompt cache of version %d", s->path, STORE_VERSION);
     if (!store__word(s, "prompt_cache.model", s->mark, e) || !store__word(s, "prompt_cache.layout", s->layout.p, e)) return false;
-    if (!rows || !data || rows->type != K_I32 || data->type != K_I8 || rows->n_dims != 2 || data->n_dims != 2 ||
-        rows->dim[0] != store__row(s) || data->dim[0] != s->kv->group[0].mem.block_bytes || rows->dim[1] > INT32_MAX || data->dim[1] > INT32_MAX)
+    if (!rows || rows->type != K_I32 || rows->n_dims != 2 || rows->dim[0] != store__row(s) || rows->dim[1] > INT32_MAX || !store__bind_data(s))
         return err_set(e, EXIT_INPUT, "%s: its tensors have other shapes", s->path);
     snprintf(sum, sizeof sum, "%016llx", (unsigned long long)bytes_hash(0, (bytes){rows->data, (size_t)rows->n_bytes}));
     if (!store__word(s, "prompt_cache.sum", sum, e)) return false;
     s->row = (const int32_t *)(const void *)rows->data;
-    s->data = data->data;
     s->n = (int64_t)rows->dim[1];
-    return store__rows_good(s, (int64_t)data->dim[1], n_vocab) || err_set(e, EXIT_INPUT, "%s: its directory is damaged", s->path);
+    return store__rows_good(s, n_vocab) || err_set(e, EXIT_INPUT, "%s: its directory is damaged", s->path);
 }
 
 /* What a block's bytes depend on beside the model and its tokens; "pairs" is the order in which attention sums. */
 static void store__layout(store *s, const char *rope) {
     const kv_cache *kv = s->kv;
-    str_fmt(&s->layout, "%s %s %d %zu pairs spread %d %d %s", k_types[kv->opts.type_k].name, k_types[kv->opts.type_v].name, kv->opts.block,
-            kv->group[0].mem.block_bytes, kv->layer[0].hadamard_k, kv->layer[0].hadamard_v, rope);
+    str_fmt(&s->layout, "%s %s %d", k_types[kv->opts.type_k].name, k_types[kv->opts.type_v].name, kv->opts.block);
+    for (int g = 0; g < kv->n_group; g++) str_fmt(&s->layout, "%c%zu", g ? '+' : ' ', store__each(s, g));
+    str_fmt(&s->layout, " pairs spread %d %d %s", kv->layer[0].hadamard_k, kv->layer[0].hadamard_v, rope);
 }
 
-/* The cache knows the rows that store__bind() has found good. */
+/* Adds the rows that store__bind() has checked to the prefix tree. */
 static void store__learn(store *s) {
+    int32_t *stored = mem_new((size_t)s->kv->n_group, sizeof *stored);
     s->node = mem_new((size_t)s->n, sizeof *s->node);
     kv_fetcher(s->kv, store__fetch, s);
     for (int64_t i = 0; i < s->n; i++) {
         const int32_t *row = s->row + (size_t)i * store__row(s);
-        s->node[i] = kv_add_stored(s->kv, row[STORE_PARENT] < 0 ? 0 : s->node[row[STORE_PARENT]], row + STORE_HEAD,
-                             row[STORE_DATA] < 0 ? -1 : (int32_t)i);
+        for (int g = 0; g < s->kv->n_group; g++) stored[g] = row[store__at(g) + STORE_DATA] < 0 ? -1 : (int32_t)i;
+        s->node[i] = kv_add_stored(s->kv, row[STORE_PARENT] < 0 ? 0 : s->node[row[STORE_PARENT]], row + store__at(s->kv->n_group), stored);
     }
+    mem_free(stored);
 }
 
-/* Makes the cache, which shares blocks, know what the file at `path` holds. fingerprint: of the model; rope: what else decides about keys. */
-static store *store_open(kv_cache *kv, const char *path, uint64_t fingerprint, const char *rope, int32_t n_vocab) {
+static store *store__new(kv_cache *kv, const char *path, uint64_t fingerprint, const char *rope) {
     store *s = mem_new(1, sizeof *s);
-    err_t  why = {0};
+    size_t most = 0;
     s->kv = kv;
     s->path = path;
     snprintf(s->mark, sizeof s->mark, "%016llx", (unsigned long long)fingerprint);
-    s->bounce = mem_new(1, kv->group[0].mem.block_bytes);
+    for (int g = 0; g < kv->n_group; g++) most = store__each(s, g) > most ? store__each(s, g) : most;
+    s->bounce = mem_new(1, most);
+    s->data = mem_new((size_t)kv->n_group, sizeof *s->data);
     store__layout(s, rope);
+    return s;
+}
+
+/* Gives a cache that shares blocks what the file at `path` holds. fingerprint: of the model; rope: what else decides about keys. */
+static store *store_open(kv_cache *kv, const char *path, uint64_t fingerprint, const char *rope, int32_t n_vocab) {
+    store *s = store__new(kv, path, fingerprint, rope);
+    err_t  why = {0};
     if (gguf_own_missing(path)) return s;
     const bool open = gguf_open(&s->g, path, &why);
     s->foreign = !open || !gguf_own_is_kind(&s->g, store_arch, store_what, &why);
@@ -5996,6 +6167,7 @@ static void store_close(store *s) {
     if (!s) return;
     if (s->open) gguf_close(&s->g);
     mem_free(s->node);
+    mem_free(s->data);
     mem_free(s->bounce);
     str_drop(&s->layout);
     mem_free(s);
@@ -6007,25 +6179,37 @@ typedef struct {
     store   *s;
     int32_t *at;                                      /* [n_tree] row of each node that has one */
     int32_t *order;                                   /* [n] nodes, parents first */
-    int32_t *rows;                                    /* [n, STORE_HEAD + block] */
-    int32_t  n, n_data;
+    int32_t *rows;                                    /* [n, store__row()] */
+    int32_t *n_data;                                  /* [n_group] rows of data */
+    int32_t  n;
     int32_t  oldest;                                  /* age up to which all blocks are kept */
-    uint64_t more;                                    /* blocks that are kept of the next age */
+    uint64_t more;                                    /* bytes of blocks that are kept of the next age */
 } store__plan;
 
-static int32_t store__age(const store *s, const kv_node *nd) {
-    if (nd->used || nd->stored < 0) return 0;
-    const int32_t age = s->row[(size_t)nd->stored * store__row(s) + STORE_AGE];
+static bool store__has(const kv_part *p) { return p->block >= 0 || p->stored >= 0; }
+
+/* Bytes of the blocks that node i has, in the cache or in the old file. */
+static uint64_t store__size(const store *s, int32_t i) {
+    uint64_t n = 0;
+    for (int g = 0; g < s->kv->n_group; g++)
+        if (store__has(&kv_parts(s->kv, i)[g])) n += store__each(s, g);
+    return n;
+}
+
+/* How many runs ago the blocks of node i were used. */
+static int32_t store__age(const store *s, int32_t i) {
+    int32_t stored = -1;
+    for (int g = 0; g < s->kv->n_group; g++)
+        if (kv_parts(s->kv, i)[g].stored >= 0) stored = kv_parts(s->kv, i)[g].stored;
+    if (s->kv->tree->node[i].used || stored < 0) return 0;
+    const int32_t age = s->row[(size_t)stored * store__row(s) + STORE_AGE];
     return age < STORE_AGE_MAX ? age + 1 : STORE_AGE_MAX;
 }
 
-static bool store__has(const kv_node *nd) { return nd->block >= 0 || nd->stored >= 0; }
-
-/* Bytes of the block of a node that has one, from the cache or from the old file; valid until the next call. */
-static const uint8_t *store__bytes(const store *s, const kv_node *nd) {
-    const dev_blocks *mem = &s->kv->group[0].mem;
-    if (nd->block < 0) return s->data + (size_t)s->row[(size_t)nd->stored * store__row(s) + STORE_DATA] * mem->block_bytes;
-    dev_blocks_read(mem, nd->block, s->bounce);
+/* Bytes of a node's block of group g, from the cache or from the old file; valid until the next call. */
+static const uint8_t *store__bytes(const store *s, int g, const kv_part *p) {
+    if (p->block < 0) return store__stored(s, p->stored, g);
+    dev_blocks_read(&s->kv->group[g].mem, p->block, s->bounce);
     return s->bounce;
 }
 
@@ -6033,39 +6217,43 @@ static const uint8_t *store__bytes(const store *s, const kv_node *nd) {
 static void store__bound(store__plan *p, uint64_t most) {
     const kv_tree *t = p->s->kv->tree;
     uint64_t      *n = mem_new(STORE_AGE_MAX + 1, sizeof *n);
-    for (int32_t i = kv_next(t, 0); i > 0; i = kv_next(t, i))
-        if (store__has(&t->node[i])) n[store__age(p->s, &t->node[i])]++;
-    p->more = most / p->s->kv->group[0].mem.block_bytes;
+    for (int32_t i = kv_next(t, 0); i > 0; i = kv_next(t, i)) n[store__age(p->s, i)] += store__size(p->s, i);
+    p->more = most;
     for (p->oldest = -1; p->oldest < STORE_AGE_MAX && n[p->oldest + 1] <= p->more; p->oldest++) p->more -= n[p->oldest + 1];
     mem_free(n);
 }
 
-/* Whether the block of a node is kept; asked once of each, parents first. */
-static bool store__stays(store__plan *p, const kv_node *nd) {
-    const int32_t age = store__has(nd) ? store__age(p->s, nd) : INT32_MAX;
+/* Whether the blocks of node i are kept; asked once of each, parents first. */
+static bool store__stays(store__plan *p, int32_t i) {
+    const uint64_t size = store__size(p->s, i);
+    const int32_t  age = size ? store__age(p->s, i) : INT32_MAX;
     if (age <= p->oldest) return true;
-    if (age > p->oldest + 1 || !p->more) return false;
-    p->more--;
+    if (age > p->oldest + 1 || p->more < size) return false;
+    p->more -= size;
     return true;
 }
 
-static uint64_t store__sum_of(const store *s, const kv_node *nd) {
-    if (nd->block < 0) return store__sum(s->row + (size_t)nd->stored * store__row(s));
-    return bytes_hash(0, (bytes){store__bytes(s, nd), s->kv->group[0].mem.block_bytes});
+/* Fills the part of group g in the next row. */
+static void store__add_part(store__plan *p, int g, const kv_part *has, bool data) {
+    const store   *s = p->s;
+    int32_t       *part = p->rows + (size_t)p->n * store__row(s) + store__at(g);
+    const bool     here = data && store__has(has);
+    const uint64_t sum = !here ? 0 : has->block < 0 ? store__sum(store__part(s, has->stored, g))
+                                                    : bytes_hash(0, (bytes){store__bytes(s, g, has), store__each(s, g)});
+    part[STORE_DATA] = here ? p->n_data[g]++ : -1;
+    part[STORE_SUM] = (int32_t)(uint32_t)sum;
+    part[STORE_SUM + 1] = (int32_t)(uint32_t)(sum >> 32);
 }
 
-/* The next row is node i's. */
+/* Adds a row for node i, with its blocks where `data` says so. */
 static void store__add(store__plan *p, int32_t i, bool data) {
-    const store   *s = p->s;
-    const kv_node *nd = &s->kv->tree->node[i];
-    const uint64_t sum = data ? store__sum_of(s, nd) : 0;
-    int32_t       *row = p->rows + (size_t)p->n * store__row(s);
-    row[STORE_PARENT] = nd->parent > 0 ? p->at[nd->parent] : -1;
-    row[STORE_AGE] = store__age(s, nd);
-    row[STORE_DATA] = data ? p->n_data++ : -1;
-    row[STORE_SUM] = (int32_t)(uint32_t)sum;
-    row[STORE_SUM + 1] = (int32_t)(uint32_t)(sum >> 32);
-    memcpy(row + STORE_HEAD, kv_node_tokens(s->kv, i), (size_t)s->kv->opts.block * sizeof *row);
+    const store  *s = p->s;
+    const int32_t parent = s->kv->tree->node[i].parent;
+    int32_t      *row = p->rows + (size_t)p->n * store__row(s);
+    row[STORE_PARENT] = parent > 0 ? p->at[parent] : -1;
+    row[STORE_AGE] = store__age(s, i);
+    for (int g = 0; g < s->kv->n_group; g++) store__add_part(p, g, &kv_parts(s->kv, i)[g], data);
+    memcpy(row + store__at(s->kv->n_group), kv_node_tokens(s->kv, i), (size_t)s->kv->opts.block * sizeof *row);
     p->order[p->n] = i;
     p->at[i] = p->n++;
 }
@@ -6075,7 +6263,7 @@ static void store__choose(store__plan *p) {
     const kv_tree *t = p->s->kv->tree;
     bool          *stays = mem_new((size_t)t->cap, sizeof *stays), *leads = mem_new((size_t)t->cap, sizeof *leads);
     for (int32_t i = kv_next(t, 0); i > 0; i = kv_next(t, i)) {
-        stays[i] = store__stays(p, &t->node[i]);
+        stays[i] = store__stays(p, i);
         for (int32_t k = i; stays[i] && k > 0 && !leads[k]; k = t->node[k].parent) leads[k] = true;
     }
     for (int32_t i = kv_next(t, 0); i > 0; i = kv_next(t, i))
@@ -6084,51 +6272,73 @@ static void store__choose(store__plan *p) {
     mem_free(leads);
 }
 
-static bool store__write(store__plan *p, err_t *e) {
-    store         *s = p->s;
-    gguf_writer    w;
-    const size_t   each = s->kv->group[0].mem.block_bytes;
-    const uint64_t rows[2] = {store__row(s), (uint64_t)p->n}, data[2] = {each, (uint64_t)p->n_data};
-    const bytes    all = {(const uint8_t *)p->rows, (size_t)p->n * store__row(s) * sizeof *p->rows};
-    char           sum[17];
-    if (!gguf_write_start(&w, s->path, 64, NULL, e)) return false;
+/* Metadata and tensor directory of the file. */
+static void store__write_head(const store__plan *p, gguf_writer *w, bytes all) {
+    const store   *s = p->s;
+    const uint64_t rows[2] = {store__row(s), (uint64_t)p->n};
+    char           sum[17], name[16];
     snprintf(sum, sizeof sum, "%016llx", (unsigned long long)bytes_hash(0, all));
-    gguf_write_str(&w, "general.architecture", bytes_of(store_arch));
-    gguf_write_u32(&w, "general.alignment", 64);
-    gguf_write_u32(&w, "prompt_cache.version", STORE_VERSION);
-    gguf_write_str(&w, "prompt_cache.model", bytes_of(s->mark));
-    gguf_write_str(&w, "prompt_cache.layout", str_bytes(&s->layout));
-    gguf_write_str(&w, "prompt_cache.sum", bytes_of(sum));
-    gguf_write_tensor(&w, bytes_of("blocks"), K_I32, 2, rows);
-    gguf_write_tensor(&w, bytes_of("data"), K_I8, 2, data);
-    bool ok = gguf_write_data(&w, all.p, all.n, e);
-    for (int32_t i = 0; ok && i < p->n; i++) {
-        const bool has = p->rows[(size_t)i * store__row(s) + STORE_DATA] >= 0;
-        ok = !has || gguf_write_data(&w, store__bytes(s, &s->kv->tree->node[p->order[i]]), each, e);
+    gguf_write_str(w, "general.architecture", bytes_of(store_arch));
+    gguf_write_u32(w, "general.alignment", 64);
+    gguf_write_u32(w, "prompt_cache.version", STORE_VERSION);
+    gguf_write_str(w, "prompt_cache.model", bytes_of(s->mark));
+    gguf_write_str(w, "prompt_cache.layout", str_bytes(&s->layout));
+    gguf_write_str(w, "prompt_cache.sum", bytes_of(sum));
+    gguf_write_tensor(w, bytes_of("blocks"), K_I32, 2, rows);
+    for (int g = 0; g < s->kv->n_group; g++) {
+        const uint64_t dims[2] = {store__each(s, g), (uint64_t)p->n_data[g]};
+        if (dims[1]) gguf_write_tensor(w, bytes_of(store__name(g, name)), K_I8, 2, dims);
     }
+}
+
+static bool store__write(const store__plan *p, err_t *e) {
+    const store *s = p->s;
+    gguf_writer  w;
+    const bytes  all = {(const uint8_t *)p->rows, (size_t)p->n * store__row(s) * sizeof *p->rows};
+    if (!gguf_write_start(&w, s->path, 64, NULL, e)) return false;
+    store__write_head(p, &w, all);
+    bool ok = gguf_write_data(&w, all.p, all.n, e);
+    for (int g = 0; g < s->kv->n_group; g++)
+        for (int32_t i = 0; ok && i < p->n; i++) {
+            const bool has = p->rows[(size_t)i * store__row(s) + store__at(g) + STORE_DATA] >= 0;
+            ok = !has || gguf_write_data(&w, store__bytes(s, g, &kv_parts(s->kv, p->order[i])[g]), store__each(s, g), e);
+        }
     if (ok) return gguf_write_finish(&w, e);
     gguf_write_drop(&w);
     return false;
 }
 
-/* Writes what the cache knows by now, the blocks used last where `most` bytes do not hold all. Nothing is written when nothing is new. */
+/* Chooses rows for n nodes and blocks of at most `most` bytes. */
+static store__plan store__plan_new(store *s, size_t n, uint64_t most) {
+    store__plan p = {.s = s};
+    p.at = mem_new((size_t)s->kv->tree->cap, sizeof *p.at);
+    p.order = mem_new(n, sizeof *p.order);
+    p.rows = mem_new(n * store__row(s), sizeof *p.rows);
+    p.n_data = mem_new((size_t)s->kv->n_group, sizeof *p.n_data);
+    store__bound(&p, most);
+    store__choose(&p);
+    return p;
+}
+
+static void store__plan_drop(store__plan *p) {
+    mem_free(p->at);
+    mem_free(p->order);
+    mem_free(p->rows);
+    mem_free(p->n_data);
+}
+
+/* Writes what the cache has by now, the blocks used last where `most` bytes do not hold all. Nothing is written when nothing is new. */
 static bool store_save(store *s, uint64_t most, err_t *e) {
     const kv_tree *t = s->kv->tree;
     bool           news = false;
-    int32_t        n = 0;
-    for (int32_t i = kv_next(t, 0); i > 0; i = kv_next(t, i), n++) news = news || (t->node[i].block >= 0 && t->node[i].stored < 0);
+    size_t         n = 0;
+    for (int32_t i = kv_next(t, 0); i > 0; i = kv_next(t, i), n++)
+        for (int g = 0; g < s->kv->n_group; g++) news = news || (kv_parts(s->kv, i)[g].block >= 0 && kv_parts(s->kv, i)[g].stored < 0);
     if (!news || s->foreign || !gguf_own_may_replace(s->path, store_arch, store_what)) return true;
-    store__plan p = {.s = s};
     kv_flush(s->kv);
-    p.at = mem_new((size_t)t->cap, sizeof *p.at);
-    p.order = mem_new((size_t)n, sizeof *p.order);
-    p.rows = mem_new((size_t)n * store__row(s), sizeof *p.rows);
-    store__bound(&p, most);
-    store__choose(&p);
-    const bool ok = !p.n_data || store__write(&p, e);
-    mem_free(p.at);
-    mem_free(p.order);
-    mem_free(p.rows);
+    store__plan p = store__plan_new(s, n, most);
+    const bool  ok = !p.n || store__write(&p, e);
+    store__plan_drop(&p);
     return ok;
 }
 
@@ -8239,7 +8449,6 @@ static uint64_t engine__cache_bytes(const engine_needs *t, uint64_t all, uint64_
 
 /* The table of a run's memory, for -v. */
 static void engine__say_needs(const engine *eng, const engine_needs *t, uint64_t all) {
-    const kv_group *gr = &eng->kv->group[0];
     str             s = {0};
     if (g_log_level < LOG_VERBOSE) return;
     str_put(&s, "llmrun: memory      ");
@@ -8247,7 +8456,7 @@ static void engine__say_needs(const engine *eng, const engine_needs *t, uint64_t
     else str_fmt(&s, "%.1f MiB left", (double)all / 1048576);
     for (int i = 0; i < t->n; i++)
         if (t->row[i].bytes) str_fmt(&s, ", %s %.1f", t->row[i].what, (double)t->row[i].bytes / 1048576);
-    str_fmt(&s, ", cache up to %.1f\n", (double)gr->mem.block_bytes * gr->mem.max_blocks / 1048576);
+    str_fmt(&s, ", cache up to %.1f\n", (double)kv_bytes_most(eng->kv) / 1048576);
     fputs(s.p, stderr);
     str_drop(&s);
 }
@@ -11754,7 +11963,7 @@ static bool spec__draft_open(spec *sp, const char *pre, const engine_opts *fo, c
     kd.block = sp->eng->kv->opts.block;
     kd.cache = NULL;
     kd.mem_bytes = 0;
-    kd.max_blocks = sp->eng->kv->group[0].mem.max_blocks;
+    kd.max_blocks = sp->eng->kv->max_blocks;
     const engine_plan plan = {.n_ctx = sp->eng->n_ctx, .n_seqs = n_seqs, .n_out = n_seqs, .share = true, .pack = ENGINE_PACK_NOW, .host = sp->eng,
                               .n_rows = fd.n_batch > SPEC_LAG * n_seqs ? fd.n_batch : SPEC_LAG * n_seqs};
     if (!(sp->draft = engine_open(&sp->g, sp->v, &fd, &kd, plan, clock_now(), e))) return false;
@@ -13484,13 +13693,15 @@ static void batch__summary(const batch_work *b) {
     const long long    tokens = b->n_prompt + b->n_gen;
     const double       million = tokens ? (double)b->o->cost * all / 3600 * 1e6 / (double)tokens : 0;
     const bool         json = b->job->json;
+    int                peak;
+    kv_held(kv, &peak);
     const batch_figure figures[] = {
         {"requests", (double)(b->n_ok + b->n_bad)}, {"answered", (double)b->n_ok}, {"errors", (double)b->n_bad},
         {"answered_before", (double)b->n_before}, {"other_shards", (double)b->n_other}, {"seconds", all},
         {"prompt_tokens", (double)b->n_prompt}, {"shared_tokens", (double)st->cached}, {"computed_prompt_tokens", (double)st->prefill},
         {"completion_tokens", (double)b->n_gen}, {"requests_per_s", (double)(b->n_ok + b->n_bad) / all},
         {"prompt_tokens_per_s", (double)b->n_prompt / all}, {"completion_tokens_per_s", (double)b->n_gen / all},
-        {"steps", (double)st->steps}, {"steps_s", st->busy_s}, {"kv_blocks_peak", (double)kv->group[0].n_peak},
+        {"steps", (double)st->steps}, {"steps_s", st->busy_s}, {"kv_blocks_peak", (double)peak},
         {"kv_block_tokens", (double)kv->opts.block}, {"kv_bytes_peak", (double)kv_bytes_peak(kv)}, {"kv_unused", waste},
         {"preemptions", (double)st->preempted}, {"seed", (double)b->job->seed}, {"decode_steps", (double)st->decode},
         {"draft_guessed", (double)spec_guessed(sp, SPEC_DRAFT)}, {"draft_accepted", (double)spec_accepted(sp, SPEC_DRAFT)},
@@ -13520,7 +13731,7 @@ static void batch__summary(const batch_work *b) {
     if (json) str_put(&s, "}\n");
     else {
         str_fmt(&s, "llmrun: cache       %d blocks of %d tokens at the peak (%.1f MiB), %.1f %% of it unused, %lld preemption%s\n",
-                kv->group[0].n_peak, kv->opts.block, (double)kv_bytes_peak(kv) / 1048576, 100 * waste, st->preempted,
+                peak, kv->opts.block, (double)kv_bytes_peak(kv) / 1048576, 100 * waste, st->preempted,
                 st->preempted == 1 ? "" : "s");
         if (million > 0) str_fmt(&s, "llmrun: cost        %.4g for a million tokens read or written\n", million);
         str_fmt(&s, "llmrun: seed        %llu\n", (unsigned long long)b->job->seed);

@@ -28,6 +28,7 @@ static void fz_store_hashes(store *s, uint8_t *p) {
         return;
     for (uint64_t i = 0; i < rows->n_bytes / 4 / store__row(s); i++) {
         int32_t *row = (int32_t *)(void *)(p + (rows->data - s->g.part[0].p)) + i * store__row(s);
+        row += store__at(0);
         if (i % 5 == 4 || row[STORE_DATA] < 0 || (uint64_t)row[STORE_DATA] >= data->n_bytes / data->dim[0]) continue;
         const uint64_t h = bytes_hash(0, (bytes){data->data + (size_t)row[STORE_DATA] * data->dim[0], (size_t)data->dim[0]});
         memcpy(row + STORE_SUM, &h, sizeof h);
@@ -55,13 +56,13 @@ static void fz_prompt(store *s, int64_t i) {
     const int got = kv_match_prefix(q, ids, n + 1, &wait);
     ASSERT(got >= 0 && got <= n + 1 && got == q->n && !wait);
     for (int b = 0; b < q->n_known; b++) {
-        const int32_t at = q->table[0][b], stored = kv->tree->node[kv->group[0].node[at]].stored;
+        const int32_t at = q->table[0][b], stored = kv_parts(kv, kv->group[0].block[at].node)[0].stored;
         uint8_t       held[128];
         const bytes   block = {held, kv->group[0].mem.block_bytes};
         ASSERT(block.n == sizeof held);
         dev_blocks_read(&kv->group[0].mem, at, held);
         if (stored < 0 || bytes_hash(0, block) == zeros) continue;
-        ASSERT(bytes_hash(0, block) == store__sum(s->row + (size_t)stored * store__row(s)));
+        ASSERT(bytes_hash(0, block) == store__sum(store__part(s, stored, 0)));
     }
     if (kv_reserve(q, n + 2)) {
         kv_publish(q, ids);
@@ -75,47 +76,38 @@ static void fz_prompt(store *s, int64_t i) {
 /* What would be written under a bound of so many blocks. */
 static void fz_plan(store *s, uint64_t most) {
     const kv_tree *t = s->kv->tree;
-    store__plan    p = {.s = s};
     size_t         n = 0;
     for (int32_t i = kv_next(t, 0); i > 0; i = kv_next(t, i)) n++;
-    p.at = mem_new((size_t)t->cap, sizeof *p.at);
-    p.order = mem_new(n, sizeof *p.order);
-    p.rows = mem_new(n * store__row(s), sizeof *p.rows);
-    store__bound(&p, most * s->kv->group[0].mem.block_bytes);
-    store__choose(&p);
-    store next = *s;
+    store__plan p = store__plan_new(s, n, most * s->kv->group[0].mem.block_bytes);
+    store_data  data = {NULL, p.n_data[0]};
+    store       next = *s;
     next.row = p.rows;
     next.n = p.n;
-    ASSERT((size_t)p.n <= n && (uint64_t)p.n_data <= most && store__rows_good(&next, p.n_data, FZ_STORE_VOCAB));
-    mem_free(p.at);
-    mem_free(p.order);
-    mem_free(p.rows);
+    next.data = &data;
+    ASSERT((size_t)p.n <= n && (uint64_t)p.n_data[0] <= most && store__rows_good(&next, FZ_STORE_VOCAB));
+    store__plan_drop(&p);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
-    err_t    e = {0};
-    uint8_t *own = mem_aligned(n + 1, 1);
-    store    s = {.kv = fz_cache(), .path = "FILE", .foreign = true};
+    err_t     e = {0};
+    uint8_t  *own = mem_aligned(n + 1, 1);
+    kv_cache *kv = fz_cache();
+    store    *s = store__new(kv, "FILE", 1234, "plain");
     g_log_level = LOG_QUIET;
+    s->foreign = true;
     memcpy(own, data, n);
-    s.bounce = mem_new(1, s.kv->group[0].mem.block_bytes);
-    snprintf(s.mark, sizeof s.mark, "%016x", 1234);
-    store__layout(&s, "plain");
-    if (gguf_parse(&s.g, own, n, "FILE", &e)) {
-        fz_store_hashes(&s, own);
-        if (gguf_own_is_kind(&s.g, store_arch, store_what, &e) && store__bind(&s, FZ_STORE_VOCAB, &e)) {
-            store__learn(&s);
-            for (int64_t i = 0; i < s.n && i < 64; i++) fz_prompt(&s, (i * 7) % s.n);
-            for (uint64_t most = 0; most <= 1 << 20; most = 5 * most + 1) fz_plan(&s, most);
+    if ((s->open = gguf_parse(&s->g, own, n, "FILE", &e))) {
+        fz_store_hashes(s, own);
+        if (gguf_own_is_kind(&s->g, store_arch, store_what, &e) && store__bind(s, FZ_STORE_VOCAB, &e)) {
+            store__learn(s);
+            for (int64_t i = 0; i < s->n && i < 64; i++) fz_prompt(s, (i * 7) % s->n);
+            for (uint64_t most = 0; most <= 1 << 20; most = 5 * most + 1) fz_plan(s, most);
         }
-        gguf_close(&s.g);
     }
-    ASSERT(s.open || s.node || e.code);
-    kv_free(s.kv);
-    mem_free(s.node);
-    mem_free(s.bounce);
-    str_drop(&s.layout);
+    ASSERT(s->node || e.code);
+    store_close(s);
+    kv_free(kv);
     mem_free(own);
     return 0;
 }

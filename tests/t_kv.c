@@ -12,18 +12,36 @@ typedef struct {
     kv_cache    *kv;
 } t_kv_rig;
 
-/* A cache of float32 whose layers have as many heads of 8; max_blocks 0: as many as `tokens` ask for. */
-static t_kv_rig t_kv_open(int n_layer, int heads, int window, int block, int max_blocks, int tokens) {
-    t_kv_rig      r = {.hp = t_kv_shape(n_layer, heads, 8, window)};
+static t_kv_rig t_kv_open_shape(arch_hparams hp, int block, int max_blocks, int tokens) {
+    t_kv_rig      r = {.hp = hp};
     err_t         e = {0};
     const kv_opts o = {.type_k = K_F32, .type_v = K_F32, .block = block, .max_blocks = max_blocks};
     r.kv = kv_new(&r.hp, &o, tokens, &e);
     return r;
 }
 
+/* A cache of float32 whose layers have as many heads of 8; max_blocks 0: as many as `tokens` ask for. */
+static t_kv_rig t_kv_open(int n_layer, int heads, int window, int block, int max_blocks, int tokens) {
+    return t_kv_open_shape(t_kv_shape(n_layer, heads, 8, window), block, max_blocks, tokens);
+}
+
+enum { T_KV_MIXES = 4, T_KV_SUMS = 3 };               /* sums: numbers in the state of a layer */
+
+/* Models of several groups: layers of other windows, heads and widths, and layers with a state. The window of mix 2 is the least. */
+static arch_hparams t_kv_mix(int mix) {
+    arch_hparams        hp = t_kv_shape(4, 2, 8, 0);
+    const arch_layer_hp narrow = {.n_head = 2, .n_head_kv = 1, .hd_k = 16, .hd_v = 4, .window = mix == 2 ? 1 : 16};
+    const arch_layer_hp wide = {.n_head = 3, .n_head_kv = 3, .hd_k = 4, .hd_v = 12, .window = mix == 2 ? 0 : 5};
+    const arch_layer_hp state = {.n_head = 1, .state_bytes = T_KV_SUMS * sizeof(uint64_t)};
+    hp.layer[1] = narrow;
+    if (mix < 3) hp.layer[2] = mix == 1 ? state : wide;
+    if (mix == 3) hp.layer[0] = hp.layer[1] = state;
+    return hp;
+}
+
 /* When its sequences are gone nothing is left in it. */
 static void t_kv_close(t_kv_rig *r) {
-    EQ_INT(r->kv->group[0].n_used, 0);
+    for (int g = 0; g < r->kv->n_group; g++) EQ_INT(r->kv->group[g].n_used, 0);
     kv_free(r->kv);
     arch_drop(&r->hp);
 }
@@ -33,49 +51,111 @@ static float t_kv_value(uint64_t stream, int pos, int il, int i) {
     return (float)(rng_at(stream, (uint64_t)pos, (uint64_t)il, (uint64_t)i) >> 40) - 8e6f;
 }
 
+/* A toy recurrence: the state of a layer is the sum of what its inputs were, here numbers that name (stream, position, layer). */
+static void t_kv_sum(uint64_t sum[T_KV_SUMS], uint64_t stream, int pos, int il) {
+    for (int i = 0; i < T_KV_SUMS; i++) sum[i] += rng_at(stream, (uint64_t)pos, (uint64_t)il, (uint64_t)i);
+}
+
+/* One position of a layer with a state: from the block of the position before it into its own. */
+static void t_kv_step_state(const dev_kv *l, const int32_t *table, uint64_t stream, int pos, int il) {
+    uint8_t *now = mem_new(1, l->mem->block_bytes), *was = mem_new(1, l->mem->block_bytes);
+    if (pos) dev_blocks_read(l->mem, table[(pos - 1) / l->block], was);
+    if (pos % l->block) memcpy(now, was, l->mem->block_bytes);
+    else dev_blocks_read(l->mem, table[pos / l->block], now);   /* the other layers' states */
+    memcpy(now + l->k_at, was + l->k_at, T_KV_SUMS * sizeof(uint64_t));
+    t_kv_sum((uint64_t *)(void *)(now + l->k_at), stream, pos, il);
+    dev_blocks_write(l->mem, table[pos / l->block], now);
+    mem_free(now);
+    mem_free(was);
+}
+
+/* What a step does at one position. */
 static void t_kv_write(kv_seq *s, uint64_t stream, int pos) {
     const int32_t *table;
     float          k[64], v[64];
     kv_flush(s->kv);
     for (int il = 0; il < s->kv->n_layer; il++) {
         const dev_kv *l = &s->kv->layer[il];
-        int           n = l->n_head * l->hd_k;
-        for (int i = 0; i < n; i++) k[i] = t_kv_value(stream, pos, il, i), v[i] = t_kv_value(stream, pos, il, 1000 + i);
         kv_table(s, l->group, &table);
+        if (l->state_bytes) {
+            t_kv_step_state(l, table, stream, pos, il);
+            continue;
+        }
+        for (int i = 0; i < l->n_head * l->hd_k; i++) k[i] = t_kv_value(stream, pos, il, i);
+        for (int i = 0; i < l->n_head * l->hd_v; i++) v[i] = t_kv_value(stream, pos, il, 1000 + i);
         dev_kv_store(l, table, pos, k, v);
     }
 }
 
-/* Every position from `from` on holds the values of stream_of[pos]. */
-static void t_kv_verify(const kv_seq *s, const uint64_t *stream_of, int from) {
+/* The state of a layer behind the sequence's last position. */
+static bool t_kv_verify_state(const kv_seq *s, int il, const uint64_t *stream_of) {
+    const dev_kv  *l = &s->kv->layer[il];
+    uint64_t       want[T_KV_SUMS] = {0};
+    const int32_t *table;
+    if (!s->n) return true;
+    for (int p = 0; p < s->n; p++) t_kv_sum(want, stream_of[p], p, il);
+    kv_table(s, l->group, &table);
+    const int32_t b = table[(s->n - 1) / l->block];
+    if (!CHECKF(b >= 0, "layer %d: no state at position %d", il, s->n)) return false;
+    uint8_t *got = mem_new(1, l->mem->block_bytes);
+    dev_blocks_read(l->mem, b, got);
+    const bool same = memcmp(got + l->k_at, want, sizeof want) == 0;
+    mem_free(got);
+    return CHECKF(same, "layer %d: another state at position %d", il, s->n);
+}
+
+/* Keys and values of one head from position `from` on. */
+static bool t_kv_verify_head(const kv_seq *s, int il, int h, const uint64_t *stream_of, int from) {
     const uint8_t *kb[512], *vb[512];
-    const int      block = s->kv->opts.block;
+    const dev_kv  *l = &s->kv->layer[il];
+    const int32_t *table;
+    dev_kv_views(l, table, kv_table(s, l->group, &table), h, kb, vb);
+    for (int p = from; p < s->n; p++) {
+        if (!CHECKF(kb[p / l->block] != NULL, "position %d has no block", p)) return false;
+        const float *k = (const float *)(const void *)(kb[p / l->block] + (size_t)(p % l->block) * l->k_stride);
+        const float *v = (const float *)(const void *)(vb[p / l->block] + (size_t)(p % l->block) * l->v_stride);
+        bool         same = true;
+        for (int i = 0; i < l->hd_k; i++) same = same && k[i] == t_kv_value(stream_of[p], p, il, h * l->hd_k + i);
+        for (int i = 0; i < l->hd_v; i++) same = same && v[i] == t_kv_value(stream_of[p], p, il, 1000 + h * l->hd_v + i);
+        if (!CHECKF(same, "position %d layer %d head %d: another value", p, il, h)) return false;
+    }
+    return true;
+}
+
+/* All that a row at position `at` sees holds the values of stream_of[pos], and the states are those behind the last position. */
+static void t_kv_verify(const kv_seq *s, const uint64_t *stream_of, int at) {
+    bool ok = true;
     kv_flush(s->kv);
-    for (int il = 0; il < s->kv->n_layer; il++)
-        for (int h = 0; h < s->kv->layer[il].n_head; h++) {
-            const dev_kv  *l = &s->kv->layer[il];
-            const int32_t *table;
-            const int      hd = l->hd_k, n_blocks = kv_table(s, l->group, &table);
-            dev_kv_views(l, table, n_blocks, h, kb, vb);
-            for (int p = from; p < s->n; p++) {
-                if (!CHECKF(kb[p / block] != NULL, "position %d has no block", p)) return;
-                const float *k = (const float *)(const void *)(kb[p / block] + (size_t)(p % block) * l->k_stride);
-                const float *v = (const float *)(const void *)(vb[p / block] + (size_t)(p % block) * l->v_stride);
-                for (int i = 0; i < hd; i++)
-                    if (!CHECKF(k[i] == t_kv_value(stream_of[p], p, il, h * hd + i) && v[i] == t_kv_value(stream_of[p], p, il, 1000 + h * hd + i),
-                                "position %d layer %d head %d: another value", p, il, h))
-                        return;
-            }
-        }
+    for (int il = 0; ok && il < s->kv->n_layer; il++) {
+        const dev_kv *l = &s->kv->layer[il];
+        const int     window = s->kv->group[l->group].window;
+        if (l->state_bytes) ok = t_kv_verify_state(s, il, stream_of);
+        for (int h = 0; ok && h < l->n_head; h++) ok = t_kv_verify_head(s, il, h, stream_of, window && at >= window ? at + 1 - window : 0);
+    }
 }
 
 enum { T_KV_SEQS = 6, T_KV_CTX = 200 };
 
-/* Random growth, forks, rollbacks and ends; reference counts are recounted from the tables after each move. */
+/* The reference counts of a group are those that the tables say. */
+static void t_kv_recount(const kv_cache *kv, int g, kv_seq *const *s) {
+    const kv_group *gr = &kv->group[g];
+    uint32_t        refs[T_KV_CTX * 3] = {0};
+    int             used = 0;
+    for (int i = 0; i < T_KV_SEQS; i++)
+        for (int b = 0; s[i] && b < s[i]->n_blocks[g]; b++)
+            if (s[i]->table[g][b] >= 0) refs[s[i]->table[g][b]]++;
+    for (int b = 0; b < dev_blocks_mapped(&gr->mem); b++) {
+        used += refs[b] > 0;
+        EQ_INT(gr->block[b].refs, refs[b]);
+    }
+    EQ_INT(gr->n_used, used);
+}
+
+/* Random growth, forks, rollbacks and ends, in caches of one group and of several. */
 static void t_kv_random(void) {
-    for (int round = 0; round < 12; round++) {
+    for (int round = 0; round < 6 * (2 + T_KV_MIXES); round++) {
         static const int blocks[] = {1, 2, 3, 8, 32, 64};
-        t_kv_rig         rig = t_kv_open(2, 2, 0, blocks[round % 6], 0, T_KV_CTX * 3);
+        t_kv_rig         rig = t_kv_open_shape(round < 12 ? t_kv_shape(2, 2, 8, 0) : t_kv_mix(round / 6 - 2), blocks[round % 6], 0, T_KV_CTX * 3);
         kv_cache        *kv = rig.kv;
         kv_seq          *s[T_KV_SEQS] = {0};
         uint64_t         of[T_KV_SEQS][T_KV_CTX] = {{0}}, next = 1;
@@ -104,20 +184,36 @@ static void t_kv_random(void) {
                 kv_seq_free(s[q]);
                 s[q] = NULL;
             }
-            uint32_t refs[T_KV_CTX * 3] = {0};
-            int      used = 0;
-            for (int i = 0; i < T_KV_SEQS; i++)
-                for (int b = 0; s[i] && b < s[i]->n_blocks[0]; b++) refs[s[i]->table[0][b]]++;
-            for (int b = 0; b < kv->group[0].mem.max_blocks; b++) {
-                used += refs[b] > 0;
-                if (b < dev_blocks_mapped(&kv->group[0].mem)) EQ_INT(kv->group[0].refs[b], refs[b]);
-            }
-            EQ_INT(kv->group[0].n_used, used);
+            for (int g = 0; g < kv->n_group; g++) t_kv_recount(kv, g, s);
             if (move % 20 == 0)
                 for (int i = 0; i < T_KV_SEQS; i++)
-                    if (s[i]) t_kv_verify(s[i], of[i], 0);
+                    if (s[i]) t_kv_verify(s[i], of[i], s[i]->n);
         }
         for (int i = 0; i < T_KV_SEQS; i++) kv_seq_free(s[i]);
+        t_kv_close(&rig);
+    }
+}
+
+/* Layers with the same rule share a group, whatever their heads are; each lies behind the others in its blocks, and none overlaps. */
+static void t_kv_groups(void) {
+    static const int want[T_KV_MIXES][4] = {{0, 1, 2, 0}, {0, 1, 2, 0}, {0, 1, 0, 0}, {0, 0, 1, 1}};
+    for (int mix = 0; mix < T_KV_MIXES; mix++) {
+        t_kv_rig rig = t_kv_open_shape(t_kv_mix(mix), 3, 10, 100);
+        size_t   end[4] = {0};
+        for (int il = 0; il < rig.kv->n_layer; il++) {
+            const dev_kv *l = &rig.kv->layer[il];
+            const size_t  v_bytes = (size_t)l->n_head * 3 * l->v_stride;
+            EQ_INT(l->group, want[mix][il]);
+            CHECK(l->mem == &rig.kv->group[l->group].mem && l->k_at == end[l->group]);
+            CHECK(l->v_at >= l->k_at + (size_t)l->n_head * 3 * l->k_stride);
+            end[l->group] = (l->v_at + (l->state_bytes ? l->state_bytes : v_bytes) + 63) / 64 * 64;
+        }
+        uint64_t all = 0;
+        for (int g = 0; g < rig.kv->n_group; g++) {
+            EQ_INT(rig.kv->group[g].mem.block_bytes, end[g]);
+            all += end[g];
+        }
+        EQ_INT(kv_bytes_most(rig.kv), 10 * all);
         t_kv_close(&rig);
     }
 }
@@ -202,7 +298,7 @@ static void t_kv_window(void) {
                 int from = s->n;
                 CHECK(kv_reserve(s, n));
                 for (int p = from; p < n; p++) t_kv_write(s, 5, p);
-                t_kv_verify(s, of, from - 23 > 0 ? from - 23 : 0);
+                t_kv_verify(s, of, from);
                 CHECKF(kv->group[0].n_used <= (24 + step) / block + 2, "%d blocks of %d for a window of 24", kv->group[0].n_used, block);
             }
             kv_seq_free(s);
@@ -226,10 +322,10 @@ static void t_kv_rollback(void) {
         CHECKF(kept == to || kept == 0, "%d kept of %d", kept, to);
         CHECKF(kept == to || to < 95, "nothing kept at %d", to);
         if (kept) {
-            t_kv_verify(s, of, kept - 7);
+            t_kv_verify(s, of, kept);
             CHECK(kv_reserve(s, kept + 1));
             t_kv_write(s, 9, kept);
-            t_kv_verify(s, of, kept - 7);
+            t_kv_verify(s, of, kept);
         }
         EQ_INT(s->n, kept + (kept > 0));
         kv_seq_free(s);
@@ -246,12 +342,13 @@ static void t_kv_failed(void) {
     CHECK(kv_reserve(s, 8));
     for (int p = 0; p < 8; p++) of_s[p] = of_t[p] = 1, t_kv_write(s, 1, p);
     CHECK(!kv_reserve(s, 100));
-    EQ_INT(kv->group[0].n_used, 2);
+    int peak;
+    EQ_INT(kv_held(kv, &peak), 2);
     t = kv_fork(s);
     CHECK(kv_reserve(s, 12) && kv_reserve(t, 12));
     for (int p = 8; p < 12; p++) of_s[p] = 2, of_t[p] = 3, t_kv_write(s, 2, p), t_kv_write(t, 3, p);
-    t_kv_verify(s, of_s, 0);
-    t_kv_verify(t, of_t, 0);
+    t_kv_verify(s, of_s, s->n);
+    t_kv_verify(t, of_t, t->n);
     kv_seq_free(s);
     kv_seq_free(t);
     t_kv_close(&rig);
@@ -269,11 +366,11 @@ typedef struct {
     bool     stepping;
 } t_tree_seq;
 
-/* What is kept elsewhere: the values of a block, by the hashes of its positions. */
+/* What is stored on disk: the values of a block, by the hashes of all positions up to its last one. */
 typedef struct {
     const kv_cache *kv;
     int             n, first[T_TREE_KEPT];            /* position of the block's first token */
-    uint64_t        of[T_TREE_KEPT][8];
+    uint64_t        of[T_TREE_KEPT][T_TREE_CTX];
     uint64_t        turn, fails;                      /* one fetch of so many fails, 0: none */
 } t_tree_kept;
 
@@ -288,27 +385,31 @@ static struct {
     long long adopted, waited, failed, fetched;       /* how often, over all runs of a test */
 } t_tree_n;
 
-static bool t_tree_fetch(void *ctx, int32_t stored, const dev_blocks *mem, int32_t to) {
-    t_tree_kept *k = ctx;
-    uint8_t     *block = mem_new(1, mem->block_bytes);
-    if (k->fails && rng_mix(++k->turn) % k->fails == 0) {
-        mem_free(block);
-        return false;
-    }
+/* The bytes of a layer in a stored block. */
+static void t_tree_layer(const t_tree_kept *k, int il, int32_t stored, uint8_t *block) {
+    const dev_kv *l = &k->kv->layer[il];
+    const int     first = k->first[stored];
+    uint64_t     *sum = (uint64_t *)(void *)(block + l->k_at);
+    for (int p = 0; l->state_bytes && p < first + l->block; p++) t_kv_sum(sum, k->of[stored][p], p, il);
+    for (int h = 0; h < l->n_head; h++)
+        for (int p = 0; p < l->block; p++) {
+            const size_t   at = (size_t)(h * l->block + p);
+            const uint64_t of = k->of[stored][first + p];
+            float         *key = (float *)(void *)(block + l->k_at + at * l->k_stride);
+            float         *val = (float *)(void *)(block + l->v_at + at * l->v_stride);
+            for (int i = 0; i < l->hd_k; i++) key[i] = t_kv_value(of, first + p, il, h * l->hd_k + i);
+            for (int i = 0; i < l->hd_v; i++) val[i] = t_kv_value(of, first + p, il, 1000 + h * l->hd_v + i);
+        }
+}
+
+static bool t_tree_fetch(void *ctx, int group, int32_t stored, int32_t to) {
+    t_tree_kept      *k = ctx;
+    const dev_blocks *mem = &k->kv->group[group].mem;
+    if (k->fails && rng_mix(++k->turn) % k->fails == 0) return false;
     t_tree_n.fetched++;
-    for (int il = 0; il < k->kv->n_layer; il++) {
-        const dev_kv *l = &k->kv->layer[il];
-        for (int h = 0; h < l->n_head; h++)
-            for (int p = 0; p < k->kv->opts.block; p++) {
-                const size_t at = (size_t)(h * k->kv->opts.block + p);
-                float       *key = (float *)(void *)(block + l->k_at + at * l->k_stride);
-                float       *val = (float *)(void *)(block + l->v_at + at * l->v_stride);
-                for (int i = 0; i < l->hd_k; i++) {
-                    key[i] = t_kv_value(k->of[stored][p], k->first[stored] + p, il, h * l->hd_k + i);
-                    val[i] = t_kv_value(k->of[stored][p], k->first[stored] + p, il, 1000 + h * l->hd_k + i);
-                }
-            }
-    }
+    uint8_t *block = mem_new(1, mem->block_bytes);
+    for (int il = 0; il < k->kv->n_layer; il++)
+        if (k->kv->layer[il].group == group) t_tree_layer(k, il, stored, block);
     dev_blocks_write(mem, to, block);
     mem_free(block);
     return true;
@@ -350,7 +451,9 @@ static int t_tree_nodes(const kv_cache *kv, bool *live) {
         CHECKF(nd->right < 0 || t->node[nd->right].left == i, "node %d: its right neighbour does not know it", i);
         CHECKF(nd->right < 0 || t->node[nd->right].parent == nd->parent, "node %d: its right neighbour has another parent", i);
         CHECKF(nd->child < 0 || t->node[nd->child].parent == i, "node %d: its child has another parent", i);
-        CHECKF(nd->block >= 0 || nd->stored >= 0 || nd->child >= 0 || nd->pins, "node %d serves nobody", i);
+        bool needed = nd->child >= 0 || nd->pins;
+        for (int g = 0; g < kv->n_group; g++) needed = needed || kv_parts(kv, i)[g].block >= 0 || kv_parts(kv, i)[g].stored >= 0;
+        CHECKF(needed, "node %d serves nobody", i);
         CHECKF(kv__find(kv, nd->parent, kv__tokens(kv, i)) == i, "node %d is not found", i);
     }
     for (int k = 0; k < t->n_slot; k++)
@@ -365,54 +468,54 @@ static int t_tree_nodes(const kv_cache *kv, bool *live) {
     return n;
 }
 
-/* Blocks: references recounted from tables and tree, the idle ones, what can still be had. */
-static void t_tree_blocks(const t_tree *t, const bool *live) {
+/* Blocks of a group: references recounted from tables and tree, the idle ones, the spare ones. Returns how many can still be had; *held: by
+ * sequences. */
+static int64_t t_tree_blocks(const t_tree *t, int g, const bool *live, int *held) {
     const kv_cache *kv = t->rig.kv;
-    const kv_group *gr = &kv->group[0];
+    const kv_group *gr = &kv->group[g];
     const kv_tree  *tr = kv->tree;
     const int       mapped = dev_blocks_mapped(&gr->mem);
     uint32_t        refs[512] = {0};
     bool            spare[512] = {0};
     int             used = 0, idle = 0, walked = 0;
     for (int q = 0; q < T_TREE_SEQS; q++)
-        for (int b = 0; t->q[q].s && b < t->q[q].s->n_blocks[0]; b++) {
-            const int32_t at = t->q[q].s->table[0][b];
-            CHECKF(at >= 0 || b < t->q[q].s->first[0], "sequence %d lacks block %d, its first is %d", q, b, t->q[q].s->first[0]);
+        for (int b = 0; t->q[q].s && b < t->q[q].s->n_blocks[g]; b++) {
+            const int32_t at = t->q[q].s->table[g][b];
+            CHECKF(at >= 0 || b < t->q[q].s->first[g], "sequence %d lacks block %d, its first is %d", q, b, t->q[q].s->first[g]);
             if (at >= 0) refs[at]++;
         }
     for (int b = 0; b < mapped; b++) {
-        const int32_t i = gr->node[b];
-        if (i >= 0) CHECKF(live[i] && tr->node[i].block == b, "block %d: node %d is not its own", b, i);
+        const int32_t i = gr->block[b].node;
+        if (i >= 0) CHECKF(live[i] && kv_parts(kv, i)[g].block == b, "block %d: node %d is not its own", b, i);
         refs[b] += i >= 0;
-        EQ_INT(gr->refs[b], refs[b]);
+        EQ_INT(gr->block[b].refs, refs[b]);
         used += refs[b] > 0;
         idle += i >= 0 && refs[b] == 1;
     }
     for (int32_t i = 1; i < tr->cap; i++)
-        if (live[i] && tr->node[i].block >= 0) CHECKF(gr->node[tr->node[i].block] == i, "node %d: its block is another's", i);
-    for (int32_t i = tr->oldest, last = -1; i >= 0 && walked <= idle; last = i, i = tr->node[i].newer, walked++) {
-        CHECKF(live[i] && tr->node[i].block >= 0 && refs[tr->node[i].block] == 1 && tr->node[i].ready, "node %d is no idle one", i);
-        CHECKF(tr->node[i].older == last && (tr->node[i].newer >= 0 || tr->newest == i), "node %d: its neighbours among the idle", i);
+        if (live[i] && kv_parts(kv, i)[g].block >= 0) CHECKF(gr->block[kv_parts(kv, i)[g].block].node == i, "node %d: its block is another's", i);
+    for (int32_t b = gr->oldest, last = -1; b >= 0 && walked <= idle; last = b, b = gr->block[b].newer, walked++) {
+        CHECKF(refs[b] == 1 && gr->block[b].node >= 0 && !gr->block[b].fresh, "block %d is no idle one", b);
+        CHECKF(gr->block[b].older == last && (gr->block[b].newer >= 0 || gr->newest == b), "block %d: its neighbours among the idle", b);
     }
     EQ_INT(walked, idle);
-    EQ_INT(tr->n_idle, idle);
-    if (!idle) CHECK(tr->oldest < 0 && tr->newest < 0);
+    EQ_INT(gr->n_idle, idle);
+    if (!idle) CHECK(gr->oldest < 0 && gr->newest < 0);
     EQ_INT(gr->n_used, used);
     EQ_INT(gr->n_spare, mapped - used);
     for (int k = 0; k < gr->n_spare; k++) {
         CHECKF(!refs[gr->spare[k]] && !spare[gr->spare[k]], "block %d is not spare", gr->spare[k]);
         spare[gr->spare[k]] = true;
     }
-    EQ_INT(kv_room(kv), gr->mem.max_blocks - used + idle);
-    int peak;
-    EQ_INT(kv_held(kv, &peak), used - idle);
+    *held = used - idle;
+    return gr->mem.max_blocks - used + idle;
 }
 
 /* Sequences: the nodes they stand at, who holds them there, and the values that their next row sees. */
 static void t_tree_held(const t_tree *t) {
     const kv_cache *kv = t->rig.kv;
     const kv_tree  *tr = kv->tree;
-    const int       block = kv->opts.block, window = kv->group[0].window;
+    const int       block = kv->opts.block;
     int            *pins = mem_new((size_t)tr->cap, sizeof *pins);
     for (int q = 0; q < T_TREE_SEQS; q++) {
         const kv_seq *s = t->q[q].s;
@@ -423,7 +526,7 @@ static void t_tree_held(const t_tree *t) {
             CHECKF(memcmp(kv__tokens(kv, at), t->q[q].ids + b * block, (size_t)block * sizeof(int32_t)) == 0,
                    "sequence %d: block %d is known as another", q, b);
         CHECKF(at == 0 && s->n_known * block <= s->n, "sequence %d of %d: %d known", q, s->n, s->n_known);
-        t_kv_verify(s, t->q[q].of, window && s->n >= window ? s->n + 1 - window : 0);
+        t_kv_verify(s, t->q[q].of, s->n);
     }
     for (int32_t i = 0; i < tr->cap; i = kv_next(tr, i)) {
         EQ_INT(tr->node[i].pins, pins[i]);
@@ -435,25 +538,41 @@ static void t_tree_held(const t_tree *t) {
 static void t_tree_check(t_tree *t) {
     const kv_cache *kv = t->rig.kv;
     bool           *live = mem_new((size_t)kv->tree->cap, sizeof *live);
+    int64_t         room = INT64_MAX;
+    int             held = 0, most = 0, peak;
     t_tree_nodes(kv, live);
-    t_tree_blocks(t, live);
+    for (int g = 0; g < kv->n_group; g++) {
+        const int64_t left = t_tree_blocks(t, g, live, &held);
+        room = left < room ? left : room;
+        most = held > most ? held : most;
+    }
+    EQ_INT(kv_room(kv), room);
+    EQ_INT(kv_held(kv, &peak), most);
     t_tree_held(t);
     EQ_INT(kv->tree->n_fresh, 0);
     mem_free(live);
 }
 
+/* Whether block k of group g must be there for a sequence of n positions. */
+static bool t_tree_needs(const kv_group *gr, int block, int k, int n) {
+    if (gr->rule == KV_STATE) return (k + 1) * block == n;
+    return gr->rule == KV_ALL || (k + 1) * block > n - gr->window;
+}
+
 /* Whole blocks of ids[0, n) that a sequence can have by what lies in memory, all that its next row looks at among them. */
 static int t_tree_most(const kv_seq *s, const int32_t *ids, int n) {
     const kv_cache *kv = s->kv;
-    const int       block = kv->opts.block, window = kv->group[0].window;
-    bool            there[T_TREE_CTX] = {false};
+    const int       block = kv->opts.block;
+    bool            there[4][T_TREE_CTX] = {{false}};
     int             most = s->n_known;
     int32_t         tip = s->tip;
     for (int b = s->n_known; (b + 1) * block <= n; b++) {
-        if ((tip = kv__find(kv, tip, ids + b * block)) < 0 || !kv->tree->node[tip].ready) break;
-        there[b] = kv->tree->node[tip].block >= 0;
+        if ((tip = kv__find(kv, tip, ids + b * block)) < 0 || !kv__ready(kv, tip)) break;
         bool all = true;
-        for (int k = s->n_known; k <= b; k++) all = all && (there[k] || (window && (k + 1) * block <= (b + 1) * block - window));
+        for (int g = 0; g < kv->n_group; g++) {
+            there[g][b] = kv_parts(kv, tip)[g].block >= 0;
+            for (int k = s->n_known; k <= b; k++) all = all && (there[g][k] || !t_tree_needs(&kv->group[g], block, k, (b + 1) * block));
+        }
         if (all) most = b + 1;
     }
     return most;
@@ -489,7 +608,7 @@ static void t_tree_step(t_tree *t, uint64_t r, bool done) {
             t_tree_n.adopted += got > had;
             if (wait) {                               /* only for a block that this very step fills */
                 const int32_t i = kv__find(kv, x->s->tip, x->ids + got);
-                CHECKF(got == x->s->n_known * block && i >= 0 && !kv->tree->node[i].ready, "waits for nobody at %d", got);
+                CHECKF(got == x->s->n_known * block && i >= 0 && !kv__ready(kv, i), "waits for nobody at %d", got);
                 t_tree_n.waited++;
                 continue;
             }
@@ -524,13 +643,12 @@ static void t_tree_keep(t_tree *t, uint64_t r) {
     while (at--) i = kv_next(tr, i);
     for (int32_t k = i; k > 0; k = tr->node[k].parent) path[depth++] = k;
     uint64_t h = 77;
-    for (int d = depth - 1; d >= 0; d--)
-        for (int p = 0; p < kv->opts.block; p++) {
-            h = rng_mix(h + (uint64_t)kv__tokens(kv, path[d])[p]);
-            if (!d) t->kept->of[t->kept->n][p] = h;
-        }
+    int32_t  stored[4];
+    for (int d = depth - 1, at_pos = 0; d >= 0; d--)
+        for (int p = 0; p < kv->opts.block; p++) t->kept->of[t->kept->n][at_pos++] = h = rng_mix(h + (uint64_t)kv__tokens(kv, path[d])[p]);
     t->kept->first[t->kept->n] = (depth - 1) * kv->opts.block;
-    EQ_INT(kv_add_stored(kv, tr->node[i].parent, kv__tokens(kv, i), t->kept->n), i);
+    for (int g = 0; g < kv->n_group; g++) stored[g] = kv->n_group > 1 && (r >> (20 + 2 * g)) % 4 == 0 ? -1 : t->kept->n;
+    EQ_INT(kv_add_stored(kv, tr->node[i].parent, kv__tokens(kv, i), stored), i);
     t->kept->n++;
 }
 
@@ -565,22 +683,24 @@ static void t_tree_end(t_tree *t) {
     kv_cache *kv = t->rig.kv;
     for (int q = 0; q < T_TREE_SEQS; q++) kv_seq_free(t->q[q].s), t->q[q].s = NULL;
     t_tree_check(t);
-    EQ_INT(kv_room(kv), kv->group[0].mem.max_blocks);
+    EQ_INT(kv_room(kv), kv->max_blocks);
     kv_seq *s = kv_seq_new(kv);
-    CHECK(kv_reserve(s, kv->group[0].mem.max_blocks * kv->opts.block));
-    EQ_INT(kv->tree->n_idle, 0);
+    CHECK(kv_reserve(s, kv->max_blocks * kv->opts.block));
+    for (int g = 0; g < kv->n_group; g++) EQ_INT(kv->group[g].n_idle, 0);
     int left = 0;
     for (int32_t i = kv_next(kv->tree, 0); i > 0; i = kv_next(kv->tree, i)) left++;
     if (!t->kept) EQ_INT(left, 0);
+    for (int p = 0; p < s->n; p++) t_kv_write(s, 1, p);   /* the blocks are there to be written */
     kv_seq_free(s);
     t_tree_check(t);
     t_kv_close(&t->rig);
 }
 
 /* fails: one fetch of so many does; -1: nothing is kept elsewhere. */
-static void t_tree_run(int block, int window, int blocks, int fails, bool one_slot, int moves) {
-    t_tree *t = mem_new(1, sizeof *t);
-    t->rig = t_kv_open(2, 2, window, block, blocks, 1 << 20);
+static void t_tree_run_shape(arch_hparams hp, int block, int blocks, int fails, bool one_slot, int moves) {
+    t_tree   *t = mem_new(1, sizeof *t);
+    const int window = hp.layer[1].window;
+    t->rig = t_kv_open_shape(hp, block, blocks, 1 << 20);
     t->one_slot = one_slot;
     kv_share(t->rig.kv);
     t->rig.kv->tree->seed = 5;
@@ -601,6 +721,10 @@ static void t_tree_run(int block, int window, int blocks, int fails, bool one_sl
     t_tree_end(t);
     mem_free(t->kept);
     mem_free(t);
+}
+
+static void t_tree_run(int block, int window, int blocks, int fails, bool one_slot, int moves) {
+    t_tree_run_shape(t_kv_shape(2, 2, 8, window), block, blocks, fails, one_slot, moves);
 }
 
 /* What the runs of a test were to meet, they have met often. */
@@ -641,8 +765,20 @@ static void t_kv_tree_collide(void) {
     t_tree_met(true);
 }
 
+/* Groups of other windows and geometries, and of states, in one cache. */
+static void t_kv_tree_groups(void) {
+    static const int blocks[] = {1, 2, 3, 8};
+    for (int mix = 0; mix < T_KV_MIXES; mix++)
+        for (int b = 0; b < 4; b++) {
+            t_tree_run_shape(t_kv_mix(mix), blocks[b], 40, -1, false, 500);
+            t_tree_run_shape(t_kv_mix(mix), blocks[b], 24, b, false, 500);
+        }
+    t_tree_met(true);
+}
+
 static const t_case t_kv_cases[] = {
     {"kv random", "values and reference counts through random growth, forks and rollbacks", t_kv_random},
+    {"kv groups", "layers with the same rule share a group and its blocks", t_kv_groups},
     {"kv bound", "memory follows the tokens, up to the bound", t_kv_bound},
     {"kv hadamard", "which caches transform K and V, and in runs of which size", t_kv_hadamard},
     {"kv rollback", "a rollback past a window's memory keeps nothing and says so", t_kv_rollback},
@@ -650,6 +786,7 @@ static const t_case t_kv_cases[] = {
     {"kv window", "a window gives back its past", t_kv_window},
     {"kv tree", "blocks shared by content: values, references, idle blocks, nodes through random steps", t_kv_tree},
     {"kv tree_window", "the same behind a window", t_kv_tree_window},
+    {"kv tree_groups", "the same in caches of several groups: other windows, widths, heads, and states", t_kv_tree_groups},
     {"kv tree_kept", "the same with blocks that are fetched, or cannot be", t_kv_tree_kept},
     {"kv tree_collide", "the same with every hash alike: tokens tell blocks apart", t_kv_tree_collide},
 };

@@ -249,8 +249,8 @@ static void t_sched_full(void) {
         if (i < 3) q[i] = sched_add(sc, &ask[i], &e);
     }
     while ((!q[0]->finish || !q[1]->finish) && sched_step(sc, -1, &e)) continue;
-    const kv_tree *t = eng->kv->tree;
-    const int32_t  oldest = t->oldest, newest = t->newest;
+    const kv_group *t = &eng->kv->group[0];
+    const int32_t   oldest = t->oldest, newest = t->newest;
     CHECKF(q[1]->finish && !q[2]->finish && t->n_idle >= 10, "%d blocks idle", t->n_idle);
     q[3] = sched_add(sc, &ask[3], &e);
     int waited = 0;

@@ -307,13 +307,13 @@ static void t_store_rig_close(t_store_rig *r) {
 static int t_store_rig_read(t_store_rig *r, int n) {
     bool    wait;
     kv_seq *s = kv_seq_new(r->rig.kv);
-    const int got = kv_match_prefix(s, r->ids, n - 1, &wait), window = r->rig.kv->group[0].window;
-    t_kv_verify(s, r->of, window && got >= window ? got + 1 - window : 0);
+    const int got = kv_match_prefix(s, r->ids, n - 1, &wait);
+    t_kv_verify(s, r->of, got);
     if (CHECK(kv_reserve(s, n))) {
         kv_publish(s, r->ids);
         for (int p = got; p < n; p++) t_kv_write(s, r->of[p], p);
         kv_commit(r->rig.kv, true);
-        t_kv_verify(s, r->of, window && got >= window ? got + 1 - window : 0);
+        t_kv_verify(s, r->of, got);
     }
     kv_seq_free(s);
     return got;
@@ -337,7 +337,7 @@ static void t_store_rig_all(t_store_rig *r) {
         for (int p = 0; p < len[k]; p++) of[p] = rng_mix((p ? of[p - 1] : 1) + (uint64_t)ids[k][p]);
         kv_seq *s = kv_seq_new(kv);
         kv_match_prefix(s, ids[k], len[k], &wait);
-        t_kv_verify(s, of, 0);
+        t_kv_verify(s, of, s->n);
         kv_seq_free(s);
     }
 }
@@ -431,7 +431,7 @@ static void t_store_window(void) {
     t_store_once(path, 4, 99, T_STORE_N, 8 * size);  /* 8 shared positions, of which a window of 4 is looked at */
     r = t_store_rig_open(path, 4, 99);
     int hollow = 0;
-    for (int64_t i = 0; i < r.st->n; i++) hollow += r.st->row[(size_t)i * store__row(r.st) + STORE_DATA] < 0;
+    for (int64_t i = 0; i < r.st->n; i++) hollow += store__part(r.st, (int32_t)i, 0)[STORE_DATA] < 0;
     CHECKF(hollow > 0, "no node without a block among %lld", (long long)r.st->n);
     EQ_INT(gguf_tensor_find(&r.st->g, "data")->dim[1], 8);
     EQ_INT(t_store_rig_read(&r, T_STORE_N), 20);      /* all of it, though the first blocks are gone */
@@ -449,18 +449,19 @@ static void t_store_rows(void) {
     int32_t     *rows = mem_new(n, sizeof *rows);
     memcpy(rows, r.st->row, n * sizeof *rows);
     r.st->row = rows;
-    CHECK(store__rows_good(r.st, 10, 50));
+    CHECK(store__rows_good(r.st, 50));
+    enum { T_STORE_DATA = STORE_HEAD + STORE_DATA, T_STORE_IDS = STORE_HEAD + STORE_PART };
     static const struct { int at; int32_t v; } bad[] = {
-        {STORE_PARENT, -2}, {STORE_PARENT, 1}, {STORE_PARENT, INT32_MAX}, {STORE_AGE, -1}, {STORE_DATA, -2}, {STORE_DATA, 10},
-        {STORE_DATA, INT32_MAX}, {STORE_HEAD, -1}, {STORE_HEAD + 1, 50}, {STORE_HEAD + 1, INT32_MIN},
+        {STORE_PARENT, -2}, {STORE_PARENT, 1}, {STORE_PARENT, INT32_MAX}, {STORE_AGE, -1}, {T_STORE_DATA, -2}, {T_STORE_DATA, 10},
+        {T_STORE_DATA, INT32_MAX}, {T_STORE_IDS, -1}, {T_STORE_IDS + 1, 50}, {T_STORE_IDS + 1, INT32_MIN},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         const int32_t was = rows[each + (size_t)bad[i].at];
         rows[each + (size_t)bad[i].at] = bad[i].v;
-        CHECKF(!store__rows_good(r.st, 10, 50), "case %zu is taken", i);
+        CHECKF(!store__rows_good(r.st, 50), "case %zu is taken", i);
         rows[each + (size_t)bad[i].at] = was;
     }
-    CHECK(!store__rows_good(r.st, 10, 7));
+    CHECK(!store__rows_good(r.st, 7));
     mem_free(rows);
     gguf_tensor *t[2] = {&r.st->g.tensor[0], &r.st->g.tensor[1]};
     CHECK(bytes_is(t[0]->name, "blocks") && bytes_is(t[1]->name, "data"));
