@@ -28,7 +28,7 @@
  *   [batch]    files of requests, one per line                          <- base tok kv samp engine gen lines results req sched spec
  *   [calib]    importance matrix (imatrix) of a text                    <- k base pool gguf writer tok kv dev engine
  *   [round]    calibrated rounding of weights (GPTQ style)             <- k base host pool gguf tok arch model kv dev fwd
- *   [eval]     perplexity and KL divergence on a text                   <- k base pool gguf writer tok kv fwd engine
+ *   [eval]     perplexity and KL divergence on a text                   <- k base pool gguf writer tok kv fwd engine gen
  *   [quant]    offline quantisation of a model file                     <- k base pool gguf writer
  *   [inspect]  report of what a model file holds                        <- k base gguf tok arch model
  *   [plot]     rates as a picture (SVG)                                 <- base
@@ -405,6 +405,26 @@ __attribute__((format(printf, 2, 3), nonnull(2))) static void str_fmt(str *s, co
     va_end(ap2);
 }
 
+/* The last part of a path. */
+static const char *str_base_name(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+/* Appends what one read of fd gives, `step` bytes at most. Returns their number; 0: the end, or a descriptor that is not open;
+ * -1: it failed, and e is set. */
+static ssize_t str_read(str *s, int fd, size_t step, const char *name, err_t *e) {
+    ssize_t got;
+    str_reserve(s, step);
+    do got = read(fd, s->p + s->n, step);
+    while (got < 0 && errno == EINTR);
+    if (got < 0 && errno == EBADF) got = 0;
+    if (got < 0) return err_set(e, err_code_of(errno), "%s: cannot read: %s", name, strerror(errno)), -1;
+    s->n += (size_t)got;
+    s->p[s->n] = 0;
+    return got;
+}
+
 /* --- out: an output file. The first failed write is remembered. A pipe whose reader has closed it is no error. --- */
 
 typedef struct {
@@ -711,24 +731,25 @@ static void str_json(str *s, bytes b) {
     str_put(s, "\"");
 }
 
-/* Appends a field of CSV (RFC 4180), quoted where necessary, always valid UTF-8. */
-static void str_csv(str *s, bytes b) {
-    const size_t from = s->n;
-    bool         quote = false;
-    str_add(s, "", 0);
-    for (size_t i = 0; i < b.n; i++) quote = quote || memchr(",\"\r\n", b.p[i], 4) != NULL;
-    if (!quote) {
-        str_utf8(s, b);
-        return;
-    }
+/* A field of CSV in quotes, valid UTF-8. */
+static void str_csv_quoted(str *s, bytes b) {
+    str_put(s, "\"");
     for (size_t i = 0, n; i < b.n; i += n) {          /* pieces end at quotes: no character is cut */
         const uint8_t *end = memchr(b.p + i, '"', b.n - i);
         n = end ? (size_t)(end - b.p) - i + 1 : b.n - i;
-        str_put(s, s->n == from ? "\"" : "");
         str_utf8(s, (bytes){b.p + i, n});
         if (end) str_put(s, "\"");
     }
     str_put(s, "\"");
+}
+
+/* The same, quoted only where it must be. */
+static void str_csv(str *s, bytes b) {
+    bool quote = false;
+    str_add(s, "", 0);
+    for (size_t i = 0; i < b.n; i++) quote = quote || memchr(",\"\r\n", b.p[i], 4) != NULL;
+    if (quote) str_csv_quoted(s, b);
+    else str_utf8(s, b);
 }
 
 /* Appends base64 with padding (RFC 4648), without quotes. */
@@ -2347,12 +2368,13 @@ static bool gguf_parse(gguf_file *g, const uint8_t *p, size_t n, const char *lab
     return false;
 }
 
-/* Whether every mapped file still has its size. One fstat for each part: cheap enough for every step. */
-static bool gguf_alive(const gguf_file *g) {
+/* Whether every mapped file still has its size; e names one that has not. One fstat for each part: cheap enough for every step. */
+static bool gguf_alive(const gguf_file *g, err_t *e) {
     struct stat st;
     for (int i = 0; i < g->n_parts; i++) {
         const gguf_part *p = &g->part[i];
-        if (p->fd >= 0 && (fstat(p->fd, &st) || (uint64_t)st.st_size < p->n)) return false;
+        if (p->fd >= 0 && (fstat(p->fd, &st) || (uint64_t)st.st_size < p->n))
+            return err_set(e, EXIT_RESOURCE, "%s: the file became shorter while it was in use", p->path);
     }
     return true;
 }
@@ -8637,8 +8659,7 @@ static void meter_stop(engine_meter *m) {
 
 /* A file cut short under the mapping reads as zeros up to the end of its last page: after every step we look. */
 static bool engine_alive(const engine *eng, err_t *e) {
-    return gguf_alive(eng->g) ||
-           err_set(e, EXIT_RESOURCE, "%s: the file became shorter while the model was running", eng->g->path);
+    return gguf_alive(eng->g, e);
 }
 
 /* True when every one of n floats is finite. */
@@ -8696,7 +8717,7 @@ static bool engine_read(engine *eng, kv_seq *seq, const int32_t *ids, int from, 
  * To add a reason why an answer ends: its value in gen_finish, its row in gen_finish_names, the place in [sched] that finds it.
  * To add what a request may ask for: its field in gen_opts or gen_request, a row in cli_opts, a row in req_keys, its use in [sched].
  * Public: gen_opts, gen_defaults, gen_request, gen_ask, gen_finish, gen_finish_names, gen_token, gen_answer, gen_answer_drop, gen_visible_tokens,
- * gen_answer_logprob, gen_stop_at, gen_banned, gen_fits, gen_logprob.
+ * gen_answer_logprob, gen_stop_at, gen_banned, gen_fits, gen_logprob, gen_exp_sum.
  * Opens: gen_opts, gen_request, gen_token, gen_answer. */
 
 typedef struct {                                      /* when an answer ends */
@@ -8819,12 +8840,19 @@ static bool gen_fits(const engine *eng, const tok_ids *prompt, err_t *e) {
            err_set(e, EXIT_INPUT, "the prompt has %zu tokens, the context holds %d (-c N)", prompt->n, eng->n_ctx);
 }
 
-/* log(softmax(logits)[id]), summed in double. */
-static double gen_logprob(const float *logits, int n, int32_t id) {
+/* The sum of e^(x - *top) in double, *top being the largest x: the logarithm of the sum of all e^x is *top + log(sum). */
+static double gen_exp_sum(const float *x, int n, double *top) {
     double sum = 0;
-    float  top = k_max(logits, n, NULL);
-    for (int i = 0; i < n; i++) sum += exp((double)logits[i] - (double)top);
-    return (double)logits[id] - (double)top - log(sum);
+    *top = (double)k_max(x, n, NULL);
+    for (int i = 0; i < n; i++) sum += exp((double)x[i] - *top);
+    return sum;
+}
+
+/* log(softmax(logits)[id]) */
+static double gen_logprob(const float *logits, int n, int32_t id) {
+    double       top;
+    const double sum = gen_exp_sum(logits, n, &top);
+    return (double)logits[id] - top - log(sum);
 }
 
 /* ===== [score] logits and log-probabilities of a given text =====
@@ -9437,16 +9465,8 @@ static bool results__header_load(const char *name, str *text, bytes *settings, e
     *settings = (bytes){0};
     if (fd < 0 && errno == ENOENT) return true;
     if (fd < 0) return err_set(e, err_code_of(errno), "%s: %s", name, strerror(errno));
-    for (ssize_t got = 1; got && !e->code;) {
-        str_reserve(text, 4096);
-        got = read(fd, text->p + text->n, 4096);
-        if (got < 0 && errno == EINTR) got = 1;
-        else if (got < 0) err_set(e, err_code_of(errno), "%s: cannot read: %s", name, strerror(errno));
-        else text->n += (size_t)got;
-        if (text->n > RESULTS_HEADER)
-            err_set(e, EXIT_INPUT, "%s: more than %d bytes, expected a header of results", name,
-                    RESULTS_HEADER);
-    }
+    while (!e->code && str_read(text, fd, 4096, name, e) > 0)
+        if (text->n > RESULTS_HEADER) err_set(e, EXIT_INPUT, "%s: more than %d bytes, expected a header of results", name, RESULTS_HEADER);
     close(fd);
     return !e->code && results__header_read(str_bytes(text), name, settings, e);
 }
@@ -14166,16 +14186,10 @@ static bool calib__imatrix_parse(calib_imatrix *im, const uint8_t *p, size_t n, 
 
 static bool calib__slurp(const char *path, str *out, err_t *e) {
     struct stat st;
-    int         fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    ssize_t     got = 1;
+    const int   fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (fd < 0 || fstat(fd, &st)) err_set(e, err_code_of(errno), "%s: %s", path, strerror(errno));
     else if (!S_ISREG(st.st_mode)) err_set(e, EXIT_INPUT, "%s: is not a file, expected an importance matrix", path);
-    while (!e->code && got) {
-        str_reserve(out, 1 << 20);
-        got = read(fd, out->p + out->n, out->cap - out->n - 1);
-        if (got < 0 && errno != EINTR) err_set(e, err_code_of(errno), "%s: %s", path, strerror(errno));
-        if (got > 0) out->n += (size_t)got;
-    }
+    while (!e->code && str_read(out, fd, 1 << 20, path, e) > 0) {}
     if (fd >= 0) close(fd);
     return !e->code;
 }
@@ -15260,7 +15274,7 @@ static bool round__step(round_job *j, const tok_ids *ids, int32_t bos, int n, er
     }
     j->f->tap = &tap;
     ok = ok && fwd_step(j->f) != NULL;
-    ok = ok && (gguf_alive(j->g) || err_set(e, EXIT_RESOURCE, "%s: the file became shorter while it was read", j->g->path));
+    ok = ok && gguf_alive(j->g, e);
     for (int c = 0; c < n; c++) kv_seq_free(seq[c]);
     mem_free(seq);
     return ok;
@@ -15428,9 +15442,8 @@ typedef struct {                                      /* one thread's */
 } eval_scratch;
 
 static double eval__lse(const float *x, int n) {
-    const double top = (double)k_max(x, n, NULL);
-    double       sum = 0;
-    for (int i = 0; i < n; i++) sum += exp((double)x[i] - top);
+    double       top;
+    const double sum = gen_exp_sum(x, n, &top);
     return top + log(sum);
 }
 
@@ -15843,9 +15856,7 @@ static bool eval__steps(eval_run *r, eval_cursor *c, err_t *e) {
         if (!r->n_out) continue;
         r->logits = logits;
         pool_run(r->eng->p, eval__rows, r);
-        if (r->base && !gguf_alive(&r->base->g))
-            return err_set(e, EXIT_RESOURCE, "%s: the file became shorter while it was read",
-                           r->base->g.path);
+        if (r->base && !gguf_alive(&r->base->g, e)) return false;
         if (!eval__take(r, e)) return false;
     }
     return true;
@@ -16810,7 +16821,7 @@ static void quant__forget(const quant__plan *p, const gguf_tensor *t, uint64_t f
 /* After each slice. False: stop; e is set unless it was an interrupt. */
 static bool quant__whole(const quant__plan *p, err_t *e) {
     if (g_interrupt) return false;
-    return gguf_alive(p->g) || err_set(e, EXIT_RESOURCE, "%s: the file became shorter while it was read", p->g->path);
+    return gguf_alive(p->g, e);
 }
 
 static bool quant__convert(quant__job *j, gguf_writer *w, err_t *e) {
@@ -18039,9 +18050,8 @@ static void bench__csv_row(const bench_row *r, str *s) {
         str v = {0};
         str_put(&v, "");
         bench__value(r, i, &v);
-        str_put(s, i ? ",\"" : "\"");
-        for (const char *p = v.p; *p; p++) str_add(s, *p == '"' ? "\"\"" : p, *p == '"' ? 2 : 1);
-        str_put(s, "\"");
+        str_put(s, i ? "," : "");
+        str_csv_quoted(s, str_bytes(&v));
         str_drop(&v);
     }
     str_put(s, "\n");
@@ -18437,9 +18447,8 @@ static void bench__picture(const bench_opts *o, const bench_point *p, int n, con
 
 /* What tells a row from others of its test: every list of settings that has several values, and the file where there are several. */
 static void bench__with(const bench_opts *o, const bench_row *r, int n_models, str *s) {
-    const char *slash = strrchr(r->model_file, '/');
     str_put(s, "");
-    if (n_models > 1) str_fmt(s, ", %s", slash ? slash + 1 : r->model_file);
+    if (n_models > 1) str_fmt(s, ", %s", str_base_name(r->model_file));
     if (o->threads.n > 1) str_fmt(s, ", %lld thread%s", (long long)r->n_threads, r->n_threads == 1 ? "" : "s");
     if (o->level.n > 1) str_fmt(s, ", %s", r->level);
     if (o->repack.n > 1) str_fmt(s, ", repack %s", r->repack);
@@ -21159,22 +21168,15 @@ static bool act__say_waiting(int fd, bool appends) {
 /* Appends all of fd. A descriptor that is not open holds nothing. */
 static bool act__read_all(int fd, const char *name, str *out, err_t *e) {
     struct stat st;
-    const bool  appends = out->n > 0;
-    bool        patient = name != act_stdin, huge = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > ACT_PROMPT_MAX;
-    for (;;) {
+    const bool  appends = out->n > 0, huge = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > ACT_PROMPT_MAX;
+    bool        patient = name != act_stdin;
+    for (ssize_t got = 1; got > 0;) {
         if (huge || out->n > ACT_PROMPT_MAX)
             return err_set(e, EXIT_INPUT, "%s: more than %d bytes, expected a prompt", name, ACT_PROMPT_MAX);
-        str_reserve(out, 65536);
-        size_t  room = out->cap - out->n - 1;
         if (!patient) patient = act__say_waiting(fd, appends);
-        ssize_t got = read(fd, out->p + out->n, room);
-        if (got < 0 && errno == EINTR) continue;
-        if (got < 0 && errno == EBADF) got = 0;
-        if (got < 0) return err_set(e, err_code_of(errno), "%s: %s", name, strerror(errno));
-        out->n += (size_t)got;
-        out->p[out->n] = 0;
-        if (got == 0) return true;
+        got = str_read(out, fd, 65536, name, e);
     }
+    return !e->code;
 }
 
 static bool act__read_file(const char *path, str *out, err_t *e) {
@@ -21352,12 +21354,6 @@ typedef struct {
     double        t_start;                            /* clock_now() when the program began */
 } act_job;
 
-/* The name of a path's last part. */
-static const char *act__base_name(const char *path) {
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
-
 static bool act__json(const config *c) { return strcmp(c->format, "json") == 0; }
 
 /* A text that grows leaves in pieces. */
@@ -21518,7 +21514,7 @@ static bool act__use_generate(act_job *r, engine *en, err_t *e) {
     const gen_request ask = gen_ask(&r->ids, &c->gen, &so, c->seed < 0 ? rng_fresh() : (uint64_t)c->seed);
     spec           *guesser = act__guesser(c, en, 1, e);
     text_opts       o = c->text;
-    if (act__json(c)) o.json = act__base_name(r->g->path);
+    if (act__json(c)) o.json = str_base_name(r->g->path);
     if (c->echo) o.echo = str_bytes(&r->text);
     bool ok = !e->code && text_run(en, guesser, &ask, &o, &r->out, e) && spec_save(guesser, e) && engine_save(en, &c->kv, e);
     spec_close(guesser);
@@ -21537,7 +21533,7 @@ static bool act__with_engine(act_job *r, engine_plan plan, bool (*use)(act_job *
 
 static bool act__use_score(act_job *r, engine *en, err_t *e) {
     if (!out_begin(&r->out, e)) return false;
-    return act__json(r->c) ? score_json(en, &r->ids, act__base_name(r->g->path), &r->out, e) : score_text(en, &r->ids, &r->out, e);
+    return act__json(r->c) ? score_json(en, &r->ids, str_base_name(r->g->path), &r->out, e) : score_text(en, &r->ids, &r->out, e);
 }
 
 static bool act__use_logits(act_job *r, engine *en, err_t *e) { return out_begin(&r->out, e) && score_logits(en, &r->ids, &r->out, e); }
@@ -21792,15 +21788,13 @@ static bool act__batch_seed(const config *c, uint64_t *seed, bool *drawn, str *t
     return !e->code;
 }
 
-static char *act__copy(const char *text) { return memcpy(mem_new(strlen(text) + 1, 1), text, strlen(text) + 1); }
-
 static int act__by_text(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }
 
 /* The files whose names match, in their order; texts of the list are its own. */
 static bool act__match_files(const char *pattern, cli_list *files, err_t *e) {
     glob_t    found = {0};
     const int got = glob(pattern, 0, NULL, &found);
-    for (size_t i = 0; !got && i < found.gl_pathc; i++) cli_push(files, act__copy(found.gl_pathv[i]));
+    for (size_t i = 0; !got && i < found.gl_pathc; i++) cli_push(files, str_dup(found.gl_pathv[i]));
     globfree(&found);
     if (got == GLOB_NOMATCH) return err_set(e, EXIT_INPUT, "%s: no file has a name like this", pattern);
     return !got || err_set(e, EXIT_RESOURCE, "%s: its files cannot be listed", pattern);
@@ -21810,7 +21804,7 @@ static bool act__match_files(const char *pattern, cli_list *files, err_t *e) {
 static bool act__batch_files(const config *c, cli_list *files, err_t *e) {
     for (int i = 0; !e->code && i < c->inputs.n; i++) {
         const char *name = c->inputs.v[i];
-        if (!strpbrk(name, "*?[") || access(name, F_OK) == 0) cli_push(files, act__copy(name));
+        if (!strpbrk(name, "*?[") || access(name, F_OK) == 0) cli_push(files, str_dup(name));
         else act__match_files(name, files, e);
     }
     for (int i = 0; !e->code && c->output && i < files->n; i++) act__apart(c->output, files->v[i], "batch file", e);
@@ -21827,7 +21821,7 @@ static bool act__batch_files(const config *c, cli_list *files, err_t *e) {
 static bool act__batch(act_job *r, err_t *e) {
     const config *c = r->c;
     gguf_file    *g = r->g;
-    batch_job     job = {.model_name = act__base_name(g->path), .gen = &c->gen, .special = c->special != 0, .bos = c->bos,
+    batch_job     job = {.model_name = str_base_name(g->path), .gen = &c->gen, .special = c->special != 0, .bos = c->bos,
                          .json = act__json(c)};
     samp_breakers breakers = {0};
     str           seed = {0}, settings = {0};

@@ -618,8 +618,8 @@ static void t_gguf_split(void) {
             memcpy(&two, c->data + 12, 4);
             CHECK(two == 2 && c->data == g.part[1].p + c->at);
         }
-        CHECK(gguf_alive(&g));
-        CHECK(truncate(tg_path(tg_parts[2]), 8) == 0 && !gguf_alive(&g));
+        CHECK(gguf_alive(&g, &(err_t){0}));
+        CHECK(truncate(tg_path(tg_parts[2]), 8) == 0 && !gguf_alive(&g, &(err_t){0}));
     }
     gguf_close(&g);
     tg_open(tg_path(tg_parts[1]), EXIT_INPUT, "is part 2 of 3, expected ");
@@ -690,7 +690,7 @@ static void t_gguf_sigbus(void) {
         gguf_file g;
         err_t     e = {0};
         dup2(fd[1], STDERR_FILENO);
-        if (!gguf_open(&g, tg_path("cut.gguf"), &e) || truncate(tg_path("cut.gguf"), 0) || gguf_alive(&g)) _exit(99);
+        if (!gguf_open(&g, tg_path("cut.gguf"), &e) || truncate(tg_path("cut.gguf"), 0) || gguf_alive(&g, &(err_t){0})) _exit(99);
         _exit(*(volatile const uint8_t *)(gguf_tensor_find(&g, "t")->data + 65535) ? 97 : 98);
     }
     close(fd[1]);
@@ -734,7 +734,7 @@ static void t_gguf_real(void) {
         EQ_INT(g.n_tensor, files[i].n_tensors);
         const gguf_tensor *t = gguf_tensor_find(&g, "token_embd.weight");
         CHECK(!files[i].n_tensors == !t);
-        if (t) CHECK(t->n_dims == 2 && t->dim[0] == files[i].embd[0] && t->dim[1] == files[i].embd[1] && t->type == files[i].type && gguf_alive(&g));
+        if (t) CHECK(t->n_dims == 2 && t->dim[0] == files[i].embd[0] && t->dim[1] == files[i].embd[1] && t->type == files[i].type && gguf_alive(&g, &(err_t){0}));
         gguf_close(&g);
     }
     CHECKF(t_cpu() - start < 20, "opening took %.1f s of processor time", t_cpu() - start);   /* 5 to 10 ms for each file */
