@@ -15335,41 +15335,40 @@ static round_job *round_run(const gguf_file *g, const tok_ids *ids, int32_t bos,
 static const uint8_t *round_bytes(const round_job *j, uint64_t i) { return j->blocks[i]; }
 
 /* ===== [eval] perplexity and KL divergence =====
- * Perplexity, and what quantisation costs: how far a model's distributions are from those another left in a file.
- *   A text is cut into windows of n_ctx tokens. Windows lie end to end, each begins with the start token where the
- * model adds one (it takes the first token's place), and the tokens of the second half are scored, so that each has
- * at least half a window of past. With a stride windows overlap, nothing takes a token's place, and the last
- * `stride` tokens of each are scored. The rows of all windows follow one another and are cut into steps wherever a
- * step is full: what a row gives does not depend on its neighbours, so neither batch size nor threads change a
- * figure.
- *   A base is a GGUF file (general.type "llmrun.logits"): the tokens of the windows as they were run, and for each
- * scored position a record, little-endian: u32 likeliest token; f32 log p of the token that came; f32 log of the
- * mass outside the k likeliest tokens; f32 log p of those k; their ids, u16 or (vocabularies above 65,536) u32,
- * padded to 4 bytes. Where k is the whole vocabulary the log p stand in the order of ids, which are left out. The
- * tail enters a divergence as one outcome, so what k cuts off is the divergence within the tail: the figure is a
- * lower bound, and exact with --kl-top-k 0. f32 values are off by at most 6e-8 of themselves, a floor of about 1e-8
- * under a mean divergence; a model against itself gives 0.
+ * Perplexity of a model on a text, and the KL divergence of its distributions from those of another model, which that one has
+ * written to a file.
+ *   A text is cut into windows of n_ctx tokens. Without a stride the windows follow one another; each begins with the start token
+ * if the model adds one (it replaces the first token), and the tokens of the second half are scored, so that each has at least
+ * half a window of context. With a stride the windows overlap, no token is replaced, and the last `stride` tokens of each are
+ * scored. Steps take the rows of all windows one after another, up to a full batch: a row's result does not depend on the other
+ * rows, so neither batch size nor threads change a figure.
+ *   A base is a GGUF file (general.type "llmrun.logits"): the tokens of the windows, and for each scored position a record,
+ * little-endian: u32 most likely token; f32 log p of the token in the text; f32 log of the mass outside the k most likely tokens;
+ * f32 log p of those k; their ids, u16 or (vocabularies above 65,536) u32, padded to 4 bytes. Where k is the whole vocabulary the
+ * log p are in the order of ids, and the ids are left out. The mass outside the k counts as one outcome of a divergence. The
+ * divergence inside it is lost: the figure is a lower bound, and exact with --kl-top-k 0. f32 values have a relative error of up
+ * to 6e-8, which limits a mean divergence to about 1e-8; a model against itself gives 0.
  * Public: eval_opts, eval_plan_text, eval_perplexity, eval_base_open, eval_base_close, eval_plan_base,
  * eval_divergence.
  * Opens: eval_opts. */
 
 typedef struct {
-    int         n_chunks;                             /* windows at most, -1: all */
-    int         stride;                               /* 0: end to end */
-    const char *base;                                 /* file that a run leaves its distributions in, NULL: none */
-    int         top_k;                                /* tokens of each that it keeps, 0: all */
+    int         n_chunks;                             /* windows at most; -1: all */
+    int         stride;                               /* tokens; 0: no overlap */
+    const char *base;                                 /* file for the distributions; NULL: none */
+    int         top_k;                                /* tokens of each distribution in it; 0: all */
 } eval_opts;
 
 static const eval_opts eval_defaults = {-1, 0, NULL, 256};
 
-enum { EVAL_CTX = 512, EVAL_CTX_MIN = 4 };            /* tokens of a window when nobody says; at least */
+enum { EVAL_CTX = 512, EVAL_CTX_MIN = 4 };            /* tokens of a window: default; minimum */
 
 typedef struct {                                      /* the windows over a text */
     const int32_t *id;
     int64_t        step;                              /* tokens from one window to the next */
     int            n_ctx, n_chunk;                    /* tokens of a window; windows */
-    int            first;                             /* positions first <= p < n_ctx - 1 are scored: each foretells p + 1 */
-    int32_t        bos;                               /* what the first token of each window is, -1: what stands there */
+    int            first;                             /* positions first <= p < n_ctx - 1 are scored: they predict p + 1 */
+    int32_t        bos;                               /* replaces the first token of each window; -1: it stays */
 } eval_plan;
 
 /* Scored positions of a window. */
@@ -15379,7 +15378,7 @@ static int32_t eval__token(const eval_plan *p, int chunk, int pos) {
     return pos == 0 && p->bos >= 0 ? p->bos : p->id[chunk * p->step + pos];
 }
 
-/* Windows of n_ctx tokens over ids. bos: the start token, -1 where the model wants none. */
+/* Plans windows of n_ctx tokens over ids. bos: the start token; -1: none. On failure e is set. */
 static bool eval_plan_text(eval_plan *p, const tok_ids *ids, int n_ctx, int32_t bos, const eval_opts *o,
                            err_t *e) {
     *p = (eval_plan){.id = ids->id,
@@ -15398,7 +15397,7 @@ static bool eval_plan_text(eval_plan *p, const tok_ids *ids, int n_ctx, int32_t 
     return p->n_chunk > 0;
 }
 
-/* --- a record: one distribution, its likeliest tokens and the rest of it --- */
+/* --- a record: the most likely tokens of one distribution, and the mass of the others --- */
 
 typedef struct {
     int    n_vocab, k, id_bytes;                      /* id_bytes 0: all of the vocabulary, in order */
@@ -15414,7 +15413,7 @@ static eval_form eval__form(int n_vocab, int k) {
     return f;
 }
 
-/* A fixed k wins over all values only where it makes a record smaller. */
+/* The form with top_k tokens, or with all where that is not larger. */
 static eval_form eval__form_for(int n_vocab, int top_k) {
     const eval_form all = eval__form(n_vocab, n_vocab), some = eval__form(n_vocab, top_k);
     return top_k > 0 && some.bytes < all.bytes ? some : all;
@@ -15464,7 +15463,7 @@ static bool eval__before(const float *x, int32_t a, int32_t b) {
     return x[a] > x[b] || (x[a] == x[b] && a < b);
 }
 
-/* Lets heap[i] sink: below every entry stand those that come before it. */
+/* Moves heap[i] down until the heap is valid: each entry comes after its children in the order. */
 static void eval__sink(const float *x, int32_t *heap, int n, int i) {
     for (int c; (c = 2 * i + 1) < n; i = c) {
         if (c + 1 < n && eval__before(x, heap[c], heap[c + 1])) c++;
@@ -15474,7 +15473,7 @@ static void eval__sink(const float *x, int32_t *heap, int n, int i) {
     }
 }
 
-/* heap[0, k): the k tokens that come before all others, in order. */
+/* heap[0, k) gets the first k tokens of the order, sorted. */
 static void eval__top(const float *x, int n, int32_t *heap, int k) {
     for (int i = 0; i < k; i++) heap[i] = i;
     for (int i = k / 2; i-- > 0;) eval__sink(x, heap, k, i);
@@ -15514,7 +15513,7 @@ static void eval__pack(const eval_form *f, const float *x, double lse, int32_t n
     memcpy(rec + 8, &tail, 4);
 }
 
-/* What is wrong with a record, NULL: nothing. Afterwards its tokens have marks, up to the fault. */
+/* What is wrong with a record; NULL: nothing. Afterwards its tokens are marked, up to the error. */
 static const char *eval__check(const eval_form *f, const uint8_t *rec, eval_scratch *s) {
     const float came = eval__f32(rec, 4), tail = eval__f32(rec, 8);
     double      sum = f->id_bytes ? exp((double)tail) : 0;
@@ -15536,13 +15535,13 @@ static const char *eval__check(const eval_form *f, const uint8_t *rec, eval_scra
 }
 
 typedef struct {                                      /* what one row gives */
-    double      nll, nll_base;                        /* -log p of the token that came */
-    double      kld, dp;                              /* divergence from the base; p of the token that came, less the base's */
-    bool        same;                                 /* the likeliest token is the base's */
-    const char *wrong;                                /* with the record, NULL: nothing */
+    double      nll, nll_base;                        /* -log p of the token in the text */
+    double      kld, dp;                              /* divergence from the base; p of the token minus the base's p */
+    bool        same;                                 /* the most likely token is that of the base */
+    const char *wrong;                                /* error in the record; NULL: none */
 } eval_score;
 
-/* A row of logits against a record. Both sides are rounded to f32 in the same way. */
+/* Compares a row of logits with a record. Both sides are rounded to f32 in the same way. */
 static void eval__compare(const eval_form *f, const float *x, double lse, const uint8_t *rec, eval_scratch *s,
                           eval_score *out) {
     int      top = 0;
@@ -15576,7 +15575,7 @@ typedef struct {
     tok_ids        ids;                               /* [n_chunk][n_ctx] */
     const uint8_t *rec;                               /* [n_chunk][n_ctx - 1 - n_ctx / 2][form.bytes] */
     uint64_t       rec_at;                            /* where they begin in the file */
-    bytes          name;                              /* of the model that left it */
+    bytes          name;                              /* of the model that wrote it */
 } eval_base;
 
 static void eval_base_close(eval_base *b) {
@@ -15584,7 +15583,7 @@ static void eval_base_close(eval_base *b) {
     tok_ids_drop(&b->ids);
 }
 
-/* A number that has to be there. */
+/* A required number. On failure e is set. */
 static bool eval__number(const eval_base *b, const char *key, uint64_t lo, uint64_t hi, int *out, err_t *e) {
     uint64_t  v = 0;
     const int got = gguf_get_u64(&b->g, key, lo, hi, &v, e);
@@ -15594,7 +15593,7 @@ static bool eval__number(const eval_base *b, const char *key, uint64_t lo, uint6
             err_set(e, EXIT_INPUT, "%s: no key %s, expected a file of --kl-divergence-base", b->g.path, key));
 }
 
-/* A tensor of that type and row length; its rows in *n_rows. */
+/* A required tensor of this type and row length, and its number of rows. On failure NULL, and e is set. */
 static const gguf_tensor *eval__tensor(const eval_base *b, const char *name, uint32_t type, size_t n_row,
                                        uint64_t *n_rows, err_t *e) {
     const gguf_tensor *t = gguf_tensor_find(&b->g, name);
@@ -15620,7 +15619,7 @@ static bool eval__base_tokens(eval_base *b, const gguf_tensor *t, err_t *e) {
     return true;
 }
 
-/* All but the records, which are looked at one by one as their turn comes. */
+/* Reads and checks everything except the records, which are checked when they are used. */
 static bool eval__base_read(eval_base *b, err_t *e) {
     uint64_t n_chunk = 0, n_rec = 0;
     int      version, n_vocab, k;
@@ -15656,13 +15655,13 @@ static bool eval_base_open(eval_base *b, const char *path, err_t *e) {
     return false;
 }
 
-/* The windows of a base, as they were run. */
+/* Plans the windows of a base. */
 static bool eval_plan_base(eval_plan *p, const eval_base *b, const eval_opts *o, err_t *e) {
     const eval_opts own = {.n_chunks = o->n_chunks};
     return eval_plan_text(p, &b->ids, b->n_ctx, -1, &own, e);
 }
 
-/* Header and tokens of a base; records follow. */
+/* Begins a base file: writes header and tokens; records follow. */
 static bool eval__base_start(gguf_writer *w, const char *path, const eval_plan *p, const eval_form *f,
                              const gguf_file *from, err_t *e) {
     const uint64_t ids[] = {(uint64_t)p->n_ctx, (uint64_t)p->n_chunk};
@@ -15687,7 +15686,7 @@ static bool eval__base_start(gguf_writer *w, const char *path, const eval_plan *
     return true;
 }
 
-/* --- means: Welford's way, which keeps small differences of large numbers --- */
+/* --- means by Welford's algorithm, which is exact for small differences of large numbers --- */
 
 typedef struct {
     int64_t n;
@@ -15700,7 +15699,7 @@ static void eval__add(eval_mean *m, double x) {
     m->m2 += d * (x - m->mean);
 }
 
-/* The standard error of the mean, 0 where there is too little to say. */
+/* The standard error of the mean; 0 for fewer than two values. */
 static double eval__error(const eval_mean *m) {
     return m->n > 1 ? sqrt(m->m2 / (double)m->n / (double)(m->n - 1)) : 0;
 }
@@ -15710,18 +15709,18 @@ static double eval__error(const eval_mean *m) {
 typedef struct {
     engine          *eng;
     const eval_plan *plan;
-    int32_t         *next;                            /* [max_out] the token that came after each row with logits */
-    eval_score      *score;                           /* [max_out] what the threads found */
+    int32_t         *next;                            /* [max_out] the token after each row with logits */
+    eval_score      *score;                           /* [max_out] results of the rows */
     const float     *logits;                          /* [n_out, V] of this step */
     int              n_out;
     int64_t          at;                              /* scored positions before this step */
     eval_form        form;                            /* of the records that are written or read */
-    eval_scratch    *scratch;                         /* [threads], NULL: no records */
-    gguf_writer     *to;                              /* where they go, or NULL */
-    uint8_t         *rec;                             /* [max_out][form.bytes] those of this step */
-    const eval_base *base;                            /* where they come from, or NULL */
+    eval_scratch    *scratch;                         /* [threads]; NULL: no records */
+    gguf_writer     *to;                              /* the file for them, or NULL */
+    uint8_t         *rec;                             /* [max_out][form.bytes] records of this step */
+    const eval_base *base;                            /* the base they come from, or NULL */
     eval_mean        nll, nll_base, ratio, kld, dp, dp2; /* ratio: nll - nll_base; dp2: dp squared */
-    double          *klds, *dps;                      /* [scored], against a base */
+    double          *klds, *dps;                      /* [scored] with a base */
     int64_t          n_same;
     double           t0;
     engine_meter     meter;
@@ -15743,25 +15742,25 @@ static void eval__rows(void *ctx, int ith) {
     }
 }
 
-/* How many rows of a window from `pos` on still fit behind n rows, n_out of them with logits. */
+/* Number of rows of a window from `pos` that fit into a step after n rows, n_out of them with logits. */
 static int eval__fit(const eval_run *r, int pos, int n, int n_out) {
     const eval_plan *p = r->plan;
     const int        room = r->eng->n_batch - n, left = p->n_ctx - 1 - pos;
     const int        quiet =
-        p->first > pos ? p->first - pos : 0;          /* of them, those before the first that is scored */
+        p->first > pos ? p->first - pos : 0;          /* rows before the first scored one */
     const int most = room < left ? room : left, loud = r->eng->max_out - n_out;
     return most - quiet > loud ? quiet + loud : most;
 }
 
-typedef struct {                                      /* where the rows of the next step begin */
+typedef struct {                                      /* position of the next step in the windows */
     int      chunk, pos;
-    kv_seq  *seq;                                     /* of the window in hand, NULL: not begun */
+    kv_seq  *seq;                                     /* of the current window; NULL: not begun */
     kv_seq **done;                                    /* [n_batch + 1] windows that end in this step */
     int      n_done;
 } eval_cursor;
 
-/* Fills a step. Returns its rows; 0: the cache has no room for even one window. */
-static int eval__gather(eval_run *r, eval_cursor *c) {
+/* Fills a step. Returns its number of rows; 0: the cache cannot hold a single window. */
+static int eval__fill_step(eval_run *r, eval_cursor *c) {
     const eval_plan *p = r->plan;
     fwd             *f = r->eng->f;
     r->n_out = 0;
@@ -15769,7 +15768,7 @@ static int eval__gather(eval_run *r, eval_cursor *c) {
     while (c->chunk < p->n_chunk && f->batch.n < r->eng->n_batch && r->n_out < r->eng->max_out) {
         const int to = c->pos + eval__fit(r, c->pos, f->batch.n, r->n_out);
         if (!c->seq) c->seq = kv_seq_new(r->eng->kv);
-        if (!kv_reserve(c->seq, to)) break;           /* the step before it gives room */
+        if (!kv_reserve(c->seq, to)) break;           /* the step so far will free blocks */
         for (; c->pos < to; c->pos++) {
             const bool ask = c->pos >= p->first;
             fwd_add(f, c->seq, eval__token(p, c->chunk, c->pos), c->pos, ask ? FWD_LOGITS : 0);
@@ -15782,7 +15781,7 @@ static int eval__gather(eval_run *r, eval_cursor *c) {
     return f->batch.n;
 }
 
-/* An error of a proportion of n, and what the peer calls RMS with its error. */
+/* The standard error of a proportion of n; the RMS of dp and its error, as llama.cpp defines them. */
 static double eval__share_error(double p, int64_t n) {
     return n > 1 ? sqrt(p * (1 - p) / (double)(n - 1)) : 0;
 }
@@ -15791,11 +15790,11 @@ static double eval__rms_error(const eval_run *r) {
     return r->dp2.mean > 0 ? 0.5 / eval__rms(r) * eval__error(&r->dp2) : 0;
 }
 
-/* Whether the running figures are written: on a terminal a progress line stands in their place, unless -v asks for both. */
-static bool eval__tells(void) { return g_log_level >= (progress_on() ? LOG_VERBOSE : LOG_NORMAL); }
+/* Whether running figures are printed: on a terminal the progress line replaces them, except under -v. */
+static bool eval__prints(void) { return g_log_level >= (progress_on() ? LOG_VERBOSE : LOG_NORMAL); }
 
-/* The running figures after a window, in the form that scripts know. */
-static void eval__tell(const eval_run *r) {
+/* Prints the running figures after a window, in the form that scripts for llama.cpp expect. */
+static void eval__print_window(const eval_run *r) {
     const long long window = (long long)(r->at / eval__each(r->plan));
     const double    ppl = exp(r->nll.mean), same = (double)r->n_same / (double)r->at;
     progress_clear();
@@ -15810,7 +15809,7 @@ static void eval__tell(const eval_run *r) {
             100 * eval__share_error(same, r->at));
 }
 
-static void eval__take_base(eval_run *r, const eval_score *s) {
+static void eval__add_base(eval_run *r, const eval_score *s) {
     eval__add(&r->nll_base, s->nll_base);
     eval__add(&r->ratio, s->nll - s->nll_base);
     eval__add(&r->kld, s->kld);
@@ -15821,9 +15820,9 @@ static void eval__take_base(eval_run *r, const eval_score *s) {
     r->n_same += s->same;
 }
 
-/* Adds what the threads found, in the order of the text, and tells the running figures after each window. */
-static bool eval__take(eval_run *r, err_t *e) {
-    const bool tell = eval__tells();
+/* Adds the results of a step in the order of the text, and prints the running figures after each window. On failure e is set. */
+static bool eval__add_step(eval_run *r, err_t *e) {
+    const bool tell = eval__prints();
     for (int i = 0; i < r->n_out; i++) {
         const eval_score *s = &r->score[i];
         if (r->base && s->wrong)
@@ -15831,22 +15830,22 @@ static bool eval__take(eval_run *r, err_t *e) {
                            r->base->g.path,
                            (unsigned long long)(r->base->rec_at + (uint64_t)r->at * r->form.bytes), s->wrong);
         eval__add(&r->nll, s->nll);
-        if (r->base) eval__take_base(r, s);
-        if (++r->at % eval__each(r->plan) == 0 && tell) eval__tell(r);
+        if (r->base) eval__add_base(r, s);
+        if (++r->at % eval__each(r->plan) == 0 && tell) eval__print_window(r);
     }
     snprintf(r->meter.more, sizeof r->meter.more, ", perplexity %.4f", exp(r->nll.mean));
     if (tell) fflush(stderr);
     return !r->to || gguf_write_data(r->to, r->rec, (size_t)r->n_out * r->form.bytes, e);
 }
 
-/* One step after the other. False: an error in e, or an interrupt. */
+/* Runs all steps. False: e is set, or an interrupt. */
 static bool eval__steps(eval_run *r, eval_cursor *c, err_t *e) {
     while (c->chunk < r->plan->n_chunk) {
         float    *logits;
-        const int n = eval__gather(r, c);
+        const int n = eval__fill_step(r, c);
         if (!n)
             return err_set(e, EXIT_RESOURCE,
-                           "the KV cache has no room for a window of %d tokens (--kv-mem, --kv-blocks)",
+                           "the KV cache cannot hold a window of %d tokens (--kv-mem, --kv-blocks)",
                            r->plan->n_ctx);
         const long long last = c->chunk * r->plan->step + c->pos - 1;
         meter_step(&r->meter, n);
@@ -15857,28 +15856,28 @@ static bool eval__steps(eval_run *r, eval_cursor *c, err_t *e) {
         r->logits = logits;
         pool_run(r->eng->p, eval__rows, r);
         if (r->base && !gguf_alive(&r->base->g, e)) return false;
-        if (!eval__take(r, e)) return false;
+        if (!eval__add_step(r, e)) return false;
     }
     return true;
 }
 
-static void eval__head(const eval_run *r) {
+static void eval__print_head(const eval_run *r) {
     if (g_log_level < LOG_NORMAL) return;
     fprintf(stderr, "llmrun: %d windows of %d tokens, %d scored in each, up to %d rows a step\n",
             r->plan->n_chunk, r->plan->n_ctx, eval__each(r->plan), r->eng->n_batch);
-    if (r->base && eval__tells())
+    if (r->base && eval__prints())
         fprintf(stderr, "chunk             PPL               ln(PPL(Q)/PPL(base))          KL Divergence     "
                         "         Δp RMS            Same top p\n");
 }
 
-static void eval__foot(const eval_run *r) {
+static void eval__print_rate(const eval_run *r) {
     const double s = clock_now() - r->t0, n = (double)r->plan->n_chunk * (r->plan->n_ctx - 1);
     if (g_log_level < LOG_NORMAL) return;
     fprintf(stderr, "llmrun: %.0f tokens in %.3f s (%.2f tokens/s), %s kernels, %d thread%s\n", n, s, n / (s + 1e-9),
             k_level_name(), r->eng->p->n, r->eng->p->n > 1 ? "s" : "");
 }
 
-/* What records need; form.k of them at a time. */
+/* Allocates scratch for records. */
 static void eval__scratch_new(eval_run *r, size_t threads) {
     r->scratch = mem_new(threads, sizeof *r->scratch);
     for (size_t i = 0; i < threads; i++)
@@ -15895,7 +15894,7 @@ static void eval__drop(eval_run *r) {
     for (size_t i = 0; i < sizeof own / sizeof *own; i++) mem_free(own[i]);
 }
 
-/* Runs the plan; eval__drop() follows. False: an error in e, or an interrupt. */
+/* Runs the plan; eval__drop() must follow. False: e is set, or an interrupt. */
 static bool eval__run(eval_run *r, err_t *e) {
     eval_cursor  c = {.done = mem_new((size_t)r->eng->n_batch + 1, sizeof *c.done)};
     const size_t out = (size_t)r->eng->max_out, all = (size_t)r->plan->n_chunk * (size_t)eval__each(r->plan);
@@ -15905,12 +15904,12 @@ static bool eval__run(eval_run *r, err_t *e) {
     if (r->to) r->rec = mem_new(out, r->form.bytes);
     if (r->base) r->klds = mem_new(all, sizeof *r->klds), r->dps = mem_new(all, sizeof *r->dps);
     r->t0 = clock_now();
-    eval__head(r);
+    eval__print_head(r);
     meter_start(&r->meter, r->eng, "reading the text", (int64_t)r->plan->n_chunk * (r->plan->n_ctx - 1), 0);
     bool ok = eval__steps(r, &c, e);
     meter_stop(&r->meter);
-    if (!r->base && r->at >= eval__each(r->plan) && eval__tells()) fprintf(stderr, "\n");   /* behind the figures */
-    if (ok) eval__foot(r);
+    if (!r->base && r->at >= eval__each(r->plan) && eval__prints()) fprintf(stderr, "\n");   /* ends the line of figures */
+    if (ok) eval__print_rate(r);
     kv_seq_free(c.seq);
     mem_free(c.done);
     return ok;
@@ -15923,12 +15922,12 @@ typedef struct {
     double      v;
 } eval_pair;
 
-static void eval__say_pairs(const eval_pair *p, size_t n, str *s) {
-    for (size_t i = 0; i < n; i++)                    /* JSON has no word for a number without end */
+static void eval__put_pairs(const eval_pair *p, size_t n, str *s) {
+    for (size_t i = 0; i < n; i++)                    /* JSON has no infinity */
         str_fmt(s, isfinite(p[i].v) ? "%s\"%s\": %.9g" : "%s\"%s\": null", i ? ", " : "", p[i].key, p[i].v);
 }
 
-static void eval__say_perplexity(const eval_run *r, bool json, str *s) {
+static void eval__put_perplexity(const eval_run *r, bool json, str *s) {
     const double    ppl = exp(r->nll.mean), error = eval__error(&r->nll);
     const bool      strided = r->plan->step != r->plan->n_ctx;
     const eval_pair all[] = {
@@ -15942,11 +15941,12 @@ static void eval__say_perplexity(const eval_run *r, bool json, str *s) {
         return;
     }
     str_put(s, "{");
-    eval__say_pairs(all, sizeof all / sizeof *all, s);
+    eval__put_pairs(all, sizeof all / sizeof *all, s);
     str_put(s, "}\n");
 }
 
-/* Perplexity with its standard error, as a line of text or one JSON object; o->base is left behind. */
+/* Prints the perplexity and its standard error, as a line of text or one JSON object. Writes o->base, if there is one. On failure e is
+ * set, unless it was an interrupt. */
 static bool eval_perplexity(engine *eng, const eval_plan *plan, const eval_opts *o, bool json, out_t *out,
                             err_t *e) {
     gguf_writer w = {.fd = -1};
@@ -15957,7 +15957,7 @@ static bool eval_perplexity(engine *eng, const eval_plan *plan, const eval_opts 
     else if (o->base) gguf_write_drop(&w);
     if (ok) {
         str s = {0};
-        eval__say_perplexity(&r, json, &s);
+        eval__put_perplexity(&r, json, &s);
         out_put(out, s.p, s.n);
         str_drop(&s);
     }
@@ -15967,12 +15967,12 @@ static bool eval_perplexity(engine *eng, const eval_plan *plan, const eval_opts 
 
 /* --- divergence --- */
 
-static int eval__rising(const void *a, const void *b) {
+static int eval__ascending(const void *a, const void *b) {
     const double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
 }
 
-/* Between the two nearest of n rising values, in proportion. */
+/* The percentile of n rising values, interpolated between the two nearest. */
 static double eval__percentile(const double *x, int64_t n, double percent) {
     const double  at = percent / 100 * (double)(n - 1);
     const int64_t i = (int64_t)at, j = i + 1 < n ? i + 1 : i;
@@ -15991,7 +15991,7 @@ static const eval_cut eval_cuts[] = {
     {"Minimum", "min", 0},
 };
 
-/* The figures that follow from the sums, named as they are printed. */
+/* Figures from the sums, named as they are printed. */
 typedef struct {
     double ppl, ppl_error, base, base_error, cor, ln, ln_error, ratio, ratio_error;
     double diff, diff_error, same, same_error;
@@ -16017,7 +16017,7 @@ static eval_figures eval__figures(const eval_run *r) {
     return f;
 }
 
-static void eval__say_text(const eval_run *r, const eval_figures *f, str *s) {
+static void eval__put_text(const eval_run *r, const eval_figures *f, str *s) {
     const size_t n = sizeof eval_cuts / sizeof *eval_cuts;
     str_put(s, "====== Perplexity statistics ======\n");
     str_fmt(s, "Mean PPL(Q)                   : %10.6f ± %10.6f\n", f->ppl, f->ppl_error);
@@ -16041,20 +16041,20 @@ static void eval__say_text(const eval_run *r, const eval_figures *f, str *s) {
     str_fmt(s, "Same top p: %6.3f ± %5.3f %%\n", 100 * f->same, 100 * f->same_error);
 }
 
-/* A mean with what belongs to it and the percentiles of its n rising values. */
-static void eval__say_spread(const char *key, const eval_pair *p, size_t n_p, const double *x, int64_t n,
+/* Appends a mean, its error, and the percentiles of its n rising values. */
+static void eval__put_spread(const char *key, const eval_pair *p, size_t n_p, const double *x, int64_t n,
                              str *s) {
     str_fmt(s, ", \"%s\": {", key);
-    eval__say_pairs(p, n_p, s);
+    eval__put_pairs(p, n_p, s);
     for (size_t i = 0; i < sizeof eval_cuts / sizeof *eval_cuts; i++) {
         const eval_pair cut = {eval_cuts[i].key, eval__percentile(x, n, eval_cuts[i].percent)};
         str_put(s, ", ");
-        eval__say_pairs(&cut, 1, s);
+        eval__put_pairs(&cut, 1, s);
     }
     str_put(s, "}");
 }
 
-static void eval__say_json(const eval_run *r, const eval_figures *f, str *s) {
+static void eval__put_json(const eval_run *r, const eval_figures *f, str *s) {
     const eval_pair all[] = {
         {"perplexity", f->ppl},
         {"perplexity_error", f->ppl_error},
@@ -16080,15 +16080,15 @@ static void eval__say_json(const eval_run *r, const eval_figures *f, str *s) {
                             {"rms", eval__rms(r)},
                             {"rms_error", eval__rms_error(r)}};
     str_put(s, "{");
-    eval__say_pairs(all, sizeof all / sizeof *all, s);
-    eval__say_spread("kld", kld, 2, r->klds, r->at, s);
-    eval__say_spread("dp", dp, 4, r->dps, r->at, s);
+    eval__put_pairs(all, sizeof all / sizeof *all, s);
+    eval__put_spread("kld", kld, 2, r->klds, r->at, s);
+    eval__put_spread("dp", dp, 4, r->dps, r->at, s);
     str_put(s, ", \"base\": ");
     str_json(s, r->base->name);
     str_put(s, "}\n");
 }
 
-/* The model against a base, over the windows of eval_plan_base(). */
+/* Compares the model with a base over the windows of eval_plan_base() and prints the figures. */
 static bool eval_divergence(engine *eng, const eval_base *b, const eval_plan *plan, bool json, out_t *out,
                             err_t *e) {
     eval_run r = {.eng = eng, .plan = plan, .base = b, .form = b->form};
@@ -16099,10 +16099,10 @@ static bool eval_divergence(engine *eng, const eval_base *b, const eval_plan *pl
     if (ok) {
         const eval_figures f = eval__figures(&r);
         str                s = {0};
-        qsort(r.klds, (size_t)r.at, sizeof *r.klds, eval__rising);
-        qsort(r.dps, (size_t)r.at, sizeof *r.dps, eval__rising);
-        if (json) eval__say_json(&r, &f, &s);
-        else eval__say_text(&r, &f, &s);
+        qsort(r.klds, (size_t)r.at, sizeof *r.klds, eval__ascending);
+        qsort(r.dps, (size_t)r.at, sizeof *r.dps, eval__ascending);
+        if (json) eval__put_json(&r, &f, &s);
+        else eval__put_text(&r, &f, &s);
         out_put(out, s.p, s.n);
         str_drop(&s);
     }
@@ -16111,13 +16111,13 @@ static bool eval_divergence(engine *eng, const eval_base *b, const eval_plan *pl
 }
 
 /* ===== [quant] offline quantisation =====
- * A file type is a base type and a mixture: tensors that matter more, by what they do in the model and by their layer,
- * get more bits than the base, and a few get fewer. Which ones is data: quant_files, quant_kept, quant_roles,
- * quant_rules, quant_fallback. The choices are those of llama.cpp (src/llama-quant.cpp, August 2026), so that a file of
- * some name is what people know by it.
- * Weights pass in pieces of a row, shared out over the pool: memory does not grow with the model unless a guide brings blocks,
- * and neither threads nor pieces change a byte. Metadata and tensors keep their order; a model in parts becomes one file. A weight that is not
- * finite, or too large for the type (k_most), is refused by name. Nothing is left behind unless the whole file is.
+ * A file type is a base type with exceptions: tensors that matter more, by their role in the model and by their layer, get
+ * more bits than the base, and a few get fewer. The tables quant_files, quant_kept, quant_roles, quant_rules and quant_fallback
+ * say which. The choices are those of llama.cpp (src/llama-quant.cpp, August 2026), so that a file type means the same in both.
+ * Weights are converted in pieces of a row, shared by the threads: memory does not grow with the model, except for blocks of a
+ * guide, and neither threads nor pieces change a byte. Metadata and tensors keep their order; a model in parts becomes one file.
+ * A weight that is not finite, or too large for the type (k_most), is an error that names its tensor. A run that fails leaves no
+ * file.
  * To add a mixture: a row of quant_files, and rows of quant_rules for the tensors that leave its base.
  * Public: quant_opts, quant_guide, quant_run, quant_list, quant_file_name.
  * Opens: quant_opts, quant_guide. */
@@ -16130,19 +16130,19 @@ typedef enum {
 } quant_ft;
 
 enum {
-    QUANT_SAME = 255,                                 /* in place of a type: the one it would have had */
-    QUANT_TRIES = 100000,                             /* steps of a pattern on a name: no sane one takes a thousand */
+    QUANT_SAME = 255,                                 /* in place of a type: the type that it has so far */
+    QUANT_TRIES = 100000,                             /* match steps of a pattern on a name; a usual one takes fewer than a thousand */
 };
 
 static const struct {
     const char *name, *also;                          /* also: a second spelling */
-    uint8_t     number, base;                         /* general.file_type; the type of whatever no rule names */
+    uint8_t     number, base;                         /* general.file_type; the type where no rule applies */
     const char *about;
 } quant_files[N_FT] = {
     [FT_F32]       = {"F32",       NULL,   0,  K_F32,     "every matrix in single precision"},
     [FT_F16]       = {"F16",       NULL,   1,  K_F16,     "every matrix in half precision"},
     [FT_BF16]      = {"BF16",      NULL,   32, K_BF16,    "every matrix in bfloat16"},
-    [FT_Q8_0]      = {"Q8_0",      NULL,   7,  K_Q8_0,    "all q8_0: hardly to be told from f16"},
+    [FT_Q8_0]      = {"Q8_0",      NULL,   7,  K_Q8_0,    "all q8_0: almost equal to f16"},
     [FT_Q6_K]      = {"Q6_K",      NULL,   18, K_Q6_K,    "all q6_K"},
     [FT_Q5_K_M]    = {"Q5_K_M",    "Q5_K", 17, K_Q5_K,    "q5_K; output and half of attn_v and ffn_down q6_K"},
     [FT_Q5_K_S]    = {"Q5_K_S",    NULL,   16, K_Q5_K,    "q5_K; output q6_K"},
@@ -16179,10 +16179,10 @@ static const struct {
     [FT_COPY]      = {"COPY",      NULL,   0,  QUANT_SAME, "every tensor as it is; parts become one file"},
 };
 
-/* --- what stays as it is, and what a tensor does, by its name --- */
+/* --- tensors that are kept, and roles of tensors, by name --- */
 
-/* A matrix is converted when its name ends in "weight" and holds none of these: norms and routers, which are small and
- * decide much, and small matrices of other kinds. "=" in front: the whole name. */
+/* A matrix is converted if its name ends in "weight" and holds none of these: norms and routers, which are small and
+ * sensitive, and small matrices of other kinds. A leading "=": the whole name. */
 static const char *const quant_kept[] = {
     "_norm.weight", "ffn_gate_inp.weight", "ffn_gate_tid2eid.weight",              /* norms, routers              */
     "altup", "laurel", "per_layer_model_proj",                                      /* Gemma 3n                    */
@@ -16202,9 +16202,9 @@ enum {
     R_ANY = 1023
 };
 
-/* First match wins. The fused and the low-rank ones count as attn_v: what that needs, they need. */
+/* The first match counts. Fused and low-rank matrices count as attn_v: they need the same precision. */
 static const struct {
-    const char *part;                                 /* of the name; "=" in front: the whole of it */
+    const char *part;                                 /* of the name; a leading "=": the whole name */
     uint16_t    role;
 } quant_roles[] = {
     {"=output.weight", R_OUT},     {"=token_embd.weight", R_EMBD}, {"=per_layer_token_embd.weight", R_EMBD},
@@ -16213,17 +16213,17 @@ static const struct {
     {"ffn_up", R_UP},              {"ffn_gate", R_GATE},           {"ffn_down", R_DOWN},
 };
 
-/* --- who gets what --- */
+/* --- rules: which tensor gets which type --- */
 
-enum {                                                /* all that a row names must hold */
+enum {                                                /* conditions: all of a row must hold */
     W_GQA4 = 1,                                       /* four query heads or more share a key head */
     W_WIDE = 2,                                       /* that, or four experts or more */
     W_EXP8 = 4,                                       /* eight experts, as Mixtral has */
     W_8TH = 8, W_16TH = 16,                           /* among the first eighth or sixteenth of the layers */
     W_MORE = 32,                                      /* first or last eighth, and every third layer between */
     W_MIDDLE = 64,                                    /* neither the first nor the last eighth */
-    W_TWO = 128, W_FOUR = 256,                        /* among the first 2 or 4 of its role */
-    W_GUIDED = 512, W_BLIND = 1024,                   /* with, without an importance matrix */
+    W_TWO = 128, W_FOUR = 256,                        /* among the first two or four of its role */
+    W_GUIDED = 512, W_BLIND = 1024,                   /* with an importance matrix; without one */
     W_FALCON = 2048, W_OTHERS = 4096,                 /* Falcon, every other architecture */
     W_EXPERTS = 8192,                                 /* a stack of matrices */
     W_UNEVEN = 16384,                                 /* its rows are not whole blocks of the base type */
@@ -16243,7 +16243,7 @@ static const struct {
     uint8_t  type;
 } quant_rules[] = {
     /* file types                          tensors        when                 type */
-    /* the output matrix, or the embeddings where they serve as one */
+    /* the output matrix, or embeddings that are the output matrix too */
     {FT(MXFP4) | FT(MXFP4_MOE),            R_OUT,         0,                   K_Q8_0},
     {FT_ANY,                               R_OUT,         W_FALCON,            K_Q8_0},
     {FT_ANY,                               R_OUT,         W_UNEVEN,            K_Q8_0},
@@ -16252,7 +16252,7 @@ static const struct {
     {FT_ANY,                               R_OUT,         0,                   K_Q6_K},
     {FT(MXFP4_MOE),                        R_ANY,         W_EXPERTS,           K_MXFP4},
     {FT(MXFP4_MOE),                        R_ANY,         0,                   K_Q8_0},
-    /* embeddings beside an output matrix */
+    /* embeddings where there is an output matrix */
     {FT_LOW_X,                             R_EMBD,        0,                   K_Q2_K},
     {FT_LOW_S | FT(IQ3_XXS),               R_EMBD,        0,                   K_IQ3_S},
     {FT(TQ1_0) | FT(TQ2_0) | FT(Q2_0),     R_EMBD,        0,                   K_Q4_K},
@@ -16268,7 +16268,7 @@ static const struct {
     {FT(IQ1_S) | FT(IQ1_M),                R_O,           0,                   K_IQ2_XXS},
     {FT_LOW_S,                             R_O,           0,                   K_IQ3_S},
     {FT_LOW,                               R_ANY,         0,                   QUANT_SAME},
-    /* values, small and most sensitive */
+    /* values: small, and the most sensitive */
     {FT_ANY,                               R_V,           W_EXP8,              K_Q8_0},
     {FT(Q2_K) | FT(Q2_K_S) | FT(IQ3_XXS) | FT(IQ3_XS) | FT(IQ3_S), R_V, W_GQA4, K_Q4_K},
     {FT(Q2_K),                             R_V,           0,                   K_Q3_K},
@@ -16283,7 +16283,7 @@ static const struct {
     {FT_ANY,                               R_K,           W_EXP8,              K_Q8_0},
     {FT(IQ3_XS),                           R_K | R_Q,     0,                   K_IQ3_XXS},
     {FT(IQ3_XXS),                          R_K | R_Q,     0,                   K_IQ2_S},
-    /* ffn_down, which sees the widest range of inputs */
+    /* ffn_down: its inputs have the widest range */
     {FT(Q2_K),                             R_DOWN,        0,                   K_Q3_K},
     {FT(Q2_K_S),                           R_DOWN,        W_8TH,               K_Q4_K},
     {FT(IQ3_XXS),                          R_DOWN,        W_BLIND | W_8TH,     K_Q4_K},
@@ -16315,7 +16315,7 @@ static const struct {
     {FT(IQ3_XS),                           R_GATE | R_UP, W_MIDDLE,            K_IQ3_XXS},
 };
 
-/* Types of larger blocks, and what takes their place where a row does not fill them. What is not here becomes f16. */
+/* The type that replaces one whose blocks do not divide a row. A type without an entry is replaced by f16. */
 static const uint8_t quant_fallback[K_TYPE_MAX] = {
     [K_Q2_K] = K_Q4_0, [K_Q3_K] = K_Q4_0, [K_Q4_K] = K_Q5_0, [K_Q5_K] = K_Q5_1, [K_Q6_K] = K_Q8_0,
     [K_TQ1_0] = K_Q4_0, [K_TQ2_0] = K_Q4_0, [K_Q2_0] = K_Q4_0, [K_Q1_0] = K_Q4_0, [K_NVFP4] = K_Q4_0,
@@ -16323,34 +16323,34 @@ static const uint8_t quant_fallback[K_TYPE_MAX] = {
     [K_IQ3_XXS] = K_IQ4_NL, [K_IQ3_S] = K_IQ4_NL, [K_IQ4_XS] = K_IQ4_NL,
 };
 
-/* Models of 70 billion weights whose values are few beside their queries: those get five bits at least. */
+/* Models of 70 billion weights with few value heads for each query head: attn_v gets at least five bits. */
 static const struct {
     const char *arch;
     int         layers;
-    bool        grouped;                              /* only when key heads are shared */
+    bool        grouped;                              /* only if key heads are shared */
 } quant_70b[] = {{"llama", 80, true}, {"qwen2", 80, false}, {"deci", 80, false}, {"olmo", 80, false}, {"jais2", 68, false}};
 
 /* --- options --- */
 
-/* What is known of a matrix beyond its weights. */
+/* Knowledge about matrices beyond their weights: an importance matrix, or calibrated blocks. */
 typedef struct {
     void *ctx;
-    /* Importance of each input channel, [dim[0]], of matrix `matrix` of the tensor (an expert; 0 where there is one);
-     * NULL: not known. */
+    /* Importance of each input channel, [dim[0]], of matrix `matrix` of the tensor (an expert; 0 in a plain tensor); NULL:
+     * unknown. */
     const float *(*weights)(void *ctx, const gguf_tensor *t, uint64_t matrix);
-    /* Called once when the type `to` of each tensor is known, before a byte is written; may be NULL. False ends the run. */
+    /* Called once, before the first write, with the new type `to` of each tensor; may be NULL. False: ends the run; e is set. */
     bool (*prepare)(void *ctx, const uint32_t *to, err_t *e);
-    /* Tensor i in its new type, ready; NULL: made here from its weights. May be NULL. */
+    /* Tensor i, already converted; NULL: it is converted here. May be NULL. */
     const uint8_t *(*bytes)(void *ctx, uint64_t i);
 } quant_guide;
 
 typedef struct {
-    const char  *output_type, *embd_type;             /* names, NULL: by the rules */
-    const char **tensor_type;                         /* PATTERN=TYPE, the first that matches */
+    const char  *output_type, *embd_type;             /* names; NULL: by the rules */
+    const char **tensor_type;                         /* PATTERN=TYPE; the first match counts */
     int          n_tensor_type, n_threads;            /* 0 threads: what the process may use */
     bool         requantize, pure, leave_output, dry_run;
-    const quant_guide *guide;                         /* NULL: every channel counts alike */
-    struct {                                          /* told in the file, when `file` is set */
+    const quant_guide *guide;                         /* NULL: all channels have the same importance */
+    struct {                                          /* written to the metadata if `file` is set */
         const char *file;
         bytes       dataset;
         uint32_t    entries, chunks;
@@ -16360,15 +16360,15 @@ typedef struct {
 typedef struct {
     pcre2_code *code;
     uint32_t    type;
-    bool        met;                                  /* it is found in some tensor's name */
+    bool        met;                                  /* it matches some tensor */
 } quant__pattern;
 
-/* One tensor's way. */
+/* How one tensor is converted. */
 typedef struct {
     const gguf_tensor *t;
     uint32_t           to;
     uint16_t           role;
-    bool               fell;                          /* rows do not fill the type it should have had */
+    bool               fell;                          /* its rows do not fit the chosen type: it got another one */
     uint64_t           n_bytes;
 } quant__step;
 
@@ -16384,21 +16384,21 @@ typedef struct {
     quant__step      *step;                           /* [n_tensor], in the order of the file */
     bool              falcon, big, tied;
     int               gqa, n_expert, n_layer, n_v;    /* n_v: tensors that count as attn_v */
-    int               i_v, i_down, i_gate, i_up;      /* how many were met */
+    int               i_v, i_down, i_gate, i_up;      /* number of tensors of each role so far */
     uint64_t          from_bytes, to_bytes, weights;
-    int               n_fell, n_blind;                /* n_blind: want an importance matrix and have none */
+    int               n_fell, n_blind;                /* n_blind: tensors that lack an importance matrix */
 } quant__plan;
 
 /* --- names --- */
 
-/* The row of quant_files, -1 when there is none of that name in either case. */
+/* The row of quant_files with this name, in upper or lower case; -1: none. */
 static int quant__find(const char *name) {
     for (int i = 0; i < N_FT; i++)
         if (!strcasecmp(quant_files[i].name, name) || (quant_files[i].also && !strcasecmp(quant_files[i].also, name))) return i;
     return -1;
 }
 
-/* A name in lower case and without what stands between its parts. */
+/* A name in lower case, without separators. */
 static bytes quant__plain(const char *name, char buf[32]) {
     size_t n = 0;
     for (; *name && n < 32; name++)
@@ -16406,8 +16406,8 @@ static bytes quant__plain(const char *name, char buf[32]) {
     return (bytes){(const uint8_t *)buf, n};
 }
 
-/* The row whose name is nearest, -1 when none is near. */
-static int quant__near(const char *name) {
+/* The row with the most similar name; -1: none is similar. */
+static int quant__similar(const char *name) {
     char        a[32], b[32];
     const bytes typed = quant__plain(name, a);
     int         least = bytes_slack(typed) + 1, best = -1;
@@ -16418,10 +16418,10 @@ static int quant__near(const char *name) {
     return best;
 }
 
-/* Whether blocks of this type can be made. */
-static bool quant__can(uint32_t type) { return k_type_weight(type) && (k_fitters[type].fit || k_types[type].quant); }
+/* Whether this program can quantise to this type. */
+static bool quant__is_writable(uint32_t type) { return k_type_weight(type) && (k_fitters[type].fit || k_types[type].quant); }
 
-/* What files of this general.file_type are called, NULL: nobody knows. */
+/* The name of a general.file_type; NULL: unknown. */
 static const char *quant_file_name(uint64_t number) {
     for (int i = 0; i < FT_COPY; i++)
         if (quant_files[i].number == number) return quant_files[i].name;
@@ -16457,7 +16457,7 @@ static uint16_t quant__role(bytes name) {
     return R_OTHER;
 }
 
-/* The N of blk.N.; -1 when the name does not begin so. */
+/* The N of blk.N.; -1: another name. */
 static int quant__layer(bytes name) {
     int n = 0;
     if (name.n < 5 || memcmp(name.p, "blk.", 4) || !isdigit(name.p[4])) return -1;
@@ -16486,7 +16486,7 @@ static void quant__patterns_drop(quant__plan *p) {
     mem_free(p->pattern);
 }
 
-/* PATTERN=TYPE; the type follows the last '='. */
+/* Reads PATTERN=TYPE; the type follows the last '='. On failure e is set. */
 static bool quant__pattern_read(quant__plan *p, const char *text, err_t *e) {
     const char *eq = strrchr(text, '=');
     int         type, rc;
@@ -16515,8 +16515,8 @@ static bool quant__patterns(quant__plan *p, err_t *e) {
     return true;
 }
 
-/* The type of the first pattern that is found in the name, -1 when none is. */
-static int quant__asked(const quant__plan *p, bytes name, err_t *e) {
+/* The type of the first pattern that matches the name; -1: none. */
+static int quant__by_pattern(const quant__plan *p, bytes name, err_t *e) {
     int found = -1;
     for (int i = 0; i < p->n_pattern && !e->code; i++) {
         int rc = pcre2_match(p->pattern[i].code, name.p, name.n, 0, 0, p->match, p->limits);
@@ -16524,14 +16524,14 @@ static int quant__asked(const quant__plan *p, bytes name, err_t *e) {
             p->pattern[i].met = true;
             if (found < 0) found = (int)p->pattern[i].type;
         } else if (rc != PCRE2_ERROR_NOMATCH)
-            err_set(e, EXIT_INPUT, "--tensor-type %.100s: too much to try on %.*s", p->o->tensor_type[i], GGUF_SHOW(name));
+            err_set(e, EXIT_INPUT, "--tensor-type %.100s: takes too many steps to match %.*s, expected a simpler pattern", p->o->tensor_type[i], GGUF_SHOW(name));
     }
     return found;
 }
 
 /* --- the choice --- */
 
-/* A number of the architecture, the first of an array where it differs by layer. */
+/* A number of the architecture; of an array the first element. */
 static int quant__number(const gguf_file *g, bytes arch, const char *what, int absent) {
     char     key[160];
     uint64_t v = 0;
@@ -16543,7 +16543,7 @@ static int quant__number(const gguf_file *g, bytes arch, const char *what, int a
     return gguf_get_u64(g, key, 0, INT32_MAX, &v, &none) == 1 ? (int)v : absent;
 }
 
-static void quant__facts(quant__plan *p) {
+static void quant__read_model(quant__plan *p) {
     const gguf_file *g = p->g;
     bytes            arch = bytes_of("");
     err_t            none = {0};
@@ -16560,8 +16560,8 @@ static void quant__facts(quant__plan *p) {
     for (uint64_t i = 0; i < g->n_tensor; i++) p->n_v += quant__role(g->tensor[i].name) == R_V;
 }
 
-/* Where layer i of n stands. */
-static unsigned quant__place(int i, int n) {
+/* The conditions that layer i of n meets. */
+static unsigned quant__layer_conditions(int i, int n) {
     unsigned w = 0;
     int      eighth = n / 8, last = (int)(7ll * n / 8);
     if (i < eighth) w |= W_8TH;
@@ -16573,16 +16573,16 @@ static unsigned quant__place(int i, int n) {
     return w;
 }
 
-/* All that holds of a tensor. Layers are counted by the tensors of a role as they come; where there are experts, who may
- * come in any order and number, by name. Below three bits they are counted all the same. */
-static unsigned quant__when(quant__plan *p, const quant__step *s, uint16_t role) {
+/* The conditions that a tensor meets. Its layer is its number among the tensors of its role; with experts, whose tensors may have any
+ * order and number, it is the layer in its name. Below three bits it is the number in both cases. */
+static unsigned quant__conditions(quant__plan *p, const quant__step *s, uint16_t role) {
     const bool      low = FT_LOW >> p->ft & 1;
     const uint8_t   base = quant_files[p->ft].base;
     int            *count = role == R_V ? &p->i_v : role == R_DOWN ? &p->i_down : role == R_GATE ? &p->i_gate : &p->i_up;
     const bool      placed = role & (R_V | R_DOWN | R_GATE | R_UP);
     int             i = placed ? (*count)++ : 0, layer = quant__layer(s->t->name);
     if (role != R_V && p->n_expert > 1 && !low && layer >= 0) i = layer;
-    unsigned w = placed ? quant__place(i, role == R_V ? p->n_v : p->n_layer) : 0;
+    unsigned w = placed ? quant__layer_conditions(i, role == R_V ? p->n_v : p->n_layer) : 0;
     if (p->gqa >= 4) w |= W_GQA4;
     if (p->gqa >= 4 || p->n_expert >= 4) w |= W_WIDE;
     if (p->n_expert == 8) w |= W_EXP8;
@@ -16595,7 +16595,7 @@ static uint32_t quant__by_rule(quant__plan *p, const quant__step *s) {
     const uint32_t base = quant_files[p->ft].base;
     const uint16_t role = p->tied && s->role == R_EMBD ? R_OUT : s->role;
     if (role == R_OUT && p->output_type >= 0) return (uint32_t)p->output_type;
-    unsigned when = quant__when(p, s, role);
+    unsigned when = quant__conditions(p, s, role);
     uint32_t type = base;
     for (size_t i = 0; i < sizeof quant_rules / sizeof *quant_rules; i++) {
         if (!(quant_rules[i].file >> p->ft & 1) || !(quant_rules[i].role & role)) continue;
@@ -16607,7 +16607,7 @@ static uint32_t quant__by_rule(quant__plan *p, const quant__step *s) {
     return lift ? K_Q5_K : type;
 }
 
-/* The type for rows of this length. */
+/* The type, or its replacement where rows of this length do not fit. */
 static uint32_t quant__fitting(quant__step *s, uint32_t type) {
     uint64_t n = s->t->dim[0];
     if (n % k_types[type].block == 0) return type;
@@ -16618,7 +16618,7 @@ static uint32_t quant__fitting(quant__step *s, uint32_t type) {
 
 static bool quant__choose(quant__plan *p, quant__step *s, err_t *e) {
     const uint8_t base = quant_files[p->ft].base;
-    const int     found = quant__asked(p, s->t->name, e);
+    const int     found = quant__by_pattern(p, s->t->name, e);
     s->to = s->t->type;
     if (!quant__allowed(p, s->t)) return !e->code;
     int asked = s->role == R_EMBD ? p->embd_type : s->role == R_OUT ? p->output_type : -1;
@@ -16631,7 +16631,7 @@ static bool quant__choose(quant__plan *p, quant__step *s, err_t *e) {
     return !e->code;
 }
 
-/* Whether the type is known to need an importance matrix here. */
+/* Whether the type loses much without an importance matrix for this tensor. */
 static bool quant__wants_guide(const quant__plan *p, const quant__step *s) {
     if (s->role & (R_OUT | R_EMBD)) return false;
     switch (s->to) {
@@ -16648,20 +16648,20 @@ static int quant__order(const void *a, const void *b) {
     return i != j ? (i < j ? -1 : 1) : c ? c : (x.n > y.n) - (x.n < y.n);
 }
 
-/* What a step needs to be possible. */
-static bool quant__possible(const quant__plan *p, const quant__step *s, err_t *e) {
+/* Whether the conversion is possible and allowed. On failure e is set. */
+static bool quant__check_step(const quant__plan *p, const quant__step *s, err_t *e) {
     const gguf_tensor *t = s->t;
     const k_type      *from = &k_types[t->type], *to = &k_types[s->to];
     if (from->kind != K_KIND_FLOAT && !p->o->requantize)
         return gguf_bad(p->g, t->part, t->at, e, "tensor %.*s is %s already, expected a float type "
-                        "(--allow-requantize converts it to %s all the same)", GGUF_SHOW(t->name), from->name, to->name);
-    if (quant__can(s->to)) return true;
+                        "(--allow-requantize converts it to %s)", GGUF_SHOW(t->name), from->name, to->name);
+    if (quant__is_writable(s->to)) return true;
     return gguf_bad(p->g, t->part, t->at, e, "tensor %.*s would become %s, which cannot be written", GGUF_SHOW(t->name),
                     to->name);
 }
 
-/* A pattern that matches nothing is a mistake: what it asks for would not happen. */
-static bool quant__all_met(const quant__plan *p, err_t *e) {
+/* Checks that each pattern matches a tensor: one that matches none is a mistake. On failure e is set. */
+static bool quant__check_patterns(const quant__plan *p, err_t *e) {
     for (int i = 0; i < p->n_pattern; i++)
         if (!p->pattern[i].met)
             return err_set(e, EXIT_INPUT, "--tensor-type: '%.100s' matches no tensor of %s (--inspect shows the names)",
@@ -16680,7 +16680,7 @@ static bool quant__steps(quant__plan *p, err_t *e) {
     qsort(order, n, sizeof *order, quant__order);
     bool ok = true;
     for (uint64_t i = 0; ok && i < n; i++) ok = quant__choose(p, order[i], e);
-    ok = ok && quant__all_met(p, e);
+    ok = ok && quant__check_patterns(p, e);
     mem_free(order);
     for (uint64_t i = 0; ok && i < n; i++) {
         quant__step       *s = &p->step[i];
@@ -16692,7 +16692,7 @@ static bool quant__steps(quant__plan *p, err_t *e) {
         p->to_bytes += s->n_bytes;
         p->n_fell += s->fell;
         p->n_blind += s->to != t->type && !p->o->guide && quant__wants_guide(p, s);
-        if (s->to != t->type && !p->o->dry_run) ok = quant__possible(p, s, e);
+        if (s->to != t->type && !p->o->dry_run) ok = quant__check_step(p, s, e);
     }
     return ok;
 }
@@ -16705,14 +16705,14 @@ static void quant__plan_drop(quant__plan *p) {
 static bool quant__plan_make(quant__plan *p, const gguf_file *g, const char *type, const quant_opts *o, err_t *e) {
     *p = (quant__plan){.g = g, .o = o};
     int ft = quant__find(type);
-    const int near = ft < 0 ? quant__near(type) : -1;
+    const int near = ft < 0 ? quant__similar(type) : -1;
     if (near >= 0) return err_set(e, EXIT_INPUT, "--quantize: unknown type '%.60s' (did you mean %s?)", type, quant_files[near].name);
     if (ft < 0) return err_set(e, EXIT_INPUT, "--quantize: unknown type '%.60s' (--list quants)", type);
     p->ft = (quant_ft)ft;
     if (!quant__type("--output-tensor-type", o->output_type, &p->output_type, e) ||
         !quant__type("--token-embedding-type", o->embd_type, &p->embd_type, e) || !quant__patterns(p, e))
         return false;
-    quant__facts(p);
+    quant__read_model(p);
     return quant__steps(p, e);
 }
 
@@ -16723,7 +16723,7 @@ enum {
     QUANT_SLICE = 1 << 22                             /* weights between two writes */
 };
 
-/* One tensor on its way: pieces [begin, end) of it are being made. Piece j is part j % per_row of row j / per_row. */
+/* The conversion of a slice: pieces [begin, end) of a tensor. Piece j is part j % per_row of row j / per_row. */
 typedef struct {
     const quant__plan *p;
     const quant__step *s;
@@ -16731,8 +16731,8 @@ typedef struct {
     float            **buf;                           /* [threads][2 * QUANT_PIECE]: weights, importances */
     uint8_t           *out;                           /* bytes of the slice */
     uint64_t           per_row, begin, end, task;     /* task: pieces that a thread takes at a time */
-    float              most;                          /* the largest magnitude that the type holds */
-    _Atomic uint64_t   bad;                           /* the first piece with a weight beyond, UINT64_MAX: none */
+    float              most;                          /* the largest magnitude that the type can represent */
+    _Atomic uint64_t   bad;                           /* the first piece with a larger weight; UINT64_MAX: none */
 } quant__job;
 
 static uint64_t quant__offset(const quant__job *j, uint32_t type, uint64_t piece) {
@@ -16740,8 +16740,8 @@ static uint64_t quant__offset(const quant__job *j, uint32_t type, uint64_t piece
     return row * k_row_bytes(type, (int64_t)j->s->t->dim[0]) + col / k_types[type].block * k_types[type].bytes;
 }
 
-/* Where the first weight is that is not within `most`, n when there is none. */
-static uint64_t quant__beyond(const float *x, uint64_t n, float most) {
+/* Index of the first weight beyond `most`; n: none. */
+static uint64_t quant__first_beyond(const float *x, uint64_t n, float most) {
     int bad = 0;
     for (uint64_t i = 0; i < n; i++) bad |= !(fabsf(x[i]) <= most);
     if (!bad) return n;
@@ -16755,8 +16755,9 @@ static uint64_t quant__piece_weights(const quant__job *j, uint64_t piece) {
     return left < QUANT_PIECE ? left : QUANT_PIECE;
 }
 
-/* Below four bits a weight's own size adds to its importance: what is large carries more of the output than the mean square
- * of its channel tells, and the divergence of whole models falls by a tenth (tests/bench/NOTES.md). From four bits up it does not. */
+/* Below four bits the importance of a weight grows with its magnitude: a large weight contributes more to the output than the mean
+ * square of its channel says. This lowers the divergence of whole models by a tenth (tests/bench/NOTES.md); from four bits up it
+ * does not. */
 static const float *quant__emphasis(uint32_t type, const float *x, const float *w, float *out, uint64_t n) {
     if (k_types[type].bytes * 8 >= k_types[type].block * 4) return w;
     for (uint64_t from = 0; from < n; from += K_SUPER) {
@@ -16772,9 +16773,9 @@ static const float *quant__emphasis(uint32_t type, const float *x, const float *
     return out;
 }
 
-/* n weights, whole blocks, of importance w (NULL: all alike); room: [n], scratch. */
-static void quant__fit(uint32_t type, const float *x, const float *w, float *room, void *dst, uint64_t n) {
-    if (k_fitters[type].fit) k_fitters[type].fit(x, quant__emphasis(type, x, w, room, n), dst, (int64_t)n);
+/* Quantises n weights, whole blocks, of importance w (NULL: all the same). tmp: [n] scratch. */
+static void quant__fit(uint32_t type, const float *x, const float *w, float *tmp, void *dst, uint64_t n) {
+    if (k_fitters[type].fit) k_fitters[type].fit(x, quant__emphasis(type, x, w, tmp, n), dst, (int64_t)n);
     else k_types[type].quant(x, dst, (int64_t)n);
 }
 
@@ -16783,7 +16784,7 @@ static void quant__piece(quant__job *j, uint64_t piece, float *x) {
     const quant_guide *guide = j->p->o->guide;
     uint64_t           n = quant__piece_weights(j, piece), row = piece / j->per_row;
     k_types[t->type].dequant(t->data + quant__offset(j, t->type, piece), x, (int64_t)n);
-    if (quant__beyond(x, n, j->most) < n) {
+    if (quant__first_beyond(x, n, j->most) < n) {
         uint64_t first = atomic_load(&j->bad);
         while (piece < first && !atomic_compare_exchange_weak(&j->bad, &first, piece)) {}
         return;
@@ -16808,18 +16809,18 @@ static bool quant__refuse(const quant__job *j, uint64_t piece, err_t *e) {
     float             *x = j->buf[0];
     uint64_t           n = quant__piece_weights(j, piece), at = quant__offset(j, t->type, piece);
     k_types[t->type].dequant(t->data + at, x, (int64_t)n);
-    double bad = (double)x[quant__beyond(x, n, j->most)];
+    double bad = (double)x[quant__first_beyond(x, n, j->most)];
     return gguf_bad(j->p->g, t->part, t->at + at, e, "tensor %.*s holds %g in row %llu, expected weights of at most %g",
                     GGUF_SHOW(t->name), bad, GGUF_U(piece / j->per_row), (double)j->most);
 }
 
-/* Part of a tensor has served. */
-static void quant__forget(const quant__plan *p, const gguf_tensor *t, uint64_t from, uint64_t to) {
+/* Gives pages of a tensor back that are no longer needed. */
+static void quant__drop_pages(const quant__plan *p, const gguf_tensor *t, uint64_t from, uint64_t to) {
     gguf_drop_pages(p->g, t->data + from, to - from);
 }
 
 /* After each slice. False: stop; e is set unless it was an interrupt. */
-static bool quant__whole(const quant__plan *p, err_t *e) {
+static bool quant__continue(const quant__plan *p, err_t *e) {
     if (g_interrupt) return false;
     return gguf_alive(p->g, e);
 }
@@ -16835,18 +16836,18 @@ static bool quant__convert(quant__job *j, gguf_writer *w, err_t *e) {
     for (j->begin = 0; j->begin < all; j->begin = j->end) {
         j->end = all - j->begin < slice ? all : j->begin + slice;
         pool_run(j->pool, quant__work, j);
-        if (!quant__whole(j->p, e)) return false;
+        if (!quant__continue(j->p, e)) return false;
         uint64_t bad = atomic_load(&j->bad);
         if (bad != UINT64_MAX) return quant__refuse(j, bad, e);
         uint64_t from = quant__offset(j, j->s->to, j->begin), to = quant__offset(j, j->s->to, j->end);
         if (!gguf_write_data(w, j->out, (size_t)(to - from), e)) return false;
-        quant__forget(j->p, t, quant__offset(j, t->type, j->begin), quant__offset(j, t->type, j->end));
+        quant__drop_pages(j->p, t, quant__offset(j, t->type, j->begin), quant__offset(j, t->type, j->end));
     }
     return true;
 }
 
-/* Bytes that the guide has for tensor i, NULL: it has none. */
-static const uint8_t *quant__ready(const quant__plan *p, uint64_t i) {
+/* The bytes of tensor i from the guide; NULL: none. */
+static const uint8_t *quant__from_guide(const quant__plan *p, uint64_t i) {
     const quant_guide *guide = p->o->guide;
     return guide && guide->bytes ? guide->bytes(guide->ctx, i) : NULL;
 }
@@ -16861,12 +16862,12 @@ static bool quant__prepare(const quant__plan *p, err_t *e) {
     return ok;
 }
 
-static bool quant__carry(const quant__plan *p, const gguf_tensor *t, gguf_writer *w, err_t *e) {
+static bool quant__copy(const quant__plan *p, const gguf_tensor *t, gguf_writer *w, err_t *e) {
     enum { STEP = 16 << 20 };
     for (uint64_t at = 0, some; at < t->n_bytes; at += some) {
         some = t->n_bytes - at < STEP ? t->n_bytes - at : STEP;
-        if (!gguf_write_data(w, t->data + at, (size_t)some, e) || !quant__whole(p, e)) return false;
-        quant__forget(p, t, at, at + some);
+        if (!gguf_write_data(w, t->data + at, (size_t)some, e) || !quant__continue(p, e)) return false;
+        quant__drop_pages(p, t, at, at + some);
     }
     return true;
 }
@@ -16890,9 +16891,9 @@ static bool quant__data(const quant__plan *p, gguf_writer *w, err_t *e) {
         job.s = &p->step[i];
         quant__progress(p, t0, done, job.s);
         log_info("%.*s: %s -> %s", GGUF_SHOW(job.s->t->name), k_types[job.s->t->type].name, k_types[job.s->to].name);
-        const uint8_t *ready = quant__ready(p, i);
-        if (ready) ok = gguf_write_data(w, ready, (size_t)job.s->n_bytes, e) && quant__whole(p, e);
-        else ok = job.s->to == job.s->t->type ? quant__carry(p, job.s->t, w, e) : quant__convert(&job, w, e);
+        const uint8_t *ready = quant__from_guide(p, i);
+        if (ready) ok = gguf_write_data(w, ready, (size_t)job.s->n_bytes, e) && quant__continue(p, e);
+        else ok = job.s->to == job.s->t->type ? quant__copy(p, job.s->t, w, e) : quant__convert(&job, w, e);
         done += job.s->t->n_bytes;
     }
     progress_clear();
@@ -16907,8 +16908,8 @@ static bool quant__data(const quant__plan *p, gguf_writer *w, err_t *e) {
 
 static const char quant__file_type[] = "general.file_type", quant__version[] = "general.quantization_version";
 
-/* Whether a pair of the source is left out or told anew. */
-static bool quant__renewed(const quant__plan *p, bytes key) {
+/* Whether a key of the source is left out or written with a new value. */
+static bool quant__is_replaced(const quant__plan *p, bytes key) {
     if (p->g->n_parts > 1 && key.n > 6 && !memcmp(key.p, "split.", 6)) return true;
     return p->o->imatrix.file && key.n > 17 && !memcmp(key.p, "quantize.imatrix.", 17);
 }
@@ -16920,7 +16921,7 @@ static void quant__metadata(const quant__plan *p, gguf_writer *w) {
         const gguf_kv *kv = &g->kv[i];
         if (named && bytes_is(kv->key, quant__file_type)) gguf_write_u32(w, quant__file_type, quant_files[p->ft].number);
         else if (named && bytes_is(kv->key, quant__version)) gguf_write_u32(w, quant__version, 2);
-        else if (!quant__renewed(p, kv->key)) gguf_write_kv(w, g, kv);
+        else if (!quant__is_replaced(p, kv->key)) gguf_write_kv(w, g, kv);
     }
     if (named && !gguf_find(g, quant__version)) gguf_write_u32(w, quant__version, 2);
     if (named && !gguf_find(g, quant__file_type)) gguf_write_u32(w, quant__file_type, quant_files[p->ft].number);
@@ -16934,8 +16935,8 @@ static void quant__metadata(const quant__plan *p, gguf_writer *w) {
 static bool quant__write(const quant__plan *p, const char *path, err_t *e) {
     gguf_writer w;
     if (!gguf_write_start(&w, path, p->g->align, p->g, e)) return false;
-    w.tight = p->g->part[p->g->n_parts - 1].n % p->g->align != 0;      /* some programs fill up the end, some do not */
-    bool ok = quant__prepare(p, e);                   /* may take hours: a name that cannot be written is told before */
+    w.tight = p->g->part[p->g->n_parts - 1].n % p->g->align != 0;      /* as the source: some programs pad the end of the file */
+    bool ok = quant__prepare(p, e);                   /* may take hours; the file was created before */
     quant__metadata(p, &w);
     for (uint64_t i = 0; i < p->g->n_tensor; i++) {
         const gguf_tensor *t = p->step[i].t;
@@ -16947,7 +16948,7 @@ static bool quant__write(const quant__plan *p, const char *path, err_t *e) {
     return false;
 }
 
-/* --- what is said --- */
+/* --- messages --- */
 
 static double quant__mib(uint64_t n) { return (double)n / (1 << 20); }
 static double quant__bpw(const quant__plan *p, uint64_t n) { return 8.0 * (double)n / (double)(p->weights + !p->weights); }
@@ -16957,7 +16958,7 @@ static void quant__totals(const quant__plan *p, str *s) {
             quant__mib(p->to_bytes), quant__bpw(p, p->to_bytes));
 }
 
-/* The plan as a table. Names are made harmless: they come from the file. */
+/* Prints the plan as a table. Names come from the file: control characters are replaced. */
 static void quant__table(const quant__plan *p, out_t *out) {
     str    s = {0};
     size_t wide = 4;
@@ -16985,14 +16986,14 @@ static void quant__table(const quant__plan *p, out_t *out) {
 static void quant__warn(const quant__plan *p) {
     const char *name = quant_files[p->ft].name;
     if (p->n_fell)
-        log_warn("%s: %d of %llu tensors have rows that do not fill the blocks of their type and get another one", name,
+        log_warn("%s: %d of %llu tensors have rows that are not whole blocks of the chosen type; they get another type", name,
                  p->n_fell, GGUF_U(p->g->n_tensor));
     if (p->n_blind)
-        log_warn("%s: %d tensors get a type that loses much without an importance matrix (--imatrix)", name, p->n_blind);
+        log_warn("%s: %d tensors get a type that needs an importance matrix to be accurate (--imatrix)", name, p->n_blind);
 }
 
-/* Writes g as a file of the type named to `path`, or, o->dry_run, what would become of each tensor to `out`. False with
- * code 0 in e: interrupted, nothing is left. */
+/* Converts g to the file type `type` and writes it to `path`; with o->dry_run it prints the type of each tensor to `out` instead. False:
+ * e is set, or an interrupt; no file is left. */
 static bool quant_run(const gguf_file *g, const char *type, const char *path, const quant_opts *o, out_t *out, err_t *e) {
     quant__plan p;
     double      t0 = clock_now();
