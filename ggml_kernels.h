@@ -2,17 +2,17 @@
 #define GGML_KERNELS_H
 /* ggml_kernels.h - the GGML number formats and the arithmetic on them, for CPUs, in one header.
  *
- *     #include "ggml_kernels.h"          in one C file, or compiled once as an object: [api] says how; libc and libm are all it needs
- *     k_init("auto");                    picks the best kernels this CPU runs, once, before any thread starts
+ *     #include "ggml_kernels.h"          in one C file, or compiled once as an object ([api] explains both); needs libc and libm
+ *     k_init("auto");                    chooses the fastest kernels for this CPU, once, before any thread starts
  *     k_types[id].dequant(src, dst, n);  any format to float
  *
- * WHAT IT DOES   Block layouts, conversions, a scalar reference and vector kernels for the tensor types a
- *                GGUF file may hold; products of quantised rows, norms, softmax, rotary embedding, attention.
- * WHAT IT WON'T  Allocate, read files, start threads, print, keep state beyond the chosen CPU level, or know
- *                what a model is. It checks nothing its caller can check once: sizes and types are right.
+ * IT DOES      Block layouts, conversions, a scalar reference and vector kernels for the tensor types of GGUF files;
+ *              products of quantised rows, norms, softmax, rotary embedding, attention.
+ * IT DOES NOT  Allocate, read files, start threads, print, keep state other than the chosen CPU level, or know models.
+ *              The caller checks sizes and types; the kernels do not check them again.
  *
- * Build for the baseline CPU with -ffp-contract=off and without -ffast-math: every result is the same to the
- * bit at every CPU level, so a product is fused with a sum only where the code says so. Little-endian only.
+ * Results have the same bits at every CPU level. So build for the baseline CPU with -ffp-contract=off and without
+ * -ffast-math: a multiplication and an addition are fused only where the code says so. Little-endian machines only.
  *
  * SECTIONS  [fmt] blocks on disk   [conv] small floats   [api] public types, tables and functions
  *           [unpack] any format to int8 codes and scales   [ref] dequantise, quantise   [types] one row per format
@@ -40,10 +40,9 @@
 #endif
 
 /* ===== [fmt] blocks on disk =====
- * The ids are those of a GGUF tensor record, the structs are bytes of the file. Source of both: ggml's
- * own headers. A block is packed (alignment 1), since a row may begin at any byte. d is the scale, dmin
- * or m the minimum; f16 values stay uint16_t until [conv]. What a code is worth is told once, in
- * [unpack]. */
+ * The ids are those of a GGUF tensor record, the structs are bytes of the file; both come from ggml's headers. A block has
+ * alignment 1, since a row may begin at any byte. d is the scale, dmin or m the minimum; uint16_t scales are f16.
+ * [unpack] defines the value of a code. */
 
 enum {
     K_F32 = 0, K_F16 = 1, K_Q4_0 = 2, K_Q4_1 = 3, K_Q5_0 = 6, K_Q5_1 = 7, K_Q8_0 = 8, K_Q8_1 = 9,
@@ -54,7 +53,7 @@ enum {
     K_TQ1_0 = 34, K_TQ2_0 = 35, K_MXFP4 = 39, K_NVFP4 = 40, K_Q1_0 = 41, K_Q2_0 = 42
 };
 #define K_TYPE_MAX 43
-#define K_F16_ROUND K_TYPE_MAX                           /* of no file: f16 weights, each rounded to bf16 as it is read */
+#define K_F16_ROUND K_TYPE_MAX                           /* not a type of files: f16 weights that are rounded to bf16 when read */
 #define K_SUPER    256                                   /* weights in a super-block */
 
 #ifdef __cplusplus
@@ -80,7 +79,7 @@ FMT_SIZE(block_q4_0, 18); FMT_SIZE(block_q4_1, 20); FMT_SIZE(block_q5_0, 22); FM
 FMT_SIZE(block_q8_0, 34); FMT_SIZE(block_q8_1, 36); FMT_SIZE(block_iq4_nl, 18); FMT_SIZE(block_mxfp4, 17);
 FMT_SIZE(block_nvfp4, 36); FMT_SIZE(block_q1_0, 18); FMT_SIZE(block_q2_0, 18);
 
-/* Super-blocks of 256: a float scale, and small integer scales inside. */
+/* Super-blocks of 256: one float scale, and a small integer scale for each group. */
 typedef FMT_BLOCK { uint8_t scales[16], qs[64]; uint16_t d, dmin; } block_q2_K;
 typedef FMT_BLOCK { uint8_t hmask[32], qs[64], scales[12]; uint16_t d; } block_q3_K;
 typedef FMT_BLOCK { uint16_t d, dmin; uint8_t scales[12], qs[128]; } block_q4_K;
@@ -106,9 +105,8 @@ FMT_SIZE(block_iq3_xxs, 98); FMT_SIZE(block_iq3_s, 110); FMT_SIZE(block_iq1_s, 5
 FMT_SIZE(block_iq1_m, 56); FMT_SIZE(block_iq4_xs, 136);
 
 /* ===== [conv] small floats =====
- * Widening is exact. Narrowing rounds to nearest, ties to even. A NaN comes out quiet, keeping the sign
- * and the upper bits it carried, which is what the F16C instructions do. Assumes the default rounding
- * mode. */
+ * Widening is exact. Narrowing rounds to nearest, ties to even. A NaN becomes quiet and keeps its sign and upper bits, as the
+ * F16C instructions do. The rounding mode must be the default. */
 
 static inline float    k__f32_of(uint32_t bits) { float f; memcpy(&f, &bits, 4); return f; }
 static inline uint32_t k__bits_of(float f) { uint32_t u; memcpy(&u, &f, 4); return u; }
@@ -125,7 +123,7 @@ static inline uint16_t k_f32_to_f16(float f) {
     uint16_t sign = (uint16_t)(u >> 16 & 0x8000);
     if (mag > 0x7f800000) return (uint16_t)(sign | 0x7e00 | (mag >> 13 & 0x3ff));
     if (mag >= 0x477ff000) return (uint16_t)(sign | 0x7c00);      /* 65520, the tie above 65504 */
-    /* Below 2^-14 the result is a multiple of 2^-24, the spacing of floats above 0.5: the sum rounds. */
+    /* Below 2^-14 the result is a multiple of 2^-24. Floats above 0.5 have that spacing, so the addition rounds. */
     if (mag < 0x38800000) return (uint16_t)(sign | (k__bits_of(k__f32_of(mag) + 0.5f) - 0x3f000000));
     mag -= 112u << 23;
     return (uint16_t)(sign | (mag + 0xfff + (mag >> 13 & 1)) >> 13);
@@ -141,14 +139,13 @@ static inline uint16_t k_f32_to_bf16(float f) {
 
 static inline float k__f16_round(uint16_t h) { return k_bf16_to_f32(k_f32_to_bf16(k_f16_to_f32(h))); }
 
-/* Half of the OCP E8M0 scale, 2^(e - 128): the E2M1 table it multiplies holds doubled values. Code 255
- * (NaN in the OCP document) is 2^127 here, as the field reads it. */
+/* Half of the OCP E8M0 scale, 2^(e - 128): the values of the E2M1 table are doubled. Code 255 is NaN in the OCP document and
+ * 2^127 here, as in ggml. */
 static inline float k_e8m0_half(uint8_t e) {
     return k__f32_of(e < 2 ? 0x00200000u << e : (uint32_t)(e - 1) << 23);
 }
 
-/* Half of an E4M3 scale, for the same table. The sign bit is ignored; 0x7f, NaN by its letter, counts as
- * zero. */
+/* Half of an E4M3 scale, for the same table. The sign bit is ignored; 0x7f, a NaN in the standard, is zero. */
 static inline float k_ue4m3_half(uint8_t x) {
     int e = x >> 3 & 15, m = x & 7;
     if (x == 0x7f) return 0;
@@ -156,11 +153,11 @@ static inline float k_ue4m3_half(uint8_t x) {
     return k__f32_of((uint32_t)(e + 119) << 23 | (uint32_t)m << 20);  /* (1 + m/8) * 2^(e - 8) */
 }
 
-/* ===== [api] what others use =====
- * Types, tables and functions for those who include this header; all below is private to it. Three ways to have them:
- *     neither macro           one C file holds it all, and everything is static
- *     GGML_KERNELS_OBJECT     this C file holds the kernels for a whole program: the functions below are external
- *     GGML_KERNELS_DECLARE    they are in another object, and nothing but this page is compiled here */
+/* ===== [api] public types, tables and functions =====
+ * Everything behind this section is private. A macro that is defined before the #include says where the code goes:
+ *     neither macro           everything is static, in the one C file that includes the header
+ *     GGML_KERNELS_OBJECT     this C file holds the kernels of the whole program: public functions are external
+ *     GGML_KERNELS_DECLARE    another object holds the kernels: only the declarations of this section are compiled */
 
 #if defined(GGML_KERNELS_OBJECT) || defined(GGML_KERNELS_DECLARE)
 #define K_PUBLIC
@@ -173,21 +170,21 @@ static inline float k_ue4m3_half(uint8_t x) {
 /* --- formats --- */
 
 enum {
-    K_KIND_NONE,                                         /* undefined or removed: no file may use it */
-    K_KIND_FLOAT, K_KIND_INT, K_KIND_SCALE,              /* weights, by the way they multiply */
+    K_KIND_NONE,                                         /* undefined or removed: refused */
+    K_KIND_FLOAT, K_KIND_INT, K_KIND_SCALE,              /* weights; the kind of their scales decides how they are multiplied */
     K_KIND_DATA                                          /* readable, never a weight */
 };
 
-/* A row of n weights as codes and scales: arrays of the caller, which [unpack] explains. */
+/* A row of n weights as codes and scales, in arrays of the caller. [unpack] gives the formulas of INT and SCALE. */
 typedef struct {
     int8_t  *q;                                          /* [n]                                        */
     int16_t *sc, *mn;                                    /* [n/16]           INT                       */
     float   *d, *dm;                                     /* [(n + 255)/256]  INT                       */
-    float   *fs, *fm;                                    /* [n/group]        SCALE; n/16 always is room */
+    float   *fs, *fm;                                    /* [n/group]        SCALE; n/16 elements are always enough */
 } k_urow;
 
 typedef struct {
-    const char *name;                                    /* as the field prints it, even if removed */
+    const char *name;                                    /* as in ggml, also of removed types */
     uint16_t    block, bytes;                            /* weights and bytes per block */
     uint8_t     kind, group, has_min;                    /* group: weights per fs, SCALE only: 16 or 32 */
     void (*dequant)(const void *src, float *dst, int64_t n);  /* n: whole blocks; src at any alignment */
@@ -196,41 +193,42 @@ typedef struct {
 } k_type;
 
 typedef struct {
-    /* The best whole blocks for n weights under sum w*(x - x^)^2; w NULL: all equal. x, w finite, w >= 0. */
+    /* Quantises n weights, whole blocks, with a small error sum w*(x - x^)^2. w NULL: all equal. x, w finite, w >= 0. */
     void (*fit)(const float *x, const float *w, void *dst, int64_t n);
-    /* New codes, in unpack's units, into blocks whose scales stay. NULL where codes are points of a grid. */
+    /* Writes new codes, as unpack returns them, and keeps the scales of the blocks. NULL where codes are points of a grid. */
     void (*recode)(const int8_t *q, void *dst, int64_t n);
-    int16_t       lo, hi;                                /* codes a weight may take */
-    const int8_t *levels;                                /* the codes, rising, where they have gaps */
+    int16_t       lo, hi;                                /* range of the codes */
+    const int8_t *levels;                                /* all codes in rising order, where the range has gaps; else NULL */
 } k_fitter;
 
-K_TABLE const k_type   k_types[K_TYPE_MAX + 1];          /* index: the id in the file; a gap has no name */
-K_TABLE const k_fitter k_fitters[K_TYPE_MAX];            /* the same; zeros for what cannot be made */
+K_TABLE const k_type   k_types[K_TYPE_MAX + 1];          /* index: the id in the file; an unused id has no name */
+K_TABLE const k_fitter k_fitters[K_TYPE_MAX];            /* the same; zeros where the type cannot be written */
 
 static inline bool k_type_ok(uint32_t id) { return id < K_TYPE_MAX && k_types[id].kind != K_KIND_NONE; }
 
-/* The name that ik_llama.cpp gives an id, NULL when it gives none: for the message that refuses it. */
+/* The name of an id that only ik_llama.cpp uses, for the error message; NULL: not such an id. */
 K_PUBLIC const char *k_type_foreign(uint32_t id);
-/* May it be a matrix of a model? */
+/* True for types that a matrix of a model may have. */
 K_PUBLIC bool k_type_weight(uint32_t id);
-/* The id of a live format, -1 when none has that name in either case. */
+/* The id of a format that is in use, -1: no format has that name (letter case is ignored). */
 K_PUBLIC int k_type_by_name(const char *name);
-/* Bytes of n weights in a row; 0 for a dead type, part of a block, or more than a size_t holds. */
+/* Bytes of a row of n weights; 0: a removed type, an incomplete block, or more than a size_t holds. */
 K_PUBLIC size_t k_row_bytes(uint32_t id, int64_t n);
-/* The largest magnitude a type can hold, found by trying. */
+/* The largest magnitude that a type can hold. It quantises large values to find out. */
 K_PUBLIC float k_most(uint32_t id);
 
-/* --- the level: which kernels run --- */
+/* --- CPU dispatch: a level is a set of kernels --- */
 
-/* Chooses the level, before any thread starts. NULL and "auto": the fastest. False: unknown, or not supported here. */
+/* Chooses the level; to be called before any thread starts. NULL and "auto": the fastest. False: an unknown name, or this CPU does
+ * not support it. */
 K_PUBLIC bool k_init(const char *level);
 K_PUBLIC const char *k_level_name(void);
-/* The number of levels of this build; fills an entry of either array for each (NULL: not wanted). */
+/* The number of levels in this build. Writes the name of each, and whether this CPU supports it; either array may be NULL. */
 K_PUBLIC int k_levels_list(const char **names, bool *can);
-/* To be called in every thread before it computes: denormals count as zero there. */
+/* Every thread calls it before it computes: it makes the CPU treat denormals as zero. */
 K_PUBLIC void k_thread_start(void);
 
-/* One turn of a loop that waits. */
+/* For the body of a loop that waits. */
 static inline __attribute__((unused)) void k_pause(void) {
 #if defined(__x86_64__)
     __builtin_ia32_pause();
@@ -239,50 +237,50 @@ static inline __attribute__((unused)) void k_pause(void) {
 
 /* --- products of weights and activations --- */
 
-/* Forms of activations, and so of products. */
+/* Number formats of activations; each has kernels of its own. */
 typedef enum { K_ACT_F32, K_ACT_BF16, K_ACT_I8, K_ACTS } k_act_kind;
 
-/* Sums of the codes of one block of 256: of each 16, and of each 32 in the order 0 2 1 3 4 6 5 7, which is that of minima. What a
- * shorter block lacks is 0. */
+/* Sums of the codes of one block of 256: of each 16, and of each 32 in the order 0 2 1 3 4 6 5 7, which is the order of minima.
+ * A shorter block is padded with zeros. */
 typedef struct { int16_t of16[16], of32[8]; } k_sums;
 
-/* One batch of activation rows; row t of a product reads row idx ? idx[t] : t. A quantised row with outliers is the sum of
- * two: where split[r] is set, what row r lost in rounding is row r + rest of the same arrays. */
+/* Rows of activations: row t of a product is row idx ? idx[t] : t of the arrays. A quantised row with outliers is the sum of two
+ * rows: where split[r] is set, row r + rest holds what rounding took from row r. */
 typedef struct {
     const float   *x;   size_t ldx;      /* f32 rows, for f32 and f16 weights             */
     const uint16_t *h;                   /* rows rounded to bf16, ldx apart, for weights of bf16 and K_F16_ROUND */
     const int8_t  *q;   size_t ldq;      /* quantised rows, for quantised weights         */
     const k_sums  *sum; const float *d; size_t ldd;  /* [(n+255)/256] sums and scales      */
     const uint8_t *split; int rest;      /* NULL: no row is split                         */
-    bool           gaps;                 /* most blocks are blank, scale 0: leave them out */
+    bool           gaps;                 /* most blocks have scale 0: skip them */
     const int32_t *idx; int nt;
 } k_acts;
 
-/* The form in which weights of a type take activations. */
+/* The activations that weights of a type are multiplied with. */
 K_PUBLIC k_act_kind k_act_of(uint32_t type);
 K_PUBLIC bool k_wants_q8(uint32_t type);
-/* x[n], n % 32 == 0, to codes, sums and scales of blocks of 256, at q, sum, d. True: a row with outliers, whose rest is written
- * `rest` rows further on, of ldq codes each. */
+/* Quantises x[n], n % 32 == 0: codes, sums and scales of blocks of 256 go to q, sum and d. True: the row has outliers, and its
+ * rounding errors are quantised into the row that lies `rest` rows of ldq codes behind. */
 K_PUBLIC bool k_quant_act(const float *x, int n, int8_t *q, k_sums *sum, float *d, size_t ldq, int rest);
 /* Size of a transform for rows of n values: the largest power of two that divides n, up to 256. 1: no transform. */
 K_PUBLIC int k_hadamard_size(int n);
 /* Walsh-Hadamard transform of each run of `size` values, its own inverse. */
 K_PUBLIC void k_hadamard(float *x, int n, int size);
-/* Few columns times rows of this type are many times slower in the layout of the file than packed. */
+/* True where products with few columns are many times slower in file order than packed. */
 K_PUBLIC bool k_slow_unpacked(uint32_t type);
 /* Scratch of one thread for k_mul_rows and k_mul_packed with rows of up to n_max weights. */
 K_PUBLIC size_t k_scratch_bytes(int n_max);
-/* Rows of one task that suit the kernels best. */
+/* The number of weight rows of one task that is fastest, for nt columns. */
 K_PUBLIC int k_rows_step(uint32_t type, int nt);
 /* y[t*ldy + r] = row r of the weights times activation row t, for nr rows of n weights, row_bytes apart. */
 K_PUBLIC void k_mul_rows(uint32_t type, const void *w, size_t row_bytes, int nr, int n, const k_acts *a, float *y, size_t ldy, void *scratch);
-/* Bytes of nr packed rows of n weights; 0: they are not packed (no form, part of a block, too many bytes). */
+/* Bytes of nr packed rows of n weights; 0: not packed (no packed layout for the type, an incomplete block, too many bytes). */
 K_PUBLIC size_t k_pack_bytes(uint32_t type, int64_t nr, int64_t n);
-/* Where row r of packed rows begins; r is a multiple of 16. */
+/* Offset of packed row r; r is a multiple of 16. */
 K_PUBLIC size_t k_pack_at(uint32_t type, int r, int n);
-/* nr rows of n weights, row_bytes apart, to dst: k_pack_bytes(type, nr, n) bytes, which is not 0. */
+/* Packs nr rows of n weights, row_bytes apart, into k_pack_bytes(type, nr, n) bytes at dst; that number must not be 0. */
 K_PUBLIC void k_pack_rows(uint32_t type, const void *src, size_t row_bytes, int nr, int n, void *dst);
-/* k_mul_rows for rows that k_pack_rows wrote; packed is where the first of the nr rows begins. */
+/* k_mul_rows for rows that k_pack_rows wrote; the first of the nr rows is at `packed`. */
 K_PUBLIC void k_mul_packed(uint32_t type, const void *packed, int nr, int n, const k_acts *a, float *y, size_t ldy, void *scratch);
 
 /* --- vectors of floats --- */
@@ -295,36 +293,36 @@ K_PUBLIC void k_scale(float *y, float s, int n);                               /
 K_PUBLIC void k_swiglu(float *gate, const float *up, int n);                   /* gate = silu(gate) * up */
 K_PUBLIC void k_softmax(float *x, int n);
 K_PUBLIC float k_sigmoid(float x);
-K_PUBLIC float k_max(const float *x, int n, int *arg);                         /* arg, unless NULL: its place */
+K_PUBLIC float k_max(const float *x, int n, int *arg);                         /* *arg: its index; arg may be NULL */
 K_PUBLIC void k_rope(float *x, int n_heads, int hd, int n_rot, bool halves, const float *cs);
 
 /* --- cache and attention --- */
 
-/* One query row: it sees positions begin <= p < end; o[hd_v] gets the result (zeros when there are none). */
+/* One query row, which sees positions begin <= p < end. The result goes to o[hd_v]: zeros where it sees none. */
 typedef struct {
     const float *q;
     float       *o;
     int64_t      begin, end;
 } k_attn_row;
 
-/* The query rows that share one K/V head: the heads of a group x the tokens of a sequence. */
+/* Query rows that share one K/V head: the query heads of its group, of some tokens of a sequence. */
 typedef struct {
     int               n_rows;
     const k_attn_row *rows;
-    int               hd_k, hd_v;               /* even; a quantised head fills whole blocks: k_kv_bytes() */
+    int               hd_k, hd_v;               /* even; quantised heads are padded to whole blocks: k_kv_bytes() */
     float             scale, softcap;           /* s = scale * q.k; softcap 0: off, else cap*tanh(s/cap) */
-    const float      *sinks;                    /* [n_rows] extra logit of the denominator, or NULL */
+    const float      *sinks;                    /* [n_rows] attention sinks: an extra logit in the denominator, or NULL */
     uint32_t          type_k, type_v;           /* f32 f16 bf16 q8_0 q4_0                           */
-    const uint8_t *const *k_blocks, *const *v_blocks; /* [position / block] -> first position there; NULL: dropped */
+    const uint8_t *const *k_blocks, *const *v_blocks; /* [position / block] address of a block; NULL: behind the window */
     int               block;                    /* positions per block, any >= 1                    */
     size_t            k_stride, v_stride;       /* bytes between positions inside a block           */
 } k_attn_args;
 
 /* Bytes of n values in the cache: whole blocks. */
 K_PUBLIC size_t k_kv_bytes(uint32_t type, int n);
-/* n values of a head into k_kv_bytes(type, n) bytes; what is left of the last block counts as zeros. */
+/* Stores n values of a head in k_kv_bytes(type, n) bytes; the last block is padded with zeros. */
 K_PUBLIC void k_kv_store(uint32_t type, const float *x, void *dst, int n);
-/* The form in which attention multiplies a cache of this type. */
+/* The number format in which attention multiplies a cache of this type. */
 K_PUBLIC k_act_kind k_kv_act(uint32_t type);
 /* Scratch of one thread for k_attn and k_attn_segment. */
 K_PUBLIC size_t k_attn_scratch(int n_rows, int hd_k, int hd_v);
@@ -343,15 +341,15 @@ K_PUBLIC void k_attn_merge(const k_attn_args *a, int r, const float *parts, int 
 
 /* --- limits of the machine, for benchmarks --- */
 
-enum { K_PROBE_BYTES = 8192 };                           /* half for either side of a product */
+enum { K_PROBE_BYTES = 8192 };                           /* one half for each operand */
 
 typedef struct {
-    uint64_t (*read)(const void *p, size_t n);           /* n bytes once, in order; p aligned to 64, n % 512 == 0 */
+    uint64_t (*read)(const void *p, size_t n);           /* reads n bytes in order; p aligned to 64, n % 512 == 0 */
     uint64_t (*mul[K_ACTS])(const void *x, int n);       /* n rounds; x: K_PROBE_BYTES of small numbers, aligned to 64 */
     int      round[K_ACTS];                              /* products of one round */
 } k_probe;
 
-/* The loops of the level in use. */
+/* The loops of the current level. */
 K_PUBLIC const k_probe *k_probe_get(void);
 
 #ifndef GGML_KERNELS_DECLARE
@@ -360,12 +358,12 @@ K_PUBLIC const k_probe *k_probe_get(void);
 #endif
 
 /* ===== [unpack] any format to int8 codes and scales =====
- * One decoder per format, and the only place that says how a format is laid out; [ref] dequantises
- * through it and the kernels multiply its output. Every weight is exactly one of
+ * One decoder for each format: the only place that defines the layout and the values of a format. [ref] dequantises with
+ * it, and the kernels multiply its output. A weight w with code q is exactly
  *     KIND_INT    w = d*sc*q - dm*mn     sc, mn per 16 weights, d, dm per 256
  *     KIND_SCALE  w = fs*q + fm          per `group` weights, 16 or 32
- * and the minimum (mn and dm, or fm) is written only by formats that have one.
- * Called as k_types[id].unpack(src, n, urow), n a multiple of the block. */
+ * A decoder writes the minimum (mn and dm, or fm) only where its format has one.
+ * Call k_types[id].unpack(src, n, urow); n is a multiple of the block. */
 
 /* q[0..half) = low nibbles of p, q[half..2*half) = high ones, both plus off. */
 static inline void k__nibbles(const uint8_t *p, int half, int8_t *q, int off) {
@@ -375,7 +373,7 @@ static inline void k__nibbles(const uint8_t *p, int half, int8_t *q, int off) {
     }
 }
 
-/* The same, each nibble a place in a table. */
+/* The same; a nibble is an index into a table. */
 static inline void k__nibbles_of(const uint8_t *p, int half, int8_t *q, const int8_t table[16]) {
     for (int j = 0; j < half; j++) {
         q[j] = table[p[j] & 15];
@@ -383,8 +381,7 @@ static inline void k__nibbles_of(const uint8_t *p, int half, int8_t *q, const in
     }
 }
 
-/* Four planes of 32 codes from 32 bytes, lowest bits first: q[32*k + j] = bits 2k, 2k+1 of p[j], plus
- * off. */
+/* Four planes of 32 two-bit codes from 32 bytes, lowest bits first: q[32*k + j] = bits 2k, 2k+1 of p[j], plus off. */
 static inline void k__crumbs(const uint8_t *p, int8_t *q, int off) {
     for (int k = 0; k < 4; k++)
         for (int j = 0; j < 32; j++) q[32 * k + j] = (int8_t)((p[j] >> 2 * k & 3) + off);
@@ -475,7 +472,7 @@ static void k_unpack_q8_0(const void *src, int n, k_urow *u) {
     }
 }
 
-/* A 4-bit code is a place among 16 values spread like a normal distribution. */
+/* A 4-bit code is an index into 16 values, which are spaced for a normal distribution. */
 static const int8_t k__iq4_values[16] = {
     -127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113,
 };
@@ -488,8 +485,7 @@ static void k_unpack_iq4_nl(const void *src, int n, k_urow *u) {
     }
 }
 
-/* E2M1 (sign, 2 exponent bits, 1 mantissa bit), doubled so that it is whole; the scales are halved in
- * return. */
+/* E2M1 (sign, 2 exponent bits, 1 mantissa bit). The values are doubled, so that they are integers, and the scales are halved. */
 static const int8_t k__fp4_values[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
 
 static void k_unpack_mxfp4(const void *src, int n, k_urow *u) {
@@ -619,9 +615,9 @@ static void k_unpack_tq2_0(const void *src, int n, k_urow *u) {
     }
 }
 
-/* A byte holds up to five base-3 digits as a fraction of 256: times 3^k modulo 256 drops the first k
- * digits, times 3 the next digit appears above the byte. Digit k of `width` bytes in a row makes weights
- * k*width...; returns the end. */
+/* A byte is a fraction of 256 with up to five base-3 digits: multiplied by 3^k modulo 256 it loses the first k digits, multiplied
+ * by 3 again it shows the next digit above its 8 bits. Digit k of `width` bytes in a row gives weights k*width and following.
+ * Returns the end of the codes. */
 static inline int8_t *k__trits(const uint8_t *p, int width, int digits, int8_t *q) {
     static const uint8_t pow3[5] = {1, 3, 9, 27, 81};
     for (int k = 0; k < digits; k++)
@@ -976,21 +972,21 @@ static inline uint32_t k__spread4(uint16_t point) {
     return (x | x << 4) & 0x0f0f0f0fu;
 }
 
-/* Byte j of v, 1..127, is negated where bit j of signs is set; the eight codes go to q. No byte carries
- * into the next: ~v + 1 stays below 256 as v is not 0. */
+/* Negates byte j of v, 1..127, where bit j of signs is set; the eight codes go to q. No byte carries into the next: v is not 0, so
+ * ~v + 1 stays below 256. */
 static inline void k__put_signed(uint64_t v, uint8_t signs, int8_t *q) {
     uint64_t ones = k__spread1(signs);
     v = (v ^ ones * 0xff) + ones;
     memcpy(q, &v, 8);
 }
 
-/* 7 stored sign bits; the eighth makes their number even. */
+/* Seven sign bits are stored; the eighth makes the number of set bits even. */
 static inline uint8_t k__signs7(uint32_t s) {
     s &= 127;
     return (uint8_t)(s | (uint32_t)__builtin_parity(s) << 7);
 }
 
-/* Levels 0 1 2 are worth 8 25 43. */
+/* Levels 0, 1, 2 have the values 8, 25, 43. */
 static inline uint64_t k__iq2_values(uint16_t point) {
     uint64_t x = k__spread2(point);
     return x * 17 + (x >> 1 & 0x0101010101010101u) + 0x0808080808080808u;
@@ -1045,7 +1041,7 @@ static void k_unpack_iq2_s(const void *src, int n, k_urow *u) {
     }
 }
 
-/* w = d/4 * (2*s + 1) * value; levels 0..6 are worth 4 + 8*level, level 7 is 62. Per 32 weights: eight
+/* w = d/4 * (2*s + 1) * value; levels 0..6 have the value 4 + 8*level, level 7 has 62. Per 32 weights: eight
  * grid numbers of 8 bits, four times 7 signs and a 4-bit s. */
 static inline uint32_t k__iq3_xxs_values(uint16_t point) {
     uint32_t x = k__spread4(point);
@@ -1066,7 +1062,7 @@ static void k_unpack_iq3_xxs(const void *src, int n, k_urow *u) {
     }
 }
 
-/* w = d * (2*s + 1) * value, a level is worth 1 + 2*level. Per 4 weights: a grid number of 8 + 1 bits;
+/* w = d * (2*s + 1) * value, and value = 1 + 2*level. Per 4 weights: a grid number of 8 + 1 bits;
  * per 8: a byte of signs; per 32: s, a nibble. */
 static inline uint32_t k__iq3_s_values(const block_iq3_s *b, int k) {
     return k__spread4(k__grid_iq3_s[b->qs[k] | (b->qh[k / 8] >> k % 8 & 1) << 8]) * 2 + 0x01010101u;
@@ -1085,8 +1081,7 @@ static void k_unpack_iq3_s(const void *src, int n, k_urow *u) {
     }
 }
 
-/* w = d * (2*s + 1) * (point +- 1/8) with points of -1 0 1, kept whole as d/8 * (2*s + 1) * (8*point +-
- * 1). */
+/* w = d * (2*s + 1) * (point +- 1/8) with points of -1 0 1. In integers: d/8 * (2*s + 1) * (8*point +- 1). */
 static inline void k__put_iq1(int at, bool minus, int8_t *q) {
     k__put8(k__spread2(k__grid_iq1[at]), 8, minus ? -9 : -7, q);
 }
@@ -1137,12 +1132,10 @@ static void k_unpack_iq4_xs(const void *src, int n, k_urow *u) {
 }
 
 /* ===== [ref] dequantise, quantise =====
- * Dequantising is the algebra of [unpack] in float, one rounding per operation, in the order that gives
- * the field's bits: (d*sc)*q - dm*mn. Quantising follows the field's reference rounding where that is
- * defined; beyond it, an infinity makes the scale infinite, a NaN counts as zero, and a scale too small
- * to divide by saturates the codes.
- * In a thread that flushes denormals MXFP4's two smallest scales count as zero; no other block
- * format makes denormals.
+ * Dequantising computes [unpack]'s formulas in float with a rounding for each operation, in ggml's order: (d*sc)*q - dm*mn.
+ * Quantising rounds as ggml's reference does where that is defined. Otherwise an infinity makes the scale infinite, a NaN counts
+ * as zero, and a scale too small to divide by saturates the codes.
+ * In a thread that flushes denormals the two smallest scales of MXFP4 are zero; no other block format has denormals.
  * Public: k_types[id].dequant, k_types[id].quant. */
 
 typedef void (*k_unpack_fn)(const void *src, int n, k_urow *u);
@@ -1211,7 +1204,7 @@ K_DEQUANT_INT(iq1_s, false)
 K_DEQUANT_INT(iq1_m, false)
 K_DEQUANT_INT(iq4_xs, false)
 
-/* The formats of activations: never weights, but a file may hold them. */
+/* The formats of ggml's activations: not weights, but a file may contain them. */
 static void k_dequant_q8_1(const void *src, float *dst, int64_t n) {
     const block_q8_1 *b = (const block_q8_1 *)src;
     for (int64_t i = 0; i < n; i++) dst[i] = k_f16_to_f32(b[i / 32].d) * (float)b[i / 32].qs[i % 32];
@@ -1251,7 +1244,7 @@ static void k_quant_f16(const float *src, void *dst, int64_t n) {
     }
 }
 
-/* Compiled once more under each level's target. */
+/* Each level compiles it again for its target. */
 static inline __attribute__((always_inline)) void k__quant_bf16(const float *src, void *dst, int64_t n) {
     for (int64_t i = 0; i < n; i++) {
         uint16_t h = k_f32_to_bf16(src[i]);
@@ -1261,7 +1254,7 @@ static inline __attribute__((always_inline)) void k__quant_bf16(const float *src
 
 static void k_quant_bf16(const float *src, void *dst, int64_t n) { k__quant_bf16(src, dst, n); }
 
-/* The value of largest magnitude, sign kept, the first of equals; NaN never is. */
+/* The value of largest magnitude, with its sign; the first among equals; never a NaN. */
 static inline float k__extreme(const float *x, int n) {
     float at = 0;
     for (int i = 0; i < n; i++)
@@ -1269,20 +1262,19 @@ static inline float k__extreme(const float *x, int n) {
     return at;
 }
 
-/* Nearest integer, halves away from zero, kept within the codes; a NaN gives 0. */
+/* The nearest integer, halves away from zero, limited to the range of codes; a NaN gives 0. */
 static inline int8_t k__round8(float v) {
     v = roundf(v);
     return (int8_t)(v >= 127 ? 127 : v <= -127 ? -127 : v == v ? (int)v : 0);
 }
 
-/* trunc(v + half) kept within 0..top; a NaN gives the code of 0, which is trunc(half). */
+/* trunc(v + half), limited to 0..top; a NaN gives trunc(half), the code of 0. */
 static inline int k__trunc_code(float v, float half, int top) {
     v = v == v ? v + half : half;
     return v >= (float)top ? top : v > 0 ? (int)v : 0;
 }
 
-/* The scale that makes the codes is the float one, before it is narrowed. 0 when there is nothing to
- * divide by. */
+/* Codes come from the scale in f32, before it is rounded to f16. 0 where d is 0. */
 static inline float k__inverse(float d) { return d != 0 ? 1 / d : 0; }
 
 /* d = amax/127, q = x/d. */
@@ -1295,7 +1287,7 @@ static void k_quant_q8_0(const float *src, void *dst, int64_t n) {
     }
 }
 
-/* 32 codes of up to 5 bits: two nibbles a byte, (j, j + 16), and the fifth bits apart when there are any. */
+/* 32 codes of up to 5 bits: byte j holds the nibbles of j and j + 16, qh the fifth bits; qh NULL: codes of 4 bits. */
 static inline void k__pack(const uint8_t q[32], uint8_t qs[16], uint8_t *qh) {
     for (int j = 0; j < 16; j++) qs[j] = (uint8_t)((q[j] & 15) | (q[j + 16] & 15) << 4);
     for (int j = 0; qh && j < 4; j++) {
@@ -1304,7 +1296,7 @@ static inline void k__pack(const uint8_t q[32], uint8_t qs[16], uint8_t *qh) {
     }
 }
 
-/* Codes around a middle: the extreme value gets code 0, whatever its sign. Returns d. */
+/* Codes around `mid`: the value of largest magnitude gets code 0, whether it is positive or negative. Returns d. */
 static inline float k__codes_mid(const float *x, int mid, uint8_t q[32]) {
     float d = k__extreme(x, 32) / (float)-mid, inv = k__inverse(d);
     for (int j = 0; j < 32; j++) q[j] = (uint8_t)k__trunc_code(x[j] * inv, (float)mid + 0.5f, 2 * mid - 1);
@@ -1365,8 +1357,8 @@ static void k_quant_q5_1(const float *src, void *dst, int64_t n) {
 }
 
 /* ===== [types] one row per format =====
- * Index = the id in the file; a gap has no name. To add a format: its id and block in [fmt], an unpacker,
- * a line of K_DEQUANT_*, a row here, golden blocks from tests/gen/golden_blocks.py. */
+ * The index is the id in the file; an unused id has no name. To add a format: its id and block in [fmt], a decoder in [unpack], a
+ * line of K_DEQUANT_* in [ref], a row here, golden blocks from tests/gen/golden_blocks.py. */
 
 #define K_ROW_PLAIN(type, bytes, kind, quant) {#type, 1, bytes, kind, 0, 0, k_dequant_##type, NULL, quant}
 #define K_ROW_DATA(type, block) \
@@ -1425,7 +1417,7 @@ K_PUBLIC const k_type k_types[K_TYPE_MAX + 1] = {
     [38] = K_ROW_GONE("iq4_nl_8_8"),
 };
 
-/* Ids that ik_llama.cpp gives to formats of its own; it also writes 36 for BitNet's i2_s. */
+/* Ids of formats that only ik_llama.cpp has; it also writes 36 for BitNet's i2_s. */
 static const struct {
     uint16_t    id;
     const char *name;
@@ -1465,27 +1457,27 @@ K_PUBLIC size_t k_row_bytes(uint32_t id, int64_t n) {
 }
 
 /* ===== [vec] float products, norm, softmax, rope, activation =====
- * What the forward pass does in f32, three times over: _ref in plain C, _avx2, _avx512, and products of bf16 once more
- * (k__dots_). The level table in [level] picks one set. All give the same bits, for any batch, tile, block size or alignment, because
- * - a fused multiply-add happens exactly where fmaf() or an fmadd intrinsic is written, nowhere else;
- * - a dot product runs in 16 lanes (lane l takes elements l, l+16, ... from 0, the short tail padded with zeros), softmax
- *   in 32; then the upper half of the lanes is added to the lower half: 32, 16, 8, 4, 2, 1;
- * - bf16 weights take activations rounded to bf16: of each run of 32 elements lane l adds the product of element 2l + 1,
- *   then that of 2l, as the instruction vdpbf16ps does;
- * - exp and tanh are the polynomials below at every level.
- * NaN payloads and the sign of a NaN are outside the promise.
- * Used through the level table; k_hadamard_size stands here too. */
+ * The f32 operations of the forward pass at three levels: _ref in plain C, _avx2, _avx512; products of bf16 have a fourth (k__dots_).
+ * The level table in [level] selects one set. All levels give the same bits for any batch, tile, block size or alignment:
+ * - multiplication and addition are fused where the source has fmaf() or an fmadd intrinsic, and nowhere else;
+ * - the summation order is fixed. A dot product has 16 lanes: lane l adds elements l, l + 16, ... in order, and a short tail is padded
+ *   with zeros. Softmax has 32 lanes. Then the upper half of the lanes is added to the lower half: 32, 16, 8, 4, 2, 1;
+ * - bf16 weights are multiplied with activations rounded to bf16. Of each run of 32 elements lane l adds the product of element
+ *   2l + 1, then that of element 2l, as the instruction vdpbf16ps does;
+ * - exp and tanh are the same polynomials.
+ * The sign and payload of a NaN may differ. Other sections call these functions through the level table; k_hadamard_size is called
+ * directly. */
 
 /* --- exp and tanh ---
  * exp: x = n ln2 + r with |r| <= 0.347, exp(r) = 1 + r + r^2 P(r), P minimax of degree 4 (relative error 3e-9).
- * n enters through the exponent bits: below K_EXP_LO the result would not be a normal float and is 0, above
- * K_EXP_HI it is inf. tanh: x + x^3 T(x^2) below 0.625 (minimax, 5e-9), 1 - 2/(exp(2x)+1) above. */
+ * n is added to the exponent bits. Below K_EXP_LO the result would be a denormal and is 0, above K_EXP_HI it is inf.
+ * tanh: x + x^3 T(x^2) below 0.625 (minimax, 5e-9), 1 - 2/(exp(2x)+1) above. */
 #define K_EXP_LO (-87.336f)
 #define K_EXP_HI 0x1.62e42ep+6f
 #define K_LOG2E 0x1.715476p+0f
 #define K_LN2_HI 0x1.62e4p-1f
 #define K_LN2_LO 0x1.7f7d1cp-20f
-#define K_ROUND 0x1.8p+23f                      /* adding it leaves the nearest integer in the low bits */
+#define K_ROUND 0x1.8p+23f                      /* x + K_ROUND has the nearest integer in its low bits */
 #define K_TANH_SMALL 0.625f
 static const float k__exp_c[5] = {0x1.fffffcp-2f, 0x1.555490p-3f, 0x1.5558f4p-5f, 0x1.123a6cp-7f, 0x1.6a234ap-10f};
 static const float k__tanh_c[5] = {-0x1.555532p-2f, 0x1.110726p-3f, -0x1.b83c58p-5f, 0x1.522692p-6f, -0x1.75e1a6p-8f};
@@ -1511,7 +1503,7 @@ static float k__tanh_ref(float x) {
     return fabsf(x) < K_TANH_SMALL ? fmaf(x * z, p, x) : copysignf(big, x);
 }
 
-/* --- what needs no lanes: plain loops, compiled once more under each level's target --- */
+/* --- element by element: plain loops, which each level compiles again for its target --- */
 
 #define K__BODY static inline __attribute__((always_inline))
 
@@ -1525,7 +1517,7 @@ K__BODY void k__norm(const float *x, const float *w, float r, int n, float *y) {
     else   for (int i = 0; i < n; i++) y[i] = x[i] * r;
 }
 
-/* cs: cos, sin of each pair; halves: pairs (i, i + n_rot/2), else (2i, 2i + 1). What lies beyond n_rot stays. */
+/* cs: cos, sin of each pair. Pairs are (i, i + n_rot/2) with halves, else (2i, 2i + 1). Elements from n_rot on do not change. */
 K__BODY void k__rope(float *x, int n_heads, int hd, int n_rot, bool halves, const float *cs) {
     int half = n_rot / 2, far = halves ? half : 1, step = halves ? 1 : 2;
     for (int h = 0; h < n_heads; h++, x += hd)
@@ -1536,20 +1528,20 @@ K__BODY void k__rope(float *x, int n_heads, int hd, int n_rot, bool halves, cons
         }
 }
 
-/* The first index that holds the maximum m; 0 when nothing does (no element beats NaN or there are none). */
+/* The first index of the maximum m; 0 where no element equals it (all are NaN, or n is 0). */
 K__BODY int k__find(const float *x, int n, float m) {
     for (int i = 0; i < n; i++)
         if (x[i] == m) return i;
     return 0;
 }
 
-/* 1/sum, or the sum itself when it is 0 (all masked: zeros) or NaN. */
+/* 1/sum, or the sum itself where it is 0 (everything is masked) or NaN. */
 static float k__share_of(float sum) { return sum > 0 ? 1.0f / sum : sum; }
 
-/* Weights that are multiplied as bf16. */
+/* Whether weights of the type are multiplied as bf16. */
 K__BODY bool k__is_bf16(uint32_t type) { return type == K_BF16 || type == K_F16_ROUND; }
 
-/* What activations they want, and a value's bytes. */
+/* The type of their activations; bytes of a value. */
 K__BODY uint32_t k__act_type(uint32_t type) { return k__is_bf16(type) ? K_BF16 : K_F32; }
 K__BODY size_t   k__float_size(uint32_t type) { return type == K_F32 ? 4 : 2; }
 
@@ -1579,7 +1571,7 @@ static float k__dot_row_ref(uint32_t type, const uint8_t *w, const float *x, int
     return k__lanes_ref(s, 16);
 }
 
-/* Row w of bf16, or of what is rounded to it, times x of bf16. */
+/* Row w of bf16, or of f16 rounded to bf16, times x of bf16. */
 static float k__dot_bf16_ref(uint32_t type, const uint8_t *w, const uint16_t *x, int n) {
     float s[16] = {0};
     for (int i = 0; i < n; i += 32) {
@@ -1672,7 +1664,7 @@ static float k_max_ref(const float *x, int n, int *arg) {
         if (x[i] > m) m = x[i];
     int at = k__find(x, n, m);
     if (arg) *arg = at;
-    return n > 0 && x[at] == m ? x[at] : m;     /* x[at]: of +0 and -0 the one found first */
+    return n > 0 && x[at] == m ? x[at] : m;     /* x[at]: m may be the zero of the other sign */
 }
 
 static void k_softmax_ref(float *x, int n) {
@@ -1694,10 +1686,10 @@ static void k_softmax_ref(float *x, int n) {
 #define K__NO_UNROLL _Pragma("GCC unroll 1")
 #endif
 
-/* Asks for the bytes that a sequential reader at p will want soon: the hardware alone leaves a third of the
- * bandwidth unused. They may lie beyond the matrix; a prefetch never faults. */
+/* Prefetches the bytes K__AHEAD behind p, for a sequential reader: the hardware alone leaves a third of the bandwidth
+ * unused. They may lie beyond the matrix; a prefetch never faults. */
 enum { K__AHEAD = 6144 };
-static size_t g_k_ahead = K__AHEAD;                   /* of a packed stream for one column */
+static size_t g_k_ahead = K__AHEAD;                   /* distance for a packed stream and one column */
 static inline __attribute__((always_inline)) void k__fetch_ahead(const uint8_t *p, size_t bytes) {
     K__UNROLL for (size_t i = 0; i < bytes; i += 64)
         _mm_prefetch((const char *)((uintptr_t)p + K__AHEAD + i), _MM_HINT_T1);
@@ -1752,7 +1744,7 @@ K__V256 float k__sum_avx2(__m256 h) {
     return _mm_cvtss_f32(_mm_add_ss(q, _mm_movehdup_ps(q)));
 }
 
-/* The largest of eight; no NaN among them. */
+/* The largest of eight values without NaN. */
 K__V256 float k__top_avx2(__m256 h) {
     __m128 q = _mm_max_ps(_mm256_castps256_ps128(h), _mm256_extractf128_ps(h, 1));
     q = _mm_max_ps(q, _mm_movehl_ps(q, q));
@@ -1766,7 +1758,7 @@ K__V256 __m256 k__load_avx2(const uint32_t type, const uint8_t *p) {
     return type == K_F16 ? _mm256_cvtph_ps(h) : _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(h), 16));
 }
 
-/* 8 values as k_f32_to_bf16 rounds them, in the high halves; the low ones hold anything. */
+/* 8 values rounded as by k_f32_to_bf16, in the high halves of the lanes; the low halves are undefined. */
 K__V256 __m256i k__near16_avx2(__m256 x) {
     const __m256i u = _mm256_castps_si256(x), odd = _mm256_and_si256(_mm256_srli_epi32(u, 16), _mm256_set1_epi32(1));
     const __m256i r = _mm256_add_epi32(u, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff)));
@@ -1776,7 +1768,7 @@ K__V256 __m256i k__near16_avx2(__m256 x) {
 K__V256 __m256 k__rounded_avx2(__m256 x) {
     return _mm256_castsi256_ps(_mm256_and_si256(k__near16_avx2(x), _mm256_set1_epi32(-0x10000)));
 }
-/* In 32 bits each. */
+/* The same as 32-bit integers. */
 K__V256 __m256i k__round16_avx2(__m256 x) { return _mm256_srli_epi32(k__near16_avx2(x), 16); }
 
 /* 16 weights or activations of bf16. */
@@ -1786,7 +1778,7 @@ K__V256 __m256i k__bf16_avx2(const uint32_t type, const uint8_t *p) {
     return _mm256_permute4x64_epi64(_mm256_packus_epi32(a, b), 0xd8);
 }
 
-/* A level's k_f16_round; put: of 32 weights at w, to `to`. */
+/* Defines k_f16_round of a level; `put` converts 32 weights at w and stores them at `to`. */
 #define K__ROUND_LEVEL(l, vec, put)                                          \
     static vec void k_f16_round_##l(const uint8_t *w, int n, uint16_t *to) { \
         int i = 0;                                                           \
@@ -1799,14 +1791,14 @@ K__V256 __m256i k__bf16_avx2(const uint32_t type, const uint8_t *p) {
 K__ROUND_LEVEL(avx2, K_VEC_AVX2,
                for (int h = 0; h < 32; h += 16) _mm256_storeu_si256((__m256i *)(void *)(to + h), k__bf16_avx2(K_F16_ROUND, w + 2 * h)))
 
-/* Quarter h of a step of 32: values 8h to 8h + 7; of bf16, from half h / 2, those in odd places and then the others. */
+/* Quarter h of a step of 32: values 8h to 8h + 7. Of bf16: the odd values of half h / 2 where h is even, else its even values. */
 K__V256 __m256 k__part_avx2(const uint32_t type, const uint8_t *p, const int h) {
     if (!k__is_bf16(type)) return k__load_avx2(type, p + (size_t)8 * (size_t)h * k__float_size(type));
     const __m256i v = k__bf16_avx2(type, p + 32 * (h / 2));
     return _mm256_castsi256_ps(h % 2 ? _mm256_slli_epi32(v, 16) : _mm256_and_si256(v, _mm256_set1_epi32((int)0xffff0000)));
 }
 
-/* The i-th part of each step, 0 or 1, that half p of the lanes takes. */
+/* The quarter of a step that half p of the lanes adds first (i 0) and second (i 1). */
 K__BODY int k__part_of(uint32_t type, int p, int i) { return k__is_bf16(type) ? 2 * p + i : p + 2 * i; }
 
 K__V256 void k__step_avx2(const uint32_t type, const int C, const uint8_t *w, const uint8_t *const *x, size_t at, __m256 (*acc)[2]) {
@@ -1847,9 +1839,9 @@ K__V256 void k__cols_avx2(const uint32_t type, int n_cols, const uint8_t *w, con
     else k__row_avx2(type, 3, w, x, n, y, ldy);
 }
 
-/* Many columns: up to K__WIDE_GROUPS times four rows are widened once for up to K__WIDE_COLS of them, a span of k at a time, and
- * stay in the second cache, while what a tile reads of its columns stays in the first. A tile of 4 x 3 keeps half of the
- * lanes in registers; they take turns. Between spans and turns the lanes lie in `acc`. */
+/* Many columns. Up to K__WIDE_GROUPS times four rows are widened once for up to K__WIDE_COLS columns, a span of k at a time. The
+ * widened rows stay in the L2 cache, the columns of a tile in L1. A tile of 4 x 3 holds half of the lanes in registers, so each
+ * span is done in two turns; between them `acc` holds the lanes. */
 enum { K__WIDE_ROWS = 4, K__WIDE_GROUPS = 4, K__WIDE_COLS = 96, K__WIDE_SPAN_AVX2 = 1024, K__WIDE_TILE_AVX2 = 3 };
 
 typedef struct {                                                    /* of four rows */
@@ -1857,7 +1849,7 @@ typedef struct {                                                    /* of four r
     __m256 acc[2][K__WIDE_COLS][K__WIDE_ROWS];
 } k__wide256;
 
-/* Steps of 32 in the next span: as many as in any other of a row. */
+/* Steps of 32 in the next span: spans of a row have equal length as far as possible. */
 static int k__wide_steps(int k, int n) {
     const int spans = (n + K__WIDE_SPAN_AVX2 - 1) / K__WIDE_SPAN_AVX2, steps = (n / 32 + spans - 1) / spans;
     return steps * 32 < n - k ? steps : (n - k) / 32;
@@ -1871,7 +1863,7 @@ typedef struct {
     bool                  fresh;                                    /* the first span: from 0 */
 } k__wide256_at;
 
-/* Half p of the lanes, with all groups. */
+/* Half p of the lanes, all groups. */
 K__V256 void k__wide_turn_avx2(const int C, const uint32_t type, const int p, k__wide256 *v, int groups, const k__wide256_at *t) {
     const uint32_t xt = k__act_type(type);
     for (; groups > 0; groups--, v++) {
@@ -1899,7 +1891,7 @@ K__V256 void k__wide_cols_avx2(const int C, const uint32_t type, k__wide256 *v, 
     k__wide_turn_avx2(C, type, 1, v, groups, t);
 }
 
-/* Four rows at once, as k__sum_avx2, of the lanes' halves a and b. */
+/* k__sum_avx2 of four rows at once; a and b are the halves of their lanes. */
 K__V256 void k__sum_rows_avx2(const __m256 *a, const __m256 *b, float *y) {
     __m128 q[4], pair[2];
     K__UNROLL for (int r = 0; r < 4; r++) {
@@ -1943,7 +1935,8 @@ typedef struct {
     int  few;
 } k__float_level;
 
-/* Up to four columns, what is left of the rows, and rows that end inside a step: one sequential stream. */
+/* Up to four columns, the rows that do not fill a group, and rows with an incomplete step are read row by row: one sequential
+ * stream. */
 static void k__mul_float(const k__float_level *lv, uint32_t type, const uint8_t *w, size_t row_bytes, int nr, int n, const k_acts *a,
                          float *y, size_t ldy) {
     const int      wide = a->nt <= 4 || n % 32 ? 0 : nr - nr % K__WIDE_ROWS;
@@ -1964,7 +1957,7 @@ static void k__mul_float(const k__float_level *lv, uint32_t type, const uint8_t 
         }
 }
 
-/* A level's pair, with the type settled before the loops begin. */
+/* Defines the two functions of a level; the type is a constant inside their loops. */
 #define K__FLOAT_LEVEL(l, vec, few)                                                                                                               \
     static vec void k__float_few_##l(uint32_t type, int n_cols, const uint8_t *w, const uint8_t *const *x, int n, float *y,                       \
                                      size_t ldy) {                                                                                                \
@@ -2017,7 +2010,7 @@ static K_VEC_AVX2 void k_hadamard_avx2(float *x, int n, int size) {
                 _mm256_storeu_ps(x + j, _mm256_add_ps(a, b));
                 _mm256_storeu_ps(x + j + h, _mm256_sub_ps(a, b));
             }
-    for (int i = 0; i < n; i += 8) {                  /* p: the lanes the other way round; the blend's mask: the upper ones */
+    for (int i = 0; i < n; i += 8) {                  /* p: the lanes in reverse order; the mask of the blend selects the upper ones */
         __m256 v = _mm256_loadu_ps(x + i), p = _mm256_permute2f128_ps(v, v, 0x01);
         v = _mm256_blend_ps(_mm256_add_ps(p, v), _mm256_sub_ps(p, v), 0xf0);
         p = _mm256_permute_ps(v, 0x4e);
@@ -2039,7 +2032,7 @@ static K_VEC_AVX2 void k_swiglu_avx2(float *gate, const float *up, int n) {
     }
 }
 
-/* max_ps gives its second operand when either is NaN, so a NaN on the left never wins. */
+/* max_ps returns its second operand where one operand is NaN, so a NaN on the left is ignored. */
 static K_VEC_AVX2 float k_max_avx2(const float *x, int n, int *arg) {
     __m256 a = _mm256_set1_ps(-INFINITY);
     int    i = 0, at = 0;
@@ -2076,7 +2069,7 @@ static K_VEC_AVX2 void k_softmax_avx2(float *x, int n) {
 
 K__V512 __mmask16 k__mask_avx512(int left) { return left >= 16 ? 0xffff : left > 0 ? (__mmask16)((1u << left) - 1) : 0; }
 
-/* Of x that is no larger than 0, or NaN. */
+/* exp(x) where x <= 0 or NaN. */
 K__V512 __m512 k__decay_avx512(__m512 x) {
     __m512 t = _mm512_fmadd_ps(x, _mm512_set1_ps(K_LOG2E), _mm512_set1_ps(K_ROUND)),
            n = _mm512_sub_ps(t, _mm512_set1_ps(K_ROUND));
@@ -2118,14 +2111,14 @@ K__V512 float k__sum_avx512(__m512 v) {
     return _mm_cvtss_f32(_mm_add_ss(q, _mm_movehdup_ps(q)));
 }
 
-/* 16 values of f32, f16 or bf16, widened; m: which of them exist. */
+/* 16 values of f32, f16 or bf16, widened; the mask m says which exist. */
 K__V512 __m512 k__load_avx512(const uint32_t type, const uint8_t *p, const bool whole, __mmask16 m) {
     if (type == K_F32) return whole ? _mm512_loadu_ps(p) : _mm512_maskz_loadu_ps(m, p);
     __m256i h = whole ? _mm256_loadu_si256((const __m256i *)p) : _mm256_maskz_loadu_epi16(m, p);
     return type == K_F16 ? _mm512_cvtph_ps(h) : _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(h), 16));
 }
 
-/* 16 values as k_f32_to_bf16 rounds them, in the high halves; the low ones hold anything. */
+/* 16 values rounded as by k_f32_to_bf16, in the high halves of the lanes; the low halves are undefined. */
 K__V512 __m512i k__near16_avx512(__m512 x) {
     const __m512i u = _mm512_castps_si512(x), odd = _mm512_and_si512(_mm512_srli_epi32(u, 16), _mm512_set1_epi32(1));
     const __m512i r = _mm512_add_epi32(u, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff)));
@@ -2146,7 +2139,7 @@ K__V512 __m512i k__bf16_avx512(const uint32_t type, const uint8_t *p, const bool
 
 K__ROUND_LEVEL(avx512, K_VEC_AVX512, _mm512_storeu_si512(to, k__bf16_avx512(K_F16_ROUND, w, true, 32)))
 
-/* Half h of a step of 32, of which `left` exist: values 16h to 16h + 15; of bf16 those in odd places, then the others. */
+/* Half h of a step of 32, of which `left` values exist: values 16h to 16h + 15; of bf16 the odd values (h 0) or the even ones (h 1). */
 K__V512 __m512 k__part_avx512(const uint32_t type, const uint8_t *p, const int h, const bool whole, int left) {
     if (!k__is_bf16(type))
         return k__load_avx512(type, p + (size_t)16 * (size_t)h * k__float_size(type), whole, k__mask_avx512(left - 16 * h));
@@ -2154,7 +2147,7 @@ K__V512 __m512 k__part_avx512(const uint32_t type, const uint8_t *p, const int h
     return _mm512_castsi512_ps(h ? _mm512_slli_epi32(v, 16) : _mm512_and_si512(v, _mm512_set1_epi32((int)0xffff0000)));
 }
 
-/* f(C, ...) with a constant C, 1 to K__TILE_AVX512. */
+/* Calls f(C, ...) with C as a constant, 1 to K__TILE_AVX512. */
 #define K__BY_COLS(C, f, ...)                                                                      \
     switch (C) {                                                                                   \
     case 1: f(1, __VA_ARGS__); break;                                                              \
@@ -2165,7 +2158,7 @@ K__V512 __m512 k__part_avx512(const uint32_t type, const uint8_t *p, const int h
     default: f(6, __VA_ARGS__);                                                                    \
     }
 
-/* Four rows at once, as k__sum_avx512. */
+/* k__sum_avx512 of four rows at once. */
 K__V512 void k__sum_rows_avx512(const __m512 *v, float *y) {
     __m512 q[2];
     for (int i = 0; i < 2; i++)
@@ -2177,7 +2170,7 @@ K__V512 void k__sum_rows_avx512(const __m512 *v, float *y) {
     _mm_storeu_ps(y, _mm512_castps512_ps128(_mm512_permutexvar_ps(order, q[0])));
 }
 
-/* Tiles of four rows for k__float_level.wide_rows: groups of rows before columns, so that six columns serve them all. */
+/* Tiles of four rows for k__float_level.wide_rows. The inner loop goes over groups of rows, so that six columns stay in L1. */
 #define K__TILES(tile)                                                                             \
     for (int c = 0; c < n_cols; c += K__TILE_AVX512)                                               \
         for (int r = 0; r < groups * K__WIDE_ROWS; r += K__WIDE_ROWS)                              \
@@ -2191,8 +2184,8 @@ K__V512 void k__tile_end_avx512(const int C, const int R, __m512 (*s)[K__WIDE_RO
         else k__sum_rows_avx512(s[c], y + (size_t)c * ldy);
 }
 
-/* One row or four times up to six columns, all lanes in registers: 10 loads serve 24 multiplications. Weights are widened as they are
- * loaded, once for six columns: a copy's stores cost more, and twice the bytes would come from the second cache. */
+/* One or four rows times up to six columns, all lanes in registers: 10 loads for 24 multiplications. Weights are widened when they
+ * are loaded, once for six columns. A widened copy was slower: it costs stores, and twice the bytes come from the L2 cache. */
 enum { K__TILE_AVX512 = 6 };
 
 /* One step of 32 elements, of which `left` exist, from element k. */
@@ -2210,7 +2203,7 @@ K__V512 void k__step_avx512(const int C, const int R, const uint32_t type, const
     }
 }
 
-/* A level's tile of its steps; of four rows n % 32 == 0. */
+/* Defines the tile of a level from its step; with four rows n % 32 == 0. */
 #define K__TILE(tile, vec, step)                                                                                              \
     vec void tile(const int C, const int R, const uint32_t type, const uint8_t *w, size_t row_bytes, const uint8_t *const *x, \
                   int n, float *y, size_t ldy) {                                                                              \
@@ -2238,16 +2231,16 @@ K__V512 void k__wide_rows_avx512(const uint32_t type, const uint8_t *w, size_t r
 
 K__FLOAT_LEVEL(avx512, K_VEC_AVX512, K__TILE_AVX512)
 
-/* --- avx512_bf16 level: products of bf16 by vdpbf16ps. It adds the product in the odd place to the sum, rounds, adds the other and
- * rounds, with denormals as zeros (Intel SDM, vol. 2): the law's order; k__dots_in_order() looks whether it does so here. --- */
+/* --- avx512_bf16 level: products of bf16 by vdpbf16ps. It adds the odd product to the sum, rounds, adds the even one, rounds, and
+ * treats denormals as zeros (Intel SDM, vol. 2): the summation order of this header. k__dots_in_order() tests that. --- */
 
 #define K_VEC_BF16 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx2,fma,f16c")))
 #define K__VBF16 static inline __attribute__((always_inline)) K_VEC_BF16
 
 K__VBF16 __m512 k__dots_add(__m512 s, __m512i a, __m512i b) { return _mm512_dpbf16_ps(s, (__m512bh)a, (__m512bh)b); }
 
-/* Whether this processor's instruction gives the bits of two fused additions: sums in which every order and rounding but
- * the law's shows. */
+/* Whether vdpbf16ps of this processor gives the bits of two fused multiply-adds. The test sums differ for any other order or
+ * rounding. */
 static K_VEC_BF16 bool k__dots_in_order(void) {
     static const float ab[8][3] = {{1, 1.0f, 0x1p-24f},     {1, 0x1p-24f, 0x1p-24f},   {1, 0x1p-24f, -1},        {-3, 3, 0x1.02p-25f},
                                    {0x1p24f, 1, 1},         {0x1p24f, -0x1p24f, 0.5f}, {0.1f, 0.3f, -0x1.9ap-2f}, {0x1.fffffep0f, 0x1p-23f, 1}};
@@ -2264,7 +2257,7 @@ static K_VEC_BF16 bool k__dots_in_order(void) {
     return memcmp(got, want, sizeof got) == 0;
 }
 
-/* As k__bf16_avx512. */
+/* Like k__bf16_avx512. */
 K__VBF16 __m512i k__dots_load(const uint32_t type, const uint8_t *p, const bool whole, int left) {
     if (type == K_BF16) return k__bf16_avx512(K_BF16, p, whole, left);
     return (__m512i)_mm512_cvtne2ps_pbh(k__load_avx512(K_F16, p + 32, whole, k__mask_avx512(left - 16)),
@@ -2273,7 +2266,7 @@ K__VBF16 __m512i k__dots_load(const uint32_t type, const uint8_t *p, const bool 
 
 K__ROUND_LEVEL(bf16, K_VEC_BF16, _mm512_storeu_si512(to, k__dots_load(K_F16_ROUND, w, true, 32)))
 
-/* As k__step_avx512. */
+/* Like k__step_avx512. */
 K__VBF16 void k__dots_step(const int C, const int R, const uint32_t type, const uint8_t *w, size_t row_bytes, const uint8_t *const *x, int k,
                            const bool whole, int left, __m512 (*s)[K__WIDE_ROWS]) {
     const size_t at = 2 * (size_t)k;
@@ -2340,7 +2333,7 @@ static K_VEC_AVX512 void k_hadamard_avx512(float *x, int n, int size) {
                 _mm512_storeu_ps(x + j, _mm512_add_ps(a, b));
                 _mm512_storeu_ps(x + j + h, _mm512_sub_ps(a, b));
             }
-    for (int i = 0; i < n; i += 16) {                 /* p: the lanes the other way round; the mask: the upper ones */
+    for (int i = 0; i < n; i += 16) {                 /* p: the lanes in reverse order; the mask selects the upper ones */
         __m512 v = _mm512_loadu_ps(x + i), p = _mm512_shuffle_f32x4(v, v, 0x4e);
         v = _mm512_mask_sub_ps(_mm512_add_ps(p, v), 0xff00, p, v);
         p = _mm512_shuffle_f32x4(v, v, 0xb1);
@@ -2362,7 +2355,7 @@ static K_VEC_AVX512 void k_swiglu_avx512(float *gate, const float *up, int n) {
     }
 }
 
-/* max_ps gives its second operand when either is NaN, so a NaN on the left never wins. */
+/* max_ps returns its second operand where one operand is NaN, so a NaN on the left is ignored. */
 static K_VEC_AVX512 float k_max_avx512(const float *x, int n, int *arg) {
     const __m512 low = _mm512_set1_ps(-INFINITY);
     __m512       a = low, b = low;
@@ -2394,63 +2387,62 @@ static K_VEC_AVX512 void k_softmax_avx512(float *x, int n) {
 }
 #endif
 /* ===== [attn] rows of the cache, attention =====
- * k_kv_store and k_attn at every level: _ref in plain C, _avx2, _avx512, _bf16. [vec]'s rules hold here too; sums have this order.
- * Positions go in tiles of 32 at absolute multiples of 32. A tile of K and V is widened to f32 once (or taken as pairs of bf16) and
- * serves all rows. K is transposed, so that a lane is a position and no sum goes across lanes: s = fma(q[d], k[d], s).
- * Tiles form segments of 512 positions at absolute multiples of 512. In a segment each row has the largest score m so far, the
- * sum l of the weights and the output o, which is not divided by l yet. A tile changes them like this:
+ * k_kv_store and k_attn at every level: _ref in plain C, _avx2, _avx512, _bf16. The rules of [vec] hold, and sums have this order:
+ * Positions are taken in tiles of 32, at absolute multiples of 32. A tile of K and V is widened to f32 once (or to pairs of bf16) for
+ * all rows. K is transposed, so that a lane is a position and no sum goes across lanes: s = fma(q[d], k[d], s).
+ * Sixteen tiles are a segment: 512 positions, at absolute multiples of 512. In a segment each row has the largest score m so far, the
+ * sum l of the weights, and the output o before the division by l. A tile updates them:
  *     m' = max(m, s);  c = exp(m - m');  p = exp(s - m');  l = l*c + sum(p);  o = o*c, then o = fma(p[i], v[i], o)
  * Segments are merged in rising order, each into the result (M, L, O) of those before it, which begins as that of the first:
  *     M' = max(M, m);  a = exp(M - M');  b = exp(m - M');  L = L*a + l*b;  O = O*a + o*b, every operation rounded
- * One of a and b is 1. So any thread can compute a segment, and up to 512 positions are not merged at all. The result is O / L.
- * Dimensions of s and positions of o go in pairs, the odd one first. Caches of bf16 and of quantised types are multiplied as bf16:
- * their values are rounded to bf16, and so are q for the keys and p for the values (FlashAttention rounds the same). The
- * instruction vdpbf16ps computes exactly these sums. A row reads only its own positions of a tile, so its result depends
- * neither on the other rows of the call nor on their number. */
+ * One of a and b is 1. So any thread can compute a segment, and up to 512 positions need no merge. The result is O / L.
+ * Sums over dimensions (s) and positions (o) add pairs, the odd element first. Caches of bf16 and of quantised types are multiplied
+ * as bf16: their values are rounded to bf16, and so are q and p (as in FlashAttention); these are the sums of the instruction
+ * vdpbf16ps. A row adds only positions that it sees, so its result does not depend on the other rows of the call. */
 
-enum { K_TILE = 32, K_ATTN_GROUP = 8 };         /* positions per tile; rows a level works on together */
+enum { K_TILE = 32, K_ATTN_GROUP = 8 };         /* positions in a tile; rows that a level computes together */
 
-/* What the next tile will read and nobody has asked for yet: a level asks for a line of K with every dimension of the scores, and
- * for two of V with every position it gathers. Hardware follows no stream from block to block, and all at once would be waited for. */
+/* The bytes of the next tile that are not prefetched yet. A level prefetches a line of K with every dimension of the scores, and two
+ * of V with every position of the sums. The hardware does not prefetch across blocks, and all lines at once would stall. */
 typedef struct {
     const uint8_t *k, *k_end, *v, *v_end;
-} k__attn_soon;
+} k__attn_ahead;
 
-/* Up to K_ATTN_GROUP rows, their spans [lo, hi) of the tile, what each has so far (m, l, o), and what the tile makes of that (c).
- * Rows that are missing from a whole four have empty spans, so that a level may weigh four at a time. */
+/* Up to K_ATTN_GROUP rows: their spans [lo, hi) of the tile, their state (m, l, o) and the factor c of the tile. The last four rows
+ * are filled up with empty spans, so that a level can compute weights of four rows at a time. */
 typedef struct {
     int          n, row[K_ATTN_GROUP], lo[K_ATTN_GROUP], hi[K_ATTN_GROUP];
     const float *q[K_ATTN_GROUP];
     float       *o[K_ATTN_GROUP], m[K_ATTN_GROUP], l[K_ATTN_GROUP], c[K_ATTN_GROUP];
 } k__attn_rows;
 
-/* n_pos positions of n values, stride bytes apart, to rows ld floats apart. */
+/* Converts n_pos positions of n values, stride bytes apart, into rows ld floats apart. */
 typedef void k__attn_widen(uint32_t type, const uint8_t *src, size_t stride, int n_pos, int n, float *dst, int ld);
 
-/* How a level multiplies keys of one kind: as f32, or pairs of bf16, each in the place of a float. */
+/* How a level multiplies keys: as f32, or as pairs of bf16 (a pair takes the place of a float). */
 typedef struct {
-    int            per;                         /* dimensions in the place of a float */
+    int            per;                         /* dimensions in 4 bytes */
     k__attn_widen *widen;
     /* kt[d*32 + i] = k[i*ld + d], ld a multiple of 16 */
-    void (*turn)(const float *k, int ld, float *kt);
-    /* a query rounded to bf16, in the form of the keys */
+    void (*transpose)(const float *k, int ld, float *kt);
+    /* rounds a query to bf16, in the format of the keys */
     void (*round)(const float *q, int n, float *dst);
-    /* s[r*32 + i] = q[r] . kt[., i] over n floats of either */
-    void (*scores)(const float *const *q, int n_rows, const float *kt, int n, k__attn_soon *soon, float *s);
+    /* s[r*32 + i] = q[r] . kt[., i], n times 4 bytes of each */
+    void (*scores)(const float *const *q, int n_rows, const float *kt, int n, k__attn_ahead *ahead, float *s);
 } k__attn_keys;
 
-/* The same of values; pairs are of positions: [16][ld] of them. */
+/* How a level multiplies values; pairs are of positions: [16][ld]. */
 typedef struct {
-    int            per;
+    int            per;                         /* positions in 4 bytes */
     k__attn_widen *widen;
     /* rows of bf16 [32][ld] to pairs; NULL with f32 */
     void (*pair)(const float *v, int ld, float *pairs);
     /* o[r] = o[r]*c[r], then += s[r*32 + i] * v[i] for i = lo..hi-1; ld a multiple of 32 */
     void (*gather)(float *const *o, const float *c, int n_rows, const float *s, const float *v, int ld, int lo, int hi,
-                   k__attn_soon *soon);
+                   k__attn_ahead *ahead);
 } k__attn_values;
 
-/* Of one row and some positions: the largest score, and the sum of the weights exp(score - m). */
+/* For one row and some positions: m is the largest score, l the sum of the weights exp(score - m). */
 typedef struct {
     float m, l;
 } k__attn_sum;
@@ -2458,18 +2450,18 @@ typedef struct {
 typedef struct {
     const k__attn_keys   *keys;
     const k__attn_values *values;
-    /* scores s[r*32 + i] to weights p, outside the spans 0, rounded to bf16 where values are; moves m and l, sets c */
+    /* turns scores s[r*32 + i] into weights p, 0 outside the spans, rounded to bf16 where values are; updates m and l, sets c */
     void (*weigh)(const k_attn_args *a, k__attn_rows *g, float *s);
-    /* merges the next segment, `part` and its output from[n], into those before it, `all` and o[n] */
+    /* merges the next segment (part, output from[n]) into the result of those before it (all, o[n]) */
     void (*join)(k__attn_sum *all, float *o, const k__attn_sum *part, const float *from, int n);
 } k__attn_level;
 
 typedef struct {
     float *k, *kt, *v, *s;                      /* [32][ld_k], [ld_k][32], [32][ld_v], [K_ATTN_GROUP][32] */
-    float *q, *o;                               /* [n_rows][ld_k] padded copies, [n_rows][ld_v] of the segment at hand */
-    k__attn_sum *part, *all;                    /* [n_rows] of that segment, behind o; of those before it */
+    float *q, *o;                               /* [n_rows][ld_k] padded queries, [n_rows][ld_v] outputs of the current segment */
+    k__attn_sum *part, *all;                    /* [n_rows] of the current segment, stored behind o; of the segments before it */
     int    ld_k, ld_v;
-    k__attn_soon soon;
+    k__attn_ahead ahead;
 } k__attn_mem;
 
 static int k__round_up(int n, int to) { return (n + to - 1) / to * to; }
@@ -2483,10 +2475,10 @@ K_PUBLIC size_t k_attn_scratch(int n_rows, int hd_k, int hd_v) {
     return (K_TILE * (2 * ld_k + ld_v + K_ATTN_GROUP) + n * (ld_k + 2) + k_attn_part(n_rows, hd_v)) * sizeof(float) + 64;
 }
 
-/* Caches of the type are multiplied as bf16. */
+/* Whether caches of the type are multiplied as bf16. */
 K__BODY bool k__kv_rounds(uint32_t type) { return type != K_F32 && type != K_F16; }
 
-/* The segment at hand writes its partial results to `part`. */
+/* The partial results of the current segment go to `part`. */
 static void k__attn_part_to(k__attn_mem *w, const k_attn_args *a, float *part) {
     w->o = part;
     w->part = (k__attn_sum *)(void *)(part + (size_t)a->n_rows * (size_t)w->ld_v);
@@ -2509,13 +2501,13 @@ static k__attn_mem k__attn_carve(const k_attn_args *a, void *scratch) {
 
 static float *k__attn_o(const k__attn_mem *w, int r) { return w->o + (size_t)r * (size_t)w->ld_v; }
 
-/* Row r is ready for a segment. */
+/* Prepares row r for a segment. */
 static void k__attn_clear(const k__attn_mem *w, int r) {
     memset(k__attn_o(w, r), 0, (size_t)w->ld_v * sizeof(float));
     w->part[r] = (k__attn_sum){-INFINITY, 0};
 }
 
-/* Zeros for the padding of tiles and queries; the queries as the level wants them. */
+/* Zeros the padding of tiles and queries; copies the queries in the format of the level. */
 static void k__attn_start(const k__attn_level *lv, const k_attn_args *a, const k__attn_mem *w) {
     const size_t tile = (size_t)(2 * w->ld_k + w->ld_v + K_ATTN_GROUP) * K_TILE;
     memset(w->k, 0, (tile + (size_t)w->ld_k * (size_t)a->n_rows) * sizeof(float));
@@ -2527,7 +2519,7 @@ static void k__attn_start(const k__attn_level *lv, const k_attn_args *a, const k
     }
 }
 
-/* Where position p lies, and how many of the `want` positions from there follow it in the same block. NULL: dropped. */
+/* Address of position p, and how many of the `want` positions from there are in the same block. NULL: the block is behind the window. */
 static const uint8_t *k__attn_find(const uint8_t *const *blocks, size_t stride, int block, int64_t p, int want, int *run) {
     const uint8_t *at = blocks[p / block];
     int            off = (int)(p % block);
@@ -2535,8 +2527,8 @@ static const uint8_t *k__attn_find(const uint8_t *const *blocks, size_t stride, 
     return at ? at + (size_t)off * stride : NULL;
 }
 
-/* Positions [lo, hi) of the tile at base. Dropped blocks are passed over: no row of the call sees them. A head that ends
- * inside a quantised block was stored with zeros up to the block's end, and zeros is what the padding up to ld holds. */
+/* Widens positions [lo, hi) of the tile at base. It skips blocks behind the window, since no row of the call sees them. A head that
+ * ends inside a quantised block was padded with zeros up to the end of the block, and so is the tile up to ld. */
 static void k__attn_fetch(k__attn_widen *widen, uint32_t type, const uint8_t *const *blocks, size_t stride, int block,
                           int n, int64_t base, int lo, int hi, float *dst, int ld) {
     n = k__round_up(n, k_types[type].block);
@@ -2546,7 +2538,7 @@ static void k__attn_fetch(k__attn_widen *widen, uint32_t type, const uint8_t *co
     }
 }
 
-/* The part of row r inside the tile at base, as [*lo, *hi) of 0..32; false when there is none. */
+/* The positions of the tile at base that row r sees, as [*lo, *hi) of 0..32; false: none. */
 static bool k__attn_span(const k_attn_row *r, int64_t base, int *lo, int *hi) {
     int64_t b = r->begin - base, e = r->end - base;
     *lo = b < 0 ? 0 : b > K_TILE ? K_TILE : (int)b;
@@ -2557,27 +2549,27 @@ static bool k__attn_span(const k_attn_row *r, int64_t base, int *lo, int *hi) {
 static int k__least(const int *v, int n) { int m = v[0]; for (int i = 1; i < n; i++) m = v[i] < m ? v[i] : m; return m; }
 static int k__most(const int *v, int n) { int m = v[0]; for (int i = 1; i < n; i++) m = v[i] > m ? v[i] : m; return m; }
 
-/* Turn t of a span's positions, the odd one of each pair first: false where that position is not in the span. */
-K__BODY bool k__pair_turn(int t, int lo, int hi, int *i) {
+/* The t-th position in summation order, which takes the odd one of each pair first; false: it is not in the span. */
+K__BODY bool k__pair_at(int t, int lo, int hi, int *i) {
     *i = t ^ 1;
     return *i >= lo && *i < hi;
 }
 
-/* Each row sums its own span in order; what whole pairs the spans share is summed for all rows together. */
+/* Each row sums its own span in order. Whole pairs that all spans share are summed for all rows together. */
 static void k__attn_gather(const k__attn_values *lv, k__attn_mem *w, k__attn_rows *g) {
     int lo = k__round_up(k__most(g->lo, g->n), 2), hi = k__least(g->hi, g->n) & ~1;
     if (lo > hi) hi = lo;
     for (int r = 0; r < g->n; r++)
         if (g->lo[r] < lo) {
             int stop = g->hi[r] < lo ? g->hi[r] : lo;
-            lv->gather(&g->o[r], &g->c[r], 1, w->s + r * K_TILE, w->v, w->ld_v, g->lo[r], stop, &w->soon);
+            lv->gather(&g->o[r], &g->c[r], 1, w->s + r * K_TILE, w->v, w->ld_v, g->lo[r], stop, &w->ahead);
             g->c[r] = 1;
         }
-    if (lo < hi) lv->gather(g->o, g->c, g->n, w->s, w->v, w->ld_v, lo, hi, &w->soon);
+    if (lo < hi) lv->gather(g->o, g->c, g->n, w->s, w->v, w->ld_v, lo, hi, &w->ahead);
     for (int r = 0; r < g->n; r++) {
         int from = g->lo[r] > hi ? g->lo[r] : hi;
         if (lo < hi) g->c[r] = 1;
-        if (from < g->hi[r]) lv->gather(&g->o[r], &g->c[r], 1, w->s + r * K_TILE, w->v, w->ld_v, from, g->hi[r], &w->soon);
+        if (from < g->hi[r]) lv->gather(&g->o[r], &g->c[r], 1, w->s + r * K_TILE, w->v, w->ld_v, from, g->hi[r], &w->ahead);
     }
 }
 
@@ -2589,14 +2581,14 @@ static void k__attn_group(const k__attn_level *lv, const k_attn_args *a, k__attn
         g->l[r] = there ? w->part[g->row[r]].l : 0;
         if (!there) g->lo[r] = g->hi[r] = 0;
     }
-    lv->keys->scores(g->q, g->n, w->kt, a->hd_k / lv->keys->per, &w->soon, w->s);
+    lv->keys->scores(g->q, g->n, w->kt, a->hd_k / lv->keys->per, &w->ahead, w->s);
     lv->weigh(a, g, w->s);
     for (int r = 0; r < g->n; r++) w->part[g->row[r]] = (k__attn_sum){g->m[r], g->l[r]};
     k__attn_gather(lv->values, w, g);
     g->n = 0;
 }
 
-/* Where the positions of the tile at p lie and how far they reach; nothing where one block does not hold them all. */
+/* Start and end of the tile at p in memory; an empty range where the tile is not inside one block. */
 static const uint8_t *k__attn_next(const k_attn_args *a, const uint8_t *const *blocks, size_t stride, int64_t p, const uint8_t **end) {
     int            run;
     const uint8_t *at = k__attn_find(blocks, stride, a->block, p, K_TILE, &run);
@@ -2606,17 +2598,17 @@ static const uint8_t *k__attn_next(const k_attn_args *a, const uint8_t *const *b
 
 static void k__attn_tile(const k__attn_level *lv, const k_attn_args *a, k__attn_mem *w, int64_t base, int64_t last) {
     const int    ld_k = w->ld_k / lv->keys->per, ld_v = w->ld_v / lv->values->per;
-    float       *v = w->v + (size_t)(w->ld_v - ld_v) * K_TILE;      /* what is to be paired lies behind the pairs */
+    float       *v = w->v + (size_t)(w->ld_v - ld_v) * K_TILE;      /* rows that will be paired are stored behind the pairs */
     k__attn_rows g = {0};
     int          lo, hi, from = K_TILE, to = 0;
     for (int r = 0; r < a->n_rows; r++)
         if (k__attn_span(&a->rows[r], base, &lo, &hi)) from = lo < from ? lo : from, to = hi > to ? hi : to;
     k__attn_fetch(lv->keys->widen, a->type_k, a->k_blocks, a->k_stride, a->block, a->hd_k, base, from, to, w->k, ld_k);
-    lv->keys->turn(w->k, ld_k, w->kt);
-    w->soon = (k__attn_soon){0};
+    lv->keys->transpose(w->k, ld_k, w->kt);
+    w->ahead = (k__attn_ahead){0};
     if (base + K_TILE < last) {
-        w->soon.k = k__attn_next(a, a->k_blocks, a->k_stride, base + K_TILE, &w->soon.k_end);
-        w->soon.v = k__attn_next(a, a->v_blocks, a->v_stride, base + K_TILE, &w->soon.v_end);
+        w->ahead.k = k__attn_next(a, a->k_blocks, a->k_stride, base + K_TILE, &w->ahead.k_end);
+        w->ahead.v = k__attn_next(a, a->v_blocks, a->v_stride, base + K_TILE, &w->ahead.v_end);
     }
     k__attn_fetch(lv->values->widen, a->type_v, a->v_blocks, a->v_stride, a->block, a->hd_v, base, from, to, v, ld_v);
     if (lv->values->pair) lv->values->pair(v, w->ld_v, w->v);
@@ -2646,14 +2638,14 @@ static k__attn_reach k__attn_reach_of(const k_attn_args *a) {
     return all;
 }
 
-/* The partial results of segment s to w->o and w->part, which are clear. The tile after its last one is fetched ahead where `all` goes on. */
+/* Computes the partial results of segment s in w->o and w->part, which are clear. Its last tile prefetches the next one of `all`. */
 static void k__attn_segment(const k__attn_level *lv, const k_attn_args *a, k__attn_mem *w, k__attn_reach all, int64_t s) {
     const int64_t from = s * K_SEGMENT, to = from + K_SEGMENT < all.last ? from + K_SEGMENT : all.last;
     for (int64_t base = from > all.first ? from : all.first / K_TILE * K_TILE; base < to; base += K_TILE)
         k__attn_tile(lv, a, w, base, all.last);
 }
 
-/* Merges one segment into those before it. One without positions changes nothing. */
+/* Merges a segment into the result of those before it. A segment without positions changes nothing. */
 K__BODY void k__attn_join(float (*decay)(float), k__attn_sum *all, float *o, const k__attn_sum *part, const float *from, int n) {
     const bool  less = all->m < part->m;
     const float top = less ? part->m : all->m, low = less ? all->m : part->m, c = decay(low - (top == -INFINITY ? 0 : top));
@@ -2662,7 +2654,7 @@ K__BODY void k__attn_join(float (*decay)(float), k__attn_sum *all, float *o, con
     for (int i = 0; i < n; i++) o[i] = o[i] * a + from[i] * b;
 }
 
-/* The same for row r, whose output is a->rows[r].o; nothing is before the first segment. */
+/* The same for row r, whose output is a->rows[r].o. The first segment is copied. */
 static void k__attn_take(const k__attn_level *lv, const k_attn_args *a, int r, bool first, k__attn_sum *all, const k__attn_sum *part,
                          const float *from) {
     if (!first) {
@@ -2673,8 +2665,8 @@ static void k__attn_take(const k__attn_level *lv, const k_attn_args *a, int r, b
     memcpy(a->rows[r].o, from, (size_t)a->hd_v * sizeof *from);
 }
 
-/* Row r's output, in place: the sink joins the denominator as one more position without a value; then o / l. A pair of which one
- * position is the row's adds + 0 for the other, or nothing: only the sign of a zero differs, and it ends here. */
+/* Divides row r's output by the sum of weights, in place. A sink is one more weight without a value. Where a row sees one position of
+ * a pair, levels add + 0 for the other or skip it: only the sign of a zero can differ, and + 0 removes that. */
 static void k__attn_finish(const k_attn_args *a, int r, k__attn_sum all) {
     float c = 1, *o = a->rows[r].o;
     if (a->sinks && a->sinks[r] != -INFINITY) {
@@ -2705,7 +2697,7 @@ static void k__attn_run(const k__attn_level *lv, const k_attn_args *a, void *scr
 
 static void k_kv_store_ref(uint32_t type, const float *x, void *dst, int n) { k_types[type].quant(x, dst, n); }
 
-/* What f32 holds of values rounded to bf16. */
+/* Values rounded to bf16, as f32. */
 K__BODY void k__round_row(const float *x, int n, float *y) {
     for (int i = 0; i < n; i++) y[i] = k_bf16_to_f32(k_f32_to_bf16(x[i]));
 }
@@ -2717,13 +2709,13 @@ static void k__attn_widen_ref(uint32_t type, const uint8_t *src, size_t stride, 
     }
 }
 
-static void k__attn_turn_ref(const float *k, int ld, float *kt) {
+static void k__attn_transpose_ref(const float *k, int ld, float *kt) {
     for (int d = 0; d < ld; d++)
         for (int i = 0; i < K_TILE; i++) kt[d * K_TILE + i] = k[(size_t)i * (size_t)ld + (size_t)d];
 }
 
-static void k__attn_scores_ref(const float *const *q, int n_rows, const float *kt, int n, k__attn_soon *soon, float *s) {
-    (void)soon;
+static void k__attn_scores_ref(const float *const *q, int n_rows, const float *kt, int n, k__attn_ahead *ahead, float *s) {
+    (void)ahead;
     for (int r = 0; r < n_rows; r++, s += K_TILE) {
         memset(s, 0, K_TILE * sizeof *s);
         for (int i = 0; i < n; i++) k__axpy(s, kt + (size_t)(i ^ 1) * K_TILE, q[r][i ^ 1], K_TILE);
@@ -2752,12 +2744,12 @@ static void k__attn_weigh_ref(const k_attn_args *a, k__attn_rows *g, float *s) {
 }
 
 static void k__attn_gather_ref(float *const *o, const float *c, int n_rows, const float *s, const float *v, int ld, int lo,
-                               int hi, k__attn_soon *soon) {
-    (void)soon;
+                               int hi, k__attn_ahead *ahead) {
+    (void)ahead;
     for (int r = 0; r < n_rows; r++) {
         k__scale(o[r], c[r], ld);
         for (int t = lo & ~1, i; t <= hi; t++)
-            if (k__pair_turn(t, lo, hi, &i)) k__axpy(o[r], v + (size_t)i * (size_t)ld, s[r * K_TILE + i], ld);
+            if (k__pair_at(t, lo, hi, &i)) k__axpy(o[r], v + (size_t)i * (size_t)ld, s[r * K_TILE + i], ld);
     }
 }
 
@@ -2767,14 +2759,14 @@ static void k__attn_join_ref(k__attn_sum *all, float *o, const k__attn_sum *part
 }
 
 static k__attn_level k_attn_ref(const k_attn_args *a) {
-    static const k__attn_keys   keys = {1, k__attn_widen_ref, k__attn_turn_ref, k__attn_round_ref, k__attn_scores_ref};
+    static const k__attn_keys   keys = {1, k__attn_widen_ref, k__attn_transpose_ref, k__attn_round_ref, k__attn_scores_ref};
     static const k__attn_values values = {1, k__attn_widen_ref, NULL, k__attn_gather_ref};
     (void)a;
     return (k__attn_level){&keys, &values, k__attn_weigh_ref, k__attn_join_ref};
 }
 
 #if defined(__x86_64__)
-/* Asks for the line at *next, and moves on until `end`. */
+/* Prefetches the line at *next and advances, up to `end`. */
 static inline __attribute__((always_inline)) void k__fetch(const uint8_t **next, const uint8_t *end) {
     _mm_prefetch((const char *)*next, _MM_HINT_T1);
     if (*next < end) *next += 64;
@@ -2834,7 +2826,7 @@ static K_VEC_AVX2 void k__attn_widen_avx2(uint32_t type, const uint8_t *src, siz
 }
 
 /* Blocks of 8 x 8. */
-static K_VEC_AVX2 void k__attn_turn_avx2(const float *k, int ld, float *kt) {
+static K_VEC_AVX2 void k__attn_transpose_avx2(const float *k, int ld, float *kt) {
     for (int d = 0; d < ld; d += 8)
         for (int i = 0; i < K_TILE; i += 8) {
             __m256 r[8], t[8];
@@ -2854,8 +2846,8 @@ static K_VEC_AVX2 void k__attn_turn_avx2(const float *k, int ld, float *kt) {
         }
 }
 
-K__V256 void k__scores_avx2(const int R, const float *const *q, const float *kt, int n, k__attn_soon *soon, float *s) {
-    const uint8_t *next = soon->k;
+K__V256 void k__scores_avx2(const int R, const float *const *q, const float *kt, int n, k__attn_ahead *ahead, float *s) {
+    const uint8_t *next = ahead->k;
     __m256         acc[3][4];
     for (int r = 0; r < R; r++)
         for (int h = 0; h < 4; h++) acc[r][h] = _mm256_setzero_ps();
@@ -2863,7 +2855,7 @@ K__V256 void k__scores_avx2(const int R, const float *const *q, const float *kt,
         const int    d = i ^ 1;
         const float *kd = kt + (size_t)d * K_TILE;
         __m256       qv[3];
-        k__fetch(&next, soon->k_end);
+        k__fetch(&next, ahead->k_end);
         for (int r = 0; r < R; r++) qv[r] = _mm256_set1_ps(q[r][d]);
         for (int h = 0; h < 4; h++) {
             const __m256 kv = _mm256_loadu_ps(kd + 8 * h);
@@ -2872,13 +2864,13 @@ K__V256 void k__scores_avx2(const int R, const float *const *q, const float *kt,
     }
     for (int r = 0; r < R; r++)
         for (int h = 0; h < 4; h++) _mm256_storeu_ps(s + r * K_TILE + 8 * h, acc[r][h]);
-    soon->k = next;
+    ahead->k = next;
 }
 
-static K_VEC_AVX2 void k__attn_scores_avx2(const float *const *q, int n_rows, const float *kt, int n, k__attn_soon *soon, float *s) {
-    for (; n_rows >= 3; n_rows -= 3, q += 3, s += 3 * K_TILE) k__scores_avx2(3, q, kt, n, soon, s);
-    if (n_rows == 2) k__scores_avx2(2, q, kt, n, soon, s);
-    else if (n_rows) k__scores_avx2(1, q, kt, n, soon, s);
+static K_VEC_AVX2 void k__attn_scores_avx2(const float *const *q, int n_rows, const float *kt, int n, k__attn_ahead *ahead, float *s) {
+    for (; n_rows >= 3; n_rows -= 3, q += 3, s += 3 * K_TILE) k__scores_avx2(3, q, kt, n, ahead, s);
+    if (n_rows == 2) k__scores_avx2(2, q, kt, n, ahead, s);
+    else if (n_rows) k__scores_avx2(1, q, kt, n, ahead, s);
 }
 
 static K_VEC_AVX2 void k__attn_round_avx2(const float *q, int n, float *dst) { k__round_row(q, n, dst); }
@@ -2907,16 +2899,16 @@ static K_VEC_AVX2 void k__attn_weigh_avx2(const k_attn_args *a, k__attn_rows *g,
     }
 }
 
-/* D registers of o for R rows stay put while the positions pass. */
+/* D registers of o for each of R rows stay in place while the loop goes over positions. */
 K__V256 void k__gather_avx2(const int R, const int D, float *const *o, int at, const float *c, const float *s, const float *v,
-                            int ld, int lo, int hi, k__attn_soon *soon) {
-    const uint8_t *next = soon->v;
+                            int ld, int lo, int hi, k__attn_ahead *ahead) {
+    const uint8_t *next = ahead->v;
     __m256         acc[2][4];
     for (int r = 0; r < R; r++)
         for (int d = 0; d < D; d++) acc[r][d] = _mm256_mul_ps(_mm256_loadu_ps(o[r] + at + 8 * d), _mm256_set1_ps(c[r]));
     for (int t = lo & ~1, i; t <= hi; t++) {
-        if (!k__pair_turn(t, lo, hi, &i)) continue;
-        for (int k = 0; k < 2; k++) k__fetch(&next, soon->v_end);
+        if (!k__pair_at(t, lo, hi, &i)) continue;
+        for (int k = 0; k < 2; k++) k__fetch(&next, ahead->v_end);
         const float *vi = v + (size_t)i * (size_t)ld + at;
         __m256       vv[4];
         for (int d = 0; d < D; d++) vv[d] = _mm256_loadu_ps(vi + 8 * d);
@@ -2925,18 +2917,18 @@ K__V256 void k__gather_avx2(const int R, const int D, float *const *o, int at, c
     }
     for (int r = 0; r < R; r++)
         for (int d = 0; d < D; d++) _mm256_storeu_ps(o[r] + at + 8 * d, acc[r][d]);
-    soon->v = next;
+    ahead->v = next;
 }
 
 static K_VEC_AVX2 void k__attn_gather_avx2(float *const *o, const float *c, int n_rows, const float *s, const float *v, int ld,
-                                           int lo, int hi, k__attn_soon *soon) {
+                                           int lo, int hi, k__attn_ahead *ahead) {
     int r = 0;
     for (; r + 2 <= n_rows; r += 2)
-        for (int at = 0; at < ld; at += 32) k__gather_avx2(2, 4, o + r, at, c + r, s + r * K_TILE, v, ld, lo, hi, soon);
-    for (int at = 0; r < n_rows && at < ld; at += 32) k__gather_avx2(1, 4, o + r, at, c + r, s + r * K_TILE, v, ld, lo, hi, soon);
+        for (int at = 0; at < ld; at += 32) k__gather_avx2(2, 4, o + r, at, c + r, s + r * K_TILE, v, ld, lo, hi, ahead);
+    for (int at = 0; r < n_rows && at < ld; at += 32) k__gather_avx2(1, 4, o + r, at, c + r, s + r * K_TILE, v, ld, lo, hi, ahead);
 }
 
-static const k__attn_keys   k__attn_keys_avx2 = {1, k__attn_widen_avx2, k__attn_turn_avx2, k__attn_round_avx2, k__attn_scores_avx2};
+static const k__attn_keys   k__attn_keys_avx2 = {1, k__attn_widen_avx2, k__attn_transpose_avx2, k__attn_round_avx2, k__attn_scores_avx2};
 static const k__attn_values k__attn_values_avx2 = {1, k__attn_widen_avx2, NULL, k__attn_gather_avx2};
 
 static K_VEC_AVX2 float k__attn_decay_avx2(float x) { return _mm256_cvtss_f32(k__exp_avx2(_mm256_set1_ps(x))); }
@@ -2982,7 +2974,7 @@ K__V512 void k__widen_float_avx512(const uint32_t type, const uint8_t *src, size
     }
 }
 
-/* The 32 values of a block, as they are. */
+/* The 32 values of a block, not rounded. */
 K__V512 void k__kv_q8_0_avx512(const uint8_t *src, __m512 *v) {
     uint16_t d;
     memcpy(&d, src, 2);
@@ -3028,7 +3020,7 @@ static K_VEC_AVX512 void k__attn_widen_avx512(uint32_t type, const uint8_t *src,
 }
 
 /* Blocks of 16 x 16: 4 x 4 inside 128 bits, then the 128 bits. */
-static K_VEC_AVX512 void k__attn_turn_avx512(const float *k, int ld, float *kt) {
+static K_VEC_AVX512 void k__attn_transpose_avx512(const float *k, int ld, float *kt) {
     for (int d = 0; d < ld; d += 16)
         for (int i = 0; i < K_TILE; i += 16) {
             __m512 r[16], t[16];
@@ -3053,26 +3045,26 @@ static K_VEC_AVX512 void k__attn_turn_avx512(const float *k, int ld, float *kt) 
         }
 }
 
-/* The rows of a group by eights, fours, twos and ones (the gathers by fours at most: a row has more sums there). */
+/* Splits the rows of a group into eights, fours, twos and ones; at most fours for the sums of values, which need more registers. */
 #define K__SCORES_BY_ROWS(fn)                                                           \
-    for (; n_rows >= 8; n_rows -= 8, q += 8, s += 8 * K_TILE) fn(8, q, kt, n, soon, s); \
-    for (; n_rows >= 4; n_rows -= 4, q += 4, s += 4 * K_TILE) fn(4, q, kt, n, soon, s); \
-    for (; n_rows >= 2; n_rows -= 2, q += 2, s += 2 * K_TILE) fn(2, q, kt, n, soon, s); \
-    if (n_rows) fn(1, q, kt, n, soon, s);
+    for (; n_rows >= 8; n_rows -= 8, q += 8, s += 8 * K_TILE) fn(8, q, kt, n, ahead, s); \
+    for (; n_rows >= 4; n_rows -= 4, q += 4, s += 4 * K_TILE) fn(4, q, kt, n, ahead, s); \
+    for (; n_rows >= 2; n_rows -= 2, q += 2, s += 2 * K_TILE) fn(2, q, kt, n, ahead, s); \
+    if (n_rows) fn(1, q, kt, n, ahead, s);
 #define K__GATHER_BY_ROWS(fn)                                                                 \
     int r = 0;                                                                                \
-    for (; r + 4 <= n_rows; r += 4) fn(4, o + r, c + r, s + r * K_TILE, v, ld, lo, hi, soon); \
-    for (; r + 2 <= n_rows; r += 2) fn(2, o + r, c + r, s + r * K_TILE, v, ld, lo, hi, soon); \
-    for (; r < n_rows; r++) fn(1, o + r, c + r, s + r * K_TILE, v, ld, lo, hi, soon);
+    for (; r + 4 <= n_rows; r += 4) fn(4, o + r, c + r, s + r * K_TILE, v, ld, lo, hi, ahead); \
+    for (; r + 2 <= n_rows; r += 2) fn(2, o + r, c + r, s + r * K_TILE, v, ld, lo, hi, ahead); \
+    for (; r < n_rows; r++) fn(1, o + r, c + r, s + r * K_TILE, v, ld, lo, hi, ahead);
 
-K__V512 void k__scores_avx512(const int R, const float *const *q, const float *kt, int n, k__attn_soon *soon, float *s) {
-    const uint8_t *next = soon->k;
+K__V512 void k__scores_avx512(const int R, const float *const *q, const float *kt, int n, k__attn_ahead *ahead, float *s) {
+    const uint8_t *next = ahead->k;
     __m512         acc[K_ATTN_GROUP][2];
     for (int r = 0; r < R; r++) acc[r][0] = acc[r][1] = _mm512_setzero_ps();
     for (int i = 0; i < n; i++) {
         const int    d = i ^ 1;
         const __m512 lo = _mm512_loadu_ps(kt + (size_t)d * K_TILE), hi = _mm512_loadu_ps(kt + (size_t)d * K_TILE + 16);
-        k__fetch(&next, soon->k_end);
+        k__fetch(&next, ahead->k_end);
         for (int r = 0; r < R; r++) {
             const __m512 qv = _mm512_set1_ps(q[r][d]);
             acc[r][0] = _mm512_fmadd_ps(qv, lo, acc[r][0]);
@@ -3081,16 +3073,16 @@ K__V512 void k__scores_avx512(const int R, const float *const *q, const float *k
     }
     for (int r = 0; r < R; r++)
         for (int h = 0; h < 2; h++) _mm512_storeu_ps(s + r * K_TILE + 16 * h, acc[r][h]);
-    soon->k = next;
+    ahead->k = next;
 }
 
-static K_VEC_AVX512 void k__attn_scores_avx512(const float *const *q, int n_rows, const float *kt, int n, k__attn_soon *soon, float *s) {
+static K_VEC_AVX512 void k__attn_scores_avx512(const float *const *q, int n_rows, const float *kt, int n, k__attn_ahead *ahead, float *s) {
     K__SCORES_BY_ROWS(k__scores_avx512)
 }
 
 static K_VEC_AVX512 void k__attn_round_avx512(const float *q, int n, float *dst) { k__round_row(q, n, dst); }
 
-/* The four lanes of each of four rows as one: lane r of v[0] is row r's, made in the order of k__sum_avx512. */
+/* Reduces the four lanes of each of four rows: lane r of v[0] is the result of row r, in the order of k__sum_avx512. */
 #define K__ACROSS_FOUR(op, v)                                                                        \
     do {                                                                                             \
         const __m128 ab = op(_mm_unpacklo_ps(v[0], v[1]), _mm_unpackhi_ps(v[0], v[1]));              \
@@ -3103,7 +3095,7 @@ K__V512 __m128 k__max4_avx512(__m512 v) {
     return _mm_max_ps(_mm256_castps256_ps128(h), _mm256_extractf128_ps(h, 1));
 }
 
-/* Four rows at a time: what is one number of a row is a lane. */
+/* Four rows at a time: a lane holds the m, l and c of a row. */
 K__V512 void k__weigh_avx512(const bool capped, const bool round, const k_attn_args *a, k__attn_rows *g, float *s) {
     const __m512 scale = _mm512_set1_ps(a->scale), cap = _mm512_set1_ps(a->softcap), low = _mm512_set1_ps(-INFINITY);
     for (int at = 0; at < g->n; at += 4, s += 4 * K_TILE) {
@@ -3148,16 +3140,16 @@ static K_VEC_AVX512 void k__attn_weigh_avx512(const k_attn_args *a, k__attn_rows
     else k__weigh_avx512(false, false, a, g, s);
 }
 
-/* D registers of o for R rows stay put while the positions pass. */
+/* D registers of o for each of R rows stay in place while the loop goes over positions. */
 K__V512 void k__gather_avx512(const int R, const int D, float *const *o, int at, const float *c, const float *s, const float *v,
-                              int ld, int lo, int hi, k__attn_soon *soon) {
-    const uint8_t *next = soon->v;
+                              int ld, int lo, int hi, k__attn_ahead *ahead) {
+    const uint8_t *next = ahead->v;
     __m512         acc[4][4];
     for (int r = 0; r < R; r++)
         for (int d = 0; d < D; d++) acc[r][d] = _mm512_mul_ps(_mm512_loadu_ps(o[r] + at + 16 * d), _mm512_set1_ps(c[r]));
     for (int t = lo & ~1, i; t <= hi; t++) {
-        if (!k__pair_turn(t, lo, hi, &i)) continue;
-        for (int k = 0; k < 2; k++) k__fetch(&next, soon->v_end);
+        if (!k__pair_at(t, lo, hi, &i)) continue;
+        for (int k = 0; k < 2; k++) k__fetch(&next, ahead->v_end);
         const float *vi = v + (size_t)i * (size_t)ld + at;
         __m512       vv[4];
         for (int d = 0; d < D; d++) vv[d] = _mm512_loadu_ps(vi + 16 * d);
@@ -3166,22 +3158,22 @@ K__V512 void k__gather_avx512(const int R, const int D, float *const *o, int at,
     }
     for (int r = 0; r < R; r++)
         for (int d = 0; d < D; d++) _mm512_storeu_ps(o[r] + at + 16 * d, acc[r][d]);
-    soon->v = next;
+    ahead->v = next;
 }
 
 K__V512 void k__gather_rows_avx512(const int R, float *const *o, const float *c, const float *s, const float *v, int ld, int lo,
-                                   int hi, k__attn_soon *soon) {
+                                   int hi, k__attn_ahead *ahead) {
     int at = 0;
-    for (; at + 64 <= ld; at += 64) k__gather_avx512(R, 4, o, at, c, s, v, ld, lo, hi, soon);
-    for (; at < ld; at += 32) k__gather_avx512(R, 2, o, at, c, s, v, ld, lo, hi, soon);
+    for (; at + 64 <= ld; at += 64) k__gather_avx512(R, 4, o, at, c, s, v, ld, lo, hi, ahead);
+    for (; at < ld; at += 32) k__gather_avx512(R, 2, o, at, c, s, v, ld, lo, hi, ahead);
 }
 
 static K_VEC_AVX512 void k__attn_gather_avx512(float *const *o, const float *c, int n_rows, const float *s, const float *v,
-                                               int ld, int lo, int hi, k__attn_soon *soon) {
+                                               int ld, int lo, int hi, k__attn_ahead *ahead) {
     K__GATHER_BY_ROWS(k__gather_rows_avx512)
 }
 
-static const k__attn_keys   k__attn_keys_avx512 = {1, k__attn_widen_avx512, k__attn_turn_avx512, k__attn_round_avx512, k__attn_scores_avx512};
+static const k__attn_keys   k__attn_keys_avx512 = {1, k__attn_widen_avx512, k__attn_transpose_avx512, k__attn_round_avx512, k__attn_scores_avx512};
 static const k__attn_values k__attn_values_avx512 = {1, k__attn_widen_avx512, NULL, k__attn_gather_avx512};
 
 static K_VEC_AVX512 float k__attn_decay_avx512(float x) { return _mm512_cvtss_f32(k__decay_avx512(_mm512_set1_ps(x))); }
@@ -3215,13 +3207,13 @@ static K_VEC_BF16 void k__attn_widen_bf16(uint32_t type, const uint8_t *src, siz
 
 static K_VEC_BF16 void k__attn_round_bf16(const float *q, int n, float *dst) { k_kv_store_avx512(K_BF16, q, dst, n); }
 
-K__VBF16 void k__scores_bf16(const int R, const float *const *q, const float *kt, int n, k__attn_soon *soon, float *s) {
-    const uint8_t *next = soon->k;
+K__VBF16 void k__scores_bf16(const int R, const float *const *q, const float *kt, int n, k__attn_ahead *ahead, float *s) {
+    const uint8_t *next = ahead->k;
     __m512         acc[K_ATTN_GROUP][2];
     for (int r = 0; r < R; r++) acc[r][0] = acc[r][1] = _mm512_setzero_ps();
     for (int d = 0; d < n; d++, kt += K_TILE) {
         const __m512i lo = _mm512_loadu_si512(kt), hi = _mm512_loadu_si512(kt + 16);
-        for (int i = 0; i < 2; i++) k__fetch(&next, soon->k_end);
+        for (int i = 0; i < 2; i++) k__fetch(&next, ahead->k_end);
         for (int r = 0; r < R; r++) {
             const __m512i qv = _mm512_castps_si512(_mm512_set1_ps(q[r][d]));
             acc[r][0] = k__dots_add(acc[r][0], lo, qv);
@@ -3230,14 +3222,14 @@ K__VBF16 void k__scores_bf16(const int R, const float *const *q, const float *kt
     }
     for (int r = 0; r < R; r++)
         for (int h = 0; h < 2; h++) _mm512_storeu_ps(s + r * K_TILE + 16 * h, acc[r][h]);
-    soon->k = next;
+    ahead->k = next;
 }
 
-static K_VEC_BF16 void k__attn_scores_bf16(const float *const *q, int n_rows, const float *kt, int n, k__attn_soon *soon, float *s) {
+static K_VEC_BF16 void k__attn_scores_bf16(const float *const *q, int n_rows, const float *kt, int n, k__attn_ahead *ahead, float *s) {
     K__SCORES_BY_ROWS(k__scores_bf16)
 }
 
-/* Value l of the even position in the low half of lane l, of the odd one in the high half. */
+/* Lane l holds value l of the even position in its low half, of the odd position in its high half. */
 static K_VEC_BF16 void k__attn_pair_bf16(const float *v, int ld, float *pairs) {
     for (int i = 0; i < K_TILE / 2; i++, v += ld, pairs += ld)      /* two rows of ld values are ld floats */
         for (int d = 0; d < ld; d += 16) {
@@ -3247,16 +3239,16 @@ static K_VEC_BF16 void k__attn_pair_bf16(const float *v, int ld, float *pairs) {
         }
 }
 
-/* D registers of o for R rows stay put while the pairs pass; p: 16 pairs for each row. At the ends of the span a pair may have one
- * value that is not the rows'. */
+/* D registers of o for each of R rows stay in place while the loop goes over pairs; p: 16 pairs for each row. The first and the last
+ * pair of the span may have a position outside it, which is masked. */
 K__VBF16 void k__gather_bf16(const int R, const int D, float *const *o, int at, const float *c, const uint32_t *p, const float *v, int ld,
-                             int lo, int hi, k__attn_soon *soon) {
-    const uint8_t *next = soon->v;
+                             int lo, int hi, k__attn_ahead *ahead) {
+    const uint8_t *next = ahead->v;
     __m512         acc[4][4];
     for (int r = 0; r < R; r++)
         for (int d = 0; d < D; d++) acc[r][d] = _mm512_mul_ps(_mm512_loadu_ps(o[r] + at + 16 * d), _mm512_set1_ps(c[r]));
     for (int i = lo / 2; i < (hi + 1) / 2; i++) {
-        for (int k = 0; k < 4; k++) k__fetch(&next, soon->v_end);
+        for (int k = 0; k < 4; k++) k__fetch(&next, ahead->v_end);
         const float   *vi = v + (size_t)i * (size_t)ld + at;
         const uint32_t in = (2 * i < lo ? 0 : 0xffff) | (2 * i + 1 < hi ? 0xffff0000u : 0);
         __m512i        vv[4];
@@ -3266,26 +3258,26 @@ K__VBF16 void k__gather_bf16(const int R, const int D, float *const *o, int at, 
     }
     for (int r = 0; r < R; r++)
         for (int d = 0; d < D; d++) _mm512_storeu_ps(o[r] + at + 16 * d, acc[r][d]);
-    soon->v = next;
+    ahead->v = next;
 }
 
 K__VBF16 void k__gather_rows_bf16(const int R, float *const *o, const float *c, const float *s, const float *v, int ld, int lo, int hi,
-                                  k__attn_soon *soon) {
+                                  k__attn_ahead *ahead) {
     uint32_t p[16 * 4];
     for (int r = 0; r < R; r++, s += K_TILE)
         _mm512_storeu_si512(p + 16 * r, (__m512i)_mm512_cvtne2ps_pbh(_mm512_loadu_ps(s + 16), _mm512_loadu_ps(s)));
     int at = 0;
-    for (; at + 64 <= ld; at += 64) k__gather_bf16(R, 4, o, at, c, p, v, ld, lo, hi, soon);
-    for (; at < ld; at += 32) k__gather_bf16(R, 2, o, at, c, p, v, ld, lo, hi, soon);
+    for (; at + 64 <= ld; at += 64) k__gather_bf16(R, 4, o, at, c, p, v, ld, lo, hi, ahead);
+    for (; at < ld; at += 32) k__gather_bf16(R, 2, o, at, c, p, v, ld, lo, hi, ahead);
 }
 
 static K_VEC_BF16 void k__attn_gather_bf16(float *const *o, const float *c, int n_rows, const float *s, const float *v, int ld, int lo,
-                                           int hi, k__attn_soon *soon) {
+                                           int hi, k__attn_ahead *ahead) {
     K__GATHER_BY_ROWS(k__gather_rows_bf16)
 }
 
 static k__attn_level k_attn_bf16(const k_attn_args *a) {
-    static const k__attn_keys   keys = {2, k__attn_widen_bf16, k__attn_turn_avx512, k__attn_round_bf16, k__attn_scores_bf16};
+    static const k__attn_keys   keys = {2, k__attn_widen_bf16, k__attn_transpose_avx512, k__attn_round_bf16, k__attn_scores_bf16};
     static const k__attn_values values = {2, k__attn_widen_bf16, k__attn_pair_bf16, k__attn_gather_bf16};
     k__attn_level lv = k_attn_avx512(a);
     if (k__kv_rounds(a->type_k)) lv.keys = &keys;
@@ -3295,17 +3287,16 @@ static k__attn_level k_attn_bf16(const k_attn_args *a) {
 #endif
 
 /* ===== [cpu] what this machine can run =====
- * One place that asks the processor and the system (cpuid, xgetbv). Everything above names a level, never a
- * feature. */
+ * The only place that reads features from the processor and the system (cpuid, xgetbv); other code uses levels. */
 
 #if defined(__x86_64__)
 #include <cpuid.h>
 #endif
 
 enum { K_CPU_AVX2 = 1, K_CPU_FMA = 2, K_CPU_F16C = 4, K_CPU_AVX512 = 8 /* F BW DQ VL */, K_CPU_VNNI = 16, K_CPU_AVX_VNNI = 32,
-       K_CPU_BF16 = 64 /* AVX512_BF16, in the law's order */ };
+       K_CPU_BF16 = 64 /* AVX512_BF16, in our summation order */ };
 
-/* The features that both the processor has and the system saves across task switches. */
+/* Features that the processor has and whose registers the system saves across task switches. */
 static unsigned k__cpu_probe(void) {
     unsigned have = 0;
 #if defined(__x86_64__)
@@ -3330,12 +3321,12 @@ static unsigned k__cpu_probe(void) {
 }
 
 /* ===== [quant] quantised products, scalar =====
- * The obvious form of the law at the head of this file: integers are summed exactly inside a block of 256
- * weights, and what is left in float has one order. Every other level must give the same bits. */
+ * The plain form of the products. Integers are summed exactly inside a block of 256 weights; the float terms of blocks are added in
+ * one fixed order. Every other level must give the same bits. */
 
-/* Codes q, their sums and the scale of one block of n activations, n % 32 == 0 and at most 256. A NaN makes the
- * scale NaN, an infinity makes it infinite, and the code of either is 0: the damage shows in the result and nothing here
- * is undefined. Returns the sum of the codes' magnitudes. */
+/* Codes q, their sums and the scale of one block of n activations, n % 32 == 0, n <= 256. A NaN makes the scale NaN, an infinity
+ * makes it infinite; their codes are 0, so the result shows the fault without undefined behaviour. Returns the sum of the
+ * magnitudes of the codes. */
 static int k_quant_act_ref(const float *x, int n, int8_t *q, k_sums *sum, float *d) {
     float amax = 0;
     bool  nan = false;
@@ -3354,7 +3345,7 @@ static int k_quant_act_ref(const float *x, int n, int8_t *q, k_sums *sum, float 
     }
     memset(sum, 0, sizeof *sum);
     for (int i = 0; i < n; i++) sum->of16[i / 16] = (int16_t)(sum->of16[i / 16] + q[i]);
-    for (int i = 0; i < 8; i++) {                     /* bits 0 and 1 of a group's number change places */
+    for (int i = 0; i < 8; i++) {                     /* swaps bits 0 and 1 of the group's number */
         const int g = (i & 4) | (i & 1) << 1 | (i & 2) >> 1;
         sum->of32[i] = (int16_t)(sum->of16[2 * g] + sum->of16[2 * g + 1]);
     }
@@ -3431,24 +3422,23 @@ static void k_mul_quant_ref(uint32_t type, const void *w, size_t row_bytes, int 
 }
 
 /* ===== [quant_x86] what the vector levels share =====
- * Two ways through the same arithmetic, chosen by the number of columns (activation rows):
- *   dot    few columns: one weight row at a time, read as one sequential stream; codes are unpacked in
- *          registers and shared by up to eight columns; integer sums are parked, then finished eight blocks at a time
- *   panel  many columns: 32 rows are unpacked into u8 codes [k/4][row][4], then multiplied by tiles of columns
- * Codes are kept unsigned (q + 2^off), because both vpdpbusd and vpmaddubsw want one unsigned side. The offset
- * is taken out again in integers, from the activations' sums of 16. */
+ * Two methods with the same arithmetic; the number of columns (activation rows) decides:
+ *   dot    few columns: one weight row at a time, read as one sequential stream. Codes are unpacked in registers for up to eight
+ *          columns; integer sums are stored, and the float terms of eight blocks are computed together
+ *   panel  many columns: 32 rows are unpacked into u8 codes [k/4][row][4], then multiplied with tiles of columns
+ * Codes are unsigned, u = q + 2^off, because vpdpbusd and vpmaddubsw need one unsigned operand. The offset is subtracted in
+ * integers, with the sums of 16 activations. */
 
 #if defined(__x86_64__)
 
-enum { K__ANY = K_TYPE_MAX };                         /* "type" of what a scalar unpacker has written */
+enum { K__ANY = K_TYPE_MAX };                         /* "type" of codes and scales that a scalar decoder has written */
 enum {
     K__COLS  = 8,                                     /* columns of one dot, at most */
     K__TILE  = 6,                                     /* columns of one panel tile, at most */
     K__STRIP = 32                                     /* rows of a panel */
 };
 
-/* Codes as the vector levels hold them: u = q + 2^off with u <= 63; off -1: no offset. K__WIDE: q needs all
- * eight bits. */
+/* The offset of unsigned codes: u = q + 2^off, u <= 63; off -1: no offset. K__WIDE: q needs all eight bits. */
 enum { K__WIDE = 7 };
 static inline __attribute__((always_inline)) int k__off(uint32_t type) {
     switch (type) {
@@ -3467,7 +3457,7 @@ static inline size_t k__super_bytes(uint32_t type) {
     return (size_t)(K_SUPER / k_types[type].block) * k_types[type].bytes;
 }
 
-/* Up to eight columns of a product. A tail of less than 256 weights is padded with zeros, on both sides. */
+/* Up to eight columns of a product. A tail of less than 256 is padded with zeros in weights and activations. */
 typedef struct {
     int            n, nb, tail;                       /* columns; whole blocks; weights after them */
     int            offset;                            /* of the codes: q = u - offset */
@@ -3503,7 +3493,7 @@ static inline __attribute__((always_inline)) const int16_t *k__cols_sum(const k_
     return b < x->nb ? x->sum[c][b].of16 : x->tsum[c].of16;
 }
 
-/* Whether block b of a tile of n columns adds nothing. */
+/* Whether block b is zero in all n columns of a tile. */
 static inline __attribute__((always_inline)) bool k__blank(const k__cols *x, int n, int b) {
     if (!x->gaps) return false;
     for (int t = 0; t < n; t++)
@@ -3511,8 +3501,8 @@ static inline __attribute__((always_inline)) bool k__blank(const k__cols *x, int
     return true;
 }
 
-/* 256 weights of 32 rows. INT: sc as each level's dot wants it; mn: int16 pairs of groups 2p, 2p + 1. SCALE:
- * fs of up to 16 groups, or fs of 8 and fm of 8. */
+/* 256 weights of 32 rows. INT: sc in the format of the level's dot; mn: int16 pairs of groups 2p, 2p + 1. SCALE: fs of up to 16
+ * groups, or fs of 8 and fm of 8. */
 typedef struct {
     uint8_t q[K_SUPER / 4][K__STRIP][4];
     union {
@@ -3524,11 +3514,10 @@ typedef struct {
     };
 } k__panel;
 
-/* What a tile of columns is multiplied with besides the panel: the next strip's bytes, to be fetched
- * meanwhile. */
+/* The bytes of the next strip, which a tile prefetches while it multiplies. */
 typedef struct {
     const uint8_t *next;
-    int            lines;                             /* cache lines to ask for per block */
+    int            lines;                             /* cache lines to prefetch with each block */
 } k__ahead;
 
 #define K__IN_AVX2 static inline __attribute__((always_inline, target("avx2,fma,f16c")))
@@ -3537,19 +3526,18 @@ typedef struct {
 #define K__IN_512  static inline __attribute__((always_inline, target(K__LIST512)))
 #define K__512     static __attribute__((noinline, target(K__LIST512)))
 
-/* Words 0 1 2 3 of each half as 0 2 1 3. */
+/* Reorders words 0 1 2 3 of each half to 0 2 1 3. */
 K__BODY __m128i k__crossed(__m128i v) { return _mm_shufflehi_epi16(_mm_shufflelo_epi16(v, 0xd8), 0xd8); }
 
-/* Loads from any address. */
+/* Unaligned loads. */
 static inline int32_t  k__i32(const void *p) { int32_t v; memcpy(&v, p, 4); return v; }
 static inline uint32_t k__u32(const void *p) { uint32_t v; memcpy(&v, p, 4); return v; }
 static inline uint16_t k__u16(const void *p) { uint16_t v; memcpy(&v, p, 2); return v; }
 K__IN_AVX2 __m128i k__ld128(const void *p) { return _mm_loadu_si128((const __m128i *)p); }
 K__IN_AVX2 __m256i k__ld256(const void *p) { return _mm256_loadu_si256((const __m256i *)p); }
 
-/* The float part of the law for one row and up to eight blocks, INT: sums of eight lanes each, then the terms
- * u*da. They are added up in order when several rows are done, k__add_terms: the chain of one row alone would
- * be waited for. */
+/* The float terms of one row and up to eight blocks, INT: sums of eight lanes each give the terms u*da. k__add_terms adds the terms of
+ * several rows in order: the additions of one row wait for each other, those of several rows overlap. */
 typedef struct {
     _Alignas(64) __m256i sum[K__COLS][8][2];          /* [column][block] partial isum and imin */
     uint32_t             d[8];                        /* [block] as in k__heads */
@@ -3564,7 +3552,7 @@ K__IN_AVX2 __m256i k__sum8(const __m256i *v, int stride) {
     return _mm256_add_epi32(_mm256_permute2x128_si256(a, b, 0x20), _mm256_permute2x128_si256(a, b, 0x31));
 }
 
-/* Blocks m .. 7 are not there: what stands for them need only be harmless. */
+/* Blocks m .. 7 do not exist: their values are set to zeros and not used. */
 K__IN_AVX2 void k__int_blank(k__int_park *k, int nc, int m) {
     for (int i = m; i < 8; i++) k->d[i] = 0;
     for (int c = 0; c < nc; c++)
@@ -3589,11 +3577,10 @@ K__IN_AVX2 void k__int_finish(const k__int_park *k, bool half, bool has_min, int
     _mm256_storeu_ps(term, _mm256_mul_ps(u, _mm256_loadu_ps(da)));
 }
 
-/* The same, SCALE: group sums are whole already; the sum over groups runs down the columns of a transposed
- * 8x8. */
+/* The same, SCALE: the sums of groups are complete; an 8x8 transpose makes the sum over groups a sum over vectors. */
 typedef struct {
     __m256i dot[K__COLS][8][2], asum[K__COLS][8]; /* [column][block] sums of eight groups (16: two vectors) */
-    float    fs[8][16];                               /* [block][group]; or, for formats that store f16: */
+    float    fs[8][16];                               /* [block][group]; for formats that store f16: */
     uint16_t hs[8][8], hm[8][8];
 } k__scale_park;
 
@@ -3674,21 +3661,21 @@ k__park_scales(uint32_t type, const uint8_t *p, bool has_min, float *fs, uint16_
     }
 }
 
-/* Scales of an INT block of 256, one per 16 weights. d: two f16, the minimum's above; for K__ANY the bits of
- * a float. */
+/* Scales of an INT block of 256, one for 16 weights. d: two f16, that of the minimum in the upper half; for K__ANY the bits of a
+ * float. */
 typedef struct {
     __m256i  sc, mn;
     uint32_t d;
 } k__heads;
 
-/* Through memory to the load port: the shuffle port, which a move from a general register would take, is the
- * busy one. */
+/* A broadcast from memory uses a load port. A move from a general register would use the shuffle port, which limits these
+ * loops. */
 K__IN_AVX2 __m256i k__bcast8(uint64_t v) {
     __asm__("" : "+m"(v));
     return _mm256_set1_epi64x((long long)v);
 }
 
-/* Eight bytes to sixteen words, each twice. */
+/* Eight bytes to sixteen words: each byte twice. */
 K__IN_AVX2 __m256i k__twice8(uint64_t v) {
     return _mm256_shuffle_epi8(k__bcast8(v),
                                _mm256_setr_epi8(0, -1, 0, -1, 1, -1, 1, -1, 2, -1, 2, -1, 3, -1, 3, -1, 4, -1,
@@ -3758,14 +3745,13 @@ K__IN_AVX2 k__heads k__heads_of(uint32_t type, const uint8_t *p) {
     return h;
 }
 
-/* d, and in its second half dm, as floats. */
+/* d, or dm where `second`, as a float. */
 K__IN_AVX2 float k__head_d(uint32_t type, uint32_t d, bool second) {
     if (type == K__ANY) return k__f32_of(d);
     return _mm_cvtss_f32(_mm_cvtph_ps(_mm_cvtsi32_si128((int)(second ? d >> 16 : d))));
 }
 
-/* A copy of a row's tail of n weights, padded with zero bytes to 256: zero scales, and they meet zero
- * activations. */
+/* Copies a row's tail of n weights and pads it with zero bytes to 256 weights; their activations are zeros too. */
 enum { K__PAD = 288 }; /* no SCALE type has more than 272 bytes for 256 weights */
 static const uint8_t *k__pad_tail(uint32_t type, const uint8_t *p, int n, uint8_t *to) {
     size_t bytes = (size_t)(n / k_types[type].block) * k_types[type].bytes;
@@ -3774,7 +3760,7 @@ static const uint8_t *k__pad_tail(uint32_t type, const uint8_t *p, int n, uint8_
     return to;
 }
 
-/* How a level multiplies one format. tile[i] takes i + 4 columns: any number from 12 up is a sum of such. */
+/* How a level multiplies one format. tile[i] takes i + 4 columns; every number of columns from 12 on is a sum of such tiles. */
 enum { K__TILE_MIN = 4, K__PANEL_COLS = 8, K__PANEL_ROWS = 8, K__ROWS = 8 };
 typedef void k__tile(const k__panel *w, const k__cols *x, k__ahead *ahead, float (*y)[K__STRIP]);
 typedef struct {
@@ -3783,10 +3769,10 @@ typedef struct {
     k__tile *tile[K__TILE - K__TILE_MIN + 1];
 } k__plan;
 
-/* First of the columns that share i of `parts` equal shares of nt. */
+/* First column of part i where nt columns are split into `parts` equal parts. */
 static int k__share(int nt, int parts, int i) { return (int)((int64_t)nt * i / parts); }
 
-/* y[i] = the sum of the nb terms of row i, in order; eight rows side by side. */
+/* y[i] = the sum of the nb terms of row i, in order; eight rows in parallel. */
 static void k__add_terms(const float *term, int nb, float *y, int rows) {
     const float *p[K__ROWS];
     float        acc[K__ROWS] = {0};
@@ -3796,8 +3782,8 @@ static void k__add_terms(const float *term, int nb, float *y, int rows) {
     memcpy(y, acc, (size_t)rows * sizeof(float));
 }
 
-/* Rows that follow each other without a gap are one stream of blocks for p->row; the activations' scales are
- * repeated, so that any eight in a row can be loaded. */
+/* Rows without gaps are one stream of blocks for p->row. The scales of the activations are repeated, so that eight consecutive ones
+ * can be loaded from any block on. */
 static void k__repeat_scales(k__cols *x, float *to) {
     int nb = x->nb + (x->tail > 0);
     for (int c = 0; c < x->n; c++, to += nb + 8) {
@@ -3806,7 +3792,7 @@ static void k__repeat_scales(k__cols *x, float *to) {
     }
 }
 
-/* mem: room for the scales and terms of eight rows and columns. */
+/* mem: space for the scales and terms of eight rows and columns. */
 static void k__mul_dots(const k__plan *p, uint32_t type, const uint8_t *w, size_t row_bytes, int nr, int n,
                         const k_acts *a, float *y, size_t ldy, float *mem) {
     int    parts = (a->nt + K__COLS - 1) / K__COLS, nb = (n + K_SUPER - 1) / K_SUPER;
@@ -3828,24 +3814,23 @@ static void k__mul_dots(const k__plan *p, uint32_t type, const uint8_t *w, size_
     }
 }
 
-/* The lines of y that the sums of these rows will go to. */
+/* Prefetches the lines of y that will get the sums of these rows. */
 static inline void k__sums_ahead(const float *y, int rows) {
     __builtin_prefetch(y, 1);
     if (rows > 16) __builtin_prefetch(y + 16, 1);
     __builtin_prefetch(y + rows - 1, 1);
 }
 
-/* Sixteen floats, as one vector where the target has one. */
+/* Sixteen floats; one register where the target has it. */
 typedef float k__v16 __attribute__((vector_size(64), aligned(4), may_alias));
 
-/* The sums of a column to y. Whole strips are copied as vectors: a copy of unknown length costs what thirty stores do. */
+/* Copies the sums of a column to y. Whole strips are copied as vectors: a copy of variable length costs as much as thirty stores. */
 K__BODY void k__put_sums(float *y, const float *sum, int rows, int usual) {
     if (rows != usual) memcpy(y, sum, (size_t)rows * sizeof(float));
     else K__UNROLL for (int i = 0; i < usual; i += 16) *(k__v16 *)(y + i) = *(const k__v16 *)(sum + i);
 }
 
-/* One strip of at most 32 rows, already in panels, times all columns. ahead: bytes of the strip that comes
- * next. */
+/* One strip of at most 32 rows, unpacked in panels, times all columns. ahead: bytes of the next strip. */
 K__BODY void k__mul_strip(k__tile *const *tile, const k__panel *panel, int offset, int rows, int n, const k_acts *a,
                           float *y, size_t ldy, const uint8_t *next, size_t next_bytes) {
     int      parts = (a->nt + K__TILE - 1) / K__TILE, blocks = (n + K_SUPER - 1) / K_SUPER;
@@ -3864,7 +3849,7 @@ K__BODY void k__mul_strip(k__tile *const *tile, const k__panel *panel, int offse
     }
 }
 
-/* Other tiles that do the work of these. */
+/* Returns the tiles to use in place of these. */
 typedef k__tile *const *k__swap(k__tile *const *tile);
 
 K__BODY void k__mul_quant(const k__plan *plans, k__swap *swap, uint32_t type, const void *w, size_t row_bytes, int nr, int n,
@@ -3919,7 +3904,7 @@ K__IN_512 __m512i k__nibbles512(const uint8_t *a, const uint8_t *b) {
     return _mm512_and_si512(v, _mm512_set1_epi8(15));
 }
 
-/* The same, each nibble a place in a table of signed values; the result is offset by 128. */
+/* The same; a nibble is an index into a table of signed values, and the result is offset by 128. */
 K__IN_512 __m512i k__table512(__m512i nibbles, const int8_t *table) {
     __m512i t = _mm512_xor_si512(_mm512_broadcast_i32x4(k__ld128(table)), _mm512_set1_epi8(-128));
     return _mm512_shuffle_epi8(t, nibbles);
@@ -3977,15 +3962,15 @@ K__IN_512 __m512i k__codes512(uint32_t type, const uint8_t *p, int c) {
 
 /* --- dot --- */
 
-/* lane l of the result holds, in its dword i, the sum over lane l of v[i] */
+/* dword i of lane l of the result is the sum over lane l of v[i] */
 K__IN_512 __m512i k__sum4x4(const __m512i *v) {
     __m512i a = _mm512_add_epi32(_mm512_unpacklo_epi32(v[0], v[1]), _mm512_unpackhi_epi32(v[0], v[1]));
     __m512i b = _mm512_add_epi32(_mm512_unpacklo_epi32(v[2], v[3]), _mm512_unpackhi_epi32(v[2], v[3]));
     return _mm512_add_epi32(_mm512_unpacklo_epi64(a, b), _mm512_unpackhi_epi64(a, b));
 }
 
-/* Factors for four products each, as k__scaled512 wants them. Narrow: words, s[0] for codes 0..127 and s[1]
- * for the rest; lane l holds groups l and 4 + l of its eight. Else dwords, s[j] for codes 64j .. 64j + 63. */
+/* Factors of four products each, in the format of k__scaled512. Narrow: words, s[0] for codes 0..127 and s[1] for the rest; lane l
+ * holds groups l and 4 + l of its eight. Else dwords: s[j] for codes 64j .. 64j + 63. */
 K__IN_512 void k__factors512(uint32_t type, const uint8_t *p, __m256i sc, __m512i *s) {
     const __m512i lane = _mm512_set_epi32(3, 3, 3, 3, 2, 2, 2, 2, 1, 1, 1, 1, 0, 0, 0, 0);
     if (k__off(type) == K__WIDE) {
@@ -4011,7 +3996,7 @@ K__IN_512 void k__factors512(uint32_t type, const uint8_t *p, __m256i sc, __m512
     }
 }
 
-/* Sum over a block of factor times dot, 8 partial sums. Narrow: u <= 63, so that four products fit a word. */
+/* Sum of factor times dot over a block, as 8 partial sums. Narrow: u <= 63, so that four products fit in a word. */
 K__IN_512 __m256i k__scaled512(bool narrow, const __m512i *w, const __m512i *s, const int8_t *q) {
     __m512i e[4], v;
     K__UNROLL for (int j = 0; j < 4; j++)
@@ -4027,8 +4012,7 @@ K__IN_512 __m256i k__scaled512(bool narrow, const __m512i *w, const __m512i *s, 
     return _mm256_add_epi32(_mm512_castsi512_si256(v), _mm512_extracti64x4_epi64(v, 1));
 }
 
-/* Minima ride along in the upper half of each vector: one tree of sums, one conversion and one product serve
- * both. */
+/* The upper half of each vector holds the minima: one tree of sums, one conversion and one product for both. */
 K__IN_512 void k__min_finish512(const k__int_park *k, int c, const float *da, float *term) {
     __m512i a[8];
     K__UNROLL for (int i = 0; i < 8; i++) a[i] = _mm512_load_si512(k->sum[c][i]);
@@ -4043,7 +4027,7 @@ K__IN_512 void k__min_finish512(const k__int_park *k, int c, const float *da, fl
     _mm256_storeu_ps(term, _mm256_mul_ps(u, _mm256_loadu_ps(da)));
 }
 
-/* The terms of row p times the columns of x: term[c*ld + block]. */
+/* The terms of the rows at p times the columns of x: term[c*ld + block]. */
 K__IN_512 void k__int_row512(uint32_t type, bool has_min, const uint8_t *p, int rows, uint32_t any,
                              const k__cols *x, int nc, float *term, size_t ld) {
     const size_t step = k__super_bytes(type == K__ANY ? any : type);
@@ -4058,7 +4042,7 @@ K__IN_512 void k__int_row512(uint32_t type, bool has_min, const uint8_t *p, int 
             k__fetch_ahead(p, step);
             if (type == K__ANY) {
                 k__unpack_block(any, p, K_SUPER, &u);
-                src = (const uint8_t *)&u;            /* the codes come first in it */
+                src = (const uint8_t *)&u;            /* the codes are its first member */
             }
             __m512i  w[4], s[4];
             k__heads h = k__heads_of(type, src);
@@ -4082,7 +4066,7 @@ K__IN_512 void k__int_row512(uint32_t type, bool has_min, const uint8_t *p, int 
     }
 }
 
-/* Group sums of one block and column, offset taken out, in order: 8 groups of 32 or 16 of 16. */
+/* Sums of the groups of one block and column without the offset, in order: 8 groups of 32 or 16 of 16. */
 K__IN_512 void k__group_sums512(uint32_t type, int group, bool has_min, const __m512i *w, const int8_t *q,
                                 const int16_t *sum, __m256i *dot, __m256i *asum) {
     __m512i v[4];
@@ -4166,7 +4150,7 @@ K__IN_512 void k__transpose16(__m512i *r) {
     }
 }
 
-/* The same from memory to memory: row k goes to `to` + k strips. */
+/* The same from memory to memory; row k goes to `to` + k strips. */
 K__512 void k__spill16(const __m512i *from, void *to) {
     __m512i r[16];
     K__UNROLL for (int i = 0; i < 16; i++) r[i] = _mm512_load_si512(from + i);
@@ -4174,8 +4158,7 @@ K__512 void k__spill16(const __m512i *from, void *to) {
     K__UNROLL for (int i = 0; i < 16; i++) _mm512_storeu_si512((int32_t *)to + (size_t)i * K__STRIP, r[i]);
 }
 
-/* Scales of 16 rows, sc in the lower and mn in the upper halves, into columns at .. at + 15 of an INT panel.
- */
+/* Stores the scales of 16 rows, sc in the lower and mn in the upper halves, in columns at .. at + 15 of an INT panel. */
 K__512 void k__int_heads512(const __m512i *heads, bool narrow, int at, k__panel *panel) {
     __m512i r[16];
     K__UNROLL for (int i = 0; i < 16; i++) r[i] = _mm512_load_si512(heads + i);
@@ -4190,8 +4173,7 @@ K__512 void k__int_heads512(const __m512i *heads, bool narrow, int at, k__panel 
     }
 }
 
-/* An offset is a minimum in integers: sc*(u - 2^o) = sc*u + (-sc*2^o)*1, and is multiplied with the sums of
- * 16 like one. */
+/* The offset is a minimum in integers, sc*(u - 2^o) = sc*u + (-sc*2^o)*1, and like one it is multiplied with the sums of 16. */
 K__IN_512 __m512i k__int_head512(uint32_t type, const uint8_t *src, float *d, float *dm) {
     k__heads h = k__heads_of(type, src);
     if (k__off(type) >= 0)
@@ -4211,7 +4193,7 @@ K__IN_512 __m512i k__scale_head512(uint32_t type, bool has_min, const uint8_t *s
                                    : _mm512_loadu_ps(fs));
 }
 
-/* Unpacks rows (at most 32; a missing row repeats the last) of nb blocks and perhaps a tail into panels. */
+/* Unpacks up to 32 rows of nb blocks, and their tail if there is one, into panels. The last row stands in for missing ones. */
 K__IN_512 void k__pack512(uint32_t type, bool is_int, bool has_min, bool narrow, uint32_t any,
                           const uint8_t *w, size_t row_bytes, int rows, int n, k__panel *panel) {
     const uint32_t real = type == K__ANY ? any : type;
@@ -4260,12 +4242,12 @@ K__IN_512 void k__dots512(int T, const k__panel *w, int k4, int count, const int
     }
 }
 
-/* How the dots of groups become a sum over a block: all words, where a group's dot is one, scaled and added by vpdpwssd; int32;
- * or float, exact in each half of the block because 4 groups * sc * 32 * u * 127 < 2^24, and rounded once, as the conversion of the
- * integer is, when the halves are added. */
+/* How the dots of groups become the sum of a block. Words: a group's dot fits in a word, vpdpwssd scales and adds. Ints: in int32.
+ * Floats: exact in each half of the block, because 4 groups * sc * 32 * u * 127 < 2^24; the addition of the halves rounds once, like
+ * the conversion of an integer. */
 enum { K__BY_WORDS, K__BY_INTS, K__BY_FLOATS };
 
-/* Where the dots of an offset's groups start: u.x - off*sum(x). */
+/* Start values of the dots of groups, so that they become u.x - off*sum(x). */
 K__IN_512 void k__starts512(int group, int off, const int16_t *sum, int32_t *to) {
     const __m256i v = k__ld256(sum);
     if (group == 16) _mm512_store_si512(to, _mm512_mullo_epi32(_mm512_cvtepi16_epi32(v), _mm512_set1_epi32(-off)));
@@ -4276,8 +4258,8 @@ K__IN_512 void k__sums512(const int16_t *sum, float *to) {
     _mm256_store_ps(to, _mm256_cvtepi32_ps(_mm256_madd_epi16(k__ld256(sum), _mm256_set1_epi16(1))));
 }
 
-/* Minima of 16 rows of a panel, a pair of words in each lane, in the order of of16 or of32 by their group; returns how many lanes
- * of them. A group of 32 has the same in both words of a panel's. */
+/* Minima of 16 rows of a panel, a pair of words in each lane, in the order of of16 or of32, which depends on the size of groups.
+ * Returns the number of vectors. For groups of 32 both words in the panel are equal. */
 K__IN_512 int k__mins512(int group, const k__panel *w, int at, __m512i *mn) {
     const int n = 256 / group / 2;
     K__UNROLL for (int i = 0; i < n; i++) {
@@ -4292,7 +4274,7 @@ K__IN_512 void k__add_scaled512(float *y, __m512 u, float d) {
     _mm512_storeu_ps(y, _mm512_add_ps(_mm512_loadu_ps(y), _mm512_mul_ps(u, _mm512_set1_ps(d))));
 }
 
-/* Whole sums join the columns of y. */
+/* Adds complete sums to the columns of y. */
 K__IN_512 void k__int_end512(int T, int group, bool has_min, const k__panel *w, const __m512 *sum0,
                              const __m512 *sum1, const k__cols *x, int b, float (*y)[K__STRIP]) {
     const __m512 d0 = _mm512_loadu_ps(w->d), d1 = _mm512_loadu_ps(w->d + 16);
@@ -4404,8 +4386,7 @@ K__IN_512 void k__scale_tile512(int T, int group, bool has_min, const k__panel *
     }
 }
 
-/* One row and one packer per format, a few tiles. Panel narrow: u <= 16, so that 16 products of 127 fit 16
- * bits. */
+/* One row function and one packer for each format, a few tiles. Narrow panels: u <= 16, so that 16 products of 127 fit in 16 bits. */
 #define K__INT_512(name, type, min, narrow)                                                      \
     K__512 void k__row_##name##_512(uint32_t any, const uint8_t *p, int rows, const k__cols *x,  \
                                     float *term, size_t ld) {                                    \
@@ -4511,8 +4492,8 @@ K__512 void k_mul_quant_avx512(uint32_t type, const void *w, size_t row_bytes, i
     k__mul_quant(k__plans_512, NULL, type, w, row_bytes, nr, n, a, y, ldy, scratch);
 }
 
-/* Magnitudes are compared as integers, so that a NaN is the largest. Where it is, or an infinity, or values so small that
- * their inverse is none, the reference is asked. */
+/* Magnitudes are compared as integers, so that a NaN is the largest. The reference handles blocks with NaN or infinity, or with
+ * values whose inverse overflows. */
 K__512 int k_quant_act_avx512(const float *x, int n, int8_t *q, k_sums *sum, float *d) {
     const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15), zero = _mm512_setzero_si512();
     __m512i       most = zero, fours[4], all = zero;
@@ -4539,8 +4520,8 @@ K__512 int k_quant_act_avx512(const float *x, int n, int8_t *q, k_sums *sum, flo
 
 /* ===== [quant_avx2] =====
  * And avx_vnni, which is avx2 with other tiles.
- * Codes of up to 6 bits meet the activations as u8 (q + 2^off); wider ones as |q|, with the sign moved to the
- * activation. Either way vpmaddubsw makes pairs of at most 2*128*127 = 32512 and cannot saturate. */
+ * Codes of up to 6 bits are multiplied as u8 (q + 2^off), wider ones as |q| with the sign moved to the activation. In both cases a
+ * pair sum of vpmaddubsw is at most 2*128*127 = 32512 and cannot saturate. */
 
 /* Codes 32j .. 32j + 31 of the 256 at p, in order; signed when k__off says K__WIDE. */
 K__IN_AVX2 __m256i k__nibbles_avx2(const uint8_t *p) {
@@ -4552,7 +4533,7 @@ K__IN_AVX2 __m256i k__table_avx2(__m256i nibbles, const int8_t *table) {
     return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(k__ld128(table)), nibbles);
 }
 
-/* Bits at .. of each of 32 bytes, moved to bit `to`. */
+/* The bits of 32 bytes from bit `at` on, moved to bit `to`. */
 K__IN_AVX2 __m256i k__bits_avx2(const uint8_t *p, int at, int to, int mask) {
     __m256i v = k__ld256(p);
     v = at < to ? _mm256_slli_epi16(v, to - at) : _mm256_srli_epi16(v, at - to);
@@ -4626,7 +4607,7 @@ K__IN_AVX2 void k__int_row_avx2(uint32_t type, bool has_min, const uint8_t *p, i
             k__fetch_ahead(p, step);
             if (type == K__ANY) {
                 k__unpack_block(any, p, K_SUPER, &u);
-                src = (const uint8_t *)&u;            /* the codes come first in it */
+                src = (const uint8_t *)&u;            /* the codes are its first member */
             }
             __m256i  w[8], s[8];
             k__heads h = k__heads_of(type, src);
@@ -4715,7 +4696,7 @@ K__AVX2 void k__spill8(const __m256i *from, void *to, size_t stride) {
     K__UNROLL for (int i = 0; i < 8; i++) _mm256_storeu_ps((float *)to + (size_t)i * stride, r[i]);
 }
 
-/* Scales of 8 rows into columns at .. at + 7 of an INT panel; vpmaddwd wants each twice. */
+/* Stores the scales of 8 rows in columns at .. at + 7 of an INT panel, each twice for vpmaddwd. */
 K__AVX2 void k__int_heads_avx2(const __m256i *sc, const __m256i *mn, int at, k__panel *panel) {
     int32_t pairs[8][8];
     k__spill8(mn, &panel->mn[0][at], K__STRIP);
@@ -4729,7 +4710,7 @@ K__AVX2 void k__int_heads_avx2(const __m256i *sc, const __m256i *mn, int at, k__
     }
 }
 
-/* An offset becomes a minimum, as on the other level; wide codes have none here. */
+/* The offset becomes a minimum, as at the avx512 level; wide codes have no offset here. */
 K__IN_AVX2 void k__int_head_avx2(uint32_t type, const uint8_t *src, __m256i *sc, __m256i *mn, float *d,
                                  float *dm) {
     k__heads h = k__heads_of(type, src);
@@ -4750,7 +4731,7 @@ K__IN_AVX2 void k__scale_head_avx2(uint32_t type, bool has_min, const uint8_t *s
     *hi = _mm256_castps_si256(k__has_halves(type) ? _mm256_cvtph_ps(k__ld128(hm)) : _mm256_loadu_ps(fs + 8));
 }
 
-/* As k__pack512. */
+/* Like k__pack512. */
 K__IN_AVX2 void k__pack_avx2(uint32_t type, bool is_int, bool has_min, uint32_t any, const uint8_t *w,
                              size_t row_bytes, int rows, int n, k__panel *panel) {
     const uint32_t real = type == K__ANY ? any : type;
@@ -4787,16 +4768,16 @@ K__IN_AVX2 void k__pack_avx2(uint32_t type, bool is_int, bool has_min, uint32_t 
 
 K__IN_AVX2 __m256i k__bcast_avx2(const void *p) { return _mm256_set1_epi32(k__i32(p)); }
 
-/* Keeps a compiler from making a tree of a chain of sums: it would hold all products at once, and spill them. */
+/* Stops the compiler from turning a chain of additions into a tree, which would hold all products at once and spill them. */
 #define K__IN_ORDER(v) __asm__("" : "+x"(v))
 
-/* How the products of a group are summed. 1, 2, 4: so many pair sums of 16 bits at once (4 for codes up to 31, 2 up to 63; 1: codes
- * are signed). From K__VNNI on four products at once in 32 bits, which the avx_vnni level has: sums of a group that fit 16 bits,
- * any, of signed codes. */
+/* How the products of a group are summed. 1, 2, 4: that many pair sums are added in 16 bits (4: codes up to 31, 2: up to 63, 1: signed
+ * codes). From K__VNNI on: four products at once in 32 bits, at the avx_vnni level. NARROW: the sum of a group fits in 16 bits; WIDE:
+ * any; SIGNED: signed codes. */
 enum { K__VNNI = 16, K__VNNI_NARROW = 16, K__VNNI_WIDE, K__VNNI_SIGNED };
 K__IN_AVX2 bool k__signed_codes(int steps) { return steps == 1 || steps == K__VNNI_SIGNED; }
 
-/* By name, so that code that is compiled for AVX2 may hold them; only the avx_vnni level gets here. */
+/* In assembly, so that code compiled for AVX2 can contain it; only the avx_vnni level executes it. */
 K__IN_AVX2 void k__dot8_vnni(__m256i *acc, __m256i u, __m256i x) {
     __asm__("%{vex%} vpdpbusd %2, %1, %0" : "+x"(*acc) : "x"(u), "x"(x));
 }
@@ -4804,7 +4785,7 @@ K__IN_AVX2 void k__dot16_vnni(__m256i *acc, __m256i a, __m256i b) {
     __asm__("%{vex%} vpdpwssd %2, %1, %0" : "+x"(*acc) : "x"(a), "x"(b));
 }
 
-/* As k__dots_avx2. scaled: s holds one scale for the whole group, twice; else it is all ones. */
+/* Like k__dots_avx2. scaled: s holds one scale for the whole group, twice; else all ones. */
 K__IN_AVX2 void k__dots_vnni(int T, int how, bool scaled, const k__panel *w, int at, int k4, int count, const int8_t *const *q,
                              __m256i s, __m256i *acc) {
     __m256i dot[K__TILE];
@@ -5016,7 +4997,7 @@ K__AVX2 void k_mul_quant_avx2(uint32_t type, const void *w, size_t row_bytes, in
     k__mul_quant(k__plans_avx2, NULL, type, w, row_bytes, nr, n, a, y, ldy, scratch);
 }
 
-/* --- avx_vnni: the avx2 level, but for tiles --- */
+/* --- avx_vnni: the avx2 level with other tiles --- */
 
 K__TILES_AVX2(int4_min_vnni, k__int_rows_avx2(T, K__VNNI_NARROW, true, w, at, x, y))
 K__TILES_AVX2(int5_min_vnni, k__int_rows_avx2(T, K__VNNI_WIDE, true, w, at, x, y))
@@ -5050,7 +5031,7 @@ K__AVX2 void k_mul_quant_vnni(uint32_t type, const void *w, size_t row_bytes, in
     k__mul_quant(k__plans_avx2, k__swap_vnni, type, w, row_bytes, nr, n, a, y, ldy, scratch);
 }
 
-/* As k_quant_act_avx512. */
+/* Like k_quant_act_avx512. */
 K__AVX2 int k_quant_act_avx2(const float *x, int n, int8_t *q, k_sums *sum, float *d) {
     const __m256i zero = _mm256_setzero_si256(), one = _mm256_set1_epi16(1);
     __m256i       most = zero, all = zero;
@@ -5082,50 +5063,46 @@ K__AVX2 int k_quant_act_avx2(const float *x, int n, int8_t *q, k_sums *sum, floa
     return _mm_cvtsi128_si32(two) + _mm_extract_epi32(two, 2);
 }
 
-#define K__PANEL_BYTES sizeof(k__panel)           /* also holds what a dot of eight rows and columns parks */
+#define K__PANEL_BYTES sizeof(k__panel)           /* large enough for the stored sums of a dot of eight rows and columns */
 #else
 #define K__PANEL_BYTES 0
 #endif /* __x86_64__ */
 
-/* ===== [packed] rows side by side: the other layout of quantised weights =====
- * Sixteen rows are interleaved, so that a vector's lanes are rows: no sum ever runs across lanes, scales are
- * read as vectors, and a code unpacked once serves every column of activations. The products are those of
- * k_mul_rows to the bit, at every level, for any number of columns.
+/* ===== [packed] the packed layout of quantised weights (repack) =====
+ * Sixteen rows are interleaved, so that the lanes of a vector are rows: no sum goes across lanes, scales are read as vectors, and a
+ * code that is unpacked once serves every column of activations. The products have the bits of k_mul_rows, at every level, for any
+ * number of columns.
  *
- * LAYOUT  A matrix is strips of 16 rows; a strip is one unit after another along its columns, all of it one
- * sequential stream of 64-byte lines, read in its order. A unit is 64, 128 or 256 columns (k__forms): for each 64
- * of them the planes of their codes, and before (INT) or behind them (SCALE) the head, the scales of all. In a line of codes
- * byte 4r + i belongs to row r; a "k-line" is the four columns 4k .. 4k + 3 of all rows, and a plane line of b bits
- * holds 8/b k-lines:
+ * LAYOUT  A matrix is a sequence of strips of 16 rows. A strip is a sequence of units along its columns, in 64-byte lines that are
+ * read from first to last. A unit is 64, 128 or 256 columns (k__forms): a head with all scales, in front of the codes (INT) or behind
+ * them (SCALE), and the codes of each 64 columns as planes. Byte 4r + i of a line of codes belongs to row r. A "k-line" is the four
+ * columns 4k .. 4k + 3 of all rows; a line of a plane of b bits holds 8/b k-lines:
  *     4 bits  8 lines: k-line i in the low nibbles of line i, k-line 8 + i in the high ones
  *     2 bits  4 lines: k-line 4l + i in bits 2i, 2i + 1 of line l
  *     1 bit   2 lines: k-line 8l + i in bit i of line l
  *     8 bits 16 lines
- * Widths 3, 5 and 6 are two planes, the lower bits in the wider one; k__plane1, 2 and 4 say where their lines are. Codes are
- * unsigned, q = u - off; where a format's values are few and uneven (tables and grids), u is a place in a
- * table of them, so a grid costs nothing when it is multiplied. Nothing is rounded: what comes out is what
- * [unpack] gives.
+ * Codes of 3, 5 and 6 bits have two planes, the lower bits in the wider one; k__plane1, 2 and 4 give the places of their lines. Codes
+ * are unsigned, q = u - off. Where a format has few uneven values (tables and grids), u is an index into a table of them, so grids
+ * are as fast as plain codes. Packing loses nothing: unpacked codes and scales are those of [unpack].
  *
- * THE OWNER  asks k_pack_bytes(type, nr, n) and gives k_pack_rows that many bytes, 64-byte aligned, that he
- * allocated and will free; the file's rows are not needed afterwards. Any multiple of K_PACK_ROWS rows begins
- * k_pack_bytes(type, that many, n) bytes on, so threads pack and multiply parts of a matrix on their own. Few
- * columns are bound by memory: pages of 2 MB, first written by the thread that will read them, pay. Bytes
- * compared with the file's: equal for Q4_K Q5_K Q2_K IQ4_XS Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 IQ4_NL MXFP4 NVFP4 Q1_0
- * Q2_0 if n is a multiple of the unit, +1 % Q6_K, +2 % Q3_K, +3 % TQ2_0, +26 % TQ1_0, 1.2 to 1.4 times for
- * IQ3_* and IQ2_S, 1.5 to 1.6 for IQ2_X*, 2.0 to 2.1 for IQ1_*. A number of rows that is not a multiple of 16
- * is filled up with zero rows. Prefill needs no second copy: for many columns the panels are cut
- * from the packed rows.
+ * USE  The caller allocates k_pack_bytes(type, nr, n) bytes, aligned to 64, gives them to k_pack_rows and frees them later. The rows of
+ * the file are not needed afterwards. Row r, a multiple of K_PACK_ROWS, begins k_pack_bytes(type, r, n) bytes behind the first,
+ * so threads can pack and multiply parts of a matrix. Products with few columns are limited by memory: use pages of 2 MB, first
+ * written by the thread that will read them. Size compared with the file: equal for Q4_K Q5_K Q2_K IQ4_XS Q4_0 Q4_1 Q5_0 Q5_1
+ * Q8_0 IQ4_NL MXFP4 NVFP4 Q1_0 Q2_0 where n is a multiple of the unit, +1 % Q6_K, +2 % Q3_K, +3 % TQ2_0, +26 % TQ1_0, 1.2 to 1.4
+ * times for IQ3_* and IQ2_S, 1.5 to 1.6 for IQ2_X*, 2.0 to 2.1 for IQ1_*. The number of rows is rounded up to a multiple of 16
+ * with zero rows. Prefill needs no second copy: for many columns panels are made from the packed rows.
  * Public: k_pack_bytes, k_pack_at, k_pack_rows; k_mul_packed in [level]. */
 
 enum { K_PACK_ROWS = 16 };                            /* rows of a strip */
 
-/* What a unit's head holds, [line] or [value][row]; h and l: upper and lower bits. */
+/* Contents of a unit's head, [line] or [value][row]. */
 enum {
     K__HEAD_MIN6,   /* per 32: lines sc 0..3, sc 4..7, mn 0..3, 6 bits, mn 4..7 in the upper 2; f16 d, dm */
     K__HEAD_MIN4,   /* per 16: 4 lines of sc | mn << 4; f16 d, dm */
     K__HEAD_S8,     /* per 16: 4 lines of signed sc; f32 d */
     K__HEAD_S6,     /* per 16: sc + 32: 2 lines of low nibbles, one of upper bit pairs; f32 d */
-    K__HEAD_S6X2,   /* per 32: sc + 32: low nibbles; upper bit pairs below the f16 of d / factor */
+    K__HEAD_S6X2,   /* per 32: sc + 32: low nibbles; then words: upper bit pairs, and above them the f16 of d / factor */
     K__HEAD_ONE,    /* sc is 1; f32 d */
     K__HEAD_F16,    /* f16 fs of each half of the unit */
     K__HEAD_F16M,   /* the same, then f16 fm */
@@ -5143,11 +5120,11 @@ static inline __attribute__((always_inline)) int k__head_lines(int head) {
     }
 }
 
-/* bits 0: the type is not packed. */
+/* bits 0: the type has no packed layout. */
 typedef struct {
-    uint8_t       bits, segs, head;                   /* of a code; 64s of columns; K__HEAD_ */
+    uint8_t       bits, segs, head;                   /* bits of a code; columns of a unit / 64; K__HEAD_ */
     uint8_t       off, most;                          /* q = u - off; the largest u */
-    float         factor;                             /* d is the f16 of the file times this */
+    float         factor;                             /* d = factor * the f16 of the file */
     const int8_t *values;                             /* [16] q of each code, NULL: q = code - off */
 } k__form;
 
@@ -5189,8 +5166,8 @@ static const k__form k__forms[K_TYPE_MAX] = {
 
 static inline size_t k__unit_bytes(const k__form *f) { return 64u * (2u * f->bits * f->segs + (unsigned)k__head_lines(f->head)); }
 
-/* INT formats have the head of a unit before its codes, since scales are wanted first, and SCALE formats behind them: either way a
- * reader's lines follow one another, which the hardware sees and fetches ahead. */
+/* INT kernels need scales first, so the head of a unit is in front of its codes; SCALE kernels need them last, so it is behind. In
+ * both cases lines are read in rising order, which the hardware prefetches. */
 static inline size_t k__head_at(const k__form *f) { return f->head <= K__HEAD_ONE ? 0 : 128u * f->bits * f->segs; }
 static inline size_t k__codes_at(const k__form *f) { return f->head <= K__HEAD_ONE ? 64u * (unsigned)k__head_lines(f->head) : 0; }
 
@@ -5210,9 +5187,9 @@ K_PUBLIC size_t k_pack_bytes(uint32_t type, int64_t nr, int64_t n) {
 
 K_PUBLIC size_t k_pack_at(uint32_t type, int r, int n) { return r ? k_pack_bytes(type, r, n) : 0; }
 
-/* Planes of 64 columns, in the order in which they are read: the lines of upper single bits of k-lines 0..7 and of 8..15; then for
- * k-lines 0..3, 8..11 and for 4..7, 12..15 alike: the lines of bit pairs of the lower and the upper four, four lines of nibbles, which
- * hold k-line i and in their upper halves 8 + i. */
+/* Lines of 64 columns in the order of reading. First the single upper bits: a line for k-lines 0..7, a line for 8..15. Then, for
+ * k-lines 0..3 with 8..11 and again for 4..7 with 12..15: two lines of bit pairs, four lines of nibbles (k-line i in the low nibbles,
+ * 8 + i in the high ones). */
 static inline __attribute__((always_inline)) int k__plane1(int i) { return i / 8 * 64; }
 static inline __attribute__((always_inline)) int k__plane2(int bits, int i) {
     return (bits & 1) * 128 + i / 4 % 2 * 64 * (bits & 6) + i / 8 * 64;
@@ -5221,7 +5198,7 @@ static inline __attribute__((always_inline)) int k__plane4(int bits, int i) {
     return (bits & 1) * 128 + i / 4 % 2 * 64 * (bits & 6) + (bits & 2) * 64 + i % 4 * 64;
 }
 
-/* Sixteen k-lines of 64 columns to planes, and back. */
+/* Converts sixteen k-lines of 64 columns to planes; k__planes_get converts back. */
 static void k__planes_put(int bits, uint8_t line[16][64], uint8_t *p) {
     if (bits == 8) {
         memcpy(p, line, 1024);
@@ -5269,8 +5246,7 @@ static inline uint32_t k__head_get32(const uint8_t *h, int i, int r) {
 
 static inline uint32_t k__bits2(uint32_t v, int at) { return v >> at & 3; }
 
-/* The E8M0 byte behind k_e8m0_half, the E4M3 byte behind k_ue4m3_half (shifted left by 7 it is an f16 of 2^-7
- * times that). */
+/* The inverses of k_e8m0_half and k_ue4m3_half. An E4M3 byte shifted left by 7 is an f16 with 2^-7 times its value. */
 static inline int k__e8m0_of(float f) {
     uint32_t u = k__bits_of(f);
     return (int)(u < 0x00800000 ? u >> 22 : (u >> 23) + 1);
@@ -5278,10 +5254,10 @@ static inline int k__e8m0_of(float f) {
 static inline int   k__ue4m3_of(float f) { return k_f32_to_f16(f * 0x1p-7f) >> 7; }
 static inline float k__ue4m3_float(uint8_t x) { return k_f16_to_f32((uint16_t)(x << 7)) * 0x1p7f; }
 
-/* The scales of row r into the head h of the unit whose columns begin at `first` of the block. */
+/* Writes the scales of row r to the head h of the unit that begins at column `first` of the block. */
 static void k__head_put(const k__form *f, const k__unpacked *u, int first, int r, uint8_t *h) {
     uint32_t v[5] = {0};
-    int      n = k__head_lines(f->head) - 1;          /* lines of words, before the one that holds d */
+    int      n = k__head_lines(f->head) - 1;          /* lines of scales, in front of the line of d */
     switch (f->head) {
     case K__HEAD_MIN6:
         for (int j = 0; j < 4; j++) {
@@ -5335,7 +5311,7 @@ static void k__head_put(const k__form *f, const k__unpacked *u, int first, int r
     }
 }
 
-/* And back. */
+/* The inverse of k__head_put. */
 static void k__head_get(const k__form *f, const uint8_t *h, int first, int r, k__unpacked *u) {
     const int last = k__head_lines(f->head) - 1;
     uint32_t  v[5] = {0};
@@ -5371,7 +5347,7 @@ static void k__head_get(const k__form *f, const uint8_t *h, int first, int r, k_
         break;
     case K__HEAD_ONE: k__fill16(u->sc, 16, 1); break;
     case K__HEAD_F16: case K__HEAD_F16M:
-        for (int i = 0; i < 2 * f->segs; i++) {       /* per 32 columns */
+        for (int i = 0; i < 2 * f->segs; i++) {       /* for each 32 columns */
             u->fs[first / 32 + i] = k_f16_to_f32(k__head_get16(h, i / f->segs, r));
             if (f->head == K__HEAD_F16M) u->fm[first / 32 + i] = k_f16_to_f32(k__head_get16(h, 2 + i, r));
         }
@@ -5389,8 +5365,8 @@ static void k__head_get(const k__form *f, const uint8_t *h, int first, int r, k_
     }
 }
 
-/* Up to 256 columns of sixteen rows, in whole units; code[(uint8_t)q] is what stands for q where the form has
- * a table. Returns the end. */
+/* Writes up to 256 columns of sixteen rows, in whole units. Where the format has a table, code[(uint8_t)q] is the index of q. Returns
+ * the end. */
 static uint8_t *k__block_put(const k__form *f, const uint8_t *code, const k__unpacked *u, int units,
                              uint8_t *w) {
     uint8_t codes[K_PACK_ROWS][K_SUPER], line[16][64];
@@ -5434,7 +5410,7 @@ K_PUBLIC void k_pack_rows(uint32_t type, const void *src, size_t row_bytes, int 
     const k__form *f = &k__forms[type];
     const k_type  *ty = &k_types[type];
     uint8_t        code[256] = {0}, *w = dst;
-    for (int i = 15; f->values && i >= 0; i--)        /* of equal values the first */
+    for (int i = 15; f->values && i >= 0; i--)        /* the first of equal values */
         if (i < 1 << f->bits) code[(uint8_t)f->values[i]] = (uint8_t)i;
     for (int r0 = 0; r0 < nr; r0 += K_PACK_ROWS)
         for (int k = 0; k < n; k += K_SUPER) {
@@ -5486,10 +5462,10 @@ static void k_mul_packed_ref(uint32_t type, const void *w, int nr, int n, const 
 }
 
 /* ===== [packed_x86] what the vector levels share =====
- * Few columns, up to eight in one pass (cols), meet the packed block itself: a line is read, its codes are
- * unpacked in registers, once for all of them. For many columns two strips are opened into panels and go the
- * way of [quant_x86]: tiles. What offsets and minima need of the activations' sums is made beforehand (aux),
- * so that it costs a broadcast load where a dot begins. A block is 16 rows by 256 columns. */
+ * Few columns, up to eight in a pass (cols), are multiplied with the packed block itself: the codes of a line are unpacked in registers,
+ * once for all columns. For many columns two strips are unpacked into panels, which are multiplied by the tiles of [quant_x86]. The
+ * terms of offsets and minima come from sums of activations; `aux` holds them ready, so that a dot starts with one broadcast
+ * load. A block is 16 rows by 256 columns. */
 
 #if defined(__x86_64__)
 
@@ -5498,16 +5474,16 @@ enum {
     K__LANE_WHOLE, K__LANE_LOW, K__LANE_BOTH          /* sc in a lane: as int32; in the low word; in both */
 };
 
-/* What a pass makes of the activations' sums beforehand, for each column and block sixteen words at most. */
+/* What a pass precomputes from the sums of activations: at most sixteen words for each column and block. */
 enum {
     K__AUX_NONE,
-    K__AUX_OFF16, K__AUX_OFF32,                       /* -off * sum of 16 or 32: where a group's dot starts */
-    K__AUX_OFF32X,                                    /* the same, 16 times as much for every other group */
+    K__AUX_OFF16, K__AUX_OFF32,                       /* -off * sum of 16 or 32: start value of a group's dot */
+    K__AUX_OFF32X,                                    /* the same, times 16 for every second group */
     K__AUX_PAIRS16,                                   /* (0, 2) (1, 3) (4, 6) .. of the sums of 16 */
     K__AUX_FLOAT                                      /* the sums of 32 as float */
 };
 
-/* Columns that go together. */
+/* Columns that are computed together. */
 typedef struct k__pass k__pass;
 typedef void k__cols_fn(const k__panel *open, const uint8_t *w, const k__pass *x, int b,
                         float (*y)[K_PACK_ROWS]);
@@ -5521,15 +5497,15 @@ struct k__pass {
 typedef struct {
     void (*codes)(const k__form *f, const uint8_t *w, int segs, k__panel *to, int at);
     void (*heads)(const k__form *f, const uint8_t *w, int groups, k__panel *to, int at);
-    k__cols_fn *cols[K__COLS], *more[K__COLS];        /* more: of the panel, for several passes */
-    bool opened;                                      /* cols wants the block in the panel */
+    k__cols_fn *cols[K__COLS], *more[K__COLS];        /* more: on the unpacked panel, for several passes */
+    bool opened;                                      /* cols needs the block in the panel */
     int  aux;
     k__tile *tile[K__TILE - K__TILE_MIN + 1];
-    int width, panel_cols;                            /* columns of a pass; columns from which panels pay */
+    int width, panel_cols;                            /* columns of a pass; number of columns from which panels are faster */
 } k__packed_plan;
 
-/* Lines are asked for one by one, as they are read: many at once would fill the core's buffers and hold up
- * the reading. They may lie beyond the matrix. Where one column is all, the hardware may fetch ahead better when it is left alone. */
+/* Prefetches one line for each line that is read: many at once would fill the buffers of the core and stall the reads. The line may
+ * lie beyond the matrix. With one column some processors are faster without it (g_k_ahead 0). */
 static inline __attribute__((always_inline)) void k__line_ahead(int T, const uint8_t *p) {
     _mm_prefetch((const char *)((uintptr_t)p + (T == 1 ? g_k_ahead : K__AHEAD)), _MM_HINT_T1);
 }
@@ -5570,14 +5546,14 @@ K__IN_AVX2 __m256i k__lane_mn(int head, const __m256i *v, int g) {
     return _mm256_or_si256(lo, _mm256_or_si256(_mm256_slli_epi32(mid, 2), _mm256_slli_epi32(hi, 4)));
 }
 
-/* Two words to a lane. */
+/* Two words in a lane. */
 K__IN_AVX2 __m256i k__lane_pair(__m256i lo, __m256i hi) {
     return _mm256_blend_epi16(lo, _mm256_slli_epi32(hi, 16), 0xaa);
 }
 
 K__IN_AVX2 __m256 k__lane_halves(const uint8_t *p) { return _mm256_cvtph_ps(k__ld128(p)); }
 
-/* The head at h of an INT block. An offset becomes a minimum: sc*(u - off) = sc*u + (-sc*off)*1. */
+/* Unpacks the head at h of an INT block. The offset becomes a minimum: sc*(u - off) = sc*u + (-sc*off)*1. */
 K__IN_AVX2 void k__open_int(int head, int lane, int lines, int off, float factor, const uint8_t *h,
                             k__panel *to, int at) {
     const bool has_min = head == K__HEAD_MIN6 || head == K__HEAD_MIN4;
@@ -5623,7 +5599,7 @@ K__IN_AVX2 __m256 k__lane_e4(const uint8_t *p) {
     return _mm256_mul_ps(_mm256_cvtph_ps(v), _mm256_set1_ps(0x1p7f));
 }
 
-/* The heads of a SCALE block's units; groups that are not there count zero times. */
+/* Unpacks the heads of the units of a SCALE block; missing groups get scale zero. */
 K__IN_AVX2 void k__open_scale(int head, int segs, size_t unit, int bits, const uint8_t *w, int groups,
                               k__panel *to, int at) {
     const int per = head == K__HEAD_E4 ? 16 : 32, each = 64 * segs / per, all = K_SUPER / per;
@@ -5673,14 +5649,14 @@ K__HEADS_SCALE(f16m, K__HEAD_F16M)
 K__HEADS_SCALE(e8, K__HEAD_E8)
 K__HEADS_SCALE(e4, K__HEAD_E4)
 
-/* One block of len columns into the panel, rows at .. at + 15. */
+/* Unpacks one block of len columns into rows at .. at + 15 of the panel. */
 static void k__open_block(const k__packed_plan *p, const k__form *f, const uint8_t *w, int len, k__panel *to,
                           int at) {
     p->codes(f, w, (len + 63) / 64, to, at);
     p->heads(f, w, f->head == K__HEAD_E4 ? len / 16 : len / 32, to, at);
 }
 
-/* What a kernel takes of the sums of one column's block, by the baseline's vectors: it is made again for every task. */
+/* The aux words of one block and column; in baseline vectors, since every task computes them again. */
 K__BODY void k__aux_block(int kind, int off, const int16_t *sum, int32_t *to) {
     const __m128i v[2] = {_mm_loadu_si128((const __m128i *)(const void *)sum), _mm_loadu_si128((const __m128i *)(const void *)(sum + 8))};
     const __m128i even = _mm_set1_epi16((short)-off), odd = _mm_set1_epi16((short)(kind == K__AUX_OFF32X ? -16 * off : -off));
@@ -5699,7 +5675,7 @@ K__BODY void k__aux_block(int kind, int off, const int16_t *sum, int32_t *to) {
         }
 }
 
-/* mem: room for 64 bytes a block and column; returns what is left. */
+/* mem: 64 bytes for each block and column; returns its unused rest. */
 K__BODY int32_t *k__aux_set(k__pass *x, int kind, int off, int32_t *mem) {
     const int blocks = x->c.nb + (x->c.tail > 0);
     x->aux = mem;
@@ -5709,7 +5685,7 @@ K__BODY int32_t *k__aux_set(k__pass *x, int kind, int off, int32_t *mem) {
     return mem;
 }
 
-/* Columns t0 .. t0 + count - 1, and the last one again where there is no kernel for just as many. */
+/* Columns t0 .. t0 + count - 1. Where no kernel has that number of columns, the last one is repeated. */
 static void k__pass_set(k__pass *x, k__cols_fn *const *cols, const k__form *f, const k_acts *a, int t0,
                         int count, int n) {
     int32_t idx[K__COLS];
@@ -5724,8 +5700,8 @@ static void k__pass_set(k__pass *x, k__cols_fn *const *cols, const k__form *f, c
     x->fn = cols[width - 1];
 }
 
-/* Few columns: a strip is read once, whatever their number. block: room for one panel more than the row has
- * blocks; the first is the block in hand, in the rest fits what k__aux_set makes (4 KB a block). */
+/* Few columns: every strip is read once. block: one panel more than a row has blocks. The first panel holds the current block, the
+ * others have space for the words of k__aux_set (4 KB a block). */
 K__BODY void k__packed_few(const k__packed_plan *p, uint32_t type, const uint8_t *w, int nr, int n,
                            const k_acts *a, float *y, size_t ldy, k__panel *block) {
     const k__form *f = &k__forms[type];
@@ -5765,7 +5741,7 @@ K__BODY void k__packed_few(const k__packed_plan *p, uint32_t type, const uint8_t
     }
 }
 
-/* Two strips, or the last one twice, into panels. */
+/* Unpacks two strips, or the last one twice, into panels. */
 static void k__packed_panels(const k__packed_plan *p, const k__form *f, const uint8_t *w, size_t strip,
                              int rows, int n, k__panel *to) {
     for (int b = 0; b * K_SUPER < n; b++, to++) {
@@ -5798,7 +5774,7 @@ K__BODY void k__mul_packed(const k__packed_plan *plans, k__swap *swap, uint32_t 
 
 /* ===== [packed_avx512] ===== */
 
-/* v moved from bit `from` to bit `to` in each byte, then masked. */
+/* Moves bit `from` of each byte to bit `to`, then applies the mask. */
 K__IN_512 __m512i k__moved512(__m512i v, int from, int to, int mask) {
     if (from > to) v = _mm512_srli_epi16(v, (unsigned)(from - to));
     if (from < to) v = _mm512_slli_epi16(v, (unsigned)(to - from));
@@ -5867,7 +5843,7 @@ K__CODES_512(8, 8, false)
 
 /* --- few columns, straight from the packed block --- */
 
-/* k-lines i and 8 + i of 64 columns; plain nibbles stay where they are: the second is 16 times its codes. */
+/* k-lines i and 8 + i of 64 columns; plain nibbles are not shifted: the second line is 16 times its codes. */
 K__IN_512 void k__direct512(int bits, bool table, __m512i t, const uint8_t *p, int i, __m512i *lo,
                             __m512i *hi) {
     if (bits == 4 && !table) {
@@ -5879,8 +5855,8 @@ K__IN_512 void k__direct512(int bits, bool table, __m512i t, const uint8_t *p, i
     }
 }
 
-/* The chains a and c over count k-lines from `from`, and those 8 further, of 64 columns; q: their first. Whole bytes are two runs of
- * lines, and are read one after the other: in turn they would be two streams. */
+/* Adds to a the dots of count k-lines from `from` on, to c those of the k-lines 8 behind, of 64 columns; q[j]: their activations, row j. Codes of
+ * whole bytes are two runs of lines, which are read one after the other, as one stream. */
 K__IN_512 void k__direct_dots512(int T, int bits, bool table, __m512i t, const uint8_t *p, int from,
                                  int count, const int8_t *const *q, __m512i *a, __m512i *c) {
     if (bits == 8) {
@@ -5913,7 +5889,7 @@ K__IN_512 __m512i k__values512(bool table, const k__form *f) {
     return _mm512_add_epi8(_mm512_broadcast_i32x4(k__ld128(f->values)), _mm512_set1_epi8((char)f->off));
 }
 
-/* The head's lines are read in their place in the stream, whenever their values are wanted. Returns how many there are. */
+/* Reads the lines of the head at their place in the stream, even if their values are used later. Returns their number. */
 K__IN_512 int k__head_touch512(int T, int head, const uint8_t *h) {
     K__UNROLL for (int i = 0; i < k__head_lines(head); i++) {
         k__line_ahead(T, h + 64 * i);
@@ -5922,7 +5898,7 @@ K__IN_512 int k__head_touch512(int T, int head, const uint8_t *h) {
     return k__head_lines(head);
 }
 
-/* Minima as words for the pairs of of32 and of K__AUX_PAIRS16; returns how many lanes of them. */
+/* Minima as words for the pairs of of32 and of K__AUX_PAIRS16. Returns the number of vectors. */
 K__IN_512 int k__mins_open512(int head, const uint8_t *h, __m512i *mn) {
     const __m512i even = _mm512_set1_epi32(0x00ff00ff);
     if (head == K__HEAD_MIN4) {
@@ -5944,7 +5920,7 @@ K__IN_512 int k__mins_open512(int head, const uint8_t *h, __m512i *mn) {
     return 4;
 }
 
-/* y[t] += u * d of the column; isum is whole, as float. */
+/* y[t] += u * d of the column; isum is the complete sum, as float. */
 K__IN_512 void k__int_finish512(int T, int head, const uint8_t *h, const k__pass *x, int b,
                                 const __m512 *isum, float (*y)[K_PACK_ROWS]) {
     const bool     has_min = head == K__HEAD_MIN6 || head == K__HEAD_MIN4;
@@ -5975,8 +5951,8 @@ K__IN_512 void k__int_finish512(int T, int head, const uint8_t *h, const k__pass
     }
 }
 
-/* Q4_K. Scales are multiplied in float: 4 groups * 63 * 32 * 15 * 127 < 2^24, so that half a block's sum is
- * exact, and the sum of two halves is rounded once, as the conversion of the integer is. */
+/* Q4_K. Scales are multiplied in float: 4 groups * 63 * 32 * 15 * 127 < 2^24, so the sum of half a block is exact. The sum of the
+ * two halves is rounded once, like the conversion of an integer. */
 K__IN_512 void k__q4_K_direct512(int T, const uint8_t *w, const k__pass *x, int b, float (*y)[K_PACK_ROWS]) {
     const uint8_t *h = w;
     const __m512i  six = _mm512_set1_epi32(63);
@@ -6012,7 +5988,7 @@ K__IN_512 void k__q4_K_direct512(int T, const uint8_t *w, const k__pass *x, int 
     k__int_finish512(T, K__HEAD_MIN6, h, x, b, f, y);
 }
 
-/* sc of the groups of 64 columns, the s-th; narrow: in the lower word alone. */
+/* sc of the groups of the s-th 64 columns; narrow: only in the lower word. */
 K__IN_512 void k__direct_sc512(int head, bool narrow, const uint8_t *h, int s, __m512i *sc) {
     const __m512i minus = narrow ? _mm512_set1_epi32(32) : _mm512_set1_epi16(0);
     switch (head) {
@@ -6047,7 +6023,7 @@ K__IN_512 void k__direct_sc512(int head, bool narrow, const uint8_t *h, int s, _
     }
 }
 
-/* Group g of either half of 64 columns at w: sum[t] += sc * dot. A dot starts at what the offset takes. */
+/* Group g of both halves of 64 columns at w: sum[t] += sc * dot. The start value of a dot subtracts the offset. */
 K__IN_512 void k__int_group512(int T, int bits, bool table, int head, bool narrow, int group, int g,
                                __m512i values, const uint8_t *w, const int32_t *start, const int8_t *const *q,
                                const __m512i *sc, __m512i *sum) {
@@ -6072,7 +6048,7 @@ K__IN_512 void k__int_group512(int T, int bits, bool table, int head, bool narro
     }
 }
 
-/* The other INT formats. narrow: dots of 16 fit words. */
+/* The other INT formats. narrow: dots of 16 fit in words. */
 K__IN_512 void k__int_direct512(int T, int bits, bool table, int head, bool narrow, const uint8_t *w,
                                 const k__pass *x, int b, float (*y)[K_PACK_ROWS]) {
     const int      group = head == K__HEAD_MIN4 || head == K__HEAD_S8 || head == K__HEAD_S6 ? 16 : 32;
@@ -6145,7 +6121,7 @@ K__IN_512 void k__scale_direct512(int T, int bits, bool table, int head, int seg
                 f[t] = _mm512_add_ps(f[t], _mm512_mul_ps(_mm512_cvtph_ps(k__ld256(h + 96)),
                                                          _mm512_castsi512_ps(k__bcast512(aux + 16 * t + 1))));
         }
-        if (++s == segs) {                            /* over the head to the next unit */
+        if (++s == segs) {                            /* skips the head of the next unit */
             k__head_ahead(T, h, k__head_lines(head));
             s = 0;
             w += 64 * k__head_lines(head);
@@ -6154,7 +6130,7 @@ K__IN_512 void k__scale_direct512(int T, int bits, bool table, int head, int seg
     K__UNROLL for (int t = 0; t < T; t++) k__add_scaled512(y[t], f[t], x->c.d[t][b]);
 }
 
-/* --- few columns of an opened block: float scales per 16, whose order the nibbles do not have --- */
+/* --- few columns of an unpacked block: formats with float scales for 16 weights, whose groups are not in the order of the nibbles --- */
 
 K__IN_512 void k__scale16_cols512(int T, const k__panel *w, const k__pass *x, int b,
                                   float (*y)[K_PACK_ROWS]) {
@@ -6263,7 +6239,7 @@ K__512 void k_mul_packed_avx512(uint32_t type, const void *w, int nr, int n, con
 
 /* ===== [packed_avx2] ===== */
 
-/* k-line i of 64 columns at p, of eight rows; p is at the first of them in a line. */
+/* k-line i of 64 columns, eight rows; p points to the first of these rows in a line. */
 K__IN_AVX2 __m256i k__line_avx2(int bits, bool table, __m256i t, const uint8_t *p, int i) {
     __m256i v = _mm256_setzero_si256();
     if (bits & 4) v = k__bits_avx2(p + k__plane4(bits, i), i / 8 * 4, 0, 15);
@@ -6316,8 +6292,7 @@ K__IN_AVX2 __m256i k__direct_avx2(int bits, bool table, __m256i t, const uint8_t
     return k__line_avx2(bits, table, t, p, i);
 }
 
-/* acc[j] += products of count k-lines from `from` of 64 columns, each pair times its half of s; steps as in
- * k__dots_avx2. */
+/* acc[j] += products of count k-lines from `from` on of 64 columns, each pair times its half of s; steps: see k__dots_avx2. */
 K__IN_AVX2 void k__direct_dots_avx2(int T, int steps, int bits, bool table, __m256i t, const uint8_t *p,
                                     int from, int count, const int8_t *const *q, __m256i s, __m256i *acc) {
     K__UNROLL for (int i = from; i < from + count; i += steps) {
@@ -6341,13 +6316,13 @@ K__IN_AVX2 __m256i k__values_avx2(bool table, int steps, const k__form *f) {
     return steps == 1 ? t : _mm256_add_epi8(t, _mm256_set1_epi8((char)f->off));
 }
 
-/* n, and the compiler does not know it: two turns of a long loop shall not become two copies of it. */
+/* Returns n and hides it from the compiler, which otherwise makes two copies of a long loop of two iterations. */
 static inline __attribute__((always_inline)) int k__opaque(int n) {
     __asm__("" : "+r"(n));
     return n;
 }
 
-/* d and dm of eight rows; v: their lines of the head, last: the last one. */
+/* d and dm of eight rows; v: their lines of the head; last: the last line. */
 K__IN_AVX2 void k__direct_d_avx2(int head, const __m256i *v, const uint8_t *last, const k__form *f, __m256 *d,
                                  __m256 *dm) {
     *dm = _mm256_setzero_ps();
@@ -6411,8 +6386,8 @@ K__IN_AVX2 void k__int_direct_avx2(int T, int steps, int bits, bool table, int h
     }
 }
 
-/* Group i of the s-th 64 columns of a unit: codes at p, those of eight rows, head at h, rows from r.
- * f[j] += fs * dot + fm * sum. A dot starts at what the offset takes away. */
+/* Group i of the s-th 64 columns of a unit, rows r .. r + 7; their codes are at p, the head at h: f[j] += fs * dot + fm * sum. The start
+ * value of a dot subtracts the offset. */
 K__IN_AVX2 void k__scale_group_avx2(int T, int steps, int bits, bool table, int head, int segs, __m256i t,
                                     const uint8_t *p, const uint8_t *h, int r, int s, int i,
                                     const int32_t *aux, const int8_t *const *q, __m256 *f) {
@@ -6452,7 +6427,7 @@ K__IN_AVX2 void k__scale_direct_avx2(int T, int steps, int bits, bool table, int
             if (g + 1 == groups) break;
             k__scale_group_avx2(T, steps, bits, table, head, segs, t, p, h, r, s, 1, aux, q, f);
             K__UNROLL for (int j = 0; j < T; j++) q[j] += 64;
-            if (++s == segs) {                        /* over the head to the next unit */
+            if (++s == segs) {                        /* skips the head of the next unit */
                 s = 0;
                 p += tail;
                 h += 128 * bits * segs + tail;
@@ -6462,7 +6437,7 @@ K__IN_AVX2 void k__scale_direct_avx2(int T, int steps, int bits, bool table, int
     }
 }
 
-/* --- few columns of an opened block: several passes share it --- */
+/* --- few columns of an unpacked block, which several passes share --- */
 
 K__IN_AVX2 void k__int_cols_avx2(int T, int steps, bool has_min, const k__panel *w, const k__pass *x, int b,
                                  float (*y)[K_PACK_ROWS]) {
@@ -6604,12 +6579,11 @@ K__AVX2 void k_mul_packed_vnni(uint32_t type, const void *w, int nr, int n, cons
 }
 #endif /* __x86_64__ */
 
-/* ===== [probe] what this machine gives: reads and products =====
- * Loops that do nothing but what a limit is made of, for a benchmark to hold its figures against: bytes that stream from
- * memory, and the products at the heart of a level's kernels with all operands in registers or the first cache. Each
- * returns something made of all it did, so that no compiler leaves it out. */
+/* ===== [probe] loops that measure this machine =====
+ * A benchmark compares its rates with these limits: reading memory in order, and the products of a level with all operands in registers
+ * or the L1 cache. Each loop returns a value that depends on all its work, so that the compiler cannot remove it. */
 
-#define K__LATER(x) __asm__ volatile("" : "+x"(x))       /* x may have changed: what was made of it is made again */
+#define K__LATER(x) __asm__ volatile("" : "+x"(x))       /* tells the compiler that x may have changed, so that it computes with it again */
 
 static uint64_t k__probe_read_ref(const void *p, size_t n) {
     const uint64_t *q = p;
@@ -6642,7 +6616,7 @@ static uint64_t k__probe_f32_ref(const void *x, int n) {
 static const k_probe k_probe_ref = {k__probe_read_ref, {k__probe_f32_ref, k__probe_f32_ref, k__probe_i8_ref}, {1024, 1024, 1024}};
 
 #if defined(__x86_64__)
-/* A word that every lane has a part in. */
+/* A word that depends on every lane. */
 K__IN_AVX2 uint64_t k__any256(__m256i v) {
     uint64_t out[4];
     _mm256_storeu_si256((__m256i *)out, v);
@@ -6653,7 +6627,7 @@ K__IN_512 uint64_t k__any512(__m512i v) {
     return k__any256(_mm256_xor_si256(_mm512_castsi512_si256(v), _mm512_extracti64x4_epi64(v, 1)));
 }
 
-/* As the row kernels do: some kilobytes ahead, which the hardware alone does not reach. */
+/* Prefetches some kilobytes ahead, as the row kernels do; the hardware alone does not reach that far. */
 K__AVX2 uint64_t k__probe_read_avx2(const void *p, size_t n) {
     const uint8_t *q = p;
     __m256i        s[4] = {_mm256_setzero_si256(), _mm256_setzero_si256(), _mm256_setzero_si256(), _mm256_setzero_si256()};
@@ -6665,7 +6639,7 @@ K__AVX2 uint64_t k__probe_read_avx2(const void *p, size_t n) {
     return k__any256(_mm256_xor_si256(_mm256_xor_si256(s[0], s[1]), _mm256_xor_si256(s[2], s[3])));
 }
 
-/* Pairs summed in 16 bits over eight steps, then widened: the fewest operations that codes of four bits allow. */
+/* Adds pairs in 16 bits over eight steps, then widens: the fewest operations that 4-bit codes allow. */
 K__AVX2 uint64_t k__probe_i8_avx2(const void *x, int n) {
     const __m256i one = _mm256_set1_epi16(1), b = _mm256_load_si256((const __m256i *)x);
     __m256i       a = _mm256_and_si256(b, _mm256_set1_epi8(7)), s[4];
@@ -6676,7 +6650,7 @@ K__AVX2 uint64_t k__probe_i8_avx2(const void *x, int n) {
             K__UNROLL for (int c = 0; c < 4; c++) {
                 K__LATER(a);
                 t[c] = _mm256_add_epi16(t[c], _mm256_maddubs_epi16(a, b));
-                K__LATER(t[c]);                          /* summed here, not parked */
+                K__LATER(t[c]);                          /* added here, not stored */
             }
         K__UNROLL for (int c = 0; c < 4; c++) s[c] = _mm256_add_epi32(s[c], _mm256_madd_epi16(t[c], one));
     }
@@ -6759,8 +6733,8 @@ static const k_probe k_probe_bf16 = {
     k__probe_read_avx512, {k__probe_f32_avx512, k__probe_dots, k__probe_i8_avx512}, {16 * 16, 16 * 32, 16 * 64}};
 #endif /* __x86_64__ */
 
-/* ===== [level] the public functions, and which implementation they call =====
- * A level is a row of functions. All rows give the same bits, so choosing one is a matter of speed alone. */
+/* ===== [level] CPU dispatch: the levels and the public functions =====
+ * A level is a row of functions. All levels give the same bits and differ only in speed. */
 
 typedef struct {
     const char *name;
@@ -6793,7 +6767,7 @@ typedef struct {
     .softmax = k_softmax_##l, .max = k_max_##l,                                                           \
     .rope = k_rope_##l, .hadamard = k_hadamard_##l, .kv_store = k_kv_store_##l, .attn = k_attn_##floats, .probe = &k_probe_##probes
 
-/* Plainest first; k__pick() chooses. */
+/* From the plainest to the fastest; k__pick() chooses. */
 static const k_level k_levels[] = {
     {.name = "scalar", .needs = 0, K__ROW(ref)},
 #if defined(__x86_64__)
@@ -6813,8 +6787,8 @@ static const k_level *g_k_level = &k_levels[0];
 
 static bool k__can(const k_level *l) { return (k__cpu_probe() & l->needs) == l->needs; }
 
-/* Measured on Zen 4: left alone, its prefetchers read a packed stream as fast as a plain sweep, and slower when told (Intel's leave a
- * third of the bandwidth unused). */
+/* Measured on Zen 4: its hardware reads a packed stream as fast as plain memory, and software prefetches make it slower. (Intel
+ * processors leave a third of the bandwidth unused without them.) */
 static void k__fit_ahead(void) {
 #if defined(__x86_64__)
     unsigned a, b, c, d;
@@ -6822,10 +6796,10 @@ static void k__fit_ahead(void) {
 #endif
 }
 
-/* The fewest ticks that 128000 products took: by FMA of floats, and by the instruction for bf16. */
+/* The fewest clock ticks for 128000 products: by FMA of floats, by vdpbf16ps. */
 typedef struct { uint64_t f32, bf16; } k__trial;
 
-/* The best of three short tries of either; zeros where there is nothing to compare. */
+/* The best of three short runs of each; zeros on other processors than x86-64. */
 static k__trial k__trial_dots(void) {
     k__trial best = {0, 0};
 #if defined(__x86_64__)
@@ -6842,8 +6816,8 @@ static k__trial k__trial_dots(void) {
     return best;
 }
 
-/* The level "auto" means on a processor with these K_CPU_ features: the last that it can run. The instruction for products of bf16
- * must also have been faster than FMA in the trial: some processors do it at half the rate. */
+/* The level of "auto" on a processor with these K_CPU_ features: the last one that it supports. avx512_bf16 is only chosen where
+ * vdpbf16ps was faster than FMA in the trial: some processors run it at half the rate. */
 static int k__pick(unsigned have, k__trial trial) {
     int best = 0;
     for (int i = 1; i < K_LEVELS; i++) {
@@ -6859,7 +6833,7 @@ static int k__level_auto(void) {
     return k__pick(have, have & K_CPU_BF16 ? k__trial_dots() : (k__trial){0, 0});
 }
 
-/* -1: unknown, or not supported here. */
+/* -1: an unknown name, or not supported by this CPU. */
 static int k__level_by_name(const char *name) {
     for (int i = 0; i < K_LEVELS; i++)
         if (!strcmp(name, k_levels[i].name)) return k__can(&k_levels[i]) ? i : -1;
@@ -6884,7 +6858,7 @@ K_PUBLIC int k_levels_list(const char **names, bool *can) {
     return K_LEVELS;
 }
 
-/* Types whose weights are unpacked one by one, without vectors. */
+/* Types whose decoders have no vector form. */
 K_PUBLIC bool k_slow_unpacked(uint32_t type) {
 #if defined(__x86_64__)
     return type < K_TYPE_MAX && (k__plans_avx2[type].row == k__row_any_int_avx2 || k__plans_avx2[type].row == k__row_any_scale_avx2);
@@ -6902,32 +6876,32 @@ K_PUBLIC k_act_kind k_kv_act(uint32_t type) { return k__kv_rounds(type) ? K_ACT_
 
 K_PUBLIC bool k_wants_q8(uint32_t type) { return k_act_of(type) == K_ACT_I8; }
 
-/* Rows of f16 that are rounded together, as many as tiles take at a time, and columns from which that is faster than to round them in
- * each tile: below, what limits is how steadily weights come from memory. */
+/* Rows of f16 that are rounded to bf16 together: the rows of a group of tiles. From this number of columns on that is faster than
+ * rounding in each tile; with fewer, an even stream from memory is faster. */
 enum { K__ROUND_ROWS = 16, K__ROUND_COLS = 17 };
 
 K_PUBLIC size_t k_scratch_bytes(int n_max) {
-    const size_t panels = (((size_t)n_max + K_SUPER - 1) / K_SUPER + 1) * K__PANEL_BYTES + 64;   /* one block more for k__packed_few */
+    const size_t panels = (((size_t)n_max + K_SUPER - 1) / K_SUPER + 1) * K__PANEL_BYTES + 64;   /* one panel more for k__packed_few */
     const size_t rounded = K__ROUND_ROWS * sizeof(uint16_t) * (size_t)n_max;
     return panels > rounded ? panels : rounded;
 }
 
-/* Whole strips, and enough of them in a row for each to be fetched while the one before it is multiplied; for few columns, a
- * stream long enough to be worth starting. */
+/* Whole strips, several of them, so that a strip is prefetched while the one before it is multiplied; for few columns, a stream that
+ * is long enough. */
 K_PUBLIC int k_rows_step(uint32_t type, int nt) {
     (void)nt;
     return k_wants_q8(type) ? 128 : 32;
 }
 
 /* --- rows with outliers ---
- * One scale for 256 activations leaves next to nothing of 255 of them when one is a hundred times larger, as single channels of
- * trained models are. What such a block loses in rounding is quantised once more, and the row becomes two: they are columns of a
- * product like any others, and the sum of the two is the row's. A row decides for itself, by its codes alone. */
+ * In trained models single channels are a hundred times larger than the others. One scale for 256 activations then leaves almost
+ * nothing of the other 255. So the rounding errors of such a block are quantised too, and the row becomes two rows, which are
+ * columns of a product like any others; their results are added. Only the codes of a row decide whether it is split. */
 
 enum { K_SPLIT_PEAK = 32, K__SPLIT_COLS = 128, K__SPLIT_ROWS = 128, K__SPLIT_ONCE = 8 };
 
-/* Whether the largest of a block of n, whose code is 127 or -127, exceeds the others' mean magnitude K_SPLIT_PEAK times; all:
- * the sum of the magnitudes. */
+/* Whether the largest value of a block of n, whose code is 127 or -127, is more than K_SPLIT_PEAK times the mean magnitude of the
+ * others; all: the sum of the magnitudes of all codes. */
 static bool k__peaked(int all, int n, float d) { return d > 0 && d <= FLT_MAX && (all - 127) * K_SPLIT_PEAK < 127 * (n - 1); }
 
 K_PUBLIC bool k_quant_act(const float *x, int n, int8_t *q, k_sums *sum, float *d, size_t ldq, int rest) {
@@ -6951,13 +6925,13 @@ K_PUBLIC bool k_quant_act(const float *x, int n, int8_t *q, k_sums *sum, float *
     return split;
 }
 
-/* Some columns of a product: row[c] of the activations, to column to[c] of y. */
+/* Some columns of a product: row[c] of the activations gives column to[c] of y. */
 typedef struct {
     int32_t row[K__SPLIT_COLS], to[K__SPLIT_COLS];
-    int     n, fresh;                                 /* columns; how many are stored, the others are added */
+    int     n, fresh;                                 /* columns; the first `fresh` are stored, the others are added */
 } k__split;
 
-/* Rows of one matrix, in the file's layout or packed. */
+/* Rows of one matrix, in file order or packed. */
 typedef struct {
     uint32_t       type;
     const uint8_t *data;
@@ -6989,7 +6963,7 @@ static void k__mul_split(const k__split *s, const k__weights *w, int nr, k_acts 
     }
 }
 
-/* Few columns: rows and rests in one pass over the weights. Many: the rests after the rows. */
+/* Few columns: one pass over the weights for rows and their rounding errors. Many: a second product for the errors. */
 static void k__mul_either(const k__weights *w, int nr, const k_acts *a, float *y, size_t ldy, void *scratch) {
     int      n_rest = 0;
     k__split s;
@@ -7010,7 +6984,7 @@ static void k__mul_either(const k__weights *w, int nr, const k_acts *a, float *y
     if (n_rest) k__mul_split(&s, w, nr, *a, y, ldy, scratch);
 }
 
-/* Rows of f16 as bf16, each rounded once for all columns. */
+/* Rows of f16 as bf16: each is rounded once for all columns. */
 static void k__mul_rounded(const uint8_t *w, size_t row_bytes, int nr, int n, const k_acts *a, float *y, size_t ldy, uint16_t *rows) {
     for (int r = 0, some; r < nr; r += some) {
         some = nr - r < K__ROUND_ROWS ? nr - r : K__ROUND_ROWS;
@@ -7091,10 +7065,10 @@ K_PUBLIC void k_attn_merge(const k_attn_args *a, int r, const float *parts, int 
 
 K_PUBLIC const k_probe *k_probe_get(void) { return g_k_level->probe; }
 
-/* ===== [thread] what every thread does before it computes ===== */
+/* ===== [thread] the start of every thread ===== */
 
-/* Denormals cost hundreds of cycles each and carry nothing here. The same in every thread, or results would depend on
- * which thread computes them. */
+/* A denormal costs hundreds of cycles and does not matter here. Every thread must do this: a result must not depend on the thread that
+ * computes it. */
 K_PUBLIC void k_thread_start(void) {
 #if defined(__x86_64__)
     _mm_setcsr(_mm_getcsr() | 0x8040u);               /* FTZ and DAZ */
@@ -7102,17 +7076,16 @@ K_PUBLIC void k_thread_start(void) {
 }
 
 /* ===== [fit] weights to blocks, scales searched =====
- * The blocks that come closest to n weights in sum w*(x - x^)^2, where [ref] reads a scale off the extremes.
- * Eight trials run side by side: each rounds the weights to codes and solves for the scale (and minimum) that
- * serves these codes best. A super-block settles its f16 scales and its small integers together: for a few
- * pairs of f16 scales every group looks among the integers near its own best line, each judged by the error
- * after rounding to what is stored; least squares over all groups proposes the next pair, and the best seen
- * is kept.
+ * [ref] takes a scale from the extreme values of a block. Here scales are searched: blocks get a small error sum w*(x - x^)^2.
+ * Eight trials run in parallel: each rounds the weights to codes and solves for the scale (and minimum) with the least error for
+ * these codes. In a super-block the f16 scales and the small integers depend on each other. For some pairs of f16 scales every group
+ * tries the integers near its own best line, with the error of the stored values; least squares over all groups proposes the next
+ * pair, and the best one is kept.
  *
- * The same bytes on every machine: four-lane arithmetic in plain GNU C, no fused sums. A block is fitted
- * after scaling by a power of two that brings its largest weight into [1, 2), so no sum of squares over- or
- * underflows. A scale that f16 cannot hold becomes its largest. Weights are finite; importances w are finite
- * and not negative, NULL means equal, and so do those of a block where none exceeds 1e-30.
+ * Every machine writes the same bytes: four-lane arithmetic in plain GNU C, no fused multiply-adds. A block is scaled by a power of
+ * two first, so that its largest weight is in [1, 2) and no sum of squares overflows or underflows. A scale that f16 cannot hold
+ * becomes the largest f16. Weights are finite; importances w are finite and not negative. NULL means that all are equal, as in a
+ * block where none exceeds 1e-30.
  * Public: k_fitters[id].fit, k_fitters[id].recode. */
 
 typedef float   k__v4 __attribute__((vector_size(16)));
@@ -7125,7 +7098,7 @@ static inline k__v4 k__v4_pick(k__m4 yes, k__v4 a, k__v4 b) {
     return (k__v4)(((k__m4)a & yes) | ((k__m4)b & ~yes));
 }
 
-/* a < b ? a : b and a > b ? a : b. What every x86-64 has is named, since gcc does not always see it. */
+/* a < b ? a : b and a > b ? a : b. The SSE intrinsics are there because gcc does not always find these instructions. */
 #if defined(__x86_64__)
 static inline k__v4 k__v4_min(k__v4 a, k__v4 b) { return (k__v4)_mm_min_ps((__m128)a, (__m128)b); }
 static inline k__v4 k__v4_max(k__v4 a, k__v4 b) { return (k__v4)_mm_max_ps((__m128)a, (__m128)b); }
@@ -7142,11 +7115,11 @@ static inline k__v4 k__v4_abs(k__v4 v) { return (k__v4)((k__m4)v & 0x7fffffff); 
 /* Nearest integer, ties to even; |v| below 2^22. */
 static inline k__v4 k__v4_round(k__v4 v) { return (v + 0x1.8p23f) - 0x1.8p23f; }
 
-/* Added and taken away again, it leaves the nearest integer, ties to even, of any |v| < 2^22. */
+/* (v + K_FIT_ROUND) - K_FIT_ROUND is the nearest integer, ties to even, for |v| < 2^22. */
 #define K_FIT_ROUND 12582912.f
-/* Of two lines as good but for rounding the first is taken, so that groups alike come out alike. */
+/* A later line must be better than the first by more than rounding, so that equal groups get equal lines. */
 #define K_FIT_TIE   1.000001f
-#define K_FIT_TINY  1e-30f                               /* below this a divisor counts as zero */
+#define K_FIT_TINY  1e-30f                               /* smaller divisors count as zero */
 
 static inline float k__fit_inverse(float d) { return fabsf(d) > K_FIT_TINY ? 1 / d : 0; }
 
@@ -7160,10 +7133,10 @@ static inline k__v8 k__fit_inverses(const k__v8 *d) {
     return r;
 }
 
-/* What the codes q of eight trials sum to: w*q, w*q*q, w*x*q. */
+/* Sums over the codes q of eight trials: w*q, w*q*q, w*x*q. */
 typedef struct { k__v8 q, qq, xq; } k__sums;
 
-/* q = (x - off) * inv, rounded and kept within lo..hi. off NULL: none, and inlining leaves no trace of it. */
+/* q = (x - off) * inv, rounded and limited to lo..hi. off NULL: no offset, and the inlined code has none. */
 static inline __attribute__((always_inline)) void k__sum_codes(const float *x, const float *w, int n,
                                                                const k__v8 *inv, const k__v8 *off, float lo,
                                                                float hi, k__sums *s) {
@@ -7182,8 +7155,8 @@ static inline __attribute__((always_inline)) void k__sum_codes(const float *x, c
     memcpy(&s->xq, xq, sizeof xq);
 }
 
-/* sum w*(x - d*q - off)^2 of the same codes. Told directly, since sums of squares cancel where a fit is
- * nearly exact. */
+/* sum w*(x - d*q - off)^2 of the same codes. Computed directly: from the sums above it would cancel where a fit is nearly
+ * exact. */
 static inline void k__sum_errors(const float *x, const float *w, int n, const k__v8 *d, const k__v8 *off,
                                  float lo, float hi, k__v8 *err) {
     k__v8 inv = k__fit_inverses(d);
@@ -7198,7 +7171,7 @@ static inline void k__sum_errors(const float *x, const float *w, int n, const k_
     memcpy(err, e, sizeof e);
 }
 
-/* The same codes of one trial, to keep. */
+/* The same codes of one trial, stored. */
 static inline void k__fit_codes(const float *x, int n, float d, float off, float lo, float hi, int8_t *q) {
     float inv = k__fit_inverse(d);
     for (int j = 0; j < n; j++) {
@@ -7209,47 +7182,47 @@ static inline void k__fit_codes(const float *x, int n, float d, float off, float
     }
 }
 
-/* --- the bench: a block scaled, with its importances --- */
+/* --- a block scaled by a power of two, with its importances --- */
 
 typedef struct {
     float  x[256], w[256];                               /* w at most 1 */
     double up, down;                                     /* 2^e and 2^-e: the weights are x * up */
-} k__bench;
+} k__scaled;
 
-/* False where every weight is too small for any f16 scale to tell from zero: zeros are the best block. */
-static bool k__bench_load(k__bench *b, const float *x, const float *w, int n) {
+/* False where all weights are too small for any f16 scale: zeros are the best block. */
+static bool k__scaled_load(k__scaled *b, const float *x, const float *w, int n) {
     float top = 0, most = 0;
     for (int j = 0; j < n; j++) top = fabsf(x[j]) > top ? fabsf(x[j]) : top;
     if (top < 0x1p-25f) return false;
     for (int j = 0; w && j < n; j++) most = w[j] > most ? w[j] : most;
     int e = (int)(k__bits_of(top) >> 23) - 127;
-    if (e > 126) e = 126;                                /* 2^-127 is no normal float */
+    if (e > 126) e = 126;                                /* 2^-127 is a denormal */
     b->up = k__f32_of((uint32_t)(e + 127) << 23);
     b->down = k__f32_of((uint32_t)(127 - e) << 23);
     for (int j = 0; j < n; j++) b->x[j] = x[j] * (float)b->down;
-    /* Nothing weighs nothing: where no importance tells, the codes should still mean the weights. */
+    /* No importance becomes 0: the codes of unimportant weights should still be close to them. */
     float share = most > K_FIT_TINY ? 1 / most : 0;
     for (int j = 0; j < n; j++) b->w[j] = share > 0 ? w[j] * share + 1e-9f : 1;
     return true;
 }
 
-/* The nearest finite f16 to a scale on the bench; what that is on the bench; that for eight. */
-static uint16_t k__bench_half(const k__bench *b, float d) {
+/* The finite f16 nearest to a scale of the scaled block; its value there; the same for eight trials. */
+static uint16_t k__scaled_half(const k__scaled *b, float d) {
     double v = d * b->up;
     return k_f32_to_f16((float)(v > 65504 ? 65504 : v < -65504 ? -65504 : v));
 }
 
-static float k__bench_round(const k__bench *b, float d) {
-    return (float)(k_f16_to_f32(k__bench_half(b, d)) * b->down);
+static float k__scaled_round(const k__scaled *b, float d) {
+    return (float)(k_f16_to_f32(k__scaled_half(b, d)) * b->down);
 }
 
-static void k__bench_rounds(const k__bench *b, k__v8 *d) {
-    for (int l = 0; l < 8; l++) d->f[l] = k__bench_round(b, d->f[l]);
+static void k__scaled_rounds(const k__scaled *b, k__v8 *d) {
+    for (int l = 0; l < 8; l++) d->f[l] = k__scaled_round(b, d->f[l]);
 }
 
 /* --- one scale --- */
 
-/* An importance below this does not decide how far the codes must reach. */
+/* Weights with an importance below this one may lie outside the range of the codes. */
 static float k__fit_least(const float *w, int n) {
     float sum = 0;
     for (int j = 0; j < n; j++) sum += w[j];
@@ -7263,7 +7236,7 @@ static float k__fit_extreme(const float *x, const float *w, int n) {
     return ext;
 }
 
-/* Eight scales to try, t in [0, 1): six lanes put the extreme value near the code `far`, two near `close`. */
+/* Eight trial scales, t in [0, 1): with six of them the extreme value gets about the code `far`, with two about `close`. */
 static inline void k__try_scales(float far, float close, float ext, float t, k__v8 *inv) {
     static const float more[8] = {-1.0f, -0.6f, -0.2f, 0.2f, 0.6f, 1.0f, -0.5f, 0.3f};
     for (int l = 0; l < 8; l++) {
@@ -7272,7 +7245,7 @@ static inline void k__try_scales(float far, float close, float ext, float t, k__
     }
 }
 
-/* The best scale of each lane in `rounds` rounds, any float, and what it takes off the error of all zero. */
+/* The best scale of each lane in `rounds` rounds, any float, and its gain: how much less the error is than with zeros. */
 static inline void k__rough_scales(const float *x, const float *w, int n, float lo, float hi, float ext,
                                    int rounds, k__v8 *scale, k__v8 *gain) {
     k__v8   inv;
@@ -7291,9 +7264,9 @@ static inline void k__rough_scales(const float *x, const float *w, int n, float 
     }
 }
 
-/* The scale for which codes lo..hi of n values come closest. b: an f16 of that bench, NULL: any float. */
+/* The scale with the least error for n values and codes lo..hi. b: an f16 scale of that block; NULL: any float. */
 static float k__fit_scale(const float *x, const float *w, int n, float lo, float hi, int rounds,
-                          const k__bench *b) {
+                          const k__scaled *b) {
     static const k__v8 none = {.f = {0}};
     float              ext = k__fit_extreme(x, w, n), best = 0, least = FLT_MAX;
     k__v8              scale, gain, inv, err;
@@ -7301,7 +7274,7 @@ static float k__fit_scale(const float *x, const float *w, int n, float lo, float
     if (ext == 0) return 0;
     k__rough_scales(x, w, n, lo, hi, ext, rounds, &scale, &gain);
     for (int t = 0;; t++) {
-        if (b) k__bench_rounds(b, &scale);
+        if (b) k__scaled_rounds(b, &scale);
         k__sum_errors(x, w, n, &scale, &none, lo, hi, &err);
         for (int l = 0; l < 8; l++)
             if (err.f[l] < least) least = err.f[l], best = scale.f[l];
@@ -7316,7 +7289,7 @@ static float k__fit_scale(const float *x, const float *w, int n, float lo, float
 
 typedef struct {
     float sw, sx, lo, hi;                                /* sums of w and w*x, extremes */
-    float s, m, c;                                       /* its line s*q + m, and the mean of the codes q */
+    float s, m, c;                                       /* the line s*q + m, and the mean of the codes q */
 } k__group;
 
 static void k__group_load(k__group *u, const float *x, const float *w, int n) {
@@ -7332,13 +7305,13 @@ static void k__group_load(k__group *u, const float *x, const float *w, int n) {
 
 typedef struct { k__v8 scale, min, gain; } k__lines;
 
-/* The lines that serve eight trials' codes best, and what they take off the error of all zero. sign 1: the
- * minimum is not above zero, -1: not below, 0: anywhere. */
+/* The lines of least error for the codes of eight trials, and their gain over zeros. sign 1: the minimum is not above zero, -1: not
+ * below, 0: any. */
 static inline void k__solve_lines(const k__sums *s, float sw, float sx, float sign, k__lines *o) {
     k__v4 tiny = k__v4_all(K_FIT_TINY), zero = k__v4_all(0);
     for (int h = 0; h < 2; h++) {
         k__v4 q = s->q.v[h], qq = s->qq.v[h], xq = s->xq.v[h], det = sw * qq - q * q;
-        k__m4 flat = det <= 1e-6f * sw * qq;             /* one code for all: the minimum does it alone */
+        k__m4 flat = det <= 1e-6f * sw * qq;             /* all codes are equal: the minimum alone */
         k__v4 a = k__v4_pick(flat, zero, (sw * xq - sx * q) / k__v4_max(det, tiny)), m = (sx - a * q) / sw;
         k__m4 wrong = m * sign > 0;
         a = k__v4_pick(wrong, k__v4_max(xq / k__v4_max(qq, tiny), zero), a);
@@ -7349,8 +7322,8 @@ static inline void k__solve_lines(const k__sums *s, float sw, float sx, float si
     }
 }
 
-/* The best line of each lane for codes 0..top. Trials begin with the least weight at code a and the largest
- * at top + b, for a grid of `rows` a and eight b, and are solved twice. */
+/* The best line of each lane for codes 0..top. A trial puts the least weight at code a and the largest at top + b, for a grid of `rows`
+ * values of a and eight of b; every line is solved twice. */
 static inline void k__rough_lines(const float *x, const float *w, int n, float top, float sign, int rows,
                                   const k__group *u, k__lines *best) {
     static const float b[8] = {-0.9f, -0.65f, -0.4f, -0.15f, 0.1f, 0.35f, 0.6f, 0.85f};
@@ -7359,7 +7332,7 @@ static inline void k__rough_lines(const float *x, const float *w, int n, float t
     k__sums            s;
     k__lines           now;
     memset(best, 0, sizeof *best);
-    for (int h = 0; h < 2 && !(range > 0); h++) {        /* all the same: the minimum alone */
+    for (int h = 0; h < 2 && !(range > 0); h++) {        /* all values are equal: the minimum alone */
         best->min.v[h] = k__v4_all(lo);
         best->gain.v[h] = k__v4_all(lo * (2 * u->sx - lo * u->sw));
     }
@@ -7386,16 +7359,16 @@ static inline void k__rough_lines(const float *x, const float *w, int n, float t
 /* --- plain blocks of 32 --- */
 
 static uint16_t k__fit_plain(const float *x, const float *w, int lo, int hi, int rounds, int8_t q[32]) {
-    k__bench b;
+    k__scaled b;
     memset(q, 0, 32);
-    if (!k__bench_load(&b, x, w, 32)) return 0;
+    if (!k__scaled_load(&b, x, w, 32)) return 0;
     float d = k__fit_scale(b.x, b.w, 32, (float)lo, (float)hi, rounds, &b);
     k__fit_codes(b.x, 32, d, 0, (float)lo, (float)hi, q);
-    return k__bench_half(&b, d);
+    return k__scaled_half(&b, d);
 }
 
 static void k__fit_plain_min(const float *x, const float *w, int top, uint16_t h[2], int8_t q[32]) {
-    k__bench b;
+    k__scaled b;
     k__group u;
     k__lines line;
     k__v8    inv, err;
@@ -7403,14 +7376,14 @@ static void k__fit_plain_min(const float *x, const float *w, int top, uint16_t h
     float    least = FLT_MAX, d = 0, m = 0;
     memset(q, 0, 32);
     h[0] = h[1] = 0;
-    if (!k__bench_load(&b, x, w, 32)) return;
+    if (!k__scaled_load(&b, x, w, 32)) return;
     k__group_load(&u, b.x, b.w, 32);
     k__rough_lines(b.x, b.w, 32, (float)top, 0, 5, &u, &line);
     for (int l = 0; l < 8; l++)
         if (line.gain.f[l] <= 0) line.min.f[l] = u.sx / u.sw;
     for (int t = 0;; t++) {
-        k__bench_rounds(&b, &line.scale);
-        k__bench_rounds(&b, &line.min);
+        k__scaled_rounds(&b, &line.scale);
+        k__scaled_rounds(&b, &line.min);
         k__sum_errors(b.x, b.w, 32, &line.scale, &line.min, 0, (float)top, &err);
         for (int l = 0; l < 8; l++)
             if (err.f[l] < least) least = err.f[l], d = line.scale.f[l], m = line.min.f[l];
@@ -7419,20 +7392,20 @@ static void k__fit_plain_min(const float *x, const float *w, int top, uint16_t h
         k__sum_codes(b.x, b.w, 32, &inv, &line.min, 0, (float)top, &s);
         k__solve_lines(&s, u.sw, u.sx, 0, &line);
     }
-    h[0] = k__bench_half(&b, d);
-    h[1] = k__bench_half(&b, m);
+    h[0] = k__scaled_half(&b, d);
+    h[1] = k__scaled_half(&b, m);
     k__fit_codes(b.x, 32, d, m, 0, (float)top, q);
 }
 
 /* --- super-blocks --- */
 
-/* What a kind of super-block may hold, and how hard to look. */
+/* The ranges of a kind of super-block, and the effort of the search. */
 typedef struct {
     float lo, hi, sc_lo, sc_hi;                          /* codes, integer scales; minima: 0..sc_hi */
     int   group;
     bool  min;
     int   starts, batches;                               /* pairs of f16 scales, batches of trials for each */
-    int   rounds, polish, again;                         /* the same for what least squares proposes */
+    int   rounds, polish, again;                         /* the same for the pairs that least squares proposes */
     int   minima;                                        /* per scale, in the last batches: 4 or 8 */
 } k__super;
 
@@ -7442,7 +7415,7 @@ typedef struct {
     int8_t   q[256];
 } k__fitted;
 
-/* The best trial of each lane: what it takes off the error of all zero, its integers, its codes' sums. */
+/* The best trial of each lane: its gain over zeros, its integers, the sums of its codes. */
 typedef struct { k__v8 gain, sc, mn; k__sums sum; } k__places;
 
 typedef struct { float gain, sc, mn, q, qq, xq; } k__place;
@@ -7464,13 +7437,13 @@ static inline k__place k__best_place(const k__places *p) {
     return (k__place){p->gain.f[l], p->sc.f[l], p->mn.f[l], p->sum.q.f[l], p->sum.qq.f[l], p->sum.xq.f[l]};
 }
 
-/* Integers around a middle, the near ones first. */
+/* Distances to the nearest integers, in rising magnitude. */
 static const k__v4 k__around[8] = {
     {0, 1, -1, 2},   {-2, 3, -3, 4},     {-4, 5, -5, 6},     {-6, 7, -7, 8},
     {-8, 9, -9, 10}, {-10, 11, -11, 12}, {-12, 13, -13, 14}, {-14, 15, -15, 16},
 };
 
-/* The integer scale near u->s/d that serves a group best. From two batches on, the other sign as well. */
+/* The best integer scale of a group near u->s/d. With two batches or more, of the other sign too. */
 static k__place k__place_scale(const k__super *p, const float *x, const float *w, float d, const k__group *u,
                                int batches) {
     k__places best, now;
@@ -7493,8 +7466,8 @@ static k__place k__place_scale(const k__super *p, const float *x, const float *w
     return k__best_place(&best);
 }
 
-/* The integer scale and minimum near a group's line. The best minimum moves with the scale so that the mean
- * of the codes stays where it is. */
+/* The best integer scale and minimum near the line of a group. The best minimum changes with the scale, so that the line keeps its
+ * value at the mean code. */
 static k__place k__place_line(const k__super *p, const float *x, const float *w, float d, float dm,
                               const k__group *u, int batches, int minima) {
     k__places best, now;
@@ -7524,7 +7497,7 @@ static k__place k__place_line(const k__super *p, const float *x, const float *w,
     return k__best_place(&best);
 }
 
-/* The line that serves a group's codes best. */
+/* The line of least error for the codes of a group. */
 static void k__refit_line(k__group *u, const k__place *at, float sign) {
     float det = u->sw * at->qq - at->q * at->q;
     if (det <= 1e-6f * u->sw * at->qq) return;
@@ -7535,19 +7508,19 @@ static void k__refit_line(k__group *u, const k__place *at, float sign) {
     u->c = at->q / u->sw;
 }
 
-/* A choice for the whole: f16 scales, integers, what they take off the error, the groups as they then stand,
- * and the pair that least squares would like next. */
+/* A choice for a super-block: f16 scales, integers, their gain over zeros, the groups with these, and the pair that least squares
+ * proposes next. */
 typedef struct {
     float    d, dm, gain, next_d, next_dm;
     int16_t  sc[16], mn[16];
     k__group u[16];
 } k__settled;
 
-static void k__settle(const k__bench *b, const k__super *p, float sign, float d, float dm, int batches,
+static void k__settle(const k__scaled *b, const k__super *p, float sign, float d, float dm, int batches,
                       int minima, k__settled *s) {
     float dd = 0, dm2 = 0, mm = 0, xd = 0, xm = 0;
-    s->d = s->next_d = d = k__bench_round(b, d);
-    s->dm = s->next_dm = dm = k__bench_round(b, dm);
+    s->d = s->next_d = d = k__scaled_round(b, d);
+    s->dm = s->next_dm = dm = k__scaled_round(b, dm);
     s->gain = 0;
     for (int g = 0; g < 256 / p->group; g++) {
         const float *x = b->x + p->group * g, *w = b->w + p->group * g;
@@ -7575,8 +7548,8 @@ static void k__settle(const k__bench *b, const k__super *p, float sign, float d,
     if (p->min && s->next_d < 0) s->next_d = 0;
 }
 
-/* Every group's own line, as if its scale could be any float, and how much error hangs on each scale. */
-static void k__rough_groups(const k__bench *b, const k__super *p, float sign, k__group u[16],
+/* The best line of each group with any float as scale, and how much its error depends on the scale. */
+static void k__rough_groups(const k__scaled *b, const k__super *p, float sign, k__group u[16],
                             float weight[16]) {
     k__lines line;
     for (int g = 0; g < 256 / p->group; g++) {
@@ -7597,7 +7570,7 @@ static void k__rough_groups(const k__bench *b, const k__super *p, float sign, k_
     }
 }
 
-/* Do some groups lie far above the others? Then it can pay to cut them short. */
+/* Whether some groups are much larger than the others. Then clipping them can reduce the error. */
 static bool k__scales_uneven(const float *s, int n) {
     float sum = 0, most = 0;
     for (int i = 0; i < n; i++) {
@@ -7607,10 +7580,10 @@ static bool k__scales_uneven(const float *s, int n) {
     return sum < 0.5f * most * (float)n;
 }
 
-enum { K_FIT_LADDER = 30 };                              /* more starts for an uneven block */
+enum { K_FIT_LADDER = 30 };                              /* additional starts for an uneven block */
 
-/* Start t: f16 scales as multiples of the pair that serves the groups' lines best; 0: the one that puts the
- * largest line at the largest integer. The ladder goes down from there, in steps of its own for each. */
+/* Start t: f16 scales as multiples of the pair of least error for the lines of all groups; 0: the pair that gives the largest line the
+ * largest integer. The additional starts go down from there, with different steps for d and dm. */
 static void k__start(const k__super *p, int t, float *d, float *dm) {
     static const float near[8][2] = {{1, 1},     {0, 0},         {0, 1},     {1, 0},
                                      {0.95f, 1}, {1.05f, 1.04f}, {1, 1.05f}, {1, 0.95f}};
@@ -7622,7 +7595,7 @@ static void k__start(const k__super *p, int t, float *d, float *dm) {
     for (int i = 0; !first && i < rung % 6; i++) *dm *= 0.65f;
 }
 
-/* The pair of f16 scales that all starts are measured by, and the pair that lets no line be cut. */
+/* The pair of f16 scales of which starts are multiples, and the pair with which no line is clipped. */
 static void k__super_scales(const k__super *p, const k__group *u, const float *weight, float fit[2],
                             float top[2], bool *uneven) {
     int   groups = 256 / p->group;
@@ -7636,8 +7609,8 @@ static void k__super_scales(const k__super *p, const k__group *u, const float *w
     top[1] = k__fit_extreme(v, weight, groups) / p->sc_hi;
 }
 
-/* The best of a super-block, and what it takes off the error of all zero. sign as in k__solve_lines. */
-static float k__fit_super(const k__bench *b, const k__super *p, float sign, k__fitted *out) {
+/* The best choice for a super-block and its gain over zeros. sign: see k__solve_lines. */
+static float k__fit_super(const k__scaled *b, const k__super *p, float sign, k__fitted *out) {
     float      weight[16] = {0}, fit[2], top[2], at[2];
     bool       uneven;
     k__settled rough = {0}, now, best = {.gain = -FLT_MAX};
@@ -7656,8 +7629,8 @@ static float k__fit_super(const k__bench *b, const k__super *p, float sign, k__f
         if (now.gain <= best.gain) break;
         best = now;
     }
-    out->d = k__bench_half(b, best.d);
-    out->dmin = k__bench_half(b, best.dm);
+    out->d = k__scaled_half(b, best.d);
+    out->dmin = k__scaled_half(b, best.dm);
     memcpy(out->sc, best.sc, sizeof best.sc);
     memcpy(out->mn, best.mn, sizeof best.mn);
     for (int g = 0; g < 256 / p->group; g++) {
@@ -7667,8 +7640,8 @@ static float k__fit_super(const k__bench *b, const k__super *p, float sign, k__f
     return best.gain;
 }
 
-/* A block is best served by minima below zero, unless its weights lie above. */
-static void k__fit_block(const k__bench *b, const k__super *p, k__fitted *out) {
+/* Minima below zero are best, except where all groups lie above zero; with half of the groups above, both signs are tried. */
+static void k__fit_block(const k__scaled *b, const k__super *p, k__fitted *out) {
     int above = 0;
     for (int g = 0; p->min && g < 16; g++) {
         float lo = b->x[16 * g];
@@ -7700,7 +7673,7 @@ static void k_recode_q4_1(const int8_t *q, void *dst, int64_t n) {
     for (int64_t i = 0; i < n / 32; i++) k__put_nibbles(q + 32 * i, 16, 0, b[i].qs);
 }
 
-/* Codes of five bits, the fifth apart. */
+/* Codes of five bits: nibbles, and the fifth bits in qh. */
 static inline void k__put_fifth(const int8_t *q, int off, uint8_t qs[16], uint8_t qh[4]) {
     uint8_t u[32];
     for (int j = 0; j < 32; j++) u[j] = (uint8_t)(q[j] - off);
@@ -7856,11 +7829,11 @@ static void k__store_q6_K(const k__fitted *f, block_q6_K *b) {
     static void k_fit_##type(const float *x, const float *w, void *dst, int64_t n) {          \
         static const k__super kind = {__VA_ARGS__};                                           \
         block_##type         *b = (block_##type *)dst;                                        \
-        k__bench              bench;                                                          \
+        k__scaled              bench;                                                          \
         k__fitted             f;                                                              \
         memset(b, 0, (size_t)(n / 256) * sizeof *b);                                          \
         for (int64_t i = 0; i < n / 256; i++) {                                               \
-            if (!k__bench_load(&bench, x + 256 * i, w ? w + 256 * i : NULL, 256)) continue;   \
+            if (!k__scaled_load(&bench, x + 256 * i, w ? w + 256 * i : NULL, 256)) continue;   \
             k__fit_block(&bench, &kind, &f);                                                  \
             k__store_##type(&f, b + i);                                                       \
         }                                                                                     \
@@ -7872,7 +7845,7 @@ K_FIT_SUPER(q4_K, 0,   15, 0,    63,   32,   true,  8,     1,      2,     3,    
 K_FIT_SUPER(q5_K, 0,   31, 0,    63,   32,   true,  8,     1,      2,     6,     3,    8)
 K_FIT_SUPER(q6_K, -32, 31, -128, 127,  16,   false, 2,     1,      2,     4,     1,    4)
 
-/* Plain floats have nothing to fit; what they cannot hold becomes their largest, as everywhere here. */
+/* Plain floats need no search. Values beyond their range become the largest one, as in all fits. */
 static void k_fit_f16(const float *x, const float *w, void *dst, int64_t n) {
     (void)w;
     for (int64_t i = 0; i < n; i++) {
@@ -7891,25 +7864,24 @@ static void k_fit_bf16(const float *x, const float *w, void *dst, int64_t n) {
 }
 
 /* ===== [fit_grid] weights to blocks of tables, powers of two and lattices =====
- * What [unpack] reads is written here, for the formats whose codes are not plain integers, by search: the
- * block found makes sum w*(x - x^)^2 small, whatever the weights w are. Every search keeps the best it has
- * seen and judges a code against the scale as it is stored. Scales beyond f16 saturate; what is too small
- * for a scale becomes a zero block. No state and no rounding that depends on the CPU: the same input gives
- * the same bytes everywhere.
- * Words: a group shares one scale s. For codes q, b = sum w*x*q and c = sum w*q*q; then the error is
- * sum w*x*x - 2*s*b + s*s*c, least at s = b/c, where the codes have gained b*b/c.
+ * Formats whose codes are not plain integers. A search writes blocks with a small error sum w*(x - x^)^2 for any weights w. Every
+ * search keeps the best block so far, and computes errors with the scale as it is stored. Scales beyond f16 saturate; values too
+ * small for a scale give a block of zeros. There is no state and no rounding that depends on the CPU: the same input gives the same
+ * bytes everywhere.
+ * A group shares one scale s. For codes q let b = sum w*x*q and c = sum w*q*q. The error is sum w*x*x - 2*s*b + s*s*c, least at
+ * s = b/c, where the gain over zeros is b*b/c.
  * Public: k_fitters[id] of these types. */
 
-/* A block made comparable by powers of two, which lose no bit: |x| below 4, mostly below 1, and
- * 0 < w <= 1. A weight of 0 becomes next to nothing, so that what no one weighs still gets sane codes. */
+/* A block scaled by powers of two, which loses no bit: |x| below 4, mostly below 1, and 0 < w <= 1. An importance of 0 becomes a
+ * tiny one, so that such weights still get codes close to them. */
 typedef struct {
     float x[K_SUPER], w[K_SUPER];
-    float up, down;                                      /* weight = x*up; scale of x = stored one * down */
+    float up, down;                                      /* weight = x * up; scale of x = stored scale * down */
 } k__fg_in;
 
 static inline float k__fg_pow2(int e) { return k__f32_of((uint32_t)(e + 127) << 23); } /* -126..127 */
 
-/* The exponent e with v < 2^e, kept where both 2^e and 2^-e are normal. */
+/* The exponent e with v < 2^e, limited so that 2^e and 2^-e are normal. */
 static inline int k__fg_above(float v) {
     int e = (int)(k__bits_of(v) >> 23) - 126;
     return e > 126 ? 126 : e;
@@ -7925,7 +7897,7 @@ static inline float k__fg_top(const float *x, int n) {
     return a > b ? a : b;
 }
 
-/* False when nothing is there to code: zeros, or values no scale can reach. n divides by 4. */
+/* False where the block is zero: only zeros, or values too small for any scale. n % 4 == 0. */
 static bool k__fg_load(const float *x, const float *w, int n, k__fg_in *in) {
     float top = k__fg_top(x, n), heavy = w ? k__fg_top(w, n) : 0;
     if (!(top >= 0x1p-120f)) return false;
@@ -7942,21 +7914,21 @@ static bool k__fg_load(const float *x, const float *w, int n, k__fg_in *in) {
     return true;
 }
 
-/* An f16 scale: saturated, so that a finite weight never makes an infinite block. */
+/* An f16 scale, saturated: finite weights never give an infinite block. */
 static inline uint16_t k__fg_half(float d) {
     return k_f32_to_f16(d > 65504 ? 65504 : d < -65504 ? -65504 : d);
 }
 
-/* --- codes of a table: scale by least squares, codes by rounding, in turn --- */
+/* --- codes of a table: alternately the scale by least squares and the codes by rounding --- */
 
 typedef struct { float b, c; } k__fg_sums;
 static inline float k__fg_gain(k__fg_sums t) { return t.c > 0 ? t.b * t.b / t.c : 0; }
 static inline float k__fg_error(k__fg_sums t, float s) { return s * (s * t.c - 2 * t.b); }
 
-typedef k__v4 (*k__fg_near)(k__v4 v);                    /* the value of the table that is nearest */
-#define K_FG_INLINE static inline __attribute__((always_inline)) /* `near` is known where it is called */
+typedef k__v4 (*k__fg_near)(k__v4 v);                    /* the nearest value of the table */
+#define K_FG_INLINE static inline __attribute__((always_inline)) /* `near` is a constant in each caller */
 
-/* IQ4's values: a step up at every midpoint below v. */
+/* The table of IQ4: one step up for every midpoint below v. */
 static inline k__v4 k__fg_near_iq4(k__v4 v) {
     k__v4 q = k__v4_all(k__iq4_values[0]);
     for (int k = 0; k < 15; k++) {
@@ -7983,7 +7955,7 @@ K_FG_INLINE k__fg_sums k__fg_try(const float *x, const float *w, int n, float in
     return (k__fg_sums){k__v4_sum(b), k__v4_sum(c)};
 }
 
-/* The scale that gains most, from the starts 1/s given, then by alternation until it gains no more. */
+/* The scale with the largest gain: from the given starts 1/s, then alternating until the gain stops growing. */
 K_FG_INLINE float k__fg_scale(const float *x, const float *w, int n, const float *inv, int n_inv,
                               k__fg_near near, k__fg_sums *at) {
     float best = 0, s = 0;
@@ -7991,7 +7963,7 @@ K_FG_INLINE float k__fg_scale(const float *x, const float *w, int n, const float
     for (int i = 0; i < n_inv; i++) {
         k__fg_sums t = k__fg_try(x, w, n, inv[i], near);
         float      gain = k__fg_gain(t);
-        if (gain > best * 1.0000005f) best = gain, s = t.b / t.c, *at = t;  /* of equals the first */
+        if (gain > best * 1.0000005f) best = gain, s = t.b / t.c, *at = t;  /* the first of equal ones */
     }
     for (int i = 0; s != 0 && i < 6; i++) {
         k__fg_sums t = k__fg_try(x, w, n, 1 / s, near);
@@ -8011,7 +7983,7 @@ K_FG_INLINE void k__fg_codes(const float *x, int n, float inv, k__fg_near near, 
     }
 }
 
-/* One f16 scale for the block, codes judged against it as stored. Returns it; 0 when zeros are no worse. */
+/* One f16 scale for the block; errors are those with the stored scale. Returns it; 0 where zeros are as good. */
 K_FG_INLINE uint16_t k__fg_block(const k__fg_in *in, int n, const float *inv, int n_inv, k__fg_near near,
                                  int8_t *q) {
     k__fg_sums t;
@@ -8019,7 +7991,7 @@ K_FG_INLINE uint16_t k__fg_block(const k__fg_in *in, int n, const float *inv, in
     uint16_t   h = 0;
     for (int round = 0; round < 3; round++) {
         uint16_t next = k__fg_half(d * in->up);
-        if (!(next & 0x7fff)) next |= 1;                 /* the least f16, rather than nothing */
+        if (!(next & 0x7fff)) next |= 1;                 /* the smallest f16, not 0 */
         if (next == h) break;
         float s = k_f16_to_f32(next) * in->down, e;
         t = k__fg_try(in->x, in->w, n, k__fg_inverse(s), near);
@@ -8032,7 +8004,7 @@ K_FG_INLINE uint16_t k__fg_block(const k__fg_in *in, int n, const float *inv, in
     return h;
 }
 
-/* Where the extreme value of a group may land: starts for the alternation. top 0: all zero. */
+/* The extreme value of a group, from which starts are derived; 0: all values are zero. */
 static inline float k__fg_extreme(const float *x, int n) {
     float top = k__fg_top(x, n);
     for (int j = 0; j < n; j++)
@@ -8044,7 +8016,7 @@ static inline float k__fg_extreme(const float *x, int n) {
 
 enum { K__IQ4_STARTS = 57 };
 
-/* The extreme on or near either end of the table, cut by it, or well inside. */
+/* Starts with the extreme value at or near either end of the table, beyond it, or well inside. */
 static void k__fg_iq4_starts(const float *x, float inv[K__IQ4_STARTS]) {
     float top = k__fg_extreme(x, 32), step = top != 0 ? 1 / top : 0;
     inv[0] = -127 * step;
@@ -8085,7 +8057,7 @@ static void k_recode_iq4_nl(const int8_t *q, void *dst, int64_t n) {
 
 enum { K__TRIT_STARTS = 14 };
 
-/* Thresholds as parts of the largest weight, the half of it first, and around the weighted mean. */
+/* Thresholds: fractions of the largest weight, one half first, and values around the weighted mean. */
 static void k__fg_trit_starts(const k__fg_in *in, int n, float inv[K__TRIT_STARTS]) {
     float at = k__fg_top(in->x, n), mean;
     k__v4 wx = {0}, ws = {0};
@@ -8110,7 +8082,7 @@ static uint16_t k__fg_trits(const float *x, const float *w, int8_t q[256]) {
     return h;
 }
 
-/* Digits of weights `width` apart to a byte, as a fraction of 256 rounded up. */
+/* Packs digits of weights `width` apart into a byte: a fraction of 256, rounded up. */
 static const int8_t *k__trits_pack(const int8_t *q, int width, int digits, uint8_t *p) {
     for (int j = 0; j < width; j++) {
         int v = 0;
@@ -8137,7 +8109,7 @@ static void k_recode_tq2_0(const int8_t *q, void *dst, int64_t n) {
                 (uint8_t)((q[j] + 1) | (q[32 + j] + 1) << 2 | (q[64 + j] + 1) << 4 | (q[96 + j] + 1) << 6);
 }
 
-/* The two differ in how they pack. */
+/* The two formats differ only in the packing. */
 #define K_FIT_TRITS(type)                                                                \
     static void k_fit_##type(const float *x, const float *w, void *dst, int64_t n) {     \
         block_##type *b = (block_##type *)dst;                                           \
@@ -8158,7 +8130,7 @@ static void k_recode_q2_0(const int8_t *q, void *dst, int64_t n) {
 
 enum { K__Q2_0_STARTS = 18 };
 
-/* The largest value as code 2 or nearly, as code -1, and between, with d of either sign. */
+/* Starts with the largest value at or near code 2, at code -1, and between, with d of either sign. */
 static void k_fit_q2_0(const float *x, const float *w, void *dst, int64_t n) {
     block_q2_0 *b = (block_q2_0 *)dst;
     k__fg_in    in;
@@ -8189,7 +8161,7 @@ static void k_recode_q1_0(const int8_t *q, void *dst, int64_t n) {
     }
 }
 
-/* The codes are the signs, and the scale is the weighted mean of what they leave: nothing to search. */
+/* The codes are the signs, and the scale is the weighted mean of the magnitudes: no search. */
 static void k_fit_q1_0(const float *x, const float *w, void *dst, int64_t n) {
     block_q1_0 *b = (block_q1_0 *)dst;
     k__fg_in    in;
@@ -8211,7 +8183,7 @@ static void k_fit_q1_0(const float *x, const float *w, void *dst, int64_t n) {
     }
 }
 
-/* --- FP4: a scale of few values, all that can win are tried --- */
+/* --- FP4: scales have few values, and all that can be best are tried --- */
 
 static inline k__v4 k__fg_near_fp4(k__v4 v) {
     k__v4 a = k__v4_abs(v), q = {0};
@@ -8222,7 +8194,7 @@ static inline k__v4 k__fg_near_fp4(k__v4 v) {
     return (k__v4)((k__m4)q | ((k__m4)v & INT32_MIN));
 }
 
-/* The error at scale s. *cut gets the part of values beyond the table, which grows as s falls. */
+/* The error at scale s. *cut gets the part of it from values beyond the table, which grows as s falls. */
 static float k__fg_try_fp4(const float *x, const float *w, int n, float s, float *cut) {
     k__v4 all = {0}, over = {0};
     float inv = 1 / s;
@@ -8258,7 +8230,7 @@ static void k_fit_mxfp4(const float *x, const float *w, void *dst, int64_t n) {
     for (int64_t i = 0; i < n / 32; i++) {
         memset(b + i, 0, sizeof b[i]);
         if (!k__fg_load(x + 32 * i, w ? w + 32 * i : NULL, 32, &in)) continue;
-        int   top = (int)(k__bits_of(in.up) >> 23) + 1;  /* the code that makes the table's 1 weigh in.up */
+        int   top = (int)(k__bits_of(in.up) >> 23) + 1;  /* the code with which the table's 1 is in.up */
         float best = FLT_MAX, cut = 0, err;
         for (int e = top < 252 ? top : 252; e >= 0 && cut < best; e--) {  /* 12 times 2^(252-128) is finite */
             if ((err = k__fg_try_fp4(in.x, in.w, 32, k_e8m0_half((uint8_t)e) * in.down, &cut)) < best) {
@@ -8283,7 +8255,7 @@ static void k_recode_nvfp4(const int8_t *q, void *dst, int64_t n) {
     for (int64_t i = 0; i < n / 16; i++) k__fp4_pack(q + 16 * i, 8, b[i / 4].qs + 8 * (i % 4));
 }
 
-/* From the scale that puts the largest value on the table's 3 down to where clipping alone costs more. */
+/* Scales from the one that puts the largest value at the table's 3, down to where clipping alone costs more than the best. */
 static void k_fit_nvfp4(const float *x, const float *w, void *dst, int64_t n) {
     block_nvfp4 *b = (block_nvfp4 *)dst;
     k__fg_in     in;
@@ -8308,8 +8280,10 @@ static void k_fit_nvfp4(const float *x, const float *w, void *dst, int64_t n) {
 
 /* --- super-blocks: one f16 scale d, and per group a small integer m: s = d*m --- */
 
-/* Of the integers a group may have, first + step*l for l = 0..count-1, the one nearest v. */
+/* Integers that a group may have: first + step*l for l = 0..count-1. */
 typedef struct { int first, step, count; } k__fg_ints;
+
+/* The one nearest to v. */
 static inline int k__fg_int(const k__fg_ints *set, float v) {
     float l = (v - (float)set->first) / (float)set->step + 0.5f;
     return set->first + set->step * (l < 1 ? 0 : l >= (float)set->count ? set->count - 1 : (int)l);
@@ -8317,26 +8291,26 @@ static inline int k__fg_int(const k__fg_ints *set, float v) {
 
 typedef struct k__fg_super {
     uint16_t h;                                          /* the f16 scale */
-    float    d, error;                                   /* as scale of in.x; less sum w*x*x */
+    float    d, error;                                   /* d as scale of in.x; error without sum w*x*x */
     int      m[16];
 } k__fg_super;
 
-/* What is being fitted. code(): the nearest codes of group g at scale s. */
+/* A block and how it is fitted. code(): the nearest codes of group g at scale s. */
 typedef struct k__fg_job k__fg_job;
 struct k__fg_job {
     k__fg_in in;
-    int      groups, size;                               /* of so many weights each */
+    int      groups, size;                               /* size: weights of a group */
     float    unit;                                       /* a weight is d * unit * m * code */
     k__fg_ints ints;
     k__fg_sums (*code)(const k__fg_job *job, int g, float s);
-    const struct k__lattice *lattice;                    /* of the lattice formats */
-    uint8_t  signs[K_SUPER / 8];                         /* likewise: bit j, weight j of eight is negative */
-    int8_t   turned[K_SUPER / 8];                        /* the weight of eight with a wrong sign, or -1 */
-    float (*turn)(k__fg_job *job, const struct k__fg_super *at); /* chooses those anew; the error it saves */
+    const struct k__lattice *lattice;                    /* lattice formats only */
+    uint8_t  signs[K_SUPER / 8];                         /* the same: bit j is set where weight j of eight is negative */
+    int8_t   turned[K_SUPER / 8];                        /* the weight of eight whose sign is wrong, or -1 */
+    float (*turn)(k__fg_job *job, const struct k__fg_super *at); /* chooses these weights again; returns the error it saves */
 };
 
 
-/* With codes held, group g costs c*(s - d*m)^2 more than at its own best s. */
+/* With fixed codes the error of group g is c*(s - d*m)^2 larger than at its own best s. */
 static float k__fg_spread(const k__fg_job *job, const float *s, const k__fg_sums *t, float d, float *next) {
     float cost = 0, up = 0, down = 0, inv = 1 / d;
     for (int g = 0; g < job->groups; g++) {
@@ -8349,8 +8323,7 @@ static float k__fg_spread(const k__fg_job *job, const float *s, const k__fg_sums
     return cost;
 }
 
-/* The d at which all groups lose least: the largest scale tried on every place from the end of the
- * integers to well inside. */
+/* The d with the least error of all groups: the largest scale is tried at every integer from the last one to well inside. */
 static float k__fg_common(const k__fg_job *job, const float *s, const k__fg_sums *t) {
     float peak = 0, best = FLT_MAX, d = 0;
     for (int g = 0; g < job->groups; g++)
@@ -8368,9 +8341,8 @@ static float k__fg_common(const k__fg_job *job, const float *s, const k__fg_sums
     return d;
 }
 
-/* Each group's integer: the one it has, or anew the nearest to its own best scale and, when that lies well to
- * one side, the next there, with codes chosen for each. Returns in *up and *down what least squares makes of
- * d with these codes. */
+/* Chooses the integer of each group: the one it has or, where `anew`, the one nearest to its own best scale and, where that is clearly
+ * on one side, the next on that side; each with its best codes. *up and *down get the sums whose quotient is the least-squares d. */
 static void k__fg_assign(const k__fg_job *job, const float *s, k__fg_super *at, bool anew, float *up,
                          float *down) {
     at->error = *up = *down = 0;
@@ -8379,7 +8351,7 @@ static void k__fg_assign(const k__fg_job *job, const float *s, k__fg_super *at, 
         int        near = anew ? k__fg_int(&job->ints, v) : at->m[g];
         int        other = anew ? k__fg_int(&job->ints, 2 * v - (float)near) : near;
         k__fg_sums t = {0, 0};
-        at->m[g] = near;                                 /* where every error is beyond a float */
+        at->m[g] = near;                                 /* where all errors overflow */
         for (int m = near;; m = other) {
             k__fg_sums u = job->code(job, g, at->d * (float)m);
             float      e = k__fg_error(u, at->d * (float)m);
@@ -8394,11 +8366,11 @@ static void k__fg_assign(const k__fg_job *job, const float *s, k__fg_super *at, 
 
 static void k__fg_store(const k__fg_job *job, float d, k__fg_super *at) {
     at->h = k__fg_half(d / job->unit * job->in.up);
-    if (!(at->h & 0x7fff)) at->h |= 1;                   /* the least f16, rather than nothing */
+    if (!(at->h & 0x7fff)) at->h |= 1;                   /* the smallest f16, not 0 */
     at->d = k_f16_to_f32(at->h) * job->in.down * job->unit;
 }
 
-/* From the best scale of every group to the best d and integers. h is 0 when zeros are no worse. */
+/* The best d and integers, from the best scale of every group. h is 0 where zeros are as good. */
 static k__fg_super k__fg_fit(k__fg_job *job, const float *s, const k__fg_sums *t) {
     k__fg_super best = {0, 0, 0, {0}}, at;
     float       d = k__fg_common(job, s, t), up, down;
@@ -8455,28 +8427,27 @@ static void k_fit_iq4_xs(const float *x, const float *w, void *dst, int64_t n) {
 }
 
 /* --- lattices: codes are points of a grid of 4 or 8 weights ---
- * A point costs the sum of what its weights cost. Both halves of a point have few values, 64 or 81 cells,
- * so a table per half prices every point with one addition. A grid ascends, hence points with one upper
- * half lie together, and an upper half that costs too much beside the cheapest lower one is passed over:
- * the nearest point is found exactly, and few points are looked at. */
+ * The cost of a point is the sum of the costs of its weights. A half of a point has few values, 64 or 81 cells, so with a table of
+ * costs for each half the cost of a point is one addition. Grids are sorted, so points with the same upper half are neighbours, and
+ * an upper half that costs too much even with the cheapest lower half is skipped: the search is exact and looks at few points. */
 
 enum { K__CELLS = 108, K__POINTS = 2048 };
 
 typedef struct {
     const uint16_t *grid;
     int             points, dims, levels;                /* levels: 3 in 8 dims, 8 in 4 */
-    float           value[8];                            /* of a level */
-    float           start, ratio;                        /* scales to try: the least, for weights around 1 */
-    int             steps;                               /* how many, each ratio times the one before */
+    float           value[8];                            /* the value of a level */
+    float           start, ratio;                        /* trial scales: the least one, for weights around 1 */
+    int             steps;                               /* their number; each is `ratio` times the one before */
     int             group;                               /* weights that share an integer of 1 3 5 ... */
-    int             ints;                                /* how many of those */
+    int             ints;                                /* the number of these integers */
     float           unit;
     enum {
-        K__EVEN,                                         /* signs apart, their number even in every eight */
-        K__FREE,                                         /* signs apart */
-        K__SHIFT                                         /* none; but all values of a span may be less by 2 */
+        K__EVEN,                                         /* signs are stored; the number of negative ones of eight is even */
+        K__FREE,                                         /* signs are stored */
+        K__SHIFT                                         /* no signs; a bit lowers all values of a span by 2 */
     } signs;
-    int             span;                                /* weights of one shift, or of one set of signs */
+    int             span;                                /* weights that share a shift or a set of signs */
 } k__fg_kind;
 
 struct k__lattice {
@@ -8484,11 +8455,11 @@ struct k__lattice {
     int               cells;
     uint16_t          from[K__CELLS + 1];                /* first point of an upper half */
     uint8_t           low[K__POINTS], high[K__POINTS];   /* cells of a point's halves */
-    float             worth[2][K__CELLS][4];             /* weights of a cell, below and above */
+    float             worth[2][K__CELLS][4];             /* values of a cell, as lower and as upper half */
 };
 
-/* The place of half a point among the cells: two levels of eight, or twice two of three, the rows of nine
- * filled up to twelve, so that vectors do not straddle them. */
+/* The cell of half a point: two of eight levels, or four of three levels as rows of nine cells, padded to twelve so that vectors do not
+ * cross rows. */
 static int k__lattice_cell(const k__fg_kind *k, int half) {
     if (k->dims == 4) return (half & 15) + 8 * (half >> 4);
     return (half & 3) + 3 * (half >> 2 & 3) + 12 * ((half >> 4 & 3) + 3 * (half >> 6));
@@ -8512,8 +8483,8 @@ static void k__lattice_init(struct k__lattice *L, const k__fg_kind *k) {
         }
 }
 
-/* Prices of all cells of half a point, of the cheapest, and where that is or may be. A level worth v costs
- * w * v*s * (v*s - 2*x) at a weight x, less w*x*x. */
+/* Costs of all cells of half a point, the least cost, and the cell that has it (or a good guess). The cost of level value v for weight
+ * x is w * v*s * (v*s - 2*x): the error without w*x*x. */
 typedef struct {
     float price[K__CELLS];
     float least;
@@ -8529,7 +8500,7 @@ K_FG_INLINE void k__fg_outer(const float *low, int n, const float *high, int row
         }
 }
 
-/* Four weights of three levels, the weights side by side. */
+/* Four weights of three levels; lanes are weights. */
 static void k__fg_cells8(const float *value, const float *x, const float *w, float s, k__fg_cells *out) {
     k__v4 xs = k__v4_at(x) * 2, ws = k__v4_at(w), least = {0}, at = {0}, price;
     float one[3][4], two[2][12];
@@ -8551,8 +8522,7 @@ static void k__fg_cells8(const float *value, const float *x, const float *w, flo
     k__fg_outer(two[0], 3, two[1], 9, out->price);
 }
 
-/* Two weights of eight levels, the levels side by side. These are as good as evenly spaced, which is enough
- * to guess the cheapest. */
+/* Two weights of eight levels; lanes are levels. These are nearly evenly spaced, which is enough to guess the cheapest. */
 static void k__fg_cells4(const float *value, const float *x, const float *w, float s, k__fg_cells *out) {
     k__v4 low = k__v4_at(value) * s, high = k__v4_at(value + 4) * s;
     float one[2][8], step = 1 / (s * (value[1] - value[0]));
@@ -8570,7 +8540,7 @@ static void k__fg_cells4(const float *value, const float *x, const float *w, flo
     k__fg_outer(one[0], 2, one[1], 8, out->price);
 }
 
-/* The points of upper half h, which costs `high`. */
+/* Searches the points of upper half h, whose cost is `high`. */
 static inline void k__lattice_scan(const struct k__lattice *L, const k__fg_cells *low, float high, int h,
                                    float *best, int *at) {
     for (int p = L->from[h]; p < L->from[h + 1]; p++) {
@@ -8579,7 +8549,7 @@ static inline void k__lattice_scan(const struct k__lattice *L, const k__fg_cells
     }
 }
 
-/* The point nearest dims weights at scale s, levels worth `value`; adds what it costs to *cost. */
+/* The grid point nearest to dims weights at scale s, with the given values of levels; adds its cost to *cost. */
 static int k__lattice_nearest(const struct k__lattice *L, const float *value, const float *x, const float *w,
                               float s, float *cost) {
     k__fg_cells low, high;
@@ -8612,7 +8582,7 @@ static inline void k__fg_add(k__v4 v, const float *x, const float *w, k__v4 *b, 
     *c += wv * v;
 }
 
-/* The codes of a span: grid numbers to at when that is not NULL, bit 15 set for the shift. */
+/* Sums and cost of the codes of a span. Grid numbers go to `at` unless it is NULL; bit 15 is the shift. */
 typedef struct { k__v4 b, c; float cost; } k__fg_span;
 enum { K__SHIFTED = 0x8000 };
 
@@ -8657,8 +8627,8 @@ static k__fg_sums k__fg_code_lattice(const k__fg_job *job, int g, float s) {
     return k__fg_codes_lattice(job, g, s, NULL);
 }
 
-/* Signs apart from sizes. Where their number must be even, the weight that costs least to turn is turned:
- * its size becomes negative. */
+/* Splits weights into signs and magnitudes. Where the number of negative signs must be even, the weight for which a wrong sign costs
+ * least gets one: its magnitude becomes negative. */
 static void k__fg_unsign(k__fg_job *job, bool even) {
     for (int i = 0; i < K_SUPER / 8; i++) {
         float *x = job->in.x + 8 * i, *w = job->in.w + 8 * i;
@@ -8678,8 +8648,8 @@ static void k__fg_unsign(k__fg_job *job, bool even) {
     }
 }
 
-/* Now that the scales are known: of the weights that cost about the least to turn, the one that leaves the
- * least error. */
+/* The same choice with known scales: among the weights for which a wrong sign costs about the least, the one that gives the least
+ * error. */
 static float k__fg_turn(k__fg_job *job, const k__fg_super *at) {
     float saved = 0;
     for (int i = 0; i < K_SUPER / 8; i++) {
@@ -8715,8 +8685,8 @@ static bool k__fg_better(const k__fg_job *job, int g, float s, k__fg_best *best)
     return true;
 }
 
-/* The scale of a group that gains most: in steps over the range where it can lie, given the weighted root
- * mean square; half a step to both sides of the best; then by alternation. */
+/* The scale of a group with the largest gain: steps over its possible range, which follows from the weighted root mean square; then
+ * half a step to both sides of the best; then alternating scale and codes. */
 static k__fg_best k__fg_lattice_scale(const k__fg_job *job, int g) {
     const k__fg_kind *k = job->lattice->kind;
     const float      *x = job->in.x + g * job->size, *w = job->in.w + g * job->size;
@@ -8738,13 +8708,14 @@ static k__fg_best k__fg_lattice_scale(const k__fg_job *job, int g) {
     return best;
 }
 
-/* Grid numbers of a super-block and the integers behind its scales. False: all zero. */
+/* Grid numbers of a super-block and the integers of its scales. */
 typedef struct {
     uint16_t at[64];
     uint8_t  m[16];                                      /* (integer - 1) / 2 */
     uint16_t h;
 } k__fg_points;
 
+/* Fits one super-block; false: it is zero. */
 static bool k__fg_lattice(k__fg_job *job, const float *x, const float *w, k__fg_points *out) {
     const k__fg_kind *k = job->lattice->kind;
     float             s[16];
@@ -8774,7 +8745,7 @@ static void k__fg_lattice_job(k__fg_job *job, struct k__lattice *L, const k__fg_
     job->lattice = L;
 }
 
-/* A quantiser: fits every super-block, and pack writes what was found into a block of zeros. */
+/* Defines a fit function: fits every super-block and calls pack, which writes the result into a block of zeros. */
 #define K_FIT_LATTICE(type, kind, pack)                                                       \
     static void k_fit_##type(const float *x, const float *w, void *dst, int64_t n) {          \
         block_##type     *b = (block_##type *)dst;                                            \
@@ -8803,7 +8774,7 @@ static const k__fg_kind k__kind_iq3_xxs = {
 static const k__fg_kind k__kind_iq3_s = {
     k__grid_iq3_s, 512, 4, 8, {1, 3, 5, 7, 9, 11, 13, 15}, 0.044f, 1.32f, 8, 32, 16, 1, K__FREE, 8};
 
-/* Four times 7 signs, then the integer's 4 bits. */
+/* Four times 7 sign bits, then 4 bits of the integer. */
 static uint32_t k__fg_signs7(const k__fg_job *job, const k__fg_points *p, int g) {
     uint32_t aux = (uint32_t)p->m[g] << 28;
     for (int l = 0; l < 4; l++) aux |= (job->signs[4 * g + l] & 127u) << 7 * l;
@@ -8856,7 +8827,7 @@ static void k__pack_iq3_s(block_iq3_s *b, const k__fg_job *job, const k__fg_poin
     }
 }
 
-/* The shift's bit stands above the integer's three. */
+/* The bit of the shift is above the three bits of the integer. */
 static void k__pack_iq1_s(block_iq1_s *b, const k__fg_job *job, const k__fg_points *p) {
     (void)job;
     b->d = p->h;
@@ -8886,10 +8857,10 @@ K_FIT_LATTICE(iq1_s, k__kind_iq1_s, k__pack_iq1_s)
 K_FIT_LATTICE(iq1_m, k__kind_iq1_m, k__pack_iq1_m)
 
 /* ===== [fitters] one row per format that can be made =====
- * Index = the id in the file, as in k_types. To add a format: fit in [fit] or [fit_grid], a row here, bounds from
+ * The index is the id in the file, as in k_types. To add a format: its fit in [fit] or [fit_grid], a row here, error bounds from
  * tests/gen. */
 
-/* The codes of formats with gaps between them, rising. */
+/* Codes of formats that have gaps between them, in rising order. */
 static const int8_t k__fp4_levels[15] = {-12, -8, -6, -4, -3, -2, -1, 0, 1, 2, 3, 4, 6, 8, 12};
 static const int8_t k__sign_levels[2] = {-1, 1};
 
@@ -8924,7 +8895,7 @@ K_PUBLIC const k_fitter k_fitters[K_TYPE_MAX] = {
     [K_IQ1_M]   = {k_fit_iq1_m,   NULL,             0,     0,    NULL},
 };
 
-/* What becomes of a block of nothing but 2^30, which is beyond all that an f16 scales, or of nothing but the largest float. */
+/* Quantises a block of 2^30, which no f16 scale reaches, or of the largest float. */
 K_PUBLIC float k_most(uint32_t id) {
     float   x[K_SUPER], most = 0;
     uint8_t blocks[K_SUPER * sizeof(float)];
