@@ -22,7 +22,7 @@
  *   [lines]    reader of long files, shards                             <- base
  *   [results]  files of results: records, header, resume, merge         <- base lines
  *   [req]      one line of a batch file: request and result             <- base tok samp gen
- *   [spec]     speculative decoding: n-gram lookup, draft model         <- k base host pool gguf writer tok model kv fwd samp engine
+ *   [spec]     speculative decoding: n-gram lookup, draft model         <- k base host pool gguf writer tok dev model kv fwd samp engine
  *   [sched]    (hist) continuous batching of requests                   <- base pool tok kv fwd samp engine gen spec
  *   [text]     one request, its text streamed                           <- k base gguf tok kv samp engine gen sched spec
  *   [batch]    files of requests, one per line                          <- base tok kv samp engine gen lines results req sched spec
@@ -3984,7 +3984,7 @@ static void tok_decode(const tok_vocab *v, const int32_t *id, size_t n, bool spe
  * so the step reads like straight code; one that has a single task for whoever comes last to that barrier costs no barrier
  * of its own. How the tasks fall never changes a result: each output is summed by one thread in one order.
  *   It owns the memory of the cache too: everybody else knows blocks by their numbers, and asks for them to be read, written or copied.
- * Public: dev_blas_open, dev_blas_on, dev_begin, dev_end, dev_rows, dev_wants, dev_form, dev_watch, dev_matmul, dev_soon and the types they take;
+ * Public: dev_blas_open, dev_exact, dev_begin, dev_end, dev_rows, dev_wants, dev_form, dev_watch, dev_matmul, dev_soon and the types they take;
  * dev_blocks_new, dev_blocks_mapped, dev_blocks_more, dev_blocks_free, dev_blocks_read, dev_blocks_write, dev_blocks_copy, dev_blocks_clear, dev_kv_store,
  * dev_kv_views.
  * Opens: dev, dev_acts, dev_blocks, dev_kv, dev_mat, dev_product, dev_tap, dev_times. */
@@ -4074,7 +4074,11 @@ static bool dev_blas_open(err_t *e) {
 #endif
 }
 
-static bool dev_blas_on(void) { return g_sgemm != NULL; }
+/* Whether results are exact: a row depends on its own past alone, whatever rows are beside it in a step, and equals the scalar reference to the
+ * last bit. OpenBLAS gives that up. Then no guesses are made (spec_rows), since a row of a guess would change the text; keys and values on
+ * disk are kept apart from exact ones (engine_open), and so are the results of a batch, whose settings name --blas. Sequences of one run
+ * still share blocks: a text that may depend on its company may as well. */
+static bool dev_exact(void) { return g_sgemm == NULL; }
 
 /* One matrix, or a stack of them (experts). Rows lie row_bytes apart, matrices mat_bytes. */
 typedef struct {
@@ -8344,7 +8348,7 @@ static void engine__keep(engine *eng, const engine_opts *fo, const kv_opts *ko) 
     char             rope[256];
     snprintf(rope, sizeof rope, "rope %s %.9g %.9g %d %.9g %.9g %.9g %.9g%s%s", r->scaling ? r->scaling : "-", (double)r->factor, (double)r->base,
              r->orig_ctx, (double)r->yarn_ext, (double)r->yarn_attn, (double)r->yarn_fast, (double)r->yarn_slow,
-             dev_blas_on() ? " blas" : "", model_has_bf16(&eng->m) ? " bf16" : "");
+             dev_exact() ? "" : " blas", model_has_bf16(&eng->m) ? " bf16" : "");
     kv_share(eng->kv);
     eng->kept = store_open(eng->kv, ko->cache, gguf_fingerprint(eng->g), rope, eng->m.hp.n_vocab);
 }
@@ -11932,7 +11936,7 @@ static bool spec_save(spec *sp, err_t *e) {
 
 /* Guesses that a step may hold beside the rows of n_seqs sequences; 0: none are made. */
 static int spec_rows(const spec_opts *o, int n_seqs) {
-    if (!o->draft && !o->lookup) return 0;
+    if (!dev_exact() || (!o->draft && !o->lookup)) return 0;
     return n_seqs > 1 && o->most < SPEC_ROWS ? SPEC_ROWS : o->most;
 }
 
@@ -20388,7 +20392,6 @@ static bool cli__finish_rope(config *c, err_t *e) {
 static bool cli__finish_blas(config *c, err_t *e) {
     if (!c->blas) return true;
     const char *guesses = c->spec.draft ? "--model-draft" : cli_given(c, "--lookup") && c->spec.lookup ? "--lookup" : NULL;
-    c->spec.lookup = false;
     return !guesses || err_set(e, EXIT_INPUT, "--blas: found %s beside it, whose guesses would change the text, expected one of them", guesses);
 }
 

@@ -161,6 +161,42 @@ static void t_store_other(void) {
     tok_ids_drop(&ids);
 }
 
+/* Sums in another order, as OpenBLAS has them: from the last input to the first. */
+static void t_store_sgemm(int order, int trans_a, int trans_b, int m, int n, int k, float alpha, const float *a, int lda, const float *b, int ldb,
+                          float beta, float *c, int ldc) {
+    (void)order, (void)trans_a, (void)trans_b, (void)alpha, (void)beta;
+    for (int i = 0; i < m; i++)
+        for (int j = 0; j < n; j++) {
+            float sum = 0;
+            for (int x = k - 1; x >= 0; x--) sum += a[(size_t)i * (size_t)lda + (size_t)x] * b[(size_t)j * (size_t)ldb + (size_t)x];
+            c[(size_t)i * (size_t)ldc + (size_t)j] = sum;
+        }
+}
+
+/* Where results are not exact no guesses are made, and keys and values on disk are not those of exact runs, nor the other way round. */
+static void t_store_exact(void) {
+    tok_ids           ids = t_store_ids(8, 100);
+    const t_store_how h = t_store_usual("tests/data/tiny/llama.gguf", t_store_path("exact"));
+    const spec_opts   lookup = spec_defaults, draft = {.draft = "any", .most = 4}, none = {.most = 4};
+    int               kept;
+    CHECK(dev_exact());
+    CHECK(spec_rows(&lookup, 1) == lookup.most && spec_rows(&draft, 1) == 4 && spec_rows(&none, 1) == 0);
+    free(t_store_run(&h, &ids, &kept));
+    EQ_INT(kept, 0);
+    g_sgemm = t_store_sgemm;
+    CHECK(!dev_exact());
+    CHECK(spec_rows(&lookup, 1) == 0 && spec_rows(&lookup, 8) == 0 && spec_rows(&draft, 1) == 0);
+    free(t_store_run(&h, &ids, &kept));
+    EQ_INT(kept, 0);
+    free(t_store_run(&h, &ids, &kept));
+    EQ_INT(kept, t_store_left(&h, 100));
+    g_sgemm = NULL;
+    free(t_store_run(&h, &ids, &kept));
+    EQ_INT(kept, 0);
+    unlink(h.ko.cache);
+    tok_ids_drop(&ids);
+}
+
 /* What is no prompt cache stays as it is, byte for byte. */
 static void t_store_foreign(void) {
     tok_ids     ids = t_store_ids(2, 70);
@@ -564,6 +600,7 @@ static void t_store_shared(void) {
 static const t_case t_store_cases[] = {
     {"store again", "a second run reads the last token alone and says the same", t_store_again},
     {"store other", "what another model, layout or version left is not used", t_store_other},
+    {"store exact", "with sums that are not exact there are no guesses, and no blocks of exact runs", t_store_exact},
     {"store foreign", "a file that is no prompt cache is left as it is", t_store_foreign},
     {"store supplanted", "a file that came to stand there meanwhile stays too", t_store_supplanted},
     {"store ro", "a file that is only read stays as it is", t_store_ro},
