@@ -17016,26 +17016,26 @@ static bool quant_run(const gguf_file *g, const char *type, const char *path, co
 }
 
 /* ===== [inspect] report of a model file =====
- * Checks a file as a run would (container, vocabulary, architecture, the shape of every tensor) and prints it: for
- * people in aligned columns, for programs as one JSON object. Nothing is computed.
- * Strings of the file come from outside: bytes that could steer a terminal is printed as \xNN.
+ * Checks a file as a run does (container, vocabulary, architecture, the shape of every tensor) and prints its content as text in
+ * columns or as one JSON object. No step is run.
+ * Strings come from the file: bytes that could steer a terminal are printed as \xNN.
  * JSON keys: file, version, parts, bytes, alignment, architecture, name, parameters, hyperparameters (keys as in the
  * metadata, without the architecture's name), vocabulary {model, pre, tokens, bos, eos, add_bos, add_eos} or null,
  * types [{type, tensors, weights, bytes}], memory {mapping, kv_per_1000_tokens_f16 or null}, metadata [{key, type,
- * value}, arrays also with of and count, value holding their first INSPECT_JSON elements, and cut, true, where there are more],
- * metadata_by_key {key: value, of a cut array {of, count, first}}, tensors [{name, type,
- * shape, bytes, offset, part}], runs, vocabulary_only, problem (text or null). Keys are only ever added.
+ * value}; an array also has of, count and, if longer than INSPECT_JSON elements, cut: true, with the first ones in value],
+ * metadata_by_key {key: value; a cut array is {of, count, first}}, tensors [{name, type,
+ * shape, bytes, offset, part}], runs, vocabulary_only, problem (text or null). Keys may be added, never removed.
  * Public: inspect_print. */
 
 enum { INSPECT_ARRAY = 6, INSPECT_JSON = 16, INSPECT_TEXT = 72 };   /* elements shown of an array; bytes of a string */
 
 typedef struct {
     const gguf_file *g;
-    tok_vocab       *vocab;                           /* NULL when the file holds none that works */
+    tok_vocab       *vocab;                           /* NULL: none in the file, or not usable */
     arch_hparams     hp;
     bool             hp_ok, vocab_only;
-    bytes            arch;                            /* general.architecture, "" when it is not there */
-    err_t            problem;                         /* why the file cannot run, code 0: it can */
+    bytes            arch;                            /* general.architecture; "": none */
+    err_t            problem;                         /* why the file cannot run; code 0: it can */
 } inspect_file;
 
 /* --- values --- */
@@ -17086,8 +17086,9 @@ static void inspect__number(str *s, uint32_t type, const uint8_t *p, bool json) 
     }
 }
 
-/* At most `max` bytes for a terminal: controls (C1 too) and what is not UTF-8 as \n and \xNN, all else as it is. False: there are more. */
-static bool inspect__plain(str *s, bytes b, size_t max) {
+/* Appends at most `max` bytes, made safe for a terminal: control characters (C1 too) and invalid bytes become \n and \xNN. False: b has
+ * more. */
+static bool inspect__escape(str *s, bytes b, size_t max) {
     size_t i = 0;
     while (i < b.n && i < max) {
         int  len = utf8_len(b.p + i, b.n - i);
@@ -17102,7 +17103,7 @@ static bool inspect__plain(str *s, bytes b, size_t max) {
 }
 
 static void inspect__text(str *s, bytes b, size_t max) {
-    if (!inspect__plain(s, b, max)) str_put(s, "...");
+    if (!inspect__escape(s, b, max)) str_put(s, "...");
 }
 
 static void inspect__string(str *s, bytes b, bool json) {
@@ -17111,7 +17112,7 @@ static void inspect__string(str *s, bytes b, bool json) {
         return;
     }
     str_put(s, "\"");
-    const bool whole = inspect__plain(s, b, INSPECT_TEXT);
+    const bool whole = inspect__escape(s, b, INSPECT_TEXT);
     str_put(s, "\"");
     if (!whole) str_fmt(s, "... (%zu bytes)", b.n);
 }
@@ -17166,7 +17167,7 @@ static void inspect__flush(str *s, out_t *out) {
 
 /* --- checks --- */
 
-/* Everything a run would refuse, in the order a run would meet it. A vocabulary alone is a whole file of its kind. */
+/* Checks what a run checks, in the same order. A file with a vocabulary alone is valid too. */
 static void inspect__check(inspect_file *f, const char *pre) {
     err_t tok = {0}, arch = {0}, none = {0};
     if (gguf_get_str(f->g, "general.architecture", &f->arch, &none) != 1) f->arch = bytes_of("");
@@ -17178,7 +17179,7 @@ static void inspect__check(inspect_file *f, const char *pre) {
     else if (model_check(f->g, &f->problem) && !f->vocab) f->problem = tok;
 }
 
-/* --- what is told of the architecture: keys behind its name, shown where they are --- */
+/* --- hyper-parameters: keys after the architecture's name, printed if present --- */
 
 static const struct {
     const char *key, *label;
@@ -17217,7 +17218,7 @@ typedef struct {
     uint64_t tensors, weights, bytes;
 } inspect_sum;
 
-/* Per type, and over all. sum: [K_TYPE_MAX] */
+/* Counts tensors, weights and bytes of each type, sum [K_TYPE_MAX], and returns those of all. */
 static inspect_sum inspect__types(const gguf_file *g, inspect_sum *sum) {
     inspect_sum all = {0};
     for (uint64_t i = 0; i < g->n_tensor; i++) {
@@ -17232,10 +17233,10 @@ static inspect_sum inspect__types(const gguf_file *g, inspect_sum *sum) {
     return all;
 }
 
-/* Bytes of K and V for 1000 tokens at f16; 0 when the architecture is not known. */
+/* Bytes of K and V for 1000 tokens at f16; 0: unknown architecture. */
 static uint64_t inspect__kv_bytes(const inspect_file *f) { return f->hp_ok ? 1000 * model_kv_bytes(&f->hp, K_F16, K_F16) : 0; }
 
-/* --- for people --- */
+/* --- text --- */
 
 static void inspect__row(str *s, const char *label) { str_fmt(s, "%-16s ", label); }
 
@@ -17375,7 +17376,7 @@ static void inspect__print_text(const inspect_file *f, out_t *out) {
     str_drop(&s);
 }
 
-/* --- for programs --- */
+/* --- JSON --- */
 
 static void inspect__json_vocab(str *s, const inspect_file *f) {
     const tok_vocab *v = f->vocab;
@@ -17428,7 +17429,7 @@ static void inspect__json_head(str *s, const inspect_file *f) {
     else str_put(s, "null},\n");
 }
 
-/* Whether JSON shows the first elements of an array alone. */
+/* Whether JSON holds only the first elements of an array. */
 static bool inspect__cut(const gguf_kv *kv) { return kv->type == GGUF_ARR && kv->count > INSPECT_JSON; }
 
 static void inspect__json_metadata(str *s, const gguf_file *g, out_t *out) {
@@ -17448,7 +17449,7 @@ static void inspect__json_metadata(str *s, const gguf_file *g, out_t *out) {
     str_put(s, "],\n");
 }
 
-/* The same by key. An array that is cut is an object, so that nobody takes it for the whole one. */
+/* Metadata by key. A cut array is an object, so that it cannot be taken for the complete one. */
 static void inspect__json_by_key(str *s, const gguf_file *g, out_t *out) {
     str_put(s, "\"metadata_by_key\":{");
     for (uint64_t i = 0; i < g->n_kv; i++) {
@@ -17493,8 +17494,7 @@ static void inspect__print_json(const inspect_file *f, out_t *out) {
     str_drop(&s);
 }
 
-/* Checks and prints the whole file. False, with the reason in e, when it could not run; what was found is printed
- * all the same. */
+/* Checks and prints a file. pre: as in tok_load(). False: e says why the file cannot run; its content is printed in any case. */
 static bool inspect_print(const gguf_file *g, const char *pre, bool json, out_t *out, err_t *e) {
     inspect_file f = {.g = g};
     inspect__check(&f, pre);
@@ -17507,18 +17507,18 @@ static bool inspect_print(const gguf_file *g, const char *pre, bool json, out_t 
 }
 
 /* ===== [plot] rates as a picture (SVG) =====
- * Panels one below the other, each with bars (a row for each value) or with lines over a number (context depth, sequences). The
- * picture stands on a white card of its own, is as wide as a README shows pictures, and is well-formed XML whatever the names hold.
+ * Panels below each other, each with bars (a row for each value) or with lines over a number (context depth, sequences). The picture
+ * has a white background, is as wide as a README shows pictures, and is well-formed XML, whatever the names hold.
  * Public: plot_add, plot_svg, plot_drop.
  * Opens: plot, plot_panel, plot_point. */
 
 enum {
     PLOT_WIDTH = 840,
-    PLOT_EDGE = 24,                                   /* pixels from the card's border */
+    PLOT_EDGE = 24,                                   /* pixels of margin */
     PLOT_PANELS = 2,
-    PLOT_ROW = 26, PLOT_BAR = 16,                     /* of a bar: with its gap, alone */
+    PLOT_ROW = 26, PLOT_BAR = 16,                     /* height of a bar with its gap; without */
     PLOT_LINES = 240,                                 /* height of a panel of lines, at least */
-    PLOT_GAP = 18,                                    /* between two names */
+    PLOT_GAP = 18,                                    /* least distance between two names of lines */
     PLOT_NAME = 44,                                   /* most characters of a name */
     PLOT_TICKS = 5,
 };
@@ -17530,21 +17530,21 @@ static const char *const plot_colors[] = {"#0969c8", "#e08600", "#2f9e6e", "#825
 enum { PLOT_COLORS = sizeof plot_colors / sizeof *plot_colors };
 
 typedef struct {
-    char  *name;                                      /* of the bar or the line; ours to free */
-    int    line;                                      /* points of one name are one line; the first name is line 0 */
-    double x, y, spread;                              /* y with its standard deviation, 0: unknown */
+    char  *name;                                      /* of the bar or the line; owned */
+    int    line;                                      /* points with the same name form a line; the first name is line 0 */
+    double x, y, spread;                              /* spread: standard deviation of y; 0: unknown */
 } plot_point;
 
 typedef struct {
     const char *title, *x_name;                       /* x_name NULL: bars */
-    bool        x_log;                                /* x doubles from one mark to the next */
+    bool        x_log;                                /* logarithmic: x doubles from mark to mark */
     plot_point *p;
     int         n, n_lines;
 } plot_panel;
 
 typedef struct {
     const char *title, *below, *caption;
-    plot_panel  panel[PLOT_PANELS];                   /* those without points are left out */
+    plot_panel  panel[PLOT_PANELS];                   /* panels without points are not drawn */
 } plot;
 
 static void plot_add(plot_panel *a, const char *name, double x, double y, double spread) {
@@ -17568,7 +17568,7 @@ static void plot_drop(plot *g) {
 
 /* --- elements --- */
 
-/* At most `most` characters of a text as XML holds it: markup escaped, control characters as ?, bytes that are no text as U+FFFD. */
+/* Appends at most `most` characters of a text for XML: markup escaped, control characters as ?, invalid bytes as U+FFFD. */
 static void plot__escape(str *s, const char *text, int most) {
     const bytes b = bytes_of(text);
     for (size_t i = 0, len; i < b.n; i += len) {
@@ -17586,7 +17586,7 @@ static void plot__escape(str *s, const char *text, int most) {
     }
 }
 
-/* Pixels that a text takes, rather too many: the fonts differ from reader to reader. */
+/* Estimated width of a text in pixels, rather too large: fonts differ between viewers. */
 static double plot__width(const char *text, double size) {
     int n = 0;
     for (const char *p = text; *p && n <= PLOT_NAME; p++) n += ((uint8_t)*p & 0xc0) != 0x80;
@@ -17617,7 +17617,7 @@ static void plot__line(str *s, double x1, double y1, double x2, double y2, const
 
 /* --- scales --- */
 
-/* A step of 1, 2 or 5 times a power of ten, of which at most PLOT_TICKS make `most`. */
+/* Distance of marks on an axis up to `most`: 1, 2 or 5 times a power of ten, for at most PLOT_TICKS marks. */
 static double plot__step(double most) {
     static const double of[] = {1, 2, 5, 10};
     const double        raw = most > 0 && isfinite(most) ? most / PLOT_TICKS : 1;
@@ -17627,7 +17627,7 @@ static double plot__step(double most) {
     return of[i] * power;
 }
 
-/* The highest mark of an axis from 0 that holds every y of a panel. */
+/* The highest mark of the y axis: at least every y of the panel. */
 static double plot__top(const plot_panel *a) {
     double most = 0;
     for (int i = 0; i < a->n; i++) most = fmax(most, a->p[i].y + a->p[i].spread);
@@ -17645,7 +17645,7 @@ static double plot__names(const plot_panel *a) {
 
 static int plot__bars_height(const plot_panel *a) { return a->n * PLOT_ROW + 34; }
 
-/* 325.67, 4.10, 1234: as many digits as a rate is worth. */
+/* A rate with a useful number of digits: 4.10, 325.7, 1234. */
 static void plot__number(str *s, double v) { str_fmt(s, v < 100 ? "%.2f" : v < 1000 ? "%.1f" : "%.0f", v); }
 
 static void plot__bar(str *s, const plot_point *p, const char *color, double left, double scale, double y) {
@@ -17700,7 +17700,7 @@ static plot_frame plot__frame(const plot_panel *a, double y) {
     return f;
 }
 
-/* Marks where points are, as far as their words have room. */
+/* Draws marks of the x axis at the points; those whose labels would overlap are left out. */
 static void plot__x_marks(str *s, const plot_panel *a, const plot_frame *f) {
     double last = -INFINITY;
     plot__line(s, f->left, f->bottom, f->right, f->bottom, "#8c959f", 1);
@@ -17730,7 +17730,7 @@ static void plot__y_marks(str *s, const plot_frame *f) {
     }
 }
 
-/* One line through its points, in the order in which they came, a dot on each. */
+/* Draws one line through its points in the order of plot_add(), with a dot on each. */
 static void plot__curve(str *s, const plot_panel *a, const plot_frame *f, int line) {
     const char *color = plot_colors[line % PLOT_COLORS];
     str_put(s, "<polyline points=\"");
@@ -17746,7 +17746,7 @@ static void plot__curve(str *s, const plot_panel *a, const plot_frame *f, int li
     }
 }
 
-/* The last point of a line: where its name stands. */
+/* The last point of a line: its name is drawn there. */
 static const plot_point *plot__end(const plot_panel *a, int line) {
     const plot_point *last = NULL;
     for (int i = 0; i < a->n; i++)
@@ -17754,7 +17754,7 @@ static const plot_point *plot__end(const plot_panel *a, int line) {
     return last;
 }
 
-/* How many lines end above line `line`; of those that end at one height the first is the highest. */
+/* Number of lines that end above this line; of lines that end at the same height the first counts as the highest. */
 static int plot__rank(const plot_panel *a, int line) {
     const double y = plot__end(a, line)->y;
     int          above = 0;
@@ -17765,7 +17765,7 @@ static int plot__rank(const plot_panel *a, int line) {
     return above;
 }
 
-/* Names behind the lines' ends, from the highest down, none nearer to the next than PLOT_GAP. */
+/* Draws names at the ends of the lines, from the top down, at least PLOT_GAP apart. */
 static void plot__line_names(str *s, const plot_panel *a, const plot_frame *f) {
     int   *line = mem_new((size_t)a->n_lines, sizeof *line);
     double y = f->top - PLOT_GAP;
@@ -17787,7 +17787,7 @@ static void plot__lines(str *s, const plot_panel *a, double y) {
     plot__line_names(s, a, &f);
 }
 
-/* --- the whole --- */
+/* --- the picture --- */
 
 static void plot_svg(const plot *g, str *s) {
     int height = 76 + 38;
@@ -17814,16 +17814,16 @@ static void plot_svg(const plot *g, str *s) {
 }
 
 /* ===== [bench] benchmark =====
- * Times random tokens through fwd_step() alone: no text, no sampling. A test is P tokens of a prompt and then N generated ones,
- * for S sequences side by side, behind D tokens that are there already; its memory is touched before its time runs. Before
- * and after each repetition the same threads sweep memory and multiply in registers, so that every figure stands beside what
- * the machine gave in that very second: shares are what a step cannot do without, counted from the shapes, over that.
- *   The sweep reads memory of its own in the largest pages the kernel gives, not the model's mapping: so it is the machine's
- * limit whatever the file is, small models have one too, and no weights are left in the caches by it. It is taken off the peak.
- *   A test with guesses is a decode of one sequence as [spec] does it, round after round: steps of the draft, if there is one, then one
- * of the model over a row and its guesses; but how many guesses there are is given, and throws of a coin tell which are right. Beside
- * the same decode without guesses it shows from what chance on they pay.
- *   Columns, keys and tests are those of llama-bench, with its meanings; ours stand behind them.
+ * Measures fwd_step() on random tokens: no text, no sampling. A test is P prompt tokens and then N generated ones, for S sequences
+ * at once, each after D tokens of context; its memory is touched before the clock starts. Before and after each repetition the same
+ * threads read memory (the sweep) and multiply in registers: the machine's bandwidth and arithmetic rate at that time. The shares in a row are
+ * the bytes and products that a step needs at least, counted from the shapes, divided by these rates.
+ *   The sweep reads its own memory, in the largest pages that the kernel gives, and not the model's mapping: it measures the machine's
+ * limit whatever the file is, also beside a small model, and loads no weights into the caches. The peak does not count it.
+ *   A test with guesses decodes one sequence by rounds as [spec] does: steps of the draft, if there is one, then one step of the model
+ * over a row and its guesses. The number of guesses is given, and pseudo-random numbers decide which are accepted. Compared with the
+ * same decode without guesses it shows the acceptance rate from which speculation pays off.
+ *   Columns, keys and tests are those of llama-bench, with the same meaning; further ones follow them.
  *   A picture (--plot) shows the rates of all rows, prefill above decode.
  * Public: bench_opts, bench_list, bench_defaults, bench_form, bench_any, bench_guesses, bench_run.
  * Opens: bench_opts. */
@@ -17831,19 +17831,19 @@ static void plot_svg(const plot *g, str *s) {
 enum {
     BENCH_LIST = 64,                                  /* values of one option */
     BENCH_MOST = 1 << 24,                             /* tokens of one part of a test */
-    BENCH_SEQS = 512,                                 /* sequences side by side */
+    BENCH_SEQS = 512,                                 /* sequences of a test */
     BENCH_REPS = 1000,
-    BENCH_SWEEP = 256 << 20,                          /* bytes of a sweep */
-    BENCH_SWEEPS = 4,                                 /* most sweeps until the same memory is read again */
-    BENCH_CHUNK = 2 << 20,                            /* bytes that one thread sweeps in a row */
-    BENCH_BURST = 1 << 21,                            /* products between two looks at the clock */
+    BENCH_SWEEP = 256 << 20,                          /* bytes of one sweep */
+    BENCH_SWEEPS = 4,                                 /* most sweeps before the same memory is read again */
+    BENCH_CHUNK = 2 << 20,                            /* bytes of one task of a sweep */
+    BENCH_BURST = 1 << 21,                            /* products between two readings of the clock */
     BENCH_SEED = 1,
-    BENCH_COINS = 5978,                               /* a seed of which 64 throws are already much like many */
+    BENCH_GUESS_SEED = 5978,                          /* a seed whose first 64 numbers are typical already */
     BENCH_PLAIN = 16,                                 /* steps without guesses before each repetition with them */
-    BENCH_LAG = 2,                                    /* rows of a draft's first step, behind guesses that were all right */
+    BENCH_LAG = 2,                                    /* rows of a draft's first step after a round whose guesses were all accepted */
 };
 #define BENCH_PROBE_S 2e-3                            /* seconds of each kind of products */
-#define BENCH_BUSY    0.05                            /* share of the CPUs that others may take unremarked */
+#define BENCH_BUSY    0.05                            /* share of the CPUs that other processes may take without a warning */
 
 typedef struct {
     int n, v[BENCH_LIST];
@@ -17851,13 +17851,13 @@ typedef struct {
 
 typedef struct {
     bench_list prompt, gen, pair, depth, seqs;        /* tokens; pair: prompt, gen, prompt, gen, ...; sequences */
-    bench_list batch, ubatch, threads;                /* tokens between logits, tokens of a step; 0: all that may be used */
+    bench_list batch, ubatch, threads;                /* tokens between logits; tokens of a step; 0: all CPUs */
     bench_list type_k, type_v;                        /* k_types ids */
-    bench_list level;                                 /* of k_levels_list, -1: the best */
-    bench_list repack;                                /* of bench_repacks */
-    bench_list guess, chance;                         /* most guesses of a step, 0: none; that one is right, per cent */
-    const char *draft;                                /* model file, NULL: guesses are free */
-    int        draft_vocab;                           /* tokens that it guesses among, 0: all */
+    bench_list level;                                 /* index in k_levels_list; -1: the best */
+    bench_list repack;                                /* index in bench_repacks */
+    bench_list guess, chance;                         /* guesses of a step, 0: none; acceptance rate of a guess, per cent */
+    const char *draft;                                /* model file; NULL: guesses cost nothing */
+    int        draft_vocab;                           /* tokens that the draft may guess; 0: all */
     int        reps;
     bool       no_warmup;
 } bench_opts;
@@ -17870,7 +17870,7 @@ static const bench_opts bench_defaults = {
     .guess = BENCH_ONE(0), .chance = BENCH_ONE(80), .reps = 5,
 };
 
-static const char *const bench_repacks[] = {"auto", "on", "off"};    /* in the order of --repack's words */
+static const char *const bench_repacks[] = {"auto", "on", "off"};    /* the values of --repack, in its order */
 
 typedef enum { BENCH_MD, BENCH_CSV, BENCH_JSON, BENCH_JSONL } bench_form;
 
@@ -17884,19 +17884,19 @@ typedef struct {
     uint32_t type_k, type_v;
 } bench_setup;
 
-typedef struct {                                      /* a second, all threads together */
+typedef struct {                                      /* per second, all threads together */
     double read, mul[K_ACTS];                         /* bytes; products of each form */
 } bench_rate;
 
 typedef struct {
-    double     all, first;                            /* seconds; until the logits of the first token to come */
-    bench_rate rate;                                  /* of the machine, around it */
-    double     plain;                                 /* seconds that it would take without guesses, 0: it has none */
+    double     all, first;                            /* seconds; seconds until the logits after the prompt */
+    bench_rate rate;                                  /* of the machine, before and after */
+    double     plain;                                 /* seconds without guesses; 0: a test without guesses */
 } bench_sample;
 
-typedef struct {                                      /* what a repetition cannot do without */
-    double bytes, mul[K_ACTS];                        /* each weight once a step, K and V of a sequence once; products */
-    double steps;                                     /* of the model, that made tokens */
+typedef struct {                                      /* what a repetition needs at least */
+    double bytes, mul[K_ACTS];                        /* each weight once a step, K and V of a sequence once a step; products */
+    double steps;                                     /* steps of the model that gave tokens */
 } bench_work;
 
 /* One line of the table. Integers are int64_t and numbers double, as bench_fields reads them. */
@@ -17907,8 +17907,8 @@ typedef struct {
     double      avg_ts, sd_ts;                        /* tokens per second */
     double      ttft_ms, read_gbs, sweep_gbs, read_share, peak_share, others;
     double      gops[K_ACTS], gops_peak[K_ACTS];
-    double      chance, per_step, speedup;            /* 0 .. 1; tokens of a sequence; over the same without guesses, NAN: not asked */
-    const double *ns, *ts;                            /* [n] of each repetition */
+    double      chance, per_step, speedup;            /* 0 .. 1; tokens of a step; rate relative to no guesses, NAN: no guesses */
+    const double *ns, *ts;                            /* [n] for each repetition */
     int           n;
 } bench_row;
 
@@ -17920,7 +17920,7 @@ static double bench__mean(const double *x, int n) {
     return n ? s / n : 0;
 }
 
-/* Of a sample: over n - 1; 0 for one value. */
+/* Standard deviation of a sample (n - 1); 0 for one value. */
 static double bench__deviation(const double *x, int n) {
     double m = bench__mean(x, n), s = 0;
     for (int i = 0; i < n; i++) s += (x[i] - m) * (x[i] - m);
@@ -17929,7 +17929,7 @@ static double bench__deviation(const double *x, int n) {
 
 static int64_t bench__tokens(const bench_test *t) { return (int64_t)(t->n_prompt + t->n_gen) * t->n_seq; }
 
-/* The figures of n repetitions; ns and ts are room for n values each, which the row keeps. */
+/* Computes the figures of n repetitions. ns, ts: [n], filled here and referenced by the row. */
 static void bench__figures(bench_row *r, const bench_test *t, const bench_work *w, const bench_sample *s, int n, double *ns,
                            double *ts) {
     bench_rate rate = {0};
@@ -17982,12 +17982,12 @@ static void bench__label(const bench_test *t, str *s) {
 
 typedef enum {
     BENCH_STR, BENCH_INT, BENCH_REAL,                 /* a field of bench_row */
-    BENCH_TEXT, BENCH_RAW, BENCH_NO,                  /* always the same: a text, a number, false */
+    BENCH_TEXT, BENCH_RAW, BENCH_NO,                  /* constant: a text, a number, false */
 } bench_kind;
 
 #define BENCH_AT(f) offsetof(bench_row, f), NULL
-/* Up to stddev_ts as llama-bench has them; a choice that llmrun does not have stands there as it stands in a run of llama-bench
- * that does not make it, so that tools find the rows of both alike. */
+/* Up to stddev_ts as in llama-bench. A setting that llmrun does not have gets llama-bench's default, so that tools match the rows of
+ * both programs. */
 static const struct {
     const char *key;
     bench_kind  kind;
@@ -18014,7 +18014,7 @@ static const struct {
     {"n_depth",        BENCH_INT,  BENCH_AT(n_depth)},       {"test_time",      BENCH_STR,  BENCH_AT(test_time)},
     {"avg_ns",         BENCH_INT,  BENCH_AT(avg_ns)},        {"stddev_ns",      BENCH_INT,  BENCH_AT(sd_ns)},
     {"avg_ts",         BENCH_REAL, BENCH_AT(avg_ts)},        {"stddev_ts",      BENCH_REAL, BENCH_AT(sd_ts)},
-    /* ours */
+    /* further fields of llmrun */
     {"cpu_level",      BENCH_STR,  BENCH_AT(level)},         {"n_parallel",     BENCH_INT,  BENCH_AT(n_seq)},
     {"ttft_ms",        BENCH_REAL, BENCH_AT(ttft_ms)},       {"read_gbs",       BENCH_REAL, BENCH_AT(read_gbs)},
     {"sweep_gbs",      BENCH_REAL, BENCH_AT(sweep_gbs)},     {"read_share",     BENCH_REAL, BENCH_AT(read_share)},
@@ -18029,7 +18029,7 @@ static const struct {
 };
 enum { N_BENCH_FIELDS = sizeof bench_fields / sizeof *bench_fields };
 
-/* Field i without quotes; what is not a number is nothing. */
+/* Appends field i without quotes; nothing for NAN. */
 static void bench__value(const bench_row *r, int i, str *s) {
     const void *at = (const char *)r + bench_fields[i].at;
     switch (bench_fields[i].kind) {
@@ -18072,7 +18072,7 @@ static void bench__json_value(const bench_row *r, int i, str *s) {
     str_drop(&v);
 }
 
-/* between: what stands between two keys. */
+/* between: separator of two keys. */
 static void bench__json_row(const bench_row *r, const char *between, str *s) {
     for (int i = 0; i < N_BENCH_FIELDS; i++) {
         str_fmt(s, "\"%s\": ", bench_fields[i].key);
@@ -18086,7 +18086,7 @@ static void bench__json_row(const bench_row *r, const char *between, str *s) {
     str_put(s, " ]");
 }
 
-/* --- the table for people --- */
+/* --- the Markdown table --- */
 
 typedef enum {
     COL_MODEL, COL_SIZE, COL_PARAMS, COL_BACKEND, COL_THREADS, COL_BATCH, COL_UBATCH, COL_TYPE_K, COL_TYPE_V, COL_LEVEL, COL_REPACK,
@@ -18098,8 +18098,8 @@ typedef enum {
 #define BENCH_EVER  SIZE_MAX
 static const struct {
     const char *title;
-    int         width;                                /* at least; negative: flush left */
-    size_t      when;                                 /* shown when this list of bench_opts is not the default */
+    int         width;                                /* least width; negative: aligned left */
+    size_t      when;                                 /* shown where this list of bench_opts is not the default */
 } bench_cols[N_BENCH_COLS] = {
     [COL_MODEL] = {"model", -30, BENCH_EVER},           [COL_SIZE] = {"size", 10, BENCH_EVER},
     [COL_PARAMS] = {"params", 10, BENCH_EVER},          [COL_BACKEND] = {"backend", -10, BENCH_EVER},
@@ -18132,13 +18132,13 @@ static void bench__count(double n, str *s) {
     else str_fmt(s, "%.2f M", n / 1e6);
 }
 
-/* The test that a row tells of. */
-static bench_test bench__of_row(const bench_row *r) {
+/* The test of a row. */
+static bench_test bench__test_of(const bench_row *r) {
     return (bench_test){(int)r->n_prompt, (int)r->n_gen, (int)r->n_depth, (int)r->n_seq, (int)r->n_guess, (int)lround(100 * r->chance)};
 }
 
 static void bench__cell(const bench_row *r, int col, str *s) {
-    const bench_test t = bench__of_row(r);
+    const bench_test t = bench__test_of(r);
     switch ((bench_col)col) {
     case COL_MODEL: str_put(s, r->model_type); break;
     case COL_SIZE: bench__bytes((double)r->model_bytes, s); break;
@@ -18170,7 +18170,7 @@ static void bench__cell(const bench_row *r, int col, str *s) {
     }
 }
 
-/* | text | with bars and backslashes of the text escaped, so that a row keeps its cells; columns, not bytes, are counted. */
+/* Appends | text |, with bars and backslashes of the text escaped. The width is in columns, not bytes. */
 static void bench__md_cell(const char *text, int width, str *s) {
     str esc = {0};
     int used = 0;
@@ -18210,7 +18210,7 @@ static void bench__md_row(const bench_opts *o, const bench_row *r, str *s) {
     str_put(s, "|\n");
 }
 
-/* What stands before row number n, the row itself (NULL: the end), and what stands after the last. */
+/* Appends row number n with what precedes it in this form; r NULL: the end of the output. */
 static void bench__put(bench_form form, const bench_opts *o, const char *version, const bench_row *r, int n, str *s) {
     switch (form) {
     case BENCH_MD:
@@ -18241,16 +18241,16 @@ static void bench__put(bench_form form, const bench_opts *o, const char *version
     }
 }
 
-/* --- the machine: what it gives, what it has --- */
+/* --- the machine: probe, CPUs, memory --- */
 
 typedef struct {
     _Alignas(64) uint8_t x[K_PROBE_BYTES];            /* for products */
     pool       *p;
-    uint8_t    *mem;                                  /* for sweeps: several parts, one a sweep, turn about */
+    uint8_t    *mem;                                  /* of the sweep: several parts, read in turn */
     size_t      bytes, at;                            /* of all parts; where the next sweep begins */
-    bench_rate *of;                                   /* [threads] products alone */
+    bench_rate *of;                                   /* [threads] rates of products */
     double      t0, t1;                               /* of the sweep */
-    _Atomic uint64_t sum;                             /* of all that was read and multiplied */
+    _Atomic uint64_t sum;                             /* of all results, so that no read is optimised away */
 } bench_machine;
 
 static bool bench__machine_open(bench_machine *m, err_t *e) {
@@ -18258,7 +18258,7 @@ static bool bench__machine_open(bench_machine *m, err_t *e) {
     const size_t cache = l3 > 0 ? (size_t)l3 : 0;
     const size_t have = (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
     const size_t most = have / 8 < (size_t)BENCH_SWEEPS * BENCH_SWEEP ? have / 8 : (size_t)BENCH_SWEEPS * BENCH_SWEEP;
-    m->bytes = BENCH_SWEEP;                           /* as many as make the last cache forget one until its turn comes */
+    m->bytes = BENCH_SWEEP;                           /* enough parts that none stays in the last cache */
     while (m->bytes < 2 * cache && m->bytes + BENCH_SWEEP <= most) m->bytes += BENCH_SWEEP;
     m->mem = mmap(NULL, m->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (m->mem == MAP_FAILED) {
@@ -18266,9 +18266,9 @@ static bool bench__machine_open(bench_machine *m, err_t *e) {
         return err_set(e, EXIT_RESOURCE, "no memory for a sweep of %zu bytes: %s", m->bytes, strerror(errno));
     }
     madvise(m->mem, m->bytes, MADV_HUGEPAGE);
-    for (size_t i = 0; i < m->bytes; i += 4096) m->mem[i] = 1;    /* pages of its own, not the one page of zeros */
+    for (size_t i = 0; i < m->bytes; i += 4096) m->mem[i] = 1;    /* real pages, not the shared page of zeros */
     for (size_t i = 0; i < sizeof m->x / sizeof(float); i++) {
-        const float v = 1.0f / (float)(i + 3);        /* as floats, ordinary ones; as integers, anything */
+        const float v = 1.0f / (float)(i + 3);        /* ordinary values as floats, any values as integers */
         memcpy(m->x + i * sizeof v, &v, sizeof v);
     }
     return true;
@@ -18286,7 +18286,7 @@ static void bench__use_pool(bench_machine *m, pool *p) {
     m->of = mem_grow(m->of, (size_t)p->n, sizeof *m->of);
 }
 
-/* Chunks are dealt as the tasks of a step are: a thread that is held up is not waited for. */
+/* One sweep. Chunks are shared as the tasks of a step are, so a delayed thread does not hold up the others. */
 static void bench__read_all(void *ctx, int ith) {
     bench_machine *m = ctx;
     const int      n = BENCH_SWEEP / BENCH_CHUNK;
@@ -18329,7 +18329,7 @@ static bench_rate bench__probe(bench_machine *m) {
     return r;
 }
 
-/* The processor's name, "" where the system does not tell. */
+/* The processor's name; "": unknown. */
 static void bench__cpu_name(char *out, size_t n) {
     char  line[512];
     FILE *f = fopen("/proc/cpuinfo", "re");
@@ -18343,7 +18343,7 @@ static void bench__cpu_name(char *out, size_t n) {
     if (f) fclose(f);
 }
 
-/* Seconds of CPU: taken by anybody, or by the machine's host; taken by us; there were. */
+/* Seconds of CPU: used by all processes or the machine's host; used by this process; available. */
 typedef struct {
     double busy, own, all;
 } bench_cpu;
@@ -18365,13 +18365,13 @@ static bench_cpu bench__cpu_time(void) {
     return c;
 }
 
-/* Share of all CPUs that went elsewhere between a and b; NAN where the clock of the system is too coarse to tell. */
+/* Share of all CPUs that other processes used between a and b; NAN: the interval is too short for the system's clock. */
 static double bench__others(bench_cpu a, bench_cpu b) {
     const double all = b.all - a.all, other = (b.busy - a.busy) - (b.own - a.own);
     return all < 0.4 ? NAN : other < 0 ? 0 : other / all;
 }
 
-/* From here on the peak is counted anew, where the kernel lets us. */
+/* Resets the peak of memory, where the kernel allows it. */
 static void bench__peak_reset(void) {
     int fd = open("/proc/self/clear_refs", O_WRONLY | O_CLOEXEC);
     if (fd < 0) return;
@@ -18392,7 +18392,7 @@ static int64_t bench__peak_bytes(const bench_machine *m) {
 typedef struct {
     bench_test t;
     double     ts, sd;                                /* tokens per second */
-    char      *with;                                  /* what else tells its row from others: ", 2 threads"; ours to free */
+    char      *with;                                  /* settings that distinguish its row: ", 2 threads"; owned */
 } bench_point;
 
 enum { BENCH_PREFILL, BENCH_DECODE };                 /* panels: tests with a prompt, tests without */
@@ -18411,7 +18411,7 @@ static void bench__varies(const bench_point *p, int n, int panel, bool *depth, b
     }
 }
 
-/* Lines over what varies, depth before sequences; bars where neither does. */
+/* Fills a panel: lines over depth if it varies, else over sequences if they vary, else bars. */
 static void bench__fill_panel(const bench_point *p, int n, int panel, plot_panel *a) {
     bool depth, seqs;
     bench__varies(p, n, panel, &depth, &seqs);
@@ -18431,7 +18431,7 @@ static void bench__fill_panel(const bench_point *p, int n, int panel, plot_panel
     }
 }
 
-/* The picture of n rows, the last of which is `r`; what differs from row to row stands in their names. */
+/* Draws n rows, the last of which is `r`. Names hold the settings that differ between rows. */
 static void bench__picture(const bench_opts *o, const bench_point *p, int n, const bench_row *r, int n_models, str *s) {
     plot g = {.title = "llmrun --bench: tokens per second"};
     str  below = {0}, caption = {0};
@@ -18450,8 +18450,8 @@ static void bench__picture(const bench_opts *o, const bench_point *p, int n, con
     str_drop(&caption);
 }
 
-/* What tells a row from others of its test: every list of settings that has several values, and the file where there are several. */
-static void bench__with(const bench_opts *o, const bench_row *r, int n_models, str *s) {
+/* Appends what distinguishes a row from others of its test: settings with several values, and the file if there are several. */
+static void bench__put_settings(const bench_opts *o, const bench_row *r, int n_models, str *s) {
     str_put(s, "");
     if (n_models > 1) str_fmt(s, ", %s", str_base_name(r->model_file));
     if (o->threads.n > 1) str_fmt(s, ", %lld thread%s", (long long)r->n_threads, r->n_threads == 1 ? "" : "s");
@@ -18474,9 +18474,9 @@ typedef struct {
     bench_form        form;
     out_t            *out;
     int               n_put;                          /* rows written */
-    bench_point      *point;                          /* [n_points] what the picture shows of them */
+    bench_point      *point;                          /* [n_points] for the picture */
     int               n_points, n_models;
-    bench_row         last;                           /* the last of them */
+    bench_row         last;                           /* the last row */
     bench_machine     machine;
     gguf_file         g;
     uint64_t          bytes, weights;                 /* of the model's tensors */
@@ -18484,10 +18484,10 @@ typedef struct {
     engine           *eng;
     int               step;                           /* most rows of a prefill step */
     kv_seq          **seq;                            /* [n_seq] */
-    int              *valid;                          /* [n_seq] positions that hold something */
+    int              *valid;                          /* [n_seq] positions that are filled */
     int               n_seq;
-    gguf_file         draft_g;                        /* open where o->draft is given */
-    engine           *draft;                          /* NULL: guesses are free */
+    gguf_file         draft_g;                        /* open if o->draft is given */
+    engine           *draft;                          /* NULL: guesses cost nothing */
     kv_seq           *draft_seq;
     int               draft_valid;
     bench_sample     *sample;                         /* [reps] */
@@ -18498,13 +18498,13 @@ typedef struct {
 
 static int64_t bench__length(const bench_test *t) { return (int64_t)t->n_depth + t->n_prompt + t->n_gen; }
 
-/* Guesses of the round behind the first `there` tokens: the step makes one token more than are right. */
-static int bench__room(const bench_test *t, int there) {
+/* Guesses of the round after the first `there` tokens: a step gives one token more than accepted guesses. */
+static int bench__n_guesses(const bench_test *t, int there) {
     const int room = t->n_gen - there - 1;
     return room < 0 ? 0 : room < t->n_guess ? room : t->n_guess;
 }
 
-/* Number *i of the tests that decode n tokens with guesses, one sequence; what is passed by is taken off *i. */
+/* Test number *i among those that decode n tokens of one sequence with guesses. False: there are fewer, and *i is lowered by their number. */
 static bool bench__guess_test(const bench_opts *o, int n, int depth, int *i, bench_test *t) {
     for (int k = 0; n && k < o->guess.n; k++)
         for (int a = 0; o->guess.v[k] && a < o->chance.n; a++)
@@ -18512,8 +18512,8 @@ static bool bench__guess_test(const bench_opts *o, int n, int depth, int *i, ben
     return false;
 }
 
-/* Test number i of a depth: prompts, then generation, then both, each of the last two for every number of sequences; behind a
- * generation the same with guesses. False past the last. What asks for nothing is left out. */
+/* Test number i of a depth: prompts, then generation, then both, the last two for every number of sequences; after a generation the
+ * same with guesses. Empty tests are skipped. False: past the last. */
 static bool bench__test_at(const bench_opts *o, int depth, int i, bench_test *t) {
     for (int k = 0; k < o->prompt.n; k++)
         if (o->prompt.v[k] && i-- == 0) return *t = (bench_test){o->prompt.v[k], 0, depth, 1, 0, 0}, true;
@@ -18526,13 +18526,13 @@ static bool bench__test_at(const bench_opts *o, int depth, int i, bench_test *t)
     return false;
 }
 
-/* Whether there is a test at all. */
+/* Whether there is any test. */
 static bool bench_any(const bench_opts *o) {
     bench_test t;
     return bench__test_at(o, 0, 0, &t);
 }
 
-/* Whether there is one with guesses. */
+/* Whether there is a test with guesses. */
 static bool bench_guesses(const bench_opts *o) {
     bench_test t;
     bool       any = false;
@@ -18542,8 +18542,8 @@ static bool bench_guesses(const bench_opts *o) {
 
 typedef struct {                                      /* over all tests */
     int     len, n_seq;                               /* most positions of a sequence; most sequences */
-    int     rows;                                     /* most rows of a step that makes tokens */
-    int64_t all;                                      /* positions of all sequences together, each at its longest */
+    int     rows;                                     /* most rows of a decode step */
+    int64_t all;                                      /* positions of all sequences at their longest */
 } bench_extent;
 
 static bench_extent bench__extent(const bench_opts *o) {
@@ -18552,7 +18552,7 @@ static bench_extent bench__extent(const bench_opts *o) {
     bench_test   t;
     for (int d = 0; d < o->depth.n; d++)
         for (int i = 0; bench__test_at(o, o->depth.v[d], i, &t); i++) {
-            const int rows = t.n_guess ? 1 + bench__room(&t, 0) : t.n_seq;
+            const int rows = t.n_guess ? 1 + bench__n_guesses(&t, 0) : t.n_seq;
             if (rows > x.rows) x.rows = rows;
             for (int s = 0; s < t.n_seq; s++) {
                 if (bench__length(&t) > of[s]) of[s] = bench__length(&t);
@@ -18564,7 +18564,7 @@ static bench_extent bench__extent(const bench_opts *o) {
     return x;
 }
 
-/* The token of sequence s at a position: any, and always the same. */
+/* The token of sequence s at a position: arbitrary but always the same. */
 static int32_t bench__token(const engine *eng, int s, int pos) {
     return (int32_t)(rng_at(BENCH_SEED, (uint64_t)s, (uint64_t)pos, 0) % (uint64_t)eng->m.hp.n_vocab);
 }
@@ -18574,13 +18574,13 @@ static void bench__row(engine *eng, const kv_seq *seq, int s, int pos, bool logi
     fwd_add(eng->f, seq, bench__token(eng, s, pos), pos, logits ? FWD_LOGITS : 0);
 }
 
-/* Steps of a repetition's prompts. */
+/* Number of prompt steps of a repetition. */
 static int64_t bench__prompt_steps(const bench_job *j, const bench_test *t) {
     return ((int64_t)t->n_prompt * t->n_seq + j->step - 1) / j->step;
 }
 
-/* The batch of step number `step` of a repetition. Returns its rows; 0: past the last. A prompt asks for the logits of its last token,
- * and of the last of every n_batch. */
+/* Fills the batch of step number `step` of a repetition. Returns its rows; 0: past the last. A prompt asks for the logits of its last
+ * token and of every n_batch-th. */
 static int bench__rows(const bench_job *j, const bench_test *t, int64_t step) {
     const int64_t all = (int64_t)t->n_prompt * t->n_seq, n_pre = bench__prompt_steps(j, t);
     int           n = 0;
@@ -18599,23 +18599,23 @@ static int bench__rows(const bench_job *j, const bench_test *t, int64_t step) {
 
 /* --- rounds of guesses --- */
 
-/* How far a repetition with guesses is. Tokens are counted from the test's first one. */
+/* The state of a repetition with guesses. Tokens are counted from the test's first one. */
 typedef struct {
-    engine *eng;                                      /* whose step it is */
-    int     guesses, made;                            /* of this round; by the draft so far */
-    int     there, read;                              /* rows that stay; that the draft has read */
+    engine *eng;                                      /* the engine of the next step */
+    int     guesses, made;                            /* of this round; made by the draft so far */
+    int     there, read;                              /* accepted tokens; tokens that the draft has read */
     int64_t steps;                                    /* of the model */
 } bench_round;
 
-static bench_round bench__begin(const bench_test *t) { return (bench_round){.guesses = bench__room(t, 0)}; }
+static bench_round bench__first_round(const bench_test *t) { return (bench_round){.guesses = bench__n_guesses(t, 0)}; }
 
-/* The coin of a place: the same however many guesses are made, and heads for a higher chance wherever it is for a lower one. */
-static bool bench__right(const bench_test *t, int place) {
-    return rng_unit(rng_at(BENCH_COINS, 0, (uint64_t)place, 0)) * 100 < t->chance;
+/* Whether the guess at a place is accepted: independent of the number of guesses; accepted at a higher rate wherever at a lower one. */
+static bool bench__accepted(const bench_test *t, int place) {
+    return rng_unit(rng_at(BENCH_GUESS_SEED, 0, (uint64_t)place, 0)) * 100 < t->chance;
 }
 
-/* The batch of the next step of g->eng: the draft reads what it has not read and guesses one token more, or the model runs the row
- * behind what is there and those of the guesses. Returns its rows; 0: past the last. */
+/* Fills the batch of the next step of g->eng: the draft reads new tokens and makes one guess, or the model runs the next row and those
+ * of the guesses. Returns its rows; 0: past the last. */
 static int bench__round_rows(const bench_job *j, const bench_test *t, bench_round *g) {
     const bool drafts = j->draft && g->made < g->guesses;
     const int  from = drafts ? g->read : g->there, to = g->there + (drafts ? g->made : g->guesses);
@@ -18627,24 +18627,24 @@ static int bench__round_rows(const bench_job *j, const bench_test *t, bench_roun
     return to + 1 - from;
 }
 
-/* The step has run. Behind one of the model: what of the guesses was right stays. */
-static void bench__round_on(const bench_job *j, const bench_test *t, bench_round *g) {
+/* Advances after a step. After one of the model the accepted guesses stay. */
+static void bench__round_advance(const bench_job *j, const bench_test *t, bench_round *g) {
     if (g->eng == j->draft) {
         g->read = g->there + ++g->made;
         return;
     }
     int right = 0;
-    while (right < g->guesses && bench__right(t, g->there + 1 + right)) right++;
+    while (right < g->guesses && bench__accepted(t, g->there + 1 + right)) right++;
     g->there += 1 + right;
     if (g->read > g->there) g->read = g->there;
-    g->guesses = bench__room(t, g->there);
+    g->guesses = bench__n_guesses(t, g->there);
     g->made = 0;
     g->steps++;
 }
 
-/* --- what a step takes --- */
+/* --- bytes and products of a step --- */
 
-/* A matrix times `rows` rows in all; `mats` matrices of a stack are read for them. */
+/* Adds the product of a matrix with `rows` rows; `mats` matrices of a stack are read. */
 static void bench__add_mat(bench_work *w, const dev_mat *m, double rows, double mats) {
     const double size = (double)m->n_in * m->n_out;
     if (!m->data || rows <= 0) return;
@@ -18654,16 +18654,16 @@ static void bench__add_mat(bench_work *w, const dev_mat *m, double rows, double 
 
 static void bench__add_experts(bench_work *w, const arch_layer_hp *lh, const model_tensors *l, double rows) {
     const double E = lh->n_expert, K = lh->n_expert_used;
-    const double met = E * (1 - pow(1 - K / E, rows));    /* experts that so many random rows come by */
+    const double met = E * (1 - pow(1 - K / E, rows));    /* expected number of experts that random rows select */
     const dev_mat *exps[] = {&l->mat[W_GATE_EXPS], &l->mat[W_UP_EXPS], &l->mat[W_DOWN_EXPS]};
     const dev_mat *own[] = {&l->mat[W_ROUTER], &l->mat[W_GATE_SHEXP], &l->mat[W_UP_SHEXP], &l->mat[W_DOWN_SHEXP]};
     for (int i = 0; i < 3; i++) bench__add_mat(w, exps[i], rows * K, met);
     for (int i = 0; i < 4; i++) bench__add_mat(w, own[i], rows, 1);
 }
 
-/* Of the rows of a step, all [0] and those that ask for logits [1], which alone go through the whole last layer. */
+/* For all rows of a step [0], and for those with logits [1], which alone go through the whole last layer. */
 typedef struct {
-    double rows[2], past[2], kept[2];                 /* rows; positions they see; positions of K and V that are read */
+    double rows[2], past[2], kept[2];                 /* rows; positions that they attend to; positions of K and V that are read */
 } bench_span;
 
 static bench_span bench__span(const fwd_batch *batch, int window) {
@@ -18677,7 +18677,7 @@ static bench_span bench__span(const fwd_batch *batch, int window) {
             run[k]++;
         }
         if (i + 1 < batch->n && batch->seq[i + 1] == batch->seq[i]) continue;
-        for (int k = 0; k < 2; k++) {                 /* windows of neighbours overlap but for one position */
+        for (int k = 0; k < 2; k++) {                 /* windows of neighbouring rows differ in one position */
             const int reach = seen + run[k] - 1 < all ? seen + run[k] - 1 : all;
             b.kept[k] += run[k] ? reach : 0;
             run[k] = 0;
@@ -18686,7 +18686,7 @@ static bench_span bench__span(const fwd_batch *batch, int window) {
     return b;
 }
 
-/* What layer il takes of the engine's batch; *b: their span in the layer before, if its window is the same. */
+/* Adds layer il for the engine's batch. *b: span of the layer before, reused for the same window. */
 static void bench__add_layer(bench_work *w, const engine *eng, int il, bench_span *b) {
     const model_tensors *l = &eng->m.layer[il];
     const arch_layer_hp *lh = &eng->m.hp.layer[il];
@@ -18702,7 +18702,7 @@ static void bench__add_layer(bench_work *w, const engine *eng, int il, bench_spa
     w->bytes += b->kept[k] * lh->n_head_kv * (double)kv;
 }
 
-/* What the engine's batch takes. */
+/* Adds a step with the engine's batch. */
 static void bench__add_step(bench_work *w, const engine *eng) {
     const model *m = &eng->m;
     bench_span   b;
@@ -18715,8 +18715,8 @@ static void bench__add_step(bench_work *w, const engine *eng) {
 
 static bench_work bench__work_rounds(const bench_job *j, const bench_test *t) {
     bench_work  w = {0};
-    bench_round g = bench__begin(t);
-    for (; bench__round_rows(j, t, &g) > 0; bench__round_on(j, t, &g)) bench__add_step(&w, g.eng);
+    bench_round g = bench__first_round(t);
+    for (; bench__round_rows(j, t, &g) > 0; bench__round_advance(j, t, &g)) bench__add_step(&w, g.eng);
     w.steps = (double)g.steps;
     return w;
 }
@@ -18738,7 +18738,7 @@ static void bench__progress(const bench_test *t, int i, int n) {
     str_drop(&s);
 }
 
-/* Tokens [*valid, depth) of seq, which is number s, untimed, and room for the test behind them, touched. */
+/* Fills positions [*valid, depth) of seq, number s, untimed, and reserves and touches the blocks for the test. */
 static bool bench__fill(engine *eng, kv_seq *seq, int s, int *valid, const bench_test *t, engine_meter *meter, err_t *e) {
     const int len = (int)bench__length(t), keep = *valid < t->n_depth ? *valid : t->n_depth;
     int32_t  *ids = mem_new((size_t)t->n_depth, sizeof *ids);
@@ -18752,7 +18752,7 @@ static bool bench__fill(engine *eng, kv_seq *seq, int s, int *valid, const bench
     return true;
 }
 
-/* The same of every sequence of the test. */
+/* The same for every sequence of the test. */
 static bool bench__fill_all(bench_job *j, const bench_test *t, err_t *e) {
     str          label = {0};
     engine_meter meter;
@@ -18765,7 +18765,7 @@ static bool bench__fill_all(bench_job *j, const bench_test *t, err_t *e) {
     return ok;
 }
 
-/* All sequences stand at the test's depth. With guesses they take their blocks round by round, as text does. */
+/* Brings all sequences to the test's depth. With guesses they take blocks round by round, as a real run does. */
 static bool bench__prepare(bench_job *j, const bench_test *t, err_t *e) {
     if (!bench__fill_all(j, t, e)) return false;
     if (!t->n_guess) return true;
@@ -18776,8 +18776,9 @@ static bool bench__prepare(bench_job *j, const bench_test *t, err_t *e) {
     return true;
 }
 
-/* Room for the step that comes, the draft's for all of its round: behind a window it could not be cut back otherwise. */
-static bool bench__round_room(const bench_job *j, const bench_test *t, const bench_round *g, err_t *e) {
+/* Reserves blocks for the next step; for the draft those of its whole round, since a windowed sequence could not be cut back
+ * otherwise. */
+static bool bench__round_reserve(const bench_job *j, const bench_test *t, const bench_round *g, err_t *e) {
     const int to = t->n_depth + g->there + g->guesses;
     return g->eng == j->draft ? kv_require(j->draft_seq, to, e) : kv_require(j->seq[0], to + 1, e);
 }
@@ -18787,20 +18788,20 @@ static void bench__round_cut(const bench_job *j, const bench_test *t, const benc
     if (j->draft) kv_truncate(j->draft_seq, t->n_depth + g->read);
 }
 
-/* One round, checked. */
+/* Runs one round and checks it. */
 static bool bench__warm_round(bench_job *j, const bench_test *t, err_t *e) {
-    bench_round g = bench__begin(t);
+    bench_round g = bench__first_round(t);
     while (!g.steps) {
         float    *logits;
         const int n = bench__round_rows(j, t, &g);
-        if (!bench__round_room(j, t, &g, e) || !engine_step(g.eng, g.eng->f->batch.pos[n - 1], &logits, e)) return false;
-        bench__round_on(j, t, &g);
+        if (!bench__round_reserve(j, t, &g, e) || !engine_step(g.eng, g.eng->f->batch.pos[n - 1], &logits, e)) return false;
+        bench__round_advance(j, t, &g);
     }
     bench__round_cut(j, t, &g);
     return true;
 }
 
-/* One step of either kind, checked: weights are read, scratch is touched, and what is not a number is told. */
+/* Runs one step of each kind and checks it: reads the weights, touches the scratch, and refuses NAN. */
 static bool bench__warm_up(bench_job *j, const bench_test *t, err_t *e) {
     const int64_t n_pre = bench__prompt_steps(j, t), at[] = {0, n_pre - 1, n_pre};
     float        *logits;
@@ -18812,8 +18813,8 @@ static bool bench__warm_up(bench_job *j, const bench_test *t, err_t *e) {
     return true;
 }
 
-/* What the decode would take without guesses, from a few of its steps, spread over it: just now, since how fast the machine is changes
- * from one minute to the next. */
+/* Time of the decode without guesses, from a few of its steps, spread over it. Measured right before the repetition, since the speed of
+ * a machine changes within minutes. */
 static bool bench__plain(bench_job *j, const bench_test *t, bench_sample *s, err_t *e) {
     const bench_test without = {0, t->n_gen, t->n_depth, 1, 0, 0};
     const int        n = t->n_gen < BENCH_PLAIN ? t->n_gen : BENCH_PLAIN;
@@ -18828,13 +18829,13 @@ static bool bench__plain(bench_job *j, const bench_test *t, bench_sample *s, err
     return true;
 }
 
-/* One repetition with guesses. False: an interrupt, or an error in e. */
+/* One repetition with guesses. False: e is set, or an interrupt. */
 static bool bench__rounds(bench_job *j, const bench_test *t, bench_sample *s, err_t *e) {
-    bench_round  g = bench__begin(t);
+    bench_round  g = bench__first_round(t);
     const double t0 = clock_now();
     while (bench__round_rows(j, t, &g) > 0) {
-        if (!bench__round_room(j, t, &g, e) || !fwd_step(g.eng->f)) return false;
-        bench__round_on(j, t, &g);
+        if (!bench__round_reserve(j, t, &g, e) || !fwd_step(g.eng->f)) return false;
+        bench__round_advance(j, t, &g);
         if (g.eng == j->draft) continue;
         bench__round_cut(j, t, &g);
         if (g.steps == 1) s->first = clock_now() - t0;
@@ -18843,7 +18844,7 @@ static bool bench__rounds(bench_job *j, const bench_test *t, bench_sample *s, er
     return engine_alive(j->eng, e) && (!j->draft || engine_alive(j->draft, e));
 }
 
-/* One repetition. False: an interrupt, or an error in e. */
+/* One repetition. False: e is set, or an interrupt. */
 static bool bench__once(bench_job *j, const bench_test *t, bench_sample *s, err_t *e) {
     if (t->n_guess) return bench__rounds(j, t, s, e);
     const int64_t n_pre = bench__prompt_steps(j, t), first = n_pre ? n_pre - 1 : 0;
@@ -18862,13 +18863,13 @@ static bench_rate bench__between(bench_rate a, bench_rate b) {
     return a;
 }
 
-/* Whether the steps' time is counted by stage. */
+/* Turns the times of stages on or off. */
 static void bench__time_stages(bench_job *j, bool on) {
     j->eng->f->times = on ? &j->times : NULL;
     if (j->draft) j->draft->f->times = on ? &j->draft_times : NULL;
 }
 
-/* All repetitions, the machine probed between them: a sample has the mean of before and after. */
+/* Runs all repetitions and probes the machine between them: a sample gets the mean of before and after. */
 static bool bench__repeat(bench_job *j, const bench_test *t, err_t *e) {
     bench_rate before = bench__probe(&j->machine);
     j->times = j->draft_times = (dev_times){0};
@@ -18898,16 +18899,16 @@ static bool bench__write(bench_job *j, const bench_row *r) {
     return ok;
 }
 
-/* Keeps what a picture shows of a row. */
-static void bench__keep(bench_job *j, const bench_row *r) {
+/* Stores a row for the picture. */
+static void bench__add_point(bench_job *j, const bench_row *r) {
     str with = {0};
-    bench__with(j->o, r, j->n_models, &with);
+    bench__put_settings(j->o, r, j->n_models, &with);
     j->point = mem_grow(j->point, (size_t)j->n_points + 1, sizeof *j->point);
-    j->point[j->n_points++] = (bench_point){bench__of_row(r), r->avg_ts, r->sd_ts, with.p};
+    j->point[j->n_points++] = (bench_point){bench__test_of(r), r->avg_ts, r->sd_ts, with.p};
     j->last = *r;
 }
 
-/* Draws what was kept, which may be less than all where a run was stopped, and lets it go. */
+/* Draws the stored rows, fewer than all after an interrupt, and frees them. */
 static bool bench__draw(bench_job *j, out_t *svg, err_t *e) {
     str  s = {0};
     bool ok = true;
@@ -18921,8 +18922,8 @@ static bool bench__draw(bench_job *j, out_t *svg, err_t *e) {
     return ok;
 }
 
-/* Where the time of the steps of a test went, on stderr. */
-static void bench__say_times(const bench_test *t, const char *whose, const dev_times *f) {
+/* Prints the time of a test's steps by stage to stderr. */
+static void bench__print_times(const bench_test *t, const char *whose, const dev_times *f) {
     double all = 0, wait = 0;
     str    s = {0};
     if (!f->steps) return;
@@ -18938,15 +18939,15 @@ static void bench__say_times(const bench_test *t, const char *whose, const dev_t
     str_drop(&s);
 }
 
-/* That of the model's, and of the draft's. Picking a token, which a test leaves out, stands behind. */
-static void bench__say_stages(const bench_job *j, const bench_test *t) {
+/* The same for the model and the draft, and the time of picking a token, which a test leaves out. */
+static void bench__print_stages(const bench_job *j, const bench_test *t) {
     if (g_log_level < LOG_VERBOSE || !j->times.steps) return;
-    bench__say_times(t, "", &j->times);
+    bench__print_times(t, "", &j->times);
     fprintf(stderr, "  %-12s %9.3f  for each token, not part of the step\n", "sampling", j->pick_s * 1e3);
-    bench__say_times(t, " of the draft", &j->draft_times);
+    bench__print_times(t, " of the draft", &j->draft_times);
 }
 
-/* Seconds that the default chain takes to pick from the logits of the last step. */
+/* Measures the seconds that the default sampler takes for the logits of the last step. */
 static bool bench__pick(bench_job *j, err_t *e) {
     samp *sm = samp_new(&samp_defaults, j->eng->m.hp.n_vocab, BENCH_SEED, 0, e);
     if (!sm) return false;
@@ -18989,16 +18990,16 @@ static bool bench__test(bench_job *j, const bench_test *t, err_t *e) {
     if (!ok) return false;
     for (int s = 0; s < t->n_seq; s++) j->valid[s] = (int)bench__length(t);
     const bench_row row = bench__result(j, t, others);
-    if (others > BENCH_BUSY) log_warn("others took %.0f %% of the CPUs meanwhile", 100 * others);
+    if (others > BENCH_BUSY) log_warn("other processes took %.0f %% of the CPUs during the test", 100 * others);
     if (g_log_level >= LOG_VERBOSE && !bench__pick(j, e)) return false;
-    bench__say_stages(j, t);
-    bench__keep(j, &row);
+    bench__print_stages(j, t);
+    bench__add_point(j, &row);
     return bench__write(j, &row);
 }
 
 /* --- setups, models --- */
 
-/* Bytes of a position, the widest types. */
+/* Bytes of a position in the cache, with the widest types of the run. */
 static double bench__position(const bench_job *j, const arch_hparams *hp) {
     double each = 0;
     for (int k = 0; k < j->o->type_k.n; k++)
@@ -19007,9 +19008,9 @@ static double bench__position(const bench_job *j, const arch_hparams *hp) {
     return each;
 }
 
-/* Whether the machine could ever hold the sequences of all tests, and the draft's (draft: NULL, there is none), asked before memory is
- * taken that is not there. */
-static bool bench__holds(const bench_job *j, const arch_hparams *hp, const arch_hparams *draft, const bench_extent *x, err_t *e) {
+/* Whether the machine's memory can hold the sequences of all tests, and those of the draft (NULL: none); checked before any is taken. On
+ * failure e is set. */
+static bool bench__fits_memory(const bench_job *j, const arch_hparams *hp, const arch_hparams *draft, const bench_extent *x, err_t *e) {
     const double have = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
     const double beside = draft ? (double)x->len * bench__position(j, draft) : 0;
     const double need = beside + (double)x->all * bench__position(j, hp) + (double)x->rows * hp->n_vocab * sizeof(float);
@@ -19018,7 +19019,7 @@ static bool bench__holds(const bench_job *j, const arch_hparams *hp, const arch_
                    j->g.path, x->n_seq, x->len, need / 0x1p20, have / 0x1p20);
 }
 
-/* The draft model beside the model, as [spec] has it, with a cache of the same types, whose bound is not its own. */
+/* Opens the draft model as [spec] does, with a cache of the same types. On failure e is set. */
 static bool bench__open_draft(bench_job *j, const engine_opts *fo, const kv_opts *ko, err_t *e) {
     engine_opts fd = *fo;
     kv_opts  kd = *ko;
@@ -19030,7 +19031,7 @@ static bool bench__open_draft(bench_job *j, const engine_opts *fo, const kv_opts
                               .n_rows = fd.n_batch > BENCH_LAG ? fd.n_batch : BENCH_LAG};
     if (!(j->draft = engine_open(&j->draft_g, NULL, &fd, &kd, plan, clock_now(), e))) return false;
     if (j->draft->n_batch < BENCH_LAG && j->draft->n_batch < j->draft->n_ctx)
-        return err_set(e, EXIT_RESOURCE, "%s: no room for steps of %d tokens", j->draft_g.path, BENCH_LAG);
+        return err_set(e, EXIT_RESOURCE, "%s: not enough memory for steps of %d tokens", j->draft_g.path, BENCH_LAG);
     if (j->o->draft_vocab) fwd_trim(j->draft->f, j->o->draft_vocab);
     j->draft_seq = kv_seq_new(j->draft->kv);
     j->draft_valid = 0;
@@ -19051,10 +19052,10 @@ static bool bench__open(bench_job *j, const bench_extent *x, err_t *e) {
                               .pack = ENGINE_PACK_NOW};
     if (!(j->eng = engine_open(&j->g, NULL, &fo, &ko, plan, clock_now(), e))) return false;
     if (j->eng->n_ctx < x->len || j->eng->n_batch < x->rows)
-        return err_set(e, EXIT_RESOURCE, "%s: no room for %d sequences of %d tokens (--kv-mem, --kv-blocks)",
+        return err_set(e, EXIT_RESOURCE, "%s: the KV cache cannot hold %d sequences of %d tokens (--kv-mem, --kv-blocks)",
                        j->g.path, x->n_seq, x->len);
     if (j->eng->n_batch < j->step && j->eng->n_batch < x->len)
-        log_warn("steps of %d tokens: more take too much memory", j->eng->n_batch);
+        log_warn("steps of %d tokens: larger ones need too much memory", j->eng->n_batch);
     if (j->eng->n_batch < j->step) j->step = j->eng->n_batch;
     bench__use_pool(&j->machine, j->eng->p);
     j->n_seq = x->n_seq;
@@ -19114,7 +19115,7 @@ static void bench__describe(bench_job *j, const arch_hparams *hp) {
              n >= 1e9 ? n / 1e9 : n / 1e6, name ? "" : "mostly ", name ? name : k_types[most].name);
 }
 
-/* Every setup of the model in j->g: the lists in all their combinations, the first named the slowest to turn. */
+/* Runs every setup of the model in j->g: all combinations of the lists; the first list changes slowest. */
 static bool bench__setups(bench_job *j, err_t *e) {
     const bench_opts *o = j->o;
     const bench_list *dial[] = {&o->level, &o->repack, &o->batch, &o->ubatch, &o->type_k, &o->type_v, &o->threads};
@@ -19130,20 +19131,20 @@ static bool bench__setups(bench_job *j, err_t *e) {
     return true;
 }
 
-/* Whether the draft, where there is one, could guess for the model, as far as a vocabulary's size tells, and memory holds both. */
+/* Whether the draft, if there is one, has a vocabulary of the model's size, and memory holds both. On failure e is set. */
 static bool bench__fits(const bench_job *j, const arch_hparams *hp, const bench_extent *x, err_t *e) {
     model d = {0};
-    if (!j->o->draft) return bench__holds(j, hp, NULL, x, e);
+    if (!j->o->draft) return bench__fits_memory(j, hp, NULL, x, e);
     bool ok = model_open(&d, &j->draft_g, &engine_defaults.rope, e);
     if (ok && abs(d.hp.n_vocab - hp->n_vocab) > SPEC_PAD)
         ok = err_set(e, EXIT_INPUT, "%s: not the vocabulary of %s: it has %d tokens, expected about %d", j->draft_g.path, j->g.path,
                      d.hp.n_vocab, hp->n_vocab);
-    ok = ok && bench__holds(j, hp, &d.hp, x, e);
+    ok = ok && bench__fits_memory(j, hp, &d.hp, x, e);
     model_close(&d);
     return ok;
 }
 
-/* Opens a file and binds its model; `run`: measures it, else only asks whether everything could be. */
+/* Opens a file and binds its model. run: measures it; else only checks that it can be measured. On failure e is set. */
 static bool bench__model(bench_job *j, const char *path, bool run, err_t *e) {
     const bench_extent x = bench__extent(j->o);
     const int          len = x.len;
@@ -19174,8 +19175,8 @@ static bool bench__levels(const bench_opts *o, err_t *e) {
     return true;
 }
 
-/* Measures every model and writes a row as each test ends; an interrupt ends the table. All files are looked at before the
- * first is run. The picture of all rows goes to `svg` at the end (NULL: nowhere). */
+/* Measures every model and writes a row after each test; an interrupt ends the table. All files are checked before the first is
+ * measured. svg: the picture of all rows, written at the end, or NULL. On failure e is set. */
 static bool bench_run(const bench_opts *o, const char *const *models, int n_models, const engine_opts *fo, const kv_opts *ko,
                       bench_form form, const char *version, const char *commit, out_t *out, out_t *svg, err_t *e) {
     bench_job *j = mem_aligned(1, sizeof *j);
@@ -19190,7 +19191,7 @@ static bool bench_run(const bench_opts *o, const char *const *models, int n_mode
     j->ts = mem_new((size_t)o->reps, sizeof *j->ts);
     for (int i = 0; ok && i < n_models; i++) ok = bench__model(j, models[i], true, e);
     progress_clear();
-    if (begun && (j->n_put || !e->code)) bench__write(j, NULL);   /* an error before the first row has no table */
+    if (begun && (j->n_put || !e->code)) bench__write(j, NULL);   /* no table after an error before the first row */
     if (!bench__draw(j, svg, e)) ok = false;
     bench__machine_close(&j->machine);
     if (j->draft_g.path) gguf_close(&j->draft_g);

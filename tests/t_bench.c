@@ -70,7 +70,7 @@ static void t_bench_picture(void) {
     bench_row  r = {.model_file = "a/b.gguf", .n_threads = 2};
     str        with = {0};
     o.threads.n = 2;
-    bench__with(&o, &r, 1, &with);
+    bench__put_settings(&o, &r, 1, &with);
     EQ_STR(with.p, ", 2 threads");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         bench_point p[4];
@@ -363,7 +363,7 @@ static void t_bench_rounds(void) {
     };
     static const char throws[] = "THHTHTTHHHTTHTTTHTTHTHTT";   /* places 1, 2, ...: H where an even chance is right */
     const bench_test  even = {0, 1, 0, 1, 1, 50};
-    for (int i = 0; throws[i]; i++) EQ_INT(bench__right(&even, 1 + i), throws[i] == 'H');
+    for (int i = 0; throws[i]; i++) EQ_INT(bench__accepted(&even, 1 + i), throws[i] == 'H');
     for (size_t c = 0; c < 2 * sizeof cases / sizeof *cases; c++) {
         const bool       drafted = c % 2;
         const bench_test t = {0, cases[c / 2].n, 7, 1, cases[c / 2].k, cases[c / 2].chance};
@@ -371,9 +371,9 @@ static void t_bench_rounds(void) {
         bench_job        j;
         if (!t_bench__open(&j, "llama", &o, (bench_setup){-1, 0, 2048, 4, 1, K_F16, K_F16})) return;
         if (drafted) EQ_INT(j.draft->f->n_vocab, 100);
-        bench_round g = bench__begin(&t);
+        bench_round g = bench__first_round(&t);
         int         rows = 0, drafts = 0, read = 0, have[2] = {7, 7};
-        for (int n; (n = bench__round_rows(&j, &t, &g)) > 0; bench__round_on(&j, &t, &g)) {
+        for (int n; (n = bench__round_rows(&j, &t, &g)) > 0; bench__round_advance(&j, &t, &g)) {
             const bool       own = g.eng == j.eng;
             const int        before = g.there;
             const fwd_batch *b = &g.eng->f->batch;
@@ -389,7 +389,7 @@ static void t_bench_rounds(void) {
             have[own] = b->pos[n - 1] + 1;
             if (own) {                                /* what a round throws away is cut off both */
                 bench_round next = g;
-                bench__round_on(&j, &t, &next);
+                bench__round_advance(&j, &t, &next);
                 have[true] = 7 + next.there;
                 if (have[false] > have[true]) have[false] = have[true];
                 EQ_INT(next.read, drafted ? have[false] - 7 : 0);
@@ -426,8 +426,8 @@ static void t_bench_coins(void) {
         for (int k = 0; k < 5; k++)
             for (int chance = 0; chance <= 100; chance += 10) {
                 const bench_test t = {0, lengths[l], 0, 1, guesses[k], chance};
-                bench_round      g = bench__begin(&t);
-                for (g.eng = &any; g.there < t.n_gen;) bench__round_on(&alone, &t, &g);
+                bench_round      g = bench__first_round(&t);
+                for (g.eng = &any; g.there < t.n_gen;) bench__round_advance(&alone, &t, &g);
                 const double want = t_bench__mean_steps(t.n_gen, t.n_guess, chance / 100.0), most = chance % 100 ? 0.12 : 1e-9;
                 CHECKF(fabs((double)g.steps / want - 1) <= most, "%d tokens, %d guesses at %d %%: %lld steps, expected about %.1f", t.n_gen,
                        t.n_guess, chance, (long long)g.steps, want);
@@ -456,8 +456,8 @@ static void t_bench_work_guessing(void) {
             if (embd) need += rows[who] * (double)m->n_bytes / (double)m->dim[1];
             if (!embd || tied) need += steps[who] * (double)m->n_bytes;
         }
-        bench_round g = bench__begin(&t);
-        for (int n; (n = bench__round_rows(&j, &t, &g)) > 0; bench__round_on(&j, &t, &g))
+        bench_round g = bench__first_round(&t);
+        for (int n; (n = bench__round_rows(&j, &t, &g)) > 0; bench__round_advance(&j, &t, &g))
             if ((g.eng == j.draft) == who) past += g.eng->f->batch.pos[n - 1] + 1;
         for (int il = 0; il < hp->n_layer; il++)
             need += past * hp->layer[il].n_head_kv * (double)(k_kv_bytes(K_F16, hp->layer[il].hd_k) + k_kv_bytes(K_Q8_0, hp->layer[il].hd_v));
@@ -470,8 +470,8 @@ static void t_bench_work_guessing(void) {
     const double       most = fmin(0.95 * have / bench__position(&j, &j.eng->m.hp), INT_MAX);
     const bench_extent x = {(int)most, 1, 1, (int64_t)most};
     err_t              e = {0};
-    CHECK(bench__holds(&j, &j.eng->m.hp, NULL, &x, &e));
-    CHECK(most >= INT_MAX || (!bench__holds(&j, &j.eng->m.hp, &j.draft->m.hp, &x, &e) && e.code == EXIT_RESOURCE));
+    CHECK(bench__fits_memory(&j, &j.eng->m.hp, NULL, &x, &e));
+    CHECK(most >= INT_MAX || (!bench__fits_memory(&j, &j.eng->m.hp, &j.draft->m.hp, &x, &e) && e.code == EXIT_RESOURCE));
     t_bench__close(&j);
 }
 
@@ -479,10 +479,10 @@ static void t_bench_work_guessing(void) {
 static bool t_bench__draft_agrees(bench_job *j, const bench_test *t) {
     const size_t V = (size_t)j->draft->m.hp.n_vocab;
     float       *last = mem_new(V, sizeof *last);
-    bench_round  g = bench__begin(t);
+    bench_round  g = bench__first_round(t);
     int          pos = -1;
     memcpy(last, j->draft->f->logits, V * sizeof *last);
-    for (int n; (n = bench__round_rows(j, t, &g)) > 0; bench__round_on(j, t, &g))
+    for (int n; (n = bench__round_rows(j, t, &g)) > 0; bench__round_advance(j, t, &g))
         if (g.eng == j->draft) pos = g.eng->f->batch.pos[n - 1];
     j->draft_valid = kv_truncate(j->draft_seq, 0);
     for (int p = 0; p <= pos; p++) {
@@ -603,7 +603,7 @@ static void t_bench_run(void) {
     small.max_blocks = 1;
     o.pair = (bench_list){2, {40, 4}};
     text = t_bench__run(&o, "tests/data/tiny/llama.gguf", &small, -1, &ok, &e);
-    CHECKF(!ok && e.code == EXIT_RESOURCE && strstr(e.text, "no room for"), "%s", e.text);
+    CHECKF(!ok && e.code == EXIT_RESOURCE && strstr(e.text, "cannot hold"), "%s", e.text);
     free(text);
     o.depth = (bench_list){1, {BENCH_MOST}};
     o.seqs = (bench_list){1, {BENCH_SEQS}};
