@@ -4087,7 +4087,7 @@ typedef struct {
     int      n_in, n_out, n_mat;                      /* n_mat: matrices in the stack */
     size_t   row_bytes, mat_bytes;
     const float *scale;                               /* factor on each matrix's product, or NULL */
-    uint8_t *packed;                                  /* the rows in the other layout, in the model's `packs`; NULL: there are none */
+    uint8_t *packed;                                  /* the rows in the packed layout, in the model's `packs`; NULL: none */
     size_t   packed_bytes;                            /* of one matrix of them */
 } dev_mat;
 
@@ -8358,7 +8358,7 @@ static bool engine_save(engine *eng, const kv_opts *ko, err_t *e) {
     return !eng->kept || ko->cache_ro || store_save(eng->kept, ko->cache_bytes, e);
 }
 
-/* All matrices into their other layout. */
+/* Packs all matrices. */
 static void engine__pack_all(engine *eng) {
     for (bool more = true; more && !g_interrupt; more = model_pack(&eng->m, eng->p, ENGINE_PACK_PIECE))
         progress_show("packing the weights: %.0f %%", 100.0 * (double)eng->m.packs_used / (double)(eng->m.packs_bytes + 1));
@@ -11184,8 +11184,8 @@ static void req_print_csv_error(const req *q, const req_origin *o, const char *c
  * tokens per second are expected to be highest; both estimates fade, so that what did not pay is tried again.
  *   The cost of a step is a low quantile of its last times, so that steps in which a thread lost its CPU do not count. The speed-up that is
  * reported is made of the same costs, and of how many steps there were.
- * Public: spec_defaults, spec_rows, spec_needs, spec_open, spec_close, spec_seq_new, spec_seq_free, spec_rest, spec_cut, spec_propose, spec_verdict,
- * spec_time, spec_aside, spec_finished, spec_save, spec_guessed, spec_accepted, spec_speedup, spec_report.
+ * Public: spec_defaults, spec_rows, spec_needs, spec_open, spec_close, spec_seq_new, spec_seq_free, spec_reset, spec_shift, spec_propose, spec_record,
+ * spec_time, spec_overhead, spec_finished, spec_save, spec_guessed, spec_accepted, spec_speedup, spec_report.
  * Opens: spec_opts, spec_seq.place, spec_seq.room. */
 
 enum {
@@ -11567,16 +11567,16 @@ static void spec__read(spec *sp, spec_seq *q) {
 
 /* --- draft --- */
 
-/* The draft forgets the text; its blocks stay for those who begin alike. */
-static void spec_rest(spec_seq *q) {
+/* Frees the draft's sequence; its cached blocks stay for other texts with the same beginning. */
+static void spec_reset(spec_seq *q) {
     if (!q) return;
     kv_seq_free(q->kv);
     q->kv = NULL;
     q->done = 0;
 }
 
-/* The owner is about to drop `drop` of its tokens behind the first `keep`. What they say stays known. */
-static void spec_cut(spec *sp, spec_seq *q, int keep, int drop) {
+/* To be called before the text loses the `drop` tokens after its first `keep`. Lookups still find them. */
+static void spec_shift(spec *sp, spec_seq *q, int keep, int drop) {
     if (!q) return;
     spec__read(sp, q);
     q->n_seen -= drop;
@@ -11594,7 +11594,7 @@ static bool spec__follow(spec *sp, spec_seq *q) {
     if (q->done > n - 1) q->done = n - 1;
     if (q->kv->n > q->done) q->done = kv_truncate(q->kv, q->done);
     q->done = kv_match_prefix(q->kv, q->ids->id, n - 1, &wait);
-    if (n - q->done > SPEC_LAG && !engine_read(d, q->kv, q->ids->id, q->done, n - 1, (engine_reader){0}, &none)) spec_rest(q);
+    if (n - q->done > SPEC_LAG && !engine_read(d, q->kv, q->ids->id, q->done, n - 1, (engine_reader){0}, &none)) spec_reset(q);
     else if (n - q->done > SPEC_LAG) q->done = n - 1;
     return q->kv != NULL;
 }
@@ -11679,7 +11679,7 @@ static void spec__draft(spec *sp, int rows, double rate) {
         sp->logits = step ? fwd_step(sp->draft->f) : NULL;
         kv_commit(sp->draft->kv, sp->logits != NULL);
         if (!sp->logits) {
-            for (int i = 0; i < sp->n_live; i++) spec_rest(sp->live[i]);
+            for (int i = 0; i < sp->n_live; i++) spec_reset(sp->live[i]);
             break;
         }
         pool_run(sp->draft->p, spec__pick, sp);
@@ -11780,9 +11780,9 @@ static void spec_propose(spec *sp, spec_seq **q, int n, int others) {
     sp->looking = clock_now() - t0;
 }
 
-/* The first `right` guesses of q were what the sampler picked; `judged` of them were looked at. The first `done` tokens are as they were
- * when they were guessed. */
-static void spec_verdict(spec *sp, spec_seq *q, int right, int judged, int done) {
+/* Records how many guesses of q were accepted: the first `right` of the `judged` ones. The first `done` tokens of the text are those on
+ * which the guesses were based. */
+static void spec_record(spec *sp, spec_seq *q, int right, int judged, int done) {
     for (int i = 0; i < judged; i++) {
         spec__learn(&q->rate[q->from][q->kind[i]], &sp->rate[q->from][q->kind[i]], i < right);
         spec__learn(&q->mean[q->from], &sp->mean[q->from], i < right);
@@ -11829,8 +11829,9 @@ static double spec__real_s(const spec *sp) {
 /* The same without guesses. */
 static double spec__plain_s(const spec *sp) { return sp->plain_s + spec__seconds(&sp->cost, sp->all.plain); }
 
-/* Seconds between two steps that would have passed without guesses too. anew: steps take another time from now on. */
-static void spec_aside(spec *sp, double seconds, bool anew) {
+/* Adds time between two steps that a run without guesses would take too. anew: steps have another speed from now on, so the costs are
+ * measured again. */
+static void spec_overhead(spec *sp, double seconds, bool anew) {
     sp->plain_s += seconds;
     sp->real_s += seconds;
     if (!anew) return;
@@ -12039,7 +12040,7 @@ static spec_seq *spec_seq_new(const spec *sp, const tok_ids *ids, const samp *sm
 
 static void spec_seq_free(spec_seq *q) {
     if (!q) return;
-    spec_rest(q);
+    spec_reset(q);
     spec__text_drop(&q->text);
     samp_free(q->draft_sampler);
     mem_free(q);
@@ -12418,7 +12419,7 @@ static void sched__yield(sched *sc, sched_seq *q) {
     kv_seq_free(q->kv);
     q->kv = NULL;
     q->done = 0;
-    spec_rest(q->guess);
+    spec_reset(q->guess);
     if (q->a.n_tok) return;
     sc->st.cached -= q->a.n_cached;
     q->a.n_cached = q->a.n_read = 0;
@@ -12705,7 +12706,7 @@ static size_t sched__tail(const sched_seq *q) {
 static void sched__shift(sched *sc, sched_seq *q) {
     const int n = (int)q->ids.n, keep = q->shift, drop = (n - keep + 1) / 2;
     log_info("context full at %d tokens: %d dropped behind the first %d", n - 1, drop, keep);
-    spec_cut(sc->guesser, q->guess, keep, drop);
+    spec_shift(sc->guesser, q->guess, keep, drop);
     memmove(q->ids.id + keep, q->ids.id + keep + drop, (size_t)(n - keep - drop) * sizeof *q->ids.id);
     q->ids.n -= (size_t)drop;
     if (q->n_prompt > keep) q->n_prompt = keep;
@@ -12767,7 +12768,7 @@ static void sched__join_all(sched *sc, sched_seq *q, double now) {
         right += k < q->n_guess && id == q->guess->id[k];
         if (q->a.n_tok > had + k) sched__record_latency(sc, &q->a, now);
     }
-    if (q->n_guess) spec_verdict(sc->guesser, q->guess, right, q->n_pick < q->n_guess ? q->n_pick : q->n_guess, n);
+    if (q->n_guess) spec_record(sc->guesser, q->guess, right, q->n_pick < q->n_guess ? q->n_pick : q->n_guess, n);
     q->over = q->a.finish != GEN_RUNNING;
     if (q->over) return;
     q->done = kv_truncate(q->kv, n + right);
@@ -12850,7 +12851,7 @@ static bool sched_step(sched *sc, int64_t n_ahead, err_t *e) {
     sched__dismiss(sc);
     const double packs = clock_now();
     const bool packed = engine_pack(sc->eng, n_ahead, sc->st.written, sc->st.written - written);
-    if (sc->guesser) spec_aside(sc->guesser, clock_now() - packs, packed);
+    if (sc->guesser) spec_overhead(sc->guesser, clock_now() - packs, packed);
     return true;
 }
 

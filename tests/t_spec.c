@@ -559,7 +559,7 @@ static int t_spec_step(t_spec_rig *r, spec_seq *q, int right) {
     const int n = q->n;
     for (int k = 0; k <= SPEC_COST; k++) r->sp->cost.at[k] = r->sp->cost.now;   /* nothing grows old */
     spec__draw(&r->sp->cost);
-    if (n) spec_verdict(r->sp, q, right < n ? right : n, right < n ? right + 1 : n, (int)q->ids->n);
+    if (n) spec_record(r->sp, q, right < n ? right : n, right < n ? right + 1 : n, (int)q->ids->n);
     return n;
 }
 
@@ -622,7 +622,7 @@ static void t_spec_verdict(void) {
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         spec_seq q = {.from = rows[i].from, .n = rows[i].n, .done = rows[i].had_done};
         for (int k = 0; k < q.n; k++) q.kind[k] = (uint8_t)(k % SPEC_KINDS);
-        spec_verdict(&sp, &q, rows[i].right, rows[i].judged, rows[i].done);
+        spec_record(&sp, &q, rows[i].right, rows[i].judged, rows[i].done);
         EQ_INT(q.done, rows[i].left_done);
         guessed[q.from] += q.n;
         hit[q.from] += rows[i].right;
@@ -655,7 +655,7 @@ static void t_spec_cut(void) {
     static const struct { int n, done, keep, drop, left; } rows[] = {
         {40, 0, 0, 20, 0}, {40, 39, 4, 18, 4}, {40, 30, 1, 20, 1}, {40, 3, 8, 10, 3}, {40, 8, 8, 10, 8}, {5, 4, 1, 2, 1},
     };
-    spec_cut(NULL, NULL, 1, 2);
+    spec_shift(NULL, NULL, 1, 2);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const spec_opts o = t_spec_opts(8, 0);
         t_spec_rig     *r = t_spec_open(&o, 1);
@@ -667,7 +667,7 @@ static void t_spec_cut(void) {
         q->kv = kv_seq_new(kv.kv);
         CHECK(kv_reserve(q->kv, rows[i].done));
         q->done = rows[i].done;
-        spec_cut(r->sp, q, keep, drop);
+        spec_shift(r->sp, q, keep, drop);
         memmove(ids.id + keep, ids.id + keep + drop, (size_t)(n - keep - drop) * sizeof *ids.id);
         ids.n -= (size_t)drop;
         EQ_INT(q->done, rows[i].left);
@@ -677,10 +677,10 @@ static void t_spec_cut(void) {
         spec__read(r->sp, q);
         if (EQ_INT(q->text.n, n + 1)) EQ_MEM(q->text.id, all.id, (size_t)n * sizeof *all.id);
         EQ_INT(q->text.id[n], 7);
-        spec_rest(q);
+        spec_reset(q);
         EQ_INT(q->done, 0);
         CHECK(!q->kv);
-        spec_rest(NULL);
+        spec_reset(NULL);
         spec_seq_free(q);
         spec_seq_free(NULL);
         t_kv_close(&kv);
@@ -736,7 +736,7 @@ static double t_spec_decode(spec *sp, const t_spec_made_up *m, spec_source from)
         sp->looking = 1e-5;
         if (n > 1) {
             spec_seq q = {.from = from, .n = n - 1};
-            spec_verdict(sp, &q, n - 1, n - 1, 0);
+            spec_record(sp, &q, n - 1, n - 1, 0);
         }
         spec_time(sp, 1, n, n, sp->looking + (m->disturbed ? t_spec_disturbed(7, i, m->disturbed, seconds) : seconds));
         real += seconds + sp->looking;
@@ -775,7 +775,7 @@ static void t_spec_cap(void) {
         spec_seq q = {.from = SPEC_LOOKUP, .n = 3};
         memset(sp->turns_of, 0, sizeof sp->turns_of);
         memset(sp->won, 0, sizeof sp->won);
-        if (i % 2) spec_verdict(sp, &q, 3, 3, 0);
+        if (i % 2) spec_record(sp, &q, 3, 3, 0);
         spec_time(sp, 1, i % 2 ? 4 : 1, i % 2 ? 4 : 1, i % 2 ? 0.011 : 0.012);
     }
     NEAR(spec__speedup(sp, 0, &why), 2.5, 1e-9);
@@ -828,10 +828,10 @@ static void t_spec_aside(void) {
     plain = spec__plain_s(sp), real = spec__real_s(sp);
     NEAR(plain, 2000 * t_spec_machine(1), 1e-3);
     NEAR(real, 750 * t_spec_machine(1) + 250 * t_spec_machine(5) + 1000 * 1e-5, 1e-3);
-    spec_aside(sp, 3, false);
+    spec_overhead(sp, 3, false);
     NEAR(spec__plain_s(sp), plain + 3, 1e-9);
     NEAR(spec__real_s(sp), real + 3, 1e-9);
-    spec_aside(sp, 2, true);
+    spec_overhead(sp, 2, true);
     NEAR(spec__plain_s(sp), plain + 5, 1e-9);
     NEAR(spec__real_s(sp), real + 5, 1e-9);
     NEAR(spec__cost(&sp->cost, 5), 0, 0);             /* times of before say nothing */
