@@ -39,9 +39,9 @@ static arch_hparams t_kv_mix(int mix) {
     return hp;
 }
 
-/* When its sequences are gone nothing is left in it. */
+/* When its sequences are gone nothing is left in it but idle blocks. */
 static void t_kv_close(t_kv_rig *r) {
-    for (int g = 0; g < r->kv->n_group; g++) EQ_INT(r->kv->group[g].n_used, 0);
+    for (int g = 0; g < r->kv->n_group; g++) EQ_INT(r->kv->group[g].n_used, r->kv->group[g].n_idle);
     kv_free(r->kv);
     arch_drop(&r->hp);
 }
@@ -354,7 +354,136 @@ static void t_kv_failed(void) {
     t_kv_close(&rig);
 }
 
-/* --- the tree of known blocks --- */
+/* --- recurrent states: the running sum of t_kv_sum over every layer with a state --- */
+
+enum { T_STATE_CTX = 64, T_STATE_BLOCK = 8 };
+
+typedef struct {
+    t_kv_rig rig;
+    int32_t  ids[T_STATE_CTX];
+    uint64_t of[T_STATE_CTX];                         /* the hash of all tokens up to each */
+} t_state_rig;
+
+static t_state_rig t_state_open(int mix, int blocks) {
+    t_state_rig r = {.rig = t_kv_open_shape(t_kv_mix(mix), T_STATE_BLOCK, blocks, 1 << 20)};
+    kv_share(r.rig.kv);
+    for (int p = 0; p < T_STATE_CTX; p++) {
+        r.ids[p] = p * 7 % 50;
+        r.of[p] = rng_mix((p ? r.of[p - 1] : 1) + (uint64_t)r.ids[p]);
+    }
+    return r;
+}
+
+/* A step that brings the sequence to n positions. */
+static void t_state_step(const t_state_rig *r, kv_seq *s, int n) {
+    const int from = s->n;
+    if (!CHECK(kv_reserve(s, n))) return;
+    kv_publish(s, r->ids);
+    for (int p = from; p < n; p++) t_kv_write(s, r->of[p], p);
+    kv_commit(r->rig.kv, true);
+    t_kv_verify(s, r->of, n);
+}
+
+/* Two sequences with one past go on apart. */
+static void t_state_fork(void) {
+    for (int mix = 1; mix <= 3; mix += 2)
+        for (int n = 1; n < 20; n++) {
+            t_state_rig r = t_state_open(mix, 20);
+            kv_seq     *s = kv_seq_new(r.rig.kv);
+            t_state_step(&r, s, n);
+            kv_seq  *t = kv_fork(s);
+            uint64_t other[T_STATE_CTX];
+            memcpy(other, r.of, sizeof other);
+            CHECK(kv_reserve(t, n + 5));
+            for (int p = n; p < n + 5; p++) t_kv_write(t, other[p] = 99, p);
+            t_state_step(&r, s, n + 9);
+            t_kv_verify(t, other, t->n);
+            t_kv_verify(s, r.of, s->n);
+            kv_seq_free(s);
+            kv_seq_free(t);
+            t_kv_close(&r.rig);
+        }
+}
+
+/* A cut keeps the last border that still has a state, and says which. */
+static void t_state_truncate(void) {
+    static const struct { int to, kept; } cuts[] = {{40, 40}, {39, 32}, {33, 32}, {32, 32}, {31, 0}, {16, 0}, {7, 0}, {0, 0}};
+    for (size_t i = 0; i < sizeof cuts / sizeof *cuts; i++) {
+        t_state_rig r = t_state_open(3, 20);
+        kv_seq     *s = kv_seq_new(r.rig.kv);
+        t_state_step(&r, s, 37);                      /* the step after it keeps the border at 32 */
+        t_state_step(&r, s, 40);
+        EQ_INT(kv_truncate(s, cuts[i].to), cuts[i].kept);
+        EQ_INT(s->n, cuts[i].kept);
+        t_kv_verify(s, r.of, s->n);
+        t_state_step(&r, s, 45);
+        kv_seq_free(s);
+        t_kv_close(&r.rig);
+    }
+}
+
+/* Another sequence, and the same one after preemption, begins at the last border that both share. */
+static void t_state_match(void) {
+    for (int mix = 1; mix <= 3; mix += 2)
+        for (int preempted = 0; preempted < 2; preempted++)
+            for (int n = 0; n <= 45; n++) {
+                t_state_rig r = t_state_open(mix, 20);
+                kv_seq     *s = kv_seq_new(r.rig.kv);
+                bool        wait;
+                for (int to = 5; to <= 45; to += 5) t_state_step(&r, s, to);
+                if (preempted) kv_seq_free(s);
+                kv_seq *t = kv_seq_new(r.rig.kv);
+                EQ_INT(kv_match_prefix(t, r.ids, n, &wait), n / T_STATE_BLOCK * T_STATE_BLOCK);
+                t_kv_verify(t, r.of, t->n);
+                t_state_step(&r, t, 50);
+                if (!preempted) t_state_step(&r, s, 50);
+                kv_seq_free(t);
+                if (!preempted) kv_seq_free(s);
+                t_kv_close(&r.rig);
+            }
+}
+
+/* Guesses that are wrong leave no trace: the text goes on from the last border. */
+static void t_state_guess(void) {
+    for (int mix = 1; mix <= 3; mix += 2)
+        for (int right = 0; right <= 6; right++) {
+            t_state_rig r = t_state_open(mix, 20);
+            kv_seq     *s = kv_seq_new(r.rig.kv);
+            t_state_step(&r, s, 12);
+            for (int n = 12; n < 40;) {
+                CHECK(kv_reserve(s, n + 1));
+                kv_publish(s, r.ids);
+                CHECK(kv_reserve(s, n + 7));
+                for (int p = n; p < n + 7; p++) t_kv_write(s, p <= n + right ? r.of[p] : 666, p);
+                kv_commit(r.rig.kv, true);
+                const int kept = kv_truncate(s, n + 1 + right);
+                EQ_INT(kept, right == 6 ? n + 7 : (n + 1 + right) / T_STATE_BLOCK * T_STATE_BLOCK);
+                t_state_step(&r, s, n += 1 + right);  /* what the border lacks is read again */
+            }
+            kv_seq_free(s);
+            t_kv_close(&r.rig);
+        }
+}
+
+/* A step that failed: the state that it spoilt is not used again. */
+static void t_state_failed(void) {
+    for (int n = 1; n < 30; n++) {
+        t_state_rig r = t_state_open(1, 20);
+        kv_seq     *s = kv_seq_new(r.rig.kv);
+        t_state_step(&r, s, n);
+        CHECK(kv_reserve(s, n + 9));
+        kv_publish(s, r.ids);
+        for (int p = n; p < n + 6; p++) t_kv_write(s, 666, p);
+        kv_commit(r.rig.kv, false);
+        EQ_INT(kv_truncate(s, n), n / T_STATE_BLOCK * T_STATE_BLOCK);
+        t_kv_verify(s, r.of, s->n);
+        t_state_step(&r, s, n + 9);
+        kv_seq_free(s);
+        t_kv_close(&r.rig);
+    }
+}
+
+/* --- the prefix tree --- */
 
 enum { T_TREE_SEQS = 7, T_TREE_CTX = 72, T_TREE_KEPT = 4096 };
 
@@ -783,6 +912,11 @@ static const t_case t_kv_cases[] = {
     {"kv hadamard", "which caches transform K and V, and in runs of which size", t_kv_hadamard},
     {"kv rollback", "a rollback past a window's memory keeps nothing and says so", t_kv_rollback},
     {"kv failed", "a failed reservation changes nothing", t_kv_failed},
+    {"kv state fork", "a running sum as state: forked sequences go on apart", t_state_fork},
+    {"kv state truncate", "a cut keeps the last border with a state, and says which", t_state_truncate},
+    {"kv state match", "another sequence, or a preempted one, begins at the last border they share", t_state_match},
+    {"kv state guess", "wrong guesses leave no trace in a state", t_state_guess},
+    {"kv state failed", "a state that a failed step spoilt is not used", t_state_failed},
     {"kv window", "a window gives back its past", t_kv_window},
     {"kv tree", "blocks shared by content: values, references, idle blocks, nodes through random steps", t_kv_tree},
     {"kv tree_window", "the same behind a window", t_kv_tree_window},

@@ -322,8 +322,8 @@ typedef struct {
     uint64_t of[T_STORE_N];
 } t_store_rig;
 
-static t_store_rig t_store_rig_open(const char *path, int window, uint64_t seed) {
-    t_store_rig r = {.rig = t_kv_open(1, 1, window, 2, 30, 1 << 20)};
+static t_store_rig t_store_rig_shape(arch_hparams hp, const char *path, uint64_t seed) {
+    t_store_rig r = {.rig = t_kv_open_shape(hp, 2, 30, 1 << 20)};
     for (int p = 0; p < T_STORE_N; p++) {
         r.ids[p] = (int32_t)(p < 8 ? (uint64_t)p : rng_at(9, seed, (uint64_t)p, 0) % 50);
         r.of[p] = rng_mix((p ? r.of[p - 1] : 1) + (uint64_t)r.ids[p]);
@@ -331,6 +331,10 @@ static t_store_rig t_store_rig_open(const char *path, int window, uint64_t seed)
     kv_share(r.rig.kv);
     r.st = store_open(r.rig.kv, path, 1234, "plain", 50);
     return r;
+}
+
+static t_store_rig t_store_rig_open(const char *path, int window, uint64_t seed) {
+    return t_store_rig_shape(t_kv_shape(1, 1, 8, window), path, seed);
 }
 
 static void t_store_rig_close(t_store_rig *r) {
@@ -476,6 +480,47 @@ static void t_store_window(void) {
     unlink(path);
 }
 
+/* A run over the first n tokens, of a model of several groups. Returns what was known. */
+static int t_store_groups_once(const char *path, int mix, uint64_t seed, int n, uint64_t most) {
+    t_store_rig r = t_store_rig_shape(t_kv_mix(mix), path, seed);
+    err_t       e = {0};
+    const int   got = t_store_rig_read(&r, n);
+    CHECKF(store_save(r.st, most, &e), "%s", e.text);
+    t_store_rig_close(&r);
+    return got;
+}
+
+/* Several groups, states among them: what is read is right whatever the bound left out and whatever bytes were turned. */
+static void t_store_groups(void) {
+    for (int mix = 0; mix < T_KV_MIXES; mix++) {
+        const char *path = t_store_path("groups");
+        size_t      n;
+        EQ_INT(t_store_groups_once(path, mix, 1, T_STORE_N, 1 << 20), 0);
+        EQ_INT(t_store_groups_once(path, mix, 1, T_STORE_N, 1 << 20), 20);
+        EQ_INT(t_store_groups_once(path, mix, 2, T_STORE_N, 1 << 20), 8);
+        EQ_INT(t_store_groups_once(path, (mix + 1) % T_KV_MIXES, 1, T_STORE_N, 0), 0);   /* another layout is not used */
+        EQ_INT(t_store_groups_once(path, mix, 2, T_STORE_N, 1 << 20), 20);
+        char *was = t_read(path, &n);
+        for (size_t i = 0; was && i < n; i += 41) {
+            t_store_byte(path, i, (char)~was[i]);
+            t_store_rig r = t_store_rig_shape(t_kv_mix(mix), path, 1);
+            t_store_rig_read(&r, T_STORE_N);
+            t_store_rig_all(&r);
+            t_store_rig_close(&r);
+            t_store_byte(path, i, was[i]);
+        }
+        mem_free(was);
+        for (uint64_t most = 0; most < 24000; most += 1900) {
+            unlink(path);
+            t_store_groups_once(path, mix, 3, T_STORE_N, 1 << 20);
+            t_store_groups_once(path, mix, 4, T_STORE_N, most);
+            const int got = t_store_groups_once(path, mix, 4, T_STORE_N, most);
+            CHECKF(got <= 20 && (most < 20000 || got == 20), "mix %d: %d tokens of a file of %llu bytes", mix, got, (unsigned long long)most);
+        }
+        unlink(path);
+    }
+}
+
 /* Rows that no run of ours writes. */
 static void t_store_rows(void) {
     const char *path = t_store_path("rows");
@@ -608,6 +653,7 @@ static const t_case t_store_cases[] = {
     {"store flip", "any byte turned, any length: no wrong value, no end of the run", t_store_flip},
     {"store damaged", "a damaged file gives no other text", t_store_damaged},
     {"store window", "blocks behind nodes that have none", t_store_window},
+    {"store groups", "caches of several groups and of states: the same values, or none", t_store_groups},
     {"store rows", "rows that nobody writes are refused", t_store_rows},
     {"store two", "processes that write one file at once", t_store_two},
     {"store shared", "one-shot runs and batches share a file", t_store_shared},
