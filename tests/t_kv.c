@@ -354,6 +354,44 @@ static void t_kv_failed(void) {
     t_kv_close(&rig);
 }
 
+static bool t_kv_fill(void *ctx, int group, int32_t stored, int32_t block) {
+    const kv_cache *kv = ctx;
+    (void)stored;
+    dev_blocks_clear(&kv->group[group].mem, block);
+    return true;
+}
+
+/* A copy that is due reads its source before anything else is written there: a block from disk, or zeros. */
+static void t_kv_copies(void) {
+    for (int disk = 0; disk < 2; disk++) {
+        static const int32_t ids[8] = {1, 2, 3, 4, 5, 6, 7, 8};
+        const int32_t        stored = 0;
+        t_kv_rig             rig = t_kv_open(1, 1, 0, 8, 4, 400);
+        uint64_t             of[8];
+        bool                 wait;
+        kv_share(rig.kv);
+        kv_fetcher(rig.kv, t_kv_fill, rig.kv);
+        kv_add_stored(rig.kv, 0, ids, &stored);
+        kv_seq *s = kv_seq_new(rig.kv), *other = kv_seq_new(rig.kv);
+        CHECK(kv_reserve(s, 5));
+        for (int p = 0; p < 5; p++) t_kv_write(s, of[p] = 3, p);
+        kv_seq       *t = kv_fork(s);
+        const int32_t from = s->table[0][0];
+        CHECK(kv_reserve(t, 6));
+        EQ_INT(rig.kv->n_copy, 1);
+        kv_seq_free(s);
+        if (disk) EQ_INT(kv_match_prefix(other, ids, 8, &wait), 8);
+        else CHECK(kv_reserve(other, 8));
+        if (!disk) kv_prefault(other, 0);
+        EQ_INT(other->table[0][0], from);             /* the source is another's by now */
+        t_kv_write(t, of[5] = 4, 5);
+        t_kv_verify(t, of, 6);
+        kv_seq_free(t);
+        kv_seq_free(other);
+        t_kv_close(&rig);
+    }
+}
+
 /* --- recurrent states: the running sum of t_kv_sum over every layer with a state --- */
 
 enum { T_STATE_CTX = 64, T_STATE_BLOCK = 8 };
@@ -912,6 +950,7 @@ static const t_case t_kv_cases[] = {
     {"kv hadamard", "which caches transform K and V, and in runs of which size", t_kv_hadamard},
     {"kv rollback", "a rollback past a window's memory keeps nothing and says so", t_kv_rollback},
     {"kv failed", "a failed reservation changes nothing", t_kv_failed},
+    {"kv copies", "a copy that is due reads its source before that is written to", t_kv_copies},
     {"kv state fork", "a running sum as state: forked sequences go on apart", t_state_fork},
     {"kv state truncate", "a cut keeps the last border with a state, and says which", t_state_truncate},
     {"kv state match", "another sequence, or a preempted one, begins at the last border they share", t_state_match},
