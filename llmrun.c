@@ -6138,12 +6138,12 @@ static bool store__bind(store *s, int32_t n_vocab, err_t *e) {
     return store__rows_good(s, n_vocab) || err_set(e, EXIT_INPUT, "%s: its directory is damaged", s->path);
 }
 
-/* What a block's bytes depend on beside the model and its tokens; "pairs" is the order in which attention sums. */
+/* What a block's bytes depend on beside the model and its tokens; "segments" names the summation order of attention. */
 static void store__layout(store *s, const char *rope) {
     const kv_cache *kv = s->kv;
     str_fmt(&s->layout, "%s %s %d", k_types[kv->opts.type_k].name, k_types[kv->opts.type_v].name, kv->opts.block);
     for (int g = 0; g < kv->n_group; g++) str_fmt(&s->layout, "%c%zu", g ? '+' : ' ', store__each(s, g));
-    str_fmt(&s->layout, " pairs spread %d %d %s", kv->layer[0].hadamard_k, kv->layer[0].hadamard_v, rope);
+    str_fmt(&s->layout, " segments spread %d %d %s", kv->layer[0].hadamard_k, kv->layer[0].hadamard_v, rope);
 }
 
 /* Adds the rows that store__bind() has checked to the prefix tree. */
