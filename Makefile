@@ -88,6 +88,9 @@ bench-shared: llmrun                  ## MODEL: decoding with guesses (of DRAFT,
 bench-omp: llmrun build/omp/static build/omp/dynamic ## MODEL: the team of threads beside OpenMP's, quiet and beside a spinning process; OMP="--rounds 5 --loops"
 	@$(PYTHON) tests/bench/omp.py --llmrun ./llmrun --model $(MODEL) $(OMP)
 
+bench-threads: llmrun                 ## MODEL (one or several): rates with 1, 2, 4, 8 and 16 threads, as many as there are CPUs, as Markdown; THREADS="--only decode"
+	@$(PYTHON) tests/bench/threads.py --llmrun ./llmrun $(MODEL:%=--model %) $(THREADS)
+
 bench-samp: build/main/samp            ## what a pick of a token costs, by chain and shape of the logits, as CSV
 	build/main/samp
 
@@ -254,4 +257,4 @@ $(FUZZERS:%=build/fuzz/%): build/fuzz/%: build/fuzz/%.o build/fuzz/kernels.o
 
 FORCE:
 .SECONDARY:
-.PHONY: FORCE all static cross debian run test test-all san tsan stress fuzz bench bench-file bench-pack bench-peer bench-versions bench-spec bench-shared bench-omp bench-samp quality gate results plots check install uninstall clean help
+.PHONY: FORCE all static cross debian run test test-all san tsan stress fuzz bench bench-file bench-pack bench-peer bench-versions bench-spec bench-shared bench-omp bench-threads bench-samp quality gate results plots check install uninstall clean help

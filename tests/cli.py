@@ -2399,6 +2399,20 @@ def bench_peer():
 
 
 @case
+def bench_threads():
+    """tests/bench/threads.py has a row for each test and number of threads that this machine has CPUs for, and names the others"""
+    threads = lambda *a: subprocess.run([sys.executable, os.path.join(HERE, "tests", "bench", "threads.py"), "--llmrun", BIN, "--model", SMALL, "--only", "decode",
+                                         "--rounds", "1", *a], capture_output=True, text=True, timeout=300 * SLOW)
+    r = threads("--threads", "1,99999")
+    same(r.returncode, 0, r.stderr)
+    check("99999 threads are left out" in r.stdout, r.stdout)
+    rows = [[c.strip() for c in line.split("|")[1:-1]] for line in r.stdout.splitlines() if "| decode |" in line]
+    check(len(rows) == 1 and rows[0][1:3] == ["decode", "1"] and float(rows[0][3]) > 0 and rows[0][4] == "1.00", r.stdout)
+    r = threads("--threads", "99999")
+    check(r.returncode == 2 and "asks for more only" in r.stderr, repr(r))
+
+
+@case
 def bench_results():
     """tests/bench/measure.py appends a row for each program with ratios, and RESULTS.md and its pictures are made from such rows"""
     import csv
