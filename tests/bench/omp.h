@@ -31,7 +31,7 @@ static void pool_barrier(pool *p) { pool_barrier_then(p, NULL, NULL); }
 
 static bool pool_works(void) { return true; }
 static int  pool_share(const pool *p, int n, int ith) { return (int)((int64_t)n * ith / p->n); }
-static void pool_soon(const uint8_t *p, size_t n) { (void)p, (void)n; }
+static void pool_prefetch(const uint8_t *p, size_t n) { (void)p, (void)n; }
 
 #ifdef OMP_STATIC
 static int pool_next(pool *p) {

@@ -20,7 +20,7 @@ sys.path.insert(0, os.path.join(ROOT, "models", "train"))
 import world
 
 med = statistics.median
-BEGIN, END = "typedef struct pool pool;\n", "/* --- what this process may really use"
+BEGIN, END = "typedef struct pool pool;\n", "/* ===== [gguf] "
 
 
 def build(folder):
