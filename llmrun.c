@@ -11173,45 +11173,45 @@ static void req_print_csv_error(const req *q, const req_origin *o, const char *c
 }
 
 /* ===== [spec] speculative decoding =====
- * Speculation: what may come next is guessed, and the step that computes the next token computes the rows of the guesses behind it
- * as well. The sampler goes through their logits as long as it picks what was guessed; the rest is cut off the cache. A row depends
- * on its own past alone and a draw on its seed and place alone, so the text is the one it would have been: that is why guesses are
- * not accepted by min(1, p/q), which keeps the distribution but not the text.
- *   Guesses come from the text itself (lookup: what followed where its end stood before, in it or in a finished text) or from a
- * small model with the same vocabulary (draft), which draws with the target's own random numbers.
- *   How many are worth a row is a matter of measurement: seconds of a step of n rows, the chance of a guess by its source and by how
- * sure the source is, for each sequence and for all. Guesses are taken, the likeliest of all sequences first, up to where
- * tokens per second are expected to be highest; both estimates fade, so that what did not pay is tried again.
- *   The cost of a step is a low quantile of its last times, so that steps in which a thread lost its CPU do not count. The speed-up that is
- * reported is made of the same costs, and of how many steps there were.
- * Public: spec_defaults, spec_rows, spec_needs, spec_open, spec_close, spec_seq_new, spec_seq_free, spec_reset, spec_shift, spec_propose, spec_record,
+ * Guesses the next tokens of a sequence, so that one step computes the rows of several tokens. The sampler picks from the logits of one row
+ * after the other as long as it picks what was guessed; the rows of wrong guesses are cut off the cache. A row depends on its own past alone
+ * and a draw on its seed and place alone, so the text is the same as without guesses. Accepting a guess with min(1, p/q), as the field has
+ * it, would keep the distribution but not the text.
+ *   There are two sources. Lookup: what followed where the same tokens stood before, in this text or in a finished one. Draft: a small model
+ * with the same vocabulary, which draws with the target's own random numbers.
+ *   How many guesses pay is measured: seconds of a step of n rows, and the chance of a guess by its source and degree of certainty, for each
+ * sequence and for all. The likeliest guesses of all sequences are taken, as many as give the most tokens per second. Both estimates fade,
+ * so that what did not pay is tried again.
+ *   The cost of a step is a low quantile of its last times, so that steps in which a thread lost its CPU do not count. The reported speed-up
+ * is made of these costs and of the number of steps.
+ * Public: spec_defaults, spec_rows, spec_needs, spec_open, spec_close, spec_seq_new, spec_seq_free, spec_draft_reset, spec_shift, spec_propose, spec_record,
  * spec_time, spec_overhead, spec_finished, spec_save, spec_guessed, spec_accepted, spec_speedup, spec_report.
  * Opens: spec_opts, spec_seq.place, spec_seq.room. */
 
 enum {
     SPEC_MOST = 64,                                   /* guesses for a sequence in one step */
     SPEC_ROWS = 32,                                   /* for all sequences, unless one may have more */
-    SPEC_COST = 64,                                   /* steps of up to so many rows are timed each for itself */
-    SPEC_GRAM = 2,                                    /* tokens that a match has at least */
-    SPEC_LONG = 64,                                   /* and at most: longer ones are as good */
-    SPEC_WALK = 32,                                   /* places that are looked at, in a text and in finished ones */
-    SPEC_PAST = 1 << 20,                              /* tokens of finished texts */
-    SPEC_LEAD = 8,                                    /* tokens of the prompt that stand before them */
-    SPEC_KINDS = 8,                                   /* degrees of sureness */
+    SPEC_COST = 64,                                   /* rows up to which each size of step is timed by itself */
+    SPEC_GRAM = 2,                                    /* fewest tokens of a match */
+    SPEC_LONG = 64,                                   /* most tokens of a match: longer ones are as good */
+    SPEC_WALK = 32,                                   /* places compared, in this text and in finished ones */
+    SPEC_PAST = 1 << 20,                              /* tokens of finished texts that are kept */
+    SPEC_LEAD = 8,                                    /* last tokens of its prompt kept with each of them */
+    SPEC_KINDS = 8,                                   /* degrees of certainty of a guess */
     SPEC_LAG = 8,                                     /* tokens that a draft reads together with its first guess */
-    SPEC_AGE = 16,                                    /* steps for which a time is believed, twice as many each time it was taken */
+    SPEC_AGE = 16,                                    /* steps for which a time is trusted; twice as many for each further time */
     SPEC_KEEP = 16,                                   /* times kept for each number of rows */
-    SPEC_MANY = 8,                                    /* times that show whether the machine has become faster or slower */
-    SPEC_SURE = 3,                                    /* times from which a cost is sure enough to be reported */
-    SPEC_TURNS = 100,                                 /* steps from which a speed-up is reported */
-    SPEC_PAD = 128,                                   /* tokens that one of two equal vocabularies may have more, for padding */
+    SPEC_MANY = 8,                                    /* times after which a change shows that the machine is faster or slower */
+    SPEC_SURE = 3,                                    /* times from which a cost may be reported */
+    SPEC_TURNS = 100,                                 /* steps of sequences from which a speed-up is reported */
+    SPEC_PAD = 128,                                   /* padding tokens that one of two equal vocabularies may have more */
     SPEC_VERSION = 1,
 };
-#define SPEC_HOPE   0.03                              /* what a row more costs, by one row's step, until it is known */
-#define SPEC_WEIGHT 4.0                               /* trials that what is known beforehand counts for */
+#define SPEC_HOPE   0.03                              /* cost of a further row as a share of a step of one row, until it is measured */
+#define SPEC_WEIGHT 4.0                               /* trials that an estimate counts for beside measured ones */
 #define SPEC_LEAST_S 0.5                              /* seconds of decoding from which a speed-up is reported */
 #define SPEC_WAITED 0.05                              /* share of the time waiting for a CPU from which CPUs count as shared */
-#define SPEC_SPIKES 0.25                              /* share of the time beyond what steps usually take, the same */
+#define SPEC_SPIKES 0.25                              /* share of the time beyond what steps usually take, for the same */
 
 typedef enum { SPEC_LOOKUP, SPEC_DRAFT, SPEC_SOURCES } spec_source;
 
@@ -11219,65 +11219,65 @@ static const char *const spec_names[SPEC_SOURCES] = {"lookup", "draft"};
 
 typedef struct {
     const char *draft;                                /* model file, NULL: none */
-    int         most, least;                          /* guesses of a sequence in a step; least: whatever measurement says */
-    float       p_min;                                /* a less probable guess ends a draft */
-    int         n_vocab;                              /* the draft guesses among so many first tokens, 0: among all */
+    int         most, least;                          /* guesses of a sequence in a step; at least `least`, even if they do not pay */
+    float       p_min;                                /* a guess of the draft with a smaller probability ends its guesses */
+    int         n_vocab;                              /* the draft computes logits of its first n_vocab tokens alone, 0: of all */
     bool        lookup;
     const char *cache;                                /* file that keeps finished texts between runs, NULL: none */
 } spec_opts;
 
 static const spec_opts spec_defaults = {.most = 16, .lookup = true};
 
-typedef struct {                                      /* the last times of one kind, in a ring */
+typedef struct {                                      /* the last times of one kind, a ring buffer */
     float v[SPEC_KEEP];
-    int   n;                                          /* all that were added */
+    int   n;                                          /* times added so far */
 } spec_times;
 
 typedef struct {                                      /* seconds of steps of n rows */
     spec_times took[SPEC_COST + 1];
-    double     s[SPEC_COST + 1];                      /* their low quantile; 0: never taken */
-    double     anchor[SPEC_COST + 1];                 /* s when the machine was last as slow as it is */
-    double     at_level[SPEC_COST + 1];               /* how slow the machine was when it was last taken */
-    long long  at[SPEC_COST + 1], now;                /* when that was, in steps */
-    double     level;                                 /* how slow the machine is, 1 at first */
-    double     cost[SPEC_COST + 1];                   /* what decisions take: what is known, at this level, and what lies between and beyond */
+    double     s[SPEC_COST + 1];                      /* their low quantile; 0: never timed */
+    double     anchor[SPEC_COST + 1];                 /* s when the level was last set */
+    double     at_level[SPEC_COST + 1];               /* the level when it was last timed */
+    long long  at[SPEC_COST + 1], now;                /* when that was; now: both counted in steps */
+    double     level;                                 /* how slow the machine is, by its first steps */
+    double     cost[SPEC_COST + 1];                   /* the curve that decisions use: measured costs at this level, interpolated */
 } spec_cost;
 
-typedef struct {                                      /* steps by their rows */
-    double real[SPEC_COST + 1];                       /* that were taken */
-    double plain[SPEC_COST + 1];                      /* that would have given the same tokens without guesses */
+typedef struct {                                      /* number of steps of each size */
+    double real[SPEC_COST + 1];                       /* as they ran */
+    double plain[SPEC_COST + 1];                      /* without guesses, for the same tokens */
 } spec_tally;
 
 typedef struct {
     float hit, tried;
 } spec_rate;
 
-typedef struct {                                      /* tokens, found by the last SPEC_GRAM of them */
-    int32_t *id, *prev, *slot;                        /* [cap]; place of the same gram before, -1: none; first place of a chain */
+typedef struct {                                      /* tokens with an index of every SPEC_GRAM of them, in chains */
+    int32_t *id, *prev, *slot;                        /* [cap] tokens; the place before with the same hash, -1: none; the last place of each chain */
     int      n, cap;
 } spec_text;
 
 typedef struct spec_seq {
-    /* the owner's word before every step */
-    const tok_ids *ids, *banned;                      /* prompt and answer; never picked */
+    /* input: set by the schedule before every step */
+    const tok_ids *ids, *banned;                      /* prompt and answer; ids that are never picked */
     const samp    *sm;
-    int            room;                              /* guesses that the text has room for */
-    uint64_t       place;                             /* of the next token, as the sampler counts */
-    /* the answer */
+    int            room;                              /* guesses that still fit the answer and the context */
+    uint64_t       place;                             /* number of the next token, as in samp_pick() */
+    /* output: the guesses */
     int            n;
     spec_source    from;
     int32_t        id[SPEC_MOST];
     uint8_t        kind[SPEC_MOST];
-    double         p[SPEC_MOST];                      /* chance that this one and all before it are right */
+    double         p[SPEC_MOST];                      /* probability that this one and all before it are right */
 
     spec_text      text;
-    int            n_seen;                            /* of ids */
+    int            n_seen;                            /* tokens of ids in text */
     spec_rate      rate[SPEC_SOURCES][SPEC_KINDS], mean[SPEC_SOURCES];
-    kv_seq        *kv;                                /* of the draft, NULL: it knows nothing of the text */
-    int            done;                              /* positions that it has read */
+    kv_seq        *kv;                                /* of the draft; NULL: it holds nothing of the text */
+    int            done;                              /* positions that the draft has read */
     samp          *draft_sampler;                     /* picks the tokens of the draft */
-    float          sure;                              /* of its last guess */
-    bool           foreign;                           /* the text has a token that the draft does not */
+    float          sure;                              /* probability of the draft's last guess */
+    bool           foreign;                           /* the text has a token that the draft's vocabulary lacks */
 } spec_seq;
 
 typedef struct spec {
@@ -11286,23 +11286,23 @@ typedef struct spec {
     engine          *draft;                           /* NULL: none */
     gguf_file        g;
     tok_vocab       *v;
-    int              n_rows;                          /* guesses in a step */
+    int              n_rows;                          /* most guesses in a step */
     spec_cost        cost, draft_cost;
     spec_rate        rate[SPEC_SOURCES][SPEC_KINDS], mean[SPEC_SOURCES];
     spec_text        past;                            /* finished texts, -1 before each */
-    bool             news;                            /* past holds what the file does not */
-    uint64_t         mark;                            /* of the vocabulary */
+    bool             unsaved;                         /* past has texts that the file has not */
+    uint64_t         vocab_hash;                      /* identity of the vocabulary */
     bool             foreign;                         /* the file is no lookup cache and is left as it is */
-    spec_seq       **live;                            /* [n_seqs] those that the draft works for */
-    int             *taken;                           /* [n_seqs] guesses that a plan takes */
-    int             *order;                           /* [n_rows] whose they are, in the plan's order */
-    float           *logits;                          /* of the draft's step */
-    float           *wide;                            /* [n_seqs, V] where its vocabulary is the shorter one */
+    spec_seq       **live;                            /* [n_live] sequences that the draft guesses for */
+    int             *taken;                           /* [n_seqs] guesses taken of each sequence */
+    int             *order;                           /* [n_rows] sequence of each guess, the likeliest first */
+    float           *logits;                          /* of the draft's last step */
+    float           *wide;                            /* [n_seqs, V] where the draft's vocabulary is smaller */
     int              n_live;
-    spec_tally       all, of[SPEC_SOURCES];           /* since costs were last forgotten: all steps; what each source guessed */
+    spec_tally       all, of[SPEC_SOURCES];           /* since costs were last reset: all steps; those with guesses of each source */
     double           draft_rounds[SPEC_COST + 1];     /* steps of the draft, by their rows */
-    double           n_looks;                         /* steps before which guesses were looked for */
-    spec_times       look;                            /* seconds of that, drafts not counted */
+    double           n_looks;                         /* steps before which guesses were searched */
+    spec_times       look;                            /* seconds of that without drafting */
     double           plain_s, real_s;                 /* beside the tallies: seconds of before, and those that guesses do not change */
     double           wall_s, usual_s, draft_s;        /* all timed steps by the clock; by their costs; drafting by the clock */
     double           opened, waited;                  /* when; seconds that threads had waited for a CPU by then */
@@ -11331,30 +11331,30 @@ static double spec__times_low(const spec_times *t) {
     return n ? (double)low[(n - 1) / 10] : 0;
 }
 
-/* A time is believed for as long as it has been confirmed, within bounds. */
+/* Whether the time of a step of n rows is recent enough: the more often it was taken, the longer it counts. */
 static bool spec__known(const spec_cost *c, int n) {
     const int times = c->took[n].n < 5 ? c->took[n].n : 5;
     return times && c->now - c->at[n] <= SPEC_AGE << times;
 }
 
-/* Whether the time of a step of about n rows is. */
+/* The same for steps of about n rows. */
 static bool spec__near(const spec_cost *c, int n) {
     bool yes = false;
     for (int k = n - n / 4; k <= n + n / 4 && k <= SPEC_COST; k++) yes = yes || spec__known(c, k);
     return yes;
 }
 
-/* Seconds of a step of n rows as far as they were taken, on the machine as it is now. */
-static double spec__taken(const spec_cost *c, int n) { return c->took[n].n ? c->s[n] * c->level / c->at_level[n] : 0; }
+/* Measured seconds of a step of n rows, at the current level; 0: never timed. */
+static double spec__measured(const spec_cost *c, int n) { return c->took[n].n ? c->s[n] * c->level / c->at_level[n] : 0; }
 
-/* The curve of costs through what is known; a step of fewer rows never costs more than one of more. */
-static void spec__draw(spec_cost *c) {
-    int    a = 0;                                     /* the last size that is known, and its cost */
+/* The curve of costs through the measured ones; it never falls with the number of rows. */
+static void spec__fit(spec_cost *c) {
+    int    a = 0;                                     /* the last size with a measured cost, and that cost */
     double was = 0;
     for (int n = 1; n <= SPEC_COST; n++) {
         c->cost[n] = was * (1 + SPEC_HOPE * (n - a));
         if (!spec__known(c, n)) continue;
-        const double is = c->cost[n] = spec__taken(c, n);
+        const double is = c->cost[n] = spec__measured(c, n);
         for (int k = a + 1; k < n; k++) c->cost[k] = a ? was + (is - was) * (k - a) / (n - a) : is / (1 + SPEC_HOPE * (n - k));
         a = n;
         was = is;
@@ -11369,7 +11369,7 @@ static double spec__cost(const spec_cost *c, int n) {
     return n < 1 ? 0 : c->cost[n - beyond] * (1 + SPEC_HOPE * beyond);
 }
 
-/* Times of n rows, brought to the level of today. */
+/* Scales the times of n rows to the current level. */
 static void spec__align(spec_cost *c, int n) {
     const double by = c->at_level[n] > 0 ? c->level / c->at_level[n] : 1;
     c->at_level[n] = c->level;
@@ -11381,8 +11381,8 @@ static void spec__align(spec_cost *c, int n) {
 
 static bool spec__differs(double is, double was) { return is < 0.75 * was || is > 1.33 * was; }
 
-/* A step of n rows took so long. Where one size has become much slower or faster, so have the others. */
-static void spec__took(spec_cost *c, int n, double seconds) {
+/* Adds the time of a step of n rows. Where one size has become much slower or faster, the level changes, and so all costs. */
+static void spec__add_time(spec_cost *c, int n, double seconds) {
     c->now++;
     if (n < 1 || n > SPEC_COST) return;
     if (c->level <= 0) c->level = 1;
@@ -11398,28 +11398,28 @@ static void spec__took(spec_cost *c, int n, double seconds) {
         c->at_level[n] = c->level;
         c->anchor[n] = c->s[n];
     }
-    spec__draw(c);
+    spec__fit(c);
 }
 
 static void spec__tally(double *steps, int n, double by) { steps[n < SPEC_COST ? n : SPEC_COST] += by; }
 
-/* Seconds of steps by what they cost as far as that was taken, else by what decisions take. */
+/* Seconds of a number of steps of each size: by measured costs, else by the curve. */
 static double spec__seconds(const spec_cost *c, const double *steps) {
     double sum = 0;
     for (int n = 1; n <= SPEC_COST; n++)
-        if (steps[n] > 0) sum += steps[n] * (c->took[n].n ? spec__taken(c, n) : spec__cost(c, n));
+        if (steps[n] > 0) sum += steps[n] * (c->took[n].n ? spec__measured(c, n) : spec__cost(c, n));
     return sum;
 }
 
 /* --- chances --- */
 
-/* What the degrees of sureness are worth until that is known: of a match, where few and where most places agree, for one place three
- * lengths, for several that agree three; of a draft, by its probability. */
+/* Estimated chance of a guess by its degree, until it is measured. Of lookup: where few and where most of several places agree; three lengths
+ * of a match at one place; three where all of several places agree. Of a draft: by its probability. */
 static const float spec_hopes[SPEC_SOURCES][SPEC_KINDS] = {{.3f, .5f, .35f, .6f, .8f, .55f, .8f, .93f},
                                                            {.05f, .15f, .27f, .42f, .6f, .77f, .9f, .97f}};
 static const float spec_hope[SPEC_SOURCES] = {.6f, .7f};
 
-/* Of a draft's guess, by its probability. */
+/* Degree of a draft's guess, by its probability. */
 static int spec__kind(float sure) {
     static const float upper[SPEC_KINDS - 1] = {.1f, .2f, .35f, .5f, .7f, .85f, .95f};
     int                k = 0;
@@ -11427,7 +11427,7 @@ static int spec__kind(float sure) {
     return k;
 }
 
-/* Of a guess that `same` of `all` places of the text agree on, where the longest match has `length` tokens. */
+/* Degree of a guess of lookup on which `same` of `all` places agree, where the longest match has `length` tokens. */
 static int spec__kind_of_match(int length, int same, int all) {
     if (same < all) return 2 * same >= all;
     return (all > 1 ? 5 : 2) + (length > 3) + (length > 9);
@@ -11446,13 +11446,13 @@ static double spec__mean(const spec *sp, const spec_seq *q, spec_source from) {
     return spec__rate(&q->mean[from], &sp->mean[from], (double)spec_hope[from]);
 }
 
-/* hit: 0, 1, or the chance of a guess that nobody looked at. */
+/* hit: 1 right, 0 wrong, between them the chance of a guess that was not tried. */
 static void spec__learn(spec_rate *own, spec_rate *all, float hit) {
     *own = (spec_rate){own->hit * 0.9f + hit, own->tried * 0.9f + 1};
     *all = (spec_rate){all->hit * 0.98f + hit, all->tried * 0.98f + 1};
 }
 
-/* What has been learned counts less as time goes by. */
+/* Older trials count less with every step. */
 static void spec__fade(spec_rate *r, int n, float keep) {
     for (int i = 0; i < n; i++) r[i] = (spec_rate){r[i].hit * keep, r[i].tried * keep};
 }
@@ -11502,7 +11502,7 @@ typedef struct {                                      /* where the end of a text
     int              at, same;
 } spec_place;
 
-/* Places in `in` where ends of `text` stand, the last ones first; how many. */
+/* Places in `in` where the last tokens of `text` stand too, the last ones first. Returns how many. */
 static int spec__places(const spec_text *text, const spec_text *in, spec_place place[SPEC_WALK]) {
     const int n = text->n;
     int       found = 0, walk = SPEC_WALK;
@@ -11518,7 +11518,7 @@ static int spec__places(const spec_text *text, const spec_text *in, spec_place p
     return found;
 }
 
-/* Of n of them, at least one, the first that is longest. */
+/* The first of the longest matches among n > 0. */
 static spec_place spec__longest(const spec_place *place, int n) {
     spec_place best = place[0];
     for (int i = 1; i < n; i++)
@@ -11526,15 +11526,15 @@ static spec_place spec__longest(const spec_place *place, int n) {
     return best;
 }
 
-/* Token k of what followed there, -1: none; the text itself has come to its end there and goes round. */
+/* Token k of what followed a place, -1: none. Behind the end of the text itself its guesses follow. */
 static int32_t spec__after(const spec_seq *q, const spec_place *there, int k) {
     const int next = there->at + 1 + k;
     return next < there->in->n ? there->in->id[next] : there->in == &q->text ? q->id[next - there->in->n] : -1;
 }
 
-/* What followed where the longest end stood, the last time. Other places are asked where a good part of it stood as well: where they
- * do not agree the text has taken several ways. */
-static void spec__look(spec *sp, spec_seq *q, int most) {
+/* Guesses what followed the last place with the longest match. Other places whose match is at least half as long tell how certain that is:
+ * where they disagree, the text went on in several ways. */
+static void spec__lookup(spec *sp, spec_seq *q, int most) {
     spec_place place[2 * SPEC_WALK];
     int        n = spec__places(&q->text, &q->text, place), all = 0;
     n += spec__places(&q->text, &sp->past, place + n);
@@ -11556,7 +11556,7 @@ static void spec__look(spec *sp, spec_seq *q, int most) {
     }
 }
 
-/* The tokens that have come since, and their end of text. */
+/* Takes in the tokens of the sequence that are new. */
 static void spec__read(spec *sp, spec_seq *q) {
     for (; q->n_seen < (int)q->ids->n; q->n_seen++) {
         const int32_t id = q->ids->id[q->n_seen];
@@ -11567,15 +11567,15 @@ static void spec__read(spec *sp, spec_seq *q) {
 
 /* --- draft --- */
 
-/* Frees the draft's sequence; its cached blocks stay for other texts with the same beginning. */
-static void spec_reset(spec_seq *q) {
+/* The draft drops what it holds of the text; its blocks stay in the cache for texts that begin alike. */
+static void spec_draft_reset(spec_seq *q) {
     if (!q) return;
     kv_seq_free(q->kv);
     q->kv = NULL;
     q->done = 0;
 }
 
-/* To be called before the text loses the `drop` tokens after its first `keep`. Lookups still find them. */
+/* A context shift is about to drop `drop` tokens behind the first `keep`. Lookup still finds them. */
 static void spec_shift(spec *sp, spec_seq *q, int keep, int drop) {
     if (!q) return;
     spec__read(sp, q);
@@ -11583,8 +11583,8 @@ static void spec_shift(spec *sp, spec_seq *q, int keep, int drop) {
     if (q->kv && q->done > keep) q->done = kv_truncate(q->kv, keep);
 }
 
-/* Whether the draft has read the text but for its last few tokens. What it has no room for it forgets. */
-static bool spec__follow(spec *sp, spec_seq *q) {
+/* The draft reads the text but for its last tokens. False: it cannot, for want of cache or vocabulary. */
+static bool spec__draft_read(spec *sp, spec_seq *q) {
     engine   *d = sp->draft;
     const int n = (int)q->ids->n;
     err_t     none = {0};
@@ -11594,13 +11594,13 @@ static bool spec__follow(spec *sp, spec_seq *q) {
     if (q->done > n - 1) q->done = n - 1;
     if (q->kv->n > q->done) q->done = kv_truncate(q->kv, q->done);
     q->done = kv_match_prefix(q->kv, q->ids->id, n - 1, &wait);
-    if (n - q->done > SPEC_LAG && !engine_read(d, q->kv, q->ids->id, q->done, n - 1, (engine_reader){0}, &none)) spec_reset(q);
+    if (n - q->done > SPEC_LAG && !engine_read(d, q->kv, q->ids->id, q->done, n - 1, (engine_reader){0}, &none)) spec_draft_reset(q);
     else if (n - q->done > SPEC_LAG) q->done = n - 1;
     return q->kv != NULL;
 }
 
-/* Every thread: the next guess of some sequences. */
-static void spec__pick(void *ctx, int ith) {
+/* Runs on every thread: picks the next guess of some sequences. */
+static void spec__draft_pick(void *ctx, int ith) {
     spec     *sp = ctx;
     const int own = sp->draft->f->n_vocab, all = sp->eng->m.hp.n_vocab;
     (void)ith;
@@ -11623,7 +11623,7 @@ static void spec__pick(void *ctx, int ith) {
     }
 }
 
-/* Rows of the draft's next step, one with logits for each sequence that has room; those without leave. */
+/* Rows of the draft's next step, one with logits for each sequence. Sequences for which its cache has no room leave sp->live. */
 static int spec__draft_rows(spec *sp) {
     fwd *f = sp->draft->f;
     int  n = 0;
@@ -11643,7 +11643,7 @@ static int spec__draft_rows(spec *sp) {
 }
 
 /* Whether one more guess of q is likely to repay its row and its share of a step of the draft; rate: tokens per second that time is worth. */
-static bool spec__goes_on(const spec *sp, const spec_seq *q, int rows, double rate) {
+static bool spec__draft_pays(const spec *sp, const spec_seq *q, int rows, double rate) {
     const double p = (q->n ? q->p[q->n - 1] : 1) * spec__mean(sp, q, SPEC_DRAFT);
     const double row = spec__cost(&sp->cost, rows + 1) - spec__cost(&sp->cost, rows);
     const double each = spec__cost(&sp->draft_cost, sp->n_live) / sp->n_live;
@@ -11651,8 +11651,8 @@ static bool spec__goes_on(const spec *sp, const spec_seq *q, int rows, double ra
     return q->n < most && (q->n < sp->o.least || p > rate * (row + each));
 }
 
-/* The guess that was picked joins the others. False: it is none. */
-static bool spec__drafted(spec *sp, spec_seq *q) {
+/* The token that was picked becomes a guess. False: it does not qualify. */
+static bool spec__draft_take(spec *sp, spec_seq *q) {
     const int32_t id = q->id[q->n];
     const bool    sure = q->sure >= sp->o.p_min || q->n < sp->o.least;
     if (id < 0 || tok_is_eog(sp->eng->v, id) || !sure) return false;
@@ -11669,9 +11669,9 @@ static void spec__draft(spec *sp, int rows, double rate) {
     for (int i = 0; i < sp->n_live; i++) {
         sp->live[i]->from = SPEC_DRAFT;
         sp->live[i]->n = 0;
-        if (spec__follow(sp, sp->live[i])) sp->live[n++] = sp->live[i];
+        if (spec__draft_read(sp, sp->live[i])) sp->live[n++] = sp->live[i];
     }
-    sp->drafting_usual = clock_now() - t0;            /* mostly nothing, but for a prompt */
+    sp->drafting_usual = clock_now() - t0;            /* about 0, except for a prompt */
     sp->real_s += sp->drafting_usual;
     for (sp->n_live = n; sp->n_live; sp->n_live = n) {
         const double begun = clock_now();
@@ -11679,19 +11679,19 @@ static void spec__draft(spec *sp, int rows, double rate) {
         sp->logits = step ? fwd_step(sp->draft->f) : NULL;
         kv_commit(sp->draft->kv, sp->logits != NULL);
         if (!sp->logits) {
-            for (int i = 0; i < sp->n_live; i++) spec_reset(sp->live[i]);
+            for (int i = 0; i < sp->n_live; i++) spec_draft_reset(sp->live[i]);
             break;
         }
-        pool_run(sp->draft->p, spec__pick, sp);
-        spec__took(&sp->draft_cost, step, clock_now() - begun);
+        pool_run(sp->draft->p, spec__draft_pick, sp);
+        spec__add_time(&sp->draft_cost, step, clock_now() - begun);
         spec__tally(sp->draft_rounds, step, 1);
         sp->drafting_usual += spec__cost(&sp->draft_cost, step);
         n = 0;
         for (int i = 0; i < had; i++) {
             spec_seq *q = sp->live[i];
-            const bool one = spec__drafted(sp, q);
+            const bool one = spec__draft_take(sp, q);
             rows += one;
-            if (one && spec__goes_on(sp, q, rows, rate)) sp->live[n++] = q;
+            if (one && spec__draft_pays(sp, q, rows, rate)) sp->live[n++] = q;
         }
     }
     sp->drafting = clock_now() - t0;
@@ -11699,7 +11699,8 @@ static void spec__draft(spec *sp, int rows, double rate) {
 
 /* --- how many --- */
 
-/* Tokens per second that q can expect of its first guesses, the best number of them, and of as many as it likes of the draft's. */
+/* Tokens per second to expect of q with the best number of its guesses (draft: of the draft's guesses, which are not made yet). share: seconds of
+ * its own row. */
 static double spec__best(const spec *sp, const spec_seq *q, int rows, double share, bool draft) {
     const double base = spec__cost(&sp->cost, rows), mean = spec__mean(sp, q, SPEC_DRAFT);
     const double each = draft ? spec__cost(&sp->draft_cost, 1) : 0;
@@ -11713,7 +11714,7 @@ static double spec__best(const spec *sp, const spec_seq *q, int rows, double sha
     return best;
 }
 
-/* Of all guesses the likeliest, as many as give the most tokens per second beside n sequences' own rows; `rows` of all kinds. */
+/* Takes the likeliest of all guesses, as many as give the most tokens per second. n sequences decode in a step of `rows` rows without guesses. */
 static void spec__choose(spec *sp, spec_seq **q, int n, int rows) {
     const double base = spec__cost(&sp->cost, rows), plain = spec__cost(&sp->cost, n);
     double       sum = n, best = n / plain;
@@ -11738,20 +11739,20 @@ static void spec__choose(spec *sp, spec_seq **q, int n, int rows) {
     for (int i = 0; i < n; i++) {
         spec_seq *one = q[i];
         const int took = sp->taken[i];
-        if (one->from == SPEC_DRAFT && took < one->n)   /* a guess that is not worth its row tells what drafting is worth */
+        if (one->from == SPEC_DRAFT && took < one->n)   /* a guess that does not pay its row counts for what drafting is worth */
             spec__learn(&one->mean[SPEC_DRAFT], &sp->mean[SPEC_DRAFT], (float)(one->p[took] / (took ? one->p[took - 1] : 1)));
         one->n = took;
-        sp->chosen[took] += !took;                    /* those with guesses are counted when they are judged */
+        sp->chosen[took] += !took;                    /* those with guesses are counted by spec_record() */
     }
 }
 
-/* Where guesses may come from, for each of n sequences in a step of `rows` rows. */
-static void spec__find(spec *sp, spec_seq **q, int n, int rows) {
+/* Guesses of lookup for each of n sequences, and of the draft where more is to be expected of it, in a step of `rows` rows. */
+static void spec__search(spec *sp, spec_seq **q, int n, int rows) {
     const double plain = spec__cost(&sp->cost, n), share = plain / n;
     sp->n_live = 0;
     for (int i = 0; i < n; i++) {
         const int most = q[i]->room < sp->o.most ? q[i]->room : sp->o.most;
-        if (sp->o.lookup) spec__look(sp, q[i], most);
+        if (sp->o.lookup) spec__lookup(sp, q[i], most);
         if (!sp->draft || most < 1) continue;
         const double own = q[i]->n ? spec__best(sp, q[i], rows, share, false) : 1 / share;
         if (spec__best(sp, q[i], rows, share, true) > own || (sp->o.least && !q[i]->n)) sp->live[sp->n_live++] = q[i];
@@ -11773,15 +11774,15 @@ static void spec_propose(spec *sp, spec_seq **q, int n, int others) {
         spec__fade(&q[i]->rate[0][0], SPEC_SOURCES * SPEC_KINDS, 0.98f);
         spec__fade(q[i]->mean, SPEC_SOURCES, 0.98f);
     }
-    if (n && (sp->o.least ? spec__cost(&sp->cost, n) > 0 : spec__near(&sp->cost, n))) {   /* else a step without guesses, to compare with */
-        spec__find(sp, q, n, n + others);
+    if (n && (sp->o.least ? spec__cost(&sp->cost, n) > 0 : spec__near(&sp->cost, n))) {   /* else a step without guesses, to measure its cost */
+        spec__search(sp, q, n, n + others);
         spec__choose(sp, q, n, n + others);
     }
     sp->looking = clock_now() - t0;
 }
 
-/* Records how many guesses of q were accepted: the first `right` of the `judged` ones. The first `done` tokens of the text are those on
- * which the guesses were based. */
+/* What came of the guesses of q: the sampler picked from `judged` rows of them, and `right` were what it picked. `done`: tokens of the sequence
+ * before the step. */
 static void spec_record(spec *sp, spec_seq *q, int right, int judged, int done) {
     for (int i = 0; i < judged; i++) {
         spec__learn(&q->rate[q->from][q->kind[i]], &sp->rate[q->from][q->kind[i]], i < right);
@@ -11797,14 +11798,14 @@ static void spec_record(spec *sp, spec_seq *q, int right, int judged, int done) 
     if (q->done > done + right) q->done = done + right;
 }
 
-/* A step of `rows` rows, none of them a prompt's, gave n sequences so many tokens, in so many seconds with all that belongs to it. The
- * first one is slow, since it touches memory that the others find touched. */
+/* Times a step of `rows` rows, none of them of a prompt: it gave n sequences `tokens` tokens in `seconds`, search and sampling included. The
+ * first one does not count, since it is the first to touch its memory. */
 static void spec_time(spec *sp, int n, int rows, int tokens, double seconds) {
     if (!sp->warm) {
         sp->warm = true;
         return;
     }
-    spec__took(&sp->cost, rows, seconds - sp->looking);
+    spec__add_time(&sp->cost, rows, seconds - sp->looking);
     spec__times_add(&sp->look, sp->looking - sp->drafting);
     sp->n_looks++;
     spec__tally(sp->all.real, rows, 1);
@@ -11820,7 +11821,7 @@ static void spec_time(spec *sp, int n, int rows, int tokens, double seconds) {
     sp->turns += n;
 }
 
-/* Seconds of all that was decoded, by its costs. */
+/* Seconds of all decoding by its costs, with guesses. */
 static double spec__real_s(const spec *sp) {
     return sp->real_s + spec__seconds(&sp->cost, sp->all.real) + spec__seconds(&sp->draft_cost, sp->draft_rounds) +
            sp->n_looks * spec__times_low(&sp->look);
@@ -11829,8 +11830,7 @@ static double spec__real_s(const spec *sp) {
 /* The same without guesses. */
 static double spec__plain_s(const spec *sp) { return sp->plain_s + spec__seconds(&sp->cost, sp->all.plain); }
 
-/* Adds time between two steps that a run without guesses would take too. anew: steps have another speed from now on, so the costs are
- * measured again. */
+/* Seconds between two steps that guesses do not change. anew: steps cost something else from now on, and are measured again. */
 static void spec_overhead(spec *sp, double seconds, bool anew) {
     sp->plain_s += seconds;
     sp->real_s += seconds;
@@ -11845,8 +11845,8 @@ static void spec_overhead(spec *sp, double seconds, bool anew) {
 
 /* --- finished texts --- */
 
-/* Room for n tokens more; the older half makes it. */
-static void spec__past_room(spec_text *t, int n) {
+/* Makes room for n more tokens: the older half of the texts is dropped. */
+static void spec__past_trim(spec_text *t, int n) {
     if (t->n + n <= SPEC_PAST) return;
     int from = t->n / 2 > t->n + n - SPEC_PAST ? t->n / 2 : t->n + n - SPEC_PAST;
     if (from > t->n) from = t->n;
@@ -11855,20 +11855,20 @@ static void spec__past_room(spec_text *t, int n) {
     spec__relink(t);
 }
 
-/* The text is over, n_prompt of its tokens are the prompt: others may go the same way. */
+/* Keeps a finished text, whose first n_prompt tokens are the prompt: others may go on like it. */
 static void spec_finished(spec *sp, const tok_ids *ids, int n_prompt) {
     if (!sp || !sp->o.lookup) return;
     const int n = (int)ids->n, from = n_prompt > SPEC_LEAD ? n_prompt - SPEC_LEAD : 0;
     if (n - from < SPEC_GRAM || n - from > SPEC_PAST / 4) return;
-    spec__past_room(&sp->past, n - from + 1);
+    spec__past_trim(&sp->past, n - from + 1);
     spec__text_add(&sp->past, -1);
     for (int i = from; i < n; i++) spec__text_add(&sp->past, ids->id[i]);
-    sp->news = true;
+    sp->unsaved = true;
 }
 
 static const char spec_arch[] = "lookup_cache", spec_what[] = "lookup cache";
 
-static uint64_t spec__mark(const tok_vocab *v) {
+static uint64_t spec__vocab_hash(const tok_vocab *v) {
     uint64_t h = 0;
     for (int32_t id = 0; id < tok_count(v); id++) h = bytes_hash(h, tok_text(v, id));
     return h;
@@ -11878,7 +11878,7 @@ static void spec__sum(const int32_t *id, uint64_t n, char out[17]) {
     snprintf(out, 17, "%016llx", (unsigned long long)bytes_hash(0, (bytes){(const uint8_t *)id, (size_t)n * sizeof *id}));
 }
 
-/* The tokens in an open file, when they are of this vocabulary and as they were written. */
+/* Reads the tokens of an open file, if they belong to this vocabulary and are undamaged. */
 static bool spec__cache_tokens(spec *sp, const gguf_file *g, err_t *e) {
     const gguf_tensor *t = gguf_tensor_find(g, "tokens");
     bytes              vocab = {0}, sum = {0};
@@ -11886,7 +11886,7 @@ static bool spec__cache_tokens(spec *sp, const gguf_file *g, err_t *e) {
     char               want[17];
     if (gguf_get_u64(g, "lookup_cache.version", 0, UINT32_MAX, &version, e) != 1 || version != SPEC_VERSION)
         return err_set(e, EXIT_INPUT, "%s: no lookup cache of version %d", g->path, SPEC_VERSION);
-    snprintf(want, sizeof want, "%016llx", (unsigned long long)sp->mark);
+    snprintf(want, sizeof want, "%016llx", (unsigned long long)sp->vocab_hash);
     if (gguf_get_str(g, "lookup_cache.vocabulary", &vocab, e) != 1 || !bytes_is(vocab, want))
         return err_set(e, EXIT_INPUT, "%s: of another vocabulary", g->path);
     if (!t || t->type != K_I32 || t->n_dims != 1 || t->dim[0] > SPEC_PAST) return err_set(e, EXIT_INPUT, "%s: its tensor has another shape", g->path);
@@ -11899,12 +11899,12 @@ static bool spec__cache_tokens(spec *sp, const gguf_file *g, err_t *e) {
     return true;
 }
 
-/* Finished texts of earlier runs. What cannot be used is told and not used. */
+/* Reads the finished texts of earlier runs. A file that cannot be used gets a warning. */
 static void spec__cache_open(spec *sp) {
     gguf_file g;
     err_t     why = {0};
     if (!sp->o.cache) return;
-    sp->mark = spec__mark(sp->eng->v);
+    sp->vocab_hash = spec__vocab_hash(sp->eng->v);
     if (gguf_own_missing(sp->o.cache)) return;
     const bool open = gguf_open(&g, sp->o.cache, &why);
     sp->foreign = !open || !gguf_own_is_kind(&g, spec_arch, spec_what, &why);
@@ -11913,14 +11913,14 @@ static void spec__cache_open(spec *sp) {
     if (!ok) log_warn("%s; it is not used%s", why.text, sp->foreign ? ", and left as it is" : " and made anew");
 }
 
-/* Keeps the finished texts, when there are new ones. */
+/* Writes the finished texts to the file, if there are new ones. */
 static bool spec_save(spec *sp, err_t *e) {
     gguf_writer    w;
     char           word[17];
     const uint64_t n = sp ? (uint64_t)sp->past.n : 0;
-    if (!sp || !sp->o.cache || sp->foreign || !sp->news || !gguf_own_may_replace(sp->o.cache, spec_arch, spec_what)) return true;
+    if (!sp || !sp->o.cache || sp->foreign || !sp->unsaved || !gguf_own_may_replace(sp->o.cache, spec_arch, spec_what)) return true;
     if (!gguf_write_start(&w, sp->o.cache, 64, NULL, e)) return false;
-    snprintf(word, sizeof word, "%016llx", (unsigned long long)sp->mark);
+    snprintf(word, sizeof word, "%016llx", (unsigned long long)sp->vocab_hash);
     gguf_write_str(&w, "general.architecture", bytes_of(spec_arch));
     gguf_write_u32(&w, "general.alignment", 64);
     gguf_write_u32(&w, "lookup_cache.version", SPEC_VERSION);
@@ -11941,7 +11941,7 @@ static int spec_rows(const spec_opts *o, int n_seqs) {
     return n_seqs > 1 && o->most < SPEC_ROWS ? SPEC_ROWS : o->most;
 }
 
-/* What guesses for n_seqs sequences need of memory: tables of what was said, and the draft with its cache. On failure e is set. */
+/* What guesses for n_seqs sequences need of memory: tables of lookup, and the draft with its cache. On failure e is set. */
 static bool spec_needs(const spec_opts *o, const engine_opts *fo, const kv_opts *ko, int n_seqs, engine_needs *t, err_t *e) {
     static const char *const steps[] = {"draft's steps", "draft's logits", "draft's samplers"};
     const uint64_t           entry = 3 * sizeof(int32_t);      /* of a spec_text */
@@ -11949,7 +11949,7 @@ static bool spec_needs(const spec_opts *o, const engine_opts *fo, const kv_opts 
     model                    m;
     if (!spec_rows(o, n_seqs)) return true;
     engine_need(t, "lookup tables", entry * SPEC_PAST);
-    t->token_bytes += 2 * entry;                      /* they grow by doubling */
+    t->token_bytes += 2 * entry;                      /* arrays grow by doubling */
     if (!o->draft) return true;
     if (!gguf_open(&g, o->draft, e)) return false;
     const bool ok = model_open(&m, &g, &engine_defaults.rope, e);
@@ -11964,8 +11964,8 @@ static bool spec_needs(const spec_opts *o, const engine_opts *fo, const kv_opts 
     return ok;
 }
 
-/* Whether both vocabularies are the same, token by token; one may have some more at its end, for padding. */
-static bool spec__same_words(const tok_vocab *a, const tok_vocab *b, const char *path, err_t *e) {
+/* Whether both vocabularies are the same, token by token, but for padding at the end. */
+static bool spec__same_vocab(const tok_vocab *a, const tok_vocab *b, const char *path, err_t *e) {
     const int32_t na = tok_count(a), nb = tok_count(b), n = na < nb ? na : nb;
     for (int32_t id = 0; id < n; id++) {
         const bytes x = tok_text(a, id), y = tok_text(b, id);
@@ -11977,13 +11977,13 @@ static bool spec__same_words(const tok_vocab *a, const tok_vocab *b, const char 
            err_set(e, EXIT_INPUT, "%s: not the target's vocabulary: it has %d tokens, the target %d", path, nb, na);
 }
 
-/* The draft model on the target's threads, with a cache for as many tokens. */
+/* Opens the draft model, with a cache for as many tokens as the target's. */
 static bool spec__draft_open(spec *sp, const char *pre, const engine_opts *fo, const kv_opts *ko, int n_seqs, err_t *e) {
     const int own = sp->eng->m.hp.n_vocab;
     engine_opts  fd = *fo;
     kv_opts   kd = *ko;
     if (!gguf_open(&sp->g, sp->o.draft, e)) return false;
-    if (!(sp->v = tok_load(&sp->g, pre, e)) || !spec__same_words(sp->eng->v, sp->v, sp->o.draft, e)) return false;
+    if (!(sp->v = tok_load(&sp->g, pre, e)) || !spec__same_vocab(sp->eng->v, sp->v, sp->o.draft, e)) return false;
     fd.rope = engine_defaults.rope;
     kd.block = sp->eng->kv->opts.block;
     kd.cache = NULL;
@@ -12028,7 +12028,7 @@ static spec *spec_open(const engine *eng, const spec_opts *o, const char *pre, c
     return NULL;
 }
 
-/* For a text whose tokens and sampler are the owner's. */
+/* For a sequence whose tokens and sampler stay its owner's. */
 static spec_seq *spec_seq_new(const spec *sp, const tok_ids *ids, const samp *sm, const tok_ids *banned) {
     spec_seq *q = mem_new(1, sizeof *q);
     q->ids = ids;
@@ -12040,13 +12040,13 @@ static spec_seq *spec_seq_new(const spec *sp, const tok_ids *ids, const samp *sm
 
 static void spec_seq_free(spec_seq *q) {
     if (!q) return;
-    spec_reset(q);
+    spec_draft_reset(q);
     spec__text_drop(&q->text);
     samp_free(q->draft_sampler);
     mem_free(q);
 }
 
-/* --- what came of it --- */
+/* --- report --- */
 
 static long long spec_guessed(const spec *sp, spec_source from) { return sp ? sp->guessed[from] : 0; }
 static long long spec_accepted(const spec *sp, spec_source from) { return sp ? sp->hit[from] : 0; }
@@ -12056,7 +12056,7 @@ static double spec__waited(const spec *sp) {
     return sp->opened > 0 ? (host_cpu_wait() - sp->waited) / (clock_now() - sp->opened) : 0;
 }
 
-/* Whether steps without guesses were taken often enough, at the sizes that most tokens are counted by or on both sides of them. */
+/* Whether steps without guesses were timed often enough, at the sizes that count or at sizes on both sides of them. */
 static bool spec__sure(const spec *sp) {
     const spec_times *took = sp->cost.took;
     double            all = 0, sure = 0;
@@ -12070,8 +12070,8 @@ static bool spec__sure(const spec *sp) {
     return all > 0 && sure >= 0.9 * all;
 }
 
-/* How many times faster than plain decoding it was, where threads waited for a CPU for that share of the time. NAN: not known, for a
- * reason that *why tells; NULL: it was too short. */
+/* Speed-up over plain decoding, where threads waited for a CPU for a share `waited` of the time. NAN: not known; *why is the reason, NULL where the
+ * run was too short. */
 static double spec__speedup(const spec *sp, double waited, const char **why) {
     *why = NULL;
     if (sp->wall_s < SPEC_LEAST_S || sp->turns < SPEC_TURNS) return NAN;
@@ -12083,7 +12083,7 @@ static double spec__speedup(const spec *sp, double waited, const char **why) {
     return fmin(spec__plain_s(sp) / spec__real_s(sp), (double)sp->tokens / (double)sp->turns);
 }
 
-/* The same of the steps in which one source guessed; never more than its tokens a step. */
+/* The same for the steps in which one source guessed; at most its tokens per step. */
 static double spec__speedup_of(const spec *sp, spec_source from) {
     const spec_tally *t = &sp->of[from];
     const double      drafts = from == SPEC_DRAFT ? spec__seconds(&sp->draft_cost, sp->draft_rounds) : 0;
@@ -12092,13 +12092,13 @@ static double spec__speedup_of(const spec *sp, spec_source from) {
     return steps > 0 ? fmin(spec__seconds(&sp->cost, t->plain) / (spec__seconds(&sp->cost, t->real) + drafts), plain / steps) : NAN;
 }
 
-/* 1 where nothing was guessed, NAN: not known. */
+/* The same of the whole run: 1 where nothing was guessed, NAN: not known. */
 static double spec_speedup(const spec *sp) {
     const char *why;
     return sp && sp->guessed[SPEC_LOOKUP] + sp->guessed[SPEC_DRAFT] ? spec__speedup(sp, spec__waited(sp), &why) : 1;
 }
 
-/* Lines for people, about the sources that guessed. */
+/* Lines for stderr about the sources that guessed. */
 static void spec_report(const spec *sp, str *s) {
     const long long all = sp ? sp->guessed[SPEC_LOOKUP] + sp->guessed[SPEC_DRAFT] : 0;
     const char     *why;
@@ -12128,7 +12128,7 @@ static void spec_report(const spec *sp, str *s) {
     s->n -= s->n && s->p[s->n - 1] == ',';
     str_put(s, " steps\nllmrun: ms by rows ");
     for (int i = 1, any = 0; i <= SPEC_COST; i++)
-        if (sp->cost.took[i].n) str_fmt(s, "%s%d: %.2f", any++ ? ", " : "", i, spec__taken(&sp->cost, i) * 1e3);
+        if (sp->cost.took[i].n) str_fmt(s, "%s%d: %.2f", any++ ? ", " : "", i, spec__measured(&sp->cost, i) * 1e3);
     if (sp->draft) str_fmt(s, "; of the draft 1: %.2f", spec__cost(&sp->draft_cost, 1) * 1e3);
     str_fmt(s, "; %.1f %% of the time waiting for a CPU; steps %.2f times as long as their costs", 100 * spec__waited(sp), sp->wall_s / fmax(sp->usual_s, 1e-9));
     str_put(s, "\n");
@@ -12419,7 +12419,7 @@ static void sched__yield(sched *sc, sched_seq *q) {
     kv_seq_free(q->kv);
     q->kv = NULL;
     q->done = 0;
-    spec_reset(q->guess);
+    spec_draft_reset(q->guess);
     if (q->a.n_tok) return;
     sc->st.cached -= q->a.n_cached;
     q->a.n_cached = q->a.n_read = 0;

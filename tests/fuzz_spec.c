@@ -16,7 +16,7 @@ static char *fz_word(const gguf_file *g, uint8_t *p, const char *key) {
 static void fz_spec_hashes(const spec *sp, const gguf_file *g, uint8_t *p) {
     const gguf_tensor *t = gguf_tensor_find(g, "tokens");
     char              *vocab = fz_word(g, p, "lookup_cache.vocabulary"), *sum = fz_word(g, p, "lookup_cache.sum"), text[17];
-    snprintf(text, sizeof text, "%016llx", (unsigned long long)sp->mark);
+    snprintf(text, sizeof text, "%016llx", (unsigned long long)sp->vocab_hash);
     if (vocab) memcpy(vocab, text, 16);
     if (!sum || !t || t->type != K_I32 || t->n_dims != 1) return;
     spec__sum((const int32_t *)(const void *)t->data, t->dim[0], text);
@@ -35,7 +35,7 @@ static void fz_guess(spec *sp, int at) {
     const int  n = spec__places(&q->text, &sp->past, place);
     for (int k = 0; k < n; k++)
         for (int i = 0; i < place[k].same; i++) ASSERT(sp->past.id[place[k].at - i] == ids.id[ids.n - 1 - (size_t)i]);
-    spec__look(sp, q, SPEC_MOST);
+    spec__lookup(sp, q, SPEC_MOST);
     ASSERT(q->n >= 0 && q->n <= SPEC_MOST);
     for (int i = 0; i < q->n; i++) {
         ASSERT(q->id[i] >= 0 && q->id[i] < FZ_SPEC_VOCAB && !tok_is_eog(sp->eng->v, q->id[i]));
@@ -53,7 +53,7 @@ static void fz_use(spec *sp) {
         const int at = n <= FZ_PLACES ? i : (int)((long long)n * i / FZ_PLACES);
         if (sp->past.id[at] >= 0) fz_guess(sp, at);
     }
-    spec__past_room(&sp->past, SPEC_PAST);
+    spec__past_trim(&sp->past, SPEC_PAST);
     ASSERT(!sp->past.n);
 }
 

@@ -43,7 +43,7 @@ static void t_spec_know(spec_cost *c, int n, double seconds, int times) {
     c->s[n] = c->anchor[n] = seconds;
     c->at_level[n] = c->level;
     c->at[n] = c->now;
-    spec__draw(c);
+    spec__fit(c);
 }
 
 /* Steps of n rows take first + each * (n - 1) seconds, for good. */
@@ -101,13 +101,13 @@ static void t_spec_cost(void) {
 
 static void t_spec_took(void) {
     spec_cost c = {0};
-    for (int n = -1; n <= SPEC_COST + 2; n += SPEC_COST + 2) spec__took(&c, n == SPEC_COST + 1 ? 0 : n, 5);
+    for (int n = -1; n <= SPEC_COST + 2; n += SPEC_COST + 2) spec__add_time(&c, n == SPEC_COST + 1 ? 0 : n, 5);
     EQ_INT(c.now, 2);
     for (int n = 0; n <= SPEC_COST + 1; n++) NEAR(spec__cost(&c, n), 0, 0);
-    spec__took(&c, 3, 0.010);                         /* the first time is believed */
+    spec__add_time(&c, 3, 0.010);                         /* the first time is believed */
     NEAR(spec__cost(&c, 3), 0.010, 1e-8);
     EQ_INT(c.at[3], 3);
-    for (int i = 0; i < 40; i++) spec__took(&c, 3, i % 2 ? 0.0105 : 0.0095);
+    for (int i = 0; i < 40; i++) spec__add_time(&c, 3, i % 2 ? 0.0105 : 0.0095);
     NEAR(spec__cost(&c, 3), 0.0095, 1e-8);            /* the lower of two */
 }
 
@@ -117,20 +117,20 @@ static void t_spec_age(void) {
         {1, SPEC_AGE << 1}, {2, SPEC_AGE << 2}, {4, SPEC_AGE << 4}, {5, SPEC_AGE << 5}, {90, SPEC_AGE << 5}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         spec_cost c = {0};
-        for (int k = 0; k < rows[i].times; k++) spec__took(&c, 4, 1);
+        for (int k = 0; k < rows[i].times; k++) spec__add_time(&c, 4, 1);
         t_spec_know(&c, 9, 8, 1000);                  /* is known for longer */
         c.now = c.at[4] + rows[i].age;
         CHECKF(spec__known(&c, 4) && spec__near(&c, 4), "taken %d times, %lld steps ago", rows[i].times, rows[i].age);
         c.now++;
         CHECKF(!spec__known(&c, 4) && !spec__near(&c, 4), "taken %d times, %lld steps ago", rows[i].times, rows[i].age + 1);
         c.at[9] = c.now;
-        spec__draw(&c);
+        spec__fit(&c);
         NEAR(spec__cost(&c, 4), 8 / 1.15, 0.01);      /* nothing but the other one is left */
         spec_cost again = c;
-        spec__took(&again, 4, 1.1);                   /* much like before: it was right */
+        spec__add_time(&again, 4, 1.1);                   /* much like before: it was right */
         EQ_INT(again.took[4].n, rows[i].times + 1);
         again = c;
-        spec__took(&again, 4, 7);                     /* another machine by now */
+        spec__add_time(&again, 4, 7);                     /* another machine by now */
         EQ_INT(again.took[4].n, 1);
         NEAR(spec__cost(&again, 4), 7, 1e-6);
     }
@@ -141,7 +141,7 @@ static double t_spec_machine(int n) { return 0.010 + 0.001 * n; }
 
 /* Steps of these sizes in turn on a machine `by` times as slow. */
 static void t_spec_run(spec_cost *c, const int *sizes, int n_sizes, int steps, double by) {
-    for (int i = 0; i < steps; i++) spec__took(c, sizes[i % n_sizes], by * t_spec_machine(sizes[i % n_sizes]));
+    for (int i = 0; i < steps; i++) spec__add_time(c, sizes[i % n_sizes], by * t_spec_machine(sizes[i % n_sizes]));
 }
 
 /* A machine that becomes slower or faster: what is seen at one size is believed of those that are not taken, and all of them are right,
@@ -171,7 +171,7 @@ static void t_spec_growth(void) {
     for (int i = 0; i < 20000; i++) {
         const double grown = 1 + i / 4000.0;
         const int    n = i % 40 ? 1 : 8;
-        spec__took(&c, n, grown * t_spec_machine(n));
+        spec__add_time(&c, n, grown * t_spec_machine(n));
         if (i < 100) continue;
         NEAR(spec__cost(&c, 1) / t_spec_machine(1) / grown, 1, 0.05);
         NEAR(spec__cost(&c, 8) / t_spec_machine(8) / grown, 1, 0.34);     /* a shift of a third is what moves it */
@@ -191,7 +191,7 @@ static void t_spec_spike(void) {
         spec_cost c = {0};
         for (int i = 0; i < 600; i++) {
             const int n = sizes[i % 6];
-            spec__took(&c, n, t_spec_disturbed(seed, i, 3, 0.02 * t_spec_machine(n)));
+            spec__add_time(&c, n, t_spec_disturbed(seed, i, 3, 0.02 * t_spec_machine(n)));
             if (i < 120) continue;
             for (int k = 3; k < 6; k++) {
                 const double is = spec__cost(&c, sizes[k]) / (0.02 * t_spec_machine(sizes[k]));
@@ -203,14 +203,14 @@ static void t_spec_spike(void) {
     for (int k = 0; k < 3; k++) {                     /* one alone among known ones */
         spec_cost c = {0};
         t_spec_run(&c, sizes, 6, 60, 1);
-        spec__took(&c, 4, off[k] * t_spec_machine(4));
+        spec__add_time(&c, 4, off[k] * t_spec_machine(4));
         for (int i = 3; i < 6; i++) NEAR(spec__cost(&c, sizes[i]) / t_spec_machine(sizes[i]), 1, 1e-6);
     }
     spec_cost c = {0};                                /* the first ones: the next that is not disturbed takes their place */
-    for (int i = 0; i < 3; i++) spec__took(&c, 8, 0.3);
-    spec__took(&c, 8, 0.015);
+    for (int i = 0; i < 3; i++) spec__add_time(&c, 8, 0.3);
+    spec__add_time(&c, 8, 0.015);
     NEAR(spec__cost(&c, 8), 0.015, 1e-8);
-    spec__took(&c, 1, 0.9);                           /* one row costs no more than eight */
+    spec__add_time(&c, 1, 0.9);                           /* one row costs no more than eight */
     NEAR(spec__cost(&c, 1), 0.015, 1e-8);
 }
 
@@ -336,7 +336,7 @@ static void t_spec_look(void) {
         double          p = 1;
         r->sp->past = t_spec_letters(rows[i].past);
         spec__read(r->sp, q);
-        spec__look(r->sp, q, rows[i].most);
+        spec__lookup(r->sp, q, rows[i].most);
         for (int k = 0; k < q->n; k++) {
             got[k] = (char)('a' + q->id[k] - T_SPEC_A);
             EQ_INT(q->kind[k], rows[i].kinds[k] - '0');
@@ -394,7 +394,7 @@ static void t_spec_room(void) {
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         memcpy(t.id, all, SPEC_PAST * sizeof *all);
         t.n = rows[i].had;
-        spec__past_room(&t, rows[i].more);
+        spec__past_trim(&t, rows[i].more);
         if (EQ_INT(t.n, rows[i].left)) EQ_MEM(t.id, all + rows[i].had - t.n, (size_t)t.n * sizeof *all);
     }
     mem_free(all);
@@ -558,7 +558,7 @@ static int t_spec_step(t_spec_rig *r, spec_seq *q, int right) {
     spec_propose(r->sp, &q, 1, 0);
     const int n = q->n;
     for (int k = 0; k <= SPEC_COST; k++) r->sp->cost.at[k] = r->sp->cost.now;   /* nothing grows old */
-    spec__draw(&r->sp->cost);
+    spec__fit(&r->sp->cost);
     if (n) spec_record(r->sp, q, right < n ? right : n, right < n ? right + 1 : n, (int)q->ids->n);
     return n;
 }
@@ -677,10 +677,10 @@ static void t_spec_cut(void) {
         spec__read(r->sp, q);
         if (EQ_INT(q->text.n, n + 1)) EQ_MEM(q->text.id, all.id, (size_t)n * sizeof *all.id);
         EQ_INT(q->text.id[n], 7);
-        spec_reset(q);
+        spec_draft_reset(q);
         EQ_INT(q->done, 0);
         CHECK(!q->kv);
-        spec_reset(NULL);
+        spec_draft_reset(NULL);
         spec_seq_free(q);
         spec_seq_free(NULL);
         t_kv_close(&kv);
@@ -849,7 +849,7 @@ static void t_spec_draft_time(void) {
     for (int i = 0; i <= 400; i++) {
         sp->drafting = sp->drafting_usual = i % 2 ? 2 * 0.002 : 0;
         sp->looking = sp->drafting + 0.001;
-        for (int k = 0; i % 2 && k < 2; k++) spec__took(&sp->draft_cost, 1, 0.002), spec__tally(sp->draft_rounds, 1, 1);
+        for (int k = 0; i % 2 && k < 2; k++) spec__add_time(&sp->draft_cost, 1, 0.002), spec__tally(sp->draft_rounds, 1, 1);
         spec_time(sp, 1, i % 2 ? 3 : 1, i % 2 ? 3 : 1, sp->looking + (i % 2 ? 0.012 : 0.010));
     }
     NEAR(spec__plain_s(sp), 800 * 0.010, 1e-4);
@@ -933,7 +933,7 @@ static void t_spec_full(void) {
     t_spec_rig *r = t_spec_cache(path);
     err_t       e = {0};
     while (r->sp->past.n < SPEC_PAST) spec__text_add(&r->sp->past, r->sp->past.n % T_SPEC_VOCAB);
-    r->sp->news = true;
+    r->sp->unsaved = true;
     t_spec_end(r, -1, 0);
     r = t_spec_cache(path);
     EQ_INT(r->sp->past.n, SPEC_PAST);
@@ -1102,7 +1102,7 @@ static void t_spec_same_words(void) {
         tt_open a, b;
         err_t   e = {0};
         if (!t_spec_words(&a, rows[i].n, -1) || !t_spec_words(&b, rows[i].n_draft, rows[i].at)) return;
-        EQ_INT(spec__same_words(a.v, b.v, "FILE", &e), !rows[i].says);
+        EQ_INT(spec__same_vocab(a.v, b.v, "FILE", &e), !rows[i].says);
         EQ_STR(e.text, rows[i].says ? rows[i].says : "");
         EQ_INT(e.code, rows[i].says ? EXIT_INPUT : 0);
         tt_close(&a);
