@@ -7105,21 +7105,21 @@ static float *fwd_step(fwd *f) {
 }
 
 /* ===== [samp] logits to token =====
- * Owns what one sequence needs to choose its next token: the options, the chain built from them, the recent tokens
- * that the penalties look at, and scratch for one pick. The chain, its order and its defaults are llama.cpp's
+ * Chooses the next token of one sequence. A sampler holds the options, the chain of samplers built from them, the recent tokens
+ * for the penalties, and scratch memory for one pick. The chain, its order and its defaults are those of llama.cpp
  * (src/llama-sampler.cpp, common/sampling.cpp): logit bias, then the samplers by name, then a draw.
  *
  * Invariants:
- * - Candidates stay in the order of their ids, so of two equal logits the smaller id always comes first; a sampler
- *   finds a threshold and compacts. "Descending" below means by logit, then by ascending id: a total order.
- * - Candidates hold no NaN (it becomes -inf) and no +inf (where there is one, those share everything and the rest
- *   is -inf) once samp__scan() has looked at them.
+ * - Candidates stay in the order of their ids, so that of two equal logits the smaller id comes first. A sampler finds a
+ *   threshold and removes what is below it. "Descending" means by falling logit, then by rising id: a total order.
+ * - After samp__scan() no candidate is NaN (it becomes -inf) or +inf (those candidates share the whole probability, all
+ *   others become -inf).
  * - The weight of a candidate, e^(logit - max), is rounded to a multiple of 2^-34. A sum of up to 2^19 of them is
  *   then exact in double in any order, so buckets, blocks and a full sort find the same crossing to the bit.
  *   It costs a probability at most 2^-35 of the best one.
- * - Randomness is rng_at(seed, seq, pos, draw) alone: draw 0 is the token, draw 1 + i belongs to sampler i of the
+ * - All random numbers are rng_at(seed, seq, pos, draw): draw 0 is the token, draw 1 + i belongs to sampler i of the
  *   chain. The draw is the inverse of the cumulative distribution in descending order.
- * - samp_pick and samp__probs leave the history alone, samp_accept advances it; none of them allocates.
+ * - samp_pick and samp__probs do not change the history, samp_accept adds to it; none of them allocates.
  *
  * To add a sampler: 1 its parameters (see samp_params); 2 a function that applies it and one that says when it is off;
  * 3 a row of samp_table.
@@ -7129,7 +7129,7 @@ static float *fwd_step(fwd *f) {
 
 /* --- DRY sequence breakers: token sequences that no repetition may cross --- */
 
-enum { SAMP_BREAKER_CHARS = 40, SAMP_BREAKER_TAIL = 20 };   /* longer ones are cut, as in the field */
+enum { SAMP_BREAKER_CHARS = 40, SAMP_BREAKER_TAIL = 20 };   /* longer ones are cut, as in llama.cpp */
 
 typedef struct {
     int32_t head;                                     /* first token */
@@ -7169,7 +7169,7 @@ static void samp__breakers_put(samp_breakers *b, int32_t head, const int32_t *ta
     b->sealed = false;
 }
 
-/* The entries from `first` on with this head and this tail: is there one? */
+/* Whether an entry from `first` on has this head and this tail. */
 static bool samp__breakers_has(const samp_breakers *b, size_t first, int32_t head, const int32_t *tail, int32_t n_tail) {
     for (size_t i = first; i < b->n; i++)
         if (b->at[i].head == head && b->at[i].n_tail == n_tail &&
@@ -7177,8 +7177,8 @@ static bool samp__breakers_has(const samp_breakers *b, size_t first, int32_t hea
     return false;
 }
 
-/* Every token in which a beginning of `text` starts: as a whole (no tail), or at its end, the rest of `text` being
- * the tail (pi6am's rule, koboldcpp pull 982). */
+/* Adds every token that contains `text` (no tail), and every token that ends with the beginning of `text`, whose tail is the
+ * rest of `text` (the rule of koboldcpp, pull 982). */
 static void samp_breakers_text(samp_breakers *b, bytes text, const samp_words *w) {
     if (text.n > SAMP_BREAKER_CHARS) text.n = SAMP_BREAKER_CHARS;
     if (!text.n) return;
@@ -7205,7 +7205,7 @@ static int samp__breaker_order(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* After the last text: ready to be looked up. One set may serve any number of samplers. */
+/* Call it after the last text, before the first lookup. Any number of samplers can use one set. */
 static void samp_breakers_seal(samp_breakers *b) {
     if (b->n) qsort(b->at, b->n, sizeof *b->at, samp__breaker_order);
     b->sealed = true;
@@ -7238,14 +7238,14 @@ typedef struct {
     float top_p, min_p, typical_p;                    /* probabilities; off at 1, 0, 1 */
     float top_nsigma;                                 /* standard deviations below the best logit; <= 0 is off */
     float xtc_probability, xtc_threshold;             /* off at 0, above 0.5 */
-    int   repeat_last_n;                              /* tokens that the penalties look back; 0 is off, -1 the context */
+    int   repeat_last_n;                              /* recent tokens for the penalties; 0 is off, -1 the context */
     float repeat_penalty, frequency_penalty, presence_penalty;   /* off at 1, 0, 0 */
-    float dry_multiplier, dry_base;                   /* penalty = multiplier * base^(length - allowed); off at 0, below 1 */
+    float dry_multiplier, dry_base;                   /* penalty: multiplier * base^(length - allowed); off at 0, below 1 */
     int   dry_allowed_length, dry_penalty_last_n;     /* tokens; last_n 0 is off, -1 the context */
     const samp_breakers *dry_breakers;                /* sealed, outlives the sampler; NULL is none */
-    int   mirostat;                                   /* 1 or 2: in place of the chain, of which only temp stays; 0 is off */
+    int   mirostat;                                   /* 1 or 2: replaces the chain except temp; 0 is off */
     float mirostat_ent, mirostat_lr;                  /* tau: target surprise in bits; eta: learning rate */
-    int   n_ctx;                                      /* tokens of the context: what -1 is, and a bound of last_n; 0 unknown */
+    int   n_ctx;                                      /* tokens of the context: the meaning of -1, and a bound of last_n; 0: unknown */
     const samp_bias *bias;                            /* n_bias of them, copied; those of one token add up */
     int   n_bias;
 } samp_opts;
@@ -7260,8 +7260,8 @@ static const samp_opts samp_defaults = {
     .mirostat = 0, .mirostat_ent = 5, .mirostat_lr = 0.1f,
 };
 
-/* The parameters that are one number. Options (--temp), keys of a request's body and keys of a model file all take their bounds
- * from here. To add one: 1 its field and default above; 2 a row here; 3 a row of cli_opts that names the field. */
+/* Parameters that are one number. Options (--temp), keys of a request's body and keys of a model file have the bounds of these
+ * rows. To add one: 1 its field and default above; 2 a row here; 3 a row of cli_opts that names the field. */
 typedef struct {
     const char *name;                                 /* in errors */
     const char *json;                                 /* key of a request's body, NULL: none */
@@ -7329,9 +7329,9 @@ enum { SAMP_PARAMS = sizeof samp_params / sizeof *samp_params };
 enum {
     SAMP_CHAIN_MAX = 32,                              /* samplers in a chain, repetitions included */
     SAMP_BLOCK = 64,                                  /* candidates per block: each block knows its best logit */
-    SAMP_BUCKETS = 1024,                              /* the last one takes whatever is too far below */
-    SAMP_FEW = 512,                                   /* up to so many candidates need no buckets */
-    SAMP_MIRO_TOP = 100,                              /* Mirostat 1 estimates its exponent from so many */
+    SAMP_BUCKETS = 1024,                              /* the last one takes everything further below */
+    SAMP_FEW = 512,                                   /* so many candidates or fewer need no buckets */
+    SAMP_MIRO_TOP = 100,                              /* candidates from which Mirostat 1 estimates its exponent */
 };
 #define SAMP_REACH 25.0f                              /* e^-25 < 2^-35: weights this far below the best are 0 */
 
@@ -7347,8 +7347,8 @@ typedef struct samp {
     uint64_t   seed, seq;
     uint8_t    chain[SAMP_CHAIN_MAX];                 /* rows of samp_table that are on */
     int        n_chain;
-    bool       greedy;                                /* after the chain only the best counts */
-    int32_t    few;                                   /* SAMP_FEW; tests force either way */
+    bool       greedy;                                /* the best candidate of the chain is picked, without a draw */
+    int32_t    few;                                   /* SAMP_FEW; tests set it to reach both ways */
 
     /* state: what samp_accept changes and samp_copy copies */
     int32_t   *past;                                  /* ring of the last n_past tokens */
@@ -7359,18 +7359,18 @@ typedef struct samp {
     int32_t    picked;                                /* that token; -1 once it is accepted */
     int32_t    at;                                    /* which candidate it was */
 
-    /* candidates of the pick at hand */
+    /* candidates of the current pick */
     float     *l;                                     /* [n] logits: the caller's, or list_l */
     int32_t   *id;                                    /* [n] ascending; NULL: candidate i is token i */
     int32_t    n;
-    float      max;                                   /* best logit; it and `best` are true while scanned */
+    float      max;                                   /* best logit; it and `best` hold while `scanned` is set */
     bool       scanned;
     uint64_t   pos;
 
-    /* scratch, untouched pages of which cost nothing */
+    /* scratch; pages that are never written take no memory */
     float     *list_l;                                /* [n_vocab] */
     int32_t   *list_id;                               /* [n_vocab] */
-    float     *score;                                 /* [n_vocab] typical: how near to the entropy, negated */
+    float     *score;                                 /* [n_vocab] typical: minus the distance from the entropy */
     float     *best;                                  /* [blocks of n_vocab] */
     uint64_t  *key;                                   /* [n_vocab] see samp__key */
     samp_cand *out;                                   /* [n_vocab] */
@@ -7382,7 +7382,7 @@ typedef struct samp {
 
 /* --- arithmetic --- */
 
-/* yes where it holds, else no: a choice on bits, because compilers do not make vectors of a float one. */
+/* yes or no, chosen by bits: compilers do not vectorise a choice of floats. */
 static inline float samp__choose(bool holds, float yes, float no) {
     union { float f; int32_t i; } y = {yes}, n = {no};
     int32_t mask = -(int32_t)holds;
@@ -7390,7 +7390,7 @@ static inline float samp__choose(bool holds, float yes, float no) {
     return y.f;
 }
 
-/* e^x for x <= 0, a multiple of 2^-34; NaN gives 0. Plain float operations only, so that loops become vectors
+/* e^x for x <= 0, a multiple of 2^-34; NaN gives 0. Only plain float operations, so that compilers vectorise the loops
  * and every machine computes the same bits. Degree 6, minimax on |r| <= ln2/2, relative error 2e-9 before rounding. */
 static inline float samp__weight(float x) {
     union { float f; int32_t i; } u = {x};
@@ -7407,8 +7407,8 @@ static inline float samp__weight(float x) {
     return samp__choose(u.i < 0x3a000000, coarse, u.f);             /* bits of 2^-11 */
 }
 
-/* Buckets of distance below the best: 64 to an octave from 2^-8 to 2^8, so that a flat distribution is told apart as
- * well as a peaked one. Monotone: the bits of positive floats are in order. */
+/* Buckets of distance below the best: 64 for each octave from 2^-8 to 2^8, fine enough for flat and for peaked distributions.
+ * Monotone, because the bits of positive floats are ordered like the floats. */
 static inline int32_t samp__bucket(float v, float v_max) {
     union { float f; int32_t i; } d = {(v_max - v) + 0x1p-8f};
     int32_t k = (d.i - 0x3b800000) >> 17;                           /* bits of 2^-8 */
@@ -7432,7 +7432,7 @@ static inline uint64_t samp__key(float v, int32_t i) {
 static inline float   samp__key_value(uint64_t key) { return samp__unrank((int32_t)((uint32_t)(key >> 32) ^ 0x7fffffffu)); }
 static inline int32_t samp__key_index(uint64_t key) { return (int32_t)(uint32_t)key; }
 
-/* Hoare's partition around a key that no pattern in the data can foresee. On return a[lo..*j] <= a[*i..hi]. */
+/* Hoare's partition around a pseudo-random key, so that no pattern in the data makes it slow. On return a[lo..*j] <= a[*i..hi]. */
 static void samp__partition(uint64_t *a, int32_t lo, int32_t hi, int32_t *pi, int32_t *pj) {
     uint64_t pivot = a[lo + (int32_t)(rng_at((uint64_t)lo, (uint64_t)hi, 0, 0) % (uint64_t)(hi - lo + 1))];
     int32_t  i = lo, j = hi;
@@ -7452,7 +7452,7 @@ static void samp__sort_range(uint64_t *a, int32_t lo, int32_t hi) {
     while (hi - lo > 24) {
         int32_t i, j;
         samp__partition(a, lo, hi, &i, &j);
-        if (j - lo < hi - i) {                        /* the smaller side first: the stack stays logarithmic */
+        if (j - lo < hi - i) {                        /* the smaller side first, so that the stack stays logarithmic */
             samp__sort_range(a, lo, j);
             lo = i;
         } else {
@@ -7485,7 +7485,7 @@ static void samp__select(uint64_t *a, int32_t n, int32_t k) {
     }
 }
 
-/* --- one look at all candidates --- */
+/* --- scanning all candidates --- */
 
 static int32_t samp__id(const samp *s, int32_t i) { return s->id ? s->id[i] : i; }
 static int32_t samp__blocks(const samp *s) { return (s->n + SAMP_BLOCK - 1) / SAMP_BLOCK; }
@@ -7493,7 +7493,7 @@ static int32_t samp__block_end(const samp *s, int32_t b) {
     return s->n - b * SAMP_BLOCK < SAMP_BLOCK ? s->n : (b + 1) * SAMP_BLOCK;
 }
 
-/* Best of n values; *odd tells whether one was a NaN (then the best means nothing). */
+/* Best of n values; *odd: one of them is a NaN, and the result has no meaning. */
 static float samp__highest(const float *v, int32_t n, bool *odd) {
     int32_t best = INT32_MIN, nan = 0;
     for (int32_t i = 0; i < n; i++) {
@@ -7506,7 +7506,7 @@ static float samp__highest(const float *v, int32_t n, bool *odd) {
     return samp__unrank(best);
 }
 
-/* Best of one block; a NaN becomes -inf on the way. */
+/* Best of one block, in which each NaN becomes -inf. */
 static float samp__block_best(float *l, int32_t n) {
     bool  odd;
     float best = n == SAMP_BLOCK ? samp__highest(l, SAMP_BLOCK, &odd) : samp__highest(l, n, &odd);
@@ -7528,7 +7528,7 @@ static void samp__scan_blocks(samp *s) {
 static void samp__scan(samp *s) {
     if (s->scanned) return;
     samp__scan_blocks(s);
-    if (s->max == INFINITY) {                         /* certain ones: they share everything */
+    if (s->max == INFINITY) {                         /* these share the whole probability */
         for (int32_t i = 0; i < s->n; i++) s->l[i] = s->l[i] == INFINITY ? 0 : -INFINITY;
         samp__scan_blocks(s);
     }
@@ -7587,11 +7587,11 @@ static double samp__entropy(samp *s, double *total) {
     return log(z) + sum / z;
 }
 
-/* --- narrowing --- */
+/* --- removing candidates --- */
 
-/* Copies the candidates from..to whose v[i] ranks at `least` or above into the lists, after the n that are there; returns
- * the new n. Ranks, because "just above zero" is no float where denormals are flushed. Every one is written and the
- * next overwrites it unless it counts: no branch to mispredict. */
+/* Appends the candidates from..to whose v[i] ranks at `least` or above to the n in the lists; returns the new n. It compares
+ * ranks because floats just above zero do not exist where denormals are flushed. Each candidate is written, and overwritten
+ * by the next unless it counts: there is no branch to mispredict. */
 static int32_t samp__keep_range(samp *s, const float *v, int32_t least, int32_t from, int32_t to, int32_t n) {
     const float   *l = s->l;
     const int32_t *id = s->id;
@@ -7612,8 +7612,8 @@ static int32_t samp__keep_range(samp *s, const float *v, int32_t least, int32_t 
     return n;
 }
 
-/* Keeps the candidates whose value v[i] is above `least`, or equals it with i <= last. v is s->l or index-aligned to
- * it. Nothing is written before it has been read, so s->l may be list_l. */
+/* Keeps the candidates whose value v[i] is above `least`, or equals it with i <= last. v is s->l or has the
+ * same indexes. Entries are read before they are overwritten, so s->l may be list_l. */
 static void samp__keep(samp *s, const float *v, float least, int32_t last) {
     int32_t rank = samp__rank(least + 0.0f), n = samp__keep_range(s, v, rank, 0, last + 1, 0);
     s->n = samp__keep_range(s, v, rank + 1, last + 1, s->n, n);
@@ -7627,9 +7627,9 @@ static void samp__keep_best(samp *s) {
     samp__keep(s, s->l, s->max, i);
 }
 
-/* Keys of the k best candidates (or of all, when fewer) into s->key, in no order but that the worst of them comes
- * last; returns their number. The k-th best block is a lower bound of the k-th best candidate, so that only
- * blocks above it are looked into. */
+/* Writes the keys of the k best candidates (of all, when there are fewer) to s->key, the worst of them last, the others in no
+ * order; returns their number. The best of the k-th best block is a lower bound of the k-th best candidate, so that blocks
+ * below it are skipped. */
 static int32_t samp__top(samp *s, int32_t k) {
     int32_t n_blocks = samp__blocks(s), n = 0;
     float   least = -INFINITY;
@@ -7663,7 +7663,7 @@ static void samp__block_buckets(const samp *s, const float *v, float v_max, int3
     }
 }
 
-/* Mass per bucket of v into s->mass; returns the sum. Two tables, because neighbours often meet in one bucket. */
+/* Mass per bucket of v into s->mass; returns the sum. Two tables, because neighbours often fall into the same bucket. */
 static double samp__fill_buckets(samp *s, const float *v, float v_max) {
     double *even = s->mass, *odd = s->mass + SAMP_BUCKETS, z = 0;
     float   w[SAMP_BLOCK];
@@ -7696,11 +7696,11 @@ static int32_t samp__bucket_keys(samp *s, const float *v, float v_max, int32_t b
     return n;
 }
 
-/* Whether a running mass has reached its target: top-p includes the one that lands on it, the others go past it. */
+/* Whether a running mass has reached its target: top-p stops at equality, the others must exceed it. */
 static bool samp__reached(double mass, double target, bool past) { return past ? mass > target : mass >= target; }
 
-/* The key among n at which `mass`, growing by their weights in ascending order, reaches the target: a quickselect that
- * compares masses. The sums are exact, so the order in which it makes them does not show. */
+/* The key among n at which `mass`, plus the weights of the keys in ascending order, reaches the target: a quickselect that
+ * compares masses. The sums are exact, so their order does not change the result. */
 static uint64_t samp__cross_keys(samp *s, int32_t n, double mass, double target, bool past) {
     uint64_t *a = s->key;
     int32_t   lo = 0, hi = n - 1;
@@ -7714,7 +7714,7 @@ static uint64_t samp__cross_keys(samp *s, int32_t n, double mass, double target,
             continue;
         }
         mass = below;
-        lo = j + 1;                                   /* one key may stand between the halves */
+        lo = j + 1;                                   /* a key may lie between the halves */
         if (i - 1 == lo) {
             mass += (double)samp__weight(s->l[samp__key_index(a[lo])] - s->max);
             if (samp__reached(mass, target, past)) return a[lo];
@@ -7724,9 +7724,9 @@ static uint64_t samp__cross_keys(samp *s, int32_t n, double mass, double target,
     return a[lo < n ? lo : n - 1];
 }
 
-/* Walks down the candidates by descending v until their mass reaches `part` of all; returns the index of the
- * candidate that does it. v is s->l or s->score; part <= 1 - 2^-53, so that the target is below the whole even after
- * rounding. Among few directly, among many through buckets: the same one. */
+/* The candidate at which the mass of candidates by descending v reaches `part` of all; returns its index. v is s->l or
+ * s->score; part <= 1 - 2^-53, so that the target is below the whole mass even after rounding. Few candidates are sorted,
+ * many go through buckets; both give the same one. */
 static int32_t samp__cross(samp *s, const float *v, double part, bool past) {
     bool few = s->n <= s->few, odd;
     samp__scan(s);
@@ -7750,7 +7750,7 @@ static int32_t samp__window(const samp_opts *o, int last_n) {
     return o->n_ctx > 0 && (last_n < 0 || last_n > o->n_ctx) ? o->n_ctx : last_n;
 }
 
-/* The last tokens, the latest first, at most `most` of them, into s->recent. */
+/* Writes the last tokens, at most `most`, the latest first, to s->recent. */
 static int32_t samp__recent(samp *s, int32_t most) {
     int32_t n = s->n_seen < (uint64_t)most ? (int32_t)s->n_seen : most;
     for (int32_t i = 0, at = n ? (int32_t)((s->n_seen - 1) % (uint64_t)s->n_past) : 0; i < n; i++) {
@@ -7821,7 +7821,8 @@ static int32_t samp__dry_limit(const samp *s, int32_t n) {
     return n;
 }
 
-/* z[k]: how many tokens before the one k back equal those before the end. Gusfield's Z algorithm, linear. */
+/* z[k]: length of the longest common suffix of the history and of the history without its last k tokens. Gusfield's Z
+ * algorithm, linear. */
 static void samp__dry_repeats(const int32_t *h, int32_t n, int32_t *z) {
     for (int32_t k = 1, from = 0, end = 0; k < n; k++) {      /* h[from .. end) is a known copy of h[0 .. end - from) */
         int32_t len = k < end ? (z[k - from] < end - k ? z[k - from] : end - k) : 0;
@@ -7834,7 +7835,7 @@ static void samp__dry_repeats(const int32_t *h, int32_t n, int32_t *z) {
     }
 }
 
-static bool samp__is_breaker(const samp *s, int32_t id) {     /* by itself */
+static bool samp__is_breaker(const samp *s, int32_t id) {     /* a breaker of this one token */
     const samp_breakers *b = s->o.dry_breakers;
     if (!b) return false;
     for (size_t k = samp__breakers_find(b, id); k < b->n && b->at[k].head == id; k++)
@@ -7842,7 +7843,7 @@ static bool samp__is_breaker(const samp *s, int32_t id) {     /* by itself */
     return false;
 }
 
-/* DRY (p-e-w): a token that would lengthen a repetition pays multiplier * base^(length - allowed). */
+/* DRY (p-e-w): the logit of a token that would lengthen a repetition falls by multiplier * base^(length - allowed). */
 static void samp__dry(samp *s, int draw) {
     (void)draw;
     const samp_opts *o = &s->o;
@@ -7851,7 +7852,7 @@ static void samp__dry(samp *s, int draw) {
     int32_t limit = samp__dry_limit(s, n);
     if (limit < o->dry_allowed_length) return;
     samp__dry_repeats(s->recent, n, s->z);
-    for (int32_t k = 1; k < n; k++) {                 /* the token after a repetition of what ends the history */
+    for (int32_t k = 1; k < n; k++) {                 /* the token that follows an earlier copy of the last tokens */
         int32_t len = s->z[k] < limit ? s->z[k] : limit, *most = &s->tally[s->recent[k - 1]];
         if (len >= o->dry_allowed_length && len + 1 > *most) *most = len + 1;
     }
@@ -7869,7 +7870,7 @@ static void samp__dry(samp *s, int draw) {
 
 static bool samp__nsigma_off(const samp_opts *o) { return o->top_nsigma <= 0; }
 
-/* Standard deviation of the possible logits, through sums about the best one. */
+/* Standard deviation of the logits that are not -inf, by sums of their distances from the best one. */
 static double samp__sigma(const samp *s) {
     double  sum[4] = {0}, square[4] = {0};
     float   d[SAMP_BLOCK];
@@ -7893,7 +7894,7 @@ static double samp__sigma(const samp *s) {
     return var > 0 ? sqrt(var) : 0;
 }
 
-/* Those more than n standard deviations below the best get no probability; they stay candidates, as in the field. */
+/* Candidates more than n standard deviations below the best get probability 0 and stay candidates, as in llama.cpp. */
 static void samp__nsigma(samp *s, int draw) {
     (void)draw;
     samp__scan(s);
@@ -7949,7 +7950,7 @@ static void samp__min_p(samp *s, int draw) {
 
 static bool samp__xtc_off(const samp_opts *o) { return o->xtc_probability <= 0 || o->xtc_threshold > 0.5f; }
 
-/* XTC (p-e-w): now and then all choices above the threshold but the least likely of them are taken away. */
+/* XTC (p-e-w): with a given probability, removes all candidates above the threshold except the least likely of them. */
 static void samp__xtc(samp *s, int draw) {
     if (s->n < 2 || rng_unit(rng_at(s->seed, s->seq, s->pos, (uint64_t)draw)) > (double)s->o.xtc_probability) return;
     double   least = (double)s->o.xtc_threshold * samp__total(s);
@@ -7977,7 +7978,7 @@ static void samp__xtc(samp *s, int draw) {
 static bool samp__temp_off(const samp_opts *o) { return o->temp == 1 && o->dynatemp_range <= 0; }
 static bool samp__temp_greedy(const samp_opts *o) { return o->temp <= 0 && o->dynatemp_range <= 0; }
 
-/* Temperature by how flat the distribution is (kalomaze): the entropy's share of the largest possible one. */
+/* Dynamic temperature (kalomaze): it grows with the entropy, taken as a share of the largest possible entropy. */
 static float samp__dynatemp(samp *s) {
     const samp_opts *o = &s->o;
     double z, h = samp__entropy(s, &z), share = h > 0 ? h / log((double)s->n) : 0;
@@ -7994,7 +7995,7 @@ static void samp__temperature(samp *s, int draw) {
         if (s->n < 2) return;
         t = samp__dynatemp(s);
     }
-    if (!(t > 0) || !isfinite(s->max / t)) {          /* too cold for a float is greedy too */
+    if (!(t > 0) || !isfinite(s->max / t)) {          /* too small a temperature for a float is greedy too */
         samp__keep_best(s);
         return;
     }
@@ -8003,10 +8004,10 @@ static void samp__temperature(samp *s, int draw) {
 }
 
 typedef struct {
-    const char *name;                                 /* also without '_', and with '-' for it */
+    const char *name;                                 /* also recognised without '_' and with '-' in its place */
     const char *more;                                 /* other names, separated by spaces */
     char        letter;
-    bool        keeps_best;                           /* never drops the best candidate: before a greedy end it does nothing */
+    bool        keeps_best;                           /* never removes the best candidate, so that it does nothing before a greedy pick */
     bool (*off)(const samp_opts *);                   /* with these options it does nothing */
     void (*apply)(samp *, int draw);
 } samp_kind;
@@ -8026,7 +8027,7 @@ enum { SAMP_N_KINDS = sizeof samp_table / sizeof *samp_table };
 
 /* --- the chain --- */
 
-/* Does the word of n bytes spell `name` (which ends at NUL or a space)? Case, '_' and '-' do not count. */
+/* Whether the word of n bytes is `name`, which ends at a NUL or a space. Case, '_' and '-' are ignored. */
 static bool samp__spells(const char *word, size_t n, const char *name) {
     size_t i = 0;
     for (; *name && *name != ' '; name++) {
@@ -8061,7 +8062,7 @@ static bool samp__link(uint8_t *chain, int *n, int kind, const char *word, size_
     return true;
 }
 
-/* Rows of samp_table in the order asked for, off or not. */
+/* Rows of samp_table in the order of the options, also those that are off. */
 static bool samp__chain(const samp_opts *o, uint8_t chain[SAMP_CHAIN_MAX], int *n, err_t *e) {
     *n = 0;
     if (o->sampling_seq) {
@@ -8077,7 +8078,7 @@ static bool samp__chain(const samp_opts *o, uint8_t chain[SAMP_CHAIN_MAX], int *
     return true;
 }
 
-/* Drops what does nothing. A greedy temperature ends the chain, and before it whatever cannot drop the best. */
+/* Removes samplers that do nothing. A greedy temperature ends the chain; before it, samplers that keep the best do nothing. */
 static void samp__prune(samp *s, const uint8_t *chain, int n) {
     for (int i = 0; i < n && !s->greedy; i++) {
         if (samp_table[chain[i]].off(&s->o)) continue;
@@ -8087,7 +8088,7 @@ static void samp__prune(samp *s, const uint8_t *chain, int n) {
     while (s->greedy && s->n_chain && samp_table[s->chain[s->n_chain - 1]].keeps_best) s->n_chain--;
 }
 
-/* The chain in words. */
+/* The chain as text. */
 static void samp_describe(const samp *s, str *out) {
     if (s->o.mirostat && !s->greedy) str_fmt(out, "mirostat %d", s->o.mirostat);
     for (int i = 0; i < s->n_chain && !s->o.mirostat; i++) str_fmt(out, "%s%s", i ? ", " : "", samp_table[s->chain[i]].name);
@@ -8106,7 +8107,7 @@ static bool samp_check(const samp_opts *o, int32_t n_vocab, err_t *e) {
             return err_set(e, EXIT_INPUT, "%s: %g is out of range, expected %.10g to %.10g", r->name, x, r->lo, r->hi);
     }
     if (o->n_ctx <= 0 && (o->repeat_last_n < 0 || o->dry_penalty_last_n < 0))
-        return err_set(e, EXIT_INPUT, "%s: -1 stands for the context, whose length is not known here",
+        return err_set(e, EXIT_INPUT, "%s: -1 is the context, whose length is not known here",
                        o->repeat_last_n < 0 ? "repeat_last_n" : "dry_penalty_last_n");
     for (int i = 0; i < o->n_bias; i++) {
         if (o->bias[i].id < 0 || o->bias[i].id >= n_vocab)
@@ -8140,7 +8141,7 @@ static void samp__take_scratch(samp *s) {
     s->z = mem_aligned(n_past, sizeof *s->z);
 }
 
-/* Bytes of a sampler that looks back n_past tokens. */
+/* Bytes of a sampler with a history of n_past tokens. */
 static size_t samp_bytes(int32_t n_vocab, int32_t n_past) {
     const samp  *s = NULL;
     const size_t each = sizeof *s->list_l + sizeof *s->list_id + sizeof *s->score + sizeof *s->key + sizeof *s->out + sizeof *s->tally;
@@ -8149,7 +8150,7 @@ static size_t samp_bytes(int32_t n_vocab, int32_t n_past) {
            (size_t)n_past * past;
 }
 
-/* All memory is taken here. seq numbers the sequence among those of one seed. NULL with e set when an option is bad. */
+/* Allocates all memory that picks need. seq: number of the sequence among those with this seed. NULL, and e set: an option is bad. */
 static samp *samp_new(const samp_opts *o, int32_t n_vocab, uint64_t seed, uint64_t seq, err_t *e) {
     uint8_t chain[SAMP_CHAIN_MAX];
     int     n_chain;
@@ -8176,7 +8177,7 @@ static samp *samp_new(const samp_opts *o, int32_t n_vocab, uint64_t seed, uint64
     return s;
 }
 
-/* A sampler with the options of another one and its randomness; the history is samp_copy's. */
+/* A sampler with the options, seed and sequence number of another one; samp_copy copies the history. */
 static samp *samp_clone(const samp *from) {
     err_t     none = {0};
     samp_opts o = from->o;
@@ -8186,7 +8187,7 @@ static samp *samp_clone(const samp *from) {
     return s;
 }
 
-/* A token has become part of the text: one of the prompt, or the one picked. */
+/* Adds a token to the history: a token of the prompt, or the one picked. */
 static void samp_accept(samp *s, int32_t token, bool prompt) {
     ASSERT(token >= 0 && token < s->n_vocab);
     if (s->n_past) s->past[s->n_seen % (uint64_t)s->n_past] = token;
@@ -8195,7 +8196,7 @@ static void samp_accept(samp *s, int32_t token, bool prompt) {
     s->picked = -1;
 }
 
-/* dst takes the state of src, a sampler with the same options and vocabulary. */
+/* Copies the state of src to dst, a sampler with the same options and vocabulary. */
 static void samp_copy(samp *dst, const samp *src) {
     ASSERT(dst->n_vocab == src->n_vocab && dst->n_past == src->n_past);
     memcpy(dst->past, src->past, (size_t)src->n_past * sizeof *src->past);
@@ -8207,7 +8208,7 @@ static void samp_copy(samp *dst, const samp *src) {
 
 /* --- picking --- */
 
-/* Mirostat 1 (Basu et al. 2020): a Zipf exponent from the best candidates tells which top-k has the allowed surprise. */
+/* Mirostat 1 (Basu et al. 2020): a top-k that has the allowed surprise, by a Zipf exponent estimated from the best candidates. */
 static void samp__mirostat_1(samp *s) {
     int32_t n = samp__top(s, SAMP_MIRO_TOP);
     double  tb = 0, tt = 0;
@@ -8233,7 +8234,7 @@ static void samp__mirostat_2(samp *s) {
     else samp__keep(s, s->l, least, s->n - 1);
 }
 
-/* What is left of the logits after bias and chain: s->n candidates, scanned; none when no token is possible. */
+/* Applies bias and chain to the logits. Leaves s->n candidates, scanned; none when no token is possible. */
 static void samp__run(samp *s, float *logits, uint64_t pos) {
     s->l = logits;
     s->id = NULL;
@@ -8263,11 +8264,11 @@ static int32_t samp_pick(samp *s, float *logits, uint64_t pos) {
     return s->picked = samp__id(s, at);
 }
 
-/* The share of the token just picked among those that the chain left; its logits are still there. */
+/* Probability of the token just picked among the candidates that the chain left. Call it while the logits are unchanged. */
 static float samp_chance(samp *s) { return (float)((double)samp__weight(s->l[s->at] - s->max) / samp__total(s)); }
 
 /* The distribution that samp_pick draws from at pos, in the order in which it draws: descending. Returns how many
- * candidates there are (0: no token is possible); *out is good until the next call. logits are changed. */
+ * candidates there are (0: no token is possible); *out is valid until the next call. Changes logits. */
 __attribute__((unused)) static int32_t samp__probs(samp *s, float *logits, uint64_t pos, const samp_cand **out) {
     samp__run(s, logits, pos);
     *out = s->out;
