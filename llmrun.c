@@ -19205,17 +19205,18 @@ static bool bench_run(const bench_opts *o, const char *const *models, int n_mode
 }
 
 /* ===== [cli] option table, config, command line =====
- * The command line becomes a config. The tables of options and actions hold everything that the parser, --help and the
- * README know about an option; defaults come from cli_defaults(). The sections below receive their own options by value.
- * Invariants: the parser never exits: an error comes back in err_t, and a fuzzer goes on; the prompt is exact bytes.
- * To add an option: 1 a field and its default in the section that uses it; 2 a row of cli_opts. A good default is better.
+ * Reads the command line into a config. The option table holds all that the parser and --help know about an option; defaults
+ * come from cli_defaults(). Each section below receives its own options by value.
+ * Invariants: the parser never exits (errors come back in err_t); the prompt is exact bytes.
+ * To add an option: 1 a field and its default in the options of the section that uses it; 2 a row of cli_opts: its names, kind
+ * and bounds, `serves` (the actions it has an effect on) and `beside` (the option that it needs). Tests walk the table.
  * Public: cli_defaults, cli_environment, cli_parse, cli_finish, cli_drop, cli_find, cli_given, cli_word, cli_long_name, cli_value,
  * cli_default, cli_full, cli_param, cli_spell, cli_push, cli_list_drop, cli_unescape, cli_act_name, cli_effective, cli_lacks,
  * cli_typed.
- * Opens: config, cli_line, cli_opt, cli_groups, cli_foreign. */
+ * Opens: config, cli_list, cli_opt, cli_groups, cli_foreign. */
 
 #ifndef LLMRUN_COMMIT
-#define LLMRUN_COMMIT "unknown"                      /* the Makefile asks git */
+#define LLMRUN_COMMIT "unknown"                      /* the Makefile sets it */
 #endif
 
 #define CLI_VERSION "0.1.0"
@@ -19246,60 +19247,60 @@ typedef enum {
     N_ACTS
 } cli_act;
 
-/* Sets of actions, for the column of the option table that says which actions an option has an effect on. */
+/* Sets of actions, for the column `serves`. */
 #define ON(action) (1u << ACT_##action)
 enum {
     ON_BATCH = ON(BATCH),
     ON_BENCH = ON(BENCH),
     ON_QUANTIZE = ON(QUANTIZE),
     ON_EVAL = ON(PERPLEXITY) | ON(DIVERGENCE),
-    ON_ANSWER = ON(GENERATE) | ON_BATCH,              /* tokens are sampled */
-    ON_TEXT = ON(GENERATE) | ON(TOKENIZE) | ON(DETOKENIZE) | ON(SCORE) | ON(LOGITS) | ON(PERPLEXITY) | ON(IMATRIX),  /* a prompt is read */
-    ON_STEPS = ON_ANSWER | ON_EVAL | ON_BENCH | ON(SCORE) | ON(LOGITS) | ON(IMATRIX),                                /* the model runs */
+    ON_ANSWER = ON(GENERATE) | ON_BATCH,              /* actions that sample tokens */
+    ON_TEXT = ON(GENERATE) | ON(TOKENIZE) | ON(DETOKENIZE) | ON(SCORE) | ON(LOGITS) | ON(PERPLEXITY) | ON(IMATRIX),  /* that read a prompt */
+    ON_STEPS = ON_ANSWER | ON_EVAL | ON_BENCH | ON(SCORE) | ON(LOGITS) | ON(IMATRIX),                                /* that run the model */
     ON_ALL = (1u << N_ACTS) - 1
 };
 
 typedef struct {
     const char **v;
-    int          n, n_own;                            /* the first n_own texts are ours to free */
+    int          n, n_own;                            /* the list owns the first n_own texts */
 } cli_list;
 
 typedef struct {
-    const char *model, *prompt, *file;                /* prompt "" is a prompt, NULL is none */
+    const char *model, *prompt, *file;                /* "" is a prompt, NULL is none */
     int         action;                               /* cli_act */
-    const char *what;                                 /* what the action acts on: a tensor, a file, a list */
-    const char *output, *format, *cpu, *pre;          /* format, pre: NULL unless asked for */
-    const char *plot;                                 /* file of --bench's picture, NULL: none */
+    const char *what;                                 /* value of the action: a tensor, a file, a list */
+    const char *output, *format, *cpu, *pre;          /* NULL: not given */
+    const char *plot;                                 /* file for the picture of --bench, NULL: none */
     bool        echo;                                 /* the prompt is written before the answer */
     char        own_shard[48];                        /* I/N of --shard auto */
-    str         own_output;                           /* output with the part's number in it */
+    str         own_output;                           /* output, {shard} replaced */
     bool        json, bos, escape, blas, no_stdin;
-    int         special;                              /* -1: as the action does by itself; 0, 1: asked for */
+    int         special;                              /* -1: not given, the action decides; 0, 1: given */
     int         log_level;
     int64_t     seed;                                 /* -1: draw one */
-    const char *imatrix, *calibrate;                  /* an importance matrix; a text to round by */
+    const char *imatrix, *calibrate;                  /* files: an importance matrix; a text for calibrated rounding */
     cli_list    stop, bias, breakers, tensor_types;
     bytes      *stops;                                /* what gen.stop points to */
-    samp_bias  *biases;                               /* bias, read */
+    samp_bias  *biases;                               /* [bias.n] bias as numbers */
     float       rope_freq_scale;                      /* 1 / fwd.rope.factor, 0: not given */
     kv_opts     kv;
     engine_opts    fwd;
     gen_opts    gen;
     text_opts   text;
     calib_opts  calib;
-    cli_list    in_files;                             /* importance matrices to add to the one gathered */
-    cli_list    inputs;                               /* files of lines, or of results */
+    cli_list    in_files;                             /* importance matrices to add */
+    cli_list    inputs;                               /* files of --batch or --merge */
     samp_opts   samp;
     spec_opts   spec;
     eval_opts   eval;
-    int         chunks;                               /* of eval and calib */
+    int         chunks;                               /* for eval and calib */
     quant_opts  quant;
     batch_opts  batch;
     bool        resume;
-    cli_list    models;                               /* of --bench, in place of model */
+    cli_list    models;                               /* of --bench, instead of model */
     bench_opts  bench;
-    const char *given[CLI_OPTS_MAX];                  /* by row of cli_opts: the argument that named it, NULL: none did */
-    cli_list    idle;                                 /* options of llama.cpp that change nothing here, as given */
+    const char *given[CLI_OPTS_MAX];                  /* [row of cli_opts] the argument with its name, NULL: not given */
+    cli_list    idle;                                 /* options of llama.cpp that have no effect here, as given */
 } config;
 
 static config cli_defaults(void) {
@@ -19321,11 +19322,11 @@ typedef enum {
     OPT_TYPE,                                         /* the same, kept as a k_types id */
     OPT_NUMS,                                         /* bench_list of such numbers: 1,2,8 a-b a-b+step a-b*factor */
     OPT_PAIR,                                         /* two numbers, at the end of a bench_list */
-    OPT_TYPES,                                        /* bench_list of k_types ids, words with commas between */
-    OPT_LEVELS,                                       /* bench_list of kernel levels, the same; auto is -1 */
-    OPT_WORDS,                                        /* bench_list of places in the argument column, the same */
+    OPT_TYPES,                                        /* bench_list of k_types ids: words separated by commas */
+    OPT_LEVELS,                                       /* bench_list of kernel levels, likewise; auto is -1 */
+    OPT_WORDS,                                        /* bench_list of positions in the argument column, likewise */
     OPT_LIST,                                         /* cli_list, grows with each use */
-    OPT_ACT,                                          /* action lo; its value, if the argument column has one, is `what` */
+    OPT_ACT,                                          /* action lo; its value is `what`; hi 1: more files may follow */
 } cli_kind;
 
 typedef enum {
@@ -19350,15 +19351,15 @@ static const struct {
     [GROUP_OUT] = {"output", "Output"},
 };
 
-/* Options that have an effect only beside another one. */
+/* Some options have an effect only beside another one: a note names those that are given without it. */
 typedef enum {
     ALONE, BESIDE_CACHE, BESIDE_SHIFT, BESIDE_BASE, BESIDE_DRAFT, BESIDE_DRAFTS, BESIDE_LOOKUP, BESIDE_DRY, BESIDE_DYNATEMP, BESIDE_XTC,
     BESIDE_MIROSTAT, BESIDE_PENALTY, BESIDE_TEXT, N_PARTNERS
 } cli_partner;
 
 static const struct {
-    const char *names;                                /* one of these must have another value than its default */
-    uint32_t    on;                                   /* actions that want it */
+    const char *names;                                /* one of these must differ from its default */
+    uint32_t    on;                                   /* actions that need it */
 } cli_partners[N_PARTNERS] = {
     [BESIDE_CACHE] = {"--prompt-cache", ON_ALL},
     [BESIDE_SHIFT] = {"--context-shift", ON_ALL},
@@ -19370,19 +19371,19 @@ static const struct {
     [BESIDE_DYNATEMP] = {"--dynatemp-range", ON_ALL},
     [BESIDE_XTC] = {"--xtc-probability", ON_ALL},
     [BESIDE_MIROSTAT] = {"--mirostat", ON_ALL},
-    [BESIDE_PENALTY] = {"--repeat-penalty --presence-penalty --frequency-penalty", ON(GENERATE)},   /* a batch line may have them */
+    [BESIDE_PENALTY] = {"--repeat-penalty --presence-penalty --frequency-penalty", ON(GENERATE)},   /* a line of a batch may set them */
     [BESIDE_TEXT] = {"--calibrate", ON_QUANTIZE},
 };
 
 typedef struct {
-    const char *names;                                /* every spelling, space between; errors use the one typed */
-    const char *arg;                                  /* what help calls the value, NULL for none; bars: the words allowed */
+    const char *names;                                /* all spellings, separated by spaces; errors use the given one */
+    const char *arg;                                  /* name of the value, NULL: none; with bars: the words allowed */
     cli_kind    kind;
     size_t      at;                                   /* offset in config */
     double      lo, hi;
     cli_group   group;
     uint32_t    serves;                               /* actions it has an effect on, as ON(...) bits */
-    cli_partner beside;                               /* the option without which it has no effect */
+    cli_partner beside;                               /* the option that it needs to have an effect */
     const char *env;                                  /* environment variable read first, or NULL */
     const char *help;
 } cli_opt;
@@ -19413,7 +19414,7 @@ static const cli_opt cli_opts[] = {
      "run a text in chunks of -c tokens (512 by default) and write its importance matrix to FILE, as GGUF"},
     {"--show-statistics",               NULL,         OPT_ACT,  AT(what), ACT_STATISTICS, 0,      GROUP_ACT, ON_ALL, ALONE, NULL,
      "print statistics of the importance matrix given by --in-file, for each tensor; needs no model"},
-    {"--merge",                         "FILE",       OPT_ACT,  AT(what), ACT_MERGE, 0,           GROUP_ACT, ON_ALL, ALONE, NULL,
+    {"--merge",                         "FILE",       OPT_ACT,  AT(what), ACT_MERGE, 1,           GROUP_ACT, ON_ALL, ALONE, NULL,
      "join the batch results of FILE and of all files after it in the order of the input; two records of one line that do not agree are "
      "refused; needs no model"},
     {"--inspect",                       NULL,         OPT_ACT,  AT(what), ACT_INSPECT, 0,         GROUP_ACT, ON_ALL, ALONE, NULL,
@@ -19422,7 +19423,7 @@ static const cli_opt cli_opts[] = {
      "write one tensor as float32, little-endian, in the order of the file"},
     {"--quantize",                      "TYPE",       OPT_ACT,  AT(what), ACT_QUANTIZE, 0,        GROUP_ACT, ON_ALL, ALONE, NULL,
      "write the model to -o with its weights in another type or mixture (--list quants); COPY keeps their types"},
-    {"--batch",                         "FILE",       OPT_ACT,  AT(what), ACT_BATCH, 0,           GROUP_ACT, ON_ALL, ALONE, NULL,
+    {"--batch",                         "FILE",       OPT_ACT,  AT(what), ACT_BATCH, 1,           GROUP_ACT, ON_ALL, ALONE, NULL,
      "answer every line of FILE (- is standard input) and of all files after it, patterns such as '*.jsonl' too: OpenAI batch lines, bare "
      "bodies or plain prompts; results to -o or stdout as they come"},
     {"--bench",                         NULL,         OPT_ACT,  AT(what), ACT_BENCH, 0,           GROUP_ACT, ON_ALL, ALONE, NULL,
@@ -19697,15 +19698,15 @@ static const cli_opt cli_opts[] = {
 enum { N_CLI_OPTS = sizeof cli_opts / sizeof *cli_opts };
 _Static_assert((int)N_CLI_OPTS <= (int)CLI_OPTS_MAX, "config.given has a place for every row");
 
-/* Options of llama.cpp's programs that are not ours. Idle ones would change nothing here and are taken with one line on
- * stderr, so that scripts run; the others are refused as what they are. A name that is also in cli_opts means that one
- * where it has an effect. */
+/* Options that llama.cpp has and llmrun has not. Idle ones would change nothing here: they are accepted with one line on stderr,
+ * so that scripts run. The others are refused by name. A name that is also in cli_opts means that option on the actions that
+ * it serves. */
 typedef enum { CLI_IDLE, CLI_MISSING } cli_fate;
 
 typedef struct {
-    const char *names, *arg;                          /* as in cli_opt; in square brackets: the value may be absent */
+    const char *names, *arg;                          /* as in cli_opt; in square brackets: the value is optional */
     cli_fate    fate;
-    const char *instead;                              /* for a missing one: what does the same here, or NULL */
+    const char *instead;                              /* of a missing one: what to use here, or NULL */
 } cli_foreign;
 
 #define CLI_SWITCH "[on|off|auto|0|1|true|false|enabled|disabled]"
@@ -19799,7 +19800,7 @@ static bool cli_word(const char **list, char sep, bytes *out) {
     return true;
 }
 
-/* The row of a spelling. Several may have it: with --bench its group comes first, else last. */
+/* The row with this spelling, NULL: none. Where two rows have it, --bench takes the one of its own group, others take the other. */
 static const cli_opt *cli_find(bool bench, bytes name) {
     for (int pass = 0; pass < 2; pass++)
         for (int i = 0; i < N_CLI_OPTS; i++) {
@@ -19842,14 +19843,13 @@ static cli_opt cli_full(const cli_opt *o) {
 
 static bool cli__serves(const cli_opt *o, int action) { return o->serves >> action & 1; }
 
-/* Whether `name` can be given beside this action and then means this row. */
+/* Whether `name` beside this action means this row. */
 static bool cli__usable(const cli_opt *o, bytes name, int action) {
     if (cli_find(action == ACT_BENCH, name) != o) return false;
     return o->kind == OPT_ACT ? action == ACT_GENERATE || (int)o->lo == action || (int)o->lo >= ACT_USAGE : cli__serves(o, action);
 }
 
-/* The spelling that was likely meant, or one that `name` begins, among those that can be given beside the action; n 0
- * when there is none. */
+/* The most similar spelling that this action takes, or one that begins with `name`; n 0: none. */
 static bytes cli__near(bytes name, int action) {
     bytes best = {0}, begun = {0};
     int   least = bytes_slack(name) + 1;
@@ -19875,13 +19875,13 @@ static bool cli__i64(const char *s, int64_t *out) {
     if (!*s) return false;
     for (; *s; s++)
         if (*s < '0' || *s > '9' || __builtin_mul_overflow(v, 10, &v) || __builtin_sub_overflow(v, *s - '0', &v)) return false;
-    if (!neg && v == INT64_MIN) return false;         /* gathered below zero, where there is one more number */
+    if (!neg && v == INT64_MIN) return false;         /* summed as negative numbers, of which there is one more */
     *out = neg ? v : -v;
     return true;
 }
 
-/* 1, -1.5, .5, 2e-3: no hexadecimal, no nan, no blanks. strtod reads a point whatever the environment says,
- * because nothing here calls setlocale. */
+/* 1, -1.5, .5, 2e-3: no hexadecimal, no nan, no blanks. The decimal separator of strtod
+ * is a point, because the program never calls setlocale. */
 static bool cli__f64(const char *s, double *out) {
     const char *p = s;
     if (*p == '-' || *p == '+') p++;
@@ -19915,7 +19915,7 @@ static bool cli__size(const char *s, double *out) {
     return !*s || strcmp(s, "B") == 0 || (u && strcmp(s, "iB") == 0);
 }
 
-/* The bound as a person writes it: whole numbers without an exponent. */
+/* A bound as text: whole numbers without an exponent. */
 static void cli__number(double x, char *buf, size_t n) {
     if (x >= 0x1p63) snprintf(buf, n, "%lld", LLONG_MAX);
     else if (x == floor(x)) snprintf(buf, n, "%.0f", x);
@@ -19974,7 +19974,7 @@ static bool cli__span(const cli_opt *o, const char *name, const char *val, bench
     const bool times = *rest == '*';
     if (*rest && ((!times && *rest != '+') || !cli__i64(rest + 1, &by) || by < 1 + times || by > INT32_MAX || (times && a < 1)))
         return err_set(e, EXIT_INPUT, "%s: expected a range such as 1-8, 1-8+2 or 1-8*2, found '%.100s'", name, val);
-    if (a > b) return err_set(e, EXIT_INPUT, "%s: %.100s is a range of nothing", name, val);
+    if (a > b) return err_set(e, EXIT_INPUT, "%s: %.100s is an empty range", name, val);
     for (; a <= b; a = times ? a * by : a + by)
         if (!cli__add(l, name, a, e)) return false;
     return true;
@@ -19989,14 +19989,14 @@ static bool cli__level(const char *word, int *out) {
     return *out >= 0 || strcmp(word, "auto") == 0;
 }
 
-/* Which of the words between bars it is. */
+/* Its position among the words between bars. */
 static int cli__place(const char *words, const char *word) {
     int n = 0;
     for (bytes w; cli_word(&words, '|', &w) && !bytes_is(w, word);) n++;
     return n;
 }
 
-/* A word of the argument column, as what its kind keeps. */
+/* Appends the value of a word of the argument column. */
 static bool cli__word_value(const cli_opt *o, const char *name, const char *word, bench_list *l, err_t *e) {
     int v = 0;
     if (!cli__choose(o, name, word, e)) return false;
@@ -20006,7 +20006,7 @@ static bool cli__word_value(const cli_opt *o, const char *name, const char *word
     return cli__add(l, name, v, e);
 }
 
-/* Values with commas between. */
+/* Appends values separated by commas. */
 static bool cli__values(const cli_opt *o, const char *name, const char *val, bench_list *l, err_t *e) {
     const int had = l->n;
     for (const char *p = val;; p++) {
@@ -20043,18 +20043,18 @@ static bytes cli_long_name(const cli_opt *o) {
 
 static bool cli__set_action(config *c, const cli_opt *o, const char *val, err_t *e) {
     int action = (int)o->lo;
-    if (c->action >= ACT_USAGE) return true;          /* help is given whatever else is asked for */
+    if (c->action >= ACT_USAGE) return true;          /* help wins over other actions */
     if (c->action != ACT_GENERATE && c->action != action && action < ACT_USAGE) {
         bytes a = cli_long_name(cli__action_opt(c->action)), b = cli_long_name(o);
         return err_set(e, EXIT_INPUT, "%.*s and %.*s are two actions, expected one", (int)a.n, a.p, (int)b.n, b.p);
     }
     c->action = action;
     c->what = val;
-    if (action == ACT_MERGE || action == ACT_BATCH) cli_push(&c->inputs, val);
+    if (o->hi) cli_push(&c->inputs, val);
     return true;
 }
 
-/* One option with its value (NULL where the table has no argument) into the config. */
+/* Stores one option with its value (NULL where the table has no argument) in the config. */
 static bool cli__set(config *c, const cli_opt *o, const char *name, const char *val, err_t *e) {
     const cli_opt full = cli_full(o);
     void         *field = (char *)c + o->at;
@@ -20097,7 +20097,7 @@ static bool cli__set(config *c, const cli_opt *o, const char *name, const char *
     case OPT_TYPES:
     case OPT_LEVELS:
     case OPT_WORDS:
-        if (!c->given[o - cli_opts]) ((bench_list *)field)->n = 0;    /* the first use puts the default aside */
+        if (!c->given[o - cli_opts]) ((bench_list *)field)->n = 0;    /* the first use replaces the default */
         return cli__values(o, name, val, field, e);
     case OPT_ACT:
         if (val && strchr(o->arg, '|') && !cli__choose(o, name, val, e)) return false;
@@ -20109,7 +20109,7 @@ static bool cli__set(config *c, const cli_opt *o, const char *name, const char *
 
 /* --- parsing --- */
 
-/* What the environment says, before the command line has its say. */
+/* Options from the environment. The command line is read later and replaces them. */
 static bool cli_environment(config *c, err_t *e) {
     for (int i = 0; i < N_CLI_OPTS; i++) {
         const char *val = cli_opts[i].env ? getenv(cli_opts[i].env) : NULL;
@@ -20130,14 +20130,14 @@ static bool cli__unknown(bytes name, int action, err_t *e) {
 typedef struct {
     int          n, at;                               /* arg[at]: the next argument */
     char *const *arg;
-    int          action;                              /* the one that the whole line asks for */
+    int          action;                              /* of the whole line */
 } cli_line;
 
-/* The name of an option as it is typed: what stands before '='. */
+/* The name of an option as given: the part before '='. */
 static bytes cli_typed(const char *arg) { return (bytes){(const uint8_t *)arg, strcspn(arg, "=")}; }
 
-/* Whether `next` is the value of an option that can do without one: what stands in brackets in its row names its words, or
- * else it is any text that is no option. */
+/* Whether `next` is the value of an option whose value is optional: one of the words in brackets, or, where there are none,
+ * any text that is not an option. */
 static bool cli__optional(const char *brackets, const char *next) {
     const char *words = brackets + 1;
     if (!strchr(words, '|')) return next[0] != '-';
@@ -20148,14 +20148,14 @@ static bool cli__optional(const char *brackets, const char *next) {
     return false;
 }
 
-/* How many arguments after arg[at - 1] are its values; kind_of: the argument column of its row. */
+/* Number of arguments after arg[at - 1] that are its values; kind_of: the argument column of its row. */
 static int cli__n_values(const cli_line *l, const char *kind_of) {
     if (!kind_of || strchr(l->arg[l->at - 1], '=')) return 0;
     if (*kind_of == '[') return l->at < l->n && cli__optional(kind_of, l->arg[l->at]);
     return strchr(kind_of, ' ') ? 2 : 1;
 }
 
-/* The action that the line asks for. Values are not looked at; what is no option is passed over. */
+/* The action of the line. Skips the values of options and arguments that are no options. */
 static int cli__action_ahead(int n, char *const *arg) {
     for (cli_line l = {.n = n, .arg = arg}; l.at < n;) {
         const char *a = arg[l.at++];
@@ -20169,8 +20169,8 @@ static int cli__action_ahead(int n, char *const *arg) {
     return ACT_GENERATE;
 }
 
-/* Whether `rest`, which follows a short option in the same argument, is a value of it. A text may be anything, unless the
- * whole argument is like a long option that lacks a dash. */
+/* Whether `rest`, which follows a short option in the same argument, is its value. A text may be anything, unless the whole
+ * argument resembles a long option that lacks a dash. */
 static bool cli__may_follow(const cli_opt *o, int action, const char *whole, const char *rest) {
     const bytes near = cli__near(bytes_of(whole), action);
     const bool  sign = *rest == '-' || *rest == '+';
@@ -20187,7 +20187,7 @@ static bool cli__may_follow(const cli_opt *o, int action, const char *whole, con
     }
 }
 
-/* -n5: the row of a short option whose value is attached, which begins at *val; NULL when it is none. The longest name counts. */
+/* -n5: the row of a short option with its value in the same argument, at *val; NULL: it is none. The longest name wins. */
 static const cli_opt *cli__attached(const cli_line *l, const char *arg, bytes *name, const char **val) {
     for (size_t n = strlen(arg) - 1; arg[1] != '-' && n >= 2; n--) {
         const cli_opt *o = cli_find(l->action == ACT_BENCH, (bytes){(const uint8_t *)arg, n});
@@ -20199,7 +20199,7 @@ static const cli_opt *cli__attached(const cli_line *l, const char *arg, bytes *n
     return NULL;
 }
 
-/* An option of llama.cpp: kept for one line on stderr where it changes nothing, refused where it would. */
+/* An option of llama.cpp: noted for one line on stderr where it is idle, else refused. */
 static bool cli__take_foreign(config *c, cli_line *l, const cli_foreign *f, err_t *e) {
     const char *arg = l->arg[l->at - 1];
     const bytes name = cli_typed(arg);
@@ -20214,7 +20214,7 @@ static bool cli__take_foreign(config *c, cli_line *l, const cli_foreign *f, err_
     return true;
 }
 
-/* An option of our own, its value attached (val) or in the next argument. */
+/* An option of llmrun with its value in the same argument (val) or in the next one. */
 static bool cli__take(config *c, cli_line *l, const cli_opt *o, bytes name, const char *val, err_t *e) {
     char as_typed[64];
     snprintf(as_typed, sizeof as_typed, "%.*s", (int)name.n, (const char *)name.p);
@@ -20229,8 +20229,8 @@ static bool cli__take(config *c, cli_line *l, const cli_opt *o, bytes name, cons
     return true;
 }
 
-/* The argument before arg[at], which begins with a dash. A name of our own that has no effect on the action may be one of
- * llama.cpp's that has none anywhere. */
+/* The argument before arg[at], which begins with a dash. A name that has no effect on the action may be an idle option of
+ * llama.cpp. */
 static bool cli__option(config *c, cli_line *l, err_t *e) {
     const char        *arg = l->arg[l->at - 1], *eq = strchr(arg, '='), *val = eq ? eq + 1 : NULL;
     bytes              name = cli_typed(arg);
@@ -20241,16 +20241,15 @@ static bool cli__option(config *c, cli_line *l, err_t *e) {
     return o ? cli__take(c, l, o, name, val, e) : cli__unknown(name, l->action, e);
 }
 
-/* An argument that is no option: another file of an action that takes several. */
+/* An argument that is not an option: one more file of an action that takes several. */
 static bool cli__operand(config *c, const char *arg, err_t *e) {
-    if (c->action == ACT_MERGE || c->action == ACT_BATCH) {
-        cli_push(&c->inputs, arg);
-        return true;
-    }
-    return err_set(e, EXIT_INPUT, "unexpected argument '%.100s', expected an option (a prompt goes after -p)", arg);
+    const cli_opt *o = cli__action_opt(c->action);
+    if (!o || !o->hi) return err_set(e, EXIT_INPUT, "unexpected argument '%.100s', expected an option (a prompt goes after -p)", arg);
+    cli_push(&c->inputs, arg);
+    return true;
 }
 
-/* arg[0 .. n): the command line without the program's name. Texts are kept by reference. Behind -- nothing is an option. */
+/* arg[0 .. n): the command line without the program's name. Texts are kept by reference. After -- no argument is an option. */
 static bool cli_parse(config *c, int n, char *const *arg, err_t *e) {
     cli_line l = {.n = n, .arg = arg, .action = cli__action_ahead(n, arg)};
     bool     options = true;
@@ -20277,7 +20276,7 @@ static void cli__act_names(uint32_t set, str *out) {
     }
 }
 
-/* The one rule for options that have no effect on the action: they are refused. */
+/* Refuses options that have no effect on the action. */
 static bool cli_effective(const config *c, err_t *e) {
     enum { FEW = 4 };
     for (int i = 0; i < N_CLI_OPTS; i++) {
@@ -20297,7 +20296,7 @@ static bool cli_effective(const config *c, err_t *e) {
     return true;
 }
 
-/* The byte that a backslash and c stand for, -1 when they stand for nothing. */
+/* The byte written as a backslash and c, -1: none. */
 static int cli__escaped(char c) {
     switch (c) {
     case 'n': return '\n';
@@ -20325,7 +20324,7 @@ static void cli_unescape(const char *s, str *out) {
     }
 }
 
-/* Reads the escapes in every text of a list. A NUL cannot be part of one. */
+/* Replaces the escapes in every text of a list. A NUL is refused. */
 static bool cli__unescape_list(cli_list *l, const char *name, err_t *e) {
     for (; l->n_own < l->n; l->n_own++) {
         str s = {0};
@@ -20375,7 +20374,7 @@ static bool cli__biases(config *c, err_t *e) {
 
 static bool cli_given(const config *c, const char *name) { return c->given[cli_find(false, bytes_of(name)) - cli_opts] != NULL; }
 
-/* Texts that name standard input, texts that no answer can hold, escapes. */
+/* Checks texts and replaces their escapes. */
 static bool cli__finish_texts(config *c, err_t *e) {
     if (c->no_stdin && c->file && strcmp(c->file, "-") == 0) return err_set(e, EXIT_INPUT, "--no-stdin and --file - disagree");
     for (int i = 0; i < c->stop.n; i++)
@@ -20391,14 +20390,14 @@ static bool cli__finish_rope(config *c, err_t *e) {
     return true;
 }
 
-/* OpenBLAS sums in an order that depends on the rows of a step, so guessed tokens would change the text. */
+/* OpenBLAS sums in an order that depends on the number of rows, so that drafted tokens would change the text. */
 static bool cli__finish_blas(config *c, err_t *e) {
     if (!c->blas) return true;
-    const char *guesses = c->spec.draft ? "--model-draft" : cli_given(c, "--lookup") && c->spec.lookup ? "--lookup" : NULL;
-    return !guesses || err_set(e, EXIT_INPUT, "--blas: found %s beside it, whose guesses would change the text, expected one of them", guesses);
+    const char *drafts = c->spec.draft ? "--model-draft" : cli_given(c, "--lookup") && c->spec.lookup ? "--lookup" : NULL;
+    return !drafts || err_set(e, EXIT_INPUT, "--blas: found %s beside it, whose drafts would change the text, expected one of them", drafts);
 }
 
-/* What several options together mean, and what they must not, whatever the action. */
+/* Checks options against each other and completes them, for any action. */
 static bool cli_finish(config *c, err_t *e) {
     if (c->prompt && c->file) return err_set(e, EXIT_INPUT, "--prompt and --file both give a prompt, expected one");
     if (!cli__finish_blas(c, e) || !cli__finish_texts(c, e) || !cli__finish_rope(c, e)) return false;
@@ -20410,7 +20409,7 @@ static bool cli_finish(config *c, err_t *e) {
     if (c->gen.n_predict < 0) c->gen.n_predict = -1;
     if (!cli__biases(c, e)) return false;
     samp_opts so = c->samp;
-    so.n_ctx = 1;                                     /* not known yet; the sampler looks again when it is */
+    so.n_ctx = 1;                                     /* not known yet; samp_new() checks again */
     if (!samp_check(&so, INT32_MAX, e)) return false;
     mem_free(c->stops);
     c->gen.stop = c->stops = mem_new((size_t)c->stop.n, sizeof *c->stops);
@@ -20434,7 +20433,7 @@ static void cli_drop(config *c) {
     str_drop(&c->own_output);
 }
 
-/* The values of a list as they are typed. */
+/* The values of a list as on the command line. */
 static void cli__spell_list(const cli_opt *o, const bench_list *l, str *out) {
     const char *names[16];
     k_levels_list(names, NULL);
@@ -20447,7 +20446,7 @@ static void cli__spell_list(const cli_opt *o, const bench_list *l, str *out) {
     }
 }
 
-/* The value an option has; "" where there is nothing to say. */
+/* The value of an option; "" where it has none. */
 static void cli_value(const cli_opt *o, const config *c, str *out) {
     const void *field = (const char *)c + o->at;
     char        num[32] = "";
@@ -20473,7 +20472,7 @@ static void cli_value(const cli_opt *o, const config *c, str *out) {
     str_put(out, text);
 }
 
-/* The same when nobody gives it. */
+/* The default of an option. */
 static void cli_default(const cli_opt *o, str *out) {
     const config c = cli_defaults();
     cli_value(o, &c, out);
@@ -20493,7 +20492,7 @@ static bool cli__acts(const cli_opt *o, const config *c) {
     return acts;
 }
 
-/* What row i, which is given, lacks to have an effect: "--a, --b or --c"; false: nothing. */
+/* The options of which one is needed for row i to have an effect: "--a, --b or --c"; false: it has one, or is not given. */
 static bool cli_lacks(const config *c, int i, str *out) {
     const cli_partner beside = cli_opts[i].beside;
     const char       *names = cli_partners[beside].names;
@@ -20517,23 +20516,22 @@ static void cli_spell(const cli_opt *o, const char *between, str *out) {
 }
 
 /* ===== [help] help, man page, completions, lists =====
- * What the program prints about itself. All of it is made from the option table and the tables of the sections below, so it
- * cannot disagree with them.
+ * What the program prints about itself, made from the option table and from the tables of the sections below.
  * Public: help_print, help_list, help_version. */
 
 /* --- help --- */
 
-enum { HELP_WIDTH = 80, HELP_NARROW = 40, HELP_WIDE = 120 };   /* columns of help: in a file, and the bounds of a window */
+enum { HELP_WIDTH = 80, HELP_NARROW = 40, HELP_WIDE = 120 };   /* columns: in a file; least and most in a terminal */
 
-/* Bytes of a long word that fit so many columns, up to a bar, a comma or a semicolon; 0: it has none there. */
+/* Length of the part of a long word that fits in so many columns and ends with a bar, a comma or a semicolon; 0: none. */
 static size_t help__cut(bytes w, int columns) {
     for (int n = columns < (int)w.n ? columns : (int)w.n; n > 0; n--)
         if (strchr("|,;", w.p[n - 1])) return (size_t)n;
     return 0;
 }
 
-/* Words of `text` from column `col` on, which is the beginning of a line or of a cell. Lines end before `width` and go on at
- * `indent`. Returns the column that is reached. */
+/* Writes the words of `text` from column `col` on, the beginning of a line or cell. Lines end before `width`, the next ones
+ * begin at `indent`. Returns the column at the end. */
 static int help__flow(str *out, const char *text, int col, int indent, int width) {
     int start = col;
     for (bytes w; cli_word(&text, ' ', &w);) {
@@ -20555,7 +20553,7 @@ static int help__flow(str *out, const char *text, int col, int indent, int width
     return col;
 }
 
-/* A row of two cells: what is explained, and the explanation from column `indent` on. */
+/* A row of two cells: `what`, and its explanation from column `indent` on. */
 static void help__row(str *out, const char *what, const char *help, int indent, int width) {
     str_put(out, "  ");
     int col = help__flow(out, what, 2, 6, width);
@@ -20727,7 +20725,7 @@ static bool help__named(const cli_opt *o, bytes bare) {
     return false;
 }
 
-/* The topic, or else the option, that was likely meant. */
+/* The most similar topic or option; n 0: none. */
 static bytes help__near_topic(bytes name) {
     bytes best = {0};
     int   least = bytes_slack(name) + 1;
@@ -20744,7 +20742,7 @@ static bytes help__near_topic(bytes name) {
     return best;
 }
 
-/* The options of a topic, or every option of a name: one may have two meanings. */
+/* The options of a topic, or all options with a name: it may have another meaning with --bench. */
 static bool help__about(const char *topic, int width, str *out, err_t *e) {
     const int   group = help__topic(topic);
     const bytes bare = help__bare(bytes_of(topic));
@@ -20773,7 +20771,7 @@ static void help__cell(str *out, const char *text) {
     }
 }
 
-/* The same as Markdown tables. */
+/* The options as Markdown tables. */
 static void help__md(str *out) {
     for (int group = 0; group < N_GROUPS; group++) {
         str_fmt(out, "%s**%s**\n\n| option | default | meaning |\n|---|---|---|\n", group ? "\n" : "", cli_groups[group].title);
@@ -20799,7 +20797,7 @@ static void help__md(str *out) {
 
 /* --- man page --- */
 
-/* Text for roff: dashes that are typed, backslashes, and no line that begins like a request. */
+/* Text for roff: dashes as ASCII, backslashes escaped, no line that begins like a request. */
 static void help__roff(str *out, const char *text) {
     if (*text == '.' || *text == '\'') str_put(out, "\\&");
     for (; *text; text++) {
@@ -20853,7 +20851,7 @@ static void help__man_options(str *out) {
     }
 }
 
-/* What the program writes beside standard output. */
+/* Files that the program writes. */
 static const struct {
     const char *name, *holds;
 } help_files[] = {
@@ -20921,7 +20919,7 @@ static void help__first_words(const str *lines, str *out) {
     }
 }
 
-/* The words that may be an option's value, with blanks between: "" where it may be anything. */
+/* The words that an option takes, separated by spaces; "": any text. */
 static void help__choices(const cli_opt *o, str *out) {
     str lines = {0};
     str_put(out, "");
@@ -20942,10 +20940,10 @@ static void help__choices(const cli_opt *o, str *out) {
     str_drop(&lines);
 }
 
-/* The row whose spelling this is outside of --bench; each spelling is completed once. */
+/* Each spelling is completed once: by its row outside of --bench. */
 static bool help__completes(const cli_opt *o, bytes name) { return cli_find(false, name) == o; }
 
-/* The spellings of a row that are completed, `between` them; false: there are none. */
+/* The spellings of a row that are completed, separated by `between`; false: none. */
 static bool help__spellings(const cli_opt *o, const char *between, str *out) {
     const char  *names = o->names;
     const size_t start = out->n;
@@ -20957,7 +20955,7 @@ static bool help__spellings(const cli_opt *o, const char *between, str *out) {
     return out->n > start;
 }
 
-/* A case of the previous word, whose value is completed by `how`. */
+/* The case of an option that is the previous word: how its value is completed. */
 static void help__bash_case(const cli_opt *o, str *out) {
     str names = {0}, words = {0};
     str_put(&names, "");
@@ -21068,7 +21066,7 @@ static int help__width(const config *c) {
     return w < HELP_NARROW ? HELP_NARROW : w > HELP_WIDE ? HELP_WIDE : w;
 }
 
-/* Help in the form and about the topic that are asked for. */
+/* Help in the form of --format, about the topic that is given. */
 static bool help_print(const config *c, str *out, err_t *e) {
     static const struct {
         const char *format;
@@ -21076,7 +21074,7 @@ static bool help_print(const config *c, str *out, err_t *e) {
     } forms[] = {{"md", help__md}, {"man", help__man}, {"bash", help__bash}, {"zsh", help__zsh}, {"fish", help__fish}};
     for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
         if (strcmp(c->format, forms[i].format) == 0) {
-            if (c->what) return err_set(e, EXIT_INPUT, "--help: a topic has no form %s, expected none of the two", c->format);
+            if (c->what) return err_set(e, EXIT_INPUT, "--help: a topic has no form %s, expected --help --format %s or a topic alone", c->format, c->format);
             forms[i].print(out);
             return true;
         }
@@ -21117,7 +21115,7 @@ static void help__list_options(str *out) {
         const char  *names = cli_opts[i].names;
         const size_t start = out->n;
         for (bytes w; cli_word(&names, ' ', &w);) {
-            if (cli_find(false, w) != &cli_opts[i]) continue;   /* told where it means something without --bench */
+            if (cli_find(false, w) != &cli_opts[i]) continue;   /* it belongs to another row outside of --bench */
             if (out->n > start) str_put(out, " ");
             str_add(out, w.p, w.n);
         }
@@ -21150,8 +21148,8 @@ static void help_version(str *out) {
 }
 
 /* ===== [act] the actions of the command =====
- * Reads the prompt, opens the output and runs one action. An action is a row of act_table: what it needs, what its options must
- * be together, how its prompt becomes tokens, and the function that runs it.
+ * Reads the prompt, opens the output and runs one action. An action is a row of act_table: what it needs, the check of its
+ * options, the reader of its prompt, and the function that runs it.
  * Invariants: stdout carries the answer and nothing else, and whatever was written is flushed and checked before exit 0; no file
  * is written that the run reads; after an interrupt one line names a result that is missing or not complete.
  * To add an action: 1 its name in cli_act; 2 a row of cli_opts of kind OPT_ACT, and its bit in the rows of the options that it
@@ -21164,7 +21162,7 @@ enum { ACT_PROMPT_MAX = 1 << 30 };                    /* bytes of prompt from -p
 
 static const char act_stdin[] = "standard input";
 
-/* Says so when nothing has come for a second. True: it was said. */
+/* Prints a note when nothing has arrived for a second. True: it was printed. */
 static bool act__say_waiting(int fd, bool appends) {
     struct pollfd p = {.fd = fd, .events = POLLIN};
     if (poll(&p, 1, 1000) != 0) return false;
@@ -21172,7 +21170,7 @@ static bool act__say_waiting(int fd, bool appends) {
     return true;
 }
 
-/* Appends all of fd. A descriptor that is not open holds nothing. */
+/* Appends all of fd. */
 static bool act__read_all(int fd, const char *name, str *out, err_t *e) {
     struct stat st;
     const bool  appends = out->n > 0, huge = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > ACT_PROMPT_MAX;
@@ -21194,7 +21192,7 @@ static bool act__read_file(const char *path, str *out, err_t *e) {
     return ok;
 }
 
-/* A backslash and an n in a text are likely meant as a newline. */
+/* A note where a backslash and an n were likely meant as a newline. */
 static void act__note_escapes(const config *c) {
     const char *where = c->prompt && strstr(c->prompt, "\\n") ? "--prompt" : NULL;
     for (int i = 0; i < c->stop.n; i++)
@@ -21205,7 +21203,7 @@ static void act__note_escapes(const config *c) {
         log_warn("%s: \\n stays a backslash and an n (-e reads it as a newline, --no-escape removes this note)", where);
 }
 
-/* Options that are given without the one that they belong to. */
+/* A note for each option that is given without the one it needs. */
 static void act__note_partners(const config *c) {
     for (int i = 0; i < N_CLI_OPTS; i++) {
         str         lacks = {0};
@@ -21215,7 +21213,7 @@ static void act__note_partners(const config *c) {
     }
 }
 
-/* Whether a prompt can be had without asking a terminal. */
+/* Whether there is a prompt; a terminal is never read. */
 static bool act__prompt_exists(const config *c, int in, err_t *e) {
     bool open_in = fcntl(in, F_GETFL) != -1 && (fcntl(in, F_GETFL) & O_ACCMODE) != O_WRONLY;
     if (c->file && strcmp(c->file, "-") == 0 && isatty(in))
@@ -21225,7 +21223,7 @@ static bool act__prompt_exists(const config *c, int in, err_t *e) {
     return err_set(e, EXIT_INPUT, "no prompt given, expected -p TEXT, -f FILE or text on standard input");
 }
 
-/* Standard input behind a prompt, on a new line, where there is any. */
+/* Appends a newline and standard input to the prompt, unless it is empty. */
 static bool act__append_stdin(int in, str *out, err_t *e) {
     const size_t own = out->n;
     str_put(out, "\n");
@@ -21250,10 +21248,11 @@ static bool act__prompt(const config *c, int in, bool alone, str *out, err_t *e)
 
 /* --- streams and signals --- */
 
-static volatile sig_atomic_t act__graceful;           /* a run is under way that watches g_interrupt */
-static char                  act_lost[1024];         /* the line that says what an interrupt leaves unwritten, "" where there is none */
+static volatile sig_atomic_t act__graceful;           /* the run checks g_interrupt */
+static char                  act_lost[1024];         /* printed after an interrupt: which result is not complete; "": none */
 
-/* The first signal asks a run to stop at the next token; the second, or one that nobody watches for, ends at once. */
+/* The first signal asks a run to stop at the next token. The second one ends the program at once, and so does the first where
+ * no run checks for it. */
 static void act__on_signal(int sig) {
     if (g_interrupt || !act__graceful) {
         progress_clear();
@@ -21264,7 +21263,7 @@ static void act__on_signal(int sig) {
     g_interrupt = sig;
 }
 
-/* What an interrupt leaves of the result in `file` (NULL: stdout), until act__kept() reports that the result is there. */
+/* Prepares the line for an interrupt: the result in `file` (NULL: stdout) is in this state. act__kept() removes it. */
 static void act__may_lose(const char *file, const char *state) {
     if (g_log_level < LOG_NORMAL) return;
     const bool named = file && strcmp(file, "-") != 0;
@@ -21275,17 +21274,17 @@ static void act__may_lose(const char *file, const char *state) {
 
 static void act__kept(void) { act_lost[0] = 0; }
 
-/* Interrupted calls go on by themselves: a write of the answer is not torn in half. */
+/* SA_RESTART: an interrupted write of the answer is completed. */
 static void act_signals(void) {
     struct sigaction stop = {.sa_handler = act__on_signal, .sa_flags = SA_RESTART}, ignore = {.sa_handler = SIG_IGN};
     sigaction(SIGINT, &stop, NULL);
     sigaction(SIGTERM, &stop, NULL);
-    sigaction(SIGPIPE, &ignore, NULL);                /* a closed pipe is a failed write, and quiet */
+    sigaction(SIGPIPE, &ignore, NULL);                /* a closed pipe is a failed write, without a message */
     sigaction(SIGXFSZ, &ignore, NULL);                /* a file too long for its limit is a failed write */
 }
 
-/* Descriptors 0 to 2 that the parent closed are taken, each open the wrong way round, so that no model file lands
- * there and every read or write of them fails. Standard error goes nowhere. */
+/* Opens /dev/null for each of the descriptors 0 to 2 that the parent has closed, so that no model file gets its number: standard
+ * input for writing and standard output for reading, so that using them fails. */
 static void act_streams(void) {
     static const int way[] = {O_WRONLY, O_RDONLY, O_WRONLY};
     for (int fd = 0; fd < 3; fd++)
@@ -21302,14 +21301,14 @@ static bool act__same_file(int fd, const char *path) {
     return fstat(fd, &a) == 0 && act__same(&a, path);
 }
 
-/* Whether a file that is about to be written is another than `from` (NULL: none), which is read and called `what`. */
+/* Whether a file that will be written is not the file `from` (NULL: none), which is read; errors call it `what`. */
 static bool act__apart(const char *path, const char *from, const char *what, err_t *e) {
     struct stat a;
     const bool  same = from && strcmp(from, "-") != 0 && stat(path, &a) == 0 && act__same(&a, from);
     return !same || err_set(e, EXIT_INPUT, "%s: is the %s itself, expected another file to write", path, what);
 }
 
-/* Whether it is none of the files that the options name as read. */
+/* Whether it is none of the files that the options name as input. */
 static bool act__apart_from_inputs(const config *c, const char *path, err_t *e) {
     static const struct {
         size_t      at;
@@ -21333,8 +21332,8 @@ static bool act__apart_from_inputs(const config *c, const char *path, err_t *e) 
     return true;
 }
 
-/* Opens the stream for the answer: stdout, or the file named, which must be none of those that are read. Its old bytes stay
- * until out_begin(). */
+/* Opens a file for the answer; without a path it stays stdout. The file must not be one that is read, and keeps its old bytes until
+ * out_begin(). */
 static bool act__output(out_t *out, const char *path, const config *c, const gguf_file *g, err_t *e) {
     if (!path || strcmp(path, "-") == 0) return true;
     for (int i = 0; g && i < g->n_parts; i++)
@@ -21363,7 +21362,7 @@ typedef struct {
 
 static bool act__json(const config *c) { return strcmp(c->format, "json") == 0; }
 
-/* A text that grows leaves in pieces. */
+/* Writes a growing text when it has more than `most` bytes. */
 static void act__flush(act_job *r, str *s, size_t most) {
     if (s->n <= most) return;
     out_put(&r->out, s->p, s->n);
@@ -21405,7 +21404,7 @@ static bool act__tokenize(act_job *r, err_t *e) {
     return true;
 }
 
-/* Ids of the vocabulary, separated by blanks or commas. */
+/* Reads token ids separated by blanks or commas. */
 static bool act__read_ids(bytes text, int32_t n_vocab, tok_ids *out, err_t *e) {
     for (size_t i = 0; i < text.n;) {
         size_t  from = i;
@@ -21438,7 +21437,7 @@ static bool act__detokenize(act_job *r, err_t *e) {
     return true;
 }
 
-/* The tensor's name that is nearest to `name`. A directory may be long: its first entries are enough. */
+/* The tensor with the most similar name, among the first 10,000. */
 static bytes act__near_tensor(const gguf_file *g, bytes name) {
     bytes best = {0};
     int   least = bytes_slack(name) + 1;
@@ -21449,7 +21448,7 @@ static bytes act__near_tensor(const gguf_file *g, bytes name) {
     return best;
 }
 
-/* All of a tensor as little-endian float32, some thousand weights at a time: whole blocks of any type. */
+/* Writes a tensor as little-endian float32. STEP weights are whole blocks of any type. */
 static bool act__dump_tensor(act_job *r, err_t *e) {
     enum { STEP = 16384 };
     const gguf_file   *g = r->g;
@@ -21474,7 +21473,7 @@ static bool act__dump_tensor(act_job *r, err_t *e) {
     return true;
 }
 
-/* A token's bytes, and a text's tokens, for whoever looks for DRY's breakers. */
+/* The vocabulary for samp_breakers_text(): the bytes of a token, the tokens of a text. */
 static bytes act__word_text(void *ctx, int32_t id) {
     const tok_vocab *v = ctx;
     return tok_is_control(v, id) ? tok_text(v, id) : tok_piece(v, id);
@@ -21499,7 +21498,7 @@ static void act__breakers(const config *c, tok_vocab *v, samp_breakers *out) {
     samp_breakers_seal(out);
 }
 
-/* The sampler's options, and DRY's breakers where it is on, which the caller drops. */
+/* The options of the sampler; with DRY also its breakers, which the caller drops. */
 static samp_opts act__samp(const config *c, tok_vocab *v, int n_ctx, samp_breakers *breakers) {
     samp_opts so = c->samp;
     so.n_ctx = n_ctx;
@@ -21509,7 +21508,7 @@ static samp_opts act__samp(const config *c, tok_vocab *v, int n_ctx, samp_breake
     return so;
 }
 
-/* Who guesses for n_seqs sequences of the engine; NULL: nobody, or (e->code) not as asked. */
+/* The speculative decoder for n_seqs sequences; NULL: none, or it failed and e is set. */
 static spec *act__guesser(const config *c, const engine *en, int n_seqs, err_t *e) {
     return spec_rows(&c->spec, n_seqs) ? spec_open(en, &c->spec, c->pre, &c->fwd, &c->kv, n_seqs, e) : NULL;
 }
@@ -21554,15 +21553,15 @@ static bool act__generate(act_job *r, err_t *e) {
 static bool act__score(act_job *r, err_t *e) { return act__with_engine(r, score_plan(&r->c->fwd, (int64_t)r->ids.n), act__use_score, e); }
 static bool act__logits(act_job *r, err_t *e) { return act__with_engine(r, score_plan(&r->c->fwd, (int64_t)r->ids.n), act__use_logits, e); }
 
-/* Whether a file may be made beside the answer: one with a name, and neither the prompt nor the answer. */
+/* Whether `path` can be written beside the answer: a name that is neither the prompt nor the answer. */
 static bool act__spares(const act_job *r, const char *path, err_t *e) {
-    if (strcmp(path, "-") == 0) return err_set(e, EXIT_INPUT, "-: is no name, expected a file to write");
+    if (strcmp(path, "-") == 0) return err_set(e, EXIT_INPUT, "-: found no name, expected a file to write");
     if (!act__apart(path, r->c->file, "prompt", e)) return false;
     return !act__same_file(fileno(r->out.f), path) ||
            err_set(e, EXIT_INPUT, "%s: is the output itself, expected another file to write", path);
 }
 
-/* The text in windows; a context of 512 where nobody asks for another. */
+/* Perplexity of the text in windows; the default is a context of 512. */
 static bool act__perplexity(act_job *r, err_t *e) {
     const config *c = r->c;
     const bool    json = act__json(c);
@@ -21580,7 +21579,7 @@ static bool act__perplexity(act_job *r, err_t *e) {
     return ok;
 }
 
-/* Neither text nor vocabulary is needed: the base holds the tokens. */
+/* The base file has the tokens: text and vocabulary are not needed. */
 static bool act__divergence(act_job *r, err_t *e) {
     const config *c = r->c;
     engine_opts      fo = c->fwd;
@@ -21598,22 +21597,26 @@ static bool act__divergence(act_job *r, err_t *e) {
     return ok;
 }
 
-/* The importance matrix of the text and of the files named beside it. Nothing is written after an interrupt. */
+/* Runs the text in chunks and gathers its importance matrix. */
+static bool act__gather(act_job *r, int chunk, calib_imatrix *im, err_t *e) {
+    const config *c = r->c;
+    engine_opts   fo = c->fwd;
+    fo.n_ctx = chunk;
+    engine *en = engine_open(r->g, r->vocab, &fo, &c->kv, (engine_plan){.n_need = chunk, .n_seqs = 1, .n_out = 1}, r->t_start, e);
+    act__graceful = 1;
+    const bool ok = en && calib_gather(en, &r->ids, chunk, &c->calib, c->file ? c->file : "", im, e);
+    engine_close(en);
+    return ok;
+}
+
+/* The importance matrix of the text, plus those of --in-file. After an interrupt nothing is written. */
 static bool act__imatrix(act_job *r, err_t *e) {
     const config *c = r->c;
-    const int     chunk = c->fwd.n_ctx > 0 ? c->fwd.n_ctx : CALIB_CHUNK;
-    const int     n = c->in_files.n;
+    const int     chunk = c->fwd.n_ctx > 0 ? c->fwd.n_ctx : CALIB_CHUNK, n = c->in_files.n;
     calib_imatrix im = {0}, *more = mem_new((size_t)n, sizeof *more);
     bool          ok = act__spares(r, c->what, e) && gguf_write_could(c->what, r->g, e);
     for (int i = 0; ok && i < n; i++) ok = calib_imatrix_read(&more[i], c->in_files.v[i], e);
-    if (ok && (r->ids.n || !n)) {
-        engine_opts fo = c->fwd;
-        fo.n_ctx = chunk;
-        engine *en = engine_open(r->g, r->vocab, &fo, &c->kv, (engine_plan){.n_need = chunk, .n_seqs = 1, .n_out = 1}, r->t_start, e);
-        act__graceful = 1;
-        ok = en && calib_gather(en, &r->ids, chunk, &c->calib, c->file ? c->file : "", &im, e);
-        engine_close(en);
-    }
+    if (r->ids.n || !n) ok = ok && act__gather(r, chunk, &im, e);
     for (int i = 0; i < n; i++) {
         ok = ok && calib_imatrix_merge(&im, &more[i], (uint32_t)chunk, e);
         calib_imatrix_drop(&more[i]);
@@ -21622,8 +21625,7 @@ static bool act__imatrix(act_job *r, err_t *e) {
     im.chunk = (uint32_t)chunk;
     ok = ok && calib_imatrix_write(&im, c->what, r->g, e);
     if (ok && g_log_level >= LOG_NORMAL)
-        fprintf(stderr, "llmrun: %s: %zu tensors, %u chunks of %d tokens, %.1f s\n", c->what, im.n, im.n_chunk, chunk,
-                clock_now() - r->t_start);
+        fprintf(stderr, "llmrun: %s: %zu tensors, %u chunks of %d tokens, %.1f s\n", c->what, im.n, im.n_chunk, chunk, clock_now() - r->t_start);
     calib_imatrix_drop(&im);
     return ok;
 }
@@ -21658,12 +21660,12 @@ static bool act__read_numbers(act_job *r, err_t *e) {
     return act__read_text(r, true, e) && act__read_ids(str_bytes(&r->text), tok_count(r->vocab), &r->ids, e);
 }
 
-/* What --quantize knows beyond the weights: an importance matrix, a text to round by. */
+/* What guides --quantize: an importance matrix, a text for calibrated rounding. */
 typedef struct {
     const config    *c;
     const gguf_file *g;
     calib_imatrix    im;
-    float          **w;                               /* [n_tensor] importance of each channel, NULL: not known */
+    float          **w;                               /* [n_tensor] importance of each channel, NULL: unknown */
     tok_ids          ids;                             /* the text */
     int32_t          bos;
     round_job       *rounded;
@@ -21684,7 +21686,7 @@ static bool act__guide_imatrix(act_guide *k, err_t *e) {
         k->w[i] = calib_weights(&k->im, t->name, t->dim[0], t->dim[2] * t->dim[3], e);
         known += k->w[i] != NULL;
     }
-    if (!e->code && !known) log_warn("%s: knows no tensor of this model", k->c->imatrix);
+    if (!e->code && !known) log_warn("%s: has no tensor of this model", k->c->imatrix);
     return !e->code;
 }
 
@@ -21756,39 +21758,42 @@ static bool act__from_model(config *c, const gguf_file *g, err_t *e) {
     return true;
 }
 
-/* What decides about the answers of a batch, a line for each: results that were made otherwise do not go into one file. */
+/* The value of an option as a setting: texts as JSON, switches as words. */
+static void act__setting(const cli_opt *o, const config *c, str *out) {
+    const void *field = (const char *)c + o->at;
+    const char *text = o->kind == OPT_STR ? *(const char *const *)field : NULL;
+    if (o->kind == OPT_LIST) {
+        const cli_list *l = field;
+        for (int k = 0; k < l->n; k++) str_json(out, bytes_of(l->v[k]));
+    } else if (o->kind == OPT_ON) str_put(out, *(const bool *)field ? "on" : "off");
+    else if (o->kind == OPT_SET) str_fmt(out, "%d", *(const int *)field);
+    else if (o->kind == OPT_STR) str_json(out, bytes_of(text ? text : ""));
+    else cli_value(o, c, out);
+}
+
+/* The settings that answers of a batch depend on, one on a line. --resume goes on only with equal settings. */
 static void act__settings(const config *c, const gguf_file *g, const char *seed, int n_ctx, str *out) {
     static const char *const more[] = {"-n", "-ctk", "-ctv", "--pre", "--stop", "--ignore-eos", "--special", "--bos", "--blas", "--shard"};
     str_fmt(out, "model=%016llx\nseed=%s\ncontext=%d\n", (unsigned long long)gguf_fingerprint(g), seed, n_ctx);
     for (int i = 0; i < N_CLI_OPTS; i++) {
         const cli_opt *o = &cli_opts[i];
+        const bytes    name = cli_long_name(o);
         bool           want = o->group == GROUP_ROPE || (o->group == GROUP_SAMPLE && o != cli_find(false, bytes_of("--seed")));
         for (size_t k = 0; k < sizeof more / sizeof *more; k++) want = want || o == cli_find(false, bytes_of(more[k]));
         if (!want) continue;
-        const bytes name = cli_long_name(o);
-        const void *field = (const char *)c + o->at;
-        str         v = {0};
-        str_add(&v, "", 0);
-        if (o->kind == OPT_LIST) {
-            const cli_list *l = field;
-            for (int k = 0; k < l->n; k++) str_json(&v, bytes_of(l->v[k]));
-        } else if (o->kind == OPT_ON) str_put(&v, *(const bool *)field ? "on" : "off");
-        else if (o->kind == OPT_SET) str_fmt(&v, "%d", *(const int *)field);
-        else if (o->kind == OPT_STR) str_json(&v, bytes_of(*(const char *const *)field ? *(const char *const *)field : ""));
-        else cli_value(o, c, &v);
-        str_fmt(out, "%.*s=%s\n", (int)name.n - 2, name.p + 2, v.p);
-        str_drop(&v);
+        str_fmt(out, "%.*s=", (int)name.n - 2, name.p + 2);
+        act__setting(o, c, out);
+        str_put(out, "\n");
     }
 }
 
-/* The seed of a batch: the one given, or the one that the results to go on with were begun with, or a fresh one. *drawn: nobody
- * gave it. */
+/* The seed of a batch: the one given, else that of the results that --resume continues, else a fresh one. *drawn: it was not given. */
 static bool act__batch_seed(const config *c, uint64_t *seed, bool *drawn, str *told, err_t *e) {
     static const char mark[] = "drawn ";
     *drawn = c->seed < 0;
     *seed = *drawn ? rng_fresh() : (uint64_t)c->seed;
     if (*drawn && c->resume && c->output && (results_setting(c->output, "seed", told, e) || (!e->code && results_seed(c->output, told))) &&
-        strncmp(told->p, mark, sizeof mark - 2) == 0)  /* a fingerprint has no blanks */
+        strncmp(told->p, mark, sizeof mark - 2) == 0)  /* in a fingerprint the blank is missing */
         *seed = strtoull(told->p + sizeof mark - 2, NULL, 10);
     str_clear(told);
     str_fmt(told, "%s%llu", *drawn ? mark : "", (unsigned long long)*seed);
@@ -21797,17 +21802,17 @@ static bool act__batch_seed(const config *c, uint64_t *seed, bool *drawn, str *t
 
 static int act__by_text(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }
 
-/* The files whose names match, in their order; texts of the list are its own. */
+/* Appends the files whose names match, in sorted order. The caller frees the names. */
 static bool act__match_files(const char *pattern, cli_list *files, err_t *e) {
     glob_t    found = {0};
     const int got = glob(pattern, 0, NULL, &found);
     for (size_t i = 0; !got && i < found.gl_pathc; i++) cli_push(files, str_dup(found.gl_pathv[i]));
     globfree(&found);
-    if (got == GLOB_NOMATCH) return err_set(e, EXIT_INPUT, "%s: no file has a name like this", pattern);
+    if (got == GLOB_NOMATCH) return err_set(e, EXIT_INPUT, "%s: no file name matches", pattern);
     return !got || err_set(e, EXIT_RESOURCE, "%s: its files cannot be listed", pattern);
 }
 
-/* Files of lines: a name that is no file's may be a pattern. */
+/* The files of --batch; a name of no file is tried as a pattern. */
 static bool act__batch_files(const config *c, cli_list *files, err_t *e) {
     for (int i = 0; !e->code && i < c->inputs.n; i++) {
         const char *name = c->inputs.v[i];
@@ -21815,6 +21820,7 @@ static bool act__batch_files(const config *c, cli_list *files, err_t *e) {
         else act__match_files(name, files, e);
     }
     for (int i = 0; !e->code && c->output && i < files->n; i++) act__apart(c->output, files->v[i], "batch file", e);
+    files->n_own = files->n;
     if (e->code) return false;
     const char **sorted = mem_new((size_t)files->n, sizeof *sorted);
     memcpy(sorted, files->v, (size_t)files->n * sizeof *sorted);
@@ -21825,62 +21831,71 @@ static bool act__batch_files(const config *c, cli_list *files, err_t *e) {
     return !e->code;
 }
 
-static bool act__batch(act_job *r, err_t *e) {
+/* What can be checked before the model is opened to run. */
+static bool act__batch_prepare(act_job *r, batch_job *job, cli_list *files, str *seed, err_t *e) {
     const config *c = r->c;
-    gguf_file    *g = r->g;
-    batch_job     job = {.model_name = str_base_name(g->path), .gen = &c->gen, .special = c->special != 0, .bos = c->bos,
-                         .json = act__json(c)};
+    *job = (batch_job){.model_name = str_base_name(r->g->path), .gen = &c->gen, .special = c->special != 0, .bos = c->bos, .json = act__json(c),
+                       .csv = strcmp(c->format, "csv") == 0};
+    if (job->csv && c->resume) return err_set(e, EXIT_INPUT, "--resume goes on with JSON Lines, expected no --format csv");
+    r->vocab = tok_load(r->g, c->pre, e);
+    const bool ok = r->vocab && batch_fields(c->batch.fields, &job->fields, e) && act__batch_files(c, files, e) &&
+                    batch_check(files->v, files->n, c->batch.line_bytes, e) && (!c->output || act__apart_from_inputs(c, c->output, e)) &&
+                    act__batch_seed(c, &job->seed, &job->own_seeds, seed, e);
+    job->path = files->v;
+    job->n_paths = files->n;
+    return ok;
+}
+
+/* Answers the lines and saves the caches. Returns how many lines have an error, -1: e is set. */
+static long long act__batch_answer(act_job *r, engine *en, spec *guesser, batch_job *job, const char *seed, err_t *e) {
+    const config *c = r->c;
+    const bool    bound = c->kv.max_blocks || c->kv.mem_bytes;   /* a context that only free memory bounds is not a setting */
     samp_breakers breakers = {0};
-    str           seed = {0}, settings = {0};
-    cli_list      files = {0};
-    const int     n_seqs = c->batch.n_parallel;
-    engine       *en = NULL;
-    engine_needs  beside = {0};
-    spec         *guesser = NULL;
-    results      *out = NULL;
+    str           settings = {0};
     long long     bad = -1;
-    tok_vocab    *v = tok_load(g, c->pre, e);
-    job.csv = strcmp(c->format, "csv") == 0;
-    bool ok = v && batch_fields(c->batch.fields, &job.fields, e) && act__batch_files(c, &files, e) &&
-              batch_check(files.v, files.n, c->batch.line_bytes, e) &&
-              (!job.csv || !c->resume || err_set(e, EXIT_INPUT, "--resume goes on with JSON Lines, expected no --format csv")) &&
-              (!c->output || act__apart_from_inputs(c, c->output, e)) &&
-              act__batch_seed(c, &job.seed, &job.own_seeds, &seed, e);
-    ok = ok && spec_needs(&c->spec, &c->fwd, &c->kv, n_seqs, &beside, e) &&
-         (en = engine_open(g, v, &c->fwd, &c->kv, sched_plan(&c->fwd, n_seqs, spec_rows(&c->spec, n_seqs), &beside), r->t_start, e)) &&
-         ((guesser = act__guesser(c, en, n_seqs, e)) || !e->code);
-    if (ok) {                                         /* a context that free memory happens to bound is no setting */
-        const bool bound = c->kv.max_blocks || c->kv.mem_bytes;
-        act__settings(c, g, seed.p, bound ? en->n_ctx : c->fwd.n_ctx > 0 ? c->fwd.n_ctx : en->m.hp.n_ctx_train, &settings);
-    }
-    act__graceful = 1;
-    if (ok && (out = results_open(c->output, c->resume, job.csv ? (bytes){0} : str_bytes(&settings), e))) {
-        const samp_opts so = act__samp(c, v, en->n_ctx, &breakers);
-        job.samp = &so;
-        job.path = files.v;
-        job.n_paths = files.n;
-        bad = batch_run(en, guesser, out, &c->batch, &job, e);
+    act__settings(c, r->g, seed, bound ? en->n_ctx : c->fwd.n_ctx > 0 ? c->fwd.n_ctx : en->m.hp.n_ctx_train, &settings);
+    results *out = results_open(c->output, c->resume, job->csv ? (bytes){0} : str_bytes(&settings), e);
+    if (out) {
+        const samp_opts so = act__samp(c, r->vocab, en->n_ctx, &breakers);
+        job->samp = &so;
+        bad = batch_run(en, guesser, out, &c->batch, job, e);
         if (bad >= 0) bad += (long long)out->n_old_failed;
         results_close(out, e);
         engine_save(en, &c->kv, e);
         spec_save(guesser, e);
     }
-    if (bad > 0)
-        err_set(e, EXIT_NO, "%s%s: %lld line%s answered with an error", c->inputs.v[0], job.n_paths > 1 ? " and others" : "", bad, bad == 1 ? " is" : "s are");
-    for (int i = 0; i < files.n; i++) mem_free((void *)(uintptr_t)files.v[i]);
-    cli_list_drop(&files);
     samp_breakers_drop(&breakers);
+    str_drop(&settings);
+    return bad;
+}
+
+static bool act__batch(act_job *r, err_t *e) {
+    const config *c = r->c;
+    const int     n_seqs = c->batch.n_parallel;
+    batch_job     job;
+    str           seed = {0};
+    cli_list      files = {0};
+    engine       *en = NULL;
+    engine_needs  beside = {0};
+    spec         *guesser = NULL;
+    long long     bad = 0;
+    if (act__batch_prepare(r, &job, &files, &seed, e) && spec_needs(&c->spec, &c->fwd, &c->kv, n_seqs, &beside, e))
+        en = engine_open(r->g, r->vocab, &c->fwd, &c->kv, sched_plan(&c->fwd, n_seqs, spec_rows(&c->spec, n_seqs), &beside), r->t_start, e);
+    if (en) guesser = act__guesser(c, en, n_seqs, e);
+    act__graceful = 1;
+    if (!e->code) bad = act__batch_answer(r, en, guesser, &job, seed.p, e);
+    if (bad > 0)
+        err_set(e, EXIT_NO, "%s%s: %lld line%s answered with an error", c->inputs.v[0], files.n > 1 ? " and others" : "", bad, bad == 1 ? " is" : "s are");
+    cli_list_drop(&files);
     spec_close(guesser);
     engine_close(en);
-    tok_free(v);
     str_drop(&seed);
-    str_drop(&settings);
     return !e->code;
 }
 
-/* --- actions without a model, or that open it themselves --- */
+/* --- actions with short functions --- */
 
-/* A text as the whole answer. Drops it. */
+/* Writes a text as the whole answer, and frees it. */
 static bool act__answer(act_job *r, str *text, err_t *e) {
     const bool ok = !e->code && out_begin(&r->out, e) && out_put(&r->out, text->p, text->n);
     str_drop(text);
@@ -21934,7 +21949,7 @@ static bool act__help(act_job *r, err_t *e) {
     return act__answer(r, &text, e);
 }
 
-/* --- what the options of an action must be together --- */
+/* --- checks of the options of an action --- */
 
 static bool act__check_quantize(config *c, err_t *e) {
     return c->quant.dry_run || (c->output && *c->output && strcmp(c->output, "-") != 0) ||
@@ -21951,7 +21966,7 @@ static bool act__check_perplexity(config *c, err_t *e) {
            err_set(e, EXIT_INPUT, "--kl-divergence-base: windows lie end to end, expected no --ppl-stride");
 }
 
-/* -o FORM is --format FORM, as in llama-bench; -o FILE.FORM has that form. */
+/* -o FORM means --format FORM, as in llama-bench; -o FILE.FORM sets the form too. */
 static void act__bench_output(config *c) {
     static const char *const forms[] = {"md", "csv", "json", "jsonl"};
     if (!c->output || c->format) return;
@@ -21978,16 +21993,16 @@ static bool act__check_bench(config *c, err_t *e) {
            err_set(e, EXIT_INPUT, "%s: no test has guesses, expected --draft-max and -n with numbers above 0", asks);
 }
 
-/* --- --shard auto: which part this process is, as the program that started it says --- */
+/* --- --shard auto: the part of this process, from the environment --- */
 
-#define ACT_SHARDS "LLMRUN_SHARDS"                    /* the number of parts, where an engine numbers its tasks and does not count them */
+#define ACT_SHARDS "LLMRUN_SHARDS"                    /* the number of parts, where the scheduler gives none */
 
-/* Who numbers tasks. `outer` tasks may each hold several others: part = outer part x inner parts + inner part. */
-static const struct act_engine {
-    const char *name, *part, *first, *step, *count;   /* variables; first, step: of the part's numbers, NULL: `base`, 1 */
+/* Schedulers that number tasks. An `outer` task may run several inner ones: part = outer part x inner parts + inner part. */
+static const struct act_scheduler {
+    const char *name, *part, *first, *step, *count;   /* environment variables; first, step: of the numbers, NULL: `base` and 1 */
     int         base;
     bool        outer;
-} act_engines[] = {
+} act_schedulers[] = {
     /* name                     part                    first                   step                     count                     base outer */
     {"Slurm array",             "SLURM_ARRAY_TASK_ID",  "SLURM_ARRAY_TASK_MIN", "SLURM_ARRAY_TASK_STEP", "SLURM_ARRAY_TASK_COUNT", 0,   true},
     {"Kubernetes indexed job",  "JOB_COMPLETION_INDEX", NULL,                   NULL,                    ACT_SHARDS,               0,   true},
@@ -21997,9 +22012,9 @@ static const struct act_engine {
     {"Slurm task",              "SLURM_PROCID",         NULL,                   NULL,                    "SLURM_STEP_NUM_TASKS",   0,   false},
     {"PMIx",                    "PMIX_RANK",            NULL,                   NULL,                    ACT_SHARDS,               0,   false},
 };
-enum { ACT_ENGINES = sizeof act_engines / sizeof *act_engines };
+enum { ACT_SCHEDULERS = sizeof act_schedulers / sizeof *act_schedulers };
 
-/* A number in the environment, `none` where it is not set. */
+/* The number in an environment variable; `none` where it is not set. */
 static bool act__env_number(const char *name, int64_t none, int64_t *n, err_t *e) {
     const char *v = name ? getenv(name) : NULL;
     char       *end = NULL;
@@ -22010,8 +22025,8 @@ static bool act__env_number(const char *name, int64_t none, int64_t *n, err_t *e
            err_set(e, EXIT_INPUT, "--shard auto: %s is '%.100s', expected a number", name, v);
 }
 
-/* The part from 0 and how many there are, as this engine says. */
-static bool act__engine_part(const struct act_engine *g, int64_t *part, int64_t *count, err_t *e) {
+/* The part, from 0, and the number of parts of this scheduler. */
+static bool act__scheduler_part(const struct act_scheduler *g, int64_t *part, int64_t *count, err_t *e) {
     int64_t at, first, step;
     if (!act__env_number(g->part, 0, &at, e) || !act__env_number(g->first, g->base, &first, e) || !act__env_number(g->step, 1, &step, e) ||
         !act__env_number(g->count, 0, count, e)) return false;
@@ -22022,40 +22037,41 @@ static bool act__engine_part(const struct act_engine *g, int64_t *part, int64_t 
                    g->count, (long long)*count, (long long)*count, (long long)first, (long long)step);
 }
 
-static bool act__engine_there(const struct act_engine *g) { return getenv(g->part) && getenv(g->count); }
+static bool act__scheduler_set(const struct act_scheduler *g) { return getenv(g->part) && getenv(g->count); }
 
-/* The first of the outer or inner engines that is there; with a count of LLMRUN_SHARDS, of those that lack one, which is alone. NULL: none. */
-static const struct act_engine *act__engine(bool counted, bool outer) {
-    for (int i = 0; i < ACT_ENGINES; i++) {
-        const struct act_engine *g = &act_engines[i];
-        if (act__engine_there(g) && (strcmp(g->count, ACT_SHARDS) == 0) == counted && (counted || g->outer == outer)) return g;
+/* The first outer or inner scheduler whose variables are set; counted: the first one whose count is LLMRUN_SHARDS, which is then
+ * the only level. NULL: none. */
+static const struct act_scheduler *act__scheduler(bool counted, bool outer) {
+    for (int i = 0; i < ACT_SCHEDULERS; i++) {
+        const struct act_scheduler *g = &act_schedulers[i];
+        if (act__scheduler_set(g) && (strcmp(g->count, ACT_SHARDS) == 0) == counted && (counted || g->outer == outer)) return g;
     }
     return NULL;
 }
 
-/* What was looked for; a number without its count is named. */
-static bool act__engine_none(err_t *e) {
+/* The error where there is none: a number without its count, or else all variables that were looked for. */
+static bool act__no_scheduler(err_t *e) {
     str s = {0};
     str_put(&s, "");
-    for (int i = 0; i < ACT_ENGINES; i++) str_fmt(&s, "%s%s and %s", i ? ", " : "", act_engines[i].part, act_engines[i].count);
-    for (int i = 0; i < ACT_ENGINES; i++)
-        if (getenv(act_engines[i].part))
-            err_set(e, EXIT_INPUT, "--shard auto: %s is set without %s, expected both", act_engines[i].part, act_engines[i].count);
+    for (int i = 0; i < ACT_SCHEDULERS; i++) str_fmt(&s, "%s%s and %s", i ? ", " : "", act_schedulers[i].part, act_schedulers[i].count);
+    for (int i = 0; i < ACT_SCHEDULERS; i++)
+        if (getenv(act_schedulers[i].part))
+            err_set(e, EXIT_INPUT, "--shard auto: %s is set without %s, expected both", act_schedulers[i].part, act_schedulers[i].count);
     err_set(e, EXIT_INPUT, "--shard auto: nothing in the environment numbers this task, expected %s", s.p);
     str_drop(&s);
     return false;
 }
 
-/* "auto" becomes I/N. */
+/* Replaces "auto" by I/N. */
 static bool act__shard_auto(config *c, err_t *e) {
-    const struct act_engine *own = act__engine(true, false), *levels[] = {own ? own : act__engine(false, true), own ? NULL : act__engine(false, false)};
+    const struct act_scheduler *own = act__scheduler(true, false), *levels[] = {own ? own : act__scheduler(false, true), own ? NULL : act__scheduler(false, false)};
     int64_t                  part = 0, all = 1;
     str                      said = {0};
-    bool                     ok = levels[0] || levels[1] || act__engine_none(e);
+    bool                     ok = levels[0] || levels[1] || act__no_scheduler(e);
     for (int i = 0; ok && i < 2; i++) {
         int64_t at = 0, n = 0;
         if (!levels[i]) continue;
-        ok = act__engine_part(levels[i], &at, &n, e);
+        ok = act__scheduler_part(levels[i], &at, &n, e);
         part = part * n + at;
         all *= n;
         str_fmt(&said, "%s%s %lld of %lld", said.n ? ", " : "", levels[i]->name, (long long)at + 1, (long long)n);
@@ -22070,7 +22086,7 @@ static bool act__shard_auto(config *c, err_t *e) {
     return ok;
 }
 
-/* The part's number stands for {shard} in the name of the results, so that one command serves all parts. */
+/* Replaces {shard} in the name of the results by the number of the part, so that one command serves all parts. */
 static bool act__check_shard(config *c, err_t *e) {
     static const char mark[] = "{shard}";
     if (c->batch.shard && strcmp(c->batch.shard, "auto") == 0 && !act__shard_auto(c, e)) return false;
@@ -22100,7 +22116,7 @@ enum {
     WITH_OUTPUT = 4,                                  /* act_run() opens the file of the answer, else the answer goes to stdout */
     WITH_OWN_OUTPUT = 8,                              /* the action opens its output itself */
     WITH_FLOATS = 16,                                 /* the answer is raw floats, which would garble a terminal */
-    WITH_EXACT_CACHE = 32,                            /* a rounded cache would blur its figures: f32, unless asked for otherwise */
+    WITH_EXACT_CACHE = 32,                            /* the default types of the cache are f32, for exact figures */
     WITH_MODEL_SAMPLING = 64,                         /* the model file may recommend sampling parameters */
 };
 
@@ -22108,7 +22124,7 @@ typedef struct {
     unsigned    has;                                  /* the bits above */
     size_t      file;                                 /* offset in config of the name of the file with the result */
     const char *forms;                                /* what --format can be beside text */
-    const char *interrupted;                          /* what an interrupt makes of the result; NULL: the answer says so itself */
+    const char *interrupted;                          /* state of the result after an interrupt; NULL: the answer shows it */
     bool (*check)(config *c, err_t *e);               /* completes the options and checks them; NULL: nothing to do */
     bool (*read)(act_job *r, err_t *e);               /* the prompt to tokens; NULL: it has no prompt */
     bool (*run)(act_job *r, err_t *e);
@@ -22136,7 +22152,7 @@ static const act_row act_table[N_ACTS] = {
     [ACT_HELP]       = {WITH_OUTPUT, AT(output), "md man bash zsh fish", NULL, NULL, NULL, act__help},
 };
 
-/* The form of the answer, which must be one that the action has. */
+/* Sets the form of the answer, which the action must have. */
 static bool act__check_form(config *c, const act_row *row, err_t *e) {
     const bytes act = cli_act_name(c->action);
     const char *forms = row->forms;
@@ -22150,7 +22166,7 @@ static bool act__check_form(config *c, const act_row *row, err_t *e) {
     return strcmp(c->format, "text") == 0 || err_set(e, EXIT_INPUT, "--format: %.*s has no form %s", (int)act.n, act.p, c->format);
 }
 
-/* What the options mean together, and what they must not. After it c is ready to run. */
+/* Checks options against each other and completes them. After it c is ready for act_run(). */
 static bool act_finish(config *c, err_t *e) {
     const act_row *row = &act_table[c->action];
     if (!cli_effective(c, e) || (row->check && !row->check(c, e)) || !act__check_form(c, row, e)) return false;
@@ -22168,7 +22184,7 @@ static bool act__fit_for_floats(const act_job *r, const act_row *row, err_t *e) 
                    (int)act.n, act.p, (int)option.n, option.p);
 }
 
-/* Opens the model, and completes the options with what it says. */
+/* Opens the model, and completes the options from it. */
 static bool act__open_model(config *c, const act_row *row, gguf_file *g, err_t *e) {
     if (row->read && !act__prompt_exists(c, 0, e)) return false;
     if (!gguf_open(g, c->model, e)) return false;
@@ -22212,11 +22228,11 @@ static bool act_run(config *c, double t_start, err_t *e) {
     return ok;
 }
 
-/* ===== [main] main =====
- * Options, then one action, then the exit code.
+/* ===== [main] from the command line to the exit code =====
+ * Reads the options, runs one action and returns the exit code.
  * Public: main. */
 
-/* What is worth a line on stderr before anything runs. */
+/* Notes on stderr before the action runs. */
 static void main__remarks(const config *c) {
     const int cpus = host_cpus();
     int       threads = c->action == ACT_BENCH ? 0 : c->fwd.n_threads;

@@ -1152,7 +1152,7 @@ def several_files():
     r = run(*opts[:-1], "--batch", *names, "-o", out, "--resume", **at)
     check(b"1 of 7 records answer no line" in r.err, repr(r))
     same(sorted(by_file(read(out))), sorted(want), "after an edit")
-    for files, word in ((["many/*.none"], "no file has a name like this"), ([names[0], names[0]], "given twice"), ([names[0], "many/none.jsonl"], "No such file"), ([names[0], "many"], "directory")):
+    for files, word in ((["many/*.none"], "no file name matches"), ([names[0], names[0]], "given twice"), ([names[0], "many/none.jsonl"], "No such file"), ([names[0], "many"], "directory")):
         refused(run(*opts, "--batch", *files, **at), 2, word, repr(files))
     odd = put("o[d]d.jsonl", jsonl([line(7)]))
     put("odd.jsonl", b"")

@@ -573,7 +573,7 @@ static void t_cli_bench_lists(void) {
         {"-p|16777217", 0, {0}, "-p: 16777217 is out of range, expected 0 to 16777216"},
         {"-p|1-99999999999999999999", 0, {0}, "-p: 99999999999999999999 is out of range, expected 0 to 16777216"},
         {"-npl|0", 0, {0}, "-npl: 0 is out of range, expected 1 to 512"},
-        {"-p|8-4", 0, {0}, "-p: 8-4 is a range of nothing"},
+        {"-p|8-4", 0, {0}, "-p: 8-4 is an empty range"},
         {"-p|1-", 0, {0}, "-p: expected a whole number, found '1-'"},
         {"-p|1-8*1", 0, {0}, "-p: expected a range such as 1-8, 1-8+2 or 1-8*2, found '1-8*1'"},
         {"-p|0-8*2", 0, {0}, "-p: expected a range such as 1-8, 1-8+2 or 1-8*2, found '0-8*2'"},
