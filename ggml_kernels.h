@@ -1358,7 +1358,8 @@ static void k_quant_q5_1(const float *src, void *dst, int64_t n) {
 
 /* ===== [types] one row per format =====
  * The index is the id in the file; an unused id has no name. To add a format: its id and block in [fmt], a decoder in [unpack], a
- * line of K_DEQUANT_* in [ref], a row here, golden blocks from tests/gen/golden_blocks.py. */
+ * line of K_DEQUANT_* in [ref], a row here, a row in k__plans_512 and in k__plans_avx2 (any_int or any_scale multiply what the
+ * decoder returns; kernels of its own come when a benchmark asks for them), golden blocks from tests/gen/golden_blocks.py. */
 
 #define K_ROW_PLAIN(type, bytes, kind, quant) {#type, 1, bytes, kind, 0, 0, k_dequant_##type, NULL, quant}
 #define K_ROW_DATA(type, block) \
@@ -6866,7 +6867,8 @@ typedef struct {
     .softmax = k_softmax_##l, .max = k_max_##l,                                                           \
     .rope = k_rope_##l, .hadamard = k_hadamard_##l, .kv_store = k_kv_store_##l, .attn = k_attn_##floats, .probe = &k_probe_##probes
 
-/* From the plainest to the fastest; k__pick() chooses. */
+/* From the plainest to the fastest; k__pick() chooses. To add a level: its bits in k__cpu_probe(), a macro for its target, its functions
+ * for the fields of k_level (those of a slower level serve where it has none), a row here. The tests and `make bench` walk the table. */
 static const k_level k_levels[] = {
     {.name = "scalar", .needs = 0, K__ROW(ref)},
 #if defined(__x86_64__)
