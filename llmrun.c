@@ -12136,21 +12136,22 @@ static void spec_report(const spec *sp, str *s) {
 }
 
 /* ===== [sched] continuous batching =====
- * Continuous batching: every step takes one row of each sequence that is being continued and fills up with rows of prompts
- * that are being read, oldest first; a sequence leaves when it ends and the next one takes its place. Prompts are read in
- * chunks, so that nobody who is being continued waits longer than SCHED_STEP_S for a step.
- *   Blocks that the cache knows are adopted, those that another sequence is computing are waited for. A sequence comes in
- * when the cache has room for its prompt; when blocks run out the youngest makes room, and is read again when its turn
- * comes. Neither changes a text: a row's result depends on its own past alone, and a draw on its seed and place alone.
+ * Answers requests, many at once: every step takes one row of each sequence that is being continued and fills up with rows of prompts that
+ * are being read, oldest first. A sequence leaves when its answer ends, and the next one takes its place. Prompts are read in chunks, so
+ * that a step takes at most SCHED_STEP_S while other sequences wait for their next token.
+ *   Blocks that the cache holds are reused; a sequence waits for blocks that another one is computing. It is admitted when the cache has
+ * room for its prompt. When blocks run out the youngest is preempted, and read again when its turn comes. Neither changes a text: a row's
+ * result depends on its own past alone, and a draw on its seed and place alone.
  *
  * Invariants:
- * - sched.run is in the order in which its sequences were added; those that made room come back before any newcomer.
- * - Whoever holds blocks and cannot go on gives way to older ones, never the other way: the oldest always gets on.
- * - An error of one sequence ends that sequence (gen_answer.err); only what hits all of them ends the run.
+ * - sched.run is in the order in which its sequences were added; preempted ones come back before new ones.
+ * - A sequence that holds blocks and cannot go on gives way to older ones, never the other way: the oldest always makes progress.
+ * - An error of one sequence ends that sequence (gen_answer.err); only an error of all of them ends the run.
+ * - The schedule owns its sequences; a caller has a request, a view of its answer, and in the end the answer itself.
  * Public: sched_plan, sched_new, sched_free, sched_add, sched_has_room, sched_idle, sched_step, sched_take, sched_cancel, hist_at.
  * Opens: sched.eng, sched.n_run, sched.n_waiting, sched.st, sched.guesser, sched_opts, sched_stats, hist. */
 
-/* --- a histogram of seconds: 32 buckets to a factor of two, so that a percentile is told within 2.2 % --- */
+/* --- a histogram of seconds: 32 buckets to a factor of two, so that a percentile is right within 2.2 % --- */
 
 enum { HIST_FINE = 32, HIST_N = 45 * HIST_FINE };     /* from a microsecond up to a year */
 
@@ -12177,14 +12178,14 @@ static double hist_at(const hist *h, double p) {
 
 typedef struct {
     int  n_seqs;                                      /* sequences in flight */
-    bool fixed;                                       /* static batches, for comparison: their rows run until the last one has ended */
-    bool stress;                                      /* the youngest makes room before every step */
+    bool fixed;                                       /* static batches, for comparison: all rows run until the last answer has ended */
+    bool stress;                                      /* the youngest is preempted before every step */
 } sched_opts;
 
 enum {
     SCHED_ROWS_LEAST = 32,                            /* rows of a step that reads prompts, however slow */
 };
-#define SCHED_STEP_S 0.25                             /* how long a step may take while somebody waits for his next token */
+#define SCHED_STEP_S 0.25                             /* seconds that a step may take while sequences wait for their next token */
 
 /* The engine for requests that come and go, n_seqs of them at once, with n_guess rows of guesses. Each may reach the context, all together
  * the cache. beside: what others of this run need of memory, NULL: nothing. */
@@ -12412,7 +12413,7 @@ static void sched_cancel(sched *sc) {
     }
 }
 
-/* Its blocks are free for others; until they are taken the cache still finds them. */
+/* Frees its blocks. Until they are reused the cache still finds what they hold. */
 static void sched__yield(sched *sc, sched_seq *q) {
     q->n_guess = 0;
     if (!q->kv) return;
@@ -12426,7 +12427,7 @@ static void sched__yield(sched *sc, sched_seq *q) {
     q->a.n_cached = q->a.n_read = 0;
 }
 
-/* Gives up its blocks and waits before all others; in a static batch one that has ended keeps its place, without a row. */
+/* Frees the blocks of a sequence, which then waits before all others; in a static batch one that has ended keeps its place, without a row. */
 static void sched__preempt(sched *sc, int i) {
     sched_seq *q = sc->run[i];
     sched__yield(sc, q);
@@ -12439,7 +12440,7 @@ static void sched__preempt(sched *sc, int i) {
     sc->n_waiting++;
 }
 
-/* Who makes room: the youngest that holds blocks and has no rows in this step, before all others one that has ended; -1: nobody. */
+/* The next to be preempted: the youngest that holds blocks and has no rows in this step, ended ones first; -1: there is none. */
 static int sched__youngest(const sched *sc) {
     int best = -1;
     for (int i = 0; i < sc->n_run; i++) {
@@ -12449,8 +12450,8 @@ static int sched__youngest(const sched *sc) {
     return best;
 }
 
-/* Room for positions below `to`, which younger sequences make. False: it was itself the youngest and has made room for others, or
- * there is nobody else. */
+/* Reserves positions below `to`, for which younger sequences are preempted. False: it was itself the youngest and has been preempted, or there
+ * is no other. */
 static bool sched__reserve(sched *sc, sched_seq *q, int to) {
     while (!kv_reserve(q->kv, to)) {
         const int i = sched__youngest(sc);
@@ -12465,7 +12466,7 @@ static bool sched__reserve(sched *sc, sched_seq *q, int to) {
 /* Rows of the next step so far. */
 static int sched__n_rows(const sched *sc) { return sc->eng->f->batch.n; }
 
-/* Rows for positions [from, q->kv->n), which are reserved, and behind the last token for its guesses if there is room. */
+/* Adds rows for positions [from, q->kv->n), which are reserved, and behind the last token for its guesses if the cache has room. */
 static void sched__rows(sched *sc, sched_seq *q, int from) {
     fwd      *f = sc->eng->f;
     const int n = (int)q->ids.n;
@@ -12512,7 +12513,7 @@ static bool sched__decodes(const sched *sc, const sched_seq *q) {
     return q->kv && q->done == n - 1 && q->a.n_tok && n <= sc->eng->n_ctx;
 }
 
-/* Guesses for those who decode, as many as their texts have room for. */
+/* Guesses for the sequences that decode, as many as their answers and the context have room for. */
 static void sched__guess(sched *sc) {
     int n = 0, others = 0;
     for (int i = 0; i < sc->n_run; i++) {
@@ -12531,7 +12532,7 @@ static void sched__guess(sched *sc) {
         if (sched__decodes(sc, sc->run[i])) sc->run[i]->n_guess = sc->run[i]->guess->n;
 }
 
-/* One row of every sequence that is being continued, and its guesses. */
+/* Adds one row of every sequence that is being continued, and its guesses. */
 static void sched__decode(sched *sc) {
     if (sc->guesser) sched__guess(sc);
     for (int i = 0; i < sc->n_run; i++) {
@@ -12544,7 +12545,7 @@ static void sched__decode(sched *sc) {
     }
 }
 
-/* Rows that a step may have: fewer where somebody waits for his next token. */
+/* Rows that a step may have: fewer where sequences wait for their next token. */
 static int sched__budget(const sched *sc) {
     const int room = sc->eng->n_batch - sched__n_rows(sc), most = sched__n_rows(sc) + (sc->eng->chunk < room ? sc->eng->chunk : room);
     if (!sched__n_rows(sc) || sc->row_s <= 0) return most;
@@ -12553,7 +12554,7 @@ static int sched__budget(const sched *sc) {
     return n >= most ? most : n > least ? (int)n : least < most ? least : most;
 }
 
-/* As much of the prompt as the step has rows left for; cut at a block's end, where others can go on from. */
+/* Adds as much of the prompt as the step has rows left for, cut at the end of a block, so that others can share it. */
 static void sched__read(sched *sc, sched_seq *q, int budget) {
     const int block = sc->eng->kv->opts.block, n = (int)q->ids.n, from = q->done;
     int       to = n - from > budget - sched__n_rows(sc) ? from + budget - sched__n_rows(sc) : n;
@@ -12561,7 +12562,7 @@ static void sched__read(sched *sc, sched_seq *q, int budget) {
     if (to > from && kv_reserve(q->kv, to)) sched__rows(sc, q, from);
 }
 
-/* Blocks that a sequence in flight, or the next one to be, still lacks for what it has and for one token more. */
+/* Blocks that a sequence still lacks for its tokens and one more. */
 static int sched__lacks(const sched *sc, const sched_seq *q) {
     const int block = sc->eng->kv->opts.block, all = ((int)q->ids.n + block) / block + 1;
     int       cost = 0;
@@ -12571,7 +12572,8 @@ static int sched__lacks(const sched *sc, const sched_seq *q) {
     return (all > has ? all - has : 0) + cost;
 }
 
-/* Newcomers, as long as there are places, rows that they could fill, and room for their prompts beside what those in flight lack. */
+/* Admits waiting sequences, as long as there are places, rows that they could fill, and blocks for their prompts beside those that sequences in
+ * flight lack. */
 static void sched__admit(sched *sc, int budget) {
     int ahead = 0, lack = sc->n_run;
     for (int i = 0; i < sc->n_run; i++) {
@@ -12594,21 +12596,21 @@ static void sched__admit(sched *sc, int budget) {
     sc->filling = sc->filling && sc->n_run < sc->o.n_seqs && sc->first;
 }
 
-/* A static batch is over when its last text is; those that wait are the next one. */
+/* A static batch ends with its last answer; the sequences that wait are the next one. */
 static void sched__dismiss(sched *sc) {
     bool all = sc->o.fixed;
     for (int i = 0; i < sc->n_run; i++) all = all && sc->run[i]->over;
     while (all && sc->n_run) sched__end(sc, sc->run[0]);
 }
 
-/* The first of those whose texts have not ended; there is one. */
+/* The first whose answer has not ended; there is one. */
 static sched_seq *sched__oldest(const sched *sc) {
     int i = 0;
     while (sc->run[i]->over) i++;
     return sc->run[i];
 }
 
-/* The rows of the next step. */
+/* Fills the batch of the next step. Returns its rows; 0: nothing is left to do. */
 static int sched__plan(sched *sc) {
     for (;;) {
         sched__dismiss(sc);
@@ -12624,14 +12626,14 @@ static int sched__plan(sched *sc) {
         const int i = sched__youngest(sc);
         sched_seq *q = sched__oldest(sc);
         if (i >= 0 && sc->run[i] != q) sched__preempt(sc, i);
-        else sched__end_full(sc, q);                  /* it has all the room, and still does not fit */
+        else sched__end_full(sc, q);                  /* alone in the cache, and still too long */
     }
 }
 
 /* --- tokens --- */
 
-/* Log-probabilities of the model itself, whatever the sampler makes of them, at place i of the answer: of the likeliest, and, returned,
- * of the picked token. */
+/* Log-probabilities by the model, before the sampler, at token i_gen of the answer: stores those of the likeliest tokens, returns that of the
+ * picked one. */
 static float sched__score(sched_seq *q, int n_vocab, int32_t picked, int i_gen) {
     const double norm = (double)q->raw[picked] - gen_logprob(q->raw, n_vocab, picked);
     int32_t     *id = q->a.top_id + (size_t)i_gen * (size_t)q->r.top;
@@ -12654,7 +12656,7 @@ static float sched__score(sched_seq *q, int n_vocab, int32_t picked, int i_gen) 
     return (float)((double)q->raw[picked] - norm);
 }
 
-/* What the sampler takes from one row of logits, -1 or -2 as pick.id says. */
+/* The sampler's pick from one row of logits; -1 or -2 as in pick.id. */
 static int32_t sched__pick_row(const sched *sc, sched_seq *q, float *logits) {
     const int n_vocab = sc->eng->m.hp.n_vocab, i = q->a.n_tok + q->n_pick;
     if (!engine_finite(logits, (size_t)n_vocab)) return -2;
@@ -12668,7 +12670,7 @@ static int32_t sched__pick_row(const sched *sc, sched_seq *q, float *logits) {
     return id;
 }
 
-/* Every thread: picks the next tokens of some sequences, row after row as long as the guess was right. Which thread does it changes
+/* Runs on every thread: picks the next tokens of some sequences, row after row as long as the guess was right. Which thread does it changes
  * nothing. */
 static void sched__pick(void *ctx, int ith) {
     sched *sc = ctx;
@@ -12685,7 +12687,7 @@ static void sched__pick(void *ctx, int ith) {
     }
 }
 
-/* Room for what is known of the tokens that may come. */
+/* Space for the tokens that this step may add. */
 static void sched__room(sched_seq *q) {
     if (q->a.n_tok + q->n_guess < q->cap) return;
     q->cap = 2 * q->cap + SPEC_MOST;
@@ -12695,15 +12697,15 @@ static void sched__room(sched_seq *q) {
     q->a.top_lp = mem_grow(q->a.top_lp, (size_t)q->cap * (size_t)q->r.top, sizeof *q->a.top_lp);
 }
 
-/* Bytes that a stop string may still grow out of. */
+/* Bytes at the end of the text that may begin a stop string. */
 static size_t sched__tail(const sched_seq *q) {
     size_t most = 1;
     for (int i = 0; i < q->r.gen.n_stop; i++) most = q->r.gen.stop[i].n > most ? q->r.gen.stop[i].n : most;
     return most - 1;
 }
 
-/* A full context drops the older half of what stands behind the kept tokens and reads the rest again at its new place, so that what
- * follows is what a fresh run over the remaining tokens gives. */
+/* Context shift: drops the older half of the tokens behind the kept ones. The rest is read again at its new positions, so that the answer goes on
+ * as in a fresh run over the remaining tokens. */
 static void sched__shift(sched *sc, sched_seq *q) {
     const int n = (int)q->ids.n, keep = q->shift, drop = (n - keep + 1) / 2;
     log_info("context full at %d tokens: %d dropped behind the first %d", n - 1, drop, keep);
@@ -12780,13 +12782,13 @@ static void sched__tokens(sched *sc) {
     const double now = clock_now();
     for (int i = 0; i < sc->n_out; i++) {
         sched_seq *q = sc->out[i];
-        if (q->over) tok_ids_add(&q->ids, q->pick[0].id < 0 ? q->ids.id[0] : q->pick[0].id);   /* what it says now is nobody's */
+        if (q->over) tok_ids_add(&q->ids, q->pick[0].id < 0 ? q->ids.id[0] : q->pick[0].id);   /* no part of its answer */
         else sched__join_all(sc, q, now);
         if (q->over && !sc->o.fixed) sched__end(sc, q);
     }
 }
 
-/* Every token that the step has logits for. */
+/* Picks and adds every token that the step has logits for. */
 static void sched__sample(sched *sc) {
     for (int i = 0; i < sc->n_out; i++) sched__room(sc->out[i]);
     mem_freeze("sampling");
@@ -12826,7 +12828,7 @@ static void sched__note_rows(sched_seq *q) {
     if (!q->a.n_tok) q->a.n_read = q->done < q->a.n_prompt ? q->done : q->a.n_prompt;
 }
 
-/* One step. False: nobody is there, or (e->code) something ended the run, or an interrupt did. */
+/* One step. n_ahead: tokens of the whole run, as engine_pack() takes them. False: nothing is left to do, an interrupt, or an error in e. */
 static bool sched_step(sched *sc, int64_t n_ahead, err_t *e) {
     if (sc->o.stress) {
         for (int i = 0; i < sc->n_run; i++) sc->run[i]->queued = false;
@@ -13113,14 +13115,14 @@ static bool text_run(engine *eng, spec *guesser, const gen_request *r, const tex
 }
 
 /* ===== [batch] files of requests, one per line =====
- * Reads lines ahead, plans them, feeds the schedule, writes each answer as it ends. What is read ahead is bounded by lines
- * and by tokens, whatever the files' length; of files that fit it is all of them.
- *   The plan: requests whose prompts begin alike run one after the other, in the order of a walk through the tree of their
- * tokens, so that every shared beginning is read once and its blocks are kept only while somebody ahead needs them. Groups
- * keep the order of the file, and a lower priority number comes first.
- *   A bad line is one record with an error. A line is answered once: whole, or not at all.
- *   Ordered results: a file is sorted when the last line is answered, so that a killed run loses nothing. On a stream finished
- * records wait in memory for those of earlier lines, and no line is read that is a window ahead of the first missing one.
+ * Reads lines ahead, plans their order, asks the schedule, writes each answer as it ends. Lines and tokens read ahead are bounded, however long
+ * the files are; short files are read whole.
+ *   The plan: requests whose prompts begin alike run one after the other, in the order of a walk through the tree of their tokens, so that
+ * every shared beginning is read once, and its blocks are kept only while later requests need them. Groups keep the order of the file. A lower
+ * priority number comes first.
+ *   A bad line becomes one record with an error. A line is answered once: whole, or not at all.
+ *   Ordered results: a file is sorted when the last line is answered, so that a killed run loses nothing. On a stream finished records wait in
+ * memory for those of earlier lines, and reading stops one window ahead of the first missing record.
  * Public: batch_defaults, batch_fields, batch_check, batch_run.
  * Opens: batch_job, batch_opts. */
 
@@ -13132,7 +13134,7 @@ typedef struct {
     int         window;                               /* lines read ahead */
     uint64_t    line_bytes;                           /* longest line */
     const char *fields;                               /* what records hold beyond OpenAI's shape; NULL: nothing */
-    float       cost;                                 /* of an hour, 0: not told */
+    float       cost;                                 /* of an hour of this machine, 0: not given */
     const char *shard;                                /* I/N, NULL: all of the file */
 } batch_opts;
 
@@ -13141,10 +13143,10 @@ static const batch_opts batch_defaults = {.order = "plan", .n_parallel = 32, .wi
 enum {
     BATCH_TOKENS = 16 << 20,                          /* tokens of prompts read ahead */
 };
-#define BATCH_SHOW_S 0.25                             /* between two looks at the progress on a terminal */
-#define BATCH_TELL_S 10.0                             /* and elsewhere */
+#define BATCH_SHOW_S 0.25                             /* seconds between two progress lines on a terminal */
+#define BATCH_LOG_S 10.0                             /* and in a file or a pipe */
 
-/* What a run takes from the command. */
+/* What a run takes from the command line. */
 typedef struct {
     const char *const *path;                          /* [n_paths] "-": standard input */
     int              n_paths;
@@ -13165,21 +13167,21 @@ typedef struct {                                      /* the files of a run, one
     uint64_t           line_bytes;
     lines_in          *in;                            /* NULL: the next file has not been opened */
     bool               known, json;                   /* the first line of this file has been seen; its lines are JSON */
-    uint64_t           size, done;                    /* bytes of all, 0 where one is no regular file; of those behind us */
+    uint64_t           size, done;                    /* bytes of all files, 0 where one is no regular file; of those read */
 } batch_input;
 
 typedef struct batch_line {
     req         q;
     double      t_read;
-    uint64_t    no, hash;                             /* its line, from 1; of that line's bytes */
+    uint64_t    no, hash;                             /* number of the line, from 1; hash of its bytes */
     int         file;
-    uint64_t    turn, first;                          /* its line among those of all files, from 1; the earliest of its group */
-    tok_ids    *ids;                                  /* [q.n_prompt] the tokens of its prompts; the first one has its place in the plan */
-    size_t      n_ids;                                /* of all of them */
-    int         place, keep;                          /* in the walk; positions that the ones behind it share */
+    uint64_t    turn, first;                          /* number of the line among those of all files, from 1; the smallest of its group */
+    tok_ids    *ids;                                  /* [q.n_prompt] tokens of its prompts; the first prompt decides its place in the plan */
+    size_t      n_ids;                                /* tokens of all prompts */
+    int         place, keep;                          /* place in the walk; positions that later lines share */
     int         n_asked, n_ended;                     /* prompts whose completions have been asked for; completions that have ended */
     gen_answer *answer;                               /* [q.n] NULL: none has been asked for */
-    struct batch_line *next;                          /* of those begun */
+    struct batch_line *next;                          /* in batch_work.begun */
 } batch_line;
 
 typedef struct {
@@ -13190,20 +13192,20 @@ typedef struct {
     results         *out;
     sched           *sc;
     lines_shard      shard;
-    batch_line     **line;                            /* [first, n) read and not yet begun */
+    batch_line     **line;                            /* [first, n) lines read and not yet begun */
     size_t           first, n, cap;
     size_t           tokens;                          /* of their prompts */
-    batch_line      *open;                            /* some of its completions wait to be added */
+    batch_line      *open;                            /* begun; some of its prompts have not been asked for */
     batch_line      *begun;                           /* in the schedule */
-    bool             over, settled;                   /* the last file has ended; the results hold answers to its lines alone */
+    bool             over, settled;                   /* the last file has ended; the resumed results hold answers to its lines alone */
     str              rec;
     str             *held;                            /* [window] finished records that wait for an earlier line's; NULL: none wait */
     bool            *ready;                           /* [window] the line has ended; its record may be empty */
-    uint64_t         written;                         /* lines whose records are out, where they wait for each other */
+    uint64_t         written;                         /* lines whose records are written, where they wait for each other */
     long long        n_read, n_ok, n_bad, n_before, n_other;   /* lines read; answered, errors, answered before, other shards' */
     long long        n_prompt, n_gen, n_wanted;       /* tokens; the most that the lines read so far may take */
-    double           t0, t_told;
-    long long        told_prefill, told_written;
+    double           t0, t_shown;
+    long long        shown_prefill, shown_written;
 } batch_work;
 
 static void batch__line_free(batch_line *l) {
@@ -13239,7 +13241,7 @@ static bool batch__is_file(const char *path) {
     return strcmp(path, "-") != 0 && stat(path, &st) == 0 && S_ISREG(st.st_mode);
 }
 
-/* Every file that can be opened twice is opened once now, so that a missing one is seen before the first line is answered. */
+/* Opens every regular file once, so that a missing one is an error before the first line is answered. */
 static bool batch__input_init(batch_input *in, const batch_job *job, uint64_t line_bytes, err_t *e) {
     bool sized = true;
     *in = (batch_input){.path = job->path, .n = job->n_paths, .line_bytes = line_bytes};
@@ -13258,14 +13260,14 @@ static bool batch__input_init(batch_input *in, const batch_job *job, uint64_t li
     return true;
 }
 
-/* A line that opens a JSON array of objects, or of anything on the lines behind it. A prompt may begin with a bracket. */
+/* Whether a line opens a JSON array of objects, or of anything on later lines. A prompt may begin with a bracket. */
 static bool batch__opens_array(bytes line, size_t i) {
     if (line.p[i] != '[') return false;
     for (i++; i < line.n && isspace(line.p[i]);) i++;
     return i == line.n || line.p[i] == '{';
 }
 
-/* The first line that is not blank says what a file is; false: none with lines of requests. */
+/* Finds the kind of a file by its first line that is not blank. False: it has no lines of requests. */
 static bool batch__kind(batch_input *in, bytes line, uint64_t no, err_t *e) {
     const char *kind = no == 1 ? bytes_kind(line) : NULL;
     size_t      i = 0;
@@ -13303,7 +13305,7 @@ static lines_got batch__next(batch_input *in, bool wait, bytes *line, uint64_t *
     return LINES_END;
 }
 
-/* Whether files that can be read twice begin like files of requests: asked before results are begun. */
+/* Whether regular files begin like files of requests; asked before the results are begun. */
 static bool batch_check(const char *const *path, int n, uint64_t line_bytes, err_t *e) {
     for (int i = 0; i < n && !e->code; i++) {
         batch_input in = {.path = &path[i], .n = 1, .line_bytes = line_bytes};
@@ -13317,7 +13319,7 @@ static bool batch_check(const char *const *path, int n, uint64_t line_bytes, err
     return !e->code;
 }
 
-/* What tells the lines of one file from those of another; 0 where there is one file. */
+/* Number of a file in the results, where there are several; 0 where there is one. */
 static uint64_t batch__file_key(const batch_input *in, int file) { return in->n > 1 ? results_file(in->path[file]) : 0; }
 
 static req_origin batch__origin(const batch_work *b, const batch_line *l) {
@@ -13325,7 +13327,7 @@ static req_origin batch__origin(const batch_work *b, const batch_line *l) {
                         .fingerprint = b->out->fingerprint.p, .created = (int64_t)time(NULL), .fields = b->job->fields, .ids = l->ids};
 }
 
-/* Records go out as far as no earlier line is missing; all: in spite of that. */
+/* Writes records up to the first line whose record is missing; all: those behind it too. */
 static bool batch__release(batch_work *b, bool all, err_t *e) {
     const uint64_t window = (uint64_t)b->o->window, read = (uint64_t)b->n_read;
     bool           ok = true;
@@ -13352,7 +13354,7 @@ static bool batch__put(batch_work *b, uint64_t turn, err_t *e) {
     return ok;
 }
 
-/* Whether another line may be read: those that have not been written yet have a place each. */
+/* Whether another line may be read. */
 static bool batch__has_place(const batch_work *b) {
     if (b->held && (uint64_t)b->n_read - b->written >= (uint64_t)b->o->window) return false;
     return b->n - b->first < (size_t)b->o->window && b->tokens < BATCH_TOKENS;
@@ -13366,7 +13368,7 @@ static bool batch__fail(batch_work *b, const batch_line *l, const char *code, co
     return batch__put(b, l->turn, e);
 }
 
-/* A prompt's tokens, as the command has them for -p. */
+/* Tokens of a prompt, as for -p. */
 static bool batch__encode(const batch_work *b, req_prompt *p, tok_ids *ids, err_t *e) {
     const tok_vocab *v = b->eng->v;
     const bool       begin = tok_bos(v) >= 0 && (tok_add_bos(v) || !p->text.n);
@@ -13377,7 +13379,7 @@ static bool batch__encode(const batch_work *b, req_prompt *p, tok_ids *ids, err_
     return true;
 }
 
-/* The same of prompt number i of a line; NULL, or what batch__refuse() returns. */
+/* The same for prompt i of a line: NULL, or what batch__refuse() returns. */
 static const char *batch__refuse_prompt(const batch_work *b, batch_line *l, int i, err_t *why) {
     err_t       one = {0};
     const bool  known = batch__encode(b, &l->q.prompt[i], &l->ids[i], &one), fits = known && gen_fits(b->eng, &l->ids[i], &one);
@@ -13399,7 +13401,7 @@ static const char *batch__refuse(const batch_work *b, batch_line *l, err_t *why)
     return samp_check(&l->q.ask.samp, b->eng->m.hp.n_vocab, why) ? NULL : req_invalid;
 }
 
-static void batch__wait(batch_work *b, batch_line *l) {
+static void batch__queue(batch_work *b, batch_line *l) {
     const int64_t most = l->q.ask.gen.n_predict;
     l->keep = INT_MAX;
     b->n_wanted += (most >= 0 && most < b->eng->n_ctx ? most : b->eng->n_ctx) * l->q.n + (long long)l->n_ids;
@@ -13409,7 +13411,7 @@ static void batch__wait(batch_work *b, batch_line *l) {
     b->line[b->n++] = l;
 }
 
-/* What decides about a line's shard: its first prompt, or all of it where it has none. */
+/* The bytes that decide the shard of a line: its first prompt, or all of a bad line. */
 static bytes batch__shard_key(const req *q, bytes line, bool bad) {
     if (bad) return line;
     const tok_ids *ids = &q->prompt[0].ids;
@@ -13426,7 +13428,7 @@ static uint64_t batch__seed(const batch_work *b, const batch_line *l) {
     return b->job->own_seeds ? rng_mix(b->job->seed ^ l->no ^ batch__file_key(&b->in, l->file)) : b->job->seed;
 }
 
-/* A line becomes one that waits, or a record that says why not. False: nothing more can be written. */
+/* Takes in a line: it waits to be begun, or its error is written. False: writing failed. */
 static bool batch__take(batch_work *b, bytes line, uint64_t no, err_t *e) {
     batch_line *l = mem_new(1, sizeof *l);
     const char *code = NULL;
@@ -13443,14 +13445,14 @@ static bool batch__take(batch_work *b, bytes line, uint64_t no, err_t *e) {
     b->n_before += mine && before;
     if (mine && !before) {
         if (!code) code = batch__refuse(b, l, &why);
-        if (!code) return batch__wait(b, l), true;
+        if (!code) return batch__queue(b, l), true;
         ok = batch__fail(b, l, code, why.text, e);
     } else ok = batch__put(b, l->turn, e);
     batch__line_free(l);
     return ok;
 }
 
-/* The same of a line that is too long to be read. */
+/* The same for a line that is too long to be read. */
 static bool batch__take_long(batch_work *b, uint64_t no, err_t *e) {
     const batch_line l = {.no = no, .file = b->in.i, .turn = (uint64_t)b->n_read};
     const bytes      key = {(const uint8_t *)&no, sizeof no};
@@ -13462,7 +13464,7 @@ static bool batch__take_long(batch_work *b, uint64_t no, err_t *e) {
     return mine && !before ? batch__fail(b, &l, "line_too_long", why, e) : batch__put(b, l.turn, e);
 }
 
-/* Reads ahead until the window is full. wait: there is nothing else to do. False: an error in e, or nobody to write to. */
+/* Reads ahead until the window is full. wait: the caller has nothing else to do. False: an error in e, or the output is closed. */
 static bool batch__refill(batch_work *b, bool wait, err_t *e) {
     const size_t had = b->n;
     while (!b->over && !g_interrupt && batch__has_place(b)) {
@@ -13538,7 +13540,7 @@ static int batch__by_turn(const void *pa, const void *pb) {
     return x->place - y->place;
 }
 
-/* Orders what waits. Prompts that share a block make a group. */
+/* Orders the lines that wait. Lines whose prompts share a block are a group. */
 static void batch__plan(batch_work *b) {
     const size_t n = b->n - b->first;
     const int    block = b->eng->kv->opts.block;
@@ -13557,7 +13559,7 @@ static void batch__plan(batch_work *b) {
             if (same < block) break;
             const int keep = (same + block - 1) / block * block;
             if (keep > l[end - 1]->keep) l[end - 1]->keep = keep;
-            l[end]->keep = all ? INT_MAX : b->over ? 0 : keep;        /* others may follow that have not been read yet */
+            l[end]->keep = all ? INT_MAX : b->over ? 0 : keep;        /* lines not read yet may share it */
             if (l[end]->turn < first) first = l[end]->turn;
         }
         for (size_t k = i; k < end; k++) l[k]->first = first, l[k]->place = (int)k;
@@ -13583,7 +13585,7 @@ static bool batch__ask(batch_work *b, batch_line *l, err_t *e) {
     return sched_add(b->sc, &r, e) != NULL;
 }
 
-/* Of all completions of a line: its turn, the first token of any, the last. */
+/* Times of a line: when reading its first prompt began, the first token of any completion, the last one of all. */
 static req_times batch__times(const batch_line *l) {
     req_times t = {(double)INFINITY, (double)INFINITY, (double)INFINITY};
     double    last = 0;
@@ -13596,13 +13598,13 @@ static req_times batch__times(const batch_line *l) {
     return t;
 }
 
-/* A line of which no token is wanted: its completions are empty. */
+/* The answers where no token is wanted: empty texts. */
 static void batch__answer_nothing(batch_line *l) {
     l->answer = mem_new((size_t)l->q.n, sizeof *l->answer);
     for (int i = 0; i < l->q.n; i++) l->answer[i].finish = GEN_LENGTH, str_put(&l->answer[i].text, "");
 }
 
-/* The record of a line whose completions have ended: their texts, or the first error. */
+/* Writes the record of a line: the texts of its completions, or their first error. */
 static bool batch__record(batch_work *b, batch_line *l, const req_origin *o, err_t *e) {
     for (int i = 0; i < l->q.n; i++) {
         const err_t *why = &l->answer[i].err;
@@ -13633,7 +13635,7 @@ static bool batch__answer(batch_work *b, batch_line *l, err_t *e) {
     return ok;
 }
 
-/* Lines go to the schedule as long as it takes them. */
+/* Gives lines to the schedule as long as it has room. */
 static bool batch__feed(batch_work *b, err_t *e) {
     while (sched_has_room(b->sc)) {
         if (!b->open) {
@@ -13663,9 +13665,9 @@ static bool batch__collect(batch_work *b, err_t *e) {
     return true;
 }
 
-/* --- what a person sees --- */
+/* --- progress and summary --- */
 
-/* Seconds until the end, by the lines done so far; -1: nobody can say. */
+/* Seconds until the end, by the lines done so far; -1: not known. */
 static double batch__left(const batch_work *b, double now) {
     const double done = (double)(b->n_ok + b->n_bad), had = (double)(b->n_before + b->n_other);
     double       all = (double)b->n_read - had;
@@ -13676,23 +13678,23 @@ static double batch__left(const batch_work *b, double now) {
 }
 
 static void batch__progress(batch_work *b) {
-    const double       now = clock_now(), gone = now - b->t_told;
+    const double       now = clock_now(), gone = now - b->t_shown;
     const bool         tty = progress_on();
     const sched_stats *st = &b->sc->st;
-    if (g_log_level < LOG_NORMAL || gone < (tty ? BATCH_SHOW_S : BATCH_TELL_S)) return;
+    if (g_log_level < LOG_NORMAL || gone < (tty ? BATCH_SHOW_S : BATCH_LOG_S)) return;
     const double left = batch__left(b, now), seen = (double)(st->prefill + st->cached);
     const size_t waiting = b->n - b->first + (size_t)b->sc->n_waiting;
     char eta[32] = "";
     if (left >= 0) snprintf(eta, sizeof eta, " | %.0f:%02d left", floor(left / 60), (int)fmod(left, 60));
     char line[256];
     snprintf(line, sizeof line, "%lld done, %d running, %zu waiting%s | %.0f tokens/s read, %.0f written | %.0f %% shared%s",
-             b->n_ok + b->n_bad, b->sc->n_run, waiting, b->over ? "" : "+", (double)(st->prefill - b->told_prefill) / gone,
-             (double)(st->written - b->told_written) / gone, seen > 0 ? 100 * (double)st->cached / seen : 0.0, eta);
+             b->n_ok + b->n_bad, b->sc->n_run, waiting, b->over ? "" : "+", (double)(st->prefill - b->shown_prefill) / gone,
+             (double)(st->written - b->shown_written) / gone, seen > 0 ? 100 * (double)st->cached / seen : 0.0, eta);
     if (tty) progress_show("%s", line);
     else log_warn("%s", line);
-    b->t_told = now;
-    b->told_prefill = st->prefill;
-    b->told_written = st->written;
+    b->t_shown = now;
+    b->shown_prefill = st->prefill;
+    b->shown_written = st->written;
 }
 
 typedef struct {                                      /* one figure of the summary */
@@ -13793,7 +13795,7 @@ static bool batch__head(batch_work *b, err_t *e) {
     return ok;
 }
 
-/* What is left to do with the results. A run that was interrupted puts out what has ended. */
+/* Completes the results. A run that was interrupted writes the records that are finished. */
 static void batch__end(batch_work *b, err_t *e) {
     if (b->held) batch__release(b, true, e);
     if (!b->over || e->code || g_interrupt || b->out->why) return;
@@ -13807,7 +13809,7 @@ static long long batch_run(engine *eng, spec *guesser, results *out, const batch
     batch_work b = {.eng = eng, .o = o, .job = job, .out = out, .t0 = clock_now()};
     const int  half = eng->n_batch > 1 ? eng->n_batch / 2 : 1, n_seqs = o->n_parallel < half ? o->n_parallel : half;
     const sched_opts so = {n_seqs, o->fixed, LLMRUN_STRESS};
-    b.t_told = b.t0;
+    b.t_shown = b.t0;
     if ((o->shard && !lines_shard_parse(o->shard, &b.shard, e)) || !batch__input_init(&b.in, job, o->line_bytes, e) ||
         !(b.sc = sched_new(eng, guesser, &so, e))) goto done;
     if (o->ordered && !out->resumable) {
