@@ -1,4 +1,4 @@
-/* The few words that every test speaks. A failure names the file, the line and both values, and the run goes on. */
+/* Macros for all tests. A failure names the file, the line and both values, and the run continues. */
 #include <sys/wait.h>
 
 typedef struct {
@@ -52,15 +52,15 @@ static bool t__eq_mem(const void *a, const void *b, size_t n, const char *what, 
 #define NEAR(a, b, tol)    t__near((a), (b), (tol), #a, __FILE__, __LINE__)
 #define SKIP(why)          do { t_skipped = (why); return; } while (0)
 
-/* Seconds of processor time of this process: what limits on run time are checked against, since other programs do not add to it. Such
- * a limit is many times what the work takes, and stands against work that grows faster than its input. */
+/* Seconds of processor time of this process, for limits on run time: other programs do not add to it. A limit is many times the normal
+ * time and finds work that grows faster than its input. */
 static double t_cpu(void) {
     struct timespec t;
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* A path under the shared data (env SHARED, else ../shared beside the repository), NULL when it is not there. */
+/* A path in the shared data (variable SHARED, else ../shared beside the repository); NULL: it does not exist. */
 static const char *t_shared(const char *name) {
     static char path[4][1024];
     static int  turn;
@@ -83,8 +83,8 @@ static char *t_read(const char *path, size_t *n) {
     return s.p;
 }
 
-/* make stress: rare events made frequent, with the same results asked of them. */
+/* make stress: rare events become frequent, and the results stay the same. */
 static bool t_stress(void) { return getenv("LLMRUN_STRESS") != NULL; }
 
-/* make test-all: every combination, where make test takes some of them for each model. */
+/* make test-all: every combination; make test takes some of them for each model. */
 static bool t_all(void) { return getenv("LLMRUN_ALL") != NULL; }

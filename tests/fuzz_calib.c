@@ -1,5 +1,5 @@
-/* Importance matrices from strangers, in both forms. Whatever is read has finite sums, names in order, and weights for
- * each of its entries; a refusal comes with words. */
+/* Fuzzes importance matrices in both forms. A file that is read has finite sums, sorted names, and weights for each of its
+ * entries; a file that is refused has an error text. */
 #include "program.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);

@@ -1,4 +1,4 @@
-/* Fuzzes the command line: the input is the words, each ended by a NUL. Whatever they are, the parser returns. */
+/* Fuzzes the command line: the input is its words, each ended by a NUL. The parser always returns. */
 #include "program.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

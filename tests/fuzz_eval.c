@@ -1,5 +1,5 @@
-/* Bases of --kl-divergence from strangers: header, tokens, every record. Whatever the bytes are, nothing may be read
- * outside them, and a refusal comes with words. */
+/* Fuzzes bases of --kl-divergence: header, tokens, every record. Nothing is read outside the file, and a refusal has an
+ * error text. */
 #include "program.h"
 
 enum { FZ_VOCAB_MOST = 1 << 20 };                          /* a larger vocabulary than any model's is not compared with */

@@ -1,5 +1,5 @@
-/* Model files from strangers: parsing, every lookup, every element. Whatever the bytes are, nothing may be read outside
- * them, and a refusal comes with words. */
+/* Fuzzes model files: parsing, every lookup, every element. Nothing is read outside the file, and a refusal has an error
+ * text. */
 #include "program.h"
 
 static uint64_t fz_sum;                               /* everything read goes here, so that nothing is optimised away */
@@ -45,7 +45,7 @@ static void fz_tensor(const gguf_file *g, const gguf_tensor *t) {
     fz_bytes((bytes){t->data, (size_t)t->n_bytes});
 }
 
-/* What stands in the file as a model: checked and printed, and run for a few tokens where it can. */
+/* The file as a model: checks and prints it, and runs a few tokens if it can run. */
 static void fz_model(const gguf_file *g) {
     static out_t null;
     err_t        e = {0};

@@ -1,5 +1,5 @@
-/* A stranger's files beside a batch: the bytes as an input under several bounds, as results that are resumed, as their
- * header and as a shard. Whatever they are, lines come out as the plain split has them, and a refusal comes with words. */
+/* Fuzzes the files of a batch: the bytes are an input under several bounds, results to resume, their header, and the text of a
+ * shard. Lines are those of a plain split, and a refusal has an error text. */
 #include "program.h"
 
 /* The input as a file without a name, read from its beginning. */
@@ -9,7 +9,7 @@ static int fz_file(const uint8_t *data, size_t n) {
     return fd;
 }
 
-/* Every line against the bytes at the offset it claims; together they are the whole input. */
+/* Compares every line with the bytes at its offset; together the lines are the whole input. */
 static void fz_reader(const uint8_t *data, size_t n, uint64_t most) {
     err_t     e = {0};
     lines_in *in = lines_from_fd(fz_file(data, n), false, "FILE", most, &e);

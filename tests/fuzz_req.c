@@ -1,6 +1,6 @@
-/* Lines of a batch file from strangers. An odd first byte of the input: the rest is a line of JSON, else the rest is
- * plain text. What is read must satisfy the sampler, and its strings, written again, must be read as the same; whatever
- * is refused must say why. Either way the record is one line of JSON and begins with its id. */
+/* Fuzzes lines of a batch file. An odd first byte of the input: the rest is a line of JSON, else plain text. A request that
+ * is read passes the sampler's checks, and its strings, written again, are read as the same; a refusal has an error text. In
+ * both cases the record is one line of JSON and begins with its id. */
 #include "program.h"
 #include "tok_mem.h"
 
@@ -17,7 +17,7 @@ static const tok_vocab *fz_req_vocab(void) {
     return v;
 }
 
-/* One line of JSON, which begins as [lines] looks for it. */
+/* One line of JSON, which begins as [results] expects. */
 static void fz_record(const str *s, size_t n_keys) {
     static const char head[] = "{\"id\":\"batch_req_7_000000000000002a\",\"custom_id\":";
     json_error_t      why;
@@ -29,7 +29,7 @@ static void fz_record(const str *s, size_t n_keys) {
     json_decref(root);
 }
 
-/* A string of these very bytes, UTF-8 or not. */
+/* A JSON string of exactly these bytes, UTF-8 or not. */
 static void fz_field(str *s, const char *before, bytes b) {
     str_fmt(s, "%s\"", before);
     for (size_t i = 0; i < b.n; i++) {
@@ -39,7 +39,7 @@ static void fz_field(str *s, const char *before, bytes b) {
     str_put(s, "\"");
 }
 
-/* The strings of q as a line of its own, read again. */
+/* Writes the strings of q as a new line and reads it again. */
 static void fz_again(const req *q) {
     str   line = {0};
     req   again;
@@ -82,7 +82,7 @@ static void fz_answer(const req *q, const req_origin *o, const tok_vocab *v, str
     fz_record(out, 5);
 }
 
-/* The id that is found without the parser is the parser's. */
+/* The id that is found without the parser equals the parser's. */
 static void fz_same_id(const req *q, bytes line) {
     req    found = {0};
     err_t  e = {0};

@@ -1,11 +1,11 @@
-/* A stranger's lookup cache: bytes as the file, as they are and then with its hashes made right where they would end the matter.
- * Whatever it is, only tokens of the vocabulary come out of it, and it serves as texts of our own do. */
+/* Fuzzes lookup caches: the bytes are the file, first unchanged, then with correct hashes so that more of it is read. Only tokens of
+ * the vocabulary come out of it, and it works like texts of this run. */
 #include "program.h"
 #include "tok_mem.h"
 
 enum { FZ_SPEC_VOCAB = 1000, FZ_PLACES = 50 };
 
-/* Where a key's text stands in the file, if it is one of a hash's length; p: the file's bytes, which are ours. */
+/* Where a key's text is in the file, if it has a hash's length. p: the file's bytes, which may be changed. */
 static char *fz_word(const gguf_file *g, uint8_t *p, const char *key) {
     err_t none = {0};
     bytes word;
@@ -23,7 +23,7 @@ static void fz_spec_hashes(const spec *sp, const gguf_file *g, uint8_t *p) {
     memcpy(sum, text, 16);
 }
 
-/* A text that ends as the past does at `at`: what is found is the same, and what followed it are tokens. */
+/* A text that ends like the earlier text at `at`: the lookup finds the same tokens, and what follows them are tokens. */
 static void fz_guess(spec *sp, int at) {
     tok_ids ids = {0};
     int     from = at;

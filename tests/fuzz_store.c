@@ -1,5 +1,5 @@
-/* A stranger's prompt cache: bytes as the file, its hashes made right where they would end the matter. Whatever it is, a block
- * is taken over only with its own hash, and what would be written next is good again. */
+/* Fuzzes prompt caches: the bytes are the file, with correct hashes so that more of it is read. A block is used only if its hash is
+ * right, and the file that is written next is valid. */
 #include "program.h"
 
 enum { FZ_STORE_VOCAB = 50, FZ_BLOCK = 2, FZ_BLOCKS = 12, FZ_DEEP = 200 };
@@ -17,7 +17,7 @@ static kv_cache *fz_cache(void) {
     return kv;
 }
 
-/* Hashes of most blocks and of the directory, where there are such; p: the file's bytes, which are ours. */
+/* Corrects the hashes of most blocks and of the directory, if there are any. p: the file's bytes, which may be changed. */
 static void fz_store_hashes(store *s, uint8_t *p) {
     const gguf_tensor *rows = gguf_tensor_find(&s->g, "blocks"), *data = gguf_tensor_find(&s->g, "data");
     bytes              sum;
@@ -38,7 +38,7 @@ static void fz_store_hashes(store *s, uint8_t *p) {
     memcpy(p + (sum.p - s->g.part[0].p), text, 16);
 }
 
-/* A prompt that begins with all the tokens up to row i, and goes on with others. What is computed here is zeros. */
+/* A prompt that begins with all tokens up to row i and continues with others. Computed blocks are zeros. */
 static void fz_prompt(store *s, int64_t i) {
     static const uint8_t none[128];
     const uint64_t       zeros = bytes_hash(0, (bytes){none, s->kv->group[0].mem.block_bytes});
@@ -73,7 +73,7 @@ static void fz_prompt(store *s, int64_t i) {
     kv_seq_free(q);
 }
 
-/* What would be written under a bound of so many blocks. */
+/* The file that is written under a bound of this many blocks. */
 static void fz_plan(store *s, uint64_t most) {
     const kv_tree *t = s->kv->tree;
     size_t         n = 0;

@@ -1,6 +1,6 @@
-/* Texts and vocabularies from strangers. First byte of the input below 0x80: the rest is a text for a tiny
- * vocabulary, which must come back byte for byte, at once and as a stream. Else: tokens, merges, types and keys of a
- * vocabulary, each line ended by FF, then a text; whatever loads must encode, and its ids must decode. */
+/* Fuzzes texts and vocabularies. First byte of the input below 0x80: the rest is a text for a tiny vocabulary and must decode
+ * to the same bytes, in one piece and as a stream. Else: tokens, merges, types and keys of a vocabulary, each line ended by
+ * FF, then a text; a vocabulary that loads must encode it, and the ids must decode. */
 #include "program.h"
 #include "tok_mem.h"
 

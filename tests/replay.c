@@ -1,4 +1,4 @@
-/* The corpora without a fuzzer: every fuzzer's entry over the files of its folder.
+/* Runs every fuzzer's entry over the files of its corpus, without a fuzzer.
  *     build/test/replay                        all of them, from tests/corpus
  *     build/test/replay gguf FILE|FOLDER ...   one entry over these */
 #include "program.h"
@@ -75,8 +75,8 @@ static int replay__path(int entry, const char *path) {
     return n;
 }
 
-/* Every folder of tests/corpus by the entry of its name; a folder without an entry, an empty one and an entry without a folder
- * are failures. */
+/* Runs every folder of tests/corpus with the entry of its name. A folder without an entry, an empty folder and an entry without a
+ * folder are failures. */
 static int replay__all(int *failed) {
     bool seen[REPLAY_ENTRIES + 1] = {0};
     int  total = 0;

@@ -1,6 +1,6 @@
-/* The ground floor: how the program ends and speaks, bytes and texts, randomness, what counts as a character. */
+/* [base]: exit codes, messages, bytes and texts, random numbers, UTF-8. */
 
-/* Runs fn in a child; its exit code (128 + signal when it was killed), what it wrote to stderr in `said`. */
+/* Runs fn in a child process. Returns its exit code (128 + signal if it was killed); `said` gets its stderr. */
 static int t_base_child(void (*fn)(int), int arg, char *said, size_t cap) {
     int    fd[2], status = 0;
     size_t n = 0;
@@ -22,7 +22,7 @@ static int t_base_child(void (*fn)(int), int arg, char *said, size_t cap) {
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-/* One line, ended, with nothing in it that steers a terminal. */
+/* Whether a text is one complete line without control characters. */
 static bool t_base_one_line(const char *s) {
     size_t n = strlen(s);
     if (n == 0 || s[n - 1] != '\n') return false;
@@ -68,7 +68,7 @@ static void t_base_dies_long(int n) {
 
 static void t_base_bug(int n) { ASSERT(n == 0); }
 
-/* Speaks at every height under log level `level`, then leaves with 0. */
+/* Logs at every level under log level `level`, then exits with 0. */
 static void t_base_speaks(int level) {
     g_log_level = level;
     log_error("E");
@@ -176,10 +176,10 @@ static double t_base_chi(const uint32_t *count, int n_bin) {
     return (chi - k) / sqrt(2 * k);
 }
 
-/* Everything below is a fixed computation; 5 deviations leave room for bad luck, once, and none for a bad generator. */
+/* The computations below are fixed. A limit of 5 deviations allows an unlikely seed, but no bad generator. */
 #define T_BASE_FLAT(count, n_bin, what) CHECKF(fabs(t_base_chi(count, n_bin)) < 5, "%s: %.1f deviations", what, t_base_chi(count, n_bin))
 
-/* Keys as files have them: alike, short, differing in one place. Tables take low bits. */
+/* Keys as in files: similar, short, different in one place. Tables use the low bits. */
 static void t_base_hash(void) {
     static const char *const form[] = {"blk.%d.attn_q.weight", "%d", "<%05d>", "tok%x"};
     enum { N = 1 << 14, BINS = 1 << 10 };
@@ -354,7 +354,7 @@ static int t_base_encode(uint32_t cp, uint8_t out[4]) {
     return len;
 }
 
-/* Beginnings of 1, 2 and 3 bytes: which are whole characters, which are a proper part of one. */
+/* All beginnings of 1, 2 and 3 bytes: which are complete characters, which are incomplete ones. */
 static uint8_t t_base_whole[3][1 << 21], t_base_part[3][1 << 21];
 static bool    t_base_has(const uint8_t *set, uint32_t i) { return set[i >> 3] >> (i & 7) & 1; }
 
@@ -373,7 +373,7 @@ static void t_base_utf8_sets(void) {
     }
 }
 
-/* The length that the definition gives to the character at the start of n bytes. */
+/* Length of the character at the start of n bytes, by RFC 3629's definition. */
 static int t_base_utf8_want(const uint8_t *p, size_t n) {
     uint32_t key = 0;
     for (size_t len = 1; len <= n && len <= 3; len++) {
@@ -473,20 +473,20 @@ static void t_base_clock(void) {
 }
 
 static const t_case t_base_cases[] = {
-    {"base err", "the first error stays, whole or cut", t_base_err},
+    {"base err", "the first error stays, complete or cut", t_base_err},
     {"base end", "one line on stderr and the right exit code; -q silences all but errors", t_base_end},
     {"base mem", "allocation while frozen and sizes beyond 64 bits end with exit 3", t_base_mem},
     {"base bytes", "views are compared by length and content", t_base_bytes},
-    {"base hash", "keys that are alike spread over a table", t_base_hash},
-    {"base str", "a text grows as its plain copy does, with a NUL behind it", t_base_str},
+    {"base hash", "similar keys are spread over a table", t_base_hash},
+    {"base str", "a text grows like its plain copy, with a NUL after it", t_base_str},
     {"base json", "any bytes become a JSON string of whole characters", t_base_json},
-    {"base csv", "fields of CSV are quoted where they must be, and valid UTF-8", t_base_csv},
+    {"base csv", "fields of CSV are quoted where necessary, and valid UTF-8", t_base_csv},
     {"base base64", "bytes as base64 of RFC 4648, padded", t_base_base64},
-    {"base fit", "a progress line is cut to the columns that there are, between characters", t_base_fit},
-    {"base left", "the time left as minutes or hours, once there is something to judge by", t_base_left},
-    {"base kind", "files of other kinds are known by their magic, and no text is", t_base_kind},
+    {"base fit", "a progress line is cut to the number of columns, between characters", t_base_fit},
+    {"base left", "the time left in minutes or hours, after the first second", t_base_left},
+    {"base kind", "files of other kinds are recognised by their magic, texts are not", t_base_kind},
     {"base utf8", "characters and their beginnings are those of RFC 3629", t_base_utf8},
-    {"base rng", "values are pinned, and no two keys share one", t_base_rng},
+    {"base rng", "values are fixed, and no two keys give the same one", t_base_rng},
     {"base rng flat", "uniform along each of its four keys", t_base_rng_flat},
     {"base clock", "time moves forward, in seconds", t_base_clock},
 };

@@ -1,5 +1,5 @@
-/* --bench: figures and forms against goldens computed elsewhere, rows of every step against the rules that make them, the work of a
- * step against the model's own tensors, and a whole run on a tiny model. What a clock says is not tested. */
+/* [bench]: figures and output formats compared with golden files, rows of every step with the rules, bytes and products of a step with the
+ * model's tensors, and a complete run on a tiny model. Times are not tested. */
 
 typedef struct {
     bench_test   t;
@@ -59,7 +59,7 @@ static void t_bench_forms(void) {
     }
 }
 
-/* Lines over depth where it varies, else over sequences; bars where neither does. What else varies stands in the names. */
+/* Lines over depth if it varies, else over sequences, else bars. Names hold the other settings that vary. */
 static void t_bench_picture(void) {
     static const struct { bench_test t[4]; const char *x_name, *first; double x[4]; } cases[] = {
         {{{0, 64, 0, 1, 0, 0}, {0, 32, 0, 1, 0, 0}, {0, 32, 0, 1, 4, 80}, {0, 16, 0, 1, 0, 0}}, NULL, "tg64, 2 threads", {1, 1, 1, 1}},
@@ -88,7 +88,7 @@ static void t_bench_picture(void) {
     str_drop(&with);
 }
 
-/* A run that ends before its first row still writes what can be read. */
+/* A run that ends before its first row still writes a valid file. */
 static void t_bench_empty(void) {
     static const struct { bench_form form; const char *want; } cases[] = {{BENCH_JSON, "[\n]\n"}, {BENCH_JSONL, ""}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -145,7 +145,7 @@ static void t_bench_tests(void) {
     CHECK(!bench_any(&none) && bench_any(&o) && bench_any(&bench_defaults));
 }
 
-/* Tests with guesses stand behind the decode that they are compared with, for one sequence whatever the others have. */
+/* Tests with guesses follow the decode that they are compared with, for one sequence only. */
 static void t_bench_tests_guessing(void) {
     const bench_opts o = {.prompt = {1, {9}}, .gen = {3, {128, 0, 6}}, .pair = {2, {8, 4}}, .seqs = {1, {3}}, .depth = {1, {5}},
                           .guess = {3, {0, 2, 64}}, .chance = {2, {0, 100}}};
@@ -233,7 +233,7 @@ static void t_bench_rows(void) {
     }
 }
 
-/* Bytes and products of one token against the directory of tensors: every matrix once, of a stack the experts in use. */
+/* Bytes and products of one token, compared with the directory of tensors: every matrix once, of a stack only the used experts. */
 static void t_bench_work(void) {
     static const char *const names[] = {"llama", "llama_mha", "qwen3_q8_0", "llama_q4_k_m", "llama_moe", "qwen2moe", "llama_moe_q4_0", "qwen2_bf16"};
     bench_opts               o = bench_defaults;
@@ -272,7 +272,7 @@ static void t_bench_work(void) {
     }
 }
 
-/* Prompts: the last layer goes on with the rows that ask, a window bounds the past, a run of rows reads its past once. */
+/* Prompts: only rows with logits go through the whole last layer, a window bounds the context, rows of a sequence read it once. */
 static void t_bench_work_prompt(void) {
     bench_opts       o = bench_defaults;
     const bench_test t = {48, 0, 0, 1, 0, 0};
@@ -313,7 +313,7 @@ static void t_bench_work_prompt(void) {
     t_bench__close(&j);
 }
 
-/* Depths up and down, behind a window too: what was given back is computed again, and no row meets a block that is not there. */
+/* Rising and falling depths, with a window too: freed positions are computed again, and no row reads a missing block. */
 static void t_bench_depths(void) {
     static const char *const names[] = {"llama", "llama_window"};
     static const bench_test  tests[] = {{8, 2, 0, 1, 0, 0}, {4, 2, 40, 3, 0, 0}, {0, 3, 10, 2, 0, 0}, {6, 0, 60, 1, 0, 0}, {2, 2, 0, 3, 0, 0}};
@@ -340,7 +340,7 @@ static void t_bench_depths(void) {
     }
 }
 
-/* Options for tests of n tokens with up to 64 guesses behind up to 60 others, a draft beside or NULL. */
+/* Options for tests of n tokens with up to 64 guesses after up to 60 tokens of context, with a draft or NULL. */
 static bench_opts t_bench__guessing(const char *draft, int n) {
     bench_opts o = bench_defaults;
     o.prompt = (bench_list){1, {0}};
@@ -352,8 +352,8 @@ static bench_opts t_bench__guessing(const char *draft, int n) {
     return o;
 }
 
-/* Rounds against another count of them, from the same throws: steps and rows of both models. Every row's past has been run by
- * the same model and not been cut off since, and the model runs every place that stays once. */
+/* Compares rounds with a second implementation on the same random numbers: steps and rows of both models. Every row's context was computed
+ * by the same model and not cut off since, and the model computes every accepted position once. */
 static void t_bench_rounds(void) {
     static const struct { int n, k, chance, steps, rows, drafts, read; } cases[] = {
         {1, 4, 80, 1, 1, 0, 0},       {2, 4, 100, 1, 2, 1, 1},     {12, 1, 0, 12, 23, 11, 11},   {12, 1, 100, 6, 12, 6, 11},
@@ -406,7 +406,7 @@ static void t_bench_rounds(void) {
     }
 }
 
-/* Steps that n tokens take on average when each guess is right with chance p: behind `left` tokens to come. */
+/* Expected number of steps for n tokens if each guess is accepted with probability p; `left` tokens remain. */
 static double t_bench__mean_steps(int n, int k, double p) {
     double steps[513] = {0};
     for (int left = 1; left <= n; left++) {
@@ -417,7 +417,7 @@ static double t_bench__mean_steps(int n, int k, double p) {
     return steps[n];
 }
 
-/* The throws are like chance, for few tokens too: a row shows what may be expected. */
+/* The pseudo-random numbers behave like chance, for few tokens too: a row shows the expected figure. */
 static void t_bench_coins(void) {
     static const int lengths[] = {64, 96, 128, 256, 512}, guesses[] = {1, 2, 4, 8, 16};
     engine           any = {0};
@@ -434,8 +434,8 @@ static void t_bench_coins(void) {
             }
 }
 
-/* Bytes of a test with guesses against the directories of both models: all matrices once a step, a row of the embeddings for each
- * row, and the keys and values of the past once a step. */
+/* Bytes of a test with guesses, compared with the directories of both models: all matrices once a step, an embedding for each row, and
+ * keys and values of the context once a step. */
 static void t_bench_work_guessing(void) {
     static const char *const names[] = {"tests/data/tiny/llama.gguf", "tests/data/tiny/llama_q4_k_m.gguf"};
     bench_opts               o = t_bench__guessing(names[1], 24);
@@ -495,8 +495,8 @@ static bool t_bench__draft_agrees(bench_job *j, const bench_test *t) {
     return same;
 }
 
-/* A repetition with guesses ends with the logits of one without: whatever was cut off, behind a window too, every row met the past
- * that belongs to it. So did those of the draft. */
+/* A repetition with guesses ends with the logits of one without, with a window too: every row had the right context after each cut.
+ * The same for the draft. */
 static void t_bench_guessing(void) {
     static const char *const names[] = {"llama", "llama_window", "qwen2moe"};
     static const char *const drafts[] = {NULL, "tests/data/tiny/llama.gguf", "tests/data/tiny/llama_window.gguf"};
@@ -535,7 +535,7 @@ static void t_bench_guessing(void) {
     }
 }
 
-/* Time that is counted by stage adds up, and counting changes no logit. */
+/* Times of the stages add up to the whole, and measuring them changes no logit. */
 static void t_bench_stages(void) {
     bench_opts       o = bench_defaults;
     const bench_test t = {16, 4, 0, 2, 0, 0};
@@ -567,7 +567,7 @@ static void t_bench_stages(void) {
     }
 }
 
-/* What bench_run writes, and what it returns; the caller frees. */
+/* Runs bench_run. Returns its output, which the caller frees; *ok is its result. */
 static char *t_bench__run(const bench_opts *o, const char *path, const kv_opts *ko, int n_ctx, bool *ok, err_t *e) {
     engine_opts fo = engine_defaults;
     char    *text = NULL;
@@ -624,7 +624,7 @@ static void t_bench_run(void) {
     free(text);
 }
 
-/* The loops that stand for the machine's limits do all their work, at every level. */
+/* The loops that measure the machine's limits do all their work, at every level. */
 static void t_bench_probes(void) {
     const char    *names[16];
     bool           can[16];

@@ -1,5 +1,5 @@
-/* [calib] and [round]: sums against llama.cpp's own files and against plain loops, damaged files, and rounding that is held
- * against its definition in float64. */
+/* [calib] and [round]: sums compared with llama.cpp's files and with plain loops, damaged files, and rounding compared with its
+ * definition in float64. */
 
 static const char *tc_gold(const char *name) {
     static char path[4][160];
@@ -82,7 +82,7 @@ static void tc_threads(void) {
     }
 }
 
-/* Written, read, merged with itself: twice the sums, the same means. */
+/* A file that is written, read and merged with itself has twice the sums and the same means. */
 static void tc_round_trip(void) {
     calib_imatrix a, b;
     err_t         e = {0};
@@ -106,7 +106,7 @@ static void tc_round_trip(void) {
     unlink(path);
 }
 
-/* Cut at every length and with any four bytes spoilt, a file is read or refused in words; never more. */
+/* A file cut at every length and with any four bytes damaged is read or refused with an error text. */
 static void tc_damage(void) {
     static const char *const names[] = {"imatrix_llama.dat", "imatrix_llama_moe.gguf"};
     for (int f = 0; f < 2; f++) {
@@ -201,7 +201,7 @@ static void tc_stats(void) {
     mem_free(text);
 }
 
-/* No data, nothing but zeros, one channel, a layer without the one before, names that are none: figures without a NaN. */
+/* No data, zeros only, one channel, a layer without the one before, invalid names: statistics without NaN. */
 static void tc_stats_odd(void) {
     calib_imatrix im = {0};
     static const struct {
@@ -291,7 +291,7 @@ static void tc_round(uint32_t type, int n, int threads, float *w, float *x, uint
     for (size_t i = 0; i < sizeof own / sizeof *own; i++) mem_free(own[i]);
 }
 
-/* Inputs that share a few directions, as those of a model do; weights without any. */
+/* Inputs with a few common directions, as in a model; independent weights. */
 static void tc_draw(float *w, float *x, int n) {
     enum { SHARED = 24 };
     for (int r = 0; r < TC_ROWS; r++)
@@ -332,7 +332,7 @@ static void tc_moments(void) {
     mem_free(w), mem_free(x), mem_free(h), mem_free(want), mem_free(back);
 }
 
-/* Every type: no row worse than the plain fit, all together much better where codes are free. */
+/* Every type: no row has a larger error than the plain fit; the sum is much smaller for types with codes. */
 static void tc_types(void) {
     float *w = mem_new(TC_OUT * TC_N, 4), *x = mem_new(TC_ROWS * TC_N, 4);
     tc_draw(w, x, TC_N);

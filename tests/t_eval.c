@@ -1,5 +1,5 @@
 /* Perplexity and divergence: windows, figures against plain sums over a model's own logits, small distributions by
- * hand, what a record keeps and what its truncation costs, and bases that are damaged. */
+ * hand, what a record keeps, the error of its truncation, and damaged bases. */
 
 static tok_ids te_ids(int n, int n_vocab) {           /* n tokens, the same ones every time */
     tok_ids ids = {0};
@@ -95,7 +95,7 @@ static double te_number(const char *json, const char *key) {
     return at ? strtod(at + strlen(name), NULL) : NAN;
 }
 
-/* -log p of every scored token, from the logits of each window run by itself. */
+/* -log p of every scored token, from the logits of each window in a run of its own. */
 static double *te_plain(const char *path, const eval_plan *p, int *n) {
     gguf_file g;
     err_t     e = {0};
@@ -174,7 +174,7 @@ static void t_eval_perplexity(void) {
     }
 }
 
-/* A cache that holds one window and no more runs them one by one; one that holds less says so. */
+/* With a cache for one window the windows run one by one; a smaller cache is an error. */
 static void t_eval_cache(void) {
     const char     *path = t_tiny_path("llama.gguf");
     const eval_opts o = eval_defaults;
@@ -308,7 +308,7 @@ static void te_logits(float *x, int n, uint64_t seed) {
     }
 }
 
-/* The chosen k stand in order, ties by number; a model against itself gives 0 for every k and width of ids. */
+/* The chosen k are sorted, ties by number; a model compared with itself gives 0 for every k and width of ids. */
 static void t_eval_top(void) {
     static const struct { int n, k, id_bytes; } rows[] = {{300, 7, 2}, {300, 1, 2}, {300, 199, 2}, {300, 200, 0}, {300, 0, 0}, {70000, 40, 4}, {65536, 40, 2}};
     float *x = mem_new(70000, sizeof *x);
@@ -332,7 +332,7 @@ static void t_eval_top(void) {
     mem_free(x);
 }
 
-/* A smaller k never gives more, and 256 of 3,000 nearly all: the tail holds little and diverges little. */
+/* A smaller k never gives a larger divergence, and 256 of 3,000 give nearly all of it: the tail is small. */
 static void t_eval_truncation(void) {
     enum { N = 3000 };
     static const int ks[] = {1, 4, 16, 64, 256, 1024, 0};
@@ -401,7 +401,7 @@ static bool te_base_write(te_rig *r, const eval_plan *p, int top_k, err_t *e) {
     return CHECKF(text != NULL, "%s", e->text);
 }
 
-/* Left by a model, read by it: what was run, and no distance at all; by another one, the distance that its logits have. */
+/* A base read by the model that wrote it: the same tokens, divergence 0. Read by another model: the divergence of their logits. */
 static void t_eval_base(void) {
     static const int tops[] = {0, 20};
     tok_ids          ids = te_ids(100, 200);
@@ -449,7 +449,7 @@ static void t_eval_base(void) {
     tok_ids_drop(&ids);
 }
 
-/* Every byte of header, directory and tokens changed, and every length cut: refused with words, or still a base. */
+/* Every byte of header, directory and tokens changed, and every length: refused with an error text, or still a valid base. */
 static void t_eval_damage(void) {
     tok_ids   ids = te_ids(20, 200);
     eval_plan p;
@@ -483,13 +483,13 @@ static void t_eval_damage(void) {
 
 static const t_case t_eval_cases[] = {
     {"eval windows", "windows of a text: number, first scored token, start token, stride; refusals", t_eval_windows},
-    {"eval perplexity", "perplexity is what the windows' own logits give, whatever the steps are", t_eval_perplexity},
-    {"eval cache", "a cache with room for one window is enough, less is said", t_eval_cache},
+    {"eval perplexity", "perplexity equals that of the windows' logits, for all sizes of steps", t_eval_perplexity},
+    {"eval cache", "a cache for one window is enough, a smaller one is an error", t_eval_cache},
     {"eval by hand", "divergences of four tokens, with and without a tail", t_eval_by_hand},
     {"eval figures", "means, errors, percentiles, correlation by hand", t_eval_figures},
-    {"eval top", "the k likeliest in order; nothing between a model and itself", t_eval_top},
-    {"eval truncation", "what k cuts off and what f32 costs", t_eval_truncation},
-    {"eval bad records", "each fault of a record is named", t_eval_bad_records},
-    {"eval base", "a base there and back; another model's distance", t_eval_base},
+    {"eval top", "the k most likely tokens in order; divergence 0 between a model and itself", t_eval_top},
+    {"eval truncation", "errors of a truncated record and of f32", t_eval_truncation},
+    {"eval bad records", "each error in a record is named", t_eval_bad_records},
+    {"eval base", "a base is written and read; divergence of another model", t_eval_base},
     {"eval damage", "a base with any byte changed or cut", t_eval_damage},
 };

@@ -108,7 +108,7 @@ static void t_fit_grid_golden(void) {
     fesetenv(&env);
 }
 
-/* The point found is the nearest of all. */
+/* The point found is the nearest one. */
 static void t_fit_grid_nearest(void) {
     static const k__fg_kind *const kinds[] = {&k__kind_iq2_xxs, &k__kind_iq2_xs,  &k__kind_iq2_s,
                                               &k__kind_iq1_s,   &k__kind_iq3_xxs, &k__kind_iq3_s};

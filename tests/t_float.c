@@ -1,5 +1,5 @@
-/* [vec]: float products, norms, activations, rope, softmax, attention. Two questions everywhere: is it right (against
- * double precision), and is it the same to the bit at every level, length, alignment, batch and block size. */
+/* [vec]: float products, norms, activations, rope, softmax, attention. Two tests of each: results are right (compared with double
+ * precision), and have the same bits at every level, length, alignment, batch and block size. */
 
 static const char *tf_level[K_LEVELS];                /* the levels this machine can run, scalar first */
 
@@ -161,7 +161,7 @@ static void tf_rows(void) {
     k_init("auto");
 }
 
-/* The order of a sum is part of the promise, so it is spelled out here once more. */
+/* The summation order is part of the specification, so it is written here again. */
 static void tf_dot_order(void) {
     static float a[TF_MAX], b[TF_MAX];
     tf_fill(a, TF_MAX, 3), tf_fill(b, TF_MAX, 3);
@@ -666,7 +666,7 @@ static void tf_attn_segments(void) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) tf_attn_run(&cases[i]);
 }
 
-/* A row takes nothing from positions it does not see, whatever lies there and whoever else reads it. */
+/* A row does not depend on positions outside its window, whatever they hold and whichever other row reads them. */
 static void tf_attn_private(void) {
     const tf_attn_case t = {.hd_k = 32, .hd_v = 32, .type_k = K_F32, .type_v = K_F32, .group = 1, .tokens = 6, .T = 50};
     tf_ask             k = tf_ask_new(&t);

@@ -5,7 +5,7 @@
 
 #define FMT_GOLDEN "tests/data/golden/"
 
-/* A golden file behind its first line, which tells how it was made. *n gets the bytes that follow. */
+/* Reads a golden file. Its first line is the command that made it; *n gets the number of bytes after it. */
 static uint8_t *fmt__golden(const char *name, char **whole, size_t *n) {
     char path[256];
     snprintf(path, sizeof path, FMT_GOLDEN "%s", name);
@@ -236,7 +236,7 @@ static void t_fmt_bf16_all(void) {
     fesetenv(&env);
 }
 
-/* Between every two neighbours: the tie goes to the even code, a hair to either side goes to that side. */
+/* Between every two neighbours: a tie rounds to the even code, the next float to either side rounds to that side. */
 static void fmt__check_ties(uint16_t (*narrow)(float), float (*widen)(uint16_t), unsigned largest,
                             double first_inf) {
     for (unsigned h = 0; h <= largest; h++) {

@@ -377,7 +377,7 @@ static void t_gguf_nul(void) {
     str_drop(&s);
 }
 
-/* No beginning of a good file is a good file. */
+/* A valid file that is cut anywhere is not valid. */
 static void t_gguf_prefixes(void) {
     for (int version = 1; version <= 3; version++) {
         str  text = {0};
@@ -399,7 +399,7 @@ static void t_gguf_prefixes(void) {
     }
 }
 
-/* Every byte of a good file turned over, one at a time: refused or read, never harmed. */
+/* Every byte of a valid file inverted, one at a time: the file is refused or read, and nothing crashes. */
 static void t_gguf_flips(void) {
     str s = tg_file("G3" TG_ALL);
     for (size_t i = 0; i < s.n; i++)
@@ -417,7 +417,7 @@ static void t_gguf_flips(void) {
     str_drop(&s);
 }
 
-/* A million keys, many tensors: no step may look at all of them. */
+/* A million keys, many tensors: no lookup scans all of them. */
 static void t_gguf_many(void) {
     static const char *const rows[] = {"G3 #0 #1000000 (1000000 % i0 b7 )", "G3 #200000 #0 (200000 % i1 #1 i24 q0 )"};
     for (int i = 0; i < 2; i++) {
@@ -578,7 +578,7 @@ static void tg_open(const char *path, int code, const char *says) {
 
 static const char *const tg_parts[] = {"m-00001-of-00003.gguf", "m-00002-of-00003.gguf", "m-00003-of-00003.gguf"};
 
-/* The same three good parts with one thing changed, and what is said of it. */
+/* The same three valid parts with one thing changed, and the expected error. */
 static void t_gguf_split(void) {
     static const struct {
         const char *what;
@@ -665,7 +665,7 @@ static void t_gguf_not_files(void) {
     tg_dir_drop(names);
 }
 
-/* Of a path that would fill the line its end is shown, and the reason still fits. */
+/* Of a path that would fill the line only the end is shown, so that the reason fits. */
 static void t_gguf_long_path(void) {
     char      label[4000];
     gguf_file g;
@@ -702,7 +702,7 @@ static void t_gguf_sigbus(void) {
     tg_dir_drop(names);
 }
 
-/* Real files: what they hold, and quickly. Without the shared data the models that ship here stand in. */
+/* Real files: their content, and the time to open them. Without the shared data, the models in this repository. */
 static void t_gguf_real(void) {
     static const struct {
         bool        shared;
@@ -741,17 +741,17 @@ static void t_gguf_real(void) {
 }
 
 static const t_case t_gguf_cases[] = {
-    {"gguf/bad",       "every malformed container and tensor is refused with its words and its byte", t_gguf_bad},
+    {"gguf/bad",       "every malformed container and tensor is refused with a text and a byte offset", t_gguf_bad},
     {"gguf/good",      "versions 1, 2 and 3 with every type; strings with a final NUL",               t_gguf_good},
-    {"gguf/edges",     "what is just allowed is read",                                                t_gguf_edges},
+    {"gguf/edges",     "files at the limits of what is allowed are read",                                                t_gguf_edges},
     {"gguf/nul",       "a NUL in a clean file stays",                                                 t_gguf_nul},
-    {"gguf/prefixes",  "no beginning of a file is accepted",                                          t_gguf_prefixes},
+    {"gguf/prefixes",  "no cut file is accepted",                                          t_gguf_prefixes},
     {"gguf/flips",     "one wrong bit is refused or harmless",                                        t_gguf_flips},
     {"gguf/many",      "a million keys, 200,000 tensors: linear time",                                t_gguf_many},
     {"gguf/lookups",   "typed lookups: found, absent, wrong type, out of range",                      t_gguf_lookups},
     {"gguf/split",     "parts are found and checked against each other",                              t_gguf_split},
-    {"gguf/not-files", "directory, pipe, device, empty and sparse files get words",                   t_gguf_not_files},
-    {"gguf/long-path", "a long path does not push the reason out",                                    t_gguf_long_path},
+    {"gguf/not-files", "directory, pipe, device, empty and sparse files get a clear error",                   t_gguf_not_files},
+    {"gguf/long-path", "a long path leaves space for the reason",                                    t_gguf_long_path},
     {"gguf/sigbus",    "a file cut under its mapping ends with one line and exit 3",                  t_gguf_sigbus},
     {"gguf/real",      "a real vocabulary and a real model",                                          t_gguf_real},
 };

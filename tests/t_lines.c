@@ -327,7 +327,7 @@ static void t_lines_shard_many(void) {
 
 static const t_case t_lines_cases[] = {
     {"lines odd", "endings, marks, NULs and long lines, from a file and from a pipe byte by byte", t_lines_odd},
-    {"lines sizes", "lines around the size of a read are whole, and large buffers are given back", t_lines_sizes},
+    {"lines sizes", "lines around the size of a read are complete, and large buffers are freed", t_lines_sizes},
     {"lines many", "two million lines of a pipe in the memory of a few", t_lines_many},
     {"lines waits", "a pipe that pauses is waited for, or not; a signal ends the wait and loses nothing", t_lines_waits},
     {"lines bad", "folders, terminals, closed descriptors and files without end are refused", t_lines_bad},

@@ -56,7 +56,7 @@ static void tp_mul(tp_case *c, const k_level *l, uint32_t type, int n, int nr, i
     l->mul_packed(type, c->packed, nr, n, &c->q.a, y, (size_t)ldy, c->q.scratch);
 }
 
-/* Bits, but one NaN is as good as another. */
+/* Equal bits; any NaN equals any other. */
 static bool tp_same(const float *a, const float *b, int n) {
     for (int i = 0; i < n; i++)
         if (k__bits_of(a[i]) != k__bits_of(b[i]) && !(a[i] != a[i] && b[i] != b[i])) return false;
@@ -129,7 +129,7 @@ static void t_pack_scales(void) {
     tp_drop(&c);
 }
 
-/* What was packed comes out again: codes, scales and minima of every row. */
+/* Unpacking gives back the packed codes, scales and minima of every row. */
 static void t_pack_again(void) {
     tp_case c;
     tp_new(&c);

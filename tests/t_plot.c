@@ -1,5 +1,5 @@
-/* --bench --plot: a picture holds every value, keeps inside its card and is XML whatever the names hold. That it parses is tested
- * with a real parser in tests/cli.py (bench_plot). */
+/* [plot]: a picture shows every value, stays inside its borders and is XML, whatever the names hold. tests/cli.py (bench_plot) parses
+ * it with an XML parser. */
 
 static int t_plot__count(const char *text, const char *what) {
     int n = 0;
@@ -41,7 +41,7 @@ static void t_plot_bars(void) {
     str_drop(&s);
 }
 
-/* Names of many lines that end at one height stand apart from each other and within the panel. */
+/* Names of many lines that end at the same height do not overlap and stay within the panel. */
 static void t_plot_lines(void) {
     enum { LINES = 30 };
     plot g = {.title = "t", .below = "b", .caption = "c", .panel = {{.title = "p", .x_name = "x", .x_log = true}}};

@@ -1,10 +1,10 @@
-/* The team of threads: every task once, every barrier a wall, also where threads sleep or are more than the CPUs. */
+/* [pool]: every task runs once, no thread passes a barrier early, also with sleeping threads and more threads than CPUs. */
 
 enum { T_POOL_TASKS = 96, T_POOL_LIMIT = 200 };       /* seconds after which a hang ends the whole run, sanitizers included */
 
 /* --- tasks and barriers --- */
 
-/* Barriers are cheap while there are CPUs for all and dear beyond: a thousand stages, or enough. */
+/* Number of stages: barriers are cheap while every thread has a CPU, expensive beyond. */
 static int t_pool_stages(int n_threads) { return n_threads <= sysconf(_SC_NPROCESSORS_ONLN) ? 2000 : 120; }
 
 typedef struct {
@@ -51,7 +51,7 @@ static void t_pool_once(void) {
     alarm(0);
 }
 
-/* Each value of a stage is made of three of the stage before, by whoever comes: a late or early read changes the end. */
+/* Each value of a stage is computed from three of the stage before, by any thread: a read too late or too early changes the result. */
 typedef struct {
     pool       *p;
     int         n_stage;
@@ -65,7 +65,7 @@ static uint32_t t_pool_mix(const uint32_t *v, int i) {
     return (v[i] * 2654435761u ^ v[(i + 1) % T_POOL_TASKS]) + 31 * v[(i + T_POOL_TASKS - 1) % T_POOL_TASKS];
 }
 
-/* What one thread does at the end of each stage: too early, and a task overwrites it, too late, and the next stage does not see it. */
+/* The single task at the end of each stage: too early, and a task overwrites its result; too late, and the next stage misses it. */
 static void t_pool_wave_single(void *ctx) {
     t_pool_wave *w = ctx;
     w->v[(w->stage + 1) & 1][w->stage % T_POOL_TASKS] += 7;
@@ -84,7 +84,7 @@ static void t_pool_wave_job(void *ctx, int ith) {
     }
 }
 
-/* The end of a wave of `n_stage` stages (even) with n threads, in `out`. Returns how often a thread had left the team. */
+/* Runs `n_stage` stages (an even number) with n threads; `out` gets the last values. Returns how often a thread has left the team. */
 static int t_pool_wave_end(int n, int n_stage, bool shy, uint32_t out[T_POOL_TASKS]) {
     t_pool_wave *w = mem_new(1, sizeof *w);
     w->n_stage = n_stage;
@@ -117,7 +117,7 @@ static void t_pool_order(void) {
     alarm(0);
 }
 
-/* On: whoever takes its CPU for shared leaves before every task. Off: as it was before. */
+/* on: a thread whose CPU counts as shared leaves before every task. off: the normal times. */
 static void t_pool_restless(bool on) {
     static double slice, gap;
     if (on) slice = pool_slice, gap = pool_gap;
@@ -125,7 +125,7 @@ static void t_pool_restless(bool on) {
     pool_gap = on ? 1e9 : gap;
 }
 
-/* Threads that leave before a task, stay away and catch up: every task is done once and in its stage all the same. */
+/* Threads leave before a task, stay away and catch up: every task still runs once and in its stage. */
 static void t_pool_leaving(void) {
     alarm(T_POOL_LIMIT);
     uint32_t want[T_POOL_TASKS], got[T_POOL_TASKS];
@@ -158,7 +158,7 @@ static t_pool_place t_pool_where(void) {
 
 static void t_pool_place_job(void *ctx, int ith) { ((t_pool_place *)ctx)[ith] = t_pool_where(); }
 
-/* In a loose job a thread that takes its CPU for shared has one of its own, if there is one for each thread; not a moment longer. */
+/* In a loose job a thread whose CPU counts as shared is bound to one of its own, if there are enough, until the job ends. */
 static void t_pool_settled(void) {
     alarm(T_POOL_LIMIT);
     const t_pool_place home = t_pool_where();
@@ -228,7 +228,7 @@ typedef struct {
     int   after;                                      /* threads past the barrier */
 } t_pool_nap;
 
-/* Waits until the others have given up spinning; the count at the end of ten seconds at the latest. */
+/* Waits until the others sleep, ten seconds at most. Returns the number of sleeping threads. */
 static int t_pool_asleep(pool *p) {
     for (double t0 = clock_now(); atomic_load(&p->asleep) < p->n - 1 && clock_now() - t0 < 10;) usleep(50);
     return atomic_load(&p->asleep);
@@ -262,7 +262,7 @@ static void t_pool_sleep(void) {
 
 /* --- more threads than CPUs --- */
 
-/* A wave with `n` threads on one CPU; leaves with 0 when its end is right. SIGALRM ends it when it hangs. */
+/* Runs the stages with `n` threads on one CPU; exits with 0 if the result is right. SIGALRM ends it if it hangs. */
 static void t_pool_crowd(int n) {
     uint32_t want[T_POOL_TASKS], got[T_POOL_TASKS];
     alarm(60);
@@ -394,8 +394,8 @@ static void t_pool_policy(void) {
         for (int k = 0; k < teams[i].n; k++) EQ_INT(pool__place_of(teams[i].how, k, teams[i].n, teams[i].places), teams[i].want[k] - '0');
 }
 
-/* A team whose threads have two places, the first CPU that this process has and all of them: exit 0 when they stay there and the caller
- * is free again at the end. */
+/* A team whose threads have two places: the first CPU of this process, and all of them. Exits with 0 if they stay there and the
+ * caller has its old CPUs at the end. */
 static void t_pool_bound_team(int n) {
     cpu_set_t          mask;
     char               text[64];
@@ -422,7 +422,7 @@ static void t_pool_bound(void) {
     }
 }
 
-/* Threads by OMP_NUM_THREADS, which is none in every second case: then as many as CPUs, and one line says so, once. */
+/* Number of threads by OMP_NUM_THREADS, invalid in every second case: then as many as CPUs, with one warning. */
 static void t_pool_asked(int i) {
     static const char *const text[] = {"3,2", "zero", "1", "-4"};
     static const int         want[] = {3, 0, 1, 0};
@@ -443,16 +443,16 @@ static void t_pool_environment(void) {
 }
 
 static const t_case t_pool_cases[] = {
-    {"pool once", "every task of every stage is done once, with 1 to 8 threads, from one pile or from a run for each", t_pool_once},
-    {"pool order", "a stage sees all that the stage before wrote, and the single task behind it", t_pool_order},
+    {"pool once", "every task of every stage runs once, with 1 to 8 threads, by pool_next and by pool_take", t_pool_once},
+    {"pool order", "a stage sees all writes of the stage before and of the single task after it", t_pool_order},
     {"pool leaving", "threads that leave the team before tasks and catch up", t_pool_leaving},
     {"pool settled", "beside other processes each thread stays on a CPU of its own, during the job", t_pool_settled},
     {"pool lives", "teams start, work and end hundreds of times and leave no thread behind", t_pool_lives},
-    {"pool sleep", "whoever waits long sleeps, and is woken, whoever is late", t_pool_sleep},
-    {"pool oversubscribed", "more threads than CPUs end in bounded time, two teams beside each other too", t_pool_oversubscribed},
+    {"pool sleep", "a thread that waits long sleeps and is woken, whichever thread is late", t_pool_sleep},
+    {"pool oversubscribed", "more threads than CPUs end in bounded time, with two teams at once too", t_pool_oversubscribed},
     {"pool thread count", "OMP_NUM_THREADS: a number or a list of them, and nothing else", t_pool_thread_count},
     {"pool places", "OMP_PLACES: names, lists and intervals, within the affinity mask", t_pool_places},
     {"pool policy", "OMP_PROC_BIND, and which thread goes to which place", t_pool_policy},
     {"pool bound", "threads stay on their places, and the caller is free again", t_pool_bound},
-    {"pool environment", "OMP_NUM_THREADS decides where nothing else does; what is none is ignored with one line", t_pool_environment},
+    {"pool environment", "OMP_NUM_THREADS is the default; an invalid value is ignored with one line", t_pool_environment},
 };

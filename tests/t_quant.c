@@ -1,4 +1,4 @@
-/* Quantised products: every level gives the bits of the scalar one, a column does not know its neighbours, and the numbers are
+/* Quantised products: every level gives the bits of the scalar one, a column does not depend on other columns, and the results are
  * those of the dequantised weights. */
 
 enum { TQ_N = 4096, TQ_ROWS = 70, TQ_COLS = 33 };
@@ -310,7 +310,7 @@ static double tq_loss(tq_case *c, uint32_t type, int n, int nr, int nt, const fl
     return sqrt(off / all);
 }
 
-/* What is left of a product when the outliers' own share is taken from it must be the others'. */
+/* A product without the share of its outliers equals the product of the other values. */
 static void t_quant_split(void) {
     static const uint32_t types[] = {K_Q4_K, K_Q6_K, K_Q8_0, K_Q4_0, K_IQ3_S, K_MXFP4};
     static const int      ns[] = {256, 288, 1024}, nts[] = {1, 3, 5, 8, 9, 33};

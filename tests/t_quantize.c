@@ -1,7 +1,7 @@
-/* [quant] Which type every tensor gets, held against llama.cpp's own tool; what is written, against the fitters called
- * directly; what is refused, and its words. */
+/* [quant] The type of every tensor compared with llama.cpp's tool, the written blocks with direct calls of the fitters; errors and
+ * their texts. */
 
-/* A model file in memory: keys are added as u32 or f32, tensors as f16 zeros, then everything is put together. */
+/* Builds a model file in memory: keys of u32 or f32, tensors of f16 zeros. */
 typedef struct {
     str      kv, dir, file;
     uint64_t n_kv, n_tensor, at;
@@ -80,7 +80,7 @@ static bool tz_listed(const char *list, size_t len, int n) {
     return false;
 }
 
-/* Whether one of the words is the name, or stands for it. */
+/* Whether one of the words is the name or a pattern that matches it. */
 static bool tz_named(const char *words, size_t n, bytes name) {
     for (const char *p = words, *end = words + n; p < end;) {
         size_t      w = strcspn(p, " \n");
@@ -97,7 +97,7 @@ static bool tz_named(const char *words, size_t n, bytes name) {
     return false;
 }
 
-/* The type that the lines of one `file` give the name. */
+/* The type of a name by the lines of one `file`. */
 static int tz_want(const char *lines, const char *base, bytes name) {
     while (*lines && strncmp(lines, "file ", 5) && strncmp(lines, "model ", 6)) {
         size_t n = strcspn(lines, "\n"), w = strcspn(lines, " ");
@@ -130,7 +130,7 @@ static void tz_add_line(tz_model *m, const char *arch, int layers, const char *l
     }
 }
 
-/* One `file` line against what the plan says. Returns how many tensors were compared. */
+/* Compares one `file` line with the plan. Returns the number of tensors compared. */
 static int tz_check(const gguf_file *g, const char *which, const char *line) {
     char              name[32] = "", base[32] = "", guided[16] = "";
     const quant_guide guide = {.weights = tz_no_weights};
@@ -393,7 +393,7 @@ static void t_quantize_written(void) {
     tg_dir_drop(names);
 }
 
-/* Keys: file type and version are renewed in their places or follow at the end, the matrix is named, the rest stays. */
+/* Keys: file type and version are replaced in place or added at the end, the importance matrix is named, the rest is unchanged. */
 static void t_quantize_metadata(void) {
     static const char *const names[] = {"out.gguf", NULL};
     static const struct {
@@ -504,9 +504,9 @@ static void t_quantize_refused(void) {
 
 static const t_case t_quantize_cases[] = {
     {"quantize/types",    "every tensor of seven models gets the type that llama.cpp gives it",          t_quantize_types},
-    {"quantize/tables",   "names, numbers and fallbacks are whole; what stays as it is stays",           t_quantize_tables},
-    {"quantize/asked",    "patterns and types that a person names, and those that are none",             t_quantize_asked},
-    {"quantize/written",  "what is written are the blocks of each row, for any threads, with its weights", t_quantize_written},
-    {"quantize/metadata", "file type, version and matrix are told, everything else stays in place",      t_quantize_metadata},
-    {"quantize/refused",  "what is no number, too large or quantised already is refused by name",        t_quantize_refused},
+    {"quantize/tables",   "names, numbers and fallbacks are complete; kept tensors are unchanged",           t_quantize_tables},
+    {"quantize/asked",    "patterns and types on the command line, valid and invalid",             t_quantize_asked},
+    {"quantize/written",  "the written blocks are those of each row, for any number of threads and importance", t_quantize_written},
+    {"quantize/metadata", "file type, version and importance matrix are written, everything else is unchanged",      t_quantize_metadata},
+    {"quantize/refused",  "a tensor with a NaN, with too large weights or already quantised is refused by name",        t_quantize_refused},
 };

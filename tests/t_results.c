@@ -1,4 +1,4 @@
-/* Files of results: they survive every cut, a full disk and a second writer; several of them become one. Helpers with tl_ stand in
+/* [results]: files survive every cut, a full disk and a second writer; several of them become one. Helpers with tl_ stand in
  * t_lines.c. */
 
 static const char *tl_fingerprint, *tl_input;         /* of the records that are made, NULL: none; the file of their lines */
@@ -655,16 +655,16 @@ static void t_results_merge_notes(void) {
 
 static const t_case t_results_cases[] = {
     {"results record", "the beginning of a record is read back, of another shape refused", t_results_record},
-    {"results torn", "cut at every byte, a file keeps its whole records and goes on", t_results_torn},
-    {"results ids", "a line is answered by its content, and without a custom_id at its place; the second of a kind is found", t_results_ids},
+    {"results torn", "a file that is cut at any byte keeps its complete records and can be resumed", t_results_torn},
+    {"results ids", "a record is found by its line's content, without a custom_id also by its number; a duplicate id is found", t_results_ids},
     {"results stale", "records that answer no line move to FILE.stale, those whose line moved get its number", t_results_stale},
     {"results fingerprint", "results without a header are resumed when their fingerprint fits", t_results_fingerprint},
     {"results sort", "a file of results is put into the order of its inputs and their lines, and stays locked", t_results_sort},
-    {"results refuse", "other settings, no header, foreign lines: refused in words, nothing changed", t_results_refuse},
+    {"results refuse", "other settings, no header, foreign lines: refused with a text, nothing is changed", t_results_refuse},
     {"results header", "written before the first record, found through links, read back alone", t_results_header},
     {"results lock", "a file has one writer; a killed one leaves no lock", t_results_lock},
-    {"results killed", "kill -9 at any moment costs no result and doubles none", t_results_killed},
-    {"results disk", "a full disk leaves whole records; a reader who left is no error", t_results_disk},
-    {"results merge", "shuffled files become the input's order, twice is once, records that do not agree are refused", t_results_merge},
+    {"results killed", "kill -9 at any moment loses no result and repeats none", t_results_killed},
+    {"results disk", "a full disk leaves complete records; a closed pipe is no error", t_results_disk},
+    {"results merge", "shuffled files get the order of the input, duplicates become one, records that differ are refused", t_results_merge},
     {"results merge notes", "missing, repaired and torn results are reported", t_results_merge_notes},
 };

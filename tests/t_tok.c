@@ -1,4 +1,4 @@
-/* Tests of [tok]. The six suites need ../shared/data/vocab; without it the round trips take the vocabulary that ships here. */
+/* Tests of [tok]. The six suites need ../shared/data/vocab; without it the round trips use the vocabulary in this repository. */
 #include "tok_mem.h"
 
 static const char *const tt_vocabs[] = {"llama-spm", "llama-bpe", "qwen2", "gpt-2", "starcoder", "deepseek-llm"};
@@ -19,7 +19,7 @@ static bool tt_open_file(tt_open *o, const char *path, const char *pre) {
     return CHECKF(o->v != NULL, "%s: %s", path, e.text);
 }
 
-/* Where a shared vocabulary is, NULL when it is not there. */
+/* The path of a shared vocabulary; NULL: it does not exist. */
 static const char *tt_shared(const char *name) {
     char path[80];
     snprintf(path, sizeof path, "data/vocab/%s.gguf", name);
@@ -208,7 +208,7 @@ static void tt_round_trip_tiny(void) {
     }
 }
 
-/* Every pre-tokenizer must give back what it cuts, and cut invalid bytes off. */
+/* The pieces of every pre-tokenizer are the whole text, and invalid bytes are pieces of their own. */
 static void tt_every_pre(void) {
     for (size_t i = 0; i < sizeof tok_pres / sizeof *tok_pres; i++) {
         char    name[40] = "";
@@ -466,7 +466,7 @@ static void tt_time(void) {
     }
 }
 
-/* Long runs that each pattern of the table might go over again and again: 100 KB would take minutes. */
+/* Long runs on which a pattern with quadratic backtracking would take minutes for 100 KB. */
 static void tt_time_every_pre(void) {
     static const char *const runs[] = {" ", "A", "7", "\n", "\xcc\x81"}, *const ends[] = {"x", "1", "中"};
     for (size_t i = 0; i < sizeof tok_pres / sizeof *tok_pres; i++) {
