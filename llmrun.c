@@ -731,6 +731,18 @@ static void str_json(str *s, bytes b) {
     str_put(s, "\"");
 }
 
+/* A number of JSON, which has no infinity and no NaN: these are null. */
+static void str_json_number(str *s, double x) {
+    if (isfinite(x)) str_fmt(s, "%.9g", x);
+    else str_put(s, "null");
+}
+
+/* A string where it is there, else null. */
+static void str_json_maybe(str *s, bytes b, bool there) {
+    if (there) str_json(s, b);
+    else str_put(s, "null");
+}
+
 /* A field of CSV in quotes, valid UTF-8. */
 static void str_csv_quoted(str *s, bytes b) {
     str_put(s, "\"");
@@ -8924,8 +8936,9 @@ static void score__json_token(const engine *eng, size_t i, int32_t id, double lo
     str s = {0};
     str_fmt(&s, "%s\n{\"index\":%zu,", i ? "," : "", i);
     tok_json(eng->v, id, &s);
-    if (isnan(logprob)) str_put(&s, ",\"logprob\":null}");
-    else str_fmt(&s, ",\"logprob\":%.9g}", logprob);
+    str_put(&s, ",\"logprob\":");
+    str_json_number(&s, logprob);
+    str_put(&s, "}");
     out_put(out, s.p, s.n);
     str_drop(&s);
 }
@@ -8950,7 +8963,9 @@ static bool score_json(engine *eng, const tok_ids *ids, const char *name, out_t 
     score__json_token(eng, 0, ids->id[0], NAN, out);
     const bool ok = score__each(eng, ids, score__put_json, &total, out, e);
     str_clear(&s);
-    str_fmt(&s, ok ? "],\n\"count\":%zu,\"total\":%.9g}\n" : "],\n\"count\":%zu,\"total\":null}\n", ids->n, total);
+    str_fmt(&s, "],\n\"count\":%zu,\"total\":", ids->n);
+    str_json_number(&s, ok ? total : (double)NAN);
+    str_put(&s, "}\n");
     out_put(out, s.p, s.n);
     str_drop(&s);
     return ok;
@@ -10904,8 +10919,7 @@ static bool req_read(req *q, bytes line, bool json, const gen_request *base, int
 static void req__print_id(const req_origin *o, bytes custom_id, bool has_id, str *out) {
     const unsigned long long line = o->line, hash = o->hash;
     str_fmt(out, "{\"id\":\"batch_req_%llu_%016llx\",\"custom_id\":", line, hash);
-    if (has_id) str_json(out, custom_id);
-    else str_put(out, "null");
+    str_json_maybe(out, custom_id, has_id);
     str_fmt(out, ",\"line\":%llu", line);
     if (!o->file) return;
     str_put(out, ",\"file\":");
@@ -13035,8 +13049,7 @@ static void text__json(const engine *eng, const text_sink *sink, const text_stat
     str_put(&s, ",");
     str_json_text(&s, str_bytes(&a->text));
     str_put(&s, ",\"finish_reason\":");
-    if (finish) str_json(&s, bytes_of(finish));
-    else str_put(&s, "null");
+    str_json_maybe(&s, bytes_of(finish ? finish : ""), finish != NULL);
     str_put(&s, ",\"tokens\":[");
     for (int i = 0; i < a->n_tok && a->tok[i].end <= a->text.n; i++) str_fmt(&s, i ? ",%d" : "%d", a->tok[i].id);
     str_fmt(&s, "],\"prompt_tokens\":%d,\"cached_tokens\":%d,\"completion_tokens\":%d,\"seed\":%llu,\"times\":{\"load_s\":%.6g", a->n_prompt,
@@ -15931,8 +15944,10 @@ typedef struct {
 } eval_pair;
 
 static void eval__put_pairs(const eval_pair *p, size_t n, str *s) {
-    for (size_t i = 0; i < n; i++)                    /* JSON has no infinity */
-        str_fmt(s, isfinite(p[i].v) ? "%s\"%s\": %.9g" : "%s\"%s\": null", i ? ", " : "", p[i].key, p[i].v);
+    for (size_t i = 0; i < n; i++) {
+        str_fmt(s, "%s\"%s\": ", i ? ", " : "", p[i].key);
+        str_json_number(s, p[i].v);
+    }
 }
 
 static void eval__put_perplexity(const eval_run *r, bool json, str *s) {
@@ -17491,8 +17506,7 @@ static void inspect__print_json(const inspect_file *f, out_t *out) {
     inspect__json_tensors(&s, f->g, out);
     str_fmt(&s, "\"runs\":%s,\"vocabulary_only\":%s,\"problem\":", !f->vocab_only && !f->problem.code ? "true" : "false",
             f->vocab_only ? "true" : "false");
-    if (f->problem.code) str_json(&s, bytes_of(f->problem.text));
-    else str_put(&s, "null");
+    str_json_maybe(&s, bytes_of(f->problem.text), f->problem.code != 0);
     str_put(&s, "}\n");
     inspect__flush(&s, out);
     str_drop(&s);
