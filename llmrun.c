@@ -9,12 +9,12 @@
  *   [gguf]     the model file: bounds-checked view, typed lookups       <- k base
  *   [writer]   (gguf_write gguf_own) GGUF files that this program writes  <- k base gguf
  *   [tok]      vocabularies: text to token ids and back, byte-exact     <- base gguf
- *   [dev]      the device that runs a step: kernels over the pool       <- k base pool
+ *   [dev]      the device that runs a list of operations               <- k base pool
  *   [arch]     architectures and their tensors as data                  <- base gguf
  *   [model]    weights of one model in the mapping, shapes checked      <- k base pool gguf dev arch
  *   [kv]       paged key/value cache                                    <- k base dev arch
  *   [store]    prompt cache on disk: KV blocks kept between runs        <- k base gguf writer dev kv
- *   [fwd]      one step over a batch of rows                            <- k base pool arch model kv dev
+ *   [fwd]      one step over a batch of rows                            <- base pool dev arch model kv
  *   [samp]     logits to token                                          <- base
  *   [engine]   (meter) a model opened to run: cache, threads, steps     <- k base host pool gguf tok arch model kv store dev fwd samp
  *   [gen]      a request and its answer, as values                     <- k base gguf tok samp engine
@@ -26,7 +26,7 @@
  *   [sched]    (hist) continuous batching of requests                   <- base pool tok kv fwd samp engine gen spec
  *   [text]     one request, its text streamed                           <- k base gguf tok kv samp engine gen sched spec
  *   [batch]    files of requests, one per line                          <- base tok kv samp engine gen lines results req sched spec
- *   [calib]    importance matrix (imatrix) of a text                    <- k base pool gguf writer tok kv dev engine
+ *   [calib]    importance matrix (imatrix) of a text                    <- k base pool gguf writer tok kv dev fwd engine
  *   [round]    calibrated rounding of weights (GPTQ style)             <- k base host pool gguf tok arch model kv dev fwd
  *   [eval]     perplexity and KL divergence on a text                   <- k base pool gguf writer tok kv fwd engine gen
  *   [quant]    offline quantisation of a model file                     <- k base pool gguf writer
@@ -3991,73 +3991,82 @@ static void tok_decode(const tok_vocab *v, const int32_t *id, size_t n, bool spe
 }
 
 /* ===== [dev] the device that runs a step =====
- * The one seam between the step and what executes it. On the CPU every thread of the pool calls each operation with
- * the same arguments. An operation first waits until all threads are done with the one before, then deals its tasks through the pool,
- * so the step reads like straight code; one that has a single task for whoever comes last to that barrier costs no barrier
- * of its own. How the tasks fall never changes a result: each output is summed by one thread in one order.
- *   It owns the memory of the cache too: everybody else knows blocks by their numbers, and asks for them to be read, written or copied.
- * Public: dev_blas_open, dev_exact, dev_begin, dev_end, dev_rows, dev_wants, dev_form, dev_watch, dev_matmul, dev_soon and the types they take;
- * dev_blocks_new, dev_blocks_mapped, dev_blocks_more, dev_blocks_free, dev_blocks_read, dev_blocks_write, dev_blocks_copy, dev_blocks_clear, dev_kv_store,
- * dev_kv_views.
- * Opens: dev, dev_acts, dev_blocks, dev_kv, dev_mat, dev_product, dev_tap, dev_times. */
+ * A step is a list of operations over buffers (dev_plan), written once for a model and run for every batch: plain numbers (dev_batch).
+ * Whoever writes the list names operations, weights and buffers; how they are computed, and in which memory, is decided here. The
+ * memory of the cache is here too: above, its blocks are numbers.
+ *   On the CPU every thread of the pool goes through the list. Operations that work on the rows of a batch one by one form chains
+ * without a barrier; products and attention are phases of their own. A phase begins when all threads are done with the one before, and
+ * deals its tasks through the pool; one of a single task is done inside the barrier. How tasks fall never changes a result: each
+ * output is summed by one thread in one order.
+ * Public: dev_blas_open, dev_exact; dev_blocks_new, dev_blocks_mapped, dev_blocks_more, dev_blocks_free, dev_blocks_read, dev_blocks_write,
+ * dev_blocks_copy, dev_blocks_clear; dev_plan_begin, dev_plan_buf, dev_plan_op, dev_plan_product, dev_plan_rows, dev_plan_fill, dev_plan_free,
+ * dev_plan_cost; dev_step, dev_run_free.
+ * Opens: dev, dev_acts, dev_batch, dev_blocks, dev_cost, dev_kv, dev_mat, dev_op, dev_plan, dev_product, dev_run, dev_tap, dev_times. */
 
-enum { DEV_STAGES = 8 };                              /* kinds of operations that are told apart where time is counted */
+enum { DEV_PARTS = 8 };                               /* parts of a step whose times are counted apart */
 
 typedef struct {                                      /* seconds, summed over steps */
-    double all[DEV_STAGES], wait[DEV_STAGES];         /* of a stage; of that, waiting for the other threads */
+    double all[DEV_PARTS], wait[DEV_PARTS];           /* of a part; of that, waiting for the other threads */
     double at;                                        /* until when all is counted */
-    _Atomic double single;                            /* what a single task took, whoever did it */
+    _Atomic double single;                            /* what a task inside a barrier took */
     long long steps;
 } dev_times;
 
+/* One thread in a step. */
 typedef struct {
     pool  *p;
-    int    ith;                                       /* this thread */
+    int    ith;
     void  *scratch;                                   /* this thread's, big enough for every operation */
-    const struct dev_tap *tap;                        /* who watches the products, NULL: nobody */
-    dev_times *times;                                 /* NULL: nobody counts */
-    int    stage;                                     /* what the operations to come are counted as */
-    int    open;                                      /* 1 + the stage of the operation that others may be at; 0: none */
+    const struct dev_tap *tap;                        /* sees the products, NULL: nobody does */
+    dev_times *times;                                 /* NULL: nothing is counted */
+    int    part;                                      /* what the operations to come are counted as */
+    int    open;                                      /* 1 + the part of the operation that others may be at; 0: none */
+    const struct dev_run   *run;                      /* the list it goes through, NULL: none */
+    const struct dev_phase *phase;                    /* where it is */
+    _Atomic bool *stop;                               /* set by an interrupt, NULL: an interrupt changes nothing */
 } dev;
 
-/* One task for one thread. */
+/* What one thread does inside a barrier. */
 typedef struct {
-    void (*fn)(void *ctx, int r);
+    const dev *dv;
+    void (*fn)(void *ctx);
     void *ctx;
-    dev_times *times;
-} dev_single;
+} dev_inside;
 
-static void dev__single(void *ctx) {
-    const dev_single *one = ctx;
-    const double      t0 = one->times ? clock_now() : 0;
-    one->fn(one->ctx, 0);
-    if (one->times) one->times->single = clock_now() - t0;
+static void dev__inside(void *ctx) {
+    const dev_inside *one = ctx;
+    dev_times        *t = one->dv->times;
+    const double      t0 = t && one->fn ? clock_now() : 0;
+    if (one->dv->stop && g_interrupt) atomic_store_explicit(one->dv->stop, true, memory_order_relaxed);
+    if (!one->fn) return;
+    one->fn(one->ctx);
+    if (t) t->single = clock_now() - t0;
 }
 
-/* Waits for the operation before; `one`, if any, is then done by whoever was last. The leading thread counts. */
-static void dev__close(dev *dv, dev_single *one) {
+/* Waits for the operation before; fn, if any, is then called by the last thread to arrive. The leading thread counts. */
+static void dev__close(dev *dv, void (*fn)(void *ctx), void *ctx) {
     dev_times   *t = dv->ith ? NULL : dv->times;
     const int    was = dv->open - 1;
     const double t0 = t ? clock_now() : 0;
     if (was < 0) return;
     dv->open = 0;
     if (t) t->single = 0;
-    pool_barrier_then(dv->p, one ? dev__single : NULL, one);
+    pool_barrier_then(dv->p, dev__inside, &(dev_inside){dv, fn, ctx});
     if (!t) return;
     const double now = clock_now(), single = t->single;
-    t->all[dv->stage] += single;
+    t->all[dv->part] += single;
     t->all[was] += now - t->at - single;
     t->wait[was] += now - t0 - single;
     t->at = now;
 }
 
 /* After the last operation, which job's end waits for too: it is counted. */
-static void dev_end(dev *dv) { dev__close(dv, NULL); }
+static void dev__end(dev *dv) { dev__close(dv, NULL, NULL); }
 
 /* Before the tasks of an operation. */
-static void dev_begin(dev *dv) {
-    dev__close(dv, NULL);
-    dv->open = dv->stage + 1;
+static void dev__begin(dev *dv) {
+    dev__close(dv, NULL, NULL);
+    dv->open = dv->part + 1;
 }
 
 /* cblas_sgemm of OpenBLAS, NULL unless dev_blas_open() found it. It sums in an order of its own that depends on the
@@ -4103,7 +4112,7 @@ typedef struct {
     size_t   packed_bytes;                            /* of one matrix of them */
 } dev_mat;
 
-/* Activations of one batch: float rows and the forms of them that dev_form() fills where a matrix wants one. The second
+/* Activations of one batch: float rows and the forms of them that dev__form() fills where a matrix wants one. The second
  * half of the quantised rows is for what rows with outliers lose. */
 typedef struct {
     float   *x;                                       /* [rows, ldx] */
@@ -4120,23 +4129,23 @@ static k_acts dev__view(const dev_acts *a, const int32_t *idx, int first, int n)
     const size_t at = idx ? 0 : (size_t)first;
     return (k_acts){.x = a->x + at * a->ldx,
                     .ldx = a->ldx,
-                    .h = a->h + at * a->ldx,
-                    .q = a->q + at * a->ldq,
+                    .h = a->h ? a->h + at * a->ldx : NULL,
+                    .q = a->q ? a->q + at * a->ldq : NULL,
                     .ldq = a->ldq,
-                    .sum = a->sum + at * (a->ldq / 256),
-                    .d = a->d + at * (a->ldq / 256),
+                    .sum = a->sum ? a->sum + at * (a->ldq / 256) : NULL,
+                    .d = a->d ? a->d + at * (a->ldq / 256) : NULL,
                     .ldd = a->ldq / 256,
-                    .split = a->split + at,
+                    .split = a->split ? a->split + at : NULL,
                     .rest = a->rows,
                     .idx = idx ? idx + first : NULL,
                     .nt = n};
 }
 
 /* The form that a matrix wants, as a bit; 0: the model has none. */
-static unsigned dev_wants(const dev_mat *w) { return w->data ? 1u << k_act_of(w->type) : 0; }
+static unsigned dev__wants(const dev_mat *w) { return w->data ? 1u << k_act_of(w->type) : 0; }
 
 /* The wanted forms of row r, n values. */
-static void dev_form(const dev_acts *a, int r, int n, unsigned wanted) {
+static void dev__form(const dev_acts *a, int r, int n, unsigned wanted) {
     const float *x = a->x + (size_t)r * a->ldx;
     if (wanted & 1u << K_ACT_BF16) k_kv_store(K_BF16, x, a->h + (size_t)r * a->ldx, n);
     if (wanted & 1u << K_ACT_I8)
@@ -4144,25 +4153,18 @@ static void dev_form(const dev_acts *a, int r, int n, unsigned wanted) {
                                   a->d + (size_t)r * (a->ldq / 256), a->ldq, a->rows);
 }
 
-/* fn(ctx, r) for each of n rows. */
-static void dev_rows(dev *dv, int n, void (*fn)(void *ctx, int r), void *ctx) {
-    if (n == 1 && dv->open) {
-        dev__close(dv, &(dev_single){fn, ctx, dv->times});
-        return;
-    }
-    dev_begin(dv);
-    for (int r; (r = pool_next(dv->p)) < n;) fn(ctx, r);
-}
-
 /* One product of a list: y[t, :] = w . a[idx ? idx[first + t] : first + t, :] for t < n. */
 typedef struct {
     const dev_mat *w;
+    int             n_out;                            /* rows of it that are multiplied: all of them, or the first */
     int             stack;                            /* which matrix of a stack */
     const dev_acts *a;
     const int32_t  *idx;
     int             first, n;
     float          *y;
     size_t          ldy;
+    int             rows, in, out;                    /* of a plan: the set of rows, the buffers; */
+    bool            gather;                           /* `in` holds all rows, the product takes those that ask for logits */
 } dev_product;
 
 /* Who sees every list of products, with the float rows they take, before one of them is computed. All threads make the
@@ -4172,14 +4174,14 @@ typedef struct dev_tap {
     void  *ctx;
 } dev_tap;
 
-static void dev_watch(dev *dv, const dev_product *list, int n) {
-    dev__close(dv, NULL);
+static void dev__watch(dev *dv, const dev_product *list, int n) {
+    dev__close(dv, NULL, NULL);
     if (dv->tap) dv->tap->fn(dv->tap->ctx, dv, list, n);
 }
 
 /* Rows per task: as many as the kernels like, but enough tasks that a slow thread is not waited for. */
 static int dev__task_rows(const dev *dv, const dev_product *m) {
-    int step = k_rows_step(m->w->type, m->n), rows = m->w->n_out / (8 * dv->p->n);
+    int step = k_rows_step(m->w->type, m->n), rows = m->n_out / (8 * dv->p->n);
     rows -= rows % step;
     return rows < step ? step : rows > 512 && 512 % step == 0 ? 512 : rows;
 }
@@ -4208,7 +4210,7 @@ static void dev__mul(const dev *dv, const dev_product *m, int r, int nr) {
 static int dev__tasks(const dev *dv, const dev_product *m) {
     if (m->n <= 0) return 0;
     const int step = dev__task_rows(dv, m);
-    return (m->w->n_out + step - 1) / step;
+    return (m->n_out + step - 1) / step;
 }
 
 /* Tasks of a list, which are numbered product by product. */
@@ -4228,20 +4230,20 @@ static const dev_product *dev__find(const dev *dv, const dev_product *list, int 
 }
 
 /* All products of the list, as one pile of tasks. */
-static void dev_matmul(dev *dv, const dev_product *list, int n_list) {
-    dev_watch(dv, list, n_list);
-    dev_begin(dv);
+static void dev__matmul(dev *dv, const dev_product *list, int n_list) {
+    dev__watch(dv, list, n_list);
+    dev__begin(dv);
     if (!pool_works()) return;
     const int n = dev__all_tasks(dv, list, n_list);
     for (int task, i = 0, base = 0; (task = pool_take(dv->p, n)) != POOL_NONE;) {
         const dev_product *m = dev__find(dv, list, &i, &base, &task);
         const int          step = dev__task_rows(dv, m), r = task * step;
-        dev__mul(dv, m, r, m->w->n_out - r < step ? m->w->n_out - r : step);
+        dev__mul(dv, m, r, m->n_out - r < step ? m->n_out - r : step);
     }
 }
 
 /* The list is the next that will be multiplied: while this thread waits, it fetches the first weights of its share. */
-static void dev_soon(const dev *dv, const dev_product *list, int n_list) {
+static void dev__soon(const dev *dv, const dev_product *list, int n_list) {
     if (!pool_works()) return;
     const int n = dev__all_tasks(dv, list, n_list);
     int       task = pool_share(dv->p, n, dv->ith), i = 0, base = 0;
@@ -4319,7 +4321,7 @@ typedef struct {
 } dev_kv;
 
 /* Stores K [n_head, hd_k] and V [n_head, hd_v] of one position, in the block that `table` names. */
-static void dev_kv_store(const dev_kv *l, const int32_t *table, int pos, const float *k, const float *v) {
+static void dev__kv_store(const dev_kv *l, const int32_t *table, int pos, const float *k, const float *v) {
     const size_t block = (size_t)l->block, at = (size_t)pos % block;
     uint8_t     *p = dev__block(l->mem, table[(size_t)pos / block]);
     for (size_t h = 0; h < (size_t)l->n_head; h++) {
@@ -4329,13 +4331,702 @@ static void dev_kv_store(const dev_kv *l, const int32_t *table, int pos, const f
 }
 
 /* Fills k and v [n] with the first byte of `head` in each of the table's first n blocks; NULL where the table has -1. */
-static void dev_kv_views(const dev_kv *l, const int32_t *table, int n, int head, const uint8_t **k, const uint8_t **v) {
+static void dev__kv_views(const dev_kv *l, const int32_t *table, int n, int head, const uint8_t **k, const uint8_t **v) {
     const size_t at = (size_t)head * (size_t)l->block;
     for (int i = 0; i < n; i++) {
         const uint8_t *p = table[i] < 0 ? NULL : dev__block(l->mem, table[i]);
         k[i] = p ? p + l->k_at + at * l->k_stride : NULL;
         v[i] = p ? p + l->v_at + at * l->v_stride : NULL;
     }
+}
+
+/* --- a batch: the rows of one step --- */
+
+enum { DEV_LOGITS = 1 };                              /* what a row asks for, as a mask */
+
+/* Rows of one sequence stand together in rising position. Plain numbers: the bytes of a batch are the same in every process. */
+typedef struct {
+    int      n, n_out, n_seq, n_group;                /* rows; of them, those that ask for logits; sequences; groups of the cache */
+    int32_t *token, *pos, *seq;                       /* [n] seq: number of the row's sequence in this batch */
+    uint8_t *want;                                    /* [n] DEV_LOGITS or 0 */
+    int32_t *table;                                   /* block numbers by position, of every sequence and group; -1: given back */
+    size_t  *table_at;                                /* [n_seq * n_group + 1] where each sequence's table of each group begins */
+} dev_batch;
+
+typedef enum { DEV_ALL, DEV_OUT, DEV_ROW_SETS } dev_row_set;   /* all rows of a batch; those that ask for logits */
+
+/* One set of rows, by number, and where each run of rows of one sequence begins among them: an attention task's rows. */
+typedef struct {
+    int      n, n_run;
+    int32_t *row;                                     /* [n] */
+    int     *run;                                     /* [n_run + 1] */
+} dev_row_list;
+
+enum { DEV_ATTN_ROWS = 32 };                          /* positions of one attention task */
+
+static void dev__list_rows(const dev_batch *b, dev_row_set set, dev_row_list *to) {
+    to->n = to->n_run = 0;
+    for (int r = 0; r < b->n; r++) {
+        if (set == DEV_OUT && !(b->want[r] & DEV_LOGITS)) continue;
+        if (to->n == 0 || b->seq[to->row[to->n - 1]] != b->seq[r] || to->n - to->run[to->n_run - 1] >= DEV_ATTN_ROWS)
+            to->run[to->n_run++] = to->n;
+        to->row[to->n++] = r;
+    }
+    to->run[to->n_run] = to->n;
+}
+
+/* The block numbers of row r's sequence in one group of the cache. */
+static const int32_t *dev__table(const dev_batch *b, int group, int r, int *n) {
+    const size_t *at = &b->table_at[b->seq[r] * b->n_group + group];
+    *n = (int)(at[1] - at[0]);
+    return b->table + at[0];
+}
+
+/* --- operations and the buffers that they work on ---
+ * To add an operation: a dev_kind, its function and its cost, a row in dev_kinds. */
+
+typedef int dev_buf;                                  /* number of a buffer in its plan; 0: none */
+
+typedef struct {
+    const char *name;
+    bool        dense;                                /* rows lie side by side, without padding */
+    int         width, each;                          /* values of a row, 4 bytes each; rows for each row of the set */
+    dev_row_set most, held;                           /* the set that bounds its rows; the one it holds at this place of the list */
+    unsigned    forms;                                /* that products read: a mask of 1 << K_ACT_ */
+    int         former;                               /* the last operation that makes them */
+    dev_acts    a;                                    /* its memory */
+} dev_buffer;
+
+typedef enum {
+    DEV_EMBED, DEV_ANGLES, DEV_NORM, DEV_BIAS, DEV_ADD, DEV_ROPE, DEV_STORE, DEV_ATTEND, DEV_FORM, DEV_MATMUL, DEV_WATCH,
+    DEV_ACTIVATE, DEV_ROUTE, DEV_GROUP, DEV_MIX, DEV_GATE, DEV_ADD_SCALED, DEV_KINDS
+} dev_kind;
+
+/* One operation of a step, for every row of a set. What each kind reads and writes stands at its function. */
+typedef struct {
+    dev_kind    kind;
+    int         layer, part;                          /* of the model; what its time is counted as */
+    dev_row_set rows;
+    int         each;                                 /* tasks for each row; 0: one */
+    bool        beside;                               /* needs nothing that the operations before it in the same phase write */
+    dev_buf     in[3], out[2];
+    unsigned    gathers;                              /* mask of those inputs that hold all rows where the operation takes some */
+    int         n, n_head;                            /* values of a vector; vectors of a row, 0: one */
+    const float *vec;                                 /* [n] gain or bias */
+    float       scale;                                /* epsilon of a norm, else a factor */
+    union {
+        const dev_mat *embd;                          /* DEV_EMBED */
+        struct { const double *freq; int at; } angles;/* radians per position; where they begin in a row */
+        struct { int n_rot, at; bool halves; } rope;  /* values that it rotates; where its angles begin; which two make a pair */
+        struct { const dev_kv *kv; int window, hd_k, group; } cache;   /* of the layer; values of a query; query heads of a K/V head */
+        struct { int n, used; bool norm; int base; } experts; /* how many; used for a row; weights sum to 1; DEV_GROUP: product of the first gate */
+        struct { int first, n, n_expert, used, at; } products;   /* of the plan; of n_expert experts, where they begin in `grouped` */
+        unsigned forms;                               /* DEV_FORM */
+    };
+} dev_op;
+
+/* Operations between two barriers. Tasks are rows: each goes through the operations of its chain, one after the other. */
+typedef struct dev_phase {
+    int first, n;
+    int soon;                                         /* the next products, an operation whose weights are fetched ahead; -1: none */
+} dev_phase;
+
+/* A list of operations with its buffers, written once and run for every batch. */
+typedef struct {
+    dev_op      *op;                                  /* [n_op] */
+    dev_phase   *phase;                               /* [n_phase] */
+    dev_product *product;                             /* [n_product] */
+    dev_product *grouped;                             /* [3 * most experts] those of the layer at hand, by expert: gate and up in turn, then down */
+    int         *expert_at;                           /* [most experts + 1] first slot of each expert */
+    dev_buffer  *buf;                                 /* [n_buf] */
+    int          n_op, n_phase, n_product, n_buf;
+    dev_row_list rows[DEV_ROW_SETS];                  /* of the batch at hand */
+    void       **scratch;                             /* [threads] for kernels */
+    k_attn_row **attn_rows;                           /* [threads][DEV_ATTN_ROWS * most query heads of a K/V head] */
+    int          max_rows, max_out;
+    size_t       n_bytes;                             /* of all that dev_plan_fill() allocates, and of the list */
+    bool         counting;                            /* bytes are counted, nothing is allocated */
+    void       **own;                                 /* [n_own] that memory */
+    int          n_own;
+} dev_plan;
+
+/* What runs a plan. */
+typedef struct dev_run {
+    pool            *p;
+    dev_plan        *plan;
+    const dev_batch *batch;
+    const dev_tap   *tap;                             /* sees the products, NULL: nobody does */
+    dev_times       *times;                           /* where time is counted, NULL: nowhere */
+    void (*on_layer)(void *ctx, int il);              /* called by thread 0 as it enters a layer; NULL: not called */
+    void            *on_layer_ctx;
+    const uint8_t ***views;                           /* [threads][2 * n_views] blocks of one sequence, for attention */
+    int              n_views;
+    _Atomic bool     stop;                            /* an interrupt came */
+} dev_run;
+
+static float *dev__row(const dev *dv, dev_buf b, int r) {
+    const dev_acts *a = &dv->run->plan->buf[b].a;
+    return a->x + (size_t)r * a->ldx;
+}
+
+/* The operation's row r of input i, of output i. */
+static float *dev__in(const dev *dv, const dev_op *op, int i, int r) {
+    return dev__row(dv, op->in[i], op->gathers & 1u << i ? dv->run->plan->rows[DEV_OUT].row[r] : r);
+}
+static float   *dev__out(const dev *dv, const dev_op *op, int i, int r) { return dev__row(dv, op->out[i], r); }
+static int32_t *dev__ints(float *row) { return (int32_t *)(void *)row; }
+
+/* --- what each kind does for row r, on the CPU --- */
+
+/* out = the embedding of the row's token. */
+static void dev__embed(const dev *dv, const dev_op *op, int r) {
+    const dev_mat *w = op->embd;
+    float         *x = dev__out(dv, op, 0, r);
+    k_types[w->type].dequant(w->data + (size_t)dv->run->batch->token[r] * w->row_bytes, x, w->n_in);
+    if (w->scale) k_scale(x, w->scale[0], w->n_in);
+}
+
+/* out = cos and sin of n angles of the row's position, times scale. */
+static void dev__angles(const dev *dv, const dev_op *op, int r) {
+    float *cs = dev__out(dv, op, 0, r) + op->angles.at;
+    for (int i = 0; i < op->n; i++) {
+        const double angle = dv->run->batch->pos[r] * op->angles.freq[i];
+        cs[2 * i] = (float)cos(angle) * op->scale;
+        cs[2 * i + 1] = (float)sin(angle) * op->scale;
+    }
+}
+
+/* out = in / its root mean square, times vec; for each head. */
+static void dev__norm(const dev *dv, const dev_op *op, int r) {
+    const float *x = dev__in(dv, op, 0, r);
+    float       *y = dev__out(dv, op, 0, r);
+    for (int h = 0; h == 0 || h < op->n_head; h++) k_rms_norm(x + (size_t)h * (size_t)op->n, op->vec, op->scale, op->n, y + (size_t)h * (size_t)op->n);
+}
+
+/* out += vec. */
+static void dev__bias(const dev *dv, const dev_op *op, int r) {
+    float *y = dev__out(dv, op, 0, r);
+    k_add(y, y, op->vec, op->n);
+}
+
+/* out = in[0] + in[1]. */
+static void dev__add(const dev *dv, const dev_op *op, int r) {
+    k_add(dev__out(dv, op, 0, r), dev__in(dv, op, 0, r), dev__in(dv, op, 1, r), op->n);
+}
+
+/* out: the heads rotated by the angles in[0]. */
+static void dev__rope(const dev *dv, const dev_op *op, int r) {
+    k_rope(dev__out(dv, op, 0, r), op->n_head, op->n, op->rope.n_rot, op->rope.halves, dev__in(dv, op, 0, r) + op->rope.at);
+}
+
+/* Keys in[0] and values in[1] go into the cache. */
+static void dev__store(const dev *dv, const dev_op *op, int r) {
+    const dev_batch *b = dv->run->batch;
+    const dev_kv    *kv = op->cache.kv;
+    float           *k = dev__in(dv, op, 0, r), *v = dev__in(dv, op, 1, r);
+    int              n;
+    k_hadamard(k, kv->n_head * kv->hd_k, kv->hadamard_k);
+    k_hadamard(v, kv->n_head * kv->hd_v, kv->hadamard_v);
+    dev__kv_store(kv, dev__table(b, kv->group, r, &n), b->pos[r], k, v);
+}
+
+static int dev__attend_tasks(const dev_run *run, const dev_op *op) { return run->plan->rows[op->rows].n_run * op->cache.kv->n_head; }
+
+/* out = attention of the queries in[0] over the cache. A task is a run of rows of one sequence and a K/V head. Queries are transformed
+ * as the keys in the cache are; the transform of values is undone in the output. */
+static void dev__attend(const dev *dv, const dev_op *op, int task) {
+    const dev_run      *run = dv->run;
+    const dev_kv       *kv = op->cache.kv;
+    const dev_row_list *on = &run->plan->rows[op->rows];
+    const int           g = op->cache.group, i = task / kv->n_head, head = task % kv->n_head, window = op->cache.window;
+    const uint8_t     **kb = run->views[dv->ith], **vb = kb + run->n_views;
+    k_attn_row         *rows = run->plan->attn_rows[dv->ith];
+    int                 n = 0, n_blocks;
+    for (int s = on->run[i]; s < on->run[i + 1]; s++) {
+        const int64_t past = run->batch->pos[on->row[s]] + 1;
+        float        *q = dev__in(dv, op, 0, s) + head * g * kv->hd_k, *o = dev__out(dv, op, 0, s) + head * g * kv->hd_v;
+        k_hadamard(q, g * kv->hd_k, kv->hadamard_k);
+        for (int h = 0; h < g; h++)
+            rows[n++] = (k_attn_row){.q = q + h * kv->hd_k, .o = o + h * kv->hd_v, .begin = window && past > window ? past - window : 0, .end = past};
+    }
+    const int32_t *table = dev__table(run->batch, kv->group, on->row[on->run[i]], &n_blocks);
+    dev__kv_views(kv, table, n_blocks, head, kb, vb);
+    k_attn_args a = {.n_rows = n, .rows = rows, .hd_k = kv->hd_k, .hd_v = kv->hd_v, .scale = op->scale, .type_k = kv->type_k, .type_v = kv->type_v,
+                     .k_blocks = kb, .v_blocks = vb, .block = kv->block, .k_stride = kv->k_stride, .v_stride = kv->v_stride};
+    k_attn(&a, dv->scratch);
+    for (int k = 0; k < n; k += g) k_hadamard(rows[k].o, g * kv->hd_v, kv->hadamard_v);
+}
+
+/* The forms of out that products read. */
+static void dev__form_row(const dev *dv, const dev_op *op, int r) { dev__form(&dv->run->plan->buf[op->out[0]].a, r, op->n, op->forms); }
+
+/* out = silu(out) * in. */
+static void dev__activate(const dev *dv, const dev_op *op, int r) { k_swiglu(dev__out(dv, op, 0, r), dev__in(dv, op, 0, r), op->n); }
+
+/* out[0] = the experts with the largest scores in[0], the lowest number first among equals; out[1] = their weights. */
+static void dev__route(const dev *dv, const dev_op *op, int r) {
+    const int K = op->experts.used;
+    float    *p = dev__in(dv, op, 0, r), *w = dev__out(dv, op, 1, r), sum = 0;
+    int32_t  *pick = dev__ints(dev__out(dv, op, 0, r));
+    k_softmax(p, op->experts.n);
+    for (int i = 0; i < K; i++) {
+        int best = 0;
+        k_max(p, op->experts.n, &best);
+        pick[i] = best;
+        w[i] = p[best];
+        p[best] = -INFINITY;
+        sum += w[i];
+    }
+    for (int i = 0; i < K; i++) w[i] = w[i] / (op->experts.norm && sum > 0 ? sum : 1.0f) * op->scale;
+}
+
+static int dev__one_task(const dev_run *run, const dev_op *op) { return run->plan->rows[op->rows].n > 0; }
+
+/* Counting sort of the chosen experts in[0]: out[0] = the row of each slot, where slots of one expert stand side by side; out[1] = the
+ * slots of a row. */
+static void dev__sort_slots(const dev *dv, const dev_op *op) {
+    const int E = op->experts.n, K = op->experts.used, n = dv->run->plan->rows[op->rows].n;
+    int      *from = dv->run->plan->expert_at, *slot_row = dev__ints(dev__out(dv, op, 0, 0));
+    memset(from, 0, ((size_t)E + 1) * sizeof *from);
+    for (int r = 0; r < n; r++)
+        for (int i = 0; i < K; i++) from[dev__ints(dev__in(dv, op, 0, r))[i] + 1]++;
+    for (int e = 0; e < E; e++) from[e + 1] += from[e];
+    for (int r = 0; r < n; r++)
+        for (int i = 0; i < K; i++) {
+            const int slot = from[dev__ints(dev__in(dv, op, 0, r))[i]]++;
+            slot_row[slot] = r;
+            dev__ints(dev__out(dv, op, 1, r))[i] = slot;
+        }
+    for (int e = E; e > 0; e--) from[e] = from[e - 1];   /* back to the first slot of each expert */
+    from[0] = 0;
+}
+
+/* The products of all experts, each with the rows that have chosen it. */
+static void dev__group(const dev *dv, const dev_op *op, int only) {
+    const dev_plan    *plan = dv->run->plan;
+    const dev_product *base = plan->product + op->experts.base;
+    const int          E = op->experts.n;
+    (void)only;
+    dev__sort_slots(dv, op);
+    for (int i = 0; i < 3 * E; i++) {
+        const int k = i < 2 * E ? i % 2 : 2, e = k < 2 ? i / 2 : i - 2 * E, first = plan->expert_at[e];
+        dev_product *m = &plan->grouped[i];
+        *m = base[k];
+        m->stack = e;
+        m->first = first;
+        m->n = plan->expert_at[e + 1] - first;
+        m->idx = k < 2 ? dev__ints(dev__out(dv, op, 0, 0)) : NULL;
+        m->y += (size_t)first * m->ldy;
+    }
+}
+
+/* out = the sum of the row's experts in[0], at the slots in[2], by weights in[1]. Its order is that of the ranks, whatever other rows
+ * there are. */
+static void dev__mix(const dev *dv, const dev_op *op, int r) {
+    const int32_t *slot = dev__ints(dev__in(dv, op, 2, r));
+    const float   *w = dev__in(dv, op, 1, r);
+    float         *y = dev__out(dv, op, 0, r);
+    memset(y, 0, (size_t)op->n * sizeof *y);
+    for (int i = 0; i < op->experts.used; i++) k_axpy(y, dev__row(dv, op->in[0], slot[i]), w[i], op->n);
+}
+
+/* out = sigmoid(in . vec), one value. */
+static void dev__gate(const dev *dv, const dev_op *op, int r) {
+    *dev__out(dv, op, 0, r) = k_sigmoid(k_dot(dev__in(dv, op, 0, r), op->vec, op->n));
+}
+
+/* out += in[0] * in[1], of which the second is one value. */
+static void dev__add_scaled(const dev *dv, const dev_op *op, int r) {
+    k_axpy(dev__out(dv, op, 0, r), dev__in(dv, op, 0, r), *dev__in(dv, op, 1, r), op->n);
+}
+
+/* --- what an operation costs --- */
+
+typedef struct {
+    double bytes;                                     /* that are read: weights, keys and values */
+    double mul[K_ACTS];                               /* multiplications, by the form of the activations */
+} dev_cost;
+
+static int dev__n_rows(const dev_batch *b, dev_row_set set) { return set == DEV_ALL ? b->n : b->n_out; }
+
+static void dev__embed_cost(const dev_plan *plan, const dev_op *op, const dev_batch *b, dev_cost *c) {
+    (void)plan;
+    c->bytes += (double)b->n * (double)op->embd->row_bytes;
+}
+
+/* Each matrix is read once; of the experts, as many as so many random rows choose. */
+static void dev__matmul_cost(const dev_plan *plan, const dev_op *op, const dev_batch *b, dev_cost *c) {
+    const double E = op->products.n_expert, K = op->products.used;
+    for (int i = 0; i < op->products.n; i++) {
+        const dev_product *m = &plan->product[op->products.first + i];
+        const dev_mat     *w = m->w;
+        const double       rows = dev__n_rows(b, m->rows), each = E ? K : 1, read = E ? E * (1 - pow(1 - K / E, rows)) : 1;
+        if (rows <= 0) continue;
+        c->bytes += read * (w->packed ? (double)w->packed_bytes * m->n_out / w->n_out : (double)w->row_bytes * m->n_out);
+        c->mul[k_act_of(w->type)] += each * rows * w->n_in * m->n_out;
+    }
+}
+
+/* Rows of one sequence read the positions that they see together once: windows of neighbours overlap but for one position. */
+static void dev__attend_cost(const dev_plan *plan, const dev_op *op, const dev_batch *b, dev_cost *c) {
+    const dev_kv *kv = op->cache.kv;
+    double        past = 0, kept = 0;
+    (void)plan;
+    for (int i = 0, run = 0; i < b->n; i++) {
+        const int all = b->pos[i] + 1, seen = op->cache.window && all > op->cache.window ? op->cache.window : all;
+        const int takes = op->rows == DEV_ALL || (b->want[i] & DEV_LOGITS);
+        past += takes * seen;
+        run += takes;
+        if (i + 1 < b->n && b->seq[i + 1] == b->seq[i]) continue;
+        kept += !run ? 0 : seen + run - 1 < all ? seen + run - 1 : all;
+        run = 0;
+    }
+    c->mul[k_kv_act(kv->type_k)] += past * op->n_head * kv->hd_k;
+    c->mul[k_kv_act(kv->type_v)] += past * op->n_head * kv->hd_v;
+    c->bytes += kept * kv->n_head * (double)(kv->k_stride + kv->v_stride);
+}
+
+/* --- the kinds --- */
+
+typedef struct {
+    const char *name;
+    void (*run)(const dev *dv, const dev_op *op, int task);          /* NULL: products */
+    int  (*tasks)(const dev_run *run, const dev_op *op);             /* NULL: a task is a row, which needs nothing of other rows */
+    void (*cost)(const dev_plan *plan, const dev_op *op, const dev_batch *b, dev_cost *c);   /* NULL: too little to count */
+} dev_kind_row;
+
+static const dev_kind_row dev_kinds[DEV_KINDS] = {
+    [DEV_EMBED]      = {"embed",      dev__embed,      NULL,              dev__embed_cost},
+    [DEV_ANGLES]     = {"angles",     dev__angles,     NULL,              NULL},
+    [DEV_NORM]       = {"norm",       dev__norm,       NULL,              NULL},
+    [DEV_BIAS]       = {"bias",       dev__bias,       NULL,              NULL},
+    [DEV_ADD]        = {"add",        dev__add,        NULL,              NULL},
+    [DEV_ROPE]       = {"rope",       dev__rope,       NULL,              NULL},
+    [DEV_STORE]      = {"store",      dev__store,      NULL,              NULL},
+    [DEV_ATTEND]     = {"attend",     dev__attend,     dev__attend_tasks, dev__attend_cost},
+    [DEV_FORM]       = {"form",       dev__form_row,   NULL,              NULL},
+    [DEV_MATMUL]     = {"matmul",     NULL,            NULL,              dev__matmul_cost},
+    [DEV_WATCH]      = {"watch",      NULL,            NULL,              NULL},
+    [DEV_ACTIVATE]   = {"activate",   dev__activate,   NULL,              NULL},
+    [DEV_ROUTE]      = {"route",      dev__route,      NULL,              NULL},
+    [DEV_GROUP]      = {"group",      dev__group,      dev__one_task,     NULL},
+    [DEV_MIX]        = {"mix",        dev__mix,        NULL,              NULL},
+    [DEV_GATE]       = {"gate",       dev__gate,       NULL,              NULL},
+    [DEV_ADD_SCALED] = {"add scaled", dev__add_scaled, NULL,              NULL},
+};
+
+/* What the list takes for a batch. */
+static void dev_plan_cost(const dev_plan *p, const dev_batch *b, dev_cost *c) {
+    for (int i = 0; i < p->n_op; i++)
+        if (dev_kinds[p->op[i].kind].cost) dev_kinds[p->op[i].kind].cost(p, &p->op[i], b, c);
+}
+
+/* --- writing a list --- */
+
+enum { DEV_LIST_STEP = 64 };                          /* entries by which a list grows */
+
+/* The list with room for one more of its n entries. */
+static void *dev__grown(void *list, int n, size_t each) { return n % DEV_LIST_STEP ? list : mem_grow(list, (size_t)n + DEV_LIST_STEP, each); }
+
+static void dev_plan_begin(dev_plan *p) {
+    *p = (dev_plan){.n_buf = 1};
+    p->buf = dev__grown(NULL, 0, sizeof *p->buf);
+    p->buf[0] = (dev_buffer){.name = "none"};
+}
+
+/* A buffer that is as wide as what is written to it. */
+static dev_buf dev_plan_buf(dev_plan *p, const char *name, bool dense) {
+    p->buf = dev__grown(p->buf, p->n_buf, sizeof *p->buf);
+    p->buf[p->n_buf] = (dev_buffer){.name = name, .dense = dense, .each = 1, .most = DEV_OUT};
+    return p->n_buf++;
+}
+
+/* Values that an operation writes to a row of its output. */
+static int dev__width(const dev_op *op) {
+    switch (op->kind) {
+    case DEV_ANGLES: return op->angles.at + 2 * op->n;
+    case DEV_ROUTE: case DEV_GROUP: return op->experts.used;
+    case DEV_GATE: return 1;
+    default: return op->n * (op->n_head ? op->n_head : 1);
+    }
+}
+
+static void dev__writes(dev_plan *p, dev_buf b, dev_row_set rows, int each, int width) {
+    dev_buffer *to = &p->buf[b];
+    if (!b) return;
+    if (width > to->width) to->width = width;
+    if (each > to->each) to->each = each;
+    if (rows == DEV_ALL) to->most = DEV_ALL;
+    to->held = rows;
+}
+
+/* Whether an operation on these rows finds them among all rows of the buffer. */
+static bool dev__gathers(const dev_plan *p, dev_buf b, dev_row_set rows) {
+    ASSERT(!b || rows == DEV_OUT || p->buf[b].held == DEV_ALL);
+    return b && rows != p->buf[b].held;
+}
+
+/* One more operation. */
+static void dev_plan_op(dev_plan *p, dev_op op) {
+    p->op = dev__grown(p->op, p->n_op, sizeof *p->op);
+    for (int i = 0; i < 3; i++) op.gathers |= (unsigned)dev__gathers(p, op.in[i], op.rows) << i;
+    for (int i = 0; i < 2; i++) dev__writes(p, op.out[i], op.rows, op.each, dev__width(&op));
+    if (op.kind == DEV_FORM) p->buf[op.out[0]].former = p->n_op;
+    if (op.kind == DEV_GROUP) op.experts.base = p->n_product;
+    if (op.kind == DEV_MATMUL || op.kind == DEV_WATCH) op.products.first = p->n_product;
+    p->op[p->n_op++] = op;
+}
+
+/* One more product of the last operation: out = the first n_out rows of w . in. The last DEV_FORM of `in` makes what w wants. */
+static void dev_plan_rows(dev_plan *p, const dev_mat *w, int n_out, dev_row_set rows, dev_buf in, dev_buf out) {
+    dev_op *op = &p->op[p->n_op - 1];
+    p->product = dev__grown(p->product, p->n_product, sizeof *p->product);
+    p->product[p->n_product++] = (dev_product){.w = w, .n_out = n_out, .rows = rows, .in = in, .out = out, .gather = dev__gathers(p, in, rows)};
+    p->buf[in].forms |= dev__wants(w);
+    p->op[p->buf[in].former].forms |= dev__wants(w);
+    dev__writes(p, out, rows, op->each, n_out);
+    op->products.n++;
+}
+
+static void dev_plan_product(dev_plan *p, const dev_mat *w, dev_row_set rows, dev_buf in, dev_buf out) {
+    dev_plan_rows(p, w, w->n_out, rows, in, out);
+}
+
+static bool dev__by_row(const dev_op *op) { return dev_kinds[op->kind].run && !dev_kinds[op->kind].tasks; }
+
+/* Whether the operation needs no barrier before it: the same rows go on, or others that it does not depend on. */
+static bool dev__joins(const dev_op *before, const dev_op *op) {
+    return dev__by_row(before) && dev__by_row(op) && (op->beside || (op->rows == before->rows && op->each == before->each));
+}
+
+/* The products whose weights are fetched while threads wait after op i; -1: they are not known yet, or there are none. */
+static int dev__soon_after(const dev_plan *p, int i) {
+    int k = i + 1;
+    while (k < p->n_op && p->op[k].kind != DEV_MATMUL) k++;
+    return k == p->n_op || (p->op[k].products.n_expert && !p->op[i].products.n_expert) ? -1 : k;
+}
+
+/* The list is complete: forms that nobody reads are not made, operations become phases. */
+static void dev__phases(dev_plan *p) {
+    int n = 0;
+    for (int i = 0; i < p->n_op; i++)
+        if (p->op[i].kind != DEV_FORM || p->op[i].forms) p->op[n++] = p->op[i];
+    p->n_op = n;
+    for (int i = 0; i < n; i++) {
+        if (i && dev__joins(&p->op[i - 1], &p->op[i])) {
+            p->phase[p->n_phase - 1].n++;
+            continue;
+        }
+        p->phase = dev__grown(p->phase, p->n_phase, sizeof *p->phase);
+        p->phase[p->n_phase++] = (dev_phase){i, 1, p->op[i].kind == DEV_MATMUL ? dev__soon_after(p, i) : -1};
+    }
+}
+
+/* --- the memory of a plan --- */
+
+/* n elements, aligned or zeroed; NULL where they are only counted. */
+static void *dev__take(dev_plan *p, size_t n, size_t each, bool zeros) {
+    p->n_bytes += mem_size(n, each);
+    if (p->counting) return NULL;
+    p->own = dev__grown(p->own, p->n_own, sizeof *p->own);
+    return p->own[p->n_own++] = zeros ? mem_new(n, each) : mem_aligned(n, each);
+}
+
+/* Values between two rows of n: a multiple of `unit`, and no multiple of 1 KB, or the rows of a tile would share few sets of a cache. */
+static size_t dev__stride(int n, size_t unit, size_t size) {
+    const size_t ld = ((size_t)n + unit - 1) / unit * unit;
+    return ld * size % 1024 ? ld : ld + unit;
+}
+
+static void dev__fill_buf(dev_plan *p, dev_buffer *b) {
+    const size_t rows = (size_t)(b->most == DEV_ALL ? p->max_rows : p->max_out) * (size_t)b->each;
+    dev_acts    *a = &b->a;
+    if (!b->width) return;
+    *a = (dev_acts){.rows = (int)rows, .ldx = b->dense ? (size_t)b->width : dev__stride(b->width, 16, sizeof *a->x), .ldq = dev__stride(b->width, 256, sizeof *a->q)};
+    a->x = dev__take(p, rows * a->ldx, sizeof *a->x, false);
+    if (b->forms & 1u << K_ACT_BF16) a->h = dev__take(p, rows * a->ldx, sizeof *a->h, false);
+    if (!(b->forms & 1u << K_ACT_I8)) return;
+    a->q = dev__take(p, 2 * rows * a->ldq, sizeof *a->q, false);
+    a->sum = dev__take(p, 2 * rows * (a->ldq / 256), sizeof *a->sum, false);
+    a->d = dev__take(p, 2 * rows * (a->ldq / 256), sizeof *a->d, false);
+    a->split = dev__take(p, rows, sizeof *a->split, true);
+}
+
+/* What each thread has for itself. */
+static void dev__fill_threads(dev_plan *p, int n_threads) {
+    size_t need = 0;
+    int    group = 1;
+    for (int i = 0; i < p->n_product; i++)
+        if (k_scratch_bytes(p->product[i].w->n_in) > need) need = k_scratch_bytes(p->product[i].w->n_in);
+    for (int i = 0; i < p->n_op; i++) {
+        const dev_op *op = &p->op[i];
+        if (op->kind != DEV_ATTEND) continue;
+        const size_t attn = k_attn_scratch(DEV_ATTN_ROWS * op->cache.group, op->cache.hd_k, op->n);
+        if (attn > need) need = attn;
+        if (op->cache.group > group) group = op->cache.group;
+    }
+    p->scratch = dev__take(p, (size_t)n_threads, sizeof *p->scratch, true);
+    p->attn_rows = dev__take(p, (size_t)n_threads, sizeof *p->attn_rows, true);
+    for (int i = 0; i < n_threads; i++) {
+        void       *scratch = dev__take(p, need, 1, false);
+        k_attn_row *rows = dev__take(p, (size_t)(DEV_ATTN_ROWS * group), sizeof *rows, true);
+        if (p->counting) continue;
+        p->scratch[i] = scratch;
+        p->attn_rows[i] = rows;
+    }
+}
+
+static void dev__fill_experts(dev_plan *p) {
+    int most = 0;
+    for (int i = 0; i < p->n_op; i++)
+        if (p->op[i].kind == DEV_GROUP && p->op[i].experts.n > most) most = p->op[i].experts.n;
+    if (!most) return;
+    p->grouped = dev__take(p, 3 * (size_t)most, sizeof *p->grouped, true);
+    p->expert_at = dev__take(p, (size_t)most + 1, sizeof *p->expert_at, true);
+}
+
+/* Ends the list and allocates what it needs for steps of up to max_rows rows, max_out of which ask for logits; counting: no memory
+ * but n_bytes, which tells how much it would be. */
+static void dev_plan_fill(dev_plan *p, int n_threads, int max_rows, int max_out, bool counting) {
+    const int lists[][2] = {{p->n_op, sizeof *p->op}, {p->n_product, sizeof *p->product}, {p->n_buf, sizeof *p->buf}};
+    p->max_rows = max_rows;
+    p->max_out = max_out;
+    p->counting = counting;
+    for (int i = 0; i < 3; i++) p->n_bytes += (size_t)(lists[i][0] + DEV_LIST_STEP - 1) / DEV_LIST_STEP * DEV_LIST_STEP * (size_t)lists[i][1];
+    dev__phases(p);
+    p->n_bytes += (size_t)(p->n_phase + DEV_LIST_STEP - 1) / DEV_LIST_STEP * DEV_LIST_STEP * sizeof *p->phase;
+    for (int i = 0; i < DEV_ROW_SETS; i++) {
+        p->rows[i].row = dev__take(p, (size_t)max_rows, sizeof *p->rows[i].row, true);
+        p->rows[i].run = dev__take(p, (size_t)max_rows + 1, sizeof *p->rows[i].run, true);
+    }
+    for (int i = 1; i < p->n_buf; i++) dev__fill_buf(p, &p->buf[i]);
+    dev__fill_threads(p, n_threads);
+    dev__fill_experts(p);
+    for (int i = 0; i < p->n_product; i++) {
+        dev_product *m = &p->product[i];
+        m->a = &p->buf[m->in].a;
+        m->y = p->buf[m->out].a.x;
+        m->ldy = p->buf[m->out].a.ldx;
+        m->idx = m->gather ? p->rows[DEV_OUT].row : NULL;
+    }
+}
+
+static void dev_plan_free(dev_plan *p) {
+    for (int i = 0; i < p->n_own; i++) mem_free(p->own[i]);
+    mem_free(p->own);
+    mem_free(p->op);
+    mem_free(p->phase);
+    mem_free(p->product);
+    mem_free(p->buf);
+    *p = (dev_plan){0};
+}
+
+/* --- running a list --- */
+
+static int dev__count(const dev_run *run, const dev_op *op) {
+    const dev_kind_row *kind = &dev_kinds[op->kind];
+    return kind->tasks ? kind->tasks(run, op) : run->plan->rows[op->rows].n * (op->each ? op->each : 1);
+}
+
+/* Tasks of a phase, those of its chains one after the other. */
+static int dev__phase_tasks(const dev_run *run, const dev_phase *ph) {
+    const dev_op *op = &run->plan->op[ph->first];
+    int           n = dev__count(run, op);
+    for (int i = 1; i < ph->n; i++) n += op[i].beside ? dev__count(run, &op[i]) : 0;
+    return n;
+}
+
+/* Task number `task`: finds its chain and goes through the operations of that. */
+static void dev__task(const dev *dv, const dev_phase *ph, int task) {
+    const dev_op *op = &dv->run->plan->op[ph->first], *end = op + ph->n;
+    for (int n; task >= (n = dev__count(dv->run, op)); task -= n)
+        do op++;
+        while (!op->beside);
+    do {
+        dev_kinds[op->kind].run(dv, op, task);
+        op++;
+    } while (op < end && !op->beside);
+}
+
+static void dev__only_task(void *ctx) { dev__task(ctx, ((const dev *)ctx)->phase, 0); }
+
+/* A phase of rows. The only task of one is done inside the barrier that it would wait at. */
+static void dev__rows(dev *dv, const dev_phase *ph) {
+    const int n = dev__phase_tasks(dv->run, ph);
+    dv->phase = ph;
+    if (n == 1 && dv->open) {
+        dev__close(dv, dev__only_task, dv);
+        return;
+    }
+    dev__begin(dv);
+    for (int task; (task = pool_next(dv->p)) < n;) dev__task(dv, ph, task);
+}
+
+static const dev_product *dev__list(const dev_plan *p, const dev_op *op, int *n) {
+    *n = op->products.n * (op->products.n_expert ? op->products.n_expert : 1);
+    return op->products.n_expert ? p->grouped + op->products.at : p->product + op->products.first;
+}
+
+/* A phase of products. Weights of those that come next are fetched while the thread waits. */
+static void dev__products(dev *dv, const dev_phase *ph) {
+    const dev_plan    *p = dv->run->plan;
+    int                n;
+    const dev_product *list = dev__list(p, &p->op[ph->first], &n);
+    if (p->op[ph->first].kind == DEV_WATCH) dev__watch(dv, list, n);
+    else dev__matmul(dv, list, n);
+    if (ph->soon < 0) return;
+    list = dev__list(p, &p->op[ph->soon], &n);
+    dev__soon(dv, list, n);
+}
+
+/* Every thread goes through the list. Which phases there are is fixed for the step but for `stop`, which changes inside a barrier: a
+ * thread that comes late passes the same ones. */
+static void dev__main(void *ctx, int ith) {
+    dev_run        *run = ctx;
+    const dev_plan *p = run->plan;
+    dev dv = {.p = run->p, .ith = ith, .scratch = p->scratch[ith], .tap = run->tap, .times = run->times, .run = run, .stop = &run->stop};
+    for (int i = 0, il = -1; i < p->n_phase && !atomic_load_explicit(&run->stop, memory_order_relaxed); i++) {
+        const dev_op *op = &p->op[p->phase[i].first];
+        if (!p->rows[op->rows].n) continue;
+        if (ith == 0 && run->on_layer && op->layer != il) run->on_layer(run->on_layer_ctx, il = op->layer);
+        dv.part = op->part;
+        if (dev_kinds[op->kind].run) dev__rows(&dv, &p->phase[i]);
+        else dev__products(&dv, &p->phase[i]);
+    }
+    dev__end(&dv);
+}
+
+/* Room for the views of the longest table. */
+static void dev__room(dev_run *run) {
+    const dev_batch *b = run->batch;
+    int              n = 0;
+    for (int i = 0; i < b->n_seq * b->n_group; i++)
+        if ((int)(b->table_at[i + 1] - b->table_at[i]) > n) n = (int)(b->table_at[i + 1] - b->table_at[i]);
+    if (n <= run->n_views) return;
+    run->n_views = n < 64 ? 64 : 2 * n;
+    if (!run->views) run->views = mem_new((size_t)run->p->n, sizeof *run->views);
+    for (int i = 0; i < run->p->n; i++) run->views[i] = mem_grow(run->views[i], 2 * (size_t)run->n_views, sizeof **run->views);
+}
+
+/* Runs the list for the batch. False: an interrupt ended it early. */
+static bool dev_step(dev_run *run) {
+    dev_plan        *p = run->plan;
+    const dev_batch *b = run->batch;
+    ASSERT(b->n > 0 && b->n <= p->max_rows && b->n_out <= p->max_out);
+    for (int i = 0; i < DEV_ROW_SETS; i++) dev__list_rows(b, (dev_row_set)i, &p->rows[i]);
+    for (int i = 0; i < p->n_product; i++) p->product[i].n = p->rows[p->product[i].rows].n;
+    dev__room(run);
+    run->stop = false;
+    if (run->times) run->times->at = clock_now(), run->times->steps++;
+    mem_freeze("a step");
+    (run->tap ? pool_run : pool_run_loose)(run->p, dev__main, run);
+    mem_thaw();
+    return !run->stop;
+}
+
+static void dev_run_free(dev_run *run) {
+    for (int i = 0; run->views && i < run->p->n; i++) mem_free(run->views[i]);
+    mem_free(run->views);
 }
 
 /* ===== [arch] architectures as data =====
@@ -4345,7 +5036,7 @@ static void dev_kv_views(const dev_kv *l, const int32_t *table, int n, int head,
  * To add an architecture: 1 a row of arch_table, and a trait for a choice that no other makes; 2 rows of arch_keys and arch_slots for
  * keys and tensors that no other has; 3 for a block that no other has, a kind of mixer or feed-forward, with its row in [fwd]; 4 a tiny
  * model with the logits of a float64 reading, from a script in tests/gen.
- * Public: arch_load, arch_drop, arch_list, arch_dim, arch_scaling_of, arch_max, arch_window, arch_slot_applies, arch_table, arch_slots.
+ * Public: arch_load, arch_drop, arch_list, arch_dim, arch_scaling_of, arch_window, arch_slot_applies, arch_table, arch_slots.
  * Opens: arch_desc, arch_hparams, arch_layer_hp, arch_rope_hp, arch_slot. */
 
 typedef enum { ROPE_PAIRS, ROPE_HALVES } arch_rope;   /* RoPE rotates values 2i and 2i + 1 of a head, or i and i + n_rot/2 */
@@ -4770,14 +5461,6 @@ static int64_t arch_dim(const arch_hparams *hp, arch_size d, int il) {
     return 0;
 }
 
-/* The largest value in any layer. */
-static int64_t arch_max(const arch_hparams *hp, arch_size d) {
-    int64_t n = 0;
-    for (int il = 0; il < hp->n_layer; il++)
-        if (arch_dim(hp, d, il) > n) n = arch_dim(hp, d, il);
-    return n;
-}
-
 /* The widest window of all layers; 0: a layer sees all positions. */
 static int arch_window(const arch_hparams *hp) {
     int n = 0;
@@ -4885,7 +5568,6 @@ typedef struct {
     model_tensors glob, *layer;                       /* tensors of the model; [n_layer] */
     model_rope   rope[ARCH_ROPES];                    /* [hp.n_rope] */
     int          n_rot;                               /* of all tables: values in a row of cos and sin */
-    int          n_in_max;                            /* longest row of a matrix */
     int          pack_at;                             /* the next matrix of model_pack() */
     uint8_t     *packs;                               /* room for all packed matrices; the system gives memory as it is written */
     size_t       packs_bytes, packs_used;
@@ -5027,12 +5709,6 @@ static bool model__bind_all(model *m, err_t *e) {
     return ok;
 }
 
-static void model__longest(model *m) {
-    int at = 0;
-    for (const dev_mat *w; (w = model__mat(m, &at));)
-        if (w->n_in > m->n_in_max) m->n_in_max = w->n_in;
-}
-
 /* --- RoPE frequencies --- */
 
 /* The dimension whose wavelength fits `turns` times into the trained context (Peng et al. 2023, YaRN, eq. 17). */
@@ -5107,7 +5783,6 @@ static bool model_open(model *m, const gguf_file *g, const rope_opts *o, err_t *
     if (!arch_load(&m->hp, g, e) || !model__override_rope(&m->hp, o, e)) return false;
     m->layer = mem_new((size_t)m->hp.n_layer, sizeof *m->layer);
     if (!model__bind_all(m, e) || !model__check_freqs(m, e)) return false;
-    model__longest(m);
     model__rope(m);
     return true;
 }
@@ -6383,737 +7058,354 @@ static bool store_save(store *s, uint64_t most, err_t *e) {
 /* ===== [fwd] one step over a batch of (sequence, position, token) rows =====
  * The only forward pass: prefill chunks, decode, batches and verification are different lists of rows. Rows of one
  * sequence stand together in rising position. Each row's result depends on its own past alone, to the last bit.
- *   A step is prepared with fwd_begin() and an fwd_add() for each row. The batch that results holds numbers alone, no pointer into
- * the cache: fwd_step() writes down the block tables of its sequences before it runs.
- *   In the last layer only rows that ask for logits go on past K and V. A watched step (tap) takes every row through every
- * layer, shows its watcher the last product too and leaves that one uncomputed: it has no logits.
- *   Where a step's time goes is counted, stage by stage, when f->times says where to; by the leading thread alone.
- * Public: fwd_bytes, fwd_row_bytes, fwd_new, fwd_free, fwd_trim, fwd_begin, fwd_add, fwd_step, fwd_stage_names.
- * Opens: fwd.batch, fwd.logits, fwd.on_layer, fwd.on_layer_ctx, fwd_batch. */
+ *   The pass is written once for a model, as a list of operations that [dev] runs for every batch: it reads from top to bottom below,
+ * by kinds of mixers and feed-forwards. A step is prepared with fwd_begin() and an fwd_add() for each row; fwd_step() writes down the
+ * block tables of its sequences and runs the list.
+ *   In the last layer only rows that ask for logits go on past K and V. A watched step takes every row through every layer, shows
+ * the last product too and leaves that one uncomputed: it has no logits.
+ * Public: fwd_bytes, fwd_row_bytes, fwd_new, fwd_free, fwd_trim, fwd_watch, fwd_begin, fwd_add, fwd_cost, fwd_step, fwd_part_names.
+ * Opens: fwd.batch, fwd.logits, fwd.run, fwd.bytes. */
 
-typedef enum { FWD_EMBED, FWD_NORM, FWD_QKV, FWD_CACHE, FWD_ATTN, FWD_WO, FWD_FFN, FWD_HEAD, FWD_STAGES } fwd_stage;
+typedef enum { FWD_EMBED, FWD_NORM, FWD_QKV, FWD_CACHE, FWD_ATTN, FWD_WO, FWD_FFN, FWD_HEAD, FWD_PARTS } fwd_part;
 
-_Static_assert((int)FWD_STAGES <= DEV_STAGES, "times have room for every stage");
-static const char *const fwd_stage_names[FWD_STAGES] = {
+enum { FWD_LOGITS = DEV_LOGITS };                     /* what a row asks for */
+
+_Static_assert((int)FWD_PARTS <= DEV_PARTS, "times have room for every part");
+static const char *const fwd_part_names[FWD_PARTS] = {
     [FWD_EMBED] = "embed", [FWD_NORM] = "norm",      [FWD_QKV] = "qkv", [FWD_CACHE] = "rope, cache",
     [FWD_ATTN] = "attention", [FWD_WO] = "wo", [FWD_FFN] = "ffn", [FWD_HEAD] = "head",
 };
 
-enum { FWD_LOGITS = 1 };                              /* what a row asks for, as a mask */
-
-/* Rows of one step, B at most, and the block tables of their sequences. */
-typedef struct {
-    int            n, n_out, n_seq;                   /* rows; of them, those that ask for logits; sequences */
-    int32_t       *token, *pos, *seq;                 /* [B] seq: number of the row's sequence in this batch */
-    uint8_t       *want;                              /* [B] FWD_ masks */
-    int32_t       *table;                             /* block numbers by position, of every sequence and group; -1: given back */
-    size_t        *table_at;                          /* [B * groups + 1] where each sequence's table of each group begins */
-    size_t         table_cap;
-    const kv_seq **from;                              /* [B] the sequences whose tables fwd_step() writes down */
-} fwd_batch;
-
-/* Rows of a step, by number, and where each run of rows of one sequence starts among them: an attention task's rows. */
-typedef struct {
-    int      n, n_run;
-    int32_t *row;                                     /* [B] */
-    int     *run;                                     /* [B+1] */
-} fwd_rows;
-
-/* One step's rows and scratch. All of it is allocated once, but tables and views of blocks, which grow with the sequences. */
+/* The list of a model, the batch that it runs next, and their memory: allocated once, but for tables, which grow with the sequences. */
 typedef struct {
     const model *m;
-    pool        *p;
     kv_cache    *kv;
-    const dev_tap *tap;                               /* who watches, NULL: nobody */
-    void (*on_layer)(void *ctx, int il, int n_layer); /* called by thread 0 as it enters a layer; NULL: not called */
-    void *on_layer_ctx;
-    dev_times   *times;                               /* where time is counted, NULL: nowhere */
+    dev_plan     plan;
+    dev_run      run;
+    dev_batch    batch;
+    const kv_seq **from;                              /* [n_seq of the batch] whose tables fwd_step() writes down */
+    size_t       table_cap, table_at_cap;
     int          max_rows, max_out;
     int          n_vocab;                             /* V, or fewer: logits of the first tokens alone */
-    void       **scratch;                             /* [threads] for kernels */
-    const uint8_t ***blocks;                          /* [threads][2 * n_blocks] block views for attention */
-    int          n_blocks;
-    k_attn_row **attn_rows;                           /* [threads][FWD_ATTN_ROWS * most heads per group] */
-
-    fwd_batch      batch;                             /* the rows of this step */
-    fwd_rows       every, asking;                     /* all of them; those that ask for logits */
-
-    float    *x, *xs;                                 /* [B, D] residual stream; that of the selected rows */
-    float    *cs;                                     /* [B, m->n_rot] cos, sin of each pair of each RoPE table */
-    dev_acts  xn;                                     /* [B, D] normed input of a matrix */
-    float    *q, *k, *v;                              /* [B, H*HD], [B, G*HD], [B, G*HD] */
-    dev_acts  att;                                    /* [B, H*HD] attention output */
-    float    *y;                                      /* [B, D] what a block adds to the stream */
-    dev_acts  ff;                                     /* [B * experts used, F] activated feed-forward */
-    float    *up;                                     /* the same shape */
-
-    float    *score;                                  /* [B, E] router logits, then weights */
-    int32_t  *slot_row, *slot_of;                     /* [B*K] slots sorted by expert: their row; slot of (row, rank) */
-    int32_t  *pick;                                   /* [B, K] chosen experts by falling weight */
-    float    *weight;                                 /* [B, K] */
-    float    *moe;                                    /* [B*K, D] */
-    float    *shexp;                                  /* [B] gate of the shared expert */
-    int      *expert_at;                              /* [E+1] first slot of each expert */
-    dev_product *products;                            /* [3E] */
-
-    float    *logits;                                 /* [n_out, V] of the last step */
-    size_t    bytes;                                  /* of all that was taken for it */
-    bool      counting;                               /* bytes are counted, nothing is taken */
-    _Atomic bool stop;                                /* an interrupt came between two layers */
+    float       *logits;                              /* [n_out, n_vocab] of the last step */
+    size_t       bytes;                               /* of the memory that is allocated once */
 } fwd;
 
-/* Where a thread is in a step: its layer, and the rows that go past K and V there. */
+/* --- the forward pass: the code that writes the list --- */
+
+/* Where the writing stands: a layer, the rows that go on in it, and the buffers. */
 typedef struct {
-    fwd              *f;
-    int               il;
+    dev_plan            *to;
+    const model         *m;
+    const kv_cache      *kv;                          /* NULL: the list is only measured */
     const model_tensors *l;
     const arch_layer_hp *lh;
-    const fwd_rows   *on;
-} fwd_at;
+    int                  il;
+    fwd_part             part;
+    dev_row_set          rows, past;                  /* the rows at this place; those that go past keys and values in this layer */
+    bool                 beside;                      /* the next operation needs nothing of those before it in its phase */
+    dev_buf x, next;                                  /* [B, D] residual stream; where the next sum goes */
+    dev_buf cs;                                       /* [B, n_rot] cos and sin of each pair of each RoPE table */
+    dev_buf xn;                                       /* [B, D] normed stream */
+    dev_buf q, k, v;                                  /* [B, H*HD], [B, G*HD], [B, G*HD] */
+    dev_buf att;                                      /* [B, H*HD] output of attention */
+    dev_buf y;                                        /* [B, D] what a block adds to the stream */
+    dev_buf ff, up;                                   /* [B*K, F] feed-forward */
+    dev_buf score, pick, weight;                      /* [B, E] router; [B, K] chosen experts by falling weight */
+    dev_buf slot_row, slot_of;                        /* [B*K] rows sorted by expert; [B, K] slots of a row */
+    dev_buf moe;                                      /* [B*K, D] outputs of experts */
+    dev_buf gate;                                     /* [B] of the shared expert */
+    dev_buf logits;                                   /* [n_out, V] */
+} fwd_draft;
 
-enum { FWD_ATTN_ROWS = 32 };                          /* positions of one attention task */
-
-/* Values between two rows of n: a multiple of `unit`, and no multiple of 1 KB, or the rows of a tile would share few sets of a cache. */
-static size_t fwd__stride(int n, size_t unit, size_t size) {
-    const size_t ld = ((size_t)n + unit - 1) / unit * unit;
-    return ld * size % 1024 ? ld : ld + unit;
+static void fwd__op(fwd_draft *d, dev_op op) {
+    op.layer = d->il;
+    op.part = (int)d->part;
+    op.rows = d->rows;
+    op.beside = d->beside;
+    d->beside = false;
+    dev_plan_op(d->to, op);
 }
 
-/* n elements of the step's scratch, aligned; NULL where it only counts. */
-static void *fwd__take(fwd *f, size_t n, size_t each) {
-    f->bytes += mem_size(n, each);
-    return f->counting ? NULL : mem_aligned(n, each);
+/* The forms of a buffer that the products to come read, n values of each row. */
+static void fwd__forms(fwd_draft *d, dev_buf b, int n, int each) { fwd__op(d, (dev_op){.kind = DEV_FORM, .out = {b}, .n = n, .each = each}); }
+
+static void fwd__matmul(fwd_draft *d, fwd_part part) {
+    d->part = part;
+    fwd__op(d, (dev_op){.kind = DEV_MATMUL});
 }
 
-/* The same, zeroed. */
-static void *fwd__zeros(fwd *f, size_t n, size_t each) {
-    f->bytes += mem_size(n, each);
-    return f->counting ? NULL : mem_new(n, each);
+static void fwd__bias(fwd_draft *d, dev_buf b, const float *vec, int n) {
+    if (vec) fwd__op(d, (dev_op){.kind = DEV_BIAS, .out = {b}, .vec = vec, .n = n});
 }
 
-static dev_acts fwd__acts(fwd *f, size_t rows, int n) {
-    dev_acts a = {.ldx = fwd__stride(n, 16, sizeof *a.x), .ldq = fwd__stride(n, 256, sizeof *a.q), .rows = (int)rows};
-    a.x = fwd__take(f, rows * a.ldx, sizeof *a.x);
-    a.h = fwd__take(f, rows * a.ldx, sizeof *a.h);
-    a.q = fwd__take(f, 2 * rows * a.ldq, sizeof *a.q);
-    a.sum = fwd__take(f, 2 * rows * (a.ldq / 256), sizeof *a.sum);
-    a.d = fwd__take(f, 2 * rows * (a.ldq / 256), sizeof *a.d);
-    a.split = fwd__zeros(f, rows, sizeof *a.split);
-    return a;
+static void fwd__norm(fwd_draft *d, const float *gain) {
+    const int n = d->m->hp.n_embd;
+    d->part = FWD_NORM;
+    fwd__op(d, (dev_op){.kind = DEV_NORM, .in = {d->x}, .out = {d->xn}, .vec = gain, .scale = d->m->hp.eps, .n = n});
+    fwd__forms(d, d->xn, n, 0);
 }
 
-static void fwd__acts_drop(dev_acts *a) {
-    mem_free(a->x);
-    mem_free(a->h);
-    mem_free(a->q);
-    mem_free(a->sum);
-    mem_free(a->d);
-    mem_free(a->split);
+/* What a block has computed, and its bias, join the stream. */
+static void fwd__residual(fwd_draft *d, const float *bias) {
+    const dev_buf x = d->x;
+    const int     n = d->m->hp.n_embd;
+    d->part = FWD_NORM;
+    fwd__bias(d, d->y, bias, n);
+    fwd__op(d, (dev_op){.kind = DEV_ADD, .in = {x, d->y}, .out = {d->next}, .n = n});
+    d->x = d->next;
+    d->next = x;
 }
 
-static void fwd__new_experts(fwd *f, size_t B) {
-    const arch_hparams *hp = &f->m->hp;
-    const size_t        K = (size_t)arch_max(hp, D_EXPERT_USED), E = (size_t)arch_max(hp, D_EXPERT);
-    if (!E) return;
-    f->score = fwd__take(f, B * E, sizeof *f->score);
-    f->slot_row = fwd__zeros(f, B * K, sizeof *f->slot_row);
-    f->slot_of = fwd__zeros(f, B * K, sizeof *f->slot_of);
-    f->pick = fwd__zeros(f, B * K, sizeof *f->pick);
-    f->weight = fwd__zeros(f, B * K, sizeof *f->weight);
-    f->moe = fwd__take(f, B * K * (size_t)hp->n_embd, sizeof *f->moe);
-    f->shexp = fwd__zeros(f, B, sizeof *f->shexp);
-    f->expert_at = fwd__zeros(f, E + 1, sizeof *f->expert_at);
-    f->products = fwd__zeros(f, 3 * E, sizeof *f->products);
-}
-
-static void fwd__new_rows(fwd *f, fwd_rows *to, size_t n) {
-    to->row = fwd__zeros(f, n, sizeof *to->row);
-    to->run = fwd__zeros(f, n + 1, sizeof *to->run);
-}
-
-static void fwd__new_batch(fwd *f, size_t B) {
-    fwd_batch   *b = &f->batch;
-    const size_t groups = f->kv ? (size_t)f->kv->n_group : 1;
-    b->token = fwd__zeros(f, B, sizeof *b->token);
-    b->pos = fwd__zeros(f, B, sizeof *b->pos);
-    b->seq = fwd__zeros(f, B, sizeof *b->seq);
-    b->want = fwd__zeros(f, B, sizeof *b->want);
-    b->table_at = fwd__zeros(f, B * groups + 1, sizeof *b->table_at);
-    b->from = fwd__zeros(f, B, sizeof *b->from);
-}
-
-/* What each thread has for itself. */
-static void fwd__new_threads(fwd *f, int n_threads) {
-    const arch_hparams *hp = &f->m->hp;
-    const size_t        need = k_scratch_bytes(f->m->n_in_max);
-    int                 group = 1;
-    size_t              attn = 0;
-    for (int il = 0; il < hp->n_layer; il++) {
-        const arch_layer_hp *l = &hp->layer[il];
-        const int            g = l->n_head / l->n_head_kv;
-        const size_t         own = k_attn_scratch(FWD_ATTN_ROWS * g, l->hd_k, l->hd_v);
-        if (g > group) group = g;
-        if (own > attn) attn = own;
-    }
-    f->scratch = fwd__zeros(f, (size_t)n_threads, sizeof *f->scratch);
-    f->blocks = fwd__zeros(f, (size_t)n_threads, sizeof *f->blocks);
-    f->attn_rows = fwd__zeros(f, (size_t)n_threads, sizeof *f->attn_rows);
-    for (int i = 0; i < n_threads; i++) {
-        void       *scratch = fwd__take(f, need > attn ? need : attn, 1);
-        k_attn_row *rows = fwd__zeros(f, (size_t)FWD_ATTN_ROWS * (size_t)group, sizeof *rows);
-        if (f->counting) continue;
-        f->scratch[i] = scratch;
-        f->attn_rows[i] = rows;
+static void fwd__embed(fwd_draft *d) {
+    const dev_mat *w = &d->m->glob.mat[W_TOK_EMBD];
+    d->part = FWD_EMBED;
+    fwd__op(d, (dev_op){.kind = DEV_EMBED, .out = {d->x}, .embd = w, .n = w->n_in});
+    for (int t = 0; t < d->m->hp.n_rope; t++) {
+        const model_rope *r = &d->m->rope[t];
+        fwd__op(d, (dev_op){.kind = DEV_ANGLES, .out = {d->cs}, .angles = {r->freq, r->at}, .n = d->m->hp.rope[t].n_rot / 2, .scale = r->mscale});
     }
 }
 
-/* All buffers of a step, taken or counted. */
-static void fwd__fill(fwd *f, int n_threads) {
-    const arch_hparams *hp = &f->m->hp;
-    const size_t        B = (size_t)f->max_rows, D = (size_t)hp->n_embd, K = (size_t)arch_max(hp, D_EXPERT_USED), slots = B * (K ? K : 1);
-    const arch_size     wide[] = {D_FF, D_FF_EXP, D_FF_SHEXP};
-    int                 F = 1;
-    for (int i = 0; i < 3; i++)
-        if (arch_max(hp, wide[i]) > F) F = (int)arch_max(hp, wide[i]);
-    fwd__new_threads(f, n_threads);
-    fwd__new_batch(f, B);
-    fwd__new_rows(f, &f->every, B);
-    fwd__new_rows(f, &f->asking, B);
-    f->x = fwd__take(f, B * D, sizeof *f->x);
-    f->xs = fwd__take(f, B * D, sizeof *f->xs);
-    f->y = fwd__take(f, B * D, sizeof *f->y);
-    f->cs = fwd__take(f, B * (size_t)f->m->n_rot, sizeof *f->cs);
-    f->xn = fwd__acts(f, B, hp->n_embd);
-    f->q = fwd__take(f, B * (size_t)arch_max(hp, D_Q), sizeof *f->q);
-    f->k = fwd__take(f, B * (size_t)arch_max(hp, D_K), sizeof *f->k);
-    f->v = fwd__take(f, B * (size_t)arch_max(hp, D_V), sizeof *f->v);
-    f->att = fwd__acts(f, B, (int)arch_max(hp, D_O));
-    f->ff = fwd__acts(f, slots, F);
-    f->up = fwd__take(f, slots * f->ff.ldx, sizeof *f->up);
-    fwd__new_experts(f, B);
-    f->logits = fwd__take(f, (size_t)f->max_out * (size_t)hp->n_vocab, sizeof *f->logits);
+/* Bias, head norm and RoPE of queries or keys. */
+static void fwd__heads(fwd_draft *d, dev_buf b, const float *bias, const float *gain, int n_head) {
+    const arch_layer_hp *lh = d->lh;
+    fwd__bias(d, b, bias, n_head * lh->hd_k);
+    if (gain) fwd__op(d, (dev_op){.kind = DEV_NORM, .in = {b}, .out = {b}, .vec = gain, .scale = d->m->hp.eps, .n = lh->hd_k, .n_head = n_head});
+    if (lh->n_rot)
+        fwd__op(d, (dev_op){.kind = DEV_ROPE, .in = {d->cs}, .out = {b}, .n = lh->hd_k, .n_head = n_head,
+                            .rope = {lh->n_rot, d->m->rope[lh->rope].at, d->m->hp.desc->rope == ROPE_HALVES}});
 }
 
-/* Bytes that fwd_new() takes, of which the logits are max_out x V floats. */
+static void fwd__attention(fwd_draft *d) {
+    const arch_layer_hp *lh = d->lh;
+    const dev_mat       *w = d->l->mat;
+    const float *const  *vec = d->l->vec;
+    const dev_kv        *kv = d->kv ? &d->kv->layer[d->il] : NULL;
+    fwd__matmul(d, FWD_QKV);
+    dev_plan_product(d->to, &w[W_Q], d->past, d->xn, d->q);
+    dev_plan_product(d->to, &w[W_K], d->rows, d->xn, d->k);
+    dev_plan_product(d->to, &w[W_V], d->rows, d->xn, d->v);
+    d->part = FWD_CACHE;
+    fwd__heads(d, d->k, vec[B_K], vec[W_K_NORM], lh->n_head_kv);
+    fwd__bias(d, d->v, vec[B_V], lh->n_head_kv * lh->hd_v);
+    fwd__op(d, (dev_op){.kind = DEV_STORE, .in = {d->k, d->v}, .cache = {.kv = kv}});
+    d->rows = d->past;
+    d->beside = true;
+    fwd__heads(d, d->q, vec[B_Q], vec[W_Q_NORM], lh->n_head);
+    d->beside = false;
+    d->part = FWD_ATTN;
+    fwd__op(d, (dev_op){.kind = DEV_ATTEND, .in = {d->q}, .out = {d->att}, .n = lh->hd_v, .n_head = lh->n_head, .scale = lh->attn_scale,
+                        .cache = {kv, lh->window, lh->hd_k, lh->n_head / lh->n_head_kv}});
+    fwd__forms(d, d->att, lh->n_head * lh->hd_v, 0);
+    fwd__matmul(d, FWD_WO);
+    dev_plan_product(d->to, &w[W_O], d->rows, d->att, d->y);
+}
+
+/* down(silu(gate) * up), for one matrix of each. */
+static void fwd__gated(fwd_draft *d, const dev_mat *gate, const dev_mat *up, const dev_mat *down, const float *b_gate, const float *b_up, dev_buf out) {
+    const int n = gate->n_out;
+    fwd__matmul(d, FWD_FFN);
+    dev_plan_product(d->to, gate, d->rows, d->xn, d->ff);
+    dev_plan_product(d->to, up, d->rows, d->xn, d->up);
+    fwd__bias(d, d->ff, b_gate, n);
+    fwd__bias(d, d->up, b_up, n);
+    fwd__op(d, (dev_op){.kind = DEV_ACTIVATE, .in = {d->up}, .out = {d->ff}, .n = n});
+    fwd__forms(d, d->ff, n, 0);
+    fwd__matmul(d, FWD_FFN);
+    dev_plan_product(d->to, down, d->rows, d->ff, out);
+}
+
+static void fwd__dense(fwd_draft *d) {
+    const dev_mat *w = d->l->mat;
+    fwd__gated(d, &w[W_GATE], &w[W_UP], &w[W_DOWN], d->l->vec[B_GATE], d->l->vec[B_UP], d->y);
+}
+
+/* The products of the experts that rows have chosen, from `at` on in the list that DEV_GROUP makes. */
+static void fwd__expert_matmul(fwd_draft *d, int at) {
+    const arch_layer_hp *lh = d->lh;
+    fwd__op(d, (dev_op){.kind = DEV_MATMUL, .each = lh->n_expert_used, .products = {.n_expert = lh->n_expert, .used = lh->n_expert_used, .at = at}});
+}
+
+static void fwd__experts(fwd_draft *d) {
+    const arch_layer_hp *lh = d->lh;
+    const dev_mat       *w = d->l->mat;
+    const float         *shared = d->l->vec[W_SHEXP_GATE];
+    const int            D = d->m->hp.n_embd, K = lh->n_expert_used;
+    fwd__matmul(d, FWD_FFN);
+    dev_plan_product(d->to, &w[W_ROUTER], d->rows, d->xn, d->score);
+    fwd__op(d, (dev_op){.kind = DEV_ROUTE, .in = {d->score}, .out = {d->pick, d->weight}, .scale = d->m->hp.expert_scale,
+                        .experts = {.n = lh->n_expert, .used = K, .norm = d->m->hp.topk_norm}});
+    if (shared) fwd__op(d, (dev_op){.kind = DEV_GATE, .in = {d->xn}, .out = {d->gate}, .vec = shared, .n = D});
+    fwd__op(d, (dev_op){.kind = DEV_GROUP, .in = {d->pick}, .out = {d->slot_row, d->slot_of}, .experts = {.n = lh->n_expert, .used = K}});
+    fwd__expert_matmul(d, 0);
+    dev_plan_product(d->to, &w[W_GATE_EXPS], d->rows, d->xn, d->ff);
+    dev_plan_product(d->to, &w[W_UP_EXPS], d->rows, d->xn, d->up);
+    fwd__op(d, (dev_op){.kind = DEV_ACTIVATE, .in = {d->up}, .out = {d->ff}, .n = lh->n_ff_exp, .each = K});
+    fwd__forms(d, d->ff, lh->n_ff_exp, K);
+    fwd__expert_matmul(d, 2 * lh->n_expert);
+    dev_plan_product(d->to, &w[W_DOWN_EXPS], d->rows, d->ff, d->moe);
+    fwd__op(d, (dev_op){.kind = DEV_MIX, .in = {d->moe, d->weight, d->slot_of}, .out = {d->y}, .n = D, .experts = {.used = K}});
+    if (!shared) return;
+    fwd__gated(d, &w[W_GATE_SHEXP], &w[W_UP_SHEXP], &w[W_DOWN_SHEXP], NULL, NULL, d->moe);
+    fwd__op(d, (dev_op){.kind = DEV_ADD_SCALED, .in = {d->moe, d->gate}, .out = {d->y}, .n = D});
+}
+
+/* Kinds of layers: from the normed stream to what the block adds to it, y. */
+typedef void fwd_block(fwd_draft *d);
+static fwd_block *const fwd_mixers[] = {[MIX_ATTN] = fwd__attention};
+static fwd_block *const fwd_ffns[] = {[FFN_NONE] = NULL, [FFN_DENSE] = fwd__dense, [FFN_EXPERTS] = fwd__experts};
+
+static void fwd__layer(fwd_draft *d) {
+    const float *const *vec = d->l->vec;
+    fwd__norm(d, vec[W_ATTN_NORM]);
+    fwd_mixers[d->lh->mixer](d);
+    fwd__residual(d, vec[B_O]);
+    if (!fwd_ffns[d->lh->ffn]) return;
+    fwd__norm(d, vec[W_FFN_NORM]);
+    fwd_ffns[d->lh->ffn](d);
+    fwd__residual(d, vec[B_DOWN]);
+}
+
+static void fwd__buffers(fwd_draft *d) {
+    dev_buf *const all[] = {&d->x, &d->next, &d->cs, &d->xn, &d->q, &d->k, &d->v, &d->att, &d->y, &d->ff, &d->up, &d->score, &d->pick, &d->weight, &d->slot_of,
+                            &d->moe, &d->gate};
+    static const char *const names[] = {"x", "next", "cs", "xn", "q", "k", "v", "att", "y", "ff", "up", "score", "pick", "weight", "slot_of", "moe", "gate"};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) *all[i] = dev_plan_buf(d->to, names[i], false);
+    d->slot_row = dev_plan_buf(d->to, "slot_row", true);
+    d->logits = dev_plan_buf(d->to, "logits", true);
+}
+
+/* Writes the list of f->m. */
+static void fwd__plan(fwd *f) {
+    fwd_draft  d = {.to = &f->plan, .m = f->m, .kv = f->kv, .rows = DEV_ALL};
+    const bool watched = f->run.tap != NULL;
+    dev_plan_begin(&f->plan);
+    fwd__buffers(&d);
+    fwd__embed(&d);
+    for (d.il = 0; d.il < f->m->hp.n_layer; d.il++) {
+        d.l = &f->m->layer[d.il];
+        d.lh = &f->m->hp.layer[d.il];
+        d.past = d.il == f->m->hp.n_layer - 1 && !watched ? DEV_OUT : DEV_ALL;
+        fwd__layer(&d);
+    }
+    d.il--;
+    fwd__norm(&d, f->m->glob.vec[W_OUTPUT_NORM]);
+    d.part = FWD_HEAD;
+    fwd__op(&d, (dev_op){.kind = watched ? DEV_WATCH : DEV_MATMUL});
+    dev_plan_rows(&f->plan, &f->m->glob.mat[W_OUTPUT], f->n_vocab, d.rows, d.xn, watched ? 0 : d.logits);
+}
+
+/* --- a model's list with its memory --- */
+
+enum { FWD_ROW_BYTES = 3 * sizeof(int32_t) + 1 + sizeof(kv_seq *) };   /* of a row in a batch */
+
+/* The list and its memory, allocated or counted. */
+static void fwd__fill(fwd *f, int n_threads, bool counting) {
+    dev_plan_free(&f->plan);
+    fwd__plan(f);
+    dev_plan_fill(&f->plan, n_threads, f->max_rows, f->max_out, counting);
+    f->logits = f->plan.buf[f->plan.n_buf - 1].a.x;
+    f->bytes = f->plan.n_bytes + (size_t)f->max_rows * FWD_ROW_BYTES;
+}
+
+/* Bytes that fwd_new() allocates, of which the logits are max_out x V floats. */
 static size_t fwd_bytes(const model *m, int n_threads, int max_rows, int max_out) {
-    fwd f = {.m = m, .max_rows = max_rows, .max_out = max_out, .counting = true};
-    fwd__fill(&f, n_threads);
+    fwd f = {.m = m, .max_rows = max_rows, .max_out = max_out, .n_vocab = m->hp.n_vocab};
+    fwd__fill(&f, n_threads, true);
+    dev_plan_free(&f.plan);
     return f.bytes;
 }
 
-/* Bytes of scratch for each row of a step. */
+/* Bytes for each row of a step. */
 static size_t fwd_row_bytes(const model *m) { return fwd_bytes(m, 1, 2, 1) - fwd_bytes(m, 1, 1, 1); }
 
 /* max_rows: most rows of a step; max_out: most of them that ask for logits. */
 static fwd *fwd_new(const model *m, kv_cache *kv, pool *p, int max_rows, int max_out) {
     fwd *f = mem_new(1, sizeof *f);
     f->m = m;
-    f->p = p;
     f->kv = kv;
     f->max_rows = max_rows;
     f->max_out = max_out;
     f->n_vocab = m->hp.n_vocab;
-    fwd__fill(f, p->n);
+    f->run.p = p;
+    f->run.plan = &f->plan;
+    f->run.batch = &f->batch;
+    f->batch.token = mem_new((size_t)max_rows, sizeof *f->batch.token);
+    f->batch.pos = mem_new((size_t)max_rows, sizeof *f->batch.pos);
+    f->batch.seq = mem_new((size_t)max_rows, sizeof *f->batch.seq);
+    f->batch.want = mem_new((size_t)max_rows, sizeof *f->batch.want);
+    f->from = mem_new((size_t)max_rows, sizeof *f->from);
+    fwd__fill(f, p->n, false);
     return f;
 }
 
 static void fwd_free(fwd *f) {
     if (!f) return;
-    for (int i = 0; i < f->p->n; i++) {
-        mem_free(f->scratch[i]);
-        mem_free(f->blocks[i]);
-        mem_free(f->attn_rows[i]);
-    }
-    fwd__acts_drop(&f->xn);
-    fwd__acts_drop(&f->att);
-    fwd__acts_drop(&f->ff);
-    const fwd_batch *b = &f->batch;
-    void *own[] = {b->token, b->pos, b->seq, b->want, b->table, b->table_at, b->from, f->scratch, f->blocks, f->attn_rows, f->every.row, f->every.run, f->asking.row, f->asking.run, f->x, f->xs, f->y,
-                   f->cs,      f->q,      f->k,         f->v,     f->up,        f->score,    f->slot_row, f->slot_of,
-                   f->pick,    f->weight, f->moe,       f->shexp, f->expert_at, f->products, f->logits};
+    void *own[] = {f->batch.token, f->batch.pos, f->batch.seq, f->batch.want, f->batch.table, f->batch.table_at, f->from};
     for (size_t i = 0; i < sizeof own / sizeof *own; i++) mem_free(own[i]);
+    dev_plan_free(&f->plan);
+    dev_run_free(&f->run);
     mem_free(f);
-}
-
-/* --- row tasks: each thread takes a row --- */
-
-static void fwd__norm_rows(fwd *f, const float *x, const float *w, int r, unsigned wanted) {
-    const int n = f->m->hp.n_embd;
-    k_rms_norm(x + (size_t)r * (size_t)n, w, f->m->hp.eps, n, f->xn.x + (size_t)r * f->xn.ldx);
-    dev_form(&f->xn, r, n, wanted);
-}
-
-/* Row r is ready for layer l. */
-static void fwd__attn_norm(fwd *f, const model_tensors *l, int r) {
-    if (r == 0 && g_interrupt) atomic_store_explicit(&f->stop, true, memory_order_relaxed);
-    fwd__norm_rows(f, f->x, l->vec[W_ATTN_NORM], r, dev_wants(&l->mat[W_Q]) | dev_wants(&l->mat[W_K]) | dev_wants(&l->mat[W_V]));
-}
-
-/* Where cos and sin of row r begin in RoPE table t. */
-static float *fwd__cs(const fwd *f, int t, int r) { return f->cs + (size_t)r * (size_t)f->m->n_rot + f->m->rope[t].at; }
-
-static void fwd__angles(const fwd *f, int t, int r) {
-    const model_rope *ro = &f->m->rope[t];
-    float            *cs = fwd__cs(f, t, r);
-    for (int i = 0; i < f->m->hp.rope[t].n_rot / 2; i++) {
-        double angle = f->batch.pos[r] * ro->freq[i];
-        cs[2 * i] = (float)cos(angle) * ro->mscale;
-        cs[2 * i + 1] = (float)sin(angle) * ro->mscale;
-    }
-}
-
-/* The embedding of the row's token, and the angles of its position. */
-static void fwd__embed(void *ctx, int r) {
-    const fwd_at       *at = ctx;
-    fwd                *f = at->f;
-    const arch_hparams *hp = &f->m->hp;
-    const dev_mat     *w = &f->m->glob.mat[W_TOK_EMBD];
-    float *x = f->x + (size_t)r * (size_t)hp->n_embd;
-    k_types[w->type].dequant(w->data + (size_t)f->batch.token[r] * w->row_bytes, x, hp->n_embd);
-    if (w->scale) k_scale(x, w->scale[0], hp->n_embd);
-    for (int t = 0; t < hp->n_rope; t++) fwd__angles(f, t, r);
-    fwd__attn_norm(f, at->l, r);
-}
-
-static void fwd__bias(float *y, const float *b, int64_t n) {
-    if (b) k_add(y, y, b, (int)n);
-}
-
-static void fwd__head_norm(float *x, const float *w, int n_head, int hd, float eps) {
-    for (int h = 0; w && h < n_head; h++) k_rms_norm(x + (size_t)h * (size_t)hd, w, eps, hd, x + (size_t)h * (size_t)hd);
-}
-
-/* The blocks of row r's sequence that hold layer il. */
-static const int32_t *fwd__table(const fwd *f, int il, int r, int *n) {
-    const size_t *at = &f->batch.table_at[f->batch.seq[r] * f->kv->n_group + f->kv->layer[il].group];
-    *n = (int)(at[1] - at[0]);
-    return f->batch.table + at[0];
-}
-
-/* Bias, head norm and RoPE of K, bias of V; then both are transformed as the cache wants them and stored. */
-static void fwd__store_kv(const fwd_at *at, int r) {
-    fwd                *f = at->f;
-    const arch_hparams *hp = &f->m->hp;
-    const int64_t       nk = arch_dim(hp, D_K, at->il), nv = arch_dim(hp, D_V, at->il);
-    const arch_layer_hp *lh = at->lh;
-    const dev_kv *kl = &f->kv->layer[at->il];
-    float              *k = f->k + (size_t)(r * nk), *v = f->v + (size_t)(r * nv);
-    fwd__bias(k, at->l->vec[B_K], nk);
-    fwd__bias(v, at->l->vec[B_V], nv);
-    fwd__head_norm(k, at->l->vec[W_K_NORM], lh->n_head_kv, lh->hd_k, hp->eps);
-    k_rope(k, lh->n_head_kv, lh->hd_k, lh->n_rot, hp->desc->rope == ROPE_HALVES, fwd__cs(f, lh->rope, r));
-    int n;
-    k_hadamard(k, (int)nk, kl->hadamard_k);
-    k_hadamard(v, (int)nv, kl->hadamard_v);
-    dev_kv_store(kl, fwd__table(f, at->il, r, &n), f->batch.pos[r], k, v);
-}
-
-/* The same for Q of a selected row. */
-static void fwd__turn_q(const fwd_at *at, int s) {
-    fwd                *f = at->f;
-    const arch_hparams *hp = &f->m->hp;
-    const int64_t       nq = arch_dim(hp, D_Q, at->il);
-    const arch_layer_hp *lh = at->lh;
-    float              *q = f->q + (size_t)(s * nq);
-    fwd__bias(q, at->l->vec[B_Q], nq);
-    fwd__head_norm(q, at->l->vec[W_Q_NORM], lh->n_head, lh->hd_k, hp->eps);
-    k_rope(q, lh->n_head, lh->hd_k, lh->n_rot, hp->desc->rope == ROPE_HALVES, fwd__cs(f, lh->rope, at->on->row[s]));
-}
-
-/* Tasks below batch.n store K and V of a row; those behind turn Q of a selected row. */
-static void fwd__turn(void *ctx, int i) {
-    const fwd_at       *at = ctx;
-    fwd                *f = at->f;
-    if (i < f->batch.n) fwd__store_kv(at, i);
-    else fwd__turn_q(at, i - f->batch.n);
-}
-
-static void fwd__att_quant(void *ctx, int s) {
-    const fwd_at       *at = ctx;
-    fwd                *f = at->f;
-    dev_form(&f->att, s, (int)arch_dim(&f->m->hp, D_O, at->il), dev_wants(&at->l->mat[W_O]));
-}
-
-/* Attention's output joins the stream; the norm before the feed-forward. */
-static void fwd__ffn_norm(void *ctx, int s) {
-    const fwd_at       *at = ctx;
-    fwd                *f = at->f;
-    const size_t D = (size_t)f->m->hp.n_embd;
-    float       *y = f->y + (size_t)s * D;
-    fwd__bias(y, at->l->vec[B_O], (int64_t)D);
-    k_add(f->xs + (size_t)s * D, f->x + (size_t)at->on->row[s] * D, y, (int)D);
-    const dev_mat *in[] = {&at->l->mat[W_GATE], &at->l->mat[W_UP], &at->l->mat[W_ROUTER], &at->l->mat[W_GATE_EXPS], &at->l->mat[W_UP_EXPS], &at->l->mat[W_GATE_SHEXP],
-                            &at->l->mat[W_UP_SHEXP]};
-    unsigned        wanted = 0;
-    for (size_t i = 0; i < sizeof in / sizeof *in; i++) wanted |= dev_wants(in[i]);
-    fwd__norm_rows(f, f->xs, at->l->vec[W_FFN_NORM], s, wanted);
-}
-
-/* gate = silu(gate) * up, ready for `down`. */
-static void fwd__activate(fwd *f, int s, int n, const dev_mat *down) {
-    float *gate = f->ff.x + (size_t)s * f->ff.ldx;
-    k_swiglu(gate, f->up + (size_t)s * f->ff.ldx, n);
-    dev_form(&f->ff, s, n, dev_wants(down));
-}
-
-static void fwd__act_dense(void *ctx, int s) {
-    const fwd_at       *at = ctx;
-    fwd                *f = at->f;
-    const int  n = (int)arch_dim(&f->m->hp, D_FF, at->il);
-    fwd__bias(f->ff.x + (size_t)s * f->ff.ldx, at->l->vec[B_GATE], n);
-    fwd__bias(f->up + (size_t)s * f->ff.ldx, at->l->vec[B_UP], n);
-    fwd__activate(f, s, n, &at->l->mat[W_DOWN]);
-}
-
-static void fwd__act_exps(void *ctx, int s) {
-    const fwd_at *at = ctx;
-    fwd__activate(at->f, s, at->lh->n_ff_exp, &at->l->mat[W_DOWN_EXPS]);
-}
-
-static void fwd__act_shexp(void *ctx, int s) {
-    const fwd_at *at = ctx;
-    fwd__activate(at->f, s, at->lh->n_ff_shexp, &at->l->mat[W_DOWN_SHEXP]);
-}
-
-/* The feed-forward's output joins the stream; the norm of what comes next. */
-static void fwd__add_ffn(void *ctx, int s) {
-    const fwd_at       *at = ctx;
-    fwd                *f = at->f;
-    const size_t D = (size_t)f->m->hp.n_embd;
-    const bool   last = at->il == f->m->hp.n_layer - 1;    /* below it every row is here */
-    float       *y = f->y + (size_t)s * D, *xs = f->xs + (size_t)s * D;
-    fwd__bias(y, at->l->vec[B_DOWN], (int64_t)D);
-    k_add(last ? xs : f->x + (size_t)s * D, xs, y, (int)D);
-    if (last) {
-        fwd__norm_rows(f, f->xs, f->m->glob.vec[W_OUTPUT_NORM], s, dev_wants(&f->m->glob.mat[W_OUTPUT]));
-    } else {
-        fwd__attn_norm(f, at->l + 1, s);
-    }
-}
-
-/* --- attention --- */
-
-/* Tasks: (run of up to FWD_ATTN_ROWS selected rows of one sequence, K/V head). Where the cache holds transformed K, Q is
- * transformed too; where it holds transformed V, the output is transformed back. */
-static void fwd__attend(fwd_at *at, dev *dv) {
-    fwd                 *f = at->f;
-    const arch_hparams  *hp = &f->m->hp;
-    const arch_layer_hp *lh = at->lh;
-    const dev_kv        *kl = &f->kv->layer[at->il];
-    const int            g = lh->n_head / lh->n_head_kv;
-    const size_t         nq = (size_t)arch_dim(hp, D_Q, at->il);
-    dev_begin(dv);
-    for (int task; (task = pool_next(dv->p)) < at->on->n_run * lh->n_head_kv;) {
-        const int first = at->on->run[task / lh->n_head_kv], end = at->on->run[task / lh->n_head_kv + 1], head = task % lh->n_head_kv;
-        const uint8_t **kb = f->blocks[dv->ith], **vb = kb + f->n_blocks;
-        k_attn_row    *rows = f->attn_rows[dv->ith];
-        int            n = 0, n_blocks;
-        for (int s = first; s < end; s++) {
-            const int64_t past = f->batch.pos[at->on->row[s]] + 1;
-            float        *q = f->q + (size_t)s * nq + (size_t)(head * g * lh->hd_k);
-            float        *o = f->att.x + (size_t)s * f->att.ldx + (size_t)(head * g * lh->hd_v);
-            k_hadamard(q, g * lh->hd_k, kl->hadamard_k);
-            for (int h = 0; h < g; h++)
-                rows[n++] = (k_attn_row){.q = q + (size_t)(h * lh->hd_k), .o = o + (size_t)(h * lh->hd_v),
-                                         .begin = lh->window && past > lh->window ? past - lh->window : 0, .end = past};
-        }
-        const int32_t *table = fwd__table(f, at->il, at->on->row[first], &n_blocks);
-        dev_kv_views(kl, table, n_blocks, head, kb, vb);
-        k_attn_args a = {.n_rows = n, .rows = rows, .hd_k = lh->hd_k, .hd_v = lh->hd_v, .scale = lh->attn_scale,
-                         .type_k = kl->type_k, .type_v = kl->type_v, .k_blocks = kb, .v_blocks = vb,
-                         .block = kl->block, .k_stride = kl->k_stride, .v_stride = kl->v_stride};
-        k_attn(&a, dv->scratch);
-        for (int i = 0; i < n; i += g) k_hadamard(rows[i].o, g * lh->hd_v, kl->hadamard_v);
-    }
-}
-
-/* --- experts --- */
-
-/* Softmax over the router's logits, the K largest (lowest number first among equals), their weights. */
-static void fwd__route(void *ctx, int s) {
-    const fwd_at       *at = ctx;
-    fwd                *f = at->f;
-    const arch_hparams *hp = &f->m->hp;
-    const int           E = at->lh->n_expert, K = at->lh->n_expert_used;
-    float              *p = f->score + (size_t)s * (size_t)E, *w = f->weight + (size_t)s * (size_t)K, sum = 0;
-    k_softmax(p, E);
-    for (int i = 0; i < K; i++) {
-        int best = 0;
-        k_max(p, E, &best);
-        f->pick[s * K + i] = best;
-        w[i] = p[best];
-        p[best] = -INFINITY;
-        sum += w[i];
-    }
-    for (int i = 0; i < K; i++) w[i] = w[i] / (hp->topk_norm && sum > 0 ? sum : 1.0f) * hp->expert_scale;
-    if (at->l->vec[W_SHEXP_GATE]) {
-        float z = k_dot(f->xn.x + (size_t)s * f->xn.ldx, at->l->vec[W_SHEXP_GATE], hp->n_embd);
-        f->shexp[s] = k_sigmoid(z);
-    }
-}
-
-/* Counting sort of n (row, rank) pairs by expert: E experts, K used. */
-static void fwd__sort_slots(fwd *f, int n, int E, int K) {
-    int      *from = f->expert_at;
-    memset(from, 0, ((size_t)E + 1) * sizeof *from);
-    for (int i = 0; i < n; i++) from[f->pick[i] + 1]++;
-    for (int e = 0; e < E; e++) from[e + 1] += from[e];
-    for (int i = 0; i < n; i++) {
-        int slot = from[f->pick[i]]++;
-        f->slot_row[slot] = i / K;
-        f->slot_of[i] = slot;
-    }
-    for (int e = E; e > 0; e--) from[e] = from[e - 1];   /* back to the first slot of each expert */
-    from[0] = 0;
-}
-
-/* The products of all experts: gates and ups in turn, then downs. */
-static void fwd__plan_experts(void *ctx, int only) {
-    const fwd_at     *at = ctx;
-    fwd              *f = at->f;
-    const model_tensors *l = at->l;
-    const int         E = at->lh->n_expert, K = at->lh->n_expert_used;
-    const size_t      D = (size_t)f->m->hp.n_embd;
-    (void)only;
-    fwd__sort_slots(f, at->on->n * K, E, K);
-    for (int e = 0; e < E; e++) {
-        const int a = f->expert_at[e], n = f->expert_at[e + 1] - a;
-        float    *gate = f->ff.x + (size_t)a * f->ff.ldx, *up = f->up + (size_t)a * f->ff.ldx;
-        f->products[2 * e] = (dev_product){&l->mat[W_GATE_EXPS], e, &f->xn, f->slot_row, a, n, gate, f->ff.ldx};
-        f->products[2 * e + 1] = (dev_product){&l->mat[W_UP_EXPS], e, &f->xn, f->slot_row, a, n, up, f->ff.ldx};
-        f->products[2 * E + e] = (dev_product){&l->mat[W_DOWN_EXPS], e, &f->ff, NULL, a, n, f->moe + (size_t)a * D, D};
-    }
-}
-
-/* Weighted sum by rank, so that a row's sum has one order whatever stands beside it. */
-static void fwd__mix(void *ctx, int s) {
-    const fwd_at       *at = ctx;
-    fwd                *f = at->f;
-    const int           K = at->lh->n_expert_used, D = f->m->hp.n_embd;
-    float              *y = f->y + (size_t)s * (size_t)D;
-    memset(y, 0, (size_t)D * sizeof *y);
-    for (int i = 0; i < K; i++) k_axpy(y, f->moe + (size_t)f->slot_of[s * K + i] * (size_t)D, f->weight[s * K + i], D);
-}
-
-static void fwd__mix_shexp(void *ctx, int s) {
-    const fwd_at       *at = ctx;
-    fwd                *f = at->f;
-    const int D = f->m->hp.n_embd;
-    k_axpy(f->y + (size_t)s * (size_t)D, f->moe + (size_t)s * (size_t)D, f->shexp[s], D);
-}
-
-static void fwd__experts(fwd_at *at, dev *dv) {
-    fwd                *f = at->f;
-    const model_tensors *l = at->l;
-    const size_t        D = (size_t)f->m->hp.n_embd;
-    const int           E = at->lh->n_expert, n = at->on->n;
-    dev_rows(dv, n, fwd__route, at);
-    dev_rows(dv, 1, fwd__plan_experts, at);
-    dev_matmul(dv, f->products, 2 * E);
-    dev_soon(dv, f->products + 2 * E, E);
-    dev_rows(dv, n * at->lh->n_expert_used, fwd__act_exps, at);
-    dev_matmul(dv, f->products + 2 * E, E);
-    dev_rows(dv, n, fwd__mix, at);
-    if (!l->mat[W_GATE_SHEXP].data) return;
-    const dev_product shexp[] = {{&l->mat[W_GATE_SHEXP], 0, &f->xn, NULL, 0, n, f->ff.x, f->ff.ldx},
-                                 {&l->mat[W_UP_SHEXP], 0, &f->xn, NULL, 0, n, f->up, f->ff.ldx},
-                                 {&l->mat[W_DOWN_SHEXP], 0, &f->ff, NULL, 0, n, f->moe, D}};
-    dev_matmul(dv, shexp, 2);
-    dev_rows(dv, n, fwd__act_shexp, at);
-    dev_matmul(dv, shexp + 2, 1);
-    dev_rows(dv, n, fwd__mix_shexp, at);
-}
-
-/* The feed-forward's first products; a layer with experts begins with the router. Returns how many. */
-static int fwd__gate_up(const fwd_at *at, dev_product to[2]) {
-    fwd              *f = at->f;
-    const model_tensors *l = at->l;
-    const int         n = at->on->n;
-    if (at->lh->ffn == FFN_EXPERTS) {
-        to[0] = (dev_product){&l->mat[W_ROUTER], 0, &f->xn, NULL, 0, n, f->score, (size_t)at->lh->n_expert};
-        return 1;
-    }
-    to[0] = (dev_product){&l->mat[W_GATE], 0, &f->xn, NULL, 0, n, f->ff.x, f->ff.ldx};
-    to[1] = (dev_product){&l->mat[W_UP], 0, &f->xn, NULL, 0, n, f->up, f->ff.ldx};
-    return 2;
-}
-
-static void fwd__dense(fwd_at *at, dev *dv) {
-    fwd              *f = at->f;
-    const dev_product down = {&at->l->mat[W_DOWN], 0, &f->ff, NULL, 0, at->on->n, f->y, (size_t)f->m->hp.n_embd};
-    dev_soon(dv, &down, 1);
-    dev_rows(dv, at->on->n, fwd__act_dense, at);
-    dev_matmul(dv, &down, 1);
-}
-
-/* --- the step --- */
-
-/* Sorts out the rows of a step: runs of one sequence are cut into attention tasks. */
-static void fwd__sort_rows(const fwd *f, fwd_rows *to, bool all) {
-    to->n = to->n_run = 0;
-    const fwd_batch *b = &f->batch;
-    for (int r = 0; r < b->n; r++) {
-        if (!all && !(b->want[r] & FWD_LOGITS)) continue;
-        if (to->n == 0 || b->seq[to->row[to->n - 1]] != b->seq[r] || to->n - to->run[to->n_run - 1] >= FWD_ATTN_ROWS)
-            to->run[to->n_run++] = to->n;
-        to->row[to->n++] = r;
-    }
-    to->run[to->n_run] = to->n;
-}
-
-static void fwd__enter(fwd_at *at, int il) {
-    fwd *f = at->f;
-    at->il = il;
-    at->l = &f->m->layer[il];
-    at->lh = &f->m->hp.layer[il];
-    at->on = il == f->m->hp.n_layer - 1 && !f->tap ? &f->asking : &f->every;
-}
-
-/* The layer's first products. */
-static void fwd__qkv(const fwd_at *at, dev_product to[3]) {
-    fwd                *f = at->f;
-    const arch_hparams *hp = &f->m->hp;
-    const model_tensors *l = at->l;
-    to[0] = (dev_product){&l->mat[W_Q], 0, &f->xn, at->on->row, 0, at->on->n, f->q, (size_t)arch_dim(hp, D_Q, at->il)};
-    to[1] = (dev_product){&l->mat[W_K], 0, &f->xn, NULL, 0, f->batch.n, f->k, (size_t)arch_dim(hp, D_K, at->il)};
-    to[2] = (dev_product){&l->mat[W_V], 0, &f->xn, NULL, 0, f->batch.n, f->v, (size_t)arch_dim(hp, D_V, at->il)};
-}
-
-/* The vocabulary head; rows past the vocabulary are padding. */
-static dev_product fwd__head(const fwd_at *at, dev_mat *head) {
-    fwd *f = at->f;
-    *head = f->m->glob.mat[W_OUTPUT];
-    head->n_out = f->n_vocab;
-    return (dev_product){head, 0, &f->xn, NULL, 0, at->on->n, f->logits, (size_t)f->n_vocab};
-}
-
-static void fwd__soon_next(const fwd_at *at, const dev *dv) {
-    fwd_at      next = *at;
-    dev_product list[3];
-    dev_mat    head;
-    if (at->il == at->f->m->hp.n_layer - 1) {
-        list[0] = fwd__head(at, &head);
-        dev_soon(dv, list, 1);
-    } else {
-        fwd__enter(&next, at->il + 1);
-        fwd__qkv(&next, list);
-        dev_soon(dv, list, 3);
-    }
-}
-
-/* One layer, from rows that are ready for it to rows that are ready for what comes next. False: the step ends here. */
-static bool fwd__layer(fwd_at *at, dev *dv) {
-    fwd      *f = at->f;
-    const int n = at->on->n;
-    dev_product qkv[3], wo = {&at->l->mat[W_O], 0, &f->att, NULL, 0, n, f->y, (size_t)f->m->hp.n_embd}, first[2];
-    const int   n_first = fwd__gate_up(at, first);
-    fwd__qkv(at, qkv);
-    dv->stage = FWD_QKV;
-    dev_matmul(dv, qkv, 3);
-    if (atomic_load_explicit(&f->stop, memory_order_relaxed)) return false;
-    dev_soon(dv, &wo, 1);
-    dv->stage = FWD_CACHE;
-    dev_rows(dv, f->batch.n + n, fwd__turn, at);
-    if (!n) return false;                             /* nobody asks for more: K and V were all there was to do */
-    dv->stage = FWD_ATTN;
-    fwd__attend(at, dv);
-    dev_rows(dv, n, fwd__att_quant, at);
-    dv->stage = FWD_WO;
-    dev_matmul(dv, &wo, 1);
-    dev_soon(dv, first, n_first);
-    dv->stage = FWD_NORM;
-    dev_rows(dv, n, fwd__ffn_norm, at);
-    dv->stage = FWD_FFN;
-    dev_matmul(dv, first, n_first);
-    if (at->lh->ffn == FFN_EXPERTS) fwd__experts(at, dv);
-    else fwd__dense(at, dv);
-    fwd__soon_next(at, dv);
-    dv->stage = FWD_NORM;
-    dev_rows(dv, n, fwd__add_ffn, at);
-    return true;
-}
-
-/* Every thread runs it. Which way it goes is told by what stands fixed for the step, and by `stop`, which changes between two
- * barriers: a thread that came late goes through the same stages. */
-static void fwd__run(void *ctx, int ith) {
-    fwd     *f = ctx;
-    fwd_at   at = {.f = f};
-    dev      dv = {.p = f->p, .ith = ith, .scratch = f->scratch[ith], .tap = f->tap, .times = f->times, .stage = FWD_EMBED};
-    dev_mat head;
-    bool     on = true;
-    fwd__enter(&at, 0);
-    dev_rows(&dv, f->batch.n, fwd__embed, &at);
-    for (int il = 0; on && il < f->m->hp.n_layer; il++) {
-        fwd__enter(&at, il);
-        if (ith == 0 && f->on_layer) f->on_layer(f->on_layer_ctx, il, f->m->hp.n_layer);
-        on = fwd__layer(&at, &dv);
-    }
-    const dev_product last = fwd__head(&at, &head);
-    dv.stage = FWD_HEAD;
-    if (on && f->tap) dev_watch(&dv, &last, 1);
-    else if (on) dev_matmul(&dv, &last, 1);
-    dev_end(&dv);
-}
-
-/* Room for the block views of sequences of up to n blocks. */
-static void fwd__views(fwd *f, int n) {
-    if (n <= f->n_blocks) return;
-    f->n_blocks = n < 64 ? 64 : 2 * n;
-    for (int i = 0; i < f->p->n; i++) f->blocks[i] = mem_grow(f->blocks[i], 2 * (size_t)f->n_blocks, sizeof **f->blocks);
 }
 
 /* From now on only the first n tokens have logits. */
 static void fwd_trim(fwd *f, int n) {
-    if (n < f->n_vocab) f->n_vocab = n;
+    if (n >= f->n_vocab) return;
+    f->n_vocab = n;
+    fwd__fill(f, f->run.p->n, false);
 }
+
+/* From now on the tap, which must stay, sees the products of every step; NULL: nobody does. */
+static void fwd_watch(fwd *f, const dev_tap *tap) {
+    f->run.tap = tap;
+    fwd__fill(f, f->run.p->n, false);
+}
+
+/* --- a step --- */
 
 /* The batch of the next step is empty. */
 static void fwd_begin(fwd *f) { f->batch.n = f->batch.n_out = f->batch.n_seq = 0; }
 
-/* One more row; `want` is a mask of FWD_. The sequence stays until the step has run, its positions up to pos are reserved by then. */
+/* One more row; `want` is FWD_LOGITS or 0. The sequence stays until the step has run, its positions up to pos are reserved by then. */
 static void fwd_add(fwd *f, const kv_seq *seq, int32_t token, int pos, unsigned want) {
-    fwd_batch *b = &f->batch;
+    dev_batch *b = &f->batch;
     ASSERT(b->n < f->max_rows && token >= 0 && token < f->m->hp.n_vocab);
-    if (!b->n_seq || b->from[b->n_seq - 1] != seq) b->from[b->n_seq++] = seq;
+    if (!b->n_seq || f->from[b->n_seq - 1] != seq) f->from[b->n_seq++] = seq;
     b->token[b->n] = token;
     b->pos[b->n] = pos;
     b->seq[b->n] = b->n_seq - 1;
     b->want[b->n++] = (uint8_t)want;
-    b->n_out += (want & FWD_LOGITS) != 0;
+    b->n_out += (want & DEV_LOGITS) != 0;
 }
+
+/* Adds what a step with this batch costs. */
+static void fwd_cost(const fwd *f, dev_cost *c) { dev_plan_cost(&f->plan, &f->batch, c); }
 
 /* The block tables of the batch's sequences. */
 static void fwd__write_tables(fwd *f) {
-    fwd_batch *b = &f->batch;
-    size_t     at = 0;
-    for (int i = 0; i < b->n_seq * f->kv->n_group; i++) {
+    dev_batch   *b = &f->batch;
+    const size_t n_tables = (size_t)b->n_seq * (size_t)f->kv->n_group;
+    size_t       at = 0;
+    b->n_group = f->kv->n_group;
+    if (n_tables >= f->table_at_cap) b->table_at = mem_grow(b->table_at, f->table_at_cap = 2 * n_tables + 2, sizeof *b->table_at);
+    for (size_t i = 0; i < n_tables; i++) {
         const int32_t *table;
-        const int      n = kv_table(b->from[i / f->kv->n_group], i % f->kv->n_group, &table);
-        if (at + (size_t)n > b->table_cap)
-            b->table = mem_grow(b->table, b->table_cap = 2 * (at + (size_t)n), sizeof *b->table);
-        if (n) memcpy(b->table + at, table, (size_t)n * sizeof *table);
+        const size_t   n = (size_t)kv_table(f->from[i / (size_t)b->n_group], (int)(i % (size_t)b->n_group), &table);
+        if (at + n > f->table_cap) b->table = mem_grow(b->table, f->table_cap = 2 * (at + n), sizeof *b->table);
+        if (n) memcpy(b->table + at, table, n * sizeof *table);
         b->table_at[i] = at;
-        at += (size_t)n;
-        fwd__views(f, n);
+        at += n;
     }
-    b->table_at[b->n_seq * f->kv->n_group] = at;
+    b->table_at[n_tables] = at;
 }
 
-/* Runs the batch. Returns logits [rows that asked, f->n_vocab] in row order, valid until the next step; NULL when an interrupt came. */
-static float *fwd_step(fwd *f) {
-    ASSERT(f->batch.n > 0);
-    for (int i = 0; i < f->batch.n; i++) ASSERT(f->batch.pos[i] < f->batch.from[f->batch.seq[i]]->n);
+/* Runs the batch: f->logits are then those of the rows that asked, in their order, valid until the next step. False: an interrupt came. */
+static bool fwd_step(fwd *f) {
+    for (int i = 0; i < f->batch.n; i++) ASSERT(f->batch.pos[i] < f->from[f->batch.seq[i]]->n);
     fwd__write_tables(f);
-    fwd__sort_rows(f, &f->every, true);
-    fwd__sort_rows(f, &f->asking, false);
-    ASSERT(f->asking.n <= f->max_out);
-    f->stop = false;
     kv_flush(f->kv);
-    if (f->times) f->times->at = clock_now(), f->times->steps++;
-    mem_freeze("a step");
-    (f->tap ? pool_run : pool_run_loose)(f->p, fwd__run, f);
-    mem_thaw();
-    return f->stop ? NULL : f->logits;
+    return dev_step(&f->run);
 }
 
 /* ===== [samp] logits to token =====
@@ -8645,10 +8937,10 @@ typedef struct {
     double      since, from;                          /* clock_now() of the beginning; no line before `from` */
 } engine_meter;
 
-static void meter__show(void *ctx, int il, int n_layer) {
+static void meter__show(void *ctx, int il) {
     const engine_meter *m = ctx;
     if (clock_now() < m->from || !progress_due()) return;
-    const double done = (double)m->done + (double)m->step * il / n_layer;
+    const double done = (double)m->done + (double)m->step * il / m->f->m->hp.n_layer;
     progress_show("%s: %.0f of %lld tokens%s%s", m->what, floor(done), (long long)m->all, m->more,
                   progress_left(m->since, done, (double)m->all).p);
 }
@@ -8657,8 +8949,8 @@ static void meter__show(void *ctx, int il, int n_layer) {
 static void meter_start(engine_meter *m, engine *eng, const char *what, int64_t all, double after) {
     const double now = clock_now();
     *m = (engine_meter){.f = eng->f, .what = what, .all = all, .since = now, .from = now + after};
-    eng->f->on_layer = meter__show;
-    eng->f->on_layer_ctx = m;
+    eng->f->run.on_layer = meter__show;
+    eng->f->run.on_layer_ctx = m;
 }
 
 /* The next step has n tokens. */
@@ -8669,7 +8961,7 @@ static void meter_step(engine_meter *m, int64_t n) {
 
 static void meter_stop(engine_meter *m) {
     if (!m->f) return;
-    m->f->on_layer = NULL;
+    m->f->run.on_layer = NULL;
     m->f = NULL;
     progress_clear();
 }
@@ -8691,8 +8983,8 @@ static bool engine_finite(const float *x, size_t n) {
 
 /* Runs the engine's batch. False: an error in e, which calls the last token number `last`, or an interrupt. */
 static bool engine_step(engine *eng, long long last, float **logits, err_t *e) {
-    *logits = fwd_step(eng->f);
-    if (!*logits || !engine_alive(eng, e)) return false;
+    *logits = eng->f->logits;
+    if (!fwd_step(eng->f) || !engine_alive(eng, e)) return false;
     return engine_finite(*logits, (size_t)eng->f->n_vocab * (size_t)eng->f->batch.n_out) ||
            err_set(e, EXIT_INPUT,
                    "%s: the logits after token %lld hold a NaN or an infinity: damaged weights, or a model out of range",
@@ -11691,7 +11983,7 @@ static void spec__draft(spec *sp, int rows, double rate) {
     for (sp->n_live = n; sp->n_live; sp->n_live = n) {
         const double begun = clock_now();
         const int    step = spec__draft_rows(sp), had = sp->n_live;
-        sp->logits = step ? fwd_step(sp->draft->f) : NULL;
+        sp->logits = step && fwd_step(sp->draft->f) ? sp->draft->f->logits : NULL;
         kv_commit(sp->draft->kv, sp->logits != NULL);
         if (!sp->logits) {
             for (int i = 0; i < sp->n_live; i++) spec_draft_reset(sp->live[i]);
@@ -12852,8 +13144,8 @@ static bool sched_step(sched *sc, int64_t n_ahead, err_t *e) {
     const double begun = clock_now();
     if (!sched__plan(sc)) return false;
     const double t0 = clock_now();
-    sc->logits = fwd_step(sc->eng->f);
-    if (!sc->logits || !engine_alive(sc->eng, e)) {
+    sc->logits = sc->eng->f->logits;
+    if (!fwd_step(sc->eng->f) || !engine_alive(sc->eng, e)) {
         kv_commit(sc->eng->kv, false);
         return false;
     }
@@ -14036,11 +14328,11 @@ static bool calib_gather(engine *eng, const tok_ids *ids, int chunk, const calib
     if (ok && chunk > eng->n_ctx)
         ok = err_set(e, EXIT_INPUT, "chunks of %d tokens, the cache holds %d (-c N, --kv-mem)", chunk, eng->n_ctx);
     calib__entries(im, eng->g, o->output);
-    eng->f->tap = &tap;
+    fwd_watch(eng->f, &tap);
     meter_start(&meter, eng, "reading the text", (int64_t)n * chunk, 0);
     for (int i = 0; ok && i < n; i++) ok = calib__chunk(eng, ids->id + (size_t)i * (size_t)chunk, chunk, bos, &meter, e);
     meter_stop(&meter);
-    eng->f->tap = NULL;
+    fwd_watch(eng->f, NULL);
     calib__finish(im);
     calib__add_dataset(im, bytes_of(text));
     im->chunk = (uint32_t)chunk;
@@ -15286,6 +15578,7 @@ static bool round__step(round_job *j, const tok_ids *ids, int32_t bos, int n, er
     const dev_tap tap = {round__tap, j};
     kv_seq      **seq = mem_new((size_t)n, sizeof *seq);
     bool          ok = true;
+    fwd_watch(j->f, &tap);
     fwd_begin(j->f);
     for (int c = 0; ok && c < n; c++) {
         const int32_t *from = ids->id + (size_t)c * all / (size_t)n * (size_t)chunk;
@@ -15293,8 +15586,7 @@ static bool round__step(round_job *j, const tok_ids *ids, int32_t bos, int n, er
         ok = kv_require(seq[c], chunk, e);
         for (int i = 0; i < chunk; i++) fwd_add(j->f, seq[c], i == 0 && bos >= 0 ? bos : from[i], i, 0);
     }
-    j->f->tap = &tap;
-    ok = ok && fwd_step(j->f) != NULL;
+    ok = ok && fwd_step(j->f);
     ok = ok && gguf_alive(j->g, e);
     for (int c = 0; c < n; c++) kv_seq_free(seq[c]);
     mem_free(seq);
@@ -17913,8 +18205,8 @@ typedef struct {
 } bench_sample;
 
 typedef struct {                                      /* what a repetition needs at least */
-    double bytes, mul[K_ACTS];                        /* each weight once a step, K and V of a sequence once a step; products */
-    double steps;                                     /* steps of the model that gave tokens */
+    dev_cost cost;                                    /* of all its steps */
+    double   steps;                                   /* steps of the model that gave tokens */
 } bench_work;
 
 /* One line of the table. Integers are int64_t and numbers double, as bench_fields reads them. */
@@ -17959,11 +18251,11 @@ static void bench__figures(bench_row *r, const bench_test *t, const bench_work *
         first += s[i].first / n;
         gain += s[i].plain / s[i].all / n;
         per_s += 1 / s[i].all / n;
-        read += w->bytes / s[i].all / n;
-        share += w->bytes / s[i].all / m->read / n;
+        read += w->cost.bytes / s[i].all / n;
+        share += w->cost.bytes / s[i].all / m->read / n;
         rate.read += m->read / n;
         for (int k = 0; k < K_ACTS; k++) {
-            peak += w->mul[k] / m->mul[k] / s[i].all / n;
+            peak += w->cost.mul[k] / m->mul[k] / s[i].all / n;
             rate.mul[k] += m->mul[k] / n;
         }
     }
@@ -17979,7 +18271,7 @@ static void bench__figures(bench_row *r, const bench_test *t, const bench_work *
     r->sweep_gbs = rate.read * 1e-9;
     r->read_share = share;
     for (int k = 0; k < K_ACTS; k++) {                /* a product is two operations: multiply, add */
-        r->gops[k] = 2 * w->mul[k] * per_s * 1e-9;
+        r->gops[k] = 2 * w->cost.mul[k] * per_s * 1e-9;
         r->gops_peak[k] = 2 * rate.mul[k] * 1e-9;
     }
     r->peak_share = peak;
@@ -18662,79 +18954,10 @@ static void bench__round_advance(const bench_job *j, const bench_test *t, bench_
 
 /* --- bytes and products of a step --- */
 
-/* Adds the product of a matrix with `rows` rows; `mats` matrices of a stack are read. */
-static void bench__add_mat(bench_work *w, const dev_mat *m, double rows, double mats) {
-    const double size = (double)m->n_in * m->n_out;
-    if (!m->data || rows <= 0) return;
-    w->bytes += mats * (m->packed ? (double)m->packed_bytes : (double)m->row_bytes * m->n_out);
-    w->mul[k_act_of(m->type)] += rows * size;
-}
-
-static void bench__add_experts(bench_work *w, const arch_layer_hp *lh, const model_tensors *l, double rows) {
-    const double E = lh->n_expert, K = lh->n_expert_used;
-    const double met = E * (1 - pow(1 - K / E, rows));    /* expected number of experts that random rows select */
-    const dev_mat *exps[] = {&l->mat[W_GATE_EXPS], &l->mat[W_UP_EXPS], &l->mat[W_DOWN_EXPS]};
-    const dev_mat *own[] = {&l->mat[W_ROUTER], &l->mat[W_GATE_SHEXP], &l->mat[W_UP_SHEXP], &l->mat[W_DOWN_SHEXP]};
-    for (int i = 0; i < 3; i++) bench__add_mat(w, exps[i], rows * K, met);
-    for (int i = 0; i < 4; i++) bench__add_mat(w, own[i], rows, 1);
-}
-
-/* For all rows of a step [0], and for those with logits [1], which alone go through the whole last layer. */
-typedef struct {
-    double rows[2], past[2], kept[2];                 /* rows; positions that they attend to; positions of K and V that are read */
-} bench_span;
-
-static bench_span bench__span(const fwd_batch *batch, int window) {
-    bench_span b = {{0}, {0}, {0}};
-    int        run[2] = {0};                          /* rows of this sequence so far */
-    for (int i = 0; i < batch->n; i++) {
-        const int all = batch->pos[i] + 1, seen = window && all > window ? window : all;
-        for (int k = 0; k < 1 + (batch->want[i] & FWD_LOGITS); k++) {
-            b.rows[k]++;
-            b.past[k] += seen;
-            run[k]++;
-        }
-        if (i + 1 < batch->n && batch->seq[i + 1] == batch->seq[i]) continue;
-        for (int k = 0; k < 2; k++) {                 /* windows of neighbouring rows differ in one position */
-            const int reach = seen + run[k] - 1 < all ? seen + run[k] - 1 : all;
-            b.kept[k] += run[k] ? reach : 0;
-            run[k] = 0;
-        }
-    }
-    return b;
-}
-
-/* Adds layer il for the engine's batch. *b: span of the layer before, reused for the same window. */
-static void bench__add_layer(bench_work *w, const engine *eng, int il, bench_span *b) {
-    const model_tensors *l = &eng->m.layer[il];
-    const arch_layer_hp *lh = &eng->m.hp.layer[il];
-    const int            k = il == eng->m.hp.n_layer - 1;
-    const dev_mat      *some[] = {&l->mat[W_Q], &l->mat[W_O], &l->mat[W_GATE], &l->mat[W_UP], &l->mat[W_DOWN]}, *all[] = {&l->mat[W_K], &l->mat[W_V]};
-    const size_t         kv = k_kv_bytes(eng->kv->opts.type_k, lh->hd_k) + k_kv_bytes(eng->kv->opts.type_v, lh->hd_v);
-    if (!il || lh->window != lh[-1].window) *b = bench__span(&eng->f->batch, lh->window);
-    for (int i = 0; i < 5; i++) bench__add_mat(w, some[i], b->rows[k], 1);
-    for (int i = 0; i < 2; i++) bench__add_mat(w, all[i], b->rows[0], 1);
-    if (lh->ffn == FFN_EXPERTS && b->rows[k] > 0) bench__add_experts(w, lh, l, b->rows[k]);
-    w->mul[k_kv_act(eng->kv->opts.type_k)] += b->past[k] * lh->n_head * lh->hd_k;
-    w->mul[k_kv_act(eng->kv->opts.type_v)] += b->past[k] * lh->n_head * lh->hd_v;
-    w->bytes += b->kept[k] * lh->n_head_kv * (double)kv;
-}
-
-/* Adds a step with the engine's batch. */
-static void bench__add_step(bench_work *w, const engine *eng) {
-    const model *m = &eng->m;
-    bench_span   b;
-    dev_mat      head = m->glob.mat[W_OUTPUT];
-    for (int il = 0; il < m->hp.n_layer; il++) bench__add_layer(w, eng, il, &b);
-    head.n_out = m->hp.n_vocab;
-    bench__add_mat(w, &head, b.rows[1], 1);
-    w->bytes += b.rows[0] * (double)m->glob.mat[W_TOK_EMBD].row_bytes;
-}
-
 static bench_work bench__work_rounds(const bench_job *j, const bench_test *t) {
     bench_work  w = {0};
     bench_round g = bench__first_round(t);
-    for (; bench__round_rows(j, t, &g) > 0; bench__round_advance(j, t, &g)) bench__add_step(&w, g.eng);
+    for (; bench__round_rows(j, t, &g) > 0; bench__round_advance(j, t, &g)) fwd_cost(g.eng->f, &w.cost);
     w.steps = (double)g.steps;
     return w;
 }
@@ -18742,7 +18965,7 @@ static bench_work bench__work_rounds(const bench_job *j, const bench_test *t) {
 static bench_work bench__work(const bench_job *j, const bench_test *t) {
     bench_work w = {.steps = t->n_gen};
     if (t->n_guess) return bench__work_rounds(j, t);
-    for (int64_t i = 0; bench__rows(j, t, i) > 0; i++) bench__add_step(&w, j->eng);
+    for (int64_t i = 0; bench__rows(j, t, i) > 0; i++) fwd_cost(j->eng->f, &w.cost);
     return w;
 }
 
@@ -18883,8 +19106,8 @@ static bench_rate bench__between(bench_rate a, bench_rate b) {
 
 /* Turns the times of stages on or off. */
 static void bench__time_stages(bench_job *j, bool on) {
-    j->eng->f->times = on ? &j->times : NULL;
-    if (j->draft) j->draft->f->times = on ? &j->draft_times : NULL;
+    j->eng->f->run.times = on ? &j->times : NULL;
+    if (j->draft) j->draft->f->run.times = on ? &j->draft_times : NULL;
 }
 
 /* Runs all repetitions and probes the machine between them: a sample gets the mean of before and after. */
@@ -18945,13 +19168,13 @@ static void bench__print_times(const bench_test *t, const char *whose, const dev
     double all = 0, wait = 0;
     str    s = {0};
     if (!f->steps) return;
-    for (int i = 0; i < FWD_STAGES; i++) all += f->all[i], wait += f->wait[i];
+    for (int i = 0; i < FWD_PARTS; i++) all += f->all[i], wait += f->wait[i];
     bench__label(t, &s);
     fprintf(stderr, "llmrun: %s: %lld steps%s\n  %-12s %9s %7s %9s\n", s.p, f->steps, whose, "stage", "ms/step", "share", "waiting");
-    for (int i = 0; i <= FWD_STAGES; i++) {
-        const bool   sum = i == FWD_STAGES;
+    for (int i = 0; i <= FWD_PARTS; i++) {
+        const bool   sum = i == FWD_PARTS;
         const double a = sum ? all : f->all[i], b = sum ? wait : f->wait[i];
-        fprintf(stderr, "  %-12s %9.3f %6.1f%% %8.1f%%\n", sum ? "all" : fwd_stage_names[i], a * 1e3 / (double)f->steps,
+        fprintf(stderr, "  %-12s %9.3f %6.1f%% %8.1f%%\n", sum ? "all" : fwd_part_names[i], a * 1e3 / (double)f->steps,
                 100 * a / all, 100 * b / all);
     }
     str_drop(&s);

@@ -11,12 +11,12 @@ typedef struct {
 
 /* The same figures as in tests/gen/golden_bench.py. */
 static const t_bench_case t_bench_golden[] = {
-    {{512, 0, 0, 1, 0, 0}, {2.5e9, {2e9, 3e9, 5e11}, 0}, NAN, 3,
+    {{512, 0, 0, 1, 0, 0}, {{2.5e9, {2e9, 3e9, 5e11}}, 0}, NAN, 3,
      {{2.0, 2.0, {2e10, {1e11, 2e11, 4e11}}, 0},
       {2.5, 2.5, {2.5e10, {1e11, 2e11, 4e11}}, 0},
       {1.6, 1.6, {3e10, {1.25e11, 2.5e11, 5e11}}, 0}}},
-    {{32, 128, 4096, 8, 0, 0}, {6.4e10, {3e10, 0, 1e11}, 128}, 0.125, 1, {{4.0, 0.25, {2e10, {1e11, 1e11, 4e11}}, 0}}},
-    {{0, 128, 100, 1, 4, 85}, {2.4e10, {1e9, 8e9, 5e10}, 40}, 0.5, 2,
+    {{32, 128, 4096, 8, 0, 0}, {{6.4e10, {3e10, 0, 1e11}}, 128}, 0.125, 1, {{4.0, 0.25, {2e10, {1e11, 1e11, 4e11}}, 0}}},
+    {{0, 128, 100, 1, 4, 85}, {{2.4e10, {1e9, 8e9, 5e10}}, 40}, 0.5, 2,
      {{1.25, 0.05, {2e10, {1e11, 2e11, 4e11}}, 2}, {1.0, 0.04, {2.5e10, {1e11, 2.5e11, 4e11}}, 1.8}}},
 };
 enum { T_BENCH_GOLDEN = sizeof t_bench_golden / sizeof *t_bench_golden };
@@ -211,15 +211,15 @@ static void t_bench_rows(void) {
         if (!t_bench__open(&j, "llama", &o, (bench_setup){-1, 0, cases[c].batch, cases[c].ubatch, 1, K_F16, K_F16})) return;
         for (int s = 0; s < t->n_seq; s++) next[s] = t->n_depth;
         for (; (n = bench__rows(&j, t, steps)) > 0; steps++) {
-            const fwd_batch *b = &j.eng->f->batch;
+            const dev_batch *b = &j.eng->f->batch;
             int with = 0;
             for (int i = 0; i < n; i++) {
                 int s = 0;
-                while (s < t->n_seq && b->from[b->seq[i]] != j.seq[s]) s++;
+                while (s < t->n_seq && j.eng->f->from[b->seq[i]] != j.seq[s]) s++;
                 if (!CHECK(s < t->n_seq)) return;
                 EQ_INT(b->pos[i], next[s]++);
                 CHECK(b->token[i] >= 0 && b->token[i] < j.eng->m.hp.n_vocab);
-                with += b->want[i] == FWD_LOGITS;
+                with += b->want[i] == DEV_LOGITS;
             }
             EQ_INT(n, b->n);
             EQ_INT(with, b->n_out);
@@ -265,9 +265,9 @@ static void t_bench_work(void) {
             want[K_ACT_BF16] += 7.0 * hp->layer[il].n_head * hp->layer[il].hd_v;                           /* of q8_0 */
         }
         const bench_work w = bench__work(&j, &t);
-        CHECKF(fabs(w.bytes - need) < 0.5, "%s: %.1f bytes, want %.1f", name, w.bytes, need);
+        CHECKF(fabs(w.cost.bytes - need) < 0.5, "%s: %.1f bytes, want %.1f", name, w.cost.bytes, need);
         for (int k = 0; k < K_ACTS; k++)
-            CHECKF(fabs(w.mul[k] - want[k]) < 0.5, "%s: %.1f products of kind %d, want %.1f", name, w.mul[k], k, want[k]);
+            CHECKF(fabs(w.cost.mul[k] - want[k]) < 0.5, "%s: %.1f products of kind %d, want %.1f", name, w.cost.mul[k], k, want[k]);
         t_bench__close(&j);
     }
 }
@@ -307,9 +307,9 @@ static void t_bench_work_prompt(void) {
     real += (double)hp->n_embd * hp->n_vocab;
     CHECK(window > 0 && window + R - 1 < 48);  /* the last step leaves something behind */
     const bench_work w = bench__work(&j, &t);
-    NEAR(w.mul[K_ACT_F32], real, 0.5);
-    NEAR(w.bytes, need, 0.5);
-    EQ_INT((long long)w.mul[K_ACT_I8], 0);
+    NEAR(w.cost.mul[K_ACT_F32], real, 0.5);
+    NEAR(w.cost.bytes, need, 0.5);
+    EQ_INT((long long)w.cost.mul[K_ACT_I8], 0);
     t_bench__close(&j);
 }
 
@@ -376,14 +376,14 @@ static void t_bench_rounds(void) {
         for (int n; (n = bench__round_rows(&j, &t, &g)) > 0; bench__round_advance(&j, &t, &g)) {
             const bool       own = g.eng == j.eng;
             const int        before = g.there;
-            const fwd_batch *b = &g.eng->f->batch;
+            const dev_batch *b = &g.eng->f->batch;
             CHECK(n <= g.eng->n_batch && (own ? n <= j.eng->max_out : n <= BENCH_LAG));
             CHECK(b->pos[0] <= have[own]);
             EQ_INT(b->pos[n - 1], 7 + before + (own ? g.guesses : g.made));
             for (int i = 0; i < n; i++) {
                 EQ_INT(b->pos[i], b->pos[0] + i);
-                CHECK(b->from[b->seq[i]] == (own ? j.seq[0] : j.draft_seq) && b->token[i] >= 0 && b->token[i] < g.eng->m.hp.n_vocab);
-                CHECK((b->want[i] == FWD_LOGITS) == (own || i == n - 1) && b->pos[i] < bench__length(&t));
+                CHECK(g.eng->f->from[b->seq[i]] == (own ? j.seq[0] : j.draft_seq) && b->token[i] >= 0 && b->token[i] < g.eng->m.hp.n_vocab);
+                CHECK((b->want[i] == DEV_LOGITS) == (own || i == n - 1) && b->pos[i] < bench__length(&t));
             }
             if (own) EQ_INT(b->pos[0], have[true]);
             have[own] = b->pos[n - 1] + 1;
@@ -454,7 +454,9 @@ static void t_bench_work_guessing(void) {
             const bool         embd = bytes_is(m->name, "token_embd.weight");
             if (m->n_dims < 2) continue;
             if (embd) need += rows[who] * (double)m->n_bytes / (double)m->dim[1];
-            if (!embd || tied) need += steps[who] * (double)m->n_bytes;
+            const bool head = bytes_is(m->name, tied ? "token_embd.weight" : "output.weight");
+            const fwd *f2 = (who ? j.draft : j.eng)->f;   /* a draft reads the rows of its own vocabulary */
+            if (!embd || tied) need += steps[who] * (double)m->n_bytes * (head ? (double)f2->n_vocab / (double)m->dim[1] : 1);
         }
         bench_round g = bench__first_round(&t);
         for (int n; (n = bench__round_rows(&j, &t, &g)) > 0; bench__round_advance(&j, &t, &g))
@@ -463,9 +465,9 @@ static void t_bench_work_guessing(void) {
             need += past * hp->layer[il].n_head_kv * (double)(k_kv_bytes(K_F16, hp->layer[il].hd_k) + k_kv_bytes(K_Q8_0, hp->layer[il].hd_v));
     }
     const bench_work w = bench__work(&j, &t);
-    CHECKF(fabs(w.bytes - need) < 0.5, "%.1f bytes, want %.1f", w.bytes, need);
+    CHECKF(fabs(w.cost.bytes - need) < 0.5, "%.1f bytes, want %.1f", w.cost.bytes, need);
     EQ_INT((long long)w.steps, 14);
-    CHECK(w.mul[K_ACT_I8] > 0 && w.mul[K_ACT_F32] > 0);
+    CHECK(w.cost.mul[K_ACT_I8] > 0 && w.cost.mul[K_ACT_F32] > 0);
     const double       have = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
     const double       most = fmin(0.95 * have / bench__position(&j, &j.eng->m.hp), INT_MAX);
     const bench_extent x = {(int)most, 1, 1, (int64_t)most};
@@ -477,7 +479,7 @@ static void t_bench_work_guessing(void) {
 
 /* Whether the draft's last logits in a test are those of a text read row by row up to there. */
 static bool t_bench__draft_agrees(bench_job *j, const bench_test *t) {
-    const size_t V = (size_t)j->draft->m.hp.n_vocab;
+    const size_t V = (size_t)j->draft->f->n_vocab;
     float       *last = mem_new(V, sizeof *last);
     bench_round  g = bench__first_round(t);
     int          pos = -1;
@@ -524,7 +526,7 @@ static void t_bench_guessing(void) {
                 if (!CHECKF(bench__once(&j, t, &s, &e), "%s", e.text)) break;
                 CHECK(s.all > 0 && s.first > 0 && s.first <= s.all);
                 EQ_INT(j.seq[0]->n, bench__length(t));
-                const float *last = j.eng->f->logits + (size_t)(j.eng->f->asking.n - 1) * V;
+                const float *last = j.eng->f->logits + (size_t)(j.eng->f->batch.n_out - 1) * V;
                 CHECKF(memcmp(last, plain, V * sizeof *plain) == 0, "%s, draft %s, test %zu, repetition %d: other logits", names[i % 3],
                        drafts[i / 3] ? drafts[i / 3] : "none", k, rep);
             }
@@ -552,13 +554,13 @@ static void t_bench_stages(void) {
         CHECK(bench__prepare(&j, &t, &e));
         CHECK(bench__once(&j, &t, &s, &e));
         memcpy(plain, j.eng->f->logits, n * sizeof *plain);
-        j.eng->f->times = &j.times;
+        j.eng->f->run.times = &j.times;
         CHECK(bench__once(&j, &t, &s, &e));
         EQ_MEM(j.eng->f->logits, plain, n * sizeof *plain);
         double all = 0;
-        for (int i = 0; i < FWD_STAGES; i++) {
+        for (int i = 0; i < FWD_PARTS; i++) {
             all += j.times.all[i];
-            CHECKF(j.times.all[i] > 0 && j.times.wait[i] >= 0 && j.times.wait[i] <= j.times.all[i], "stage %s: %g s, %g of it waiting", fwd_stage_names[i],
+            CHECKF(j.times.all[i] > 0 && j.times.wait[i] >= 0 && j.times.wait[i] <= j.times.all[i], "stage %s: %g s, %g of it waiting", fwd_part_names[i],
                    j.times.all[i], j.times.wait[i]);
         }
         CHECKF(all <= s.all && j.times.steps == 5, "%g s in stages of %g, %lld steps", all, s.all, j.times.steps);

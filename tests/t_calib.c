@@ -276,7 +276,7 @@ static void tc_round(uint32_t type, int n, int threads, float *w, float *x, uint
     dev_mat    mat = {.data = t.data, .type = K_F32, .n_in = n, .n_out = TC_OUT, .n_mat = 1, .row_bytes = (size_t)n * 4};
     const size_t S = (size_t)round__span(n), runs = ((size_t)n + S - 1) / S;
     r.j = (round_job){.g = &g, .by_data = &zero, .o = {.damp = 0.01f}, .bad = UINT64_MAX, .lost = UINT64_MAX, .p = pool_new(threads), .n = n, .span = (int)S};
-    r.m = (dev_product){.w = &mat, .a = &a, .n = TC_ROWS};
+    r.m = (dev_product){.w = &mat, .n_out = TC_OUT, .a = &a, .n = TC_ROWS};
     r.j.h = mem_aligned(runs * S * S, 4), r.j.v = mem_aligned(runs * S * S, 4), r.j.chol = mem_aligned(S * S, 8);
     r.j.vd = mem_new((size_t)n, 4), r.j.hd = mem_new((size_t)n, 4), r.j.col = mem_new((size_t)n, sizeof *r.j.col);
     r.j.xt = mem_aligned((size_t)n * ROUND_CHUNK, 4), r.j.err = mem_new(2 * TC_OUT, 8);

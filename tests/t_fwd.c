@@ -86,9 +86,10 @@ static float *t_rig_logits(t_rig *r, const int32_t *ids, int n, int chunk) {
     for (int at = 0; at < n;) {
         int k = 0;
         fwd_begin(r->f);
-        for (; k < (t_stress() ? 1 : chunk) && k < 128 && at + k < n; k++) fwd_add(r->f, seq, ids[at + k], at + k, FWD_LOGITS);
+        for (; k < (t_stress() ? 1 : chunk) && k < 128 && at + k < n; k++) fwd_add(r->f, seq, ids[at + k], at + k, DEV_LOGITS);
         if (!CHECK(kv_reserve(seq, at + k))) break;
-        memcpy(all + (size_t)at * V, fwd_step(r->f), (size_t)k * V * sizeof *all);
+        if (!CHECK(fwd_step(r->f))) break;
+        memcpy(all + (size_t)at * V, r->f->logits, (size_t)k * V * sizeof *all);
         at += k;
     }
     kv_seq_free(seq);
@@ -257,8 +258,10 @@ static void t_fwd_hadamard(void) {
             if (!t_rig_open(&r, t_tiny_path(t.file), &t_plain)) continue;
             float **copy = mem_new(4 * (size_t)r.m.hp.n_layer, sizeof *copy);
             t_outliers(&r, cases[i].factor, copy);
+            fwd_free(r.f);
             kv_free(r.kv);
-            r.f->kv = r.kv = kv_new(&r.m.hp, &o, 4096, &e);
+            r.kv = kv_new(&r.m.hp, &o, 4096, &e);
+            r.f = fwd_new(&r.m, r.kv, r.p, 128, 128);
             for (int il = 0; plain && il < r.kv->n_layer; il++) r.kv->layer[il].hadamard_k = r.kv->layer[il].hadamard_v = 1;
             float *got = t_rig_logits(&r, ids, n, 512);
             double err = t_tiny_error(&t, got), limit = cases[i].limit;
@@ -290,16 +293,17 @@ static void t_fwd_company_of(uint32_t cache) {
         int     at[3] = {0, 0, 0};
         for (int turn = 0; at[0] < n || at[1] < n; turn++) {
             const int        grow[3] = {1 + turn % 5, turn > 2 ? 3 : 0, turn % 2};
-            const fwd_batch *x = &r.f->batch;
+            const dev_batch *x = &r.f->batch;
             fwd_begin(r.f);
             for (int q = 0; q < 3; q++) {
-                for (int i = 0; i < grow[q] && at[q] < n; i++, at[q]++) fwd_add(r.f, s[q], q == 1 ? other[at[q]] : ids[at[q]], at[q], FWD_LOGITS);
+                for (int i = 0; i < grow[q] && at[q] < n; i++, at[q]++) fwd_add(r.f, s[q], q == 1 ? other[at[q]] : ids[at[q]], at[q], DEV_LOGITS);
                 CHECK(kv_reserve(s[q], at[q]));
             }
             if (!x->n) continue;
-            float *l = fwd_step(r.f);
+            CHECK(fwd_step(r.f));
+            const float *l = r.f->logits;
             for (int i = 0; i < x->n; i++) {
-                const float *alone = x->from[x->seq[i]] == s[1] ? b : a;
+                const float *alone = r.f->from[x->seq[i]] == s[1] ? b : a;
                 CHECKF(memcmp(l + (size_t)i * V, alone + (size_t)x->pos[i] * V, V * sizeof *l) == 0, "%s: position %d differs in company", names[k], x->pos[i]);
             }
         }
@@ -340,17 +344,19 @@ static void t_fwd_fork(void) {
     for (int i = cut; i < n; i++) {
         CHECK(kv_reserve(s2, i + 1) && kv_reserve(s, i + 1));
         fwd_begin(r.f);
-        fwd_add(r.f, s2, swapped[i], i, FWD_LOGITS);
-        fwd_add(r.f, s, ids[i], i, FWD_LOGITS);
-        float *l = fwd_step(r.f);
+        fwd_add(r.f, s2, swapped[i], i, DEV_LOGITS);
+        fwd_add(r.f, s, ids[i], i, DEV_LOGITS);
+        CHECK(fwd_step(r.f));
+        const float *l = r.f->logits;
         CHECKF(memcmp(l, b + (size_t)i * V, V * sizeof *l) == 0 && memcmp(l + V, a + (size_t)i * V, V * sizeof *l) == 0, "position %d after a fork", i);
     }
     kv_truncate(s2, cut + 2);                         /* roll back and go the other way */
     for (int i = cut + 2; i < cut + 9; i++) {
         CHECK(kv_reserve(s2, i + 1));
         fwd_begin(r.f);
-        fwd_add(r.f, s2, swapped[i], i, FWD_LOGITS);
-        float *l = fwd_step(r.f);
+        fwd_add(r.f, s2, swapped[i], i, DEV_LOGITS);
+        CHECK(fwd_step(r.f));
+        const float *l = r.f->logits;
         CHECKF(memcmp(l, b + (size_t)i * V, V * sizeof *l) == 0, "position %d after a rollback", i);
     }
     kv_seq_free(s);
@@ -375,15 +381,16 @@ static void t_fwd_greedy(void) {
         kv_seq  *s = kv_seq_new(r.kv);
         CHECK(kv_reserve(s, n));
         fwd_begin(r.f);
-        for (int i = 0; i < n; i++) fwd_add(r.f, s, ids[i], i, i == n - 1 ? FWD_LOGITS : 0);
-        float *l = fwd_step(r.f);
+        for (int i = 0; i < n; i++) fwd_add(r.f, s, ids[i], i, i == n - 1 ? DEV_LOGITS : 0);
+        CHECK(fwd_step(r.f));
+        const float *l = r.f->logits;
         for (int i = 0; i < n_want; i++) {
             k_max(l, t.n_vocab, &next);
             if (!EQ_INT(next, want[i])) break;
             CHECK(kv_reserve(s, n + i + 1));
             fwd_begin(r.f);
-            fwd_add(r.f, s, next, n + i, FWD_LOGITS);
-            l = fwd_step(r.f);
+            fwd_add(r.f, s, next, n + i, DEV_LOGITS);
+            CHECK(fwd_step(r.f));
         }
         kv_seq_free(s);
         mem_free(ids);
@@ -456,6 +463,8 @@ static void t_fwd_faults(void) {
         if (!t_tiny_find(faults[i].model, &t) || !t_rig_open(&r, t_tiny_path(t.file), &how)) continue;
         int32_t *ids = t_read_ids(t_tiny_path(t.ids), &n);
         faults[i].apply(&r);
+        fwd_free(r.f);
+        r.f = fwd_new(&r.m, r.kv, r.p, 128, 128);
         float *got = t_rig_logits(&r, ids, n, 512);
         double err = t_tiny_error(&t, got);
         CHECKF(err > 10 * t.limit, "%s with %s: %s %.3g would pass", faults[i].model, faults[i].fault, t.metric, err);
@@ -478,8 +487,9 @@ static void t_fwd_asking(void) {
     kv_seq      *s = kv_seq_new(r.kv);
     CHECK(kv_reserve(s, n));
     fwd_begin(r.f);
-    for (int i = 0; i < n; i++) fwd_add(r.f, s, ids[i], i, i % 3 == 1 ? FWD_LOGITS : 0);
-    float *l = fwd_step(r.f);
+    for (int i = 0; i < n; i++) fwd_add(r.f, s, ids[i], i, i % 3 == 1 ? DEV_LOGITS : 0);
+    CHECK(fwd_step(r.f));
+    const float *l = r.f->logits;
     for (int i = 1, k = 0; i < n; i += 3, k++) CHECKF(memcmp(l + (size_t)k * V, all + (size_t)i * V, V * sizeof *l) == 0, "row %d", i);
     kv_seq_free(s);
     mem_free(all);

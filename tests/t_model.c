@@ -211,7 +211,7 @@ static void t_each_kv(const arch_hparams *hp) {
     EQ_INT(hp->layer[0].n_head_kv, 1);
     EQ_INT(hp->layer[1].n_head_kv, 4);
     EQ_INT(arch_dim(hp, D_K, 0), 12);
-    EQ_INT(arch_max(hp, D_K), 48);
+    EQ_INT(arch_dim(hp, D_K, 1), 48);
     EQ_INT(model_kv_bytes(hp, K_F16, K_F16), (12 + 48) * 2 * 2);
 }
 
@@ -220,7 +220,7 @@ static void t_each_head(const arch_hparams *hp) {
     EQ_INT(hp->layer[1].hd_v, 16);                    /* as wide as the keys unless the file says */
     NEAR((double)hp->layer[0].attn_scale, 1 / sqrt(32), 1e-7);
     NEAR((double)hp->layer[1].attn_scale, 1 / sqrt(16), 1e-7);
-    EQ_INT(arch_max(hp, D_Q), 128);
+    EQ_INT(arch_dim(hp, D_Q, 0), 128);
 }
 
 static void t_each_rot(const arch_hparams *hp) {
