@@ -2012,7 +2012,7 @@ static void gguf__place(gguf_cur *c, gguf_file *g) {
         gguf__fail(c, c->n, "the file ends at %llu bytes, its tensors need %llu, expected a whole file", GGUF_U(c->n), GGUF_U(need));
     for (uint64_t i = 0; i < g->n_tensor && !c->e->code; i++) {
         gguf_tensor *t = &g->tensor[i];
-        uint64_t     where = GGUF_U(t->name.p - c->p), room = c->n - start, off = t->at;
+        uint64_t     where = GGUF_U(t->name.p - c->p), room = c->n > start ? c->n - start : 0, off = t->at;
         if (off % g->align)
             gguf__fail(c, where, "tensor %.*s has offset %llu, expected a multiple of %llu", GGUF_SHOW(t->name),
                        GGUF_U(off), GGUF_U(g->align));

@@ -230,6 +230,7 @@ static const struct {
     {"offset 2^40", TG_T1 "'t i1 #4 i0 q0x10000000000 @32 z64", "the file ends at 128 bytes, its tensors need 1099511627856, expected a whole file (at byte 128)"},
     {"offset 2^64-32", TG_T1 "'t i1 #16 i0 q-32 @32 z64", "tensor t has 64 bytes at offset 18446744073709551584"},
     {"offset at the end", TG_T1 "'t i1 #4 i0 q64 @32 z64", "the file ends at 128 bytes, its tensors need 144, expected a whole file (at byte 128)"},
+    {"no data, offset 2^64-64", TG_T2 "'t i1 #16 i0 q0 'u i1 #16 i0 q-64", "tensor t has 64 bytes at offset 0, expected them within 0 bytes"},
     {"overlap", TG_T2 "'t i1 #16 i0 q0 'u i1 #4 i0 q32 @32 z99", "tensor u has offset 32, expected at least 64, the end of the tensor before it"},
     {"same place", TG_T2 "'t i1 #4 i0 q0 'u i1 #4 i0 q0 @32 z99", "tensor u has offset 0, expected at least 16"},
     {"out of order", TG_T2 "'t i1 #4 i0 q32 'u i1 #4 i0 q0 @32 z99", "tensor u has offset 0, expected at least 48"},

@@ -354,6 +354,22 @@ static void t_kv_failed(void) {
     t_kv_close(&rig);
 }
 
+/* A group whose blocks the system has no memory for: the reservation fails, and the other group holds nothing of it. */
+static void t_kv_unmapped(void) {
+    arch_hparams hp = t_kv_shape(2, 1, 8, 0);
+    hp.layer[1] = (arch_layer_hp){.n_head = 1, .n_head_kv = 1 << 12, .hd_k = 1 << 20, .hd_v = 1 << 20, .window = 9};
+    t_kv_rig rig = t_kv_open_shape(hp, 1 << 14, 5, 1 << 20);
+    kv_seq  *s = kv_seq_new(rig.kv);
+    int      peak;
+    EQ_INT(rig.kv->n_group, 2);
+    CHECK(!kv_reserve(s, 3));
+    EQ_INT(s->n, 0);
+    EQ_INT(kv_held(rig.kv, &peak), 0);
+    EQ_INT(kv_room(rig.kv), 5);
+    kv_seq_free(s);
+    t_kv_close(&rig);
+}
+
 static bool t_kv_fill(void *ctx, int group, int32_t stored, int32_t block) {
     const kv_cache *kv = ctx;
     (void)stored;
@@ -950,6 +966,7 @@ static const t_case t_kv_cases[] = {
     {"kv hadamard", "which caches transform K and V, and in runs of which size", t_kv_hadamard},
     {"kv rollback", "a rollback past a window's memory keeps nothing and says so", t_kv_rollback},
     {"kv failed", "a failed reservation changes nothing", t_kv_failed},
+    {"kv unmapped", "memory that the system refuses in one group leaves nothing in another", t_kv_unmapped},
     {"kv copies", "a copy that is due reads its source before that is written to", t_kv_copies},
     {"kv state fork", "a running sum as state: forked sequences go on apart", t_state_fork},
     {"kv state truncate", "a cut keeps the last border with a state, and says which", t_state_truncate},
