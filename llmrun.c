@@ -8593,16 +8593,16 @@ __attribute__((unused)) static int32_t samp__probs(samp *s, float *logits, uint6
  * that the cache gets the rest; steps, with a line of progress where they take long. Errors come back in err_t. An interrupt ends a run
  * early and is not an error here.
  * Public: engine_opts, engine_defaults, engine_plan, engine_open, engine_close, engine_save,
- * engine_pack, engine_say_layout, engine_need, engine_need_weights, engine_need_steps, engine_step, engine_read, engine_alive, engine_finite, meter_start,
+ * engine_pack, engine_put_layout, engine_need, engine_need_weights, engine_need_steps, engine_step, engine_read, engine_alive, engine_finite, meter_start,
  * meter_step, meter_stop.
  * Opens: engine, engine_meter, engine_needs, engine_opts, engine_plan, engine_reader. */
 
 typedef struct {
-    int       n_ctx;                                  /* positions; 0: as the model says, -1: what the request needs */
-    int       n_batch;                                /* rows of one prefill step */
-    int       n_threads;                              /* 0: what the process may use */
+    int       n_ctx;                                  /* positions of a sequence; 0: the model's own, -1: what the request needs */
+    int       n_batch;                                /* rows of prompts in a step */
+    int       n_threads;                              /* 0: as many CPUs as the process may use */
     const char *repack;                               /* auto, on, off */
-    bool      as_bf16;                                /* f16 matrices multiply as bf16 */
+    bool      as_bf16;                                /* f16 matrices are multiplied as bf16 */
     rope_opts rope;
 } engine_opts;
 
@@ -8614,14 +8614,14 @@ typedef struct engine {
     model     m;
     pool     *p;
     kv_cache *kv;
-    store    *kept;                                   /* blocks that a file keeps, NULL: none does */
+    store    *kept;                                   /* prompt cache on disk, NULL: none */
     fwd      *f;
     int       n_ctx, n_batch, max_out;                /* positions of a sequence; rows of a step; rows with logits */
     int       chunk;                                  /* rows of prompts in a step */
-    bool      may_pack;                               /* between two tokens; until all is packed */
+    bool      may_pack;                               /* engine_pack() has something left to pack */
     bool      shares_pool;                            /* its threads belong to another engine */
-    int       pack_worth;                             /* tokens ahead that repay it; 0: not asked yet */
-    size_t    pack_bytes;                             /* of weights each time */
+    int       pack_worth;                             /* tokens from which packing repays itself; 0: not computed yet */
+    size_t    pack_bytes;                             /* bytes of weights packed after each token */
     double    t_start, t_open;                        /* when the program started; seconds until the model was open */
 } engine;
 
@@ -8636,18 +8636,18 @@ static void engine_close(engine *eng) {
 }
 
 enum {
-    ENGINE_SCRATCH = 256 << 20,                       /* bytes of a step's scratch */
+    ENGINE_SCRATCH = 256 << 20,                       /* most bytes of a step's scratch */
     ENGINE_PACK_WORTH = 160,                          /* tokens of an answer from which packing the weights repays itself */
-    ENGINE_PACK_STEPS = 16,                           /* tokens over which it is spread */
-    ENGINE_SLOW_WORTH = 4,                            /* the same where many weights are slow in the file's layout */
+    ENGINE_PACK_STEPS = 16,                           /* tokens over which packing is spread */
+    ENGINE_SLOW_WORTH = 4,                            /* both where many weights are slow in the file's layout */
     ENGINE_SLOW_STEPS = 2,
-    ENGINE_SLOW_SHARE = 4,                            /* many: one in so many */
-    ENGINE_PACK_PIECE = 16 << 20,                     /* bytes of weights packed between two drawings of the progress line */
-    ENGINE_SHARED = 4 << 20,                          /* bytes of weights from which a draft's step is worth more than one thread */
-    ENGINE_LOGIT_BYTES = 64 << 20,                    /* bytes of logits, where many sequences share a step */
+    ENGINE_SLOW_SHARE = 4,                            /* many: this fraction of them or more, 1 / 4 */
+    ENGINE_PACK_PIECE = 16 << 20,                     /* bytes of weights packed between two progress lines */
+    ENGINE_SHARED = 4 << 20,                          /* bytes of weights from which a second engine uses more than one thread */
+    ENGINE_LOGIT_BYTES = 64 << 20,                    /* bytes of logits where a plan leaves their rows open */
 };
 
-/* The cache knows what a file keeps. */
+/* Opens the prompt cache on disk. Its identity has all that changes keys and values beside the model. */
 static void engine__keep(engine *eng, const engine_opts *fo, const kv_opts *ko) {
     const rope_opts *r = &fo->rope;
     char             rope[256];
@@ -8658,7 +8658,7 @@ static void engine__keep(engine *eng, const engine_opts *fo, const kv_opts *ko) 
     eng->kept = store_open(eng->kv, ko->cache, gguf_fingerprint(eng->g), rope, eng->m.hp.n_vocab);
 }
 
-/* The file keeps what has become known by now. */
+/* Writes what the cache holds to the prompt cache on disk. */
 static bool engine_save(engine *eng, const kv_opts *ko, err_t *e) {
     return !eng->kept || ko->cache_ro || store_save(eng->kept, ko->cache_bytes, e);
 }
@@ -8670,8 +8670,8 @@ static void engine__pack_all(engine *eng) {
     progress_clear();
 }
 
-/* Detail for -v. */
-static void engine__say(const engine *eng) {
+/* Logs the engine's sizes, for -v. */
+static void engine__log(const engine *eng) {
     const kv_opts *o = &eng->kv->opts;
     log_info("model       %s: %s, %d layers, a context of %d tokens (trained with %d)", eng->g->path, eng->m.hp.desc->name, eng->m.hp.n_layer,
              eng->n_ctx, eng->m.hp.n_ctx_train);
@@ -8679,8 +8679,8 @@ static void engine__say(const engine *eng) {
     log_info("threads     %d, %s kernels, up to %d rows in a step", eng->p->n, k_level_name(), eng->n_batch);
 }
 
-/* Where the weights lie, for -v. */
-static void engine_say_layout(const engine *eng, str *s) {
+/* How many weights are packed, for -v. */
+static void engine_put_layout(const engine *eng, str *s) {
     const double mib = (double)eng->m.packs_used / 1048576;
     if (eng->m.packs_used) str_fmt(s, "llmrun: layout      %.1f MiB of weights packed, the others as in the file\n", mib);
     else str_put(s, "llmrun: layout      all weights as in the file\n");
@@ -8691,8 +8691,8 @@ static bool engine__may_pack(const engine_opts *fo) {
     return strcmp(fo->repack, "auto") == 0 && strcmp(k_level_name(), "scalar") != 0;
 }
 
-/* When packing repays itself and how much is packed between two tokens: nothing where memory is short, since the file's pages can be
- * read again and packed ones can not. */
+/* Decides when packing repays itself and how much is packed between two tokens: nothing where memory is short, since pages of the file can be
+ * dropped and read again, packed weights cannot. */
 static void engine__plan_pack(engine *eng) {
     const model_bytes b = model_sizes(&eng->m);
     const bool        slow = b.slow > b.file / ENGINE_SLOW_SHARE;
@@ -8700,15 +8700,14 @@ static void engine__plan_pack(engine *eng) {
     eng->pack_bytes = b.packed < host_memory() / 4 * 3 ? (size_t)b.file / (slow ? ENGINE_SLOW_STEPS : ENGINE_PACK_STEPS) + 1 : 0;
 }
 
-/* All of it at once, for one that will run for long. */
+/* Packs all matrices at once. */
 static void engine__pack_now(engine *eng, const engine_opts *fo) {
     engine__plan_pack(eng);
     if (engine__may_pack(fo) && eng->pack_bytes) engine__pack_all(eng);
 }
 
-/* After a step that gave `fresh` tokens some more matrices go into their other layout, if the n tokens of the whole run repay it; where
- * nobody said how many they are (-1), once as many have passed as would have repaid half of it. True: those were the last ones of
- * those that can be packed; false where there are none. */
+/* To be called after a step that gave `fresh` tokens: packs some more matrices, if the n tokens of the whole run repay it. Where n is not known
+ * (-1), once half as many tokens have passed as would repay it. True: the last matrix has been packed now. */
 static bool engine_pack(engine *eng, int64_t n, int64_t passed, int64_t fresh) {
     if (!eng->may_pack) return false;
     if (!eng->pack_worth) engine__plan_pack(eng);
@@ -8722,18 +8721,18 @@ static bool engine_pack(engine *eng, int64_t n, int64_t passed, int64_t fresh) {
 
 enum {
     ENGINE_NEEDS = 12,
-    ENGINE_SPARE = 256 << 20,                         /* bytes that a cache without a bound leaves to others, where there is much memory */
-    ENGINE_SHARE = 8,                                 /* else one in so many; and the cache has as much, however little is left */
+    ENGINE_SPARE = 256 << 20,                         /* bytes that a cache without a bound leaves free, where there is much memory */
+    ENGINE_SHARE = 8,                                 /* else 1 / 8 of it; the cache takes at least as much, however little is left */
 };
 
-/* What takes memory beside the cache, a row for each. */
+/* Memory that a run takes beside the cache. */
 typedef struct {
     struct {
         const char *what;
         uint64_t    bytes;
     }        row[ENGINE_NEEDS];
     int      n;
-    uint64_t token_bytes;                             /* beside each token of the cache */
+    uint64_t token_bytes;                             /* beside the cache, for each token in it */
 } engine_needs;
 
 static void engine_need(engine_needs *t, const char *what, uint64_t n_bytes) {
@@ -8753,7 +8752,7 @@ static bool engine__packs(const model *m, const engine_opts *fo) {
     return strcmp(fo->repack, "on") == 0 || (engine__may_pack(fo) && model_sizes(m).packed < host_memory() / 4 * 3);
 }
 
-/* What a model keeps in memory: pages of its file that are read again and again, copies of weights or what they are made of. */
+/* Adds what a model keeps in memory: pages of its file that stay in use, and packed weights. */
 static void engine_need_weights(engine_needs *t, const model *m, const engine_opts *fo, const char *kept, const char *packed) {
     const model_bytes b = model_sizes(m);
     const bool        packs = engine__packs(m, fo);
@@ -8761,7 +8760,7 @@ static void engine_need_weights(engine_needs *t, const model *m, const engine_op
     engine_need(t, packed, !packs ? 0 : b.packed > b.given ? b.packed : b.given);
 }
 
-/* What its steps take, and one sampler with a row of logits for each of n_seqs sequences. */
+/* Adds what its steps take, and a sampler with a row of logits for each of n_seqs sequences. */
 static void engine_need_steps(engine_needs *t, const model *m, int n_threads, int n_rows, int n_out, int n_seqs, const char *const what[3]) {
     const uint64_t logit = sizeof(float) * (uint64_t)m->hp.n_vocab, logits = logit * (uint64_t)n_out;
     engine_need(t, what[0], fwd_bytes(m, n_threads, n_rows, n_out) - logits);
@@ -8769,8 +8768,7 @@ static void engine_need_steps(engine_needs *t, const model *m, int n_threads, in
     engine_need(t, what[2], (samp_bytes(m->hp.n_vocab, samp_defaults.repeat_last_n) + logit) * (uint64_t)n_seqs);
 }
 
-/* Bytes for the keys and values of a cache that nobody bounded, `token` bytes for each token, where `all` bytes of memory are left; 0: no
- * bound. */
+/* Bytes for the keys and values of a cache without a bound, at `token` bytes for each token, where `all` bytes of memory are free; 0: no bound. */
 static uint64_t engine__cache_bytes(const engine_needs *t, uint64_t all, uint64_t token) {
     if (all == UINT64_MAX) return 0;
     const uint64_t spare = all / ENGINE_SHARE < ENGINE_SPARE ? all / ENGINE_SHARE : ENGINE_SPARE, taken = engine__need_all(t) + spare;
@@ -8778,8 +8776,8 @@ static uint64_t engine__cache_bytes(const engine_needs *t, uint64_t all, uint64_
     return cache > all / ENGINE_SHARE ? cache : all / ENGINE_SHARE;
 }
 
-/* The table of a run's memory, for -v. */
-static void engine__say_needs(const engine *eng, const engine_needs *t, uint64_t all) {
+/* Logs the table of a run's memory, for -v. */
+static void engine__log_needs(const engine *eng, const engine_needs *t, uint64_t all) {
     str             s = {0};
     if (g_log_level < LOG_VERBOSE) return;
     str_put(&s, "llmrun: memory      ");
@@ -8878,7 +8876,7 @@ static bool engine__open_shared(engine *eng, const engine_opts *fo, const kv_opt
     if (!own.mem_bytes) own.mem_bytes = engine__cache_bytes(&needs, all, model_kv_bytes(&eng->m.hp, ko->type_k, ko->type_v));
     if (LLMRUN_STRESS && !own.max_blocks) own.max_blocks = eng->n_ctx / own.block + 4;
     if (!engine__open_cache(eng, fo, &own, plan, e)) return false;
-    engine__say_needs(eng, &needs, all);
+    engine__log_needs(eng, &needs, all);
     return true;
 }
 
@@ -8919,20 +8917,20 @@ static engine *engine_open(const gguf_file *g, const tok_vocab *v, const engine_
     if (strcmp(fo->repack, "on") == 0) engine__pack_all(eng);
     eng->f = fwd_new(&eng->m, eng->kv, eng->p, eng->n_batch, eng->max_out);
     eng->t_open = clock_now() - eng->t_start;
-    engine__say(eng);
+    engine__log(eng);
     if (plan.pack == ENGINE_PACK_NOW) engine__pack_now(eng, fo);
     eng->may_pack = plan.pack == ENGINE_PACK_LATER && engine__may_pack(fo);
     return eng;
 }
 
-/* --- progress of steps, layer by layer: a step of many rows may take minutes --- */
+/* --- progress within a step, layer by layer: a step of many rows may take minutes --- */
 
-#define METER_QUIET_S 1.0                               /* seconds before the first line of work that is likely short */
+#define METER_QUIET_S 1.0                               /* seconds before the first progress line, where the work is likely short */
 
 typedef struct {
     fwd        *f;                                    /* NULL: stopped */
     const char *what;                                 /* "reading the text" */
-    char        more[64];                             /* what stands between the count and the time left */
+    char        more[64];                             /* text between the count and the time left */
     int64_t     done, step, all;                      /* tokens before this step, of this step, of all steps */
     double      since, from;                          /* clock_now() of the beginning; no line before `from` */
 } engine_meter;
@@ -8945,7 +8943,7 @@ static void meter__show(void *ctx, int il) {
                   progress_left(m->since, done, (double)m->all).p);
 }
 
-/* From now on steps show how far they are. `after`: seconds without a line. */
+/* From now on steps show their progress. `after`: seconds before the first line. */
 static void meter_start(engine_meter *m, engine *eng, const char *what, int64_t all, double after) {
     const double now = clock_now();
     *m = (engine_meter){.f = eng->f, .what = what, .all = all, .since = now, .from = now + after};
@@ -8966,7 +8964,7 @@ static void meter_stop(engine_meter *m) {
     progress_clear();
 }
 
-/* A file cut short under the mapping reads as zeros up to the end of its last page: after every step we look. */
+/* A file that became shorter under the mapping reads as zeros up to the end of its last page: checked after every step. */
 static bool engine_alive(const engine *eng, err_t *e) {
     return gguf_alive(eng->g, e);
 }
@@ -9205,13 +9203,14 @@ static bool score__chunk(void *ctx, int from, int to, float *logits) {
     return !j->out->why;
 }
 
-/* put() with the logits after each token of the prompt, which gen_fits(). False: an error in e, an interrupt, or nobody to write to. */
+/* Calls put() with the logits after each token of the prompt, for which gen_fits() holds. False: an error in e, an interrupt, or the output is
+ * closed. */
 static bool score__each(engine *eng, const tok_ids *ids, score_put *put, void *ctx, out_t *out, err_t *e) {
     score_job    job = {eng, ids, put, ctx, out};
     kv_seq      *seq = kv_seq_new(eng->kv);
     engine_meter meter;
     meter_start(&meter, eng, "running the prompt", (int64_t)ids->n, 0);
-    if (isatty(fileno(out->f))) meter_stop(&meter);   /* the lines themselves show how far it is */
+    if (isatty(fileno(out->f))) meter_stop(&meter);   /* the lines themselves show the progress */
     const bool ok = engine_read(eng, seq, ids->id, 0, (int)ids->n, (engine_reader){&meter, score__chunk, &job}, e);
     meter_stop(&meter);
     kv_seq_free(seq);
@@ -9223,7 +9222,7 @@ static bool score_text(engine *eng, const tok_ids *ids, out_t *out, err_t *e) {
     return score__each(eng, ids, score__put_line, NULL, out, e);
 }
 
-/* {"index":I,"id":ID,"text":"...","logprob":L}: null where no token stands before it. */
+/* {"index":I,"id":ID,"text":"...","logprob":L}: null for the first token. */
 static void score__json_token(const engine *eng, size_t i, int32_t id, double logprob, out_t *out) {
     str s = {0};
     str_fmt(&s, "%s\n{\"index\":%zu,", i ? "," : "", i);
@@ -10533,19 +10532,18 @@ static bool results_sort(results *r, const char *const *names, int n_names, err_
 }
 
 /* ===== [req] one line of a batch file =====
- * Bytes to a request, an answer to bytes. A line is OpenAI's Batch envelope, the bare body of one, or, in a file of plain
- * text, the prompt itself; what comes out is one record of one line, its keys always in the same order and without
- * blanks. jansson parses and lives here only; records are written by hand.
+ * Bytes to a request, an answer to bytes. A line is an envelope of OpenAI's Batch API, the bare body of one, or, in a file of plain text, the
+ * prompt itself. The body changes a copy of the command's gen_request. An answer becomes one record on one line, its keys always in the same
+ * order and without blanks. jansson parses; records are written by hand.
  *
  * Invariants:
- * - Text is bytes. JSON is made of characters and jansson refuses all else, so the invalid bytes of a line that is not
- *   UTF-8 are escaped before it is parsed: see req__escape_bytes. A record is valid UTF-8: U+FFFD stands for bytes that are not, and the exact bytes stand
- *   beside them, as base64 for a text and as numbers for a token.
- * - A key that would change the answer is honoured or an error that names it; null is a key that was not given. What a
- *   body says stands in place of what the command said, a logit_bias as a whole.
- * - A line that fails sets e in req_read and its short name in req.fault: the run goes on. Out of memory ends it.
+ * - Text is any bytes. jansson takes UTF-8 alone, so the invalid bytes of a line are escaped before it is parsed: see req__escape_bytes. A
+ *   record is valid UTF-8: U+FFFD replaces other bytes, and the exact bytes are beside them, as base64 for a text and as numbers for a token.
+ * - A key that would change the answer is honoured, or an error names it. null means that a key is not given. What a body says replaces what
+ *   the command said; a logit_bias replaces all of the command's.
+ * - A bad line sets e and its short name in req.fault, and the run goes on. Out of memory ends it.
  *
- * To add a body key: its field, a reader of its kind where there is none, a row in req_keys.
+ * To add a body key: its field in gen_request or req, a reader of its kind where there is none, a row in req_keys.
  * Public: req_read, req_read_id, req_drop, req_print, req_print_error, req_csv_head, req_print_csv, req_print_csv_error,
  * req_json_version.
  * Opens: req, req_origin, req_times. */
@@ -10575,19 +10573,19 @@ typedef struct {
     req_prompt *prompt;                               /* [n_prompt] at least one */
     int         n_prompt;
     int         n;                                    /* completions of all prompts, in their order */
-    gen_request ask;                                  /* for each prompt: the command's, changed by the body; its prompt is the caller's to set */
-    samp_bias  *bias;                                 /* what ask.samp.bias points to where the body has its own */
-    bytes      *stop;                                 /* the same of ask.gen.stop; none is empty */
-    int         priority;                             /* lower runs earlier; 0 where not said */
+    gen_request ask;                                  /* for each prompt: the command's, changed by the body; the caller sets prompt */
+    samp_bias  *bias;                                 /* owned: ask.samp.bias where the body has biases */
+    bytes      *stop;                                 /* owned: ask.gen.stop where the body has stop strings; none is empty */
+    int         priority;                             /* lower runs earlier; 0 where not given */
     const char *fault;                                /* one of the three above; NULL: none */
 } req;
 
 /* What a record may hold beyond OpenAI's shape. */
 enum { REQ_PROMPT = 1, REQ_SEED = 2, REQ_LOGPROB = 4, REQ_TIMES = 8 };
 
-/* Seconds since the line was read; not finite where there is none. */
+/* Seconds since the line was read; not finite where there are none. */
 typedef struct {
-    double queued, first, total;                      /* until its turn came, until its first and its last token */
+    double queued, first, total;                      /* until reading the prompt began, until the first token, until the last */
 } req_times;
 
 typedef struct {
@@ -10597,8 +10595,8 @@ typedef struct {
     uint64_t    hash;                                 /* of the line's bytes: bytes_hash(0, line without its ending) */
     const char *model_name;
     int64_t     created;                              /* seconds since 1970 */
-    int         n_prompt, n_cached;                   /* tokens; those of them that were not computed for this line */
-    unsigned    fields;                               /* of REQ_PROMPT and so on, and what stands there: */
+    int         n_prompt, n_cached;                   /* tokens of the prompts; those that were found in the cache */
+    unsigned    fields;                               /* REQ_PROMPT and so on */
     const tok_ids *ids;                               /* [n_prompt of req] of prompts that were given as ids, NULL: they stand there */
     req_times   times;
 } req_origin;
@@ -10672,12 +10670,12 @@ static void req__unescape_bytes(bytes in, str *out) {
 
 /* --- reading --- */
 
-typedef struct {                                      /* one line on its way in */
+typedef struct {                                      /* a line that is being read */
     req     *q;
     bool     escaped, messages;                       /* not UTF-8, so its bytes were escaped; messages seen */
     int32_t  n_vocab;
-    int      top;                                     /* top_logprobs; -1: not said */
-    int64_t  max;                                     /* max_tokens or max_completion_tokens; -1: not said */
+    int      top;                                     /* top_logprobs; -1: not given */
+    int64_t  max;                                     /* max_tokens or max_completion_tokens; -1: not given */
     err_t   *e;
 } req_in;
 
@@ -10687,13 +10685,13 @@ typedef struct req_key {
     const char *name;
     unsigned    where;                                /* the shapes it belongs to */
     bool      (*take)(req_in *r, const struct req_key *k, const json_t *v);
-    size_t      at;                                   /* in req, where one int or float is all it changes */
+    size_t      at;                                   /* offset in req, where it sets one int or float */
     double      lo, hi;                               /* of a number */
 } req_key;
 
 static void *req__alloc(size_t n) { return mem_grow(NULL, n, 1); }
 
-/* Bytes of the line's own, as they stood in it. */
+/* A copy of a string of the parsed line, with the bytes of the line itself. */
 static bytes req__own(const req_in *r, bytes b) {
     str s = {0};
     str_reserve(&s, b.n);
@@ -10703,12 +10701,12 @@ static bytes req__own(const req_in *r, bytes b) {
     return str_bytes(&s);
 }
 
-/* A string as jansson has it, escaped perhaps; none for what is not a string. */
+/* A string as jansson holds it, perhaps escaped; empty for other values. */
 static bytes req__view(const json_t *v) { return (bytes){(const uint8_t *)json_string_value(v), json_string_length(v)}; }
 
 static bool req__is(const json_t *v, const char *text) { return json_is_string(v) && bytes_is(req__view(v), text); }
 
-/* As much of a string as a message has room for. */
+/* The beginning of a string, for a message. */
 typedef struct {
     char text[128];
 } req_shown;
@@ -10730,7 +10728,7 @@ static const char *req__kind(const json_t *v) {
     return v ? kinds[json_typeof(v)] : "nothing";
 }
 
-/* What is wrong with the key `name`. */
+/* Sets the error of the key `name`. */
 __attribute__((format(printf, 3, 4))) static bool req__bad(const req_in *r, const char *name, const char *fmt, ...) {
     char    why[400];
     va_list ap;
@@ -10745,13 +10743,13 @@ static bool req__not(const req_in *r, const char *name, const json_t *v, const c
 }
 
 static bool req__number(const req_in *r, const req_key *k, const json_t *v, double *x) {
-    *x = json_number_value(v);                        /* 0 of what is none */
+    *x = json_number_value(v);                        /* 0 where v is no number */
     if (!json_is_number(v)) return req__not(r, k->name, v, "a number");
     if (*x >= k->lo && *x <= k->hi) return true;
     return req__bad(r, k->name, "%.10g is out of range, expected %.10g to %.10g", *x, k->lo, k->hi);
 }
 
-/* 3.0 is a whole number to JSON, which has one kind of them only. */
+/* 3.0 is a whole number too: JSON has one kind of numbers. */
 static bool req__whole(const req_in *r, const req_key *k, const json_t *v, int64_t *n) {
     double x;
     *n = 0;
@@ -10772,7 +10770,7 @@ static bool req__take_float(req_in *r, const req_key *k, const json_t *v) {
     return req__number(r, k, v, &x) && (*(float *)((char *)r->q + k->at) = (float)x, true);
 }
 
-/* Both names of one thing may stand in a body if they agree. */
+/* Both names of the limit may be given if they agree. */
 static bool req__take_max(req_in *r, const req_key *k, const json_t *v) {
     int64_t n;
     if (!req__whole(r, k, v, &n)) return false;
@@ -10812,8 +10810,7 @@ static bool req__take_stop(req_in *r, const req_key *k, const json_t *v) {
     return true;
 }
 
-/* A completion says how many alternatives it wants, 0 for the tokens alone; a chat says whether, and top_logprobs says
- * how many. */
+/* In a completion the number of alternatives, 0 for the tokens alone; in a chat true or false, and top_logprobs is the number. */
 static bool req__take_logprobs(req_in *r, const req_key *k, const json_t *v) {
     req *q = r->q;
     if (!q->chat) return req__take_int(r, k, v) && (q->ask.logprobs = true);
@@ -10836,12 +10833,11 @@ static bool req__token_key(const char *text, int32_t n_vocab, int32_t *id) {
     return x < n_vocab;
 }
 
-/* A bias is added to the logit as it is: OpenAI's -100 and 100 are not another word for never and always, though they act
- * like it on the logits of real models. */
+/* A bias is added to the logit as it is. -100 and 100, which mean never and always to OpenAI, act like that on the logits of real models. */
 static bool req__take_bias(req_in *r, const req_key *k, const json_t *v) {
     req *q = r->q;
     if (!json_is_object(v)) return req__not(r, k->name, v, "an object of token ids and biases");
-    json_t *o = (json_t *)(uintptr_t)v;               /* jansson's walk changes nothing, though its types say so */
+    json_t *o = (json_t *)(uintptr_t)v;               /* jansson's iterators change nothing, though they take no const */
     q->bias = mem_new(json_object_size(v), sizeof *q->bias);
     q->ask.samp.bias = q->bias;
     q->ask.samp.n_bias = 0;
@@ -10880,7 +10876,7 @@ static bool req__one_prompt(req_in *r, const req_key *k, const json_t *v) {
     return true;
 }
 
-/* One of them, or a list of such, each of which has choices of its own. */
+/* One prompt, or a list of prompts, each with its own completions. */
 static bool req__take_prompt(req_in *r, const req_key *k, const json_t *v) {
     const bool   many = json_is_array(v) && json_array_size(v) && !json_is_number(json_array_get(v, 0));
     const size_t n = many ? json_array_size(v) : 1;
@@ -11013,7 +11009,7 @@ static bool req__key(req_in *r, const char *name, const json_t *v) {
     return k->take(r, k, v);
 }
 
-/* What keys mean together, once all are read. */
+/* Checks the keys against each other, once all are read. */
 static bool req__whole_body(req_in *r) {
     req *q = r->q;
     if (r->top >= 0) q->ask.top = r->top;
@@ -11084,8 +11080,8 @@ static bool req__object(req_in *r, json_t *line) {
     return req__body(r, line, true);
 }
 
-/* Bounds what a parser that recurses and allocates can be made to do: looked at before it runs. What stands in strings
- * does not count; where strings end is plain up to the first fault, and there the parser stops. */
+/* Checks depth and number of values before the parser runs, since it recurses and allocates. Text in strings does not count. The ends of strings
+ * are certain up to the first syntax error, where the parser stops too. */
 static bool req__bounded(bytes line, err_t *e) {
     size_t parts = 0, values = 0, deep = 0;
     bool   in_string = false;
@@ -11105,7 +11101,7 @@ static bool req__bounded(bytes line, err_t *e) {
     return true;
 }
 
-/* What jansson found, its place counted in the line's own bytes. A number beyond its types is JSON all the same. */
+/* Sets jansson's error, its place counted in bytes of the line. A number beyond 64 bits is valid JSON, but not a valid request. */
 static bool req__bad_json(const req_in *r, bytes parsed, const json_error_t *why) {
     size_t at = why->position > 0 && (size_t)why->position <= parsed.n ? (size_t)why->position : 0;
     bytes  before = req__own(r, (bytes){parsed.p, at});
@@ -11141,8 +11137,8 @@ static bool req__is_id_key(bytes key) {
     return is;
 }
 
-/* Looks for custom_id among the keys of the object that the line is, as far as it has the shape of one. Of several the last
- * one counts, as in other readers of JSON. */
+/* Looks for custom_id among the keys of the object, as far as the line has the shape of one. The last of several counts, as in other readers of
+ * JSON. */
 static void req__find_id(req_in *r, bytes line) {
     bytes value = {0};
     bool  more = req__skip(&line, '{');
@@ -11180,7 +11176,7 @@ static bool req__json(req_in *r, bytes line) {
     if (r->escaped) req__escape_bytes(line, &escaped);
     const bytes text = r->escaped ? str_bytes(&escaped) : line;
     const bool  bounded = req__bounded(line, r->e);
-    json_set_alloc_funcs(req__alloc, mem_free);       /* jansson forgets to look at some of its own */
+    json_set_alloc_funcs(req__alloc, mem_free);       /* jansson does not check all of its own allocations */
     json_t *root = bounded ? json_loadb((const char *)text.p, text.n, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &why) : NULL;
     if (root) r->q->fault = req_invalid;
     else req__find_id(r, text);
@@ -11218,7 +11214,7 @@ static void req__print_id(const req_origin *o, bytes custom_id, bool has_id, str
     str_json(out, bytes_of(o->file));
 }
 
-/* JSON has no infinities; -9999 is how the field's servers say next to impossible. */
+/* JSON has no infinities; other servers write -9999 for them too. */
 static void req__print_lp(str *out, float lp) { str_fmt(out, "%.9g", isfinite(lp) ? (double)lp : -9999.0); }
 
 /* Control tokens are spelled as the vocabulary spells them. */
@@ -11226,8 +11222,8 @@ static bytes req__spell(const tok_vocab *v, int32_t id) {
     return tok_is_control(v, id) ? tok_text(v, id) : tok_piece(v, id);
 }
 
-/* The alternatives of one token as an object of texts, the chosen one last where it is not among them. Keys are unique: of
- * tokens with one spelling the likeliest stands there. */
+/* The alternatives of one token as an object of texts, the picked one last where it is not among them. Keys are unique: of tokens with the same
+ * text the likeliest is written. */
 static void req__print_tops(const gen_answer *a, int i, const tok_vocab *v, str *out) {
     const int      top = a->top;
     const int32_t *id = a->top_id + (size_t)i * (size_t)top;
@@ -11262,8 +11258,7 @@ static void req__print_bytes(bytes b, str *out) {
     str_put(out, "]");
 }
 
-/* The legacy form. text_offset counts bytes of this answer's text, from 0; a token that a stop string cut off begins at
- * the end of it. */
+/* The legacy form. text_offset counts bytes of this answer's text, from 0. */
 static void req__print_legacy(const gen_answer *a, const tok_vocab *v, str *out) {
     const int n = gen_visible_tokens(a);
     str_put(out, "{\"tokens\":[");
@@ -11372,7 +11367,7 @@ static void req__print_seconds(const char *name, double x, str *out) {
     else str_put(out, "null");
 }
 
-/* The fields that were asked for, and the end of the record. A seed is written as a body may have it, below 2^63. */
+/* The further fields that were asked for, and the end of the record. A seed is written as a body may have it, below 2^63. */
 static void req__print_fields(const req *q, const req_origin *o, bool answered, str *out) {
     if (o->fields & REQ_PROMPT) str_put(out, ",\"prompt\":"), req__print_prompt(q, o, out);
     if (o->fields & REQ_SEED && answered) str_fmt(out, ",\"seed\":%lld", (long long)q->ask.seed);
@@ -11385,7 +11380,7 @@ static void req__print_fields(const req *q, const req_origin *o, bool answered, 
     str_put(out, "}\n");
 }
 
-/* The whole record of a line, newline and all: a is [q->n], one answer a choice. */
+/* The whole record of a line, with its newline. a: [q->n] the completions. */
 static void req_print(const req *q, const gen_answer *a, const req_origin *o, const tok_vocab *v, str *out) {
     const unsigned long long line = o->line;
     long long                made = 0;
@@ -11442,7 +11437,7 @@ static void req__csv_seconds(double x, str *out) {
     if (isfinite(x)) str_fmt(out, "%.6f", x);
 }
 
-/* a: NULL: the line failed. i: the completion, 0 the first. */
+/* a: NULL where the line failed. i: number of the completion, from 0. */
 static void req__csv_fields(const req *q, const req_origin *o, const gen_answer *a, int i, str *out) {
     const int which = i / (q->ask.n > 0 ? q->ask.n : 1);
     if (o->fields & REQ_PROMPT) {
@@ -13315,7 +13310,7 @@ static void text__summary(const engine *eng, const spec *guesser, const text_sin
     str_fmt(&s, "llmrun: memory      %.1f MiB of KV cache, %.1f MiB at the peak, the mapped model among it\n",
             (double)kv_bytes_peak(eng->kv) / 1048576, (double)ru.ru_maxrss / 1024);
     if (g_log_level >= LOG_VERBOSE) {
-        engine_say_layout(eng, &s);
+        engine_put_layout(eng, &s);
         str_put(&s, "llmrun: ended by    ");
         text__why(a, eng->v, &s);
         str_put(&s, "\n");
