@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Batch files from outside: what a line answers is the same however it is run, and no answer is ever lost.
+"""Tests of batch files by running the command: a line's answer does not depend on how the file is run, and no answer is lost.
 
     python3 tests/batch.py ./llmrun [--stress BINARY] [--kills N] [--files N] [--seed N] [WORD ...]     cases whose name holds a word, else all
 
@@ -30,7 +30,7 @@ def tmp(name):
 
 
 def fresh(name):
-    """A name in the folder of this run, with no file of that name and nothing beside it."""
+    """A path in the folder of this run, without a file of that name or its header."""
     path = tmp(name)
     for old in path, path + ".llmrun", path + ".stale":
         if os.path.exists(old):
@@ -76,7 +76,7 @@ def read(path):
 
 
 def batch(lines, *args, model=PIP, rc=0, binary=None, timeout=120):
-    """Runs a file of these lines, answers on stdout: {line number: record}."""
+    """Runs a file of these lines with answers on stdout: {line number: record}."""
     path = put("in.jsonl", lines)
     r = run("-m", model, "--batch", path, "-q", *args, binary=binary, timeout=timeout)
     check(r.rc == rc, "%s: want exit %d, got %r" % (" ".join(args), rc, r))
@@ -86,7 +86,7 @@ def batch(lines, *args, model=PIP, rc=0, binary=None, timeout=120):
 # --- lines ---
 
 def story(rng, chars):
-    """At least so many characters of Pip's world, cut to that."""
+    """This many characters of a text of Pip's world."""
     text = ""
     while len(text) < chars:
         text += world.write_story(rng).text
@@ -94,7 +94,7 @@ def story(rng, chars):
 
 
 def odd_lines(seed, chars, vocab):
-    """Twenty-five lines of many kinds: shared beginnings, several answers, stops, log-probabilities, ids, every sampler a line may ask for."""
+    """Twenty-five lines of many kinds: shared beginnings, several answers, stops, log-probabilities, ids, every sampler of a line."""
     rng = random.Random(seed)
     tale = story(rng, chars)
     ids = lambda n: [rng.randrange(10, vocab) for _ in range(n)]
@@ -129,7 +129,7 @@ def lines_of(model):
 
 
 def wanted(model):
-    """The answers that all others are held against, made once."""
+    """The answers with which all others are compared, made once."""
     if model not in wanted.made:
         wanted.made[model] = batch(lines_of(model), *SEED, "-np", "8", model=model)
     return wanted.made[model]
@@ -154,7 +154,7 @@ def invariant(model, *configs):
 
 
 def told(lines, *args, model=PIP, rc=0):
-    """Runs a file: its records in the order in which they came, and the summary."""
+    """Runs a file: its records in the order of their output, and the summary."""
     path = put("in.jsonl", lines)
     r = run("-m", model, "--batch", path, "--format", "json", *args)
     check(r.rc == rc, "%s: want exit %d, got %r" % (" ".join(args), rc, r))
@@ -162,7 +162,7 @@ def told(lines, *args, model=PIP, rc=0):
 
 
 def stressed():
-    """Whether this binary is a stress build, which preempts without a need."""
+    """Whether this binary is a stress build, which preempts at every step."""
     if not hasattr(stressed, "known"):
         _, s = told([{"prompt": "Once %d" % i, "max_tokens": 8, "ignore_eos": True} for i in range(4)], model=SMALL)
         stressed.known = s["preemptions"] > 0
@@ -173,7 +173,7 @@ def stressed():
 
 @case
 def shapes():
-    """records have the promised keys in their order; counts, offsets and texts agree with each other"""
+    """records have the documented keys in order; counts, offsets and texts agree with each other"""
     lines, got = lines_of(PIP), wanted(PIP)
     same(len({r.hash for r in got.values()}), len(lines), "hashes of lines")
     for no, r in sorted(got.items()):
@@ -219,7 +219,7 @@ def shapes():
 
 @case
 def invariance():
-    """rows, threads, chunks, block sizes, order and preemption leave every byte of every record as it was"""
+    """rows, threads, chunks, block sizes, order and preemption change no byte of any record"""
     invariant(PIP, "-np 1 --batch-order input", "-np 2 -t 1", "-np 32 -t 2 -b 64", "-np 8 -b 7", "--kv-block-size 2 -np 16", "--kv-block-size 16 --kv-blocks 30 -np 16")
 
 
@@ -234,7 +234,7 @@ def invariance_small():
 
 @case
 def invariance_levels():
-    """kernel levels beside each other: lines of every kind, with the quantised types of a mixture"""
+    """all kernel levels give the same records: lines of every kind, with the quantised types of a mixture"""
     lines, model = odd_lines(3, 60, 250), os.path.join(TINY, "llama_q4_k_m.gguf")
     want = batch(lines, *SEED, "-np", "1", "-b", "1", model=model)
     for level in levels():
@@ -248,7 +248,7 @@ def invariance_levels():
 
 @case
 def invariance_models():
-    """every architecture and weight type: alone and in a crowd, with small blocks and a small pool"""
+    """every architecture and weight type: alone and with many others, with small blocks and a small pool"""
     names = sorted(x for x in os.listdir(TINY) if x.endswith(".gguf"))
     check(len(names) > 30, "%d tiny models" % len(names))
     lines = odd_lines(4, 50, 200)[3:] + [{"prompt": "x" * 30, "max_tokens": 40, "temperature": 0, "logprobs": 1, "ignore_eos": True}]
@@ -260,7 +260,7 @@ def invariance_models():
 
 @case
 def invariance_cache():
-    """quantised and other caches: each with itself, alone, in a crowd, in chunks, with preemption"""
+    """every cache type gives the same answers alone, with many others, in chunks and with preemption"""
     for k, v in (("q8_0", "q8_0"), ("q4_0", "q4_0"), ("q8_0", "q4_0"), ("f32", "bf16")):
         kind = ("-ctk", k, "-ctv", v)
         for model, configs in some(((SMALL, ("-np 8", "-np 32 -b 7 -t 2", "--kv-block-size 3", "--kv-block-size 4 --kv-blocks 70 -np 16 --batch-order input")),
@@ -272,7 +272,7 @@ def invariance_cache():
 
 
 def random_lines(rng, vocab):
-    """A file of token prompts that share beginnings of every length, asked with whatever a line may ask for."""
+    """A file of token prompts that share beginnings of every length, with random options of a line."""
     stems, lines = [[rng.randrange(10, vocab) for _ in range(rng.choice((1, 3, 16, 31, 32, 33, 64, 70)))] for _ in range(3)], []
     for _ in range(rng.choice((2, 6, 20, 40))):
         prompt = rng.choice(stems)[:rng.choice((1, 5, 16, 32, 64, 100))] + [rng.randrange(10, vocab) for _ in range(rng.choice((0, 1, 2, 8, 31, 32, 60)))]
@@ -286,7 +286,7 @@ def random_lines(rng, vocab):
 
 
 def random_config(rng, context):
-    """Options that change how a file is run and nothing of what it answers; a pool holds at least one full context."""
+    """Options that change how a file is run but no answer; a pool holds at least one full context."""
     block = rng.choice((1, 2, 3, 4, 8, 16, 32, 64, 300))
     config = ["-np", rng.choice((1, 2, 3, 5, 9, 17, 40)), "-t", rng.choice((1, 2, 3)), "-b", rng.choice((1, 2, 5, 17, 64, 512)), "--kv-block-size", block]
     for share, more in ((0.6, ["--kv-blocks", -(-context // block) + rng.choice((0, 1, 2, 5, 20))]), (0.4, ["--batch-order", "input"]),
@@ -298,7 +298,7 @@ def random_config(rng, context):
 
 @case
 def random_files():
-    """random files under random options answer what they answer one line after the other (--files N of them)"""
+    """random files under random options give the answers of a run line by line (--files N of them)"""
     models = [os.path.join(TINY, x) for x in sorted(os.listdir(TINY)) if x.endswith(".gguf")] + [PIP] * 6
     for seed in some(range(O.seed, O.seed + O.files)):
         rng = random.Random(seed)
@@ -313,7 +313,7 @@ def random_files():
 
 @case
 def alone():
-    """each line in a file of its own answers what it answers among the others"""
+    """each line gives the same answer in a file of its own and among the others"""
     lines, want = lines_of(PIP), wanted(PIP)
     for no, line in some(enumerate(lines, 1)):
         equal(batch([b""] * (no - 1) + [line], *SEED, "-t", str(no % 2 + 1)), {no: want[no]}, "line %d alone" % no)
@@ -321,7 +321,7 @@ def alone():
 
 @case
 def run_seed():
-    """lines without a seed: -s gives all the same one, a drawn seed gives each its own"""
+    """lines without a seed: -s gives all the same one, a random seed gives each its own"""
     lines = [{"prompt": "Once upon a time", "max_tokens": 30, "temperature": 1.3}] * 4
     texts = lambda *a: [r.texts()[0] for _, r in sorted(batch(lines, *a).items())]
     same(len(set(texts("-s", "5"))), 1, "texts with -s 5")
@@ -331,7 +331,7 @@ def run_seed():
 
 @case
 def pressure():
-    """a small pool is under pressure: sequences make room, are read again, and say the same; a large one is not"""
+    """a small pool: sequences are preempted, read again, and give the same answers; a large pool: no preemption"""
     lines = [{"prompt": story(random.Random(i), 40 + i), "max_tokens": 60, "temperature": 0, "ignore_eos": True, "logprobs": 0} for i in range(16)]
     want, calm = told(lines, "-np", "16", model=SMALL)
     check(stressed() or not calm["preemptions"], "%d preemptions without a bound" % calm["preemptions"])
@@ -343,7 +343,7 @@ def pressure():
 
 @case
 def sharing():
-    """a shared beginning is computed once, by whoever comes first, also for several answers to one prompt and with a quantised cache"""
+    """a shared beginning is computed once, also for several answers to one prompt and with a quantised cache"""
     tale = story(random.Random(8), 700)
     n_tale = len(good("-m", PIP, "--tokenize", "--bos", "-p", tale).split())
     lines = [{"prompt": tale + " %d" % i, "max_tokens": 4, "temperature": 0} for i in range(12)]
@@ -366,7 +366,7 @@ def sharing():
 
 @case
 def turns():
-    """lower priority numbers come first, equals in the order of the file; nothing waits for ever"""
+    """lower priority numbers run first, equal ones in the order of the file; every line is answered"""
     lines = [{"prompt": "%c tale" % (65 + i), "max_tokens": 2, "temperature": 0, **({"priority": p} if p else {})} for i, p in enumerate((5, 0, -7, 5, 0, 100, -7))]
     for order, want in ("plan", [3, 7, 2, 5, 1, 4, 6]), ("input", [1, 2, 3, 4, 5, 6, 7]):
         got, _ = told(lines, "-np", "1", "--batch-order", order)
@@ -377,7 +377,7 @@ def turns():
 
 @case
 def no_room():
-    """a line that no pool or context can hold is an error of that line; the others answer; a pool for nobody is exit 3"""
+    """a line that is too long for the pool or context is an error of that line; the others are answered; a pool too small for any is exit 3"""
     small = {"prompt": "Once", "max_tokens": 4, "temperature": 0}
     big, long = {"prompt": "Once upon a time " * 12, "max_tokens": 4}, {"prompt": "Once", "max_tokens": 150, "temperature": 0, "ignore_eos": True}
     whole = batch([small, small, long, small], model=SMALL)
@@ -391,7 +391,7 @@ def no_room():
 
 @case
 def static():
-    """a static batch in a small cache answers what a continuous one does, also when a line's first answer ends early and gives up its blocks"""
+    """a static batch in a small cache gives the answers of a continuous one, also when a line's first answer ends early and frees its blocks"""
     for seed, most, most_n, n, stop, times, blocks, seqs in ((62, 100, 100, 2, ["e", "t"], (2, 3, 2, 1, 3, 1), 30, 8), (121, 100, 100, 3, "e", (3, 3, 1, 2, 2, 1), 47, 8),
                                                              (144, 200, 100, 3, "e", (3, 1, 2, 1, 3, 2), 51, 8), (234, 200, 200, 2, ["e", "t"], (3, 3, 2, 1, 2, 2), 43, 16)):
         lines = [{"prompt": "XY", "max_tokens": most, "ignore_eos": True, "temperature": 0},
@@ -403,7 +403,7 @@ def static():
 
 @case
 def memory():
-    """-v prints what a run needs of memory; under a limit that, and the cache that gets the rest, stay below it: F16 weights and a draft are counted"""
+    """-v prints the memory that a run needs; with a memory limit this and the cache stay below it: F16 weights and a draft are counted"""
     if sanitized():
         raise Skip("a sanitizer takes more addresses than any limit")
     one, limit = put("in.jsonl", [{"prompt": "a", "max_tokens": 4}]), 600 << 20
@@ -492,7 +492,7 @@ def good_ids(text):
 
 @case
 def good_lines():
-    """odd but good lines answer what their plain forms do"""
+    """unusual but valid lines give the answers of their plain forms"""
     base = {"prompt": "Once upon a time", "max_tokens": 8, "temperature": 0}
     want = batch([base])[1].texts()
     text = json.dumps(base).encode()
@@ -570,7 +570,7 @@ def id_of(line):
 
 @case
 def bad_lines():
-    """each bad line is one error record that says why; the good lines between them answer as if they were alone; exit 1"""
+    """each bad line gives one error record with the reason; the good lines are answered as if they were alone; exit 1"""
     ok = [{"custom_id": "good %d" % i, "prompt": story(random.Random(i), 30 + i), "max_tokens": 6, "temperature": 0, "logprobs": 1} for i in range(len(BAD) // 4 + 2)]
     lines, blank = [ok[0], ok[1]], [ok[0], ok[1]]
     for i, (line, _) in enumerate(BAD):
@@ -594,7 +594,7 @@ def bad_lines():
 
 @case
 def exits():
-    """all good is exit 0, any error 1; what is wrong with the command itself is 2, before anything is written"""
+    """exit 0: all lines good; 1: any error; 2: a wrong command, before anything is written"""
     one = put("one.jsonl", [{"prompt": "a", "max_tokens": 2}])
     same(run("-m", PIP, "--batch", one, "-q").rc, 0, "all good")
     same(run("-m", PIP, "--batch", put("bad.jsonl", [{"prompt": 5}]), "-q").rc, 1, "all bad")
@@ -621,7 +621,7 @@ def exits():
 
 @case
 def summary():
-    """what is told at the end goes to stderr: text without colour in a pipe, or JSON that counts the lines"""
+    """the summary goes to stderr: text without colour in a pipe, or JSON that counts the lines"""
     path = put("in.jsonl", lines_of(PIP)[:6] + [b"{"])
     r = run("-m", PIP, "--batch", path, *SEED)
     check(r.rc == 1 and len(records(r.out)) == 7, repr(r))
@@ -641,7 +641,7 @@ def summary():
 
 @case
 def terminal():
-    """on a terminal one line of progress is drawn over and over and is gone at the end; -q draws none"""
+    """a terminal shows one progress line, which is removed at the end; -q shows none"""
     for more in (), ("-q",):
         master, slave = pty.openpty()
         p = subprocess.Popen([O.binary, "-m", PIP, "--batch", "-", "-np", "4", *more], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=slave, env=ENV)
@@ -671,7 +671,7 @@ def terminal():
 
 @case
 def many_answers():
-    """128 answers to one prompt, more than run side by side, are the answers of 128 lines with the seeds that follow each other"""
+    """128 answers to one prompt, more than run at once, equal the answers of 128 lines with consecutive seeds"""
     ask = {"prompt": "", "temperature": 2, "max_tokens": 6}
     got = batch([dict(ask, n=128, seed=5)], "-np", "12", model=PIP)[1]
     one = batch([dict(ask, seed=5 + i) for i in range(128)])
@@ -681,7 +681,7 @@ def many_answers():
 
 
 def lines_from(p, n, timeout=20):
-    """The next n lines of a process's stdout, or as many as come in time."""
+    """The next n lines of a process's stdout, fewer at a timeout."""
     got = []
     reader = threading.Thread(target=lambda: [got.append(p.stdout.readline()) for _ in range(n)], daemon=True)
     reader.start()
@@ -726,7 +726,7 @@ def peak(*args, **kw):
 
 @case
 def long_line():
-    """a line of 200 MB is one error record, is not kept in memory, and its neighbours answer"""
+    """a line of 200 MB is one error record, is not kept in memory, and the lines around it are answered"""
     path, out = tmp("long.jsonl"), fresh("out.jsonl")
     with open(path, "wb") as f:
         f.write(b'{"prompt":"a","max_tokens":2}\n{"custom_id":"long","prompt":"')
@@ -767,7 +767,7 @@ def fault_lines():
 
 
 class Fault:
-    """The file of faults, and what it answers when nothing goes wrong."""
+    """The input of the interruption tests, and its answers in an undisturbed run."""
     want = None
 
     def __init__(self):
@@ -798,7 +798,7 @@ class Fault:
 
 
 def moment(rng, p, out, fault):
-    """Lets the run go on for a while: some time, or until its file has grown by some bytes."""
+    """Waits for some time, or until the run's file has grown by some bytes."""
     if rng.random() < 0.4:
         deadline, until = time.time() + rng.uniform(0, fault.took), 1 << 60
     else:
@@ -809,7 +809,7 @@ def moment(rng, p, out, fault):
 
 @case
 def kills():
-    """killed at random moments by 9, 15 and 2 and resumed each time, a file ends with every record once, as if nothing had happened"""
+    """a run killed at random moments by SIGKILL, SIGTERM and SIGINT and resumed each time ends with every record once"""
     fault, rng, ended, left = Fault(), random.Random(O.seed), 0, len(some(range(O.kills)))
     while left > 0:
         out = fresh("killed.jsonl")
@@ -840,7 +840,7 @@ def kills():
 
 @case
 def told_to_resume():
-    """an interrupt tells how to go on, and a second one ends the run at once"""
+    """an interrupt prints how to resume, and a second one ends the run at once"""
     fault, out = Fault(), fresh("told.jsonl")
     p = start("-m", PIP, "--batch", fault.path, "-o", out)
     while p.poll() is None and len(read(out)) < 100:
@@ -858,7 +858,7 @@ def told_to_resume():
 
 @case
 def torn():
-    """a file cut at any byte is resumed; what was whole is kept, what was torn is made again"""
+    """a file cut at any byte is resumed: complete records stay, an incomplete one is made again"""
     fault, rng = Fault(), random.Random(3)
     out = fresh("torn.jsonl")
     whole = fault.run(out)
@@ -882,7 +882,7 @@ def torn():
 
 @case
 def resumed_errors():
-    """error records are answers too: a file of good, bad and repeated lines, resumed behind each record, is what it would have been"""
+    """error records count as answers: a file of good, bad and repeated lines, resumed after each record, equals an undisturbed run"""
     line = {"prompt": "Once", "max_tokens": 3, "temperature": 0}
     lines = [dict(line, custom_id="a"), {"prompt": 5}, dict(line, custom_id="a"), {"custom_id": "b", "prompt": 5}, line, line, dict(line, custom_id="b"), b"{", dict(line, custom_id="c")]
     path, out = put("in.jsonl", lines), fresh("errors.jsonl")
@@ -899,7 +899,7 @@ def resumed_errors():
 
 @case
 def model_shrinks():
-    """a model file that is cut short under the run ends it with exit 3; the answers stay whole"""
+    """a model file that shrinks during the run ends it with exit 3; the records are complete"""
     copy, out = tmp("shrinks.gguf"), fresh("shrinks.jsonl")
     shutil.copy(PIP, copy)
     p = held_open(out, copy, "--repack", "off")
@@ -914,7 +914,7 @@ def model_shrinks():
 
 @case
 def full_disk():
-    """a write that fails ends with exit 3, whole records and a word about --resume, which goes on from there"""
+    """a failed write ends with exit 3, complete records and a hint to --resume, which continues from there"""
     fault = Fault()
     least = fault.size - 16 * len(fault.want)         # a drawn seed stands in each record: it may have fewer digits than in the whole run
     for limit in some((1, 700, fault.size // 3, fault.size // 2 + 17, least), 3):
@@ -933,7 +933,7 @@ def full_disk():
 
 @case
 def full_file_system():
-    """a file system of 64 KB fills up; on a larger one the run goes on"""
+    """a file system of 64 KB fills up; on a larger one the run is resumed"""
     fault, folder = Fault(), tmp("disk")
     os.mkdir(folder)
     if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", folder], capture_output=True).returncode:
@@ -954,7 +954,7 @@ def full_file_system():
 
 @case
 def reader_leaves():
-    """a reader that has enough (| head) ends the run quietly, exit 0"""
+    """a reader that closes the pipe (| head) ends the run without a message, exit 0"""
     fault = Fault()
     p = start("-m", PIP, "--batch", fault.path, "-q")
     first = p.stdout.readline()
@@ -1000,7 +1000,7 @@ def two_runs():
 
 @case
 def settings():
-    """answers of another model or of other settings are not mixed: exit 2 names what differs, and the file stays as it was"""
+    """--resume with another model or other settings: exit 2 names what differs, and the file is unchanged"""
     path, out = put("in.jsonl", [{"prompt": "Once %d" % i, "max_tokens": 10} for i in range(6)]), fresh("set.jsonl")
     base = ("--batch", path, "-o", out, "-q")
     want = records(good("-m", PIP, "--batch", path, "-q", "-s", "4"))
@@ -1042,7 +1042,7 @@ def settings():
 
 @case
 def changed_input():
-    """on --resume a line is answered by its content, at its number where it has no custom_id; what answers no line of the input moves to FILE.stale"""
+    """--resume finds a line's record by its content, without a custom_id also by its number; records of no line move to FILE.stale"""
     lines = [{"prompt": "Once %d" % i, "max_tokens": 4, "temperature": 0, **({"custom_id": "c%d" % i} if i < 3 else {})} for i in range(6)]
     path, out = put("in.jsonl", lines), fresh("changed.jsonl")
     good("-m", PIP, "--batch", path, "-o", out, "-q")
@@ -1161,7 +1161,7 @@ def several_files():
 
 @case
 def ordered():
-    """--ordered: a stream and a file in the order of the input, whatever ends first; also with a small window, an error, a resumed file"""
+    """--ordered: a stream and a file in the order of the input, whichever line ends first; also with a small window, an error, a resumed file"""
     lines = [{"prompt": "Once %d" % i, "max_tokens": 1 + 37 * i % 40, "temperature": 0, "priority": i % 3} for i in range(40)]
     lines[5], lines[17] = b"{", {"prompt": 5}
     want = batch(lines, rc=1)
@@ -1301,7 +1301,7 @@ def shard_auto():
 
 @case
 def prompt_cache():
-    """--prompt-cache FILE: the same answers, less to compute; a damaged, foreign or stale file is told of and not used"""
+    """--prompt-cache FILE: the same answers with fewer computed tokens; a damaged, foreign or outdated file is reported and not used"""
     lines, cache = lines_of(PIP), tmp("prompts.cache")
     want = wanted(PIP)
     cached = lambda found: sum(r.body["usage"]["prompt_tokens_details"]["cached_tokens"] for r in found.values())
@@ -1326,7 +1326,7 @@ def prompt_cache():
 
 @case
 def prompt_cache_shared():
-    """a cache file that runs are killed over, that two runs hold at once, or that may only be read: answers stay the same"""
+    """a cache file with runs killed while writing it, with two runs at once, or read-only: the answers stay the same"""
     fault, cache, rng = Fault(), tmp("shared.cache"), random.Random(O.seed)
     for _ in some(range(O.kills // 2)):
         p = start(*fault.args(fresh("cached.jsonl"), "--prompt-cache", cache))
@@ -1383,7 +1383,7 @@ http.server.ThreadingHTTPServer(("127.0.0.1", int(opt("--port"))), Answer).serve
 
 @case
 def bench_file():
-    """tests/bench/batch.py holds llmrun against a server and a benchmark and prints ratios; a server that computes less is told"""
+    """tests/bench/batch.py compares llmrun with a server and a benchmark and prints ratios; a server that computes less is reported"""
     if sanitized():
         raise Skip("a sanitizer says nothing of a script")
     peers = tmp("peers")

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The command from outside: streams, exit codes, signals, files that misbehave.
+"""Tests of the command: streams, exit codes, signals, damaged and special files.
 
     python3 tests/cli.py ./llmrun [WORD ...]      cases whose name holds one of the words, else all
 
@@ -22,7 +22,7 @@ ENV = {k: v for k, v in os.environ.items() if not k.startswith(("LLMRUN_MODEL", 
 
 
 def float_model():
-    """A small model in F32: the shared one, or where that is missing the draft model that ships here, widened."""
+    """A small model in F32: the shared one, else the draft model in this repository, converted."""
     if os.path.exists(STORIES):
         return STORIES
     path = os.path.join(TMP, "model.gguf")
@@ -44,7 +44,7 @@ def model():
 
 
 def stories():
-    """A case whose expectations are those of this model."""
+    """A case that expects the output of this model."""
     if not os.path.exists(STORIES):
         raise Skip("no " + STORIES)
 
@@ -57,13 +57,13 @@ def vocab(name):
 
 
 def vocabs():
-    """The shared vocabularies, or the one that ships here."""
+    """The shared vocabularies, or the one in this repository."""
     shared = [os.path.join(DATA, "vocab", name + ".gguf") for name in VOCABS]
     return shared if all(map(os.path.exists, shared)) else [PIP]
 
 
 def some_vocab():
-    """Any vocabulary of bytes, for what does not depend on which."""
+    """A vocabulary with all bytes, where any will do."""
     path = os.path.join(DATA, "vocab", "gpt-2.gguf")
     return path if os.path.exists(path) else PIP
 
@@ -136,7 +136,7 @@ def levels():
 
 @case
 def version_and_lists():
-    """--version, --help and --list answer on stdout and say nothing on stderr"""
+    """--version, --help and --list write to stdout and nothing to stderr"""
     for args in (["--version"], ["--help"], ["-h"], ["--help", "sampling"], *(["--help", "--format", x] for x in ("md", "man", "bash", "zsh", "fish")), *(["--list", x] for x in ("types", "archs", "cpu", "pre", "quants", "options")),
                  ["--list", "types", "--format", "md"], ["--list", "options", "--format=md"]):
         r = run(*args)
@@ -204,7 +204,7 @@ def usage_errors():
 
 
 def in_window(columns, *args):
-    """What a command writes to a terminal of so many columns."""
+    """Output of a command on a terminal with this many columns."""
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("4H", 24, columns, 0, 0))
     p = start(*args, stdout=slave)
@@ -281,7 +281,7 @@ def in_fish(words):
 
 
 def in_zsh(words):
-    """zsh completes in a terminal only: the words, a tab, and what stands there then."""
+    """zsh completes in a terminal only: types the words and a tab, and returns the command line."""
     folder = tmp("zsh")
     os.makedirs(folder, exist_ok=True)
     good("--help", "--format", "zsh", "-o", os.path.join(folder, "_llmrun"))
@@ -369,7 +369,7 @@ def bench_form_by_extension():
 
 @case
 def options_of_llama_cpp():
-    """options of llama.cpp that change nothing are taken with one line on stderr, which -q leaves out; the answer is the same"""
+    """options of llama.cpp without effect here are accepted with one line on stderr, none under -q; the answer is the same"""
     args = ("-m", model(), "-p", "Once", "-n5", *GREEDY)
     want = good(*args)
     r = run(*args, "-fa", "on", "--no-mmap", "-tb", "4", "--log-file", tmp("log"), "-no-cnv")
@@ -381,7 +381,7 @@ def options_of_llama_cpp():
 
 @case
 def more_threads_than_cpus():
-    """-t beyond the CPUs that may be used is said on stderr"""
+    """-t above the number of usable CPUs gives a warning on stderr"""
     r = run("-m", SMALL, "-p", "Once", "-n", "1", "-t", str(len(os.sched_getaffinity(0)) + 1), *GREEDY)
     check(r.rc == 0 and b" threads share " in r.err, repr(r))
     check(b"share" not in run("-m", SMALL, "-p", "Once", "-n", "1", "-t", "1", *GREEDY).err, "one thread")
@@ -389,7 +389,7 @@ def more_threads_than_cpus():
 
 @case
 def environment():
-    """LLMRUN_MODEL is the model, -m wins over it, an empty one is none"""
+    """LLMRUN_MODEL is the default model; -m overrides it; an empty value counts as none"""
     good("-p", "a", "-n", "1", env={"LLMRUN_MODEL": model()})
     good("-p", "a", "-n", "1", "-m", model(), env={"LLMRUN_MODEL": "/nonexistent"})
     refused(run("-p", "a", env={"LLMRUN_MODEL": "/nonexistent"}), 2, "/nonexistent", "LLMRUN_MODEL")
@@ -412,7 +412,7 @@ def greedy_story():
 
 @case
 def answer_only():
-    """stdout has the answer alone, -q leaves stderr empty, without it the seed is told there"""
+    """stdout has the answer alone; stderr has the seed, and nothing under -q"""
     r = run("-m", model(), "-p", "Once upon", "-n", "8", *GREEDY)
     check(r.rc == 0 and r.out and b"Once upon" not in r.out and b"seed" in r.err, repr(r))
     q = run("-m", MODEL, "-p", "Once upon", "-n", "8", *GREEDY, "-q")
@@ -424,7 +424,7 @@ def answer_only():
 
 @case
 def seeds():
-    """equal seeds give equal text, others another; a drawn seed is printed and repeats the text"""
+    """equal seeds give equal texts, different seeds different ones; a random seed is printed and gives the text again"""
     args = ("-m", model(), "-p", "Once", "-n", "60", "--temp", "1.2")
     a, b, c = (good(*args, "-s", s) for s in ("7", "7", "8"))
     same(a, b, "seed 7 twice")
@@ -437,7 +437,7 @@ def seeds():
 
 @case
 def same_tokens():
-    """threads, prefill chunk, cache block, context and level leave the text as it is"""
+    """threads, prefill chunk, cache block, context and level do not change the text"""
     base = ("-m", model(), "-p", "Once upon a time, there was a little dog who liked to play", "-n", "100", "-s", "3", "-q")
     want = good(*base)
     for more in (["-t", "1"], ["-t", "2"], ["-b", "1"], ["-b", "7"], ["-ub", "512"], ["--kv-block-size", "1"], ["--kv-block-size", "7"], ["--kv-block-size", "512"],
@@ -447,7 +447,7 @@ def same_tokens():
 
 @case
 def ids_and_text():
-    """--ids is one line of ids, and they spell the text"""
+    """--ids is one line of ids, which decode to the text"""
     args = ("-m", model(), "-p", "Once upon", "-n", "40", *GREEDY)
     text, ids = good(*args), good(*args, "--ids")
     check(re.fullmatch(rb"\d+( \d+)*\n", ids), repr(ids))
@@ -458,7 +458,7 @@ def ids_and_text():
 
 @case
 def stop_texts():
-    """--stop and -r end the text before the words, wherever tokens fall; -e reads escapes in them"""
+    """--stop and -r end the text before the stop string, wherever its tokens begin; -e reads escapes in it"""
     args = ("-m", model(), "-p", "Once upon a time", "-n", "150", *GREEDY)
     text = good(*args).decode()
     for stop in (".", "the", text[20:31], text[5:6], "\n"):
@@ -481,7 +481,7 @@ def biased():
 
 @case
 def full_context():
-    """a full context ends in words, or shifts; a prompt that does not fit is refused"""
+    """a full context ends the answer with a message, or shifts; a prompt that does not fit is refused"""
     r = run("-m", model(), "-p", "Once", "-c", "16", *GREEDY, "--ignore-eos", "--ids")
     check(r.rc == 0 and b"context is full" in r.err and 10 < len(r.out.split()) <= 16, repr(r))
     r = run("-m", MODEL, "-p", "Once", "-c", "16", *GREEDY, "--ignore-eos", "--ids", "--context-shift", "-n", "100")
@@ -513,7 +513,7 @@ def output_file():
 
 @case
 def files_are_named_as_written():
-    """a file that cannot be made is named as the user wrote it, without the name that it has until it is whole"""
+    """an error about a file to write names the path that was given, not the temporary one"""
     path, words = tmp("no-such-folder/x"), ("a b c d e f g h i j k l m n o p q r s t",)
     for args in (["-p", "a", "-n", "1", "-o", path], ["--quantize", "Q8_0", "--allow-requantize", "-o", path], ["--imatrix-out", path, "-f", long_text()],
                  ["-p", "a", "-n", "1", "--prompt-cache", path], ["-p", "a", "-n", "1", "--lookup-cache", path], ["--logits", path, "-p", "a"],
@@ -524,7 +524,7 @@ def files_are_named_as_written():
 
 @case
 def new_files_of_runs_that_fail():
-    """a run that fails before its answer begins leaves no new -o file, and one that was there as it was"""
+    """a run that fails before its answer begins creates no -o file and does not change an existing one"""
     broken, batch = tmp("broken.gguf"), tmp("no.jsonl")
     with open(PIP, "rb") as f:
         whole = f.read()
@@ -567,7 +567,7 @@ class Terminal:
         self.seen = b""
 
     def more(self):
-        """What comes next; nothing when it has ended."""
+        """The next output; nothing at the end."""
         try:
             part = os.read(self.end, 65536)
         except OSError:
@@ -593,7 +593,7 @@ class Terminal:
         return [x.decode() for x in re.findall(rb"\r([^\r\n]+?)\x1b\[K", self.seen)]
 
     def left(self):
-        """What stands on the terminal in the end, as lines."""
+        """The lines on the terminal at the end."""
         lines = [""]
         for c in re.findall(r"\x1b\[K|.", self.seen.decode("utf-8", "replace"), re.S):
             if c == "\n":
@@ -630,7 +630,7 @@ def long_jobs():
 
 @case
 def progress_fits():
-    """what takes long shows one line on a terminal, drawn again in place, cut to the window's width, and gone in the end"""
+    """a long run shows one progress line on a terminal, redrawn in place, cut to the window's width, and removed at the end"""
     for args, word in long_jobs():
         for columns in (10, 36, 200):
             t = Terminal(*args, columns=columns).finish()
@@ -653,7 +653,7 @@ def progress_only_on_a_terminal():
 
 @case
 def progress_and_answer():
-    """an answer on the same terminal stands whole: the progress line goes first"""
+    """the progress line is removed before the answer is written to the same terminal"""
     want = good("-m", PIP, "-f", long_text(), "-n", "8", *GREEDY).decode().replace("\n", "")
     t = Terminal("-m", PIP, "-f", long_text(), "-n", "8", *GREEDY, out=True).finish()
     check(t.drawn() and want in "".join(t.left()), "%r not in %r" % (want, t.left()))
@@ -661,7 +661,7 @@ def progress_and_answer():
 
 @case
 def no_floats_on_a_terminal():
-    """raw floats are refused on a terminal, and go anywhere else"""
+    """raw floats are refused on a terminal and written to files and pipes"""
     for args in ("--dump-tensor", "output_norm.weight"), ("--logits", "-", "-p", "a"):
         t = Terminal("-m", PIP, *args, out=True).finish()
         check(t.rc == 2 and re.fullmatch(rb"llmrun: %s: raw floats are not written to a terminal, expected [^\n]*\r\n" % args[0].encode(), t.seen), repr(t.seen))
@@ -670,7 +670,7 @@ def no_floats_on_a_terminal():
 
 @case
 def interrupted_progress():
-    """an interrupt clears the progress line and says what is not written; a file that was to be written anew stays"""
+    """an interrupt removes the progress line and names what is not written; an old file stays"""
     text = tmp("endless.txt")
     with open(text, "w") as f:
         f.write("Once upon a time there was a little dog who liked to play. " * 60000)
@@ -748,7 +748,7 @@ def json_answer_of_bytes():
 
 @case
 def json_answer_interrupted():
-    """an interrupt leaves one whole object that says how far the text came"""
+    """an interrupted run writes one complete object with the text so far"""
     p = start("-m", PIP, "-p", "Once", "--json", *ENDLESS)
     time.sleep(0.5)
     p.send_signal(signal.SIGINT)
@@ -775,7 +775,7 @@ def json_score():
 
 @case
 def json_tokens():
-    """--tokenize --json: ids, and the bytes that each stands for"""
+    """--tokenize --json: ids, and the bytes of each"""
     for text in ("Once upon 日本\n", "", "a" * 40000):
         path = tmp("tokens.txt")
         with open(path, "w") as f:
@@ -794,7 +794,7 @@ def json_tokens():
 
 @case
 def empty_answers():
-    """an answer of no bytes says why it is empty, and that the prompt of a chat model was raw"""
+    """an empty answer gets a message with the reason, and a note that the prompt of a chat model was raw"""
     raw = b"; the model has a chat template, and the prompt was raw, without it\n"
     for more, word in ((["-l", "0+1000"], b'llmrun: the answer is empty: end token 0 "<|endoftext|>" came first' + raw),
                        (["-l", "2+1000"], b'llmrun: the answer is empty: end token 2 "<|im_end|>" came first' + raw),
@@ -828,7 +828,7 @@ def verbose_run():
 
 @case
 def summaries_without_samples():
-    """what was not timed has no line of 0.000 s"""
+    """a phase that did not run has no line of 0.000 s"""
     for more in (["-n", "0"], ["-n", "1"], ["-l", "0+1000"]):
         err = run("-m", PIP, "-p", "Once", *more).err
         check(b" 0.000 s" not in err and b"generated " in err, repr(err))
@@ -893,7 +893,7 @@ def stdin_appended():
 
 @case
 def stdin_is_announced():
-    """what stdin adds to -p is said; --no-stdin leaves it to others, such as a while-read loop; a wait for it is said"""
+    """a message says what stdin adds to -p and that the run waits for it; --no-stdin does not read it, as in a while-read loop"""
     args = ("-m", PIP, "-p", "Once upon", "-n", "4", *GREEDY)
     r = run(*args, inp=b"a time")
     check(r.rc == 0 and b"llmrun: 6 bytes of standard input appended to the prompt\n" in r.err, repr(r))
@@ -916,7 +916,7 @@ def stdin_is_announced():
 
 @case
 def literal_newlines():
-    """a backslash and an n in a text get a note, unless -e or --no-escape says what is meant"""
+    """a backslash and an n in a text give a note, unless -e or --no-escape is given"""
     args = ("-m", PIP, "-n", "1", "--no-stdin")
     for more, word in (["-p", "a\\nb"], b"--prompt"), (["-p", "a", "--stop", "\\n"], b"--stop"), (["-p", "a", "--dry-sequence-breaker", "\\n"], b"--dry-sequence-breaker"):
         note = b"llmrun: " + word + b": \\n stays a backslash and an n (-e reads it as a newline"
@@ -960,7 +960,7 @@ def long_argument():
 
 @case
 def start_token():
-    """--bos and --special in --tokenize are off by themselves; an empty prompt runs as the start token alone"""
+    """--bos and --special are off by default in --tokenize; an empty prompt is the start token alone"""
     spm = os.path.join(DATA, "vocab", "llama-spm.gguf")
     for path, start, spelt in ((spm, b"1", "<s>"), (PIP, b"0", "<|endoftext|>")):
         if not os.path.exists(path):
@@ -1011,7 +1011,7 @@ def suites():
 
 @case
 def bad_ids():
-    """--detokenize refuses what is no id of the vocabulary"""
+    """--detokenize refuses ids outside the vocabulary"""
     for text, word in (("50257", "out of range"), ("-1", "expected a token id"), ("12x", "expected a token id"), ("99999999999999999999", "out of range"), ("1;2", "expected a token id")):
         refused(run("-m", some_vocab(), "--detokenize", "-p", text), 2, word, text)
     same(good("-m", some_vocab(), "--detokenize", "-p", " \n"), b"", "no ids")
@@ -1042,7 +1042,7 @@ def logits_file():
 
 @case
 def blas():
-    """--blas gives the same logits but for their last bits, or says why it cannot"""
+    """--blas gives the same logits except for their last bits, or an error with the reason"""
     exact = ("-ctk", "f32", "-ctv", "f32")             # a cache that rounds would magnify last bits
     want = array.array("f", logits(*exact))
     r = run("-m", MODEL, "-p", PROMPT, "--logits", tmp("blas.f32"), "-q", "--blas", *exact)
@@ -1107,7 +1107,7 @@ def n_vocab():
 
 
 def story():
-    """A text of some 1,200 tokens, told by the model itself."""
+    """A text of some 1,200 tokens, written by the model."""
     if not os.path.exists(STORY):
         told = b"".join(good("-m", model(), "-q", "-p", "Once upon a time", "-n", "300", "-s", str(s), "--ignore-eos") + b"\n" for s in range(4))
         open(STORY, "wb").write(told)
@@ -1120,7 +1120,7 @@ def perplexity(*more):
 
 @case
 def perplexities():
-    """--perplexity is what --score gives for each window, and does not depend on how the windows are run"""
+    """--perplexity equals that of --score for each window, for all sizes of steps"""
     ids = [int(x) for x in good("-m", model(), "--tokenize", "--bos", "-f", story()).split()]
     want = perplexity("-c", "64")
     nll = []
@@ -1153,7 +1153,7 @@ def perplexities():
 
 @case
 def perplexity_refusals():
-    """--perplexity and --kl-divergence say what they cannot do"""
+    """--perplexity and --kl-divergence refuse what they cannot do, with the reason"""
     base = tmp("refuse.base")
     before = open(model(), "rb").read(), open(story(), "rb").read()
     good("-m", model(), "-q", "--perplexity", "-f", story(), "-c", "64", "--chunks", "1", "--kl-divergence-base", base)
@@ -1179,7 +1179,7 @@ def perplexity_refusals():
 
 @case
 def divergences():
-    """a base: the model against itself is at no distance; a rounded cache is at a small one, the same for every run and k"""
+    """a base: a model has divergence 0 from itself, a rounded cache a small one, the same in every run and for every k"""
     base, whole = tmp("own.base"), tmp("whole.base")
     text = ("-m", model(), "-q", "--perplexity", "-f", story(), "-c", "64")
     same(good(*text, "--kl-divergence-base", base), good(*text), "stdout beside a base")
@@ -1204,7 +1204,7 @@ def divergences():
 
 @case
 def bases_are_whole():
-    """a full disk, a signal or an interrupt leaves no base, and an old one as it was"""
+    """a full disk, a signal or an interrupt leaves no new base and does not change an old one"""
     at = tmp("bases")
     os.mkdir(at)
     path = os.path.join(at, "x.base")
@@ -1243,7 +1243,7 @@ def inspect(path):
 
 @case
 def inspect_model():
-    """--inspect names what is in the file, for people and as JSON that adds up"""
+    """--inspect lists the content of the file, as text and as consistent JSON"""
     text, info = good("-m", model(), "--inspect").decode(), inspect(MODEL)
     arch, n_params, n_words = ("llama", 292800, 512) if MODEL == STORIES else ("qwen3", 381568, 3072)
     for word in (arch, str(n_params), "%d tokens" % n_words, "token_embd.weight", "general.architecture", "f32", "verdict"):
@@ -1265,7 +1265,7 @@ def inspect_model():
 
 @case
 def inspect_for_people():
-    """--inspect shows text as it is, and says what it cuts"""
+    """--inspect shows texts unchanged and marks those that it cuts"""
     text = good("-m", PIP, "--inspect").decode()
     for line in ("tokenizer.ggml.tokens +string x 3072 +\\[.*\"Ā\".*, \\.\\.\\. 3066 more\\]", "general.languages +string x 1 +\\[\"en\"\\]",
                  "tokenizer.chat_template .* message\\['role'\\] .*\"\\.\\.\\. \\(\\d+ bytes\\)"):
@@ -1325,7 +1325,7 @@ def batches_of_other_kinds():
 
 @case
 def inspect_vocabulary():
-    """a file without tensors is whole: exit 0, and said to be a vocabulary"""
+    """a file without tensors is valid: exit 0, and reported as a vocabulary"""
     for name in VOCABS:
         info = inspect(vocab(name))
         same((info["runs"], info["vocabulary_only"], info["parameters"], info["tensors"]), (False, True, 0, []), name)
@@ -1388,7 +1388,7 @@ ACTIONS = (["-p", "Once", "-n", "50"], ["--tokenize", "-p", "Once"], ["--detoken
 
 @case
 def full_disk():
-    """whatever writes to a full device ends with exit 3 and a line"""
+    """every action that writes to a full device ends with exit 3 and one line"""
     for action in [*(["-m", model(), "-q", *a] for a in ACTIONS), ["--help"], ["--version"], ["--list", "types"]]:
         with open("/dev/full", "wb") as full:
             r = run(*action, stdout=full)
@@ -1420,7 +1420,7 @@ def closed_stdout():
 
 @case
 def reader_leaves():
-    """a reader that has enough (| head) ends the run quietly, exit 0"""
+    """a reader that closes the pipe (| head) ends the run without a message, exit 0"""
     p = start("-m", model(), "-p", "Once", *ENDLESS, "-q")
     got = p.stdout.read(10)
     p.stdout.close()
@@ -1471,7 +1471,7 @@ def interrupted():
 
 @case
 def interrupted_prefill():
-    """SIGINT while a long prompt is read ends with 130, soon"""
+    """SIGINT while a long prompt is read ends the run soon, with 130"""
     p = start("-m", model(), "-f", "-", "-b", "4", "-n", "1", "-c", "60000", "-q", stdin=subprocess.PIPE)
     p.stdin.write(b"Once upon a time there was a dog. " * 3000)
     p.stdin.close()
@@ -1486,7 +1486,7 @@ def interrupted_prefill():
 
 @case
 def second_signal():
-    """a run that cannot end by itself (its reader is asleep) ends at the second signal"""
+    """a run that is blocked (its reader is asleep) ends at the second signal"""
     for first, second, code in ((signal.SIGINT, signal.SIGINT, 130), (signal.SIGTERM, signal.SIGTERM, 143), (signal.SIGINT, signal.SIGTERM, 143)):
         p = start("-m", model(), "--dump-tensor", "token_embd.weight")   # 128 KiB into a pipe of 64
         time.sleep(0.5 * SLOW)
@@ -1551,7 +1551,7 @@ def models_that_are_none():
 
 @case
 def sparse_file():
-    """8 GiB of nothing behind a GGUF head: refused at once"""
+    """8 GiB of zeros after a GGUF header: refused at once"""
     path = tmp("sparse.gguf")
     with open(path, "wb") as f:
         f.write(b"GGUF" + struct.pack("<IQQ", 3, 1 << 40, 1 << 40))
@@ -1563,7 +1563,7 @@ def sparse_file():
 
 @case
 def truncated_while_running():
-    """a model that shrinks under the run: exit 3 and a line, no signal, no endless run"""
+    """a model file that shrinks during the run: exit 3 and one line, no signal, no endless run"""
     for size in (0, 100, 200000, 700000):
         path = tmp("shrink.gguf")
         shutil.copy(model(), path)
@@ -1576,7 +1576,7 @@ def truncated_while_running():
 
 @case
 def replaced_while_running():
-    """a model replaced by rename, or removed: the run goes on and ends right"""
+    """a model file that is replaced by rename or removed: the run continues correctly"""
     args = ("-p", "Once", "-n", "1000", "-c", "64", "--context-shift", "--ignore-eos", *GREEDY, "-q")
     want = good("-m", model(), *args)
     for new in (b"not a model at all", None):
@@ -1609,7 +1609,7 @@ def every_tiny_model():
 
 
 def made(name, change):
-    """A tiny llama model of hostile.py's own making, changed."""
+    """A tiny llama model by hostile.py, changed."""
     import hostile
     f = hostile.SPM.copy()
     change(f, hostile)
@@ -1620,7 +1620,7 @@ def made(name, change):
 
 @case
 def partners():
-    """an option without the one that it belongs to gets one line, and the answer stays; beside it, or with -q, there is none"""
+    """an option without the option that it needs gives one line, and the answer is the same; with it, or with -q, there is none"""
     base = ("-m", MODEL, "-p", "Once", "-n", "4", "-s", "1")
     want = good(*base, "-q")
     kept = tmp("partners.kv")
@@ -1635,7 +1635,7 @@ def partners():
 
 @case
 def model_recommends():
-    """general.sampling.* of a file holds where the command line is silent; suppressed tokens are never picked"""
+    """general.sampling.* of a file are the defaults of the command line; suppressed tokens are never picked"""
     plain = made("plain.gguf", lambda f, h: None)
     cold = made("cold.gguf", lambda f, h: f.set("general.sampling.temp", h.F32, 0.0))
     args = ("-p", "a", "-n", "20", "--ids", "--ignore-eos", "-q")
@@ -1653,7 +1653,7 @@ def model_recommends():
 
 @case
 def matrix_scales():
-    """NAME.scale multiplies a matrix's product; NAME.input_scale and data that are no weights stand aside"""
+    """NAME.scale multiplies a matrix's product; NAME.input_scale and data that are no weights are ignored"""
     def halved(f, h):
         import struct
         t = f.tensor("blk.0.attn_q.weight")
@@ -1698,7 +1698,7 @@ def bounded_window():
 
 @case
 def prompt_cache():
-    """a second run reads the last token alone and says the same, and so does a batch; a file that is none stays"""
+    """a second run reads the last token alone and gives the same answer, and so does a batch; a file of another kind stays"""
     def answered(*args):
         r = run(*args)
         check(r.rc == 0, repr((args, r)))
@@ -1745,7 +1745,7 @@ def prompt_cache():
 
 @case
 def prompt_cache_refused():
-    """what cannot be kept is said before there is an answer"""
+    """a cache file that cannot be written is reported before the answer"""
     m, p = model(), ["-m", model(), "-p", "Once", "-n", "4"]
     refused(run(*p, "--prompt-cache", tmp("no/such/folder")), 2, "No such file", "a folder that is not there")
     refused(run(*p, "--prompt-cache", TMP), 2, "a directory", "a directory")
@@ -1769,7 +1769,7 @@ def prompt_cache_refused():
 
 @case
 def stops_inside_characters():
-    """with --ids no token of a stop string is told, though its character spans two tokens"""
+    """--ids prints no token of a stop string, even where its character spans two tokens"""
     stories()
     wild = ("--logit-bias", "198+1000", "--logit-bias", "172+1000", "--temp", "100", "--top-k", "0", "--top-p", "1", "--min-p", "0", "--stop", "\u00e9")
     for seed in range(1, 13):
@@ -1811,7 +1811,7 @@ def sanitized():
 
 @case
 def little_memory():
-    """whatever `ulimit -v` allows: the right text, or exit 3 and a line"""
+    """under any `ulimit -v`: the right text, or exit 3 and one line"""
     if sanitized():
         raise Skip("a sanitizer wants the address space for itself")
     want, short, served = good("-m", model(), "-p", "Once", "-n", "20", *GREEDY, "-q"), 0, 0
@@ -1856,7 +1856,7 @@ def folder(name):
 
 @case
 def quantize_copy():
-    """COPY gives back every tiny model, vocabulary and the story model byte for byte, through a link too"""
+    """COPY reproduces every tiny model, the vocabularies and the story model byte for byte, also through a link"""
     where = folder("copy")
     out = os.path.join(where, "out.gguf")
     files = [os.path.join(TINY, f) for f in sorted(os.listdir(TINY)) if f.endswith(".gguf")] + vocabs() + [model()]
@@ -1873,7 +1873,7 @@ def quantize_copy():
 
 @case
 def quantize_runs():
-    """what is written runs: F32 tells the story, every other type gives a text, sizes shrink with the bits"""
+    """quantised files run: F32 gives the same story, every other type gives a text, sizes shrink with the bits"""
     out, sizes = tmp("q.gguf"), []
     want = good("-m", model(), "-p", "", "-n", "200", *GREEDY)
     for kind in "F32", "F16", "Q8_0", "Q6_K", "Q5_K_M", "Q4_K_M", "Q4_0":
@@ -1894,7 +1894,7 @@ def quantize_runs():
 
 @case
 def quantize_split():
-    """a model in parts becomes one file, without the keys that tell of parts"""
+    """a model in parts becomes one file, without the keys of parts"""
     names = [tmp("part-%05d-of-00002.gguf" % (i + 1)) for i in range(2)]
     text = lambda t: struct.pack("<Q", len(t)) + t
     for no, name in enumerate(names):
@@ -1913,7 +1913,7 @@ def quantize_split():
 
 @case
 def quantize_dry_run():
-    """--dry-run prints what would become of each tensor and writes nothing; --list quants names what there is"""
+    """--dry-run prints the new type of each tensor and writes nothing; --list quants lists the file types"""
     stories()
     out = tmp("dry.gguf")
     r = run("--quantize", "Q4_K_M", "-m", model(), "-o", out, "--dry-run", "--tensor-type", "attn_q=q8_0", "--tensor-type=attn_k=f16")
@@ -1932,7 +1932,7 @@ def quantize_dry_run():
 
 @case
 def quantize_refused():
-    """wrong requests: one line, the exit code, no file and what was there stays"""
+    """wrong requests: one line, the exit code, no new file, and an old file is unchanged"""
     where = folder("refused")
     out = os.path.join(where, "out.gguf")
     for args, code, word in (
@@ -1974,7 +1974,7 @@ def quantize_refused():
 
 @case
 def quantize_full_disk():
-    """no room for the file: exit 3, one line, nothing left, the old file stays"""
+    """a full disk: exit 3, one line, no file is left, the old file is unchanged"""
     where = folder("full")
     out = os.path.join(where, "out.gguf")
     open(out, "wb").write(b"old")
@@ -1997,7 +1997,7 @@ def large(name, rows=40000):
 
 @case
 def quantize_interrupted():
-    """SIGINT, SIGTERM, twice SIGTERM, a model cut short: the exit code, one line, nothing left"""
+    """SIGINT, SIGTERM, twice SIGTERM, a model file that shrinks: the exit code, one line, no file is left"""
     where, path = folder("stopped"), large("large.gguf")
     out = os.path.join(where, "out.gguf")
     for signals, code in ((signal.SIGINT,), 130), ((signal.SIGTERM,), 143), ((signal.SIGTERM, signal.SIGTERM), 143), ((), 3):
@@ -2017,7 +2017,7 @@ def quantize_interrupted():
 
 
 def calibration():
-    """A text of the model's own kind, made by the model."""
+    """A text that the model writes."""
     path = tmp("calib.txt")
     if not os.path.exists(path):
         with open(path, "wb") as f:
@@ -2028,7 +2028,7 @@ def calibration():
 
 @case
 def imatrix_out():
-    """an importance matrix does not depend on threads or batches, and adds up"""
+    """an importance matrix does not depend on threads or batches, and its sums are right"""
     m, text, a, b = model(), calibration(), tmp("a.im"), tmp("b.im")
     n = b"%d tensors" % (7 * inspect(m)["hyperparameters"]["block_count"])
     r = run("-m", m, "-f", text, "--imatrix-out", a, "-c", "128", "-t", "1")
@@ -2120,7 +2120,7 @@ def statistics():
 
 @case
 def imatrix_refused():
-    """what cannot be an importance matrix, or make one, is refused in one line"""
+    """files that are no importance matrix, and runs that cannot make one, are refused with one line"""
     m, text, bad = model(), calibration(), tmp("bad.im")
     refused(run("-m", m, "-p", "Too short.", "--imatrix-out", bad, "-q"), 2, "chunk", "a short text")
     refused(run("-m", m, "-f", text, "--imatrix-out", bad, "--chunks", "0", "-q"), 2, "--chunks", "no chunks")
@@ -2147,7 +2147,7 @@ def floats(*args):
 
 @case
 def calibrate_memory():
-    """a text that takes more memory than there is is refused before the run, with the chunks that fit"""
+    """a text that needs too much memory is refused before the run, with the number of chunks that fit"""
     if sanitized():
         raise Skip("a sanitizer wants the address space for itself")
     out, long = tmp("small.gguf"), tmp("long.txt")
@@ -2214,7 +2214,7 @@ QUICK = ("--bench", "-m", SMALL, "-p", "8", "-n", "4", "-r", "1")
 
 @case
 def bench_table():
-    """--bench prints llama-bench's columns and ours, a column for what is varied, a row for each test; -v tells the stages, -q nothing"""
+    """--bench prints llama-bench's columns and further ones, a column for each varied setting, a row for each test; -v prints times of stages, -q nothing"""
     r = run(*QUICK, "-pg", "4,2", "-d", "0,5", "-npl", "1,3", "-ctk", "q8_0", "-t", "2", "-v")
     check(r.rc == 0, repr(r))
     lines = r.out.decode().splitlines()
@@ -2234,7 +2234,7 @@ def bench_table():
 
 @case
 def bench_guesses():
-    """decode tests with guesses stand beside those without: columns of their own, tokens a step as the acceptance has it, -v the draft's stages"""
+    """decode tests with guesses follow those without: further columns, tokens a step by the acceptance rate, -v with the draft's stages"""
     args = (*QUICK[:3], "-p", "0", "-n", "12", "-r", "1", "--draft-max", "0,1,4", "--acceptance", "0,100", "-npl", "3,1")
     r = run(*args, "-md", GUESSER, "-v")
     check(r.rc == 0, repr(r))
@@ -2262,7 +2262,7 @@ def bench_guesses():
 
 @case
 def bench_forms():
-    """JSON, JSONL and CSV hold the keys of llama-bench in its order and ours, each value as it should be; lists multiply; -o FILE"""
+    """JSON, JSONL and CSV hold the keys of llama-bench in its order, then further ones, with the right values; lists multiply; -o FILE"""
     import csv
     args = ("--bench", "-m", SMALL, "-m", SMALL, "-p", "8", "-n", "2", "-npl", "2", "-t", "1,2", "-ub", "4", "-r", "2", "-q")
     path = tmp("bench.csv")
@@ -2295,7 +2295,7 @@ def bench_forms():
 
 @case
 def bench_plot():
-    """--plot FILE is well-formed SVG with each test's name and rate, whatever the files are called; refused where it would destroy something"""
+    """--plot FILE is well-formed SVG with each test's name and rate, whatever the names of files; it never replaces the model or the output"""
     import xml.etree.ElementTree as ET
     texts = lambda path: ["".join(x.itertext()) for x in ET.parse(path).iter("{http://www.w3.org/2000/svg}text")]
     path = tmp("bench.svg")
@@ -2318,7 +2318,7 @@ def bench_plot():
 
 @case
 def bench_refused():
-    """--bench refuses what it cannot measure before it measures anything: files, bounds, levels, memory; weights that are no numbers"""
+    """--bench refuses what it cannot measure before the first test: files, bounds, levels, memory; weights that are NaN"""
     refused(run(*QUICK, "-m", tmp("none.gguf")), 2, "none.gguf", "a model that is not there")
     refused(run(*QUICK, "-c", "7"), 2, "a test takes 8 tokens, the context holds 7", "-c below a test")
     refused(run(*QUICK, "-d", "200000", "-c", "0"), 2, "the context holds", "beyond the model's context, which -c 0 keeps to")
@@ -2356,7 +2356,7 @@ def bench_refused():
 
 @case
 def bench_interrupted():
-    """SIGINT ends a benchmark with exit 130 and a table that is whole; a model cut short under it ends with exit 3"""
+    """SIGINT ends a benchmark with exit 130 and a complete table; a model file that shrinks ends it with exit 3"""
     for sig, rc in (signal.SIGINT, 130), (None, 3):
         path = tmp("cut.gguf")
         shutil.copy(SMALL, path)
@@ -2378,7 +2378,7 @@ def bench_interrupted():
 
 @case
 def bench_peer():
-    """tests/bench/peer.py runs both programs in turn and prints their ratio; a peer that fails is told"""
+    """tests/bench/peer.py runs both programs in turn and prints their ratio; a peer that fails is reported"""
     fake, none = tmp("llama-bench"), tmp("no-bench")
     for path, text in ((fake, '#!/bin/sh\nexec "%s" --bench -q "$@"\n' % BIN), (none, "#!/bin/sh\necho broken >&2; exit 1\n")):
         with open(path, "w") as f:

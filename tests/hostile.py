@@ -28,7 +28,7 @@ def raw(s): return s if isinstance(s, bytes) else s.encode()
 
 
 class File:
-    """A GGUF file whose every field can be made to lie."""
+    """A GGUF file in which every field can be set to a wrong value."""
 
     def __init__(self, version=3):
         self.version, self.kv, self.tensors, self.align = version, [], [], 32
@@ -484,7 +484,7 @@ def not_files():
 
 
 def wide(n_ff, words=spm_tokens()):
-    """Two layers of width 2. With a feed-forward far wider than the file is large, scratch must not follow blindly."""
+    """Two layers of width 2. A feed-forward far wider than the file is large must not make scratch as large."""
     f = model(len(words))
     for k, t, v in SPM.kv: f.set(k, t, v)
     f.set("llama.block_count", U32, 2).set("llama.context_length", U32, 4096).set("llama.embedding_length", U32, 2).set("llama.attention.head_count", U32, 1).set("llama.feed_forward_length", U32, n_ff)
@@ -524,7 +524,7 @@ def line_fault(err):
 
 
 def fault(binary, args, allowed, limit, quiet_out):
-    """What is wrong with a run, or None. A refusal takes a second at most on a free machine; three of CPU time are allowed here."""
+    """The error of a run, or None. A refusal takes a second at most on a free machine; three of CPU time are allowed here."""
     def confine():
         if limit: resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

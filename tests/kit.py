@@ -1,4 +1,4 @@
-"""What the scripts that look at the command from outside have in common: cases, processes, records of a batch, and what they check."""
+"""Helpers of the scripts that test the command: cases, processes, records of a batch, checks."""
 import base64, collections, json, os, re, shutil, subprocess, time
 
 CASES = []
@@ -7,7 +7,7 @@ ENV = {k: v for k, v in os.environ.items() if not k.startswith(("LLMRUN_MODEL", 
 
 
 class Skip(Exception):
-    """The machine lacks something that a case needs."""
+    """Raised where the machine lacks something that a case needs."""
 
 
 def case(f):
@@ -94,7 +94,7 @@ def begin(command, **kw):
 
 
 def threads_of(pid):
-    """What the threads of a process do, where the system tells it."""
+    """States of the threads of a process, where the system shows them."""
     try:
         folder, rows = "/proc/%d/task" % pid, []
         for thread in os.listdir(folder):
@@ -159,7 +159,7 @@ class Record:
 
 
 def records(data, torn=False):
-    """{line number: record}: every record whole and once. torn: what stands behind the last newline may be the beginning of one."""
+    """{line number: record}: every record is complete and there once. torn: an incomplete one may follow the last newline."""
     lines = data.split(b"\n")
     tail = lines.pop()
     check(torn or tail == b"", "a torn last record: %s" % short(tail))
@@ -176,7 +176,7 @@ def plain(found):
 
 
 def equal(got, want, what):
-    """Two sets of records answer the same lines with the same bytes."""
+    """Checks that two sets of records answer the same lines with the same bytes."""
     got, want = plain(got), plain(want)
     same(sorted(got), sorted(want), what + ": lines answered")
     for no in sorted(want):

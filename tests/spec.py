@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Speculation from outside: what is said does not depend on what was guessed, nor on who guessed it.
+"""Tests of speculation by running the command: the text does not depend on the guesses, nor on their source.
 
     python3 tests/spec.py ./llmrun [--stress BINARY] [--all] [--prompts N] [--files N] [--seed N] [WORD ...]     cases whose name holds a word, else all
 
@@ -84,7 +84,7 @@ def patched(model, name, patch):
 
 
 def gains(f):
-    """Where the gains of the last norm stand, float32, and how many they are."""
+    """Offset and number of the last norm's gains, float32."""
     dims, kind, at = f.tensors["output_norm.weight"]
     check(kind == 0, "gains of another type")
     return f.base + at, dims[0]
@@ -114,7 +114,7 @@ def shuffle(f, b):
 
 
 def blur(share):
-    """Float matrices whose weights are off by a share of themselves."""
+    """A model whose float weights have a random relative error."""
     def patch(f, b):
         rng = random.Random(1)
         for dims, kind, at in f.tensors.values():
@@ -141,7 +141,7 @@ def stem(model):
 
 
 def wrong(model):
-    """A draft that holds the least likely token for the likeliest."""
+    """A draft for which the least likely token is the most likely."""
     return patched(model, stem(model) + "-wrong.gguf", turn_signs)
 
 
@@ -243,7 +243,7 @@ def counts_of(s):
 
 
 def guessed(c, source, what, must=True):
-    """Guesses came from this source, or both, or none, and from no other; must: there were some."""
+    """Checks that guesses came from this source, or both, or none; must: there were some."""
     for kind in KINDS:
         check(0 <= c.accepted[kind] <= c.guessed[kind], "%s: %d of %d guesses accepted" % (what, c.accepted[kind], c.guessed[kind]))
         if source not in (kind, "both"):
@@ -253,13 +253,13 @@ def guessed(c, source, what, must=True):
 
 
 def one_thread(args):
-    """Two would wait for each other in every little step when something else runs on the machine."""
+    """One thread: with two, every small step would wait for a thread when other programs run."""
     return args if "-t" in args else ("-t", "1", *args)
 
 
 @functools.cache
 def stressed():
-    """Whether this binary is a stress build: it preempts without a need, and who reads again what he was guesses little."""
+    """Whether this binary is a stress build: it preempts at every step, and a sequence that is read again guesses little."""
     r = run("-m", SMALL, "--batch", put("stress.jsonl", [{"prompt": "Once %d" % i, "max_tokens": 8, "ignore_eos": True} for i in range(4)]), "--format", "json", *PLAIN)
     return json.loads(next(x for x in r.err.splitlines() if x.startswith(b"{")))["preemptions"] > 0
 
@@ -272,7 +272,7 @@ def told(lines, *args, model=PIP, rc=0, **kw):
 
 
 def unguessed(lines, *args, **kw):
-    """What a file answers without speculation: every line of it."""
+    """The answers of a file without speculation."""
     got, s = told(lines, *PLAIN, *args, **kw)
     guessed(counts_of(s), "none", "a plain run")
     same([no for no, r in got.items() if r.error], [], "lines with an error")
@@ -290,7 +290,7 @@ def forced(k):
 
 
 def held(want, lines, source, *args, draft=DRAFT, k=0, what="", must=True, **kw):
-    """A run with speculation answers what is wanted, and with k given made guesses; what it counted."""
+    """Checks that a run with speculation gives the wanted records, and made guesses if k is given. Returns its counts."""
     what = " ".join(x for x in (what, source, "k = %d" % k if k else "k by measurement", " ".join(args)) if x)
     got, s = told(lines, *by(source, draft), *forced(k), *args, **kw)
     equal(got, want, what)
@@ -321,7 +321,7 @@ def alone(prompt, *args, model=PIP, **kw):
 
 
 def held_alone(prompt, *args, runs, model=PIP, what=""):
-    """A run says the same ids with each of these (source, draft, k), which make guesses; the plain ids."""
+    """Checks that a run gives the same ids with each (source, draft, k). Returns the ids without speculation."""
     want, none, _ = alone(prompt, *PLAIN, *args, model=model)
     guessed(none, "none", "a plain run")
     made = 0
@@ -344,7 +344,7 @@ def prompt(no):
 
 
 def greedy_lines(n, tokens):
-    """Most go on when the text ends, half tell log-probabilities."""
+    """Most ignore the end of the text, half ask for log-probabilities."""
     return [{"prompt": prompt(i), "max_tokens": tokens, "temperature": 0, **({"ignore_eos": True} if i % 4 else {}), **({"logprobs": 5} if i % 2 else {})}
             for i in range(n)]
 
@@ -373,7 +373,7 @@ WIDTHS = (32, 4, 1)
 
 @case
 def every_length():
-    """greedy records are the same for draft lengths of 1 to 16 and measured ones, whoever guesses, in batches of any width"""
+    """greedy records are the same for draft lengths of 1 to 16 and measured ones, for every source, in batches of any width"""
     lines = greedy_lines(O.prompts, 100 if O.all else 40)
     want = unguessed(lines)
     for i, k in enumerate(some([*range(1, 17), 0])):
@@ -414,7 +414,7 @@ def streams():
 
 @case
 def drafts():
-    """a draft that is always right, always wrong, random, without numbers or of a short context changes no record, only what is accepted"""
+    """a draft that is always right, always wrong, random, gives NaN or has a short context changes no record, only the number of accepted guesses"""
     lines = greedy_lines(60 if O.all else 8, 100 if O.all else 50) + sampled_lines(40 if O.all else 9, 30)
     greedy = [dict(x, ignore_eos=True) for x in lines[:8]]
     want, want_greedy = unguessed(lines), unguessed(greedy)
@@ -576,7 +576,7 @@ def ends():
 
 @case
 def shifted():
-    """--context-shift: beyond a full context the ids stay the same, whatever was kept"""
+    """--context-shift: beyond a full context the ids stay the same, for any number of kept tokens"""
     for model, draft in some(((SMALL, wrong(SMALL)), (PIP, DRAFT), (PIP, PIP), (SMALL, SMALL)), 4):
         for c, keep in ((32, 0), (48, 4), (33, -1))[:1 if model == PIP and not O.all else 3]:
             for temp in ("0", "0.9")[:1 if model == PIP and not O.all else 2]:
@@ -587,7 +587,7 @@ def shifted():
 
 @case
 def pressure():
-    """guesses that find no room in a small cache are left out, sequences that make room come back, and say the same"""
+    """guesses that do not fit a small cache are left out, preempted sequences run again, and the records stay the same"""
     lines = [{"prompt": "the hen and the " * 2 + "x" * i, "max_tokens": 60, "temperature": i % 2, "seed": i, "ignore_eos": True, "logprobs": 0} for i in range(16)]
     want = unguessed(lines, model=SMALL)
     for i, config in enumerate(some(("--kv-blocks 12 --kv-block-size 16 -np 16", "--kv-blocks 40 --kv-block-size 4 -b 20 -np 16", "--kv-blocks 150 --kv-block-size 1 --batch-order input -np 8",
@@ -646,7 +646,7 @@ def random_lines(rng, high):
 
 
 def random_shape(rng):
-    """How a file is run: nothing of what it answers. A pool holds at least one full context of 256."""
+    """Options that change how a file is run but no answer. A pool holds at least one full context of 256."""
     block = rng.choice((1, 2, 3, 8, 16, 64))
     shape = ["-np", rng.choice((1, 2, 3, 9, 17, 40)), "-t", rng.choice((1, 2, 3)), "-b", rng.choice((1, 2, 5, 17, 64, 512)), "--kv-block-size", block, "--cpu", rng.choice(levels())]
     for share, more in ((0.5, ["--kv-blocks", -(-256 // block) + rng.choice((0, 1, 2, 5, 20))]), (0.3, ["--batch-order", "input"]), (0.2, ["--batch-window", rng.choice((1, 2, 5))]),
@@ -664,7 +664,7 @@ def random_speculation(rng, drafts):
 
 @case
 def random_files():
-    """random files under random options answer what they answer without guesses, one line after the other (--files N of them)"""
+    """random files under random options give the answers of a run without guesses, line by line (--files N of them)"""
     groups, guesses = families(), 0
     for seed in some(range(O.seed, O.seed + O.files)):
         rng = random.Random(seed)
@@ -900,7 +900,7 @@ def vocabularies():
 
 @case
 def padded_vocabularies():
-    """a draft with some tokens fewer or more at the end serves, and guesses what it knows; one with many fewer does not"""
+    """a draft with some tokens fewer or more at the end works, and guesses only tokens that both have; one with many fewer is refused"""
     lines = small_lines(random.Random(3), 8, 60)
     for drop in (1, 13):
         short = cut_vocabulary(SMALL, drop)
@@ -980,7 +980,7 @@ def lookup_cache():
 
 @case
 def lookup_cache_damaged():
-    """damaged or cut short, a lookup cache is told of and not used: the text stays and the exit is 0"""
+    """a damaged or cut lookup cache is reported and not used: the text stays the same, exit 0"""
     kept, rng = Kept("damaged.lookup"), random.Random(1)
     size = len(kept.data)
     check(size > 100, "a cache of %d bytes" % size)
@@ -1020,7 +1020,7 @@ def lookup_cache_foreign():
 
 @case
 def lookup_cache_disk():
-    """a cache that cannot be written costs a word or exit 2 or 3, never the text nor the cache that was there"""
+    """a cache that cannot be written gives a warning or exit 2 or 3, and never changes the text or the old cache"""
     kept = Kept("disk.lookup")
     for path in "/nonexistent/lookup", tmp(""), "/dev/full":
         r = run("-m", SMALL, "-p", kept.words, "--ids", "--lookup-cache", path, *kept.how)
@@ -1088,7 +1088,7 @@ def documented():
 
 
 def print_table():
-    """What was guessed in each comparison."""
+    """Prints the guesses of each comparison."""
     print("| run | lines | tokens | steps | draft | lookup | speed |\n|---|---|---|---|---|---|---|")
     share = lambda c, kind: "%d of %d (%.1f %%)" % (c.accepted[kind], c.guessed[kind], 100 * c.accepted[kind] / c.guessed[kind]) if c.guessed[kind] else ""
     for row in TABLE:
