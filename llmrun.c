@@ -4398,7 +4398,7 @@ typedef struct {
 } dev_buffer;
 
 typedef enum {
-    DEV_EMBED, DEV_ANGLES, DEV_NORM, DEV_BIAS, DEV_ADD, DEV_ROPE, DEV_STORE, DEV_ATTEND, DEV_FORM, DEV_MATMUL, DEV_WATCH,
+    DEV_EMBED, DEV_ANGLES, DEV_NORM, DEV_BIAS, DEV_ADD, DEV_ROPE, DEV_HADAMARD, DEV_STORE, DEV_ATTEND, DEV_FORM, DEV_MATMUL, DEV_WATCH,
     DEV_ACTIVATE, DEV_ROUTE, DEV_GROUP, DEV_MIX, DEV_GATE, DEV_ADD_SCALED, DEV_KINDS
 } dev_kind;
 
@@ -4418,7 +4418,8 @@ typedef struct {
         const dev_mat *embd;                          /* DEV_EMBED */
         struct { const double *freq; int at; } angles;/* radians per position; where they begin in a row */
         struct { int n_rot, at; bool halves; } rope;  /* values that it rotates; where its angles begin; which two make a pair */
-        struct { const dev_kv *kv; int window, hd_k, group; } cache;   /* of the layer; values of a query; query heads of a K/V head */
+        struct { const dev_kv *kv; bool values; } hadamard;            /* as the cache has its values or its keys */
+        struct { const dev_kv *kv; int window, hd_k, group, most; } cache; /* of the layer; values of a query; query heads of a K/V head; most positions that a row sees */
         struct { int n, used; bool norm; int base; } experts; /* how many; used for a row; weights sum to 1; DEV_GROUP: product of the first gate */
         struct { int first, n, n_expert, used, at; } products;   /* of the plan; of n_expert experts, where they begin in `grouped` */
         unsigned forms;                               /* DEV_FORM */
@@ -4443,6 +4444,8 @@ typedef struct {
     dev_row_list rows[DEV_ROW_SETS];                  /* of the batch at hand */
     void       **scratch;                             /* [threads] for kernels */
     k_attn_row **attn_rows;                           /* [threads][DEV_ATTN_ROWS * most query heads of a K/V head] */
+    float       *parts;                               /* [n_parts] partial results of attention, where segments are tasks; NULL: they never are */
+    size_t       n_parts;
     int          max_rows, max_out;
     size_t       n_bytes;                             /* of all that dev_plan_fill() allocates, and of the list */
     bool         counting;                            /* bytes are counted, nothing is allocated */
@@ -4530,31 +4533,121 @@ static void dev__store(const dev *dv, const dev_op *op, int r) {
     dev__kv_store(kv, dev__table(b, kv->group, r, &n), b->pos[r], k, v);
 }
 
+/* out: the transform of the cache's keys or values, which is its own inverse. */
+static void dev__hadamard(const dev *dv, const dev_op *op, int r) {
+    const dev_kv *kv = op->hadamard.kv;
+    k_hadamard(dev__out(dv, op, 0, r), op->n_head * op->n, op->hadamard.values ? kv->hadamard_v : kv->hadamard_k);
+}
+
 static int dev__attend_tasks(const dev_run *run, const dev_op *op) { return run->plan->rows[op->rows].n_run * op->cache.kv->n_head; }
 
-/* out = attention of the queries in[0] over the cache. A task is a run of rows of one sequence and a K/V head. Queries are transformed
- * as the keys in the cache are; the transform of values is undone in the output. */
-static void dev__attend(const dev *dv, const dev_op *op, int task) {
+/* The query rows of run `i` for K/V head `head`. */
+static k_attn_args dev__attend_rows(const dev *dv, const dev_op *op, int i, int head) {
     const dev_run      *run = dv->run;
     const dev_kv       *kv = op->cache.kv;
     const dev_row_list *on = &run->plan->rows[op->rows];
-    const int           g = op->cache.group, i = task / kv->n_head, head = task % kv->n_head, window = op->cache.window;
-    const uint8_t     **kb = run->views[dv->ith], **vb = kb + run->n_views;
+    const int           g = op->cache.group, window = op->cache.window;
     k_attn_row         *rows = run->plan->attn_rows[dv->ith];
-    int                 n = 0, n_blocks;
+    int                 n = 0;
     for (int s = on->run[i]; s < on->run[i + 1]; s++) {
         const int64_t past = run->batch->pos[on->row[s]] + 1;
         float        *q = dev__in(dv, op, 0, s) + head * g * kv->hd_k, *o = dev__out(dv, op, 0, s) + head * g * kv->hd_v;
-        k_hadamard(q, g * kv->hd_k, kv->hadamard_k);
         for (int h = 0; h < g; h++)
             rows[n++] = (k_attn_row){.q = q + h * kv->hd_k, .o = o + h * kv->hd_v, .begin = window && past > window ? past - window : 0, .end = past};
     }
-    const int32_t *table = dev__table(run->batch, kv->group, on->row[on->run[i]], &n_blocks);
+    return (k_attn_args){.n_rows = n, .rows = rows, .hd_k = kv->hd_k, .hd_v = kv->hd_v, .scale = op->scale, .type_k = kv->type_k, .type_v = kv->type_v};
+}
+
+/* The same with the blocks of keys and values. */
+static k_attn_args dev__attend_args(const dev *dv, const dev_op *op, int i, int head) {
+    const dev_run      *run = dv->run;
+    const dev_kv       *kv = op->cache.kv;
+    const dev_row_list *on = &run->plan->rows[op->rows];
+    const uint8_t     **kb = run->views[dv->ith], **vb = kb + run->n_views;
+    k_attn_args         a = dev__attend_rows(dv, op, i, head);
+    int                 n_blocks;
+    const int32_t      *table = dev__table(run->batch, kv->group, on->row[on->run[i]], &n_blocks);
     dev__kv_views(kv, table, n_blocks, head, kb, vb);
-    k_attn_args a = {.n_rows = n, .rows = rows, .hd_k = kv->hd_k, .hd_v = kv->hd_v, .scale = op->scale, .type_k = kv->type_k, .type_v = kv->type_v,
-                     .k_blocks = kb, .v_blocks = vb, .block = kv->block, .k_stride = kv->k_stride, .v_stride = kv->v_stride};
+    a.k_blocks = kb, a.v_blocks = vb, a.block = kv->block, a.k_stride = kv->k_stride, a.v_stride = kv->v_stride;
+    return a;
+}
+
+/* out = attention of the queries in[0] over the cache. A task is a run of rows of one sequence and a K/V head. */
+static void dev__attend(const dev *dv, const dev_op *op, int task) {
+    const k_attn_args a = dev__attend_args(dv, op, task / op->cache.kv->n_head, task % op->cache.kv->n_head);
     k_attn(&a, dv->scratch);
-    for (int k = 0; k < n; k += g) k_hadamard(rows[k].o, g * kv->hd_v, kv->hadamard_v);
+}
+
+/* --- attention whose tasks are segments: where runs and K/V heads are too few for the threads. The results have the same bits --- */
+
+/* The segments that a run of rows sees. */
+typedef struct {
+    int64_t first;
+    int     n;
+    size_t  size, at;                                 /* floats of a segment's partial result for one K/V head; where those of the run begin */
+} dev_segments;
+
+/* Of the run behind the one that *to describes; of run 0 where to->size is 0. */
+static void dev__segments(const dev_run *run, const dev_op *op, int i, dev_segments *to) {
+    const dev_row_list *on = &run->plan->rows[op->rows];
+    const int64_t first = run->batch->pos[on->row[on->run[i]]] + 1, last = run->batch->pos[on->row[on->run[i + 1] - 1]];
+    to->at += (size_t)to->n * (size_t)op->cache.kv->n_head * to->size;
+    to->first = (op->cache.window && first > op->cache.window ? first - op->cache.window : 0) / K_SEGMENT;
+    to->n = (int)(last / K_SEGMENT + 1 - to->first);
+    to->size = k_attn_part((on->run[i + 1] - on->run[i]) * op->cache.group, op->cache.kv->hd_v);
+}
+
+/* Whether segments are tasks: a tenth of the threads' time would be lost otherwise, and the partial results have space. */
+static bool dev__apart(const dev_run *run, const dev_op *op) {
+    const int    n_run = run->plan->rows[op->rows].n_run, n = n_run * op->cache.kv->n_head, turns = (n + run->p->n - 1) / run->p->n;
+    dev_segments seg = {0};
+    int          most = 0;
+    if (!run->plan->parts || 10 * n > 9 * turns * run->p->n) return false;
+    for (int i = 0; i < n_run; i++) {
+        dev__segments(run, op, i, &seg);
+        most = seg.n > most ? seg.n : most;
+    }
+    return most > 1 && seg.at + (size_t)seg.n * (size_t)op->cache.kv->n_head * seg.size <= run->plan->n_parts;
+}
+
+/* Finds the run of a task, where each run has one for each K/V head or, `each`, for each segment of it; *task is then counted in the run. */
+static int dev__find_run(const dev_run *run, const dev_op *op, bool each, int *task, dev_segments *seg) {
+    for (int i = 0;; i++) {
+        dev__segments(run, op, i, seg);
+        const int n = op->cache.kv->n_head * (each ? seg->n : 1);
+        if (*task < n) return i;
+        *task -= n;
+    }
+}
+
+static void dev__attend_segment(const dev *dv, const dev_op *op, int task) {
+    dev_segments      seg = {0};
+    const int         i = dev__find_run(dv->run, op, true, &task, &seg);
+    const k_attn_args a = dev__attend_args(dv, op, i, task / seg.n);
+    k_attn_segment(&a, seg.first + task % seg.n, dv->run->plan->parts + seg.at + (size_t)task * seg.size, dv->scratch);
+}
+
+static void dev__attend_merge(const dev *dv, const dev_op *op, int task) {
+    dev_segments      seg = {0};
+    const int         i = dev__find_run(dv->run, op, false, &task, &seg);
+    const k_attn_args a = dev__attend_rows(dv, op, i, task);
+    const float      *parts = dv->run->plan->parts + seg.at + (size_t)(task * seg.n) * seg.size;
+    for (int r = 0; r < a.n_rows; r++) k_attn_merge(&a, r, parts, seg.n);
+}
+
+/* All segments, then the merges. */
+static void dev__attend_apart(dev *dv, const dev_op *op) {
+    const dev_run *run = dv->run;
+    dev_segments   seg = {0};
+    int            n = 0;
+    for (int i = 0; i < run->plan->rows[op->rows].n_run; i++) {
+        dev__segments(run, op, i, &seg);
+        n += seg.n * op->cache.kv->n_head;
+    }
+    dev__begin(dv);
+    for (int task; (task = pool_next(dv->p)) < n;) dev__attend_segment(dv, op, task);
+    dev__begin(dv);
+    for (int task; (task = pool_next(dv->p)) < dev__attend_tasks(run, op);) dev__attend_merge(dv, op, task);
 }
 
 /* The forms of out that products read. */
@@ -4702,6 +4795,7 @@ static const dev_kind_row dev_kinds[DEV_KINDS] = {
     [DEV_BIAS]       = {"bias",       dev__bias,       NULL,              NULL},
     [DEV_ADD]        = {"add",        dev__add,        NULL,              NULL},
     [DEV_ROPE]       = {"rope",       dev__rope,       NULL,              NULL},
+    [DEV_HADAMARD]   = {"hadamard",   dev__hadamard,   NULL,              NULL},
     [DEV_STORE]      = {"store",      dev__store,      NULL,              NULL},
     [DEV_ATTEND]     = {"attend",     dev__attend,     dev__attend_tasks, dev__attend_cost},
     [DEV_FORM]       = {"form",       dev__form_row,   NULL,              NULL},
@@ -4876,6 +4970,21 @@ static void dev__fill_threads(dev_plan *p, int n_threads) {
     }
 }
 
+enum { DEV_PARTS_SEGMENTS = 512 };                    /* most segments of a row that are tasks of their own */
+
+/* Space for one row's partial results of attention, where its K/V heads do not make an even share for every thread. */
+static void dev__fill_parts(dev_plan *p, int n_threads) {
+    for (int i = 0; i < p->n_op; i++) {
+        const dev_op *op = &p->op[i];
+        if (op->kind != DEV_ATTEND || op->n_head / op->cache.group % n_threads == 0) continue;
+        const int    n = op->cache.most / K_SEGMENT + 2;              /* with one more: a window begins anywhere */
+        const size_t each = (size_t)(op->n_head / op->cache.group) * k_attn_part(op->cache.group, op->n);
+        const size_t need = each * (size_t)(n < DEV_PARTS_SEGMENTS ? n : DEV_PARTS_SEGMENTS);
+        if (need > p->n_parts) p->n_parts = need;
+    }
+    if (p->n_parts) p->parts = dev__take(p, p->n_parts, sizeof *p->parts, false);
+}
+
 static void dev__fill_experts(dev_plan *p) {
     int most = 0;
     for (int i = 0; i < p->n_op; i++)
@@ -4901,6 +5010,7 @@ static void dev_plan_fill(dev_plan *p, int n_threads, int max_rows, int max_out,
     }
     for (int i = 1; i < p->n_buf; i++) dev__fill_buf(p, &p->buf[i]);
     dev__fill_threads(p, n_threads);
+    dev__fill_parts(p, n_threads);
     dev__fill_experts(p);
     for (int i = 0; i < p->n_product; i++) {
         dev_product *m = &p->product[i];
@@ -4990,7 +5100,8 @@ static void dev__main(void *ctx, int ith) {
         if (!p->rows[op->rows].n) continue;
         if (ith == 0 && run->on_layer && op->layer != il) run->on_layer(run->on_layer_ctx, il = op->layer);
         dv.part = op->part;
-        if (dev_kinds[op->kind].run) dev__rows(&dv, &p->phase[i]);
+        if (op->kind == DEV_ATTEND && dev__apart(run, op)) dev__attend_apart(&dv, op);
+        else if (dev_kinds[op->kind].run) dev__rows(&dv, &p->phase[i]);
         else dev__products(&dv, &p->phase[i]);
     }
     dev__end(&dv);
@@ -7193,10 +7304,11 @@ static void fwd__attention(fwd_draft *d) {
     d->rows = d->past;
     d->beside = true;
     fwd__heads(d, d->q, vec[B_Q], vec[W_Q_NORM], lh->n_head);
-    d->beside = false;
+    fwd__op(d, (dev_op){.kind = DEV_HADAMARD, .out = {d->q}, .hadamard = {kv, false}, .n = lh->hd_k, .n_head = lh->n_head});
     d->part = FWD_ATTN;
     fwd__op(d, (dev_op){.kind = DEV_ATTEND, .in = {d->q}, .out = {d->att}, .n = lh->hd_v, .n_head = lh->n_head, .scale = lh->attn_scale,
-                        .cache = {kv, lh->window, lh->hd_k, lh->n_head / lh->n_head_kv}});
+                        .cache = {kv, lh->window, lh->hd_k, lh->n_head / lh->n_head_kv, lh->window ? lh->window : d->m->hp.n_ctx_train}});
+    fwd__op(d, (dev_op){.kind = DEV_HADAMARD, .out = {d->att}, .hadamard = {kv, true}, .n = lh->hd_v, .n_head = lh->n_head});
     fwd__forms(d, d->att, lh->n_head * lh->hd_v, 0);
     fwd__matmul(d, FWD_WO);
     dev_plan_product(d->to, &w[W_O], d->rows, d->att, d->y);

@@ -368,6 +368,73 @@ static void t_fwd_fork(void) {
     t_rig_close(&r);
 }
 
+/* Rows [d - n + 1, d] of a sequence whose other keys and values are in the cache; the logits of row d. */
+static const float *t_rows_at(t_rig *r, const kv_seq *seq, const int32_t *ids, int n_ids, int d, int n) {
+    fwd_begin(r->f);
+    for (int p = d - n + 1; p <= d; p++) fwd_add(r->f, seq, ids[p % n_ids], p, p == d ? DEV_LOGITS : 0);
+    return CHECK(fwd_step(r->f)) ? r->f->logits : NULL;
+}
+
+/* Whether attention has split the last step into segments. */
+static bool t_apart(const t_rig *r) {
+    const dev_plan *p = &r->f->plan;
+    int             i = 0;
+    while (p->op[i].kind != DEV_ATTEND) i++;
+    return dev__apart(&r->f->run, &p->op[i]);
+}
+
+/* The model with another window and team of threads, over the same cache. */
+static void t_rig_team(t_rig *r, int window, int threads) {
+    for (int i = 0; i < r->m.hp.n_layer; i++) r->m.hp.layer[i].window = window;
+    r->m.hp.n_ctx_train = 4096;
+    fwd_free(r->f);
+    pool_free(r->p);
+    r->p = pool_new(threads);
+    r->f = fwd_new(&r->m, r->kv, r->p, 128, 128);
+}
+
+enum { T_DEEP = 3000 };
+
+static void t_fwd_segments_of(const char *name, int window, uint32_t cache) {
+    static const int depth[] = {100, 511, 512, T_DEEP - 1}, rows[] = {1, 5, 40}, threads[] = {2, 3, 8};
+    t_tiny t;
+    t_rig  r;
+    int    n;
+    t_how  how = {"auto", 1, 128, 32, cache, false};
+    if (!t_tiny_find(name, &t) || !t_rig_open(&r, t_tiny_path(t.file), &how)) return;
+    const size_t V = (size_t)t.n_vocab;
+    int32_t     *ids = t_read_ids(t_tiny_path(t.ids), &n);
+    kv_seq      *seq = kv_seq_new(r.kv);
+    float       *want = mem_new(4 * V, sizeof *want);
+    t_rig_team(&r, window, 1);
+    CHECK(kv_reserve(seq, T_DEEP));
+    for (int d = 0; d < T_DEEP; d += 60) t_rows_at(&r, seq, ids, n, d + 59, 60);
+    for (int i = 0; i < 4; i++) memcpy(want + (size_t)i * V, t_rows_at(&r, seq, ids, n, depth[i], 1), V * sizeof *want);
+    for (int k = 0; k < 3; k++) {
+        t_rig_team(&r, window, threads[k]);
+        for (int i = 0; i < 12; i++) {
+            const float *got = t_rows_at(&r, seq, ids, n, depth[i / 3], rows[i % 3]);
+            CHECKF(got && !memcmp(got, want + (size_t)(i / 3) * V, V * sizeof *got), "%s, window %d, cache %s: %d threads, %d rows, position %d: other bits",
+                   name, window, k_types[cache].name, threads[k], rows[i % 3], depth[i / 3]);
+            if (rows[i % 3] == 1) EQ_INT(t_apart(&r), depth[i / 3] >= 512 && r.m.hp.layer[0].n_head_kv % threads[k] != 0);
+        }
+    }
+    mem_free(want);
+    mem_free(ids);
+    kv_seq_free(seq);
+    t_rig_close(&r);
+}
+
+/* Attention behind many positions, with fewer K/V heads than threads: one, and two. */
+static void t_fwd_segments(void) {
+    static const char *const names[] = {"llama_odd", "llama"};
+    for (int i = 0; i < 2; i++) {
+        t_fwd_segments_of(names[i], 0, K_F32);
+        t_fwd_segments_of(names[i], 0, K_Q8_0);
+        t_fwd_segments_of(names[i], 600, K_F32);
+    }
+}
+
 static void t_fwd_greedy(void) {
     FILE  *f = fopen(t_tiny_path("manifest.txt"), "r");
     t_tiny t;
@@ -504,6 +571,7 @@ static const t_case t_fwd_cases[] = {
     {"fwd hadamard", "outliers of K and V leave a quantised cache its precision", t_fwd_hadamard},
     {"fwd company", "a row's logits do not depend on what runs beside it", t_fwd_company},
     {"fwd fork", "forked and rolled-back sequences", t_fwd_fork},
+    {"fwd segments", "more threads than K/V heads share the positions of one row: the same bits at any depth, with windows", t_fwd_segments},
     {"fwd greedy", "greedy ids of the framework", t_fwd_greedy},
     {"fwd asking", "logits only for rows that ask", t_fwd_asking},
     {"fwd faults", "each of 18 faults is caught by the golden logits", t_fwd_faults},
