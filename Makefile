@@ -188,8 +188,13 @@ build/%/kernels.o: ggml_kernels.h build/%/flags
 build/%/llmrun.o: llmrun.c ggml_kernels.h build/%/flags build/commit
 	$(COMPILE) -DGGML_KERNELS_DECLARE -DLLMRUN_COMMIT='"$(COMMIT)"' -c -o $@ llmrun.c
 
-build/%/tests.o: tests/main.c $(wildcard tests/t_*.c tests/*.h) llmrun.c ggml_kernels.h build/%/flags
-	$(COMPILE) $(TESTING) -c -o $@ tests/main.c
+# The unit tests see one architecture more, made of rows of tables alone.
+build/%/llmrun_rows.c: llmrun.c tests/rows.awk tests/invented.rows
+	@mkdir -p $(@D)
+	awk -f tests/rows.awk tests/invented.rows llmrun.c > $@.tmp && mv $@.tmp $@
+
+build/%/tests.o: tests/main.c $(wildcard tests/t_*.c tests/*.h) build/%/llmrun_rows.c ggml_kernels.h build/%/flags
+	$(COMPILE) $(TESTING) -I. -DLLMRUN_SOURCE='"$(@D)/llmrun_rows.c"' -c -o $@ tests/main.c
 
 build/%/kernel_tests.o: tests/kernels.c $(wildcard tests/t_*.c tests/*.h) llmrun.c ggml_kernels.h build/%/flags
 	$(COMPILE) -DLLMRUN_NO_MAIN -Wno-unused-function -c -o $@ tests/kernels.c

@@ -5158,6 +5158,8 @@ enum {
     A_TOPK_NORM = 4,                                  /* weights of the chosen experts are scaled to sum to 1 */
     A_SHARED_EXPERT = 8,                              /* one expert runs for every token, behind a sigmoid gate */
     A_DENSE = 16,                                     /* no model has experts */
+    A_PRE_NORM = 32,                                  /* RMS norms of what attention and feed-forward read from the stream */
+    A_POST_NORM = 64,                                 /* RMS norms of what they add to it */
 };
 
 typedef struct {
@@ -5168,11 +5170,11 @@ typedef struct {
 
 static const arch_desc arch_table[] = {
     /* general.architecture  known as                                              rope          traits */
-    {"llama",    "Llama 1-3, Mistral, Mixtral, TinyLlama, SmolLM and their kin", ROPE_PAIRS,  A_TOPK_NORM},
-    {"qwen2",    "Qwen 1.5 and 2.x, distilled R1",                                 ROPE_HALVES, A_DENSE},
-    {"qwen2moe", "Qwen 1.5 MoE, Qwen 2 57B-A14B",                                  ROPE_HALVES, A_MOE | A_SHARED_EXPERT},
-    {"qwen3",    "Qwen 3",                                                         ROPE_HALVES, A_DENSE | A_QK_NORM},
-    {"qwen3moe", "Qwen 3 30B-A3B, 235B-A22B, Coder",                               ROPE_HALVES, A_MOE | A_QK_NORM | A_TOPK_NORM},
+    {"llama",    "Llama 1-3, Mistral, Mixtral, TinyLlama, SmolLM and their kin", ROPE_PAIRS,  A_PRE_NORM | A_TOPK_NORM},
+    {"qwen2",    "Qwen 1.5 and 2.x, distilled R1",                                 ROPE_HALVES, A_PRE_NORM | A_DENSE},
+    {"qwen2moe", "Qwen 1.5 MoE, Qwen 2 57B-A14B",                                  ROPE_HALVES, A_PRE_NORM | A_MOE | A_SHARED_EXPERT},
+    {"qwen3",    "Qwen 3",                                                         ROPE_HALVES, A_PRE_NORM | A_DENSE | A_QK_NORM},
+    {"qwen3moe", "Qwen 3 30B-A3B, 235B-A22B, Coder",                               ROPE_HALVES, A_PRE_NORM | A_MOE | A_QK_NORM | A_TOPK_NORM},
 };
 enum { ARCH_COUNT = sizeof arch_table / sizeof arch_table[0] };
 
@@ -5585,8 +5587,8 @@ static int arch_window(const arch_hparams *hp) {
 /* Tensors of a model: weights W_, among them the gains of norms, and biases B_. */
 typedef enum {
     W_TOK_EMBD, W_OUTPUT_NORM, W_OUTPUT, W_ROPE_FREQS,
-    W_ATTN_NORM, W_QKV, B_QKV, W_Q, W_K, W_V, B_Q, B_K, B_V, W_Q_NORM, W_K_NORM, W_O, B_O,
-    W_FFN_NORM, W_GATE, W_UP, W_DOWN, B_GATE, B_UP, B_DOWN,
+    W_ATTN_NORM, W_QKV, B_QKV, W_Q, W_K, W_V, B_Q, B_K, B_V, W_Q_NORM, W_K_NORM, W_O, B_O, W_ATTN_POST_NORM,
+    W_FFN_NORM, W_FFN_POST_NORM, W_GATE, W_UP, W_DOWN, B_GATE, B_UP, B_DOWN,
     W_ROUTER, W_GATE_EXPS, W_UP_EXPS, W_DOWN_EXPS, W_SHEXP_GATE, W_GATE_SHEXP, W_UP_SHEXP, W_DOWN_SHEXP,
     ARCH_SLOTS
 } arch_slot_id;
@@ -5611,39 +5613,41 @@ typedef struct {
 
 /* To add a tensor: an id above and a row here. The step applies each norm and bias that a model has. */
 static const arch_slot arch_slots[ARCH_SLOTS] = {
-    /* id               name in the file                    rows        row         stack     flags          where                  traits */
-    [W_TOK_EMBD]    = {"token_embd.weight",                D_VOCAB,    D_EMBD,     D_1,      0,             ON_MODEL,              0},
-    [W_OUTPUT_NORM] = {"output_norm.weight",               D_1,        D_EMBD,     D_1,      S_VEC,         ON_MODEL,              0},
-    [W_OUTPUT]      = {"output.weight",                    D_VOCAB,    D_EMBD,     D_1,      S_OPT,         ON_MODEL,              0},
-    [W_ROPE_FREQS]  = {"rope_freqs.weight",                D_1,        D_ROT,      D_1,      S_VEC | S_OPT, ON_MODEL,              0},
-    [W_ATTN_NORM]   = {"blk.%d.attn_norm.weight",          D_1,        D_EMBD,     D_1,      S_VEC,         ON_ATTN,               0},
-    [W_QKV]         = {"blk.%d.attn_qkv.weight",           D_QKV,      D_EMBD,     D_1,      S_OPT,         ON_ATTN,               0},
-    [B_QKV]         = {"blk.%d.attn_qkv.bias",             D_1,        D_QKV,      D_1,      S_VEC | S_OPT, ON_ATTN,               0},
-    [W_Q]           = {"blk.%d.attn_q.weight",             D_Q,        D_EMBD,     D_1,      S_OPT,         ON_ATTN,               0},
-    [W_K]           = {"blk.%d.attn_k.weight",             D_K,        D_EMBD,     D_1,      S_OPT,         ON_ATTN,               0},
-    [W_V]           = {"blk.%d.attn_v.weight",             D_V,        D_EMBD,     D_1,      S_OPT,         ON_ATTN,               0},
-    [B_Q]           = {"blk.%d.attn_q.bias",               D_1,        D_Q,        D_1,      S_VEC | S_OPT, ON_ATTN,               0},
-    [B_K]           = {"blk.%d.attn_k.bias",               D_1,        D_K,        D_1,      S_VEC | S_OPT, ON_ATTN,               0},
-    [B_V]           = {"blk.%d.attn_v.bias",               D_1,        D_V,        D_1,      S_VEC | S_OPT, ON_ATTN,               0},
-    [W_Q_NORM]      = {"blk.%d.attn_q_norm.weight",        D_1,        D_HEAD_K,   D_1,      S_VEC,         ON_ATTN,               A_QK_NORM},
-    [W_K_NORM]      = {"blk.%d.attn_k_norm.weight",        D_1,        D_HEAD_K,   D_1,      S_VEC,         ON_ATTN,               A_QK_NORM},
-    [W_O]           = {"blk.%d.attn_output.weight",        D_EMBD,     D_O,        D_1,      0,             ON_ATTN,               0},
-    [B_O]           = {"blk.%d.attn_output.bias",          D_1,        D_EMBD,     D_1,      S_VEC | S_OPT, ON_ATTN,               0},
-    [W_FFN_NORM]    = {"blk.%d.ffn_norm.weight",           D_1,        D_EMBD,     D_1,      S_VEC,         ON_DENSE | ON_EXPERTS, 0},
-    [W_GATE]        = {"blk.%d.ffn_gate.weight",           D_FF,       D_EMBD,     D_1,      0,             ON_DENSE,              0},
-    [W_UP]          = {"blk.%d.ffn_up.weight",             D_FF,       D_EMBD,     D_1,      0,             ON_DENSE,              0},
-    [W_DOWN]        = {"blk.%d.ffn_down.weight",           D_EMBD,     D_FF,       D_1,      0,             ON_DENSE,              0},
-    [B_GATE]        = {"blk.%d.ffn_gate.bias",             D_1,        D_FF,       D_1,      S_VEC | S_OPT, ON_DENSE,              0},
-    [B_UP]          = {"blk.%d.ffn_up.bias",               D_1,        D_FF,       D_1,      S_VEC | S_OPT, ON_DENSE,              0},
-    [B_DOWN]        = {"blk.%d.ffn_down.bias",             D_1,        D_EMBD,     D_1,      S_VEC | S_OPT, ON_DENSE,              0},
-    [W_ROUTER]      = {"blk.%d.ffn_gate_inp.weight",       D_EXPERT,   D_EMBD,     D_1,      0,             ON_EXPERTS,            0},
-    [W_GATE_EXPS]   = {"blk.%d.ffn_gate_exps.weight",      D_FF_EXP,   D_EMBD,     D_EXPERT, 0,             ON_EXPERTS,            0},
-    [W_UP_EXPS]     = {"blk.%d.ffn_up_exps.weight",        D_FF_EXP,   D_EMBD,     D_EXPERT, 0,             ON_EXPERTS,            0},
-    [W_DOWN_EXPS]   = {"blk.%d.ffn_down_exps.weight",      D_EMBD,     D_FF_EXP,   D_EXPERT, 0,             ON_EXPERTS,            0},
-    [W_SHEXP_GATE]  = {"blk.%d.ffn_gate_inp_shexp.weight", D_1,        D_EMBD,     D_1,      S_VEC,         ON_EXPERTS,            A_SHARED_EXPERT},
-    [W_GATE_SHEXP]  = {"blk.%d.ffn_gate_shexp.weight",     D_FF_SHEXP, D_EMBD,     D_1,      0,             ON_EXPERTS,            A_SHARED_EXPERT},
-    [W_UP_SHEXP]    = {"blk.%d.ffn_up_shexp.weight",       D_FF_SHEXP, D_EMBD,     D_1,      0,             ON_EXPERTS,            A_SHARED_EXPERT},
-    [W_DOWN_SHEXP]  = {"blk.%d.ffn_down_shexp.weight",     D_EMBD,     D_FF_SHEXP, D_1,      0,             ON_EXPERTS,            A_SHARED_EXPERT},
+    /* id                 name in the file                     rows        row         stack     flags          where                  traits */
+    [W_TOK_EMBD]       = {"token_embd.weight",                 D_VOCAB,    D_EMBD,     D_1,      0,             ON_MODEL,              0},
+    [W_OUTPUT_NORM]    = {"output_norm.weight",                D_1,        D_EMBD,     D_1,      S_VEC,         ON_MODEL,              0},
+    [W_OUTPUT]         = {"output.weight",                     D_VOCAB,    D_EMBD,     D_1,      S_OPT,         ON_MODEL,              0},
+    [W_ROPE_FREQS]     = {"rope_freqs.weight",                 D_1,        D_ROT,      D_1,      S_VEC | S_OPT, ON_MODEL,              0},
+    [W_ATTN_NORM]      = {"blk.%d.attn_norm.weight",           D_1,        D_EMBD,     D_1,      S_VEC,         ON_ATTN,               A_PRE_NORM},
+    [W_QKV]            = {"blk.%d.attn_qkv.weight",            D_QKV,      D_EMBD,     D_1,      S_OPT,         ON_ATTN,               0},
+    [B_QKV]            = {"blk.%d.attn_qkv.bias",              D_1,        D_QKV,      D_1,      S_VEC | S_OPT, ON_ATTN,               0},
+    [W_Q]              = {"blk.%d.attn_q.weight",              D_Q,        D_EMBD,     D_1,      S_OPT,         ON_ATTN,               0},
+    [W_K]              = {"blk.%d.attn_k.weight",              D_K,        D_EMBD,     D_1,      S_OPT,         ON_ATTN,               0},
+    [W_V]              = {"blk.%d.attn_v.weight",              D_V,        D_EMBD,     D_1,      S_OPT,         ON_ATTN,               0},
+    [B_Q]              = {"blk.%d.attn_q.bias",                D_1,        D_Q,        D_1,      S_VEC | S_OPT, ON_ATTN,               0},
+    [B_K]              = {"blk.%d.attn_k.bias",                D_1,        D_K,        D_1,      S_VEC | S_OPT, ON_ATTN,               0},
+    [B_V]              = {"blk.%d.attn_v.bias",                D_1,        D_V,        D_1,      S_VEC | S_OPT, ON_ATTN,               0},
+    [W_Q_NORM]         = {"blk.%d.attn_q_norm.weight",         D_1,        D_HEAD_K,   D_1,      S_VEC,         ON_ATTN,               A_QK_NORM},
+    [W_K_NORM]         = {"blk.%d.attn_k_norm.weight",         D_1,        D_HEAD_K,   D_1,      S_VEC,         ON_ATTN,               A_QK_NORM},
+    [W_O]              = {"blk.%d.attn_output.weight",         D_EMBD,     D_O,        D_1,      0,             ON_ATTN,               0},
+    [B_O]              = {"blk.%d.attn_output.bias",           D_1,        D_EMBD,     D_1,      S_VEC | S_OPT, ON_ATTN,               0},
+    [W_ATTN_POST_NORM] = {"blk.%d.post_attention_norm.weight", D_1,        D_EMBD,     D_1,      S_VEC,         ON_ATTN,               A_POST_NORM},
+    [W_FFN_NORM]       = {"blk.%d.ffn_norm.weight",            D_1,        D_EMBD,     D_1,      S_VEC,         ON_DENSE | ON_EXPERTS, A_PRE_NORM},
+    [W_FFN_POST_NORM]  = {"blk.%d.post_ffw_norm.weight",       D_1,        D_EMBD,     D_1,      S_VEC,         ON_DENSE | ON_EXPERTS, A_POST_NORM},
+    [W_GATE]           = {"blk.%d.ffn_gate.weight",            D_FF,       D_EMBD,     D_1,      0,             ON_DENSE,              0},
+    [W_UP]             = {"blk.%d.ffn_up.weight",              D_FF,       D_EMBD,     D_1,      0,             ON_DENSE,              0},
+    [W_DOWN]           = {"blk.%d.ffn_down.weight",            D_EMBD,     D_FF,       D_1,      0,             ON_DENSE,              0},
+    [B_GATE]           = {"blk.%d.ffn_gate.bias",              D_1,        D_FF,       D_1,      S_VEC | S_OPT, ON_DENSE,              0},
+    [B_UP]             = {"blk.%d.ffn_up.bias",                D_1,        D_FF,       D_1,      S_VEC | S_OPT, ON_DENSE,              0},
+    [B_DOWN]           = {"blk.%d.ffn_down.bias",              D_1,        D_EMBD,     D_1,      S_VEC | S_OPT, ON_DENSE,              0},
+    [W_ROUTER]         = {"blk.%d.ffn_gate_inp.weight",        D_EXPERT,   D_EMBD,     D_1,      0,             ON_EXPERTS,            0},
+    [W_GATE_EXPS]      = {"blk.%d.ffn_gate_exps.weight",       D_FF_EXP,   D_EMBD,     D_EXPERT, 0,             ON_EXPERTS,            0},
+    [W_UP_EXPS]        = {"blk.%d.ffn_up_exps.weight",         D_FF_EXP,   D_EMBD,     D_EXPERT, 0,             ON_EXPERTS,            0},
+    [W_DOWN_EXPS]      = {"blk.%d.ffn_down_exps.weight",       D_EMBD,     D_FF_EXP,   D_EXPERT, 0,             ON_EXPERTS,            0},
+    [W_SHEXP_GATE]     = {"blk.%d.ffn_gate_inp_shexp.weight",  D_1,        D_EMBD,     D_1,      S_VEC,         ON_EXPERTS,            A_SHARED_EXPERT},
+    [W_GATE_SHEXP]     = {"blk.%d.ffn_gate_shexp.weight",      D_FF_SHEXP, D_EMBD,     D_1,      0,             ON_EXPERTS,            A_SHARED_EXPERT},
+    [W_UP_SHEXP]       = {"blk.%d.ffn_up_shexp.weight",        D_FF_SHEXP, D_EMBD,     D_1,      0,             ON_EXPERTS,            A_SHARED_EXPERT},
+    [W_DOWN_SHEXP]     = {"blk.%d.ffn_down_shexp.weight",      D_EMBD,     D_FF_SHEXP, D_1,      0,             ON_EXPERTS,            A_SHARED_EXPERT},
 };
 
 /* Whether layer il (-1: the model) may have the tensor. */
@@ -7217,7 +7221,7 @@ typedef struct {
     bool                 beside;                      /* the next operation needs nothing of those before it in its phase */
     dev_buf x, next;                                  /* [B, D] residual stream; where the next sum goes */
     dev_buf cs;                                       /* [B, n_rot] cos and sin of each pair of each RoPE table */
-    dev_buf xn;                                       /* [B, D] normed stream */
+    dev_buf xn, in;                                   /* [B, D] normed stream; what the block reads: xn, or x where it has no norm */
     dev_buf q, k, v;                                  /* [B, H*HD], [B, G*HD], [B, G*HD] */
     dev_buf att;                                      /* [B, H*HD] output of attention */
     dev_buf y;                                        /* [B, D] what a block adds to the stream */
@@ -7250,19 +7254,27 @@ static void fwd__bias(fwd_draft *d, dev_buf b, const float *vec, int n) {
     if (vec) fwd__op(d, (dev_op){.kind = DEV_BIAS, .out = {b}, .vec = vec, .n = n});
 }
 
-static void fwd__norm(fwd_draft *d, const float *gain) {
-    const int n = d->m->hp.n_embd;
-    d->part = FWD_NORM;
-    fwd__op(d, (dev_op){.kind = DEV_NORM, .in = {d->x}, .out = {d->xn}, .vec = gain, .scale = d->m->hp.eps, .n = n});
-    fwd__forms(d, d->xn, n, 0);
+/* to = the norm of b, whose rows are n_head vectors of n values; without a gain, nothing. */
+static void fwd__norm(fwd_draft *d, dev_buf b, dev_buf to, const float *gain, int n_head, int n) {
+    if (gain) fwd__op(d, (dev_op){.kind = DEV_NORM, .in = {b}, .out = {to}, .vec = gain, .scale = d->m->hp.eps, .n = n, .n_head = n_head});
 }
 
-/* What a block has computed, and its bias, join the stream. */
-static void fwd__residual(fwd_draft *d, const float *bias) {
+/* The stream becomes the input of a block. */
+static void fwd__enter(fwd_draft *d, const float *gain) {
+    const int n = d->m->hp.n_embd;
+    d->part = FWD_NORM;
+    d->in = gain ? d->xn : d->x;
+    fwd__norm(d, d->x, d->in, gain, 1, n);
+    fwd__forms(d, d->in, n, 0);
+}
+
+/* What a block has computed, with its bias and norm, is added to the stream. */
+static void fwd__residual(fwd_draft *d, const float *bias, const float *gain) {
     const dev_buf x = d->x;
     const int     n = d->m->hp.n_embd;
     d->part = FWD_NORM;
     fwd__bias(d, d->y, bias, n);
+    fwd__norm(d, d->y, d->y, gain, 1, n);
     fwd__op(d, (dev_op){.kind = DEV_ADD, .in = {x, d->y}, .out = {d->next}, .n = n});
     d->x = d->next;
     d->next = x;
@@ -7282,7 +7294,7 @@ static void fwd__embed(fwd_draft *d) {
 static void fwd__heads(fwd_draft *d, dev_buf b, const float *bias, const float *gain, int n_head) {
     const arch_layer_hp *lh = d->lh;
     fwd__bias(d, b, bias, n_head * lh->hd_k);
-    if (gain) fwd__op(d, (dev_op){.kind = DEV_NORM, .in = {b}, .out = {b}, .vec = gain, .scale = d->m->hp.eps, .n = lh->hd_k, .n_head = n_head});
+    fwd__norm(d, b, b, gain, n_head, lh->hd_k);
     if (lh->n_rot)
         fwd__op(d, (dev_op){.kind = DEV_ROPE, .in = {d->cs}, .out = {b}, .n = lh->hd_k, .n_head = n_head,
                             .rope = {lh->n_rot, d->m->rope[lh->rope].at, d->m->hp.desc->rope == ROPE_HALVES}});
@@ -7294,9 +7306,9 @@ static void fwd__attention(fwd_draft *d) {
     const float *const  *vec = d->l->vec;
     const dev_kv        *kv = d->kv ? &d->kv->layer[d->il] : NULL;
     fwd__matmul(d, FWD_QKV);
-    dev_plan_product(d->to, &w[W_Q], d->past, d->xn, d->q);
-    dev_plan_product(d->to, &w[W_K], d->rows, d->xn, d->k);
-    dev_plan_product(d->to, &w[W_V], d->rows, d->xn, d->v);
+    dev_plan_product(d->to, &w[W_Q], d->past, d->in, d->q);
+    dev_plan_product(d->to, &w[W_K], d->rows, d->in, d->k);
+    dev_plan_product(d->to, &w[W_V], d->rows, d->in, d->v);
     d->part = FWD_CACHE;
     fwd__heads(d, d->k, vec[B_K], vec[W_K_NORM], lh->n_head_kv);
     fwd__bias(d, d->v, vec[B_V], lh->n_head_kv * lh->hd_v);
@@ -7318,8 +7330,8 @@ static void fwd__attention(fwd_draft *d) {
 static void fwd__gated(fwd_draft *d, const dev_mat *gate, const dev_mat *up, const dev_mat *down, const float *b_gate, const float *b_up, dev_buf out) {
     const int n = gate->n_out;
     fwd__matmul(d, FWD_FFN);
-    dev_plan_product(d->to, gate, d->rows, d->xn, d->ff);
-    dev_plan_product(d->to, up, d->rows, d->xn, d->up);
+    dev_plan_product(d->to, gate, d->rows, d->in, d->ff);
+    dev_plan_product(d->to, up, d->rows, d->in, d->up);
     fwd__bias(d, d->ff, b_gate, n);
     fwd__bias(d, d->up, b_up, n);
     fwd__op(d, (dev_op){.kind = DEV_ACTIVATE, .in = {d->up}, .out = {d->ff}, .n = n});
@@ -7345,14 +7357,14 @@ static void fwd__experts(fwd_draft *d) {
     const float         *shared = d->l->vec[W_SHEXP_GATE];
     const int            D = d->m->hp.n_embd, K = lh->n_expert_used;
     fwd__matmul(d, FWD_FFN);
-    dev_plan_product(d->to, &w[W_ROUTER], d->rows, d->xn, d->score);
+    dev_plan_product(d->to, &w[W_ROUTER], d->rows, d->in, d->score);
     fwd__op(d, (dev_op){.kind = DEV_ROUTE, .in = {d->score}, .out = {d->pick, d->weight}, .scale = d->m->hp.expert_scale,
                         .experts = {.n = lh->n_expert, .used = K, .norm = d->m->hp.topk_norm}});
-    if (shared) fwd__op(d, (dev_op){.kind = DEV_GATE, .in = {d->xn}, .out = {d->gate}, .vec = shared, .n = D});
+    if (shared) fwd__op(d, (dev_op){.kind = DEV_GATE, .in = {d->in}, .out = {d->gate}, .vec = shared, .n = D});
     fwd__op(d, (dev_op){.kind = DEV_GROUP, .in = {d->pick}, .out = {d->slot_row, d->slot_of}, .experts = {.n = lh->n_expert, .used = K}});
     fwd__expert_matmul(d, 0);
-    dev_plan_product(d->to, &w[W_GATE_EXPS], d->rows, d->xn, d->ff);
-    dev_plan_product(d->to, &w[W_UP_EXPS], d->rows, d->xn, d->up);
+    dev_plan_product(d->to, &w[W_GATE_EXPS], d->rows, d->in, d->ff);
+    dev_plan_product(d->to, &w[W_UP_EXPS], d->rows, d->in, d->up);
     fwd__op(d, (dev_op){.kind = DEV_ACTIVATE, .in = {d->up}, .out = {d->ff}, .n = lh->n_ff_exp, .each = K});
     fwd__forms(d, d->ff, lh->n_ff_exp, K);
     fwd__expert_matmul(d, 2 * lh->n_expert);
@@ -7370,13 +7382,13 @@ static fwd_block *const fwd_ffns[] = {[FFN_NONE] = NULL, [FFN_DENSE] = fwd__dens
 
 static void fwd__layer(fwd_draft *d) {
     const float *const *vec = d->l->vec;
-    fwd__norm(d, vec[W_ATTN_NORM]);
+    fwd__enter(d, vec[W_ATTN_NORM]);
     fwd_mixers[d->lh->mixer](d);
-    fwd__residual(d, vec[B_O]);
+    fwd__residual(d, vec[B_O], vec[W_ATTN_POST_NORM]);
     if (!fwd_ffns[d->lh->ffn]) return;
-    fwd__norm(d, vec[W_FFN_NORM]);
+    fwd__enter(d, vec[W_FFN_NORM]);
     fwd_ffns[d->lh->ffn](d);
-    fwd__residual(d, vec[B_DOWN]);
+    fwd__residual(d, vec[B_DOWN], vec[W_FFN_POST_NORM]);
 }
 
 static void fwd__buffers(fwd_draft *d) {
@@ -7402,10 +7414,10 @@ static void fwd__plan(fwd *f) {
         fwd__layer(&d);
     }
     d.il--;
-    fwd__norm(&d, f->m->glob.vec[W_OUTPUT_NORM]);
+    fwd__enter(&d, f->m->glob.vec[W_OUTPUT_NORM]);
     d.part = FWD_HEAD;
     fwd__op(&d, (dev_op){.kind = watched ? DEV_WATCH : DEV_MATMUL});
-    dev_plan_rows(&f->plan, &f->m->glob.mat[W_OUTPUT], f->n_vocab, d.rows, d.xn, watched ? 0 : d.logits);
+    dev_plan_rows(&f->plan, &f->m->glob.mat[W_OUTPUT], f->n_vocab, d.rows, d.in, watched ? 0 : d.logits);
 }
 
 /* --- a model's list with its memory --- */

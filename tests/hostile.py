@@ -307,6 +307,17 @@ def models():
     yield "28 experts without used", BAD, kv("llama.expert_count", U32, 2)
     for k in ("llama.feed_forward_length", h, h + "_kv"):
         for v in ([], [0], [1 << 31]): yield "29 %s %s" % (k, v), BAD, kv(k, ARR, (U32, v))
+    each = ["llama." + k for k in ("attention.key_length", "attention.value_length", "attention.sliding_window", "rope.dimension_count",
+                                   "expert_count", "expert_used_count", "expert_feed_forward_length")]
+    for k in each:
+        for v in ([], [1 << 31], [8, 8]): yield "29 %s %s" % (k, v), BAD, kv(k, ARR, (U32, v))
+        for what, t, x in (("strings", STR, ["1"]), ("floats", F32, [8.0]), ("negative", I32, [-8])): yield "29 %s: %s" % (k, what), BAD, kv(k, ARR, (t, x))
+    for k in each[:2]: yield "29 %s [0]" % k, BAD, kv(k, ARR, (U32, [0]))
+    for k in each[2:]: yield "29 %s [0]: none" % k, GOOD, kv(k, ARR, (U32, [0]))
+    f = SPM.copy().set("llama.feed_forward_length", ARR, (U32, [0]))
+    f.tensors = [t for t in f.tensors if ".ffn_" not in t["name"]]
+    yield "29 no feed-forward in the layer", GOOD, f.bytes()
+    yield "29 attention.scale of array", BAD, kv("llama.attention.scale", ARR, (F32, [1.0]))
     yield "29 head_count [-1]", BAD, kv(h, ARR, (I32, [-1]))
     for v in (0, 1, 31, 33, 34, 0xffffffff): yield "30 rope dimension %d" % v, BAD, kv("llama.rope.dimension_count", U32, v)
     nan, inf = float("nan"), float("inf")

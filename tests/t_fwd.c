@@ -505,6 +505,12 @@ static void t_break_factors(t_rig *r) {
     r->m.glob.vec[W_ROPE_FREQS] = NULL;
     model__rope(&r->m);
 }
+static void t_break_post_norm(t_rig *r) {
+    for (int i = 0; i < r->m.hp.n_layer; i++) r->m.layer[i].vec[W_FFN_POST_NORM] = NULL;
+}
+static void t_break_no_ffn(t_rig *r) { r->m.hp.layer[1].ffn = FFN_NONE; }
+static void t_break_table(t_rig *r) { r->m.hp.layer[2].rope = 0; }
+static void t_break_windows(t_rig *r) { r->m.hp.layer[1].window = r->m.hp.layer[0].window; }
 static void t_break_head(t_rig *r) { r->m.glob.mat[W_OUTPUT] = r->m.glob.mat[W_TOK_EMBD]; }
 
 static void t_fwd_faults(void) {
@@ -521,6 +527,8 @@ static void t_fwd_faults(void) {
         {"llama_moe", "unscaled experts", t_break_topk},      {"qwen2moe", "scaled experts", t_break_topk},
         {"qwen3moe", "one expert fewer", t_break_used},       {"qwen2moe", "another shared gate", t_break_shared},
         {"llama_rope3", "no RoPE factors", t_break_factors}, {"llama", "the wrong head", t_break_head},
+        {"invented", "no norm after one block", t_break_post_norm}, {"invented", "no feed-forward in one layer", t_break_no_ffn},
+        {"invented", "another layer's frequencies", t_break_table}, {"invented", "a window in every layer", t_break_windows},
     };
     for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
         t_tiny   t;
@@ -574,5 +582,5 @@ static const t_case t_fwd_cases[] = {
     {"fwd segments", "more threads than K/V heads share the positions of one row: the same bits at any depth, with windows", t_fwd_segments},
     {"fwd greedy", "greedy ids of the framework", t_fwd_greedy},
     {"fwd asking", "logits only for rows that ask", t_fwd_asking},
-    {"fwd faults", "each of 18 faults is caught by the golden logits", t_fwd_faults},
+    {"fwd faults", "each of 22 faults is caught by the golden logits", t_fwd_faults},
 };

@@ -257,6 +257,51 @@ static void t_each_expert(const arch_hparams *hp) {
     EQ_INT(hp->layer[0].n_ff_exp, 0);
 }
 
+/* RoPE of as many widths as there are tables for, and of one more. */
+static void t_model_tables(void) {
+    uint32_t     value[] = {GGUF_U32, ARCH_ROPES + 1, 0, 2, 4, 6, 8, 10}, n_layer = ARCH_ROPES + 1;
+    const char  *count = "llama.block_count";
+    _Static_assert(ARCH_ROPES == 4, "one width more than there are tables");
+    for (int more = 0; more < 2; more++) {
+        value[7] = more ? 10 : 2;
+        str          s = t_model_with("llama.gguf", "llama.rope.dimension_count", GGUF_ARR, value, sizeof value);
+        char        *at = memmem(s.p, s.n, count, strlen(count));
+        gguf_file    g;
+        arch_hparams hp = {0};
+        err_t        e = {0};
+        if (CHECK(at != NULL)) memcpy(at + strlen(count) + 4, &n_layer, sizeof n_layer);
+        if (CHECKF(gguf_parse(&g, (uint8_t *)s.p, s.n, "patched", &e), "%s", e.text)) {
+            EQ_INT(arch_load(&hp, &g, &e), !more);
+            EQ_INT(hp.n_rope, ARCH_ROPES);
+            if (more) CHECKF(strstr(e.text, "rope.dimension_count") != NULL, "%s", e.text);
+            else EQ_INT(hp.layer[4].rope, 0);
+            arch_drop(&hp);
+            gguf_close(&g);
+        }
+        str_drop(&s);
+    }
+}
+
+/* Factors of frequencies are positive, and there is one table for them. */
+static void t_model_factors(void) {
+    gguf_file g;
+    model     m;
+    err_t     e = {0};
+    float     f[6] = {1, 1, 1, 1, 1, 1};
+    if (!CHECKF(gguf_open(&g, t_tiny_path("llama.gguf"), &e) && model_open(&m, &g, &rope_defaults, &e), "%s", e.text)) return;
+    EQ_INT(arch_dim(&m.hp, D_ROT, -1), 6);
+    m.glob.vec[W_ROPE_FREQS] = f;
+    CHECK(model__check_freqs(&m, &e));
+    f[5] = 1e30f;
+    CHECK(!model__check_freqs(&m, &e) && strstr(e.text, "value 5"));
+    e = (err_t){0};
+    f[5] = 1;
+    m.hp.n_rope = 2;
+    CHECK(!model__check_freqs(&m, &e) && strstr(e.text, "2 tables"));
+    model_close(&m);
+    gguf_close(&g);
+}
+
 /* Layers may differ: a key with an array gives each its own number. */
 static void t_model_layers(void) {
     t_model_each("llama.attention.head_count_kv", 1, 4, t_each_kv);
@@ -335,6 +380,8 @@ static const t_case t_model_cases[] = {
     {"model refusals", "hyper-parameters out of range are refused by name", t_model_refusals},
     {"model keys", "each row of the table of hyper-parameters refuses what is out of its range, by name", t_model_keys},
     {"model layers", "an array gives each layer its own sizes", t_model_layers},
+    {"model tables", "layers with RoPE of different widths have tables of their own, four at most", t_model_tables},
+    {"model factors", "factors of RoPE frequencies are checked", t_model_factors},
     {"model tensors", "no tensor may be missing, none is ignored", t_model_tensors},
     {"model rope", "frequencies of the scalings", t_model_rope},
 };

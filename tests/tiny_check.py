@@ -99,14 +99,21 @@ class Model:
             v = f.meta.get(self.arch + "." + k, default)
             assert v is not None, k
             return v
-        self.layers, self.heads, self.kv = key("block_count"), key("attention.head_count"), key("attention.head_count_kv")
-        self.hd = key("attention.key_length", key("embedding_length") // self.heads)
+        self.key, self.layers = key, key("block_count")
         self.eps = key("attention.layer_norm_rms_epsilon")
-        self.window = key("attention.sliding_window", 0)
-        if self.window:
-            self.window += {"window one longer": 1, "window one shorter": -1, "no window": -self.window}.get(fault, 0)
         self.used = key("expert_used_count", 0)
-        self.rope_init(key)
+
+    def enter(self, il):
+        """The sizes of layer il."""
+        def each(k, default=None):
+            v = self.key(k, default)
+            return v[il] if isinstance(v, list) else v
+        self.heads, self.kv = each("attention.head_count"), each("attention.head_count_kv")
+        self.hd = each("attention.key_length", self.key("embedding_length") // self.heads)
+        self.window = each("attention.sliding_window", 0)
+        if self.window:
+            self.window += {"window one longer": 1, "window one shorter": -1, "no window": -self.window}.get(self.fault, 0)
+        self.rope_init(self.key)
 
     def rope_init(self, key):
         """Angle per position of each pair, and the magnitude of cos and sin."""
@@ -141,6 +148,11 @@ class Model:
         eps = 1e-2 if self.fault == "norm epsilon" else self.eps
         y = x / np.sqrt((x * x).mean(-1, keepdims=True) + eps)
         return y if self.fault == "no norm gains" else y * self.w[name + ".weight"]
+
+    def norm_if(self, name, y):
+        """A norm before or after a block, in files that have it."""
+        left_out = self.fault == "no norms after blocks" and ".post_" in name
+        return y if left_out or name + ".weight" not in self.w else self.norm(name, y)
 
     def rope(self, x):
         """x [n, heads, hd]"""
@@ -206,15 +218,17 @@ class Model:
         x = self.w["token_embd.weight"][ids]
         for i in range(self.layers):
             b = "blk.%d." % i
-            x = x + self.attend(b, self.norm(b + "attn_norm", x))
-            x = x + self.feed(b, self.norm(b + "ffn_norm", x))
+            self.enter(i)
+            x = x + self.norm_if(b + "post_attention_norm", self.attend(b, self.norm_if(b + "attn_norm", x)))
+            if any(n.startswith(b + "ffn_") for n in self.w):
+                x = x + self.norm_if(b + "post_ffw_norm", self.feed(b, self.norm_if(b + "ffn_norm", x)))
         x = self.norm("output_norm", x)
         return self.mul("output" if "output.weight" in self.w else "token_embd", x)
 
 
 FAULTS = ["rope kind", "rope base", "no rope scaling", "no frequency factors", "no yarn ramp", "no yarn magnitude", "no window",
           "window one longer", "window one shorter", "score scale", "head grouping", "no norm gains", "norm epsilon",
-          "no q/k norm", "no biases", "gelu for silu", "expert weights normed", "no shared expert", "shared expert ungated"]
+          "no q/k norm", "no norms after blocks", "no biases", "gelu for silu", "expert weights normed", "no shared expert", "shared expert ungated"]
 
 
 def softmax(s):

@@ -424,7 +424,9 @@ def main(args):
     names = [n for n in MODELS if not args or any(n.startswith(a) for a in args)]
     lines = [build(n) for n in names]
     if not args:
-        with open(os.path.join(OUT, "manifest.txt"), "w") as f:
+        path = os.path.join(OUT, "manifest.txt")
+        lines += [r for r in open(path) if r.split()[0] not in MODELS]          # of other scripts
+        with open(path, "w") as f:
             f.writelines(lines)
 
 
