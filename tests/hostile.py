@@ -6,8 +6,8 @@
 
 Two good tiny models (llama: 1 layer, width 32, 1 head; one with an SPM vocabulary, one with a byte-level BPE one) are
 written here, and each case changes one thing. On every file `--inspect -m FILE` and `-m FILE -p x -n 1` must end with
-exit 2 and exactly one line on stderr that begins with `llmrun: `, the run with nothing on stdout, within three seconds of CPU
-time (5 on the clock) and 1 GiB of address space, never by a signal. --no-limit lifts the bound on memory and allows twenty
+exit 2 and exactly one line on stderr that begins with `llmrun: `, the run with nothing on stdout, within ten seconds of CPU
+time and 1 GiB of address space, never by a signal. --no-limit lifts the bound on memory and allows twenty
 times as long, for sanitizer builds. A case marked EITHER may also
 run (exit 0): what the file says is odd but somebody's real file may hold it. The good models must run.
 """
@@ -535,7 +535,7 @@ def line_fault(err):
 
 
 def fault(binary, args, allowed, limit, quiet_out):
-    """The error of a run, or None. A refusal takes a second at most on a free machine; three of CPU time are allowed here."""
+    """The error of a run, or None. A refusal takes less than a second of CPU time; ten are allowed, so that a slow machine passes."""
     def confine():
         if limit: resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -545,15 +545,15 @@ def fault(binary, args, allowed, limit, quiet_out):
     slow = 1 if limit else 20
     start = cpu()
     try:
-        p = subprocess.run([binary] + args, stdin=subprocess.DEVNULL, capture_output=True, timeout=5 * slow, preexec_fn=confine)
+        p = subprocess.run([binary] + args, stdin=subprocess.DEVNULL, capture_output=True, timeout=60 * slow, preexec_fn=confine)
     except subprocess.TimeoutExpired:
-        return "still running after %d s" % (5 * slow)
+        return "still running after %d s" % (60 * slow)
     took = cpu() - start
     if p.returncode < 0: return "signal %d" % -p.returncode
     if p.returncode not in allowed: return "exit %d, want %s: %r" % (p.returncode, " or ".join(map(str, sorted(allowed))), p.stderr.decode("utf-8", "replace")[:200])
     if p.returncode and quiet_out and p.stdout: return "refused, yet wrote %r on stdout" % p.stdout[:80]
     if p.returncode and line_fault(p.stderr): return line_fault(p.stderr)
-    return "took %.2f s" % took if p.returncode and took >= 3 * slow else None
+    return "took %.2f s" % took if p.returncode and took >= 10 * slow else None
 
 
 def place(case, d):

@@ -106,6 +106,21 @@ def threads_of(pid):
         return "gone by now"
 
 
+def catches(p, sig):
+    """Whether a process handles a signal by now; True where the system does not tell."""
+    try:
+        with open("/proc/%d/status" % p.pid) as f:
+            return bool(int(re.search(r"^SigCgt:\s*([0-9a-f]+)", f.read(), re.M).group(1), 16) >> (sig - 1) & 1)
+    except (OSError, AttributeError):
+        return True
+
+
+def until_caught(p, sig):
+    """Waits until a process handles a signal, or has ended."""
+    while p.poll() is None and not catches(p, sig):
+        time.sleep(0.005)
+
+
 def finish(p, timeout=60, inp=None):
     try:
         out, err = p.communicate(inp, timeout=timeout * SLOW)

@@ -204,7 +204,7 @@ static void t_pool_lives(void) {
         pool_free(p);
     }
     int left = t_pool_alive();
-    for (int i = 0; i < 200 && left != before; i++) {  /* a joined thread may linger in /proc */
+    for (int i = 0; i < 10000 && left != before; i++) {  /* a joined thread may linger in /proc */
         usleep(1000);
         left = t_pool_alive();
     }

@@ -448,8 +448,8 @@ static void t_results_lock(void) {
     str_drop(&all);
 }
 
-/* In a child: answers what is not answered yet, and tells over a pipe that it has begun. */
-static void tl_work(const char *path, int n, int up) {
+/* In a child: answers what is not answered yet, and writes a byte to a pipe when it has begun. At record `stop` it waits to be killed (0: never). */
+static void tl_work(const char *path, int n, int stop, int up) {
     str      s = {0};
     char     id[32];
     err_t    e;
@@ -462,6 +462,7 @@ static void tl_work(const char *path, int n, int up) {
         tl_add(&s, (uint64_t)i, rng_mix((uint64_t)i), i % 2 ? NULL : id, "a text");
         if (!results_put(r, str_bytes(&s), &e)) _exit(91);
         if (i % 8 == 0) usleep(20);
+        if (i == stop) pause();
     }
     _exit(results_close(r, &e) ? 0 : 92);
 }
@@ -478,7 +479,7 @@ static void t_results_killed(void) {
         if (pipe(up)) abort();
         fflush(NULL);
         pid_t pid = fork();
-        if (pid == 0) tl_work(path, N, up[1]);
+        if (pid == 0) tl_work(path, N, turn == 0 ? N / 2 : 0, up[1]);    /* the first one is killed for certain */
         close(up[1]);
         bool begun = read(up[0], &c, 1) == 1;
         close(up[0]);
