@@ -1,42 +1,43 @@
 /* llmrun.c - run GGUF language models on the CPU, from one C file and one header.
  *     make && ./llmrun -m tests/data/tiny/llama.gguf -p "Hello" -n 32
  *
- * SECTIONS, lowest layer first. A section uses only those after its arrow. In round brackets: other prefixes it owns.
- *   [k]        formats and arithmetic: ggml_kernels.h, which knows nothing of models
- *   [base]     (die log err mem bytes str out clock rng hmap utf8 progress)  exit codes, log, memory, bytes, output, progress
+ * SECTIONS, lowest layer first. A section uses only those after its arrow. In round brackets: further prefixes of its functions.
+ * A tool is needed for offline actions alone: text and batch run without it.
+ *   [k]        formats, arithmetic, CPU dispatch: ggml_kernels.h, which knows nothing of models
+ *   [base]     (die log err mem bytes str out clock rng hmap utf8 progress) exit codes, log, memory, output files, random numbers
  *   [host]     limits of this machine: CPUs, memory, cgroups
- *   [pool]     worker threads and barriers                              <- k base host
- *   [gguf]     the model file: bounds-checked view, typed lookups       <- k base
- *   [writer]   (gguf_write gguf_own) GGUF files that this program writes  <- k base gguf
- *   [tok]      vocabularies: text to token ids and back, byte-exact     <- base gguf
- *   [dev]      the device that runs a list of operations               <- k base pool
- *   [arch]     architectures and their tensors as data                  <- base gguf
- *   [model]    weights of one model in the mapping, shapes checked      <- k base pool gguf dev arch
- *   [kv]       paged key/value cache                                    <- k base dev arch
- *   [store]    prompt cache on disk: KV blocks kept between runs        <- k base gguf writer dev kv
- *   [fwd]      one step over a batch of rows                            <- base pool dev arch model kv
- *   [samp]     logits to token                                          <- base
- *   [engine]   (meter) a model opened to run: cache, threads, steps     <- k base host pool gguf tok arch model kv store dev fwd samp
- *   [gen]      a request and its answer, as values                     <- k base gguf tok samp engine
- *   [score]    logits and log-probabilities of a given text             <- base tok kv engine gen
- *   [lines]    reader of long files, shards                             <- base
- *   [results]  files of results: records, header, resume, merge         <- base lines
- *   [req]      one line of a batch file: request and result             <- base tok samp gen
- *   [spec]     speculative decoding: n-gram lookup, draft model         <- k base host pool gguf writer tok dev model kv fwd samp engine
- *   [sched]    (hist) continuous batching of requests                   <- base pool tok kv fwd samp engine gen spec
- *   [text]     one request, its text streamed                           <- k base gguf tok kv samp engine gen sched spec
- *   [batch]    files of requests, one per line                          <- base tok kv samp engine gen lines results req sched spec
- *   [calib]    importance matrix (imatrix) of a text                    <- k base pool gguf writer tok kv dev fwd engine
- *   [round]    calibrated rounding of weights (GPTQ style)             <- k base host pool gguf tok arch model kv dev fwd
- *   [eval]     perplexity and KL divergence on a text                   <- k base pool gguf writer tok kv fwd engine gen
- *   [quant]    offline quantisation of a model file                     <- k base pool gguf writer
- *   [inspect]  report of what a model file holds                        <- k base gguf tok arch model
- *   [plot]     rates as a picture (SVG)                                 <- base
- *   [bench]    benchmark of a model on this machine <- k base pool gguf arch model kv dev fwd samp engine spec quant plot
- *   [cli]      option table, config, command line                       <- all
- *   [help]     help, man page, completions, lists                       <- k base tok dev arch model req spec quant cli
- *   [act]      actions of the command                                   <- all
- *   [main]     from the command line to the exit code                   <- k base host dev cli act
+ *   [pool]     worker threads and barriers                                        <- k base host
+ *   [gguf]     reader of model files: bounds-checked view, typed lookups          <- k base
+ *   [writer]   (gguf_write gguf_own) GGUF files that this program writes          <- k base gguf
+ *   [tok]      vocabularies: text to token ids and back, byte-exact               <- base gguf
+ *   [dev]      the device that runs a list of operations                          <- k base pool
+ *   [arch]     architectures and their tensors as data                            <- base gguf
+ *   [model]    weights of a model in the mapping; packed weights (repack)         <- k base pool gguf dev arch
+ *   [kv]       paged key/value cache in groups of layers, recurrent states        <- k base dev arch
+ *   [store]    prompt cache on disk: KV blocks kept between runs                  <- k base gguf writer dev kv
+ *   [fwd]      one step over a batch of rows                                      <- base pool dev arch model kv
+ *   [samp]     sampling: logits to a token                                        <- base
+ *   [engine]   (meter) a model opened to run: cache, threads, steps               <- k base host pool gguf tok arch model kv store dev fwd samp
+ *   [gen]      a request and its answer, as values                                <- k base gguf tok samp engine
+ *   [score]    logits and log-probabilities of a given text                       <- base tok kv engine gen
+ *   [lines]    reader of long files, shards                                       <- base
+ *   [results]  files of results: records, header, resume, merge                   <- base lines
+ *   [req]      one line of a batch file: request and record                       <- base tok samp gen
+ *   [spec]     speculative decoding: n-gram lookup, draft model                   <- k base host pool gguf writer tok dev model kv fwd samp engine
+ *   [sched]    (hist) continuous batching of requests                             <- base pool tok kv fwd samp engine gen spec
+ *   [text]     one request, its text streamed                                     <- k base gguf tok kv samp engine gen sched spec
+ *   [batch]    files of requests, one per line                                    <- base tok kv samp engine gen lines results req sched spec
+ *   [calib]    tool: importance matrix (imatrix) of a text                        <- k base pool gguf writer tok kv dev fwd engine
+ *   [round]    tool: calibrated rounding of weights (GPTQ style)                  <- k base host pool gguf tok arch model kv dev fwd
+ *   [eval]     tool: perplexity and KL divergence on a text                       <- k base pool gguf writer tok kv fwd engine gen
+ *   [quant]    tool: offline quantisation of a model file                         <- k base pool gguf writer
+ *   [inspect]  tool: report of what a model file holds                            <- k base gguf tok arch model
+ *   [plot]     tool: rates as a picture (SVG)                                     <- base
+ *   [bench]    tool: benchmark of a model on this machine                         <- k base pool gguf arch model kv dev fwd samp engine spec quant plot
+ *   [cli]      option table, config, command line                                 <- all
+ *   [help]     help, man page, completions, lists                                 <- k base tok dev arch model req spec quant cli
+ *   [act]      actions of the command                                             <- all
+ *   [main]     from the command line to the exit code                             <- k base host dev cli act
  *
  * SHAPES  B rows in the batch, T positions, D model width, H heads, G kv heads, HD head width, F ffn width, V vocabulary,
  *         E experts, K experts used per row. Written [B, D]; the last one is contiguous. */
