@@ -78,7 +78,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
     for (int right = 0; right < 2; right++) {
         gguf_file g;
         err_t     e = {0};
-        spec      sp = {.o = spec_defaults, .eng = &eng, .mark = 1234};
+        spec      sp = {.o = spec_defaults, .eng = &eng, .vocab_hash = 1234};
         if (!gguf_parse(&g, own, n, "FILE", &e)) {
             ASSERT(e.code);
             break;
