@@ -88,6 +88,15 @@ static void fz_plan(store *s, uint64_t most) {
     store__plan_drop(&p);
 }
 
+/* The file's own layout is the one expected: the files kept here stay good when the layout gets another name. */
+static void fz_layout(store *s) {
+    bytes layout;
+    err_t none = {0};
+    if (gguf_get_str(&s->g, "prompt_cache.layout", &layout, &none) != 1) return;
+    str_drop(&s->layout);
+    str_add(&s->layout, layout.p, layout.n);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
     err_t     e = {0};
@@ -99,6 +108,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
     memcpy(own, data, n);
     if ((s->open = gguf_parse(&s->g, own, n, "FILE", &e))) {
         fz_store_hashes(s, own);
+        fz_layout(s);
         if (gguf_own_is_kind(&s->g, store_arch, store_what, &e) && store__bind(s, FZ_STORE_VOCAB, &e)) {
             store__learn(s);
             for (int64_t i = 0; i < s->n && i < 64; i++) fz_prompt(s, (i * 7) % s->n);
