@@ -6946,7 +6946,7 @@ static void store__layout(store *s, const char *rope) {
     const kv_cache *kv = s->kv;
     str_fmt(&s->layout, "%s %s %d", k_types[kv->opts.type_k].name, k_types[kv->opts.type_v].name, kv->opts.block);
     for (int g = 0; g < kv->n_group; g++) str_fmt(&s->layout, "%c%zu", g ? '+' : ' ', store__each(s, g));
-    str_fmt(&s->layout, " segments spread %d %d %s", kv->layer[0].hadamard_k, kv->layer[0].hadamard_v, rope);
+    str_fmt(&s->layout, " segments hadamard %d %d %s", kv->layer[0].hadamard_k, kv->layer[0].hadamard_v, rope);
 }
 
 /* Adds the rows that store__bind() has checked to the prefix tree. */
