@@ -1,5 +1,5 @@
-/* The option table is walked: whatever a row says must be so. What is not a row (prompt rules, escapes, conflicts)
- * is a table here. */
+/* Walks the option table and checks every column of its rows. Rules without a row (prompts, escapes, conflicts) have
+ * tables here. */
 
 enum { T_CLI_WORDS = 32 };
 
@@ -20,7 +20,7 @@ static bool t_cli__parse(config *c, const char *line, err_t *e) {
     return cli_parse(c, *line ? n : 0, word, e);
 }
 
-/* The same field in two configs holds the same. */
+/* Whether a field has the same value in two configs. */
 static bool t_cli__same(const cli_opt *o, const config *a, const config *b) {
     const char *x = (const char *)a + o->at, *y = (const char *)b + o->at;
     const char *s, *t;
@@ -55,7 +55,7 @@ static bool t_cli__same(const cli_opt *o, const config *a, const config *b) {
     return false;
 }
 
-/* What must stand before an option for it to mean what its row says. */
+/* The words before an option that select the meaning of its row. */
 static const char *t_cli__before(const cli_opt *o) { return o->group == GROUP_BENCH ? "--bench|" : ""; }
 
 /* A value that the row accepts. */
@@ -794,7 +794,7 @@ static void t_cli_ids(void) {
     }
 }
 
-/* Strings of a file cannot steer a terminal, whatever they hold. */
+/* Strings of a file cannot steer a terminal. */
 static void t_cli_inspect_text(void) {
     static const struct { const char *in; size_t n, max; const char *want; } cases[] = {
         {"plain", 5, 72, "plain"}, {"\x1b[31m", 5, 72, "\\x1b[31m"}, {"a\nb\tc", 5, 72, "a\\nb\\x09c"}, {"\xff\xc3", 2, 72, "\\xff\\xc3"},
@@ -829,7 +829,7 @@ static void t_cli_inspect_numbers(void) {
     }
 }
 
-/* Names of llama.cpp: one row each, none that is ours for any action but a measurement, and values that are counted. */
+/* Names of llama.cpp's options: one row each, none that llmrun uses itself except for --bench, and the right number of values. */
 static void t_cli_foreign(void) {
     for (int i = 0; i < N_CLI_FOREIGN; i++) {
         const cli_foreign *f = &cli_foreigners[i];

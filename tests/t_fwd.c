@@ -1,5 +1,5 @@
-/* The step, against logits that a framework computed in float64, and against itself: the same bits for every kernel
- * level, number of threads, chunk, block size and company. */
+/* The step compared with logits that a framework computed in float64, and with itself: the same bits for every kernel
+ * level, number of threads, chunk, block size and batch. */
 
 typedef struct {
     char name[64], file[64], ids[64], logits[64], greedy[64], metric[16];
@@ -139,7 +139,7 @@ static void t_fwd_golden(void) {
     CHECK(n_models >= 30);
 }
 
-/* Every way of running gives the bits of the plain way; in every other one threads leave the team before each task. */
+/* Every way of running gives the bits of the plain one; in every second one threads leave the team before each task. */
 static void t_fwd_same_bits(void) {
     static const t_how hows[] = {
         {"scalar", 2, 7, 16, K_F32, false},  {"avx2", 1, 512, 32, K_F32, false},   {"avx2", 2, 1, 2, K_F32, false},
@@ -276,7 +276,7 @@ static void t_fwd_hadamard(void) {
     mem_free(ids);
 }
 
-/* Three sequences at different places in one batch give each what it gets alone. */
+/* Three sequences at different positions in one batch give the results of each alone. */
 static void t_fwd_company_of(uint32_t cache) {
     static const char *names[] = {"llama", "qwen3", "qwen2moe", "llama_window", "llama_q4_k_m"};
     for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
@@ -322,7 +322,7 @@ static void t_fwd_company(void) {
     t_fwd_company_of(K_Q4_0);
 }
 
-/* A fork shares the past, grows apart, and disturbs nobody; a rollback forgets. */
+/* A fork shares the beginning, grows independently, and changes no other sequence; a rollback removes positions. */
 static void t_fwd_fork(void) {
     t_tiny t;
     t_rig  r;
@@ -425,7 +425,7 @@ static void t_fwd_segments_of(const char *name, int window, uint32_t cache) {
     t_rig_close(&r);
 }
 
-/* Attention behind many positions, with fewer K/V heads than threads: one, and two. */
+/* Attention over many positions with fewer K/V heads than threads: one, and two. */
 static void t_fwd_segments(void) {
     static const char *const names[] = {"llama_odd", "llama"};
     for (int i = 0; i < 2; i++) {
@@ -549,7 +549,7 @@ static void t_fwd_faults(void) {
     }
 }
 
-/* Only the rows that ask get logits, and asking changes nothing. */
+/* Only marked rows get logits, and the mark changes no value. */
 static void t_fwd_asking(void) {
     t_tiny t;
     t_rig  r;

@@ -45,7 +45,7 @@ static char *t_run_ids(t_run *r, const tok_ids *ids, const gen_opts *o, const sa
     return text;
 }
 
-/* What the model says to `prompt`; the caller frees. */
+/* The model's answer to `prompt`; the caller frees. */
 static char *t_run_text(t_run *r, const char *prompt, const gen_opts *o, const samp_opts *so, uint64_t seed, int *code) {
     err_t   e = {0};
     tok_ids ids = {0};
@@ -61,7 +61,7 @@ static samp_opts t_greedy(void) {
     return so;
 }
 
-/* A float model with a long context: the shared one, or the one that ships here. */
+/* A float model with a long context: the shared one, or the one in this repository. */
 static const char *t_gen_model(void) {
     const char *stories = t_shared("data/stories260K.gguf");
     return stories ? stories : "models/pip-f16.gguf";
@@ -177,7 +177,7 @@ static void t_gen_seed(void) {
     free(first[1]);
 }
 
-/* A full context ends the text, or goes on without the oldest tokens just as a fresh run over the kept ones would. */
+/* A full context ends the text, or drops the oldest tokens and continues like a new run over the kept ones. */
 static void t_gen_full(void) {
     const char *model_path = t_gen_model();
     t_run     r;

@@ -1,4 +1,4 @@
-/* The paged cache against a plain model of itself: what was stored is found again, nothing is lost, nothing leaks. */
+/* The paged cache compared with a plain model of it: stored values are found again, no block is lost or leaked. */
 
 static arch_hparams t_kv_shape(int n_layer, int heads, int hd, int window) {
     arch_hparams hp = {.n_layer = n_layer};
@@ -39,14 +39,14 @@ static arch_hparams t_kv_mix(int mix) {
     return hp;
 }
 
-/* When its sequences are gone nothing is left in it but idle blocks. */
+/* After all sequences are freed the cache holds only idle blocks. */
 static void t_kv_close(t_kv_rig *r) {
     for (int g = 0; g < r->kv->n_group; g++) EQ_INT(r->kv->group[g].n_used, r->kv->group[g].n_idle);
     kv_free(r->kv);
     arch_drop(&r->hp);
 }
 
-/* A value that names (stream, position, layer, head, element); streams that share a past share the values of it. */
+/* A value that encodes (stream, position, layer, head, element); streams with a common beginning share its values. */
 static float t_kv_value(uint64_t stream, int pos, int il, int i) {
     return (float)(rng_at(stream, (uint64_t)pos, (uint64_t)il, (uint64_t)i) >> 40) - 8e6f;
 }
@@ -69,7 +69,7 @@ static void t_kv_step_state(const dev_kv *l, const int32_t *table, uint64_t stre
     mem_free(was);
 }
 
-/* What a step does at one position. */
+/* Writes what a step writes at one position. */
 static void t_kv_write(kv_seq *s, uint64_t stream, int pos) {
     const int32_t *table;
     float          k[64], v[64];
@@ -136,7 +136,7 @@ static void t_kv_verify(const kv_seq *s, const uint64_t *stream_of, int at) {
 
 enum { T_KV_SEQS = 6, T_KV_CTX = 200 };
 
-/* The reference counts of a group are those that the tables say. */
+/* The reference counts of a group match its block tables. */
 static void t_kv_recount(const kv_cache *kv, int g, kv_seq *const *s) {
     const kv_group *gr = &kv->group[g];
     uint32_t        refs[T_KV_CTX * 3] = {0};
@@ -151,7 +151,7 @@ static void t_kv_recount(const kv_cache *kv, int g, kv_seq *const *s) {
     EQ_INT(gr->n_used, used);
 }
 
-/* Random growth, forks, rollbacks and ends, in caches of one group and of several. */
+/* Random growth, forks, rollbacks and frees, in caches of one group and of several. */
 static void t_kv_random(void) {
     for (int round = 0; round < 6 * (2 + T_KV_MIXES); round++) {
         static const int blocks[] = {1, 2, 3, 8, 32, 64};
@@ -285,7 +285,7 @@ static void t_kv_hadamard(void) {
     }
 }
 
-/* A window gives back what it has left behind, and no more. */
+/* A window frees the blocks before it, and no others. */
 static void t_kv_window(void) {
     for (int block = 1; block <= 16; block *= 2)
         for (int step = 1; step <= 30; step += 7) {
@@ -333,7 +333,7 @@ static void t_kv_rollback(void) {
     t_kv_close(&rig);
 }
 
-/* A reservation that fails leaves nothing behind: a fork made after it shares no block that both would write. */
+/* A reservation that fails changes nothing: a fork made after it shares no block that both would write. */
 static void t_kv_failed(void) {
     t_kv_rig  rig = t_kv_open(1, 1, 0, 4, 6, 400);
     kv_cache *kv = rig.kv;
@@ -354,7 +354,7 @@ static void t_kv_failed(void) {
     t_kv_close(&rig);
 }
 
-/* A group whose blocks the system has no memory for: the reservation fails, and the other group holds nothing of it. */
+/* A group for whose blocks the system has no memory: the reservation fails, and the other group keeps no block of it. */
 static void t_kv_unmapped(void) {
     arch_hparams hp = t_kv_shape(2, 1, 8, 0);
     hp.layer[1] = (arch_layer_hp){.n_head = 1, .n_head_kv = 1 << 12, .hd_k = 1 << 20, .hd_v = 1 << 20, .window = 9};
@@ -438,7 +438,7 @@ static void t_state_step(const t_state_rig *r, kv_seq *s, int n) {
     t_kv_verify(s, r->of, n);
 }
 
-/* Two sequences with one past go on apart. */
+/* Two sequences with a common beginning continue independently. */
 static void t_state_fork(void) {
     for (int mix = 1; mix <= 3; mix += 2)
         for (int n = 1; n < 20; n++) {
@@ -459,7 +459,7 @@ static void t_state_fork(void) {
         }
 }
 
-/* A cut keeps the last border that still has a state, and says which. */
+/* A cut goes back to the last block border that still has a state, and returns it. */
 static void t_state_truncate(void) {
     static const struct { int to, kept; } cuts[] = {{40, 40}, {39, 32}, {33, 32}, {32, 32}, {31, 0}, {16, 0}, {7, 0}, {0, 0}};
     for (size_t i = 0; i < sizeof cuts / sizeof *cuts; i++) {
@@ -497,7 +497,7 @@ static void t_state_match(void) {
             }
 }
 
-/* Guesses that are wrong leave no trace: the text goes on from the last border. */
+/* Rejected guesses leave no trace: the text continues from the last block border. */
 static void t_state_guess(void) {
     for (int mix = 1; mix <= 3; mix += 2)
         for (int right = 0; right <= 6; right++) {
@@ -519,7 +519,7 @@ static void t_state_guess(void) {
         }
 }
 
-/* A step that failed: the state that it spoilt is not used again. */
+/* A step that failed: the state that it overwrote is not used again. */
 static void t_state_failed(void) {
     for (int n = 1; n < 30; n++) {
         t_state_rig r = t_state_open(1, 20);
@@ -814,7 +814,7 @@ static void t_tree_step(t_tree *t, uint64_t r, bool done) {
         if (t->q[q].stepping && !done) kv_truncate(t->q[q].s, t->q[q].from);
 }
 
-/* Some block of the tree is kept elsewhere from now on, or no longer. */
+/* Marks a block of the tree as stored on disk, or no longer. */
 static void t_tree_keep(t_tree *t, uint64_t r) {
     kv_cache *kv = t->rig.kv;
     kv_tree  *tr = kv->tree;
@@ -861,7 +861,7 @@ static void t_tree_move(t_tree *t, uint64_t r) {
     }
 }
 
-/* Everything goes: sequences, idle blocks, nodes. */
+/* Frees everything: sequences, idle blocks, nodes. */
 static void t_tree_end(t_tree *t) {
     kv_cache *kv = t->rig.kv;
     for (int q = 0; q < T_TREE_SEQS; q++) kv_seq_free(t->q[q].s), t->q[q].s = NULL;
@@ -879,7 +879,7 @@ static void t_tree_end(t_tree *t) {
     t_kv_close(&t->rig);
 }
 
-/* fails: one fetch of so many does; -1: nothing is kept elsewhere. */
+/* fails: one fetch of this many fails; -1: nothing is stored on disk. */
 static void t_tree_run_shape(arch_hparams hp, int block, int blocks, int fails, bool one_slot, int moves) {
     t_tree   *t = mem_new(1, sizeof *t);
     const int window = hp.layer[1].window;
@@ -910,7 +910,7 @@ static void t_tree_run(int block, int window, int blocks, int fails, bool one_sl
     t_tree_run_shape(t_kv_shape(2, 2, 8, window), block, blocks, fails, one_slot, moves);
 }
 
-/* What the runs of a test were to meet, they have met often. */
+/* Checks that each event that the runs should cover has happened often. */
 static void t_tree_met(bool kept) {
     CHECKF(t_tree_n.adopted > 300 && t_tree_n.waited > 20 && t_tree_n.failed > 300, "%lld adopted, %lld waited, %lld failed",
            t_tree_n.adopted, t_tree_n.waited, t_tree_n.failed);

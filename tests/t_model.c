@@ -1,4 +1,4 @@
-/* Hyper-parameters and tensors: what is wrong is refused by name, what is odd but right is understood. */
+/* Hyper-parameters and tensors: errors are refused by name, unusual but valid models are accepted. */
 
 /* A tiny model's bytes with one scalar key overwritten by `bits` (4 bytes). NULL when the key is not there. */
 static uint8_t *t_model_patched(const char *file, const char *key, uint32_t bits, size_t *n) {
@@ -314,7 +314,7 @@ static void t_model_layers(void) {
     t_model_each("llama.expert_count", 0, 0, t_each_expert);
 }
 
-/* Each tensor in turn renamed away: missing or foreign, but never silently ignored. */
+/* Each tensor in turn gets another name: the model reports a missing or unknown tensor. */
 static void t_model_tensors(void) {
     static const char *files[] = {"llama.gguf", "qwen2.gguf", "qwen3.gguf", "llama_bias.gguf", "qwen2moe.gguf", "llama_rope3.gguf"};
     for (size_t f = 0; f < sizeof files / sizeof *files; f++) {

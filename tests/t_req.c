@@ -1,11 +1,11 @@
-/* [req]: lines of a batch file and what is read of them; records and every byte of them. Texts of a vocabulary come from
- * tok_mem.h, by way of t_tok.c. */
+/* [req]: requests that are read from lines of a batch file; records, byte for byte. Vocabularies come from tok_mem.h through
+ * t_tok.c. */
 
 enum { TR_VOCAB = 1000 };
 
 enum { TR_SEED = 77 };
 
-/* Reads a line as the command's defaults and a seed would have it. */
+/* Reads a line with the command's defaults and a seed. */
 static bool tr__req(req *q, bytes line, bool json, err_t *e) {
     const gen_request base = gen_ask(NULL, &gen_defaults, &samp_defaults, TR_SEED);
     return req_read(q, line, json, &base, TR_VOCAB, e);
@@ -16,7 +16,7 @@ static void tr__text(str *s, const char *name, bytes b) {
     str_json(s, b);
 }
 
-/* What a request says beyond the defaults, in words; a fault as its name and message. */
+/* A request's differences from the defaults as text; an error as its name and message. */
 static str tr__tell(const req *q, bool ok, const err_t *e) {
     const gen_request *r = &q->ask;
     const samp_opts *o = &r->samp, *d = &samp_defaults;
@@ -135,7 +135,7 @@ static void t_req_keys(void) {
     TR_ROWS(rows);
 }
 
-/* What a body says stands in place of what the command said; what it does not say stays, biases and stop strings as a whole. */
+/* A body's keys replace the command's settings; settings without a key stay. Biases and stop strings are replaced as a whole. */
 static void t_req_base(void) {
     static const samp_bias own[] = {{3, 1}};
     const bytes            stops[] = {bytes_of("X"), bytes_of("Y")};
@@ -279,7 +279,7 @@ static void t_req_choices(void) {
         }
 }
 
-/* jansson's words are its own: only who spoke and that a record follows are asked. */
+/* jansson's messages may change: the test checks only that jansson is named and that a record follows. */
 static void t_req_bad_json(void) {
     static const char *const rows[] = {
         "", " ", "{", "}", "x", "{\"prompt\":}", "{\"prompt\":\"a\"", "{\"prompt\":\"a}", "{prompt:\"a\"}", "{'prompt':'a'}",

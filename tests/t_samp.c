@@ -1,4 +1,4 @@
-/* [samp] against a second opinion: every sampler written again from its definition, in double, with full sorts. */
+/* [samp] compared with a second implementation: every sampler from its definition, in double, with full sorts. */
 
 /* --- options from words: "top_k=3 temp=2 samplers=top_k;temp", on top of a chain in which everything is off --- */
 
@@ -11,7 +11,7 @@ static samp_opts t_samp__off(void) {
     return o;
 }
 
-/* Walks the table of ranges, so that a name the table lacks fails here. The words must outlive the options. */
+/* Reads options by the table of ranges, so that a missing name fails here. The text must outlive the options. */
 static void t_samp__set(samp_opts *o, const char *words) {
     static char text[8][512];
     static int  turn;
@@ -986,7 +986,7 @@ static void t_samp_draws_follow(void) {
     samp_free(s);
 }
 
-/* A pick is a function of (options, history, seed, sequence, position) and of nothing else. */
+/* A pick depends on (options, history, seed, sequence, position) alone. */
 static void t_samp_keyed_draws(void) {
     enum { N = 500, POS = 400 };
     float    l[N], work[N];
@@ -1012,7 +1012,7 @@ static void t_samp_keyed_draws(void) {
     samp_free(other_seq);
 }
 
-/* A copy continues as the original does, and going back undoes what was accepted since. */
+/* A copy continues like the original, and going back undoes the tokens accepted since. */
 static void t_samp_copy_and_rollback(void) {
     enum { N = 60 };
     static const char *rows[] = {"repeat_penalty=1.5 frequency_penalty=0.7 repeat_last_n=9", "dry_multiplier=2 dry_penalty_last_n=30 dry_allowed_length=1", "mirostat=2 mirostat_ent=2"};
@@ -1112,7 +1112,7 @@ static void t_samp_clone(void) {
     }
 }
 
-/* The penalties' window forgets; 1000 tokens against a count by hand. */
+/* Tokens leave the penalties' window; 1000 tokens compared with a count by hand. */
 static void t_samp_window_forgets(void) {
     samp_opts o = t_samp__off();
     t_samp__set(&o, "frequency_penalty=1 repeat_last_n=5 dry_multiplier=0.001 dry_penalty_last_n=17 dry_allowed_length=16");

@@ -1,4 +1,4 @@
-/* Many requests through one model: each one's text and log-probabilities are those it has alone, whatever stands beside it. */
+/* Many requests through one model: each has the text and log-probabilities of a run alone. */
 
 enum { T_SCHED_N = 26, T_SCHED_ANSWER = 23 };
 
@@ -9,8 +9,8 @@ typedef struct {
     int         nth;                                  /* of the completions of one request; 0: the first */
 } t_sched_line;
 
-/* Prompts that share beginnings of many lengths: each takes a part of an earlier one and goes on by itself. Every seventh line is a second
- * completion of the line before. */
+/* Prompts that share beginnings of many lengths: each takes a part of an earlier one and continues differently. Every seventh line is a
+ * second completion of the line before. */
 static void t_sched_lines(t_sched_line *l, int n_vocab, int32_t bos) {
     for (int i = 0; i < T_SCHED_N; i++) {
         const uint64_t    r = rng_at(99, 0, (uint64_t)i, 0);
@@ -221,7 +221,7 @@ static void t_sched_shares(void) {
     for (int i = 0; i < T_SCHED_N; i++) tok_ids_drop(&l[i].prompt);
 }
 
-/* A sequence that must wait for room leaves the cache alone: neither blocks nor the order in which idle ones are given away change. */
+/* A sequence that waits for blocks does not change the cache: neither blocks nor the order in which idle ones are reused. */
 static void t_sched_full(void) {
     const char *path = "tests/data/tiny/llama.gguf";
     err_t       e = {0};
@@ -348,7 +348,7 @@ static void t_sched_finishes(void) {
     t_sched_close(&x);
 }
 
-/* What cannot be answered is refused when it is added, and leaves nothing behind. */
+/* A request that cannot be answered is refused when it is added, and leaves nothing in the schedule. */
 static void t_sched_refuses(void) {
     t_sched_one     x;
     tok_ids         none = {0}, many = {0};

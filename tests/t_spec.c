@@ -1,5 +1,5 @@
-/* [spec]: where guesses come from, what they are thought to be worth, how many are taken, and what is kept of finished texts.
- * That they change no text is t_sched.c's. */
+/* [spec]: the sources of guesses, their estimated gain, their number, and the stored texts of finished requests. t_sched.c tests that they
+ * change no text. */
 
 enum { T_SPEC_VOCAB = 300, T_SPEC_A = 100, T_SPEC_END = 2 };   /* tokens: letters from there on; that which ends a text */
 
@@ -111,7 +111,7 @@ static void t_spec_took(void) {
     NEAR(spec__cost(&c, 3), 0.0095, 1e-8);            /* the lower of two */
 }
 
-/* How long a time is believed: longer the oftener it was taken, and never for good. */
+/* How long a measured time stays valid: longer the more often it was measured, and never for ever. */
 static void t_spec_age(void) {
     static const struct { int times; long long age; } rows[] = {
         {1, SPEC_AGE << 1}, {2, SPEC_AGE << 2}, {4, SPEC_AGE << 4}, {5, SPEC_AGE << 5}, {90, SPEC_AGE << 5}};
@@ -216,7 +216,7 @@ static void t_spec_spike(void) {
 
 /* --- lookup --- */
 
-/* Letters, and a dot for the end; a bar stands before a finished text. */
+/* Letters, a dot for the end; a bar before each finished text. */
 static spec_text t_spec_letters(const char *s) {
     spec_text t = {0};
     for (; *s; s++) spec__text_add(&t, *s == '|' ? -1 : *s == '.' ? T_SPEC_END : T_SPEC_A + *s - 'a');
@@ -401,7 +401,7 @@ static void t_spec_room(void) {
     spec__text_drop(&t);
 }
 
-/* Texts of three times the room: the newest half stays at least, and is found. */
+/* Texts of three times the capacity: at least the newest half stays, and is found. */
 static void t_spec_past(void) {
     enum { LENGTH = 3000, TEXTS = 3 * SPEC_PAST / LENGTH };
     spec sp = {.o = {.lookup = true}};
@@ -650,7 +650,7 @@ static void t_spec_verdict(void) {
     EQ_INT(spec_guessed(NULL, SPEC_DRAFT) + spec_accepted(NULL, SPEC_LOOKUP), 0);
 }
 
-/* A context that drops some of its tokens: the draft reads again from there, and what was said stays known. */
+/* A context that drops some of its tokens: the draft reads again from there, and lookups still find the dropped ones. */
 static void t_spec_cut(void) {
     static const struct { int n, done, keep, drop, left; } rows[] = {
         {40, 0, 0, 20, 0}, {40, 39, 4, 18, 4}, {40, 30, 1, 20, 1}, {40, 3, 8, 10, 3}, {40, 8, 8, 10, 8}, {5, 4, 1, 2, 1},
@@ -767,7 +767,7 @@ static void t_spec_speedup(void) {
         }
 }
 
-/* However odd the times, speculation is never worth more than the tokens of a step. */
+/* For all times, the speed-up of speculation is at most the tokens of a step. */
 static void t_spec_cap(void) {
     spec       *sp = mem_new(1, sizeof *sp);
     const char *why;
@@ -990,7 +990,7 @@ static void t_spec_flip(void) {
     unlink(path);
 }
 
-/* What a lookup cache is not stays as it is, byte for byte, also when it comes to stand there during the run. */
+/* A file that is no lookup cache is left unchanged, also if it appears during the run. */
 static void t_spec_foreign(void) {
     static const char *const others[] = {"tests/data/tiny/llama.gguf", "tests/t_store.c", "tests/corpus/store/two"};
     const char              *path = t_spec_path("foreign");

@@ -1,4 +1,4 @@
-/* Blocks of prompts in a file: a text is the same with it and without, whatever the file holds and whoever writes it. */
+/* [store]: a text is the same with a prompt cache on disk and without, whatever the file holds and whichever run writes it. */
 
 typedef struct {
     const char *model;
@@ -10,7 +10,7 @@ enum { T_STORE_ANSWER = 20 };
 
 static char t_store_file[64];
 
-/* A path of this test alone, with nothing there. */
+/* A path for this test, without a file. */
 static const char *t_store_path(const char *name) {
     snprintf(t_store_file, sizeof t_store_file, "build/t_store.%d.%s", (int)getpid(), name);
     unlink(t_store_file);
@@ -31,7 +31,7 @@ static tok_ids t_store_ids(uint64_t seed, size_t n) {
     return ids;
 }
 
-/* How many of the prompt's tokens the file spares an open engine. */
+/* Number of the prompt's tokens that an engine takes from the file. */
 static int t_store_kept(const engine *eng, const tok_ids *ids) {
     bool    wait;
     kv_seq *s = kv_seq_new(eng->kv);
@@ -40,7 +40,7 @@ static int t_store_kept(const engine *eng, const tok_ids *ids) {
     return kept;
 }
 
-/* A run from its beginning to its end: the answer as numbers, and how many tokens of the prompt the file knew. */
+/* A complete run: the answer as token ids, and the number of the prompt's tokens that the file held. */
 static char *t_store_run(const t_store_how *h, const tok_ids *ids, int *kept) {
     t_run     r;
     err_t     e = {0};
@@ -136,7 +136,7 @@ static const char *t_store_sibling(void) {
     return path;
 }
 
-/* What another model, another layout or another version has left is not used, and then it is ours. */
+/* The file of another model, layout or version is not used, and is replaced. */
 static void t_store_other(void) {
     tok_ids ids = t_store_ids(1, 100);
     for (int c = 0; c < 9; c++) {
@@ -197,7 +197,7 @@ static void t_store_exact(void) {
     tok_ids_drop(&ids);
 }
 
-/* What is no prompt cache stays as it is, byte for byte. */
+/* A file that is no prompt cache is left unchanged. */
 static void t_store_foreign(void) {
     tok_ids     ids = t_store_ids(2, 70);
     t_store_how h = t_store_usual("tests/data/tiny/llama.gguf", t_store_path("foreign"));
@@ -234,7 +234,7 @@ static void t_store_foreign(void) {
     tok_ids_drop(&ids);
 }
 
-/* A file that comes to stand there while a run goes on is left too. */
+/* A file that appears during the run is left unchanged too. */
 static void t_store_supplanted(void) {
     t_run             r;
     err_t             e = {0};
@@ -256,7 +256,7 @@ static void t_store_supplanted(void) {
     tok_ids_drop(&ids);
 }
 
-/* --ro takes over and writes nothing. */
+/* A read-only cache is used and never written. */
 static void t_store_ro(void) {
     tok_ids     ids = t_store_ids(4, 70), more = t_store_ids(4, 120);
     t_store_how h = t_store_usual("tests/data/tiny/llama.gguf", t_store_path("ro"));
@@ -274,7 +274,7 @@ static void t_store_ro(void) {
     tok_ids_drop(&more);
 }
 
-/* The bound: what was used last stays, of what does not fit wholly its beginning. */
+/* The bound: the most recently used prompts stay; of one that does not fit completely, its beginning. */
 static void t_store_bound(void) {
     t_store_how h = t_store_usual("tests/data/tiny/llama.gguf", t_store_path("bound"));
     const int   block = t_store_block(&h), each = (128 + T_STORE_ANSWER - 1) / block;   /* blocks that a run leaves */
@@ -521,7 +521,7 @@ static void t_store_groups(void) {
     }
 }
 
-/* Rows that no run of ours writes. */
+/* Rows that no run writes. */
 static void t_store_rows(void) {
     const char *path = t_store_path("rows");
     t_store_once(path, 0, 1, T_STORE_N, 1 << 20);
@@ -562,7 +562,7 @@ static void t_store_rows(void) {
     unlink(path);
 }
 
-/* Processes that write one file at once leave a whole one, and nothing beside it. */
+/* Processes that write one file at the same time leave a complete file and no temporary one. */
 static void t_store_two(void) {
     const char *path = t_store_path("two");
     pid_t       child[3];
