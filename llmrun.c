@@ -4001,7 +4001,7 @@ static void tok_decode(const tok_vocab *v, const int32_t *id, size_t n, bool spe
  * output is summed by one thread in one order.
  * Public: dev_blas_open, dev_exact; dev_blocks_new, dev_blocks_mapped, dev_blocks_more, dev_blocks_free, dev_blocks_read, dev_blocks_write,
  * dev_blocks_copy, dev_blocks_clear; dev_plan_begin, dev_plan_buf, dev_plan_op, dev_plan_product, dev_plan_rows, dev_plan_fill, dev_plan_free,
- * dev_plan_cost; dev_step, dev_run_free.
+ * dev_plan_cost; dev_step, dev_run_free; dev_input.
  * Opens: dev, dev_acts, dev_batch, dev_blocks, dev_cost, dev_kv, dev_mat, dev_op, dev_plan, dev_product, dev_run, dev_tap, dev_times. */
 
 enum { DEV_PARTS = 8 };                               /* parts of a step whose times are counted apart */
@@ -4167,6 +4167,11 @@ typedef struct {
     int             rows, in, out;                    /* of a plan: the set of rows, the buffers; */
     bool            gather;                           /* `in` holds all rows, the product takes those that ask for logits */
 } dev_product;
+
+/* The input values of row t of a product. */
+static const float *dev_input(const dev_product *m, int t) {
+    return m->a->x + (size_t)(m->idx ? m->idx[m->first + t] : m->first + t) * m->a->ldx;
+}
 
 /* Who sees every list of products, with the float rows they take, before one of them is computed. All threads make the
  * call; it deals its work as a stage does and ends with a barrier. */
@@ -5120,8 +5125,8 @@ static void dev__room(dev_run *run) {
     for (int i = 0; i < run->p->n; i++) run->views[i] = mem_grow(run->views[i], 2 * (size_t)run->n_views, sizeof **run->views);
 }
 
-/* Runs the list for the batch. False: an interrupt ended it early. */
-static bool dev_step(dev_run *run) {
+/* What depends on the batch alone: the rows of each set and product, room for its tables. */
+static void dev__prepare(dev_run *run) {
     dev_plan        *p = run->plan;
     const dev_batch *b = run->batch;
     ASSERT(b->n > 0 && b->n <= p->max_rows && b->n_out <= p->max_out);
@@ -5129,6 +5134,11 @@ static bool dev_step(dev_run *run) {
     for (int i = 0; i < p->n_product; i++) p->product[i].n = p->rows[p->product[i].rows].n;
     dev__room(run);
     run->stop = false;
+}
+
+/* Runs the list for the batch. False: an interrupt ended it early. */
+static bool dev_step(dev_run *run) {
+    dev__prepare(run);
     if (run->times) run->times->at = clock_now(), run->times->steps++;
     mem_freeze("a step");
     (run->tap ? pool_run : pool_run_loose)(run->p, dev__main, run);
@@ -14358,8 +14368,7 @@ static calib_entry *calib__entry_of(calib_imatrix *im, const uint8_t *data) {
 static void calib__sum(calib_entry *en, const dev_product *m, size_t c0, size_t n) {
     double *restrict sum = en->sum2 + (size_t)m->stack * en->n_in + c0;
     for (int t = 0; t < m->n; t++) {
-        const size_t r = (size_t)(m->idx ? m->idx[m->first + t] : m->first + t);
-        const float *restrict x = m->a->x + r * m->a->ldx + c0;
+        const float *restrict x = dev_input(m, t) + c0;
         for (size_t i = 0; i < n; i++) sum[i] += (double)x[i] * (double)x[i];
     }
     if (c0 == 0) en->count[m->stack] += m->n;
@@ -15013,15 +15022,13 @@ static int round__span(int n) {
     return ((n + runs - 1) / runs + 255) / 256 * 256;
 }
 
-static int round__row_of(const dev_product *m, int t) { return m->idx ? m->idx[m->first + t] : m->first + t; }
-
 /* Transposes input rows [t0, t0 + nt); zeros up to ROUND_CHUNK. */
 static void round__transpose(round_job *j, dev *dv, const dev_product *m, int t0, int nt) {
     enum { CH = 64 };
     for (int c0; (c0 = pool_next(dv->p) * CH) < j->n;) {
         const int c1 = c0 + CH < j->n ? c0 + CH : j->n;
         for (int t = 0; t < nt; t++) {
-            const float *x = m->a->x + (size_t)round__row_of(m, t0 + t) * m->a->ldx;
+            const float *x = dev_input(m, t0 + t);
             for (int c = c0; c < c1; c++) j->xt[(size_t)c * ROUND_CHUNK + (size_t)t] = x[c];
         }
         for (int c = c0; c < c1 && nt < ROUND_CHUNK; c++)

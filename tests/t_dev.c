@@ -1,0 +1,245 @@
+/* t_dev.c - [dev]: every operation of every tiny model against a reference device, lists without hidden dependencies, batches from a file.
+ * The reference device runs the same list on one thread with the scalar level: rows and products from the last to the first, one row of
+ * weights at a time, from the file's layout. */
+
+/* The memory of one buffer, put aside. */
+typedef struct {
+    uint8_t *p[6];
+    size_t   n[6];
+} td_copy;
+
+static td_copy td_pieces(const dev_plan *p, dev_buf b) {
+    const dev_acts *a = &p->buf[b].a;
+    const size_t    rows = (size_t)a->rows, n[6] = {rows * a->ldx * sizeof *a->x, rows * a->ldx * sizeof *a->h, 2 * rows * a->ldq,
+                                                    2 * rows * (a->ldq / 256) * sizeof *a->sum, 2 * rows * (a->ldq / 256) * sizeof *a->d, rows};
+    void *const     at[6] = {a->x, a->h, a->q, a->sum, a->d, a->split};
+    td_copy         c;
+    for (int i = 0; i < 6; i++) c.p[i] = at[i], c.n[i] = at[i] ? n[i] : 0;
+    return c;
+}
+
+/* All buffers of a plan, copied out or in. */
+static td_copy *td_save(const dev_plan *p) {
+    td_copy *all = mem_new((size_t)p->n_buf, sizeof *all);
+    for (int b = 1; b < p->n_buf; b++) {
+        all[b] = td_pieces(p, b);
+        for (int i = 0; i < 6; i++) {
+            uint8_t *to = mem_new(all[b].n[i] + 1, 1);
+            if (all[b].n[i]) memcpy(to, all[b].p[i], all[b].n[i]);
+            all[b].p[i] = to;
+        }
+    }
+    return all;
+}
+
+static void td_restore(const dev_plan *p, const td_copy *all) {
+    for (int b = 1; b < p->n_buf; b++) {
+        const td_copy to = td_pieces(p, b);
+        for (int i = 0; i < 6; i++)
+            if (to.n[i]) memcpy(to.p[i], all[b].p[i], to.n[i]);
+    }
+}
+
+/* The first buffer whose bytes differ, 0: all are the same. */
+static dev_buf td_differs(const dev_plan *p, const td_copy *all) {
+    for (int b = 1; b < p->n_buf; b++) {
+        const td_copy now = td_pieces(p, b);
+        for (int i = 0; i < 6; i++)
+            if (now.n[i] && memcmp(now.p[i], all[b].p[i], now.n[i])) return b;
+    }
+    return 0;
+}
+
+static void td_drop(const dev_plan *p, td_copy *all) {
+    for (int b = 1; b < p->n_buf; b++)
+        for (int i = 0; i < 6; i++) mem_free(all[b].p[i]);
+    mem_free(all);
+}
+
+/* All products, row by row of the weights as the file has them. */
+static void td_products(dev *dv, const dev_op *op) {
+    int                n;
+    const dev_product *list = dev__list(dv->run->plan, op, &n);
+    for (int i = n - 1; i >= 0; i--) {
+        dev_mat     w = *list[i].w;
+        dev_product m = list[i];
+        w.packed = NULL;
+        m.w = &w;
+        for (int r = m.n > 0 ? m.n_out - 1 : -1; r >= 0; r--) dev__mul(dv, &m, r, 1);
+    }
+}
+
+/* One operation: by the CPU's functions as a step has it, or by the reference device. */
+static void td_run(dev *dv, const dev_op *op, bool reference) {
+    int n;
+    if (dev_kinds[op->kind].run) {
+        n = dev__count(dv->run, op);
+        for (int i = 0; i < n; i++) dev_kinds[op->kind].run(dv, op, reference ? n - 1 - i : i);
+    } else if (reference) {
+        td_products(dv, op);
+    } else {
+        const dev_product *list = dev__list(dv->run->plan, op, &n);
+        dev__matmul(dv, list, n);
+        dev__end(dv);
+    }
+}
+
+typedef struct {
+    t_rig      *r;
+    const char *name, *level;
+    bool        packed;
+    int         bad;
+} td_job;
+
+/* Bytes of every block of the cache. */
+static uint64_t td_cache(const kv_cache *kv) {
+    uint64_t sum = 0;
+    for (int g = 0; g < kv->n_group; g++) {
+        const dev_blocks *mem = &kv->group[g].mem;
+        uint8_t          *one = mem_new(mem->block_bytes, 1);
+        for (int b = 0; b < dev_blocks_mapped(mem) && b < 64; b++) {
+            dev_blocks_read(mem, b, one);
+            sum = bytes_hash(sum, (bytes){one, mem->block_bytes});
+        }
+        mem_free(one);
+    }
+    return sum;
+}
+
+/* The whole list, each operation twice from the same state. */
+static void td_compare(void *ctx, int ith) {
+    td_job  *j = ctx;
+    dev_run *run = &j->r->f->run;
+    dev      dv = {.p = run->p, .ith = ith, .scratch = run->plan->scratch[ith], .run = run};
+    for (int i = 0; i < run->plan->n_op; i++) {
+        const dev_op *op = &run->plan->op[i];
+        if (!run->plan->rows[op->rows].n) continue;
+        td_copy *before = td_save(run->plan);
+        k_init(j->level);
+        td_run(&dv, op, false);
+        const uint64_t cache = op->kind == DEV_STORE ? td_cache(j->r->kv) : 0;
+        td_copy       *after = td_save(run->plan);
+        td_restore(run->plan, before);
+        k_init("scalar");
+        td_run(&dv, op, true);
+        const dev_buf b = td_differs(run->plan, after);
+        CHECKF(!b, "%s, %s%s: operation %d, %s of layer %d: other bytes in %s", j->name, j->level, j->packed ? ", packed" : "", i, dev_kinds[op->kind].name,
+               op->layer, run->plan->buf[b].name);
+        CHECKF(!cache || cache == td_cache(j->r->kv), "%s, %s: operation %d of layer %d stores other bytes", j->name, j->level, i, op->layer);
+        j->bad += b != 0;
+        td_drop(run->plan, before);
+        td_drop(run->plan, after);
+    }
+    k_init(j->level);
+}
+
+/* A batch of two sequences, the second behind a past; every third row and the last ones ask for logits. */
+static bool td_batch(t_rig *r, const int32_t *ids, int n, kv_seq *s[2]) {
+    const int a = n < 9 ? n : 9, past = n < 6 ? n - 1 : 5;
+    fwd_begin(r->f);
+    for (int i = 0; i < past; i++) fwd_add(r->f, s[1], ids[i], i, 0);
+    if (!CHECK(kv_reserve(s[0], a) && kv_reserve(s[1], past) && fwd_step(r->f))) return false;
+    fwd_begin(r->f);
+    for (int i = 0; i < a; i++) fwd_add(r->f, s[0], ids[n - 1 - i], i, i % 3 == 1 || i == a - 1 ? FWD_LOGITS : 0);
+    fwd_add(r->f, s[1], ids[past], past, FWD_LOGITS);
+    return CHECK(kv_reserve(s[1], past + 1));
+}
+
+/* fn on every tiny model, opened as `how` says and with a batch. */
+static void td_each_model(const t_how *how, void (*fn)(t_rig *r, const t_tiny *t, const t_how *how)) {
+    FILE  *f = fopen(t_tiny_path("manifest.txt"), "r");
+    t_tiny t;
+    while (CHECK(f != NULL) && t_tiny_next(f, &t)) {
+        t_rig    r;
+        int      n;
+        if (!t_rig_open(&r, t_tiny_path(t.file), how)) continue;
+        int32_t *ids = t_read_ids(t_tiny_path(t.ids), &n);
+        kv_seq  *s[2] = {kv_seq_new(r.kv), kv_seq_new(r.kv)};
+        if (td_batch(&r, ids, n, s)) fn(&r, &t, how);
+        kv_seq_free(s[0]);
+        kv_seq_free(s[1]);
+        mem_free(ids);
+        t_rig_close(&r);
+    }
+    if (f) fclose(f);
+}
+
+static void td_reference(t_rig *r, const t_tiny *t, const t_how *how) {
+    td_job j = {.r = r, .name = t->name, .level = how->level, .packed = how->packed};
+    fwd__write_tables(r->f);
+    kv_flush(r->kv);
+    dev__prepare(&r->f->run);
+    pool_run(r->p, td_compare, &j);
+}
+
+static void t_dev_reference(void) {
+    static const t_how hows[] = {
+        {"scalar", 1, 512, 16, K_F32, true},      {"avx2", 1, 512, 16, K_F16, false},       {"avx2", 1, 512, 16, K_Q8_0, true},
+        {"avx_vnni", 1, 512, 16, K_F32, true},    {"avx512", 1, 512, 16, K_BF16, false},    {"avx512", 1, 512, 16, K_Q4_0, true},
+        {"avx512_bf16", 1, 512, 16, K_BF16, true},
+    };
+    for (size_t i = 0; i < sizeof hows / sizeof *hows; i++)
+        if (k_init(hows[i].level)) td_each_model(&hows[i], td_reference);
+}
+
+/* Whether the second operation touches a buffer that the first writes, or writes one that the first reads. */
+static bool td_conflict(const dev_op *a, const dev_op *b) {
+    for (int i = 0; i < 2; i++)
+        for (int k = 0; k < 3; k++) {
+            if (a->out[i] && (a->out[i] == b->in[k] || (k < 2 && a->out[i] == b->out[k]))) return true;
+            if (b->out[i] && b->out[i] == a->in[k]) return true;
+        }
+    return false;
+}
+
+/* Chains of one phase run side by side: no operation of one touches what one of another writes. An operation that picks its rows out of all
+ * rows needs those of the phase before. */
+static void td_independent(t_rig *r, const t_tiny *t, const t_how *how) {
+    const dev_plan *p = &r->f->plan;
+    (void)how;
+    for (int i = 0; i < p->n_phase; i++) {
+        const dev_op *op = &p->op[p->phase[i].first];
+        for (int b = 1, chain = 0; b < p->phase[i].n; b++) {
+            if (op[b].beside) chain = b;
+            for (int a = 0; a < b; a++) {
+                CHECKF(a >= chain || !td_conflict(&op[a], &op[b]), "%s, phase %d: %s and %s are not independent", t->name, i, dev_kinds[op[a].kind].name,
+                       dev_kinds[op[b].kind].name);
+                for (int k = 0; k < 3; k++)
+                    CHECKF(!(op[b].gathers & 1u << k) || (op[a].out[0] != op[b].in[k] && op[a].out[1] != op[b].in[k]), "%s, phase %d: %s picks rows of %s",
+                           t->name, i, dev_kinds[op[b].kind].name, p->buf[op[b].in[k]].name);
+            }
+        }
+    }
+}
+
+static void t_dev_independent(void) { td_each_model(&t_plain, td_independent); }
+
+/* A batch written to a file and read again gives the same logits: nothing of a step stands outside it but weights and blocks. */
+static void td_played(t_rig *r, const t_tiny *t, const t_how *how) {
+    dev_batch   *b = &r->f->batch;
+    const size_t n = (size_t)b->n, V = (size_t)t->n_vocab;
+    (void)how;
+    if (!CHECK(fwd_step(r->f))) return;
+    float       *want = mem_new(V * (size_t)b->n_out, sizeof *want);
+    const size_t tables = (size_t)b->n_seq * (size_t)b->n_group + 1, sizes[] = {n * 4, n * 4, n * 4, n, tables * sizeof *b->table_at, b->table_at[tables - 1] * 4};
+    void *const  parts[] = {b->token, b->pos, b->seq, b->want, b->table_at, b->table};
+    FILE        *f = tmpfile();
+    memcpy(want, r->f->logits, V * (size_t)b->n_out * sizeof *want);
+    bool ok = CHECK(f != NULL);
+    for (int i = 0; ok && i < 6; i++) ok = fwrite(parts[i], 1, sizes[i], f) == sizes[i];
+    for (int i = 0; ok && i < 6; i++) memset(parts[i], 0x55, sizes[i]);
+    memset(r->f->logits, 0, V * (size_t)b->n_out * sizeof *want);
+    if (ok) rewind(f);
+    for (int i = 0; ok && i < 6; i++) ok = fread(parts[i], 1, sizes[i], f) == sizes[i];
+    CHECKF(ok && dev_step(&r->f->run) && memcmp(want, r->f->logits, V * (size_t)b->n_out * sizeof *want) == 0, "%s: a recorded batch gives other logits", t->name);
+    if (f) fclose(f);
+    mem_free(want);
+}
+
+static void t_dev_played(void) { td_each_model(&t_plain, td_played); }
+
+static const t_case t_dev_cases[] = {
+    {"dev reference", "every operation of every tiny model gives the reference device's bytes, at every level, packed and not", t_dev_reference},
+    {"dev independent", "operations of one phase that run side by side depend on nothing of each other", t_dev_independent},
+    {"dev recorded batch", "a batch from a file gives the same logits", t_dev_played},
+};
