@@ -5157,7 +5157,7 @@ static void dev_run_free(dev_run *run) {
  * windows belong to a layer. The step reads kinds and numbers and never asks for an architecture by name.
  * To add an architecture: 1 a row of arch_table, and a trait for a choice that no other makes; 2 rows of arch_keys and arch_slots for
  * keys and tensors that no other has; 3 for a block that no other has, a kind of mixer or feed-forward, with its row in [fwd]; 4 a tiny
- * model with the logits of a float64 reading, from a script in tests/gen.
+ * model with the logits of a float64 reading, from a script in tests/gen. tests/invented.rows shows two that are rows alone.
  * Public: arch_load, arch_drop, arch_list, arch_dim, arch_scaling_of, arch_window, arch_slot_applies, arch_table, arch_slots.
  * Opens: arch_desc, arch_hparams, arch_layer_hp, arch_rope_hp, arch_slot. */
 
@@ -5561,7 +5561,7 @@ static bool arch_load(arch_hparams *hp, const gguf_file *g, err_t *e) {
 /* --- tensors --- */
 
 /* A size in the shape of a tensor; arch_dim() is its value in layer il (-1: of the whole model). */
-typedef enum { D_1, D_EMBD, D_VOCAB, D_Q, D_K, D_V, D_QKV, D_O, D_HEAD_K, D_FF, D_FF_EXP, D_FF_SHEXP, D_EXPERT, D_EXPERT_USED, D_ROT } arch_size;
+typedef enum { D_1, D_EMBD, D_VOCAB, D_Q, D_K, D_V, D_QKV, D_O, D_HEAD_K, D_FF, D_FF_EXP, D_FF_SHEXP, D_EXPERT, D_ROT } arch_size;
 
 static int64_t arch_dim(const arch_hparams *hp, arch_size d, int il) {
     const arch_layer_hp *l = &hp->layer[il < 0 ? 0 : il];
@@ -5579,19 +5579,15 @@ static int64_t arch_dim(const arch_hparams *hp, arch_size d, int il) {
     case D_FF_EXP: return l->n_ff_exp;
     case D_FF_SHEXP: return l->n_ff_shexp;
     case D_EXPERT: return l->n_expert;
-    case D_EXPERT_USED: return l->n_expert_used;
     case D_ROT: return hp->rope[l->rope].n_rot / 2;
     }
     return 0;
 }
 
-/* The widest window of all layers; 0: a layer sees all positions. */
+/* The widest window of any layer; 0: none has one. */
 static int arch_window(const arch_hparams *hp) {
     int n = 0;
-    for (int il = 0; il < hp->n_layer; il++) {
-        if (!hp->layer[il].window) return 0;
-        if (hp->layer[il].window > n) n = hp->layer[il].window;
-    }
+    for (int il = 0; il < hp->n_layer; il++) n = hp->layer[il].window > n ? hp->layer[il].window : n;
     return n;
 }
 
