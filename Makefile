@@ -114,6 +114,7 @@ plots:                                 ## tests/bench/RESULTS.md and the picture
 check: llmrun                          ## no warnings; contents, layers, public functions and fields; the README's tables
 	@for i in tests/main.c tests/kernels.c tests/replay.c tests/bench/*.c; do \
 	  $(COMPILE) -Werror -fsyntax-only -Wno-unused-function -DLLMRUN_NO_MAIN $$i || exit 1; done
+	$(COMPILER) -std=gnu11 -fsyntax-only llmrun.c
 	$(COMPILE) -Werror -fsyntax-only llmrun.c
 	$(COMPILE) -Werror -O1 -DGGML_KERNELS_DECLARE -c -o /dev/null llmrun.c
 	awk -f tests/sections.awk llmrun.c ggml_kernels.h

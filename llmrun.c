@@ -44,6 +44,15 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
+#ifndef LLMRUN_BLAS
+#define LLMRUN_BLAS 1                                 /* 0: without --blas */
+#endif
+#ifndef LLMRUN_STRESS
+#define LLMRUN_STRESS 0                               /* 1: rare events are frequent (make stress) */
+#endif
+#ifndef LLMRUN_COMMIT
+#define LLMRUN_COMMIT "unknown"                       /* the Makefile sets it */
+#endif
 #include <ctype.h>
 #include <dirent.h>
 #include <dlfcn.h>
@@ -6038,7 +6047,6 @@ typedef struct {
     bool     cache_ro, cache_all;                     /* the file is only read; blocks of answers are kept too */
 } kv_opts;
 
-/* LLMRUN_STRESS: 1 where rare events shall be frequent (make stress), else 0. */
 static const kv_opts kv_defaults = {K_BF16, K_BF16, LLMRUN_STRESS ? 2 : 32, 0, 0, NULL, 1 << 30, false, false};
 
 typedef enum { KV_ALL, KV_WINDOW, KV_STATE } kv_rule; /* what a row of the group needs: everything, a window, one state */
@@ -19577,9 +19585,6 @@ static bool bench_run(const bench_opts *o, const char *const *models, int n_mode
  * cli_typed.
  * Opens: config, cli_list, cli_opt, cli_groups, cli_foreign. */
 
-#ifndef LLMRUN_COMMIT
-#define LLMRUN_COMMIT "unknown"                      /* the Makefile sets it */
-#endif
 
 #define CLI_VERSION "0.1.0"
 static const char cli_build[] = CLI_VERSION " (commit " LLMRUN_COMMIT ")", cli_commit[] = LLMRUN_COMMIT, cli_released[] = "2026-11-22";
