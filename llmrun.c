@@ -19585,7 +19585,6 @@ static bool bench_run(const bench_opts *o, const char *const *models, int n_mode
  * cli_typed.
  * Opens: config, cli_list, cli_opt, cli_groups, cli_foreign. */
 
-
 #define CLI_VERSION "0.1.0"
 static const char cli_build[] = CLI_VERSION " (commit " LLMRUN_COMMIT ")", cli_commit[] = LLMRUN_COMMIT, cli_released[] = "2026-11-22";
 
