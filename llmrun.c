@@ -6020,14 +6020,14 @@ static uint64_t model_kv_bytes(const arch_hparams *hp, uint32_t type_k, uint32_t
 /* ===== [kv] paged key/value cache =====
  * Keys and values live in blocks of `block` positions. Layers that keep the same positions form a group; a block of a group holds,
  * layer after layer, K then V, each [head][position][bytes of one head]. A group has a rule: its rows see all positions, or a
- * window of them, or it holds recurrent states. A block of states holds what the recurrent layers carry behind the last position
- * of the block, so a state is kept at each border of a block and behind the last token.
+ * window of them, or it holds recurrent states. A block of states holds the states of the recurrent layers after
+ * its last position, so there is one at each border of a block and one after the last token. To add a rule: kv_rule, kv__seen, kv__cut.
  *   A sequence has a table of block numbers for each group. Blocks are taken as positions are reserved, so memory follows the
  * tokens in use, and given back when no later row needs them. Blocks are counted by reference: kv_fork() shares them, and a shared
  * block is copied before it is written to. The bytes of blocks belong to [dev]: the cache deals in numbers, and copies are a list
  * that the next step begins with.
  *   After kv_share() sequences with the same beginning share its blocks: the prefix tree. A node stands for the tokens of one
- * full block behind those of its parent, and names the block of each group that holds them, or -1 where that block is gone. Tokens
+ * full block after those of its parent, and names the block of each group that holds them, or -1 where that block is gone. Tokens
  * are compared one by one; the hash only finds candidates. The tree holds one reference to each of its blocks. A block that no
  * sequence holds is idle: it stays for later sequences until its group has no free block, and the one idle longest goes first.
  *   K and V of quantised types are stored behind a Hadamard transform (k_hadamard). Attention then transforms Q and its output.
@@ -6136,7 +6136,7 @@ static int kv__group_of(kv_cache *kv, const arch_layer_hp *lh) {
     return i;
 }
 
-/* Places a layer in the blocks of its group, behind the layers placed before. */
+/* Places a layer in the blocks of its group, after the layers placed before. */
 static dev_kv kv__layer(kv_cache *kv, const arch_layer_hp *lh) {
     const kv_opts *o = &kv->opts;
     const int      i = kv__group_of(kv, lh);
@@ -6228,7 +6228,7 @@ static int kv_most(const kv_cache *kv, int *rows) {
 
 /* --- the prefix tree --- */
 
-/* The slot of the node behind `parent` with these tokens. */
+/* The slot of the child of `parent` with these tokens. */
 static int32_t *kv__slot(const kv_cache *kv, int32_t parent, const int32_t *ids) {
     const kv_tree *t = kv->tree;
     const bytes    b = {(const uint8_t *)ids, (size_t)kv->opts.block * sizeof *ids};
@@ -6240,7 +6240,7 @@ static int32_t *kv__tokens(const kv_cache *kv, int32_t i) { return kv->tree->tok
 /* What node i has in each group. */
 static kv_part *kv_parts(const kv_cache *kv, int32_t i) { return kv->tree->part + (size_t)i * (size_t)kv->n_group; }
 
-/* The node behind `parent` with these tokens; -1: there is none. */
+/* The child of `parent` with these tokens; -1: there is none. */
 static int32_t kv__find(const kv_cache *kv, int32_t parent, const int32_t *ids) {
     const size_t n = (size_t)kv->opts.block * sizeof *ids;
     for (int32_t i = *kv__slot(kv, parent, ids); i >= 0; i = kv->tree->node[i].chain)
@@ -6361,7 +6361,7 @@ static void kv_share(kv_cache *kv) {
     kv->tree->node[0] = (kv_node){.parent = -1, .child = -1, .left = -1, .right = -1, .chain = -1};
 }
 
-/* The node behind another in a walk through the tree, parents first; 0 begins and ends it. */
+/* The node after another in a walk through the tree, parents first; 0 begins and ends it. */
 static int32_t kv_next(const kv_tree *t, int32_t i) {
     if (t->node[i].child >= 0) return t->node[i].child;
     while (i > 0 && t->node[i].right < 0) i = t->node[i].parent;
@@ -6621,8 +6621,8 @@ static bool kv_require(kv_seq *s, int n, err_t *e) { return kv_reserve(s, n) || 
 
 /* --- blocks shared by their content --- */
 
-/* Makes sure that node n has a block of group i, idle as yet where it is read from disk. False: it cannot be had, and what is damaged on
- * disk is forgotten. */
+/* Makes sure that node n has a block of group i; one that is read from disk is idle at first. False: there is none, or no free block for
+ * it, or it is damaged on disk and forgotten. */
 static bool kv__fetch(kv_cache *kv, int i, int32_t n) {
     kv_group     *gr = &kv->group[i];
     kv_part      *p = &kv_parts(kv, n)[i];
@@ -6685,7 +6685,7 @@ static int32_t kv__nearest(const kv_seq *s, const int32_t *ids, int n, int *same
  * being computed by another sequence. */
 static int kv__match(const kv_cache *kv, int32_t tip, int from, const int32_t *ids, int n, bool *wait) {
     const int block = kv->opts.block;
-    int       walked = from, last = from;             /* blocks that have nodes; blocks that can be had */
+    int       walked = from, last = from;             /* blocks that have nodes; blocks that can be taken over */
     *wait = false;
     for (int g = 0; g < kv->n_group; g++) kv->gap[g] = -1;
     for (int32_t i; (walked + 1) * block <= n && (i = kv__find(kv, tip, ids + walked * block)) >= 0; tip = i) {
@@ -6731,20 +6731,26 @@ static int kv_count_prefix(const kv_cache *kv, const int32_t *ids, int n, int *c
     return last;
 }
 
-/* Gives the sequence what the tree has of ids[0, n) behind its own positions: whole blocks, then a part of one, which is copied before it
+/* After fewer blocks than kv__match() counted. Groups that see all positions go on from there; a window or a state would lack what it
+ * needs, so the sequence goes back to its first `from` blocks. Returns the positions held then. */
+static int kv__match_ended(kv_seq *s, int from) {
+    bool all = true;
+    for (int i = 0; i < s->kv->n_group; i++) all = all && s->kv->group[i].rule == KV_ALL;
+    return all ? s->n : kv_truncate(s, from * s->kv->opts.block);
+}
+
+/* Gives the sequence what the tree has of ids[0, n) after its own positions: whole blocks, then a part of one, which is copied before it
  * is written to. Returns the positions held then; *wait: another sequence is computing the next block. */
 static int kv_match_prefix(kv_seq *s, const int32_t *ids, int n, bool *wait) {
     const int block = s->kv->opts.block, from = s->n_known;
-    bool      whole = true;
     *wait = false;
     if (!s->kv->tree || s->n != from * block) return s->n;
     const int last = kv__match(s->kv, s->tip, from, ids, n, wait);
     for (int at = from; at < last; at++) {
         const int32_t i = kv__find(s->kv, s->tip, ids + at * block);
         if (i < 0 || !kv__attach(s, i, block, last * block)) {
-            *wait = false;                            /* fewer can be had than it seemed, and only where every group sees all are they enough */
-            for (int g = 0; g < s->kv->n_group; g++) whole = whole && s->kv->group[g].rule == KV_ALL;
-            return whole ? s->n : kv_truncate(s, from * block);
+            *wait = false;
+            return kv__match_ended(s, from);
         }
         kv__tip(s, i);
         s->n_known = at + 1;
