@@ -15,9 +15,9 @@
 The server is driven by as many clients as it has slots, over connections that stay open; the prompts are the same token ids, greedy,
 without an end token, so that both programs compute the same number of tokens, which is checked. It is started afresh for every run
 and not timed until it answers; llmrun is timed from its start to its end, the loading of the model among it. --slots may list several
-numbers, because a server that shares no prefix between its slots is at its best with few: each is a row.
-  Runs alternate within a round, and what stands in the tables are medians over the rounds. --scale 0.1 takes a tenth of the lines, to see
-whether everything works. As everywhere, only a quiet machine tells.
+numbers, because a server that shares no prefix between its slots is fastest with few: each is a row.
+  Runs alternate within a round, and the tables hold medians over the rounds. --scale 0.1 takes a tenth of the lines, to see
+whether everything works. Measure on a quiet machine.
 """
 import argparse, http.client, json, math, os, queue, random, re, shlex, signal, socket, statistics, subprocess, sys, tempfile, threading, time
 

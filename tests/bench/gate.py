@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""What the arithmetic costs beyond the weights: 8-bit activations and rounded caches, against float. Markdown on stdout; exit 1 past a limit.
+"""The error of the arithmetic apart from the weights': 8-bit activations and rounded caches compared with float. Markdown on stdout; exit 1 past a limit.
 
     make gate [MODEL=models/pip-f16.gguf]
 
 Every type is made of --model (--pure, with an importance matrix), and of the same model with outliers: a few channels of each matrix's input made 100 times
-larger and the matrix's columns as much smaller, which changes nothing but the roundings; two channels of every key 10 times larger
-and the query's as much smaller. A file is then compared with its own weights in F32, whose products are float: what differs is the
+larger and the matrix's columns as much smaller, which changes only the rounding errors; two channels of every key 10 times larger
+and the query's as much smaller. A file is then compared with its own weights in F32, whose products are float: the difference is the
 activations' rounding alone. Caches: both models against themselves with keys and values in F32.
   Limits: mean divergence 1e-3, perplexity 0.1 per cent beyond twice its standard error; none with q4_0 in a cache, which is coarse, nor
 where the weights themselves are ruined (twice the model's perplexity). Needs the Python packages gguf and numpy.

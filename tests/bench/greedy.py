@@ -3,9 +3,9 @@
 
     LLAMA_CPP=DIR python3 tests/bench/greedy.py --llmrun ./llmrun --model models/pip-f16.gguf [--types Q4_K_M,Q8_0]
 
-DIR holds llama-completion. Both decode greedily, with f32 caches. Where the two part, the gap between the two tokens in llmrun's logits
-is told: both round activations to 8 bits, each in its own way, so what is as good as tied may fall either way; a wrong layout of a type
-would part them at once, at large gaps. Exit 1 when a type parts at a gap beyond --tie, or the peer cannot read a file it has the type of.
+DIR holds llama-completion. Both decode greedily, with f32 caches. Where their texts differ, the table has the gap between the two tokens in llmrun's
+logits: both round activations to 8 bits, each in its own way, so nearly equal logits may swap; a wrong layout of a type would make them
+differ at once, at large gaps. Exit 1 if a type differs at a gap beyond --tie, or the peer cannot read a file of a type that it has.
 """
 import argparse, os, sys, tempfile
 

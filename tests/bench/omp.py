@@ -6,9 +6,9 @@
 
 The OpenMP programs are llmrun.c with the team of [pool] replaced by tests/bench/omp.h: a parallel region a job, OpenMP's barriers between
 stages, static and dynamic shares. Each is run with OMP_WAIT_POLICY=active, passive and unset. All ways are run in turn, forwards and
-backwards by turns; a run reads a prompt and continues it without guesses, and all must give the same text. Ratios are made within a
-round to llmrun's own team; medians over the rounds stand in the table.
-  --loops times what is one plain parallel loop instead: quantising, an importance matrix, packing the weights as the model is opened.
+backwards by turns; a run reads a prompt and continues it without guesses, and all must give the same text. Ratios to llmrun's own
+team are made within a round; the table holds medians over the rounds.
+  --loops measures actions that are one plain parallel loop instead: quantising, an importance matrix, packing the weights as the model is opened.
 """
 import argparse, os, re, statistics, subprocess, sys, tempfile, time
 

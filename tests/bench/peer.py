@@ -5,10 +5,10 @@
     python3 tests/bench/peer.py --peer path/to/llama-bench --model model.gguf -p 512 -n 128 -pg 512,128 -d 0,4096 --rounds 5
 
 For every test the programs alternate: llmrun, peer, llmrun, peer, ..., llmrun. Each run times one repetition after its own warm-up, so
-a round lies within seconds. A peer's run is held against the mean of the two runs of llmrun around it; what stands in the table are
-medians over the rounds. Beside each stands the read bandwidth that llmrun's sweeps saw right before and after.
-  A peer that was not built for this machine's instructions is refused, unless --foreign is given: it would lose for the wrong
-reason. What cannot be found out is said. Others who use the machine meanwhile are told too.
+a round lies within seconds. A peer's run is compared with the mean of the two runs of llmrun around it; the table holds medians over
+the rounds, and beside each the read bandwidth that llmrun's sweeps measured right before and after.
+  A peer that was not built for this machine's instructions is refused, unless --foreign is given: it would be slow for the wrong
+reason. What cannot be found out is reported, and so are other processes that use the machine meanwhile.
   --csv FOLDER appends the figures to FOLDER/speed.csv (tests/bench/results), --set names them.
   --own and --theirs pass further options, such as --own="--cpu avx2" or --theirs="-rtr 1".
 """

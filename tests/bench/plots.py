@@ -5,7 +5,7 @@
     python3 tests/bench/plots.py --check         exit 1 if a picture is not what the results give
     python3 tests/bench/plots.py --only types    draw some
 
-Each picture shows the newest rows of its kind on each machine. The canvas is as wide as a README shows it, on a white card of its own, so that it can be
+Each picture shows the newest rows of its kind on each machine. The canvas is as wide as a README shows it, with a white background, so that it can be
 read on dark pages too.
 """
 import argparse, math, os, sys
