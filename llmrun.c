@@ -5139,8 +5139,10 @@ static void dev__prepare(dev_run *run) {
     dev_plan        *p = run->plan;
     const dev_batch *b = run->batch;
     ASSERT(b->n > 0 && b->n <= p->max_rows && b->n_out <= p->max_out);
+    const int was[DEV_ROW_SETS] = {p->rows[DEV_ALL].n, p->rows[DEV_OUT].n};
     for (int i = 0; i < DEV_ROW_SETS; i++) dev__list_rows(b, (dev_row_set)i, &p->rows[i]);
-    for (int i = 0; i < p->n_product; i++) p->product[i].n = p->rows[p->product[i].rows].n;
+    const bool same = was[DEV_ALL] == p->rows[DEV_ALL].n && was[DEV_OUT] == p->rows[DEV_OUT].n;   /* as decode steps mostly are */
+    for (int i = 0; !same && i < p->n_product; i++) p->product[i].n = p->rows[p->product[i].rows].n;
     dev__room(run);
     run->stop = false;
 }
