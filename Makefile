@@ -44,7 +44,7 @@ run: llmrun                            ## build, and tell a story with the model
 	./llmrun -m models/pip-q4_k_m.gguf -p "Once upon a time" --temp 0.5
 
 test:                                  ## the tests, in three minutes with the build; the last line counts them
-	@$(PARALLEL) build/main/kernels.o build/test/kernel_tests.o build/main/llmrun.o llmrun build/test/tests build/test/kernel_tests build/test/replay
+	@$(PARALLEL) build/main/kernels.o build/test/kernel_tests.o build/main/llmrun.o llmrun build/test/tests build/test/kernel_tests build/test/replay build/test/remote
 	@SHARED=$(SHARED) PYTHON=$(PYTHON) sh tests/run.sh ./llmrun build/test
 
 test-all:                              ## make test, then make stress, which also takes every combination of make test
@@ -197,6 +197,14 @@ build/%/llmrun_rows.c: llmrun.c tests/rows.awk tests/invented.rows
 build/%/tests.o: tests/main.c $(wildcard tests/t_*.c tests/*.h) build/%/llmrun_rows.c ggml_kernels.h build/%/flags
 	$(COMPILE) $(TESTING) -I. -DLLMRUN_SOURCE='"$(@D)/llmrun_rows.c"' -c -o $@ tests/main.c
 
+# The command with a device in another process: what stands above [model] calls tests/remote.h in place of [dev].
+build/%/llmrun_remote.c: llmrun.c
+	@mkdir -p $(@D)
+	sed '/^\/\* ===== \[kv\] /i #include "tests/remote.h"' llmrun.c > $@
+
+build/%/remote.o: tests/remote.c tests/remote.h build/%/llmrun_remote.c ggml_kernels.h build/%/flags
+	$(COMPILE) $(TESTING) -I. -DLLMRUN_SOURCE='"$(@D)/llmrun_remote.c"' -c -o $@ tests/remote.c
+
 build/%/kernel_tests.o: tests/kernels.c $(wildcard tests/t_*.c tests/*.h) llmrun.c ggml_kernels.h build/%/flags
 	$(COMPILE) -DLLMRUN_NO_MAIN -Wno-unused-function -c -o $@ tests/kernels.c
 
@@ -232,6 +240,9 @@ build/test/tests: build/test/tests.o build/main/kernels.o
 	$(LINK)
 
 build/test/replay: build/test/replay.o build/main/kernels.o
+	$(LINK)
+
+build/test/remote: build/test/remote.o build/main/kernels.o
 	$(LINK)
 
 build/%/llmrun: build/%/llmrun.o build/%/kernels.o

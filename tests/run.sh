@@ -41,6 +41,7 @@ lanes() {
         python_suite hostile tests/hostile.py "$bin" ${LLMRUN_SLOW:+--no-limit}
         [ -n "${LLMRUN_SLOW:-}" ] || python_suite inflate tests/inflate.py "$bin"
         [ -n "${LLMRUN_SLOW:-}" ] || python_suite world models/train/test_world.py
+        [ -n "${LLMRUN_SLOW:-}" ] || python_suite remote tests/remote.py "$bin" "$build/remote"
     } &
     {
         suite kernels "$build/kernel_tests"

@@ -1,0 +1,206 @@
+/* remote.h - a device in another address space: what stands in for [dev] above it in tests/remote.c, a program made of llmrun.c with this
+ * file between [model] and [kv]. The calls become messages on a socket; only plain numbers and bytes travel. The program's blocks have no
+ * memory, its plan has none but the logits, and its weights are unreadable from the first plan on. */
+
+typedef enum { REMOTE_PLAN, REMOTE_STEP, REMOTE_MORE, REMOTE_READ, REMOTE_WRITE, REMOTE_COPY, REMOTE_CLEAR, REMOTE_FREE, REMOTE_KINDS } remote_kind;
+
+typedef struct {                                      /* every message begins with it */
+    int32_t  kind, a, b;                              /* a, b: block numbers; of REMOTE_MORE: most blocks */
+    uint64_t id, bytes;                               /* of a plan or of the blocks of one group; bytes of one block */
+} remote_msg;
+
+enum { REMOTE_GROUPS = 8 };
+
+typedef struct {                                      /* from what the device makes a plan of its own */
+    char      path[4096], level[32], scaling[32];     /* model file, CPU level, of `rope` */
+    rope_opts rope;
+    bool      as_bf16;
+    uint32_t  type_k, type_v;
+    int32_t   block, n_threads, max_rows, max_out, n_vocab, n_group;
+    uint64_t  group[REMOTE_GROUPS];                   /* ids of the blocks */
+} remote_plan;
+
+static int remote_fd = -1;                            /* the socket; -1: this process is the device */
+
+static bool remote_get(int fd, void *to, size_t n) {
+    for (uint8_t *p = to; n;) {
+        const ssize_t got = read(fd, p, n);
+        if (got < 0 && errno == EINTR) continue;
+        if (got <= 0) return false;
+        p += got;
+        n -= (size_t)got;
+    }
+    return true;
+}
+
+static bool remote_put(int fd, const void *from, size_t n) {
+    for (const uint8_t *p = from; n;) {
+        const ssize_t put = write(fd, p, n);
+        if (put < 0 && errno == EINTR) continue;
+        if (put <= 0) return false;
+        p += put;
+        n -= (size_t)put;
+    }
+    return true;
+}
+
+static void remote_send(const void *from, size_t n) {
+    if (!remote_put(remote_fd, from, n)) die(EXIT_RESOURCE, "the device is gone");
+}
+
+static void remote_receive(void *to, size_t n) {
+    if (!remote_get(remote_fd, to, n)) die(EXIT_RESOURCE, "the device is gone");
+}
+
+static void remote_tell(remote_kind kind, const void *id, int32_t a, int32_t b, size_t n_bytes) {
+    const remote_msg m = {kind, a, b, (uint64_t)(uintptr_t)id, n_bytes};
+    remote_send(&m, sizeof m);
+}
+
+/* --- blocks --- */
+
+static bool remote_blocks_more(dev_blocks *m) {
+    bool ok;
+    remote_tell(REMOTE_MORE, m, m->max_blocks, 0, m->block_bytes);
+    remote_receive(&ok, sizeof ok);
+    m->n_slab += ok;
+    return ok;
+}
+
+static void remote_blocks_read(const dev_blocks *m, int32_t b, uint8_t *to) {
+    remote_tell(REMOTE_READ, m, b, 0, m->block_bytes);
+    remote_receive(to, m->block_bytes);
+}
+
+static void remote_blocks_write(const dev_blocks *m, int32_t b, const uint8_t *from) {
+    remote_tell(REMOTE_WRITE, m, b, 0, m->block_bytes);
+    remote_send(from, m->block_bytes);
+}
+
+static void remote_blocks_copy(const dev_blocks *m, int32_t from, int32_t to) { remote_tell(REMOTE_COPY, m, from, to, m->block_bytes); }
+static void remote_blocks_clear(const dev_blocks *m, int32_t b) { remote_tell(REMOTE_CLEAR, m, b, 0, m->block_bytes); }
+
+static void remote_blocks_free(dev_blocks *m) {
+    if (remote_fd >= 0) remote_tell(REMOTE_FREE, m, 0, 0, m->block_bytes);
+    m->n_slab = 0;
+}
+
+/* --- models and plans --- */
+
+/* Models that are open, with what they were opened with. The fingerprint, of samples of a file's tensors, is taken before they are hidden:
+ * it reads the file and not the device. */
+static struct {
+    const model *m;
+    rope_opts    rope;
+    uint64_t     fingerprint;
+} remote_models[4];
+static int remote_n_models;
+
+static bool remote_model_open(model *m, const gguf_file *g, const rope_opts *o, err_t *e) {
+    ASSERT(remote_n_models < 4);
+    remote_models[remote_n_models].m = m;
+    remote_models[remote_n_models].fingerprint = gguf_fingerprint(g);
+    remote_models[remote_n_models++].rope = *o;
+    return model_open(m, g, o, e);
+}
+
+static uint64_t remote_fingerprint(const gguf_file *g) {
+    int i = 0;
+    while (i < remote_n_models && remote_models[i].m->g != g) i++;
+    ASSERT(i < remote_n_models);
+    return remote_models[i].fingerprint;
+}
+
+/* Number of the model that a plan is of: its embeddings say it. */
+static int remote_model_of(const dev_plan *p) {
+    int i = remote_n_models - 1;
+    while (i >= 0 && p->op[0].embd != &remote_models[i].m->glob.mat[W_TOK_EMBD]) i--;
+    ASSERT(p->op[0].kind == DEV_EMBED && i >= 0);
+    return i;
+}
+
+/* The pages that hold nothing but tensor data become unreadable. */
+static void remote_hide(const gguf_file *g) {
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    for (int i = 0; i < g->n_parts; i++) {
+        uintptr_t from = UINTPTR_MAX, end = ((uintptr_t)g->part[i].p + g->part[i].n + page - 1) & -page;
+        for (uint64_t k = 0; k < g->n_tensor; k++)
+            if (g->tensor[k].part == i && (uintptr_t)g->tensor[k].data < from) from = (uintptr_t)g->tensor[k].data;
+        if (from >= end) continue;
+        from = (from + page - 1) & -page;
+        if (from < end && mprotect((void *)from, end - from, PROT_NONE)) die(EXIT_RESOURCE, "%s: weights stay readable", g->path);
+    }
+}
+
+/* What the list says about the cache: its formats, and the blocks of each group. */
+static void remote_say_cache(const dev_plan *p, remote_plan *to) {
+    for (int i = 0; i < p->n_op; i++) {
+        if (p->op[i].kind != DEV_STORE) continue;
+        const dev_kv *kv = p->op[i].cache.kv;
+        ASSERT(kv->group < REMOTE_GROUPS);
+        to->type_k = kv->type_k;
+        to->type_v = kv->type_v;
+        to->block = kv->block;
+        to->group[kv->group] = (uint64_t)(uintptr_t)kv->mem;
+        if (kv->group >= to->n_group) to->n_group = kv->group + 1;
+    }
+}
+
+static void remote_say_model(const model *m, remote_plan *to) {
+    int at = 0;
+    snprintf(to->path, sizeof to->path, "%s", m->g->path);
+    snprintf(to->level, sizeof to->level, "%s", k_level_name());
+    if (to->rope.scaling) snprintf(to->scaling, sizeof to->scaling, "%s", to->rope.scaling);
+    for (const dev_mat *w; (w = model__mat(m, &at));) to->as_bf16 = to->as_bf16 || w->type == K_F16_ROUND;
+}
+
+/* The program's plan is counted and has no memory but the logits. */
+static void remote_plan_fill(dev_plan *p, int n_threads, int max_rows, int max_out, bool counting) {
+    dev_plan_fill(p, n_threads, max_rows, max_out, counting || remote_fd >= 0);
+    if (counting || remote_fd < 0) return;
+    const int   i = remote_model_of(p);
+    dev_buffer *logits = &p->buf[p->n_buf - 1];
+    remote_plan plan = {.rope = remote_models[i].rope, .n_threads = n_threads, .max_rows = max_rows, .max_out = max_out, .n_vocab = logits->width};
+    const size_t n_bytes = p->n_bytes;
+    p->counting = false;
+    logits->a.x = dev__take(p, (size_t)max_out * (size_t)logits->width, sizeof *logits->a.x, false);
+    p->n_bytes = n_bytes;
+    remote_say_cache(p, &plan);
+    remote_say_model(remote_models[i].m, &plan);
+    remote_tell(REMOTE_PLAN, p, 0, 0, 0);
+    remote_send(&plan, sizeof plan);
+    remote_hide(remote_models[i].m->g);
+}
+
+/* --- a step: the batch goes out, logits come back --- */
+
+static bool remote_step(dev_run *run) {
+    const dev_batch *b = run->batch;
+    const size_t     n = (size_t)b->n, tables = (size_t)b->n_seq * (size_t)b->n_group + 1;
+    const int32_t    sizes[4] = {b->n, b->n_out, b->n_seq, b->n_group};
+    dev_buffer      *logits = &run->plan->buf[run->plan->n_buf - 1];
+    bool             ok;
+    if (run->tap) die(EXIT_INPUT, "no taps on this device");
+    remote_tell(REMOTE_STEP, run->plan, 0, 0, 0);
+    remote_send(sizes, sizeof sizes);
+    remote_send(b->token, n * sizeof *b->token);
+    remote_send(b->pos, n * sizeof *b->pos);
+    remote_send(b->seq, n * sizeof *b->seq);
+    remote_send(b->want, n * sizeof *b->want);
+    remote_send(b->table_at, tables * sizeof *b->table_at);
+    remote_send(b->table, b->table_at[tables - 1] * sizeof *b->table);
+    remote_receive(&ok, sizeof ok);
+    remote_receive(logits->a.x, (size_t)b->n_out * (size_t)logits->width * sizeof *logits->a.x);
+    return ok;
+}
+
+#define dev_blocks_more  remote_blocks_more
+#define dev_blocks_read  remote_blocks_read
+#define dev_blocks_write remote_blocks_write
+#define dev_blocks_copy  remote_blocks_copy
+#define dev_blocks_clear remote_blocks_clear
+#define dev_blocks_free  remote_blocks_free
+#define dev_plan_fill    remote_plan_fill
+#define dev_step         remote_step
+#define model_open       remote_model_open
+#define gguf_fingerprint remote_fingerprint

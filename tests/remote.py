@@ -1,0 +1,143 @@
+#!/usr/bin/env python3
+"""The command with its device in another process beside the plain program: the same bytes.
+
+    python3 tests/remote.py ./llmrun build/test/remote [WORD ...]     cases whose name holds a word, else all
+
+tests/remote.c runs each step in a process that shares no memory with the program. There, weights are unreadable and blocks of the cache have
+no memory: what reaches past [dev] ends the run. Weights are packed by the program itself, so all runs have --repack off.
+"""
+import collections, os, signal, sys, tempfile
+from kit import ENV, begin, case, check, equal, finish, jsonl, records, same, walk
+
+HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+PIP = os.path.join(HERE, "models", "pip-q4_k_m.gguf")
+DRAFT = os.path.join(HERE, "models", "pip-draft-q8_0.gguf")
+TINY = os.path.join(HERE, "tests", "data", "tiny")
+WINDOW = os.path.join(TINY, "llama_window.gguf")
+TMP = tempfile.mkdtemp(prefix="llmrun-remote-")
+PLAIN, REMOTE = map(os.path.abspath, sys.argv[1:3])
+TEXT = "Tom was a cat. Tom liked milk. The cat sat on the mat, and the dog ran away. "
+ONCE = "-p", "Once upon a time", "-n", "60", "--temp", "0.6", "--seed", "5"
+TEN_LINES = [{"prompt": TEXT * (1 + i % 3) + "x" * i, "max_tokens": 8 + 5 * i, "temperature": 0.7 * (i % 3), "seed": i, "n": 1 + i % 2, "logprobs": 2} for i in range(10)]
+SENT = collections.Counter()           # messages that devices received, by kind
+
+
+def tmp(name):
+    return os.path.join(TMP, name)
+
+
+def put(name, data):
+    with open(tmp(name), "wb") as f:
+        f.write(data)
+    return tmp(name)
+
+
+def run(binary, *args, repack="off"):
+    """A run, and in .sent the messages that its device has received."""
+    counts = tmp("counts")
+    r = finish(begin([binary, "-q", "--repack", repack, "-t", "2", *args], env={**ENV, "LLMRUN_REMOTE": counts}))
+    r.sent = {}
+    if binary == REMOTE:
+        with open(counts) as f:
+            r.sent = {kind: int(n) for kind, n in map(str.split, f)}
+        SENT.update(r.sent)
+        os.unlink(counts)
+    return r
+
+
+def both(*args):
+    """Runs both programs and compares exit code, text and errors. Gives the remote one's run."""
+    want, got = run(PLAIN, *args), run(REMOTE, *args)
+    same((got.rc, got.out, got.err), (want.rc, want.out, want.err), " ".join(args))
+    check(want.rc == 0 and got.sent["step"] > 0, "%s: %r, messages %r" % (" ".join(args), got, got.sent))
+    return got
+
+
+def both_batch(lines, *args):
+    """The same for a file of lines."""
+    args = "-m", PIP, "--batch", put("in.jsonl", jsonl(lines)), *args
+    want, got = run(PLAIN, *args), run(REMOTE, *args)
+    same((want.rc, got.rc), (0, 0), "%s: %r" % (" ".join(args), got))
+    equal(records(got.out), records(want.out), " ".join(args))
+    return got
+
+
+@case
+def models():
+    """every tiny model gives the same logits and the same text"""
+    for name in sorted(os.listdir(TINY)):
+        if name.endswith(".gguf"):
+            both("-m", os.path.join(TINY, name), "-p", "Hello world, this is a test", "--logits", "-")
+            both("-m", os.path.join(TINY, name), "-p", "Hello world", "-n", "12", "--temp", "0.9", "--seed", "3", "--ignore-eos")
+
+
+@case
+def text():
+    """a story: threads, chunks of a prompt, formats of the cache, options of RoPE, a level of the CPU"""
+    for extra in [], ["-t", "1"], ["-b", "3"], ["-ctk", "q8_0", "-ctv", "q4_0"], ["--rope-scaling", "yarn", "--rope-scale", "2"], ["--cpu", "scalar"]:
+        both("-m", PIP, *ONCE, *extra)
+    both("-m", PIP, "--score", "-p", TEXT * 8)
+    both("-m", PIP, "--perplexity", "-f", put("text", TEXT.encode() * 12), "-c", "128")
+    both("-m", WINDOW, "-p", TEXT, "-n", "100", "--temp", "0", "--ignore-eos", "--kv-block-size", "4")
+
+
+@case
+def batch():
+    """a file of lines: a shared beginning, several answers to a prompt"""
+    got = both_batch(TEN_LINES)
+    check(got.sent["copy"] > 0, "no block was copied: %r" % got.sent)
+
+
+@case
+def preempted():
+    """a cache that is too small for all sequences: they are given up and read again"""
+    calm, tight = both_batch(TEN_LINES, "-np", "8"), both_batch(TEN_LINES, "-np", "8", "--kv-blocks", "12")
+    check(tight.sent["step"] > calm.sent["step"], "steps: %d, %d with a small cache" % (calm.sent["step"], tight.sent["step"]))
+
+
+@case
+def guesses():
+    """speculative decoding with n-gram lookup and with a draft model, which is a second plan on the device"""
+    plain = both("-m", PIP, *ONCE, "--no-lookup")
+    for extra in ["--lookup"], ["-md", DRAFT]:
+        got = both("-m", PIP, *ONCE, *extra)
+        same(got.out, plain.out, "text with %s" % extra[0])
+    check(got.sent["plan"] > plain.sent["plan"], "no plan of a draft model: %r" % got.sent)
+    both_batch(TEN_LINES, "-md", DRAFT)
+
+
+@case
+def prompt_cache():
+    """blocks kept on disk: both programs write the same file, and read it"""
+    files = {}
+    for binary in PLAIN, REMOTE:
+        kept = tmp(os.path.basename(binary) + ".cache")
+        for turn in range(2):
+            r = run(binary, "-m", PIP, "-p", TEXT * 4, "-n", "20", "--temp", "0", "--prompt-cache", kept)
+            with open(kept, "rb") as f:
+                files.setdefault(turn, []).append((r.rc, r.out, f.read()))
+            check(binary == PLAIN or r.sent[("read", "write")[turn]] > 0, "turn %d: %r" % (turn, r.sent))
+    for turn, (want, got) in files.items():
+        same(got, want, "turn %d" % turn)
+
+
+@case
+def benchmark():
+    """the benchmark fills blocks with zeros ahead of its steps"""
+    r = run(REMOTE, "-m", PIP, "--bench", "--no-warmup", "-r", "1", "-p", "16", "-n", "4")
+    check(r.rc == 0 and r.sent["clear"] > 0, "%r, messages %r" % (r, r.sent))
+
+
+@case
+def hidden():
+    """weights are unreadable to the program: packing them between two tokens ends the run by a signal"""
+    args = "-m", PIP, "-p", "Once", "-n", "300", "--ignore-eos"
+    same(run(PLAIN, *args, repack="auto").rc, 0, "the plain program")
+    same(run(REMOTE, *args, repack="auto").rc, -signal.SIGSEGV, "the remote one")
+
+
+def main():
+    return walk("remote", sys.argv[3:], TMP, lambda: print("messages: " + ", ".join("%s %d" % kind for kind in SENT.items())))
+
+
+sys.exit(main())
