@@ -5963,15 +5963,27 @@ K__IN_512 int k__mins_open512(int head, const uint8_t *h, __m512i *mn) {
     return 4;
 }
 
-/* y[t] += u * d of T columns; isum are the complete sums, as float. */
-K__IN_512 void k__int_end_of512(int T, int head, const uint8_t *h, const k__pass *x, int b, const __m512 *isum, float (*y)[K_PACK_ROWS]) {
-    const bool     has_min = head == K__HEAD_MIN6 || head == K__HEAD_MIN4;
+/* y += u * d of one column: isum is its complete sum, as float; mn the n pairs of mins, d and dm the factors, of a block. */
+K__IN_512 void k__int_column512(int head, const __m512i *mn, int n, __m512 d, __m512 dm, const k__pass *x, const int32_t *aux, int b, int t,
+                                __m512 isum, float *y) {
+    __m512 u = _mm512_mul_ps(d, isum);
+    if (n) {
+        const int16_t *pairs = head == K__HEAD_MIN6 ? x->c.sum[t][b].of32 : (const int16_t *)(aux + 16 * t);
+        __m512i        m = _mm512_setzero_si512();
+        K__UNROLL for (int i = 0; i < n; i++) m = _mm512_dpwssd_epi32(m, mn[i], k__bcast512(pairs + 2 * i));
+        u = _mm512_sub_ps(u, _mm512_mul_ps(dm, _mm512_cvtepi32_ps(m)));
+    }
+    k__add_scaled512(y, u, x->c.d[t][b]);
+}
+
+/* The same for T columns. unroll: T is a constant where this is inlined. */
+K__IN_512 void k__int_end_of512(bool unroll, int T, int head, const uint8_t *h, const k__pass *x, int b, const __m512 *isum, float (*y)[K_PACK_ROWS]) {
     const int32_t *aux = x->aux + (size_t)b * (size_t)T * 16;
     const uint8_t *last = h + 64 * (k__head_lines(head) - 1);
     __m512i        mn[8];
-    __m512         d, dm;
+    __m512         d, dm = _mm512_setzero_ps();
     int            n = 0;
-    if (has_min) {
+    if (head == K__HEAD_MIN6 || head == K__HEAD_MIN4) {
         n = k__mins_open512(head, h, mn);
         d = _mm512_cvtph_ps(k__ld256(last));
         dm = _mm512_cvtph_ps(k__ld256(last + 32));
@@ -5981,15 +5993,10 @@ K__IN_512 void k__int_end_of512(int T, int head, const uint8_t *h, const k__pass
     } else {
         d = _mm512_castsi512_ps(k__ld512(last));
     }
-    K__UNROLL for (int t = 0; t < T; t++) {
-        __m512 u = _mm512_mul_ps(d, isum[t]);
-        if (has_min) {
-            const int16_t *pairs = head == K__HEAD_MIN6 ? x->c.sum[t][b].of32 : (const int16_t *)(aux + 16 * t);
-            __m512i        m = _mm512_setzero_si512();
-            K__UNROLL for (int i = 0; i < n; i++) m = _mm512_dpwssd_epi32(m, mn[i], k__bcast512(pairs + 2 * i));
-            u = _mm512_sub_ps(u, _mm512_mul_ps(dm, _mm512_cvtepi32_ps(m)));
-        }
-        k__add_scaled512(y[t], u, x->c.d[t][b]);
+    if (unroll) {
+        K__UNROLL for (int t = 0; t < T; t++) k__int_column512(head, mn, n, d, dm, x, aux, b, t, isum[t], y[t]);
+    } else {
+        for (int t = 0; t < T; t++) k__int_column512(head, mn, n, d, dm, x, aux, b, t, isum[t], y[t]);
     }
 }
 
@@ -5997,7 +6004,7 @@ K__IN_512 void k__int_end_of512(int T, int head, const uint8_t *h, const k__pass
  * two halves is rounded once, like the conversion of an integer. */
 #define K__INT_FINISH_512(name, head)                                                                                                       \
     K__512 void k__int_finish_##name##_512(int T, const uint8_t *h, const k__pass *x, int b, const __m512 *isum, float (*y)[K_PACK_ROWS]) { \
-        k__int_end_of512(T, head, h, x, b, isum, y);                                                                                        \
+        k__int_end_of512(false, T, head, h, x, b, isum, y);                                                                                 \
     }
 K__INT_FINISH_512(min6, K__HEAD_MIN6)
 K__INT_FINISH_512(min4, K__HEAD_MIN4)
@@ -6005,7 +6012,7 @@ K__INT_FINISH_512(min4, K__HEAD_MIN4)
 K__IN_512 void k__int_finish512(int T, int head, const uint8_t *h, const k__pass *x, int b, const __m512 *isum, float (*y)[K_PACK_ROWS]) {
     __m512 whole[K__COLS];                           /* a copy: if the address of isum were taken, the compiler would keep it in memory */
     if (T == 1 || (head != K__HEAD_MIN6 && head != K__HEAD_MIN4)) {
-        k__int_end_of512(T, head, h, x, b, isum, y);
+        k__int_end_of512(true, T, head, h, x, b, isum, y);
         return;
     }
     K__UNROLL for (int t = 0; t < T; t++) whole[t] = isum[t];
