@@ -111,10 +111,11 @@ plots:                                 ## tests/bench/RESULTS.md and the picture
 	@$(PYTHON) tests/bench/results.py
 	@$(PYTHON) tests/bench/plots.py
 
-check: llmrun                          ## no warnings; contents, layers, public functions and fields; the README's tables
+check: llmrun build/test/llmrun_remote.c ## no warnings; contents, layers, public functions and fields; the README's tables
 	@for i in tests/main.c tests/kernels.c tests/replay.c tests/bench/*.c; do \
 	  $(COMPILE) -Werror -fsyntax-only -Wno-unused-function -DLLMRUN_NO_MAIN $$i || exit 1; done
 	$(COMPILER) -std=gnu11 -fsyntax-only llmrun.c
+	$(COMPILE) $(TESTING) -Werror -fsyntax-only -I. -DLLMRUN_SOURCE='"build/test/llmrun_remote.c"' tests/remote.c
 	$(COMPILE) -Werror -fsyntax-only llmrun.c
 	$(COMPILE) -Werror -O1 -DGGML_KERNELS_DECLARE -c -o /dev/null llmrun.c
 	awk -f tests/sections.awk llmrun.c ggml_kernels.h

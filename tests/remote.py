@@ -6,10 +6,13 @@
 tests/remote.c runs each step in a process that shares no memory with the program. There, weights are unreadable and blocks of the cache have
 no memory: what reaches past [dev] ends the run. Weights are packed by the program itself, so all runs have --repack off.
 """
-import collections, os, signal, sys, tempfile
+import collections, os, signal, struct, sys, tempfile
 from kit import ENV, begin, case, check, equal, finish, jsonl, records, same, walk
 
 HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+sys.path.insert(0, os.path.join(HERE, "tests", "gen"))
+import inflate
+
 PIP = os.path.join(HERE, "models", "pip-q4_k_m.gguf")
 DRAFT = os.path.join(HERE, "models", "pip-draft-q8_0.gguf")
 TINY = os.path.join(HERE, "tests", "data", "tiny")
@@ -53,9 +56,9 @@ def both(*args):
     return got
 
 
-def both_batch(lines, *args):
+def both_batch(lines, *args, model=PIP):
     """The same for a file of lines."""
-    args = "-m", PIP, "--batch", put("in.jsonl", jsonl(lines)), *args
+    args = "-m", model, "--batch", put("in.jsonl", jsonl(lines)), *args
     want, got = run(PLAIN, *args), run(REMOTE, *args)
     same((want.rc, got.rc), (0, 0), "%s: %r" % (" ".join(args), got))
     equal(records(got.out), records(want.out), " ".join(args))
@@ -95,6 +98,25 @@ def preempted():
     check(tight.sent["step"] > calm.sent["step"], "steps: %d, %d with a small cache" % (calm.sent["step"], tight.sent["step"]))
 
 
+def with_windows(*windows):
+    """A copy of Pip whose layers have these windows; 0: none."""
+    f, name = inflate.File(PIP), b"qwen3.attention.sliding_window"
+    data, n_keys = bytes(f.b), struct.unpack_from("<Q", f.b, 16)[0]
+    key = struct.pack("<Q", len(name)) + name + struct.pack("<IIQ%dI" % len(windows), inflate.ARRAY, inflate.U32, len(windows), *windows)
+    head = data[:16] + struct.pack("<Q", n_keys + 1) + key + data[24:f.at]
+    return put("windows.gguf", head + bytes(-len(head) % f.align()) + data[f.base:])
+
+
+@case
+def groups():
+    """a model with two windows: three groups of the cache, each with blocks and tables of its own"""
+    model = with_windows(0, 24, 100, 24, 0, 100)
+    one, three = both("-m", PIP, *ONCE), both("-m", model, *ONCE)
+    same((one.sent["free"], three.sent["free"]), (1, 3), "groups whose blocks were given back")
+    both("-m", model, "-p", TEXT * 4, "-n", "60", "--temp", "0", "--ignore-eos", "--kv-block-size", "4", "-ctk", "q8_0")
+    both_batch(TEN_LINES, "-np", "8", "--kv-blocks", "30", "--kv-block-size", "8", model=model)
+
+
 @case
 def guesses():
     """speculative decoding with n-gram lookup and with a draft model, which is a second plan on the device"""
@@ -108,17 +130,17 @@ def guesses():
 
 @case
 def prompt_cache():
-    """blocks kept on disk: both programs write the same file, and read it"""
-    files = {}
-    for binary in PLAIN, REMOTE:
-        kept = tmp(os.path.basename(binary) + ".cache")
+    """blocks kept on disk, of one group and of three: both programs write the same file, and read it"""
+    for model in PIP, with_windows(0, 24, 100, 24, 0, 100):
         for turn in range(2):
-            r = run(binary, "-m", PIP, "-p", TEXT * 4, "-n", "20", "--temp", "0", "--prompt-cache", kept)
-            with open(kept, "rb") as f:
-                files.setdefault(turn, []).append((r.rc, r.out, f.read()))
-            check(binary == PLAIN or r.sent[("read", "write")[turn]] > 0, "turn %d: %r" % (turn, r.sent))
-    for turn, (want, got) in files.items():
-        same(got, want, "turn %d" % turn)
+            made = []
+            for binary in PLAIN, REMOTE:
+                kept = tmp("%s.%s" % (os.path.basename(binary), os.path.basename(model)))
+                r = run(binary, "-m", model, "-p", TEXT * 4, "-n", "20", "--temp", "0", "--prompt-cache", kept)
+                with open(kept, "rb") as f:
+                    made.append((r.rc, r.out, f.read()))
+            same(made[1], made[0], "%s, turn %d" % (model, turn))
+            check(r.sent[("read", "write")[turn]] > 0, "turn %d: %r" % (turn, r.sent))
 
 
 @case
