@@ -3497,7 +3497,7 @@ static inline __attribute__((always_inline)) const int16_t *k__cols_sum(const k_
 /* Whether block b is zero in all n columns of a tile. */
 static inline __attribute__((always_inline)) bool k__blank(const k__cols *x, int n, int b) {
     if (!x->gaps) return false;
-    K__NO_UNROLL for (int t = 0; t < n; t++)
+    for (int t = 0; t < n; t++)
         if (x->d[t][b] != 0) return false;
     return true;
 }
@@ -3554,7 +3554,7 @@ K__IN_AVX2 __m256i k__sum8(const __m256i *v, int stride) {
 }
 
 /* Blocks m .. 7 do not exist: their values are set to zeros and not used. */
-K__AVX2 void k__int_blank(k__int_park *k, int nc, int m) {
+K__IN_AVX2 void k__int_blank(k__int_park *k, int nc, int m) {
     for (int i = m; i < 8; i++) k->d[i] = 0;
     for (int c = 0; c < nc; c++)
         for (int i = m; i < 8; i++) k->sum[c][i][0] = k->sum[c][i][1] = _mm256_setzero_si256();
@@ -3569,25 +3569,13 @@ K__IN_AVX2 __m256 k__park_d(const k__int_park *k, bool half, bool second) {
     return _mm256_cvtph_ps(_mm256_castsi256_si128(v));
 }
 
-/* The terms of eight blocks of n columns, from block `first` of the columns' scales: term[c*ld + block]. */
-K__IN_AVX2 void k__int_terms(const k__int_park *k, bool half, bool has_min, const k__cols *x, int n, int first, float *term, size_t ld) {
-    K__NO_UNROLL for (int c = 0; c < n; c++) {
-        __m256 u = _mm256_mul_ps(k__park_d(k, half, false), _mm256_cvtepi32_ps(k__sum8(&k->sum[c][0][0], 2)));
-        if (has_min)
-            u = _mm256_sub_ps(
-                u, _mm256_mul_ps(k__park_d(k, half, true), _mm256_cvtepi32_ps(k__sum8(&k->sum[c][0][1], 2))));
-        _mm256_storeu_ps(term + (size_t)c * ld, _mm256_mul_ps(u, _mm256_loadu_ps(x->d[c] + first)));
-    }
-}
-
-/* The same for several columns: compiled once, not for every format, since it runs once in 2048 weights. */
-K__AVX2 void k__int_terms_many(const k__int_park *k, bool half, bool has_min, const k__cols *x, int first, float *term, size_t ld) {
-    k__int_terms(k, half, has_min, x, x->n, first, term, ld);
-}
-
-K__IN_AVX2 void k__int_finish(bool one, const k__int_park *k, bool half, bool has_min, const k__cols *x, int first, float *term, size_t ld) {
-    if (one) k__int_terms(k, half, has_min, x, 1, first, term, ld);
-    else k__int_terms_many(k, half, has_min, x, first, term, ld);
+K__IN_AVX2 void k__int_finish(const k__int_park *k, bool half, bool has_min, int c, const float *da,
+                              float *term) {
+    __m256 u = _mm256_mul_ps(k__park_d(k, half, false), _mm256_cvtepi32_ps(k__sum8(&k->sum[c][0][0], 2)));
+    if (has_min)
+        u = _mm256_sub_ps(
+            u, _mm256_mul_ps(k__park_d(k, half, true), _mm256_cvtepi32_ps(k__sum8(&k->sum[c][0][1], 2))));
+    _mm256_storeu_ps(term, _mm256_mul_ps(u, _mm256_loadu_ps(da)));
 }
 
 /* The same, SCALE: the sums of groups are complete; an 8x8 transpose makes the sum over groups a sum over vectors. */
@@ -3597,15 +3585,15 @@ typedef struct {
     uint16_t hs[8][8], hm[8][8];
 } k__scale_park;
 
-K__AVX2 void k__scale_blank(k__scale_park *k, int nc, int m) {
-    const size_t left = 8 - (size_t)m;
-    memset(k->fs[m], 0, left * sizeof k->fs[0]);
-    memset(k->hs[m], 0, left * sizeof k->hs[0]);
-    memset(k->hm[m], 0, left * sizeof k->hm[0]);
-    for (int c = 0; c < nc; c++) {
-        memset(k->dot[c][m], 0, left * sizeof k->dot[0][0]);
-        memset(&k->asum[c][m], 0, left * sizeof k->asum[0][0]);
+K__IN_AVX2 void k__scale_blank(k__scale_park *k, int nc, int m) {
+    for (int i = m; i < 8; i++) {
+        memset(k->fs[i], 0, sizeof k->fs[i]);
+        memset(k->hs[i], 0, sizeof k->hs[i]);
+        memset(k->hm[i], 0, sizeof k->hm[i]);
     }
+    for (int c = 0; c < nc; c++)
+        for (int i = m; i < 8; i++)
+            k->dot[c][i][0] = k->dot[c][i][1] = k->asum[c][i] = _mm256_setzero_si256();
 }
 
 K__IN_AVX2 void k__transpose8(__m256 *r) {
@@ -3632,45 +3620,24 @@ K__IN_AVX2 __m256 k__park_fs(const k__scale_park *k, bool half, int i, int v) {
     return half ? _mm256_cvtph_ps(k__ld128(k->hs[i])) : _mm256_loadu_ps(k->fs[i] + 8 * v);
 }
 
-K__IN_AVX2 void k__scale_terms(const k__scale_park *k, bool half, int group, bool has_min, const k__cols *x, int n, int first, float *term,
-                               size_t ld) {
-    K__NO_UNROLL for (int c = 0; c < n; c++) {
-        __m256 t = _mm256_setzero_ps(), v[8], y[8];
-        for (int g = 0; g < 32 / group; g++) {
+K__IN_AVX2 void k__scale_finish(const k__scale_park *k, bool half, int group, bool has_min, int c,
+                                const float *da, float *term) {
+    __m256 t = _mm256_setzero_ps(), x[8], y[8];
+    for (int v = 0; v < 32 / group; v++) {
+        K__UNROLL for (int i = 0; i < 8; i++)
+            x[i] = _mm256_mul_ps(k__park_fs(k, half, i, v), _mm256_cvtepi32_ps(k->dot[c][i][v]));
+        k__transpose8(x);
+        if (has_min) {
             K__UNROLL for (int i = 0; i < 8; i++)
-                v[i] = _mm256_mul_ps(k__park_fs(k, half, i, g), _mm256_cvtepi32_ps(k->dot[c][i][g]));
-            k__transpose8(v);
-            if (has_min) {
-                K__UNROLL for (int i = 0; i < 8; i++)
-                    y[i] = _mm256_mul_ps(_mm256_cvtph_ps(k__ld128(k->hm[i])), _mm256_cvtepi32_ps(k->asum[c][i]));
-                k__transpose8(y);
-            }
-            K__UNROLL for (int i = 0; i < 8; i++) {
-                t = _mm256_add_ps(t, v[i]);
-                if (has_min) t = _mm256_add_ps(t, y[i]);
-            }
+                y[i] = _mm256_mul_ps(_mm256_cvtph_ps(k__ld128(k->hm[i])), _mm256_cvtepi32_ps(k->asum[c][i]));
+            k__transpose8(y);
         }
-        _mm256_storeu_ps(term + (size_t)c * ld, _mm256_mul_ps(t, _mm256_loadu_ps(x->d[c] + first)));
+        K__UNROLL for (int i = 0; i < 8; i++) {
+            t = _mm256_add_ps(t, x[i]);
+            if (has_min) t = _mm256_add_ps(t, y[i]);
+        }
     }
-}
-
-/* As k__int_terms_many: the kinds of scales that formats have. */
-#define K__SCALE_END(name, half, group, min)                                                                        \
-    K__AVX2 void k__scale_end_##name(const k__scale_park *k, const k__cols *x, int first, float *term, size_t ld) { \
-        k__scale_terms(k, half, group, min, x, x->n, first, term, ld);                                              \
-    }
-K__SCALE_END(f16, true, 32, false)
-K__SCALE_END(f16_min, true, 32, true)
-K__SCALE_END(f32, false, 32, false)
-K__SCALE_END(f32_of16, false, 16, false)
-
-K__IN_AVX2 void k__scale_finish(bool one, const k__scale_park *k, bool half, int group, bool has_min, const k__cols *x, int first,
-                                float *term, size_t ld) {
-    if (one) k__scale_terms(k, half, group, has_min, x, 1, first, term, ld);
-    else if (has_min) k__scale_end_f16_min(k, x, first, term, ld);
-    else if (half) k__scale_end_f16(k, x, first, term, ld);
-    else if (group == 32) k__scale_end_f32(k, x, first, term, ld);
-    else k__scale_end_f32_of16(k, x, first, term, ld);
+    _mm256_storeu_ps(term, _mm256_mul_ps(t, _mm256_loadu_ps(da)));
 }
 
 /* The scales of a SCALE block of 256, from file order. */
@@ -4047,7 +4014,7 @@ K__IN_512 __m256i k__scaled512(bool narrow, const __m512i *w, const __m512i *s, 
 }
 
 /* The upper half of each vector holds the minima: one tree of sums, one conversion and one product for both. */
-K__IN_512 void k__min_term512(const k__int_park *k, int c, const float *da, float *term) {
+K__IN_512 void k__min_finish512(const k__int_park *k, int c, const float *da, float *term) {
     __m512i a[8];
     K__UNROLL for (int i = 0; i < 8; i++) a[i] = _mm512_load_si512(k->sum[c][i]);
     a[0] = k__sum4x4(a);
@@ -4061,18 +4028,9 @@ K__IN_512 void k__min_term512(const k__int_park *k, int c, const float *da, floa
     _mm256_storeu_ps(term, _mm256_mul_ps(u, _mm256_loadu_ps(da)));
 }
 
-K__512 void k__min_terms512(const k__int_park *k, const k__cols *x, int first, float *term, size_t ld) {
-    K__NO_UNROLL for (int c = 0; c < x->n; c++) k__min_term512(k, c, x->d[c] + first, term + (size_t)c * ld);
-}
-K__IN_512 void k__min_finish512(bool one, const k__int_park *k, const k__cols *x, int first, float *term, size_t ld) {
-    if (one) k__min_term512(k, 0, x->d[0] + first, term);
-    else k__min_terms512(k, x, first, term, ld);
-}
-
 /* The terms of the rows at p times the columns of x: term[c*ld + block]. */
-K__IN_512 void k__int_row512(bool one, uint32_t type, bool has_min, const uint8_t *p, int rows, uint32_t any,
-                             const k__cols *x, float *term, size_t ld) {
-    const int nc = one ? 1 : x->n;
+K__IN_512 void k__int_row512(uint32_t type, bool has_min, const uint8_t *p, int rows, uint32_t any,
+                             const k__cols *x, int nc, float *term, size_t ld) {
     const size_t step = k__super_bytes(type == K__ANY ? any : type);
     const bool   narrow = k__off(type) != K__WIDE;
     k__int_park  park;
@@ -4101,8 +4059,11 @@ K__IN_512 void k__int_row512(bool one, uint32_t type, bool has_min, const uint8_
                 if (has_min) park.sum[c][i][1] = _mm256_madd_epi16(h.mn, sum);
             }
         }
-        if (has_min) k__min_finish512(one, &park, x, first, term + b0, ld);
-        else k__int_finish(one, &park, type != K__ANY, false, x, first, term + b0, ld);
+        K__NO_UNROLL for (int c = 0; c < nc; c++) {
+            float *to = term + (size_t)c * ld + b0;
+            if (has_min) k__min_finish512(&park, c, x->d[c] + first, to);
+            else k__int_finish(&park, type != K__ANY, false, c, x->d[c] + first, to);
+        }
     }
 }
 
@@ -4131,9 +4092,8 @@ K__IN_512 void k__group_sums512(uint32_t type, int group, bool has_min, const __
     if (has_min) *asum = pairs;
 }
 
-K__IN_512 void k__scale_row512(bool one, uint32_t type, int group, bool has_min, const uint8_t *p, int rows,
-                               uint32_t any, const k__cols *x, float *term, size_t ld) {
-    const int nc = one ? 1 : x->n;
+K__IN_512 void k__scale_row512(uint32_t type, int group, bool has_min, const uint8_t *p, int rows,
+                               uint32_t any, const k__cols *x, int nc, float *term, size_t ld) {
     const uint32_t real = type == K__ANY ? any : type;
     const size_t   step = k__super_bytes(real);
     const int      nb = x->nb + (x->tail > 0);
@@ -4157,7 +4117,8 @@ K__IN_512 void k__scale_row512(bool one, uint32_t type, int group, bool has_min,
                 k__group_sums512(type, group, has_min, w, k__cols_q(x, c, b), k__cols_sum(x, c, b),
                                  park.dot[c][i], &park.asum[c][i]);
         }
-        k__scale_finish(one, &park, k__has_halves(type), group, has_min, x, first, term + b0, ld);
+        K__NO_UNROLL for (int c = 0; c < nc; c++) k__scale_finish(
+            &park, k__has_halves(type), group, has_min, c, x->d[c] + first, term + (size_t)c * ld + b0);
     }
 }
 
@@ -4349,8 +4310,8 @@ K__IN_512 void k__int_tile512(int T, int group, bool has_min, int by, const k__p
         __m512        f0[K__TILE], f1[K__TILE], half[2][K__TILE];
         const int8_t *q[K__TILE];
         k__ahead512(ahead);
-        if (!has_min) K__NO_UNROLL for (int t = 0; t < T; t++) k__starts512(group, x->offset, x->sum[t][b].of16, start[t]);
         K__UNROLL for (int t = 0; t < T; t++) {
+            if (!has_min) k__starts512(group, x->offset, x->sum[t][b].of16, start[t]);
             q[t] = x->q[t] + (size_t)b * K_SUPER;
             i0[t] = i1[t] = _mm512_setzero_si512();
             f0[t] = f1[t] = _mm512_setzero_ps();
@@ -4399,10 +4360,9 @@ K__IN_512 void k__scale_tile512(int T, int group, bool has_min, const k__panel *
         __m512        f0[K__TILE], f1[K__TILE];
         const int8_t *q[K__TILE];
         k__ahead512(ahead);
-        K__NO_UNROLL for (int t = 0; t < T; t++)
+        K__UNROLL for (int t = 0; t < T; t++) {
             if (has_min) k__sums512(k__cols_sum(x, t, b), sums[t]);
             else k__starts512(group, x->offset, k__cols_sum(x, t, b), start[t]);
-        K__UNROLL for (int t = 0; t < T; t++) {
             q[t] = k__cols_q(x, t, b);
             f0[t] = f1[t] = _mm512_setzero_ps();
         }
@@ -4431,8 +4391,8 @@ K__IN_512 void k__scale_tile512(int T, int group, bool has_min, const k__panel *
 #define K__INT_512(name, type, min, narrow)                                                      \
     K__512 void k__row_##name##_512(uint32_t any, const uint8_t *p, int rows, const k__cols *x,  \
                                     float *term, size_t ld) {                                    \
-        if (x->n == 1) k__int_row512(true, type, min, p, rows, any, x, term, ld);                \
-        else k__int_row512(false, type, min, p, rows, any, x, term, ld);                         \
+        if (x->n == 1) k__int_row512(type, min, p, rows, any, x, 1, term, ld);                   \
+        else k__int_row512(type, min, p, rows, any, x, x->n, term, ld);                          \
     }                                                                                            \
     K__512 void k__pack_##name##_512(uint32_t any, const uint8_t *w, size_t row_bytes, int rows, \
                                      int n, k__panel *to) {                                      \
@@ -4441,8 +4401,8 @@ K__IN_512 void k__scale_tile512(int T, int group, bool has_min, const k__panel *
 #define K__SCALE_512(name, type, group, min)                                                     \
     K__512 void k__row_##name##_512(uint32_t any, const uint8_t *p, int rows, const k__cols *x,  \
                                     float *term, size_t ld) {                                    \
-        if (x->n == 1) k__scale_row512(true, type, group, min, p, rows, any, x, term, ld);       \
-        else k__scale_row512(false, type, group, min, p, rows, any, x, term, ld);                \
+        if (x->n == 1) k__scale_row512(type, group, min, p, rows, any, x, 1, term, ld);          \
+        else k__scale_row512(type, group, min, p, rows, any, x, x->n, term, ld);                 \
     }                                                                                            \
     K__512 void k__pack_##name##_512(uint32_t any, const uint8_t *w, size_t row_bytes, int rows, \
                                      int n, k__panel *to) {                                      \
@@ -4632,9 +4592,8 @@ K__IN_AVX2 __m256i k__pairs_avx2(bool wide, __m256i w, __m256i x) {
 
 /* --- dot --- */
 
-K__IN_AVX2 void k__int_row_avx2(bool one, uint32_t type, bool has_min, const uint8_t *p, int rows, uint32_t any,
-                                const k__cols *x, float *term, size_t ld) {
-    const int nc = one ? 1 : x->n;
+K__IN_AVX2 void k__int_row_avx2(uint32_t type, bool has_min, const uint8_t *p, int rows, uint32_t any,
+                                const k__cols *x, int nc, float *term, size_t ld) {
     const size_t  step = k__super_bytes(type == K__ANY ? any : type);
     const bool    wide = k__off(type) == K__WIDE;
     const __m256i even_odd = _mm256_broadcastsi128_si256(
@@ -4670,7 +4629,8 @@ K__IN_AVX2 void k__int_row_avx2(bool one, uint32_t type, bool has_min, const uin
                 if (has_min) park.sum[c][i][1] = _mm256_madd_epi16(h.mn, sum);
             }
         }
-        k__int_finish(one, &park, type != K__ANY, has_min, x, first, term + b0, ld);
+        K__NO_UNROLL for (int c = 0; c < nc; c++)
+            k__int_finish(&park, type != K__ANY, has_min, c, x->d[c] + first, term + (size_t)c * ld + b0);
     }
 }
 
@@ -4697,9 +4657,8 @@ K__IN_AVX2 void k__group_sums_avx2(uint32_t type, int group, bool has_min, const
     if (has_min) *asum = pairs;
 }
 
-K__IN_AVX2 void k__scale_row_avx2(bool one, uint32_t type, int group, bool has_min, const uint8_t *p, int rows,
-                                  uint32_t any, const k__cols *x, float *term, size_t ld) {
-    const int nc = one ? 1 : x->n;
+K__IN_AVX2 void k__scale_row_avx2(uint32_t type, int group, bool has_min, const uint8_t *p, int rows,
+                                  uint32_t any, const k__cols *x, int nc, float *term, size_t ld) {
     const uint32_t real = type == K__ANY ? any : type;
     const size_t   step = k__super_bytes(real);
     const int      nb = x->nb + (x->tail > 0);
@@ -4723,7 +4682,8 @@ K__IN_AVX2 void k__scale_row_avx2(bool one, uint32_t type, int group, bool has_m
                 k__group_sums_avx2(type, group, has_min, w, k__cols_q(x, c, b),
                                    k__cols_sum(x, c, b), park.dot[c][i], &park.asum[c][i]);
         }
-        k__scale_finish(one, &park, k__has_halves(type), group, has_min, x, first, term + b0, ld);
+        K__NO_UNROLL for (int c = 0; c < nc; c++) k__scale_finish(
+            &park, k__has_halves(type), group, has_min, c, x->d[c] + first, term + (size_t)c * ld + b0);
     }
 }
 
@@ -4894,13 +4854,11 @@ K__IN_AVX2 void k__int_rows_avx2(int T, int steps, bool has_min, const k__panel 
         }
         for (int g = 0; g < 16; g++)
             k__dots_avx2(T, steps, true, w, at, 4 * g, 4, q, k__ld256(&w->sc[g][at]), isum);
-        __m256  d = _mm256_loadu_ps(w->d + at), dm = _mm256_loadu_ps(w->dm + at);
-        __m256i whole[K__TILE];
-        K__UNROLL for (int t = 0; t < T; t++) whole[t] = isum[t];
-        K__NO_UNROLL for (int t = 0; t < T; t++) {
+        __m256 d = _mm256_loadu_ps(w->d + at), dm = _mm256_loadu_ps(w->dm + at);
+        K__UNROLL for (int t = 0; t < T; t++) {
             const int16_t *sum = x->sum[t][b].of16;
-            if (!has_min && !k__signed_codes(steps)) whole[t] = k__mins_avx2(w, at, sum, whole[t]);
-            __m256 u = _mm256_mul_ps(d, _mm256_cvtepi32_ps(whole[t]));
+            if (!has_min && !k__signed_codes(steps)) isum[t] = k__mins_avx2(w, at, sum, isum[t]);
+            __m256 u = _mm256_mul_ps(d, _mm256_cvtepi32_ps(isum[t]));
             if (has_min)
                 u = _mm256_sub_ps(
                     u,
@@ -4950,8 +4908,8 @@ K__IN_AVX2 void k__ahead_avx2(k__ahead *a, int blocks) {
 #define K__INT_AVX2(name, type, min)                                                               \
     K__AVX2 void k__row_##name##_avx2(uint32_t any, const uint8_t *p, int rows, const k__cols *x,  \
                                       float *term, size_t ld) {                                    \
-        if (x->n == 1) k__int_row_avx2(true, type, min, p, rows, any, x, term, ld);                \
-        else k__int_row_avx2(false, type, min, p, rows, any, x, term, ld);                         \
+        if (x->n == 1) k__int_row_avx2(type, min, p, rows, any, x, 1, term, ld);                   \
+        else k__int_row_avx2(type, min, p, rows, any, x, x->n, term, ld);                          \
     }                                                                                              \
     K__AVX2 void k__pack_##name##_avx2(uint32_t any, const uint8_t *w, size_t row_bytes, int rows, \
                                        int n, k__panel *to) {                                      \
@@ -4960,8 +4918,8 @@ K__IN_AVX2 void k__ahead_avx2(k__ahead *a, int blocks) {
 #define K__SCALE_AVX2(name, type, group, min)                                                      \
     K__AVX2 void k__row_##name##_avx2(uint32_t any, const uint8_t *p, int rows, const k__cols *x,  \
                                       float *term, size_t ld) {                                    \
-        if (x->n == 1) k__scale_row_avx2(true, type, group, min, p, rows, any, x, term, ld);       \
-        else k__scale_row_avx2(false, type, group, min, p, rows, any, x, term, ld);                \
+        if (x->n == 1) k__scale_row_avx2(type, group, min, p, rows, any, x, 1, term, ld);          \
+        else k__scale_row_avx2(type, group, min, p, rows, any, x, x->n, term, ld);                 \
     }                                                                                              \
     K__AVX2 void k__pack_##name##_avx2(uint32_t any, const uint8_t *w, size_t row_bytes, int rows, \
                                        int n, k__panel *to) {                                      \
@@ -5963,27 +5921,16 @@ K__IN_512 int k__mins_open512(int head, const uint8_t *h, __m512i *mn) {
     return 4;
 }
 
-/* y += u * d of one column: isum is its complete sum, as float; mn the n pairs of mins, d and dm the factors, of a block. */
-K__IN_512 void k__int_column512(int head, const __m512i *mn, int n, __m512 d, __m512 dm, const k__pass *x, const int32_t *aux, int b, int t,
-                                __m512 isum, float *y) {
-    __m512 u = _mm512_mul_ps(d, isum);
-    if (n) {
-        const int16_t *pairs = head == K__HEAD_MIN6 ? x->c.sum[t][b].of32 : (const int16_t *)(aux + 16 * t);
-        __m512i        m = _mm512_setzero_si512();
-        K__UNROLL for (int i = 0; i < n; i++) m = _mm512_dpwssd_epi32(m, mn[i], k__bcast512(pairs + 2 * i));
-        u = _mm512_sub_ps(u, _mm512_mul_ps(dm, _mm512_cvtepi32_ps(m)));
-    }
-    k__add_scaled512(y, u, x->c.d[t][b]);
-}
-
-/* The same for T columns. unroll: T is a constant where this is inlined. */
-K__IN_512 void k__int_end_of512(bool unroll, int T, int head, const uint8_t *h, const k__pass *x, int b, const __m512 *isum, float (*y)[K_PACK_ROWS]) {
+/* y[t] += u * d of the column; isum is the complete sum, as float. */
+K__IN_512 void k__int_finish512(int T, int head, const uint8_t *h, const k__pass *x, int b,
+                                const __m512 *isum, float (*y)[K_PACK_ROWS]) {
+    const bool     has_min = head == K__HEAD_MIN6 || head == K__HEAD_MIN4;
     const int32_t *aux = x->aux + (size_t)b * (size_t)T * 16;
     const uint8_t *last = h + 64 * (k__head_lines(head) - 1);
     __m512i        mn[8];
-    __m512         d, dm = _mm512_setzero_ps();
+    __m512         d, dm;
     int            n = 0;
-    if (head == K__HEAD_MIN6 || head == K__HEAD_MIN4) {
+    if (has_min) {
         n = k__mins_open512(head, h, mn);
         d = _mm512_cvtph_ps(k__ld256(last));
         dm = _mm512_cvtph_ps(k__ld256(last + 32));
@@ -5993,35 +5940,20 @@ K__IN_512 void k__int_end_of512(bool unroll, int T, int head, const uint8_t *h, 
     } else {
         d = _mm512_castsi512_ps(k__ld512(last));
     }
-    if (unroll) {
-        K__UNROLL for (int t = 0; t < T; t++) k__int_column512(head, mn, n, d, dm, x, aux, b, t, isum[t], y[t]);
-    } else {
-        for (int t = 0; t < T; t++) k__int_column512(head, mn, n, d, dm, x, aux, b, t, isum[t], y[t]);
+    K__UNROLL for (int t = 0; t < T; t++) {
+        __m512 u = _mm512_mul_ps(d, isum[t]);
+        if (has_min) {
+            const int16_t *pairs = head == K__HEAD_MIN6 ? x->c.sum[t][b].of32 : (const int16_t *)(aux + 16 * t);
+            __m512i        m = _mm512_setzero_si512();
+            K__UNROLL for (int i = 0; i < n; i++) m = _mm512_dpwssd_epi32(m, mn[i], k__bcast512(pairs + 2 * i));
+            u = _mm512_sub_ps(u, _mm512_mul_ps(dm, _mm512_cvtepi32_ps(m)));
+        }
+        k__add_scaled512(y[t], u, x->c.d[t][b]);
     }
 }
 
 /* Q4_K. Scales are multiplied in float: 4 groups * 63 * 32 * 15 * 127 < 2^24, so the sum of half a block is exact. The sum of the
  * two halves is rounded once, like the conversion of an integer. */
-#define K__INT_FINISH_512(name, head)                                                                                                       \
-    K__512 void k__int_finish_##name##_512(int T, const uint8_t *h, const k__pass *x, int b, const __m512 *isum, float (*y)[K_PACK_ROWS]) { \
-        k__int_end_of512(false, T, head, h, x, b, isum, y);                                                                                 \
-    }
-K__INT_FINISH_512(min6, K__HEAD_MIN6)
-K__INT_FINISH_512(min4, K__HEAD_MIN4)
-
-K__IN_512 void k__int_finish512(int T, int head, const uint8_t *h, const k__pass *x, int b, const __m512 *isum, float (*y)[K_PACK_ROWS]) {
-    __m512 whole[K__COLS];                           /* a copy: if the address of isum were taken, the compiler would keep it in memory */
-    if (T == 1 || (head != K__HEAD_MIN6 && head != K__HEAD_MIN4)) {
-        k__int_end_of512(true, T, head, h, x, b, isum, y);
-        return;
-    }
-    K__UNROLL for (int t = 0; t < T; t++) whole[t] = isum[t];
-    if (head == K__HEAD_MIN6) k__int_finish_min6_512(T, h, x, b, whole, y);
-    else k__int_finish_min4_512(T, h, x, b, whole, y);
-}
-
-/* Q4_K. Scales are multiplied in float: 4 groups * 63 * 32 * 15 * 127 < 2^24, so that half a block's sum is
- * exact, and the sum of two halves is rounded once, as the conversion of the integer is. */
 K__IN_512 void k__q4_K_direct512(int T, const uint8_t *w, const k__pass *x, int b, float (*y)[K_PACK_ROWS]) {
     const uint8_t *h = w;
     const __m512i  six = _mm512_set1_epi32(63);
@@ -6392,7 +6324,7 @@ static inline __attribute__((always_inline)) int k__opaque(int n) {
 }
 
 /* d and dm of eight rows; v: their lines of the head; last: the last line. */
-K__IN_AVX2 void k__direct_d_avx2(int head, const uint8_t *h, const uint8_t *last, const k__form *f, __m256 *d,
+K__IN_AVX2 void k__direct_d_avx2(int head, const __m256i *v, const uint8_t *last, const k__form *f, __m256 *d,
                                  __m256 *dm) {
     *dm = _mm256_setzero_ps();
     switch (head) {
@@ -6401,67 +6333,13 @@ K__IN_AVX2 void k__direct_d_avx2(int head, const uint8_t *h, const uint8_t *last
         *dm = k__lane_halves(last + 32);
         return;
     case K__HEAD_S6X2: {
-        __m256i f16 = _mm256_srli_epi32(k__ld256(h + 64), 16);
+        __m256i f16 = _mm256_srli_epi32(v[1], 16);
         f16 = _mm256_permute4x64_epi64(_mm256_packus_epi32(f16, f16), 0xd8);
         *d = _mm256_mul_ps(_mm256_cvtph_ps(_mm256_castsi256_si128(f16)), _mm256_set1_ps(f->factor));
         return;
     }
-    default: *d = _mm256_castsi256_ps(k__ld256(h + 64 * (k__head_lines(head) - 1)));
+    default: *d = _mm256_castsi256_ps(v[k__head_lines(f->head) - 1]);
     }
-}
-
-/* Scales and minima (else the scales again, for the offset) of eight rows, by groups; h: their first bytes of the head. */
-K__IN_AVX2 void k__direct_heads(int head, const uint8_t *h, __m256i *sc, __m256i *mn) {
-    const bool has_min = head == K__HEAD_MIN6 || head == K__HEAD_MIN4;
-    __m256i    v[5];
-    K__UNROLL for (int i = 0; i < 5; i++) v[i] = k__ld256(h + 64 * (i < k__head_lines(head) ? i : 0));
-    K__UNROLL for (int g = 0; g < 16; g++) {
-        __m256i s = k__lane_sc(head, v, g);
-        sc[g] = k__lane_pair(s, s);
-    }
-    K__UNROLL for (int g = 0; g < 8; g++)
-        mn[g] = has_min ? k__lane_pair(k__lane_mn(head, v, 2 * g), k__lane_mn(head, v, 2 * g + 1))
-                        : _mm256_blend_epi16(sc[2 * g], sc[2 * g + 1], 0xaa);
-}
-
-/* Compiled once for each head, not for each format and number of columns: they run once in 2048 weights. */
-#define K__DIRECT_HEADS(name, head) \
-    K__AVX2 void k__direct_heads_##name(const uint8_t *h, __m256i *sc, __m256i *mn) { k__direct_heads(head, h, sc, mn); }
-K__DIRECT_HEADS(min6, K__HEAD_MIN6)
-K__DIRECT_HEADS(min4, K__HEAD_MIN4)
-K__DIRECT_HEADS(s8, K__HEAD_S8)
-K__DIRECT_HEADS(s6, K__HEAD_S6)
-K__DIRECT_HEADS(s6x2, K__HEAD_S6X2)
-
-K__IN_AVX2 void k__direct_heads_avx2(int head, const uint8_t *h, __m256i *sc, __m256i *mn) {
-    switch (head) {
-    case K__HEAD_MIN6: k__direct_heads_min6(h, sc, mn); return;
-    case K__HEAD_MIN4: k__direct_heads_min4(h, sc, mn); return;
-    case K__HEAD_S8:   k__direct_heads_s8(h, sc, mn); return;
-    case K__HEAD_S6:   k__direct_heads_s6(h, sc, mn); return;
-    case K__HEAD_S6X2: k__direct_heads_s6x2(h, sc, mn); return;
-    default:           k__direct_heads(head, h, sc, mn);           /* constants */
-    }
-}
-
-/* What eight rows of a block add to T columns, from row r: sum less what the minima take, or the offset (0: nothing), times d. */
-K__IN_AVX2 void k__int_rows_end(int T, bool has_min, int off, const __m256i *mn, const __m256i *sum, __m256 d, __m256 dm, const k__cols *x,
-                                int b, int r, float (*y)[K_PACK_ROWS]) {
-    K__NO_UNROLL for (int j = 0; j < T; j++) {
-        const int16_t *xs = x->sum[j][b].of16;
-        __m256i        m = _mm256_setzero_si256(), v = sum[j];
-        if (has_min || off)
-            K__UNROLL for (int g = 0; g < 8; g++)
-                m = _mm256_add_epi32(m, _mm256_madd_epi16(mn[g], k__bcast_avx2(xs + 2 * g)));
-        if (!has_min && off) v = _mm256_sub_epi32(v, _mm256_mullo_epi32(m, _mm256_set1_epi32(off)));
-        __m256 u = _mm256_mul_ps(d, _mm256_cvtepi32_ps(v));
-        if (has_min) u = _mm256_sub_ps(u, _mm256_mul_ps(dm, _mm256_cvtepi32_ps(m)));
-        k__add_scaled_avx2(y[j] + r, u, x->d[j][b]);
-    }
-}
-K__AVX2 void k__int_rows_end_avx2(int T, bool has_min, int off, const __m256i *mn, const __m256i *sum, __m256 d, __m256 dm, const k__cols *x,
-                                  int b, int r, float (*y)[K_PACK_ROWS]) {
-    k__int_rows_end(T, has_min, off, mn, sum, d, dm, x, b, r, y);
 }
 
 K__IN_AVX2 void k__int_direct_avx2(int T, int steps, int bits, bool table, int head, const uint8_t *w,
@@ -6472,9 +6350,16 @@ K__IN_AVX2 void k__int_direct_avx2(int T, int steps, int bits, bool table, int h
     K__NO_UNROLL for (int r = 0; r < k__opaque(K_PACK_ROWS); r += 8) {
         const uint8_t *h = w + 4 * r, *p = h + 64 * k__head_lines(head);
         const int8_t  *q[K__COLS];
-        __m256i        sc[16], mn[8], sum[K__COLS], whole[K__COLS];
+        __m256i        v[5], sc[16], mn[8], sum[K__COLS];
         __m256         d, dm;
-        k__direct_heads_avx2(head, h, sc, mn);
+        K__UNROLL for (int i = 0; i < 5; i++) v[i] = k__ld256(h + 64 * (i < k__head_lines(head) ? i : 0));
+        K__UNROLL for (int g = 0; g < 16; g++) {
+            __m256i s = k__lane_sc(head, v, g);
+            sc[g] = k__lane_pair(s, s);
+        }
+        K__UNROLL for (int g = 0; g < 8; g++)
+            mn[g] = has_min ? k__lane_pair(k__lane_mn(head, v, 2 * g), k__lane_mn(head, v, 2 * g + 1))
+                            : _mm256_blend_epi16(sc[2 * g], sc[2 * g + 1], 0xaa);
         K__UNROLL for (int j = 0; j < T; j++) {
             q[j] = x->c.q[j] + (size_t)b * K_SUPER;
             sum[j] = _mm256_setzero_si256();
@@ -6486,10 +6371,19 @@ K__IN_AVX2 void k__int_direct_avx2(int T, int steps, int bits, bool table, int h
                 k__direct_dots_avx2(T, steps, bits, table, t, p, 4 * g, 4, q, sc[4 * s + g], sum);
             K__UNROLL for (int j = 0; j < T; j++) q[j] += 64;
         }
-        k__direct_d_avx2(head, h, w + 64 * (k__head_lines(head) - 1) + 2 * r, form, &d, &dm);
-        K__UNROLL for (int j = 0; j < T; j++) whole[j] = sum[j];
-        if (T == 1) k__int_rows_end(1, has_min, steps > 1 ? form->off : 0, mn, whole, d, dm, &x->c, b, r, y);
-        else k__int_rows_end_avx2(T, has_min, steps > 1 ? form->off : 0, mn, whole, d, dm, &x->c, b, r, y);
+        k__direct_d_avx2(head, v, w + 64 * (k__head_lines(head) - 1) + 2 * r, form, &d, &dm);
+        K__UNROLL for (int j = 0; j < T; j++) {
+            const int16_t *xs = x->c.sum[j][b].of16;
+            __m256i        m = _mm256_setzero_si256();
+            if (has_min || steps > 1)
+                K__UNROLL for (int g = 0; g < 8; g++)
+                    m = _mm256_add_epi32(m, _mm256_madd_epi16(mn[g], k__bcast_avx2(xs + 2 * g)));
+            if (!has_min && steps > 1)                /* the offset */
+                sum[j] = _mm256_sub_epi32(sum[j], _mm256_mullo_epi32(m, _mm256_set1_epi32(form->off)));
+            __m256 u = _mm256_mul_ps(d, _mm256_cvtepi32_ps(sum[j]));
+            if (has_min) u = _mm256_sub_ps(u, _mm256_mul_ps(dm, _mm256_cvtepi32_ps(m)));
+            k__add_scaled_avx2(y[j] + r, u, x->c.d[j][b]);
+        }
     }
 }
 
@@ -7722,7 +7616,6 @@ static float k__fit_super(const k__scaled *b, const k__super *p, float sign, k__
     float      weight[16] = {0}, fit[2], top[2], at[2];
     bool       uneven;
     k__settled rough = {0}, now, best = {.gain = -FLT_MAX};
-    __asm__("" : "+r"(p));                           /* compiled once, not for each format: its time is in what it calls */
     k__rough_groups(b, p, sign, rough.u, weight);
     k__super_scales(p, rough.u, weight, fit, top, &uneven);
     for (int t = 0; t < p->starts + (uneven ? K_FIT_LADDER : 0); t++) {
