@@ -2145,7 +2145,7 @@ def calibrate_memory():
     if sanitized():
         raise Skip("a sanitizer wants the address space for itself")
     out, long = tmp("small.gguf"), tmp("long.txt")
-    open(long, "wb").write(open(calibration(), "rb").read() * 4)
+    open(long, "wb").write(open(calibration(), "rb").read() * 16)
     limit = lambda: resource.setrlimit(resource.RLIMIT_AS, (90 << 20, 90 << 20))
     ask = ("-m", model(), "--quantize", "Q4_0", "--pure", "-q", "-o", out, "--calibrate", long, "-c", "128", "-t", "1")
     r = run(*ask, preexec_fn=limit)
