@@ -161,7 +161,7 @@ LINK_fuzz     := -fsanitize=fuzzer
 CC_aarch64    := aarch64-linux-gnu-gcc
 FLAGS_aarch64 := -O2
 CC_fuzz       := $(CLANG)
-# The fuzzers are after the parsers: kernels without coverage and undefined-behaviour checks compile in a third of the time.
+# Fuzzers test the parsers. Kernels without coverage and undefined-behaviour checks compile in a third of the time.
 KERNELS_fuzz  := $(SAN) -fsanitize=address -Wno-pass-failed
 BLAS_static   := 0
 STRESS_stress := 1
