@@ -6584,7 +6584,7 @@ K__AVX2 void k_mul_packed_vnni(uint32_t type, const void *w, int nr, int n, cons
  * A benchmark compares its rates with these limits: reading memory in order, and the products of a level with all operands in registers
  * or the L1 cache. Each loop returns a value that depends on all its work, so that the compiler cannot remove it. */
 
-#define K__LATER(x) __asm__ volatile("" : "+x"(x))       /* tells the compiler that x may have changed, so that it computes with it again */
+#define K__LATER(x) __asm__ volatile("" : "+x"(x))       /* the compiler must assume that x has changed, and computes from it again */
 
 static uint64_t k__probe_read_ref(const void *p, size_t n) {
     const uint64_t *q = p;

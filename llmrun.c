@@ -547,10 +547,10 @@ static uint64_t rng_fresh(void) {
     return s;
 }
 
-/* 64 bits that nobody can guess, for hash tables. */
+/* 64 random bits of the system, for hash tables. */
 static uint64_t rng_secret(void) { return rng_mix(rng_fresh() << 32 ^ rng_fresh()); }
 
-/* A hash of bytes. With a secret seed nobody can choose inputs that collide. */
+/* A hash of bytes. With a secret seed an attacker cannot choose inputs that collide. */
 static uint64_t bytes_hash(uint64_t seed, bytes b) {
     uint64_t h = rng_mix(seed ^ b.n), word;
     size_t   i = 0;
@@ -573,7 +573,7 @@ typedef struct {
 typedef struct {
     hmap_entry *at;                                   /* [cap], a power of two */
     size_t      cap, n;
-    uint64_t    seed;                                 /* secret: nobody can choose entries that collide */
+    uint64_t    seed;                                 /* secret: an attacker cannot choose entries that collide */
     uint64_t    mask;                                 /* bits of b that belong to the hash */
 } hmap;
 
@@ -2022,14 +2022,14 @@ static void gguf__place(gguf_cur *c, gguf_file *g) {
         gguf__fail(c, c->n, "the file ends at %llu bytes, its tensors need %llu, expected a whole file", GGUF_U(c->n), GGUF_U(need));
     for (uint64_t i = 0; i < g->n_tensor && !c->e->code; i++) {
         gguf_tensor *t = &g->tensor[i];
-        uint64_t     where = GGUF_U(t->name.p - c->p), room = c->n > start ? c->n - start : 0, off = t->at;
+        uint64_t     where = GGUF_U(t->name.p - c->p), data_bytes = c->n > start ? c->n - start : 0, off = t->at;
         if (off % g->align)
             gguf__fail(c, where, "tensor %.*s has offset %llu, expected a multiple of %llu", GGUF_SHOW(t->name),
                        GGUF_U(off), GGUF_U(g->align));
-        else if (off > room || t->n_bytes > room - off)
+        else if (off > data_bytes || t->n_bytes > data_bytes - off)
             gguf__fail(c, where,
                        "tensor %.*s has %llu bytes at offset %llu, expected them within %llu bytes of tensor data",
-                       GGUF_SHOW(t->name), GGUF_U(t->n_bytes), GGUF_U(off), GGUF_U(room));
+                       GGUF_SHOW(t->name), GGUF_U(t->n_bytes), GGUF_U(off), GGUF_U(data_bytes));
         else if (off < free_at)
             gguf__fail(c, where,
                        "tensor %.*s has offset %llu, expected at least %llu, the end of the tensor before it",
@@ -2484,11 +2484,11 @@ static bool gguf_write__clear(const char *tmp) {
 }
 
 /* Creates the temporary file: its name is w->path, the process number, and a counter where that name is taken. -1: see errno. */
-static int gguf_write__create(gguf_writer *w, size_t room) {
+static int gguf_write__create(gguf_writer *w, size_t tmp_bytes) {
     enum { NAMES = 100 };
     int fd = -1;
     for (int i = 0; fd < 0 && i < NAMES; i++) {
-        snprintf(w->tmp, room, i ? "%s.tmp.%ld.%d" : "%s.tmp.%ld", w->path, (long)getpid(), i);
+        snprintf(w->tmp, tmp_bytes, i ? "%s.tmp.%ld.%d" : "%s.tmp.%ld", w->path, (long)getpid(), i);
         fd = open(w->tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
         if (fd < 0 && errno != EEXIST) break;
         if (fd < 0 && gguf_write__clear(w->tmp)) i--;       /* the name is free now: try it again */
@@ -2958,7 +2958,7 @@ static uint64_t tok__mix(uint64_t a, uint64_t b) {
     return (uint64_t)m ^ (uint64_t)(m >> 64);
 }
 
-/* Folded multiplication of 8 bytes at a time, with a fresh seed for each run: nobody can choose tokens that collide. */
+/* Folded multiplication of 8 bytes at a time, with a fresh seed for each run, so that an attacker cannot choose tokens that collide. */
 static uint64_t tok__hash(const tok_vocab *v, uint64_t head, const uint8_t *p, size_t n) {
     uint64_t h = tok__mix(head ^ v->seed[0], v->seed[1] ^ n);
     for (size_t i = 8; i < n; i += 8)
@@ -4002,7 +4002,7 @@ static void tok_decode(const tok_vocab *v, const int32_t *id, size_t n, bool spe
 
 /* ===== [dev] the device that runs a step =====
  * A step is a list of operations over buffers (dev_plan), written once for a model and run for every batch: plain numbers (dev_batch).
- * Whoever writes the list names operations, weights and buffers; how they are computed, and in which memory, is decided here. The
+ * The list names operations, weights and buffers. This section decides how and in which memory they are computed. The
  * memory of the cache is here too: above, its blocks are numbers.
  *   On the CPU every thread of the pool goes through the list. Operations that work on the rows of a batch one by one form chains
  * without a barrier; products and attention are phases of their own. A phase begins when all threads are done with the one before, and
@@ -4027,7 +4027,7 @@ typedef struct {
     pool  *p;
     int    ith;
     void  *scratch;                                   /* this thread's, big enough for every operation */
-    const struct dev_tap *tap;                        /* sees the products, NULL: nobody does */
+    const struct dev_tap *tap;                        /* is called with the products, NULL: no tap */
     dev_times *times;                                 /* NULL: nothing is counted */
     int    part;                                      /* what the operations to come are counted as */
     int    open;                                      /* 1 + the part of the operation that others may be at; 0: none */
@@ -4473,7 +4473,7 @@ typedef struct dev_run {
     pool            *p;
     dev_plan        *plan;
     const dev_batch *batch;
-    const dev_tap   *tap;                             /* sees the products, NULL: nobody does */
+    const dev_tap   *tap;                             /* is called with the products, NULL: no tap */
     dev_times       *times;                           /* where time is counted, NULL: nowhere */
     void (*on_layer)(void *ctx, int il);              /* called by thread 0 as it enters a layer; NULL: not called */
     void            *on_layer_ctx;
@@ -4915,7 +4915,7 @@ static int dev__soon_after(const dev_plan *p, int i) {
     return k == p->n_op || (p->op[k].products.n_expert && !p->op[i].products.n_expert) ? -1 : k;
 }
 
-/* The list is complete: forms that nobody reads are not made, operations become phases. */
+/* The list is complete: operations that make unread forms are left out, the others are grouped into phases. */
 static void dev__phases(dev_plan *p) {
     int n = 0;
     for (int i = 0; i < p->n_op; i++)
