@@ -441,6 +441,7 @@ typedef struct {
     FILE       *f;
     const char *name;                                 /* in errors: a path, or stdout */
     int         why;                                  /* errno of the first failed write, 0: none failed */
+    bool        begun;                                /* out_begin() has emptied it */
 } out_t;
 
 static bool out_put(out_t *o, const void *p, size_t n) {
@@ -498,9 +499,11 @@ static int out_open(const char *path) {
     return fd;
 }
 
-/* Empties the file. To be called right before the first write: a run that fails earlier leaves the old content. */
+/* Empties the file, once. To be called right before the first write: a run that fails earlier leaves the old content. */
 static bool out_begin(out_t *o, err_t *e) {
     struct stat st;
+    if (o->begun) return true;
+    o->begun = true;
     out_settle(o->name, true);
     if (o->f == stdout || fstat(fileno(o->f), &st) != 0 || !S_ISREG(st.st_mode) || ftruncate(fileno(o->f), 0) == 0) return true;
     return err_set(e, err_code_of(errno), "%s: cannot write: %s", o->name, strerror(errno));
@@ -722,6 +725,31 @@ static void str_utf8(str *s, bytes b) {
         if (len) str_add(s, b.p + i, len);
         else str_put(s, "\xef\xbf\xbd"), len = utf8_bad(b.p + i, b.n - i);
     }
+}
+
+/* Whether a terminal could be steered by the well-formed character at p: it is a control character other than newline and tab, or one that
+ * changes the direction of the text around it. */
+static bool utf8__steers(const uint8_t *p, size_t len) {
+    if (len == 1) return (p[0] < 0x20 && p[0] != '\n' && p[0] != '\t') || p[0] == 0x7f;
+    if (len == 2) return p[0] == 0xc2 && p[1] < 0xa0;
+    return len == 3 && p[0] == 0xe2 && ((p[1] == 0x80 && p[2] >= 0xaa && p[2] <= 0xae) || (p[1] == 0x81 && p[2] >= 0xa6 && p[2] <= 0xa9));
+}
+
+/* Appends the text as a terminal may show it: \xHH replaces each byte of a character that could steer the terminal, and each byte of no
+ * character. A carriage return before a newline is dropped. Returns the bytes of b that it took: all, but those of a character that may yet
+ * become whole where more is to come. */
+static size_t str_visible(str *s, bytes b, bool ended) {
+    size_t i = 0;
+    for (size_t len; i < b.n; i += len) {
+        const bool   last = i + 1 == b.n, crlf = b.p[i] == '\r' && !last && b.p[i + 1] == '\n';
+        const size_t good = (size_t)utf8_len(b.p + i, b.n - i);
+        if (!ended && (good ? last && b.p[i] == '\r' : utf8_incomplete(b.p + i, b.n - i))) break;
+        len = good ? good : 1;
+        if (good && !utf8__steers(b.p + i, good)) str_add(s, b.p + i, good);
+        else
+            for (size_t k = i; k < i + len && !crlf; k++) str_fmt(s, "\\x%02x", b.p[k]);
+    }
+    return i;
 }
 
 /* Appends a JSON string literal with its quotes, always valid UTF-8. */
@@ -10497,7 +10525,7 @@ static bool results__new_begin(const results *r, results__new *w, err_t *e) {
     w->fd = open(w->tmp.p, O_RDWR | O_CREAT | O_EXCL | O_APPEND | O_NOFOLLOW | O_NOCTTY | O_CLOEXEC, 0666);
     const int copy = w->fd >= 0 ? fcntl(w->fd, F_DUPFD_CLOEXEC, 3) : -1;
     FILE     *f = copy >= 0 ? fdopen(copy, "ab") : NULL;
-    w->out = (out_t){f, r->name, 0};
+    w->out = (out_t){f, r->name, 0, false};
     if (f && fstat(r->fd, &st) == 0 && fchmod(w->fd, st.st_mode & 07777) == 0) return flock(w->fd, LOCK_EX | LOCK_NB), true;
     return err_set(e, err_code_of(errno), "%s: cannot write: %s", r->name, strerror(errno));
 }
@@ -13307,7 +13335,8 @@ static bool sched_step(sched *sc, int64_t n_ahead, err_t *e) {
 }
 
 /* ===== [text] one answer, its text streamed =====
- * A schedule with one request, whose text is written as it comes: all of it that can no longer become a stop string.
+ * One request of a schedule, whose text is written as it comes: all of it that can no longer become a stop string. On a terminal it is
+ * written so that it cannot steer the terminal; elsewhere it is the exact bytes.
  * Public: text_opts, text_plan, text_run.
  * Opens: text_opts. */
 
@@ -13315,6 +13344,7 @@ typedef struct {
     bool        ids;                                  /* token ids are written in place of text */
     const char *json;                                 /* the model's name in an answer that is a JSON object, NULL: it is text */
     bytes       echo;                                 /* the prompt's text, written before the answer; p NULL: it is not */
+    bool        newline;                              /* a newline ends the answer wherever it goes */
 } text_opts;
 
 enum { TEXT_LONG = 100 };                             /* tokens from which a prompt is worth a progress line */
@@ -13333,7 +13363,7 @@ typedef struct {
     const gen_answer  *a;                             /* so far */
     size_t             written;                       /* bytes of the text that are out */
     int                n_written;                     /* text_opts.ids: tokens */
-    bool               any;                           /* something has been written */
+    bool               terminal, any;                 /* out is one; something has been written */
     char               last;
 } text_sink;
 
@@ -13342,6 +13372,18 @@ static bool text__write(text_sink *s, const void *p, size_t n) {
     s->any = true;
     s->last = ((const char *)p)[n - 1];
     return out_put(s->out, p, n) && out_flush(s->out);
+}
+
+/* The same for text that nobody here chose. Returns in *used the bytes that were taken: on a terminal the end of b may be a character that is
+ * not whole yet. */
+static bool text__show(text_sink *s, bytes b, bool ended, size_t *used) {
+    str  seen = {0};
+    *used = b.n;
+    if (!s->terminal) return text__write(s, b.p, b.n);
+    *used = str_visible(&seen, b, ended);
+    const bool ok = text__write(s, seen.p, seen.n);
+    str_drop(&seen);
+    return ok;
 }
 
 /* Bytes of the longest end of the text not yet written that begins some stop string. */
@@ -13373,10 +13415,11 @@ static bool text__write_ids(text_sink *s, const int32_t *id, size_t n) {
 static bool text__report(text_sink *s) {
     const str   *t = &s->a->text;
     const size_t to = s->a->finish ? t->n : t->n - text__may_stop(s), from = s->written;
-    bool         ok = true;
-    s->written = to > from ? to : from;
-    if (s->o->json) return !s->out->why;              /* all of it is written in the end */
-    if (!s->o->ids) return to <= from || text__write(s, t->p + from, to - from);
+    size_t       used = to > from ? to - from : 0;
+    bool         ok = !s->out->why;
+    if (!s->o->json && !s->o->ids && used) ok = text__show(s, (bytes){(uint8_t *)t->p + from, used}, s->a->finish != GEN_RUNNING, &used);
+    s->written += used;
+    if (!s->o->ids || s->o->json) return ok;          /* JSON is written in the end */
     for (; ok && s->n_written < s->a->n_tok && s->a->tok[s->n_written].end <= to; s->n_written++)
         ok = text__write_ids(s, &s->a->tok[s->n_written].id, 1);
     return ok;
@@ -13386,7 +13429,7 @@ static bool text__report(text_sink *s) {
 static void text__finish(text_sink *s) {
     text__report(s);
     if (s->o->json) return;
-    if (s->o->ids || (isatty(fileno(s->out->f)) && s->any && s->last != '\n')) text__write(s, "\n", 1);
+    if (s->o->ids || (s->terminal ? s->any && s->last != '\n' : s->o->newline)) text__write(s, "\n", 1);
 }
 
 /* Counts the prompt's tokens until all are read. */
@@ -13421,12 +13464,11 @@ static void text__why(const gen_answer *a, const tok_vocab *v, str *s) {
 }
 
 /* An empty answer gets a warning with the reason, or a person would look for it. */
-static void text__warn_empty(const engine *eng, const text_sink *sink) {
-    const gen_answer *a = sink->a;
+static void text__warn_empty(const engine *eng, const gen_request *r, const gen_answer *a) {
     err_t             none = {0};
     bytes             chat;
     str               why = {0};
-    if (a->text.n || !sink->r->gen.n_predict || a->finish == GEN_CANCELLED) return;
+    if (a->text.n || !r->gen.n_predict || a->finish == GEN_CANCELLED) return;
     text__why(a, eng->v, &why);
     log_warn("the answer is empty: %s came first%s", why.p,
              gguf_get_str(eng->g, "tokenizer.chat_template", &chat, &none) == 1
@@ -13441,8 +13483,7 @@ static void text__tokens(str *s, const char *name, int n, int timed, double seco
     str_put(s, "\n");
 }
 
-static void text__summary(const engine *eng, const spec *guesser, const text_sink *sink, const text_stats *st) {
-    const gen_answer *a = sink->a;
+static void text__summary(const engine *eng, const spec *guesser, const gen_request *r, const gen_answer *a, const text_stats *st) {
     struct rusage     ru;
     str               s = {0};
     if (g_log_level < LOG_NORMAL) return;
@@ -13462,7 +13503,7 @@ static void text__summary(const engine *eng, const spec *guesser, const text_sin
         text__why(a, eng->v, &s);
         str_put(&s, "\n");
     }
-    str_fmt(&s, "llmrun: seed        %llu\n", (unsigned long long)sink->r->seed);
+    str_fmt(&s, "llmrun: seed        %llu\n", (unsigned long long)r->seed);
     fputs(s.p, stderr);
     str_drop(&s);
 }
@@ -13532,31 +13573,41 @@ static void text__show_chain(const engine *eng, const gen_request *r) {
 /* The prompt, before the answer: its bytes, or its token ids. False: it cannot be written. */
 static bool text__echo(text_sink *s) {
     if (!s->o->echo.p) return true;
-    return s->o->ids ? text__write_ids(s, s->r->prompt->id, s->r->prompt->n) : text__write(s, s->o->echo.p, s->o->echo.n);
+    size_t used;
+    return s->o->ids ? text__write_ids(s, s->r->prompt->id, s->r->prompt->n) : text__show(s, s->o->echo, true, &used);
 }
 
-/* Begins out and streams the answer to r, one completion, to it; guesser: NULL, or one for a single sequence. False: e says what went wrong. */
+/* Adds r, one completion, to a schedule with nothing to do, streams its answer to out and moves it to *a, which the caller drops. False: e says
+ * why there is none, or what ended all answers; what ended this one alone is in a->err. */
+static bool text__turn(sched *sc, const gen_request *r, const text_opts *o, out_t *out, text_stats *st, gen_answer *a, err_t *e) {
+    text_sink s = {.out = out, .o = o, .r = r, .terminal = isatty(fileno(out->f))};
+    ASSERT(r->n == 1 && sched_idle(sc));
+    *a = (gen_answer){0};
+    if (!(s.a = sched_add(sc, r, e)) || !out_begin(out, e)) return false;
+    if (text__echo(&s)) text__loop(sc, &s, st, e);
+    if (!s.a->finish) sched_cancel(sc);
+    sched_take(sc, a);
+    s.a = a;
+    text__finish(&s);
+    if (!e->code && !a->err.code && o->json) text__json(sc->eng, &s, st);
+    return !e->code;
+}
+
+/* Streams the answer to r, one completion, to out; guesser: NULL, or one for a single sequence. False: e says what went wrong. */
 static bool text_run(engine *eng, spec *guesser, const gen_request *r, const text_opts *o, out_t *out, err_t *e) {
     const sched_opts alone = {1, false, false};
     sched           *sc = sched_new(eng, guesser, &alone, e);
-    text_sink        s = {.out = out, .o = o, .r = r};
     text_stats       st = {0};
-    ASSERT(r->n == 1);
-    if (!sc || !(s.a = sched_add(sc, r, e)) || !out_begin(out, e)) {
-        sched_free(sc);
-        return false;
-    }
-    text__show_chain(eng, r);
-    if (text__echo(&s)) text__loop(sc, &s, &st, e);
-    if (!s.a->finish) sched_cancel(sc);
-    if (!e->code) *e = s.a->err;
-    if (s.a->finish == GEN_CONTEXT)
+    gen_answer       a = {0};
+    if (sc) text__show_chain(eng, r);
+    const bool ok = sc && text__turn(sc, r, o, out, &st, &a, e);
+    if (ok) *e = a.err;
+    if (a.finish == GEN_CONTEXT)
         log_warn("the context is full at %d tokens (-c, --kv-mem and --kv-blocks bound it%s)", eng->n_ctx,
                  r->gen.context_shift ? "" : "; --context-shift goes on without the oldest");
-    text__finish(&s);
-    if (!e->code && o->json) text__json(eng, &s, &st);
-    if (!e->code && !out->why) text__warn_empty(eng, &s);
-    if (!e->code && !out->why) text__summary(eng, guesser, &s, &st);
+    if (ok && !e->code && !out->why) text__warn_empty(eng, r, &a);
+    if (ok && !e->code && !out->why) text__summary(eng, guesser, r, &a, &st);
+    gen_answer_drop(&a);
     sched_free(sc);
     return !e->code;
 }
@@ -21715,10 +21766,10 @@ static bool act__output(out_t *out, const char *path, const config *c, const ggu
     if (!act__apart_from_inputs(c, path, e)) return false;
     const int fd = out_open(path);
     if (fd < 0) return err_set(e, err_code_of(errno), "%s: %s", path, strerror(errno));
-    *out = (out_t){fdopen(fd, "wb"), path, 0};
+    *out = (out_t){fdopen(fd, "wb"), path, 0, false};
     if (out->f) return true;
     close(fd);
-    *out = (out_t){stdout, "stdout", 0};
+    *out = (out_t){stdout, "stdout", 0, false};
     return err_set(e, EXIT_RESOURCE, "%s: %s", path, strerror(errno));
 }
 
@@ -22295,7 +22346,7 @@ static bool act__bench(act_job *r, err_t *e) {
     const config      *c = r->c;
     const char *const *models = c->models.n ? c->models.v : &c->model;
     bench_form         form = BENCH_MD;
-    out_t              svg = {stdout, "stdout", 0};
+    out_t              svg = {stdout, "stdout", 0, false};
     for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
         if (strcmp(c->format, forms[i]) == 0) form = (bench_form)i;
     if (c->plot && !(act__spares(r, c->plot, e) && act__output(&svg, c->plot, c, NULL, e))) return false;

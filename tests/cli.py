@@ -629,6 +629,17 @@ def long_jobs():
 
 
 @case
+def answers_cannot_steer():
+    """control characters and bytes of no character in an answer are written as \\xHH on a terminal, as they are elsewhere"""
+    for byte in (b"\x1b", b"\x07", b"\x9b", b"\x7f"):
+        with open(tmp("byte.txt"), "wb") as f:
+            f.write(byte)
+        args = ("-m", PIP, "-p", "Once", "-n", "3", "-q", "-l", good("-m", PIP, "--tokenize", "-f", tmp("byte.txt")).decode().strip() + "+1000")
+        same(good(*args), 3 * byte, "in a pipe")
+        same(Terminal(*args, out=True).finish().seen, 3 * b"\\x%02x" % byte[0] + b"\r\n", "on a terminal")
+
+
+@case
 def progress_fits():
     """a long run shows one progress line on a terminal, redrawn in place, cut to the window's width, and removed at the end"""
     for args, word in long_jobs():

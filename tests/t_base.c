@@ -406,6 +406,49 @@ static void t_base_utf8(void) {
     }
 }
 
+/* --- what a terminal is shown --- */
+
+/* The visible form of n bytes that arrive in two pieces. */
+static str t_base_shown(const uint8_t *p, size_t n, size_t cut) {
+    str s = {0};
+    str_put(&s, "");
+    const size_t used = str_visible(&s, (bytes){p, cut}, false);
+    CHECK(used <= cut && str_visible(&s, (bytes){p + used, n - used}, true) == n - used);
+    return s;
+}
+
+static void t_base_visible(void) {
+    static const struct {
+        const char *text, *want;
+    } rows[] = {
+        {"plain \t text\n", "plain \t text\n"}, {"a\r\nb\r", "a\nb\\x0d"},   {"\x1b[2J\a\x7f", "\\x1b[2J\\x07\\x7f"},
+        {"\xc2\x9b" "31m", "\\xc2\\x9b31m"},    {"\xc2\xa0\xc3\xa4", "\xc2\xa0\xc3\xa4"}, {"\x9b\xff\xe2\x82", "\\x9b\\xff\\xe2\\x82"},
+        {"\xe2\x80\xae" "abc\xe2\x81\xa6", "\\xe2\\x80\\xaeabc\\xe2\\x81\\xa6"}, {"\xe2\x82\xac \xf0\x9f\x90\xb6", "\xe2\x82\xac \xf0\x9f\x90\xb6"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const size_t n = strlen(rows[i].text);
+        for (size_t cut = 0; cut <= n; cut++) {
+            str s = t_base_shown((const uint8_t *)rows[i].text, n, cut);
+            CHECKF(strcmp(s.p, rows[i].want) == 0, "row %zu cut at %zu: '%s'", i, cut, s.p);
+            str_drop(&s);
+        }
+    }
+    for (uint64_t seed = 0; seed < 20000; seed++) {   /* bytes at random, often beginnings of characters: nothing but text is left */
+        uint8_t b[8];
+        for (size_t k = 0; k < sizeof b; k++) {
+            const uint64_t r = rng_at(seed, k, 0, 0);
+            b[k] = (uint8_t)(r & 1 ? 0xc2 + (r >> 8) % 0x33 : r >> 8);
+        }
+        str s = t_base_shown(b, sizeof b, seed % 9);
+        CHECK(utf8_whole(str_bytes(&s)));
+        for (size_t k = 0; k < s.n; k++) {
+            const uint8_t c = (uint8_t)s.p[k];
+            CHECK((c >= 0x20 || c == '\n' || c == '\t') && c != 0x7f && !(c == 0xc2 && (uint8_t)s.p[k + 1] < 0xa0));
+        }
+        str_drop(&s);
+    }
+}
+
 /* --- rng --- */
 
 static void t_base_rng(void) {
@@ -486,6 +529,7 @@ static const t_case t_base_cases[] = {
     {"base left", "the time left in minutes or hours, after the first second", t_base_left},
     {"base kind", "files of other kinds are recognised by their magic, texts are not", t_base_kind},
     {"base utf8", "characters and their beginnings are those of RFC 3629", t_base_utf8},
+    {"base visible", "no character that could steer a terminal, and no byte of none, is shown as it is; pieces give the same as the whole", t_base_visible},
     {"base rng", "values are fixed, and no two keys give the same one", t_base_rng},
     {"base rng flat", "uniform along each of its four keys", t_base_rng_flat},
     {"base clock", "time moves forward, in seconds", t_base_clock},

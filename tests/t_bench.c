@@ -574,7 +574,7 @@ static char *t_bench__run(const bench_opts *o, const char *path, const kv_opts *
     engine_opts fo = engine_defaults;
     char    *text = NULL;
     size_t   n = 0;
-    out_t    out = {open_memstream(&text, &n), "memory", 0};
+    out_t    out = {open_memstream(&text, &n), "memory", 0, false};
     fo.n_ctx = n_ctx;
     *e = (err_t){0};
     *ok = bench_run(o, (const char *const[]){path}, 1, &fo, ko, BENCH_CSV, "1", "abc", &out, NULL, e);

@@ -79,7 +79,7 @@ static char *te_say(te_rig *r, const eval_plan *p, const eval_opts *o, const eva
     char  *text = NULL;
     size_t n = 0;
     err_t  end = {0};
-    out_t  out = {open_memstream(&text, &n), "memory", 0};
+    out_t  out = {open_memstream(&text, &n), "memory", 0, false};
     bool   ok = b ? eval_divergence(r->eng, b, p, json, &out, e) : eval_perplexity(r->eng, p, o, json, &out, e);
     CHECK(out_end(&out, &end));
     if (ok) return text;
@@ -111,7 +111,7 @@ static double *te_plain(const char *path, const eval_plan *p, int *n) {
     for (int c = 0; eng && c < p->n_chunk; c++) {
         char  *buf = NULL;
         size_t n_buf = 0;
-        out_t  out = {open_memstream(&buf, &n_buf), "memory", 0};
+        out_t  out = {open_memstream(&buf, &n_buf), "memory", 0, false};
         ids.n = 0;
         for (int i = 0; i < p->n_ctx; i++) tok_ids_add(&ids, eval__token(p, c, i));
         CHECK(score_logits(eng, &ids, &out, &e) && out_end(&out, &e));

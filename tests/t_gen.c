@@ -36,7 +36,7 @@ static char *t_run_ids(t_run *r, const tok_ids *ids, const gen_opts *o, const sa
     err_t  e = {0};
     char  *text = NULL;
     size_t n = 0;
-    out_t  out = {open_memstream(&text, &n), "memory", 0};
+    out_t  out = {open_memstream(&text, &n), "memory", 0, false};
     CHECKF(gen_fits(r->eng, ids, &e), "%s", e.text);
     const gen_request ask = gen_ask(ids, o, so, seed);
     text_run(r->eng, NULL, &ask, &r->text, &out, &e);
@@ -231,7 +231,7 @@ static void t_score_chunks(void) {
         fo.n_batch = chunk;
         if (!t_run_open(&r, model_path, &fo, &kv_defaults, 100, true)) return;
         CHECK(tok_encode(r.v, bytes_of("One day, Tom and Lily went to the park. They saw a big dog."), TOK_BOS, &ids, &e));
-        out_t out = {open_memstream(&score, &n), "memory", 0}, out2 = {open_memstream(&logits, &nl), "memory", 0};
+        out_t out = {open_memstream(&score, &n), "memory", 0, false}, out2 = {open_memstream(&logits, &nl), "memory", 0, false};
         CHECK(score_text(r.eng, &ids, &out, &e) && out_end(&out, &e));
         CHECK(score_logits(r.eng, &ids, &out2, &e) && out_end(&out2, &e));
         const size_t V = (size_t)tok_count(r.v);

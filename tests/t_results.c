@@ -557,7 +557,7 @@ static void t_results_disk(void) {
 
 static bool tl_merge(const char *const *path, int n, const char *to, err_t *e) {
     FILE *f = fopen(to, "wb");
-    out_t out = {f, to, 0};
+    out_t out = {f, to, 0, false};
     bool  ok = results_merge(path, n, &out, e);
     return out_end(&out, e) && ok;
 }
