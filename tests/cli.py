@@ -636,7 +636,7 @@ def answers_cannot_steer():
             f.write(byte)
         args = ("-m", PIP, "-p", "Once", "-n", "3", "-q", "-l", good("-m", PIP, "--tokenize", "-f", tmp("byte.txt")).decode().strip() + "+1000")
         same(good(*args), 3 * byte, "in a pipe")
-        same(Terminal(*args, out=True).finish().seen, 3 * b"\\x%02x" % byte[0] + b"\r\n", "on a terminal")
+        same(Terminal(*args, out=True).finish().seen, 3 * (b"\\x%02x" % byte[0]) + b"\r\n", "on a terminal")
 
 
 @case
