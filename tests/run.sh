@@ -1,5 +1,5 @@
 #!/bin/sh
-# run.sh BINARY BUILD-FOLDER [STRESS-BINARY]: every suite, two at a time, then one line that counts them all; with a program built for
+# run.sh BINARY BUILD-FOLDER [STRESS-BINARY]: every suite, three at a time, then one line that counts them all; with a program built for
 # stress the suites that it is for. BUILD-FOLDER/log/NAME.txt keeps what each suite prints.
 bin=$1 build=$2 stress=${3:-} log=$2/log py=${PYTHON:-python3}
 rm -rf "$log"
@@ -18,41 +18,51 @@ python_suite() { # name, script, argument...
     ! command -v "$py" > /dev/null || suite "$name" "$py" "$@"
 }
 
-stress_lanes() {
-    {
-        suite unit env LLMRUN_STRESS=1 "$build/tests"
-        suite unit-all env LLMRUN_ALL=1 "$build/tests" fwd
-        suite kernels-all env LLMRUN_ALL=1 "$build/kernel_tests" "float exp"
-        python_suite spec-all tests/spec.py "$bin" --all chi_square
-        python_suite batch-same tests/batch.py "$bin" --stress "$stress" invariance
-        python_suite spec-same tests/spec.py "$bin" --stress "$stress" kept
-    } &
-    {
-        python_suite batch tests/batch.py "$stress"
-        python_suite spec tests/spec.py "$stress"
-    } &
+# The suites, one command a line, the longest first.
+stress_suites() {
+    cat << 'END'
+python_suite batch tests/batch.py "$stress"
+python_suite spec tests/spec.py "$stress"
+suite unit env LLMRUN_STRESS=1 "$build/tests"
+suite unit-all env LLMRUN_ALL=1 "$build/tests" fwd
+python_suite batch-same tests/batch.py "$bin" --stress "$stress" invariance
+python_suite spec-same tests/spec.py "$bin" --stress "$stress" kept
+suite kernels-all env LLMRUN_ALL=1 "$build/kernel_tests" "float exp"
+python_suite spec-all tests/spec.py "$bin" --all chi_square
+END
 }
 
-# Two lanes that take about the same time.
-lanes() {
-    {
-        suite unit "$build/tests"
-        python_suite cli tests/cli.py "$bin"
-        python_suite hostile tests/hostile.py "$bin" ${LLMRUN_SLOW:+--no-limit}
-        [ -n "${LLMRUN_SLOW:-}" ] || python_suite inflate tests/inflate.py "$bin"
-        [ -n "${LLMRUN_SLOW:-}" ] || python_suite world models/train/test_world.py
-        [ -n "${LLMRUN_SLOW:-}" ] || python_suite remote tests/remote.py "$bin" "$build/remote"
-    } &
-    {
-        suite kernels "$build/kernel_tests"
-        suite corpus "$build/replay"
-        python_suite spec tests/spec.py "$bin"
-        python_suite batch tests/batch.py "$bin"
-        [ -n "${LLMRUN_SLOW:-}" ] || python_suite export models/train/test_export.py
-    } &
+suites() {
+    cat << 'END'
+suite kernels "$build/kernel_tests"
+python_suite cli tests/cli.py "$bin"
+suite unit "$build/tests"
+python_suite batch tests/batch.py "$bin"
+python_suite spec tests/spec.py "$bin"
+python_suite hostile tests/hostile.py "$bin" ${LLMRUN_SLOW:+--no-limit}
+suite corpus "$build/replay"
+END
+    [ -n "${LLMRUN_SLOW:-}" ] || cat << 'END'
+python_suite remote tests/remote.py "$bin" "$build/remote"
+python_suite inflate tests/inflate.py "$bin"
+python_suite world models/train/test_world.py
+python_suite export models/train/test_export.py
+END
 }
 
-if [ -n "$stress" ]; then stress_lanes; else lanes; fi
+# Prints the first line of a file and removes it; several lanes take lines in turn.
+take() {
+    flock "$log" sh -c 'head -n 1 "$0"; sed -i 1d "$0"' "$1"
+}
+
+lane() {
+    while line=$(take "$todo") && [ -n "$line" ]; do eval "$line"; done
+}
+
+# Some suites wait for programs more than they compute: three lanes keep two CPUs busy.
+todo=$build/todo
+if [ -n "$stress" ]; then stress_suites; else suites; fi > "$todo"
+lane & lane & lane &
 wait
 
 # every suite ends with "NAME: N passed, N failed[, N skipped]"; a suite that died has another last line
