@@ -250,6 +250,13 @@ static void *mem_reserve(void *p, uint64_t i, uint64_t n, size_t each) {
     return mem_grow(p, cap < n ? cap : n, each);
 }
 
+/* Entries of an array to which mem_reserve() has added n without a bound. */
+static size_t mem_reserved(size_t n) {
+    size_t cap = n ? 64 : 0;
+    while (cap < n) cap *= 2;
+    return cap;
+}
+
 /* 64-byte aligned and not zeroed, for the kernels. */
 static void *mem_aligned(size_t n, size_t each) {
     size_t bytes = mem_size(n, each);
@@ -4860,20 +4867,15 @@ static void dev_plan_cost(const dev_plan *p, const dev_batch *b, dev_cost *c) {
 
 /* --- writing a list --- */
 
-enum { DEV_LIST_STEP = 64 };                          /* entries by which a list grows */
-
-/* The list with room for one more of its n entries. */
-static void *dev__grown(void *list, int n, size_t each) { return n % DEV_LIST_STEP ? list : mem_grow(list, (size_t)n + DEV_LIST_STEP, each); }
-
 static void dev_plan_begin(dev_plan *p) {
     *p = (dev_plan){.n_buf = 1};
-    p->buf = dev__grown(NULL, 0, sizeof *p->buf);
+    p->buf = mem_reserve(NULL, 0, UINT64_MAX, sizeof *p->buf);
     p->buf[0] = (dev_buffer){.name = "none"};
 }
 
 /* A buffer that is as wide as what is written to it. */
 static dev_buf dev_plan_buf(dev_plan *p, const char *name, bool dense) {
-    p->buf = dev__grown(p->buf, p->n_buf, sizeof *p->buf);
+    p->buf = mem_reserve(p->buf, (uint64_t)p->n_buf, UINT64_MAX, sizeof *p->buf);
     p->buf[p->n_buf] = (dev_buffer){.name = name, .dense = dense, .each = 1, .most = DEV_OUT};
     return p->n_buf++;
 }
@@ -4905,7 +4907,7 @@ static bool dev__gathers(const dev_plan *p, dev_buf b, dev_row_set rows) {
 
 /* One more operation. */
 static void dev_plan_op(dev_plan *p, dev_op op) {
-    p->op = dev__grown(p->op, p->n_op, sizeof *p->op);
+    p->op = mem_reserve(p->op, (uint64_t)p->n_op, UINT64_MAX, sizeof *p->op);
     for (int i = 0; i < 3; i++) op.gathers |= (unsigned)dev__gathers(p, op.in[i], op.rows) << i;
     for (int i = 0; i < 2; i++) dev__writes(p, op.out[i], op.rows, op.each, dev__width(&op));
     if (op.kind == DEV_FORM) p->buf[op.out[0]].former = p->n_op;
@@ -4917,7 +4919,7 @@ static void dev_plan_op(dev_plan *p, dev_op op) {
 /* One more product of the last operation: out = the first n_out rows of w . in. The last DEV_FORM of `in` makes what w wants. */
 static void dev_plan_rows(dev_plan *p, const dev_mat *w, int n_out, dev_row_set rows, dev_buf in, dev_buf out) {
     dev_op *op = &p->op[p->n_op - 1];
-    p->product = dev__grown(p->product, p->n_product, sizeof *p->product);
+    p->product = mem_reserve(p->product, (uint64_t)p->n_product, UINT64_MAX, sizeof *p->product);
     p->product[p->n_product++] = (dev_product){.w = w, .n_out = n_out, .rows = rows, .in = in, .out = out, .gather = dev__gathers(p, in, rows)};
     p->buf[in].forms |= dev__wants(w);
     p->op[p->buf[in].former].forms |= dev__wants(w);
@@ -4954,7 +4956,7 @@ static void dev__phases(dev_plan *p) {
             p->phase[p->n_phase - 1].n++;
             continue;
         }
-        p->phase = dev__grown(p->phase, p->n_phase, sizeof *p->phase);
+        p->phase = mem_reserve(p->phase, (uint64_t)p->n_phase, UINT64_MAX, sizeof *p->phase);
         p->phase[p->n_phase++] = (dev_phase){i, 1, p->op[i].kind == DEV_MATMUL ? dev__soon_after(p, i) : -1};
     }
 }
@@ -4965,7 +4967,7 @@ static void dev__phases(dev_plan *p) {
 static void *dev__take(dev_plan *p, size_t n, size_t each, bool zeros) {
     p->n_bytes += mem_size(n, each);
     if (p->counting) return NULL;
-    p->own = dev__grown(p->own, p->n_own, sizeof *p->own);
+    p->own = mem_reserve(p->own, (uint64_t)p->n_own, UINT64_MAX, sizeof *p->own);
     return p->own[p->n_own++] = zeros ? mem_new(n, each) : mem_aligned(n, each);
 }
 
@@ -5044,9 +5046,9 @@ static void dev_plan_fill(dev_plan *p, int n_threads, int max_rows, int max_out,
     p->max_rows = max_rows;
     p->max_out = max_out;
     p->counting = counting;
-    for (int i = 0; i < 3; i++) p->n_bytes += (size_t)(lists[i][0] + DEV_LIST_STEP - 1) / DEV_LIST_STEP * DEV_LIST_STEP * (size_t)lists[i][1];
+    for (int i = 0; i < 3; i++) p->n_bytes += mem_reserved((size_t)lists[i][0]) * (size_t)lists[i][1];
     dev__phases(p);
-    p->n_bytes += (size_t)(p->n_phase + DEV_LIST_STEP - 1) / DEV_LIST_STEP * DEV_LIST_STEP * sizeof *p->phase;
+    p->n_bytes += mem_reserved((size_t)p->n_phase) * sizeof *p->phase;
     for (int i = 0; i < DEV_ROW_SETS; i++) {
         p->rows[i].row = dev__take(p, (size_t)max_rows, sizeof *p->rows[i].row, true);
         p->rows[i].run = dev__take(p, (size_t)max_rows + 1, sizeof *p->rows[i].run, true);

@@ -382,13 +382,17 @@ static void t_store_rig_all(t_store_rig *r) {
     }
 }
 
-static int t_store_once(const char *path, int window, uint64_t seed, int n, uint64_t most) {
-    t_store_rig r = t_store_rig_open(path, window, seed);
-    err_t       e = {0};
-    const int   got = t_store_rig_read(&r, n);
+/* A run over the first n tokens, whose cache is then saved. Returns how many of them the file had. */
+static int t_store_saved(t_store_rig r, int n, uint64_t most) {
+    err_t     e = {0};
+    const int got = t_store_rig_read(&r, n);
     CHECKF(store_save(r.st, most, &e), "%s", e.text);
     t_store_rig_close(&r);
     return got;
+}
+
+static int t_store_once(const char *path, int window, uint64_t seed, int n, uint64_t most) {
+    return t_store_saved(t_store_rig_open(path, window, seed), n, most);
 }
 
 /* Every byte of a file is turned into others: no value of it is ever taken for another. */
@@ -480,14 +484,9 @@ static void t_store_window(void) {
     unlink(path);
 }
 
-/* A run over the first n tokens, of a model of several groups. Returns what was known. */
+/* The same with a model of several groups. */
 static int t_store_groups_once(const char *path, int mix, uint64_t seed, int n, uint64_t most) {
-    t_store_rig r = t_store_rig_shape(t_kv_mix(mix), path, seed);
-    err_t       e = {0};
-    const int   got = t_store_rig_read(&r, n);
-    CHECKF(store_save(r.st, most, &e), "%s", e.text);
-    t_store_rig_close(&r);
-    return got;
+    return t_store_saved(t_store_rig_shape(t_kv_mix(mix), path, seed), n, most);
 }
 
 /* Several groups, states among them: what is read is right whatever the bound left out and whatever bytes were turned. */

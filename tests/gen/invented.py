@@ -60,12 +60,7 @@ def write_gguf(name, s, path):
     g.add_array(name + ".attention.key_length", s["hd"])
     g.add_array(name + ".attention.sliding_window", s["window"])
     tiny_models.add_bpe_vocab(g)
-    for tensor, (data, raw) in draw_weights(s).data.items():
-        g.add_tensor(tensor, data, raw_dtype=raw)
-    g.write_header_to_file()
-    g.write_kv_data_to_file()
-    g.write_tensors_to_file()
-    g.close()
+    tiny_models.write_tensors(g, draw_weights(s))
 
 
 def build(name, s):

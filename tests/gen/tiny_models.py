@@ -323,6 +323,11 @@ def write_gguf(s, w, path):
     if s["window"]:
         g.add_sliding_window(s["window"])
     (add_spm_vocab if is_spm(s) else add_bpe_vocab)(g)
+    write_tensors(g, w)
+
+
+def write_tensors(g, w):
+    """Adds the weights to a file whose keys are complete, and closes it."""
     for name, (data, raw) in w.data.items():
         g.add_tensor(name, data, raw_dtype=raw)
     g.write_header_to_file()
