@@ -76,6 +76,9 @@ bench-peer: llmrun                     ## MODEL in llmrun and PEER (a llama-benc
 bench-versions: llmrun                 ## MODEL in two versions of llmrun in turn, BEFORE and AFTER (commits or programs; ./llmrun): ratios, as Markdown; VERSIONS="--only decode"
 	@$(PYTHON) tests/bench/versions.py --before "$(BEFORE)" $(if $(AFTER),--after "$(AFTER)") --model $(MODEL) $(VERSIONS)
 
+bench-same: llmrun                     ## two versions of llmrun, BEFORE and AFTER (commits or programs; ./llmrun): whether every byte of their output is the same
+	@$(PYTHON) tests/bench/same.py --before "$(BEFORE)" $(if $(AFTER),--after "$(AFTER)")
+
 bench-file: llmrun                    ## MODEL: files of prompts in llmrun and in PEERS (a folder with llama-server), as Markdown; BATCH="--only mixed"
 	@$(PYTHON) tests/bench/batch.py --llmrun ./llmrun --peers "$(PEERS)" --model $(MODEL) $(BATCH)
 
@@ -275,4 +278,4 @@ $(FUZZERS:%=build/fuzz/%): build/fuzz/%: build/fuzz/%.o build/fuzz/kernels.o
 
 FORCE:
 .SECONDARY:
-.PHONY: FORCE all static cross debian run test test-all san tsan stress fuzz bench bench-file bench-pack bench-peer bench-versions bench-spec bench-shared bench-omp bench-threads bench-samp quality gate results plots check install uninstall clean help
+.PHONY: FORCE all static cross debian run test test-all san tsan stress fuzz bench bench-file bench-pack bench-peer bench-versions bench-same bench-spec bench-shared bench-omp bench-threads bench-samp quality gate results plots check install uninstall clean help
