@@ -4966,8 +4966,9 @@ static uint64_t val__top_bits(const uint32_t *at, size_t n, int64_t *exp) {
 
 /* The nearest float, infinite where it is too large. */
 static double val__num_double(const val__num *x) {
-    int64_t      exp;
-    const double d = val__round(val__top_bits(x->at, x->n, &exp), exp);
+    int64_t        exp;
+    const uint64_t m = val__top_bits(x->at, x->n, &exp);
+    const double   d = val__round(m, exp);
     return x->neg ? -d : d;
 }
 
@@ -6058,8 +6059,7 @@ static void val__json_chr(val_env *env, val_buf *b, val_chr c, bool ascii) {
         val_buf_chr(env, b, c);
         return;
     }
-    if (u == 0x7f) strcpy(text, "\x7f");
-    else if (u >= VAL_BYTE) snprintf(text, sizeof text, "\\udc%02x", u - VAL_BYTE);
+    if (u >= VAL_BYTE) snprintf(text, sizeof text, "\\udc%02x", u - VAL_BYTE);
     else if (u < 0x10000) snprintf(text, sizeof text, "\\u%04x", u);
     else snprintf(text, sizeof text, "\\u%04x\\u%04x", 0xd800 + ((u - 0x10000) >> 10), 0xdc00 + (u & 0x3ff));
     val__buf_ascii(env, b, text, c & VAL_INPUT);
