@@ -18,7 +18,7 @@ MINUTES  ?= 15
 
 # No -march: one binary holds every kernel level. -ffp-contract=off: the same bits at every level.
 BASE     := -std=gnu11 $(DEBUG) -Wall -Wextra -Wshadow -Wundef $(WERROR) -ffp-contract=off -fno-math-errno
-LIBS     := -lpcre2-8 -ljansson -ldl -lm -lpthread
+LIBS     := -lpcre2-8 -ldl -lm -lpthread
 
 # OpenBLAS is looked for when a run asks for it (--blas); BLAS=0 leaves that out.
 BLAS     ?= 1
@@ -239,6 +239,9 @@ build/stress/llmrun: build/stress/llmrun.o build/main/kernels.o
 
 build/static/llmrun: build/static/llmrun.o build/main/kernels.o
 	$(LINK)
+
+# Tests hold records against another reader of JSON.
+build/%/tests build/%/replay $(FUZZERS:%=build/fuzz/%): LIBS += -ljansson
 
 build/test/tests: build/test/tests.o build/main/kernels.o
 	$(LINK)

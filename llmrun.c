@@ -23,7 +23,7 @@
  *   [score]    logits and log-probabilities of a given text                       <- base tok kv engine gen
  *   [lines]    reader of long files, shards                                       <- base
  *   [results]  files of results: records, header, resume, merge                   <- base lines
- *   [req]      one line of a batch file: request and record                       <- base tok samp gen
+ *   [req]      one line of a batch file: request and record                       <- base val tok samp gen
  *   [spec]     speculative decoding: n-gram lookup, draft model                   <- k base host pool gguf writer tok dev model kv fwd samp engine
  *   [sched]    (hist) continuous batching of requests                             <- base pool tok kv fwd samp engine gen spec
  *   [text]     one request, its text streamed                                     <- k base gguf tok kv samp engine gen sched spec
@@ -36,7 +36,7 @@
  *   [plot]     tool: rates as a picture (SVG)                                     <- base
  *   [bench]    tool: benchmark of a model on this machine                         <- k base pool gguf arch model kv dev fwd samp engine spec quant plot
  *   [cli]      option table, config, command line                                 <- all
- *   [help]     help, man page, completions, lists                                 <- k base tok dev arch model req spec quant cli
+ *   [help]     help, man page, completions, lists                                 <- k base tok dev arch model spec quant cli
  *   [act]      actions of the command                                             <- all
  *   [main]     from the command line to the exit code                             <- k base host dev cli act
  *
@@ -89,8 +89,6 @@
 
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
-
-#include <jansson.h>
 
 /* ===== [k] formats and arithmetic =====
  * A header with sections of its own. It is the lowest layer, uses libc alone and owns the names that begin with k_ and K_.
@@ -4189,7 +4187,7 @@ struct val__chunk {
     max_align_t        at[];
 };
 
-enum { VAL__CHUNK = 64 << 10, VAL__ALIGN = 16 };
+enum { VAL__CHUNK_MIN = 4 << 10, VAL__CHUNK_MAX = 64 << 10, VAL__ALIGN = 16 };
 
 static void val_env_init(val_env *env, uint64_t most_bytes, uint64_t most_steps, const char *file) {
     *env = (val_env){.most = most_bytes, .most_steps = most_steps, .file = file, .seed = rng_secret()};
@@ -4259,14 +4257,15 @@ static uint8_t *val__chunk_new(val_env *env, size_t size) {
     return (uint8_t *)c->at;
 }
 
-/* n zeroed elements of `each` bytes. */
+/* n zeroed elements of `each` bytes. Chunks double up to VAL__CHUNK_MAX; what is large has a chunk of its own. */
 static void *val_alloc(val_env *env, uint64_t n, uint64_t each) {
     const uint64_t want = (val_room(env, n, each) + VAL__ALIGN - 1) & ~(uint64_t)(VAL__ALIGN - 1);
     env->used += val_room(env, want, 1);
     if (want > env->n_free) {
-        if (want > VAL__CHUNK / 4) return val__chunk_new(env, want);
-        env->free = val__chunk_new(env, VAL__CHUNK);
-        env->n_free = VAL__CHUNK;
+        const size_t size = env->used < VAL__CHUNK_MIN ? VAL__CHUNK_MIN : env->used < VAL__CHUNK_MAX ? (size_t)env->used : VAL__CHUNK_MAX;
+        if (want > size / 4) return val__chunk_new(env, want);
+        env->free = val__chunk_new(env, size);
+        env->n_free = size;
     }
     void *p = env->free;
     env->free += want;
@@ -6182,6 +6181,7 @@ typedef struct {
     val_env *env;
     val_str  s;
     size_t   at;
+    bool     strict;                                  /* as RFC 8259 has it, and each key of an object once */
 } val__json;
 
 /* The character at the place; 0 at the end. */
@@ -6228,7 +6228,7 @@ static int32_t val__hex4(val_str s, size_t at) {
     return u;
 }
 
-/* \uXXXX, or a pair of them for one character; half a pair is U+FFFD. The place is behind the u. */
+/* \uXXXX, or a pair of them for one character; half a pair is U+FFFD, or an error. The place is behind the u. */
 static val_chr val__json_unicode(val__json *j) {
     const int32_t high = val__hex4(j->s, j->at);
     if (high < 0) val__json_bad(j, "four hexadecimal digits");
@@ -6236,6 +6236,7 @@ static val_chr val__json_unicode(val__json *j) {
     if (high < 0xd800 || high > 0xdfff) return (val_chr)high;
     const bool    more = high < 0xdc00 && val__peek(j) == '\\' && j->at + 1 < j->s.n && VAL_CHAR(j->s.p[j->at + 1]) == 'u';
     const int32_t low = more ? val__hex4(j->s, j->at + 2) : -1;
+    if ((low < 0xdc00 || low > 0xdfff) && j->strict) val__json_bad(j, high < 0xdc00 ? "the second half of a surrogate pair" : "a surrogate pair, which begins with its first half");
     if (low < 0xdc00 || low > 0xdfff) return 0xfffd;
     j->at += 6;
     return 0x10000 + (((val_chr)high - 0xd800) << 10) + ((val_chr)low - 0xdc00);
@@ -6290,7 +6291,7 @@ static val val__json_number(val__json *j) {
     const bool   neg = val__peek(j) == '-';
     bool         whole = true;
     if (neg) j->at++;
-    if (neg && val__json_word(j, "Infinity")) return val_float(-INFINITY);
+    if (neg && !j->strict && val__json_word(j, "Infinity")) return val_float(-INFINITY);
     if (val__peek(j) == '0') j->at++;
     else if (!val__json_digits(j)) val__json_bad(j, neg ? "a digit" : "a value");
     const size_t end = j->at;
@@ -6317,16 +6318,19 @@ static val val__json_scalar(val__json *j) {
     if (val__json_word(j, "null")) return val_none();
     if (val__json_word(j, "true")) return val_bool(true);
     if (val__json_word(j, "false")) return val_bool(false);
-    if (val__json_word(j, "NaN")) return val_float(NAN);
-    if (val__json_word(j, "Infinity")) return val_float(INFINITY);
+    if (!j->strict && val__json_word(j, "NaN")) return val_float(NAN);
+    if (!j->strict && val__json_word(j, "Infinity")) return val_float(INFINITY);
     return val__json_number(j);
 }
 
-/* The key of the next pair, up to behind its colon. */
-static val val__json_key(val__json *j) {
+/* The key of the next pair of d, up to behind its colon. */
+static val val__json_key(val__json *j, val_dict *d) {
+    bool twice;
     val__json_blank(j);
     if (!val__json_word(j, "\"")) val__json_bad(j, "a key in quotes");
     const val key = val__json_string(j);
+    if (j->strict && (val_dict_get(d, key, &twice), twice))
+        val_fail(j->env, EXIT_INPUT, "JSON, byte %zu: the key '%s' stands twice in one object", val__bytes_before(j->s, j->at), val_quote(key.s).p);
     val__json_blank(j);
     if (!val__json_word(j, ":")) val__json_bad(j, "a colon behind the key");
     return key;
@@ -6360,7 +6364,7 @@ static val val__json_text(val__json *j) {
     val       root = val_none(), v, key = val_none();
     for (bool done = false, first = true; !done; first = false) {
         const val into = open->n ? open->at[open->n - 1] : val_none();
-        if (into.kind == VAL_DICT) key = val__json_key(j);
+        if (into.kind == VAL_DICT) key = val__json_key(j, into.dict);
         val__json_blank(j);
         const bool complete = val__json_value(j, open, &v);
         val_step(j->env, 1);
@@ -6373,9 +6377,9 @@ static val val__json_text(val__json *j) {
     return root;
 }
 
-/* json.loads(s). Strings are views of s, so each character keeps its origin. */
-static val val_json_parse(val_env *env, val_str s) {
-    val__json j = {env, s, 0};
+/* A text that is one value. Strings are views of s, so each character keeps its origin. */
+static val val__json_whole(val_env *env, val_str s, bool strict) {
+    val__json j = {env, s, 0, strict};
     val_step_chars(env, 4 * (uint64_t)s.n);
     val__json_blank(&j);
     const val v = val__json_text(&j);
@@ -6384,10 +6388,40 @@ static val val_json_parse(val_env *env, val_str s) {
     return v;
 }
 
-enum { VAL_JSON_INPUT = 1 };                          /* flags: a message wrote the text */
+/* json.loads(s) */
+static val val_json_parse(val_env *env, val_str s) { return val__json_whole(env, s, false); }
+
+/* Flags: a message wrote the text; it is JSON as RFC 8259 has it, without NaN, Infinity and halves of surrogate pairs, and a key stands once in an object. */
+enum { VAL_JSON_INPUT = 1, VAL_JSON_STRICT = 2 };
 
 /* The same of UTF-8; bytes that are none go through. */
-static val val_json_read(val_env *env, bytes text, unsigned flags) { return val_json_parse(env, val_text(env, text, flags & VAL_JSON_INPUT).s); }
+static val val_json_read(val_env *env, bytes text, unsigned flags) {
+    return val__json_whole(env, val_text(env, text, flags & VAL_JSON_INPUT).s, flags & VAL_JSON_STRICT);
+}
+
+typedef struct {
+    bytes json;
+    str  *out;
+    bool  is;
+} val__literal;
+
+static void val__read_literal(val_env *env, void *arg) {
+    val__literal *l = arg;
+    const val     v = val_json_read(env, l->json, VAL_JSON_STRICT);
+    l->is = v.kind == VAL_STR;
+    if (l->is) val_utf8(v.s, l->out);
+}
+
+/* Appends the bytes of a JSON string, which is given with its quotes. False: it is none. */
+static bool val_json_text(bytes json, str *out) {
+    val__literal l = {json, out, false};
+    val_env      env;
+    err_t        none = {0};
+    val_env_init(&env, 0, 0, NULL);
+    val_run(&env, val__read_literal, &l, &none);
+    val_env_drop(&env);
+    return l.is;
+}
 
 /* ===== [dev] the device that runs a step =====
  * A step is a list of operations over buffers (dev_plan), written once for a model and run for every batch: plain numbers (dev_batch).
@@ -13065,31 +13099,32 @@ static bool results_sort(results *r, const char *const *names, int n_names, err_
 /* ===== [req] one line of a batch file =====
  * Bytes to a request, an answer to bytes. A line is an envelope of OpenAI's Batch API, the bare body of one, or, in a file of plain text, the
  * prompt itself. The body changes a copy of the command's gen_request. An answer becomes one record on one line, its keys always in the same
- * order and without blanks. jansson parses; records are written by hand.
+ * order and without blanks. [val] parses; records are written by hand.
  *
  * Invariants:
- * - Text is any bytes. jansson takes UTF-8 alone, so the invalid bytes of a line are escaped before it is parsed: see req__escape_bytes. A
- *   record is valid UTF-8: U+FFFD replaces other bytes, and the exact bytes are beside them, as base64 for a text and as numbers for a token.
+ * - Text is any bytes. A record is valid UTF-8: U+FFFD replaces other bytes, and the exact bytes are beside them, as base64 for a text and as
+ *   numbers for a token.
  * - A key that would change the answer is honoured, or an error names it. null means that a key is not given. What a body says replaces what
  *   the command said; a logit_bias replaces all of the command's.
  * - A bad line sets e and its short name in req.fault, and the run goes on. Out of memory ends it.
  *
  * To add a body key: its field in gen_request or req, a reader of its kind where there is none, a row in req_keys.
- * Public: req_read, req_read_id, req_drop, req_print, req_print_error, req_csv_head, req_print_csv, req_print_csv_error,
- * req_json_version.
- * Opens: req, req_origin, req_times. */
+ * Public: req_read, req_read_id, req_drop, req_print, req_print_error, req_csv_head, req_print_csv, req_print_csv_error.
+ * Opens: req, req_form, req_origin, req_times. */
 
 enum {
-    REQ_DEEP = 64,                                    /* lists and objects inside each other */
-    REQ_PARTS = 1 << 16,                              /* lists and objects of a line; each costs some 250 bytes */
-    REQ_VALUES = 1 << 22,                             /* its values; each costs some 40 bytes */
+    REQ_MEMORY = 64 << 20,                            /* bytes of the parsed values of a line beyond 8 for each of its bytes */
     REQ_N = 128, REQ_STOPS = 16, REQ_TOP = 20,        /* completions of a prompt, stop strings, alternatives at most */
     REQ_CHOICES = 2048,                               /* completions of all prompts of a line */
 };
 
+enum { REQ_CALL_AUTO, REQ_CALL_NONE, REQ_CALL_REQUIRED };
+
 /* What is wrong with a line, as the error of a record names it. */
 static const char req_bad_json[] = "invalid_json_line";
 static const char req_invalid[] = "invalid_request", req_unsupported[] = "unsupported";
+
+static const char req_url[] = "/v1/completions", req_chat_url[] = "/v1/chat/completions";
 
 /* A prompt: text, or token ids in place of it. */
 typedef struct {
@@ -13097,22 +13132,36 @@ typedef struct {
     tok_ids ids;                                      /* where n > 0: each below n_vocab */
 } req_prompt;
 
+/* How the lines of a file are read. */
+typedef struct {
+    const gen_request *base;                          /* what the command asks for, copied with its pointers; a body changes it */
+    int32_t            n_vocab;
+    bool               json;                          /* a line is JSON; else it is the prompt */
+} req_form;
+
 typedef struct {
     bytes       custom_id;                            /* owned, as all that follows */
     bool        has_id;
-    bool        chat;                                 /* answers in the chat shape */
-    req_prompt *prompt;                               /* [n_prompt] at least one */
+    bool        chat;                                 /* the prompt is made of input; answers in the chat shape */
+    req_prompt *prompt;                               /* [n_prompt] at least one; of a chat one, and it is empty */
     int         n_prompt;
     int         n;                                    /* completions of all prompts, in their order */
     gen_request ask;                                  /* for each prompt: the command's, changed by the body; the caller sets prompt */
     samp_bias  *bias;                                 /* owned: ask.samp.bias where the body has biases */
     bytes      *stop;                                 /* owned: ask.gen.stop where the body has stop strings; none is empty */
     int         priority;                             /* lower runs earlier; 0 where not given */
+    struct {
+        val_env env;
+        val     vars;                                 /* what the template reads */
+        int     choice;                               /* REQ_CALL_AUTO and so on */
+    } input;
+    bytes       call_name;                            /* of the function that must be called; empty: any */
+    bool        many_calls;                           /* an answer may have more than one call */
     const char *fault;                                /* one of the three above; NULL: none */
 } req;
 
-/* What a record may hold beyond OpenAI's shape. */
-enum { REQ_PROMPT = 1, REQ_SEED = 2, REQ_LOGPROB = 4, REQ_TIMES = 8 };
+/* What a record may hold beyond OpenAI's shape; PARTS: a row of CSV has columns for what a chat's answer has beside its content. */
+enum { REQ_PROMPT = 1, REQ_SEED = 2, REQ_LOGPROB = 4, REQ_TIMES = 8, REQ_PARTS = 16 };
 
 /* Seconds since the line was read; not finite where there are none. */
 typedef struct {
@@ -13132,8 +13181,6 @@ typedef struct {
     req_times   times;
 } req_origin;
 
-static const char *req_json_version(void) { return jansson_version_str(); }
-
 static void req_drop(req *q) {
     mem_free((void *)(uintptr_t)q->custom_id.p);
     for (int i = 0; i < q->n_prompt; i++) {
@@ -13144,69 +13191,21 @@ static void req_drop(req *q) {
     for (int i = 0; q->stop && i < q->ask.gen.n_stop; i++) mem_free((void *)(uintptr_t)q->stop[i].p);
     mem_free(q->stop);
     mem_free(q->bias);
+    mem_free((void *)(uintptr_t)q->call_name.p);
+    val_env_drop(&q->input.env);
     *q = (req){0};
-}
-
-/* --- a reversible mapping of invalid bytes to U+10FF80..U+10FFFF, so that a line of any bytes is UTF-8 --- */
-
-/* The byte b, 0x80 or more, as the character U+10FF00 + b. */
-static void req__escape_byte(str *out, uint8_t b) {
-    const uint8_t c[4] = {0xf4, 0x8f, 0xbc | b >> 6, 0x80 | (b & 0x3f)};
-    str_add(out, c, sizeof c);
-}
-
-/* One of those 128 characters, U+10FF80 to U+10FFFF. */
-static bool req__is_escaped(const uint8_t *p, size_t n) {
-    return n >= 4 && p[0] == 0xf4 && p[1] == 0x8f && (p[2] == 0xbe || p[2] == 0xbf) && (p[3] & 0xc0) == 0x80;
-}
-
-/* The same character as JSON escapes it, \udbff\udf80 to \udbff\udfff in either case: its last byte in UTF-8 and the one
- * before it; 0: it is not one. Behind another backslash the rest is half a pair, and the line no JSON either way. */
-static unsigned req__escape_u(const uint8_t *p, size_t n) {
-    char text[13] = "";
-    if (n < 12) return 0;
-    for (int i = 0; i < 12; i++) text[i] = (char)(p[i] >= 'A' && p[i] <= 'Z' ? p[i] + 32 : p[i]);
-    if (p[1] != 'u' || p[7] != 'u' || strncmp(text, "\\udbff\\udf", 10) != 0) return 0;
-    if (strspn(text + 10, "0123456789abcdef") != 2) return 0;
-    unsigned low = (unsigned)strtoul(text + 10, NULL, 16);
-    return low < 0x80 ? 0 : (0xbcu | low >> 6) << 8 | 0x80u | (low & 0x3f);
-}
-
-/* Every byte that belongs to no well-formed character becomes a character of its own at the end of Unicode, where no character
- * is assigned. Where the input has one of these characters its bytes are escaped too, so the mapping is reversible. */
-static void req__escape_bytes(bytes in, str *out) {
-    for (size_t i = 0, len; i < in.n; i += len) {
-        const uint8_t *p = in.p + i;
-        const unsigned escape = *p == '\\' ? req__escape_u(p, in.n - i) : 0;
-        const uint8_t  spelled[4] = {0xf4, 0x8f, (uint8_t)(escape >> 8), (uint8_t)escape};
-        len = (size_t)utf8_len(p, in.n - i);
-        const bool     escaped = !len || escape || req__is_escaped(p, in.n - i);
-        const uint8_t *from = escape ? spelled : p;
-        for (size_t k = 0; escaped && k < (!len ? 1 : 4); k++) req__escape_byte(out, from[k]);
-        if (!len) len = 1;
-        if (escape) len = 12;
-        if (!escaped) str_add(out, p, len);
-    }
-}
-
-static void req__unescape_bytes(bytes in, str *out) {
-    for (size_t i = 0; i < in.n;) {
-        const uint8_t *p = in.p + i;
-        const bool     escaped = req__is_escaped(p, in.n - i);
-        const uint8_t  b = escaped ? (uint8_t)(p[2] << 6 | (p[3] & 0x3f)) : *p;
-        str_add(out, &b, 1);
-        i += escaped ? 4 : 1;
-    }
 }
 
 /* --- reading --- */
 
 typedef struct {                                      /* a line that is being read */
     req     *q;
-    bool     escaped, messages;                       /* not UTF-8, so its bytes were escaped; messages seen */
+    bytes    line;
     int32_t  n_vocab;
     int      top;                                     /* top_logprobs; -1: not given */
     int64_t  max;                                     /* max_tokens or max_completion_tokens; -1: not given */
+    val      call;                                    /* the name of the function that must be called; VAL_UNDEF: any */
+    bool     ok;
     err_t   *e;
 } req_in;
 
@@ -13215,36 +13214,27 @@ enum { REQ_COMPLETION = 1, REQ_CHAT = 2, REQ_ANY = 3 };
 typedef struct req_key {
     const char *name;
     unsigned    where;                                /* the shapes it belongs to */
-    bool      (*take)(req_in *r, const struct req_key *k, const json_t *v);
+    bool      (*take)(req_in *r, const struct req_key *k, val v);
     size_t      at;                                   /* offset in req, where it sets one int or float */
     double      lo, hi;                               /* of a number */
 } req_key;
 
-static void *req__alloc(size_t n) { return mem_grow(NULL, n, 1); }
-
-/* A copy of a string of the parsed line, with the bytes of the line itself. */
-static bytes req__own(const req_in *r, bytes b) {
+/* A copy of a text as bytes; never NULL. */
+static bytes req__own(val_str text) {
     str s = {0};
-    str_reserve(&s, b.n);
-    s.p[0] = 0;
-    if (r->escaped) req__unescape_bytes(b, &s);
-    else str_add(&s, b.p, b.n);
+    str_add(&s, "", 0);
+    val_utf8(text, &s);
     return str_bytes(&s);
 }
 
-/* A string as jansson holds it, perhaps escaped; empty for other values. */
-static bytes req__view(const json_t *v) { return (bytes){(const uint8_t *)json_string_value(v), json_string_length(v)}; }
-
-static bool req__is(const json_t *v, const char *text) { return json_is_string(v) && bytes_is(req__view(v), text); }
-
-/* The beginning of a string, for a message. */
+/* The beginning of a text, for a message. */
 typedef struct {
     char text[128];
 } req_shown;
 
-static req_shown req__show(const req_in *r, bytes of) {
+static req_shown req__show(val_str of) {
     req_shown s;
-    bytes     b = req__own(r, (bytes){of.p, of.n < 400 ? of.n : 400});
+    bytes     b = req__own(val_sub(of, 0, of.n < 101 ? of.n : 101));
     for (size_t i = 0; i < b.n; i++)
         if (!b.p[i]) ((uint8_t *)(uintptr_t)b.p)[i] = '?';
     snprintf(s.text, sizeof s.text, "%.100s%s", (const char *)b.p, b.n > 100 ? "..." : "");
@@ -13252,11 +13242,11 @@ static req_shown req__show(const req_in *r, bytes of) {
     return s;
 }
 
-static const char *req__kind(const json_t *v) {
-    static const char *const kinds[] = {
-        [JSON_OBJECT] = "an object", [JSON_ARRAY] = "a list", [JSON_STRING] = "a string", [JSON_INTEGER] = "a number",
-        [JSON_REAL] = "a number", [JSON_TRUE] = "true", [JSON_FALSE] = "false", [JSON_NULL] = "null"};
-    return v ? kinds[json_typeof(v)] : "nothing";
+static const char *req__kind(val v) {
+    static const char *const kinds[VAL_KINDS] = {[VAL_NONE] = "null", [VAL_INT] = "a number", [VAL_BIG] = "a number", [VAL_FLOAT] = "a number",
+                                                 [VAL_STR] = "a string", [VAL_LIST] = "a list", [VAL_DICT] = "an object"};
+    if (v.kind == VAL_BOOL) return v.b ? "true" : "false";
+    return kinds[v.kind] ? kinds[v.kind] : "nothing";
 }
 
 /* Sets the error of the key `name`. */
@@ -13269,40 +13259,49 @@ __attribute__((format(printf, 3, 4))) static bool req__bad(const req_in *r, cons
     return err_set(r->e, EXIT_INPUT, "%s: %s", name, why);
 }
 
-static bool req__not(const req_in *r, const char *name, const json_t *v, const char *expected) {
+static bool req__not(const req_in *r, const char *name, val v, const char *expected) {
     return req__bad(r, name, "found %s, expected %s", req__kind(v), expected);
 }
 
-static bool req__number(const req_in *r, const req_key *k, const json_t *v, double *x) {
-    *x = json_number_value(v);                        /* 0 where v is no number */
-    if (!json_is_number(v)) return req__not(r, k->name, v, "a number");
+static bool req__is_number(val v) { return v.kind == VAL_INT || v.kind == VAL_BIG || v.kind == VAL_FLOAT; }
+
+static bool req__number(const req_in *r, const req_key *k, val v, double *x) {
+    *x = v.kind == VAL_INT ? (double)v.i : v.kind == VAL_FLOAT ? v.f : 0;
+    if (!req__is_number(v)) return req__not(r, k->name, v, "a number");
+    if (v.kind == VAL_BIG) return req__bad(r, k->name, "a number beyond 64 bits, expected %.10g to %.10g", k->lo, k->hi);
     if (*x >= k->lo && *x <= k->hi) return true;
     return req__bad(r, k->name, "%.10g is out of range, expected %.10g to %.10g", *x, k->lo, k->hi);
 }
 
 /* 3.0 is a whole number too: JSON has one kind of numbers. */
-static bool req__whole(const req_in *r, const req_key *k, const json_t *v, int64_t *n) {
+static bool req__whole(const req_in *r, const req_key *k, val v, int64_t *n) {
     double x;
     *n = 0;
     if (!req__number(r, k, v, &x)) return false;
-    if (json_is_integer(v)) return *n = json_integer_value(v), true;
+    if (v.kind == VAL_INT) return *n = v.i, true;
     if (x != floor(x)) return req__bad(r, k->name, "found %.10g, expected a whole number", x);
     if (x == 0x1p63) return req__bad(r, k->name, "found %.10g, expected a whole number below 2^63", x);
     return *n = (int64_t)x, true;
 }
 
-static bool req__take_int(req_in *r, const req_key *k, const json_t *v) {
+static bool req__take_int(req_in *r, const req_key *k, val v) {
     int64_t n;
     return req__whole(r, k, v, &n) && (*(int *)((char *)r->q + k->at) = (int)n, true);
 }
 
-static bool req__take_float(req_in *r, const req_key *k, const json_t *v) {
+static bool req__take_float(req_in *r, const req_key *k, val v) {
     double x;
     return req__number(r, k, v, &x) && (*(float *)((char *)r->q + k->at) = (float)x, true);
 }
 
+static bool req__take_bool(req_in *r, const req_key *k, val v) {
+    if (v.kind != VAL_BOOL) return req__not(r, k->name, v, "true or false");
+    *(bool *)((char *)r->q + k->at) = v.b;
+    return true;
+}
+
 /* Both names of the limit may be given if they agree. */
-static bool req__take_max(req_in *r, const req_key *k, const json_t *v) {
+static bool req__take_max(req_in *r, const req_key *k, val v) {
     int64_t n;
     if (!req__whole(r, k, v, &n)) return false;
     if (r->max >= 0 && r->max != n)
@@ -13310,178 +13309,189 @@ static bool req__take_max(req_in *r, const req_key *k, const json_t *v) {
     return r->q->ask.gen.n_predict = r->max = n, true;
 }
 
-static bool req__take_seed(req_in *r, const req_key *k, const json_t *v) {
+static bool req__take_seed(req_in *r, const req_key *k, val v) {
     int64_t n;
     if (!req__whole(r, k, v, &n)) return false;
     r->q->ask.seed = (uint64_t)n;
     return true;
 }
 
-static bool req__take_ignore_eos(req_in *r, const req_key *k, const json_t *v) {
-    if (!json_is_boolean(v)) return req__not(r, k->name, v, "true or false");
-    r->q->ask.gen.ignore_eos = json_is_true(v);
+static bool req__add_stop(req_in *r, const req_key *k, val v) {
+    if (v.kind != VAL_STR) return req__not(r, k->name, v, "a string or a list of strings");
+    if (!v.s.n) return req__bad(r, k->name, "an empty string, expected text");
+    r->q->stop[r->q->ask.gen.n_stop++] = req__own(v.s);
     return true;
 }
 
-static bool req__add_stop(req_in *r, const req_key *k, const json_t *v) {
-    if (!json_is_string(v)) return req__not(r, k->name, v, "a string or a list of strings");
-    if (!json_string_length(v)) return req__bad(r, k->name, "an empty string, expected text");
-    r->q->stop[r->q->ask.gen.n_stop++] = req__own(r, req__view(v));
-    return true;
-}
-
-static bool req__take_stop(req_in *r, const req_key *k, const json_t *v) {
-    const size_t n = json_is_array(v) ? json_array_size(v) : 1;
+static bool req__take_stop(req_in *r, const req_key *k, val v) {
+    const bool   list = v.kind == VAL_LIST;
+    const size_t n = list ? v.list->n : 1;
     if (n > REQ_STOPS) return req__bad(r, k->name, "%zu strings, expected at most %d", n, REQ_STOPS);
     r->q->ask.gen.stop = r->q->stop = mem_new(n, sizeof *r->q->stop);
     r->q->ask.gen.n_stop = 0;
-    if (!json_is_array(v)) return req__add_stop(r, k, v);
     for (size_t i = 0; i < n; i++)
-        if (!req__add_stop(r, k, json_array_get(v, i))) return false;
+        if (!req__add_stop(r, k, list ? v.list->at[i] : v)) return false;
     return true;
 }
 
 /* In a completion the number of alternatives, 0 for the tokens alone; in a chat true or false, and top_logprobs is the number. */
-static bool req__take_logprobs(req_in *r, const req_key *k, const json_t *v) {
+static bool req__take_logprobs(req_in *r, const req_key *k, val v) {
     req *q = r->q;
     if (!q->chat) return req__take_int(r, k, v) && (q->ask.logprobs = true);
-    if (!json_is_boolean(v)) return req__not(r, k->name, v, "true or false");
-    q->ask.logprobs = json_is_true(v);
+    if (v.kind != VAL_BOOL) return req__not(r, k->name, v, "true or false");
+    q->ask.logprobs = v.b;
     return true;
 }
 
-static bool req__take_top(req_in *r, const req_key *k, const json_t *v) {
+static bool req__take_top(req_in *r, const req_key *k, val v) {
     int64_t n;
     return req__whole(r, k, v, &n) && (r->top = (int)n, true);
 }
 
 /* The decimal digits of a token id without leading zeros, so that no two keys are one token. */
-static bool req__token_key(const char *text, int32_t n_vocab, int32_t *id) {
-    size_t n = strspn(text, "0123456789");
-    if (!n || n > 10 || text[n] || (text[0] == '0' && n > 1)) return false;
-    long long x = strtoll(text, NULL, 10);
+static bool req__token_key(val_str text, int32_t n_vocab, int32_t *id) {
+    int64_t x = 0;
+    for (uint32_t i = 0; i < text.n; i++) {
+        const val_chr c = VAL_CHAR(text.p[i]);
+        if (c < '0' || c > '9' || (i && !x) || (x = 10 * x + (int64_t)(c - '0')) >= n_vocab) return false;
+    }
     *id = (int32_t)x;
-    return x < n_vocab;
+    return text.n > 0;
 }
 
 /* A bias is added to the logit as it is. -100 and 100, which mean never and always to OpenAI, act like that on the logits of real models. */
-static bool req__take_bias(req_in *r, const req_key *k, const json_t *v) {
+static bool req__take_bias(req_in *r, const req_key *k, val v) {
     req *q = r->q;
-    if (!json_is_object(v)) return req__not(r, k->name, v, "an object of token ids and biases");
-    json_t *o = (json_t *)(uintptr_t)v;               /* jansson's iterators change nothing, though they take no const */
-    q->bias = mem_new(json_object_size(v), sizeof *q->bias);
+    if (v.kind != VAL_DICT) return req__not(r, k->name, v, "an object of token ids and biases");
+    q->bias = mem_new(v.dict->n, sizeof *q->bias);
     q->ask.samp.bias = q->bias;
     q->ask.samp.n_bias = 0;
-    for (void *at = json_object_iter(o); at; at = json_object_iter_next(o, at)) {
-        const char *name = json_object_iter_key(at);
-        samp_bias  *b = &q->bias[q->ask.samp.n_bias++];
-        double      x;
-        if (!req__token_key(name, r->n_vocab, &b->id))
-            return req__bad(r, k->name, "found '%s', expected token ids from 0 to %d", req__show(r, bytes_of(name)).text,
-                            r->n_vocab - 1);
-        if (!req__number(r, k, json_object_iter_value(at), &x)) return false;
+    for (size_t i = 0; i < v.dict->n; i++) {
+        const val_pair *at = &v.dict->at[i];
+        samp_bias      *b = &q->bias[q->ask.samp.n_bias++];
+        double          x;
+        if (!req__token_key(at->key.s, r->n_vocab, &b->id))
+            return req__bad(r, k->name, "found '%s', expected token ids from 0 to %d", req__show(at->key.s).text, r->n_vocab - 1);
+        if (!req__number(r, k, at->value, &x)) return false;
         b->bias = (float)x;
     }
     return true;
 }
 
-static bool req__take_ids(const req_in *r, const req_key *k, const json_t *list, tok_ids *out) {
+static bool req__take_ids(const req_in *r, const req_key *k, const val_list *list, tok_ids *out) {
     const req_key id_key = {.name = k->name, .lo = 0, .hi = r->n_vocab - 1};
-    for (size_t i = 0; i < json_array_size(list); i++) {
-        const json_t *v = json_array_get(list, i);
-        int64_t       id;
-        if (!json_is_number(v)) return req__not(r, k->name, v, "token ids alone in this list");
-        if (!req__whole(r, &id_key, v, &id)) return false;
+    for (size_t i = 0; i < list->n; i++) {
+        int64_t id;
+        if (!req__is_number(list->at[i])) return req__not(r, k->name, list->at[i], "token ids alone in this list");
+        if (!req__whole(r, &id_key, list->at[i], &id)) return false;
         tok_ids_add(out, (int32_t)id);
     }
     return true;
 }
 
 /* Text or token ids. */
-static bool req__one_prompt(req_in *r, const req_key *k, const json_t *v) {
+static bool req__one_prompt(req_in *r, const req_key *k, val v) {
     req_prompt *p = &r->q->prompt[r->q->n_prompt++];
-    if (json_is_array(v) && !json_array_size(v)) return req__bad(r, k->name, "an empty list, expected text or token ids");
-    if (json_is_array(v)) return req__take_ids(r, k, v, &p->ids);
-    if (!json_is_string(v)) return req__not(r, k->name, v, "text or a list of token ids");
-    p->text = req__own(r, req__view(v));
+    if (v.kind == VAL_LIST && !v.list->n) return req__bad(r, k->name, "an empty list, expected text or token ids");
+    if (v.kind == VAL_LIST) return req__take_ids(r, k, v.list, &p->ids);
+    if (v.kind != VAL_STR) return req__not(r, k->name, v, "text or a list of token ids");
+    p->text = req__own(v.s);
     return true;
 }
 
 /* One prompt, or a list of prompts, each with its own completions. */
-static bool req__take_prompt(req_in *r, const req_key *k, const json_t *v) {
-    const bool   many = json_is_array(v) && json_array_size(v) && !json_is_number(json_array_get(v, 0));
-    const size_t n = many ? json_array_size(v) : 1;
+static bool req__take_prompt(req_in *r, const req_key *k, val v) {
+    const bool   many = v.kind == VAL_LIST && v.list->n && !req__is_number(v.list->at[0]);
+    const size_t n = many ? v.list->n : 1;
     bool         ok = true;
     if (n > REQ_CHOICES) return req__bad(r, k->name, "a list of %zu prompts, expected at most %d", n, REQ_CHOICES);
     r->q->prompt = mem_new(n, sizeof *r->q->prompt);
-    for (size_t i = 0; ok && i < n; i++) ok = req__one_prompt(r, k, many ? json_array_get(v, i) : v);
+    for (size_t i = 0; ok && i < n; i++) ok = req__one_prompt(r, k, many ? v.list->at[i] : v);
     return ok;
 }
 
-static bool req__message(const req_in *r, const req_key *k, const json_t *m) {
-    const json_t *role = json_object_get(m, "role"), *content = json_object_get(m, "content");
-    if (!json_is_object(m)) return req__not(r, k->name, m, "objects with role and content in this list");
-    if (!json_is_string(role)) return req__not(r, "messages: role", role, "a string");
-    return !content || json_is_string(content) || json_is_null(content) || json_is_array(content) ||
-           req__not(r, "messages: content", content, "a string");
+/* --- keys of a chat: what the template reads --- */
+
+static void req__set_var(req_in *r, val name, val v) { val_dict_set(&r->q->input.env, r->q->input.vars.dict, name, v); }
+
+/* A variable of the template under the key's own name. */
+static bool req__take_var(req_in *r, const req_key *k, val v) {
+    req__set_var(r, val_str_of(&r->q->input.env, k->name), v);
+    return true;
 }
 
-static bool req__take_messages(req_in *r, const req_key *k, const json_t *v) {
-    if (!json_is_array(v) || !json_array_size(v)) return req__not(r, k->name, v, "a list of at least one message");
-    for (size_t i = 0; i < json_array_size(v); i++)
-        if (!req__message(r, k, json_array_get(v, i))) return false;
-    return r->messages = true;
+static bool req__take_messages(req_in *r, const req_key *k, val v) {
+    if (v.kind != VAL_LIST || !v.list->n) return req__not(r, k->name, v, "a list of at least one message");
+    return req__take_var(r, k, v);
 }
 
-static bool req__take_format(req_in *r, const req_key *k, const json_t *v) {
-    const json_t *type = json_object_get(v, "type");
-    if (!json_is_object(v) || !json_is_string(type)) return req__not(r, k->name, v, "an object with a type");
-    if (req__is(type, "text")) return true;
+static bool req__take_effort(req_in *r, const req_key *k, val v) {
+    return v.kind == VAL_STR ? req__take_var(r, k, v) : req__not(r, k->name, v, "a string");
+}
+
+/* Variables of the template under names of their own. */
+static bool req__take_kwargs(req_in *r, const req_key *k, val v) {
+    static const char *const taken[] = {"messages", "tools", "add_generation_prompt"};
+    if (v.kind != VAL_DICT) return req__not(r, k->name, v, "an object");
+    for (size_t i = 0; i < v.dict->n; i++) {
+        for (size_t t = 0; t < sizeof taken / sizeof *taken; t++)
+            if (val_is_str(v.dict->at[i].key, taken[t])) return req__bad(r, k->name, "found %s, which the body itself decides", taken[t]);
+        req__set_var(r, v.dict->at[i].key, v.dict->at[i].value);
+    }
+    return true;
+}
+
+/* An empty list changes nothing. */
+static bool req__take_tools(req_in *r, const req_key *k, val v) {
+    if (v.kind != VAL_LIST) return req__not(r, k->name, v, "a list of tools");
+    if (!v.list->n) return true;
+    if (!r->q->chat) return req__bad(r, k->name, "belongs to %s, expected none in a body for %s", req_chat_url, req_url);
+    return req__take_var(r, k, v);
+}
+
+/* none, auto, required, or {"type":"function","function":{"name":NAME}} */
+static bool req__take_choice(req_in *r, const req_key *k, val v) {
+    if (val_is_str(v, "auto")) return true;
+    r->q->input.choice = val_is_str(v, "none") ? REQ_CALL_NONE : REQ_CALL_REQUIRED;
+    if (r->q->input.choice == REQ_CALL_NONE) return true;
+    if (v.kind != VAL_STR && v.kind != VAL_DICT) return req__not(r, k->name, v, "none, auto, required or an object");
+    if (!r->q->chat) return req__bad(r, k->name, "belongs to %s, expected none or auto in a body for %s", req_chat_url, req_url);
+    if (val_is_str(v, "required")) return true;
+    if (v.kind == VAL_STR) return req__bad(r, k->name, "found '%s', expected none, auto, required or an object", req__show(v.s).text);
+    r->call = val_get(val_get(v, "function"), "name");
+    return (val_is_str(val_get(v, "type"), "function") && r->call.kind == VAL_STR) ||
+           req__bad(r, k->name, "found an object, expected one with type function and the function's name");
+}
+
+static bool req__take_format(req_in *r, const req_key *k, val v) {
+    const val type = val_get(v, "type");
+    if (v.kind != VAL_DICT || type.kind != VAL_STR) return req__not(r, k->name, v, "an object with a type");
+    if (val_is_str(type, "text")) return true;
     r->q->fault = req_unsupported;
-    return req__bad(r, k->name, "type '%s' is not supported yet, expected text", req__show(r, req__view(type)).text);
-}
-
-static bool req__take_object(req_in *r, const req_key *k, const json_t *v) {
-    return json_is_object(v) || req__not(r, k->name, v, "an object");
+    return req__bad(r, k->name, "type '%s' is not supported yet, expected text", req__show(type.s).text);
 }
 
 /* stream and echo. */
-static bool req__take_false(req_in *r, const req_key *k, const json_t *v) {
-    if (json_is_false(v)) return true;
-    if (!json_is_true(v)) return req__not(r, k->name, v, "true or false");
+static bool req__take_false(req_in *r, const req_key *k, val v) {
+    if (v.kind != VAL_BOOL) return req__not(r, k->name, v, "true or false");
+    if (!v.b) return true;
     r->q->fault = req_unsupported;
     return req__bad(r, k->name, "true, expected false: the answer to a line is one record of new text");
 }
 
 /* A number that changes nothing within its bounds. */
-static bool req__take_bounded(req_in *r, const req_key *k, const json_t *v) {
+static bool req__take_bounded(req_in *r, const req_key *k, val v) {
     int64_t n;
     return req__whole(r, k, v, &n);
 }
 
-/* An empty list changes nothing. */
-static bool req__take_tools(req_in *r, const req_key *k, const json_t *v) {
-    if (!json_is_array(v)) return req__not(r, k->name, v, "a list of tools");
-    if (!json_array_size(v)) return true;
-    r->q->fault = req_unsupported;
-    return req__bad(r, k->name, "not supported yet, expected none");
-}
-
-/* Without tools, "none" and "auto" change nothing. */
-static bool req__take_choice(req_in *r, const req_key *k, const json_t *v) {
-    if (req__is(v, "none") || req__is(v, "auto")) return true;
-    if (!json_is_string(v) && !json_is_object(v)) return req__not(r, k->name, v, "none, auto, required or an object");
-    r->q->fault = req_unsupported;
-    return req__bad(r, k->name, "tools are not supported yet, expected none");
-}
-
-static bool req__take_later(req_in *r, const req_key *k, const json_t *v) {
+static bool req__take_later(req_in *r, const req_key *k, val v) {
     (void)v;
     r->q->fault = req_unsupported;
     return req__bad(r, k->name, "not supported yet");
 }
 
-static bool req__take_nothing(req_in *r, const req_key *k, const json_t *v) {
+static bool req__take_nothing(req_in *r, const req_key *k, val v) {
     (void)r, (void)k, (void)v;
     return true;
 }
@@ -13499,14 +13509,16 @@ static const req_key req_keys[] = {
     {"logprobs",              REQ_ANY,        req__take_logprobs,   REQ_AT(ask.top),                0,         REQ_TOP},
     {"top_logprobs",          REQ_CHAT,       req__take_top,        0,                              0,         REQ_TOP},
     {"logit_bias",            REQ_ANY,        req__take_bias,       0,                              -1e30,     1e30},
-    {"ignore_eos",            REQ_ANY,        req__take_ignore_eos, 0,                              0,         0},
+    {"ignore_eos",            REQ_ANY,        req__take_bool,       REQ_AT(ask.gen.ignore_eos),     0,         0},
     {"priority",              REQ_ANY,        req__take_int,        REQ_AT(priority),               INT32_MIN, INT32_MAX},
     {"response_format",       REQ_ANY,        req__take_format,     0,                              0,         0},
     {"grammar",               REQ_ANY,        req__take_later,      0,                              0,         0},
     {"regex",                 REQ_ANY,        req__take_later,      0,                              0,         0},
     {"tools",                 REQ_ANY,        req__take_tools,      0,                              0,         0},
     {"tool_choice",           REQ_ANY,        req__take_choice,     0,                              0,         0},
-    {"chat_template_kwargs",  REQ_CHAT,       req__take_object,     0,                              0,         0},
+    {"parallel_tool_calls",   REQ_CHAT,       req__take_bool,       REQ_AT(many_calls),             0,         0},
+    {"reasoning_effort",      REQ_CHAT,       req__take_effort,     0,                              0,         0},
+    {"chat_template_kwargs",  REQ_CHAT,       req__take_kwargs,     0,                              0,         0},
     {"model",                 REQ_ANY,        req__take_nothing,    0,                              0,         0},
     {"user",                  REQ_ANY,        req__take_nothing,    0,                              0,         0},
     {"metadata",              REQ_ANY,        req__take_nothing,    0,                              0,         0},
@@ -13518,26 +13530,38 @@ static const req_key req_keys[] = {
 };
 #undef REQ_AT
 
-static const char req_url[] = "/v1/completions", req_chat_url[] = "/v1/chat/completions";
-
 /* A parameter of the sampler. */
-static bool req__take_param(req_in *r, const samp_param *p, const json_t *v) {
+static bool req__take_param(req_in *r, const samp_param *p, val v) {
     const req_key k = {.name = p->json, .at = offsetof(req, ask.samp) + p->at, .lo = p->lo, .hi = p->hi};
     return p->whole ? req__take_int(r, &k, v) : req__take_float(r, &k, v);
 }
 
-static bool req__key(req_in *r, const char *name, const json_t *v) {
+static bool req__key(req_in *r, val name, val v) {
     const req_key *k = req_keys, *end = req_keys + sizeof req_keys / sizeof *req_keys;
-    if (json_is_null(v)) return true;
+    if (v.kind == VAL_NONE) return true;
     for (int i = 0; i < SAMP_PARAMS; i++)
-        if (samp_params[i].json && strcmp(samp_params[i].json, name) == 0) return req__take_param(r, &samp_params[i], v);
-    while (k < end && strcmp(k->name, name) != 0) k++;
-    if (k == end)
-        return err_set(r->e, EXIT_INPUT, "unknown key '%s' in the body", req__show(r, bytes_of(name)).text);
+        if (samp_params[i].json && val_is_str(name, samp_params[i].json)) return req__take_param(r, &samp_params[i], v);
+    while (k < end && !val_is_str(name, k->name)) k++;
+    if (k == end) return err_set(r->e, EXIT_INPUT, "unknown key '%s' in the body", req__show(name.s).text);
     if (!(k->where & (r->q->chat ? REQ_CHAT : REQ_COMPLETION)))
-        return req__bad(r, name, "belongs to %s, found in a body for %s", r->q->chat ? req_url : req_chat_url,
+        return req__bad(r, k->name, "belongs to %s, found in a body for %s", r->q->chat ? req_url : req_chat_url,
                         r->q->chat ? req_chat_url : req_url);
     return k->take(r, k, v);
+}
+
+/* A call that must be made is of one of the tools. */
+static bool req__check_choice(req_in *r) {
+    const val tools = val_get(r->q->input.vars, "tools");
+    bool      known = r->call.kind == VAL_UNDEF;
+    if (r->q->input.choice != REQ_CALL_REQUIRED) return true;
+    if (tools.kind != VAL_LIST) return req__bad(r, "tool_choice", "a call without tools, expected tools beside it");
+    for (size_t i = 0; i < tools.list->n && !known; i++) {
+        const val name = val_get(val_get(tools.list->at[i], "function"), "name");
+        known = name.kind == VAL_STR && val_str_eq(name.s, r->call.s);
+    }
+    if (!known) return req__bad(r, "tool_choice", "found '%s', expected the name of one of the tools", req__show(r->call.s).text);
+    if (r->call.kind == VAL_STR) r->q->call_name = req__own(r->call.s);
+    return true;
 }
 
 /* Checks the keys against each other, once all are read. */
@@ -13545,103 +13569,69 @@ static bool req__whole_body(req_in *r) {
     req *q = r->q;
     if (r->top >= 0) q->ask.top = r->top;
     if (r->top > 0 && !q->ask.logprobs) return req__bad(r, "top_logprobs", "alone, expected \"logprobs\":true beside it");
-    if (q->chat && !r->messages) return err_set(r->e, EXIT_INPUT, "the body has no messages");
+    if (q->chat && val_get(q->input.vars, "messages").kind != VAL_LIST) return err_set(r->e, EXIT_INPUT, "the body has no messages");
     if (!q->chat && !q->n_prompt) return err_set(r->e, EXIT_INPUT, "the body has no prompt");
-    if (!q->chat && q->ask.n * q->n_prompt > REQ_CHOICES)
+    if (q->chat) q->prompt = mem_new(q->n_prompt = 1, sizeof *q->prompt);
+    if (q->ask.n * q->n_prompt > REQ_CHOICES)
         return req__bad(r, "n", "%d of each of %d prompts, expected at most %d in all", q->ask.n, q->n_prompt, REQ_CHOICES);
-    if (q->n_prompt) q->n = q->ask.n * q->n_prompt;
+    q->n = q->ask.n * q->n_prompt;
     if (!q->chat) return true;
+    if (!req__check_choice(r)) return false;
     q->fault = req_unsupported;
     return req__bad(r, "messages", "chat templates do not run yet, expected a prompt");
 }
 
 /* bare: the body is the whole line, and custom_id may stand in it. */
-static bool req__body(req_in *r, json_t *body, bool bare) {
-    for (void *at = json_object_iter(body); at; at = json_object_iter_next(body, at)) {
-        const char *name = json_object_iter_key(at);
-        if (bare && strcmp(name, "custom_id") == 0) continue;
-        if (!req__key(r, name, json_object_iter_value(at))) return false;
+static bool req__body(req_in *r, const val_dict *body, bool bare) {
+    for (size_t i = 0; i < body->n; i++) {
+        if (bare && val_is_str(body->at[i].key, "custom_id")) continue;
+        if (!req__key(r, body->at[i].key, body->at[i].value)) return false;
     }
     return req__whole_body(r);
 }
 
-static bool req__custom_id(req_in *r, const json_t *v) {
-    if (!v || json_is_null(v)) return true;
-    if (!json_is_string(v)) return req__not(r, "custom_id", v, "a string");
-    r->q->custom_id = req__own(r, req__view(v));
+static bool req__custom_id(req_in *r, val v) {
+    if (v.kind == VAL_UNDEF || v.kind == VAL_NONE) return true;
+    if (v.kind != VAL_STR) return req__not(r, "custom_id", v, "a string");
+    r->q->custom_id = req__own(v.s);
     return r->q->has_id = true;
 }
 
 /* The value of an envelope's key, which has to be one of two strings; returns which, or -1. */
-static int req__choice(const req_in *r, const json_t *v, const char *name, const char *a, const char *b) {
-    if (req__is(v, a)) return 0;
-    if (b && req__is(v, b)) return 1;
+static int req__choice(const req_in *r, val v, const char *name, const char *a, const char *b) {
+    if (val_is_str(v, a)) return 0;
+    if (b && val_is_str(v, b)) return 1;
     const char *or = b ? " or " : "", *other = b ? b : "";
-    if (json_is_string(v)) req__bad(r, name, "found '%s', expected %s%s%s", req__show(r, req__view(v)).text, a, or, other);
+    if (v.kind == VAL_STR) req__bad(r, name, "found '%s', expected %s%s%s", req__show(v.s).text, a, or, other);
     else req__bad(r, name, "found %s, expected %s%s%s", req__kind(v), a, or, other);
     return -1;
 }
 
-static bool req__envelope(req_in *r, json_t *line) {
+static bool req__envelope(req_in *r, val line) {
     static const char *const names[] = {"custom_id", "method", "url", "body"};
-    json_t                  *body = json_object_get(line, "body");
-    for (void *at = json_object_iter(line); at; at = json_object_iter_next(line, at)) {
-        const char *name = json_object_iter_key(at);
-        size_t      i = 0;
-        while (i < 4 && strcmp(names[i], name) != 0) i++;
-        if (i == 4)
-            return err_set(r->e, EXIT_INPUT, "unknown key '%s' beside custom_id, method, url and body",
-                           req__show(r, bytes_of(name)).text);
+    const val                body = val_get(line, "body");
+    for (size_t k = 0; k < line.dict->n; k++) {
+        const val name = line.dict->at[k].key;
+        size_t    i = 0;
+        while (i < 4 && !val_is_str(name, names[i])) i++;
+        if (i == 4) return err_set(r->e, EXIT_INPUT, "unknown key '%s' beside custom_id, method, url and body", req__show(name.s).text);
     }
-    if (req__choice(r, json_object_get(line, "method"), "method", "POST", NULL) < 0) return false;
-    const int shape = req__choice(r, json_object_get(line, "url"), "url", req_url, req_chat_url);
+    if (req__choice(r, val_get(line, "method"), "method", "POST", NULL) < 0) return false;
+    const int shape = req__choice(r, val_get(line, "url"), "url", req_url, req_chat_url);
     if (shape < 0) return false;
     r->q->chat = shape == 1;
-    return json_is_object(body) ? req__body(r, body, false) : req__not(r, "body", body, "an object");
+    return body.kind == VAL_DICT ? req__body(r, body.dict, false) : req__not(r, "body", body, "an object");
 }
 
-static bool req__object(req_in *r, json_t *line) {
+static bool req__object(req_in *r, val line) {
     static const char *const marks[] = {"method", "url", "body"};
-    if (!json_is_object(line)) return req__not(r, "the line", line, "an object");
-    if (!req__custom_id(r, json_object_get(line, "custom_id"))) return false;
+    if (line.kind != VAL_DICT) return req__not(r, "the line", line, "an object");
+    if (!req__custom_id(r, val_get(line, "custom_id"))) return false;
     for (size_t i = 0; i < 3; i++)
-        if (json_object_get(line, marks[i])) return req__envelope(r, line);
-    const json_t *messages = json_object_get(line, "messages");
-    r->q->chat = messages && !json_is_null(messages);
-    return req__body(r, line, true);
-}
-
-/* Checks depth and number of values before the parser runs, since it recurses and allocates. Text in strings does not count. The ends of strings
- * are certain up to the first syntax error, where the parser stops too. */
-static bool req__bounded(bytes line, err_t *e) {
-    size_t parts = 0, values = 0, deep = 0;
-    bool   in_string = false;
-    for (size_t i = 0; i < line.n; i++) {
-        const uint8_t c = line.p[i];
-        if (in_string && c == '\\') i++;
-        else if (c == '"') in_string = !in_string;
-        else if (in_string) continue;
-        else if (c == ',') values++;
-        else if (c == '[' || c == '{') parts++, deep++;
-        else if ((c == ']' || c == '}') && deep) deep--;
-        if (deep > REQ_DEEP)
-            return err_set(e, EXIT_INPUT, "byte %zu: lists and objects more than %d deep", i, REQ_DEEP);
-        if (parts > REQ_PARTS) return err_set(e, EXIT_INPUT, "byte %zu: more than %d lists and objects", i, REQ_PARTS);
-        if (values > REQ_VALUES) return err_set(e, EXIT_INPUT, "byte %zu: more than %d values", i, REQ_VALUES);
-    }
-    return true;
-}
-
-/* Sets jansson's error, its place counted in bytes of the line. A number beyond 64 bits is valid JSON, but not a valid request. */
-static bool req__bad_json(const req_in *r, bytes parsed, const json_error_t *why) {
-    size_t at = why->position > 0 && (size_t)why->position <= parsed.n ? (size_t)why->position : 0;
-    bytes  before = req__own(r, (bytes){parsed.p, at});
-    if (json_error_code(why) == json_error_numeric_overflow) {
-        r->q->fault = req_invalid;
-        err_set(r->e, EXIT_INPUT, "the number before byte %zu is beyond 64 bits, expected one that fits", before.n);
-    } else err_set(r->e, EXIT_INPUT, "bad JSON before byte %zu: %s", before.n, req__show(r, bytes_of(why->text)).text);
-    mem_free((void *)(uintptr_t)before.p);
-    return false;
+        if (val_get(line, marks[i]).kind != VAL_UNDEF) return req__envelope(r, line);
+    const val messages = val_get(line, "messages");
+    r->q->chat = messages.kind != VAL_UNDEF && messages.kind != VAL_NONE;
+    return req__body(r, line.dict, true);
 }
 
 /* --- the custom_id of a line that the parser refuses --- */
@@ -13662,16 +13652,17 @@ static bool req__is_id_key(bytes key) {
     static const char plain[] = "\"custom_id\"";
     if (bytes_is(key, plain)) return true;
     if (!key.n || !memchr(key.p, '\\', key.n) || key.n > 6 * sizeof plain) return false;
-    json_t    *v = json_loadb((const char *)key.p, key.n, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
-    const bool is = req__is(v, "custom_id");
-    json_decref(v);
+    str        text = {0};
+    const bool is = val_json_text(key, &text) && bytes_is(str_bytes(&text), "custom_id");
+    str_drop(&text);
     return is;
 }
 
-/* Looks for custom_id among the keys of the object, as far as the line has the shape of one. The last of several counts, as in other readers of
- * JSON. */
-static void req__find_id(req_in *r, bytes line) {
+/* Looks for custom_id among the keys of the object, as far as the line has the shape of one, and sets it where it is a string. The last of several
+ * counts, as in other readers of JSON. */
+static void req__find_id(req *q, bytes line) {
     bytes value = {0};
+    str   text = {0};
     bool  more = req__skip(&line, '{');
     while (more) {
         req__skip_blanks(&line);
@@ -13682,53 +13673,56 @@ static void req__find_id(req_in *r, bytes line) {
         if (v.n && req__is_id_key(key)) value = v;
         more = req__skip(&line, ',');
     }
-    json_t *v = value.n ? json_loadb((const char *)value.p, value.n, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL) : NULL;
-    if (json_is_string(v)) req__custom_id(r, v);
-    json_decref(v);
+    str_add(&text, "", 0);
+    q->has_id = val_json_text(value, &text);
+    if (q->has_id) q->custom_id = str_bytes(&text);
+    else str_drop(&text);
 }
 
 /* The custom_id that req_read() would find in a line of JSON, without reading the rest. q is dropped by the caller. */
 static void req_read_id(req *q, bytes line) {
-    err_t  e = {0};
-    str    escaped = {0};
-    req_in r = {.q = q, .e = &e, .escaped = !utf8_whole(line)};
     *q = (req){0};
-    if (r.escaped) req__escape_bytes(line, &escaped);
-    json_set_alloc_funcs(req__alloc, mem_free);
-    req__find_id(&r, r.escaped ? str_bytes(&escaped) : line);
-    str_drop(&escaped);
+    req__find_id(q, line);
 }
 
-static bool req__json(req_in *r, bytes line) {
-    str          escaped = {0};
-    json_error_t why;
+/* --- a line --- */
+
+/* Parses the line and reads it. */
+static void req__parse(val_env *env, void *ctx) {
+    req_in *r = ctx;
     r->q->fault = req_bad_json;
-    r->escaped = !utf8_whole(line);
-    if (r->escaped) req__escape_bytes(line, &escaped);
-    const bytes text = r->escaped ? str_bytes(&escaped) : line;
-    const bool  bounded = req__bounded(line, r->e);
-    json_set_alloc_funcs(req__alloc, mem_free);       /* jansson does not check all of its own allocations */
-    json_t *root = bounded ? json_loadb((const char *)text.p, text.n, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &why) : NULL;
-    if (root) r->q->fault = req_invalid;
-    else req__find_id(r, text);
-    const bool ok = root ? req__object(r, root) : bounded && req__bad_json(r, text, &why);
-    json_decref(root);
-    str_drop(&escaped);
-    return ok;
+    const val line = val_json_read(env, r->line, VAL_JSON_INPUT | VAL_JSON_STRICT);
+    r->q->fault = req_invalid;
+    r->q->input.vars = val_dict_new(env);
+    r->ok = req__object(r, line);
 }
 
-/* A line without its ending: JSON, or (json false) the prompt itself. base: what the command asks for, copied with its pointers; the body
- * changes it. *q need not hold anything before, holds custom_id wherever one could be read, and is dropped by the caller in either case.
- * False: e says why. */
-static bool req_read(req *q, bytes line, bool json, const gen_request *base, int32_t n_vocab, err_t *e) {
-    req_in r = {.q = q, .n_vocab = n_vocab, .top = -1, .max = -1, .e = e};
-    *q = (req){.n = 1, .ask = *base};
-    if (!json) {
-        q->prompt = mem_new(1, sizeof *q->prompt);
-        q->prompt[q->n_prompt++].text = req__own(&r, line);
-        return true;
-    }
-    if (!req__json(&r, line)) return false;
+/* What the template reads stays in q->input, for a chat alone. */
+static bool req__json(req_in *r) {
+    req *q = r->q;
+    val_env_init(&q->input.env, REQ_MEMORY + 8 * (uint64_t)r->line.n, 0, NULL);
+    val_run(&q->input.env, req__parse, r, r->e);
+    if (q->fault == req_bad_json) req__find_id(q, r->line);
+    val_env_drop(&q->input.env);
+    return r->ok;
+}
+
+/* A plain line is the prompt itself. */
+static void req__plain(req *q, bytes line) {
+    str s = {0};
+    str_add(&s, "", 0);
+    str_add(&s, line.p, line.n);
+    q->prompt = mem_new(q->n_prompt = 1, sizeof *q->prompt);
+    q->prompt->text = str_bytes(&s);
+}
+
+/* A line without its ending. *q need not hold anything before, holds custom_id wherever one could be read, and is dropped by the caller in
+ * either case. False: e says why. */
+static bool req_read(req *q, bytes line, const req_form *form, err_t *e) {
+    req_in r = {.q = q, .line = line, .n_vocab = form->n_vocab, .top = -1, .max = -1, .e = e};
+    *q = (req){.n = 1, .ask = *form->base, .many_calls = true};
+    if (!form->json) return req__plain(q, line), true;
+    if (!req__json(&r)) return false;
     q->fault = NULL;
     return true;
 }
@@ -16290,7 +16284,8 @@ static bool batch__take(batch_work *b, bytes line, uint64_t no, err_t *e) {
     bool        ok = true;
     *l = (batch_line){.t_read = clock_now(), .no = no, .file = b->in.i, .turn = (uint64_t)b->n_read, .hash = bytes_hash(0, line)};
     const gen_request base = gen_ask(NULL, b->job->gen, b->job->samp, batch__seed(b, l));
-    if (!req_read(&l->q, line, b->in.json, &base, b->eng->m.hp.n_vocab, &why)) code = l->q.fault ? l->q.fault : req_invalid;
+    const req_form form = {&base, b->eng->m.hp.n_vocab, b->in.json};
+    if (!req_read(&l->q, line, &form, &why)) code = l->q.fault ? l->q.fault : req_invalid;
     const bool twice = l->q.has_id && !results_add_id(b->out, batch__file_key(&b->in, l->file), l->q.custom_id);
     if (twice) code = "duplicate_custom_id", why.code = 0, err_set(&why, EXIT_INPUT, "an earlier line has the same custom_id");
     const bool mine = !b->o->shard || lines_shard_is_mine(&b->shard, batch__shard_key(&l->q, line, code != NULL));
@@ -23921,7 +23916,7 @@ static void help_version(str *out) {
     err_t none = {0};
     str_fmt(out, "llmrun %s\n", cli_build);
     str_fmt(out, "compiler  %s%s\n", strstr(__VERSION__, "lang") ? "" : "gcc ", __VERSION__);
-    str_fmt(out, "kernels   %s\nPCRE2     %s\njansson   %s\n", k_level_name(), pcre, req_json_version());
+    str_fmt(out, "kernels   %s\nPCRE2     %s\n", k_level_name(), pcre);
     str_fmt(out, "OpenBLAS  %s\n",
             dev_blas_open(&none) ? "found, runs with --blas"
             : LLMRUN_BLAS        ? "not found"
