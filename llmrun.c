@@ -22,7 +22,7 @@
  *   [gen]      a request and its answer, as values                                <- k base gguf tok samp engine
  *   [score]    logits and log-probabilities of a given text                       <- base tok kv engine gen
  *   [lines]    reader of long files, shards                                       <- base
- *   [results]  files of results: records, header, resume, merge                   <- base lines
+ *   [results]  files of results: records, header, resume, merge                   <- base val lines
  *   [req]      one line of a batch file: request and record                       <- base val tok samp gen
  *   [spec]     speculative decoding: n-gram lookup, draft model                   <- k base host pool gguf writer tok dev model kv fwd samp engine
  *   [sched]    (hist) continuous batching of requests                             <- base pool tok kv fwd samp engine gen spec
@@ -12131,15 +12131,14 @@ static bool results__read_number(bytes *b, uint64_t *out) {
     return true;
 }
 
-/* Reads n hex digits; upper: capitals too. */
-static bool results__hex(bytes *b, int n, bool upper, uint64_t *out) {
+/* Reads n hex digits. */
+static bool results__hex(bytes *b, int n, uint64_t *out) {
     uint64_t v = 0;
     if (b->n < (size_t)n) return false;
     for (int i = 0; i < n; i++) {
         uint8_t c = b->p[i];
         if (c >= '0' && c <= '9') c = (uint8_t)(c - '0');
         else if (c >= 'a' && c <= 'f') c = (uint8_t)(c - 'a' + 10);
-        else if (upper && c >= 'A' && c <= 'F') c = (uint8_t)(c - 'A' + 10);
         else return false;
         v = v << 4 | c;
     }
@@ -12148,46 +12147,8 @@ static bool results__hex(bytes *b, int n, bool upper, uint64_t *out) {
     return true;
 }
 
-static void results__put_char(str *s, uint32_t c) {
-    char b[4] = {(char)c};
-    int  n = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
-    for (int i = n - 1; n > 1 && i > 0; i--, c >>= 6) b[i] = (char)(0x80 | (c & 0x3f));
-    if (n > 1) b[0] = (char)(c | (0xf00u >> n & 0xff));
-    str_add(s, b, (size_t)n);
-}
-
-/* Reads what follows \u: four digits, or a surrogate pair. */
-static bool results__unicode(bytes *b, str *s) {
-    uint64_t c, low;
-    if (!results__hex(b, 4, true, &c) || (c >= 0xdc00 && c <= 0xdfff)) return false;
-    if (c >= 0xd800 && c <= 0xdbff) {
-        if (!results__skip(b, "\\u") || !results__hex(b, 4, true, &low) || low < 0xdc00 || low > 0xdfff)
-            return false;
-        c = 0x10000 + ((c - 0xd800) << 10) + (low - 0xdc00);
-    }
-    results__put_char(s, (uint32_t)c);
-    return true;
-}
-
 /* Reads a JSON string with its quotes and appends its bytes; bytes beyond ASCII stay as they are. */
-static bool results__string(bytes *b, str *s) {
-    static const char names[] = "\"\\/bfnrt", values[] = "\"\\/\b\f\n\r\t";
-    if (!results__skip(b, "\"")) return false;
-    for (;;) {
-        size_t n = 0;
-        while (n < b->n && b->p[n] >= 0x20 && b->p[n] != '"' && b->p[n] != '\\') n++;
-        str_add(s, b->p, n);
-        *b = (bytes){b->p + n, b->n - n};
-        if (results__skip(b, "\"")) return true;
-        if (!results__skip(b, "\\") || !b->n) return false;
-        const char *name = memchr(names, *b->p, sizeof names - 1);
-        const bool  code = *b->p == 'u';
-        if (!name && !code) return false;
-        *b = (bytes){b->p + 1, b->n - 1};
-        if (name) str_add(s, &values[name - names], 1);
-        else if (!results__unicode(b, s)) return false;
-    }
-}
+static bool results__string(bytes *b, str *s) { return b->n && *b->p == '"' && val_json_text(bytes_cut_json(b), s); }
 
 /* The key of an input's name, never 0; 0 for NULL. */
 static uint64_t results_file(const char *name) {
@@ -12229,7 +12190,7 @@ static bool results__read(bytes b, results__record *h, str *id) {
     str_clear(id);
     if (!b.n || b.p[b.n - 1] != '}') return false;
     if (!results__skip(&b, "{\"id\":\"batch_req_") || !results__read_number(&b, &h->line) ||
-        !results__skip(&b, "_") || !results__hex(&b, 16, false, &h->hash) ||
+        !results__skip(&b, "_") || !results__hex(&b, 16, &h->hash) ||
         !results__skip(&b, "\",\"custom_id\":"))
         return false;
     h->has_id = !results__skip(&b, "null");
