@@ -59,6 +59,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <fenv.h>
 #include <float.h>
 #include <glob.h>
 #include <limits.h>
@@ -4067,7 +4068,8 @@ typedef struct val_iter   val_iter;
 typedef struct val_func   val_func;
 typedef struct val_object val_object;
 
-/* A growing string. It only grows: views of its beginning stay valid. */
+/* A growing string. It only grows: views of its beginning stay valid. Once val_buf_str() gave it away it is no longer written to, because the
+ * string may grow in place. */
 typedef struct {
     val_chr *at;
     size_t   n, cap;
@@ -4215,12 +4217,16 @@ __attribute__((format(printf, 3, 4), noreturn)) static void val_fail(val_env *en
     longjmp(*env->back, 1);
 }
 
-/* Calls fn. False: it ended with val_fail, and e says why. One call may stand inside another. */
+/* Calls fn. False: it ended with val_fail, and e says why. One call may stand inside another. Floats have their subnormal numbers
+ * here, which k_thread_start turns off for the kernels. */
 static bool val_run(val_env *env, void (*fn)(val_env *env, void *arg), void *arg, err_t *e) {
     jmp_buf        here;
     jmp_buf *const outer = env->back;
     err_t *const   outer_e = env->e;
     volatile bool  done = false;
+    fenv_t         floats;
+    fegetenv(&floats);
+    fesetenv(FE_DFL_ENV);
     env->back = &here;
     env->e = e;
     if (setjmp(here) == 0) {
@@ -4229,6 +4235,7 @@ static bool val_run(val_env *env, void (*fn)(val_env *env, void *arg), void *arg
     }
     env->back = outer;
     env->e = outer_e;
+    fesetenv(&floats);
     return done;
 }
 
@@ -4411,7 +4418,7 @@ enum { VAL_NOWHERE = -1 };
 static int64_t val_find(val_env *env, val_str s, val_str what, size_t from, size_t to) {
     uint64_t work = 0;
     int64_t  found = VAL_NOWHERE;
-    if (what.n > to - from || from > to) return VAL_NOWHERE;
+    if (from > to || what.n > to - from) return VAL_NOWHERE;
     for (size_t i = from, k; found < 0 && i + what.n <= to; i++) {
         for (k = 0; k < what.n && VAL_CHAR(s.p[i + k]) == VAL_CHAR(what.p[k]); k++) {}
         if (k == what.n) found = (int64_t)i;
@@ -5046,7 +5053,7 @@ typedef struct {
 } val__walk;
 
 static void val__push(val_env *env, val__walk *w, val__level level) {
-    if (w->n == VAL_DEPTH_MAX) val_fail(env, EXIT_RESOURCE, "values stand inside each other in more than %d levels", VAL_DEPTH_MAX);
+    if (w->n == VAL_DEPTH_MAX) val_fail(env, EXIT_RESOURCE, "values are more than %d levels deep", VAL_DEPTH_MAX);
     if (w->n == w->cap) {
         const size_t cap = w->cap ? 4 * w->cap : 16;
         val__level  *at = val_alloc(env, cap, sizeof *at);
@@ -5341,7 +5348,7 @@ static int val_order(val_env *env, val a, val b, const char *op) {
         if (a.kind == VAL_STR) return val_step_chars(env, a.s.n < b.s.n ? a.s.n : b.s.n), val_str_order(a.s, b.s);
         if (a.kind != VAL_LIST && a.kind != VAL_TUPLE) val__no_order(env, a, b, op);
         const val_list *x = a.list, *y = b.list;
-        if (depth == VAL_DEPTH_MAX) val_fail(env, EXIT_RESOURCE, "values stand inside each other in more than %d levels", VAL_DEPTH_MAX);
+        if (depth == VAL_DEPTH_MAX) val_fail(env, EXIT_RESOURCE, "values are more than %d levels deep", VAL_DEPTH_MAX);
         while (i < x->n && i < y->n && val_eq(env, x->at[i], y->at[i])) val_step(env, 1), i++;
         if (i == x->n || i == y->n) return x->n < y->n ? -1 : x->n > y->n;
         a = x->at[i];
@@ -5430,6 +5437,7 @@ static bool val_in(val_env *env, val item, val container) {
 static val val__shell(val_env *env, val v) {
     if (v.kind == VAL_LIST) return val_list_new(env);
     if (v.kind == VAL_TUPLE) return val_tuple_new(env);
+    if (v.kind == VAL_STR) v.s.own = NULL;            /* the buffer may be another val_env's */
     return v.kind == VAL_DICT ? val_dict_new(env) : v;
 }
 
@@ -5439,7 +5447,7 @@ static val val_copy(val_env *env, val v) {
     const val root = val__shell(env, v);
     val_list *shells = val_list_new(env).list;        /* copies of the values that are open in `from` */
     val       part, key = val_none();
-    if (!val__has_parts(v)) return v;
+    if (!val__has_parts(v)) return root;
     val__push_value(env, &from, v, NULL);
     val_list_add(env, shells, root);
     while (from.n) {
@@ -5451,7 +5459,7 @@ static val val_copy(val_env *env, val v) {
         }
         if (into.kind == VAL_DICT) val__next(env, &from, &part);
         const val copy = val__shell(env, part);
-        if (into.kind == VAL_DICT) val_dict_set(env, into.dict, key, copy);
+        if (into.kind == VAL_DICT) val_dict_set(env, into.dict, val__shell(env, key), copy);
         else val_list_add(env, into.list, copy);
         if (!val__has_parts(part)) continue;
         val__push_value(env, &from, part, NULL);
@@ -5509,8 +5517,11 @@ static val val_slice(val_env *env, val v, val from, val to, val step) {
     const uint64_t n = val__range_n((val_range){lo, hi, by});
     if (v.kind == VAL_RANGE) {
         const val_range r = v.range;
-        return val_range_of((int64_t)((uint64_t)r.from + (uint64_t)lo * (uint64_t)r.step), (int64_t)((uint64_t)r.from + (uint64_t)hi * (uint64_t)r.step),
-                            (int64_t)((uint64_t)r.step * (uint64_t)by));
+        int64_t         from_at, to_at, by_at;
+        bool            wraps = __builtin_mul_overflow(lo, r.step, &from_at) || __builtin_add_overflow(r.from, from_at, &from_at);
+        wraps = wraps || __builtin_mul_overflow(hi, r.step, &to_at) || __builtin_add_overflow(r.from, to_at, &to_at) || __builtin_mul_overflow(by, r.step, &by_at);
+        if (wraps) val_fail(env, EXIT_INPUT, "the bounds of a range do not fit in 64 bits");
+        return val_range_of(from_at, to_at, by_at);
     }
     if (v.kind == VAL_STR && by == 1) {
         v.s = n ? val_sub(v.s, (size_t)lo, (size_t)lo + n) : (val_str){0};
@@ -5621,13 +5632,12 @@ static val val_minus(val_env *env, val a, val b) {
     return val__num_add(env, &x, &y, true);
 }
 
-/* How often a sequence is repeated: v is an int; negative: 0 times. A number beyond memory fails unless the sequence is empty. */
+/* How often a sequence of n elements is repeated: v is an int; negative: 0 times. Fails where the result is beyond the limit. */
 static uint64_t val__times(val_env *env, val v, uint64_t n, uint64_t each) {
-    if (!val__is_int(v)) val_fail(env, EXIT_INPUT, "found %s times a sequence, expected an int", val_kind_name(v));
     uint64_t total;
-    if (!n) return 0;
-    if (v.kind == VAL_BIG) return v.big->neg ? 0 : val_room(env, UINT64_MAX, n);
-    if (val__small(v) <= 0) return 0;
+    if (!val__is_int(v)) val_fail(env, EXIT_INPUT, "found %s times a sequence, expected an int", val_kind_name(v));
+    if (v.kind == VAL_BIG) val_room(env, UINT64_MAX, 1);
+    if (!n || val__small(v) <= 0) return 0;
     if (__builtin_mul_overflow((uint64_t)val__small(v), n, &total)) total = UINT64_MAX;
     val_room(env, total, each);
     return (uint64_t)val__small(v);
@@ -5668,6 +5678,9 @@ static val val_mul(val_env *env, val a, val b) {
     return val__num_mul(env, &x, &y);
 }
 
+/* Whether an integer is a float too. */
+static bool val__exact(val v) { return v.kind != VAL_BIG && val__small(v) <= 1ll << 53 && val__small(v) >= -(1ll << 53); }
+
 /* Fails where b is 0. */
 static void val__not_zero(val_env *env, val b) {
     if (!val_truth(b)) val_fail(env, EXIT_INPUT, "division by zero");
@@ -5684,19 +5697,16 @@ static void val__num_shift(val_env *env, val__num *r, const val__num *a, uint64_
     r->neg = a->neg;
 }
 
-/* a / b of integers, rounded once: the quotient has 65 bits or more, or those that the smallest float counts. */
+/* |a / b| of integers, rounded once: the quotient has more bits than a float, and its lowest bit is set where a rest is left. */
 static double val__num_true_div(val_env *env, const val__num *a, const val__num *b) {
     const int64_t size = (int64_t)val__num_bits(a) - (int64_t)val__num_bits(b);
-    int64_t       exp, shift = 66 - size;
-    val__num      up, down;
+    int64_t       exp, shift = size < 66 ? 66 - size : 0;
+    val__num      up;
     val_big      *rest;
     if (size > 1025) return INFINITY;
     if (!a->n || size < -1080) return 0;
-    if (shift < 0) shift = 0;
     val__num_shift(env, &up, a, (uint64_t)shift);
-    down = *b;
-    if (b->at == b->own) down.at = down.own;
-    val_big *q = val__mag_div(env, &up, &down, &rest);
+    val_big *q = val__mag_div(env, &up, b, &rest);
     val__big_value(q);
     val__big_value(rest);
     const uint64_t top = val__top_bits(q->at, q->n, &exp) | (rest->n != 0);
@@ -5708,7 +5718,7 @@ static val val_div(val_env *env, val a, val b) {
     val__num x, y;
     val__numbers(env, a, b, "/");
     val__not_zero(env, b);
-    if (a.kind == VAL_FLOAT || b.kind == VAL_FLOAT) return val_float(val_as_float(env, a) / val_as_float(env, b));
+    if (a.kind == VAL_FLOAT || b.kind == VAL_FLOAT || (val__exact(a) && val__exact(b))) return val_float(val_as_float(env, a) / val_as_float(env, b));
     val__num_of(&x, a);
     val__num_of(&y, b);
     const double d = val__num_true_div(env, &x, &y);
@@ -5858,51 +5868,69 @@ static val_float_text val_float_repr(double f) {
     return t;
 }
 
-/* Appends an integer in base 2, 8, 10 or 16 (small letters). Python refuses more than 4,300 decimal digits. */
-static void val_put_int(val_env *env, val_buf *b, val v, uint32_t base) {
-    char     text[72];
-    size_t   at = sizeof text;
-    val__num x;
-    val__num_of(&x, v);
-    if (x.n <= 2) {
-        uint64_t u = (x.n ? x.at[0] : 0) | (uint64_t)(x.n > 1 ? x.at[1] : 0) << 32;
-        text[--at] = 0;
-        do text[--at] = "0123456789abcdef"[u % base];
-        while (u /= base);
-        if (x.neg) text[--at] = '-';
-        val_buf_put(env, b, text + at);
-        return;
-    }
-    const uint64_t digits = val__num_bits(&x) / (base == 16 ? 4 : base == 8 ? 3 : base == 2 ? 1 : 3) + 2;
-    if (base == 10 && val__num_bits(&x) > 14285) val_fail(env, EXIT_INPUT, "an integer has more than %d digits, too many for a text", VAL_DIGITS_MAX);
-    char    *all = val_alloc(env, digits, 1);
-    val_big *rest = val__big_new(env, x.n);
-    memcpy(rest->at, x.at, x.n * sizeof *x.at);
-    val_step(env, (uint64_t)x.n * x.n / 16);
-    const uint32_t part = base == 10 ? 1000000000 : base == 8 ? 1u << 30 : base == 2 ? 1u << 31 : 1u << 28;
-    const int      width = base == 10 ? 9 : base == 8 ? 10 : base == 2 ? 31 : 7;
-    at = digits;
-    all[--at] = 0;
-    while (rest->n) {
-        uint32_t u = val__mag_div1(rest->at, rest->n, part);
-        while (rest->n && !rest->at[rest->n - 1]) rest->n--;
-        for (int i = 0; rest->n ? i < width : u != 0; i++, u /= base) all[--at] = "0123456789abcdef"[u % base];
-    }
-    if (base == 10 && digits - 1 - at > VAL_DIGITS_MAX) val_fail(env, EXIT_INPUT, "an integer has more than %d digits, too many for a text", VAL_DIGITS_MAX);
-    if (x.neg) all[--at] = '-';
-    val_buf_put(env, b, all + at);
+/* How an integer is divided into limbs of digits: part = base ^ width fits in 32 bits. bits: each digit has at least as many. */
+static const struct {
+    uint32_t base, part;
+    int      width, bits;
+} val__bases[] = {{10, 1000000000, 9, 3}, {16, 1u << 28, 7, 4}, {8, 1u << 30, 10, 3}, {2, 1u << 31, 31, 1}};
+
+__attribute__((noreturn)) static void val__too_long(val_env *env) {
+    val_fail(env, EXIT_INPUT, "an integer has more than %d digits, which is the limit between text and integers", VAL_DIGITS_MAX);
 }
 
-/* The value of ASCII digits in a base up to 36; each of them is one. */
+/* Writes the digits of a magnitude in front of `end`; returns where they begin. rest becomes 0. */
+static char *val__write_digits(val_big *rest, size_t row, char *end) {
+    const uint32_t base = val__bases[row].base;
+    if (!rest->n) *--end = '0';
+    while (rest->n) {
+        uint32_t u = val__mag_div1(rest->at, rest->n, val__bases[row].part);
+        while (rest->n && !rest->at[rest->n - 1]) rest->n--;
+        for (int i = 0; rest->n ? i < val__bases[row].width : u != 0; i++, u /= base) *--end = "0123456789abcdef"[u % base];
+    }
+    return end;
+}
+
+/* Appends an integer in base 2, 8, 10 or 16 (small letters, no prefix). Python refuses more than 4,300 decimal digits. */
+static void val_put_int(val_env *env, val_buf *b, val v, uint32_t base) {
+    val__num x;
+    size_t   row = 0;
+    while (val__bases[row].base != base) row++;
+    val__num_of(&x, v);
+    const uint64_t bits = val__num_bits(&x), room = bits / (uint64_t)val__bases[row].bits + 4;
+    if (base == 10 && bits > VAL_DIGITS_MAX * 4ull) val__too_long(env);
+    val_step(env, (uint64_t)x.n * x.n / 32);
+    char    *text = val_alloc(env, room, 1);
+    val_big *rest = val__big_new(env, x.n);
+    if (x.n) memcpy(rest->at, x.at, x.n * sizeof *x.at);
+    char *digits = val__write_digits(rest, row, text + room - 1);
+    if (base == 10 && text + room - 1 - digits > VAL_DIGITS_MAX) val__too_long(env);
+    if (x.neg) *--digits = '-';
+    val_buf_put(env, b, digits);
+}
+
+/* The value of a digit (decimal ones of any script, letters of any case), 36: it is none. */
+static uint32_t val__digit(val_chr c) {
+    static const uint32_t zeros[] = {
+        0x660, 0x6f0, 0x7c0, 0x966, 0x9e6, 0xa66, 0xae6, 0xb66, 0xbe6, 0xc66, 0xce6, 0xd66, 0xde6, 0xe50, 0xed0, 0xf20, 0x1040,
+        0x1090, 0x17e0, 0x1810, 0x1946, 0x19d0, 0x1a80, 0x1a90, 0x1b50, 0x1bb0, 0x1c40, 0x1c50, 0xa620, 0xa8d0, 0xa900,
+        0xa9d0, 0xa9f0, 0xaa50, 0xabf0, 0xff10, 0x104a0, 0x10d30, 0x11066, 0x110f0, 0x11136, 0x111d0, 0x112f0, 0x11450,
+        0x114d0, 0x11650, 0x116c0, 0x11730, 0x118e0, 0x11950, 0x11c50, 0x11d50, 0x11da0, 0x16a60, 0x16ac0, 0x16b50,
+        0x1d7ce, 0x1d7d8, 0x1d7e2, 0x1d7ec, 0x1d7f6, 0x1e140, 0x1e2f0, 0x1e950, 0x1fbf0};
+    c = VAL_CHAR(c);
+    if (c < 0x80) return c >= '0' && c <= '9' ? c - '0' : c < 0x80 && isalpha((int)c) ? (c | 32) - 'a' + 10 : 36;
+    for (size_t i = 0; i < sizeof zeros / sizeof *zeros; i++)
+        if (c - zeros[i] < 10) return c - zeros[i];
+    return 36;
+}
+
+/* The value of digits in a base up to 36; each of them is one. */
 static val val__int_digits(val_env *env, const char *digits, size_t n, uint32_t base, bool neg) {
-    uint64_t u = 0;
-    if (base == 10 && n > VAL_DIGITS_MAX) val_fail(env, EXIT_INPUT, "an integer of %zu digits, expected at most %d", n, VAL_DIGITS_MAX);
+    if ((base & (base - 1)) && n > VAL_DIGITS_MAX) val__too_long(env);
+    val_step(env, (uint64_t)n * n / 1024);
     val_big *r = val__big_new(env, (uint64_t)n * 6 / 32 + 2);
     r->n = 0;
-    val_step(env, (uint64_t)n * n / 1024);
     for (size_t i = 0; i < n; i++) {
-        const char c = digits[i];
-        u = (uint64_t)(c <= '9' ? c - '0' : (c | 32) - 'a' + 10);
+        uint64_t u = val__digit((uint8_t)digits[i]);
         for (size_t k = 0; k < r->n; k++) {
             u += (uint64_t)r->at[k] * base;
             r->at[k] = (uint32_t)u;
@@ -5914,12 +5942,80 @@ static val val__int_digits(val_env *env, const char *digits, size_t n, uint32_t 
     return val__big_value(r);
 }
 
+/* White space, as Python's str.isspace(). */
+static bool val_is_space(val_chr c) {
+    c = VAL_CHAR(c);
+    return c == ' ' || (c >= 9 && c <= 13) || (c >= 0x1c && c <= 0x1f) || c == 0x85 || c == 0xa0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200a) || c == 0x2028 || c == 0x2029 ||
+           c == 0x202f || c == 0x205f || c == 0x3000;
+}
+
+/* A string without the white space at both ends. */
+static val_str val_strip(val_str s) {
+    size_t from = 0, to = s.n;
+    while (from < to && val_is_space(s.p[from])) from++;
+    while (to > from && val_is_space(s.p[to - 1])) to--;
+    return val_sub(s, from, to);
+}
+
+/* A number's text as ASCII: white space around it and underscores between digits go, digits of any script become ASCII. NULL: it has something else. */
+static char *val__plain_number(val_env *env, val_str s) {
+    char  *text = val_alloc(env, (uint64_t)s.n + 1, 1);
+    size_t n = 0;
+    s = val_strip(s);
+    val_step_chars(env, 4 * (uint64_t)s.n);
+    for (size_t i = 0; i < s.n; i++) {
+        const val_chr  c = VAL_CHAR(s.p[i]);
+        const uint32_t d = val__digit(c);
+        if (c == '_' && i && i + 1 < s.n && val__digit(s.p[i - 1]) < 36 && val__digit(s.p[i + 1]) < 36) continue;
+        if (c >= 0x80 && d == 36) return NULL;
+        text[n++] = c < 0x80 ? (char)c : (char)('0' + d);
+    }
+    return strlen(text) == n ? text : NULL;
+}
+
+/* int(s, base), base 0 or 2 to 36; 0: as the prefix says. False: s is no integer. Fails beyond 4,300 decimal digits. */
+static bool val_read_int(val_env *env, val_str s, uint32_t base, val *out) {
+    static const struct {
+        char     letter;
+        uint32_t base;
+    } prefixes[] = {{'x', 16}, {'o', 8}, {'b', 2}};
+    const char *p = val__plain_number(env, s);
+    if (!p) return false;
+    const bool neg = *p == '-';
+    p += neg || *p == '+';
+    bool prefixed = false;
+    for (size_t i = 0; i < 3 && *p == '0'; i++) {
+        if ((p[1] | 32) != prefixes[i].letter || (base && base != prefixes[i].base)) continue;
+        base = prefixes[i].base;
+        prefixed = true;
+    }
+    if (prefixed) p += 2;
+    const size_t n = strlen(p);
+    for (size_t i = 0; i < n; i++)
+        if (val__digit((uint8_t)p[i]) >= (base ? base : 10)) return false;
+    if (!n || (!base && *p == '0' && strspn(p, "0") < n)) return false;
+    *out = val__int_digits(env, p, n, base ? base : 10, neg);
+    return true;
+}
+
+/* float(s). False: s is no number. */
+static bool val_read_float(val_env *env, val_str s, double *out) {
+    const char *text = val__plain_number(env, s), *p = text;
+    char       *end;
+    if (!p) return false;
+    p += *p == '+' || *p == '-';
+    const bool word = !strcasecmp(p, "inf") || !strcasecmp(p, "infinity") || !strcasecmp(p, "nan");
+    if (!*p || (!word && strspn(p, "0123456789.eE+-") < strlen(p))) return false;
+    *out = strtod(text, &end);
+    return !*end && end > p;
+}
+
 /* --- printed forms: str() and repr() --- */
 
 /* Appends a character of a printed string: printable as it is, else as an escape. */
 static void val__repr_chr(val_env *env, val_buf *b, val_chr c, char quote) {
     const val_chr u = VAL_CHAR(c);
-    char          text[12];
+    char          text[16];
     if (u == (uint8_t)quote || u == '\\') snprintf(text, sizeof text, "\\%c", (char)u);
     else if (u == '\n') strcpy(text, "\\n");
     else if (u == '\r') strcpy(text, "\\r");
@@ -6202,7 +6298,7 @@ __attribute__((noreturn)) static void val__json_bad(val__json *j, const char *ex
     else if (c > 0x20 && c < 0x7f) snprintf(found, sizeof found, "'%c'", (char)c);
     else if (c >= VAL_BYTE) snprintf(found, sizeof found, "the byte 0x%02x", c - VAL_BYTE);
     else snprintf(found, sizeof found, "the character U+%04X", c);
-    val_fail(j->env, EXIT_INPUT, "JSON, byte %zu: found %s, expected %s", val__bytes_before(j->s, j->at) + 1, found, expected);
+    val_fail(j->env, EXIT_INPUT, "byte %zu: found %s, expected %s", val__bytes_before(j->s, j->at) + 1, found, expected);
 }
 
 static void val__json_blank(val__json *j) {
@@ -6355,7 +6451,7 @@ static bool val__json_value(val__json *j, val_list *open, val *out) {
     *out = dict ? val_dict_new(j->env) : val_list_new(j->env);
     val__json_blank(j);
     if (val__json_word(j, dict ? "}" : "]")) return true;
-    if (open->n == VAL_DEPTH_MAX) val_fail(j->env, EXIT_RESOURCE, "JSON, byte %zu: more than %d levels", val__bytes_before(j->s, j->at), VAL_DEPTH_MAX);
+    if (open->n == VAL_DEPTH_MAX) val_fail(j->env, EXIT_RESOURCE, "byte %zu: found JSON that is more than %d levels deep", val__bytes_before(j->s, j->at), VAL_DEPTH_MAX);
     return false;
 }
 
@@ -24967,7 +25063,7 @@ static bool act_run(config *c, double t_start, err_t *e) {
 
 /* Temporary: [val]'s functions, until the sections that use them are here. */
 __attribute__((unused)) static void (*const act__values[])(void) = {
-    (void (*)(void))val_add, (void (*)(void))val_alloc, (void (*)(void))val_as_float, (void (*)(void))val_as_str, (void (*)(void))val_bind, (void (*)(void))val_bool, (void (*)(void))val_buf_add, (void (*)(void))val_buf_chr, (void (*)(void))val_buf_new, (void (*)(void))val_buf_put, (void (*)(void))val_buf_str, (void (*)(void))val_copy, (void (*)(void))val_defined, (void (*)(void))val_dict_clear, (void (*)(void))val_dict_del, (void (*)(void))val_dict_get, (void (*)(void))val_dict_new, (void (*)(void))val_dict_set, (void (*)(void))val_div, (void (*)(void))val_env_drop, (void (*)(void))val_env_init, (void (*)(void))val_eq, (void (*)(void))val_escape, (void (*)(void))val_fail, (void (*)(void))val_find, (void (*)(void))val_float, (void (*)(void))val_float_repr, (void (*)(void))val_floordiv, (void (*)(void))val_get, (void (*)(void))val_has_len, (void (*)(void))val_hashable, (void (*)(void))val_in, (void (*)(void))val_index, (void (*)(void))val_int, (void (*)(void))val_is_str, (void (*)(void))val_items, (void (*)(void))val_iter_of, (void (*)(void))val_iterable, (void (*)(void))val_join, (void (*)(void))val_json_parse, (void (*)(void))val_json_read, (void (*)(void))val_json_write, (void (*)(void))val_kind_name, (void (*)(void))val_len, (void (*)(void))val_list_add, (void (*)(void))val_list_new, (void (*)(void))val_minus, (void (*)(void))val_mod, (void (*)(void))val_mul, (void (*)(void))val_neg, (void (*)(void))val_none, (void (*)(void))val_of_dict, (void (*)(void))val_of_func, (void (*)(void))val_of_list, (void (*)(void))val_of_object, (void (*)(void))val_of_tuple, (void (*)(void))val_order, (void (*)(void))val_pair_of, (void (*)(void))val_pos, (void (*)(void))val_pow, (void (*)(void))val_print, (void (*)(void))val_printable, (void (*)(void))val_put, (void (*)(void))val_put_int, (void (*)(void))val_quote, (void (*)(void))val_range_of, (void (*)(void))val_repr, (void (*)(void))val_room, (void (*)(void))val_run, (void (*)(void))val_slice, (void (*)(void))val_spans_drop, (void (*)(void))val_step, (void (*)(void))val_step_chars, (void (*)(void))val_buf_reserve, (void (*)(void))val_str_eq, (void (*)(void))val_str_is, (void (*)(void))val_str_of, (void (*)(void))val_str_order, (void (*)(void))val_str_view, (void (*)(void))val_sub, (void (*)(void))val_text, (void (*)(void))val_trunc, (void (*)(void))val_truth, (void (*)(void))val_tuple_new, (void (*)(void))val_undef, (void (*)(void))val_utf8, (void (*)(void))val_utf8_from, (void (*)(void))val_view_of};
+    (void (*)(void))val_add, (void (*)(void))val_alloc, (void (*)(void))val_as_float, (void (*)(void))val_as_str, (void (*)(void))val_bind, (void (*)(void))val_bool, (void (*)(void))val_buf_add, (void (*)(void))val_buf_chr, (void (*)(void))val_buf_new, (void (*)(void))val_buf_put, (void (*)(void))val_buf_str, (void (*)(void))val_copy, (void (*)(void))val_defined, (void (*)(void))val_dict_clear, (void (*)(void))val_dict_del, (void (*)(void))val_dict_get, (void (*)(void))val_dict_new, (void (*)(void))val_dict_set, (void (*)(void))val_div, (void (*)(void))val_env_drop, (void (*)(void))val_env_init, (void (*)(void))val_eq, (void (*)(void))val_escape, (void (*)(void))val_fail, (void (*)(void))val_find, (void (*)(void))val_float, (void (*)(void))val_float_repr, (void (*)(void))val_floordiv, (void (*)(void))val_get, (void (*)(void))val_has_len, (void (*)(void))val_hashable, (void (*)(void))val_in, (void (*)(void))val_index, (void (*)(void))val_int, (void (*)(void))val_is_str, (void (*)(void))val_items, (void (*)(void))val_iter_of, (void (*)(void))val_iterable, (void (*)(void))val_join, (void (*)(void))val_json_parse, (void (*)(void))val_json_read, (void (*)(void))val_json_write, (void (*)(void))val_kind_name, (void (*)(void))val_len, (void (*)(void))val_list_add, (void (*)(void))val_list_new, (void (*)(void))val_minus, (void (*)(void))val_mod, (void (*)(void))val_mul, (void (*)(void))val_neg, (void (*)(void))val_none, (void (*)(void))val_of_dict, (void (*)(void))val_of_func, (void (*)(void))val_of_list, (void (*)(void))val_of_object, (void (*)(void))val_of_tuple, (void (*)(void))val_order, (void (*)(void))val_pair_of, (void (*)(void))val_pos, (void (*)(void))val_pow, (void (*)(void))val_print, (void (*)(void))val_printable, (void (*)(void))val_put, (void (*)(void))val_put_int, (void (*)(void))val_quote, (void (*)(void))val_range_of, (void (*)(void))val_repr, (void (*)(void))val_room, (void (*)(void))val_run, (void (*)(void))val_slice, (void (*)(void))val_spans_drop, (void (*)(void))val_step, (void (*)(void))val_read_int, (void (*)(void))val_read_float, (void (*)(void))val_is_space, (void (*)(void))val_strip, (void (*)(void))val_step_chars, (void (*)(void))val_buf_reserve, (void (*)(void))val_str_eq, (void (*)(void))val_str_is, (void (*)(void))val_str_of, (void (*)(void))val_str_order, (void (*)(void))val_str_view, (void (*)(void))val_sub, (void (*)(void))val_text, (void (*)(void))val_trunc, (void (*)(void))val_truth, (void (*)(void))val_tuple_new, (void (*)(void))val_undef, (void (*)(void))val_utf8, (void (*)(void))val_utf8_from, (void (*)(void))val_view_of};
 
 /* ===== [main] from the command line to the exit code =====
  * Reads the options, runs one action and returns the exit code.

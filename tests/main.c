@@ -11,6 +11,7 @@
 #include "t_gguf.c"
 #include "t_writer.c"
 #include "t_tok.c"
+#include "t_val.c"
 #include "t_kv.c"
 #include "t_fwd.c"
 #include "t_dev.c"
