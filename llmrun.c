@@ -6447,12 +6447,11 @@ static bool val__json_shut(val__json *j, val_list *open) {
 static bool val__json_value(val__json *j, val_list *open, val *out) {
     const bool dict = val__peek(j) == '{', list = val__peek(j) == '[';
     if (!dict && !list) return *out = val__json_scalar(j), true;
+    if (open->n == VAL_DEPTH_MAX) val_fail(j->env, EXIT_RESOURCE, "byte %zu: found JSON that is more than %d levels deep", val__bytes_before(j->s, j->at) + 1, VAL_DEPTH_MAX);
     j->at++;
     *out = dict ? val_dict_new(j->env) : val_list_new(j->env);
     val__json_blank(j);
-    if (val__json_word(j, dict ? "}" : "]")) return true;
-    if (open->n == VAL_DEPTH_MAX) val_fail(j->env, EXIT_RESOURCE, "byte %zu: found JSON that is more than %d levels deep", val__bytes_before(j->s, j->at), VAL_DEPTH_MAX);
-    return false;
+    return val__json_word(j, dict ? "}" : "]");
 }
 
 static val val__json_text(val__json *j) {

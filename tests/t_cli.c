@@ -107,15 +107,15 @@ static void t_cli_spellings(void) {
         const cli_opt  full = cli_full(&cli_opts[i]), *o = &full;
         const char    *names = o->names;
         for (bytes w; cli_word(&names, ' ', &w);) {
-            char   line[512], val[128] = "";
+            char   line[512], value[128] = "";
             config a, b = cli_defaults();
             err_t  e;
-            if (o->arg) t_cli__sample(o, true, val, sizeof val);
+            if (o->arg) t_cli__sample(o, true, value, sizeof value);
             const char *before = t_cli__before(o);
-            snprintf(line, sizeof line, "%s%.*s%s%s", before, (int)w.n, (const char *)w.p, o->arg ? "|" : "", val);
+            snprintf(line, sizeof line, "%s%.*s%s%s", before, (int)w.n, (const char *)w.p, o->arg ? "|" : "", value);
             CHECKF(t_cli__parse(&a, line, &e), "%s: %s", line, e.text);
             if (o->arg) {
-                snprintf(line, sizeof line, "%s%.*s=%s", before, (int)w.n, (const char *)w.p, val);
+                snprintf(line, sizeof line, "%s%.*s=%s", before, (int)w.n, (const char *)w.p, value);
                 CHECKF(t_cli__parse(&b, line, &e), "%s: %s", line, e.text);
                 CHECKF(t_cli__same(o, &a, &b), "%.*s: the two spellings differ", (int)w.n, w.p);
                 cli_drop(&b);
@@ -139,11 +139,11 @@ static void t_cli_ranges(void) {
         if (!t_cli__is_number(o)) continue;
         bytes name = cli_long_name(o);
         for (int high = 0; high < 2; high++) {
-            char   val[64], line[256], lo[32], hi[32], beyond[64];
+            char   value[64], line[256], lo[32], hi[32], beyond[64];
             config c;
             err_t  e;
-            t_cli__sample(o, high, val, sizeof val);
-            snprintf(line, sizeof line, "%s%.*s=%s", t_cli__before(o), (int)name.n, (const char *)name.p, val);
+            t_cli__sample(o, high, value, sizeof value);
+            snprintf(line, sizeof line, "%s%.*s=%s", t_cli__before(o), (int)name.n, (const char *)name.p, value);
             CHECKF(t_cli__parse(&c, line, &e), "%s: %s", line, e.text);
             double got = o->kind == OPT_INT ? *(int *)((char *)&c + o->at) : o->kind == OPT_FLT ? (double)*(float *)((char *)&c + o->at)
                        : o->kind == OPT_I64 ? (double)*(int64_t *)((char *)&c + o->at) : (double)*(uint64_t *)((char *)&c + o->at);
@@ -883,15 +883,15 @@ static void t_cli__partner(int i) {
     CHECKF(cli_lacks(&c, i, &lacks), "%s: nothing is missing", o->names);
     for (bytes w; cli_word(&names, ' ', &w);) {
         const cli_opt *partner = cli_find(c.action == ACT_BENCH, w);
-        char           line[200], val[128] = "";
+        char           line[200], value[128] = "";
         config         both;
         err_t          e;
         str            none = {0};
         if (!CHECKF(partner != NULL, "%s wants %.*s, which is no option", o->names, (int)w.n, w.p)) continue;
         CHECKF(memmem(lacks.p, lacks.n, w.p, w.n) != NULL, "%s: %s does not name %.*s", o->names, lacks.p, (int)w.n, w.p);
         const cli_opt full = cli_full(partner);
-        if (full.arg) t_cli__sample(&full, true, val, sizeof val);
-        snprintf(line, sizeof line, "%s%.*s%s%s", c.action == ACT_BENCH ? "--bench|" : "", (int)w.n, (const char *)w.p, full.arg ? "|" : "", val);
+        if (full.arg) t_cli__sample(&full, true, value, sizeof value);
+        snprintf(line, sizeof line, "%s%.*s%s%s", c.action == ACT_BENCH ? "--bench|" : "", (int)w.n, (const char *)w.p, full.arg ? "|" : "", value);
         CHECKF(t_cli__parse(&both, line, &e), "%s: %s", line, e.text);
         both.action = c.action;
         both.given[i] = "--given";

@@ -579,9 +579,9 @@ static void t_tree_layer(const t_tree_kept *k, int il, int32_t stored, uint8_t *
             const size_t   at = (size_t)(h * l->block + p);
             const uint64_t of = k->of[stored][first + p];
             float         *key = (float *)(void *)(block + l->k_at + at * l->k_stride);
-            float         *val = (float *)(void *)(block + l->v_at + at * l->v_stride);
+            float         *v = (float *)(void *)(block + l->v_at + at * l->v_stride);
             for (int i = 0; i < l->hd_k; i++) key[i] = t_kv_value(of, first + p, il, h * l->hd_k + i);
-            for (int i = 0; i < l->hd_v; i++) val[i] = t_kv_value(of, first + p, il, 1000 + h * l->hd_v + i);
+            for (int i = 0; i < l->hd_v; i++) v[i] = t_kv_value(of, first + p, il, 1000 + h * l->hd_v + i);
         }
 }
 
