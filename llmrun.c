@@ -6298,7 +6298,7 @@ __attribute__((noreturn)) static void val__json_bad(val__json *j, const char *ex
     else if (c > 0x20 && c < 0x7f) snprintf(found, sizeof found, "'%c'", (char)c);
     else if (c >= VAL_BYTE) snprintf(found, sizeof found, "the byte 0x%02x", c - VAL_BYTE);
     else snprintf(found, sizeof found, "the character U+%04X", c);
-    val_fail(j->env, EXIT_INPUT, "byte %zu: found %s, expected %s", val__bytes_before(j->s, j->at) + 1, found, expected);
+    val_fail(j->env, EXIT_INPUT, "JSON, byte %zu: found %s, expected %s", val__bytes_before(j->s, j->at) + 1, found, expected);
 }
 
 static void val__json_blank(val__json *j) {
@@ -6447,7 +6447,7 @@ static bool val__json_shut(val__json *j, val_list *open) {
 static bool val__json_value(val__json *j, val_list *open, val *out) {
     const bool dict = val__peek(j) == '{', list = val__peek(j) == '[';
     if (!dict && !list) return *out = val__json_scalar(j), true;
-    if (open->n == VAL_DEPTH_MAX) val_fail(j->env, EXIT_RESOURCE, "byte %zu: found JSON that is more than %d levels deep", val__bytes_before(j->s, j->at) + 1, VAL_DEPTH_MAX);
+    if (open->n == VAL_DEPTH_MAX) val_fail(j->env, EXIT_RESOURCE, "JSON, byte %zu: more than %d levels", val__bytes_before(j->s, j->at) + 1, VAL_DEPTH_MAX);
     j->at++;
     *out = dict ? val_dict_new(j->env) : val_list_new(j->env);
     val__json_blank(j);

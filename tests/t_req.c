@@ -497,8 +497,8 @@ static void t_req_bounds(void) {
         int         n;
         const char *middle, *back, *tail, *want;
     } rows[] = {
-        {"{\"prompt\":\"\",\"user\":", "[", VAL_DEPTH_MAX, "", "]", "}", "ok prompt=\"\""},
-        {"{\"prompt\":\"\",\"user\":", "[", VAL_DEPTH_MAX + 1, "", "]", "}", "invalid_json_line: JSON, byte 1020: more than 1000 levels"},
+        {"{\"prompt\":\"\",\"user\":", "[", VAL_DEPTH_MAX - 1, "", "]", "}", "ok prompt=\"\""},
+        {"{\"prompt\":\"\",\"user\":", "[", VAL_DEPTH_MAX, "", "]", "}", "invalid_json_line: JSON, byte 1020: more than 1000 levels"},
         {"{\"prompt\":\"\",\"user\":", "{\"a\":", VAL_DEPTH_MAX - 1, "1", "}", "}", "ok prompt=\"\""},
         {"{\"prompt\":\"\",\"user\":", "[", 100000, "", "", "", "invalid_json_line: JSON, byte 1020: more than 1000 levels"},
         {"{\"prompt\":\"\",\"user\":\"", "[", 2000, "", "", "\"}", "ok prompt=\"\""},
