@@ -1,0 +1,94 @@
+#!/usr/bin/env python3
+"""Prints the tables of characters of section [filter], filter__sets[] of llmrun.c, from Python's own answers (Unicode 14.0).
+    python3 tests/gen/unicode.py > rows.txt        # rows.txt takes the place of the rows in llmrun.c
+
+A row is a list of numbers in base64 VLQ: six bits a character, the lowest five first, 32 marks that more follow. Each table is a list of ranges, sorted:
+a set has (gap, length, step) with step 0 for 1 and 1 for 2; a map has (gap, length, step, delta) and the delta's sign in its lowest bit; a list of
+longer forms has (gap, count, characters)."""
+import sys
+
+DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+ALL = range(0x110000)
+WIDTH = 128
+
+
+def vlq(n):
+    out = ""
+    while n >= 32:
+        out += DIGITS[n & 31 | 32]
+        n >>= 5
+    return out + DIGITS[n]
+
+
+def ranges(points):
+    """Points (code point -> delta) as (first, last, step, delta), the longest range first at each place."""
+    keys, out, i = sorted(points), [], 0
+    while i < len(keys):
+        best = (-1, 1)
+        for step in (1, 2):
+            j = i
+            while j + 1 < len(keys) and keys[j + 1] - keys[j] == step and points[keys[j + 1]] == points[keys[i]]:
+                j += 1
+            best = max(best, (j, -step))
+        j, step = best[0], -best[1]
+        out.append((keys[i], keys[j], step if j > i else 1, points[keys[i]]))
+        i = j + 1
+    return out
+
+
+def code_set(test):
+    at, out = 0, ""
+    for lo, hi, step, _ in ranges({c: 0 for c in ALL if test(chr(c))}):
+        out += vlq(lo - at) + vlq((hi - lo) // step * 2 + step - 1)
+        at = hi
+    return out
+
+
+def code_map(pairs):
+    at, out = 0, ""
+    for lo, hi, step, delta in ranges({c: ord(to) - c for c, to in pairs.items() if len(to) == 1}):
+        out += vlq(lo - at) + vlq((hi - lo) // step * 2 + step - 1) + vlq(abs(delta) * 2 + (delta < 0))
+        at = hi
+    return out
+
+
+def code_long(pairs):
+    at, out = 0, ""
+    for c, to in sorted(pairs.items()):
+        if len(to) > 1:
+            out += vlq(c - at) + vlq(len(to)) + "".join(vlq(ord(x)) for x in to)
+            at = c
+    return out
+
+
+def differ(form, base):
+    return {c: form(chr(c)) for c in ALL if form(chr(c)) != base(chr(c))}
+
+
+def ignorable(c):
+    """Case-ignorable, read from how Python writes a final sigma: behind such a character, and only if a letter stands before it."""
+    return ("A" + c + "\u03a3").lower()[-1] == "\u03c2" and (c + "\u03a3").lower()[-1] != "\u03c2"
+
+
+def same(c):
+    return c
+
+
+def main():
+    forms = {"UPPER": (str.upper, same), "LOWER": (str.lower, same), "TITLE": (str.title, str.upper), "FOLD": (str.casefold, str.lower)}
+    rows = [("IS_ALPHA", code_set(str.isalpha)), ("IS_LOWER", code_set(str.islower)), ("IS_UPPER", code_set(str.isupper)),
+            ("IS_TITLE", code_set(lambda c: c.istitle() and not c.isupper())), ("IS_SPACE", code_set(str.isspace)),
+            ("IS_DECIMAL", code_set(str.isdecimal)), ("IS_DIGIT", code_set(lambda c: c.isdigit() and not c.isdecimal())),
+            ("IS_NUMERIC", code_set(lambda c: c.isnumeric() and not c.isdigit())), ("IS_IGNORABLE", code_set(ignorable))]
+    for name, (form, base) in forms.items():
+        rows.append(("TO_" + name, code_map(differ(form, base))))
+    for name, (form, base) in forms.items():
+        rows.append((name + "_LONG", code_long(differ(form, base))))
+    for name, text in rows:
+        lines = [text[i:i + WIDTH] for i in range(0, len(text), WIDTH)]
+        print(f"    [FILTER_{name}] =\n        " + "\n        ".join(f'"{line}"' for line in lines) + ",")
+    print(sum(len(text) for _, text in rows), "characters", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()
