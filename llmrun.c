@@ -28054,7 +28054,7 @@ static bool act_run(config *c, double t_start, err_t *e) {
     const act_row *row = &act_table[c->action];
     const bool     opens = (row->has & WITH_MODEL) == WITH_MODEL;
     gguf_file      g;
-    act_job        r = {.c = c, .g = opens ? &g : NULL, .out = {stdout, "stdout", 0}, .t_start = t_start};
+    act_job        r = {.c = c, .g = opens ? &g : NULL, .out = {.f = stdout, .name = "stdout"}, .t_start = t_start};
     if (!opens) return act__work(&r, row, e);
     if (!act__open_model(c, row, &g, e)) return false;
     act__note_escapes(c);
