@@ -4251,9 +4251,10 @@ static void val_step_chars(val_env *env, size_t n) { val_step(env, n / 64); }
 
 /* Fails unless n elements of `each` bytes are within the limit. Returns their bytes. */
 static uint64_t val_room(val_env *env, uint64_t n, uint64_t each) {
-    uint64_t size;
-    if (__builtin_mul_overflow(n, each, &size) || size > UINT64_MAX / 2 || (env->most && size > env->most - env->used))
-        val_fail(env, EXIT_RESOURCE, "the memory of %llu MiB for values is spent", (unsigned long long)(env->most >> 20));
+    uint64_t   size;
+    const bool wraps = __builtin_mul_overflow(n, each, &size) || size > UINT64_MAX / 2;
+    if (env->most && (wraps || size > env->most - env->used)) val_fail(env, EXIT_RESOURCE, "the memory of %llu MiB for values is spent", (unsigned long long)(env->most >> 20));
+    if (wraps) val_fail(env, EXIT_RESOURCE, "a value is too large for the memory of a machine");
     return size;
 }
 
@@ -28070,7 +28071,9 @@ __attribute__((unused)) static void (*const act__filters[])(void) = {
 
 /* Temporary: [val]'s functions, until the sections that use them are here. */
 __attribute__((unused)) static void (*const act__values[])(void) = {
-    (void (*)(void))val_add, (void (*)(void))val_alloc, (void (*)(void))val_as_float, (void (*)(void))val_as_str, (void (*)(void))val_bind, (void (*)(void))val_bool, (void (*)(void))val_buf_add, (void (*)(void))val_buf_chr, (void (*)(void))val_buf_new, (void (*)(void))val_buf_put, (void (*)(void))val_buf_str, (void (*)(void))val_copy, (void (*)(void))val_defined, (void (*)(void))val_dict_clear, (void (*)(void))val_dict_del, (void (*)(void))val_dict_get, (void (*)(void))val_dict_new, (void (*)(void))val_dict_set, (void (*)(void))val_div, (void (*)(void))val_env_drop, (void (*)(void))val_env_init, (void (*)(void))val_eq, (void (*)(void))val_escape, (void (*)(void))val_fail, (void (*)(void))val_find, (void (*)(void))val_float, (void (*)(void))val_float_repr, (void (*)(void))val_floordiv, (void (*)(void))val_get, (void (*)(void))val_has_len, (void (*)(void))val_hashable, (void (*)(void))val_in, (void (*)(void))val_index, (void (*)(void))val_int, (void (*)(void))val_is_str, (void (*)(void))val_items, (void (*)(void))val_iter_of, (void (*)(void))val_iterable, (void (*)(void))val_join, (void (*)(void))val_json_parse, (void (*)(void))val_json_read, (void (*)(void))val_json_write, (void (*)(void))val_kind_name, (void (*)(void))val_len, (void (*)(void))val_list_add, (void (*)(void))val_list_new, (void (*)(void))val_minus, (void (*)(void))val_mod, (void (*)(void))val_mul, (void (*)(void))val_neg, (void (*)(void))val_none, (void (*)(void))val_of_dict, (void (*)(void))val_of_func, (void (*)(void))val_of_list, (void (*)(void))val_of_object, (void (*)(void))val_of_tuple, (void (*)(void))val_order, (void (*)(void))val_pair_of, (void (*)(void))val_pos, (void (*)(void))val_pow, (void (*)(void))val_print, (void (*)(void))val_printable, (void (*)(void))val_put, (void (*)(void))val_put_int, (void (*)(void))val_quote, (void (*)(void))val_range_of, (void (*)(void))val_repr, (void (*)(void))val_room, (void (*)(void))val_run, (void (*)(void))val_slice, (void (*)(void))val_spans_drop, (void (*)(void))val_step, (void (*)(void))val_read_int, (void (*)(void))val_read_float, (void (*)(void))val_is_space, (void (*)(void))val_strip, (void (*)(void))val_step_chars, (void (*)(void))val_buf_reserve, (void (*)(void))val_str_eq, (void (*)(void))val_str_is, (void (*)(void))val_str_of, (void (*)(void))val_str_order, (void (*)(void))val_str_view, (void (*)(void))val_sub, (void (*)(void))val_text, (void (*)(void))val_trunc, (void (*)(void))val_truth, (void (*)(void))val_tuple_new, (void (*)(void))val_undef, (void (*)(void))val_utf8, (void (*)(void))val_utf8_from, (void (*)(void))val_view_of};
+    (void (*)(void))val_copy, (void (*)(void))val_join, (void (*)(void))val_of_func, (void (*)(void))val_put, (void (*)(void))val_spans_drop,
+    (void (*)(void))val_read_int, (void (*)(void))val_read_float, (void (*)(void))val_is_space, (void (*)(void))val_strip,
+    (void (*)(void))val_str_order, (void (*)(void))val_utf8_from};
 
 /* ===== [main] from the command line to the exit code =====
  * Reads the options, runs one action and returns the exit code.
