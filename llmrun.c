@@ -21,6 +21,7 @@
  *   [samp]     sampling: logits to a token                                        <- base
  *   [engine]   (meter) a model opened to run: cache, threads, steps               <- k base host pool gguf tok arch model kv store dev fwd samp
  *   [gen]      a request and its answer, as values                                <- k base gguf tok samp engine
+ *   [calls]    (call) tool calls: how a model writes them, found by rendering one; text to calls  <- base val
  *   [score]    logits and log-probabilities of a given text                       <- base tok kv engine gen
  *   [lines]    reader of long files, shards                                       <- base
  *   [results]  files of results: records, header, resume, merge                   <- base val lines
@@ -14826,6 +14827,1224 @@ static double gen_logprob(const float *logits, int n, int32_t id) {
     return (double)logits[id] - top - log(sum);
 }
 
+/* ===== [calls] tool calls =====
+ * How models write calls of tools, and how an answer's text becomes calls again. A form is data: a row of calls_rows has the texts around
+ * calls, the pattern of one call and the pattern of one parameter; one reader walks the pattern. Which form a model uses is learned from its
+ * template: a conversation with known calls is rendered, and the row that reads them back from the rendering is the form. White space
+ * around names and values is taken from the rendering.
+ * Invariants: text that is no whole call stays content, byte for byte. Work, nesting and sizes are bounded: an answer is a stranger's text.
+ * A reader says yes, no, or that the text ends before the answer is known; calls_safe depends on these three.
+ *
+ * To add a form: a row in calls_rows and a template that renders it in tests/t_calls.c.
+ * Public: calls_form, calls_form_free, calls_form_name, calls_opening, calls_begin, calls_safe, calls_read, calls_text_arguments, calls_tools_name,
+ * calls_call, call_list, call_list_drop.
+ * Opens: calls_call, call_list. */
+
+typedef struct {                                      /* one call; the three texts are one allocation */
+    bytes name, arguments /* a JSON object */, id;
+} calls_call;
+
+typedef struct {
+    calls_call *at;
+    size_t      n;
+} call_list;
+
+enum {
+    CALLS_NAME = 256,                                 /* bytes of a name, an id or a key at most */
+    CALLS_DEEP = 200,                                 /* values inside each other at most */
+    CALLS_GAP = 64,                                   /* bytes that %_ may skip */
+};
+
+enum {
+    CALLS_BARE = 1,                                   /* no text opens a call: it begins a line, ends one, and its tool is known */
+    CALLS_NINE = 2,                                   /* ids that are made have nine letters and digits */
+    CALLS_NEST = 4,                                   /* a value may be parameters again */
+};
+
+/* `open` and `close` stand around all calls, `sep` between two. Any white space may stand around literal text and where that has white space.
+ * Slots of `call`: %n name; %o JSON object with name, arguments and id; %a arguments as JSON; %p parameters, each as in `param`;
+ * %y arguments as in Python, in round brackets; %g arguments in {}, with bare keys and strings between two `param`; %i id; %x number;
+ * %( %) begin and end of an id; %_ a few bytes without meaning.
+ * Slots of `param`: %k key; %v value; %t "true" where the value is a string, "false" where it is JSON. */
+typedef struct {
+    const char *name;                                 /* of the form; NULL: another way to write the form of the row above */
+    const char *open, *call, *sep, *close, *param;
+    const char *lead;                                 /* text that may stand before a call and belongs to it; "": white space that is learned */
+    const char *hint;                                 /* text in the instructions of a template that renders no calls; NULL: the opening */
+    int         flags;
+} calls_row;
+
+#define CALLS_DS "<\xef\xbd\x9ctool\xe2\x96\x81"          /* tokens of DeepSeek: U+FF5C and U+2581 */
+#define CALLS_DE "\xef\xbd\x9c>"
+#define CALLS_ML "\xef\xbd\x9c" "DSML\xef\xbd\x9c"
+#define CALLS_M3 "]<]minimax[>["
+
+static const calls_row calls_rows[] = {
+    {"tool_call-parameters", "", "<tool_call>\n<function=%n>\n%p</function>\n</tool_call>", "", "", "<parameter=%k>\n%v\n</parameter>\n", "", NULL, 0},
+    {NULL, "", "<function=%n>\n%p</function>\n</tool_call>", "", "", "<parameter=%k>\n%v\n</parameter>\n", "", NULL, 0},
+    {"seed", "", "<seed:tool_call>\n<function=%n>\n%p</function>\n</seed:tool_call>", "", "", "<parameter=%k>%v</parameter>\n", "", NULL, 0},
+    {"tool_call-keys", "", "<tool_call>%n\n%p</tool_call>", "", "", "<arg_key>%k</arg_key>\n<arg_value>%v</arg_value>\n", "", NULL, 0},
+    {"hunyuan", "<tool_calls:opensource>\n", "<tool_call:opensource>%n<tool_sep:opensource>\n%p</tool_call:opensource>\n", "", "</tool_calls:opensource>",
+     "<arg_key:opensource>%k</arg_key:opensource>\n<arg_value:opensource>%v</arg_value:opensource>\n", "", NULL, 0},
+    {"hunyuan-json", "<tool_calls>", "<tool_call>%_<tool_sep>%n\n```json\n%a\n```</tool_call>", "", "</tool_calls>", "", "", NULL, 0},
+    {NULL, "<tool_calls>", "<tool_call>%n\n```json\n%a\n```</tool_call>", "", "</tool_calls>", "", "", NULL, 0},
+    {"tool_call", "", "<tool_call>\n%o\n</tool_call>", "", "", "", "", NULL, 0},
+    {NULL, "<tool_call>[", "%o", ",", "]</tool_call>", "", "", NULL, 0},
+    {"tool_calls-list", "<tool_calls>[", "%o", ",", "]</tool_calls>", "", "", NULL, 0},
+    {"mistral", "", "[TOOL_CALLS]%n[CALL_ID]%i[ARGS]%a", "", "", "", "", NULL, CALLS_NINE},
+    {NULL, "", "[TOOL_CALLS]%n[ARGS]%a", "", "", "", "", NULL, CALLS_NINE},
+    {NULL, "[TOOL_CALLS][", "%o", ",", "]", "", "", NULL, CALLS_NINE},
+    {"deepseek-r1", CALLS_DS "calls\xe2\x96\x81" "begin" CALLS_DE,
+     CALLS_DS "call\xe2\x96\x81" "begin" CALLS_DE "function" CALLS_DS "sep" CALLS_DE "%n\n```json\n%a\n```" CALLS_DS "call\xe2\x96\x81" "end" CALLS_DE,
+     "", CALLS_DS "calls\xe2\x96\x81" "end" CALLS_DE, "", "", NULL, 0},
+    {"deepseek-v3.1", CALLS_DS "calls\xe2\x96\x81" "begin" CALLS_DE,
+     CALLS_DS "call\xe2\x96\x81" "begin" CALLS_DE "%n" CALLS_DS "sep" CALLS_DE "%a" CALLS_DS "call\xe2\x96\x81" "end" CALLS_DE,
+     "", CALLS_DS "calls\xe2\x96\x81" "end" CALLS_DE, "", "", NULL, 0},
+    {"deepseek-v3.2", "<" CALLS_ML "function_calls>\n", "<" CALLS_ML "invoke name=\"%n\">\n%p</" CALLS_ML "invoke>\n", "", "</" CALLS_ML "function_calls>",
+     "<" CALLS_ML "parameter name=\"%k\" string=\"%t\">%v</" CALLS_ML "parameter>\n", "", NULL, 0},
+    {"deepseek-v4", "<" CALLS_ML "tool_calls>\n", "<" CALLS_ML "invoke name=\"%n\">\n%p</" CALLS_ML "invoke>\n", "", "</" CALLS_ML "tool_calls>",
+     "<" CALLS_ML "parameter name=\"%k\" string=\"%t\">%v</" CALLS_ML "parameter>\n", "", NULL, 0},
+    {"step3", "<\xef\xbd\x9ctool_calls_begin" CALLS_DE,
+     "<\xef\xbd\x9ctool_call_begin" CALLS_DE "function<\xef\xbd\x9ctool_sep" CALLS_DE "<steptml:invoke name=\"%n\">%p</steptml:invoke><\xef\xbd\x9ctool_call_end" CALLS_DE,
+     "", "<\xef\xbd\x9ctool_calls_end" CALLS_DE, "<steptml:parameter name=\"%k\">%v</steptml:parameter>", "", NULL, 0},
+    {"kimi", "<|tool_calls_section_begin|>", "<|tool_call_begin|>%(functions.%n:%x%)<|tool_call_argument_begin|>%a<|tool_call_end|>", "",
+     "<|tool_calls_section_end|>", "", "", NULL, 0},
+    {NULL, "<|tool_calls_section_begin|>", "<|tool_call_begin|>%(%n:%x%)<|tool_call_argument_begin|>%a<|tool_call_end|>", "", "<|tool_calls_section_end|>", "", "", NULL, 0},
+    {NULL, "<|tool_calls_section_begin|>", "<|tool_call_begin|>%(%n%)<|tool_call_argument_begin|>%a<|tool_call_end|>", "", "<|tool_calls_section_end|>", "", "", NULL, 0},
+    {"command-r7b", "<|START_ACTION|>[", "%o", ",", "]<|END_ACTION|>", "", "", NULL, 0},
+    {"command-r", "Action:\n```json\n[", "%o", ",", "]\n```", "", "", NULL, 0},
+    {"gpt-oss", "", "<|channel|>commentary to=functions.%n%_<|message|>%a<|call|>", "", "", "", "<|start|>assistant", NULL, 0},
+    {NULL, "", " to=functions.%n%_<|message|>%a<|call|>", "", "", "", "<|start|>assistant", NULL, 0},
+    {NULL, "", "<|channel|>analysis to=functions.%n%_<|message|>%a<|call|>", "", "", "", "<|start|>assistant", NULL, 0},
+    {"gemma", "", "<|tool_call>call:%n%g<tool_call|>", "", "", "<|\"|>", "", NULL, 0},
+    {"functiongemma", "", "<start_function_call>call:%n%g<end_function_call>", "", "", "<escape>", "", NULL, 0},
+    {"lfm2", "<|tool_call_start|>[", "%n%y", ",", "]<|tool_call_end|>", "", "", "List of tools: ", 0},
+    {NULL, "<|tool_call_start|>[", "%o", ",", "]<|tool_call_end|>", "", "", NULL, 0},
+    {"olmo3", "<function_calls>\n", "%n%y\n", "", "</function_calls>", "", "", NULL, 0},
+    {"minimax-m2", "<minimax:tool_call>\n", "<invoke name=\"%n\">\n%p</invoke>\n", "", "</minimax:tool_call>", "<parameter name=\"%k\">%v</parameter>\n", "", NULL, 0},
+    {"minimax-m3", CALLS_M3 "<tool_call>\n", CALLS_M3 "<invoke name=\"%n\">%p" CALLS_M3 "</invoke>\n", "", CALLS_M3 "</tool_call>",
+     CALLS_M3 "<%k>%v" CALLS_M3 "</%k>", "", NULL, CALLS_NEST},
+    {"minicpm", "", "<function name=\"%n\">%p</function>", "", "", "<param name=\"%k\">%v</param>", "", NULL, 0},
+    {"granite", "<|tool_call|>[", "%o", ",", "]", "", "", "<|tool_call|>", 0},
+    {"phi-4", "<|tool_call|>[", "%o", ",", "]<|/tool_call|>", "", "", NULL, 0},
+    {"nemotron", "<TOOLCALL>[", "%o", ",", "]</TOOLCALL>", "", "", NULL, 0},
+    {"apertus", "<|tools_prefix|>[", "{\"%n\": %a}", ",", "]<|tools_suffix|>", "", "", NULL, 0},
+    {"solar", "<|tool_calls|>", "<|tool_call:begin|>%i<|tool_call:name|>%n<|tool_call:args|>%a<|tool_call:end|>", "", "<|calls|>", "", "", NULL, 0},
+    {"internlm", "", "<|action_start|><|plugin|>\n%o<|action_end|>", "", "", "", "", NULL, 0},
+    {"gigachat", "", "<|function_call|>%o", "", "", "", "", NULL, 0},
+    {"gigachat-role", "", "function call<|role_sep|>\n%o", "", "", "", "<|message_sep|>\n\n", NULL, 0},
+    {"mcp", "", "<use_mcp_tool>\n<server_name>%_</server_name>\n<tool_name>%n</tool_name>\n<arguments>\n%a\n</arguments>\n</use_mcp_tool>", "", "", "", "", NULL, 0},
+    {"functools", "functools[", "%o", ",", "]", "", "", NULL, 0},
+    {"function-tag", "", "<function=%n>%a</function>", "", "", "", "", NULL, 0},
+    {"functionary", "", ">>>%n\n%a", "", "", "", "", NULL, 0},
+    {NULL, "", "%n\n%a", "", "", "", "", NULL, CALLS_BARE},
+    {"llama", "", "%o", ";", "", "", "", NULL, CALLS_BARE},
+    {NULL, "<|python_tag|>", "%o", ";", "", "", "", NULL, 0},
+    {"json-list", "[", "%o", ",", "]", "", "", NULL, CALLS_BARE},
+    {"python-list", "[", "%n%y", ",", "]", "", "", NULL, CALLS_BARE},
+    {NULL, "<|python_start|>[", "%n%y", ",", "]<|python_end|>", "", "", NULL, 0},
+};
+
+struct calls_form {
+    const calls_row *row;                             /* [n_rows] the form's row and its other ways */
+    int              n_rows;
+    str              lead;                            /* white space before a call that belongs to it */
+    str              value_lead, value_tail;          /* white space around the value of a parameter */
+    str              begin, middle;                   /* text before the name, and from the name to the arguments */
+    bool             named;                           /* the name comes behind `begin` */
+    int              raw_quote;                       /* the quote of Python strings that the template writes without escapes; 0: none */
+    bool             text_arguments;                  /* the template takes arguments as JSON text */
+    const char      *tools_name;                      /* the template's variable for tools */
+    bool             first[256];                      /* bytes that may begin a call */
+};
+typedef struct calls_form calls_form;
+
+/* --- the cursor: yes, no, or the text ends first --- */
+
+typedef struct {                                      /* of one call in the text */
+    size_t at, name_at, name_end, args_at;            /* its group; its name; its arguments; 0: unknown */
+    bytes  value;                                     /* of its last parameter, with the white space around it */
+    bool   opened;                                    /* the text around all calls is there */
+} calls_place;
+
+typedef struct {
+    const calls_form *f;
+    bytes  t;                                         /* the answer */
+    bool   ended;                                     /* no byte follows */
+    bool   more;                                      /* the text ended where a byte was needed */
+    bool   tired;                                     /* the work is spent: nothing else is tried */
+    size_t work, most_work;
+    val    tools;
+    str    name, id, args;                            /* of the call that is read */
+    call_list *out;                                   /* NULL: calls are found and not kept */
+    size_t     group_at, id_at;                       /* where the text around calls begins, and the id */
+    bool       opened;
+    calls_place place;                                /* of the call that is read */
+    bytes       watch;                                /* learning: the name of the known call */
+    calls_place seen;                                 /* where it was found */
+    bool        found;
+    bool        strict;                               /* learning: JSON must be JSON */
+} calls_cur;
+
+static bool calls__space(uint8_t b) { return b == ' ' || b == '\n' || b == '\t' || b == '\r'; }
+
+static bool calls__has(calls_cur *c, size_t at) {
+    if (at < c->t.n) return true;
+    c->more = true;
+    return false;
+}
+
+static bool calls__is(calls_cur *c, size_t at, uint8_t b) { return calls__has(c, at) && c->t.p[at] == b; }
+
+static size_t calls__skip(const calls_cur *c, size_t at) {
+    while (at < c->t.n && calls__space(c->t.p[at])) at++;
+    return at;
+}
+
+static bool calls__worked(calls_cur *c, size_t n) {
+    c->work += n;
+    if (c->work > c->most_work) c->tired = true;
+    return !c->tired;
+}
+
+static bool calls__between_tags(bytes lit, size_t k) {
+    return k && (lit.p[k] == '<' || lit.p[k] == '[') && (lit.p[k - 1] == '>' || lit.p[k - 1] == ']');
+}
+
+/* The text `lit` at *at. White space of `lit` stands for any white space, and tags and brackets may have some between them. */
+static bool calls__lit(calls_cur *c, bytes lit, size_t *at) {
+    size_t i = *at;
+    for (size_t k = 0; k < lit.n; k++) {
+        const uint8_t b = lit.p[k];
+        if (calls__space(b) || calls__between_tags(lit, k)) i = calls__skip(c, i);
+        if (calls__space(b)) continue;
+        if (!calls__is(c, i, b)) return false;
+        i++;
+    }
+    *at = i;
+    return true;
+}
+
+static bool calls__word(calls_cur *c, const char *word, size_t *at) { return calls__lit(c, bytes_of(word), at); }
+
+static bytes calls__slice(bytes t, size_t from, size_t to) { return (bytes){t.p + from, to - from}; }
+
+static bytes calls__trim(bytes b) {
+    while (b.n && calls__space(b.p[0])) b.p++, b.n--;
+    while (b.n && calls__space(b.p[b.n - 1])) b.n--;
+    return b;
+}
+
+static bool calls__blank(bytes b) { return calls__trim(b).n == 0; }
+static void calls__put(str *s, bytes b) { str_add(s, b.p, b.n); }
+
+static void calls__set(str *s, bytes b) {
+    str_clear(s);
+    calls__put(s, b);
+}
+
+/* The first `find` in t from `at` on; SIZE_MAX: none. */
+static size_t calls__find(bytes t, size_t at, bytes find) {
+    if (at > t.n || !find.n) return SIZE_MAX;
+    const uint8_t *p = memmem(t.p + at, t.n - at, find.p, find.n);
+    return p ? (size_t)(p - t.p) : SIZE_MAX;
+}
+
+/* --- JSON: strict, without recursion. Control characters in strings are taken, since models write them. --- */
+
+static bool calls__string(calls_cur *c, size_t *at) {
+    size_t i = *at + 1;
+    for (; calls__has(c, i) && c->t.p[i] != '"'; i++) {
+        if (c->t.p[i] != '\\') continue;
+        if (!calls__has(c, ++i) || !memchr("\"\\/bfnrtu", c->t.p[i], 9)) return false;
+        for (size_t left = c->t.p[i] == 'u' ? 4 : 0; left; left--)
+            if (!calls__has(c, ++i) || !isxdigit(c->t.p[i])) return false;
+    }
+    if (i >= c->t.n || !calls__worked(c, i - *at)) return false;
+    *at = i + 1;
+    return true;
+}
+
+static size_t calls__digits(const calls_cur *c, size_t i) {
+    while (i < c->t.n && isdigit(c->t.p[i])) i++;
+    return i;
+}
+
+static bool calls__number(calls_cur *c, size_t *at) {
+    size_t i = *at + (c->t.p[*at] == '-'), from = i;
+    i = calls__digits(c, i);
+    if (i == from) return calls__has(c, i) && false;
+    if (c->t.p[from] == '0' && i > from + 1) return false;
+    if (i < c->t.n && c->t.p[i] == '.') {
+        from = i + 1, i = calls__digits(c, from);
+        if (i == from) return calls__has(c, i) && false;
+    }
+    if (i < c->t.n && (c->t.p[i] == 'e' || c->t.p[i] == 'E')) {
+        from = i + 1;
+        if (from < c->t.n && (c->t.p[from] == '+' || c->t.p[from] == '-')) from++;
+        i = calls__digits(c, from);
+        if (i == from) return calls__has(c, i) && false;
+    }
+    if (i == c->t.n) c->more = true;
+    *at = i;
+    return calls__worked(c, 1);
+}
+
+static bool calls__scalar(calls_cur *c, size_t *at) {
+    switch (c->t.p[*at]) {
+    case '"': return calls__string(c, at);
+    case 't': return calls__word(c, "true", at);
+    case 'f': return calls__word(c, "false", at);
+    case 'n': return calls__word(c, "null", at);
+    default: return calls__number(c, at);
+    }
+}
+
+/* One JSON value. `want` says what may come: v value, i value or ], k key, e key or }, c colon, a comma or the closing bracket. */
+static bool calls__json(calls_cur *c, size_t *at) {
+    char   open[CALLS_DEEP];
+    size_t i = *at;
+    int    deep = 0;
+    char   want = 'v';
+    for (;;) {
+        i = calls__skip(c, i);
+        if (!calls__has(c, i) || !calls__worked(c, 1)) return false;
+        const uint8_t b = c->t.p[i];
+        if ((want == 'v' || want == 'i') && (b == '{' || b == '[')) {
+            if (deep == CALLS_DEEP) return false;
+            open[deep++] = b == '{' ? '}' : ']';
+            want = b == '{' ? 'e' : 'i';
+            i++;
+            continue;
+        }
+        if (deep && b == (uint8_t)open[deep - 1] && want != 'v' && want != 'k' && want != 'c') deep--, want = 'a', i++;
+        else if (want == 'c' && b == ':') want = 'v', i++;
+        else if (want == 'a' && b == ',' && deep) want = open[deep - 1] == '}' ? 'k' : 'v', i++;
+        else if ((want == 'k' || want == 'e') && b == '"' && calls__string(c, &i)) want = 'c';
+        else if ((want == 'v' || want == 'i') && calls__scalar(c, &i)) want = 'a';
+        else return false;
+        if (!deep && want == 'a') break;
+    }
+    *at = i;
+    return true;
+}
+
+/* Appends the JSON text with control characters of its strings as escapes. */
+static void calls__json_put(str *s, bytes json) {
+    bool in = false;
+    for (size_t i = 0; i < json.n; i++) {
+        const uint8_t b = json.p[i];
+        if (in && b < 0x20) {
+            str_fmt(s, "\\u%04x", b);
+            continue;
+        }
+        str_add(s, &b, 1);
+        if (b == '"') in = !in;
+        if (in && b == '\\' && i + 1 < json.n) str_add(s, &json.p[++i], 1);
+    }
+}
+
+/* Appends bytes as a JSON string. */
+static void calls__quote(str *s, bytes b) {
+    str_put(s, "\"");
+    for (size_t i = 0; i < b.n; i++) {
+        const uint8_t c = b.p[i];
+        if (c == '"' || c == '\\') str_fmt(s, "\\%c", c);
+        else if (c == '\n') str_put(s, "\\n");
+        else if (c == '\t') str_put(s, "\\t");
+        else if (c < 0x20 || c == 0x7f) str_fmt(s, "\\u%04x", c);
+        else str_add(s, &c, 1);
+    }
+    str_put(s, "\"");
+}
+
+static void calls__utf8(str *s, uint32_t c) {
+    uint8_t b[4];
+    size_t  n = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
+    for (size_t i = n; i-- > 1; c >>= 6) b[i] = (uint8_t)(0x80 | (c & 0x3f));
+    b[0] = (uint8_t)(n == 1 ? c : (0xf00u >> n & 0xff) | c);
+    str_add(s, b, n);
+}
+
+/* The number of `n` hexadecimal digits at p; -1: others are there. */
+static int64_t calls__hex(bytes b, size_t at, size_t n) {
+    int64_t v = 0;
+    if (at + n > b.n) return -1;
+    for (size_t i = at; i < at + n; i++) {
+        if (!isxdigit(b.p[i])) return -1;
+        v = v * 16 + (isdigit(b.p[i]) ? b.p[i] - '0' : (b.p[i] | 32) - 'a' + 10);
+    }
+    return v;
+}
+
+/* The \u escape at b.p[*at] (its u), with its second half; a half alone is U+FFFD. */
+static void calls__unescape_u(bytes b, size_t *at, str *out) {
+    int64_t v = calls__hex(b, *at + 1, 4);
+    *at += 5;
+    if (v >= 0xd800 && v < 0xdc00 && *at + 1 < b.n && b.p[*at] == '\\' && b.p[*at + 1] == 'u') {
+        const int64_t low = calls__hex(b, *at + 2, 4);
+        if (low >= 0xdc00 && low < 0xe000) v = 0x10000 + ((v - 0xd800) << 10) + (low - 0xdc00), *at += 6;
+    }
+    calls__utf8(out, v < 0 || (v >= 0xd800 && v < 0xe000) ? 0xfffd : (uint32_t)v);
+}
+
+/* Appends what the JSON string `b`, with its quotes, stands for. */
+static void calls__unquote(bytes b, str *out) {
+    static const char from[] = "bfnrt", to[] = "\b\f\n\r\t";
+    for (size_t i = 1; i + 1 < b.n;) {
+        if (b.p[i] != '\\') {
+            str_add(out, &b.p[i++], 1);
+            continue;
+        }
+        const char *p = memchr(from, b.p[++i], 5);
+        if (b.p[i] == 'u') calls__unescape_u(b, &i, out);
+        else str_add(out, p ? to + (p - from) : (const char *)&b.p[i], 1), i++;
+    }
+}
+
+/* Whether b is one JSON value and white space. */
+static bool calls__is_json(bytes b) {
+    calls_cur c = {.t = b, .ended = true, .most_work = SIZE_MAX};
+    size_t    at = 0;
+    return calls__json(&c, &at) && calls__skip(&c, at) == b.n;
+}
+
+/* --- loose values: Python literals, and objects with bare keys. They become JSON. --- */
+
+static bool calls__loose(calls_cur *c, const char *quote, size_t *at, str *out, int deep);  /* values hold values */
+
+/* The length of the escape at t[i] (its backslash), which is appended; 0: it goes on behind the text. */
+static size_t calls__escape(bytes t, size_t i, str *out) {
+    static const char from[] = "abfnrtv0", to[] = "\a\b\f\n\r\t\v";
+    if (i + 1 >= t.n) return 0;
+    const uint8_t b = t.p[i + 1];
+    const char   *p = memchr(from, b, 8);
+    const size_t  digits = b == 'x' ? 2 : b == 'u' ? 4 : b == 'U' ? 8 : 0;
+    const int64_t v = digits ? calls__hex(t, i + 2, digits) : -1;
+    if (digits && i + 2 + digits > t.n) return 0;
+    if (digits && v >= 0 && v <= 0x10ffff) {
+        size_t u = i + 1;
+        if (b != 'u') return calls__utf8(out, v >= 0xd800 && v < 0xe000 ? 0xfffd : (uint32_t)v), 2 + digits;
+        calls__unescape_u(t, &u, out);
+        return u - i;
+    }
+    if (b == '\n') return 2;
+    if (p) str_add(out, to + (p - from), 1);
+    else if (b == '\\' || b == '\'' || b == '"') str_add(out, &b, 1);
+    else str_add(out, &t.p[i], 2);
+    return 2;
+}
+
+/* Whether a value can end before t[i]: a comma, a colon or a closing bracket follows; between arguments a comma and the next name. */
+static bool calls__value_ends(calls_cur *c, size_t i, bool argument) {
+    i = calls__skip(c, i);
+    if (!calls__has(c, i)) return false;
+    if (!argument) return memchr(",:]})", c->t.p[i], 5) != NULL;
+    if (c->t.p[i] != ',') return c->t.p[i] == ')';
+    i = calls__skip(c, i + 1);
+    const size_t from = i;
+    while (i < c->t.n && (isalnum(c->t.p[i]) || c->t.p[i] == '_')) i++;
+    return i > from && calls__is(c, calls__skip(c, i), '=');
+}
+
+/* A string in single or double quotes. One that the template writes without escapes ends at the first quote that can be its last. */
+static bool calls__loose_string(calls_cur *c, size_t *at, str *out, bool argument) {
+    const uint8_t q = c->t.p[*at];
+    const bool    raw = c->f && q == c->f->raw_quote;
+    str           s = {0};
+    size_t        i = *at + 1;
+    bool          ok = false;
+    while (calls__has(c, i) && !(ok = c->t.p[i] == q && (!raw || calls__value_ends(c, i + 1, argument)))) {
+        const size_t n = c->t.p[i] == '\\' && !raw ? calls__escape(c->t, i, &s) : 1;
+        if (!n) c->more = true;
+        if (!n || !calls__worked(c, 1)) break;
+        if (n == 1) str_add(&s, &c->t.p[i], 1);
+        i += n;
+    }
+    if (ok) calls__quote(out, str_bytes(&s)), *at = i + 1;
+    str_drop(&s);
+    return ok;
+}
+
+/* A string between two texts `quote`. It ends at the first one that a value can end with. */
+static bool calls__loose_marked(calls_cur *c, bytes quote, size_t *at, str *out) {
+    size_t i = *at + quote.n;
+    for (size_t end = i; (end = calls__find(c->t, end, quote)) != SIZE_MAX; end++) {
+        if (!calls__worked(c, end - i)) return false;
+        if (!calls__value_ends(c, end + quote.n, false)) continue;
+        calls__quote(out, calls__slice(c->t, i, end));
+        *at = end + quote.n;
+        return true;
+    }
+    c->more = true;
+    return false;
+}
+
+static bool calls__loose_word(calls_cur *c, size_t *at, str *out) {
+    static const char *const words[][2] = {{"True", "true"}, {"False", "false"}, {"None", "null"}, {"true", "true"}, {"false", "false"}, {"null", "null"}};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (calls__word(c, words[i][0], at)) return str_put(out, words[i][1]), true;
+    return false;
+}
+
+/* A key: a string, or text up to the colon. */
+static bool calls__loose_key(calls_cur *c, const char *quote, size_t *at, str *out) {
+    const size_t from = *at;
+    size_t       i = from, q = from;
+    if (c->t.p[i] == '"' || c->t.p[i] == '\'') return calls__loose_string(c, at, out, false);
+    if (*quote && calls__word(c, quote, &q)) return calls__loose_marked(c, bytes_of(quote), at, out);
+    while (calls__has(c, i) && i - from < CALLS_NAME && !memchr(":,{}[]\"'<> \n\t\r", c->t.p[i], 15)) i++;
+    if (i == c->t.n || i == from) return false;
+    calls__quote(out, calls__slice(c->t, from, i));
+    *at = i;
+    return true;
+}
+
+/* The entries of a list or an object, up to its closing bracket. */
+static bool calls__loose_entries(calls_cur *c, const char *quote, uint8_t close, size_t *at, str *out, int deep) {
+    size_t i = calls__skip(c, *at);
+    for (bool first = true; !calls__is(c, i, close); first = false) {
+        if (!first && !calls__is(c, i, ',')) return false;
+        i = calls__skip(c, i + !first);
+        if (!first && calls__is(c, i, close)) break;
+        if (!first) str_put(out, ", ");
+        if (!calls__has(c, i) || (close == '}' && !calls__loose_key(c, quote, &i, out))) return false;
+        if (close == '}') {
+            i = calls__skip(c, i);
+            if (!calls__is(c, i, ':')) return false;
+            i = calls__skip(c, i + 1);
+            str_put(out, ": ");
+        }
+        if (!calls__loose(c, quote, &i, out, deep)) return false;
+        i = calls__skip(c, i);
+    }
+    *at = i + 1;
+    return true;
+}
+
+/* One value, appended as JSON. quote: what stands around strings, "" for none. deep: values around it; 0: an argument of a call. */
+static bool calls__loose(calls_cur *c, const char *quote, size_t *at, str *out, int deep) {
+    if (deep > CALLS_DEEP / 4 || !calls__has(c, *at) || !calls__worked(c, 1)) return false;
+    const uint8_t b = c->t.p[*at];
+    const size_t  from = *at;
+    size_t        q = from;
+    if (*quote && calls__word(c, quote, &q)) return calls__loose_marked(c, bytes_of(quote), at, out);
+    if (b == '"' || b == '\'') return calls__loose_string(c, at, out, !deep);
+    if (b == '{' || b == '[' || b == '(') {
+        const uint8_t close = b == '{' ? '}' : b == '[' ? ']' : ')';
+        str_put(out, close == '}' ? "{" : "[");
+        ++*at;
+        if (!calls__loose_entries(c, quote, close, at, out, deep + 1)) return false;
+        str_put(out, close == '}' ? "}" : "]");
+        return true;
+    }
+    if (b != '-' && !isdigit(b)) return calls__loose_word(c, at, out);
+    if (!calls__number(c, at)) return false;
+    calls__put(out, calls__slice(c->t, from, *at));
+    return true;
+}
+
+/* JSON, or else a loose value: appended as JSON. */
+static bool calls__any_json(calls_cur *c, size_t *at, str *out) {
+    const size_t from = *at, n = out->n;
+    if (calls__json(c, at)) return calls__json_put(out, calls__slice(c->t, from, *at)), true;
+    if (c->strict || c->more || c->tired || !calls__has(c, from) || c->t.p[from] != '{') return false;
+    if (calls__loose(c, "", at, out, 1)) return true;
+    out->n = n;
+    return false;
+}
+
+/* --- types of parameters, from the list of tools --- */
+
+static bool calls__same(val v, bytes text) {
+    str s = {0};
+    if (v.kind != VAL_STR) return false;
+    val_utf8(v.s, &s);
+    const bool same = bytes_eq(str_bytes(&s), text);
+    str_drop(&s);
+    return same;
+}
+
+/* An entry of an object by a name from the answer; undefined: there is none. */
+static val calls__entry(val object, bytes name) {
+    for (size_t i = 0; object.kind == VAL_DICT && i < object.dict->n; i++)
+        if (!object.dict->at[i].gone && calls__same(object.dict->at[i].key, name)) return object.dict->at[i].value;
+    return val_undef(NULL);
+}
+
+/* The tool's description, which may stand in an object under "function"; undefined: no tool has this name. */
+static val calls__tool(val tools, bytes name) {
+    for (size_t i = 0; tools.kind == VAL_LIST && i < tools.list->n; i++) {
+        const val f = val_get(tools.list->at[i], "function"), tool = f.kind == VAL_DICT ? f : tools.list->at[i];
+        if (calls__same(val_get(tool, "name"), name)) return tool;
+    }
+    return val_undef(NULL);
+}
+
+/* What a schema says of a value: nothing, a string, no string. */
+enum { CALLS_ANY, CALLS_STRING, CALLS_OTHER, CALLS_LIST, CALLS_OBJECT };
+
+/* A list of types: a string if that is the only type beside null. */
+static int calls__type_of_list(val list) {
+    int n_string = 0, n_other = 0;
+    for (size_t i = 0; i < list.list->n; i++) {
+        if (val_is_str(list.list->at[i], "string")) n_string++;
+        else if (!val_is_str(list.list->at[i], "null")) n_other++;
+    }
+    return n_other ? n_string ? CALLS_ANY : CALLS_OTHER : n_string ? CALLS_STRING : CALLS_ANY;
+}
+
+/* The type of one of several schemas: a string if every one but null says so. */
+static int calls__type_of_choice(val list) {
+    int type = -1;
+    for (size_t i = 0; i < list.list->n; i++) {
+        const val t = val_get(list.list->at[i], "type");
+        const int is = val_is_str(t, "null") ? type : val_is_str(t, "string") ? CALLS_STRING : t.kind == VAL_STR ? CALLS_OTHER : CALLS_ANY;
+        type = type < 0 || is == type ? is : CALLS_ANY;
+    }
+    return type < 0 ? CALLS_ANY : type;
+}
+
+static int calls__type(val schema) {
+    const val type = val_get(schema, "type"), any = val_get(schema, "anyOf"), one = val_get(schema, "oneOf"), names = val_get(schema, "enum");
+    if (type.kind == VAL_STR)
+        return val_is_str(type, "string") ? CALLS_STRING : val_is_str(type, "array") ? CALLS_LIST : val_is_str(type, "object") ? CALLS_OBJECT : CALLS_OTHER;
+    if (type.kind == VAL_LIST) return calls__type_of_list(type);
+    if (any.kind == VAL_LIST) return calls__type_of_choice(any);
+    if (one.kind == VAL_LIST) return calls__type_of_choice(one);
+    for (size_t i = 0; names.kind == VAL_LIST && i < names.list->n; i++)
+        if (names.list->at[i].kind != VAL_STR) return CALLS_ANY;
+    return names.kind == VAL_LIST && names.list->n ? CALLS_STRING : CALLS_ANY;
+}
+
+/* --- one call: a walk along its pattern --- */
+
+static bool calls__name_byte(uint8_t b) { return b > ' ' && b != 0x7f && !memchr("<>\"'{}()[],=`", b, 13); }
+
+/* A name, or an id: up to what cannot be part of one, or to the last `next` in it. */
+static bool calls__name(calls_cur *c, bytes next, size_t *at, str *out) {
+    size_t i = calls__skip(c, *at), from = i;
+    while (i < c->t.n && i - from <= CALLS_NAME && calls__name_byte(c->t.p[i])) i++;
+    if (i == c->t.n) c->more = true;
+    if (next.n && calls__name_byte(next.p[0]))
+        for (size_t k = i; k-- > from;)
+            if (i - k >= next.n && memcmp(c->t.p + k, next.p, next.n) == 0) {
+                i = k;
+                break;
+            }
+    if (i == from || i - from > CALLS_NAME) return false;
+    calls__set(out, calls__slice(c->t, from, i));
+    *at = i;
+    return true;
+}
+
+/* Sets arguments from JSON text: an object, a string that holds one, or nothing. */
+static bool calls__set_arguments(calls_cur *c, bytes json) {
+    str  inner = {0};
+    bool ok = json.n && json.p[0] == '{';
+    json = calls__trim(json);
+    if (ok) calls__set(&c->args, json);
+    else if (json.n && json.p[0] == '"') {
+        calls__unquote(json, &inner);
+        const bytes b = calls__trim(str_bytes(&inner));
+        ok = b.n == 0 || (b.p[0] == '{' && calls__is_json(b));
+        if (ok && b.n) str_clear(&c->args), calls__json_put(&c->args, b);
+    } else ok = bytes_is(json, "null");
+    if (ok && !c->args.n) str_put(&c->args, "{}");
+    str_drop(&inner);
+    return ok;
+}
+
+static bool calls__arguments(calls_cur *c, size_t *at) {
+    str json = {0};
+    *at = calls__skip(c, *at);
+    c->place.args_at = *at;
+    const bool ok = calls__any_json(c, at, &json) && calls__set_arguments(c, str_bytes(&json));
+    str_drop(&json);
+    return ok;
+}
+
+/* The next entry of a whole JSON object; `rest` begins behind its bracket. */
+static bool calls__entry_next(bytes *rest, bytes *key, bytes *value) {
+    *rest = calls__trim(*rest);
+    if (rest->n && rest->p[0] == ',') *rest = calls__trim((bytes){rest->p + 1, rest->n - 1});
+    if (!rest->n || rest->p[0] != '"') return false;
+    *key = bytes_cut_json(rest);
+    *rest = calls__trim(*rest);
+    *rest = calls__trim((bytes){rest->p + 1, rest->n - 1});
+    *value = calls__trim(bytes_cut_json(rest));
+    return true;
+}
+
+static bool calls__one_of(bytes b, const char *const *names) {
+    for (; *names; names++)
+        if (bytes_is(b, *names)) return true;
+    return false;
+}
+
+/* Sets name, arguments and id from a JSON object, which may stand in another one under "function". Returns whether it is a call;
+ * strict: without other keys. */
+static bool calls__from_object(calls_cur *c, bytes json, bool strict, int deep) {
+    static const char *const names[] = {"\"name\"", "\"tool_name\"", "\"function\"", "\"function_name\"", NULL};
+    static const char *const args[] = {"\"arguments\"", "\"parameters\"", "\"args\"", NULL};
+    static const char *const ids[] = {"\"id\"", "\"tool_call_id\"", "\"call_id\"", NULL};
+    bytes rest = {json.p + 1, json.n - 1}, key, value;
+    bool  named = false, ok = true, has = false;
+    while (ok && calls__entry_next(&rest, &key, &value) && value.n) {
+        if (bytes_is(key, "\"function\"") && value.p[0] == '{') return !deep && calls__from_object(c, value, strict, 1);
+        if (calls__one_of(key, names) && value.p[0] == '"') named = true, str_clear(&c->name), calls__unquote(value, &c->name);
+        else if (calls__one_of(key, args)) has = true, ok = calls__set_arguments(c, value);
+        else if (calls__one_of(key, ids)) str_clear(&c->id), value.p[0] == '"' ? calls__unquote(value, &c->id) : calls__put(&c->id, value);
+        else if (strict && !bytes_is(key, "\"type\"")) return false;
+    }
+    if (!has && !strict) str_put(&c->args, "{}");
+    return ok && named && (has || !strict) && c->name.n && c->name.n <= CALLS_NAME && c->id.n <= CALLS_NAME;
+}
+
+static bool calls__object(calls_cur *c, const calls_row *r, size_t *at) {
+    str  json = {0};
+    *at = calls__skip(c, *at);
+    bool ok = calls__is(c, *at, '{') && calls__any_json(c, at, &json);
+    ok = ok && calls__from_object(c, str_bytes(&json), r->flags & CALLS_BARE, 0);
+    str_drop(&json);
+    return ok;
+}
+
+/* Python arguments with their brackets. */
+static bool calls__python(calls_cur *c, size_t *at) {
+    size_t i = calls__skip(c, *at);
+    if (!calls__is(c, i, '(')) return false;
+    c->place.args_at = i;
+    i = calls__skip(c, i + 1);
+    str_put(&c->args, "{");
+    for (bool first = true; !calls__is(c, i, ')'); first = false) {
+        if (!first && !calls__is(c, i, ',')) return false;
+        i = calls__skip(c, i + !first);
+        const size_t from = i;
+        while (i < c->t.n && i - from < CALLS_NAME && (isalnum(c->t.p[i]) || c->t.p[i] == '_' || c->t.p[i] >= 0x80)) i++;
+        if (!first) str_put(&c->args, ", ");
+        calls__quote(&c->args, calls__slice(c->t, from, i));
+        str_put(&c->args, ": ");
+        i = calls__skip(c, i);
+        if (!calls__is(c, i, '=') || i == from) return false;
+        i = calls__skip(c, i + 1);
+        if (!calls__loose(c, "", &i, &c->args, 0)) return false;
+        i = calls__skip(c, i);
+    }
+    str_put(&c->args, "}");
+    *at = i + 1;
+    return true;
+}
+
+/* --- tagged parameters --- */
+
+/* The literal text at *p of a pattern, up to its next slot, and that slot (0: the end). */
+static bytes calls__segment(const char **p, char *slot) {
+    const char *from = *p, *to = strchrnul(from, '%');
+    *slot = *to ? to[1] : 0;
+    *p = *to ? to + 2 : to;
+    return (bytes){(const uint8_t *)from, (size_t)(to - from)};
+}
+
+/* The pattern of parameters around one value: before the key, from the key to the value, behind the value. */
+typedef struct {
+    bytes before, between, flag /* behind %t */, after[2] /* with the key between them where has_key */;
+    bool  has_flag, has_key;
+} calls_param;
+
+static calls_param calls__param_of(const calls_row *r) {
+    calls_param p = {0};
+    const char *s = r->param;
+    char        slot;
+    p.before = calls__segment(&s, &slot);
+    p.between = calls__segment(&s, &slot);
+    if ((p.has_flag = slot == 't')) p.flag = calls__segment(&s, &slot);
+    p.after[0] = calls__segment(&s, &slot);
+    if ((p.has_key = slot == 'k')) p.after[1] = calls__segment(&s, &slot);
+    return p;
+}
+
+/* A value's text, appended as JSON by its type. */
+static void calls__typed(bytes raw, int type, str *out) {
+    const bytes b = calls__trim(raw);
+    if (type != CALLS_STRING && calls__is_json(b)) {
+        calls__json_put(out, b);
+        return;
+    }
+    if (!b.n && type >= CALLS_LIST) {
+        str_put(out, type == CALLS_LIST ? "[]" : "{}");
+        return;
+    }
+    if (type >= CALLS_OTHER) {
+        calls_cur    c = {.t = b, .ended = true, .most_work = 4 * raw.n + 1000};
+        const size_t n = out->n;
+        size_t       at = 0;
+        if (calls__loose(&c, "", &at, out, 1) && at == b.n) return;
+        out->n = n;
+    }
+    calls__quote(out, raw);
+}
+
+/* Removes `lead` and `tail` where the value has them. */
+static bytes calls__strip(bytes v, bytes lead, bytes tail) {
+    if (v.n >= lead.n && lead.n && memcmp(v.p, lead.p, lead.n) == 0) v.p += lead.n, v.n -= lead.n;
+    if (v.n >= tail.n && tail.n && memcmp(v.p + v.n - tail.n, tail.p, tail.n) == 0) v.n -= tail.n;
+    return v;
+}
+
+static bool calls__parameters(calls_cur *c, const calls_row *r, val schema, bytes tail, size_t *at, str *out, int deep);  /* parameters hold parameters */
+
+/* Whether a parameter begins at *at; then *at is at its key. */
+static bool calls__opens_parameter(calls_cur *c, const calls_param *p, size_t *at) {
+    size_t i = *at;
+    if (!calls__lit(c, p->before, &i)) return false;
+    if (p->has_key && (!calls__has(c, i) || c->t.p[i] == '/')) return false;
+    *at = i;
+    return true;
+}
+
+/* Parameters inside a value: an object or a list. */
+static bool calls__nested(calls_cur *c, const calls_row *r, val schema, bytes raw, str *out, int deep) {
+    const calls_param p = calls__param_of(r);
+    calls_cur         inner = {.f = c->f, .t = raw, .ended = true, .most_work = c->most_work - c->work};
+    str               text = {0};
+    size_t            at = 0;
+    if (deep > 16 || !calls__opens_parameter(&inner, &p, &at)) return false;
+    at = 0;
+    const bool ok = calls__parameters(&inner, r, schema, (bytes){0}, &at, &text, deep + 1) && at == raw.n;
+    if (ok) calls__put(out, str_bytes(&text));
+    calls__worked(c, inner.work + raw.n);
+    str_drop(&text);
+    return ok;
+}
+
+/* The text inside of <![CDATA[ ]]>, where the value is that and nothing else. */
+static bytes calls__cdata(bytes v) {
+    static const char open[] = "<![CDATA[", close[] = "]]>";
+    const size_t      o = sizeof open - 1, n = sizeof close - 1;
+    const bytes       b = calls__trim(v);
+    const bool        is = b.n >= o + n && memcmp(b.p, open, o) == 0 && memcmp(b.p + b.n - n, close, n) == 0;
+    return is ? (bytes){b.p + o, b.n - o - n} : v;
+}
+
+static void calls__value(calls_cur *c, const calls_row *r, val schema, bytes raw, const bool *is_string, str *out, int deep) {
+    const bytes v = calls__cdata(calls__strip(raw, str_bytes(&c->f->value_lead), str_bytes(&c->f->value_tail)));
+    if ((r->flags & CALLS_NEST) && calls__nested(c, r, schema, v, out, deep)) return;
+    calls__typed(v, is_string ? *is_string ? CALLS_STRING : CALLS_ANY : calls__type(schema), out);
+}
+
+/* Where the value that begins at `from` ends: before the text `after` that another parameter or `tail` follows. *next: behind that text. */
+static bool calls__value_end(calls_cur *c, const calls_param *p, bytes after, bytes tail, size_t from, size_t *end, size_t *next) {
+    const bytes core = calls__trim(after);
+    for (size_t i = from; (i = calls__find(c->t, i, core)) != SIZE_MAX; i++) {
+        size_t   a = calls__skip(c, i + core.n), b = a;
+        const bool more = c->more;
+        if (!calls__worked(c, i - from + core.n)) return false;
+        c->more = false;
+        *end = i, *next = i + core.n;
+        if ((a == c->t.n && c->ended) || calls__opens_parameter(c, p, &a) || (tail.n && calls__lit(c, tail, &b))) return c->more = more, true;
+        if (c->more && !c->ended) return false;
+        c->more = more;
+    }
+    c->more = true;
+    return false;
+}
+
+/* The key of a parameter: up to `stop`, without it. *at: behind the key. */
+static bool calls__key(calls_cur *c, bytes stop, size_t *at, bytes *key) {
+    size_t n = 0;
+    while (n < stop.n && !calls__space(stop.p[n])) n++;
+    const size_t end = calls__find(c->t, *at, (bytes){stop.p, n});
+    if (end == SIZE_MAX && c->t.n - *at <= CALLS_NAME) c->more = true;
+    if (end == SIZE_MAX || end - *at > CALLS_NAME) return false;
+    *key = calls__trim(calls__slice(c->t, *at, end));
+    *at = end;
+    return key->n && !memchr(key->p, '\n', key->n);
+}
+
+/* The key and the value of one parameter, appended; *at is behind the text before its key. list: the key is "item" and not wanted. */
+static bool calls__parameter(calls_cur *c, const calls_row *r, val schema, bytes tail, bool list, size_t *at, str *out, int deep) {
+    const calls_param p = calls__param_of(r);
+    const bytes       between = calls__trim(p.between);
+    bytes             key;
+    str               after = {0};
+    size_t            i = *at, end, next;
+    bool              flag = false;
+    if (!calls__key(c, between, &i, &key) || !calls__lit(c, between, &i) || (list && !bytes_is(key, "item"))) return false;
+    if (p.has_flag) {
+        flag = calls__word(c, "true", &i);
+        if ((!flag && !calls__word(c, "false", &i)) || !calls__lit(c, p.flag, &i)) return false;
+    }
+    calls__put(&after, p.after[0]);
+    if (p.has_key) calls__put(&after, key), calls__put(&after, p.after[1]);
+    const bool ok = calls__value_end(c, &p, str_bytes(&after), tail, i, &end, &next);
+    str_drop(&after);
+    if (!ok) return false;
+    if (deep == 0) c->place.value = calls__slice(c->t, i, end);
+    if (out->p[out->n - 1] != '{' && out->p[out->n - 1] != '[') str_put(out, ", ");
+    if (!list) calls__quote(out, key), str_put(out, ": ");
+    calls__value(c, r, list ? val_get(schema, "items") : calls__entry(val_get(schema, "properties"), key), calls__slice(c->t, i, end), p.has_flag ? &flag : NULL, out, deep);
+    *at = next;
+    return true;
+}
+
+/* All parameters, appended as an object; inside others a list where the first is called "item" and the schema does not say object. */
+static bool calls__parameters(calls_cur *c, const calls_row *r, val schema, bytes tail, size_t *at, str *out, int deep) {
+    const calls_param p = calls__param_of(r);
+    size_t            i = calls__skip(c, *at), k = i, first = i;
+    bytes             key = {0};
+    const bool list = deep && !val_is_str(val_get(schema, "type"), "object") && calls__opens_parameter(c, &p, &first) &&
+                      calls__key(c, calls__trim(p.between), &first, &key) && bytes_is(key, "item");
+    c->place.args_at = i;
+    str_put(out, list ? "[" : "{");
+    for (; calls__opens_parameter(c, &p, &k); k = i = calls__skip(c, k))
+        if (!calls__parameter(c, r, schema, tail, list, &k, out, deep)) return false;
+    str_put(out, list ? "]" : "}");
+    *at = i;
+    return true;
+}
+
+static bool calls__opens(calls_cur *c, size_t at);    /* the text behind a call may be missing where the next one begins */
+
+/* The text behind a call. It may be missing, whole or in part, where the answer ends, and where the next call begins. */
+static bool calls__tail(calls_cur *c, bytes lit, size_t *at) {
+    size_t     i = calls__skip(c, *at);
+    const bool more = c->more;
+    c->more = false;
+    const bool ok = calls__lit(c, lit, &i), cut = c->more;
+    c->more = more || cut;
+    if (ok) *at = i;
+    else if (cut && c->ended) *at = c->t.n;
+    return ok || (cut ? c->ended : calls__opens(c, calls__skip(c, *at)));
+}
+
+static bytes calls__first_tag(bytes lit) {
+    const uint8_t *end = lit.n ? memchr(lit.p, '>', lit.n) : NULL;
+    return end ? (bytes){lit.p, (size_t)(end - lit.p) + 1} : lit;
+}
+
+/* Behind parameters the first tag must be whole: without it parameters may be missing. */
+static bool calls__tail_of_parameters(calls_cur *c, bytes lit, size_t *at) {
+    const bytes first = calls__first_tag(lit);
+    size_t      i = calls__skip(c, *at);
+    if (!calls__lit(c, first, &i)) return false;
+    *at = i;
+    lit = calls__trim((bytes){lit.p + first.n, lit.n - first.n});
+    return !lit.n || calls__tail(c, lit, at);
+}
+
+/* Up to `next`, which follows within a line and a few bytes. */
+static bool calls__gap(calls_cur *c, bytes next, size_t *at) {
+    const size_t to = calls__find(c->t, *at, next);
+    if (to == SIZE_MAX && c->t.n - *at <= CALLS_GAP + next.n) c->more = true;
+    if (to == SIZE_MAX || to - *at > CALLS_GAP || memchr(c->t.p + *at, '\n', to - *at)) return false;
+    *at = to;
+    return true;
+}
+
+/* What stands at a slot. next: the literal text behind it. */
+static bool calls__slot(calls_cur *c, const calls_row *r, char slot, bytes next, size_t *at) {
+    switch (slot) {
+    case 'n':
+        c->place.name_at = calls__skip(c, *at);
+        if (!calls__name(c, next, at, &c->name)) return false;
+        c->place.name_end = *at;
+        return true;
+    case 'i': return calls__name(c, next, at, &c->id);
+    case 'x': return *at = calls__digits(c, *at), true;
+    case 'o': return calls__object(c, r, at);
+    case 'a': return calls__arguments(c, at);
+    case 'y': return calls__python(c, at);
+    case 'g': return *at = c->place.args_at = calls__skip(c, *at), calls__is(c, *at, '{') && calls__loose(c, r->param, at, &c->args, 1);
+    case 'p': return calls__parameters(c, r, val_get(calls__tool(c->tools, str_bytes(&c->name)), "parameters"), calls__first_tag(next), at, &c->args, 0);
+    case '(': return c->id_at = *at, true;
+    case ')': return calls__set(&c->id, calls__slice(c->t, c->id_at, *at)), true;
+    case '_': return calls__gap(c, next, at);
+    }
+    return false;
+}
+
+/* One call in the way of row r. */
+static bool calls__call(calls_cur *c, const calls_row *r, size_t *at) {
+    const char *s = r->call, *peek;
+    char        slot = 0, before, after;
+    size_t      i = *at;
+    str_clear(&c->name), str_clear(&c->id), str_clear(&c->args);
+    c->place = (calls_place){0};
+    for (bool first = true; *s || first; first = false) {
+        before = slot;
+        const bytes lit = calls__segment(&s, &slot);
+        if (!slot && before) {
+            if (calls__trim(lit).n && !(before == 'p' ? calls__tail_of_parameters : calls__tail)(c, calls__trim(lit), &i)) return false;
+            break;
+        }
+        if (lit.n && !first) i = calls__skip(c, i);
+        if (!calls__lit(c, lit, &i)) return false;
+        peek = s;
+        const bytes next = slot ? calls__trim(calls__segment(&peek, &after)) : (bytes){0};
+        if (!calls__slot(c, r, slot, next, &i)) return false;
+    }
+    *at = i;
+    return c->name.n > 0;
+}
+
+/* Letters and digits that depend on the answer's text and the call's number alone. */
+static void calls__make_id(const calls_cur *c, size_t number, str *out) {
+    static const char digits[] = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+    uint64_t          h = rng_mix(bytes_hash(number + 1, c->t));
+    if (!(c->f->row->flags & CALLS_NINE)) str_put(out, "call_");
+    for (int i = 0; i < 9; i++, h /= 62) str_add(out, &digits[h % 62], 1);
+}
+
+static void calls__add(calls_cur *c) {
+    call_list *l = c->out;
+    if (c->watch.n && !c->found && bytes_eq(str_bytes(&c->name), c->watch)) c->found = true, c->seen = c->place, c->seen.at = c->group_at, c->seen.opened = c->opened;
+    if (!l) return;
+    if (!c->id.n) calls__make_id(c, l->n, &c->id);
+    const size_t n = c->name.n, a = c->args.n, d = c->id.n;
+    uint8_t     *p = mem_new(n + a + d, 1);
+    memcpy(p, c->name.p, n), memcpy(p + n, c->args.p, a), memcpy(p + n + a, c->id.p, d);
+    l->at = mem_reserve(l->at, l->n, SIZE_MAX, sizeof *l->at);
+    l->at[l->n++] = (calls_call){{p, n}, {p + n, a}, {p + n + a, d}};
+}
+
+static void calls__shorten(call_list *l, size_t n) {
+    while (l && l->n > n) mem_free((void *)(uintptr_t)l->at[--l->n].name.p);
+}
+
+static void call_list_drop(call_list *l) {
+    calls__shorten(l, 0);
+    mem_free(l->at);
+    *l = (call_list){0};
+}
+
+/* --- many calls --- */
+
+/* Whether two ways have the same text around all calls. */
+static bool calls__same_around(const calls_row *a, const calls_row *b) { return a->flags == b->flags && strcmp(a->open, b->open) == 0; }
+
+/* One call in any way of the form that has the same text around all calls. */
+static bool calls__one(calls_cur *c, const calls_row *open, size_t *at) {
+    for (int i = 0; i < c->f->n_rows && !c->tired; i++) {
+        const calls_row *r = &c->f->row[i];
+        size_t           to = *at;
+        if (!calls__same_around(r, open) || !calls__call(c, r, &to)) continue;
+        if ((r->flags & CALLS_BARE) && c->tools.kind == VAL_LIST && calls__tool(c->tools, str_bytes(&c->name)).kind == VAL_UNDEF) continue;
+        *at = to;
+        return true;
+    }
+    return false;
+}
+
+/* Calls with `sep` between them; *at: behind the last one. cut: the answer ends in one more. */
+static bool calls__some(calls_cur *c, const calls_row *r, size_t *at, bool *cut) {
+    size_t n = 0, i = *at;
+    for (;; n++) {
+        const bool more = c->more;
+        i = calls__skip(c, *at);
+        if (n && *r->sep) {
+            if (!calls__word(c, r->sep, &i)) break;
+            i = calls__skip(c, i);
+        }
+        if (!n) i = *r->open ? i : *at;
+        c->more = false;
+        const bool ok = calls__one(c, r, &i);
+        *cut = c->more && c->ended;
+        c->more |= more;
+        if (!ok) break;
+        calls__add(c);
+        *at = i;
+    }
+    return n > 0;
+}
+
+/* Whether the text that opens all calls may be missing: a call's own text is clear enough. */
+static bool calls__open_is_optional(const calls_row *r) { return *r->open && strcspn(r->call, "%") > 7; }
+
+/* All calls that begin at *at, with the text around them. */
+static bool calls__group(calls_cur *c, const calls_row *r, size_t *at) {
+    const size_t had = c->out ? c->out->n : 0;
+    size_t       i = *at, k = *at;
+    bool         cut = false;
+    const bool   opened = calls__word(c, r->open, &i);
+    if (!opened && !calls__open_is_optional(r)) return false;
+    if (!opened) i = *at;
+    c->opened = opened;
+    if (!calls__some(c, r, &i, &cut)) return false;
+    k = i;
+    if (opened && *r->close && !calls__tail(c, bytes_of(r->close), &k) && !(cut && c->ended) && !calls__open_is_optional(r))
+        return calls__shorten(c->out, had), false;
+    *at = k;
+    return true;
+}
+
+/* Whether only white space stands before t[at] in its line. */
+static bool calls__begins_line(bytes t, size_t at) {
+    while (at > 0 && calls__space(t.p[at - 1]) && t.p[at - 1] != '\n') at--;
+    return at == 0 || t.p[at - 1] == '\n';
+}
+
+static bool calls__ends_line(calls_cur *c, size_t at) {
+    while (calls__has(c, at) && calls__space(c->t.p[at]) && c->t.p[at] != '\n') at++;
+    return at == c->t.n || c->t.p[at] == '\n';
+}
+
+/* Calls at *at in any way of the form, with the text before them that belongs to them. */
+static bool calls__calls(calls_cur *c, size_t *at) {
+    const size_t had = c->out ? c->out->n : 0;
+    const bytes  lead[2] = {c->f->lead.n ? str_bytes(&c->f->lead) : bytes_of(c->f->row->lead), {0}};
+    for (int l = lead[0].n ? 0 : 1; l < 2; l++) {
+        size_t from = *at;
+        for (size_t k = 0; k < lead[l].n; k++, from++)
+            if (!calls__is(c, from, lead[l].p[k])) break;
+        if (from - *at < lead[l].n) continue;
+        c->group_at = from;
+        for (int i = 0; i < c->f->n_rows && !c->tired; i++) {
+            const calls_row *r = &c->f->row[i];
+            const bool       bare = r->flags & CALLS_BARE;
+            size_t           to = from;
+            if ((i && calls__same_around(r, &r[-1])) || (bare && !calls__begins_line(c->t, from))) continue;
+            if (calls__group(c, r, &to) && (!bare || calls__ends_line(c, to))) return *at = to, true;
+            calls__shorten(c->out, had);
+        }
+    }
+    return false;
+}
+
+/* Whether the first text of any way stands at t[at]. */
+static bool calls__opens(calls_cur *c, size_t at) {
+    if (at < c->t.n && !c->f->first[c->t.p[at]]) return false;
+    for (int i = 0; i < c->f->n_rows; i++) {
+        const calls_row *r = &c->f->row[i];
+        const size_t     n = strcspn(r->call, "%");
+        size_t           a = at, b = at;
+        if (*r->open && calls__word(c, r->open, &a)) return true;
+        if (n && calls__lit(c, (bytes){(const uint8_t *)r->call, n}, &b)) return true;
+    }
+    return false;
+}
+
+/* --- forms --- */
+
+/* Sets the row and the bytes that may begin a call. */
+static void calls__set_row(calls_form *f, const calls_row *row) {
+    const calls_row *end = calls_rows + sizeof calls_rows / sizeof *calls_rows;
+    memset(f->first, 0, sizeof f->first);
+    f->row = row;
+    for (f->n_rows = 1; row + f->n_rows < end && !row[f->n_rows].name;) f->n_rows++;
+    for (int i = 0; i < f->n_rows; i++) {
+        const calls_row *r = &row[i];
+        const char *begin = *r->open ? r->open : r->call;
+        for (int b = 0; b < 256 && strncmp(begin, "%n", 2) == 0; b++) f->first[b] |= calls__name_byte((uint8_t)b);
+        f->first[(uint8_t)(*begin == '%' ? '{' : *begin)] = true;
+        if (calls__open_is_optional(r)) f->first[(uint8_t)*r->call] = true;
+        if (!*r->open && calls__space((uint8_t)*r->call)) f->first[(uint8_t)r->call[1]] = true;
+        if (*r->lead) f->first[(uint8_t)*r->lead] = true;
+    }
+    if (f->lead.n) f->first[(uint8_t)f->lead.p[0]] = true;
+}
+
+/* Sets begin and middle from the row. */
+static void calls__begin_of_row(calls_form *f) {
+    const calls_row *r = f->row;
+    const char      *s = r->call;
+    char             slot;
+    str_put(&f->begin, r->open);
+    while (*s) {
+        const bytes lit = calls__segment(&s, &slot);
+        calls__put(&f->begin, lit);
+        if (slot == 'o') str_put(&f->begin, "{\"name\": \""), str_put(&f->middle, "\", \"arguments\": ");
+        if (slot == '(') continue;
+        f->named = slot == 'n' || slot == 'o';
+        if (slot == 'n') calls__put(&f->middle, calls__segment(&s, &slot)), str_put(&f->middle, slot == 'y' ? "(" : slot == 'g' ? "{" : "");
+        break;
+    }
+}
+
+/* Sets white space around values: the row's. */
+static void calls__spaces_of_row(calls_form *f) {
+    const calls_param p = calls__param_of(f->row);
+    const bytes       before = p.has_flag ? p.flag : p.between, core = calls__trim(before), after = p.after[0];
+    size_t            n = 0;
+    while (n < after.n && calls__space(after.p[n])) n++;
+    calls__set(&f->value_tail, (bytes){after.p, n});
+    n = core.n ? (size_t)(core.p + core.n - before.p) : before.n;
+    calls__set(&f->value_lead, calls__slice(before, n, before.n));
+}
+
+/* Sets what a row says of a form. */
+__attribute__((unused)) static void calls__take_row(calls_form *f, const calls_row *row) {
+    calls__set_row(f, row);
+    calls__spaces_of_row(f);
+    str_clear(&f->begin), str_clear(&f->middle);
+    calls__begin_of_row(f);
+}
+
+static calls_cur calls__cursor(const calls_form *f, bytes text, bool ended, val tools, call_list *out) {
+    return (calls_cur){.f = f, .t = text, .ended = ended, .tools = tools, .out = out, .most_work = 64 * text.n + 4096};
+}
+
+static void calls__cursor_drop(calls_cur *c) {
+    str_drop(&c->name), str_drop(&c->id), str_drop(&c->args);
+}
+
+/* Reads a finished answer: its calls, and the text without them. White space alone beside a call is no content. tools: their list, for the
+ * types of parameters; or undefined. */
+static void calls_read(const calls_form *f, bytes text, val tools, str *content, call_list *out) {
+    calls_cur c = calls__cursor(f, text, true, tools, out);
+    size_t    from = 0, i = 0;
+    *out = (call_list){0};
+    while (i < text.n && !c.tired) {
+        size_t to = i;
+        if (!f->first[text.p[i]] || !calls__calls(&c, &to)) {
+            i++;
+            continue;
+        }
+        if (!calls__blank(calls__slice(text, from, i))) calls__put(content, calls__slice(text, from, i));
+        from = i = to;
+    }
+    if (!out->n || !calls__blank(calls__slice(text, from, text.n))) calls__put(content, calls__slice(text, from, text.n));
+    calls__cursor_drop(&c);
+}
+
+/* How many first bytes of an answer that grows are content, whatever follows. from: 0, or what this returned for a shorter text. */
+static size_t calls_safe(const calls_form *f, bytes text, size_t from) {
+    calls_cur c = calls__cursor(f, text, false, val_undef(NULL), NULL);
+    size_t    i = from, to;
+    for (; i < text.n; i++) {
+        if (!f->first[text.p[i]]) continue;
+        c.more = false, to = i;
+        if (calls__calls(&c, &to) || c.more || c.tired) break;
+    }
+    calls__cursor_drop(&c);
+    return calls__blank((bytes){text.p, i}) ? 0 : i;
+}
+
+/* The text that opens a call, "" where a call can begin anywhere. */
+static bytes calls_opening(const calls_form *f) {
+    const char *s = *f->row->open ? f->row->open : f->row->call;
+    if (f->row->flags & CALLS_BARE) return (bytes){0};
+    return calls__trim((bytes){(const uint8_t *)s, strcspn(s, "%")});
+}
+
+/* What an answer begins with that must call `name` (empty: any tool), appended. */
+static void calls_begin(const calls_form *f, bytes name, str *out) {
+    calls__put(out, str_bytes(&f->begin));
+    if (!name.n || !f->named) return;
+    calls__put(out, name);
+    calls__put(out, str_bytes(&f->middle));
+}
+
+static const char *calls_form_name(const calls_form *f) { return f->row->name; }
+static bool        calls_text_arguments(const calls_form *f) { return f->text_arguments; }
+static const char *calls_tools_name(const calls_form *f) { return f->tools_name; }
+
+static void calls_form_free(calls_form *f) {
+    if (!f) return;
+    str_drop(&f->lead), str_drop(&f->value_lead), str_drop(&f->value_tail), str_drop(&f->begin), str_drop(&f->middle);
+    mem_free(f);
+}
+
 /* ===== [score] logits and log-probabilities of a given text =====
  * Reads a prompt in steps whose rows all ask for logits, and writes what each position gives.
  * Public: score_plan, score_text, score_json, score_logits. */
@@ -28074,6 +29293,11 @@ __attribute__((unused)) static void (*const act__values[])(void) = {
     (void (*)(void))val_copy, (void (*)(void))val_join, (void (*)(void))val_of_func, (void (*)(void))val_put, (void (*)(void))val_spans_drop,
     (void (*)(void))val_read_int, (void (*)(void))val_read_float, (void (*)(void))val_is_space, (void (*)(void))val_strip,
     (void (*)(void))val_str_order, (void (*)(void))val_utf8_from};
+
+/* Temporary: [calls]'s functions, until [chat] is here. */
+__attribute__((unused)) static void (*const act__calls[])(void) = {
+    (void (*)(void))calls_read, (void (*)(void))calls_safe, (void (*)(void))calls_opening, (void (*)(void))calls_begin, (void (*)(void))calls_form_name, (void (*)(void))calls_text_arguments,
+    (void (*)(void))calls_tools_name, (void (*)(void))calls_form_free, (void (*)(void))call_list_drop};
 
 /* ===== [main] from the command line to the exit code =====
  * Reads the options, runs one action and returns the exit code.
