@@ -5907,31 +5907,16 @@ static void val_put_int(val_env *env, val_buf *b, val v, uint32_t base) {
     val_buf_put(env, b, digits);
 }
 
-/* The value of a digit (decimal ones of any script, letters of any case), 36: it is none. */
-static uint32_t val__digit(val_chr c) {
-    static const uint32_t zeros[] = {
-        0x660, 0x6f0, 0x7c0, 0x966, 0x9e6, 0xa66, 0xae6, 0xb66, 0xbe6, 0xc66, 0xce6, 0xd66, 0xde6, 0xe50, 0xed0, 0xf20, 0x1040,
-        0x1090, 0x17e0, 0x1810, 0x1946, 0x19d0, 0x1a80, 0x1a90, 0x1b50, 0x1bb0, 0x1c40, 0x1c50, 0xa620, 0xa8d0, 0xa900,
-        0xa9d0, 0xa9f0, 0xaa50, 0xabf0, 0xff10, 0x104a0, 0x10d30, 0x11066, 0x110f0, 0x11136, 0x111d0, 0x112f0, 0x11450,
-        0x114d0, 0x11650, 0x116c0, 0x11730, 0x118e0, 0x11950, 0x11c50, 0x11d50, 0x11da0, 0x16a60, 0x16ac0, 0x16b50,
-        0x1d7ce, 0x1d7d8, 0x1d7e2, 0x1d7ec, 0x1d7f6, 0x1e140, 0x1e2f0, 0x1e950, 0x1fbf0};
-    c = VAL_CHAR(c);
-    if (c < 0x80) return c >= '0' && c <= '9' ? c - '0' : c < 0x80 && isalpha((int)c) ? (c | 32) - 'a' + 10 : 36;
-    for (size_t i = 0; i < sizeof zeros / sizeof *zeros; i++)
-        if (c - zeros[i] < 10) return c - zeros[i];
-    return 36;
-}
-
-/* The value of digits in a base up to 36; each of them is one. */
-static val val__int_digits(val_env *env, const char *digits, size_t n, uint32_t base, bool neg) {
-    if ((base & (base - 1)) && n > VAL_DIGITS_MAX) val__too_long(env);
+/* The value of n decimal digits. */
+static val val__decimal(val_env *env, const char *digits, size_t n, bool neg) {
+    if (n > VAL_DIGITS_MAX) val__too_long(env);
     val_step(env, (uint64_t)n * n / 1024);
-    val_big *r = val__big_new(env, (uint64_t)n * 6 / 32 + 2);
+    val_big *r = val__big_new(env, (uint64_t)n / 9 + 2);
     r->n = 0;
     for (size_t i = 0; i < n; i++) {
-        uint64_t u = val__digit((uint8_t)digits[i]);
+        uint64_t u = (uint64_t)(digits[i] - '0');
         for (size_t k = 0; k < r->n; k++) {
-            u += (uint64_t)r->at[k] * base;
+            u += (uint64_t)r->at[k] * 10;
             r->at[k] = (uint32_t)u;
             u >>= 32;
         }
@@ -5939,74 +5924,6 @@ static val val__int_digits(val_env *env, const char *digits, size_t n, uint32_t 
     }
     r->neg = neg;
     return val__big_value(r);
-}
-
-/* White space, as Python's str.isspace(). */
-static bool val_is_space(val_chr c) {
-    c = VAL_CHAR(c);
-    return c == ' ' || (c >= 9 && c <= 13) || (c >= 0x1c && c <= 0x1f) || c == 0x85 || c == 0xa0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200a) || c == 0x2028 || c == 0x2029 ||
-           c == 0x202f || c == 0x205f || c == 0x3000;
-}
-
-/* A string without the white space at both ends. */
-static val_str val_strip(val_str s) {
-    size_t from = 0, to = s.n;
-    while (from < to && val_is_space(s.p[from])) from++;
-    while (to > from && val_is_space(s.p[to - 1])) to--;
-    return val_sub(s, from, to);
-}
-
-/* A number's text as ASCII: white space around it and underscores between digits go, digits of any script become ASCII. NULL: it has something else. */
-static char *val__plain_number(val_env *env, val_str s) {
-    char  *text = val_alloc(env, (uint64_t)s.n + 1, 1);
-    size_t n = 0;
-    s = val_strip(s);
-    val_step_chars(env, 4 * (uint64_t)s.n);
-    for (size_t i = 0; i < s.n; i++) {
-        const val_chr  c = VAL_CHAR(s.p[i]);
-        const uint32_t d = val__digit(c);
-        if (c == '_' && i && i + 1 < s.n && val__digit(s.p[i - 1]) < 36 && val__digit(s.p[i + 1]) < 36) continue;
-        if (c >= 0x80 && d == 36) return NULL;
-        text[n++] = c < 0x80 ? (char)c : (char)('0' + d);
-    }
-    return strlen(text) == n ? text : NULL;
-}
-
-/* int(s, base), base 0 or 2 to 36; 0: as the prefix says. False: s is no integer. Fails beyond 4,300 decimal digits. */
-static bool val_read_int(val_env *env, val_str s, uint32_t base, val *out) {
-    static const struct {
-        char     letter;
-        uint32_t base;
-    } prefixes[] = {{'x', 16}, {'o', 8}, {'b', 2}};
-    const char *p = val__plain_number(env, s);
-    if (!p) return false;
-    const bool neg = *p == '-';
-    p += neg || *p == '+';
-    bool prefixed = false;
-    for (size_t i = 0; i < 3 && *p == '0'; i++) {
-        if ((p[1] | 32) != prefixes[i].letter || (base && base != prefixes[i].base)) continue;
-        base = prefixes[i].base;
-        prefixed = true;
-    }
-    if (prefixed) p += 2;
-    const size_t n = strlen(p);
-    for (size_t i = 0; i < n; i++)
-        if (val__digit((uint8_t)p[i]) >= (base ? base : 10)) return false;
-    if (!n || (!base && *p == '0' && strspn(p, "0") < n)) return false;
-    *out = val__int_digits(env, p, n, base ? base : 10, neg);
-    return true;
-}
-
-/* float(s). False: s is no number. */
-static bool val_read_float(val_env *env, val_str s, double *out) {
-    const char *text = val__plain_number(env, s), *p = text;
-    char       *end;
-    if (!p) return false;
-    p += *p == '+' || *p == '-';
-    const bool word = !strcasecmp(p, "inf") || !strcasecmp(p, "infinity") || !strcasecmp(p, "nan");
-    if (!*p || (!word && strspn(p, "0123456789.eE+-") < strlen(p))) return false;
-    *out = strtod(text, &end);
-    return !*end && end > p;
 }
 
 /* --- printed forms: str() and repr() --- */
@@ -6404,7 +6321,7 @@ static val val__json_number(val__json *j) {
     }
     const char *text = val__ascii(j, from, j->at);
     val_step_chars(j->env, 8 * (uint64_t)(j->at - from));
-    return whole ? val__int_digits(j->env, text + neg, j->at - from - neg, 10, neg) : val_float(strtod(text, NULL));
+    return whole ? val__decimal(j->env, text + neg, j->at - from - neg, neg) : val_float(strtod(text, NULL));
 }
 
 /* A value without parts. */
@@ -29291,7 +29208,6 @@ __attribute__((unused)) static void (*const act__filters[])(void) = {
 /* Temporary: [val]'s functions, until the sections that use them are here. */
 __attribute__((unused)) static void (*const act__values[])(void) = {
     (void (*)(void))val_copy, (void (*)(void))val_join, (void (*)(void))val_of_func, (void (*)(void))val_put, (void (*)(void))val_spans_drop,
-    (void (*)(void))val_read_int, (void (*)(void))val_read_float, (void (*)(void))val_is_space, (void (*)(void))val_strip,
     (void (*)(void))val_str_order, (void (*)(void))val_utf8_from};
 
 /* Temporary: [calls]'s functions, until [chat] is here. */
