@@ -4057,6 +4057,7 @@ enum { VAL_BYTE = 0x110000 };
 
 enum {
     VAL_DEPTH_MAX  = 1000,           /* levels of values inside each other                                       */
+    VAL_OBJECT_MAX = 32,             /* objects inside each other in a printed form: their print functions recurse   */
     VAL_DIGITS_MAX = 4300            /* decimal digits of an integer in a text, both ways: Python's limit        */
 };
 
@@ -4183,6 +4184,7 @@ struct val_env {
     jmp_buf           *back;                          /* of the running val_run() */
     const char        *file;                          /* in messages; NULL: none */
     int                line;                          /* of the file; 0: none */
+    int                printing;                      /* objects whose printed form is being written */
 };
 
 /* --- memory, steps, errors --- */
@@ -4226,6 +4228,7 @@ static bool val_run(val_env *env, void (*fn)(val_env *env, void *arg), void *arg
     jmp_buf        here;
     jmp_buf *const outer = env->back;
     err_t *const   outer_e = env->e;
+    const int      printing = env->printing;
     volatile bool  done = false;
     fenv_t         floats;
     fegetenv(&floats);
@@ -4238,6 +4241,7 @@ static bool val_run(val_env *env, void (*fn)(val_env *env, void *arg), void *arg
     }
     env->back = outer;
     env->e = outer_e;
+    env->printing = printing;
     fesetenv(&floats);
     return done;
 }
@@ -5968,6 +5972,13 @@ static void val__repr_range(val_env *env, val_buf *b, val_range r) {
     val_buf_put(env, b, text);
 }
 
+static void val__repr_object(val_env *env, val_buf *b, val_object *o) {
+    if (env->printing == VAL_OBJECT_MAX) val_fail(env, EXIT_RESOURCE, "objects are more than %d levels deep", VAL_OBJECT_MAX);
+    env->printing++;
+    o->type->print(env, b, o);
+    env->printing--;
+}
+
 /* repr() of a value without parts. */
 static void val__repr_leaf(val_env *env, val_buf *b, val v) {
     switch ((val_kind)v.kind) {
@@ -5981,7 +5992,7 @@ static void val__repr_leaf(val_env *env, val_buf *b, val v) {
     case VAL_RANGE:  val__repr_range(env, b, v.range); break;
     case VAL_OBJECT:
         if (v.object->type->print) {
-            v.object->type->print(env, b, v.object);
+            val__repr_object(env, b, v.object);
             break;
         }
         __attribute__((fallthrough));

@@ -371,6 +371,25 @@ static void tv_tuple_deep(val_env *env, void *arg) {
     CHECK(val_dict_get(d.dict, val_copy(env, v), NULL).i == 1);
 }
 
+typedef struct {
+    val_object base;
+    val        inside;
+} tv_box;
+
+static void tv_box_print(val_env *env, val_buf *b, val_object *o) {
+    val_buf_put(env, b, "box of ");
+    val_repr(env, b, ((tv_box *)o)->inside);
+}
+
+/* An object that holds a list of itself. */
+static void tv_object_deep(val_env *env, void *arg) {
+    static const val_class box = {.name = "box", .print = tv_box_print};
+    val_list *l = val_list_new(env).list;
+    tv_box    b = {{&box}, *(int *)arg ? val_of_list(l) : val_int(7)};
+    val_list_add(env, l, val_of_object(&b.base));
+    EQ_STR(tv_text(env, val_of_list(l), true), "[box of 7]");
+}
+
 static void *tv_small_stack(void *arg) {
     (void)arg;
     int levels = VAL_DEPTH_MAX, more = VAL_DEPTH_MAX + 1;
@@ -380,6 +399,10 @@ static void *tv_small_stack(void *arg) {
         CHECKF(r.done, "row %zu: %s", i, r.e.text);
         r = tv_go(all[i], &more);
         CHECKF(!r.done && r.e.code == EXIT_RESOURCE && strstr(r.e.text, "1000 levels"), "row %zu: %s", i, r.e.text);
+    }
+    for (int itself = 0; itself < 2; itself++) {
+        const tv_run r = tv_go(tv_object_deep, &itself);
+        CHECKF(r.done == !itself && (r.done || (r.e.code == EXIT_RESOURCE && strstr(r.e.text, "32 levels"))), "%s", r.e.text);
     }
     return NULL;
 }
