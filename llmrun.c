@@ -17531,7 +17531,7 @@ static double gen_logprob(const float *logits, int n, int32_t id) {
  * A reader says yes, no, or that the text ends before the answer is known; calls_safe depends on these three.
  *
  * To add a form: a row in calls_rows and a template that renders it in tests/t_calls.c.
- * Public: calls_form, calls_form_free, calls_form_name, calls_opening, calls_begin, calls_safe, calls_read, calls_text_arguments, calls_tools_name,
+ * Public: calls_form, calls_form_free, calls_form_name, calls_opening, calls_marks, calls_begin, calls_safe, calls_read, calls_text_arguments, calls_tools_name,
  * calls_call, call_list, call_list_drop.
  * Opens: calls_call, call_list. */
 
@@ -18720,6 +18720,20 @@ static bytes calls_opening(const calls_form *f) {
     const char *s = *f->row->open ? f->row->open : f->row->call;
     if (f->row->flags & CALLS_BARE) return (bytes){0};
     return calls__trim((bytes){(const uint8_t *)s, strcspn(s, "%")});
+}
+
+static void calls__marks_of(const char *pattern, str *out) {
+    char slot = 1;
+    while (slot) calls__put(out, calls__segment(&pattern, &slot));
+}
+
+/* All texts that the form's calls are written with, one behind the other, for a search of control tokens. */
+static void calls_marks(const calls_form *f, str *out) {
+    for (int i = 0; i < f->n_rows; i++) {
+        const calls_row *r = &f->row[i];
+        const char      *parts[] = {r->lead, r->open, r->call, r->param, r->sep, r->close};
+        for (size_t k = 0; k < sizeof parts / sizeof *parts; k++) calls__marks_of(parts[k], out);
+    }
 }
 
 /* What an answer begins with that must call `name` (empty: any tool), appended. */

@@ -7,6 +7,9 @@
 #define LLVMFuzzerTestOneInput replay_calib
 #include "fuzz_calib.c"
 #undef LLVMFuzzerTestOneInput
+#define LLVMFuzzerTestOneInput replay_calls
+#include "fuzz_calls.c"
+#undef LLVMFuzzerTestOneInput
 #define LLVMFuzzerTestOneInput replay_cli
 #include "fuzz_cli.c"
 #undef LLVMFuzzerTestOneInput
@@ -35,7 +38,7 @@
 static const struct {
     const char *name;                                 /* of the folder under tests/corpus, and of fuzz_NAME.c */
     int (*one)(const uint8_t *data, size_t size);
-} replay_entries[] = {{"calib", replay_calib}, {"cli", replay_cli},   {"eval", replay_eval},   {"gguf", replay_gguf}, {"lines", replay_lines},
+} replay_entries[] = {{"calib", replay_calib}, {"calls", replay_calls}, {"cli", replay_cli},   {"eval", replay_eval},   {"gguf", replay_gguf}, {"lines", replay_lines},
                       {"req", replay_req},     {"spec", replay_spec}, {"store", replay_store}, {"tok", replay_tok}};
 enum { REPLAY_ENTRIES = sizeof replay_entries / sizeof *replay_entries };
 
