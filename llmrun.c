@@ -31999,7 +31999,7 @@ __attribute__((unused)) static void (*const act__values[])(void) = {
 
 /* Temporary: [calls]'s functions, until [chat] is here. */
 __attribute__((unused)) static void (*const act__calls[])(void) = {
-    (void (*)(void))calls_read, (void (*)(void))calls_safe, (void (*)(void))calls_opening, (void (*)(void))calls_begin, (void (*)(void))calls_form_name, (void (*)(void))calls_text_arguments,
+    (void (*)(void))calls_read, (void (*)(void))calls_safe, (void (*)(void))calls_opening, (void (*)(void))calls_marks, (void (*)(void))calls_begin, (void (*)(void))calls_form_name, (void (*)(void))calls_text_arguments,
     (void (*)(void))calls_tools_name, (void (*)(void))calls_form_free, (void (*)(void))call_list_drop};
 
 /* ===== [main] from the command line to the exit code =====
