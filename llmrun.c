@@ -7777,7 +7777,7 @@ static val filter__map(filter_in *f) {
         return filter__generator(f, filter__keys(f, items, &p));
     }
     if (!f->args->n) val_fail(f->env, EXIT_INPUT, "map() lacks the name of a filter");
-    const filter_row *row = filter__row_of(f->env, FILTER_OF_FILTERS, f->args->at[0]);
+    const filter_row *row = items->n ? filter__row_of(f->env, FILTER_OF_FILTERS, f->args->at[0]) : NULL;
     const val_args    rest = {f->args->at + 1, f->args->n - 1, f->args->named};
     for (size_t i = 0; i < items->n; i++) val_list_add(f->env, out, filter_call(f->env, row, items->at[i], &rest));
     return filter__generator(f, out);
@@ -7800,7 +7800,7 @@ static val filter__select(filter_in *f) {
     } else {
         p = filter__path(f, val_none(), false);
     }
-    const filter_row *test = rest.n ? filter__row_of(f->env, FILTER_OF_TESTS, rest.at[0]) : NULL;
+    const filter_row *test = rest.n && items->n ? filter__row_of(f->env, FILTER_OF_TESTS, rest.at[0]) : NULL;
     if (test) rest.at++, rest.n--;
     for (size_t i = 0; i < items->n; i++) {
         val v = filter__follow(f, &p, items->at[i]);
@@ -8156,19 +8156,30 @@ static val filter__xmlattr(filter_in *f) {
     return val_str_view(val_buf_str(b));
 }
 
-/* Appends s without what stands between two marks, the marks too. Text may form a new mark where something was taken out. */
+/* Where the first `shut` ends that stands in open + s[at ..), behind the beginning of `open`; 0: nowhere. */
+static size_t filter__shut(val_env *env, val_str s, size_t at, val_str open, val_str shut) {
+    for (size_t p = 0; p < open.n; p++) {             /* the two marks may share characters */
+        size_t k = 0;
+        while (k < shut.n && (p + k < open.n ? VAL_CHAR(open.p[p + k]) == VAL_CHAR(shut.p[k]) : at + p + k - open.n < s.n && VAL_CHAR(s.p[at + p + k - open.n]) == VAL_CHAR(shut.p[k]))) k++;
+        if (k == shut.n && p + k > open.n) return at + p + k - open.n;
+    }
+    const int64_t found = val_find(env, s, shut, at, s.n);
+    return found < 0 ? 0 : (size_t)found + shut.n;
+}
+
+/* The string without what stands between two marks, the marks too. Text on both sides of what goes may form a new mark. */
 static val_str filter__without(val_env *env, val_str s, const char *from, const char *to) {
     const val_str open = val_str_of(env, from).s, shut = val_str_of(env, to).s;
-    for (size_t at = 0;;) {
-        const int64_t a = val_find(env, s, open, at, s.n), z = a < 0 ? -1 : val_find(env, s, shut, (size_t)a, s.n);
-        if (z < 0) return s;
-        val_buf *b = val_buf_new(env);
-        val_step_chars(env, s.n);
-        val_buf_add(env, b, val_sub(s, 0, (size_t)a));
-        val_buf_add(env, b, val_sub(s, (size_t)z + shut.n, s.n));
-        s = val_buf_str(b);
-        at = (size_t)a > open.n ? (size_t)a - open.n : 0;
+    val_buf      *b = val_buf_new(env);
+    val_step_chars(env, s.n);
+    val_buf_reserve(env, b, s.n);
+    for (size_t i = 0, end = 1; i < s.n;) {
+        val_buf_chr(env, b, s.p[i++]);
+        if (!end || b->n < open.n || !val_str_eq(val_sub(val_buf_str(b), b->n - open.n, b->n), open)) continue;
+        end = filter__shut(env, s, i, open, shut);
+        if (end) b->n -= open.n, i = end;
     }
+    return val_buf_str(b);
 }
 
 static val_list *filter__words(val_env *env, val_str s, int64_t most) {
@@ -8606,14 +8617,17 @@ static bool filter__bounds(filter_in *f, int i, size_t n, size_t *from, size_t *
     return true;
 }
 
-/* Where a text stands last in s[from .. to). */
+/* Where a text stands last in s[from .. to), -1: it does not. */
 static int64_t filter__find_last(val_env *env, val_str s, val_str what, size_t from, size_t to) {
+    size_t work = 0;
     if (what.n > to - from) return -1;
-    for (size_t i = to - what.n;; i--) {
-        if (val_str_eq(val_sub(s, i, i + what.n), what)) return (int64_t)i;
-        if (i % 64 == 0) val_step_chars(env, 64 + 64 * (size_t)what.n);
-        if (i == from) return -1;
+    for (size_t i = to - what.n + 1, k; i-- > from;) {
+        for (k = 0; k < what.n && VAL_CHAR(s.p[i + k]) == VAL_CHAR(what.p[k]); k++) {}
+        if ((work += k + 1) >= 4096) val_step_chars(env, work), work = 0;
+        if (k == what.n) return (int64_t)i;
     }
+    val_step_chars(env, work);
+    return -1;
 }
 
 enum { FILTER_LAST = 1, FILTER_MUST = 2 };

@@ -118,6 +118,289 @@ static void t_filter_answers(void) {
     mem_free(text);
 }
 
+/* A row by its table and name. */
+static const filter_row *t_filter_named(const char *table, const char *name) {
+    for (size_t t = 0; t < sizeof filter__tables / sizeof *filter__tables; t++)
+        for (size_t i = 0; i < filter__tables[t].n; i++)
+            if (strcmp(filter__tables[t].what, table) == 0 && strcmp(filter__tables[t].rows[i].head.name, name) == 0) return &filter__tables[t].rows[i];
+    CHECKF(false, "no %s '%s'", table, name);
+    return NULL;
+}
+
+/* Every row has a call with an answer in the file, but those that have none that is the same each time. */
+static void t_filter_rows_met(void) {
+    static const char *const alone[] = {"raise_exception", "strftime_now"};
+    char                    *text = t_read("tests/data/golden/filter.jsonl", NULL), wanted[128];
+    if (!CHECK(text != NULL)) return;
+    for (size_t t = 0; t < sizeof filter__tables / sizeof *filter__tables; t++)
+        for (size_t i = 0; i < filter__tables[t].n; i++) {
+            const filter_row *row = &filter__tables[t].rows[i];
+            bool              met = row->run == filter__refused;
+            snprintf(wanted, sizeof wanted, "\n[\"%s\", \"%s\", ", filter__tables[t].what, row->head.name);
+            for (size_t k = 0; k < sizeof alone / sizeof *alone; k++) met = met || strcmp(row->head.name, alone[k]) == 0;
+            CHECKF(met || strstr(text, wanted), "no case for the %s '%s'", filter__tables[t].what, row->head.name);
+        }
+    mem_free(text);
+}
+
+/* --- characters --- */
+
+typedef struct {
+    const filter_row *row;
+    uint64_t          hash;
+} t_filter_sum;
+
+static void t_filter_hash(t_filter_sum *s, const char *p, size_t n) {
+    for (size_t i = 0; i < n; i++) s->hash = (s->hash ^ (uint8_t)p[i]) * 0x100000001b3u;
+}
+
+static void t_filter_sum_one(val_env *env, t_filter_sum *s, const val_chr *text, uint32_t n) {
+    static const val_args none;
+    const val v = filter_call(env, s->row, val_str_view((val_str){text, n, NULL}), &none);
+    char      utf8[4];
+    if (v.kind == VAL_BOOL) t_filter_hash(s, v.b ? "1" : "0", 1);
+    for (size_t i = 0; v.kind == VAL_STR && i < v.s.n; i++) t_filter_hash(s, utf8, val_encode(v.s.p[i], utf8));
+}
+
+static void t_filter_all_characters(val_env *env, void *arg) {
+    for (val_chr c = 0; c < 0x110000; c++) {
+        const val_chr between[] = {'1', c, '1'}, behind[] = {'A', c};
+        if ((c >= 0xd800 && c < 0xe000) || (c >= 0x20000 && c % 61)) continue;
+        t_filter_sum_one(env, arg, between, 3);
+        t_filter_sum_one(env, arg, &c, 1);
+        t_filter_sum_one(env, arg, behind, 2);
+    }
+}
+
+static void t_filter_characters(void) {
+    char *text = t_read("tests/data/golden/unicode.txt", NULL), *rest = text, name[32];
+    int   n = 0;
+    if (!CHECK(text != NULL)) return;
+    for (char *line; (line = strsep(&rest, "\n")) && *line; n++) {
+        unsigned long long want;
+        val_env            env;
+        err_t              e = {0};
+        if (!CHECK(sscanf(line, "%31s %llx", name, &want) == 2)) continue;
+        t_filter_sum s = {t_filter_named("method", name), 0xcbf29ce484222325u};
+        val_env_init(&env, 0, 0, NULL);
+        CHECK(val_run(&env, t_filter_all_characters, &s, &e));
+        CHECKF(s.hash == want, "%s(): some character differs from Python", name);
+        val_env_drop(&env);
+    }
+    EQ_INT(n, 16);
+    mem_free(text);
+}
+
+/* --- origins --- */
+
+/* A call whose value and arguments are the message's where they stand between « and »; the answer is written in the same way. */
+typedef struct {
+    const char *table, *row, *in, *args;              /* arguments: JSON */
+    const char *want;
+} t_filter_origin;
+
+static val t_filter_marked(val_env *env, val v) {
+    if (v.kind == VAL_LIST)
+        for (size_t i = 0; i < v.list->n; i++) v.list->at[i] = t_filter_marked(env, v.list->at[i]);
+    if (v.kind != VAL_STR) return v;
+    val_buf *b = val_buf_new(env);
+    val_chr  origin = 0;
+    for (size_t i = 0; i < v.s.n; i++) {
+        if (v.s.p[i] == 0xab) origin = VAL_INPUT;
+        else if (v.s.p[i] == 0xbb) origin = 0;
+        else val_buf_chr(env, b, v.s.p[i] | origin);
+    }
+    return val_str_view(val_buf_str(b));
+}
+
+static void t_filter_show(val_env *env, val v, str *out) {
+    if (v.kind == VAL_LIST || v.kind == VAL_TUPLE || v.kind == VAL_ITER) {
+        const val_list *l = val_items(env, v);
+        for (size_t i = 0; i < l->n; i++) t_filter_show(env, l->at[i], out), str_put(out, i + 1 < l->n ? "," : "");
+        return;
+    }
+    const val_str s = val_as_str(env, v);
+    for (size_t i = 0; i < s.n; i++) {
+        const bool input = s.p[i] & VAL_INPUT, before = i && (s.p[i - 1] & VAL_INPUT), after = i + 1 < s.n && (s.p[i + 1] & VAL_INPUT);
+        if (input && !before) str_put(out, "«");
+        val_utf8(val_sub(s, i, i + 1), out);
+        if (input && !after) str_put(out, "»");
+    }
+}
+
+typedef struct {
+    const t_filter_origin *o;
+    str                    got;
+} t_filter_origin_run;
+
+static void t_filter_origin_one(val_env *env, void *arg) {
+    t_filter_origin_run *r = arg;
+    const val            in = t_filter_marked(env, val_json_read(env, bytes_of(r->o->in), 0)), args = t_filter_marked(env, val_json_read(env, bytes_of(r->o->args), 0));
+    const val_args       a = {args.list->at, args.list->n, NULL};
+    if (strcmp(r->o->table, "%") == 0) t_filter_show(env, filter_format(env, in, val_of_tuple(args.list)), &r->got);
+    else t_filter_show(env, filter_call(env, t_filter_named(r->o->table, r->o->row), in, &a), &r->got);
+}
+
+static void t_filter_origins(void) {
+    static const t_filter_origin rows[] = {
+        {"filter", "upper", "\"a«ß»b\"", "[]", "A«SS»B"},
+        {"filter", "capitalize", "\"«ab»cd\"", "[]", "«Ab»cd"},
+        {"filter", "title", "\"x«y z»\"", "[]", "X«y Z»"},
+        {"method", "swapcase", "\"a«İ»\"", "[]", "A«i̇»"},
+        {"filter", "trim", "\" « a »b \"", "[]", "«a »b"},
+        {"filter", "replace", "\"«a-b»-\"", "[\"-\", \"+\"]", "«a»+«b»+"},
+        {"filter", "replace", "\"a.b\"", "[\".\", \"«|»\"]", "a«|»b"},
+        {"filter", "join", "[\"«a»\", \"b\", \"«c»\"]", "[\", \"]", "«a», b, «c»"},
+        {"method", "join", "\"«,»\"", "[[\"a\", \"«b»\"]]", "a«,b»"},
+        {"filter", "indent", "\"«a\\nb»\"", "[2]", "«a»\n  «b»"},
+        {"filter", "center", "\"«a»\"", "[3]", " «a» "},
+        {"method", "zfill", "\"«-5»\"", "[4]", "«-»00«5»"},
+        {"filter", "truncate", "\"«abc def ghi»\"", "[6, false, \"..\", 0]", "«abc».."},
+        {"filter", "wordwrap", "\"«aa bb»\"", "[2]", "«aa»\n«bb»"},
+        {"filter", "e", "\"«<»&\"", "[]", "«&lt;»&amp;"},
+        {"filter", "urlencode", "\"«é»/ \"", "[]", "«%C3%A9»/%20"},
+        {"filter", "striptags", "\"<b>«&lt;x»</b>\"", "[]", "«<x»"},
+        {"filter", "reverse", "\"a«bc»\"", "[]", "«cb»a"},
+        {"filter", "tojson", "[\"«a\\\"»\"]", "[]", "[\"«a\\\"»\"]"},
+        {"filter", "list", "\"a«b»\"", "[]", "a,«b»"},
+        {"filter", "xmlattr", "{\"a\": \"x\"}", "[]", " a=\"x\""},
+        {"method", "split", "\"«a,b»\"", "[\",\"]", "«a»,«b»"},
+        {"method", "partition", "\"«a=b»\"", "[\"=\"]", "«a»,=,«b»"},
+        {"method", "expandtabs", "\"«a\\tb»\"", "[4]", "«a   b»"},
+        {"method", "format", "\"[{}|{:>3}|{!r}]\"", "[\"«a»\", \"«b»\", \"«c»\"]", "[«a»|  «b»|'«c»']"},
+        {"%", "", "\"[%s|%3s|%.1s]\"", "[\"«a»\", \"«b»\", \"«cd»\"]", "[«a»|  «b»|«c»]"},
+        {"%", "", "\"«[%s]»\"", "[\"a\"]", "«[»a«]»"},
+        {"filter", "string", "[\"«a»\"]", "[]", "['«a»']"},
+        {"filter", "sort", "[\"«b»\", \"a\"]", "[]", "a,«b»"},
+        {"filter", "map", "[\"«b»\", \"a\"]", "[\"upper\"]", "«B»,A"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        val_env             env;
+        err_t               e = {0};
+        t_filter_origin_run r = {.o = &rows[i]};
+        val_env_init(&env, 1 << 20, 100000, NULL);
+        str_put(&r.got, "");
+        CHECKF(val_run(&env, t_filter_origin_one, &r, &e), "%s: %s", rows[i].row, e.text);
+        CHECKF(strcmp(r.got.p, rows[i].want) == 0, "%s: got %s, want %s", rows[i].row, r.got.p, rows[i].want);
+        str_drop(&r.got);
+        val_env_drop(&env);
+    }
+}
+
+/* --- limits and errors --- */
+
+/* A call that must fail within the limits of a rendering, with this exit code and these words. */
+typedef struct {
+    const char *table, *row, *in, *args;
+    int         code;
+    const char *says;
+} t_filter_refusal;
+
+typedef struct {
+    const t_filter_refusal *r;
+} t_filter_refusal_run;
+
+static void t_filter_refusal_one(val_env *env, void *arg) {
+    const t_filter_refusal *r = ((t_filter_refusal_run *)arg)->r;
+    val                     in = val_json_read(env, bytes_of(r->in), 0);
+    const val               args = val_json_read(env, bytes_of(r->args), 0), times = val_get(in, "times"), of = val_get(in, "of");
+    const val_args          a = {args.list->at, args.list->n, NULL};
+    if (times.kind == VAL_INT) in = val_mul(env, of, times);
+    if (strcmp(r->table, "%") == 0) filter_format(env, in, val_of_tuple(args.list));
+    else if (strcmp(r->table, "name") == 0) filter_call(env, filter__row_of(env, FILTER_OF_FILTERS, in), val_none(), &a);
+    else filter_call(env, t_filter_named(r->table, r->row), in, &a);
+}
+
+static void t_filter_limits(void) {
+    static const t_filter_refusal rows[] = {
+        {"filter", "center", "\"a\"", "[1000000000000]", EXIT_RESOURCE, "memory"},
+        {"method", "zfill", "\"a\"", "[9223372036854775807]", EXIT_RESOURCE, "memory"},
+        {"method", "ljust", "\"a\"", "[4294967296]", EXIT_RESOURCE, "memory"},
+        {"method", "expandtabs", "\"\\t\\t\"", "[9223372036854775807]", EXIT_RESOURCE, "memory"},
+        {"filter", "indent", "\"a\"", "[1000000000000]", EXIT_RESOURCE, "memory"},
+        {"filter", "indent", "{\"of\": \"a\\n\", \"times\": 100000}", "[1000]", EXIT_RESOURCE, "memory"},
+        {"filter", "replace", "{\"of\": \"a\", \"times\": 100000}", "[\"a\", \"0123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789\"]", EXIT_RESOURCE, "memory"},
+        {"filter", "batch", "[1]", "[1000000000000, 0]", EXIT_RESOURCE, "memory"},
+        {"filter", "slice", "[1]", "[1000000000000]", EXIT_RESOURCE, "spent"},
+        {"filter", "wordwrap", "{\"of\": \"a b \", \"times\": 1000000}", "[1, true, \"0123456789012345678901234567890123456789\"]", EXIT_RESOURCE, "spent"},
+        {"%", "", "\"%1000000000000d\"", "[1]", EXIT_RESOURCE, "memory"},
+        {"%", "", "\"%99999999999999999999d\"", "[1]", EXIT_INPUT, "too large"},
+        {"%", "", "\"%.2000000000f\"", "[1]", EXIT_RESOURCE, "memory"},
+        {"%", "", "\"%.9000000000f\"", "[1]", EXIT_INPUT, "too large"},
+        {"%", "", "\"%.1000000000d\"", "[1]", EXIT_RESOURCE, "memory"},
+        {"%", "", "\"%*s\"", "[-9223372036854775808, \"a\"]", EXIT_RESOURCE, "memory"},
+        {"method", "format", "\"{:>1000000000000}\"", "[1]", EXIT_RESOURCE, "memory"},
+        {"method", "format", "\"{:01000000000000,}\"", "[1]", EXIT_RESOURCE, "memory"},
+        {"method", "format", "\"{:.2000000000e}\"", "[1]", EXIT_RESOURCE, "memory"},
+        {"method", "find", "{\"of\": \"a\", \"times\": 4000000}", "[\"aaaaaaaaaaaaaaaab\"]", 0, ""},
+        {"function", "range", "null", "[100001]", EXIT_INPUT, "100000"},
+        {"filter", "tojson", "[1]", "[false, 1000000000000]", EXIT_RESOURCE, "memory"},
+        {"filter", "from_json", "{\"of\": \"[\", \"times\": 2000}", "[]", EXIT_RESOURCE, "levels"},
+        {"filter", "random", "[1]", "[]", EXIT_INPUT, "random is refused"},
+        {"filter", "center", "\"a\"", "[\"b\"]", EXIT_INPUT, "center(): 'width' is str, expected int"},
+        {"filter", "replace", "\"a\"", "[\"b\"]", EXIT_INPUT, "replace() lacks its argument 'new'"},
+        {"filter", "upper", "\"a\"", "[\"b\"]", EXIT_INPUT, "upper() takes 0 arguments at most, 1 are given"},
+        {"filter", "dictsort", "[]", "[]", EXIT_INPUT, "dictsort(): its value is list, expected dict"},
+        {"function", "raise_exception", "null", "[\"no such role\"]", EXIT_INPUT, "no such role"},
+        {"name", "", "\"uper\"", "[]", EXIT_INPUT, "unknown filter 'uper' (is 'upper' meant?)"},
+        {"name", "", "\"zzzzzzzz\"", "[]", EXIT_INPUT, "unknown filter 'zzzzzzzz'"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        val_env              env;
+        err_t                e = {0};
+        t_filter_refusal_run r = {&rows[i]};
+        const double         start = t_cpu();
+        val_env_init(&env, 64 << 20, 10000000, NULL);
+        const bool done = val_run(&env, t_filter_refusal_one, &r, &e);
+        EQ_INT(e.code, rows[i].code);
+        CHECKF(done == !rows[i].code && strstr(e.text, rows[i].says), "%s %s: \"%s\", want \"%s\"", rows[i].row, rows[i].in, e.text, rows[i].says);
+        CHECKF(t_cpu() - start < 10, "%s %s: %.1f s", rows[i].row, rows[i].in, t_cpu() - start);
+        val_env_drop(&env);
+    }
+}
+
+/* The clock: local time in the form of strftime. */
+static void t_filter_time_one(val_env *env, void *arg) {
+    str           *out = arg;
+    const val      format = val_str_of(env, "%Y|%d %B|%%|%f|%z%Z|%q|%-d|%");
+    const val_args a = {&format, 1, NULL};
+    val_utf8(filter_call(env, t_filter_named("function", "strftime_now"), val_none(), &a).s, out);
+}
+
+static void t_filter_clock(void) {
+    val_env    env;
+    err_t      e = {0};
+    str        got = {0};
+    char       head[64], tail[64], micro[8] = "";
+    time_t     now;
+    struct tm  day, then;
+    const char *rest;
+    val_env_init(&env, 0, 0, NULL);
+    do {                                              /* again where midnight falls between the two clocks */
+        now = time(NULL);
+        localtime_r(&now, &day);
+        str_clear(&got);
+        CHECK(val_run(&env, t_filter_time_one, &got, &e));
+        now = time(NULL);
+        localtime_r(&now, &then);
+    } while (day.tm_mday != then.tm_mday);
+    strftime(head, sizeof head, "%Y|%d %B|%%|", &day);
+    strftime(tail, sizeof tail, "||%%q|%-d|%%", &day);
+    if (CHECKF(strncmp(got.p, head, strlen(head)) == 0, "got %s, want %s...", got.p, head)) {
+        rest = got.p + strlen(head);
+        snprintf(micro, sizeof micro, "%.6s", rest);
+        EQ_INT(strspn(micro, "0123456789"), 6);
+        EQ_STR(rest + strlen(micro), tail);
+    }
+    str_drop(&got);
+    val_env_drop(&env);
+}
+
 static const t_case t_filter_cases[] = {
     {"filter answers", "each row answers as Jinja2 and Python do", t_filter_answers},
+    {"filter rows met", "each row has a call in that file", t_filter_rows_met},
+    {"filter characters", "case and classes of all characters are Python's", t_filter_characters},
+    {"filter origins", "characters keep their origin through each kind of row", t_filter_origins},
+    {"filter limits", "sizes are checked before they are made; wrong calls name what was found", t_filter_limits},
+    {"filter clock", "strftime_now has the forms of strftime, and Python's %f, %z and %Z", t_filter_clock},
 };

@@ -180,7 +180,7 @@ def strings():
     f("wordwrap", 5), f("wordwrap", UNDEF)
     f("urlencode", {"a b": "c&d", "e": 1, "\u00e9": None}), f("urlencode", [("a", "b/c"), ("d", 2)]), f("urlencode", "a/b c?d=\u00e9~_.-\U0001f600"), f("urlencode", 5), f("urlencode", UNDEF), f("urlencode", [1]), f("urlencode", {})
     f("xmlattr", {"a": 1, "b": "x<\"'>&", "c": None, "d": UNDEF, "e": True}), f("xmlattr", {"a": 1}, False), f("xmlattr", {}), f("xmlattr", {"a b": 1}), f("xmlattr", {"a/": 1}), f("xmlattr", {"a=": 1}), f("xmlattr", {"a": Markup("<")}, autospace=False), f("xmlattr", [1]), f("xmlattr", UNDEF)
-    for s in ("<b>bold</b>  text", "a &lt; b &amp;&#39;&#x41; &nbsp;x", "<!-- c <b> -->x", "a<b", "<a<b>>c", "x > y", "<!-- a", "&amp;lt;", "<!<!-- x -->-- y -->z", Markup("<i>m</i>"), "&quot;&apos;&hellip;", "&#0;&#xd800;&#1114112;", "& &; &# &#x;", "&amp", "a\n\tb"):
+    for s in ("<b>bold</b>  text", "a &lt; b &amp;&#39;&#x41; &nbsp;x", "<!-- c <b> -->x", "a<b", "<a<b>>c", "x > y", "<!-- a", "&amp;lt;", "<!<!-- x -->-- y -->z", Markup("<i>m</i>"), "&quot;&apos;&hellip;", "&#0;&#xd800;&#1114112;", "& &; &# &#x;", "&amp", "a\n\tb", "<!-->x", "<!--->y", "<!--x-->", "<!<!---->--a-->b", "<!-- a --!-->c", "<!--<!-- -->d-->", "<<a>b>", "<a <!-- b> --> c", "&ltx;", "&lt"):
         f("striptags", s)
     for s in ("<&>'\"", Markup("<&>"), "plain", 5, None):
         f("e", s), f("escape", s), f("forceescape", s), f("safe", s), t("escaped", s)

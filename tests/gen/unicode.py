@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Prints the tables of characters of section [filter], filter__sets[] of llmrun.c, from Python's own answers (Unicode 14.0).
-    python3 tests/gen/unicode.py > rows.txt        # rows.txt takes the place of the rows in llmrun.c
+    python3 tests/gen/unicode.py > rows.txt                                 # rows.txt takes the place of the rows in llmrun.c
+    python3 tests/gen/unicode.py --sums > tests/data/golden/unicode.txt     # what t_filter.c holds every character against
 
 A row is a list of numbers in base64 VLQ: six bits a character, the lowest five first, 32 marks that more follow. Each table is a list of ranges, sorted:
 a set has (gap, length, step) with step 0 for 1 and 1 for 2; a map has (gap, length, step, delta) and the delta's sign in its lowest bit; a list of
@@ -74,6 +75,21 @@ def same(c):
     return c
 
 
+def sums():
+    """A line for each method: its name, and the FNV-1a hash (64 bits) of its answers for all characters below U+20000 and every 61st above, as UTF-8 of what the
+    method makes of `1X1`, X and AX, or as the digits 0 and 1."""
+    for name in ("upper", "lower", "title", "capitalize", "swapcase", "casefold", "isalnum", "isalpha", "isdecimal", "isdigit", "islower", "isnumeric", "isprintable", "isspace", "istitle", "isupper"):
+        h = 0xcbf29ce484222325
+        for c in ALL:
+            if 0xd800 <= c < 0xe000 or (c >= 0x20000 and c % 61):
+                continue
+            for text in ("1" + chr(c) + "1", chr(c), "A" + chr(c)):
+                got = getattr(text, name)()
+                for b in (got if isinstance(got, str) else str(int(got))).encode():
+                    h = (h ^ b) * 0x100000001b3 & 0xffffffffffffffff
+        print(name, f"{h:016x}")
+
+
 def main():
     forms = {"UPPER": (str.upper, same), "LOWER": (str.lower, same), "TITLE": (str.title, str.upper), "FOLD": (str.casefold, str.lower)}
     rows = [("IS_ALPHA", code_set(str.isalpha)), ("IS_LOWER", code_set(str.islower)), ("IS_UPPER", code_set(str.isupper)),
@@ -91,4 +107,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    sums() if sys.argv[1:] == ["--sums"] else main()
