@@ -6453,7 +6453,7 @@ static bool val_json_text(bytes json, str *out) {
  * Invariants: characters keep their origin through every row; sizes are checked before they are made; work counts as steps; a row
  * that sorts, searches or walks does not recurse. Results of map, select and their kin are made at once and read once, as Python's generators.
  *   To add a row: its function, and a line in filter__filters, filter__tests, filter__methods or filter__functions.
- * Public: filter_is_space, filter_is_word, filter_read_int, filter_read_float, filter_find, test_find, function_find, filter_call, filter_unknown, filter_getattr, filter_getitem, filter_format.
+ * Public: filter_is_space, filter_is_word, filter_read_int, filter_read_float, filter_find, test_find, function_find, filter_call, filter_nearest, filter_getattr, filter_getitem, filter_format.
  * Opens: filter_row. */
 
 /* --- characters: what Python's str methods ask of them. ASCII is answered by hand, the rest by tables of ranges. --- */
@@ -9385,7 +9385,6 @@ static const struct {
     [FILTER_OF_VALUES] = {"method", filter__methods, sizeof filter__methods / sizeof *filter__methods},
 };
 
-
 /* --- looking up rows --- */
 
 static const filter_row *filter__row_in(int table, bytes name, unsigned kinds) {
@@ -9401,19 +9400,23 @@ static const filter_row *filter_find(bytes name) { return filter__row_in(FILTER_
 static const filter_row *test_find(bytes name) { return filter__row_in(FILTER_OF_TESTS, name, 0); }
 static const filter_row *function_find(bytes name) { return filter__row_in(FILTER_OF_FUNCTIONS, name, 0); }
 
-/* Fails: there is no filter, test, function (what) of this name. The nearest name is suggested. */
-__attribute__((noreturn)) static void filter_unknown(val_env *env, const char *what, bytes name) {
-    const char *near = NULL;
+/* The end of an error about an unknown name: " (is 'upper' meant?)" with the nearest filter, test or function; "" where none is near. */
+typedef struct {
+    char p[64];
+} filter_hint;
+
+static filter_hint filter_nearest(bytes name) {
+    filter_hint hint = {""};
     int         best = bytes_slack(name) + 1;
-    for (size_t t = 0; t < sizeof filter__tables / sizeof *filter__tables; t++)
-        for (size_t i = 0; i < filter__tables[t].n && strcmp(filter__tables[t].what, what) == 0; i++) {
+    for (int t = FILTER_OF_FILTERS; t <= FILTER_OF_FUNCTIONS; t++)
+        for (size_t i = 0; i < filter__tables[t].n; i++) {
             const char *known = filter__tables[t].rows[i].head.name;
             const int   d = bytes_distance(name, bytes_of(known));
-            if (d < best) best = d, near = known;
+            if (d >= best) continue;
+            best = d;
+            snprintf(hint.p, sizeof hint.p, " (is '%s' meant?)", known);
         }
-    const int n = name.n < 100 ? (int)name.n : 100;
-    if (near) val_fail(env, EXIT_INPUT, "unknown %s '%.*s' (is '%s' meant?)", what, n, (const char *)name.p, near);
-    val_fail(env, EXIT_INPUT, "unknown %s '%.*s'", what, n, (const char *)name.p);
+    return hint;
 }
 
 enum { FILTER_NAME_MAX = 32 };                        /* longer than any name of a row */
@@ -9436,7 +9439,8 @@ static const filter_row *filter__row_named(int table, val_str s) {
 static const filter_row *filter__row_of(val_env *env, int table, val name) {
     if (name.kind != VAL_STR) val_fail(env, EXIT_INPUT, "the name of a %s is %s, expected str", filter__tables[table].what, val_kind_name(name));
     const filter_row *row = filter__row_named(table, name.s);
-    if (!row) filter_unknown(env, filter__tables[table].what, bytes_of(val_quote(name.s).p));
+    const val_quoted q = val_quote(name.s);
+    if (!row) val_fail(env, EXIT_INPUT, "found '%s', which is no %s here%s", q.p, filter__tables[table].what, filter_nearest(bytes_of(q.p)).p);
     return row;
 }
 
@@ -10678,7 +10682,7 @@ static void jinja__run_open(jinja_parser *p, uint32_t base) {
 static void jinja__known(jinja_parser *p) {
     if (!p->n_unknown) return;
     const jinja_op *op = jinja__op(p, p->unknown[0]);
-    jinja__fail_at(p, (int)op->line, "found '%s', which is no filter or test here", jinja__name_of(p, op->b));
+    jinja__fail_at(p, (int)op->line, "found '%s', which is no filter or test here%s", jinja__name_of(p, op->b), filter_nearest(bytes_of(jinja__name_of(p, op->b))).p);
 }
 
 /* An expression; flags: what it may be beside an operand and operators. */
@@ -12032,7 +12036,7 @@ static void jinja__do_filter(jinja_vm *vm, const jinja_op *op) {
 }
 
 static void jinja__do_no_filter(jinja_vm *vm, const jinja_op *op) {
-    val_fail(&vm->env, EXIT_INPUT, "found '%s', which is no filter or test here", vm->t->names[op->b]);
+    val_fail(&vm->env, EXIT_INPUT, "found '%s', which is no filter or test here%s", vm->t->names[op->b], filter_nearest(bytes_of(vm->t->names[op->b])).p);
 }
 
 /* --- attributes, items, operators --- */
@@ -32008,7 +32012,7 @@ static bool act_run(config *c, double t_start, err_t *e) {
 
 /* Temporary: functions of [jinja] and [val], until the sections that use them are here. */
 __attribute__((unused)) static void (*const act__values[])(void) = {
-    (void (*)(void))jinja_parse, (void (*)(void))jinja_free, (void (*)(void))jinja_render, (void (*)(void))jinja_text_drop, (void (*)(void))filter_unknown, (void (*)(void))val_put,
+    (void (*)(void))jinja_parse, (void (*)(void))jinja_free, (void (*)(void))jinja_render, (void (*)(void))jinja_text_drop, (void (*)(void))val_put,
     (void (*)(void))val_str_order};
 
 /* Temporary: [calls]'s functions, until [chat] is here. */

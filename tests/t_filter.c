@@ -342,8 +342,8 @@ static void t_filter_limits(void) {
         {"filter", "upper", "\"a\"", "[\"b\"]", EXIT_INPUT, "upper() takes 0 arguments at most, 1 are given"},
         {"filter", "dictsort", "[]", "[]", EXIT_INPUT, "dictsort(): its value is list, expected dict"},
         {"function", "raise_exception", "null", "[\"no such role\"]", EXIT_INPUT, "no such role"},
-        {"name", "", "\"uper\"", "[]", EXIT_INPUT, "unknown filter 'uper' (is 'upper' meant?)"},
-        {"name", "", "\"zzzzzzzz\"", "[]", EXIT_INPUT, "unknown filter 'zzzzzzzz'"},
+        {"name", "", "\"uper\"", "[]", EXIT_INPUT, "found 'uper', which is no filter here (is 'upper' meant?)"},
+        {"name", "", "\"zzzzzzzz\"", "[]", EXIT_INPUT, "found 'zzzzzzzz', which is no filter here"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         val_env              env;
