@@ -23,13 +23,14 @@
  *   [engine]   (meter) a model opened to run: cache, threads, steps               <- k base host pool gguf tok arch model kv store dev fwd samp
  *   [gen]      a request and its answer, as values                                <- k base gguf tok samp engine
  *   [calls]    (call) tool calls: how a model writes them, found by rendering one; text to calls  <- base val
+ *   [chat]     messages to tokens, an answer to its parts                            <- base gguf tok val jinja gen
  *   [score]    logits and log-probabilities of a given text                       <- base tok kv engine gen
  *   [lines]    reader of long files, shards                                       <- base
  *   [results]  files of results: records, header, resume, merge                   <- base val lines
- *   [req]      one line of a batch file: request and record                       <- base val tok samp gen
+ *   [req]      one line of a batch file: request and record                       <- base val tok samp gen chat
  *   [spec]     speculative decoding: n-gram lookup, draft model                   <- k base host pool gguf writer tok dev model kv fwd samp engine
  *   [sched]    (hist) continuous batching of requests                             <- base pool tok kv fwd samp engine gen spec
- *   [text]     one request, its text streamed                                     <- k base gguf tok kv samp engine gen sched spec
+ *   [text]     one request, its text streamed                                     <- k base tok kv samp engine gen chat sched spec
  *   [batch]    files of requests, one per line                                    <- base tok kv samp engine gen lines results req sched spec
  *   [calib]    tool: importance matrix (imatrix) of a text                        <- k base pool gguf writer tok kv dev fwd engine
  *   [round]    tool: calibrated rounding of weights (GPTQ style)                  <- k base host pool gguf tok arch model kv dev fwd
@@ -2740,11 +2741,11 @@ static bool gguf_own_may_replace(const char *path, const char *kind, const char 
  *   - U+2581 in a text becomes three byte tokens, because the character's token means a space (llama, gemma4);
  *   - a byte without a token in a gpt2 vocabulary is written as F4 90+k, where k is its number among such bytes, and an
  *     invalid F4 as F4 BF. UTF-8 never holds these pairs, so no other text changes. (starcoder lacks F5 to FF.)
- * A text gives control tokens only under TOK_SPECIAL; a merge never gives one.
+ * A text gives control tokens only under TOK_SPECIAL and where none of their bytes is in a tok_span; a merge never gives one.
  *   Time is n log n in the length of a word and linear in that of a text.
- * Public: tok_load, tok_free, tok_encode, tok_decode, tok_stream_*, tok_ids_*, tok_chunks, tok_list_pre, tok_json, tok_piece, tok_text,
+ * Public: tok_load, tok_free, tok_encode, tok_encode_spans, tok_decode, tok_stream_*, tok_ids_*, tok_chunks, tok_list_pre, tok_json, tok_piece, tok_text,
  * tok_count, tok_bos, tok_eos, tok_add_bos, tok_add_eos, tok_is_eog, tok_is_control, tok_model_name, tok_pre_name.
- * Opens: tok_ids, tok_stream, tok_vocab. */
+ * Opens: tok_ids, tok_span, tok_stream, tok_vocab. */
 
 enum {
     TOK_COUNT_MAX = 1 << 22,         /* tokens: sixteen times the largest vocabulary known                */
@@ -3588,6 +3589,13 @@ static void tok_ids_drop(tok_ids *t) {
     *t = (tok_ids){0};
 }
 
+/* Whether the id is in the list; NULL: an empty list. */
+static bool tok_ids_has(const tok_ids *t, int32_t id) {
+    for (size_t i = 0; t && i < t->n; i++)
+        if (t->id[i] == id) return true;
+    return false;
+}
+
 /* Number of chunks of `size` tokens in a text of n: all (ask -1), or at most `ask`. Each begins `step` tokens after
  * the one before; where they overlap, one token more must follow the last. 0, and e is set: there is none. */
 static int tok_chunks(size_t n, int size, int step, int ask, err_t *e) {
@@ -3892,7 +3900,16 @@ static bool tok__bytes(tok__run *r, bytes t) {
 /* --- encode: user and control tokens in a text split it first. Control tokens count only under TOK_SPECIAL. From left
  * to right, the longest one at a place is taken (as in the tokenizers library). Spaces beside it are never stripped. --- */
 
-enum { TOK_SPECIAL = 1, TOK_BOS = 2, TOK_EOS = 4 };   /* parse control tokens; add the start token; add the end token */
+/* Parse control tokens; add the start token; add the end token; the text continues another one, so no space is added before it. */
+enum { TOK_SPECIAL = 1, TOK_BOS = 2, TOK_EOS = 4, TOK_MIDDLE = 8 };
+
+typedef struct { size_t from, to; } tok_span;         /* bytes of a text that belong to no control token */
+
+/* Bytes from `at` on before the first span. *i: the first span that ends behind `at`; it only grows. */
+static size_t tok__outside(const tok_span *span, size_t n, size_t *i, size_t at) {
+    while (*i < n && span[*i].to <= at) ++*i;
+    return *i == n ? SIZE_MAX : span[*i].from > at ? span[*i].from - at : 0;
+}
 
 /* The first mark in [lo, hi) whose byte `depth` is at least c; all share their first bytes. */
 static uint32_t tok__bound(const tok_vocab *v, uint32_t lo, uint32_t hi, size_t depth, int c) {
@@ -3905,12 +3922,13 @@ static uint32_t tok__bound(const tok_vocab *v, uint32_t lo, uint32_t hi, size_t 
     return lo;
 }
 
-static int32_t tok__mark_here(const tok_vocab *v, bytes t, unsigned flags) {
+/* The longest special token at the beginning of t; -1: none. A control token has at most n_control bytes. */
+static int32_t tok__mark_here(const tok_vocab *v, bytes t, size_t n_control) {
     uint32_t lo = v->mark_at[t.p[0]], hi = v->mark_at[t.p[0] + 1];
     int32_t  best = -1;
     for (size_t depth = 1; lo < hi; depth++) {
         const tok__mark *m = &v->mark[lo];            /* the shortest is first */
-        if (m->text.n == depth && ((flags & TOK_SPECIAL) || tok__type(v, m->id) == TOK_USER)) best = m->id;
+        if (m->text.n == depth && (depth <= n_control || tok__type(v, m->id) == TOK_USER)) best = m->id;
         if (depth == t.n) break;
         lo = tok__bound(v, lo, hi, depth, t.p[depth]);
         hi = tok__bound(v, lo, hi, depth, t.p[depth] + 1);
@@ -3918,12 +3936,13 @@ static int32_t tok__mark_here(const tok_vocab *v, bytes t, unsigned flags) {
     return best;
 }
 
-static bool tok__encode_parts(tok__run *r, bytes t, unsigned flags) {
+static bool tok__encode_parts(tok__run *r, bytes t, const tok_span *span, size_t n_spans, unsigned flags) {
     const tok_vocab *v = r->v;
-    bool             prefix = true;                   /* at the start and after each special token */
-    size_t           from = 0, i = 0;
+    bool             prefix = !(flags & TOK_MIDDLE);  /* at the start and after each special token */
+    size_t           from = 0, i = 0, k = 0;
     for (;;) {
-        int32_t id = i < t.n ? tok__mark_here(v, (bytes){t.p + i, t.n - i}, flags) : -1;
+        const size_t n_control = flags & TOK_SPECIAL ? tok__outside(span, n_spans, &k, i) : 0;
+        int32_t      id = i < t.n ? tok__mark_here(v, (bytes){t.p + i, t.n - i}, n_control) : -1;
         if (i < t.n && id < 0) {
             i++;
             continue;
@@ -3943,14 +3962,15 @@ static bool tok__add_special(const tok_vocab *v, int32_t id, const char *what, t
     return true;
 }
 
-/* Appends the tokens of a text; on an error `out` is as before. flags: TOK_SPECIAL | TOK_BOS | TOK_EOS. */
-static bool tok_encode(const tok_vocab *v, bytes text, unsigned flags, tok_ids *out, err_t *e) {
+/* Appends the tokens of a text; on an error `out` is as before. flags: TOK_SPECIAL | TOK_BOS | TOK_EOS | TOK_MIDDLE. A control token has no byte in
+ * the spans, which are in order and do not overlap; apart from that the text is one piece. */
+static bool tok_encode_spans(const tok_vocab *v, bytes text, const tok_span *span, size_t n_spans, unsigned flags, tok_ids *out, err_t *e) {
     tok__run r = {.v = v, .out = out, .e = e};
     size_t   before = out->n;
     if (text.n > TOK_INPUT_MAX) return TOK_NO("a text of %zu bytes, expected at most %d", text.n, TOK_INPUT_MAX);
     r.match = pcre2_match_data_create(1, NULL);
     if (!r.match) die(EXIT_RESOURCE, "out of memory: match data");
-    bool ok = (!(flags & TOK_BOS) || tok__add_special(v, v->bos, "start", out, e)) && tok__encode_parts(&r, text, flags)
+    bool ok = (!(flags & TOK_BOS) || tok__add_special(v, v->bos, "start", out, e)) && tok__encode_parts(&r, text, span, n_spans, flags)
            && (!(flags & TOK_EOS) || tok__add_special(v, v->eos, "end", out, e));
     if (!ok) out->n = before;
     pcre2_match_data_free(r.match);
@@ -3962,11 +3982,17 @@ static bool tok_encode(const tok_vocab *v, bytes text, unsigned flags, tok_ids *
     return ok;
 }
 
+/* The same with control tokens anywhere. */
+static bool tok_encode(const tok_vocab *v, bytes text, unsigned flags, tok_ids *out, err_t *e) {
+    return tok_encode_spans(v, text, NULL, 0, flags, out, e);
+}
+
 /* --- decode: writes whole characters and holds back an incomplete one; invalid bytes are written unchanged --- */
 
 typedef struct {
     const tok_vocab *v;
     bool             special;        /* control tokens are written too                                    */
+    const tok_ids   *shown;          /* otherwise these ones; NULL: none                                  */
     bool             strip;          /* the next text begins with a space that tok_encode() added         */
     bool             f4;             /* the last byte is an F4, perhaps the first of a pair               */
     uint8_t          held[8];        /* an incomplete character, before the F4                            */
@@ -4014,7 +4040,7 @@ static void tok__stream_bytes(tok_stream *s, bytes b, str *out) {
 static void tok_stream_push(tok_stream *s, int32_t id, str *out) {
     bytes b = tok_piece(s->v, id);
     if (tok_is_control(s->v, id) || (id >= 0 && id < s->v->n && tok__type(s->v, id) == TOK_USER)) {
-        if (s->special || b.n) tok__stream_bytes(s, tok_text(s->v, id), out);
+        if (s->special || b.n || tok_ids_has(s->shown, id)) tok__stream_bytes(s, tok_text(s->v, id), out);
         s->strip = s->v->space_prefix;
         return;
     }
@@ -17401,9 +17427,22 @@ static bool engine_read(engine *eng, kv_seq *seq, const int32_t *ids, int from, 
  *
  * To add a reason why an answer ends: its value in gen_finish, its row in gen_finish_names, the place in [sched] that finds it.
  * To add what a request may ask for: its field in gen_opts or gen_request, a row in cli_opts, a row in req_keys, its use in [sched].
- * Public: gen_opts, gen_defaults, gen_request, gen_ask, gen_finish, gen_finish_names, gen_token, gen_answer, gen_answer_drop, gen_visible_tokens,
- * gen_answer_logprob, gen_stop_at, gen_banned, gen_fits, gen_logprob, gen_exp_sum.
- * Opens: gen_opts, gen_request, gen_token, gen_answer. */
+ * Public: gen_opts, gen_think, gen_defaults, gen_request, gen_ask, gen_finish, gen_finish_names, gen_token, gen_answer, gen_answer_drop,
+ * gen_visible_tokens, gen_answer_logprob, gen_stop_at, gen_ends, gen_thought, gen_thought_new, gen_thought_add, gen_thought_forces, gen_banned,
+ * gen_fits, gen_logprob, gen_exp_sum.
+ * Opens: gen_opts, gen_think, gen_request, gen_token, gen_answer. */
+
+enum { GEN_MARK = 64 };                               /* bytes of a mark at most */
+
+/* A bound of the thinking in an answer: tokens between two marks, which are found in the text. Behind the last of them the tokens of `close` are
+ * the next ones of the answer, whatever the logits say. */
+typedef struct {
+    int64_t        most;                              /* tokens */
+    bool           inside;                            /* the prompt ends inside the thinking */
+    bool           anywhere;                          /* thinking may begin anywhere in the answer, else only where it begins */
+    bytes          open, end;                         /* the marks, at most GEN_MARK bytes each */
+    const tok_ids *close;                             /* NULL: no bound */
+} gen_think;
 
 typedef struct {                                      /* when an answer ends */
     int64_t      n_predict;                           /* tokens at most; -1: until an end token or a full context */
@@ -17413,6 +17452,8 @@ typedef struct {                                      /* when an answer ends */
     int64_t      n_keep;                              /* first tokens that a context shift keeps, -1: the prompt; a start token always */
     const bytes *stop;                                /* [n_stop] the answer ends before the first of these texts */
     int          n_stop;
+    const tok_ids *ends, *shown;                      /* more end tokens; control tokens that are part of the text; NULL: none */
+    gen_think    think;
 } gen_opts;
 
 static const gen_opts gen_defaults = {.n_predict = -1};
@@ -17499,6 +17540,53 @@ static size_t gen_stop_at(const str *text, size_t from, const bytes *stop, int n
         if (p && (size_t)(p - text->p) < first) first = (size_t)(p - text->p);
     }
     return first;
+}
+
+/* Whether the token ends an answer. */
+static bool gen_ends(const gen_opts *o, const tok_vocab *v, int32_t id) { return tok_is_eog(v, id) || tok_ids_has(o->ends, id); }
+
+/* How far the thinking of an answer has come. It depends on the tokens of the answer alone. */
+typedef struct {
+    bool    inside;
+    int64_t n;                                        /* tokens of thinking */
+    size_t  n_closed;                                 /* forced tokens that have been added */
+    size_t  ink, n_tail;                              /* bytes of the answer that are no white space; bytes in tail */
+    uint8_t tail[GEN_MARK];                           /* the last bytes of the answer */
+} gen_thought;
+
+static gen_thought gen_thought_new(const gen_think *o) { return (gen_thought){.inside = o->inside}; }
+
+/* The token that has to come next; -1: any. */
+static int32_t gen_thought_forces(const gen_thought *t, const gen_think *o) {
+    const bool spent = o->close && t->inside && t->n >= o->most;
+    return spent && t->n_closed < o->close->n ? o->close->id[t->n_closed] : -1;
+}
+
+static size_t gen__ink(bytes b) {
+    size_t n = 0;
+    for (size_t i = 0; i < b.n; i++) n += !isspace(b.p[i]);
+    return n;
+}
+
+/* The answer has one more byte. Returns whether a mark ends there. */
+static bool gen__thought_byte(gen_thought *t, const gen_think *o, uint8_t c) {
+    const bytes mark = t->inside ? o->end : o->open;
+    if (t->n_tail == sizeof t->tail) memmove(t->tail, t->tail + 1, --t->n_tail);
+    t->tail[t->n_tail++] = c;
+    t->ink += !isspace(c);
+    if (!mark.n || mark.n > t->n_tail || memcmp(t->tail + t->n_tail - mark.n, mark.p, mark.n) != 0) return false;
+    return t->inside || o->anywhere || t->ink == gen__ink(mark);
+}
+
+/* The answer has one more token. Allocates nothing. */
+static void gen_thought_add(gen_thought *t, const gen_think *o, const tok_vocab *v, int32_t id) {
+    const bool  was = t->inside, forced = gen_thought_forces(t, o) >= 0;
+    const bytes text = tok_is_control(v, id) ? tok_text(v, id) : tok_piece(v, id);
+    if (!o->close) return;
+    for (size_t i = 0; i < text.n; i++)
+        if (gen__thought_byte(t, o, text.p[i]) && !forced) t->inside = !t->inside;
+    if (forced && ++t->n_closed == o->close->n) t->inside = false, t->n_closed = 0;
+    t->n += was && t->inside;
 }
 
 /* Ids that are never picked: those the file suppresses and, for --ignore-eos, those that end a text. */
@@ -18770,6 +18858,1103 @@ static void calls_form_free(calls_form *f) {
     if (!f) return;
     str_drop(&f->lead), str_drop(&f->value_lead), str_drop(&f->value_tail), str_drop(&f->begin), str_drop(&f->middle);
     mem_free(f);
+}
+
+/* ===== [chat] messages to tokens, an answer to its parts =====
+ * Which chat template a model has; the tokens of a prompt from messages; the text of an answer sorted into content and thinking.
+ * What ends an answer and what marks thinking is learned from the template: it renders a few known conversations, and the text around their known
+ * contents shows it. Where a rendering does not show the marks of thinking, a row of chat__marks does.
+ * Invariants:
+ * - Each byte of a rendering is the template's or a message's, and a control token has no byte of a message. Roles of chat__roles count as the
+ *   template's.
+ * - What a reader gives does not depend on how the text of the answer was cut.
+ * - What was learned is kept with the template, from its first prompt on. chat_open() renders nothing.
+ * To add a way in which models mark thinking: a row of chat__marks. To add a variable that switches thinking: a row of chat__switches.
+ * Public: chat_opts, chat_defaults, chat_open, chat_free, chat_think, chat_fingerprint, chat_has_template, chat_input_*, chat_add, chat_add_answer, chat_render, chat_make_prompt,
+ * chat_prompt_drop, chat_ask, chat_reader_*, chat_answer_drop.
+ * Opens: chat_opts, chat_input, chat_prompt, chat_answer. */
+
+typedef struct {
+    const char *template_file, *kwargs;               /* in place of the model's template; a JSON object of variables for it */
+    const char *system, *messages, *tools;            /* a system message; files */
+    int         on;                                   /* -1: as act__chats() decides; 0 --no-chat; 1 --chat */
+    int         think_words;                          /* bits of --think, in the order of its words */
+    int         think;                                /* -1: as the template does; 0 off; 1 on */
+    bool        think_show;
+    int64_t     think_budget;                         /* tokens; -1: no bound */
+} chat_opts;
+
+static const chat_opts chat_defaults = {.on = -1, .think = -1, .think_budget = -1};
+
+enum { CHAT_FILE_MAX = 1 << 30 };                     /* bytes of a file with messages, tools or a template */
+
+/* --- tables --- */
+
+/* Roles of messages that are no text of a user. */
+static const char *const chat__roles[] = {"system", "user", "assistant", "tool", "developer", "function", "ipython", "model", "observation", "tools",
+                                          "tool_response", "tool_result", "tool_results", "document", "context", "environment", "platform", "human", "gpt", "chatbot"};
+
+/* What --think off and on set where the template reads it. A text is a string, else 0 and 1 are false and true. */
+static const struct {
+    const char *name, *off, *on;
+} chat__switches[] = {
+    {"enable_thinking", "0", "1"},                    /* Qwen3, GLM, SmolLM3, DeepSeek V3.1, Gemma 4, Command R7B */
+    {"thinking", "0", "1"},                           /* Granite, DeepSeek V3.1, Kimi */
+    {"reasoning", "0", "1"},                          /* Command A */
+    {"reasoning_effort", "low", NULL},                /* gpt-oss: it cannot be off */
+};
+
+/* Special tokens as variables of a template. */
+static const struct {
+    const char *name, *key;
+} chat__specials[] = {
+    {"bos_token", "bos"}, {"eos_token", "eos"}, {"unk_token", "unknown"}, {"pad_token", "padding"},
+};
+
+enum { CHAT_HEADS = 2 };
+
+/* How models mark the parts of an answer. A row counts where the template holds its marks; of several the first does. */
+typedef struct {
+    const char *open, *end;                           /* around thinking */
+    const char *close;                                /* ends thinking and begins content */
+    const char *heads[CHAT_HEADS];                    /* may stand before content */
+    const char *tail;                                 /* ends content; NULL: the answer's end does */
+    const char *next;                                 /* stands between two parts of an answer; NULL: thinking comes first and once */
+} chat__mark;
+
+static const chat__mark chat__marks[] = {
+    {"<|channel|>analysis<|message|>", "<|end|>", "<|end|><|start|>assistant<|channel|>final<|message|>",
+     {"<|channel|>final<|message|>", "<|channel|>commentary<|message|>"}, "<|end|>", "<|start|>assistant"},               /* gpt-oss */
+    {"<|think|>", "<|end|>", "<|end|><|begin|>assistant<|content|>", {"<|content|>", NULL}, "<|end|>", "<|begin|>assistant"},   /* Solar Open */
+    {"<think>", "</think>", "</think><response>", {"<response>", NULL}, "</response>", NULL},                             /* Granite 3.3 */
+    {"<think>", "</think>", "\n</think>\n<answer>\n", {"<answer>", NULL}, "</answer>", NULL},                             /* Hunyuan */
+    {"<think>", "</think>", "\n</think>\n\n", {NULL, NULL}, NULL, NULL},
+    {"<|START_THINKING|>", "<|END_THINKING|>", "<|END_THINKING|><|START_RESPONSE|>", {"<|START_RESPONSE|>", "<|START_TEXT|>"}, NULL, NULL},   /* Command */
+    {"<|channel>thought", "<channel|>", "\n<channel|>", {NULL, NULL}, NULL, NULL},                                        /* Gemma 4 */
+    {"[THINK]", "[/THINK]", "[/THINK]", {NULL, NULL}, NULL, NULL},                                                        /* Magistral */
+    {"<seed:think>", "</seed:think>", "</seed:think>", {NULL, NULL}, NULL, NULL},
+    {"<|inner_prefix|>", "<|inner_suffix|>", "<|inner_suffix|>", {NULL, NULL}, NULL, NULL},                               /* Apertus */
+    {"<thought>", "</thought>", "\n</thought>\n\n", {NULL, NULL}, NULL, NULL},
+    {"◁think▷", "◁/think▷", "◁/think▷", {NULL, NULL}, NULL, NULL},                                                        /* Kimi */
+};
+enum { CHAT_MARKS = sizeof chat__marks / sizeof *chat__marks };
+
+/* --- a template and what was learned of it --- */
+
+typedef struct {
+    jinja            *t;                              /* NULL: it does not exist, or e says why it cannot be read */
+    err_t             e;
+    bytes             source;
+    char              name[PATH_MAX + 64];            /* in messages */
+    bool              learned, learned_calls;
+    bool              typed;                          /* contents have to be lists of parts */
+    bool              text_args;                      /* arguments of calls have to be JSON texts, else they are objects */
+    const char       *think_key;                      /* of thinking in a message; NULL: the template shows none */
+    const chat__mark *mark;                           /* NULL: none of the table */
+    str               open, end, close, lead;         /* around thinking, see chat__mark; what stands before content */
+    str               stop[2];                        /* texts that end an answer */
+    bytes             stops[2];                       /* [n_stops] the same */
+    int               n_stops;
+    tok_ids           ends, shown, closing;           /* end tokens; control tokens of the marks; tokens of `close` */
+} chat_form;
+
+typedef struct {
+    const gguf_file *g;                               /* NULL: no model */
+    const tok_vocab *v;                               /* NULL: no tokens are asked for */
+    chat_opts        o;
+    chat_form       *form[2];                         /* the template; the one for tools, which may be missing */
+    str              file;                            /* text of template_file */
+} chat;
+
+static void chat__form_free(chat_form *f) {
+    if (!f) return;
+    jinja_free(f->t);
+    str *const texts[] = {&f->open, &f->end, &f->close, &f->lead, &f->stop[0], &f->stop[1]};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) str_drop(texts[i]);
+    tok_ids_drop(&f->ends);
+    tok_ids_drop(&f->shown);
+    tok_ids_drop(&f->closing);
+    mem_free(f);
+}
+
+static void chat_free(chat *c) {
+    if (!c) return;
+    for (int i = 0; i < 2; i++) chat__form_free(c->form[i]);
+    str_drop(&c->file);
+    mem_free(c);
+}
+
+static chat_form *chat__form_new(bytes source, const char *file, const char *what) {
+    chat_form *f = mem_new(1, sizeof *f);
+    f->source = source;
+    snprintf(f->name, sizeof f->name, "%s%s%s", file, *what ? ": " : "", what);
+    f->t = jinja_parse(source, f->name, &f->e);
+    return f;
+}
+
+/* Reads a file whole. */
+static bool chat__read(const char *path, str *out, err_t *e) {
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t   got = 1;
+    if (fd < 0) return err_set(e, err_code_of(errno), "%s: %s", path, strerror(errno));
+    str_put(out, "");
+    while (got > 0 && out->n <= CHAT_FILE_MAX) got = str_read(out, fd, 65536, path, e);
+    close(fd);
+    if (out->n > CHAT_FILE_MAX) err_set(e, EXIT_INPUT, "%s: more than %d bytes, expected less", path, CHAT_FILE_MAX);
+    return !e->code;
+}
+
+static const char chat__key[] = "tokenizer.chat_template";
+
+/* Whether the file has a template. */
+static bool chat_has_template(const gguf_file *g) {
+    const gguf_kv *kv = g ? gguf_find(g, chat__key) : NULL;
+    return kv && kv->type == GGUF_STR;
+}
+
+/* The templates of the model file. */
+static bool chat__from_model(chat *c, err_t *e) {
+    static const char *const keys[2] = {chat__key, "tokenizer.chat_template.tool_use"};
+    for (int i = 0; i < 2; i++) {
+        bytes source;
+        if (gguf_get_str(c->g, keys[i], &source, e) == 1) c->form[i] = chat__form_new(source, c->g->path, keys[i]);
+        if (e->code) return false;
+    }
+    return c->form[0] || err_set(e, EXIT_INPUT, "%s: no %s, so messages cannot be written as this model expects them (--chat-template-file gives a template)",
+                                 c->g->path, chat__key);
+}
+
+/* The template of o, else the model's. g NULL: there is no model; v NULL: no prompts are made. Both outlive the chat. NULL: e says why. */
+static chat *chat_open(const gguf_file *g, const tok_vocab *v, const chat_opts *o, err_t *e) {
+    chat *c = mem_new(1, sizeof *c);
+    *c = (chat){.g = g, .v = v, .o = *o};
+    bool ok = true;
+    if (o->template_file) ok = chat__read(o->template_file, &c->file, e);
+    else if (!g) ok = err_set(e, EXIT_INPUT, "no template given, expected -m FILE or --chat-template-file FILE");
+    else ok = chat__from_model(c, e);
+    if (ok && o->template_file) c->form[0] = chat__form_new(str_bytes(&c->file), o->template_file, "");
+    if (ok && !c->form[0]->t) *e = c->form[0]->e;
+    if (!e->code) return c;
+    chat_free(c);
+    return NULL;
+}
+
+/* A word of --think, for a chat that is open. */
+static bool chat_think(chat *c, const char *word, err_t *e) {
+    if (strcmp(word, "on") == 0 || strcmp(word, "off") == 0) c->o.think = word[1] == 'n';
+    else if (strcmp(word, "show") == 0 || strcmp(word, "hide") == 0) c->o.think_show = *word == 's';
+    else return err_set(e, EXIT_INPUT, "'%.40s', expected on, off, show or hide", word);
+    return true;
+}
+
+/* A hash of the templates and what is given to them. */
+static uint64_t chat_fingerprint(const chat *c) {
+    uint64_t h = rng_mix((uint64_t)(c->o.think + 1) << 32 ^ (uint64_t)c->o.think_budget);
+    for (int i = 0; i < 2; i++) h = rng_mix(h ^ (c->form[i] ? bytes_hash(7, c->form[i]->source) : 0));
+    const char *const texts[] = {c->o.kwargs, c->o.system};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) h = rng_mix(h ^ (texts[i] ? bytes_hash(8 + i, bytes_of(texts[i])) : 0));
+    return h;
+}
+
+/* --- input: variables of a template --- */
+
+/* Not to be moved: its values point into it. Its memory has no limit but that of the machine, so that what is added never fails. */
+typedef struct {
+    val_env env;
+    val     vars;                                     /* a dict; "messages" is a list */
+} chat_input;
+
+static void chat_input_begin(chat_input *in) {
+    val_env_init(&in->env, 0, 0, NULL);
+    in->vars = val_dict_new(&in->env);
+    val_put(&in->env, in->vars.dict, "messages", val_list_new(&in->env));
+}
+
+static void chat_input_drop(chat_input *in) { val_env_drop(&in->env); }
+
+/* A role as the template's if it is a known one, else as it is. */
+static val chat__role(val_env *env, val role) {
+    for (size_t i = 0; role.kind == VAL_STR && i < sizeof chat__roles / sizeof *chat__roles; i++)
+        if (val_is_str(role, chat__roles[i])) return val_str_of(env, chat__roles[i]);
+    return role;
+}
+
+/* Adds a message; its content is a person's or a model's. */
+static void chat_add(chat_input *in, const char *role, bytes content) {
+    val_env *env = &in->env;
+    val      m = val_dict_new(env);
+    val_put(env, m.dict, "role", chat__role(env, val_text(env, bytes_of(role), true)));
+    val_put(env, m.dict, "content", val_text(env, content, true));
+    val_list_add(env, val_get(in->vars, "messages").list, m);
+}
+
+typedef struct {
+    bytes json;
+    val   v;
+} chat__reading;
+
+static void chat__read_json(val_env *env, void *arg) {
+    chat__reading *r = arg;
+    r->v = val_json_read(env, r->json, VAL_JSON_INPUT);
+}
+
+/* JSON as a value of env. */
+static bool chat__json(val_env *env, bytes json, const char *file, val *out, err_t *e) {
+    chat__reading r = {.json = json};
+    env->file = file;
+    const bool ok = val_run(env, chat__read_json, &r, e);
+    env->file = NULL;
+    *out = r.v;
+    return ok;
+}
+
+static bool chat__is_list_of_objects(val v) {
+    bool ok = v.kind == VAL_LIST;
+    for (size_t i = 0; ok && i < v.list->n; i++) ok = v.list->at[i].kind == VAL_DICT;
+    return ok;
+}
+
+/* Reads what --render takes: a list of messages, or an object with messages and other variables. Drop the input on an error too. */
+static bool chat_input_json(chat_input *in, bytes json, const char *file, err_t *e) {
+    val v;
+    chat_input_begin(in);
+    if (!chat__json(&in->env, json, file, &v, e)) return false;
+    if (v.kind == VAL_LIST) val_put(&in->env, in->vars.dict, "messages", v);
+    else if (v.kind == VAL_DICT) in->vars = v;
+    else return err_set(e, EXIT_INPUT, "%s: found %s, expected a list of messages, or an object that has one as \"messages\"", file, val_kind_name(v));
+    const val messages = val_get(in->vars, "messages");
+    if (messages.kind == VAL_UNDEF) return err_set(e, EXIT_INPUT, "%s: the object has no \"messages\", expected a list of them", file);
+    return chat__is_list_of_objects(messages) || err_set(e, EXIT_INPUT, "%s: \"messages\" is no list of objects, expected one", file);
+}
+
+/* Reads the tools of --tools: a list, or an object that has one as "tools". */
+static bool chat_input_tools(chat_input *in, bytes json, const char *file, err_t *e) {
+    val v;
+    if (!chat__json(&in->env, json, file, &v, e)) return false;
+    if (v.kind == VAL_DICT && val_get(v, "tools").kind == VAL_LIST) v = val_get(v, "tools");
+    if (!chat__is_list_of_objects(v)) return err_set(e, EXIT_INPUT, "%s: found %s, expected a list of tools, which are objects", file, val_kind_name(v));
+    val_put(&in->env, in->vars.dict, "tools", v);
+    return true;
+}
+
+/* A content as one text: parts of type text are joined. */
+static bool chat__join_parts(val_env *env, val *content, size_t at, err_t *e) {
+    val_buf *b = val_buf_new(env);
+    for (size_t i = 0; i < content->list->n; i++) {
+        const val  part = content->list->at[i], type = val_get(part, "type"), text = val_get(part, "text");
+        const bool plain = part.kind == VAL_STR;
+        if (!plain && !val_is_str(type, "text"))
+            return err_set(e, EXIT_INPUT, "messages[%zu]: content: part %zu is of type %s, expected text", at, i, type.kind == VAL_STR ? val_quote(type.s).p : val_kind_name(part));
+        if (!plain && text.kind != VAL_STR)
+            return err_set(e, EXIT_INPUT, "messages[%zu]: content: part %zu of type text has %s as text, expected a text", at, i, val_kind_name(text));
+        val_buf_add(env, b, plain ? part.s : text.s);
+    }
+    *content = val_str_view(val_buf_str(b));
+    return true;
+}
+
+static bool chat__check_message(val_env *env, val m, size_t at, err_t *e) {
+    if (m.kind != VAL_DICT) return err_set(e, EXIT_INPUT, "messages[%zu] is %s, expected an object", at, val_kind_name(m));
+    const val role = val_get(m, "role");
+    val       content = val_get(m, "content");
+    if (role.kind != VAL_STR)
+        return err_set(e, EXIT_INPUT, "messages[%zu]: role is %s, expected a text", at, role.kind == VAL_UNDEF ? "missing" : val_kind_name(role));
+    val_put(env, m.dict, "role", chat__role(env, role));
+    if (content.kind == VAL_LIST) {
+        if (!chat__join_parts(env, &content, at, e)) return false;
+        val_put(env, m.dict, "content", content);
+    }
+    return content.kind == VAL_STR || content.kind == VAL_NONE || content.kind == VAL_UNDEF ||
+           err_set(e, EXIT_INPUT, "messages[%zu]: content is %s, expected a text or a list of parts", at, val_kind_name(content));
+}
+
+/* Checks the messages that a prompt is made of, and joins the parts of their contents. */
+static bool chat_input_check(chat_input *in, err_t *e) {
+    const val messages = val_get(in->vars, "messages");
+    if (messages.kind != VAL_LIST) return err_set(e, EXIT_INPUT, "messages is %s, expected a list", val_kind_name(messages));
+    if (!messages.list->n) return err_set(e, EXIT_INPUT, "messages is empty, expected at least one");
+    for (size_t i = 0; i < messages.list->n; i++)
+        if (!chat__check_message(&in->env, messages.list->at[i], i, e)) return false;
+    return true;
+}
+
+/* --- rendering --- */
+
+/* Sets a variable that is not set. */
+static void chat__default(val_env *env, val_dict *vars, const char *name, val v) {
+    if (val_get(val_of_dict(vars), name).kind == VAL_UNDEF) val_put(env, vars, name, v);
+}
+
+/* The text of token `id` in the file. */
+static bool chat__token_text(const gguf_file *g, uint64_t id, bytes *out) {
+    const gguf_kv *kv = gguf_find(g, "tokenizer.ggml.tokens");
+    if (!kv || kv->type != GGUF_ARR || kv->elem != GGUF_STR || id >= kv->count) return false;
+    gguf_strs it = gguf_strs_of(g, kv);
+    for (uint64_t i = 0; i <= id; i++)
+        if (!gguf_strs_next(&it, out)) return false;
+    return true;
+}
+
+/* A special token's text; false: the model has none. */
+static bool chat__special(const chat *c, const char *name, bytes *out) {
+    char     key[64];
+    uint64_t id;
+    err_t    none = {0};
+    if (!c->g) return false;
+    if (c->v && strcmp(name, "bos") == 0) return tok_bos(c->v) >= 0 && (*out = tok_text(c->v, tok_bos(c->v))).n;
+    if (c->v && strcmp(name, "eos") == 0) return tok_eos(c->v) >= 0 && (*out = tok_text(c->v, tok_eos(c->v))).n;
+    snprintf(key, sizeof key, "tokenizer.ggml.%s_token_id", name);
+    return gguf_get_u64(c->g, key, 0, UINT32_MAX, &id, &none) == 1 && chat__token_text(c->g, id, out);
+}
+
+/* The special tokens of the model, as the template's own text. A message file may have them too: the same text is then the model's. */
+static void chat__add_specials(val_env *env, const chat *c, val_dict *vars) {
+    for (size_t i = 0; i < sizeof chat__specials / sizeof *chat__specials; i++) {
+        bytes text;
+        if (!chat__special(c, chat__specials[i].key, &text)) continue;
+        const val own = val_text(env, text, false), given = val_get(val_of_dict(vars), chat__specials[i].name);
+        if (given.kind == VAL_UNDEF || (given.kind == VAL_STR && val_str_eq(given.s, own.s))) val_put(env, vars, chat__specials[i].name, own);
+    }
+}
+
+static void chat__add_kwargs(val_env *env, const chat *c, val_dict *vars) {
+    if (!c->o.kwargs) return;
+    env->file = "--chat-template-kwargs";
+    const val more = val_json_read(env, bytes_of(c->o.kwargs), VAL_JSON_INPUT);
+    if (more.kind != VAL_DICT) val_fail(env, EXIT_INPUT, "found %s, expected an object", val_kind_name(more));
+    env->file = NULL;
+    for (size_t i = 0; i < more.dict->n; i++) {
+        bool      found;
+        const val_pair *p = &more.dict->at[i];
+        val_dict_get(vars, p->key, &found);
+        if (!found) val_dict_set(env, vars, p->key, p->value);
+    }
+}
+
+static void chat__add_switches(val_env *env, const chat *c, val_dict *vars) {
+    for (size_t i = 0; c->o.think >= 0 && i < sizeof chat__switches / sizeof *chat__switches; i++) {
+        const char *to = c->o.think ? chat__switches[i].on : chat__switches[i].off;
+        if (to) chat__default(env, vars, chat__switches[i].name, isdigit((unsigned char)*to) ? val_bool(*to == '1') : val_str_of(env, to));
+    }
+}
+
+/* One rendering: a template, its variables, the function that makes them. */
+typedef struct chat__job {
+    const chat       *c;
+    const chat_form  *f;
+    const chat_input *in;
+    void (*fill)(val_env *env, const struct chat__job *j, val_dict *vars);
+    const void       *arg;
+    val               vars;
+} chat__job;
+
+static void chat__vars(val_env *env, void *arg) {
+    chat__job *j = arg;
+    j->vars = val_dict_new(env);
+    j->fill(env, j, j->vars.dict);
+    chat__add_specials(env, j->c, j->vars.dict);
+    chat__add_kwargs(env, j->c, j->vars.dict);
+    chat__add_switches(env, j->c, j->vars.dict);
+}
+
+static bool chat__render(chat__job *j, jinja_text *out, err_t *e) {
+    val_env env;
+    if (!j->f->t) return *e = j->f->e, false;
+    val_env_init(&env, 0, 0, NULL);
+    const bool ok = val_run(&env, chat__vars, j, e) && jinja_render(j->f->t, j->vars, out, e);
+    val_env_drop(&env);
+    return ok;
+}
+
+/* The template for these variables. */
+static chat_form *chat__form(const chat *c, val vars) {
+    const val tools = val_get(vars, "tools");
+    return c->form[tools.kind == VAL_LIST && tools.list->n && c->form[1]];
+}
+
+static void chat__copy_vars(val_env *env, const chat__job *j, val_dict *vars) {
+    const val_dict *from = j->in->vars.dict;
+    for (size_t i = 0; i < from->n; i++)
+        if (!from->at[i].gone) val_dict_set(env, vars, from->at[i].key, from->at[i].value);
+}
+
+/* The text of an input as it stands, with the variables that it lacks: bos_token, eos_token and others of the model, and those of the options. */
+static bool chat_render(const chat *c, const chat_input *in, jinja_text *out, err_t *e) {
+    chat__job j = {.c = c, .f = chat__form(c, in->vars), .in = in, .fill = chat__copy_vars};
+    return chat__render(&j, out, e);
+}
+
+/* --- learning from known conversations --- */
+
+/* Contents that no template writes. */
+static const char chat__asked[] = "Qk3asked", chat__said[] = "Qk3said", chat__more[] = "Qk3more", chat__thought[] = "Qk3thought", chat__result[] = "Qk3result";
+static const char chat__value[] = "Qk3value", chat__arguments[] = "{\"qk3key\": \"Qk3value\"}";
+
+typedef struct {
+    const char *role, *content, *thinking;            /* thinking NULL: none */
+    int         calls;                                /* it has so many calls of the same tool */
+} chat__turn;
+
+typedef struct {
+    const chat__turn *turn;
+    int               n;
+    bool              prompt, typed, tools, text_args;
+    const char       *think_key;
+} chat__known;
+
+/* A content, as a list of one part where the template takes no other. */
+static val chat__content(val_env *env, val text, bool typed) {
+    val part, list;
+    if (!typed) return text;
+    part = val_dict_new(env);
+    list = val_list_new(env);
+    val_put(env, part.dict, "type", val_str_of(env, "text"));
+    val_put(env, part.dict, "text", text);
+    val_list_add(env, list.list, part);
+    return list;
+}
+
+/* JSON of the program's own. */
+static val chat__own_json(val_env *env, const char *json) { return val_json_read(env, bytes_of(json), 0); }
+
+static val chat__known_calls(val_env *env, const chat__known *k, int n) {
+    const val list = val_list_new(env);
+    for (int i = 0; i < n; i++) {
+        const val call = chat__own_json(env, i ? "{\"id\":\"call00001\",\"type\":\"function\"}" : "{\"id\":\"call00000\",\"type\":\"function\"}"),
+                  function = chat__own_json(env, "{\"name\":\"qk3name\"}");
+        val_put(env, function.dict, "arguments", k->text_args ? val_str_of(env, chat__arguments) : chat__own_json(env, chat__arguments));
+        val_put(env, call.dict, "function", function);
+        val_list_add(env, list.list, call);
+    }
+    return list;
+}
+
+static void chat__fill_known(val_env *env, const chat__job *j, val_dict *vars) {
+    const chat__known *k = j->arg;
+    const val          messages = val_list_new(env);
+    for (int i = 0; i < k->n; i++) {
+        const val m = val_dict_new(env);
+        val_put(env, m.dict, "role", val_str_of(env, k->turn[i].role));
+        val_put(env, m.dict, "content", chat__content(env, val_str_of(env, k->turn[i].content), k->typed));
+        if (k->turn[i].thinking) val_put(env, m.dict, k->think_key, val_str_of(env, k->turn[i].thinking));
+        if (k->turn[i].calls) val_put(env, m.dict, "tool_calls", chat__known_calls(env, k, k->turn[i].calls));
+        if (k->turn[i].content == chat__result) val_put(env, m.dict, "tool_call_id", val_str_of(env, "call00000")), val_put(env, m.dict, "name", val_str_of(env, "qk3name"));
+        val_list_add(env, messages.list, m);
+    }
+    if (k->tools)
+        val_put(env, vars, "tools", chat__own_json(env, "[{\"type\":\"function\",\"function\":{\"name\":\"qk3name\",\"description\":\"qk3about\",\"parameters\":{\"type\":"
+                                                        "\"object\",\"properties\":{\"qk3key\":{\"type\":\"string\"}},\"required\":[\"qk3key\"]}}}]"));
+    val_put(env, vars, "messages", messages);
+    val_put(env, vars, "add_generation_prompt", val_bool(k->prompt));
+}
+
+/* What the learner works on. e is set where a limit is spent; a template that refuses a conversation is no error. */
+typedef struct {
+    const chat *c;
+    chat_form  *f;
+    err_t      *e;
+    long long   steps;
+    str         prompt, last, past;                   /* a question and what begins an answer; the same with an answer; with an answer and one more question */
+} chat__learner;
+
+enum { CHAT_LEARN_STEPS = 10000000 };                 /* of all renderings of a learner */
+
+/* Renders a known conversation. False: the template refuses it. */
+static bool chat__try_known(chat__learner *l, const chat__known *k, str *out) {
+    chat__job  j = {.c = l->c, .f = l->f, .fill = chat__fill_known, .arg = k};
+    jinja_text text = {0};
+    err_t      e = {0};
+    str_clear(out);
+    const bool ok = !l->e->code && chat__render(&j, &text, &e);
+    if (ok) str_add(out, text.text.p, text.text.n);
+    else if (e.code == EXIT_RESOURCE) *l->e = e;
+    if ((l->steps += text.steps) > CHAT_LEARN_STEPS)
+        err_set(l->e, EXIT_RESOURCE, "%s: conversations of a few words take more than %d steps, expected less", l->f->name, CHAT_LEARN_STEPS);
+    jinja_text_drop(&text);
+    return ok;
+}
+
+/* The same without tools. */
+static bool chat__try(chat__learner *l, const chat__turn *turn, int n, bool prompt, const char *think_key, str *out) {
+    return chat__try_known(l, &(chat__known){.turn = turn, .n = n, .prompt = prompt, .typed = l->f->typed, .think_key = think_key}, out);
+}
+
+/* Where the last `what` stands in s, s->n: nowhere. */
+static size_t chat__last(const str *s, const char *what) {
+    const size_t n = strlen(what);
+    for (size_t i = s->n >= n ? s->n - n + 1 : 0; i > 0; i--)
+        if (memcmp(s->p + i - 1, what, n) == 0) return i - 1;
+    return s->n;
+}
+
+static bytes chat__trim_start(bytes b) {
+    while (b.n && isspace(b.p[0])) b.p++, b.n--;
+    return b;
+}
+
+static bytes chat__trim_end(bytes b) {
+    while (b.n && isspace(b.p[b.n - 1])) b.n--;
+    return b;
+}
+
+static bytes chat__trim(bytes b) { return chat__trim_start(chat__trim_end(b)); }
+
+static bool chat__starts(bytes b, bytes with) { return b.n >= with.n && (!with.n || memcmp(b.p, with.p, with.n) == 0); }
+static bool chat__ends(bytes b, bytes with) { return b.n >= with.n && (!with.n || memcmp(b.p + b.n - with.n, with.p, with.n) == 0); }
+static bool chat__holds(bytes b, const char *what) { return b.n && memmem(b.p, b.n, what, strlen(what)); }
+static void chat__set(str *s, bytes b) { str_clear(s), str_add(s, b.p, b.n); }
+
+static bytes chat__range(const str *s, size_t from, size_t to) { return (bytes){(const uint8_t *)s->p + from, to > from ? to - from : 0}; }
+
+/* The control tokens of a text, in its order; with `first` the one before any other text, if there is one. */
+static void chat__controls(const tok_vocab *v, bytes text, bool first, const tok_ids *but, tok_ids *out) {
+    tok_ids ids = {0};
+    err_t   none = {0};
+    if (v && text.n) tok_encode(v, text, TOK_SPECIAL | TOK_MIDDLE, &ids, &none);
+    for (size_t i = 0; i < ids.n; i++) {
+        const bool control = tok_is_control(v, ids.id[i]);
+        if (control && !tok_ids_has(but, ids.id[i]) && !tok_ids_has(out, ids.id[i])) tok_ids_add(out, ids.id[i]);
+        if (first && (control || chat__trim(tok_piece(v, ids.id[i])).n)) break;
+    }
+    tok_ids_drop(&ids);
+}
+
+/* Whether contents have to be lists of parts: those that are texts do not show. */
+static void chat__learn_contents(chat__learner *l) {
+    const chat__turn turn = {"user", chat__asked, NULL, 0};
+    for (int typed = 0; typed < 2; typed++) {
+        l->f->typed = typed;
+        if (chat__try(l, &turn, 1, true, NULL, &l->prompt) && chat__last(&l->prompt, chat__asked) < l->prompt.n) return;
+    }
+    l->f->typed = false;
+    chat__try(l, &turn, 1, true, NULL, &l->prompt);
+}
+
+/* Whether the template has the marks of a row. */
+static bool chat__has_mark(const chat__learner *l, const chat__mark *m) {
+    const bytes t = l->f->source;
+    return (chat__holds(t, m->open) || chat__holds(t, m->end)) && (!m->heads[0] || chat__holds(t, m->heads[0])) && (!m->next || chat__holds(t, m->next));
+}
+
+/* The row whose marks the template has, or else the vocabulary as tokens; NULL: none. */
+static const chat__mark *chat__find_mark(const chat__learner *l) {
+    for (int i = 0; i < CHAT_MARKS; i++)
+        if (chat__has_mark(l, &chat__marks[i])) return &chat__marks[i];
+    for (int i = 0; l->c->v && i < CHAT_MARKS; i++) {
+        tok_ids ids = {0};
+        err_t   none = {0};
+        const bool whole = !chat__marks[i].heads[0] && tok_encode(l->c->v, bytes_of(chat__marks[i].open), TOK_SPECIAL | TOK_MIDDLE, &ids, &none) && ids.n == 1 &&
+                           tok_encode(l->c->v, bytes_of(chat__marks[i].end), TOK_SPECIAL | TOK_MIDDLE, &ids, &none) && ids.n == 2;
+        tok_ids_drop(&ids);
+        if (whole) return &chat__marks[i];
+    }
+    return NULL;
+}
+
+/* A message with thinking, rendered: what stands before and behind it. False: the template does not show it. */
+static bool chat__show_thinking(chat__learner *l, str *text, size_t *at, size_t *to) {
+    static const char *const keys[] = {"reasoning_content", "reasoning", "thinking"};
+    const chat__turn         turn[] = {{"user", chat__asked, NULL, 0}, {"assistant", chat__said, chat__thought, 0}};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        if (!chat__try(l, turn, 2, false, keys[i], text)) continue;
+        *at = chat__last(text, chat__thought);
+        *to = chat__last(text, chat__said);
+        if (*at < *to && *to < text->n) return l->f->think_key = keys[i], true;
+    }
+    return false;
+}
+
+/* The marks that the template itself writes, where no row has them. */
+static void chat__learn_marks(chat__learner *l, const str *text, size_t at, size_t to) {
+    const bytes before = chat__range(text, 0, at), close = chat__range(text, at + strlen(chat__thought), to), prompt = str_bytes(&l->prompt);
+    bytes       open = {0}, end = chat__trim(close), lead = chat__trim(str_bytes(&l->f->lead));
+    if (chat__starts(before, prompt)) open = chat__trim((bytes){before.p + prompt.n, before.n - prompt.n});
+    if (lead.n && lead.n < end.n && chat__ends(end, lead)) end = chat__trim((bytes){end.p, end.n - lead.n});
+    if (!open.n || !end.n || open.n > GEN_MARK || end.n > GEN_MARK) return;
+    chat__set(&l->f->open, open);
+    chat__set(&l->f->end, end);
+    chat__set(&l->f->close, close);
+}
+
+/* How thinking is marked. */
+static void chat__learn_thinking(chat__learner *l) {
+    chat_form *f = l->f;
+    str        text = {0};
+    size_t     at = 0, to = 0;
+    const bool shown = chat__show_thinking(l, &text, &at, &to);
+    f->mark = chat__find_mark(l);
+    if (shown && f->mark) {                           /* a row has to agree with the rendering */
+        const bytes before = chat__trim_end(chat__range(&text, 0, at)), behind = chat__trim_start(chat__range(&text, at + strlen(chat__thought), to));
+        if (!chat__ends(before, bytes_of(f->mark->open)) || !chat__starts(behind, bytes_of(f->mark->end))) f->mark = NULL;
+        else chat__set(&f->close, chat__range(&text, at + strlen(chat__thought), to));
+    }
+    if (f->mark) {
+        chat__set(&f->open, bytes_of(f->mark->open));
+        chat__set(&f->end, bytes_of(f->mark->end));
+        if (!f->close.n) chat__set(&f->close, bytes_of(f->mark->close));
+    } else if (shown) chat__learn_marks(l, &text, at, to);
+    str_drop(&text);
+}
+
+/* What stands between the beginning of an answer and its content, thinking left out. */
+static void chat__learn_lead(chat__learner *l) {
+    const str *const texts[] = {&l->past, &l->last};
+    bytes            begin = chat__trim_end(str_bytes(&l->prompt)), open = str_bytes(&l->f->open), end = str_bytes(&l->f->end);
+    if (open.n && chat__ends(begin, open)) begin.n -= open.n;
+    else begin = str_bytes(&l->prompt);
+    for (size_t i = 0; i < 2; i++) {
+        const bytes before = chat__range(texts[i], 0, chat__last(texts[i], chat__said));
+        if (before.n == texts[i]->n || !chat__starts(before, begin)) continue;
+        bytes lead = {before.p + begin.n, before.n - begin.n};
+        for (const uint8_t *p; end.n && (p = memmem(lead.p, lead.n, end.p, end.n));) lead.n -= (size_t)(p + end.n - lead.p), lead.p = p + end.n;
+        chat__set(&l->f->lead, lead);
+        return;
+    }
+}
+
+/* The control tokens of the marks, which are part of an answer's text. */
+static void chat__learn_shown(chat__learner *l) {
+    chat_form        *f = l->f;
+    const chat__mark *m = f->mark;
+    const bytes       own[] = {str_bytes(&f->open), str_bytes(&f->end), str_bytes(&f->close), str_bytes(&f->lead)};
+    const char *const rows[] = {m ? m->heads[0] : NULL, m ? m->heads[1] : NULL, m ? m->tail : NULL, m ? m->next : NULL};
+    for (size_t i = 0; i < 4; i++) {
+        chat__controls(l->c->v, own[i], false, NULL, &f->shown);
+        if (rows[i]) chat__controls(l->c->v, bytes_of(rows[i]), false, NULL, &f->shown);
+    }
+}
+
+/* What the template puts behind an answer. Control tokens become end tokens; a text without them ends the answer as a text. */
+static void chat__learn_ends(chat__learner *l) {
+    chat_form   *f = l->f;
+    const size_t said = strlen(chat__said), last = chat__last(&l->last, chat__said), past = chat__last(&l->past, chat__said);
+    const bytes  behind[2] = {last < l->last.n ? chat__range(&l->last, last + said, l->last.n) : (bytes){0},
+                              past < l->past.n ? chat__range(&l->past, past + said, chat__last(&l->past, chat__more)) : (bytes){0}};
+    chat__controls(l->c->v, behind[0], false, &f->shown, &f->ends);
+    chat__controls(l->c->v, behind[1], true, &f->shown, &f->ends);
+    for (int i = 0; i < 2 && !f->ends.n; i++) {
+        const bytes text = chat__trim_end(behind[i]);
+        if (!text.n || (f->n_stops && bytes_eq(text, f->stops[0]))) continue;
+        chat__set(&f->stop[f->n_stops], text);
+        f->stops[f->n_stops] = str_bytes(&f->stop[f->n_stops]);
+        f->n_stops++;
+    }
+}
+
+/* --- learning from known calls --- */
+
+/* A question, an answer with n calls, and a result where `result` is set. */
+static bool chat__try_calls(chat__learner *l, int n, bool text_args, bool result, str *out) {
+    const chat__turn  turn[] = {{"user", chat__asked, NULL, 0}, {"assistant", "", NULL, n}, {"tool", chat__result, NULL, 0}};
+    const chat__known k = {.turn = turn, .n = result ? 3 : 2, .typed = l->f->typed, .tools = true, .text_args = text_args};
+    return chat__try_known(l, &k, out) && chat__last(out, chat__value) < out->n;
+}
+
+/* Whether arguments have to be JSON texts: objects do not show, or as Python prints them, and texts are not quoted once more. */
+static void chat__learn_arguments(chat__learner *l) {
+    str        texts[2] = {{0}};
+    const bool object = chat__try_calls(l, 1, false, false, &texts[0]), text = chat__try_calls(l, 1, true, false, &texts[1]);
+    const bool python = object && chat__holds(str_bytes(&texts[0]), "'qk3key'"), quoted = text && chat__holds(str_bytes(&texts[1]), "\\\"qk3key");
+    l->f->text_args = text && !quoted && (!object || python);
+    str_drop(&texts[0]);
+    str_drop(&texts[1]);
+}
+
+/* What ends an answer with calls. Tokens between two calls are not its end. */
+static void chat__learn_call_ends(chat__learner *l) {
+    chat_form   *f = l->f;
+    const size_t n_value = strlen(chat__value);
+    str          text = {0};
+    tok_ids      inside = {0};
+    for (size_t i = 0; i < f->shown.n; i++) tok_ids_add(&inside, f->shown.id[i]);
+    if (chat__try_calls(l, 2, f->text_args, false, &text)) {
+        const size_t last = chat__last(&text, chat__value);
+        str          before = {0};
+        str_add(&before, text.p, last);
+        const size_t first = chat__last(&before, chat__value);
+        if (first < last) chat__controls(l->c->v, chat__range(&text, first + n_value, last), false, NULL, &inside);
+        str_drop(&before);
+    }
+    if (chat__try_calls(l, 1, f->text_args, true, &text)) {
+        const size_t at = chat__last(&text, chat__value) + n_value, to = chat__last(&text, chat__result);
+        tok_ids      all = {0};
+        if (to < text.n && to > at) chat__controls(l->c->v, chat__range(&text, at, to), false, &inside, &all);
+        if (all.n && !tok_ids_has(&f->ends, all.id[0])) tok_ids_add(&f->ends, all.id[0]);
+        tok_ids_drop(&all);
+    }
+    tok_ids_drop(&inside);
+    str_drop(&text);
+}
+
+/* The control tokens that calls are written with are part of an answer's text. */
+static void chat__learn_call_marks(chat__learner *l) {
+    static const chat__turn turn = {"user", chat__asked, NULL, 0};
+    str                     text = {0};
+    tok_ids                 but = {0};
+    for (size_t i = 0; i < l->f->ends.n; i++) tok_ids_add(&but, l->f->ends.id[i]);
+    if (chat__try(l, &turn, 1, true, NULL, &text)) chat__controls(l->c->v, str_bytes(&text), false, NULL, &but);   /* these begin turns */
+    if (chat__try_calls(l, 2, l->f->text_args, false, &text) || chat__try_calls(l, 1, l->f->text_args, false, &text)) {
+        const size_t asked = chat__last(&text, chat__asked);
+        chat__controls(l->c->v, chat__range(&text, asked < text.n ? asked : 0, text.n), false, &but, &l->f->shown);
+    }
+    tok_ids_drop(&but);
+    str_drop(&text);
+}
+
+/* Learns what conversations with tools need beside. */
+static void chat__learn_calls(chat__learner *l) {
+    chat__learn_arguments(l);
+    chat__learn_call_ends(l);
+    chat__learn_call_marks(l);
+    l->f->learned_calls = !l->e->code;
+}
+
+/* What was learned, for -v. */
+static void chat__describe(const chat__learner *l) {
+    const chat_form *f = l->f;
+    str              s = {0};
+    if (g_log_level < LOG_VERBOSE) return;
+    str_put(&s, "an answer ends at");
+    for (size_t i = 0; i < f->ends.n; i++) str_put(&s, " "), str_json(&s, tok_text(l->c->v, f->ends.id[i]));
+    for (int i = 0; i < f->n_stops; i++) str_put(&s, " "), str_json(&s, f->stops[i]);
+    if (!f->ends.n && !f->n_stops) str_put(&s, " the end tokens of the vocabulary");
+    if (f->lead.n) str_put(&s, ", begins with "), str_json(&s, str_bytes(&f->lead));
+    if (f->open.n) str_put(&s, ", thinking is between "), str_json(&s, str_bytes(&f->open)), str_put(&s, " and "), str_json(&s, str_bytes(&f->end));
+    if (f->think_key) str_fmt(&s, " and is read from %s", f->think_key);
+    if (f->typed) str_put(&s, ", contents are lists of parts");
+    if (f->learned_calls) str_put(&s, f->text_args ? ", arguments of calls are texts" : ", arguments of calls are objects");
+    for (size_t i = 0; i < f->shown.n; i++) str_put(&s, i ? " " : ", shown "), str_json(&s, tok_text(l->c->v, f->shown.id[i]));
+    log_info("template    %s", s.p);
+    str_drop(&s);
+}
+
+/* Learns what all prompts and answers need. */
+static void chat__learn_plain(chat__learner *l) {
+    static const chat__turn turn[] = {{"user", chat__asked, NULL, 0}, {"assistant", chat__said, NULL, 0}, {"user", chat__more, NULL, 0}};
+    err_t                   none = {0};
+    str_put(&l->prompt, ""), str_put(&l->last, ""), str_put(&l->past, "");
+    chat__learn_contents(l);
+    chat__try(l, turn, 2, false, NULL, &l->last);
+    chat__try(l, turn, 3, false, NULL, &l->past);
+    chat__learn_thinking(l);
+    chat__learn_lead(l);
+    chat__learn_shown(l);
+    chat__learn_ends(l);
+    if (l->f->close.n && l->c->v) tok_encode(l->c->v, str_bytes(&l->f->close), TOK_SPECIAL | TOK_MIDDLE, &l->f->closing, &none);
+    l->f->learned = !l->e->code;
+    str_drop(&l->prompt);
+    str_drop(&l->last);
+    str_drop(&l->past);
+}
+
+/* Learns what is not known yet. calls: the conversation has tools or calls. False: a limit of templates is spent. */
+static bool chat__learn(const chat *c, chat_form *f, bool calls, err_t *e) {
+    chat__learner l = {.c = c, .f = f, .e = e};
+    const bool    all = f->learned && (f->learned_calls || !calls);
+    if (!f->t) return *e = f->e, false;
+    if (!f->learned) chat__learn_plain(&l);
+    if (calls && !f->learned_calls && !e->code) chat__learn_calls(&l);
+    if (!all && !e->code) chat__describe(&l);
+    return !e->code;
+}
+
+/* --- prompts --- */
+
+typedef struct {
+    tok_ids          ids;
+    str              text;                            /* what was rendered */
+    bool             thinking;                        /* it ends inside the thinking of the answer */
+    const chat_form *form;
+    bytes           *stops;                           /* owned: of the request that chat_ask() completed */
+} chat_prompt;
+
+static void chat_prompt_drop(chat_prompt *p) {
+    tok_ids_drop(&p->ids);
+    str_drop(&p->text);
+    mem_free(p->stops);
+    *p = (chat_prompt){0};
+}
+
+/* A dict with the same entries. */
+static val chat__copy(val_env *env, val dict) {
+    const val copy = val_dict_new(env);
+    for (size_t i = 0; i < dict.dict->n; i++)
+        if (!dict.dict->at[i].gone) val_dict_set(env, copy.dict, dict.dict->at[i].key, dict.dict->at[i].value);
+    return copy;
+}
+
+typedef struct {
+    val_str json;
+    val     v;
+} chat__arguments_job;
+
+static void chat__parse_arguments(val_env *env, void *arg) {
+    chat__arguments_job *j = arg;
+    j->v = val_json_parse(env, j->json);
+}
+
+/* Arguments of a call as the template takes them: as a JSON text, or as an object. What is no JSON stays as it is. */
+static val chat__fit_arguments(val_env *env, const chat_form *f, val v) {
+    err_t none = {0};
+    if (f->text_args && v.kind == VAL_DICT) {
+        val_buf *b = val_buf_new(env);
+        val_json_write(env, b, v, NULL);
+        return val_str_view(val_buf_str(b));
+    }
+    if (f->text_args || v.kind != VAL_STR) return v;
+    chat__arguments_job j = {.json = v.s};
+    return val_run(env, chat__parse_arguments, &j, &none) && j.v.kind == VAL_DICT ? j.v : v;
+}
+
+/* The calls of a message: copies with such arguments. */
+static val chat__fit_calls(val_env *env, const chat_form *f, val calls) {
+    const val list = val_list_new(env);
+    for (size_t i = 0; i < calls.list->n; i++) {
+        val       call = calls.list->at[i], function = val_get(call, "function");
+        const val arguments = val_get(function, "arguments");
+        if (arguments.kind == VAL_STR || arguments.kind == VAL_DICT) {
+            call = chat__copy(env, call);
+            function = chat__copy(env, function);
+            val_put(env, function.dict, "arguments", chat__fit_arguments(env, f, arguments));
+            val_put(env, call.dict, "function", function);
+        }
+        val_list_add(env, list.list, call);
+    }
+    return list;
+}
+
+/* A message as the template needs it: a copy, where it has to be changed. */
+static val chat__fit_message(val_env *env, const chat_form *f, val m) {
+    static const char own[] = "reasoning_content";
+    const val  content = val_get(m, "content"), thought = val_get(m, own), calls = val_get(m, "tool_calls");
+    const bool rename = f->think_key && strcmp(f->think_key, own) != 0 && thought.kind == VAL_STR && val_get(m, f->think_key).kind == VAL_UNDEF;
+    const bool wrap = f->typed && content.kind == VAL_STR;
+    if (!rename && !wrap && calls.kind != VAL_LIST) return m;
+    const val copy = chat__copy(env, m);
+    if (rename) val_put(env, copy.dict, f->think_key, thought);
+    if (wrap) val_put(env, copy.dict, "content", chat__content(env, content, true));
+    if (calls.kind == VAL_LIST) val_put(env, copy.dict, "tool_calls", chat__fit_calls(env, f, calls));
+    return copy;
+}
+
+/* The system message of the options, where the messages begin without one; NULL: none is needed. */
+static const char *chat__own_system(const chat *c, val messages) {
+    const val role = messages.list->n ? val_get(messages.list->at[0], "role") : val_none();
+    return val_is_str(role, "system") || val_is_str(role, "developer") ? NULL : c->o.system;
+}
+
+static void chat__fill_prompt(val_env *env, const chat__job *j, val_dict *vars) {
+    const val   given = val_get(j->in->vars, "messages"), messages = val_list_new(env);
+    const char *system = chat__own_system(j->c, given);
+    chat__copy_vars(env, j, vars);
+    if (system) {
+        const val m = val_dict_new(env);
+        val_put(env, m.dict, "role", val_str_of(env, "system"));
+        val_put(env, m.dict, "content", chat__content(env, val_text(env, bytes_of(system), true), j->f->typed));
+        val_list_add(env, messages.list, m);
+    }
+    for (size_t i = 0; i < given.list->n; i++) val_list_add(env, messages.list, chat__fit_message(env, j->f, given.list->at[i]));
+    val_put(env, vars, "messages", messages);
+    chat__default(env, vars, "add_generation_prompt", val_bool(true));
+}
+
+/* The tokens of a rendering, with one start token where the model needs it. */
+static bool chat__tokens(const tok_vocab *v, const jinja_text *text, tok_ids *out, err_t *e) {
+    tok_span *span = mem_new(text->from.n, sizeof *span);
+    size_t    n = 0, at = 0, twice = 0;
+    for (size_t i = 0; i < text->from.n; at = text->from.at[i++].end)
+        if (text->from.at[i].input && text->from.at[i].end > at) span[n++] = (tok_span){at, text->from.at[i].end};
+    const unsigned begin = tok_add_bos(v) || !text->text.n ? TOK_BOS : 0;
+    const bool     ok = tok_encode_spans(v, str_bytes(&text->text), span, n, TOK_SPECIAL | begin, out, e);
+    while (ok && tok_bos(v) >= 0 && out->n > twice + 1 && out->id[twice] == tok_bos(v) && out->id[twice + 1] == tok_bos(v)) twice++;
+    if (twice) memmove(out->id, out->id + twice, (out->n -= twice) * sizeof *out->id);
+    mem_free(span);
+    return ok;
+}
+
+/* Whether the template ends its text with the mark that opens thinking. */
+static bool chat__ends_inside(const chat_form *f, const jinja_text *text) {
+    const size_t n = text->from.n;
+    const bytes  all = str_bytes(&text->text), open = str_bytes(&f->open), seen = chat__trim_end(all);
+    const size_t own = n > 1 ? text->from.at[n - 2].end : 0;                  /* where the last run of bytes begins */
+    return open.n && n && !text->from.at[n - 1].input && chat__ends(seen, open) && seen.n - open.n >= own;
+}
+
+/* Whether a conversation has tools or calls. */
+static bool chat__has_calls(val vars) {
+    const val tools = val_get(vars, "tools"), messages = val_get(vars, "messages");
+    bool      any = tools.kind == VAL_LIST && tools.list->n;
+    for (size_t i = 0; !any && i < messages.list->n; i++) any = val_get(messages.list->at[i], "tool_calls").kind == VAL_LIST;
+    return any;
+}
+
+/* The prompt for an input that chat_input_check() has passed: rendered, with what begins an answer. */
+static bool chat_make_prompt(const chat *c, const chat_input *in, chat_prompt *out, err_t *e) {
+    chat_form *f = chat__form(c, in->vars);
+    chat__job  j = {.c = c, .f = f, .in = in, .fill = chat__fill_prompt};
+    jinja_text text = {0};
+    *out = (chat_prompt){.form = f};
+    const bool ok = chat__learn(c, f, chat__has_calls(in->vars), e) && chat__render(&j, &text, e) && chat__tokens(c->v, &text, &out->ids, e);
+    if (ok) {
+        out->thinking = chat__ends_inside(f, &text);
+        out->text = text.text;
+        text.text = (str){0};
+    }
+    jinja_text_drop(&text);
+    return ok;
+}
+
+/* Completes a request for the answer to a prompt: what ends it, which control tokens are text, how long it may think. p keeps the joined list
+ * of stop texts, and so outlives the answer. */
+static void chat_ask(const chat *c, chat_prompt *p, gen_request *r) {
+    const chat_form *f = p->form;
+    gen_opts        *o = &r->gen;
+    const int        n = o->n_stop;
+    mem_free(p->stops);
+    p->stops = mem_new((size_t)(n + f->n_stops), sizeof *p->stops);
+    for (int i = 0; i < n; i++) p->stops[i] = o->stop[i];
+    for (int i = 0; i < f->n_stops; i++) p->stops[n + i] = f->stops[i];
+    o->stop = p->stops;
+    o->n_stop = n + f->n_stops;
+    o->ends = &f->ends;
+    o->shown = &f->shown;
+    if (c->o.think_budget < 0 || !f->closing.n) return;
+    o->think = (gen_think){.most = c->o.think_budget, .inside = p->thinking, .anywhere = f->mark && f->mark->next, .open = str_bytes(&f->open),
+                           .end = str_bytes(&f->end), .close = &f->closing};
+}
+
+/* --- answers --- */
+
+typedef enum { CHAT_CONTENT, CHAT_THINKING, CHAT_CALLS, CHAT_CHANNELS } chat_channel;
+
+typedef struct {
+    str content, thinking;
+} chat_answer;
+
+static void chat_answer_drop(chat_answer *a) {
+    str_drop(&a->content);
+    str_drop(&a->thinking);
+}
+
+typedef struct {
+    const chat_form *f;
+    enum { CHAT_AT_START, CHAT_IN_THINKING, CHAT_IN_BODY } at;
+    bool             begun;                           /* a part of the answer has ended */
+    size_t           n;                               /* bytes of the text that have been sorted */
+    size_t           put[2];                          /* bytes of the answer's parts that have been given out */
+    chat_answer      a;
+} chat_reader;
+
+static chat_reader *chat_reader_new(const chat *c, const chat_prompt *p) {
+    chat_reader *r = mem_new(1, sizeof *r);
+    (void)c;
+    *r = (chat_reader){.f = p->form, .at = p->thinking ? CHAT_IN_THINKING : CHAT_AT_START};
+    str_put(&r->a.content, "");
+    str_put(&r->a.thinking, "");
+    return r;
+}
+
+static void chat_reader_free(chat_reader *r) {
+    if (!r) return;
+    chat_answer_drop(&r->a);
+    mem_free(r);
+}
+
+/* Bytes of the longest end of b that begins the mark and is not all of it. */
+static size_t chat__partial(bytes b, bytes mark) {
+    size_t n = mark.n && mark.n - 1 < b.n ? mark.n - 1 : mark.n ? b.n : 0;
+    while (n && memcmp(b.p + b.n - n, mark.p, n) != 0) n--;
+    return n;
+}
+
+/* What may stand where a part of an answer begins. Returns their number. */
+static int chat__beginnings(const chat_form *f, bytes out[CHAT_HEADS + 3]) {
+    const bytes lead = chat__trim(str_bytes(&f->lead));
+    int         n = 0;
+    out[n++] = str_bytes(&f->open);
+    out[n++] = lead;
+    out[n++] = bytes_of(f->mark && f->mark->next ? f->mark->next : "");
+    for (int i = 0; i < CHAT_HEADS; i++) out[n++] = bytes_of(f->mark && f->mark->heads[i] ? f->mark->heads[i] : "");
+    return n;
+}
+
+/* At the beginning of a part: finds out which it is. False: more text is needed. */
+static bool chat__read_start(chat_reader *r, bytes rest, bool ended) {
+    bytes       mark[CHAT_HEADS + 3];
+    const bytes lead = str_bytes(&r->f->lead), ink = chat__trim_start(rest);
+    const int   n = chat__beginnings(r->f, mark);
+    const bool  channels = r->f->mark && r->f->mark->next, blank = lead.n && !chat__trim(lead).n;
+    int         best = -1;
+    bool        wait = false;
+    for (int i = 0; i < n; i++) {
+        if (!mark[i].n) continue;
+        if (chat__starts(ink, mark[i]) && (best < 0 || mark[i].n > mark[best].n)) best = i;
+        wait = wait || (ink.n < mark[i].n && chat__starts(mark[i], ink));
+    }
+    wait = wait || (blank && rest.n < lead.n && chat__starts(lead, rest));
+    if (wait && best < 0 && !ended) return false;
+    if (best >= 0) r->n += rest.n - ink.n + mark[best].n;
+    else if (r->begun && !channels) r->n += rest.n - ink.n;
+    else if (!r->begun && blank && chat__starts(rest, lead)) r->n += lead.n;
+    if (best != 2) r->at = best == 0 ? CHAT_IN_THINKING : CHAT_IN_BODY;
+    return true;
+}
+
+/* In a part that ends with `end`, which may be empty: adds what certainly belongs to it. True: it has ended. */
+static bool chat__read_part(chat_reader *r, bytes rest, bytes end, bool trim, bool ended, str *out) {
+    const uint8_t *p = end.n && rest.n ? memmem(rest.p, rest.n, end.p, end.n) : NULL;
+    const size_t   n = p ? (size_t)(p - rest.p) : rest.n - (ended ? 0 : chat__partial(rest, end));
+    const bytes    all = {rest.p, n}, some = trim ? chat__trim_end(all) : all;
+    str_add(out, some.p, some.n);
+    r->n += p ? n + end.n : some.n;
+    if (p) r->at = CHAT_AT_START, r->begun = true;
+    return p != NULL;
+}
+
+static bool chat__read_thinking(chat_reader *r, bytes rest, bool ended) {
+    const bytes ink = chat__trim_start(rest), end = str_bytes(&r->f->end);
+    const bool  fresh = !r->a.thinking.n;
+    if (fresh) r->n += rest.n - ink.n;                /* blanks before and behind thinking are not a part of it */
+    return chat__read_part(r, fresh ? ink : rest, end, true, ended, &r->a.thinking);
+}
+
+/* Sorts the next bytes. False: there are none, or more text is needed. */
+static bool chat__read_step(chat_reader *r, bytes raw, bool ended) {
+    const bytes rest = {raw.p + r->n, raw.n - r->n};
+    if (!rest.n) return false;
+    switch (r->at) {
+    case CHAT_AT_START: return chat__read_start(r, rest, ended);
+    case CHAT_IN_THINKING: return chat__read_thinking(r, rest, ended);
+    default: return chat__read_part(r, rest, bytes_of(r->f->mark && r->f->mark->tail ? r->f->mark->tail : ""), false, ended, &r->a.content);
+    }
+}
+
+/* Sorts the text of an answer, given from its beginning; ended: it is all of it. put gets what is certain by now, in pieces; NULL: nobody does. */
+static void chat_reader_feed(chat_reader *r, bytes raw, bool ended, void (*put)(void *ctx, chat_channel channel, bytes text), void *ctx) {
+    str *const parts[2] = {[CHAT_CONTENT] = &r->a.content, [CHAT_THINKING] = &r->a.thinking};
+    while (chat__read_step(r, raw, ended)) {}
+    for (int i = 1; i >= 0; i--) {
+        const size_t from = r->put[i];
+        r->put[i] = parts[i]->n;
+        if (put && parts[i]->n > from) put(ctx, (chat_channel)i, chat__range(parts[i], from, parts[i]->n));
+    }
+}
+
+/* The answer of a reader that has been fed all of the text. */
+static const chat_answer *chat_reader_answer(const chat_reader *r) { return &r->a; }
+
+/* Moves it to *out, which the caller drops, and frees the reader. */
+static void chat_reader_finish(chat_reader *r, chat_answer *out) {
+    *out = r->a;
+    r->a = (chat_answer){0};
+    chat_reader_free(r);
+}
+
+/* An answer as the assistant's message, for the next turn. */
+static void chat_add_answer(chat_input *in, const chat_answer *a) {
+    chat_add(in, "assistant", str_bytes(&a->content));
+    const val_list *messages = val_get(in->vars, "messages").list;
+    if (a->thinking.n) val_put(&in->env, messages->at[messages->n - 1].dict, "reasoning_content", val_text(&in->env, str_bytes(&a->thinking), true));
 }
 
 /* ===== [score] logits and log-probabilities of a given text =====
@@ -22040,6 +23225,7 @@ typedef struct sched_seq {                            /* one completion of a req
     bool         queued;                              /* it has rows in this step */
     bool         over;                                /* fixed: it has ended, and its row goes on with the others' */
     tok_stream   stream;
+    gen_thought  thought;
     float       *raw;                                 /* [V] logits before the sampler, where log-probabilities are asked for */
     spec_seq    *guess;                               /* NULL: none are made */
     int          n_guess;                             /* in this step */
@@ -22198,6 +23384,8 @@ static void sched__start(const sched *sc, sched_seq *q) {
     q->shift = !o->context_shift ? -1 : keep == 0 && begins ? 1 : keep;   /* a text without its start token is another text */
     tok_stream_init(&q->stream, sc->eng->v, n == 1 && begins);
     q->stream.special = o->special_out;
+    q->stream.shown = o->shown;
+    q->thought = gen_thought_new(&o->think);
     if (q->r.logprobs) q->raw = mem_aligned((size_t)sc->eng->m.hp.n_vocab, sizeof *q->raw);
     if (sc->guesser) q->guess = spec_seq_new(sc->guesser, &q->ids, q->sm, o->ignore_eos ? &sc->endless : &sc->never);
 }
@@ -22488,16 +23676,24 @@ static float sched__score(sched_seq *q, int n_vocab, int32_t picked, int i_gen) 
     return (float)((double)q->raw[picked] - norm);
 }
 
-/* The sampler's pick from one row of logits; -1 or -2 as in pick.id. */
+/* The sampler's pick; -1: there is none. */
+static int32_t sched__draw(const sched *sc, sched_seq *q, float *logits, int place) {
+    const gen_opts *o = &q->r.gen;
+    const tok_ids  *banned = o->ignore_eos ? &sc->endless : &sc->never;
+    for (size_t k = 0; k < banned->n; k++) logits[banned->id[k]] = -INFINITY;
+    for (size_t k = 0; o->ignore_eos && o->ends && k < o->ends->n; k++) logits[o->ends->id[k]] = -INFINITY;
+    return samp_pick(q->sm, logits, (uint64_t)place);
+}
+
+/* The next token after one row of logits; -1 or -2 as in pick.id. */
 static int32_t sched__pick_row(const sched *sc, sched_seq *q, float *logits) {
     const int n_vocab = sc->eng->m.hp.n_vocab, i = q->a.n_tok + q->n_pick;
     if (!engine_finite(logits, (size_t)n_vocab)) return -2;
     if (q->r.logprobs) memcpy(q->raw, logits, (size_t)n_vocab * sizeof *logits);
-    const tok_ids *banned = q->r.gen.ignore_eos ? &sc->endless : &sc->never;
-    for (size_t k = 0; k < banned->n; k++) logits[banned->id[k]] = -INFINITY;
-    const int32_t id = samp_pick(q->sm, logits, (uint64_t)i);
+    const int32_t forced = gen_thought_forces(&q->thought, &q->r.gen.think), id = forced >= 0 ? forced : sched__draw(sc, q, logits, i);
     if (id < 0) return -1;
     samp_accept(q->sm, id, false);
+    gen_thought_add(&q->thought, &q->r.gen.think, sc->eng->v, id);
     q->pick[q->n_pick].lp = q->r.logprobs && !q->over ? sched__score(q, n_vocab, id, i) : 0;
     return id;
 }
@@ -22515,7 +23711,7 @@ static void sched__pick(void *ctx, int ith) {
         do {
             id = q->pick[q->n_pick].id = sched__pick_row(sc, q, logits);
             logits += sc->eng->m.hp.n_vocab;
-        } while (q->n_pick++ < q->n_guess && id == q->guess->id[q->n_pick - 1] && !tok_is_eog(sc->eng->v, id));
+        } while (q->n_pick++ < q->n_guess && id == q->guess->id[q->n_pick - 1] && !gen_ends(&q->r.gen, sc->eng->v, id));
     }
 }
 
@@ -22552,7 +23748,7 @@ static void sched__shift(sched *sc, sched_seq *q) {
 static gen_finish sched__join(sched *sc, sched_seq *q, int32_t id, float lp) {
     gen_answer  *a = &q->a;
     const size_t had = a->text.n, tail = sched__tail(q);
-    if (!q->r.gen.ignore_eos && tok_is_eog(sc->eng->v, id)) {
+    if (!q->r.gen.ignore_eos && gen_ends(&q->r.gen, sc->eng->v, id)) {
         tok_stream_flush(&q->stream, &a->text);
         a->end_token = id;
         return GEN_END_TOKEN;
@@ -22701,6 +23897,8 @@ typedef struct {
     const char *json;                                 /* the model's name in an answer that is a JSON object, NULL: it is text */
     bytes       echo;                                 /* the prompt's text, written before the answer; p NULL: it is not */
     bool        newline;                              /* a newline ends the answer wherever it goes */
+    chat_reader *reader;                              /* sorts the text, of which the content is the answer; NULL: all of it is */
+    bool        think_show;                           /* its thinking is written to stderr */
 } text_opts;
 
 enum { TEXT_LONG = 100 };                             /* tokens from which a prompt is worth a progress line */
@@ -22717,9 +23915,12 @@ typedef struct {
     const text_opts   *o;
     const gen_request *r;
     const gen_answer  *a;                             /* so far */
-    size_t             written;                       /* bytes of the text that are out */
+    size_t             certain;                       /* bytes of the text that can no longer become a stop string */
+    str                content, thinking;             /* with a reader: the parts of that text */
+    size_t             written, n_thinking;           /* bytes of the answer, of thinking that are out */
     int                n_written;                     /* text_opts.ids: tokens */
     bool               terminal, any;                 /* out is one; something has been written */
+    bool               dim;                           /* the last thing on stderr is thinking, without the end of its line */
     char               last;
 } text_sink;
 
@@ -22742,14 +23943,14 @@ static bool text__show(text_sink *s, bytes b, bool ended, size_t *used) {
     return ok;
 }
 
-/* Bytes of the longest end of the text not yet written that begins some stop string. */
+/* Bytes of the longest end of the text not yet certain that begins some stop string. */
 static size_t text__may_stop(const text_sink *s) {
     const str *t = &s->a->text;
     size_t     most = 0;
     for (int i = 0; i < s->r->gen.n_stop; i++) {
         const bytes stop = s->r->gen.stop[i];
         size_t      n = stop.n ? stop.n - 1 : 0;
-        if (n > t->n - s->written) n = t->n - s->written;
+        if (n > t->n - s->certain) n = t->n - s->certain;
         for (; n > most; n--)
             if (memcmp(t->p + t->n - n, stop.p, n) == 0) most = n;
     }
@@ -22767,16 +23968,52 @@ static bool text__write_ids(text_sink *s, const int32_t *id, size_t n) {
     return ok;
 }
 
+/* Gets the parts of the answer from its reader. Calls are written as content is. */
+static void text__take(void *ctx, chat_channel channel, bytes part) {
+    text_sink *s = ctx;
+    str_add(channel == CHAT_THINKING ? &s->thinking : &s->content, part.p, part.n);
+}
+
+/* Writes the thinking to stderr, dimmed on a terminal; and the end of its line where the answer begins. */
+static void text__show_thinking(text_sink *s, bool over) {
+    const bool  terminal = isatty(STDERR_FILENO);
+    const bytes some = {(const uint8_t *)s->thinking.p + s->n_thinking, s->thinking.n - s->n_thinking};
+    str         seen = {0};
+    if (!s->o->think_show) return;
+    s->n_thinking += terminal ? str_visible(&seen, some, over) : some.n;
+    if (!terminal) str_add(&seen, some.p, some.n);
+    progress_clear();
+    if (seen.n) {
+        if (terminal) fputs("\033[2m", stderr);
+        fwrite(seen.p, 1, seen.n, stderr);
+        if (terminal) fputs("\033[0m", stderr);
+        s->dim = true;
+    }
+    if (s->dim && over) fputs("\n", stderr), s->dim = false;
+    fflush(stderr);
+    str_drop(&seen);
+}
+
+/* The answer as far as it is certain. */
+static bytes text__answer(text_sink *s) {
+    const gen_answer *a = s->a;
+    const size_t      to = a->finish ? a->text.n : a->text.n - text__may_stop(s);
+    const bytes       all = {(const uint8_t *)a->text.p, s->certain = to > s->certain ? to : s->certain};
+    if (!s->o->reader) return all;
+    chat_reader_feed(s->o->reader, all, a->finish != GEN_RUNNING, text__take, s);
+    text__show_thinking(s, s->content.n || a->finish);
+    return str_bytes(&s->content);
+}
+
 /* Writes what is certain by now, as text or as the tokens whose text ends there. False: it cannot be written. */
 static bool text__report(text_sink *s) {
-    const str   *t = &s->a->text;
-    const size_t to = s->a->finish ? t->n : t->n - text__may_stop(s), from = s->written;
-    size_t       used = to > from ? to - from : 0;
-    bool         ok = !s->out->why;
-    if (!s->o->json && !s->o->ids && used) ok = text__show(s, (bytes){(uint8_t *)t->p + from, used}, s->a->finish != GEN_RUNNING, &used);
+    const bytes t = text__answer(s);
+    size_t      used = t.n - s->written;
+    bool        ok = !s->out->why;
+    if (!s->o->json && !s->o->ids && used) ok = text__show(s, (bytes){t.p + s->written, used}, s->a->finish != GEN_RUNNING, &used);
     s->written += used;
     if (!s->o->ids || s->o->json) return ok;          /* JSON is written in the end */
-    for (; ok && s->n_written < s->a->n_tok && s->a->tok[s->n_written].end <= to; s->n_written++)
+    for (; ok && s->n_written < s->a->n_tok && s->a->tok[s->n_written].end <= s->certain; s->n_written++)
         ok = text__write_ids(s, &s->a->tok[s->n_written].id, 1);
     return ok;
 }
@@ -22820,15 +24057,13 @@ static void text__why(const gen_answer *a, const tok_vocab *v, str *s) {
 }
 
 /* An empty answer gets a warning with the reason, or a person would look for it. */
-static void text__warn_empty(const engine *eng, const gen_request *r, const gen_answer *a) {
-    err_t             none = {0};
-    bytes             chat;
-    str               why = {0};
-    if (a->text.n || !r->gen.n_predict || a->finish == GEN_CANCELLED) return;
+static void text__warn_empty(const engine *eng, const gen_request *r, const text_opts *o, const gen_answer *a) {
+    const chat_answer *parts = o->reader ? chat_reader_answer(o->reader) : NULL;
+    str                why = {0};
+    if ((parts ? parts->content.n : a->text.n) || !r->gen.n_predict || a->finish == GEN_CANCELLED) return;
     text__why(a, eng->v, &why);
-    log_warn("the answer is empty: %s came first%s", why.p,
-             gguf_get_str(eng->g, "tokenizer.chat_template", &chat, &none) == 1
-                 ? "; the model has a chat template, and the prompt was raw, without it" : "");
+    log_warn("the answer is empty: %s came %s%s", why.p, parts && parts->thinking.n ? "inside its thinking (--think show shows it)" : "first",
+             !parts && chat_has_template(eng->g) ? "; the model has a chat template, and the prompt was raw, without it" : "");
     str_drop(&why);
 }
 
@@ -22870,6 +24105,15 @@ static void text__json_rate(str *s, const char *name, int n, double seconds) {
     else str_fmt(s, ",\"%s_s\":null,\"%s_tokens_per_s\":null", name, name);
 }
 
+/* "text":"...", and what an answer of a chat has beside its content. */
+static void text__json_parts(const text_sink *sink, str *s) {
+    const chat_answer *parts = sink->o->reader ? chat_reader_answer(sink->o->reader) : NULL;
+    str_json_text(s, str_bytes(parts ? &parts->content : &sink->a->text));
+    if (!parts || !parts->thinking.n) return;
+    str_put(s, ",\"reasoning_content\":");
+    str_json(s, str_bytes(&parts->thinking));
+}
+
 /* The answer as one JSON object on a line. */
 static void text__json(const engine *eng, const text_sink *sink, const text_stats *st) {
     const gen_answer *a = sink->a;
@@ -22878,7 +24122,7 @@ static void text__json(const engine *eng, const text_sink *sink, const text_stat
     str_put(&s, "{\"model\":");
     str_json(&s, bytes_of(sink->o->json));
     str_put(&s, ",");
-    str_json_text(&s, str_bytes(&a->text));
+    text__json_parts(sink, &s);
     str_put(&s, ",\"finish_reason\":");
     str_json_maybe(&s, bytes_of(finish ? finish : ""), finish != NULL);
     str_put(&s, ",\"tokens\":[");
@@ -22946,6 +24190,8 @@ static bool text__turn(sched *sc, const gen_request *r, const text_opts *o, out_
     s.a = a;
     text__finish(&s);
     if (!e->code && !a->err.code && o->json) text__json(sc->eng, &s, st);
+    str_drop(&s.content);
+    str_drop(&s.thinking);
     return !e->code;
 }
 
@@ -22961,7 +24207,7 @@ static bool text_run(engine *eng, spec *guesser, const gen_request *r, const tex
     if (a.finish == GEN_CONTEXT)
         log_warn("the context is full at %d tokens (-c, --kv-mem and --kv-blocks bound it%s)", eng->n_ctx,
                  r->gen.context_shift ? "" : "; --context-shift goes on without the oldest");
-    if (ok && !e->code && !out->why) text__warn_empty(eng, r, &a);
+    if (ok && !e->code && !out->why) text__warn_empty(eng, r, o, &a);
     if (ok && !e->code && !out->why) text__summary(eng, guesser, r, &a, &st);
     gen_answer_drop(&a);
     sched_free(sc);
@@ -29037,6 +30283,7 @@ enum {
     ON_QUANTIZE = ON(QUANTIZE),
     ON_EVAL = ON(PERPLEXITY) | ON(DIVERGENCE),
     ON_ANSWER = ON(GENERATE) | ON_BATCH,              /* actions that sample tokens */
+    ON_CHAT = ON_ANSWER,                              /* that answer messages */
     ON_TEXT = ON(GENERATE) | ON(TOKENIZE) | ON(DETOKENIZE) | ON(SCORE) | ON(LOGITS) | ON(PERPLEXITY) | ON(IMATRIX),  /* that read a prompt */
     ON_STEPS = ON_ANSWER | ON_EVAL | ON_BENCH | ON(SCORE) | ON(LOGITS) | ON(IMATRIX),                                /* that run the model */
     ON_ALL = (1u << N_ACTS) - 1
@@ -29068,6 +30315,7 @@ typedef struct {
     kv_opts     kv;
     engine_opts    fwd;
     gen_opts    gen;
+    chat_opts   chat;
     text_opts   text;
     calib_opts  calib;
     cli_list    in_files;                             /* importance matrices to add */
@@ -29087,7 +30335,7 @@ typedef struct {
 
 static config cli_defaults(void) {
     return (config){.cpu = "auto", .special = -1, .log_level = LOG_NORMAL, .seed = -1,
-                    .kv = kv_defaults, .fwd = engine_defaults, .gen = gen_defaults, .calib = calib_defaults, .samp = samp_defaults, .spec = spec_defaults,
+                    .kv = kv_defaults, .fwd = engine_defaults, .gen = gen_defaults, .chat = chat_defaults, .calib = calib_defaults, .samp = samp_defaults, .spec = spec_defaults,
                     .eval = eval_defaults, .chunks = -1, .batch = batch_defaults, .bench = bench_defaults};
 }
 
@@ -29101,6 +30349,7 @@ typedef enum {
     OPT_SIZE,                                         /* uint64_t bytes, suffix K M G T (1024) */
     OPT_STR,
     OPT_WORD,                                         /* one of the words of the argument column */
+    OPT_BITS,                                         /* the same; each use adds the bit of its word to an int */
     OPT_TYPE,                                         /* the same, kept as a k_types id */
     OPT_NUMS,                                         /* bench_list of such numbers: 1,2,8 a-b a-b+step a-b*factor */
     OPT_PAIR,                                         /* two numbers, at the end of a bench_list */
@@ -29112,7 +30361,7 @@ typedef enum {
 } cli_kind;
 
 typedef enum {
-    GROUP_ACT, GROUP_PROMPT, GROUP_RUN, GROUP_SAMPLE, GROUP_SPEC, GROUP_CACHE, GROUP_ROPE, GROUP_EVAL, GROUP_QUANT, GROUP_BATCH, GROUP_BENCH, GROUP_OUT, N_GROUPS
+    GROUP_ACT, GROUP_PROMPT, GROUP_CHAT, GROUP_RUN, GROUP_SAMPLE, GROUP_SPEC, GROUP_CACHE, GROUP_ROPE, GROUP_EVAL, GROUP_QUANT, GROUP_BATCH, GROUP_BENCH, GROUP_OUT, N_GROUPS
 } cli_group;
 
 /* The topics of --help, in its order. */
@@ -29121,6 +30370,7 @@ static const struct {
 } cli_groups[N_GROUPS] = {
     [GROUP_ACT] = {"actions", "Actions (at most one; without one, text is generated)"},
     [GROUP_PROMPT] = {"prompt", "Model and prompt"},
+    [GROUP_CHAT] = {"chat", "Chat: the prompt is a message, written as the model's chat template has it"},
     [GROUP_RUN] = {"run", "Running"},
     [GROUP_SAMPLE] = {"sampling", "Sampling"},
     [GROUP_SPEC] = {"speculation", "Speculative decoding: the same text in less time"},
@@ -29228,6 +30478,25 @@ static const cli_opt cli_opts[] = {
      "read the prompt from FILE, byte for byte; - is standard input, which is also the prompt when -p and -f are absent"},
     {"--no-stdin",                      NULL,         OPT_ON,   AT(no_stdin),        0,  0,       GROUP_PROMPT, ON_TEXT | ON_BATCH, ALONE, NULL,
      "do not read standard input: in a shell's `while read` loop it holds the lines of the loop"},
+    {"--chat",                          NULL,         OPT_SET,  AT(chat.on),         1,  0,       GROUP_CHAT, ON_CHAT, ALONE, NULL,
+     "the prompt is a user's message; without --chat it is one where it is given in a terminal to a model that has a chat template, and where an "
+     "option of this group says what the chat is; a prompt from a pipe is raw"},
+    {"--no-chat",                       NULL,         OPT_SET,  AT(chat.on),         0,  0,       GROUP_CHAT, ON_CHAT, ALONE, NULL,
+     "the prompt is raw, also in a terminal"},
+    {"-sys --system-prompt",            "TEXT",       OPT_STR,  AT(chat.system),     0,  0,       GROUP_CHAT, ON_CHAT, ALONE, NULL,
+     "system message, where the messages have none"},
+    {"--messages",                      "FILE",       OPT_STR,  AT(chat.messages),   0,  0,       GROUP_CHAT, ON(GENERATE), ALONE, NULL,
+     "messages in JSON: a list, or an object with messages, tools and other variables of the template; the prompt, if there is one, is one more message"},
+    {"--tools",                         "FILE",       OPT_STR,  AT(chat.tools),      0,  0,       GROUP_CHAT, ON_CHAT, ALONE, NULL,
+     "tools that the model may call, in JSON: a list of functions as OpenAI writes them"},
+    {"--chat-template-file",            "FILE",       OPT_STR,  AT(chat.template_file), 0, 0,     GROUP_CHAT, ON_CHAT, ALONE, NULL,
+     "chat template (Jinja) in place of the model's own"},
+    {"--chat-template-kwargs",          "JSON",       OPT_STR,  AT(chat.kwargs),     0,  0,       GROUP_CHAT, ON_CHAT, ALONE, NULL,
+     "an object of variables for the template, such as {\"enable_thinking\":false}"},
+    {"--think",                         "on|off|show|hide", OPT_BITS, AT(chat.think_words), 0, 0, GROUP_CHAT, ON_CHAT, ALONE, NULL,
+     "on, off: whether a model that can think does so; show, hide: whether stderr shows its thinking; may be given twice; stdout has the answer alone"},
+    {"--think-budget",                  "N",          OPT_I64,  AT(chat.think_budget), -1, CLI_BIG, GROUP_CHAT, ON_CHAT, ALONE, NULL,
+     "most tokens of thinking, after which it is closed; -1 is no bound"},
     {"-e --escape",                     NULL,         OPT_ON,   AT(escape),          0,  0,       GROUP_PROMPT, ON_TEXT | ON_BATCH, ALONE, NULL,
      "read \\n \\t \\r \\\\ \\' \\\" \\xHH in -p, --stop and --dry-sequence-breaker as escapes; off by default"},
     {"--no-escape",                     NULL,         OPT_OFF,  AT(escape),          0,  0,       GROUP_PROMPT, ON_TEXT | ON_BATCH, ALONE, NULL,
@@ -29534,8 +30803,11 @@ static const cli_foreign cli_foreigners[] = {
     {"--ppl --no-bos --no-parse-special --keep-split", NULL,       CLI_IDLE, NULL},
 
     {"-cnv --conversation -i --interactive -if --interactive-first -mli --multiline-input", NULL, CLI_MISSING, NULL},
-    {"-sys --system-prompt -sysf --system-prompt-file --in-prefix --in-suffix --chat-template --chat-template-file "
-     "--chat-template-kwargs --reasoning-format --reasoning-budget -rea --reasoning", "TEXT", CLI_MISSING, NULL},
+    {"-sysf --system-prompt-file",                     "FILE",     CLI_MISSING, "-sys TEXT"},
+    {"--chat-template",                                "TEXT",     CLI_MISSING, "--chat-template-file FILE"},
+    {"--reasoning-budget",                             "N",        CLI_MISSING, "--think-budget N"},
+    {"-rea --reasoning",                               "TEXT",     CLI_MISSING, "--think on or off"},
+    {"--in-prefix --in-suffix --reasoning-format",     "TEXT",     CLI_MISSING, NULL},
     {"--in-prefix-bos --spm-infill --prefill-assistant --no-prefill-assistant", NULL, CLI_MISSING, NULL},
     {"--grammar --grammar-file -j --json-schema -jf --json-schema-file", "TEXT", CLI_MISSING, NULL},
     {"--lora --lora-scaled --control-vector --control-vector-scaled", "FILE", CLI_MISSING, NULL},
@@ -29870,6 +31142,10 @@ static bool cli__set(config *c, const cli_opt *o, const char *name, const char *
         if (!cli__choose(o, name, value, e)) return false;
         *(const char **)field = value;
         return true;
+    case OPT_BITS:
+        if (!cli__choose(o, name, value, e)) return false;
+        *(int *)field |= 1 << cli__place(o->arg, value);
+        return true;
     case OPT_TYPE:
         if (!cli__choose(o, name, value, e)) return false;
         *(uint32_t *)field = (uint32_t)k_type_by_name(value);
@@ -29960,7 +31236,7 @@ static bool cli__may_follow(const cli_opt *o, int action, const char *whole, con
     switch (o->kind) {
     case OPT_INT: case OPT_I64: case OPT_FLT: case OPT_SAMP: case OPT_SIZE: case OPT_NUMS: case OPT_PAIR:
         return isdigit((unsigned char)rest[sign]) || rest[sign] == '.';
-    case OPT_WORD: case OPT_TYPE:
+    case OPT_WORD: case OPT_TYPE: case OPT_BITS:
         for (bytes w; cli_word(&words, '|', &w);)
             if (bytes_is(w, rest)) return true;
         return false;
@@ -30164,6 +31440,17 @@ static bool cli__finish_texts(config *c, err_t *e) {
     return !c->escape || (cli__unescape_list(&c->stop, "--stop", e) && cli__unescape_list(&c->breakers, "--dry-sequence-breaker", e));
 }
 
+/* The words of --think: two pairs, of which one word each counts. */
+static bool cli__finish_chat(config *c, err_t *e) {
+    enum { THINK_ON = 1, THINK_OFF = 2, THINK_SHOW = 4, THINK_HIDE = 8 };
+    const int bits = c->chat.think_words;
+    if ((bits & THINK_ON && bits & THINK_OFF) || (bits & THINK_SHOW && bits & THINK_HIDE))
+        return err_set(e, EXIT_INPUT, "--think: %s disagree, expected one of them", bits & THINK_ON && bits & THINK_OFF ? "on and off" : "show and hide");
+    if (bits & (THINK_ON | THINK_OFF)) c->chat.think = bits & THINK_ON ? 1 : 0;
+    c->chat.think_show = bits & THINK_SHOW;
+    return !c->chat.messages || c->chat.on || err_set(e, EXIT_INPUT, "--no-chat and --messages disagree");
+}
+
 static bool cli__finish_rope(config *c, err_t *e) {
     if (c->rope_freq_scale <= 0) return true;
     if (c->rope_freq_scale < 1e-6f) return err_set(e, EXIT_INPUT, "--rope-freq-scale: expected 0 or a number from 1e-6 up");
@@ -30182,7 +31469,7 @@ static bool cli__finish_blas(config *c, err_t *e) {
 /* Checks options against each other and completes them, for any action. */
 static bool cli_finish(config *c, err_t *e) {
     if (c->prompt && c->file) return err_set(e, EXIT_INPUT, "--prompt and --file both give a prompt, expected one");
-    if (!cli__finish_blas(c, e) || !cli__finish_texts(c, e) || !cli__finish_rope(c, e)) return false;
+    if (!cli__finish_blas(c, e) || !cli__finish_texts(c, e) || !cli__finish_rope(c, e) || !cli__finish_chat(c, e)) return false;
     if (c->spec.least > c->spec.most)
         return err_set(e, EXIT_INPUT, "--draft-min: %d is more than --draft-max %d", c->spec.least, c->spec.most);
     if (c->spec.cache && c->kv.cache && strcmp(c->spec.cache, c->kv.cache) == 0)
@@ -30228,6 +31515,18 @@ static void cli__spell_list(const cli_opt *o, const bench_list *l, str *out) {
     }
 }
 
+/* The words of the argument column whose bits are set. */
+static void cli__spell_bits(const cli_opt *o, int bits, str *out) {
+    const char *words = o->arg;
+    bool        any = false;
+    for (bytes w; cli_word(&words, '|', &w); bits >>= 1) {
+        if (!(bits & 1)) continue;
+        if (any) str_put(out, " ");
+        str_add(out, w.p, w.n);
+        any = true;
+    }
+}
+
 /* The value of an option; "" where it has none. */
 static void cli_value(const cli_opt *o, const config *c, str *out) {
     const void *field = (const char *)c + o->at;
@@ -30249,6 +31548,7 @@ static void cli_value(const cli_opt *o, const config *c, str *out) {
     case OPT_TYPES:
     case OPT_LEVELS:
     case OPT_WORDS: cli__spell_list(o, field, out); break;
+    case OPT_BITS: cli__spell_bits(o, *(const int *)field, out); break;
     default: break;
     }
     str_put(out, text);
@@ -31000,7 +32300,7 @@ static bool act__prompt_exists(const config *c, int in, err_t *e) {
     bool open_in = fcntl(in, F_GETFL) != -1 && (fcntl(in, F_GETFL) & O_ACCMODE) != O_WRONLY;
     if (c->file && strcmp(c->file, "-") == 0 && isatty(in))
         return err_set(e, EXIT_INPUT, "--file -: standard input is a terminal, expected a file or a pipe");
-    if (c->prompt || c->file || (open_in && !isatty(in) && !c->no_stdin)) return true;
+    if (c->prompt || c->file || c->chat.messages || (open_in && !isatty(in) && !c->no_stdin)) return true;
     if (c->no_stdin) return err_set(e, EXIT_INPUT, "no prompt given, expected -p TEXT or -f FILE (--no-stdin leaves standard input alone)");
     return err_set(e, EXIT_INPUT, "no prompt given, expected -p TEXT, -f FILE or text on standard input");
 }
@@ -31102,7 +32402,8 @@ static bool act__apart_from_inputs(const config *c, const char *path, err_t *e) 
         {AT(file),        false, "prompt"},            {AT(inputs),   true,  "input"},
         {AT(kv.cache),    false, "prompt cache"},      {AT(spec.cache), false, "lookup cache"},
         {AT(imatrix),     false, "importance matrix"}, {AT(in_files), true,  "importance matrix"},
-        {AT(calibrate),   false, "text"},
+        {AT(calibrate),   false, "text"},              {AT(chat.messages), false, "messages"},
+        {AT(chat.tools),  false, "tools"},             {AT(chat.template_file), false, "template"},
     };
     for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++) {
         const void       *field = (const char *)c + inputs[i].at;
@@ -31138,6 +32439,9 @@ typedef struct {
     tok_vocab    *vocab;
     str           text;                               /* the prompt */
     tok_ids       ids;                                /* its tokens */
+    chat         *chat;                               /* NULL: the prompt is raw */
+    chat_input    input;                              /* the messages of a chat, */
+    chat_prompt   asked;                              /* and the prompt for them, whose tokens are in ids */
     out_t         out;
     double        t_start;                            /* clock_now() when the program began */
 } act_job;
@@ -31299,14 +32603,20 @@ static bool act__use_generate(act_job *r, engine *en, err_t *e) {
     const config *c = r->c;
     samp_breakers   breakers = {0};
     const samp_opts so = act__samp(c, r->vocab, en->n_ctx, &breakers);
-    const gen_request ask = gen_ask(&r->ids, &c->gen, &so, c->seed < 0 ? rng_fresh() : (uint64_t)c->seed);
+    gen_request     ask = gen_ask(&r->ids, &c->gen, &so, c->seed < 0 ? rng_fresh() : (uint64_t)c->seed);
     spec           *guesser = act__guesser(c, en, 1, e);
     text_opts       o = c->text;
     if (act__json(c)) o.json = str_base_name(r->g->path);
     if (c->echo) o.echo = str_bytes(&r->text);
+    if (r->chat) {
+        chat_ask(r->chat, &r->asked, &ask);
+        o.reader = chat_reader_new(r->chat, &r->asked);
+        o.think_show = c->chat.think_show;
+    }
     bool ok = !e->code && text_run(en, guesser, &ask, &o, &r->out, e) && spec_save(guesser, e) && engine_save(en, &c->kv, e);
     spec_close(guesser);
     samp_breakers_drop(&breakers);
+    chat_reader_free(o.reader);
     return ok;
 }
 
@@ -31428,6 +32738,44 @@ static bool act__read_prompt(act_job *r, err_t *e) {
     if (!act__read_text(r, false, e)) return false;
     const bool begin = tok_bos(r->vocab) >= 0 && (tok_add_bos(r->vocab) || !r->text.n);
     return act__encode(r, r->c->special != 0, begin, e);
+}
+
+/* Whether the prompt is a message: as --chat and --no-chat say, or where an option of a chat is given, or in a terminal with a model for chats. */
+static bool act__chats(const config *c, const gguf_file *g) {
+    const chat_opts *o = &c->chat;
+    if (o->on >= 0) return o->on;
+    if (o->messages || o->system || o->tools || o->template_file || o->kwargs || o->think_words || o->think_budget >= 0) return true;
+    return isatty(STDIN_FILENO) && isatty(STDOUT_FILENO) && chat_has_template(g);
+}
+
+/* The messages of --messages, the tools of --tools, and the prompt as one more message. */
+static bool act__read_messages(act_job *r, err_t *e) {
+    const config *c = r->c;
+    str           json = {0}, tools = {0};
+    bool          ok = true;
+    if (!c->chat.messages) chat_input_begin(&r->input);
+    else ok = act__read_file(c->chat.messages, &json, e) && chat_input_json(&r->input, str_bytes(&json), c->chat.messages, e);
+    if (ok && c->chat.tools) ok = act__read_file(c->chat.tools, &tools, e) && chat_input_tools(&r->input, str_bytes(&tools), c->chat.tools, e);
+    if (ok && (c->prompt || c->file || !c->chat.messages)) {
+        ok = act__prompt(c, 0, false, &r->text, e);
+        if (ok) chat_add(&r->input, "user", str_bytes(&r->text));
+    }
+    str_drop(&json);
+    str_drop(&tools);
+    return ok;
+}
+
+/* The prompt of one answer: raw, or of a chat. */
+static bool act__read_question(act_job *r, err_t *e) {
+    if (!act__chats(r->c, r->g)) return act__read_prompt(r, e);
+    if (!(r->vocab = tok_load(r->g, r->c->pre, e)) || !(r->chat = chat_open(r->g, r->vocab, &r->c->chat, e))) return false;
+    if (!act__read_messages(r, e) || !chat_input_check(&r->input, e) || !chat_make_prompt(r->chat, &r->input, &r->asked, e)) return false;
+    r->ids = r->asked.ids;
+    r->asked.ids = (tok_ids){0};
+    str_drop(&r->text);
+    r->text = r->asked.text;
+    r->asked.text = (str){0};
+    return true;
 }
 
 /* A text of --imatrix-out, which may be empty beside --in-file. */
@@ -31913,7 +33261,7 @@ typedef struct {
 } act_row;
 
 static const act_row act_table[N_ACTS] = {
-    [ACT_GENERATE]   = {WITH_MODEL | WITH_OUTPUT | WITH_MODEL_SAMPLING, AT(output), "json", NULL, NULL, act__read_prompt, act__generate},
+    [ACT_GENERATE]   = {WITH_MODEL | WITH_OUTPUT | WITH_MODEL_SAMPLING, AT(output), "json", NULL, NULL, act__read_question, act__generate},
     [ACT_TOKENIZE]   = {WITH_MODEL | WITH_OUTPUT, AT(output), "json", NULL, NULL, act__read_exact, act__tokenize},
     [ACT_DETOKENIZE] = {WITH_MODEL | WITH_OUTPUT, AT(output), "", NULL, NULL, act__read_numbers, act__detokenize},
     [ACT_SCORE]      = {WITH_MODEL | WITH_OUTPUT | WITH_EXACT_CACHE, AT(output), "json", "not complete", NULL, act__read_prompt, act__score},
@@ -31990,6 +33338,9 @@ static bool act__work(act_job *r, const act_row *row, err_t *e) {
     ok = ok && row->run(r, e);
     if (!(row->has & WITH_OWN_OUTPUT)) ok = out_end(&r->out, e) && ok;
     if (ok) act__kept();
+    chat_prompt_drop(&r->asked);
+    chat_input_drop(&r->input);
+    chat_free(r->chat);
     tok_ids_drop(&r->ids);
     str_drop(&r->text);
     tok_free(r->vocab);
@@ -32010,10 +33361,10 @@ static bool act_run(config *c, double t_start, err_t *e) {
     return ok;
 }
 
-/* Temporary: functions of [jinja] and [val], until the sections that use them are here. */
+/* Temporary: functions of [jinja], [val] and [chat], until the sections that use them are here. */
 __attribute__((unused)) static void (*const act__values[])(void) = {
-    (void (*)(void))jinja_parse, (void (*)(void))jinja_free, (void (*)(void))jinja_render, (void (*)(void))jinja_text_drop, (void (*)(void))val_put,
-    (void (*)(void))val_str_order};
+    (void (*)(void))val_str_order, (void (*)(void))chat_add_answer, (void (*)(void))chat_answer_drop, (void (*)(void))chat_reader_finish,
+    (void (*)(void))chat_fingerprint, (void (*)(void))chat_think, (void (*)(void))chat_render};
 
 /* Temporary: [calls]'s functions, until [chat] is here. */
 __attribute__((unused)) static void (*const act__calls[])(void) = {

@@ -166,7 +166,7 @@ def usage_errors():
         (["--bench"], "no model given"),
         (["-d", "4096"], "-d has no effect on generation, only on --bench"),
         (["--batch"], "--batch: expected FILE"),
-        (["--chat"], "unknown option --chat"),
+        (["--chatter"], "unknown option --chatter"),
         (["--lora", "f"], "--lora is an option of llama.cpp that llmrun does not have"),
         (["--grammar", "x"], "--grammar is an option of llama.cpp that llmrun does not have"),
         (["-m", "x", "--score", "-p", "a", "--temp", "0"], "--temp has no effect on --score, only on generation and --batch"),

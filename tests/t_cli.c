@@ -28,6 +28,7 @@ static bool t_cli__same(const cli_opt *o, const config *a, const config *b) {
     case OPT_ON:
     case OPT_OFF: return *(const bool *)x == *(const bool *)y;
     case OPT_SET:
+    case OPT_BITS:
     case OPT_INT: return *(const int *)x == *(const int *)y;
     case OPT_I64: return *(const int64_t *)x == *(const int64_t *)y;
     case OPT_SIZE: return *(const uint64_t *)x == *(const uint64_t *)y;
@@ -67,6 +68,7 @@ static void t_cli__sample(const cli_opt *o, bool high, char *buf, size_t n) {
     case OPT_FLT:
     case OPT_SIZE: cli__number(high ? o->hi : o->lo, buf, n); break;
     case OPT_WORD:
+    case OPT_BITS:
     case OPT_TYPES:
     case OPT_LEVELS:
     case OPT_WORDS:
@@ -329,7 +331,7 @@ static void t_cli_help_topics(void) {
     static const struct { const char *topic, *error; } wrong[] = {
         {"smapling", "--help: no topic smapling (did you mean sampling?)"}, {"quantise", "--help: no topic quantise (did you mean quantize?)"},
         {"tempp", "--help: no topic tempp (did you mean temp?)"},
-        {"zebra", "--help: no topic zebra, expected an option or one of actions, prompt, run, sampling, speculation, cache, rope, evaluation, quantize, "
+        {"zebra", "--help: no topic zebra, expected an option or one of actions, prompt, chat, run, sampling, speculation, cache, rope, evaluation, quantize, "
                   "batch, bench, output"},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {

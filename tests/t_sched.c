@@ -9,6 +9,13 @@ typedef struct {
     int         nth;                                  /* of the completions of one request; 0: the first */
 } t_sched_line;
 
+/* A bound of some tokens for thinking that begins in the prompt, or at the first of frequent letters. */
+static const tok_ids t_sched_close = {(int32_t[]){9, 10, 11}, 3, 3};
+
+static gen_think t_sched_think(int i) {
+    return (gen_think){.most = i % 6, .inside = i % 2, .anywhere = true, .open = bytes_of("o"), .end = bytes_of("e"), .close = &t_sched_close};
+}
+
 /* Prompts that share beginnings of many lengths: each takes a part of an earlier one and continues differently. Every seventh line is a
  * second completion of the line before. */
 static void t_sched_lines(t_sched_line *l, int n_vocab, int32_t bos) {
@@ -33,6 +40,7 @@ static void t_sched_lines(t_sched_line *l, int n_vocab, int32_t bos) {
         l[i].r.logprobs = i % 2;
         l[i].r.top = i % 2 ? i % 4 : 0;
         if (i % 6 == 4) l[i].stop = bytes_of("e");
+        if (i % 5 >= 3) l[i].r.gen.think = t_sched_think(i);
         for (size_t k = 0; k < same; k++) tok_ids_add(&l[i].prompt, from->prompt.id[k]);
         if (!l[i].prompt.n && bos >= 0) tok_ids_add(&l[i].prompt, bos);
         for (size_t k = 0; k < more || !l[i].prompt.n; k++)
@@ -289,7 +297,7 @@ static bool t_sched_open(t_sched_one *x, int n_ctx, int n_seqs) {
     return CHECKF(x->sc != NULL, "%s", e.text);
 }
 
-static void t_sched_close(t_sched_one *x) {
+static void t_sched_shut(t_sched_one *x) {
     sched_free(x->sc);
     engine_close(x->eng);
     tok_free(x->v);
@@ -345,7 +353,74 @@ static void t_sched_finishes(void) {
     gen_answer_drop(&a);
     mem_free(none);
     tok_ids_drop(&ids);
-    t_sched_close(&x);
+    t_sched_shut(&x);
+}
+
+/* Thinking that has had its tokens is closed by the tokens of `close`; what the model closes earlier is not. */
+static void t_sched_thinks(void) {
+    t_sched_one x;
+    tok_ids     ids = {0};
+    gen_opts    o = {.n_predict = 20, .ignore_eos = true};
+    const samp_opts so = t_greedy();
+    if (!t_sched_open(&x, 64, 2)) return;
+    for (int i = 0; i < 30; i++) tok_ids_add(&ids, 5 + i);
+    const gen_answer plain = t_sched_answer(&x, &(gen_request){.prompt = &ids, .gen = o, .samp = so, .n = 1});
+    for (int most = 0; most < 6; most++) {
+        o.think = (gen_think){.most = most, .inside = true, .open = bytes_of("<no>"), .end = bytes_of("</no>"), .close = &t_sched_close};
+        gen_answer a = t_sched_answer(&x, &(gen_request){.prompt = &ids, .gen = o, .samp = so, .n = 1});
+        EQ_INT(a.n_tok, 20);
+        for (int i = 0; i < most; i++) EQ_INT(a.tok[i].id, plain.tok[i].id);
+        for (int i = 0; i < 3; i++) EQ_INT(a.tok[most + i].id, t_sched_close.id[i]);
+        gen_answer_drop(&a);
+    }
+    const bytes first = {(const uint8_t *)plain.text.p, plain.tok[0].end};
+    o.think = (gen_think){.most = 2, .inside = true, .open = bytes_of("<no>"), .end = first, .close = &t_sched_close};
+    for (int open = 0; open < 2; open++) {
+        gen_answer a = t_sched_answer(&x, &(gen_request){.prompt = &ids, .gen = o, .samp = so, .n = 1});
+        const int  at = open ? 3 : 20;                /* the first token closes it; or opens it, and two more are thinking */
+        for (int i = 0; i < at; i++) EQ_INT(a.tok[i].id, plain.tok[i].id);
+        for (int i = 0; open && i < 3; i++) EQ_INT(a.tok[at + i].id, t_sched_close.id[i]);
+        gen_answer_drop(&a);
+        o.think.inside = false, o.think.open = first, o.think.end = bytes_of("</no>");
+    }
+    gen_answer pd = plain;
+    gen_answer_drop(&pd);
+    tok_ids_drop(&ids);
+    t_sched_shut(&x);
+}
+
+/* The end tokens of a request end its answer, are never picked under ignore_eos; its shown control tokens are text. */
+static void t_sched_own_ends(void) {
+    t_sched_one x;
+    tok_ids     ids = {0}, own = {0};
+    gen_opts    o = {.n_predict = 12};
+    samp_opts   so = t_greedy();
+    if (!t_sched_open(&x, 64, 2)) return;
+    for (int i = 0; i < 30; i++) tok_ids_add(&ids, 5 + i);
+    gen_answer plain = t_sched_answer(&x, &(gen_request){.prompt = &ids, .gen = o, .samp = so, .n = 1});
+    if (!CHECK(plain.n_tok > 4)) return;
+    tok_ids_add(&own, plain.tok[3].id);
+    o.ends = &own;
+    gen_answer a = t_sched_answer(&x, &(gen_request){.prompt = &ids, .gen = o, .samp = so, .n = 1});
+    CHECKF(a.finish == GEN_END_TOKEN && a.end_token == own.id[0] && a.n_tok <= 3, "ended by %d after %d tokens", a.finish, a.n_tok);
+    gen_answer_drop(&a);
+    o.ignore_eos = true;
+    a = t_sched_answer(&x, &(gen_request){.prompt = &ids, .gen = o, .samp = so, .n = 1});
+    EQ_INT(a.n_tok, 12);
+    for (int i = 0; i < a.n_tok; i++) CHECK(a.tok[i].id != own.id[0]);
+    gen_answer_drop(&a);
+    samp_bias only = {0, 1e30f};
+    while (!tok_is_control(x.v, only.id) || tok_is_eog(x.v, only.id)) only.id++;
+    so.bias = &only, so.n_bias = 1;
+    own.id[0] = only.id;
+    o = (gen_opts){.n_predict = 2, .shown = &own};
+    a = t_sched_answer(&x, &(gen_request){.prompt = &ids, .gen = o, .samp = so, .n = 1});
+    CHECKF(a.text.n == 2 * tok_text(x.v, only.id).n, "text \"%s\"", a.text.p);
+    gen_answer_drop(&a);
+    gen_answer_drop(&plain);
+    tok_ids_drop(&ids);
+    tok_ids_drop(&own);
+    t_sched_shut(&x);
 }
 
 /* A request that cannot be answered is refused when it is added, and leaves nothing in the schedule. */
@@ -366,7 +441,7 @@ static void t_sched_refuses(void) {
     CHECKF(!sched_add(x.sc, &(gen_request){.prompt = &many, .samp = bad, .n = 1}, &e) && strstr(e.text, "logit_bias"), "%s", e.text);
     CHECK(sched_idle(x.sc));
     tok_ids_drop(&many);
-    t_sched_close(&x);
+    t_sched_shut(&x);
 }
 
 /* A cancelled answer keeps what it has; those that have not begun are empty; what is never taken is freed with the schedule. */
@@ -399,7 +474,7 @@ static void t_sched_cancels(void) {
     if (!t_stress()) EQ_INT(begun, 2);
     CHECK(sched_add(x.sc, &r, &e) && sched_step(x.sc, -1, &e));
     tok_ids_drop(&ids);
-    t_sched_close(&x);
+    t_sched_shut(&x);
 }
 
 static void t_sched_hist(void) {
@@ -417,6 +492,8 @@ static const t_case t_sched_cases[] = {
     {"sched_shares", "one prompt is read once", t_sched_shares},
     {"sched_full", "a sequence that waits for room leaves the cache alone", t_sched_full},
     {"sched_finishes", "why an answer ends, for each reason", t_sched_finishes},
+    {"sched_thinks", "thinking is closed when its tokens are spent", t_sched_thinks},
+    {"sched_own_ends", "end tokens and shown tokens of a request", t_sched_own_ends},
     {"sched_refuses", "a request that cannot be answered is refused when it is added", t_sched_refuses},
     {"sched_cancels", "a cancelled answer keeps what it has", t_sched_cancels},
     {"sched_hist", "percentiles", t_sched_hist},

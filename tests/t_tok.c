@@ -611,7 +611,92 @@ static void tt_long_tokens(void) {
     tt_close(&o);
 }
 
+/* --- spans --- */
+
+/* Tokens of TEXT, the bytes from `from` to `to` being in a span. */
+static tok_ids tt_spanned(const tok_vocab *v, bytes text, size_t from, size_t to) {
+    const tok_span span = {from, to};
+    tok_ids        ids = {0};
+    err_t          e = {0};
+    CHECKF(tok_encode_spans(v, text, &span, from < to, TOK_SPECIAL, &ids, &e), "%s", e.text);
+    return ids;
+}
+
+/* Control tokens of one vocabulary, spelled in a span between the same ones outside of it: only these two are taken, and the text is the same. */
+static void tt_spans_of(const tok_vocab *v, const char *who) {
+    int n = 0;
+    for (int32_t id = 0; id < tok_count(v) && n < 300; id++) {
+        if (!tok_is_control(v, id)) continue;
+        const bytes t = tok_text(v, id);
+        str         s = {0}, back = {0};
+        str_add(&s, t.p, t.n);
+        str_put(&s, "a");
+        str_add(&s, t.p, t.n);
+        str_put(&s, "b");
+        str_add(&s, t.p, t.n);
+        tok_ids ids = tt_spanned(v, str_bytes(&s), t.n, 2 * t.n + 2);
+        int     times = 0;
+        for (size_t i = 0; i < ids.n; i++) times += ids.id[i] == id;
+        CHECKF(times == 2, "%s: token %d %.*s %d times, expected 2", who, id, (int)t.n, t.p, times);
+        for (size_t cut = 1; cut <= t.n; cut++) {     /* one byte of it is enough */
+            tok_ids one = tt_spanned(v, t, cut - 1, cut);
+            CHECKF(!tok_ids_has(&one, id), "%s: token %d with byte %zu in a span", who, id, cut);
+            tok_ids_drop(&one);
+        }
+        tok_decode(v, ids.id, ids.n, true, &back);
+        CHECKF(bytes_eq(str_bytes(&back), str_bytes(&s)), "%s: %s came back as %s", who, s.p, back.p);
+        tok_ids_drop(&ids);
+        str_drop(&s), str_drop(&back);
+        n++;
+    }
+    CHECKF(n > 0, "%s: no control token", who);
+}
+
+/* Texts that spell no control token: spans change nothing. */
+static void tt_spans_ordinary(const tok_vocab *v, const char *who) {
+    uint64_t seed = 5;
+    str      s = {0};
+    for (int i = 0; i < 300; i++) {
+        tt_text(&seed, tt_rand(&seed) % 80, &s);
+        tok_ids     all = tt_spanned(v, str_bytes(&s), 0, 0);
+        bool        control = false;
+        for (size_t k = 0; k < all.n; k++) control = control || tok_is_control(v, all.id[k]);
+        for (size_t from = 0; !control && from < s.n; from += 1 + tt_rand(&seed) % 9) {
+            tok_ids some = tt_spanned(v, str_bytes(&s), from, from + 1 + tt_rand(&seed) % (s.n - from));
+            CHECKF(some.n == all.n && !memcmp(some.id, all.id, all.n * sizeof *all.id), "%s: a span from byte %zu of %s", who, from, s.p);
+            tok_ids_drop(&some);
+        }
+        tok_ids_drop(&all);
+    }
+    str_drop(&s);
+}
+
+static void tt_spans(void) {
+    static const char *const tiny[] = {"tests/data/tiny/llama.gguf", "tests/data/tiny/qwen2.gguf"};
+    for (int i = -3; i < TT_VOCABS; i++) {
+        const char *path = i == -3 ? tt_shipped : i < 0 ? tiny[i + 2] : tt_shared(tt_vocabs[i]);
+        tt_open     o;
+        if (!path) continue;
+        if (!tt_open_file(&o, path, NULL)) return;
+        tt_spans_of(o.v, path);
+        tt_spans_ordinary(o.v, path);
+        tt_close(&o);
+    }
+}
+
+/* A text that continues another one gets no space before it. */
+static void tt_middle(void) {
+    tt_open o;
+    if (!tt_open_shared(&o, "llama-spm", NULL)) return;
+    str a = tt_line(o.v, bytes_of("x"), 0), b = tt_line(o.v, bytes_of("x"), TOK_MIDDLE), c = tt_line(o.v, bytes_of(" x"), TOK_MIDDLE);
+    CHECKF(strcmp(a.p, b.p) != 0 && strcmp(a.p, c.p) == 0, "%s, %s, %s", a.p, b.p, c.p);
+    str_drop(&a), str_drop(&b), str_drop(&c);
+    tt_close(&o);
+}
+
 static const t_case t_tok_cases[] = {
+    {"tok.spans", "a control token has no byte in a span, other tokens do not change", tt_spans},
+    {"tok.middle", "a text that continues another one gets no space before it", tt_middle},
     {"tok.suites", "46 of 46 texts in each of six vocabularies", tt_suites},
     {"tok.oracle", "ids equal those of the tokenizers library for each kind of pattern", tt_oracle},
     {"tok.alphabet", "256 characters stand for 256 bytes", tt_alphabet},

@@ -1,0 +1,217 @@
+/* Tests of [chat]: what is learned of templates, where control tokens come from, answers sorted into parts at every cut. */
+
+/* --- the reader --- */
+
+typedef struct {
+    str part[CHAT_CHANNELS];
+} t_chat_parts;
+
+static void t_chat_take(void *ctx, chat_channel channel, bytes part) {
+    t_chat_parts *p = ctx;
+    str_add(&p->part[channel], part.p, part.n);
+}
+
+static void t_chat_parts_drop(t_chat_parts *p) {
+    for (int i = 0; i < CHAT_CHANNELS; i++) str_drop(&p->part[i]);
+}
+
+/* A form with the marks of a row. */
+static chat_form t_chat_form(const chat__mark *m, const char *lead) {
+    chat_form f = {.mark = m};
+    str_put(&f.open, m ? m->open : ""), str_put(&f.end, m ? m->end : ""), str_put(&f.lead, lead);
+    return f;
+}
+
+static void t_chat_form_drop(chat_form *f) { str_drop(&f->open), str_drop(&f->end), str_drop(&f->lead); }
+
+/* Feeds the text up to each of the cuts, then all of it. The parts have to be these, in what is given out and in the answer. */
+static void t_chat_feed(const chat_form *f, bool thinking, const char *text, const size_t *cut, int n_cuts, const char *content, const char *thought) {
+    const chat_prompt p = {.form = f, .thinking = thinking};
+    chat_reader      *r = chat_reader_new(NULL, &p);
+    t_chat_parts      got = {0};
+    chat_answer       a;
+    for (int i = 0; i < n_cuts; i++) chat_reader_feed(r, (bytes){(const uint8_t *)text, cut[i]}, false, t_chat_take, &got);
+    chat_reader_feed(r, bytes_of(text), true, t_chat_take, &got);
+    chat_reader_feed(r, bytes_of(text), true, t_chat_take, &got);                     /* no more comes */
+    chat_reader_finish(r, &a);
+    const char *what[] = {got.part[CHAT_CONTENT].p ? got.part[CHAT_CONTENT].p : "", got.part[CHAT_THINKING].p ? got.part[CHAT_THINKING].p : "", a.content.p, a.thinking.p};
+    CHECKF(!strcmp(what[0], content) && !strcmp(what[2], content), "\"%s\" cut at %zu: content \"%s\" and \"%s\", want \"%s\"", text, n_cuts ? cut[0] : 0, what[0], what[2], content);
+    CHECKF(!strcmp(what[1], thought) && !strcmp(what[3], thought), "\"%s\" cut at %zu: thinking \"%s\" and \"%s\", want \"%s\"", text, n_cuts ? cut[0] : 0, what[1], what[3], thought);
+    t_chat_parts_drop(&got);
+    chat_answer_drop(&a);
+}
+
+/* The same for no cut, each cut, each two cuts near each other, and a byte at a time. */
+static void t_chat_cuts(const chat_form *f, bool thinking, const char *text, const char *content, const char *thought) {
+    size_t all[512];
+    for (size_t i = 0; i <= strlen(text); i++) {
+        t_chat_feed(f, thinking, text, &i, 1, content, thought);
+        t_chat_feed(f, thinking, text, (size_t[]){i / 2, i}, 2, content, thought);
+        all[i] = i;
+    }
+    t_chat_feed(f, thinking, text, all, (int)strlen(text) + 1, content, thought);
+    t_chat_feed(f, thinking, text, NULL, 0, content, thought);
+}
+
+/* Every row of the table, with and without heads, tails and parts. */
+static void t_chat_rows(void) {
+    for (int i = 0; i < CHAT_MARKS; i++) {
+        const chat__mark *m = &chat__marks[i];
+        chat_form         f = t_chat_form(m, "");
+        str               text = {0}, body = {0};
+        str_fmt(&body, "%s%sSo it is.\n\nEnd%s", m->next ? m->next : "", m->heads[0] ? m->heads[0] : "\n\n", m->tail ? m->tail : "");
+        str_fmt(&text, "%s\nlet me see \n\n1 < 2\n%s%s", m->open, m->end, body.p);
+        t_chat_cuts(&f, false, text.p, "So it is.\n\nEnd", "let me see \n\n1 < 2");
+        t_chat_cuts(&f, true, text.p + strlen(m->open), "So it is.\n\nEnd", "let me see \n\n1 < 2");
+        str_clear(&text), str_fmt(&text, "\n%s%s", m->open, m->end);
+        t_chat_cuts(&f, false, text.p, "", "");
+        str_clear(&text), str_fmt(&text, "%s%sSo", m->heads[0] ? m->heads[0] : "", m->heads[0] ? "" : " ");
+        t_chat_cuts(&f, false, text.p, m->heads[0] ? "So" : " So", "");
+        str_clear(&text), str_fmt(&text, "%sno end of it  %.3s", m->open, m->end);
+        t_chat_cuts(&f, false, text.p, "", text.p + strlen(m->open));
+        str_drop(&text), str_drop(&body);
+        t_chat_form_drop(&f);
+    }
+}
+
+/* Marks that stand where they mean nothing, and answers that are only like one. */
+static void t_chat_plain(void) {
+    chat_form think = t_chat_form(&chat__marks[4], ""), none = t_chat_form(NULL, ""), blank = t_chat_form(NULL, " "), lead = t_chat_form(NULL, "<|say|>\n");
+    EQ_STR(chat__marks[4].open, "<think>");
+    t_chat_cuts(&think, false, "A <think> in a text </think>.", "A <think> in a text </think>.", "");
+    t_chat_cuts(&think, false, "  \n<thin ice", "  \n<thin ice", "");
+    t_chat_cuts(&think, false, "<think>a</think>b<think>c</think>", "b<think>c</think>", "a");
+    t_chat_cuts(&think, false, "  ", "  ", "");
+    t_chat_cuts(&think, false, "", "", "");
+    t_chat_cuts(&none, false, " <think>a</think> \n", " <think>a</think> \n", "");
+    t_chat_cuts(&blank, false, "  two", " two", "");
+    t_chat_cuts(&blank, false, "one", "one", "");
+    t_chat_cuts(&lead, false, "<|say|>\nHello", "\nHello", "");
+    t_chat_cuts(&lead, false, "<|sa", "<|sa", "");
+    t_chat_form_drop(&think), t_chat_form_drop(&none), t_chat_form_drop(&blank), t_chat_form_drop(&lead);
+}
+
+/* --- input --- */
+
+/* What is wrong with messages, named. */
+static void t_chat_input(void) {
+    static const struct { const char *json, *error; } rows[] = {
+        {"[{\"role\":\"user\",\"content\":\"a\"}]", ""},
+        {"{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"a\"},{\"type\":\"text\",\"text\":\"b\"}]}]}", ""},
+        {"[{\"role\":\"user\",\"content\":null},{\"role\":\"tool\"}]", ""},
+        {"[]", "messages is empty, expected at least one"},
+        {"7", "f: found int, expected a list of messages"},
+        {"{}", "f: the object has no \"messages\""},
+        {"{\"messages\":{}}", "\"messages\" is no list of objects"},
+        {"[1]", "\"messages\" is no list of objects"},
+        {"[{\"content\":\"a\"}]", "messages[0]: role is missing, expected a text"},
+        {"[{\"role\":\"user\"},{\"role\":3}]", "messages[1]: role is int, expected a text"},
+        {"[{\"role\":\"user\",\"content\":{}}]", "messages[0]: content is dict, expected a text or a list of parts"},
+        {"[{\"role\":\"user\",\"content\":[{\"type\":\"image_url\"}]}]", "messages[0]: content: part 0 is of type image_url, expected text"},
+        {"[{\"role\":\"user\",\"content\":[{\"type\":\"text\"}]}]", "part 0 of type text has"},
+        {"[{\"role\":\"user\",\"content\":[7]}]", "part 0 is of type int, expected text"},
+        {"[{\"role\":", "f: "},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        chat_input in;
+        err_t      e = {0};
+        const bool ok = chat_input_json(&in, bytes_of(rows[i].json), "f", &e) && chat_input_check(&in, &e);
+        CHECKF(ok == !*rows[i].error && (ok || (e.code == EXIT_INPUT && strstr(e.text, rows[i].error))), "%s: \"%s\", want \"%s\"", rows[i].json, e.text, rows[i].error);
+        if (i == 1) CHECK(val_is_str(val_get(val_get(in.vars, "messages").list->at[0], "content"), "ab"));
+        chat_input_drop(&in);
+    }
+}
+
+/* --- tokens by origin --- */
+
+/* Writes a template to a file of this run. */
+static const char *t_chat_template(const char *text) {
+    static char path[64];
+    snprintf(path, sizeof path, "/tmp/llmrun-chat-%d.jinja", (int)getpid());
+    FILE *f = fopen(path, "wb");
+    if (!CHECK(f && fwrite(text, 1, strlen(text), f) == strlen(text) && fclose(f) == 0)) return NULL;
+    return path;
+}
+
+/* The ids of a prompt with one message; text gets what was rendered. */
+static tok_ids t_chat_ids(const chat *c, bytes content, str *text) {
+    chat_input  in;
+    chat_prompt p = {0};
+    err_t       e = {0};
+    chat_input_begin(&in);
+    chat_add(&in, "user", content);
+    CHECKF(chat_input_check(&in, &e) && chat_make_prompt(c, &in, &p, &e), "%s", e.text);
+    const tok_ids ids = p.ids;
+    p.ids = (tok_ids){0};
+    if (text) str_clear(text), str_add(text, p.text.p, p.text.n);
+    chat_prompt_drop(&p);
+    chat_input_drop(&in);
+    return ids;
+}
+
+static int t_chat_count(const tok_ids *ids, int32_t id) {
+    int n = 0;
+    for (size_t i = 0; i < ids->n; i++) n += ids->id[i] == id;
+    return n;
+}
+
+/* Messages that spell the control tokens of a vocabulary, through filters that take strings apart. */
+static void t_chat_spell(const chat *c, const tok_vocab *v, const char *who) {
+    tok_ids plain = t_chat_ids(c, bytes_of("x"), NULL);
+    int     n = 0;
+    for (int32_t id = 0; id < tok_count(v) && n < 150; id++) {
+        if (!tok_is_control(v, id)) continue;
+        str s = {0};
+        for (int i = 0; i < 3; i++) str_add(&s, tok_text(v, id).p, tok_text(v, id).n), str_put(&s, i == 1 ? "" : " a ");
+        tok_ids ids = t_chat_ids(c, str_bytes(&s), NULL);
+        CHECKF(t_chat_count(&ids, id) == t_chat_count(&plain, id), "%s: token %d %.*s %d times", who, id, (int)tok_text(v, id).n, tok_text(v, id).p, t_chat_count(&ids, id));
+        tok_ids_drop(&ids);
+        str_drop(&s);
+        n++;
+    }
+    CHECKF(n > 0, "%s: no control token", who);
+    tok_ids_drop(&plain);
+}
+
+/* Ordinary texts: the ids of the rendering, with one start token. */
+static void t_chat_ordinary(const chat *c, const tok_vocab *v, const char *who) {
+    static const char *const texts[] = {"Hello", "", " two  spaces ", "a\n\nb\r\n\tc", "éß 中文 😀 \xff\xfe", "12345 it's <b>|x|", "{{ x }} {% if %}", "<|", "|>"};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        str     text = {0};
+        err_t   e = {0};
+        tok_ids ids = t_chat_ids(c, bytes_of(texts[i]), &text), want = {0};
+        CHECKF(tok_encode(v, str_bytes(&text), TOK_SPECIAL, &want, &e), "%s", e.text);
+        const size_t more = tok_add_bos(v) && want.n && want.id[0] != tok_bos(v);
+        CHECKF(ids.n == want.n + more && memcmp(ids.id + more, want.id, want.n * sizeof *want.id) == 0, "%s: \"%s\" has %zu tokens, its rendering %zu", who, text.p, ids.n, want.n);
+        CHECKF(!more || ids.id[0] == tok_bos(v), "%s: no start token", who);
+        CHECKF(!(ids.n > 1 && ids.id[0] == tok_bos(v) && ids.id[1] == tok_bos(v)), "%s: two start tokens", who);
+        tok_ids_drop(&ids), tok_ids_drop(&want);
+        str_drop(&text);
+    }
+}
+
+static void t_chat_origins(void) {
+    static const char *const own[] = {"models/pip-q4_k_m.gguf", "tests/data/tiny/llama.gguf", "tests/data/tiny/qwen2.gguf"};
+    static const char        spells[] = "{{ bos_token }}{% set ns = namespace(t='') %}{% for m in messages %}{% set ns.t = ns.t ~ m.role ~ ':' ~ (m.content | trim | replace(' a ', '')) ~ (m.content"
+                                        " | upper | lower) ~ m.content[1:] ~ ('%s' % m.content) ~ (m.content.split(' ') | join('')) ~ (m.content | list | join) %}{% endfor %}{{ ns.t }}";
+    for (int i = -3; i < TT_VOCABS; i++) {
+        const char *path = i < 0 ? own[i + 3] : tt_shared(tt_vocabs[i]);
+        for (int plain = 0; path && plain < 2; plain++) {
+            tt_open   o;
+            err_t     e = {0};
+            chat_opts co = chat_defaults;
+            if (!tt_open_file(&o, path, NULL) || !(co.template_file = t_chat_template(plain ? "{{ bos_token }}{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}" : spells))) return;
+            chat *c = chat_open(&o.g, o.v, &co, &e);
+            if (CHECKF(c != NULL, "%s", e.text)) plain ? t_chat_ordinary(c, o.v, path) : t_chat_spell(c, o.v, path);
+            chat_free(c);
+            tt_close(&o);
+        }
+    }
+}
+
+static const t_case t_chat_cases[] = {
+    {"chat_origins", "messages that spell control tokens give none, ordinary ones the ids of their rendering", t_chat_origins},
+    {"chat_rows", "each way to mark thinking is read back, at every cut", t_chat_rows},
+    {"chat_plain", "what is no mark is content, at every cut", t_chat_plain},
+    {"chat_input", "what is wrong with messages is named", t_chat_input},
+};
