@@ -8506,6 +8506,141 @@ static val filter__format(filter_in *f) {
     return filter_format(f->env, filter__string(f), tuple);
 }
 
+/* --- pprint: a value over several lines, as Python's pprint at a width of 80 --- */
+
+enum { FILTER_PAGE = 80 };
+
+/* A list, tuple or dict that is being printed. */
+typedef struct {
+    val             v;
+    const val_list *items;                            /* of a dict: pairs */
+    size_t          i;
+    size_t          indent, allowance;                /* columns in front of its items, and what must fit behind its last one */
+} filter_page;
+
+typedef struct {
+    val_env     *env;
+    val_buf     *out;
+    filter_page *at;                                  /* [n], the outermost first */
+    size_t       n;
+} filter_pages;
+
+/* Puts the entries of a dict in the order of its keys, where all of them are strings or all are numbers. */
+static void filter__order_entries(val_env *env, val_dict *d) {
+    const val_list *keys = val_items(env, val_view_of(d, VAL_KEYS)), *pairs = val_items(env, val_view_of(d, VAL_ITEMS));
+    bool            text = true, number = true;
+    for (size_t i = 0; i < keys->n; i++) text = text && keys->at[i].kind == VAL_STR, number = number && filter__is_number(keys->at[i]);
+    if (!text && !number) return;
+    const val_list *sorted = filter__sorted(env, keys, pairs, false);
+    val_dict_clear(d);
+    for (size_t i = 0; i < sorted->n; i++) val_dict_set(env, d, sorted->at[i].list->at[0], sorted->at[i].list->at[1]);
+}
+
+/* A copy of the value with all its dicts in order. */
+static val filter__ordered(val_env *env, val v) {
+    v = val_copy(env, v);
+    val_list *left = val_list_new(env).list;
+    val_list_add(env, left, v);
+    while (left->n) {
+        const val part = left->at[--left->n];
+        if (part.kind != VAL_LIST && part.kind != VAL_TUPLE && part.kind != VAL_DICT) continue;
+        if (part.kind == VAL_DICT) filter__order_entries(env, part.dict);
+        const val_list *items = val_items(env, part.kind == VAL_DICT ? val_view_of(part.dict, VAL_VALUES) : part);
+        for (size_t i = 0; i < items->n; i++) val_list_add(env, left, items->at[i]);
+    }
+    return v;
+}
+
+static void filter__new_line(filter_pages *p, size_t indent) {
+    val_buf_put(p->env, p->out, "\n");
+    filter__fill(p->env, p->out, ' ', indent);
+}
+
+/* Cuts a line of a string behind blanks so that the repr of each piece fits; `last` columns stay free behind the last piece. */
+static void filter__cut_line(filter_pages *p, val_list *out, val_str line, int64_t width, int64_t last) {
+    size_t from = 0, to = 0;
+    while (to < line.n) {
+        size_t end = to;
+        while (end < line.n && !filter_is_space(line.p[end])) end++;
+        while (end < line.n && filter_is_space(line.p[end])) end++;
+        if (end == line.n) width -= last;
+        const val_str whole = filter__repr(p->env, val_str_view(val_sub(line, from, end)), false);
+        if ((int64_t)whole.n > width && to > from) val_list_add(p->env, out, val_str_view(filter__repr(p->env, val_str_view(val_sub(line, from, to)), false))), from = to;
+        to = end;
+    }
+    if (to > from) val_list_add(p->env, out, val_str_view(filter__repr(p->env, val_str_view(val_sub(line, from, to)), false)));
+}
+
+/* A string that does not fit: in pieces, one a line; in brackets where nothing is around it. */
+static void filter__page_text(filter_pages *p, val_str s, size_t indent, size_t allowance) {
+    const bool      alone = p->n == 0;
+    const val_list *lines = filter__lines(p->env, s, true);
+    val_list       *pieces = val_list_new(p->env).list;
+    indent += alone;
+    allowance += alone;
+    const int64_t width = FILTER_PAGE - (int64_t)indent;
+    for (size_t i = 0; i < lines->n; i++) {
+        const int64_t last = i + 1 == lines->n ? (int64_t)allowance : 0;
+        const val_str whole = filter__repr(p->env, lines->at[i], false);
+        if ((int64_t)whole.n <= width - last) val_list_add(p->env, pieces, val_str_view(whole));
+        else filter__cut_line(p, pieces, lines->at[i].s, width, last);
+    }
+    const bool brackets = alone && pieces->n > 1;
+    if (brackets) val_buf_put(p->env, p->out, "(");
+    for (size_t i = 0; i < pieces->n; i++) {
+        if (i) filter__new_line(p, indent);
+        val_buf_add(p->env, p->out, pieces->at[i].s);
+    }
+    if (brackets) val_buf_put(p->env, p->out, ")");
+}
+
+/* Appends a value, or opens it where it does not fit into the line. */
+static void filter__page_value(filter_pages *p, val v, size_t indent, size_t allowance) {
+    const val_str whole = filter__repr(p->env, v, false);
+    const bool    fits = (uint64_t)whole.n + indent + allowance <= FILTER_PAGE;
+    if (!fits && v.kind == VAL_STR && !v.safe) {
+        filter__page_text(p, v.s, indent, allowance);
+    } else if (!fits && (v.kind == VAL_LIST || v.kind == VAL_TUPLE || v.kind == VAL_DICT) && val_len(p->env, v)) {
+        ASSERT(p->n < VAL_DEPTH_MAX);                 /* val_repr() refuses more */
+        const val_list *items = val_items(p->env, v.kind == VAL_DICT ? val_view_of(v.dict, VAL_ITEMS) : v);
+        p->at[p->n++] = (filter_page){v, items, 0, indent + 1, allowance + 1 + (v.kind == VAL_TUPLE && items->n == 1)};
+        val_buf_put(p->env, p->out, v.kind == VAL_LIST ? "[" : v.kind == VAL_TUPLE ? "(" : "{");
+    } else {
+        val_buf_add(p->env, p->out, whole);
+    }
+}
+
+/* Appends the next item of the innermost open value, or shuts it. */
+static void filter__page_next(filter_pages *p) {
+    filter_page *o = &p->at[p->n - 1];
+    if (o->i == o->items->n) {
+        val_buf_put(p->env, p->out, o->v.kind == VAL_LIST ? "]" : o->v.kind == VAL_DICT ? "}" : o->items->n == 1 ? ",)" : ")");
+        p->n--;
+        return;
+    }
+    val    v = o->items->at[o->i];
+    size_t indent = o->indent;
+    if (o->i++) {
+        val_buf_put(p->env, p->out, ",");
+        filter__new_line(p, indent);
+    }
+    if (o->v.kind == VAL_DICT) {
+        const val_str key = filter__repr(p->env, v.list->at[0], false);
+        val_buf_add(p->env, p->out, key);
+        val_buf_put(p->env, p->out, ": ");
+        indent += key.n + 2;
+        v = v.list->at[1];
+    }
+    filter__page_value(p, v, indent, o->i == o->items->n ? o->allowance : 1);
+}
+
+static val filter__pprint(filter_in *f) {
+    filter_pages p = {f->env, val_buf_new(f->env), val_alloc(f->env, VAL_DEPTH_MAX, sizeof(filter_page)), 0};
+    filter__page_value(&p, filter__ordered(f->env, f->in), 0, 0);
+    while (p.n) filter__page_next(&p);
+    return val_str_view(val_buf_str(p.out));
+}
+
 /* tojson(ensure_ascii, indent, separators, sort_keys), as transformers has it: json.dumps without escapes for HTML. */
 static val filter__tojson(filter_in *f) {
     val_json_form form = {.indent = f->a[1], .item_sep = val_none(), .key_sep = val_none(), .ensure_ascii = filter__bool(f, 0), .sort_keys = filter__bool(f, 3)};
@@ -9227,6 +9362,7 @@ static const filter_row filter__filters[] = {
     FILTER_ROW("map", "* **", filter__map, 0),
     FILTER_ROW("max", "case_sensitive=false attribute=none", filter__extreme, 1),
     FILTER_ROW("min", "case_sensitive=false attribute=none", filter__extreme, 0),
+    FILTER_ROW("pprint", "", filter__pprint, 0),
     FILTER_ROW("random", "", filter__refused, FILTER_RANDOM),
     FILTER_ROW("reject", "* **", filter__select, FILTER_REJECT),
     FILTER_ROW("rejectattr", "* **", filter__select, FILTER_REJECT | FILTER_BY_ATTRIBUTE),

@@ -312,9 +312,17 @@ def jsons():
     f("from_json", 5), f("from_json", None)
 
 
+def pages():
+    words = "some words that go on and on until the line is full and then go on for a good while longer than it"
+    for v in VALUES[:-1] + [words, words + "\n" + words + "\nend\n", "x" * 100, "x" * 78, "x" * 77, {"key": words, "a": [1, 2]}, [words, words], list(range(40)), list(range(22)), list(range(23)), [list(range(30)), {"b": 1, "a": {"d": words, "c": ()}}],
+                           {"k%d" % i: {"z": i, "y": [i] * 20} for i in range(5, 0, -1)}, (words,), ([words],), {3: "c", 1: "a"}, {"b": {2: 1, "x": 2}}, [[[[["a" * 70]]]]], ["a" * 74, "b"], ["a" * 75], {"a": "b" * 72}, [words + "  " + words, "t\tq\u00e9\u200b'\""],
+                           [[], {}, ()] * 12, "one\n\ntwo\n" * 12, Markup(words)]:
+        f("pprint", v)
+
+
 if __name__ == "__main__":
     sys.stdout.reconfigure(encoding="utf-8")
-    for part in (strings, lists, methods, functions, numbers, percents, formats, jsons):
+    for part in (strings, lists, methods, functions, numbers, percents, formats, jsons, pages):
         part()
     print("[" + ",".join(NUMBERS_OF) + "]")
     for start, cases in CALLS.items():
