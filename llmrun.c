@@ -6486,14 +6486,15 @@ static bool val_json_text(bytes json, str *out) {
 
 enum filter_set {
     FILTER_IS_ALPHA, FILTER_IS_LOWER, FILTER_IS_UPPER, FILTER_IS_TITLE, FILTER_IS_SPACE, FILTER_IS_DECIMAL, FILTER_IS_DIGIT, FILTER_IS_NUMERIC,
-    FILTER_IS_IGNORABLE,
+    FILTER_IS_IGNORABLE, FILTER_IS_ID_ODD, FILTER_IS_ID_REST,
     FILTER_TO_UPPER, FILTER_TO_LOWER, FILTER_TO_TITLE, FILTER_TO_FOLD,                        /* one character becomes one */
     FILTER_UPPER_LONG, FILTER_LOWER_LONG, FILTER_TITLE_LONG, FILTER_FOLD_LONG,                /* one character becomes two or three */
     FILTER_SETS
 };
 
 /* Made by `python3 tests/gen/unicode.py` from Python 3.11 (Unicode 14.0), which also describes the form. IS_DIGIT has digits that are no decimals,
- * IS_NUMERIC numbers that are no digits, IS_TITLE what is neither upper nor lower; TITLE differs from UPPER there, FOLD from LOWER. */
+ * IS_NUMERIC numbers that are no digits, IS_TITLE what is neither upper nor lower, IS_ID_ODD letters that begin no identifier and others that
+ * do, IS_ID_REST what may follow besides these. TITLE has what differs from UPPER, FOLD what differs from LOWER. */
 static const char *const filter__packed[FILTER_SETS] = {
     [FILTER_IS_ALPHA] =
         "hCyBHyBwBALAFAGsBC8BCycFWPIIDiEICCDGCAHDBCCDBkBCkFC0IJqKCqCDAHwCoC0BFGuB0CkBCCkGCAQCICLEDARDB4BewFMAZgCKCFAGqBFAKAEAYwBIUGuBCKSy"
@@ -6543,6 +6544,16 @@ static const char *const filter__packed[FILTER_SETS] = {
         "AEOWC6BCEAmBMEIkGODECAYA1CKCAFCCCvHGHCCCcC2CODDBArDDDKCAmDEDGCIkIQCChICCAFAxEGDCFAhBSpBKDGJAKKDEvBYCC3MMCKCAzCqBDMCCCC7DKEDBDBKC"
         "ApCCED8KC8pFQ41NI8BMKGsgBAgCgBhCCCCsgQGCMCC/kDCCG9yE6CDsBhREKeDMfG1EE89BsDFiDJAPAXICcxqBMCgBDMCCCImIaxLA+BGhvBMuDOw1CIigjYAf+FhE"
         "+O",
+    [FILTER_IS_ID_ODD] =
+        "/CA7YA51CAgEA7hCE1MCykCAWAyBkCDGnlDA4OAaQPEs1dSvrVK3MC1DPgJChNoDtOAJAnEIrhI8G",
+    [FILTER_IS_ID_REST] =
+        "wBS+DApS+GYA8HIqI4CCDBDBDpCUxB8BHAmDMDKDCCGDSYAf0B8CUQSiBQKAZGCQCECIsBE9BOrBuBCgC3BECiBCMLCDSSE5BDBKDCDEKALCDSPADE5BDBGFCDEEAVWE"
+        "AME5BDBMCECEVCDSLKCE5BDBKDCDEIELCDSTA8BIEECGKAPSRI4BDBKCECGICMCDSSE5BDBKCECGICMCDSRG4BCCMCECGKALCDSSEnCAFKCDBMHSDC+BDBMNOCS4CDBQ"
+        "MKDS/BCHSMFFCyBmBCCGUCmCKAlDmBCSNGFECEDMEGOWCcgWEKQhdGdEeCfChC+BKADSiBECUwEA3DWFWLShEU9BI6BSC4BDUHSXaCeyBIwBgBMSSQNEfYDStBaxBmBJ"
+        "SHS3DECoBFAHADEnG+DgSCUA8DYFAEW//CEuEAhD+BrRKqDCmsdSmCAFShBCxCCxIAEAFAYIFA0CCzBiBLSHiBOUdOaYtBGwBaQSMALSwBaNAJCDSiBEzBDBCDCGCCAq"
+        "BIGCtHOCCDSl5TAiXeReECZEhGSmBA/CC+SAjHA2EImJS4qBECCGGpBEFAmFC+RGJSyLC6EUyBG7DE2BcgBUDCLGuBUIAuBSHElBaCSGCtBANExBaJGCWzCWHAhFWGSH"
+        "G4BCCMDCDEKALCDMEIhGiBKSFAyCmBNS2GMDQcCzCgBQSyCYJS0CcFSzHcmFSnCKCCDGCDBANS4DMDMEAdSpBMCGJAKUvBe2MOCORS5BqBCa7DKEDBDBKCAJSxBICCCI"
+        "JSqKGq7SS3CSnBI8BMaS2fDBqDIGyCAMCslTCizE6CDsB/QIEKJODMfG1EEqsBiDhQsDFiDJAPAXICcxqBMCgBDMCCCImIMKSlLA+Ba3uBMuDMGS30ESnohY+O",
     [FILTER_TO_UPPER] =
         "hDyBhC7BAuuBrBsBhCCMhCBAyHCvBDCAxOCFDDPDDtBDDFDBA5SBAmMDDDDADEADGADDAiGEADBAmKEAkIDFDDADFADDADEDDDADEADCAwDGADBAFCADBAFCADBAFCPD"
         "BA/ECRDDADBAFCADEnBDERDJADDC+jVCADFJDBA+hVBA4hVBA8hVBAlNBA9MCC7MCA1MCA3MBA+0yCEA7MBA20yCCA/MCAwyyCBAo0yCCAjNBAnNBAo0yCBAu/UBAi0y"
@@ -6588,7 +6599,7 @@ typedef struct {
     uint32_t at[4];
 } filter_range;
 
-enum { FILTER_RANGES = 2400 };
+enum { FILTER_RANGES = 2800 };
 
 static filter_range   filter__pool[FILTER_RANGES];
 static const filter_range *filter__set[FILTER_SETS + 1];                /* [set] .. [set + 1]: its ranges, sorted */
@@ -8732,6 +8743,15 @@ static val filter__all_are(filter_in *f) {
     return val_bool(all);
 }
 
+static val filter__is_identifier(filter_in *f) {
+    const val_str s = f->in.s;
+    bool          all = s.n > 0;
+    val_step_chars(f->env, 4 * (uint64_t)s.n);
+    for (size_t i = 0; i < s.n && all; i++)
+        all = filter__is(FILTER_IS_ALPHA, s.p[i]) != filter__is(FILTER_IS_ID_ODD, s.p[i]) || (i && filter__is(FILTER_IS_ID_REST, s.p[i]));
+    return val_bool(all);
+}
+
 /* isascii, isprintable: an empty string is both. */
 static val filter__all_plain(filter_in *f) {
     bool all = true;
@@ -9459,6 +9479,7 @@ static const filter_row filter__methods[] = {
     FILTER_STR("isascii", "/", filter__all_plain, 0),
     FILTER_STR("isdecimal", "/", filter__all_are, FILTER_IS_DECIMAL),
     FILTER_STR("isdigit", "/", filter__all_are, FILTER_IS_DIGIT),
+    FILTER_STR("isidentifier", "/", filter__is_identifier, 0),
     FILTER_STR("islower", "/", filter__is_case, FILTER_IS_LOWER),
     FILTER_STR("isnumeric", "/", filter__all_are, FILTER_IS_NUMERIC),
     FILTER_STR("isprintable", "/", filter__all_plain, 1),

@@ -187,7 +187,7 @@ static void t_filter_characters(void) {
         CHECKF(s.hash == want, "%s(): some character differs from Python", name);
         val_env_drop(&env);
     }
-    EQ_INT(n, 16);
+    EQ_INT(n, 17);
     mem_free(text);
 }
 

@@ -126,7 +126,7 @@ def strings():
         for row in ("upper", "lower", "capitalize", "title", "trim", "wordcount", "string", "urlencode", "reverse", "list", "length", "striptags", "e", "first", "last"):
             f(row, s)
         for row in ("upper", "lower", "capitalize", "title", "swapcase", "casefold", "strip", "lstrip", "rstrip", "split", "rsplit", "splitlines", "isalnum", "isalpha", "isascii", "isdecimal", "isdigit",
-                    "islower", "isnumeric", "isprintable", "isspace", "istitle", "isupper", "expandtabs"):
+                    "isidentifier", "islower", "isnumeric", "isprintable", "isspace", "istitle", "isupper", "expandtabs"):
             m(row, s)
         t("lower", s), t("upper", s)
     for s in ("\u00b2\u0663", "\u0663", "\u00bd", "\u4e09", "\u2167", " \x1c\x85", "Ab Cd", "AB", "\u01c5b", "\x00", "\u00ad", "\U0001d7d8"):
