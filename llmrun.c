@@ -22,7 +22,7 @@
  *   [samp]     sampling: logits to a token                                        <- base
  *   [engine]   (meter) a model opened to run: cache, threads, steps               <- k base host pool gguf tok arch model kv store dev fwd samp
  *   [gen]      a request and its answer, as values                                <- k base gguf tok samp engine
- *   [calls]    (call) tool calls: how a model writes them, found by rendering one; text to calls  <- base val
+ *   [calls]    (call) tool calls: how a model writes them, found by rendering one; text to calls  <- base val jinja
  *   [chat]     messages to tokens, an answer to its parts                            <- base gguf tok val jinja gen
  *   [score]    logits and log-probabilities of a given text                       <- base tok kv engine gen
  *   [lines]    reader of long files, shards                                       <- base
@@ -17794,7 +17794,7 @@ static double gen_logprob(const float *logits, int n, int32_t id) {
  * A reader says yes, no, or that the text ends before the answer is known; calls_safe depends on these three.
  *
  * To add a form: a row in calls_rows and a template that renders it in tests/t_calls.c.
- * Public: calls_form, calls_form_free, calls_form_name, calls_opening, calls_marks, calls_begin, calls_safe, calls_read, calls_text_arguments, calls_tools_name,
+ * Public: calls_form, calls_render, calls_learn, calls_form_free, calls_form_name, calls_opening, calls_marks, calls_begin, calls_safe, calls_read, calls_text_arguments, calls_tools_name,
  * calls_call, call_list, call_list_drop.
  * Opens: calls_call, call_list. */
 
@@ -17838,10 +17838,10 @@ typedef struct {
 #define CALLS_M3 "]<]minimax[>["
 
 static const calls_row calls_rows[] = {
-    {"tool_call-parameters", "", "<tool_call>\n<function=%n>\n%p</function>\n</tool_call>", "", "", "<parameter=%k>\n%v\n</parameter>\n", "", NULL, 0},
+    {"tool_call-parameters", "", "<tool_call>\n<function=%n>\n%p</function>\n</tool_call>", "", "", "<parameter=%k>\n%v\n</parameter>\n", "", "<parameter=", 0},
     {NULL, "", "<function=%n>\n%p</function>\n</tool_call>", "", "", "<parameter=%k>\n%v\n</parameter>\n", "", NULL, 0},
     {"seed", "", "<seed:tool_call>\n<function=%n>\n%p</function>\n</seed:tool_call>", "", "", "<parameter=%k>%v</parameter>\n", "", NULL, 0},
-    {"tool_call-keys", "", "<tool_call>%n\n%p</tool_call>", "", "", "<arg_key>%k</arg_key>\n<arg_value>%v</arg_value>\n", "", NULL, 0},
+    {"tool_call-keys", "", "<tool_call>%n\n%p</tool_call>", "", "", "<arg_key>%k</arg_key>\n<arg_value>%v</arg_value>\n", "", "<arg_key>", 0},
     {"hunyuan", "<tool_calls:opensource>\n", "<tool_call:opensource>%n<tool_sep:opensource>\n%p</tool_call:opensource>\n", "", "</tool_calls:opensource>",
      "<arg_key:opensource>%k</arg_key:opensource>\n<arg_value:opensource>%v</arg_value:opensource>\n", "", NULL, 0},
     {"hunyuan-json", "<tool_calls>", "<tool_call>%_<tool_sep>%n\n```json\n%a\n```</tool_call>", "", "</tool_calls>", "", "", NULL, 0},
@@ -17883,8 +17883,8 @@ static const calls_row calls_rows[] = {
     {"minimax-m3", CALLS_M3 "<tool_call>\n", CALLS_M3 "<invoke name=\"%n\">%p" CALLS_M3 "</invoke>\n", "", CALLS_M3 "</tool_call>",
      CALLS_M3 "<%k>%v" CALLS_M3 "</%k>", "", NULL, CALLS_NEST},
     {"minicpm", "", "<function name=\"%n\">%p</function>", "", "", "<param name=\"%k\">%v</param>", "", NULL, 0},
-    {"granite", "<|tool_call|>[", "%o", ",", "]", "", "", "<|tool_call|>", 0},
     {"phi-4", "<|tool_call|>[", "%o", ",", "]<|/tool_call|>", "", "", NULL, 0},
+    {"granite", "<|tool_call|>[", "%o", ",", "]", "", "", "<|tool_call|>", 0},
     {"nemotron", "<TOOLCALL>[", "%o", ",", "]</TOOLCALL>", "", "", NULL, 0},
     {"apertus", "<|tools_prefix|>[", "{\"%n\": %a}", ",", "]<|tools_suffix|>", "", "", NULL, 0},
     {"solar", "<|tool_calls|>", "<|tool_call:begin|>%i<|tool_call:name|>%n<|tool_call:args|>%a<|tool_call:end|>", "", "<|calls|>", "", "", NULL, 0},
@@ -18842,9 +18842,10 @@ static bool calls__begins_line(bytes t, size_t at) {
     return at == 0 || t.p[at - 1] == '\n';
 }
 
+/* Whether a line ends at `at`, or a token that is written as a tag follows. */
 static bool calls__ends_line(calls_cur *c, size_t at) {
     while (calls__has(c, at) && calls__space(c->t.p[at]) && c->t.p[at] != '\n') at++;
-    return at == c->t.n || c->t.p[at] == '\n';
+    return at == c->t.n || c->t.p[at] == '\n' || c->t.p[at] == '<';
 }
 
 /* Calls at *at in any way of the form, with the text before them that belongs to them. */
@@ -18931,7 +18932,7 @@ static void calls__spaces_of_row(calls_form *f) {
 }
 
 /* Sets what a row says of a form. */
-__attribute__((unused)) static void calls__take_row(calls_form *f, const calls_row *row) {
+static void calls__take_row(calls_form *f, const calls_row *row) {
     calls__set_row(f, row);
     calls__spaces_of_row(f);
     str_clear(&f->begin), str_clear(&f->middle);
@@ -19015,6 +19016,225 @@ static void calls_form_free(calls_form *f) {
     if (!f) return;
     str_drop(&f->lead), str_drop(&f->value_lead), str_drop(&f->value_tail), str_drop(&f->begin), str_drop(&f->middle);
     mem_free(f);
+}
+
+
+/* --- learning: conversations with a known call are rendered, and rows read them --- */
+
+typedef bool (*calls_render)(void *ctx, val vars, jinja_text *out, err_t *e);
+
+#define CALLS_KNOWN "qxfind"                          /* the known call: its tool, texts and id stand nowhere else */
+#define CALLS_TEXT  "qxcontent"
+#define CALLS_ID    "qxid00001"
+#define CALLS_ARGS  "{\"qxtext\": \"qxvalue\", \"qxnumber\": 17}"
+
+typedef struct {
+    calls_render render;
+    void        *ctx;
+    const char  *tools_name;
+    const char  *content;                             /* JSON; "": the message has none */
+    bool         text;                                /* arguments as a JSON string */
+} calls_lesson;
+
+/* Renders a conversation, as JSON, with a list of tools where tools is true. Returns whether the template took it. */
+static bool calls__render(const calls_lesson *l, bool tools, const char *message, str *out) {
+    str        json = {0};
+    val_env    env;
+    jinja_text text = {0};
+    err_t      e = {0};
+    str_put(&json, "{\"messages\": [{\"role\": \"user\", \"content\": \"qxuser\"}");
+    if (*message) str_fmt(&json, ", %s", message);
+    str_fmt(&json, "], \"add_generation_prompt\": %s", *message ? "false" : "true");
+    if (tools)
+        str_fmt(&json, ", \"%s\": [{\"type\": \"function\", \"function\": {\"name\": \"qxtool\", \"description\": \"qxdescription\", \"parameters\": "
+                       "{\"type\": \"object\", \"properties\": {\"qxkey\": {\"type\": \"string\", \"description\": \"qxdescription\"}}, \"required\": [\"qxkey\"]}}}]", l->tools_name);
+    str_put(&json, "}");
+    val_env_init(&env, 0, 0, NULL);
+    const bool ok = l->render(l->ctx, val_json_read(&env, str_bytes(&json), false), &text, &e);
+    val_env_drop(&env);
+    str_clear(out);
+    if (ok) calls__put(out, str_bytes(&text.text));
+    jinja_text_drop(&text);
+    str_drop(&json);
+    return ok;
+}
+
+/* Renders the known call with these arguments (JSON) and this content. */
+static bool calls__render_call(const calls_lesson *l, const char *content, const char *arguments, str *out) {
+    str message = {0}, text = {0};
+    str_put(&message, "{\"role\": \"assistant\", ");
+    if (*content) str_fmt(&message, "\"content\": %s, ", content);
+    if (l->text) calls__quote(&text, bytes_of(arguments));
+    str_fmt(&message, "\"tool_calls\": [{\"id\": \"" CALLS_ID "\", \"type\": \"function\", \"function\": {\"name\": \"" CALLS_KNOWN "\", \"arguments\": %s}}]}",
+            l->text ? text.p : arguments);
+    const bool ok = calls__render(l, true, message.p, out);
+    str_drop(&message);
+    str_drop(&text);
+    return ok;
+}
+
+/* Whether the arguments are those of the known call, but for white space. */
+static bool calls__known(bytes json) {
+    bytes rest = {json.p + 1, json.n - 1}, key, value;
+    str   text = {0};
+    int   n = 0;
+    while (calls__entry_next(&rest, &key, &value)) {
+        str_clear(&text);
+        if (value.n && value.p[0] == '"') calls__unquote(value, &text);
+        if (bytes_is(key, "\"qxtext\"") && bytes_is(calls__trim(str_bytes(&text)), "qxvalue")) n |= 1;
+        else if (bytes_is(key, "\"qxnumber\"") && bytes_is(value, "17")) n |= 2;
+        else n |= 4;
+    }
+    str_drop(&text);
+    return n == 3;
+}
+
+/* Looks for the known call in a rendering with one form. */
+static bool calls__find_known(const calls_form *f, bytes text, calls_place *place) {
+    call_list calls = {0};
+    calls_cur c = calls__cursor(f, text, true, val_undef(NULL), &calls);
+    bool      ok = false;
+    c.watch = bytes_of(CALLS_KNOWN), c.strict = true;
+    for (size_t i = 0, to; i < text.n && !c.found && !c.tired; i = to > i ? to : i + 1)
+        if (to = i, f->first[text.p[i]]) calls__calls(&c, &to);
+    for (size_t i = 0; i < calls.n && c.found && !ok; i++)
+        ok = bytes_eq(calls.at[i].name, c.watch) && calls__known(calls.at[i].arguments);
+    *place = c.seen;
+    calls__cursor_drop(&c);
+    call_list_drop(&calls);
+    return ok;
+}
+
+/* Looks for it behind text[from]. */
+static bool calls__find_known_from(const calls_form *f, bytes text, size_t from, calls_place *p) {
+    if (!calls__find_known(f, calls__slice(text, from, text.n), p)) return false;
+    p->at += from, p->name_at += from, p->name_end += from, p->args_at += p->args_at ? from : 0;
+    return true;
+}
+
+/* Where text and plain begin to differ; not inside of a tag. */
+static size_t calls__differ(bytes text, bytes plain) {
+    size_t same = 0;
+    while (same < text.n && same < plain.n && text.p[same] == plain.p[same]) same++;
+    for (size_t i = same; i > 0 && same - i < CALLS_GAP && !strchr("> \n]", text.p[i - 1]); i--)
+        if (text.p[i - 1] == '<' || text.p[i - 1] == '[') return i - 1;
+    return same;
+}
+
+/* The row that reads the rendering back. `plain` is the rendering of the same conversation without a call: what differs is searched first,
+ * then all, since instructions may hold examples; first with the text that stands around all calls. */
+static bool calls__match(calls_form *f, bytes text, bytes plain, calls_place *p) {
+    const size_t n = sizeof calls_rows / sizeof *calls_rows, differ = calls__differ(text, plain);
+    for (size_t i = 0; i < 4 * n; i++) {
+        const calls_row *r = &calls_rows[i % n];
+        const bool       all = i >= 2 * n, opened = i / n % 2 == 0;
+        if (!r->name || (all && (r->flags & CALLS_BARE))) continue;
+        calls__set_row(f, r);
+        if (calls__find_known_from(f, text, all ? 0 : differ, p) && (!opened || !*r->open || p->opened)) return true;
+    }
+    return false;
+}
+
+/* Sets begin and middle from the rendering: the text up to the name, and from there to the arguments. An id ends them, since it is new in
+ * each call. */
+static void calls__begin_of_text(calls_form *f, bytes text, const calls_place *p) {
+    const size_t name = calls__find(text, p->at, bytes_of(CALLS_KNOWN)), end = name + strlen(CALLS_KNOWN), id = calls__find(text, p->at, bytes_of(CALLS_ID));
+    const size_t value = calls__find(text, p->at, bytes_of("qxvalue")), brace = calls__find(text, end, bytes_of("{"));
+    size_t       args = p->args_at >= end ? p->args_at : brace;
+    if (name == SIZE_MAX || args == SIZE_MAX || value < name) return;
+    if (args == brace && args > end && text.p[args - 1] == '"') args--;
+    if (strstr(f->row->call, "%y") || strstr(f->row->call, "%g")) args++;
+    f->named = id > name;
+    calls__set(&f->begin, calls__slice(text, p->at, id < name ? id : name));
+    calls__set(&f->middle, calls__slice(text, end, id > name && id < args ? id : args));
+}
+
+/* The white space between content and a call, which belongs to the call; else what stands before a call without content. */
+static void calls__learn_lead(calls_form *f, const calls_lesson *l, bytes text, size_t from, size_t at) {
+    const size_t n = strlen(CALLS_TEXT);
+    str          with = {0};
+    calls_place  p;
+    while (from < at && !calls__blank(calls__slice(text, from, at))) from++;
+    calls__set(&f->lead, calls__slice(text, from, at));
+    if (calls__render_call(l, "\"" CALLS_TEXT "\"", CALLS_ARGS, &with)) {
+        const size_t end = calls__find(str_bytes(&with), 0, bytes_of(CALLS_TEXT)) + n;
+        if (end >= n && calls__find_known_from(f, str_bytes(&with), end, &p) && calls__blank(calls__slice(str_bytes(&with), end, p.at)))
+            calls__set(&f->lead, calls__slice(str_bytes(&with), end, p.at));
+    }
+    str_drop(&with);
+}
+
+/* Whether the template writes strings of Python arguments without escapes. */
+static void calls__learn_quote(calls_form *f, const calls_lesson *l) {
+    str text = {0};
+    if (strstr(f->row->call, "%y") && calls__render_call(l, l->content, "{\"qxtext\": \"qx'\\\\x\"}", &text)) {
+        const size_t at = calls__find(str_bytes(&text), 0, bytes_of("qx'\\x"));
+        if (at != SIZE_MAX && at > 0 && (text.p[at - 1] == '\'' || text.p[at - 1] == '"')) f->raw_quote = text.p[at - 1];
+    }
+    str_drop(&text);
+}
+
+static void calls__spaces_of_text(calls_form *f, bytes value) {
+    const bytes core = calls__trim(value);
+    if (!core.n) return;
+    calls__set(&f->value_lead, (bytes){value.p, (size_t)(core.p - value.p)});
+    calls__set(&f->value_tail, (bytes){core.p + core.n, value.n - core.n - (size_t)(core.p - value.p)});
+}
+
+/* One conversation: whether a row reads its call back; then all else about the form is learned. */
+static bool calls__learn_from(calls_form *f, const calls_lesson *l) {
+    str         text = {0}, plain = {0};
+    calls_place p;
+    const bool  known = calls__render_call(l, l->content, CALLS_ARGS, &text) &&
+                       (calls__render(l, true, "{\"role\": \"assistant\", \"content\": \"" CALLS_TEXT "\"}", &plain), calls__match(f, str_bytes(&text), str_bytes(&plain), &p));
+    if (known) {
+        f->text_arguments = l->text;
+        f->tools_name = l->tools_name;
+        calls__take_row(f, f->row);
+        calls__spaces_of_text(f, p.value);
+        calls__begin_of_text(f, str_bytes(&text), &p);
+        if (!*f->row->lead) calls__learn_lead(f, l, str_bytes(&text), calls__differ(str_bytes(&text), str_bytes(&plain)), p.at);
+        calls__learn_quote(f, l);
+        calls__set_row(f, f->row);
+    }
+    str_drop(&text);
+    str_drop(&plain);
+    return known;
+}
+
+/* A template that renders no calls: the row whose text stands in what the template says about tools. */
+static bool calls__learn_from_words(calls_form *f, const calls_lesson *l) {
+    str        with = {0}, without = {0};
+    bool       known = false;
+    const bool ok = calls__render(l, true, "", &with) && calls__render(l, false, "", &without);
+    for (size_t i = 0; ok && i < sizeof calls_rows / sizeof *calls_rows && !known; i++) {
+        if (!calls_rows[i].name) continue;
+        calls__set_row(f, &calls_rows[i]);
+        const bytes hint = f->row->hint ? bytes_of(f->row->hint) : calls_opening(f);
+        known = hint.n > 4 && calls__find(str_bytes(&with), 0, hint) != SIZE_MAX && calls__find(str_bytes(&without), 0, hint) == SIZE_MAX;
+    }
+    if (known) f->tools_name = l->tools_name, calls__take_row(f, f->row);
+    str_drop(&with);
+    str_drop(&without);
+    return known;
+}
+
+/* Finds how a template writes calls. NULL: it has none, or none of a form in the table. */
+static calls_form *calls_learn(calls_render render, void *ctx) {
+    static const char *const names[] = {"tools", "xml_tools"}, *const contents[] = {"\"\"", "null", ""};
+    calls_form  *f = mem_new(1, sizeof *f);
+    calls_lesson l = {render, ctx, names[0], contents[0], false};
+    for (int text = 0; text < 2; text++)
+        for (int i = 0; i < 3; i++) {
+            l.content = contents[i], l.text = text;
+            if (calls__learn_from(f, &l)) return f;
+        }
+    for (int i = 0; i < 2; i++) {
+        l.tools_name = names[i];
+        if (calls__learn_from_words(f, &l)) return f;
+    }
+    calls_form_free(f);
+    return NULL;
 }
 
 /* ===== [chat] messages to tokens, an answer to its parts =====
@@ -33525,7 +33745,7 @@ __attribute__((unused)) static void (*const act__values[])(void) = {
 
 /* Temporary: [calls]'s functions, until [chat] is here. */
 __attribute__((unused)) static void (*const act__calls[])(void) = {
-    (void (*)(void))calls_read, (void (*)(void))calls_safe, (void (*)(void))calls_opening, (void (*)(void))calls_marks, (void (*)(void))calls_begin, (void (*)(void))calls_form_name, (void (*)(void))calls_text_arguments,
+    (void (*)(void))calls_learn, (void (*)(void))calls_read, (void (*)(void))calls_safe, (void (*)(void))calls_opening, (void (*)(void))calls_marks, (void (*)(void))calls_begin, (void (*)(void))calls_form_name, (void (*)(void))calls_text_arguments,
     (void (*)(void))calls_tools_name, (void (*)(void))calls_form_free, (void (*)(void))call_list_drop};
 
 /* ===== [main] from the command line to the exit code =====

@@ -28,7 +28,12 @@ static void tc_tell(const calls_form *f, bytes text, val tools, str *out) {
 static const char tc_tools[] = "[{\"type\": \"function\", \"function\": {\"name\": \"get\", \"parameters\": {\"type\": \"object\", \"properties\": {"
     "\"s\": {\"type\": \"string\"}, \"n\": {\"type\": \"integer\"}, \"b\": {\"type\": \"boolean\"}, \"l\": {\"type\": \"array\", \"items\": {\"type\": \"string\"}}, \"o\": {\"type\": \"object\"}, "
     "\"sn\": {\"type\": [\"string\", \"null\"]}, \"si\": {\"type\": [\"string\", \"integer\"]}, \"e\": {\"enum\": [\"1\", \"2\"]}, \"any\": {\"anyOf\": [{\"type\": \"string\"}, {\"type\": \"null\"}]}, "
-    "\"x\": {}}}}}, {\"name\": \"put\"}]";
+    "\"x\": {}}}}}, {\"name\": \"put\", \"parameters\": {\"properties\": {\"s\": {\"type\": \"string\"}, \"n\": {\"type\": \"integer\"}, \"b\": {\"type\": \"boolean\"}, "
+    "\"l\": {\"type\": \"array\"}, \"o\": {\"type\": \"object\"}}}}]";
+
+/* What templates get, which expect each tool as an object of type "function" with a description. */
+static const char tc_template_tools[] = "[{\"type\": \"function\", \"function\": {\"name\": \"get\", \"description\": \"d\", \"parameters\": {\"type\": \"object\", \"properties\": {"
+    "\"s\": {\"type\": \"string\", \"description\": \"d\"}, \"n\": {\"type\": \"integer\", \"description\": \"d\"}}, \"required\": [\"s\"]}}}]";
 
 #define TC_DB "<\xef\xbd\x9ctool\xe2\x96\x81" "calls\xe2\x96\x81" "begin\xef\xbd\x9c>"
 #define TC_DE "<\xef\xbd\x9ctool\xe2\x96\x81" "calls\xe2\x96\x81" "end\xef\xbd\x9c>"
@@ -336,6 +341,221 @@ static void t_calls_begin(void) {
     }
 }
 
+/* --- templates: a call is rendered and read back --- */
+
+static bool tc_render(void *ctx, val vars, jinja_text *out, err_t *e) {
+    val_put(vars.dict->env, vars.dict, "bos_token", val_str_of(vars.dict->env, "<s>"));
+    val_put(vars.dict->env, vars.dict, "eos_token", val_str_of(vars.dict->env, "</s>"));
+    return jinja_render(ctx, vars, out, e);
+}
+
+/* Arguments that a form must carry: kinds of values, Unicode, quotes, tags, white space. */
+static const char *const tc_arguments[] = {
+    "{\"s\": \"Paris\"}",
+    "{}",
+    "{\"s\": \"a \\\"quoted\\\" it's \\\\ back\\nline\\ttab \xc3\xa9 \xe6\xbc\xa2 \xf0\x9f\x98\x80 {x} [y] <b>\", \"n\": -5, \"b\": true, \"l\": [\"a\", \"b, c\"], \"o\": {\"k\": 1, \"t\": \"x\"}}",
+    "{\"s\": \"</tool_call>\", \"n\": 3}",
+    "{\"s\": \"17\", \"b\": false}",
+    "{\"s\": \"  spaces  \"}",
+    "{\"s\": \"\\nlines\\n\"}",
+    "{\"s\": \"\"}",
+    "{\"l\": [], \"o\": {}}",
+    "{\"s\": \"null\"}",
+    "{\"s\": \"a</parameter>b\"}",
+    "{\"s\": \"', \\\" and }\"}",
+};
+enum { TC_ARGUMENTS = sizeof tc_arguments / sizeof *tc_arguments };
+
+/* A conversation whose last message has calls with these arguments. n 0: without calls. */
+static void tc_conversation(const calls_form *f, const char *content, const int *arguments, int n, str *json) {
+    str_fmt(json, "{\"messages\": [{\"role\": \"user\", \"content\": \"Question\"}, {\"role\": \"assistant\", \"content\": \"%s\"", content);
+    for (int i = 0; i < n; i++) {
+        str text = {0};
+        if (f->text_arguments) calls__quote(&text, bytes_of(tc_arguments[arguments[i]]));
+        str_fmt(json, "%s{\"id\": \"call0000%d\", \"type\": \"function\", \"function\": {\"name\": \"%s\", \"arguments\": %s}}", i ? ", " : ", \"tool_calls\": [", i, i ? "put" : "get",
+                f->text_arguments ? text.p : tc_arguments[arguments[i]]);
+        str_drop(&text);
+    }
+    str_fmt(json, "%s}], \"%s\": ", n ? "]" : "", f->tools_name);
+    str_put(json, tc_template_tools);
+    str_put(json, "}");
+}
+
+static bool tc_text(jinja *t, const calls_form *f, const char *content, const int *arguments, int n, str *out) {
+    str        json = {0};
+    jinja_text text = {0};
+    val_env    env;
+    err_t      e = {0};
+    tc_conversation(f, content, arguments, n, &json);
+    val_env_init(&env, 0, 0, NULL);
+    const bool ok = tc_render(t, val_json_read(&env, str_bytes(&json), 0), &text, &e);
+    if (ok) calls__set(out, str_bytes(&text.text));
+    jinja_text_drop(&text);
+    val_env_drop(&env);
+    str_drop(&json);
+    return ok;
+}
+
+static bool tc_equal(bytes got, const char *want) {
+    val_env env;
+    val_env_init(&env, 0, 0, NULL);
+    const bool same = val_eq(&env, val_json_read(&env, got, 0), val_json_read(&env, bytes_of(want), 0));
+    val_env_drop(&env);
+    return same;
+}
+
+/* Renders n calls and reads them back. Returns false where the template does not take the conversation, or drops the calls. */
+static bool tc_round(jinja *t, const calls_form *f, const char *name, const char *content, const int *arguments, int n) {
+    str         text = {0}, plain = {0}, rest = {0};
+    val_env     env;
+    const val   tools = tc_tools_of(&env);
+    call_list   calls = {0};
+    bool        ok = tc_text(t, f, content, arguments, n, &text);
+    tc_text(t, f, "xyz", NULL, 0, &plain);
+    const size_t from = calls__differ(str_bytes(&text), str_bytes(&plain));
+    const bytes  answer = calls__slice(str_bytes(&text), from, text.n);
+    ok = ok && calls__find(answer, 0, bytes_of(n > 1 ? "put" : "get")) != SIZE_MAX;
+    if (ok) calls_read(f, answer, tools, &rest, &calls);
+    bool same = calls.n == (size_t)n;
+    for (int i = 0; ok && same && i < n; i++) same = bytes_is(calls.at[i].name, i ? "put" : "get") && tc_equal(calls.at[i].arguments, tc_arguments[arguments[i]]);
+    if (ok) CHECKF(same, "%s: %d calls, %.*s, from: %.*s", name, (int)calls.n, calls.n ? (int)calls.at[0].arguments.n : 0, calls.n ? (const char *)calls.at[0].arguments.p : "", (int)answer.n, (const char *)answer.p);
+    if (ok) CHECKF(!*content || calls__find(str_bytes(&rest), 0, bytes_of(content)) != SIZE_MAX || calls__find(answer, 0, bytes_of(content)) == SIZE_MAX, "%s: the content is lost", name);
+    if (ok && n > 1) tc_cut(f, answer, tools);
+    call_list_drop(&calls);
+    str_drop(&text), str_drop(&plain), str_drop(&rest);
+    val_env_drop(&env);
+    return ok;
+}
+
+/* All arguments in one call, and two calls in one message, with and without content. Returns how many were read back. */
+static int tc_rounds(jinja *t, const calls_form *f, const char *name) {
+    int n = 0;
+    for (int i = 0; i < TC_ARGUMENTS; i++) n += tc_round(t, f, name, i % 2 ? "" : "Some text.", &i, 1);
+    n += tc_round(t, f, name, "", (const int[]){0, 2}, 2);
+    return n + tc_round(t, f, name, "Text", (const int[]){2, 0}, 2);
+}
+
+static void tc_learned(bytes source, const char *name, const char *want, int least) {
+    err_t  e = {0};
+    jinja *t = jinja_parse(source, name, &e);
+    if (!CHECKF(t != NULL, "%s", e.text)) return;
+    calls_form *f = calls_learn(tc_render, t);
+    CHECKF(strcmp(f ? calls_form_name(f) : "none", want) == 0, "%s: the form is %s, want %s", name, f ? calls_form_name(f) : "none", want);
+    const int n = f ? tc_rounds(t, f, name) : 0;
+    CHECKF(n >= least, "%s: %d conversations of %d were read back, want %d", name, n, TC_ARGUMENTS + 2, least);
+    calls_form_free(f);
+    jinja_free(t);
+}
+
+#define TC_Q                 "<|\"|>"
+#define TC_EACH(call)        "{% for t in m.tool_calls %}{% set f = t.function %}" call "{% endfor %}"
+#define TC_LIST(open, name, arguments, close) open "{% for t in m.tool_calls %}{% set f = t.function %}{{ ', ' if not loop.first }}{\"" name "\": \"{{ f.name }}\", \"" arguments "\": {{ f.arguments|tojson }}}{% endfor %}" close
+#define TC_ONE(name, arguments) "{\"" name "\": \"{{ f.name }}\", \"" arguments "\": {{ f.arguments|tojson }}}"
+#define TC_PARAMS(param)     "{% for k, v in f.arguments|items %}" param "{% endfor %}"
+#define TC_V                 "{{ v if v is string else v|tojson }}"
+#define TC_PY                "{{ f.name }}({% for k, v in f.arguments|items %}{{ ', ' if not loop.first }}{{ k }}={{ v|tojson }}{% endfor %})"
+#define TC_QUOTED            "{% macro value(v) %}{% if v is string %}" TC_Q "{{ v }}" TC_Q "{% elif v is boolean %}{{ v|tojson }}{% elif v is mapping %}{{ '{' }}{% for k, w in v|items %}{{ ',' if not loop.first }}{{ k }}:{{ value(w) }}{% endfor %}" \
+    "{{ '}' }}{% elif v is sequence %}[{% for w in v %}{{ ',' if not loop.first }}{{ value(w) }}{% endfor %}]{% else %}{{ v }}{% endif %}{% endmacro %}"
+
+/* The calls of a message `m` in each form, as the template of a model would write them. */
+static const struct {
+    const char *form, *calls;
+    int         least;                                /* conversations that are read back: fewer where the form has one call, or cannot tell values apart */
+} tc_templates[] = {
+    {"tool_call", TC_EACH("{{ '\\n' }}<tool_call>\n" TC_ONE("name", "arguments") "\n</tool_call>"), 14},
+    {"tool_call-parameters", TC_EACH("{{ '\\n' }}<tool_call>\n<function={{ f.name }}>\n" TC_PARAMS("<parameter={{ k }}>\n" TC_V "\n</parameter>\n") "</function>\n</tool_call>"), 14},
+    {"tool_call-parameters", TC_EACH("<tool_call><function={{ f.name }}>" TC_PARAMS("<parameter={{ k }}>" TC_V "</parameter>") "</function></tool_call>"), 14},
+    {"seed", TC_EACH("<seed:tool_call>\n<function={{ f.name }}>\n" TC_PARAMS("<parameter={{ k }}>" TC_V "</parameter>\n") "</function>\n</seed:tool_call>"), 14},
+    {"tool_call-keys", TC_EACH("<tool_call>{{ f.name }}\n" TC_PARAMS("<arg_key>{{ k }}</arg_key>\n<arg_value>" TC_V "</arg_value>\n") "</tool_call>"), 14},
+    {"hunyuan", "<tool_calls:opensource>\n" TC_EACH("<tool_call:opensource>{{ f.name }}<tool_sep:opensource>\n" TC_PARAMS("<arg_key:opensource>{{ k }}</arg_key:opensource>\n<arg_value:opensource>" TC_V "</arg_value:opensource>\n")
+     "</tool_call:opensource>\n") "</tool_calls:opensource>", 14},
+    {"hunyuan-json", "<tool_calls>" TC_EACH("<tool_call>function<tool_sep>{{ f.name }}\n```json\n{{ f.arguments|tojson }}\n```</tool_call>") "</tool_calls>", 14},
+    {"tool_calls-list", TC_LIST("<tool_calls>[", "name", "arguments", "]</tool_calls>"), 14},
+    {"mistral", TC_LIST("[TOOL_CALLS][", "name", "arguments", "]"), 14},
+    {"mistral", TC_EACH("[TOOL_CALLS]{{ f.name }}[CALL_ID]{{ t.id }}[ARGS]{{ f.arguments|tojson }}"), 14},
+    {"mistral", TC_EACH("[TOOL_CALLS]{{ f.name }}[ARGS]{{ f.arguments if f.arguments is string else f.arguments|tojson }}"), 14},
+    {"deepseek-r1", TC_DB TC_EACH("{{ '\\n' if not loop.first }}" TC_CB "function" TC_SEP "{{ f.name }}\n```json\n{{ f.arguments|tojson }}\n```" TC_CE) TC_DE, 14},
+    {"deepseek-r1", TC_DB TC_EACH(TC_CB "{{ t.type }}" TC_SEP "{{ f.name + '\\n```json\\n' + f.arguments + '\\n```' }}" TC_CE) TC_DE, 14},
+    {"deepseek-v3.1", TC_DB TC_EACH(TC_CB "{{ f.name }}" TC_SEP "{{ f.arguments|tojson }}" TC_CE) TC_DE, 14},
+    {"deepseek-v3.2", "<" TC_ML "function_calls>\n" TC_EACH("<" TC_ML "invoke name=\"{{ f.name }}\">\n" TC_PARAMS("<" TC_ML "parameter name=\"{{ k }}\" string=\"{{ (v is string)|tojson }}\">" TC_V "</" TC_ML "parameter>\n") "</" TC_ML "invoke>\n")
+     "</" TC_ML "function_calls>", 14},
+    {"deepseek-v4", "<" TC_ML "tool_calls>\n" TC_EACH("<" TC_ML "invoke name=\"{{ f.name }}\">\n" TC_PARAMS("<" TC_ML "parameter name=\"{{ k }}\" string=\"{{ (v is string)|tojson }}\">" TC_V "</" TC_ML "parameter>\n") "</" TC_ML "invoke>\n")
+     "</" TC_ML "tool_calls>", 14},
+    {"step3", "<\xef\xbd\x9ctool_calls_begin\xef\xbd\x9c>" TC_EACH("<\xef\xbd\x9ctool_call_begin\xef\xbd\x9c>function<\xef\xbd\x9ctool_sep\xef\xbd\x9c><steptml:invoke name=\"{{ f.name }}\">" TC_PARAMS("<steptml:parameter name=\"{{ k }}\">" TC_V
+     "</steptml:parameter>") "</steptml:invoke><\xef\xbd\x9ctool_call_end\xef\xbd\x9c>") "<\xef\xbd\x9ctool_calls_end\xef\xbd\x9c>", 14},
+    {"kimi", "<|tool_calls_section_begin|>" TC_EACH("<|tool_call_begin|>functions.{{ f.name }}:{{ loop.index0 }}<|tool_call_argument_begin|>{{ f.arguments|tojson }}<|tool_call_end|>") "<|tool_calls_section_end|>", 14},
+    {"command-r7b", TC_LIST("<|START_ACTION|>[\n    ", "tool_name", "parameters", "\n]<|END_ACTION|>"), 14},
+    {"command-r", TC_LIST("Action:\n```json\n[", "tool_name", "parameters", "]```"), 14},
+    {"gpt-oss", TC_EACH("<|start|>assistant<|channel|>commentary to=functions.{{ f.name }} <|constrain|>json<|message|>{{ f.arguments|tojson }}<|call|>"), 14},
+    {"gemma", TC_EACH("<|tool_call>call:{{ f.name }}{{ value(f.arguments) }}<tool_call|>"), 14},
+    {"functiongemma", TC_EACH("<start_function_call>call:{{ f.name }}{{ value(f.arguments)|replace('<|\"|>', '<escape>') }}<end_function_call>"), 14},
+    {"lfm2", "<|tool_call_start|>[" TC_EACH("{{ ', ' if not loop.first }}" TC_PY) "]<|tool_call_end|>", 14},
+    {"lfm2", "<|tool_call_start|>[" TC_EACH("{{ ', ' if not loop.first }}{{ f.name }}({% for k, v in f.arguments|items %}{{ ', ' if not loop.first }}{{ k }}={{ \"'\" + v + \"'\" if v is string else v }}{% endfor %})") "]<|tool_call_end|>", 13},
+    {"olmo3", "<function_calls>\n" TC_EACH(TC_PY "\n") "</function_calls>", 14},
+    {"minimax-m2", "<minimax:tool_call>\n" TC_EACH("<invoke name=\"{{ f.name }}\">\n" TC_PARAMS("<parameter name=\"{{ k }}\">" TC_V "</parameter>\n") "</invoke>\n") "</minimax:tool_call>", 14},
+    {"minicpm", TC_EACH("<function name=\"{{ f.name }}\">" TC_PARAMS("<param name=\"{{ k }}\">{{ '<![CDATA[' + v + ']]>' if v is string and '<' in v else v }}</param>") "</function>"), 14},
+    {"granite", TC_LIST("<|tool_call|>[", "name", "arguments", "]"), 14},
+    {"phi-4", TC_LIST("<|tool_call|>[", "name", "arguments", "]<|/tool_call|>"), 14},
+    {"nemotron", TC_LIST("<TOOLCALL>[", "name", "arguments", "]</TOOLCALL>"), 14},
+    {"apertus", "<|tools_prefix|>[" TC_EACH("{{ ', ' if not loop.first }}{\"{{ f.name }}\": {{ f.arguments|tojson }}}") "]<|tools_suffix|>", 14},
+    {"solar", "<|tool_calls|>" TC_EACH("<|tool_call:begin|>{{ t.id }}<|tool_call:name|>{{ f.name }}<|tool_call:args|>{{ f.arguments|tojson }}<|tool_call:end|>") "<|calls|>", 14},
+    {"internlm", TC_EACH("<|action_start|><|plugin|>\n" TC_ONE("name", "parameters") "<|action_end|>"), 14},
+    {"gigachat", "{% set f = m.tool_calls[0].function %}<|function_call|>" TC_ONE("name", "arguments"), 12},
+    {"gigachat-role", "{% set f = m.tool_calls[0].function %}<|message_sep|>\n\nfunction call<|role_sep|>\n" TC_ONE("name", "arguments"), 12},
+    {"mcp", "{% set f = m.tool_calls[0].function %}<use_mcp_tool>\n<server_name>default</server_name>\n<tool_name>{{ f.name }}</tool_name>\n<arguments>\n{{ f.arguments|tojson }}\n</arguments>\n</use_mcp_tool>", 12},
+    {"functools", TC_LIST("functools[", "name", "arguments", "]"), 14},
+    {"function-tag", TC_EACH("<function={{ f.name }}>{{ f.arguments|tojson }}</function>"), 14},
+    {"functionary", TC_EACH(">>>{{ f.name }}\n{{ f.arguments|tojson }}"), 14},
+    {"llama", "{% set f = m.tool_calls[0].function %}{{ '\\n' if m.content }}" TC_ONE("name", "parameters"), 12},
+    {"json-list", TC_LIST("{{ '\\n' if m.content }}[", "name", "arguments", "]"), 14},
+    {"python-list", "{{ '\\n' if m.content }}[" TC_EACH("{{ ', ' if not loop.first }}" TC_PY) "]", 14},
+};
+enum { TC_TEMPLATES = sizeof tc_templates / sizeof *tc_templates };
+
+static void t_calls_learn(void) {
+    for (int i = 0; i < TC_TEMPLATES; i++) {
+        str source = {0};
+        str_put(&source, TC_QUOTED);
+        str_fmt(&source, "{%% if tools %%}<|tools|>{{ tools|tojson }}<|end|>\n{%% endif %%}{%% for m in messages %%}<|%s|>\n{{ m.content or '' }}{%% if m.tool_calls %%}%s{%% endif %%}\n<|end|>\n{%% endfor %%}", "{{ m.role }}", tc_templates[i].calls);
+        tc_learned(str_bytes(&source), tc_templates[i].form, tc_templates[i].form, tc_templates[i].least);
+        str_drop(&source);
+    }
+}
+
+/* A template without calls has no form; one whose instructions alone tell of calls has the form of their words. */
+static void t_calls_words(void) {
+    tc_learned(bytes_of("{% for m in messages %}<|{{ m.role }}|>{{ m.content }}{% endfor %}"), "without calls", "none", 0);
+    tc_learned(bytes_of("{{ raise_exception('no') }}"), "refuses all", "none", 0);
+    tc_learned(bytes_of("{% if tools %}Answer with <|tool_call|> and a JSON list of: {{ tools }}{% endif %}{% for m in messages %}{{ m.content }}{% endfor %}"), "instructions", "granite", 0);
+    tc_learned(bytes_of("{% if xml_tools %}Write <tool_call></tool_call>.{% endif %}{% for m in messages %}{{ m.content }}{% endfor %}"), "other variable", "tool_call", 0);
+}
+
+/* Templates of models. */
+static void t_calls_models(void) {
+    static const struct {
+        const char *file, *form;
+        int         least;
+    } models[] = {
+        {"CohereForAI-c4ai-command-r7b-12-2024-tool_use", "command-r7b", 14}, {"GLM-4.6", "tool_call-keys", 14}, {"Kimi-K2-Instruct", "kimi", 14}, {"LFM2-8B-A1B", "lfm2", 0},
+        {"Mistral-Small-3.2-24B-Instruct-2506", "mistral", 14}, {"NousResearch-Hermes-2-Pro-Llama-3-8B-tool_use", "tool_call", 14}, {"Qwen-Qwen2.5-7B-Instruct", "tool_call", 14}, {"Qwen-Qwen3-0.6B", "tool_call", 14},
+        {"Qwen3-Coder", "tool_call-parameters", 14}, {"deepseek-ai-DeepSeek-R1-Distill-Llama-8B", "deepseek-r1", 0}, {"deepseek-ai-DeepSeek-V3.1", "deepseek-v3.1", 14}, {"google-gemma-2-2b-it", "none", 0},
+        {"google-gemma-4-31B-it", "gemma", 14}, {"ibm-granite-granite-3.3-2B-Instruct", "granite", 0}, {"meta-llama-Llama-3.1-8B-Instruct", "llama", 12}, {"meta-llama-Llama-3.2-3B-Instruct", "llama", 12},
+        {"microsoft-Phi-3.5-mini-instruct", "none", 0}, {"mistralai-Mistral-Nemo-Instruct-2407", "mistral", 14}, {"openai-gpt-oss-120b", "gpt-oss", 12}, {"HuggingFaceTB-SmolLM3-3B", "none", 0},
+    };
+    bool any = false;
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
+        char   name[256];
+        size_t n;
+        snprintf(name, sizeof name, "data/templates/%s.jinja", models[i].file);
+        char *text = t_read(t_shared(name), &n);
+        if (!text) continue;
+        any = true;
+        tc_learned((bytes){(uint8_t *)text, n}, models[i].file, models[i].form, models[i].least);
+        free(text);
+    }
+    if (!any) SKIP("no shared templates");
+}
+
 static const t_case t_calls_cases[] = {
     {"calls rows", "each form of the table has an answer among these tests, and a name of its own", t_calls_rows},
     {"calls read", "answers in every form: calls, arguments and ids come out, the rest stays content, and so does what is no whole call", t_calls_read},
@@ -344,5 +564,8 @@ static const t_case t_calls_cases[] = {
     {"calls types", "values of tagged parameters become JSON by their types", t_calls_types},
     {"calls ids", "ids that an answer lacks are made from it", t_calls_ids},
     {"calls hostile", "openings without end and values inside each other are content, within seconds", t_calls_hostile},
+    {"calls learn", "a template of each form: the form is found, and calls that it renders are read back, whole and cut at every byte", t_calls_learn},
+    {"calls words", "templates that render no calls have the form that their instructions name, or none", t_calls_words},
+    {"calls models", "templates of models: the form is found, and calls that they render are read back", t_calls_models},
     {"calls begin", "a required call begins as its form says, and what follows completes it", t_calls_begin},
 };
