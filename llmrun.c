@@ -30633,6 +30633,7 @@ typedef enum {
     ACT_GENERATE,
     ACT_TOKENIZE,
     ACT_DETOKENIZE,
+    ACT_RENDER,
     ACT_SCORE,
     ACT_LOGITS,
     ACT_PERPLEXITY,
@@ -30811,6 +30812,9 @@ static const cli_opt cli_opts[] = {
      "print the prompt's token ids on one line; needs the vocabulary only"},
     {"--detokenize",                    NULL,         OPT_ACT,  AT(what), ACT_DETOKENIZE, 0,      GROUP_ACT, ON_ALL, ALONE, NULL,
      "print the exact bytes of token ids, which come from -p, -f or standard input"},
+    {"--render",                        NULL,         OPT_ACT,  AT(what), ACT_RENDER, 0,          GROUP_ACT, ON_ALL, ALONE, NULL,
+     "print messages as the chat template of the model or of --chat-template-file writes them: JSON from -f or standard input, a list of "
+     "messages or an object with messages and other variables; -v: the time it takes"},
     {"--score",                         NULL,         OPT_ACT,  AT(what), ACT_SCORE, 0,           GROUP_ACT, ON_ALL, ALONE, NULL,
      "print the log-probability of each token of the prompt, one line each: index id logprob"},
     {"--logits",                        "FILE",       OPT_ACT,  AT(what), ACT_LOGITS, 0,          GROUP_ACT, ON_ALL, ALONE, NULL,
@@ -30851,9 +30855,9 @@ static const cli_opt cli_opts[] = {
      "model file (GGUF); for a split model its first part"},
     {"-p --prompt",                     "TEXT",       OPT_STR,  AT(prompt),          0,  0,       GROUP_PROMPT, ON_TEXT, ALONE, NULL,
      "prompt; standard input is appended after a newline, unless it is a terminal or empty, or --no-stdin is given"},
-    {"-f --file",                       "FILE",       OPT_STR,  AT(file),            0,  0,       GROUP_PROMPT, ON_TEXT, ALONE, NULL,
+    {"-f --file",                       "FILE",       OPT_STR,  AT(file),            0,  0,       GROUP_PROMPT, ON_TEXT | ON(RENDER), ALONE, NULL,
      "read the prompt from FILE, byte for byte; - is standard input, which is also the prompt when -p and -f are absent"},
-    {"--no-stdin",                      NULL,         OPT_ON,   AT(no_stdin),        0,  0,       GROUP_PROMPT, ON_TEXT | ON_BATCH, ALONE, NULL,
+    {"--no-stdin",                      NULL,         OPT_ON,   AT(no_stdin),        0,  0,       GROUP_PROMPT, ON_TEXT | ON(RENDER) | ON_BATCH, ALONE, NULL,
      "do not read standard input: in a shell's `while read` loop it holds the lines of the loop"},
     {"--chat",                          NULL,         OPT_SET,  AT(chat.on),         1,  0,       GROUP_CHAT, ON_CHAT, ALONE, NULL,
      "the prompt is a user's message; without --chat it is one where it is given in a terminal to a model that has a chat template, and where an "
@@ -30866,11 +30870,11 @@ static const cli_opt cli_opts[] = {
      "messages in JSON: a list, or an object with messages, tools and other variables of the template; the prompt, if there is one, is one more message"},
     {"--tools",                         "FILE",       OPT_STR,  AT(chat.tools),      0,  0,       GROUP_CHAT, ON_CHAT, ALONE, NULL,
      "tools that the model may call, in JSON: a list of functions as OpenAI writes them"},
-    {"--chat-template-file",            "FILE",       OPT_STR,  AT(chat.template_file), 0, 0,     GROUP_CHAT, ON_CHAT, ALONE, NULL,
+    {"--chat-template-file",            "FILE",       OPT_STR,  AT(chat.template_file), 0, 0,     GROUP_CHAT, ON_CHAT | ON(RENDER), ALONE, NULL,
      "chat template (Jinja) in place of the model's own"},
-    {"--chat-template-kwargs",          "JSON",       OPT_STR,  AT(chat.kwargs),     0,  0,       GROUP_CHAT, ON_CHAT, ALONE, NULL,
+    {"--chat-template-kwargs",          "JSON",       OPT_STR,  AT(chat.kwargs),     0,  0,       GROUP_CHAT, ON_CHAT | ON(RENDER), ALONE, NULL,
      "an object of variables for the template, such as {\"enable_thinking\":false}"},
-    {"--think",                         "on|off|show|hide", OPT_BITS, AT(chat.think_words), 0, 0, GROUP_CHAT, ON_CHAT, ALONE, NULL,
+    {"--think",                         "on|off|show|hide", OPT_BITS, AT(chat.think_words), 0, 0, GROUP_CHAT, ON_CHAT | ON(RENDER), ALONE, NULL,
      "on, off: whether a model that can think does so; show, hide: whether stderr shows its thinking; may be given twice; stdout has the answer alone"},
     {"--think-budget",                  "N",          OPT_I64,  AT(chat.think_budget), -1, CLI_BIG, GROUP_CHAT, ON_CHAT, ALONE, NULL,
      "most tokens of thinking, after which it is closed; -1 is no bound"},
@@ -33019,6 +33023,32 @@ static bool act__generate(act_job *r, err_t *e) {
     return act__with_engine(r, text_plan(&c->fwd, need, spec_rows(&c->spec, 1)), act__use_generate, e);
 }
 
+/* --- --render --- */
+
+static bool act__render(act_job *r, err_t *e) {
+    const config *c = r->c;
+    const bool    has_model = c->model && *c->model;
+    gguf_file     g = {0};
+    str           json = {0};
+    chat_input    in = {0};
+    jinja_text    out = {0};
+    bool          ok = act__prompt_exists(c, 0, e) && act__prompt(c, 0, true, &json, e) && (!has_model || gguf_open(&g, c->model, e));
+    const double  t0 = clock_now();
+    chat         *t = ok ? chat_open(has_model ? &g : NULL, NULL, &c->chat, e) : NULL;
+    const double  t1 = clock_now();
+    ok = t && chat_input_json(&in, str_bytes(&json), c->file ? c->file : act_stdin, e);
+    const double  t2 = clock_now();
+    ok = ok && chat_render(t, &in, &out, e);
+    if (ok) log_info("template parsed in %.3f ms, messages in %.3f ms; %zu bytes rendered in %.3f ms (%lld steps)", 1e3 * (t1 - t0), 1e3 * (t2 - t1), out.text.n, 1e3 * (clock_now() - t2), out.steps);
+    ok = ok && out_begin(&r->out, e) && out_put(&r->out, out.text.p, out.text.n);
+    jinja_text_drop(&out);
+    chat_input_drop(&in);
+    chat_free(t);
+    if (g.path) gguf_close(&g);
+    str_drop(&json);
+    return ok;
+}
+
 static bool act__score(act_job *r, err_t *e) { return act__with_engine(r, score_plan(&r->c->fwd, (int64_t)r->ids.n), act__use_score, e); }
 static bool act__logits(act_job *r, err_t *e) { return act__with_engine(r, score_plan(&r->c->fwd, (int64_t)r->ids.n), act__use_logits, e); }
 
@@ -33641,6 +33671,7 @@ static const act_row act_table[N_ACTS] = {
     [ACT_GENERATE]   = {WITH_MODEL | WITH_OUTPUT | WITH_MODEL_SAMPLING, AT(output), "json", NULL, NULL, act__read_question, act__generate},
     [ACT_TOKENIZE]   = {WITH_MODEL | WITH_OUTPUT, AT(output), "json", NULL, NULL, act__read_exact, act__tokenize},
     [ACT_DETOKENIZE] = {WITH_MODEL | WITH_OUTPUT, AT(output), "", NULL, NULL, act__read_numbers, act__detokenize},
+    [ACT_RENDER]     = {WITH_OUTPUT, AT(output), "", NULL, NULL, NULL, act__render},
     [ACT_SCORE]      = {WITH_MODEL | WITH_OUTPUT | WITH_EXACT_CACHE, AT(output), "json", "not complete", NULL, act__read_prompt, act__score},
     [ACT_LOGITS]     = {WITH_MODEL | WITH_OUTPUT | WITH_EXACT_CACHE | WITH_FLOATS, AT(what), "", "not complete", NULL, act__read_prompt, act__logits},
     [ACT_PERPLEXITY] = {WITH_MODEL | WITH_OUTPUT | WITH_EXACT_CACHE, AT(output), "json", "not written", act__check_perplexity, act__read_prompt, act__perplexity},
@@ -33741,7 +33772,7 @@ static bool act_run(config *c, double t_start, err_t *e) {
 /* Temporary: functions of [jinja], [val] and [chat], until the sections that use them are here. */
 __attribute__((unused)) static void (*const act__values[])(void) = {
     (void (*)(void))val_str_order, (void (*)(void))chat_add_answer, (void (*)(void))chat_answer_drop, (void (*)(void))chat_reader_finish,
-    (void (*)(void))chat_fingerprint, (void (*)(void))chat_think, (void (*)(void))chat_render};
+    (void (*)(void))chat_fingerprint, (void (*)(void))chat_think};
 
 /* Temporary: [calls]'s functions, until [chat] is here. */
 __attribute__((unused)) static void (*const act__calls[])(void) = {
