@@ -45,6 +45,7 @@ suite corpus "$build/replay"
 END
     [ -n "${LLMRUN_SLOW:-}" ] || cat << 'END'
 python_suite remote tests/remote.py "$bin" "$build/remote"
+python_suite values tests/values.py "$bin"
 python_suite inflate tests/inflate.py "$bin"
 python_suite world models/train/test_world.py
 python_suite export models/train/test_export.py
