@@ -4439,7 +4439,7 @@ static bool val_str_is(val_str s, const char *ascii) {
 static bool val_is_str(val v, const char *ascii) { return v.kind == VAL_STR && val_str_is(v.s, ascii); }
 
 /* -1, 0, 1: by code points. */
-static int val_str_order(val_str a, val_str b) {
+static int val__str_order(val_str a, val_str b) {
     const size_t n = a.n < b.n ? a.n : b.n;
     for (size_t i = 0; i < n; i++)
         if (VAL_CHAR(a.p[i]) != VAL_CHAR(b.p[i])) return VAL_CHAR(a.p[i]) < VAL_CHAR(b.p[i]) ? -1 : 1;
@@ -5379,7 +5379,7 @@ static int val_order(val_env *env, val a, val b, const char *op) {
         val_defined(env, b);
         if (val__is_number(a) && val__is_number(b)) return val__order_numbers(a, b);
         if (a.kind != b.kind) val__no_order(env, a, b, op);
-        if (a.kind == VAL_STR) return val_step_chars(env, a.s.n < b.s.n ? a.s.n : b.s.n), val_str_order(a.s, b.s);
+        if (a.kind == VAL_STR) return val_step_chars(env, a.s.n < b.s.n ? a.s.n : b.s.n), val__str_order(a.s, b.s);
         if (a.kind != VAL_LIST && a.kind != VAL_TUPLE) val__no_order(env, a, b, op);
         const val_list *x = a.list, *y = b.list;
         if (depth == VAL_DEPTH_MAX) val_fail(env, EXIT_RESOURCE, "values are more than %d levels deep", VAL_DEPTH_MAX);
@@ -33771,7 +33771,7 @@ static bool act_run(config *c, double t_start, err_t *e) {
 
 /* Temporary: functions of [jinja], [val] and [chat], until the sections that use them are here. */
 __attribute__((unused)) static void (*const act__values[])(void) = {
-    (void (*)(void))val_str_order, (void (*)(void))chat_add_answer, (void (*)(void))chat_answer_drop, (void (*)(void))chat_reader_finish,
+    (void (*)(void))chat_add_answer, (void (*)(void))chat_answer_drop, (void (*)(void))chat_reader_finish,
     (void (*)(void))chat_fingerprint, (void (*)(void))chat_think};
 
 /* Temporary: [calls]'s functions, until [chat] is here. */

@@ -61,7 +61,7 @@ def a_sequence(rnd):
 
 def render(template, rows):
     """The lines that the template prints, one for each row."""
-    for name, text in ("t.jinja", template), ("c.json", json.dumps({"rows": rows})):
+    for name, text in ("t.jinja", template), ("c.json", json.dumps({"messages": [], "rows": rows})):
         with open(os.path.join(FOLDER, name), "w", encoding="utf-8", newline="") as f:
             f.write(text)
     r = subprocess.run([BIN, "--render", "--chat-template-file", os.path.join(FOLDER, "t.jinja"), "-f", os.path.join(FOLDER, "c.json")], capture_output=True, env=kit.ENV, timeout=60 * kit.SLOW)
