@@ -17819,7 +17819,7 @@ enum {
     CALLS_NEST = 4,                                   /* a value may be parameters again */
 };
 
-/* `open` and `close` stand around all calls, `sep` between two. Any white space may stand around literal text and where that has white space.
+/* `open` and `close` stand around all calls, `sep` between two; ';' may be missing there. Any white space may stand around literal text and where that has white space.
  * Slots of `call`: %n name; %o JSON object with name, arguments and id; %a arguments as JSON; %p parameters, each as in `param`;
  * %y arguments as in Python, in round brackets; %g arguments in {}, with bare keys and strings between two `param`; %i id; %x number;
  * %( %) begin and end of an id; %_ a few bytes without meaning.
@@ -17878,6 +17878,7 @@ static const calls_row calls_rows[] = {
     {"functiongemma", "", "<start_function_call>call:%n%g<end_function_call>", "", "", "<escape>", "", NULL, 0},
     {"lfm2", "<|tool_call_start|>[", "%n%y", ",", "]<|tool_call_end|>", "", "", "List of tools: ", 0},
     {NULL, "<|tool_call_start|>[", "%o", ",", "]<|tool_call_end|>", "", "", NULL, 0},
+    {"minicpm3", "<|tool_call_start|>\n```python\n", "%n%y\n", "", "```\n<|tool_call_end|>", "", "", NULL, 0},
     {"olmo3", "<function_calls>\n", "%n%y\n", "", "</function_calls>", "", "", NULL, 0},
     {"minimax-m2", "<minimax:tool_call>\n", "<invoke name=\"%n\">\n%p</invoke>\n", "", "</minimax:tool_call>", "<parameter name=\"%k\">%v</parameter>\n", "", NULL, 0},
     {"minimax-m3", CALLS_M3 "<tool_call>\n", CALLS_M3 "<invoke name=\"%n\">%p" CALLS_M3 "</invoke>\n", "", CALLS_M3 "</tool_call>",
@@ -17893,11 +17894,14 @@ static const calls_row calls_rows[] = {
     {"gigachat-role", "", "function call<|role_sep|>\n%o", "", "", "", "<|message_sep|>\n\n", NULL, 0},
     {"mcp", "", "<use_mcp_tool>\n<server_name>%_</server_name>\n<tool_name>%n</tool_name>\n<arguments>\n%a\n</arguments>\n</use_mcp_tool>", "", "", "", "", NULL, 0},
     {"functools", "functools[", "%o", ",", "]", "", "", NULL, 0},
+    {"functions", "", "functions.%n:\n%a", "", "", "", "", NULL, 0},
     {"function-tag", "", "<function=%n>%a</function>", "", "", "", "", NULL, 0},
     {"functionary", "", ">>>%n\n%a", "", "", "", "", NULL, 0},
     {NULL, "", "%n\n%a", "", "", "", "", NULL, CALLS_BARE},
+    {"functionary-v2", "", "<|recipient|>%n\n<|content|>%a<|stop|>", "", "", "", "<|from|>assistant\n", NULL, 0},
     {"llama", "", "%o", ";", "", "", "", NULL, CALLS_BARE},
     {NULL, "<|python_tag|>", "%o", ";", "", "", "", NULL, 0},
+    {NULL, "<|python_start|>", "%o", ";", "<|python_end|>", "", "", NULL, 0},
     {"json-list", "[", "%o", ",", "]", "", "", NULL, CALLS_BARE},
     {"python-list", "[", "%n%y", ",", "]", "", "", NULL, CALLS_BARE},
     {NULL, "<|python_start|>[", "%n%y", ",", "]<|python_end|>", "", "", NULL, 0},
@@ -17910,6 +17914,7 @@ struct calls_form {
     str              value_lead, value_tail;          /* white space around the value of a parameter */
     str              begin, middle;                   /* text before the name, and from the name to the arguments */
     bool             named;                           /* the name comes behind `begin` */
+    bool             behind_text;                     /* a call that no text opens may stand behind text in a line */
     int              raw_quote;                       /* the quote of Python strings that the template writes without escapes; 0: none */
     bool             text_arguments;                  /* the template takes arguments as JSON text */
     const char      *tools_name;                      /* the template's variable for tools */
@@ -18801,7 +18806,7 @@ static bool calls__some(calls_cur *c, const calls_row *r, size_t *at, bool *cut)
         const bool more = c->more;
         i = calls__skip(c, *at);
         if (n && *r->sep) {
-            if (!calls__word(c, r->sep, &i)) break;
+            if (!calls__word(c, r->sep, &i) && *r->sep == ',') break;
             i = calls__skip(c, i);
         }
         if (!n) i = *r->open ? i : *at;
@@ -18836,16 +18841,16 @@ static bool calls__group(calls_cur *c, const calls_row *r, size_t *at) {
     return true;
 }
 
-/* Whether only white space stands before t[at] in its line. */
+/* Whether only white space or a token that is written as a tag stands before t[at] in its line. */
 static bool calls__begins_line(bytes t, size_t at) {
     while (at > 0 && calls__space(t.p[at - 1]) && t.p[at - 1] != '\n') at--;
-    return at == 0 || t.p[at - 1] == '\n';
+    return at == 0 || t.p[at - 1] == '\n' || (at > 1 && t.p[at - 1] == '>' && t.p[at - 2] == '|');
 }
 
-/* Whether a line ends at `at`, or a token that is written as a tag follows. */
+/* Whether a line ends at `at`, or a token that is written as a tag or another call follows. */
 static bool calls__ends_line(calls_cur *c, size_t at) {
     while (calls__has(c, at) && calls__space(c->t.p[at]) && c->t.p[at] != '\n') at++;
-    return at == c->t.n || c->t.p[at] == '\n' || c->t.p[at] == '<';
+    return at == c->t.n || c->t.p[at] == '\n' || c->t.p[at] == '<' || calls__opens(c, at);
 }
 
 /* Calls at *at in any way of the form, with the text before them that belongs to them. */
@@ -18862,7 +18867,7 @@ static bool calls__calls(calls_cur *c, size_t *at) {
             const calls_row *r = &c->f->row[i];
             const bool       bare = r->flags & CALLS_BARE;
             size_t           to = from;
-            if ((i && calls__same_around(r, &r[-1])) || (bare && !calls__begins_line(c->t, from))) continue;
+            if ((i && calls__same_around(r, &r[-1])) || (bare && !c->f->behind_text && !calls__begins_line(c->t, from))) continue;
             if (calls__group(c, r, &to) && (!bare || calls__ends_line(c, to))) return *at = to, true;
             calls__shorten(c->out, had);
         }
@@ -19026,6 +19031,7 @@ typedef bool (*calls_render)(void *ctx, val vars, jinja_text *out, err_t *e);
 #define CALLS_KNOWN "qxfind"                          /* the known call: its tool, texts and id stand nowhere else */
 #define CALLS_TEXT  "qxcontent"
 #define CALLS_ID    "qxid00001"
+#define CALLS_ID2   "functions." CALLS_KNOWN ":0"      /* some templates write the id in place of the name */
 #define CALLS_ARGS  "{\"qxtext\": \"qxvalue\", \"qxnumber\": 17}"
 
 typedef struct {
@@ -19034,6 +19040,7 @@ typedef struct {
     const char  *tools_name;
     const char  *content;                             /* JSON; "": the message has none */
     bool         text;                                /* arguments as a JSON string */
+    const char  *id;
 } calls_lesson;
 
 /* Renders a conversation, as JSON, with a list of tools where tools is true. Returns whether the template took it. */
@@ -19065,7 +19072,7 @@ static bool calls__render_call(const calls_lesson *l, const char *content, const
     str_put(&message, "{\"role\": \"assistant\", ");
     if (*content) str_fmt(&message, "\"content\": %s, ", content);
     if (l->text) calls__quote(&text, bytes_of(arguments));
-    str_fmt(&message, "\"tool_calls\": [{\"id\": \"" CALLS_ID "\", \"type\": \"function\", \"function\": {\"name\": \"" CALLS_KNOWN "\", \"arguments\": %s}}]}",
+    str_fmt(&message, "\"tool_calls\": [{\"id\": \"%s\", \"type\": \"function\", \"function\": {\"name\": \"" CALLS_KNOWN "\", \"arguments\": %s}}]}", l->id,
             l->text ? text.p : arguments);
     const bool ok = calls__render(l, true, message.p, out);
     str_drop(&message);
@@ -19125,6 +19132,7 @@ static size_t calls__differ(bytes text, bytes plain) {
  * then all, since instructions may hold examples; first with the text that stands around all calls. */
 static bool calls__match(calls_form *f, bytes text, bytes plain, calls_place *p) {
     const size_t n = sizeof calls_rows / sizeof *calls_rows, differ = calls__differ(text, plain);
+    if (calls__find(text, 0, bytes_of(CALLS_KNOWN)) == SIZE_MAX) return false;
     for (size_t i = 0; i < 4 * n; i++) {
         const calls_row *r = &calls_rows[i % n];
         const bool       all = i >= 2 * n, opened = i / n % 2 == 0;
@@ -19158,8 +19166,10 @@ static void calls__learn_lead(calls_form *f, const calls_lesson *l, bytes text, 
     calls__set(&f->lead, calls__slice(text, from, at));
     if (calls__render_call(l, "\"" CALLS_TEXT "\"", CALLS_ARGS, &with)) {
         const size_t end = calls__find(str_bytes(&with), 0, bytes_of(CALLS_TEXT)) + n;
-        if (end >= n && calls__find_known_from(f, str_bytes(&with), end, &p) && calls__blank(calls__slice(str_bytes(&with), end, p.at)))
+        if (end >= n && calls__find_known_from(f, str_bytes(&with), end, &p) && calls__blank(calls__slice(str_bytes(&with), end, p.at))) {
             calls__set(&f->lead, calls__slice(str_bytes(&with), end, p.at));
+            f->behind_text = calls__find(str_bytes(&f->lead), 0, bytes_of("\n")) == SIZE_MAX;
+        }
     }
     str_drop(&with);
 }
@@ -19185,7 +19195,8 @@ static void calls__spaces_of_text(calls_form *f, bytes value) {
 static bool calls__learn_from(calls_form *f, const calls_lesson *l) {
     str         text = {0}, plain = {0};
     calls_place p;
-    const bool  known = calls__render_call(l, l->content, CALLS_ARGS, &text) &&
+    const bool  rendered = calls__render_call(l, l->content, CALLS_ARGS, &text);
+    const bool  known = rendered &&
                        (calls__render(l, true, "{\"role\": \"assistant\", \"content\": \"" CALLS_TEXT "\"}", &plain), calls__match(f, str_bytes(&text), str_bytes(&plain), &p));
     if (known) {
         f->text_arguments = l->text;
@@ -19197,9 +19208,10 @@ static bool calls__learn_from(calls_form *f, const calls_lesson *l) {
         calls__learn_quote(f, l);
         calls__set_row(f, f->row);
     }
+    const bool id = rendered && !known && strcmp(l->id, CALLS_ID) == 0 && calls__find(str_bytes(&text), 0, bytes_of(CALLS_ID)) != SIZE_MAX;
     str_drop(&text);
     str_drop(&plain);
-    return known;
+    return known || (id && calls__learn_from(f, &(calls_lesson){l->render, l->ctx, l->tools_name, l->content, l->text, CALLS_ID2}));
 }
 
 /* A template that renders no calls: the row whose text stands in what the template says about tools. */
@@ -19221,11 +19233,11 @@ static bool calls__learn_from_words(calls_form *f, const calls_lesson *l) {
 
 /* Finds how a template writes calls. NULL: it has none, or none of a form in the table. */
 static calls_form *calls_learn(calls_render render, void *ctx) {
-    static const char *const names[] = {"tools", "xml_tools"}, *const contents[] = {"\"\"", "null", ""};
+    static const char *const names[] = {"tools", "xml_tools"}, *const contents[] = {"\"\"", "null", "", "\"" CALLS_TEXT "\""};
     calls_form  *f = mem_new(1, sizeof *f);
-    calls_lesson l = {render, ctx, names[0], contents[0], false};
+    calls_lesson l = {render, ctx, names[0], contents[0], false, CALLS_ID};
     for (int text = 0; text < 2; text++)
-        for (int i = 0; i < 3; i++) {
+        for (int i = 0; i < 4; i++) {
             l.content = contents[i], l.text = text;
             if (calls__learn_from(f, &l)) return f;
         }
