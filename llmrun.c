@@ -5928,7 +5928,7 @@ static void val_put_int(val_env *env, val_buf *b, val v, uint32_t base) {
     val__num_of(&x, v);
     const uint64_t bits = val__num_bits(&x), room = bits / (uint64_t)val__bases[row].bits + 4;
     if (base == 10 && bits > VAL_DIGITS_MAX * 4ull) val__too_long(env);
-    val_step(env, (uint64_t)x.n * x.n / 32);
+    val_step(env, (uint64_t)x.n * x.n / 8);
     char    *text = val_alloc(env, room, 1);
     val_big *rest = val__big_new(env, x.n);
     if (x.n) memcpy(rest->at, x.at, x.n * sizeof *x.at);
@@ -5998,6 +5998,12 @@ static void val__repr_range(val_env *env, val_buf *b, val_range r) {
     val_buf_put(env, b, text);
 }
 
+/* A float is printed and read back up to three times, a subnormal one up to seventeen. */
+static void val__repr_float(val_env *env, val_buf *b, double f) {
+    val_step(env, fabs(f) < DBL_MIN && f != 0 ? 200 : 10);
+    val_buf_put(env, b, val_float_repr(f).p);
+}
+
 static void val__repr_object(val_env *env, val_buf *b, val_object *o) {
     if (env->printing == VAL_OBJECT_MAX) val_fail(env, EXIT_RESOURCE, "objects are more than %d levels deep", VAL_OBJECT_MAX);
     env->printing++;
@@ -6013,7 +6019,7 @@ static void val__repr_leaf(val_env *env, val_buf *b, val v) {
     case VAL_BOOL:   val_buf_put(env, b, v.b ? "True" : "False"); break;
     case VAL_INT:
     case VAL_BIG:    val_put_int(env, b, v, 10); break;
-    case VAL_FLOAT:  val_buf_put(env, b, val_float_repr(v.f).p); break;
+    case VAL_FLOAT:  val__repr_float(env, b, v.f); break;
     case VAL_STR:    val__repr_str(env, b, v); break;
     case VAL_RANGE:  val__repr_range(env, b, v.range); break;
     case VAL_OBJECT:

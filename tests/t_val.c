@@ -485,6 +485,15 @@ static void tv_text_long(val_env *env, void *arg) {
         val_escape(env, s.s);
     }
 }
+static void tv_print_big(val_env *env, void *arg) {
+    (void)arg;
+    const val v = val_pow(env, val_int(10), val_int(4299));
+    for (;;) val_print(env, val_buf_new(env), v);
+}
+static void tv_print_tiny(val_env *env, void *arg) {
+    (void)arg;
+    for (;;) val_print(env, val_buf_new(env), val_float(1.1e-310));
+}
 static void tv_indent(val_env *env, void *arg) {
     (void)arg;
     const val_json_form form = {val_int(INT64_MAX), val_none(), val_none(), false, false};
@@ -493,7 +502,7 @@ static void tv_indent(val_env *env, void *arg) {
 static void t_val_limits(void) {
     static void (*const all[])(val_env *env, void *arg) = {tv_power,       tv_power_big, tv_squares,    tv_divide,     tv_repeat,     tv_repeat_list, tv_repeat_wraps, tv_range_items,
                                                             tv_double_str,  tv_double_list, tv_paths_eq, tv_paths_repr, tv_paths_json, tv_paths_copy,  tv_search,       tv_compare,
-                                                            tv_among,       tv_sort_keys, tv_text_long,  tv_indent};
+                                                            tv_among,       tv_sort_keys, tv_text_long,  tv_indent,     tv_print_big,    tv_print_tiny};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         const tv_run r = tv_go(all[i], NULL);
         CHECKF(!r.done && r.e.code == EXIT_RESOURCE && strstr(r.e.text, "spent"), "row %zu: code %d, %s", i, r.e.code, r.e.text);
