@@ -6812,29 +6812,29 @@ static val filter__default(val_env *env, bytes word) {
     }
 }
 
+/* Whether an argument has this name. */
+static bool filter__is_name(const val_pair *p, bytes name) {
+    size_t k = 0;
+    if (p->key.kind != VAL_STR || p->key.s.n != name.n) return false;
+    while (k < name.n && VAL_CHAR(p->key.s.p[k]) == name.p[k]) k++;
+    return k == name.n;
+}
+
 /* The argument of this name; NULL: none. */
 static const val_pair *filter__named(const val_args *args, bytes name) {
-    for (size_t i = 0; args->named && i < args->named->n; i++) {
-        const val_pair *p = &args->named->at[i];
-        if (p->gone || p->key.kind != VAL_STR || p->key.s.n != name.n) continue;
-        size_t k = 0;
-        while (k < name.n && VAL_CHAR(p->key.s.p[k]) == name.p[k]) k++;
-        if (k == name.n) return p;
-    }
+    for (size_t i = 0; args->named && i < args->named->n; i++)
+        if (!args->named->at[i].gone && filter__is_name(&args->named->at[i], name)) return &args->named->at[i];
     return NULL;
 }
 
 /* An argument by name that is no parameter: the first of them. */
 __attribute__((noreturn)) static void filter__too_many_names(filter_in *f) {
-    for (size_t i = 0; i < f->args->named->n; i++) {
-        const val_pair *p = &f->args->named->at[i];
-        bool            known = false;
-        for (const char *at = f->row->params; !known && !strchr(f->row->params, '/');) {
-            const bytes word = filter__word(&at);
-            if (!word.n) break;
-            known = filter__named(&(val_args){.named = f->args->named}, filter__name(word)) == p;
-        }
-        if (!p->gone && !known) val_fail(f->env, EXIT_INPUT, "%s() has no parameter '%s'", f->row->head.name, val_quote(p->key.s).p);
+    const val_dict *named = f->args->named;
+    for (size_t i = 0; i < named->n && !strchr(f->row->params, '/'); i++) {
+        bool        known = named->at[i].gone;
+        const char *at = f->row->params;
+        for (bytes word; !known && (word = filter__word(&at)).n;) known = filter__is_name(&named->at[i], filter__name(word));
+        if (!known) val_fail(f->env, EXIT_INPUT, "%s() has no parameter '%s'", f->row->head.name, val_quote(val_as_str(f->env, named->at[i].key)).p);
     }
     val_fail(f->env, EXIT_INPUT, "%s() takes no arguments by name", f->row->head.name);
 }
@@ -6846,6 +6846,7 @@ static void filter__bind(filter_in *f) {
     const bool  by_name = !strchr(at, '/');
     bool        any = false, any_named = false;
     size_t      n = 0, named = 0;
+    if (f->args->named) val_step(f->env, f->args->named->n / 8);
     for (bytes word; (word = filter__word(&at)).n;) {
         const bytes name = filter__name(word);
         if (bytes_is(word, "/")) continue;
@@ -7005,6 +7006,7 @@ static bool filter__digits(val_env *env, val_str s, int base, val *out) {
 
 /* int(text, base) as Python's. False: the text is no such number. */
 static bool filter_read_int(val_env *env, val_str s, int64_t base, val *out) {
+    val_step_chars(env, s.n);
     s = filter__bare(s);
     const bool neg = s.n && VAL_CHAR(s.p[0]) == '-';
     if (s.n && (neg || VAL_CHAR(s.p[0]) == '+')) s = val_sub(s, 1, s.n);
@@ -7041,6 +7043,7 @@ static bool filter__is_float_text(const char *p) {
 
 /* float(text) as Python's. False: the text is no such number. */
 static bool filter_read_float(val_env *env, val_str s, double *out) {
+    val_step_chars(env, s.n);
     s = filter__bare(s);
     char  *text = val_alloc(env, s.n + 2, 1), *p = text + 1;         /* text[0]: filter__skip_digits looks one character back */
     size_t n = 0;
@@ -7286,20 +7289,25 @@ static val filter__percent_key(filter_percent *p) {
     return v;
 }
 
-/* A width or a precision: digits, or `*` for the next argument. */
-static int64_t filter__percent_number(filter_percent *p, int64_t absent) {
+/* The decimal number at s[*i], which is read; `absent` where there is none. */
+static int64_t filter__number(val_env *env, val_str s, size_t *i, int64_t absent) {
     int64_t n = absent;
-    if (filter__peek(p) == '*') {
-        p->i++;
-        const val v = filter__percent_next(p);
-        if (!filter__whole(p->env, v, &n)) val_fail(p->env, EXIT_INPUT, "* in a format wants int, %s found", val_kind_name(v));
-        return n;
-    }
-    for (int d; (d = (int)filter__peek(p) - '0') >= 0 && d <= 9; p->i++) {
+    for (; *i < s.n && VAL_CHAR(s.p[*i]) >= '0' && VAL_CHAR(s.p[*i]) <= '9'; ++*i) {
+        const int d = (int)(VAL_CHAR(s.p[*i]) - '0');
         if (n < 0) n = 0;
-        if (n > (INT64_MAX - d) / 10) val_fail(p->env, EXIT_INPUT, "a number in a format string is too large");
+        if (n > (INT64_MAX - d) / 10) val_fail(env, EXIT_INPUT, "a number in a format string is too large");
         n = n * 10 + d;
     }
+    return n;
+}
+
+/* A width or a precision: a number, or `*` for the next argument. */
+static int64_t filter__percent_number(filter_percent *p) {
+    int64_t n = 0;
+    if (filter__peek(p) != '*') return filter__number(p->env, p->s, &p->i, 0);
+    p->i++;
+    const val v = filter__percent_next(p);
+    if (!filter__whole(p->env, v, &n)) val_fail(p->env, EXIT_INPUT, "found %s for * in a format string, expected int", val_kind_name(v));
     return n;
 }
 
@@ -7311,11 +7319,11 @@ static filter_spec filter__percent_spec(filter_percent *p) {
         else if (c == '#') sp.alt = true;
         else if (c == '+' || !sp.sign) sp.sign = (char)c;
     }
-    sp.width = filter__percent_number(p, 0);
+    sp.width = filter__percent_number(p);
     if (sp.width < 0) sp.align = '<', sp.width = sp.width == INT64_MIN ? INT64_MAX : -sp.width;
     if (filter__peek(p) == '.') {
         p->i++;
-        sp.precision = filter__percent_number(p, 0);
+        sp.precision = filter__percent_number(p);
         if (sp.precision < 0) sp.precision = 0;
     }
     if (filter__peek(p) && memchr("hlL", (int)filter__peek(p), filter__peek(p) < 128 ? 3 : 0)) p->i++;
@@ -7418,37 +7426,39 @@ static const filter_row *filter__row_named(int table, val_str s);               
 
 /* --- Python's str.format --- */
 
-/* Reads fill, align, sign, z, #, 0, width, grouping, precision and type. */
+/* The ASCII character s[i]; 0: none stands there. */
+static char filter__ascii_at(val_str s, size_t i) { return i < s.n && VAL_CHAR(s.p[i]) < 128 ? (char)VAL_CHAR(s.p[i]) : 0; }
+
+/* Reads one of these characters at s[*i]; 0: none of them stands there. */
+static char filter__one_of(val_str s, size_t *i, const char *set) {
+    const char c = filter__ascii_at(s, *i);
+    if (!c || !strchr(set, c)) return 0;
+    ++*i;
+    return c;
+}
+
+/* Reads fill, align, sign, z, #, 0, width, grouping, precision and type. text: the value is a string. */
 static filter_spec filter__read_spec(val_env *env, val_str s, bool text) {
     filter_spec sp = {.fill = ' ', .precision = -1};
-    size_t      i = 0;
-    bool        filled = false;
-#define FILTER_AT(k) ((k) < s.n && VAL_CHAR(s.p[k]) < 128 ? (int)VAL_CHAR(s.p[k]) : 0)
-    if (FILTER_AT(1) && strchr("<>=^", FILTER_AT(1))) sp.fill = s.p[0], sp.align = (char)FILTER_AT(1), filled = true, i = 2;
-    else if (FILTER_AT(0) && strchr("<>=^", FILTER_AT(0))) sp.align = (char)FILTER_AT(0), i = 1;
-    if (FILTER_AT(i) && strchr("+- ", FILTER_AT(i))) sp.sign = FILTER_AT(i) == '-' ? 0 : (char)FILTER_AT(i), sp.zero = text, i++;
-    if (sp.zero) val_fail(env, EXIT_INPUT, "a sign stands in the format of a string");
-    if (FILTER_AT(i) == 'z') sp.no_minus_zero = true, i++;
-    if (FILTER_AT(i) == '#') sp.alt = true, i++;
-    if (!filled && FILTER_AT(i) == '0') {
+    size_t      i = 1;
+    const bool  filled = (sp.align = filter__one_of(s, &i, "<>=^")) != 0;
+    if (filled) sp.fill = s.p[0];
+    else i = 0, sp.align = filter__one_of(s, &i, "<>=^");
+    const char sign = filter__one_of(s, &i, "+- ");
+    if (sign && text) val_fail(env, EXIT_INPUT, "found a sign in the format of a string");
+    sp.sign = sign == '-' ? 0 : sign;
+    sp.no_minus_zero = filter__one_of(s, &i, "z") != 0;
+    sp.alt = filter__one_of(s, &i, "#") != 0;
+    if (!filled && filter__one_of(s, &i, "0")) {
         sp.fill = '0';
         if (!sp.align && !text) sp.align = '=';
-        i++;
     }
-    filter_percent number = {.env = env, .s = s, .i = i};
-    if (FILTER_AT(i) != '*') sp.width = filter__percent_number(&number, 0);
-    i = number.i;
-    if (FILTER_AT(i) == ',' || FILTER_AT(i) == '_') sp.group = (char)FILTER_AT(i), i++;
-    if (FILTER_AT(i) == '.') {
-        number.i = ++i;
-        sp.precision = FILTER_AT(i) == '*' ? -1 : filter__percent_number(&number, -1);
-        if (sp.precision < 0) val_fail(env, EXIT_INPUT, "a format lacks its precision behind the point");
-        i = number.i;
-    }
-    if (i + 1 < s.n) val_fail(env, EXIT_INPUT, "'%s' is no format of a value", val_quote(s).p);
+    sp.width = filter__number(env, s, &i, 0);
+    sp.group = filter__one_of(s, &i, ",_");
+    if (filter__one_of(s, &i, ".") && (sp.precision = filter__number(env, s, &i, -1)) < 0) val_fail(env, EXIT_INPUT, "a format string lacks the precision behind a point");
+    if (i + 1 < s.n) val_fail(env, EXIT_INPUT, "found '%s', which is no format of a value", val_quote(s).p);
     if (i < s.n) sp.type = VAL_CHAR(s.p[i]);
     return sp;
-#undef FILTER_AT
 }
 
 /* The type of a format does not belong to the value's kind. */
@@ -7648,6 +7658,7 @@ typedef struct {
 } filter_path;
 
 static void filter__split_on(val_env *env, val_list *out, val_str s, val_chr at) {
+    val_step_chars(env, s.n);
     for (size_t from = 0, i = 0; i <= s.n; i++) {
         if (i < s.n && VAL_CHAR(s.p[i]) != at) continue;
         val_list_add(env, out, val_str_view(val_sub(s, from, i)));
@@ -7894,6 +7905,7 @@ static val filter__slice(filter_in *f) {
 static val filter__list(filter_in *f) { return val_of_list(filter__copied(f->env, filter__items(f))); }
 
 static val filter__first(filter_in *f) {
+    if (f->in.kind == VAL_STR && f->in.s.n) return val_str_view(val_sub(f->in.s, 0, 1));
     if (f->in.kind == VAL_ITER) {
         val_iter *it = f->in.iter;
         return it->at < it->list->n ? it->list->at[it->at++] : val_undef("the first item of nothing");
@@ -7973,16 +7985,16 @@ static val filter__string(filter_in *f) { return filter__like(f->in, val_as_str(
 
 static val filter__case(filter_in *f) { return filter__like(f->in, filter__cased(f->env, val_as_str(f->env, f->in), (enum filter_case)f->row->with)); }
 
+static bool filter__between_words(val_chr c) { return filter_is_space(c) || (VAL_CHAR(c) < 128 && strchr("-({[<", (int)VAL_CHAR(c))); }
+
 /* title: a word begins behind a blank or one of - ( { [ <. Words are put in lower case one by one. */
 static val filter__title(filter_in *f) {
     const val_str s = val_as_str(f->env, f->in);
     val_buf      *b = val_buf_new(f->env);
     val_step_chars(f->env, 4 * (uint64_t)s.n);
     for (size_t i = 0, end; i < s.n; i = end) {
-#define FILTER_GAP(c) (filter__is(FILTER_IS_SPACE, c) || (VAL_CHAR(c) < 128 && strchr("-({[<", (int)VAL_CHAR(c))))
-        const bool gap = FILTER_GAP(s.p[i]);
-        for (end = i + 1; end < s.n && FILTER_GAP(s.p[end]) == gap; end++) {}
-#undef FILTER_GAP
+        const bool gap = filter__between_words(s.p[i]);
+        for (end = i + 1; end < s.n && filter__between_words(s.p[end]) == gap; end++) {}
         const val_str word = val_sub(s, i, end);
         filter__put_upper(f->env, b, word.p[0]);
         for (size_t k = 1; k < word.n; k++) filter__put_lower(f->env, b, val_sub(word, 1, word.n), k - 1);
@@ -7990,9 +8002,12 @@ static val filter__title(filter_in *f) {
     return val_str_view(val_buf_str(b));
 }
 
-static bool filter__among(val_str chars, val_chr c) {
-    for (size_t i = 0; i < chars.n; i++)
-        if (VAL_CHAR(chars.p[i]) == VAL_CHAR(c)) return true;
+/* Whether a character is one of these; NULL: whether it is whitespace. */
+static bool filter__among(val_env *env, const val_str *chars, val_chr c) {
+    if (!chars) return filter_is_space(c);
+    val_step_chars(env, chars->n);
+    for (size_t i = 0; i < chars->n; i++)
+        if (VAL_CHAR(chars->p[i]) == VAL_CHAR(c)) return true;
     return false;
 }
 
@@ -8001,14 +8016,12 @@ enum { FILTER_LEFT = 1, FILTER_RIGHT = 2 };
 /* trim, strip, lstrip, rstrip: with says which ends; without an argument whitespace goes. */
 static val filter__strip(filter_in *f) {
     const val_str s = val_as_str(f->env, f->in);
-    const bool    space = f->a[0].kind == VAL_NONE;
-    const val_str chars = space ? (val_str){0} : filter__str(f, 0);
-    size_t        from = 0, to = s.n;
-#define FILTER_OFF(c) (space ? filter__is(FILTER_IS_SPACE, c) : filter__among(chars, c))
-    while (f->row->with & FILTER_LEFT && from < to && FILTER_OFF(s.p[from])) from++;
-    while (f->row->with & FILTER_RIGHT && to > from && FILTER_OFF(s.p[to - 1])) to--;
-#undef FILTER_OFF
-    val_step_chars(f->env, (s.n - (to - from)) * ((uint64_t)chars.n + 1));
+    const val_str  given = f->a[0].kind == VAL_NONE ? (val_str){0} : filter__str(f, 0);
+    const val_str *chars = f->a[0].kind == VAL_NONE ? NULL : &given;
+    size_t         from = 0, to = s.n;
+    while (f->row->with & FILTER_LEFT && from < to && filter__among(f->env, chars, s.p[from])) from++;
+    while (f->row->with & FILTER_RIGHT && to > from && filter__among(f->env, chars, s.p[to - 1])) to--;
+    val_step_chars(f->env, s.n - (to - from));
     return filter__like(f->in, val_sub(s, from, to));
 }
 
@@ -8948,6 +8961,7 @@ static val filter__replace_text(filter_in *f) {
 static val filter__remove(filter_in *f) {
     const val_str s = f->in.s, what = filter__str(f, 0);
     const bool    last = f->row->with == FILTER_RIGHT;
+    val_step_chars(f->env, what.n);
     if (what.n > s.n || !val_str_eq(what, last ? val_sub(s, s.n - what.n, s.n) : val_sub(s, 0, what.n))) return f->in;
     return filter__like(f->in, last ? val_sub(s, 0, s.n - what.n) : val_sub(s, what.n, s.n));
 }
