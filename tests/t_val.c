@@ -66,12 +66,12 @@ static val tv_trunc(val_env *env, const val *a) { return val_trunc(env, val_as_f
 static val tv_loads(val_env *env, const val *a) { return val_json_parse(env, a[0].s); }
 static val tv_int(val_env *env, const val *a) {       /* [filter] has int() and float() of a text */
     val v = val_none();
-    if (!filter__read_int(env, a[0].s, a[1].i, &v)) val_fail(env, EXIT_INPUT, "no integer");
+    if (!filter_read_int(env, a[0].s, a[1].i, &v)) val_fail(env, EXIT_INPUT, "no integer");
     return v;
 }
 static val tv_float(val_env *env, const val *a) {
     double f = 0;
-    if (!filter__read_float(env, a[0].s, &f)) val_fail(env, EXIT_INPUT, "no number");
+    if (!filter_read_float(env, a[0].s, &f)) val_fail(env, EXIT_INPUT, "no number");
     return val_float(f);
 }
 static val tv_dumps(val_env *env, const val *a) {
