@@ -23,7 +23,7 @@
  *   [engine]   (meter) a model opened to run: cache, threads, steps               <- k base host pool gguf tok arch model kv store dev fwd samp
  *   [gen]      a request and its answer, as values                                <- k base gguf tok samp engine
  *   [calls]    (call) tool calls: how a model writes them, found by rendering one; text to calls  <- base val jinja
- *   [chat]     messages to tokens, an answer to its parts                            <- base gguf tok val jinja gen
+ *   [chat]     messages to tokens, an answer to its parts                            <- base gguf tok val jinja gen calls
  *   [score]    logits and log-probabilities of a given text                       <- base tok kv engine gen
  *   [lines]    reader of long files, shards                                       <- base
  *   [results]  files of results: records, header, resume, merge                   <- base val lines
@@ -19270,7 +19270,7 @@ static calls_form *calls_learn(calls_render render, void *ctx) {
 }
 
 /* ===== [chat] messages to tokens, an answer to its parts =====
- * Which chat template a model has; the tokens of a prompt from messages; the text of an answer sorted into content and thinking.
+ * Which chat template a model has; the tokens of a prompt from messages; the text of an answer sorted into content, thinking and calls.
  * What ends an answer and what marks thinking is learned from the template: it renders a few known conversations, and the text around their known
  * contents shows it. Where a rendering does not show the marks of thinking, a row of chat__marks does.
  * Invariants:
@@ -19280,7 +19280,7 @@ static calls_form *calls_learn(calls_render render, void *ctx) {
  * - What was learned is kept with the template, from its first prompt on. chat_open() renders nothing.
  * To add a way in which models mark thinking: a row of chat__marks. To add a variable that switches thinking: a row of chat__switches.
  * Public: chat_opts, chat_defaults, chat_open, chat_free, chat_think, chat_fingerprint, chat_has_template, chat_input_*, chat_add, chat_add_answer, chat_render, chat_make_prompt,
- * chat_prompt_drop, chat_ask, chat_reader_*, chat_answer_drop.
+ * chat_prompt_drop, chat_ask, chat_choice, chat_channel, chat_reader_*, chat_answer_drop, chat_finish_name, chat_put_calls.
  * Opens: chat_opts, chat_input, chat_prompt, chat_answer. */
 
 typedef struct {
@@ -19357,7 +19357,7 @@ typedef struct {
     char              name[PATH_MAX + 64];            /* in messages */
     bool              learned, learned_calls;
     bool              typed;                          /* contents have to be lists of parts */
-    bool              text_args;                      /* arguments of calls have to be JSON texts, else they are objects */
+    calls_form       *calls;                          /* NULL: the template writes none, or in no known form */
     const char       *think_key;                      /* of thinking in a message; NULL: the template shows none */
     const chat__mark *mark;                           /* NULL: none of the table */
     str               open, end, close, lead;         /* around thinking, see chat__mark; what stands before content */
@@ -19378,6 +19378,7 @@ typedef struct {
 static void chat__form_free(chat_form *f) {
     if (!f) return;
     jinja_free(f->t);
+    calls_form_free(f->calls);
     str *const texts[] = {&f->open, &f->end, &f->close, &f->lead, &f->stop[0], &f->stop[1]};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) str_drop(texts[i]);
     tok_ids_drop(&f->ends);
@@ -19467,13 +19468,18 @@ static uint64_t chat_fingerprint(const chat *c) {
 
 /* --- input: variables of a template --- */
 
+typedef enum { CHAT_CALL_AUTO, CHAT_CALL_NONE, CHAT_CALL_REQUIRED } chat_choice;
+
 /* Not to be moved: its values point into it. Its memory has no limit but that of the machine, so that what is added never fails. */
 typedef struct {
-    val_env env;
-    val     vars;                                     /* a dict; "messages" is a list */
+    val_env     env;
+    val         vars;                                 /* a dict; "messages" is a list */
+    chat_choice choice;                               /* whether the answer may call tools, or begins with a call */
+    bytes       call_name;                            /* of the tool of a required call; empty: any */
 } chat_input;
 
 static void chat_input_begin(chat_input *in) {
+    *in = (chat_input){0};
     val_env_init(&in->env, 0, 0, NULL);
     in->vars = val_dict_new(&in->env);
     val_put(&in->env, in->vars.dict, "messages", val_list_new(&in->env));
@@ -19675,11 +19681,14 @@ static bool chat__render(chat__job *j, jinja_text *out, err_t *e) {
     return ok;
 }
 
-/* The template for these variables. */
-static chat_form *chat__form(const chat *c, val vars) {
-    const val tools = val_get(vars, "tools");
-    return c->form[tools.kind == VAL_LIST && tools.list->n && c->form[1]];
+/* The tools that an answer may call; undefined: none. */
+static val chat__tools(const chat_input *in) {
+    const val tools = val_get(in->vars, "tools");
+    return tools.kind == VAL_LIST && tools.list->n && in->choice != CHAT_CALL_NONE ? tools : val_undef("tools");
 }
+
+/* The template for an input. */
+static chat_form *chat__form(const chat *c, const chat_input *in) { return c->form[chat__tools(in).kind == VAL_LIST && c->form[1]]; }
 
 static void chat__copy_vars(val_env *env, const chat__job *j, val_dict *vars) {
     const val_dict *from = j->in->vars.dict;
@@ -19689,7 +19698,7 @@ static void chat__copy_vars(val_env *env, const chat__job *j, val_dict *vars) {
 
 /* The text of an input as it stands, with the variables that it lacks: bos_token, eos_token and others of the model, and those of the options. */
 static bool chat_render(const chat *c, const chat_input *in, jinja_text *out, err_t *e) {
-    chat__job j = {.c = c, .f = chat__form(c, in->vars), .in = in, .fill = chat__copy_vars};
+    chat__job j = {.c = c, .f = chat__form(c, in), .in = in, .fill = chat__copy_vars};
     return chat__render(&j, out, e);
 }
 
@@ -19707,7 +19716,8 @@ typedef struct {
 typedef struct {
     const chat__turn *turn;
     int               n;
-    bool              prompt, typed, tools, text_args;
+    bool              prompt, typed, tools;
+    bool              text_args;                      /* arguments of calls are JSON texts, else objects */
     const char       *think_key;
 } chat__known;
 
@@ -19768,6 +19778,14 @@ typedef struct {
 
 enum { CHAT_LEARN_STEPS = 10000000 };                 /* of all renderings of a learner */
 
+/* Counts the steps of a rendering, which ended with e. False: a limit is spent. */
+static bool chat__count(chat__learner *l, long long steps, const err_t *e) {
+    if (e->code == EXIT_RESOURCE && !l->e->code) *l->e = *e;
+    if ((l->steps += steps) > CHAT_LEARN_STEPS)
+        err_set(l->e, EXIT_RESOURCE, "%s: conversations of a few words take more than %d steps, expected less", l->f->name, CHAT_LEARN_STEPS);
+    return !l->e->code;
+}
+
 /* Renders a known conversation. False: the template refuses it. */
 static bool chat__try_known(chat__learner *l, const chat__known *k, str *out) {
     chat__job  j = {.c = l->c, .f = l->f, .fill = chat__fill_known, .arg = k};
@@ -19776,9 +19794,7 @@ static bool chat__try_known(chat__learner *l, const chat__known *k, str *out) {
     str_clear(out);
     const bool ok = !l->e->code && chat__render(&j, &text, &e);
     if (ok) str_add(out, text.text.p, text.text.n);
-    else if (e.code == EXIT_RESOURCE) *l->e = e;
-    if ((l->steps += text.steps) > CHAT_LEARN_STEPS)
-        err_set(l->e, EXIT_RESOURCE, "%s: conversations of a few words take more than %d steps, expected less", l->f->name, CHAT_LEARN_STEPS);
+    chat__count(l, ok ? text.steps : 0, &e);
     jinja_text_drop(&text);
     return ok;
 }
@@ -19953,20 +19969,10 @@ static void chat__learn_ends(chat__learner *l) {
 /* --- learning from known calls --- */
 
 /* A question, an answer with n calls, and a result where `result` is set. */
-static bool chat__try_calls(chat__learner *l, int n, bool text_args, bool result, str *out) {
+static bool chat__try_calls(chat__learner *l, int n, bool result, str *out) {
     const chat__turn  turn[] = {{"user", chat__asked, NULL, 0}, {"assistant", "", NULL, n}, {"tool", chat__result, NULL, 0}};
-    const chat__known k = {.turn = turn, .n = result ? 3 : 2, .typed = l->f->typed, .tools = true, .text_args = text_args};
+    const chat__known k = {.turn = turn, .n = result ? 3 : 2, .typed = l->f->typed, .tools = true, .text_args = calls_text_arguments(l->f->calls)};
     return chat__try_known(l, &k, out) && chat__last(out, chat__value) < out->n;
-}
-
-/* Whether arguments have to be JSON texts: objects do not show, or as Python prints them, and texts are not quoted once more. */
-static void chat__learn_arguments(chat__learner *l) {
-    str        texts[2] = {{0}};
-    const bool object = chat__try_calls(l, 1, false, false, &texts[0]), text = chat__try_calls(l, 1, true, false, &texts[1]);
-    const bool python = object && chat__holds(str_bytes(&texts[0]), "'qk3key'"), quoted = text && chat__holds(str_bytes(&texts[1]), "\\\"qk3key");
-    l->f->text_args = text && !quoted && (!object || python);
-    str_drop(&texts[0]);
-    str_drop(&texts[1]);
 }
 
 /* What ends an answer with calls. Tokens between two calls are not its end. */
@@ -19976,7 +19982,7 @@ static void chat__learn_call_ends(chat__learner *l) {
     str          text = {0};
     tok_ids      inside = {0};
     for (size_t i = 0; i < f->shown.n; i++) tok_ids_add(&inside, f->shown.id[i]);
-    if (chat__try_calls(l, 2, f->text_args, false, &text)) {
+    if (chat__try_calls(l, 2, false, &text)) {
         const size_t last = chat__last(&text, chat__value);
         str          before = {0};
         str_add(&before, text.p, last);
@@ -19984,7 +19990,7 @@ static void chat__learn_call_ends(chat__learner *l) {
         if (first < last) chat__controls(l->c->v, chat__range(&text, first + n_value, last), false, NULL, &inside);
         str_drop(&before);
     }
-    if (chat__try_calls(l, 1, f->text_args, true, &text)) {
+    if (chat__try_calls(l, 1, true, &text)) {
         const size_t at = chat__last(&text, chat__value) + n_value, to = chat__last(&text, chat__result);
         tok_ids      all = {0};
         if (to < text.n && to > at) chat__controls(l->c->v, chat__range(&text, at, to), false, &inside, &all);
@@ -20001,8 +20007,10 @@ static void chat__learn_call_marks(chat__learner *l) {
     str                     text = {0};
     tok_ids                 but = {0};
     for (size_t i = 0; i < l->f->ends.n; i++) tok_ids_add(&but, l->f->ends.id[i]);
+    calls_marks(l->f->calls, &text);
+    chat__controls(l->c->v, str_bytes(&text), false, &but, &l->f->shown);
     if (chat__try(l, &turn, 1, true, NULL, &text)) chat__controls(l->c->v, str_bytes(&text), false, NULL, &but);   /* these begin turns */
-    if (chat__try_calls(l, 2, l->f->text_args, false, &text) || chat__try_calls(l, 1, l->f->text_args, false, &text)) {
+    if (chat__try_calls(l, 2, false, &text) || chat__try_calls(l, 1, false, &text)) {
         const size_t asked = chat__last(&text, chat__asked);
         chat__controls(l->c->v, chat__range(&text, asked < text.n ? asked : 0, text.n), false, &but, &l->f->shown);
     }
@@ -20010,11 +20018,25 @@ static void chat__learn_call_marks(chat__learner *l) {
     str_drop(&text);
 }
 
+static void chat__copy_given(val_env *env, const chat__job *j, val_dict *vars) {
+    const val_dict *from = j->arg;
+    for (size_t i = 0; i < from->n; i++)
+        if (!from->at[i].gone) val_dict_set(env, vars, from->at[i].key, from->at[i].value);
+}
+
+/* Renders a conversation of [calls]. */
+static bool chat__render_given(void *ctx, val vars, jinja_text *out, err_t *e) {
+    chat__learner *l = ctx;
+    chat__job      j = {.c = l->c, .f = l->f, .fill = chat__copy_given, .arg = vars.dict};
+    const bool     ok = !l->e->code && chat__render(&j, out, e);
+    return chat__count(l, ok ? out->steps : 0, e) && ok;
+}
+
 /* Learns what conversations with tools need beside. */
 static void chat__learn_calls(chat__learner *l) {
-    chat__learn_arguments(l);
-    chat__learn_call_ends(l);
-    chat__learn_call_marks(l);
+    l->f->calls = calls_learn(chat__render_given, l);
+    if (l->f->calls) chat__learn_call_ends(l);
+    if (l->f->calls) chat__learn_call_marks(l);
     l->f->learned_calls = !l->e->code;
 }
 
@@ -20031,7 +20053,8 @@ static void chat__describe(const chat__learner *l) {
     if (f->open.n) str_put(&s, ", thinking is between "), str_json(&s, str_bytes(&f->open)), str_put(&s, " and "), str_json(&s, str_bytes(&f->end));
     if (f->think_key) str_fmt(&s, " and is read from %s", f->think_key);
     if (f->typed) str_put(&s, ", contents are lists of parts");
-    if (f->learned_calls) str_put(&s, f->text_args ? ", arguments of calls are texts" : ", arguments of calls are objects");
+    if (f->calls) str_fmt(&s, ", calls are of the form %s", calls_form_name(f->calls));
+    else if (f->learned_calls) str_put(&s, ", calls are of no known form");
     for (size_t i = 0; i < f->shown.n; i++) str_put(&s, i ? " " : ", shown "), str_json(&s, tok_text(l->c->v, f->shown.id[i]));
     log_info("template    %s", s.p);
     str_drop(&s);
@@ -20072,6 +20095,7 @@ static bool chat__learn(const chat *c, chat_form *f, bool calls, err_t *e) {
 typedef struct {
     tok_ids          ids;
     str              text;                            /* what was rendered */
+    str              begin;                           /* its end, where that begins an answer that has to call */
     bool             thinking;                        /* it ends inside the thinking of the answer */
     const chat_form *form;
     bytes           *stops;                           /* owned: of the request that chat_ask() completed */
@@ -20080,6 +20104,7 @@ typedef struct {
 static void chat_prompt_drop(chat_prompt *p) {
     tok_ids_drop(&p->ids);
     str_drop(&p->text);
+    str_drop(&p->begin);
     mem_free(p->stops);
     *p = (chat_prompt){0};
 }
@@ -20105,12 +20130,12 @@ static void chat__parse_arguments(val_env *env, void *arg) {
 /* Arguments of a call as the template takes them: as a JSON text, or as an object. What is no JSON stays as it is. */
 static val chat__fit_arguments(val_env *env, const chat_form *f, val v) {
     err_t none = {0};
-    if (f->text_args && v.kind == VAL_DICT) {
+    if (calls_text_arguments(f->calls) && v.kind == VAL_DICT) {
         val_buf *b = val_buf_new(env);
         val_json_write(env, b, v, NULL);
         return val_str_view(val_buf_str(b));
     }
-    if (f->text_args || v.kind != VAL_STR) return v;
+    if (calls_text_arguments(f->calls) || v.kind != VAL_STR) return v;
     chat__arguments_job j = {.json = v.s};
     return val_run(env, chat__parse_arguments, &j, &none) && j.v.kind == VAL_DICT ? j.v : v;
 }
@@ -20138,11 +20163,12 @@ static val chat__fit_message(val_env *env, const chat_form *f, val m) {
     const val  content = val_get(m, "content"), thought = val_get(m, own), calls = val_get(m, "tool_calls");
     const bool rename = f->think_key && strcmp(f->think_key, own) != 0 && thought.kind == VAL_STR && val_get(m, f->think_key).kind == VAL_UNDEF;
     const bool wrap = f->typed && content.kind == VAL_STR;
-    if (!rename && !wrap && calls.kind != VAL_LIST) return m;
+    const bool fit = f->calls && calls.kind == VAL_LIST;
+    if (!rename && !wrap && !fit) return m;
     const val copy = chat__copy(env, m);
     if (rename) val_put(env, copy.dict, f->think_key, thought);
     if (wrap) val_put(env, copy.dict, "content", chat__content(env, content, true));
-    if (calls.kind == VAL_LIST) val_put(env, copy.dict, "tool_calls", chat__fit_calls(env, f, calls));
+    if (fit) val_put(env, copy.dict, "tool_calls", chat__fit_calls(env, f, calls));
     return copy;
 }
 
@@ -20165,6 +20191,8 @@ static void chat__fill_prompt(val_env *env, const chat__job *j, val_dict *vars) 
     for (size_t i = 0; i < given.list->n; i++) val_list_add(env, messages.list, chat__fit_message(env, j->f, given.list->at[i]));
     val_put(env, vars, "messages", messages);
     chat__default(env, vars, "add_generation_prompt", val_bool(true));
+    if (j->in->choice == CHAT_CALL_NONE) val_dict_del(vars, val_str_of(env, "tools"));
+    else if (j->f->calls && chat__tools(j->in).kind == VAL_LIST) chat__default(env, vars, calls_tools_name(j->f->calls), chat__tools(j->in));
 }
 
 /* The tokens of a rendering, with one start token where the model needs it. */
@@ -20190,25 +20218,36 @@ static bool chat__ends_inside(const chat_form *f, const jinja_text *text) {
 }
 
 /* Whether a conversation has tools or calls. */
-static bool chat__has_calls(val vars) {
-    const val tools = val_get(vars, "tools"), messages = val_get(vars, "messages");
-    bool      any = tools.kind == VAL_LIST && tools.list->n;
+static bool chat__has_calls(const chat_input *in) {
+    const val messages = val_get(in->vars, "messages");
+    bool      any = chat__tools(in).kind == VAL_LIST;
     for (size_t i = 0; !any && i < messages.list->n; i++) any = val_get(messages.list->at[i], "tool_calls").kind == VAL_LIST;
     return any;
 }
 
+/* Begins an answer that has to call a tool; thinking is closed before. */
+static bool chat__begin_call(const chat_input *in, chat_prompt *p, jinja_text *text, err_t *e) {
+    const chat_form *f = p->form;
+    if (in->choice != CHAT_CALL_REQUIRED) return true;
+    if (chat__tools(in).kind != VAL_LIST) return err_set(e, EXIT_INPUT, "a call is required, and no tools are given");
+    if (!f->calls) return err_set(e, EXIT_INPUT, "a call is required, and %s writes calls in no known form", f->name);
+    calls_begin(f->calls, in->call_name, &p->begin);
+    if (p->thinking) str_add(&text->text, f->close.p, f->close.n);
+    str_add(&text->text, p->begin.p, p->begin.n);
+    p->thinking = false;
+    return true;
+}
+
 /* The prompt for an input that chat_input_check() has passed: rendered, with what begins an answer. */
 static bool chat_make_prompt(const chat *c, const chat_input *in, chat_prompt *out, err_t *e) {
-    chat_form *f = chat__form(c, in->vars);
+    chat_form *f = chat__form(c, in);
     chat__job  j = {.c = c, .f = f, .in = in, .fill = chat__fill_prompt};
     jinja_text text = {0};
     *out = (chat_prompt){.form = f};
-    const bool ok = chat__learn(c, f, chat__has_calls(in->vars), e) && chat__render(&j, &text, e) && chat__tokens(c->v, &text, &out->ids, e);
-    if (ok) {
-        out->thinking = chat__ends_inside(f, &text);
-        out->text = text.text;
-        text.text = (str){0};
-    }
+    bool ok = chat__learn(c, f, chat__has_calls(in), e) && chat__render(&j, &text, e);
+    out->thinking = ok && chat__ends_inside(f, &text);
+    ok = ok && chat__begin_call(in, out, &text, e) && chat__tokens(c->v, &text, &out->ids, e);
+    if (ok) out->text = text.text, text.text = (str){0};
     jinja_text_drop(&text);
     return ok;
 }
@@ -20237,27 +20276,56 @@ static void chat_ask(const chat *c, chat_prompt *p, gen_request *r) {
 typedef enum { CHAT_CONTENT, CHAT_THINKING, CHAT_CALLS, CHAT_CHANNELS } chat_channel;
 
 typedef struct {
-    str content, thinking;
+    str       content, thinking;
+    call_list calls;
 } chat_answer;
 
 static void chat_answer_drop(chat_answer *a) {
     str_drop(&a->content);
     str_drop(&a->thinking);
+    call_list_drop(&a->calls);
+}
+
+/* Why an answer ended, as the field's servers call it; NULL: it is not complete. */
+static const char *chat_finish_name(const chat_answer *a, gen_finish finish) {
+    const char *name = gen_finish_names[finish];
+    return name && a->calls.n && strcmp(name, "stop") == 0 ? "tool_calls" : name;
+}
+
+/* Calls as a list in OpenAI's form. */
+static void chat_put_calls(const call_list *l, str *out) {
+    str_put(out, "[");
+    for (size_t i = 0; i < l->n; i++) {
+        str_put(out, i ? ",{\"id\":" : "{\"id\":");
+        str_json(out, l->at[i].id);
+        str_put(out, ",\"type\":\"function\",\"function\":{\"name\":");
+        str_json(out, l->at[i].name);
+        str_put(out, ",\"arguments\":");
+        str_json(out, l->at[i].arguments);
+        str_put(out, "}}");
+    }
+    str_put(out, "]");
 }
 
 typedef struct {
-    const chat_form *f;
+    const chat_form  *f;
+    const calls_form *calls;                          /* NULL: the answer has none */
+    val               tools;
     enum { CHAT_AT_START, CHAT_IN_THINKING, CHAT_IN_BODY } at;
-    bool             begun;                           /* a part of the answer has ended */
-    size_t           n;                               /* bytes of the text that have been sorted */
-    size_t           put[2];                          /* bytes of the answer's parts that have been given out */
-    chat_answer      a;
+    bool              begun, over;                    /* a part of the answer has ended; all of it has been read */
+    str               text;                           /* what the prompt has of the answer, and the answer */
+    size_t            n_raw, n;                       /* bytes of the answer in it; bytes of it that have been sorted */
+    str               body;                           /* content and calls */
+    size_t            safe, put[2];                   /* bytes of body that are content; bytes of the answer's parts that have been given out */
+    chat_answer       a;
 } chat_reader;
 
-static chat_reader *chat_reader_new(const chat *c, const chat_prompt *p) {
+/* A reader of the answer to a prompt. tools: those that it may call, undefined where there are none; they outlive the reader. */
+static chat_reader *chat_reader_new(const chat_prompt *p, val tools) {
     chat_reader *r = mem_new(1, sizeof *r);
-    (void)c;
-    *r = (chat_reader){.f = p->form, .at = p->thinking ? CHAT_IN_THINKING : CHAT_AT_START};
+    *r = (chat_reader){.f = p->form, .calls = tools.kind == VAL_LIST && tools.list->n ? p->form->calls : NULL, .tools = tools, .at = p->thinking ? CHAT_IN_THINKING : CHAT_AT_START};
+    str_add(&r->text, p->begin.p, p->begin.n);
+    str_put(&r->body, "");
     str_put(&r->a.content, "");
     str_put(&r->a.thinking, "");
     return r;
@@ -20266,6 +20334,8 @@ static chat_reader *chat_reader_new(const chat *c, const chat_prompt *p) {
 static void chat_reader_free(chat_reader *r) {
     if (!r) return;
     chat_answer_drop(&r->a);
+    str_drop(&r->text);
+    str_drop(&r->body);
     mem_free(r);
 }
 
@@ -20328,25 +20398,59 @@ static bool chat__read_thinking(chat_reader *r, bytes rest, bool ended) {
 }
 
 /* Sorts the next bytes. False: there are none, or more text is needed. */
-static bool chat__read_step(chat_reader *r, bytes raw, bool ended) {
-    const bytes rest = {raw.p + r->n, raw.n - r->n};
+static bool chat__read_step(chat_reader *r, bool ended) {
+    const bytes rest = chat__range(&r->text, r->n, r->text.n);
     if (!rest.n) return false;
     switch (r->at) {
     case CHAT_AT_START: return chat__read_start(r, rest, ended);
     case CHAT_IN_THINKING: return chat__read_thinking(r, rest, ended);
-    default: return chat__read_part(r, rest, bytes_of(r->f->mark && r->f->mark->tail ? r->f->mark->tail : ""), false, ended, &r->a.content);
+    default: return chat__read_part(r, rest, bytes_of(r->f->mark && r->f->mark->tail ? r->f->mark->tail : ""), false, ended, &r->body);
     }
 }
 
-/* Sorts the text of an answer, given from its beginning; ended: it is all of it. put gets what is certain by now, in pieces; NULL: nobody does. */
+/* Content is what can be no part of a call; once the answer has ended, what is none. */
+static void chat__read_body(chat_reader *r, bool ended) {
+    str *content = &r->a.content;
+    if (ended && r->calls) {
+        str_clear(content);
+        calls_read(r->calls, str_bytes(&r->body), r->tools, content, &r->a.calls);
+        str_put(content, "");
+        return;
+    }
+    r->safe = r->calls ? calls_safe(r->calls, str_bytes(&r->body), r->safe) : r->body.n;
+    str_add(content, r->body.p + content->n, r->safe - content->n);
+}
+
+/* The calls of an answer as text: an object a line. */
+static void chat__show_calls(const call_list *l, str *out) {
+    for (size_t i = 0; i < l->n; i++) {
+        str_put(out, "{\"name\":");
+        str_json(out, l->at[i].name);
+        str_put(out, ",\"arguments\":");
+        str_add(out, l->at[i].arguments.p, l->at[i].arguments.n);
+        str_put(out, "}\n");
+    }
+}
+
+/* Sorts the text of an answer, given from its beginning; ended: it is all of it. put gets what is certain by now, in pieces, and calls as a JSON
+ * object a line; NULL: nobody does. */
 static void chat_reader_feed(chat_reader *r, bytes raw, bool ended, void (*put)(void *ctx, chat_channel channel, bytes text), void *ctx) {
     str *const parts[2] = {[CHAT_CONTENT] = &r->a.content, [CHAT_THINKING] = &r->a.thinking};
-    while (chat__read_step(r, raw, ended)) {}
-    for (int i = 1; i >= 0; i--) {
+    str        calls = {0};
+    if (r->over) return;
+    str_add(&r->text, raw.p + r->n_raw, raw.n - r->n_raw);
+    r->n_raw = raw.n;
+    while (chat__read_step(r, ended)) {}
+    chat__read_body(r, ended);
+    for (int i = 1; put && i >= 0; i--) {
         const size_t from = r->put[i];
         r->put[i] = parts[i]->n;
-        if (put && parts[i]->n > from) put(ctx, (chat_channel)i, chat__range(parts[i], from, parts[i]->n));
+        if (parts[i]->n > from) put(ctx, (chat_channel)i, chat__range(parts[i], from, parts[i]->n));
     }
+    chat__show_calls(&r->a.calls, &calls);
+    if (put && calls.n) put(ctx, CHAT_CALLS, str_bytes(&calls));
+    str_drop(&calls);
+    r->over = ended;
 }
 
 /* The answer of a reader that has been fed all of the text. */
@@ -20363,7 +20467,13 @@ static void chat_reader_finish(chat_reader *r, chat_answer *out) {
 static void chat_add_answer(chat_input *in, const chat_answer *a) {
     chat_add(in, "assistant", str_bytes(&a->content));
     const val_list *messages = val_get(in->vars, "messages").list;
-    if (a->thinking.n) val_put(&in->env, messages->at[messages->n - 1].dict, "reasoning_content", val_text(&in->env, str_bytes(&a->thinking), true));
+    val_dict       *m = messages->at[messages->n - 1].dict;
+    str             calls = {0};
+    if (a->thinking.n) val_put(&in->env, m, "reasoning_content", val_text(&in->env, str_bytes(&a->thinking), true));
+    if (!a->calls.n) return;
+    chat_put_calls(&a->calls, &calls);
+    val_put(&in->env, m, "tool_calls", val_json_read(&in->env, str_bytes(&calls), VAL_JSON_INPUT));
+    str_drop(&calls);
 }
 
 /* ===== [score] logits and log-probabilities of a given text =====
@@ -24377,9 +24487,10 @@ static bool text__write_ids(text_sink *s, const int32_t *id, size_t n) {
     return ok;
 }
 
-/* Gets the parts of the answer from its reader. Calls are written as content is. */
+/* Gets the parts of the answer from its reader. Calls are written as content is, on lines of their own. */
 static void text__take(void *ctx, chat_channel channel, bytes part) {
     text_sink *s = ctx;
+    if (channel == CHAT_CALLS && s->content.n && s->content.p[s->content.n - 1] != '\n') str_put(&s->content, "\n");
     str_add(channel == CHAT_THINKING ? &s->thinking : &s->content, part.p, part.n);
 }
 
@@ -24469,7 +24580,7 @@ static void text__why(const gen_answer *a, const tok_vocab *v, str *s) {
 static void text__warn_empty(const engine *eng, const gen_request *r, const text_opts *o, const gen_answer *a) {
     const chat_answer *parts = o->reader ? chat_reader_answer(o->reader) : NULL;
     str                why = {0};
-    if ((parts ? parts->content.n : a->text.n) || !r->gen.n_predict || a->finish == GEN_CANCELLED) return;
+    if ((parts ? parts->content.n || parts->calls.n : a->text.n) || !r->gen.n_predict || a->finish == GEN_CANCELLED) return;
     text__why(a, eng->v, &why);
     log_warn("the answer is empty: %s came %s%s", why.p, parts && parts->thinking.n ? "inside its thinking (--think show shows it)" : "first",
              !parts && chat_has_template(eng->g) ? "; the model has a chat template, and the prompt was raw, without it" : "");
@@ -24518,15 +24629,19 @@ static void text__json_rate(str *s, const char *name, int n, double seconds) {
 static void text__json_parts(const text_sink *sink, str *s) {
     const chat_answer *parts = sink->o->reader ? chat_reader_answer(sink->o->reader) : NULL;
     str_json_text(s, str_bytes(parts ? &parts->content : &sink->a->text));
-    if (!parts || !parts->thinking.n) return;
-    str_put(s, ",\"reasoning_content\":");
-    str_json(s, str_bytes(&parts->thinking));
+    if (parts && parts->thinking.n) {
+        str_put(s, ",\"reasoning_content\":");
+        str_json(s, str_bytes(&parts->thinking));
+    }
+    if (!parts || !parts->calls.n) return;
+    str_put(s, ",\"tool_calls\":");
+    chat_put_calls(&parts->calls, s);
 }
 
 /* The answer as one JSON object on a line. */
 static void text__json(const engine *eng, const text_sink *sink, const text_stats *st) {
     const gen_answer *a = sink->a;
-    const char       *finish = gen_finish_names[a->finish];
+    const char       *finish = sink->o->reader ? chat_finish_name(chat_reader_answer(sink->o->reader), a->finish) : gen_finish_names[a->finish];
     str               s = {0};
     str_put(&s, "{\"model\":");
     str_json(&s, bytes_of(sink->o->json));
@@ -33023,7 +33138,7 @@ static bool act__use_generate(act_job *r, engine *en, err_t *e) {
     if (c->echo) o.echo = str_bytes(&r->text);
     if (r->chat) {
         chat_ask(r->chat, &r->asked, &ask);
-        o.reader = chat_reader_new(r->chat, &r->asked);
+        o.reader = chat_reader_new(&r->asked, val_get(r->input.vars, "tools"));
         o.think_show = c->chat.think_show;
     }
     bool ok = !e->code && text_run(en, guesser, &ask, &o, &r->out, e) && spec_save(guesser, e) && engine_save(en, &c->kv, e);
@@ -33804,12 +33919,7 @@ static bool act_run(config *c, double t_start, err_t *e) {
 /* Temporary: functions of [jinja], [val] and [chat], until the sections that use them are here. */
 __attribute__((unused)) static void (*const act__values[])(void) = {
     (void (*)(void))chat_add_answer, (void (*)(void))chat_answer_drop, (void (*)(void))chat_reader_finish,
-    (void (*)(void))chat_fingerprint, (void (*)(void))chat_think};
-
-/* Temporary: [calls]'s functions, until [chat] is here. */
-__attribute__((unused)) static void (*const act__calls[])(void) = {
-    (void (*)(void))calls_learn, (void (*)(void))calls_read, (void (*)(void))calls_safe, (void (*)(void))calls_opening, (void (*)(void))calls_marks, (void (*)(void))calls_begin, (void (*)(void))calls_form_name, (void (*)(void))calls_text_arguments,
-    (void (*)(void))calls_tools_name, (void (*)(void))calls_form_free, (void (*)(void))call_list_drop};
+    (void (*)(void))chat_fingerprint, (void (*)(void))chat_think, (void (*)(void))calls_opening};
 
 /* ===== [main] from the command line to the exit code =====
  * Reads the options, runs one action and returns the exit code.

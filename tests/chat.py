@@ -298,6 +298,28 @@ def chat_think_budget():
             same(got.pop()[:2], ("Hello you", want), "%s, %d tokens" % (name, n))
 
 
+CALLS = ("{{ bos_token }}{% if tools %}<|system|>{{ tools | tojson }}<|end|>{% endif %}{% for m in messages %}<|{{ m['role'] }}|>{{ m['content'] }}"
+         "{% for c in m.tool_calls or [] %}{{ '\\n<tool_call>\\n' + {'name': c.function.name, 'arguments': c.function.arguments} | tojson }}\n</tool_call>{% endfor %}<|end|>{% endfor %}"
+         "{% if add_generation_prompt %}<|assistant|>{% endif %}")
+TOOLS = [{"type": "function", "function": {"name": "look", "description": "looks", "parameters": {"type": "object", "properties": {"where": {"type": "string"}}}}}]
+
+
+@case
+def chat_calls():
+    """calls of tools are objects on lines of their own, tool_calls in JSON; without tools they are content"""
+    said = '\n<tool_call>\n{"name": "look", "arguments": {"where": "here"}}\n</tool_call>'
+    m = model("calls", [["<|assistant|>", "Well", said, "<|end|>"]], CALLS)
+    tools = tmp("look.json", json.dumps(TOOLS))
+    same(chat(m, "-p", "Hi", "--tools", tools), 'Well\n{"name":"look","arguments":{"where": "here"}}\n', "text")
+    same(chat(m, "-p", "Hi"), "Well" + said, "no tools")
+    a = json.loads(chat(m, "-p", "Hi", "--tools", tools, "--json"))
+    call = a["tool_calls"][0]
+    same((a["text"], a["finish_reason"], call["type"], call["function"]["name"], json.loads(call["function"]["arguments"])), ("Well", "tool_calls", "function", "look", {"where": "here"}), "JSON")
+    turns = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Well", "tool_calls": a["tool_calls"]}, {"role": "tool", "content": "nothing"}]
+    past = rendered(m, "--messages", tmp("called.json", json.dumps({"messages": turns, "tools": TOOLS})))[0]
+    check("<|assistant|>Well" + said + "<|end|><|tool|>nothing" in past, "the past is not what was said: %r" % past)
+
+
 @case
 def chat_cut_thinking():
     """an answer that ends inside its thinking has no content, and a line says so"""

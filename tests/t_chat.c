@@ -27,7 +27,7 @@ static void t_chat_form_drop(chat_form *f) { str_drop(&f->open), str_drop(&f->en
 /* Feeds the text up to each of the cuts, then all of it. The parts have to be these, in what is given out and in the answer. */
 static void t_chat_feed(const chat_form *f, bool thinking, const char *text, const size_t *cut, int n_cuts, const char *content, const char *thought) {
     const chat_prompt p = {.form = f, .thinking = thinking};
-    chat_reader      *r = chat_reader_new(NULL, &p);
+    chat_reader      *r = chat_reader_new(&p, val_undef(NULL));
     t_chat_parts      got = {0};
     chat_answer       a;
     for (int i = 0; i < n_cuts; i++) chat_reader_feed(r, (bytes){(const uint8_t *)text, cut[i]}, false, t_chat_take, &got);
