@@ -40,7 +40,7 @@
  *   [plot]     tool: rates as a picture (SVG)                                     <- base
  *   [bench]    tool: benchmark of a model on this machine                         <- k base pool gguf arch model kv dev fwd samp engine spec quant plot
  *   [cli]      option table, config, command line                                 <- all
- *   [help]     help, man page, completions, lists                                 <- k base tok dev arch model spec quant cli
+ *   [help]     help, man page, completions, lists                                 <- k base tok dev arch model calls spec quant cli
  *   [act]      actions of the command                                             <- all
  *   [main]     from the command line to the exit code                             <- k base host dev cli act
  *
@@ -17814,7 +17814,7 @@ static double gen_logprob(const float *logits, int n, int32_t id) {
  * A reader says yes, no, or that the text ends before the answer is known; calls_safe depends on these three.
  *
  * To add a form: a row in calls_rows and a template that renders it in tests/t_calls.c.
- * Public: calls_form, calls_render, calls_learn, calls_form_free, calls_form_name, calls_opening, calls_marks, calls_begin, calls_safe, calls_read, calls_text_arguments, calls_tools_name,
+ * Public: calls_form, calls_render, calls_learn, calls_form_free, calls_form_name, calls_list, calls_opening, calls_marks, calls_begin, calls_safe, calls_read, calls_text_arguments, calls_tools_name,
  * calls_call, call_list, call_list_drop.
  * Opens: calls_call, call_list. */
 
@@ -19022,6 +19022,39 @@ static void calls_marks(const calls_form *f, str *out) {
         const calls_row *r = &f->row[i];
         const char      *parts[] = {r->lead, r->open, r->call, r->param, r->sep, r->close};
         for (size_t k = 0; k < sizeof parts / sizeof *parts; k++) calls__marks_of(parts[k], out);
+    }
+}
+
+/* Appends a pattern as people read it. */
+static void calls__show(const char *pattern, str *out) {
+    static const char slots[] = "noagyixpkvt_()";
+    static const char *const shown[] = {"NAME", "{\"name\": NAME, \"arguments\": {...}}", "{...}", "{KEY:VALUE,...}", "(KEY=VALUE, ...)", "ID", "NUMBER", "", "KEY", "VALUE", "true|false", "...", "", ""};
+    char slot;
+    while (*pattern) {
+        const bytes lit = calls__segment(&pattern, &slot);
+        for (size_t i = 0; i < lit.n; i++)
+            if (lit.p[i] == '\n') str_put(out, "\\n");
+            else str_add(out, &lit.p[i], 1);
+        if (slot) str_put(out, shown[strchr(slots, slot) - slots]);
+    }
+}
+
+/* The forms, one a line: the name and how one call is written. */
+static void calls_list(str *out) {
+    for (size_t i = 0; i < sizeof calls_rows / sizeof *calls_rows; i++) {
+        const calls_row *r = &calls_rows[i];
+        const char      *params = strstr(r->call, "%p");
+        if (!r->name) continue;
+        str_fmt(out, "%-22s", r->name);
+        calls__show(r->open, out);
+        if (params) {
+            str before = {0};
+            str_add(&before, r->call, (size_t)(params - r->call));
+            calls__show(before.p, out), calls__show(r->param, out), calls__show(params + 2, out);
+            str_drop(&before);
+        } else calls__show(r->call, out);
+        calls__show(r->close, out);
+        str_put(out, "\n");
     }
 }
 
@@ -30989,7 +31022,7 @@ static const cli_opt cli_opts[] = {
     {"--bench",                         NULL,         OPT_ACT,  AT(what), ACT_BENCH, 0,           GROUP_ACT, ON_ALL, ALONE, NULL,
      "measure prefill and decode as llama-bench does, beside the memory bandwidth and arithmetic rate of this machine; -v: time "
      "of each stage"},
-    {"--list",                          "types|archs|cpu|pre|quants|options", OPT_ACT, AT(what), ACT_LIST, 0, GROUP_ACT, ON_ALL, ALONE, NULL,
+    {"--list",                          "types|archs|cpu|pre|quants|tool-calls|options", OPT_ACT, AT(what), ACT_LIST, 0, GROUP_ACT, ON_ALL, ALONE, NULL,
      "print a list: tensor types, architectures, kernel levels, pre-tokenizers, types for --quantize, options"},
     {"--version",                       NULL,         OPT_ACT,  AT(what), ACT_VERSION, 0,         GROUP_ACT, ON_ALL, ALONE, NULL,
      "print the version with its commit, the compiler, the kernel level and the libraries"},
@@ -32740,6 +32773,7 @@ static void help_list(const config *c, str *out) {
     else if (strcmp(c->what, "archs") == 0) arch_list(out);
     else if (strcmp(c->what, "cpu") == 0) help__list_cpu(out);
     else if (strcmp(c->what, "pre") == 0) tok_list_pre(out);
+    else if (strcmp(c->what, "tool-calls") == 0) calls_list(out);
     else if (md) help__md(out);
     else help__list_options(out);
 }

@@ -137,7 +137,7 @@ def levels():
 @case
 def version_and_lists():
     """--version, --help and --list write to stdout and nothing to stderr"""
-    for args in (["--version"], ["--help"], ["-h"], ["--help", "sampling"], *(["--help", "--format", x] for x in ("md", "man", "bash", "zsh", "fish")), *(["--list", x] for x in ("types", "archs", "cpu", "pre", "quants", "options")),
+    for args in (["--version"], ["--help"], ["-h"], ["--help", "sampling"], *(["--help", "--format", x] for x in ("md", "man", "bash", "zsh", "fish")), *(["--list", x] for x in ("types", "archs", "cpu", "pre", "quants", "tool-calls", "options")),
                  ["--list", "types", "--format", "md"], ["--list", "options", "--format=md"]):
         r = run(*args)
         check(r.rc == 0 and r.out.endswith(b"\n") and not r.err, "%s: %r" % (args, r))
@@ -145,6 +145,7 @@ def version_and_lists():
     check(b"llama" in good("--list", "archs"), "no llama in --list archs")
     check(b"scalar" in good("--list", "cpu"), "no scalar in --list cpu")
     check(b"qwen2" in good("--list", "pre"), "no qwen2 in --list pre")
+    check(b"deepseek-v3.1" in good("--list", "tool-calls"), "no deepseek-v3.1 in --list tool-calls")
 
 
 @case
