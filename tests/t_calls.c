@@ -1,7 +1,7 @@
 /* [calls]: answers of models in every form of the table, read whole and cut at every byte; types of parameters; broken and hostile answers. */
 
 /* The form of a row, as if a template had been rendered with its white space. */
-static calls_form *tc_form(const char *name) {
+static calls_form *tcall_form(const char *name) {
     calls_form *f = mem_new(1, sizeof *f);
     for (size_t i = 0; i < sizeof calls_rows / sizeof *calls_rows; i++)
         if (calls_rows[i].name && strcmp(calls_rows[i].name, name) == 0) return calls__take_row(f, &calls_rows[i]), f;
@@ -11,7 +11,7 @@ static calls_form *tc_form(const char *name) {
 }
 
 /* What was read: the content in brackets, then "name arguments" of each call, and its id where the answer has it. */
-static void tc_tell(const calls_form *f, bytes text, val tools, str *out) {
+static void tcall_tell(const calls_form *f, bytes text, val tools, str *out) {
     str       content = {0};
     call_list calls;
     calls_read(f, text, tools, &content, &calls);
@@ -25,28 +25,28 @@ static void tc_tell(const calls_form *f, bytes text, val tools, str *out) {
     str_drop(&content);
 }
 
-static const char tc_tools[] = "[{\"type\": \"function\", \"function\": {\"name\": \"get\", \"parameters\": {\"type\": \"object\", \"properties\": {"
+static const char tcall_tools[] = "[{\"type\": \"function\", \"function\": {\"name\": \"get\", \"parameters\": {\"type\": \"object\", \"properties\": {"
     "\"s\": {\"type\": \"string\"}, \"n\": {\"type\": \"integer\"}, \"b\": {\"type\": \"boolean\"}, \"l\": {\"type\": \"array\", \"items\": {\"type\": \"string\"}}, \"o\": {\"type\": \"object\"}, "
     "\"sn\": {\"type\": [\"string\", \"null\"]}, \"si\": {\"type\": [\"string\", \"integer\"]}, \"e\": {\"enum\": [\"1\", \"2\"]}, \"any\": {\"anyOf\": [{\"type\": \"string\"}, {\"type\": \"null\"}]}, "
     "\"x\": {}}}}}, {\"name\": \"put\", \"parameters\": {\"properties\": {\"s\": {\"type\": \"string\"}, \"n\": {\"type\": \"integer\"}, \"b\": {\"type\": \"boolean\"}, "
     "\"l\": {\"type\": \"array\"}, \"o\": {\"type\": \"object\"}}}}]";
 
 /* What templates get, which expect each tool as an object of type "function" with a description. */
-static const char tc_template_tools[] = "[{\"type\": \"function\", \"function\": {\"name\": \"get\", \"description\": \"d\", \"parameters\": {\"type\": \"object\", \"properties\": {"
+static const char tcall_template_tools[] = "[{\"type\": \"function\", \"function\": {\"name\": \"get\", \"description\": \"d\", \"parameters\": {\"type\": \"object\", \"properties\": {"
     "\"s\": {\"type\": \"string\", \"description\": \"d\"}, \"n\": {\"type\": \"integer\", \"description\": \"d\"}}, \"required\": [\"s\"]}}}]";
 
-#define TC_DB "<\xef\xbd\x9ctool\xe2\x96\x81" "calls\xe2\x96\x81" "begin\xef\xbd\x9c>"
-#define TC_DE "<\xef\xbd\x9ctool\xe2\x96\x81" "calls\xe2\x96\x81" "end\xef\xbd\x9c>"
-#define TC_CB "<\xef\xbd\x9ctool\xe2\x96\x81" "call\xe2\x96\x81" "begin\xef\xbd\x9c>"
-#define TC_CE "<\xef\xbd\x9ctool\xe2\x96\x81" "call\xe2\x96\x81" "end\xef\xbd\x9c>"
-#define TC_SEP "<\xef\xbd\x9ctool\xe2\x96\x81" "sep\xef\xbd\x9c>"
-#define TC_ML "\xef\xbd\x9c" "DSML\xef\xbd\x9c"
-#define TC_M3 "]<]minimax[>["
+#define TCALL_DB "<\xef\xbd\x9ctool\xe2\x96\x81" "calls\xe2\x96\x81" "begin\xef\xbd\x9c>"
+#define TCALL_DE "<\xef\xbd\x9ctool\xe2\x96\x81" "calls\xe2\x96\x81" "end\xef\xbd\x9c>"
+#define TCALL_CB "<\xef\xbd\x9ctool\xe2\x96\x81" "call\xe2\x96\x81" "begin\xef\xbd\x9c>"
+#define TCALL_CE "<\xef\xbd\x9ctool\xe2\x96\x81" "call\xe2\x96\x81" "end\xef\xbd\x9c>"
+#define TCALL_SEP "<\xef\xbd\x9ctool\xe2\x96\x81" "sep\xef\xbd\x9c>"
+#define TCALL_ML "\xef\xbd\x9c" "DSML\xef\xbd\x9c"
+#define TCALL_M3 "]<]minimax[>["
 
 /* An answer in a form, and what is read. */
 static const struct {
     const char *form, *text, *want;
-} tc_answers[] = {
+} tcall_answers[] = {
     {"tool_call", "Hello", "(Hello)"},
     {"tool_call", "", "()"},
     {"tool_call", " \n", "( \n)"},
@@ -91,12 +91,12 @@ static const struct {
     {"tool_calls-list", "<tool_calls>[]</tool_calls>", "(<tool_calls>[]</tool_calls>)"},
     {"mistral", "Text[TOOL_CALLS][{\"name\": \"get\", \"arguments\": {\"s\": \"]\"}, \"id\": \"abc123XYZ\"}]", "(Text) get {\"s\": \"]\"} #abc123XYZ"},
     {"mistral", "[TOOL_CALLS]get[ARGS]{\"s\": \"[ARGS]\"}[TOOL_CALLS]put[CALL_ID]abc123XYZ[ARGS]{}", "() get {\"s\": \"[ARGS]\"} put {} #abc123XYZ"},
-    {"deepseek-r1", "Text" TC_DB TC_CB "function" TC_SEP "get\n```json\n{\"n\": 1}\n```" TC_CE "\n" TC_CB "function" TC_SEP "put\n```json\n{}\n```" TC_CE TC_DE, "(Text) get {\"n\": 1} put {}"},
-    {"deepseek-v3.1", TC_DB TC_CB "get" TC_SEP "{\"n\": 1}" TC_CE TC_CB "put" TC_SEP "{}" TC_CE TC_DE, "() get {\"n\": 1} put {}"},
-    {"deepseek-v3.1", TC_CB "get" TC_SEP "{\"n\": 1}" TC_CE, "() get {\"n\": 1}"},
-    {"deepseek-v3.2", "<" TC_ML "function_calls>\n<" TC_ML "invoke name=\"get\">\n<" TC_ML "parameter name=\"s\" string=\"true\">17</" TC_ML "parameter>\n<" TC_ML "parameter name=\"x\" string=\"false\">[1]</"
-     TC_ML "parameter>\n</" TC_ML "invoke>\n</" TC_ML "function_calls>", "() get {\"s\": \"17\", \"x\": [1]}"},
-    {"deepseek-v4", "<" TC_ML "tool_calls>\n<" TC_ML "invoke name=\"get\">\n</" TC_ML "invoke>\n</" TC_ML "tool_calls>", "() get {}"},
+    {"deepseek-r1", "Text" TCALL_DB TCALL_CB "function" TCALL_SEP "get\n```json\n{\"n\": 1}\n```" TCALL_CE "\n" TCALL_CB "function" TCALL_SEP "put\n```json\n{}\n```" TCALL_CE TCALL_DE, "(Text) get {\"n\": 1} put {}"},
+    {"deepseek-v3.1", TCALL_DB TCALL_CB "get" TCALL_SEP "{\"n\": 1}" TCALL_CE TCALL_CB "put" TCALL_SEP "{}" TCALL_CE TCALL_DE, "() get {\"n\": 1} put {}"},
+    {"deepseek-v3.1", TCALL_CB "get" TCALL_SEP "{\"n\": 1}" TCALL_CE, "() get {\"n\": 1}"},
+    {"deepseek-v3.2", "<" TCALL_ML "function_calls>\n<" TCALL_ML "invoke name=\"get\">\n<" TCALL_ML "parameter name=\"s\" string=\"true\">17</" TCALL_ML "parameter>\n<" TCALL_ML "parameter name=\"x\" string=\"false\">[1]</"
+     TCALL_ML "parameter>\n</" TCALL_ML "invoke>\n</" TCALL_ML "function_calls>", "() get {\"s\": \"17\", \"x\": [1]}"},
+    {"deepseek-v4", "<" TCALL_ML "tool_calls>\n<" TCALL_ML "invoke name=\"get\">\n</" TCALL_ML "invoke>\n</" TCALL_ML "tool_calls>", "() get {}"},
     {"step3", "<\xef\xbd\x9ctool_calls_begin\xef\xbd\x9c><\xef\xbd\x9ctool_call_begin\xef\xbd\x9c>function<\xef\xbd\x9ctool_sep\xef\xbd\x9c><steptml:invoke name=\"get\"><steptml:parameter name=\"n\">5</steptml:parameter>"
      "</steptml:invoke><\xef\xbd\x9ctool_call_end\xef\xbd\x9c><\xef\xbd\x9ctool_calls_end\xef\xbd\x9c>", "() get {\"n\": 5}"},
     {"kimi", "Text<|tool_calls_section_begin|><|tool_call_begin|>functions.get:0<|tool_call_argument_begin|>{\"n\": 1}<|tool_call_end|><|tool_call_begin|>functions.put:1<|tool_call_argument_begin|>{}"
@@ -121,8 +121,8 @@ static const struct {
     {"olmo3", "<function_calls>\nget(s=\"x\")\nput()\n</function_calls>", "() get {\"s\": \"x\"} put {}"},
     {"minimax-m2", "<minimax:tool_call>\n<invoke name=\"get\">\n<parameter name=\"s\">a\nb</parameter>\n<parameter name=\"b\">True</parameter>\n</invoke>\n<invoke name=\"put\">\n</invoke>\n</minimax:tool_call>",
      "() get {\"s\": \"a\\nb\", \"b\": true} put {}"},
-    {"minimax-m3", TC_M3 "<tool_call>\n" TC_M3 "<invoke name=\"get\">" TC_M3 "<s>x" TC_M3 "</s>" TC_M3 "<l>" TC_M3 "<item>a" TC_M3 "</item>" TC_M3 "<item>b" TC_M3 "</item>" TC_M3 "</l>" TC_M3 "<o>" TC_M3
-     "<k>1" TC_M3 "</k>" TC_M3 "</o>" TC_M3 "</invoke>\n" TC_M3 "</tool_call>", "() get {\"s\": \"x\", \"l\": [\"a\", \"b\"], \"o\": {\"k\": 1}}"},
+    {"minimax-m3", TCALL_M3 "<tool_call>\n" TCALL_M3 "<invoke name=\"get\">" TCALL_M3 "<s>x" TCALL_M3 "</s>" TCALL_M3 "<l>" TCALL_M3 "<item>a" TCALL_M3 "</item>" TCALL_M3 "<item>b" TCALL_M3 "</item>" TCALL_M3 "</l>" TCALL_M3 "<o>" TCALL_M3
+     "<k>1" TCALL_M3 "</k>" TCALL_M3 "</o>" TCALL_M3 "</invoke>\n" TCALL_M3 "</tool_call>", "() get {\"s\": \"x\", \"l\": [\"a\", \"b\"], \"o\": {\"k\": 1}}"},
     {"minicpm", "<function name=\"get\"><param name=\"s\"><![CDATA[<a>&</a>]]></param><param name=\"n\">5</param></function>", "() get {\"s\": \"<a>&</a>\", \"n\": 5}"},
     {"granite", "<|tool_call|>[{\"name\": \"get\", \"arguments\": {\"n\": 1}}, {\"name\": \"put\", \"arguments\": {}}]", "() get {\"n\": 1} put {}"},
     {"phi-4", "<|tool_call|>[{\"name\": \"get\", \"arguments\": {\"n\": 1}}]<|/tool_call|>", "() get {\"n\": 1}"},
@@ -158,22 +158,22 @@ static const struct {
     {"python-list", "[other(n=1)]", "([other(n=1)])"},
     {"python-list", "<|python_start|>[get(n=1)]<|python_end|>", "() get {\"n\": 1}"},
 };
-enum { TC_ANSWERS = sizeof tc_answers / sizeof *tc_answers };
+enum { TCALL_ANSWERS = sizeof tcall_answers / sizeof *tcall_answers };
 
-static val tc_tools_of(val_env *env) {
+static val tcall_tools_of(val_env *env) {
     val_env_init(env, 0, 0, NULL);
-    return val_json_read(env, bytes_of(tc_tools), 0);
+    return val_json_read(env, bytes_of(tcall_tools), 0);
 }
 
 static void t_calls_read(void) {
     val_env   env;
-    const val tools = tc_tools_of(&env);
-    for (int i = 0; i < TC_ANSWERS; i++) {
-        calls_form *f = tc_form(tc_answers[i].form);
+    const val tools = tcall_tools_of(&env);
+    for (int i = 0; i < TCALL_ANSWERS; i++) {
+        calls_form *f = tcall_form(tcall_answers[i].form);
         str         got = {0};
         if (!f) continue;
-        tc_tell(f, bytes_of(tc_answers[i].text), tools, &got);
-        CHECKF(strcmp(got.p, tc_answers[i].want) == 0, "%s: %s\n      got  %s\n      want %s", tc_answers[i].form, tc_answers[i].text, got.p, tc_answers[i].want);
+        tcall_tell(f, bytes_of(tcall_answers[i].text), tools, &got);
+        CHECKF(strcmp(got.p, tcall_answers[i].want) == 0, "%s: %s\n      got  %s\n      want %s", tcall_answers[i].form, tcall_answers[i].text, got.p, tcall_answers[i].want);
         str_drop(&got);
         calls_form_free(f);
     }
@@ -184,21 +184,21 @@ static void t_calls_rows(void) {
     for (size_t i = 0; i < sizeof calls_rows / sizeof *calls_rows; i++) {
         const char *name = calls_rows[i].name;
         bool        tried = !name;
-        for (int k = 0; k < TC_ANSWERS; k++) tried |= name && strcmp(tc_answers[k].form, name) == 0;
+        for (int k = 0; k < TCALL_ANSWERS; k++) tried |= name && strcmp(tcall_answers[k].form, name) == 0;
         CHECKF(tried, "no answer in the form %s", name);
         for (size_t k = 0; name && k < i; k++) CHECKF(!calls_rows[k].name || strcmp(calls_rows[k].name, name) != 0, "two rows %s", name);
     }
 }
 
 /* Whether `part` is text without some of its bytes. */
-static bool tc_within(bytes part, bytes text) {
+static bool tcall_within(bytes part, bytes text) {
     size_t k = 0;
     for (size_t i = 0; i < text.n && k < part.n; i++) k += text.p[i] == part.p[k];
     return k == part.n;
 }
 
 /* Where the first call of a whole answer begins: what calls_safe stops at when the answer is complete. */
-static void tc_cut(const calls_form *f, bytes text, val tools) {
+static void tcall_cut(const calls_form *f, bytes text, val tools) {
     size_t    safe = 0;
     str       whole = {0};
     call_list calls;
@@ -213,7 +213,7 @@ static void tc_cut(const calls_form *f, bytes text, val tools) {
         CHECKF(safe == all && safe >= from && safe <= n, "%zu bytes: %zu, %zu before, %zu from the beginning", n, safe, from, all);
         CHECKF(safe <= whole.n && memcmp(whole.p, text.p, safe) == 0, "%zu bytes: %zu are content, but a call begins before: %.*s", n, safe, (int)text.n, (const char *)text.p);
         calls_read(f, cut, tools, &content, &some);
-        CHECKF(safe <= content.n && tc_within(str_bytes(&content), cut), "%zu bytes: the content is no part of them", n);
+        CHECKF(safe <= content.n && tcall_within(str_bytes(&content), cut), "%zu bytes: the content is no part of them", n);
         CHECKF(some.n > 0 || bytes_eq(str_bytes(&content), cut), "%zu bytes: lost without a call", n);
         call_list_drop(&some);
         str_drop(&content);
@@ -225,12 +225,12 @@ static void tc_cut(const calls_form *f, bytes text, val tools) {
 
 static void t_calls_cut(void) {
     val_env   env;
-    const val tools = tc_tools_of(&env);
-    for (int i = 0; i < TC_ANSWERS; i++) {
-        calls_form *f = tc_form(tc_answers[i].form);
+    const val tools = tcall_tools_of(&env);
+    for (int i = 0; i < TCALL_ANSWERS; i++) {
+        calls_form *f = tcall_form(tcall_answers[i].form);
         str         more = {0};
-        str_fmt(&more, "Some text. %s\n", tc_answers[i].text);
-        if (f) tc_cut(f, bytes_of(tc_answers[i].text), tools), tc_cut(f, str_bytes(&more), tools);
+        str_fmt(&more, "Some text. %s\n", tcall_answers[i].text);
+        if (f) tcall_cut(f, bytes_of(tcall_answers[i].text), tools), tcall_cut(f, str_bytes(&more), tools);
         str_drop(&more);
         calls_form_free(f);
     }
@@ -248,7 +248,7 @@ static void t_calls_safe(void) {
         {"llama", "{\"price\": 1}", 12}, {"gpt-oss", "Go to", 2}, {"gpt-oss", "Go to the", 9}, {"tool_call", "<tool_call>{\"name\": \"get\", \"arguments\": {}}</tool_call> and", 0},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        calls_form  *f = tc_form(cases[i].form);
+        calls_form  *f = tcall_form(cases[i].form);
         const size_t safe = f ? calls_safe(f, bytes_of(cases[i].text), 0) : 0;
         CHECKF(safe == cases[i].safe, "%s: %s: got %zu, want %zu", cases[i].form, cases[i].text, safe, cases[i].safe);
         calls_form_free(f);
@@ -266,13 +266,13 @@ static void t_calls_types(void) {
         {"unknown", "[1", "\"[1\""}, {"unknown", "01", "\"01\""}, {"unknown", "\"q\"", "\"q\""}, {"s", "\xff\x01\x7f", "\"\xff\\u0001\\u007f\""}, {"s", "\xf0\x9f\x98\x80\xe2\x80\xa8", "\"\xf0\x9f\x98\x80\xe2\x80\xa8\""},
     };
     val_env     env;
-    const val   tools = tc_tools_of(&env);
-    calls_form *f = tc_form("tool_call-parameters");
+    const val   tools = tcall_tools_of(&env);
+    calls_form *f = tcall_form("tool_call-parameters");
     for (size_t i = 0; f && i < sizeof cases / sizeof *cases; i++) {
         str text = {0}, got = {0}, want = {0};
         str_fmt(&text, "<tool_call><function=get><parameter=%s>\n%s\n</parameter></function></tool_call>", cases[i].key, cases[i].value);
         str_fmt(&want, "() get {\"%s\": %s}", cases[i].key, cases[i].want);
-        tc_tell(f, str_bytes(&text), tools, &got);
+        tcall_tell(f, str_bytes(&text), tools, &got);
         EQ_STR(got.p, want.p);
         str_drop(&text), str_drop(&got), str_drop(&want);
     }
@@ -283,7 +283,7 @@ static void t_calls_types(void) {
 /* Ids that an answer does not have are made from it: the same each time, different for each call. */
 static void t_calls_ids(void) {
     static const char text[] = "<tool_call>{\"name\": \"get\", \"arguments\": {}}</tool_call><tool_call>{\"name\": \"get\", \"arguments\": {}}</tool_call>";
-    calls_form *f = tc_form("tool_call"), *m = tc_form("mistral");
+    calls_form *f = tcall_form("tool_call"), *m = tcall_form("mistral");
     str         content = {0};
     call_list   a, b, c;
     if (!f || !m) return;
@@ -304,11 +304,11 @@ static void t_calls_ids(void) {
 static void t_calls_hostile(void) {
     static const char *const parts[] = {"<tool_call>", "<tool_call>{", "<tool_call>{\"a\":", "<tool_call>[", "<tool_call>{\"name\": \"get\", \"arguments\": {\"a\": \"", "<tool_call><function=a><parameter=b>",
                                         "<tool_call><function=a><parameter=b></parameter>", "</parameter><parameter=b>", "<|tool_call_start|>[f(a=[[[", "<|tool_call_start|>[f(a={'b':(",
-                                        "<|tool_call>call:f{a:{", "<|tool_call>call:f{a:<|\"|>", "{\"name\": ", "[f(a=", "[TOOL_CALLS]", TC_M3 "<tool_call>" TC_M3 "<invoke name=\"f\">" TC_M3 "<a>", TC_M3 "<a>", "x"};
+                                        "<|tool_call>call:f{a:{", "<|tool_call>call:f{a:<|\"|>", "{\"name\": ", "[f(a=", "[TOOL_CALLS]", TCALL_M3 "<tool_call>" TCALL_M3 "<invoke name=\"f\">" TCALL_M3 "<a>", TCALL_M3 "<a>", "x"};
     const double from = t_cpu();
     for (size_t i = 0; i < sizeof calls_rows / sizeof *calls_rows; i++)
         for (size_t k = 0; calls_rows[i].name && k < sizeof parts / sizeof *parts; k++) {
-            calls_form *f = tc_form(calls_rows[i].name);
+            calls_form *f = tcall_form(calls_rows[i].name);
             str         text = {0}, content = {0};
             call_list   calls;
             while (text.n < 20000) str_put(&text, parts[k]);
@@ -335,13 +335,13 @@ static void t_calls_begin(void) {
         {"llama", "{\"name\": \"get\", \"arguments\": ", "{\"n\": 1}}"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        calls_form *f = tc_form(cases[i].form);
+        calls_form *f = tcall_form(cases[i].form);
         str         text = {0}, got = {0};
         if (!f) continue;
         calls_begin(f, bytes_of("get"), &text);
         EQ_STR(text.p, cases[i].want);
         str_put(&text, cases[i].rest);
-        tc_tell(f, str_bytes(&text), val_undef(NULL), &got);
+        tcall_tell(f, str_bytes(&text), val_undef(NULL), &got);
         CHECKF(strncmp(got.p, "() get {\"n\": 1}", 15) == 0, "%s", got.p);
         str_drop(&text), str_drop(&got);
         calls_form_free(f);
@@ -350,14 +350,14 @@ static void t_calls_begin(void) {
 
 /* --- templates: a call is rendered and read back --- */
 
-static bool tc_render(void *ctx, val vars, jinja_text *out, err_t *e) {
+static bool tcall_render(void *ctx, val vars, jinja_text *out, err_t *e) {
     val_put(vars.dict->env, vars.dict, "bos_token", val_str_of(vars.dict->env, "<s>"));
     val_put(vars.dict->env, vars.dict, "eos_token", val_str_of(vars.dict->env, "</s>"));
     return jinja_render(ctx, vars, out, e);
 }
 
 /* Arguments that a form must carry: kinds of values, Unicode, quotes, tags, white space. */
-static const char *const tc_arguments[] = {
+static const char *const tcall_arguments[] = {
     "{\"s\": \"Paris\"}",
     "{}",
     "{\"s\": \"a \\\"quoted\\\" it's \\\\ back\\nline\\ttab \xc3\xa9 \xe6\xbc\xa2 \xf0\x9f\x98\x80 {x} [y] <b>\", \"n\": -5, \"b\": true, \"l\": [\"a\", \"b, c\"], \"o\": {\"k\": 1, \"t\": \"x\"}}",
@@ -371,31 +371,31 @@ static const char *const tc_arguments[] = {
     "{\"s\": \"a</parameter>b\"}",
     "{\"s\": \"', \\\" and }\"}",
 };
-enum { TC_ARGUMENTS = sizeof tc_arguments / sizeof *tc_arguments };
+enum { TCALL_ARGUMENTS = sizeof tcall_arguments / sizeof *tcall_arguments };
 
 /* A conversation whose last message has calls with these arguments. n 0: without calls. */
-static void tc_conversation(const calls_form *f, const char *content, const int *arguments, int n, str *json) {
+static void tcall_conversation(const calls_form *f, const char *content, const int *arguments, int n, str *json) {
     str_fmt(json, "{\"messages\": [{\"role\": \"user\", \"content\": \"Question\"}, {\"role\": \"assistant\", \"content\": \"%s\"", content);
     for (int i = 0; i < n; i++) {
         str text = {0};
-        if (f->text_arguments) calls__quote(&text, bytes_of(tc_arguments[arguments[i]]));
+        if (f->text_arguments) calls__quote(&text, bytes_of(tcall_arguments[arguments[i]]));
         str_fmt(json, "%s{\"id\": \"call0000%d\", \"type\": \"function\", \"function\": {\"name\": \"%s\", \"arguments\": %s}}", i ? ", " : ", \"tool_calls\": [", i, i ? "put" : "get",
-                f->text_arguments ? text.p : tc_arguments[arguments[i]]);
+                f->text_arguments ? text.p : tcall_arguments[arguments[i]]);
         str_drop(&text);
     }
     str_fmt(json, "%s}], \"%s\": ", n ? "]" : "", f->tools_name);
-    str_put(json, tc_template_tools);
+    str_put(json, tcall_template_tools);
     str_put(json, "}");
 }
 
-static bool tc_text(jinja *t, const calls_form *f, const char *content, const int *arguments, int n, str *out) {
+static bool tcall_text(jinja *t, const calls_form *f, const char *content, const int *arguments, int n, str *out) {
     str        json = {0};
     jinja_text text = {0};
     val_env    env;
     err_t      e = {0};
-    tc_conversation(f, content, arguments, n, &json);
+    tcall_conversation(f, content, arguments, n, &json);
     val_env_init(&env, 0, 0, NULL);
-    const bool ok = tc_render(t, val_json_read(&env, str_bytes(&json), 0), &text, &e);
+    const bool ok = tcall_render(t, val_json_read(&env, str_bytes(&json), 0), &text, &e);
     if (ok) calls__set(out, str_bytes(&text.text));
     jinja_text_drop(&text);
     val_env_drop(&env);
@@ -403,7 +403,7 @@ static bool tc_text(jinja *t, const calls_form *f, const char *content, const in
     return ok;
 }
 
-static bool tc_equal(bytes got, const char *want) {
+static bool tcall_equal(bytes got, const char *want) {
     val_env env;
     val_env_init(&env, 0, 0, NULL);
     const bool same = val_eq(&env, val_json_read(&env, got, 0), val_json_read(&env, bytes_of(want), 0));
@@ -412,22 +412,22 @@ static bool tc_equal(bytes got, const char *want) {
 }
 
 /* Renders n calls and reads them back. Returns false where the template does not take the conversation, or drops the calls. */
-static bool tc_round(jinja *t, const calls_form *f, const char *name, const char *content, const int *arguments, int n) {
+static bool tcall_round(jinja *t, const calls_form *f, const char *name, const char *content, const int *arguments, int n) {
     str         text = {0}, plain = {0}, rest = {0};
     val_env     env;
-    const val   tools = tc_tools_of(&env);
+    const val   tools = tcall_tools_of(&env);
     call_list   calls = {0};
-    bool        ok = tc_text(t, f, content, arguments, n, &text);
-    tc_text(t, f, "xyz", NULL, 0, &plain);
+    bool        ok = tcall_text(t, f, content, arguments, n, &text);
+    tcall_text(t, f, "xyz", NULL, 0, &plain);
     const size_t from = calls__differ(str_bytes(&text), str_bytes(&plain));
     const bytes  answer = calls__slice(str_bytes(&text), from, text.n);
     ok = ok && calls__find(answer, 0, bytes_of(n > 1 ? "put" : "get")) != SIZE_MAX;
     if (ok) calls_read(f, answer, tools, &rest, &calls);
     bool same = calls.n == (size_t)n;
-    for (int i = 0; ok && same && i < n; i++) same = bytes_is(calls.at[i].name, i ? "put" : "get") && tc_equal(calls.at[i].arguments, tc_arguments[arguments[i]]);
+    for (int i = 0; ok && same && i < n; i++) same = bytes_is(calls.at[i].name, i ? "put" : "get") && tcall_equal(calls.at[i].arguments, tcall_arguments[arguments[i]]);
     if (ok) CHECKF(same, "%s: %d calls, %.*s, from: %.*s", name, (int)calls.n, calls.n ? (int)calls.at[0].arguments.n : 0, calls.n ? (const char *)calls.at[0].arguments.p : "", (int)answer.n, (const char *)answer.p);
     if (ok) CHECKF(!*content || calls__find(str_bytes(&rest), 0, bytes_of(content)) != SIZE_MAX || calls__find(answer, 0, bytes_of(content)) == SIZE_MAX, "%s: the content is lost", name);
-    if (ok && n > 1) tc_cut(f, answer, tools);
+    if (ok && n > 1) tcall_cut(f, answer, tools);
     call_list_drop(&calls);
     str_drop(&text), str_drop(&plain), str_drop(&rest);
     val_env_drop(&env);
@@ -435,111 +435,111 @@ static bool tc_round(jinja *t, const calls_form *f, const char *name, const char
 }
 
 /* All arguments in one call, and two calls in one message, with and without content. Returns how many were read back. */
-static int tc_rounds(jinja *t, const calls_form *f, const char *name) {
+static int tcall_rounds(jinja *t, const calls_form *f, const char *name) {
     int n = 0;
-    for (int i = 0; i < TC_ARGUMENTS; i++) n += tc_round(t, f, name, i % 2 ? "" : "Some text.", &i, 1);
-    n += tc_round(t, f, name, "", (const int[]){0, 2}, 2);
-    return n + tc_round(t, f, name, "Text", (const int[]){2, 0}, 2);
+    for (int i = 0; i < TCALL_ARGUMENTS; i++) n += tcall_round(t, f, name, i % 2 ? "" : "Some text.", &i, 1);
+    n += tcall_round(t, f, name, "", (const int[]){0, 2}, 2);
+    return n + tcall_round(t, f, name, "Text", (const int[]){2, 0}, 2);
 }
 
-static void tc_learned(bytes source, const char *name, const char *want, int least) {
+static void tcall_learned(bytes source, const char *name, const char *want, int least) {
     err_t  e = {0};
     jinja *t = jinja_parse(source, name, &e);
     if (!CHECKF(t != NULL, "%s", e.text)) return;
-    calls_form *f = calls_learn(tc_render, t);
+    calls_form *f = calls_learn(tcall_render, t);
     CHECKF(strcmp(f ? calls_form_name(f) : "none", want) == 0, "%s: the form is %s, want %s", name, f ? calls_form_name(f) : "none", want);
-    const int n = f ? tc_rounds(t, f, name) : 0;
-    CHECKF(n >= least, "%s: %d conversations of %d were read back, want %d", name, n, TC_ARGUMENTS + 2, least);
+    const int n = f ? tcall_rounds(t, f, name) : 0;
+    CHECKF(n >= least, "%s: %d conversations of %d were read back, want %d", name, n, TCALL_ARGUMENTS + 2, least);
     calls_form_free(f);
     jinja_free(t);
 }
 
-#define TC_Q                 "<|\"|>"
-#define TC_EACH(call)        "{% for t in m.tool_calls %}{% set f = t.function %}" call "{% endfor %}"
-#define TC_LIST(open, name, arguments, close) open "{% for t in m.tool_calls %}{% set f = t.function %}{{ ', ' if not loop.first }}{\"" name "\": \"{{ f.name }}\", \"" arguments "\": {{ f.arguments|tojson }}}{% endfor %}" close
-#define TC_ONE(name, arguments) "{\"" name "\": \"{{ f.name }}\", \"" arguments "\": {{ f.arguments|tojson }}}"
-#define TC_PARAMS(param)     "{% for k, v in f.arguments|items %}" param "{% endfor %}"
-#define TC_V                 "{{ v if v is string else v|tojson }}"
-#define TC_PY                "{{ f.name }}({% for k, v in f.arguments|items %}{{ ', ' if not loop.first }}{{ k }}={{ v|tojson }}{% endfor %})"
-#define TC_QUOTED            "{% macro value(v) %}{% if v is string %}" TC_Q "{{ v }}" TC_Q "{% elif v is boolean %}{{ v|tojson }}{% elif v is mapping %}{{ '{' }}{% for k, w in v|items %}{{ ',' if not loop.first }}{{ k }}:{{ value(w) }}{% endfor %}" \
+#define TCALL_Q                 "<|\"|>"
+#define TCALL_EACH(call)        "{% for t in m.tool_calls %}{% set f = t.function %}" call "{% endfor %}"
+#define TCALL_LIST(open, name, arguments, close) open "{% for t in m.tool_calls %}{% set f = t.function %}{{ ', ' if not loop.first }}{\"" name "\": \"{{ f.name }}\", \"" arguments "\": {{ f.arguments|tojson }}}{% endfor %}" close
+#define TCALL_ONE(name, arguments) "{\"" name "\": \"{{ f.name }}\", \"" arguments "\": {{ f.arguments|tojson }}}"
+#define TCALL_PARAMS(param)     "{% for k, v in f.arguments|items %}" param "{% endfor %}"
+#define TCALL_V                 "{{ v if v is string else v|tojson }}"
+#define TCALL_PY                "{{ f.name }}({% for k, v in f.arguments|items %}{{ ', ' if not loop.first }}{{ k }}={{ v|tojson }}{% endfor %})"
+#define TCALL_QUOTED            "{% macro value(v) %}{% if v is string %}" TCALL_Q "{{ v }}" TCALL_Q "{% elif v is boolean %}{{ v|tojson }}{% elif v is mapping %}{{ '{' }}{% for k, w in v|items %}{{ ',' if not loop.first }}{{ k }}:{{ value(w) }}{% endfor %}" \
     "{{ '}' }}{% elif v is sequence %}[{% for w in v %}{{ ',' if not loop.first }}{{ value(w) }}{% endfor %}]{% else %}{{ v }}{% endif %}{% endmacro %}"
 
 /* The calls of a message `m` in each form, as the template of a model would write them. */
 static const struct {
     const char *form, *calls;
     int         least;                                /* conversations that are read back: fewer where the form has one call, or cannot tell values apart */
-} tc_templates[] = {
-    {"tool_call", TC_EACH("{{ '\\n' }}<tool_call>\n" TC_ONE("name", "arguments") "\n</tool_call>"), 14},
-    {"tool_call-parameters", TC_EACH("{{ '\\n' }}<tool_call>\n<function={{ f.name }}>\n" TC_PARAMS("<parameter={{ k }}>\n" TC_V "\n</parameter>\n") "</function>\n</tool_call>"), 14},
-    {"tool_call-parameters", TC_EACH("<tool_call><function={{ f.name }}>" TC_PARAMS("<parameter={{ k }}>" TC_V "</parameter>") "</function></tool_call>"), 14},
-    {"seed", TC_EACH("<seed:tool_call>\n<function={{ f.name }}>\n" TC_PARAMS("<parameter={{ k }}>" TC_V "</parameter>\n") "</function>\n</seed:tool_call>"), 14},
-    {"tool_call-keys", TC_EACH("<tool_call>{{ f.name }}\n" TC_PARAMS("<arg_key>{{ k }}</arg_key>\n<arg_value>" TC_V "</arg_value>\n") "</tool_call>"), 14},
-    {"hunyuan", "<tool_calls:opensource>\n" TC_EACH("<tool_call:opensource>{{ f.name }}<tool_sep:opensource>\n" TC_PARAMS("<arg_key:opensource>{{ k }}</arg_key:opensource>\n<arg_value:opensource>" TC_V "</arg_value:opensource>\n")
+} tcall_templates[] = {
+    {"tool_call", TCALL_EACH("{{ '\\n' }}<tool_call>\n" TCALL_ONE("name", "arguments") "\n</tool_call>"), 14},
+    {"tool_call-parameters", TCALL_EACH("{{ '\\n' }}<tool_call>\n<function={{ f.name }}>\n" TCALL_PARAMS("<parameter={{ k }}>\n" TCALL_V "\n</parameter>\n") "</function>\n</tool_call>"), 14},
+    {"tool_call-parameters", TCALL_EACH("<tool_call><function={{ f.name }}>" TCALL_PARAMS("<parameter={{ k }}>" TCALL_V "</parameter>") "</function></tool_call>"), 14},
+    {"seed", TCALL_EACH("<seed:tool_call>\n<function={{ f.name }}>\n" TCALL_PARAMS("<parameter={{ k }}>" TCALL_V "</parameter>\n") "</function>\n</seed:tool_call>"), 14},
+    {"tool_call-keys", TCALL_EACH("<tool_call>{{ f.name }}\n" TCALL_PARAMS("<arg_key>{{ k }}</arg_key>\n<arg_value>" TCALL_V "</arg_value>\n") "</tool_call>"), 14},
+    {"hunyuan", "<tool_calls:opensource>\n" TCALL_EACH("<tool_call:opensource>{{ f.name }}<tool_sep:opensource>\n" TCALL_PARAMS("<arg_key:opensource>{{ k }}</arg_key:opensource>\n<arg_value:opensource>" TCALL_V "</arg_value:opensource>\n")
      "</tool_call:opensource>\n") "</tool_calls:opensource>", 14},
-    {"hunyuan-json", "<tool_calls>" TC_EACH("<tool_call>function<tool_sep>{{ f.name }}\n```json\n{{ f.arguments|tojson }}\n```</tool_call>") "</tool_calls>", 14},
-    {"tool_calls-list", TC_LIST("<tool_calls>[", "name", "arguments", "]</tool_calls>"), 14},
-    {"mistral", TC_LIST("[TOOL_CALLS][", "name", "arguments", "]"), 14},
-    {"mistral", TC_EACH("[TOOL_CALLS]{{ f.name }}[CALL_ID]{{ t.id }}[ARGS]{{ f.arguments|tojson }}"), 14},
-    {"mistral", TC_EACH("[TOOL_CALLS]{{ f.name }}[ARGS]{{ f.arguments if f.arguments is string else f.arguments|tojson }}"), 14},
-    {"deepseek-r1", TC_DB TC_EACH("{{ '\\n' if not loop.first }}" TC_CB "function" TC_SEP "{{ f.name }}\n```json\n{{ f.arguments|tojson }}\n```" TC_CE) TC_DE, 14},
-    {"deepseek-r1", TC_DB TC_EACH(TC_CB "{{ t.type }}" TC_SEP "{{ f.name + '\\n```json\\n' + f.arguments + '\\n```' }}" TC_CE) TC_DE, 14},
-    {"deepseek-v3.1", TC_DB TC_EACH(TC_CB "{{ f.name }}" TC_SEP "{{ f.arguments|tojson }}" TC_CE) TC_DE, 14},
-    {"deepseek-v3.2", "<" TC_ML "function_calls>\n" TC_EACH("<" TC_ML "invoke name=\"{{ f.name }}\">\n" TC_PARAMS("<" TC_ML "parameter name=\"{{ k }}\" string=\"{{ (v is string)|tojson }}\">" TC_V "</" TC_ML "parameter>\n") "</" TC_ML "invoke>\n")
-     "</" TC_ML "function_calls>", 14},
-    {"deepseek-v4", "<" TC_ML "tool_calls>\n" TC_EACH("<" TC_ML "invoke name=\"{{ f.name }}\">\n" TC_PARAMS("<" TC_ML "parameter name=\"{{ k }}\" string=\"{{ (v is string)|tojson }}\">" TC_V "</" TC_ML "parameter>\n") "</" TC_ML "invoke>\n")
-     "</" TC_ML "tool_calls>", 14},
-    {"step3", "<\xef\xbd\x9ctool_calls_begin\xef\xbd\x9c>" TC_EACH("<\xef\xbd\x9ctool_call_begin\xef\xbd\x9c>function<\xef\xbd\x9ctool_sep\xef\xbd\x9c><steptml:invoke name=\"{{ f.name }}\">" TC_PARAMS("<steptml:parameter name=\"{{ k }}\">" TC_V
+    {"hunyuan-json", "<tool_calls>" TCALL_EACH("<tool_call>function<tool_sep>{{ f.name }}\n```json\n{{ f.arguments|tojson }}\n```</tool_call>") "</tool_calls>", 14},
+    {"tool_calls-list", TCALL_LIST("<tool_calls>[", "name", "arguments", "]</tool_calls>"), 14},
+    {"mistral", TCALL_LIST("[TOOL_CALLS][", "name", "arguments", "]"), 14},
+    {"mistral", TCALL_EACH("[TOOL_CALLS]{{ f.name }}[CALL_ID]{{ t.id }}[ARGS]{{ f.arguments|tojson }}"), 14},
+    {"mistral", TCALL_EACH("[TOOL_CALLS]{{ f.name }}[ARGS]{{ f.arguments if f.arguments is string else f.arguments|tojson }}"), 14},
+    {"deepseek-r1", TCALL_DB TCALL_EACH("{{ '\\n' if not loop.first }}" TCALL_CB "function" TCALL_SEP "{{ f.name }}\n```json\n{{ f.arguments|tojson }}\n```" TCALL_CE) TCALL_DE, 14},
+    {"deepseek-r1", TCALL_DB TCALL_EACH(TCALL_CB "{{ t.type }}" TCALL_SEP "{{ f.name + '\\n```json\\n' + f.arguments + '\\n```' }}" TCALL_CE) TCALL_DE, 14},
+    {"deepseek-v3.1", TCALL_DB TCALL_EACH(TCALL_CB "{{ f.name }}" TCALL_SEP "{{ f.arguments|tojson }}" TCALL_CE) TCALL_DE, 14},
+    {"deepseek-v3.2", "<" TCALL_ML "function_calls>\n" TCALL_EACH("<" TCALL_ML "invoke name=\"{{ f.name }}\">\n" TCALL_PARAMS("<" TCALL_ML "parameter name=\"{{ k }}\" string=\"{{ (v is string)|tojson }}\">" TCALL_V "</" TCALL_ML "parameter>\n") "</" TCALL_ML "invoke>\n")
+     "</" TCALL_ML "function_calls>", 14},
+    {"deepseek-v4", "<" TCALL_ML "tool_calls>\n" TCALL_EACH("<" TCALL_ML "invoke name=\"{{ f.name }}\">\n" TCALL_PARAMS("<" TCALL_ML "parameter name=\"{{ k }}\" string=\"{{ (v is string)|tojson }}\">" TCALL_V "</" TCALL_ML "parameter>\n") "</" TCALL_ML "invoke>\n")
+     "</" TCALL_ML "tool_calls>", 14},
+    {"step3", "<\xef\xbd\x9ctool_calls_begin\xef\xbd\x9c>" TCALL_EACH("<\xef\xbd\x9ctool_call_begin\xef\xbd\x9c>function<\xef\xbd\x9ctool_sep\xef\xbd\x9c><steptml:invoke name=\"{{ f.name }}\">" TCALL_PARAMS("<steptml:parameter name=\"{{ k }}\">" TCALL_V
      "</steptml:parameter>") "</steptml:invoke><\xef\xbd\x9ctool_call_end\xef\xbd\x9c>") "<\xef\xbd\x9ctool_calls_end\xef\xbd\x9c>", 14},
-    {"kimi", "<|tool_calls_section_begin|>" TC_EACH("<|tool_call_begin|>functions.{{ f.name }}:{{ loop.index0 }}<|tool_call_argument_begin|>{{ f.arguments|tojson }}<|tool_call_end|>") "<|tool_calls_section_end|>", 14},
-    {"kimi", "<|tool_calls_section_begin|>" TC_EACH("<|tool_call_begin|>{{ t.id }}<|tool_call_argument_begin|>{{ f.arguments|tojson }}<|tool_call_end|>") "<|tool_calls_section_end|>", 0},
-    {"command-r7b", TC_LIST("<|START_ACTION|>[\n    ", "tool_name", "parameters", "\n]<|END_ACTION|>"), 14},
-    {"command-r", TC_LIST("Action:\n```json\n[", "tool_name", "parameters", "]```"), 14},
-    {"gpt-oss", TC_EACH("<|start|>assistant<|channel|>commentary to=functions.{{ f.name }} <|constrain|>json<|message|>{{ f.arguments|tojson }}<|call|>"), 14},
-    {"gemma", TC_EACH("<|tool_call>call:{{ f.name }}{{ value(f.arguments) }}<tool_call|>"), 14},
-    {"functiongemma", TC_EACH("<start_function_call>call:{{ f.name }}{{ value(f.arguments)|replace('<|\"|>', '<escape>') }}<end_function_call>"), 14},
-    {"lfm2", "<|tool_call_start|>[" TC_EACH("{{ ', ' if not loop.first }}" TC_PY) "]<|tool_call_end|>", 14},
-    {"lfm2", "<|tool_call_start|>[" TC_EACH("{{ ', ' if not loop.first }}{{ f.name }}({% for k, v in f.arguments|items %}{{ ', ' if not loop.first }}{{ k }}={{ \"'\" + v + \"'\" if v is string else v }}{% endfor %})") "]<|tool_call_end|>", 13},
-    {"minicpm3", "<|tool_call_start|>\n```python\n" TC_EACH(TC_PY "\n") "```\n<|tool_call_end|>\n", 14},
-    {"olmo3", "<function_calls>\n" TC_EACH(TC_PY "\n") "</function_calls>", 14},
-    {"minimax-m2", "<minimax:tool_call>\n" TC_EACH("<invoke name=\"{{ f.name }}\">\n" TC_PARAMS("<parameter name=\"{{ k }}\">" TC_V "</parameter>\n") "</invoke>\n") "</minimax:tool_call>", 14},
-    {"minicpm", TC_EACH("<function name=\"{{ f.name }}\">" TC_PARAMS("<param name=\"{{ k }}\">{{ '<![CDATA[' + v + ']]>' if v is string and '<' in v else v }}</param>") "</function>"), 14},
-    {"granite", TC_LIST("<|tool_call|>[", "name", "arguments", "]"), 14},
-    {"phi-4", TC_LIST("<|tool_call|>[", "name", "arguments", "]<|/tool_call|>"), 14},
-    {"nemotron", TC_LIST("<TOOLCALL>[", "name", "arguments", "]</TOOLCALL>"), 14},
-    {"apertus", "<|tools_prefix|>[" TC_EACH("{{ ', ' if not loop.first }}{\"{{ f.name }}\": {{ f.arguments|tojson }}}") "]<|tools_suffix|>", 14},
-    {"solar", "<|tool_calls|>" TC_EACH("<|tool_call:begin|>{{ t.id }}<|tool_call:name|>{{ f.name }}<|tool_call:args|>{{ f.arguments|tojson }}<|tool_call:end|>") "<|calls|>", 14},
-    {"internlm", TC_EACH("<|action_start|><|plugin|>\n" TC_ONE("name", "parameters") "<|action_end|>"), 14},
-    {"gigachat", "{% set f = m.tool_calls[0].function %}<|function_call|>" TC_ONE("name", "arguments"), 12},
-    {"gigachat-role", "{% set f = m.tool_calls[0].function %}<|message_sep|>\n\nfunction call<|role_sep|>\n" TC_ONE("name", "arguments"), 12},
+    {"kimi", "<|tool_calls_section_begin|>" TCALL_EACH("<|tool_call_begin|>functions.{{ f.name }}:{{ loop.index0 }}<|tool_call_argument_begin|>{{ f.arguments|tojson }}<|tool_call_end|>") "<|tool_calls_section_end|>", 14},
+    {"kimi", "<|tool_calls_section_begin|>" TCALL_EACH("<|tool_call_begin|>{{ t.id }}<|tool_call_argument_begin|>{{ f.arguments|tojson }}<|tool_call_end|>") "<|tool_calls_section_end|>", 0},
+    {"command-r7b", TCALL_LIST("<|START_ACTION|>[\n    ", "tool_name", "parameters", "\n]<|END_ACTION|>"), 14},
+    {"command-r", TCALL_LIST("Action:\n```json\n[", "tool_name", "parameters", "]```"), 14},
+    {"gpt-oss", TCALL_EACH("<|start|>assistant<|channel|>commentary to=functions.{{ f.name }} <|constrain|>json<|message|>{{ f.arguments|tojson }}<|call|>"), 14},
+    {"gemma", TCALL_EACH("<|tool_call>call:{{ f.name }}{{ value(f.arguments) }}<tool_call|>"), 14},
+    {"functiongemma", TCALL_EACH("<start_function_call>call:{{ f.name }}{{ value(f.arguments)|replace('<|\"|>', '<escape>') }}<end_function_call>"), 14},
+    {"lfm2", "<|tool_call_start|>[" TCALL_EACH("{{ ', ' if not loop.first }}" TCALL_PY) "]<|tool_call_end|>", 14},
+    {"lfm2", "<|tool_call_start|>[" TCALL_EACH("{{ ', ' if not loop.first }}{{ f.name }}({% for k, v in f.arguments|items %}{{ ', ' if not loop.first }}{{ k }}={{ \"'\" + v + \"'\" if v is string else v }}{% endfor %})") "]<|tool_call_end|>", 13},
+    {"minicpm3", "<|tool_call_start|>\n```python\n" TCALL_EACH(TCALL_PY "\n") "```\n<|tool_call_end|>\n", 14},
+    {"olmo3", "<function_calls>\n" TCALL_EACH(TCALL_PY "\n") "</function_calls>", 14},
+    {"minimax-m2", "<minimax:tool_call>\n" TCALL_EACH("<invoke name=\"{{ f.name }}\">\n" TCALL_PARAMS("<parameter name=\"{{ k }}\">" TCALL_V "</parameter>\n") "</invoke>\n") "</minimax:tool_call>", 14},
+    {"minicpm", TCALL_EACH("<function name=\"{{ f.name }}\">" TCALL_PARAMS("<param name=\"{{ k }}\">{{ '<![CDATA[' + v + ']]>' if v is string and '<' in v else v }}</param>") "</function>"), 14},
+    {"granite", TCALL_LIST("<|tool_call|>[", "name", "arguments", "]"), 14},
+    {"phi-4", TCALL_LIST("<|tool_call|>[", "name", "arguments", "]<|/tool_call|>"), 14},
+    {"nemotron", TCALL_LIST("<TOOLCALL>[", "name", "arguments", "]</TOOLCALL>"), 14},
+    {"apertus", "<|tools_prefix|>[" TCALL_EACH("{{ ', ' if not loop.first }}{\"{{ f.name }}\": {{ f.arguments|tojson }}}") "]<|tools_suffix|>", 14},
+    {"solar", "<|tool_calls|>" TCALL_EACH("<|tool_call:begin|>{{ t.id }}<|tool_call:name|>{{ f.name }}<|tool_call:args|>{{ f.arguments|tojson }}<|tool_call:end|>") "<|calls|>", 14},
+    {"internlm", TCALL_EACH("<|action_start|><|plugin|>\n" TCALL_ONE("name", "parameters") "<|action_end|>"), 14},
+    {"gigachat", "{% set f = m.tool_calls[0].function %}<|function_call|>" TCALL_ONE("name", "arguments"), 12},
+    {"gigachat-role", "{% set f = m.tool_calls[0].function %}<|message_sep|>\n\nfunction call<|role_sep|>\n" TCALL_ONE("name", "arguments"), 12},
     {"mcp", "{% set f = m.tool_calls[0].function %}<use_mcp_tool>\n<server_name>default</server_name>\n<tool_name>{{ f.name }}</tool_name>\n<arguments>\n{{ f.arguments|tojson }}\n</arguments>\n</use_mcp_tool>", 12},
-    {"functools", TC_LIST("functools[", "name", "arguments", "]"), 14},
-    {"functions", TC_EACH("functions.{{ f.name }}:\n{{ f.arguments + '' }}\n"), 14},
-    {"functionary-v2", TC_EACH("{{ '\\n' }}<|from|>assistant\n<|recipient|>{{ f.name }}\n<|content|>{{ f.arguments|tojson }}<|stop|>"), 14},
-    {"function-tag", TC_EACH("<function={{ f.name }}>{{ f.arguments|tojson }}</function>"), 14},
-    {"functionary", TC_EACH(">>>{{ f.name }}\n{{ f.arguments|tojson }}"), 14},
-    {"llama", "{% set f = m.tool_calls[0].function %}{{ '\\n' if m.content }}" TC_ONE("name", "parameters"), 12},
-    {"json-list", TC_LIST("{{ '\\n' if m.content }}[", "name", "arguments", "]"), 14},
-    {"json-list", TC_LIST("[", "name", "arguments", "]"), 14},
-    {"python-list", "{{ '\\n' if m.content }}[" TC_EACH("{{ ', ' if not loop.first }}" TC_PY) "]", 14},
+    {"functools", TCALL_LIST("functools[", "name", "arguments", "]"), 14},
+    {"functions", TCALL_EACH("functions.{{ f.name }}:\n{{ f.arguments + '' }}\n"), 14},
+    {"functionary-v2", TCALL_EACH("{{ '\\n' }}<|from|>assistant\n<|recipient|>{{ f.name }}\n<|content|>{{ f.arguments|tojson }}<|stop|>"), 14},
+    {"function-tag", TCALL_EACH("<function={{ f.name }}>{{ f.arguments|tojson }}</function>"), 14},
+    {"functionary", TCALL_EACH(">>>{{ f.name }}\n{{ f.arguments|tojson }}"), 14},
+    {"llama", "{% set f = m.tool_calls[0].function %}{{ '\\n' if m.content }}" TCALL_ONE("name", "parameters"), 12},
+    {"json-list", TCALL_LIST("{{ '\\n' if m.content }}[", "name", "arguments", "]"), 14},
+    {"json-list", TCALL_LIST("[", "name", "arguments", "]"), 14},
+    {"python-list", "{{ '\\n' if m.content }}[" TCALL_EACH("{{ ', ' if not loop.first }}" TCALL_PY) "]", 14},
 };
-enum { TC_TEMPLATES = sizeof tc_templates / sizeof *tc_templates };
+enum { TCALL_TEMPLATES = sizeof tcall_templates / sizeof *tcall_templates };
 
 static void t_calls_learn(void) {
-    for (int i = 0; i < TC_TEMPLATES; i++) {
+    for (int i = 0; i < TCALL_TEMPLATES; i++) {
         str source = {0};
-        str_put(&source, TC_QUOTED);
-        str_fmt(&source, "{%% if tools %%}<|tools|>{{ tools|tojson }}<|end|>\n{%% endif %%}{%% for m in messages %%}<|%s|>\n{{ m.content or '' }}{%% if m.tool_calls %%}%s{%% endif %%}\n<|end|>\n{%% endfor %%}", "{{ m.role }}", tc_templates[i].calls);
-        tc_learned(str_bytes(&source), tc_templates[i].form, tc_templates[i].form, tc_templates[i].least);
+        str_put(&source, TCALL_QUOTED);
+        str_fmt(&source, "{%% if tools %%}<|tools|>{{ tools|tojson }}<|end|>\n{%% endif %%}{%% for m in messages %%}<|%s|>\n{{ m.content or '' }}{%% if m.tool_calls %%}%s{%% endif %%}\n<|end|>\n{%% endfor %%}", "{{ m.role }}", tcall_templates[i].calls);
+        tcall_learned(str_bytes(&source), tcall_templates[i].form, tcall_templates[i].form, tcall_templates[i].least);
         str_drop(&source);
     }
 }
 
 /* A template without calls has no form; one whose instructions alone tell of calls has the form of their words. */
 static void t_calls_words(void) {
-    tc_learned(bytes_of("{% for m in messages %}<|{{ m.role }}|>{{ m.content }}{% endfor %}"), "without calls", "none", 0);
-    tc_learned(bytes_of("{{ raise_exception('no') }}"), "refuses all", "none", 0);
-    tc_learned(bytes_of("{% if tools %}Answer with <|tool_call|> and a JSON list of: {{ tools }}{% endif %}{% for m in messages %}{{ m.content }}{% endfor %}"), "instructions", "granite", 0);
-    tc_learned(bytes_of("{% if xml_tools %}Write <tool_call></tool_call>.{% endif %}{% for m in messages %}{{ m.content }}{% endfor %}"), "other variable", "tool_call", 0);
+    tcall_learned(bytes_of("{% for m in messages %}<|{{ m.role }}|>{{ m.content }}{% endfor %}"), "without calls", "none", 0);
+    tcall_learned(bytes_of("{{ raise_exception('no') }}"), "refuses all", "none", 0);
+    tcall_learned(bytes_of("{% if tools %}Answer with <|tool_call|> and a JSON list of: {{ tools }}{% endif %}{% for m in messages %}{{ m.content }}{% endfor %}"), "instructions", "granite", 0);
+    tcall_learned(bytes_of("{% if xml_tools %}Write <tool_call></tool_call>.{% endif %}{% for m in messages %}{{ m.content }}{% endfor %}"), "other variable", "tool_call", 0);
 }
 
 /* Templates of models. */
@@ -562,7 +562,7 @@ static void t_calls_models(void) {
         char *text = t_read(t_shared(name), &n);
         if (!text) continue;
         any = true;
-        tc_learned((bytes){(uint8_t *)text, n}, models[i].file, models[i].form, models[i].least);
+        tcall_learned((bytes){(uint8_t *)text, n}, models[i].file, models[i].form, models[i].least);
         free(text);
     }
     if (!any) SKIP("no shared templates");
