@@ -20,8 +20,9 @@ MINUTES  ?= 15
 BASE     := -std=gnu11 $(DEBUG) -Wall -Wextra -Wshadow -Wundef $(WERROR) -ffp-contract=off -fno-math-errno
 LIBS     := -lpcre2-8 -ldl -lm -lpthread
 
-# OpenBLAS is looked for when a run asks for it (--blas); BLAS=0 leaves that out.
+# OpenBLAS and libedit are looked for when a run asks for them (--blas, -i); BLAS=0 and EDIT=0 leave that out.
 BLAS     ?= 1
+EDIT     ?= 1
 COMMIT   := $(or $(if $(wildcard .git),$(shell git describe --always --dirty --abbrev=10 --exclude '*' 2> /dev/null)),unknown)
 
 SAN      := -O1 -fno-omit-frame-pointer -fno-sanitize-recover=all
@@ -32,7 +33,7 @@ all: llmrun                            ## build ./llmrun (the default)
 llmrun: build/main/llmrun
 	cp $< $@
 
-static: build/static/llmrun            ## build/static/llmrun: one file that runs on any Linux of this processor's kind, without --blas
+static: build/static/llmrun            ## build/static/llmrun: one file that runs on any Linux of this processor's kind, without --blas and line editing
 
 cross: build/aarch64/llmrun llmrun     ## build for aarch64, and hold its text under qemu-user against this machine's (Debian: gcc-aarch64-linux-gnu qemu-user, libraries of :arm64)
 	@sh tests/cross.sh ./llmrun "qemu-aarch64 -L /usr/aarch64-linux-gnu build/aarch64/llmrun"
@@ -167,12 +168,13 @@ CC_fuzz       := $(CLANG)
 # Fuzzers test the parsers. Kernels without coverage and undefined-behaviour checks compile in a third of the time.
 KERNELS_fuzz  := $(SAN) -fsanitize=address -Wno-pass-failed
 BLAS_static   := 0
+EDIT_static   := 0
 STRESS_stress := 1
 
 # The folder of a target, build/VARIANT/FILE, names the variant.
 variant   = $(notdir $(patsubst %/,%,$(@D)))
 COMPILER  = $(or $(CC_$(variant)),$(CC))
-DEFINES   = -DLLMRUN_BLAS=$(or $(BLAS_$(variant)),$(BLAS)) -DLLMRUN_STRESS=$(or $(STRESS_$(variant)),0)
+DEFINES   = -DLLMRUN_BLAS=$(or $(BLAS_$(variant)),$(BLAS)) -DLLMRUN_EDIT=$(or $(EDIT_$(variant)),$(EDIT)) -DLLMRUN_STRESS=$(or $(STRESS_$(variant)),0)
 COMPILE   = $(COMPILER) $(FLAGS_$(variant)) $(BASE) $(CFLAGS) $(DEFINES)
 TESTING   = -DGGML_KERNELS_DECLARE -DLLMRUN_NO_MAIN -Wno-unused-function
 LINK      = $(COMPILE) $(LINK_$(variant)) -o $@ $^ $(LDFLAGS) $(LIBS)

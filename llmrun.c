@@ -31,6 +31,8 @@
  *   [spec]     speculative decoding: n-gram lookup, draft model                   <- k base host pool gguf writer tok dev model kv fwd samp engine
  *   [sched]    (hist) continuous batching of requests                             <- base pool tok kv fwd samp engine gen spec
  *   [text]     one request, its text streamed                                     <- k base tok kv samp engine gen chat sched spec
+ *   [term]     messages from a person or a pipe: editing, history, paste          <- base
+ *   [talk]     a conversation, turn by turn                                      <- base val jinja kv engine gen chat sched spec text term
  *   [batch]    files of requests, one per line                                    <- base tok kv samp engine gen lines results req sched spec
  *   [calib]    tool: importance matrix (imatrix) of a text                        <- k base pool gguf writer tok kv dev fwd engine
  *   [round]    tool: calibrated rounding of weights (GPTQ style)                  <- k base host pool gguf tok arch model kv dev fwd
@@ -40,7 +42,7 @@
  *   [plot]     tool: rates as a picture (SVG)                                     <- base
  *   [bench]    tool: benchmark of a model on this machine                         <- k base pool gguf arch model kv dev fwd samp engine spec quant plot
  *   [cli]      option table, config, command line                                 <- all
- *   [help]     help, man page, completions, lists                                 <- k base tok dev arch model calls spec quant cli
+ *   [help]     help, man page, completions, lists                                 <- k base tok dev arch model calls spec term talk quant cli
  *   [act]      actions of the command                                             <- all
  *   [main]     from the command line to the exit code                             <- k base host dev cli act
  *
@@ -51,6 +53,9 @@
 #endif
 #ifndef LLMRUN_BLAS
 #define LLMRUN_BLAS 1                                 /* 0: without --blas */
+#endif
+#ifndef LLMRUN_EDIT
+#define LLMRUN_EDIT 1                                 /* 0: without libedit */
 #endif
 #ifndef LLMRUN_STRESS
 #define LLMRUN_STRESS 0                               /* 1: rare events are frequent (make stress) */
@@ -67,6 +72,7 @@
 #include <float.h>
 #include <glob.h>
 #include <limits.h>
+#include <locale.h>
 #include <math.h>
 #include <poll.h>
 #include <pthread.h>
@@ -88,8 +94,11 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
+#include <termios.h>
 #include <time.h>
 #include <unistd.h>
+#include <wchar.h>
 #include <linux/futex.h>
 
 #define PCRE2_CODE_UNIT_WIDTH 8
@@ -24339,6 +24348,12 @@ static void sched__fail(sched *sc, sched_seq *q, int32_t id) {
                 sc->eng->g->path, last);
 }
 
+/* Blocks that right guesses have filled are for other sequences, as those that a step fills are. */
+static void sched__offer(const sched *sc, sched_seq *q) {
+    kv_publish(q->kv, q->ids.id);
+    kv_commit(sc->eng->kv, true);
+}
+
 /* All that was picked for q joins its text, up to where it ends. */
 static void sched__join_all(sched *sc, sched_seq *q, double now) {
     const int had = q->a.n_tok, n = (int)q->ids.n;
@@ -24353,9 +24368,9 @@ static void sched__join_all(sched *sc, sched_seq *q, double now) {
     }
     if (q->n_guess) spec_record(sc->guesser, q->guess, right, q->n_pick < q->n_guess ? q->n_pick : q->n_guess, n);
     q->over = q->a.finish != GEN_RUNNING;
-    if (q->over) return;
-    q->done = kv_truncate(q->kv, n + right);
-    if ((int)q->ids.n > sc->eng->n_ctx) sched__shift(sc, q);
+    q->done = kv_truncate(q->kv, n + right < (int)q->ids.n ? n + right : (int)q->ids.n);
+    if (q->a.finish != GEN_FAILED) sched__offer(sc, q);
+    if (!q->over && (int)q->ids.n > sc->eng->n_ctx) sched__shift(sc, q);
 }
 
 static void sched__tokens(sched *sc) {
@@ -24441,8 +24456,8 @@ static bool sched_step(sched *sc, int64_t n_ahead, err_t *e) {
 /* ===== [text] one answer, its text streamed =====
  * One request of a schedule, whose text is written as it comes: all of it that can no longer become a stop string. On a terminal it is
  * written so that it cannot steer the terminal; elsewhere it is the exact bytes.
- * Public: text_opts, text_plan, text_run.
- * Opens: text_opts. */
+ * Public: text_opts, text_plan, text_turn, text_tokens, text_run.
+ * Opens: text_opts, text_stats. */
 
 typedef struct {
     bool        ids;                                  /* token ids are written in place of text */
@@ -24621,7 +24636,7 @@ static void text__warn_empty(const engine *eng, const gen_request *r, const text
 }
 
 /* "llmrun: NAME  N tokens in S s (R tokens/s)"; without a time where nothing was timed. */
-static void text__tokens(str *s, const char *name, int n, int timed, double seconds) {
+static void text_tokens(str *s, const char *name, int n, int timed, double seconds) {
     str_fmt(s, "llmrun: %-11s %d token%s", name, n, n == 1 ? "" : "s");
     if (timed > 0 && seconds > 0) str_fmt(s, " in %.3f s (%.2f tokens/s)", seconds, timed / seconds);
     str_put(s, "\n");
@@ -24634,10 +24649,10 @@ static void text__summary(const engine *eng, const spec *guesser, const gen_requ
     getrusage(RUSAGE_SELF, &ru);
     str_fmt(&s, "llmrun: load        %.3f s, %s kernels, %d thread%s\n", eng->t_open, k_level_name(), eng->p->n,
             eng->p->n > 1 ? "s" : "");
-    if (st->n_prompt) text__tokens(&s, "prompt", st->n_prompt, st->n_prompt, st->prompt_s);
+    if (st->n_prompt) text_tokens(&s, "prompt", st->n_prompt, st->n_prompt, st->prompt_s);
     if (a->n_cached) str_fmt(&s, "llmrun: prompt      %d tokens before them came from %s\n", a->n_cached, eng->kv->opts.cache);
     if (a->n_tok) str_fmt(&s, "llmrun: first token after %.3f s\n", st->first_s);
-    text__tokens(&s, "generated", a->n_tok, a->n_tok - 1, st->gen_s);
+    text_tokens(&s, "generated", a->n_tok, a->n_tok - 1, st->gen_s);
     spec_report(guesser, &s);
     str_fmt(&s, "llmrun: memory      %.1f MiB of KV cache, %.1f MiB at the peak, the mapped model among it\n",
             (double)kv_bytes_peak(eng->kv) / 1048576, (double)ru.ru_maxrss / 1024);
@@ -24736,7 +24751,7 @@ static bool text__echo(text_sink *s) {
 
 /* Adds r, one completion, to a schedule with nothing to do, streams its answer to out and moves it to *a, which the caller drops. False: e says
  * why there is none, or what ended all answers; what ended this one alone is in a->err. */
-static bool text__turn(sched *sc, const gen_request *r, const text_opts *o, out_t *out, text_stats *st, gen_answer *a, err_t *e) {
+static bool text_turn(sched *sc, const gen_request *r, const text_opts *o, out_t *out, text_stats *st, gen_answer *a, err_t *e) {
     text_sink s = {.out = out, .o = o, .r = r, .terminal = isatty(fileno(out->f))};
     ASSERT(r->n == 1 && sched_idle(sc));
     *a = (gen_answer){0};
@@ -24759,7 +24774,7 @@ static bool text_run(engine *eng, spec *guesser, const gen_request *r, const tex
     text_stats       st = {0};
     gen_answer       a = {0};
     if (sc) text__show_chain(eng, r);
-    const bool ok = sc && text__turn(sc, r, o, out, &st, &a, e);
+    const bool ok = sc && text_turn(sc, r, o, out, &st, &a, e);
     if (ok) *e = a.err;
     if (a.finish == GEN_CONTEXT)
         log_warn("the context is full at %d tokens (-c, --kv-mem and --kv-blocks bound it%s)", eng->n_ctx,
@@ -24768,6 +24783,1164 @@ static bool text_run(engine *eng, spec *guesser, const gen_request *r, const tex
     if (ok && !e->code && !out->why) text__summary(eng, guesser, r, &a, &st);
     gen_answer_drop(&a);
     sched_free(sc);
+    return !e->code;
+}
+
+/* ===== [term] messages from a person or a pipe =====
+ * Reads one message after the other from standard input. At a terminal a person types them: with line editing and history where libedit is
+ * found (it is loaded when it is needed; the program runs without it), else as plain lines. Lines that arrive at once, as when they are pasted,
+ * are one message; so are lines of which each but the last ends in a backslash, and those from """ to """. Where standard input is no
+ * terminal each line is a message, and no prompt is written.
+ *   Signals are blocked while a message is read, except where the program waits for input: an interrupt is noticed at once and never lost. The
+ * settings of the terminal are restored after every message, and by term_restore() where a signal ends the program.
+ * Invariant: the bytes of a message are those that were typed, pasted or piped; but line ends of a paste become newlines.
+ * Public: term_open, term_close, term_read, term_person, term_restore, term_edits.
+ * Opens: term_message. */
+
+enum {
+    TERM_AT_ONCE_MS = 20,                             /* lines that follow each other faster were not typed */
+    TERM_HISTORY = 1000,                              /* entries of the history that are kept, */
+    TERM_HISTORY_BYTES = 4 << 20,                     /* and bytes of its file that are read */
+    TERM_MESSAGE_MAX = 64 << 20,                      /* bytes of one message */
+    TERM_BYTE = 0x110000,                             /* in a line that is edited: TERM_BYTE + b is a byte that belongs to no character */
+};
+
+typedef struct {
+    str  text;
+    bool literal;                                     /* from """ to """, or lines that arrived at once: not a command */
+} term_message;
+
+typedef enum {
+    TERM_READ,                                        /* there is a message */
+    TERM_END,                                         /* standard input has ended, or e is set */
+    TERM_DROPPED,                                     /* Ctrl-C: what was typed so far is dropped */
+    TERM_STOPPED,                                     /* a signal, see g_interrupt, and nothing had been typed */
+} term_event;
+
+/* --- libedit: its functions by name, and the numbers of its interface that are used (histedit.h) --- */
+
+typedef struct editline term_edit;
+typedef struct history  term_past;
+
+typedef struct {
+    int            num;
+    const wchar_t *text;
+} term_entry;
+
+typedef struct {
+    const wchar_t *from, *cursor, *to;
+} term_line;
+
+typedef struct {
+    term_edit       *(*open)(const char *name, FILE *in, FILE *out, FILE *err);
+    void            (*close)(term_edit *);
+    const wchar_t  *(*read)(term_edit *, int *n);
+    int             (*set)(term_edit *, int what, ...);
+    int             (*insert)(term_edit *, const wchar_t *);
+    const term_line *(*line)(term_edit *);
+    void            (*resize)(term_edit *);
+    int             (*source)(term_edit *, const char *file);
+    term_past      *(*past_open)(void);
+    void            (*past_close)(term_past *);
+    int             (*past)(term_past *, term_entry *, int what, ...);
+} term_lib;
+
+static const struct {
+    const char *name;
+    size_t      at;
+} term__lib_names[] = {
+    {"el_init", offsetof(term_lib, open)},         {"el_end", offsetof(term_lib, close)},          {"el_wgets", offsetof(term_lib, read)},
+    {"el_wset", offsetof(term_lib, set)},          {"el_winsertstr", offsetof(term_lib, insert)},  {"el_wline", offsetof(term_lib, line)},
+    {"el_resize", offsetof(term_lib, resize)},     {"el_source", offsetof(term_lib, source)},      {"history_winit", offsetof(term_lib, past_open)},
+    {"history_wend", offsetof(term_lib, past_close)}, {"history_w", offsetof(term_lib, past)},
+};
+
+enum { TERM_EL_PROMPT = 0, TERM_EL_EDITOR = 2, TERM_EL_BIND = 4, TERM_EL_TTY = 8, TERM_EL_ADD = 9, TERM_EL_HISTORY = 10, TERM_EL_GETC = 13, TERM_EL_MODE = 16, TERM_EL_REDRAW = 20 };
+enum { TERM_PAST_SIZE = 1, TERM_PAST_ENTER = 10, TERM_PAST_UNIQUE = 20 };
+enum { TERM_KEY_REDRAW = 4, TERM_KEY_WRONG = 6 };     /* what a key has done */
+
+static const wchar_t term__paste_key[] = L"\033[200~";   /* what terminals put before a paste; behind it: */
+static const char    term__paste_end[] = "\033[201~";
+
+/* False: libedit is not on this machine, or was left out of the build. */
+static bool term__load(term_lib *lib) {
+    static const char *const files[] = {"libedit.so.2", "libedit.so.0", "libedit.so"};
+    void                    *so = NULL;
+    bool                     all = true;
+    for (size_t i = 0; LLMRUN_EDIT && !so && i < sizeof files / sizeof *files; i++) so = dlopen(files[i], RTLD_NOW | RTLD_LOCAL);
+    for (size_t i = 0; so && i < sizeof term__lib_names / sizeof *term__lib_names; i++) {
+        void *f = dlsym(so, term__lib_names[i].name);
+        memcpy((char *)lib + term__lib_names[i].at, &f, sizeof f);
+        all = all && f;
+    }
+    return so && all;
+}
+
+/* Whether lines can be edited, for --version. */
+static const char *term_edits(void) {
+    term_lib lib;
+    return term__load(&lib) ? "found, lines of -i are edited" : LLMRUN_EDIT ? "not found, lines of -i are plain" : "left out (EDIT=0)";
+}
+
+/* --- the terminal --- */
+
+typedef struct {
+    int            in;                                /* standard input */
+    bool           person;                            /* it is a terminal */
+    int            screen;                            /* where prompts go, -1: nowhere */
+    uint8_t        buf[4096];                         /* [at, n) has been read and is to be taken */
+    size_t         at, n;
+    bool           ended, stopped;                    /* standard input has ended; a signal came */
+    bool           at_once;                           /* the message has lines that arrived at once */
+    sigset_t       waiting;                           /* signals that are blocked while it waits */
+    const wchar_t *prompt;
+    term_edit     *edit;                              /* NULL: lines are plain */
+    FILE          *drawn;                             /* the screen, for libedit */
+    term_lib       lib;
+    term_past     *past;
+    int            past_fd;                           /* file of the history, -1: none */
+    str            newest;                            /* entry of the history */
+    locale_t       utf8;                              /* libedit asks the locale how characters are written */
+    const wchar_t *keys;                              /* characters that come before those of the terminal */
+    bool           unmarked;                          /* they begin a paste that the terminal did not mark as one */
+    err_t         *e;
+} term_input;
+
+/* The terminal that is open. */
+static struct {
+    term_input           *one;                        /* NULL: none */
+    struct termios        settings;
+    int                   screen;
+    volatile sig_atomic_t edits;                      /* its settings may be those of libedit */
+    volatile sig_atomic_t resized, resumed;           /* SIGWINCH and SIGCONT came */
+} term__tty;
+
+static const struct {
+    int signal, flags;
+} term__signals[] = {{SIGWINCH, SA_RESTART}, {SIGCONT, SA_RESTART}, {SIGQUIT, SA_RESETHAND}, {SIGHUP, SA_RESETHAND}};
+enum { TERM_SIGNALS = sizeof term__signals / sizeof *term__signals };
+
+/* Restores the settings of the terminal. Async-signal-safe. */
+static void term_restore(void) {
+    static const char plain[] = "\033[?2004l\r\n";
+    if (!term__tty.edits) return;
+    term__tty.edits = 0;
+    tcsetattr(STDIN_FILENO, TCSADRAIN, &term__tty.settings);
+    if (write(term__tty.screen, plain, sizeof plain - 1) < 0) {}
+}
+
+static void term__on_signal(int sig) {
+    if (sig == SIGWINCH) term__tty.resized = 1;
+    else if (sig == SIGCONT) term__tty.resumed = 1;
+    else {
+        term_restore();
+        raise(sig);                                   /* SA_RESETHAND: it now ends the program */
+    }
+}
+
+/* Whether a person types the messages. */
+static bool term_person(const term_input *t) { return t->person; }
+
+/* Writes to the screen of a person, if there is one. */
+static void term__screen(const term_input *t, const char *text) {
+    if (!t->person || t->screen < 0) return;
+    progress_yield(t->screen);
+    if (write(t->screen, text, strlen(text)) < 0) {}
+}
+
+/* The window has another size, or the program goes on after Ctrl-Z: the line that is edited is drawn again. */
+static void term__redraw(term_input *t) {
+    if (t->edit && (term__tty.resized || term__tty.resumed)) {
+        if (term__tty.resumed) t->lib.set(t->edit, TERM_EL_MODE, 0), t->lib.set(t->edit, TERM_EL_MODE, 1);
+        t->lib.resize(t->edit);
+        fputs("\r\033[J", t->drawn);
+        t->lib.set(t->edit, TERM_EL_REDRAW);
+    }
+    term__tty.resized = term__tty.resumed = 0;
+}
+
+/* Reads what there is, behind what is still to be taken. */
+static void term__fill(term_input *t) {
+    memmove(t->buf, t->buf + t->at, t->n -= t->at);
+    t->at = 0;
+    const ssize_t got = read(t->in, t->buf + t->n, sizeof t->buf - t->n);
+    if (got > 0) t->n += (size_t)got;
+    else if (got == 0 || (errno != EINTR && errno != EAGAIN)) t->ended = true;
+}
+
+/* Waits, `ms` milliseconds at most, -1: however long, until more than `have` bytes are to be taken. False: they did not come, standard input
+ * has ended, or a signal came. */
+static bool term__wait(term_input *t, size_t have, int ms) {
+    const struct timespec limit = {0, ms * 1000000L};
+    while (t->n - t->at <= have && !t->ended) {
+        struct pollfd p = {.fd = t->in, .events = POLLIN};
+        if (g_interrupt) return !(t->stopped = true);
+        const int got = ppoll(&p, 1, ms < 0 ? NULL : &limit, &t->waiting);
+        if (got > 0) term__fill(t);
+        else if (got == 0) return false;
+        else if (errno != EINTR) t->ended = true;
+        term__redraw(t);
+    }
+    return t->n - t->at > have;
+}
+
+/* Moves bytes up to the next newline, without it, to `line`. False: no newline came. */
+static bool term__take_line(term_input *t, int ms, str *line) {
+    while (term__wait(t, 0, ms)) {
+        const uint8_t *p = t->buf + t->at, *end = memchr(p, '\n', t->n - t->at);
+        const size_t   n = end ? (size_t)(end - p) : t->n - t->at;
+        str_add(line, p, n);
+        t->at += n + (end != NULL);
+        if (end) return true;
+        if (line->n > TERM_MESSAGE_MAX) return err_set(t->e, EXIT_INPUT, "standard input: a line of more than %d bytes, expected a message", TERM_MESSAGE_MAX);
+    }
+    return false;
+}
+
+/* --- plain lines --- */
+
+/* Removes every `mark` from the line; true: there was one. */
+static bool term__remove(str *line, const char *mark, size_t n) {
+    bool found = false;
+    for (char *p; line->n && (p = memmem(line->p, line->n, mark, n)); found = true) {
+        memmove(p, p + n, line->n - (size_t)(p - line->p) - n + 1);
+        line->n -= n;
+    }
+    return found;
+}
+
+/* One line as it comes, and from a terminal all lines that arrive with it: up to the mark that ends a paste, or as long as they follow at
+ * once. False: there is none. */
+static bool term__read_plain(term_input *t, str *line) {
+    const size_t mark = sizeof term__paste_end - 1;
+    bool         ok = term__take_line(t, -1, line), paste = false;
+    while (ok && t->person) {
+        paste = (paste || term__remove(line, "\033[200~", mark)) && !term__remove(line, term__paste_end, mark);
+        if (!paste && !term__wait(t, 0, TERM_AT_ONCE_MS)) break;
+        t->at_once = true;
+        str_put(line, "\n");
+        ok = term__take_line(t, paste ? -1 : TERM_AT_ONCE_MS, line) || !t->stopped;
+    }
+    return !t->stopped && !t->e->code && (ok || line->n);
+}
+
+/* --- lines that are edited --- */
+
+static void term__wide_add(wchar_t **w, size_t *n, wchar_t c) {
+    *w = mem_reserve(*w, *n, SIZE_MAX / sizeof **w, sizeof **w);
+    (*w)[(*n)++] = c;
+}
+
+/* The next character of b, of at least one byte, and in *len its bytes. */
+static wchar_t term__char(bytes b, size_t *len) {
+    const int n = utf8_len(b.p, b.n);
+    *len = n > 1 ? (size_t)n : 1;
+    if (n < 1) return TERM_BYTE + b.p[0];
+    uint32_t c = n == 1 ? b.p[0] : b.p[0] & (0x7fu >> n);
+    for (int i = 1; i < n; i++) c = c << 6 | (b.p[i] & 0x3f);
+    return (wchar_t)c;
+}
+
+/* Text as characters for libedit; the caller frees. */
+static wchar_t *term__wide(bytes b) {
+    wchar_t *w = NULL;
+    size_t   n = 0;
+    for (size_t i = 0, len; i < b.n; i += len) {
+        const wchar_t c = term__char((bytes){b.p + i, b.n - i}, &len);
+        term__wide_add(&w, &n, c ? c : TERM_BYTE);
+    }
+    term__wide_add(&w, &n, 0);
+    return w;
+}
+
+/* Appends a character as UTF-8, or the byte that it stands for. */
+static void term__put_char(str *s, uint32_t c) {
+    char      b[4];
+    const int n = c < 0x80 || c >= TERM_BYTE ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
+    if (n == 1) b[0] = (char)(c < 0x80 ? c : c - TERM_BYTE);
+    for (int i = n - 1; n > 1 && i >= 0; i--, c >>= 6) b[i] = (char)(i ? 0x80 | (c & 0x3f) : (0xf00u >> n & 0xff) | c);
+    str_add(s, b, (size_t)n);
+}
+
+/* Whether the buffer begins with a newline that more input follows at once. */
+static bool term__goes_on(term_input *t) {
+    return (t->buf[t->at] == '\n' || t->buf[t->at] == '\r') && term__wait(t, 1, TERM_AT_ONCE_MS);
+}
+
+/* For libedit: the next character that was typed. 1: there is one, 0: standard input has ended, -1: a signal came. A newline inside of text
+ * that arrives at once becomes the key that begins a paste. */
+static int term__getc(term_edit *el, wchar_t *c) {
+    term_input *t = term__tty.one;
+    size_t len;
+    (void)el;
+    if (!t->keys || !*t->keys) {
+        if (!term__wait(t, 0, -1)) return t->stopped ? -1 : 0;
+        if ((t->unmarked = term__goes_on(t))) t->keys = term__paste_key;
+    }
+    if (t->keys && *t->keys) {
+        *c = *t->keys++;
+        return 1;
+    }
+    while (utf8_incomplete(t->buf + t->at, t->n - t->at) && term__wait(t, t->n - t->at, TERM_AT_ONCE_MS)) {}
+    *c = term__char((bytes){t->buf + t->at, t->n - t->at}, &len);
+    t->at += len;
+    return 1;
+}
+
+/* Moves the bytes of a paste to *s: up to the mark behind it, or, where it has none, as long as they arrive at once. */
+static void term__take_paste(term_input *t, str *s) {
+    const bool   marked = !t->unmarked;
+    const size_t mark = sizeof term__paste_end - 1;
+    while (s->n < TERM_MESSAGE_MAX && term__wait(t, 0, marked ? -1 : TERM_AT_ONCE_MS)) {
+        str_add(s, t->buf + t->at++, 1);
+        if (marked && s->n >= mark && memcmp(s->p + s->n - mark, term__paste_end, mark) == 0) break;
+    }
+    term__remove(s, "\033[200~", mark);
+    term__remove(s, term__paste_end, mark);
+    t->unmarked = false;
+}
+
+/* Line ends of a paste become newlines, in place: a terminal sends a carriage return for each. */
+static void term__newlines(str *s) {
+    size_t to = 0;
+    char   last = 0;
+    for (size_t i = 0; i < s->n; i++) {
+        const bool second = s->p[i] == '\n' && last == '\r';
+        last = s->p[i];
+        if (!second) s->p[to++] = last == '\r' ? '\n' : last;
+    }
+    s->n = to;
+    str_add(s, "", 0);
+}
+
+/* For libedit: what a paste does. Its last newline ends the message where the terminal has not marked the paste, else it is dropped. */
+static unsigned char term__on_paste(term_edit *el, wint_t key) {
+    term_input *t = term__tty.one;
+    const bool enter = t->unmarked;
+    str        s = {0};
+    (void)key;
+    str_put(&s, "");
+    term__take_paste(t, &s);
+    term__newlines(&s);
+    const bool last = s.n && s.p[s.n - 1] == '\n';
+    if (last) s.p[--s.n] = 0;
+    if (last && enter) t->keys = L"\n";
+    t->at_once = t->at_once || (s.n && memchr(s.p, '\n', s.n));
+    wchar_t   *w = term__wide(str_bytes(&s));
+    const bool ok = !w[0] || t->lib.insert(el, w) == 0;
+    mem_free(w);
+    str_drop(&s);
+    return ok ? TERM_KEY_REDRAW : TERM_KEY_WRONG;
+}
+
+/* For libedit: the prompt. */
+static const wchar_t *term__prompt(term_edit *el) {
+    (void)el;
+    return term__tty.one->prompt;
+}
+
+/* One line, edited; lines that were pasted are one. False: there is none. */
+static bool term__read_edited(term_input *t, str *line) {
+    const locale_t before = uselocale(t->utf8);
+    int            n = 0;
+    t->keys = NULL;
+    t->unmarked = false;
+    term__tty.resumed = 0;
+    term__tty.edits = 1;
+    t->lib.set(t->edit, TERM_EL_MODE, 1);             /* before the prompt: what is typed from then on is not echoed twice */
+    term__screen(t, "\033[?2004h");
+    const wchar_t   *w = t->lib.read(t->edit, &n);
+    const term_line *left = w ? NULL : t->lib.line(t->edit);
+    if (left) w = left->from, n = t->stopped ? (int)(left->to - left->from) : 0;
+    if (n && w[n - 1] == L'\n') n--;
+    for (int i = 0; i < n; i++) term__put_char(line, (uint32_t)w[i]);
+    term__screen(t, "\033[?2004l");
+    term__tty.edits = 0;
+    uselocale(before);
+    return !left;
+}
+
+/* --- the history: a file of mode 0600, an entry a line, in which \\ and \n stand for a backslash and a newline --- */
+
+/* The file's path: where the XDG specification puts state. False: there is no such place. */
+static bool term__history_path(str *path) {
+    const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
+    if (state && state[0] == '/') str_put(path, state);
+    else if (home && home[0] == '/') str_fmt(path, "%s/.local/state", home);
+    else return false;
+    str_put(path, "/llmrun/history");
+    return true;
+}
+
+/* Opens it, makes the folders that are missing; -1: that is not possible. */
+static int term__open_history(void) {
+    str         path = {0};
+    struct stat st;
+    int         fd = -1;
+    if (term__history_path(&path)) {
+        for (char *p = path.p + 1; (p = strchr(p, '/')); *p++ = '/') *p = 0, mkdir(path.p, 0700);
+        fd = open(path.p, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0600);
+        if (fd < 0) log_info("no history: %s: %s", path.p, strerror(errno));
+    }
+    str_drop(&path);
+    if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && (!(st.st_mode & 077) || fchmod(fd, 0600) == 0)) return fd;
+    if (fd >= 0) close(fd);
+    return -1;
+}
+
+static void term__escape(bytes b, str *out) {
+    for (size_t i = 0; i < b.n; i++) {
+        if (b.p[i] == '\\') str_put(out, "\\\\");
+        else if (b.p[i] == '\n') str_put(out, "\\n");
+        else str_add(out, b.p + i, 1);
+    }
+}
+
+static void term__unescape(bytes b, str *out) {
+    str_put(out, "");
+    for (size_t i = 0; i < b.n; i++) {
+        const bool two = b.p[i] == '\\' && i + 1 < b.n && (b.p[i + 1] == '\\' || b.p[i + 1] == 'n');
+        if (two) i++;
+        str_add(out, two && b.p[i] == 'n' ? "\n" : (const char *)b.p + i, 1);
+    }
+}
+
+/* libedit gets an entry. */
+static void term__enter(term_input *t, bytes text) {
+    term_entry entry;
+    wchar_t   *w = term__wide(text);
+    if (t->past) t->lib.past(t->past, &entry, TERM_PAST_ENTER, w);
+    mem_free(w);
+}
+
+/* Reads the end of the file, and shortens a file that has grown to twice what is read. */
+static void term__load_history(term_input *t) {
+    str         all = {0}, entry = {0};
+    struct stat st;
+    err_t       none = {0};
+    flock(t->past_fd, LOCK_EX);
+    if (fstat(t->past_fd, &st) == 0) {
+        lseek(t->past_fd, st.st_size > TERM_HISTORY_BYTES ? st.st_size - TERM_HISTORY_BYTES : 0, SEEK_SET);
+        while (all.n < TERM_HISTORY_BYTES && str_read(&all, t->past_fd, 65536, "history", &none) > 0) {}
+    }
+    size_t from = all.n, n = 0;
+    while (from && (all.p[from - 1] != '\n' || n++ < TERM_HISTORY)) from--;
+    if (all.n && st.st_size > 2 * TERM_HISTORY_BYTES && ftruncate(t->past_fd, 0) == 0 && write(t->past_fd, all.p + from, all.n - from) < 0) {}
+    flock(t->past_fd, LOCK_UN);
+    for (char *end; from < all.n && (end = memchr(all.p + from, '\n', all.n - from)); from = (size_t)(end - all.p) + 1) {
+        str_clear(&entry);
+        term__unescape((bytes){(uint8_t *)all.p + from, (size_t)(end - all.p) - from}, &entry);
+        term__enter(t, str_bytes(&entry));
+    }
+    str_drop(&all);
+    str_drop(&t->newest);
+    t->newest = entry;
+}
+
+/* An entry of the history, unless it is the newest one already. */
+static void term__remember(term_input *t, bytes text) {
+    str line = {0};
+    if (!t->edit || !text.n || bytes_eq(text, str_bytes(&t->newest))) return;
+    str_clear(&t->newest);
+    str_add(&t->newest, text.p, text.n);
+    term__enter(t, text);
+    term__escape(text, &line);
+    str_put(&line, "\n");
+    if (t->past_fd >= 0) {
+        flock(t->past_fd, LOCK_EX);
+        if (write(t->past_fd, line.p, line.n) < 0) log_info("history: %s", strerror(errno));
+        flock(t->past_fd, LOCK_UN);
+    }
+    str_drop(&line);
+}
+
+/* --- opening and closing --- */
+
+/* Lines are edited from now on. False: they stay plain, because libedit or what it needs is missing. */
+static bool term__open_edit(term_input *t) {
+    const char *type = getenv("TERM");
+    term_entry  entry;
+    const int   screen = t->screen < 0 || !type || !*type || strcmp(type, "dumb") == 0 ? -1 : fcntl(t->screen, F_DUPFD_CLOEXEC, 3);
+    if (screen < 0 || !(t->drawn = fdopen(screen, "w"))) return false;
+    t->utf8 = newlocale(LC_CTYPE_MASK, "C.UTF-8", (locale_t)0);
+    if (!t->utf8 || !term__load(&t->lib)) return false;
+    const locale_t before = uselocale(t->utf8);
+    t->edit = t->lib.open("llmrun", stdin, t->drawn, t->drawn);
+    if (t->edit && (t->past = t->lib.past_open())) {
+        t->lib.past(t->past, &entry, TERM_PAST_SIZE, TERM_HISTORY);
+        t->lib.set(t->edit, TERM_EL_PROMPT, term__prompt);
+        t->lib.set(t->edit, TERM_EL_EDITOR, L"emacs");
+        t->lib.set(t->edit, TERM_EL_GETC, term__getc);
+        t->lib.set(t->edit, TERM_EL_HISTORY, t->lib.past, t->past);
+        t->lib.set(t->edit, TERM_EL_ADD, L"llmrun-paste", L"takes a paste as it is", term__on_paste);
+        t->lib.set(t->edit, TERM_EL_BIND, term__paste_key, L"llmrun-paste", NULL);
+        t->lib.set(t->edit, TERM_EL_BIND, L"^I", L"ed-insert", NULL);
+        t->lib.set(t->edit, TERM_EL_TTY, L"-d", L"-icrnl", L"-inlcr", NULL);   /* or a line end of two bytes would be two newlines */
+        t->lib.source(t->edit, NULL);                 /* ~/.editrc: a person's own keys */
+    }
+    uselocale(before);
+    return t->edit && t->past;
+}
+
+static void term_close(term_input *t) {
+    if (!t) return;
+    if (t->edit) t->lib.close(t->edit);
+    if (t->past) t->lib.past_close(t->past);
+    if (t->drawn) fclose(t->drawn);
+    if (t->utf8) freelocale(t->utf8);
+    if (t->past_fd >= 0) close(t->past_fd);
+    for (int i = 0; t->person && i < TERM_SIGNALS; i++) signal(term__signals[i].signal, SIG_DFL);
+    str_drop(&t->newest);
+    term__tty.one = NULL;
+    mem_free(t);
+}
+
+/* Standard input, once at a time. */
+static term_input *term_open(void) {
+    term_input *t = mem_new(1, sizeof *t);
+    ASSERT(!term__tty.one);
+    term__tty.one = t;
+    t->in = STDIN_FILENO;
+    t->person = isatty(t->in) && tcgetattr(t->in, &term__tty.settings) == 0;
+    t->screen = term__tty.screen = isatty(STDERR_FILENO) ? STDERR_FILENO : isatty(STDOUT_FILENO) ? STDOUT_FILENO : -1;
+    t->past_fd = -1;
+    if (!t->person) return t;
+    for (int i = 0; i < TERM_SIGNALS; i++) {
+        const struct sigaction a = {.sa_handler = term__on_signal, .sa_flags = term__signals[i].flags};
+        sigaction(term__signals[i].signal, &a, NULL);
+    }
+    if (term__open_edit(t) && (t->past_fd = term__open_history()) >= 0) term__load_history(t);
+    log_info("terminal    %s", t->edit ? "lines are edited (libedit)" : "plain lines (without libedit)");
+    return t;
+}
+
+/* --- messages --- */
+
+static const char term__quote[] = "\"\"\"";
+
+static bool term__quoted(const str *s) { return s->n >= 3 && memcmp(s->p, term__quote, 3) == 0; }
+static bool term__unquoted(const str *s) { return s->n >= 6 && memcmp(s->p + s->n - 3, term__quote, 3) == 0; }
+
+/* Whether the message goes on behind what has been typed; a backslash that says so is removed. */
+static bool term__continues(str *typed) {
+    if (term__quoted(typed)) return !term__unquoted(typed);
+    if (!typed->n || typed->p[typed->n - 1] != '\\') return false;
+    typed->p[--typed->n] = 0;
+    return true;
+}
+
+/* The message that was typed: without its quotes, and without the newlines next to them. */
+static void term__finish(const term_input *t, const str *typed, term_message *m) {
+    size_t from = 0, to = typed->n;
+    m->literal = t->at_once || term__quoted(typed);
+    if (term__quoted(typed)) {
+        from = 3;
+        if (term__unquoted(typed)) to -= 3;
+        if (from < to && typed->p[from] == '\n') from++;
+        if (from < to && typed->p[to - 1] == '\n') to--;
+    }
+    str_add(&m->text, typed->p + from, to - from);
+}
+
+/* What the end of a message's lines means. */
+static term_event term__without(term_input *t, const str *typed) {
+    term__screen(t, "\n");
+    if (!t->stopped) return TERM_END;
+    if (g_interrupt != SIGINT || !t->person || !typed->n) return TERM_STOPPED;
+    g_interrupt = 0;
+    return TERM_DROPPED;
+}
+
+static bool term__read_line(term_input *t, bool more, str *line) {
+    t->prompt = more ? L"| " : L"> ";
+    if (t->edit) return term__read_edited(t, line);
+    term__screen(t, more ? "| " : "> ");
+    return term__read_plain(t, line);
+}
+
+static term_event term__read(term_input *t, str *typed) {
+    bool more = false;
+    do {
+        if (more) str_put(typed, "\n");
+        const bool there = term__read_line(t, more, typed);
+        if (!there && (t->stopped || t->e->code || !typed->n)) return term__without(t, typed);
+        if (!there) break;
+    } while ((more = term__continues(typed)));
+    return TERM_READ;
+}
+
+/* The next message goes to *m, which its caller drops. */
+static term_event term_read(term_input *t, term_message *m, err_t *e) {
+    sigset_t ours, before;
+    str      typed = {0};
+    sigemptyset(&ours);
+    sigaddset(&ours, SIGINT), sigaddset(&ours, SIGTERM), sigaddset(&ours, SIGWINCH), sigaddset(&ours, SIGCONT);
+    *m = (term_message){0};
+    str_put(&m->text, "");
+    str_put(&typed, "");
+    t->stopped = t->at_once = false;
+    t->e = e;
+    pthread_sigmask(SIG_BLOCK, &ours, &before);
+    t->waiting = before;
+    const term_event ev = term__read(t, &typed);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (ev == TERM_READ) term__finish(t, &typed, m), term__remember(t, str_bytes(&typed));
+    str_drop(&typed);
+    return ev;
+}
+
+/* ===== [talk] a conversation =====
+ * -i: reads a message, streams the answer, and again. Every turn is the whole conversation through the model's template; one schedule with a
+ * shared cache answers all turns, so that tokens which are as before are not computed again. Each turn draws with the seed of the run, so turn k
+ * is what the same messages give in one command; /regen draws as the next completion of a batch line with n does.
+ *   A line that begins with a slash is a command, a row of talk_commands. What commands and turns say goes to standard error, an answer to the
+ * output. A message that gets no answer is taken back: the conversation goes on from the last answer.
+ * To add a command: a function, and its row in talk_commands.
+ * Public: talk_opts, talk_plan, talk_commands, TALK_COMMANDS, talk_run.
+ * Opens: talk_opts, talk_command. */
+
+typedef struct {
+    text_opts   text;
+    out_t      *out;
+    bytes       first;                                /* the first message, p NULL: none */
+    /* What [talk] asks of the command line; all get ctx. */
+    bool      (*set)(void *ctx, const char *name, const char *value, gen_request *ask, err_t *e);   /* one parameter of sampling */
+    void      (*list)(void *ctx, str *out);           /* all of them, with their values */
+    bool      (*open)(void *ctx, const char *path, out_t *out, err_t *e);                           /* a file to write */
+    void       *ctx;
+} talk_opts;
+
+typedef struct {
+    long long turns, kept, read, written;             /* answers; tokens of prompts that the cache had, that were read; tokens of answers */
+    double    read_s, write_s;
+} talk_sums;
+
+typedef struct {
+    engine          *eng;
+    spec            *guesser;
+    chat            *chat;
+    chat_input      *in;
+    const talk_opts *o;
+    gen_request      ask;                             /* of every turn, but for its prompt */
+    sched           *sc;
+    term_input      *term;
+    str              ahead;                           /* text of /read that comes before the next message */
+    int              again;                           /* /regen since the last message */
+    long long        lost;                            /* messages without an answer */
+    talk_sums        sums;
+    bool             over;                            /* the conversation ends */
+    err_t           *e;                               /* what ends the run */
+} talk_job;
+
+/* The engine for one conversation: a sequence that finds what earlier turns left in the cache. */
+static engine_plan talk_plan(const engine_opts *fo, int n_guess) { return sched_plan(fo, 1, n_guess, NULL); }
+
+/* --- what is said on standard error --- */
+
+/* Writes text that nobody here chose: a terminal is shown what cannot steer it. */
+static void talk__put(bytes text) {
+    str seen = {0};
+    str_put(&seen, "");
+    if (isatty(STDERR_FILENO)) str_visible(&seen, text, true);
+    else str_add(&seen, text.p, text.n);
+    progress_yield(STDERR_FILENO);
+    fwrite(seen.p, 1, seen.n, stderr);
+    str_drop(&seen);
+}
+
+__attribute__((format(printf, 1, 2))) static void talk__say(const char *fmt, ...) {
+    char    line[1024];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(line, sizeof line, fmt, ap);
+    va_end(ap);
+    talk__put(bytes_of(line));
+    talk__put(bytes_of("\n"));
+}
+
+/* --- messages --- */
+
+static val_list *talk__messages(const talk_job *k) { return val_get(k->in->vars, "messages").list; }
+
+static bool talk__is(val message, const char *role) { return val_is_str(val_get(message, "role"), role); }
+
+/* The content of a message where it is one text. */
+static void talk__content(val message, str *out) {
+    const val content = val_get(message, "content");
+    str_put(out, "");
+    if (content.kind == VAL_STR) val_utf8(content.s, out);
+}
+
+/* Number of messages before the last one of a user; -1: there is none. */
+static int64_t talk__last_asked(const talk_job *k) {
+    const val_list *l = talk__messages(k);
+    int64_t         i = (int64_t)l->n - 1;
+    while (i >= 0 && !talk__is(l->at[i], "user")) i--;
+    return i;
+}
+
+/* Whether the last message waits for an answer. */
+static bool talk__asked(const talk_job *k) {
+    const val_list *l = talk__messages(k);
+    return l->n && !talk__is(l->at[l->n - 1], "assistant") && !talk__is(l->at[l->n - 1], "system") && !talk__is(l->at[l->n - 1], "developer");
+}
+
+/* --- a turn --- */
+
+/* Messages from number n on are gone; e says why there is no answer to them. */
+static void talk__take_back(talk_job *k, size_t n, const err_t *e) {
+    val_list *l = talk__messages(k);
+    if (l->n > n) l->n = n;
+    k->lost++;
+    log_error("%s; the message is taken back", e->text);
+}
+
+/* Says how many tokens the turn took, and counts them. */
+static void talk__count(talk_job *k, const gen_answer *a, const text_stats *st) {
+    talk_sums *s = &k->sums;
+    str        line = {0};
+    s->turns++;
+    s->kept += a->n_cached, s->read += st->n_prompt, s->written += a->n_tok;
+    s->read_s += st->prompt_s, s->write_s += st->gen_s;
+    str_fmt(&line, "turn %lld: %d token%s kept, %d read in %.3f s, %d written", s->turns, a->n_cached, a->n_cached == 1 ? "" : "s", st->n_prompt, st->prompt_s, a->n_tok);
+    if (a->n_tok > 1 && st->gen_s > 0) str_fmt(&line, " in %.3f s (%.2f tokens/s)", st->gen_s, (a->n_tok - 1) / st->gen_s);
+    log_warn("%s", line.p);
+    str_drop(&line);
+}
+
+/* What helps where the context is full. */
+static void talk__full(const talk_job *k, str *out) {
+    const int most = k->eng->m.hp.n_ctx_train, now = k->eng->n_ctx;
+    str_put(out, "/undo takes back the last turn, /clear begins anew");
+    if (now < most) str_fmt(out, ", -c %d gives all that the model was trained with", most);
+}
+
+/* The conversation as the tokens of a prompt. */
+static bool talk__prompt(talk_job *k, chat_prompt *p, err_t *e) {
+    str help = {0};
+    if (!chat_input_check(k->in, e) || !chat_make_prompt(k->chat, k->in, p, e)) return false;
+    if (p->ids.n <= (size_t)k->eng->n_ctx) return true;
+    talk__full(k, &help);
+    err_set(e, EXIT_INPUT, "the conversation has %zu tokens, the context holds %d: %s", p->ids.n, k->eng->n_ctx, help.p);
+    str_drop(&help);
+    return false;
+}
+
+/* What is said behind an answer. */
+static void talk__remark(talk_job *k, const gen_answer *a, const text_stats *st) {
+    str help = {0};
+    talk__count(k, a, st);
+    if (a->finish != GEN_CONTEXT) return;
+    talk__full(k, &help);
+    log_warn("the context is full at %d tokens: %s", k->eng->n_ctx, help.p);
+    str_drop(&help);
+}
+
+/* Answers the prompt: the answer joins the conversation. False: e says why there is none. */
+static bool talk__answer(talk_job *k, chat_prompt *p, err_t *e) {
+    gen_request  r = k->ask;
+    text_opts    o = k->o->text;
+    text_stats   st = {0};
+    gen_answer   a;
+    chat_answer  said = {0};
+    r.prompt = &p->ids;
+    r.index = k->again;
+    chat_ask(k->chat, p, &r);
+    o.reader = chat_reader_new(p, val_get(k->in->vars, "tools"));
+    o.newline = true;
+    text_turn(k->sc, &r, &o, k->o->out, &st, &a, k->e);
+    chat_reader_finish(o.reader, &said);
+    const bool answered = !k->e->code && !a.err.code && (a.n_tok || a.finish != GEN_CANCELLED);
+    if (answered) {
+        chat_add_answer(k->in, &said);
+        talk__remark(k, &a, &st);
+    } else if (a.err.code) *e = a.err;
+    else err_set(e, EXIT_INPUT, "interrupted before the first token");
+    chat_answer_drop(&said);
+    gen_answer_drop(&a);
+    return answered;
+}
+
+/* Ctrl-C ends an answer where a person reads it, every other signal the conversation. */
+static void talk__heed(talk_job *k) {
+    if (g_interrupt == SIGINT && term_person(k->term)) g_interrupt = 0;
+    k->over = k->over || g_interrupt || k->e->code || k->o->out->why;
+}
+
+/* Answers the last message; messages from number n on are taken back where that fails. */
+static void talk__turn(talk_job *k, size_t n) {
+    chat_prompt p = {0};
+    err_t       e = {0};
+    if (!talk__prompt(k, &p, &e) || !talk__answer(k, &p, &e)) {
+        if (!k->e->code) talk__take_back(k, n, &e);
+    }
+    chat_prompt_drop(&p);
+    talk__heed(k);
+}
+
+/* A message of the user, and its answer. */
+static void talk__ask(talk_job *k, bytes text) {
+    const size_t n = talk__messages(k)->n;
+    str_add(&k->ahead, text.p, text.n);
+    chat_add(k->in, "user", str_bytes(&k->ahead));
+    str_clear(&k->ahead);
+    k->again = 0;
+    talk__turn(k, n);
+}
+
+/* --- commands --- */
+
+typedef struct {
+    const char *name, *args, *help;
+    bool        needs;                                /* its argument */
+    void      (*run)(talk_job *k, const char *arg);
+} talk_command;
+
+static void talk__help(talk_job *k, const char *arg);   /* announced: it lists the table that names it */
+
+static void talk__exit(talk_job *k, const char *arg) {
+    (void)arg;
+    k->over = true;
+}
+
+/* Messages of the system at the beginning stay. */
+static void talk__clear(talk_job *k, const char *arg) {
+    val_list *l = talk__messages(k);
+    size_t    n = 0;
+    (void)arg;
+    while (n < l->n && (talk__is(l->at[n], "system") || talk__is(l->at[n], "developer"))) n++;
+    l->n = n;
+    str_clear(&k->ahead);
+    talk__say(n ? "a new conversation; the system message stays" : "a new conversation");
+}
+
+static void talk__undo(talk_job *k, const char *arg) {
+    const int64_t at = talk__last_asked(k);
+    str           text = {0};
+    (void)arg;
+    if (at < 0) {
+        talk__say("there is no message to take back");
+        return;
+    }
+    talk__content(talk__messages(k)->at[at], &text);
+    talk__messages(k)->n = (size_t)at;
+    talk__say("taken back: %.200s%s", text.p, text.n > 200 ? " ..." : "");
+    str_drop(&text);
+}
+
+static void talk__regen(talk_job *k, const char *arg) {
+    const int64_t at = talk__last_asked(k);
+    (void)arg;
+    if (at < 0) {
+        talk__say("there is no message to answer");
+        return;
+    }
+    talk__messages(k)->n = (size_t)at + 1;
+    k->again++;
+    talk__turn(k, (size_t)at);
+}
+
+/* Appends a file. False: said why not. */
+static bool talk__read_file(const char *path, str *out) {
+    err_t     e = {0};
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    str_put(out, "");
+    if (fd < 0) err_set(&e, EXIT_INPUT, "%s: %s", path, strerror(errno));
+    while (fd >= 0 && str_read(out, fd, 65536, path, &e) > 0)
+        if (out->n > TERM_MESSAGE_MAX && !err_set(&e, EXIT_INPUT, "%s: more than %d bytes, expected a text", path, TERM_MESSAGE_MAX)) break;
+    if (fd >= 0) close(fd);
+    if (e.code) talk__say("%s", e.text);
+    return !e.code;
+}
+
+/* Runs the editor of the environment on a file. False: it cannot be run or says that it failed. */
+static bool talk__run_editor(const char *path) {
+    int         status = 0;
+    const pid_t child = fork();
+    if (child == 0) {
+        signal(SIGINT, SIG_DFL);
+        signal(SIGPIPE, SIG_DFL);
+        execl("/bin/sh", "sh", "-c", "exec ${VISUAL:-${EDITOR:-vi}} \"$1\"", "sh", path, (char *)NULL);
+        _exit(127);
+    }
+    while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR) {}
+    return child > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+/* The text that a person makes of `text` in an editor. False: there is none. */
+static bool talk__edit_text(const char *text, str *out) {
+    const char *folder = getenv("TMPDIR");
+    str         path = {0};
+    str_fmt(&path, "%s/llmrun-XXXXXX.txt", folder && *folder ? folder : "/tmp");
+    const int  fd = mkostemps(path.p, 4, O_CLOEXEC);
+    const bool made = fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
+    if (!made) talk__say("%s: %s", path.p, strerror(errno));
+    if (fd >= 0) close(fd);
+    const bool edited = made && talk__run_editor(path.p);
+    if (made && !edited) talk__say("the editor failed (VISUAL and EDITOR name it): nothing is sent");
+    const bool ok = edited && talk__read_file(path.p, out);
+    if (fd >= 0) unlink(path.p);
+    str_drop(&path);
+    while (ok && out->n && out->p[out->n - 1] == '\n') out->p[--out->n] = 0;
+    return ok && out->n;
+}
+
+static void talk__edit(talk_job *k, const char *arg) {
+    str text = {0};
+    if (!term_person(k->term)) talk__say("/edit needs a terminal");
+    else if (talk__edit_text(arg, &text)) {
+        if (g_interrupt == SIGINT) g_interrupt = 0;   /* Ctrl-C in the editor */
+        talk__put(str_bytes(&text));
+        talk__put(bytes_of("\n"));
+        talk__ask(k, str_bytes(&text));
+    }
+    talk__heed(k);
+    str_drop(&text);
+}
+
+/* Sets the system message, or shows it. */
+static void talk__system(talk_job *k, const char *arg) {
+    val_env   *env = &k->in->env;
+    val_list  *l = talk__messages(k);
+    const bool has = l->n && talk__is(l->at[0], "system");
+    str        text = {0};
+    if (!*arg && has) talk__content(l->at[0], &text);
+    if (!*arg) talk__say("%s", has ? "the system message:" : "there is no system message in the conversation (-sys gives one)");
+    if (text.n) talk__put(str_bytes(&text)), talk__put(bytes_of("\n"));
+    str_drop(&text);
+    if (!*arg) return;
+    if (!has) {
+        chat_add(k->in, "system", bytes_of(""));
+        const val m = l->at[l->n - 1];
+        memmove(l->at + 1, l->at, (l->n - 1) * sizeof *l->at);
+        l->at[0] = m;
+    }
+    val_put(env, l->at[0].dict, "content", val_text(env, bytes_of(arg), true));
+    talk__say("the system message is set");
+}
+
+/* /set, /set NAME VALUE */
+static void talk__set(talk_job *k, const char *arg) {
+    err_t        e = {0};
+    str          out = {0}, name = {0};
+    const size_t n = strcspn(arg, " =\t");
+    if (!*arg) {
+        k->o->list(k->o->ctx, &out);
+        talk__put(str_bytes(&out));
+    } else {
+        str_add(&name, arg, n);
+        arg += n + strspn(arg + n, " =\t");
+        if (!k->o->set(k->o->ctx, name.p, arg, &k->ask, &e)) talk__say("%s", e.text);
+    }
+    str_drop(&out);
+    str_drop(&name);
+}
+
+static void talk__show_messages(const talk_job *k, str *out) {
+    const val_list *l = talk__messages(k);
+    for (size_t i = 0; i < l->n; i++) {
+        const val role = val_get(l->at[i], "role"), content = val_get(l->at[i], "content");
+        str_put(out, "[");
+        if (role.kind == VAL_STR) val_utf8(role.s, out);
+        str_put(out, "] ");
+        val_utf8(content.kind == VAL_STR ? content.s : val_as_str(&k->in->env, content), out);
+        str_put(out, "\n");
+    }
+    if (!l->n) str_put(out, "the conversation has no message yet\n");
+}
+
+/* /show, /show prompt */
+static void talk__show(talk_job *k, const char *arg) {
+    jinja_text text = {0};
+    err_t      e = {0};
+    str        out = {0};
+    str_put(&out, "");
+    if (strcmp(arg, "prompt") == 0) {
+        if (chat_input_check(k->in, &e) && chat_render(k->chat, k->in, &text, &e)) str_add(&out, text.text.p, text.text.n), str_put(&out, "\n");
+        else str_fmt(&out, "%s\n", e.text);
+        jinja_text_drop(&text);
+    } else if (!*arg) talk__show_messages(k, &out);
+    else str_put(&out, "/show: expected nothing or prompt\n");
+    talk__put(str_bytes(&out));
+    str_drop(&out);
+}
+
+static void talk__think(talk_job *k, const char *arg) {
+    err_t e = {0};
+    if (!chat_think(k->chat, arg, &e)) talk__say("%s", e.text);
+}
+
+/* ~/ at the beginning of a name is the home folder; the caller frees. */
+static char *talk__path(const char *arg) {
+    const char *home = getenv("HOME");
+    str         s = {0};
+    if (home && arg[0] == '~' && arg[1] == '/') str_put(&s, home), arg++;
+    str_put(&s, arg);
+    return s.p;
+}
+
+/* The text of a file comes before the next message. */
+static void talk__read(talk_job *k, const char *arg) {
+    char *path = talk__path(arg);
+    str   text = {0};
+    if (talk__read_file(path, &text)) {
+        str_add(&k->ahead, text.p, text.n);
+        if (text.n && text.p[text.n - 1] != '\n') str_put(&k->ahead, "\n");
+        talk__say("%zu byte%s of %s come before the next message", text.n, text.n == 1 ? "" : "s", path);
+    }
+    str_drop(&text);
+    mem_free(path);
+}
+
+static void talk__save(talk_job *k, const char *arg) {
+    char          *path = talk__path(arg);
+    err_t          e = {0};
+    out_t          out = {0};
+    str            s = {0};
+    val_env       *env = &k->in->env;
+    val_buf       *b = val_buf_new(env);
+    val_json_form  form = {.indent = val_int(2)};
+    val_json_write(env, b, k->in->vars, &form);
+    val_utf8(val_buf_str(b), &s);
+    str_put(&s, "\n");
+    if (k->o->open(k->o->ctx, path, &out, &e) && out_begin(&out, &e)) out_put(&out, s.p, s.n);
+    if (out.f && out.f != stdout) out_end(&out, &e);
+    const size_t n = talk__messages(k)->n;
+    if (e.code) talk__say("%s", e.text);
+    else talk__say("%zu message%s saved to %s (--messages reads it)", n, n == 1 ? "" : "s", path);
+    str_drop(&s);
+    mem_free(path);
+}
+
+static void talk__load(talk_job *k, const char *arg) {
+    char       *path = talk__path(arg);
+    str         text = {0};
+    err_t       e = {0};
+    chat_input  check;
+    if (talk__read_file(path, &text)) {
+        const bool ok = chat_input_json(&check, str_bytes(&text), path, &e) && chat_input_check(&check, &e);
+        chat_input_drop(&check);
+        if (!ok) talk__say("%s", e.text);
+        else {
+            chat_input_drop(k->in);
+            chat_input_json(k->in, str_bytes(&text), path, &e);
+            const size_t n = talk__messages(k)->n;
+            talk__say("%zu message%s of %s", n, n == 1 ? "" : "s", path);
+            if (talk__asked(k)) talk__turn(k, n - 1);
+        }
+    }
+    str_drop(&text);
+    mem_free(path);
+}
+
+static void talk__stats(talk_job *k, const char *arg) {
+    const talk_sums *s = &k->sums;
+    str              out = {0};
+    (void)arg;
+    str_fmt(&out, "llmrun: turns       %lld, %zu messages, a context of %d tokens\n", s->turns, talk__messages(k)->n, k->eng->n_ctx);
+    str_fmt(&out, "llmrun: kept        %lld tokens from the cache\n", s->kept);
+    text_tokens(&out, "read", (int)s->read, (int)s->read, s->read_s);
+    text_tokens(&out, "written", (int)s->written, (int)(s->written - s->turns), s->write_s);
+    spec_report(k->guesser, &out);
+    str_fmt(&out, "llmrun: memory      %.1f MiB of KV cache\nllmrun: seed        %llu\n", (double)kv_bytes_peak(k->eng->kv) / 1048576, (unsigned long long)k->ask.seed);
+    talk__put(str_bytes(&out));
+    str_drop(&out);
+}
+
+static const talk_command talk_commands[] = {
+    {"/help",   "",              "lists the commands",                                                           false, talk__help},
+    {"/exit",   "",              "ends the conversation, as Ctrl-D does",                                        false, talk__exit},
+    {"/clear",  "",              "begins a new conversation; the system message stays",                          false, talk__clear},
+    {"/undo",   "",              "takes back the last message and its answer",                                   false, talk__undo},
+    {"/regen",  "",              "answers the last message again, with the next seed",                           false, talk__regen},
+    {"/edit",   "[TEXT]",        "opens VISUAL or EDITOR (vi) on TEXT and sends what is saved",                  false, talk__edit},
+    {"/system", "[TEXT]",        "sets the system message, or shows it",                                         false, talk__system},
+    {"/set",    "[NAME VALUE]",  "sets a sampling parameter, as the option of that name does; alone: lists them", false, talk__set},
+    {"/show",   "[prompt]",      "shows the conversation, or the text that the template makes of it",            false, talk__show},
+    {"/think",  "on|off|show|hide", "whether the model thinks, and whether that is shown",                       true,  talk__think},
+    {"/read",   "FILE",          "puts the text of FILE before the next message",                                true,  talk__read},
+    {"/save",   "FILE",          "writes the conversation to FILE, for /load and --messages",                    true,  talk__save},
+    {"/load",   "FILE",          "goes on with the conversation of FILE",                                        true,  talk__load},
+    {"/stats",  "",              "tokens, rates and memory so far",                                              false, talk__stats},
+};
+enum { TALK_COMMANDS = sizeof talk_commands / sizeof *talk_commands };
+
+static void talk__help(talk_job *k, const char *arg) {
+    (void)k, (void)arg;
+    for (int i = 0; i < TALK_COMMANDS; i++) {
+        char usage[64];
+        snprintf(usage, sizeof usage, "%s %s", talk_commands[i].name, talk_commands[i].args);
+        talk__say("  %-24s %s", usage, talk_commands[i].help);
+    }
+    talk__say("Pasted lines are one message. A backslash at the end of a line, or \"\"\" before the first and behind the last, does the same for typed ones.\n"
+              "Ctrl-C ends an answer; at an empty prompt it ends the program, as Ctrl-D does.");
+}
+
+/* The command whose name is the first n bytes; NULL: none. *near: the most similar one. */
+static const talk_command *talk__find(bytes name, const talk_command **near) {
+    int least = bytes_slack(name) + 1;
+    *near = NULL;
+    for (int i = 0; i < TALK_COMMANDS; i++) {
+        const bytes own = bytes_of(talk_commands[i].name);
+        const int   d = bytes_distance(name, own);
+        if (d == 0) return &talk_commands[i];
+        if (d < least) least = d, *near = &talk_commands[i];
+    }
+    return NULL;
+}
+
+static void talk__command(talk_job *k, char *line) {
+    const size_t        n = strcspn(line, " \t\n");
+    const talk_command *near, *c = talk__find((bytes){(uint8_t *)line, n}, &near);
+    char               *arg = line + n + strspn(line + n, " \t\n");
+    for (size_t end = strlen(arg); end && strchr(" \t\n", arg[end - 1]); end--) arg[end - 1] = 0;
+    if (c && (*arg || !c->needs) && (!*arg || *c->args)) c->run(k, arg);
+    else if (c) talk__say("%s: expected %s behind it", c->name, *c->args ? c->args : "nothing");
+    else
+        talk__say("unknown command %.*s (%s%s/help lists them; a message that begins with a slash stands between \"\"\" and \"\"\")", (int)(n < 100 ? n : 100), line,
+                  near ? near->name : "", near ? "?; " : "");
+}
+
+/* --- the conversation --- */
+
+static void talk__message(talk_job *k, term_message *m) {
+    if (!m->literal && m->text.n && m->text.p[0] == '/') talk__command(k, m->text.p);
+    else if (m->text.n) talk__ask(k, str_bytes(&m->text));
+}
+
+/* Messages until standard input ends, a signal comes, or /exit. */
+static void talk__loop(talk_job *k) {
+    while (!k->over) {
+        term_message     m;
+        const term_event ev = term_read(k->term, &m, k->e);
+        if (ev == TERM_READ) talk__message(k, &m);
+        k->over = k->over || ev == TERM_END || ev == TERM_STOPPED;
+        str_drop(&m.text);
+    }
+}
+
+/* What is said before the first message. */
+static void talk__greet(const talk_job *k) {
+    if (term_person(k->term))
+        log_warn("%s, a context of %d tokens; /help lists commands, Ctrl-D ends", str_base_name(k->eng->g->path), k->eng->n_ctx);
+}
+
+/* The messages of `in` go on with those of standard input. False: e says what ended the run; EXIT_NO: some message got no answer. */
+static bool talk_run(engine *eng, spec *guesser, chat *ch, chat_input *in, const gen_request *ask, const talk_opts *o, err_t *e) {
+    const sched_opts alone = {1, false, false};
+    talk_job         k = {.eng = eng, .guesser = guesser, .chat = ch, .in = in, .o = o, .ask = *ask, .e = e};
+    if (!(k.sc = sched_new(eng, guesser, &alone, e))) return false;
+    k.term = term_open();
+    str_put(&k.ahead, "");
+    talk__greet(&k);
+    if (o->first.p) talk__ask(&k, o->first);
+    else if (talk__asked(&k)) talk__turn(&k, talk__messages(&k)->n - 1);
+    talk__loop(&k);
+    if (g_log_level >= LOG_NORMAL) fprintf(stderr, "llmrun: seed        %llu\n", (unsigned long long)k.ask.seed);
+    if (k.lost && !term_person(k.term) && !g_interrupt) err_set(e, EXIT_NO, "%lld message%s got no answer", k.lost, k.lost == 1 ? "" : "s");
+    term_close(k.term);
+    sched_free(k.sc);
+    str_drop(&k.ahead);
     return !e->code;
 }
 
@@ -30799,7 +31972,7 @@ static bool bench_run(const bench_opts *o, const char *const *models, int n_mode
  * Invariants: the parser never exits (errors come back in err_t); the prompt is exact bytes.
  * To add an option: 1 a field and its default in the options of the section that uses it; 2 a row of cli_opts: its names, kind
  * and bounds, `serves` (the actions it has an effect on) and `beside` (the option that it needs). Tests walk the table.
- * Public: cli_defaults, cli_environment, cli_parse, cli_finish, cli_drop, cli_find, cli_given, cli_word, cli_long_name, cli_value,
+ * Public: cli_defaults, cli_set, cli_environment, cli_parse, cli_finish, cli_drop, cli_find, cli_given, cli_word, cli_long_name, cli_value,
  * cli_default, cli_full, cli_param, cli_spell, cli_push, cli_list_drop, cli_unescape, cli_act_name, cli_effective, cli_lacks,
  * cli_typed.
  * Opens: config, cli_list, cli_opt, cli_groups, cli_foreign. */
@@ -30811,6 +31984,7 @@ enum { CLI_OPTS_MAX = 160 };                          /* rows of the table */
 
 typedef enum {
     ACT_GENERATE,
+    ACT_TALK,
     ACT_TOKENIZE,
     ACT_DETOKENIZE,
     ACT_RENDER,
@@ -30840,7 +32014,7 @@ enum {
     ON_BENCH = ON(BENCH),
     ON_QUANTIZE = ON(QUANTIZE),
     ON_EVAL = ON(PERPLEXITY) | ON(DIVERGENCE),
-    ON_ANSWER = ON(GENERATE) | ON_BATCH,              /* actions that sample tokens */
+    ON_ANSWER = ON(GENERATE) | ON(TALK) | ON_BATCH,              /* actions that sample tokens */
     ON_CHAT = ON_ANSWER,                              /* that answer messages */
     ON_TEXT = ON(GENERATE) | ON(TOKENIZE) | ON(DETOKENIZE) | ON(SCORE) | ON(LOGITS) | ON(PERPLEXITY) | ON(IMATRIX),  /* that read a prompt */
     ON_STEPS = ON_ANSWER | ON_EVAL | ON_BENCH | ON(SCORE) | ON(LOGITS) | ON(IMATRIX),                                /* that run the model */
@@ -30988,6 +32162,9 @@ typedef struct {
 
 static const cli_opt cli_opts[] = {
     /* names                            argument      kind      where                lo  hi       group, serves, beside, environment, help */
+    {"-i --interactive -cnv --conversation", NULL,    OPT_ACT,  AT(what), ACT_TALK, 0,            GROUP_ACT, ON_ALL, ALONE, NULL,
+     "talk with the model: in a terminal with line editing and history (/help lists commands), else each line of standard input is a message; "
+     "a model with a chat template begins to talk where neither an action nor a prompt is given in a terminal"},
     {"--tokenize",                      NULL,         OPT_ACT,  AT(what), ACT_TOKENIZE, 0,        GROUP_ACT, ON_ALL, ALONE, NULL,
      "print the prompt's token ids on one line; needs the vocabulary only"},
     {"--detokenize",                    NULL,         OPT_ACT,  AT(what), ACT_DETOKENIZE, 0,      GROUP_ACT, ON_ALL, ALONE, NULL,
@@ -31033,9 +32210,9 @@ static const cli_opt cli_opts[] = {
 
     {"-m --model",                      "FILE",       OPT_STR,  AT(model),           0,  0,       GROUP_PROMPT, ON_ALL, ALONE, "LLMRUN_MODEL",
      "model file (GGUF); for a split model its first part"},
-    {"-p --prompt",                     "TEXT",       OPT_STR,  AT(prompt),          0,  0,       GROUP_PROMPT, ON_TEXT, ALONE, NULL,
+    {"-p --prompt",                     "TEXT",       OPT_STR,  AT(prompt),          0,  0,       GROUP_PROMPT, ON_TEXT | ON(TALK), ALONE, NULL,
      "prompt; standard input is appended after a newline, unless it is a terminal or empty, or --no-stdin is given"},
-    {"-f --file",                       "FILE",       OPT_STR,  AT(file),            0,  0,       GROUP_PROMPT, ON_TEXT | ON(RENDER), ALONE, NULL,
+    {"-f --file",                       "FILE",       OPT_STR,  AT(file),            0,  0,       GROUP_PROMPT, ON_TEXT | ON(TALK) | ON(RENDER), ALONE, NULL,
      "read the prompt from FILE, byte for byte; - is standard input, which is also the prompt when -p and -f are absent"},
     {"--no-stdin",                      NULL,         OPT_ON,   AT(no_stdin),        0,  0,       GROUP_PROMPT, ON_TEXT | ON(RENDER) | ON_BATCH, ALONE, NULL,
      "do not read standard input: in a shell's `while read` loop it holds the lines of the loop"},
@@ -31046,7 +32223,7 @@ static const cli_opt cli_opts[] = {
      "the prompt is raw, also in a terminal"},
     {"-sys --system-prompt",            "TEXT",       OPT_STR,  AT(chat.system),     0,  0,       GROUP_CHAT, ON_CHAT, ALONE, NULL,
      "system message, where the messages have none"},
-    {"--messages",                      "FILE",       OPT_STR,  AT(chat.messages),   0,  0,       GROUP_CHAT, ON(GENERATE), ALONE, NULL,
+    {"--messages",                      "FILE",       OPT_STR,  AT(chat.messages),   0,  0,       GROUP_CHAT, ON(GENERATE) | ON(TALK), ALONE, NULL,
      "messages in JSON: a list, or an object with messages, tools and other variables of the template; the prompt, if there is one, is one more message"},
     {"--tools",                         "FILE",       OPT_STR,  AT(chat.tools),      0,  0,       GROUP_CHAT, ON_CHAT, ALONE, NULL,
      "tools that the model may call, in JSON: a list of functions as OpenAI writes them"},
@@ -31058,9 +32235,9 @@ static const cli_opt cli_opts[] = {
      "on, off: whether a model that can think does so; show, hide: whether stderr shows its thinking; may be given twice; stdout has the answer alone"},
     {"--think-budget",                  "N",          OPT_I64,  AT(chat.think_budget), -1, CLI_BIG, GROUP_CHAT, ON_CHAT, ALONE, NULL,
      "most tokens of thinking, after which it is closed; -1 is no bound"},
-    {"-e --escape",                     NULL,         OPT_ON,   AT(escape),          0,  0,       GROUP_PROMPT, ON_TEXT | ON_BATCH, ALONE, NULL,
+    {"-e --escape",                     NULL,         OPT_ON,   AT(escape),          0,  0,       GROUP_PROMPT, ON_TEXT | ON(TALK) | ON_BATCH, ALONE, NULL,
      "read \\n \\t \\r \\\\ \\' \\\" \\xHH in -p, --stop and --dry-sequence-breaker as escapes; off by default"},
-    {"--no-escape",                     NULL,         OPT_OFF,  AT(escape),          0,  0,       GROUP_PROMPT, ON_TEXT | ON_BATCH, ALONE, NULL,
+    {"--no-escape",                     NULL,         OPT_OFF,  AT(escape),          0,  0,       GROUP_PROMPT, ON_TEXT | ON(TALK) | ON_BATCH, ALONE, NULL,
      "take these texts as exact bytes; the default"},
     {"--bos",                           NULL,         OPT_ON,   AT(bos),             0,  0,       GROUP_PROMPT, (ON_TEXT & ~ON(DETOKENIZE)) | ON_BATCH, ALONE, NULL,
      "add the start token even where the model file does not ask for it (--tokenize adds none by default)"},
@@ -31068,7 +32245,7 @@ static const cli_opt cli_opts[] = {
      "control tokens: --tokenize parses them, --detokenize and the answer print their names"},
     {"--no-special",                    NULL,         OPT_SET,  AT(special),         0,  0,       GROUP_PROMPT, ON_TEXT | ON_BATCH | ON_QUANTIZE, BESIDE_TEXT, NULL,
      "do not parse control tokens in the prompt; they are parsed by default when the model runs"},
-    {"--pre",                           "NAME",       OPT_STR,  AT(pre),             0,  0,       GROUP_PROMPT, ON_TEXT | ON_BATCH | ON_QUANTIZE | ON(INSPECT), BESIDE_TEXT, NULL,
+    {"--pre",                           "NAME",       OPT_STR,  AT(pre),             0,  0,       GROUP_PROMPT, ON_TEXT | ON(TALK) | ON_BATCH | ON_QUANTIZE | ON(INSPECT), BESIDE_TEXT, NULL,
      "use this pre-tokenizer in place of the one in the model file (--list pre)"},
 
     {"-n --predict --n-predict",        "N",          OPT_I64,  AT(gen.n_predict),  -2,  CLI_BIG, GROUP_RUN, ON_ANSWER, ALONE, NULL,
@@ -31363,7 +32540,7 @@ static const cli_foreign cli_foreigners[] = {
     {"-ofreq --output-frequency --save-frequency",     "N",        CLI_IDLE, NULL},
     {"--ppl --no-bos --no-parse-special --keep-split", NULL,       CLI_IDLE, NULL},
 
-    {"-cnv --conversation -i --interactive -if --interactive-first -mli --multiline-input", NULL, CLI_MISSING, NULL},
+    {"-if --interactive-first -mli --multiline-input", NULL, CLI_MISSING, NULL},
     {"-sysf --system-prompt-file",                     "FILE",     CLI_MISSING, "-sys TEXT"},
     {"--chat-template",                                "TEXT",     CLI_MISSING, "--chat-template-file FILE"},
     {"--reasoning-budget",                             "N",        CLI_MISSING, "--think-budget N"},
@@ -31670,7 +32847,7 @@ static bool cli__set_action(config *c, const cli_opt *o, const char *value, err_
 }
 
 /* Stores one option with its value (NULL where the table has no argument) in the config. */
-static bool cli__set(config *c, const cli_opt *o, const char *name, const char *value, err_t *e) {
+static bool cli_set(config *c, const cli_opt *o, const char *name, const char *value, err_t *e) {
     const cli_opt full = cli_full(o);
     void         *field = (char *)c + o->at;
     int64_t       i = 0;
@@ -31732,7 +32909,7 @@ static bool cli__set(config *c, const cli_opt *o, const char *name, const char *
 static bool cli_environment(config *c, err_t *e) {
     for (int i = 0; i < N_CLI_OPTS; i++) {
         const char *value = cli_opts[i].env ? getenv(cli_opts[i].env) : NULL;
-        if (value && *value && !cli__set(c, &cli_opts[i], cli_opts[i].env, value, e)) return false;
+        if (value && *value && !cli_set(c, &cli_opts[i], cli_opts[i].env, value, e)) return false;
     }
     return true;
 }
@@ -31843,7 +33020,7 @@ static bool cli__take(config *c, cli_line *l, const cli_opt *o, bytes name, cons
         if (l->at == l->n) return err_set(e, EXIT_INPUT, "%s: expected %s after it, found nothing", as_typed, o->arg);
         value = l->arg[l->at++];
     }
-    if (!cli__set(c, o, as_typed, value, e)) return false;
+    if (!cli_set(c, o, as_typed, value, e)) return false;
     c->given[o - cli_opts] = arg;
     return true;
 }
@@ -32503,6 +33680,7 @@ static const struct {
     {"OUT.stale",           "records that --resume moved out of OUT because they answer no line of the input"},
     {"CACHE",               "the file of --prompt-cache: blocks of the KV cache, as GGUF, within --prompt-cache-size"},
     {"LOOKUP",              "the file of --lookup-cache: tokens of earlier answers, as GGUF"},
+    {"~/.local/state/llmrun/history", "what was typed in conversations (-i), for the arrow keys: 1000 entries, mode 0600; below XDG_STATE_HOME where that is set"},
     {"BASE, MATRIX, PLOT",  "the files of --kl-divergence-base, --imatrix-out and --plot"},
     {"OUT.llmrun.new, OUT.llmrun.tmp, FILE.tmp.N", "files that are being written; each takes the name of the old file when it is complete. "
                             "What a killed run leaves of them can be removed"},
@@ -32519,7 +33697,21 @@ static void help__man_environment(str *out) {
     for (int i = 0; i < N_CLI_OPTS; i++)
         if (cli_opts[i].env) help__man_item(out, cli_opts[i].env, NULL, cli_opts[i].help);
     help__man_item(out, "LLMRUN_SHARDS", NULL, "number of parts for --shard auto, where a scheduler numbers its tasks and does not count them");
+    help__man_item(out, "VISUAL, EDITOR", NULL, "the editor of /edit in a conversation; vi without them");
+    help__man_item(out, "XDG_STATE_HOME", NULL, "folder of llmrun/history; $HOME/.local/state without it");
     help__man_item(out, "COLUMNS", NULL, "width of --help on a terminal that does not say its own");
+}
+
+static void help__man_talk(str *out) {
+    str_put(out, ".SH CONVERSATIONS\n");
+    help__roff(out, "In a conversation (-i) a line that begins with a slash is a command:");
+    str_put(out, "\n");
+    for (int i = 0; i < TALK_COMMANDS; i++) help__man_item(out, talk_commands[i].name, *talk_commands[i].args ? talk_commands[i].args : NULL, talk_commands[i].help);
+    str_put(out, ".PP\n");
+    help__roff(out, "Pasted lines are one message. So are lines of which each but the last ends in a backslash, and those from \"\"\" to \"\"\". Ctrl-C ends an "
+                    "answer, which stays in the conversation; at an empty prompt it ends the program. Each turn draws with the seed of the run: it is what the "
+                    "same messages give with --messages. Where standard input is no terminal each line is a message.");
+    str_put(out, "\n");
 }
 
 static void help__man_examples(str *out) {
@@ -32537,6 +33729,7 @@ static void help__man(str *out) {
     str_put(out, "\n.SH ACTIONS\nAt most one of these.\n");
     help__man_group(GROUP_ACT, out);
     help__man_options(out);
+    help__man_talk(out);
     help__man_environment(out);
     help__man_files(out);
     str_put(out, ".SH \"EXIT STATUS\"\n");
@@ -32785,6 +33978,7 @@ static void help_version(str *out) {
     str_fmt(out, "llmrun %s\n", cli_build);
     str_fmt(out, "compiler  %s%s\n", strstr(__VERSION__, "lang") ? "" : "gcc ", __VERSION__);
     str_fmt(out, "kernels   %s\nPCRE2     %s\n", k_level_name(), pcre);
+    str_fmt(out, "libedit   %s\n", term_edits());
     str_fmt(out, "OpenBLAS  %s\n",
             dev_blas_open(&none) ? "found, runs with --blas"
             : LLMRUN_BLAS        ? "not found"
@@ -32900,6 +34094,7 @@ static char                  act_lost[1024];         /* printed after an interru
 static void act__on_signal(int sig) {
     if (g_interrupt || !act__graceful) {
         progress_clear();
+        term_restore();
         out_sweep();
         if (act_lost[0] && write(STDERR_FILENO, act_lost, strlen(act_lost)) < 0) {}
         _exit(128 + sig);
@@ -33336,21 +34531,27 @@ static bool act__chats(const config *c, const gguf_file *g) {
     return isatty(STDIN_FILENO) && isatty(STDOUT_FILENO) && chat_has_template(g);
 }
 
-/* The messages of --messages, the tools of --tools, and the prompt as one more message. */
-static bool act__read_messages(act_job *r, err_t *e) {
+/* The messages of --messages and the tools of --tools. */
+static bool act__read_files(act_job *r, err_t *e) {
     const config *c = r->c;
     str           json = {0}, tools = {0};
     bool          ok = true;
     if (!c->chat.messages) chat_input_begin(&r->input);
     else ok = act__read_file(c->chat.messages, &json, e) && chat_input_json(&r->input, str_bytes(&json), c->chat.messages, e);
     if (ok && c->chat.tools) ok = act__read_file(c->chat.tools, &tools, e) && chat_input_tools(&r->input, str_bytes(&tools), c->chat.tools, e);
-    if (ok && (c->prompt || c->file || !c->chat.messages)) {
-        ok = act__prompt(c, 0, false, &r->text, e);
-        if (ok) chat_add(&r->input, "user", str_bytes(&r->text));
-    }
     str_drop(&json);
     str_drop(&tools);
     return ok;
+}
+
+/* The same, and the prompt as one more message. */
+static bool act__read_messages(act_job *r, err_t *e) {
+    const config *c = r->c;
+    if (!act__read_files(r, e)) return false;
+    if (!c->prompt && !c->file && c->chat.messages) return true;
+    if (!act__prompt(c, 0, false, &r->text, e)) return false;
+    chat_add(&r->input, "user", str_bytes(&r->text));
+    return true;
 }
 
 /* The prompt of one answer: raw, or of a chat. */
@@ -33376,6 +34577,90 @@ static bool act__read_exact(act_job *r, err_t *e) { return act__read_text(r, fal
 
 static bool act__read_numbers(act_job *r, err_t *e) {
     return act__read_text(r, true, e) && act__read_ids(str_bytes(&r->text), tok_count(r->vocab), &r->ids, e);
+}
+
+/* --- a conversation --- */
+
+/* What a conversation asks of the command line: its own options, which /set changes. */
+typedef struct {
+    act_job      *r;
+    config        c;
+    int           n_ctx;
+    samp_breakers breakers;
+    samp_opts     samp;                               /* of the options, with the breakers */
+} act_talker;
+
+static void act__talk_samp(act_talker *t) {
+    samp_breakers_drop(&t->breakers);
+    t->samp = act__samp(&t->c, t->r->vocab, t->n_ctx, &t->breakers);
+}
+
+/* Whether /set may change the option. */
+static bool act__talk_may_set(const cli_opt *o) { return o->kind == OPT_SAMP || o->at == AT(seed) || o->at == AT(gen.n_predict); }
+
+static bool act__talk_set(void *ctx, const char *name, const char *value, gen_request *ask, err_t *e) {
+    act_talker    *t = ctx;
+    config         c = t->c;
+    str            option = {0};
+    str_fmt(&option, "--%s", name + strspn(name, "-"));
+    for (char *p = option.p; *p; p++) *p = *p == '_' ? '-' : *p;
+    const cli_opt *o = cli_find(false, str_bytes(&option));
+    bool           ok = (o && act__talk_may_set(o)) || err_set(e, EXIT_INPUT, "/set: unknown parameter %.100s (/set alone lists them)", name);
+    ok = ok && cli_set(&c, o, option.p, value, e) && samp_check(&c.samp, INT32_MAX, e);
+    str_drop(&option);
+    if (!ok) return false;
+    t->c = c;
+    act__talk_samp(t);
+    ask->samp = t->samp;
+    ask->gen.n_predict = c.gen.n_predict < 0 ? -1 : c.gen.n_predict;
+    if (o->at == AT(seed)) ask->seed = c.seed < 0 ? rng_fresh() : (uint64_t)c.seed;
+    return true;
+}
+
+static void act__talk_list(void *ctx, str *out) {
+    const act_talker *t = ctx;
+    for (int i = 0; i < N_CLI_OPTS; i++) {
+        const bytes name = cli_long_name(&cli_opts[i]);
+        if (!act__talk_may_set(&cli_opts[i])) continue;
+        str_fmt(out, "  %-20.*s ", (int)name.n - 2, name.p + 2);
+        cli_value(&cli_opts[i], &t->c, out);
+        str_put(out, "\n");
+    }
+}
+
+static bool act__talk_open(void *ctx, const char *path, out_t *out, err_t *e) {
+    const act_talker *t = ctx;
+    if (strcmp(path, "-") == 0) return err_set(e, EXIT_INPUT, "-: found no name, expected a file to write");
+    return act__output(out, path, &t->c, t->r->g, e);
+}
+
+/* The conversation on a model that is open. */
+static bool act__use_talk(act_job *r, engine *en, err_t *e) {
+    const config *c = r->c;
+    act_talker    t = {.r = r, .c = *c, .n_ctx = en->n_ctx};
+    spec         *guesser = act__guesser(c, en, 1, e);
+    talk_opts     o = {.text = c->text, .out = &r->out, .set = act__talk_set, .list = act__talk_list, .open = act__talk_open, .ctx = &t};
+    act__talk_samp(&t);
+    t.c.seed = c->seed < 0 ? (int64_t)rng_fresh() : c->seed;
+    const gen_request ask = gen_ask(NULL, &c->gen, &t.samp, (uint64_t)t.c.seed);
+    if (act__json(c)) o.text.json = str_base_name(r->g->path);
+    if (c->prompt || c->file) o.first = str_bytes(&r->text);
+    const bool ok = !e->code && talk_run(en, guesser, r->chat, &r->input, &ask, &o, e) && spec_save(guesser, e) && engine_save(en, &c->kv, e);
+    spec_close(guesser);
+    samp_breakers_drop(&t.breakers);
+    return ok;
+}
+
+/* Opens the template, the messages to begin with and the model. */
+static bool act__talk(act_job *r, err_t *e) {
+    const config *c = r->c;
+    if (!(r->vocab = tok_load(r->g, c->pre, e)) || !(r->chat = chat_open(r->g, r->vocab, &c->chat, e)) || !act__read_files(r, e)) return false;
+    if ((c->prompt || c->file) && !act__prompt(c, 0, true, &r->text, e)) return false;
+    engine *en = engine_open(r->g, r->vocab, &c->fwd, &c->kv, talk_plan(&c->fwd, spec_rows(&c->spec, 1)), r->t_start, e);
+    act__graceful = 1;
+    const bool ok = en && act__use_talk(r, en, e);
+    engine_close(en);
+    return ok;
 }
 
 /* What guides --quantize: an importance matrix, a text for calibrated rounding. */
@@ -33850,6 +35135,7 @@ typedef struct {
 
 static const act_row act_table[N_ACTS] = {
     [ACT_GENERATE]   = {WITH_MODEL | WITH_OUTPUT | WITH_MODEL_SAMPLING, AT(output), "json", NULL, NULL, act__read_question, act__generate},
+    [ACT_TALK]       = {WITH_MODEL | WITH_OUTPUT | WITH_MODEL_SAMPLING, AT(output), "json", NULL, NULL, NULL, act__talk},
     [ACT_TOKENIZE]   = {WITH_MODEL | WITH_OUTPUT, AT(output), "json", NULL, NULL, act__read_exact, act__tokenize},
     [ACT_DETOKENIZE] = {WITH_MODEL | WITH_OUTPUT, AT(output), "", NULL, NULL, act__read_numbers, act__detokenize},
     [ACT_RENDER]     = {WITH_OUTPUT, AT(output), "", NULL, NULL, NULL, act__render},
@@ -33903,10 +35189,29 @@ static bool act__fit_for_floats(const act_job *r, const act_row *row, err_t *e) 
                    (int)act.n, act.p, (int)option.n, option.p);
 }
 
+/* Whether the command has neither an action nor a prompt and stands in a terminal: it begins to talk if the model can. */
+static bool act__may_talk(const config *c) {
+    config talker = *c;
+    err_t  none = {0};
+    talker.action = ACT_TALK;
+    return c->action == ACT_GENERATE && !c->prompt && !c->file && !c->chat.messages && c->chat.on && !c->no_stdin && isatty(STDIN_FILENO) &&
+           isatty(STDOUT_FILENO) && cli_effective(&talker, &none);
+}
+
+/* Whether the model is asked what to do with no prompt, or there is one. */
+static bool act__asked(config *c, const gguf_file *g, err_t *e) {
+    if (act__may_talk(c) && chat_has_template(g)) c->action = ACT_TALK;
+    return !act_table[c->action].read || act__prompt_exists(c, 0, e);
+}
+
 /* Opens the model, and completes the options from it. */
 static bool act__open_model(config *c, const act_row *row, gguf_file *g, err_t *e) {
-    if (row->read && !act__prompt_exists(c, 0, e)) return false;
+    if (row->read && !act__may_talk(c) && !act__prompt_exists(c, 0, e)) return false;
     if (!gguf_open(g, c->model, e)) return false;
+    if (!act__asked(c, g, e)) {
+        gguf_close(g);
+        return false;
+    }
     if (row->has & WITH_EXACT_CACHE && !cli_given(c, "-ctk")) c->kv.type_k = K_F32;
     if (row->has & WITH_EXACT_CACHE && !cli_given(c, "-ctv")) c->kv.type_v = K_F32;
     if ((!c->kv.cache || c->kv.cache_ro || gguf_write_could(c->kv.cache, g, e)) && (!c->spec.cache || gguf_write_could(c->spec.cache, g, e)) &&
@@ -33945,15 +35250,13 @@ static bool act_run(config *c, double t_start, err_t *e) {
     if (!opens) return act__work(&r, row, e);
     if (!act__open_model(c, row, &g, e)) return false;
     act__note_escapes(c);
-    const bool ok = act__work(&r, row, e);
+    const bool ok = act__work(&r, &act_table[c->action], e);
     gguf_close(&g);
     return ok;
 }
 
 /* Temporary: functions of [jinja], [val] and [chat], until the sections that use them are here. */
-__attribute__((unused)) static void (*const act__values[])(void) = {
-    (void (*)(void))chat_add_answer, (void (*)(void))chat_answer_drop, (void (*)(void))chat_reader_finish,
-    (void (*)(void))chat_fingerprint, (void (*)(void))chat_think, (void (*)(void))calls_opening};
+__attribute__((unused)) static void (*const act__values[])(void) = {(void (*)(void))chat_fingerprint, (void (*)(void))calls_opening};
 
 /* ===== [main] from the command line to the exit code =====
  * Reads the options, runs one action and returns the exit code.

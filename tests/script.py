@@ -4,7 +4,7 @@ write(path, chains, template) makes a llama with one layer whose attention and f
 right angles to all others; the row of a token in the output matrix is the sum of the vectors of those it follows. After a token with one follower
 that one is certain; several are equally probable, and all others some e^40 times less.
 A chain is a list of token texts, one following the other: ["<|assistant|>", "Hello", " you", "<|end|>"]. Texts in CONTROL are control tokens, other texts
-of more than a byte user-defined ones (whole wherever a text holds them); every other byte is a token too.
+of more than a byte user-defined ones (whole wherever a text holds them); every other byte is a token too, spelled <0x0A>.
 """
 import random, struct
 from hostile import ARR, BOOL, F32, I32, STR, T_F16, T_F32, U32, File
@@ -23,7 +23,7 @@ def write(path, chains, template=None, context=2048, control=CONTROL, end="<|end
     """Writes the model and returns its path. kv: more (key, type, value)."""
     used = dict.fromkeys(t for chain in chains for t in chain)
     bytes_ = ["<0x%02X>" % i for i in range(256)]
-    user = [t for t in used if t not in control]
+    user = [t for t in used if t not in control and t not in bytes_]
     words = ["<unk>", *control, *bytes_, *user]
     at = {w: i for i, w in enumerate(words)}
     own = vectors(len(words))

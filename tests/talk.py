@@ -1,0 +1,480 @@
+#!/usr/bin/env python3
+"""Tests of conversations (-i): in a terminal, which a pseudo-terminal stands for, and in a pipe.
+
+    python3 tests/talk.py ./llmrun [WORD ...]      cases whose name holds one of the words, else all
+
+Nothing here waits for a time to pass: a test waits for what the terminal shows. LLMRUN_SLOW=N stretches every limit N times.
+"""
+import ctypes, fcntl, json, os, pty, re, select, signal, struct, subprocess, sys, tempfile, termios, time
+import script
+from kit import ENV, SLOW, Skip, begin, case, check, finish, one_line, same, short, walk
+
+HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+BIN = os.path.abspath(sys.argv[1]) if len(sys.argv) > 1 else os.path.join(HERE, "llmrun")
+PIP = os.path.join(HERE, "models", "pip-q4_k_m.gguf")
+DRAFT = os.path.join(HERE, "models", "pip-draft-q8_0.gguf")
+TMP = tempfile.mkdtemp(prefix="llmrun-talk-")
+HOME = os.path.join(TMP, "home")
+HISTORY = os.path.join(HOME, ".local", "state", "llmrun", "history")
+OWN = dict({k: v for k, v in ENV.items() if not k.startswith(("XDG_", "EDITOR", "VISUAL", "EDITRC"))}, HOME=HOME, TERM="xterm")
+TEMPLATE = ("{% for m in messages %}<|{{ m.role }}|>{{ m.content }}<|end|>{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}")
+os.mkdir(HOME)
+
+
+def tmp(name):
+    return os.path.join(TMP, name)
+
+
+def says(name, *chains, **kw):
+    """A model whose answers are these chains of tokens."""
+    path = tmp(name + ".gguf")
+    if not os.path.exists(path):
+        script.write(path, [["<|assistant|>", *c] for c in chains], kw.pop("template", TEMPLATE), **kw)
+    return path
+
+
+def hello():
+    return says("hello", ["Hello", " you", "<|end|>"])
+
+
+def endless():
+    """Its answer goes on until it is ended, or a million tokens."""
+    return says("endless", ["la", " la", " lo", " la"], context=1 << 20)
+
+
+def run(*args, inp=b"", env=None, timeout=60):
+    p = begin([BIN, *args], stdin=subprocess.PIPE, env=dict(OWN, **(env or {})))
+    return finish(p, timeout, inp)
+
+
+def talk(model, *lines, args=(), rc=0):
+    """A conversation of these lines in a pipe."""
+    r = run("-m", model, "-i", *args, inp=b"".join((x if isinstance(x, bytes) else x.encode()) + b"\n" for x in lines))
+    check(r.rc == rc, "want exit %d, got %r" % (rc, r))
+    return r
+
+
+TURN = re.compile(rb"^llmrun: turn (\d+): (\d+) tokens? kept, (\d+) read in [\d.]+ s, (\d+) written", re.M)
+
+
+def turns(err):
+    """(tokens kept, read, written) of every turn."""
+    found = [tuple(map(int, m)) for m in TURN.findall(err)]
+    same([x[0] for x in found], list(range(1, len(found) + 1)), "numbers of turns")
+    return [x[1:] for x in found]
+
+
+def saved(path):
+    with open(path, "rb") as f:
+        return json.loads(f.read().decode("utf-8", "surrogateescape"))["messages"]
+
+
+def lines_of(out):
+    check(out.endswith(b"\n"), "no newline at the end of %s" % short(out))
+    return out[:-1].split(b"\n")
+
+
+class Person:
+    """The command on a terminal of its own, which also sends it signals for keys."""
+
+    def __init__(self, *args, rows=24, columns=80, **env):
+        self.pid, self.fd = pty.fork()
+        if self.pid == 0:
+            fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+            os.execve(BIN, [BIN, *args], dict(OWN, **env))
+        self.seen = b""
+
+    def more(self, limit):
+        """Reads on; False: the program has ended."""
+        if not select.select([self.fd], [], [], max(0, limit - time.monotonic()))[0]:
+            os.kill(self.pid, signal.SIGKILL)
+            raise AssertionError("nothing more after %r" % self.seen[-400:])
+        try:
+            part = os.read(self.fd, 65536)
+        except OSError:
+            part = b""
+        self.seen += part
+        return bool(part)
+
+    def until(self, word):
+        """Waits for the word; returns what came before it."""
+        limit = time.monotonic() + 60 * SLOW
+        while word not in self.seen:
+            check(self.more(limit), "ended before %r: %r" % (word, self.seen[-400:]))
+        before, _, self.seen = self.seen.partition(word)
+        return before
+
+    def type(self, keys):
+        os.write(self.fd, keys if isinstance(keys, bytes) else keys.encode())
+
+    def say(self, text):
+        """Types a line at the prompt and waits for the end of its turn; returns what the terminal shows."""
+        self.type(text + "\r")
+        return self.until(b"written") + self.prompt()
+
+    def prompt(self):
+        """Waits for the prompt of the next message."""
+        return self.until(b"\n") + self.until(b"> ")
+
+    def end(self):
+        """Waits for the end of the program; its exit code."""
+        limit = time.monotonic() + 60 * SLOW
+        while self.more(limit):
+            pass
+        os.close(self.fd)
+        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+
+
+def edits():
+    """A case that needs libedit."""
+    for name in "libedit.so.2", "libedit.so.0":
+        try:
+            return ctypes.CDLL(name)
+        except OSError:
+            pass
+    raise Skip("no libedit")
+
+
+def both():
+    """Environments with and without line editing."""
+    try:
+        edits()
+        return [{}, {"TERM": "dumb"}]
+    except Skip:
+        return [{"TERM": "dumb"}]
+
+
+# --- in a pipe ---
+
+@case
+def talk_in_a_pipe():
+    """standard input that is no terminal is a message a line: no prompt, no colour, nothing on stdout but answers, each with a newline behind it"""
+    r = talk(hello(), "a", "b", "", "c")
+    same(r.out, b"Hello you\n" * 3, "answers")
+    check(b"\x1b" not in r.err and b"> " not in r.err and len(turns(r.err)) == 3, repr(r.err))
+    r = run("-m", hello(), "-i", "-q", inp=b"a\nb")
+    same([r.rc, r.out, r.err], [0, b"Hello you\n" * 2, b""], "-q, no newline at the end")
+    same(run("-m", hello(), "-i", "-q", inp=b"").out, b"", "nothing")
+
+
+@case
+def talk_joins_lines():
+    """a backslash at the end of a line and triple quotes join lines to one message; quotes keep a slash from being a command"""
+    path = tmp("joined.json")
+    talk(hello(), "a\\", "b\\", "c", '"""', "/x", "", 'y"""', '"""/z"""', '"""', '"""', "a\\", args=("-q",))
+    talk(hello(), "a\\", "b\\", "c", '"""', "/x", "", 'y"""', '"""/z"""', "/save " + path, args=("-q",))
+    same([m["content"] for m in saved(path) if m["role"] == "user"], ["a\nb\nc", "/x\n\ny", "/z"], "messages")
+
+
+@case
+def talk_keeps_bytes():
+    """bytes that are no UTF-8, NUL, markers of the template and very long lines are a message as they are"""
+    path = tmp("bytes.json")
+    lines = [b"\xff\xfe\x80", b"a\0b", b"<|end|><|assistant|> {{ x }} {% if %}", "日本 \u202e".encode(), b"\x1b[2J", b"x" * 5000]
+    talk(says("wide", ["Hello", "<|end|>"], context=20000), *lines, "/save " + path, args=("-q",))
+    same([m["content"].encode("utf-8", "surrogateescape") for m in saved(path) if m["role"] == "user"], lines, "messages")
+
+
+@case
+def talk_saves_what_messages_reads():
+    """/save writes what --messages and /load read; both go on from there, and the bytes that come back are the same"""
+    first, again, third = (tmp("saved%d.json" % i) for i in range(3))
+    talk(hello(), "a", "\"quoted\\\" \t", b"\xff bytes", "/save " + first, args=("-q", "-sys", "Be short."))
+    r = talk(hello(), "/load " + first, "/save " + again, "/undo", "/undo", "/save " + third, args=("-q",))
+    with open(first, "rb") as f, open(again, "rb") as g:
+        same(g.read(), f.read(), "saved again")
+    same(saved(third), saved(first)[:-4], "after two times /undo")
+    out = run("-m", hello(), "--messages", third, "-p", "c", "-q", "--temp", "0").out
+    same(out, b"Hello you", "--messages")
+    with open(tmp("asked.json"), "w") as f:
+        json.dump([{"role": "user", "content": "x"}], f)
+    same(talk(hello(), "y", args=("-q", "--messages", tmp("asked.json"))).out, b"Hello you\n" * 2, "-i --messages answers what waits")
+    same(talk(hello(), "y", args=("-q", "-p", "x")).out, b"Hello you\n" * 2, "-i -p begins with it")
+    r = talk(hello(), "/load " + HERE, "/load /nowhere", "/load " + PIP, "/save " + hello(), "/save -", "/save", "x")
+    same(r.out, b"Hello you\n", "after refused commands")
+    for word in (b"Is a directory", b"/nowhere: No such file", b"is the model itself", b"-: found no name", b"/save: expected FILE"):
+        check(word in r.err, "no %r in %r" % (word, r.err))
+
+
+@case
+def talk_commands():
+    """/help lists every command; /clear, /undo, /system, /set, /show, /read, /exit do what it says; an unknown one is named, with its neighbour"""
+    help_ = talk(hello(), "/help", args=("-q",)).err.decode()
+    names = re.findall(r"^  (/\w+)", help_, re.M)
+    same(sorted(names), sorted("/help /exit /clear /undo /regen /edit /system /set /show /think /read /save /load /stats".split()), "commands")
+    path = tmp("commands.json")
+    with open(tmp("text.txt"), "w") as f:
+        f.write("from a file")
+    r = talk(hello(), "a", "/clear", "/system Be kind.", "b", "c", "/undo", "/read " + tmp("text.txt"), "d", "/set temp 0.5", "/set top_k=3", "/set", "/show", "/show prompt",
+             "/stats", "/unda", "/set nothing 3", "/set temp hot", "/help me", "/save " + path, "/exit", "e")
+    same(r.out, b"Hello you\n" * 4, "answers")
+    answer = {"role": "assistant", "content": "Hello you"}
+    same(saved(path), [{"role": "system", "content": "Be kind."}, {"role": "user", "content": "b"}, answer, {"role": "user", "content": "from a file\nd"}, answer], "saved")
+    for word in (r"taken back: c", r"temp +0.5\n", r"top-k +3\n", r"\[system\] Be kind.\n\[user\] b\n\[assistant\] Hello you\n", r"<\|system\|>Be kind.<\|end\|><\|user\|>b<\|end\|>",
+                 r"unknown command /unda \(/undo\?", r"unknown parameter nothing", r"--temp: expected a number, found 'hot'", r"/help: expected nothing", r"kept +\d+ tokens from the cache"):
+        check(re.search(word, r.err.decode()), "no %r in %s" % (word, r.err.decode()))
+
+
+@case
+def talk_needs_a_template():
+    """-i with a model that has no chat template ends with exit 2, and so does a broken template; a template that refuses a message takes it back: exit 1"""
+    bare = says("bare", ["Hello", "<|end|>"], template=None)
+    r = run("-m", bare, "-i", inp=b"a\n")
+    check(r.rc == 2 and one_line(r.err) and b"tokenizer.chat_template" in r.err and not r.out, repr(r))
+    strict = says("strict", ["Hello", "<|end|>"], template="{% if messages[-1].content == 'bad' %}{{ raise_exception('no\x1b[2J bad words') }}{% endif %}" + TEMPLATE)
+    r = talk(strict, "a", "bad", "b", "/save " + tmp("strict.json"), rc=1)
+    same(r.out, b"Hello\n" * 2, "answers")
+    same([m["content"] for m in saved(tmp("strict.json"))], ["a", "Hello", "b", "Hello"], "the message is taken back")
+    check(b"bad words" in r.err and b"\x1b" not in r.err and b"1 message got no answer" in r.err, repr(r.err))
+
+
+# --- turns ---
+
+def questions(n):
+    names = ["Pip", "Mia", "a dog", "the sea", "Ben", "a red ball"]
+    return ["Tell me about %s, please." % names[i % len(names)] if i % 2 else "What is %d and %d?" % (i, i + 1) for i in range(n)]
+
+
+@case
+def talk_reads_only_what_is_new():
+    """twenty turns with the shipped model, whose template leaves the past alone: each turn reads its new tokens and at most 32 more"""
+    for way in (("--no-lookup",), ("--lookup", "--draft-min", "8"), ("-md", DRAFT, "--draft-min", "3")):
+        r = talk(PIP, *questions(20), args=("-n", "6", "-s", "1", "--temp", "0", *way))
+        found = turns(r.err)
+        same(len(found), 20, "turns")
+        for k in range(1, 20):
+            kept, read, _ = found[k]
+            before = sum(found[k - 1])
+            check(read <= kept + read - before + 32, "%s: turn %d: %d kept, %d read, %d before it" % (way, k + 1, kept, read, before))
+        check(found[19][0] > 200, "turn 20 keeps %d tokens" % found[19][0])
+
+
+@case
+def talk_is_the_same_messages():
+    """turn k of a conversation is what --messages gives for the same messages and seed, with 1 or 2 threads, with and without guesses"""
+    path, asked = tmp("turns.json"), questions(8)
+    args = ("-n", "24", "-s", "7", "-q")
+    ways = [("-t", "1", "--no-lookup"), ("-t", "2", "--lookup"), ("-t", "1", "-md", DRAFT), ("-t", "2", "-b", "7", "--no-lookup")]
+    found = [talk(PIP, *asked, "/save " + path, args=(*args, *way)).out for way in ways]
+    for way, out in zip(ways, found):
+        same(out, found[0], " ".join(way))
+    messages = saved(path)
+    same("".join(m["content"] + "\n" for m in messages if m["role"] == "assistant").encode(), found[0], "answers in the file")
+    for k in range(8):
+        one = tmp("turn.json")
+        with open(one, "w") as f:
+            json.dump(messages[:2 * k + 1], f)
+        same(run("-m", PIP, "--messages", one, *args, *ways[k % len(ways)]).out.decode(), messages[2 * k + 1]["content"], "turn %d" % (k + 1))
+
+
+@case
+def talk_regen_draws_anew():
+    """/regen draws with the next seed: the answers are those that seeds S, S + 1, S + 2 give in one command"""
+    r = talk(PIP, "Tell me a story.", "/regen", "/regen", args=("-n", "16", "-s", "3", "-q"))
+    want = b"".join(run("-m", PIP, "--chat", "-p", "Tell me a story.", "--no-stdin", "-n", "16", "-s", str(s), "-q").out + b"\n" for s in (3, 4, 5))
+    same(r.out, want, "answers")
+
+
+@case
+def talk_in_a_full_context():
+    """a conversation that has no room left says so and what helps; it stays, without the message that has no answer"""
+    small = says("small", ["Hello", " you", "<|end|>"], context=64)
+    r = talk(small, "a" * 20, "b" * 20, "c" * 20, "/undo", "d", "/save " + tmp("full.json"), rc=1)
+    same(r.out, b"Hello you\n" * 3, "answers")
+    check(re.search(rb"the conversation has \d+ tokens, the context holds 64: /undo .*, /clear .*; the message is taken back\n", r.err), repr(r.err))
+    same([m["content"] for m in saved(tmp("full.json"))], ["a" * 20, "Hello you", "d", "Hello you"], "conversation")
+    r = talk(says("little", ["la", " la", " lo", " la"], context=64), "a", "/save " + tmp("full.json"))
+    check(b"the context is full at 64 tokens: /undo" in r.err and len(saved(tmp("full.json"))) == 2, repr(r.err))
+
+
+# --- in a terminal ---
+
+@case
+def talk_begins_alone():
+    """-m MODEL alone in a terminal begins to talk where the model has a chat template; Ctrl-D ends with 0"""
+    for env in both():
+        p = Person("-m", hello(), **env)
+        check(b"/help lists commands" in p.until(b"> "), "no greeting")
+        check(b"Hello you\r\n" in p.say("hi"), "no answer")
+        p.type("\x04")
+        same(p.end(), 0, "exit code")
+    p = Person("-m", says("bare", ["Hello", "<|end|>"], template=None))
+    p.until(b"no prompt given")
+    same(p.end(), 2, "without a template")
+    p = Person("-m", hello(), "--no-chat")
+    p.until(b"no prompt given")
+    same(p.end(), 2, "--no-chat")
+
+
+@case
+def talk_takes_a_paste():
+    """pasted lines are one message: marked by the terminal, or lines that arrive at once; none of them is a command"""
+    for env in both():
+        path, p = tmp("paste.json"), Person("-m", hello(), "-i", **env)
+        p.until(b"> ")
+        p.type("\x1b[200~/exit\rtwo words\r\tthree\x1b[201~\r")
+        p.until(b"written"), p.prompt()
+        p.type("one\rtwo\r\rthree\r")
+        p.until(b"written"), p.prompt()
+        p.type("typed \\\r")
+        p.until(b"| ")
+        p.say("lines")
+        p.type("/save %s\r" % path)
+        p.until(b"saved to"), p.prompt()
+        p.type("\x04")
+        same(p.end(), 0, "exit code")
+        same([m["content"] for m in saved(path) if m["role"] == "user"], ["/exit\ntwo words\n\tthree", "one\ntwo\n\nthree", "typed \nlines"], "messages")
+
+
+@case
+def talk_keeps_a_history():
+    """the arrow keys bring earlier messages back, those of earlier runs too; the file has mode 0600, whatever the umask and its mode before"""
+    edits()
+    if os.path.exists(HISTORY):
+        os.unlink(HISTORY)
+    p = Person("-m", hello(), "-i")
+    p.until(b"> ")
+    p.say("first message"), p.say("second ünïcode \\\\ message")
+    p.type("\x1b[A\x1b[A!\r")
+    p.until(b"written"), p.prompt(), p.type("\x04")
+    same(p.end(), 0, "exit code")
+    same(oct(os.stat(HISTORY).st_mode & 0o7777), "0o600", "mode")
+    same(oct(os.stat(os.path.dirname(HISTORY)).st_mode & 0o7777), "0o700", "mode of the folder")
+    os.chmod(HISTORY, 0o644)
+    p = Person("-m", hello(), "-i")
+    p.until(b"> ")
+    p.type("\x1b[A\x1b[A\r")
+    p.until(b"written"), p.prompt(), p.type("\x04")
+    same(p.end(), 0, "exit code")
+    same(oct(os.stat(HISTORY).st_mode & 0o7777), "0o600", "mode")
+    with open(HISTORY, encoding="utf-8") as f:
+        same(f.read(), "first message\nsecond ünïcode \\\\\\\\ message\nfirst message!\nsecond ünïcode \\\\\\\\ message\n", "history")
+
+
+@case
+def talk_without_a_history():
+    """a history that cannot be kept is no error: no home, a folder in its place, a file that is none, a disk that is full"""
+    edits()
+    other = tmp("state")
+    os.makedirs(os.path.join(other, "llmrun", "history"))
+    for env in ({"HOME": ""}, {"XDG_STATE_HOME": other}, {"XDG_STATE_HOME": "/dev/null"}, {"HOME": "/proc"}):
+        p = Person("-m", hello(), "-i", **env)
+        p.until(b"> ")
+        check(b"Hello you\r\n" in p.say("hi"), "no answer: %r" % env)
+        p.type("\x04")
+        same(p.end(), 0, "exit code: %r" % env)
+
+
+@case
+def talk_is_interrupted():
+    """Ctrl-C ends the answer, which stays in the conversation; at a prompt with text it drops the text, at an empty one it ends the program with 130"""
+    for env in both():
+        path, p = tmp("interrupted.json"), Person("-m", endless(), "-i", **env)
+        p.until(b"> ")
+        p.type("sing\r")
+        p.until(b" lo la lo la")
+        p.type("\x03")
+        p.until(b"written"), p.prompt()
+        if "TERM" not in env:
+            p.type("not this")
+            p.until(b"not this")
+            p.type("\x03")
+            p.prompt()
+        p.type("/save %s\r" % path)
+        p.until(b"saved to"), p.prompt()
+        messages = saved(path)
+        same([m["role"] for m in messages], ["user", "assistant"], "roles")
+        check(messages[1]["content"].startswith("la la lo la lo"), "the answer: %s" % short(messages[1]["content"]))
+        p.type("\x03")
+        same(p.end(), 130, "exit code")
+
+
+@case
+def talk_leaves_the_terminal_alone():
+    """the settings of the terminal are as before: at the end, and after SIGTERM at a prompt (exit 143)"""
+    for env in both():
+        p = Person("-m", hello(), "-i", **env)
+        p.until(b"> ")
+        p.type("abc")
+        p.until(b"abc")
+        os.kill(p.pid, signal.SIGTERM)
+        same(p.end(), 143, "exit code")
+    edits()
+    leader, follower = pty.openpty()
+    before = termios.tcgetattr(follower)
+    for last in (b"\x04", None):
+        p = subprocess.Popen([BIN, "-m", hello(), "-i"], stdin=follower, stdout=follower, stderr=follower, env=OWN)
+        seen = b""
+        while b"\x1b[?2004h> " not in seen:
+            seen += os.read(leader, 4096)
+        check(termios.tcgetattr(follower) != before, "the line is not edited")
+        if last:
+            os.write(leader, last)
+        else:
+            p.send_signal(signal.SIGTERM)
+        p.wait(timeout=60 * SLOW)
+        same(termios.tcgetattr(follower), before, "settings")
+    os.close(leader), os.close(follower)
+
+
+@case
+def talk_follows_the_window():
+    """a window of another size: the line that is edited is drawn again, and goes on"""
+    edits()
+    p = Person("-m", hello(), "-i", columns=60)
+    p.until(b"> ")
+    p.type("resi")
+    p.until(b"resi")
+    fcntl.ioctl(p.fd, termios.TIOCSWINSZ, struct.pack("HHHH", 10, 30, 0, 0))
+    p.until(b"> resi")
+    p.type("zed\r")
+    p.until(b"written"), p.prompt()
+    p.type("\x1b[A")
+    p.until(b"resized")
+    p.type("\x03")
+    p.prompt()
+    p.type("\x03")
+    same(p.end(), 130, "exit code")
+
+
+@case
+def talk_cannot_be_steered():
+    """what a model says cannot steer the terminal: control characters, C1, bytes of no character are written as \\\\xHH; a pipe gets the exact bytes"""
+    evil = ["\x1b]0;title\a", "\x1b[2J", "\u009b31m", "\r", "\u202e", "tab\t", "line\n", "é", "<0xFF>", "<0xC3>"]
+    model = says("evil", [*evil, "<|end|>"])
+    exact = "".join(evil[:8]).encode() + b"\xff\xc3"
+    same(talk(model, "a", args=("-q",)).out, exact + b"\n", "in a pipe")
+    p = Person("-m", model, "-i", "-q", TERM="dumb")
+    p.until(b"> ")
+    p.type("a\r")
+    p.until(b"a\r\n")
+    want = (b"\\x1b]0;title\\x07\\x1b[2J\\xc2\\x9b31m\\x0d\\xe2\\x80\\xaetab\tline\r\n" + "é".encode() + b"\\xff\\xc3")
+    same(p.until(b"\r\n> "), want, "on a terminal")
+    p.type("/show\r")
+    check(b"\x1b" not in p.until(b"\r\n> "), "/show")
+    p.type("\x04")
+    same(p.end(), 0, "exit code")
+
+
+@case
+def talk_opens_an_editor():
+    """/edit sends what the editor of the environment saves; one that fails or saves nothing sends nothing"""
+    editor, path = tmp("editor.sh"), tmp("edited.json")
+    with open(editor, "w") as f:
+        f.write('#!/bin/sh\ntest "$1" != fail || exit 3\ntest "$1" != empty || { : > "$2"; exit; }\nprintf "%s\\n/second line\\n" "$(cat "$2")" > "$2"\n')
+    os.chmod(editor, 0o755)
+    for way, want in (("good", ["begun\n/second line"]), ("empty", []), ("fail", [])):
+        p = Person("-m", hello(), "-i", EDITOR=editor + " " + way, TERM="dumb", TMPDIR=TMP)
+        p.until(b"> ")
+        p.type("/edit begun\r")
+        p.until({"good": b"written", "empty": b"begun", "fail": b"the editor failed"}[way]), p.prompt()
+        p.type("/save %s\r" % path)
+        p.until(b"saved to"), p.prompt()
+        p.type("\x04")
+        same(p.end(), 0, "exit code")
+        same([m["content"] for m in saved(path) if m["role"] == "user"], want, way)
+    check(not [x for x in os.listdir(TMP) if x.startswith("llmrun-")], "a temporary file is left")
+
+
+if __name__ == "__main__":
+    sys.exit(walk("talk", sys.argv[2:], TMP))
