@@ -68,6 +68,9 @@ fuzz: $(FUZZERS:%=build/fuzz/%)        ## each fuzzer for FUZZ_SECONDS (60)
 	  build/fuzz/$$f -max_total_time=$(FUZZ_SECONDS) -timeout=10 -rss_limit_mb=2048 -print_final_stats=0 -verbosity=0 \
 	    build/fuzz/corpus-$$f tests/corpus/$$f || exit 1; done
 
+templates: llmrun build/test/snippets  ## the template engine beside Jinja2 (python3-jinja2): ten conversations through each template of DIR; or FUZZ=100000: random snippets, SEED=N
+	@$(if $(FUZZ),$(PYTHON) tests/templates.py --fuzz $(FUZZ) $(if $(SEED),--seed $(SEED)) build/test/snippets,$(PYTHON) tests/templates.py ./llmrun $(DIR))
+
 bench: build/main/bench                ## kernel rates beside the memory bandwidth of the same minute, as CSV
 	build/main/bench
 
@@ -116,7 +119,7 @@ plots:                                 ## tests/bench/RESULTS.md and the picture
 	@$(PYTHON) tests/bench/plots.py
 
 check: llmrun build/test/llmrun_remote.c ## no warnings; contents, layers, public functions and fields; the README's tables
-	@for i in tests/main.c tests/kernels.c tests/replay.c tests/bench/*.c; do \
+	@for i in tests/main.c tests/kernels.c tests/replay.c tests/snippets.c tests/bench/*.c; do \
 	  $(COMPILE) -Werror -fsyntax-only -Wno-unused-function -DLLMRUN_NO_MAIN $$i || exit 1; done
 	$(COMPILER) -std=gnu11 -fsyntax-only llmrun.c
 	$(COMPILE) $(TESTING) -Werror -fsyntax-only -I. -DLLMRUN_SOURCE='"build/test/llmrun_remote.c"' tests/remote.c
@@ -217,6 +220,9 @@ build/%/kernel_tests.o: tests/kernels.c $(wildcard tests/t_*.c tests/*.h) llmrun
 build/%/replay.o: tests/replay.c $(wildcard tests/fuzz_*.c tests/*.h) llmrun.c ggml_kernels.h build/%/flags
 	$(COMPILE) $(TESTING) -c -o $@ tests/replay.c
 
+build/%/snippets.o: tests/snippets.c tests/program.h llmrun.c ggml_kernels.h build/%/flags
+	$(COMPILE) $(TESTING) -c -o $@ tests/snippets.c
+
 build/%/bench.o: tests/bench/bench.c llmrun.c ggml_kernels.h build/%/flags
 	$(COMPILE) $(TESTING) -c -o $@ tests/bench/bench.c
 
@@ -254,6 +260,9 @@ build/test/replay: build/test/replay.o build/main/kernels.o
 build/test/remote: build/test/remote.o build/main/kernels.o
 	$(LINK)
 
+build/test/snippets: build/test/snippets.o build/main/kernels.o
+	$(LINK)
+
 build/%/llmrun: build/%/llmrun.o build/%/kernels.o
 	$(LINK)
 
@@ -283,4 +292,4 @@ $(FUZZERS:%=build/fuzz/%): build/fuzz/%: build/fuzz/%.o build/fuzz/kernels.o
 
 FORCE:
 .SECONDARY:
-.PHONY: FORCE all static cross debian run test test-all san tsan stress fuzz bench bench-file bench-pack bench-peer bench-versions bench-same bench-spec bench-shared bench-omp bench-threads bench-samp quality gate results plots check install uninstall clean help
+.PHONY: FORCE all static cross debian run test test-all san tsan stress fuzz templates bench bench-file bench-pack bench-peer bench-versions bench-same bench-spec bench-shared bench-omp bench-threads bench-samp quality gate results plots check install uninstall clean help
