@@ -4092,7 +4092,6 @@ enum { VAL_BYTE = 0x110000 };
 
 enum {
     VAL_DEPTH_MAX  = 1000,           /* levels of values inside each other                                       */
-    VAL_OBJECT_MAX = 32,             /* objects inside each other in a printed form: their print functions recurse   */
     VAL_DIGITS_MAX = 4300            /* decimal digits of an integer in a text, both ways: Python's limit        */
 };
 
@@ -4200,7 +4199,8 @@ typedef struct {
     bool (*get)(val_env *env, val_object *o, val_str name, val *out);             /* false: no such attribute */
     bool (*set)(val_env *env, val_object *o, val_str name, val v);                /* false: cannot be set */
     val (*call)(val_env *env, val_object *o, const val_args *args);
-    void (*print)(val_env *env, val_buf *b, val_object *o);                       /* NULL: <name> */
+    val_dict *(*dict)(val_object *o);                                             /* printed behind the name: <name {...}> */
+    void (*print)(val_env *env, val_buf *b, val_object *o);                       /* prints no other values; NULL: <name> */
 } val_class;
 
 struct val_object {
@@ -4219,7 +4219,6 @@ struct val_env {
     jmp_buf           *back;                          /* of the running val_run() */
     const char        *file;                          /* in messages; NULL: none */
     int                line;                          /* of the file; 0: none */
-    int                printing;                      /* objects whose printed form is being written */
 };
 
 /* --- memory, steps, errors --- */
@@ -4263,7 +4262,6 @@ static bool val_run(val_env *env, void (*fn)(val_env *env, void *arg), void *arg
     jmp_buf        here;
     jmp_buf *const outer = env->back;
     err_t *const   outer_e = env->e;
-    const int      printing = env->printing;
     volatile bool  done = false;
     fenv_t         floats;
     fegetenv(&floats);
@@ -4276,7 +4274,6 @@ static bool val_run(val_env *env, void (*fn)(val_env *env, void *arg), void *arg
     }
     env->back = outer;
     env->e = outer_e;
-    env->printing = printing;
     fesetenv(&floats);
     return done;
 }
@@ -6013,13 +6010,6 @@ static void val__repr_float(val_env *env, val_buf *b, double f) {
     val_buf_put(env, b, val_float_repr(f).p);
 }
 
-static void val__repr_object(val_env *env, val_buf *b, val_object *o) {
-    if (env->printing == VAL_OBJECT_MAX) val_fail(env, EXIT_RESOURCE, "objects are more than %d levels deep", VAL_OBJECT_MAX);
-    env->printing++;
-    o->type->print(env, b, o);
-    env->printing--;
-}
-
 /* repr() of a value without parts. */
 static void val__repr_leaf(val_env *env, val_buf *b, val v) {
     switch ((val_kind)v.kind) {
@@ -6033,7 +6023,7 @@ static void val__repr_leaf(val_env *env, val_buf *b, val v) {
     case VAL_RANGE:  val__repr_range(env, b, v.range); break;
     case VAL_OBJECT:
         if (v.object->type->print) {
-            val__repr_object(env, b, v.object);
+            v.object->type->print(env, b, v.object);
             break;
         }
         __attribute__((fallthrough));
@@ -6046,17 +6036,31 @@ static void val__repr_leaf(val_env *env, val_buf *b, val v) {
     }
 }
 
+/* What stands around the parts of a value, and in their place where the value holds itself. */
+static const struct {
+    const char *open, *shut, *itself;
+} val__brackets[VAL_KINDS] = {[VAL_LIST] = {"[", "]", "[...]"}, [VAL_TUPLE] = {"(", ")", "(...)"}, [VAL_DICT] = {"{", "}", "{...}"}, [VAL_OBJECT] = {"{", "}>", "{...}>"}};
+
 /* Begins a value: opens and pushes it, or prints it where it has no parts. */
 static void val__repr_begin(val_env *env, val_buf *b, val__walk *w, val v) {
-    if (v.kind == VAL_VIEW) {
+    const val_kind kind = v.kind;
+    if (kind == VAL_VIEW) {
         val_buf_put(env, b, val_kind_name(v));
         val_buf_put(env, b, "([");
         val__push_value(env, w, val_of_list(val_items(env, v)), "])");
-    } else if (!val__has_parts(v)) val__repr_leaf(env, b, v);
-    else if (val__open(env, w, v.kind == VAL_DICT ? (const void *)v.dict : v.list)) val_buf_put(env, b, v.kind == VAL_DICT ? "{...}" : v.kind == VAL_LIST ? "[...]" : "(...)");
+        return;
+    }
+    if (kind == VAL_OBJECT && v.object->type->dict) {
+        val_buf_put(env, b, "<");
+        val_buf_put(env, b, v.object->type->name);
+        val_buf_put(env, b, " ");
+        v = val_of_dict(v.object->type->dict(v.object));
+    }
+    if (!val__has_parts(v)) val__repr_leaf(env, b, v);
+    else if (val__open(env, w, v.kind == VAL_DICT ? (const void *)v.dict : v.list)) val_buf_put(env, b, val__brackets[kind].itself);
     else {
-        val_buf_put(env, b, v.kind == VAL_DICT ? "{" : v.kind == VAL_LIST ? "[" : "(");
-        val__push_value(env, w, v, v.kind == VAL_DICT ? "}" : v.kind == VAL_LIST ? "]" : v.list->n == 1 ? ",)" : ")");
+        val_buf_put(env, b, val__brackets[kind].open);
+        val__push_value(env, w, v, kind == VAL_TUPLE && v.list->n == 1 ? ",)" : val__brackets[kind].shut);
     }
 }
 
@@ -8526,7 +8530,7 @@ static val filter__filesize(filter_in *f) {
     }
     val scale = val_mul(f->env, base, base);          /* an integer: no power of 1000 above 10^22 is a float */
     for (; i < 7 && val_order(f->env, val_float(n), scale, "<") != -1; i++) scale = val_mul(f->env, scale, base);
-    snprintf(text, sizeof text, "%.1f %s", (double)base.i * n / val_as_float(f->env, scale), unit[binary][i]);
+    snprintf(text, sizeof text, "%.1f %s", (double)base.i * (isnan(n) ? (double)NAN : n) / val_as_float(f->env, scale), unit[binary][i]);   /* no sign before nan */
     return val_str_of(f->env, text);
 }
 
@@ -9175,7 +9179,7 @@ static void filter__add_entries(filter_in *f, val_dict *d, val from) {
 
 /* Adds what a call has: a mapping by position, and entries by name. */
 static void filter__fill_dict(filter_in *f, val_dict *d) {
-    if (filter__given(f, 0)) filter__add_entries(f, d, f->a[0]);
+    if (filter__given(f, 0)) val_defined(f->env, f->a[0]), filter__add_entries(f, d, f->a[0]);
     if (f->args->named) filter__add_entries(f, d, val_of_dict(f->args->named));
 }
 
@@ -9227,14 +9231,10 @@ static bool filter__namespace_set(val_env *env, val_object *o, val_str name, val
     return true;
 }
 
-static void filter__namespace_print(val_env *env, val_buf *b, val_object *o) {
-    val_buf_put(env, b, "<Namespace ");
-    val_repr(env, b, val_of_dict(((filter_namespace *)o)->at));
-    val_buf_put(env, b, ">");
-}
+static val_dict *filter__namespace_dict(val_object *o) { return ((filter_namespace *)o)->at; }
 
 static val filter__namespace(filter_in *f) {
-    static const val_class type = {.name = "Namespace", .get = filter__namespace_get, .set = filter__namespace_set, .print = filter__namespace_print};
+    static const val_class type = {.name = "Namespace", .get = filter__namespace_get, .set = filter__namespace_set, .dict = filter__namespace_dict};
     filter_namespace      *o = val_alloc(f->env, 1, sizeof *o);
     *o = (filter_namespace){{&type}, val_dict_new(f->env).dict};
     filter__fill_dict(f, o->at);
@@ -11904,6 +11904,19 @@ static void jinja__loop_print(val_env *env, val_buf *b, val_object *o) {
 
 static const val_class jinja__loop_class = {.name = "LoopContext", .get = jinja__loop_get, .print = jinja__loop_print};
 
+/* `self` has the blocks of a template, and here a template has none: every attribute of it is undefined. */
+static void jinja__self_print(val_env *env, val_buf *b, val_object *o) {
+    (void)o;
+    val_buf_put(env, b, "<TemplateReference None>");
+}
+
+static val jinja__self(val_env *env) {
+    static const val_class type = {.name = "TemplateReference", .print = jinja__self_print};
+    val_object            *o = val_alloc(env, 1, sizeof *o);
+    o->type = &type;
+    return val_of_object(o);
+}
+
 static void jinja__begin_call(jinja_vm *vm, jinja_call c) {
     if (vm->n_call == JINJA_CALLS) val_fail(&vm->env, EXIT_RESOURCE, "calls stand inside each other in more than %d levels", JINJA_CALLS);
     c.act = vm->act;
@@ -12413,6 +12426,7 @@ static void jinja__run(val_env *env, void *arg) {
     jinja_vm       *vm = arg;
     const jinja_fn *fn = vm->t->fns;
     vm->vars = val_copy(env, vm->vars);
+    val_put(env, vm->vars.dict, "self", jinja__self(env));
     vm->scratch = val_buf_new(env);
     vm->spare_act = val_alloc(env, vm->t->n_fns, sizeof *vm->spare_act);
     vm->act = val_alloc(env, 1, sizeof *vm->act + (size_t)fn->n_slots * sizeof *vm->act->slot);

@@ -41,7 +41,7 @@ typedef struct {
 
 static void sn_read_vars(val_env *env, void *arg) {
     sn_read *r = arg;
-    r->vars = val_json_read(env, r->json, true);
+    r->vars = val_json_read(env, r->json, VAL_JSON_INPUT);
 }
 
 int main(void) {

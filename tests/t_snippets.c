@@ -13,7 +13,7 @@ static size_t t_snippet_plain(char *s) {
 
 /* `want`: "!" for a failure, else "=" and the text. */
 static void t_snippet(char *text, char *want, val vars) {
-    char      *shown = mem_alloc(strlen(text) + 1, 1);
+    char      *shown = mem_new(strlen(text) + 1, 1);
     bytes      snippet;
     err_t      e = {0};
     jinja_text out = {0};
@@ -37,7 +37,7 @@ typedef struct {
 
 static void t_snippet_read_vars(val_env *env, void *arg) {
     t_snippet_vars *v = arg;
-    v->vars = val_json_read(env, bytes_of(v->json), true);
+    v->vars = val_json_read(env, bytes_of(v->json), VAL_JSON_INPUT);
 }
 
 static void t_snippets_recorded(void) {
