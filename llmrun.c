@@ -8818,6 +8818,7 @@ static val filter__is_title(filter_in *f) {
 /* Brings start and end, arguments i and i + 1, into a string or list of n items, as a slice. False: start is behind the end of it. */
 static bool filter__bounds(filter_in *f, int i, size_t n, size_t *from, size_t *to) {
     int64_t at[2] = {0, (int64_t)n};
+    *from = *to = 0;
     for (int k = 0; k < 2; k++) {
         if (f->a[i + k].kind == VAL_NONE) continue;
         at[k] = filter__int(f, i + k);
@@ -9168,6 +9169,7 @@ static val filter__setdefault(filter_in *f) {
 
 /* Adds the entries of a mapping, or of a list of pairs. */
 static void filter__add_entries(filter_in *f, val_dict *d, val from) {
+    val_defined(f->env, from);
     const val_list *pairs = val_items(f->env, from.kind == VAL_DICT ? val_view_of(from.dict, VAL_ITEMS) : from);
     for (size_t i = 0; i < pairs->n; i++) {
         const val_list *pair = val_items(f->env, pairs->at[i]);

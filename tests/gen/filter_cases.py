@@ -253,7 +253,7 @@ def methods():
 def functions():
     for args in ((), (3,), (0,), (-1,), (1, 5), (5, 1), (1, 10, 3), (10, 1, -4), (1, 5, 0), (1.0,), ("3",), (True,), (100000,), (100001,), (0, 10 ** 30), (None,), (1, 2, 3, 4)):
         g("range", *args)
-    g("range", stop=3), g("dict"), g("dict", a=1, b=2), g("dict", {"x": 1}, y=2), g("dict", [("a", 1), ["b", 2]]), g("dict", [1]), g("dict", 5), g("dict", {1: 2}, {3: 4}), g("dict", "ab")
+    g("range", stop=3), g("dict"), g("dict", a=1, b=2), g("dict", {"x": 1}, y=2), g("dict", [("a", 1), ["b", 2]]), g("dict", [1]), g("dict", 5), g("dict", {1: 2}, {3: 4}), g("dict", "ab"), g("dict", UNDEF), g("namespace", UNDEF), m("update", {"a": 1}, UNDEF), m("extend", [1], UNDEF)
     g("namespace"), g("namespace", a=1), g("namespace", {"b": 2}, a=1), g("joiner"), g("joiner", "; "), g("joiner", sep="; "), g("cycler", 1, 2), g("cycler")
 
 
