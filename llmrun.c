@@ -9602,9 +9602,9 @@ static const struct {
 /* --- looking up rows --- */
 
 static const filter_row *filter__row_in(int table, bytes name, unsigned kinds) {
-    for (size_t i = 0; i < filter__tables[table].n; i++) {
+    for (size_t i = 0; name.n && i < filter__tables[table].n; i++) {
         const filter_row *row = &filter__tables[table].rows[i];
-        if ((!kinds || row->kinds & kinds) && bytes_is(name, row->head.name)) return row;
+        if ((!kinds || row->kinds & kinds) && name.p[0] == (uint8_t)row->head.name[0] && bytes_is(name, row->head.name)) return row;
     }
     return NULL;
 }
