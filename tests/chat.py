@@ -5,7 +5,7 @@
 
 The models are made here: each says what a chain of tokens lets it say (script.py).
 """
-import json, os, pty, select, subprocess, sys, tempfile, time
+import json, os, pty, re, select, subprocess, sys, tempfile, time
 import script
 from hostile import STR
 from kit import ENV, SLOW, Skip, case, check, one_line, walk
@@ -335,6 +335,60 @@ def chat_repeatable():
         got = {good("-m", PIP, "--chat", "-p", "Who has the red ball?", "-n", "24", *sampled, *more)
                for more in (("-t", "1"), ("-t", "2"), ("--no-lookup",), ("--draft-min", "3"), ("-md", DRAFT, "--draft-min", "2"), ("-ub", "3"))}
         same(len(got), 1, "%r" % got)
+
+
+# --- calls in the words of models' templates ---
+
+SHARED = os.environ.get("SHARED", os.path.join(HERE, "..", "shared"))
+LOOK = {"where": "a \"b\" it's <c> \u00e9\U0001f600", "deep": 3}
+DEEP = [{"type": "function", "function": {"name": "look", "description": "looks", "parameters": {"type": "object", "required": ["where"], "properties": {
+    "where": {"type": "string", "description": "a place"}, "deep": {"type": "integer", "description": "steps"}}}}}]
+TAG = r"(</s>|<[|\uff5c][^<>]*[|\uff5c]>|<[^<>|\uff5c]+[|]>|\[[A-Z_]+\])"
+
+
+def said_by(template, name):
+    """What a template writes for a call, behind its prompt: (last piece of the prompt, pieces of the answer, the token that ends it), or None where the prompt does not lead to it."""
+    ask = {"role": "user", "content": "Question"}
+    call = {"role": "assistant", "content": "", "tool_calls": [{"id": "abcdefgh1", "type": "function", "function": {"name": "look", "arguments": LOOK}}]}
+    texts = []
+    for messages, prompt in (([ask], True), ([ask, call], False)):
+        given = tmp("given.json", json.dumps({"messages": messages, "tools": DEEP, "add_generation_prompt": prompt, "bos_token": "<s>", "eos_token": "</s>"}))
+        r = run("--render", "--chat-template-file", template, "-f", given)
+        texts.append(r.out.decode() if r.rc == 0 else None)
+    if None in texts or not texts[1].startswith(texts[0]):
+        return None
+    last = [t for t in re.split(TAG, texts[0]) if t][-1]
+    pieces = [t for t in re.split(TAG, texts[1][len(texts[0]):]) if t]
+    while len(pieces) > 1 and not re.fullmatch(TAG, pieces[-1]):
+        pieces.pop()
+    if not pieces or not any("look" in t for t in pieces):
+        return None
+    return (last if re.fullmatch(TAG, last) else "<0x%02X>" % last.encode()[-1]), pieces
+
+
+@case
+def calls_models():
+    """a model that says what its own template writes for a call: the call comes back as it was, and nothing else"""
+    folder, n = os.path.join(SHARED, "data", "templates"), 0
+    names = sorted(f[:-6] for f in os.listdir(folder) if f.endswith(".jinja")) if os.path.isdir(folder) else []
+    if not names:
+        raise Skip("no shared templates")
+    tools = tmp("deep.json", json.dumps(DEEP))
+    for name in names:
+        path = os.path.join(folder, name + ".jinja")
+        said = said_by(path, name)
+        if not said:
+            continue
+        last, pieces = said
+        tags = list(dict.fromkeys(t for t in [last, *pieces] if re.fullmatch(TAG, t)))
+        end = pieces[-1] if re.fullmatch(TAG, pieces[-1]) else "</s>"
+        chain = [last, *pieces, *([end] if end != pieces[-1] else [])]
+        m = model("models-" + name, [chain], open(path).read(), control=["<s>", "</s>", *(t for t in tags if t != "</s>")], end=end, context=8192)
+        a = json.loads(good("-m", m, "--chat", *GREEDY, "-p", "Question", "--tools", tools, "--json", "-n", "64"))
+        same([(c["function"]["name"], json.loads(c["function"]["arguments"])) for c in a.get("tool_calls") or []], [("look", LOOK)], "%s: %r from %r" % (name, a.get("text"), pieces))
+        same((a["finish_reason"], a["text"]), ("tool_calls", ""), name)
+        n += 1
+    check(n >= 10, "%d templates were tried, want 10 or more" % n)
 
 
 def main():
