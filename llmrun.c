@@ -18490,30 +18490,44 @@ static bool calls__one_of(bytes b, const char *const *names) {
     return false;
 }
 
+/* Keys of a call that is a JSON object. */
+static const char *const calls__names[] = {"\"name\"", "\"tool_name\"", "\"function\"", "\"function_name\"", NULL};
+static const char *const calls__args[] = {"\"arguments\"", "\"parameters\"", "\"args\"", NULL};
+static const char *const calls__ids[] = {"\"id\"", "\"tool_call_id\"", "\"call_id\"", "\"type\"", NULL};
+
+/* Whether the object at `at` begins with a key of a call: other objects need not be read to their ends. */
+static bool calls__begins_object(calls_cur *c, size_t at) {
+    const char *const *const keys[] = {calls__names, calls__args, calls__ids};
+    at = calls__skip(c, at + 1);
+    for (int i = 0; i < 3; i++)
+        for (const char *const *key = keys[i]; *key; key++)
+            if (calls__word(c, *key, &(size_t){at})) return true;
+    return false;
+}
+
 /* Sets name, arguments and id from a JSON object, which may stand in another one under "function". Returns whether it is a call;
  * strict: without other keys. */
 static bool calls__from_object(calls_cur *c, bytes json, bool strict, int deep) {
-    static const char *const names[] = {"\"name\"", "\"tool_name\"", "\"function\"", "\"function_name\"", NULL};
-    static const char *const args[] = {"\"arguments\"", "\"parameters\"", "\"args\"", NULL};
-    static const char *const ids[] = {"\"id\"", "\"tool_call_id\"", "\"call_id\"", NULL};
     bytes rest = {json.p + 1, json.n - 1}, key, value;
     bool  named = false, ok = true, has = false;
     while (ok && calls__entry_next(&rest, &key, &value) && value.n) {
         if (bytes_is(key, "\"function\"") && value.p[0] == '{') return !deep && calls__from_object(c, value, strict, 1);
-        if (calls__one_of(key, names) && value.p[0] == '"') named = true, str_clear(&c->name), calls__unquote(value, &c->name);
-        else if (calls__one_of(key, args)) has = true, ok = calls__set_arguments(c, value);
-        else if (calls__one_of(key, ids)) str_clear(&c->id), value.p[0] == '"' ? calls__unquote(value, &c->id) : calls__put(&c->id, value);
-        else if (strict && !bytes_is(key, "\"type\"")) return false;
+        if (calls__one_of(key, calls__names) && value.p[0] == '"') named = true, str_clear(&c->name), calls__unquote(value, &c->name);
+        else if (calls__one_of(key, calls__args)) has = true, ok = calls__set_arguments(c, value);
+        else if (bytes_is(key, "\"type\"")) continue;
+        else if (calls__one_of(key, calls__ids)) str_clear(&c->id), value.p[0] == '"' ? calls__unquote(value, &c->id) : calls__put(&c->id, value);
+        else if (strict) return false;
     }
     if (!has && !strict) str_put(&c->args, "{}");
     return ok && named && (has || !strict) && c->name.n && c->name.n <= CALLS_NAME && c->id.n <= CALLS_NAME;
 }
 
 static bool calls__object(calls_cur *c, const calls_row *r, size_t *at) {
-    str  json = {0};
+    const bool strict = r->flags & CALLS_BARE;
+    str        json = {0};
     *at = calls__skip(c, *at);
-    bool ok = calls__is(c, *at, '{') && calls__any_json(c, at, &json);
-    ok = ok && calls__from_object(c, str_bytes(&json), r->flags & CALLS_BARE, 0);
+    bool ok = calls__is(c, *at, '{') && (!strict || calls__begins_object(c, *at)) && calls__any_json(c, at, &json);
+    ok = ok && calls__from_object(c, str_bytes(&json), strict, 0);
     str_drop(&json);
     return ok;
 }
