@@ -12457,10 +12457,10 @@ static bool jinja_render(const jinja *t, val vars, jinja_text *out, err_t *e) {
     vm->out = out;
     val_env_init(&vm->env, JINJA_VALUES, JINJA_STEPS, t->file);
     const bool ok = val_run(&vm->env, jinja__run, vm, e);
+    if (!ok) jinja_text_drop(out);
     out->steps = (long long)vm->env.steps;
     val_env_drop(&vm->env);
     mem_free(vm);
-    if (!ok) jinja_text_drop(out);
     return ok;
 }
 
@@ -19375,15 +19375,18 @@ enum { CHAT_FILE_MAX = 1 << 30 };                     /* bytes of a file with me
 static const char *const chat__roles[] = {"system", "user", "assistant", "tool", "developer", "function", "ipython", "model", "observation", "tools",
                                           "tool_response", "tool_result", "tool_results", "document", "context", "environment", "platform", "human", "gpt", "chatbot"};
 
-/* What --think off and on set where the template reads it. A text is a string, else 0 and 1 are false and true. */
+/* What --think off and on set where the template reads it, as JSON; NULL: nothing. */
 static const struct {
     const char *name, *off, *on;
 } chat__switches[] = {
-    {"enable_thinking", "0", "1"},                    /* Qwen3, GLM, SmolLM3, DeepSeek V3.1, Gemma 4, Command R7B */
-    {"thinking", "0", "1"},                           /* Granite, DeepSeek V3.1, Kimi */
-    {"reasoning", "0", "1"},                          /* Command A */
-    {"reasoning_effort", "low", NULL},                /* gpt-oss: it cannot be off */
+    {"enable_thinking", "false", "true"},             /* Qwen3, GLM, SmolLM3, DeepSeek V3.1, Gemma 4, Command R7B */
+    {"thinking", "false", "true"},                    /* Granite, DeepSeek V3.1, Kimi */
+    {"reasoning", "false", "true"},                   /* Command A */
+    {"thinking_budget", "0", NULL},                   /* Seed-OSS */
 };
+
+/* Values of reasoning_effort, the least first: --think off sets the first that the template has, else the last, which gpt-oss takes. */
+static const char *const chat__efforts[] = {"none", "minimal", "low"};
 
 /* Special tokens as variables of a template. */
 static const struct {
@@ -19410,11 +19413,14 @@ static const chat__mark chat__marks[] = {
     {"<think>", "</think>", "</think><response>", {"<response>", NULL}, "</response>", NULL},                             /* Granite 3.3 */
     {"<think>", "</think>", "\n</think>\n<answer>\n", {"<answer>", NULL}, "</answer>", NULL},                             /* Hunyuan */
     {"<think>", "</think>", "\n</think>\n\n", {NULL, NULL}, NULL, NULL},
-    {"<|START_THINKING|>", "<|END_THINKING|>", "<|END_THINKING|><|START_RESPONSE|>", {"<|START_RESPONSE|>", "<|START_TEXT|>"}, NULL, NULL},   /* Command */
+    {"<|START_THINKING|>", "<|END_THINKING|>", "<|END_THINKING|><|START_RESPONSE|>", {"<|START_RESPONSE|>", NULL}, NULL, NULL},               /* Command */
+    {"<|START_THINKING|>", "<|END_THINKING|>", "<|END_THINKING|><|START_TEXT|>", {"<|START_TEXT|>", NULL}, NULL, NULL},
     {"<|channel>thought", "<channel|>", "\n<channel|>", {NULL, NULL}, NULL, NULL},                                        /* Gemma 4 */
     {"[THINK]", "[/THINK]", "[/THINK]", {NULL, NULL}, NULL, NULL},                                                        /* Magistral */
     {"<seed:think>", "</seed:think>", "</seed:think>", {NULL, NULL}, NULL, NULL},
     {"<|inner_prefix|>", "<|inner_suffix|>", "<|inner_suffix|>", {NULL, NULL}, NULL, NULL},                               /* Apertus */
+    {"<think:opensource>", "</think:opensource>", "</think:opensource>", {NULL, NULL}, NULL, NULL},                       /* Hunyuan 3 */
+    {"Here are my reasoning steps:", "[BEGIN FINAL RESPONSE]", "\n[BEGIN FINAL RESPONSE]\n", {NULL, NULL}, NULL, NULL},   /* Apriel: a prompt ends with the first */
     {"<thought>", "</thought>", "\n</thought>\n\n", {NULL, NULL}, NULL, NULL},
     {"◁think▷", "◁/think▷", "◁/think▷", {NULL, NULL}, NULL, NULL},                                                        /* Kimi */
 };
@@ -19667,6 +19673,11 @@ static bool chat_input_check(chat_input *in, err_t *e) {
 
 /* --- rendering --- */
 
+static bool chat__holds(bytes b, const char *what) { return b.n && memmem(b.p, b.n, what, strlen(what)); }
+
+/* JSON of the program's own. */
+static val chat__own_json(val_env *env, const char *json) { return val_json_read(env, bytes_of(json), 0); }
+
 /* Sets a variable that is not set. */
 static void chat__default(val_env *env, val_dict *vars, const char *name, val v) {
     if (val_get(val_of_dict(vars), name).kind == VAL_UNDEF) val_put(env, vars, name, v);
@@ -19718,11 +19729,26 @@ static void chat__add_kwargs(val_env *env, const chat *c, val_dict *vars) {
     }
 }
 
-static void chat__add_switches(val_env *env, const chat *c, val_dict *vars) {
-    for (size_t i = 0; c->o.think >= 0 && i < sizeof chat__switches / sizeof *chat__switches; i++) {
-        const char *to = c->o.think ? chat__switches[i].on : chat__switches[i].off;
-        if (to) chat__default(env, vars, chat__switches[i].name, isdigit((unsigned char)*to) ? val_bool(*to == '1') : val_str_of(env, to));
+/* The least effort that the template names. */
+static const char *chat__least_effort(const chat_form *f) {
+    enum { N = sizeof chat__efforts / sizeof *chat__efforts };
+    int i = 0;
+    for (; i < N - 1; i++) {
+        char quoted[2][16];
+        snprintf(quoted[0], sizeof *quoted, "'%s'", chat__efforts[i]);
+        snprintf(quoted[1], sizeof *quoted, "\"%s\"", chat__efforts[i]);
+        if (chat__holds(f->source, quoted[0]) || chat__holds(f->source, quoted[1])) break;
     }
+    return chat__efforts[i];
+}
+
+static void chat__add_switches(val_env *env, const chat *c, const chat_form *f, val_dict *vars) {
+    if (c->o.think < 0) return;
+    for (size_t i = 0; i < sizeof chat__switches / sizeof *chat__switches; i++) {
+        const char *to = c->o.think ? chat__switches[i].on : chat__switches[i].off;
+        if (to) chat__default(env, vars, chat__switches[i].name, chat__own_json(env, to));
+    }
+    if (!c->o.think) chat__default(env, vars, "reasoning_effort", val_str_of(env, chat__least_effort(f)));
 }
 
 /* One rendering: a template, its variables, the function that makes them. */
@@ -19741,7 +19767,7 @@ static void chat__vars(val_env *env, void *arg) {
     j->fill(env, j, j->vars.dict);
     chat__add_specials(env, j->c, j->vars.dict);
     chat__add_kwargs(env, j->c, j->vars.dict);
-    chat__add_switches(env, j->c, j->vars.dict);
+    chat__add_switches(env, j->c, j->f, j->vars.dict);
 }
 
 static bool chat__render(chat__job *j, jinja_text *out, err_t *e) {
@@ -19805,9 +19831,6 @@ static val chat__content(val_env *env, val text, bool typed) {
     return list;
 }
 
-/* JSON of the program's own. */
-static val chat__own_json(val_env *env, const char *json) { return val_json_read(env, bytes_of(json), 0); }
-
 static val chat__known_calls(val_env *env, const chat__known *k, int n) {
     const val list = val_list_new(env);
     for (int i = 0; i < n; i++) {
@@ -19848,7 +19871,10 @@ typedef struct {
     str         prompt, last, past;                   /* a question and what begins an answer; the same with an answer; with an answer and one more question */
 } chat__learner;
 
-enum { CHAT_LEARN_STEPS = 10000000 };                 /* of all renderings of a learner */
+enum {
+    CHAT_LEARN_STEPS = 10000000,                      /* of all renderings of a learner */
+    CHAT_LEARN_BYTES = 1 << 20,                       /* of a rendering that is looked at */
+};
 
 /* Counts the steps of a rendering, which ended with e. False: a limit is spent. */
 static bool chat__count(chat__learner *l, long long steps, const err_t *e) {
@@ -19864,9 +19890,9 @@ static bool chat__try_known(chat__learner *l, const chat__known *k, str *out) {
     jinja_text text = {0};
     err_t      e = {0};
     str_clear(out);
-    const bool ok = !l->e->code && chat__render(&j, &text, &e);
+    bool       ok = !l->e->code && chat__render(&j, &text, &e);
+    ok = chat__count(l, text.steps, &e) && ok && text.text.n <= CHAT_LEARN_BYTES;
     if (ok) str_add(out, text.text.p, text.text.n);
-    chat__count(l, ok ? text.steps : 0, &e);
     jinja_text_drop(&text);
     return ok;
 }
@@ -19898,7 +19924,6 @@ static bytes chat__trim(bytes b) { return chat__trim_start(chat__trim_end(b)); }
 
 static bool chat__starts(bytes b, bytes with) { return b.n >= with.n && (!with.n || memcmp(b.p, with.p, with.n) == 0); }
 static bool chat__ends(bytes b, bytes with) { return b.n >= with.n && (!with.n || memcmp(b.p + b.n - with.n, with.p, with.n) == 0); }
-static bool chat__holds(bytes b, const char *what) { return b.n && memmem(b.p, b.n, what, strlen(what)); }
 static void chat__set(str *s, bytes b) { str_clear(s), str_add(s, b.p, b.n); }
 
 static bytes chat__range(const str *s, size_t from, size_t to) { return (bytes){(const uint8_t *)s->p + from, to > from ? to - from : 0}; }
@@ -19961,12 +19986,19 @@ static bool chat__show_thinking(chat__learner *l, str *text, size_t *at, size_t 
     return false;
 }
 
+/* The tag that ends a text: <...> or [...]; empty: another text does. */
+static bytes chat__last_tag(bytes b) {
+    const uint8_t open = !b.n ? 0 : b.p[b.n - 1] == '>' ? '<' : b.p[b.n - 1] == ']' ? '[' : 0;
+    const uint8_t *p = open ? memrchr(b.p, open, b.n) : NULL;
+    return p ? (bytes){p, (size_t)(b.p + b.n - p)} : (bytes){0};
+}
+
 /* The marks that the template itself writes, where no row has them. */
 static void chat__learn_marks(chat__learner *l, const str *text, size_t at, size_t to) {
     const bytes before = chat__range(text, 0, at), close = chat__range(text, at + strlen(chat__thought), to), prompt = str_bytes(&l->prompt);
-    bytes       open = {0}, end = chat__trim(close), lead = chat__trim(str_bytes(&l->f->lead));
+    bytes       open = {0}, end = chat__trim(close);
     if (chat__starts(before, prompt)) open = chat__trim((bytes){before.p + prompt.n, before.n - prompt.n});
-    if (lead.n && lead.n < end.n && chat__ends(end, lead)) end = chat__trim((bytes){end.p, end.n - lead.n});
+    if (!open.n) open = chat__last_tag(chat__trim_end(before));
     if (!open.n || !end.n || open.n > GEN_MARK || end.n > GEN_MARK) return;
     chat__set(&l->f->open, open);
     chat__set(&l->f->end, end);
@@ -19981,8 +20013,7 @@ static void chat__learn_thinking(chat__learner *l) {
     const bool shown = chat__show_thinking(l, &text, &at, &to);
     f->mark = chat__find_mark(l);
     if (shown && f->mark) {                           /* a row has to agree with the rendering */
-        const bytes before = chat__trim_end(chat__range(&text, 0, at)), behind = chat__trim_start(chat__range(&text, at + strlen(chat__thought), to));
-        if (!chat__ends(before, bytes_of(f->mark->open)) || !chat__starts(behind, bytes_of(f->mark->end))) f->mark = NULL;
+        if (!chat__starts(chat__trim_start(chat__range(&text, at + strlen(chat__thought), to)), bytes_of(f->mark->end))) f->mark = NULL;
         else chat__set(&f->close, chat__range(&text, at + strlen(chat__thought), to));
     }
     if (f->mark) {
@@ -20031,7 +20062,7 @@ static void chat__learn_ends(chat__learner *l) {
     chat__controls(l->c->v, behind[1], true, &f->shown, &f->ends);
     for (int i = 0; i < 2 && !f->ends.n; i++) {
         const bytes text = chat__trim_end(behind[i]);
-        if (!text.n || (f->n_stops && bytes_eq(text, f->stops[0]))) continue;
+        if (!text.n || (f->n_stops && memmem(text.p, text.n, f->stops[0].p, f->stops[0].n))) continue;
         chat__set(&f->stop[f->n_stops], text);
         f->stops[f->n_stops] = str_bytes(&f->stop[f->n_stops]);
         f->n_stops++;
@@ -20101,7 +20132,7 @@ static bool chat__render_given(void *ctx, val vars, jinja_text *out, err_t *e) {
     chat__learner *l = ctx;
     chat__job      j = {.c = l->c, .f = l->f, .fill = chat__copy_given, .arg = vars.dict};
     const bool     ok = !l->e->code && chat__render(&j, out, e);
-    return chat__count(l, ok ? out->steps : 0, e) && ok;
+    return chat__count(l, out->steps, e) && ok;
 }
 
 /* Learns what conversations with tools need beside. */
@@ -20420,7 +20451,7 @@ static size_t chat__partial(bytes b, bytes mark) {
 
 /* What may stand where a part of an answer begins. Returns their number. */
 static int chat__beginnings(const chat_form *f, bytes out[CHAT_HEADS + 3]) {
-    const bytes lead = chat__trim(str_bytes(&f->lead));
+    const bytes lead = chat__trim_start(str_bytes(&f->lead));
     int         n = 0;
     out[n++] = str_bytes(&f->open);
     out[n++] = lead;

@@ -86,7 +86,8 @@ static void t_chat_plain(void) {
     t_chat_cuts(&none, false, " <think>a</think> \n", " <think>a</think> \n", "");
     t_chat_cuts(&blank, false, "  two", " two", "");
     t_chat_cuts(&blank, false, "one", "one", "");
-    t_chat_cuts(&lead, false, "<|say|>\nHello", "\nHello", "");
+    t_chat_cuts(&lead, false, "<|say|>\nHello", "Hello", "");
+    t_chat_cuts(&lead, false, "<|say|>Hello", "<|say|>Hello", "");
     t_chat_cuts(&lead, false, "<|sa", "<|sa", "");
     t_chat_form_drop(&think), t_chat_form_drop(&none), t_chat_form_drop(&blank), t_chat_form_drop(&lead);
 }
@@ -209,7 +210,54 @@ static void t_chat_origins(void) {
     }
 }
 
+/* --- learning --- */
+
+/* What each of the shared templates shows: what ends an answer as a text, what stands before content, the marks of thinking, the form of calls. */
+static void t_chat_learned(void) {
+    static const struct { const char *name, *stop, *lead, *open, *end, *key, *calls; } rows[] = {
+        {"CohereForAI-c4ai-command-r7b-12-2024-tool_use", "<|END_RESPONSE|><|END_OF_TURN_TOKEN|>", "", "<|START_THINKING|>", "<|END_THINKING|>", NULL, "command-r7b"},
+        {"GLM-4.6", "<|user|>", "\n", "<think>", "</think>", "reasoning_content", "tool_call-keys"},
+        {"HuggingFaceTB-SmolLM3-3B", "<|im_end|>", "", "<think>", "</think>", NULL, NULL},
+        {"Kimi-K2-Instruct", "<|im_end|>", "", "", "", NULL, "kimi"},
+        {"LFM2-8B-A1B", "<|im_end|>", "", "", "", NULL, "lfm2"},
+        {"Mistral-Small-3.2-24B-Instruct-2506", "</s>", "", "", "", NULL, "mistral"},
+        {"NousResearch-Hermes-2-Pro-Llama-3-8B-tool_use", "<|im_end|>", "", "", "", NULL, "tool_call"},
+        {"Qwen-Qwen2.5-7B-Instruct", "<|im_end|>", "", "", "", NULL, "tool_call"},
+        {"Qwen-Qwen3-0.6B", "<|im_end|>", "", "<think>", "</think>", "reasoning_content", "tool_call"},
+        {"Qwen3-Coder", "<|im_end|>", "", "", "", NULL, "tool_call-parameters"},
+        {"deepseek-ai-DeepSeek-R1-Distill-Llama-8B", "<｜end▁of▁sentence｜>", "", "<think>", "</think>", NULL, "deepseek-r1"},
+        {"deepseek-ai-DeepSeek-V3.1", "<｜end▁of▁sentence｜>", "", "<think>", "</think>", NULL, "deepseek-v3.1"},
+        {"google-gemma-2-2b-it", "<end_of_turn>", "", "", "", NULL, NULL},
+        {"google-gemma-4-31B-it", "<turn|>", "", "<|channel>thought", "<channel|>", NULL, "gemma"},
+        {"ibm-granite-granite-3.3-2B-Instruct", "<|end_of_text|>", "", "<think>", "</think>", NULL, "granite"},
+        {"meta-llama-Llama-3.1-8B-Instruct", "<|eot_id|>", "", "", "", NULL, "llama"},
+        {"meta-llama-Llama-3.2-3B-Instruct", "<|eot_id|>", "", "", "", NULL, "llama"},
+        {"microsoft-Phi-3.5-mini-instruct", "<|end|>", "", "", "", NULL, NULL},
+        {"mistralai-Mistral-Nemo-Instruct-2407", "</s>", "", "", "", NULL, "mistral"},
+        {"openai-gpt-oss-120b", "<|return|>", "<|channel|>final<|message|>", "<|channel|>analysis<|message|>", "<|end|>", "thinking", "gpt-oss"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char        path[160];
+        err_t       e = {0};
+        chat_opts   o = chat_defaults;
+        snprintf(path, sizeof path, "data/templates/%s.jinja", rows[i].name);
+        o.template_file = t_shared(path);
+        o.kwargs = "{\"bos_token\":\"<s>\",\"eos_token\":\"</s>\"}";
+        if (!o.template_file) SKIP("no ../shared/data/templates");
+        chat *c = chat_open(NULL, NULL, &o, &e);
+        if (!CHECKF(c && chat__learn(c, c->form[0], true, &e), "%s: %s", rows[i].name, e.text)) continue;
+        const chat_form *f = c->form[0];
+        CHECKF(f->n_stops && chat__starts(f->stops[0], bytes_of(rows[i].stop)), "%s: ends with \"%.*s\"", rows[i].name, f->n_stops ? (int)f->stops[0].n : 0, f->n_stops ? (const char *)f->stops[0].p : "");
+        CHECKF(bytes_is(str_bytes(&f->lead), rows[i].lead), "%s: begins with \"%.*s\"", rows[i].name, (int)f->lead.n, f->lead.n ? f->lead.p : "");
+        CHECKF(bytes_is(str_bytes(&f->open), rows[i].open) && bytes_is(str_bytes(&f->end), rows[i].end), "%s: \"%s\" and \"%s\"", rows[i].name, f->open.n ? f->open.p : "", f->end.n ? f->end.p : "");
+        CHECKF(rows[i].key ? f->think_key && !strcmp(f->think_key, rows[i].key) : !f->think_key, "%s: thinking is in %s", rows[i].name, f->think_key ? f->think_key : "nothing");
+        CHECKF(rows[i].calls ? f->calls && !strcmp(calls_form_name(f->calls), rows[i].calls) : !f->calls, "%s: calls are %s", rows[i].name, f->calls ? calls_form_name(f->calls) : "none");
+        chat_free(c);
+    }
+}
+
 static const t_case t_chat_cases[] = {
+    {"chat_learned", "what each of the shared templates shows of itself", t_chat_learned},
     {"chat_origins", "messages that spell control tokens give none, ordinary ones the ids of their rendering", t_chat_origins},
     {"chat_rows", "each way to mark thinking is read back, at every cut", t_chat_rows},
     {"chat_plain", "what is no mark is content, at every cut", t_chat_plain},
