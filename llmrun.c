@@ -5404,7 +5404,7 @@ static val_list *val_items(val_env *env, val v) {
     if (v.kind == VAL_ITER) {
         val_list *l = val_alloc(env, 1, sizeof *l);
         const size_t n = v.iter->list->n - v.iter->at;
-        *l = (val_list){v.iter->list->at + v.iter->at, n, n};
+        if (n) *l = (val_list){v.iter->list->at + v.iter->at, n, n};
         v.iter->at += n;
         return l;
     }
