@@ -17946,10 +17946,16 @@ static const calls_row calls_rows[] = {
     {"functionary-v2", "", "<|recipient|>%n\n<|content|>%a<|stop|>", "", "", "", "<|from|>assistant\n", NULL, 0},
     {"llama", "", "%o", ";", "", "", "", NULL, CALLS_BARE},
     {NULL, "<|python_tag|>", "%o", ";", "", "", "", NULL, 0},
-    {NULL, "<|python_start|>", "%o", ";", "<|python_end|>", "", "", NULL, 0},
+    {"json-in-tags", "", "<TAG>%o</TAG>", "", "", "", "", NULL, 0},                 /* any tags: see calls__learn_tags() */
     {"json-list", "[", "%o", ",", "]", "", "", NULL, CALLS_BARE},
     {"python-list", "[", "%n%y", ",", "]", "", "", NULL, CALLS_BARE},
     {NULL, "<|python_start|>[", "%n%y", ",", "]<|python_end|>", "", "", NULL, 0},
+    {"llama4", "<|python_start|><|python_end|>", "%o", ";", "", "", "", NULL, 0},
+    {NULL, "<|python_end|>", "%o", ";", "", "", "", NULL, 0},
+    {NULL, "<|python_start|>", "%o", ";", "<|python_end|>", "", "", NULL, 0},
+    {NULL, "<|python_start|>[", "%n%y", ",", "]<|python_end|>", "", "", NULL, 0},
+    {NULL, "", "%o", ";", "", "", "", NULL, CALLS_BARE},
+    {NULL, "[", "%n%y", ",", "]", "", "", NULL, CALLS_BARE},
 };
 
 struct calls_form {
@@ -17964,6 +17970,8 @@ struct calls_form {
     bool             text_arguments;                  /* the template takes arguments as JSON text */
     const char      *tools_name;                      /* the template's variable for tools */
     bool             first[256];                      /* bytes that may begin a call */
+    calls_row        own;                             /* a row that the template alone has; its texts: */
+    str              own_text[3];
 };
 typedef struct calls_form calls_form;
 
@@ -17973,6 +17981,7 @@ typedef struct {                                      /* of one call in the text
     size_t at, name_at, name_end, args_at;            /* its group; its name; its arguments; 0: unknown */
     bytes  value;                                     /* of its last parameter, with the white space around it */
     bool   opened;                                    /* the text around all calls is there */
+    bool   bare;                                      /* no text opens the call */
 } calls_place;
 
 typedef struct {
@@ -17986,7 +17995,7 @@ typedef struct {
     str    name, id, args;                            /* of the call that is read */
     call_list *out;                                   /* NULL: calls are found and not kept */
     size_t     group_at, id_at;                       /* where the text around calls begins, and the id */
-    bool       opened;
+    bool       opened, bare;                          /* of the group that is read: see calls_place */
     calls_place place;                                /* of the call that is read */
     bytes       watch;                                /* learning: the name of the known call */
     calls_place seen;                                 /* where it was found */
@@ -18820,7 +18829,7 @@ static void calls__make_id(const calls_cur *c, size_t number, str *out) {
 
 static void calls__add(calls_cur *c) {
     call_list *l = c->out;
-    if (c->watch.n && !c->found && bytes_eq(str_bytes(&c->name), c->watch)) c->found = true, c->seen = c->place, c->seen.at = c->group_at, c->seen.opened = c->opened;
+    if (c->watch.n && !c->found && bytes_eq(str_bytes(&c->name), c->watch)) c->found = true, c->seen = c->place, c->seen.at = c->group_at, c->seen.opened = c->opened, c->seen.bare = c->bare;
     if (!l) return;
     if (!c->id.n) calls__make_id(c, l->n, &c->id);
     const size_t n = c->name.n, a = c->args.n, d = c->id.n;
@@ -18926,6 +18935,7 @@ static bool calls__calls(calls_cur *c, size_t *at) {
             const calls_row *r = &c->f->row[i];
             const bool       bare = r->flags & CALLS_BARE;
             size_t           to = from;
+            c->bare = bare;
             if ((i && calls__same_around(r, &r[-1])) || (bare && !c->f->behind_text && !calls__begins_line(c->t, from))) continue;
             if (calls__group(c, r, &to) && (!bare || calls__ends_line(c, to))) return *at = to, true;
             calls__shorten(c->out, had);
@@ -18951,7 +18961,7 @@ static bool calls__opens(calls_cur *c, size_t at) {
 
 /* Sets the row and the bytes that may begin a call. */
 static void calls__set_row(calls_form *f, const calls_row *row) {
-    const calls_row *end = calls_rows + sizeof calls_rows / sizeof *calls_rows;
+    const calls_row *end = row == &f->own ? row + 1 : calls_rows + sizeof calls_rows / sizeof *calls_rows;
     memset(f->first, 0, sizeof f->first);
     f->row = row;
     for (f->n_rows = 1; row + f->n_rows < end && !row[f->n_rows].name;) f->n_rows++;
@@ -19111,6 +19121,7 @@ static const char *calls_tools_name(const calls_form *f) { return f->tools_name;
 
 static void calls_form_free(calls_form *f) {
     if (!f) return;
+    for (int i = 0; i < 3; i++) str_drop(&f->own_text[i]);
     str_drop(&f->lead), str_drop(&f->value_lead), str_drop(&f->value_tail), str_drop(&f->begin), str_drop(&f->middle);
     mem_free(f);
 }
@@ -19230,9 +19241,59 @@ static bool calls__match(calls_form *f, bytes text, bytes plain, calls_place *p)
         const bool       all = i >= 2 * n, opened = i / n % 2 == 0;
         if (!r->name || (all && (r->flags & CALLS_BARE))) continue;
         calls__set_row(f, r);
-        if (calls__find_known_from(f, text, all ? 0 : differ, p) && (!opened || !*r->open || p->opened)) return true;
+        if (!calls__find_known_from(f, text, all ? 0 : differ, p) || (opened && *r->open && !p->opened)) continue;
+        if (!p->bare || calls__blank(calls__slice(text, differ, p->at))) return true;
     }
     return false;
+}
+
+/* The tag <...> or [...] at the beginning of b, or at its end; empty: there is none. */
+static bytes calls__tag(bytes b, bool at_end) {
+    static const char open[] = "<[", close[] = ">]";
+    const char *kind = b.n ? memchr(at_end ? close : open, b.p[at_end ? b.n - 1 : 0], 2) : NULL;
+    for (size_t n = 2; kind && n <= b.n && n <= CALLS_GAP; n++) {
+        const uint8_t c = at_end ? b.p[b.n - n] : b.p[n - 1];
+        if (c == (uint8_t)(at_end ? open[kind - close] : close[kind - open])) return n > 2 ? (bytes){at_end ? b.p + b.n - n : b.p, n} : (bytes){0};
+        if (calls__space(c) || memchr("%<>{}\"", c, 6)) break;
+    }
+    return (bytes){0};
+}
+
+/* Where a JSON object that is the known call begins in text from `at` on; SIZE_MAX: nowhere. *end: behind it. */
+static size_t calls__known_object(const calls_form *f, bytes text, size_t at, size_t *end) {
+    calls_cur c = calls__cursor(f, text, true, val_undef(NULL), NULL);
+    size_t    i = at;
+    bool      ok = false;
+    for (; i < text.n && !ok && !c.tired; i += !ok) {
+        *end = i;
+        str_clear(&c.name), str_clear(&c.args), str_clear(&c.id);
+        ok = text.p[i] == '{' && calls__json(&c, end) && calls__from_object(&c, calls__slice(text, i, *end), false, 0) && bytes_is(str_bytes(&c.name), CALLS_KNOWN) &&
+             calls__known(str_bytes(&c.args));
+    }
+    calls__cursor_drop(&c);
+    return ok ? i : SIZE_MAX;
+}
+
+/* A JSON object, or a list of them, between tags that no row has: they become a row of the form. The tag behind it is part of the form
+ * unless it ends other messages too. */
+static bool calls__learn_tags(calls_form *f, bytes text, bytes plain, calls_place *p) {
+    const size_t differ = calls__differ(text, plain);
+    size_t       end = 0;
+    const size_t at = calls__known_object(f, text, differ, &end);
+    if (at == SIZE_MAX) return false;
+    bytes      before = calls__trim(calls__slice(text, differ, at)), after = calls__trim(calls__slice(text, end, text.n));
+    const bool list = before.n && before.p[before.n - 1] == '[' && after.n && after.p[0] == ']';
+    if (list) before = calls__trim((bytes){before.p, before.n - 1}), after = calls__trim((bytes){after.p + 1, after.n - 1});
+    const bytes open = calls__tag(before, true), next = calls__tag(after, false), close = calls__find(plain, differ, next) == SIZE_MAX ? next : (bytes){0};
+    if (!open.n) return false;
+    for (int i = 0; i < 3; i++) str_clear(&f->own_text[i]), str_put(&f->own_text[i], "");
+    calls__put(&f->own_text[list ? 0 : 1], open);
+    str_put(&f->own_text[list ? 0 : 1], list ? "[" : "%o");
+    if (list) str_put(&f->own_text[1], "%o"), str_put(&f->own_text[2], "]");
+    calls__put(&f->own_text[list ? 2 : 1], close);
+    f->own = (calls_row){"json-in-tags", f->own_text[0].p, f->own_text[1].p, list ? "," : "", f->own_text[2].p, "", "", NULL, 0};
+    calls__set_row(f, &f->own);
+    return calls__find_known_from(f, text, differ, p);
 }
 
 /* Sets begin and middle from the rendering: the text up to the name, and from there to the arguments. An id ends them, since it is new in
@@ -19289,7 +19350,7 @@ static bool calls__learn_from(calls_form *f, const calls_lesson *l) {
     calls_place p;
     const bool  rendered = calls__render_call(l, l->content, CALLS_ARGS, &text);
     const bool  known = rendered &&
-                       (calls__render(l, true, "{\"role\": \"assistant\", \"content\": \"" CALLS_TEXT "\"}", &plain), calls__match(f, str_bytes(&text), str_bytes(&plain), &p));
+                       (calls__render(l, true, "{\"role\": \"assistant\", \"content\": \"" CALLS_TEXT "\"}", &plain), calls__match(f, str_bytes(&text), str_bytes(&plain), &p) || calls__learn_tags(f, str_bytes(&text), str_bytes(&plain), &p));
     if (known) {
         f->text_arguments = l->text;
         f->tools_name = l->tools_name;
