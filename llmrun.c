@@ -19414,7 +19414,7 @@ static calls_form *calls_learn(calls_render render, void *ctx) {
  * To add a way in which models mark thinking: a row of chat__marks. To add a variable that switches thinking: a row of chat__switches.
  * Public: chat_opts, chat_defaults, chat_open, chat_free, chat_think, chat_fingerprint, chat_has_template, chat_input_*, chat_add, chat_add_answer, chat_render, chat_make_prompt,
  * chat_prompt_drop, chat_ask, chat_choice, chat_channel, chat_reader_*, chat_answer_drop, chat_finish_name, chat_put_calls.
- * Opens: chat_opts, chat_input, chat_prompt, chat_answer. */
+ * Opens: chat.o, chat_opts, chat_input, chat_prompt, chat_answer. */
 
 typedef struct {
     const char *template_file, *kwargs;               /* in place of the model's template; a JSON object of variables for it */
@@ -25601,10 +25601,22 @@ static int64_t talk__last_asked(const talk_job *k) {
     return i;
 }
 
+/* The first call of a tool in the last answer whose result is missing; undefined: there is none. */
+static val talk__call(const talk_job *k) {
+    const val_list *l = talk__messages(k);
+    size_t          n = 0;
+    while (n < l->n && talk__is(l->at[l->n - 1 - n], "tool")) n++;
+    const val last = n < l->n ? l->at[l->n - 1 - n] : val_none(), calls = val_get(last, "tool_calls");
+    return talk__is(last, "assistant") && calls.kind == VAL_LIST && n < calls.list->n ? calls.list->at[n] : val_undef(NULL);
+}
+
+static bool talk__calls(const talk_job *k) { return talk__call(k).kind != VAL_UNDEF; }
+
 /* Whether the last message waits for an answer. */
 static bool talk__asked(const talk_job *k) {
     const val_list *l = talk__messages(k);
-    return l->n && !talk__is(l->at[l->n - 1], "assistant") && !talk__is(l->at[l->n - 1], "system") && !talk__is(l->at[l->n - 1], "developer");
+    const val       last = l->n ? l->at[l->n - 1] : val_none();
+    return talk__is(last, "user") || (talk__is(last, "tool") && !talk__calls(k));
 }
 
 /* --- a turn --- */
@@ -25670,6 +25682,7 @@ static bool talk__answer(talk_job *k, chat_prompt *p, err_t *e) {
     chat_ask(k->chat, p, &r);
     o.reader = chat_reader_new(p, val_get(k->in->vars, "tools"));
     o.newline = true;
+    o.think_show = k->chat->o.think_show;
     text_turn(k->sc, &r, &o, k->o->out, &st, &a, k->e);
     chat_reader_finish(o.reader, &said);
     const bool answered = !k->e->code && !a.err.code && (a.n_tok || a.finish != GEN_CANCELLED);
@@ -25700,14 +25713,35 @@ static void talk__turn(talk_job *k, size_t n) {
     talk__heed(k);
 }
 
-/* A message of the user, and its answer. */
+/* Says which call of a tool the next message answers. */
+static void talk__name_call(const talk_job *k) {
+    const val name = val_get(val_get(talk__call(k), "function"), "name");
+    str       text = {0};
+    str_put(&text, "");
+    if (name.kind == VAL_STR) val_utf8(name.s, &text);
+    log_warn("the next message is what %.200s gives back", text.p);
+    str_drop(&text);
+}
+
+/* Adds a message of the user, or the result of a tool that the last answer calls. */
+static void talk__add(talk_job *k, bytes text) {
+    const val  call = talk__call(k), name = val_get(val_get(call, "function"), "name"), id = val_get(call, "id");
+    const bool result = call.kind != VAL_UNDEF;
+    chat_add(k->in, result ? "tool" : "user", text);
+    val_dict *m = talk__messages(k)->at[talk__messages(k)->n - 1].dict;
+    if (result && name.kind == VAL_STR) val_put(&k->in->env, m, "name", name);
+    if (result && id.kind == VAL_STR) val_put(&k->in->env, m, "tool_call_id", id);
+}
+
+/* A message and its answer. */
 static void talk__ask(talk_job *k, bytes text) {
     const size_t n = talk__messages(k)->n;
     str_add(&k->ahead, text.p, text.n);
-    chat_add(k->in, "user", str_bytes(&k->ahead));
+    talk__add(k, str_bytes(&k->ahead));
     str_clear(&k->ahead);
     k->again = 0;
-    talk__turn(k, n);
+    if (talk__asked(k)) talk__turn(k, n);
+    if (talk__calls(k)) talk__name_call(k);
 }
 
 /* --- commands --- */

@@ -170,7 +170,7 @@ def usage_errors():
         (["--chatter"], "unknown option --chatter"),
         (["--lora", "f"], "--lora is an option of llama.cpp that llmrun does not have"),
         (["--grammar", "x"], "--grammar is an option of llama.cpp that llmrun does not have"),
-        (["-m", "x", "--score", "-p", "a", "--temp", "0"], "--temp has no effect on --score, only on generation and --batch"),
+        (["-m", "x", "--score", "-p", "a", "--temp", "0"], "--temp has no effect on --score, only on generation, --interactive and --batch"),
         (["-m", "x", "-p", "a", "--", "-n", "5"], "unexpected argument '-n'"),
         (["--temp"], "--temp: expected X after it"),
         (["--temp", "hot"], "--temp: expected a number, found 'hot'"),

@@ -510,10 +510,10 @@ static void t_cli_lines(void) {
         {"--bench|--score|-m|x", "--bench and --score are two actions, expected one"},
         {"-m|x|--score|-p|a|--format|csv", "--format: --score has no form csv"},
         {"-m|x|-p|a|--resume", "--resume has no effect on generation, only on --batch"},
-        {"-m|x|--score|-p|a|--temp=0.5", "--temp has no effect on --score, only on generation and --batch"},
+        {"-m|x|--score|-p|a|--temp=0.5", "--temp has no effect on --score, only on generation, --interactive and --batch"},
         {"-m|x|--batch|f|-p|a", "-p has no effect on --batch"},
-        {"-m|x|--bench|--top-k|4", "--top-k has no effect on --bench, only on generation and --batch"},
-        {"--merge|a|-n5", "-n5 has no effect on --merge, only on generation and --batch"},
+        {"-m|x|--bench|--top-k|4", "--top-k has no effect on --bench, only on generation, --interactive and --batch"},
+        {"--merge|a|-n5", "-n5 has no effect on --merge, only on generation, --interactive and --batch"},
         {"--help|--resume|-p|a|-d|5", NULL},          /* help is given whatever else stands there */
         {"-m|x|--version|-t|2|--cpu|scalar|-q", NULL},
         {"--merge|a|b|--|-c|--", NULL},               /* behind -- nothing is an option */

@@ -287,6 +287,35 @@ def talk_in_a_full_context():
     check(b"the context is full at 64 tokens: /undo" in r.err and len(saved(tmp("full.json"))) == 2, repr(r.err))
 
 
+@case
+def talk_thinks():
+    """/think show writes the thinking of an answer to stderr; the answer alone is on stdout and in the conversation"""
+    template = TEMPLATE.replace("{{ m.content }}", "{% if m.reasoning_content %}<think>{{ m.reasoning_content }}</think>{% endif %}{{ m.content }}")
+    model = says("thinks", ["<think>", "hm", "</think>", "Yes", "<|end|>"], ["<think>", "hm", "</think>", "Yes", "<|end|>"], template=template)
+    r = talk(model, "a", "/think show", "b", "/think hide", "c", "/think maybe", "/save " + tmp("thinks.json"), args=("-q",))
+    same(r.out, b"Yes\n" * 3, "answers")
+    same([r.err.count(b"hm"), b"expected on, off, show or hide" in r.err], [1, True], "thinking on stderr")
+    same([m.get("reasoning_content") for m in saved(tmp("thinks.json")) if m["role"] == "assistant"], ["hm"] * 3, "thinking in the file")
+
+
+@case
+def talk_calls_tools():
+    """after an answer that calls tools each message is the result of one call; the model is asked again when all are there"""
+    template = ("{% for m in messages %}<|{{ m.role }}|>{% for c in m.tool_calls or [] %}<tool_call>{{ {'name': c.function.name, 'arguments': c.function.arguments} | tojson }}"
+                "</tool_call>{% endfor %}{{ m.content or '' }}<|end|>{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}")
+    call = '<tool_call>{"name": "%s", "arguments": {"x": 1}}</tool_call>'
+    model = tmp("calls.gguf")
+    script.write(model, [["<|assistant|>", call % "add", call % "mul", "<|end|>"]], template)
+    with open(tmp("tools.json"), "w") as f:
+        json.dump([{"type": "function", "function": {"name": n, "parameters": {"type": "object", "properties": {"x": {"type": "integer"}}}}} for n in ("add", "mul")], f)
+    r = talk(model, "compute", "2", "3", "/undo", "/save " + tmp("calls.json"), "compute", "4", "/save " + tmp("calls.json"), args=("--tools", tmp("tools.json")))
+    same([len(turns(r.err)), r.err.count(b"what add gives back"), r.err.count(b"what mul gives back")], [3, 3, 2], "turns and remarks")
+    messages = saved(tmp("calls.json"))
+    same([m["role"] for m in messages], ["user", "assistant", "tool"], "roles")
+    first = messages[1]["tool_calls"][0]
+    same([messages[2][x] for x in ("content", "name", "tool_call_id")], ["4", "add", first["id"]], "the result")
+
+
 # --- in a terminal ---
 
 @case
@@ -387,6 +416,38 @@ def talk_is_interrupted():
         check(messages[1]["content"].startswith("la la lo la lo"), "the answer: %s" % short(messages[1]["content"]))
         p.type("\x03")
         same(p.end(), 130, "exit code")
+
+
+@case
+def talk_is_interrupted_early():
+    """Ctrl-C while a long message is read takes the message back; the next one gets the answer that it always has"""
+    with open(tmp("long.txt"), "w") as f:
+        f.write("word " * 400000)
+    p = Person("-m", says("patient", ["Hello", " you", "<|end|>"], context=1 << 22), "-i", TERM="dumb")
+    p.until(b"> ")
+    p.type("/read %s\r" % tmp("long.txt"))
+    p.until(b"come before"), p.prompt()
+    p.type("and now?\r")
+    p.until(b"reading the prompt")
+    p.type("\x03")
+    p.until(b"interrupted before the first token; the message is taken back"), p.prompt()
+    check(b"Hello you\r\n" in p.say("hi"), "no answer")
+    p.type("\x04")
+    same(p.end(), 0, "exit code")
+
+
+@case
+def talk_in_a_pipe_is_interrupted():
+    """a signal ends a conversation in a pipe, during an answer and while a message is waited for: 130 and 143"""
+    for model, word in ((hello(), b"Hello you\n"), (endless(), b" lo la")):
+        for sig, rc in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):
+            p = subprocess.Popen([BIN, "-m", model, "-i", "-q"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=OWN)
+            p.stdin.write(b"a\n"), p.stdin.flush()
+            seen = b""
+            while word not in seen:
+                seen += os.read(p.stdout.fileno(), 4096)
+            p.send_signal(sig)
+            same([finish(p).rc, seen[:2]], [rc, word[:2] if word[:1] != b" " else b"la"], "exit code")
 
 
 @case
