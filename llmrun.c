@@ -12448,20 +12448,29 @@ static void jinja_text_drop(jinja_text *o) {
     val_spans_drop(&o->from);
 }
 
-/* Renders a template with the variables of a dict. The dict stays as it is. False: e says why, and nothing is in out. */
-static bool jinja_render(const jinja *t, val vars, jinja_text *out, err_t *e) {
+/* The limits of one rendering. */
+typedef struct {
+    uint64_t bytes, steps;
+} jinja_limits;
+
+static bool jinja__render_within(const jinja *t, val vars, jinja_limits most, jinja_text *out, err_t *e) {
     jinja_vm *vm = mem_new(1, sizeof *vm);
     *out = (jinja_text){0};
     vm->t = t;
     vm->vars = vars;
     vm->out = out;
-    val_env_init(&vm->env, JINJA_VALUES, JINJA_STEPS, t->file);
+    val_env_init(&vm->env, most.bytes, most.steps, t->file);
     const bool ok = val_run(&vm->env, jinja__run, vm, e);
     if (!ok) jinja_text_drop(out);
     out->steps = (long long)vm->env.steps;
     val_env_drop(&vm->env);
     mem_free(vm);
     return ok;
+}
+
+/* Renders a template with the variables of a dict. The dict stays as it is. False: e says why, and nothing is in out. */
+static bool jinja_render(const jinja *t, val vars, jinja_text *out, err_t *e) {
+    return jinja__render_within(t, vars, (jinja_limits){JINJA_VALUES, JINJA_STEPS}, out, e);
 }
 
 /* ===== [dev] the device that runs a step =====
