@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Prints the tables of characters of section [filter], filter__sets[] of llmrun.c, from Python's own answers (Unicode 14.0).
+"""Prints the tables of characters of section [val], val__packed[] of llmrun.c, from Python's own answers (Unicode 14.0).
     python3 tests/gen/unicode.py > rows.txt                                 # rows.txt takes the place of the rows in llmrun.c
     python3 tests/gen/unicode.py --sums > tests/data/golden/unicode.txt     # what t_filter.c holds every character against
 
@@ -96,14 +96,14 @@ def main():
             ("IS_TITLE", code_set(lambda c: c.istitle() and not c.isupper())), ("IS_SPACE", code_set(str.isspace)),
             ("IS_DECIMAL", code_set(str.isdecimal)), ("IS_DIGIT", code_set(lambda c: c.isdigit() and not c.isdecimal())),
             ("IS_NUMERIC", code_set(lambda c: c.isnumeric() and not c.isdigit())), ("IS_IGNORABLE", code_set(ignorable)),
-            ("IS_ID_ODD", code_set(lambda c: c.isidentifier() != c.isalpha())), ("IS_ID_REST", code_set(lambda c: ("a" + c).isidentifier() and not c.isidentifier()))]
+            ("IS_HIDDEN", code_set(lambda c: not c.isprintable())), ("IS_ID_ODD", code_set(lambda c: c.isidentifier() != c.isalpha())), ("IS_ID_REST", code_set(lambda c: ("a" + c).isidentifier() and not c.isidentifier()))]
     for name, (form, base) in forms.items():
         rows.append(("TO_" + name, code_map(differ(form, base))))
     for name, (form, base) in forms.items():
         rows.append((name + "_LONG", code_long(differ(form, base))))
     for name, text in rows:
         lines = [text[i:i + WIDTH] for i in range(0, len(text), WIDTH)]
-        print(f"    [FILTER_{name}] =\n        " + "\n        ".join(f'"{line}"' for line in lines) + ",")
+        print(f"    [VAL_{name}] =\n        " + "\n        ".join(f'"{line}"' for line in lines) + ",")
     print(sum(len(text) for _, text in rows), "characters", file=sys.stderr)
 
 
