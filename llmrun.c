@@ -9088,7 +9088,7 @@ static void filter__add_entries(filter_in *f, val_dict *d, val from) {
 
 /* Adds what a call has: a mapping by position, and entries by name. */
 static void filter__fill_dict(filter_in *f, val_dict *d) {
-    if (filter__given(f, 0)) val_defined(f->env, f->a[0]), filter__add_entries(f, d, f->a[0]);
+    if (filter__given(f, 0)) filter__add_entries(f, d, f->a[0]);
     if (f->args->named) filter__add_entries(f, d, val_of_dict(f->args->named));
 }
 
