@@ -27,13 +27,13 @@
  *   [score]    logits and log-probabilities of a given text                       <- base tok kv engine gen
  *   [lines]    reader of long files, shards                                       <- base
  *   [results]  files of results: records, header, resume, merge                   <- base val lines
- *   [req]      one line of a batch file: request and record                       <- base val tok samp gen chat
+ *   [req]      one line of a batch file: request and record                       <- base val tok samp gen calls chat
  *   [spec]     speculative decoding: n-gram lookup, draft model                   <- k base host pool gguf writer tok dev model kv fwd samp engine
  *   [sched]    (hist) continuous batching of requests                             <- base pool tok kv fwd samp engine gen spec
  *   [text]     one request, its text streamed                                     <- k base tok kv samp engine gen chat sched spec
  *   [term]     messages from a person or a pipe: editing, history, paste          <- base
  *   [talk]     a conversation, turn by turn                                      <- base val jinja kv engine gen chat sched spec text term
- *   [batch]    files of requests, one per line                                    <- base tok kv samp engine gen lines results req sched spec
+ *   [batch]    files of requests, one per line                                    <- base val tok kv samp engine gen chat lines results req sched spec
  *   [calib]    tool: importance matrix (imatrix) of a text                        <- k base pool gguf writer tok kv dev fwd engine
  *   [round]    tool: calibrated rounding of weights (GPTQ style)                  <- k base host pool gguf tok arch model kv dev fwd
  *   [eval]     tool: perplexity and KL divergence on a text                       <- k base pool gguf writer tok kv fwd engine gen
@@ -21899,7 +21899,7 @@ static bool results_sort(results *r, const char *const *names, int n_names, err_
  * - A bad line sets e and its short name in req.fault, and the run goes on. Out of memory ends it.
  *
  * To add a body key: its field in gen_request or req, a reader of its kind where there is none, a row in req_keys.
- * Public: req_read, req_read_id, req_drop, req_print, req_print_error, req_csv_head, req_print_csv, req_print_csv_error.
+ * Public: req_read, req_read_id, req_drop, req_drop_input, req_print, req_print_error, req_csv_head, req_print_csv, req_print_csv_error.
  * Opens: req, req_form, req_origin, req_times. */
 
 enum {
@@ -21907,8 +21907,6 @@ enum {
     REQ_N = 128, REQ_STOPS = 16, REQ_TOP = 20,        /* completions of a prompt, stop strings, alternatives at most */
     REQ_CHOICES = 2048,                               /* completions of all prompts of a line */
 };
-
-enum { REQ_CALL_AUTO, REQ_CALL_NONE, REQ_CALL_REQUIRED };
 
 /* What is wrong with a line, as the error of a record names it. */
 static const char req_bad_json[] = "invalid_json_line";
@@ -21926,7 +21924,8 @@ typedef struct {
 typedef struct {
     const gen_request *base;                          /* what the command asks for, copied with its pointers; a body changes it */
     int32_t            n_vocab;
-    bool               json;                          /* a line is JSON; else it is the prompt */
+    bool               json;                          /* a line is JSON; else it is the prompt, */
+    bool               wrap;                          /* or the message of a user */
 } req_form;
 
 typedef struct {
@@ -21938,13 +21937,10 @@ typedef struct {
     int         n;                                    /* completions of all prompts, in their order */
     gen_request ask;                                  /* for each prompt: the command's, changed by the body; the caller sets prompt */
     samp_bias  *bias;                                 /* owned: ask.samp.bias where the body has biases */
-    bytes      *stop;                                 /* owned: ask.gen.stop where the body has stop strings; none is empty */
+    bytes      *stop;                                 /* [n_stop] owned: ask.gen.stop where the body has stop strings; none is empty */
+    int         n_stop;
     int         priority;                             /* lower runs earlier; 0 where not given */
-    struct {
-        val_env env;
-        val     vars;                                 /* what the template reads */
-        int     choice;                               /* REQ_CALL_AUTO and so on */
-    } input;
+    chat_input  input;                                /* what the template reads; empty where this is no chat */
     bytes       call_name;                            /* of the function that must be called; empty: any */
     bool        many_calls;                           /* an answer may have more than one call */
     const char *fault;                                /* one of the three above; NULL: none */
@@ -21971,6 +21967,12 @@ typedef struct {
     req_times   times;
 } req_origin;
 
+/* Frees what the template of a chat reads. */
+static void req_drop_input(req *q) {
+    chat_input_drop(&q->input);
+    q->input = (chat_input){.choice = q->input.choice};
+}
+
 static void req_drop(req *q) {
     mem_free((void *)(uintptr_t)q->custom_id.p);
     for (int i = 0; i < q->n_prompt; i++) {
@@ -21978,11 +21980,11 @@ static void req_drop(req *q) {
         tok_ids_drop(&q->prompt[i].ids);
     }
     mem_free(q->prompt);
-    for (int i = 0; q->stop && i < q->ask.gen.n_stop; i++) mem_free((void *)(uintptr_t)q->stop[i].p);
+    for (int i = 0; i < q->n_stop; i++) mem_free((void *)(uintptr_t)q->stop[i].p);
     mem_free(q->stop);
     mem_free(q->bias);
     mem_free((void *)(uintptr_t)q->call_name.p);
-    val_env_drop(&q->input.env);
+    req_drop_input(q);
     *q = (req){0};
 }
 
@@ -22109,7 +22111,7 @@ static bool req__take_seed(req_in *r, const req_key *k, val v) {
 static bool req__add_stop(req_in *r, const req_key *k, val v) {
     if (v.kind != VAL_STR) return req__not(r, k->name, v, "a string or a list of strings");
     if (!v.s.n) return req__bad(r, k->name, "an empty string, expected text");
-    r->q->stop[r->q->ask.gen.n_stop++] = req__own(v.s);
+    r->q->stop[r->q->n_stop++] = req__own(v.s);
     return true;
 }
 
@@ -22118,9 +22120,9 @@ static bool req__take_stop(req_in *r, const req_key *k, val v) {
     const size_t n = list ? v.list->n : 1;
     if (n > REQ_STOPS) return req__bad(r, k->name, "%zu strings, expected at most %d", n, REQ_STOPS);
     r->q->ask.gen.stop = r->q->stop = mem_new(n, sizeof *r->q->stop);
-    r->q->ask.gen.n_stop = 0;
     for (size_t i = 0; i < n; i++)
         if (!req__add_stop(r, k, list ? v.list->at[i] : v)) return false;
+    r->q->ask.gen.n_stop = r->q->n_stop;
     return true;
 }
 
@@ -22234,6 +22236,8 @@ static bool req__take_kwargs(req_in *r, const req_key *k, val v) {
 /* An empty list changes nothing. */
 static bool req__take_tools(req_in *r, const req_key *k, val v) {
     if (v.kind != VAL_LIST) return req__not(r, k->name, v, "a list of tools");
+    for (size_t i = 0; i < v.list->n; i++)
+        if (v.list->at[i].kind != VAL_DICT) return req__not(r, k->name, v.list->at[i], "objects alone in this list");
     if (!v.list->n) return true;
     if (!r->q->chat) return req__bad(r, k->name, "belongs to %s, expected none in a body for %s", req_chat_url, req_url);
     return req__take_var(r, k, v);
@@ -22241,9 +22245,10 @@ static bool req__take_tools(req_in *r, const req_key *k, val v) {
 
 /* none, auto, required, or {"type":"function","function":{"name":NAME}} */
 static bool req__take_choice(req_in *r, const req_key *k, val v) {
+    chat_input *in = &r->q->input;
     if (val_is_str(v, "auto")) return true;
-    r->q->input.choice = val_is_str(v, "none") ? REQ_CALL_NONE : REQ_CALL_REQUIRED;
-    if (r->q->input.choice == REQ_CALL_NONE) return true;
+    in->choice = val_is_str(v, "none") ? CHAT_CALL_NONE : CHAT_CALL_REQUIRED;
+    if (in->choice == CHAT_CALL_NONE) return true;
     if (v.kind != VAL_STR && v.kind != VAL_DICT) return req__not(r, k->name, v, "none, auto, required or an object");
     if (!r->q->chat) return req__bad(r, k->name, "belongs to %s, expected none or auto in a body for %s", req_chat_url, req_url);
     if (val_is_str(v, "required")) return true;
@@ -22343,14 +22348,14 @@ static bool req__key(req_in *r, val name, val v) {
 static bool req__check_choice(req_in *r) {
     const val tools = val_get(r->q->input.vars, "tools");
     bool      known = r->call.kind == VAL_UNDEF;
-    if (r->q->input.choice != REQ_CALL_REQUIRED) return true;
+    if (r->q->input.choice != CHAT_CALL_REQUIRED) return true;
     if (tools.kind != VAL_LIST) return req__bad(r, "tool_choice", "a call without tools, expected tools beside it");
     for (size_t i = 0; i < tools.list->n && !known; i++) {
         const val name = val_get(val_get(tools.list->at[i], "function"), "name");
         known = name.kind == VAL_STR && val_str_eq(name.s, r->call.s);
     }
     if (!known) return req__bad(r, "tool_choice", "found '%s', expected the name of one of the tools", req__show(r->call.s).text);
-    if (r->call.kind == VAL_STR) r->q->call_name = req__own(r->call.s);
+    if (r->call.kind == VAL_STR) r->q->input.call_name = r->q->call_name = req__own(r->call.s);
     return true;
 }
 
@@ -22365,10 +22370,7 @@ static bool req__whole_body(req_in *r) {
     if (q->ask.n * q->n_prompt > REQ_CHOICES)
         return req__bad(r, "n", "%d of each of %d prompts, expected at most %d in all", q->ask.n, q->n_prompt, REQ_CHOICES);
     q->n = q->ask.n * q->n_prompt;
-    if (!q->chat) return true;
-    if (!req__check_choice(r)) return false;
-    q->fault = req_unsupported;
-    return req__bad(r, "messages", "chat templates do not run yet, expected a prompt");
+    return !q->chat || req__check_choice(r);
 }
 
 /* bare: the body is the whole line, and custom_id may stand in it. */
@@ -22493,17 +22495,23 @@ static bool req__json(req_in *r) {
     val_env_init(&q->input.env, REQ_MEMORY + 8 * (uint64_t)r->line.n, 0, NULL);
     val_run(&q->input.env, req__parse, r, r->e);
     if (q->fault == req_bad_json) req__find_id(q, r->line);
-    val_env_drop(&q->input.env);
+    q->input.env.most = 0;                            /* what is added to a line that was read does not fail */
+    if (!r->ok || !q->chat) req_drop_input(q);
     return r->ok;
 }
 
-/* A plain line is the prompt itself. */
-static void req__plain(req *q, bytes line) {
-    str s = {0};
-    str_add(&s, "", 0);
-    str_add(&s, line.p, line.n);
+/* A plain line, as the prompt itself or as the message of a user. */
+static void req__plain(req *q, bytes line, bool wrap) {
     q->prompt = mem_new(q->n_prompt = 1, sizeof *q->prompt);
-    q->prompt->text = str_bytes(&s);
+    q->chat = wrap;
+    if (!wrap) {
+        str s = {0};
+        str_add(&s, line.p, line.n);
+        q->prompt->text = str_bytes(&s);
+        return;
+    }
+    chat_input_begin(&q->input);
+    chat_add(&q->input, "user", line);
 }
 
 /* A line without its ending. *q need not hold anything before, holds custom_id wherever one could be read, and is dropped by the caller in
@@ -22511,10 +22519,10 @@ static void req__plain(req *q, bytes line) {
 static bool req_read(req *q, bytes line, const req_form *form, err_t *e) {
     req_in r = {.q = q, .line = line, .n_vocab = form->n_vocab, .top = -1, .max = -1, .e = e};
     *q = (req){.n = 1, .ask = *form->base, .many_calls = true};
-    if (!form->json) return req__plain(q, line), true;
+    if (!form->json) return req__plain(q, line, form->wrap), true;
     if (!req__json(&r)) return false;
     q->fault = NULL;
-    return true;
+    return !q->chat || chat_input_check(&q->input, e) || (q->fault = req_invalid, false);
 }
 
 /* --- writing --- */
@@ -22632,14 +22640,34 @@ static void req__print_content(const gen_answer *a, const tok_vocab *v, str *out
         }
         str_put(out, "]}");
     }
-    str_put(out, "]}");
+    str_put(out, "],\"refusal\":null}");
 }
 
-static void req__print_choice(const req *q, const gen_answer *a, int index, unsigned fields, const tok_vocab *v, str *out) {
-    const bytes text = str_bytes(&a->text);
-    str_fmt(out, "{\"index\":%d,%s", index, q->chat ? "\"message\":{\"role\":\"assistant\",\"content\":" : "\"text\":");
-    str_json(out, text);
-    if (q->chat) str_put(out, "}");
+/* The calls of an answer; the first one where the body wants one at most. */
+static void req__print_calls(const req *q, const chat_answer *said, str *out) {
+    call_list calls = said->calls;
+    if (!q->many_calls) calls.n = 1;
+    chat_put_calls(&calls, out);
+}
+
+static void req__print_message(const req *q, const chat_answer *said, str *out) {
+    str_put(out, "\"message\":{\"role\":\"assistant\",\"content\":");
+    str_json_maybe(out, str_bytes(&said->content), said->content.n || !said->calls.n);
+    if (said->thinking.n) str_put(out, ",\"reasoning_content\":"), str_json(out, str_bytes(&said->thinking));
+    if (said->calls.n) str_put(out, ",\"tool_calls\":"), req__print_calls(q, said, out);
+    str_put(out, ",\"refusal\":null}");
+}
+
+static const char *req__finish(const gen_answer *a, const chat_answer *said) {
+    return said ? chat_finish_name(said, a->finish) : gen_finish_names[a->finish];
+}
+
+/* said: the parts of the answer to a chat, else NULL. */
+static void req__print_choice(const req *q, const gen_answer *a, const chat_answer *said, int index, unsigned fields, const tok_vocab *v, str *out) {
+    const bytes text = str_bytes(said ? &said->content : &a->text);
+    str_fmt(out, "{\"index\":%d,", index);
+    if (said) req__print_message(q, said, out);
+    else str_put(out, "\"text\":"), str_json(out, text);
     if (!utf8_whole(text)) {
         str_put(out, ",\"bytes\":\"");
         str_base64(out, text);
@@ -22649,7 +22677,7 @@ static void req__print_choice(const req *q, const gen_answer *a, int index, unsi
     if (!q->ask.logprobs) str_put(out, "null");
     else if (q->chat) req__print_content(a, v, out);
     else req__print_legacy(a, v, out);
-    str_fmt(out, ",\"finish_reason\":\"%s\"", gen_finish_names[a->finish]);
+    str_fmt(out, ",\"finish_reason\":\"%s\"", req__finish(a, said));
     if (fields & REQ_LOGPROB) str_put(out, ",\"logprob\":"), req__print_lp(out, (float)gen_answer_logprob(a));
     str_put(out, "}");
 }
@@ -22695,8 +22723,8 @@ static void req__print_fields(const req *q, const req_origin *o, bool answered, 
     str_put(out, "}\n");
 }
 
-/* The whole record of a line, with its newline. a: [q->n] the completions. */
-static void req_print(const req *q, const gen_answer *a, const req_origin *o, const tok_vocab *v, str *out) {
+/* The whole record of a line, with its newline. a: [q->n] the completions; said: [q->n] their parts, for a chat alone. */
+static void req_print(const req *q, const gen_answer *a, const chat_answer *said, const req_origin *o, const tok_vocab *v, str *out) {
     const unsigned long long line = o->line;
     long long                made = 0;
     req__print_id(o, q->custom_id, q->has_id, out);
@@ -22710,7 +22738,7 @@ static void req_print(const req *q, const gen_answer *a, const req_origin *o, co
     str_put(out, ",\"choices\":[");
     for (int i = 0; i < q->n; i++) {
         if (i) str_put(out, ",");
-        req__print_choice(q, &a[i], i, o->fields, v, out);
+        req__print_choice(q, &a[i], said ? &said[i] : NULL, i, o->fields, v, out);
         made += a[i].n_tok;
     }
     str_fmt(out, "],\"usage\":{\"prompt_tokens\":%d,\"completion_tokens\":%lld", o->n_prompt, made);
@@ -22738,6 +22766,7 @@ static void req_csv_head(bool files, unsigned fields, str *out) {
     if (fields & REQ_SEED) str_put(out, ",seed");
     if (fields & REQ_LOGPROB) str_put(out, ",logprob");
     if (fields & REQ_TIMES) str_put(out, ",queued_s,first_token_s,total_s");
+    if (fields & REQ_PARTS) str_put(out, ",reasoning_content,tool_calls");
     str_put(out, "\n");
 }
 
@@ -22752,8 +22781,19 @@ static void req__csv_seconds(double x, str *out) {
     if (isfinite(x)) str_fmt(out, "%.6f", x);
 }
 
-/* a: NULL where the line failed. i: number of the completion, from 0. */
-static void req__csv_fields(const req *q, const req_origin *o, const gen_answer *a, int i, str *out) {
+/* The columns of what an answer has beside its content. */
+static void req__csv_parts(const req *q, const chat_answer *said, str *out) {
+    str calls = {0};
+    if (said && said->calls.n) req__print_calls(q, said, &calls);
+    str_put(out, ",");
+    if (said) str_csv(out, str_bytes(&said->thinking));
+    str_put(out, ",");
+    str_csv(out, str_bytes(&calls));
+    str_drop(&calls);
+}
+
+/* a: NULL where the line failed; said: its parts, for a chat alone. i: number of the completion, from 0. */
+static void req__csv_fields(const req *q, const req_origin *o, const gen_answer *a, const chat_answer *said, int i, str *out) {
     const int which = i / (q->ask.n > 0 ? q->ask.n : 1);
     if (o->fields & REQ_PROMPT) {
         str_put(out, ",");
@@ -22766,16 +22806,19 @@ static void req__csv_fields(const req *q, const req_origin *o, const gen_answer 
     if (o->fields & REQ_LOGPROB && a) req__print_lp(out, (float)gen_answer_logprob(a));
     const double seconds[] = {o->times.queued, o->times.first, o->times.total};
     for (int k = 0; k < 3 && o->fields & REQ_TIMES; k++) req__csv_seconds(a ? seconds[k] : (double)NAN, out);
+    if (o->fields & REQ_PARTS) req__csv_parts(q, said, out);
     str_put(out, "\n");
 }
 
-static void req_print_csv(const req *q, const gen_answer *a, const req_origin *o, str *out) {
+/* As req_print(). */
+static void req_print_csv(const req *q, const gen_answer *a, const chat_answer *said, const req_origin *o, str *out) {
     for (int i = 0; i < q->n; i++) {
+        const chat_answer *one = said ? &said[i] : NULL;
         req__csv_place(q, o, out);
         str_fmt(out, ",%d,", i);
-        str_csv(out, str_bytes(&a[i].text));
-        str_fmt(out, ",%s,%d,%d,", gen_finish_names[a[i].finish], o->n_prompt, a[i].n_tok);
-        req__csv_fields(q, o, &a[i], i, out);
+        str_csv(out, str_bytes(one ? &one->content : &a[i].text));
+        str_fmt(out, ",%s,%d,%d,", req__finish(&a[i], one), o->n_prompt, a[i].n_tok);
+        req__csv_fields(q, o, &a[i], one, i, out);
     }
 }
 
@@ -22785,7 +22828,7 @@ static void req_print_csv_error(const req *q, const req_origin *o, const char *c
     req__csv_place(q, o, out);
     str_put(out, ",,,,,,");
     str_csv(out, str_bytes(&why));
-    req__csv_fields(q, o, NULL, 0, out);
+    req__csv_fields(q, o, NULL, NULL, 0, out);
     str_drop(&why);
 }
 
@@ -26061,6 +26104,9 @@ typedef struct {
     bool             json;                            /* the summary's form */
     bool             csv;                             /* answers as rows of CSV */
     unsigned         fields;                          /* batch_fields() */
+    const chat      *chat;                            /* the model's template; NULL: there is none, as no_chat says */
+    err_t            no_chat;
+    bool             wrap;                            /* a plain line is the message of a user */
 } batch_job;
 
 typedef struct {                                      /* the files of a run, one after the other */
@@ -26080,6 +26126,7 @@ typedef struct batch_line {
     uint64_t    turn, first;                          /* number of the line among those of all files, from 1; the smallest of its group */
     tok_ids    *ids;                                  /* [q.n_prompt] tokens of its prompts; the first prompt decides its place in the plan */
     size_t      n_ids;                                /* tokens of all prompts */
+    chat_prompt chat;                                 /* of a chat, without its ids */
     int         place, keep;                          /* place in the walk; positions that later lines share */
     int         n_asked, n_ended;                     /* prompts whose completions have been asked for; completions that have ended */
     gen_answer *answer;                               /* [q.n] NULL: none has been asked for */
@@ -26115,6 +26162,7 @@ static void batch__line_free(batch_line *l) {
     mem_free(l->answer);
     for (int i = 0; l->ids && i < l->q.n_prompt; i++) tok_ids_drop(&l->ids[i]);
     mem_free(l->ids);
+    chat_prompt_drop(&l->chat);
     req_drop(&l->q);
     mem_free(l);
 }
@@ -26270,6 +26318,25 @@ static bool batch__fail(batch_work *b, const batch_line *l, const char *code, co
     return batch__put(b, l->turn, e);
 }
 
+/* The tools that the answer to a chat may call; undefined: none. */
+static val batch__tools(const req *q) {
+    return q->input.choice == CHAT_CALL_NONE ? val_undef("tools") : val_get(q->input.vars, "tools");
+}
+
+/* Tokens of a chat's prompt, and what its answers need of the request. What the template read is kept for its tools alone. */
+static bool batch__encode_chat(const batch_work *b, batch_line *l, tok_ids *ids, err_t *e) {
+    req *q = &l->q;
+    if (!b->job->chat) return *e = b->job->no_chat, false;
+    if (!chat_make_prompt(b->job->chat, &q->input, &l->chat, e)) return false;
+    chat_ask(b->job->chat, &l->chat, &q->ask);
+    if (batch__tools(q).kind == VAL_UNDEF) req_drop_input(q);
+    *ids = l->chat.ids;
+    l->chat.ids = (tok_ids){0};
+    if (b->job->fields & REQ_PROMPT) q->prompt->text = str_bytes(&l->chat.text), l->chat.text = (str){0};
+    str_drop(&l->chat.text);
+    return true;
+}
+
 /* Tokens of a prompt, as for -p. */
 static bool batch__encode(const batch_work *b, req_prompt *p, tok_ids *ids, err_t *e) {
     const tok_vocab *v = b->eng->v;
@@ -26284,7 +26351,8 @@ static bool batch__encode(const batch_work *b, req_prompt *p, tok_ids *ids, err_
 /* The same for prompt i of a line: NULL, or what batch__refuse() returns. */
 static const char *batch__refuse_prompt(const batch_work *b, batch_line *l, int i, err_t *why) {
     err_t       one = {0};
-    const bool  known = batch__encode(b, &l->q.prompt[i], &l->ids[i], &one), fits = known && gen_fits(b->eng, &l->ids[i], &one);
+    const bool  known = l->q.chat ? batch__encode_chat(b, l, &l->ids[i], &one) : batch__encode(b, &l->q.prompt[i], &l->ids[i], &one);
+    const bool  fits = known && gen_fits(b->eng, &l->ids[i], &one);
     const char *what = known && l->ids[i].n ? "context_length_exceeded" : req_invalid;
     l->n_ids += l->ids[i].n;
     if (fits) return NULL;
@@ -26313,11 +26381,25 @@ static void batch__queue(batch_work *b, batch_line *l) {
     b->line[b->n++] = l;
 }
 
-/* The bytes that decide the shard of a line: its first prompt, or all of a bad line. */
-static bytes batch__shard_key(const req *q, bytes line, bool bad) {
-    if (bad) return line;
-    const tok_ids *ids = &q->prompt[0].ids;
-    return ids->n ? (bytes){(const uint8_t *)ids->id, ids->n * sizeof *ids->id} : q->prompt[0].text;
+/* The first message of a chat as far as a group of lines goes by it. */
+static bytes batch__first_message(const req *q, str *own) {
+    const val text = val_get(val_get(q->input.vars, "messages").list->at[0], "content");
+    str_add(own, "", 0);
+    if (text.kind == VAL_STR) val_utf8(val_sub(text.s, 0, text.s.n < LINES_ALIKE ? text.s.n : LINES_ALIKE), own);
+    return str_bytes(own);
+}
+
+/* Whether a line is of this shard; its first prompt decides, or all of a bad line. */
+static bool batch__is_mine(batch_work *b, const req *q, bytes line, bool bad) {
+    str   own = {0};
+    bytes key = line;
+    if (!b->o->shard) return true;
+    if (!bad && q->chat) key = batch__first_message(q, &own);
+    else if (!bad && q->prompt[0].ids.n) key = (bytes){(const uint8_t *)q->prompt[0].ids.id, q->prompt[0].ids.n * sizeof *q->prompt[0].ids.id};
+    else if (!bad) key = q->prompt[0].text;
+    const bool mine = lines_shard_is_mine(&b->shard, key);
+    str_drop(&own);
+    return mine;
 }
 
 /* Whether a line is answered by the results that are resumed. */
@@ -26338,11 +26420,11 @@ static bool batch__take(batch_work *b, bytes line, uint64_t no, err_t *e) {
     bool        ok = true;
     *l = (batch_line){.t_read = clock_now(), .no = no, .file = b->in.i, .turn = (uint64_t)b->n_read, .hash = bytes_hash(0, line)};
     const gen_request base = gen_ask(NULL, b->job->gen, b->job->samp, batch__seed(b, l));
-    const req_form form = {&base, b->eng->m.hp.n_vocab, b->in.json};
+    const req_form form = {&base, b->eng->m.hp.n_vocab, b->in.json, b->job->wrap};
     if (!req_read(&l->q, line, &form, &why)) code = l->q.fault ? l->q.fault : req_invalid;
     const bool twice = l->q.has_id && !results_add_id(b->out, batch__file_key(&b->in, l->file), l->q.custom_id);
     if (twice) code = "duplicate_custom_id", why.code = 0, err_set(&why, EXIT_INPUT, "an earlier line has the same custom_id");
-    const bool mine = !b->o->shard || lines_shard_is_mine(&b->shard, batch__shard_key(&l->q, line, code != NULL));
+    const bool mine = batch__is_mine(b, &l->q, line, code != NULL);
     const bool before = batch__has(b, l, twice);
     b->n_other += !mine;
     b->n_before += mine && before;
@@ -26359,7 +26441,7 @@ static bool batch__take(batch_work *b, bytes line, uint64_t no, err_t *e) {
 static bool batch__take_long(batch_work *b, uint64_t no, err_t *e) {
     const batch_line l = {.no = no, .file = b->in.i, .turn = (uint64_t)b->n_read};
     const bytes      key = {(const uint8_t *)&no, sizeof no};
-    const bool       mine = !b->o->shard || lines_shard_is_mine(&b->shard, key), before = batch__has(b, &l, false);
+    const bool       mine = batch__is_mine(b, &l.q, key, true), before = batch__has(b, &l, false);
     char             why[128];
     snprintf(why, sizeof why, "a line of more than %llu bytes (--batch-line)", (unsigned long long)b->o->line_bytes);
     b->n_other += !mine;
@@ -26507,15 +26589,30 @@ static void batch__answer_nothing(batch_line *l) {
     for (int i = 0; i < l->q.n; i++) l->answer[i].finish = GEN_LENGTH, str_put(&l->answer[i].text, "");
 }
 
+/* Sorts the answers to a chat into their parts, [q.n]; NULL where the line is none. */
+static chat_answer *batch__parts(const batch_line *l) {
+    if (!l->q.chat) return NULL;
+    chat_answer *said = mem_new((size_t)l->q.n, sizeof *said);
+    for (int i = 0; i < l->q.n; i++) {
+        chat_reader *r = chat_reader_new(&l->chat, batch__tools(&l->q));
+        chat_reader_feed(r, str_bytes(&l->answer[i].text), true, NULL, NULL);
+        chat_reader_finish(r, &said[i]);
+    }
+    return said;
+}
+
 /* Writes the record of a line: the texts of its completions, or their first error. */
 static bool batch__record(batch_work *b, batch_line *l, const req_origin *o, err_t *e) {
     for (int i = 0; i < l->q.n; i++) {
         const err_t *why = &l->answer[i].err;
         if (why->code) return batch__fail(b, l, why->code == EXIT_RESOURCE ? "out_of_room" : req_invalid, why->text, e);
     }
+    chat_answer *said = batch__parts(l);
     b->n_ok++;
-    if (b->job->csv) req_print_csv(&l->q, l->answer, o, &b->rec);
-    else req_print(&l->q, l->answer, o, b->eng->v, &b->rec);
+    if (b->job->csv) req_print_csv(&l->q, l->answer, said, o, &b->rec);
+    else req_print(&l->q, l->answer, said, o, b->eng->v, &b->rec);
+    for (int i = 0; said && i < l->q.n; i++) chat_answer_drop(&said[i]);
+    mem_free(said);
     return batch__put(b, l->turn, e);
 }
 
@@ -32297,7 +32394,7 @@ static const cli_opt cli_opts[] = {
      "system message, where the messages have none"},
     {"--messages",                      "FILE",       OPT_STR,  AT(chat.messages),   0,  0,       GROUP_CHAT, ON(GENERATE) | ON(TALK), ALONE, NULL,
      "messages in JSON: a list, or an object with messages, tools and other variables of the template; the prompt, if there is one, is one more message"},
-    {"--tools",                         "FILE",       OPT_STR,  AT(chat.tools),      0,  0,       GROUP_CHAT, ON_CHAT, ALONE, NULL,
+    {"--tools",                         "FILE",       OPT_STR,  AT(chat.tools),      0,  0,       GROUP_CHAT, ON(GENERATE) | ON(TALK), ALONE, NULL,
      "tools that the model may call, in JSON: a list of functions as OpenAI writes them"},
     {"--chat-template-file",            "FILE",       OPT_STR,  AT(chat.template_file), 0, 0,     GROUP_CHAT, ON_CHAT | ON(RENDER), ALONE, NULL,
      "chat template (Jinja) in place of the model's own"},
@@ -34595,12 +34692,16 @@ static bool act__read_prompt(act_job *r, err_t *e) {
     return act__encode(r, r->c->special != 0, begin, e);
 }
 
+/* Whether an option of a chat is given. */
+static bool act__chat_options(const config *c) {
+    const chat_opts *o = &c->chat;
+    return o->messages || o->system || o->tools || o->template_file || o->kwargs || o->think_words || o->think_budget >= 0;
+}
+
 /* Whether the prompt is a message: as --chat and --no-chat say, or where an option of a chat is given, or in a terminal with a model for chats. */
 static bool act__chats(const config *c, const gguf_file *g) {
-    const chat_opts *o = &c->chat;
-    if (o->on >= 0) return o->on;
-    if (o->messages || o->system || o->tools || o->template_file || o->kwargs || o->think_words || o->think_budget >= 0) return true;
-    return isatty(STDIN_FILENO) && isatty(STDOUT_FILENO) && chat_has_template(g);
+    if (c->chat.on >= 0) return c->chat.on;
+    return act__chat_options(c) || (isatty(STDIN_FILENO) && isatty(STDOUT_FILENO) && chat_has_template(g));
 }
 
 /* The messages of --messages and the tools of --tools. */
@@ -34846,20 +34947,23 @@ static void act__setting(const cli_opt *o, const config *c, str *out) {
     else cli_value(o, c, out);
 }
 
-/* The settings that answers of a batch depend on, one on a line. --resume goes on only with equal settings. */
-static void act__settings(const config *c, const gguf_file *g, const char *seed, int n_ctx, str *out) {
+/* The settings that answers of a batch depend on, one on a line. --resume goes on only with equal settings. Of the options of a chat those that
+ * are given; a template of the model is part of its fingerprint. */
+static void act__settings(const config *c, const gguf_file *g, const chat *template, const char *seed, int n_ctx, str *out) {
     static const char *const more[] = {"-n", "-ctk", "-ctv", "--pre", "--stop", "--ignore-eos", "--special", "--bos", "--blas", "--shard"};
     str_fmt(out, "model=%016llx\nseed=%s\ncontext=%d\n", (unsigned long long)gguf_fingerprint(g), seed, n_ctx);
     for (int i = 0; i < N_CLI_OPTS; i++) {
         const cli_opt *o = &cli_opts[i];
         const bytes    name = cli_long_name(o);
         bool           want = o->group == GROUP_ROPE || (o->group == GROUP_SAMPLE && o != cli_find(false, bytes_of("--seed")));
+        want = want || (o->group == GROUP_CHAT && c->given[i] && o != cli_find(false, bytes_of("--chat-template-file")));
         for (size_t k = 0; k < sizeof more / sizeof *more; k++) want = want || o == cli_find(false, bytes_of(more[k]));
         if (!want) continue;
         str_fmt(out, "%.*s=", (int)name.n - 2, name.p + 2);
         act__setting(o, c, out);
         str_put(out, "\n");
     }
+    if (c->chat.template_file) str_fmt(out, "chat-template=%016llx\n", (unsigned long long)chat_fingerprint(template));
 }
 
 /* The seed of a batch: the one given, else that of the results that --resume continues, else a fresh one. *drawn: it was not given. */
@@ -34906,6 +35010,17 @@ static bool act__batch_files(const config *c, cli_list *files, err_t *e) {
     return !e->code;
 }
 
+/* The chat template of a batch. A model without one, or with one that cannot be read, answers prompts alone where no option asks for a chat. */
+static bool act__batch_chat(act_job *r, batch_job *job, err_t *e) {
+    const config *c = r->c;
+    const bool    asked = c->chat.on == 1 || (c->chat.on < 0 && act__chat_options(c));
+    r->chat = chat_open(r->g, r->vocab, &c->chat, asked ? e : &job->no_chat);
+    job->chat = r->chat;
+    job->wrap = asked;
+    if (job->csv && r->chat) job->fields |= REQ_PARTS;
+    return !e->code;
+}
+
 /* What can be checked before the model is opened to run. */
 static bool act__batch_prepare(act_job *r, batch_job *job, cli_list *files, str *seed, err_t *e) {
     const config *c = r->c;
@@ -34913,7 +35028,7 @@ static bool act__batch_prepare(act_job *r, batch_job *job, cli_list *files, str 
                        .csv = strcmp(c->format, "csv") == 0};
     if (job->csv && c->resume) return err_set(e, EXIT_INPUT, "--resume goes on with JSON Lines, expected no --format csv");
     r->vocab = tok_load(r->g, c->pre, e);
-    const bool ok = r->vocab && batch_fields(c->batch.fields, &job->fields, e) && act__batch_files(c, files, e) &&
+    const bool ok = r->vocab && batch_fields(c->batch.fields, &job->fields, e) && act__batch_chat(r, job, e) && act__batch_files(c, files, e) &&
                     batch_check(files->v, files->n, c->batch.line_bytes, e) && (!c->output || act__apart_from_inputs(c, c->output, e)) &&
                     act__batch_seed(c, &job->seed, &job->own_seeds, seed, e);
     job->path = files->v;
@@ -34928,7 +35043,7 @@ static long long act__batch_answer(act_job *r, engine *en, spec *guesser, batch_
     samp_breakers breakers = {0};
     str           settings = {0};
     long long     bad = -1;
-    act__settings(c, r->g, seed, bound ? en->n_ctx : c->fwd.n_ctx > 0 ? c->fwd.n_ctx : en->m.hp.n_ctx_train, &settings);
+    act__settings(c, r->g, r->chat, seed, bound ? en->n_ctx : c->fwd.n_ctx > 0 ? c->fwd.n_ctx : en->m.hp.n_ctx_train, &settings);
     results *out = results_open(c->output, c->resume, job->csv ? (bytes){0} : str_bytes(&settings), e);
     if (out) {
         const samp_opts so = act__samp(c, r->vocab, en->n_ctx, &breakers);
@@ -35328,7 +35443,7 @@ static bool act_run(config *c, double t_start, err_t *e) {
 }
 
 /* Temporary: functions of [jinja], [val] and [chat], until the sections that use them are here. */
-__attribute__((unused)) static void (*const act__values[])(void) = {(void (*)(void))chat_fingerprint, (void (*)(void))calls_opening};
+__attribute__((unused)) static void (*const act__values[])(void) = {(void (*)(void))calls_opening};
 
 /* ===== [main] from the command line to the exit code =====
  * Reads the options, runs one action and returns the exit code.

@@ -553,7 +553,6 @@ BAD = [  # a line, a word that its message holds
     ({"prompt": "a", "chat_template_kwargs": {}}, "chat_template_kwargs"), ({"prompt": [99999999]}, "prompt|token"), ({"prompt": [-1]}, "prompt|token"), ({"prompt": [1.5]}, "prompt"),
     ({"prompt": [[1], []]}, "prompt"), ({"prompt": ["a", LONG], "max_tokens": 1}, "prompt 2 of 2.*context"), ({"prompt": [["a"]]}, "prompt"), ({"prompt": [[]]}, "prompt"), ({"prompt": [1, "a"]}, "prompt"), ({"prompt": ["a", 5]}, "prompt"), ({"prompt": ["a"] * 200, "n": 20}, "200 prompts"), ({"prompt": 5}, "prompt"), ({"prompt": None}, "prompt"), ({"prompt": []}, "prompt"),
     ({"prompt": LONG, "max_tokens": 1}, "context"), ({"prompt": "a", "messages": [{"role": "user", "content": "a"}]}, ""), ({"messages": "hello"}, "messages"),
-    ({"messages": [{"role": "user", "content": "Hi"}]}, "template"),
     (b'{"prompt":"\\ud800"}', ""), (b'{"prompt":"\\x"}', ""), (b'{"prompt":"a\tb"}', ""), (b'{"prompt":"a\0b"}', ""), (b'{"prompt":"a","metadata":' + b"[" * 100000 + b"]" * 100000 + b"}", ""),
     ({"prompt": "a", "custom_id": "good 1"}, "custom_id|twice|good 1|duplicate"),
 ]
@@ -1223,7 +1222,7 @@ def more_fields():
     r = run("-m", PIP, "--batch", path, *fields, "-s", "9", "-q", "--format", "csv", "-o", out, "--ordered")
     check(r.rc == 1 and os.listdir(TMP).count("rows.csv.llmrun") == 0, repr(r))
     rows = list(csv.DictReader(io.StringIO(read(out).decode(), newline="")))
-    same(list(rows[0]), "line,custom_id,index,text,finish_reason,prompt_tokens,completion_tokens,error,prompt,seed,logprob,queued_s,first_token_s,total_s".split(","), "header")
+    same(list(rows[0]), "line,custom_id,index,text,finish_reason,prompt_tokens,completion_tokens,error,prompt,seed,logprob,queued_s,first_token_s,total_s,reasoning_content,tool_calls".split(","), "header")
     want = [(no, i, c) for no, x in sorted(plain_ones.items()) for i, c in enumerate(x.body["choices"] if x.body else [None])]
     same([(int(x["line"]), x["index"]) for x in rows], [(no, str(i) if c else "") for no, i, c in want], "rows")
     same([(x["text"], x["finish_reason"]) for x in rows], [(c["text"], c["finish_reason"]) if c else ("", "") for _, _, c in want], "texts")

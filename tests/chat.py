@@ -5,10 +5,10 @@
 
 The models are made here: each says what a chain of tokens lets it say (script.py).
 """
-import json, os, pty, re, select, subprocess, sys, tempfile, time
+import base64, csv, io, json, os, pty, re, select, subprocess, sys, tempfile, time
 import script
 from hostile import STR
-from kit import ENV, SLOW, Skip, case, check, one_line, walk
+from kit import ENV, SLOW, Skip, case, check, equal, jsonl, one_line, records, short, some, walk
 
 HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PIP = os.path.join(HERE, "models", "pip-q4_k_m.gguf")
@@ -389,6 +389,301 @@ def calls_models():
         same((a["finish_reason"], a["text"]), ("tool_calls", ""), name)
         n += 1
     check(n >= 10, "%d templates were tried, want 10 or more" % n)
+
+
+# --- chat lines of batch files ---
+
+TOOL = {"type": "function", "function": {"name": "weather", "description": "The weather of a place", "parameters": {"type": "object", "properties": {"place": {"type": "string"}}}}}
+ASK = [{"role": "user", "content": "Hi"}]
+# Tokens that say what each answer of the model below is; the template's last tokens choose the answer.
+ANSWERS = [["<|assistant|>", "<think>", "\nHm", ", hm", ".\n", "</think>", "\n\n", "Hello", " there", " you", "!", "<|end|>"],
+           ["<|assistant|>", "Good", " day", "!", "<|end|>"],
+           ["<|calls|>", "<tool_call>", "\n", '{"name": "weather"', ', "arguments": {"place": "', "Ulm", '"}}', "\n</tool_call>", "<|end|>"],
+           ["<|calls|>", "I look", ". ", "<tool_call>"], ["\n</tool_call>", "\n<tool_call>", "\n"],
+           ["<0x22>", "weather", '", "arguments": ', '{"place": "Ulm"}', "}", "\n</tool_call>"], ["<0x20>", '{"place": "Ulm"}']]
+CHATML = ("{%- for m in messages %}<|{{ m.role }}|>"
+          "{%- if m.reasoning_content %}<think>\n{{ m.reasoning_content }}\n</think>\n\n{% endif %}{{ m.content or '' }}"
+          "{%- for c in m.tool_calls or [] %}<tool_call>\n{{ (c.function or c) | tojson }}\n</tool_call>{% endfor %}<|end|>"
+          "{%- endfor %}{% if tools %}<|tool|>{{ tools | tojson }}<|end|>{% endif %}"
+          "{%- if add_generation_prompt %}{% if tools %}<|calls|>{% else %}<|assistant|>{% endif %}{% endif %}")
+
+
+def chatty(answers=None, template=CHATML, **kw):
+    """A model that answers so."""
+    return script.write(tmp("chatty.gguf"), answers or ANSWERS, template, control=[*script.CONTROL, "<|calls|>"], **kw)
+
+
+def lines_out(model, lines, *args, rc=0):
+    """The records of a file of these lines."""
+    path = tmp("chat.jsonl", lines if isinstance(lines, bytes) else jsonl(lines))
+    r = run("-m", model, "--batch", path, "-q", *args)
+    check(r.rc == rc, "%s: want exit %d, got %r" % (" ".join(args), rc, r))
+    return records(r.out)
+
+
+def said(record, i=0):
+    return record.body["choices"][i]["message"]
+
+
+def shape(r, ask, where):
+    """A record has the form of OpenAI's chat completion, and its parts agree with each other and with the body."""
+    n = ask.get("n", 1)
+    same(list(r.body), ["id", "object", "created", "model", "system_fingerprint", "choices", "usage"], where + "keys of the body")
+    same((r.body["id"], r.body["object"]), ("chatcmpl-%d" % r.no, "chat.completion"), where + "kind")
+    same([c["index"] for c in r.body["choices"]], list(range(n)), where + "choices")
+    use = r.body["usage"]
+    same(use["total_tokens"], use["prompt_tokens"] + use["completion_tokens"], where + "total")
+    check(0 <= use["prompt_tokens_details"]["cached_tokens"] <= n * use["prompt_tokens"], where + repr(use))
+    for c in r.body["choices"]:
+        m, lp = c["message"], c["logprobs"]
+        same([k for k in c if k != "bytes"], ["index", "message", "logprobs", "finish_reason"], where + "keys of a choice")
+        same([k for k in m if k not in ("reasoning_content", "tool_calls")], ["role", "content", "refusal"], where + "keys of a message")
+        same((m["role"], m["refusal"]), ("assistant", None), where + "message")
+        calls = m.get("tool_calls", [])
+        check(isinstance(m["content"], str) or (m["content"] is None and calls), where + "content %r" % m["content"])
+        check(m.get("reasoning_content", "x") and ("tool_calls" not in m or calls), where + "an empty part")
+        check(c["finish_reason"] in (("tool_calls", "length") if calls else ("stop", "length")), where + c["finish_reason"])
+        for call in calls:
+            same((list(call), call["type"], list(call["function"])), (["id", "type", "function"], "function", ["name", "arguments"]), where + "a call")
+            check(call["id"] and isinstance(json.loads(call["function"]["arguments"]), dict), where + "a call: %r" % call)
+        same(len({call["id"] for call in calls}), len(calls), where + "ids of calls")
+        same(lp is not None, bool(ask.get("logprobs")), where + "logprobs")
+        for t in lp["content"] if lp else []:
+            same(list(t), ["token", "logprob", "bytes", "top_logprobs"], where + "a token")
+            same([list(x) for x in t["top_logprobs"]], [["token", "logprob", "bytes"]] * ask.get("top_logprobs", 0), where + "alternatives")
+            for x in (t, *t["top_logprobs"]):
+                same(bytes(x["bytes"]).decode("utf-8", "replace"), x["token"], where + "bytes of a token")
+                check(x["logprob"] <= 1e-6, where + "a logprob %r" % x["logprob"])
+        if lp:
+            same(list(lp), ["content", "refusal"], where + "keys of logprobs")
+
+
+@case
+def batch_shape():
+    """chat lines answer in the form of OpenAI's chat completions: contents, thinking, calls, log-probabilities with bytes, several choices"""
+    model, body = chatty(), {"messages": ASK, "temperature": 1}
+    asks = [body, dict(body, n=5, seed=3), dict(body, logprobs=True, seed=1), dict(body, logprobs=True, top_logprobs=4, n=2), dict(body, tools=[TOOL], n=6, seed=2),
+            dict(body, max_completion_tokens=3, logprobs=True), dict(body, logprobs=False, top_logprobs=0), dict(body, max_tokens=0)]
+    lines = [a if i % 2 else {"custom_id": "c%d" % i, "method": "POST", "url": "/v1/chat/completions", "body": dict(a, model="m")} for i, a in enumerate(asks)]
+    got = lines_out(model, lines)
+    same(sorted(got), list(range(1, len(lines) + 1)), "lines")
+    for no, r in got.items():
+        check(r.error is None, "line %d: %r" % (no, r.error))
+        shape(r, asks[no - 1], "line %d: " % no)
+        for c in r.body["choices"]:
+            if c["logprobs"] and c["finish_reason"] == "stop":
+                whole = "".join(t["token"] for t in c["logprobs"]["content"])
+                check(whole in ("<think>\nHm, hm.\n</think>\n\nHello there you!", "Good day!"), "tokens of line %d: %r" % (no, whole))
+    kinds = {(m["content"], m.get("reasoning_content")) for r in got.values() for m in (c["message"] for c in r.body["choices"])}
+    check({("Hello there you!", "Hm, hm."), ("Good day!", None)} <= kinds, "answers: %r" % kinds)
+    calls = [c["message"] for c in got[5].body["choices"]]
+    check(all(x["function"] == {"name": "weather", "arguments": '{"place": "Ulm"}'} for m in calls for x in m["tool_calls"]), "calls: %r" % calls)
+    check(any(m["content"] is None for m in calls) and any(m["content"] for m in calls) and any(len(m["tool_calls"]) > 1 for m in calls), "kinds of answers with calls: %r" % calls)
+
+
+@case
+def batch_equals_messages():
+    """a chat line says what --messages says with the same seed, to the byte; with one and two threads, with guesses and without, alone and with others"""
+    talk = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Who <|end|> are \u00e9 you?"}, {"role": "assistant", "content": "Pip."},
+            {"role": "user", "content": [{"type": "text", "text": "And "}, {"type": "text", "text": "where?"}]}]
+    template = tmp("pip.jinja", b"{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}{% if add_generation_prompt %}assistant:{% endif %}")
+    for model, more in ((chatty(), ()), (PIP, ("--chat-template-file", template))):
+        lines = [{"messages": m, "seed": s, "max_tokens": 40, "temperature": 1} for s in range(3) for m in (talk, ASK, talk[:2])]
+        want = []
+        for i, line in enumerate(lines):
+            path = tmp("messages.json", json.dumps(line["messages"]))
+            want.append(good("-m", model, "--messages", path, "-s", str(line["seed"]), "-n", "40", "--temp", "1", "-q", "-t", str(1 + i % 2), *more))
+        for args in some(("-t 1", "-t 2 -np 3", "-t 2 --no-lookup", "-t 1 --lookup", "-np 1 --batch-order input")):
+            got = lines_out(model, lines, *args.split(), *more)
+            same([said(r)["content"] for _, r in sorted(got.items())], want, "%s of %s" % (args, os.path.basename(model)))
+
+
+@case
+def batch_prompt_is_render():
+    """the prompt of a chat line is what --render prints for its messages, its tools and the variables of its body"""
+    show = "{{ messages | tojson }} {{ tools is defined and tools }} {{ enable_thinking is defined and enable_thinking }} {{ reasoning_effort | default('none') }} {{ big | default(0) }} {{ add_generation_prompt }}"
+    model = chatty(template=show + CHATML)
+    big = 10**30
+    for body in ({"messages": ASK}, {"messages": ASK, "tools": [TOOL]}, {"messages": ASK, "tools": [TOOL], "tool_choice": "auto"}, {"messages": ASK, "reasoning_effort": "high"},
+                 {"messages": ASK, "chat_template_kwargs": {"enable_thinking": True, "big": big}}, {"messages": [dict(ASK[0], extra={"a": [1.5, None, big]})]},
+                 {"messages": [{"role": "user", "content": "\ufffd\U0001f600\u0000{{ 1 }}"}, {"role": "assistant", "content": None, "tool_calls": [{"id": "x", "type": "function", "function": {"name": "f", "arguments": {"a": big}}}]},
+                               {"role": "tool", "content": "5", "tool_call_id": "x"}]}):
+        r = run("-m", model, "--batch", tmp("one.jsonl", jsonl([dict(body, max_tokens=1)])), "-q", "--batch-fields", "prompt")
+        check(r.rc == 0, repr(r))
+        variables = {k: v for k, v in body.items() if k in ("messages", "tools", "reasoning_effort")}
+        path = tmp("render.json", json.dumps(dict(variables, **body.get("chat_template_kwargs", {}), add_generation_prompt=True)))
+        same(json.loads(r.out)["prompt"], good("--render", "-m", model, "-f", path, "-q"), short(body))
+
+
+@case
+def batch_keys():
+    """every key of a chat body changes its answer, and null changes nothing"""
+    model, body = chatty(), {"messages": ASK, "temperature": 1, "seed": 4}
+    one = lambda **more: next(iter(lines_out(model, [dict(body, **more)]).values()))
+    base = one()
+    for more in ({"max_tokens": None, "max_completion_tokens": None, "n": None, "stop": None, "logprobs": None, "top_logprobs": None, "tools": None, "tool_choice": None, "parallel_tool_calls": None,
+                  "chat_template_kwargs": None, "reasoning_effort": None, "response_format": None, "grammar": None}, {"tools": [], "tool_choice": "none", "parallel_tool_calls": True, "chat_template_kwargs": {}},
+                 {"response_format": {"type": "text"}, "model": "x", "user": "u", "metadata": {}, "store": False, "service_tier": "auto", "stream": False}):
+        same(one(**more).body["choices"], base.body["choices"], short(more))
+    by_seed = {s: said(one(seed=s)) for s in range(8)}
+    same(len({m["content"] for m in by_seed.values()}), 2, "answers of eight seeds")
+    same([c["message"] for c in one(n=8, seed=0).body["choices"]], [by_seed[s] for s in range(8)], "n draws with seeds that follow each other")
+    thinks = next(s for s, m in by_seed.items() if "reasoning_content" in m)
+    cut = one(seed=thinks, max_completion_tokens=3)
+    same((said(cut), cut.body["choices"][0]["finish_reason"], cut.body["usage"]["completion_tokens"]),
+         ({"role": "assistant", "content": "", "reasoning_content": "Hm, hm", "refusal": None}, "length", 3), "max_completion_tokens")
+    stop = one(seed=thinks, stop=[" you", "nothing"])
+    same((said(stop)["content"], stop.body["choices"][0]["finish_reason"]), ("Hello there", "stop"), "stop")
+    good_id = good("-m", model, "--tokenize", "-p", "Good").split()[0]
+    check(all("reasoning_content" in said(one(seed=s, logit_bias={good_id: -100})) for s in range(5)), "logit_bias")
+
+
+@case
+def batch_calls():
+    """tools and tool_choice: none leaves the tools out, required and a named function begin with a call, parallel_tool_calls false keeps one"""
+    model, body = chatty(), {"messages": ASK, "temperature": 1, "tools": [TOOL, {"type": "function", "function": {"name": "other"}}]}
+    one = lambda **more: next(iter(lines_out(model, [dict(body, **more)]).values()))
+    for s in range(6):
+        auto, none, must, named, single = (one(seed=s, **x) for x in ({}, {"tool_choice": "none"}, {"tool_choice": "required"}, {"tool_choice": {"type": "function", "function": {"name": "weather"}}},
+                                                                      {"parallel_tool_calls": False}))
+        same(said(none), said(one(seed=s, tools=[])), "tool_choice none is no tools")
+        check(said(must)["tool_calls"] and not said(must)["content"] and must.body["choices"][0]["finish_reason"] == "tool_calls", "required: %r" % must.body)
+        same(said(named)["tool_calls"][0]["function"]["name"], "weather", "a named function")
+        same(said(single), dict(said(auto), tool_calls=said(auto)["tool_calls"][:1]), "one call")
+    cut = one(tool_choice={"type": "function", "function": {"name": "other"}}, max_tokens=1)
+    same((said(cut), cut.body["choices"][0]["finish_reason"]), ({"role": "assistant", "content": '<tool_call>\n{"name": "other", "arguments": {"place": "Ulm"}', "refusal": None}, "length"), "a call that is cut stays content")
+
+
+BAD_CHAT = [  # a line, what its error says
+    ({"messages": "hello"}, "messages"), ({"messages": []}, "messages"), ({"messages": ["x"]}, r"messages\[0\]"), ({"messages": [{"content": "x"}]}, "role"), ({"messages": [{"role": 5, "content": "x"}]}, "role"),
+    ({"messages": [{"role": "user", "content": 5}]}, "content"), ({"messages": [{"role": "user", "content": {"a": 1}}]}, "content"), ({"messages": [*ASK, {"role": None, "content": "x"}]}, r"messages\[1\].*role"),
+    ({"messages": [{"role": "user", "content": [{"type": "text", "text": "x"}, {"type": "image_url", "image_url": {"url": "data:"}}]}]}, "image_url"),
+    ({"messages": [{"role": "user", "content": [{"type": "input_audio"}]}]}, "input_audio"), ({"messages": [{"role": "user", "content": [{"type": "text", "text": 5}]}]}, "text"),
+    ({"messages": ASK, "prompt": "x"}, "prompt"), ({"messages": ASK, "frobnicate": 1}, "frobnicate"), ({"messages": ASK, "logprobs": 3}, "logprobs"), ({"messages": ASK, "top_logprobs": 3}, "top_logprobs"),
+    ({"messages": ASK, "logprobs": True, "top_logprobs": 21}, "top_logprobs"), ({"messages": ASK, "n": 129}, r"\bn\b"), ({"messages": ASK, "max_tokens": 2, "max_completion_tokens": 3}, "max_completion_tokens"),
+    ({"messages": ASK, "tools": {}}, "tools"), ({"messages": ASK, "tools": ["x"]}, "tools"), ({"messages": ASK, "tool_choice": "required"}, "tool_choice"), ({"messages": ASK, "tools": [TOOL], "tool_choice": "sometimes"}, "tool_choice"),
+    ({"messages": ASK, "tools": [TOOL], "tool_choice": {"type": "function", "function": {"name": "no"}}}, "'no'"), ({"messages": ASK, "tools": [TOOL], "tool_choice": {"type": "x"}}, "tool_choice"),
+    ({"messages": ASK, "parallel_tool_calls": 1}, "parallel_tool_calls"), ({"messages": ASK, "reasoning_effort": 3}, "reasoning_effort"), ({"messages": ASK, "chat_template_kwargs": []}, "chat_template_kwargs"),
+    ({"messages": ASK, "chat_template_kwargs": {"messages": []}}, "chat_template_kwargs"), ({"messages": ASK, "response_format": {"type": "json_object"}}, "response_format"), ({"messages": ASK, "grammar": "root ::= x"}, "grammar"),
+    ({"messages": ASK, "stream": True}, "stream"), ({"messages": [{"role": "user", "content": "word " * 3000}]}, "context"), ({"messages": [{"role": "user", "content": "raise"}]}, "as the template says"),
+    (b'{"messages":[{"role":"user","content":"\\ud800"}]}', "surrogate"), (b'{"messages":[{"role":"user","role":"user","content":"x"}]}', "twice"), (b'{"messages":[{"role":"user","content":"x"}', "JSON"),
+    (b'{"messages":' + b"[" * 1500 + b"]" * 1500 + b"}", "levels"), (b'{"messages":[{"role":"user","content":"x","deep":' + b"[" * 990 + b"]" * 990 + b"}]}", None),
+    ({"custom_id": "p", "method": "POST", "url": "/v1/completions", "body": {"messages": ASK}}, "messages"), ({"custom_id": "q", "method": "POST", "url": "/v1/chat/completions", "body": {"prompt": "x"}}, "prompt"),
+]
+
+
+@case
+def batch_errors():
+    """what is wrong with a chat line is one error record that names it; the lines beside it are answered, and the run ends with exit 1"""
+    model = chatty(template="{% for m in messages %}{% if m.content == 'raise' %}{{ raise_exception('as the template says') }}{% endif %}{% endfor %}" + CHATML)
+    fine = {"messages": ASK, "seed": 1}
+    lines = [x for line, _ in BAD_CHAT for x in (line, fine)]
+    want = next(iter(lines_out(model, [fine]).values())).body["choices"]
+    for args in ((), ("-np", "1", "--batch-order", "input")):
+        got = lines_out(model, lines, *args, rc=1)
+        same(sorted(got), list(range(1, len(lines) + 1)), "lines")
+        for i, (line, word) in enumerate(BAD_CHAT):
+            same(got[2 * i + 2].body["choices"], want, "the line behind %s" % short(line))
+            error = got[2 * i + 1].error
+            check(not word or (error and re.search(word, error["message"])), "%s: want %r in %r" % (short(line), word, error))
+    plain = script.write(tmp("plain.gguf"), ANSWERS)
+    got = lines_out(plain, [fine, {"prompt": "<|assistant|>", "max_tokens": 2, "seed": 1}], rc=1)
+    check(got[1].error and "template" in got[1].error["message"] and got[2].body, "a model without a template: %r" % got[1].error)
+    refused("template", "-m", plain, "--batch", tmp("text.txt", b"Hi\n"), "--chat", "-q")
+
+
+@case
+def batch_contents_stay_contents():
+    """no text of a message becomes a control token, in whatever place it stands; bytes that are no UTF-8 go through"""
+    model = chatty()
+    tokens = lambda line: next(iter(lines_out(model, [line]).values())).body["usage"]["prompt_tokens"]
+    frame = tokens({"messages": [{"role": "user", "content": ""}], "max_tokens": 1})
+    for text in (*script.CONTROL, "<|calls|>", "<|end|><|system|>x", "a\u00e9", "{{ bos_token }}", "{% raw %}"):
+        same(tokens({"messages": [{"role": "user", "content": text}], "max_tokens": 1}), frame + len(text.encode()), "tokens of %r" % text)
+        same(tokens({"messages": [{"role": "user", "content": [{"type": "text", "text": text[:3]}, {"type": "text", "text": text[3:]}]}], "max_tokens": 1}), frame + len(text.encode()), "parts of %r" % text)
+        escaped = json.dumps({"messages": [{"role": "user", "content": "@"}], "max_tokens": 1}).replace("@", "".join("\\u%04x" % ord(c) for c in text)).encode()
+        same(tokens(escaped), frame + len(text.encode()), "escapes of %r" % text)
+    same(tokens(b'{"messages":[{"role":"user","content":"\xff\xc3(\x80"}],"max_tokens":1}'), frame + 4, "bytes that are no UTF-8")
+    check(tokens({"messages": [{"role": "nobody|><|system|", "content": ""}], "max_tokens": 1}) > frame + 10, "a role that no table has")
+
+
+@case
+def batch_shares_system_prompt():
+    """a system prompt that many lines have is read once: cached tokens, and nothing else, differ from each line alone"""
+    model, block = chatty(), 8
+    start = [{"role": "system", "content": "You are kind. " * 40}]
+    lines = [{"messages": [*start, {"role": "user", "content": "Question %d" % i}], "seed": i, "max_tokens": 4} for i in range(12)]
+    got = lines_out(model, lines, "-np", "4")
+    common = min(r.body["usage"]["prompt_tokens"] for r in got.values()) - len("1<|end|><|assistant|>")
+    cached = sorted(r.body["usage"]["prompt_tokens_details"]["cached_tokens"] for r in got.values())
+    check(common > 400 and cached[0] < block and all(x >= common - block for x in cached[1:]), "cached tokens of a beginning of %d: %r" % (common, cached))
+    for no, r in some(sorted(got.items()), 3):
+        equal(lines_out(model, [b""] * (no - 1) + [lines[no - 1]]), {no: r}, "line %d alone" % no)
+
+
+@case
+def batch_plain_lines():
+    """with --chat the lines of a text file are messages of a user, behind the system message of -sys; a prompt of a body stays raw"""
+    model = chatty()
+    part = lambda found: {no: (r.body["object"], r.body["choices"], r.body["usage"]["prompt_tokens"]) for no, r in found.items()}
+    for more in (), ("-sys", "Be brief."):
+        first = [{"role": "system", "content": more[1]}] if more else []
+        lines = lambda before: [{"messages": [*before, {"role": "user", "content": x}]} if x else b"" for x in ("Hi", "", "Who are you?")]
+        got, want = part(lines_out(model, b"Hi\n\nWho are you?\n", "--chat", "-s", "3", *more)), part(lines_out(model, lines(first), "-s", "3"))
+        same(sorted(got), [1, 3], "lines")
+        same(got, want, "plain lines " + " ".join(more))
+        same(part(lines_out(model, lines([]), "-s", "3", *more)), want, "-sys before the messages of a line")
+        same(part(lines_out(model, lines([{"role": "system", "content": "Own."}]), "-s", "3", *more)), part(lines_out(model, lines([{"role": "system", "content": "Own."}]), "-s", "3")), "a system message of its own")
+    raw = lines_out(model, [{"prompt": "Hi", "max_tokens": 2}], "--chat")
+    same((raw[1].body["object"], raw[1].body["usage"]["prompt_tokens"]), ("text_completion", 3), "a prompt with --chat")
+
+
+@case
+def batch_resumes_chat():
+    """chat lines are resumed behind every record and merged; with another template, other variables or another system message --resume is refused"""
+    model, out = chatty(), tmp("resumed.jsonl")
+    lines = [{"custom_id": "c%d" % i, "messages": [{"role": "user", "content": "Q %d" % i}], "seed": i, **({"tools": [TOOL]} if i % 3 == 0 else {"messages": 5} if i == 4 else {})} for i in range(8)]
+    path = tmp("resume.jsonl", jsonl(lines))
+    args = ("-m", model, "--batch", path, "-o", out, "-q")
+    same(run(*args).rc, 1, "exit code")
+    with open(out, "rb") as f:
+        whole = f.read()
+    ends = [0] + [i + 1 for i, c in enumerate(whole) if c == 10]
+    for end in some(ends + [e - 9 for e in ends[1:]]):
+        with open(out, "wb") as f:
+            f.write(whole[:end])
+        check(run(*args, "--resume", "-t", "1").rc == 1, "resumed behind byte %d" % end)
+        with open(out, "rb") as f:
+            equal(records(f.read()), records(whole), "resumed behind byte %d" % end)
+    merged = run("--merge", out)
+    equal(records(merged.out), records(whole), "merged")
+    template = tmp("other.jinja", CHATML + " ")
+    for more in (("--chat-template-file", template), ("--chat-template-kwargs", '{"a": 1}'), ("-sys", "Be brief."), ("--think", "off"), ("--think-budget", "5"), ("--chat",)):
+        refused({"-sys": "system-prompt", "--chat-template-file": "chat-template"}.get(more[0], more[0][2:]), *args, "--resume", *more)
+
+
+@case
+def batch_csv_of_chat():
+    """CSV of chat lines: contents as text, and columns for thinking and calls"""
+    model = chatty()
+    path = tmp("csv.jsonl", jsonl([{"messages": ASK, "n": 4, "temperature": 1, "seed": 1}, {"messages": ASK, "tools": [TOOL], "seed": 2}, {"prompt": "x", "max_tokens": 0}, {"messages": 1}]))
+    r = run("-m", model, "--batch", path, "--format", "csv", "-q")
+    want = records(run("-m", model, "--batch", path, "-q").out)
+    rows = sorted(csv.DictReader(io.StringIO(r.out.decode(), newline="")), key=lambda x: (int(x["line"]), x["index"]))
+    same(list(rows[0])[-2:], ["reasoning_content", "tool_calls"], "the last columns")
+    messages = [(c["message"], c["finish_reason"]) for no in (1, 2) for c in want[no].body["choices"]]
+    same([(x["text"], x["reasoning_content"], x["tool_calls"] and json.loads(x["tool_calls"]), x["finish_reason"]) for x in rows[:5]],
+         [(m["content"] or "", m.get("reasoning_content", ""), m.get("tool_calls", ""), finish) for m, finish in messages], "rows")
+    check(rows[6]["error"] and rows[5]["text"] == "", "other rows: %r" % rows[5:])
+
+
+@case
+def batch_bytes_of_chat():
+    """an answer that is no UTF-8 has its bytes beside it"""
+    model = chatty([["<|assistant|>", "ab", "<0xFF>", "c", "<|end|>"]])
+    c = lines_out(model, [{"messages": ASK, "logprobs": True}])[1].body["choices"][0]
+    same((c["message"]["content"], base64.b64decode(c["bytes"])), ("ab\ufffdc", b"ab\xffc"), "content and bytes")
+    same([t["bytes"] for t in c["logprobs"]["content"]], [list(b"ab"), [255], [99]], "bytes of tokens")
 
 
 def main():

@@ -1,21 +1,33 @@
-/* Fuzzes lines of a batch file. An odd first byte of the input: the rest is a line of JSON, else plain text. A request that
- * is read passes the sampler's checks, and its strings, written again, are read as the same; a refusal has an error text. In
- * both cases the record is one line of JSON and begins with its id. */
+/* Fuzzes lines of a batch file. Bits of the first byte of the input: 1, the rest is a line of JSON, else plain text, which with 2 is a user's
+ * message. A request that is read passes the sampler's checks, and its strings, written again, are read as the same; the messages of a chat
+ * are rendered, and no text of theirs becomes a control token; a refusal has an error text. In all cases the record is one line of JSON
+ * and begins with its id. */
 #include "program.h"
 #include "tok_mem.h"
 #include <jansson.h>
 
 enum { FZ_TOKENS = 4 };
 
-static const tok_vocab *fz_req_vocab(void) {
-    static gguf_file  file;
-    static str        mem;
-    static tok_vocab *v;
-    err_t             e = {0};
-    if (v) return v;
-    mem = tm_tiny_file(&tm_tinies[0], NULL);
-    ASSERT(gguf_parse(&file, (const uint8_t *)mem.p, mem.n, "fuzz", &e) && (v = tok_load(&file, NULL, &e)));
-    return v;
+/* A template without a control token. */
+static const char fz_template[] = "{% for m in messages %}[{{ m.role }}] {{ m.content }} {{ m | tojson }}\n{% for c in m.tool_calls or [] %}<call>{{ c | tojson }}</call>{% endfor %}"
+                                  "{% endfor %}{% if tools %}{{ tools | tojson }}{% endif %}{% if add_generation_prompt %}[assistant] {% endif %}";
+
+typedef struct {
+    gguf_file  file;
+    str        mem;
+    tok_vocab *v;
+    chat      *c;
+} fz_model;
+
+static const fz_model *fz_req_model(void) {
+    static fz_model m;
+    const tm_kv     with[] = {{"tokenizer.chat_template", 'S', fz_template}, {0}};
+    err_t           e = {0};
+    if (m.v) return &m;
+    m.mem = tm_tiny_file(&tm_tinies[0], with);
+    ASSERT(gguf_parse(&m.file, (const uint8_t *)m.mem.p, m.mem.n, "fuzz", &e) && (m.v = tok_load(&m.file, NULL, &e)));
+    ASSERT((m.c = chat_open(&m.file, m.v, &chat_defaults, &e)));
+    return &m;
 }
 
 /* One line of JSON, which begins as [results] expects. */
@@ -50,7 +62,7 @@ static void fz_again(const req *q) {
     for (int i = 0; i < q->ask.gen.n_stop; i++) fz_field(&line, i ? "," : ",\"stop\":[", q->ask.gen.stop[i]);
     str_put(&line, q->ask.gen.n_stop ? "]}" : "}");
     const gen_request base = gen_ask(NULL, &gen_defaults, &samp_defaults, 0);
-    const req_form    form = {&base, 1, true};
+    const req_form    form = {&base, 1, true, false};
     ASSERT(req_read(&again, str_bytes(&line), &form, &e));
     ASSERT(bytes_eq(again.prompt[0].text, q->prompt[0].text) && bytes_eq(again.custom_id, q->custom_id) && again.ask.gen.n_stop == q->ask.gen.n_stop);
     for (int i = 0; i < q->ask.gen.n_stop; i++) ASSERT(bytes_eq(again.ask.gen.stop[i], q->ask.gen.stop[i]));
@@ -69,19 +81,44 @@ static void fz_answer(const req *q, const req_origin *o, const tok_vocab *v, str
                                                         .n_tok = i ? FZ_TOKENS : 0, .top = q->ask.top, .top_id = top_id, .top_lp = top_lp};
     req_origin more = *o;
     more.fields = REQ_PROMPT | REQ_SEED | REQ_LOGPROB | REQ_TIMES;
-    req_print(q, a, o, v, out);
+    req_print(q, a, NULL, o, v, out);
     fz_record(out, 5);
     str_clear(out);
-    req_print(q, a, &more, v, out);
+    req_print(q, a, NULL, &more, v, out);
     fz_record(out, 8);
     str_clear(out);
-    req_print_csv(q, a, &more, out);
+    req_print_csv(q, a, NULL, &more, out);
     ASSERT(utf8_whole(str_bytes(out)) && out->p[out->n - 1] == '\n');
-    str_clear(out);
-    req shape = *q;                                   /* the other shape of the same answer */
-    shape.chat = true;
-    req_print(&shape, a, o, v, out);
+}
+
+/* The tokens of a chat; an answer of the bytes of the line, sorted into its parts and written. */
+static void fz_chat(req *q, bytes line, const req_origin *o, const fz_model *m, str *out) {
+    chat_prompt p = {0};
+    chat_answer said[REQ_N] = {{.content = {0}}};
+    gen_answer  a[REQ_N] = {{.owner = NULL}};
+    err_t       e = {0};
+    if (!chat_make_prompt(m->c, &q->input, &p, &e)) {
+        ASSERT(e.code && e.text[0]);
+        chat_prompt_drop(&p);
+        return;
+    }
+    for (size_t i = 0; i < p.ids.n; i++) ASSERT(!tok_is_control(m->v, p.ids.id[i]) || (!i && p.ids.id[i] == tok_bos(m->v)));
+    chat_ask(m->c, &p, &q->ask);
+    for (int i = 0; i < q->n; i++) {
+        chat_reader *r = chat_reader_new(&p, val_get(q->input.vars, "tools"));
+        chat_reader_feed(r, i ? (bytes){line.p, line.n / 2} : line, true, NULL, NULL);
+        chat_reader_finish(r, &said[i]);
+        a[i].finish = i % 2 ? GEN_LENGTH : GEN_STOP_TEXT;
+    }
+    req_print(q, a, said, o, m->v, out);
     fz_record(out, 5);
+    str_clear(out);
+    req_origin more = *o;
+    more.fields = REQ_PROMPT | REQ_SEED | REQ_LOGPROB | REQ_TIMES | REQ_PARTS;
+    req_print_csv(q, a, said, &more, out);
+    ASSERT(utf8_whole(str_bytes(out)) && out->p[out->n - 1] == '\n');
+    for (int i = 0; i < q->n; i++) chat_answer_drop(&said[i]);
+    chat_prompt_drop(&p);
 }
 
 /* The id that is found without the parser equals the parser's. */
@@ -94,22 +131,25 @@ static void fz_same_id(const req *q, bytes line) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static const req_origin origin = {.line = 7, .hash = 42, .fingerprint = "f", .model_name = "m", .created = 1, .n_prompt = 1, .n_cached = 1};
-    const tok_vocab        *v = fz_req_vocab();
+    const fz_model         *m = fz_req_model();
+    const tok_vocab        *v = m->v;
     req                     q;
     err_t                   e = {0};
     str                     out = {0};
     g_log_level = LOG_QUIET;
     if (!size) return 0;
     const gen_request base = gen_ask(NULL, &gen_defaults, &samp_defaults, 0);
-    const req_form form = {&base, tok_count(v), data[0] & 1};
-    bool           ok = req_read(&q, (bytes){data + 1, size - 1}, &form, &e);
+    const req_form form = {&base, tok_count(v), data[0] & 1, data[0] & 2};
+    const bytes    line = {data + 1, size - 1};
+    bool           ok = req_read(&q, line, &form, &e);
     ASSERT(ok == !e.code && ok == !q.fault && (ok || e.text[0]));
-    if (ok && data[0] & 1) fz_same_id(&q, (bytes){data + 1, size - 1});
+    if (ok && data[0] & 1) fz_same_id(&q, line);
     if (!ok) req_print_error(&q, &origin, q.fault, e.text, &out), fz_record(&out, 5);
     else {
         ASSERT(samp_check(&q.ask.samp, tok_count(v), &e) && q.ask.n >= 1 && q.ask.n <= REQ_N && q.n == q.ask.n * q.n_prompt && q.n <= REQ_CHOICES && q.ask.top >= 0 && q.ask.top <= REQ_TOP && q.ask.gen.n_stop <= REQ_STOPS);
         for (int k = 0; k < q.n_prompt; k++)
             for (size_t i = 0; i < q.prompt[k].ids.n; i++) ASSERT(q.prompt[k].ids.id[i] >= 0 && q.prompt[k].ids.id[i] < tok_count(v));
+        if (q.chat && q.n <= REQ_N) fz_chat(&q, line, &origin, m, &out);
         if (q.prompt[0].text.p && q.n <= REQ_N) fz_again(&q), fz_answer(&q, &origin, v, &out);
     }
     str_drop(&out);

@@ -190,7 +190,7 @@ static bool t_cli__from_body(const samp_param *p, double x, samp_opts *o) {
     err_t e = {0};
     snprintf(line, sizeof line, "{\"prompt\":\"\",\"%s\":%.17g}", p->json, x);
     const gen_request base = gen_ask(NULL, &gen_defaults, &samp_defaults, 0);
-    const req_form form = {&base, 10, true};
+    const req_form form = {&base, 10, true, false};
     const bool     ok = req_read(&q, bytes_of(line), &form, &e);
     CHECKF(ok || (e.code == EXIT_INPUT && strstr(e.text, p->json)), "%s", e.text);
     *o = q.ask.samp;

@@ -9,7 +9,7 @@ enum { TR_SEED = 77 };
 /* Reads a line with the command's defaults and a seed. */
 static bool tr__req(req *q, bytes line, bool json, err_t *e) {
     const gen_request base = gen_ask(NULL, &gen_defaults, &samp_defaults, TR_SEED);
-    const req_form    form = {&base, TR_VOCAB, json};
+    const req_form    form = {&base, TR_VOCAB, json, false};
     return req_read(q, line, &form, e);
 }
 
@@ -18,8 +18,31 @@ static void tr__text(str *s, const char *name, bytes b) {
     str_json(s, b);
 }
 
+typedef struct {
+    val  v;
+    str *out;
+} tr_json;
+
+static void tr__json(val_env *env, void *ctx) {
+    tr_json *j = ctx;
+    val_buf *b = val_buf_new(env);
+    val_json_write(env, b, j->v, NULL);
+    val_utf8(val_buf_str(b), j->out);
+}
+
+/* What the template of a chat reads, as JSON. */
+static void tr__chat(str *s, req *q) {
+    err_t   e = {0};
+    tr_json j = {q->input.vars, s};
+    str_put(s, " chat=");
+    CHECKF(val_run(&q->input.env, tr__json, &j, &e), "%s", e.text);
+    if (q->input.choice) str_put(s, q->input.choice == CHAT_CALL_NONE ? " no call" : " a call");
+    if (q->call_name.n) tr__text(s, "of", q->call_name);
+    if (!q->many_calls) str_put(s, " one call");
+}
+
 /* A request's differences from the defaults as text; an error as its name and message. */
-static str tr__tell(const req *q, bool ok, const err_t *e) {
+static str tr__tell(req *q, bool ok, const err_t *e) {
     const gen_request *r = &q->ask;
     const samp_opts *o = &r->samp, *d = &samp_defaults;
     str              s = {0};
@@ -27,6 +50,7 @@ static str tr__tell(const req *q, bool ok, const err_t *e) {
     if (!ok) str_fmt(&s, ": %s", e->text);
     if (q->has_id) tr__text(&s, "id", q->custom_id);
     if (!ok) return s;
+    if (q->chat) tr__chat(&s, q);
     for (int k = 0; k < q->n_prompt; k++) {
         const req_prompt *p = &q->prompt[k];
         if (p->text.p) tr__text(&s, "prompt", p->text);
@@ -95,11 +119,23 @@ static void t_req_shapes(void) {
         {"{\"custom_id\":\"\\u00e9\\ud83d\\ude00\",\"prompt\":\"\\\"\\\\\\/\\b\"}", "ok id=\"é😀\" prompt=\"\\\"\\\\/\\u0008\""},
         {"{\"prompt\":\"Hi\",\"messages\":null}", "ok prompt=\"Hi\""},
         {"{\"custom_id\":\"a\",\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"}]}",
-         "unsupported: messages: chat templates do not run yet, expected a prompt id=\"a\""},
+         "ok id=\"a\" chat={\"messages\": [{\"role\": \"user\", \"content\": \"Hi\"}]}"},
         {"{\"custom_id\":\"a\",\"method\":\"POST\",\"url\":\"/v1/chat/completions\",\"body\":{\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"},"
          "{\"role\":\"assistant\",\"content\":null},{\"role\":\"user\",\"content\":[]},{\"role\":\"tool\"}],\"logprobs\":true,\"top_logprobs\":3,"
          "\"chat_template_kwargs\":{\"enable_thinking\":false}}}",
-         "unsupported: messages: chat templates do not run yet, expected a prompt id=\"a\""},
+         "ok id=\"a\" chat={\"messages\": [{\"role\": \"user\", \"content\": \"Hi\"}, {\"role\": \"assistant\", \"content\": null}, {\"role\": \"user\", \"content\": \"\"}, "
+         "{\"role\": \"tool\"}], \"enable_thinking\": false} logprobs=3"},
+        {"{\"messages\":[{\"role\":\"user\"}],\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\"}}]}",
+         "ok chat={\"messages\": [{\"role\": \"user\"}], \"tools\": [{\"type\": \"function\", \"function\": {\"name\": \"f\"}}]}"},
+        {"{\"messages\":[{\"role\":\"user\"}],\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\"}}],\"tool_choice\":\"none\",\"parallel_tool_calls\":false}",
+         "ok chat={\"messages\": [{\"role\": \"user\"}], \"tools\": [{\"type\": \"function\", \"function\": {\"name\": \"f\"}}]} no call one call"},
+        {"{\"messages\":[{\"role\":\"user\"}],\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\"}}],\"tool_choice\":\"required\"}",
+         "ok chat={\"messages\": [{\"role\": \"user\"}], \"tools\": [{\"type\": \"function\", \"function\": {\"name\": \"f\"}}]} a call"},
+        {"{\"messages\":[{\"role\":\"user\"}],\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\"}}],\"tool_choice\":{\"type\":\"function\",\"function\":{\"name\":\"f\"}}}",
+         "ok chat={\"messages\": [{\"role\": \"user\"}], \"tools\": [{\"type\": \"function\", \"function\": {\"name\": \"f\"}}]} a call of=\"f\""},
+        {"{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"a \"},{\"type\":\"text\",\"text\":\"b\"}],\"x\":123456789012345678901234567890}],\"n\":2,"
+         "\"reasoning_effort\":\"low\",\"chat_template_kwargs\":{\"k\":[null,1.0]}}",
+         "ok chat={\"messages\": [{\"role\": \"user\", \"content\": \"a b\", \"x\": 123456789012345678901234567890}], \"reasoning_effort\": \"low\", \"k\": [null, 1.0]} n=2"},
     };
     TR_ROWS(rows);
 }
@@ -146,7 +182,7 @@ static void t_req_base(void) {
     err_t                  e = {0};
     base.samp.bias = own, base.samp.n_bias = 1, base.samp.temp = 2;
     base.gen = (gen_opts){.n_predict = 9, .ignore_eos = true, .stop = stops, .n_stop = 2};
-    const req_form form = {&base, TR_VOCAB, true}, plain = {&base, TR_VOCAB, false};
+    const req_form form = {&base, TR_VOCAB, true, false}, plain = {&base, TR_VOCAB, false, false};
     CHECK(req_read(&q, bytes_of("{\"prompt\":\"\",\"top_k\":7}"), &form, &e));
     CHECK(q.ask.samp.bias == own && q.ask.samp.n_bias == 1 && q.ask.samp.temp == 2 && q.ask.samp.top_k == 7);
     CHECK(q.ask.gen.n_predict == 9 && q.ask.gen.ignore_eos && q.ask.gen.stop == stops && q.ask.gen.n_stop == 2);
@@ -216,7 +252,27 @@ static void t_req_refuses(void) {
         {"{\"prompt\":\"x\",\"chat_template_kwargs\":{}}",
          "invalid_request: chat_template_kwargs: belongs to /v1/chat/completions, found in a body for /v1/completions"},
         {"{\"messages\":[]}", "invalid_request: messages: found a list, expected a list of at least one message"},
+        {"{\"messages\":[\"x\"]}", "invalid_request: messages[0] is str, expected an object"},
+        {"{\"messages\":[{\"content\":\"x\"}]}", "invalid_request: messages[0]: role is missing, expected a text"},
+        {"{\"messages\":[{\"role\":\"user\",\"content\":5}]}", "invalid_request: messages[0]: content is int, expected a text or a list of parts"},
         {"{\"messages\":[{\"role\":\"user\"}],\"top_logprobs\":2}", "invalid_request: top_logprobs: alone, expected \"logprobs\":true beside it"},
+        {"{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"a\"},{\"type\":\"image_url\",\"image_url\":{}}]}]}",
+         "invalid_request: messages[0]: content: part 1 is of type image_url, expected text"},
+        {"{\"messages\":[{\"role\":\"user\"}],\"chat_template_kwargs\":{\"a\":1,\"messages\":[]}}",
+         "invalid_request: chat_template_kwargs: found messages, which the body itself decides"},
+        {"{\"messages\":[{\"role\":\"user\"}],\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\"}}],\"tool_choice\":\"x\"}",
+         "invalid_request: tool_choice: found 'x', expected none, auto, required or an object"},
+        {"{\"messages\":[{\"role\":\"user\"}],\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\"}}],\"tool_choice\":{\"type\":\"function\",\"function\":{\"name\":\"g\"}}}",
+         "invalid_request: tool_choice: found 'g', expected the name of one of the tools"},
+        {"{\"messages\":[{\"role\":\"user\"}],\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\"}}],\"tool_choice\":{\"type\":\"function\"}}",
+         "invalid_request: tool_choice: found an object, expected one with type function and the function's name"},
+        {"{\"messages\":[{\"role\":\"user\"}],\"tool_choice\":\"required\"}",
+         "invalid_request: tool_choice: a call without tools, expected tools beside it"},
+        {"{\"messages\":[{\"role\":\"user\"}],\"tools\":[5]}",
+         "invalid_request: tools: found a number, expected objects alone in this list"},
+        {"{\"messages\":[{\"role\":\"user\"}],\"parallel_tool_calls\":1}",
+         "invalid_request: parallel_tool_calls: found a number, expected true or false"},
+        {"{\"messages\":[{\"role\":\"user\"}],\"reasoning_effort\":1}", "invalid_request: reasoning_effort: found a number, expected a string"},
         {"{\"prompt\":[]}", "invalid_request: prompt: an empty list, expected text or token ids"},
         {"{\"prompt\":[[]]}", "invalid_request: prompt: an empty list, expected text or token ids"},
         {"{\"prompt\":[\"a\",5]}", "invalid_request: prompt: found a number, expected text or a list of token ids"},
@@ -559,6 +615,7 @@ static void t_req_prints(void) {
     char         cut[] = "ab\xff" "a", two[] = "two\nlines", abba[] = "abba";   /* a stop string cut off what came after the first one */
     gen_answer   with[2] = {{.text = {.p = cut, .n = 4}, .finish = GEN_STOP_TEXT, .tok = tok, .n_tok = 4, .top_id = top_id, .top_lp = top_lp},
                             {.text = {.p = two, .n = strlen(two)}, .finish = GEN_LENGTH}};
+    const chat_answer said[2] = {{.content = with[0].text}, {.content = with[1].text}};
     const struct {
         const char *what;
         bool        chat, logprobs;
@@ -582,10 +639,10 @@ static void t_req_prints(void) {
          "{\"index\":1,\"text\":\"two\\nlines\",\"logprobs\":{\"tokens\":[],\"token_logprobs\":[],\"top_logprobs\":[],\"text_offset\":[],\"bytes\":[]},"
          "\"finish_reason\":\"length\"}" TR_USAGE("4", "13")},
         {"chat", true, false, 0, 1,
-         TR_BODY("chatcmpl", "chat.completion") "{\"index\":0,\"message\":{\"role\":\"assistant\",\"content\":\"ab" BAD "a\"},\"bytes\":\"YWL/YQ==\",\"logprobs\":null,"
+         TR_BODY("chatcmpl", "chat.completion") "{\"index\":0,\"message\":{\"role\":\"assistant\",\"content\":\"ab" BAD "a\",\"refusal\":null},\"bytes\":\"YWL/YQ==\",\"logprobs\":null,"
          "\"finish_reason\":\"stop\"}" TR_USAGE("4", "13")},
         {"chat with alternatives", true, true, 2, 1,
-         TR_BODY("chatcmpl", "chat.completion") "{\"index\":0,\"message\":{\"role\":\"assistant\",\"content\":\"ab" BAD "a\"},\"bytes\":\"YWL/YQ==\",\"logprobs\":{\"content\":["
+         TR_BODY("chatcmpl", "chat.completion") "{\"index\":0,\"message\":{\"role\":\"assistant\",\"content\":\"ab" BAD "a\",\"refusal\":null},\"bytes\":\"YWL/YQ==\",\"logprobs\":{\"content\":["
          "{\"token\":\"ab\",\"logprob\":-0.5,\"bytes\":[97,98],\"top_logprobs\":[{\"token\":\"ab\",\"logprob\":-0.5,\"bytes\":[97,98]},"
          "{\"token\":\"" BAD "\",\"logprob\":-1.5,\"bytes\":[255]}]},"
          "{\"token\":\"" BAD "\",\"logprob\":-9999,\"bytes\":[255],\"top_logprobs\":[{\"token\":\"" BAD "\",\"logprob\":-0.25,\"bytes\":[255]},"
@@ -594,14 +651,14 @@ static void t_req_prints(void) {
          "\"bytes\":[60,115,62]}]},"
          "{\"token\":\"ab\",\"logprob\":-2.25,\"bytes\":[97,98],\"top_logprobs\":[{\"token\":\"" BAD "\",\"logprob\":-0.125,\"bytes\":[255]},"
          "{\"token\":\"" BAD "\",\"logprob\":-4,\"bytes\":[255]}]}"
-         "]},\"finish_reason\":\"stop\"}" TR_USAGE("4", "13")},
+         "],\"refusal\":null},\"finish_reason\":\"stop\"}" TR_USAGE("4", "13")},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const req q = {.custom_id = bytes_of("r\"1"), .has_id = true, .chat = rows[i].chat, .n = rows[i].n,
                        .ask = {.n = rows[i].n, .logprobs = rows[i].logprobs, .top = rows[i].top}};
         with[0].top = with[1].top = rows[i].top;
         str       out = {0};
-        req_print(&q, with, &origin, o.v, &out);
+        req_print(&q, with, rows[i].chat ? said : NULL, &origin, o.v, &out);
         tr__record(&out, "\"r\\\"1\"", rows[i].want, rows[i].what);
         str_drop(&out);
     }
@@ -610,13 +667,52 @@ static void t_req_prints(void) {
     with[0] = (gen_answer){.text = {.p = abba, .n = 4}, .finish = GEN_END_TOKEN, .tok = plain, .n_tok = 2};   /* UTF-8: no bytes beside it */
     with[1].top = 0;
     str out = {0};
-    req_print(&q, with, &origin, o.v, &out);
+    req_print(&q, with, NULL, &origin, o.v, &out);
     tr__record(&out, "null", TR_BODY("cmpl", "text_completion") "{\"index\":0,\"text\":\"abba\",\"logprobs\":{\"tokens\":[\"ab\",\"ab\"],"
                "\"token_logprobs\":[-0.5,-9999],\"top_logprobs\":null,\"text_offset\":[0,2],\"bytes\":[[97,98],[97,98]]},\"finish_reason\":\"stop\"},"
                "{\"index\":1,\"text\":\"two\\nlines\",\"logprobs\":{\"tokens\":[],\"token_logprobs\":[],\"top_logprobs\":null,\"text_offset\":[],\"bytes\":[]},"
                "\"finish_reason\":\"length\"}" TR_USAGE("2", "11"), "plain");
     str_drop(&out);
     tt_close(&o);
+}
+
+/* What a chat's answer has beside its content, in a record and in a row of CSV. */
+static void t_req_prints_parts(void) {
+    static const req_origin origin = {.line = 3, .hash = 0xdeadbeef, .fingerprint = "f", .model_name = "m\"1", .created = 1700000000, .n_prompt = 9, .n_cached = 4, .fields = REQ_PARTS};
+    calls_call       calls[] = {{.name = bytes_of("f"), .arguments = bytes_of("{\"a\": 1}"), .id = bytes_of("x")}, {.name = bytes_of("g\""), .arguments = bytes_of("{}"), .id = bytes_of("y")}};
+    char             content[] = "a,b", thought[] = "Hm\n\xff";
+    const str        text = {content, 3, 0}, thinking = {thought, 4, 0};
+    const gen_answer a[1] = {{.finish = GEN_END_TOKEN, .n_tok = 4}}, cut[1] = {{.finish = GEN_LENGTH, .n_tok = 4}};
+    const char *const first = "{\"id\":\"x\",\"type\":\"function\",\"function\":{\"name\":\"f\",\"arguments\":\"{\\\"a\\\": 1}\"}}",
+               *const second = "{\"id\":\"y\",\"type\":\"function\",\"function\":{\"name\":\"g\\\"\",\"arguments\":\"{}\"}}";
+    const struct {
+        chat_answer       said;
+        const gen_answer *a;
+        bool              many;
+        const char       *message, *call, *more, *finish, *csv;
+    } rows[] = {
+        {{.content = text}, a, true, "\"a,b\"", "", "", "stop", "3,,0,\"a,b\",stop,9,4,,,\n"},
+        {{.content = {0}}, a, true, "\"\"", "", "", "stop", "3,,0,,stop,9,4,,,\n"},
+        {{.content = text, .thinking = thinking}, cut, true, "\"a,b\",\"reasoning_content\":\"Hm\\n" BAD "\"", "", "", "length", "3,,0,\"a,b\",length,9,4,,\"Hm\n" BAD "\",\n"},
+        {{.calls = {.at = calls, .n = 1}}, a, true, "null", first, "", "tool_calls",
+         "3,,0,,tool_calls,9,4,,,\"[{\"\"id\"\":\"\"x\"\",\"\"type\"\":\"\"function\"\",\"\"function\"\":{\"\"name\"\":\"\"f\"\",\"\"arguments\"\":\"\"{\\\"\"a\\\"\": 1}\"\"}}]\"\n"},
+        {{.content = text, .calls = {.at = calls, .n = 2}}, cut, true, "\"a,b\"", first, second, "length", NULL},
+        {{.calls = {.at = calls, .n = 2}}, a, false, "null", first, "", "tool_calls", NULL},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const req q = {.chat = true, .n = 1, .n_prompt = 1, .ask = {.n = 1}, .many_calls = rows[i].many};
+        str       out = {0}, want = {0};
+        req_print(&q, rows[i].a, &rows[i].said, &origin, NULL, &out);
+        str_fmt(&want, "%s{\"index\":0,\"message\":{\"role\":\"assistant\",\"content\":%s", TR_BODY("chatcmpl", "chat.completion"), rows[i].message);
+        if (*rows[i].call) str_fmt(&want, ",\"tool_calls\":[%s%s%s]", rows[i].call, *rows[i].more ? "," : "", rows[i].more);
+        str_fmt(&want, ",\"refusal\":null},\"logprobs\":null,\"finish_reason\":\"%s\"}%s", rows[i].finish, TR_USAGE("4", "13"));
+        tr__record(&out, "null", want.p, rows[i].finish);
+        str_clear(&out);
+        req_print_csv(&q, rows[i].a, &rows[i].said, &origin, &out);
+        if (rows[i].csv) EQ_STR(out.p, rows[i].csv);
+        str_drop(&out);
+        str_drop(&want);
+    }
 }
 
 static void t_req_prints_error(void) {
@@ -651,5 +747,6 @@ static const t_case t_req_cases[] = {
     {"req escape", "the characters that stand for bytes stand for themselves too", t_req_escape_bytes},
     {"req bounds", "depth and number of values are bounded before the parser runs", t_req_bounds},
     {"req prints", "records of both shapes, to the byte", t_req_prints},
+    {"req prints parts", "thinking and calls of a chat's answer, in a record and in CSV", t_req_prints_parts},
     {"req prints error", "the record of a line that failed", t_req_prints_error},
 };
