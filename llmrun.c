@@ -17772,6 +17772,8 @@ enum {
     CALLS_NAME = 256,                                 /* bytes of a name, an id or a key at most */
     CALLS_DEEP = 200,                                 /* values inside each other at most */
     CALLS_GAP = 64,                                   /* bytes that %_ may skip */
+    CALLS_LESSON = 256 << 10,                         /* bytes of a rendering that is learned from, at most */
+    CALLS_LEARN_WORK = 64 << 20,                      /* bytes that learning reads, at most: under a second */
 };
 
 enum {
@@ -17886,6 +17888,7 @@ struct calls_form {
     bool             text_arguments;                  /* the template takes arguments as JSON text */
     const char      *tools_name;                      /* the template's variable for tools */
     bool             first[256];                      /* bytes that may begin a call */
+    uint64_t         work;                            /* of learning: bytes read */
     calls_row        own;                             /* a row that the template alone has; its texts: */
     str              own_text[3];
 };
@@ -19079,10 +19082,11 @@ static bool calls__render(const calls_lesson *l, bool tools, const char *message
     const bool ok = l->render(l->ctx, val_json_read(&env, str_bytes(&json), false), &text, &e);
     val_env_drop(&env);
     str_clear(out);
-    if (ok) calls__put(out, str_bytes(&text.text));
+    const bool fits = ok && text.text.n <= CALLS_LESSON;
+    if (fits) calls__put(out, str_bytes(&text.text));
     jinja_text_drop(&text);
     str_drop(&json);
-    return ok;
+    return fits;
 }
 
 /* Renders the known call with these arguments (JSON) and this content. */
@@ -19116,23 +19120,25 @@ static bool calls__known(bytes json) {
 }
 
 /* Looks for the known call in a rendering with one form. */
-static bool calls__find_known(const calls_form *f, bytes text, calls_place *place) {
+static bool calls__find_known(calls_form *f, bytes text, calls_place *place) {
     call_list calls = {0};
     calls_cur c = calls__cursor(f, text, true, val_undef(NULL), &calls);
     bool      ok = false;
+    if ((f->work += text.n) > CALLS_LEARN_WORK) return false;
     c.watch = bytes_of(CALLS_KNOWN), c.strict = true;
     for (size_t i = 0, to; i < text.n && !c.found && !c.tired; i = to > i ? to : i + 1)
         if (to = i, f->first[text.p[i]]) calls__calls(&c, &to);
     for (size_t i = 0; i < calls.n && c.found && !ok; i++)
         ok = bytes_eq(calls.at[i].name, c.watch) && calls__known(calls.at[i].arguments);
     *place = c.seen;
+    f->work += c.work;
     calls__cursor_drop(&c);
     call_list_drop(&calls);
     return ok;
 }
 
 /* Looks for it behind text[from]. */
-static bool calls__find_known_from(const calls_form *f, bytes text, size_t from, calls_place *p) {
+static bool calls__find_known_from(calls_form *f, bytes text, size_t from, calls_place *p) {
     if (!calls__find_known(f, calls__slice(text, from, text.n), p)) return false;
     p->at += from, p->name_at += from, p->name_end += from, p->args_at += p->args_at ? from : 0;
     return true;
@@ -19176,16 +19182,18 @@ static bytes calls__tag(bytes b, bool at_end) {
 }
 
 /* Where a JSON object that is the known call begins in text from `at` on; SIZE_MAX: nowhere. *end: behind it. */
-static size_t calls__known_object(const calls_form *f, bytes text, size_t at, size_t *end) {
+static size_t calls__known_object(calls_form *f, bytes text, size_t at, size_t *end) {
     calls_cur c = calls__cursor(f, text, true, val_undef(NULL), NULL);
     size_t    i = at;
     bool      ok = false;
+    if ((f->work += text.n) > CALLS_LEARN_WORK) return SIZE_MAX;
     for (; i < text.n && !ok && !c.tired; i += !ok) {
         *end = i;
         str_clear(&c.name), str_clear(&c.args), str_clear(&c.id);
         ok = text.p[i] == '{' && calls__json(&c, end) && calls__from_object(&c, calls__slice(text, i, *end), false, 0) && bytes_is(str_bytes(&c.name), CALLS_KNOWN) &&
              calls__known(str_bytes(&c.args));
     }
+    f->work += c.work;
     calls__cursor_drop(&c);
     return ok ? i : SIZE_MAX;
 }

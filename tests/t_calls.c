@@ -550,6 +550,27 @@ static void t_calls_words(void) {
     tcall_learned(bytes_of("{% if xml_tools %}Write <tool_call></tool_call>.{% endif %}{% for m in messages %}{{ m.content }}{% endfor %}"), "other variable", "tool_call", 0);
 }
 
+/* Templates whose renderings would take long to search. */
+static void t_calls_hostile_templates(void) {
+    static const char *const parts[] = {"{\\\"a\\\":", "<tool_call><function=a><parameter=b>", "qxfind {"};
+    const double from = t_cpu();
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        for (int large = 0; large < 2; large++) {
+            str   source = {0};
+            err_t e = {0};
+            str_fmt(&source, "{{ \"%s\" * %d }}{%% for m in messages %%}{{ m.content }}{%% if m.tool_calls %%}{{ m.tool_calls[0].function.name }}{%% endif %%}{%% endfor %%}", parts[i], large ? 100000 : 5000);
+            jinja *t = jinja_parse(str_bytes(&source), "hostile", &e);
+            if (CHECKF(t != NULL, "%s", e.text)) {
+                calls_form *f = calls_learn(tcall_render, t);
+                CHECKF(!f, "%s: the form is %s", parts[i], f ? calls_form_name(f) : "");
+                calls_form_free(f);
+            }
+            jinja_free(t);
+            str_drop(&source);
+        }
+    CHECKF(t_cpu() - from < 60, "%.1f s", t_cpu() - from);
+}
+
 /* Templates of models. */
 static void t_calls_models(void) {
     static const struct {
@@ -587,5 +608,6 @@ static const t_case t_calls_cases[] = {
     {"calls learn", "a template of each form: the form is found, and calls that it renders are read back, whole and cut at every byte", t_calls_learn},
     {"calls words", "templates that render no calls have the form that their instructions name, or none", t_calls_words},
     {"calls models", "templates of models: the form is found, and calls that they render are read back", t_calls_models},
+    {"calls hostile templates", "templates that are made to take long are given up within a second", t_calls_hostile_templates},
     {"calls begin", "a required call begins as its form says, and what follows completes it", t_calls_begin},
 };
