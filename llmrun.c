@@ -12023,7 +12023,7 @@ static void jinja__do_recur(jinja_vm *vm, const jinja_op *op) {
 
 static bool jinja__macro_get(val_env *env, val_object *o, val_str name, val *out) {
     const jinja_macro *m = (const jinja_macro *)o;
-    const int32_t     *param = m->t->params + m->fn->first_param;
+    const int32_t     *param = m->fn->n_params ? m->t->params + m->fn->first_param : NULL;
     bool               has_caller = false;
     for (uint32_t i = 0; i < m->fn->n_params; i++) has_caller = has_caller || param[i] == JW_CALLER;
     if (val_str_is(name, "name")) *out = m->fn->name < 0 ? val_none() : m->t->name_vals[m->fn->name];
@@ -12121,12 +12121,12 @@ static void jinja__spread_dict(jinja_vm *vm, val_args *args, val v) {
 
 /* The arguments of a form, which are the last values of the stack; they leave it. */
 static val_args jinja__args(jinja_vm *vm, const jinja_form *form) {
-    const jinja_arg *arg = vm->t->args + form->first;
     vm->n_stack -= form->n;
     const val *v = vm->stack + vm->n_stack;
     val_args   args = {v, form->n, NULL};
     if (form->plain) return args;
-    val_list *by_place = val_list_new(&vm->env).list;
+    const jinja_arg *arg = vm->t->args + form->first;
+    val_list        *by_place = val_list_new(&vm->env).list;
     for (uint32_t i = 0; i < form->n; i++) {
         if (arg[i].kind == JA_POS) val_list_add(&vm->env, by_place, v[i]);
         else if (arg[i].kind == JA_KEY) jinja__add_named(vm, &args, vm->t->name_vals[arg[i].name], v[i]);

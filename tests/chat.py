@@ -5,7 +5,7 @@
 
 The models are made here: each says what a chain of tokens lets it say (script.py).
 """
-import base64, csv, io, json, os, pty, re, select, subprocess, sys, tempfile, time
+import base64, csv, datetime, glob, io, json, os, pty, re, resource, select, subprocess, sys, tempfile, time
 import script
 from hostile import STR
 from kit import ENV, SLOW, Skip, case, check, equal, jsonl, one_line, records, short, some, walk
@@ -38,10 +38,10 @@ class Done:
         return "exit %d, stdout %r, stderr %r" % (self.rc, self.out[:300], self.err[:300])
 
 
-def run(*args, inp=None, timeout=60):
+def run(*args, inp=None, timeout=60, **kw):
     """The command. inp: bytes for standard input, None is /dev/null."""
     p = subprocess.run([BIN, *args], input=inp, stdin=subprocess.DEVNULL if inp is None else None, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=ENV,
-                       timeout=timeout * SLOW)
+                       timeout=timeout * SLOW, **kw)
     return Done(p.returncode, p.stdout, p.stderr)
 
 
@@ -110,6 +110,87 @@ def rendered(path, *args):
     text = chat(path, "-n", "0", "--echo", *args)
     ids = chat(path, "-n", "0", "--echo", "--ids", *args)
     return text, ids.split()
+
+
+# --- templates: --render ---
+
+EXAMPLES = os.path.join(os.path.abspath(os.environ.get("SHARED") or os.path.join(HERE, "..", "shared")), "data", "templates")
+MADE = datetime.date(2026, 1, 2)       # the day on which the examples were made
+
+
+def templates_days(text):
+    """The text, and the text with the day of its making, in each form that templates write, replaced by today and by tomorrow: midnight may pass."""
+    yield text
+    for day in (datetime.date.today(), datetime.date.today() + datetime.timedelta(1)):
+        out = text
+        for form in ("%Y-%m-%d", "%d %B %Y", "%B %d, %Y", "%d %b %Y"):
+            out = out.replace(MADE.strftime(form), day.strftime(form))
+        yield out
+
+
+def templates_render(template, variables, *args, **kw):
+    """--render of a template with variables; the result of the run."""
+    path = tmp("render.jinja", template)
+    return run("--render", "--chat-template-file", path, "-f", tmp("render.json", json.dumps({"messages": [], **variables})), *args, **kw)
+
+
+def templates_refused(template, code, words, **kw):
+    r = templates_render(template, {}, **kw)
+    check(r.rc == code and one_line(r.err) and re.search(words, r.err.decode()) and not r.out, "%s: want exit %d and %r, got %r" % (template[:80], code, words, r))
+
+
+@case
+def templates_examples():
+    """templates of models render the examples byte for byte"""
+    inputs = sorted(glob.glob(os.path.join(EXAMPLES, "*.json")))
+    if not inputs:
+        raise Skip("no shared templates")
+    for path in inputs:
+        with open(path[:-5] + ".txt", encoding="utf-8", newline="") as f:
+            want = list(templates_days(f.read()))
+        got = good("--render", "--chat-template-file", path.rsplit(".ctx", 1)[0] + ".jinja", "-f", path)
+        check(got in want, "%s: got %r" % (os.path.basename(path), got[:300]))
+    check(len(inputs) >= 40, "%d examples" % len(inputs))
+
+
+@case
+def templates_input():
+    """--render reads a list or an object, a file or standard input, and writes exact bytes; without a template it says what is missing"""
+    path = tmp("list.jinja", "{% for m in messages %}[{{ m.role }}:{{ m.content }}]{% endfor %}{{ x }}")
+    messages = [{"role": "user", "content": "h\u00e9\n{{ x }}\0"}]
+    same(good("--render", "--chat-template-file", path, inp=json.dumps(messages).encode()), "[user:h\u00e9\n{{ x }}\0]", "a list")
+    same(good("--render", "--chat-template-file", path, "-f", tmp("in.json", json.dumps({"messages": messages, "x": 1.0}))), "[user:h\u00e9\n{{ x }}\0]1.0", "an object")
+    r = run("--render", "--chat-template-file", path, inp=b'[{"role": "user", "content": "\xff\xc3("}]')
+    same(r.out, b"[user:\xff\xc3(]", "bytes that are no UTF-8")
+    r = run("--render", "--chat-template-file", path, "-v", "-o", tmp("out"), inp=json.dumps(messages).encode())
+    check(r.rc == 0 and not r.out and re.search(rb"parsed in [0-9.]+ ms.* rendered in [0-9.]+ ms", r.err), "-v: %r" % r)
+    refused("expected", "--render", "--chat-template-file", path, inp=b"[{")
+    refused("expected a list of messages", "--render", "--chat-template-file", path, inp=b"1")
+    refused("no template given", "--render", inp=b"[]")
+    refused("No such file", "--render", "--chat-template-file", tmp("none"), inp=b"[]")
+
+
+@case
+def templates_wrong():
+    """a template that is wrong, or that fails, ends with one line that names file and line, and exit 2"""
+    for template, words in (("\n{{ x", "render.jinja:2: .*expected '}}'"), ("a\n\n{% if x %}", "render.jinja:3: .*'endif'"), ("{% include 'x' %}", ":1: .*'include'.*refused"),
+                            ("{% import 'x' as y %}", "'import'"), ("{% extends 'x' %}", "'extends'"), ("\n{{ x|uppr }}", ":2: .*'uppr'.*upper"), ("{{ 1 // 0 }}", ":1: .*zero"),
+                            ("{{ a.b }}", ":1: a is undefined"), ("{{ raise_exception('no \x1b[31m\n way') }}", ":1: .*no .* way"), ("{{ ''.__class__.x }}", "undefined")):
+        templates_refused(template, 2, words)
+
+
+@case
+def templates_hostile():
+    """a template that spends steps, memory, text, calls or levels ends with one line and exit 3, on a stack of 256 KiB"""
+    def small():
+        resource.setrlimit(resource.RLIMIT_STACK, (256 << 10, 256 << 10))
+    for template, words in (("{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}", "steps"), ("{{ 'x' * 10 ** 12 }}", "64 MiB"),
+                            ("{% for a in range(99) %}{{ 'x' * 1000000 }}{% endfor %}", "16 MiB"), ("{% macro a() %}{{ a() }}{% endmacro %}{{ a() }}", "200 levels"),
+                            ("{{ " + "(" * 100000 + "1" + ")" * 100000 + " }}", "1000 levels"), ("{% if 1 %}" * 100000, "1000 levels"), ("{% for x in 'a' %}" * 2000, "1000 levels"),
+                            ("{{ " + "not " * 100000 + "1 }}", "1000 levels"), ("{{ " + "1 if 0 else " * 100000 + "1 }}", "1000 levels")):
+        templates_refused(template, 3, "render.jinja:1: .*" + words, preexec_fn=small)
+    r = templates_render("{{ " + "(" * 990 + "1" + ")" * 990 + " }}{% macro a(n) %}{{ a(n - 1) if n else 'end' }}{% endmacro %}{{ a(199) }}", {}, preexec_fn=small)
+    same((r.rc, r.out), (0, b"1end"), "what is within the limits")
 
 
 # --- one answer ---
