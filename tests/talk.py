@@ -5,7 +5,7 @@
 
 Nothing here waits for a time to pass: a test waits for what the terminal shows. LLMRUN_SLOW=N stretches every limit N times.
 """
-import ctypes, fcntl, json, os, pty, re, select, signal, struct, subprocess, sys, tempfile, termios, time
+import ctypes, fcntl, json, os, pty, random, re, select, signal, struct, subprocess, sys, tempfile, termios, time
 import script
 from kit import ENV, SLOW, Skip, begin, case, check, finish, one_line, same, short, walk
 
@@ -392,6 +392,27 @@ def talk_without_a_history():
         check(b"Hello you\r\n" in p.say("hi"), "no answer: %r" % env)
         p.type("\x04")
         same(p.end(), 0, "exit code: %r" % env)
+
+
+@case
+def talk_with_any_history():
+    """a history of any bytes does no harm, and one that has grown long loses its oldest entries"""
+    edits()
+    state = tmp("grown")
+    path = os.path.join(state, "llmrun", "history")
+    os.makedirs(os.path.dirname(path))
+    rng = random.Random(1)
+    for content in (rng.randbytes(100000), b"", b"no newline", b"\\" * 999 + b"\n", b"%d long entry\n" * 700000 % tuple(range(700000))):
+        with open(path, "wb") as f:
+            f.write(content)
+        p = Person("-m", hello(), "-i", XDG_STATE_HOME=state)
+        p.until(b"> ")
+        p.type("\x1b[A" * 5 + "\x1b[B" * 9 + "new\r")
+        p.until(b"written"), p.prompt(), p.type("\x04")
+        same(p.end(), 0, "exit code")
+    with open(path, "rb") as f:
+        lines = f.read().split(b"\n")
+    same([len(lines), lines[-3], lines[-2]], [1002, b"699999 long entry", b"new"], "what is kept of a long one")
 
 
 @case
