@@ -33609,6 +33609,7 @@ static const struct {
     const char *command, *does;
 } help_examples[] = {
     {"llmrun -m MODEL -p TEXT",                              "continue TEXT"},
+    {"llmrun -m MODEL",                                      "talk with a model that has a chat template"},
     {"git diff | llmrun -m MODEL -p \"Explain this diff:\"", "the prompt, then standard input"},
     {"llmrun -m MODEL --batch IN.jsonl -o OUT.jsonl",        "answer every line of a file"},
     {"llmrun -m MODEL --quantize Q4_K_M -o SMALLER",         "write a smaller model"},
@@ -33619,7 +33620,7 @@ static const struct {
     const char *code, *meaning;
 } help_exits[] = {
     {"0",        "done"},
-    {"1",        "a negative answer: a batch is finished and some of its lines carry an error"},
+    {"1",        "a negative answer: a batch is finished and some of its lines carry an error, or a message of -i in a pipe got no answer"},
     {"2",        "bad input or usage: an unknown option, a malformed or unsupported model, a file that cannot be read"},
     {"3",        "out of a resource: memory, disk, or a file that shrank while it was in use"},
     {"130, 143", "ended by SIGINT or SIGTERM; a second signal ends the program at once"},
@@ -33667,6 +33668,7 @@ static const struct {
     {"--seed",     "equal seeds give equal text; -1: draw one"},
     {"-r",         "end the answer before TEXT"},
     {"-md",        "small model that drafts tokens for the large one to check"},
+    {"-i",         "talk with the model; /help lists commands"},
     {"--batch",    "answer every prompt of a file"},
     {"--bench",    "measure the speed"},
     {"--quantize", "write the model in a smaller type (--list quants)"},

@@ -348,11 +348,33 @@ def talk_takes_a_paste():
         p.type("typed \\\r")
         p.until(b"| ")
         p.say("lines")
+        p.type(b"\x1b[200~/\xff\xc3 \x1b[31m\xf0\x9f\x1b[201~ x\r")
+        p.until(b"unknown command")
+        p.prompt()
+        p.type(b"\x1b[200~\xff\xc3 \x1b[31m\xf0\x9f\x1b[201~ x\r")
+        p.until(b"written"), p.prompt()
         p.type("/save %s\r" % path)
         p.until(b"saved to"), p.prompt()
         p.type("\x04")
         same(p.end(), 0, "exit code")
-        same([m["content"] for m in saved(path) if m["role"] == "user"], ["/exit\ntwo words\n\tthree", "one\ntwo\n\nthree", "typed \nlines"], "messages")
+        same([m["content"].encode("utf-8", "surrogateescape") for m in saved(path) if m["role"] == "user"],
+             [b"/exit\ntwo words\n\tthree", b"one\ntwo\n\nthree", b"typed \nlines", b"\xff\xc3 \x1b[31m\xf0\x9f x"], "messages")
+
+
+@case
+def talk_edits_lines():
+    """keys of an edited line: a character of several bytes is one, words and lines are deleted, a tab is text, what stands behind the cursor stays"""
+    edits()
+    path, p = tmp("edited_line.json"), Person("-m", hello(), "-i")
+    p.until(b"> ")
+    for keys in ("wöörld\x7f\x7f\x7f\x7f日本\x7fx", "gone\x15one two\x17three", "a\tb", "bd\x1b[Dc\x05e\x01a"):
+        p.type(keys + "\r")
+        p.until(b"written"), p.prompt()
+    p.type("/save %s\r" % path)
+    p.until(b"saved to"), p.prompt()
+    p.type("\x04")
+    same(p.end(), 0, "exit code")
+    same([m["content"] for m in saved(path) if m["role"] == "user"], ["wö日x", "one three", "a\tb", "abcde"], "messages")
 
 
 @case
@@ -382,7 +404,7 @@ def talk_keeps_a_history():
 
 @case
 def talk_without_a_history():
-    """a history that cannot be kept is no error: no home, a folder in its place, a file that is none, a disk that is full"""
+    """a history that cannot be kept is no error: no home, a folder in its place, a place where nothing can be written"""
     edits()
     other = tmp("state")
     os.makedirs(os.path.join(other, "llmrun", "history"))
