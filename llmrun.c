@@ -17979,11 +17979,24 @@ static void calls__set(str *s, bytes b) {
     calls__put(s, b);
 }
 
-/* The first `find` in t from `at` on; SIZE_MAX: none. */
+/* The first `find` in t from `at` on; SIZE_MAX: none. A search in an answer is calls__seek or calls__near: its work is bounded. */
 static size_t calls__find(bytes t, size_t at, bytes find) {
     if (at > t.n || !find.n) return SIZE_MAX;
     const uint8_t *p = memmem(t.p + at, t.n - at, find.p, find.n);
     return p ? (size_t)(p - t.p) : SIZE_MAX;
+}
+
+/* The first `find` in the answer from `at` on. */
+static size_t calls__seek(calls_cur *c, size_t at, bytes find) {
+    const size_t i = calls__find(c->t, at, find);
+    return calls__worked(c, (i == SIZE_MAX ? c->t.n : i) - at + 1) ? i : SIZE_MAX;
+}
+
+/* The first `find` in the answer that begins within n bytes of `at`. */
+static size_t calls__near(calls_cur *c, size_t at, size_t n, bytes find) {
+    const size_t most = n + find.n < c->t.n - at ? at + n + find.n : c->t.n, i = calls__find((bytes){c->t.p, most}, at, find);
+    if (i == SIZE_MAX && most == c->t.n) c->more = true;
+    return i;
 }
 
 /* --- JSON: strict, without recursion. Control characters in strings are taken, since models write them. --- */
@@ -18205,8 +18218,7 @@ static bool calls__loose_string(calls_cur *c, size_t *at, str *out, bool argumen
 /* A string between two texts `quote`. It ends at the first one that a value can end with. */
 static bool calls__loose_marked(calls_cur *c, bytes quote, size_t *at, str *out) {
     size_t i = *at + quote.n;
-    for (size_t end = i; (end = calls__find(c->t, end, quote)) != SIZE_MAX; end++) {
-        if (!calls__worked(c, end - i)) return false;
+    for (size_t end = i; (end = calls__seek(c, end, quote)) != SIZE_MAX; end++) {
         if (!calls__value_ends(c, end + quote.n, false)) continue;
         calls__quote(out, calls__slice(c->t, i, end));
         *at = end + quote.n;
@@ -18586,10 +18598,9 @@ static void calls__value(calls_cur *c, const calls_row *r, val schema, bytes raw
 /* Where the value that begins at `from` ends: before the text `after` that another parameter or `tail` follows. *next: behind that text. */
 static bool calls__value_end(calls_cur *c, const calls_param *p, bytes after, bytes tail, size_t from, size_t *end, size_t *next) {
     const bytes core = calls__trim(after);
-    for (size_t i = from; (i = calls__find(c->t, i, core)) != SIZE_MAX; i++) {
+    for (size_t i = from; (i = calls__seek(c, i, core)) != SIZE_MAX; i++) {
         size_t   a = calls__skip(c, i + core.n), b = a;
         const bool more = c->more;
-        if (!calls__worked(c, i - from + core.n)) return false;
         c->more = false;
         *end = i, *next = i + core.n;
         if ((a == c->t.n && c->ended) || calls__opens_parameter(c, p, &a) || (tail.n && calls__lit(c, tail, &b))) return c->more = more, true;
@@ -18604,9 +18615,8 @@ static bool calls__value_end(calls_cur *c, const calls_param *p, bytes after, by
 static bool calls__key(calls_cur *c, bytes stop, size_t *at, bytes *key) {
     size_t n = 0;
     while (n < stop.n && !calls__space(stop.p[n])) n++;
-    const size_t end = calls__find(c->t, *at, (bytes){stop.p, n});
-    if (end == SIZE_MAX && c->t.n - *at <= CALLS_NAME) c->more = true;
-    if (end == SIZE_MAX || end - *at > CALLS_NAME) return false;
+    const size_t end = calls__near(c, *at, CALLS_NAME, (bytes){stop.p, n});
+    if (end == SIZE_MAX) return false;
     *key = calls__trim(calls__slice(c->t, *at, end));
     *at = end;
     return key->n && !memchr(key->p, '\n', key->n);
@@ -18685,9 +18695,8 @@ static bool calls__tail_of_parameters(calls_cur *c, bytes lit, size_t *at) {
 
 /* Up to `next`, which follows within a line and a few bytes. */
 static bool calls__gap(calls_cur *c, bytes next, size_t *at) {
-    const size_t to = calls__find(c->t, *at, next);
-    if (to == SIZE_MAX && c->t.n - *at <= CALLS_GAP + next.n) c->more = true;
-    if (to == SIZE_MAX || to - *at > CALLS_GAP || memchr(c->t.p + *at, '\n', to - *at)) return false;
+    const size_t to = calls__near(c, *at, CALLS_GAP, next);
+    if (to == SIZE_MAX || memchr(c->t.p + *at, '\n', to - *at)) return false;
     *at = to;
     return true;
 }

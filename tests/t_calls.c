@@ -314,7 +314,7 @@ static void t_calls_hostile(void) {
             calls_form *f = tcall_form(calls_rows[i].name);
             str         text = {0}, content = {0};
             call_list   calls;
-            while (text.n < 20000) str_put(&text, parts[k]);
+            while (text.n < 100000) str_put(&text, parts[k]);
             calls_read(f, str_bytes(&text), val_undef(NULL), &content, &calls);
             CHECKF(calls.n == 0 && bytes_eq(str_bytes(&content), str_bytes(&text)), "%s: %s is no call", calls_rows[i].name, parts[k]);
             calls_safe(f, str_bytes(&text), 0);
