@@ -4199,6 +4199,7 @@ typedef struct {
     bool (*get)(val_env *env, val_object *o, val_str name, val *out);             /* false: no such attribute */
     bool (*set)(val_env *env, val_object *o, val_str name, val v);                /* false: cannot be set */
     val (*call)(val_env *env, val_object *o, const val_args *args);
+    bool callable;                                                                /* the evaluator calls it, without `call` */
     val_dict *(*dict)(val_object *o);                                             /* printed behind the name: <name {...}> */
     void (*print)(val_env *env, val_buf *b, val_object *o);                       /* prints no other values; NULL: <name> */
 } val_class;
@@ -8631,7 +8632,7 @@ static val filter__is_bool(filter_in *f) { return val_bool(f->in.kind == VAL_BOO
 static val filter__is_iterable(filter_in *f) { return val_bool(val_iterable(f->in)); }
 static val filter__is_safe(filter_in *f) { return val_bool(f->in.kind == VAL_STR && f->in.safe); }
 static val filter__is_in(filter_in *f) { return val_bool(val_in(f->env, f->in, f->a[0])); }
-static val filter__is_callable(filter_in *f) { return val_bool(f->in.kind == VAL_UNDEF || f->in.kind == VAL_FUNC || (f->in.kind == VAL_OBJECT && f->in.object->type->call)); }
+static val filter__is_callable(filter_in *f) { return val_bool(f->in.kind == VAL_UNDEF || f->in.kind == VAL_FUNC || (f->in.kind == VAL_OBJECT && (f->in.object->type->call || f->in.object->type->callable))); }
 
 /* Whether two values are one. Numbers and strings are where they are equal: a template cannot see more. */
 static val filter__is_same(filter_in *f) {
@@ -11811,7 +11812,7 @@ static void jinja__loop_print(val_env *env, val_buf *b, val_object *o) {
     val_buf_put(env, b, text);
 }
 
-static const val_class jinja__loop_class = {.name = "LoopContext", .get = jinja__loop_get, .print = jinja__loop_print};
+static const val_class jinja__loop_class = {.name = "LoopContext", .callable = true, .get = jinja__loop_get, .print = jinja__loop_print};
 
 /* `self` has the blocks of a template, and here a template has none: every attribute of it is undefined. */
 static void jinja__self_print(val_env *env, val_buf *b, val_object *o) {
@@ -12046,7 +12047,7 @@ static void jinja__macro_print(val_env *env, val_buf *b, val_object *o) {
     val_buf_put(env, b, ">");
 }
 
-static const val_class jinja__macro_class = {.name = "Macro", .get = jinja__macro_get, .print = jinja__macro_print};
+static const val_class jinja__macro_class = {.name = "Macro", .callable = true, .get = jinja__macro_get, .print = jinja__macro_print};
 
 static void jinja__do_macro(jinja_vm *vm, const jinja_op *op) {
     jinja_macro *m = val_alloc(&vm->env, 1, sizeof *m);

@@ -11,7 +11,7 @@ import argparse, collections, copy, datetime, glob, json, os, random, re, resour
 import snippets
 
 try:
-    import jinja2, jinja2.ext, jinja2.nodes, jinja2.sandbox
+    import jinja2, jinja2.defaults, jinja2.ext, jinja2.nodes, jinja2.sandbox
 except ImportError:
     sys.exit("templates.py: python3-jinja2 is not installed")
 
@@ -26,7 +26,11 @@ KNOWN = [
     (r"\bdict *[.[]", "", "dict[x] is a type of Python"),
     (r"groupby(.|\n)*pprint", "", "pprint leaves the groups of groupby in one line"),
     (r"\{#-?$", "", "a template may end directly behind {#"),
-    (r"\bnope\b", "which is no filter or test", "a constant decides before the unknown name is looked up"),
+    ("", "found '(?!(%s)')\\w+', which is no filter or test" % "|".join(list(jinja2.defaults.DEFAULT_FILTERS) + list(jinja2.defaults.DEFAULT_TESTS)), "a constant decides before the unknown name is looked up"),
+    ("", r"unhashable|found dict_values as a key", "a constant that is not needed is computed; views of dicts are keys by address"),
+    ("pprint", "is undefined", "pprint sorts keys"),
+    ("generation", "No caller defined", "caller inside of generation"),
+    (r"\w\.\w+\W", r"jinja2 prints .*method|jinja2 '[0-9]+'", "the printed form of a method, or its length"),
 ]
 # Methods that change a list or a dict: transformers' sandbox refuses them, some templates need them, llmrun has them.
 CHANGING = {"append", "clear", "extend", "insert", "pop", "popitem", "remove", "reverse", "setdefault", "sort", "update"}
