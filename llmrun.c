@@ -20411,6 +20411,7 @@ typedef struct {
     val               tools;
     enum { CHAT_AT_START, CHAT_IN_THINKING, CHAT_IN_BODY } at;
     bool              begun, over;                    /* a part of the answer has ended; all of it has been read */
+    bool              thinks;                         /* this part of thinking has text */
     str               text;                           /* what the prompt has of the answer, and the answer */
     size_t            n_raw, n;                       /* bytes of the answer in it; bytes of it that have been sorted */
     str               body;                           /* content and calls */
@@ -20489,10 +20490,17 @@ static bool chat__read_part(chat_reader *r, bytes rest, bytes end, bool trim, bo
 }
 
 static bool chat__read_thinking(chat_reader *r, bytes rest, bool ended) {
-    const bytes ink = chat__trim_start(rest), end = str_bytes(&r->f->end);
-    const bool  fresh = !r->a.thinking.n;
+    const bytes  ink = chat__trim_start(rest), end = str_bytes(&r->f->end);
+    const size_t had = r->a.thinking.n;
+    const bool   fresh = !r->thinks;
+    str          some = {0};
     if (fresh) r->n += rest.n - ink.n;                /* blanks before and behind thinking are not a part of it */
-    return chat__read_part(r, fresh ? ink : rest, end, true, ended, &r->a.thinking);
+    const bool over = chat__read_part(r, fresh ? ink : rest, end, true, ended, &some);
+    if (fresh && had && some.n) str_put(&r->a.thinking, "\n");
+    str_add(&r->a.thinking, some.p, some.n);
+    r->thinks = !over && (r->thinks || some.n);
+    str_drop(&some);
+    return over;
 }
 
 /* Sorts the next bytes. False: there are none, or more text is needed. */

@@ -256,7 +256,155 @@ static void t_chat_learned(void) {
     }
 }
 
+/* --- calls --- */
+
+/* A chat with a shared template and the vocabulary that ships here; NULL: there is no such template. */
+typedef struct {
+    tt_open    o;
+    chat      *c;
+    chat_input in;
+} t_chat_open;
+
+static bool t_chat_begin(t_chat_open *x, const char *name, const char *asked) {
+    char      path[160];
+    err_t     e = {0};
+    chat_opts o = chat_defaults;
+    snprintf(path, sizeof path, "data/templates/%s.jinja", name);
+    o.template_file = t_shared(path);
+    o.kwargs = "{\"bos_token\":\"<s>\",\"eos_token\":\"</s>\"}";
+    if (!o.template_file) return t_skipped = "no ../shared/data/templates", false;
+    if (!tt_open_file(&x->o, tt_shipped, NULL)) return false;
+    x->c = chat_open(&x->o.g, x->o.v, &o, &e);
+    chat_input_begin(&x->in);
+    chat_add(&x->in, "user", bytes_of(asked));
+    static const char tools[] = "[{\"type\":\"function\",\"function\":{\"name\":\"look\",\"description\":\"looks\",\"parameters\":{\"type\":\"object\",\"properties\":"
+                                "{\"where\":{\"type\":\"string\",\"description\":\"a place\"}},\"required\":[\"where\"]}}}]";
+    return CHECKF(x->c && chat_input_tools(&x->in, bytes_of(tools), "tools", &e) && chat_input_check(&x->in, &e), "%s: %s", name, e.text);
+}
+
+static void t_chat_end(t_chat_open *x) {
+    chat_input_drop(&x->in);
+    chat_free(x->c);
+    tt_close(&x->o);
+}
+
+/* The answer that a reader makes of a text, given at once. */
+static chat_answer t_chat_read(t_chat_open *x, const chat_prompt *p, const char *raw) {
+    chat_answer  a;
+    chat_reader *r = chat_reader_new(p, val_get(x->in.vars, "tools"));
+    chat_reader_feed(r, bytes_of(raw), true, NULL, NULL);
+    chat_reader_finish(r, &a);
+    return a;
+}
+
+/* An answer that has to call begins with its call: prompt and reader agree. Without tools it cannot, and tool_choice none takes them away. */
+static void t_chat_required(void) {
+    static const struct { const char *name, *rest; } rows[] = {
+        {"Qwen-Qwen2.5-7B-Instruct", "{\"where\": \"here\"}}\n</tool_call>"}, {"Qwen-Qwen3-0.6B", "{\"where\": \"here\"}}\n</tool_call>"},
+        {"Mistral-Small-3.2-24B-Instruct-2506", "abcdef123[ARGS]{\"where\": \"here\"}"}, {"openai-gpt-oss-120b", "{\"where\": \"here\"}"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        t_chat_open x = {0};
+        chat_prompt auto_, p;
+        err_t       e = {0};
+        if (!t_chat_begin(&x, rows[i].name, "Where?")) return;
+        CHECK(chat_make_prompt(x.c, &x.in, &auto_, &e) && !auto_.begin.n);
+        x.in.choice = CHAT_CALL_REQUIRED;
+        x.in.call_name = bytes_of("look");
+        if (CHECKF(chat_make_prompt(x.c, &x.in, &p, &e), "%s: %s", rows[i].name, e.text)) {
+            CHECKF(p.begin.n && chat__ends(str_bytes(&p.text), str_bytes(&p.begin)) && chat__starts(str_bytes(&p.text), str_bytes(&auto_.text)), "%s: the prompt ends with \"%s\"", rows[i].name,
+                   p.begin.p ? p.begin.p : "");
+            chat_answer a = t_chat_read(&x, &p, rows[i].rest);
+            CHECKF(a.calls.n == 1 && bytes_is(a.calls.at[0].name, "look"), "%s: \"%s\" + \"%s\" has %zu calls, content \"%s\"", rows[i].name, p.begin.p, rows[i].rest, a.calls.n, a.content.p);
+            chat_answer_drop(&a);
+        }
+        chat_prompt_drop(&p);
+        x.in.choice = CHAT_CALL_NONE;
+        CHECK(chat_make_prompt(x.c, &x.in, &p, &e) && !strstr(p.text.p, "looks"));
+        chat_prompt_drop(&p);
+        x.in.choice = CHAT_CALL_REQUIRED;
+        val_dict_del(x.in.vars.dict, val_str_of(&x.in.env, "tools"));
+        CHECKF(!chat_make_prompt(x.c, &x.in, &p, &e) && e.code == EXIT_INPUT && strstr(e.text, "no tools"), "%s", e.text);
+        chat_prompt_drop(&p), chat_prompt_drop(&auto_);
+        t_chat_end(&x);
+    }
+}
+
+/* Answers of gpt-oss: thinking, content and calls in parts. */
+static void t_chat_channels(void) {
+    static const struct { const char *raw, *content, *thinking, *call; } rows[] = {
+        {"<|channel|>analysis<|message|>hm<|end|><|start|>assistant<|channel|>final<|message|>Hello", "Hello", "hm", NULL},
+        {"<|channel|>final<|message|>Hello", "Hello", "", NULL},
+        {"<|channel|>analysis<|message|>hm<|end|><|start|>assistant<|channel|>commentary<|message|>I look.<|end|><|start|>assistant<|channel|>commentary to=functions.look "
+         "json<|message|>{\"where\": 1}", "I look.", "hm", "look"},
+        {"<|channel|>analysis<|message|>hm<|end|><|start|>assistant to=functions.look<|channel|>commentary json<|message|>{\"where\": 1}", "", "hm", "look"},
+        {" to=functions.look<|channel|>commentary json<|message|>{\"where\": 1}", "", "", "look"},
+        {"<|channel|>commentary to=functions.look <|constrain|>json<|message|>{\"where\": 1}", "", "", "look"},
+        {"<|channel|>analysis<|message|>one<|end|><|start|>assistant<|channel|>analysis<|message|>two", "", "one\ntwo", NULL},
+    };
+    t_chat_open x = {0};
+    chat_prompt p;
+    err_t       e = {0};
+    if (!t_chat_begin(&x, "openai-gpt-oss-120b", "Where?")) return;
+    CHECKF(chat_make_prompt(x.c, &x.in, &p, &e), "%s", e.text);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        chat_answer a = t_chat_read(&x, &p, rows[i].raw);
+        CHECKF(!strcmp(a.content.p, rows[i].content) && !strcmp(a.thinking.p, rows[i].thinking), "%s: content \"%s\", thinking \"%s\"", rows[i].raw, a.content.p, a.thinking.p);
+        CHECKF(rows[i].call ? a.calls.n == 1 && bytes_is(a.calls.at[0].name, rows[i].call) : !a.calls.n, "%s: %zu calls", rows[i].raw, a.calls.n);
+        chat_answer_drop(&a);
+        for (size_t cut = 0; cut <= strlen(rows[i].raw); cut++) {
+            t_chat_parts got = {0};
+            chat_reader *r = chat_reader_new(&p, val_get(x.in.vars, "tools"));
+            chat_reader_feed(r, (bytes){(const uint8_t *)rows[i].raw, cut}, false, t_chat_take, &got);
+            chat_reader_feed(r, bytes_of(rows[i].raw), true, t_chat_take, &got);
+            chat_reader_finish(r, &a);
+            const bool content = bytes_is(str_bytes(&got.part[CHAT_CONTENT]), rows[i].content) && !strcmp(a.content.p, rows[i].content);
+            CHECKF(content && bytes_is(str_bytes(&got.part[CHAT_THINKING]), rows[i].thinking) && a.calls.n == (rows[i].call != NULL) && !got.part[CHAT_CALLS].n == !rows[i].call,
+                   "%s, cut at %zu: content \"%s\"", rows[i].raw, cut, a.content.p);
+            chat_answer_drop(&a);
+            t_chat_parts_drop(&got);
+        }
+    }
+    chat_prompt_drop(&p);
+    t_chat_end(&x);
+}
+
+/* An answer that becomes a message again is rendered as the model wrote it, so that the next turn reads only what is new. */
+static void t_chat_past(void) {
+    static const struct { const char *name, *raw, *end; } rows[] = {
+        {"Qwen-Qwen2.5-7B-Instruct", "It is here.\n\n- so \n", "<|im_end|>"},
+        {"Qwen-Qwen2.5-7B-Instruct", "<tool_call>\n{\"name\": \"look\", \"arguments\": {\"where\": \"here\"}}\n</tool_call>", "<|im_end|>"},
+        {"Qwen-Qwen2.5-7B-Instruct", "Well.\n<tool_call>\n{\"name\": \"look\", \"arguments\": {\"where\": \"here\"}}\n</tool_call>\n<tool_call>\n{\"name\": \"look\", \"arguments\": "
+                                     "{\"where\": \"there\"}}\n</tool_call>", "<|im_end|>"},
+        {"meta-llama-Llama-3.2-3B-Instruct", "It is here.", "<|eot_id|>"},
+        {"openai-gpt-oss-120b", "<|channel|>final<|message|>It is here.", "<|end|>"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        t_chat_open x = {0};
+        chat_prompt p, next;
+        err_t       e = {0};
+        str         want = {0};
+        if (!t_chat_begin(&x, rows[i].name, "Where?")) return;
+        const bool  calls = strstr(rows[i].raw, "tool_call");
+        CHECKF(chat_make_prompt(x.c, &x.in, &p, &e), "%s", e.text);
+        chat_answer a = t_chat_read(&x, &p, rows[i].raw);
+        chat_add_answer(&x.in, &a);
+        chat_add(&x.in, calls ? "tool" : "user", bytes_of("More?"));
+        CHECKF(chat_input_check(&x.in, &e) && chat_make_prompt(x.c, &x.in, &next, &e), "%s", e.text);
+        str_fmt(&want, "%s%s%s", p.text.p, rows[i].raw, rows[i].end);
+        CHECKF(chat__starts(str_bytes(&next.text), str_bytes(&want)), "%s: \"%s\" does not begin with \"%s\"", rows[i].name, next.text.p + (p.text.n > 60 ? p.text.n - 60 : 0),
+               want.p + (p.text.n > 60 ? p.text.n - 60 : 0));
+        chat_answer_drop(&a);
+        chat_prompt_drop(&p), chat_prompt_drop(&next);
+        str_drop(&want);
+        t_chat_end(&x);
+    }
+}
+
 static const t_case t_chat_cases[] = {
+    {"chat_required", "an answer that has to call begins with the call", t_chat_required},
+    {"chat_channels", "parts of an answer in channels", t_chat_channels},
+    {"chat_past", "an answer is rendered as it was written", t_chat_past},
     {"chat_learned", "what each of the shared templates shows of itself", t_chat_learned},
     {"chat_origins", "messages that spell control tokens give none, ordinary ones the ids of their rendering", t_chat_origins},
     {"chat_rows", "each way to mark thinking is read back, at every cut", t_chat_rows},
