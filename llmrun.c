@@ -9606,12 +9606,13 @@ static val filter_getitem(val_env *env, val v, val key) {
  * Opens: jinja_text. */
 
 enum {
-    JINJA_SOURCE = 4 << 20,                           /* bytes of a template */
+    JINJA_SOURCE = 1 << 20,                           /* bytes of a template */
     JINJA_STEPS = 10 * 1000 * 1000,
     JINJA_VALUES = 64 << 20,                          /* bytes of values */
     JINJA_TEXT = 16 << 20,                            /* bytes of what is rendered */
     JINJA_CALLS = 200,                                /* calls inside each other */
     JINJA_LEVELS = 1000,                              /* statements and brackets inside each other */
+    JINJA_ARGS = 1000,                                /* arguments of a call, parameters of a macro */
 };
 
 typedef enum {
@@ -9794,11 +9795,13 @@ typedef struct {
     bool     filtered;                                /* JX_ARGS: only filters, tests and calls may follow it */
     bool     negated;                                 /* JX_ARGS, JX_TEST_ARG: `is not` */
     uint8_t  part;                                    /* JX_INDEX: the part of a slice; 0: no slice so far */
+    uint8_t  kinds;                                   /* JX_ARGS: bits of the kinds of arguments so far */
     uint16_t row;                                     /* JX_ARGS of a filter or test */
     uint32_t n;                                       /* items */
     int32_t  start;                                   /* code of the item that is being read; its first instruction is JO_NOP where cond is set */
-    int32_t  at;                                      /* a jump to be set; JX_COND: where its value is made; JX_ARGS: the first of its arguments */
-    int32_t  name;
+    int32_t  at;                                      /* a jump to be set; JX_ARGS: the first of its arguments */
+    int32_t  value;                                   /* JX_COND: code of `a` in `a if b` */
+    int32_t  name;                                    /* JX_ARGS of a filter or test */
     int      line;
 } jinja_open;
 
@@ -10007,6 +10010,7 @@ static void jinja__number(jinja_parser *p, jinja_token *t) {
     } else p->at = end;
     const val_str text = {p->src + at, (uint32_t)(p->at - at), NULL};
     double        f = 0;
+    if (text.n > VAL_DIGITS_MAX) jinja__fail_at(p, t->line, "found a number of %u digits, expected %d at most", text.n, VAL_DIGITS_MAX);
     p->env->line = t->line;
     if (end ? !filter_read_float(p->env, text, &f) : !filter_read_int(p->env, text, 0, &t->v)) jinja__fail_at(p, t->line, "found the number '%s', expected another form", val_quote(text).p);
     if (end) t->v = val_float(f);
@@ -10318,7 +10322,7 @@ static void jinja__end_cond(jinja_parser *p) {
     const int32_t start = x->start, at = x->at;
     if (x->kind == JX_COND) {
         const int32_t back = jinja__emit(p, JO_IF, 0);
-        jinja__op(p, back)->a = x->name - back;
+        jinja__op(p, back)->a = x->value - back;
         jinja__emit(p, JO_NO_ELSE, 0);
     }
     jinja__land(p, at);
@@ -10421,7 +10425,7 @@ static bool jinja__inline_if(jinja_parser *p) {
     const int32_t start = jinja__top(p)->start, at = jinja__emit(p, JO_JUMP, 0);
     jinja_op     *first = jinja__op(p, start);
     jinja_open   *x = jinja__push(p, JX_COND, JP_COND);
-    x->name = start + (first->op == JO_JUMP ? first->a : 1);      /* where its value is made */
+    x->value = start + (first->op == JO_JUMP ? first->a : 1);
     x->start = start;
     x->at = at;
     *first = (jinja_op){.op = JO_JUMP, .a = jinja__here(p) - start, .b = -1, .line = first->line};
@@ -10436,7 +10440,7 @@ static bool jinja__inline_else(jinja_parser *p) {
     if (x->kind != JX_COND) return false;
     jinja__next(p);
     const int32_t back = jinja__emit(p, JO_IF, 0);
-    jinja__op(p, back)->a = x->name - back;
+    jinja__op(p, back)->a = x->value - back;
     jinja__soften(p, x->start);
     x->kind = JX_ELSE;
     x->cond = true;
@@ -10672,12 +10676,8 @@ static void jinja__end_index(jinja_parser *p) {
 static void jinja__begin_arg(jinja_parser *p) {
     jinja_open *x = jinja__top(p);
     jinja_arg   arg = {JA_POS, -1};
-    bool        named = false, star = false, twice = false;
-    for (uint32_t i = (uint32_t)x->at; i < p->n_arg; i++) {
-        named = named || p->arg[i].kind == JA_KEY;
-        star = star || p->arg[i].kind == JA_STAR;
-        twice = twice || p->arg[i].kind == JA_STARSTAR;
-    }
+    const uint8_t before = x->kinds;
+    if (p->n_arg - (uint32_t)x->at == JINJA_ARGS) jinja__fail(p, "found more than %d arguments", JINJA_ARGS);
     if (p->tok.sign == JT_MUL) arg.kind = JA_STAR, jinja__next(p);
     else if (p->tok.sign == JT_POW) arg.kind = JA_STARSTAR, jinja__next(p);
     else if (p->tok.sign == JT_NAME && jinja__peek(p)->sign == JT_ASSIGN) {
@@ -10687,9 +10687,10 @@ static void jinja__begin_arg(jinja_parser *p) {
         jinja__next(p);
         jinja__next(p);
     }
-    if (twice || (arg.kind == JA_POS && (named || star)) || (arg.kind == JA_STAR && star)) jinja__expected(p, "arguments by position before those by name, one * and one **");
+    const uint8_t last = arg.kind == JA_POS ? 1 << JA_KEY | 1 << JA_STAR : arg.kind == JA_STAR ? 1 << JA_STAR : 0;
+    if (before & (last | 1 << JA_STARSTAR)) jinja__expected(p, "arguments by position before those by name, one * and one **");
     *JINJA_ADD(p->arg, p->n_arg) = arg;
-    x = jinja__top(p);
+    x->kinds |= (uint8_t)(1 << arg.kind);
     x->cond = true;
     jinja__begin_item(p);
 }
@@ -11163,7 +11164,7 @@ static bool jinja__signature(jinja_parser *p) {
         const int32_t name = p->tok.name, at = jinja__emit(p, JO_ARG, 0);
         for (uint32_t i = first; i < t->n_params; i++)
             if (t->params[i] == name) jinja__fail(p, "found the parameter '%s' twice", jinja__name_of(p, name));
-        if (t->n_params - first == JINJA_LEVELS) jinja__fail(p, "found more than %d parameters", JINJA_LEVELS);
+        if (t->n_params - first == JINJA_ARGS) jinja__fail(p, "found more than %d parameters", JINJA_ARGS);
         jinja__op(p, at)->n = (uint16_t)(t->n_params - first);
         *JINJA_ADD(t->params, t->n_params) = name;
         jinja__next(p);
@@ -11529,7 +11530,7 @@ static jinja *jinja_parse(bytes text, const char *file, err_t *e) {
     jinja       *t = mem_new(1, sizeof *t);
     jinja_parser p = {.t = t, .env = &t->env, .line = 1};
     t->file = str_dup(file);
-    val_env_init(&t->env, 0, 0, t->file);
+    val_env_init(&t->env, JINJA_VALUES, JINJA_STEPS, t->file);
     const val src = jinja__source(&t->env, text);
     p.src = src.s.p;
     p.n_src = src.s.n;
@@ -11617,9 +11618,9 @@ typedef struct {
 
 static void jinja__put(jinja_vm *vm, val v) {
     if (vm->n_stack == vm->cap_stack) {
-        val *more = val_alloc(&vm->env, vm->cap_stack ? 2 * vm->cap_stack : 64, sizeof *more);
-        if (vm->n_stack) memcpy(more, vm->stack, vm->n_stack * sizeof *more);
-        vm->cap_stack = vm->cap_stack ? 2 * vm->cap_stack : 64;
+        val *more = val_alloc(&vm->env, 2 * vm->cap_stack, sizeof *more);
+        memcpy(more, vm->stack, vm->n_stack * sizeof *more);
+        vm->cap_stack *= 2;
         vm->stack = more;
     }
     vm->stack[vm->n_stack++] = v;
@@ -12185,11 +12186,19 @@ static void jinja__do_attr(jinja_vm *vm, const jinja_op *op) {
     *jinja__peek_val(vm, 0) = r;
 }
 
+/* A key, as the name of an undefined value. */
+static const char *jinja__kept_name(jinja_vm *vm, val_str key) {
+    const val_quoted q = val_quote(key);
+    char            *name = val_alloc(&vm->env, strlen(q.p) + 1, 1);
+    return strcpy(name, q.p);
+}
+
 static void jinja__do_item(jinja_vm *vm, const jinja_op *op) {
     const val key = *jinja__peek_val(vm, 0), v = *jinja__peek_val(vm, 1);
     if (key.kind == VAL_STR && jinja__awaits_test(vm, v, key.s, op)) return;
     vm->n_stack--;
     val r = filter_getitem(&vm->env, v, key);
+    if (r.kind == VAL_UNDEF && !r.name && key.kind == VAL_STR) r.name = jinja__kept_name(vm, key.s);
     *jinja__peek_val(vm, 0) = r;
 }
 
@@ -12295,7 +12304,7 @@ static val jinja__resolve(jinja_vm *vm, int32_t name) {
 static void jinja__do_enter(jinja_vm *vm, const jinja_op *op) {
     const jinja_frame *f = &vm->t->frames[op->a];
     const jinja_load  *l = vm->t->loads + f->first_sym;
-    val_step(&vm->env, (uint64_t)f->n_syms / 4);
+    val_step(&vm->env, (uint64_t)f->n_syms);
     for (int32_t i = 0; i < f->n_syms; i++, l++) {
         if (l->how == JL_RESOLVE) vm->act->slot[l->slot] = jinja__resolve(vm, l->name);
         else if (l->how == JL_ALIAS) vm->act->slot[l->slot] = *jinja__slot(vm, l->up, l->from);
@@ -12338,6 +12347,8 @@ static void jinja__run(val_env *env, void *arg) {
     vm->vars = val_copy(env, vm->vars);
     val_put(env, vm->vars.dict, "self", jinja__self(env));
     vm->scratch = val_buf_new(env);
+    vm->cap_stack = 64;
+    vm->stack = val_alloc(env, vm->cap_stack, sizeof *vm->stack);
     vm->spare_act = val_alloc(env, vm->t->n_fns, sizeof *vm->spare_act);
     vm->act = val_alloc(env, 1, sizeof *vm->act + (size_t)fn->n_slots * sizeof *vm->act->slot);
     vm->act->fn = fn;
