@@ -51,7 +51,7 @@ static void fz_model(const gguf_file *g) {
     err_t        e = {0};
     engine_opts     fo = engine_defaults;
     tok_ids      ids = {0};
-    if (!null.f) null = (out_t){fopen("/dev/null", "wb"), "null", 0};
+    if (!null.f) null = (out_t){fopen("/dev/null", "wb"), "null", 0, false};
     g_log_level = LOG_QUIET;
     bool ok = inspect_print(g, NULL, g->n_kv % 2, &null, &e);
     ASSERT(ok == !e.code && (ok || e.code == EXIT_INPUT));
