@@ -25944,16 +25944,20 @@ static void talk__read(talk_job *k, const char *arg) {
     mem_free(path);
 }
 
+/* A value as JSON. */
+static void talk__json(talk_job *k, val v, const val_json_form *form, str *out) {
+    val_buf *b = val_buf_new(&k->in->env);
+    val_json_write(&k->in->env, b, v, form);
+    val_utf8(val_buf_str(b), out);
+}
+
 static void talk__save(talk_job *k, const char *arg) {
     char          *path = talk__path(arg);
     err_t          e = {0};
     out_t          out = {0};
     str            s = {0};
-    val_env       *env = &k->in->env;
-    val_buf       *b = val_buf_new(env);
     val_json_form  form = {.indent = val_int(2)};
-    val_json_write(env, b, k->in->vars, &form);
-    val_utf8(val_buf_str(b), &s);
+    talk__json(k, k->in->vars, &form, &s);
     str_put(&s, "\n");
     if (k->o->open(k->o->ctx, path, &out, &e) && out_begin(&out, &e)) out_put(&out, s.p, s.n);
     if (out.f && out.f != stdout) out_end(&out, &e);
@@ -25964,22 +25968,31 @@ static void talk__save(talk_job *k, const char *arg) {
     mem_free(path);
 }
 
+/* The conversation becomes that of a file; tools stay where the file has none. False: the file has no conversation, and e says why. */
+static bool talk__replace(talk_job *k, bytes json, const char *path, err_t *e) {
+    const val  tools = val_get(k->in->vars, "tools");
+    str        kept = {0};
+    chat_input check;
+    const bool ok = chat_input_json(&check, json, path, e) && chat_input_check(&check, e);
+    if (ok && tools.kind == VAL_LIST && val_get(check.vars, "tools").kind == VAL_UNDEF) talk__json(k, tools, NULL, &kept);
+    chat_input_drop(&check);
+    if (!ok) return false;
+    chat_input_drop(k->in);
+    const bool again = chat_input_json(k->in, json, path, e) && chat_input_check(k->in, e) && (!kept.n || chat_input_tools(k->in, str_bytes(&kept), path, e));
+    str_drop(&kept);
+    return again;
+}
+
 static void talk__load(talk_job *k, const char *arg) {
-    char       *path = talk__path(arg);
-    str         text = {0};
-    err_t       e = {0};
-    chat_input  check;
+    char *path = talk__path(arg);
+    str   text = {0};
+    err_t e = {0};
     if (talk__read_file(path, &text)) {
-        const bool ok = chat_input_json(&check, str_bytes(&text), path, &e) && chat_input_check(&check, &e);
-        chat_input_drop(&check);
-        if (!ok) talk__say("%s", e.text);
-        else {
-            chat_input_drop(k->in);
-            chat_input_json(k->in, str_bytes(&text), path, &e);
-            const size_t n = talk__messages(k)->n;
-            talk__say("%zu message%s of %s", n, n == 1 ? "" : "s", path);
-            if (talk__asked(k)) talk__turn(k, n - 1);
-        }
+        const bool   ok = talk__replace(k, str_bytes(&text), path, &e);
+        const size_t n = talk__messages(k)->n;
+        if (ok) talk__say("%zu message%s of %s", n, n == 1 ? "" : "s", path);
+        else talk__say("%s", e.text);
+        if (ok && talk__asked(k)) talk__turn(k, n - 1);
     }
     str_drop(&text);
     mem_free(path);
@@ -34856,7 +34869,7 @@ static bool act__use_talk(act_job *r, engine *en, err_t *e) {
     t.c.seed = c->seed < 0 ? (int64_t)rng_fresh() : c->seed;
     const gen_request ask = gen_ask(NULL, &c->gen, &t.samp, (uint64_t)t.c.seed);
     if (act__json(c)) o.text.json = str_base_name(r->g->path);
-    if (c->prompt || c->file) o.first = str_bytes(&r->text);
+    if (r->text.n) o.first = str_bytes(&r->text);
     const bool ok = !e->code && talk_run(en, guesser, r->chat, &r->input, &ask, &o, e) && spec_save(guesser, e) && engine_save(en, &c->kv, e);
     spec_close(guesser);
     samp_breakers_drop(&t.breakers);
@@ -35180,6 +35193,8 @@ static bool act__help(act_job *r, err_t *e) {
 
 /* --- checks of the options of an action --- */
 
+static bool act__check_talk(config *c, err_t *e) { return c->chat.on != 0 || err_set(e, EXIT_INPUT, "--no-chat and --interactive disagree"); }
+
 static bool act__check_quantize(config *c, err_t *e) {
     return c->quant.dry_run || (c->output && *c->output && strcmp(c->output, "-") != 0) ||
            err_set(e, EXIT_INPUT, "--quantize: no file to write, expected -o FILE");
@@ -35361,7 +35376,7 @@ typedef struct {
 
 static const act_row act_table[N_ACTS] = {
     [ACT_GENERATE]   = {WITH_MODEL | WITH_OUTPUT | WITH_MODEL_SAMPLING, AT(output), "json", NULL, NULL, act__read_question, act__generate},
-    [ACT_TALK]       = {WITH_MODEL | WITH_OUTPUT | WITH_MODEL_SAMPLING, AT(output), "json", NULL, NULL, NULL, act__talk},
+    [ACT_TALK]       = {WITH_MODEL | WITH_OUTPUT | WITH_MODEL_SAMPLING, AT(output), "json", NULL, act__check_talk, NULL, act__talk},
     [ACT_TOKENIZE]   = {WITH_MODEL | WITH_OUTPUT, AT(output), "json", NULL, NULL, act__read_exact, act__tokenize},
     [ACT_DETOKENIZE] = {WITH_MODEL | WITH_OUTPUT, AT(output), "", NULL, NULL, act__read_numbers, act__detokenize},
     [ACT_RENDER]     = {WITH_OUTPUT, AT(output), "", NULL, NULL, NULL, act__render},

@@ -221,6 +221,8 @@ def talk_needs_a_template():
     bare = says("bare", ["Hello", "<|end|>"], template=None)
     r = run("-m", bare, "-i", inp=b"a\n")
     check(r.rc == 2 and one_line(r.err) and b"tokenizer.chat_template" in r.err and not r.out, repr(r))
+    r = run("-m", hello(), "-i", "--no-chat", inp=b"a\n")
+    check(r.rc == 2 and one_line(r.err) and b"disagree" in r.err and not r.out, repr(r))
     strict = says("strict", ["Hello", "<|end|>"], template="{% if messages[-1].content == 'bad' %}{{ raise_exception('no\x1b[2J bad words') }}{% endif %}" + TEMPLATE)
     r = talk(strict, "a", "bad", "b", "/save " + tmp("strict.json"), rc=1)
     same(r.out, b"Hello\n" * 2, "answers")
@@ -314,6 +316,10 @@ def talk_calls_tools():
     same([m["role"] for m in messages], ["user", "assistant", "tool"], "roles")
     first = messages[1]["tool_calls"][0]
     same([messages[2][x] for x in ("content", "name", "tool_call_id")], ["4", "add", first["id"]], "the result")
+    with open(tmp("asked.json"), "w") as f:
+        json.dump(messages[:1], f)
+    r = talk(model, "/load " + tmp("asked.json"), args=("--tools", tmp("tools.json"), "-q"))
+    same(r.out.count(b'"name":'), 2, "calls after /load of a file without tools: %r" % r.out)
 
 
 # --- in a terminal ---
