@@ -17767,7 +17767,7 @@ static double gen_logprob(const float *logits, int n, int32_t id) {
  * A reader says yes, no, or that the text ends before the answer is known; calls_safe depends on these three.
  *
  * To add a form: a row in calls_rows and a template that renders it in tests/t_calls.c.
- * Public: calls_form, calls_render, calls_learn, calls_form_free, calls_form_name, calls_list, calls_opening, calls_marks, calls_begin, calls_safe, calls_read, calls_text_arguments, calls_tools_name,
+ * Public: calls_form, calls_render, calls_learn, calls_form_free, calls_form_name, calls_list, calls_marks, calls_begin, calls_safe, calls_read, calls_text_arguments, calls_tools_name,
  * calls_call, call_list, call_list_drop.
  * Opens: calls_call, call_list. */
 
@@ -18994,7 +18994,7 @@ static size_t calls_safe(const calls_form *f, bytes text, size_t from) {
 }
 
 /* The text that opens a call, "" where a call can begin anywhere. */
-static bytes calls_opening(const calls_form *f) {
+static bytes calls__opening(const calls_form *f) {
     const char *s = *f->row->open ? f->row->open : f->row->call;
     if (f->row->flags & CALLS_BARE) return (bytes){0};
     return calls__trim((bytes){(const uint8_t *)s, strcspn(s, "%")});
@@ -19241,9 +19241,15 @@ static bool calls__learn_tags(calls_form *f, bytes text, bytes plain, calls_plac
     return calls__find_known_from(f, text, differ, p);
 }
 
+/* Where the white space before text[at] begins, not before `least`. */
+static size_t calls__space_from(bytes text, size_t least, size_t at) {
+    while (at > least && calls__space(text.p[at - 1])) at--;
+    return at;
+}
+
 /* Sets begin and middle from the rendering: the text up to the name, and from there to the arguments. An id ends them, since it is new in
  * each call. */
-static void calls__begin_of_text(calls_form *f, bytes text, const calls_place *p) {
+static void calls__begin_of_text(calls_form *f, bytes text, size_t from, const calls_place *p) {
     const size_t name = calls__find(text, p->at, bytes_of(CALLS_KNOWN)), end = name + strlen(CALLS_KNOWN), id = calls__find(text, p->at, bytes_of(CALLS_ID));
     const size_t value = calls__find(text, p->at, bytes_of("qxvalue")), brace = calls__find(text, end, bytes_of("{"));
     size_t       args = p->args_at >= end ? p->args_at : brace;
@@ -19251,7 +19257,7 @@ static void calls__begin_of_text(calls_form *f, bytes text, const calls_place *p
     if (args == brace && args > end && text.p[args - 1] == '"') args--;
     if (strstr(f->row->call, "%y") || strstr(f->row->call, "%g")) args++;
     f->named = id > name;
-    calls__set(&f->begin, calls__slice(text, p->at, id < name ? id : name));
+    calls__set(&f->begin, calls__slice(text, from, id < name ? id : name));
     calls__set(&f->middle, calls__slice(text, end, id > name && id < args ? id : args));
 }
 
@@ -19260,7 +19266,6 @@ static void calls__learn_lead(calls_form *f, const calls_lesson *l, bytes text, 
     const size_t n = strlen(CALLS_TEXT);
     str          with = {0};
     calls_place  p;
-    while (from < at && !calls__blank(calls__slice(text, from, at))) from++;
     calls__set(&f->lead, calls__slice(text, from, at));
     if (calls__render_call(l, "\"" CALLS_TEXT "\"", CALLS_ARGS, &with)) {
         const size_t end = calls__find(str_bytes(&with), 0, bytes_of(CALLS_TEXT)) + n;
@@ -19301,8 +19306,9 @@ static bool calls__learn_from(calls_form *f, const calls_lesson *l) {
         f->tools_name = l->tools_name;
         calls__take_row(f, f->row);
         calls__spaces_of_text(f, p.value);
-        calls__begin_of_text(f, str_bytes(&text), &p);
-        if (!*f->row->lead) calls__learn_lead(f, l, str_bytes(&text), calls__differ(str_bytes(&text), str_bytes(&plain)), p.at);
+        const size_t least = *f->row->lead ? p.at : calls__differ(str_bytes(&text), str_bytes(&plain)), from = calls__space_from(str_bytes(&text), least, p.at);
+        calls__begin_of_text(f, str_bytes(&text), from, &p);
+        if (!*f->row->lead) calls__learn_lead(f, l, str_bytes(&text), from, p.at);
         calls__learn_quote(f, l);
         calls__set_row(f, f->row);
     }
@@ -19320,7 +19326,7 @@ static bool calls__learn_from_words(calls_form *f, const calls_lesson *l) {
     for (size_t i = 0; ok && i < sizeof calls_rows / sizeof *calls_rows && !known; i++) {
         if (!calls_rows[i].name) continue;
         calls__set_row(f, &calls_rows[i]);
-        const bytes hint = f->row->hint ? bytes_of(f->row->hint) : calls_opening(f);
+        const bytes hint = f->row->hint ? bytes_of(f->row->hint) : calls__opening(f);
         known = hint.n > 4 && calls__find(str_bytes(&with), 0, hint) != SIZE_MAX && calls__find(str_bytes(&without), 0, hint) == SIZE_MAX;
     }
     if (known) f->tools_name = l->tools_name, calls__take_row(f, f->row);
@@ -35495,9 +35501,6 @@ static bool act_run(config *c, double t_start, err_t *e) {
     gguf_close(&g);
     return ok;
 }
-
-/* Temporary: functions of [jinja], [val] and [chat], until the sections that use them are here. */
-__attribute__((unused)) static void (*const act__values[])(void) = {(void (*)(void))calls_opening};
 
 /* ===== [main] from the command line to the exit code =====
  * Reads the options, runs one action and returns the exit code.
