@@ -9,7 +9,7 @@
 enum { FZ_TOKENS = 4 };
 
 /* A template without a control token. */
-static const char fz_template[] = "{% for m in messages %}[{{ m.role }}] {{ m.content }} {{ m | tojson }}\n{% for c in m.tool_calls or [] %}<call>{{ c | tojson }}</call>{% endfor %}"
+static const char fz_chat_template[] = "{% for m in messages %}[{{ m.role }}] {{ m.content }} {{ m | tojson }}\n{% for c in m.tool_calls or [] %}<call>{{ c | tojson }}</call>{% endfor %}"
                                   "{% endfor %}{% if tools %}{{ tools | tojson }}{% endif %}{% if add_generation_prompt %}[assistant] {% endif %}";
 
 typedef struct {
@@ -17,11 +17,11 @@ typedef struct {
     str        mem;
     tok_vocab *v;
     chat      *c;
-} fz_model;
+} fz_chat_model;
 
-static const fz_model *fz_req_model(void) {
-    static fz_model m;
-    const tm_kv     with[] = {{"tokenizer.chat_template", 'S', fz_template}, {0}};
+static const fz_chat_model *fz_req_model(void) {
+    static fz_chat_model m;
+    const tm_kv     with[] = {{"tokenizer.chat_template", 'S', fz_chat_template}, {0}};
     err_t           e = {0};
     if (m.v) return &m;
     m.mem = tm_tiny_file(&tm_tinies[0], with);
@@ -92,7 +92,7 @@ static void fz_answer(const req *q, const req_origin *o, const tok_vocab *v, str
 }
 
 /* The tokens of a chat; an answer of the bytes of the line, sorted into its parts and written. */
-static void fz_chat(req *q, bytes line, const req_origin *o, const fz_model *m, str *out) {
+static void fz_chat_line(req *q, bytes line, const req_origin *o, const fz_chat_model *m, str *out) {
     chat_prompt p = {0};
     chat_answer said[REQ_N] = {{.content = {0}}};
     gen_answer  a[REQ_N] = {{.owner = NULL}};
@@ -131,7 +131,7 @@ static void fz_same_id(const req *q, bytes line) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static const req_origin origin = {.line = 7, .hash = 42, .fingerprint = "f", .model_name = "m", .created = 1, .n_prompt = 1, .n_cached = 1};
-    const fz_model         *m = fz_req_model();
+    const fz_chat_model         *m = fz_req_model();
     const tok_vocab        *v = m->v;
     req                     q;
     err_t                   e = {0};
@@ -149,7 +149,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         ASSERT(samp_check(&q.ask.samp, tok_count(v), &e) && q.ask.n >= 1 && q.ask.n <= REQ_N && q.n == q.ask.n * q.n_prompt && q.n <= REQ_CHOICES && q.ask.top >= 0 && q.ask.top <= REQ_TOP && q.ask.gen.n_stop <= REQ_STOPS);
         for (int k = 0; k < q.n_prompt; k++)
             for (size_t i = 0; i < q.prompt[k].ids.n; i++) ASSERT(q.prompt[k].ids.id[i] >= 0 && q.prompt[k].ids.id[i] < tok_count(v));
-        if (q.chat && q.n <= REQ_N) fz_chat(&q, line, &origin, m, &out);
+        if (q.chat && q.n <= REQ_N) fz_chat_line(&q, line, &origin, m, &out);
         if (q.prompt[0].text.p && q.n <= REQ_N) fz_again(&q), fz_answer(&q, &origin, v, &out);
     }
     str_drop(&out);
