@@ -4502,7 +4502,7 @@ static void val_spans_drop(val_spans *r) {
 }
 
 /* The text now ends at byte `end`, and its last bytes are of this origin. */
-static void val__span(val_spans *r, size_t end, bool input) {
+static void val_spans_add(val_spans *r, size_t end, bool input) {
     if (r->n && r->at[r->n - 1].input == input) {
         r->at[r->n - 1].end = end;
         return;
@@ -4516,7 +4516,7 @@ static void val_utf8_from(val_str s, str *out, val_spans *from) {
     for (size_t i = 0, k; i < s.n; i = k) {
         for (k = i + 1; k < s.n && !((s.p[k] ^ s.p[i]) & VAL_INPUT); k++) {}
         val_utf8(val_sub(s, i, k), out);
-        val__span(from, out->n, (s.p[i] & VAL_INPUT) != 0);
+        val_spans_add(from, out->n, (s.p[i] & VAL_INPUT) != 0);
     }
 }
 
@@ -7282,7 +7282,7 @@ static void filter__percent_chr(filter_percent *p, filter_spec *sp, val v) {
     if (v.kind == VAL_STR && v.s.n == 1) c = v.s.p[0];
     else if (!filter__whole(p->env, v, &n)) val_fail(p->env, EXIT_INPUT, "%%c in a format wants int or one character, %s found", val_kind_name(v));
     else if (n < 0 || n > 0x10ffff) val_fail(p->env, EXIT_INPUT, "%%c in a format wants a code point, %lld found", (long long)n);
-    else c = (val_chr)n;
+    else c = (val_chr)n | VAL_INPUT;                  /* a number has no origin, and it may be a message's */
     filter__put_text(p->env, p->out, sp, '>', (val_str){&c, 1, NULL});
 }
 
@@ -8856,7 +8856,7 @@ static val filter__partition(filter_in *f) {
     val_list_add(f->env, l, val_str_view(at < 0 ? s : val_sub(s, 0, (size_t)at)));
     if (at < 0 && !last) val_list_add(f->env, l, val_str_view(none)), val_list_add(f->env, l, val_str_view(none));
     if (at >= 0) {
-        val_list_add(f->env, l, val_str_view(by));
+        val_list_add(f->env, l, val_str_view(val_sub(s, (size_t)at, (size_t)at + by.n)));   /* of the text, not of the argument: its origin */
         val_list_add(f->env, l, val_str_view(val_sub(s, (size_t)at + by.n, s.n)));
     }
     return val_of_tuple(filter__strings(f, l).list);
@@ -19047,12 +19047,17 @@ static void calls_list(str *out) {
     }
 }
 
-/* What an answer begins with that must call `name` (empty: any tool), appended. */
-static void calls_begin(const calls_form *f, bytes name, str *out) {
-    calls__put(out, str_bytes(&f->begin));
+static void calls__write(jinja_text *out, bytes b, bool input) {
+    calls__put(&out->text, b);
+    val_spans_add(&out->from, out->text.n, input);
+}
+
+/* What an answer begins with that must call `name` (empty: any tool), appended. The name is a message's, all else the template's. */
+static void calls_begin(const calls_form *f, bytes name, jinja_text *out) {
+    calls__write(out, str_bytes(&f->begin), false);
     if (!name.n || !f->named) return;
-    calls__put(out, name);
-    calls__put(out, str_bytes(&f->middle));
+    calls__write(out, name, true);
+    calls__write(out, str_bytes(&f->middle), false);
 }
 
 static const char *calls_form_name(const calls_form *f) { return f->row->name; }
@@ -20346,9 +20351,10 @@ static bool chat__begin_call(const chat_input *in, chat_prompt *p, jinja_text *t
     if (in->choice != CHAT_CALL_REQUIRED) return true;
     if (chat__tools(in).kind != VAL_LIST) return err_set(e, EXIT_INPUT, "a call is required, and no tools are given");
     if (!f->calls) return err_set(e, EXIT_INPUT, "a call is required, and %s writes calls in no known form", f->name);
-    calls_begin(f->calls, in->call_name, &p->begin);
     if (p->thinking) str_add(&text->text, f->close.p, f->close.n);
-    str_add(&text->text, p->begin.p, p->begin.n);
+    const size_t at = text->text.n;
+    calls_begin(f->calls, in->call_name, text);
+    str_add(&p->begin, text->text.p + at, text->text.n - at);
     p->thinking = false;
     return true;
 }

@@ -339,14 +339,16 @@ static void t_calls_begin(void) {
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         calls_form *f = tcall_form(cases[i].form);
-        str         text = {0}, got = {0};
+        jinja_text  text = {0};
+        str         got = {0};
         if (!f) continue;
         calls_begin(f, bytes_of("get"), &text);
-        EQ_STR(text.p, cases[i].want);
-        str_put(&text, cases[i].rest);
-        tcall_tell(f, str_bytes(&text), val_undef(NULL), &got);
+        EQ_STR(text.text.p, cases[i].want);
+        CHECKF(text.from.n == 3 && text.from.at[1].input && text.from.at[1].end - text.from.at[0].end == 3 && text.from.at[2].end == text.text.n, "%s: the origin of the name", cases[i].form);
+        str_put(&text.text, cases[i].rest);
+        tcall_tell(f, str_bytes(&text.text), val_undef(NULL), &got);
         CHECKF(strncmp(got.p, "() get {\"n\": 1}", 15) == 0, "%s", got.p);
-        str_drop(&text), str_drop(&got);
+        jinja_text_drop(&text), str_drop(&got);
         calls_form_free(f);
     }
 }
