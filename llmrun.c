@@ -19368,8 +19368,8 @@ static calls_form *calls_learn(calls_render render, void *ctx) {
  * - What a reader gives does not depend on how the text of the answer was cut.
  * - What was learned is kept with the template, from its first prompt on. chat_open() renders nothing.
  * To add a way in which models mark thinking: a row of chat__marks. To add a variable that switches thinking: a row of chat__switches.
- * Public: chat_opts, chat_defaults, chat_open, chat_free, chat_think, chat_fingerprint, chat_has_template, chat_input_*, chat_add, chat_add_answer, chat_render, chat_make_prompt,
- * chat_prompt_drop, chat_ask, chat_choice, chat_channel, chat_reader_*, chat_answer_drop, chat_finish_name, chat_put_calls.
+ * Public: chat_opts, chat_defaults, chat_open, chat_free, chat_think, chat_fingerprint, chat_has_template, chat_input_*, chat_add,
+ * chat_add_answer, chat_render, chat_make_prompt, chat_prompt_drop, chat_ask, chat_choice, chat_channel, chat_reader_*, chat_answer_drop, chat_finish_name, chat_put_calls.
  * Opens: chat.o, chat_opts, chat_input, chat_prompt, chat_answer. */
 
 typedef struct {
@@ -19389,8 +19389,9 @@ enum { CHAT_FILE_MAX = 1 << 30 };                     /* bytes of a file with me
 /* --- tables --- */
 
 /* Roles of messages that are no text of a user. */
-static const char *const chat__roles[] = {"system", "user", "assistant", "tool", "developer", "function", "ipython", "model", "observation", "tools",
-                                          "tool_response", "tool_result", "tool_results", "document", "context", "environment", "platform", "human", "gpt", "chatbot"};
+static const char *const chat__roles[] = {
+    "system",        "user",        "assistant",    "tool",     "developer", "function",    "ipython",  "model", "observation", "tools",
+    "tool_response", "tool_result", "tool_results", "document", "context",   "environment", "platform", "human", "gpt",         "chatbot"};
 
 /* What --think off and on set where the template reads it, as JSON; NULL: nothing. */
 static const struct {
@@ -19430,14 +19431,14 @@ static const chat__mark chat__marks[] = {
     {"<think>", "</think>", "</think><response>", {"<response>", NULL}, "</response>", NULL},                             /* Granite 3.3 */
     {"<think>", "</think>", "\n</think>\n<answer>\n", {"<answer>", NULL}, "</answer>", NULL},                             /* Hunyuan */
     {"<think>", "</think>", "\n</think>\n\n", {NULL, NULL}, NULL, NULL},
-    {"<|START_THINKING|>", "<|END_THINKING|>", "<|END_THINKING|><|START_RESPONSE|>", {"<|START_RESPONSE|>", NULL}, NULL, NULL},               /* Command */
+    {"<|START_THINKING|>", "<|END_THINKING|>", "<|END_THINKING|><|START_RESPONSE|>", {"<|START_RESPONSE|>", NULL}, NULL, NULL},   /* Command */
     {"<|START_THINKING|>", "<|END_THINKING|>", "<|END_THINKING|><|START_TEXT|>", {"<|START_TEXT|>", NULL}, NULL, NULL},
     {"<|channel>thought", "<channel|>", "\n<channel|>", {NULL, NULL}, NULL, NULL},                                        /* Gemma 4 */
     {"[THINK]", "[/THINK]", "[/THINK]", {NULL, NULL}, NULL, NULL},                                                        /* Magistral */
     {"<seed:think>", "</seed:think>", "</seed:think>", {NULL, NULL}, NULL, NULL},
     {"<|inner_prefix|>", "<|inner_suffix|>", "<|inner_suffix|>", {NULL, NULL}, NULL, NULL},                               /* Apertus */
     {"<think:opensource>", "</think:opensource>", "</think:opensource>", {NULL, NULL}, NULL, NULL},                       /* Hunyuan 3 */
-    {"Here are my reasoning steps:", "[BEGIN FINAL RESPONSE]", "\n[BEGIN FINAL RESPONSE]\n", {NULL, NULL}, NULL, NULL},   /* Apriel: a prompt ends with the first */
+    {"Here are my reasoning steps:", "[BEGIN FINAL RESPONSE]", "\n[BEGIN FINAL RESPONSE]\n", {NULL, NULL}, NULL, NULL},   /* Apriel */
     {"<thought>", "</thought>", "\n</thought>\n\n", {NULL, NULL}, NULL, NULL},
     {"◁think▷", "◁/think▷", "◁/think▷", {NULL, NULL}, NULL, NULL},                                                        /* Kimi */
 };
@@ -19525,8 +19526,7 @@ static bool chat__from_model(chat *c, err_t *e) {
         if (gguf_get_str(c->g, keys[i], &source, e) == 1) c->form[i] = chat__form_new(source, c->g->path, keys[i]);
         if (e->code) return false;
     }
-    return c->form[0] || err_set(e, EXIT_INPUT, "%s: no %s, so messages cannot be written as this model expects them (--chat-template-file gives a template)",
-                                 c->g->path, chat__key);
+    return c->form[0] || err_set(e, EXIT_INPUT, "%s: no %s, expected one for messages (--chat-template-file FILE gives another)", c->g->path, chat__key);
 }
 
 /* The template of o, else the model's. g NULL: there is no model; v NULL: no prompts are made. Both outlive the chat. NULL: e says why. */
@@ -19631,7 +19631,7 @@ static bool chat_input_json(chat_input *in, bytes json, const char *file, err_t 
     if (!chat__json(&in->env, json, file, &v, e)) return false;
     if (v.kind == VAL_LIST) val_put(&in->env, in->vars.dict, "messages", v);
     else if (v.kind == VAL_DICT) in->vars = v;
-    else return err_set(e, EXIT_INPUT, "%s: found %s, expected a list of messages, or an object that has one as \"messages\"", file, val_kind_name(v));
+    else return err_set(e, EXIT_INPUT, "%s: found %s, expected a list of messages, or an object with \"messages\"", file, val_kind_name(v));
     const val messages = val_get(in->vars, "messages");
     if (messages.kind == VAL_UNDEF) return err_set(e, EXIT_INPUT, "%s: the object has no \"messages\", expected a list of them", file);
     return chat__is_list_of_objects(messages) || err_set(e, EXIT_INPUT, "%s: \"messages\" is no list of objects, expected one", file);
@@ -19642,7 +19642,8 @@ static bool chat_input_tools(chat_input *in, bytes json, const char *file, err_t
     val v;
     if (!chat__json(&in->env, json, file, &v, e)) return false;
     if (v.kind == VAL_DICT && val_get(v, "tools").kind == VAL_LIST) v = val_get(v, "tools");
-    if (!chat__is_list_of_objects(v)) return err_set(e, EXIT_INPUT, "%s: found %s, expected a list of tools, which are objects", file, val_kind_name(v));
+    if (!chat__is_list_of_objects(v))
+        return err_set(e, EXIT_INPUT, "%s: found %s, expected a list of tools, which are objects", file, val_kind_name(v));
     val_put(&in->env, in->vars.dict, "tools", v);
     return true;
 }
@@ -19654,9 +19655,11 @@ static bool chat__join_parts(val_env *env, val *content, size_t at, err_t *e) {
         const val  part = content->list->at[i], type = val_get(part, "type"), text = val_get(part, "text");
         const bool plain = part.kind == VAL_STR;
         if (!plain && !val_is_str(type, "text"))
-            return err_set(e, EXIT_INPUT, "messages[%zu]: content: part %zu is of type %s, expected text", at, i, type.kind == VAL_STR ? val_quote(type.s).p : val_kind_name(part));
+            return err_set(e, EXIT_INPUT, "messages[%zu]: content: part %zu is of type %s, expected text", at, i,
+                           type.kind == VAL_STR ? val_quote(type.s).p : val_kind_name(part));
         if (!plain && text.kind != VAL_STR)
-            return err_set(e, EXIT_INPUT, "messages[%zu]: content: part %zu of type text has %s as text, expected a text", at, i, val_kind_name(text));
+            return err_set(e, EXIT_INPUT, "messages[%zu]: content: part %zu of type text has %s as text, expected a text", at, i,
+                           val_kind_name(text));
         val_buf_add(env, b, plain ? part.s : text.s);
     }
     *content = val_str_view(val_buf_str(b));
@@ -19820,7 +19823,11 @@ static bool chat_render(const chat *c, const chat_input *in, jinja_text *out, er
 /* --- learning from known conversations --- */
 
 /* Contents that no template writes. */
-static const char chat__asked[] = "Qk3asked", chat__said[] = "Qk3said", chat__more[] = "Qk3more", chat__thought[] = "Qk3thought", chat__result[] = "Qk3result";
+static const char chat__asked[] = "Qk3asked", chat__said[] = "Qk3said", chat__more[] = "Qk3more", chat__thought[] = "Qk3thought";
+static const char chat__result[] = "Qk3result";
+static const char chat__tool[] =
+    "[{\"type\":\"function\",\"function\":{\"name\":\"qk3name\",\"description\":\"qk3about\",\"parameters\":"
+    "{\"type\":\"object\",\"properties\":{\"qk3key\":{\"type\":\"string\"}},\"required\":[\"qk3key\"]}}}]";
 static const char chat__value[] = "Qk3value", chat__arguments[] = "{\"qk3key\": \"Qk3value\"}";
 
 typedef struct {
@@ -19869,12 +19876,13 @@ static void chat__fill_known(val_env *env, const chat__job *j, val_dict *vars) {
         val_put(env, m.dict, "content", chat__content(env, val_str_of(env, k->turn[i].content), k->typed));
         if (k->turn[i].thinking) val_put(env, m.dict, k->think_key, val_str_of(env, k->turn[i].thinking));
         if (k->turn[i].calls) val_put(env, m.dict, "tool_calls", chat__known_calls(env, k, k->turn[i].calls));
-        if (k->turn[i].content == chat__result) val_put(env, m.dict, "tool_call_id", val_str_of(env, "call00000")), val_put(env, m.dict, "name", val_str_of(env, "qk3name"));
+        if (k->turn[i].content == chat__result) {
+            val_put(env, m.dict, "tool_call_id", val_str_of(env, "call00000"));
+            val_put(env, m.dict, "name", val_str_of(env, "qk3name"));
+        }
         val_list_add(env, messages.list, m);
     }
-    if (k->tools)
-        val_put(env, vars, "tools", chat__own_json(env, "[{\"type\":\"function\",\"function\":{\"name\":\"qk3name\",\"description\":\"qk3about\",\"parameters\":{\"type\":"
-                                                        "\"object\",\"properties\":{\"qk3key\":{\"type\":\"string\"}},\"required\":[\"qk3key\"]}}}]"));
+    if (k->tools) val_put(env, vars, "tools", chat__own_json(env, chat__tool));
     val_put(env, vars, "messages", messages);
     val_put(env, vars, "add_generation_prompt", val_bool(k->prompt));
 }
@@ -19885,7 +19893,7 @@ typedef struct {
     chat_form  *f;
     err_t      *e;
     long long   steps;
-    str         prompt, last, past;                   /* a question and what begins an answer; the same with an answer; with an answer and one more question */
+    str         prompt, last, past;                   /* a question and what begins an answer; with an answer; and one more question */
 } chat__learner;
 
 enum {
@@ -19972,21 +19980,26 @@ static void chat__learn_contents(chat__learner *l) {
 /* Whether the template has the marks of a row. */
 static bool chat__has_mark(const chat__learner *l, const chat__mark *m) {
     const bytes t = l->f->source;
-    return (chat__holds(t, m->open) || chat__holds(t, m->end)) && (!m->heads[0] || chat__holds(t, m->heads[0])) && (!m->next || chat__holds(t, m->next));
+    return (chat__holds(t, m->open) || chat__holds(t, m->end)) && (!m->heads[0] || chat__holds(t, m->heads[0])) &&
+           (!m->next || chat__holds(t, m->next));
+}
+
+/* Whether a text is one token. */
+static bool chat__is_token(const tok_vocab *v, const char *text) {
+    tok_ids ids = {0};
+    err_t   none = {0};
+    const bool is = v && tok_encode(v, bytes_of(text), TOK_SPECIAL | TOK_MIDDLE, &ids, &none) && ids.n == 1;
+    tok_ids_drop(&ids);
+    return is;
 }
 
 /* The row whose marks the template has, or else the vocabulary as tokens; NULL: none. */
 static const chat__mark *chat__find_mark(const chat__learner *l) {
     for (int i = 0; i < CHAT_MARKS; i++)
         if (chat__has_mark(l, &chat__marks[i])) return &chat__marks[i];
-    for (int i = 0; l->c->v && i < CHAT_MARKS; i++) {
-        tok_ids ids = {0};
-        err_t   none = {0};
-        const bool whole = !chat__marks[i].heads[0] && tok_encode(l->c->v, bytes_of(chat__marks[i].open), TOK_SPECIAL | TOK_MIDDLE, &ids, &none) && ids.n == 1 &&
-                           tok_encode(l->c->v, bytes_of(chat__marks[i].end), TOK_SPECIAL | TOK_MIDDLE, &ids, &none) && ids.n == 2;
-        tok_ids_drop(&ids);
-        if (whole) return &chat__marks[i];
-    }
+    for (int i = 0; i < CHAT_MARKS; i++)
+        if (!chat__marks[i].heads[0] && chat__is_token(l->c->v, chat__marks[i].open) && chat__is_token(l->c->v, chat__marks[i].end))
+            return &chat__marks[i];
     return NULL;
 }
 
@@ -20445,7 +20458,8 @@ typedef struct {
 /* A reader of the answer to a prompt. tools: those that it may call, undefined where there are none; they outlive the reader. */
 static chat_reader *chat_reader_new(const chat_prompt *p, val tools) {
     chat_reader *r = mem_new(1, sizeof *r);
-    *r = (chat_reader){.f = p->form, .calls = tools.kind == VAL_LIST && tools.list->n ? p->form->calls : NULL, .tools = tools, .at = p->thinking ? CHAT_IN_THINKING : CHAT_AT_START};
+    *r = (chat_reader){.f = p->form, .tools = tools, .at = p->thinking ? CHAT_IN_THINKING : CHAT_AT_START};
+    if (tools.kind == VAL_LIST && tools.list->n) r->calls = p->form->calls;
     str_add(&r->text, p->begin.p, p->begin.n);
     str_put(&r->body, "");
     str_put(&r->a.content, "");
