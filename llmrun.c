@@ -5571,7 +5571,7 @@ static bool val_in(val_env *env, val item, val container) {
 /* An empty copy of a value with parts, else the value. */
 static val val__shell(val_env *env, val v) {
     if (v.kind == VAL_LIST) return val_list_new(env);
-    if (v.kind == VAL_TUPLE) return val_tuple_new(env);
+    if (v.kind == VAL_TUPLE) return v.list = val_tuple_new(env).list, v;
     if (v.kind == VAL_STR) v.s.own = NULL;            /* the buffer may be another val_env's */
     return v.kind == VAL_DICT ? val_dict_new(env) : v;
 }
@@ -6839,7 +6839,11 @@ static val_str filter__str(filter_in *f, int i) {
 }
 
 /* True or False, as a number: what `reverse` of Python takes. */
-static bool filter__flag(filter_in *f, int i) { return filter__int(f, i) != 0; }
+static bool filter__flag(filter_in *f, int i) {
+    const int64_t n = filter__int(f, i);
+    if (n != (int)n) filter__wrong(f, i, "a number that fits in 32 bits");
+    return n != 0;
+}
 
 static bool filter__bool(filter_in *f, int i) { return val_truth(f->a[i]); }
 
@@ -7718,6 +7722,8 @@ static val filter__extreme(filter_in *f) {
 
 enum { FILTER_GROUP = 1 };                            /* in `view` of a tuple: a pair of groupby */
 
+static bool filter__is_group(val v) { return v.kind == VAL_TUPLE && v.view == FILTER_GROUP; }
+
 /* groupby gives pairs of a key and a list: tuples whose parts have the names `grouper` and `list`, see filter__attribute. */
 static val filter__groupby(filter_in *f) {
     const val_list *items = filter__items(f);
@@ -8487,13 +8493,14 @@ static void filter__order_entries(val_env *env, val_dict *d) {
     for (size_t i = 0; i < sorted->n; i++) val_dict_set(env, d, sorted->at[i].list->at[0], sorted->at[i].list->at[1]);
 }
 
-/* A copy of the value with all its dicts in order. */
+/* A copy of the value with all its dicts in order, but for those in a pair of groupby: Python prints it as one piece. */
 static val filter__ordered(val_env *env, val v) {
     v = val_copy(env, v);
     val_list *left = val_list_new(env).list;
     val_list_add(env, left, v);
     while (left->n) {
         const val part = left->at[--left->n];
+        if (filter__is_group(part)) continue;
         if (part.kind != VAL_LIST && part.kind != VAL_TUPLE && part.kind != VAL_DICT) continue;
         if (part.kind == VAL_DICT) filter__order_entries(env, part.dict);
         const val_list *items = val_items(env, part.kind == VAL_DICT ? val_view_of(part.dict, VAL_VALUES) : part);
@@ -8551,7 +8558,7 @@ static void filter__page_value(filter_pages *p, val v, size_t indent, size_t all
     const bool    fits = (uint64_t)whole.n + indent + allowance <= FILTER_PAGE;
     if (!fits && v.kind == VAL_STR && !v.safe) {
         filter__page_text(p, v.s, indent, allowance);
-    } else if (!fits && (v.kind == VAL_LIST || v.kind == VAL_TUPLE || v.kind == VAL_DICT) && val_len(p->env, v)) {
+    } else if (!fits && !filter__is_group(v) && (v.kind == VAL_LIST || v.kind == VAL_TUPLE || v.kind == VAL_DICT) && val_len(p->env, v)) {
         ASSERT(p->n < VAL_DEPTH_MAX);                 /* val_repr() refuses more */
         const val_list *items = val_items(p->env, v.kind == VAL_DICT ? val_view_of(v.dict, VAL_ITEMS) : v);
         p->at[p->n++] = (filter_page){v, items, 0, indent + 1, allowance + 1 + (v.kind == VAL_TUPLE && items->n == 1)};
@@ -9571,7 +9578,7 @@ static bool filter__attribute(val_env *env, val v, val_str name, val *out) {
     char text[FILTER_NAME_MAX];
     if (v.kind == VAL_OBJECT) return v.object->type->get && v.object->type->get(env, v.object, name, out);
     const filter_row *row = filter__row_in(FILTER_OF_VALUES, filter__ascii_name(name, text), 1u << v.kind);
-    if (v.kind == VAL_TUPLE && v.view == FILTER_GROUP && (val_str_is(name, "grouper") || val_str_is(name, "list")))
+    if (filter__is_group(v) && (val_str_is(name, "grouper") || val_str_is(name, "list")))
         return *out = v.list->at[val_str_is(name, "list")], true;
     if (!row) return false;
     static const val_args none;

@@ -24,7 +24,6 @@ KNOWN = [
     (r"\[[^]]*:", "found a slice of", "Jinja2 computes a constant that has no slices to undefined, and fails where it is no constant"),
     (r"__", "", "a name with two underscores is undefined, and its attributes fail"),
     (r"\bdict *[.[]", "", "dict[x] is a type of Python"),
-    (r"groupby(.|\n)*pprint", "", "pprint leaves the groups of groupby in one line"),
     (r"\{#-?$", "", "a template may end directly behind {#"),
     ("", "found '(?!(%s)')\\w+', which is no filter or test" % "|".join(list(jinja2.defaults.DEFAULT_FILTERS) + list(jinja2.defaults.DEFAULT_TESTS)), "a constant decides before the unknown name is looked up"),
     ("", r"unhashable|found dict_values as a key", "a constant that is not needed is computed; views of dicts are keys by address"),

@@ -200,7 +200,7 @@ def lists():
     for args in ({}, {"reverse": True}, {"case_sensitive": True}, {"reverse": True, "case_sensitive": True}):
         for v in (["b", "A", "a", "B"], [3, 1, 2.5, True], "bAcB", {"b": 1, "A": 2}, [(2, "a"), (1, "b")], [1, "a"], [[2], [1]], [None, 1], [None, None], [{}, {}], [UNDEF, UNDEF], Once(3, 1), [], range(4, 0, -1)):
             f("sort", v, **args)
-    f("sort", PEOPLE, attribute="name"), f("sort", PEOPLE, attribute="age,name"), f("sort", PEOPLE, False, True, "name"), f("sort", PEOPLE, attribute="x.y.0"), f("sort", PEOPLE, attribute="nothing"), f("sort", [[2, 1], [1, 2]], attribute=1), f("sort", PEOPLE, True, attribute="age"), f("sort", [3, 1], "yes")
+    f("sort", PEOPLE, attribute="name"), f("sort", PEOPLE, attribute="age,name"), f("sort", PEOPLE, False, True, "name"), f("sort", PEOPLE, attribute="x.y.0"), f("sort", PEOPLE, attribute="nothing"), f("sort", [[2, 1], [1, 2]], attribute=1), f("sort", PEOPLE, True, attribute="age"), f("sort", [3, 1], "yes"), f("sort", [3, 1], 2 ** 31), f("sort", [1, 3], 2 ** 31 - 1)
     d = {"b": 1, "A": 3, "c": 2}
     for args in ((), (True,), (False, "value"), (False, "key", True), (False, "other"), (True, "value", True)):
         f("dictsort", d, *args), f("dictsort", {2: "x", 1: "y"}, *args)
