@@ -25006,7 +25006,10 @@ static const struct {
     {"history_wend", offsetof(term_lib, past_close)}, {"history_w", offsetof(term_lib, past)},
 };
 
-enum { TERM_EL_PROMPT = 0, TERM_EL_EDITOR = 2, TERM_EL_BIND = 4, TERM_EL_TTY = 8, TERM_EL_ADD = 9, TERM_EL_HISTORY = 10, TERM_EL_GETC = 13, TERM_EL_MODE = 16, TERM_EL_REDRAW = 20 };
+enum {
+    TERM_EL_PROMPT = 0, TERM_EL_EDITOR = 2, TERM_EL_BIND = 4, TERM_EL_TTY = 8, TERM_EL_ADD = 9, TERM_EL_HISTORY = 10, TERM_EL_GETC = 13,
+    TERM_EL_MODE = 16, TERM_EL_REDRAW = 20
+};
 enum { TERM_PAST_SIZE = 1, TERM_PAST_ENTER = 10, TERM_PAST_UNIQUE = 20 };
 enum { TERM_KEY_REDRAW = 4, TERM_KEY_WRONG = 6 };     /* what a key has done */
 
@@ -25665,7 +25668,8 @@ static void talk__count(talk_job *k, const gen_answer *a, const text_stats *st) 
     s->turns++;
     s->kept += a->n_cached, s->read += st->n_prompt, s->written += a->n_tok;
     s->read_s += st->prompt_s, s->write_s += st->gen_s;
-    str_fmt(&line, "turn %lld: %d token%s kept, %d read in %.3f s, %d written", s->turns, a->n_cached, a->n_cached == 1 ? "" : "s", st->n_prompt, st->prompt_s, a->n_tok);
+    str_fmt(&line, "turn %lld: %d token%s kept, %d read in %.3f s, %d written", s->turns, a->n_cached, a->n_cached == 1 ? "" : "s", st->n_prompt,
+            st->prompt_s, a->n_tok);
     if (a->n_tok > 1 && st->gen_s > 0) str_fmt(&line, " in %.3f s (%.2f tokens/s)", st->gen_s, (a->n_tok - 1) / st->gen_s);
     log_warn("%s", line.p);
     str_drop(&line);
@@ -26040,7 +26044,8 @@ static void talk__stats(talk_job *k, const char *arg) {
     text_tokens(&out, "read", (int)s->read, (int)s->read, s->read_s);
     text_tokens(&out, "written", (int)s->written, (int)(s->written - s->turns), s->write_s);
     spec_report(k->guesser, &out);
-    str_fmt(&out, "llmrun: memory      %.1f MiB of KV cache\nllmrun: seed        %llu\n", (double)kv_bytes_peak(k->eng->kv) / 1048576, (unsigned long long)k->ask.seed);
+    str_fmt(&out, "llmrun: memory      %.1f MiB of KV cache\n", (double)kv_bytes_peak(k->eng->kv) / 1048576);
+    str_fmt(&out, "llmrun: seed        %llu\n", (unsigned long long)k->ask.seed);
     talk__put(str_bytes(&out));
     str_drop(&out);
 }
@@ -26095,8 +26100,8 @@ static void talk__command(talk_job *k, char *line) {
     if (c && (*arg || !c->needs) && (!*arg || *c->args)) c->run(k, arg);
     else if (c) talk__say("%s: expected %s behind it", c->name, *c->args ? c->args : "nothing");
     else
-        talk__say("unknown command %.*s (%s%s/help lists them; a message that begins with a slash stands between \"\"\" and \"\"\")", (int)(n < 100 ? n : 100), line,
-                  near ? near->name : "", near ? "?; " : "");
+        talk__say("unknown command %.*s (%s%s/help lists them; a message that begins with a slash stands between \"\"\" and \"\"\")",
+                  (int)(n < 100 ? n : 100), line, near ? near->name : "", near ? "?; " : "");
 }
 
 /* --- the conversation --- */

@@ -269,6 +269,26 @@ def talk_is_the_same_messages():
         same(run("-m", PIP, "--messages", one, *args, *ways[k % len(ways)]).out.decode(), messages[2 * k + 1]["content"], "turn %d" % (k + 1))
 
 
+def in_batch(*bodies):
+    """The texts of the choices that a batch file of these bodies gets."""
+    r = run("-m", PIP, "--batch", "-", "-q", inp=b"".join(json.dumps(b).encode() + b"\n" for b in bodies))
+    found = sorted((json.loads(line) for line in r.out.splitlines()), key=lambda x: x["line"])
+    if found and found[0]["error"] and found[0]["error"]["code"] == "unsupported":
+        raise Skip(found[0]["error"]["message"])
+    check(r.rc == 0, repr(r))
+    return [[c["message"]["content"] for c in x["response"]["body"]["choices"]] for x in found]
+
+
+@case
+def talk_is_a_batch_line():
+    """turn k of a conversation is what a batch line with the same messages and seed gets, and /regen its next choices"""
+    path, asked = tmp("batched.json"), questions(6)
+    out = talk(PIP, *asked, "/save " + path, "/regen", "/regen", args=("-n", "24", "-s", "9", "-q")).out
+    messages = saved(path)
+    bodies = [{"messages": messages[:2 * k + 1], "max_tokens": 24, "seed": 9, "n": 3 if k == 5 else 1} for k in range(6)]
+    same("".join(text + "\n" for texts in in_batch(*bodies) for text in texts).encode(), out, "answers")
+
+
 @case
 def talk_regen_draws_anew():
     """/regen draws with the next seed: the answers are those that seeds S, S + 1, S + 2 give in one command"""
