@@ -9543,7 +9543,7 @@ static filter_hint filter_nearest(bytes name) {
             const int   d = bytes_distance(name, bytes_of(known));
             if (d >= best) continue;
             best = d;
-            snprintf(hint.p, sizeof hint.p, " (is '%s' meant?)", known);
+            snprintf(hint.p, sizeof hint.p, " (is '%.32s' meant?)", known);
         }
     return hint;
 }
