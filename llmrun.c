@@ -9787,7 +9787,8 @@ typedef struct {
 } jinja_token;
 
 typedef enum {                                        /* kinds of what is open in an expression; operators have a level */
-    JX_EXPR, JX_PAREN, JX_LIST, JX_KEY, JX_VALUE, JX_INDEX, JX_ARGS, JX_TEST_ARG, JX_TARGET, JX_BINARY, JX_SHORT, JX_UNARY, JX_COMPARE, JX_CONCAT, JX_COND, JX_ELSE
+    JX_EXPR, JX_PAREN, JX_LIST, JX_KEY, JX_VALUE, JX_INDEX, JX_ARGS, JX_TEST_ARG, JX_TARGET,
+    JX_BINARY, JX_SHORT, JX_UNARY, JX_COMPARE, JX_CONCAT, JX_COND, JX_ELSE
 } jinja_open_kind;
 
 /* Levels of operators, weakest first. */
@@ -9966,7 +9967,7 @@ static void jinja__comment(jinja_parser *p, size_t at) {
 static val jinja__text(jinja_parser *p) {
     const size_t from = p->at;
     size_t       at = from, end;
-    while (at < p->n_src && !(p->src[at] == '{' && (jinja__chr(p, at + 1) == '{' || jinja__chr(p, at + 1) == '%' || jinja__chr(p, at + 1) == '#'))) at++;
+    while (at < p->n_src && !jinja__is(p, at, "{{") && !jinja__is(p, at, "{%") && !jinja__is(p, at, "{#")) at++;
     p->at = at;
     if (at == p->n_src) return val_str_view((val_str){p->src + from, (uint32_t)(at - from), NULL});
     const val_chr kind = p->src[at + 1];
@@ -10019,7 +10020,8 @@ static void jinja__number(jinja_parser *p, jinja_token *t) {
     double        f = 0;
     if (text.n > VAL_DIGITS_MAX) jinja__fail_at(p, t->line, "found a number of %u digits, expected %d at most", text.n, VAL_DIGITS_MAX);
     p->env->line = t->line;
-    if (end ? !filter_read_float(p->env, text, &f) : !filter_read_int(p->env, text, 0, &t->v)) jinja__fail_at(p, t->line, "found the number '%s', expected another form", val_quote(text).p);
+    const bool read = end ? filter_read_float(p->env, text, &f) : filter_read_int(p->env, text, 0, &t->v);
+    if (!read) jinja__fail_at(p, t->line, "found '%s', expected a number", val_quote(text).p);
     if (end) t->v = val_float(f);
 }
 
@@ -10028,7 +10030,8 @@ static val_chr jinja__hex(jinja_parser *p, size_t at, int n) {
     val_chr u = 0;
     for (int i = 0; i < n; i++) {
         const val_chr c = jinja__chr(p, at + (size_t)i), l = c | 32;
-        if (!jinja__digit(c) && !(l >= 'a' && l <= 'f')) jinja__fail_at(p, jinja__line(p, at), "found a cut escape in a string, expected %d hexadecimal digits", n);
+        const bool digit = jinja__digit(c) || (l >= 'a' && l <= 'f');
+        if (!digit) jinja__fail_at(p, jinja__line(p, at), "found a cut escape in a string, expected %d hexadecimal digits", n);
         u = u << 4 | (jinja__digit(c) ? c - '0' : l - 'a' + 10);
     }
     if (u >= VAL_BYTE) jinja__fail_at(p, jinja__line(p, at), "found an escape of U+%X in a string, expected at most U+10FFFF", u);
@@ -10127,7 +10130,8 @@ static const char *jinja__name_of(const jinja_parser *p, int32_t name) { return 
 static void jinja__bracket(jinja_parser *p, const jinja_token *t, char c) {
     const char *shut = c == '(' ? ")" : c == '[' ? "]" : c == '{' ? "}" : NULL;
     if (shut) {
-        if (p->n_shut == JINJA_LEVELS) p->env->line = t->line, val_fail(p->env, EXIT_RESOURCE, "brackets stand inside each other in more than %d levels", JINJA_LEVELS);
+        p->env->line = t->line;
+        if (p->n_shut == JINJA_LEVELS) val_fail(p->env, EXIT_RESOURCE, "brackets stand inside each other in more than %d levels", JINJA_LEVELS);
         p->shut[p->n_shut++] = (uint8_t)*shut;
     } else if (c == ')' || c == ']' || c == '}') {
         if (!p->n_shut) jinja__fail_at(p, t->line, "found '%c' without its opening bracket", c);
@@ -10213,17 +10217,23 @@ static bool jinja__skip_word(jinja_parser *p, int word) {
 }
 
 static const char *jinja__sign_name(jinja_sign s) {
-    static const char *const names[] = {[JT_EOF] = "the end of the template", [JT_DATA] = "text", [JT_PRINT] = "{{", [JT_PRINT_END] = "}}", [JT_BLOCK] = "{%",
-                                        [JT_BLOCK_END] = "%}", [JT_NAME] = "a name", [JT_STRING] = "a string", [JT_INT] = "a number", [JT_FLOAT] = "a number"};
+    static const char *const names[] = {
+        [JT_EOF] = "the end of the template", [JT_DATA] = "text", [JT_PRINT] = "{{", [JT_PRINT_END] = "}}", [JT_BLOCK] = "{%", [JT_BLOCK_END] = "%}",
+        [JT_NAME] = "a name", [JT_STRING] = "a string", [JT_INT] = "a number", [JT_FLOAT] = "a number",
+    };
     for (size_t i = 0; i < sizeof jinja__signs / sizeof *jinja__signs; i++)
         if (jinja__signs[i].sign == s) return jinja__signs[i].text;
     return names[s];
 }
 
 /* What stands here, for a message. */
-static const char *jinja__found(const jinja_parser *p) { return p->tok.sign == JT_NAME ? jinja__name_of(p, p->tok.name) : jinja__sign_name(p->tok.sign); }
+static const char *jinja__found(const jinja_parser *p) {
+    return p->tok.sign == JT_NAME ? jinja__name_of(p, p->tok.name) : jinja__sign_name(p->tok.sign);
+}
 
-__attribute__((noreturn)) static void jinja__expected(jinja_parser *p, const char *what) { jinja__fail(p, "found '%s', expected %s", jinja__found(p), what); }
+__attribute__((noreturn)) static void jinja__expected(jinja_parser *p, const char *what) {
+    jinja__fail(p, "found '%s', expected %s", jinja__found(p), what);
+}
 
 static void jinja__expect(jinja_parser *p, jinja_sign s) {
     if (p->tok.sign != s) jinja__fail(p, "found '%s', expected '%s'", jinja__found(p), jinja__sign_name(s));
@@ -10281,7 +10291,7 @@ static void jinja__unhold(jinja_parser *p, uint32_t held, uint32_t to) {
     for (uint32_t i = held; i < to; i++) *JINJA_ADD(p->t->code, p->t->n_code) = p->held[i];
 }
 
-/* A name is read or set: the bodies of open macros and loops are told of caller, kwargs, varargs, loop. */
+/* A name is read or set. Macros and loops that are open keep whether their body reads caller, kwargs, varargs, loop. */
 static void jinja__mention(jinja_parser *p, int32_t name, bool read) {
     if (name < JW_CALLER || name > JW_LOOP) return;
     const uint8_t bit = (uint8_t)(1 << (name - JW_CALLER));
@@ -10499,8 +10509,12 @@ static void jinja__begin_row(jinja_parser *p, bool is_test, int32_t name, int li
     while (row && i < t->n_rows && t->rows[i] != row) i++;
     if (row && i == t->n_rows) *JINJA_ADD(t->rows, t->n_rows) = row;
     jinja_open *x = jinja__push(p, JX_ARGS, JP_NONE);
-    *x = (jinja_open){.kind = JX_ARGS, .op = !row ? JO_NO_FILTER : is_test ? JO_TEST : JO_FILTER, .filtered = true, .row = (uint16_t)i, .at = (int32_t)p->n_arg, .line = line,
-                      .name = name};
+    x->op = !row ? JO_NO_FILTER : is_test ? JO_TEST : JO_FILTER;
+    x->filtered = true;
+    x->row = (uint16_t)i;
+    x->at = (int32_t)p->n_arg;
+    x->line = line;
+    x->name = name;
 }
 
 /* name.name.name: no filter has a dot in its name, so it will be unknown. */
@@ -10812,7 +10826,8 @@ static void jinja__run_open(jinja_parser *p, uint32_t base) {
 static void jinja__known(jinja_parser *p) {
     if (!p->n_unknown) return;
     const jinja_op *op = jinja__op(p, p->unknown[0]);
-    jinja__fail_at(p, (int)op->line, "found '%s', which is no filter or test here%s", jinja__name_of(p, op->b), filter_nearest(bytes_of(jinja__name_of(p, op->b))).p);
+    const char     *name = jinja__name_of(p, op->b);
+    jinja__fail_at(p, (int)op->line, "found '%s', which is no filter or test here%s", name, filter_nearest(bytes_of(name)).p);
 }
 
 /* An expression; flags: what it may be beside an operand and operators. */
@@ -10840,7 +10855,9 @@ static void jinja__end_frame(jinja_parser *p, int32_t frame) { p->t->frames[fram
 static int32_t jinja__begin_fn(jinja_parser *p, int32_t name, int32_t *frame) {
     jinja        *t = p->t;
     const int32_t fn = (int32_t)t->n_fns, depth = fn ? t->fns[p->fn].depth + 1 : 0;
-    *JINJA_ADD(t->fns, t->n_fns) = (jinja_fn){.up = p->fn, .depth = depth, .entry = jinja__here(p), .name = name, .first_param = t->n_params, .caller = -1, .kwargs = -1, .varargs = -1};
+    *JINJA_ADD(t->fns, t->n_fns) = (jinja_fn){
+        .up = p->fn, .depth = depth, .entry = jinja__here(p), .name = name, .first_param = t->n_params, .caller = -1, .kwargs = -1, .varargs = -1,
+    };
     if (fn) t->fns[p->fn].kept = true;
     p->fn = fn;
     *frame = jinja__begin_frame(p);
@@ -10873,7 +10890,8 @@ static void jinja__target_name(jinja_parser *p, jinja_store how, bool ns, bool i
         jinja__emit(p, JO_NS_NAME, attr);
         return;
     }
-    if (name == JW_LOOP && (is_for || (how != JS_PARAM && jinja__inside(p, JW_FOR)))) jinja__fail(p, "found 'loop' as a name to set in a loop, expected another name");
+    const bool special = name == JW_LOOP && (is_for || (how != JS_PARAM && jinja__inside(p, JW_FOR)));
+    if (special) jinja__fail(p, "found 'loop' as a name to set in a loop, expected another name");
     jinja__emit_name(p, JO_STORE, name);
     jinja__op(p, jinja__here(p) - 1)->flag = (uint8_t)(how == JS_STORE && p->cond ? JS_MAYBE : how);
 }
@@ -10923,7 +10941,10 @@ static jinja_block *jinja__block_top(const jinja_parser *p) { return p->n_block 
 static jinja_block *jinja__begin_block(jinja_parser *p, int word) {
     jinja__deep(p);
     jinja_block *b = JINJA_ADD(p->block, p->n_block);
-    *b = (jinja_block){.word = (uint8_t)word, .line = p->last_line, .frame = -1, .fn = -1, .cond = p->cond, .at = -1, .out = -1, .recur = -1, .name = -1, .held = p->n_held, .filters = p->n_held};
+    *b = (jinja_block){
+        .word = (uint8_t)word, .line = p->last_line, .frame = -1, .fn = -1, .cond = p->cond, .at = -1, .out = -1, .recur = -1, .name = -1,
+        .held = p->n_held, .filters = p->n_held,
+    };
     return b;
 }
 
@@ -11208,7 +11229,8 @@ static void jinja__macro(jinja_parser *p) {
 static void jinja__end_body(jinja_parser *p) {
     const jinja_block *b = jinja__block_top(p);
     jinja__next(p);
-    if (b->bare_caller && (b->used & 1)) jinja__fail_at(p, b->line, "found the parameter 'caller' without a default, expected one, or none of this name");
+    const bool bare = b->bare_caller && (b->used & 1);
+    if (bare) jinja__fail_at(p, b->line, "found the parameter 'caller' without a default, expected one, or none of this name");
     p->t->fns[b->fn].used = b->used;
     jinja__end_fn(p, b->fn, b->fn_frame);
     jinja__land(p, b->at);
@@ -11309,7 +11331,9 @@ static void jinja__print(jinja_parser *p) {
     }
 }
 
-static void jinja__refused(jinja_parser *p) { jinja__fail(p, "found '%s', which is refused: a template is one file without blocks", jinja__found(p)); }
+static void jinja__refused(jinja_parser *p) {
+    jinja__fail(p, "found '%s', which is refused: a template is one file without blocks", jinja__found(p));
+}
 
 /* Statements. of: the one that a word goes on with or ends, 0: it begins one, or stands alone. */
 static const struct {
@@ -11324,7 +11348,8 @@ static const struct {
     {JW_ELIF, JW_IF, jinja__elif}, {JW_ELSE, JW_IF, jinja__else}, {JW_ELSE, JW_FOR, jinja__else},
     {JW_ENDIF, JW_IF, jinja__endif}, {JW_ENDFOR, JW_FOR, jinja__endfor}, {JW_ENDSET, JW_SET, jinja__end_capture},
     {JW_ENDMACRO, JW_MACRO, jinja__endmacro}, {JW_ENDCALL, JW_CALL, jinja__endcall}, {JW_ENDFILTER, JW_FILTER, jinja__end_filter_block},
-    {JW_ENDWITH, JW_WITH, jinja__end_scope}, {JW_ENDGENERATION, JW_GENERATION, jinja__end_scope}, {JW_ENDAUTOESCAPE, JW_AUTOESCAPE, jinja__end_autoescape},
+    {JW_ENDWITH, JW_WITH, jinja__end_scope}, {JW_ENDGENERATION, JW_GENERATION, jinja__end_scope},
+    {JW_ENDAUTOESCAPE, JW_AUTOESCAPE, jinja__end_autoescape},
 };
 
 static bool jinja__is_end(int word) { return word != JW_ELIF && word != JW_ELSE; }
@@ -11346,7 +11371,9 @@ static void jinja__statement(jinja_parser *p) {
         if (of && jinja__is_end(word)) jinja__end_block(p);
         return;
     }
-    if (b) jinja__fail(p, "found the statement '%s' inside '%s' of line %d, expected '%s' or another statement", jinja__found(p), jinja__words[b->word], b->line, jinja__end_of(b->word));
+    const char *found = jinja__found(p);
+    const char *end = b ? jinja__end_of(b->word) : "";
+    if (b) jinja__fail(p, "found '%s' inside '%s' of line %d, expected '%s' or a statement", found, jinja__words[b->word], b->line, end);
     jinja__fail(p, "found '%s', expected a statement", jinja__found(p));
 }
 
@@ -11368,7 +11395,8 @@ static void jinja__template(jinja_parser *p) {
         }
     }
     const jinja_block *b = jinja__block_top(p);
-    if (b) jinja__fail(p, "found the end of the template inside '%s' of line %d, expected '%s'", jinja__words[b->word], b->line, jinja__end_of(b->word));
+    const char *end = b ? jinja__end_of(b->word) : "";
+    if (b) jinja__fail(p, "found the end of the template inside '%s' of line %d, expected '%s'", jinja__words[b->word], b->line, end);
     jinja__emit(p, JO_END, 0);
     jinja__end_frame(p, frame);
 }
@@ -11460,7 +11488,8 @@ static void jinja__bind(jinja_parser *p) {
 
 static bool jinja__jumps(const jinja_op *op) {
     switch ((jinja_op_name)op->op) {
-    case JO_JUMP: case JO_IF: case JO_UNLESS: case JO_OR: case JO_AND: case JO_CHAIN: case JO_NEXT: case JO_RECUR: case JO_MACRO: case JO_ARG: return true;
+    case JO_JUMP: case JO_IF: case JO_UNLESS: case JO_OR: case JO_AND: case JO_CHAIN: case JO_NEXT: case JO_RECUR: case JO_MACRO: case JO_ARG:
+        return true;
     case JO_FOR:     return op->n;
     case JO_FOR_END: return op->a;
     default:         return false;
@@ -11637,16 +11666,23 @@ static val  jinja__pop(jinja_vm *vm) { return vm->stack[--vm->n_stack]; }
 static val *jinja__peek_val(jinja_vm *vm, size_t down) { return &vm->stack[vm->n_stack - 1 - down]; }
 static void jinja__goto(jinja_vm *vm, int32_t at) { vm->pc = vm->t->code + at; }
 
+/* Writes into the text that is rendered, a piece at a time: its origins count as memory. */
+static void jinja__write_out(jinja_vm *vm, val_str s) {
+    enum { PIECE = 1 << 16 };
+    jinja_text *out = vm->out;
+    for (size_t at = 0; at < s.n && out->text.n <= JINJA_TEXT; at += PIECE) {
+        const val_str piece = val_sub(s, at, s.n - at < PIECE ? s.n : at + PIECE);
+        val_step_chars(&vm->env, piece.n);
+        val_utf8_from(piece, &out->text, &out->from);
+        const bool spent = out->from.n > JINJA_VALUES / sizeof *out->from.at;
+        if (spent) val_fail(&vm->env, EXIT_RESOURCE, "the memory of %d MiB for origins is spent", JINJA_VALUES >> 20);
+    }
+    if (out->text.n > JINJA_TEXT) val_fail(&vm->env, EXIT_RESOURCE, "the template writes more than %d MiB", JINJA_TEXT >> 20);
+}
+
 static void jinja__write(jinja_vm *vm, val_str s) {
-    if (vm->n_capture) {
-        val_buf_add(&vm->env, vm->capture[vm->n_capture - 1], s);
-        return;
-    }
-    if (vm->out->text.n + s.n <= JINJA_TEXT) {
-        val_step_chars(&vm->env, s.n);
-        val_utf8_from(s, &vm->out->text, &vm->out->from);
-    }
-    if (vm->out->text.n + s.n > JINJA_TEXT) val_fail(&vm->env, EXIT_RESOURCE, "the template writes more than %d MiB", JINJA_TEXT >> 20);
+    if (vm->n_capture) val_buf_add(&vm->env, vm->capture[vm->n_capture - 1], s);
+    else jinja__write_out(vm, s);
 }
 
 /* str(v), or its escaped form. */
@@ -11691,7 +11727,8 @@ static void jinja__do_store(jinja_vm *vm, const jinja_op *op) {
 static val_object *jinja__namespace(jinja_vm *vm, const jinja_op *op) {
     const val v = *jinja__slot(vm, op->n, op->a);
     if (v.kind == VAL_OBJECT && v.object->type->set) return v.object;
-    val_fail(&vm->env, EXIT_INPUT, "found an attribute set of %s '%s', expected a namespace", v.kind == JINJA_MISSING ? "the undefined" : val_kind_name(v), vm->t->names[op->b]);
+    const char *kind = v.kind == JINJA_MISSING ? "the undefined" : val_kind_name(v);
+    val_fail(&vm->env, EXIT_INPUT, "found an attribute set of %s '%s', expected a namespace", kind, vm->t->names[op->b]);
 }
 
 static void jinja__do_ns_check(jinja_vm *vm, const jinja_op *op) { jinja__namespace(vm, op); }
@@ -11700,7 +11737,8 @@ static void jinja__do_ns_store(jinja_vm *vm, const jinja_op *op) {
     val_object   *o = jinja__namespace(vm, op);
     const int32_t name = vm->pc++->a;
     const val     v = jinja__pop(vm);
-    if (!o->type->set(&vm->env, o, vm->t->name_vals[name].s, v)) val_fail(&vm->env, EXIT_INPUT, "the attribute '%s' cannot be set", vm->t->names[name]);
+    const bool set = o->type->set(&vm->env, o, vm->t->name_vals[name].s, v);
+    if (!set) val_fail(&vm->env, EXIT_INPUT, "the attribute '%s' cannot be set", vm->t->names[name]);
 }
 
 static void jinja__do_unpack(jinja_vm *vm, const jinja_op *op) {
@@ -11776,12 +11814,16 @@ static val jinja__loop_changed(val_env *env, const val_func *func, val self, con
 
 static const val_func jinja__cycle_func = {"loop.cycle", jinja__loop_cycle}, jinja__changed_func = {"loop.changed", jinja__loop_changed};
 
-typedef enum { LA_INDEX, LA_INDEX0, LA_FIRST, LA_DEPTH, LA_DEPTH0, LA_PREVITEM, LA_CYCLE, LA_CHANGED, LA_LAST, LA_NEXTITEM, LA_LENGTH, LA_REVINDEX, LA_REVINDEX0, LA_ALL } jinja_loop_attr;
+/* Attributes of `loop`. From LA_LAST on they ask for the next item, from LA_LENGTH on for all. */
+typedef enum {
+    LA_INDEX, LA_INDEX0, LA_FIRST, LA_DEPTH, LA_DEPTH0, LA_PREVITEM, LA_CYCLE, LA_CHANGED,
+    LA_LAST, LA_NEXTITEM, LA_LENGTH, LA_REVINDEX, LA_REVINDEX0, LA_ALL
+} jinja_loop_attr;
 
 static const char *const jinja__loop_attrs[LA_ALL] = {
     [LA_INDEX] = "index", [LA_INDEX0] = "index0", [LA_FIRST] = "first", [LA_DEPTH] = "depth", [LA_DEPTH0] = "depth0", [LA_PREVITEM] = "previtem",
-    [LA_CYCLE] = "cycle", [LA_CHANGED] = "changed", [LA_LAST] = "last", [LA_NEXTITEM] = "nextitem", [LA_LENGTH] = "length", [LA_REVINDEX] = "revindex",
-    [LA_REVINDEX0] = "revindex0",
+    [LA_CYCLE] = "cycle", [LA_CHANGED] = "changed", [LA_LAST] = "last", [LA_NEXTITEM] = "nextitem", [LA_LENGTH] = "length",
+    [LA_REVINDEX] = "revindex", [LA_REVINDEX0] = "revindex0",
 };
 
 static jinja_loop_attr jinja__loop_attr(val_str name) {
@@ -11912,7 +11954,8 @@ static void jinja__do_for(jinja_vm *vm, const jinja_op *op) {
     jinja_loop *l = jinja__new_loop(vm);
     const bool  recursive = op->flag & JF_RECURSIVE;
     const val   v = jinja__pop(vm);
-    *l = (jinja_loop){.base = {&jinja__loop_class}, .over = v, .index0 = -1, .length = -1, .kept = op->flag & JF_SEEN, .act = vm->act, .test = op->n ? vm->t->code + op->a : NULL};
+    *l = (jinja_loop){.base = {&jinja__loop_class}, .over = v, .index0 = -1, .length = -1, .kept = op->flag & JF_SEEN, .act = vm->act};
+    if (op->n) l->test = vm->t->code + op->a;
     if (!val_iterable(v)) val_fail(&vm->env, EXIT_INPUT, "found %s to loop over, expected something with items", val_kind_name(v));
     if (v.kind == VAL_DICT || v.kind == VAL_VIEW) l->n_over = v.dict->live;
     if (recursive) {
@@ -12076,8 +12119,10 @@ static bool jinja__take(val_dict *named, val name, val *out) {
 static void jinja__extra_args(jinja_vm *vm, const jinja_fn *fn, jinja_act *act, const val_args *args) {
     val_env    *env = &vm->env;
     const char *name = fn->name < 0 ? "caller" : vm->t->names[fn->name];
-    if (fn->caller >= 0 && !jinja__take(args->named, vm->t->name_vals[JW_CALLER], &act->slot[fn->caller])) act->slot[fn->caller] = val_undef("caller");
-    if (fn->caller >= 0 && act->slot[fn->caller].kind == VAL_NONE) act->slot[fn->caller] = val_undef("caller");
+    if (fn->caller >= 0) {
+        val *caller = &act->slot[fn->caller];
+        if (!jinja__take(args->named, vm->t->name_vals[JW_CALLER], caller) || caller->kind == VAL_NONE) *caller = val_undef("caller");
+    }
     if (fn->kwargs >= 0) act->slot[fn->kwargs] = args->named ? val_of_dict(args->named) : val_dict_new(env);
     else if (args->named && args->named->live) {
         const val_pair *p = args->named->at;
@@ -12179,7 +12224,8 @@ static void jinja__do_filter(jinja_vm *vm, const jinja_op *op) {
 }
 
 static void jinja__do_no_filter(jinja_vm *vm, const jinja_op *op) {
-    val_fail(&vm->env, EXIT_INPUT, "found '%s', which is no filter or test here%s", vm->t->names[op->b], filter_nearest(bytes_of(vm->t->names[op->b])).p);
+    const char *name = vm->t->names[op->b];
+    val_fail(&vm->env, EXIT_INPUT, "found '%s', which is no filter or test here%s", name, filter_nearest(bytes_of(name)).p);
 }
 
 /* --- attributes, items, operators --- */
@@ -12213,8 +12259,12 @@ static void jinja__do_slice(jinja_vm *vm, const jinja_op *op) {
     const val step = jinja__pop(vm), to = jinja__pop(vm), from = jinja__pop(vm), v = jinja__pop(vm);
     const val r = val_slice(&vm->env, v, from, to, step);
     (void)op;
-    if (r.kind == VAL_UNDEF) val_fail(&vm->env, EXIT_INPUT, "found a slice of %s from %s to %s, expected a str or a list, and integers", val_kind_name(v), val_kind_name(from), val_kind_name(to));
-    jinja__put(vm, r);
+    if (r.kind != VAL_UNDEF) {
+        jinja__put(vm, r);
+        return;
+    }
+    const char *a = val_kind_name(from), *b = val_kind_name(to);
+    val_fail(&vm->env, EXIT_INPUT, "found a slice of %s from %s to %s, expected a str or a list, and integers", val_kind_name(v), a, b);
 }
 
 static void jinja__do_list(jinja_vm *vm, const jinja_op *op) {
@@ -12253,7 +12303,8 @@ static void jinja__do_concat(jinja_vm *vm, const jinja_op *op) {
 
 static void jinja__do_binary(jinja_vm *vm, const jinja_op *op) {
     static val (*const ops[])(val_env *, val, val) = {
-        [JO_ADD] = val_add, [JO_SUB] = val_minus, [JO_MUL] = val_mul, [JO_DIV] = val_div, [JO_FLOORDIV] = val_floordiv, [JO_MOD] = val_mod, [JO_POW] = val_pow,
+        [JO_ADD] = val_add, [JO_SUB] = val_minus, [JO_MUL] = val_mul, [JO_DIV] = val_div,
+        [JO_FLOORDIV] = val_floordiv, [JO_MOD] = val_mod, [JO_POW] = val_pow,
     };
     const val y = jinja__pop(vm), x = jinja__pop(vm);
     if (op->op == JO_MOD && x.kind == VAL_STR) jinja__put(vm, filter_format(&vm->env, x, y));
