@@ -24749,7 +24749,7 @@ static void text__show_thinking(text_sink *s, bool over) {
     const bool  terminal = isatty(STDERR_FILENO);
     const bytes some = {(const uint8_t *)s->thinking.p + s->n_thinking, s->thinking.n - s->n_thinking};
     str         seen = {0};
-    if (!s->o->think_show) return;
+    if (!s->o->think_show || (!some.n && !(s->dim && over))) return;
     s->n_thinking += terminal ? str_visible(&seen, some, over) : some.n;
     if (!terminal) str_add(&seen, some.p, some.n);
     progress_clear();

@@ -350,6 +350,10 @@ def chat_thinking():
         a = json.loads(chat(m, "-p", "Hi", "--json"))
         same((a["text"], a["reasoning_content"]), ("Hello you", "first second third fourth"), label + ", JSON")
     check("reasoning_content" not in json.loads(chat(model("simple", [["<|assistant|>", "Hello", " you", "<|end|>", "junk"]], SIMPLE), "-p", "Hi", "--json")), "no thinking")
+    seen = in_terminal("-q", "-m", m, "--chat", *GREEDY, "-p", "Hi", "--think", "show")
+    check("\x1b[2m" in seen and seen.replace("\x1b[2m", "").replace("\x1b[0m", "") == "first second third fourth\nHello you\n", "dimmed in a terminal: %r" % seen)
+    plain = in_terminal("-q", "-m", m, "--chat", *GREEDY, "-p", "Hi")
+    same(plain, "Hello you\n", "a terminal, hidden")
     refused("on and off disagree", "-m", m, "-p", "Hi", "--think", "on", "--think", "off")
     refused("on, off, show or hide", "-m", m, "-p", "Hi", "--think", "loud")
 
