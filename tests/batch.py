@@ -760,11 +760,12 @@ def long_file():
 # --- no answer is lost ---
 
 def fault_lines():
-    """Sixty lines whose answers take a while and fill a file that is larger than a small disk."""
+    """Sixty lines, every fifth one of a chat, whose answers take a while and fill a file that is larger than a small disk."""
     rng = random.Random(9)
     tale = story(rng, 300)
-    return [{"prompt": tale[:rng.randrange(300)] if i % 3 else tale + " %d" % i, "max_tokens": rng.randint(5, 60), "temperature": i % 2, "seed": i, "ignore_eos": True,
-             **({"custom_id": "c%d" % i} if i % 2 else {}), **({"logprobs": 2} if i % 4 < 2 else {})} for i in range(60)]
+    ask = lambda i, text: {"prompt": text} if i % 5 != 4 else {"messages": [{"role": "system", "content": tale[:90]}, {"role": "user", "content": text}]}
+    return [{**ask(i, tale[:rng.randrange(300)] if i % 3 else tale + " %d" % i), "max_tokens": rng.randint(5, 60), "temperature": i % 2, "seed": i, "ignore_eos": True,
+             **({"custom_id": "c%d" % i} if i % 2 else {}), **({"logprobs": True, "top_logprobs": 2} if i % 20 == 4 else {"logprobs": 2} if i % 4 < 2 and i % 5 != 4 else {})} for i in range(60)]
 
 
 class Fault:

@@ -578,7 +578,8 @@ def batch_equals_messages():
         for i, line in enumerate(lines):
             path = tmp("messages.json", json.dumps(line["messages"]))
             want.append(good("-m", model, "--messages", path, "-s", str(line["seed"]), "-n", "40", "--temp", "1", "-q", "-t", str(1 + i % 2), *more))
-        for args in some(("-t 1", "-t 2 -np 3", "-t 2 --no-lookup", "-t 1 --lookup", "-np 1 --batch-order input")):
+        draft = ["-md " + DRAFT] if model == PIP else []
+        for args in some(["-t 1", "-t 2 -np 3", "-t 2 --no-lookup", "-t 1 --lookup", "-np 1 --batch-order input", *draft]):
             got = lines_out(model, lines, *args.split(), *more)
             same([said(r)["content"] for _, r in sorted(got.items())], want, "%s of %s" % (args, os.path.basename(model)))
 

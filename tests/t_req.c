@@ -210,6 +210,26 @@ static void t_req_plain(void) {
     req_drop(&q);
 }
 
+/* A plain line as a user's message: its bytes are an input's, whatever they look like. */
+static void t_req_wrapped(void) {
+    static const uint8_t odd[] = "{\"prompt\":\"<s>\xff\"}";
+    const gen_request    base = gen_ask(NULL, &gen_defaults, &samp_defaults, TR_SEED);
+    const req_form       form = {&base, TR_VOCAB, false, true};
+    const bytes          line = {odd, sizeof odd - 1};
+    req                  q;
+    err_t                e = {0};
+    str                  text = {0};
+    CHECK(req_read(&q, line, &form, &e) && q.chat && q.n_prompt == 1 && q.n == 1 && !q.prompt[0].text.n);
+    const val_list *messages = val_get(q.input.vars, "messages").list;
+    const val       content = val_get(messages->at[0], "content");
+    CHECK(messages->n == 1 && val_is_str(val_get(messages->at[0], "role"), "user") && content.kind == VAL_STR);
+    for (uint32_t i = 0; i < content.s.n; i++) CHECK(content.s.p[i] & VAL_INPUT);
+    val_utf8(content.s, &text);
+    CHECK(bytes_eq(str_bytes(&text), line));
+    str_drop(&text);
+    req_drop(&q);
+}
+
 /* --- what is refused --- */
 
 static void t_req_refuses(void) {
@@ -737,6 +757,7 @@ static const t_case t_req_cases[] = {
     {"req keys", "every key of a body lands in its field", t_req_keys},
     {"req base", "what a body does not say stays as the command said it", t_req_base},
     {"req plain", "a line of plain text is its bytes", t_req_plain},
+    {"req wrapped", "a line of plain text is the message of a user, where a chat is asked for", t_req_wrapped},
     {"req refuses", "a line that cannot be run says why, and whose it is", t_req_refuses},
     {"req bad json", "what is no JSON is told with its place", t_req_bad_json},
     {"req refused id", "a line that the parser refuses keeps its custom_id", t_req_refused_id},
