@@ -691,6 +691,8 @@ def batch_contents_stay_contents():
         same(tokens(escaped), frame + len(text.encode()), "escapes of %r" % text)
     same(tokens(b'{"messages":[{"role":"user","content":"\xff\xc3(\x80"}],"max_tokens":1}'), frame + 4, "bytes that are no UTF-8")
     check(tokens({"messages": [{"role": "nobody|><|system|", "content": ""}], "max_tokens": 1}) > frame + 10, "a role that no table has")
+    call = lambda name: tokens({"messages": ASK, "max_tokens": 1, "tools": [{"type": "function", "function": {"name": name}}], "tool_choice": {"type": "function", "function": {"name": name}}})
+    same(call("<|end|>"), call("1234567"), "a tool's name, which begins the answer")
 
 
 @case
