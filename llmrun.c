@@ -17980,6 +17980,7 @@ typedef struct {
     bool   more;                                      /* the text ended where a byte was needed */
     bool   tired;                                     /* the work is spent: nothing else is tried */
     size_t work, most_work;
+    size_t blank_from, blank_to;                      /* white space that was skipped last */
     val    tools;
     str    name, id, args;                            /* of the call that is read */
     call_list *out;                                   /* NULL: calls are found and not kept */
@@ -18002,9 +18003,13 @@ static bool calls__has(calls_cur *c, size_t at) {
 
 static bool calls__is(calls_cur *c, size_t at, uint8_t b) { return calls__has(c, at) && c->t.p[at] == b; }
 
-static size_t calls__skip(const calls_cur *c, size_t at) {
-    while (at < c->t.n && calls__space(c->t.p[at])) at++;
-    return at;
+/* Behind the white space at t[at]. The end of the last run is kept, so that an answer of newlines is not read again from each of them. */
+static size_t calls__skip(calls_cur *c, size_t at) {
+    if (at < c->blank_from || at >= c->blank_to) {
+        c->blank_from = c->blank_to = at;
+        while (c->blank_to < c->t.n && calls__space(c->t.p[c->blank_to])) c->blank_to++;
+    }
+    return c->blank_to;
 }
 
 static bool calls__worked(calls_cur *c, size_t n) {
@@ -25196,8 +25201,8 @@ static bool term__take_line(term_input *t, int ms, str *line) {
         const size_t   n = end ? (size_t)(end - p) : t->n - t->at;
         str_add(line, p, n);
         t->at += n + (end != NULL);
+        if (line->n > TERM_MESSAGE_MAX) return err_set(t->e, EXIT_INPUT, "standard input: more than %d bytes, expected a message", TERM_MESSAGE_MAX);
         if (end) return true;
-        if (line->n > TERM_MESSAGE_MAX) return err_set(t->e, EXIT_INPUT, "standard input: a line of more than %d bytes, expected a message", TERM_MESSAGE_MAX);
     }
     return false;
 }

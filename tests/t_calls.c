@@ -325,6 +325,28 @@ static void t_calls_hostile(void) {
     CHECKF(t_cpu() - from < 60, "%.1f s", t_cpu() - from);
 }
 
+/* Newlines without end, where the template writes one before a call: each of them could begin one. */
+static void t_calls_newlines(void) {
+    const double from = t_cpu();
+    calls_form  *f = tcall_form("tool_call");
+    str          text = {0}, content = {0};
+    call_list    calls;
+    if (!f) return;
+    calls__set(&f->lead, bytes_of("\n"));
+    f->first['\n'] = true;
+    while (text.n < 1000000) str_put(&text, "\n\n\n\n");
+    calls_read(f, str_bytes(&text), val_undef(NULL), &content, &calls);
+    CHECK(calls.n == 0 && bytes_eq(str_bytes(&content), str_bytes(&text)));
+    call_list_drop(&calls);
+    str_put(&text, "<tool_call>{\"name\": \"get\", \"arguments\": {}}</tool_call>");
+    calls_read(f, str_bytes(&text), val_undef(NULL), &content, &calls);
+    CHECK(calls.n == 1);
+    CHECKF(t_cpu() - from < 60, "%.1f s", t_cpu() - from);
+    call_list_drop(&calls);
+    str_drop(&text), str_drop(&content);
+    calls_form_free(f);
+}
+
 /* A required call: what the answer begins with is read back with what the model adds. */
 static void t_calls_begin(void) {
     static const struct {
@@ -607,6 +629,7 @@ static const t_case t_calls_cases[] = {
     {"calls types", "values of tagged parameters become JSON by their types", t_calls_types},
     {"calls ids", "ids that an answer lacks are made from it", t_calls_ids},
     {"calls hostile", "openings without end and values inside each other are content, within seconds", t_calls_hostile},
+    {"calls newlines", "newlines without end take a time in proportion, and a call behind them is read", t_calls_newlines},
     {"calls learn", "a template of each form: the form is found, and calls that it renders are read back, whole and cut at every byte", t_calls_learn},
     {"calls words", "templates that render no calls have the form that their instructions name, or none", t_calls_words},
     {"calls models", "templates of models: the form is found, and calls that they render are read back", t_calls_models},

@@ -176,6 +176,14 @@ def talk_keeps_bytes():
 
 
 @case
+def talk_ends_a_message_without_end():
+    """quotes that are never closed: lines as long as half the reader's buffer are refused beyond the bytes of a message too"""
+    line = b"a" * 2047 + b"\n"
+    r = run("-m", hello(), "-i", "-q", inp=b'"""' + line[3:] + line * (65 << 9))
+    check(r.rc == 2 and b"more than 67108864 bytes, expected a message" in r.err and not r.out, repr(r))
+
+
+@case
 def talk_saves_what_messages_reads():
     """/save writes what --messages and /load read; both go on from there, and the bytes that come back are the same"""
     first, again, third = (tmp("saved%d.json" % i) for i in range(3))
