@@ -19871,15 +19871,17 @@ static val chat__tools(const chat_input *in) {
 /* The template for an input. */
 static chat_form *chat__form(const chat *c, const chat_input *in) { return c->form[chat__tools(in).kind == VAL_LIST && c->form[1]]; }
 
-static void chat__copy_vars(val_env *env, const chat__job *j, val_dict *vars) {
-    const val_dict *from = j->in->vars.dict;
+/* Sets all that `from` has. */
+static void chat__put_all(val_env *env, val_dict *to, const val_dict *from) {
     for (size_t i = 0; i < from->n; i++)
-        if (!from->at[i].gone) val_dict_set(env, vars, from->at[i].key, from->at[i].value);
+        if (!from->at[i].gone) val_dict_set(env, to, from->at[i].key, from->at[i].value);
 }
+
+static void chat__fill_given(val_env *env, const chat__job *j, val_dict *vars) { chat__put_all(env, vars, j->arg); }
 
 /* The text of an input as it stands, with the variables that it lacks: bos_token, eos_token and others of the model, and those of the options. */
 static bool chat_render(const chat *c, const chat_input *in, jinja_text *out, err_t *e) {
-    chat__job j = {.c = c, .f = chat__form(c, in), .in = in, .fill = chat__copy_vars};
+    chat__job j = {.c = c, .f = chat__form(c, in), .in = in, .fill = chat__fill_given, .arg = in->vars.dict};
     return chat__render(&j, out, e);
 }
 
@@ -20214,16 +20216,10 @@ static void chat__learn_call_marks(chat__learner *l) {
     str_drop(&text);
 }
 
-static void chat__copy_given(val_env *env, const chat__job *j, val_dict *vars) {
-    const val_dict *from = j->arg;
-    for (size_t i = 0; i < from->n; i++)
-        if (!from->at[i].gone) val_dict_set(env, vars, from->at[i].key, from->at[i].value);
-}
-
 /* Renders a conversation of [calls]. */
 static bool chat__render_given(void *ctx, val vars, jinja_text *out, err_t *e) {
     chat__learner *l = ctx;
-    chat__job      j = {.c = l->c, .f = l->f, .fill = chat__copy_given, .arg = vars.dict};
+    chat__job      j = {.c = l->c, .f = l->f, .fill = chat__fill_given, .arg = vars.dict};
     const bool     ok = !l->e->code && chat__render(&j, out, e);
     return chat__count(l, out->steps, e) && ok;
 }
@@ -20308,8 +20304,7 @@ static void chat_prompt_drop(chat_prompt *p) {
 /* A dict with the same entries. */
 static val chat__copy(val_env *env, val dict) {
     const val copy = val_dict_new(env);
-    for (size_t i = 0; i < dict.dict->n; i++)
-        if (!dict.dict->at[i].gone) val_dict_set(env, copy.dict, dict.dict->at[i].key, dict.dict->at[i].value);
+    chat__put_all(env, copy.dict, dict.dict);
     return copy;
 }
 
@@ -20377,7 +20372,7 @@ static const char *chat__own_system(const chat *c, val messages) {
 static void chat__fill_prompt(val_env *env, const chat__job *j, val_dict *vars) {
     const val   given = val_get(j->in->vars, "messages"), messages = val_list_new(env);
     const char *system = chat__own_system(j->c, given);
-    chat__copy_vars(env, j, vars);
+    chat__put_all(env, vars, j->in->vars.dict);
     if (system) {
         const val m = val_dict_new(env);
         val_put(env, m.dict, "role", val_str_of(env, "system"));
