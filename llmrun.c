@@ -5576,7 +5576,7 @@ static val val__shell(val_env *env, val v) {
     return v.kind == VAL_DICT ? val_dict_new(env) : v;
 }
 
-/* A copy: lists, tuples and dicts are new on every level, characters are shared. */
+/* A copy: lists, tuples and dicts are new on every level; characters and tuples that are keys are shared, since they never change. */
 static val val_copy(val_env *env, val v) {
     val__walk from = {0};
     const val root = val__shell(env, v);
@@ -5594,7 +5594,7 @@ static val val_copy(val_env *env, val v) {
         }
         if (into.kind == VAL_DICT) val__next(env, &from, &part);
         const val copy = val__shell(env, part);
-        if (into.kind == VAL_DICT) val_dict_set(env, into.dict, val__shell(env, key), copy);
+        if (into.kind == VAL_DICT) val_dict_set(env, into.dict, key.kind == VAL_TUPLE ? key : val__shell(env, key), copy);
         else val_list_add(env, into.list, copy);
         if (!val__has_parts(part)) continue;
         val__push_value(env, &from, part, NULL);

@@ -19,7 +19,7 @@ static bool sn_next(str *s) {
 static void sn_answer(int code, bytes text) {
     uint8_t head[5] = {(uint8_t)code, (uint8_t)text.n, (uint8_t)(text.n >> 8), (uint8_t)(text.n >> 16), (uint8_t)(text.n >> 24)};
     fwrite(head, 1, sizeof head, stdout);
-    fwrite(text.p, 1, text.n, stdout);
+    if (text.n) fwrite(text.p, 1, text.n, stdout);
     fflush(stdout);                                   /* what was done before a crash arrives */
 }
 

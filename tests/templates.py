@@ -27,7 +27,9 @@ KNOWN = [
     (r"\{#-?$", "", "a template may end directly behind {#"),
     ("", "found '(?!(%s)')\\w+', which is no filter or test" % "|".join(list(jinja2.defaults.DEFAULT_FILTERS) + list(jinja2.defaults.DEFAULT_TESTS)), "a constant decides before the unknown name is looked up"),
     ("", r"unhashable|found dict_values as a key", "a constant that is not needed is computed; views of dicts are keys by address"),
-    ("pprint", "is undefined", "pprint sorts keys"),
+    ("pprint", r"is undefined|byte \d+: jinja2 .*: .*, llmrun .*: ", "pprint orders keys of several kinds by the names of their types"),
+    (r"\|", "which has no items", "Jinja2's map, select and their kin fail where their results are read"),
+    ("", "OverflowError: Python int too large to convert to C int", "a flag or width can be an integer of any size"),
     ("generation", "No caller defined", "caller inside of generation"),
     (r"\w\.\w+\W", r"jinja2 prints .*method|jinja2 '[0-9]+'", "the printed form of a method, or its length"),
 ]
