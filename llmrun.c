@@ -7948,7 +7948,7 @@ static val filter__strip(filter_in *f) {
     size_t         from = 0, to = s.n;
     while (f->row->with & FILTER_LEFT && from < to && filter__among(f->env, chars, s.p[from])) from++;
     while (f->row->with & FILTER_RIGHT && to > from && filter__among(f->env, chars, s.p[to - 1])) to--;
-    val_step_chars(f->env, s.n - (to - from));
+    val_step_chars(f->env, 8 * (uint64_t)(s.n - (to - from)));
     return filter__like(f->in, val_sub(s, from, to));
 }
 
@@ -8057,7 +8057,7 @@ static val filter__truncate(filter_in *f) {
 static val filter__wordcount(filter_in *f) {
     const val_str s = val_as_str(f->env, f->in);
     int64_t       n = 0;
-    val_step_chars(f->env, 4 * (uint64_t)s.n);
+    val_step_chars(f->env, 32 * (uint64_t)s.n);
     for (size_t i = 0; i < s.n; i++) n += filter__is_word(s.p[i]) && !(i && filter__is_word(s.p[i - 1]));
     return val_int(n);
 }
@@ -8711,7 +8711,7 @@ static val filter__all_plain(filter_in *f) {
 static val filter__is_case(filter_in *f) {
     const val_str s = val_as_str(f->env, f->in);
     bool          any = false, all = true;
-    val_step_chars(f->env, 4 * (uint64_t)s.n);
+    val_step_chars(f->env, 16 * (uint64_t)s.n);
     for (size_t i = 0; i < s.n && all; i++) {
         if (val_is(f->row->with, s.p[i])) any = true;
         else all = !filter__is_cased(s.p[i]);
@@ -8721,7 +8721,7 @@ static val filter__is_case(filter_in *f) {
 
 static val filter__is_title(filter_in *f) {
     bool any = false, all = true, in_word = false;
-    val_step_chars(f->env, 4 * (uint64_t)f->in.s.n);
+    val_step_chars(f->env, 16 * (uint64_t)f->in.s.n);
     for (size_t i = 0; i < f->in.s.n && all; i++) {
         const bool lower = val_is(VAL_IS_LOWER, f->in.s.p[i]), cased = filter__is_cased(f->in.s.p[i]);
         if (cased) all = lower == in_word, any = true;

@@ -400,10 +400,35 @@ static void t_filter_clock(void) {
     val_env_drop(&env);
 }
 
+/* Rows that look at the class of each character take about eight of them in a step of 100 ns. */
+static void t_filter_costs_one(val_env *env, void *arg) {
+    static const struct { const char *table, *row, *args; } rows[] = {
+        {"filter", "wordcount", "[]"}, {"method", "islower", "[]"}, {"method", "istitle", "[]"}, {"test", "upper", "[]"}, {"method", "strip", "[\"<\"]"},
+    };
+    (void)arg;
+    const val text = val_mul(env, val_str_of(env, "<"), val_int(80000));
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const uint64_t before = env->steps;
+        const val      args = val_json_read(env, bytes_of(rows[i].args), 0);
+        const val_args a = {args.list->at, args.list->n, NULL};
+        filter_call(env, t_filter_named(rows[i].table, rows[i].row), text, &a);
+        CHECKF(env->steps - before >= 10000, "%s: %llu steps", rows[i].row, (unsigned long long)(env->steps - before));
+    }
+}
+
+static void t_filter_costs(void) {
+    val_env env;
+    err_t   e = {0};
+    val_env_init(&env, 0, 0, NULL);
+    CHECKF(val_run(&env, t_filter_costs_one, NULL, &e), "%s", e.text);
+    val_env_drop(&env);
+}
+
 static const t_case t_filter_cases[] = {
     {"filter answers", "each row answers as Jinja2 and Python do", t_filter_answers},
     {"filter rows met", "each row has a call in that file", t_filter_rows_met},
     {"filter characters", "case and classes of all characters are Python's", t_filter_characters},
+    {"filter costs", "rows that look at each character count their work", t_filter_costs},
     {"filter origins", "characters keep their origin through each kind of row", t_filter_origins},
     {"filter limits", "sizes are checked before they are made; wrong calls name what was found", t_filter_limits},
     {"filter clock", "strftime_now has the forms of strftime, and Python's %f, %z and %Z", t_filter_clock},
