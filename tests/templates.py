@@ -30,6 +30,7 @@ KNOWN = [
     ("pprint", r"is undefined|byte \d+: jinja2 .*: .*, llmrun .*: ", "pprint orders keys of several kinds by the names of their types"),
     (r"\|", "which has no items", "Jinja2's map, select and their kin fail where their results are read"),
     ("", "OverflowError: Python int too large to convert to C int", "a flag or width can be an integer of any size"),
+    ("loop", "in the form loop.name only", "a loop with a condition has a length only as loop.length"),
     ("generation", "No caller defined", "caller inside of generation"),
     (r"\w\.\w+\W", r"jinja2 prints .*method|jinja2 '[0-9]+'", "the printed form of a method, or its length"),
 ]
