@@ -10221,9 +10221,10 @@ static const char *jinja__sign_name(jinja_sign s) {
         [JT_EOF] = "the end of the template", [JT_DATA] = "text", [JT_PRINT] = "{{", [JT_PRINT_END] = "}}", [JT_BLOCK] = "{%", [JT_BLOCK_END] = "%}",
         [JT_NAME] = "a name", [JT_STRING] = "a string", [JT_INT] = "a number", [JT_FLOAT] = "a number",
     };
+    if ((size_t)s < sizeof names / sizeof *names) return names[s];
     for (size_t i = 0; i < sizeof jinja__signs / sizeof *jinja__signs; i++)
         if (jinja__signs[i].sign == s) return jinja__signs[i].text;
-    return names[s];
+    return "a sign";
 }
 
 /* What stands here, for a message. */
