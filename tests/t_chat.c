@@ -201,7 +201,7 @@ static void t_chat_origins(void) {
             tt_open   o;
             err_t     e = {0};
             chat_opts co = chat_defaults;
-            if (!tt_open_file(&o, path, NULL) || !(co.template_file = t_chat_template(plain ? "{{ bos_token }}{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}" : spells))) return;
+            if (!tt_open_file(&o, path, NULL) || !(co.template_file = t_template_file(plain ? "{{ bos_token }}{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}" : spells))) return;
             chat *c = chat_open(&o.g, o.v, &co, &e);
             if (CHECKF(c != NULL, "%s", e.text)) plain ? t_chat_ordinary(c, o.v, path) : t_chat_spell(c, o.v, path);
             chat_free(c);
@@ -212,9 +212,11 @@ static void t_chat_origins(void) {
 
 /* --- learning --- */
 
-/* What each of the shared templates shows: what ends an answer as a text, what stands before content, the marks of thinking, the form of calls. */
+/* What each of these templates shows: what ends an answer as a text, what stands before content, the marks of thinking, the form of calls. */
 static void t_chat_learned(void) {
     static const struct { const char *name, *stop, *lead, *open, *end, *key, *calls; } rows[] = {
+        {"tags", "<|im_end|>", "", "", "", NULL, "tool_call"},
+        {"channels", "<|end|>", "<|channel|>final<|message|>", "<|channel|>analysis<|message|>", "<|end|>", "thinking", "gpt-oss"},
         {"CohereForAI-c4ai-command-r7b-12-2024-tool_use", "<|END_RESPONSE|><|END_OF_TURN_TOKEN|>", "", "<|START_THINKING|>", "<|END_THINKING|>", NULL, "command-r7b"},
         {"GLM-4.6", "<|user|>", "\n", "<think>", "</think>", "reasoning_content", "tool_call-keys"},
         {"HuggingFaceTB-SmolLM3-3B", "<|im_end|>", "", "<think>", "</think>", NULL, NULL},
@@ -237,13 +239,11 @@ static void t_chat_learned(void) {
         {"openai-gpt-oss-120b", "<|return|>", "<|channel|>final<|message|>", "<|channel|>analysis<|message|>", "<|end|>", "thinking", "gpt-oss"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        char        path[160];
-        err_t       e = {0};
-        chat_opts   o = chat_defaults;
-        snprintf(path, sizeof path, "data/templates/%s.jinja", rows[i].name);
-        o.template_file = t_shared(path);
+        err_t     e = {0};
+        chat_opts o = chat_defaults;
+        o.template_file = t_template_file(rows[i].name);
         o.kwargs = "{\"bos_token\":\"<s>\",\"eos_token\":\"</s>\"}";
-        if (!o.template_file) SKIP("no ../shared/data/templates");
+        if (!o.template_file) continue;
         chat *c = chat_open(NULL, NULL, &o, &e);
         if (!CHECKF(c && chat__learn(c, c->form[0], true, &e), "%s: %s", rows[i].name, e.text)) continue;
         const chat_form *f = c->form[0];
@@ -258,22 +258,20 @@ static void t_chat_learned(void) {
 
 /* --- calls --- */
 
-/* A chat with a shared template and the vocabulary that ships here; NULL: there is no such template. */
+/* A chat with a template and the vocabulary that ships here. */
 typedef struct {
     tt_open    o;
     chat      *c;
     chat_input in;
 } t_chat_open;
 
+/* False: the template is not there, or a check has failed. */
 static bool t_chat_begin(t_chat_open *x, const char *name, const char *asked) {
-    char      path[160];
     err_t     e = {0};
     chat_opts o = chat_defaults;
-    snprintf(path, sizeof path, "data/templates/%s.jinja", name);
-    o.template_file = t_shared(path);
+    o.template_file = t_template_file(name);
     o.kwargs = "{\"bos_token\":\"<s>\",\"eos_token\":\"</s>\"}";
-    if (!o.template_file) return t_skipped = "no ../shared/data/templates", false;
-    if (!tt_open_file(&x->o, tt_shipped, NULL)) return false;
+    if (!o.template_file || !tt_open_file(&x->o, tt_shipped, NULL)) return false;
     x->c = chat_open(&x->o.g, x->o.v, &o, &e);
     chat_input_begin(&x->in);
     chat_add(&x->in, "user", bytes_of(asked));
@@ -300,14 +298,14 @@ static chat_answer t_chat_read(t_chat_open *x, const chat_prompt *p, const char 
 /* An answer that has to call begins with its call: prompt and reader agree. Without tools it cannot, and tool_choice none takes them away. */
 static void t_chat_required(void) {
     static const struct { const char *name, *rest; } rows[] = {
-        {"Qwen-Qwen2.5-7B-Instruct", "{\"where\": \"here\"}}\n</tool_call>"}, {"Qwen-Qwen3-0.6B", "{\"where\": \"here\"}}\n</tool_call>"},
+        {"tags", "{\"where\": \"here\"}}\n</tool_call>"}, {"channels", "{\"where\": \"here\"}"}, {"Qwen-Qwen2.5-7B-Instruct", "{\"where\": \"here\"}}\n</tool_call>"}, {"Qwen-Qwen3-0.6B", "{\"where\": \"here\"}}\n</tool_call>"},
         {"Mistral-Small-3.2-24B-Instruct-2506", "abcdef123[ARGS]{\"where\": \"here\"}"}, {"openai-gpt-oss-120b", "{\"where\": \"here\"}"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         t_chat_open x = {0};
         chat_prompt auto_, p;
         err_t       e = {0};
-        if (!t_chat_begin(&x, rows[i].name, "Where?")) return;
+        if (!t_chat_begin(&x, rows[i].name, "Where?")) continue;
         CHECK(chat_make_prompt(x.c, &x.in, &auto_, &e) && !auto_.begin.n);
         x.in.choice = CHAT_CALL_REQUIRED;
         x.in.call_name = bytes_of("look");
@@ -330,8 +328,8 @@ static void t_chat_required(void) {
     }
 }
 
-/* Answers of gpt-oss: thinking, content and calls in parts. */
-static void t_chat_channels(void) {
+/* Answers in channels: thinking, content and calls in parts. */
+static void t_chat_channels_of(const char *name) {
     static const struct { const char *raw, *content, *thinking, *call; } rows[] = {
         {"<|channel|>analysis<|message|>hm<|end|><|start|>assistant<|channel|>final<|message|>Hello", "Hello", "hm", NULL},
         {"<|channel|>final<|message|>Hello", "Hello", "", NULL},
@@ -345,7 +343,7 @@ static void t_chat_channels(void) {
     t_chat_open x = {0};
     chat_prompt p;
     err_t       e = {0};
-    if (!t_chat_begin(&x, "openai-gpt-oss-120b", "Where?")) return;
+    if (!t_chat_begin(&x, name, "Where?")) return;
     CHECKF(chat_make_prompt(x.c, &x.in, &p, &e), "%s", e.text);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         chat_answer a = t_chat_read(&x, &p, rows[i].raw);
@@ -369,9 +367,18 @@ static void t_chat_channels(void) {
     t_chat_end(&x);
 }
 
+static void t_chat_channels(void) {
+    t_chat_channels_of("channels");
+    t_chat_channels_of("openai-gpt-oss-120b");
+}
+
 /* An answer that becomes a message again is rendered as the model wrote it, so that the next turn reads only what is new. */
 static void t_chat_past(void) {
     static const struct { const char *name, *raw, *end; } rows[] = {
+        {"tags", "It is here.\n\n- so \n", "<|im_end|>"},
+        {"tags", "Well.\n<tool_call>\n{\"name\": \"look\", \"arguments\": {\"where\": \"here\"}}\n</tool_call>\n<tool_call>\n{\"name\": \"look\", \"arguments\": "
+                 "{\"where\": \"there\"}}\n</tool_call>", "<|im_end|>"},
+        {"channels", "<|channel|>final<|message|>It is here.", "<|end|>"},
         {"Qwen-Qwen2.5-7B-Instruct", "It is here.\n\n- so \n", "<|im_end|>"},
         {"Qwen-Qwen2.5-7B-Instruct", "<tool_call>\n{\"name\": \"look\", \"arguments\": {\"where\": \"here\"}}\n</tool_call>", "<|im_end|>"},
         {"Qwen-Qwen2.5-7B-Instruct", "Well.\n<tool_call>\n{\"name\": \"look\", \"arguments\": {\"where\": \"here\"}}\n</tool_call>\n<tool_call>\n{\"name\": \"look\", \"arguments\": "
@@ -384,7 +391,7 @@ static void t_chat_past(void) {
         chat_prompt p, next;
         err_t       e = {0};
         str         want = {0};
-        if (!t_chat_begin(&x, rows[i].name, "Where?")) return;
+        if (!t_chat_begin(&x, rows[i].name, "Where?")) continue;
         const bool  calls = strstr(rows[i].raw, "tool_call");
         CHECKF(chat_make_prompt(x.c, &x.in, &p, &e), "%s", e.text);
         chat_answer a = t_chat_read(&x, &p, rows[i].raw);
@@ -405,7 +412,7 @@ static const t_case t_chat_cases[] = {
     {"chat_required", "an answer that has to call begins with the call", t_chat_required},
     {"chat_channels", "parts of an answer in channels", t_chat_channels},
     {"chat_past", "an answer is rendered as it was written", t_chat_past},
-    {"chat_learned", "what each of the shared templates shows of itself", t_chat_learned},
+    {"chat_learned", "what templates show of themselves", t_chat_learned},
     {"chat_origins", "messages that spell control tokens give none, ordinary ones the ids of their rendering", t_chat_origins},
     {"chat_rows", "each way to mark thinking is read back, at every cut", t_chat_rows},
     {"chat_plain", "what is no mark is content, at every cut", t_chat_plain},
