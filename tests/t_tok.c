@@ -687,7 +687,7 @@ static void tt_spans(void) {
 /* A text that continues another one gets no space before it. */
 static void tt_middle(void) {
     tt_open o;
-    if (!tt_open_shared(&o, "llama-spm", NULL)) return;
+    if (!tt_open_file(&o, "tests/data/tiny/llama.gguf", NULL)) return;
     str a = tt_line(o.v, bytes_of("x"), 0), b = tt_line(o.v, bytes_of("x"), TOK_MIDDLE), c = tt_line(o.v, bytes_of(" x"), TOK_MIDDLE);
     CHECKF(strcmp(a.p, b.p) != 0 && strcmp(a.p, c.p) == 0, "%s, %s, %s", a.p, b.p, c.p);
     str_drop(&a), str_drop(&b), str_drop(&c);
