@@ -19963,15 +19963,17 @@ typedef struct {
 } chat__learner;
 
 enum {
-    CHAT_LEARN_STEPS = 10000000,                      /* of all renderings of a learner */
-    CHAT_LEARN_BYTES = 1 << 20,                       /* of a rendering that is looked at */
+    CHAT_LEARN_STEPS = 2000000,                       /* of all renderings of a learner; templates of models take some 50,000 */
+    CHAT_LEARN_BYTES = 1 << 20,                       /* of one rendering */
 };
 
-/* Counts the steps of a rendering, which ended with e. False: a limit is spent. */
-static bool chat__count(chat__learner *l, long long steps, const err_t *e) {
+/* Counts what a rendering took, which ended with e. False: a limit is spent. */
+static bool chat__count(chat__learner *l, const jinja_text *text, const err_t *e) {
     if (e->code == EXIT_RESOURCE && !l->e->code) *l->e = *e;
-    if ((l->steps += steps) > CHAT_LEARN_STEPS)
+    if ((l->steps += text->steps) > CHAT_LEARN_STEPS)
         err_set(l->e, EXIT_RESOURCE, "%s: conversations of a few words take more than %d steps, expected less", l->f->name, CHAT_LEARN_STEPS);
+    if (text->text.n > CHAT_LEARN_BYTES)
+        err_set(l->e, EXIT_RESOURCE, "%s: a conversation of a few words becomes %zu bytes, expected at most %d", l->f->name, text->text.n, CHAT_LEARN_BYTES);
     return !l->e->code;
 }
 
@@ -19982,7 +19984,7 @@ static bool chat__try_known(chat__learner *l, const chat__known *k, str *out) {
     err_t      e = {0};
     str_clear(out);
     bool       ok = !l->e->code && chat__render(&j, &text, &e);
-    ok = chat__count(l, text.steps, &e) && ok && text.text.n <= CHAT_LEARN_BYTES;
+    ok = chat__count(l, &text, &e) && ok;
     if (ok) str_add(out, text.text.p, text.text.n);
     jinja_text_drop(&text);
     return ok;
@@ -20222,7 +20224,7 @@ static bool chat__render_given(void *ctx, val vars, jinja_text *out, err_t *e) {
     chat__learner *l = ctx;
     chat__job      j = {.c = l->c, .f = l->f, .fill = chat__fill_given, .arg = vars.dict};
     const bool     ok = !l->e->code && chat__render(&j, out, e);
-    return chat__count(l, out->steps, e) && ok;
+    return chat__count(l, out, e) && ok;
 }
 
 /* Learns what conversations with tools need beside. */

@@ -421,6 +421,15 @@ def chat_repeatable():
         same(len(got), 1, "%r" % got)
 
 
+@case
+def chat_learning_is_bounded():
+    """a template that makes too much of a few words: exit 3 and one line that says how much"""
+    for template, words in (("{% for m in messages %}{{ m.content }}{% endfor %}{% for i in range(14) %}{{ 'x' * 1000000 }}{% endfor %}", b"becomes 1400"),
+                            ("{% for i in range(9999) %}{% for j in range(60) %}{% endfor %}{% endfor %}{{ messages[0].content }}", b"more than 2000000 steps")):
+        r = run("-m", PIP, "--chat", "--chat-template-file", tmp("much.jinja", template), "-p", "Hi")
+        check(r.rc == 3 and one_line(r.err) and words in r.err and not r.out, "%r" % r)
+
+
 # --- calls in the words of models' templates ---
 
 SHARED = os.environ.get("SHARED", os.path.join(HERE, "..", "shared"))
