@@ -456,6 +456,26 @@ static ssize_t str_read(str *s, int fd, size_t step, const char *name, err_t *e)
     return got;
 }
 
+/* Appends all that fd gives. s may hold `most` bytes in all; expected: what the message says of a longer one. False: e is set. */
+static bool str_read_all(str *s, int fd, const char *name, size_t most, const char *expected, err_t *e) {
+    struct stat st;
+    const bool  huge = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && (uint64_t)st.st_size > most;
+    for (ssize_t got = 1; got > 0;) {
+        if (huge || s->n > most) return err_set(e, EXIT_INPUT, "%s: more than %zu bytes, expected %s", name, most, expected);
+        got = str_read(s, fd, 65536, name, e);
+    }
+    return !e->code;
+}
+
+/* The same of a file; flags: of open(), beside those for reading. */
+static bool str_read_file(str *s, const char *path, int flags, size_t most, const char *expected, err_t *e) {
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | flags);
+    if (fd < 0) return err_set(e, err_code_of(errno), "%s: %s", path, strerror(errno));
+    const bool ok = str_read_all(s, fd, path, most, expected, e);
+    close(fd);
+    return ok;
+}
+
 /* --- out: an output file. The first failed write is remembered. A pipe whose reader has closed it is no error. --- */
 
 typedef struct {
@@ -4215,7 +4235,7 @@ struct val_env {
     size_t             n_free;
     uint64_t           used, most;                    /* bytes; most 0: no limit */
     uint64_t           steps, most_steps;             /* units of work of about 100 ns; most_steps 0: no limit */
-    uint64_t           seed;                          /* of hashes: secret, so that nobody chooses keys that collide */
+    uint64_t           seed;                          /* of hashes: secret, so that an attacker cannot choose keys that collide */
     err_t             *e;
     jmp_buf           *back;                          /* of the running val_run() */
     const char        *file;                          /* in messages; NULL: none */
@@ -4297,7 +4317,7 @@ static uint64_t val_room(val_env *env, uint64_t n, uint64_t each) {
     return size;
 }
 
-/* A chunk with room for `size` bytes. */
+/* A new chunk that holds `size` bytes. */
 static uint8_t *val__chunk_new(val_env *env, size_t size) {
     struct val__chunk *c = mem_new(size + sizeof *c, 1);
     c->next = env->chunks;
@@ -4362,7 +4382,7 @@ static val val_iter_of(val_env *env, val_list *items, const char *name) {
 
 static val_buf *val_buf_new(val_env *env) { return val_alloc(env, 1, sizeof(val_buf)); }
 
-/* Makes room for `more` characters. */
+/* Grows the buffer until `more` characters fit. */
 static void val_buf_reserve(val_env *env, val_buf *b, uint64_t more) {
     if (more <= b->cap - b->n) return;
     if (more > UINT32_MAX - b->n) val_fail(env, EXIT_RESOURCE, "a string is longer than %u characters", UINT32_MAX);
@@ -5231,7 +5251,7 @@ static bool val__open(val_env *env, const val__walk *w, const void *id) {
 
 /* --- equality and hashes --- */
 
-/* What is equal by itself: two values of which at least one has no parts. */
+/* Compares two values of which at least one has no parts. */
 static bool val__eq_leaf(val_env *env, val a, val b) {
     if (val__is_number(a) && val__is_number(b)) return val__order_numbers(a, b) == 0;
     if (a.kind != b.kind) return false;
@@ -5396,7 +5416,7 @@ static void val__dict_link(val_dict *d, size_t place) {
     d->slot[i] = (uint32_t)place + 1;
 }
 
-/* Makes room for one more pair: drops deleted ones, doubles the array, and builds the index anew. */
+/* Grows the dict for one more pair: drops deleted ones, doubles the array, and builds the index anew. */
 static void val__dict_grow(val_env *env, val_dict *d) {
     const uint64_t cap = d->live >= d->cap / 2 ? val__grown(d->cap, VAL__FEW) : d->cap;
     if (cap > UINT32_MAX / 4) val_room(env, UINT64_MAX, 1);
@@ -6031,14 +6051,14 @@ static void val_put_int(val_env *env, val_buf *b, val v, uint32_t base) {
     size_t   row = 0;
     while (val__bases[row].base != base) row++;
     val__num_of(&x, v);
-    const uint64_t bits = val__num_bits(&x), room = bits / (uint64_t)val__bases[row].bits + 4;
+    const uint64_t bits = val__num_bits(&x), most = bits / (uint64_t)val__bases[row].bits + 4;
     if (base == 10 && bits > VAL_DIGITS_MAX * 4ull) val__too_long(env);
     val_step(env, (uint64_t)x.n * x.n / 8);
-    char    *text = val_alloc(env, room, 1);
+    char    *text = val_alloc(env, most, 1);
     val_big *rest = val__big_new(env, x.n);
     if (x.n) memcpy(rest->at, x.at, x.n * sizeof *x.at);
-    char *digits = val__write_digits(rest, row, text + room - 1);
-    if (base == 10 && text + room - 1 - digits > VAL_DIGITS_MAX) val__too_long(env);
+    char *digits = val__write_digits(rest, row, text + most - 1);
+    if (base == 10 && text + most - 1 - digits > VAL_DIGITS_MAX) val__too_long(env);
     if (x.neg) *--digits = '-';
     val_buf_put(env, b, digits);
 }
@@ -6699,7 +6719,7 @@ struct filter_row {
     const char *params;                               /* names in order, with their defaults: see filter__bind */
     val       (*run)(filter_in *f);
     unsigned    kinds;                                /* methods: 1 << val_kind of the values that have it */
-    int         with;                                 /* what tells apart rows that share a function */
+    int         with;                                 /* distinguishes rows that share a function */
 };
 
 static const char filter__absent[] = "an argument that is not there";
@@ -6854,7 +6874,7 @@ static val filter__like(val other, val_str s) {
     return v;
 }
 
-/* Makes room in a buffer for n characters of a result. */
+/* Grows a buffer for n characters of a result. */
 static void filter__room(val_env *env, val_buf *b, uint64_t n) {
     val_room(env, n, sizeof(val_chr));
     val_step_chars(env, n);
@@ -8943,7 +8963,7 @@ static val filter__append(filter_in *f) {
 
 static val filter__extend(filter_in *f) {
     const val_list *items = val_items(f->env, f->a[0]);
-    const size_t    n = items->n;                     /* a list may be extended by itself */
+    const size_t    n = items->n;                     /* read before the loop: x.extend(x) is allowed */
     val_step(f->env, n / 16);
     for (size_t i = 0; i < n; i++) val_list_add(f->env, f->in.list, items->at[i]);
     return val_none();
@@ -9881,7 +9901,7 @@ typedef struct {
 #define jinja__fail(p, ...) jinja__fail_at(p, (p)->tok.line, __VA_ARGS__)
 #define jinja__fail_at(p, where, ...) ((p)->env->line = (where), val_fail((p)->env, EXIT_INPUT, __VA_ARGS__))
 
-/* Makes room for one more element of an array of the parser or of the template. */
+/* Grows an array of the parser or of the template for one more element. */
 #define JINJA_ADD(array, n) ((array) = mem_reserve((array), (n), UINT32_MAX, sizeof *(array)), &(array)[(n)++])
 
 static val_chr jinja__chr(const jinja_parser *p, size_t at) { return at < p->n_src ? p->src[at] : 0; }
@@ -19562,18 +19582,6 @@ static chat_form *chat__form_new(bytes source, const char *file, const char *wha
     return f;
 }
 
-/* Reads a file whole. */
-static bool chat__read(const char *path, str *out, err_t *e) {
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t   got = 1;
-    if (fd < 0) return err_set(e, err_code_of(errno), "%s: %s", path, strerror(errno));
-    str_put(out, "");
-    while (got > 0 && out->n <= CHAT_FILE_MAX) got = str_read(out, fd, 65536, path, e);
-    close(fd);
-    if (out->n > CHAT_FILE_MAX) err_set(e, EXIT_INPUT, "%s: more than %d bytes, expected less", path, CHAT_FILE_MAX);
-    return !e->code;
-}
-
 static const char chat__key[] = "tokenizer.chat_template";
 
 /* Whether the file has a template. */
@@ -19598,7 +19606,7 @@ static chat *chat_open(const gguf_file *g, const tok_vocab *v, const chat_opts *
     chat *c = mem_new(1, sizeof *c);
     *c = (chat){.g = g, .v = v, .o = *o};
     bool ok = true;
-    if (o->template_file) ok = chat__read(o->template_file, &c->file, e);
+    if (o->template_file) ok = str_read_file(&c->file, o->template_file, 0, CHAT_FILE_MAX, "less", e);
     else if (!g) ok = err_set(e, EXIT_INPUT, "no template given, expected -m FILE or --chat-template-file FILE");
     else ok = chat__from_model(c, e);
     if (ok && o->template_file) c->form[0] = chat__form_new(str_bytes(&c->file), o->template_file, "");
@@ -21255,10 +21263,9 @@ static bool results__header_load(const char *name, str *text, bytes *settings, e
     *settings = (bytes){0};
     if (fd < 0 && errno == ENOENT) return true;
     if (fd < 0) return err_set(e, err_code_of(errno), "%s: %s", name, strerror(errno));
-    while (!e->code && str_read(text, fd, 4096, name, e) > 0)
-        if (text->n > RESULTS_HEADER) err_set(e, EXIT_INPUT, "%s: more than %d bytes, expected a header of results", name, RESULTS_HEADER);
+    const bool ok = str_read_all(text, fd, name, RESULTS_HEADER, "a header of results", e);
     close(fd);
-    return !e->code && results__header_read(str_bytes(text), name, settings, e);
+    return ok && results__header_read(str_bytes(text), name, settings, e);
 }
 
 static bool results__write(int fd, const void *p, size_t n, size_t *done) {
@@ -25885,15 +25892,8 @@ static void talk__regen(talk_job *k, const char *arg) {
 
 /* Appends a file. False: said why not. */
 static bool talk__read_file(const char *path, str *out) {
-    err_t     e = {0};
-    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    str_put(out, "");
-    if (fd < 0) err_set(&e, EXIT_INPUT, "%s: %s", path, strerror(errno));
-    while (fd >= 0 && str_read(out, fd, 65536, path, &e) > 0)
-        if (out->n > TERM_MESSAGE_MAX && !err_set(&e, EXIT_INPUT, "%s: more than %d bytes, expected a text", path, TERM_MESSAGE_MAX)) break;
-    if (fd >= 0) close(fd);
-    if (e.code) talk__say("%s", e.text);
-    return !e.code;
+    err_t e = {0};
+    return str_read_file(out, path, O_NONBLOCK, TERM_MESSAGE_MAX, "a text", &e) || (talk__say("%s", e.text), false);
 }
 
 /* Runs the editor of the environment on a file. False: it cannot be run or says that it failed. */
@@ -34321,27 +34321,20 @@ static bool act__say_waiting(int fd, bool appends) {
     return true;
 }
 
-/* Appends all of fd. */
-static bool act__read_all(int fd, const char *name, str *out, err_t *e) {
+/* Appends all of standard input, which is fd. */
+static bool act__read_stdin(int fd, str *out, err_t *e) {
     struct stat st;
     const bool  appends = out->n > 0, huge = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > ACT_PROMPT_MAX;
-    bool        patient = name != act_stdin;
+    bool        noted = false;
     for (ssize_t got = 1; got > 0;) {
-        if (huge || out->n > ACT_PROMPT_MAX)
-            return err_set(e, EXIT_INPUT, "%s: more than %d bytes, expected a prompt", name, ACT_PROMPT_MAX);
-        if (!patient) patient = act__say_waiting(fd, appends);
-        got = str_read(out, fd, 65536, name, e);
+        if (huge || out->n > ACT_PROMPT_MAX) return err_set(e, EXIT_INPUT, "%s: more than %d bytes, expected a prompt", act_stdin, ACT_PROMPT_MAX);
+        if (!noted) noted = act__say_waiting(fd, appends);
+        got = str_read(out, fd, 65536, act_stdin, e);
     }
     return !e->code;
 }
 
-static bool act__read_file(const char *path, str *out, err_t *e) {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return err_set(e, err_code_of(errno), "%s: %s", path, strerror(errno));
-    bool ok = act__read_all(fd, path, out, e);
-    close(fd);
-    return ok;
-}
+static bool act__read_file(const char *path, str *out, err_t *e) { return str_read_file(out, path, 0, ACT_PROMPT_MAX, "a prompt", e); }
 
 /* A note where a backslash and an n were likely meant as a newline. */
 static void act__note_escapes(const config *c) {
@@ -34378,7 +34371,7 @@ static bool act__prompt_exists(const config *c, int in, err_t *e) {
 static bool act__append_stdin(int in, str *out, err_t *e) {
     const size_t own = out->n;
     str_put(out, "\n");
-    if (!act__read_all(in, act_stdin, out, e)) return false;
+    if (!act__read_stdin(in, out, e)) return false;
     const size_t more = out->n - own - 1;
     if (more) log_warn("%zu byte%s of standard input appended to the prompt", more, more == 1 ? "" : "s");
     else out->p[out->n = own] = 0;
@@ -34391,7 +34384,7 @@ static bool act__prompt(const config *c, int in, bool alone, str *out, err_t *e)
     bool in_reads = !isatty(in);
     str_add(out, "", 0);
     if (c->file && strcmp(c->file, "-") != 0) return act__read_file(c->file, out, e);
-    if (!c->prompt) return in_reads ? act__read_all(in, act_stdin, out, e) : true;
+    if (!c->prompt) return in_reads ? act__read_stdin(in, out, e) : true;
     if (c->escape) cli_unescape(c->prompt, out);
     else str_put(out, c->prompt);
     return alone || c->no_stdin || !in_reads || act__append_stdin(in, out, e);
