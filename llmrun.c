@@ -13,6 +13,12 @@
  *   [val]      values of templates and JSON, as Python has them               <- base
  *   [filter]   (test function) what templates call: filters, tests, methods, functions     <- base val
  *   [jinja]    chat templates: a Jinja parser and evaluator                        <- base val filter
+ *   [gram]     constraints as one automaton over bytes                             <- base
+ *   [lang]     regular languages and expressions                                   <- base gram
+ *   [num]      decimal numbers as languages                                        <- base lang
+ *   [gbnf]     grammars in GBNF                                                    <- base gram
+ *   [schema]   JSON Schema: documents and their normal form                        <- base val lang num
+ *   [json]     JSON values as rules of an automaton                                <- base val gram lang num schema
  *   [dev]      the device that runs a list of operations                          <- k base pool
  *   [arch]     architectures and their tensors as data                            <- base gguf
  *   [model]    weights of a model in the mapping; packed weights (repack)         <- k base pool gguf dev arch
@@ -20,6 +26,8 @@
  *   [store]    prompt cache on disk: KV blocks kept between runs                  <- k base gguf writer dev kv
  *   [fwd]      one step over a batch of rows                                      <- base pool dev arch model kv
  *   [samp]     sampling: logits to a token                                        <- base
+ *   [mask]     which tokens may follow                                             <- base tok gram
+ *   [constrain] constraints as a user gives them                                   <- base val tok gram lang gbnf schema json samp mask
  *   [engine]   (meter) a model opened to run: cache, threads, steps               <- k base host pool gguf tok arch model kv store dev fwd samp
  *   [gen]      a request and its answer, as values                                <- k base gguf tok samp engine
  *   [calls]    (call) tool calls: how a model writes them, found by rendering one; text to calls  <- base val jinja
@@ -12471,6 +12479,157 @@ static bool jinja_render(const jinja *t, val vars, jinja_text *out, err_t *e) {
     return jinja__render_within(t, vars, (jinja_limits){JINJA_VALUES, JINJA_STEPS}, out, e);
 }
 
+#define LATER __attribute__((unused))
+
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wunused-function"      /* until all of it has users */
+/* ===== [gram] constraints as one automaton over bytes =====
+ * A pushdown automaton: rules of states, calls between rules, registers of each activation, sets of configurations that are kept once.
+ * Public: gram_*.
+ * Opens: gram_range, gram_op, gram_track. */
+
+typedef struct gram gram;
+enum { GRAM_MEM = 64 << 20 };                         /* bytes of an automaton at most */
+typedef struct { uint32_t lo, hi; } gram_range;       /* code points, both included */
+typedef enum { GRAM_NOP, GRAM_ADD, GRAM_WITHIN, GRAM_TAKE, GRAM_LACKS, GRAM_HAS, GRAM_APPEND, GRAM_DISTINCT, GRAM_MARK, GRAM_CHECK } gram_op_kind;
+typedef struct { gram_op_kind kind; uint32_t k; uint64_t a, b; } gram_op;
+typedef bool (*gram_checker)(void *ctx, uint64_t which, bytes text);
+struct gram { err_t err; };
+typedef struct gram_track { gram *g; int32_t set; struct gram_track *prev, *next; } gram_track;
+
+static gram *gram_new(void) { return mem_new(1, sizeof(gram)); }
+static void gram_free(gram *g) { mem_free(g); }
+static int32_t gram_rule(gram *g, const char *name) { (void)g, (void)name; return 0; }
+static int32_t gram_begin(const gram *g, int32_t rule) { (void)g, (void)rule; return 0; }
+static int32_t gram_end(const gram *g, int32_t rule) { (void)g, (void)rule; return 0; }
+static int32_t gram_state(gram *g) { (void)g; return 0; }
+static void gram_eps(gram *g, int32_t from, int32_t to) { (void)g, (void)from, (void)to; }
+static void gram_byte(gram *g, int32_t from, uint8_t lo, uint8_t hi, int32_t to) { (void)g, (void)from, (void)lo, (void)hi, (void)to; }
+static void gram_byte_op(gram *g, int32_t from, uint8_t lo, uint8_t hi, gram_op op, int32_t to) { (void)g, (void)from, (void)lo, (void)hi, (void)op, (void)to; }
+static void gram_text(gram *g, int32_t from, bytes text, int32_t to) { (void)g, (void)from, (void)text, (void)to; }
+static void gram_chars(gram *g, int32_t from, const gram_range *r, size_t n, int32_t to) { (void)g, (void)from, (void)r, (void)n, (void)to; }
+static void gram_call(gram *g, int32_t from, int32_t rule, int32_t to) { (void)g, (void)from, (void)rule, (void)to; }
+static void gram_repeat(gram *g, int32_t from, int32_t rule, uint64_t min, uint64_t max, int32_t to) { (void)g, (void)from, (void)rule, (void)min, (void)max, (void)to; }
+static void gram_op_edge(gram *g, int32_t from, gram_op op, int32_t needs, int32_t to) { (void)g, (void)from, (void)op, (void)needs, (void)to; }
+static void gram_token(gram *g, int32_t from, int32_t id, bool other, int32_t to) { (void)g, (void)from, (void)id, (void)other, (void)to; }
+static void gram_free_state(gram *g, int32_t state) { (void)g, (void)state; }
+static void gram_checks(gram *g, gram_checker f, void *ctx) { (void)g, (void)f, (void)ctx; }
+static void gram_fail(gram *g, const char *fmt, ...) { (void)g, (void)fmt; }
+static bool gram_failed(const gram *g) { (void)g; return false; }
+static bool gram_seal(gram *g, int32_t root, err_t *e) { (void)g, (void)root; return err_set(e, EXIT_INPUT, "not built yet"); }
+static int32_t gram_first(gram *g) { (void)g; return -1; }
+static int32_t gram_step(gram *g, int32_t set, uint8_t b) { (void)g, (void)set, (void)b; return -1; }
+static int32_t gram_step_token(gram *g, int32_t set, int32_t id) { (void)g, (void)set, (void)id; return -1; }
+static bool gram_complete(const gram *g, int32_t set) { (void)g, (void)set; return false; }
+static bool gram_closed(gram *g, int32_t set) { (void)g, (void)set; return false; }
+static bool gram_is_free(const gram *g, int32_t set) { (void)g, (void)set; return false; }
+static uint64_t gram_least(gram *g, int32_t set) { (void)g, (void)set; return 0; }
+static bool gram_shortest(gram *g, int32_t set, str *out) { (void)g, (void)set, (void)out; return false; }
+static bool gram_match(gram *g, bytes text, size_t *at, err_t *e) { (void)g, (void)text, (void)e; *at = 0; return false; }
+static void gram_track_open(gram_track *t, gram *g) { *t = (gram_track){.g = g, .set = -1}; }
+static void gram_track_copy(gram_track *t, const gram_track *from) { t->set = from->set; }
+static void gram_track_close(gram_track *t) { (void)t; }
+static void gram_stats(const gram *g, str *out) { (void)g, (void)out; }
+
+/* ===== [lang] regular languages =====
+ * Minimal DFAs over code points, kept once each; regular expressions.
+ * Public: lang_*. */
+
+typedef struct lang lang;
+typedef struct lang_pool lang_pool;
+struct lang_pool { size_t budget; };
+
+static lang_pool *lang_pool_new(size_t budget) { lang_pool *p = mem_new(1, sizeof *p); p->budget = budget; return p; }
+static void lang_pool_free(lang_pool *p) { mem_free(p); }
+static bool lang_over(const lang_pool *p) { (void)p; return false; }
+static const lang *lang_none(lang_pool *p) { (void)p; return NULL; }
+static const lang *lang_all(lang_pool *p) { (void)p; return NULL; }
+static const lang *lang_word(lang_pool *p, bytes utf8) { (void)p, (void)utf8; return NULL; }
+static const lang *lang_words(lang_pool *p, const bytes *w, size_t n) { (void)p, (void)w, (void)n; return NULL; }
+static const lang *lang_and(lang_pool *p, const lang *a, const lang *b) { (void)p, (void)a, (void)b; return NULL; }
+static const lang *lang_or(lang_pool *p, const lang *a, const lang *b) { (void)p, (void)a, (void)b; return NULL; }
+static const lang *lang_not(lang_pool *p, const lang *a) { (void)p, (void)a; return NULL; }
+static const lang *lang_length(lang_pool *p, uint64_t min, uint64_t max) { (void)p, (void)min, (void)max; return NULL; }
+static const lang *lang_regex(lang_pool *p, bytes pattern, bool search, err_t *e) { (void)p, (void)pattern, (void)search, (void)e; return NULL; }
+static bool lang_empty(const lang *l) { (void)l; return false; }
+static bool lang_is_all(const lang *l) { (void)l; return false; }
+static bool lang_has(const lang *l, bytes utf8) { (void)l, (void)utf8; return false; }
+static bool lang_endless(const lang *l) { (void)l; return false; }
+static uint64_t lang_count(const lang *l, uint64_t most) { (void)l; return most; }
+static bool lang_nth(const lang *l, uint64_t i, str *out) { (void)l, (void)i, (void)out; return false; }
+static void lang_emit(gram *g, int32_t from, const lang *l, int32_t to) { (void)g, (void)from, (void)l, (void)to; }
+static void lang_emit_json(gram *g, int32_t from, const lang *l, bool loose, bool append, int32_t to) { (void)g, (void)from, (void)l, (void)loose, (void)append, (void)to; }
+static bool lang_regex_gram(gram *g, int32_t from, bytes pattern, int32_t to, err_t *e) { (void)g, (void)from, (void)pattern, (void)to; return err_set(e, EXIT_INPUT, "not built yet"); }
+
+/* ===== [num] decimal numbers as languages =====
+ * Public: num_*. */
+
+static const lang *num_all(lang_pool *p) { (void)p; return NULL; }
+static const lang *num_integer(lang_pool *p, bool plain) { (void)p, (void)plain; return NULL; }
+static const lang *num_bound(lang_pool *p, bytes bound, bool upper, bool strict) { (void)p, (void)bound, (void)upper, (void)strict; return NULL; }
+static const lang *num_multiple(lang_pool *p, bytes of, err_t *e) { (void)p, (void)of, (void)e; return NULL; }
+static const lang *num_equal(lang_pool *p, bytes value) { (void)p, (void)value; return NULL; }
+static bool num_in(const lang *l, bytes json_number) { (void)l, (void)json_number; return false; }
+
+/* ===== [gbnf] grammars in GBNF =====
+ * Public: gbnf_*.
+ * Opens: gbnf_words. */
+
+typedef struct {                                      /* tokens that a grammar names */
+    void   *ctx;
+    int32_t (*id_of)(void *ctx, bytes name);          /* id of the token with this text, -1: there is none */
+    int32_t n_vocab;
+} gbnf_words;
+
+static bool gbnf_build(gram *g, bytes text, const gbnf_words *w, int32_t *root, err_t *e) { (void)g, (void)text, (void)w, (void)root; return err_set(e, EXIT_INPUT, "not built yet"); }
+
+/* ===== [schema] JSON Schema: documents and the normal form =====
+ * Public: schema_*.
+ * Opens: schema_prop, schema_extra, schema_some, schema_object, schema_contains, schema_array, schema_shape. */
+
+typedef struct schema_doc schema_doc;
+typedef int32_t schema_conj;                          /* a conjunction of schemas and negated schemas */
+enum { SCHEMA_TRUE = 0, SCHEMA_FALSE = 1 };
+typedef struct { bytes name; schema_conj value; bool required, exists; } schema_prop;
+typedef struct { const lang *keys; schema_conj value; } schema_extra;
+typedef struct { const lang *keys; schema_conj value; uint64_t min, max; } schema_some;
+typedef struct { schema_prop *prop; size_t n_prop; schema_extra *extra; size_t n_extra; uint64_t min, max; schema_some *some; size_t n_some; const char *at; } schema_object;
+typedef struct { schema_conj value; uint64_t from, min, max; } schema_contains;
+typedef struct { schema_conj *prefix; size_t n_prefix; schema_conj rest; uint64_t min, max; bool unique; schema_contains *contains; size_t n_contains; const char *at; } schema_array;
+typedef struct {
+    bool                 null, no, yes;               /* null, false, true */
+    const lang          *string;                      /* NULL: none */
+    uint64_t             len_min, len_max;            /* code points, where not part of `string` */
+    const lang          *number;                      /* NULL: none */
+    bool                 any_number;                  /* every number, with exponents too */
+    const schema_array  *array;
+    size_t               n_array;                     /* alternatives */
+    const schema_object *object;
+    size_t               n_object;
+    const char          *at;                          /* JSON pointer */
+} schema_shape;
+
+static schema_doc *schema_open(bytes text, const char *path, lang_pool *p, err_t *e) { (void)text, (void)path, (void)p; err_set(e, EXIT_INPUT, "not built yet"); return NULL; }
+static schema_conj schema_root(const schema_doc *s) { (void)s; return SCHEMA_TRUE; }
+static const schema_shape *schema_shape_of(schema_doc *s, schema_conj c, err_t *e) { (void)s, (void)c, (void)e; return NULL; }
+static void schema_note_put(const schema_doc *s, str *out) { (void)s, (void)out; }
+static void schema_free(schema_doc *s) { (void)s; }
+
+/* ===== [json] JSON values as rules of an automaton =====
+ * Public: json_*.
+ * Opens: json_form. */
+
+typedef struct {
+    bool loose;                                       /* any order, any blanks, any spelling */
+    int  order;                                       /* 0: keys as the schema has them; 1: in any order */
+    int  space;                                       /* 0: no blanks; 1: at most one; 2: or a line with indentation */
+} json_form;
+
+static bool json_build(gram *g, int32_t from, schema_doc *s, const json_form *f, int32_t to, err_t *e) { (void)g, (void)from, (void)s, (void)f, (void)to; return err_set(e, EXIT_INPUT, "not built yet"); }
+static bool json_any(gram *g, int32_t from, bool object, const json_form *f, int32_t to) { (void)g, (void)from, (void)object, (void)f, (void)to; return false; }
+
+#pragma GCC diagnostic pop
+
 /* ===== [dev] the device that runs a step =====
  * A step is a list of operations over buffers (dev_plan), written once for a model and run for every batch: plain numbers (dev_batch).
  * The list names operations, weights and buffers. This section decides how and in which memory they are computed. The
@@ -17200,6 +17359,60 @@ __attribute__((unused)) static int32_t samp__probs(samp *s, float *logits, uint6
     }
     return s->n;
 }
+
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wunused-function"      /* until all of it has users */
+/* ===== [mask] which tokens may follow =====
+ * Public: mask_*. */
+
+typedef struct mask_vocab mask_vocab;
+typedef struct mask_cache mask_cache;
+struct mask_vocab { const tok_vocab *v; };
+
+static mask_vocab *mask_vocab_new(const tok_vocab *v) { mask_vocab *w = mem_new(1, sizeof *w); w->v = v; return w; }
+static void mask_vocab_free(mask_vocab *w) { mem_free(w); }
+static mask_cache *mask_new(gram *g, const mask_vocab *w) { (void)g, (void)w; return NULL; }
+static void mask_free(mask_cache *m) { (void)m; }
+static const uint32_t *mask_of(mask_cache *m, int32_t set, bool first) { (void)m, (void)set, (void)first; return NULL; }
+static const uint32_t *mask_closing(mask_cache *m, int32_t set, bool first, int64_t left) { (void)m, (void)set, (void)first, (void)left; return NULL; }
+static int64_t mask_least(mask_cache *m, int32_t set) { (void)m, (void)set; return -1; }
+static int32_t mask_accept(mask_cache *m, int32_t set, int32_t id, bool first) { (void)m, (void)set, (void)id, (void)first; return -1; }
+static bool mask_allows(mask_cache *m, int32_t set, int32_t id, bool first) { (void)m, (void)set, (void)id, (void)first; return false; }
+static bool mask_forced(mask_cache *m, int32_t set, size_t most, str *out) { (void)m, (void)set, (void)most, (void)out; return false; }
+static void mask_apply(const uint32_t *bits, float *logits, int32_t n) { (void)bits, (void)logits, (void)n; }
+static int32_t mask_count(const uint32_t *bits, int32_t n) { (void)bits, (void)n; return 0; }
+
+/* ===== [constrain] constraints as a user gives them =====
+ * Public: constrain_*.
+ * Opens: constrain_spec. */
+
+typedef enum { CONSTRAIN_NONE, CONSTRAIN_GBNF, CONSTRAIN_SCHEMA, CONSTRAIN_OBJECT, CONSTRAIN_REGEX, CONSTRAIN_CHOICE, CONSTRAIN_CALLS } constrain_kind;
+typedef struct {
+    constrain_kind kind;
+    bytes          text;                              /* as the kind has it */
+    const char    *path;                              /* for messages; NULL: an option */
+    bytes          after;                             /* it begins behind this text; empty: at once */
+    bool           close;
+    json_form      form;
+} constrain_spec;
+typedef struct constrain constrain;
+typedef struct constrain_seq constrain_seq;           /* where one answer stands */
+
+static constrain *constrain_open(const constrain_spec *o, const tok_vocab *v, const mask_vocab *w, err_t *e) { (void)o, (void)v, (void)w; err_set(e, EXIT_INPUT, "not built yet"); return NULL; }
+static constrain *constrain_share(constrain *c) { return c; }
+static void constrain_close(constrain *c) { (void)c; }
+static bool constrain_match(constrain *c, bytes text, size_t *at, err_t *e) { (void)c, (void)text, (void)e; *at = 0; return false; }
+static constrain_seq *constrain_seq_new(constrain *c, bool stripped) { (void)c, (void)stripped; return NULL; }
+static void constrain_seq_copy(constrain_seq *s, const constrain_seq *from) { (void)s, (void)from; }
+static void constrain_seq_free(constrain_seq *s) { (void)s; }
+static bool constrain_mask(constrain_seq *s, float *logits, int64_t left, err_t *e) { (void)s, (void)logits, (void)left, (void)e; return true; }
+static bool constrain_accept(constrain_seq *s, int32_t id) { (void)s, (void)id; return true; }
+static bool constrain_allows(constrain_seq *s, int32_t id) { (void)s, (void)id; return true; }
+static bool constrain_complete(constrain_seq *s) { (void)s; return false; }
+static bool constrain_closed(constrain_seq *s) { (void)s; return false; }
+static bool constrain_forced(constrain_seq *s, str *out) { (void)s, (void)out; return false; }
+
+#pragma GCC diagnostic pop
 
 /* ===== [engine] a model opened to run =====
  * A model with its threads, its cache and the scratch of its steps, for one sequence or for many; a count of what a run needs of memory, so
@@ -27690,7 +27903,7 @@ typedef struct {
     float   *d, *dm, *fs, *fm;                        /* [n/256 + 1], [n/16] */
     uint8_t *made, *best;                             /* [T, row] blocks */
     float   *diag, *x;                                /* [256] importance and targets of a unit */
-    double  *gram, *rhs;                              /* [P, P], [P] of the scales of a row */
+    double  *normal, *rhs;                             /* [P, P], [P] of the scales of a row */
     float    most;                                    /* the largest weight of the current type */
     float   *dir, *hdir;                              /* [P, n] change of the weights with each scale; H times one of them */
 } round__scratch;
@@ -28084,11 +28297,11 @@ static void round__rescale(const round_job *j, round__scratch *b, uint32_t type,
             const float *dp = b->dir + (size_t)p * (size_t)B;
             const k_acts a = {.x = dp, .ldx = (size_t)B, .nt = 1};
             k_mul_rows(K_F32, h + p / per * B, S * sizeof *h, (p / per + 1) * B, B, &a, b->hdir, (size_t)len, NULL);
-            for (int s = 0; s <= p; s++) b->gram[p * P + s] = (double)k_dot(b->dir + (size_t)s * (size_t)B, b->hdir + s / per * B, B);
-            b->gram[p * P + p] *= 1 + 1e-6;
+            for (int s = 0; s <= p; s++) b->normal[p * P + s] = (double)k_dot(b->dir + (size_t)s * (size_t)B, b->hdir + s / per * B, B);
+            b->normal[p * P + p] *= 1 + 1e-6;
             b->rhs[p] = (double)k_dot(dp, g + p / per * B, B);
         }
-        round__solve(b->gram, b->rhs, P);
+        round__solve(b->normal, b->rhs, P);
         for (int p = 0; p < P; p++) {
             uint16_t d;
             uint8_t *to = round__scale_at(type, blocks, at, p);
@@ -28302,7 +28515,7 @@ static void round__scratch_new(round__scratch *b, size_t n, size_t span, size_t 
     b->best = mem_aligned(T * row, 1);
     b->diag = mem_aligned(256, sizeof *b->diag);
     b->x = mem_aligned(256, sizeof *b->x);
-    b->gram = mem_aligned(P * P, sizeof *b->gram);
+    b->normal = mem_aligned(P * P, sizeof *b->normal);
     b->rhs = mem_aligned(P, sizeof *b->rhs);
     b->dir = mem_aligned(2 * span + 512, sizeof *b->dir);
     b->hdir = mem_aligned(32 * span, sizeof *b->hdir);
@@ -28310,7 +28523,7 @@ static void round__scratch_new(round__scratch *b, size_t n, size_t span, size_t 
 
 static void round__scratch_drop(round__scratch *b) {
     void *own[] = {b->w, b->t, b->e, b->g, b->step, b->base, b->d, b->dm, b->fs, b->fm, b->q, b->sc, b->mn,
-                   b->made, b->best, b->diag, b->x, b->gram, b->rhs, b->dir, b->hdir};
+                   b->made, b->best, b->diag, b->x, b->normal, b->rhs, b->dir, b->hdir};
     for (size_t i = 0; i < sizeof own / sizeof *own; i++) mem_free(own[i]);
 }
 
